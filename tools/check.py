@@ -1,0 +1,314 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What `make check` runs: rules, headers, every build, every test.
+
+Each step prints a line when it is done; all output is kept in build/check/*.log. The last
+line is `N passed, N failed`, and the exit status is 0 only when nothing failed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = "/usr/bin/python3"
+TAIL_LINES = 30
+
+# Strict where the compilers can be trusted; all with DCHECK. Mutants once: they test the
+# tests, not the code.
+STRICT = ["-Dwerror=true", "-Ddebug_checks=true", "-Dtests=enabled"]
+BUILDS = {
+    "gcc": {
+        "cc": "gcc",
+        "options": [],
+        "suites": ["unit", "stress", "crash", "mutant"],
+        "proves": "logic under load, killed peers; mutants are caught",
+    },
+    "clang": {
+        "cc": "clang",
+        "options": ["-Dmutants=false"],
+        "suites": ["unit"],
+        "proves": "the other compiler",
+    },
+    "asan": {
+        "cc": "gcc",
+        "options": ["-Dmutants=false", "-Db_sanitize=address,undefined"],
+        "suites": ["unit", "stress", "crash"],
+        "proves": "lifetime, leaks, undefined behaviour",
+        "slow": 4,
+    },
+    "tsan": {
+        "cc": "gcc",
+        "options": ["-Dmutants=false", "-Db_sanitize=thread"],
+        "suites": ["unit", "stress"],
+        "proves": "data races between threads",
+        "slow": 6,
+    },
+}
+
+HEADERS = ["include/lodic/lodic.h", "include/lodic/counter.h"]
+HEADER_WAYS = [
+    ("gcc", "c11", "c"),
+    ("clang", "c11", "c"),
+    ("g++", "c++17", "c++"),
+    ("clang++", "c++17", "c++"),
+]
+
+TEST_LINE = re.compile(r"^\s*\d+/\d+\s+(\S.*?)\s+(OK|FAIL|SKIP|TIMEOUT|ERROR|EXPECTEDFAIL|"
+                       r"UNEXPECTEDPASS|INTERRUPT)\s+([\d.]+)s")
+# What ninja says that is not about an error: its progress, and the commands.
+BUILD_NOISE = re.compile(r"^(\[\d+/\d+\] |FAILED: |ninja: |(ccache )?(gcc|clang|cc) -).*\n",
+                         re.MULTILINE)
+CASE_LINE = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)$", re.MULTILINE)
+SEED = re.compile(r"\bseed[= ]+(0x[0-9a-f]+|\d+)", re.IGNORECASE)
+
+
+class Check:
+    """Counts, and one line per step."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.started = time.monotonic()
+        self.passed = self.failed = self.skipped = 0
+        self.failures = []
+
+    def line(self, what, seconds, verdict):
+        total = time.monotonic() - self.started
+        print(f"[{total:5.0f} s] {what:<56} {seconds:6.1f} s  {verdict}", flush=True)
+
+    def count(self, passed, failed, skipped=0):
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+
+    def fail(self, what, text):
+        """Shows the end of what a failed step said, at once."""
+        self.failures.append(what)
+        for line in text.rstrip().splitlines()[-TAIL_LINES:]:
+            print("    | " + line)
+        sys.stdout.flush()
+
+    def run(self, what, command, log, env=None):
+        """A step that is one command and one test."""
+        before = time.monotonic()
+        text, status = run_logged(command, self.folder / log, env)
+        ok = status == 0
+        self.count(int(ok), int(not ok))
+        self.line(what, time.monotonic() - before, "ok" if ok else "FAILED")
+        if not ok:
+            self.fail(what, text)
+        return ok
+
+
+def run_logged(command, log, env=None):
+    """Runs command, adds its output to log; returns (output, status)."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        text, status = done.stdout.decode(errors="replace"), done.returncode
+    except OSError as err:
+        text, status = f"{command[0]}: {err.strerror}\n", 127
+    with open(log, "a", encoding="utf-8") as f:
+        f.write(f"$ {' '.join(map(str, command))}\n{text}")
+    return text, status
+
+
+def check_rules(check):
+    check.run("rules: self-test", [PYTHON, "tools/tidy.py", "--self-test"], "tidy.log")
+    check.run("rules: tree", [PYTHON, "tools/tidy.py"], "tidy.log")
+
+
+def check_headers(check):
+    """The installed headers alone, in both languages, by both compilers."""
+    for header in HEADERS:
+        if not (ROOT / header).exists():
+            continue
+        for compiler, standard, language in HEADER_WAYS:
+            name = header.removeprefix("include/")
+            source = check.folder / ("header.c" if language == "c" else "header.cc")
+            # Twice: the include guard is part of it.
+            source.write_text(f"#include <{name}>\n#include <{name}>\n")
+            check.run(f"header: {name} as {standard}, {compiler}",
+                      [compiler, f"-std={standard}", "-x", language, "-Wall", "-Wextra",
+                       "-Werror", "-pedantic", "-Iinclude", "-fsyntax-only", str(source)],
+                      "headers.log")
+
+
+PROBES = {"asan": "-fsanitize=address,undefined", "tsan": "-fsanitize=thread"}
+
+
+def probe_sanitizer(check, name, env):
+    """Does this sanitizer run here at all? Returns (why not or None, wrapper, env)."""
+    if name not in PROBES:
+        return None, [], env
+    source, program = check.folder / "probe.c", check.folder / f"probe-{name}"
+    source.write_text("#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n")
+    text, status = run_logged(["gcc", PROBES[name], str(source), "-o", str(program)],
+                              check.folder / "probe.log")
+    if status != 0:
+        return f"gcc {PROBES[name]} does not link here: {text.strip()[-200:]}", [], env
+    quiet = dict(env, ASAN_OPTIONS=env.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+    # Newer kernels randomize more than TSan's runtime bears; leaks need ptrace.
+    ways = [([], env), (["setarch", "-R"], env), ([], quiet)]
+    for wrapper, way_env in ways:
+        text, status = run_logged(wrapper + [str(program)], check.folder / "probe.log",
+                                  way_env)
+        if status == 0:
+            if way_env is quiet:
+                print(f"    | {name}: no leak detection here (it needs ptrace)")
+            return None, wrapper, way_env
+    return f"its runtime does not start here: {text.strip()[-200:]}", [], env
+
+
+def build_env(build):
+    env = dict(os.environ, CC=build["cc"], PYTHONUNBUFFERED="1")
+    env["ASAN_OPTIONS"] = "strict_string_checks=1:detect_stack_use_after_return=1"
+    env["UBSAN_OPTIONS"] = "print_stacktrace=1"
+    env["TSAN_OPTIONS"] = "halt_on_error=1:second_deadlock_stack=1"
+    suppressions = ROOT / "tests" / "tsan.supp"
+    if suppressions.exists():
+        env["TSAN_OPTIONS"] += f":suppressions={suppressions}"
+    return env
+
+
+def cases_of(test):
+    """(passed, failed, skipped) of one entry of testlog.json: cmocka's cases, else 1."""
+    cases = {}
+    for verdict, case in CASE_LINE.findall(test.get("stdout", "") + "\n" +
+                                           test.get("stderr", "")):
+        cases[case] = verdict
+    passed = sum(v == "OK" for v in cases.values())
+    failed = sum(v == "FAILED" for v in cases.values())
+    skipped = sum(v == "SKIPPED" for v in cases.values())
+    if test["result"] in ("OK", "EXPECTEDFAIL"):
+        return (passed, failed, skipped) if cases else (1, 0, 0)
+    if test["result"] == "SKIP":
+        return 0, 0, 1
+    return passed, max(failed, 1), skipped
+
+
+def report_tests(check, name, folder):
+    """Counts what meson wrote down; shows the seeds, the skips and the failures."""
+    log = folder / "meson-logs" / "testlog.json"
+    tests = [json.loads(line) for line in log.read_text().splitlines()]
+    for test in tests:
+        said = test.get("stdout", "") + test.get("stderr", "")
+        check.count(*cases_of(test))
+        if test["result"] == "SKIP":
+            reason = (said.strip().splitlines() or ["it did not say why"])[-1]
+            print(f"    | {name}: {test['name']} skipped: {reason}")
+        elif test["result"] not in ("OK", "EXPECTEDFAIL"):
+            check.fail(f"{name}: {test['name']}", said + f"\n{test['result']}; again: " +
+                       " ".join(test.get("command", [])))
+    seeds = sorted({seed for test in tests
+                    for seed in SEED.findall(test.get("stdout", ""))})
+    if seeds:
+        print(f"    | {name}: seeds {', '.join(seeds[:8])}"
+              f"{' ...' if len(seeds) > 8 else ''}")
+
+
+def run_tests(check, name, build, env, wrapper):
+    """`meson test`, its lines passed on as they come."""
+    folder = check.folder / name
+    command = ["meson", "test", "-C", str(folder), "--no-rebuild",
+               "--timeout-multiplier", str(build.get("slow", 1))]
+    for suite in build["suites"]:
+        command += ["--suite", suite]
+    if wrapper:
+        command += ["--wrapper", " ".join(wrapper)]
+    json_log = folder / "meson-logs" / "testlog.json"
+    json_log.unlink(missing_ok=True)
+    said = ""
+    with open(check.folder / f"{name}.log", "a", encoding="utf-8") as log, \
+            subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True, errors="replace") as child:
+        for line in child.stdout:
+            log.write(line)
+            said += line
+            found = TEST_LINE.match(line)
+            if found:
+                test = found[1].removeprefix("lodic:")
+                verdict = "ok" if found[2] == "OK" else found[2]
+                check.line(f"{name}: {test}", float(found[3]), verdict)
+    known = len(check.failures)
+    if json_log.exists():
+        report_tests(check, name, folder)
+    if child.returncode != 0 and len(check.failures) == known:
+        check.count(0, 1)
+        check.fail(f"{name}: meson test", said)
+
+
+def check_build(check, name):
+    build = BUILDS[name]
+    why_not, wrapper, env = probe_sanitizer(check, name, build_env(build))
+    if why_not:
+        check.count(0, 0, 1)
+        check.line(f"{name}: skipped", 0, why_not)
+        return
+    log = f"{name}.log"
+    folder = check.folder / name
+    before = time.monotonic()
+    text, status = run_logged(["sh", "tools/setup.sh", str(folder), *STRICT,
+                               *build["options"]], check.folder / log, env)
+    if status == 0:
+        text, status = run_logged(["ninja", "-C", str(folder), "-k", "0"],
+                                  check.folder / log, env)
+    check.count(int(status == 0), int(status != 0))
+    check.line(f"{name}: build", time.monotonic() - before, "ok" if status == 0 else "FAILED")
+    if status != 0:
+        check.fail(f"{name}: build", BUILD_NOISE.sub("", text[max(text.find("FAILED: "), 0):]))
+        return
+    run_tests(check, name, build, env, wrapper)
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="builds:\n" + "\n".join(
+            f"  {name:<6} {', '.join(build['suites']):<28} {build['proves']}"
+            for name, build in BUILDS.items()))
+    parser.add_argument("--build", default="build/check", help="where the builds go")
+    parser.add_argument("--only", action="append", choices=["rules", "headers", *BUILDS],
+                        help="only this step; may be given again")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
+    folder = (ROOT / options.build).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = options.only or ["rules", "headers", *BUILDS]
+    for log in folder.glob("*.log"):
+        log.unlink()
+
+    check = Check(folder)
+    for step in steps:
+        if step == "rules":
+            check_rules(check)
+        elif step == "headers":
+            check_headers(check)
+        else:
+            check_build(check, step)
+    if check.failures:
+        print("\nfailed:")
+        for what in check.failures:
+            print(f"  {what}")
+        print(f"logs: {os.path.relpath(folder, ROOT)}/*.log")
+    print()
+    tail = f", {check.skipped} skipped" if check.skipped else ""
+    print(f"{check.passed} passed, {check.failed} failed{tail}")
+    return 1 if check.failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ncheck: stopped")
+        sys.exit(130)

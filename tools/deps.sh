@@ -1,0 +1,131 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+# Installs what is missing of the packages that lodic needs; says what each is for.
+# Silent and quick when all are there.
+#
+#   tools/deps.sh [build|check|bench|fmt|all]
+#
+# Installs as root, or by sudo where that asks for no password. Otherwise it prints the
+# one command to run and ends with status 1. LODIC_DEPS=skip: you know better.
+set -eu
+
+set_name=${1:-all}
+case $set_name in
+build | check | bench | fmt | all) ;;
+*)
+	echo "deps: unknown set '$set_name' (build, check, bench, fmt, all)" >&2
+	exit 2
+	;;
+esac
+[ "${LODIC_DEPS:-}" = skip ] && exit 0
+
+# package, sets it is in, how other systems are asked for it, what it is for
+table() {
+	cat <<-'END'
+	make|build|cmd:make|starts everything: make demo, make check
+	gcc|build|cmd:gcc|compiles lodic
+	libc6-dev|build|cmd:gcc|C library headers
+	meson|build|cmd:meson|knows what is built from what
+	ninja-build|build|cmd:ninja|runs the compilers for meson
+	pkg-config|build|cmd:pkg-config|finds the libraries below
+	liburing-dev|build|pc:liburing|io_uring: the service reads files with it
+	libjansson-dev|build|pc:jansson|writes the JSON of demo, bench and stat
+	g++|check|cmd:g++|lodic.h must be C++17 as well
+	clang|check|cmd:clang|the second compiler, with other warnings
+	libcmocka-dev|check|pc:cmocka|unit tests
+	python3|check bench|cmd:python3|tools/check.py, tools/tidy.py, bench/run.py
+	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
+	clang-format|fmt|cmd:clang-format|make fmt
+	END
+}
+
+# Is a package in the set that was asked for? Whatever checks or measures also builds.
+wanted() {
+	case " $1 " in
+	*" $set_name "* | *" build "*) [ "$set_name" != fmt ] || [ "$1" = fmt ] ;;
+	*) [ "$set_name" = all ] ;;
+	esac
+}
+
+there() {
+	case $1 in
+	cmd:*) command -v "${1#cmd:}" >/dev/null 2>&1 ;;
+	pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+	py:*) /usr/bin/python3 -c "import ${1#py:}" 2>/dev/null ;;
+	esac
+}
+
+if command -v dpkg-query >/dev/null 2>&1; then
+	debian=yes
+	installed=" $(dpkg-query -W -f '${Package}=${db:Status-Status} ' \
+		$(table | cut -d'|' -f1) 2>/dev/null || true)"
+else
+	debian=no
+fi
+
+missing=
+why=
+while IFS='|' read -r package sets probe reason; do
+	wanted "$sets" || continue
+	if [ $debian = yes ]; then
+		case $installed in *" $package=installed "*) continue ;; esac
+	else
+		there "$probe" && continue
+	fi
+	missing="$missing $package"
+	why="$why$(printf '  %-20s %s' "$package" "$reason")
+"
+done <<END
+$(table)
+END
+[ -z "$missing" ] && exit 0
+
+echo "deps: missing:"
+printf '%s' "$why"
+if [ $debian = no ]; then
+	echo "deps: the names are Debian's. Install what your system calls them, then try again."
+	exit 1
+fi
+
+if [ "$(id -u)" = 0 ]; then
+	as_root=
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+	as_root="sudo -n"
+else
+	echo "deps: installing needs root. Run this, then try again:"
+	echo
+	sudo_word=
+	command -v sudo >/dev/null 2>&1 && sudo_word="sudo "
+	echo "  ${sudo_word}sh -c 'apt-get update && apt-get install -y --no-install-recommends$missing'"
+	echo
+	exit 1
+fi
+
+apt() {
+	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 \
+		-o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+install_missing() {
+	# Word splitting is meant.
+	apt install -y --no-install-recommends $missing
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+echo "deps: installing$missing"
+updated=no
+if ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; then
+	echo "deps: no package lists yet: apt-get update"
+	apt update >"$log" 2>&1 || true
+	updated=yes
+fi
+if ! install_missing >>"$log" 2>&1; then
+	if [ $updated = no ]; then
+		echo "deps: package lists are old: apt-get update"
+		apt update >>"$log" 2>&1 || true
+		install_missing >>"$log" 2>&1 && exit 0
+	fi
+	tail -n 20 "$log" >&2
+	echo "deps: apt-get could not install them; its last words are above" >&2
+	exit 1
+fi

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+# Makes FOLDER a meson build folder with these options. Does nothing when it is one
+# already, of this source tree, with the same options and the same meson: ninja notices
+# the rest by itself. Other files in FOLDER stay.
+#
+#   tools/setup.sh FOLDER OPTION...
+set -eu
+
+folder=$1
+shift
+cd "$(dirname "$0")/.."
+
+if [ -e "$folder" ] && ! [ -w "$folder" ]; then
+	echo "setup: $folder belongs to somebody else: remove it, or choose another: make BUILD=..." >&2
+	exit 1
+fi
+mkdir -p "$folder"
+stamp="$(pwd -P) ${CC:-} $(meson --version) $*"
+if [ -f "$folder/build.ninja" ] &&
+	[ "$(cat "$folder/setup.stamp" 2>/dev/null)" = "$stamp" ]; then
+	exit 0
+fi
+rm -rf "$folder/build.ninja" "$folder/meson-private" "$folder/meson-info" \
+	"$folder/setup.stamp"
+if ! meson setup "$folder" "$@" >"$folder/setup.log" 2>&1; then
+	tail -n 20 "$folder/setup.log" >&2
+	echo "setup: meson failed; its last words are above, all of them in $folder/setup.log" >&2
+	exit 1
+fi
+printf '%s\n' "$stamp" >"$folder/setup.stamp"
