@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * How one word counts: the protocols of atomic, frozen and hazard on a bare u64, inline,
+ * so that core/count_*.c and liblodic's pin path share one source at full speed.
+ *
+ * atomic   0 = frozen, 1 = base (the cache's own reference), 1 + n = n references
+ *
+ *            thaw          ref          ref
+ *          0 ----> base (1) ----> 2 ----> 3 ...      freeze only from base
+ *            <----           <----   <----
+ *            freeze         unref    unref
+ *
+ * frozen   top bit = frozen; below it base and references. A ref adds first and looks
+ *          afterwards, so a ref that fails has still added, and owes a subtraction that
+ *          may come late, even after the next thaw. Hence every change but the freeze
+ *          itself is an atomic add: a store would swallow what is owed.
+ *
+ * hazard   a slot of the reader's own holds object + 1, or 0. Nothing shared is written.
+ *
+ * Order
+ * W1 unref (full fence, or release in hazard) pairs with the freezer's cas or acquire
+ *    load: a holder's last look at the object comes before anything done to it frozen.
+ * W2 thaw (full fence) pairs with ref: who gets a reference sees what was made of the
+ *    object while it was frozen.
+ * W3 hazard: slot published, full fence, the caller looks again; freezer: object marked,
+ *    full fence, slots scanned. Shape SB: one of the two sees the other.
+ *
+ * Freeze and thaw of one word have one caller at a time; ref, unref and query any number.
+ */
+#ifndef LODIC_COUNT_WORD_H
+#define LODIC_COUNT_WORD_H
+
+#include "core/check.h"
+#include "core/mutant.h"
+
+/* The cache's own reference, in a word that is not frozen. */
+#define COUNT_BASE ((u64)1)
+#define COUNT_FROZEN_BIT ((u64)1 << 63)
+
+/* The loop of Linux's page_ref_add_unless(): a cas that loses against another reader is
+ * tried again, and that is what costs on a hot block. Progress: lock-free; only somebody
+ * else's successful step on the same word can make it retry. */
+static inline bool count_atomic_word_ref(u64 *word)
+{
+	u64 v;
+
+	do {
+		/* Relaxed: the cas below orders, and tells whether v still holds. */
+		v = host_load_relaxed(word);
+		if (unlikely(v == 0))
+			return false;
+	} while (unlikely(!host_cas(word, v, v + 1)));
+	return true;
+}
+
+static inline void count_atomic_word_unref(u64 *word)
+{
+	u64 before = host_fetch_add(word, -(u64)1); /* W1 */
+
+	(void)before;
+	DCHECK(before > COUNT_BASE, "unref of what is referenced");
+}
+
+static inline bool count_atomic_word_query(const u64 *word)
+{
+	return host_load_acquire(word) > COUNT_BASE; /* W1 */
+}
+
+static inline bool count_atomic_word_freeze(u64 *word)
+{
+	return host_cas(word, COUNT_BASE, 0); /* W1 */
+}
+
+static inline void count_atomic_word_thaw(u64 *word)
+{
+	bool done = host_cas(word, 0, COUNT_BASE); /* W2 */
+
+	CHECK(done, "thaw of what is frozen, and counted by nobody");
+}
+
+/* References held; exact when nothing moves. */
+static inline u64 count_atomic_word_sum(const u64 *word)
+{
+	u64 v = host_load_relaxed(word);
+
+	return v == 0 ? 0 : v - COUNT_BASE;
+}
+
+/* Wait-free: never a retry, whoever else counts. */
+static inline bool count_frozen_word_ref(u64 *word)
+{
+	if (likely(!(host_fetch_add(word, 1) & COUNT_FROZEN_BIT)))
+		return true;
+	MUTANT_WINDOW(THAW_STORES);
+	host_fetch_add(word, -(u64)1);
+	return false;
+}
+
+static inline void count_frozen_word_unref(u64 *word)
+{
+	u64 before = host_fetch_add(word, -(u64)1); /* W1 */
+
+	(void)before;
+	DCHECK((before & ~COUNT_FROZEN_BIT) > 0, "unref of what is referenced");
+}
+
+static inline bool count_frozen_word_query(const u64 *word)
+{
+	u64 v = host_load_acquire(word); /* W1 */
+
+	return !(v & COUNT_FROZEN_BIT) && v > COUNT_BASE;
+}
+
+static inline bool count_frozen_word_freeze(u64 *word)
+{
+	return host_cas(word, COUNT_BASE, COUNT_FROZEN_BIT); /* W1 */
+}
+
+/* Gives the word its base and, unless it is zeroed memory that nobody has frozen yet,
+ * takes the frozen bit away. The bit itself stands still: only the caller may change it. */
+static inline void count_frozen_word_thaw(u64 *word)
+{
+	u64 bit = host_load_relaxed(word) & COUNT_FROZEN_BIT;
+
+	if (MUTANT(THAW_STORES))
+		host_store_release(word, COUNT_BASE);
+	else
+		host_fetch_add(word, COUNT_BASE - bit); /* W2 */
+}
+
+static inline u64 count_frozen_word_sum(const u64 *word)
+{
+	u64 v = host_load_relaxed(word);
+
+	if (v & COUNT_FROZEN_BIT)
+		return v & ~COUNT_FROZEN_BIT;
+	return v == 0 ? 0 : v - COUNT_BASE;
+}
+
+/* slot: empty, and written by the calling thread alone. The caller looks again, after
+ * this, whether object may be used, and drops the slot if not (W3). */
+static inline void count_hazard_word_ref(u64 *slot, u32 object)
+{
+	host_xchg(slot, (u64)object + 1);
+}
+
+/* The same for a slot that several threads may want: false, another one has it. */
+static inline bool count_hazard_word_claim(u64 *slot, u32 object)
+{
+	return host_load_relaxed(slot) == 0 && host_cas(slot, 0, (u64)object + 1);
+}
+
+static inline void count_hazard_word_unref(u64 *slot)
+{
+	host_store_release(slot, 0); /* W1 */
+}
+
+static inline bool count_hazard_word_query(const u64 *slot, u32 object)
+{
+	return host_load_acquire(slot) == (u64)object + 1; /* W1 */
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A frame is a slot of memory that can hold a block. Three words say what it holds and
+ * whether its bytes stand still. The service alone writes them; readers load them.
+ *
+ *   FREE --fill_begin--> FILLING --fill_end--> CACHED --frame_clear--> FREE
+ *
+ * Rules
+ * F1 seq is odd from before the first byte of a fill changes until after the last:
+ *    a reader that saw an even seq, copied, and sees it again has whole bytes.
+ * F2 seq only grows, so the same value never stands for two fillings (no ABA).
+ * F3 block is BLOCK_NONE unless the frame is CACHED; it changes only while seq is odd.
+ * Order
+ * O1 seq odd, full fence, then bytes. A reader's acquire fence stands between its copy and
+ *    its second look at seq: if it copied one new byte it sees the odd seq.
+ * O2 name and bytes, then the even seq by a release store. A reader's first look at seq
+ *    is an acquire load: it sees the name and the bytes that belong to it.
+ */
+#ifndef LODIC_FRAME_H
+#define LODIC_FRAME_H
+
+#include "core/block.h"
+
+enum frame_state { FRAME_FREE, FRAME_FILLING, FRAME_CACHED };
+
+struct frame {
+	u64 seq;   /* odd while the bytes change; service writes, everybody reads */
+	u64 block; /* whose bytes these are; service writes, everybody reads */
+	u64 state; /* enum frame_state; the service's own, readers may print it */
+	u64 unused;
+};
+_Static_assert(sizeof(struct frame) == 32, "two frames a cache line, none split");
+
+/* frame_fill_begin() makes the frame's bytes unreadable, before they change.
+ * The caller has made sure that nobody has the frame pinned and that no translation
+ * leads to it. State FREE -> FILLING. */
+void frame_fill_begin(struct frame *f);
+
+/* frame_fill_end() declares the bytes whole: they are block's. FILLING -> CACHED.
+ * Publish the translation afterwards, not before. */
+void frame_fill_end(struct frame *f, u64 block);
+
+/* frame_fill_cancel() gives up a fill, after an I/O error. FILLING -> FREE. */
+void frame_fill_cancel(struct frame *f);
+
+/* frame_clear() forgets the contents. Same duties as frame_fill_begin(). -> FREE. */
+void frame_clear(struct frame *f);
+
+/* Asserts F1-F3 for a frame at rest (no fill begins or ends meanwhile). */
+void frame_check(const struct frame *f);
+
+#endif

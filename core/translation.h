@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Block -> frame, for all files of an arena: a hash table whose size follows the cache
+ * and not the files (ADR-0002). The service alone writes it; readers load it at any time.
+ *
+ * Idea. Buckets of eight words, a cache line each. A block has a home, one word; when that
+ * is taken it stands elsewhere in the home's bucket, and when that is full in a second
+ * bucket. A word holds a 32-bit tag and the frame; frame 0 is never
+ * used, so an empty word leads to a frame that holds nothing. The tag only narrows a search; the frame's own block name decides. So a reader may look at a wrong frame or
+ * miss a right one, and pays for it with a read from the kernel, never with a wrong byte.
+ *
+ * Rules
+ * T1 a word leads to a frame only while that frame is CACHED with that word's block.
+ * T2 no two words carry the same tag in one bucket.
+ * O3 a word is published by a release store, after the frame's bytes and name. Who acts on
+ *    it without looking at the frame's seq loads it with acquire.
+ */
+#ifndef LODIC_TRANSLATION_H
+#define LODIC_TRANSLATION_H
+
+#include "core/block.h"
+
+#define BUCKET_WAYS 8u
+#define FRAME_NONE 0xffffffffu
+#define FRAME_FIRST 1u /* frame 0 holds nothing, ever */
+
+struct translation {
+	u64 *words; /* service writes, everybody reads */
+	u32 shift;  /* 64 - log2(nr_words) */
+};
+
+static inline u64 translation_tag(u64 hash, u64 block)
+{
+	/* The hash's low half depends on the index alone, so stir in the file. */
+	return (hash ^ (u64)block_file(block) * 0x85ebca6bu) << 32;
+}
+
+static inline u64 translation_second_hash(u64 block)
+{
+	return block_hash(block ^ 0xc2b2ae3d27d4eb4fu) ^ 0x5555555555555555u;
+}
+
+static inline u64 translation_word(u64 tag, u32 frame)
+{
+	return tag | frame;
+}
+
+static inline u32 translation_frame(u64 word)
+{
+	return (u32)word;
+}
+
+/* The word at block's home, right seven times in eight: the first look. Relaxed. */
+static inline u64 translation_guess(const struct translation *t, u64 hash)
+{
+	return host_load_relaxed(&t->words[hash >> t->shift]);
+}
+
+/* The word that may lead to block, and its value in ret_word; NULL when there is none.
+ * Relaxed: the caller proves the frame, or looks at the word again after a fence. Cost:
+ * one cache line when the block stands in its first bucket, else two. */
+u64 *translation_find(const struct translation *t, u64 block, u64 *ret_word);
+
+/* The number of words for nr_frames: a power of two, and four times as many at least:
+ * seven blocks in eight then stand at their first place, and both of a block's buckets
+ * are never full in practice. 32 to 64 bytes a frame. */
+u64 translation_nr_words(u32 nr_frames);
+
+void translation_init(struct translation *t, u64 *words, u64 nr_words);
+
+/* Writers: the service only.
+ * translation_set() publishes block -> frame with release order. false when both of the
+ * block's buckets are full or hold its tag: then the block is simply not cached. */
+bool translation_set(struct translation *t, u64 block, u32 frame);
+
+/* The word of block -> frame, NULL when it is not there. */
+u64 *translation_find_exact(const struct translation *t, u64 block, u32 frame);
+
+#endif
