@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * lodic: references are counted in the pte through which the reader's own process maps
+ * the frame (LODIC s.4). Owned gate: counts fold into a global word when a pte is
+ * cleared. It takes the place of the paper's query flag (s.4.5), which says nothing of
+ * an unmap with a live count; ADR-0001.
+ *
+ * Idea. A present pte owns one reference in its frame's global word. The count in the
+ * pte's spare bits is sub-references of that one: while the pte stands, the frame cannot
+ * be frozen, so readers of one process need no shared word. Whoever clears the pte puts
+ * the count into the word first, and the readers, who find their pte gone, drop it there.
+ *
+ * Words
+ *   pte      frame, present, count. The process's threads: cas on the count of a present
+ *            pte. Under its space's pte_lock: present <-> not present. MARKED: not present,
+ *            but with a frame number, is a pte that freeze has taken and may give back.
+ *   global   one per frame. 0 = frozen; else base + one per present pte + one per token
+ *            that does not name a pte. Anybody, by cas and add.
+ *   share    one per frame: how many ptes, and how often that changed. Who maps or clears.
+ *   share_min   constant while anything runs
+ *
+ *             map_block            ref, unref (cas)
+ *     EMPTY --------------> PRESENT, 0 <------> PRESENT, n
+ *       ^ ^                  |  | ^               |
+ *       | +-- unmap_block ---+  | +- refused -+   |
+ *       |          freeze (cas) +--> MARKED --+   |
+ *       +------------- unmap_block: fold n -------+      MARKED, frozen: EMPTY
+ *
+ * Invariants
+ * I1 0 <= local(s) <= references recorded at s.
+ * I2 global + sum of locals >= base + one per present pte + one per token not yet
+ *    returned; equal when no clear is in progress; never lower.
+ * I3 a local count that is not 0 implies a present pte, hence a global word that is not
+ *    base: no freeze under a reference.
+ * I4 a frame without ptes has an exact global word. So freezing needs no sum: clear or
+ *    refuse every pte, then one cas(base -> frozen).
+ *
+ * Order (going on from O5 in core/arena.h)
+ * O11 clear: the count goes into global before the pte goes empty. The other way round:
+ *
+ *       unmapper                    reader A, B hold tokens at s      reclaimer
+ *       xchg(s -> empty), count 2
+ *                                   A: unref: s is empty,
+ *                                      global 2 -> 1 (= base)
+ *                                                                     cas(base -> frozen)
+ *                                   B: reads what is being refilled
+ *       global += 2
+ *
+ *     The add and the cas are full fences; an unref that sees the pte empty or with
+ *     another frame sees the add, because its own add comes after that load on the
+ *     same word (coherence, and the acquire below).
+ * O12 ref: the cas on the pte proves translation and reference at once; the frame's name
+ *     is looked at after it. Before it, the frame could be refilled in between, with its
+ *     pte back at the same value (ABA).
+ * O13 the pte's own reference is dropped last: until then it stands for the local counts.
+ * O14 query: locals first, global last. The other way round a count could fold behind
+ *     the look at global, into it, and be found in neither place. What global has for
+ *     ptes is taken from share, which is raised after global and lowered before it, so
+ *     it is never too high; it is read before and after global and must not have
+ *     changed in between, or the frame counts as used.
+ *
+ * Progress. ref: at most LOCAL_TRIES, then the global word, lock-free. unref: lock-free;
+ * another thread of the same process that counts on the same pte makes it retry, or one
+ * clear. fold: FOLD_TRIES, then wait-free. query, freeze, sum: bounded by the list of
+ * vmas, under its lock.
+ * Locks: rmap list, then pte_lock; ref and unref take none.
+ * Not here: the scanned gate, where readers may be killed and nothing folds
+ * (core/context.h); finding the pte through file space; the paper's flag.
+ */
+#include "core/count_lodic.h"
+
+#include "core/mutant.h"
+
+/* Ours. On failure another thread of the process has counted on this pte; when it keeps
+ * happening the pte is as contended as the global word would be. */
+#define LOCAL_TRIES 8u
+/* In a pte that is not present: freeze took it. Told from EMPTY also for frame 0. */
+#define PTE_MARKED ((u64)1 << PTE_TAG_SHIFT)
+/* Ours: a cas on a pte fails only under a ref or unref in its few instructions. */
+#define FOLD_TRIES 4u
+
+static u64 count_lodic_token(u64 page)
+{
+	return page + 1;
+}
+
+static u64 *count_lodic_token_pte(struct process_space *space, u64 token)
+{
+	u64 *pte = process_space_pte(space, token - 1);
+
+	CHECK(pte, "a token names a slot that was populated, and chunks stay");
+	return pte;
+}
+
+static u64 count_lodic_block(struct count *c, u32 frame)
+{
+	return host_load_relaxed(&c->frames[frame].block);
+}
+
+/* Takes a sub-reference of the pte's own reference. false: count globally. */
+static bool count_lodic_ref_local(struct count *c, u32 frame, u64 block, u32 user,
+                                  u64 *ret_token)
+{
+	u64 page;
+	u64 *pte;
+	u32 tries;
+
+	/* Relaxed: few or many sharers is a matter of cost, not of right and wrong. */
+	if (count_lodic_share(c, frame) < count_lodic_of(c)->share_min)
+		return false;
+	pte = rmap_self(count_lodic_space(c, user), block, &page);
+	if (!pte)
+		return false;
+	for (tries = 0; tries < LOCAL_TRIES; tries++) {
+		u64 v = host_load_relaxed(pte);
+
+		if (!pte_maps(v, frame) || pte_count(v) == PTE_COUNT_MAX)
+			return false;
+		/* Success: the pte stood, so its own reference did too. Acquire, partner:
+		 * the release in count_lodic_map_block(): the frame's contents. */
+		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE))) {
+			*ret_token = count_lodic_token(page);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void count_lodic_unref_global(struct count *c, u32 frame)
+{
+	count_atomic_word_unref(&count_lodic_words(c, frame)->global); /* W1 */
+}
+
+static void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
+{
+	u64 *pte;
+	u64 v;
+
+	if (token == COUNT_LODIC_GLOBAL) {
+		count_lodic_unref_global(c, frame);
+		return;
+	}
+	if (MUTANT(UNREF_OTHER_SLOT)) {
+		u64 page;
+
+		if (rmap_self(count_lodic_space(c, user), count_lodic_block(c, frame),
+		              &page))
+			token = count_lodic_token(page);
+	}
+	pte = count_lodic_token_pte(count_lodic_space(c, user), token);
+	/* Lock-free: see Progress. */
+	do {
+		/* Acquire, partner: the cas of count_lodic_fold(): not ours any more, so
+		 * the count is in global already (O11). The same when the count is 0 or
+		 * the pte was mapped anew. That the other references on this frame's
+		 * pte are not ours does not matter: they fold and drop alike. */
+		v = host_load_acquire(pte);
+		if (!pte_maps(v, frame) || pte_count(v) == 0) {
+			count_lodic_unref_global(c, frame);
+			return;
+		}
+	} while (unlikely(!host_cas(pte, v, v - PTE_COUNT_ONE))); /* W1 */
+}
+
+static bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
+{
+	u64 block = count_lodic_block(c, frame);
+	u64 token = COUNT_LODIC_GLOBAL;
+
+	if (block == BLOCK_NONE ||
+	    !count_lodic_ref_local(c, frame, block, user, &token))
+		if (!count_atomic_word_ref(&count_lodic_words(c, frame)->global))
+			return false;
+	/* O12. With a reference the name stands still; it changes only when frozen. */
+	if (unlikely(count_lodic_block(c, frame) != block)) {
+		count_lodic_unref(c, frame, user, token);
+		return false;
+	}
+	*ret_token = token;
+	return true;
+}
+
+static u32 count_lodic_fold_wrongly(struct count *c, u64 *pte)
+{
+	u64 v = host_xchg(pte, PTE_EMPTY);
+
+	MUTANT_WINDOW(CLEAR_BEFORE_FOLD);
+	if (MUTANT(CLEAR_BEFORE_FOLD))
+		host_fetch_add(&count_lodic_words(c, pte_frame(v))->global,
+		               pte_count(v));
+	return pte_frame(v);
+}
+
+u32 count_lodic_fold(struct count *c, u64 *pte)
+{
+	u64 v = host_load_relaxed(pte);
+	u32 frame = pte_frame(v); /* stands still under pte_lock */
+	u64 *global = &count_lodic_words(c, frame)->global;
+	u64 added = 0; /* what is in global for this pte's count so far */
+	u32 tries;
+
+	if (MUTANT(CLEAR_BEFORE_FOLD) || MUTANT(UNMAP_DROPS_COUNT))
+		return count_lodic_fold_wrongly(c, pte);
+	/* A failed cas: a thread of the process has counted in between. */
+	for (tries = 0; tries < FOLD_TRIES; tries++) {
+		if (pte_count(v) != added)
+			host_fetch_add(global, pte_count(v) - added); /* O11 */
+		added = pte_count(v);
+		if (likely(host_cas(pte, v, PTE_EMPTY)))
+			return frame;
+		v = host_load_relaxed(pte);
+	}
+	/* As much as there can be, first; then the rest out again. */
+	host_fetch_add(global, PTE_COUNT_MAX - added); /* O11 */
+	v = host_xchg(pte, PTE_EMPTY);
+	host_fetch_add(global, pte_count(v) - PTE_COUNT_MAX);
+	return frame;
+}
+
+/* Adds up the local counts of block's ptes that map frame; stops at enough. Under the
+ * list's lock. */
+static u64 count_lodic_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
+{
+	struct rmap_walk walk;
+	u64 sum = 0;
+	u64 *pte;
+
+	for (pte = rmap_all_first(&walk, rmap, block); pte && sum < enough;
+	     pte = rmap_all_next(&walk)) {
+		/* Acquire, partner: the cas of a fold: what is not here is in global, and
+		 * seen there by the load that comes after (O14). */
+		u64 v = host_load_acquire(pte);
+
+		if (pte_maps(v, frame))
+			sum += pte_count(v);
+	}
+	return sum;
+}
+
+/* Does the global word hold a token? O14: true when in doubt. */
+static bool count_lodic_global_used(struct count *c, u32 frame)
+{
+	struct count_lodic_words *w = count_lodic_words(c, frame);
+	u64 share = host_load_acquire(&w->share);
+	/* Acquire, partner: a drop of a pte's reference, which lowered share before. */
+	u64 global = host_load_acquire(&w->global);
+
+	return global > COUNT_BASE + (u32)share ||
+	       host_load_relaxed(&w->share) != share;
+}
+
+/* Locals never go below 0, so the first one found answers (LODIC s.4.5, eq. 1). */
+static bool count_lodic_query_locked(struct count *c, struct rmap *rmap, u64 block,
+                                     u32 frame)
+{
+	if (MUTANT(GLOBAL_BEFORE_LOCALS)) {
+		if (count_lodic_global_used(c, frame))
+			return true;
+		MUTANT_WINDOW(GLOBAL_BEFORE_LOCALS);
+		return count_lodic_locals(rmap, block, frame, 1) > 0;
+	}
+	/* O14 */
+	return count_lodic_locals(rmap, block, frame, 1) > 0 ||
+	       count_lodic_global_used(c, frame);
+}
+
+static struct rmap *count_lodic_lock_rmap(struct count *c, u64 block)
+{
+	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, block_file(block));
+
+	host_lock(&rmap->lock);
+	return rmap;
+}
+
+static bool count_lodic_query(struct count *c, u32 frame)
+{
+	u64 block = count_lodic_block(c, frame);
+	struct rmap *rmap = count_lodic_lock_rmap(c, block);
+	bool used = count_lodic_query_locked(c, rmap, block, frame);
+
+	host_unlock(&rmap->lock);
+	return used;
+}
+
+static u64 count_lodic_sum(struct count *c, u32 frame)
+{
+	u64 block = count_lodic_block(c, frame);
+	struct rmap *rmap = count_lodic_lock_rmap(c, block);
+	u64 global = host_load_relaxed(&count_lodic_words(c, frame)->global);
+	u64 sum = 0;
+
+	if (global != 0)
+		sum = count_lodic_locals(rmap, block, frame, ~(u64)0) + global -
+		      COUNT_BASE - count_lodic_share(c, frame);
+	host_unlock(&rmap->lock);
+	return sum;
+}
+
+static u64 count_lodic_mark(u32 frame)
+{
+	return (pte_make(frame) & ~PTE_PRESENT) | PTE_MARKED;
+}
+
+/* Takes a pte of frame away if its count is 0. false: refused. */
+static bool count_lodic_clear_unused(struct count *c, const struct rmap_walk *walk,
+                                     u64 *pte, u32 frame)
+{
+	bool cleared = true;
+	u64 v;
+
+	/* Acquire, as in count_lodic_locals(): a pte gone needs no lock to be passed over, and
+	 * one that comes now brings a reference that stops the freeze. */
+	if (!pte_maps(host_load_acquire(pte), frame))
+		return true;
+	host_lock(&walk->space->pte_lock);
+	v = host_load_relaxed(pte);
+	if (pte_maps(v, frame)) {
+		/* One try: who counts on it just now uses it. */
+		cleared = pte_count(v) == 0 &&
+		          host_cas(pte, v, count_lodic_mark(frame)); /* W1 */
+		if (cleared)
+			count_lodic_drop_pte(c, frame); /* O13 */
+	}
+	host_unlock(&walk->space->pte_lock);
+	return cleared;
+}
+
+static bool count_lodic_clear_all(struct count *c, struct rmap *rmap, u64 block,
+                                  u32 frame)
+{
+	struct rmap_walk walk;
+	u64 *pte;
+
+	for (pte = rmap_all_first(&walk, rmap, block); pte; pte = rmap_all_next(&walk))
+		if (!count_lodic_clear_unused(c, &walk, pte, frame))
+			return false;
+	return true;
+}
+
+/* Gives marked ptes back, or makes them empty when the frame is frozen. A pte that has
+ * been mapped or unmapped meanwhile bears no mark any more. */
+static void count_lodic_settle(struct count *c, struct rmap *rmap, u64 block, u32 frame,
+                               bool frozen)
+{
+	struct rmap_walk walk;
+	u64 *pte;
+
+	for (pte = rmap_all_first(&walk, rmap, block); pte;
+	     pte = rmap_all_next(&walk)) {
+		/* Relaxed: our own mark, or not. */
+		if (host_load_relaxed(pte) != count_lodic_mark(frame))
+			continue;
+		host_lock(&walk.space->pte_lock);
+		if (host_load_relaxed(pte) == count_lodic_mark(frame)) {
+			if (!frozen) {
+				/* Not frozen: we alone freeze it, so not 0. */
+				host_fetch_add(&count_lodic_words(c, frame)->global, 1);
+				count_lodic_share_more(c, frame);
+			}
+			/* Release, partner: the cas of a ref, as in map_block. */
+			host_store_release(pte, frozen ? PTE_EMPTY : pte_make(frame));
+		}
+		host_unlock(&walk.space->pte_lock);
+	}
+}
+
+static bool count_lodic_freeze(struct count *c, u32 frame)
+{
+	u64 block = count_lodic_block(c, frame);
+	struct rmap *rmap = count_lodic_lock_rmap(c, block);
+	bool frozen = false;
+
+	/* Look before disturbing anybody (LODIC s.4.5). */
+	if (!count_lodic_query_locked(c, rmap, block, frame)) {
+		frozen = count_lodic_clear_all(c, rmap, block, frame) &&
+		         count_atomic_word_freeze(
+				 &count_lodic_words(c, frame)->global); /* I4 */
+		count_lodic_settle(c, rmap, block, frame, frozen);
+	}
+	host_unlock(&rmap->lock);
+	return frozen;
+}
+
+static void count_lodic_thaw(struct count *c, u32 frame)
+{
+	count_atomic_word_thaw(&count_lodic_words(c, frame)->global);
+}
+
+static u64 count_lodic_words_bytes(const struct count *c)
+{
+	return (u64)c->nr_objects * sizeof(struct count_lodic_words);
+}
+
+static void count_lodic_fini(struct count *c)
+{
+	struct count_lodic *l = count_lodic_of(c);
+	u32 user;
+
+	for (user = 0; l->spaces && user < c->nr_users; user++)
+		process_space_fini(&l->spaces[user]);
+	if (l->spaces)
+		host_free(l->spaces, (u64)c->nr_users * sizeof(*l->spaces));
+	if (l->rmaps)
+		host_free(l->rmaps, RMAP_LISTS * sizeof(*l->rmaps));
+	if (l->words)
+		host_free(l->words, count_lodic_words_bytes(c));
+	host_free(l, sizeof(*l));
+}
+
+static int count_lodic_init(struct count *c)
+{
+	struct count_lodic *l;
+	u32 user;
+
+	if (!c->frames)
+		return -COUNT_EINVAL;
+	l = host_alloc(sizeof(*l), COUNT_LINE_BYTES);
+	if (!l)
+		return -COUNT_ENOMEM;
+	c->state = l;
+	l->share_min = COUNT_LODIC_SHARE_MIN;
+	l->words = host_alloc(count_lodic_words_bytes(c), COUNT_LINE_BYTES); /* N1 */
+	l->rmaps = host_alloc(RMAP_LISTS * sizeof(*l->rmaps), COUNT_LINE_BYTES);
+	l->spaces = host_alloc((u64)c->nr_users * sizeof(*l->spaces), COUNT_LINE_BYTES);
+	if (!l->words || !l->rmaps || !l->spaces) {
+		count_lodic_fini(c);
+		c->state = NULL;
+		return -COUNT_ENOMEM;
+	}
+	for (user = 0; user < c->nr_users; user++)
+		process_space_init(&l->spaces[user]);
+	return 0;
+}
+
+void count_lodic_set_share_min(struct count *c, u32 share_min)
+{
+	count_lodic_of(c)->share_min = share_min;
+}
+
+static void count_lodic_cost(const struct count *c, struct count_cost *ret_cost)
+{
+	(void)c;
+	/* The ptes are there for the mapping; their spare bits cost nothing (s.4.3). */
+	*ret_cost = (struct count_cost){ .object_bytes = COUNT_LINE_BYTES };
+}
+
+/* One frame's word against its ptes and the tokens on it. */
+static void count_lodic_check_frame(struct count *c, u32 frame, u32 nr_tokens)
+{
+	u64 global = host_load_relaxed(&count_lodic_words(c, frame)->global);
+	u64 block = count_lodic_block(c, frame);
+	u64 nr_ptes = 0;
+	u64 locals = 0;
+	struct rmap_walk walk;
+	u64 *pte;
+
+	for (pte = rmap_all_first(&walk,
+	                          rmap_of(count_lodic_of(c)->rmaps, block_file(block)),
+	                          block);
+	     pte; pte = rmap_all_next(&walk)) {
+		u64 v = host_load_relaxed(pte);
+
+		nr_ptes += pte_maps(v, frame);
+		locals += pte_maps(v, frame) ? pte_count(v) : 0;
+	}
+	CHECK(count_lodic_share(c, frame) == nr_ptes,
+	      "I4: share is the number of ptes");
+	if (global == 0)
+		CHECK(nr_tokens == 0, "I3: no freeze under a reference");
+	else
+		CHECK(global + locals == COUNT_BASE + nr_ptes + nr_tokens,
+		      "I2: global + locals = base + ptes + tokens");
+}
+
+/* One pte against the tokens that name it. */
+static void count_lodic_check_pte(struct count *c, u32 user, const struct vma *vma,
+                                  u64 page, const struct count_held *held, u32 nr_held)
+{
+	u64 *pte = process_space_pte(vma->space, page);
+	u64 v = pte ? host_load_relaxed(pte) : PTE_EMPTY;
+	u64 recorded = 0;
+	u32 i;
+
+	if (v == PTE_EMPTY)
+		return;
+	CHECK(pte_present(v), "I4: no mark is left of a freeze");
+	CHECK(pte_frame(v) < c->nr_objects, "a pte maps a frame");
+	CHECK(count_lodic_block(c, pte_frame(v)) == vma_block(vma, page),
+	      "I3: a pte maps the frame of its block");
+	CHECK(host_load_relaxed(&count_lodic_words(c, pte_frame(v))->global) >
+	              COUNT_BASE,
+	      "I3: a present pte owns a reference");
+	for (i = 0; i < nr_held; i++)
+		recorded += held[i].user == user && held[i].object == pte_frame(v) &&
+		            held[i].token == count_lodic_token(page);
+	CHECK(pte_count(v) <= recorded, "I1: local <= references recorded there");
+}
+
+static void count_lodic_check(struct count *c, const struct count_held *held,
+                              u32 nr_held)
+{
+	struct count_lodic *l = count_lodic_of(c);
+	u32 frame, user, i;
+	u64 page;
+
+	rmap_check(l->rmaps, l->spaces, c->nr_users);
+	for (frame = 0; frame < c->nr_objects; frame++)
+		count_lodic_check_frame(c, frame, count_held_on(held, nr_held, frame));
+	for (user = 0; user < c->nr_users; user++) {
+		process_space_check(&l->spaces[user]);
+		for (i = 0; i < SPACE_VMAS; i++) {
+			const struct vma *vma = &l->spaces[user].vmas[i];
+
+			for (page = vma_start(vma); page < vma_start(vma) + vma_nr(vma);
+			     page++)
+				count_lodic_check_pte(c, user, vma, page, held,
+				                      nr_held);
+		}
+	}
+}
+
+const struct count_scheme count_lodic = {
+	.name = "lodic",
+	.counts = true,
+	.init = count_lodic_init,
+	.fini = count_lodic_fini,
+	.ref = count_lodic_ref,
+	.unref = count_lodic_unref,
+	.query = count_lodic_query,
+	.freeze = count_lodic_freeze,
+	.thaw = count_lodic_thaw,
+	.sum = count_lodic_sum,
+	.cost = count_lodic_cost,
+	.check = count_lodic_check,
+};

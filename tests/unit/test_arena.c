@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Frames, translation, contexts and the scanned gate, one thread: what each step leaves
+ * behind. The races are tests/stress/stress_arena.c's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "core/context.h"
+
+#define FILE_ID 3u
+#define NR_FRAMES 32u
+#define NR_CONTEXTS 3u
+#define ALIVE 9u
+
+struct bed {
+	struct arena arena;
+	struct context contexts[NR_CONTEXTS];
+	u32 places[NR_CONTEXTS];
+	void *memory[NR_CONTEXTS + 3];
+};
+
+static void *take(struct bed *bed, u32 i, u64 bytes)
+{
+	bed->memory[i] = aligned_alloc(64, (bytes + 63) & ~63u);
+	memset(bed->memory[i], 0, bytes);
+	return bed->memory[i];
+}
+
+static struct bed *bed_make(u32 scheme)
+{
+	struct bed *bed = calloc(1, sizeof(*bed));
+	struct arena_shape shape = { .nr_frames = NR_FRAMES,
+		                     .nr_files = 2,
+		                     .scheme = scheme };
+	struct arena *a = &bed->arena;
+	u64 *counts = NULL;
+	void *control;
+
+	arena_shape_default(&shape);
+	control = take(bed, 0, arena_control_bytes(&shape));
+	if (arena_count_bytes(&shape))
+		counts = take(bed, 1, arena_count_bytes(&shape));
+	arena_format(control, &shape, 1);
+	assert_true(arena_view(a, control, arena_control_bytes(&shape),
+	                       take(bed, 2, (u64)NR_FRAMES << BLOCK_SHIFT),
+	                       (u64)NR_FRAMES << BLOCK_SHIFT, counts));
+	a->contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*a->contexts));
+	a->header->alive = ALIVE;
+	file_space_admit(&a->files[0], FILE_ID, (u64)1 << 20);
+	for (u32 i = 0; i < NR_CONTEXTS; i++) {
+		struct context_table t;
+		void *m =
+			take(bed, 3 + i, arena_context_bytes(NR_FRAMES, a->nr_entries));
+
+		context_table_at(&t, m, a->nr_entries);
+		bed->places[i] = arena_join(a, &t);
+		context_init(&bed->contexts[i], a, m, ALIVE, true);
+	}
+	return bed;
+}
+
+static void bed_free(struct bed *bed)
+{
+	arena_check(&bed->arena);
+	for (u32 i = 0; i < NR_CONTEXTS + 3; i++)
+		free(bed->memory[i]);
+	free(bed->arena.contexts);
+	free(bed);
+}
+
+static u64 block(u32 index)
+{
+	return block_id(FILE_ID, index);
+}
+
+static void fill(struct bed *bed, u32 frame, u32 index)
+{
+	arena_fill_begin(&bed->arena, frame);
+	memset(arena_frame_bytes(&bed->arena, frame), (int)index + 1, BLOCK_BYTES);
+	assert_true(arena_publish(&bed->arena, frame, block(index)));
+}
+
+static bool reads(struct bed *bed, u32 reader, u32 index)
+{
+	u8 byte = 0;
+	bool hit = context_read(&bed->contexts[reader], block(index), 17, &byte, 1) &&
+	           context_vouch(&bed->contexts[reader], &bed->arena.files[0], FILE_ID);
+
+	if (hit)
+		assert_int_equal(byte, index + 1);
+	return hit;
+}
+
+static u64 *pin(struct bed *bed, u32 reader, u32 index)
+{
+	u64 *word;
+	u32 frame;
+
+	assert_int_equal(
+		context_pin(&bed->contexts[reader], block(index), &frame, &word), 0);
+	assert_int_equal(*(u8 *)arena_frame_bytes(&bed->arena, frame), index + 1);
+	return word;
+}
+
+static void for_each_scheme(void (*test)(struct bed *bed))
+{
+	for (u32 scheme = 0; scheme < ARENA_NR_SCHEMES; scheme++) {
+		struct bed *bed = bed_make(scheme);
+
+		test(bed);
+		bed_free(bed);
+	}
+}
+
+static void frame_fill_in_the_midst_unreadable(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	struct frame *f = &bed->arena.frames[4];
+	u64 seq = f->seq;
+
+	(void)state;
+	frame_fill_begin(f);
+	assert_int_equal(f->seq & 1, 1);
+	assert_int_equal(f->block, BLOCK_NONE);
+	frame_fill_end(f, block(1));
+	assert_true(f->seq > seq && !(f->seq & 1));
+	frame_clear(f);
+	frame_fill_begin(f);
+	frame_fill_cancel(f);
+	assert_int_equal(f->state, FRAME_FREE);
+	bed_free(bed);
+}
+
+static void translation_set_full_refuses(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	struct translation *t = &bed->arena.translation;
+	u32 index, nr = 0;
+	u64 word;
+
+	(void)state;
+	/* Fill until somebody's two buckets are full: never before a quarter of all words. */
+	for (index = 0; index < 1000 && translation_set(t, block(index), index + 1);
+	     index++)
+		nr++;
+	assert_in_range(nr, NR_FRAMES, bed->arena.header->nr_words);
+	for (u32 i = 0; i < nr; i++) {
+		u64 *at = translation_find(t, block(i), &word);
+
+		assert_non_null(at);
+		assert_int_equal(translation_frame(word), i + 1);
+		assert_ptr_equal(at, translation_find_exact(t, block(i), i + 1));
+		*at = 0;
+		assert_null(translation_find(t, block(i), &word));
+	}
+	bed_free(bed);
+}
+
+static void each_read_and_pin(struct bed *bed)
+{
+	u64 *word;
+
+	assert_false(reads(bed, 0, 5));
+	fill(bed, 9, 5);
+	assert_true(reads(bed, 0, 5));
+	word = pin(bed, 1, 5);
+	assert_true(arena_query(&bed->arena, 9));
+	assert_false(arena_take(&bed->arena, 9)); /* pinned */
+	assert_true(reads(bed, 0, 5));            /* and still there for all */
+	context_unpin(&bed->contexts[1], word);
+	assert_false(arena_query(&bed->arena, 9));
+	assert_true(arena_take(&bed->arena, 9));
+	assert_false(reads(bed, 0, 5));
+	fill(bed, 9, 6); /* the same frame for another block */
+	assert_false(reads(bed, 0, 5));
+	assert_true(reads(bed, 1, 6));
+	context_unpin(&bed->contexts[1], pin(bed, 1, 6));
+}
+
+static void arena_take_pinned_refuses(void **state)
+{
+	(void)state;
+	for_each_scheme(each_read_and_pin);
+}
+
+static void arena_take_all_map_clears_every_entry(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	u64 *word;
+	u32 frame;
+
+	(void)state;
+	fill(bed, 7, 1);
+	for (u32 i = 0; i < NR_CONTEXTS; i++)
+		context_unpin(&bed->contexts[i], pin(bed, i, 1));
+	assert_true(arena_take(&bed->arena, 7));
+	for (u32 i = 0; i < NR_CONTEXTS; i++) {
+		context_check(&bed->contexts[i]);
+		assert_int_equal(context_pin(&bed->contexts[i], block(1), &frame,
+		                             &word),
+		                 -CONTEXT_EAGAIN);
+	}
+	bed_free(bed);
+}
+
+static void context_pin_128_times_refuses_the_last(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	struct context *c = &bed->contexts[0];
+	u64 *word, *first;
+	u32 frame;
+
+	(void)state;
+	fill(bed, 9, 1);
+	first = pin(bed, 0, 1);
+	for (u32 i = 1; i < PTE_COUNT_MAX; i++)
+		assert_ptr_equal(pin(bed, 0, 1), first);
+	assert_int_equal(context_pin(c, block(1), &frame, &word), -CONTEXT_EAGAIN);
+	assert_int_equal(context_nr_pinned(c), 1);
+	assert_true(reads(bed, 0, 1));
+	for (u32 i = 0; i < PTE_COUNT_MAX; i++)
+		context_unpin(c, first);
+	assert_int_equal(context_nr_pinned(c), 0);
+	assert_true(arena_take(&bed->arena, 9));
+	bed_free(bed);
+}
+
+static void context_pin_reserve_spent_refuses(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	struct context *c = &bed->contexts[0];
+	u64 *word;
+	u32 frame;
+
+	(void)state;
+	c->may_pin = false;
+	fill(bed, 9, 1);
+	assert_int_equal(context_pin(c, block(1), &frame, &word), -CONTEXT_EAGAIN);
+	assert_true(reads(bed, 0, 1));
+	bed_free(bed);
+}
+
+static void context_read_revoked_not_vouched(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+
+	(void)state;
+	fill(bed, 9, 1);
+	assert_true(reads(bed, 0, 1));
+	file_space_revoke(&bed->arena.files[0]);
+	assert_false(reads(bed, 0, 1));
+	bed_free(bed);
+}
+
+static void context_read_dead_service_not_vouched(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+
+	(void)state;
+	fill(bed, 9, 1);
+	bed->arena.header->alive = 0x40000000; /* what the kernel leaves there */
+	assert_false(reads(bed, 0, 1));
+	bed_free(bed);
+}
+
+static void arena_visits_read_counted_to_three_and_cleared(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+
+	(void)state;
+	fill(bed, 9, 1);
+	fill(bed, 1, 2);
+	assert_int_equal(arena_visits(&bed->arena, 9), 0);
+	reads(bed, 0, 1);
+	assert_int_equal(arena_visits(&bed->arena, 9), 1);
+	for (u32 i = 0; i < 9; i++)
+		reads(bed, 0, 1);
+	reads(bed, 1, 2);
+	reads(bed, 2, 2);
+	assert_int_equal(arena_visits(&bed->arena, 9), 3);
+	assert_int_equal(arena_visits(&bed->arena, 9), 0);
+	assert_int_equal(arena_visits(&bed->arena, 1), 2); /* two readers, once each */
+	bed_free(bed);
+}
+
+static void arena_leave_dead_reader_frees_its_pins(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+
+	(void)state;
+	fill(bed, 9, 1);
+	pin(bed, 2, 1);
+	assert_false(arena_take(&bed->arena, 9));
+	arena_leave(&bed->arena, bed->places[2]);
+	assert_true(arena_take(&bed->arena, 9));
+	bed_free(bed);
+}
+
+static void arena_leave_atomic_leaks_by_nature(void **state)
+{
+	struct bed *bed = bed_make(ARENA_ATOMIC);
+
+	(void)state;
+	fill(bed, 9, 1);
+	pin(bed, 2, 1);
+	arena_leave(&bed->arena, bed->places[2]);
+	assert_false(arena_take(&bed->arena, 9));
+	bed_free(bed);
+}
+
+static void context_hint_ring_delivers_in_order(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	struct context *c = &bed->contexts[1];
+	u64 first, nr;
+
+	(void)state;
+	assert_true(arena_sleep(&bed->arena));
+	assert_true(context_hint(c, bed->arena.header, block(1), 4));
+	assert_false(arena_sleep(&bed->arena)); /* there is work */
+	for (u32 i = 1; i < CONTEXT_HINTS; i++)
+		assert_false(context_hint(c, bed->arena.header, block(i + 1), 4));
+	assert_true(context_hints_full(c));
+	assert_false(context_hint(c, bed->arena.header, block(999), 4)); /* dropped */
+	for (u32 i = 0; i < CONTEXT_HINTS; i++) {
+		assert_true(arena_hint(&bed->arena, bed->places[1], &first, &nr));
+		assert_int_equal(first, block(i + 1));
+		assert_int_equal(nr, 4);
+	}
+	assert_false(arena_hint(&bed->arena, bed->places[1], &first, &nr));
+	bed_free(bed);
+}
+
+static void arena_view_foreign_memory_refuses(void **state)
+{
+	struct bed *bed = bed_make(ARENA_LODIC);
+	struct arena_header *h = bed->arena.header;
+	struct arena other;
+	u64 bytes = h->bytes, data = h->data_bytes;
+
+	(void)state;
+	assert_true(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	assert_false(arena_view(&other, h, bytes - 64, bed->arena.data, data, NULL));
+	assert_false(arena_view(&other, h, bytes, bed->arena.data, data + BLOCK_BYTES,
+	                        NULL));
+	h->frames_at += 64;
+	assert_false(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	h->frames_at -= 64;
+	h->magic++;
+	assert_false(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	bed_free(bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frame_fill_in_the_midst_unreadable),
+		cmocka_unit_test(translation_set_full_refuses),
+		cmocka_unit_test(arena_take_pinned_refuses),
+		cmocka_unit_test(arena_take_all_map_clears_every_entry),
+		cmocka_unit_test(context_pin_128_times_refuses_the_last),
+		cmocka_unit_test(context_pin_reserve_spent_refuses),
+		cmocka_unit_test(context_read_revoked_not_vouched),
+		cmocka_unit_test(context_read_dead_service_not_vouched),
+		cmocka_unit_test(arena_visits_read_counted_to_three_and_cleared),
+		cmocka_unit_test(arena_leave_dead_reader_frees_its_pins),
+		cmocka_unit_test(arena_leave_atomic_leaks_by_nature),
+		cmocka_unit_test(context_hint_ring_delivers_in_order),
+		cmocka_unit_test(arena_view_foreign_memory_refuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

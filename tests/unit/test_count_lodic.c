@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * lodic under the owned gate: where a reference is counted, and what becomes of it when
+ * its pte is unmapped, moved, forked, or mapped anew. After each step count_check()
+ * compares every word with the list of references that are held (I1-I4).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/count_lodic.h"
+
+#define NR_FRAMES 6u
+#define NR_USERS 6u
+#define FILE_ID 3u
+#define OTHER_FILE 4u
+#define NR_BLOCKS 4u
+#define MAX_HELD 200u
+
+struct model {
+	struct count count;
+	struct frame frames[NR_FRAMES];
+	u64 pages[NR_USERS];
+	struct count_held held[MAX_HELD];
+	u32 nr_held;
+};
+
+static void name(struct model *m, u32 frame, u32 file, u32 index)
+{
+	frame_fill_begin(&m->frames[frame]);
+	frame_fill_end(&m->frames[frame], block_id(file, index));
+	count_thaw(&m->count, frame);
+}
+
+static void check(struct model *m)
+{
+	count_check(&m->count, m->held, m->nr_held);
+}
+
+/* Frames 0..3 hold FILE_ID's blocks, 4 and 5 those of OTHER_FILE. Nothing is mapped. */
+static int model_start(void **state)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	assert_int_equal(
+		count_init(&m->count, &count_lodic, m->frames, NR_FRAMES, NR_USERS), 0);
+	for (u32 i = 0; i < NR_FRAMES; i++)
+		name(m, i, i < NR_BLOCKS ? FILE_ID : OTHER_FILE, i % NR_BLOCKS);
+	count_lodic_set_share_min(&m->count, 1);
+	check(m);
+	*state = m;
+	return 0;
+}
+
+static u64 hold(struct model *m, u32 frame, u32 user)
+{
+	struct count_held *held = &m->held[m->nr_held++];
+
+	assert_true(m->nr_held <= MAX_HELD);
+	*held = (struct count_held){ .object = frame, .user = user };
+	assert_true(count_ref(&m->count, frame, user, &held->token));
+	check(m);
+	return held->token;
+}
+
+static void drop_all(struct model *m)
+{
+	while (m->nr_held > 0) {
+		struct count_held *held = &m->held[--m->nr_held];
+
+		count_unref(&m->count, held->object, held->user, held->token);
+		check(m);
+	}
+}
+
+static int model_stop(void **state)
+{
+	struct model *m = *state;
+
+	drop_all(m);
+	count_fini(&m->count);
+	free(m);
+	return 0;
+}
+
+/* Maps FILE_ID for user and makes block 0 present. */
+static void map(struct model *m, u32 user)
+{
+	assert_int_equal(count_lodic_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
+	                                  &m->pages[user]),
+	                 0);
+	assert_int_equal(count_lodic_map_block(&m->count, user, m->pages[user], 0), 0);
+	check(m);
+}
+
+static u64 local(struct model *m, u32 user, u64 page)
+{
+	return pte_count(*process_space_pte(count_lodic_space(&m->count, user), page));
+}
+
+static void ref_mapped_is_local(void **state)
+{
+	struct model *m = *state;
+	u64 global;
+
+	map(m, 0);
+	global = count_lodic_words(&m->count, 0)->global;
+	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
+	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
+	assert_int_equal(local(m, 0, m->pages[0]), 2);
+	assert_int_equal(count_lodic_words(&m->count, 0)->global, global);
+	assert_int_equal(count_sum(&m->count, 0), 2);
+	assert_true(count_query(&m->count, 0));
+}
+
+static void ref_not_mapped_is_global(void **state)
+{
+	struct model *m = *state;
+
+	map(m, 0);
+	assert_int_equal(hold(m, 0, 1), COUNT_LODIC_GLOBAL); /* another process */
+	assert_int_equal(hold(m, 1, 0), COUNT_LODIC_GLOBAL); /* not present */
+	assert_int_equal(hold(m, 4, 0), COUNT_LODIC_GLOBAL); /* another file */
+}
+
+static void ref_below_share_min_is_global(void **state)
+{
+	struct model *m = *state;
+
+	count_lodic_set_share_min(&m->count, COUNT_LODIC_SHARE_MIN);
+	for (u32 user = 0; user < COUNT_LODIC_SHARE_MIN; user++) {
+		assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+		map(m, user);
+	}
+	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
+	/* Fewer sharers again: what is counted locally stays so. */
+	assert_int_equal(count_lodic_unmap_block(&m->count, 3, m->pages[3]), 0);
+	check(m);
+	assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	drop_all(m);
+	assert_int_equal(local(m, 0, m->pages[0]), 0);
+}
+
+static void ref_count_full_is_global(void **state)
+{
+	struct model *m = *state;
+
+	map(m, 0);
+	for (u32 i = 0; i < PTE_COUNT_MAX; i++)
+		assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
+	for (u32 i = 0; i < 5; i++)
+		assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	assert_int_equal(local(m, 0, m->pages[0]), PTE_COUNT_MAX);
+	assert_int_equal(count_sum(&m->count, 0), PTE_COUNT_MAX + 5);
+	/* The full count folds as a whole. */
+	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]), 0);
+	check(m);
+	assert_int_equal(count_sum(&m->count, 0), PTE_COUNT_MAX + 5);
+}
+
+static void unmap_live_count_folds(void **state)
+{
+	struct model *m = *state;
+
+	map(m, 0);
+	hold(m, 0, 0);
+	hold(m, 0, 0);
+	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]), 0);
+	check(m);
+	assert_int_equal(count_sum(&m->count, 0), 2);
+	assert_false(count_freeze(&m->count, 0));
+	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]),
+	                 -COUNT_EINVAL);
+	drop_all(m);
+	assert_true(count_freeze(&m->count, 0));
+	check(m);
+}
+
+static void munmap_live_counts_fold(void **state)
+{
+	struct model *m = *state;
+
+	map(m, 0);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0] + 1, 1), 0);
+	hold(m, 0, 0);
+	hold(m, 1, 0);
+	assert_int_equal(count_lodic_munmap(&m->count, 0, m->pages[0] + 2), 0);
+	check(m);
+	assert_int_equal(count_lodic_munmap(&m->count, 0, m->pages[0]), -COUNT_EINVAL);
+	assert_int_equal(count_sum(&m->count, 0), 1);
+	assert_int_equal(count_sum(&m->count, 1), 1);
+}
+
+/* The slot of a token is mapped anew, with another frame: unref must not touch it. */
+static void unref_slot_with_other_frame_is_global(void **state)
+{
+	struct model *m = *state;
+	struct count_held *other = &m->held[1];
+	u64 page;
+
+	map(m, 0);
+	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
+	assert_int_equal(count_lodic_munmap(&m->count, 0, m->pages[0]), 0);
+	assert_int_equal(
+		count_lodic_mmap(&m->count, 0, OTHER_FILE, 0, NR_BLOCKS, &page), 0);
+	assert_int_equal(page, m->pages[0]);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, page, 4), 0);
+	assert_int_equal(hold(m, 4, 0),
+	                 m->held[0].token); /* the same slot, another frame */
+	count_unref(&m->count, 0, 0, m->held[0].token);
+	m->held[0] = *other;
+	m->nr_held = 1;
+	check(m);
+	assert_int_equal(local(m, 0, page), 1);
+	assert_int_equal(count_sum(&m->count, 0), 0);
+	assert_int_equal(count_sum(&m->count, 4), 1);
+}
+
+/* The slot is mapped anew with the same frame: the two references may swap places. */
+static void unref_slot_mapped_again_keeps_sum(void **state)
+{
+	struct model *m = *state;
+
+	map(m, 0);
+	hold(m, 0, 0);
+	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]), 0);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0], 0), 0);
+	check(m);
+	hold(m, 0, 0);
+	assert_int_equal(local(m, 0, m->pages[0]), 1);
+	drop_all(m);
+	assert_int_equal(count_sum(&m->count, 0), 0);
+}
+
+/* Another mapping of the block turns up above the token's. */
+static void unref_block_mapped_twice_uses_tokens_slot(void **state)
+{
+	struct model *m = *state;
+	u64 first, second;
+
+	map(m, 0);
+	first = m->pages[0];
+	assert_int_equal(count_lodic_mmap(&m->count, 0, FILE_ID, 0, NR_BLOCKS, &second),
+	                 0);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, second, 0), 0);
+	assert_int_equal(count_lodic_munmap(&m->count, 0, first), 0);
+	assert_int_equal(hold(m, 0, 0), second + 1);
+	map(m, 0); /* takes the place above */
+	assert_int_equal(m->pages[0], first);
+	assert_int_equal(hold(m, 0, 0), first + 1);
+	count_unref(&m->count, 0, 0, m->held[0].token);
+	m->held[0] = m->held[1];
+	m->nr_held = 1;
+	check(m); /* I1 */
+	assert_int_equal(local(m, 0, second), 0);
+	assert_int_equal(local(m, 0, first), 1);
+}
+
+static void remap_live_count_folds(void **state)
+{
+	struct model *m = *state;
+	u64 page;
+
+	map(m, 0);
+	hold(m, 0, 0);
+	assert_int_equal(count_lodic_remap(&m->count, 0, m->pages[0] + 1, &page), 0);
+	assert_true(page != m->pages[0]);
+	check(m);
+	assert_int_equal(local(m, 0, page), 0);
+	assert_int_equal(count_lodic_share(&m->count, 0), 1);
+	assert_int_equal(hold(m, 0, 0), page + 1); /* counts there from now on */
+	count_unref(&m->count, 0, 0, m->held[0].token);
+	m->held[0] = m->held[1];
+	m->nr_held = 1;
+	check(m);
+	assert_int_equal(count_lodic_remap(&m->count, 0, m->pages[0], &page),
+	                 -COUNT_EINVAL);
+}
+
+static void fork_counts_stay_with_parent(void **state)
+{
+	struct model *m = *state;
+
+	map(m, 0);
+	hold(m, 0, 0);
+	hold(m, 0, 0);
+	assert_int_equal(count_lodic_fork(&m->count, 0, 1), 0);
+	check(m);
+	assert_int_equal(local(m, 0, m->pages[0]), 2);
+	assert_int_equal(local(m, 1, m->pages[0]), 0);
+	assert_int_equal(count_sum(&m->count, 0), 2);
+	assert_int_equal(count_lodic_share(&m->count, 0), 2);
+	hold(m, 0, 1);
+	assert_int_equal(local(m, 1, m->pages[0]), 1);
+	assert_int_equal(count_lodic_fork(&m->count, 0, 1), -COUNT_EINVAL);
+	assert_int_equal(count_lodic_fork(&m->count, 0, 0), -COUNT_EINVAL);
+	/* The child exits, still reading. */
+	assert_int_equal(count_lodic_munmap(&m->count, 1, m->pages[0]), 0);
+	check(m);
+}
+
+static void freeze_mapped_unused_clears_every_pte(void **state)
+{
+	struct model *m = *state;
+
+	for (u32 user = 0; user < NR_USERS; user++)
+		map(m, user);
+	assert_true(count_freeze(&m->count, 0));
+	check(m);
+	for (u32 user = 0; user < NR_USERS; user++) {
+		assert_int_equal(*process_space_pte(count_lodic_space(&m->count, user),
+		                                    m->pages[user]),
+		                 PTE_EMPTY);
+		assert_int_equal(count_lodic_map_block(&m->count, user, m->pages[user],
+		                                       0),
+		                 -COUNT_EAGAIN);
+	}
+	count_thaw(&m->count, 0);
+	assert_int_equal(count_lodic_map_block(&m->count, 2, m->pages[2], 0), 0);
+	check(m);
+}
+
+static void freeze_refused_leaves_every_pte(void **state)
+{
+	struct model *m = *state;
+
+	for (u32 user = 0; user < NR_USERS; user++)
+		map(m, user);
+	for (u32 user = 0; user < NR_USERS; user++) {
+		hold(m, 0, user);
+		assert_false(count_freeze(&m->count, 0));
+		check(m);
+		assert_int_equal(count_lodic_share(&m->count, 0), NR_USERS);
+		drop_all(m);
+	}
+	hold(m, 4, 0); /* somewhere else */
+	assert_true(count_freeze(&m->count, 0));
+}
+
+/* A frame goes to another block: old tokens are gone, old ptes too, old names fail. */
+static void freeze_reuse_for_other_block(void **state)
+{
+	struct model *m = *state;
+	u64 token;
+
+	map(m, 0);
+	hold(m, 0, 0);
+	drop_all(m);
+	assert_true(count_freeze(&m->count, 0));
+	frame_clear(&m->frames[0]);
+	assert_false(count_ref(&m->count, 0, 0, &token));
+	name(m, 0, FILE_ID, 100);
+	check(m);
+	assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	/* The page still wants block 0. */
+	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0], 0),
+	                 -COUNT_EAGAIN);
+	check(m);
+}
+
+static void map_block_bad_arguments(void **state)
+{
+	struct model *m = *state;
+	u64 page = 1;
+
+	map(m, 0);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0], 0),
+	                 -COUNT_EEXIST);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0] + 1, 0),
+	                 -COUNT_EAGAIN);
+	assert_int_equal(count_lodic_map_block(&m->count, 0, 0, 0), -COUNT_EINVAL);
+	assert_int_equal(count_lodic_map_block(&m->count, 1, m->pages[0], 0),
+	                 -COUNT_EINVAL);
+	assert_int_equal(count_lodic_mmap(&m->count, 0, FILE_NONE, 0, 1, &page),
+	                 -COUNT_EINVAL);
+	assert_int_equal(count_lodic_mmap(&m->count, 0, FILE_ID, 0, 0, &page),
+	                 -COUNT_EINVAL);
+	assert_int_equal(page, 1);
+	check(m);
+}
+
+static void random_step(struct model *m, u32 dice)
+{
+	u32 user = dice % NR_USERS;
+	u32 frame = dice / 8 % NR_FRAMES;
+	u32 op = dice / 64 % 32;
+	u64 page = m->pages[user];
+
+	if (op < 10 && m->nr_held < MAX_HELD) {
+		hold(m, frame, user);
+	} else if (op < 18 && m->nr_held > 0) {
+		u32 i = dice / 4096 % m->nr_held;
+
+		count_unref(&m->count, m->held[i].object, m->held[i].user,
+		            m->held[i].token);
+		m->held[i] = m->held[--m->nr_held];
+	} else if (op < 23 && page) {
+		count_lodic_map_block(&m->count, user, page + frame, frame);
+	} else if (op < 26 && page) {
+		count_lodic_unmap_block(&m->count, user, page + frame);
+	} else if (op == 26 && !page) {
+		count_lodic_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
+		                 &m->pages[user]);
+	} else if (op == 27 && page) {
+		assert_int_equal(count_lodic_munmap(&m->count, user, page), 0);
+		m->pages[user] = 0;
+	} else if (op == 28 && page) {
+		assert_int_equal(
+			count_lodic_remap(&m->count, user, page, &m->pages[user]), 0);
+	} else if (op == 29 && page && m->pages[user ^ 1] == 0) {
+		assert_int_equal(count_lodic_fork(&m->count, user, user ^ 1), 0);
+		m->pages[user ^ 1] = page;
+	} else if (op > 29) {
+		bool frozen = count_freeze(&m->count, frame);
+
+		assert_int_equal(frozen,
+		                 count_held_on(m->held, m->nr_held, frame) == 0);
+		check(m);
+		if (frozen)
+			count_thaw(&m->count, frame);
+	}
+}
+
+static void random_steps_keep_invariants(void **state)
+{
+	struct model *m = *state;
+	u64 random = 4711;
+
+	print_message("seed=4711\n");
+	for (u32 step = 0; step < 20000; step++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		random_step(m, (u32)(random >> 32));
+		if (step % 8 == 0)
+			check(m);
+	}
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, model_start, model_stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(ref_mapped_is_local),
+		CASE(ref_not_mapped_is_global),
+		CASE(ref_below_share_min_is_global),
+		CASE(ref_count_full_is_global),
+		CASE(unmap_live_count_folds),
+		CASE(munmap_live_counts_fold),
+		CASE(unref_slot_with_other_frame_is_global),
+		CASE(unref_slot_mapped_again_keeps_sum),
+		CASE(unref_block_mapped_twice_uses_tokens_slot),
+		CASE(remap_live_count_folds),
+		CASE(fork_counts_stay_with_parent),
+		CASE(freeze_mapped_unused_clears_every_pte),
+		CASE(freeze_refused_leaves_every_pte),
+		CASE(freeze_reuse_for_other_block),
+		CASE(map_block_bad_arguments),
+		CASE(random_steps_keep_invariants),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
