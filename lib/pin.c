@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Pinning, prefetching, and what the cache says about itself. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/context_rival.h"
+#include "lib/client.h"
+
+static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 frame,
+                            u64 *word, u32 within, u64 left)
+{
+	pin->data = seat->core.data + ((u64)frame << BLOCK_SHIFT) + within;
+	pin->bytes = left < BLOCK_BYTES - within ? left : BLOCK_BYTES - within;
+	pin->word = word;
+}
+
+/* Not pinned: find out why, and see to it that it goes better next time. */
+static int pin_refuse(struct lodic_context *context, struct lodic_file *file,
+                      const struct claim *claim, off_t offset)
+{
+	struct seat *seat = context->seat;
+	struct stat st;
+
+	if (offset < 0)
+		return -EINVAL;
+	if (seat != &no_seat && seat->generation == GENERATION_NONE)
+		return -EAGAIN; /* forked child */
+	if (claim->generation != seat->generation ||
+	    !context_vouch(&seat->core, claim->space, claim->id)) {
+		context_reseat(context);
+		file_reclaim(file);
+		return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA
+		                                                         : -EAGAIN;
+	}
+	if ((u64)offset >= claim->size)
+		return -ENODATA;
+	context_post(seat, claim->first + ((u64)offset >> BLOCK_SHIFT), 1);
+	return -EAGAIN;
+}
+
+/* All that lodic_pin() does, for any scheme and any place in the table. */
+static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
+                                              struct lodic_file *file, off_t offset,
+                                              struct lodic_pin *ret_pin)
+{
+	struct seat *seat = context->seat;
+	const struct claim *claim = file_claim(file);
+	u64 *word;
+	u32 frame;
+
+	if (claim->generation != seat->generation || (u64)offset >= claim->size ||
+	    context_pin(&seat->core, claim->first + ((u64)offset >> BLOCK_SHIFT),
+	                &frame, &word) != 0)
+		return pin_refuse(context, file, claim, offset);
+	if (unlikely(!context_vouch(&seat->core, claim->space, claim->id))) {
+		context_unpin(&seat->core, word);
+		return pin_refuse(context, file, claim, offset);
+	}
+	context_bump(&seat->core, CONTEXT_HITS);
+	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
+	         claim->size - (u64)offset);
+	return 0;
+}
+
+/* The fast path, once for LODIC and once for the rivals. It calls nothing and goes by seat
+ * and claim alone, as read_block() does. A negative offset is a huge one here. */
+static inline __attribute__((always_inline)) int
+pin_home(struct seat *seat, const struct claim *claim, off_t offset,
+         struct lodic_pin *ret_pin, bool rival)
+{
+	u64 block = claim->first + ((u64)offset >> BLOCK_SHIFT);
+	u64 *word;
+	u32 frame;
+
+	if (unlikely((u64)offset >= claim->size ||
+	             !(rival ? context_pin_word_home(&seat->core, block, &frame, &word)
+	                     : context_pin_home(&seat->core, block, &frame, &word))))
+		return pin_slow(seat->context, claim->file, offset, ret_pin);
+	if (unlikely(!context_vouch(&seat->core, claim->space, claim->id))) {
+		if (rival)
+			context_unpin_word(&seat->core, word);
+		else
+			context_unpin_lodic(word);
+		return pin_slow(seat->context, claim->file, offset, ret_pin);
+	}
+	context_bump(&seat->core, CONTEXT_HITS);
+	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
+	         claim->size - (u64)offset);
+	return 0;
+}
+
+static __attribute__((noinline)) int pin_rival(struct lodic_context *context,
+                                               struct lodic_file *file, off_t offset,
+                                               struct lodic_pin *ret_pin)
+{
+	struct seat *seat = context->seat;
+	const struct claim *claim = file_claim(file);
+
+	if (unlikely(claim->generation != seat->generation))
+		return pin_slow(context, file, offset, ret_pin);
+	return pin_home(seat, claim, offset, ret_pin, true);
+}
+
+EXPORT int lodic_pin(struct lodic_context *context, struct lodic_file *file,
+                     off_t offset, struct lodic_pin *ret_pin)
+{
+	struct seat *seat = context->seat;
+	const struct claim *claim = file_claim(file);
+
+	if (unlikely(claim->generation != seat->pin_generation))
+		return pin_rival(context, file, offset, ret_pin);
+	return pin_home(seat, claim, offset, ret_pin, false);
+}
+
+/* Is word one of those that a pin of this seat is counted in? */
+static bool seat_counts(const struct seat *seat, const u64 *word)
+{
+	const struct arena *a = &seat->segment->arena;
+
+	return (word >= seat->core.entries &&
+	        word < seat->core.entries + a->nr_entries) ||
+	       (a->counts && word >= a->counts &&
+	        word < a->counts + (u64)a->nr_frames * COUNT_STRIDE);
+}
+
+static __attribute__((noinline)) void unpin_slow(struct lodic_context *context,
+                                                 struct lodic_pin *pin)
+{
+	struct seat **at = &context->retired;
+	struct seat *seat = context->seat;
+
+	if (!pin->word || (seat != &no_seat && seat->generation == GENERATION_NONE))
+		return; /* given back already, or a forked child */
+	if (seat != &no_seat && seat_counts(seat, pin->word)) {
+		context_unpin(&seat->core, pin->word);
+	} else {
+		while (*at && !seat_counts(*at, pin->word))
+			at = &(*at)->older;
+		seat = *at;
+		if (!seat)
+			return; /* not a pin of this context */
+		context_unpin(&seat->core, pin->word);
+		if (!seat_in_use(seat)) {
+			*at = seat->older;
+			pthread_mutex_lock(&context->lodic->lock);
+			seat_drop(seat);
+			pthread_mutex_unlock(&context->lodic->lock);
+		}
+	}
+	pin->word = NULL;
+}
+
+EXPORT void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin)
+{
+	struct seat *seat = context->seat;
+
+	/* A fork wipes the seat, and with it its generation. */
+	if (unlikely(!pin->word || context->retired ||
+	             seat->generation == GENERATION_NONE)) {
+		unpin_slow(context, pin);
+		return;
+	}
+	if (likely(seat->core.scheme == ARENA_LODIC))
+		context_unpin_lodic(pin->word);
+	else
+		context_unpin_word(&seat->core, pin->word);
+	pin->word = NULL;
+}
+
+static int segment_sync(struct segment *segment)
+{
+	struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_SYNC };
+	struct wire_reply reply;
+
+	return segment_request(segment, &request, -1, -1, &reply, NULL, NULL);
+}
+
+EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file,
+                          off_t offset, uint64_t n, unsigned int flags)
+{
+	const struct claim *claim = file_claim(file);
+	struct seat *seat = context->seat;
+	u64 size, end;
+	int err;
+
+	if (offset < 0 || flags & ~(unsigned int)LODIC_WAIT)
+		return -EINVAL;
+	if (seat != &no_seat && seat->generation == GENERATION_NONE)
+		return -ESTALE; /* forked child */
+	if (claim->generation != seat->generation ||
+	    !context_vouch(&seat->core, claim->space, claim->id)) {
+		context_reseat(context);
+		file_reclaim(file);
+		claim = file_claim(file);
+		seat = context->seat;
+		if (claim->generation != seat->generation)
+			return -ESTALE;
+	}
+	size = claim->size;
+	if ((u64)offset >= size)
+		return 0;
+	if (flags & LODIC_WAIT && context_hints_full(&seat->core)) {
+		err = segment_sync(seat->segment);
+		if (err)
+			return err;
+	}
+	end = n == 0 || n > size - (u64)offset ? size : (u64)offset + n;
+	context_post(seat, block_id(claim->id, (u32)((u64)offset >> BLOCK_SHIFT)),
+	             ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
+	return flags & LODIC_WAIT ? segment_sync(seat->segment) : 0;
+}
+
+static void stat_from_wire(struct lodic_stat *to, const struct wire_stat *from)
+{
+	to->pinned = from->nr_pinned;
+	to->files = from->nr_files;
+	to->clients = from->nr_clients;
+	to->hits = from->counters[CONTEXT_HITS];
+	to->soft_misses = from->counters[CONTEXT_SOFT];
+	to->misses = from->counters[CONTEXT_MISSES];
+	to->retries = from->counters[CONTEXT_RETRIES];
+	to->full = from->counters[CONTEXT_FULL];
+	to->control_bytes = from->control_bytes;
+	to->data_bytes = from->data_bytes;
+	to->count_bytes = from->count_bytes;
+	to->context_bytes = from->context_bytes;
+	to->service_pid = from->pid;
+	to->uptime_ns = from->uptime_ns;
+	to->io_uring = (u32)from->io_uring;
+	to->huge_pages = (u32)from->huge_pages;
+}
+
+EXPORT int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat)
+{
+	struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_STAT };
+	struct wire_reply reply;
+	const struct arena_header *h;
+	struct segment *segment;
+	int err = -ESTALE;
+
+	if (!lodic || !ret_stat)
+		return -EINVAL;
+	if (lodic_forked(lodic))
+		return -ECHILD;
+	pthread_mutex_lock(&lodic->lock);
+	segment = segment_get(lodic);
+	if (segment)
+		err = segment_request(segment, &request, -1, REQUEST_TIMEOUT_MS, &reply,
+		                      NULL, NULL);
+	if (!err) {
+		h = segment->arena.header;
+		*ret_stat = (struct lodic_stat){
+			.frames = h->nr_frames - FRAME_FIRST,
+			.cached = host_load_relaxed(&h->nr_cached),
+			.admitted = host_load_relaxed(&h->nr_admitted),
+			.evicted = host_load_relaxed(&h->nr_evicted),
+			.refused = host_load_relaxed(&h->nr_refused),
+			.errors = host_load_relaxed(&h->nr_errors),
+			.revoked = host_load_relaxed(&h->nr_revoked),
+			.contexts = host_load_relaxed(&h->nr_contexts),
+			.reaped = host_load_relaxed(&h->nr_reaped),
+			.scheme = (u32)h->scheme,
+			.entries = (u32)h->nr_entries,
+		};
+		stat_from_wire(ret_stat, &reply.stat);
+	}
+	if (segment)
+		segment_put(segment);
+	pthread_mutex_unlock(&lodic->lock);
+	return err;
+}
+
+EXPORT const char *lodic_scheme_name(enum lodic_scheme scheme)
+{
+	static const char *const names[] = { "lodic", "atomic", "frozen", "hazard" };
+
+	return scheme <= LODIC_HAZARD ? names[scheme] : "unknown";
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The service's life: start, one loop over everything that can happen, end.
+ *
+ * Start   lock; memory; lease thread and alive mark; listen; ready.
+ * End     no new clients; alive = dead, then the leases (service_lease.c, L3); reads
+ *         under way; clients; memory; lock. Readers need nothing from us to go on: they
+ *         see the mark and read from the kernel.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "lib/service_internal.h"
+
+#define SENTENCE_BYTES 512
+#define EVENTS_PER_TURN 64
+#define HINTS_PER_TURN 32u /* of one context */
+#define DEFAULT_NR_FILES 4096u
+#define MAX_NR_FILES (1u << 20)
+/* Ours: below it, one read under way would be the whole cache. */
+#define MIN_FRAMES 8u
+#define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
+#define MAX_NR_ENTRIES (1u << 20)
+
+void service_say(const struct service *s, const char *format, ...)
+{
+	char line[SENTENCE_BYTES];
+	va_list args;
+
+	if (!s->options.say)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	s->options.say(s->options.say_arg, line);
+}
+
+const char *service_why(const char *format, ...)
+{
+	static _Thread_local char why[SENTENCE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	return why;
+}
+
+int service_watch(struct service *s, int fd, u32 events, struct source *source)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+void service_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* A context's table is its quota: the largest power of two that the user allows. 0: the
+ * arena chooses. */
+static u32 service_nr_entries(const struct service_options *o)
+{
+	u32 n = MIN_NR_ENTRIES;
+
+	/* Under hazard the slots are not entries, and their number is fixed. */
+	if (o->scheme == ARENA_HAZARD)
+		return 0;
+	if (o->nr_entries > 0 || o->quota == 0)
+		return o->nr_entries;
+	while (n <= o->quota / 2 && n < MAX_NR_ENTRIES)
+		n *= 2;
+	return n;
+}
+
+/* The arena's shape from the options. */
+static int service_shape(struct service *s, const char **ret_why)
+{
+	const struct service_options *o = &s->options;
+	u64 bytes = o->cache_bytes ? o->cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
+	u64 nr_frames = (bytes >> BLOCK_SHIFT) + FRAME_FIRST;
+	u32 nr_files = o->nr_files ? o->nr_files : DEFAULT_NR_FILES;
+	u32 nr_entries = service_nr_entries(o);
+
+	*ret_why = NULL;
+	if (o->scheme >= ARENA_NR_SCHEMES)
+		*ret_why = "there is no such scheme";
+	else if (nr_frames + nr_files >= RECLAIM_MAX_FRAMES)
+		*ret_why = "a cache ends below 8 TiB";
+	else if (nr_files > MAX_NR_FILES)
+		*ret_why = "at most 1048576 files can be held";
+	else if (nr_entries &&
+	         (nr_entries < MIN_NR_ENTRIES || nr_entries > MAX_NR_ENTRIES ||
+	          nr_entries & (nr_entries - 1)))
+		*ret_why = "a context's entries are a power of two, from 16 to 1048576";
+	if (*ret_why)
+		return -EINVAL;
+	s->shape = (struct arena_shape){
+		.nr_frames = nr_frames > MIN_FRAMES ? (u32)nr_frames : MIN_FRAMES,
+		.nr_files = nr_files,
+		.nr_entries = nr_entries,
+		.scheme = o->scheme,
+	};
+	arena_shape_default(&s->shape);
+	return 0;
+}
+
+static int service_take_path(struct service *s, const char **ret_why)
+{
+	size_t room = sizeof(s->socket_path);
+	int err;
+
+	if (!s->options.socket) {
+		err = service_socket_path(s->socket_path, room, true);
+		if (err)
+			*ret_why =
+				"the default folder for the socket is not to be had; "
+				"name a socket";
+		return err;
+	}
+	if (strlen(s->options.socket) >= room) {
+		*ret_why =
+			service_why("a socket's path has at most %zu bytes", room - 1);
+		return -ENAMETOOLONG;
+	}
+	if (!*s->options.socket) {
+		*ret_why = "the socket's path is empty";
+		return -EINVAL;
+	}
+	strcpy(s->socket_path, s->options.socket);
+	return 0;
+}
+
+/* Two descriptors a file and a client: the usual soft limit is for other programs. */
+static void service_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int service_open_events(struct service *s)
+{
+	sigset_t set;
+	int err;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	for (u32 kind = 0; kind < NR_SOURCES; kind++)
+		s->sources[kind].kind = kind;
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (s->epoll < 0 || s->wake < 0 || s->signals < 0)
+		return -errno;
+	/* Edge-triggered, and never read: the description is shared with all readers,
+	 * and one of them could make a read wait. */
+	err = service_watch(s, s->wake, EPOLLIN | EPOLLET, &s->sources[SOURCE_WAKE]);
+	if (!err)
+		err = service_watch(s, s->signals, EPOLLIN, &s->sources[SOURCE_SIGNAL]);
+	return err;
+}
+
+static int service_begin(struct service *s, const char **ret_why)
+{
+	int err = service_shape(s, ret_why);
+
+	if (!err)
+		err = service_take_path(s, ret_why);
+	if (err)
+		return err;
+	service_raise_limit();
+	snprintf(s->lock_path, sizeof(s->lock_path), "%s.lock", s->socket_path);
+	err = service_lock(s, ret_why);
+	if (!err)
+		err = service_open_events(s);
+	if (!err)
+		err = memory_make(s, ret_why);
+	if (!err)
+		err = files_init(s);
+	if (!err)
+		err = fill_init(s);
+	if (!err)
+		err = lease_start(s);
+	if (!err)
+		err = service_watch(s, lease_broken_event(s), EPOLLIN,
+		                    &s->sources[SOURCE_BROKEN]);
+	if (!err)
+		err = service_listen(s, ret_why);
+	return err;
+}
+
+/* Also after a start that failed half-way. */
+static void service_end(struct service *s)
+{
+	service_unlisten(s);
+	lease_stop(s);
+	if (s->fill.has_ring)
+		fill_wait_all(s);
+#ifdef LODIC_DEBUG
+	if (s->fill.free_frames)
+		fill_check(s);
+#endif
+	client_free_all(s);
+	fill_fini(s);
+	files_fini(s);
+	memory_free(s);
+	service_close(&s->spare);
+	service_close(&s->signals);
+	service_close(&s->wake);
+	service_close(&s->epoll);
+	service_unlock(s);
+}
+
+static void event_drain(int fd)
+{
+	u64 n;
+
+	if (read(fd, &n, sizeof(n)) < 0)
+		return; /* somebody else's turn took it */
+}
+
+static void service_read_signal(struct service *s)
+{
+	struct signalfd_siginfo info;
+
+	if (read(s->signals, &info, sizeof(info)) == sizeof(info))
+		s->stopping = true;
+}
+
+static void service_handle(struct service *s, const struct source *source)
+{
+	switch ((enum source_kind)source->kind) {
+	case SOURCE_LISTEN: client_accept(s); break;
+	case SOURCE_SIGNAL: service_read_signal(s); break;
+	case SOURCE_WAKE: break; /* the loop takes the hints */
+	case SOURCE_BROKEN:
+		event_drain(lease_broken_event(s));
+		files_retire_broken(s);
+		break;
+	case SOURCE_RING: fill_reap(s); break;
+	case SOURCE_MOUNTS: files_mounts_changed(s); break;
+	case SOURCE_CLIENT: client_ready(s, source->client); break;
+	case SOURCE_PROCESS: client_process_died(s, source->client); break;
+	case NR_SOURCES: break;
+	}
+}
+
+/* How long the loop may sleep: milliseconds, -1 for ever. */
+static int service_patience(struct service *s)
+{
+	u64 now = host_now_ns();
+	u64 idle_end = s->idle_since_ns + s->options.idle_exit_ms * NS_PER_MS;
+	u64 left;
+
+	if (s->nr_clients > 0)
+		return TICK_MS;
+	if (s->options.idle_exit_ms > 0) {
+		if (now >= idle_end) {
+			s->stopping = true;
+			return 0;
+		}
+		left = (idle_end - now) / NS_PER_MS + 1;
+		return (int)(left < TICK_ALONE_MS ? left : TICK_ALONE_MS);
+	}
+	return s->nr_held > 0 || s->nr_orphans > 0 ? (int)TICK_ALONE_MS : -1;
+}
+
+/* Waits, unless there is work, and handles what has happened. */
+static void service_wait(struct service *s, bool busy)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+	int patience = service_patience(s);
+	int n;
+
+	if (busy || !arena_sleep(&s->arena))
+		patience = 0;
+	n = epoll_wait(s->epoll, events, EVENTS_PER_TURN, patience);
+	arena_wake(&s->arena);
+	for (int i = 0; i < n; i++)
+		service_handle(s, events[i].data.ptr);
+	client_free_gone(s);
+}
+
+static void service_loop(struct service *s)
+{
+	u64 next_tick_ns = host_now_ns();
+	bool busy;
+
+	while (!s->stopping) {
+		fill_take_hints(s, HINTS_PER_TURN);
+		busy = fill_run(s);
+		busy |= files_clear_orphans(s);
+		client_answer_waiting(s);
+		service_wait(s, busy);
+		if (host_now_ns() >= next_tick_ns) {
+			files_tick(s);
+			next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
+		}
+	}
+}
+
+/* Signals that end us come through a descriptor, and those about leases to the lease
+ * thread; none may interrupt anything. */
+static void service_block_signals(sigset_t *ret_old)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, ret_old);
+}
+
+int service_run(const struct service_options *options, void (*ready)(void *arg),
+                void *ready_arg, const char **ret_why)
+{
+	struct service *s = calloc(1, sizeof(*s));
+	const char *why = NULL;
+	sigset_t old;
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->options = *options;
+	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals =
+		s->mounts = -1;
+	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
+	s->counts.fd = s->counts.reader_fd = -1;
+	service_block_signals(&old);
+	s->started_ns = s->idle_since_ns = host_now_ns();
+	err = service_begin(s, &why);
+	if (!err) {
+		if (ready)
+			ready(ready_arg);
+		service_loop(s);
+	}
+	service_end(s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	free(s);
+	if (err && ret_why)
+		*ret_why = why;
+	return err;
+}

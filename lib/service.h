@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The service: the one process that writes an arena. `lodic serve` runs it; liblodic
+ * starts that program when nobody else has. Not part of the installed interface.
+ */
+#ifndef LODIC_SERVICE_H
+#define LODIC_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct service_options {
+	const char *socket;   /* NULL: the user's default, see service_socket_path() */
+	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
+	uint32_t scheme;      /* enum lodic_scheme */
+	uint32_t nr_files;    /* most files held at once; 0: 4096 */
+	uint32_t nr_entries;  /* ptes a context; 0: chosen from the cache's size */
+	uint32_t quota; /* frames a context may pin, if nr_entries is 0: rounded down
+				    to a power of two, at least 16; 0: the arena chooses */
+	uint64_t idle_exit_ms; /* leave after so long without a client; 0: never */
+	const char *const
+		*immutable; /* globs of paths that the user vouches for; NULL-ended */
+	bool buffered;      /* fill through the kernel's page cache, not O_DIRECT */
+	/* Progress and notices, one line each; may be NULL. The library never prints. */
+	void (*say)(void *arg, const char *line);
+	void *say_arg;
+};
+
+#define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
+
+/* Runs the service until SIGTERM or SIGINT, or until it is idle for long enough.
+ * ready() is called once, when clients can connect. 0 or -errno; ret_why then points to
+ * a sentence that says what to do about it (a static or leaked string).
+ * -EADDRINUSE: another service holds this socket; -ENOMEM: no room for the cache;
+ * -EEXIST: something that is not a socket, or not ours, stands at the path. */
+int service_run(const struct service_options *options, void (*ready)(void *arg),
+                void *ready_arg, const char **ret_why);
+
+/* The default socket of this user: /run/user/UID/lodic/cache.sock where that folder is,
+ * else /tmp/lodic-UID/cache.sock. Makes the folder (0700) and checks whose it is when
+ * make is set. -errno: -EPERM when somebody else owns it. */
+int service_socket_path(char *path, unsigned long bytes, bool make);
+
+#endif

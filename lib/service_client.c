@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Clients: who is there, what they ask, and what is taken back from them when they die.
+ * Only the main thread comes here.
+ *
+ *   connected --HELLO--> greeted --hang-up--> silent --pidfd readable--> gone
+ *                           |                   (only with contexts and a pidfd)
+ *                           +--pidfd readable, or hang-up without pidfd--> gone
+ *
+ * A hang-up alone does not prove that nobody reads any more: a program may close all
+ * its descriptors and go on. So a context stays on the walk list, and its pins count,
+ * until the process is dead or says CONTEXT_CLOSE. Never on a time-out: a stopped
+ * process wakes up and reads what it has pinned.
+ *
+ * What a client sends is checked: it can harm its own reads, nobody else's.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/pte_count.h"
+#include "lib/service_internal.h"
+
+/* Requests of one client before the main loop looks at the others. */
+#define REQUESTS_PER_TURN 16u
+#define HINTS_ALL CONTEXT_HINTS
+
+/* One request and the reply to it. */
+struct exchange {
+	struct wire_request request;
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS]; /* received; -1 where an operation has kept it */
+	u32 nr_fds;
+	int out[WIRE_MAX_FDS]; /* to send back */
+	u32 nr_out;
+	int close_after; /* of those, ours no more once it is sent; -1: none */
+	bool later;      /* the reply comes when the work is done */
+};
+
+static void client_leave_context(struct service *s, u32 place)
+{
+	struct seat_owner *seat = &s->seats[place];
+	const struct context_memory *m = seat->memory;
+
+	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
+		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
+	arena_leave(&s->arena, place);
+	munmap(seat->memory, s->context_bytes);
+	s->quota_given -= seat->quota;
+	seat->client->nr_contexts--;
+	*seat = (struct seat_owner){ 0 };
+	service_count(&s->arena.header->nr_contexts, -(u64)1);
+}
+
+/* The process is dead: nobody reads through its contexts any more. */
+static void client_reap(struct service *s, struct client *c)
+{
+	for (u32 place = 0; c->nr_contexts > 0 && place < ARENA_MAX_CONTEXTS; place++) {
+		if (s->seats[place].client != c)
+			continue;
+		client_leave_context(s, place);
+		service_count(&s->arena.header->nr_reaped, 1);
+	}
+}
+
+static void client_close_files(struct service *s, struct client *c)
+{
+	while (c->nr_opens > 0) {
+		struct client_open *open = &c->opens[c->nr_opens - 1];
+
+		while (open->nr-- > 0)
+			files_close(s, open->slot, open->id);
+		c->nr_opens--;
+	}
+}
+
+static void client_bury(struct service *s, struct client *c)
+{
+	client_reap(s, c);
+	client_close_files(s, c);
+	service_close(&c->socket);
+	/* To close it is not enough: the client has passed us its own description, and
+	 * epoll would go on watching that. */
+	if (c->process >= 0)
+		epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->process, NULL);
+	service_close(&c->process);
+	c->gone = true;
+}
+
+/* The other side of the socket is closed, or speaks nonsense. */
+static void client_hang_up(struct service *s, struct client *c)
+{
+	service_close(&c->socket);
+	client_close_files(s, c);
+	c->waits = false;
+	if (c->process < 0 || c->nr_contexts == 0)
+		client_bury(s, c);
+}
+
+void client_process_died(struct service *s, struct client *c)
+{
+	if (!c->gone)
+		client_bury(s, c);
+}
+
+/* Separately from client_bury(): events of this round may still name the client. */
+void client_free_gone(struct service *s)
+{
+	struct client **at = &s->clients;
+
+	while (*at) {
+		struct client *c = *at;
+
+		if (!c->gone) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		free(c->opens);
+		free(c);
+		if (--s->nr_clients == 0)
+			s->idle_since_ns = host_now_ns();
+	}
+}
+
+void client_free_all(struct service *s)
+{
+	for (struct client *c = s->clients; c; c = c->next)
+		client_bury(s, c);
+	client_free_gone(s);
+}
+
+static bool peer_is_ours(int socket)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+	       (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void client_add(struct service *s, int socket)
+{
+	struct client *c = peer_is_ours(socket) ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c) {
+		close(socket);
+		return;
+	}
+	c->socket = socket;
+	c->process = -1;
+	c->socket_source = (struct source){ SOURCE_CLIENT, c };
+	c->process_source = (struct source){ SOURCE_PROCESS, c };
+	if (service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
+		close(socket);
+		free(c);
+		return;
+	}
+	c->next = s->clients;
+	s->clients = c;
+	s->nr_clients++;
+}
+
+void client_accept(struct service *s)
+{
+	int socket;
+
+	for (;;) {
+		socket =
+			accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (socket >= 0) {
+			client_add(s, socket);
+			continue;
+		}
+		if (errno == ECONNABORTED || errno == EINTR)
+			continue;
+		if ((errno != EMFILE && errno != ENFILE) || s->spare < 0)
+			return;
+		/* No descriptor left: let the caller know, instead of spinning. */
+		service_close(&s->spare);
+		socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC);
+		service_close(&socket);
+		s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+}
+
+static int op_hello(struct service *s, struct client *c, struct exchange *x)
+{
+	if (c->greeted || x->nr_fds > 1)
+		return -EINVAL;
+	if (x->nr_fds == 1) {
+		if (service_watch(s, x->fds[0], EPOLLIN, &c->process_source) != 0)
+			return -EINVAL;
+		c->process = x->fds[0];
+		x->fds[0] = -1;
+	}
+	c->greeted = true;
+	x->reply.hello.control_bytes = s->control.bytes;
+	x->reply.hello.data_bytes = s->arena.header->data_bytes;
+	x->reply.hello.count_bytes = s->counts.bytes;
+	x->reply.hello.alive = host_load_acquire(&s->arena.header->alive);
+	x->out[x->nr_out++] = s->control.reader_fd;
+	x->out[x->nr_out++] = s->data.reader_fd;
+	x->out[x->nr_out++] = s->wake;
+	if (s->counts.bytes)
+		x->out[x->nr_out++] = s->counts.reader_fd;
+	return 0;
+}
+
+/* How many frames the next context may pin: as many as its table has entries, or none.
+ * A quarter of the frames is nobody's to pin, so that the cache goes on serving; who
+ * comes late can only read. The first may pin in any case, in the smallest cache
+ * too. */
+static u64 quota_for_next(const struct service *s)
+{
+	u64 most = (u64)s->shape.nr_frames / 4 * 3;
+	u64 quota = s->shape.nr_entries;
+
+	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
+}
+
+static int op_context_open(struct service *s, struct client *c, struct exchange *x)
+{
+	struct context_table table;
+	struct seat_owner seat = { .client = c, .quota = quota_for_next(s) };
+	u32 place;
+	int fd, err;
+
+	err = memory_make_context(s, &seat.memory, &fd);
+	if (err)
+		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
+	context_table_at(&table, seat.memory, s->shape.nr_entries);
+	place = arena_join(&s->arena, &table); /* I2: before the reply */
+	if (place == FRAME_NONE) {
+		munmap(seat.memory, s->context_bytes);
+		close(fd);
+		return -EMFILE;
+	}
+	s->seats[place] = seat;
+	s->quota_given += seat.quota;
+	c->nr_contexts++;
+	service_count(&s->arena.header->nr_contexts, 1);
+	x->reply.context.place = place;
+	x->reply.context.quota = seat.quota;
+	x->reply.context.bytes = s->context_bytes;
+	x->out[x->nr_out++] = fd;
+	x->close_after = fd;
+	return 0;
+}
+
+static int op_context_close(struct service *s, struct client *c, struct exchange *x)
+{
+	u64 place = x->request.a;
+
+	if (place >= ARENA_MAX_CONTEXTS || s->seats[place].client != c)
+		return -EINVAL;
+	client_leave_context(s, (u32)place);
+	return 0;
+}
+
+static struct client_open *client_find_open(struct client *c, u64 slot, u64 id)
+{
+	for (u32 i = 0; i < c->nr_opens; i++)
+		if (c->opens[i].slot == slot && c->opens[i].id == id)
+			return &c->opens[i];
+	return NULL;
+}
+
+static int client_note_open(struct client *c, u32 slot, u32 id)
+{
+	struct client_open *open = client_find_open(c, slot, id);
+	u32 max = c->max_opens ? c->max_opens * 2 : 8;
+
+	if (open) {
+		open->nr++;
+		return 0;
+	}
+	if (c->nr_opens == c->max_opens) {
+		open = realloc(c->opens, max * sizeof(*open));
+		if (!open)
+			return -ENOMEM;
+		c->opens = open;
+		c->max_opens = max;
+	}
+	c->opens[c->nr_opens++] = (struct client_open){ slot, id, 1 };
+	return 0;
+}
+
+static int op_file_open(struct service *s, struct client *c, struct exchange *x)
+{
+	const struct held_file *f;
+	u32 slot;
+	int err;
+
+	if (x->nr_fds != 1)
+		return -EINVAL;
+	err = files_open(s, x->fds[0], &slot);
+	if (err)
+		return err;
+	f = &s->files[slot];
+	err = client_note_open(c, slot, f->id);
+	if (err) {
+		files_close(s, slot, f->id);
+		return err;
+	}
+	x->reply.file.slot = slot;
+	x->reply.file.id = f->id;
+	x->reply.file.size = f->size;
+	return 0;
+}
+
+static int op_file_close(struct service *s, struct client *c, struct exchange *x)
+{
+	struct client_open *open = client_find_open(c, x->request.a, x->request.b);
+
+	if (!open)
+		return -EINVAL;
+	files_close(s, open->slot, open->id);
+	if (--open->nr == 0)
+		*open = c->opens[--c->nr_opens];
+	return 0;
+}
+
+static int op_sync(struct service *s, struct client *c, struct exchange *x)
+{
+	/* What the client has posted before it asked. */
+	fill_take_hints(s, HINTS_ALL);
+	c->waits = true;
+	c->sync_ticket = s->fill.ticket;
+	x->later = true;
+	return 0;
+}
+
+/* Notes in seen each frame that context t has pinned. */
+static void stat_see_pins(const struct service *s, const struct context_table *t,
+                          u8 *seen)
+{
+	for (u32 i = 0; i < s->shape.nr_entries; i++) {
+		u64 v = host_load_relaxed(&t->entries[i]);
+		u64 frame = pte_frame(v);
+
+		if (s->shape.scheme == ARENA_HAZARD)
+			frame = v - 1; /* of an empty slot: beyond all frames */
+		else if (!pte_present(v) || pte_count(v) == 0)
+			continue;
+		if (frame < s->shape.nr_frames)
+			seen[frame / 8] |= (u8)(1u << frame % 8);
+	}
+}
+
+/* Frames pinned by anybody; as it looks while readers go on. */
+static u64 stat_pinned(const struct service *s)
+{
+	u32 nr = s->shape.nr_frames;
+	u64 pinned = 0;
+	u8 *seen;
+
+	if (s->arena.counts) {
+		for (u32 frame = 0; frame < nr; frame++)
+			pinned += arena_query(&s->arena, frame);
+		return pinned;
+	}
+	seen = calloc(nr / 8 + 1, 1);
+	if (!seen)
+		return 0;
+	for (u32 place = 0; place < s->arena.nr_contexts; place++)
+		if (s->arena.contexts[place].memory)
+			stat_see_pins(s, &s->arena.contexts[place], seen);
+	for (u32 i = 0; i < nr / 8 + 1; i++)
+		pinned += (u64)__builtin_popcount(seen[i]);
+	free(seen);
+	return pinned;
+}
+
+static int op_stat(struct service *s, struct client *c, struct exchange *x)
+{
+	struct wire_stat *stat = &x->reply.stat;
+
+	(void)c;
+	*stat = (struct wire_stat){
+		.nr_clients = s->nr_clients,
+		.nr_files = s->nr_held,
+		.nr_pinned = stat_pinned(s),
+		.pid = (u64)getpid(),
+		.uptime_ns = host_now_ns() - s->started_ns,
+		.io_uring = s->fill.has_ring,
+		.huge_pages = s->huge_pages,
+		.control_bytes = s->control.bytes,
+		.data_bytes = s->data.bytes,
+		.count_bytes = s->counts.bytes,
+		.context_bytes = s->context_bytes,
+	};
+	for (u32 slot = 0; slot < s->shape.nr_files; slot++)
+		stat->direct_io +=
+			s->files[slot].state == FILE_HELD && s->files[slot].direct;
+	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++) {
+		stat->counters[i] = s->past_counters[i];
+		for (u32 place = 0; place < s->arena.nr_contexts; place++) {
+			const struct context_memory *m =
+				s->arena.contexts[place].memory;
+
+			if (m)
+				stat->counters[i] += host_load_relaxed(&m->counters[i]);
+		}
+	}
+	return 0;
+}
+
+static int exchange_carry_out(struct service *s, struct client *c, struct exchange *x)
+{
+	if (x->request.version != WIRE_VERSION)
+		return -EPROTO;
+	if (x->request.op == WIRE_HELLO)
+		return op_hello(s, c, x);
+	if (!c->greeted)
+		return -EINVAL;
+	switch (x->request.op) {
+	case WIRE_CONTEXT_OPEN: return op_context_open(s, c, x);
+	case WIRE_CONTEXT_CLOSE: return op_context_close(s, c, x);
+	case WIRE_FILE_OPEN: return op_file_open(s, c, x);
+	case WIRE_FILE_CLOSE: return op_file_close(s, c, x);
+	case WIRE_SYNC: return op_sync(s, c, x);
+	case WIRE_STAT: return op_stat(s, c, x);
+	default: return -EINVAL;
+	}
+}
+
+/* false: the client has gone, or there is no request. */
+static bool client_serve_one(struct service *s, struct client *c)
+{
+	struct exchange x = { .close_after = -1 };
+	int err = wire_receive(c->socket, &x.request, sizeof(x.request), x.fds,
+	                       &x.nr_fds);
+
+	if (err == -EAGAIN)
+		return false;
+	if (err && err != -EPROTO) {
+		client_hang_up(s, c);
+		return false;
+	}
+	/* A request of another length is of another version. */
+	x.reply.error = err ? err : exchange_carry_out(s, c, &x);
+	x.reply.nr_fds = x.nr_out;
+	for (u32 i = 0; i < x.nr_fds; i++)
+		service_close(&x.fds[i]);
+	err = x.later ? 0
+	              : wire_send(c->socket, &x.reply, sizeof(x.reply), x.out,
+	                          x.nr_out);
+	service_close(&x.close_after);
+	if (err) /* also when it does not read its replies */
+		client_hang_up(s, c);
+	return !err;
+}
+
+void client_ready(struct service *s, struct client *c)
+{
+	u32 turn = 0;
+
+	while (turn++ < REQUESTS_PER_TURN && c->socket >= 0 && client_serve_one(s, c))
+		;
+}
+
+void client_answer_waiting(struct service *s)
+{
+	const struct wire_reply reply = { 0 };
+
+	for (struct client *c = s->clients; c; c = c->next) {
+		if (!c->waits || !fill_is_past(s, c->sync_ticket))
+			continue;
+		c->waits = false;
+		if (wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
+			client_hang_up(s, c);
+	}
+}

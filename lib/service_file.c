@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The files that the service holds: how one is admitted, shared, and let go, and which
+ * frames are its own. Only the main thread comes here.
+ *
+ * A file stays held when nobody has it open any more: it is warm. It goes when a writer
+ * comes, when its last name is gone and nobody has it open, or when its slot is needed.
+ * Its frames then become orphans and are taken back as fast as the main loop has time;
+ * those that are pinned stay as they are, snapshots, and are looked at again by and by.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/service_internal.h"
+
+#define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
+#define ORPHANS_PER_TURN 512u
+#define CHECKS_PER_TICK 256u
+
+static u32 slot_of(const struct service *s, const struct held_file *f)
+{
+	return (u32)(f - s->files);
+}
+
+/* An id says which slot it is for, so it leads to its file without a table. */
+struct held_file *files_find(struct service *s, u32 id)
+{
+	struct held_file *f = &s->files[(id - 1) % s->shape.nr_files];
+
+	return id != FILE_NONE && f->state == FILE_HELD && f->id == id ? f : NULL;
+}
+
+bool files_is_live(const struct service *s, const struct held_file *f)
+{
+	return file_space_holds(&s->arena.files[slot_of(s, f)], f->id);
+}
+
+static u32 link_of_slot(const struct service *s, u32 slot)
+{
+	return s->shape.nr_frames + slot;
+}
+
+static u32 link_of_orphans(const struct service *s)
+{
+	return s->shape.nr_frames + s->shape.nr_files;
+}
+
+static void link_remove(struct service *s, u32 i)
+{
+	struct frame_link *l = &s->links[i];
+
+	s->links[l->older].newer = l->newer;
+	s->links[l->newer].older = l->older;
+	l->older = l->newer = i;
+}
+
+static void link_push(struct service *s, u32 list, u32 i)
+{
+	struct frame_link *head = &s->links[list];
+
+	s->links[i] = (struct frame_link){ .older = head->older, .newer = list };
+	s->links[head->older].newer = i;
+	head->older = i;
+}
+
+void files_link_frame(struct service *s, u32 slot, u32 frame)
+{
+	link_push(s, link_of_slot(s, slot), frame);
+	s->files[slot].nr_frames++;
+}
+
+void files_unlink_frame(struct service *s, u32 frame, u64 block)
+{
+	struct held_file *f = files_find(s, block_file(block));
+
+	link_remove(s, frame);
+	if (f)
+		f->nr_frames--;
+	else
+		s->nr_orphans--;
+}
+
+/* Appends all frames of a file to the orphans, in one step. */
+static void files_orphan_frames(struct service *s, struct held_file *f)
+{
+	struct frame_link *from = &s->links[link_of_slot(s, slot_of(s, f))];
+	u32 to = link_of_orphans(s);
+
+	if (f->nr_frames > 0) {
+		s->links[from->newer].older = s->links[to].older;
+		s->links[s->links[to].older].newer = from->newer;
+		s->links[from->older].newer = to;
+		s->links[to].older = from->older;
+		from->older = from->newer = link_of_slot(s, slot_of(s, f));
+	}
+	s->nr_orphans += f->nr_frames;
+	s->orphans_left = s->nr_orphans;
+	f->nr_frames = 0;
+}
+
+bool files_clear_orphans(struct service *s)
+{
+	u32 list = link_of_orphans(s);
+	u32 turn;
+
+	for (turn = 0; turn < ORPHANS_PER_TURN && s->orphans_left > 0; turn++) {
+		u32 frame = s->links[list].newer;
+
+		if (frame == list) {
+			s->orphans_left = 0;
+			break;
+		}
+		s->orphans_left--;
+		if (!fill_take_back(s, frame)) { /* pinned: to the end of the list */
+			link_remove(s, frame);
+			link_push(s, list, frame);
+		}
+	}
+	return s->orphans_left > 0;
+}
+
+/* The file's descriptors and slot go, once nothing reads from it any more. */
+static void files_finish(struct held_file *f)
+{
+	if (f->state != FILE_RETIRING || f->nr_in_flight > 0)
+		return;
+	service_close(&f->direct_fd);
+	service_close(&f->fd);
+	f->state = FILE_FREE;
+}
+
+/* Lets a held file go: no new reader believes the cache when this returns. */
+static void files_retire(struct service *s, struct held_file *f)
+{
+	if (f->proof == PROOF_LEASE)
+		lease_drop(s, slot_of(s, f));
+	else
+		file_space_revoke(&s->arena.files[slot_of(s, f)]);
+	files_orphan_frames(s, f);
+	f->state = FILE_RETIRING;
+	s->nr_held--;
+	files_finish(f);
+}
+
+void files_fill_begun(struct held_file *f)
+{
+	f->nr_in_flight++;
+}
+
+void files_fill_ended(struct held_file *f)
+{
+	f->nr_in_flight--;
+	files_finish(f);
+}
+
+void files_retire_broken(struct service *s)
+{
+	u32 slot;
+
+	for (slot = 0; slot < s->shape.nr_files; slot++) {
+		struct held_file *f = &s->files[slot];
+
+		if (f->state != FILE_HELD || files_is_live(s, f))
+			continue;
+		service_count(&s->arena.header->nr_revoked, 1);
+		files_retire(s, f);
+	}
+}
+
+void files_mounts_changed(struct service *s)
+{
+	u32 slot;
+
+	for (slot = 0; slot < s->shape.nr_files; slot++) {
+		struct held_file *f = &s->files[slot];
+
+		if (f->state != FILE_HELD || f->proof != PROOF_READ_ONLY ||
+		    proof_superblock_is_read_only(f->dev))
+			continue;
+		service_say(s,
+		            "a file system became writable: its files are not cached");
+		service_count(&s->arena.header->nr_revoked, 1);
+		files_retire(s, f);
+	}
+}
+
+/* A description of our own: a lease or a flag on the client's could be changed by
+ * it. */
+static int file_reopen(int fd, int flags)
+{
+	char path[64];
+	int own;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	/* O_NONBLOCK: if somebody holds a write lease, say so instead of waiting. */
+	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | flags);
+	if (own < 0 && errno == EPERM) /* not the owner's process */
+		own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+	if (own < 0)
+		return errno == EWOULDBLOCK ? -ETXTBSY
+		       : errno == ENOENT    ? -EOPNOTSUPP
+		                            : /* no /proc */
+		               -errno;
+	/* io_uring would take the flag for "do not wait for the disk". */
+	fcntl(own, F_SETFL, fcntl(own, F_GETFL) & ~O_NONBLOCK);
+	return own;
+}
+
+static int file_check(int fd, struct stat *ret_st)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
+		return -EINVAL;
+	if (fstat(fd, ret_st) != 0)
+		return -errno;
+	if (S_ISDIR(ret_st->st_mode))
+		return -EISDIR;
+	return S_ISREG(ret_st->st_mode) ? 0 : -ENODEV;
+}
+
+static int file_check_size(u64 size)
+{
+	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
+}
+
+/* Where st's file is held already. Linear: opens are rare, and slots are few. */
+static struct held_file *files_find_same(struct service *s, const struct stat *st)
+{
+	u32 slot;
+
+	for (slot = 0; slot < s->shape.nr_files; slot++) {
+		struct held_file *f = &s->files[slot];
+
+		if (f->state == FILE_HELD && f->dev == st->st_dev &&
+		    f->ino == st->st_ino)
+			return f;
+	}
+	return NULL;
+}
+
+/* The file that nobody has open and that was used longest ago. */
+static struct held_file *files_find_idle(struct service *s)
+{
+	struct held_file *best = NULL;
+	u32 slot;
+
+	for (slot = 0; slot < s->shape.nr_files; slot++) {
+		struct held_file *f = &s->files[slot];
+
+		if (f->state != FILE_HELD || f->nr_opens > 0 || f->nr_in_flight > 0 ||
+		    f->next_id == FILE_NONE)
+			continue;
+		if (!best || f->last_used < best->last_used)
+			best = f;
+	}
+	return best;
+}
+
+/* A free slot; the next one after the last, so that all slots' ids last equally
+ * long. */
+static struct held_file *files_find_free(struct service *s)
+{
+	struct held_file *f;
+	u32 i;
+
+	for (i = 0; i < s->shape.nr_files; i++) {
+		f = &s->files[(s->next_slot + i) % s->shape.nr_files];
+		if (f->state != FILE_FREE || f->next_id == FILE_NONE)
+			continue;
+		s->next_slot = slot_of(s, f) + 1;
+		return f;
+	}
+	f = files_find_idle(s);
+	if (f)
+		files_retire(s, f);
+	return f;
+}
+
+/* Finds a proof for f->fd and begins to vouch for the file under it. */
+static int file_prove(struct service *s, struct held_file *f)
+{
+	struct stat st;
+	int err = -EOPNOTSUPP;
+	int other;
+
+	/* A lease first where it can be had: it alone is told of every writer. */
+	f->proof = PROOF_LEASE;
+	if (proof_by_lease_possible(f->fd) && !proof_by_verity(f->fd))
+		err = lease_take(s, f->fd, slot_of(s, f), f->id, &f->size);
+	if (err != -EACCES && err != -EOPNOTSUPP)
+		return err;
+	other = proof_without_lease(s, f->fd, f->dev, &f->proof);
+	if (other)
+		return err;
+	if (fstat(f->fd, &st) != 0)
+		return -errno;
+	f->size = (u64)st.st_size;
+	err = file_check_size(f->size);
+	if (!err)
+		file_space_admit(&s->arena.files[slot_of(s, f)], f->id, f->size);
+	return err;
+}
+
+static int file_admit(struct service *s, struct held_file *f, int fd,
+                      const struct stat *st)
+{
+	int err;
+
+	f->fd = file_reopen(fd, 0);
+	if (f->fd < 0)
+		return f->fd;
+	f->dev = st->st_dev;
+	f->ino = st->st_ino;
+	f->id = f->next_id;
+	err = file_prove(s, f);
+	if (err) {
+		service_close(&f->fd);
+		return err;
+	}
+	/* The id was shown: it is spent, whatever follows. Wraps to FILE_NONE. */
+	f->next_id = f->id > UINT32_MAX - s->shape.nr_files ? FILE_NONE
+	                                                    : f->id + s->shape.nr_files;
+	f->direct_fd = s->options.buffered ? -1 : file_reopen(fd, O_DIRECT);
+	f->direct = f->direct_fd >= 0;
+	f->nr_opens = 0;
+	f->nr_in_flight = 0;
+	f->state = FILE_HELD;
+	s->nr_held++;
+	if (file_check_size(f->size)) { /* it has grown since we looked */
+		files_retire(s, f);
+		return -EFBIG;
+	}
+	return 0;
+}
+
+int files_open(struct service *s, int fd, u32 *ret_slot)
+{
+	struct held_file *f;
+	struct stat st;
+	int err = file_check(fd, &st);
+
+	if (!err)
+		err = file_check_size((u64)st.st_size);
+	if (err)
+		return err;
+	f = files_find_same(s, &st);
+	if (f && !files_is_live(s, f)) {
+		/* A writer has come just now; the event is on its way. */
+		service_count(&s->arena.header->nr_revoked, 1);
+		files_retire(s, f);
+		f = NULL;
+	}
+	if (!f) {
+		f = files_find_free(s);
+		if (!f)
+			return -ENFILE;
+		err = file_admit(s, f, fd, &st);
+		if (err)
+			return err;
+	}
+	f->nr_opens++;
+	f->last_used = ++s->use_clock;
+	*ret_slot = slot_of(s, f);
+	return 0;
+}
+
+/* Nobody can open it again: do not keep its disk space. */
+static void files_drop_if_nameless(struct service *s, struct held_file *f)
+{
+	struct stat st;
+
+	if (f->nr_opens == 0 && (fstat(f->fd, &st) != 0 || st.st_nlink == 0))
+		files_retire(s, f);
+}
+
+void files_close(struct service *s, u32 slot, u32 id)
+{
+	struct held_file *f = &s->files[slot];
+
+	if (f->state != FILE_HELD || f->id != id)
+		return; /* it was retired meanwhile */
+	f->nr_opens--;
+	f->last_used = ++s->use_clock;
+	files_drop_if_nameless(s, f);
+}
+
+void files_tick(struct service *s)
+{
+	u32 i;
+
+	s->orphans_left = s->nr_orphans;
+	for (i = 0; i < CHECKS_PER_TICK && i < s->shape.nr_files; i++) {
+		struct held_file *f = &s->files[s->next_check++ % s->shape.nr_files];
+
+		if (f->state == FILE_HELD)
+			files_drop_if_nameless(s, f);
+	}
+}
+
+int files_init(struct service *s)
+{
+	u32 nr_links = s->shape.nr_frames + s->shape.nr_files + 1;
+	u32 i;
+
+	s->files = calloc(s->shape.nr_files, sizeof(*s->files));
+	s->links = calloc(nr_links, sizeof(*s->links));
+	if (!s->files || !s->links)
+		return -ENOMEM;
+	for (i = 0; i < s->shape.nr_files; i++)
+		s->files[i] = (struct held_file){ .next_id = i + 1,
+			                          .fd = -1,
+			                          .direct_fd = -1 };
+	for (i = 0; i < nr_links; i++)
+		s->links[i] = (struct frame_link){ i, i };
+	/* A file system that becomes writable ends a proof. Without /proc there is no
+	 * such proof to begin with. */
+	s->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	if (s->mounts < 0)
+		return 0;
+	return service_watch(s, s->mounts, EPOLLPRI, &s->sources[SOURCE_MOUNTS]);
+}
+
+void files_fini(struct service *s)
+{
+	u32 slot;
+
+	for (slot = 0; s->files && slot < s->shape.nr_files; slot++) {
+		struct held_file *f = &s->files[slot];
+
+		service_close(&f->direct_fd);
+		service_close(&f->fd);
+	}
+	service_close(&s->mounts);
+	free(s->files);
+	free(s->links);
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * From a hint to a cached block. Only the main thread comes here.
+ *
+ *   rings --take_hints--> queue --run--> frames, a read under way --reap--> published
+ *                           ^      |
+ *                           +------+ the rest of a long range: behind the others
+ *
+ * Hints are wishes of readers: each is checked, none is owed anything. A block is read
+ * only if it is neither cached nor under way, so no two frames ever hold one block.
+ *
+ * A read is published only if its file is still vouched for when the read has come
+ * back. If a writer got through before the last byte was read, the file had been
+ * revoked before (L1 in service_lease.c), and that is seen here. Errors are never
+ * published; a reader who wants such a block gets the kernel's answer from its own
+ * pread().
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "lib/service_internal.h"
+
+/* Blocks of a range that are looked at in one step, when they are all there already. */
+#define SKIPS_PER_STEP 1024u
+/* Steps before the main loop looks at its clients again. Without io_uring each may wait
+ * for the disk. */
+#define STEPS_PER_TURN 128u
+#define STEPS_PER_TURN_PREADV 4u
+/* All frames are pinned: finding that out has cost a look at each of them. */
+#define STARVED_NS (10 * NS_PER_MS)
+#define WAIT_TRIES 100000u
+
+static void frame_free(struct service *s, u32 frame)
+{
+	s->fill.free_frames[s->fill.nr_free++] = frame;
+}
+
+static bool frame_take(struct service *s, u32 frame)
+{
+	u64 block = host_load_relaxed(&s->arena.frames[frame].block);
+
+	if (!arena_take(&s->arena, frame))
+		return false;
+	files_unlink_frame(s, frame, block);
+	service_count(&s->arena.header->nr_cached, -(u64)1);
+	return true;
+}
+
+bool fill_take_back(struct service *s, u32 frame)
+{
+	if (!frame_take(s, frame))
+		return false;
+	reclaim_remove(&s->reclaim, frame);
+	frame_free(s, frame);
+	return true;
+}
+
+static u32 victim_visits(void *ctx, u32 frame)
+{
+	struct service *s = ctx;
+
+	return arena_visits(&s->arena, frame);
+}
+
+static bool victim_take(void *ctx, u32 frame)
+{
+	struct service *s = ctx;
+	bool taken = frame_take(s, frame);
+
+	service_count(
+		taken ? &s->arena.header->nr_evicted : &s->arena.header->nr_refused, 1);
+	return taken;
+}
+
+static const struct reclaim_ops victim_ops = { victim_visits, victim_take };
+
+/* A frame that is nobody's, FRAME_NONE when there is none. */
+static u32 frame_get(struct service *s)
+{
+	u32 frame;
+
+	if (s->fill.nr_free > 0)
+		return s->fill.free_frames[--s->fill.nr_free];
+	frame = reclaim_evict(&s->reclaim, &victim_ops, s);
+	return frame == RECLAIM_NONE ? FRAME_NONE : frame;
+}
+
+static u64 nr_blocks(const struct held_file *f)
+{
+	return (f->size + BLOCK_BYTES - 1) >> BLOCK_SHIFT;
+}
+
+static bool block_is_cached(const struct service *s, u64 block)
+{
+	u64 word;
+
+	return translation_find(&s->arena.translation, block, &word) &&
+	       host_load_relaxed(&s->arena.frames[translation_frame(word)].block) ==
+	               block;
+}
+
+static bool block_is_under_way(const struct service *s, u32 id, u64 index)
+{
+	u32 left = s->fill.nr_busy;
+
+	for (const struct fill_op *op = s->fill.ops; left > 0; op++) {
+		if (!op->busy)
+			continue;
+		if (op->id == id && index - op->first < op->nr)
+			return true;
+		left--;
+	}
+	return false;
+}
+
+static bool block_is_wanted(const struct service *s, u32 id, u64 index)
+{
+	return !block_is_cached(s, block_id(id, (u32)index)) &&
+	       !block_is_under_way(s, id, index);
+}
+
+static struct fill_range *queue_at(struct fill *fill, u32 i)
+{
+	return &fill->queue[(fill->head + i) % FILL_QUEUE];
+}
+
+static void queue_push(struct fill *fill, const struct fill_range *range)
+{
+	*queue_at(fill, fill->nr_queued++) = *range;
+}
+
+static struct fill_range queue_pop(struct fill *fill)
+{
+	struct fill_range range = *queue_at(fill, 0);
+
+	fill->head = (fill->head + 1) % FILL_QUEUE;
+	fill->nr_queued--;
+	return range;
+}
+
+/* A reader that goes through a file block by block: its hints become one read. */
+static bool queue_extend(struct fill *fill, const struct fill_range *range)
+{
+	struct fill_range *last;
+
+	if (fill->nr_queued == 0)
+		return false;
+	last = queue_at(fill, fill->nr_queued - 1);
+	if (last->id != range->id || last->end != range->next ||
+	    range->end - last->next > FILL_RUN)
+		return false;
+	last->end = range->end; /* the older ticket stays: its blocks are not done */
+	return true;
+}
+
+static void hint_take(struct service *s, u64 block, u64 nr)
+{
+	struct fill *fill = &s->fill;
+	const struct held_file *f = files_find(s, block_file(block));
+	struct fill_range range = { .id = block_file(block),
+		                    .next = block_index(block) };
+	u64 room;
+
+	if (!f || range.next >= nr_blocks(f) || nr == 0)
+		return;
+	room = nr_blocks(f) - range.next;
+	if (room > s->arena.nr_frames)
+		room = s->arena.nr_frames; /* more would only push itself out */
+	range.end = range.next + (nr < room ? nr : room);
+	range.ticket = ++fill->ticket;
+	if (nr == 1 && !block_is_wanted(s, range.id, range.next))
+		return;
+	if (fill->nr_queued < FILL_QUEUE && !queue_extend(fill, &range))
+		queue_push(fill, &range);
+}
+
+void fill_take_hints(struct service *s, u32 most)
+{
+	u32 nr = s->arena.nr_contexts;
+	u32 first = nr ? s->fill.rotor++ % nr : 0;
+	u64 block, blocks;
+	u32 i, taken;
+
+	for (i = 0; i < nr; i++)
+		for (taken = 0; taken < most && arena_hint(&s->arena, (first + i) % nr,
+		                                           &block, &blocks);
+		     taken++)
+			hint_take(s, block, blocks);
+}
+
+bool fill_is_past(const struct service *s, u64 ticket)
+{
+	const struct fill *fill = &s->fill;
+	u32 i;
+
+	for (i = 0; i < fill->nr_queued; i++)
+		if (fill->queue[(fill->head + i) % FILL_QUEUE].ticket <= ticket)
+			return false;
+	for (i = 0; i < FILL_OPS; i++)
+		if (fill->ops[i].busy && fill->ops[i].ticket <= ticket)
+			return false;
+	return true;
+}
+
+/* The bytes of the op's i-th block that the file has. */
+static u64 op_valid(const struct fill_op *op, const struct held_file *f, u32 i)
+{
+	u64 at = (op->first + i) << BLOCK_SHIFT;
+
+	return f->size - at < BLOCK_BYTES ? f->size - at : BLOCK_BYTES;
+}
+
+static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid)
+{
+	u32 frame = op->frames[i];
+	u64 block = block_id(op->id, (u32)(op->first + i));
+
+	memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
+	       BLOCK_BYTES - valid);
+	if (!arena_publish(&s->arena, frame, block)) {
+		frame_free(s, frame);
+		return;
+	}
+	reclaim_insert(&s->reclaim, frame, block);
+	files_link_frame(s, op->slot, frame);
+	service_count(&s->arena.header->nr_admitted, 1);
+	service_count(&s->arena.header->nr_cached, 1);
+}
+
+static int op_preadv(const struct fill_op *op, int fd)
+{
+	ssize_t n;
+
+	do
+		n = preadv(fd, op->pieces, (int)op->nr,
+		           (off_t)(op->first << BLOCK_SHIFT));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : (int)n;
+}
+
+static int op_fd(const struct held_file *f)
+{
+	return f->direct ? f->direct_fd : f->fd;
+}
+
+/* result: bytes read, or -errno. */
+static void op_end(struct service *s, struct fill_op *op, int result)
+{
+	struct held_file *f = &s->files[op->slot];
+	bool live, failed = false;
+	u64 valid;
+	u32 i;
+
+	if (result == -EINVAL && f->direct_fd >= 0) {
+		/* It opened O_DIRECT, but cannot read so, or not in pieces of 4 KiB. */
+		f->direct = false;
+		result = op_preadv(op, f->fd);
+	} else if (result == -EAGAIN || result == -EINTR) {
+		result = op_preadv(op, op_fd(f));
+	}
+	/* Acquire, partner: the full fence of file_space_revoke(), by way of the writer
+	 * whose byte we may have read. */
+	live = f->state == FILE_HELD && files_is_live(s, f);
+	for (i = 0; i < op->nr; i++) {
+		valid = op_valid(op, f, i);
+		if (result < 0 || (u64)result < ((u64)i << BLOCK_SHIFT) + valid)
+			failed = true;
+		if (live && !failed) {
+			op_publish(s, op, i, valid);
+		} else {
+			arena_fill_cancel(&s->arena, op->frames[i]);
+			frame_free(s, op->frames[i]);
+		}
+	}
+	if (live && failed)
+		service_count(&s->arena.header->nr_errors, 1);
+	op->busy = false;
+	s->fill.nr_busy--;
+	files_fill_ended(f);
+}
+
+static void op_begin(struct service *s, struct fill_op *op)
+{
+	struct held_file *f = &s->files[op->slot];
+	struct io_uring_sqe *sqe;
+
+	for (u32 i = 0; i < op->nr; i++) {
+		arena_fill_begin(&s->arena, op->frames[i]);
+		op->pieces[i].iov_base = arena_frame_bytes(&s->arena, op->frames[i]);
+		op->pieces[i].iov_len = BLOCK_BYTES;
+	}
+	op->busy = true;
+	s->fill.nr_busy++;
+	files_fill_begun(f);
+	if (!s->fill.has_ring) {
+		op_end(s, op, op_preadv(op, op_fd(f)));
+		return;
+	}
+	sqe = io_uring_get_sqe(&s->fill.ring);
+	CHECK(sqe, "the ring has a place for every op");
+	io_uring_prep_readv(sqe, op_fd(f), op->pieces, op->nr,
+	                    op->first << BLOCK_SHIFT);
+	io_uring_sqe_set_data(sqe, op);
+}
+
+static struct fill_op *op_get(struct fill *fill)
+{
+	u32 i = 0;
+
+	while (fill->ops[i].busy) /* the caller knows that one is not */
+		i++;
+	return &fill->ops[i];
+}
+
+/* The next blocks of range that are wanted, up to FILL_RUN in a row: returns how many,
+ * and moves range.next to the first. */
+static u32 range_next_run(const struct service *s, struct fill_range *range)
+{
+	u32 skips = 0, nr = 0;
+
+	while (range->next < range->end && skips++ < SKIPS_PER_STEP &&
+	       !block_is_wanted(s, range->id, range->next))
+		range->next++;
+	if (skips > SKIPS_PER_STEP)
+		return 0;
+	while (nr < FILL_RUN && range->next + nr < range->end &&
+	       block_is_wanted(s, range->id, range->next + nr))
+		nr++;
+	return nr;
+}
+
+/* No frame is to be had. Reads under way will bring some; if there are none, all frames
+ * are pinned, and the wishes are dropped: readers have the kernel, and ask again. */
+static bool fill_starve(struct service *s, const struct fill_range *range)
+{
+	if (s->fill.nr_busy > 0) {
+		queue_push(&s->fill, range);
+	} else {
+		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
+		s->fill.nr_queued = 0;
+	}
+	return false;
+}
+
+/* One range, one read. false: no use in going on now. */
+static bool fill_step(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	struct fill_range range = queue_pop(fill);
+	struct held_file *f = files_find(s, range.id);
+	struct fill_op *op;
+	u32 nr, i;
+
+	if (!f || !files_is_live(s, f))
+		return true;
+	op = op_get(fill);
+	nr = range_next_run(s, &range);
+	for (i = 0; i < nr; i++) {
+		op->frames[i] = frame_get(s);
+		if (op->frames[i] == FRAME_NONE)
+			break;
+	}
+	if (nr > 0 && i == 0)
+		return fill_starve(s, &range);
+	if (i > 0) {
+		op->id = range.id;
+		op->slot = (u32)(f - s->files);
+		op->first = range.next;
+		op->ticket = range.ticket;
+		op->nr = i;
+		range.next += i;
+		op_begin(s, op);
+	}
+	if (range.next < range.end)
+		queue_push(fill, &range);
+	return true;
+}
+
+bool fill_run(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	u32 steps = fill->has_ring ? STEPS_PER_TURN : STEPS_PER_TURN_PREADV;
+	bool more = true;
+
+	if (fill->nr_queued > 0 && host_now_ns() < fill->starved_until_ns)
+		fill->nr_queued = 0;
+	while (more && steps-- > 0 && fill->nr_queued > 0 && fill->nr_busy < FILL_OPS)
+		more = fill_step(s);
+	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
+	if (fill->has_ring && io_uring_sq_ready(&fill->ring) > 0)
+		io_uring_submit(&fill->ring);
+	return more && fill->nr_queued > 0 && fill->nr_busy < FILL_OPS;
+}
+
+void fill_reap(struct service *s)
+{
+	struct io_uring_cqe *cqe;
+
+	while (s->fill.has_ring && io_uring_peek_cqe(&s->fill.ring, &cqe) == 0) {
+		struct fill_op *op = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+
+		io_uring_cqe_seen(&s->fill.ring, cqe);
+		op_end(s, op, result);
+	}
+}
+
+void fill_wait_all(struct service *s)
+{
+	u32 tries;
+
+	for (tries = 0; s->fill.nr_busy > 0 && tries < WAIT_TRIES; tries++) {
+		io_uring_submit_and_wait(&s->fill.ring, 1);
+		fill_reap(s);
+	}
+}
+
+int fill_init(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	u32 nr = s->shape.nr_frames;
+	int err = reclaim_init(&s->reclaim, nr);
+
+	if (err)
+		return -ENOMEM;
+	fill->free_frames = calloc(nr, sizeof(*fill->free_frames));
+	if (!fill->free_frames)
+		return -ENOMEM;
+	while (nr-- > FRAME_FIRST) /* low ones first out */
+		frame_free(s, nr);
+	err = io_uring_queue_init(FILL_OPS, &fill->ring, 0);
+	if (err) {
+		/* Containers often forbid it. */
+		service_say(s, "no io_uring here (%s); reading with preadv",
+		            strerror(-err));
+		return 0;
+	}
+	fill->has_ring = true;
+	return service_watch(s, fill->ring.ring_fd, EPOLLIN, &s->sources[SOURCE_RING]);
+}
+
+void fill_fini(struct service *s)
+{
+	if (s->fill.has_ring)
+		io_uring_queue_exit(&s->fill.ring);
+	s->fill.has_ring = false;
+	free(s->fill.free_frames);
+	if (s->reclaim.nodes)
+		reclaim_fini(&s->reclaim);
+}
+
+void fill_check(struct service *s)
+{
+	CHECK(s->fill.nr_busy == 0, "checked at rest");
+	CHECK(s->fill.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
+	                      FRAME_FIRST ==
+	              s->arena.nr_frames,
+	      "no frame is lost");
+	arena_check(&s->arena);
+	reclaim_check(&s->reclaim);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The lease thread: why no reader ever believes an old byte.
+ *
+ * A read lease makes the kernel stop whoever opens the file for writing or truncates
+ * it, send us a signal, and wait until we let go. This thread does nothing else, so
+ * that it lets go at once, whatever the main thread is busy with.
+ *
+ * Order
+ * L1 a break: file_space_revoke() (store, full fence), then F_UNLCK. The writer's open
+ *    returns after F_UNLCK, so who reads after it finds the file revoked.
+ * L2 an admission: F_SETLEASE, then the size, then file_space_admit(). This thread does
+ *    all three, and it also answers breaks: none can fall in between. A writer that
+ *    came and went before the lease is seen in the size; one that comes later meets L1.
+ * L3 the orderly end: alive = dead, full fence, then the leases.
+ * L4 the end by SIGKILL: a task that exits goes through exit_mm before exit_files. In
+ *    exit_mm the kernel walks the thread's robust list and marks the futex on it: the
+ *    low half of header->alive. The descriptors, and with them the leases, go when the
+ *    last thread of the process has passed exit_files, and so later than this thread's
+ *    exit_mm, in whatever order the threads die. Hence a writer that gets through
+ *    because we were killed comes after the mark. The same holds for exec. The list is
+ *    plain memory that the kernel reads at that moment. It lies in a shared mapping,
+ *    because the OOM killer's reaper takes private memory away beforehand; it and the
+ *    marked word are locked into memory, so that no disk has to answer.
+ *
+ * file_space.live. This thread writes it for files under a lease; the main thread for
+ * files with another proof. One writer at a time for each file: the main thread gets a
+ * file's slot back only by lease_drop(), which this thread answers.
+ *
+ * A descriptor with a lease is closed by the main thread, after lease_drop(): as long
+ * as this thread knows the number, it means that file.
+ *
+ * What is not here: a service that is stopped for longer than lease-break-time. The
+ * kernel then lets the writer through, and we learn of it too late (lodic.h says so).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/service_internal.h"
+
+#define ALIVE_DEAD ((u64)0)
+#define SIGNALS_AT_ONCE 64
+/* Any real-time signal will do: the thread that gets it blocks it. */
+#define LEASE_SIGNAL (SIGRTMIN + 4)
+
+enum lease_order_kind { LEASE_TAKE, LEASE_DROP, LEASE_STOP };
+
+struct lease_order {
+	u32 kind; /* enum lease_order_kind */
+	u32 slot, id;
+	int fd;
+};
+
+struct lease_answer {
+	int error;
+	u64 size;
+};
+
+struct lease {
+	int fd;
+	u32 slot;
+};
+
+/* What the kernel reads when the thread dies (L4). */
+struct death_mark {
+	struct robust_list_head head;
+	struct robust_list entry;
+};
+
+/* The thread's own, but for what stands still while it runs: the ends of the order
+ * channel, the eventfd, and the arena's addresses. */
+struct lease_thread {
+	pthread_t thread;
+	int orders[2]; /* [0]: main thread; [1]: lease thread */
+	int broken;    /* eventfd; the main thread reads it */
+	int signals;
+	struct arena_header *header;
+	struct file_space *files;
+	struct death_mark *mark;
+	struct lease *leases; /* held ones, in no order */
+	u32 nr_leases;
+	pid_t tid;
+};
+
+static void mark_set(struct lease_thread *t)
+{
+	struct death_mark *mark = t->mark;
+	char *word = (char *)&t->header->alive;
+
+	mark->entry.next = &mark->head.list;
+	mark->head.list.next = &mark->entry;
+	mark->head.list_op_pending = NULL;
+	/* From the entry to its futex; a distance between two mappings is fine. */
+	mark->head.futex_offset = (long)((intptr_t)word - (intptr_t)&mark->entry);
+	syscall(SYS_set_robust_list, &mark->head, sizeof(mark->head));
+	/* The kernel knows the word for ours by the thread's id in it; the upper half,
+	 * which it leaves alone, sets apart two services that get the same id. */
+	host_store_release(&t->header->alive,
+	                   t->header->generation << 32 | (u32)t->tid);
+}
+
+static void mark_clear(struct lease_thread *t)
+{
+	host_store_relaxed(&t->header->alive, ALIVE_DEAD);
+	host_fence_full(); /* L3 */
+	t->mark->head.list.next = &t->mark->head.list;
+}
+
+static void lease_forget(struct lease_thread *t, u32 i)
+{
+	t->leases[i] = t->leases[--t->nr_leases];
+}
+
+/* L1. */
+static void lease_revoke(struct lease_thread *t, u32 i)
+{
+	file_space_revoke(&t->files[t->leases[i].slot]);
+	fcntl(t->leases[i].fd, F_SETLEASE, F_UNLCK);
+	lease_forget(t, i);
+}
+
+/* Is there a break? F_GETLEASE tells what the lease will be: none, from before the
+ * signal was sent on. A signal can be late and mean an earlier use of the number. */
+static bool lease_is_breaking(const struct lease *lease)
+{
+	return fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
+}
+
+static void leases_tell_main(struct lease_thread *t)
+{
+	const u64 one = 1;
+
+	if (write(t->broken, &one, sizeof(one)) != sizeof(one))
+		return; /* full: it has not looked since 2^64 others */
+}
+
+/* fd < 0: look at all leases. */
+static void leases_check(struct lease_thread *t, int fd)
+{
+	bool any = false;
+	u32 i = 0;
+
+	while (i < t->nr_leases) {
+		if ((fd >= 0 && t->leases[i].fd != fd) ||
+		    !lease_is_breaking(&t->leases[i])) {
+			i++;
+			continue;
+		}
+		lease_revoke(t, i);
+		any = true;
+	}
+	if (any)
+		leases_tell_main(t);
+}
+
+static void signals_read(struct lease_thread *t)
+{
+	struct signalfd_siginfo infos[SIGNALS_AT_ONCE];
+	ssize_t n = read(t->signals, infos, sizeof(infos));
+
+	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*infos); i++) {
+		/* The queue of real-time signals was full: a plain SIGIO comes instead,
+		 * once, and says nothing. */
+		if (infos[i].ssi_signo == SIGIO)
+			leases_check(t, -1);
+		else
+			leases_check(t, infos[i].ssi_fd);
+	}
+}
+
+static int lease_error(int error)
+{
+	switch (error) {
+	case EACCES:
+	case EPERM: return -EACCES;
+	case EAGAIN: return -ETXTBSY;
+	case ENOMEM: return -ENOMEM;
+	default: return -EOPNOTSUPP;
+	}
+}
+
+/* L2. */
+static int lease_take_here(struct lease_thread *t, const struct lease_order *order,
+                           u64 *ret_size)
+{
+	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = t->tid };
+	struct stat st;
+
+	if (fcntl(order->fd, F_SETOWN_EX, &owner) != 0 ||
+	    fcntl(order->fd, F_SETSIG, LEASE_SIGNAL) != 0 ||
+	    fcntl(order->fd, F_SETLEASE, F_RDLCK) != 0)
+		return lease_error(errno);
+	if (fstat(order->fd, &st) != 0 || st.st_size == 0) {
+		fcntl(order->fd, F_SETLEASE, F_UNLCK);
+		return -ENODATA;
+	}
+	t->leases[t->nr_leases++] = (struct lease){ order->fd, order->slot };
+	file_space_admit(&t->files[order->slot], order->id, (u64)st.st_size);
+	*ret_size = (u64)st.st_size;
+	return 0;
+}
+
+static void leases_drop(struct lease_thread *t, u32 slot)
+{
+	u32 i = 0;
+
+	while (i < t->nr_leases) {
+		if (t->leases[i].slot == slot)
+			lease_revoke(t, i);
+		else
+			i++;
+	}
+}
+
+/* false: that was the last one. */
+static bool order_carry_out(struct lease_thread *t)
+{
+	struct lease_answer answer = { 0 };
+	struct lease_order order;
+
+	if (recv(t->orders[1], &order, sizeof(order), 0) != sizeof(order))
+		return true; /* interrupted */
+	if (order.kind == LEASE_TAKE) {
+		answer.error = lease_take_here(t, &order, &answer.size);
+	} else if (order.kind == LEASE_DROP) {
+		leases_drop(t, order.slot);
+	} else {
+		mark_clear(t);
+		while (t->nr_leases > 0)
+			lease_revoke(t, t->nr_leases - 1);
+	}
+	send(t->orders[1], &answer, sizeof(answer), MSG_NOSIGNAL);
+	return order.kind != LEASE_STOP;
+}
+
+static void *lease_run(void *arg)
+{
+	struct lease_thread *t = arg;
+	struct lease_answer ready = { 0 };
+	struct pollfd wait[2] = { { .fd = t->signals, .events = POLLIN },
+		                  { .fd = t->orders[1], .events = POLLIN } };
+	bool more = true;
+
+	t->tid = (pid_t)syscall(SYS_gettid);
+	mark_set(t);
+	send(t->orders[1], &ready, sizeof(ready), MSG_NOSIGNAL);
+	while (more) {
+		if (poll(wait, 2, -1) <= 0)
+			continue;
+		if (wait[0].revents)
+			signals_read(t); /* first: a writer waits */
+		if (wait[1].revents)
+			more = order_carry_out(t);
+	}
+	return NULL;
+}
+
+static void lease_receive(struct lease_thread *t, struct lease_answer *ret)
+{
+	ssize_t n;
+
+	do
+		n = recv(t->orders[0], ret, sizeof(*ret), 0);
+	while (n < 0 && errno == EINTR);
+	CHECK(n == sizeof(*ret), "the lease thread answers");
+}
+
+static int lease_order(struct lease_thread *t, const struct lease_order *order,
+                       u64 *ret_size)
+{
+	struct lease_answer answer;
+
+	CHECK(send(t->orders[0], order, sizeof(*order), MSG_NOSIGNAL) == sizeof(*order),
+	      "the lease thread listens");
+	lease_receive(t, &answer);
+	if (!answer.error && ret_size)
+		*ret_size = answer.size;
+	return answer.error;
+}
+
+int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
+{
+	const struct lease_order order = { LEASE_TAKE, slot, id, fd };
+
+	return lease_order(s->lease, &order, ret_size);
+}
+
+void lease_drop(struct service *s, u32 slot)
+{
+	const struct lease_order order = { LEASE_DROP, slot, FILE_NONE, -1 };
+
+	if (s->lease) /* else lease_stop() has dropped them all */
+		lease_order(s->lease, &order, NULL);
+}
+
+int lease_broken_event(const struct service *s)
+{
+	return s->lease->broken;
+}
+
+static void lease_free(struct lease_thread *t)
+{
+	service_close(&t->orders[0]);
+	service_close(&t->orders[1]);
+	service_close(&t->broken);
+	service_close(&t->signals);
+	if (t->mark)
+		munmap(t->mark, sizeof(*t->mark));
+	free(t->leases);
+	free(t);
+}
+
+static int lease_make(struct lease_thread *t, u32 nr_files)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, LEASE_SIGNAL);
+	sigaddset(&set, SIGIO);
+	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	t->broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	t->leases = calloc(nr_files, sizeof(*t->leases));
+	t->mark = mmap(NULL, sizeof(*t->mark), PROT_READ | PROT_WRITE,
+	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (t->mark == MAP_FAILED)
+		t->mark = NULL;
+	if (t->signals < 0 || t->broken < 0 || !t->leases || !t->mark)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t->orders) != 0)
+		return -errno;
+	/* L4; without the right to it, the pages are merely likely to be there. */
+	mlock(t->mark, sizeof(*t->mark));
+	mlock(t->header, sizeof(*t->header));
+	return 0;
+}
+
+/* Creates the thread with all signals blocked: it reads its own from a descriptor. */
+static int lease_spawn(struct lease_thread *t)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&t->thread, NULL, lease_run, t);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+int lease_start(struct service *s)
+{
+	struct lease_thread *t = calloc(1, sizeof(*t));
+	struct lease_answer ready;
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->orders[0] = t->orders[1] = t->broken = t->signals = -1;
+	t->header = s->arena.header;
+	t->files = s->arena.files;
+	err = lease_make(t, s->shape.nr_files);
+	if (!err)
+		err = lease_spawn(t);
+	if (err) {
+		lease_free(t);
+		return err;
+	}
+	lease_receive(t, &ready);
+	s->lease = t;
+	return 0;
+}
+
+void lease_stop(struct service *s)
+{
+	const struct lease_order order = { LEASE_STOP, 0, FILE_NONE, -1 };
+
+	if (!s->lease)
+		return;
+	lease_order(s->lease, &order, NULL);
+	pthread_join(s->lease->thread, NULL);
+	lease_free(s->lease);
+	s->lease = NULL;
+}

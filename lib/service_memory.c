@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The memory that readers map. It is all there when the service starts, so that nobody
+ * meets a SIGBUS later; it cannot change its size; and readers get descriptors through
+ * which control and data cannot be written, whatever they do with them.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/service_internal.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define HUGE_PAGE_BYTES ((u64)2 << 20)
+/* Ours: so that what is added to make huge pages whole is an eighth at most. */
+#define HUGE_MIN_FRAMES 4096u
+#define MIB_SHIFT 20
+#define PATH_BYTES 4096
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* The number after key in a file of lines like "key: number"; of a file of one number
+ * if key is NULL. false: not there, or not a number ("max"). */
+static bool read_number(const char *path, const char *key, u64 *ret)
+{
+	size_t key_bytes = key ? strlen(key) : 0;
+	FILE *file = fopen(path, "re");
+	bool found = false;
+	char line[256];
+
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file)) {
+		const char *p = line + key_bytes;
+
+		if (key && strncmp(line, key, key_bytes) != 0)
+			continue;
+		while (*p == ':' || *p == ' ')
+			p++;
+		if (!isdigit((unsigned char)*p))
+			continue;
+		*ret = strtoull(p, NULL, 10);
+		found = true;
+	}
+	fclose(file);
+	return found;
+}
+
+static u64 number_in(const char *folder, const char *name, const char *key)
+{
+	char path[PATH_BYTES + 64];
+	u64 n = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return read_number(path, key, &n) ? n : 0;
+}
+
+/* What one control group leaves; cached files count as free, the kernel drops them. */
+static u64 group_room(const char *folder, bool second)
+{
+	u64 limit = number_in(folder, second ? "memory.max" : "memory.limit_in_bytes",
+	                      NULL);
+	u64 used = number_in(folder,
+	                     second ? "memory.current" : "memory.usage_in_bytes", NULL);
+	u64 files = number_in(folder, "memory.stat",
+	                      second ? "inactive_file " : "total_inactive_file ") +
+	            number_in(folder, "memory.stat",
+	                      second ? "active_file " : "total_active_file ");
+
+	if (limit == 0)
+		return UINT64_MAX; /* no limit */
+	used -= files < used ? files : used;
+	return limit > used ? limit - used : 0;
+}
+
+/* The least that our group and those around it leave. */
+static u64 groups_room(const char *mount, const char *group, bool second)
+{
+	char folder[PATH_BYTES];
+	size_t root = strlen(mount);
+	u64 room, least = UINT64_MAX;
+	char *slash;
+
+	snprintf(folder, sizeof(folder), "%s%s", mount, group);
+	for (;;) {
+		room = group_room(folder, second);
+		least = room < least ? room : least;
+		slash = strrchr(folder, '/');
+		if (strlen(folder) <= root || !slash)
+			return least;
+		*slash = '\0';
+	}
+}
+
+static u64 memory_room_of_groups(void)
+{
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	u64 room = UINT64_MAX, found;
+	char line[PATH_BYTES / 2];
+
+	if (!file)
+		return room;
+	while (fgets(line, sizeof(line), file)) {
+		char *group = strrchr(line, ':');
+
+		if (!group)
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, "0::", 3) == 0)
+			found = groups_room("/sys/fs/cgroup", group + 1, true);
+		else if (strstr(line, ":memory:"))
+			found = groups_room("/sys/fs/cgroup/memory", group + 1, false);
+		else
+			continue;
+		room = found < room ? found : room;
+	}
+	fclose(file);
+	return room;
+}
+
+static int memory_check_room(u64 bytes, const char **ret_why)
+{
+	u64 room = memory_room_of_groups();
+	u64 available;
+
+	if (read_number("/proc/meminfo", "MemAvailable", &available) &&
+	    available << 10 < room)
+		room = available << 10;
+	if (bytes <= room)
+		return 0;
+	*ret_why = service_why(
+		"the cache needs %llu MiB and %llu MiB are free: give it less "
+		"memory, or free some",
+		(unsigned long long)(bytes >> MIB_SHIFT),
+		(unsigned long long)(room >> MIB_SHIFT));
+	return -ENOMEM;
+}
+
+static int memfd_make(const char *name, unsigned int flags)
+{
+	int fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING |
+	                                    MFD_NOEXEC_SEAL);
+
+	/* Before Linux 6.3 that flag is unknown. */
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Are huge pages to be had for shared memory, if one asks? */
+static bool thp_is_on(void)
+{
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	char line[256] = "";
+	bool on;
+
+	if (!file)
+		return false;
+	on = fgets(line, sizeof(line), file) && !strstr(line, "[never]") &&
+	     !strstr(line, "[deny]");
+	fclose(file);
+	return on;
+}
+
+/* Is at least half of the mapping at p made of huge pages? Says what is, not what was
+ * asked for. */
+static bool thp_is_there(const void *p, u64 bytes)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	bool inside = false, there = false;
+	char line[PATH_BYTES];
+	unsigned long from, to, kib;
+
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = from == (unsigned long)p;
+		else if (inside && sscanf(line, "ShmemPmdMapped: %lu", &kib) == 1)
+			there = (u64)kib << 10 >= bytes / 2;
+	}
+	fclose(file);
+	return there;
+}
+
+/* Maps all of m->fd and makes sure that every page is there. */
+static int shared_fill(struct shared_memory *m, bool huge)
+{
+	void *p;
+
+	if (ftruncate(m->fd, (off_t)m->bytes) != 0)
+		return -errno;
+	p = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	m->at = p;
+	/* A core dump of gigabytes would keep dead leases alive while it is written. */
+	madvise(p, m->bytes, MADV_DONTDUMP);
+	/* fallocate() takes huge pages only where they are forced on; so touch
+	 * first. */
+	if (huge && madvise(p, m->bytes, MADV_HUGEPAGE) == 0)
+		madvise(p, m->bytes, MADV_POPULATE_WRITE);
+	if (fallocate(m->fd, 0, 0, (off_t)m->bytes) != 0)
+		return errno == ENOSPC ? -ENOMEM : -errno;
+	return 0;
+}
+
+static int shared_make(struct shared_memory *m, const char *name, u64 bytes,
+                       unsigned int flags, bool huge)
+{
+	m->bytes = bytes;
+	m->fd = memfd_make(name, flags);
+	return m->fd < 0 ? m->fd : shared_fill(m, huge);
+}
+
+static void shared_free(struct shared_memory *m)
+{
+	if (m->at)
+		munmap(m->at, m->bytes);
+	if (m->reader_fd >= 0 && m->reader_fd != m->fd)
+		close(m->reader_fd);
+	if (m->fd >= 0)
+		close(m->fd);
+	*m = (struct shared_memory){ .fd = -1, .reader_fd = -1 };
+}
+
+/* No new way to write to it, from now on; our mapping stands. Descriptors opened
+ * read-only come on top, so that a plain write() or a private trick meets a second
+ * wall; without /proc the seal must do. */
+static int shared_close_to_writers(struct shared_memory *m)
+{
+	char path[64];
+
+	/* Linux before 5.1 lacks the seal against future writers: then the read-only
+	 * description is the wall. */
+	if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 &&
+	    fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd);
+	m->reader_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (m->reader_fd < 0)
+		m->reader_fd = m->fd;
+	return 0;
+}
+
+static int shared_share(struct shared_memory *m)
+{
+	m->reader_fd = m->fd;
+	return fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0 ? 0 : -errno;
+}
+
+/* Has the administrator set aside enough huge pages? */
+static bool huge_pages_are_reserved(u64 bytes)
+{
+	u64 nr_free = 0, nr_reserved = 0, size_kib = 0;
+
+	read_number("/proc/meminfo", "HugePages_Free", &nr_free);
+	read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
+	read_number("/proc/meminfo", "Hugepagesize", &size_kib);
+	return size_kib << 10 == HUGE_PAGE_BYTES && nr_free > nr_reserved &&
+	       (nr_free - nr_reserved) * HUGE_PAGE_BYTES >= bytes;
+}
+
+/* Those, else what the kernel makes of ordinary memory. */
+static int memory_make_data(struct service *s, u64 bytes, bool reserved)
+{
+	int err;
+
+	if (reserved) {
+		err = shared_make(&s->data, "lodic-data", bytes, MFD_HUGETLB, false);
+		s->huge_pages = !err;
+		if (!err)
+			return 0;
+		shared_free(&s->data); /* somebody else was faster */
+	}
+	err = shared_make(&s->data, "lodic-data", bytes, 0, thp_is_on());
+	if (!err)
+		s->huge_pages = thp_is_there(s->data.at, bytes);
+	return err;
+}
+
+/* Some frames more than asked for, so that readers map and unmap whole huge pages. */
+static bool memory_round_up(struct service *s)
+{
+	u32 more = (u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT) - 1;
+	u32 nr_frames = (s->shape.nr_frames + more) & ~more;
+
+	if (nr_frames < HUGE_MIN_FRAMES ||
+	    !huge_pages_are_reserved((u64)nr_frames << BLOCK_SHIFT))
+		return false;
+	s->shape.nr_frames = nr_frames;
+	return true;
+}
+
+static int memory_make_all(struct service *s, const char **ret_why)
+{
+	bool reserved = memory_round_up(s);
+	u64 control = arena_control_bytes(&s->shape);
+	u64 data = (u64)s->shape.nr_frames << BLOCK_SHIFT;
+	u64 counts = arena_count_bytes(&s->shape);
+	int err = memory_check_room(control + data + counts, ret_why);
+
+	if (err)
+		return err;
+	err = shared_make(&s->control, "lodic-control", control, 0, false);
+	if (!err)
+		err = memory_make_data(s, data, reserved);
+	if (!err && counts)
+		err = shared_make(&s->counts, "lodic-counts", counts, 0, false);
+	if (!err)
+		err = shared_close_to_writers(&s->control);
+	if (!err)
+		err = shared_close_to_writers(&s->data);
+	if (!err && counts)
+		err = shared_share(&s->counts);
+	if (err)
+		*ret_why = service_why("the memory for the cache could not be had: %s",
+		                       strerror(-err));
+	return err;
+}
+
+int memory_make(struct service *s, const char **ret_why)
+{
+	struct timespec now;
+	u64 generation;
+	int err;
+
+	err = memory_make_all(s, ret_why);
+	if (err)
+		return err;
+	clock_gettime(CLOCK_REALTIME, &now);
+	generation = ((u64)now.tv_sec * 1000000000u + (u64)now.tv_nsec) ^ (u64)getpid()
+	                                                                          << 48;
+	arena_format(s->control.at, &s->shape, generation);
+	CHECK(arena_view(&s->arena, s->control.at, s->control.bytes, s->data.at,
+	                 (u64)s->shape.nr_frames << BLOCK_SHIFT, s->counts.at),
+	      "a new arena can be viewed");
+	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));
+	s->context_bytes = arena_context_bytes(s->shape.nr_frames, s->shape.nr_entries);
+	return s->arena.contexts ? 0 : -ENOMEM;
+}
+
+void memory_free(struct service *s)
+{
+	free(s->arena.contexts);
+	shared_free(&s->control);
+	shared_free(&s->data);
+	shared_free(&s->counts);
+}
+
+int memory_make_context(struct service *s, void **ret_memory, int *ret_fd)
+{
+	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
+	int err = shared_make(&m, "lodic-context", s->context_bytes, 0, false);
+
+	if (!err)
+		err = shared_share(&m);
+	if (err) {
+		shared_free(&m);
+		return err;
+	}
+	*ret_memory = m.at;
+	*ret_fd = m.fd;
+	return 0;
+}

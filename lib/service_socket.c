@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One service for one socket. Who holds the lock file's lock is the service; a socket
+ * that is there all the same was left by a dead one, if nobody answers at it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/service_internal.h"
+
+/* The lock file may be replaced while we open it, once for each service that ends just
+ * then: more than a few in a row is a fault. */
+#define LOCK_TRIES 16
+/* A killed service's descriptors are closed one after the other: its lock may be free a
+ * moment before its socket is dead. Ours; that moment took under 1 ms. */
+#define STALE_TRIES 20
+#define STALE_PAUSE_NS 5000000
+#define BACKLOG 128
+
+static int lock_take(struct service *s, const char **ret_why)
+{
+	char holder[32] = "";
+
+	if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return -errno;
+	if (read(s->lock, holder, sizeof(holder) - 1) <= 0)
+		strcpy(holder, "unknown");
+	holder[strcspn(holder, "\n")] = '\0';
+	*ret_why = service_why("process %s serves there already", holder);
+	return -EADDRINUSE;
+}
+
+/* Did the path still lead to the file that we have locked, afterwards? Its last holder
+ * removes it, and then it locks out nobody. */
+static bool lock_is_current(const struct service *s)
+{
+	struct stat ours, there;
+
+	return fstat(s->lock, &ours) == 0 && lstat(s->lock_path, &there) == 0 &&
+	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+static int lock_sign(struct service *s)
+{
+	char holder[32];
+	int n = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
+
+	if (ftruncate(s->lock, 0) != 0 || pwrite(s->lock, holder, (size_t)n, 0) != n)
+		return -errno;
+	return 0;
+}
+
+int service_lock(struct service *s, const char **ret_why)
+{
+	int err, tries;
+
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		s->lock = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+		               0600);
+		if (s->lock < 0) {
+			err = -errno;
+			*ret_why = service_why("%s cannot be opened: %s", s->lock_path,
+			                       strerror(-err));
+			return err == -ELOOP || err == -EISDIR ? -EEXIST : err;
+		}
+		err = lock_take(s, ret_why);
+		if (!err && lock_is_current(s))
+			return lock_sign(s);
+		service_close(&s->lock);
+		if (err)
+			return err;
+	}
+	*ret_why = service_why("%s keeps being replaced", s->lock_path);
+	return -EADDRINUSE;
+}
+
+void service_unlock(struct service *s)
+{
+	if (s->lock < 0)
+		return;
+	unlink(s->lock_path);
+	service_close(&s->lock);
+}
+
+/* Does somebody answer there, of whatever kind? */
+static bool socket_answers(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool answers;
+
+	if (fd < 0)
+		return true;
+	answers =
+		connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+		(errno != ECONNREFUSED && errno != ENOENT);
+	close(fd);
+	return answers;
+}
+
+/* Makes the path free, if what stands there is a dead socket of ours. */
+static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
+{
+	const struct timespec pause = { .tv_nsec = STALE_PAUSE_NS };
+	const char *path = address->sun_path;
+	struct stat st;
+	int tries;
+
+	if (lstat(path, &st) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid()) {
+		*ret_why =
+			service_why("%s is %s; remove it or choose another path", path,
+		                    S_ISSOCK(st.st_mode) ? "another user's socket"
+		                                         : "not a socket");
+		return -EEXIST;
+	}
+	for (tries = 0; socket_answers(address); tries++) {
+		if (tries == STALE_TRIES) {
+			*ret_why = service_why(
+				"%s belongs to some other running program", path);
+			return -EEXIST;
+		}
+		nanosleep(&pause, NULL);
+	}
+	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+int service_listen(struct service *s, const char **ret_why)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int err;
+
+	strcpy(address.sun_path, s->socket_path);
+	err = socket_clear(&address, ret_why);
+	if (err)
+		return err;
+	s->listening =
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* The mode of an unbound socket is the mode that bind() gives to the file:
+	 * there is no moment at which others could connect. */
+	if (s->listening < 0 || fchmod(s->listening, 0600) != 0 ||
+	    bind(s->listening, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		err = -errno;
+		service_close(&s->listening);
+		*ret_why = service_why("%s cannot be made: %s", s->socket_path,
+		                       strerror(-err));
+		return err;
+	}
+	if (listen(s->listening, BACKLOG) != 0)
+		return -errno;
+	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
+}
+
+void service_unlisten(struct service *s)
+{
+	if (s->listening < 0)
+		return;
+	unlink(s->socket_path);
+	service_close(&s->listening);
+}

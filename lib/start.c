@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Starting the service program, so that there is nothing to set up. `lodic serve
+ * --daemon` returns when the service listens, or says by its status why it does not.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/client.h"
+
+#ifndef LODIC_BINDIR
+#define LODIC_BINDIR "/usr/local/bin"
+#endif
+
+/* Where `lodic` is, seen from the folder of the library: built, or installed. */
+static const char *const places[] = { "lodic", "../bin/lodic", "../../bin/lodic" };
+
+char *service_program(void)
+{
+	Dl_info info;
+	char *path = NULL;
+	const char *slash;
+
+	if (dladdr((void *)service_program, &info) && info.dli_fname &&
+	    (slash = strrchr(info.dli_fname, '/'))) {
+		for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+			if (asprintf(&path, "%.*s/%s", (int)(slash - info.dli_fname),
+			             info.dli_fname, places[i]) < 0)
+				return NULL;
+			if (access(path, X_OK) == 0)
+				return path;
+			free(path);
+		}
+	}
+	return strdup(LODIC_BINDIR "/lodic");
+}
+
+static int spawn_quietly(const char *program, char *const *arguments)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	extern char **environ;
+	pid_t pid;
+	int err, status;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+	/* Of a session of its own: a Ctrl-C in the program's terminal is not for it. */
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+	err = posix_spawn(&pid, program, &files, &attributes, arguments, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&files);
+	if (err)
+		return -err;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return 0; /* the program waits for all its children: so be it */
+	if (!WIFEXITED(status))
+		return -ECHILD;
+	/* EADDRINUSE: somebody else was faster. */
+	return WEXITSTATUS(status) == EADDRINUSE ? 0 : -WEXITSTATUS(status);
+}
+
+int service_start(const struct lodic *lodic)
+{
+	static const char *const names[] = { "lodic", "atomic", "frozen", "hazard" };
+	char memory[32], idle[32];
+	char *arguments[] = {
+		"lodic",
+		"serve",
+		"--daemon",
+		"--quiet",
+		"--socket",
+		lodic->socket_path,
+		"--scheme",
+		(char *)names[lodic->scheme],
+		"--idle-exit",
+		idle,
+		lodic->cache_bytes ? "--memory" : NULL,
+		memory,
+		NULL,
+	};
+
+	snprintf(memory, sizeof(memory), "%llu",
+	         (unsigned long long)lodic->cache_bytes);
+	snprintf(idle, sizeof(idle), "%u.%03u", lodic->idle_exit_ms / 1000,
+	         lodic->idle_exit_ms % 1000);
+	return spawn_quietly(lodic->program, arguments);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One message over a SOCK_SEQPACKET socket, descriptors alongside. Both halves of the
+ * library use it: a message arrives whole or not at all, and no descriptor is ever
+ * lost.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/wire.h"
+
+/* Room for WIRE_MAX_FDS descriptors; more than that the kernel drops and tells. */
+union wire_ancillary {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(WIRE_MAX_FDS * sizeof(int))];
+};
+
+static int wire_error(int error)
+{
+	return error == EPIPE ? -ECONNRESET : -error;
+}
+
+int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,
+              unsigned int nr_fds)
+{
+	union wire_ancillary ancillary;
+	struct iovec piece = { (void *)message, bytes };
+	struct msghdr header = { .msg_iov = &piece, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+	ssize_t n;
+
+	if (nr_fds > WIRE_MAX_FDS)
+		return -EINVAL;
+	if (nr_fds > 0) {
+		memset(&ancillary, 0, sizeof(ancillary));
+		header.msg_control = &ancillary;
+		header.msg_controllen = CMSG_SPACE(nr_fds * sizeof(int));
+		c = CMSG_FIRSTHDR(&header);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(nr_fds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, nr_fds * sizeof(int));
+	}
+	do
+		n = sendmsg(socket, &header, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? wire_error(errno) : 0;
+}
+
+/* Collects the descriptors of a message: the kernel has installed them already, so each
+ * must be found, whatever else is wrong with the message. */
+static unsigned int wire_take_fds(struct msghdr *header, int *fds)
+{
+	unsigned int nr = 0;
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		memcpy(fds + nr, CMSG_DATA(c), bytes);
+		nr += (unsigned int)(bytes / sizeof(int));
+	}
+	return nr;
+}
+
+int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
+                 unsigned int *ret_nr_fds)
+{
+	union wire_ancillary ancillary;
+	struct iovec piece = { message, bytes };
+	struct msghdr header = { .msg_iov = &piece,
+		                 .msg_iovlen = 1,
+		                 .msg_control = &ancillary,
+		                 .msg_controllen = sizeof(ancillary) };
+	int fds[WIRE_MAX_FDS];
+	unsigned int nr;
+	ssize_t n;
+
+	do
+		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return wire_error(errno);
+	nr = wire_take_fds(&header, fds);
+	if ((size_t)n == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		memcpy(ret_fds, fds, nr * sizeof(int));
+		*ret_nr_fds = nr;
+		return 0;
+	}
+	while (nr > 0)
+		close(fds[--nr]);
+	/* Nobody sends empty messages: this is the end. */
+	return n == 0 ? -ECONNRESET : -EPROTO;
+}

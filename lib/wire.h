@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a client and the service say to each other: one SOCK_SEQPACKET message each way
+ * per request, descriptors as SCM_RIGHTS. Both ends run as the same user on the same
+ * machine, so the structs travel as they are; version guards against a mixed install.
+ *
+ *   request        descriptors sent       reply              descriptors returned
+ *   HELLO          own pidfd, if any      arena's sizes      control, data, wake, [counts]
+ *   CONTEXT_OPEN   -                      place, quota       the context's memory
+ *   CONTEXT_CLOSE  -                      -                  -       (a: place)
+ *   FILE_OPEN      the file, read-only    slot, id, size     -
+ *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
+ *   SYNC           -                      -, once idle       -
+ *   STAT           -                      struct wire_stat   -
+ */
+#ifndef LODIC_WIRE_H
+#define LODIC_WIRE_H
+
+#include <stdint.h>
+
+#define WIRE_VERSION 1u
+#define WIRE_MAX_FDS 4
+
+enum wire_op {
+	WIRE_HELLO = 1,
+	WIRE_CONTEXT_OPEN,
+	WIRE_CONTEXT_CLOSE,
+	WIRE_FILE_OPEN,
+	WIRE_FILE_CLOSE,
+	WIRE_SYNC,
+	WIRE_STAT,
+};
+
+struct wire_request {
+	uint32_t version;
+	uint32_t op;
+	uint64_t a;
+	uint64_t b;
+};
+
+/* What STAT tells beyond the arena's own statistics, which every client can see. */
+struct wire_stat {
+	uint64_t nr_clients;
+	uint64_t nr_files;    /* held under a proof now */
+	uint64_t nr_pinned;   /* frames pinned now */
+	uint64_t counters[8]; /* enum context_counter, all contexts, past ones too */
+	uint64_t pid;
+	uint64_t uptime_ns;
+	uint64_t direct_io;  /* files read with O_DIRECT */
+	uint64_t io_uring;   /* 1: fills go through io_uring, 0: preadv */
+	uint64_t huge_pages; /* 1: the data segment has them */
+	uint64_t control_bytes, data_bytes, count_bytes, context_bytes;
+};
+
+struct wire_reply {
+	int32_t error; /* 0 or -errno */
+	uint32_t nr_fds;
+	union {
+		struct {
+			uint64_t control_bytes, data_bytes, count_bytes;
+			uint64_t alive; /* the value of the alive word */
+		} hello;
+		struct {
+			/* quota: frames it may pin: its entries, or 0 */
+			uint64_t place, quota, bytes;
+		} context;
+		struct {
+			uint64_t slot, id, size;
+		} file;
+		struct wire_stat stat;
+	};
+};
+
+/* lib/wire.c. Send or receive one message; nr_fds descriptors at most WIRE_MAX_FDS.
+ * 0, or -errno; -ECONNRESET when the other side has gone. Received descriptors are
+ * close-on-exec and belong to the caller, also those that it did not expect. */
+int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,
+              unsigned int nr_fds);
+int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
+                 unsigned int *ret_nr_fds);
+
+#endif
