@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See cache_fixture.h. */
+#define _GNU_SOURCE
+#include "tests/cache_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FOLDER_TEMPLATE "/lodic-test-XXXXXX"
+/* A longer one would leave no room for a socket's name. */
+#define FOLDER_MOST_BYTES 60
+#define COPY_BYTES (64u << 10)
+#define SERVICE_PIPE 3
+#define PATTERN_MASK (((u64)1 << 40) - 1)
+
+static struct {
+	u64 seed;
+	char folder[FIXTURE_PATH_BYTES];
+	pid_t owner; /* who removes the folder */
+} fixture;
+
+/* A service that has been stopped in order must not have lost memory. */
+__attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
+
+static u64 mix(u64 z)
+{
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+u64 random_next(u64 *stream)
+{
+	*stream += 0x9e3779b97f4a7c15u;
+	return mix(*stream);
+}
+
+u64 random_stream(u64 number)
+{
+	return mix(fixture.seed ^ mix(number + 1));
+}
+
+u64 fixture_seed(void)
+{
+	return fixture.seed;
+}
+
+void fixture_pause_us(u64 us)
+{
+	struct timespec pause = { (time_t)(us / 1000000), (long)(us % 1000000) * 1000 };
+
+	nanosleep(&pause, NULL);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	remove(path);
+	return 0;
+}
+
+static void folder_remove(void)
+{
+	if (getpid() == fixture.owner)
+		nftw(fixture.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A process that outlives us, however we end, and then removes the folder. */
+static void sweeper_start(void)
+{
+	struct pollfd parent = { .events = POLLIN };
+	pid_t pid;
+
+	parent.fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (parent.fd < 0)
+		return; /* an old kernel: then only an orderly end cleans up */
+	pid = fork();
+	if (pid == 0) {
+		setsid();
+		for (int i = 0; i <= 2; i++)
+			close(i);
+		while (poll(&parent, 1, -1) < 0)
+			;
+		nftw(fixture.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		_exit(0);
+	}
+	close(parent.fd);
+}
+
+static void folder_make(void)
+{
+	const char *base = getenv("TMPDIR");
+
+	if (!base || !*base || strlen(base) > FOLDER_MOST_BYTES)
+		base = "/tmp";
+	snprintf(fixture.folder, sizeof(fixture.folder), "%s" FOLDER_TEMPLATE, base);
+	REQUIRE(mkdtemp(fixture.folder), "%s: %s", fixture.folder, strerror(errno));
+	fixture.owner = getpid();
+	atexit(folder_remove);
+	sweeper_start();
+}
+
+static bool option_take(const struct fixture_option *option, const char *name,
+                        const char *value)
+{
+	char *end = (char *)value;
+
+	if (strcmp(option->name, name) != 0)
+		return false;
+	if (option->text)
+		*option->text = value;
+	else
+		*option->number = strtoull(value, &end, 0);
+	return option->text || (*value && !*end);
+}
+
+void fixture_begin(int argc, char **argv, const struct fixture_option *options)
+{
+	const char *environment = getenv("LODIC_TEST_SEED");
+	const struct fixture_option seed = { .name = "--seed",
+		                             .number = &fixture.seed };
+	const struct fixture_option *o;
+	bool taken;
+	int i;
+
+	fixture.seed = mix(host_now_ns() ^ (u64)getpid() << 40) >> 32;
+	if (environment)
+		option_take(&seed, "--seed", environment);
+	for (i = 1; i < argc; i += 2) {
+		taken = i + 1 < argc && option_take(&seed, argv[i], argv[i + 1]);
+		for (o = options; !taken && i + 1 < argc && o && o->name; o++)
+			taken = option_take(o, argv[i], argv[i + 1]);
+		if (!taken) {
+			fprintf(stderr, "%s: what is '%s'?\n", argv[0], argv[i]);
+			exit(2);
+		}
+	}
+	printf("seed=%llu\n", (unsigned long long)fixture.seed);
+	fflush(stdout);
+	signal(SIGPIPE, SIG_IGN);
+	folder_make();
+}
+
+void fixture_path(char path[FIXTURE_PATH_BYTES], const char *name)
+{
+	int n = snprintf(path, FIXTURE_PATH_BYTES, "%s/%s", fixture.folder, name);
+
+	REQUIRE(n < FIXTURE_PATH_BYTES, "%s is too long", name);
+}
+
+static _Noreturn void leave(int status)
+{
+	if (getpid() == fixture.owner)
+		exit(status);
+	_exit(status);
+}
+
+void fixture_skip(const char *why)
+{
+	printf("SKIP: %s\n", why);
+	fflush(stdout);
+	leave(FIXTURE_SKIP);
+}
+
+void fixture_fail(const char *file, int line, const char *condition, const char *format,
+                  ...)
+{
+	char message[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	fflush(stdout);
+	fprintf(stderr, "FAILED %s:%d: %s: %s (seed=%llu)\n", file, line, condition,
+	        message, (unsigned long long)fixture.seed);
+	leave(1);
+}
+
+pid_t fixture_fork(void)
+{
+	pid_t parent = getpid();
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	REQUIRE(pid >= 0, "%s", strerror(errno));
+	if (pid > 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1); /* it died before we could ask to be told */
+	return 0;
+}
+
+int fixture_wait(pid_t pid)
+{
+	int status = 0;
+
+	if (WAIT_UNTIL(waitpid(pid, &status, WNOHANG) != 0))
+		return status;
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return -1;
+}
+
+void *fixture_shared(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	               -1, 0);
+
+	REQUIRE(p != MAP_FAILED, "%s", strerror(errno));
+	return p;
+}
+
+/* What a service tells its parent: that clients can come, or why not. */
+struct service_report {
+	int error;
+	char why[256];
+};
+
+static void service_ready(void *arg)
+{
+	const struct service_report report = { 0 };
+
+	(void)arg;
+	if (write(SERVICE_PIPE, &report, sizeof(report)) != sizeof(report))
+		_exit(1);
+	close(SERVICE_PIPE);
+}
+
+static _Noreturn void service_child(const struct test_service *service, int report_fd)
+{
+	struct service_report report = { 0 };
+	const char *why = NULL;
+	int leaked = 0;
+
+	/* It is another program: it has none of our descriptors. */
+	if (report_fd != SERVICE_PIPE)
+		dup2(report_fd, SERVICE_PIPE);
+	close_range(SERVICE_PIPE + 1, ~0u, 0);
+	report.error = service_run(&service->options, service_ready, NULL, &why);
+	if (report.error) {
+		snprintf(report.why, sizeof(report.why), "%s", why ? why : "");
+		leaked = write(SERVICE_PIPE, &report, sizeof(report)) != sizeof(report);
+	} else if (__lsan_do_recoverable_leak_check) {
+		leaked = __lsan_do_recoverable_leak_check();
+	}
+	_exit(report.error || leaked);
+}
+
+void test_service_init(struct test_service *service, const char *name)
+{
+	*service = (struct test_service){ .options = { .cache_bytes = (u64)1 << 20,
+		                                       .nr_files = 64 } };
+	fixture_path(service->socket, name);
+}
+
+int test_service_start(struct test_service *service)
+{
+	struct service_report report = { .error = -EIO };
+	struct pollfd wait = { .events = POLLIN };
+	int ends[2];
+	pid_t pid;
+
+	REQUIRE(pipe2(ends, O_CLOEXEC) == 0, "%s", strerror(errno));
+	if (!service->options.socket)
+		service->options.socket = service->socket;
+	pid = fixture_fork();
+	if (pid == 0)
+		service_child(service, ends[1]);
+	close(ends[1]);
+	wait.fd = ends[0];
+	if (poll(&wait, 1, FIXTURE_DEADLINE_MS) == 1 &&
+	    read(ends[0], &report, sizeof(report)) != sizeof(report))
+		report.error = -EIO;
+	close(ends[0]);
+	memcpy(service->why, report.why, sizeof(service->why));
+	service->pid = pid;
+	if (report.error)
+		test_service_kill(service);
+	return report.error;
+}
+
+void test_service_kill(struct test_service *service)
+{
+	if (service->pid <= 0)
+		return;
+	kill(service->pid, SIGKILL);
+	waitpid(service->pid, NULL, 0);
+	service->pid = 0;
+}
+
+int test_service_stop(struct test_service *service)
+{
+	int status;
+
+	if (service->pid <= 0)
+		return 0;
+	kill(service->pid, SIGTERM);
+	status = fixture_wait(service->pid);
+	service->pid = 0;
+	return status != 0;
+}
+
+int test_service_attach(const struct test_service *service, struct lodic **ret_lodic)
+{
+	const struct lodic_options options = { .bytes = sizeof(options),
+		                               .socket = service->socket,
+		                               .service = "" };
+
+	return lodic_attach(&options, ret_lodic);
+}
+
+struct lodic_stat test_service_stat(struct lodic *lodic)
+{
+	struct lodic_stat stat = { 0 };
+	int err = lodic_stat(lodic, &stat);
+
+	REQUIRE(err == 0, "%s", strerror(-err));
+	return stat;
+}
+
+u64 pattern_word(u64 file, u64 version, u64 index)
+{
+	u64 z = mix(fixture.seed + file * 0x9e3779b97f4a7c15u) +
+	        (version << 40 | index);
+
+	return version << 40 | (mix(z) & PATTERN_MASK);
+}
+
+void pattern_fill(void *to, u64 file, u64 version, u64 offset, u64 bytes)
+{
+	u64 end = offset + bytes;
+	u8 *p = to;
+	u64 at, n;
+
+	for (at = offset; at < end; at += n) {
+		u64 word = pattern_word(file, version, at / 8);
+
+		n = 8 - at % 8 < end - at ? 8 - at % 8 : end - at;
+		memcpy(p + (at - offset), (u8 *)&word + at % 8, n);
+	}
+}
+
+bool pattern_holds(const void *from, u64 file, u64 version, u64 offset, u64 bytes)
+{
+	u64 end = offset + bytes;
+	const u8 *p = from;
+	u64 at, n;
+
+	for (at = offset; at < end; at += n) {
+		u64 word = pattern_word(file, version, at / 8);
+
+		n = 8 - at % 8 < end - at ? 8 - at % 8 : end - at;
+		if (memcmp(p + (at - offset), (u8 *)&word + at % 8, n) != 0)
+			return false;
+	}
+	return true;
+}
+
+void pattern_file_make(char path[FIXTURE_PATH_BYTES], const char *name, u64 file,
+                       u64 version, u64 bytes)
+{
+	u8 *buffer = malloc(COPY_BYTES);
+	u64 at, n;
+	int fd;
+
+	fixture_path(path, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	REQUIRE(fd >= 0 && buffer, "%s: %s", path, strerror(errno));
+	for (at = 0; at < bytes; at += n) {
+		n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
+		pattern_fill(buffer, file, version, at, n);
+		REQUIRE(write(fd, buffer, n) == (ssize_t)n, "%s: %s", path,
+		        strerror(errno));
+	}
+	close(fd);
+	free(buffer);
+}
+
+int fixture_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0644);
+
+	REQUIRE(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+void fixture_need_leases(const struct test_service *service, const char *path)
+{
+	struct lodic *lodic;
+	struct lodic_file *file;
+	int fd = fixture_open(path, O_RDONLY);
+	int err = test_service_attach(service, &lodic);
+
+	REQUIRE(err == 0, "%s", strerror(-err));
+	err = lodic_open(lodic, fd, &file);
+	REQUIRE(err == 0, "%s", strerror(-err));
+	err = lodic_file_cached(file);
+	lodic_close(file);
+	lodic_detach(lodic);
+	close(fd);
+	if (err == -EACCES || err == -EOPNOTSUPP)
+		fixture_skip("no leases where temporary files are: set TMPDIR");
+	REQUIRE(err == 0, "%s", strerror(-err));
+}
+
+enum lodic_scheme fixture_scheme(const char *name)
+{
+	u32 scheme;
+
+	for (scheme = 0; scheme < FIXTURE_NR_SCHEMES; scheme++)
+		if (strcmp(name, lodic_scheme_name((enum lodic_scheme)scheme)) == 0)
+			return (enum lodic_scheme)scheme;
+	fixture_fail(__FILE__, __LINE__, "a scheme", "there is no '%s'", name);
+}
+
+void test_bed_init(struct test_bed *bed, enum lodic_scheme scheme)
+{
+	static unsigned int
+		nr_beds; /* what a failed test left must not be in the way */
+	char name[32];
+
+	memset(bed, 0, sizeof(*bed));
+	snprintf(name, sizeof(name), "bed%u", nr_beds++);
+	test_service_init(&bed->service, name);
+	bed->service.options.scheme = scheme;
+}
+
+void test_bed_make(struct test_bed *bed, u64 file_bytes)
+{
+	pattern_file_make(bed->path, "bed-file", 1, 1, file_bytes);
+	bed->fd = fixture_open(bed->path, O_RDONLY);
+	REQUIRE(test_service_start(&bed->service) == 0, "%s", bed->service.why);
+	REQUIRE(test_service_attach(&bed->service, &bed->lodic) == 0, "not attached");
+	REQUIRE(lodic_context_open(bed->lodic, &bed->context) == 0, "no context");
+	REQUIRE(lodic_open(bed->lodic, bed->fd, &bed->file) == 0, "not opened");
+}
+
+void test_bed_free(struct test_bed *bed)
+{
+	lodic_close(bed->file);
+	lodic_context_close(bed->context);
+	lodic_detach(bed->lodic);
+	close(bed->fd);
+	REQUIRE(test_service_stop(&bed->service) == 0,
+	        "the service did not end in order");
+	unlink(bed->path);
+}
+
+struct lodic_context_stat test_context_stat(struct lodic_context *context)
+{
+	struct lodic_context_stat stat;
+
+	lodic_context_stat(context, &stat);
+	return stat;
+}

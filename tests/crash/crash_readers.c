@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Readers are killed at random moments, many of them while they hold pins. Nothing that
+ * a dead reader had may be lost: no frame stays pinned, every frame can be evicted and
+ * taken back, every context is reaped once, and those who live on read right bytes.
+ *
+ * Each reader says in shared memory how many pins and contexts it has at least (told
+ * after they were got and before they are given back) and at most (the other way round).
+ * What it said when it died is what it had.
+ *
+ * Under atomic and frozen the dead reader's pins stay in the shared words for ever:
+ * nothing says whose they were. There the test asserts that very leak.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/cache_fixture.h"
+
+#define NR_READERS 4u
+#define MOST_CONTEXTS 2u
+#define MOST_PINS 8u
+#define CACHE_BLOCKS 1024u
+/* About as large as the cache: eviction meets the pins all the time. */
+#define HOT_BLOCKS 1100u
+#define OTHER_BLOCKS CACHE_BLOCKS
+#define HOT_FILE 1u
+#define OTHER_FILE 2u
+/* A reader is killed after a random time, or, so that slow machines see enough of them
+ * at work, a random time after it has looked at so many blocks. */
+#define MOST_LIFE_US 2000u
+#define RIPE_BLOCKS 20u
+/* So small that the dead who are not reaped yet do not hold all that may be pinned. */
+#define QUOTA 16u
+#define MOST_PASSES 200u
+#define STEPS_PER_LIFE_PART 64u
+
+/* What a reader does until it is killed. */
+enum habit {
+	HABIT_HOLD, /* keeps several pins, changing them one by one */
+	HABIT_PIN,  /* pins, looks, unpins */
+	HABIT_READ,
+	HABIT_COME, /* opens and closes contexts, files and attachments */
+	NR_HABITS
+};
+
+struct life {
+	u64 pins_least;
+	u64 contexts_least, contexts_most;
+	u64 verified;
+	u64 wrong;
+	u64 pad[3];
+};
+
+static struct life *lives;
+static char hot_path[FIXTURE_PATH_BYTES], other_path[FIXTURE_PATH_BYTES];
+static struct test_service service;
+
+static u64 nr_kills = 2000;
+static u64 least_with_pins = ~(u64)0; /* default: a quarter of the kills */
+static const char *scheme_name = "lodic";
+
+static struct {
+	u64 kills, with_pins, pins;
+	u64 contexts_least, contexts_most;
+	u64 verified;
+} total;
+
+struct reader {
+	struct life *life;
+	u64 random;
+	struct lodic *lodic;
+	struct lodic_file *file;
+	struct lodic_context *contexts[MOST_CONTEXTS];
+	struct lodic_pin pins[MOST_PINS];
+	u64 offsets[MOST_PINS];
+};
+
+static void bump(u64 *p, u64 delta)
+{
+	host_store_release(p, host_load_relaxed(p) + delta);
+	host_fence_full(); /* told before the next step */
+}
+
+static void reader_verify(struct reader *r, const void *bytes, u64 offset, u64 n)
+{
+	if (!pattern_holds(bytes, HOT_FILE, 1, offset, n)) {
+		fprintf(stderr, "wrong bytes at %llu\n", (unsigned long long)offset);
+		bump(&r->life->wrong, 1);
+	}
+	host_store_release(&r->life->verified, r->life->verified + 1);
+}
+
+static void reader_open(struct reader *r, int fd)
+{
+	int err = test_service_attach(&service, &r->lodic);
+
+	REQUIRE(err == 0, "%s", strerror(-err));
+	err = lodic_open(r->lodic, fd, &r->file);
+	REQUIRE(err == 0, "%s", strerror(-err));
+	for (u32 i = 0; i < MOST_CONTEXTS; i++) {
+		bump(&r->life->contexts_most, 1);
+		err = lodic_context_open(r->lodic, &r->contexts[i]);
+		REQUIRE(err == 0, "%s", strerror(-err));
+		bump(&r->life->contexts_least, 1);
+	}
+}
+
+static void reader_close(struct reader *r)
+{
+	for (u32 i = 0; i < MOST_CONTEXTS; i++) {
+		bump(&r->life->contexts_least, -(u64)1);
+		lodic_context_close(r->contexts[i]);
+		bump(&r->life->contexts_most, -(u64)1);
+	}
+	lodic_close(r->file);
+	lodic_detach(r->lodic);
+}
+
+static u64 random_offset(struct reader *r)
+{
+	return random_below(&r->random, HOT_BLOCKS) * LODIC_BLOCK_BYTES;
+}
+
+static void reader_read(struct reader *r)
+{
+	u8 buffer[LODIC_BLOCK_BYTES];
+	u64 offset = random_offset(r);
+	ssize_t got = lodic_read(r->contexts[0], r->file, buffer, sizeof(buffer),
+	                         (off_t)offset);
+
+	REQUIRE(got == sizeof(buffer), "%zd", got);
+	reader_verify(r, buffer, offset, sizeof(buffer));
+}
+
+static void reader_unpin(struct reader *r, u32 i)
+{
+	reader_verify(r, r->pins[i].data, r->offsets[i], r->pins[i].bytes);
+	bump(&r->life->pins_least, -(u64)1);
+	lodic_unpin(r->contexts[i % MOST_CONTEXTS], &r->pins[i]);
+}
+
+static void reader_pin(struct reader *r, u32 i)
+{
+	r->offsets[i] = random_offset(r);
+	if (lodic_pin(r->contexts[i % MOST_CONTEXTS], r->file, (off_t)r->offsets[i],
+	              &r->pins[i]) != 0) {
+		r->pins[i].word = NULL;
+		reader_read(r);
+		return;
+	}
+	bump(&r->life->pins_least, 1);
+	reader_verify(r, r->pins[i].data, r->offsets[i], r->pins[i].bytes);
+}
+
+static void reader_step(struct reader *r, enum habit habit)
+{
+	u32 i = (u32)random_below(&r->random, MOST_PINS);
+
+	if (habit == HABIT_READ || habit == HABIT_COME) {
+		reader_read(r);
+	} else if (r->pins[i].word) {
+		reader_unpin(r, i);
+	} else {
+		reader_pin(r, i);
+		if (habit == HABIT_PIN && r->pins[i].word)
+			reader_unpin(r, i);
+	}
+}
+
+static _Noreturn void reader_run(u32 slot, u64 birth)
+{
+	struct reader r = { .life = &lives[slot], .random = random_stream(birth) };
+	enum habit habit = (enum habit)random_below(&r.random, NR_HABITS);
+	int fd = fixture_open(hot_path, O_RDONLY);
+
+	if (random_below(&r.random, 2))
+		habit = HABIT_HOLD;
+	reader_open(&r, fd);
+	for (;;) {
+		for (u32 i = 0; i < STEPS_PER_LIFE_PART; i++)
+			reader_step(&r, habit);
+		if (habit == HABIT_COME) {
+			reader_close(&r);
+			reader_open(&r, fd);
+		}
+	}
+}
+
+static pid_t reader_start(u32 slot, u64 birth)
+{
+	pid_t pid;
+
+	lives[slot] = (struct life){ 0 };
+	pid = fixture_fork();
+	if (pid == 0)
+		reader_run(slot, birth);
+	return pid;
+}
+
+static void reader_kill(pid_t pid, u32 slot)
+{
+	const struct life *life = &lives[slot];
+	int status;
+
+	kill(pid, SIGKILL);
+	REQUIRE(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
+	        "it had ended: %x", status);
+	REQUIRE(life->wrong == 0, "wrong bytes");
+	total.kills++;
+	total.with_pins += life->pins_least > 0;
+	total.pins += life->pins_least;
+	total.contexts_least += life->contexts_least;
+	total.contexts_most += life->contexts_most;
+	total.verified += life->verified;
+}
+
+static void kill_many(void)
+{
+	u64 random = random_stream(0);
+	pid_t readers[NR_READERS];
+	u64 birth;
+	u32 slot;
+
+	for (birth = 0; birth < NR_READERS; birth++)
+		readers[birth] = reader_start((u32)birth, 10 + birth);
+	while (total.kills + NR_READERS < nr_kills) {
+		slot = (u32)random_below(&random, NR_READERS);
+		if (random_below(&random, 2))
+			REQUIRE(WAIT_UNTIL(host_load_acquire(&lives[slot].verified) >=
+			                   RIPE_BLOCKS),
+			        "a reader hangs");
+		fixture_pause_us(random_below(&random, MOST_LIFE_US));
+		reader_kill(readers[slot], slot);
+		readers[slot] = reader_start(slot, 10 + birth++);
+	}
+	for (slot = 0; slot < NR_READERS; slot++)
+		reader_kill(readers[slot], slot);
+}
+
+/* The parent's own seat. */
+struct witness {
+	struct lodic *lodic;
+	struct lodic_context *context;
+	struct lodic_file *hot, *other;
+	u64 nr_usable; /* frames; the first is nobody's in any cache */
+};
+
+static u64 hits_of(const struct witness *w)
+{
+	struct lodic_context_stat stat;
+
+	lodic_context_stat(w->context, &stat);
+	return stat.hits;
+}
+
+/* Reads a whole file, verified; returns how many blocks came from the cache. */
+static u64 witness_read_all(struct witness *w, struct lodic_file *file, u64 number,
+                            u64 version, u64 nr_blocks)
+{
+	u8 buffer[LODIC_BLOCK_BYTES];
+	u64 before = hits_of(w);
+
+	for (u64 i = 0; i < nr_blocks; i++) {
+		u64 offset = i * LODIC_BLOCK_BYTES;
+		ssize_t got = lodic_read(w->context, file, buffer, sizeof(buffer),
+		                         (off_t)offset);
+
+		REQUIRE(got == sizeof(buffer) && pattern_holds(buffer, number, version,
+		                                               offset, sizeof(buffer)),
+		        "wrong bytes at %llu (%zd)", (unsigned long long)offset, got);
+	}
+	return hits_of(w) - before;
+}
+
+/* Every frame can be evicted: a file as large as the cache comes in wholly. */
+static u64 other_file_cached(struct witness *w)
+{
+	u64 hits = 0;
+
+	for (u32 pass = 0; pass < MOST_PASSES && hits < w->nr_usable; pass++) {
+		lodic_prefetch(w->context, w->other, 0,
+		               w->nr_usable * LODIC_BLOCK_BYTES, LODIC_WAIT);
+		hits = witness_read_all(w, w->other, OTHER_FILE, 1, w->nr_usable);
+	}
+	return hits;
+}
+
+/* Every frame can be taken back: both files are written to, so their frames become
+ * nobody's as soon as nobody has them pinned. Returns the frames that stay. */
+static u64 frames_left_when_revoked(struct witness *w)
+{
+	close(fixture_open(hot_path, O_WRONLY));
+	close(fixture_open(other_path, O_WRONLY));
+	if (fixture_scheme(scheme_name) == LODIC_LODIC ||
+	    fixture_scheme(scheme_name) == LODIC_HAZARD)
+		(void)WAIT_UNTIL(test_service_stat(w->lodic).cached == 0);
+	else /* what can go is gone when it has not changed for a while */
+		(void)WAIT_UNTIL_MS(test_service_stat(w->lodic).cached == 0, 1000);
+	return test_service_stat(w->lodic).cached;
+}
+
+static void check_after(struct witness *w, bool leaks)
+{
+	struct lodic_stat stat;
+	u64 came_in, left;
+
+	REQUIRE(WAIT_UNTIL(test_service_stat(w->lodic).contexts == 1),
+	        "%llu contexts stay",
+	        (unsigned long long)test_service_stat(w->lodic).contexts);
+	stat = test_service_stat(w->lodic);
+	printf("%llu readers killed (%s), %llu of them with pins, %llu pins; contexts %llu to "
+	       "%llu, reaped %llu; %llu blocks verified before\n",
+	       (unsigned long long)total.kills, scheme_name,
+	       (unsigned long long)total.with_pins, (unsigned long long)total.pins,
+	       (unsigned long long)total.contexts_least,
+	       (unsigned long long)total.contexts_most, (unsigned long long)stat.reaped,
+	       (unsigned long long)total.verified);
+	REQUIRE(stat.reaped >= total.contexts_least &&
+	                stat.reaped <= total.contexts_most,
+	        "reaped %llu", (unsigned long long)stat.reaped);
+	REQUIRE(total.with_pins >= least_with_pins, "%llu, wanted %llu",
+	        (unsigned long long)total.with_pins,
+	        (unsigned long long)least_with_pins);
+	witness_read_all(w, w->hot, HOT_FILE, 1, HOT_BLOCKS);
+	came_in = other_file_cached(w);
+	left = frames_left_when_revoked(w);
+	printf("pinned by the dead: %llu frames; evicted: %llu of %llu; left when revoked: %llu\n",
+	       (unsigned long long)stat.pinned, (unsigned long long)came_in,
+	       (unsigned long long)w->nr_usable, (unsigned long long)left);
+	if (leaks) {
+		REQUIRE(stat.pinned > 0 && came_in < w->nr_usable && left > 0,
+		        "the scheme's own leak is not there");
+		return;
+	}
+	REQUIRE(stat.pinned == 0, "%llu", (unsigned long long)stat.pinned);
+	REQUIRE(came_in == w->nr_usable, "%llu", (unsigned long long)came_in);
+	REQUIRE(left == 0, "%llu", (unsigned long long)left);
+	REQUIRE(WAIT_UNTIL(witness_read_all(w, w->hot, HOT_FILE, 1, CACHE_BLOCKS / 2) >
+	                   0),
+	        "it does not serve any more");
+}
+
+static void witness_open(struct witness *w)
+{
+	int hot = fixture_open(hot_path, O_RDONLY),
+	    other = fixture_open(other_path, O_RDONLY);
+
+	REQUIRE(test_service_attach(&service, &w->lodic) == 0, "no service");
+	REQUIRE(lodic_context_open(w->lodic, &w->context) == 0, "no context");
+	REQUIRE(lodic_open(w->lodic, hot, &w->hot) == 0, "not opened");
+	REQUIRE(lodic_open(w->lodic, other, &w->other) == 0, "not opened");
+	REQUIRE(lodic_prefetch(w->context, w->hot, 0, 0, LODIC_WAIT) == 0,
+	        "not cached");
+	w->nr_usable = test_service_stat(w->lodic).frames;
+	close(hot);
+	close(other);
+}
+
+static void witness_close(struct witness *w)
+{
+	lodic_close(w->other);
+	lodic_close(w->hot);
+	lodic_context_close(w->context);
+	lodic_detach(w->lodic);
+}
+
+int main(int argc, char **argv)
+{
+	const struct fixture_option options[] = {
+		{ .name = "--kills", .number = &nr_kills },
+		{ .name = "--with-pins", .number = &least_with_pins },
+		{ .name = "--scheme", .text = &scheme_name },
+		{ 0 },
+	};
+	struct witness witness;
+	u64 start;
+	bool leaks;
+
+	fixture_begin(argc, argv, options);
+	if (least_with_pins == ~(u64)0)
+		least_with_pins = nr_kills / 4;
+	lives = fixture_shared(NR_READERS * sizeof(*lives));
+	pattern_file_make(hot_path, "hot", HOT_FILE, 1, HOT_BLOCKS * LODIC_BLOCK_BYTES);
+	pattern_file_make(other_path, "other", OTHER_FILE, 1,
+	                  OTHER_BLOCKS * LODIC_BLOCK_BYTES);
+	test_service_init(&service, "s");
+	service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.quota = QUOTA;
+	service.options.scheme = fixture_scheme(scheme_name);
+	leaks = service.options.scheme == LODIC_ATOMIC ||
+	        service.options.scheme == LODIC_FROZEN;
+	REQUIRE(test_service_start(&service) == 0, "%s", service.why);
+	fixture_need_leases(&service, hot_path);
+	start = host_now_ns();
+	witness_open(&witness);
+	kill_many();
+	check_after(&witness, leaks);
+	witness_close(&witness);
+	REQUIRE(test_service_stop(&service) == 0, "the service did not end in order");
+	printf("%.1f s\n", (double)(host_now_ns() - start) / 1e9);
+	return 0;
+}
