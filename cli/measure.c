@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The slot engine. Contract: cli/measure.h. */
+#include "cli/measure.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* Slots are shorter than a scheduler's tick, so that most pass undisturbed; the warm-up
+ * brings table, sequence and code back after the other methods' slots. */
+#define WARM_NS 500000
+#define WINDOW_NS 1500000
+/* From the order to the common start: two wake-ups, which took up to 60 us here. */
+#define START_DELAY_NS 150000
+#define OVERLAP_LEAST 0.7
+#define MAX_TRIES 3 /* for a slot that was disturbed */
+/* More processes than CPUs: hardly a slot will count, so try only now and then. */
+#define CROWDED_EVERY 4
+
+static bool cell_fits(enum method method, enum access access, unsigned int processes)
+{
+	/* The bare compare-and-swap pair is a yardstick for one process, one block. */
+	return method != METHOD_CAS_PAIR || (access == ACCESS_HOT && processes == 1);
+}
+
+static int add_cell(struct measure *m, enum method method, enum access access,
+                    uint32_t bytes, unsigned int processes)
+{
+	struct cell *cells = reallocarray(m->cells, m->nr_cells + 1, sizeof(*cells));
+	struct cell *cell;
+
+	if (!cells)
+		return -ENOMEM;
+	m->cells = cells;
+	cell = &cells[m->nr_cells];
+	*cell = (struct cell){ .method = method,
+		               .access = access,
+		               .bytes = bytes,
+		               .processes = processes };
+	cell->mops_at = calloc(m->plan.rounds, sizeof(*cell->mops_at));
+	if (!cell->mops_at)
+		return -ENOMEM;
+	m->nr_cells++;
+	return 0;
+}
+
+/* Cells of one group (access, bytes, processes) stand together. */
+static int make_cells(struct measure *m)
+{
+	const struct measure_plan *p = &m->plan;
+	int error = 0;
+
+	for (unsigned int b = 0; b < p->nr_bytes; b++)
+		for (int a = 0; a < NR_ACCESSES; a++)
+			for (unsigned int n = 0; p->access[a] && n < p->nr_processes;
+			     n++)
+				for (int i = 0; i < NR_METHODS && !error; i++)
+					if (cell_fits(i, a, p->processes[n]))
+						error = add_cell(m, i, a, p->bytes[b],
+						                 p->processes[n]);
+	return error;
+}
+
+static bool same_group(const struct cell *a, const struct cell *b)
+{
+	return a->access == b->access && a->bytes == b->bytes &&
+	       a->processes == b->processes;
+}
+
+/* Length of what all windows share, over the length of what any covers. */
+static double overlap(const struct reader_report *reports, unsigned int nr)
+{
+	uint64_t first = reports[0].begin_ns, last = reports[0].end_ns;
+	uint64_t begin = first, end = last;
+
+	for (unsigned int i = 1; i < nr; i++) {
+		const struct reader_report *r = &reports[i];
+
+		begin = r->begin_ns > begin ? r->begin_ns : begin;
+		first = r->begin_ns < first ? r->begin_ns : first;
+		end = r->end_ns < end ? r->end_ns : end;
+		last = r->end_ns > last ? r->end_ns : last;
+	}
+	return end > begin ? (double)(end - begin) / (double)(last - first) : 0;
+}
+
+/* Does the slot count, and what is its rate? */
+static bool judge_slot(const struct reader_report *reports, unsigned int nr,
+                       float *ret_mops)
+{
+	double mops = 0;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		const struct reader_report *r = &reports[i];
+
+		if (r->preempted || r->end_ns <= r->begin_ns || r->nr_ops == 0)
+			return false;
+		mops += 1e3 * (double)r->nr_ops / (double)(r->end_ns - r->begin_ns);
+	}
+	if (overlap(reports, nr) < OVERLAP_LEAST)
+		return false;
+	*ret_mops = (float)mops;
+	return true;
+}
+
+static void book_slot(struct measure *m, struct cell *cell,
+                      const struct reader_report *reports)
+{
+	cell->nr_tried++;
+	for (unsigned int i = 0; i < cell->processes; i++) {
+		cell->nr_ops += reports[i].nr_all_ops;
+		cell->hits += reports[i].hits;
+		cell->misses += reports[i].misses;
+		cell->nr_fallbacks += reports[i].nr_fallbacks;
+		m->nr_wrong_bytes += reports[i].nr_wrong_bytes;
+	}
+}
+
+static int run_slot(struct measure *m, struct cell *cell, struct rig *rig,
+                    uint32_t round, uint64_t *random)
+{
+	struct reader_order orders[RIG_MAX_READERS];
+	struct reader_report reports[RIG_MAX_READERS];
+	unsigned int nr = cell->processes;
+	bool spin = nr <= rig->nr_cpus;
+	int tries = spin ? MAX_TRIES : 1, error;
+
+	for (int i = 0; i < tries; i++) {
+		/* Elsewhere in the sequence each time: else a method would find the
+		 * lines that its neighbour has just brought into the CPU's caches. */
+		uint64_t position = workload_random(random);
+		uint64_t start = cli_now_ns() + START_DELAY_NS;
+
+		for (unsigned int r = 0; r < nr; r++)
+			orders[r] = (struct reader_order){
+				.op = READER_SLOT,
+				.method = cell->method,
+				.access = cell->access,
+				.bytes = cell->bytes,
+				.position = position +
+				            r * (WORKLOAD_STEPS / RIG_MAX_READERS),
+				.start_ns = start,
+				.warm_ns = WARM_NS,
+				.window_ns = WINDOW_NS,
+				.cpu = spin ? rig->cpus[r] : -1,
+				.spin = spin,
+			};
+		error = rig_ask(rig, orders, nr, reports);
+		if (error)
+			return error;
+		book_slot(m, cell, reports);
+		if (judge_slot(reports, nr, &cell->mops_at[round])) {
+			cell->nr_slots++;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* One slot for each of the nr cells of a group, in an order drawn anew. */
+static int run_group(struct measure *m, struct cell *group, unsigned int nr,
+                     struct rig *rig, uint32_t round, uint64_t *random)
+{
+	unsigned int order[NR_METHODS];
+	int error = 0;
+
+	for (unsigned int i = 0; i < nr; i++)
+		order[i] = i;
+	for (unsigned int i = nr - 1; i > 0; i--) {
+		unsigned int j = (unsigned int)(workload_random(random) % (i + 1));
+		unsigned int t = order[i];
+
+		order[i] = order[j];
+		order[j] = t;
+	}
+	for (unsigned int i = 0; i < nr && !error; i++)
+		error = cli_stopped ? -EINTR
+		                    : run_slot(m, &group[order[i]], rig, round, random);
+	return error;
+}
+
+static unsigned int percent_done(const struct measure *m, uint32_t round,
+                                 uint64_t begin_ns)
+{
+	unsigned int percent = 100 * round / m->plan.rounds, by_time;
+
+	if (m->plan.limit_ns) {
+		by_time = (unsigned int)(100 * (cli_now_ns() - begin_ns) /
+		                         m->plan.limit_ns);
+		percent = by_time > percent ? by_time : percent;
+	}
+	return percent > 100 ? 100 : percent;
+}
+
+static int run_round(struct measure *m, struct rig *rig, uint32_t round,
+                     uint64_t begin_ns, uint64_t *random)
+{
+	unsigned int nr;
+	int error = 0;
+
+	for (unsigned int i = 0; i < m->nr_cells && !error; i += nr) {
+		struct cell *group = &m->cells[i];
+
+		for (nr = 1; i + nr < m->nr_cells && same_group(group, &group[nr]);)
+			nr++;
+		if (group->processes > rig->nr_cpus && round % CROWDED_EVERY != 0)
+			continue;
+		error = run_group(m, group, nr, rig, round, random);
+		cli_progress("measuring", percent_done(m, round, begin_ns));
+	}
+	return error;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Between neighbours in rank, linearly. */
+static double quantile(const double *sorted, unsigned int nr, double q)
+{
+	double at = q * (nr - 1);
+	unsigned int low = (unsigned int)at;
+	double part = at - low;
+
+	if (low + 1 >= nr)
+		return sorted[nr - 1];
+	return sorted[low] * (1 - part) + sorted[low + 1] * part;
+}
+
+static bool spread_of(double *values, unsigned int nr, struct spread *ret_spread)
+{
+	if (nr < MEASURE_LEAST_SLOTS)
+		return false;
+	qsort(values, nr, sizeof(*values), compare_doubles);
+	*ret_spread = (struct spread){
+		.median = quantile(values, nr, 0.5),
+		.low = quantile(values, nr, 0.25),
+		.high = quantile(values, nr, 0.75),
+	};
+	return true;
+}
+
+/* The ratios of the rounds in which both have a slot. */
+static unsigned int ratios(const struct cell *a, const struct cell *b, uint32_t rounds,
+                           double *ret_values)
+{
+	unsigned int nr = 0;
+
+	for (uint32_t r = 0; r < rounds; r++)
+		if (a->mops_at[r] > 0 && b->mops_at[r] > 0)
+			ret_values[nr++] =
+				(double)a->mops_at[r] / (double)b->mops_at[r];
+	return nr;
+}
+
+static int evaluate(struct measure *m)
+{
+	double *values = calloc(m->nr_rounds + 1, sizeof(*values));
+
+	if (!values)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < m->nr_cells; i++) {
+		struct cell *c = &m->cells[i];
+		const struct cell *pin = measure_cell(m, METHOD_LODIC_PIN, c->access,
+		                                      c->bytes, c->processes);
+		unsigned int nr = 0;
+
+		for (uint32_t r = 0; r < m->nr_rounds; r++)
+			if (c->mops_at[r] > 0)
+				values[nr++] = (double)c->mops_at[r];
+		c->measurable = spread_of(values, nr, &c->mops);
+		nr = ratios(c, pin, m->nr_rounds, values);
+		c->has_ratio = spread_of(values, nr, &c->ratio);
+	}
+	free(values);
+	return 0;
+}
+
+int measure_run(struct measure *m, const struct measure_plan *plan, struct rig *rig)
+{
+	uint64_t begin = cli_now_ns(), random = rig->workload.seed;
+	int error;
+
+	*m = (struct measure){ .plan = *plan };
+	error = make_cells(m);
+	while (!error && m->nr_rounds < plan->rounds) {
+		error = run_round(m, rig, m->nr_rounds, begin, &random);
+		m->nr_rounds += !error;
+		m->duration_ns = cli_now_ns() - begin;
+		if (plan->limit_ns && m->duration_ns > plan->limit_ns)
+			break;
+	}
+	cli_progress("", 101);
+	if (!error)
+		error = evaluate(m);
+	return error;
+}
+
+void measure_drop(struct measure *m)
+{
+	for (unsigned int i = 0; i < m->nr_cells; i++)
+		free(m->cells[i].mops_at);
+	free(m->cells);
+	*m = (struct measure){ 0 };
+}
+
+const struct cell *measure_cell(const struct measure *m, enum method method,
+                                enum access access, uint32_t bytes,
+                                unsigned int processes)
+{
+	for (unsigned int i = 0; i < m->nr_cells; i++) {
+		const struct cell *c = &m->cells[i];
+
+		if (c->method == method && c->access == access && c->bytes == bytes &&
+		    c->processes == processes)
+			return c;
+	}
+	return NULL;
+}
+
+uint64_t cell_served(const struct cell *cell)
+{
+	/* What the cache says that it did not serve, or what was seen of its refusals:
+	 * a refused pin may still count as a hit of the read that stood in for it. */
+	uint64_t refused = cell->nr_fallbacks;
+
+	if (cell->misses > refused)
+		refused = cell->misses;
+	return refused < cell->nr_ops ? cell->nr_ops - refused : 0;
+}
+
+double cell_hit_ratio(const struct cell *cell)
+{
+	if (method_scheme(cell->method) < 0 || cell->nr_ops == 0)
+		return -1;
+	return (double)cell_served(cell) / (double)cell->nr_ops;
+}
+
+double cell_over(const struct cell *a, const struct cell *b)
+{
+	if (!a || !b || !a->measurable || !b->measurable)
+		return 0;
+	if (a->has_ratio && b->has_ratio && same_group(a, b))
+		return a->ratio.median / b->ratio.median;
+	return a->mops.median / b->mops.median;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The measured loops. Contract: cli/methods.h. */
+#include "cli/methods.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/workload.h"
+#include "host/host.h"
+
+static const struct {
+	const char *name;
+	int scheme;
+} methods[NR_METHODS] = {
+	[METHOD_PRIVATE] = { "private", -1 },
+	[METHOD_MMAP] = { "mmap", -1 },
+	[METHOD_LODIC_READ] = { "lodic_read", LODIC_LODIC },
+	[METHOD_LODIC_PIN] = { "lodic_pin", LODIC_LODIC },
+	[METHOD_PIN_ATOMIC] = { "pin_atomic", LODIC_ATOMIC },
+	[METHOD_PIN_FROZEN] = { "pin_frozen", LODIC_FROZEN },
+	[METHOD_PIN_HAZARD] = { "pin_hazard", LODIC_HAZARD },
+	[METHOD_PREAD] = { "pread", -1 },
+	[METHOD_CAS_PAIR] = { "cas_pair", -1 },
+};
+
+const char *method_name(enum method method)
+{
+	return methods[method].name;
+}
+
+int method_scheme(enum method method)
+{
+	return methods[method].scheme;
+}
+
+bool method_pins(enum method method)
+{
+	return method >= METHOD_LODIC_PIN && method <= METHOD_PIN_HAZARD;
+}
+
+/* What a program would do with bytes in place, in every method the same: the C
+ * library's memcpy, with a size that the compiler does not know. */
+static inline void copy(void *to, const void *from, size_t n)
+{
+	memcpy(to, from, n);
+	__asm__ volatile("" : : "r"(to) : "memory"); /* it is meant: do not drop it */
+}
+
+static inline uint64_t offset_at(const struct method_steps *s, uint64_t i)
+{
+	uint64_t unit = s->units[(s->position + i) & (WORKLOAD_STEPS - 1)];
+
+	return (unit << WORKLOAD_UNIT_SHIFT) & ~(uint64_t)(s->bytes - 1);
+}
+
+uint64_t method_offset(const struct method_steps *s, uint64_t i)
+{
+	return offset_at(s, i);
+}
+
+static void run_memory(struct method_ground *g, const struct method_steps *s,
+                       uint64_t nr, const uint8_t *from)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		copy(g->buffer, from + offset_at(s, i), s->bytes);
+}
+
+static void run_cas_pair(struct method_ground *g, const struct method_steps *s,
+                         uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t v = host_load_relaxed(g->word); /* nobody else has the word */
+
+		if (!host_cas(g->word, v, v + 1))
+			g->nr_failed++;
+		copy(g->buffer, g->private_bytes + offset_at(s, i), s->bytes);
+		if (!host_cas(g->word, v + 1, v))
+			g->nr_failed++;
+	}
+}
+
+static void run_pread(struct method_ground *g, const struct method_steps *s,
+                      uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		if (pread(g->fd, g->buffer, s->bytes, (off_t)offset_at(s, i)) !=
+		    (ssize_t)s->bytes)
+			g->nr_failed++;
+}
+
+static void read_one(struct method_ground *g, const struct method_seat *seat,
+                     uint64_t offset, uint32_t bytes)
+{
+	if (lodic_read(seat->context, seat->file, g->buffer, bytes, (off_t)offset) !=
+	    (ssize_t)bytes)
+		g->nr_failed++;
+}
+
+static void run_read(struct method_ground *g, const struct method_steps *s, uint64_t nr)
+{
+	const struct method_seat *seat = &g->seats[LODIC_LODIC];
+
+	for (uint64_t i = 0; i < nr; i++)
+		read_one(g, seat, offset_at(s, i), s->bytes);
+}
+
+static void run_pin(struct method_ground *g, const struct method_steps *s, uint64_t nr,
+                    const struct method_seat *seat)
+{
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t offset = offset_at(s, i);
+		struct lodic_pin pin;
+
+		if (lodic_pin(seat->context, seat->file, (off_t)offset, &pin) == 0) {
+			copy(g->buffer, pin.data, s->bytes);
+			lodic_unpin(seat->context, &pin);
+		} else {
+			g->nr_fallbacks++;
+			read_one(g, seat, offset, s->bytes);
+		}
+	}
+}
+
+void method_run(enum method method, struct method_ground *g,
+                const struct method_steps *s, uint64_t nr)
+{
+	switch (method) {
+	case METHOD_PRIVATE: run_memory(g, s, nr, g->private_bytes); break;
+	case METHOD_MMAP: run_memory(g, s, nr, g->mapped_bytes); break;
+	case METHOD_LODIC_READ: run_read(g, s, nr); break;
+	case METHOD_PREAD: run_pread(g, s, nr); break;
+	case METHOD_CAS_PAIR: run_cas_pair(g, s, nr); break;
+	default: run_pin(g, s, nr, &g->seats[methods[method].scheme]); break;
+	}
+}

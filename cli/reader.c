@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The benchmarks' reader processes. Contract: cli/reader.h. */
+#define _GNU_SOURCE
+#include "cli/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "host/host.h"
+
+/* The clock is looked at every so often: a hundredth of a slot, and far more than the
+ * look itself costs. */
+#define BATCH_NS 20000
+#define BATCH_FIRST 8
+#define BATCH_MOST (UINT64_C(1) << 16)
+/* An answer wakes the parent, perhaps on the CPU of a reader that is not done yet: all
+ * hold theirs back until every window is over. */
+#define HOLD_BACK_NS (4 * BATCH_NS)
+#define VERIFY_PIECE_BYTES ((size_t)1 << 20)
+#define LINE_BYTES 64
+
+struct reader {
+	const struct reader_setup *setup;
+	struct method_ground ground;
+	uint8_t *expected; /* VERIFY_PIECE_BYTES */
+	uint8_t *got;
+	int cpu;
+};
+
+__attribute__((format(printf, 3, 4))) static void
+report_error(struct reader_report *r, int error, const char *format, ...)
+{
+	va_list args;
+
+	r->error = error;
+	va_start(args, format);
+	vsnprintf(r->why, sizeof(r->why), format, args);
+	va_end(args);
+}
+
+int reader_take_seat(struct method_seat *seat, const char *socket, int fd)
+{
+	struct lodic_options options = { .bytes = sizeof(options),
+		                         .socket = socket,
+		                         .service = "" };
+	int error = lodic_attach(&options, &seat->lodic);
+
+	if (error)
+		goto out_nothing;
+	error = lodic_context_open(seat->lodic, &seat->context);
+	if (error)
+		goto out_detach;
+	error = lodic_open(seat->lodic, fd, &seat->file);
+	if (error)
+		goto out_context;
+	return 0;
+out_context:
+	lodic_context_close(seat->context);
+out_detach:
+	lodic_detach(seat->lodic);
+out_nothing:
+	*seat = (struct method_seat){ 0 };
+	return error;
+}
+
+void reader_leave_seat(struct method_seat *seat)
+{
+	if (!seat->lodic)
+		return;
+	lodic_close(seat->file);
+	lodic_context_close(seat->context);
+	lodic_detach(seat->lodic);
+	*seat = (struct method_seat){ 0 };
+}
+
+static void do_attach(struct reader *me, struct reader_report *r)
+{
+	const struct reader_setup *setup = me->setup;
+	struct method_ground *g = &me->ground;
+	void *p;
+
+	g->fd = open(setup->path, O_RDONLY | O_CLOEXEC);
+	if (g->fd < 0) {
+		report_error(r, -errno, "cannot open %s", setup->path);
+		return;
+	}
+	p = mmap(NULL, setup->file_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, g->fd,
+	         0);
+	if (p == MAP_FAILED) {
+		report_error(r, -errno, "cannot map the file");
+		return;
+	}
+	g->mapped_bytes = p;
+	for (int i = 0; i < NR_SCHEMES; i++) {
+		int error;
+
+		if (!setup->sockets[i])
+			continue;
+		error = reader_take_seat(&g->seats[i], setup->sockets[i], g->fd);
+		if (!error)
+			error = lodic_file_cached(g->seats[i].file);
+		if (error) {
+			report_error(r, error, "a reader cannot use the %s cache",
+			             lodic_scheme_name((enum lodic_scheme)i));
+			return;
+		}
+	}
+}
+
+static uint64_t nr_different(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	uint64_t nr = 0;
+
+	if (memcmp(a, b, n) == 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		nr += a[i] != b[i];
+	return nr;
+}
+
+/* Through pins, block by block. */
+static void verify_pins(struct reader *me, const struct method_seat *seat,
+                        uint64_t offset, size_t n, struct reader_report *r,
+                        uint64_t *ret_pinned)
+{
+	for (size_t at = 0; at < n; at += LODIC_BLOCK_BYTES) {
+		size_t want = n - at < LODIC_BLOCK_BYTES ? n - at : LODIC_BLOCK_BYTES;
+		struct lodic_pin pin;
+
+		if (lodic_pin(seat->context, seat->file, (off_t)(offset + at), &pin) !=
+		    0) {
+			r->nr_fallbacks++;
+			continue;
+		}
+		if (pin.bytes < want)
+			r->nr_wrong_bytes += want - pin.bytes;
+		else
+			r->nr_wrong_bytes +=
+				nr_different(pin.data, me->expected + at, want);
+		lodic_unpin(seat->context, &pin);
+		*ret_pinned += want;
+	}
+}
+
+static void verify_piece(struct reader *me, uint64_t offset, size_t n,
+                         struct reader_report *r)
+{
+	for (int i = 0; i < NR_SCHEMES; i++) {
+		const struct method_seat *seat = &me->ground.seats[i];
+		uint64_t pinned = 0;
+		ssize_t got;
+
+		if (!seat->lodic)
+			continue;
+		got = lodic_read(seat->context, seat->file, me->got, n, (off_t)offset);
+		if (got != (ssize_t)n) {
+			report_error(r, got < 0 ? (int)got : -EIO,
+			             "lodic_read at %llu gave %zd of %zu bytes",
+			             (unsigned long long)offset, got, n);
+			return;
+		}
+		r->nr_wrong_bytes += nr_different(me->got, me->expected, n);
+		verify_pins(me, seat, offset, n, r, &pinned);
+		r->all_bytes += n + pinned;
+		if (i != LODIC_LODIC)
+			continue;
+		r->read_bytes += n;
+		r->pinned_bytes += pinned;
+	}
+}
+
+static void add_cache_stat(const struct method_seat *seat,
+                           struct lodic_context_stat *sum)
+{
+	struct lodic_context_stat s;
+
+	if (!seat->lodic)
+		return;
+	lodic_context_stat(seat->context, &s);
+	sum->hits += s.hits;
+	sum->misses += s.misses;
+}
+
+static void do_verify(struct reader *me, struct reader_report *r)
+{
+	const struct method_seat *seat = &me->ground.seats[LODIC_LODIC];
+	struct lodic_context_stat before = { 0 }, after = { 0 };
+	uint64_t bytes = me->setup->file_bytes;
+
+	add_cache_stat(seat, &before);
+	for (uint64_t at = 0; at < bytes && !r->error; at += VERIFY_PIECE_BYTES) {
+		size_t n = bytes - at < VERIFY_PIECE_BYTES ? bytes - at
+		                                           : VERIFY_PIECE_BYTES;
+
+		if (pread(me->ground.fd, me->expected, n, (off_t)at) != (ssize_t)n) {
+			report_error(r, -EIO, "cannot read %s itself", me->setup->path);
+			return;
+		}
+		r->nr_wrong_bytes +=
+			nr_different(me->setup->private_bytes + at, me->expected, n);
+		verify_piece(me, at, n, r);
+	}
+	add_cache_stat(seat, &after);
+	r->hits = after.hits - before.hits;
+	r->misses = after.misses - before.misses;
+}
+
+static void stay_on(struct reader *me, int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu == me->cpu)
+		return;
+	me->cpu = cpu;
+	CPU_ZERO(&set);
+	if (cpu >= 0)
+		CPU_SET(cpu, &set);
+	else
+		for (int i = 0; i < CPU_SETSIZE; i++)
+			CPU_SET(i, &set); /* the kernel keeps those that we may use */
+	/* If it is refused the reader may be moved in a slot; that slot is not
+	 * counted. */
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* Reads until end_ns; returns how many. Each batch is as long as *batch says, which is
+ * adapted to last about BATCH_NS. */
+static uint64_t read_until(struct reader *me, const struct reader_order *o,
+                           struct method_steps *s, uint64_t *batch, uint64_t end_ns,
+                           uint64_t *ret_last_ns)
+{
+	uint64_t nr = 0, now = cli_now_ns(), before;
+
+	while (now < end_ns) {
+		method_run(o->method, &me->ground, s, *batch);
+		s->position += *batch;
+		nr += *batch;
+		before = now;
+		now = cli_now_ns();
+		if (now - before < BATCH_NS / 2 && *batch < BATCH_MOST)
+			*batch *= 2;
+	}
+	*ret_last_ns = now;
+	return nr;
+}
+
+static bool was_switched(const struct rusage *a, const struct rusage *b)
+{
+	return a->ru_nvcsw != b->ru_nvcsw || a->ru_nivcsw != b->ru_nivcsw;
+}
+
+/* Is what the last read left in the buffer what the file has there? */
+static void check_last(struct reader *me, const struct method_steps *s,
+                       struct reader_report *r)
+{
+	struct method_steps last = *s;
+	uint64_t offset;
+
+	last.position--;
+	offset = method_offset(&last, 0);
+	r->nr_wrong_bytes = nr_different(me->ground.buffer,
+	                                 me->setup->private_bytes + offset, s->bytes);
+}
+
+static void wait_until(uint64_t at_ns, bool spin)
+{
+	while (spin && cli_now_ns() < at_ns)
+		host_relax();
+}
+
+static void do_slot(struct reader *me, const struct reader_order *o,
+                    struct reader_report *r)
+{
+	struct method_steps steps = {
+		.units = me->setup->workload->units[o->access],
+		.position = o->position,
+		.bytes = o->bytes,
+	};
+	int scheme = method_scheme(o->method);
+	const struct method_seat *seat = &me->ground.seats[scheme < 0 ? 0 : scheme];
+	struct lodic_context_stat stat_before = { 0 }, stat_after = { 0 };
+	uint64_t batch = BATCH_FIRST, end_ns = o->start_ns + o->warm_ns + o->window_ns;
+	struct rusage before, after;
+	uint64_t nr_warm;
+
+	me->ground.nr_fallbacks = me->ground.nr_failed = 0;
+	stay_on(me, o->cpu);
+	wait_until(o->start_ns, o->spin);
+	if (!o->spin) /* late starters still get their whole window */
+		end_ns = cli_now_ns() + o->warm_ns + o->window_ns;
+	if (scheme >= 0)
+		add_cache_stat(seat, &stat_before);
+	nr_warm =
+		read_until(me, o, &steps, &batch, end_ns - o->window_ns, &r->begin_ns);
+	getrusage(RUSAGE_THREAD, &before);
+	r->begin_ns = cli_now_ns();
+	r->nr_ops = read_until(me, o, &steps, &batch, end_ns, &r->end_ns);
+	getrusage(RUSAGE_THREAD, &after);
+	wait_until(end_ns + HOLD_BACK_NS, o->spin);
+	r->preempted = was_switched(&before, &after);
+	r->nr_all_ops = nr_warm + r->nr_ops;
+	if (r->nr_all_ops > 0) /* woken too late, it has read nothing */
+		check_last(me, &steps, r);
+	if (scheme >= 0)
+		add_cache_stat(seat, &stat_after);
+	r->hits = stat_after.hits - stat_before.hits;
+	r->misses = stat_after.misses - stat_before.misses;
+	r->nr_fallbacks = me->ground.nr_fallbacks;
+	if (me->ground.nr_failed)
+		report_error(r, -EIO, "%s: %llu reads failed", method_name(o->method),
+		             (unsigned long long)me->ground.nr_failed);
+}
+
+static bool reader_prepare(struct reader *me)
+{
+	struct method_ground *g = &me->ground;
+
+	g->private_bytes = me->setup->private_bytes;
+	g->buffer = aligned_alloc(LODIC_BLOCK_BYTES, LODIC_BLOCK_BYTES);
+	g->word = aligned_alloc(LINE_BYTES, LINE_BYTES);
+	me->expected = aligned_alloc(LODIC_BLOCK_BYTES, VERIFY_PIECE_BYTES);
+	me->got = aligned_alloc(LODIC_BLOCK_BYTES, VERIFY_PIECE_BYTES);
+	if (!g->buffer || !g->word || !me->expected || !me->got)
+		return false;
+	*g->word = 0;
+	return true;
+}
+
+void reader_run(const struct reader_setup *setup, int channel)
+{
+	struct reader me = { .setup = setup, .cpu = -1 };
+	struct reader_order order;
+
+	/* Ctrl-C reaches the whole group; the parent ends us when it has its answer. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGTERM, SIG_DFL);
+	if (!reader_prepare(&me))
+		_exit(CLI_FAILED);
+	while (recv(channel, &order, sizeof(order), 0) == (ssize_t)sizeof(order)) {
+		struct reader_report report = { 0 };
+
+		if (order.op == READER_ATTACH)
+			do_attach(&me, &report);
+		else if (order.op == READER_VERIFY)
+			do_verify(&me, &report);
+		else
+			do_slot(&me, &order, &report);
+		if (send(channel, &report, sizeof(report), MSG_NOSIGNAL) < 0)
+			break;
+	}
+	/* Contexts and attachments end with the process: that path is used, too. */
+	_exit(CLI_OK);
+}

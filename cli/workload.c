@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Access sequences. Contract: cli/workload.h. */
+#include "cli/workload.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lodic/lodic.h"
+
+#define UNITS_PER_BLOCK (LODIC_BLOCK_BYTES / WORKLOAD_UNIT_BYTES)
+
+static const char *const access_names[NR_ACCESSES] = { "hot", "random", "zipf" };
+
+const char *access_name(enum access access)
+{
+	return access_names[access];
+}
+
+int access_parse(const char *name, enum access *ret_access)
+{
+	for (int i = 0; i < NR_ACCESSES; i++) {
+		if (strcmp(name, access_names[i]) != 0)
+			continue;
+		*ret_access = (enum access)i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* A Weyl sequence, mixed: two rounds of xor-shift and multiply with odd constants. */
+uint64_t workload_random(uint64_t *state)
+{
+	uint64_t v = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	v = (v ^ (v >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+	v = (v ^ (v >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+	return v ^ (v >> 32);
+}
+
+static uint64_t random_below(uint64_t *state, uint64_t n)
+{
+	return (uint64_t)(((unsigned __int128)workload_random(state) * n) >> 64);
+}
+
+static double random_unit(uint64_t *state)
+{
+	return (double)(workload_random(state) >> 11) * 0x1p-53;
+}
+
+static uint32_t unit_of(uint64_t block, uint64_t *state)
+{
+	return (uint32_t)(block * UNITS_PER_BLOCK +
+	                  random_below(state, UNITS_PER_BLOCK));
+}
+
+/* Which block has which rank: a shuffle, so that hot blocks are not neighbours. */
+static void shuffle(uint32_t *blocks, uint64_t n, uint64_t *state)
+{
+	for (uint64_t i = 0; i < n; i++)
+		blocks[i] = (uint32_t)i;
+	for (uint64_t i = n - 1; i > 0; i--) {
+		uint64_t j = random_below(state, i + 1);
+		uint32_t t = blocks[i];
+
+		blocks[i] = blocks[j];
+		blocks[j] = t;
+	}
+}
+
+/* The first rank whose cumulated weight reaches v. */
+static uint64_t rank_at(const double *cumulated, uint64_t n, double v)
+{
+	uint64_t low = 0, high = n - 1;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (cumulated[middle] < v)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int make_zipf(struct workload *w, uint64_t *state)
+{
+	uint64_t n = w->nr_blocks;
+	double *cumulated = malloc(n * sizeof(*cumulated));
+	uint32_t *blocks = malloc(n * sizeof(*blocks));
+	double sum = 0;
+	int error = -ENOMEM;
+
+	if (!cumulated || !blocks)
+		goto out_free;
+	shuffle(blocks, n, state);
+	for (uint64_t i = 0; i < n; i++) {
+		sum += pow((double)(i + 1), -WORKLOAD_ZIPF_SKEW);
+		cumulated[i] = sum;
+	}
+	for (uint64_t i = 0; i < WORKLOAD_STEPS; i++) {
+		uint64_t rank = rank_at(cumulated, n, random_unit(state) * sum);
+
+		w->units[ACCESS_ZIPF][i] = unit_of(blocks[rank], state);
+	}
+	error = 0;
+out_free:
+	free(cumulated);
+	free(blocks);
+	return error;
+}
+
+int workload_make(struct workload *w, uint64_t file_bytes, uint64_t seed)
+{
+	uint64_t state = seed;
+	uint64_t hot;
+	int error;
+
+	*w = (struct workload){ .nr_blocks = file_bytes / LODIC_BLOCK_BYTES,
+		                .seed = seed };
+	if (w->nr_blocks == 0 || file_bytes / WORKLOAD_UNIT_BYTES > UINT32_MAX)
+		return -EINVAL;
+	for (int a = 0; a < NR_ACCESSES; a++) {
+		w->units[a] = malloc(WORKLOAD_STEPS * sizeof(*w->units[a]));
+		if (!w->units[a]) {
+			workload_drop(w);
+			return -ENOMEM;
+		}
+	}
+	hot = random_below(&state, w->nr_blocks);
+	for (uint64_t i = 0; i < WORKLOAD_STEPS; i++) {
+		w->units[ACCESS_HOT][i] = unit_of(hot, &state);
+		w->units[ACCESS_RANDOM][i] =
+			unit_of(random_below(&state, w->nr_blocks), &state);
+	}
+	error = make_zipf(w, &state);
+	if (error)
+		workload_drop(w);
+	return error;
+}
+
+void workload_drop(struct workload *w)
+{
+	for (int a = 0; a < NR_ACCESSES; a++) {
+		free(w->units[a]);
+		w->units[a] = NULL;
+	}
+}
