@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+# The front door. meson.build knows what is built from what; nothing of that is here.
+
+BUILD ?= build
+FILE ?=
+ARGS ?=
+# What users run: -O2 with debug information, no tests, warnings are only warnings.
+RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
+PYTHON = /usr/bin/python3
+C_FILES = find bench cli core host include lib tests -name '*.[ch]'
+
+.PHONY: help deps deps-build deps-check deps-bench deps-fmt build demo check bench fmt \
+	install clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo [FILE=path]   install what is missing, build, read a real file, show what it is worth'
+	@echo 'make check              every build, every test; ends with "N passed, N failed"'
+	@echo 'make check ARGS="..."   only some of it: see tools/check.py --help'
+	@echo 'make bench              the measurements behind the figures, into bench/results/'
+	@echo 'make build              build/lodic and build/liblodic.so'
+	@echo 'make install            into /usr/local, or where DESTDIR says'
+	@echo 'make deps               every package that any of the above needs'
+	@echo 'make fmt                lay out the C text'
+	@echo 'make clean              remove $(BUILD)/'
+
+deps:
+	@sh tools/deps.sh all
+
+deps-build deps-check deps-bench deps-fmt: deps-%:
+	@sh tools/deps.sh $*
+
+build: deps-build
+	@sh tools/setup.sh $(BUILD) $(RELEASE)
+	@ninja -C $(BUILD)
+
+demo: build
+	@$(BUILD)/lodic demo --json-out $(BUILD)/demo.json --workdir $(BUILD) \
+		$(if $(FILE),--file '$(FILE)') $(ARGS)
+
+check: deps-check
+	@$(PYTHON) tools/check.py --build $(BUILD)/check $(ARGS)
+
+bench: deps-bench build
+	@$(PYTHON) bench/run.py --build $(BUILD) $(if $(FILE),--file '$(FILE)')
+
+install: build
+	@meson install -C $(BUILD) --no-rebuild
+
+fmt: deps-fmt
+	@$(C_FILES) -exec clang-format -i {} +
+
+clean:
+	@rm -rf $(BUILD)
