@@ -58,66 +58,76 @@ uint64_t method_offset(const struct method_steps *s, uint64_t i)
 	return offset_at(s, i);
 }
 
-static void run_memory(struct method_ground *g, const struct method_steps *s,
-                       uint64_t nr, const uint8_t *from)
+/* The loops take what they need into variables of their own: after each call the compiler
+ * must believe that everything behind a pointer has changed, and would load it again. */
+
+static void run_memory(struct method_ground *g, struct method_steps s, uint64_t nr,
+		       const uint8_t *from)
 {
+	uint8_t *buffer = g->buffer;
+
 	for (uint64_t i = 0; i < nr; i++)
-		copy(g->buffer, from + offset_at(s, i), s->bytes);
+		copy(buffer, from + offset_at(&s, i), s.bytes);
 }
 
-static void run_cas_pair(struct method_ground *g, const struct method_steps *s,
-                         uint64_t nr)
+static void run_cas_pair(struct method_ground *g, struct method_steps s, uint64_t nr)
 {
-	for (uint64_t i = 0; i < nr; i++) {
-		uint64_t v = host_load_relaxed(g->word); /* nobody else has the word */
+	const uint8_t *from = g->private_bytes;
+	uint8_t *buffer = g->buffer;
+	uint64_t *word = g->word;
+	uint64_t nr_failed = 0;
 
-		if (!host_cas(g->word, v, v + 1))
-			g->nr_failed++;
-		copy(g->buffer, g->private_bytes + offset_at(s, i), s->bytes);
-		if (!host_cas(g->word, v + 1, v))
-			g->nr_failed++;
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t v = host_load_relaxed(word); /* nobody else has the word */
+
+		nr_failed += !host_cas(word, v, v + 1);
+		copy(buffer, from + offset_at(&s, i), s.bytes);
+		nr_failed += !host_cas(word, v + 1, v);
 	}
+	g->nr_failed += nr_failed;
 }
 
-static void run_pread(struct method_ground *g, const struct method_steps *s,
-                      uint64_t nr)
+static void run_pread(struct method_ground *g, struct method_steps s, uint64_t nr)
 {
-	for (uint64_t i = 0; i < nr; i++)
-		if (pread(g->fd, g->buffer, s->bytes, (off_t)offset_at(s, i)) !=
-		    (ssize_t)s->bytes)
-			g->nr_failed++;
-}
-
-static void read_one(struct method_ground *g, const struct method_seat *seat,
-                     uint64_t offset, uint32_t bytes)
-{
-	if (lodic_read(seat->context, seat->file, g->buffer, bytes, (off_t)offset) !=
-	    (ssize_t)bytes)
-		g->nr_failed++;
-}
-
-static void run_read(struct method_ground *g, const struct method_steps *s, uint64_t nr)
-{
-	const struct method_seat *seat = &g->seats[LODIC_LODIC];
+	uint8_t *buffer = g->buffer;
+	uint64_t nr_failed = 0;
+	int fd = g->fd;
 
 	for (uint64_t i = 0; i < nr; i++)
-		read_one(g, seat, offset_at(s, i), s->bytes);
+		nr_failed += pread(fd, buffer, s.bytes, (off_t)offset_at(&s, i)) !=
+			     (ssize_t)s.bytes;
+	g->nr_failed += nr_failed;
 }
 
-static void run_pin(struct method_ground *g, const struct method_steps *s, uint64_t nr,
-                    const struct method_seat *seat)
+static void run_read(struct method_ground *g, struct method_steps s, uint64_t nr)
 {
+	const struct method_seat seat = g->seats[LODIC_LODIC];
+	uint8_t *buffer = g->buffer;
+	uint64_t nr_failed = 0;
+
+	for (uint64_t i = 0; i < nr; i++)
+		nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
+					(off_t)offset_at(&s, i)) != (ssize_t)s.bytes;
+	g->nr_failed += nr_failed;
+}
+
+static void run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
+		    struct method_seat seat)
+{
+	uint8_t *buffer = g->buffer;
+
 	for (uint64_t i = 0; i < nr; i++) {
-		uint64_t offset = offset_at(s, i);
+		uint64_t offset = offset_at(&s, i);
 		struct lodic_pin pin;
 
-		if (lodic_pin(seat->context, seat->file, (off_t)offset, &pin) == 0) {
-			copy(g->buffer, pin.data, s->bytes);
-			lodic_unpin(seat->context, &pin);
-		} else {
-			g->nr_fallbacks++;
-			read_one(g, seat, offset, s->bytes);
+		if (lodic_pin(seat.context, seat.file, (off_t)offset, &pin) == 0) {
+			copy(buffer, pin.data, s.bytes);
+			lodic_unpin(seat.context, &pin);
+			continue;
 		}
+		g->nr_fallbacks++;
+		g->nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
+					   (off_t)offset) != (ssize_t)s.bytes;
 	}
 }
 
@@ -125,11 +135,11 @@ void method_run(enum method method, struct method_ground *g,
                 const struct method_steps *s, uint64_t nr)
 {
 	switch (method) {
-	case METHOD_PRIVATE: run_memory(g, s, nr, g->private_bytes); break;
-	case METHOD_MMAP: run_memory(g, s, nr, g->mapped_bytes); break;
-	case METHOD_LODIC_READ: run_read(g, s, nr); break;
-	case METHOD_PREAD: run_pread(g, s, nr); break;
-	case METHOD_CAS_PAIR: run_cas_pair(g, s, nr); break;
-	default: run_pin(g, s, nr, &g->seats[methods[method].scheme]); break;
+	case METHOD_PRIVATE: run_memory(g, *s, nr, g->private_bytes); break;
+	case METHOD_MMAP: run_memory(g, *s, nr, g->mapped_bytes); break;
+	case METHOD_LODIC_READ: run_read(g, *s, nr); break;
+	case METHOD_PREAD: run_pread(g, *s, nr); break;
+	case METHOD_CAS_PAIR: run_cas_pair(g, *s, nr); break;
+	default: run_pin(g, *s, nr, g->seats[methods[method].scheme]); break;
 	}
 }
