@@ -162,6 +162,9 @@ void seat_drop(struct seat *seat);
 bool seat_in_use(const struct seat *seat);
 /* file.c: a new claim likewise. */
 void file_reclaim(struct lodic_file *file);
+/* file's claim, if it agrees with context's seat and both are still good, after one try to
+ * make them so; NULL: go to the kernel (no service, not cached, forked). */
+const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file);
 
 void context_post(struct seat *seat, u64 block, u64 nr);
 

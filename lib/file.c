@@ -119,6 +119,26 @@ out_unlock:
 	pthread_mutex_unlock(&lodic->lock);
 }
 
+static bool tie_is_good(const struct lodic_context *context, const struct claim *claim)
+{
+	const struct seat *seat = context->seat;
+
+	return claim->generation == seat->generation &&
+	       context_vouch(&seat->core, claim->space, claim->id);
+}
+
+const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file)
+{
+	const struct claim *claim = file_claim(file);
+
+	if (tie_is_good(context, claim))
+		return claim;
+	context_reseat(context);
+	file_reclaim(file);
+	claim = file_claim(file);
+	return tie_is_good(context, claim) ? claim : NULL;
+}
+
 EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 {
 	struct lodic_file *file;

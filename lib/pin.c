@@ -18,25 +18,20 @@ static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 
 
 /* Not pinned: find out why, and see to it that it goes better next time. */
 static int pin_refuse(struct lodic_context *context, struct lodic_file *file,
-                      const struct claim *claim, off_t offset)
+                      off_t offset)
 {
-	struct seat *seat = context->seat;
+	const struct claim *claim;
 	struct stat st;
 
 	if (offset < 0)
 		return -EINVAL;
-	if (seat != &no_seat && seat->generation == GENERATION_NONE)
-		return -EAGAIN; /* forked child */
-	if (claim->generation != seat->generation ||
-	    !context_vouch(&seat->core, claim->space, claim->id)) {
-		context_reseat(context);
-		file_reclaim(file);
+	claim = file_tie(context, file);
+	if (!claim)
 		return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA
 		                                                         : -EAGAIN;
-	}
 	if ((u64)offset >= claim->size)
 		return -ENODATA;
-	context_post(seat, claim->first + ((u64)offset >> BLOCK_SHIFT), 1);
+	context_post(context->seat, claim->first + ((u64)offset >> BLOCK_SHIFT), 1);
 	return -EAGAIN;
 }
 
@@ -53,10 +48,10 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
 	if (claim->generation != seat->generation || (u64)offset >= claim->size ||
 	    context_pin(&seat->core, claim->first + ((u64)offset >> BLOCK_SHIFT),
 	                &frame, &word) != 0)
-		return pin_refuse(context, file, claim, offset);
+		return pin_refuse(context, file, offset);
 	if (unlikely(!context_vouch(&seat->core, claim->space, claim->id))) {
 		context_unpin(&seat->core, word);
-		return pin_refuse(context, file, claim, offset);
+		return pin_refuse(context, file, offset);
 	}
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
@@ -180,24 +175,17 @@ static int segment_sync(struct segment *segment)
 EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file,
                           off_t offset, uint64_t n, unsigned int flags)
 {
-	const struct claim *claim = file_claim(file);
-	struct seat *seat = context->seat;
+	const struct claim *claim;
+	struct seat *seat;
 	u64 size, end;
 	int err;
 
 	if (offset < 0 || flags & ~(unsigned int)LODIC_WAIT)
 		return -EINVAL;
-	if (seat != &no_seat && seat->generation == GENERATION_NONE)
-		return -ESTALE; /* forked child */
-	if (claim->generation != seat->generation ||
-	    !context_vouch(&seat->core, claim->space, claim->id)) {
-		context_reseat(context);
-		file_reclaim(file);
-		claim = file_claim(file);
-		seat = context->seat;
-		if (claim->generation != seat->generation)
-			return -ESTALE;
-	}
+	claim = file_tie(context, file);
+	if (!claim)
+		return -ESTALE;
+	seat = context->seat;
 	size = claim->size;
 	if ((u64)offset >= size)
 		return 0;
@@ -207,7 +195,7 @@ EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file
 			return err;
 	}
 	end = n == 0 || n > size - (u64)offset ? size : (u64)offset + n;
-	context_post(seat, block_id(claim->id, (u32)((u64)offset >> BLOCK_SHIFT)),
+	context_post(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
 	             ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
 	return flags & LODIC_WAIT ? segment_sync(seat->segment) : 0;
 }

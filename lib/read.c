@@ -101,25 +101,17 @@ static __attribute__((noinline)) ssize_t read_slow(struct lodic_context *context
                                                    struct lodic_file *file,
                                                    void *buffer, size_t n, off_t offset)
 {
-	const struct claim *claim = file_claim(file);
-	struct seat *seat = context->seat;
+	const struct claim *claim;
+	struct seat *seat;
 	u64 *counter;
 	u64 inside, hits;
 
 	if (offset < 0)
 		return -EINVAL;
-	if (seat != &no_seat && seat->generation == GENERATION_NONE)
-		return read_kernel(context, file, buffer, n, offset); /* forked child */
-	if (claim->generation != seat->generation ||
-	    !context_vouch(&seat->core, claim->space, claim->id)) {
-		context_reseat(context);
-		file_reclaim(file);
-		claim = file_claim(file);
-		seat = context->seat;
-		if (claim->generation != seat->generation ||
-		    !context_vouch(&seat->core, claim->space, claim->id))
-			return read_kernel(context, file, buffer, n, offset);
-	}
+	claim = file_tie(context, file);
+	if (!claim)
+		return read_kernel(context, file, buffer, n, offset);
+	seat = context->seat;
 	inside = (u64)offset < claim->size ? claim->size - (u64)offset : 0;
 	if (inside > n)
 		inside = n;
