@@ -62,7 +62,7 @@ static const struct argp_option option_list[] = {
 	  "Files you promise never change; may be repeated", 0 },
 	{ "buffered", KEY_BUFFERED, NULL, 0, "Fill through the kernel's page cache",
 	  0 },
-	{ "quota", KEY_QUOTA, "N", 0, "Blocks that one context may pin at once", 0 },
+	{ "quota", KEY_QUOTA, "N", 0, "Sets --entries: what one context may pin", 0 },
 	{ "files", KEY_FILES, "N", 0, "Files held at once", 0 },
 	{ "entries", KEY_ENTRIES, "N", 0, "Entries in a context's table", 0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,

@@ -84,7 +84,7 @@ static const struct row rows[] = {
 	ROW(soft_misses, "of these, pins that set an entry first"),
 	ROW(misses, "blocks read from the kernel"),
 	ROW(retries, "copies thrown away"),
-	ROW(full, "pins refused: count, set or quota full"),
+	ROW(full, "pins refused: count or set full, no table"),
 	ROW(control_bytes, "bytes of shared tables"),
 	ROW(data_bytes, "bytes of frames"),
 	ROW(count_bytes, "bytes of shared counters"),

@@ -100,7 +100,7 @@ context_copy(struct context *c, u32 frame, u64 seq, u32 offset, void *to, u32 n)
  * Copies n bytes of block from offset on (offset + n <= BLOCK_BYTES). true: they are the
  * block's bytes, if context_vouch() says so afterwards. false: not cached, or the frame
  * was refilled under the copy; the buffer holds rubbish. The reader writes nothing that
- * anybody shares, but for a visit bit of its own.
+ * anybody shares, but for a visit byte of its own.
  */
 bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n);
 
@@ -124,7 +124,8 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
  * Pins block: until context_unpin(), its frame's bytes stand still. On success ret_frame
  * says where they are and ret_word is what the pin is counted in; context_vouch() must confirm, else
  * unpin. -CONTEXT_EAGAIN: not cached, or the count (127) or the set is full; read
- * instead. The table is the quota: no more blocks can be pinned than it has entries. Cost: one uncontended cas in a cache line of one's own.
+ * instead. The table is the quota: no more blocks can be pinned than it has entries.
+ * Cost: one uncontended cas in a cache line of one's own.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 void context_unpin(struct context *c, u64 *word);
