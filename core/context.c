@@ -44,7 +44,7 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 		return false;
 	if (!MUTANT(NO_IDENTITY_CHECK) && host_load_relaxed(&f->block) != block)
 		return false;
-	if (context_copy(c, translation_frame(word), seq, offset, to, n))
+	if (context_copy(c, f, translation_frame(word), seq, offset, to, n))
 		return true;
 	context_bump(c, CONTEXT_RETRIES);
 	return false;

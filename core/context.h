@@ -14,14 +14,18 @@
  *     +---- service (take), or owner needs the place -+   (count 0 only)
  *
  * Rules
- * C1 a pin is the owner's cas on a present pte: translation and reference in one step.
- *    It can only succeed while the pte stands, so the frame cannot have been refilled.
+ * C1 a pin is the owner's atomic add on a pte that was present, with the same value: then
+ *    translation and reference are one step, the pte stood, and the frame cannot have
+ *    been refilled.
  * C2 unpin is a plain store: nobody else writes an entry whose count is not 0. That
  *    holds for one owner thread and only under the scanned gate (ADR-0001).
  * C3 a soft miss sets its pte, full fence, looks at the translation again, and undoes
  *    itself when it changed (partner: O5 in core/arena.h).
  * C4 a copy counts only if seq was even and the same before and after, the frame had
  *    the block's name, and afterwards the file's proof and the service still lived.
+ * C5 an add that met another value met an empty pte, for the service writes nothing else.
+ *    The owner empties it again; an entry that is counted but not present holds nothing,
+ *    and the service leaves it alone.
  *
  * Progress: read and pin are bounded, no loops over other people's steps.
  */
@@ -82,18 +86,18 @@ static inline bool context_vouch(const struct context *c, const struct file_spac
 	return file_space_holds(s, id) && host_load_relaxed(c->alive) == c->alive_value;
 }
 
-/* Copies from frame, whose seq the caller has seen even, with the block's name. */
+/* Copies from f, which is frame, and whose seq the caller has seen even, with the block's
+ * name. */
 static inline __attribute__((always_inline)) bool
-context_copy(struct context *c, u32 frame, u64 seq, u32 offset, void *to, u32 n)
+context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 offset,
+             void *to, u32 n)
 {
-	const u64 *at = &c->frames[frame].seq;
-
 	context_visit(c, frame); /* before the copy: fewer values live across it */
 	MUTANT_WINDOW(SEQ_AFTER_FILL);
 	host_copy(to, c->data + ((u64)frame << BLOCK_SHIFT) + offset, n);
 	/* O1: if any byte came from a later fill, its odd seq is seen now. */
 	host_fence_acquire();
-	return likely(host_load_relaxed(at) == seq);
+	return likely(host_load_relaxed(&f->seq) == seq);
 }
 
 /*
@@ -117,7 +121,7 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 
 	if (unlikely(host_load_relaxed(&f->block) != block || seq & 1))
 		return false;
-	return context_copy(c, frame, seq, offset, to, n);
+	return context_copy(c, f, frame, seq, offset, to, n);
 }
 
 /*
@@ -125,7 +129,7 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
  * says where they are and ret_word is what the pin is counted in; context_vouch() must confirm, else
  * unpin. -CONTEXT_EAGAIN: not cached, or the count (127) or the set is full; read
  * instead. The table is the quota: no more blocks can be pinned than it has entries.
- * Cost: one uncontended cas in a cache line of one's own.
+ * Cost: one uncontended atomic add in a cache line of one's own.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 void context_unpin(struct context *c, u64 *word);
@@ -180,9 +184,14 @@ static inline bool context_maps(const struct context *c, u64 v, u64 hash, u64 bl
 static inline bool context_pin_at(struct context *c, u64 *pte, u64 v)
 {
 	if (likely(pte_count(v) == 0)) {
-		/* C1. Full fence: what context_vouch() loads comes after. */
-		if (!MUTANT(NO_PIN) && unlikely(!host_cas(pte, v, v + PTE_COUNT_ONE)))
-			return false; /* the service took it just now */
+		/* C1. Full fence: what context_vouch() loads comes after. An add, not a cas:
+		 * it need not wait for v, which the processor has guessed long before. */
+		if (!MUTANT(NO_PIN) &&
+		    unlikely(host_fetch_add(pte, PTE_COUNT_ONE) != v)) {
+			/* C5: the service cleared it just now, and the count is of nothing. */
+			host_store_relaxed(pte, PTE_EMPTY);
+			return false;
+		}
 	} else {
 		if (unlikely(pte_count(v) == PTE_COUNT_MAX))
 			return false;

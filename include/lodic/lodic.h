@@ -116,7 +116,7 @@ struct lodic_pin {
 
 /*
  * Pins the block at offset: ret_pin->data stays readable and unchanged until
- * lodic_unpin(). One compare-and-swap in memory of the context's own. lodic_unpin() must
+ * lodic_unpin(). One atomic add in memory of the context's own. lodic_unpin() must
  * be called by the same thread.
  * -EAGAIN: not now. The block is not cached (it has been asked for), or 127 pins on it are
  * held already, or eight blocks that share its place in the context's table are pinned. A
