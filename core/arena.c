@@ -154,6 +154,8 @@ u32 arena_join(struct arena *a, const struct context_table *t)
 
 void arena_leave(struct arena *a, u32 place)
 {
+	if (MUTANT(LEAVE_KEEPS))
+		return;
 	a->contexts[place].memory = NULL;
 	while (a->nr_contexts > 0 && !a->contexts[a->nr_contexts - 1].memory)
 		a->nr_contexts--;
@@ -244,6 +246,15 @@ bool arena_query(const struct arena *a, u32 frame)
 	return false;
 }
 
+static bool context_clear(u64 *entry, u64 v)
+{
+	if (MUTANT(TAKE_STORES)) {
+		host_store_relaxed(entry, PTE_EMPTY);
+		return true;
+	}
+	return host_cas(entry, v, PTE_EMPTY);
+}
+
 /* Clears t's entry for frame, or refuses. I3: only a count of 0 is ever written. */
 static bool context_take(struct arena *a, struct context_table *t, u32 frame)
 {
@@ -258,7 +269,7 @@ static bool context_take(struct arena *a, struct context_table *t, u32 frame)
 		for (tries = 0; pte_maps(v, frame); tries++) {
 			if (tries == TAKE_TRIES || pte_count(v) > 0)
 				return false;
-			if (host_cas(&entries[i], v, PTE_EMPTY))
+			if (context_clear(&entries[i], v))
 				break;
 			v = host_load_acquire(&entries[i]);
 		}
@@ -268,9 +279,10 @@ static bool context_take(struct arena *a, struct context_table *t, u32 frame)
 
 static bool arena_walk(struct arena *a, u32 frame)
 {
+	u32 nr = a->nr_contexts - (MUTANT(WALK_SKIPS_NEWEST) && a->nr_contexts > 0);
 	u32 place;
 
-	for (place = 0; place < a->nr_contexts; place++)
+	for (place = 0; place < nr; place++)
 		if (a->contexts[place].memory &&
 		    !context_take(a, &a->contexts[place], frame))
 			return false;
@@ -299,14 +311,15 @@ bool arena_take(struct arena *a, u32 frame)
 		return false;
 	if (at && !MUTANT(CLEAR_AFTER_WALK))
 		host_store_relaxed(at, 0);
-	host_fence_full(); /* O5 */
+	if (!MUTANT(TAKE_WITHOUT_FENCE))
+		host_fence_full(); /* O5 */
 	if (a->counts)
 		taken = arena_freeze(a, frame);
 	else
 		taken = arena_walk(a, frame);
 	MUTANT_WINDOW(CLEAR_AFTER_WALK);
 	if (!taken) {
-		if (at)
+		if (at && !MUTANT(TAKE_LEAVES_CLEARED))
 			host_store_release(at,
 			                   word); /* O3 again: nothing has changed */
 		return false;
@@ -350,6 +363,8 @@ bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)
 	if (host_load_acquire(&m->head) == tail)
 		return false;
 	hint = m->hints[tail % CONTEXT_HINTS];
+	if (MUTANT(HINT_TAIL_FIRST))
+		host_store_release(&m->tail, tail + 1);
 	*ret_block = host_load_relaxed(&hint[0]);
 	*ret_nr = host_load_relaxed(&hint[1]);
 	host_store_release(&m->tail, tail + 1);
@@ -360,8 +375,10 @@ bool arena_sleep(struct arena *a)
 {
 	u32 place;
 
-	host_store_relaxed(&a->header->sleeping, 1);
-	host_fence_full(); /* SB with context_hint() */
+	if (!MUTANT(SLEEP_AFTER_LOOK))
+		host_store_relaxed(&a->header->sleeping, 1);
+	if (!MUTANT(SLEEP_WITHOUT_FENCE))
+		host_fence_full(); /* SB with context_hint() */
 	for (place = 0; place < a->nr_contexts; place++) {
 		const struct context_memory *m = a->contexts[place].memory;
 
@@ -370,6 +387,8 @@ bool arena_sleep(struct arena *a)
 			return false;
 		}
 	}
+	if (MUTANT(SLEEP_AFTER_LOOK))
+		host_store_relaxed(&a->header->sleeping, 1);
 	return true;
 }
 

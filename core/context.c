@@ -39,10 +39,13 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 		return false;
 	f = &c->frames[translation_frame(word)];
 	MUTANT_WINDOW(NO_IDENTITY_CHECK);
+	if (MUTANT(NAME_BEFORE_SEQ) && host_load_relaxed(&f->block) != block)
+		return false;
 	seq = host_load_acquire(&f->seq); /* O2 */
 	if (seq & 1)
 		return false;
-	if (!MUTANT(NO_IDENTITY_CHECK) && host_load_relaxed(&f->block) != block)
+	if (!MUTANT(NO_IDENTITY_CHECK) && !MUTANT(NAME_BEFORE_SEQ) &&
+	    host_load_relaxed(&f->block) != block)
 		return false;
 	if (context_copy(c, f, translation_frame(word), seq, offset, to, n))
 		return true;
@@ -63,7 +66,8 @@ static u32 context_place(const struct context *c, u32 home, u64 *ret_old)
 		u32 at = first + (home + i) % CONTEXT_WAYS;
 		u64 v = host_load_relaxed(&c->entries[at]);
 
-		if (pte_count(v) > 0 || (v != PTE_EMPTY && found != FRAME_NONE))
+		if ((pte_count(v) > 0 && !MUTANT(PLACE_PINNED)) ||
+		    (v != PTE_EMPTY && found != FRAME_NONE))
 			continue;
 		*ret_old = v;
 		found = at;
@@ -75,8 +79,9 @@ static u32 context_place(const struct context *c, u32 home, u64 *ret_old)
 
 static bool context_soft_set(u64 *pte, u64 old, u64 new_pte)
 {
-	if (MUTANT(NO_PIN)) {
-		host_store_relaxed(pte, new_pte - PTE_COUNT_ONE);
+	if (MUTANT(NO_PIN) || MUTANT(SOFT_WITHOUT_FENCE)) {
+		host_store_relaxed(pte,
+		                   MUTANT(NO_PIN) ? new_pte - PTE_COUNT_ONE : new_pte);
 		return true;
 	}
 	/* Fails when the service has just emptied the entry. A full fence: C3, and what
@@ -193,12 +198,15 @@ bool context_hint(struct context *c, struct arena_header *h, u64 block, u64 nr)
 
 	if (context_hints_full(c))
 		return false;
+	if (MUTANT(HINT_HEAD_FIRST))
+		host_store_release(&m->head, head + 1);
 	host_store_relaxed(&hint[0], block);
 	host_store_relaxed(&hint[1], nr);
 	host_store_release(&m->head, head + 1);
 	/* Shape SB with the service, which says that it sleeps, full fence, and looks
 	 * at the rings once more: one of the two sees the other. */
-	host_fence_full();
+	if (!MUTANT(HINT_WITHOUT_FENCE))
+		host_fence_full();
 	return host_load_relaxed(&h->sleeping);
 }
 

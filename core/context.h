@@ -74,7 +74,7 @@ static inline void context_visit(struct context *c, u32 frame)
 	u8 *p = &c->visits[frame];
 	u8 visits = host_load_byte(p);
 
-	if (unlikely(visits < CONTEXT_VISITS_MAX))
+	if (unlikely(visits < CONTEXT_VISITS_MAX) || MUTANT(VISITS_UNBOUNDED))
 		host_store_byte(p, (u8)(visits + 1));
 }
 
@@ -83,7 +83,8 @@ static inline void context_visit(struct context *c, u32 frame)
 static inline bool context_vouch(const struct context *c, const struct file_space *s,
                                  u32 id)
 {
-	return file_space_holds(s, id) && host_load_relaxed(c->alive) == c->alive_value;
+	return file_space_holds(s, id) &&
+	       (MUTANT(ALIVE_IGNORED) || host_load_relaxed(c->alive) == c->alive_value);
 }
 
 /* Copies from f, which is frame, and whose seq the caller has seen even, with the block's
@@ -97,7 +98,7 @@ context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 o
 	host_copy(to, c->data + ((u64)frame << BLOCK_SHIFT) + offset, n);
 	/* O1: if any byte came from a later fill, its odd seq is seen now. */
 	host_fence_acquire();
-	return likely(host_load_relaxed(&f->seq) == seq);
+	return likely(MUTANT(NO_SECOND_LOOK) || host_load_relaxed(&f->seq) == seq);
 }
 
 /*
@@ -187,9 +188,11 @@ static inline bool context_pin_at(struct context *c, u64 *pte, u64 v)
 		/* C1. Full fence: what context_vouch() loads comes after. An add, not a cas:
 		 * it need not wait for v, which the processor has guessed long before. */
 		if (!MUTANT(NO_PIN) &&
-		    unlikely(host_fetch_add(pte, PTE_COUNT_ONE) != v)) {
+		    unlikely(host_fetch_add(pte, PTE_COUNT_ONE) != v) &&
+		    !MUTANT(ADD_BELIEVED)) {
 			/* C5: the service cleared it just now, and the count is of nothing. */
-			host_store_relaxed(pte, PTE_EMPTY);
+			if (!MUTANT(ADD_LEFT))
+				host_store_relaxed(pte, PTE_EMPTY);
 			return false;
 		}
 	} else {
@@ -221,6 +224,8 @@ static inline void context_unpin_lodic(u64 *pte)
 
 	if (MUTANT(NO_PIN))
 		return;
+	if (MUTANT(UNPIN_DROPS_ALL))
+		v = (v & ~PTE_COUNT_MASK) + PTE_COUNT_ONE;
 	DCHECK(pte_count(v) > 0, "C2: unpin of what is pinned");
 	/* Release, partner: the service's cas in arena_take(): our loads of the frame's
 	 * bytes come before it sees the lower count. */

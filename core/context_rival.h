@@ -24,7 +24,8 @@ static inline bool context_pin_hazard(struct context *c, const u64 *at, u64 word
 			return false;
 	count_hazard_word_ref(slot, frame);
 	if (unlikely(host_load_acquire(at) != word ||
-	             host_load_relaxed(&c->frames[frame].block) != block)) {
+	             host_load_relaxed(&c->frames[frame].block) != block) &&
+	    !MUTANT(HAZARD_NO_LOOK)) {
 		count_hazard_word_unref(slot);
 		return false;
 	}
@@ -60,7 +61,8 @@ static inline bool context_pin_word(struct context *c, const u64 *at, u64 word,
 	                                       : !count_frozen_word_ref(count)))
 		return false;
 	*ret_word = count;
-	if (likely(host_load_acquire(&c->frames[frame].block) == block))
+	if (likely(host_load_acquire(&c->frames[frame].block) == block ||
+	           MUTANT(RIVAL_NO_LOOK)))
 		return true;
 	context_unpin_word(c, count);
 	return false;

@@ -3,7 +3,9 @@
 #include "core/count.h"
 
 const struct count_scheme *const count_schemes[] = {
-	&count_null, &count_atomic, &count_frozen, &count_hazard, &count_lodic,
+#define COUNT_SCHEME(scheme) &scheme,
+#include "core/count_list.h"
+#undef COUNT_SCHEME
 };
 const u32 count_nr_schemes = sizeof(count_schemes) / sizeof(count_schemes[0]);
 

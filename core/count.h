@@ -17,15 +17,15 @@
  * N2 freeze succeeds only when nobody holds a reference, and until thaw nobody gets one.
  *    What holders did with the object happens before freeze returns true.
  * N3 who gets a reference sees everything done to the object before its last thaw.
- * N4 a query that says "nobody" is right about some moment during the call.
+ * N4 a query does not say "nobody" while some reference is held all through the call. (It
+ *    may when one holder comes and another goes: counters are looked at one by one.)
  * N5 sum is the number of references not yet returned, when nothing moves.
  *
  * One caller at a time may freeze or thaw an object; all the rest may run at once, on
  * any number of CPUs. No operation sleeps.
  *
- * A new scheme is a file count_<name>.c with its struct count_scheme, and its line here
- * and in the table of core/count.c. State is private to one process or kernel: pointers
- * are allowed.
+ * A new scheme is a file count_<name>.c with its struct count_scheme, and its line in
+ * core/count_list.h. State is private to one process or kernel: pointers are allowed.
  */
 #ifndef LODIC_COUNT_H
 #define LODIC_COUNT_H
@@ -71,13 +71,16 @@ struct count_scheme {
 	u64 (*sum)(struct count *c, u32 object);
 	void (*cost)(const struct count *c, struct count_cost *ret_cost);
 	void (*check)(struct count *c, const struct count_held *held, u32 nr_held);
+
+	/* Only where the scheme needs them; NULL elsewhere. */
+	int (*share)(struct count *c, u32 user, u32 object);
+	void (*unshare)(struct count *c, u32 user, u32 object);
+	void (*tick)(struct count *c, u32 cpu);
 };
 
-extern const struct count_scheme count_null;
-extern const struct count_scheme count_atomic;
-extern const struct count_scheme count_frozen;
-extern const struct count_scheme count_hazard;
-extern const struct count_scheme count_lodic;
+#define COUNT_SCHEME(scheme) extern const struct count_scheme scheme;
+#include "core/count_list.h"
+#undef COUNT_SCHEME
 
 /* All schemes. */
 extern const struct count_scheme *const count_schemes[];
@@ -136,6 +139,33 @@ static inline bool count_freeze(struct count *c, u32 object)
 static inline void count_thaw(struct count *c, u32 object)
 {
 	c->scheme->thaw(c, object);
+}
+
+/* count_share() says that user is going to use object, as a page fault does: lodic counts
+ * in a user's own memory only after it. The object is live, and has its name. 0 where a
+ * scheme has no use for it. -COUNT_EAGAIN: it is frozen, or being frozen. -COUNT_ENOMEM.
+ * count_unshare() takes it back, as munmap does; references stay valid. */
+static inline int count_share(struct count *c, u32 user, u32 object)
+{
+	return c->scheme->share ? c->scheme->share(c, user, object) : 0;
+}
+
+static inline void count_unshare(struct count *c, u32 user, u32 object)
+{
+	if (c->scheme->unshare)
+		c->scheme->unshare(c, user, object);
+}
+
+/* A timer tick for cpu: what a scheme does once an epoch (refcache); one caller at a time
+ * for each cpu. An epoch ends when each of the host_nr_cpus() CPUs has had its tick. It is
+ * safe from anywhere, but only a caller that runs on cpu, and stays there, can settle what
+ * lies there: from elsewhere the tick counts only when there is nothing, as on a CPU that
+ * no reader runs on. Without ticks for every CPU such a scheme stays safe, but no freeze
+ * succeeds; freeze, tick, and freeze again: after three epochs at rest it does. */
+static inline void count_tick(struct count *c, u32 cpu)
+{
+	if (c->scheme->tick)
+		c->scheme->tick(c, cpu);
 }
 
 /* N5: for tests and statistics. */

@@ -53,6 +53,17 @@
  *     is looked at after it. Before it, the frame could be refilled in between, with its
  *     pte back at the same value (ABA).
  * O13 the pte's own reference is dropped last: until then it stands for the local counts.
+ *    Dropped before the fold:
+ *
+ *       reader's process             unmapper                      reclaimer
+ *                                                                  sees no pte at s
+ *       maps s, global = base + 1
+ *       ref at s: count 1
+ *                                    global -= 1 (= base)
+ *                                                                  cas(base -> frozen)
+ *       reads what is being refilled
+ *                                    global += 1: thawed, too
+ *
  * O14 query: locals first, global last. The other way round a count could fold behind
  *     the look at global, into it, and be found in neither place. What global has for
  *     ptes is taken from share, which is raised after global and lowered before it, so
@@ -65,7 +76,8 @@
  * vmas, under its lock.
  * Locks: rmap list, then pte_lock; ref and unref take none.
  * Not here: the scanned gate, where readers may be killed and nothing folds
- * (core/context.h); finding the pte through file space; the paper's flag.
+ * (core/context.h); finding the pte through file space (core/count_lodic_file.c); the
+ * paper's flag (core/count_lodic_flag.c).
  */
 #include "core/count_lodic.h"
 
@@ -79,11 +91,6 @@
 /* Ours: a cas on a pte fails only under a ref or unref in its few instructions. */
 #define FOLD_TRIES 4u
 
-static u64 count_lodic_token(u64 page)
-{
-	return page + 1;
-}
-
 static u64 *count_lodic_token_pte(struct process_space *space, u64 token)
 {
 	u64 *pte = process_space_pte(space, token - 1);
@@ -92,9 +99,12 @@ static u64 *count_lodic_token_pte(struct process_space *space, u64 token)
 	return pte;
 }
 
-static u64 count_lodic_block(struct count *c, u32 frame)
+/* The pte that counts for user, or NULL. */
+static u64 *count_lodic_find(struct count *c, u32 user, u64 block, u64 *ret_page)
 {
-	return host_load_relaxed(&c->frames[frame].block);
+	if (unlikely(count_lodic_of(c)->by_file))
+		return count_lodic_file_pte(c, user, block, ret_page);
+	return rmap_self(count_lodic_space(c, user), block, ret_page);
 }
 
 /* Takes a sub-reference of the pte's own reference. false: count globally. */
@@ -108,13 +118,15 @@ static bool count_lodic_ref_local(struct count *c, u32 frame, u64 block, u32 use
 	/* Relaxed: few or many sharers is a matter of cost, not of right and wrong. */
 	if (count_lodic_share(c, frame) < count_lodic_of(c)->share_min)
 		return false;
-	pte = rmap_self(count_lodic_space(c, user), block, &page);
+	pte = count_lodic_find(c, user, block, &page);
 	if (!pte)
 		return false;
+	MUTANT_WINDOW(REF_ANY_FRAME);
 	for (tries = 0; tries < LOCAL_TRIES; tries++) {
-		u64 v = host_load_relaxed(pte);
+		u64 v = host_load_dep(pte);
 
-		if (!pte_maps(v, frame) || pte_count(v) == PTE_COUNT_MAX)
+		if (!pte_maps(v, MUTANT(REF_ANY_FRAME) ? pte_frame(v) : frame) ||
+		    pte_count(v) == PTE_COUNT_MAX)
 			return false;
 		/* Success: the pte stood, so its own reference did too. Acquire, partner:
 		 * the release in count_lodic_map_block(): the frame's contents. */
@@ -126,16 +138,30 @@ static bool count_lodic_ref_local(struct count *c, u32 frame, u64 block, u32 use
 	return false;
 }
 
-static void count_lodic_unref_global(struct count *c, u32 frame)
+/* The mutant's: no token; while the pte counts anything, take one away there. */
+static void count_lodic_unref_by_add(struct count *c, u32 frame, u32 user)
 {
-	count_atomic_word_unref(&count_lodic_words(c, frame)->global); /* W1 */
+	u64 page;
+	u64 *pte = count_lodic_find(c, user, count_lodic_block(c, frame), &page);
+	u64 v = pte ? host_load_acquire(pte) : PTE_EMPTY;
+
+	if (!pte_maps(v, frame) || pte_count(v) == 0) {
+		count_lodic_unref_global(c, frame);
+		return;
+	}
+	MUTANT_WINDOW(UNREF_BY_ADD);
+	host_fetch_add(pte, -PTE_COUNT_ONE);
 }
 
-static void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
+void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
 {
 	u64 *pte;
 	u64 v;
 
+	if (MUTANT(UNREF_BY_ADD)) {
+		count_lodic_unref_by_add(c, frame, user);
+		return;
+	}
 	if (token == COUNT_LODIC_GLOBAL) {
 		count_lodic_unref_global(c, frame);
 		return;
@@ -162,15 +188,22 @@ static void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
 	} while (unlikely(!host_cas(pte, v, v - PTE_COUNT_ONE))); /* W1 */
 }
 
-static bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
+bool count_lodic_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token)
+{
+	if (block != BLOCK_NONE &&
+	    count_lodic_ref_local(c, frame, block, user, ret_token))
+		return true;
+	*ret_token = COUNT_LODIC_GLOBAL;
+	return count_atomic_word_ref(&count_lodic_words(c, frame)->global);
+}
+
+bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 {
 	u64 block = count_lodic_block(c, frame);
-	u64 token = COUNT_LODIC_GLOBAL;
+	u64 token;
 
-	if (block == BLOCK_NONE ||
-	    !count_lodic_ref_local(c, frame, block, user, &token))
-		if (!count_atomic_word_ref(&count_lodic_words(c, frame)->global))
-			return false;
+	if (!count_lodic_take(c, frame, block, user, &token))
+		return false;
 	/* O12. With a reference the name stands still; it changes only when frozen. */
 	if (unlikely(count_lodic_block(c, frame) != block)) {
 		count_lodic_unref(c, frame, user, token);
@@ -217,9 +250,18 @@ u32 count_lodic_fold(struct count *c, u64 *pte)
 	return frame;
 }
 
-/* Adds up the local counts of block's ptes that map frame; stops at enough. Under the
- * list's lock. */
-static u64 count_lodic_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
+void count_lodic_clear(struct count *c, u64 *pte)
+{
+	if (MUTANT(PTE_DROPPED_FIRST)) {
+		count_lodic_drop_pte(c, pte_frame(host_load_relaxed(pte)));
+		MUTANT_WINDOW(PTE_DROPPED_FIRST);
+		count_lodic_fold(c, pte);
+		return;
+	}
+	count_lodic_drop_pte(c, count_lodic_fold(c, pte)); /* O13 */
+}
+
+u64 count_lodic_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
 {
 	struct rmap_walk walk;
 	u64 sum = 0;
@@ -242,16 +284,18 @@ static bool count_lodic_global_used(struct count *c, u32 frame)
 {
 	struct count_lodic_words *w = count_lodic_words(c, frame);
 	u64 share = host_load_acquire(&w->share);
-	/* Acquire, partner: a drop of a pte's reference, which lowered share before. */
-	u64 global = host_load_acquire(&w->global);
+	u64 global;
 
+	if (count_lodic_of(c)->by_flag) /* ptes own nothing there */
+		return host_load_acquire(&w->global) > COUNT_BASE;
+	/* Acquire, partner: a drop of a pte's reference, which lowered share before. */
+	global = host_load_acquire(&w->global);
 	return global > COUNT_BASE + (u32)share ||
 	       host_load_relaxed(&w->share) != share;
 }
 
 /* Locals never go below 0, so the first one found answers (LODIC s.4.5, eq. 1). */
-static bool count_lodic_query_locked(struct count *c, struct rmap *rmap, u64 block,
-                                     u32 frame)
+bool count_lodic_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame)
 {
 	if (MUTANT(GLOBAL_BEFORE_LOCALS)) {
 		if (count_lodic_global_used(c, frame))
@@ -264,7 +308,7 @@ static bool count_lodic_query_locked(struct count *c, struct rmap *rmap, u64 blo
 	       count_lodic_global_used(c, frame);
 }
 
-static struct rmap *count_lodic_lock_rmap(struct count *c, u64 block)
+struct rmap *count_lodic_lock_rmap(struct count *c, u64 block)
 {
 	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, block_file(block));
 
@@ -272,7 +316,7 @@ static struct rmap *count_lodic_lock_rmap(struct count *c, u64 block)
 	return rmap;
 }
 
-static bool count_lodic_query(struct count *c, u32 frame)
+bool count_lodic_query(struct count *c, u32 frame)
 {
 	u64 block = count_lodic_block(c, frame);
 	struct rmap *rmap = count_lodic_lock_rmap(c, block);
@@ -280,20 +324,6 @@ static bool count_lodic_query(struct count *c, u32 frame)
 
 	host_unlock(&rmap->lock);
 	return used;
-}
-
-static u64 count_lodic_sum(struct count *c, u32 frame)
-{
-	u64 block = count_lodic_block(c, frame);
-	struct rmap *rmap = count_lodic_lock_rmap(c, block);
-	u64 global = host_load_relaxed(&count_lodic_words(c, frame)->global);
-	u64 sum = 0;
-
-	if (global != 0)
-		sum = count_lodic_locals(rmap, block, frame, ~(u64)0) + global -
-		      COUNT_BASE - count_lodic_share(c, frame);
-	host_unlock(&rmap->lock);
-	return sum;
 }
 
 static u64 count_lodic_mark(u32 frame)
@@ -352,11 +382,8 @@ static void count_lodic_settle(struct count *c, struct rmap *rmap, u64 block, u3
 			continue;
 		host_lock(&walk.space->pte_lock);
 		if (host_load_relaxed(pte) == count_lodic_mark(frame)) {
-			if (!frozen) {
-				/* Not frozen: we alone freeze it, so not 0. */
-				host_fetch_add(&count_lodic_words(c, frame)->global, 1);
-				count_lodic_share_more(c, frame);
-			}
+			if (!frozen) /* we alone freeze it: global is not 0 */
+				count_lodic_add_pte(c, frame);
 			/* Release, partner: the cas of a ref, as in map_block. */
 			host_store_release(pte, frozen ? PTE_EMPTY : pte_make(frame));
 		}
@@ -364,7 +391,7 @@ static void count_lodic_settle(struct count *c, struct rmap *rmap, u64 block, u3
 	}
 }
 
-static bool count_lodic_freeze(struct count *c, u32 frame)
+bool count_lodic_freeze(struct count *c, u32 frame)
 {
 	u64 block = count_lodic_block(c, frame);
 	struct rmap *rmap = count_lodic_lock_rmap(c, block);
@@ -381,142 +408,9 @@ static bool count_lodic_freeze(struct count *c, u32 frame)
 	return frozen;
 }
 
-static void count_lodic_thaw(struct count *c, u32 frame)
+void count_lodic_thaw(struct count *c, u32 frame)
 {
 	count_atomic_word_thaw(&count_lodic_words(c, frame)->global);
-}
-
-static u64 count_lodic_words_bytes(const struct count *c)
-{
-	return (u64)c->nr_objects * sizeof(struct count_lodic_words);
-}
-
-static void count_lodic_fini(struct count *c)
-{
-	struct count_lodic *l = count_lodic_of(c);
-	u32 user;
-
-	for (user = 0; l->spaces && user < c->nr_users; user++)
-		process_space_fini(&l->spaces[user]);
-	if (l->spaces)
-		host_free(l->spaces, (u64)c->nr_users * sizeof(*l->spaces));
-	if (l->rmaps)
-		host_free(l->rmaps, RMAP_LISTS * sizeof(*l->rmaps));
-	if (l->words)
-		host_free(l->words, count_lodic_words_bytes(c));
-	host_free(l, sizeof(*l));
-}
-
-static int count_lodic_init(struct count *c)
-{
-	struct count_lodic *l;
-	u32 user;
-
-	if (!c->frames)
-		return -COUNT_EINVAL;
-	l = host_alloc(sizeof(*l), COUNT_LINE_BYTES);
-	if (!l)
-		return -COUNT_ENOMEM;
-	c->state = l;
-	l->share_min = COUNT_LODIC_SHARE_MIN;
-	l->words = host_alloc(count_lodic_words_bytes(c), COUNT_LINE_BYTES); /* N1 */
-	l->rmaps = host_alloc(RMAP_LISTS * sizeof(*l->rmaps), COUNT_LINE_BYTES);
-	l->spaces = host_alloc((u64)c->nr_users * sizeof(*l->spaces), COUNT_LINE_BYTES);
-	if (!l->words || !l->rmaps || !l->spaces) {
-		count_lodic_fini(c);
-		c->state = NULL;
-		return -COUNT_ENOMEM;
-	}
-	for (user = 0; user < c->nr_users; user++)
-		process_space_init(&l->spaces[user]);
-	return 0;
-}
-
-void count_lodic_set_share_min(struct count *c, u32 share_min)
-{
-	count_lodic_of(c)->share_min = share_min;
-}
-
-static void count_lodic_cost(const struct count *c, struct count_cost *ret_cost)
-{
-	(void)c;
-	/* The ptes are there for the mapping; their spare bits cost nothing (s.4.3). */
-	*ret_cost = (struct count_cost){ .object_bytes = COUNT_LINE_BYTES };
-}
-
-/* One frame's word against its ptes and the tokens on it. */
-static void count_lodic_check_frame(struct count *c, u32 frame, u32 nr_tokens)
-{
-	u64 global = host_load_relaxed(&count_lodic_words(c, frame)->global);
-	u64 block = count_lodic_block(c, frame);
-	u64 nr_ptes = 0;
-	u64 locals = 0;
-	struct rmap_walk walk;
-	u64 *pte;
-
-	for (pte = rmap_all_first(&walk,
-	                          rmap_of(count_lodic_of(c)->rmaps, block_file(block)),
-	                          block);
-	     pte; pte = rmap_all_next(&walk)) {
-		u64 v = host_load_relaxed(pte);
-
-		nr_ptes += pte_maps(v, frame);
-		locals += pte_maps(v, frame) ? pte_count(v) : 0;
-	}
-	CHECK(count_lodic_share(c, frame) == nr_ptes,
-	      "I4: share is the number of ptes");
-	if (global == 0)
-		CHECK(nr_tokens == 0, "I3: no freeze under a reference");
-	else
-		CHECK(global + locals == COUNT_BASE + nr_ptes + nr_tokens,
-		      "I2: global + locals = base + ptes + tokens");
-}
-
-/* One pte against the tokens that name it. */
-static void count_lodic_check_pte(struct count *c, u32 user, const struct vma *vma,
-                                  u64 page, const struct count_held *held, u32 nr_held)
-{
-	u64 *pte = process_space_pte(vma->space, page);
-	u64 v = pte ? host_load_relaxed(pte) : PTE_EMPTY;
-	u64 recorded = 0;
-	u32 i;
-
-	if (v == PTE_EMPTY)
-		return;
-	CHECK(pte_present(v), "I4: no mark is left of a freeze");
-	CHECK(pte_frame(v) < c->nr_objects, "a pte maps a frame");
-	CHECK(count_lodic_block(c, pte_frame(v)) == vma_block(vma, page),
-	      "I3: a pte maps the frame of its block");
-	CHECK(host_load_relaxed(&count_lodic_words(c, pte_frame(v))->global) >
-	              COUNT_BASE,
-	      "I3: a present pte owns a reference");
-	for (i = 0; i < nr_held; i++)
-		recorded += held[i].user == user && held[i].object == pte_frame(v) &&
-		            held[i].token == count_lodic_token(page);
-	CHECK(pte_count(v) <= recorded, "I1: local <= references recorded there");
-}
-
-static void count_lodic_check(struct count *c, const struct count_held *held,
-                              u32 nr_held)
-{
-	struct count_lodic *l = count_lodic_of(c);
-	u32 frame, user, i;
-	u64 page;
-
-	rmap_check(l->rmaps, l->spaces, c->nr_users);
-	for (frame = 0; frame < c->nr_objects; frame++)
-		count_lodic_check_frame(c, frame, count_held_on(held, nr_held, frame));
-	for (user = 0; user < c->nr_users; user++) {
-		process_space_check(&l->spaces[user]);
-		for (i = 0; i < SPACE_VMAS; i++) {
-			const struct vma *vma = &l->spaces[user].vmas[i];
-
-			for (page = vma_start(vma); page < vma_start(vma) + vma_nr(vma);
-			     page++)
-				count_lodic_check_pte(c, user, vma, page, held,
-				                      nr_held);
-		}
-	}
 }
 
 const struct count_scheme count_lodic = {
@@ -532,4 +426,6 @@ const struct count_scheme count_lodic = {
 	.sum = count_lodic_sum,
 	.cost = count_lodic_cost,
 	.check = count_lodic_check,
+	.share = count_lodic_share_object,
+	.unshare = count_lodic_unshare_object,
 };

@@ -16,6 +16,7 @@
 #define LODIC_FILE_SPACE_H
 
 #include "core/block.h"
+#include "core/mutant.h"
 
 struct file_space {
 	u64 live; /* the file's id, FILE_NONE when revoked or unused */
@@ -27,6 +28,8 @@ _Static_assert(sizeof(struct file_space) == 64, "a cache line each");
 /* Begins to vouch for file id (S3: the size first). */
 static inline void file_space_admit(struct file_space *s, u32 id, u64 size)
 {
+	if (MUTANT(ADMIT_LIVE_FIRST))
+		host_store_release(&s->live, id);
 	host_store_relaxed(&s->size, size);
 	host_store_release(&s->live,
 	                   id); /* O4, partner: the load in file_space_holds() */
@@ -37,7 +40,8 @@ static inline void file_space_admit(struct file_space *s, u32 id, u64 size)
 static inline void file_space_revoke(struct file_space *s)
 {
 	host_store_relaxed(&s->live, FILE_NONE);
-	host_fence_full();
+	if (!MUTANT(REVOKE_WITHOUT_FENCE))
+		host_fence_full();
 }
 
 /* Does the proof for id still hold? Acquire, so that what the caller loads next is not

@@ -22,7 +22,8 @@ void frame_fill_begin(struct frame *f)
 	 * twice. Full, not release: the bytes may come by DMA, which a store fence
 	 * between a processor's own stores does not order.
 	 */
-	host_fence_full();
+	if (!MUTANT(FILL_WITHOUT_FENCE))
+		host_fence_full();
 	host_store_relaxed(&f->block, BLOCK_NONE);
 }
 
@@ -56,6 +57,7 @@ void frame_fill_cancel(struct frame *f)
 void frame_clear(struct frame *f)
 {
 	if (MUTANT(SEQ_AFTER_FILL)) {
+		host_store_relaxed(&f->block, BLOCK_NONE);
 		host_store_relaxed(&f->state, FRAME_FREE);
 		return;
 	}

@@ -2,7 +2,8 @@
 /*
  * Wrong orders on purpose. A rule that no test defends is not a rule, so each one has a
  * mutant: a build of core/ in which that rule alone is broken (-DLODIC_MUTANT=NAME's
- * number), and a test that must fail on it. Normal builds have none of this code.
+ * number), and a test that must fail on it. Normal builds have none of this code. The
+ * checker's build asks at run time: -DLODIC_MUTANT=checker_mutant, a variable of its host.
  */
 #ifndef LODIC_MUTANT_H
 #define LODIC_MUTANT_H
@@ -21,6 +22,60 @@ enum mutant {
 	MUTANT_FORK_COPIES_COUNT, /* counter bits copied to the child */
 	MUTANT_GLOBAL_BEFORE_LOCALS, /* a query that reads the global word first */
 	MUTANT_THAW_STORES, /* frozen thawed by a store: late failed refs are lost */
+	/* The scanned gate: core/arena.c, core/context.c and what they use. */
+	MUTANT_SOFT_WITHOUT_FENCE,   /* a soft miss sets its pte by a plain store */
+	MUTANT_TAKE_WITHOUT_FENCE,   /* no fence between cleared translation and walk */
+	MUTANT_TAKE_STORES,          /* a walk empties entries by a plain store */
+	MUTANT_TAKE_LEAVES_CLEARED,  /* a refused take does not publish again */
+	MUTANT_WALK_SKIPS_NEWEST,    /* the walk's bound is one short */
+	MUTANT_ADD_BELIEVED,         /* a pin does not look at what it has added to */
+	MUTANT_ADD_LEFT,             /* a count of nothing stays in its entry */
+	MUTANT_PLACE_PINNED,         /* a soft miss takes the place of a pinned entry */
+	MUTANT_UNPIN_DROPS_ALL,      /* an unpin forgets the other pins of its entry */
+	MUTANT_NAME_BEFORE_SEQ,      /* a frame's name looked at before its seq */
+	MUTANT_NO_SECOND_LOOK,       /* seq not looked at after the copy */
+	MUTANT_FILL_WITHOUT_FENCE,   /* a fill begins before its odd seq is in memory */
+	MUTANT_PUBLISH_BEFORE_BYTES, /* a frame published, then filled */
+	MUTANT_VISITS_UNBOUNDED,     /* visits counted past three */
+	MUTANT_REVOKE_WITHOUT_FENCE, /* revoked in the store buffer only */
+	MUTANT_LEASE_BACK_FIRST,     /* the writer goes on before the file is revoked */
+	MUTANT_VOUCH_FIRST,          /* the proof looked at before the copy */
+	MUTANT_ID_USED_AGAIN,        /* a changed file admitted under its old id */
+	MUTANT_ADMIT_LIVE_FIRST,     /* a file's id shown before its size */
+	MUTANT_ALIVE_IGNORED,        /* nobody asks whether the service lives */
+	MUTANT_JOIN_AFTER_TOLD, /* a reader has its memory before the walk knows it */
+	MUTANT_LEAVE_BEFORE_DEATH, /* a context dropped while its reader lives */
+	MUTANT_LEAVE_KEEPS,        /* a context that left is still walked */
+	MUTANT_HINT_WITHOUT_FENCE, /* no fence between a hint and the look at sleeping */
+	MUTANT_HINT_HEAD_FIRST,    /* a hint announced, then written */
+	MUTANT_HINT_TAIL_FIRST,    /* a hint given back, then read */
+	MUTANT_SLEEP_AFTER_LOOK, /* the service says that it sleeps when it has looked */
+	MUTANT_SLEEP_WITHOUT_FENCE, /* no fence between that and the look */
+	MUTANT_RIVAL_NO_LOOK, /* a reference in a shared word, and no look at the name */
+	MUTANT_HAZARD_NO_LOOK, /* a hazard slot set, and no second look */
+	/* The owned gate, and the query flag: core/count_lodic*.c. */
+	MUTANT_FLAG_BEFORE_INCREMENT, /* lodic_flag: a ref looks at the flag, then counts */
+	MUTANT_FLAG_PLAIN_STORE, /* lodic_flag: no fence between the flag and the counts */
+	MUTANT_UNREF_BY_ADD,     /* unref by what the count is, not by its token */
+	MUTANT_REF_ANY_FRAME, /* a ref counts in a pte, whatever frame that leads to */
+	MUTANT_MAP_NAME_FIRST, /* a frame's name looked at before it is held, then mapped */
+	MUTANT_PTE_DROPPED_FIRST, /* a pte's own reference dropped before its count folds */
+	MUTANT_SNZI_NO_ANNOUNCE,     /* a leaf counts before the root knows */
+	MUTANT_SNZI_VERSION_DROPPED, /* the root's version stands still */
+	MUTANT_TEMPLATE_UNREF_HERE, /* unref at this CPU's stripe, not at the token's */
+	/* Counts on the reader's CPU: core/count_gate.h and what uses it. */
+	MUTANT_PAYGO_NO_FENCE,    /* a gate closed, and no fence before the look */
+	MUTANT_PAYGO_LOCAL_FIRST, /* READ-ALL: local, then anchor */
+	MUTANT_PAYGO_ANCHOR_NOT_ATOMIC, /* an anchor changed by load and store */
+	MUTANT_PAYGO_UNREF_HERE, /* unref in this CPU's entry, not in the token's */
+	MUTANT_PAYGO_EVICT_LIVE, /* a full bucket's live entry used for another object */
+	MUTANT_PERCPU_LOCALS_FIRST, /* the fold reads undone last */
+	MUTANT_PERCPU_UNDO_LOCAL,  /* a failed ref taken back on the CPU it is on now */
+	MUTANT_REFCACHE_ONE_EPOCH, /* true zero after one epoch */
+	MUTANT_REFCACHE_WATCH_IGNORED, /* a ref leaves the watch where it is */
+	MUTANT_REFCACHE_COMMIT_FIRST, /* a slot emptied, then the global count raised */
+	MUTANT_SLOPPY_SPARES_FIRST,   /* central read after the spares */
+	MUTANT_SLOPPY_SPARE_BACK, /* a failed ref leaves its spare on the CPU it is on */
 	MUTANT_NR
 };
 
@@ -32,7 +87,9 @@ enum mutant {
 
 /* How long a mutant keeps its wrong window open, in host_relax() calls: without it two
  * cores would need hours to meet in it. */
+#ifndef MUTANT_WINDOW_SPINS
 #define MUTANT_WINDOW_SPINS 2000u
+#endif
 
 #define MUTANT_WINDOW(name) \
 	do { \

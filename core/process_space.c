@@ -62,7 +62,7 @@ int process_space_populate(struct process_space *space, u64 page)
 static struct vma *process_space_nth(struct process_space *space, u64 i)
 {
 	/* Relaxed: without vma_lock any place may be read, and all hold a vma. */
-	return &space->vmas[host_load_relaxed(&space->order[i])];
+	return &space->vmas[host_load_dep(&space->order[i])];
 }
 
 static u64 vma_end(const struct vma *vma)
@@ -70,23 +70,32 @@ static u64 vma_end(const struct vma *vma)
 	return vma_start(vma) + vma_nr(vma);
 }
 
-u64 *rmap_self(struct process_space *space, u64 block, u64 *ret_page)
+struct vma *process_space_vma_of_block(struct process_space *space, u64 block)
 {
-	u64 i, page;
-	u64 *pte;
+	u64 i;
 
 	for (i = host_load_relaxed(&space->nr_vmas); i > 0; i--) {
 		struct vma *vma = process_space_nth(space, i - 1);
 
-		if (!vma_has_block(vma, block))
-			continue;
-		page = vma_page(vma, block);
-		pte = process_space_pte(space, page);
-		if (pte)
-			*ret_page = page;
-		return pte;
+		if (vma_has_block(vma, block))
+			return vma;
 	}
 	return NULL;
+}
+
+u64 *rmap_self(struct process_space *space, u64 block, u64 *ret_page)
+{
+	const struct vma *vma = process_space_vma_of_block(space, block);
+	u64 *pte;
+	u64 page;
+
+	if (!vma)
+		return NULL;
+	page = vma_page(vma, block);
+	pte = process_space_pte(space, page);
+	if (pte)
+		*ret_page = page;
+	return pte;
 }
 
 struct vma *process_space_vma(struct process_space *space, u64 page)

@@ -28,36 +28,53 @@
 
 #include "core/block.h"
 
+/* Powers of two, 8 at least. A host that copies all memory again and again, as the checker
+ * does before each schedule, builds core/ with small ones. */
+#ifndef PTE_CHUNK
 #define PTE_CHUNK 512u /* as many as an x86-64 page table has */
-#define SPACE_CHUNKS 256u
-#define SPACE_PAGES ((u64)PTE_CHUNK * SPACE_CHUNKS) /* 512 MiB of addresses */
-/* The paper's programs have 20 to 85 (LODIC s.4.4.2, Table 2). */
-#define SPACE_VMAS 128u
+#endif
+#ifndef SPACE_CHUNKS
+#define SPACE_CHUNKS 1024u
+#endif
+#ifndef SPACE_VMAS
+#define SPACE_VMAS \
+	128u /* the paper's programs have 20 to 85 (LODIC s.4.4.2, Table 2) */
+#endif
+#define SPACE_PAGES ((u64)PTE_CHUNK * SPACE_CHUNKS) /* 2 GiB of addresses */
 
 #define SPACE_EINVAL 22
 #define SPACE_ENOMEM 12
 
 struct process_space;
 
-/* A mapped range: pages start .. start+nr-1 are file's blocks first .. first+nr-1. */
+/* A mapped range: pages start .. start+nr-1 are file's blocks first .. first+nr-1. The
+ * links have a line of their own: other processes write them when they map the same file,
+ * and the owner's threads read the first line at each reference. */
 struct vma {
 	u64 start;
 	u64 nr; /* 0: not in use */
 	u64 file;
 	u64 first;
 	struct process_space *space; /* never changes */
-	struct vma *next;            /* in its rmap; under the rmap's lock */
-	struct vma **at;             /* what points to this vma there */
+	u64 unused[3];
+	u64 next; /* addresses of vmas in its rmap, or 0; under the rmap's lock */
+	u64 previous;
+	u64 unused_too[6];
 };
+_Static_assert(sizeof(struct vma) == 128, "two cache lines");
 
+/* The locks apart from what readers load: reclaim takes pte_lock on another CPU. */
 struct process_space {
 	u64 vma_lock;
 	u64 pte_lock;
+	u64 unused[6];
 	u64 nr_vmas;
+	u64 unused_too[7];
 	u64 order[SPACE_VMAS];    /* places in vmas, lowest address first */
 	u64 chunks[SPACE_CHUNKS]; /* addresses of chunks of ptes */
 	struct vma vmas[SPACE_VMAS];
 };
+_Static_assert(SPACE_VMAS % 8 == 0 && SPACE_CHUNKS % 8 == 0, "whole cache lines");
 
 /* space: zeroed memory. */
 void process_space_init(struct process_space *space);
@@ -68,7 +85,8 @@ void process_space_fini(struct process_space *space);
  * rmap_self() finds the pte of block in one's own space, from the highest address
  * downwards, because that is where files get mapped (LODIC s.4.4.2). NULL: not mapped,
  * or its chunk was never populated. ret_page is the slot number that a token keeps.
- * No locks; the answer is a hint. Cost: one cache line per vma above the right one.
+ * No locks; the answer is a hint. Cost: two dependent loads per vma above the right one,
+ * and two for the pte.
  */
 u64 *rmap_self(struct process_space *space, u64 block, u64 *ret_page);
 
@@ -81,6 +99,9 @@ int process_space_populate(struct process_space *space, u64 page);
 /* Under vma_lock:
  * the vma that page lies in, or NULL. */
 struct vma *process_space_vma(struct process_space *space, u64 page);
+
+/* The vma through which rmap_self() reaches block, or NULL. */
+struct vma *process_space_vma_of_block(struct process_space *space, u64 block);
 
 /* A free vma, not in order yet, and the highest free range of nr pages. -SPACE_EINVAL:
  * no pages, or past the last block of a file. -SPACE_ENOMEM: no vma, no addresses. */
@@ -122,7 +143,7 @@ static inline u64 vma_block(const struct vma *vma, u64 page)
 static inline bool vma_has_block(const struct vma *vma, u64 block)
 {
 	/* In unsigned words an index below first is a huge offset. */
-	return vma_file(vma) == block_file(block) &&
+	return (u32)host_load_dep(&vma->file) == block_file(block) &&
 	       block_index(block) - vma_first(vma) < vma_nr(vma);
 }
 

@@ -57,6 +57,13 @@ u32 host_nr_cpus(void);
  * words, one per CPU, stride_words apart. Returns the CPU whose word was changed. */
 u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta);
 
+/* The same for a compare-and-swap, on the word of CPU cpu: true when the caller runs on
+ * cpu, the word holds old, and it now holds new_value. false: one of these is not so; look
+ * again. Only that CPU changes the word, by these two functions; others load it. Orders
+ * nothing; cheaper than host_cas(). Between two tasks of a CPU lies a switch, which is a
+ * full fence. */
+bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value);
+
 /* A lock in one word, 0 when free. Callers hold it for bounded work only. */
 void host_lock(u64 *lock);
 void host_unlock(u64 *lock);

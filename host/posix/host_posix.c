@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The posix host's functions that are too slow or too rare to inline.
- * Per-CPU words are updated by an atomic add on the current CPU's word: right on any
- * kernel, if not the fastest; restartable sequences can replace it behind this name.
+ * Words of one CPU are updated by restartable sequences (host/posix/rseq.h) where the C
+ * library has registered them, and by atomics elsewhere: right on any kernel, if slower.
  */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
@@ -13,37 +13,126 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/host.h"
+#include "host/posix/rseq.h"
 
 #define SPINS_BEFORE_YIELD 64
+#define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
+
+/* Whoever uses the light fence must have told the kernel, in each process: the expedited
+ * barrier goes only to CPUs that run somebody who has. Here, before there are threads,
+ * that is one short system call. */
+static bool expedited;
+
+__attribute__((constructor)) static void host_register(void)
+{
+	expedited = syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED,
+	                    0, 0) == 0;
+}
 
 void host_fence_heavy(void)
 {
-	if (syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
-		syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	int command =
+		expedited ? MEMBARRIER_CMD_GLOBAL_EXPEDITED : MEMBARRIER_CMD_GLOBAL;
+
+	/* Without it the light side would be no fence at all, and counts be wrong. */
+	if (syscall(__NR_membarrier, command, 0, 0) != 0)
+		host_fail("this kernel has no membarrier(2)", __FILE__, __LINE__);
 	host_fence_full();
+}
+
+/* CPUs have numbers from 0, and there may be holes: what counts is the largest. */
+static u32 nr_cpus_possible(void)
+{
+	FILE *f = fopen(CPUS_POSSIBLE, "r");
+	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	u32 nr = configured > 0 ? (u32)configured : 1;
+	u32 last;
+
+	if (!f)
+		return nr;
+	/* "0-3,8-11" */
+	while (fscanf(f, "%u", &last) == 1) {
+		if (last >= nr)
+			nr = last + 1;
+		if (fgetc(f) == EOF)
+			break;
+	}
+	fclose(f);
+	return nr;
 }
 
 u32 host_nr_cpus(void)
 {
-	long n = sysconf(_SC_NPROCESSORS_CONF);
+	static u64 nr; /* every thread finds the same */
+	u64 v = host_load_relaxed(&nr);
 
-	return n > 0 ? (u32)n : 1;
+	if (v == 0) {
+		v = nr_cpus_possible();
+		host_store_relaxed(&nr, v);
+	}
+	return (u32)v;
 }
 
 u32 host_cpu(void)
 {
-	int cpu = sched_getcpu();
+	int cpu;
 
+#if RSEQ_HAVE
+	if (rseq_usable())
+		return rseq_cpu();
+#endif
+	cpu = sched_getcpu();
 	return cpu > 0 ? (u32)cpu : 0;
 }
 
+#if RSEQ_HAVE
+/* A thread that glibc could not register would find itself on no CPU, for ever. */
+static void rseq_check(void)
+{
+	if ((int)rseq_self()->cpu_id < 0)
+		host_fail("this thread has no restartable sequences", __FILE__,
+		          __LINE__);
+}
+#endif
+
 u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
 {
-	u32 cpu = host_cpu();
+	u32 cpu;
 
+#if RSEQ_HAVE
+	if (rseq_usable()) {
+		/* Retried when the thread was switched out or moved within it. */
+		for (;;) {
+			cpu = rseq_cpu();
+			if (rseq_add(p + (size_t)cpu * stride_words, cpu, delta) ==
+			    RSEQ_DONE)
+				return cpu;
+			rseq_check();
+		}
+	}
+#endif
+	cpu = host_cpu();
 	host_fetch_add(p + (size_t)cpu * stride_words, delta);
 	return cpu;
+}
+
+bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
+{
+#if RSEQ_HAVE
+	if (rseq_usable()) {
+		enum rseq_end end;
+
+		/* Retried when the thread was switched out or moved within it. */
+		do {
+			end = rseq_compare_store(p, cpu, old, new_value);
+			if (end == RSEQ_DONE)
+				return true;
+			rseq_check();
+		} while (end == RSEQ_AGAIN);
+		return false;
+	}
+#endif
+	return host_cpu() == cpu && host_cas(p, old, new_value);
 }
 
 void host_lock(u64 *lock)

@@ -4,7 +4,7 @@
  * verify the bytes while they hold them; a reclaimer freezes frames, poisons them, fills
  * them with other blocks and thaws them, as fast as it can. Under lodic a mapper unmaps,
  * remaps, forks and exits all the while, and readers fault their pages in again; two
- * threads of a process share its ptes. After each round, with everybody at rest, every
+ * threads of a process share its ptes. Elsewhere readers change CPUs, references in hand. After each round, with everybody at rest, every
  * count must be exactly zero and every invariant hold.
  *
  * The frames' bytes are read and written by plain accesses: that nobody else touches them
@@ -39,6 +39,8 @@
 #define DEADLINE_NS 120000000000u
 #define MUTANT_DEADLINE_NS 40000000000u
 #define POLL_US 2000
+#define TICK_US 50
+#define HIDDEN_FREEZES 200u /* tries at a frame that nobody finds any more */
 #define ROUND_NS 250000000u
 #define QUIET_YIELDS 64u
 
@@ -65,6 +67,7 @@ static struct {
 	u64 leads[MAX_BLOCKS];     /* block -> frame + 1 */
 	u64 pages[NR_PROCESSES];   /* where a process has the file mapped */
 	u64 seconds[NR_PROCESSES]; /* and where once more; 0: it has not */
+	cpu_set_t cpus;            /* that this test may use */
 	struct tally tallies[MAX_READERS];
 	u64 evicted, refused, unmapped;
 	u64 round;
@@ -128,6 +131,16 @@ static void fault(u32 user, u32 index, u32 frame, u64 dice)
 		count_lodic_map_block(&world.count, user, page + index, frame);
 }
 
+static void go_to_cpu(u32 cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (CPU_ISSET(cpu, &world.cpus))
+		sched_setaffinity(0, sizeof(one), &one);
+}
+
 /* Looks at a frame that is held, for a while. */
 static void look(struct tally *t, u32 frame, u64 block, u64 dice)
 {
@@ -168,11 +181,13 @@ static void read_one(struct tally *t, u32 user, u32 index, u64 dice)
 	bump(tokens[0] == COUNT_LODIC_GLOBAL ? &t->globals : &t->locals);
 	if (host_load_relaxed(&world.frames[frame].block) == block) {
 		/* Not always: a fault waits for the mapper, and waiting is not racing. */
-		if (opt.scheme == &count_lodic && tokens[0] == COUNT_LODIC_GLOBAL &&
+		if (opt.scheme->share && tokens[0] == COUNT_LODIC_GLOBAL &&
 		    (dice >> 32) % 4 == 0)
 			fault(user, index, frame, dice >> 36);
 		look(t, frame, block, dice >> 8);
 	}
+	if (!opt.scheme->share && (dice >> 16) % 64 == 0)
+		go_to_cpu((u32)(dice >> 24) % host_nr_cpus());
 	while (nr > 0)
 		count_unref(&world.count, frame, user, tokens[--nr]);
 }
@@ -203,6 +218,41 @@ static void fill(u32 frame, u32 index)
 	host_store_release(&world.leads[index], frame + 1);
 }
 
+static u64 *lead_of(u32 frame)
+{
+	return &world.leads[block_index(host_load_relaxed(&world.frames[frame].block))];
+}
+
+/* Freezes a frame that readers find all the while; where that takes epochs without a
+ * reference, a frame that only those find who are on their way already. */
+static bool freeze(u32 frame)
+{
+	if (count_freeze(&world.count, frame))
+		return true;
+	if (!opt.scheme->tick)
+		return false;
+	host_store_relaxed(lead_of(frame), 0);
+	for (u32 i = 0; i < HIDDEN_FREEZES; i++) {
+		if (count_freeze(&world.count, frame))
+			return true;
+		usleep(TICK_US);
+	}
+	host_store_release(lead_of(frame), frame + 1);
+	return false;
+}
+
+/* Epochs, as fast as they go: each CPU has its tick on that CPU. */
+static void *ticker(void *arg)
+{
+	(void)arg;
+	for (u32 cpu = 0; !host_load_relaxed(&world.stop); cpu++) {
+		go_to_cpu(cpu % host_nr_cpus());
+		count_tick(&world.count, cpu % host_nr_cpus());
+		usleep(TICK_US);
+	}
+	return NULL;
+}
+
 static void *reclaimer(void *arg)
 {
 	u64 state = opt.seed * 77 + 5 + world.round * 1000003;
@@ -214,13 +264,11 @@ static void *reclaimer(void *arg)
 
 		if (host_load_relaxed(&world.leads[index]))
 			continue;
-		if (!count_freeze(&world.count, frame)) {
+		if (!freeze(frame)) {
 			bump(&world.refused);
 			continue;
 		}
-		host_store_relaxed(&world.leads[block_index(host_load_relaxed(
-					   &world.frames[frame].block))],
-		                   0);
+		host_store_relaxed(lead_of(frame), 0);
 		frame_clear(&world.frames[frame]);
 		fill(frame, index);
 		bump(&world.evicted);
@@ -322,13 +370,14 @@ static void *mapper(void *arg)
 static void world_start(void)
 {
 	memset(&world, 0, sizeof(world));
-	if (count_init(&world.count, opt.scheme, world.frames, opt.frames, NR_USERS)) {
+	if (sched_getaffinity(0, sizeof(world.cpus), &world.cpus) != 0 ||
+	    count_init(&world.count, opt.scheme, world.frames, opt.frames, NR_USERS)) {
 		fprintf(stderr, "no memory\n");
 		exit(1);
 	}
 	for (u32 i = 0; i < opt.frames; i++)
 		fill(i, i);
-	if (opt.scheme != &count_lodic)
+	if (!opt.scheme->share)
 		return;
 	count_lodic_set_share_min(&world.count, 1);
 	for (u32 user = 0; user < NR_PROCESSES; user++)
@@ -417,7 +466,7 @@ static void print_tallies(void)
 	       opt.scheme->name, (unsigned long long)sum.refs,
 	       (unsigned long long)sum.failed, (unsigned long long)world.evicted,
 	       (unsigned long long)world.refused);
-	if (opt.scheme == &count_lodic)
+	if (opt.scheme->share)
 		printf("; %llu local, %llu global, %llu unmaps",
 		       (unsigned long long)sum.locals, (unsigned long long)sum.globals,
 		       (unsigned long long)world.unmapped);
@@ -427,7 +476,7 @@ static void print_tallies(void)
 
 static bool run_round(u64 start)
 {
-	pthread_t threads[MAX_READERS + 2];
+	pthread_t threads[MAX_READERS + 3];
 	u32 nr = 0;
 	bool last;
 
@@ -435,8 +484,10 @@ static bool run_round(u64 start)
 	for (u32 i = 0; i < opt.readers; i++)
 		pthread_create(&threads[nr++], NULL, reader, (void *)(uintptr_t)i);
 	pthread_create(&threads[nr++], NULL, reclaimer, NULL);
-	if (opt.scheme == &count_lodic)
+	if (opt.scheme->share)
 		pthread_create(&threads[nr++], NULL, mapper, NULL);
+	if (opt.scheme->tick)
+		pthread_create(&threads[nr++], NULL, ticker, NULL);
 	last = wait_for_round(start);
 	host_store_relaxed(&world.stop, 1);
 	for (u32 i = 0; i < nr; i++)

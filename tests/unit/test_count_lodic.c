@@ -1,104 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lodic under the owned gate: where a reference is counted, and what becomes of it when
- * its pte is unmapped, moved, forked, or mapped anew. After each step count_check()
- * compares every word with the list of references that are held (I1-I4).
+ * lodic and its variants lodic_file and lodic_flag: where a reference is counted, and what
+ * becomes of it when its pte is unmapped, moved, forked, or mapped anew. After each step
+ * count_check() compares every word with the list of references that are held (I1-I4, J1,
+ * J2).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "core/count_lodic.h"
-
-#define NR_FRAMES 6u
-#define NR_USERS 6u
-#define FILE_ID 3u
-#define OTHER_FILE 4u
-#define NR_BLOCKS 4u
-#define MAX_HELD 200u
-
-struct model {
-	struct count count;
-	struct frame frames[NR_FRAMES];
-	u64 pages[NR_USERS];
-	struct count_held held[MAX_HELD];
-	u32 nr_held;
-};
-
-static void name(struct model *m, u32 frame, u32 file, u32 index)
-{
-	frame_fill_begin(&m->frames[frame]);
-	frame_fill_end(&m->frames[frame], block_id(file, index));
-	count_thaw(&m->count, frame);
-}
-
-static void check(struct model *m)
-{
-	count_check(&m->count, m->held, m->nr_held);
-}
-
-/* Frames 0..3 hold FILE_ID's blocks, 4 and 5 those of OTHER_FILE. Nothing is mapped. */
-static int model_start(void **state)
-{
-	struct model *m = calloc(1, sizeof(*m));
-
-	assert_int_equal(
-		count_init(&m->count, &count_lodic, m->frames, NR_FRAMES, NR_USERS), 0);
-	for (u32 i = 0; i < NR_FRAMES; i++)
-		name(m, i, i < NR_BLOCKS ? FILE_ID : OTHER_FILE, i % NR_BLOCKS);
-	count_lodic_set_share_min(&m->count, 1);
-	check(m);
-	*state = m;
-	return 0;
-}
-
-static u64 hold(struct model *m, u32 frame, u32 user)
-{
-	struct count_held *held = &m->held[m->nr_held++];
-
-	assert_true(m->nr_held <= MAX_HELD);
-	*held = (struct count_held){ .object = frame, .user = user };
-	assert_true(count_ref(&m->count, frame, user, &held->token));
-	check(m);
-	return held->token;
-}
-
-static void drop_all(struct model *m)
-{
-	while (m->nr_held > 0) {
-		struct count_held *held = &m->held[--m->nr_held];
-
-		count_unref(&m->count, held->object, held->user, held->token);
-		check(m);
-	}
-}
-
-static int model_stop(void **state)
-{
-	struct model *m = *state;
-
-	drop_all(m);
-	count_fini(&m->count);
-	free(m);
-	return 0;
-}
-
-/* Maps FILE_ID for user and makes block 0 present. */
-static void map(struct model *m, u32 user)
-{
-	assert_int_equal(count_lodic_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
-	                                  &m->pages[user]),
-	                 0);
-	assert_int_equal(count_lodic_map_block(&m->count, user, m->pages[user], 0), 0);
-	check(m);
-}
-
-static u64 local(struct model *m, u32 user, u64 page)
-{
-	return pte_count(*process_space_pte(count_lodic_space(&m->count, user), page));
-}
+#include "tests/lodic_model.h"
 
 static void ref_mapped_is_local(void **state)
 {
@@ -385,7 +292,7 @@ static void random_step(struct model *m, u32 dice)
 {
 	u32 user = dice % NR_USERS;
 	u32 frame = dice / 8 % NR_FRAMES;
-	u32 op = dice / 64 % 32;
+	u32 op = dice / 64 % 36;
 	u64 page = m->pages[user];
 
 	if (op < 10 && m->nr_held < MAX_HELD) {
@@ -410,9 +317,16 @@ static void random_step(struct model *m, u32 dice)
 		assert_int_equal(
 			count_lodic_remap(&m->count, user, page, &m->pages[user]), 0);
 	} else if (op == 29 && page && m->pages[user ^ 1] == 0) {
-		assert_int_equal(count_lodic_fork(&m->count, user, user ^ 1), 0);
-		m->pages[user ^ 1] = page;
-	} else if (op > 29) {
+		/* Not into a user who has other mappings, by a share. */
+		if (count_lodic_fork(&m->count, user, user ^ 1) == 0)
+			m->pages[user ^ 1] = page;
+	} else if (op == 30) {
+		assert_int_equal(count_share(&m->count, user, frame), 0);
+	} else if (op == 31) {
+		count_unshare(&m->count, user, frame);
+	} else if (op == 32) {
+		count_lodic_unmap_frame(&m->count, frame);
+	} else if (op > 32) {
 		bool frozen = count_freeze(&m->count, frame);
 
 		assert_int_equal(frozen,
@@ -437,8 +351,6 @@ static void random_steps_keep_invariants(void **state)
 	}
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, model_start, model_stop)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -460,5 +372,5 @@ int main(void)
 		CASE(random_steps_keep_invariants),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return model_run(tests, sizeof(tests) / sizeof(tests[0]));
 }

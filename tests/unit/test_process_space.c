@@ -62,9 +62,9 @@ static struct vma *map(struct model *m, u32 space, u32 file, u64 first, u64 nr)
 	return vma;
 }
 
-static void unmap(struct vma *vma)
+static void unmap(struct model *m, struct vma *vma)
 {
-	rmap_unlink(vma);
+	rmap_unlink(rmap_of(m->rmaps, vma_file(vma)), vma);
 	process_space_remove(vma->space, vma);
 }
 
@@ -85,7 +85,7 @@ static void find_free_goes_top_down(void **state)
 	assert_int_equal(b->start, SPACE_PAGES - 30);
 	assert_int_equal(c->start, SPACE_PAGES - 60);
 	model_check(m);
-	unmap(b);
+	unmap(m, b);
 	model_check(m);
 	/* The highest gap that is large enough. */
 	b = map(m, 0, FILE_B, 0, 21);
@@ -163,7 +163,7 @@ static void rmap_self_finds_only_what_is_mapped(void **state)
 	assert_null(rmap_self(space, block_id(FILE_B, 8), &page));
 	assert_null(rmap_self(&m->spaces[0], block_id(FILE_A, 8), &page));
 	*process_space_pte(space, a->start + 1) = PTE_EMPTY;
-	unmap(a);
+	unmap(m, a);
 	assert_null(rmap_self(space, block_id(FILE_A, 8), &page));
 }
 
@@ -228,8 +228,8 @@ static void rmap_all_finds_every_pte_of_the_block(void **state)
 	model_check(m);
 	for (u32 i = 0; i < 4; i++)
 		*process_space_pte(vmas[i]->space, vmas[i]->start) = PTE_EMPTY;
-	unmap(vmas[1]);
-	unmap(twice);
+	unmap(m, vmas[1]);
+	unmap(m, twice);
 	model_check(m);
 	pages = 0;
 	assert_int_equal(walk(m, block_id(FILE_A, 5), &pages), 1);
@@ -250,7 +250,7 @@ static void map_random_keeps_invariants(void **state)
 		struct vma **at = &vmas[dice % 100];
 
 		if (*at) {
-			unmap(*at);
+			unmap(m, *at);
 			*at = NULL;
 		} else {
 			*at = map(m, dice % NR_SPACES, FILE_A + dice / 256 % 3,
