@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The checker: runs a scenario under many schedules and looks for one that breaks a rule.
+ *
+ * A scenario is a few tasks on a few CPUs. Each host_* call of a task is a scheduling
+ * point; between two of them a task runs alone. The same options give the same schedules
+ * and the same traces, on every machine and in every run.
+ *
+ * Memory. Everything that tasks share comes from host_alloc(), in setup() or later. The
+ * checker keeps a copy of it as setup() left it and puts that back before each schedule;
+ * hence setup() runs once, and a scenario may keep addresses, but no changing state, in
+ * its own variables. Plain accesses to that memory are no scheduling points and bypass the
+ * store buffers: setup(), finish(), oracles and bookkeeping may use them, core may not.
+ */
+#ifndef LODIC_CHECKER_H
+#define LODIC_CHECKER_H
+
+#include "host/host.h"
+
+#define CHECKER_MAX_TASKS 16u
+#define CHECKER_MAX_CPUS 8u
+
+enum checker_memory { CHECKER_SC, CHECKER_TSO };
+enum checker_strategy {
+	CHECKER_RANDOM,
+	CHECKER_PCT3,
+	CHECKER_PCT4,
+	CHECKER_EXHAUSTIVE
+};
+
+struct checker_scenario {
+	const char *name;
+	u32 nr_cpus;
+	const void *arg; /* for setup() and finish(): which scheme, how many readers */
+	/* Makes the world and its tasks. Runs once, alone. */
+	void (*setup)(const void *arg);
+	/* After every schedule, alone, with all tasks done or killed and all store buffers
+	 * empty: what must hold then, leaks included. */
+	void (*finish)(const void *arg);
+};
+
+struct checker_options {
+	enum checker_strategy strategy;
+	enum checker_memory memory;
+	u64 seed;
+	u64 nr_schedules;     /* at most; exhaustive may end earlier, complete */
+	u32 preemption_bound; /* exhaustive only */
+	u32 max_steps; /* per schedule; more is reported as a livelock. 0: a default */
+	u64 only;      /* 0, or: run the one schedule with this number + 1 (replay) */
+	bool trace;    /* print what happens in it; only with only */
+	bool every_order; /* exhaustive: also orders of steps that do not meet */
+};
+
+struct checker_result {
+	u64 schedules;  /* run */
+	u64 steps;      /* in all of them */
+	u64 violations; /* 0 or 1: the first one ends the search */
+	u64 schedule;   /* number of the schedule that broke the rule */
+	bool complete;  /* exhaustive: nothing is left to try within the bound */
+	char what[160]; /* which rule, where */
+	u64 cut; /* exhaustive: schedules, of those run, that were left when it showed that
+	          * they differ from others in the order of steps that do not meet only */
+};
+
+/* Searches. The result is filled in either case; on a violation the interleaving is
+ * shortened and printed to stderr unless quiet. */
+void checker_run(const struct checker_scenario *s, const struct checker_options *o,
+                 bool quiet, struct checker_result *ret_result);
+
+/* ---- for setup() ---- */
+
+/* A task that starts on cpu; returns its number. Tasks of one CPU take turns on it, and a
+ * switch between two of them empties the CPU's store buffer. */
+u32 checker_task(const char *name, u32 cpu, void (*body)(void *), void *arg);
+
+/* A fault: a task that begins at a moment drawn anew for each schedule, seldom and
+ * anywhere in it, instead of competing from the first step on. It runs on a CPU of its own
+ * with no store buffer (what it does is the kernel's doing). */
+u32 checker_fault(const char *name, void (*body)(void *), void *arg);
+
+/* Names words for traces: "frame[2].seq". Format as printf's. */
+void checker_name(const void *p, size_t bytes, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* ---- for tasks, faults and oracles ---- */
+
+/* The running task's number. */
+u32 checker_self(void);
+
+/* Ends a task between two of its steps, as SIGKILL does; what is in its CPU's store buffer
+ * still reaches memory. No effect on a task that is done. */
+void checker_kill(u32 task);
+
+/* Moves a task to another CPU; its old CPU's store buffer is emptied first. */
+void checker_migrate(u32 task, u32 cpu);
+
+/* Has the task ended, by itself or by a kill? */
+bool checker_is_done(u32 task);
+
+/* Blocks the task until ready(arg), which looks by plain accesses. Never true and nothing
+ * else can run: a deadlock, which is a violation. */
+void checker_wait(bool (*ready)(void *), void *arg);
+
+/* From now on a host_* access to [p, p + n) is a use after free, until checker_revive().
+ * host_free() does the same for good. */
+void checker_poison(const void *p, size_t n);
+void checker_revive(const void *p, size_t n);
+
+/* A line of the trace, in the running task's column. Costs nothing when not tracing. */
+void checker_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A rule is broken; does not return to the task. */
+#define CHECKER_ASSERT(condition, what) \
+	do { \
+		if (!(condition)) \
+			host_fail(what, __FILE__, __LINE__); \
+	} while (0)
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Tests of what the checker does to tasks: faults, waiting, memory that is gone, copies that
+ * are interrupted, per-CPU words. What schedules it makes is test_checker.c's subject.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/checker/checker.h"
+
+#define MANY 20000u
+
+/* What a program's tasks share; it lies in the checker's memory. */
+static struct world {
+	u64 x, pad0[7], y, pad1[7], z, pad2[7];
+	u64 seen[4]; /* what tasks found; plain */
+	u64 order;   /* of tasks' steps, four bits each; plain */
+	u64 nr;
+	u64 bytes[8];
+} * world;
+
+static u64 outcomes; /* a bit for each that finish() met */
+
+static void world_make(void)
+{
+	world = host_alloc(sizeof(*world), 64);
+	checker_name(&world->x, 8, "x");
+	checker_name(&world->y, 8, "y");
+}
+
+static struct checker_result run(const struct checker_scenario *s,
+                                 enum checker_strategy strategy,
+                                 enum checker_memory memory, u64 nr)
+{
+	struct checker_options o = { .strategy = strategy,
+		                     .memory = memory,
+		                     .seed = 1,
+		                     .nr_schedules = nr,
+		                     .preemption_bound = 100 };
+	struct checker_result r;
+
+	outcomes = 0;
+	checker_run(s, &o, true, &r);
+	return r;
+}
+
+static const enum checker_strategy all[] = { CHECKER_RANDOM, CHECKER_PCT3, CHECKER_PCT4,
+	                                     CHECKER_EXHAUSTIVE };
+#define NR_ALL (sizeof(all) / sizeof(all[0]))
+
+/* ---- waiting ---- */
+
+static void spin_waiter(void *arg)
+{
+	(void)arg;
+	while (host_load_acquire(&world->x) == 0)
+		host_relax();
+}
+
+static void spin_setter(void *arg)
+{
+	(void)arg;
+	for (u32 i = 0; i < 5; i++)
+		host_load_relaxed(&world->z);
+	if (arg)
+		host_store_release(&world->x, 1);
+}
+
+static void spin_setup(const void *arg)
+{
+	world_make();
+	checker_task("waiter", 0, spin_waiter, NULL);
+	checker_task("setter", 1, spin_setter, (void *)arg);
+}
+
+static void relax_other_can_run_no_livelock(void **state)
+{
+	static const struct checker_scenario s = { "spin", 2, "set", spin_setup, NULL };
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++)
+		assert_int_equal(run(&s, all[i], CHECKER_TSO, 2000).violations, 0);
+}
+
+static void relax_nobody_comes_livelock(void **state)
+{
+	static const struct checker_scenario s = { "spin", 2, NULL, spin_setup, NULL };
+	struct checker_result r;
+
+	(void)state;
+	r = run(&s, CHECKER_RANDOM, CHECKER_SC, 10);
+	assert_int_equal(r.violations, 1);
+	assert_non_null(strstr(r.what, "livelock"));
+}
+
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+static void wait_for_ever(void *arg)
+{
+	checker_wait(never, arg);
+}
+
+static void deadlock_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	checker_task("waiter", 0, wait_for_ever, NULL);
+}
+
+static void wait_nobody_else_deadlock(void **state)
+{
+	static const struct checker_scenario s = { "deadlock", 1, NULL, deadlock_setup,
+		                                   NULL };
+	struct checker_result r;
+
+	(void)state;
+	r = run(&s, CHECKER_PCT3, CHECKER_SC, 10);
+	assert_int_equal(r.violations, 1);
+	assert_non_null(strstr(r.what, "deadlock"));
+}
+
+/* ---- faults ---- */
+
+static void long_task(void *arg)
+{
+	(void)arg;
+	for (u32 i = 0; i < 64; i++) {
+		host_load_relaxed(&world->z);
+		world->nr = i;
+	}
+}
+
+static void mark(void *arg)
+{
+	(void)arg;
+	world->seen[0] = world->nr;
+	checker_kill(0);
+}
+
+static void fault_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	checker_task("task", 0, long_task, NULL);
+	checker_fault("kill", mark, NULL);
+}
+
+static void fault_finish(const void *arg)
+{
+	(void)arg;
+	CHECKER_ASSERT(world->nr <= world->seen[0] + 1, "what is killed stops");
+	outcomes |= 1u << world->seen[0] / 16;
+}
+
+/* Anywhere in a schedule, not only in the first steps. */
+static void fault_random_and_pct_spread_over_the_schedule(void **state)
+{
+	static const struct checker_scenario s = { "fault", 1, NULL, fault_setup,
+		                                   fault_finish };
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++) {
+		assert_int_equal(run(&s, all[i], CHECKER_SC, 2000).violations, 0);
+		assert_int_equal(outcomes, 0xf);
+	}
+}
+
+static void store_and_die(void *arg)
+{
+	(void)arg;
+	host_store_relaxed(&world->x, 1);
+	for (;;)
+		host_load_relaxed(&world->z);
+}
+
+static void kill_it(void *arg)
+{
+	(void)arg;
+	host_load_relaxed(&world->z);
+	host_load_relaxed(&world->z);
+	checker_kill(0);
+}
+
+static void kill_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	checker_task("victim", 0, store_and_die, NULL);
+	checker_task("killer", 1, kill_it, NULL);
+}
+
+static void kill_finish(const void *arg)
+{
+	(void)arg;
+	outcomes |= 1u << world->x;
+}
+
+static void kill_buffered_store_still_arrives(void **state)
+{
+	static const struct checker_scenario s = { "kill", 2, NULL, kill_setup,
+		                                   kill_finish };
+
+	(void)state;
+	assert_int_equal(run(&s, CHECKER_RANDOM, CHECKER_TSO, 2000).violations, 0);
+	assert_int_equal(outcomes, 3); /* killed before it, or after */
+}
+
+/* ---- memory ---- */
+
+static void use_poisoned(void *arg)
+{
+	(void)arg;
+	host_load_relaxed(&world->bytes[0]);
+}
+
+static void poison_it(void *arg)
+{
+	(void)arg;
+	host_load_relaxed(&world->z);
+	checker_poison(world->bytes, sizeof(world->bytes));
+}
+
+static void poison_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	checker_task("user", 0, use_poisoned, NULL);
+	checker_task("owner", 1, poison_it, NULL);
+}
+
+static void poison_touched_use_after_free(void **state)
+{
+	static const struct checker_scenario s = { "poison", 2, NULL, poison_setup,
+		                                   NULL };
+
+	(void)state;
+	for (u32 i = 0; i < NR_ALL; i++) {
+		struct checker_result r = run(&s, all[i], CHECKER_TSO, 1000);
+
+		assert_int_equal(r.violations, 1);
+		assert_non_null(strstr(r.what, "use after free"));
+	}
+}
+
+static void copy_out(void *arg)
+{
+	u64 copy[8];
+
+	(void)arg;
+	host_copy(copy, world->bytes, sizeof(copy));
+	outcomes |= copy[0] == copy[7] ? 1 : 2;
+}
+
+static void overwrite(void *arg)
+{
+	(void)arg;
+	for (u32 i = 0; i < 8; i++)
+		host_store_relaxed(&world->bytes[i], 1);
+}
+
+static void copy_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	checker_task("reader", 0, copy_out, NULL);
+	checker_task("writer", 1, overwrite, NULL);
+}
+
+static void copy_overwritten_meanwhile_torn(void **state)
+{
+	static const struct checker_scenario s = { "copy", 2, NULL, copy_setup, NULL };
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++) {
+		run(&s, all[i], CHECKER_SC, MANY);
+		assert_int_equal(outcomes, 3);
+	}
+}
+
+/* ---- per-CPU words ---- */
+
+static void percpu_adder(void *arg)
+{
+	u64 *words = world->bytes;
+
+	(void)arg;
+	for (u32 i = 0; i < 3; i++)
+		host_percpu_add(words, 1, 1);
+}
+
+static void percpu_mover(void *arg)
+{
+	(void)arg;
+	checker_migrate(0, 1);
+}
+
+static void percpu_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	checker_task("a", 0, percpu_adder, NULL);
+	checker_task("b", 1, percpu_adder, NULL);
+	checker_task("c", 1, percpu_adder, NULL);
+	checker_fault("mover", percpu_mover, NULL);
+}
+
+static void percpu_finish(const void *arg)
+{
+	(void)arg;
+	CHECKER_ASSERT(world->bytes[0] + world->bytes[1] == 9,
+	               "no per-CPU add is lost");
+	outcomes |= 1u << world->bytes[0];
+}
+
+static void percpu_add_tasks_of_one_cpu_and_migration_none_lost(void **state)
+{
+	static const struct checker_scenario s = { "percpu", 2, NULL, percpu_setup,
+		                                   percpu_finish };
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++) {
+		assert_int_equal(run(&s, all[i], CHECKER_TSO, 2000).violations, 0);
+		assert_int_equal(outcomes, 0xf); /* 0 to 3 before it was moved */
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(relax_other_can_run_no_livelock),
+		cmocka_unit_test(relax_nobody_comes_livelock),
+		cmocka_unit_test(wait_nobody_else_deadlock),
+		cmocka_unit_test(fault_random_and_pct_spread_over_the_schedule),
+		cmocka_unit_test(kill_buffered_store_still_arrives),
+		cmocka_unit_test(poison_touched_use_after_free),
+		cmocka_unit_test(copy_overwritten_meanwhile_torn),
+		cmocka_unit_test(percpu_add_tasks_of_one_cpu_and_migration_none_lost),
+	};
+
+	printf("seed=1\n");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
