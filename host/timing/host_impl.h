@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * host/host.h on the simulated machine: each call asks the timing model first, which
+ * charges it and lets it happen in its turn, and then does it with plain memory accesses.
+ * One thread runs everything, so nothing here needs an atomic instruction.
+ *
+ * Outside of a simulated task (while a world is being set up) calls are free.
+ */
+#ifndef LODIC_TIMING_HOST_IMPL_H
+#define LODIC_TIMING_HOST_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+enum timing_access {
+	TIMING_LOAD,
+	TIMING_LOAD_DEP, /* the next address hangs on it */
+	TIMING_STORE,
+	TIMING_RMW,
+};
+
+/* When these return, the calling task's clock stands at the moment at which the access
+ * takes effect, and nobody else runs before the caller has made it. */
+void timing_access(const void *p, enum timing_access access);
+void timing_copy(void *to, const void *from, size_t n);
+void timing_fence(void);
+void timing_relax(void);
+
+static inline u64 host_load_relaxed(const u64 *p)
+{
+	timing_access(p, TIMING_LOAD);
+	return *p;
+}
+
+static inline u64 host_load_dep(const u64 *p)
+{
+	timing_access(p, TIMING_LOAD_DEP);
+	return *p;
+}
+
+static inline u64 host_load_acquire(const u64 *p)
+{
+	return host_load_relaxed(p);
+}
+
+static inline void host_store_relaxed(u64 *p, u64 v)
+{
+	timing_access(p, TIMING_STORE);
+	*p = v;
+}
+
+static inline void host_store_release(u64 *p, u64 v)
+{
+	host_store_relaxed(p, v);
+}
+
+static inline u8 host_load_byte(const u8 *p)
+{
+	timing_access(p, TIMING_LOAD);
+	return *p;
+}
+
+static inline void host_store_byte(u8 *p, u8 v)
+{
+	timing_access(p, TIMING_STORE);
+	*p = v;
+}
+
+/* A cas that fails has fetched the line for writing all the same. */
+static inline bool host_cas(u64 *p, u64 old, u64 new_value)
+{
+	timing_access(p, TIMING_RMW);
+	if (*p != old)
+		return false;
+	*p = new_value;
+	return true;
+}
+
+static inline u64 host_fetch_add(u64 *p, u64 delta)
+{
+	u64 before;
+
+	timing_access(p, TIMING_RMW);
+	before = *p;
+	*p = before + delta;
+	return before;
+}
+
+static inline u64 host_xchg(u64 *p, u64 v)
+{
+	u64 before;
+
+	timing_access(p, TIMING_RMW);
+	before = *p;
+	*p = v;
+	return before;
+}
+
+/* x86-64 orders these by itself. */
+static inline void host_fence_acquire(void)
+{
+}
+
+static inline void host_fence_release(void)
+{
+}
+
+static inline void host_fence_light(void)
+{
+}
+
+static inline void host_fence_full(void)
+{
+	timing_fence();
+}
+
+static inline void host_relax(void)
+{
+	timing_relax();
+}
+
+/* At once: a copy that is torn is a matter for the checker. */
+static inline void host_copy(void *to, const void *from, size_t n)
+{
+	timing_copy(to, from, n);
+	memcpy(to, from, n);
+}
+
+#endif
