@@ -7,17 +7,20 @@ ARGS ?=
 # What users run: -O2 with debug information, no tests, warnings are only warnings.
 RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
-C_FILES = find bench cli core host include lib tests -name '*.[ch]'
+C_FILES = find bench cli core host include lib sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-fmt build demo check bench fmt \
-	install clean
+.PHONY: help deps deps-build deps-check deps-bench deps-fmt build demo check soak bench \
+	bench-scale figures fmt install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo [FILE=path]   install what is missing, build, read a real file, show what it is worth'
 	@echo 'make check              every build, every test; ends with "N passed, N failed"'
 	@echo 'make check ARGS="..."   only some of it: see tools/check.py --help'
-	@echo 'make bench              the measurements behind the figures, into bench/results/'
+	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
+	@echo 'make figures            the papers'"'"' figures from the timing model, into $(BUILD)/figures/'
+	@echo 'make bench              what this machine measures, into bench/results/'
+	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
 	@echo 'make install            into /usr/local, or where DESTDIR says'
 	@echo 'make deps               every package that any of the above needs'
@@ -43,6 +46,15 @@ check: deps-check
 
 bench: deps-bench build
 	@$(PYTHON) bench/run.py --build $(BUILD) $(if $(FILE),--file '$(FILE)')
+
+bench-scale: deps-bench build
+	@$(PYTHON) bench/scale.py --build $(BUILD) $(ARGS)
+
+figures: deps-bench build
+	@$(PYTHON) sim/model/figures.py --build $(BUILD) $(ARGS)
+
+soak: build
+	@$(BUILD)/lodic-check --all --schedules 10000000 $(ARGS)
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the measurements of `make bench` and keeps what they say.
 
-bench/results/pin.{json,csv} and memory.{json,csv} are kept in the repository; README's
-numbers come from them. build/figures/pin.png: the picture of pin.csv.
+bench/results/ keeps pin, memory and count, each as .json and .csv, and count_user.json and
+micro.json; the numbers in README and doc/measured.md come from them. Pictures: build/figures/pin.png and
+count.png.
 """
 
 import argparse
@@ -94,9 +95,107 @@ def doc_memory(rows):
                f"{row['bytes_per_context']} | {row['bytes_per_mapped_block']:.1f} |")
 
 
-def write_doc(pin, memory):
+def short_ns(ns):
+    return f"{ns:.1f}" if ns < 100 else f"{ns:.0f}"
+
+
+def count_column(row):
+    return row["walk"] if row["objects"] == 1 else f"{row['walk']} {row['objects']}"
+
+
+def in_order(values):
+    """Each once, in the order in which they first came."""
+    return list(dict.fromkeys(values))
+
+
+def shown_cell(row):
+    """ns, and in brackets the ratio, as far as they could be measured."""
+    if row is None or row["ns"] is None:
+        return ""
+    if row["ratio"] is None:
+        return short_ns(row["ns"])
+    return f"{short_ns(row['ns'])} ({row['ratio']:.3g})"
+
+
+def doc_count(results, cpus):
+    """Schemes down, walks across."""
+    rows = [row for row in results if row["cpus"] == cpus]
+    columns = in_order(count_column(row) for row in rows)
+    cells = {(row["scheme"], count_column(row)): row for row in rows}
+    yield "| scheme | " + " | ".join(columns) + " |"
+    yield "|---|" + "---|" * len(columns)
+    for scheme in in_order(row["scheme"] for row in rows):
+        shown = [shown_cell(cells.get((scheme, column))) for column in columns]
+        yield f"| {scheme} | " + " | ".join(shown) + " |"
+
+
+def doc_costs(costs):
+    most = max(row["objects"] for row in costs)
+    yield f"| scheme | per object | per CPU | per user | taken with {most} objects |"
+    yield "|---|---|---|---|---|"
+    for row in costs:
+        if row["objects"] == most:
+            yield (f"| {row['scheme']} | {row['object_bytes']} | {row['cpu_bytes']} | "
+                   f"{row['user_bytes']} | {row['taken_bytes']} |")
+
+
+def doc_user(count, user):
+    """Two threads, each a user of its own, and both of one user."""
+    cpus = user["results"][0]["cpus"]
+    own = {row["scheme"]: row for row in count["results"]
+           if row["walk"] == "hot" and row["cpus"] == cpus}
+    yield "| scheme | each a user of its own | all of one user |"
+    yield "|---|---|---|"
+    for row in user["results"]:
+        yield (f"| {row['scheme']} | {shown_cell(own.get(row['scheme']))} | "
+               f"{shown_cell(row)} |")
+
+
+def doc_micro(micro):
+    yield "| step | CPUs | ns | spread | |"
+    yield "|---|---|---|---|---|"
+    for row in micro["results"]:
+        if row["ns"] is not None:
+            yield (f"| {row['name']} | {row['cpus']} | {row['ns']:.3g} | "
+                   f"{row['spread']:.2g} | {row['what']} |")
+    yield ""
+    for row in micro["ratios"]:
+        if row["ratio"] is not None:
+            yield (f"- {row['name']} costs {row['ratio']:.2f} of {row['over']}, CPUs: "
+                   f"{row['cpus']} (spread {row['spread']:.2g})")
+
+
+def doc_counting(count, user, micro, notes):
+    """The schemes of core/, by themselves."""
+    yield "## Counting: every scheme"
+    yield ""
+    yield (f"`bench_count`, {count['rounds']} rounds. Nanoseconds for a ref and an unref on "
+           "one CPU; in brackets the rate over `atomic`'s, all CPUs together. hot: one "
+           "object; round, random N: over N objects.")
+    for cpus in in_order(row["cpus"] for row in count["results"]):
+        yield from ["", f"### CPUs: {cpus}", "", *doc_count(count["results"], cpus)]
+    yield from ["", f"### Threads of one user: hot, CPUs: {user['results'][0]['cpus']}", "",
+                *doc_user(count, user)]
+    yield from ["", "### Bytes", "", *doc_costs(count["costs"]), "", *notes["Counting"], ""]
+    yield from ["## Steps that counting is made of", "", *doc_micro(micro), "",
+                *notes["Steps"]]
+
+
+def read_notes():
+    """bench/notes.md: heading -> lines."""
+    notes, at = {}, []
+    for line in (ROOT / "bench" / "notes.md").read_text().splitlines():
+        if line.startswith("## "):
+            at = notes[line[3:]] = []
+        elif at or line:
+            at.append(line)
+    return {name: "\n".join(lines).strip().splitlines() for name, lines in notes.items()}
+
+
+def write_doc(pin, memory, count, user, micro):
     """doc/measured.md: what README points to. bench/notes.md says what it means."""
     machine = pin["machine"]
+    notes = read_notes()
     lines = ["<!-- SPDX-License-Identifier: GPL-2.0-only OR MIT -->",
              "<!-- Written by bench/run.py from bench/results/ and bench/notes.md. -->",
              "# Measured", "",
@@ -106,20 +205,40 @@ def write_doc(pin, memory):
              "of the ratios of each round.", "",
              "## One hot block: wanted and measured", "",
              *doc_goals(pin["goals"]), "",
-             *(ROOT / "bench" / "notes.md").read_text().splitlines()[1:], "",
+             *notes["One hot block"], "",
              "## One hot block: all methods", "",
              *doc_hot(pin["results"]), "",
              "## Memory", "",
              *doc_memory(memory["results"]), "",
              "All accesses: bench/results/pin.csv; `make bench` draws it to "
-             "build/figures/pin.png."]
+             "build/figures/pin.png.", "",
+             *doc_counting(count, user, micro, notes), "",
+             "All of it: bench/results/count.csv and micro.json; `make bench` draws "
+             "build/figures/count.png."]
     (ROOT / "doc" / "measured.md").write_text("\n".join(lines) + "\n")
+
+
+def say_count(count):
+    """The hot object alone; the rest is in the document."""
+    for row in count["results"]:
+        if row["walk"] == "hot" and row["ns"] is not None:
+            ratio = "" if row["ratio"] is None else f"{row['ratio']:6.2f} of atomic's rate"
+            print(f"  CPUs: {row['cpus']:<3} {row['scheme']:<12} "
+                  f"{short_ns(row['ns']):>7} ns {ratio}")
+
+
+def plot(name, build):
+    subprocess.run(["/usr/bin/python3", "bench/plot.py", f"bench/results/{name}.csv",
+                    str(pathlib.Path(build) / "figures" / f"{name}.png")], cwd=ROOT,
+                   check=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build", help="where lodic was built")
     parser.add_argument("--rounds", default="100", help="rounds of `lodic bench pin`")
+    parser.add_argument("--count-rounds", default="60",
+                        help="rounds of bench_count and bench_micro")
     parser.add_argument("--file", default="", help="the file to read")
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
     options = parser.parse_args()
@@ -132,17 +251,33 @@ def main():
                                "--csv", "bench/results/pin.csv"] + extra))
     memory = keep("memory", measure([lodic, "bench", "memory", "--json"] + extra))
     keep_memory_csv(memory)
-    write_doc(pin, memory)
+    programs = pathlib.Path(options.build) / "bench"
+    count = keep("count", measure([str(programs / "bench_count"), "--json",
+                                   "--rounds", options.count_rounds,
+                                   "--csv", "bench/results/count.csv"]))
+    # Where a scheme counts by process, threads of one process meet again.
+    cpus = str(min(2, count["machine"]["cpus"]))
+    user = keep("count_user", measure([str(programs / "bench_count"), "--json",
+                                       "--walk", "hot", "--objects", "1", "--cpus", cpus,
+                                       "--per-user", cpus,
+                                       "--rounds", options.count_rounds]))
+    micro = keep("micro", measure([str(programs / "bench_micro"), "--json",
+                                   "--rounds", options.count_rounds]))
+    write_doc(pin, memory, count, user, micro)
     print("\none hot block, promised and measured:")
     say_goals(pin)
     print("\nmemory:")
     say_memory(memory)
+    print("\na ref and an unref of one hot object:")
+    say_count(count)
     if not options.no_plot:
-        figure = pathlib.Path(options.build) / "figures" / "pin.png"
-        subprocess.run(["/usr/bin/python3", "bench/plot.py", "bench/results/pin.csv",
-                        str(figure)], cwd=ROOT, check=True)
+        plot("pin", options.build)
+        plot("count", options.build)
     print("\nresults in bench/results/ and doc/measured.md")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What `make check` runs: rules, headers, every build, every test.
+"""What `make check` runs: rules, headers, every build, every test, the checker.
 
 Each step prints a line when it is done; all output is kept in build/check/*.log. The last
 line is `N passed, N failed`, and the exit status is 0 only when nothing failed.
@@ -50,6 +50,10 @@ BUILDS = {
         "slow": 6,
     },
 }
+
+# What `make check` asks of the checker; `make soak` asks for more.
+SCHEDULES = 10000
+MUTANT_SEEDS = 3
 
 HEADERS = ["include/lodic/lodic.h", "include/lodic/counter.h"]
 HEADER_WAYS = [
@@ -267,6 +271,33 @@ def check_build(check, name):
     run_tests(check, name, build, env, wrapper)
 
 
+def check_checker(check):
+    """The searched protocols, and the mutants that the search must find."""
+    program = check.folder / "gcc" / "lodic-check"
+    if not program.exists():
+        check.count(0, 1)
+        check.fail("checker", f"{program} is not there: the build `gcc` makes it")
+        return
+    before = time.monotonic()
+    command = [str(program), "--all", "--schedules", str(SCHEDULES), "--json"]
+    text, status = run_logged(command, check.folder / "checker.log")
+    try:
+        # A violation, if any, is told beside it.
+        start = text.index('{\n "results"')
+        results = json.JSONDecoder().raw_decode(text, start)[0]["results"]
+    except ValueError:
+        results = []
+    bad = sum(r["violations"] > 0 for r in results)
+    ok = results and status == 0
+    check.count(len(results) - bad, bad if bad else int(not ok))
+    check.line(f"checker: {SCHEDULES} schedules of each", time.monotonic() - before,
+               f"{len(results)} searches ok" if ok else "FAILED")
+    if not ok:
+        check.fail("checker", text)
+    check.run("checker: every mutant is found",
+              [str(program), "--mutants", "--seeds", str(MUTANT_SEEDS)], "checker.log")
+
+
 def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -274,7 +305,8 @@ def parse_options():
             f"  {name:<6} {', '.join(build['suites']):<28} {build['proves']}"
             for name, build in BUILDS.items()))
     parser.add_argument("--build", default="build/check", help="where the builds go")
-    parser.add_argument("--only", action="append", choices=["rules", "headers", *BUILDS],
+    parser.add_argument("--only", action="append",
+                        choices=["rules", "headers", *BUILDS, "checker"],
                         help="only this step; may be given again")
     return parser.parse_args()
 
@@ -283,7 +315,7 @@ def main():
     options = parse_options()
     folder = (ROOT / options.build).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    steps = options.only or ["rules", "headers", *BUILDS]
+    steps = options.only or ["rules", "headers", *BUILDS, "checker"]
     for log in folder.glob("*.log"):
         log.unlink()
 
@@ -293,6 +325,8 @@ def main():
             check_rules(check)
         elif step == "headers":
             check_headers(check)
+        elif step == "checker":
+            check_checker(check)
         else:
             check_build(check, step)
     if check.failures:

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One scheme's counters over some objects, live and shared by all users, and the walks
+ * over them that are measured. A walk is a sequence made once from the seed, the same for
+ * every scheme, so nobody's accesses are kinder than another's.
+ */
+#ifndef LODIC_BENCH_FIELD_H
+#define LODIC_BENCH_FIELD_H
+
+#include "bench/slots.h"
+#include "core/count_lodic.h"
+
+/* Far beyond the caches; and a process space has room for twice as many. */
+#define FIELD_MAX_OBJECTS 65536u
+/* lodic counts in a process's own memory only what at least so many share; with fewer
+ * readers the others hold their mappings and are idle. */
+#define FIELD_LEAST_USERS COUNT_LODIC_SHARE_MIN
+
+enum field_walk { FIELD_HOT, FIELD_ROUND, FIELD_RANDOM, FIELD_QUERY, FIELD_NR_WALKS };
+
+/* "hot", ... */
+const char *field_walk_name(enum field_walk walk);
+
+/* What all schemes' fields of one size have in common. */
+struct field_ground {
+	const struct frame *frames;
+	u32 nr_objects;
+	u32 *steps[FIELD_NR_WALKS];
+	u64 mask; /* of a place in steps */
+	u32 nr_workers;
+	u32 per_user; /* workers that are one user */
+	const int *cpus;
+};
+
+struct field {
+	const struct field_ground *ground;
+	struct count count;
+	u64 taken_bytes; /* with all that users took when they shared */
+};
+
+/* cpus: where worker i stays, known before the workers were started. ret: in shared
+ * memory. -ENOMEM. */
+int field_ground_open(struct field_ground **ret, u32 nr_objects, u32 nr_workers,
+                      u32 per_user, const int *cpus, u64 seed);
+
+/* Makes every object live and shared by every user, by that user's first worker.
+ * ret: in shared memory. -errno of the scheme; -EPIPE: a worker has died. */
+int field_open(struct field **ret, const struct count_scheme *scheme,
+               const struct field_ground *ground, struct slots *slots);
+void field_close(struct field *f);
+
+/* A ref and an unref per step, or a query; a step that the scheme refuses has failed, and
+ * so has a query that sees somebody where nobody is. */
+int field_measure(struct field *f, enum field_walk walk, u64 position,
+                  struct slots *slots, u32 nr_workers, struct slots_result *ret);
+
+/* Asserts that nothing was lost and that the scheme does count. Nothing may move. */
+void field_check(struct field *f);
+
+#endif
