@@ -54,7 +54,7 @@ figures: deps-bench build
 	@$(PYTHON) sim/model/figures.py --build $(BUILD) $(ARGS)
 
 soak: build
-	@$(BUILD)/lodic-check --all --schedules 10000000 $(ARGS)
+	@$(BUILD)/lodic-check --all --schedules 500000 $(ARGS)
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

@@ -20,6 +20,7 @@
  */
 #include "core/count.h"
 #include "core/count_word.h"
+#include "core/mutant.h"
 
 /* Ours: as many as a context of liblodic has (ARENA_HAZARD_SLOTS). */
 #define COUNT_HAZARD_SLOTS 64u
@@ -82,6 +83,11 @@ static bool count_hazard_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 	u64 *slots = &h->slots[(u64)user * COUNT_HAZARD_SLOTS];
 	u32 slot;
 
+	if (MUTANT(HAZARD_LOOK_FIRST)) {
+		if (host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)
+			return false;
+		MUTANT_WINDOW(HAZARD_LOOK_FIRST);
+	}
 	for (slot = 0; slot < COUNT_HAZARD_SLOTS; slot++)
 		if (count_hazard_word_claim(&slots[slot], object))
 			break;
@@ -89,7 +95,8 @@ static bool count_hazard_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 		return false;
 	/* W3: the claim was a full fence, so either we see FROZEN here, or the freezer
 	 * sees our slot. */
-	if (unlikely(host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)) {
+	if (!MUTANT(HAZARD_LOOK_FIRST) &&
+	    unlikely(host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)) {
 		count_hazard_word_unref(&slots[slot]);
 		return false;
 	}
@@ -133,7 +140,8 @@ static bool count_hazard_freeze(struct count *c, u32 object)
 	if (host_load_relaxed(state) != STATE_LIVE || count_hazard_query(c, object))
 		return false;
 	host_store_relaxed(state, STATE_FROZEN);
-	host_fence_full(); /* W3, shape SB with count_hazard_ref() */
+	if (!MUTANT(HAZARD_NO_FENCE))
+		host_fence_full(); /* W3, shape SB with count_hazard_ref() */
 	if (!count_hazard_query(c, object))
 		return true;
 	host_store_release(state, STATE_LIVE); /* N3, as in thaw */

@@ -68,6 +68,13 @@ static inline bool count_atomic_word_query(const u64 *word)
 
 static inline bool count_atomic_word_freeze(u64 *word)
 {
+	if (MUTANT(ATOMIC_FREEZE_STORES)) {
+		if (host_load_acquire(word) != COUNT_BASE)
+			return false;
+		MUTANT_WINDOW(ATOMIC_FREEZE_STORES);
+		host_store_release(word, 0);
+		return true;
+	}
 	return host_cas(word, COUNT_BASE, 0); /* W1 */
 }
 

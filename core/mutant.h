@@ -76,6 +76,10 @@ enum mutant {
 	MUTANT_REFCACHE_COMMIT_FIRST, /* a slot emptied, then the global count raised */
 	MUTANT_SLOPPY_SPARES_FIRST,   /* central read after the spares */
 	MUTANT_SLOPPY_SPARE_BACK, /* a failed ref leaves its spare on the CPU it is on */
+	/* One word, and a slot: core/count_word.h, core/count_hazard.c. */
+	MUTANT_ATOMIC_FREEZE_STORES, /* atomic: a freeze looks, then stores */
+	MUTANT_HAZARD_LOOK_FIRST, /* hazard: a ref looks at the state, then names it */
+	MUTANT_HAZARD_NO_FENCE,   /* hazard: no fence between the state and the scan */
 	MUTANT_NR
 };
 

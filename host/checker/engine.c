@@ -15,9 +15,10 @@
 
 #define STACK_BYTES (64u << 10)
 #define STEPS_DEFAULT 5000u
-#define SPIN_STEPS 8u /* by so many steps a look may be longer than the last */
-#define SPINS_DOUBLED \
-	8u /* after so many vain looks others' steps need no more doubling */
+/* By so many steps a look may be longer than the last one in the same loop. */
+#define SPIN_STEPS 8u
+/* After so many vain looks the steps to wait for are doubled no more. */
+#define SPINS_DOUBLED 8u
 
 struct engine engine;
 u32 checker_mutant;
@@ -39,8 +40,10 @@ _Noreturn void engine_fail(const char *what)
 {
 	engine.failed = true;
 	snprintf(engine.what, sizeof(engine.what), "%s", what);
-	if (engine.running)
+	if (engine.running) {
+		checker_note("BREAKS A RULE: %s", what);
 		schedule_end();
+	}
 	if (in_finish)
 		longjmp(finish_failed, 1);
 	fprintf(stderr, "lodic-check: %s, in setup()\n", what);

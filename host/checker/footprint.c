@@ -23,18 +23,16 @@ void footprint_add(struct footprint *f, const void *p, size_t n, bool writes)
 }
 
 /*
- * Two tasks of one CPU: whoever comes second finds the buffer emptied. A step that empties
- * a buffer takes from its drain what that would have done, and takes along what a task of
- * that CPU stores before it, but not what it stores after. A drain and its own CPU's loads
- * and stores do not meet: the load sees the store in either place, and the buffer is first
- * in, first out.
+ * A step that empties a buffer takes from its drain what that would have done, and takes
+ * along what is stored there before it, but not what is stored after. So it is with two
+ * tasks of one CPU: whoever comes second empties the buffer on arrival.
+ *
+ * A drain and its own CPU's loads and stores do not meet: the load sees the store in either
+ * place, and the buffer is first in, first out.
  */
 static bool buffers_meet(const struct footprint *a, const struct footprint *b)
 {
-	if (a->empty >> b->cpu & 1 || b->empty >> a->cpu & 1)
-		return true;
-	return a->cpu == b->cpu && a->cpu != FOOTPRINT_NO_CPU && !a->is_drain &&
-	       !b->is_drain;
+	return a->empty >> b->cpu & 1 || b->empty >> a->cpu & 1;
 }
 
 bool footprint_meets(const struct footprint *a, const struct footprint *b)

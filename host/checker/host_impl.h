@@ -29,12 +29,9 @@ enum step_kind {
 	STEP_STORE_BYTE,
 	STEP_PERCPU_ADD,
 	STEP_PERCPU_CAS,
-	STEP_CPU,
 	STEP_RELAX,
 	STEP_COPY,
-	STEP_WAIT,
-	STEP_DRAIN,
-	STEP_BEGIN
+	STEP_DRAIN
 };
 
 u64 checker_step(enum step_kind kind, const void *p, u64 a, u64 b);

@@ -17,8 +17,8 @@
 #define LINES_MAX 8192u
 #define LINE_CHARS 120u
 #define WIDTH 98u
-#define COLUMNS_MAX \
-	3u /* more tasks than that stand in one column, each with its name */
+/* More tasks than that stand in one column, each with its name. */
+#define COLUMNS_MAX 3u
 #define NAME_CHARS 18u
 #define HEAD_LINES 60u
 #define TAIL_LINES 100u
@@ -129,7 +129,7 @@ static void seen(const struct step *s)
 	case STEP_HEAVY:
 		line = add(s->entity, "heavy fence: all buffers are empty");
 		break;
-	case STEP_RELAX: line = add(s->entity, "looks again"); break;
+	case STEP_RELAX: line = add(s->entity, "relax"); break;
 	default: line = add_change(s, where);
 	}
 	line->p = s->p;
@@ -176,19 +176,21 @@ static const char *task_name(u32 task, char *buffer, size_t n)
 
 static void print_header(void)
 {
-	char name[40];
+	char name[40], text[2 * WIDTH] = "";
 	u32 c, i;
 
 	if (trace.nr_columns > COLUMNS_MAX)
 		return;
-	fputs("  ", stderr);
 	for (c = 0; c < trace.nr_columns; c++)
 		for (i = 0; i < engine.nr_tasks; i++)
 			if (trace.column[i] == c)
-				fprintf(stderr, "%-*.*s", (int)trace.width,
-				        (int)trace.width - 1,
-				        task_name(i, name, sizeof(name)));
-	fputc('\n', stderr);
+				snprintf(text + c * trace.width,
+				         sizeof(text) - c * trace.width, "%-*.*s",
+				         c + 1 < trace.nr_columns ? (int)trace.width
+				                                  : 0,
+				         (int)trace.width - 1,
+				         task_name(i, name, sizeof(name)));
+	fprintf(stderr, "  %s\n", text);
 }
 
 /* text, from column at on, in as many lines as it needs. */

@@ -15,12 +15,18 @@
  *   epochs     two readers, ticks all the while, and a freeze after each (refcache)
  *   epochs-two the same, both readers holding two frames at a time
  *   query      readers, and somebody who asks whether the frame is used
+ *   keep       two readers of one CPU take both frames and keep one to the end: then each
+ *              reference must be counted where its token says
+ *   hoard      after many references at once, of which one is left (sloppy: a CPU with as
+ *              many spares as it may have)
  */
 #include "sim/check/count_world.h"
 
 #define TURNS 2u /* refs of each reader */
 #define FREEZE_TRIES 3u
 #define EPOCH_TICKS 9u
+/* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
+#define HOARD 35u
 
 static void reader(void *arg)
 {
@@ -126,6 +132,50 @@ static void collide_setup(const void *arg)
 	count_world_ticks();
 }
 
+/* The frame that comes second is kept; they meet in one place, as in collide. */
+static void keeper(void *arg)
+{
+	u32 me = (u32)(uintptr_t)arg, a, b;
+	bool first = count_world_ref(1 - me, me, &a);
+
+	if (count_world_ref(me, me, &b))
+		count_world_look(b);
+	if (first) {
+		count_world_look(a);
+		count_world_unref(a);
+	}
+}
+
+static void keep_setup(const void *arg)
+{
+	u32 i;
+
+	count_world_setup(arg);
+	for (i = 0; i < WORLD_FRAMES; i++)
+		checker_task("reader", 0, keeper, (void *)(uintptr_t)i);
+	checker_task("reclaimer", 1, reclaim_both, NULL);
+	count_world_ticks();
+}
+
+/* Gives back what setup left. */
+static void giver(void *arg)
+{
+	(void)arg;
+	count_world_look(0);
+	count_world_unref(0);
+}
+
+static void hoard_setup(const void *arg)
+{
+	count_world_setup(arg);
+	count_world_hoard(0, 0, HOARD, 1);
+	checker_task("giver", 0, giver, NULL);
+	checker_task("reader", 0, reader, (void *)1);
+	checker_task("reader", 1, reader, (void *)2);
+	checker_task("reclaimer", 2, reclaimer, NULL);
+	count_world_ticks();
+}
+
 /* A clock that ticks everywhere in turn, and tries to freeze after each tick. */
 static void clock_and_freezer(void *arg)
 {
@@ -201,6 +251,15 @@ static const struct count_case scatter = { .nr_readers = 2,
 	                                   .one_cpu = true,
 	                                   .migrates = true };
 static const struct count_case migrate = { .nr_readers = 2, .migrates = true };
+/* Counts that lie on CPUs: a reader who moves, one who stays and a freezer have to meet. */
+static const struct count_case migrate_deep = { .nr_readers = 2,
+	                                        .migrates = true,
+	                                        .deep = true };
+
+static bool counts_on_cpus(const struct count_scheme *s)
+{
+	return s == &count_paygo || s == &count_percpu || s == &count_sloppy;
+}
 
 void check_cases_lodic(struct check_list *list);
 
@@ -218,9 +277,13 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "reclaim4", s, &four, 5, reclaim_setup);
 		count_world_add(list, "threads", s, &threads, 3, reclaim_setup);
 		count_world_add(list, "one-cpu", s, &one_cpu, 3, reclaim_setup);
-		count_world_add(list, "migrate", s, &migrate, 3, reclaim_setup);
+		count_world_add(list, "migrate", s,
+		                counts_on_cpus(s) ? &migrate_deep : &migrate, 3,
+		                reclaim_setup);
 		count_world_add(list, "scatter", s, &scatter, 3, reclaim_setup);
 		count_world_add(list, "collide", s, &one_cpu, 2, collide_setup);
+		count_world_add(list, "keep", s, &one_cpu, 2, keep_setup);
+		count_world_add(list, "hoard", s, &two, 3, hoard_setup);
 		if (!s->tick)
 			continue;
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);

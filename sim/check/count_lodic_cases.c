@@ -8,18 +8,24 @@
  *   fault       the same with one user, who begins without the page
  *   ask         the same, and somebody asks whether the frame is used
  *   munmap      the whole mapping goes
+ *   reuse       it goes, and another block comes to its addresses, which others count in
  *   remap       it moves to other addresses
  *   fork        a child gets the mapping, and munmaps it
  *   threshold   the number of sharers crosses share_min
  *   rename      a frame is taken from its readers and comes back as another block, while
  *               users fault and count: a late one must not count in what it finds now
+ *   full        a pte counts as much as it can, and threads of its user go on; it is unmapped
  *   two-maps    the block is mapped a second time
  *   move        the block moves to another frame, as in migration
  *   map-late    a page fault by somebody who holds nothing, against freeze and refill
+ *
+ * In x-threads all readers of x are threads of one user, who count in one pte.
  */
 #include "sim/check/count_world.h"
 
 #define TURNS 2u
+/* One more, and the others of its readers count globally. */
+#define FULL ((u32)PTE_COUNT_MAX - 1)
 
 /* Holds its reference over a few steps: others must find it. */
 static void holder(void *arg)
@@ -53,6 +59,21 @@ static void keeper(void *arg)
 	if (second) {
 		count_world_look(b);
 		count_world_look(b);
+	}
+}
+
+/* Holds the frame that comes. */
+static void newcomer(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 turn, i;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		if (!count_world_ref(1, user, &i))
+			continue;
+		count_world_look(i);
+		count_world_look(i);
+		count_world_unref(i);
 	}
 }
 
@@ -162,6 +183,20 @@ static void munmapper(void *arg)
 	count_lodic_munmap(&counted->count, user, counted->pages[user]);
 }
 
+/* Another block, in another frame, where the first one was. */
+static void reuser(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u64 page;
+
+	count_lodic_unmap_block(&counted->count, user, counted->pages[user]);
+	count_lodic_munmap(&counted->count, user, counted->pages[user]);
+	if (count_lodic_mmap(&counted->count, user, WORLD_FILE, 1, 1, &page) != 0)
+		return;
+	CHECKER_ASSERT(page == counted->pages[user], "the addresses are used again");
+	count_lodic_map_block(&counted->count, user, page, 1);
+}
+
 static void remapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
@@ -211,7 +246,8 @@ static void users(u32 nr, void (*body)(void *))
 	u32 i;
 
 	for (i = 0; i < nr; i++)
-		checker_task("reader", i, body, (void *)(uintptr_t)i);
+		checker_task("reader", i, body,
+		             (void *)(uintptr_t)(counted->c->one_user ? 0 : i));
 }
 
 static void unmap_setup(const void *arg)
@@ -222,18 +258,22 @@ static void unmap_setup(const void *arg)
 	checker_task("reclaimer", 3, freezer, NULL);
 }
 
+static void name_pte(void)
+{
+	u64 page;
+	u64 *pte = rmap_self(count_lodic_space(&counted->count, 0),
+	                     block_id(WORLD_FILE, 0), &page);
+
+	if (pte)
+		checker_name(pte, 8, "pte");
+}
+
 /* User 0 alone has the frames, and counts in his own ptes. */
 static void alone(const void *arg, u32 nr_sharers)
 {
-	u64 page;
-	u64 *pte;
-
 	count_world_setup_shared(arg, 0, nr_sharers);
 	count_lodic_set_share_min(&counted->count, 1);
-	pte = rmap_self(count_lodic_space(&counted->count, 0), block_id(WORLD_FILE, 0),
-	                &page);
-	if (pte)
-		checker_name(pte, 8, "pte");
+	name_pte();
 }
 
 /* By a mapping whose page is known. */
@@ -241,6 +281,7 @@ static void own_mapping(const void *arg)
 {
 	alone(arg, 0);
 	map_block(0);
+	name_pte();
 }
 
 static void fold_setup(const void *arg)
@@ -282,10 +323,34 @@ static void munmap_setup(const void *arg)
 	checker_task("reclaimer", 3, freezer, NULL);
 }
 
+static void new_taker(void *arg)
+{
+	(void)arg;
+	if (count_world_freeze(1))
+		count_world_refill(1, WORLD_FRAMES);
+}
+
+static void reuse_setup(const void *arg)
+{
+	own_mapping(arg);
+	checker_task("reader", 0, holder, (void *)0);
+	checker_task("newcomer", 1, newcomer, (void *)0);
+	checker_task("reuser", 2, reuser, (void *)0);
+	checker_task("reclaimer", 3, new_taker, NULL);
+}
+
 static void remap_setup(const void *arg)
 {
 	own_mapping(arg);
 	users(1, keeper);
+	checker_task("remapper", 2, remapper, (void *)0);
+	checker_task("reclaimer", 3, freezer, NULL);
+}
+
+static void remap_threads_setup(const void *arg)
+{
+	own_mapping(arg);
+	users(2, holder);
 	checker_task("remapper", 2, remapper, (void *)0);
 	checker_task("reclaimer", 3, freezer, NULL);
 }
@@ -313,6 +378,14 @@ static void rename_setup(const void *arg)
 	users(2, holder);
 	checker_task("reclaimer", 2, freezer, NULL);
 	checker_task("sharer", 3, sharer, (void *)0);
+}
+
+static void full_setup(const void *arg)
+{
+	alone(arg, 1);
+	count_world_hoard(0, 0, FULL, FULL);
+	users(3, holder);
+	checker_task("unmapper", 3, unmap_once, (void *)0);
 }
 
 static void mapper(void *arg)
@@ -343,6 +416,11 @@ static void map_late_setup(const void *arg)
 	checker_task("reclaimer", 1, freezer, NULL);
 }
 
+static const struct count_case one_each;
+static const struct count_case threads = { .one_user = true };
+/* A reader, who folds his count, and who then freezes have to meet. */
+static const struct count_case one_each_deep = { .deep = true };
+
 void check_cases_lodic(struct check_list *list);
 
 void check_cases_lodic(struct check_list *list)
@@ -350,22 +428,35 @@ void check_cases_lodic(struct check_list *list)
 	static const struct {
 		const char *name;
 		void (*setup)(const void *);
+		const struct count_case *like;
 	} cases[] = {
-		{ "unmap", unmap_setup },   { "fold", fold_setup },
-		{ "fault", fault_setup },   { "ask", ask_setup },
-		{ "munmap", munmap_setup }, { "remap", remap_setup },
-		{ "fork", fork_setup },     { "threshold", threshold_setup },
-		{ "rename", rename_setup }, { "two-maps", two_maps_setup },
-		{ "move", move_setup },     { "map-late", map_late_setup },
+		{ "unmap", unmap_setup, &one_each },
+		{ "unmap-threads", unmap_setup, &threads },
+		{ "fold", fold_setup, &one_each_deep },
+		{ "fault", fault_setup, &one_each_deep },
+		{ "ask", ask_setup, &one_each },
+		{ "munmap", munmap_setup, &one_each },
+		{ "munmap-threads", munmap_setup, &threads },
+		{ "reuse", reuse_setup, &threads },
+		{ "remap", remap_setup, &one_each },
+		{ "remap-threads", remap_threads_setup, &threads },
+		{ "fork", fork_setup, &one_each },
+		{ "threshold", threshold_setup, &threads },
+		{ "rename", rename_setup, &one_each },
+		{ "rename-threads", rename_setup, &threads },
+		{ "full", full_setup, &threads },
+		{ "two-maps", two_maps_setup, &one_each },
+		{ "move", move_setup, &one_each },
+		{ "move-threads", move_setup, &threads },
+		{ "map-late", map_late_setup, &one_each },
 	};
 	static const struct count_scheme *const schemes[] = { &count_lodic,
 		                                              &count_lodic_file,
 		                                              &count_lodic_flag };
-	static const struct count_case any;
 	u32 s, i;
 
-	for (s = 0; s < 3; s++)
+	for (s = 0; s < sizeof(schemes) / sizeof(schemes[0]); s++)
 		for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-			count_world_add(list, cases[i].name, schemes[s], &any, 4,
-			                cases[i].setup);
+			count_world_add(list, cases[i].name, schemes[s], cases[i].like,
+			                4, cases[i].setup);
 }

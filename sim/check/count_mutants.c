@@ -32,6 +32,12 @@ const struct check_mutant check_mutants_count[] = {
 	/* One word, a tree of them, stripes. */
 	{ MUTANT_THAW_STORES, "thaw-stores", "reclaim", "frozen", CHECKER_SC,
 	  "a late failed ref is still owed its subtraction", 100000 },
+	{ MUTANT_ATOMIC_FREEZE_STORES, "atomic-freeze-stores", "reclaim", "atomic",
+	  CHECKER_SC, "W1: a freeze is one cas", 100000 },
+	{ MUTANT_HAZARD_LOOK_FIRST, "hazard-look-first", "reclaim", "hazard",
+	  CHECKER_SC, "W3: name the object first, then look", 1000000 },
+	{ MUTANT_HAZARD_NO_FENCE, "hazard-no-fence", "reclaim", "hazard", CHECKER_TSO,
+	  "W3: a full fence before the scan", 100000 },
 	{ MUTANT_SNZI_NO_ANNOUNCE, "snzi-no-announce", "one-cpu", "snzi", CHECKER_SC,
 	  "the root knows before a leaf counts", 100000 },
 	{ MUTANT_SNZI_VERSION_DROPPED, "snzi-version-dropped", "query", "snzi",

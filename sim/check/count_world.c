@@ -112,6 +112,17 @@ void count_world_unref(u32 i)
 	count_unref(&counted->count, held.object, held.user, held.token);
 }
 
+void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep)
+{
+	u32 i, last;
+
+	for (i = 0; i < nr; i++)
+		CHECKER_ASSERT(count_world_ref(frame, user, &last) && last == i,
+		               "a live frame can be referenced");
+	while (nr > keep)
+		count_world_unref(--nr);
+}
+
 void count_world_look(u32 i)
 {
 	u32 frame = counted->held[i].object;
@@ -124,6 +135,8 @@ void count_world_look(u32 i)
 		               "N2, N3: a held frame's bytes are those of its name");
 	CHECKER_ASSERT(host_load_relaxed(&counted->frames[frame].block) == block,
 	               "N2: a held frame keeps its name");
+	/* In the store buffer still when the frame is poisoned: a use after free. */
+	host_store_relaxed(&counted->bytes[frame][WORLD_BYTES_WORDS], block);
 }
 
 bool count_world_freeze(u32 frame)
@@ -238,7 +251,9 @@ void count_world_add(struct check_list *list, const char *scenario,
 {
 	static struct count_case cases[MAX_COUNT_CASES];
 	static u32 nr;
-	struct check_case one = { .scenario = scenario, .scheme = scheme->name };
+	struct check_case one = { .scenario = scenario,
+		                  .scheme = scheme->name,
+		                  .deep = like->deep };
 
 	CHECKER_ASSERT(nr < MAX_COUNT_CASES, "MAX_COUNT_CASES is large enough");
 	cases[nr] = *like;

@@ -20,7 +20,7 @@
 #define WORLD_SHARERS 4u
 #define WORLD_BYTES_WORDS 2u
 #define WORLD_FILE 3u
-#define WORLD_HELD 16u
+#define WORLD_HELD 160u
 
 /* Which scheme, and how the scenario's tasks are placed; a scenario's arg. */
 struct count_case {
@@ -29,6 +29,7 @@ struct count_case {
 	bool one_user; /* all readers are threads of one user */
 	bool one_cpu;  /* and run on one CPU */
 	bool migrates;
+	bool deep; /* as in struct check_case */
 };
 
 struct count_world {
@@ -61,7 +62,11 @@ void count_world_finish(const void *arg);
 bool count_world_ref(u32 frame, u32 user, u32 *ret_i);
 void count_world_unref(u32 i);
 
-/* Looks at the frame that reference i holds: its bytes are those of its name. */
+/* In a setup: user takes nr references of frame and gives back all but keep of them. */
+void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep);
+
+/* Uses the frame that reference i holds: its bytes are those of its name, and what a holder
+ * writes is in memory before anybody else has the frame (N2). */
 void count_world_look(u32 i);
 
 /* Tries to freeze; true: it is the caller's, its bytes are poisoned. */

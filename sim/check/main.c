@@ -9,6 +9,7 @@
 #define MAX_SEARCHES (CHECK_MAX_CASES * 2 * 4)
 /* Three actors that must all meet need more schedules than two. */
 #define DEEP_TIMES 10u
+#define SHOW_FIRST 1000u /* schedules of the first try to show a mutant */
 #define RANDOM_BUDGET 20000u
 
 static struct check_list list;
@@ -164,16 +165,21 @@ static int show_mutant(const struct options *o)
 	printf("%s: without the rule \"%s\"\n", m->name, m->breaks);
 	fflush(stdout);
 	checker_mutant = m->number;
-	for (u32 k = CHECKER_PCT3; k <= CHECKER_PCT4; k++) {
-		s.options = (struct checker_options){ .strategy = k,
-			                              .memory = m->memory,
-			                              .seed = o->seed,
-			                              .nr_schedules = budget(o, m, k) };
-		checker_run(&s.c->run, &s.options, true, &s.result);
-		if (s.result.violations) {
-			search_show(&s);
-			return 0;
+	/* A strategy that misses it must not use up the time of one that does not. */
+	for (u64 n = SHOW_FIRST;; n = n * 10 < m->budget ? n * 10 : m->budget) {
+		for (u32 k = CHECKER_RANDOM; k <= CHECKER_PCT4; k++) {
+			s.options = (struct checker_options){ .strategy = k,
+				                              .memory = m->memory,
+				                              .seed = o->seed,
+				                              .nr_schedules = n };
+			checker_run(&s.c->run, &s.options, true, &s.result);
+			if (s.result.violations) {
+				search_show(&s);
+				return 0;
+			}
 		}
+		if (n >= m->budget)
+			break;
 	}
 	printf("not found in %llu schedules\n", (unsigned long long)m->budget);
 	return 1;

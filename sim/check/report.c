@@ -8,11 +8,13 @@
 
 static bool failed(const struct search *s)
 {
-	return s->state != SEARCH_DONE || s->result.violations > 0;
+	return s->state == SEARCH_RUNNING || s->result.violations > 0;
 }
 
 static const char *verdict(const struct search *s)
 {
+	if (s->state == SEARCH_STOPPED)
+		return "stopped";
 	if (s->state != SEARCH_DONE)
 		return "CRASHED";
 	if (s->result.violations)
@@ -93,6 +95,16 @@ static bool found_by_one(const struct search *s, u32 nr)
 	return found;
 }
 
+/* Not found, and not for want of looking. */
+static bool has_survived(const struct search *s, u32 nr)
+{
+	bool stopped = false;
+
+	for (u32 i = 0; i < nr; i++)
+		stopped = stopped || s[i].state == SEARCH_STOPPED;
+	return !stopped && !found_by_one(s, nr);
+}
+
 static u32 same_mutant(const struct search *s, u32 nr)
 {
 	u32 n = 1;
@@ -111,7 +123,8 @@ static void print_mutant(const struct search *s, u32 nr)
 	       memory_word(m->memory));
 	for (u32 i = 0; i < nr; i++) {
 		if (s[i].state != SEARCH_DONE)
-			snprintf(cell, sizeof(cell), "crashed");
+			snprintf(cell, sizeof(cell), "%s",
+			         s[i].state == SEARCH_STOPPED ? "stopped" : "CRASHED");
 		else if (s[i].nr_found == 0)
 			snprintf(cell, sizeof(cell), "0/%u", s[i].nr_tried);
 		else
@@ -121,7 +134,7 @@ static void print_mutant(const struct search *s, u32 nr)
 			         s[i].nr_tried);
 		printf(" %22s", cell);
 	}
-	printf("%s\n", found_by_one(s, nr) ? "" : "  SURVIVED");
+	printf("%s\n", has_survived(s, nr) ? "  SURVIVED" : "");
 }
 
 static json_t *mutant_json(const struct search *s)
@@ -141,7 +154,7 @@ static json_t *mutant_json(const struct search *s)
 u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 {
 	json_t *rows = o->json ? json_array() : NULL;
-	u32 survived = 0, nr_mutants = 0, n, i;
+	u32 found = 0, survived = 0, nr_mutants = 0, n, i;
 
 	if (!o->json)
 		printf("Schedules to detection, median/most, and found/tried seeds\n"
@@ -150,7 +163,8 @@ u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 	for (i = 0; i < nr; i += n) {
 		n = same_mutant(&s[i], nr - i);
 		nr_mutants++;
-		survived += !found_by_one(&s[i], n);
+		found += found_by_one(&s[i], n);
+		survived += has_survived(&s[i], n);
 		if (!o->json)
 			print_mutant(&s[i], n);
 		for (u32 k = 0; o->json && k < n; k++)
@@ -159,7 +173,7 @@ u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 	if (o->json)
 		print_json(rows);
 	else
-		printf("%u mutants: %u found, %u survived\n", nr_mutants,
-		       nr_mutants - survived, survived);
+		printf("%u mutants: %u found, %u survived\n", nr_mutants, found,
+		       survived);
 	return survived;
 }

@@ -90,6 +90,11 @@ static void run_search(struct search *s)
 {
 	s->state = SEARCH_RUNNING;
 	checker_mutant = s->mutant;
+	if (s->options.trace)
+		fprintf(stderr, "\n%s, %s, %s, %s, schedule %llu:\n", s->c->scenario,
+		        s->c->scheme, memory_word(s->options.memory),
+		        strategy_word(s->options.strategy),
+		        (unsigned long long)s->options.only - 1);
 	if (s->nr_seeds > 1)
 		run_seeds(s);
 	else
@@ -181,6 +186,14 @@ static bool wait_workers(pid_t *workers, u32 nr_workers, const struct search *se
 	return good && !interrupted;
 }
 
+static void mark_stopped(struct search *searches, u32 nr)
+{
+	for (u32 i = 0; i < nr; i++)
+		if (searches[i].state == SEARCH_WAITING ||
+		    (searches[i].state == SEARCH_RUNNING && interrupted))
+			searches[i].state = SEARCH_STOPPED;
+}
+
 bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet)
 {
 	pid_t workers[MAX_JOBS];
@@ -214,6 +227,7 @@ bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet)
 		return false;
 	}
 	whole = wait_workers(workers, nr_workers, searches, nr, quiet);
+	mark_stopped(searches, nr);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	return whole;
