@@ -19,6 +19,8 @@
  *              reference must be counted where its token says
  *   hoard      after many references at once, of which one is left (sloppy: a CPU with as
  *              many spares as it may have)
+ *   stay       that one is held to the end, while a reader of its CPU comes and is moved:
+ *              whoever freezes then has been deceived by the reader
  */
 #include "sim/check/count_world.h"
 
@@ -176,6 +178,20 @@ static void hoard_setup(const void *arg)
 	count_world_ticks();
 }
 
+static void stay_setup(const void *arg)
+{
+	const struct count_case *c = arg;
+	u32 i;
+
+	count_world_setup(c);
+	count_world_hoard(0, WORLD_SHARERS - 1, HOARD, 1);
+	add_readers(c);
+	checker_task("reclaimer", host_nr_cpus() - 1, reclaimer, NULL);
+	for (i = 0; i < c->nr_readers; i++)
+		checker_fault("mover", mover, (void *)(uintptr_t)i);
+	count_world_ticks();
+}
+
 /* A clock that ticks everywhere in turn, and tries to freeze after each tick. */
 static void clock_and_freezer(void *arg)
 {
@@ -244,6 +260,7 @@ static void query_setup(const void *arg)
 }
 
 static const struct count_case two = { .nr_readers = 2 };
+static const struct count_case one = { .nr_readers = 1, .one_cpu = true };
 static const struct count_case four = { .nr_readers = 4 };
 static const struct count_case threads = { .nr_readers = 2, .one_user = true };
 static const struct count_case one_cpu = { .nr_readers = 2, .one_cpu = true };
@@ -251,15 +268,6 @@ static const struct count_case scatter = { .nr_readers = 2,
 	                                   .one_cpu = true,
 	                                   .migrates = true };
 static const struct count_case migrate = { .nr_readers = 2, .migrates = true };
-/* Counts that lie on CPUs: a reader who moves, one who stays and a freezer have to meet. */
-static const struct count_case migrate_deep = { .nr_readers = 2,
-	                                        .migrates = true,
-	                                        .deep = true };
-
-static bool counts_on_cpus(const struct count_scheme *s)
-{
-	return s == &count_paygo || s == &count_percpu || s == &count_sloppy;
-}
 
 void check_cases_lodic(struct check_list *list);
 
@@ -277,13 +285,12 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "reclaim4", s, &four, 5, reclaim_setup);
 		count_world_add(list, "threads", s, &threads, 3, reclaim_setup);
 		count_world_add(list, "one-cpu", s, &one_cpu, 3, reclaim_setup);
-		count_world_add(list, "migrate", s,
-		                counts_on_cpus(s) ? &migrate_deep : &migrate, 3,
-		                reclaim_setup);
+		count_world_add(list, "migrate", s, &migrate, 3, reclaim_setup);
 		count_world_add(list, "scatter", s, &scatter, 3, reclaim_setup);
 		count_world_add(list, "collide", s, &one_cpu, 2, collide_setup);
 		count_world_add(list, "keep", s, &one_cpu, 2, keep_setup);
 		count_world_add(list, "hoard", s, &two, 3, hoard_setup);
+		count_world_add(list, "stay", s, &one, 3, stay_setup);
 		if (!s->tick)
 			continue;
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
