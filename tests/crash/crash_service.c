@@ -196,6 +196,9 @@ int main(int argc, char **argv)
 		if (readers[i] == 0)
 			reader_run(&service, i);
 	}
+	/* Who has not attached when the first service dies waits for the next, and the writer
+	 * of an early kill would wait for him. */
+	require_progress();
 	for (u64 i = 0; i < nr_kills; i++)
 		kill_once(&service, &random);
 	wait_for_hits();
