@@ -58,6 +58,7 @@ enum mutant {
 	MUTANT_FLAG_PLAIN_STORE, /* lodic_flag: no fence between the flag and the counts */
 	MUTANT_UNREF_BY_ADD,     /* unref by what the count is, not by its token */
 	MUTANT_REF_ANY_FRAME, /* a ref counts in a pte, whatever frame that leads to */
+	MUTANT_UNREF_ANY_FRAME, /* an unref takes from a pte, whatever frame that leads to */
 	MUTANT_MAP_NAME_FIRST, /* a frame's name looked at before it is held, then mapped */
 	MUTANT_PTE_DROPPED_FIRST, /* a pte's own reference dropped before its count folds */
 	MUTANT_SNZI_NO_ANNOUNCE,     /* a leaf counts before the root knows */

@@ -20,6 +20,8 @@ const struct check_mutant check_mutants_count[] = {
 	  "a reference goes back as its token says", 100000 },
 	{ MUTANT_REF_ANY_FRAME, "ref-any-frame", "move", "lodic", CHECKER_SC,
 	  "a ref counts in a pte that maps its frame", 3000000 },
+	{ MUTANT_UNREF_ANY_FRAME, "unref-any-frame", "reuse", "lodic", CHECKER_SC,
+	  "a count belongs to the frame that its pte maps", 100000 },
 	{ MUTANT_MAP_NAME_FIRST, "map-name-first", "map-late", "lodic", CHECKER_SC,
 	  "M3: a frame is held, then its name looked at", 100000 },
 	{ MUTANT_PTE_DROPPED_FIRST, "pte-dropped-first", "fault", "lodic", CHECKER_SC,
