@@ -4,7 +4,7 @@
 
 #include "core/count_word.h"
 #include "core/mutant.h"
-#include "core/pte_count.h"
+#include "core/pte.h"
 
 /* How often the owner of a context may change an entry under the walk before the walk
  * calls the frame used: each time it pinned and unpinned in between. */

@@ -34,7 +34,7 @@
 
 #include "core/arena.h"
 #include "core/mutant.h"
-#include "core/pte_count.h"
+#include "core/pte.h"
 
 #define CONTEXT_EAGAIN 11
 #define CONTEXT_PIN_TRIES 4u

@@ -70,9 +70,9 @@
  *     it is never too high; it is read before and after global and must not have
  *     changed in between, or the frame counts as used.
  *
- * Progress. ref: at most LOCAL_TRIES, then the global word, lock-free. unref: lock-free;
+ * Progress. ref: at most GATE_REF_TRIES, then the global word, lock-free. unref: lock-free;
  * another thread of the same process that counts on the same pte makes it retry, or one
- * clear. fold: FOLD_TRIES, then wait-free. query, freeze, sum: bounded by the list of
+ * clear. fold: wait-free. query, freeze, sum: bounded by the list of
  * vmas, under its lock.
  * Locks: rmap list, then pte_lock; ref and unref take none.
  * Not here: the scanned gate, where readers may be killed and nothing folds
@@ -83,13 +83,29 @@
 
 #include "core/mutant.h"
 
-/* Ours. On failure another thread of the process has counted on this pte; when it keeps
- * happening the pte is as contended as the global word would be. */
-#define LOCAL_TRIES 8u
 /* In a pte that is not present: freeze took it. Told from EMPTY also for frame 0. */
 #define PTE_MARKED ((u64)1 << PTE_TAG_SHIFT)
-/* Ours: a cas on a pte fails only under a ref or unref in its few instructions. */
-#define FOLD_TRIES 4u
+
+/* What core/pte_gate.h asks for. */
+typedef u32 gate_frame;
+typedef struct count *gate_words;
+
+static inline bool gate_present(u64 pte)
+{
+	return pte_present(pte);
+}
+
+static inline bool gate_maps(u64 pte, gate_frame frame)
+{
+	return pte_maps(pte, frame);
+}
+
+static inline void gate_add(gate_words c, u64 pte, u64 n)
+{
+	host_fetch_add(&count_lodic_words(c, pte_frame(pte))->global, n);
+}
+
+#include "core/pte_gate.h"
 
 static u64 *count_lodic_token_pte(struct process_space *space, u64 token)
 {
@@ -113,29 +129,15 @@ static bool count_lodic_ref_local(struct count *c, u32 frame, u64 block, u32 use
 {
 	u64 page;
 	u64 *pte;
-	u32 tries;
 
 	/* Relaxed: few or many sharers is a matter of cost, not of right and wrong. */
 	if (count_lodic_share(c, frame) < count_lodic_of(c)->share_min)
 		return false;
 	pte = count_lodic_find(c, user, block, &page);
-	if (!pte)
+	if (!pte || !pte_gate_ref(pte, frame))
 		return false;
-	MUTANT_WINDOW(REF_ANY_FRAME);
-	for (tries = 0; tries < LOCAL_TRIES; tries++) {
-		u64 v = host_load_dep(pte);
-
-		if (!pte_maps(v, MUTANT(REF_ANY_FRAME) ? pte_frame(v) : frame) ||
-		    pte_count(v) == PTE_COUNT_MAX)
-			return false;
-		/* Success: the pte stood, so its own reference did too. Acquire, partner:
-		 * the release in count_lodic_map_block(): the frame's contents. */
-		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE))) {
-			*ret_token = count_lodic_token(page);
-			return true;
-		}
-	}
-	return false;
+	*ret_token = count_lodic_token(page);
+	return true;
 }
 
 /* The mutant's: no token; while the pte counts anything, take one away there. */
@@ -156,7 +158,6 @@ static void count_lodic_unref_by_add(struct count *c, u32 frame, u32 user)
 void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
 {
 	u64 *pte;
-	u64 v;
 
 	if (MUTANT(UNREF_BY_ADD)) {
 		count_lodic_unref_by_add(c, frame, user);
@@ -174,19 +175,8 @@ void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
 			token = count_lodic_token(page);
 	}
 	pte = count_lodic_token_pte(count_lodic_space(c, user), token);
-	/* Lock-free: see Progress. */
-	do {
-		/* Acquire, partner: the cas of count_lodic_fold(): not ours any more, so
-		 * the count is in global already (O11). The same when the count is 0 or
-		 * the pte was mapped anew. That the other references on this frame's
-		 * pte are not ours does not matter: they fold and drop alike. */
-		v = host_load_acquire(pte);
-		if ((!MUTANT(UNREF_ANY_FRAME) && !pte_maps(v, frame)) ||
-		    pte_count(v) == 0) {
-			count_lodic_unref_global(c, frame);
-			return;
-		}
-	} while (unlikely(!host_cas(pte, v, v - PTE_COUNT_ONE))); /* W1 */
+	if (!pte_gate_unref(pte, frame))
+		count_lodic_unref_global(c, frame);
 }
 
 bool count_lodic_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token)
@@ -214,41 +204,9 @@ bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 	return true;
 }
 
-static u32 count_lodic_fold_wrongly(struct count *c, u64 *pte)
-{
-	u64 v = host_xchg(pte, PTE_EMPTY);
-
-	MUTANT_WINDOW(CLEAR_BEFORE_FOLD);
-	if (MUTANT(CLEAR_BEFORE_FOLD))
-		host_fetch_add(&count_lodic_words(c, pte_frame(v))->global,
-		               pte_count(v));
-	return pte_frame(v);
-}
-
 u32 count_lodic_fold(struct count *c, u64 *pte)
 {
-	u64 v = host_load_relaxed(pte);
-	u32 frame = pte_frame(v); /* stands still under pte_lock */
-	u64 *global = &count_lodic_words(c, frame)->global;
-	u64 added = 0; /* what is in global for this pte's count so far */
-	u32 tries;
-
-	if (MUTANT(CLEAR_BEFORE_FOLD) || MUTANT(UNMAP_DROPS_COUNT))
-		return count_lodic_fold_wrongly(c, pte);
-	/* A failed cas: a thread of the process has counted in between. */
-	for (tries = 0; tries < FOLD_TRIES; tries++) {
-		if (pte_count(v) != added)
-			host_fetch_add(global, pte_count(v) - added); /* O11 */
-		added = pte_count(v);
-		if (likely(host_cas(pte, v, PTE_EMPTY)))
-			return frame;
-		v = host_load_relaxed(pte);
-	}
-	/* As much as there can be, first; then the rest out again. */
-	host_fetch_add(global, PTE_COUNT_MAX - added); /* O11 */
-	v = host_xchg(pte, PTE_EMPTY);
-	host_fetch_add(global, pte_count(v) - PTE_COUNT_MAX);
-	return frame;
+	return pte_frame(pte_gate_clear(c, pte));
 }
 
 void count_lodic_clear(struct count *c, u64 *pte)

@@ -14,7 +14,7 @@
 
 #include "core/count.h"
 #include "core/count_word.h"
-#include "core/pte_count.h"
+#include "core/pte.h"
 #include "core/rmap.h"
 
 /* Shared by fewer processes, a frame is counted globally (LODIC s.4.2, s.4.5). */

@@ -5,7 +5,7 @@
  */
 #include "core/process_space.h"
 
-#include "core/pte_count.h"
+#include "core/pte.h"
 
 #define CHUNK_BYTES (PTE_CHUNK * sizeof(u64))
 

@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/pte_count.h"
+#include "core/pte.h"
 #include "lib/service_internal.h"
 
 /* Requests of one client before the main loop looks at the others. */

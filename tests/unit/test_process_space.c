@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/pte_count.h"
+#include "core/pte.h"
 #include "core/rmap.h"
 
 #define NR_SPACES 3u
