@@ -87,22 +87,27 @@
 #define PTE_MARKED ((u64)1 << PTE_TAG_SHIFT)
 
 /* What core/pte_gate.h asks for. */
-typedef u32 gate_frame;
-typedef struct count *gate_words;
+struct gate_frame {
+	u32 nr;
+};
+
+struct gate_words {
+	struct count *c;
+};
 
 static inline bool gate_present(u64 pte)
 {
 	return pte_present(pte);
 }
 
-static inline bool gate_maps(u64 pte, gate_frame frame)
+static inline bool gate_maps(u64 pte, struct gate_frame frame)
 {
-	return pte_maps(pte, frame);
+	return pte_maps(pte, frame.nr);
 }
 
-static inline void gate_add(gate_words c, u64 pte, u64 n)
+static inline void gate_add(struct gate_words words, u64 pte, u64 n)
 {
-	host_fetch_add(&count_lodic_words(c, pte_frame(pte))->global, n);
+	host_fetch_add(&count_lodic_words(words.c, pte_frame(pte))->global, n);
 }
 
 #include "core/pte_gate.h"
@@ -134,7 +139,7 @@ static bool count_lodic_ref_local(struct count *c, u32 frame, u64 block, u32 use
 	if (count_lodic_share(c, frame) < count_lodic_of(c)->share_min)
 		return false;
 	pte = count_lodic_find(c, user, block, &page);
-	if (!pte || !pte_gate_ref(pte, frame))
+	if (!pte || !pte_gate_ref(pte, (struct gate_frame){ frame }))
 		return false;
 	*ret_token = count_lodic_token(page);
 	return true;
@@ -175,7 +180,7 @@ void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
 			token = count_lodic_token(page);
 	}
 	pte = count_lodic_token_pte(count_lodic_space(c, user), token);
-	if (!pte_gate_unref(pte, frame))
+	if (!pte_gate_unref(pte, (struct gate_frame){ frame }))
 		count_lodic_unref_global(c, frame);
 }
 
@@ -206,7 +211,7 @@ bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 
 u32 count_lodic_fold(struct count *c, u64 *pte)
 {
-	return pte_frame(pte_gate_clear(c, pte));
+	return pte_frame(pte_gate_clear((struct gate_words){ c }, pte));
 }
 
 void count_lodic_clear(struct count *c, u64 *pte)

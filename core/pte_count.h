@@ -20,7 +20,9 @@
 #define PTE_COUNT_ONE ((u64)1 << PTE_COUNT_SHIFT)
 #define PTE_COUNT_MASK (PTE_COUNT_MAX << PTE_COUNT_SHIFT)
 
-_Static_assert(PTE_COUNT_SHIFT + PTE_COUNT_BITS <= 64, "count fits");
+#if PTE_COUNT_SHIFT + PTE_COUNT_BITS > 64
+#error "the count does not fit"
+#endif
 
 static inline u64 pte_count(u64 pte)
 {

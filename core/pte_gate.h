@@ -9,8 +9,8 @@
  *
  * Who includes it has defined before:
  *
- *   gate_frame              what a reference is on: a type passed by value
- *   gate_words              where global words are found: a type passed by value
+ *   struct gate_frame       what a reference is on; passed by value
+ *   struct gate_words       where global words are found; passed by value
  *   gate_present(pte)       is the entry present, and of a kind that may count?
  *   gate_maps(pte, frame)   is it present, and does it lead to frame?
  *   gate_add(words, pte, n) adds n to the global word of what pte leads to; a full fence
@@ -22,8 +22,10 @@
 #ifndef LODIC_PTE_GATE_H
 #define LODIC_PTE_GATE_H
 
-/* Ours. On failure another thread of the process has counted on this pte; when it keeps
- * happening the pte is as contended as the global word would be. */
+/*
+ * Ours. On failure another thread of the process has counted on this pte; when it keeps
+ * happening the pte is as contended as the global word would be.
+ */
 #define GATE_REF_TRIES 8u
 /* Ours: a cas on a pte fails only under a ref or unref in its few instructions. */
 #define GATE_CLEAR_TRIES 4u
@@ -34,7 +36,7 @@
  * same pte. What frame holds has still to be looked at (O12). false: count globally.
  * Lock-free; at most GATE_REF_TRIES tries.
  */
-static inline bool pte_gate_ref(u64 *pte, gate_frame frame)
+static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
 {
 	u32 tries;
 
@@ -46,8 +48,10 @@ static inline bool pte_gate_ref(u64 *pte, gate_frame frame)
 			return false;
 		if (pte_count(v) == PTE_COUNT_MAX)
 			return false;
-		/* Success: the pte stood, so its own reference did too. Acquire, partner:
-		 * the release of who made the pte present: the frame's contents. */
+		/*
+		 * Success: the pte stood, so its own reference did too. Acquire, partner:
+		 * the release of who made the pte present: the frame's contents.
+		 */
 		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE)))
 			return true;
 	}
@@ -60,15 +64,17 @@ static inline bool pte_gate_ref(u64 *pte, gate_frame frame)
  * Lock-free: another thread of the same process that counts on the same pte makes it
  * retry, or one clear.
  */
-static inline bool pte_gate_unref(u64 *pte, gate_frame frame)
+static inline bool pte_gate_unref(u64 *pte, struct gate_frame frame)
 {
 	u64 v;
 
 	do {
-		/* Acquire, partner: the cas of pte_gate_clear(): not ours any more, so
+		/*
+		 * Acquire, partner: the cas of pte_gate_clear(): not ours any more, so
 		 * the count is in global already (O11). The same when the count is 0 or
 		 * the pte was mapped anew. That the other references on this frame's
-		 * pte are not ours does not matter: they fold and drop alike. */
+		 * pte are not ours does not matter: they fold and drop alike.
+		 */
 		v = host_load_acquire(pte);
 		if ((!MUTANT(UNREF_ANY_FRAME) && !gate_maps(v, frame)) ||
 		    pte_count(v) == 0)
@@ -77,7 +83,7 @@ static inline bool pte_gate_unref(u64 *pte, gate_frame frame)
 	return true;
 }
 
-static inline u64 pte_gate_clear_wrongly(gate_words words, u64 *pte)
+static inline u64 pte_gate_clear_wrongly(struct gate_words words, u64 *pte)
 {
 	u64 v = host_xchg(pte, 0);
 
@@ -93,7 +99,7 @@ static inline u64 pte_gate_clear_wrongly(gate_words words, u64 *pte)
  * pte's own reference stays, for the caller to drop after this (O13) or to pass on.
  * Returns what the pte was. Wait-free: GATE_CLEAR_TRIES, then two adds and an exchange.
  */
-static inline u64 pte_gate_clear(gate_words words, u64 *pte)
+static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 {
 	u64 v = host_load_relaxed(pte);
 	u64 added = 0; /* what is in global for this pte's count so far */
