@@ -22,6 +22,7 @@ int command_serve(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_map(int argc, char **argv);
 
 /* One line to stderr, with the program's name in front; ends a progress line first. */
 __attribute__((format(printf, 1, 2))) void cli_error(const char *format, ...);

@@ -21,10 +21,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{ "serve", command_serve },
-	{ "stat", command_stat },
-	{ "demo", command_demo },
-	{ "bench", command_bench },
+	{ "serve", command_serve }, { "stat", command_stat }, { "demo", command_demo },
+	{ "bench", command_bench }, { "map", command_map },
 };
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -37,13 +35,16 @@ static const char doc[] =
 	"  serve   run the cache's service (programs that use liblodic start it)\n"
 	"  stat    what the running cache holds and has done\n"
 	"  bench   measure: `lodic bench pin', `lodic bench memory'\n"
+	"  map     run a program so that what it reads again and again is mapped too,\n"
+	"          for kernels with LODIC\n"
 	"\n"
 	"`lodic COMMAND --help' tells more.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic demo\n"
 	"  lodic serve --memory 1G --immutable '/srv/models/*'\n"
-	"  lodic stat --watch\n";
+	"  lodic stat --watch\n"
+	"  lodic map -- grep -c lodic notes.txt\n";
 
 static int unknown_command(const char *name)
 {

@@ -32,10 +32,11 @@ MAY_INCLUDE = {
     "lib/": ("core/", "host/host.h", "lib/", "lodic/"),
     "sim/": ("core/", "host/", "sim/"),
     "kernel/": ("core/", "host/", "kernel/"),
-    "preload/": ("lodic/", "preload/"),
+    # Alone in a strange program: nothing that would have to be linked.
+    "preload/": ("host/host.h", "preload/"),
     # The command line is a user of the public headers; it also runs the service, and
-    # measures bare atomics.
-    "cli/": ("lodic/", "cli/", "lib/service.h", "host/host.h"),
+    # measures bare atomics; and it tells the shim what to do.
+    "cli/": ("lodic/", "cli/", "lib/service.h", "host/host.h", "preload/map_environment.h"),
     "include/": ("lodic/",),
 }
 # What an installed header may ask of a program's C library.

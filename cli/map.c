@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * `lodic map -- CMD`: runs an unmodified program with the shim of preload/ in it. All that
+ * happens here is before the program: options into the environment, then exec. So its
+ * exit status, its signals and its process id are its own.
+ */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/map_program.h"
+#include "preload/map_environment.h"
+
+/* As shells and env(1) say it. */
+#define STATUS_CANNOT_RUN 126
+#define STATUS_NOT_FOUND 127
+
+#define DEFAULT_BUDGET_BYTES (UINT64_C(1) << 30)
+/* Enough reads to tell one pass from many in most small files, few enough to cost nothing
+ * where the program ends soon. A guess, not a measurement. */
+#define DEFAULT_MIN_READS 16
+
+enum { KEY_BUDGET = 256, KEY_MIN_READS, KEY_INCLUDE, KEY_EXCLUDE };
+
+struct map {
+	uint64_t budget_bytes;
+	uint64_t min_reads;
+	char include[MAP_TEXT_BYTES];
+	char exclude[MAP_TEXT_BYTES];
+	const char *report;
+	bool json;
+	bool verbose;
+	char **command; /* NULL: none */
+};
+
+static const char doc[] =
+	"Run a program so that the files it reads again and again are mapped into it as "
+	"well. A kernel with LODIC can then count the references of its read(2) in its own "
+	"page table; elsewhere this gives nothing. The program itself is as it was: it "
+	"still reads by read(2) and never looks at the mapping."
+	"\v"
+	"What it cost is said on stderr when a process ends that had a file mapped: "
+	"files, bytes, page tables (expected, and measured as VmPTE), reads, and what "
+	"was skipped for which reason.\n"
+	"\n"
+	"A file is mapped once it was read --min-reads times, by read, pread, readv or "
+	"preadv, and that was not one pass from front to back. Only for descriptors opened "
+	"read-only, and only as long as they are open. Its pages get their entries as they "
+	"are read; no I/O is done for them.\n"
+	"\n"
+	"GLOB knows * ? and [set]; with a slash in it it is about the whole path, where * "
+	"stands for slashes too.\n"
+	"\n"
+	"Does not work for programs that are linked statically or setuid, and does not see "
+	"what stdio reads inside libc (fread, fgets).\n"
+	"\n"
+	"Exit status: the program's; 126 when it cannot be run this way, 127 when there is "
+	"none, 2 for a wrong option.\n"
+	"\n"
+	"Examples:\n"
+	"  lodic map -- ./server --data /srv\n"
+	"  lodic map --budget 4G --include '*.sst' --report map.json --json -- ./db\n";
+
+static const struct argp_option option_list[] = {
+	{ "budget", KEY_BUDGET, "SIZE", 0,
+	  "Map at most this much of files at once, as 512M or 4G (default 1G). In each "
+	  "process; costs up to SIZE/512 of page tables",
+	  0 },
+	{ "min-reads", KEY_MIN_READS, "N", 0, "Map a file after N reads (default 16)",
+	  0 },
+	{ "include", KEY_INCLUDE, "GLOB", 0,
+	  "Map only files that match; may be repeated", 0 },
+	{ "exclude", KEY_EXCLUDE, "GLOB", 0,
+	  "Map no file that matches; may be repeated", 0 },
+	{ "report", 'r', "FILE", 0,
+	  "Write what it cost there and not to stderr, a line for each process that read "
+	  "anything",
+	  0 },
+	{ "json", 'j', NULL, 0, "Say it as JSON, an object in each line", 0 },
+	{ "verbose", 'v', NULL, 0, "Say each file that is mapped, and when", 0 },
+	{ 0 },
+};
+
+/* Adds a line to globs. */
+static void add_glob(struct argp_state *state, char *globs, const char *glob)
+{
+	size_t n = strlen(globs);
+
+	if (*glob == '\0' || strchr(glob, '\n'))
+		argp_error(state, "'%s' is not a glob", glob);
+	else if (n + strlen(glob) + 2 > MAP_TEXT_BYTES)
+		argp_error(state, "too many globs: at most %u bytes", MAP_TEXT_BYTES);
+	else
+		snprintf(globs + n, MAP_TEXT_BYTES - n, "%s\n", glob);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct map *m = state->input;
+
+	switch (key) {
+	case KEY_BUDGET:
+		if (cli_parse_bytes(arg, &m->budget_bytes) != 0 || m->budget_bytes == 0)
+			argp_error(state, "'%s' is not a size; write it as 512M or 4G",
+			           arg);
+		return 0;
+	case KEY_MIN_READS:
+		if (cli_parse_number(arg, 1, UINT32_MAX, &m->min_reads) != 0)
+			argp_error(state, "'%s' is not a number above 0", arg);
+		return 0;
+	case KEY_INCLUDE: add_glob(state, m->include, arg); return 0;
+	case KEY_EXCLUDE: add_glob(state, m->exclude, arg); return 0;
+	case 'r': m->report = arg; return 0;
+	case 'j': m->json = true; return 0;
+	case 'v': m->verbose = true; return 0;
+	case ARGP_KEY_ARG:
+		m->command = state->argv + state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which program? Write it behind the options");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Beside this program, as it is built; where it was installed relative to it; where it
+ * was to be installed. */
+static int find_library(char *ret, size_t size)
+{
+	const char *program = cli_program();
+	const char *slash = strrchr(program, '/');
+	int n = slash ? (int)(slash - program) : 0;
+
+	snprintf(ret, size, "%.*s/" MAP_LIBRARY, n, program);
+	if (access(ret, R_OK) == 0)
+		return 0;
+	snprintf(ret, size, "%.*s/" LODIC_LIBDIR_FROM_BIN "/" MAP_LIBRARY, n, program);
+	if (access(ret, R_OK) == 0)
+		return 0;
+	snprintf(ret, size, LODIC_LIBDIR "/" MAP_LIBRARY);
+	return access(ret, R_OK) == 0 ? 0 : -errno;
+}
+
+/* An empty one says the same as none, which must not come down from outside. */
+static int set(const char *name, const char *value)
+{
+	return value && *value ? setenv(name, value, 1) : unsetenv(name);
+}
+
+static int set_number(const char *name, uint64_t n)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, n);
+	return setenv(name, text, 1);
+}
+
+/* In front of what is preloaded already, unless it is there. */
+static int set_preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *all;
+	int error;
+
+	if (!others || !*others)
+		return setenv("LD_PRELOAD", library, 1);
+	if (strstr(others, library))
+		return 0;
+	if (asprintf(&all, "%s:%s", library, others) < 0)
+		return -1;
+	error = setenv("LD_PRELOAD", all, 1);
+	free(all);
+	return error;
+}
+
+/* An empty file at the report's path, which is made absolute: the program may change its
+ * folder, and so may its children. */
+static int make_report(const struct map *m, char *ret_path, size_t size)
+{
+	int fd = open(m->report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	char *path;
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	path = realpath(m->report, NULL);
+	if (!path)
+		return -errno;
+	if (strlen(path) >= size) {
+		free(path);
+		return -ENAMETOOLONG;
+	}
+	strcpy(ret_path, path);
+	free(path);
+	return 0;
+}
+
+static int prepare(const struct map *m)
+{
+	static char library[PROGRAM_PATH_BYTES], report[MAP_TEXT_BYTES];
+	int error = find_library(library, sizeof(library));
+
+	if (error) {
+		cli_error("cannot read %s: %s; is lodic installed whole?", library,
+		          strerror(-error));
+		return CLI_FAILED;
+	}
+	if (strpbrk(library, " :$\n")) {
+		cli_error("the loader takes no path with a space, colon or dollar: %s",
+		          library);
+		return CLI_FAILED;
+	}
+	error = m->report ? make_report(m, report, sizeof(report)) : 0;
+	if (error) {
+		cli_error("cannot write %s: %s", m->report, strerror(-error));
+		return CLI_FAILED;
+	}
+	if (set_preload(library) || set_number(MAP_BUDGET, m->budget_bytes) ||
+	    set_number(MAP_MIN_READS, m->min_reads) || set(MAP_INCLUDE, m->include) ||
+	    set(MAP_EXCLUDE, m->exclude) || set(MAP_REPORT, report) ||
+	    set(MAP_JSON, m->json ? "1" : NULL) ||
+	    set(MAP_VERBOSE, m->verbose ? "1" : NULL)) {
+		cli_error("cannot set the environment: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	return CLI_OK;
+}
+
+int command_map(int argc, char **argv)
+{
+	static const struct argp argp = { option_list, parse, "[--] CMD [ARG...]",
+		                          doc,         NULL,  NULL,
+		                          NULL };
+	static struct map m = { .budget_bytes = DEFAULT_BUDGET_BYTES,
+		                .min_reads = DEFAULT_MIN_READS };
+	static char path[PROGRAM_PATH_BYTES];
+	const char *name, *why;
+	int status, error;
+
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &m) != 0 || !m.command)
+		return CLI_USAGE;
+	name = m.command[0];
+	error = program_find(name, path, sizeof(path));
+	if (error) {
+		cli_error(error == -ENOENT ? "%s: not found"
+		                           : "%s: not a program that you may run",
+		          name);
+		return error == -ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+	}
+	why = program_refuses(path);
+	if (why) {
+		cli_error("%s %s; run it without `lodic map'", name, why);
+		return STATUS_CANNOT_RUN;
+	}
+	status = prepare(&m);
+	if (status != CLI_OK)
+		return status;
+	execvp(name, m.command);
+	cli_error("cannot run %s: %s", name, strerror(errno));
+	return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+}

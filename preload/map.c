@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Which descriptor is which file, and when a file is mapped and unmapped.
+ *
+ * A descriptor's slot says what was found behind it when it was first read: nothing that
+ * can be mapped, or a file, by index and generation. close() and its relatives empty the
+ * slot. libc and bare system calls can close and open behind our back; then a slot is
+ * stale. That is found out by looking again now and then (MAP_TICK_READS), and until then
+ * does no harm: a mapping is read by nobody, so the wrong file's reads are counted, or the
+ * wrong file's pages asked for, within its mapping and within the budget.
+ *
+ * A file is mapped when it has been read min_reads times and that was not one pass from
+ * front to back: a pass reads each page once, and a pte for it would only cost. It was
+ * not one when more bytes were read than the file has; or when min_reads of its pread()s
+ * did not go on where the one before ended; or, for read(), when the file offset has
+ * moved by something quite different from what was read. That takes a system call, so it
+ * is asked at min_reads, and at each doubling.
+ */
+#define _GNU_SOURCE
+#include "preload/map.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* How often a thread looks again at what it believes: 3 system calls in so many reads. */
+#define MAP_TICK_READS 1024u
+
+#define XFS_MAGIC 0x58465342
+#define JFS_MAGIC 0x3153464a
+#define BCACHEFS_MAGIC 0xca451a4e
+
+struct map_state *map_state;
+
+static __thread u32 ticks;
+
+/* A slot: 0, not looked at; SLOT_SKIP; or generation << 16 | index << 2 | SLOT_FILE. */
+#define SLOT_SKIP 1u
+#define SLOT_FILE 2u
+#define SLOT_KIND 3u
+#define SLOT_INDEX_SHIFT 2
+#define SLOT_GENERATION_SHIFT 16
+
+static_assert(MAP_FILES <= 1u << (SLOT_GENERATION_SHIFT - SLOT_INDEX_SHIFT),
+              "an index has its bits in a slot");
+static_assert(sizeof(u64) == sizeof(void *), "pointers are kept in words");
+
+static u64 slot_of(const struct map_file *f)
+{
+	return f->generation << SLOT_GENERATION_SHIFT |
+	       (u64)(f - map_state->files) << SLOT_INDEX_SHIFT | SLOT_FILE;
+}
+
+/* NULL: the slot names no file, or one that is gone. */
+static struct map_file *slot_file(u64 slot)
+{
+	struct map_file *f =
+		&map_state->files[slot >> SLOT_INDEX_SHIFT & (MAP_FILES - 1)];
+
+	if ((slot & SLOT_KIND) != SLOT_FILE ||
+	    host_load_relaxed(&f->generation) != slot >> SLOT_GENERATION_SHIFT)
+		return NULL;
+	return f;
+}
+
+bool map_lock(struct map_hold *hold, bool wait)
+{
+	struct map_state *s = map_state;
+	sigset_t all;
+
+	hold->error = errno;
+	if (!s || host_load_relaxed(&s->pid) != (u64)getpid())
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &hold->cancel);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &hold->signals);
+	if ((wait ? pthread_mutex_lock(&s->lock) : pthread_mutex_trylock(&s->lock)) ==
+	    0)
+		return true;
+	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
+	pthread_setcancelstate(hold->cancel, NULL);
+	errno = hold->error;
+	return false;
+}
+
+void map_unlock(const struct map_hold *hold)
+{
+	pthread_mutex_unlock(&map_state->lock);
+	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
+	pthread_setcancelstate(hold->cancel, NULL);
+	errno = hold->error;
+}
+
+/* Those whose read(2) and mmap(2) both go by the page cache, of this machine alone.
+ * Everywhere else a mapping may do things: ask a server, take huge pages, reach a
+ * device. */
+static bool file_system_fits(int fd)
+{
+	static const u32 fit[] = {
+		EXT4_SUPER_MAGIC,      XFS_MAGIC,
+		BTRFS_SUPER_MAGIC,     TMPFS_MAGIC,
+		OVERLAYFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+		RAMFS_MAGIC,           SQUASHFS_MAGIC,
+		EROFS_SUPER_MAGIC_V1,  ISOFS_SUPER_MAGIC,
+		MSDOS_SUPER_MAGIC,     JFS_MAGIC,
+		BCACHEFS_MAGIC,
+	};
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(fit) / sizeof(fit[0]); i++)
+		if ((u32)fs.f_type == fit[i])
+			return true;
+	return false;
+}
+
+/* Our mappings would take from what the program may have. */
+static bool address_space_limited(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* What an open descriptor shows. true: may be mapped one day. */
+static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_skip)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (!S_ISREG(st->st_mode))
+		*ret_skip = MAP_NOT_REGULAR;
+	else if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY)
+		*ret_skip = MAP_WRITABLE;
+	else if (flags & O_DIRECT)
+		*ret_skip = MAP_DIRECT;
+	else if (st->st_size == 0)
+		*ret_skip = MAP_TOO_SMALL;
+	else if (!file_system_fits(fd))
+		*ret_skip = MAP_FILE_SYSTEM;
+	else if (!map_options_want(fd))
+		*ret_skip = MAP_EXCLUDED;
+	else if (address_space_limited())
+		*ret_skip = MAP_LIMITED;
+	else
+		return true;
+	return false;
+}
+
+static void file_start(struct map_file *f, const struct stat *st)
+{
+	if (f->address)
+		map_pages_unmap(f);
+	host_store_relaxed(&f->generation, ++map_state->last_generation);
+	f->dev = st->st_dev;
+	f->ino = st->st_ino;
+	f->seen_mapped = 0;
+	host_store_relaxed(&f->bytes, (u64)st->st_size);
+	map_pages_prove(f);
+}
+
+/* The entry of this file: its own, or one that is free, or that of the file read least,
+ * or of a mapping that nobody has visited of late. NULL: its set is full of files in use. */
+static struct map_file *file_find(const struct stat *st)
+{
+	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
+	           UINT64_C(0x9e3779b97f4a7c15);
+	struct map_file *set =
+		&map_state->files[(hash >> 32) % MAP_SETS * MAP_SET_FILES];
+	struct map_file *least = NULL;
+
+	for (u32 i = 0; i < MAP_SET_FILES; i++) {
+		struct map_file *f = &set[i];
+		u64 reads = f->generation ? host_load_relaxed(&f->reads) : 0;
+
+		if (f->generation && f->dev == st->st_dev && f->ino == st->st_ino)
+			return f;
+		if (f->address) {
+			if (host_load_relaxed(&f->visited))
+				continue;
+			reads = MAP_NOWHERE - 1; /* rather any other */
+		}
+		if (!least ||
+		    (least->generation && (!f->generation || reads < least->reads)))
+			least = f;
+	}
+	if (least)
+		file_start(least, st);
+	else
+		for (u32 i = 0; i < MAP_SET_FILES; i++)
+			host_store_relaxed(&set[i].visited, 0);
+	return least;
+}
+
+static void skip(int fd, enum map_skip why)
+{
+	map_state->skips[why]++;
+	host_store_relaxed(&map_state->slots[fd], SLOT_SKIP);
+}
+
+/* What is behind fd now? Fills its slot. */
+static struct map_file *descriptor_look(int fd)
+{
+	struct map_state *s = map_state;
+	u64 before = host_load_relaxed(&s->slots[fd]);
+	enum map_skip why = MAP_TABLE_FULL;
+	struct map_file *f = NULL;
+	struct map_hold hold;
+	struct stat st;
+
+	if (!map_lock(&hold, false))
+		return NULL;
+	if ((u64)fd >= s->top)
+		host_store_relaxed(&s->top, (u64)fd + 1);
+	if (s->off || fstat(fd, &st) != 0)
+		goto out;
+	if (descriptor_fits(fd, &st, &why))
+		f = file_find(&st);
+	if (!f) {
+		/* Told once, not at each look. */
+		if ((before & SLOT_KIND) != SLOT_SKIP)
+			skip(fd, why);
+		goto out;
+	}
+	/* It has grown, and more pages are read than were mapped: once more from the
+	 * start. One that has shrunk costs nothing. */
+	if (f->address && (u64)st.st_size > f->nr_pages << MAP_PAGE_SHIFT)
+		map_pages_unmap(f);
+	host_store_relaxed(&f->bytes, (u64)st.st_size);
+	host_store_relaxed(&s->slots[fd], slot_of(f));
+out:
+	map_unlock(&hold);
+	return f;
+}
+
+/* Where a read() of n bytes that has just returned began. Somebody else may have moved the
+ * offset meanwhile: then it is a place in the file all the same. */
+static u64 read_began(int fd, u64 n)
+{
+	int error = errno;
+	off_t at = lseek(fd, 0, SEEK_CUR);
+
+	errno = error;
+	return at < (off_t)n ? 0 : (u64)at - n;
+}
+
+static bool read_jumped(struct map_file *f, int fd, u64 read_bytes)
+{
+	u64 first = host_load_relaxed(&f->first);
+	u64 moved = read_began(fd, 0) - first;
+	u64 differs = moved > read_bytes ? moved - read_bytes : read_bytes - moved;
+
+	return first == MAP_NOWHERE || differs > read_bytes / 2;
+}
+
+/* Counts a read of a file that is not mapped. true: now it should be. */
+static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
+{
+	u64 reads = host_fetch_add(&f->reads, 1) + 1;
+	u64 bytes = host_fetch_add(&f->read_bytes, n) + n;
+	u64 jumps = host_load_relaxed(&f->jumps);
+
+	if (offset >= 0) {
+		if (host_load_relaxed(&f->next) != (u64)offset)
+			jumps = host_fetch_add(&f->jumps, 1) + 1;
+		host_store_relaxed(&f->next, (u64)offset + n);
+	} else if (host_load_relaxed(&f->first) == MAP_NOWHERE) {
+		host_store_relaxed(&f->first, read_began(fd, n));
+	}
+	if (reads < map_options.min_reads)
+		return false;
+	if (bytes > host_load_relaxed(&f->bytes) || jumps >= map_options.min_reads)
+		return true;
+	if (offset >= 0 || reads < host_load_relaxed(&f->look_again))
+		return false;
+	host_store_relaxed(&f->look_again, 2 * reads);
+	return read_jumped(f, fd, bytes);
+}
+
+/* The file is due. The descriptor is looked at once more: what is mapped is what is open
+ * there now. */
+static void file_map(struct map_file *f, int fd)
+{
+	struct map_state *s = map_state;
+	struct map_hold hold;
+	enum map_skip why;
+	struct stat st;
+
+	if (!map_lock(&hold, false))
+		return;
+	if (s->off || f->address || fstat(fd, &st) != 0)
+		goto out;
+	if (f->dev != st.st_dev || f->ino != st.st_ino ||
+	    !descriptor_fits(fd, &st, &why)) {
+		host_store_relaxed(&s->slots[fd], 0);
+		goto out;
+	}
+	host_store_relaxed(&f->bytes, (u64)st.st_size);
+	if (map_pages_map(f, fd, &why)) {
+		map_report_file("maps", fd, f);
+	} else if (why == MAP_BUDGET_FULL) {
+		s->skips[why]++;
+		map_pages_prove(f); /* there may be room then */
+	} else {
+		skip(fd, why);
+	}
+out:
+	map_unlock(&hold);
+}
+
+static void file_ask(struct map_file *f, u64 offset, u64 n)
+{
+	u64 generation = host_load_relaxed(&f->generation);
+	struct map_hold hold;
+
+	if (!map_lock(&hold, false))
+		return;
+	if (f->address && f->generation == generation)
+		map_pages_ask(f, offset, n);
+	map_unlock(&hold);
+}
+
+/* A read of a mapped file: marks it visited, and has ptes set for what was read unless
+ * they are there. again: believe no bit. */
+static void file_visit(struct map_file *f, int fd, u64 n, off_t offset, bool again)
+{
+	u64 at;
+
+	if (!host_load_relaxed(&f->visited))
+		host_store_relaxed(&f->visited, 1);
+	if (host_load_relaxed(&f->pages_stand) && !again)
+		return;
+	at = offset >= 0 ? (u64)offset : read_began(fd, n);
+	if (again || !map_pages_ready(f, at, n))
+		file_ask(f, at, n);
+}
+
+void map_note(int fd, ssize_t n, off_t offset)
+{
+	struct map_state *s = map_state;
+	struct map_file *f;
+	bool again;
+	u64 slot;
+
+	if (!s || n <= 0 || (u32)fd >= MAP_FDS)
+		return;
+	slot = host_load_relaxed(&s->slots[fd]);
+	f = slot_file(slot);
+	again = ++ticks % MAP_TICK_READS == 0;
+	if (again || (!f && slot != SLOT_SKIP))
+		f = descriptor_look(fd);
+	if (f && !host_load_relaxed(&f->address) && file_is_due(f, fd, (u64)n, offset))
+		file_map(f, fd);
+	if (!f || !host_load_relaxed(&f->address)) {
+		map_count_read(false);
+		return;
+	}
+	file_visit(f, fd, (u64)n, offset, again);
+	map_count_read(true);
+}
+
+/* Unmaps the file behind fd. made_from_it: only if the mapping was made from fd. */
+static void unmap(struct map_file *f, int fd, bool made_from_it)
+{
+	struct map_hold hold;
+
+	if (!map_lock(&hold, true))
+		return; /* a vfork() child closes its own */
+	if (f->address && (f->fd == (u64)fd || !made_from_it)) {
+		map_report_file("unmaps", fd, f);
+		map_pages_unmap(f);
+	}
+	map_unlock(&hold);
+}
+
+void map_closing(int fd)
+{
+	struct map_state *s = map_state;
+	struct map_file *f;
+	u64 slot;
+
+	if (!s || (u32)fd >= MAP_FDS)
+		return;
+	slot = host_load_relaxed(&s->slots[fd]);
+	if (slot == 0)
+		return;
+	f = slot_file(slot);
+	if (f && host_load_relaxed(&f->address) && host_load_relaxed(&f->fd) == (u64)fd)
+		unmap(f, fd, true);
+	host_store_relaxed(&s->slots[fd], 0);
+}
+
+void map_dropping(int fd)
+{
+	struct map_file *f;
+
+	if (!map_state || (u32)fd >= MAP_FDS)
+		return;
+	f = slot_file(host_load_relaxed(&map_state->slots[fd]));
+	if (f && host_load_relaxed(&f->address))
+		unmap(f, fd, false);
+}
+
+void map_closing_from(unsigned int first, unsigned int last)
+{
+	u64 top = map_state ? host_load_relaxed(&map_state->top) : 0;
+
+	for (u64 fd = first; fd <= last && fd < top; fd++)
+		map_closing((int)fd);
+}
+
+void map_stop(void)
+{
+	struct map_hold hold;
+
+	if (!map_lock(&hold, true))
+		return;
+	map_state->off = 1;
+	map_pages_unmap_all();
+	map_unlock(&hold);
+}
+
+void map_end(void)
+{
+	struct map_hold hold;
+
+	if (!map_lock(&hold, true))
+		return;
+	map_report_end(false);
+	map_unlock(&hold);
+}
+
+void map_stderr_closing(void)
+{
+	struct map_hold hold;
+
+	if (!map_lock(&hold, true))
+		return;
+	map_report_end(true);
+	map_unlock(&hold);
+}
+
+/* fork() has wiped the state; this is what a bare clone() would not do. */
+static void after_fork(void)
+{
+	map_state->pid = (u64)getpid();
+}
+
+__attribute__((constructor)) static void map_start(void)
+{
+	struct map_state *s;
+
+	if (!map_options_read())
+		return;
+	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (s == MAP_FAILED)
+		return;
+	if (madvise(s, sizeof(*s), MADV_WIPEONFORK) != 0 ||
+	    pthread_atfork(NULL, NULL, after_fork) != 0) {
+		munmap(s, sizeof(*s));
+		return;
+	}
+	s->pid = (u64)getpid();
+	map_report_start();
+	map_state = s;
+}
+
+__attribute__((destructor)) static void map_finish(void)
+{
+	map_end();
+}
