@@ -342,9 +342,21 @@ void checker_note(const char *format, ...)
 
 /* ---- a schedule ---- */
 
+/* A schedule that broke a rule ends with stores still in buffers. */
+static void reset_cpus(void)
+{
+	u32 i;
+
+	for (i = 0; i < CHECKER_MAX_CPUS + CHECKER_MAX_TASKS; i++) {
+		engine.cpus[i].nr = 0;
+		engine.cpus[i].last_task = CHECKER_MAX_TASKS;
+	}
+}
+
 void engine_setup(const struct checker_scenario *s)
 {
 	memory_reset();
+	reset_cpus();
 	engine.nr_tasks = 0;
 	engine.nr_cpus = s->nr_cpus;
 	engine.running = engine.failed = false;
@@ -358,10 +370,7 @@ static void reset(void)
 	u32 i;
 
 	memory_restore();
-	for (i = 0; i < CHECKER_MAX_CPUS + CHECKER_MAX_TASKS; i++) {
-		engine.cpus[i].nr = 0;
-		engine.cpus[i].last_task = CHECKER_MAX_TASKS;
-	}
+	reset_cpus();
 	for (i = 0; i < engine.nr_tasks; i++) {
 		struct task *t = &engine.tasks[i];
 

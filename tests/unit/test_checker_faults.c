@@ -334,6 +334,35 @@ static void percpu_add_tasks_of_one_cpu_and_migration_none_lost(void **state)
 	}
 }
 
+/* ---- a search after one that broke a rule ---- */
+
+static void store_and_break(void *arg)
+{
+	(void)arg;
+	host_store_relaxed(&world->x, 1); /* still in its CPU's buffer below */
+	CHECKER_ASSERT(false, "broken on purpose");
+}
+
+static void break_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	/* Memory is zero, and what setup() does comes from setup() alone. */
+	assert_int_equal(host_fetch_add(&world->y, 1), 0);
+	assert_int_equal(host_load_relaxed(&world->x), 0);
+	checker_task("breaker", 0, store_and_break, NULL);
+}
+
+static void run_after_violation_setup_finds_zeroes(void **state)
+{
+	static const struct checker_scenario s = { "break", 1, NULL, break_setup,
+		                                   NULL };
+
+	(void)state;
+	assert_int_equal(run(&s, CHECKER_RANDOM, CHECKER_TSO, 1).violations, 1);
+	assert_int_equal(run(&s, CHECKER_RANDOM, CHECKER_TSO, 1).violations, 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -345,6 +374,7 @@ int main(void)
 		cmocka_unit_test(poison_touched_use_after_free),
 		cmocka_unit_test(copy_overwritten_meanwhile_torn),
 		cmocka_unit_test(percpu_add_tasks_of_one_cpu_and_migration_none_lost),
+		cmocka_unit_test(run_after_violation_setup_finds_zeroes),
 	};
 
 	printf("seed=1\n");
