@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Local references for readers of the page cache.
+ *
+ * A present page table entry of a file page owns one reference of its folio. A
+ * task that reads the file, and whose own process maps the page, counts itself in
+ * spare bits of that entry instead of in _refcount, which all processes share
+ * (Jeong, Jung: "LODIC: Logical Distributed Counting for Scalable File Access",
+ * USENIX ATC'21). Who clears the entry adds its count to _refcount first. So a
+ * folio that no entry maps has an exact _refcount, and whoever freezes a folio,
+ * unmaps it first as ever and needs to know nothing of this.
+ *
+ * The three loops on one entry are mm/lodic_gate.h, a text that is shared with a
+ * model checker. Here is what it leaves open: how the entry is found.
+ *
+ * Finding it is only a guess. What makes a reference valid is that an entry which
+ * is present and leads to the folio is changed by compare-and-swap, with interrupts
+ * off so that its table cannot go away. So no lock of the mm is taken, and a hint
+ * that is out of date costs a walk, not correctness:
+ *
+ *   1. a table of hints for each CPU: this mm maps this range of this mapping
+ *      there, or does not map it;
+ *   2. when that fails and the mm's mappings have changed since, a walk over the
+ *      VMAs from the top down, under RCU.
+ *
+ * Never i_mmap: its lock is what all readers would share.
+ *
+ * Why an mm is marked (MMF_LODIC) before its first local reference: mremap() moves
+ * whole tables to other addresses, and a count must not move. It looks at the mark
+ * with the mmap_lock held for writing, and the mark is set with it held for
+ * reading.
+ */
+#include <linux/lodic.h>
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/coredump.h>
+#include <linux/sched/mm.h>
+#include <linux/sysctl.h>
+#include <linux/vmstat.h>
+
+#include <asm/lodic.h>
+
+#include "lodic_host.h"
+#include "lodic_count.h"
+#include "lodic_gate.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/lodic.h>
+
+#define LODIC_HINT_BITS 4
+/* A walk gives up after so many VMAs: the reader then counts in _refcount. */
+#define LODIC_WALK_MAX 256
+
+/* Entries may hold counts: once on, never off. */
+DEFINE_STATIC_KEY_FALSE(lodic_ptes);
+EXPORT_SYMBOL_GPL(lodic_ptes);
+/* New local references may be taken. */
+DEFINE_STATIC_KEY_FALSE(lodic_refs);
+
+static unsigned int lodic_mappers __read_mostly = 4;
+
+#ifdef CONFIG_LODIC_DEBUG
+unsigned int lodic_mutant __read_mostly;
+unsigned int lodic_window __read_mostly;
+#endif
+
+/*
+ * mm and mapping are compared, never followed: they may be gone, and others may be
+ * at their place. seq is the mm's mm_lock_seq from before the walk.
+ */
+struct lodic_hint {
+	struct mm_struct *mm;
+	struct address_space *mapping;
+	unsigned long start;	/* 0: a gap, the mm maps none of these */
+	pgoff_t pgoff;
+	unsigned long nr;	/* pages */
+	unsigned int seq;
+} ____cacheline_aligned;
+
+static DEFINE_PER_CPU(struct lodic_hint[1 << LODIC_HINT_BITS], lodic_hints);
+
+static struct lodic_hint *lodic_hint(struct mm_struct *mm,
+				     struct address_space *mapping)
+{
+	unsigned long key = ((unsigned long)mm >> 6) ^ ((unsigned long)mapping >> 3);
+
+	return this_cpu_ptr(&lodic_hints[hash_long(key, LODIC_HINT_BITS)]);
+}
+
+static unsigned int lodic_seq(struct mm_struct *mm)
+{
+	return READ_ONCE(mm->mm_lock_seq.sequence);
+}
+
+/* Interrupts off. */
+/*
+ * Takes a reference on folio, which may have been freed and used for anything
+ * meanwhile, in the entry for addr, if that leads to pfn. Interrupts off.
+ *
+ * A count in the entry of another kind of page must not outlast that: khugepaged
+ * takes tables of anonymous pages away with their entries, and waits for interrupts
+ * only.
+ */
+static __always_inline bool lodic_get_at(struct mm_struct *mm, unsigned long addr,
+					 unsigned long pfn, struct folio *folio,
+					 struct address_space *mapping)
+{
+	struct gate_frame frame = { pfn, 1 };
+	u64 *pte = lodic_pte(mm, addr);
+
+	if (unlikely(!pte) || !pte_gate_ref(pte, frame))
+		return false;
+	__count_vm_event(LODIC_REF);
+	/* The page is held now: its folio stands still. */
+	if (likely(pfn_folio(pfn) == folio && READ_ONCE(folio->mapping) == mapping))
+		return true;
+	if (pte_gate_unref(pte, frame)) {
+		__count_vm_event(LODIC_UNREF);
+	} else {
+		__count_vm_event(LODIC_UNREF_GLOBAL);
+		folio_put(pfn_folio(pfn));
+	}
+	return false;
+}
+
+/*
+ * Does vma map index of mapping? If not, but others of it, *hint and *end become
+ * the gap between them.
+ */
+static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *mapping,
+			   pgoff_t index, struct lodic_hint *hint, pgoff_t *end)
+{
+	bool maps = false;
+
+	if (!vma_start_read(vma))
+		return false;
+	if (!vma->detached && vma->vm_file && vma->vm_file->f_mapping == mapping) {
+		pgoff_t next = vma->vm_pgoff + vma_pages(vma);
+
+		if (index >= next) {
+			hint->pgoff = max(hint->pgoff, next);
+		} else if (index < vma->vm_pgoff) {
+			*end = min(*end, vma->vm_pgoff);
+		} else {
+			hint->start = vma->vm_start;
+			hint->pgoff = vma->vm_pgoff;
+			hint->nr = vma_pages(vma);
+			maps = true;
+		}
+	}
+	vma_end_read(vma);
+	return maps;
+}
+
+/* Under RCU. From the top: the newest mappings are lowest, the stack is few. */
+static void lodic_walk(struct mm_struct *mm, struct address_space *mapping,
+		       pgoff_t index, struct lodic_hint *hint)
+{
+	MA_STATE(mas, &mm->mm_mt, TASK_SIZE_MAX - 1, TASK_SIZE_MAX - 1);
+	unsigned int left = LODIC_WALK_MAX;
+	struct vm_area_struct *vma;
+	pgoff_t end = ULONG_MAX;
+
+	*hint = (struct lodic_hint){ .mm = mm, .mapping = mapping, .seq = lodic_seq(mm) };
+	count_vm_event(LODIC_LOOKUP);
+	while (left-- && (vma = mas_find_rev(&mas, 0))) {
+		/* Only a look: lodic_vma_maps() takes the VMA's lock. */
+		if (data_race(vma->vm_file) &&
+		    lodic_vma_maps(vma, mapping, index, hint, &end))
+			return;
+	}
+	hint->nr = end - hint->pgoff;
+}
+
+bool lodic_mm_counts(struct mm_struct *mm)
+{
+	return test_bit(MMF_LODIC, &mm->flags) && !MUTANT(TABLE_MOVES);
+}
+
+static bool lodic_mm_mark(struct mm_struct *mm)
+{
+	if (!mmap_read_trylock(mm))
+		return false;
+	set_bit(MMF_LODIC, &mm->flags);
+	mmap_read_unlock(mm);
+	return true;
+}
+
+/*
+ * Tries what the hint says. *walk: it has nothing to say, or says what was right of
+ * other mappings of this mm. Interrupts off.
+ */
+static __always_inline unsigned long
+lodic_try_hint(struct mm_struct *mm, struct address_space *mapping, pgoff_t index,
+	       unsigned long pfn, struct folio *folio, bool *walk)
+{
+	struct lodic_hint *hint = lodic_hint(mm, mapping);
+	unsigned long addr;
+
+	*walk = true;
+	if (hint->mm != mm || hint->mapping != mapping ||
+	    unlikely(!test_bit(MMF_LODIC, &mm->flags)) ||
+	    index - hint->pgoff >= hint->nr)
+		return 0;
+	addr = hint->start + ((index - hint->pgoff) << PAGE_SHIFT);
+	if (likely(hint->start) &&
+	    likely(lodic_get_at(mm, addr, pfn, folio, mapping)))
+		return addr;
+	*walk = hint->seq != lodic_seq(mm);
+	return 0;
+}
+
+/* Walks; the hint of the CPU where that ends is then the right one. */
+static noinline unsigned long lodic_find(struct mm_struct *mm,
+					 struct address_space *mapping,
+					 pgoff_t index, unsigned long pfn,
+					 struct folio *folio)
+{
+	struct lodic_hint found;
+	unsigned long addr;
+	bool walk;
+
+	if (!test_bit(MMF_LODIC, &mm->flags) && !lodic_mm_mark(mm))
+		return 0;
+	lodic_walk(mm, mapping, index, &found);
+	local_irq_disable();
+	*lodic_hint(mm, mapping) = found;
+	addr = lodic_try_hint(mm, mapping, index, pfn, folio, &walk);
+	local_irq_enable();
+	return addr;
+}
+
+static struct lodic_batch *lodic_batch(struct folio_batch *fbatch)
+{
+	return container_of(fbatch, struct lodic_batch, fbatch);
+}
+
+/*
+ * Is folio read by many, and by nobody who could drop the reference, as
+ * filemap_update_page() does? It is not held, and may be a tail page by now: so none
+ * of the functions that check what they are given.
+ */
+static __always_inline bool lodic_wants(struct folio *folio)
+{
+	const unsigned long mask = BIT(PG_uptodate) | BIT(PG_readahead);
+	unsigned long flags = READ_ONCE(folio->flags);
+	int mappers;
+
+	if ((flags & mask) != BIT(PG_uptodate))
+		return false;
+	/* How many processes map a page of it, on average. */
+	if (likely(!(flags & BIT(PG_head))))
+		mappers = atomic_read(&folio->_mapcount) + 1;
+	else
+		mappers = (atomic_read(&folio->_large_mapcount) + 1) >>
+			  /* Its order, or a number of somebody else's. */
+			  (data_race(folio->_flags_1) & 31);
+	return mappers >= (int)READ_ONCE(lodic_mappers);
+}
+
+static __always_inline bool lodic_got(struct folio_batch *fbatch, unsigned long addr,
+				      struct folio *folio)
+{
+	unsigned int i = folio_batch_count(fbatch);
+
+	trace_lodic_ref(folio, addr);
+	lodic_batch(fbatch)->addr[i] = addr;
+	fbatch->lodic |= BIT(i);
+	return true;
+}
+
+static noinline bool lodic_get_slowly(struct folio_batch *fbatch,
+				      struct address_space *mapping, pgoff_t index,
+				      struct folio *folio, unsigned long pfn)
+{
+	unsigned long addr = lodic_find(current->mm, mapping, index, pfn, folio);
+
+	if (addr)
+		return lodic_got(fbatch, addr, folio);
+	count_vm_event(LODIC_FALLBACK);
+	return false;
+}
+
+bool __lodic_try_get(struct folio_batch *fbatch, struct address_space *mapping,
+		     pgoff_t index, struct folio *folio)
+{
+	struct mm_struct *mm = current->mm;
+	unsigned long addr, pfn;
+	bool walk;
+
+	if (!(fbatch->lodic & LODIC_BATCH) || !lodic_wants(folio) || !mm)
+		return false;
+	pfn = folio_pfn(folio) + (index - folio->index);
+	local_irq_disable();
+	addr = lodic_try_hint(mm, mapping, index, pfn, folio, &walk);
+	local_irq_enable();
+	if (likely(addr))
+		return lodic_got(fbatch, addr, folio);
+	if (walk)
+		return lodic_get_slowly(fbatch, mapping, index, folio, pfn);
+	count_vm_event(LODIC_FALLBACK);
+	return false;
+}
+
+void __lodic_put(struct folio_batch *fbatch, unsigned int i, struct folio *folio)
+{
+	struct gate_frame frame = { folio_pfn(folio), folio_nr_pages(folio) };
+	unsigned long addr = lodic_batch(fbatch)->addr[i];
+	bool local;
+	u64 *pte;
+
+	fbatch->lodic &= ~BIT(i);
+	local_irq_disable();
+	pte = lodic_pte(current->mm, addr);
+	local = likely(pte) && pte_gate_unref(pte, frame);
+	local_irq_enable();
+	trace_lodic_unref(folio, addr, local);
+	if (likely(local)) {
+		count_vm_event(LODIC_UNREF);
+	} else {
+		count_vm_event(LODIC_UNREF_GLOBAL);
+		folio_put(folio);
+	}
+}
+
+/**
+ * lodic_ptep_clear - empty a page table entry, its count first folded into _refcount
+ * @ptep: of any kind; its lock is held
+ *
+ * Return: what the entry was, without its count.
+ */
+pte_t lodic_ptep_clear(pte_t *ptep)
+{
+	u64 pte = READ_ONCE(ptep->pte);
+
+	/* Nobody counts in what is not present, and who may make it so is us. */
+	if (!gate_present(pte))
+		return native_ptep_get_and_clear(ptep);
+	pte = pte_gate_clear((struct gate_words){ }, (u64 *)ptep);
+	if (unlikely(pte_count(pte))) {
+		count_vm_event(LODIC_FOLD);
+		count_vm_events(LODIC_FOLDED, pte_count(pte));
+		trace_lodic_fold(pfn_folio(gate_pfn(pte)), pte_count(pte));
+	}
+	return __pte(pte & ~PTE_COUNT_MASK);
+}
+EXPORT_SYMBOL_GPL(lodic_ptep_clear);
+
+/*
+ * First all CPUs look for counts, then references are taken. In between, sections
+ * that had passed the branch must end: they run under a page table lock, so with
+ * preemption off.
+ */
+static void lodic_switch(bool on)
+{
+	if (!on) {
+		static_branch_disable(&lodic_refs);
+		return;
+	}
+	if (!static_key_enabled(&lodic_ptes)) {
+		static_branch_enable(&lodic_ptes);
+		synchronize_rcu();
+	}
+	static_branch_enable(&lodic_refs);
+}
+
+/* Where the hypervisor shadows page tables, each count would be an exit. */
+static bool lodic_can(void)
+{
+	return !boot_cpu_has(X86_FEATURE_XENPV);
+}
+
+static DEFINE_MUTEX(lodic_switch_lock);
+
+static int lodic_sysctl(const struct ctl_table *table, int write, void *buffer,
+			size_t *lenp, loff_t *ppos)
+{
+	int on = static_key_enabled(&lodic_refs);
+	struct ctl_table local = {
+		.data = &on,
+		.maxlen = sizeof(on),
+		.mode = table->mode,
+		.extra1 = SYSCTL_ZERO,
+		.extra2 = SYSCTL_ONE,
+	};
+	int err = proc_dointvec_minmax(&local, write, buffer, lenp, ppos);
+
+	if (err || !write)
+		return err;
+	if (on && !lodic_can())
+		return -EOPNOTSUPP;
+	mutex_lock(&lodic_switch_lock);
+	lodic_switch(on);
+	mutex_unlock(&lodic_switch_lock);
+	return 0;
+}
+
+static struct ctl_table lodic_sysctls[] = {
+	{
+		.procname	= "lodic",
+		.mode		= 0644,
+		.proc_handler	= lodic_sysctl,
+	},
+	{
+		.procname	= "lodic_mappers",
+		.data		= &lodic_mappers,
+		.maxlen		= sizeof(lodic_mappers),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec_minmax,
+		.extra1		= SYSCTL_ONE,
+		.extra2		= SYSCTL_INT_MAX,
+	},
+};
+
+static bool lodic_at_boot __initdata;
+
+static int __init lodic_param(char *arg)
+{
+	return kstrtobool(arg, &lodic_at_boot);
+}
+early_param("lodic", lodic_param);
+
+static int __init lodic_init(void)
+{
+	register_sysctl("vm", lodic_sysctls);
+	if (lodic_at_boot && !lodic_can())
+		pr_warn("lodic: off: page tables are not our own\n");
+	else if (lodic_at_boot)
+		lodic_switch(true);
+	return 0;
+}
+late_initcall(lodic_init);
+
+#ifdef CONFIG_LODIC_DEBUG
+static const char * const lodic_mutants[NR_MUTANTS] = {
+	[MUTANT_NONE]			= "none",
+	[MUTANT_CLEAR_BEFORE_FOLD]	= "fold-after-clear",
+	[MUTANT_UNMAP_DROPS_COUNT]	= "unmap-drops-count",
+	[MUTANT_UNREF_ANY_FRAME]	= "unref-any-frame",
+	[MUTANT_REF_ANY_FRAME]		= "ref-any-frame",
+	[MUTANT_TABLE_MOVES]		= "table-moves",
+};
+
+static ssize_t lodic_mutant_read(struct file *file, char __user *buf, size_t n,
+				 loff_t *ppos)
+{
+	char text[32];
+	int len = scnprintf(text, sizeof(text), "%s\n", lodic_mutants[lodic_mutant]);
+
+	return simple_read_from_buffer(buf, n, ppos, text, len);
+}
+
+static ssize_t lodic_mutant_write(struct file *file, const char __user *buf, size_t n,
+				  loff_t *ppos)
+{
+	char text[32] = { };
+	int i;
+
+	if (n >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, buf, n))
+		return -EFAULT;
+	i = sysfs_match_string(lodic_mutants, text);
+	if (i < 0)
+		return i;
+	WRITE_ONCE(lodic_mutant, i);
+	return n;
+}
+
+static const struct file_operations lodic_mutant_fops = {
+	.owner	= THIS_MODULE,
+	.read	= lodic_mutant_read,
+	.write	= lodic_mutant_write,
+};
+
+static int __init lodic_debug_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("lodic", NULL);
+
+	debugfs_create_file("mutant", 0600, dir, NULL, &lodic_mutant_fops);
+	debugfs_create_u32("window", 0600, dir, &lodic_window);
+	return 0;
+}
+late_initcall(lodic_debug_init);
+#endif
+
+#ifdef CONFIG_LODIC_KUNIT_TEST
+#include "tests/lodic_kunit.c"
+#endif
