@@ -9,7 +9,7 @@ RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
 C_FILES = find bench cli core host include lib sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-fmt build demo check soak bench \
+.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check kernel-check soak bench \
 	bench-scale figures fmt install clean
 .DEFAULT_GOAL := help
 
@@ -17,6 +17,7 @@ help:
 	@echo 'make demo [FILE=path]   install what is missing, build, read a real file, show what it is worth'
 	@echo 'make check              every build, every test; ends with "N passed, N failed"'
 	@echo 'make check ARGS="..."   only some of it: see tools/check.py --help'
+	@echo 'make kernel-check       the Linux series: apply, checkpatch, build, boot under QEMU, test'
 	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
 	@echo 'make figures            the papers'"'"' figures from the timing model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
@@ -30,7 +31,7 @@ help:
 deps:
 	@sh tools/deps.sh all
 
-deps-build deps-check deps-bench deps-fmt: deps-%:
+deps-build deps-check deps-bench deps-fmt deps-kernel: deps-%:
 	@sh tools/deps.sh $*
 
 build: deps-build
@@ -43,6 +44,9 @@ demo: build
 
 check: deps-check
 	@$(PYTHON) tools/check.py --build $(BUILD)/check $(ARGS)
+
+kernel-check: deps-kernel
+	@$(PYTHON) kernel/run $(ARGS) check
 
 bench: deps-bench build
 	@$(PYTHON) bench/run.py --build $(BUILD) $(if $(FILE),--file '$(FILE)')

@@ -3,7 +3,7 @@
 # Installs what is missing of the packages that lodic needs; says what each is for.
 # Silent and quick when all are there.
 #
-#   tools/deps.sh [build|check|bench|fmt|all]
+#   tools/deps.sh [build|check|bench|fmt|kernel|all]
 #
 # Installs as root, or by sudo where that asks for no password. Otherwise it prints the
 # one command to run and ends with status 1. LODIC_DEPS=skip: you know better.
@@ -11,9 +11,9 @@ set -eu
 
 set_name=${1:-all}
 case $set_name in
-build | check | bench | fmt | all) ;;
+build | check | bench | fmt | kernel | all) ;;
 *)
-	echo "deps: unknown set '$set_name' (build, check, bench, fmt, all)" >&2
+	echo "deps: unknown set '$set_name' (build, check, bench, fmt, kernel, all)" >&2
 	exit 2
 	;;
 esac
@@ -36,6 +36,25 @@ table() {
 	python3|check bench|cmd:python3|tools/check.py, tools/tidy.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	clang-format|fmt|cmd:clang-format|make fmt
+	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux that the series is for
+	qemu-system-x86|kernel|cmd:qemu-system-x86_64|boots it
+	busybox-static|kernel|cmd:busybox|the guest's shell and tools
+	ccache|kernel|cmd:ccache|keeps what the compiler has made
+	git|kernel|cmd:git|applies the series
+	perl|kernel|cmd:perl|checkpatch.pl, and Linux's own build
+	python3-ply|kernel|py:ply|checkpatch.pl looks at licence lines with it
+	python3-git|kernel|py:git|the same
+	bc|kernel|cmd:bc|Linux's build
+	bison|kernel|cmd:bison|Linux's build: Kconfig
+	flex|kernel|cmd:flex|Linux's build: Kconfig
+	libelf-dev|kernel|pc:libelf|Linux's build: objtool
+	libssl-dev|kernel|pc:libcrypto|Linux's build: certificates
+	kmod|kernel|cmd:depmod|Linux's build: modules
+	xz-utils|kernel|cmd:xz|unpacks Linux
+	rsync|kernel|cmd:rsync|Linux's build: headers for its selftests
+	cpio|kernel|cmd:cpio|packs the guest's initramfs
+	e2fsprogs|kernel|cmd:mkfs.ext4|a disk for the guest
+	xfsprogs|kernel|cmd:mkfs.xfs|the other disk
 	END
 }
 
@@ -51,6 +70,7 @@ there() {
 	case $1 in
 	cmd:*) command -v "${1#cmd:}" >/dev/null 2>&1 ;;
 	pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+	file:*) [ -e "${1#file:}" ] ;;
 	py:*) /usr/bin/python3 -c "import ${1#py:}" 2>/dev/null ;;
 	esac
 }

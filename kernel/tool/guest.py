@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The guest: its initramfs, its disks, its QEMU, and what it says.
+
+Two serial lines. The first carries KTAP and nothing else; the second the kernel's log, in
+which the guest also writes which test begins. So a report of the kernel is charged to the
+test in which it stands, and never breaks a line of KTAP.
+"""
+
+import os
+import queue
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+from tool.work import KERNEL, ROOT, Failed, digest, read_lines, say, started
+
+BOOT = KERNEL / "boot"
+TESTS = KERNEL / "tests"
+CFLAGS = ["-static", "-O2", "-g0", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread",
+          f"-I{TESTS}"]
+# Programs of this machine that tests/map.c runs as they are.
+STOCK = ["perl", "cat"]
+LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+DISKS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
+DISK_BYTES = 512 << 20
+BOOT_LIMIT_S = 120
+DONE = "# guest: done"
+BEGIN = re.compile(r"^# guest: begin (\S+)")
+
+
+# -- initramfs -----------------------------------------------------------------------------
+
+def programs():
+    """Each .c file of kernel/tests is a program, unless its name says that it is a part."""
+    return [p for p in sorted(TESTS.glob("*.c")) if not p.name.startswith("lib")]
+
+
+def compile_tests(work, folder):
+    """Statically linked, as there is no C library in the guest."""
+    shared = sorted(TESTS.glob("*.h"))
+    libs = sorted(TESTS.glob("lib*.c"))
+    for source in programs():
+        binary = folder / source.stem
+        key = digest(source, *shared, *libs, " ".join(CFLAGS))
+        if binary.exists() and work.stamped(f"program-{source.stem}", key):
+            continue
+        work.run(["gcc", *CFLAGS, "-o", binary, source, *libs], "guest.log")
+        work.stamp(f"program-{source.stem}", key)
+
+
+def build_lodic(work):
+    """`lodic` and the library that `lodic map` preloads; the folder where they are."""
+    folder = work.folder / "lodic"
+    work.run(["sh", ROOT / "tools/setup.sh", folder, "-Dbuildtype=debugoptimized",
+              "-Dtests=disabled"], "guest.log")
+    work.run(["ninja", "-C", folder, "lodic", "liblodic-map.so"], "guest.log")
+    return folder
+
+
+def copy_dynamic(work, program, target, root):
+    """A program as it is, and the loader and libraries that ldd finds for it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(program, target)
+    said = work.run(["ldd", program], "guest.log")
+    if "not found" in said:
+        raise Failed(f"{program}: a shared library is missing\n{said}")
+    for name in LIBRARY.findall(said):
+        place = root / name.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(name, place)
+
+
+def copy_map(work, root):
+    """`lodic map`, its shim beside it, and what it is to run: all for tests/map.c."""
+    built = build_lodic(work)
+    copy_dynamic(work, built / "lodic", root / "opt/lodic/lodic", root)
+    shutil.copy(built / "liblodic-map.so", root / "opt/lodic")
+    for name in STOCK:
+        program = shutil.which(name, path=work.env()["PATH"])
+        if not program:
+            raise Failed(f"{name} is not there: tests/map.c runs it in the guest")
+        copy_dynamic(work, program, root / "usr/bin" / name, root)
+
+
+def initramfs(work):
+    """busybox, the tests, init, and the stock programs of tests/map.c."""
+    root, built = work.folder / "guest/root", work.folder / "guest/programs"
+    shutil.rmtree(root, ignore_errors=True)
+    for sub in ("bin", "dev", "proc", "sys", "tmp", "run", "mnt", "tests"):
+        (root / sub).mkdir(parents=True)
+    built.mkdir(exist_ok=True)
+    busybox = shutil.which("busybox")
+    if not busybox:
+        raise Failed("busybox is not there: `make deps-kernel` installs busybox-static")
+    shutil.copy(busybox, root / "bin/busybox")
+    compile_tests(work, built)
+    for program in programs():
+        shutil.copy(built / program.stem, root / "tests")
+    for script in [*sorted(BOOT.glob("*.sh")), *sorted(TESTS.glob("*.sh"))]:
+        shutil.copy(script, root / "tests")
+        (root / "tests" / script.name).chmod(0o755)
+    copy_map(work, root)
+    shutil.copy(BOOT / "init", root / "init")
+    (root / "init").chmod(0o755)
+    image = work.folder / "guest/initramfs.cpio"
+    names = sorted(str(p.relative_to(root)) for p in root.rglob("*"))
+    packed = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", "-R", "0:0", "--reproducible"],
+                            input="\n".join(names).encode(), cwd=root, capture_output=True,
+                            check=False)
+    if packed.returncode:
+        raise Failed(f"cpio: {packed.stderr.decode().strip()}")
+    image.write_bytes(packed.stdout)
+    return image
+
+
+def disks(work):
+    """Fresh file systems for every boot."""
+    made = []
+    for name, mkfs in DISKS.items():
+        path = work.folder / f"guest/{name}.img"
+        path.unlink(missing_ok=True)
+        with open(path, "wb") as f:
+            f.truncate(DISK_BYTES)
+        program = shutil.which(mkfs[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        work.run([program or mkfs[0], *mkfs[1:], path], "guest.log")
+        made.append(path)
+    return made
+
+
+# -- QEMU ----------------------------------------------------------------------------------
+
+def arguments(name):
+    """A QEMU line from kernel/boot/NAME.args."""
+    path = BOOT / f"{name}.args"
+    if not path.exists():
+        raise Failed(f"there is no kernel/boot/{name}.args")
+    return [word for line in read_lines(path) for word in line.split()]
+
+
+def qemu(work, image, machine, cmdline, console):
+    """The whole command. TCG always: a /dev/kvm may be there and still not boot Linux."""
+    words = ["qemu-system-x86_64", *arguments(machine), "-kernel", image,
+             "-initrd", initramfs(work), "-append", " ".join(cmdline),
+             "-serial", "stdio", "-serial", f"file:{console}"]
+    for path in disks(work):
+        words += ["-drive", f"if=virtio,format=raw,cache=unsafe,file={path}"]
+    return words
+
+
+def kernel_line(tests, extra, log="ttyS1"):
+    """The kernel's command line: ours, what the boot asks for, and what init reads."""
+    words = [word for line in read_lines(BOOT / "cmdline") for word in line.split()]
+    words += [f"console={log}", *extra]
+    return words + [f"lodic.tests={','.join(tests)}"] if tests else words
+
+
+class Lines:
+    """Lines of a pipe, with a deadline for each."""
+
+    def __init__(self, stream):
+        self.queue = queue.Queue()
+        threading.Thread(target=self.pump, args=(stream,), daemon=True).start()
+
+    def pump(self, stream):
+        for raw in stream:
+            self.queue.put(raw.decode(errors="replace").rstrip("\r\n"))
+        self.queue.put(None)
+
+    def next(self, deadline):
+        """The next line; None at the end; raises queue.Empty when it is too late."""
+        return self.queue.get(timeout=max(deadline - time.monotonic(), 0.01))
+
+
+def boot(work, image, machine, cmdline, name, limit, on_line=None):
+    """Boots once; returns (KTAP lines, kernel log, why it ended: done, ended, time).
+
+    limit(test) is the seconds that a test may take; None asks for the boot itself.
+    """
+    console = work.logs / f"{name}.console"
+    console.write_text("")
+    command = qemu(work, image, machine, cmdline, console)
+    lines, ended, current = [], "ended", None
+    with open(work.logs / f"{name}.ktap", "w", encoding="utf-8") as f, \
+            started(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT) as process:
+        source = Lines(process.stdout)
+        deadline = time.monotonic() + limit(None)
+        while True:
+            try:
+                line = source.next(deadline)
+            except queue.Empty:
+                ended = "time"
+                lines.append(f"# host: {current or 'the boot'} took longer than its limit")
+                break
+            if line is None:
+                break
+            lines.append(line)
+            f.write(line + "\n")
+            f.flush()
+            if on_line:
+                on_line(line)
+            if found := BEGIN.match(line):
+                current = found[1]
+                deadline = time.monotonic() + limit(current)
+            if line == DONE:
+                ended = "done"
+                break
+    return lines, console.read_text(errors="replace"), ended
+
+
+def shell(work, image, machine, extra):
+    """A prompt in the guest; the kernel's log stays in log/shell.console. Ctrl-A x ends."""
+    console = work.logs / "shell.console"
+    command = qemu(work, image, machine, kernel_line([], [*extra, "lodic.shell"]), console)
+    at = command.index("stdio")
+    command[at] = "mon:stdio"
+    say(f"shell: Ctrl-A x ends it; the kernel's log is {console}")
+    process = subprocess.Popen([str(c) for c in command])
+    try:
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What TCG can measure: instructions. And the program for those who have a big machine."""
+
+import csv
+import re
+import subprocess
+
+from tool import guest, kbuild
+from tool.work import KERNEL, Failed, say
+
+RESULTS = KERNEL / "results"
+README = KERNEL / "README.md"
+# column, kernel, its command line
+KERNELS = [("vanilla", "vanilla", []), ("off", "release", []),
+           ("on", "release", ["lodic=on"])]
+ROW = re.compile(r"^\s*([a-z][a-z0-9-]*),(\d+),(\d+(?:\.\d+)?)$")
+LIMIT_S = 400
+
+
+def count(work, name, flavour, words):
+    """(case, bytes) -> instructions, in one boot."""
+    image = kbuild.build(work, flavour)
+    say(f"icount: {name}")
+    lines, _, ended = guest.boot(work, image, "icount",
+                                 guest.kernel_line(["bench_instructions"], words),
+                                 f"icount-{name}", lambda _: LIMIT_S)
+    rows = {(m[1], int(m[2])): float(m[3]) for m in map(ROW.match, lines) if m}
+    if ended != "done" or not rows:
+        raise Failed(f"the guest did not measure: see {work.logs}/icount-{name}.ktap")
+    return rows
+
+
+def table(columns):
+    names = list(columns)
+    yield f"| case | bytes | {' | '.join(names)} | off - vanilla | on - vanilla |"
+    yield f"|{'---|' * (len(names) + 4)}"
+    for case, size in columns[names[0]]:
+        values = [columns[name].get((case, size)) for name in names]
+        if None in values:
+            continue
+        cells = [case, str(size), *(f"{v:g}" for v in values),
+                 f"{values[1] - values[0]:+g}", f"{values[2] - values[0]:+g}"]
+        yield f"| {' | '.join(cells)} |"
+
+
+def icount(work):
+    """Counts, and keeps: kernel/results/instructions.csv and the table in kernel/README.md."""
+    columns = {name: count(work, name, flavour, words) for name, flavour, words in KERNELS}
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / "instructions.csv", "w", newline="", encoding="utf-8") as f:
+        writer = csv.writer(f, lineterminator="\n")
+        writer.writerow(["kernel", "case", "bytes", "instructions"])
+        for name, rows in columns.items():
+            writer.writerows([name, case, size, f"{n:g}"] for (case, size), n in rows.items())
+    text = "\n".join(table(columns))
+    README.write_text(re.sub(r"<!-- instructions -->.*<!-- /instructions -->",
+                             f"<!-- instructions -->\n{text}\n<!-- /instructions -->",
+                             README.read_text(), flags=re.DOTALL))
+    print(text)
+
+
+def bench(work, rest):
+    """Runs tests/drbh on this machine's own kernel; its CSV goes to standard output."""
+    folder = work.folder / "guest/programs"
+    folder.mkdir(parents=True, exist_ok=True)
+    guest.compile_tests(work, folder)
+    if subprocess.run([folder / "drbh", *rest], check=False).returncode:
+        raise Failed("drbh failed; `kernel/run bench -- -h` lists its options")

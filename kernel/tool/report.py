@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Tests in the guest: which ones, how long they may take, what came of them.
+
+A test passes when it ends with status 0, none of its cases is `not ok`, after.sh finds
+nothing, and the kernel's log has no report in its part. After a crash or a hang the guest is
+booted again for the tests that are left.
+"""
+
+import json
+import re
+import time
+
+from tool import guest
+from tool.work import Failed, read_lines, say
+
+LIMIT_S = 120
+# What a kernel prints when something is wrong; each was seen in, or taken from, 6.12.
+REPORT = re.compile(
+    r"BUG: |WARNING: |Bad page |bad_page|Kernel panic|Oops: |general protection fault|"
+    r"KASAN: |UBSAN: |KCSAN: |possible (circular|recursive) locking|possible irq lock inversion|"
+    r"inconsistent lock state|Invalid wait context|suspicious RCU usage|sleeping function called|"
+    r"(self-)?detected (expedited )?stalls? on|rcu: INFO|blocked for more than|soft lockup|"
+    r"hard LOCKUP|------------\[ cut here|Busy inodes|refcount_t: |list_(add|del) corruption|"
+    r"Bad rss-counter|page dumped because|EXT4-fs (error|warning)|XFS .*(orruption|Internal error)|"
+    r"I/O error|Unable to mount root|segfault at")
+MARK = re.compile(r"guest: (begin (\S+)|end|done)")
+NOT_OK = re.compile(r"^\s+not ok\b(?!.*# (TODO|SKIP))")
+SKIP_REASON = re.compile(r"#\s*SKIP\b[ :]*(\S.*)")
+RESULT = re.compile(r"^(ok|not ok) \d+ (\S+)(.*)$")
+STATUS = re.compile(r"^# guest: status (\S+), (\d+) s")
+
+
+class Test:
+    """One line of kernel/tests/list: NAME, seconds, words for the kernel's command line."""
+
+    def __init__(self, name, limit=LIMIT_S, words=()):
+        self.name, self.limit, self.words = name, limit, tuple(words)
+        self.lines, self.reports = [], []
+        self.verdict, self.reason, self.seconds = "not ok", "it never ran", 0
+
+    def judge(self, status, seconds):
+        """From what was said to a verdict; status None means that the guest ended first."""
+        self.seconds = seconds
+        bad = [line.strip() for line in self.lines if NOT_OK.match(line)]
+        skips = [found[1] for line in self.lines if (found := SKIP_REASON.search(line))]
+        if status is None:
+            self.verdict, self.reason = "not ok", self.reason
+        elif self.reports:
+            self.verdict, self.reason = "not ok", f"kernel: {self.reports[0]}"
+        elif status == "after.sh" or bad or status not in ("0", "4"):
+            last = next((line.strip() for line in reversed(self.lines) if line.strip()), "")
+            self.verdict = "not ok"
+            self.reason = bad[0] if bad else last if status == "after.sh" else f"status {status}"
+        elif status == "4":
+            self.verdict = "skip" if skips else "not ok"
+            self.reason = skips[-1] if skips else "a skip without a reason"
+        else:
+            self.verdict, self.reason = "ok", ""
+
+    def as_json(self):
+        return {"name": self.name, "result": self.verdict, "reason": self.reason,
+                "seconds": self.seconds, "cases": cases(self.lines), "reports": self.reports}
+
+
+def cases(lines):
+    """How many cases of a test passed, failed, were skipped."""
+    found = [line.strip() for line in lines if re.match(r"^\s+(not )?ok\b", line)]
+    skipped = sum("# SKIP" in line for line in found)
+    bad = sum(line.startswith("not ok") for line in found)
+    return {"ok": len(found) - skipped - bad, "not_ok": bad, "skip": skipped}
+
+
+def all_tests():
+    """kernel/tests/list; without it, every test_* there and what kernel/boot has."""
+    listed = read_lines(guest.TESTS / "list")
+    if listed:
+        rows = [line.split() for line in listed]
+        return [Test(row[0], int(row[1]) if len(row) > 1 else LIMIT_S, row[2:]) for row in rows]
+    names = {p.stem for p in guest.TESTS.glob("test_*") if p.suffix in (".c", ".sh")}
+    return [Test(name) for name in ["kunit", *sorted(names)]]
+
+
+def chosen(word):
+    tests = [t for t in all_tests() if not word or word in t.name]
+    if not tests:
+        raise Failed(f"no test has '{word}' in its name")
+    return tests
+
+
+def expected(name):
+    """Reports that a test provokes on purpose: kernel/tests/expected, lines 'TEST REGEX'."""
+    rows = [line.split(None, 1) for line in read_lines(guest.TESTS / "expected")]
+    return [re.compile(row[1]) for row in rows if row[0] == name]
+
+
+def reports_of(log):
+    """test ('' before the first and after the last) -> lines of the kernel's log that report
+    something."""
+    found, current = {}, ""
+    for line in log.splitlines():
+        mark = MARK.search(line)
+        if mark:
+            current = mark[2] or ""
+        elif REPORT.search(line):
+            text = re.sub(r"^\[[^]]*\]\s*", "", line.strip())
+            if not any(e.search(text) for e in expected(current)):
+                found.setdefault(current, []).append(text)
+    return found
+
+
+def run_boot(work, image, flavour, tests, words, name):
+    """One boot; fills in the tests that ran; returns (those left, problems of the boot)."""
+    slow = 5 if flavour == "debug" else 1
+    limits = {t.name: t.limit * slow for t in tests}
+
+    def limit(test):
+        return limits[test] if test else guest.BOOT_LIMIT_S * slow
+
+    began = time.monotonic()
+    progress = Watcher({t.name: t for t in tests}, began)
+    line = guest.kernel_line([t.name for t in tests], words)
+    lines, log, ended = guest.boot(work, image, "two-node", line, name, limit, progress)
+    reports = reports_of(log)
+    for test in tests:
+        test.reports = reports.pop(test.name, [])
+    left = list(tests)
+    for test, status, seconds in progress.finished:
+        test.judge(status, seconds)
+        left.remove(test)
+    problems = [f"kernel: {text}" for texts in reports.values() for text in texts]
+    if ended != "done":
+        stopped = progress.current
+        why = "took longer than its limit" if ended == "time" else "the guest ended"
+        if stopped:
+            stopped.reason = f"{why}; {(stopped.reports or last_words(log))[0]}"
+            stopped.judge(None, round(time.monotonic() - progress.at))
+            left.remove(stopped)
+        else:
+            problems.append(f"the boot: {why}; {last_words(log)[0]}")
+    return left, problems
+
+
+def last_words(log):
+    return [line.strip() for line in log.splitlines() if line.strip()][-1:] or ["no word"]
+
+
+class Watcher:
+    """Follows the guest's lines as they come."""
+
+    def __init__(self, tests, began):
+        self.tests, self.at = tests, began
+        self.current, self.status, self.finished = None, None, []
+
+    def __call__(self, line):
+        if found := guest.BEGIN.match(line):
+            self.current, self.at = self.tests.get(found[1]), time.monotonic()
+        elif found := STATUS.match(line):
+            self.status = found[1]
+        elif (found := RESULT.match(line)) and self.current and found[2] == self.current.name:
+            seconds = round(time.monotonic() - self.at)
+            self.finished.append((self.current, self.status, seconds))
+            say(f"  {found[1]:<6} {self.current.name} ({seconds} s)")
+            self.current = None
+        elif self.current:
+            self.current.lines.append(line)
+
+
+def run_tests(work, image, flavour, tests, json_path=None, append=()):
+    """All tests, grouped by what they ask of the command line; returns (passed, failed)."""
+    groups, problems, number = {}, [], 0
+    for test in tests:
+        groups.setdefault(test.words, []).append(test)
+    for words, group in (groups or {(): []}).items():
+        left = group
+        while True:
+            number += 1
+            say(f"boot {number}: {flavour} kernel, {len(left)} tests {' '.join(words)}".rstrip())
+            before = len(left)
+            left, wrong = run_boot(work, image, flavour, left, [*words, *append],
+                                   f"{flavour}-{number}")
+            problems += wrong
+            if not left or len(left) == before:
+                break
+    return table(work, tests, problems, flavour, json_path)
+
+
+def table(work, tests, problems, flavour, json_path):
+    """test x result, and the count."""
+    if tests:
+        width = max(len(t.name) for t in tests)
+        say(f"{'test':<{width}}  {'result':<7} {'s':>4}  {'cases':>5}  reason")
+    for test in tests:
+        count = sum(cases(test.lines).values())
+        say(f"{test.name:<{width}}  {test.verdict:<7} {test.seconds:>4}  {count or '':>5}  "
+            f"{test.reason}".rstrip())
+    for problem in problems:
+        say(f"outside the tests: {problem}")
+    skipped = sum(t.verdict == "skip" for t in tests)
+    failed = sum(t.verdict == "not ok" for t in tests) + bool(problems)
+    passed = len(tests) - skipped - failed + bool(problems) + (not problems)
+    if json_path:
+        result = {"kernel": flavour, "tests": [t.as_json() for t in tests],
+                  "outside": problems, "passed": passed, "failed": failed, "skipped": skipped}
+        with open(json_path, "w", encoding="utf-8") as f:
+            json.dump(result, f, indent=1)
+    say(f"logs: {work.logs}/{flavour}-*.ktap, {flavour}-*.console; {skipped} skipped")
+    return passed, failed

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The series as files, and as commits: fetch, apply, refresh, export.
+
+In the repository a patch is three things, so that nothing of Linux is quoted that git does
+not need:
+  patches/TOPIC.patch     a mail with hunks in files that Linux has
+  files/TOPIC/...         the files it adds, as they are
+  files/TOPIC.generated   files it adds that are made from core/: lines 'TARGET SOURCE'
+In the work tree it is one commit. Both ways lead back: refresh(apply(x)) == x.
+"""
+
+import os
+import re
+import shutil
+
+from tool.work import KERNEL, ROOT, Failed, digest, files_below, read_fields, read_lines, say
+
+PATCHES = KERNEL / "patches"
+FILES = KERNEL / "files"
+COVER = PATCHES / "0000-cover.txt"
+HOST_HEADER = '#include "lodic_host.h"'
+OUR_INCLUDE = re.compile(r'#include "(?:core|host)/[^"]*"$')
+DIFF = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-algorithm=histogram",
+        "--src-prefix=a/", "--dst-prefix=b/", "--abbrev=12"]
+MAIL = ["format-patch", "--stdout", "--zero-commit", "--no-signature", "--no-numbered", "--always",
+        *DIFF]
+
+
+def topics():
+    return read_lines(KERNEL / "series")
+
+
+def generated(topic):
+    """(file in Linux, file in our repository) of what a patch takes from core."""
+    lines = read_lines(FILES / f"{topic}.generated")
+    pairs = [tuple(line.split()) for line in lines]
+    for pair in pairs:
+        if len(pair) != 2 or not (ROOT / pair[1]).is_file():
+            raise Failed(f"kernel/files/{topic}.generated: '{' '.join(pair)}' is not "
+                         "'TARGET SOURCE' with a source that exists")
+    return pairs
+
+
+def generate(target, source):
+    """core's text as Linux wants it: the licence line, where it comes from, its includes."""
+    text = (ROOT / source).read_text(encoding="utf-8").splitlines()
+    licence = text.pop(0)
+    if target.endswith(".c"):
+        licence = re.sub(r"^/\* (SPDX.*?) \*/$", r"// \1", licence)
+    lines = [licence, f"/* Generated from lodic's {source}; do not edit. */"]
+    included = False
+    for line in text:
+        if OUR_INCLUDE.match(line):
+            if included:
+                continue
+            line, included = HOST_HEADER, True
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def inputs():
+    """Every file that the series is made of."""
+    found = [p for p in (KERNEL / "series", KERNEL / "BASE") if p.exists()]
+    for topic in topics():
+        found += [p for p in (PATCHES / f"{topic}.patch", FILES / f"{topic}.generated")
+                  if p.exists()]
+        found += files_below(FILES / topic)
+        found += [ROOT / source for _, source in generated(topic)]
+    return found
+
+
+def series_key():
+    return digest(*(piece for p in inputs() for piece in (str(p.relative_to(ROOT)), p)))
+
+
+# -- fetch ---------------------------------------------------------------------------------
+
+def fetch(work, source=None):
+    """The unpacked base as the first commit of a scratch repository."""
+    base = read_fields(KERNEL / "BASE")
+    tarball = source or base["file"]
+    if work.stamped("fetch", base["sha256"]) or work.stamped("fetch", f"other {tarball}"):
+        say(f"fetch: {work.note('fetch')} is there")
+        return
+    if not os.path.exists(tarball):
+        raise Failed(f"{tarball} is not there. `make deps-kernel` installs {base['package']}, "
+                     "or name another tarball: run fetch --source FILE")
+    say(f"fetch: checking and unpacking {tarball} (about a minute, 2.2 GB of disk)")
+    found = work.run(["sha256sum", tarball], "fetch.log").split()[0]
+    key = base["sha256"] if found == base["sha256"] else f"other {tarball}"
+    unpack(work, tarball)
+    version = version_of(work.tree)
+    if found != base["sha256"]:
+        say(f"fetch: THIS IS ANOTHER BASE. {tarball} is Linux {version}, sha256 {found}; the "
+            f"series was made on {base['version']} ({base['package-version']}). Trying it: "
+            "where a patch does not fit, `run apply` says which.")
+        if not version.startswith("6.12."):
+            raise Failed(f"Linux {version} is no 6.12: the series is not meant for it")
+    work.stamp("fetch", key, f"Linux {version}")
+    say(f"fetch: Linux {version}")
+
+
+def unpack(work, tarball):
+    part = work.folder / "linux.part"
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.rmtree(work.tree, ignore_errors=True)
+    for step in ("fetch", "apply"):
+        work.unstamp(step)
+    part.mkdir()
+    work.run(["tar", "-xf", tarball, "--strip-components=1", "--no-same-owner"], "fetch.log",
+             cwd=part)
+    env = work.env(GIT_AUTHOR_DATE="@0 +0000", GIT_COMMITTER_DATE="@0 +0000")
+    for words in (["init", "-q"], ["add", "-A", "-f"],
+                  ["commit", "-q", "-m", f"Linux {version_of(part)}"], ["tag", "base"]):
+        work.run(["git", *words], "fetch.log", cwd=part, env=env)
+    part.rename(work.tree)
+
+
+def version_of(tree):
+    text = (tree / "Makefile").read_text()
+    return ".".join(re.search(rf"^{name} = (\w+)", text, re.MULTILINE)[1]
+                    for name in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+
+
+# -- apply ---------------------------------------------------------------------------------
+
+def apply(work, force=False):
+    """The series as commits on top of the base. Files that end up the same keep their time,
+    so that make does not build them again."""
+    if not (work.tree / ".git").exists():
+        raise Failed("there is no tree yet: run fetch")
+    key = series_key()
+    head = work.git("rev-parse", "HEAD").strip()
+    if work.stamped("apply", key) and work.note("apply") == head and not is_dirty(work):
+        say(f"apply: {len(topics())} patches are in place")
+        return
+    if not force:
+        refuse_to_lose(work, head)
+    before = blobs(work, "HEAD")
+    times = {path: os.stat(work.tree / path).st_mtime_ns for path in before
+             if (work.tree / path).exists()}
+    work.unstamp("apply")
+    abort_am(work)
+    work.run(["git", "reset", "-q", "--hard", "base"], "apply.log", cwd=work.tree)
+    work.run(["git", "clean", "-q", "-d", "-f", "-x"], "apply.log", cwd=work.tree)
+    for number, topic in enumerate(topics(), 1):
+        say(f"apply: {number}/{len(topics())} {topic}")
+        apply_one(work, topic)
+    for path, blob in blobs(work, "HEAD").items():
+        if before.get(path) == blob and path in times:
+            os.utime(work.tree / path, ns=(times[path], times[path]))
+    work.stamp("apply", key, work.git("rev-parse", "HEAD").strip())
+    say(f"apply: {len(topics())} patches on Linux {version_of(work.tree)}")
+
+
+def is_dirty(work):
+    return bool(work.git("status", "--porcelain", "--untracked-files=normal").strip())
+
+
+def refuse_to_lose(work, head):
+    """Commits and edits in the tree that the series does not have are somebody's work."""
+    known = work.note("apply") or work.git("rev-parse", "base").strip()
+    if head != known or is_dirty(work):
+        raise Failed(f"{work.tree} has changes of its own. `run refresh` takes them over "
+                     "(commit first), `run apply --force` throws them away")
+
+
+def abort_am(work):
+    if (work.tree / ".git/rebase-apply").exists():
+        work.git("am", "--abort")
+
+
+def blobs(work, commit):
+    """path -> blob, of the files in which a commit differs from the base."""
+    listed = work.git("diff", "--raw", "--no-abbrev", "--no-renames", "-z", "base", commit)
+    fields = listed.split("\0")
+    return {path: info.split()[3] for info, path in zip(fields[0::2], fields[1::2])}
+
+
+def apply_one(work, topic):
+    patch = PATCHES / f"{topic}.patch"
+    if not patch.exists():
+        raise Failed(f"kernel/series names {topic}: there is no kernel/patches/{topic}.patch")
+    try:
+        work.run(["git", "am", "-q", "--empty=keep", "--committer-date-is-author-date", patch],
+                 "apply.log", cwd=work.tree)
+    except Failed as err:
+        abort_am(work)
+        raise Failed(f"{topic} does not apply to Linux {version_of(work.tree)}\n{err}") from err
+    names = []
+    for path in files_below(FILES / topic):
+        name = str(path.relative_to(FILES / topic))
+        put(work, topic, name, path.read_bytes())
+        shutil.copymode(path, work.tree / name)
+        names.append(name)
+    for target, source in generated(topic):
+        put(work, topic, target, generate(target, source).encode())
+        names.append(target)
+    if names:
+        work.git("add", "-f", "--", *names)
+        date = work.git("show", "-s", "--format=%ad", "--date=raw", "HEAD").strip()
+        work.git("commit", "-q", "--amend", "--no-edit", "--allow-empty",
+                 env=work.env(GIT_COMMITTER_DATE=date))
+
+
+def put(work, topic, name, content):
+    path = work.tree / name
+    if path.exists():
+        raise Failed(f"kernel/files/{topic} adds {name}, which is there already")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+# -- refresh, export -----------------------------------------------------------------------
+
+def commits(work):
+    """The commits of the tree, one for each topic."""
+    found = work.git("rev-list", "--reverse", "base..HEAD").split()
+    if len(found) != len(topics()):
+        raise Failed(f"the tree has {len(found)} commits, kernel/series {len(topics())} topics: "
+                     "write the names into kernel/series first, in the order of the commits")
+    return list(zip(topics(), found))
+
+
+def as_files(work):
+    """What the repository must hold for the tree to be as it is: path below kernel/ -> (bytes,
+    executable)."""
+    files = {}
+    for topic, commit in commits(work):
+        mail = work.git(*MAIL, "--diff-filter=a", "-p", "-U2", "-1", commit, binary=True)
+        files[f"patches/{topic}.patch"] = (mail, False)
+        made = dict(generated(topic))
+        added = work.git("diff-tree", "-r", "-z", "--no-renames", "--diff-filter=A",
+                         f"{commit}^", commit).split("\0")
+        for info, name in zip(added[0::2], added[1::2]):
+            content = work.git("cat-file", "blob", info.split()[3], binary=True)
+            if name in made:
+                if content != generate(name, made[name]).encode():
+                    raise Failed(f"{name} is generated from {made[name]}: change that, then "
+                                 "run apply")
+            else:
+                files[f"files/{topic}/{name}"] = (content, info.split()[1] == "100755")
+    return files
+
+
+def ours():
+    """What the repository holds now, of what refresh writes."""
+    paths = [p for p in files_below(PATCHES) if p.suffix == ".patch"]
+    paths += [p for p in files_below(FILES) if p.suffix != ".generated" or p.parent != FILES]
+    return {str(p.relative_to(KERNEL)): (p.read_bytes(), bool(p.stat().st_mode & 0o100))
+            for p in paths}
+
+
+def refresh(work):
+    """The tree's commits back into kernel/patches and kernel/files."""
+    if is_dirty(work):
+        raise Failed(f"{work.tree} has changes that are not committed")
+    new, old = as_files(work), ours()
+    for name in sorted(new.keys() | old.keys()):
+        if new.get(name) == old.get(name):
+            continue
+        path = KERNEL / name
+        if name not in new:
+            path.unlink()
+            say(f"refresh: removed {name}")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(new[name][0])
+        path.chmod(0o755 if new[name][1] else 0o644)
+        say(f"refresh: wrote {name}")
+    work.stamp("apply", series_key(), work.git("rev-parse", "HEAD").strip())
+    say(f"refresh: {len(topics())} patches, {len(new)} files")
+
+
+def check_refresh(work):
+    """export(apply(series)) == series, to the byte; generated files equal core's."""
+    new, old = as_files(work), ours()
+    different = sorted(name for name in new.keys() | old.keys() if new.get(name) != old.get(name))
+    if different:
+        raise Failed("the series does not come back as it went in (run apply --force; run "
+                     "refresh; look at git diff): " + ", ".join(different))
+    for topic in topics():
+        for target, source in generated(topic):
+            found = (work.tree / target).read_text(encoding="utf-8")
+            if found != generate(target, source):
+                raise Failed(f"{target} in the tree is not what {source} gives")
+
+
+def mails(work):
+    """Complete mails, new files and all: [(name, bytes)]."""
+    return [(f"{number:04d}-{topic}.patch", work.git(*MAIL, "--stat", "-p", "-1", commit, binary=True))
+            for number, (topic, commit) in enumerate(commits(work), 1)]
+
+
+def export(work, folder):
+    """What one would send: the cover letter and the complete patches."""
+    folder.mkdir(parents=True, exist_ok=True)
+    total = len(topics())
+    for number, (name, mail) in enumerate(mails(work), 1):
+        mail = mail.replace(b"Subject: [PATCH] ", b"Subject: [PATCH %d/%d] " % (number, total), 1)
+        (folder / name).write_bytes(mail)
+    if COVER.exists():
+        stat = work.git("diff", "--stat", "--summary", *DIFF, "base", "HEAD")
+        (folder / "0000-cover-letter.patch").write_text(f"{COVER.read_text()}\n{stat}")
+    say(f"export: {total} patches{' and the cover letter' if COVER.exists() else ''} in {folder}")
+
+
+def checkpatch(work):
+    """scripts/checkpatch.pl --strict on every complete patch reports nothing."""
+    ignored = [line.split()[0] for line in read_lines(KERNEL / "config/checkpatch.ignore")]
+    words = ["perl", "scripts/checkpatch.pl", "--strict", "--show-types", "--no-summary", "--quiet",
+             "--color=never"]
+    words += [f"--ignore={','.join(ignored)}"] if ignored else []
+    wrong = []
+    for name, mail in mails(work):
+        try:
+            said = work.run([*words, "-"], "checkpatch.log", cwd=work.tree, text=mail).strip()
+        except Failed as err:
+            said = str(err)
+        if said:
+            wrong.append(f"{name}\n{said}")
+    if wrong:
+        raise Failed("\n".join(wrong))
+    say(f"checkpatch: {len(topics())} patches, nothing to report"
+        + (f" (ignored: {', '.join(ignored)})" if ignored else ""))
