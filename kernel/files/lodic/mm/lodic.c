@@ -86,7 +86,7 @@ static DEFINE_PER_CPU(struct lodic_hint[1 << LODIC_HINT_BITS], lodic_hints);
 static struct lodic_hint *lodic_hint(struct mm_struct *mm,
 				     struct address_space *mapping)
 {
-	unsigned long key = ((unsigned long)mm >> 6) ^ ((unsigned long)mapping >> 3);
+	unsigned long key = (unsigned long)mm ^ (unsigned long)mapping;
 
 	return this_cpu_ptr(&lodic_hints[hash_long(key, LODIC_HINT_BITS)]);
 }
@@ -94,37 +94,6 @@ static struct lodic_hint *lodic_hint(struct mm_struct *mm,
 static unsigned int lodic_seq(struct mm_struct *mm)
 {
 	return READ_ONCE(mm->mm_lock_seq.sequence);
-}
-
-/* Interrupts off. */
-/*
- * Takes a reference on folio, which may have been freed and used for anything
- * meanwhile, in the entry for addr, if that leads to pfn. Interrupts off.
- *
- * A count in the entry of another kind of page must not outlast that: khugepaged
- * takes tables of anonymous pages away with their entries, and waits for interrupts
- * only.
- */
-static __always_inline bool lodic_get_at(struct mm_struct *mm, unsigned long addr,
-					 unsigned long pfn, struct folio *folio,
-					 struct address_space *mapping)
-{
-	struct gate_frame frame = { pfn, 1 };
-	u64 *pte = lodic_pte(mm, addr);
-
-	if (unlikely(!pte) || !pte_gate_ref(pte, frame))
-		return false;
-	__count_vm_event(LODIC_REF);
-	/* The page is held now: its folio stands still. */
-	if (likely(pfn_folio(pfn) == folio && READ_ONCE(folio->mapping) == mapping))
-		return true;
-	if (pte_gate_unref(pte, frame)) {
-		__count_vm_event(LODIC_UNREF);
-	} else {
-		__count_vm_event(LODIC_UNREF_GLOBAL);
-		folio_put(pfn_folio(pfn));
-	}
-	return false;
 }
 
 /*
@@ -190,50 +159,6 @@ static bool lodic_mm_mark(struct mm_struct *mm)
 	return true;
 }
 
-/*
- * Tries what the hint says. *walk: it has nothing to say, or says what was right of
- * other mappings of this mm. Interrupts off.
- */
-static __always_inline unsigned long
-lodic_try_hint(struct mm_struct *mm, struct address_space *mapping, pgoff_t index,
-	       unsigned long pfn, struct folio *folio, bool *walk)
-{
-	struct lodic_hint *hint = lodic_hint(mm, mapping);
-	unsigned long addr;
-
-	*walk = true;
-	if (hint->mm != mm || hint->mapping != mapping ||
-	    unlikely(!test_bit(MMF_LODIC, &mm->flags)) ||
-	    index - hint->pgoff >= hint->nr)
-		return 0;
-	addr = hint->start + ((index - hint->pgoff) << PAGE_SHIFT);
-	if (likely(hint->start) &&
-	    likely(lodic_get_at(mm, addr, pfn, folio, mapping)))
-		return addr;
-	*walk = hint->seq != lodic_seq(mm);
-	return 0;
-}
-
-/* Walks; the hint of the CPU where that ends is then the right one. */
-static noinline unsigned long lodic_find(struct mm_struct *mm,
-					 struct address_space *mapping,
-					 pgoff_t index, unsigned long pfn,
-					 struct folio *folio)
-{
-	struct lodic_hint found;
-	unsigned long addr;
-	bool walk;
-
-	if (!test_bit(MMF_LODIC, &mm->flags) && !lodic_mm_mark(mm))
-		return 0;
-	lodic_walk(mm, mapping, index, &found);
-	local_irq_disable();
-	*lodic_hint(mm, mapping) = found;
-	addr = lodic_try_hint(mm, mapping, index, pfn, folio, &walk);
-	local_irq_enable();
-	return addr;
-}
-
 static struct lodic_batch *lodic_batch(struct folio_batch *fbatch)
 {
 	return container_of(fbatch, struct lodic_batch, fbatch);
@@ -262,48 +187,135 @@ static __always_inline bool lodic_wants(struct folio *folio)
 	return mappers >= (int)READ_ONCE(lodic_mappers);
 }
 
+static noinline bool lodic_traced(struct folio *folio, unsigned long addr)
+{
+	trace_lodic_ref(folio, addr);
+	return true;
+}
+
 static __always_inline bool lodic_got(struct folio_batch *fbatch, unsigned long addr,
 				      struct folio *folio)
 {
 	unsigned int i = folio_batch_count(fbatch);
 
-	trace_lodic_ref(folio, addr);
 	lodic_batch(fbatch)->addr[i] = addr;
 	fbatch->lodic |= BIT(i);
-	return true;
+	return trace_lodic_ref_enabled() ? lodic_traced(folio, addr) : true;
 }
 
-static noinline bool lodic_get_slowly(struct folio_batch *fbatch,
-				      struct address_space *mapping, pgoff_t index,
-				      struct folio *folio, unsigned long pfn)
+/* The page that was counted is not the one that was looked for. */
+static noinline bool lodic_undo(u64 *pte, struct page *page)
 {
-	unsigned long addr = lodic_find(current->mm, mapping, index, pfn, folio);
+	struct gate_frame frame = { page_to_pfn(page), 1 };
+	bool local = pte_gate_unref(pte, frame);
 
-	if (addr)
-		return lodic_got(fbatch, addr, folio);
+	local_irq_enable();
+	count_vm_event(LODIC_FALLBACK);
+	if (local) {
+		count_vm_event(LODIC_UNREF);
+	} else {
+		count_vm_event(LODIC_UNREF_GLOBAL);
+		put_page(page);
+	}
+	return false;
+}
+
+static bool lodic_get_slowly(struct folio_batch *fbatch, struct address_space *mapping,
+			     pgoff_t index, struct folio *folio);
+
+/*
+ * Takes a reference on folio, which may have been freed and used for anything
+ * meanwhile, where the hint says that its page is mapped. All calls are the last
+ * thing that is done, so that the usual way saves no registers.
+ */
+static __always_inline bool
+lodic_get_hinted(struct folio_batch *fbatch, struct address_space *mapping,
+		 pgoff_t index, struct folio *folio, bool may_walk)
+{
+	struct page *page = folio_page(folio, index - folio->index);
+	struct gate_frame frame = { page_to_pfn(page), 1 };
+	struct mm_struct *mm = current->mm;
+	struct lodic_hint *hint;
+	unsigned long addr;
+	u64 *pte;
+
+	local_irq_disable();
+	hint = lodic_hint(mm, mapping);
+	if (unlikely(hint->mm != mm || hint->mapping != mapping ||
+		     !test_bit(MMF_LODIC, &mm->flags) ||
+		     index - hint->pgoff >= hint->nr))
+		goto walk;
+	addr = hint->start + ((index - hint->pgoff) << PAGE_SHIFT);
+	if (unlikely(!hint->start || !lodic_pte(mm, addr, &pte) ||
+		     !pte_gate_ref(pte, frame)))
+		goto miss;
+	__count_vm_event(LODIC_REF);
+	/*
+	 * The page is held now, so its folio stands still. Is that the one? A tail
+	 * page's word for the mapping holds something else. A count in the entry of
+	 * another kind of page must not outlast interrupts off: khugepaged takes
+	 * tables of anonymous pages away with their entries, and waits for no more.
+	 */
+	if (unlikely(READ_ONCE(folio->mapping) != mapping) ||
+	    unlikely(page != &folio->page && page_folio(page) != folio))
+		return lodic_undo(pte, page);
+	local_irq_enable();
+	return lodic_got(fbatch, addr, folio);
+miss:
+	/* Right, as long as the mappings of this mm are what they were. */
+	may_walk = may_walk && hint->seq != lodic_seq(mm);
+walk:
+	local_irq_enable();
+	if (may_walk)
+		return lodic_get_slowly(fbatch, mapping, index, folio);
 	count_vm_event(LODIC_FALLBACK);
 	return false;
+}
+
+/* Walks, and tries what it found. */
+static noinline bool lodic_get_slowly(struct folio_batch *fbatch,
+				      struct address_space *mapping, pgoff_t index,
+				      struct folio *folio)
+{
+	struct mm_struct *mm = current->mm;
+	struct lodic_hint found;
+
+	if (!mm || (!test_bit(MMF_LODIC, &mm->flags) && !lodic_mm_mark(mm))) {
+		count_vm_event(LODIC_FALLBACK);
+		return false;
+	}
+	lodic_walk(mm, mapping, index, &found);
+	local_irq_disable();
+	*lodic_hint(mm, mapping) = found;
+	local_irq_enable();
+	return lodic_get_hinted(fbatch, mapping, index, folio, false);
+}
+
+static noinline bool lodic_get(struct folio_batch *fbatch, struct address_space *mapping,
+			       pgoff_t index, struct folio *folio)
+{
+	return lodic_get_hinted(fbatch, mapping, index, folio, true);
 }
 
 bool __lodic_try_get(struct folio_batch *fbatch, struct address_space *mapping,
 		     pgoff_t index, struct folio *folio)
 {
-	struct mm_struct *mm = current->mm;
-	unsigned long addr, pfn;
-	bool walk;
-
-	if (!(fbatch->lodic & LODIC_BATCH) || !lodic_wants(folio) || !mm)
+	if (!(fbatch->lodic & LODIC_BATCH) || !lodic_wants(folio))
 		return false;
-	pfn = folio_pfn(folio) + (index - folio->index);
-	local_irq_disable();
-	addr = lodic_try_hint(mm, mapping, index, pfn, folio, &walk);
-	local_irq_enable();
-	if (likely(addr))
-		return lodic_got(fbatch, addr, folio);
-	if (walk)
-		return lodic_get_slowly(fbatch, mapping, index, folio, pfn);
-	count_vm_event(LODIC_FALLBACK);
-	return false;
+	return lodic_get(fbatch, mapping, index, folio);
+}
+
+static noinline void lodic_put_traced(struct folio *folio, unsigned long addr)
+{
+	trace_lodic_unref(folio, addr, true);
+}
+
+/* The entry was cleared, and the count folded: the reference is in _refcount. */
+static noinline void lodic_put_folded(struct folio *folio, unsigned long addr)
+{
+	trace_lodic_unref(folio, addr, false);
+	count_vm_event(LODIC_UNREF_GLOBAL);
+	folio_put(folio);
 }
 
 void __lodic_put(struct folio_batch *fbatch, unsigned int i, struct folio *folio)
@@ -315,16 +327,15 @@ void __lodic_put(struct folio_batch *fbatch, unsigned int i, struct folio *folio
 
 	fbatch->lodic &= ~BIT(i);
 	local_irq_disable();
-	pte = lodic_pte(current->mm, addr);
-	local = likely(pte) && pte_gate_unref(pte, frame);
+	local = lodic_pte(current->mm, addr, &pte) && pte_gate_unref(pte, frame);
 	local_irq_enable();
-	trace_lodic_unref(folio, addr, local);
-	if (likely(local)) {
-		count_vm_event(LODIC_UNREF);
-	} else {
-		count_vm_event(LODIC_UNREF_GLOBAL);
-		folio_put(folio);
+	if (unlikely(!local)) {
+		lodic_put_folded(folio, addr);
+		return;
 	}
+	count_vm_event(LODIC_UNREF);
+	if (trace_lodic_unref_enabled())
+		lodic_put_traced(folio, addr);
 }
 
 /**

@@ -107,7 +107,11 @@ static inline unsigned long gate_pfn(u64 pte)
 
 static inline bool gate_maps(u64 pte, struct gate_frame frame)
 {
-	return gate_present(pte) && gate_pfn(pte) - frame.pfn < frame.nr;
+	const u64 mask = PTE_PFN_MASK | _PAGE_PRESENT | _PAGE_SPECIAL | _PAGE_DEVMAP;
+
+	/* How many pages on, if all flags are right; else far too many. */
+	return ror64((pte & mask) - (frame.pfn << PAGE_SHIFT | _PAGE_PRESENT),
+		     PAGE_SHIFT) < frame.nr;
 }
 
 static inline void gate_add(struct gate_words words, u64 pte, u64 n)

@@ -11,38 +11,41 @@
 static __always_inline bool lodic_descend(u64 **entry, unsigned long addr,
 					  unsigned int shift)
 {
-	u64 v = READ_ONCE(**entry);
+	u64 v = READ_ONCE(**entry) & (PTE_PFN_MASK | _PAGE_PRESENT | _PAGE_PSE);
 	unsigned long offset = addr >> (shift - 3) & (PTRS_PER_PTE - 1) << 3;
 
-	*entry = __va((v & PTE_PFN_MASK) + offset);
-	return (v & (_PAGE_PRESENT | _PAGE_PSE)) == _PAGE_PRESENT;
+	/* Its lowest byte holds both flags. */
+	if (unlikely((u8)v != _PAGE_PRESENT))
+		return false;
+	*entry = __va(v - _PAGE_PRESENT + offset);
+	return true;
 }
 
 /**
- * lodic_pte - the page table entry for a user address
+ * lodic_pte - find the page table entry for a user address
  * @mm: current's
  * @addr: below TASK_SIZE_MAX
+ * @ret: where to store it
  *
  * Short, as it is walked twice for each reference: p4d_offset() and its kin look
  * for what cannot be in a user's table.
  *
  * Context: interrupts off until the entry is no longer used: who frees a table, or
  * gives it another place, waits for an interrupt of this CPU or for RCU.
- * Return: NULL where there is no table, or a huge page.
+ * Return: false where there is no table, or a huge page.
  */
-static __always_inline u64 *lodic_pte(struct mm_struct *mm, unsigned long addr)
+static __always_inline bool lodic_pte(struct mm_struct *mm, unsigned long addr, u64 **ret)
 {
-	u64 *entry = (u64 *)pgd_offset(mm, addr);
-
-	if (pgtable_l5_enabled() && unlikely(!lodic_descend(&entry, addr, P4D_SHIFT)))
-		return NULL;
-	if (unlikely(!lodic_descend(&entry, addr, PUD_SHIFT)))
-		return NULL;
-	if (unlikely(!lodic_descend(&entry, addr, PMD_SHIFT)))
-		return NULL;
-	if (unlikely(!lodic_descend(&entry, addr, PAGE_SHIFT)))
-		return NULL;
-	return entry;
+	if (pgtable_l5_enabled()) {
+		*ret = (u64 *)pgd_offset(mm, addr);
+		if (!lodic_descend(ret, addr, P4D_SHIFT))
+			return false;
+	} else {
+		*ret = (u64 *)mm->pgd + (addr >> P4D_SHIFT & (PTRS_PER_PGD - 1));
+	}
+	return lodic_descend(ret, addr, PUD_SHIFT) &&
+	       lodic_descend(ret, addr, PMD_SHIFT) &&
+	       lodic_descend(ret, addr, PAGE_SHIFT);
 }
 
 #endif /* _ASM_X86_LODIC_H */
