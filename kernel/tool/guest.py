@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 
+from tool import selftests
 from tool.work import KERNEL, ROOT, Failed, digest, read_lines, say, started
 
 BOOT = KERNEL / "boot"
@@ -84,8 +85,8 @@ def copy_map(work, root):
         copy_dynamic(work, program, root / "usr/bin" / name, root)
 
 
-def initramfs(work):
-    """busybox, the tests, init, and the stock programs of tests/map.c."""
+def initramfs(work, tests):
+    """busybox, the tests, init; for some of the tests programs that are not ours."""
     root, built = work.folder / "guest/root", work.folder / "guest/programs"
     shutil.rmtree(root, ignore_errors=True)
     for sub in ("bin", "dev", "proc", "sys", "tmp", "run", "mnt", "tests"):
@@ -101,7 +102,11 @@ def initramfs(work):
     for script in [*sorted(BOOT.glob("*.sh")), *sorted(TESTS.glob("*.sh"))]:
         shutil.copy(script, root / "tests")
         (root / "tests" / script.name).chmod(0o755)
-    copy_map(work, root)
+    if "map" in tests:
+        copy_map(work, root)
+    if any(name.startswith("selftests") for name in tests):
+        selftests.copy(work, root / "opt/selftests")
+        shutil.copy(selftests.LIST, root / "tests")
     shutil.copy(BOOT / "init", root / "init")
     (root / "init").chmod(0o755)
     image = work.folder / "guest/initramfs.cpio"
@@ -142,7 +147,7 @@ def arguments(name):
 def qemu(work, image, machine, cmdline, console):
     """The whole command. TCG always: a /dev/kvm may be there and still not boot Linux."""
     words = ["qemu-system-x86_64", *arguments(machine), "-kernel", image,
-             "-initrd", initramfs(work), "-append", " ".join(cmdline),
+             "-initrd", initramfs(work, tests_of(cmdline)), "-append", " ".join(cmdline),
              "-serial", "stdio", "-serial", f"file:{console}"]
     for path in disks(work):
         words += ["-drive", f"if=virtio,format=raw,cache=unsafe,file={path}"]
@@ -154,6 +159,14 @@ def kernel_line(tests, extra, log="ttyS1"):
     words = [word for line in read_lines(BOOT / "cmdline") for word in line.split()]
     words += [f"console={log}", *extra]
     return words + [f"lodic.tests={','.join(tests)}"] if tests else words
+
+
+def tests_of(cmdline):
+    """Those that kernel_line() was told; for a shell, those that come with more programs."""
+    if "lodic.shell" in cmdline:
+        return ["map", "selftests"]
+    names = [word.partition("=")[2] for word in cmdline if word.startswith("lodic.tests=")]
+    return names[0].split(",") if names else []
 
 
 class Lines:

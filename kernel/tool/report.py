@@ -111,7 +111,8 @@ def reports_of(log):
 def run_boot(work, image, flavour, tests, words, name):
     """One boot; fills in the tests that ran; returns (those left, problems of the boot)."""
     slow = 5 if flavour == "debug" else 1
-    limits = {t.name: t.limit * slow for t in tests}
+    longer = sum(int(w.partition("=")[2]) for w in words if w.startswith("lodic.seconds="))
+    limits = {t.name: t.limit * slow + longer for t in tests}
 
     def limit(test):
         return limits[test] if test else guest.BOOT_LIMIT_S * slow

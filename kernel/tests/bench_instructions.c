@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Instructions that the guest executes for one pread(), and per page for what clears or
+ * makes page table entries. For QEMU with `-icount shift=0 -smp 1`, where the time stamp
+ * counter counts instructions; elsewhere its numbers are cycles of something. Prints CSV
+ * "case,bytes,instructions": for pread the median of 1001; for the others, per page of 768,
+ * the median of 51. Runs on any kernel; what LODIC's cases measure without it is vanilla.
+ */
+#include "fs.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#define PREADS 1001
+#define SWEEPS 51
+#define WARM 64
+#define PAGES 768
+#define BYTES (PAGES * PAGE)
+#define THRESHOLD 4 /* vm.lodic_mappers as users have it */
+
+static u64 samples[PREADS];
+static const char *path;
+static int file;
+static u8 *expect;
+
+static inline u64 ticks(void)
+{
+	u32 low, high;
+
+	/* Fences: the counter is not read before what comes first has ended. */
+	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
+	return (u64)high << 32 | low;
+}
+
+static int compare(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static u64 median(u32 nr)
+{
+	qsort(samples, nr, sizeof(samples[0]), compare);
+	return samples[nr / 2];
+}
+
+/* What two readings of the counter cost by themselves. */
+static u64 empty_ticks(void)
+{
+	u32 i;
+
+	for (i = 0; i < PREADS; i++) {
+		u64 began = ticks();
+
+		samples[i] = ticks() - began;
+	}
+	return median(PREADS);
+}
+
+/* -- pread ------------------------------------------------------------------------------- */
+
+static void *map_file(int prot, int flags)
+{
+	char *p = mmap(NULL, BYTES, prot, flags, file, 0);
+
+	if (p == MAP_FAILED || madvise(p, BYTES, MADV_POPULATE_READ))
+		bail("mapping the file");
+	return p;
+}
+
+static pid_t mapper(void)
+{
+	int pipes[2];
+	char c;
+	pid_t pid;
+
+	if (pipe(pipes))
+		bail("pipe");
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		bail("fork");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		map_file(PROT_READ, MAP_SHARED);
+		if (write(pipes[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	if (read(pipes[0], &c, 1) != 1)
+		bail("a mapper did not start");
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
+static void measure_pread(const char *name, size_t bytes, u64 empty)
+{
+	static u8 to[2 * PAGE] __attribute__((aligned(4096)));
+	u64 offset = 16 * PAGE;
+	u32 i;
+
+	for (i = 0; i < WARM + PREADS; i++) {
+		u64 began = ticks(), ended;
+		ssize_t n = pread(file, to, bytes, offset);
+
+		ended = ticks();
+		if (n != (ssize_t)bytes || memcmp(to, expect + offset, bytes))
+			bail("pread is wrong");
+		if (i >= WARM)
+			samples[i - WARM] = ended - began - empty;
+	}
+	printf("%s,%zu,%llu\n", name, bytes, (unsigned long long)median(PREADS));
+}
+
+static void measure_case(const char *name, u32 mappers, bool self, u64 empty)
+{
+	struct lodic_counters before, d;
+	pid_t pids[THRESHOLD];
+	void *map = NULL;
+	u32 i;
+
+	for (i = 0; i < mappers; i++)
+		pids[i] = mapper();
+	if (self)
+		map = map_file(PROT_READ, MAP_SHARED);
+	lodic_read(&before);
+	measure_pread(name, 64, empty);
+	measure_pread(name, PAGE, empty);
+	d = lodic_since(&before);
+	printf("# %s: %llu local references\n", name, (unsigned long long)d.ref);
+	if (map)
+		munmap(map, BYTES);
+	for (i = 0; i < mappers; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+}
+
+/* -- per page ---------------------------------------------------------------------------- */
+
+static void say_sweep(const char *name, u64 empty)
+{
+	u64 m = median(SWEEPS) - empty;
+
+	printf("%s,%lu,%llu.%llu\n", name, PAGE, (unsigned long long)(m / PAGES),
+	       (unsigned long long)(m * 10 / PAGES % 10));
+}
+
+static void measure_munmap(u64 empty)
+{
+	u32 i;
+
+	for (i = 0; i < SWEEPS; i++) {
+		void *map = map_file(PROT_READ, MAP_SHARED);
+		u64 began = ticks();
+
+		munmap(map, BYTES);
+		samples[i] = ticks() - began;
+	}
+	say_sweep("munmap", empty);
+}
+
+static void measure_mprotect(u64 empty)
+{
+	void *map = map_file(PROT_READ, MAP_SHARED);
+	u32 i;
+
+	for (i = 0; i < SWEEPS; i++) {
+		u64 began = ticks();
+
+		mprotect(map, BYTES, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE);
+		samples[i] = ticks() - began;
+	}
+	munmap(map, BYTES);
+	say_sweep("mprotect", empty);
+}
+
+/* The parent's time in fork(), which copies a private mapping's entries. */
+static void measure_fork(u64 empty)
+{
+	char *map = map_file(PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	u64 with[SWEEPS], m;
+	u32 i, round;
+
+	map[0] = 1; /* entries are copied only for a mapping with a page of its own */
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < SWEEPS; i++) {
+			u64 began = ticks();
+			pid_t pid = fork();
+
+			if (!pid)
+				_exit(0);
+			samples[i] = ticks() - began;
+			waitpid(pid, NULL, 0);
+		}
+		if (round == 0) {
+			median(SWEEPS);
+			memcpy(with, samples, sizeof(with));
+			munmap(map, BYTES);
+		}
+	}
+	/* Less what a fork costs without the mapping. */
+	m = with[SWEEPS / 2] - median(SWEEPS);
+	for (i = 0; i < SWEEPS; i++)
+		samples[i] = m + empty;
+	say_sweep("fork", empty);
+}
+
+static void measure_touch(u64 empty)
+{
+	u32 i, page;
+
+	for (i = 0; i < SWEEPS; i++) {
+		volatile char *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, file, 0);
+		u64 began = ticks();
+
+		for (page = 0; page < PAGES; page++)
+			(void)map[page * PAGE];
+		samples[i] = ticks() - began;
+		munmap((void *)map, BYTES);
+	}
+	say_sweep("fault", empty);
+}
+
+static const char *state(void)
+{
+	if (!lodic_present())
+		return "not in this kernel";
+	return read_number(SYSCTL_LODIC) == 1 ? "on" : "off";
+}
+
+int main(int argc, char **argv)
+{
+	struct test_fs fs;
+	char name[160];
+	u64 empty;
+	int err;
+
+	opt.window = 0;
+	parse_options(argc, argv);
+	err = fs_mount("ext4", &fs);
+	if (err)
+		bail("no ext4 (%s)", strerror(-err));
+	snprintf(name, sizeof(name), "%s/bench", fs.dir);
+	path = name;
+	expect = data_expected(BYTES);
+	if (file_make(path, expect, BYTES))
+		bail("%s", path);
+	file = open(path, O_RDWR | O_CLOEXEC);
+	/* All in the page cache, and no readahead under way. */
+	munmap(map_file(PROT_READ, MAP_SHARED), BYTES);
+	empty = empty_ticks();
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("# LODIC: %s\ncase,bytes,instructions\n", state());
+	measure_case("not-mapped", 0, false, empty);
+	measure_case("mapped-by-too-few", THRESHOLD - 1, false, empty);
+	measure_case("mapped-by-others", THRESHOLD, false, empty);
+	measure_case("local", THRESHOLD, true, empty);
+	measure_munmap(empty);
+	measure_mprotect(empty);
+	measure_fork(empty);
+	measure_touch(empty);
+	close(file);
+	unlink(path);
+	fs_umount(&fs);
+	return 0;
+}

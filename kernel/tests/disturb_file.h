@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Disturbers that come from the file or from reclaim: they unmap, remove, replace or evict
+ * the pages of a file that others map and read.
+ */
+#ifndef LODIC_TESTS_DISTURB_FILE_H
+#define LODIC_TESTS_DISTURB_FILE_H
+
+#include "race.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+
+static void do_fadvise(struct running *r)
+{
+	posix_fadvise(r->fd, 0, HOT_BYTES, POSIX_FADV_DONTNEED);
+	sleep_ms(1);
+}
+
+static void do_drop_caches(struct running *r)
+{
+	if (write_text("/proc/sys/vm/drop_caches", rnd(&r->rng) % 4 ? "1" : "3"))
+		fail("drop_caches");
+	sleep_ms(5);
+}
+
+/* Down to somewhere in the hot pages, up again, and the bytes put back. */
+static void do_truncate(struct running *r)
+{
+	u64 at = rnd(&r->rng) % HOT_BYTES;
+
+	if (ftruncate(r->fd, at))
+		fail("truncate: %s", strerror(errno));
+	if (rnd(&r->rng) % 2)
+		sched_yield();
+	if (ftruncate(r->fd, FILE_BYTES))
+		fail("truncate up: %s", strerror(errno));
+	if (pwrite(r->fd, race_expect + at, HOT_BYTES - at, at) !=
+	    (ssize_t)(HOT_BYTES - at))
+		fail("write back: %s", strerror(errno));
+	sleep_ms(1);
+}
+
+static void do_punch(struct running *r)
+{
+	u64 at = rnd(&r->rng) % 8 * PAGE, bytes = (1 + rnd(&r->rng) % 3) * PAGE;
+
+	if (at + bytes > HOT_BYTES)
+		bytes = HOT_BYTES - at;
+	/* Not aligned, now and then: the ends are zeroed in place. */
+	if (rnd(&r->rng) % 4 == 0) {
+		at += 100;
+		bytes -= 200;
+	}
+	if (fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, bytes))
+		fail("punch: %s", strerror(errno));
+	if (pwrite(r->fd, race_expect + at, bytes, at) != (ssize_t)bytes)
+		fail("write back: %s", strerror(errno));
+	sleep_ms(1);
+}
+
+/* -- reclaim by a control group ----------------------------------------------------------- */
+
+static int cgroup_make(struct running *r, const char *name)
+{
+	static char dir[100];
+
+	append_text(CGROUPS "/cgroup.subtree_control", "+memory");
+	snprintf(dir, sizeof(dir), CGROUPS "/lodic-%s", name);
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		return skip(r, "no control groups: %s", strerror(errno));
+	r->crew.cgroup = dir;
+	return 0;
+}
+
+static int cgroup_write(struct running *r, const char *file, const char *text)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", r->crew.cgroup, file);
+	return write_text(path, text);
+}
+
+/* A file's pages are charged to who reads them first: that is to be a reader. */
+static void cgroup_forget(struct running *r)
+{
+	fsync(r->fd);
+	posix_fadvise(r->fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+static int reclaim_setup(struct running *r)
+{
+	if (cgroup_make(r, "reclaim"))
+		return -1;
+	if (cgroup_write(r, "memory.reclaim", "4096") == -ENOENT)
+		return skip(r, "no memory.reclaim");
+	cgroup_forget(r);
+	r->done_name = "reclaims";
+	return 0;
+}
+
+static void do_reclaim(struct running *r)
+{
+	if (!cgroup_write(r, "memory.reclaim", rnd(&r->rng) % 2 ? "65536" : "4194304"))
+		r->done++;
+	sleep_ms(1);
+}
+
+static void cgroup_remove(struct running *r)
+{
+	u32 tries;
+
+	if (!r->crew.cgroup)
+		return;
+	for (tries = 0; rmdir(r->crew.cgroup) && errno == EBUSY && tries < 50; tries++)
+		sleep_ms(20);
+}
+
+static int oom_setup(struct running *r)
+{
+	if (cgroup_make(r, "oom"))
+		return -1;
+	if (cgroup_write(r, "memory.max", "16777216"))
+		return skip(r, "no memory.max");
+	cgroup_write(r, "memory.swap.max", "0");
+	cgroup_write(r, "memory.oom.group", "0");
+	cgroup_forget(r);
+	r->done_name = "OOM kills";
+	return 0;
+}
+
+/* A child eats until it is killed; under its pressure the readers' pages are reclaimed. */
+static void do_oom(struct running *r)
+{
+	int status;
+	u32 i;
+	pid_t pid = fork();
+
+	if (!pid) {
+		char path[160];
+		u64 at;
+
+		snprintf(path, sizeof(path), "%s/cgroup.procs", r->crew.cgroup);
+		if (write_text("/proc/self/oom_score_adj", "1000") ||
+		    write_text(path, "0"))
+			_exit(1);
+		for (at = 0; at < 64ul << 20; at += PMD_BYTES) {
+			char *p = mmap(NULL, PMD_BYTES, PROT_READ | PROT_WRITE,
+			               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+			if (p == MAP_FAILED ||
+			    madvise(p, PMD_BYTES, MADV_POPULATE_WRITE))
+				break;
+		}
+		_exit(0);
+	}
+	if (pid < 0)
+		return;
+	waitpid(pid, &status, 0);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		r->done++;
+	/* Readers die too, now and then: others take their places. */
+	for (i = 0; i < r->crew.procs; i++) {
+		if (waitpid(r->crew.pid[i], &status, WNOHANG) == r->crew.pid[i])
+			crew_fork(&r->crew, i);
+	}
+}
+
+static void oom_teardown(struct running *r)
+{
+	if (!r->done && !r->skip[0] && r->round)
+		fail("nobody was killed for memory");
+	cgroup_remove(r);
+}
+
+/* -- huge pages --------------------------------------------------------------------------- */
+
+static void do_collapse(struct seat *s)
+{
+	int fd;
+
+	/* Small pages are mapped and read for a while. */
+	sleep_ms(2 + rnd(&s->rng) % 8);
+	if (!madvise(s->map, s->map_bytes, MADV_COLLAPSE))
+		atomic_fetch_add((atomic_ulong *)s->extra, 1);
+	else
+		atomic_store((atomic_ulong *)s->extra + 1, errno);
+	settle(s);
+	if (s->crew->flags & CREW_EXEC && s->index == 0) {
+		/* A file that is opened for writing loses its huge pages. */
+		fd = open(s->crew->path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0)
+			close(fd);
+	} else if (rnd(&s->rng) % 4 == 0) {
+		madvise(s->map, s->map_bytes, MADV_DONTNEED);
+	}
+	madvise(s->map, s->map_bytes, MADV_POPULATE_READ);
+}
+
+static atomic_ulong *collapsed;
+
+static int collapse_seat_setup(struct seat *s)
+{
+	s->extra = collapsed;
+	return 0;
+}
+
+static int collapse_setup(struct running *r)
+{
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
+		return skip(r, "no transparent huge pages");
+	if (!collapsed)
+		collapsed = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_store(collapsed, 0);
+	r->done_name = "calls that found or made a huge page";
+	return 0;
+}
+
+/* Splits what was collapsed, so that there is something to do again. */
+static void do_split(struct running *r)
+{
+	char text[220];
+
+	snprintf(text, sizeof(text), "%s,0x0,0x%lx", r->path, FILE_BYTES / PAGE);
+	write_text("/sys/kernel/debug/split_huge_pages", text);
+	sleep_ms(1);
+}
+
+static void collapse_teardown(struct running *r)
+{
+	if (r->skip[0] || !collapsed)
+		return;
+	r->done = atomic_load(collapsed);
+	if (!r->done)
+		fail("nothing was collapsed: %s", strerror(collapsed[1]));
+}
+
+/* -- the death of readers ------------------------------------------------------------------ */
+
+static void do_kill(struct running *r)
+{
+	u32 victim = rnd(&r->rng) % r->crew.procs;
+
+	kill(r->crew.pid[victim], SIGKILL);
+	crew_replace(&r->crew, victim);
+	r->done++;
+	sleep_ms(20 + rnd(&r->rng) % 50);
+}
+
+static int kill_setup(struct running *r)
+{
+	r->done_name = "kills";
+	return 0;
+}
+
+/* -- the table --------------------------------------------------------------------------- */
+
+#define OUTSIDE(n, kind, f, fn, ...) \
+	{ \
+		.name = n, .fs = kind, .flags = f, .procs = 3, .threads = 2, \
+		.outside = fn, __VA_ARGS__ \
+	}
+
+static const struct race races_file[] = {
+	OUTSIDE("fadvise", "ext4", CREW_UNMAP, do_fadvise, .min_fold = 1),
+	OUTSIDE("drop-caches", "ext4", CREW_UNMAP | CREW_GUEST, do_drop_caches,
+	        .min_fold = 1),
+	OUTSIDE("truncate", "ext4", CREW_ZEROS | CREW_SHORT, do_truncate,
+	        .min_fold = 1),
+	OUTSIDE("truncate-xfs", "xfs", CREW_LARGE | CREW_ZEROS | CREW_SHORT,
+	        do_truncate),
+	OUTSIDE("truncate-tmpfs", "tmpfs", CREW_ZEROS | CREW_SHORT, do_truncate,
+	        .min_fold = 1),
+	OUTSIDE("punch-hole", "ext4", CREW_ZEROS, do_punch, .min_fold = 1),
+	OUTSIDE("punch-hole-tmpfs", "tmpfs", CREW_ZEROS, do_punch, .min_fold = 1),
+	OUTSIDE("reclaim", "ext4", CREW_GUEST, do_reclaim, .setup = reclaim_setup,
+	        .teardown = cgroup_remove, .min_fold = 1),
+	OUTSIDE("oom", "ext4", CREW_KILLED | CREW_GUEST, do_oom, .setup = oom_setup,
+	        .teardown = oom_teardown, .min_fold = 1),
+	OUTSIDE("collapse", "ext4", CREW_EXEC | CREW_WHOLE | CREW_LAZY, NULL,
+	        .inside = do_collapse, .seat_setup = collapse_seat_setup,
+	        .setup = collapse_setup, .teardown = collapse_teardown),
+	OUTSIDE("collapse-tmpfs", "tmpfs", CREW_WHOLE | CREW_LAZY, do_split,
+	        .inside = do_collapse, .seat_setup = collapse_seat_setup,
+	        .setup = collapse_setup, .teardown = collapse_teardown),
+	OUTSIDE("kill", "ext4", CREW_KILLED, do_kill, .setup = kill_setup),
+};
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Readers that stop in the middle of a read: their destination is memory whose faults this
+ * program answers itself (userfaultfd), so each holds its reference on the page it reads
+ * until it is let go. What races make likely, this makes certain: nr references on one entry,
+ * all held while something happens to it.
+ */
+#ifndef LODIC_TESTS_HELD_H
+#define LODIC_TESTS_HELD_H
+
+#include "fs.h"
+
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/ioctl.h>
+
+#define HOLDERS 4
+#define HELD_BYTES 64 /* of each read */
+#define HELD_WAIT_S 20
+#define AREA_A ((char *)(1ul << 44))
+#define AREA_B (AREA_A + (1ul << 32))
+
+struct held;
+
+struct holder {
+	struct held *held;
+	u32 index;
+	pthread_t thread;
+	sem_t go;
+	u64 offset;
+	ssize_t got;
+};
+
+struct held {
+	const char *path;
+	int fd;   /* for reading and writing */
+	int uffd; /* answers faults of dest */
+	u8 *dest; /* a page for each holder */
+	const u8 *expect;
+	char *map; /* of the file, in this process */
+	size_t map_bytes;
+	sem_t done;
+	struct holder holders[HOLDERS];
+};
+
+static void *holder_main(void *arg)
+{
+	struct holder *r = arg;
+	struct held *h = r->held;
+
+	pin_cpu(1 + r->index);
+	for (;;) {
+		sem_wait(&r->go);
+		r->got = pread(h->fd, h->dest + r->index * PAGE, HELD_BYTES, r->offset);
+		if (r->got < 0)
+			r->got = -errno;
+		sem_post(&h->done);
+	}
+	return NULL;
+}
+
+static int held_uffd(struct held *h)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range = { (u64)(uintptr_t)h->dest, HOLDERS * PAGE },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	h->uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (h->uffd < 0)
+		return -errno;
+	if (ioctl(h->uffd, UFFDIO_API, &api) || ioctl(h->uffd, UFFDIO_REGISTER, &reg))
+		return -errno;
+	return 0;
+}
+
+/* Starts the threads. -errno: this kernel has no userfaultfd, and nothing can be held. */
+static unused int held_init(struct held *h)
+{
+	u32 i;
+	int err;
+
+	memset(h, 0, sizeof(*h));
+	h->dest = mmap(NULL, HOLDERS * PAGE, PROT_READ | PROT_WRITE,
+	               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (h->dest == MAP_FAILED)
+		return -ENOMEM;
+	err = held_uffd(h);
+	if (err)
+		return err;
+	sem_init(&h->done, 0, 0);
+	for (i = 0; i < HOLDERS; i++) {
+		h->holders[i].held = h;
+		h->holders[i].index = i;
+		sem_init(&h->holders[i].go, 0, 0);
+		if (pthread_create(&h->holders[i].thread, NULL, holder_main,
+		                   &h->holders[i]))
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+/* The next of the readers' faults; false: none came. */
+static bool held_fault(struct held *h)
+{
+	struct pollfd p = { .fd = h->uffd, .events = POLLIN };
+	struct uffd_msg msg;
+
+	if (poll(&p, 1, HELD_WAIT_S * 1000) <= 0)
+		return false;
+	return read(h->uffd, &msg, sizeof(msg)) == sizeof(msg) &&
+	       msg.event == UFFD_EVENT_PAGEFAULT;
+}
+
+/* Makes holders first .. first + nr - 1 read at offset, and waits until each holds. */
+static unused void held_take(struct held *h, u32 first, u32 nr, u64 offset)
+{
+	u32 i;
+
+	madvise(h->dest + first * PAGE, nr * PAGE, MADV_DONTNEED);
+	for (i = first; i < first + nr; i++) {
+		h->holders[i].offset = offset;
+		sem_post(&h->holders[i].go);
+	}
+	for (i = 0; i < nr; i++) {
+		if (!held_fault(h)) {
+			fail("only %u of %u readers stopped in their copy", i, nr);
+			return;
+		}
+	}
+}
+
+/* Lets them go on; they have not ended yet. */
+static unused void held_let_go(struct held *h, u32 first, u32 nr)
+{
+	u32 i;
+
+	for (i = first; i < first + nr; i++) {
+		struct uffdio_zeropage zero = {
+			.range = { (u64)(uintptr_t)(h->dest + i * PAGE), PAGE },
+		};
+
+		if (ioctl(h->uffd, UFFDIO_ZEROPAGE, &zero) && errno != EEXIST)
+			fail("UFFDIO_ZEROPAGE: %s", strerror(errno));
+	}
+}
+
+/* Waits for nr reads to end. */
+static unused void held_wait(struct held *h, u32 nr)
+{
+	struct timespec until;
+	u32 i;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += HELD_WAIT_S;
+	for (i = 0; i < nr; i++) {
+		if (sem_timedwait(&h->done, &until)) {
+			fail("%u of %u reads have not ended", nr - i, nr);
+			return;
+		}
+	}
+}
+
+/* What they read: right, or zeros where there may be a hole by now. */
+static unused void held_check(struct held *h, u32 first, u32 nr, bool zeros_ok)
+{
+	size_t at = 0, zeros;
+	u32 i;
+
+	for (i = first; i < first + nr; i++) {
+		struct holder *r = &h->holders[i];
+
+		if (r->got != HELD_BYTES) {
+			fail("reader %u: pread returned %zd", i, r->got);
+			continue;
+		}
+		if (data_check(h->dest + i * PAGE, h->expect + r->offset, HELD_BYTES,
+		               zeros_ok, &at, &zeros))
+			fail("reader %u: byte %zu is 0x%02x, not 0x%02x", i, at,
+			     h->dest[i * PAGE + at], h->expect[r->offset + at]);
+	}
+}
+
+static unused void held_release(struct held *h, u32 first, u32 nr, bool zeros_ok)
+{
+	held_let_go(h, first, nr);
+	held_wait(h, nr);
+	held_check(h, first, nr, zeros_ok);
+}
+
+#endif

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Off unless asked for at boot, then switched on and off. Shows that nothing is counted locally
+# before vm.lodic is 1 and after it is 0 again. It does not switch while readers run: QEMU's
+# TCG with a thread for each processor sometimes runs the breakpoint of a branch that is being
+# patched after the patch is complete, and any kernel dies of that, LODIC or not (seen with
+# kernel.numa_balancing on a kernel without). Boots without lodic=on.
+count() {
+	awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat
+}
+number=0
+failed=0
+result() { # status name
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $number $2"
+	else
+		echo "not ok $number $2"
+		failed=1
+	fi
+}
+
+echo "KTAP version 1"
+if [ -z "$(count lodic_ref)" ]; then
+	echo "1..0 # SKIP no LODIC"
+	exit 4
+fi
+echo "1..5"
+dir=$(awk '$1 == "/dev/vda" { print $2; exit }' /proc/mounts)
+if [ -z "$dir" ]; then
+	dir=/tmp/lodic-switch
+	mkdir -p $dir
+	mount -t ext4 /dev/vda $dir || echo "# no ext4"
+	mounted=$dir
+fi
+file=$dir/switch
+
+[ "$(cat /proc/sys/vm/lodic)" = 0 ]
+result $? "off-at-boot"
+
+/tests/drbh -f "$file" -p 2 -v > /dev/null && [ "$(count lodic_ref)" = 0 ]
+result $? "off-counts-nothing"
+
+echo 1 > /proc/sys/vm/lodic
+/tests/drbh -f "$file" -p 2 -v > /dev/null && [ "$(count lodic_ref)" -gt 0 ]
+result $? "on-counts"
+
+turns=0
+status=0
+while [ $turns -lt 10 ]; do
+	turns=$((turns + 1))
+	echo $((turns % 2)) > /proc/sys/vm/lodic
+	/tests/hold -s munmap > /tmp/switch.log || status=1
+	[ "$(cat /proc/sys/vm/lodic)" = 1 ] || status=1
+done
+[ $status = 0 ] || sed 's/^/# /' /tmp/switch.log
+[ "$(count lodic_ref)" = $(($(count lodic_unref) + $(count lodic_unref_global))) ] || status=1
+result $status "off-and-on"
+
+echo 0 > /proc/sys/vm/lodic
+before=$(count lodic_ref)
+/tests/drbh -f "$file" -p 2 -v > /dev/null && [ "$(count lodic_ref)" = "$before" ]
+result $? "off-again"
+[ -n "$mounted" ] && umount "$mounted"
+exit $failed

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One read at a time through io_uring, by raw system calls. A read that would block goes on
+ * in a worker thread of the same process, so references are taken and given back there.
+ */
+#ifndef LODIC_TESTS_URING_H
+#define LODIC_TESTS_URING_H
+
+#include "lib.h"
+
+#include <linux/io_uring.h>
+
+struct uring {
+	int fd;
+	size_t ring_bytes;
+	char *ring; /* both queues' heads, tails and the completions */
+	struct io_uring_sqe *sqe;
+	struct io_uring_params params;
+	bool async; /* every second read is sent to a worker at once */
+};
+
+static void uring_close(struct uring *r)
+{
+	munmap(r->ring, r->ring_bytes);
+	munmap(r->sqe, r->params.sq_entries * sizeof(*r->sqe));
+	close(r->fd);
+}
+
+static int uring_open(struct uring *r)
+{
+	size_t sq_bytes, cq_bytes;
+
+	memset(r, 0, sizeof(*r));
+	r->fd = syscall(SYS_io_uring_setup, 1, &r->params);
+	if (r->fd < 0)
+		return -errno;
+	sq_bytes = r->params.sq_off.array + r->params.sq_entries * sizeof(u32);
+	cq_bytes = r->params.cq_off.cqes +
+	           r->params.cq_entries * sizeof(struct io_uring_cqe);
+	r->ring_bytes = sq_bytes > cq_bytes ? sq_bytes : cq_bytes;
+	r->ring = mmap(NULL, r->ring_bytes, PROT_READ | PROT_WRITE,
+	               MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQ_RING);
+	r->sqe = mmap(NULL, r->params.sq_entries * sizeof(*r->sqe),
+	              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd,
+	              IORING_OFF_SQES);
+	if (r->ring == MAP_FAILED || (void *)r->sqe == MAP_FAILED) {
+		close(r->fd);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* As pread(); returns bytes or -errno. */
+static ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
+{
+	_Atomic u32 *sq_tail = (void *)(r->ring + r->params.sq_off.tail);
+	u32 sq_mask = *(u32 *)(r->ring + r->params.sq_off.ring_mask);
+	u32 *sq_array = (void *)(r->ring + r->params.sq_off.array);
+	_Atomic u32 *cq_head = (void *)(r->ring + r->params.cq_off.head);
+	_Atomic u32 *cq_tail = (void *)(r->ring + r->params.cq_off.tail);
+	u32 cq_mask = *(u32 *)(r->ring + r->params.cq_off.ring_mask);
+	struct io_uring_cqe *cqes = (void *)(r->ring + r->params.cq_off.cqes);
+	u32 tail = atomic_load(sq_tail), head = atomic_load(cq_head);
+	ssize_t n;
+
+	memset(r->sqe, 0, sizeof(*r->sqe));
+	r->async = !r->async;
+	*r->sqe = (struct io_uring_sqe){
+		.opcode = IORING_OP_READ,
+		.flags = r->async ? IOSQE_ASYNC : 0,
+		.fd = fd,
+		.addr = (u64)(uintptr_t)to,
+		.len = len,
+		.off = offset,
+	};
+	sq_array[tail & sq_mask] = 0;
+	/* Release, partner: the kernel's acquire of the tail: the entry. */
+	atomic_store(sq_tail, tail + 1);
+	n = syscall(SYS_io_uring_enter, r->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+	if (n < 0)
+		return -errno;
+	while (atomic_load(cq_tail) == head)
+		syscall(SYS_io_uring_enter, r->fd, 0, 1, IORING_ENTER_GETEVENTS, NULL,
+		        0);
+	n = cqes[head & cq_mask].res;
+	atomic_store(cq_head, head + 1);
+	return n;
+}
+
+#endif
