@@ -14,7 +14,7 @@ wrong() {
 
 # Lines since our own last mark. The words are klog_words of lib.h.
 words='BUG:|Bad page|Bad rss|bad_page|WARNING:|Oops|general protection|Kernel panic|KASAN'
-words="$words|KFENCE|UBSAN|refcount_t:|kernel BUG at|lockdep|INFO: possible|rcu: INFO"
+words="$words|KFENCE|UBSAN|refcount_t:|kernel BUG at|INFO: lockdep|INFO: possible|rcu: INFO"
 words="$words|soft lockup|blocked for more|EXT4-fs (error|warning)|XFS: Assertion"
 words="$words|Internal error|unable to handle|page dumped because|Memory corrupt"
 found=$(dmesg | awk '/lodic-tests: after/ { text = ""; next } { text = text $0 "\n" }

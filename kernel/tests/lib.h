@@ -386,7 +386,7 @@ static const char *const klog_words[] = {
 	"UBSAN",
 	"refcount_t:",
 	"kernel BUG at",
-	"lockdep",
+	"INFO: lockdep",
 	"INFO: possible",
 	"rcu: INFO",
 	"soft lockup",
@@ -487,12 +487,14 @@ static unused void usage(const char *name)
 
 static unused void parse_options(int argc, char **argv)
 {
-	const char *longer = getenv("LODIC_SECONDS");
+	const char *seconds = getenv("LODIC_SECONDS"), *slow = getenv("LODIC_SLOW");
 	int c;
 
 	opt.seed = 1;
-	if (longer)
-		opt.seconds = atoi(longer);
+	if (slow)
+		opt.seconds *= atoi(slow);
+	if (seconds)
+		opt.seconds = atoi(seconds);
 	while ((c = getopt(argc, argv, "t:s:r:d:p:n:w:m:")) != -1) {
 		switch (c) {
 		case 't': opt.seconds = atoi(optarg); break;

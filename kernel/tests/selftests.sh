@@ -42,7 +42,7 @@ result() { # status name
 
 # In a folder of its own, so that nothing that it leaves is in the way of the next.
 run() { # seconds program arguments
-	seconds=$1
+	seconds=$(($1 * ${LODIC_SLOW:-1}))
 	name=$(echo "$2 $3 $4" | sed 's/ *$//; s/[ /]/-/g; s/--*/-/g')
 	program=$programs/$2
 	shift 2

@@ -14,6 +14,8 @@ from tool import guest
 from tool.work import Failed, read_lines, say
 
 LIMIT_S = 120
+# flavour -> how many times as long its tests may take, and their cases run
+SLOW = {"debug": 5}
 # What a kernel prints when something is wrong; each was seen in, or taken from, 6.12.
 REPORT = re.compile(
     r"BUG: |WARNING: |Bad page |bad_page|Kernel panic|Oops: |general protection fault|"
@@ -110,7 +112,8 @@ def reports_of(log):
 
 def run_boot(work, image, flavour, tests, words, name):
     """One boot; fills in the tests that ran; returns (those left, problems of the boot)."""
-    slow = 5 if flavour == "debug" else 1
+    slow = SLOW.get(flavour, 1)
+    words = [*words, f"lodic.slow={slow}"] if slow > 1 else words
     longer = sum(int(w.partition("=")[2]) for w in words if w.startswith("lodic.seconds="))
     limits = {t.name: t.limit * slow + longer for t in tests}
 
