@@ -31,6 +31,7 @@ if [ -n "$(count lodic_ref)" ]; then
 		wrong "lodic_ref $(count lodic_ref), given back $given"
 	[ "$(count lodic_unref_global)" = "$(count lodic_folded)" ] ||
 		wrong "unref_global $(count lodic_unref_global), folded $(count lodic_folded)"
+	echo "# sums of this boot: lodic_ref $(count lodic_ref), lodic_folded $(count lodic_folded)"
 fi
 
 # What a test mounted and left is a failure of its own; what boot mounted is mounted anew.

@@ -181,6 +181,7 @@ static void options(int argc, char **argv)
 	int c, i;
 
 	opt.seconds = 1;
+	seconds_of_boot();
 	opt.mappers = MAPPERS;
 	opt.window = 0;
 	while ((c = getopt(argc, argv, "f:b:p:t:k:uv")) != -1) {

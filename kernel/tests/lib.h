@@ -485,16 +485,23 @@ static unused void usage(const char *name)
 	exit(2);
 }
 
-static unused void parse_options(int argc, char **argv)
+/* What boot/init was told of all tests' times. */
+static unused void seconds_of_boot(void)
 {
 	const char *seconds = getenv("LODIC_SECONDS"), *slow = getenv("LODIC_SLOW");
-	int c;
 
-	opt.seed = 1;
 	if (slow)
 		opt.seconds *= atoi(slow);
 	if (seconds)
 		opt.seconds = atoi(seconds);
+}
+
+static unused void parse_options(int argc, char **argv)
+{
+	int c;
+
+	opt.seed = 1;
+	seconds_of_boot();
 	while ((c = getopt(argc, argv, "t:s:r:d:p:n:w:m:")) != -1) {
 		switch (c) {
 		case 't': opt.seconds = atoi(optarg); break;
