@@ -184,11 +184,14 @@ static void *reader(void *arg)
 	struct context c;
 
 	context_init(&c, &arena, context_memory[me], ALIVE, true);
-	while (!host_load_relaxed(stop) && (t->reads < reads || t->pins < pins)) {
+	/* A mutant's readers go on until it is seen, or serve() says that it is late. */
+	while (!host_load_relaxed(stop) &&
+	       (opt.mutant || t->reads < reads || t->pins < pins)) {
 		u64 dice = next_random(&state);
 		u64 block = block_id(FILE_ID, (u32)(dice >> 8) % opt.blocks);
 
-		if (t->pins >= pins || (t->reads < reads && dice & 2))
+		if (opt.mutant ? dice & 2
+		               : t->pins >= pins || (t->reads < reads && dice & 2))
 			read_one(&c, t, block);
 		else
 			pin_one(&c, t, block, dice);
