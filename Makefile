@@ -9,8 +9,8 @@ RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
 C_FILES = find bench cli core host include lib sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check kernel-check soak bench \
-	bench-scale figures fmt install clean
+.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
+	kernel-check soak bench bench-scale figures fmt install clean
 .DEFAULT_GOAL := help
 
 help:

@@ -5,7 +5,7 @@
  * A present page table entry of a file page owns one reference of its folio. A
  * task that reads the file, and whose own process maps the page, counts itself in
  * spare bits of that entry instead of in _refcount, which all processes share
- * (Jeong, Jung: "LODIC: Logical Distributed Counting for Scalable File Access",
+ * (Park et al.: "LODIC: Logical Distributed Counting for Scalable File Access",
  * USENIX ATC'21). Who clears the entry adds its count to _refcount first. So a
  * folio that no entry maps has an exact _refcount, and whoever freezes a folio,
  * unmaps it first as ever and needs to know nothing of this.
