@@ -9,7 +9,6 @@
 #include "fs.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 
 #define PREADS 1001
 #define SWEEPS 51
@@ -62,38 +61,7 @@ static u64 empty_ticks(void)
 
 static void *map_file(int prot, int flags)
 {
-	char *p = mmap(NULL, BYTES, prot, flags, file, 0);
-
-	if (p == MAP_FAILED || madvise(p, BYTES, MADV_POPULATE_READ))
-		bail("mapping the file");
-	return p;
-}
-
-static pid_t mapper(void)
-{
-	int pipes[2];
-	char c;
-	pid_t pid;
-
-	if (pipe(pipes))
-		bail("pipe");
-	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
-		bail("fork");
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		map_file(PROT_READ, MAP_SHARED);
-		if (write(pipes[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	if (read(pipes[0], &c, 1) != 1)
-		bail("a mapper did not start");
-	close(pipes[0]);
-	close(pipes[1]);
-	return pid;
+	return map_populated(file, BYTES, prot, flags);
 }
 
 static void measure_pread(const char *name, size_t bytes, u64 empty)
@@ -123,7 +91,7 @@ static void measure_case(const char *name, u32 mappers, bool self, u64 empty)
 	u32 i;
 
 	for (i = 0; i < mappers; i++)
-		pids[i] = mapper();
+		pids[i] = mapper_start(file, BYTES);
 	if (self)
 		map = map_file(PROT_READ, MAP_SHARED);
 	lodic_read(&before);

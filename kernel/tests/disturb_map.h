@@ -51,10 +51,8 @@ static void do_map_fixed(struct seat *s)
 	settle(s);
 }
 
-/* Entries move one by one: to a place that is not aligned as the first is. */
-static void do_mremap_pte(struct seat *s)
+static void move_map(struct seat *s, char *to)
 {
-	char *to = s->map == AREA_A ? AREA_B + PAGE : AREA_A;
 	char *p = mremap(s->map, s->map_bytes, s->map_bytes,
 	                 MREMAP_MAYMOVE | MREMAP_FIXED, to);
 
@@ -65,18 +63,16 @@ static void do_mremap_pte(struct seat *s)
 	settle(s);
 }
 
+/* Entries move one by one: to a place that is not aligned as the first is. */
+static void do_mremap_pte(struct seat *s)
+{
+	move_map(s, s->map == AREA_A ? AREA_B + PAGE : AREA_A);
+}
+
 /* The whole table could move: both places are aligned to what one table covers. */
 static void do_mremap_pmd(struct seat *s)
 {
-	char *to = s->map == AREA_A ? AREA_B : AREA_A;
-	char *p = mremap(s->map, s->map_bytes, s->map_bytes,
-	                 MREMAP_MAYMOVE | MREMAP_FIXED, to);
-
-	if (p == MAP_FAILED)
-		crew_bad(s->crew, "mremap: %s", strerror(errno));
-	else
-		s->map = p;
-	settle(s);
+	move_map(s, s->map == AREA_A ? AREA_B : AREA_A);
 }
 
 static void do_mprotect(struct seat *s)

@@ -10,6 +10,8 @@
 #include "lib.h"
 
 #include <linux/falloc.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 struct test_fs {
 	const char *kind;
@@ -288,6 +290,44 @@ static unused void file_check_exact(const struct test_fs *fs, const char *path,
 		diag("tmpfs: pages' counts not looked at (one node)");
 	if (stuck > 0)
 		fail("%ld pages of %s do not move to another node", stuck, path);
+}
+
+/* A file's first bytes, with all their entries. */
+static unused void *map_populated(int fd, size_t bytes, int prot, int flags)
+{
+	void *p = mmap(NULL, bytes, prot, flags, fd, 0);
+
+	if (p == MAP_FAILED || madvise(p, bytes, MADV_POPULATE_READ))
+		bail("mapping the file");
+	return p;
+}
+
+/* A process that maps the file so, and waits to be killed; it does when this returns. */
+static unused pid_t mapper_start(int fd, size_t bytes)
+{
+	int pipes[2];
+	char c;
+	pid_t pid;
+
+	if (pipe(pipes))
+		bail("pipe");
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		bail("fork");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		map_populated(fd, bytes, PROT_READ, MAP_SHARED);
+		if (write(pipes[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(pipes[1]);
+	if (read(pipes[0], &c, 1) != 1)
+		bail("a mapper did not start");
+	close(pipes[0]);
+	return pid;
 }
 
 #endif

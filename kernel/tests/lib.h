@@ -175,9 +175,9 @@ static unused __attribute__((format(printf, 1, 2), noreturn)) void bail(const ch
 
 /* -- files of one number or word ------------------------------------------------------ */
 
-static unused int write_text(const char *path, const char *text)
+static unused int add_text(const char *path, const char *text, int how)
 {
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_CLOEXEC | how);
 	ssize_t n;
 
 	if (fd < 0)
@@ -188,17 +188,14 @@ static unused int write_text(const char *path, const char *text)
 	return n;
 }
 
+static unused int write_text(const char *path, const char *text)
+{
+	return add_text(path, text, O_TRUNC);
+}
+
 static unused int append_text(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = write(fd, text, strlen(text));
-	n = n < 0 ? -errno : 0;
-	close(fd);
-	return n;
+	return add_text(path, text, O_APPEND);
 }
 
 static unused int write_number(const char *path, u64 n)

@@ -8,7 +8,6 @@
 #include "fs.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
 
 #define NR(a) (sizeof(a) / sizeof((a)[0]))
@@ -36,43 +35,6 @@ static const size_t sizes[] = { 1,    7,     8,     63,    64,         65,
 
 static u8 *expect, *dest;
 static int file;
-
-static void *map_whole(void)
-{
-	void *p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, file, 0);
-
-	if (p == MAP_FAILED || madvise(p, BYTES, MADV_POPULATE_READ))
-		bail("mapping the file");
-	return p;
-}
-
-/* A process that maps the file and waits to be killed. */
-static pid_t mapper(void)
-{
-	int pipes[2];
-	char c;
-	pid_t pid;
-
-	if (pipe(pipes))
-		bail("pipe");
-	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
-		bail("fork");
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		map_whole();
-		if (write(pipes[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(pipes[1]);
-	if (read(pipes[0], &c, 1) != 1)
-		bail("a mapper did not start");
-	close(pipes[0]);
-	return pid;
-}
 
 static void check(const char *how, u64 offset, size_t len, ssize_t n)
 {
@@ -166,9 +128,9 @@ static void run_share(const struct test_fs *fs, u32 share, bool lodic, int klog)
 		bail("%s", path);
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	for (i = 0; i < shares[share].mappers; i++)
-		pids[i] = mapper();
+		pids[i] = mapper_start(file, BYTES);
 	if (shares[share].self)
-		map = map_whole();
+		map = map_populated(file, BYTES, PROT_READ, MAP_SHARED);
 	lodic_read(&before);
 	read_places();
 	read_random();
