@@ -41,8 +41,8 @@ static inline bool host_cas(u64 *p, u64 old, u64 new_value);
 static inline u64 host_fetch_add(u64 *p, u64 delta); /* returns the value before */
 static inline u64 host_xchg(u64 *p, u64 v);
 
-/* Fences. A caller of light pairs with a caller of heavy: heavy makes every other
- * CPU behave as if light had been a full fence. */
+/* Fences. A caller of light pairs with a caller of heavy in the same process: heavy makes
+ * every other thread behave as if light had been a full fence. */
 static inline void host_fence_acquire(void);
 static inline void host_fence_release(void);
 static inline void host_fence_full(void);

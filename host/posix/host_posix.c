@@ -18,21 +18,23 @@
 #define SPINS_BEFORE_YIELD 64
 #define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
 
-/* Whoever uses the light fence must have told the kernel, in each process: the expedited
- * barrier goes only to CPUs that run somebody who has. Here, before there are threads,
- * that is one short system call. */
+/* Before there are threads this is one short system call; a child of fork inherits it. */
 static bool expedited;
 
 __attribute__((constructor)) static void host_register(void)
 {
-	expedited = syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED,
+	expedited = syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
 	                    0, 0) == 0;
 }
 
+/* Private: it goes to each CPU that runs this address space. The global expedited barrier
+ * would not do, even within a process: it goes by a flag of the CPU, which Linux clears when
+ * a thread ends there (exit_mm()) and does not set again when the next to run there is
+ * another thread of the same process (membarrier_switch_mm()). tests/unit/test_fence.c. */
 void host_fence_heavy(void)
 {
 	int command =
-		expedited ? MEMBARRIER_CMD_GLOBAL_EXPEDITED : MEMBARRIER_CMD_GLOBAL;
+		expedited ? MEMBARRIER_CMD_PRIVATE_EXPEDITED : MEMBARRIER_CMD_GLOBAL;
 
 	/* Without it the light side would be no fence at all, and counts be wrong. */
 	if (syscall(__NR_membarrier, command, 0, 0) != 0)
