@@ -105,20 +105,25 @@ static uint64_t file_bytes(int fd)
 	return (uint64_t)st.st_size;
 }
 
-/* Reads all of it, again and again: after this it is mapped. */
-static void read_often(int fd)
+static void read_through(int fd, bool backwards)
 {
 	uint8_t block[BLOCK];
 	uint64_t bytes = file_bytes(fd);
 
-	for (int round = 0; round < ROUNDS; round++)
-		for (uint64_t at = 0; at < bytes; at += BLOCK) {
-			uint64_t offset = round % 2 ? at : (bytes - 1 - at) & -BLOCK;
-			ssize_t n = pread(fd, block, BLOCK, (off_t)offset);
+	for (uint64_t at = 0; at < bytes; at += BLOCK) {
+		uint64_t offset = backwards ? (bytes - 1 - at) & -BLOCK : at;
+		ssize_t n = pread(fd, block, BLOCK, (off_t)offset);
 
-			NEED(n > 0 && bytes_right(block, offset, (size_t)n),
-			     "%zd at %llu", n, (unsigned long long)offset);
-		}
+		NEED(n > 0 && bytes_right(block, offset, (size_t)n), "%zd at %llu", n,
+		     (unsigned long long)offset);
+	}
+}
+
+/* Reads all of it, again and again: after this it is mapped. */
+static void read_often(int fd)
+{
+	for (int round = 0; round < ROUNDS; round++)
+		read_through(fd, round % 2 == 0);
 }
 
 /* KiB of path that this process has ptes for; -1: it is not mapped. Without stdio's
@@ -438,9 +443,11 @@ static void hot(int nr)
 		snprintf(path, sizeof(path), "%s.%d", file_path, i);
 		file_make(path, 5 * BLOCK);
 		other = file_open(path);
-		read_often(other);
+		for (int round = 0; round < ROUNDS; round++) {
+			read_through(other, false);
+			NEED(pread(fd, &byte, 1, 0) == 1, "%s", strerror(errno));
+		}
 		need_mapped(path, true);
-		NEED(pread(fd, &byte, 1, 0) == 1, "%s", strerror(errno));
 		need_mapped(file_path, true);
 	}
 }
