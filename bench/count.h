@@ -55,7 +55,7 @@ struct bench {
 	u64 duration_ns;
 };
 
-/* core/count.c's schemes, and the control after them. NULL: no more. */
+/* core/count/count.c's schemes, and the control after them. NULL: no more. */
 const struct count_scheme *bench_scheme(u32 i);
 u32 bench_nr_schemes(void);
 

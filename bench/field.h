@@ -8,7 +8,7 @@
 #define LODIC_BENCH_FIELD_H
 
 #include "bench/slots.h"
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 
 /* Far beyond the caches; and a process space has room for twice as many. */
 #define FIELD_MAX_OBJECTS 65536u

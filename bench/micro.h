@@ -9,7 +9,7 @@
 #ifndef LODIC_BENCH_MICRO_H
 #define LODIC_BENCH_MICRO_H
 
-#include "core/count.h"
+#include "core/count/count.h"
 
 #define MICRO_MOST_CPUS 2u
 

@@ -8,7 +8,7 @@
 #ifndef LODIC_BENCH_PRIVATE_H
 #define LODIC_BENCH_PRIVATE_H
 
-#include "core/count.h"
+#include "core/count/count.h"
 
 extern const struct count_scheme private_control;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * How a frame's three words move. See core/frame.h for the states and rules F1-F3; the
- * reader's half of the protocol is context_read() in core/context.h.
+ * reader's half of the protocol is context_read() in core/cache/context.h.
  */
 #include "core/frame.h"
 

@@ -22,7 +22,7 @@ enum mutant {
 	MUTANT_FORK_COPIES_COUNT, /* counter bits copied to the child */
 	MUTANT_GLOBAL_BEFORE_LOCALS, /* a query that reads the global word first */
 	MUTANT_THAW_STORES, /* frozen thawed by a store: late failed refs are lost */
-	/* The scanned gate: core/arena.c, core/context.c and what they use. */
+	/* The scanned gate: core/cache/arena.c, core/cache/context.c and what they use. */
 	MUTANT_SOFT_WITHOUT_FENCE,   /* a soft miss sets its pte by a plain store */
 	MUTANT_TAKE_WITHOUT_FENCE,   /* no fence between cleared translation and walk */
 	MUTANT_TAKE_STORES,          /* a walk empties entries by a plain store */
@@ -64,7 +64,7 @@ enum mutant {
 	MUTANT_SNZI_NO_ANNOUNCE,     /* a leaf counts before the root knows */
 	MUTANT_SNZI_VERSION_DROPPED, /* the root's version stands still */
 	MUTANT_TEMPLATE_UNREF_HERE, /* unref at this CPU's stripe, not at the token's */
-	/* Counts on the reader's CPU: core/count_gate.h and what uses it. */
+	/* Counts on the reader's CPU: core/count/count_gate.h and what uses it. */
 	MUTANT_PAYGO_NO_FENCE,    /* a gate closed, and no fence before the look */
 	MUTANT_PAYGO_LOCAL_FIRST, /* READ-ALL: local, then anchor */
 	MUTANT_PAYGO_ANCHOR_NOT_ATOMIC, /* an anchor changed by load and store */
@@ -77,7 +77,7 @@ enum mutant {
 	MUTANT_REFCACHE_COMMIT_FIRST, /* a slot emptied, then the global count raised */
 	MUTANT_SLOPPY_SPARES_FIRST,   /* central read after the spares */
 	MUTANT_SLOPPY_SPARE_BACK, /* a failed ref leaves its spare on the CPU it is on */
-	/* One word, and a slot: core/count_word.h, core/count_hazard.c. */
+	/* One word, and a slot: core/count_word.h, core/count/count_hazard.c. */
 	MUTANT_ATOMIC_FREEZE_STORES, /* atomic: a freeze looks, then stores */
 	MUTANT_HAZARD_LOOK_FIRST, /* hazard: a ref looks at the state, then names it */
 	MUTANT_HAZARD_NO_FENCE,   /* hazard: no fence between the state and the scan */

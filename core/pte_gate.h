@@ -2,10 +2,10 @@
 /*
  * The owned gate on one pte (LODIC s.4.3; ADR-0001): take a sub-reference of the pte's own
  * reference, give it back, and clear the pte so that no count is lost. Where ptes lie, how
- * they are found, and what a frame is, is somebody else's: core/count_lodic.c's, with
+ * they are found, and what a frame is, is somebody else's: core/owned/count_owned.c's, with
  * process spaces; in Linux mm/lodic.c's, with page tables. Both include this text, so what
  * the checker searches there is what runs here. Invariants and orders (I1-I4, O11-O13):
- * core/count_lodic.c.
+ * core/owned/count_owned.c.
  *
  * Who includes it has defined before:
  *

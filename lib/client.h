@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-#include "core/context.h"
+#include "core/cache/context.h"
 #include "lib/wire.h"
 #include "lodic/lodic.h"
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/context_rival.h"
+#include "core/cache/context_rival.h"
 #include "lib/client.h"
 
 static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 frame,

@@ -24,8 +24,8 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-#include "core/arena.h"
-#include "core/reclaim.h"
+#include "core/cache/arena.h"
+#include "core/cache/reclaim.h"
 #include "lib/service.h"
 #include "lib/wire.h"
 

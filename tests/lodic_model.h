@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 
 #define NR_FRAMES 6u
 #define NR_USERS 6u

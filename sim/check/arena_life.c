@@ -7,7 +7,7 @@
  *   join  a context comes while the service takes frames: it is on the walk list before
  *         its reader has its memory (I2)
  *
- * Not for atomic and frozen: under them a dead reader's pins stay (core/arena.h).
+ * Not for atomic and frozen: under them a dead reader's pins stay (core/cache/arena.h).
  */
 #include "sim/check/arena_world.h"
 

@@ -2,7 +2,7 @@
 /* The tiny arena and its oracle. See sim/check/arena_world.h. */
 #include "sim/check/arena_world.h"
 
-#include "core/context_rival.h"
+#include "core/cache/context_rival.h"
 
 #define WORLD_GENERATION 7u
 #define WORLD_SERVICE_TID 42u

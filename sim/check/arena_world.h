@@ -14,7 +14,7 @@
 #ifndef LODIC_SIM_ARENA_WORLD_H
 #define LODIC_SIM_ARENA_WORLD_H
 
-#include "core/context.h"
+#include "core/cache/context.h"
 #include "sim/check/check.h"
 
 #define WORLD_FRAMES 3u /* frame 0 holds nothing, ever: two blocks */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the schemes that count in ptes must stand besides (core/count_lodic.h), while readers
+ * What the schemes that count in ptes must stand besides (core/owned/count_owned.h), while readers
  * hold references:
  *
  *   unmap       pages are unmapped and faulted in again

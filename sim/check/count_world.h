@@ -11,7 +11,7 @@
 #ifndef LODIC_SIM_COUNT_WORLD_H
 #define LODIC_SIM_COUNT_WORLD_H
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 #include "sim/check/check.h"
 
 #define WORLD_FRAMES 2u

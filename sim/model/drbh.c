@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 #include "sim/model/drbh.h"
 
 #define COPY_BYTES 4096u

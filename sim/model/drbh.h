@@ -7,7 +7,7 @@
 #ifndef LODIC_SIM_DRBH_H
 #define LODIC_SIM_DRBH_H
 
-#include "core/count.h"
+#include "core/count/count.h"
 #include "sim/model/machine.h"
 
 struct drbh {

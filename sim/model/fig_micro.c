@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 #include "sim/model/fig_micro.h"
 #include "sim/model/fig_read.h"
 

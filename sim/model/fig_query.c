@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 #include "sim/model/fig_read.h"
 
-#define OBJECTS 64u /* files too: as many as there are lists of them (core/rmap.h) */
+#define OBJECTS 64u /* files too: as many as there are lists of them (core/owned/rmap.h) */
 #define SETTLE_NS 400000u
 #define WINDOW_NS 60000000u
 #define NEVER 1000000u

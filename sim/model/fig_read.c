@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 #include "sim/model/fig_read.h"
 
 #define FIG_WARM_NS 50000u

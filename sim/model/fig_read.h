@@ -8,7 +8,7 @@
 #ifndef LODIC_SIM_FIG_READ_H
 #define LODIC_SIM_FIG_READ_H
 
-#include "core/count.h"
+#include "core/count/count.h"
 #include "sim/model/fig.h"
 
 enum fig_access { FIG_ONE, FIG_SEQUENTIAL, FIG_UNIFORM };

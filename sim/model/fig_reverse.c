@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 #include "sim/model/fig_read.h"
 
 #define BLOCK_COPY_BYTES 4096u
@@ -315,7 +315,7 @@ const struct fig fig_walk = {
 	.title = "Finding one's own pte: through process space and through file space",
 	.x = "processes that map the file",
 	.modelled =
-		"the walk in core/rmap.c and core/process_space.c, the file's range "
+		"the walk in core/owned/rmap.c and core/owned/process_space.c, the file's range "
 		"fifth in its process; the readers' count on the file's list",
 	.left_out =
 		"the kernel's interval tree (here: a list), page-table levels. The paper "

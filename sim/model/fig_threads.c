@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/context.h"
+#include "core/cache/context.h"
 #include "sim/model/fig_read.h"
 
 #define BLOCK_COPY_BYTES 4096u

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/context.h"
+#include "core/cache/context.h"
 
 #define FILE_ID 7u
 #define POISON 0xdeaddeaddeaddeadu

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 
 #define FILE_ID 7u
 #define POISON 0xdeaddeaddeaddeadu

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "core/context.h"
+#include "core/cache/context.h"
 
 #define FILE_ID 3u
 #define NR_FRAMES 32u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The counting contract (core/count.h, N1-N5): the same cases for every scheme. Schemes
+ * The counting contract (core/count/count.h, N1-N5): the same cases for every scheme. Schemes
  * that count by mapping run twice, without mappings and with every object mapped by every
  * user. The random history wanders over this machine's CPUs, for schemes that count there.
  * Then the words that atomic, frozen and hazard count in, by themselves.
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/count_lodic.h"
+#include "core/owned/count_owned.h"
 
 #define NR_OBJECTS 5u
 #define NR_USERS 3u

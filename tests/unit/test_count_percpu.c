@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/count_gate.h"
+#include "core/count/count_gate.h"
 
 #define NR_OBJECTS 8192u /* more than a CPU's hash has places */
 #define NR_SAME 6u       /* objects of one bucket: more than it has entries */

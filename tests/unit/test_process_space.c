@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/pte.h"
-#include "core/rmap.h"
+#include "core/owned/rmap.h"
 
 #define NR_SPACES 3u
 #define FILE_A 5u

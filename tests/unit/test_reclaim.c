@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "core/reclaim.h"
+#include "core/cache/reclaim.h"
 #include "tests/trace.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

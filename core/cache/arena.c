@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The service's side of an arena. Protocol, invariants and order: core/cache/arena.h. */
+#include "core/cache/arena.h"
+
+#include "core/count_word.h"
+#include "core/mutant.h"
+#include "core/pte.h"
+
+/* How often the owner of a context may change an entry under the walk before the walk
+ * calls the frame used: each time it pinned and unpinned in between. */
+#define TAKE_TRIES 4u
+
+static u64 align_line(u64 n)
+{
+	return (n + 63) & ~(u64)63;
+}
+
+void arena_shape_default(struct arena_shape *shape)
+{
+	u32 n = 64;
+
+	/* As many blocks as a context may pin; what falls out of a small table costs a
+	 * soft miss, not a read (ADR-0002). */
+	while (n < shape->nr_frames / 128 && n < 4096)
+		n *= 2;
+	if (shape->scheme == ARENA_HAZARD)
+		n = ARENA_HAZARD_SLOTS;
+	if (shape->nr_entries == 0)
+		shape->nr_entries = n;
+}
+
+u64 arena_context_bytes(u32 nr_frames, u32 nr_entries)
+{
+	return align_line(sizeof(struct context_memory)) +
+	       align_line((u64)nr_entries * 8) + align_line(nr_frames);
+}
+
+void context_table_at(struct context_table *t, void *memory, u32 nr_entries)
+{
+	u8 *p = memory;
+
+	t->memory = memory;
+	t->entries = (u64 *)(p + align_line(sizeof(struct context_memory)));
+	t->visits = (u8 *)t->entries + align_line((u64)nr_entries * 8);
+}
+
+static u64 arena_files_at(void)
+{
+	return align_line(sizeof(struct arena_header));
+}
+
+static u64 arena_frames_at(const struct arena_shape *shape)
+{
+	return arena_files_at() + (u64)shape->nr_files * sizeof(struct file_space);
+}
+
+static u64 arena_words_at(const struct arena_shape *shape)
+{
+	return align_line(arena_frames_at(shape) +
+	                  (u64)shape->nr_frames * sizeof(struct frame));
+}
+
+u64 arena_control_bytes(const struct arena_shape *shape)
+{
+	return arena_words_at(shape) + translation_nr_words(shape->nr_frames) * 8;
+}
+
+u64 arena_count_bytes(const struct arena_shape *shape)
+{
+	if (shape->scheme != ARENA_ATOMIC && shape->scheme != ARENA_FROZEN)
+		return 0;
+	return (u64)shape->nr_frames * COUNT_STRIDE * 8;
+}
+
+void arena_format(void *control, const struct arena_shape *shape, u64 generation)
+{
+	struct arena_header *h = control;
+
+	h->magic = ARENA_MAGIC;
+	h->bytes = arena_control_bytes(shape);
+	h->data_bytes = (u64)shape->nr_frames << BLOCK_SHIFT;
+	h->nr_frames = shape->nr_frames;
+	h->nr_files = shape->nr_files;
+	h->nr_entries = shape->nr_entries;
+	h->nr_words = translation_nr_words(shape->nr_frames);
+	h->scheme = shape->scheme;
+	h->files_at = arena_files_at();
+	h->frames_at = arena_frames_at(shape);
+	h->words_at = arena_words_at(shape);
+	h->generation = generation;
+}
+
+static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
+                              u64 data_bytes)
+{
+	struct arena_shape shape;
+
+	if (control_bytes < sizeof(*h) || h->magic != ARENA_MAGIC ||
+	    h->nr_frames <= FRAME_FIRST || h->nr_frames >= FRAME_NONE ||
+	    h->nr_files > FRAME_NONE || h->nr_entries > FRAME_NONE ||
+	    h->scheme >= ARENA_NR_SCHEMES)
+		return false;
+	shape = (struct arena_shape){ (u32)h->nr_frames, (u32)h->nr_files,
+		                      (u32)h->nr_entries, (u32)h->scheme };
+	return h->bytes == control_bytes &&
+	       arena_control_bytes(&shape) == control_bytes &&
+	       h->data_bytes == data_bytes &&
+	       h->nr_frames << BLOCK_SHIFT == data_bytes &&
+	       h->nr_entries >= CONTEXT_WAYS &&
+	       !(h->nr_entries & (h->nr_entries - 1)) &&
+	       h->files_at == arena_files_at() &&
+	       h->frames_at == arena_frames_at(&shape) &&
+	       h->words_at == arena_words_at(&shape);
+}
+
+bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
+                u64 data_bytes, u64 *counts)
+{
+	struct arena_header *h = control;
+	u8 *base = control;
+
+	if (!arena_header_fits(h, control_bytes, data_bytes))
+		return false;
+	*a = (struct arena){
+		.header = h,
+		.files = (struct file_space *)(base + h->files_at),
+		.frames = (struct frame *)(base + h->frames_at),
+		.data = data,
+		.counts = counts,
+		.nr_frames = (u32)h->nr_frames,
+		.nr_files = (u32)h->nr_files,
+		.nr_entries = (u32)h->nr_entries,
+		.scheme = (u32)h->scheme,
+	};
+	translation_init(&a->translation, (u64 *)(base + h->words_at),
+	                 translation_nr_words(a->nr_frames));
+	return true;
+}
+
+u32 arena_join(struct arena *a, const struct context_table *t)
+{
+	u32 place;
+
+	for (place = 0; place < ARENA_MAX_CONTEXTS; place++) {
+		if (place < a->nr_contexts && a->contexts[place].memory)
+			continue;
+		a->contexts[place] = *t; /* I2 */
+		if (place == a->nr_contexts)
+			a->nr_contexts = place + 1;
+		return place;
+	}
+	return FRAME_NONE;
+}
+
+void arena_leave(struct arena *a, u32 place)
+{
+	if (MUTANT(LEAVE_KEEPS))
+		return;
+	a->contexts[place].memory = NULL;
+	while (a->nr_contexts > 0 && !a->contexts[a->nr_contexts - 1].memory)
+		a->nr_contexts--;
+}
+
+/* The shared words: a frame's word is frozen while the frame is not CACHED. A fresh
+ * arena's zero words are frozen under atomic already. */
+static void arena_thaw(struct arena *a, u32 frame)
+{
+	if (a->scheme == ARENA_ATOMIC)
+		count_atomic_word_thaw(&a->counts[(u64)frame * COUNT_STRIDE]);
+	else if (a->scheme == ARENA_FROZEN)
+		count_frozen_word_thaw(&a->counts[(u64)frame * COUNT_STRIDE]);
+}
+
+void arena_fill_begin(struct arena *a, u32 frame)
+{
+	frame_fill_begin(&a->frames[frame]);
+}
+
+void arena_fill_cancel(struct arena *a, u32 frame)
+{
+	frame_fill_cancel(&a->frames[frame]);
+}
+
+bool arena_publish(struct arena *a, u32 frame, u64 block)
+{
+	frame_fill_end(&a->frames[frame], block);
+	if (!translation_set(&a->translation, block, frame)) { /* T1, O3 */
+		frame_clear(&a->frames[frame]);                /* nobody was led here */
+		return false;
+	}
+	arena_thaw(a, frame);
+	return true;
+}
+
+static bool entry_uses(const struct arena *a, u64 v, u32 frame)
+{
+	if (a->scheme == ARENA_HAZARD)
+		return v == (u64)frame + 1;
+	return pte_maps(v, frame) && pte_count(v) > 0;
+}
+
+/* The entries of context t in which frame may stand: *ret_nr of them. */
+static u64 *context_entries_for(const struct arena *a, const struct context_table *t,
+                                u32 frame, u32 *ret_nr)
+{
+	u64 block = host_load_relaxed(&a->frames[frame].block);
+	u64 hash = block_hash(block);
+
+	if (a->scheme == ARENA_HAZARD) {
+		*ret_nr = ARENA_HAZARD_SLOTS;
+		return t->entries;
+	}
+	/* The set of the block's home: the high bits of the hash, as context_home() has
+	 * it; nr_entries is a power of two. */
+	*ret_nr = CONTEXT_WAYS;
+	return t->entries +
+	       ((hash >> 32) * a->nr_entries >> 32) / CONTEXT_WAYS * CONTEXT_WAYS;
+}
+
+static bool context_query(const struct arena *a, const struct context_table *t,
+                          u32 frame)
+{
+	u32 nr, i;
+	u64 *entries = context_entries_for(a, t, frame, &nr);
+
+	for (i = 0; i < nr; i++)
+		/* Acquire, partner: the release store of an unpin: the reader's last
+		 * look at the bytes comes before whatever we do to them. */
+		if (entry_uses(a, host_load_acquire(&entries[i]), frame))
+			return true;
+	return false;
+}
+
+bool arena_query(const struct arena *a, u32 frame)
+{
+	u32 place;
+
+	if (a->scheme == ARENA_ATOMIC)
+		return count_atomic_word_query(a->counts + (u64)frame * COUNT_STRIDE);
+	if (a->scheme == ARENA_FROZEN)
+		return count_frozen_word_query(a->counts + (u64)frame * COUNT_STRIDE);
+	for (place = 0; place < a->nr_contexts; place++)
+		if (a->contexts[place].memory &&
+		    context_query(a, &a->contexts[place], frame))
+			return true;
+	return false;
+}
+
+static bool context_clear(u64 *entry, u64 v)
+{
+	if (MUTANT(TAKE_STORES)) {
+		host_store_relaxed(entry, PTE_EMPTY);
+		return true;
+	}
+	return host_cas(entry, v, PTE_EMPTY);
+}
+
+/* Clears t's entry for frame, or refuses. I3: only a count of 0 is ever written. */
+static bool context_take(struct arena *a, struct context_table *t, u32 frame)
+{
+	u32 nr, i, tries;
+	u64 *entries = context_entries_for(a, t, frame, &nr);
+
+	if (a->scheme == ARENA_HAZARD)
+		return !context_query(a, t, frame);
+	for (i = 0; i < nr; i++) {
+		u64 v = host_load_acquire(&entries[i]);
+
+		for (tries = 0; pte_maps(v, frame); tries++) {
+			if (tries == TAKE_TRIES || pte_count(v) > 0)
+				return false;
+			if (context_clear(&entries[i], v))
+				break;
+			v = host_load_acquire(&entries[i]);
+		}
+	}
+	return true;
+}
+
+static bool arena_walk(struct arena *a, u32 frame)
+{
+	u32 nr = a->nr_contexts - (MUTANT(WALK_SKIPS_NEWEST) && a->nr_contexts > 0);
+	u32 place;
+
+	for (place = 0; place < nr; place++)
+		if (a->contexts[place].memory &&
+		    !context_take(a, &a->contexts[place], frame))
+			return false;
+	return true;
+}
+
+static bool arena_freeze(struct arena *a, u32 frame)
+{
+	u64 *word = a->counts + (u64)frame * COUNT_STRIDE;
+
+	if (a->scheme == ARENA_ATOMIC)
+		return count_atomic_word_freeze(word);
+	return count_frozen_word_freeze(word);
+}
+
+bool arena_take(struct arena *a, u32 frame)
+{
+	struct frame *f = &a->frames[frame];
+	u64 block = host_load_relaxed(&f->block);
+	u64 *at = translation_find_exact(&a->translation, block, frame);
+	u64 word = at ? host_load_relaxed(at) : 0;
+	bool taken;
+
+	/* Look before disturbing anybody (LODIC s.4.5, eq. 1). */
+	if (arena_query(a, frame))
+		return false;
+	if (at && !MUTANT(CLEAR_AFTER_WALK))
+		host_store_relaxed(at, 0);
+	if (!MUTANT(TAKE_WITHOUT_FENCE))
+		host_fence_full(); /* O5 */
+	if (a->counts)
+		taken = arena_freeze(a, frame);
+	else
+		taken = arena_walk(a, frame);
+	MUTANT_WINDOW(CLEAR_AFTER_WALK);
+	if (!taken) {
+		if (at && !MUTANT(TAKE_LEAVES_CLEARED))
+			host_store_release(at,
+			                   word); /* O3 again: nothing has changed */
+		return false;
+	}
+	if (at)
+		host_store_relaxed(at, 0);
+	frame_clear(f);
+	return true;
+}
+
+u32 arena_visits(struct arena *a, u32 frame)
+{
+	u32 sum = 0;
+	u32 place;
+
+	for (place = 0; place < a->nr_contexts; place++) {
+		u8 *p, visits;
+
+		if (!a->contexts[place].memory)
+			continue;
+		p = &a->contexts[place].visits[frame];
+		visits = host_load_byte(p);
+		sum += visits < CONTEXT_VISITS_MAX ? visits : CONTEXT_VISITS_MAX;
+		if (visits)
+			host_store_byte(p, 0);
+	}
+	return sum < CONTEXT_VISITS_MAX ? sum : CONTEXT_VISITS_MAX;
+}
+
+bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)
+{
+	struct context_memory *m = a->contexts[place].memory;
+	u64 *hint;
+	u64 tail;
+
+	if (!m)
+		return false;
+	tail = host_load_relaxed(&m->tail);
+	/* Acquire, partner: context_hint()'s release of head. A reader can write any
+	 * head: whatever it says, each call takes one hint, and hints are only wishes. */
+	if (host_load_acquire(&m->head) == tail)
+		return false;
+	hint = m->hints[tail % CONTEXT_HINTS];
+	if (MUTANT(HINT_TAIL_FIRST))
+		host_store_release(&m->tail, tail + 1);
+	*ret_block = host_load_relaxed(&hint[0]);
+	*ret_nr = host_load_relaxed(&hint[1]);
+	host_store_release(&m->tail, tail + 1);
+	return true;
+}
+
+bool arena_sleep(struct arena *a)
+{
+	u32 place;
+
+	if (!MUTANT(SLEEP_AFTER_LOOK))
+		host_store_relaxed(&a->header->sleeping, 1);
+	if (!MUTANT(SLEEP_WITHOUT_FENCE))
+		host_fence_full(); /* SB with context_hint() */
+	for (place = 0; place < a->nr_contexts; place++) {
+		const struct context_memory *m = a->contexts[place].memory;
+
+		if (m && host_load_relaxed(&m->head) != host_load_relaxed(&m->tail)) {
+			arena_wake(a);
+			return false;
+		}
+	}
+	if (MUTANT(SLEEP_AFTER_LOOK))
+		host_store_relaxed(&a->header->sleeping, 1);
+	return true;
+}
+
+void arena_wake(struct arena *a)
+{
+	host_store_relaxed(&a->header->sleeping, 0);
+}
+
+void arena_check(const struct arena *a)
+{
+	u64 nr_led = 0, nr_cached = 0;
+	u32 i;
+
+	for (i = 0; i < a->nr_frames; i++) {
+		const struct frame *f = &a->frames[i];
+		u64 block = host_load_relaxed(&f->block);
+
+		frame_check(f);
+		if (block == BLOCK_NONE)
+			continue;
+		nr_cached++;
+		CHECK(translation_find_exact(&a->translation, block, i),
+		      "T1: cached, so led to");
+	}
+	for (i = 0; i < a->header->nr_words; i++)
+		nr_led += host_load_relaxed(&a->translation.words[i]) != 0;
+	CHECK(nr_led == nr_cached, "T1: led to, so cached");
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The arena: frames, their translation, the files they belong to, and the list of
+ * contexts whose readers use them. One service writes it; any number of readers map it
+ * read-only. What a reader does is in core/cache/context.h; this file is the service's side.
+ *
+ * The scanned gate (ADR-0001). A reader may be killed between any two instructions, so
+ * it writes nothing that anybody would have to repair: only its own context. A frame is
+ * taken away in this order:
+ *
+ *   query every context, load only; stop at the first pin      (LODIC s.4.5)
+ *   clear the translation; full fence
+ *   walk every context: clear its entry for the frame if its count is 0, else refuse
+ *   refused: publish again, the frame stays.  otherwise: the frame is nobody's.
+ *
+ * Invariants
+ * I1 a frame is refilled or cleared only when, after its translation was cleared, every
+ *    context on the walk list was seen without an entry for it.
+ * I2 a context is on the walk list before its reader has its memory.
+ * I3 the service writes a context's entry only while its count is 0.
+ * Order
+ * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its
+ *    entry, full fence, looks at the translation again: one of the two sees the other.
+ */
+#ifndef LODIC_ARENA_H
+#define LODIC_ARENA_H
+
+#include "core/cache/file_proof.h"
+#include "core/frame.h"
+#include "core/cache/translation.h"
+
+#define ARENA_MAGIC 0x31616c6369646f6cu /* "lodicla1", little end first */
+#define ARENA_MAX_CONTEXTS 1024u
+#define ARENA_HAZARD_SLOTS 64u
+#define CONTEXT_WAYS 8u /* ptes in a set: one cache line */
+#define CONTEXT_HINTS 128u
+#define CONTEXT_VISITS_MAX 3u
+#define COUNT_STRIDE 8u /* words: a shared counter has a cache line of its own */
+
+/* How an arena counts pins; chosen when it is made. */
+enum arena_scheme {
+	ARENA_LODIC,
+	ARENA_ATOMIC,
+	ARENA_FROZEN,
+	ARENA_HAZARD,
+	ARENA_NR_SCHEMES
+};
+
+/* The control segment's first bytes. Everything but the last three lines is written
+ * once, before any reader sees it. Offsets are from the start of the control segment. */
+struct arena_header {
+	u64 magic;
+	u64 bytes;      /* of the control segment */
+	u64 data_bytes; /* of the data segment: nr_frames blocks */
+	u64 nr_frames;
+	u64 nr_files;
+	u64 nr_entries; /* ptes in a context's table, a power of two; also the most
+			   * blocks that a context can have pinned at a time */
+	u64 nr_words;   /* of the translation */
+	u64 scheme;     /* enum arena_scheme */
+	u64 files_at;
+	u64 frames_at;
+	u64 words_at;
+	u64 generation; /* differs from that of any other service's arena */
+	u64 pad0[4];
+	/* The service's life. Its low half is a robust futex that holds the service
+	 * thread's id; the kernel changes it when that thread dies, before the files'
+	 * leases fall. Readers compare the word with what it was when they came. */
+	u64 alive;
+	u64 pad1[7];
+	u64 sleeping; /* the service waits for an event: a hint must wake it */
+	u64 pad2[7];
+	/* Statistics; the service writes, anybody reads. */
+	u64 nr_cached;   /* frames */
+	u64 nr_admitted; /* blocks, since the start */
+	u64 nr_evicted;  /* blocks */
+	u64 nr_refused;  /* evictions that met a pin */
+	u64 nr_revoked;  /* files */
+	u64 nr_contexts; /* now */
+	u64 nr_reaped;   /* contexts of processes that died */
+	u64 nr_errors;   /* failed reads of the backing file */
+};
+_Static_assert(offsetof(struct arena_header, alive) % 64 == 0, "a line of its own");
+
+/* What a reader may count about itself; in its context's memory, so a crash loses none. */
+enum context_counter {
+	CONTEXT_HITS,   /* blocks read or pinned from the cache */
+	CONTEXT_SOFT,   /* of these: pins that had to set an entry first */
+	CONTEXT_MISSES, /* blocks that were not there */
+	CONTEXT_RETRIES, /* copies thrown away because the frame was refilled meanwhile */
+	CONTEXT_FULL, /* pins refused: count full, or every entry of the set pinned */
+	CONTEXT_NR_COUNTERS
+};
+
+/* A context's memory: shared by one reader thread and the service, by nobody else.
+ * After it come the ptes (or hazard slots) and then the visit bytes, one a frame. */
+struct context_memory {
+	u64 head; /* hints posted; reader writes */
+	u64 pad0[7];
+	u64 tail; /* hints taken; service writes */
+	u64 pad1[7];
+	/* block, number of blocks; reader writes */
+	u64 hints[CONTEXT_HINTS][2];
+	/* enum context_counter; reader writes. Not at the start of a page, where readers'
+	 * buffers like to be: a load waits for a store just before it that has the same
+	 * low 12 bits. */
+	u64 counters[8];
+};
+_Static_assert(CONTEXT_NR_COUNTERS <= 8, "counters fit their line");
+
+/* One entry of the walk list: where the service has mapped a context. */
+struct context_table {
+	struct context_memory *memory; /* NULL: no context at this place */
+	u64 *entries;
+	u8 *visits;
+};
+
+/* A process's view of an arena: addresses that hold in that process alone. */
+struct arena {
+	struct arena_header *header;
+	struct file_space *files;
+	struct frame *frames;
+	struct translation translation;
+	u8 *data;
+	u64 *counts; /* nr_frames * COUNT_STRIDE words; atomic and frozen only */
+	u32 nr_frames;
+	u32 nr_files;
+	u32 nr_entries;
+	u32 scheme;
+	/* The walk list; the service's own. */
+	struct context_table *contexts;
+	u32 nr_contexts; /* places in use or once used: the walk's bound */
+};
+
+/* What an arena is made of. Frame 0 is never used (core/cache/translation.h): a cache of n
+ * blocks has n + 1 frames. */
+struct arena_shape {
+	u32 nr_frames;
+	u32 nr_files;
+	u32 nr_entries; /* 0: arena_shape_default() chooses */
+	u32 scheme;
+};
+void arena_shape_default(struct arena_shape *shape);
+u64 arena_control_bytes(const struct arena_shape *shape);
+u64 arena_count_bytes(const struct arena_shape *shape);
+u64 arena_context_bytes(u32 nr_frames, u32 nr_entries);
+
+/* arena_format() lays a new arena into zeroed memory of arena_control_bytes().
+ * The service sets header->alive afterwards, and lets readers in after that. */
+void arena_format(void *control, const struct arena_shape *shape, u64 generation);
+
+/* arena_view() makes a view. counts may be NULL where the scheme has none.
+ * false: this is not an arena, or not one of control_bytes and data_bytes. */
+bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
+                u64 data_bytes, u64 *counts);
+
+static inline void *arena_frame_bytes(const struct arena *a, u32 frame)
+{
+	return a->data + ((u64)frame << BLOCK_SHIFT);
+}
+
+static inline u32 arena_frame_of(const struct arena *a, const struct frame *f)
+{
+	return (u32)(f - a->frames);
+}
+
+/* Where the parts of a context's memory are. */
+void context_table_at(struct context_table *t, void *memory, u32 nr_entries);
+
+/* The service's side. One thread calls these.
+ *
+ * arena_join() puts a context on the walk list, before its reader is told of it (I2);
+ * returns its place, or FRAME_NONE when ARENA_MAX_CONTEXTS are there.
+ * arena_leave() takes it off: when the reader says so, or after it died (reap). Whatever
+ * it had pinned is free from then on: under lodic and hazard. Under atomic and frozen a
+ * dead reader's pins stay for ever, by nature; nothing says whose they are. */
+u32 arena_join(struct arena *a, const struct context_table *t);
+void arena_leave(struct arena *a, u32 place);
+
+/* Filling: frame is nobody's (fresh, or taken). Between arena_fill_begin() and
+ * arena_publish() its bytes may be written. arena_publish() says whose they are and lets
+ * readers in; it returns false, and the frame is FREE again, when the translation has no room for the block. */
+void arena_fill_begin(struct arena *a, u32 frame);
+bool arena_publish(struct arena *a, u32 frame, u64 block);
+void arena_fill_cancel(struct arena *a, u32 frame);
+
+/* arena_take() takes a CACHED frame away from all readers (the order above): true, and
+ * it is nobody's and FREE; or false, and nothing has changed, because a reader has it
+ * pinned. Cost: one cache line per context, O(contexts). */
+bool arena_take(struct arena *a, u32 frame);
+
+/* arena_query(): has anybody pinned the frame? May be out of date at once; stops at the
+ * first pin (LODIC s.4.5, eq. 1). */
+bool arena_query(const struct arena *a, u32 frame);
+
+/* arena_visits() collects and clears what readers noted about a frame: 0..3. */
+u32 arena_visits(struct arena *a, u32 frame);
+
+/* arena_hint() takes one hint from the context at place; false when there is none. What
+ * it says is a reader's word: check that the file exists and the blocks lie in it. */
+bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr);
+
+/* arena_sleep() announces that the service is about to wait: true, and from now on a
+ * hint asks for a wake-up; false, hints are there already. arena_wake() takes it back. */
+bool arena_sleep(struct arena *a);
+void arena_wake(struct arena *a);
+
+/* Asserts the rules of frames, translation and contexts; nothing may move meanwhile. */
+void arena_check(const struct arena *a);
+
+#endif

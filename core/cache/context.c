@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The slow half of a context: soft misses, hints, and the rival schemes that an arena
+ * may be made with for comparison. Protocol and rules: core/cache/context.h.
+ */
+#include "core/cache/context.h"
+
+#include "core/cache/context_rival.h"
+
+void context_init(struct context *c, const struct arena *a, void *memory,
+                  u64 alive_value, bool may_pin)
+{
+	struct context_table t;
+	u32 log = 0;
+
+	context_table_at(&t, memory, a->nr_entries);
+	while ((u32)1 << log < a->nr_entries)
+		log++;
+	c->frames = a->frames;
+	c->data = a->data;
+	c->translation = a->translation;
+	c->entries = t.entries;
+	c->visits = t.visits;
+	c->counts = a->counts;
+	c->memory = t.memory;
+	c->alive = &a->header->alive;
+	c->alive_value = alive_value;
+	c->home_shift = 64 - log;
+	c->scheme = a->scheme;
+	c->may_pin = may_pin;
+}
+
+bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
+{
+	const struct frame *f;
+	u64 word, seq;
+
+	if (!translation_find(&c->translation, block, &word))
+		return false;
+	f = &c->frames[translation_frame(word)];
+	MUTANT_WINDOW(NO_IDENTITY_CHECK);
+	if (MUTANT(NAME_BEFORE_SEQ) && host_load_relaxed(&f->block) != block)
+		return false;
+	seq = host_load_acquire(&f->seq); /* O2 */
+	if (seq & 1)
+		return false;
+	if (!MUTANT(NO_IDENTITY_CHECK) && !MUTANT(NAME_BEFORE_SEQ) &&
+	    host_load_relaxed(&f->block) != block)
+		return false;
+	if (context_copy(c, f, translation_frame(word), seq, offset, to, n))
+		return true;
+	context_bump(c, CONTEXT_RETRIES);
+	return false;
+}
+
+/* A place in home's set for a new pte: home unless it is pinned, for the fast paths look
+ * nowhere else; then an empty one, then any that is not pinned. ret_old says what
+ * stands there. FRAME_NONE: all are pinned. */
+static u32 context_place(const struct context *c, u32 home, u64 *ret_old)
+{
+	u32 first = home / CONTEXT_WAYS * CONTEXT_WAYS;
+	u32 found = FRAME_NONE;
+	u32 i;
+
+	for (i = 0; i < CONTEXT_WAYS; i++) {
+		u32 at = first + (home + i) % CONTEXT_WAYS;
+		u64 v = host_load_relaxed(&c->entries[at]);
+
+		if ((pte_count(v) > 0 && !MUTANT(PLACE_PINNED)) ||
+		    (v != PTE_EMPTY && found != FRAME_NONE))
+			continue;
+		*ret_old = v;
+		found = at;
+		if (v == PTE_EMPTY || i == 0)
+			break; /* home itself, or as good */
+	}
+	return found;
+}
+
+static bool context_soft_set(u64 *pte, u64 old, u64 new_pte)
+{
+	if (MUTANT(NO_PIN) || MUTANT(SOFT_WITHOUT_FENCE)) {
+		host_store_relaxed(pte,
+		                   MUTANT(NO_PIN) ? new_pte - PTE_COUNT_ONE : new_pte);
+		return true;
+	}
+	/* Fails when the service has just emptied the entry. A full fence: C3, and what
+	 * context_vouch() loads comes after. */
+	return host_cas(pte, old, new_pte);
+}
+
+/* A soft miss: block is cached, but this context has no pte for it. */
+static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_frame,
+                            u64 **ret_word)
+{
+	u64 word, old;
+	u64 *at;
+	u32 frame, place, tries;
+
+	/* A try fails only because the service emptied the very entry meanwhile. */
+	for (tries = 0; tries < CONTEXT_PIN_TRIES; tries++) {
+		at = translation_find(&c->translation, block, &word);
+		if (!at) {
+			context_bump(c, CONTEXT_MISSES);
+			return -CONTEXT_EAGAIN;
+		}
+		frame = translation_frame(word);
+		place = context_place(c, home, &old);
+		if (place == FRAME_NONE || !c->may_pin) {
+			context_bump(c, CONTEXT_FULL);
+			return -CONTEXT_EAGAIN;
+		}
+		MUTANT_WINDOW(NO_RECHECK);
+		if (!context_soft_set(&c->entries[place], old,
+		                      pte_make(frame) | context_tag(block_hash(block)) |
+		                              PTE_COUNT_ONE))
+			continue;
+		/* C3. Acquire, partner O3: the bytes that belong to the translation. */
+		if (!MUTANT(NO_RECHECK) &&
+		    (host_load_acquire(at) != word ||
+		     host_load_relaxed(&c->frames[frame].block) != block)) {
+			host_store_release(&c->entries[place], PTE_EMPTY); /* C2 */
+			continue;
+		}
+		context_bump(c, CONTEXT_SOFT);
+		context_visit(c, frame);
+		*ret_frame = frame;
+		*ret_word = &c->entries[place];
+		return 0;
+	}
+	context_bump(c, CONTEXT_MISSES);
+	return -CONTEXT_EAGAIN;
+}
+
+static int context_pin_lodic(struct context *c, u64 block, u32 *ret_frame,
+                             u64 **ret_word)
+{
+	u64 hash = block_hash(block);
+	u32 home = context_home(c, hash);
+	u32 first = home / CONTEXT_WAYS * CONTEXT_WAYS;
+	u32 at;
+
+	for (at = first; at < first + CONTEXT_WAYS; at++) {
+		u64 v = host_load_relaxed(&c->entries[at]);
+
+		if (!context_maps(c, v, hash, block))
+			continue;
+		if (context_pin_at(c, &c->entries[at], v)) {
+			*ret_frame = pte_frame(v);
+			*ret_word = &c->entries[at];
+			return 0;
+		}
+		if (pte_count(v) == PTE_COUNT_MAX) {
+			context_bump(c, CONTEXT_FULL);
+			return -CONTEXT_EAGAIN;
+		}
+	}
+	return context_pin_soft(c, block, home, ret_frame, ret_word);
+}
+
+static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
+                             u64 **ret_word)
+{
+	u64 word;
+	u64 *at = translation_find(&c->translation, block, &word);
+
+	if (!at) {
+		context_bump(c, CONTEXT_MISSES);
+		return -CONTEXT_EAGAIN;
+	}
+	*ret_frame = translation_frame(word);
+	if (context_pin_word(c, at, word, block, ret_word))
+		return 0;
+	context_bump(c, CONTEXT_FULL);
+	return -CONTEXT_EAGAIN;
+}
+
+int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)
+{
+	if (c->scheme == ARENA_LODIC)
+		return context_pin_lodic(c, block, ret_frame, ret_word);
+	return context_pin_rival(c, block, ret_frame, ret_word);
+}
+
+void context_unpin(struct context *c, u64 *word)
+{
+	if (c->scheme == ARENA_LODIC)
+		context_unpin_lodic(word);
+	else
+		context_unpin_word(c, word);
+}
+
+bool context_hint(struct context *c, struct arena_header *h, u64 block, u64 nr)
+{
+	struct context_memory *m = c->memory;
+	u64 head = host_load_relaxed(&m->head);
+	u64 *hint = m->hints[head % CONTEXT_HINTS];
+
+	if (context_hints_full(c))
+		return false;
+	if (MUTANT(HINT_HEAD_FIRST))
+		host_store_release(&m->head, head + 1);
+	host_store_relaxed(&hint[0], block);
+	host_store_relaxed(&hint[1], nr);
+	host_store_release(&m->head, head + 1);
+	/* Shape SB with the service, which says that it sleeps, full fence, and looks
+	 * at the rings once more: one of the two sees the other. */
+	if (!MUTANT(HINT_WITHOUT_FENCE))
+		host_fence_full();
+	return host_load_relaxed(&h->sleeping);
+}
+
+static u32 context_nr_entries(const struct context *c)
+{
+	return (u32)((u64)1 << (64 - c->home_shift));
+}
+
+u32 context_nr_pinned(const struct context *c)
+{
+	u32 nr = 0;
+	u32 i;
+
+	if (c->counts)
+		return 0;
+	for (i = 0; i < context_nr_entries(c); i++) {
+		u64 v = host_load_relaxed(&c->entries[i]);
+
+		nr += c->scheme == ARENA_HAZARD ? v != 0 : pte_count(v) > 0;
+	}
+	return nr;
+}
+
+void context_check(const struct context *c)
+{
+	u32 i;
+
+	for (i = 0; c->scheme == ARENA_LODIC && i < context_nr_entries(c); i++) {
+		u64 v = host_load_relaxed(&c->entries[i]);
+
+		CHECK(pte_present(v) || v == PTE_EMPTY, "C2: present or empty");
+		if (pte_count(v) > 0)
+			CHECK(host_load_relaxed(&c->frames[pte_frame(v)].state) ==
+			              FRAME_CACHED,
+			      "C1: what is pinned is cached");
+	}
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A context: liblodic's process space (LODIC s.4.4.1), the reader's side of an arena.
+ * One thread owns it. Its memory holds a bounded table of ptes, each with a pin counter
+ * in its upper bits (LODIC s.4.3), and a byte per frame that says "I came by".
+ *
+ * Words
+ *   pte       owner: any change; service: count 0 -> empty, nothing else
+ *   visits    owner: count up to 3; service: back to 0. A lost update costs a hint.
+ *
+ *        soft miss, looked again            pin                pin
+ *   EMPTY ------------------> present, 1 <------> present, 0 .. 127
+ *     ^                                    unpin      |
+ *     +---- service (take), or owner needs the place -+   (count 0 only)
+ *
+ * Rules
+ * C1 a pin is the owner's atomic add on a pte that was present, with the same value: then
+ *    translation and reference are one step, the pte stood, and the frame cannot have
+ *    been refilled.
+ * C2 unpin is a plain store: nobody else writes an entry whose count is not 0. That
+ *    holds for one owner thread and only under the scanned gate (ADR-0001).
+ * C3 a soft miss sets its pte, full fence, looks at the translation again, and undoes
+ *    itself when it changed (partner: O5 in core/cache/arena.h).
+ * C4 a copy counts only if seq was even and the same before and after, the frame had
+ *    the block's name, and afterwards the file's proof and the service still lived.
+ * C5 an add that met another value met an empty pte, for the service writes nothing else.
+ *    The owner empties it again; an entry that is counted but not present holds nothing,
+ *    and the service leaves it alone.
+ *
+ * Progress: read and pin are bounded, no loops over other people's steps.
+ */
+#ifndef LODIC_CONTEXT_H
+#define LODIC_CONTEXT_H
+
+#include "core/cache/arena.h"
+#include "core/mutant.h"
+#include "core/pte.h"
+
+#define CONTEXT_EAGAIN 11
+#define CONTEXT_PIN_TRIES 4u
+
+/* The owner's private view. */
+struct context {
+	const struct frame *frames;
+	const u8 *data;
+	struct translation translation;
+	u64 *entries; /* ptes; hazard slots under ARENA_HAZARD */
+	u8 *visits;
+	u64 *counts;
+	struct context_memory *memory;
+	const u64 *alive;
+	u64 alive_value;
+	u32 home_shift; /* 64 - log2(entries) */
+	u32 scheme;
+	bool may_pin; /* false: the cache's reserve of pins is spent; reads only */
+};
+
+/* memory: arena_context_bytes() bytes that the service has put on the walk list. */
+void context_init(struct context *c, const struct arena *a, void *memory,
+                  u64 alive_value, bool may_pin);
+
+static inline void context_bump(struct context *c, enum context_counter which)
+{
+	u64 *p = &c->memory->counters[which];
+
+	/* Relaxed: one writer; readers of statistics can be a little behind. */
+	host_store_relaxed(p, host_load_relaxed(p) + 1);
+}
+
+/* Notes a visit to frame, for eviction (S3-FIFO needs "more than once": ADR-0003).
+ * Writes only up to the third time, so a hot frame's byte is only read. */
+static inline void context_visit(struct context *c, u32 frame)
+{
+	u8 *p = &c->visits[frame];
+	u8 visits = host_load_byte(p);
+
+	if (unlikely(visits < CONTEXT_VISITS_MAX) || MUTANT(VISITS_UNBOUNDED))
+		host_store_byte(p, (u8)(visits + 1));
+}
+
+/* Does the file's proof still hold and does the service live? Call it after the copies
+ * or the pin that it shall vouch for. */
+static inline bool context_vouch(const struct context *c, const struct file_space *s,
+                                 u32 id)
+{
+	return file_space_holds(s, id) &&
+	       (MUTANT(ALIVE_IGNORED) || host_load_relaxed(c->alive) == c->alive_value);
+}
+
+/* Copies from f, which is frame, and whose seq the caller has seen even, with the block's
+ * name. */
+static inline __attribute__((always_inline)) bool
+context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 offset,
+             void *to, u32 n)
+{
+	context_visit(c, frame); /* before the copy: fewer values live across it */
+	MUTANT_WINDOW(SEQ_AFTER_FILL);
+	host_copy(to, c->data + ((u64)frame << BLOCK_SHIFT) + offset, n);
+	/* O1: if any byte came from a later fill, its odd seq is seen now. */
+	host_fence_acquire();
+	return likely(MUTANT(NO_SECOND_LOOK) || host_load_relaxed(&f->seq) == seq);
+}
+
+/*
+ * Copies n bytes of block from offset on (offset + n <= BLOCK_BYTES). true: they are the
+ * block's bytes, if context_vouch() says so afterwards. false: not cached, or the frame
+ * was refilled under the copy; the buffer holds rubbish. The reader writes nothing that
+ * anybody shares, but for a visit byte of its own.
+ */
+bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n);
+
+/* The same, but looks only where most blocks are, and calls nothing: false may also mean
+ * that the block stands elsewhere. For a fast path that falls back on context_read(). */
+static inline __attribute__((always_inline)) bool
+context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
+{
+	u32 frame = translation_frame(
+		translation_guess(&c->translation, block_hash(block)));
+	const struct frame *f = &c->frames[frame];
+	/* O2: after an even seq, the name and the bytes that belong to it. */
+	u64 seq = host_load_acquire(&f->seq);
+
+	if (unlikely(host_load_relaxed(&f->block) != block || seq & 1))
+		return false;
+	return context_copy(c, f, frame, seq, offset, to, n);
+}
+
+/*
+ * Pins block: until context_unpin(), its frame's bytes stand still. On success ret_frame
+ * says where they are and ret_word is what the pin is counted in; context_vouch() must confirm, else
+ * unpin. -CONTEXT_EAGAIN: not cached, or the count (127) or the set is full; read
+ * instead. The table is the quota: no more blocks can be pinned than it has entries.
+ * Cost: one uncontended atomic add in a cache line of one's own.
+ */
+int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
+void context_unpin(struct context *c, u64 *word);
+
+/* The same, for ARENA_LODIC, and only where most entries are; calls nothing. false may
+ * also mean that the entry stands elsewhere: fall back on context_pin(). */
+static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame,
+                                    u64 **ret_word);
+static inline void context_unpin_lodic(u64 *pte);
+
+/* Posts a hint that nr blocks from block on are wanted. Never waits; a full ring drops
+ * it. true: the service sleeps and wants a wake-up. */
+bool context_hint(struct context *c, struct arena_header *h, u64 block, u64 nr);
+
+static inline bool context_hints_full(const struct context *c)
+{
+	/* Acquire, partner: the service's release of tail: it has read the old hint. */
+	return host_load_relaxed(&c->memory->head) -
+	               host_load_acquire(&c->memory->tail) >=
+	       CONTEXT_HINTS;
+}
+
+/* How many entries the owner has pinned: a walk over the table. Not known (0) for the
+ * schemes that count in shared words. */
+u32 context_nr_pinned(const struct context *c);
+
+/* Asserts C1-C3 for a context whose owner is at rest. */
+void context_check(const struct context *c);
+
+/* Where block's pte stands when the place is free, and the set around it. */
+static inline u32 context_home(const struct context *c, u64 hash)
+{
+	return (u32)(hash >> c->home_shift);
+}
+
+/* What a pte of a block looks like but for its frame and count. */
+static inline u64 context_tag(u64 hash)
+{
+	return PTE_PRESENT | (hash << 12 & PTE_TAG_MASK);
+}
+
+/* Does pte v map block? The tag spares a look at other frames; the frame's name decides.
+ * It stands still while the pte is present. */
+static inline bool context_maps(const struct context *c, u64 v, u64 hash, u64 block)
+{
+	return (v & (PTE_PRESENT | PTE_TAG_MASK)) == context_tag(hash) &&
+	       host_load_dep(&c->frames[pte_frame(v)].block) == block;
+}
+
+/* Takes one more reference through a pte that was seen as v. false: it is full, or the
+ * service has just cleared it. */
+static inline bool context_pin_at(struct context *c, u64 *pte, u64 v)
+{
+	if (likely(pte_count(v) == 0)) {
+		/* C1. Full fence: what context_vouch() loads comes after. An add, not a cas:
+		 * it need not wait for v, which the processor has guessed long before. */
+		if (!MUTANT(NO_PIN) &&
+		    unlikely(host_fetch_add(pte, PTE_COUNT_ONE) != v) &&
+		    !MUTANT(ADD_BELIEVED)) {
+			/* C5: the service cleared it just now, and the count is of nothing. */
+			if (!MUTANT(ADD_LEFT))
+				host_store_relaxed(pte, PTE_EMPTY);
+			return false;
+		}
+	} else {
+		if (unlikely(pte_count(v) == PTE_COUNT_MAX))
+			return false;
+		/* C2: ours alone already, and pinned already. */
+		host_store_relaxed(pte, v + PTE_COUNT_ONE);
+	}
+	context_visit(c, pte_frame(v));
+	return true;
+}
+
+static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame,
+                                    u64 **ret_word)
+{
+	u64 hash = block_hash(block);
+	u64 *pte = &c->entries[context_home(c, hash)];
+	u64 v = host_load_relaxed(pte);
+
+	*ret_frame = pte_frame(v);
+	*ret_word = pte;
+	return likely(context_maps(c, v, hash, block)) &&
+	       likely(context_pin_at(c, pte, v));
+}
+
+static inline void context_unpin_lodic(u64 *pte)
+{
+	u64 v = host_load_relaxed(pte);
+
+	if (MUTANT(NO_PIN))
+		return;
+	if (MUTANT(UNPIN_DROPS_ALL))
+		v = (v & ~PTE_COUNT_MASK) + PTE_COUNT_ONE;
+	DCHECK(pte_count(v) > 0, "C2: unpin of what is pinned");
+	/* Release, partner: the service's cas in arena_take(): our loads of the frame's
+	 * bytes come before it sees the lower count. */
+	host_store_release(pte, v - PTE_COUNT_ONE);
+}
+
+#endif

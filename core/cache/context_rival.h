@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Pins under the schemes that an arena may be made with for comparison: atomic and
+ * frozen count in one shared word per frame, hazard names the frame in a slot of the
+ * context's own. The word protocols are core/count_word.h's; here they meet the arena.
+ * As fast as we know how to make them: a slow rival proves nothing.
+ */
+#ifndef LODIC_CONTEXT_RIVAL_H
+#define LODIC_CONTEXT_RIVAL_H
+
+#include "core/cache/context.h"
+#include "core/count_word.h"
+
+/* Names the frame, full fence, looks again: C3's shape, with a slot for a pte. */
+static inline bool context_pin_hazard(struct context *c, const u64 *at, u64 word,
+                                      u64 block, u64 **ret_word)
+{
+	u32 frame = translation_frame(word);
+	u64 *slot = c->entries;
+	u64 *end = c->entries + ARENA_HAZARD_SLOTS;
+
+	while (unlikely(host_load_relaxed(slot) != 0))
+		if (++slot == end)
+			return false;
+	count_hazard_word_ref(slot, frame);
+	if (unlikely(host_load_acquire(at) != word ||
+	             host_load_relaxed(&c->frames[frame].block) != block) &&
+	    !MUTANT(HAZARD_NO_LOOK)) {
+		count_hazard_word_unref(slot);
+		return false;
+	}
+	*ret_word = slot;
+	return true;
+}
+
+static inline void context_unpin_word(const struct context *c, u64 *word)
+{
+	if (c->scheme == ARENA_ATOMIC)
+		count_atomic_word_unref(word);
+	else if (c->scheme == ARENA_FROZEN)
+		count_frozen_word_unref(word);
+	else
+		count_hazard_word_unref(word);
+}
+
+/* Pins the frame that the translation's word at `at` leads to, if it holds block. A
+ * frozen word refuses; the frame's name is looked at once the reference is held. */
+static inline bool context_pin_word(struct context *c, const u64 *at, u64 word,
+                                    u64 block, u64 **ret_word)
+{
+	u32 frame = translation_frame(word);
+	u64 *count;
+
+	if (unlikely(!c->may_pin))
+		return false;
+	context_visit(c, frame);
+	if (c->scheme == ARENA_HAZARD)
+		return context_pin_hazard(c, at, word, block, ret_word);
+	count = &c->counts[(u64)frame * COUNT_STRIDE];
+	if (unlikely(c->scheme == ARENA_ATOMIC ? !count_atomic_word_ref(count)
+	                                       : !count_frozen_word_ref(count)))
+		return false;
+	*ret_word = count;
+	if (likely(host_load_acquire(&c->frames[frame].block) == block ||
+	           MUTANT(RIVAL_NO_LOOK)))
+		return true;
+	context_unpin_word(c, count);
+	return false;
+}
+
+/* context_pin_home()'s counterpart. */
+static inline bool context_pin_word_home(struct context *c, u64 block, u32 *ret_frame,
+                                         u64 **ret_word)
+{
+	const u64 *at =
+		&c->translation.words[block_hash(block) >> c->translation.shift];
+	u64 word = host_load_relaxed(at);
+
+	*ret_frame = translation_frame(word);
+	if (unlikely(host_load_dep(&c->frames[*ret_frame].block) != block))
+		return false;
+	return likely(context_pin_word(c, at, word, block, ret_word));
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * S3-FIFO over frame numbers; what it is and its invariants R1-R5 are in reclaim.h.
+ *
+ * Queues are lists through one array, so that moving a frame allocates nothing and a
+ * frame that leaves by another way is unlinked at once. GHOST is the same kind of list,
+ * its entries found by hash: a name that comes back makes room for another name, so the
+ * ghost always remembers ghost_size names and not ghost_size evictions.
+ *
+ * The paper knows no pins. Here a frame that cannot be taken goes to the new end of the
+ * queue it is in: the pin itself earns it nothing, its visits do, and the hand does not
+ * meet it again before it has met all others.
+ */
+#include "core/cache/reclaim.h"
+
+/* The authors' defaults: SMALL has 1/10 of the frames, GHOST 9/10 as many names. */
+#define SMALL_PART 10u
+#define GHOST_TENTHS 9u
+/* Visits in SMALL that earn a place in MAIN: "more than once" (Yang et al., alg. 1). */
+#define FREQ_TO_MAIN 2u
+/* Turns round MAIN: after RECLAIM_FREQ_MAX of them every visit that was there at the
+ * start is used up; in the last one new visits no longer save a frame. */
+#define MAIN_TURNS (RECLAIM_FREQ_MAX + 1)
+
+static void list_push(struct reclaim *r, u32 node, enum reclaim_queue queue)
+{
+	struct reclaim_list *list = &r->lists[queue];
+	struct reclaim_node *n = &r->nodes[node];
+
+	n->queue = (u8)queue;
+	n->older = list->newest;
+	n->newer = RECLAIM_NONE;
+	if (list->newest == RECLAIM_NONE)
+		list->oldest = node;
+	else
+		r->nodes[list->newest].newer = node;
+	list->newest = node;
+	list->nr++;
+}
+
+static void list_unlink(struct reclaim *r, u32 node)
+{
+	struct reclaim_node *n = &r->nodes[node];
+	struct reclaim_list *list = &r->lists[n->queue];
+
+	if (n->older == RECLAIM_NONE)
+		list->oldest = n->newer;
+	else
+		r->nodes[n->older].newer = n->newer;
+	if (n->newer == RECLAIM_NONE)
+		list->newest = n->older;
+	else
+		r->nodes[n->newer].older = n->older;
+	list->nr--;
+	n->queue = RECLAIM_OUT;
+}
+
+static void list_move(struct reclaim *r, u32 node, enum reclaim_queue queue)
+{
+	list_unlink(r, node);
+	list_push(r, node, queue);
+}
+
+static u32 *ghost_bucket(const struct reclaim *r, u64 block)
+{
+	return &r->buckets[block_hash(block) >> r->bucket_shift];
+}
+
+/* The link that leads to block's name, NULL when GHOST does not have it. A chain is no
+ * longer than GHOST; about one entry is usual. */
+static u32 *ghost_find(const struct reclaim *r, u64 block)
+{
+	u32 *link = ghost_bucket(r, block);
+
+	for (u32 left = r->lists[RECLAIM_GHOST].nr; left > 0; left--) {
+		if (*link == RECLAIM_NONE)
+			break;
+		if (r->nodes[*link].block == block)
+			return link;
+		link = &r->nodes[*link].chain;
+	}
+	return NULL;
+}
+
+/* Forgets block if GHOST has its name, and says whether it had. */
+static bool ghost_forget(struct reclaim *r, u64 block)
+{
+	u32 *link = ghost_find(r, block);
+	u32 node;
+
+	if (!link)
+		return false;
+	node = *link;
+	*link = r->nodes[node].chain;
+	list_move(r, node, RECLAIM_SPARE);
+	return true;
+}
+
+static void ghost_forget_oldest(struct reclaim *r)
+{
+	ghost_forget(r, r->nodes[r->lists[RECLAIM_GHOST].oldest].block);
+}
+
+static void ghost_remember(struct reclaim *r, u64 block)
+{
+	u32 *bucket = ghost_bucket(r, block);
+	u32 node;
+
+	DCHECK(!ghost_find(r, block), "R3: cached, or in the ghost");
+	if (r->lists[RECLAIM_SPARE].nr == 0)
+		ghost_forget_oldest(r);
+	node = r->lists[RECLAIM_SPARE].oldest;
+	list_move(r, node, RECLAIM_GHOST);
+	r->nodes[node].block = block;
+	r->nodes[node].chain = *bucket;
+	*bucket = node;
+}
+
+/* Looks at a queued frame: adds the visits that readers noted to those it had. */
+static u32 hand_look(struct reclaim *r, const struct reclaim_ops *ops, void *ctx,
+                     u32 frame)
+{
+	u32 visits = ops->visits(ctx, frame);
+	u32 freq = r->nodes[frame].freq;
+
+	freq = visits < RECLAIM_FREQ_MAX - freq ? freq + visits : RECLAIM_FREQ_MAX;
+	r->nodes[frame].freq = (u8)freq;
+	return freq;
+}
+
+/* A victim from SMALL: each of its frames is looked at once at most. */
+static u32 hand_small(struct reclaim *r, const struct reclaim_ops *ops, void *ctx)
+{
+	for (u32 left = r->lists[RECLAIM_SMALL].nr; left > 0; left--) {
+		u32 frame = r->lists[RECLAIM_SMALL].oldest;
+
+		if (hand_look(r, ops, ctx, frame) >= FREQ_TO_MAIN) {
+			/* It has to earn its next round in MAIN anew. */
+			r->nodes[frame].freq = 0;
+			list_move(r, frame, RECLAIM_MAIN);
+		} else if (ops->take(ctx, frame)) {
+			list_unlink(r, frame);
+			ghost_remember(r, r->nodes[frame].block);
+			return frame;
+		} else {
+			list_move(r, frame, RECLAIM_SMALL);
+		}
+	}
+	return RECLAIM_NONE;
+}
+
+/* A victim from MAIN: each of its frames is looked at MAIN_TURNS times at most. */
+static u32 hand_main(struct reclaim *r, const struct reclaim_ops *ops, void *ctx)
+{
+	u64 nr = r->lists[RECLAIM_MAIN].nr;
+	u64 refused = 0; /* in a row: nr of them are a whole turn */
+
+	for (u64 left = nr * MAIN_TURNS; left > 0 && refused < nr; left--) {
+		u32 frame = r->lists[RECLAIM_MAIN].oldest;
+
+		if (hand_look(r, ops, ctx, frame) > 0 && left > nr) {
+			r->nodes[frame].freq--;
+			refused = 0;
+		} else if (ops->take(ctx, frame)) {
+			list_unlink(r, frame);
+			return frame;
+		} else {
+			refused++;
+		}
+		list_move(r, frame, RECLAIM_MAIN);
+	}
+	return RECLAIM_NONE;
+}
+
+int reclaim_init(struct reclaim *r, u32 nr_frames)
+{
+	u32 small = nr_frames / SMALL_PART;
+	u32 log2 = 1;
+
+	if (nr_frames == 0 || nr_frames > RECLAIM_MAX_FRAMES)
+		return -RECLAIM_EINVAL;
+	r->nr_frames = nr_frames;
+	r->filled = false;
+	r->main_size = nr_frames - (small > 0 ? small : 1);
+	r->ghost_size = (u32)((u64)nr_frames * GHOST_TENTHS / 10);
+	r->nr_nodes = nr_frames + r->ghost_size + 1; /* R4: the one more */
+	while (((u64)1 << log2) < (u64)r->ghost_size + 1)
+		log2++;
+	r->nr_buckets = (u32)1 << log2;
+	r->bucket_shift = 64 - log2;
+	r->nodes = host_alloc(r->nr_nodes * sizeof(*r->nodes), 64);
+	if (!r->nodes)
+		return -RECLAIM_ENOMEM;
+	r->buckets = host_alloc(r->nr_buckets * sizeof(*r->buckets), 64);
+	if (!r->buckets) {
+		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
+		return -RECLAIM_ENOMEM;
+	}
+	for (u32 i = 0; i < r->nr_buckets; i++)
+		r->buckets[i] = RECLAIM_NONE;
+	for (u32 i = 0; i < RECLAIM_NR_QUEUES; i++)
+		r->lists[i] = (struct reclaim_list){ RECLAIM_NONE, RECLAIM_NONE, 0 };
+	for (u32 i = nr_frames; i < r->nr_nodes; i++)
+		list_push(r, i, RECLAIM_SPARE);
+	return 0;
+}
+
+void reclaim_fini(struct reclaim *r)
+{
+	host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
+	host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
+	r->buckets = NULL;
+	r->nodes = NULL;
+}
+
+void reclaim_insert(struct reclaim *r, u32 frame, u64 block)
+{
+	struct reclaim_node *n = &r->nodes[frame];
+	u32 small_size = r->nr_frames - r->main_size;
+	bool to_main;
+
+	CHECK(frame < r->nr_frames && n->queue == RECLAIM_OUT, "R1: inserted when OUT");
+	to_main = ghost_forget(r, block) ||
+	          (!r->filled && r->lists[RECLAIM_SMALL].nr >= small_size);
+	n->block = block;
+	n->freq = 0;
+	list_push(r, frame, to_main ? RECLAIM_MAIN : RECLAIM_SMALL);
+	if (r->lists[RECLAIM_GHOST].nr > r->ghost_size)
+		ghost_forget_oldest(r);
+}
+
+void reclaim_remove(struct reclaim *r, u32 frame)
+{
+	CHECK(frame < r->nr_frames && r->nodes[frame].queue != RECLAIM_OUT,
+	      "R1: removed when queued");
+	list_unlink(r, frame);
+}
+
+u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, void *ctx)
+{
+	u32 frame = RECLAIM_NONE;
+
+	r->filled = true;
+	if (r->lists[RECLAIM_MAIN].nr > r->main_size)
+		frame = hand_main(r, ops, ctx);
+	if (frame == RECLAIM_NONE)
+		frame = hand_small(r, ops, ctx);
+	/* SMALL is empty, has just moved to MAIN, or is pinned. */
+	if (frame == RECLAIM_NONE)
+		frame = hand_main(r, ops, ctx);
+	return frame;
+}
+
+static void list_check(const struct reclaim *r, enum reclaim_queue queue)
+{
+	const struct reclaim_list *list = &r->lists[queue];
+	bool names = queue == RECLAIM_GHOST || queue == RECLAIM_SPARE;
+	u32 older = RECLAIM_NONE;
+	u32 node = list->oldest;
+
+	for (u32 left = list->nr; left > 0; left--) {
+		CHECK(node < r->nr_nodes, "R1: the queue is as long as it says");
+		CHECK((node >= r->nr_frames) == names, "R1: frames and names apart");
+		CHECK(r->nodes[node].queue == queue, "R1: in the queue it says");
+		CHECK(r->nodes[node].older == older, "R1: linked both ways");
+		older = node;
+		node = r->nodes[node].newer;
+	}
+	CHECK(node == RECLAIM_NONE && list->newest == older, "R1: the queue ends");
+}
+
+static void ghost_check(const struct reclaim *r)
+{
+	u32 nr = r->lists[RECLAIM_GHOST].nr;
+	u32 linked = 0;
+	const u32 *link;
+
+	CHECK(nr <= r->ghost_size + 1, "R4: the ghost is bounded");
+	CHECK(nr + r->lists[RECLAIM_SPARE].nr == r->nr_nodes - r->nr_frames,
+	      "R4: no entry for a name is lost");
+	for (u32 i = 0; i < r->nr_buckets; i++) {
+		u32 node = r->buckets[i];
+
+		/* linked bounds the chain, should it be a circle. */
+		for (; node != RECLAIM_NONE; node = r->nodes[node].chain) {
+			CHECK(linked++ < nr, "R2: no chain leads beyond the ghost");
+			CHECK(node < r->nr_nodes, "R2: a chain leads to names");
+			CHECK(r->nodes[node].queue == RECLAIM_GHOST,
+			      "R2: a chain leads to names in use");
+			CHECK(ghost_bucket(r, r->nodes[node].block) == &r->buckets[i],
+			      "R2: a name is where its hash says");
+			link = ghost_find(r, r->nodes[node].block);
+			CHECK(link && *link == node, "R2: a name is there once");
+		}
+	}
+	CHECK(linked == nr, "R2: every name is found by its hash");
+}
+
+void reclaim_check(const struct reclaim *r)
+{
+	u32 queued = 0;
+
+	CHECK(r->main_size < r->nr_frames && r->ghost_size < r->nr_frames, "R1: sizes");
+	for (u32 queue = RECLAIM_SMALL; queue < RECLAIM_NR_QUEUES; queue++)
+		list_check(r, (enum reclaim_queue)queue);
+	ghost_check(r);
+	for (u32 frame = 0; frame < r->nr_frames; frame++) {
+		const struct reclaim_node *n = &r->nodes[frame];
+
+		if (n->queue == RECLAIM_OUT)
+			continue;
+		queued++;
+		CHECK(n->freq <= RECLAIM_FREQ_MAX, "R5: a visit count fits");
+		CHECK(!ghost_find(r, n->block), "R3: cached, or in the ghost");
+	}
+	CHECK(queued == r->lists[RECLAIM_SMALL].nr + r->lists[RECLAIM_MAIN].nr,
+	      "R1: no frame is lost");
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The counting contract: what every scheme offers, whatever it counts in.
+ *
+ * Objects are numbered from 0; in lodic they are frames. Users are what holds
+ * references: threads, or processes with several threads; any number of threads may call
+ * for one user. A reference keeps an object from being frozen. Who wants the object for
+ * himself, to refill or move it, freezes it first.
+ *
+ *            thaw                     ref (token)
+ *   FROZEN --------> LIVE, nobody <---------------> LIVE, referenced
+ *     ^                |              unref
+ *     +---- freeze ----+
+ *
+ * Contract
+ * N1 every object begins FROZEN.
+ * N2 freeze succeeds only when nobody holds a reference, and until thaw nobody gets one.
+ *    What holders did with the object happens before freeze returns true.
+ * N3 who gets a reference sees everything done to the object before its last thaw.
+ * N4 a query does not say "nobody" while some reference is held all through the call. (It
+ *    may when one holder comes and another goes: counters are looked at one by one.)
+ * N5 sum is the number of references not yet returned, when nothing moves.
+ *
+ * One caller at a time may freeze or thaw an object; all the rest may run at once, on
+ * any number of CPUs. No operation sleeps.
+ *
+ * A new scheme is a file count_<name>.c with its struct count_scheme, and its line in
+ * core/count/count_list.h. State is private to one process or kernel: pointers are allowed.
+ */
+#ifndef LODIC_COUNT_H
+#define LODIC_COUNT_H
+
+#include "core/frame.h"
+
+#define COUNT_EAGAIN 11
+#define COUNT_ENOMEM 12
+#define COUNT_EEXIST 17
+#define COUNT_EINVAL 22
+
+/* A counter that is shared has a cache line of its own. */
+#define COUNT_LINE_WORDS 8u
+#define COUNT_LINE_BYTES 64u
+
+struct count;
+
+/* Memory that counting takes, as this source lays it out. */
+struct count_cost {
+	u64 object_bytes;
+	u64 cpu_bytes;
+	u64 user_bytes;
+};
+
+/* One reference not yet returned, for checks: an oracle that the caller keeps. */
+struct count_held {
+	u64 token;
+	u32 object;
+	u32 user;
+};
+
+struct count_scheme {
+	const char *name;
+	bool counts; /* false: null, which never knows and so never freezes */
+
+	int (*init)(struct count *c);
+	void (*fini)(struct count *c);
+	bool (*ref)(struct count *c, u32 object, u32 user, u64 *ret_token);
+	void (*unref)(struct count *c, u32 object, u32 user, u64 token);
+	bool (*query)(struct count *c, u32 object);
+	bool (*freeze)(struct count *c, u32 object);
+	void (*thaw)(struct count *c, u32 object);
+	u64 (*sum)(struct count *c, u32 object);
+	void (*cost)(const struct count *c, struct count_cost *ret_cost);
+	void (*check)(struct count *c, const struct count_held *held, u32 nr_held);
+
+	/* Only where the scheme needs them; NULL elsewhere. */
+	int (*share)(struct count *c, u32 user, u32 object);
+	void (*unshare)(struct count *c, u32 user, u32 object);
+	void (*tick)(struct count *c, u32 cpu);
+};
+
+#define COUNT_SCHEME(scheme) extern const struct count_scheme scheme;
+#include "core/count/count_list.h"
+#undef COUNT_SCHEME
+
+/* All schemes. */
+extern const struct count_scheme *const count_schemes[];
+extern const u32 count_nr_schemes;
+
+/* The scheme of that name; NULL when there is none. */
+const struct count_scheme *count_scheme_find(const char *name);
+
+/* One scheme's state over nr_objects objects and nr_users users. */
+struct count {
+	const struct count_scheme *scheme;
+	const struct frame *frames; /* the objects' names */
+	void *state;                /* the scheme's own */
+	u32 nr_objects;
+	u32 nr_users;
+};
+
+/* count_init() makes the state; every object is frozen (N1). frames: nr_objects of them,
+ * where an object's name is read (lodic), and may be NULL in other schemes.
+ * -COUNT_EINVAL: no objects, no users, or frames missing. -COUNT_ENOMEM. */
+int count_init(struct count *c, const struct count_scheme *scheme,
+               const struct frame *frames, u32 nr_objects, u32 nr_users);
+
+/* Frees the state. Nobody may hold a reference or be in a call. */
+void count_fini(struct count *c);
+
+/* count_ref() takes a reference for user; ret_token goes back to count_unref(), with the
+ * same object and user. false: the object is frozen, somebody is just trying to freeze
+ * it, its name changed meanwhile (lodic), or the user has no room (hazard): look the
+ * block up again. The reference holds the object, not its name: check that it is still
+ * the block's frame, as after any lookup without a lock. */
+static inline bool count_ref(struct count *c, u32 object, u32 user, u64 *ret_token)
+{
+	return c->scheme->ref(c, object, user, ret_token);
+}
+
+/* Returns a reference. Cannot fail. */
+static inline void count_unref(struct count *c, u32 object, u32 user, u64 token)
+{
+	c->scheme->unref(c, object, user, token);
+}
+
+/* Is anyone using object (N4)? May stop at the first sign. To decide, freeze. */
+static inline bool count_query(struct count *c, u32 object)
+{
+	return c->scheme->query(c, object);
+}
+
+/* N2. false: somebody holds a reference, or did a moment ago; nothing has changed. */
+static inline bool count_freeze(struct count *c, u32 object)
+{
+	return c->scheme->freeze(c, object);
+}
+
+/* N3. The object is frozen. */
+static inline void count_thaw(struct count *c, u32 object)
+{
+	c->scheme->thaw(c, object);
+}
+
+/* count_share() says that user is going to use object, as a page fault does: lodic counts
+ * in a user's own memory only after it. The object is live, and has its name. 0 where a
+ * scheme has no use for it. -COUNT_EAGAIN: it is frozen, or being frozen. -COUNT_ENOMEM.
+ * count_unshare() takes it back, as munmap does; references stay valid. */
+static inline int count_share(struct count *c, u32 user, u32 object)
+{
+	return c->scheme->share ? c->scheme->share(c, user, object) : 0;
+}
+
+static inline void count_unshare(struct count *c, u32 user, u32 object)
+{
+	if (c->scheme->unshare)
+		c->scheme->unshare(c, user, object);
+}
+
+/* A timer tick for cpu: what a scheme does once an epoch (refcache); one caller at a time
+ * for each cpu. An epoch ends when each of the host_nr_cpus() CPUs has had its tick. It is
+ * safe from anywhere, but only a caller that runs on cpu, and stays there, can settle what
+ * lies there: from elsewhere the tick counts only when there is nothing, as on a CPU that
+ * no reader runs on. Without ticks for every CPU such a scheme stays safe, but no freeze
+ * succeeds; freeze, tick, and freeze again: after three epochs at rest it does. */
+static inline void count_tick(struct count *c, u32 cpu)
+{
+	if (c->scheme->tick)
+		c->scheme->tick(c, cpu);
+}
+
+/* N5: for tests and statistics. */
+static inline u64 count_sum(struct count *c, u32 object)
+{
+	return c->scheme->sum(c, object);
+}
+
+static inline void count_cost(const struct count *c, struct count_cost *ret_cost)
+{
+	c->scheme->cost(c, ret_cost);
+}
+
+/* Asserts the scheme's invariants against the references that the caller knows of (all
+ * that are held); nothing may move meanwhile. Cost: O(objects * nr_held). */
+void count_check(struct count *c, const struct count_held *held, u32 nr_held);
+
+/* How many of held are on object. */
+u32 count_held_on(const struct count_held *held, u32 nr_held, u32 object);
+
+#endif

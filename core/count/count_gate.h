@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The gate of an object whose counts lie in many places: sloppy, percpu, refcache and
+ * paygo count on the reader's CPU, and share this one word per object. It says whether a
+ * reference may be had, and lets one caller find out that nobody has any, although he must
+ * look at the places one after the other. (PAYGO s.3.3) has it as a flag.
+ *
+ * Idea. A reader counts first and looks at the gate afterwards. Who wants to know closes
+ * the gate first (freeze: readers then take their count back and fail) or sets a watch
+ * (query: the next reader passes, and takes the watch away), and looks at the counts
+ * afterwards. Whichever of the two is later sees the other.
+ *
+ * The word
+ *   state     2 bits. Who freezes and thaws, one at a time; LIVE <-> WATCHED by anybody.
+ *   version   30 bits, grows when a watch is set and when the gate is closed, so that an
+ *             old watch is not taken for one's own.
+ *   central   32 bits, for the scheme: sloppy's central count, paygo's overflow. Never
+ *             less than 0. Refs by cas, together with the state; otherwise atomic adds.
+ *
+ *               watch                                  close
+ *      LIVE ------------> WATCHED            LIVE, WATCHED --------> CLOSED
+ *       ^ ^<----------------'                   ^                     |  |
+ *       |      a reader passes                  '---- used -----------'  | unused
+ *       |                                                                v
+ *       '----------------------------- thaw -------------------------- FROZEN (0)
+ *
+ * Invariants
+ * G1 a reader counts on his CPU, light fence, looks at the gate; who closes or watches it
+ *    does so, heavy fence, looks at the counts. Shape SB:
+ *
+ *       reader on CPU 0            who freezes
+ *       local := 1                 gate := CLOSED
+ *       light fence                heavy fence
+ *       gate is LIVE: passes       local is 0: FROZEN
+ *
+ *    Without the fences both can happen: the 1 waits in CPU 0's store buffer. With them a
+ *    reader that passes is counted by whoever closes the gate, or the gate is seen closed.
+ * G2 while the gate is CLOSED, or WATCHED with the same version, no new reference is had.
+ *    So counts that are looked at one after the other, and each found 0, are 0 together at
+ *    the end of the look.
+ * G3 thaw (full) pairs with a reader's look (acquire): who passes sees what was done to the
+ *    object while it was frozen (N3). What holders did comes before their release fence
+ *    or atomic, and who freezes loads the counts by acquire (N2). Between two tasks of one
+ *    CPU lies a switch of tasks, which is a full fence.
+ *
+ * A reader that fails takes back what he counted, maybe late, after the next thaw. So
+ * counts are only ever added to, never set, and each scheme argues in which order they are
+ * looked at: no count that was taken back may be seen before what it takes back.
+ *
+ * Progress. A reader retries only when another one passed or a watch was set: lock-free.
+ * freeze and query take as many steps as the scheme has places; refs of other readers do
+ * not hold them up, but make a query say "used". Locks: none.
+ * Not here: waiting. A reader that finds the gate closed fails; (PAYGO s.3.3) retries until
+ * it opens. The version repeats after 2^30 turns of one gate during one query.
+ */
+#ifndef LODIC_COUNT_GATE_H
+#define LODIC_COUNT_GATE_H
+
+#include "core/count/count.h"
+#include "core/mutant.h"
+
+#define COUNT_GATE_STATE ((u64)3 << 62)
+#define COUNT_GATE_FROZEN ((u64)0 << 62) /* also in zeroed memory (N1) */
+#define COUNT_GATE_LIVE ((u64)1 << 62)
+#define COUNT_GATE_WATCHED ((u64)2 << 62)
+#define COUNT_GATE_CLOSED ((u64)3 << 62)
+
+#define COUNT_GATE_VERSION_SHIFT 32
+#define COUNT_GATE_VERSION ((u64)0x3fffffff << COUNT_GATE_VERSION_SHIFT)
+#define COUNT_GATE_CENTRAL ((u64)0xffffffff)
+
+/* Words of one CPU that end where another CPU's begin. */
+static inline u32 count_round_to_line(u32 nr_words)
+{
+	return (nr_words + COUNT_LINE_WORDS - 1) / COUNT_LINE_WORDS * COUNT_LINE_WORDS;
+}
+
+/* Spreads objects over nr places. They are numbered from 0 and read in runs or strides;
+ * Knuth's multiplier keeps both from falling on few places. */
+static inline u32 count_hash(u32 object, u32 nr)
+{
+	return (u32)((u64)(object * 2654435769u) * nr >> 32);
+}
+
+static inline u64 count_gate_state(u64 v)
+{
+	return v & COUNT_GATE_STATE;
+}
+
+/* State and version: what a watch is known by. */
+static inline u64 count_gate_mark(u64 v)
+{
+	return v & ~COUNT_GATE_CENTRAL;
+}
+
+static inline u32 count_gate_central(u64 v)
+{
+	return (u32)(v & COUNT_GATE_CENTRAL);
+}
+
+/* v with another state. */
+static inline u64 count_gate_with(u64 v, u64 state)
+{
+	return (v & ~COUNT_GATE_STATE) | state;
+}
+
+/* v with another state and the next version. */
+static inline u64 count_gate_turn(u64 v, u64 state)
+{
+	u64 version = (v + ((u64)1 << COUNT_GATE_VERSION_SHIFT)) & COUNT_GATE_VERSION;
+
+	return state | version | count_gate_central(v);
+}
+
+/* A reader has counted on his CPU: is it a reference? false: he takes it back. One load
+ * of a line that is written only around freezes and queries. */
+static inline bool count_gate_pass(u64 *gate)
+{
+	u64 v;
+
+	host_fence_light(); /* G1 */
+	do {
+		v = host_load_acquire(gate); /* G3 */
+		if (likely(count_gate_state(v) == COUNT_GATE_LIVE))
+			return true;
+		if (count_gate_state(v) != COUNT_GATE_WATCHED)
+			return false;
+	} while (!host_cas(gate, v, count_gate_with(v, COUNT_GATE_LIVE)));
+	return true;
+}
+
+/* A reference in the central count instead: state and count change in one step. */
+static inline bool count_gate_central_ref(u64 *gate)
+{
+	u64 v;
+
+	do {
+		/* Relaxed: the cas orders, and tells whether v still holds. */
+		v = host_load_relaxed(gate);
+		if (count_gate_state(v) != COUNT_GATE_LIVE &&
+		    count_gate_state(v) != COUNT_GATE_WATCHED)
+			return false;
+	} while (!host_cas(gate, v, count_gate_with(v, COUNT_GATE_LIVE) + 1));
+	return true;
+}
+
+/* Takes nr off the central count; full fence. */
+static inline void count_gate_central_unref(u64 *gate, u32 nr)
+{
+	u64 before = host_fetch_add(gate, -(u64)nr);
+
+	(void)before;
+	DCHECK(count_gate_central(before) >= nr, "the central count is not below 0");
+}
+
+/* Sets a watch, unless there is one, and returns the gate as it was left: a new reference
+ * changes its mark. In a gate that is CLOSED or FROZEN there is nothing to set. Retried
+ * when a reader came by way of the central count. The caller's heavy fence is next. */
+static inline u64 count_gate_watch(u64 *gate)
+{
+	u64 v, watched;
+
+	do {
+		v = host_load_acquire(gate);
+		if (count_gate_state(v) != COUNT_GATE_LIVE)
+			return v;
+		watched = count_gate_turn(v, COUNT_GATE_WATCHED);
+	} while (!host_cas(gate, v, watched));
+	return watched;
+}
+
+/* The look is done and found nobody: has nobody passed since seen? (G2) Frozen meanwhile
+ * is as good. */
+static inline bool count_gate_unpassed(const u64 *gate, u64 seen)
+{
+	u64 v = host_load_acquire(gate);
+
+	return count_gate_mark(v) == count_gate_mark(seen) ||
+	       count_gate_state(v) == COUNT_GATE_FROZEN;
+}
+
+/* query and freeze of sloppy, percpu and paygo. used: looks at the counts once; it may say
+ * true without reason, and must say false only by G2. */
+typedef bool count_gate_used(struct count *c, u32 object);
+
+static inline bool count_gate_query(struct count *c, u32 object, u64 *gate,
+                                    count_gate_used *used)
+{
+	u64 seen = host_load_acquire(gate);
+
+	if (count_gate_state(seen) == COUNT_GATE_FROZEN)
+		return false;
+	/* Most queries end here, and disturb nobody. */
+	if (used(c, object))
+		return true;
+	seen = count_gate_watch(gate);
+	host_fence_heavy(); /* G1 */
+	return used(c, object) || !count_gate_unpassed(gate, seen);
+}
+
+/* Readers fail meanwhile: whoever would rather not disturb them asks first. */
+static inline bool count_gate_freeze(struct count *c, u32 object, u64 *gate,
+                                     count_gate_used *used)
+{
+	u64 v, closed;
+	bool is_used;
+
+	do {
+		/* Retried when a reader passed, or a query watches. */
+		v = host_load_relaxed(gate);
+		if (count_gate_state(v) == COUNT_GATE_FROZEN)
+			return false;
+		closed = count_gate_turn(v, COUNT_GATE_CLOSED);
+	} while (!host_cas(gate, v, closed));
+	if (!MUTANT(PAYGO_NO_FENCE))
+		host_fence_heavy(); /* G1 */
+	is_used = used(c, object);
+	/* An add: the state is ours alone now, the central count is not. */
+	host_fetch_add(gate, (is_used ? COUNT_GATE_LIVE : COUNT_GATE_FROZEN) -
+	                             COUNT_GATE_CLOSED);
+	return !is_used;
+}
+
+static inline void count_gate_thaw(u64 *gate)
+{
+	u64 before = host_fetch_add(gate, COUNT_GATE_LIVE); /* G3 */
+
+	CHECK(count_gate_state(before) == COUNT_GATE_FROZEN, "thaw of what is frozen");
+}
+
+/* For checks at rest. */
+static inline void count_gate_check(const u64 *gate, u32 nr_held)
+{
+	u64 state = count_gate_state(host_load_relaxed(gate));
+
+	CHECK(state != COUNT_GATE_CLOSED, "a gate is closed only during a freeze");
+	CHECK(state != COUNT_GATE_FROZEN || nr_held == 0, "N2: frozen is unused");
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * lodic_file: lodic in all but one step. Where lodic looks for the reader's pte in the
+ * reader's own process space, this goes the way that a kernel has anyway, for reclaim:
+ * through the file's list of mappings, until it comes to one of the reader's own (LODIC
+ * s.4.4.1). It is there to be measured against: every reader then writes one shared
+ * line, to keep the list as it is, and walks past the mappings of all others. The paper
+ * finds that it fails to scale (LODIC s.5.2.3). For models, not for use.
+ *
+ * Protocol, invariants, order: core/owned/count_owned.c; nothing of them depends on how a pte
+ * was found, because the cas on it proves it. The list: core/owned/rmap.h.
+ * Departure from the paper's Linux: a list for some files instead of an interval tree per
+ * file. A tree passes over mappings that do not have the block; those that have it, one per
+ * sharer, it visits all the same.
+ */
+#include "core/owned/count_owned.h"
+
+u64 *count_lodic_file_pte(struct count *c, u32 user, u64 block, u64 *ret_page)
+{
+	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, block_file(block));
+	u64 *pte;
+
+	rmap_read_begin(rmap);
+	pte = rmap_self_by_file(rmap, count_lodic_space(c, user), block, ret_page);
+	rmap_read_end(rmap);
+	return pte;
+}
+
+static int count_lodic_file_init(struct count *c)
+{
+	int err = count_lodic_init(c);
+
+	if (!err)
+		count_lodic_of(c)->by_file = true;
+	return err;
+}
+
+const struct count_scheme count_lodic_file = {
+	.name = "lodic_file",
+	.counts = true,
+	.init = count_lodic_file_init,
+	.fini = count_lodic_fini,
+	.ref = count_lodic_ref,
+	.unref = count_lodic_unref,
+	.query = count_lodic_query,
+	.freeze = count_lodic_freeze,
+	.thaw = count_lodic_thaw,
+	.sum = count_lodic_sum,
+	.cost = count_lodic_cost,
+	.check = count_lodic_check,
+	.share = count_lodic_share_object,
+	.unshare = count_lodic_unshare_object,
+};
