@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "core/": ("host/host.h", "core/"),
     "host/": ("host/",),
     "lib/": ("core/", "host/host.h", "lib/", "lodic/"),
+    "check/": ("core/", "host/", "check/"),
     "sim/": ("core/", "host/", "sim/"),
     # Alone in a strange program: nothing that would have to be linked.
     "preload/": ("host/host.h", "preload/"),
@@ -291,7 +292,7 @@ def rule_mutants(tree):
     names = re.findall(r"MUTANT_(\w+)", enum[1]) if enum else []
     native = dict(re.findall(r"^\s*'(\d+)': \['(\w+)'", tree.get("tests/meson.build", ""),
                              re.MULTILINE))
-    searched = {found[1] for path, text in c_files(tree, "sim/check/")
+    searched = {found[1] for path, text in c_files(tree, "check/")
                 for found in re.finditer(r"\{\s*MUTANT_(\w+),", text)}
     for number, name in enumerate(names):
         if name in ("NONE", "NR"):
@@ -371,7 +372,7 @@ SAMPLES = {
     "rule_mutants": ([{"core/mutant.h": MUTANT_H, "tests/meson.build": ""},
                       {"core/mutant.h": MUTANT_H,
                        "tests/meson.build": "  '1': ['no_pin'],\n  '2': ['gone'],\n"}],
-                     {"core/mutant.h": MUTANT_H, "sim/check/a.c": "\t{ MUTANT_NO_PIN, 1 },\n"}),
+                     {"core/mutant.h": MUTANT_H, "check/a.c": "\t{ MUTANT_NO_PIN, 1 },\n"}),
 }
 
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/checker/checker.h"
+#include "host/check/checker.h"
 
 #define MANY 20000u
 

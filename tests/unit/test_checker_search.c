@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/checker/checker.h"
+#include "host/check/checker.h"
 
 #define SEED 1u
 #define TASKS 3u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Machines from files (sim/model/machine.h), and the DRBH workload (sim/model/drbh.h):
+/* Machines from files (sim/machine.h), and the DRBH workload (sim/drbh.h):
  * which line each scheme moves is what the model is for. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "sim/model/drbh.h"
+#include "sim/drbh.h"
 
 static u64 transfers_of(const struct timing_result *r, const char *name)
 {

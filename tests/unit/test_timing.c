@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Lines in the timing model (host/timing/timing.h) against arithmetic: what an access
+ * Lines in the timing model (host/sim/timing.h) against arithmetic: what an access
  * costs, what moves and what does not, and the mistakes that such a model is prone to:
  * queues that keep their order for ever, lines that leave before a retry.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Clocks and tasks in the timing model (host/timing/timing.h): nobody runs ahead by more
+ * Clocks and tasks in the timing model (host/sim/timing.h): nobody runs ahead by more
  * than the skew, and on shared lines by nothing; ticks, slices, sleep and locks of tasks
  * that share a CPU; as many CPUs as the model can hold.
  */

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "host/timing/timing.h"
+#include "host/sim/timing.h"
 
 #define LINE_WORDS 8u
 

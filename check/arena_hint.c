@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Hints: rings from readers to the service, and its sleep.
+ *
+ *   hint-ring  two readers post; the service takes all hints and sleeps in between. A hint
+ *              that is there while the service sleeps for ever is a lost wake-up: the
+ *              checker calls it a deadlock
+ *   hint-full  the ring is full: what the service has not read yet is not written over
+ *
+ * Hint number n of a ring wants n + 1 blocks from block n on, so that each can be told from
+ * all others.
+ */
+#include "check/arena_world.h"
+
+#define HINTS_EACH 2u
+#define FULL_TAKES 3u
+#define FULL_POSTS 2u
+
+static u64 hint_block(u64 number)
+{
+	return block_id(WORLD_FILE, (u32)number);
+}
+
+static void hint_post(struct world_reader *r)
+{
+	u64 number = r->nr_posted;
+
+	if (context_hints_full(&r->context))
+		return;
+	r->nr_posted++; /* before anybody can take it */
+	if (context_hint(&r->context, world->arena.header, hint_block(number),
+	                 number + 1))
+		host_fetch_add(&world->wake, 1); /* write(eventfd) */
+}
+
+/* Takes one hint and looks whether it is whole. */
+static bool hint_take(struct world_reader *r)
+{
+	u64 number = r->nr_taken;
+	u64 block, nr;
+
+	if (!arena_hint(&world->arena, r->place, &block, &nr))
+		return false;
+	CHECKER_ASSERT(number < r->nr_posted, "only what was posted is taken");
+	CHECKER_ASSERT(block == hint_block(number) && nr == number + 1,
+	               "a hint arrives as it was posted, once and in order");
+	r->nr_taken++;
+	return true;
+}
+
+/* ---- hint-ring ---- */
+
+static bool hint_is_woken(void *arg)
+{
+	(void)arg;
+	return world->wake != 0;
+}
+
+static void ring_service(void *arg)
+{
+	u32 left = HINTS_EACH * world->nr_readers;
+	u32 i;
+
+	(void)arg;
+	while (left > 0) {
+		for (i = 0; i < world->nr_readers; i++)
+			while (left > 0 && hint_take(&world->readers[i]))
+				left--;
+		if (left == 0 || !arena_sleep(&world->arena))
+			continue;
+		checker_wait(hint_is_woken, NULL); /* epoll_wait(): edge-triggered */
+		host_xchg(&world->wake, 0);
+		arena_wake(&world->arena);
+	}
+}
+
+static void ring_reader(void *arg)
+{
+	u32 i;
+
+	for (i = 0; i < HINTS_EACH; i++)
+		hint_post(arg);
+}
+
+static void ring_setup(const void *arg)
+{
+	const struct arena_case *c = arg;
+	u32 i;
+
+	world_setup(c);
+	checker_task("service", 0, ring_service, NULL);
+	for (i = 0; i < c->nr_readers; i++)
+		checker_task("reader", 1 + i, ring_reader, &world->readers[i]);
+}
+
+static void ring_finish(const void *arg)
+{
+	const struct arena_case *c = arg;
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		CHECKER_ASSERT(!hint_take(&world->readers[i]), "no hint comes twice");
+	world_check();
+}
+
+/* ---- hint-full ---- */
+
+static void full_service(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < FULL_TAKES; i++)
+		CHECKER_ASSERT(hint_take(&world->readers[0]), "a full ring has hints");
+}
+
+static void full_reader(void *arg)
+{
+	u32 i;
+
+	for (i = 0; i < FULL_POSTS; i++)
+		hint_post(arg);
+}
+
+static void full_setup(const void *arg)
+{
+	struct context_memory *m;
+	u32 i;
+
+	world_setup(arg);
+	m = world->readers[0].table.memory;
+	for (i = 0; i < CONTEXT_HINTS; i++) {
+		m->hints[i][0] = hint_block(i);
+		m->hints[i][1] = i + 1;
+	}
+	m->head = CONTEXT_HINTS;
+	world->readers[0].nr_posted = CONTEXT_HINTS;
+	checker_task("service", 0, full_service, NULL);
+	checker_task("reader", 1, full_reader, &world->readers[0]);
+}
+
+static void full_finish(const void *arg)
+{
+	struct world_reader *r = &world->readers[0];
+
+	(void)arg;
+	while (hint_take(r))
+		;
+	CHECKER_ASSERT(r->nr_taken == r->nr_posted, "what was posted arrives");
+}
+
+void arena_hint_cases(struct check_list *list)
+{
+	static const struct arena_case two = { ARENA_LODIC, 2, 2 };
+	static const struct arena_case one = { ARENA_LODIC, 1, 1 };
+
+	arena_add(list, "hint-ring", &two, 3, ring_setup, ring_finish, false);
+	arena_add(list, "hint-full", &one, 2, full_setup, full_finish, false);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Pins against arena_take(), under every scheme that an arena may have.
+ *
+ *   softmiss-reclaim  the reader's table has no entry for the block (C3, O5)
+ *   pin-reclaim       it has one, with count 0: the fast path (C1, C2, C5, I3)
+ *   pin-two           two readers, so that a take is refused half way and undone
+ *   entries-evict     the owner needs an entry's place while the service clears it
+ *
+ * The readers touch bytes only under a pin, so a frame that was taken is poisoned until it
+ * is filled: whoever looks at it then had no right to.
+ */
+#include "check/arena_world.h"
+
+#define TAKE_TURNS 2u
+
+static void pin_take_and_fill(u32 frame, u64 block)
+{
+	if (!world_take(frame))
+		return;
+	checker_poison(world_bytes(frame), WORLD_BYTES);
+	host_relax();
+	checker_revive(world_bytes(frame), WORLD_BYTES);
+	world_fill(frame, block);
+}
+
+/* All readers are done and hold nothing: nothing may be left behind. */
+static void pin_finish(const void *arg)
+{
+	(void)arg;
+	world_check();
+	world_take_all();
+}
+
+/* ---- softmiss-reclaim ---- */
+
+static void softmiss_service(void *arg)
+{
+	(void)arg;
+	pin_take_and_fill(WORLD_FIRST, world->c);
+	pin_take_and_fill(WORLD_FIRST, world->a);
+}
+
+static void softmiss_reader(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_visit(r, world->a);
+	world_visit(r, world->c);
+}
+
+static void softmiss_setup(const void *arg)
+{
+	world_setup(arg);
+	checker_task("service", 0, softmiss_service, NULL);
+	checker_task("reader", 1, softmiss_reader, &world->readers[0]);
+}
+
+/* ---- pin-reclaim, pin-two ---- */
+
+static void pin_service(void *arg)
+{
+	u32 turn;
+
+	(void)arg;
+	for (turn = 0; turn < TAKE_TURNS; turn++)
+		pin_take_and_fill(WORLD_FIRST, turn ? world->a : world->c);
+}
+
+static void pin_reader(void *arg)
+{
+	struct world_reader *r = arg;
+	struct world_hold *outer = world_pin(r, world->a);
+	struct world_hold *inner;
+
+	if (outer) {
+		inner = world_pin(r, world->a);
+		CHECKER_ASSERT(r->context.scheme != ARENA_LODIC || inner,
+		               "C2: what is pinned can be pinned again");
+		if (inner)
+			world_unpin(r, inner);
+		world_look(outer);
+		world_unpin(r, outer);
+	}
+	world_visit(r, world->a);
+}
+
+static void pin_two_reader(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_visit(r, world->a);
+	world_visit(r, world->a);
+}
+
+static void pin_setup(const void *arg)
+{
+	const struct arena_case *c = arg;
+	u32 i;
+
+	world_setup(c);
+	checker_task("service", 0, pin_service, NULL);
+	for (i = 0; i < c->nr_readers; i++) {
+		/* An entry with count 0 for each: the pin is a warm one. */
+		world_visit(&world->readers[i], world->a);
+		checker_task("reader", 1 + i,
+		             c->nr_readers > 1 ? pin_two_reader : pin_reader,
+		             &world->readers[i]);
+	}
+}
+
+/* ---- entries-evict ---- */
+
+static void evict_service(void *arg)
+{
+	(void)arg;
+	pin_take_and_fill(WORLD_FIRST, world->c);
+	pin_take_and_fill(WORLD_SECOND, world->d);
+}
+
+/* a and b have one home: each takes the other's entry when its count is 0. */
+static void evict_reader(void *arg)
+{
+	struct world_reader *r = arg;
+	struct world_hold *a, *b;
+
+	world_visit(r, world->a);
+	b = world_pin(r, world->b);
+	a = world_pin(r, world->a);
+	if (b) {
+		world_look(b);
+		world_unpin(r, b);
+	}
+	if (a) {
+		world_look(a);
+		world_unpin(r, a);
+	}
+}
+
+static void evict_setup(const void *arg)
+{
+	world_setup(arg);
+	checker_task("service", 0, evict_service, NULL);
+	checker_task("reader", 1, evict_reader, &world->readers[0]);
+}
+
+void arena_pin_cases(struct check_list *list)
+{
+	static const struct arena_case one[ARENA_NR_SCHEMES] = {
+		{ ARENA_LODIC, 1, 1 },
+		{ ARENA_ATOMIC, 1, 1 },
+		{ ARENA_FROZEN, 1, 1 },
+		{ ARENA_HAZARD, 1, 1 },
+	};
+	static const struct arena_case two[] = {
+		{ ARENA_LODIC, 2, 2 },
+		{ ARENA_ATOMIC, 2, 2 },
+		{ ARENA_FROZEN, 2, 2 },
+	};
+	u32 i;
+
+	for (i = 0; i < ARENA_NR_SCHEMES; i++) {
+		arena_add(list, "softmiss-reclaim", &one[i], 2, softmiss_setup,
+		          pin_finish, false);
+		arena_add(list, "pin-reclaim", &one[i], 2, pin_setup, pin_finish,
+		          false);
+	}
+	for (i = 0; i < sizeof(two) / sizeof(two[0]); i++)
+		arena_add(list, "pin-two", &two[i], 3, pin_setup, pin_finish, true);
+	arena_add(list, "entries-evict", &one[ARENA_LODIC], 2, evict_setup, pin_finish,
+	          false);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Optimistic reads against whoever changes the frame under them.
+ *
+ *   read-refill  a reader copies; the service takes the frame, fills it with another block
+ *                and then with the first one again
+ *   read-dma     the same, but a device writes the bytes, from a CPU of its own: then the
+ *                order of the service's own stores is not enough (O1)
+ *   visits       a reader notes visits while the service collects them
+ */
+#include "check/arena_world.h"
+
+#define VISITS_READS 5u
+
+/* ---- read-refill ---- */
+
+static void refill_service(void *arg)
+{
+	(void)arg;
+	world_refill(WORLD_FIRST, world->c);
+	world_refill(WORLD_FIRST, world->a);
+}
+
+static void refill_reader(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_read(r, world->a, false);
+	world_read(r, world->a, true);
+	world_read(r, world->c, false);
+}
+
+static void refill_setup(const void *arg)
+{
+	world_setup(arg);
+	checker_task("service", 0, refill_service, NULL);
+	checker_task("reader", 1, refill_reader, &world->readers[0]);
+}
+
+static void refill_finish(const void *arg)
+{
+	(void)arg;
+	world_check();
+	world_take_all();
+}
+
+/* ---- read-dma ---- */
+
+static bool dma_is_asked(void *arg)
+{
+	(void)arg;
+	return world->dma_frame != 0 || world->finished;
+}
+
+static bool dma_is_done(void *arg)
+{
+	(void)arg;
+	return world->dma_frame == 0;
+}
+
+static void dma_device(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	checker_wait(dma_is_asked, NULL);
+	if (world->finished)
+		return;
+	for (i = 0; i < WORLD_WORDS; i++)
+		host_store_relaxed(&world_bytes(world->dma_frame)[i],
+		                   world_truth(world->dma_block, i));
+	/* It says that it is done when memory has the bytes. */
+	host_fence_full();
+	world->dma_frame = 0;
+}
+
+static void dma_service(void *arg)
+{
+	(void)arg;
+	if (world_take(WORLD_FIRST)) {
+		arena_fill_begin(&world->arena, WORLD_FIRST);
+		world->dma_block = world->c;
+		world->dma_frame = WORLD_FIRST;
+		checker_wait(dma_is_done, NULL);
+		world->owned[WORLD_FIRST] = false;
+		CHECKER_ASSERT(arena_publish(&world->arena, WORLD_FIRST, world->c),
+		               "the translation has room");
+	}
+	world->finished = true;
+}
+
+static void dma_setup(const void *arg)
+{
+	world_setup(arg);
+	checker_task("service", 0, dma_service, NULL);
+	checker_task("reader", 1, refill_reader, &world->readers[0]);
+	checker_task("device", 2, dma_device, NULL);
+}
+
+/* ---- visits ---- */
+
+static void visits_service(void *arg)
+{
+	u32 turn;
+
+	(void)arg;
+	for (turn = 0; turn < 3; turn++)
+		CHECKER_ASSERT(arena_visits(&world->arena, WORLD_FIRST) <=
+		                       CONTEXT_VISITS_MAX,
+		               "R5: visits that count are three at most");
+}
+
+static void visits_reader(void *arg)
+{
+	struct world_reader *r = arg;
+	u32 turn;
+
+	for (turn = 0; turn < VISITS_READS; turn++)
+		CHECKER_ASSERT(world_read(r, world->a, true),
+		               "collecting visits disturbs no reader");
+}
+
+static void visits_setup(const void *arg)
+{
+	world_setup(arg);
+	checker_task("service", 0, visits_service, NULL);
+	checker_task("reader", 1, visits_reader, &world->readers[0]);
+}
+
+/* Updates may be lost, in either direction; a byte never says more than three. */
+static void visits_finish(const void *arg)
+{
+	const struct arena_case *c = arg;
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		CHECKER_ASSERT(world->readers[i].table.visits[WORLD_FIRST] <=
+		                       CONTEXT_VISITS_MAX,
+		               "R5: a context notes three visits at most");
+	world_check();
+	world_take_all();
+}
+
+void arena_read_cases(struct check_list *list)
+{
+	static const struct arena_case one = { ARENA_LODIC, 1, 1 };
+
+	arena_add(list, "read-refill", &one, 2, refill_setup, refill_finish, false);
+	arena_add(list, "read-dma", &one, 3, dma_setup, refill_finish, false);
+	arena_add(list, "visits", &one, 2, visits_setup, visits_finish, false);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What lodic-check searches: a table of cases and a table of mutants. A case is a scenario
+ * for one scheme; a new scenario is a function that adds its cases.
+ */
+#ifndef LODIC_SIM_CHECK_H
+#define LODIC_SIM_CHECK_H
+
+#include "core/mutant.h"
+#include "host/check/checker.h"
+
+#define CHECK_MAX_CASES 256u
+
+struct check_case {
+	const char *scenario; /* as printed and as --scenario takes it */
+	const char *scheme;
+	struct checker_scenario run;
+	/* Needs more schedules than others: three actors that must all meet (the issue of
+	 * schedule counts: doc/check.md). */
+	bool deep;
+};
+
+struct check_list {
+	struct check_case cases[CHECK_MAX_CASES];
+	u32 nr;
+};
+
+void check_list_add(struct check_list *list, const struct check_case *c);
+void check_list_all(struct check_list *list);
+/* NULL when there is none. */
+const struct check_case *check_list_find(const struct check_list *list,
+                                         const char *scenario, const char *scheme);
+
+/* check/count_*.c: ref, unref, freeze, query, fold for every scheme, with faults. */
+void check_cases_count(struct check_list *list);
+/* check/arena_*.c: liblodic's protocols. */
+void check_cases_arena(struct check_list *list);
+
+/* A wrong order and where it shows. */
+struct check_mutant {
+	enum mutant number;
+	const char *name; /* "fold-after-clear": as printed and as --mutant takes it */
+	const char *scenario;
+	const char *scheme;
+	enum checker_memory memory; /* the weakest-assuming one in which it shows */
+	const char *breaks;         /* the rule, in a few words, with its ID */
+	u64 budget;                 /* schedules after which it has survived */
+};
+
+/* Each folder's part of the table ends with number MUTANT_NONE. */
+extern const struct check_mutant check_mutants_count[];
+extern const struct check_mutant check_mutants_arena[];
+
+/* The i-th of all mutants; the one with that number; with that name. NULL: none. */
+const struct check_mutant *check_mutant_at(u32 i);
+const struct check_mutant *check_mutant_find(u32 number);
+const struct check_mutant *check_mutant_named(const char *name);
+
+#endif

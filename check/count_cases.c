@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What every scheme must stand, whoever wrote it:
+ *
+ *   reclaim    two readers ref, look and unref; a third task freezes the frame, fills it
+ *              with another block and thaws it
+ *   reclaim4   the same with four readers
+ *   threads    the same, the readers being threads of one user (LODIC s.5.2.4: they count
+ *              in one place)
+ *   one-cpu    the same, the readers taking turns on one CPU (they share its counters)
+ *   migrate    the same, the readers being moved to another CPU at any moment
+ *   scatter    the same from one CPU, each reader to one of its own
+ *   collide    two readers of one CPU, each with a frame of his own, whose counts meet in
+ *              one place of the CPU's table; both frames are reclaimed
+ *   epochs     two readers, ticks all the while, and a freeze after each (refcache)
+ *   epochs-two the same, both readers holding two frames at a time
+ *   query      readers, and somebody who asks whether the frame is used
+ *   keep       two readers of one CPU take both frames and keep one to the end: then each
+ *              reference must be counted where its token says
+ *   hoard      after many references at once, of which one is left (sloppy: a CPU with as
+ *              many spares as it may have)
+ *   stay       that one is held to the end, while a reader of its CPU comes and is moved:
+ *              whoever freezes then has been deceived by the reader
+ */
+#include "check/count_world.h"
+
+#define TURNS 2u /* refs of each reader */
+#define FREEZE_TRIES 3u
+#define EPOCH_TICKS 9u
+/* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
+#define HOARD 35u
+
+static void reader(void *arg)
+{
+	u32 user = counted->c->one_user ? 0 : (u32)(uintptr_t)arg;
+	u32 turn, i;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		if (!count_world_ref(0, user, &i)) {
+			/* As after a fault: the frame may have another name now. */
+			count_share(&counted->count, user, 0);
+			continue;
+		}
+		count_world_look(i);
+		count_world_unref(i);
+	}
+}
+
+static void reclaimer(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < FREEZE_TRIES; i++) {
+		if (count_world_freeze(0)) {
+			count_world_refill(0, WORLD_FRAMES);
+			return;
+		}
+		host_relax();
+	}
+}
+
+static void asker(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < 3; i++)
+		count_world_query(0);
+}
+
+/* Moves each reader once, to another one's CPU or, from a common one, to one of its own;
+ * readers are the first tasks. */
+static void mover(void *arg)
+{
+	u32 task = (u32)(uintptr_t)arg;
+
+	checker_migrate(task, counted->c->one_cpu
+	                              ? task + 1
+	                              : (task + 1) % counted->c->nr_readers);
+}
+
+static void add_readers(const struct count_case *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		checker_task("reader", c->one_cpu ? 0 : i, reader,
+		             (void *)(uintptr_t)i);
+}
+
+static void reclaim_setup(const void *arg)
+{
+	const struct count_case *c = arg;
+	u32 i;
+
+	count_world_setup(c);
+	add_readers(c);
+	checker_task("reclaimer", c->nr_readers, reclaimer, NULL);
+	for (i = 0; c->migrates && i < c->nr_readers; i++)
+		checker_fault("mover", mover, (void *)(uintptr_t)i);
+	count_world_ticks();
+}
+
+static void collider(void *arg)
+{
+	u32 frame = (u32)(uintptr_t)arg, turn, i;
+
+	for (turn = 0; turn < TURNS; turn++)
+		if (count_world_ref(frame, frame, &i)) {
+			count_world_look(i);
+			count_world_unref(i);
+		}
+}
+
+static void reclaim_both(void *arg)
+{
+	u32 f;
+
+	(void)arg;
+	for (f = 0; f < WORLD_FRAMES; f++)
+		if (count_world_freeze(f))
+			count_world_refill(f, WORLD_FRAMES + f);
+}
+
+static void collide_setup(const void *arg)
+{
+	u32 f;
+
+	count_world_setup(arg);
+	for (f = 0; f < WORLD_FRAMES; f++)
+		checker_task("reader", 0, collider, (void *)(uintptr_t)f);
+	checker_task("reclaimer", 1, reclaim_both, NULL);
+	count_world_ticks();
+}
+
+/* The frame that comes second is kept; they meet in one place, as in collide. */
+static void keeper(void *arg)
+{
+	u32 me = (u32)(uintptr_t)arg, a, b;
+	bool first = count_world_ref(1 - me, me, &a);
+
+	if (count_world_ref(me, me, &b))
+		count_world_look(b);
+	if (first) {
+		count_world_look(a);
+		count_world_unref(a);
+	}
+}
+
+static void keep_setup(const void *arg)
+{
+	u32 i;
+
+	count_world_setup(arg);
+	for (i = 0; i < WORLD_FRAMES; i++)
+		checker_task("reader", 0, keeper, (void *)(uintptr_t)i);
+	checker_task("reclaimer", 1, reclaim_both, NULL);
+	count_world_ticks();
+}
+
+/* Gives back what setup left. */
+static void giver(void *arg)
+{
+	(void)arg;
+	count_world_look(0);
+	count_world_unref(0);
+}
+
+static void hoard_setup(const void *arg)
+{
+	count_world_setup(arg);
+	count_world_hoard(0, 0, HOARD, 1);
+	checker_task("giver", 0, giver, NULL);
+	checker_task("reader", 0, reader, (void *)1);
+	checker_task("reader", 1, reader, (void *)2);
+	checker_task("reclaimer", 2, reclaimer, NULL);
+	count_world_ticks();
+}
+
+static void stay_setup(const void *arg)
+{
+	const struct count_case *c = arg;
+	u32 i;
+
+	count_world_setup(c);
+	count_world_hoard(0, WORLD_SHARERS - 1, HOARD, 1);
+	add_readers(c);
+	checker_task("reclaimer", host_nr_cpus() - 1, reclaimer, NULL);
+	for (i = 0; i < c->nr_readers; i++)
+		checker_fault("mover", mover, (void *)(uintptr_t)i);
+	count_world_ticks();
+}
+
+/* A clock that ticks everywhere in turn, and tries to freeze after each tick. */
+static void clock_and_freezer(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < EPOCH_TICKS; i++) {
+		u32 cpu = i % host_nr_cpus();
+
+		checker_migrate(checker_self(), cpu);
+		count_tick(&counted->count, cpu);
+		if (count_world_freeze(0)) {
+			count_world_refill(0, WORLD_FRAMES);
+			return;
+		}
+	}
+}
+
+static void epochs_setup(const void *arg)
+{
+	const struct count_case *c = arg;
+
+	count_world_setup(c);
+	add_readers(c);
+	checker_task("clock", 0, clock_and_freezer, NULL);
+}
+
+/* Holds both frames, whose differences push each other out of one slot. */
+static void pusher(void *arg)
+{
+	u32 me = (u32)(uintptr_t)arg, turn, a, b;
+	bool first, second;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		first = count_world_ref((me + turn) % 2, me, &a);
+		second = count_world_ref((me + turn + 1) % 2, me, &b);
+		if (first) {
+			count_world_look(a);
+			count_world_unref(a);
+		}
+		if (second) {
+			count_world_look(b);
+			count_world_unref(b);
+		}
+	}
+}
+
+static void epochs_two_setup(const void *arg)
+{
+	u32 i;
+
+	count_world_setup(arg);
+	for (i = 0; i < 2; i++)
+		checker_task("reader", i, pusher, (void *)(uintptr_t)i);
+	checker_task("clock", 0, clock_and_freezer, NULL);
+}
+
+static void query_setup(const void *arg)
+{
+	const struct count_case *c = arg;
+
+	count_world_setup(c);
+	add_readers(c);
+	checker_task("asker", c->nr_readers, asker, NULL);
+	count_world_ticks();
+}
+
+static const struct count_case two = { .nr_readers = 2 };
+static const struct count_case one = { .nr_readers = 1, .one_cpu = true };
+static const struct count_case four = { .nr_readers = 4 };
+static const struct count_case threads = { .nr_readers = 2, .one_user = true };
+static const struct count_case one_cpu = { .nr_readers = 2, .one_cpu = true };
+static const struct count_case scatter = { .nr_readers = 2,
+	                                   .one_cpu = true,
+	                                   .migrates = true };
+static const struct count_case migrate = { .nr_readers = 2, .migrates = true };
+
+void check_cases_lodic(struct check_list *list);
+
+void check_cases_count(struct check_list *list)
+{
+	u32 i;
+
+	for (i = 0; i < count_nr_schemes; i++) {
+		const struct count_scheme *s = count_schemes[i];
+
+		count_world_add(list, "query", s, &two, 3, query_setup);
+		if (!s->counts)
+			continue; /* never freezes: nothing can be reclaimed */
+		count_world_add(list, "reclaim", s, &two, 3, reclaim_setup);
+		count_world_add(list, "reclaim4", s, &four, 5, reclaim_setup);
+		count_world_add(list, "threads", s, &threads, 3, reclaim_setup);
+		count_world_add(list, "one-cpu", s, &one_cpu, 3, reclaim_setup);
+		count_world_add(list, "migrate", s, &migrate, 3, reclaim_setup);
+		count_world_add(list, "scatter", s, &scatter, 3, reclaim_setup);
+		count_world_add(list, "collide", s, &one_cpu, 2, collide_setup);
+		count_world_add(list, "keep", s, &one_cpu, 2, keep_setup);
+		count_world_add(list, "hoard", s, &two, 3, hoard_setup);
+		count_world_add(list, "stay", s, &one, 3, stay_setup);
+		if (!s->tick)
+			continue;
+		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
+		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
+	}
+	check_cases_lodic(list);
+}

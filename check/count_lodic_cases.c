@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the schemes that count in ptes must stand besides (core/owned/count_owned.h), while readers
+ * hold references:
+ *
+ *   unmap       pages are unmapped and faulted in again
+ *   fold        the same with one user, who holds two references
+ *   fault       the same with one user, who begins without the page
+ *   ask         the same, and somebody asks whether the frame is used
+ *   munmap      the whole mapping goes
+ *   reuse       it goes, and another block comes to its addresses, which others count in
+ *   remap       it moves to other addresses
+ *   fork        a child gets the mapping, and munmaps it
+ *   threshold   the number of sharers crosses share_min
+ *   rename      a frame is taken from its readers and comes back as another block, while
+ *               users fault and count: a late one must not count in what it finds now
+ *   full        a pte counts as much as it can, and threads of its user go on; it is unmapped
+ *   two-maps    the block is mapped a second time
+ *   move        the block moves to another frame, as in migration
+ *   map-late    a page fault by somebody who holds nothing, against freeze and refill
+ *
+ * In x-threads all readers of x are threads of one user, who count in one pte.
+ */
+#include "check/count_world.h"
+
+#define TURNS 2u
+/* One more, and the others of its readers count globally. */
+#define FULL ((u32)PTE_COUNT_MAX - 1)
+
+/* Holds its reference over a few steps: others must find it. */
+static void holder(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 turn, i;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		if (!count_world_ref(0, user, &i)) {
+			count_share(&counted->count, user, 0);
+			continue;
+		}
+		count_world_look(i);
+		count_world_look(i);
+		count_world_unref(i);
+	}
+}
+
+/* Two references, of which the second is looked at when the first has gone, and stays to the
+ * end: then it must be counted where its token says. */
+static void keeper(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 a, b;
+	bool first = count_world_ref(0, user, &a);
+
+	bool second = count_world_ref(0, user, &b);
+
+	if (first)
+		count_world_unref(a);
+	if (second) {
+		count_world_look(b);
+		count_world_look(b);
+	}
+}
+
+/* Holds the frame that comes. */
+static void newcomer(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 turn, i;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		if (!count_world_ref(1, user, &i))
+			continue;
+		count_world_look(i);
+		count_world_look(i);
+		count_world_unref(i);
+	}
+}
+
+static void freezer(void *arg)
+{
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		if (count_world_freeze(0)) {
+			count_world_refill(0, WORLD_FRAMES + (u32)(uintptr_t)arg);
+			return;
+		}
+		host_relax();
+	}
+}
+
+static bool others_are_done(void *arg)
+{
+	(void)arg;
+	return checker_is_done(1) && checker_is_done(2);
+}
+
+/* Gives one of two references back, and looks at the frame once more when the others, tasks 1
+ * and 2, are done: if they took it, it is a use after free. */
+static void stayer(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 a, b;
+	bool first = count_world_ref(0, user, &a);
+	bool second = count_world_ref(0, user, &b);
+
+	if (first)
+		count_world_unref(a);
+	checker_wait(others_are_done, NULL);
+	if (second)
+		count_world_look(b);
+}
+
+/* The same with one reference, by somebody who has to fault the page in first. */
+static void late_stayer(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 i;
+	bool held;
+
+	count_share(&counted->count, user, 0);
+	held = count_world_ref(0, user, &i);
+	checker_wait(others_are_done, NULL);
+	if (held)
+		count_world_look(i);
+}
+
+/* Keeps what it has frozen: its bytes are nobody's to the end. */
+static void taker(void *arg)
+{
+	(void)arg;
+	count_world_freeze(0);
+}
+
+static void unmapper(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+
+	count_unshare(&counted->count, user, 0);
+	count_share(&counted->count, user, 0);
+	count_unshare(&counted->count, user, 0);
+}
+
+static void late(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 i;
+
+	count_share(&counted->count, user, 0);
+	if (count_world_ref(0, user, &i)) {
+		count_world_look(i);
+		count_world_unref(i);
+	}
+}
+
+static void unmap_once(void *arg)
+{
+	count_unshare(&counted->count, (u32)(uintptr_t)arg, 0);
+}
+
+static void sharer(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+
+	count_unshare(&counted->count, user, 0);
+	count_share(&counted->count, user, 0);
+}
+
+/* Where user has block 0 mapped, by a mapping of its own. */
+static void map_block(u32 user)
+{
+	CHECKER_ASSERT(count_lodic_mmap(&counted->count, user, WORLD_FILE, 0, 1,
+	                                &counted->pages[user]) == 0,
+	               "room for a mapping");
+	count_lodic_map_block(&counted->count, user, counted->pages[user], 0);
+}
+
+static void munmapper(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+
+	count_lodic_munmap(&counted->count, user, counted->pages[user]);
+}
+
+/* Another block, in another frame, where the first one was. */
+static void reuser(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u64 page;
+
+	count_lodic_unmap_block(&counted->count, user, counted->pages[user]);
+	count_lodic_munmap(&counted->count, user, counted->pages[user]);
+	if (count_lodic_mmap(&counted->count, user, WORLD_FILE, 1, 1, &page) != 0)
+		return;
+	CHECKER_ASSERT(page == counted->pages[user], "the addresses are used again");
+	count_lodic_map_block(&counted->count, user, page, 1);
+}
+
+static void remapper(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+
+	count_lodic_remap(&counted->count, user, counted->pages[user],
+	                  &counted->pages[user]);
+}
+
+static void forker(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 i;
+
+	if (count_lodic_fork(&counted->count, user, WORLD_SHARERS) != 0)
+		return;
+	if (count_world_ref(0, WORLD_SHARERS, &i)) {
+		count_world_look(i);
+		count_world_unref(i);
+	}
+	count_lodic_munmap(&counted->count, WORLD_SHARERS, counted->pages[user]);
+}
+
+static void mover(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	count_lodic_unmap_frame(&counted->count, 0);
+	if (!count_world_freeze(0))
+		return;
+	/* Frame 1 gives its block up for frame 0's. */
+	for (i = 0; i < 2; i++) {
+		count_lodic_unmap_frame(&counted->count, 1);
+		if (!count_world_freeze(1))
+			continue;
+		count_world_refill(1, 0);
+		count_share(&counted->count, 0, 1);
+		return;
+	}
+	count_world_refill(0, 0);
+}
+
+/* ---- */
+
+static void users(u32 nr, void (*body)(void *))
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		checker_task("reader", i, body,
+		             (void *)(uintptr_t)(counted->c->one_user ? 0 : i));
+}
+
+static void unmap_setup(const void *arg)
+{
+	count_world_setup(arg);
+	users(2, holder);
+	checker_task("unmapper", 2, unmapper, (void *)0);
+	checker_task("reclaimer", 3, freezer, NULL);
+}
+
+static void name_pte(void)
+{
+	u64 page;
+	u64 *pte = rmap_self(count_lodic_space(&counted->count, 0),
+	                     block_id(WORLD_FILE, 0), &page);
+
+	if (pte)
+		checker_name(pte, 8, "pte");
+}
+
+/* User 0 alone has the frames, and counts in his own ptes. */
+static void alone(const void *arg, u32 nr_sharers)
+{
+	count_world_setup_shared(arg, 0, nr_sharers);
+	count_lodic_set_share_min(&counted->count, 1);
+	name_pte();
+}
+
+/* By a mapping whose page is known. */
+static void own_mapping(const void *arg)
+{
+	alone(arg, 0);
+	map_block(0);
+	name_pte();
+}
+
+static void fold_setup(const void *arg)
+{
+	alone(arg, 1);
+	users(1, stayer);
+	checker_task("unmapper", 1, unmap_once, (void *)0);
+	checker_task("reclaimer", 2, taker, NULL);
+}
+
+static void fault_setup(const void *arg)
+{
+	alone(arg, 0);
+	users(1, late_stayer);
+	checker_task("unmapper", 1, unmap_once, (void *)0);
+	checker_task("reclaimer", 2, taker, NULL);
+}
+
+static void ask(void *arg)
+{
+	(void)arg;
+	count_world_query(0);
+	count_world_query(0);
+}
+
+static void ask_setup(const void *arg)
+{
+	alone(arg, 1);
+	users(1, holder);
+	checker_task("unmapper", 1, unmapper, (void *)0);
+	checker_task("asker", 2, ask, NULL);
+}
+
+static void munmap_setup(const void *arg)
+{
+	own_mapping(arg);
+	users(2, holder);
+	checker_task("munmapper", 2, munmapper, (void *)0);
+	checker_task("reclaimer", 3, freezer, NULL);
+}
+
+static void new_taker(void *arg)
+{
+	(void)arg;
+	if (count_world_freeze(1))
+		count_world_refill(1, WORLD_FRAMES);
+}
+
+static void reuse_setup(const void *arg)
+{
+	own_mapping(arg);
+	checker_task("reader", 0, holder, (void *)0);
+	checker_task("newcomer", 1, newcomer, (void *)0);
+	checker_task("reuser", 2, reuser, (void *)0);
+	checker_task("reclaimer", 3, new_taker, NULL);
+}
+
+static void remap_setup(const void *arg)
+{
+	own_mapping(arg);
+	users(1, keeper);
+	checker_task("remapper", 2, remapper, (void *)0);
+	checker_task("reclaimer", 3, freezer, NULL);
+}
+
+static void remap_threads_setup(const void *arg)
+{
+	own_mapping(arg);
+	users(2, holder);
+	checker_task("remapper", 2, remapper, (void *)0);
+	checker_task("reclaimer", 3, freezer, NULL);
+}
+
+static void fork_setup(const void *arg)
+{
+	own_mapping(arg);
+	users(1, keeper);
+	checker_task("forker", 2, forker, (void *)0);
+}
+
+/* Two threads of one user: one may count globally and one locally. */
+static void threshold_setup(const void *arg)
+{
+	count_world_setup_shared(arg, 0, 1);
+	count_lodic_set_share_min(&counted->count, 2);
+	checker_task("reader", 0, holder, (void *)0);
+	checker_task("reader", 1, holder, (void *)0);
+	checker_task("sharer", 2, sharer, (void *)1);
+}
+
+static void rename_setup(const void *arg)
+{
+	count_world_setup(arg);
+	users(2, holder);
+	checker_task("reclaimer", 2, freezer, NULL);
+	checker_task("sharer", 3, sharer, (void *)0);
+}
+
+static void full_setup(const void *arg)
+{
+	alone(arg, 1);
+	count_world_hoard(0, 0, FULL, FULL);
+	users(3, holder);
+	checker_task("unmapper", 3, unmap_once, (void *)0);
+}
+
+static void mapper(void *arg)
+{
+	map_block((u32)(uintptr_t)arg);
+}
+
+/* What is found later is the second mapping's page: not what was counted in. */
+static void two_maps_setup(const void *arg)
+{
+	alone(arg, 1);
+	users(1, keeper);
+	checker_task("mapper", 1, mapper, (void *)0);
+}
+
+static void move_setup(const void *arg)
+{
+	alone(arg, 1);
+	users(2, holder);
+	checker_task("mover", 2, mover, NULL);
+}
+
+static void map_late_setup(const void *arg)
+{
+	count_world_setup(arg);
+	count_unshare(&counted->count, 0, 0);
+	users(1, late);
+	checker_task("reclaimer", 1, freezer, NULL);
+}
+
+static const struct count_case one_each;
+static const struct count_case threads = { .one_user = true };
+/* A reader, who folds his count, and who then freezes have to meet. */
+static const struct count_case one_each_deep = { .deep = true };
+
+void check_cases_lodic(struct check_list *list);
+
+void check_cases_lodic(struct check_list *list)
+{
+	static const struct {
+		const char *name;
+		void (*setup)(const void *);
+		const struct count_case *like;
+	} cases[] = {
+		{ "unmap", unmap_setup, &one_each },
+		{ "unmap-threads", unmap_setup, &threads },
+		{ "fold", fold_setup, &one_each_deep },
+		{ "fault", fault_setup, &one_each_deep },
+		{ "ask", ask_setup, &one_each },
+		{ "munmap", munmap_setup, &one_each },
+		{ "munmap-threads", munmap_setup, &threads },
+		{ "reuse", reuse_setup, &threads },
+		{ "remap", remap_setup, &one_each },
+		{ "remap-threads", remap_threads_setup, &threads },
+		{ "fork", fork_setup, &one_each },
+		{ "threshold", threshold_setup, &threads },
+		{ "rename", rename_setup, &one_each },
+		{ "rename-threads", rename_setup, &threads },
+		{ "full", full_setup, &threads },
+		{ "two-maps", two_maps_setup, &one_each },
+		{ "move", move_setup, &one_each },
+		{ "move-threads", move_setup, &threads },
+		{ "map-late", map_late_setup, &one_each },
+	};
+	static const struct count_scheme *const schemes[] = { &count_lodic,
+		                                              &count_lodic_file,
+		                                              &count_lodic_flag };
+	u32 s, i;
+
+	for (s = 0; s < sizeof(schemes) / sizeof(schemes[0]); s++)
+		for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+			count_world_add(list, cases[i].name, schemes[s], cases[i].like,
+			                4, cases[i].setup);
+}

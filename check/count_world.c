@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The world of the counting schemes, and its oracle. Contract: check/count_world.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/count_world.h"
+
+#define FREEZE_TRIES 32u /* with ticks between, for a scheme that needs epochs */
+#define TICKS 4u
+#define MAX_COUNT_CASES 256u
+
+struct count_world *counted;
+
+/* What word i of a frame that holds block says. */
+static u64 truth(u64 block, u32 i)
+{
+	return block * 16 + i;
+}
+
+static void *world_alloc(size_t n)
+{
+	void *p = host_alloc(n, 64);
+
+	CHECKER_ASSERT(p, "memory for the world");
+	return p;
+}
+
+static void name_all(void)
+{
+	u32 f;
+
+	for (f = 0; f < WORLD_FRAMES; f++) {
+		checker_name(&counted->frames[f].seq, 8, "frame[%u].seq", f);
+		checker_name(&counted->frames[f].block, 8, "frame[%u].block", f);
+		checker_name(&counted->frames[f].state, 8, "frame[%u].state", f);
+		checker_name(counted->bytes[f], sizeof(counted->bytes[f]),
+		             "frame[%u].bytes", f);
+	}
+}
+
+/* The words of lodic and its variants have names of their own in a trace. */
+static void name_lodic(void)
+{
+	u32 f;
+
+	if (strncmp(counted->c->scheme->name, "lodic", 5) != 0)
+		return;
+	for (f = 0; f < WORLD_FRAMES; f++) {
+		struct count_lodic_words *w = count_lodic_words(&counted->count, f);
+
+		checker_name(&w->global, 8, "global[%u]", f);
+		checker_name(&w->share, 8, "share[%u]", f);
+		checker_name(&w->open, 8, "open[%u]", f);
+	}
+}
+
+void count_world_setup_shared(const struct count_case *c, u32 first, u32 end)
+{
+	u32 f, u, i;
+
+	counted = world_alloc(sizeof(*counted));
+	counted->c = c;
+	name_all();
+	CHECKER_ASSERT(count_init(&counted->count, c->scheme, counted->frames,
+	                          WORLD_FRAMES, WORLD_USERS) == 0,
+	               "a scheme starts");
+	name_lodic();
+	for (f = 0; f < WORLD_FRAMES; f++) {
+		frame_fill_begin(&counted->frames[f]);
+		for (i = 0; i < WORLD_BYTES_WORDS; i++)
+			counted->bytes[f][i] = truth(block_id(WORLD_FILE, f), i);
+		frame_fill_end(&counted->frames[f], block_id(WORLD_FILE, f));
+		count_thaw(&counted->count, f);
+		for (u = first; u < end; u++)
+			CHECKER_ASSERT(count_share(&counted->count, u, f) == 0,
+			               "a user shares a live frame");
+	}
+}
+
+void count_world_setup(const struct count_case *c)
+{
+	count_world_setup_shared(c, 0, WORLD_SHARERS);
+}
+
+bool count_world_ref(u32 frame, u32 user, u32 *ret_i)
+{
+	u64 token;
+	u32 i;
+
+	if (!count_ref(&counted->count, frame, user, &token))
+		return false;
+	CHECKER_ASSERT(!counted->owned[frame], "N2: no reference while frozen");
+	for (i = 0; counted->is_held[i]; i++)
+		CHECKER_ASSERT(i + 1 < WORLD_HELD, "WORLD_HELD is large enough");
+	counted->held[i] =
+		(struct count_held){ .token = token, .object = frame, .user = user };
+	counted->is_held[i] = true;
+	counted->nr_on[frame]++;
+	checker_note("holds frame %u", frame);
+	*ret_i = i;
+	return true;
+}
+
+void count_world_unref(u32 i)
+{
+	struct count_held held = counted->held[i];
+
+	checker_note("gives frame %u back", held.object);
+	counted->is_held[i] = false;
+	counted->is_held_since[i] = false;
+	counted->nr_on[held.object]--;
+	count_unref(&counted->count, held.object, held.user, held.token);
+}
+
+void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep)
+{
+	u32 i, last;
+
+	for (i = 0; i < nr; i++)
+		CHECKER_ASSERT(count_world_ref(frame, user, &last) && last == i,
+		               "a live frame can be referenced");
+	while (nr > keep)
+		count_world_unref(--nr);
+}
+
+void count_world_look(u32 i)
+{
+	u32 frame = counted->held[i].object;
+	u64 block = host_load_relaxed(&counted->frames[frame].block);
+	u32 w;
+
+	for (w = 0; w < WORLD_BYTES_WORDS; w++)
+		CHECKER_ASSERT(host_load_relaxed(&counted->bytes[frame][w]) ==
+		                       truth(block, w),
+		               "N2, N3: a held frame's bytes are those of its name");
+	CHECKER_ASSERT(host_load_relaxed(&counted->frames[frame].block) == block,
+	               "N2: a held frame keeps its name");
+	/* In the store buffer still when the frame is poisoned: a use after free. */
+	host_store_relaxed(&counted->bytes[frame][WORLD_BYTES_WORDS], block);
+}
+
+bool count_world_freeze(u32 frame)
+{
+	if (!count_freeze(&counted->count, frame))
+		return false;
+	checker_note("has frozen frame %u", frame);
+	checker_poison(counted->bytes[frame], sizeof(counted->bytes[frame]));
+	counted->owned[frame] = true;
+	counted->frozen_under += counted->nr_on[frame];
+	return true;
+}
+
+void count_world_refill(u32 frame, u32 index)
+{
+	u64 block = block_id(WORLD_FILE, index);
+	u32 i;
+
+	frame_fill_begin(&counted->frames[frame]);
+	checker_revive(counted->bytes[frame], sizeof(counted->bytes[frame]));
+	for (i = 0; i < WORLD_BYTES_WORDS; i++)
+		host_store_relaxed(&counted->bytes[frame][i], truth(block, i));
+	frame_fill_end(&counted->frames[frame], block);
+	counted->owned[frame] = false;
+	checker_note("thaws frame %u", frame);
+	count_thaw(&counted->count, frame);
+}
+
+void count_world_query(u32 frame)
+{
+	bool used;
+	u32 i;
+
+	for (i = 0; i < WORLD_HELD; i++)
+		counted->is_held_since[i] =
+			counted->is_held[i] && counted->held[i].object == frame;
+	used = count_query(&counted->count, frame);
+	for (i = 0; i < WORLD_HELD; i++)
+		CHECKER_ASSERT(
+			used || !counted->is_held_since[i],
+			"N4: a reference held all through a query is not denied");
+}
+
+static void tick(void *arg)
+{
+	u32 cpu = (u32)(uintptr_t)arg;
+	u32 i;
+
+	for (i = 0; i < TICKS; i++)
+		count_tick(&counted->count, cpu);
+}
+
+void count_world_ticks(void)
+{
+	u32 cpu;
+
+	if (!counted->c->scheme->tick)
+		return;
+	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+		checker_task("ticks", cpu, tick, (void *)(uintptr_t)cpu);
+}
+
+static bool freeze_at_last(u32 frame)
+{
+	u32 i, cpu;
+
+	for (i = 0; i < FREEZE_TRIES; i++) {
+		if (count_freeze(&counted->count, frame))
+			return true;
+		for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+			count_tick(&counted->count, cpu);
+	}
+	return false;
+}
+
+static void give_back_all(void)
+{
+	struct count_held held[WORLD_HELD];
+	u32 nr = 0, i;
+
+	for (i = 0; i < WORLD_HELD; i++)
+		if (counted->is_held[i])
+			held[nr++] = counted->held[i];
+	count_check(&counted->count, held, nr);
+	for (i = 0; i < WORLD_HELD; i++)
+		if (counted->is_held[i])
+			count_world_unref(i);
+}
+
+void count_world_finish(const void *arg)
+{
+	u32 f;
+
+	(void)arg;
+	CHECKER_ASSERT(counted->frozen_under == 0, "N2: nobody held what was frozen");
+	give_back_all();
+	count_check(&counted->count, NULL, 0);
+	for (f = 0; f < WORLD_FRAMES; f++) {
+		CHECKER_ASSERT(counted->nr_on[f] == 0, "the readers gave all back");
+		CHECKER_ASSERT(count_sum(&counted->count, f) == 0,
+		               "N5: nothing is counted that nobody holds");
+		if (!counted->c->scheme->counts)
+			continue;
+		CHECKER_ASSERT(counted->owned[f] || freeze_at_last(f),
+		               "a frame that nobody holds can be frozen (a leak)");
+	}
+}
+
+void count_world_add(struct check_list *list, const char *scenario,
+                     const struct count_scheme *scheme, const struct count_case *like,
+                     u32 nr_cpus, void (*setup)(const void *))
+{
+	static struct count_case cases[MAX_COUNT_CASES];
+	static u32 nr;
+	struct check_case one = { .scenario = scenario,
+		                  .scheme = scheme->name,
+		                  .deep = like->deep };
+
+	CHECKER_ASSERT(nr < MAX_COUNT_CASES, "MAX_COUNT_CASES is large enough");
+	cases[nr] = *like;
+	cases[nr].scheme = scheme;
+	one.run = (struct checker_scenario){ .name = scenario,
+		                             .nr_cpus = nr_cpus,
+		                             .arg = &cases[nr],
+		                             .setup = setup,
+		                             .finish = count_world_finish };
+	nr++;
+	check_list_add(list, &one);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The world in which counting schemes are searched: one or two frames, a few users, and an
+ * oracle outside core that knows who really holds what.
+ *
+ * The oracle's sets change by plain accesses: it counts a reference from the moment that
+ * count_ref() has returned it until count_unref() is called. In that time the frame's bytes
+ * must stand still; whoever freezes a frame poisons its bytes until he has filled them anew,
+ * so that a reader whom the scheme forgot is seen as a use after free.
+ */
+#ifndef LODIC_SIM_COUNT_WORLD_H
+#define LODIC_SIM_COUNT_WORLD_H
+
+#include "core/owned/count_owned.h"
+#include "check/check.h"
+
+#define WORLD_FRAMES 2u
+#define WORLD_USERS \
+	5u /* four that share from the start, so that lodic counts locally */
+#define WORLD_SHARERS 4u
+#define WORLD_BYTES_WORDS 2u
+#define WORLD_FILE 3u
+#define WORLD_HELD 160u
+
+/* Which scheme, and how the scenario's tasks are placed; a scenario's arg. */
+struct count_case {
+	const struct count_scheme *scheme;
+	u32 nr_readers;
+	bool one_user; /* all readers are threads of one user */
+	bool one_cpu;  /* and run on one CPU */
+	bool migrates;
+	bool deep; /* as in struct check_case */
+};
+
+struct count_world {
+	struct count count;
+	struct frame frames[WORLD_FRAMES];
+	u64 bytes[WORLD_FRAMES][8];
+	const struct count_case *c;
+	/* The oracle; plain. */
+	struct count_held held[WORLD_HELD];
+	bool is_held[WORLD_HELD];
+	bool is_held_since[WORLD_HELD]; /* all the time since a query began */
+	u32 nr_on[WORLD_FRAMES];        /* references that are certainly held */
+	bool owned[WORLD_FRAMES];       /* frozen, by its freezer's word */
+	u32 frozen_under; /* references that were held when a frame was frozen */
+	u64 pages[WORLD_USERS];
+};
+
+extern struct count_world *counted;
+
+/* Makes it: frame f holds block f of WORLD_FILE, live, shared by WORLD_SHARERS users; by
+ * the users from first to end - 1 (in the other). */
+void count_world_setup(const struct count_case *c);
+void count_world_setup_shared(const struct count_case *c, u32 first, u32 end);
+
+/* What is still held is counted as it should be; given back, nobody holds anything: sums are
+ * 0, invariants hold, every frame can be frozen. */
+void count_world_finish(const void *arg);
+
+/* A reference of user's, noted by the oracle; false: refused. ret_i for drop. */
+bool count_world_ref(u32 frame, u32 user, u32 *ret_i);
+void count_world_unref(u32 i);
+
+/* In a setup: user takes nr references of frame and gives back all but keep of them. */
+void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep);
+
+/* Uses the frame that reference i holds: its bytes are those of its name, and what a holder
+ * writes is in memory before anybody else has the frame (N2). */
+void count_world_look(u32 i);
+
+/* Tries to freeze; true: it is the caller's, its bytes are poisoned. */
+bool count_world_freeze(u32 frame);
+/* Fills a frame that is the caller's with block index, and lets users in again. */
+void count_world_refill(u32 frame, u32 index);
+
+/* Asks the scheme, and the oracle whether the answer can be true (N4). */
+void count_world_query(u32 frame);
+
+/* A tick on every CPU, for schemes that have them: one task for each CPU. */
+void count_world_ticks(void);
+
+/* One case per scheme, named for it. */
+void count_world_add(struct check_list *list, const char *scenario,
+                     const struct count_scheme *scheme, const struct count_case *like,
+                     u32 nr_cpus, void (*setup)(const void *));
+
+#endif

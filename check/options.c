@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The command line of lodic-check. */
+#define _GNU_SOURCE
+#include "check/options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SCHEDULES_DEFAULT 10000u
+#define SEEDS_DEFAULT 51u
+#define BOUND_DEFAULT 2u
+
+enum key {
+	KEY_ALL = 256,
+	KEY_LIST,
+	KEY_SCENARIO,
+	KEY_SCHEME,
+	KEY_MEMORY,
+	KEY_STRATEGY,
+	KEY_BOUND,
+	KEY_SCHEDULES,
+	KEY_SEED,
+	KEY_ONLY,
+	KEY_TRACE,
+	KEY_MUTANTS,
+	KEY_MUTANT,
+	KEY_JSON,
+	KEY_SEEDS,
+	KEY_JOBS
+};
+
+static const struct argp_option table[] = {
+	{ "all", KEY_ALL, NULL, 0, "Every scenario for every scheme", 1 },
+	{ "scenario", KEY_SCENARIO, "NAME", 0, "Only this one", 1 },
+	{ "scheme", KEY_SCHEME, "NAME", 0, "Only for this scheme", 1 },
+	{ "list", KEY_LIST, NULL, 0, "What there is: scenarios, schemes, mutants", 1 },
+	{ "memory", KEY_MEMORY, "MODEL", 0, "sc, tso or both (default: both)", 2 },
+	{ "strategy", KEY_STRATEGY, "NAME", 0,
+	  "random, pct3, pct4, exhaustive; all: the first three (default)", 2 },
+	{ "schedules", KEY_SCHEDULES, "N", 0,
+	  "For each scenario, scheme and memory model, shared evenly by the strategies "
+	  "(default: 10000); exhaustive: at most so many",
+	  2 },
+	{ "bound", KEY_BOUND, "N", 0, "Exhaustive: preemptions at most (default: 2)",
+	  2 },
+	{ "seed", KEY_SEED, "N", 0, "Of the schedules (default: 1)", 2 },
+	{ "mutants", KEY_MUTANTS, NULL, 0,
+	  "Break each rule in turn; every mutant must be found, in --schedules at most "
+	  "where that is given, else in a number of its own",
+	  3 },
+	{ "mutant", KEY_MUTANT, "NAME", 0,
+	  "Break this rule and show what goes wrong; with --scenario, there", 3 },
+	{ "seeds", KEY_SEEDS, "N", 0, "For the table of --mutants (default: 51)", 3 },
+	{ "only", KEY_ONLY, "N", 0, "Only the schedule with this number, again", 4 },
+	{ "trace", KEY_TRACE, NULL, 0, "With --only: print its steps", 4 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON", 5 },
+	{ "jobs", KEY_JOBS, "N", 0, "Processes (default: as many as CPUs)", 5 },
+	{ 0 },
+};
+
+static const char doc[] =
+	"Run lodic's protocols under schedules that real machines seldom make, and look for "
+	"one that breaks a rule."
+	"\v"
+	"Between any two accesses to shared memory another task may run; under tso a store "
+	"may also wait in its CPU's buffer. The exit status is 0 when no rule was broken (or, "
+	"with --mutants, when each mutant was found), 1 when not, 2 on bad usage. That no "
+	"violation was found in N schedules does not prove that there is none.\n"
+	"\n"
+	"Examples:\n"
+	"  lodic-check --all --schedules 100000\n"
+	"  lodic-check --mutant fold-after-clear\n"
+	"  lodic-check --scheme lodic --strategy exhaustive --bound 2 --memory sc \\\n"
+	"              --scenario reclaim --schedules 10000000\n";
+
+static u64 number(const char *arg, const char *what, struct argp_state *state)
+{
+	char *end;
+	u64 n;
+
+	errno = 0;
+	n = strtoull(arg, &end, 10);
+	if (errno || *arg < '0' || *arg > '9' || *end)
+		argp_error(state, "--%s wants a number, not '%s'", what, arg);
+	return n;
+}
+
+static void parse_strategy(struct options *o, const char *arg, struct argp_state *state)
+{
+	bool known = false;
+
+	for (u32 i = 0; i < 4; i++) {
+		bool is = strcmp(arg, strategy_word(i)) == 0 ||
+		          (strcmp(arg, "all") == 0 && i != CHECKER_EXHAUSTIVE);
+
+		o->strategies[i] = is;
+		known = known || is;
+	}
+	if (!known)
+		argp_error(state, "there is no strategy '%s'", arg);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case KEY_ALL: o->all = true; break;
+	case KEY_LIST: o->list = true; break;
+	case KEY_SCENARIO: o->scenario = arg; break;
+	case KEY_SCHEME: o->scheme = arg; break;
+	case KEY_MEMORY:
+		o->sc = strcmp(arg, "tso") != 0;
+		o->tso = strcmp(arg, "sc") != 0;
+		if (strcmp(arg, "sc") && strcmp(arg, "tso") && strcmp(arg, "both"))
+			argp_error(state, "there is no memory model '%s'", arg);
+		break;
+	case KEY_STRATEGY: parse_strategy(o, arg, state); break;
+	case KEY_BOUND: o->bound = (u32)number(arg, "bound", state); break;
+	case KEY_SCHEDULES:
+		o->schedules = number(arg, "schedules", state);
+		o->schedules_given = true;
+		break;
+	case KEY_SEED: o->seed = number(arg, "seed", state); break;
+	case KEY_ONLY: o->only = number(arg, "only", state) + 1; break;
+	case KEY_TRACE: o->trace = true; break;
+	case KEY_MUTANTS: o->mutants = true; break;
+	case KEY_MUTANT:
+		o->mutant = check_mutant_named(arg);
+		if (!o->mutant)
+			argp_error(state, "there is no mutant '%s'; --list names them",
+			           arg);
+		break;
+	case KEY_JSON: o->json = true; break;
+	case KEY_SEEDS: o->seeds = (u32)number(arg, "seeds", state); break;
+	case KEY_JOBS: o->jobs = (u32)number(arg, "jobs", state); break;
+	case ARGP_KEY_ARG: argp_error(state, "what is '%s'?", arg); break;
+	case ARGP_KEY_END:
+		if (!o->all && !o->list && !o->mutants && !o->mutant && !o->scenario &&
+		    !o->scheme)
+			argp_error(state,
+			           "say what: --all, --mutants, or a --scenario");
+		if (o->schedules == 0 || o->seeds == 0 || o->jobs == 0)
+			argp_error(state, "nothing to do with 0 of them");
+		if (o->trace && !o->only)
+			argp_error(state,
+			           "--trace wants --only, or it would print them "
+			           "all");
+		break;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+void options_parse(struct options *o, int argc, char **argv)
+{
+	static const struct argp argp = { .options = table,
+		                          .parser = parse,
+		                          .doc = doc };
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	*o = (struct options){
+		.sc = true,
+		.tso = true,
+		.strategies = { [CHECKER_RANDOM] = true,
+		                [CHECKER_PCT3] = true,
+		                [CHECKER_PCT4] = true },
+		.schedules = SCHEDULES_DEFAULT,
+		.seed = 1,
+		.bound = BOUND_DEFAULT,
+		.seeds = SEEDS_DEFAULT,
+		.jobs = cpus > 0 ? (u32)cpus : 1,
+	};
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, o);
+}

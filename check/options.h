@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What lodic-check was asked to do, and the two ways to say what came of it. */
+#ifndef LODIC_SIM_CHECK_OPTIONS_H
+#define LODIC_SIM_CHECK_OPTIONS_H
+
+#include "check/search.h"
+
+#define EXIT_USAGE 2
+#define EXIT_INTERRUPTED 130
+
+struct options {
+	bool all, list, mutants, json, trace, sc, tso, schedules_given;
+	bool strategies[4]; /* enum checker_strategy */
+	const char *scenario, *scheme;
+	const struct check_mutant *mutant;
+	u64 schedules, seed, only; /* only: number + 1 */
+	u32 bound, seeds, jobs;
+};
+
+/* argp; ends the program on bad usage. */
+void options_parse(struct options *o, int argc, char **argv);
+
+/* Tables for people or JSON for machines, to stdout. Return the number of failures. */
+u32 report_searches(const struct options *o, const struct search *s, u32 nr);
+u32 report_mutants(const struct options *o, const struct search *s, u32 nr);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Many searches on all CPUs. A search is one case under one memory model, strategy and
+ * mutant; it runs in a process of its own, for the checker's world is one per process.
+ */
+#ifndef LODIC_SIM_SEARCH_H
+#define LODIC_SIM_SEARCH_H
+
+#include "check/check.h"
+
+/* STOPPED: by Ctrl-C, or not begun when the last worker crashed. RUNNING, when all is over:
+ * it crashed. */
+enum search_state { SEARCH_WAITING, SEARCH_RUNNING, SEARCH_DONE, SEARCH_STOPPED };
+
+struct search {
+	const struct check_case *c;
+	struct checker_options options;
+	u32 mutant;
+	u32 nr_seeds; /* 0 or 1: one search; more: to the first violation, seed by seed */
+	/* Written by whoever runs it. */
+	enum search_state state;
+	struct checker_result
+		result;         /* one seed: of it; more: sums, and the first's place */
+	u32 nr_found, nr_tried; /* seeds */
+	u64 median, max;        /* schedules to detection, of the seeds that found it */
+};
+
+/* Zeroed, and shared with the processes that search_all() makes; NULL: no memory. */
+struct search *search_alloc(u32 nr);
+
+/* Runs them all, nr_jobs at a time. false: interrupted, or a search ended in a crash; its
+ * state then is not SEARCH_DONE. */
+bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet);
+
+/* Shows the violation that s found: seed, replay command, interleaving; to stderr. */
+void search_show(const struct search *s);
+
+const char *memory_word(enum checker_memory memory);
+const char *strategy_word(enum checker_strategy strategy);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The cases and mutants of all files of this folder, in one list each. */
+#include <string.h>
+
+#include "check/check.h"
+
+static const struct check_mutant *const tables[] = { check_mutants_count,
+	                                             check_mutants_arena };
+#define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
+
+void check_list_add(struct check_list *list, const struct check_case *c)
+{
+	CHECKER_ASSERT(list->nr < CHECK_MAX_CASES, "CHECK_MAX_CASES is large enough");
+	list->cases[list->nr++] = *c;
+}
+
+void check_list_all(struct check_list *list)
+{
+	list->nr = 0;
+	check_cases_count(list);
+	check_cases_arena(list);
+}
+
+const struct check_mutant *check_mutant_at(u32 i)
+{
+	for (u32 t = 0; t < NR_TABLES; t++)
+		for (const struct check_mutant *m = tables[t]; m->number != MUTANT_NONE;
+		     m++)
+			if (i-- == 0)
+				return m;
+	return NULL;
+}
+
+const struct check_mutant *check_mutant_find(u32 number)
+{
+	const struct check_mutant *m;
+
+	for (u32 i = 0; (m = check_mutant_at(i)); i++)
+		if (m->number == number)
+			return m;
+	return NULL;
+}
+
+const struct check_mutant *check_mutant_named(const char *name)
+{
+	const struct check_mutant *m;
+
+	for (u32 i = 0; (m = check_mutant_at(i)); i++)
+		if (strcmp(m->name, name) == 0)
+			return m;
+	return NULL;
+}
+
+const struct check_case *check_list_find(const struct check_list *list,
+                                         const char *scenario, const char *scheme)
+{
+	for (u32 i = 0; i < list->nr; i++)
+		if (strcmp(list->cases[i].scenario, scenario) == 0 &&
+		    strcmp(list->cases[i].scheme, scheme) == 0)
+			return &list->cases[i];
+	return NULL;
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * One schedule: tasks take turns at their host_* calls. Before each step the running task
+ * asks who is next; that may be itself, another task, or a store on its way from a CPU's
+ * buffer to memory. Who decides is another file's business (engine.choose), and what a step
+ * does to memory is access.c's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/check/engine.h"
+
+#define STACK_BYTES (64u << 10)
+#define STEPS_DEFAULT 5000u
+/* By so many steps a look may be longer than the last one in the same loop. */
+#define SPIN_STEPS 8u
+/* After so many vain looks the steps to wait for are doubled no more. */
+#define SPINS_DOUBLED 8u
+
+struct engine engine;
+u32 checker_mutant;
+
+static jmp_buf finish_failed;
+static bool in_finish;
+
+/* Back to engine_schedule(); this stack is not used again. */
+static _Noreturn void schedule_end(void)
+{
+	struct task *self = &engine.tasks[engine.current];
+
+	engine.running = false;
+	fiber_switch(self->fiber, fiber_main());
+	abort();
+}
+
+_Noreturn void engine_fail(const char *what)
+{
+	engine.failed = true;
+	snprintf(engine.what, sizeof(engine.what), "%s", what);
+	if (engine.running) {
+		checker_note("BREAKS A RULE: %s", what);
+		schedule_end();
+	}
+	if (in_finish)
+		longjmp(finish_failed, 1);
+	fprintf(stderr, "lodic-check: %s, in setup()\n", what);
+	abort();
+}
+
+_Noreturn void host_fail(const char *what, const char *file, u32 line)
+{
+	char text[sizeof(engine.what)];
+	const char *slash = strstr(file, "/sim/");
+
+	/* Builds elsewhere have other paths to the same file. */
+	if (!slash)
+		slash = strstr(file, "/core/");
+	snprintf(text, sizeof(text), "%s (%s:%u)", what, slash ? slash + 1 : file,
+	         line);
+	engine_fail(text);
+}
+
+/* ---- who can be next ---- */
+
+static bool runnable(u32 i)
+{
+	struct task *t = &engine.tasks[i];
+
+	if (t->is_fault && !t->begun && engine.executed < t->starts_at)
+		return false;
+	switch (t->state) {
+	case TASK_READY: return true;
+	case TASK_SPINNING: return engine.executed >= t->spins_until;
+	case TASK_WAITING: return t->ready(t->ready_arg);
+	default: return false;
+	}
+}
+
+static u32 entities_now(u32 *entities)
+{
+	u32 nr = 0, i;
+
+	for (i = 0; i < engine.nr_tasks; i++)
+		if (runnable(i))
+			entities[nr++] = i;
+	for (i = 0; engine.tso && i < engine.nr_cpus; i++)
+		if (engine.cpus[i].nr > 0)
+			entities[nr++] = DRAIN_OF(i);
+	if (nr > 0)
+		return nr;
+	/* Nobody: of those that spin, the one whose turn is soonest looks again; else a fault
+	 * comes early. */
+	for (i = 0; i < engine.nr_tasks; i++) {
+		const struct task *t = &engine.tasks[i];
+
+		if (t->state != TASK_SPINNING)
+			continue;
+		if (nr == 0 || t->spins_until < engine.tasks[entities[0]].spins_until)
+			entities[0] = i;
+		nr = 1;
+	}
+	for (i = 0; nr == 0 && i < engine.nr_tasks; i++)
+		if (engine.tasks[i].is_fault && !engine.tasks[i].begun &&
+		    engine.tasks[i].state == TASK_READY) {
+			engine.tasks[i].starts_at = 0;
+			entities[nr++] = i;
+		}
+	return nr;
+}
+
+static _Noreturn void nobody_left(void)
+{
+	char text[sizeof(engine.what)] = "deadlock: nobody can go on; waiting:";
+	size_t n = strlen(text);
+	bool any = false;
+
+	for (u32 i = 0; i < engine.nr_tasks; i++) {
+		if (engine.tasks[i].state == TASK_DONE)
+			continue;
+		any = true;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s",
+		                      engine.tasks[i].name);
+		if (n >= sizeof(text))
+			break;
+	}
+	if (any)
+		engine_fail(text);
+	schedule_end();
+}
+
+static u32 ask(const u32 *entities, u32 nr)
+{
+	u32 e = engine.choose(entities, nr);
+
+	if (engine.nr_chosen < CHOICES_MAX)
+		engine.chosen[engine.nr_chosen++] = (u8)e;
+	return e;
+}
+
+/* The step that was under way has ended: an access and the plain work after it. */
+static void report_step(void)
+{
+	if (memory_has_changed())
+		engine.foot.everything = true;
+	engine.stepped(&engine.foot);
+}
+
+static void begin_footprint(u32 e)
+{
+	u32 cpu = e < CHECKER_MAX_TASKS ? engine.tasks[e].cpu : e - CHECKER_MAX_TASKS;
+
+	if (!engine.tso || cpu >= CHECKER_MAX_CPUS)
+		cpu = FOOTPRINT_NO_CPU;
+	footprint_begin(&engine.foot, cpu, e >= CHECKER_MAX_TASKS);
+	/* Whether it can go on at all is for others to say. */
+	if (e < CHECKER_MAX_TASKS && engine.tasks[e].state != TASK_READY)
+		engine.foot.everything = true;
+}
+
+/* Until a task is next: stores that go first reach memory here. */
+static u32 next_task(void)
+{
+	u32 entities[ENTITY_MAX];
+	u32 nr, e;
+
+	for (;;) {
+		if (engine.stepped)
+			report_step();
+		nr = entities_now(entities);
+		if (nr == 0)
+			nobody_left();
+		if (engine.executed >= engine.max_steps)
+			engine_fail("livelock: no end after the most steps allowed");
+		e = ask(entities, nr);
+		if (e == NOBODY) {
+			engine.cut = true;
+			schedule_end();
+		}
+		engine.executed++;
+		if (engine.stepped)
+			begin_footprint(e);
+		if (e < CHECKER_MAX_TASKS)
+			return e;
+		access_drain_one(e - CHECKER_MAX_TASKS);
+	}
+}
+
+/* self is on its CPU, which may have run another task until now. */
+static void arrive(u32 self)
+{
+	struct task *t = &engine.tasks[self];
+	struct cpu *c = &engine.cpus[t->cpu];
+
+	t->begun = true;
+	t->state = TASK_READY;
+	if (c->last_task != self)
+		access_drain_all(t->cpu);
+	c->last_task = self;
+}
+
+void engine_point(void)
+{
+	u32 self = engine.current;
+	u32 next = next_task();
+
+	if (next != self) {
+		engine.current = next;
+		fiber_switch(engine.tasks[self].fiber, engine.tasks[next].fiber);
+	}
+	arrive(self);
+	engine.tasks[self].nr_steps++;
+}
+
+/*
+ * Whoever spins waits for somebody else: it may look again when others have made a step,
+ * and after each vain look when they have made twice as many. So a task that spins keeps
+ * its place among the others, and yet several that spin cannot keep from running the one
+ * that they wait for. No behaviour is lost: a schedule in which it had looked less often
+ * lets it look at any moment.
+ */
+void engine_spin(void)
+{
+	struct task *t = &engine.tasks[engine.current];
+
+	if (t->nr_steps > t->nr_steps_spin + SPIN_STEPS)
+		t->nr_spins = 0; /* another loop */
+	t->nr_steps_spin = t->nr_steps;
+	t->nr_steps = 0;
+	t->spins_until = engine.executed + (1u << t->nr_spins);
+	if (t->nr_spins < SPINS_DOUBLED)
+		t->nr_spins++;
+	t->state = TASK_SPINNING;
+	engine.foot.everything = true; /* it ends with giving way */
+}
+
+/* ---- tasks ---- */
+
+static void task_main(void *arg)
+{
+	struct task *t = arg;
+	u32 next;
+
+	arrive(engine.current);
+	t->body(t->arg);
+	t->state = TASK_DONE;
+	next = next_task();
+	engine.current = next;
+	fiber_switch(t->fiber, engine.tasks[next].fiber);
+}
+
+static u32 task_add(const char *name, u32 cpu, void (*body)(void *), void *arg,
+                    bool fault)
+{
+	struct task *t = &engine.tasks[engine.nr_tasks];
+
+	if (engine.nr_tasks == CHECKER_MAX_TASKS)
+		engine_fail("more tasks than CHECKER_MAX_TASKS");
+	if (!t->fiber)
+		t->fiber = fiber_new(STACK_BYTES);
+	if (!t->fiber)
+		engine_fail("no memory for a task's stack");
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	t->body = body;
+	t->arg = arg;
+	t->first_cpu = cpu;
+	t->is_fault = fault;
+	return engine.nr_tasks++;
+}
+
+u32 checker_task(const char *name, u32 cpu, void (*body)(void *), void *arg)
+{
+	if (cpu >= engine.nr_cpus)
+		engine_fail("a task on a CPU that the scenario does not have");
+	return task_add(name, cpu, body, arg, false);
+}
+
+u32 checker_fault(const char *name, void (*body)(void *), void *arg)
+{
+	return task_add(name, CHECKER_MAX_CPUS + engine.nr_tasks, body, arg, true);
+}
+
+u32 checker_self(void)
+{
+	return engine.current;
+}
+
+bool checker_is_done(u32 task)
+{
+	engine.foot.everything = true;
+	return engine.tasks[task].state == TASK_DONE;
+}
+
+void checker_kill(u32 task)
+{
+	engine.foot.everything = true;
+	if (engine.tasks[task].state != TASK_DONE)
+		checker_note("kills %s", engine.tasks[task].name);
+	engine.tasks[task].state = TASK_DONE;
+}
+
+void checker_migrate(u32 task, u32 cpu)
+{
+	struct task *t = &engine.tasks[task];
+
+	engine.foot.everything = true;
+	if (t->state == TASK_DONE)
+		return;
+	checker_note("moves %s to CPU %u", t->name, cpu);
+	access_drain_all(t->cpu);
+	t->cpu = cpu;
+}
+
+void checker_wait(bool (*ready)(void *), void *arg)
+{
+	struct task *t = &engine.tasks[engine.current];
+
+	engine.foot.everything = true;
+	while (!ready(arg)) {
+		t->ready = ready;
+		t->ready_arg = arg;
+		t->state = TASK_WAITING;
+		engine_point();
+		engine.foot.everything = true;
+	}
+}
+
+void checker_note(const char *format, ...)
+{
+	char text[sizeof(engine.what)];
+	va_list args;
+
+	if (!engine.noted)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	engine.noted(text);
+}
+
+/* ---- a schedule ---- */
+
+/* A schedule that broke a rule ends with stores still in buffers. */
+static void reset_cpus(void)
+{
+	u32 i;
+
+	for (i = 0; i < CHECKER_MAX_CPUS + CHECKER_MAX_TASKS; i++) {
+		engine.cpus[i].nr = 0;
+		engine.cpus[i].last_task = CHECKER_MAX_TASKS;
+	}
+}
+
+void engine_setup(const struct checker_scenario *s)
+{
+	memory_reset();
+	reset_cpus();
+	engine.nr_tasks = 0;
+	engine.nr_cpus = s->nr_cpus;
+	engine.running = engine.failed = false;
+	engine.stepped = NULL;
+	s->setup(s->arg);
+	memory_snapshot();
+}
+
+static void reset(void)
+{
+	u32 i;
+
+	memory_restore();
+	reset_cpus();
+	for (i = 0; i < engine.nr_tasks; i++) {
+		struct task *t = &engine.tasks[i];
+
+		t->cpu = t->first_cpu;
+		t->state = TASK_READY;
+		t->begun = false;
+		t->nr_spins = t->nr_steps = t->nr_steps_spin = 0;
+		fiber_reset(t->fiber, task_main, t);
+	}
+	engine.failed = engine.cut = false;
+	engine.executed = 0;
+	engine.nr_chosen = engine.nr_numbers = 0;
+	engine.what[0] = '\0';
+	if (engine.max_steps == 0)
+		engine.max_steps = STEPS_DEFAULT;
+	engine.current = CHECKER_MAX_TASKS; /* nobody yet */
+}
+
+static void finish(const struct checker_scenario *s)
+{
+	void (*stepped)(const struct footprint *) = engine.stepped;
+
+	engine.stepped = NULL;
+	in_finish = true;
+	if (setjmp(finish_failed) == 0) {
+		for (u32 i = 0; i < engine.nr_cpus; i++)
+			access_drain_all(i);
+		if (s->finish)
+			s->finish(s->arg);
+	}
+	in_finish = false;
+	engine.stepped = stepped;
+}
+
+bool engine_schedule(const struct checker_scenario *s)
+{
+	u32 entities[ENTITY_MAX], nr;
+
+	reset();
+	nr = entities_now(entities);
+	if (nr > 0) {
+		engine.current = ask(entities, nr);
+		begin_footprint(engine.current);
+		engine.executed++;
+		engine.running = true;
+		fiber_switch(fiber_main(), engine.tasks[engine.current].fiber);
+		engine.running = false;
+	}
+	if (!engine.failed && !engine.cut)
+		finish(s);
+	return !engine.failed;
+}

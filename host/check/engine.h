@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the checker's parts share: the world of one schedule, and who chooses in it. */
+#ifndef LODIC_CHECKER_ENGINE_H
+#define LODIC_CHECKER_ENGINE_H
+
+#include "host/check/checker.h"
+#include "host/check/footprint.h"
+#include "host/fiber/fiber.h"
+
+#define BUFFER_MAX 32u /* stores that a CPU can hold back */
+/* Entities: what can be next. Tasks by their number, then a CPU's oldest store. */
+#define ENTITY_MAX (CHECKER_MAX_TASKS + CHECKER_MAX_CPUS)
+#define DRAIN_OF(cpu) (CHECKER_MAX_TASKS + (cpu))
+#define NOBODY ENTITY_MAX /* choose(): this schedule need not be finished */
+#define CHOICES_MAX 8192u
+#define NUMBERS_MAX 1024u
+
+struct step {
+	u8 kind; /* enum step_kind */
+	u8 entity, cpu;
+	bool ok; /* cas: done */
+	const void *p;
+	u64 a, b, result;
+};
+
+enum task_state { TASK_READY, TASK_SPINNING, TASK_WAITING, TASK_DONE };
+
+struct task {
+	struct fiber *fiber;
+	char name[24];
+	void (*body)(void *);
+	void *arg;
+	bool (*ready)(void *); /* TASK_WAITING */
+	void *ready_arg;
+	u64 spins_until; /* TASK_SPINNING: so many steps are to be executed first */
+	u32 nr_spins;    /* host_relax() calls in a row */
+	u32 nr_steps, nr_steps_spin; /* since the last of them; between the last two */
+	u32 cpu, first_cpu;
+	u32 starts_at; /* faults: not before so many steps */
+	u8 state;
+	bool is_fault, begun;
+};
+
+struct store {
+	u64 *p; /* the word, or the one that the byte lies in */
+	u64 v, mask;
+};
+
+struct cpu {
+	struct store buffer[BUFFER_MAX];
+	u32 nr;
+	u32 last_task;
+};
+
+struct engine {
+	struct task tasks[CHECKER_MAX_TASKS];
+	struct cpu cpus[CHECKER_MAX_CPUS + CHECKER_MAX_TASKS]; /* faults: one each */
+	u32 nr_tasks, nr_cpus;
+	u32 current;
+	bool running, tso, failed;
+	bool cut;     /* choose() said NOBODY */
+	u64 executed; /* steps in this schedule */
+	u32 max_steps;
+	char what[160];
+	/* Who chooses: one of entities[0..nr), or NOBODY. */
+	u32 (*choose)(const u32 *entities, u32 nr);
+	u32 (*choose_number)(u32 n); /* host_choose() */
+	/* What was chosen, for replays. */
+	u8 chosen[CHOICES_MAX];
+	u32 nr_chosen;
+	struct {
+		u8 task;
+		u32 number;
+	} numbers[NUMBERS_MAX];
+	u32 nr_numbers;
+	/* Exhaustive search: what the step that now ends has touched. */
+	struct footprint foot;
+	void (*stepped)(const struct footprint *foot); /* NULL: nobody asks */
+	/* When tracing. */
+	void (*seen)(const struct step *s);
+	void (*noted)(const char *text);
+};
+
+extern struct engine engine;
+
+/* engine.c: one schedule from the snapshot to its end, finish() included. true: no rule
+ * was broken. */
+bool engine_schedule(const struct checker_scenario *s);
+void engine_setup(const struct checker_scenario *s);
+/* Ends the schedule. In finish() and setup() too it does not return. */
+_Noreturn void engine_fail(const char *what);
+/* A scheduling point of the running task; on return it is its turn. */
+void engine_point(void);
+void engine_spin(void); /* before the point of a host_relax() */
+
+/* access.c */
+void access_drain_one(u32 cpu);
+void access_drain_all(u32 cpu);
+
+/* memory.c */
+void memory_reset(void);    /* before setup() */
+void memory_snapshot(void); /* after it */
+void memory_restore(void);
+/* May [p, p + n) be touched? Else the schedule fails. */
+void memory_check(const void *p, size_t n, const char *verb);
+void memory_check_word(const void *p, const char *verb);
+bool memory_is_shared(const void *p);
+const char *memory_name(const void *p, char *buffer, size_t n);
+/* Has anything changed, but for what was accepted, since the last call? */
+void memory_watch(bool on);
+bool memory_has_changed(void);
+void memory_accept(const u64 *p);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The exhaustive search: depth first over all choices, with at most so many preemptions.
+ * A preemption is a change to another task although the running one could go on; that a
+ * store reaches memory, that a fault begins, and any choice after a task has ended, waits
+ * or spins, are free.
+ *
+ * It leaves out orders that differ from one it tries in nothing but the order of steps
+ * that do not meet (sleep sets: Godefroid, LNCS 1032).
+ */
+#ifndef LODIC_CHECKER_EXHAUSTIVE_H
+#define LODIC_CHECKER_EXHAUSTIVE_H
+
+#include "host/check/engine.h"
+
+/* A new search. sleep_sets: false tries every order. */
+void exhaustive_begin(u32 preemption_bound, bool sleep_sets);
+
+/* Before each schedule: engine.choose and the rest lead there. */
+void exhaustive_prepare(void);
+
+/* After it: on to the next. false: there is none. */
+bool exhaustive_next(void);
+
+/* When there is none: was nothing left out for want of room? */
+bool exhaustive_is_complete(void);
+
+#endif

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Clocks and turns. Every CPU has a clock; what happens next is always what happens first
+ * in simulated time, and of two things at the same time the one that was known first. So
+ * a run depends on nothing but the machine, the seed and the tasks.
+ *
+ * There is no thread that schedules: whoever has to wait takes the next event from the
+ * heap himself, and switches to the fiber that it belongs to.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/fiber/fiber.h"
+#include "host/sim/engine.h"
+
+#define STACK_BYTES (64u * 1024)
+#define MAX_TIMERS 4u
+/* Tasks begin within so long of each other, or they would go in step. */
+#define START_SPREAD_NS 1000u
+
+enum event_kind {
+	EVENT_CPU,  /* id: the CPU goes on */
+	EVENT_LINE, /* id: a line can serve the next in its queue */
+	EVENT_WAKE, /* id: a task has slept enough */
+	EVENT_TICK, /* id: timer * TIMING_MAX_CPUS + CPU */
+	EVENT_WARM, /* the window begins */
+	EVENT_STOP,
+};
+
+struct event {
+	u64 at;
+	u64 order; /* sequence number */
+	u32 id;
+	u32 kind;
+};
+
+struct timer {
+	u64 period;
+	void (*tick)(void *, u32);
+	void *arg;
+	u32 first_task; /* tasks of CPU 0, 1, ... */
+};
+
+struct world world;
+
+static struct event *heap;
+static size_t heap_used, heap_room;
+static u64 heap_order;
+static struct task **tasks;
+static u32 nr_tasks, task_room;
+static struct fiber **fibers; /* kept from run to run */
+static u32 nr_fibers;
+static struct timer timers[MAX_TIMERS];
+static u32 nr_timers;
+
+static void *grow(void *p, size_t bytes)
+{
+	p = realloc(p, bytes);
+	if (!p) {
+		perror("timing model");
+		abort();
+	}
+	return p;
+}
+
+/* ---- the heap ---- */
+
+static bool event_before(const struct event *a, const struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void heap_push(u64 at, u32 kind, u32 id)
+{
+	struct event e = { at, heap_order++, id, kind };
+	size_t i = heap_used++;
+
+	if (heap_used > heap_room) {
+		heap_room = heap_room ? 2 * heap_room : 1024;
+		heap = grow(heap, heap_room * sizeof(*heap));
+	}
+	while (i > 0 && event_before(&e, &heap[(i - 1) / 2])) {
+		heap[i] = heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	heap[i] = e;
+}
+
+static struct event heap_pop(void)
+{
+	struct event first = heap[0], e = heap[--heap_used];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < heap_used) {
+		if (child + 1 < heap_used &&
+		    event_before(&heap[child + 1], &heap[child]))
+			child++;
+		if (!event_before(&heap[child], &e))
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = e;
+	return first;
+}
+
+/* ---- randomness ---- */
+
+static u64 world_random_bits(void)
+{
+	u64 z = world.random += 0x9e3779b97f4a7c15u; /* splitmix64 */
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+u32 world_random(u32 n)
+{
+	return (u32)(world_random_bits() % n);
+}
+
+u64 world_jitter(u64 ps)
+{
+	u64 spread = ps * world.machine.jitter_percent / 100;
+
+	return spread ? ps - spread + world_random_bits() % (2 * spread + 1) : ps;
+}
+
+/* ---- tasks of one CPU ---- */
+
+static void cpu_add_first(struct cpu *cpu, struct task *t)
+{
+	t->next = cpu->first_ready;
+	cpu->first_ready = t;
+}
+
+static void cpu_add_last(struct task **at, struct task *t)
+{
+	while (*at)
+		at = &(*at)->next;
+	t->next = NULL;
+	*at = t;
+}
+
+/* Gives an idle CPU to who is next, if there is anybody; not before now. */
+static void cpu_choose(struct cpu *cpu, u64 now)
+{
+	struct task **from = cpu->first_tick ? &cpu->first_tick : &cpu->first_ready;
+	struct task *t = *from;
+
+	if (!t)
+		return;
+	*from = t->next;
+	cpu->running = t;
+	t->nr_relaxed = 0;
+	if (cpu->clock < now)
+		cpu->clock = now;
+	/* A tick is an interrupt: nothing to switch. Nor does it use up a slice. */
+	if (!t->timer && t != cpu->last) {
+		if (cpu->last)
+			cpu->clock += (u64)world.machine.switch_ns * PS_PER_NS;
+		cpu->slice_end = cpu->clock + (u64)world.machine.slice_ns * PS_PER_NS;
+		cpu->last = t;
+	}
+	heap_push(cpu->clock, EVENT_CPU, cpu->number);
+}
+
+static void task_wake(struct task *t, u64 now)
+{
+	struct cpu *cpu = &world.cpus[t->cpu];
+
+	if (t->timer) {
+		cpu_add_last(&cpu->first_tick, t);
+	} else {
+		/* Who has slept goes first, as in Linux. */
+		cpu_add_first(cpu, t);
+		cpu->slice_end = now;
+	}
+	if (!cpu->running)
+		cpu_choose(cpu, now);
+}
+
+/* A tick that is still busy with the last one misses this one. */
+static void timer_fire(u32 id, u64 now)
+{
+	struct timer *timer = &timers[id / TIMING_MAX_CPUS];
+	struct task *t = tasks[timer->first_task + id % TIMING_MAX_CPUS];
+
+	heap_push(now + timer->period, EVENT_TICK, id);
+	if (t->idle) {
+		t->idle = false;
+		task_wake(t, now);
+	}
+}
+
+/* ---- taking turns ---- */
+
+static void world_begin_window(void)
+{
+	memset(world.transfers, 0, sizeof(world.transfers));
+	memset(world.wait_ps, 0, sizeof(world.wait_ps));
+}
+
+/* Takes events until one says that a CPU goes on. NULL: the end. */
+static struct task *engine_next(void)
+{
+	for (;;) { /* Ends: EVENT_STOP is in the heap. */
+		struct event e = heap_pop();
+
+		switch ((enum event_kind)e.kind) {
+		case EVENT_CPU: return world.cpus[e.id].running;
+		case EVENT_LINE: line_serve(e.id, e.at); break;
+		case EVENT_WAKE: task_wake(tasks[e.id], e.at); break;
+		case EVENT_TICK: timer_fire(e.id, e.at); break;
+		case EVENT_WARM: world_begin_window(); break;
+		case EVENT_STOP: return NULL;
+		}
+	}
+}
+
+static void engine_dispatch(void)
+{
+	struct task *self = world.current;
+	struct task *next = engine_next();
+
+	if (next == self)
+		return;
+	world.current = next;
+	fiber_switch(self ? self->fiber : fiber_main(),
+	             next ? next->fiber : fiber_main());
+}
+
+void engine_until(u64 at)
+{
+	engine_continue(cpu_current(), at);
+	engine_dispatch();
+}
+
+void engine_order(u64 skew_ps)
+{
+	u64 clock = cpu_current()->clock;
+
+	if (clock > heap[0].at + skew_ps)
+		engine_until(clock);
+}
+
+void engine_wait(void)
+{
+	engine_dispatch();
+}
+
+void engine_continue(struct cpu *cpu, u64 at)
+{
+	cpu->clock = at;
+	heap_push(at, EVENT_CPU, cpu->number);
+}
+
+void engine_line_due(u32 line, u64 at)
+{
+	heap_push(at, EVENT_LINE, line);
+}
+
+/* The running task leaves its CPU to the next one, having said where it waits. */
+static void engine_leave(struct cpu *cpu)
+{
+	cpu->running = NULL;
+	cpu_choose(cpu, cpu->clock);
+	engine_dispatch();
+}
+
+void engine_preempt(void)
+{
+	struct task *t = world.current;
+	struct cpu *cpu = cpu_current();
+
+	if (!cpu->first_ready && !cpu->first_tick)
+		return;
+	if (t->timer || t->nr_locks)
+		return;
+	if (cpu->first_tick) {
+		cpu_add_first(cpu, t);
+		engine_leave(cpu);
+	} else if (cpu->clock >= cpu->slice_end) {
+		engine_give_way();
+	}
+}
+
+void engine_give_way(void)
+{
+	struct cpu *cpu = cpu_current();
+
+	if (!cpu->first_ready)
+		return;
+	cpu_add_last(&cpu->first_ready, world.current);
+	engine_leave(cpu);
+}
+
+/* ---- worlds and runs ---- */
+
+void timing_begin(const struct timing_machine *machine, u64 seed)
+{
+	u32 i;
+
+	memset(&world, 0, sizeof(world));
+	world.machine = *machine;
+	world.random = seed;
+	world.nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
+	if (world.nr_cpus == 0 || world.nr_cpus > TIMING_MAX_CPUS)
+		host_fail("a machine of 1 to 512 CPUs", __FILE__, __LINE__);
+	for (i = 0; i < world.nr_cpus; i++) {
+		world.cpus[i].number = i;
+		world.cpus[i].socket = i / machine->cpus_per_socket;
+	}
+	memory_reset(world.nr_cpus);
+	heap_used = 0;
+	heap_order = 0;
+	nr_tasks = 0;
+	nr_timers = 0;
+}
+
+static void task_begin(void *arg)
+{
+	struct task *t = arg;
+
+	t->body(t->arg);
+	engine_leave(&world.cpus[t->cpu]);
+	host_fail("a task goes on after its end", __FILE__, __LINE__);
+}
+
+static struct task *task_new(u32 cpu, void (*body)(void *), void *arg)
+{
+	struct task *t;
+
+	if (cpu >= world.nr_cpus)
+		host_fail("a task on a CPU of the machine", __FILE__, __LINE__);
+	if (nr_tasks == task_room) {
+		u32 i = task_room;
+
+		task_room = task_room ? 2 * task_room : 128;
+		tasks = grow(tasks, task_room * sizeof(*tasks));
+		for (; i < task_room; i++)
+			tasks[i] = NULL;
+	}
+	if (!tasks[nr_tasks])
+		tasks[nr_tasks] = grow(NULL, sizeof(**tasks));
+	if (nr_tasks == nr_fibers) {
+		fibers = grow(fibers, (nr_fibers + 1) * sizeof(struct fiber *));
+		fibers[nr_fibers] = fiber_new(STACK_BYTES);
+		if (!fibers[nr_fibers++])
+			host_fail("memory for the stacks of all tasks", __FILE__,
+			          __LINE__);
+	}
+	t = tasks[nr_tasks];
+	*t = (struct task){ .fiber = fibers[nr_tasks],
+		            .body = body,
+		            .arg = arg,
+		            .cpu = cpu,
+		            .number = nr_tasks };
+	fiber_reset(t->fiber, task_begin, t);
+	nr_tasks++;
+	return t;
+}
+
+u32 timing_task(u32 cpu, void (*body)(void *), void *arg)
+{
+	struct task *t = task_new(cpu, body, arg);
+
+	cpu_add_last(&world.cpus[cpu].first_ready, t);
+	return t->number;
+}
+
+static void timer_body(void *arg)
+{
+	struct timer *timer = arg;
+	struct task *t = world.current;
+
+	for (;;) { /* Until the run is over. */
+		timer->tick(timer->arg, t->cpu);
+		t->idle = true;
+		engine_leave(&world.cpus[t->cpu]);
+	}
+}
+
+void timing_every(u64 period_ns, void (*tick)(void *, u32), void *arg)
+{
+	if (nr_timers == MAX_TIMERS || period_ns == 0)
+		host_fail("room for a timer, and a period", __FILE__, __LINE__);
+	timers[nr_timers++] = (struct timer){ period_ns * PS_PER_NS, tick, arg, 0 };
+}
+
+static void timers_start(u64 now)
+{
+	u32 i, cpu;
+
+	for (i = 0; i < nr_timers; i++) {
+		timers[i].first_task = nr_tasks;
+		for (cpu = 0; cpu < world.nr_cpus; cpu++) {
+			struct task *t = task_new(cpu, timer_body, &timers[i]);
+
+			t->timer = i + 1;
+			t->idle = true;
+			/* CPUs one after another: at the same time they would meet at
+			 * every line that ticks touch, which no real machine does. */
+			heap_push(now + timers[i].period * (cpu + 1) / world.nr_cpus,
+			          EVENT_TICK, i * TIMING_MAX_CPUS + cpu);
+		}
+	}
+}
+
+/* Whoever stood in a line's queue is forgotten. */
+static void world_end(void)
+{
+	size_t i;
+
+	for (i = 0; i < heap_used; i++) {
+		if (heap[i].kind == EVENT_LINE) {
+			memory_line_at(heap[i].id)->nr_queued = 0;
+			memory_line_at(heap[i].id)->due = false;
+		}
+	}
+	heap_used = 0;
+	nr_tasks = 0;
+	nr_timers = 0;
+	for (i = 0; i < world.nr_cpus; i++) {
+		struct cpu *cpu = &world.cpus[i];
+
+		*cpu = (struct cpu){ .number = cpu->number, .socket = cpu->socket };
+	}
+}
+
+static void world_report(u64 window_ns, struct timing_result *ret_result)
+{
+	struct timing_result r = { .ops = world.ops, .accesses = world.accesses };
+	u32 i;
+
+	r.mops = (double)world.ops * 1000.0 / (double)window_ns;
+	r.nr_lines = memory_nr_names();
+	for (i = 0; i < r.nr_lines; i++) {
+		struct timing_line *l = &r.lines[i];
+		u32 name = i + 1 < r.nr_lines ? i + 1 : NAME_OTHER;
+
+		snprintf(l->name, sizeof(l->name), "%s", memory_name(name));
+		l->transfers = world.transfers[name];
+		l->wait_ns = world.wait_ps[name] / PS_PER_NS;
+		r.transfers += l->transfers;
+	}
+	*ret_result = r;
+}
+
+void timing_run(u64 warm_ns, u64 window_ns, struct timing_result *ret_result)
+{
+	u64 start = world.end;
+	u32 i;
+
+	world.ops = 0;
+	world.accesses = 0;
+	world.warm_end = start + warm_ns * PS_PER_NS;
+	world.end = world.warm_end + window_ns * PS_PER_NS;
+	heap_push(world.end, EVENT_STOP, 0);
+	heap_push(world.warm_end, EVENT_WARM, 0);
+	timers_start(start);
+	for (i = 0; i < world.nr_cpus; i++)
+		cpu_choose(&world.cpus[i],
+		           start + (u64)world_random(START_SPREAD_NS) * PS_PER_NS);
+	engine_dispatch();
+	world_report(window_ns, ret_result);
+	world_end();
+}
+
+/* ---- for tasks ---- */
+
+void timing_work(u32 cycles)
+{
+	if (!world.current)
+		return;
+	engine_preempt();
+	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
+	cpu_current()->clock += world_jitter(cycles_ps(cycles));
+}
+
+void timing_sleep(u64 ns)
+{
+	struct cpu *cpu = cpu_current();
+
+	heap_push(cpu->clock + ns * PS_PER_NS, EVENT_WAKE, world.current->number);
+	engine_leave(cpu);
+}
+
+void timing_op_done(void)
+{
+	u64 clock = cpu_current()->clock;
+
+	if (clock >= world.warm_end && clock < world.end)
+		world.ops++;
+}
+
+bool timing_stopping(void)
+{
+	return cpu_current()->clock >= world.end;
+}
+
+u32 timing_self(void)
+{
+	return world.current->number;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the parts of the timing model know of each other. engine.c keeps the clocks and
+ * decides who runs; lines.c says what an access costs; memory.c hands out memory and
+ * knows each line's place. Only timing.h and host/host.h are for others.
+ *
+ * Time is in picoseconds from the beginning of the world.
+ */
+#ifndef LODIC_TIMING_ENGINE_H
+#define LODIC_TIMING_ENGINE_H
+
+#include "host/sim/timing.h"
+
+struct fiber;
+
+#define PS_PER_NS 1000u
+#define LINE_BYTES 64u
+#define NO_CPU 0xffffu
+#define NAME_OTHER 0u
+
+/* ---- lines ---- */
+
+enum line_state {
+	LINE_IN_MEMORY,
+	LINE_SHARED, /* clean, in the caches of the CPUs in its bitmap */
+	LINE_OWNED,  /* in one cache, which may write it */
+};
+
+struct line {
+	u64 free_at; /* a CPU that does not have it must wait until then */
+	u16 *queue;  /* CPUs that wait for it; NULL until the first does */
+	u16 nr_queued;
+	u16 owner;   /* LINE_OWNED */
+	u16 toucher; /* the only CPU that ever came, or NO_CPU: several did */
+	u8 state;
+	u8 sockets; /* which hold copies; LINE_SHARED */
+	u8 name;
+	bool touched;
+	bool due; /* an event for it is in the heap */
+};
+
+/* Serves the next CPU in l's queue, at the time now. */
+void line_serve(u32 line, u64 now);
+
+/* ---- memory ---- */
+
+/* p's line, or NULL for memory that is not from host_alloc(). */
+struct line *memory_line(const void *p, u32 *ret_number);
+struct line *memory_line_at(u32 number);
+/* One bit per CPU. */
+u64 *memory_sharers(u32 number);
+u32 memory_sharer_words(void);
+void memory_reset(u32 nr_cpus);
+/* A queue with room for every CPU, until memory_reset(). */
+u16 *memory_queue(void);
+const char *memory_name(u32 name);
+u32 memory_nr_names(void);
+
+/* ---- clocks ---- */
+
+struct task {
+	struct fiber *fiber;
+	void (*body)(void *);
+	void *arg;
+	struct task *next; /* in its CPU's queue */
+	u32 cpu;
+	u32 number;
+	u32 nr_locks;
+	u32 nr_relaxed; /* turns of waiting since it was last switched to */
+	u32 timer;      /* 1 + the timer whose ticks it does; 0: an ordinary task */
+	bool idle;      /* such a task: between two ticks */
+};
+
+struct cpu {
+	u64 clock;
+	u64 slice_end;
+	struct task *running; /* NULL: idle, and no event of the CPU's is in the heap */
+	struct task *last;
+	struct task *first_ready; /* waiting for their turn */
+	struct task *first_tick;  /* ticks: they go before others */
+	u32 number;
+	u32 socket;
+	/* While it waits for a line. */
+	u64 waits_since;
+	enum timing_access waits_for;
+};
+
+struct world {
+	struct timing_machine machine;
+	u64 random;
+	u64 warm_end, end;
+	u64 accesses, ops;
+	u64 transfers[TIMING_MAX_NAMES], wait_ps[TIMING_MAX_NAMES];
+	struct task *current; /* NULL outside of tasks */
+	u32 nr_cpus;
+	struct cpu cpus[TIMING_MAX_CPUS];
+};
+extern struct world world;
+
+static inline struct cpu *cpu_current(void)
+{
+	return &world.cpus[world.current->cpu];
+}
+
+static inline u64 cycles_ps(u32 cycles)
+{
+	return (u64)cycles * world.machine.cycle_ps;
+}
+
+/* A number below n, from the world's seed. */
+u32 world_random(u32 n);
+/* ps, more or less by jitter_percent. */
+u64 world_jitter(u64 ps);
+
+/* Returns when no other CPU's clock is behind the caller's by more than skew_ps: with 0,
+ * what the caller does next is in exact order. */
+void engine_order(u64 skew_ps);
+/* The CPU does nothing until its clock says at, which is not in the past. */
+void engine_until(u64 at);
+/* The CPU does nothing until somebody calls engine_continue(). */
+void engine_wait(void);
+void engine_continue(struct cpu *cpu, u64 at);
+/* Calls line_serve(line, at) when it is time. */
+void engine_line_due(u32 line, u64 at);
+/* Before each access: lets a tick or the CPU's next task in when it is their turn. */
+void engine_preempt(void);
+/* The running task gives its CPU to others that are ready, if there are any. */
+void engine_give_way(void);
+
+#endif

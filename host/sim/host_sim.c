@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The functions of host/host.h that the timing model does not inline. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/sim/engine.h"
+
+/* A loop that waits for somebody who has no CPU must not keep him from it. */
+#define RELAXES_BEFORE_GIVING_WAY 64u
+
+void timing_relax(void)
+{
+	struct task *t = world.current;
+
+	if (!t)
+		return;
+	cpu_current()->clock += cycles_ps(world.machine.relax);
+	if (++t->nr_relaxed % RELAXES_BEFORE_GIVING_WAY == 0 && t->nr_locks == 0)
+		engine_give_way();
+}
+
+void host_fence_heavy(void)
+{
+	if (!world.current)
+		return;
+	cpu_current()->clock += (u64)world.machine.fence_heavy_ns * PS_PER_NS;
+}
+
+u32 host_nr_cpus(void)
+{
+	return world.nr_cpus ? world.nr_cpus : 1;
+}
+
+u32 host_cpu(void)
+{
+	return world.current ? world.current->cpu : 0;
+}
+
+/* Tasks do not move between CPUs, so a plain update is a single commit. */
+u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
+{
+	u32 cpu = host_cpu();
+	u64 *word = p + (size_t)cpu * stride_words;
+
+	timing_access(word, TIMING_STORE);
+	*word += delta;
+	return cpu;
+}
+
+bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
+{
+	if (host_cpu() != cpu)
+		return false;
+	timing_access(p, TIMING_STORE);
+	if (*p != old)
+		return false;
+	*p = new_value;
+	return true;
+}
+
+void host_lock(u64 *lock)
+{
+	/* Bounded by the holder, who does bounded work and is not preempted (nr_locks). */
+	while (!host_cas(lock, 0, 1))
+		while (host_load_relaxed(lock))
+			host_relax();
+	if (world.current)
+		world.current->nr_locks++;
+}
+
+void host_unlock(u64 *lock)
+{
+	if (world.current)
+		world.current->nr_locks--;
+	host_store_release(lock, 0);
+}
+
+u64 host_now_ns(void)
+{
+	return (world.current ? cpu_current()->clock : world.end) / PS_PER_NS;
+}
+
+u32 host_choose(u32 n)
+{
+	return world_random(n);
+}
+
+void host_fail(const char *what, const char *file, u32 line)
+{
+	fprintf(stderr, "lodic: broken rule at %s:%u: %s\n", file, line, what);
+	abort();
+}

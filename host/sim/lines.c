@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What an access costs. Each line of 64 bytes is in memory, or clean in some caches, or
+ * in one cache that may write it. Who does not have it as needed waits until it can leave
+ * where it is, and for its way; many who want the same line stand in a queue.
+ *
+ * What decides about a contended line, and is assumed, not known of the hardware
+ *   who is next   drawn, not first come first served: a fixed order would keep CPUs that
+ *       are neighbours in the queue neighbours for ever, and hand-overs cheap.
+ *   hold   a new owner keeps the line for a moment. A cas that failed has fetched the line;
+ *       the moment lets its retry find it still there. With none, a loop of load and cas
+ *       under load almost never succeeds.
+ *   queued   a transfer that follows another costs less than a lone one: requests are
+ *       already at the line's home when the line gets free.
+ *
+ * Lines that only one CPU ever touched cannot make anybody wait: they are charged without
+ * waiting for the other clocks, within skew_ns. The second CPU to come ends that for ever,
+ * and from then on every access to the line is in exact order.
+ *
+ * Not here: cache capacity, prefetching, links and home agents that fill up, store buffers
+ * (a store that misses is waited for, as if a fence followed).
+ */
+#include "host/sim/engine.h"
+
+static bool access_writes(enum timing_access access)
+{
+	return access >= TIMING_STORE;
+}
+
+static u64 hit_ps(enum timing_access access)
+{
+	const struct timing_machine *m = &world.machine;
+
+	switch (access) {
+	case TIMING_LOAD: return cycles_ps(m->hit);
+	case TIMING_LOAD_DEP: return cycles_ps(m->hit_dep);
+	case TIMING_STORE: return cycles_ps(m->store);
+	case TIMING_RMW: break;
+	}
+	return cycles_ps(m->hit + m->rmw_extra);
+}
+
+static bool sharers_have(u32 number, u32 cpu)
+{
+	return memory_sharers(number)[cpu / 64] >> cpu % 64 & 1;
+}
+
+static void sharers_add(struct line *l, u32 number, u32 cpu)
+{
+	memory_sharers(number)[cpu / 64] |= (u64)1 << cpu % 64;
+	l->sockets |= (u8)(1u << world.cpus[cpu].socket);
+}
+
+static void sharers_clear(struct line *l, u32 number)
+{
+	memset(memory_sharers(number), 0, memory_sharer_words() * sizeof(u64));
+	l->sockets = 0;
+}
+
+static bool line_hits(const struct line *l, u32 number, u32 cpu, bool writes)
+{
+	if (l->state == LINE_OWNED)
+		return l->owner == cpu;
+	return l->state == LINE_SHARED && !writes && sharers_have(number, cpu);
+}
+
+/* To the nearest copy, or to the farthest: a reader is served by one, a writer has to
+ * hear from all. */
+static u32 line_hops(const struct line *l, u32 socket, bool farthest)
+{
+	u32 best = farthest ? 0 : 2;
+	u32 s;
+
+	for (s = 0; s < world.machine.nr_sockets; s++) {
+		u32 hops = world.machine.hops[socket][s];
+
+		if (l->sockets >> s & 1 && (farthest ? hops > best : hops < best))
+			best = hops;
+	}
+	return best;
+}
+
+/* How long the line takes to come to cpu, when nobody is in the way. */
+static u64 line_latency_ps(const struct line *l, const struct cpu *cpu, bool writes)
+{
+	const struct timing_machine *m = &world.machine;
+	u32 hops, cycles;
+
+	if (l->state == LINE_OWNED) {
+		hops = m->hops[cpu->socket][world.cpus[l->owner].socket];
+		cycles = writes ? m->rmw_dirty[hops] : m->load_dirty[hops];
+	} else if (l->state == LINE_SHARED) {
+		hops = line_hops(l, cpu->socket, writes);
+		cycles = writes ? m->rmw_shared[hops] : m->load_shared[hops];
+	} else {
+		cycles = m->load_memory;
+	}
+	return cycles_ps(cycles);
+}
+
+static void line_move(struct line *l, u32 number, u32 cpu, bool writes)
+{
+	world.transfers[l->name]++;
+	if (writes || l->state == LINE_IN_MEMORY) {
+		sharers_clear(l, number);
+		l->state = LINE_OWNED;
+		l->owner = (u16)cpu;
+		return;
+	}
+	if (l->state == LINE_OWNED) {
+		sharers_add(l, number, l->owner);
+		l->state = LINE_SHARED;
+	}
+	sharers_add(l, number, cpu);
+}
+
+/* Sends the line to cpu, from now on. Returns when it arrives. */
+static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool queued)
+{
+	const struct timing_machine *m = &world.machine;
+	bool writes = access_writes(cpu->waits_for);
+	bool was_shared = l->state == LINE_SHARED;
+	u64 latency = world_jitter(line_latency_ps(l, cpu, writes));
+	u64 arrival;
+
+	if (queued)
+		latency = latency * m->queued_percent / 100;
+	arrival = now + latency;
+	line_move(l, number, cpu->number, writes);
+	if (writes)
+		l->free_at = arrival + (u64)m->hold_ns * PS_PER_NS;
+	else if (was_shared)
+		l->free_at = now + (u64)m->shared_busy_ns * PS_PER_NS;
+	else
+		l->free_at = arrival;
+	world.wait_ps[l->name] += arrival - cpu->waits_since;
+	return arrival;
+}
+
+/* Anybody's turn; sometimes, of the same socket as the line if there is one. */
+static u32 line_choose(const struct line *l)
+{
+	u32 at = world_random(l->nr_queued);
+	u32 i, socket;
+
+	if (l->state != LINE_OWNED ||
+	    world_random(100) >= world.machine.same_socket_percent)
+		return at;
+	socket = world.cpus[l->owner].socket;
+	for (i = 0; i < l->nr_queued; i++) {
+		u32 other = (at + i) % l->nr_queued;
+
+		if (world.cpus[l->queue[other]].socket == socket)
+			return other;
+	}
+	return at;
+}
+
+static void line_make_due(struct line *l, u32 number)
+{
+	if (l->due || l->nr_queued == 0)
+		return;
+	l->due = true;
+	engine_line_due(number, l->free_at);
+}
+
+void line_serve(u32 number, u64 now)
+{
+	struct line *l = memory_line_at(number);
+	struct cpu *cpu;
+	u32 at;
+
+	l->due = false;
+	at = line_choose(l);
+	cpu = &world.cpus[l->queue[at]];
+	l->queue[at] = l->queue[--l->nr_queued];
+	engine_continue(cpu, line_grant(l, number, cpu, now, true));
+	line_make_due(l, number);
+}
+
+static void line_fetch(struct line *l, u32 number, struct cpu *cpu,
+                       enum timing_access access)
+{
+	cpu->waits_since = cpu->clock;
+	cpu->waits_for = access;
+	if (l->nr_queued == 0 && l->free_at <= cpu->clock) {
+		engine_until(line_grant(l, number, cpu, cpu->clock, false));
+		return;
+	}
+	if (!l->queue)
+		l->queue = memory_queue();
+	l->queue[l->nr_queued++] = (u16)cpu->number;
+	line_make_due(l, number);
+	engine_wait();
+}
+
+/* Nobody else has ever had it. */
+static bool line_is_private(struct line *l, u32 cpu)
+{
+	if (!l->touched) {
+		l->touched = true;
+		l->toucher = (u16)cpu;
+	}
+	return l->toucher == cpu;
+}
+
+void timing_access(const void *p, enum timing_access access)
+{
+	struct line *l;
+	struct cpu *cpu;
+	u32 number;
+
+	if (!world.current)
+		return;
+	world.accesses++;
+	engine_preempt();
+	cpu = cpu_current();
+	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
+	l = memory_line(p, &number);
+	if (l && !line_is_private(l, cpu->number)) {
+		l->toucher = NO_CPU;
+		engine_order(0);
+		if (!line_hits(l, number, cpu->number, access_writes(access))) {
+			line_fetch(l, number, cpu, access);
+			return;
+		}
+	} else if (l && l->state == LINE_IN_MEMORY) {
+		u64 latency = line_latency_ps(l, cpu, true);
+
+		line_move(l, number, cpu->number, true);
+		world.wait_ps[l->name] += latency;
+		cpu->clock += latency;
+		return;
+	}
+	cpu->clock += hit_ps(access);
+}
+
+/* One line of a copy. Copies do not queue: they take what they find. Returns the time for
+ * which the line is on its way. */
+static u64 line_copy(const u8 *p, struct cpu *cpu, bool writes)
+{
+	u32 number;
+	struct line *l = memory_line(p, &number);
+	u64 latency;
+
+	if (!l)
+		return 0;
+	if (!line_is_private(l, cpu->number))
+		l->toucher = NO_CPU;
+	if (line_hits(l, number, cpu->number, writes))
+		return 0;
+	latency = line_latency_ps(l, cpu, writes);
+	line_move(l, number, cpu->number, writes);
+	world.wait_ps[l->name] += latency / world.machine.copy_overlap;
+	return latency;
+}
+
+void timing_copy(void *to, const void *from, size_t n)
+{
+	const struct timing_machine *m = &world.machine;
+	struct cpu *cpu;
+	u64 missing = 0;
+	size_t at;
+
+	if (!world.current || n == 0)
+		return;
+	world.accesses++;
+	engine_preempt();
+	cpu = cpu_current();
+	engine_order(0);
+	for (at = 0; at < n; at += LINE_BYTES) {
+		missing += line_copy((const u8 *)from + at, cpu, false);
+		missing += line_copy((const u8 *)to + at, cpu, true);
+	}
+	cpu->clock += missing / m->copy_overlap;
+	cpu->clock += cycles_ps(
+		(u32)((n + m->copy_bytes_per_cycle - 1) / m->copy_bytes_per_cycle));
+}
+
+void timing_fence(void)
+{
+	if (world.current)
+		cpu_current()->clock += cycles_ps(world.machine.fence);
+}

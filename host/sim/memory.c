@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The simulated machine's memory: one arena at one place, so that a line's number is a
+ * subtraction away and the same in every run. Nothing is reused before the next world:
+ * a line's history would pass to whoever gets it next.
+ *
+ * Address space is reserved for everything at once; the kernel gives pages as they are
+ * touched, and takes them back when a world ends.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "host/sim/engine.h"
+
+#define ARENA_BYTES ((u64)1 << 30)
+#define NR_LINES (ARENA_BYTES / LINE_BYTES)
+#define SHARER_WORDS_MAX (TIMING_MAX_CPUS / 64)
+/* More pages than this go back to the kernel; fewer are cheaper to clear. */
+#define CLEAR_BYTES ((u64)1 << 20)
+#define NR_QUEUES_MAX 65536u
+
+static u8 *arena;
+static u64 arena_used;
+static struct line *lines;
+static u64 *sharers;
+static u32 sharer_words;
+static u16 *queues;
+static u32 nr_queues, queue_room;
+static char names[TIMING_MAX_NAMES][32];
+static u32 nr_names;
+
+static void *memory_reserve(u64 bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED) {
+		perror("timing model: address space");
+		abort();
+	}
+	return p;
+}
+
+static void memory_clear(void *p, u64 bytes)
+{
+	if (bytes <= CLEAR_BYTES || madvise(p, bytes, MADV_DONTNEED) != 0)
+		memset(p, 0, bytes);
+}
+
+void memory_reset(u32 nr_cpus)
+{
+	if (!arena) {
+		arena = memory_reserve(ARENA_BYTES);
+		lines = memory_reserve(NR_LINES * sizeof(*lines));
+		sharers = memory_reserve(NR_LINES * SHARER_WORDS_MAX * sizeof(u64));
+		queues = memory_reserve((u64)NR_QUEUES_MAX * TIMING_MAX_CPUS *
+		                        sizeof(u16));
+	}
+	memory_clear(arena, arena_used);
+	memory_clear(lines, arena_used / LINE_BYTES * sizeof(*lines));
+	memory_clear(sharers, arena_used / LINE_BYTES * sharer_words * sizeof(u64));
+	arena_used = 0;
+	nr_queues = 0;
+	queue_room = nr_cpus;
+	sharer_words = (nr_cpus + 63) / 64;
+	snprintf(names[NAME_OTHER], sizeof(names[0]), "other");
+	nr_names = 1;
+}
+
+struct line *memory_line(const void *p, u32 *ret_number)
+{
+	u64 at = (u64)((uintptr_t)p - (uintptr_t)arena);
+
+	if (at >= arena_used)
+		return NULL;
+	*ret_number = (u32)(at / LINE_BYTES);
+	return &lines[at / LINE_BYTES];
+}
+
+struct line *memory_line_at(u32 number)
+{
+	return &lines[number];
+}
+
+u64 *memory_sharers(u32 number)
+{
+	return &sharers[(u64)number * sharer_words];
+}
+
+u32 memory_sharer_words(void)
+{
+	return sharer_words;
+}
+
+u16 *memory_queue(void)
+{
+	if (nr_queues == NR_QUEUES_MAX)
+		host_fail("the timing model's room for waiting CPUs", __FILE__,
+		          __LINE__);
+	return &queues[(u64)nr_queues++ * queue_room];
+}
+
+const char *memory_name(u32 name)
+{
+	return names[name];
+}
+
+u32 memory_nr_names(void)
+{
+	return nr_names;
+}
+
+static u32 memory_find_name(const char *name)
+{
+	u32 i;
+
+	for (i = 1; i < nr_names; i++)
+		if (strncmp(names[i], name, sizeof(names[i]) - 1) == 0)
+			return i;
+	if (nr_names == TIMING_MAX_NAMES)
+		return NAME_OTHER;
+	snprintf(names[nr_names], sizeof(names[0]), "%s", name);
+	return nr_names++;
+}
+
+void timing_name(const void *p, size_t bytes, const char *name)
+{
+	u32 first, last, i, id;
+
+	if (bytes == 0 || !memory_line(p, &first) ||
+	    !memory_line((const u8 *)p + bytes - 1, &last))
+		return;
+	id = memory_find_name(name);
+	for (i = first; i <= last; i++)
+		lines[i].name = (u8)id;
+}
+
+void *host_alloc(size_t n, size_t align)
+{
+	u64 at;
+
+	/* Two allocations never share a line: what shares one is for their callers to
+	 * decide, not for where the allocator happens to stand. */
+	if (align < LINE_BYTES)
+		align = LINE_BYTES;
+	at = (arena_used + align - 1) & ~(u64)(align - 1);
+	if (!arena || n > ARENA_BYTES || at > ARENA_BYTES - n)
+		return NULL;
+	n = (n + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+	arena_used = at + n;
+	return arena + at;
+}
+
+void host_free(void *p, size_t n)
+{
+	(void)p;
+	(void)n;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The timing model: charges every host_* call of a simulated task what a machine with many
+ * sockets would, line by line, and always lets the task with the smallest clock go on. It
+ * ranks schemes and finds where they collapse and on which line; it says nothing of cache
+ * capacity, prefetching, turbo, TLBs, memory bandwidth or the scheduler.
+ *
+ * All shared memory comes from host_alloc(); other memory is charged as a task's own. The
+ * same machine, seed and tasks give the same numbers on every computer.
+ *
+ * One world at a time, on one thread.
+ */
+#ifndef LODIC_TIMING_H
+#define LODIC_TIMING_H
+
+#include "host/host.h"
+
+#define TIMING_MAX_CPUS 512u
+#define TIMING_MAX_SOCKETS 8u
+#define TIMING_MAX_NAMES 32u
+
+/* A machine: topology and parameters, read from sim/topologies and
+ * sim/parameters. All times in cycles of cycle_ps picoseconds unless named. */
+struct timing_machine {
+	char name[32];
+	u32 nr_sockets, cpus_per_socket;
+	u32 hops[TIMING_MAX_SOCKETS][TIMING_MAX_SOCKETS]; /* 0 same socket, 1, 2 */
+	u32 cycle_ps;
+	/* Indexed by hops. */
+	u32 load_dirty[3];  /* the line is modified in another cache */
+	u32 load_shared[3]; /* the line is clean in another cache */
+	u32 rmw_dirty[3];   /* to own it for writing, from a modified copy */
+	u32 rmw_shared[3];  /* the same, from clean copies */
+	u32 load_memory;    /* nobody has it */
+	u32 hit;            /* a load that hits and overlaps with others */
+	u32 hit_dep;        /* a load that hits and must be waited for */
+	u32 store, rmw_extra, fence;
+	u32 relax;                /* one turn of a loop that waits */
+	u32 copy_bytes_per_cycle; /* host_copy() of a private or cached source */
+	u32 copy_overlap;         /* so many misses of a copy run at once */
+	u32 hold_ns;              /* a line granted for writing stays so long */
+	u32 shared_busy_ns; /* a clean line serves the next reader after so long */
+	u32 queued_percent; /* a queued transfer costs this much of an unqueued one */
+	u32 same_socket_percent; /* how often the next owner is sought on the same socket */
+	u32 jitter_percent;      /* transfers and work vary by as much, either way */
+	u32 fence_heavy_ns; /* host_fence_heavy() for its caller; others lose nothing */
+	u32 skew_ns;        /* a CPU on its own lines may be so far ahead */
+	u32 slice_ns,
+		switch_ns; /* tasks of one CPU take turns, and what a turn costs */
+};
+
+/* What one line, or all lines of one name, cost. */
+struct timing_line {
+	char name[32];
+	u64 transfers; /* a line moved between caches, or came from memory */
+	u64 wait_ns;   /* tasks' time on it */
+};
+
+struct timing_result {
+	u64 ops;       /* timing_op_done() calls of all tasks, inside the window */
+	u64 accesses;  /* host_* calls in all, also before the window */
+	double mops;   /* millions of ops per simulated second */
+	u64 transfers; /* inside the window */
+	u32 nr_lines;  /* of lines[] used; the last is "other": all that has no name */
+	struct timing_line lines[TIMING_MAX_NAMES];
+};
+
+/* Begins a new world on machine (copied): all earlier memory and tasks are gone. */
+void timing_begin(const struct timing_machine *machine, u64 seed);
+
+/* A task on cpu. Tasks of one CPU take turns, a slice of slice_ns each; a body that
+ * returns ends its task. arg stays the caller's. Returns the task's number. */
+u32 timing_task(u32 cpu, void (*body)(void *), void *arg);
+
+/* Calls tick(arg, cpu) on every CPU each period_ns, as a timer interrupt would: for
+ * epochs. It comes at the end of a host_* call, and not while the task holds a
+ * host_lock(). CPUs tick at different moments. */
+void timing_every(u64 period_ns, void (*tick)(void *, u32), void *arg);
+
+/* Gives all lines of [p, p + bytes) a name for timing_result. Names beyond
+ * TIMING_MAX_NAMES - 1 count as "other". p: from host_alloc(). */
+void timing_name(const void *p, size_t bytes, const char *name);
+
+/* Runs all tasks for warm_ns + window_ns of simulated time, then forgets them. */
+void timing_run(u64 warm_ns, u64 window_ns, struct timing_result *ret_result);
+
+/* ---- for tasks ---- */
+
+void timing_work(u32 cycles); /* computing that touches no shared line */
+void timing_sleep(u64 ns);    /* off the CPU */
+void timing_op_done(void);    /* one operation of the workload is complete */
+bool timing_stopping(void);   /* a body may return once this says true */
+u32 timing_self(void);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * FxMark's DRBH: sim/drbh.h. One read is
+ *
+ *   half of the base work   system call, VFS, locks that are not shared
+ *   lookup                  two dependent loads, the page cache's tree; read-only
+ *   ref                     the scheme's own source
+ *   a look at the frame     flags, twice; is it still the block's?
+ *   copy                    4 KiB into the thread's own buffer
+ *   a look at the frame     compound_head() of put_page()
+ *   unref, the other half
+ *
+ * Where the frame's flags lie matters. Linux keeps a page's count in struct page, next to
+ * the flags that every reader looks at, so the line is fetched for them too. A scheme
+ * that has one line for each object and nothing else counts as Linux does: there the flags
+ * are on that line. Other schemes leave struct page alone while they count.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/owned/count_owned.h"
+#include "sim/drbh.h"
+
+#define COPY_BYTES 4096u
+#define FILE_ID 1u
+#define WARM_NS 50000u
+#define WINDOW_NS 100000u
+/* Where a CPU has had fewer turns than this on average, some may not even have begun when
+ * the window did: run again with everything so much longer, once. */
+#define OPS_ENOUGH_PER_CPU 100u
+#define LONGER 8u
+/* LODIC maps a block that a few processes share (s.4.4); these share it and read nothing,
+ * so that few readers are a matter of few readers alone. */
+#define IDLE_SHARERS 4u
+/* FxMark's file is the fifth range of its process, from above (LODIC s.4.4.2, Table 2):
+ * so many of other files come first. */
+#define RANGES_ABOVE 4u
+#define OTHER_FILE_ID 2u
+/* An epoch's length is not in the papers' texts. RefCache's is 10 ms; a tick that often is
+ * seen by few windows, so it ticks as often as Linux's timer does. */
+#define TICK_NS 1000000u
+
+struct drbh_world {
+	struct count count;
+	struct frame *frame;
+	u64 *root, *slot; /* the page cache's tree */
+	u64 *flags;       /* the frame's */
+	u8 *data;
+	u32 base_work;
+};
+
+struct drbh_thread {
+	struct drbh_world *world;
+	u8 *buffer;
+	u32 user;
+};
+
+static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
+{
+	u64 token;
+
+	timing_work(w->base_work / 2);
+	host_load_dep(w->root);
+	host_load_dep(w->slot);
+	/* Nobody freezes the block: a scheme that says no here is broken. */
+	if (!count_ref(&w->count, 0, t->user, &token))
+		host_fail("a reference to a live block", __FILE__, __LINE__);
+	host_load_relaxed(w->flags);
+	host_load_relaxed(w->slot);
+	host_load_relaxed(w->flags);
+	host_copy(t->buffer, w->data, COPY_BYTES);
+	host_load_relaxed(w->flags);
+	count_unref(&w->count, 0, t->user, token);
+	timing_work(w->base_work - w->base_work / 2);
+	timing_op_done();
+}
+
+static void drbh_body(void *arg)
+{
+	const struct drbh_thread *t = arg;
+
+	while (!timing_stopping())
+		drbh_read(t->world, t);
+}
+
+static void drbh_tick(void *arg, u32 cpu)
+{
+	struct drbh_world *w = arg;
+
+	count_tick(&w->count, cpu);
+}
+
+/* A line of memory for a purpose of its own. */
+static void *drbh_alloc(u64 bytes, const char *name)
+{
+	void *p = host_alloc(bytes, COUNT_LINE_BYTES);
+
+	if (p)
+		timing_name(p, bytes, name);
+	return p;
+}
+
+static bool drbh_counts_in_frame(const struct count *c)
+{
+	struct count_cost cost;
+
+	count_cost(c, &cost);
+	return cost.object_bytes == COUNT_LINE_BYTES && cost.cpu_bytes == 0 &&
+	       cost.user_bytes == 0;
+}
+
+/* Everything that was allocated since mark belongs to name. */
+static void drbh_name_since(u8 *mark, const char *name)
+{
+	u8 *end = host_alloc(COUNT_LINE_BYTES, COUNT_LINE_BYTES);
+
+	if (end && end > mark)
+		timing_name(mark, (size_t)(end - mark), name);
+}
+
+/* A process maps the block, as a fault on it would. */
+static int drbh_share(struct drbh_world *w, u32 user)
+{
+	u64 page;
+	u32 i;
+	int err = 0;
+
+	/* lodic alone has places where mappings stand in each other's way. */
+	if (strncmp(w->count.scheme->name, "lodic", 5) == 0)
+		for (i = 0; i < RANGES_ABOVE && !err; i++)
+			err = count_lodic_mmap(&w->count, user, OTHER_FILE_ID + i, 0, 1,
+			                       &page);
+	return err ? err : count_share(&w->count, user, 0);
+}
+
+static int drbh_make(struct drbh_world *w, const struct drbh *setup, u32 nr_users)
+{
+	u8 *mark;
+	u32 user;
+	int err;
+
+	w->base_work = setup->base_work;
+	w->root = drbh_alloc(COUNT_LINE_BYTES, "lookup");
+	w->slot = drbh_alloc(COUNT_LINE_BYTES, "lookup");
+	w->frame = drbh_alloc(COUNT_LINE_BYTES, "frame");
+	w->data = drbh_alloc(COPY_BYTES, "data");
+	mark = host_alloc(COUNT_LINE_BYTES, COUNT_LINE_BYTES);
+	if (!w->root || !w->slot || !w->frame || !w->data || !mark)
+		return -ENOMEM;
+	err = count_init(&w->count, setup->scheme, w->frame, 1, nr_users);
+	if (err)
+		return err;
+	drbh_name_since(mark, "counter");
+	frame_fill_begin(w->frame);
+	frame_fill_end(w->frame, block_id(FILE_ID, 0));
+	count_thaw(&w->count, 0);
+	w->flags = (u64 *)w->frame + 2;
+	if (drbh_counts_in_frame(&w->count))
+		w->flags = (u64 *)w->count.state + 1;
+	mark = host_alloc(COUNT_LINE_BYTES, COUNT_LINE_BYTES);
+	for (user = 0; user < nr_users && !setup->unmapped && !err; user++)
+		err = drbh_share(w, user);
+	if (mark)
+		drbh_name_since(mark, "process space");
+	return err;
+}
+
+static int drbh_start(struct drbh_world *w, const struct drbh *setup,
+                      struct drbh_thread *threads, u32 nr_processes)
+{
+	u32 i;
+
+	for (i = 0; i < setup->nr_cpus; i++) {
+		struct drbh_thread *t = &threads[i];
+
+		t->world = w;
+		t->user = setup->scatter ? i % nr_processes
+		                         : i / setup->threads_per_process;
+		t->buffer = drbh_alloc(COPY_BYTES, "buffers");
+		if (!t->buffer)
+			return -ENOMEM;
+		timing_task(i, drbh_body, t);
+	}
+	if (setup->scheme->tick)
+		timing_every(TICK_NS, drbh_tick, w);
+	return 0;
+}
+
+int drbh_run(const struct timing_machine *machine, u64 seed, const struct drbh *setup,
+             struct timing_result *ret_result)
+{
+	u32 nr_processes = (setup->nr_cpus + setup->threads_per_process - 1) /
+	                   setup->threads_per_process;
+	struct drbh_world w = { .base_work = 0 };
+	struct drbh_thread *threads = calloc(setup->nr_cpus, sizeof(*threads));
+	u64 times = 1;
+	u32 tries;
+	int err = threads ? 0 : -ENOMEM;
+
+	for (tries = 0; tries < 2 && !err; tries++) {
+		timing_begin(machine, seed);
+		err = drbh_make(&w, setup, nr_processes + IDLE_SHARERS);
+		if (!err)
+			err = drbh_start(&w, setup, threads, nr_processes);
+		if (err)
+			break;
+		timing_run(WARM_NS * times, WINDOW_NS * times, ret_result);
+		if (ret_result->ops >= (u64)OPS_ENOUGH_PER_CPU * setup->nr_cpus)
+			break;
+		times *= LONGER;
+	}
+	free(threads);
+	return err;
+}
+
+int drbh_measure(const struct timing_machine *set, u32 nr, u64 seed,
+                 struct drbh_point *point)
+{
+	struct timing_result result;
+	u32 i;
+	int err;
+
+	for (i = 0; i < nr; i++) {
+		err = drbh_run(&set[i], seed + i, &point->setup, &result);
+		if (err)
+			return err;
+		if (i == 0) {
+			point->result = result;
+			point->low = point->high = result.mops;
+		}
+		if (result.mops < point->low)
+			point->low = result.mops;
+		if (result.mops > point->high)
+			point->high = result.mops;
+	}
+	return 0;
+}
+
+double drbh_transfers_per_op(const struct timing_result *result)
+{
+	return result->ops ? (double)result->transfers / (double)result->ops : 0;
+}

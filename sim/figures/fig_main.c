@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * `lodic-sim figure NAME` and `lodic-sim micro`: options, the machines of the band, and
+ * the list of all figures.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "sim/figures/fig.h"
+#include "sim/figures/fig_main.h"
+#include "sim/figures/fig_micro.h"
+#include "sim/machine.h"
+
+extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
+	fig_reclaim, fig_walk, fig_latency, fig_scaling, fig_mapping, fig_threads,
+	fig_applications, fig_spectrum, fig_scaling_paygo, fig_weak, fig_anchor,
+	fig_reclaim_paygo;
+
+const struct fig *const figs[] = {
+	&fig_maximum,       &fig_held,          &fig_memory,  &fig_costs,
+	&fig_query,         &fig_reclaim,       &fig_walk,    &fig_latency,
+	&fig_scaling,       &fig_mapping,       &fig_threads, &fig_applications,
+	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,    &fig_anchor,
+	&fig_reclaim_paygo,
+};
+const u32 nr_figs = sizeof(figs) / sizeof(*figs);
+
+enum {
+	KEY_CSV = 256,
+	KEY_SEED,
+	KEY_TOPOLOGY,
+	KEY_PARAMETERS,
+	KEY_NO_BAND,
+	KEY_QUICK,
+	KEY_LIST
+};
+
+struct fig_arguments {
+	struct fig_options options;
+	const struct fig *fig;
+	bool list;
+};
+
+static const struct argp_option figure_options[] = {
+	{ "list", KEY_LIST, NULL, 0, "List the figures", 0 },
+	{ "json", 'j', NULL, 0, "Print JSON", 0 },
+	{ "csv", KEY_CSV, "FILE", 0, "Also write CSV", 0 },
+	{ "seed", KEY_SEED, "N", 0, "Seed of all runs (default: 1)", 0 },
+	{ "topology", KEY_TOPOLOGY, "NAME", 0, "Another machine than the figure's own",
+	  0 },
+	{ "parameters", KEY_PARAMETERS, "FILE", 0, "Another parameter file", 0 },
+	{ "no-band", KEY_NO_BAND, NULL, 0,
+	  "Only the parameters as they are, not the sensitivity set", 0 },
+	{ "quick", KEY_QUICK, NULL, 0, "Few points", 0 },
+	{ 0 },
+};
+
+static const struct fig *fig_find(const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < nr_figs; i++)
+		if (strcmp(figs[i]->name, name) == 0)
+			return figs[i];
+	return NULL;
+}
+
+static u64 parse_seed(const char *arg, struct argp_state *state)
+{
+	char *end;
+	unsigned long long seed;
+
+	errno = 0;
+	seed = strtoull(arg, &end, 10);
+	if (errno || *end || end == arg || *arg == '-')
+		argp_error(state, "'%s' is not a seed, 0 ... 2^64 - 1", arg);
+	return seed;
+}
+
+static error_t parse_figure(int key, char *arg, struct argp_state *state)
+{
+	struct fig_arguments *a = state->input;
+
+	switch (key) {
+	case KEY_LIST: a->list = true; return 0;
+	case 'j': a->options.json = true; return 0;
+	case KEY_CSV: a->options.csv = arg; return 0;
+	case KEY_SEED: a->options.seed = parse_seed(arg, state); return 0;
+	case KEY_TOPOLOGY: a->options.topology = arg; return 0;
+	case KEY_PARAMETERS: a->options.parameters = arg; return 0;
+	case KEY_NO_BAND: a->options.no_band = true; return 0;
+	case KEY_QUICK: a->options.quick = true; return 0;
+	case ARGP_KEY_ARG:
+		if (a->fig)
+			argp_error(state, "one figure at a time");
+		a->fig = fig_find(arg);
+		if (!a->fig)
+			argp_error(state, "there is no figure '%s'; --list shows them",
+			           arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!a->fig && !a->list)
+			argp_error(state, "which figure? --list shows them");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int fail(const char *what, int err)
+{
+	fprintf(stderr, "lodic-sim: %s: %s\n", what, strerror(-err));
+	return EXIT_FAILURE;
+}
+
+static int fig_output(const struct fig_heading *heading, const struct fig_table *table,
+                      const struct fig_options *options)
+{
+	int err = 0;
+
+	if (options->csv)
+		err = fig_write_csv(heading, table, options->csv);
+	if (err)
+		return fail(options->csv, err);
+	if (options->json)
+		err = fig_print_json(heading, table);
+	else
+		fig_print(heading, table);
+	return err ? fail("standard output", err) : EXIT_SUCCESS;
+}
+
+/* Keeps, after the first, the machines that differ from it in what the contended rows
+ * hang on most: how long a line stays and who gets it next. For figures that would
+ * otherwise take minutes. Returns how many are left. */
+static u32 fig_keep_few(struct timing_machine *set, u32 nr)
+{
+	u32 kept = 1, i;
+
+	for (i = 1; i < nr; i++)
+		if (set[i].hold_ns != set[0].hold_ns ||
+		    set[i].same_socket_percent != set[0].same_socket_percent)
+			set[kept++] = set[i];
+	return kept;
+}
+
+/* A run's machines and seed. nr_machines stays 0 where the figure has no machine. */
+static int fig_prepare(struct fig_run *run, const struct fig_options *options,
+                       const char *topology, bool few, struct machine *machine,
+                       struct timing_machine *set)
+{
+	int err;
+
+	run->options = options;
+	run->seed = options->seed;
+	run->machines = set;
+	if (!topology)
+		return 0;
+	err = machine_read(topology, options->parameters, machine);
+	if (err)
+		return err;
+	run->base_work = machine->base_work;
+	run->nr_machines = machine_set(machine, set);
+	if (few)
+		run->nr_machines = fig_keep_few(set, run->nr_machines);
+	if (options->no_band)
+		run->nr_machines = 1;
+	return 0;
+}
+
+static const char fig_doc[] =
+	"Make one of the papers' figures on the simulated machine.\v"
+	"Each row says where it comes from: predicted, fitted, free (it depends on something "
+	"that the paper does not give), drawn, computed. low and high are over the "
+	"sensitivity set, the parameters that nothing pins down.\n"
+	"\n"
+	"Examples:\n"
+	"  lodic-sim figure --list\n"
+	"  lodic-sim figure threads --csv threads.csv\n";
+
+int fig_main(int argc, char **argv)
+{
+	static const struct argp argp = { figure_options, parse_figure, "NAME", fig_doc,
+		                          NULL,           NULL,         NULL };
+	static struct timing_machine set[MACHINE_MAX_SET];
+	static struct machine machine;
+	struct fig_arguments a = { .options.seed = 1 };
+	struct fig_table table = { 0 };
+	struct fig_run run = { .table = &table };
+	struct fig_heading heading;
+	const char *topology;
+	u32 i;
+	int err;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
+		return EX_USAGE;
+	for (i = 0; a.list && i < nr_figs; i++)
+		printf("%-16s %s: %s\n", figs[i]->name, figs[i]->paper, figs[i]->title);
+	if (!a.fig)
+		return EXIT_SUCCESS;
+	topology = a.fig->topology;
+	if (topology && a.options.topology)
+		topology = a.options.topology;
+	/* What is wrong with a file, machine_read() has said. */
+	if (fig_prepare(&run, &a.options, topology, a.fig->few_machines, &machine,
+	                set) != 0)
+		return EXIT_FAILURE;
+	err = a.fig->run(&run);
+	heading = (struct fig_heading){ a.fig, topology ? topology : "none",
+		                        topology ? machine.hash : "none", run.seed,
+		                        run.nr_machines };
+	if (err)
+		err = fail(a.fig->name, err);
+	else
+		err = fig_output(&heading, &table, &a.options);
+	free(table.rows);
+	return err;
+}
+
+static error_t parse_micro(int key, char *arg, struct argp_state *state)
+{
+	struct fig_options *options = state->input;
+
+	switch (key) {
+	case 'j': options->json = true; return 0;
+	case KEY_SEED: options->seed = parse_seed(arg, state); return 0;
+	case KEY_TOPOLOGY: options->topology = arg; return 0;
+	case KEY_PARAMETERS: options->parameters = arg; return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int fig_micro_main(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "json", 'j', NULL, 0, "Print JSON", 0 },
+		{ "seed", KEY_SEED, "N", 0, "Seed of all runs (default: 1)", 0 },
+		{ "topology", KEY_TOPOLOGY, "NAME", 0, "The machine (default: 1x2)",
+		  0 },
+		{ "parameters", KEY_PARAMETERS, "FILE", 0, "Another parameter file",
+		  0 },
+		{ 0 },
+	};
+	static const struct argp argp = {
+		options,
+		parse_micro,
+		NULL,
+		"Simulate the steps that bench_micro measures on this machine.",
+		NULL,
+		NULL,
+		NULL
+	};
+	static struct timing_machine set[MACHINE_MAX_SET];
+	static struct machine machine;
+	struct fig_options o = { .topology = "1x2", .seed = 1 };
+	struct fig_run run = { 0 };
+	int err;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+		return EX_USAGE;
+	if (fig_prepare(&run, &o, o.topology, false, &machine, set) != 0)
+		return EXIT_FAILURE;
+	err = fig_micro(&run, o.topology, machine.hash, o.json);
+	return err ? fail("micro", err) : EXIT_SUCCESS;
+}

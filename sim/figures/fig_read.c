@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The reading workload of the papers' figures: sim/figures/fig_read.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/owned/count_owned.h"
+#include "sim/figures/fig_read.h"
+
+#define FIG_WARM_NS 50000u
+#define FIG_WINDOW_NS 100000u
+#define FIG_TICK_NS 1000000u
+#define FIG_LINE_BYTES 64u
+/* References on their way to another CPU; more than there are CPUs. */
+#define FIG_MAIL 1024u
+/* A window with fewer operations is run again with a longer one, once. */
+#define FIG_OPS_ENOUGH 2000u
+#define FIG_WINDOW_LONGER 5u
+/* The file that ranges above come from; the blocks' files begin at 1. */
+#define FIG_OTHER_FILE 4096u
+
+bool fig_is_lodic(const struct count_scheme *scheme)
+{
+	return strncmp(scheme->name, "lodic", 5) == 0;
+}
+
+int fig_world_map_above(struct fig_world *world, u32 user, u32 nr)
+{
+	u64 page;
+	u32 i;
+	int err = 0;
+
+	for (i = 0; i < nr && !err; i++)
+		err = count_lodic_mmap(&world->count, user, FIG_OTHER_FILE + i, 0, 1,
+		                       &page);
+	return err;
+}
+
+int fig_world_share(struct fig_world *world, u32 user, u32 nr)
+{
+	u32 object;
+	int err = 0;
+
+	for (object = 0; object < nr && !err; object++)
+		err = count_share(&world->count, user, object);
+	return err;
+}
+
+int fig_world_make(struct fig_world *world, const struct count_scheme *scheme,
+                   u32 nr_objects, u32 nr_files, u32 nr_users, u32 copy_bytes)
+{
+	u32 per_file = (nr_objects + nr_files - 1) / nr_files;
+	u32 object;
+	int err;
+
+	memset(world, 0, sizeof(*world));
+	world->data_stride =
+		(copy_bytes + FIG_LINE_BYTES) / FIG_LINE_BYTES * FIG_LINE_BYTES;
+	world->frames =
+		host_alloc((u64)nr_objects * sizeof(struct frame), FIG_LINE_BYTES);
+	world->slots = host_alloc((u64)nr_objects * sizeof(u64), FIG_LINE_BYTES);
+	world->root = host_alloc(FIG_LINE_BYTES, FIG_LINE_BYTES);
+	world->data = host_alloc(nr_objects * world->data_stride, FIG_LINE_BYTES);
+	if (!world->frames || !world->slots || !world->root || !world->data)
+		return -ENOMEM;
+	err = count_init(&world->count, scheme, world->frames, nr_objects, nr_users);
+	if (err)
+		return err;
+	for (object = 0; object < nr_objects; object++) {
+		frame_fill_begin(&world->frames[object]);
+		frame_fill_end(&world->frames[object],
+		               block_id(1 + object / per_file, object % per_file));
+		world->slots[object] = object + 1;
+		count_thaw(&world->count, object);
+	}
+	return 0;
+}
+
+struct fig_mail {
+	u64 token;
+	u32 object, user, from;
+};
+
+/* One simulation at a time: what all its tasks see. Plain memory, charged to nobody. */
+struct fig_reading {
+	const struct fig_read *setup;
+	struct fig_world world;
+	u64 *process_words; /* nr_process_words lines for each user */
+	struct fig_mail mail[FIG_MAIL];
+	u32 nr_mail;
+	u64 nr_held, nr_failed;
+	double held_ns;
+};
+
+struct fig_reader {
+	struct fig_reading *reading;
+	u8 *buffer;
+	u64 random;
+	u32 user, position, self;
+};
+
+static u32 fig_reader_choose(struct fig_reader *r)
+{
+	const struct fig_read *s = r->reading->setup;
+
+	if (s->access == FIG_UNIFORM)
+		return (u32)(fig_random(&r->random) % s->nr_objects);
+	if (s->access == FIG_SEQUENTIAL)
+		return r->position++ % s->nr_objects;
+	return 0;
+}
+
+/* What a moved task does: returns on this CPU what was taken on another one. */
+static void fig_reader_take_mail(struct fig_reader *r)
+{
+	struct fig_reading *g = r->reading;
+	struct fig_mail mail;
+
+	if (g->nr_mail == 0 || g->mail[g->nr_mail - 1].from == r->self)
+		return;
+	mail = g->mail[--g->nr_mail];
+	count_unref(&g->world.count, mail.object, mail.user, mail.token);
+}
+
+static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
+{
+	struct fig_reading *g = r->reading;
+	u32 split = g->setup->split_per_million;
+
+	if (split && fig_random(&r->random) % 1000000 < split && g->nr_mail < FIG_MAIL)
+		g->mail[g->nr_mail++] =
+			(struct fig_mail){ token, object, r->user, r->self };
+	else
+		count_unref(&g->world.count, object, r->user, token);
+}
+
+static void fig_reader_touch_process(struct fig_reader *r)
+{
+	const struct fig_read *s = r->reading->setup;
+	u64 *words = r->reading->process_words;
+	u32 i;
+
+	for (i = 0; i < s->nr_process_words; i++)
+		host_fetch_add(&words[((u64)r->user * s->nr_process_words + i) *
+		                      COUNT_LINE_WORDS],
+		               1);
+}
+
+/* A frame's flags. Linux has them beside the count, so the two schemes that count as Linux
+ * does, in one word of the frame, have them on that word's line; the others count
+ * elsewhere. */
+static const u64 *fig_world_flags(const struct fig_world *w, u32 object)
+{
+	const u64 *words = w->count.state;
+
+	if (w->count.scheme == &count_atomic || w->count.scheme == &count_frozen)
+		return &words[(u64)object * COUNT_LINE_WORDS + 1];
+	return &w->frames[object].state;
+}
+
+static void fig_reader_read(struct fig_reader *r)
+{
+	struct fig_reading *g = r->reading;
+	struct fig_world *w = &g->world;
+	const struct fig_read *s = g->setup;
+	u32 object = fig_reader_choose(r);
+	const u64 *flags;
+	u64 token, from;
+
+	timing_work(s->base_work / 2 + s->request_work);
+	fig_reader_take_mail(r);
+	fig_reader_touch_process(r);
+	flags = fig_world_flags(w, object);
+	host_load_dep(w->root);
+	host_load_dep(&w->slots[object]);
+	if (!count_ref(&w->count, object, r->user, &token)) {
+		g->nr_failed++;
+		return;
+	}
+	from = host_now_ns();
+	/* Is it still the block's frame, as after any lookup without a lock? And what do
+	 * its flags say? */
+	host_load_relaxed(flags);
+	host_load_relaxed(&w->slots[object]);
+	host_load_relaxed(flags);
+	host_copy(r->buffer, w->data + object * w->data_stride, s->copy_bytes);
+	host_load_relaxed(flags);
+	if (from >= FIG_WARM_NS) {
+		g->held_ns += (double)(host_now_ns() - from);
+		g->nr_held++;
+	}
+	fig_reader_return(r, object, token);
+	fig_reader_touch_process(r);
+	timing_work(s->base_work - s->base_work / 2);
+	timing_op_done();
+}
+
+static void fig_reader_body(void *arg)
+{
+	struct fig_reader *r = arg;
+
+	r->self = timing_self();
+	while (!timing_stopping())
+		fig_reader_read(r);
+}
+
+/* A process that maps the file, sleeps, unmaps: only for schemes with process spaces. */
+static void fig_mapper_body(void *arg)
+{
+	struct fig_reader *r = arg;
+	struct fig_reading *g = r->reading;
+	struct count *c = &g->world.count;
+	u64 page;
+
+	while (!timing_stopping()) {
+		if (count_lodic_mmap(c, r->user, 1, 0, 1, &page) != 0)
+			host_fail("no room for one more mapping", __FILE__, __LINE__);
+		if (g->setup->mapper_touches)
+			count_lodic_map_block(c, r->user, page, 0);
+		timing_sleep(g->setup->mapper_sleep_ns);
+		count_lodic_munmap(c, r->user, page);
+	}
+}
+
+static void fig_reading_tick(void *arg, u32 cpu)
+{
+	count_tick(&((struct fig_reading *)arg)->world.count, cpu);
+}
+
+/* Threads on CPUs: those of a process side by side, or as far apart as can be. */
+static u32 fig_reader_user(const struct fig_read *s, u32 thread)
+{
+	u32 per_user = s->threads_per_user ? s->threads_per_user : 1;
+
+	return s->scatter ? thread % s->nr_users : thread / per_user;
+}
+
+static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
+{
+	u32 nr_sharers = s->nr_users + s->nr_idle_users;
+	u32 user;
+	int err;
+
+	g->setup = s;
+	err = fig_world_make(&g->world, s->scheme, s->nr_objects,
+	                     s->nr_files ? s->nr_files : 1, nr_sharers + s->nr_mappers,
+	                     s->copy_bytes);
+	for (user = 0; user < nr_sharers && !err && !s->not_shared; user++) {
+		if (fig_is_lodic(s->scheme))
+			err = fig_world_map_above(&g->world, user, s->nr_maps_above);
+		if (!err)
+			err = fig_world_share(&g->world, user, s->nr_objects);
+	}
+	if (err)
+		return err;
+	if (s->nr_process_words) {
+		g->process_words = host_alloc((u64)s->nr_users * s->nr_process_words *
+		                                      COUNT_LINE_BYTES,
+		                              COUNT_LINE_BYTES);
+		if (!g->process_words)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int fig_reading_start(struct fig_reading *g, struct fig_reader *readers,
+                             u32 nr_threads, u32 nr_cpus, u64 seed)
+{
+	const struct fig_read *s = g->setup;
+	u32 i;
+
+	for (i = 0; i < nr_threads + s->nr_mappers; i++) {
+		struct fig_reader *r = &readers[i];
+		bool mapper = i >= nr_threads;
+
+		r->reading = g;
+		r->random = seed * 0x10001 + i;
+		r->user = mapper ? s->nr_users + s->nr_idle_users + i - nr_threads
+		                 : fig_reader_user(s, i);
+		r->position = (u32)(fig_random(&r->random) % s->nr_objects);
+		r->buffer = host_alloc(s->copy_bytes + FIG_LINE_BYTES, FIG_LINE_BYTES);
+		if (!r->buffer)
+			return -ENOMEM;
+		timing_task(i % nr_cpus, mapper ? fig_mapper_body : fig_reader_body, r);
+	}
+	if (s->scheme->tick)
+		timing_every(s->tick_ns ? s->tick_ns : FIG_TICK_NS, fig_reading_tick,
+		             g);
+	return 0;
+}
+
+static int fig_read_once(const struct timing_machine *machine, u64 seed,
+                         struct fig_reading *g, struct fig_reader *readers,
+                         u32 nr_threads, u64 window_ns,
+                         struct timing_result *ret_result)
+{
+	const struct fig_read *s = g->setup;
+	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
+	int err;
+
+	memset(g, 0, sizeof(*g));
+	g->setup = s;
+	timing_begin(machine, seed);
+	err = fig_reading_make(g, s);
+	if (!err)
+		err = fig_reading_start(g, readers, nr_threads, nr_cpus, seed);
+	if (!err)
+		timing_run(s->warm_ns ? s->warm_ns : FIG_WARM_NS, window_ns,
+		           ret_result);
+	return err;
+}
+
+int fig_read_run(const struct timing_machine *machine, u64 seed,
+                 const struct fig_read *setup, struct fig_read_result *ret_result)
+{
+	u32 nr_threads = setup->nr_users *
+	                 (setup->threads_per_user ? setup->threads_per_user : 1);
+	struct fig_reading *g = calloc(1, sizeof(*g));
+	struct fig_reader *readers =
+		calloc(nr_threads + setup->nr_mappers, sizeof(*readers));
+	u64 window = setup->window_ns ? setup->window_ns : FIG_WINDOW_NS;
+	struct timing_result result;
+	int err = -ENOMEM;
+
+	if (!g || !readers)
+		goto out;
+	g->setup = setup;
+	err = fig_read_once(machine, seed, g, readers, nr_threads, window, &result);
+	if (!err && result.ops < FIG_OPS_ENOUGH)
+		err = fig_read_once(machine, seed, g, readers, nr_threads,
+		                    window * FIG_WINDOW_LONGER, &result);
+	if (err)
+		goto out;
+	*ret_result = (struct fig_read_result){
+		.mops = result.mops,
+		.transfers_per_op =
+			result.ops ? (double)result.transfers / (double)result.ops : 0,
+		.held_ns = g->nr_held ? g->held_ns / (double)g->nr_held : 0,
+		.nr_failed = g->nr_failed,
+	};
+out:
+	free(readers);
+	free(g);
+	return err;
+}

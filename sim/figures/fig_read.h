@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The reading workload behind most figures: threads of processes look a block up, take a
+ * reference, copy, and return it, on the simulated machine. What differs between the
+ * figures is how many blocks, how they are chosen, how threads sit on CPUs, and who
+ * disturbs them.
+ */
+#ifndef LODIC_SIM_FIG_READ_H
+#define LODIC_SIM_FIG_READ_H
+
+#include "core/count/count.h"
+#include "sim/figures/fig.h"
+
+enum fig_access { FIG_ONE, FIG_SEQUENTIAL, FIG_UNIFORM };
+
+struct fig_read {
+	const struct count_scheme *scheme;
+	u32 nr_objects; /* blocks */
+	u32 nr_files;   /* 0 means 1; the blocks are spread over them evenly */
+	u32 nr_users;
+	u32 threads_per_user; /* 0 means 1 */
+	u32 nr_idle_users;    /* they share the blocks, and read nothing */
+	bool scatter;         /* a process's threads go to different sockets */
+	enum fig_access access;
+	u32 copy_bytes;
+	u32 base_work;    /* cycles of one read outside the counting */
+	u32 request_work; /* cycles of one request around its read */
+	/* Extra lines that a read of a process writes once each way, shared by the
+	 * process's threads: what besides the pte may bounce in a process. */
+	u32 nr_process_words;
+	u32 nr_maps_above;     /* other mapped ranges in front of the block's (lodic) */
+	bool not_shared;       /* nobody maps the blocks: lodic counts globally */
+	u32 split_per_million; /* references that another CPU returns */
+	u32 nr_mappers; /* processes that map and unmap one more block, over and over */
+	u64 mapper_sleep_ns;
+	bool mapper_touches; /* and so becomes one that shares the block (lodic) */
+	u64 tick_ns;         /* 0: 1 ms; for schemes with epochs */
+	u64 warm_ns, window_ns;
+};
+
+struct fig_read_result {
+	double mops;
+	double transfers_per_op;
+	double held_ns; /* mean time between a ref's return and its unref's call */
+	u64 nr_failed;  /* refs refused; 0 unless somebody freezes */
+};
+
+/* Runs it in a new world. 0 or -errno. */
+int fig_read_run(const struct timing_machine *machine, u64 seed,
+                 const struct fig_read *setup, struct fig_read_result *ret_result);
+
+/* A world of named, live blocks that the other workloads use too. In simulated memory. */
+struct fig_world {
+	struct count count;
+	struct frame *frames;
+	u64 *slots; /* the page cache's tree, its lowest level: frame + 1 */
+	u64 *root;  /* and its top */
+	u8 *data;
+	u64 data_stride;
+};
+
+/* After timing_begin(). Blocks are live; nobody has shared any. -errno. */
+int fig_world_make(struct fig_world *world, const struct count_scheme *scheme,
+                   u32 nr_objects, u32 nr_files, u32 nr_users, u32 copy_bytes);
+
+/* User shares objects [0, nr). -errno. */
+int fig_world_share(struct fig_world *world, u32 user, u32 nr);
+
+/* Does the scheme count in processes' own memory? */
+bool fig_is_lodic(const struct count_scheme *scheme);
+
+/* Puts nr ranges of another file above whatever user maps next. -errno. */
+int fig_world_map_above(struct fig_world *world, u32 user, u32 nr);
+
+#endif

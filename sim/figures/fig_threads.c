@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * LODIC's own weak point: threads of one process count in one pte (LODIC s.5.2.4,
+ * Table 3). Beside it what liblodic does: a context, and so a pte, for each thread, by the
+ * library's own pin and unpin.
+ *
+ * The paper does not say on which CPUs a process's threads ran, nor what else of a process
+ * every read writes (its mmap lock, the open file's count). So the pte is measured alone
+ * and with one and two more words of the process, side by side and far apart: a range, not
+ * a prediction.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/cache/context.h"
+#include "sim/figures/fig_read.h"
+
+#define BLOCK_COPY_BYTES 4096u
+#define MAPS_ABOVE 4u
+#define NR_THREADS 120u
+#define FILE_ID 1u
+#define WARM_NS 50000u
+#define WINDOW_NS 100000u
+
+static const struct {
+	u32 threads;
+	double paper;
+} table3[] = { { 1, 164.16 }, { 2, 58.87 }, { 4, 32.54 }, { 8, 19.61 }, { 16, 8.79 } };
+
+struct threads_point {
+	u32 threads, words;
+	bool scatter;
+	const struct count_scheme *scheme;
+};
+
+static int threads_measure(struct fig_run *run, const struct timing_machine *machine,
+                           u64 seed, void *arg, double *ret_values)
+{
+	const struct threads_point *point = arg;
+	struct fig_read setup = {
+		.scheme = point->scheme,
+		.nr_objects = 1,
+		.nr_users = NR_THREADS / point->threads,
+		.threads_per_user = point->threads,
+		.scatter = point->scatter,
+		.nr_process_words = point->words,
+		.copy_bytes = BLOCK_COPY_BYTES,
+		.base_work = run->base_work,
+		.nr_maps_above = MAPS_ABOVE,
+	};
+	struct fig_read_result result;
+	int err = fig_read_run(machine, seed, &setup, &result);
+
+	ret_values[0] = result.mops;
+	ret_values[1] = result.transfers_per_op;
+	return err;
+}
+
+/* ---- a context for each thread ---- */
+
+struct pinning {
+	struct arena arena;
+	struct context_table *tables;
+	u64 *root;
+	u64 block;
+	u64 nr_failed;
+	u32 base_work;
+};
+
+struct pinner {
+	struct pinning *pinning;
+	struct context context;
+	u8 *buffer;
+};
+
+/* A read as the other schemes do it, but found and pinned by one look. */
+static void pinner_read(struct pinner *p)
+{
+	struct pinning *g = p->pinning;
+	u32 frame;
+	u64 *pte;
+	bool pinned;
+
+	timing_work(g->base_work / 2);
+	pinned = context_pin_home(&p->context, g->block, &frame, &pte) ||
+	         context_pin(&p->context, g->block, &frame, &pte) == 0;
+	if (!pinned) {
+		g->nr_failed++;
+		return;
+	}
+	if (!context_vouch(&p->context, &g->arena.files[0], FILE_ID))
+		g->nr_failed++;
+	host_copy(p->buffer, arena_frame_bytes(&g->arena, frame), BLOCK_COPY_BYTES);
+	context_unpin(&p->context, pte);
+	timing_work(g->base_work - g->base_work / 2);
+	timing_op_done();
+}
+
+static void pinner_body(void *arg)
+{
+	while (!timing_stopping())
+		pinner_read(arg);
+}
+
+static int pinning_make(struct pinning *g)
+{
+	struct arena_shape shape = { .nr_frames = 4,
+		                     .nr_files = 1,
+		                     .scheme = ARENA_LODIC };
+	u64 data_bytes = (u64)shape.nr_frames << BLOCK_SHIFT;
+	void *control, *data;
+
+	arena_shape_default(&shape);
+	control = host_alloc(arena_control_bytes(&shape), BLOCK_BYTES);
+	data = host_alloc(data_bytes, BLOCK_BYTES);
+	if (!control || !data)
+		return -ENOMEM;
+	arena_format(control, &shape, 1);
+	if (!arena_view(&g->arena, control, arena_control_bytes(&shape), data,
+	                data_bytes, NULL))
+		return -EINVAL;
+	g->arena.contexts = g->tables;
+	g->block = block_id(FILE_ID, 0);
+	file_space_admit(&g->arena.files[0], FILE_ID, BLOCK_BYTES);
+	arena_fill_begin(&g->arena, FRAME_FIRST);
+	return arena_publish(&g->arena, FRAME_FIRST, g->block) ? 0 : -EINVAL;
+}
+
+static int pinning_start(struct pinning *g, struct pinner *pinners)
+{
+	u64 bytes = arena_context_bytes(g->arena.nr_frames, g->arena.nr_entries);
+	struct context_table table;
+	void *memory;
+	u32 i;
+
+	for (i = 0; i < NR_THREADS; i++) {
+		memory = host_alloc(bytes, BLOCK_BYTES);
+		pinners[i].pinning = g;
+		pinners[i].buffer = host_alloc(BLOCK_COPY_BYTES, BLOCK_BYTES);
+		if (!memory || !pinners[i].buffer)
+			return -ENOMEM;
+		context_table_at(&table, memory, g->arena.nr_entries);
+		if (arena_join(&g->arena, &table) == FRAME_NONE)
+			return -ENOMEM;
+		context_init(&pinners[i].context, &g->arena, memory,
+		             g->arena.header->alive, true);
+		timing_task(i, pinner_body, &pinners[i]);
+	}
+	return 0;
+}
+
+static int pinning_measure(struct fig_run *run, const struct timing_machine *machine,
+                           u64 seed, void *arg, double *ret_values)
+{
+	struct pinner *pinners = calloc(NR_THREADS, sizeof(*pinners));
+	struct pinning *g = calloc(1, sizeof(*g));
+	struct timing_result result;
+	int err = -ENOMEM;
+
+	(void)arg;
+	if (!pinners || !g)
+		goto out;
+	g->tables = calloc(ARENA_MAX_CONTEXTS, sizeof(*g->tables));
+	if (!g->tables)
+		goto out;
+	g->base_work = run->base_work;
+	timing_begin(machine, seed);
+	err = pinning_make(g);
+	if (!err)
+		err = pinning_start(g, pinners);
+	if (err)
+		goto out;
+	timing_run(WARM_NS, WINDOW_NS, &result);
+	if (g->nr_failed)
+		host_fail("a cached block could not be pinned", __FILE__, __LINE__);
+	ret_values[0] = result.mops;
+	ret_values[1] = result.ops ? (double)result.transfers / (double)result.ops : 0;
+out:
+	free(g ? g->tables : NULL);
+	free(g);
+	free(pinners);
+	return err;
+}
+
+/* ---- the figure ---- */
+
+static int add_both(struct fig_run *run, const char *series, double threads,
+                    enum fig_kind kind, const struct fig_band *bands, double paper)
+{
+	int err = fig_add(run, "120 threads read one block", series, threads, "Mops/s",
+	                  kind, &bands[0], paper);
+
+	if (!err)
+		err = fig_add(run, "line transfers of an operation", series, threads,
+		              "transfers", kind, &bands[1], FIG_NO_PAPER);
+	return err;
+}
+
+static int run_threads(struct fig_run *run)
+{
+	struct fig_band bands[2], context[2], atomic[2];
+	char series[FIG_NAME_BYTES];
+	u32 t, words, scatter;
+	struct threads_point global = { .threads = 1, .scheme = &count_atomic };
+	int err = fig_measure(run, pinning_measure, NULL, 2, context);
+
+	if (!err)
+		err = fig_measure(run, threads_measure, &global, 2, atomic);
+
+	for (t = 0; t < sizeof(table3) / sizeof(*table3) && !err; t++) {
+		struct threads_point point = { .threads = table3[t].threads };
+
+		err = add_both(run, "atomic", point.threads, FIG_FITTED, atomic,
+		               FIG_NO_PAPER);
+		point.scheme = &count_lodic;
+		for (words = 0; words < 3; words++)
+			for (scatter = 0; scatter < 2 && !err; scatter++) {
+				point.words = words;
+				point.scatter = scatter;
+				err = fig_measure(run, threads_measure, &point, 2,
+				                  bands);
+				snprintf(series, sizeof(series), "pte%s, %s",
+				         words == 0   ? ""
+				         : words == 1 ? " + 1 word"
+				                      : " + 2 words",
+				         scatter ? "far apart" : "side by side");
+				/* Only the pte alone was decided on beforehand. */
+				if (!err)
+					err = add_both(run, series, point.threads,
+					               words ? FIG_FREE : FIG_PREDICTED,
+					               bands, table3[t].paper);
+			}
+		if (!err)
+			err = add_both(run, "a context each (liblodic)", point.threads,
+			               FIG_PREDICTED, context, FIG_NO_PAPER);
+	}
+	return err;
+}
+
+const struct fig fig_threads = {
+	.name = "threads",
+	.paper = "LODIC Table 3",
+	.title = "Threads of one process on one pte, and with a context each",
+	.x = "threads in each process; 120 in all (112 at 16)",
+	.modelled =
+		"the pte's line between the threads of a process, side by side or spread "
+		"over the sockets; optionally one or two more words that each read of "
+		"the process adds to, twice",
+	.left_out =
+		"which CPUs and which other lines of a process (mmap lock, file count) "
+		"the paper's runs met: not stated. Not a reproduction of Table 3",
+	.topology = "8x15",
+	.simulated = true,
+	.run = run_threads,
+};

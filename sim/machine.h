@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Machines from text files. A topology (sim/topologies) says how many sockets and
+ * CPUs there are, how far they are apart and how fast they tick; a parameter file
+ * (sim/parameters) says what everything costs, each number with its source in the
+ * comment behind it. A number whose comment says "band LOW..HIGH" is not known better than
+ * that: the sensitivity set has a machine for each end of each band.
+ */
+#ifndef LODIC_SIM_MACHINE_H
+#define LODIC_SIM_MACHINE_H
+
+#include "host/sim/timing.h"
+
+#define MACHINE_MAX_BANDS 12u
+/* The machine itself, and two for each band. */
+#define MACHINE_MAX_SET (1u + 2u * MACHINE_MAX_BANDS)
+
+struct machine_band {
+	u32 parameter; /* which one: private to machine.c */
+	u32 low, high;
+};
+
+struct machine {
+	struct timing_machine timing;
+	u32 base_work;      /* cycles of a read that have nothing to do with counting */
+	u32 table_cycle_ps; /* clock of the machine that latencies were measured on */
+	char parameters[32]; /* the file's name */
+	char hash[17];       /* of its text, in hex */
+	struct machine_band bands[MACHINE_MAX_BANDS];
+	u32 nr_bands;
+};
+
+/* Reads a topology by its name or as a file ("8x15", "./mine"), and its parameters, or
+ * those in parameters if that is not NULL. "host" is this computer: one socket with as
+ * many CPUs as are online, and the parameters of 1x2. Prints what is wrong with a file to
+ * stderr. 0. -ENOENT: no such file. -EINVAL: something in it is wrong or missing. */
+int machine_read(const char *topology, const char *parameters,
+                 struct machine *ret_machine);
+
+/* The machine and its variants, each with one banded parameter at one end. ret_set has
+ * room for MACHINE_MAX_SET. Returns how many. */
+u32 machine_set(const struct machine *machine, struct timing_machine *ret_set);
+
+static inline u32 machine_nr_cpus(const struct machine *machine)
+{
+	return machine->timing.nr_sockets * machine->timing.cpus_per_socket;
+}
+
+#endif
