@@ -8,7 +8,7 @@
  *                 under another id: old blocks are still there, and nobody's (S2)
  *   admit         the file comes back under another id, with another size (S3, O4)
  *   service-dies  the service is killed at any step; the kernel marks its futex and only
- *                 then lets go of the leases (L4 in lib/service_lease.c)
+ *                 then lets go of the leases (L4 in lib/service/lease.c)
  */
 #include "check/arena_world.h"
 

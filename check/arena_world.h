@@ -4,9 +4,9 @@
  * has pinned what, which frames the service may write, and what the file's writer has done.
  * core/ knows nothing of it; what core/ says is held against it.
  *
- * The world stands in for lib/ too: a reader's read and pin here are those of lib/read.c
- * and lib/pin.c without their system calls, the service's fill and take those of
- * lib/service_fill.c. The orders that only lib/ can keep have their mutants here.
+ * The world stands in for lib/ too: a reader's read and pin here are those of lib/client/read.c
+ * and lib/client/pin.c without their system calls, the service's fill and take those of
+ * lib/service/fill.c. The orders that only lib/ can keep have their mutants here.
  *
  * Times. A block belongs to a file id, and a changed file is admitted under another id. So
  * a block's bytes never change, and world_truth() needs no clock.
@@ -121,7 +121,7 @@ void world_join(struct world_reader *r);
 /* lodic_read(): true if the bytes came from the cache; then they were right. home: by the
  * short way. */
 bool world_read(struct world_reader *r, u64 block, bool home);
-/* lodic_pin(): the hold, or NULL. The short way first, as lib/pin.c goes. */
+/* lodic_pin(): the hold, or NULL. The short way first, as lib/client/pin.c goes. */
 struct world_hold *world_pin(struct world_reader *r, u64 block);
 /* Looks at the pinned bytes: they must be what they were. */
 void world_look(const struct world_hold *h);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "lib/service.h"
+#include "lib/service/service.h"
 #include "lodic/lodic.h"
 
 #define MAX_IMMUTABLE 64

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "lib/service.h"
+#include "lib/service/service.h"
 #include "lodic/lodic.h"
 
 #define SOCKET_MAX_BYTES 4096

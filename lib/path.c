@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/service.h"
+#include "lib/service/service.h"
 
 #define FOLDER_BYTES 64
 

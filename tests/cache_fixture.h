@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "host/host.h"
-#include "lib/service.h"
+#include "lib/service/service.h"
 #include "lodic/lodic.h"
 
 #define FIXTURE_PATH_BYTES 100 /* fits a socket's address */

@@ -26,7 +26,7 @@
 
 #include "core/cache/arena.h"
 #include "core/cache/reclaim.h"
-#include "lib/service.h"
+#include "lib/service/service.h"
 #include "lib/wire.h"
 
 #define NS_PER_MS ((u64)1000000)

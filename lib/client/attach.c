@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/client.h"
-#include "lib/service.h"
+#include "lib/client/client.h"
+#include "lib/service/service.h"
 
 #define START_POLL_NS 5000000
 #define START_WAIT_NS 10000000000u

@@ -22,7 +22,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 /* Blocks of a range that are looked at in one step, when they are all there already. */
 #define SKIPS_PER_STEP 1024u

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "core/pte.h"
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 /* Requests of one client before the main loop looks at the others. */
 #define REQUESTS_PER_TURN 16u

@@ -49,7 +49,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 #define ALIVE_DEAD ((u64)0)
 #define SIGNALS_AT_ONCE 64

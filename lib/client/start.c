@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/client.h"
+#include "lib/client/client.h"
 
 #ifndef LODIC_BINDIR
 #define LODIC_BINDIR "/usr/local/bin"

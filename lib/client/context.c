@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/client.h"
+#include "lib/client/client.h"
 
 /* Where contexts sit when there is no service. Its generation matches no claim. */
 struct seat no_seat = { .generation = GENERATION_NONE };

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/cache/context_rival.h"
-#include "lib/client.h"
+#include "lib/client/client.h"
 
 static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 frame,
                             u64 *word, u32 within, u64 left)

@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 #define PATH_BYTES 4096
 #ifndef XFS_SUPER_MAGIC

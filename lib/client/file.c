@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/client.h"
+#include "lib/client/client.h"
 
 static int check_descriptor(int fd)
 {

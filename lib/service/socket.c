@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 /* The lock file may be replaced while we open it, once for each service that ends just
  * then: more than a few in a row is a fault. */

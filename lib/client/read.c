@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "lib/client.h"
+#include "lib/client/client.h"
 
 /* A stretch of blocks that were not in the cache. */
 struct gap {

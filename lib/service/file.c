@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #define ORPHANS_PER_TURN 512u

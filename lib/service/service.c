@@ -21,7 +21,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "lib/service_internal.h"
+#include "lib/service/internal.h"
 
 #define SENTENCE_BYTES 512
 #define EVENTS_PER_TURN 64
