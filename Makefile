@@ -7,7 +7,7 @@ ARGS ?=
 # What users run: -O2 with debug information, no tests, warnings are only warnings.
 RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
-C_FILES = find bench check cli core host include lib sim tests -name '*.[ch]'
+C_FILES = find bench check cli core host include lib measure sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
 	kernel-check soak bench bench-scale figures fmt install clean

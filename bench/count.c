@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "bench/count.h"
-#include "cli/cli.h"
-#include "cli/rig.h"
-#include "cli/workload.h"
+#include "measure/cli.h"
+#include "measure/rig.h"
+#include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 40
 #define MAX_LIST_BYTES 256

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/report.h"
-#include "cli/table.h"
+#include "measure/report.h"
+#include "measure/table.h"
 
 #define UNITS \
 	"ns: a ref and an unref, or a query, on one CPU; mops: 10^6 of them a second, all " \

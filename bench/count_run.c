@@ -8,9 +8,9 @@
 
 #include "bench/private.h"
 #include "bench/shared.h"
-#include "cli/cli.h"
-#include "cli/rig.h"
-#include "cli/workload.h"
+#include "measure/cli.h"
+#include "measure/rig.h"
+#include "measure/workload.h"
 
 const struct count_scheme *bench_scheme(u32 i)
 {

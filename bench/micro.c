@@ -8,10 +8,10 @@
 #include "bench/micro.h"
 #include "bench/series.h"
 #include "bench/shared.h"
-#include "cli/cli.h"
-#include "cli/report.h"
-#include "cli/table.h"
-#include "cli/workload.h"
+#include "measure/cli.h"
+#include "measure/report.h"
+#include "measure/table.h"
+#include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 60
 #define MAX_STEPS 16u

@@ -3,7 +3,7 @@
  * Short measured slots on pinned workers, threads or processes. A slot is shorter than a
  * scheduler's tick and counts only when none of its workers was switched out in its window
  * and their windows overlapped: a busy machine costs slots, not truth. The idea is
- * cli/measure.h's; there the work is a read by one of liblodic's readers, here it is any
+ * measure/measure.h's; there the work is a read by one of liblodic's readers, here it is any
  * function.
  */
 #ifndef LODIC_BENCH_SLOTS_H

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/measure.h"
+#include "measure/cli.h"
+#include "measure/measure.h"
 #include "cli/memory.h"
-#include "cli/report.h"
-#include "cli/stand.h"
+#include "measure/report.h"
+#include "measure/stand.h"
 
 #define DEFAULT_ROUNDS 60
 #define LEAST_BYTES 64

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "cli/corpus.h"
-#include "cli/measure.h"
-#include "cli/report.h"
-#include "cli/stand.h"
+#include "measure/cli.h"
+#include "measure/corpus.h"
+#include "measure/measure.h"
+#include "measure/report.h"
+#include "measure/stand.h"
 
 #define DEFAULT_MS 30000
 #define LEAST_HIT_RATIO 0.95

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic`: which sub-command is meant. */
-#include "cli/cli.h"
+#include "measure/cli.h"
 
 #include <argp.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "measure/cli.h"
 #include "cli/map_program.h"
 #include "preload/map_environment.h"
 

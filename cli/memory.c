@@ -18,11 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "cli/report.h"
-#include "cli/rig.h"
-#include "cli/stand.h"
-#include "cli/table.h"
+#include "measure/cli.h"
+#include "measure/report.h"
+#include "measure/rig.h"
+#include "measure/stand.h"
+#include "measure/table.h"
 
 #define DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
 /* Pins, and as many reads, by each context: twice what its table has places for. */

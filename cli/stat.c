@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "measure/cli.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The slot engine. Contract: cli/measure.h. */
-#include "cli/measure.h"
+/* The slot engine. Contract: measure/measure.h. */
+#include "measure/measure.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "measure/cli.h"
 
 /* Slots are shorter than a scheduler's tick, so that most pass undisturbed; the warm-up
  * brings table, sequence and code back after the other methods' slots. */

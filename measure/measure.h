@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/rig.h"
+#include "measure/rig.h"
 
 #define MEASURE_MAX_BYTES 4     /* sizes in a plan */
 #define MEASURE_MAX_PROCESSES 6 /* numbers of processes in a plan */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The file that is read. Contract: cli/corpus.h. */
+/* The file that is read. Contract: measure/corpus.h. */
 #define _GNU_SOURCE
-#include "cli/corpus.h"
+#include "measure/corpus.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "cli/workload.h"
+#include "measure/cli.h"
+#include "measure/workload.h"
 #include "lodic/lodic.h"
 
 #define MIB ((uint64_t)1 << 20)

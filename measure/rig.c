@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Caches, readers and memory of a measurement. Contract: cli/rig.h. */
+/* Caches, readers and memory of a measurement. Contract: measure/rig.h. */
 #define _GNU_SOURCE
-#include "cli/rig.h"
+#include "measure/rig.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "measure/cli.h"
 
 /* The file must fit with room to spare: the translation refuses a block whose places
  * are taken, and the small queue of S3-FIFO is a tenth of the frames. */

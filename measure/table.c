@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Tables for people. Contract: cli/table.h. */
-#include "cli/table.h"
+/* Tables for people. Contract: measure/table.h. */
+#include "measure/table.h"
 
 #include <stdarg.h>
 #include <string.h>

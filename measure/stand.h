@@ -3,8 +3,8 @@
 #ifndef LODIC_STAND_H
 #define LODIC_STAND_H
 
-#include "cli/corpus.h"
-#include "cli/rig.h"
+#include "measure/corpus.h"
+#include "measure/rig.h"
 
 struct stand {
 	/* The user's wishes; NULL: the default. */

@@ -11,10 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/corpus.h"
-#include "cli/methods.h"
-#include "cli/reader.h"
-#include "cli/workload.h"
+#include "measure/corpus.h"
+#include "measure/methods.h"
+#include "measure/reader.h"
+#include "measure/workload.h"
 
 #define RIG_MAX_READERS 16
 #define RIG_SOCKET_BYTES 108 /* sockaddr_un has no more */

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/methods.h"
-#include "cli/workload.h"
+#include "measure/methods.h"
+#include "measure/workload.h"
 
 #define READER_WHY_BYTES 120
 

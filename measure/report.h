@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "cli/measure.h"
+#include "measure/measure.h"
 
 #define REPORT_CPU_BYTES 128
 

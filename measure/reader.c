@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The benchmarks' reader processes. Contract: cli/reader.h. */
+/* The benchmarks' reader processes. Contract: measure/reader.h. */
 #define _GNU_SOURCE
-#include "cli/reader.h"
+#include "measure/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "measure/cli.h"
 #include "host/host.h"
 
 /* The clock is looked at every so often: a hundredth of a slot, and far more than the

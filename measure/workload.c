@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Access sequences. Contract: cli/workload.h. */
-#include "cli/workload.h"
+/* Access sequences. Contract: measure/workload.h. */
+#include "measure/workload.h"
 
 #include <errno.h>
 #include <math.h>

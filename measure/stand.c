@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Choosing the file and setting up the rig. Contract: cli/stand.h. */
-#include "cli/stand.h"
+/* Choosing the file and setting up the rig. Contract: measure/stand.h. */
+#include "measure/stand.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "measure/cli.h"
 
 #define MB 1e6
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Results for people and for machines. Contract: cli/report.h. */
-#include "cli/report.h"
+/* Results for people and for machines. Contract: measure/report.h. */
+#include "measure/report.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "cli/table.h"
+#include "measure/table.h"
 
 #ifndef LODIC_COMMIT
 #define LODIC_COMMIT "unknown"

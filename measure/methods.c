@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The measured loops. Contract: cli/methods.h. */
-#include "cli/methods.h"
+/* The measured loops. Contract: measure/methods.h. */
+#include "measure/methods.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/workload.h"
+#include "measure/workload.h"
 #include "host/host.h"
 
 static const struct {

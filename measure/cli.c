@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What all sub-commands share. Contract: cli/cli.h. */
-#include "cli/cli.h"
+/* What all sub-commands share. Contract: measure/cli.h. */
+#include "measure/cli.h"
 
 #include <errno.h>
 #include <stdarg.h>
