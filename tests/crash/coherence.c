@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/watched_file.h"
+#include "tests/support/watched_file.h"
 
 #define NR_READERS 2u
 #define NR_FILES 8u

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #define NR_READERS 4u
 #define MOST_CONTEXTS 2u

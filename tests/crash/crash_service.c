@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/watched_file.h"
+#include "tests/support/watched_file.h"
 
 #define NR_READERS 3u
 #define NR_FILES 4u

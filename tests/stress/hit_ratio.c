@@ -2,14 +2,14 @@
 /*
  * Eviction as users meet it: three traces through a real service with lodic_read() as
  * the only reader, so that the visits in its context are all that the policy hears. The
- * hit ratio must be within half a point of the reference (tests/trace.h). The policy
+ * hit ratio must be within half a point of the reference (tests/support/trace.h). The policy
  * alone, without service and context, is tests/unit/test_reclaim.c's.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/cache_fixture.h"
-#include "tests/trace.h"
+#include "tests/support/cache_fixture.h"
+#include "tests/support/trace.h"
 
 #define MOST_POINTS_OFF 0.5
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #define NR_FILES 2u
 #define MAX_READERS 8u

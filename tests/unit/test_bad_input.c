@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define FILE_BYTES ((u64)20 * BLOCK + 1234)

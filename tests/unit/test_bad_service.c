@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "lib/wire.h"
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define TEST_SECONDS 120

@@ -5,7 +5,7 @@
  * count_check() compares every word with the list of references that are held (I1-I4, J1,
  * J2).
  */
-#include "tests/lodic_model.h"
+#include "tests/support/owned_world.h"
 
 static void ref_mapped_is_local(void **state)
 {

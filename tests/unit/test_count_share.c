@@ -4,7 +4,7 @@
  * undoing, with a mapping made when there is none; and a frame that is taken from all its
  * users, as migration does.
  */
-#include "tests/lodic_model.h"
+#include "tests/support/owned_world.h"
 
 static u64 nr_vmas(struct model *m, u32 user)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #define NR_BLOCKS 40u
 #define TAIL_BYTES 1001u

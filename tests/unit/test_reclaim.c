@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * core/reclaim against the authors' figures (tests/trace.h) and in small cases. The
+ * core/reclaim against the authors' figures (tests/support/trace.h) and in small cases. The
  * cache around it is a model: a table of frames, their visits, and who is pinned.
  * LODIC_SEED=n sets the seed of the random case.
  */
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "core/cache/reclaim.h"
-#include "tests/trace.h"
+#include "tests/support/trace.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLOW_BUILD 1

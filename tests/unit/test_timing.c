@@ -4,7 +4,7 @@
  * costs, what moves and what does not, and the mistakes that such a model is prone to:
  * queues that keep their order for ever, lines that leave before a retry.
  */
-#include "timing_world.h"
+#include "tests/support/timing_world.h"
 
 static u64 timed(void (*step)(u64 *), u64 *p)
 {

@@ -4,7 +4,7 @@
  * than the skew, and on shared lines by nothing; ticks, slices, sleep and locks of tasks
  * that share a CPU; as many CPUs as the model can hold.
  */
-#include "timing_world.h"
+#include "tests/support/timing_world.h"
 
 static void body_ahead(void *arg)
 {

@@ -20,7 +20,7 @@
 #ifndef LODIC_WATCHED_FILE_H
 #define LODIC_WATCHED_FILE_H
 
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #define WATCHED_MAX_BLOCKS 20u
 #define WATCHED_MAX_BYTES ((u64)WATCHED_MAX_BLOCKS * LODIC_BLOCK_BYTES)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See watched_file.h. */
 #define _GNU_SOURCE
-#include "tests/watched_file.h"
+#include "tests/support/watched_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See cache_fixture.h. */
 #define _GNU_SOURCE
-#include "tests/cache_fixture.h"
+#include "tests/support/cache_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
