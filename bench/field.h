@@ -14,7 +14,7 @@
 #define FIELD_MAX_OBJECTS 65536u
 /* lodic counts in a process's own memory only what at least so many share; with fewer
  * readers the others hold their mappings and are idle. */
-#define FIELD_LEAST_USERS COUNT_LODIC_SHARE_MIN
+#define FIELD_LEAST_USERS COUNT_OWNED_SHARE_MIN
 
 enum field_walk { FIELD_HOT, FIELD_ROUND, FIELD_RANDOM, FIELD_QUERY, FIELD_NR_WALKS };
 

@@ -119,7 +119,7 @@ static int micro_open(struct micro *m)
 		error = field_ground_open(&field_ground, 1, m->nr_cpus, 1, m->cpus,
 		                          m->seed);
 	if (!error)
-		error = field_open(&m->field, &count_lodic, field_ground, &m->slots);
+		error = field_open(&m->field, &count_owned, field_ground, &m->slots);
 	for (u32 i = 0; i < micro_nr_steps; i++)
 		for (u32 n = 0; n < m->nr_cpus && !error; n++)
 			error = series_open(&m->cells[i][n].mops, m->rounds);

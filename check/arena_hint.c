@@ -151,8 +151,8 @@ static void full_finish(const void *arg)
 
 void arena_hint_cases(struct check_list *list)
 {
-	static const struct arena_case two = { ARENA_LODIC, 2, 2 };
-	static const struct arena_case one = { ARENA_LODIC, 1, 1 };
+	static const struct arena_case two = { ARENA_SCANNED, 2, 2 };
+	static const struct arena_case one = { ARENA_SCANNED, 1, 1 };
 
 	arena_add(list, "hint-ring", &two, 3, ring_setup, ring_finish, false);
 	arena_add(list, "hint-full", &one, 2, full_setup, full_finish, false);

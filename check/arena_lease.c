@@ -49,11 +49,11 @@ static void break_lease_thread(void *arg)
 	checker_wait(world_is_set, &world->break_asked);
 	if (MUTANT(LEASE_BACK_FIRST))
 		world->lease_given_back = true;
-	file_space_revoke(world->space);
+	file_proof_revoke(world->space);
 	host_relax(); /* fcntl(F_UNLCK) */
 	world->lease_given_back = true;
 	checker_wait(world_is_set, &world->writer_closed);
-	file_space_admit(world->space,
+	file_proof_admit(world->space,
 	                 MUTANT(ID_USED_AGAIN) ? WORLD_FILE : WORLD_FILE_AGAIN,
 	                 SIZE_AGAIN);
 }
@@ -71,7 +71,7 @@ static void break_service(void *arg)
 		host_store_relaxed(&world_bytes(WORLD_SECOND)[i],
 		                   host_load_relaxed(&world->disk[0][i]));
 	world->owned[WORLD_SECOND] = false;
-	if (file_space_holds(world->space, WORLD_FILE))
+	if (file_proof_holds(world->space, WORLD_FILE))
 		CHECKER_ASSERT(arena_publish(&world->arena, WORLD_SECOND, world->c),
 		               "the translation has room");
 	else
@@ -136,19 +136,19 @@ static void break_finish(const void *arg)
 static void admit_service(void *arg)
 {
 	(void)arg;
-	file_space_revoke(world->space);
-	file_space_admit(world->space, WORLD_FILE_AGAIN, SIZE_AGAIN);
+	file_proof_revoke(world->space);
+	file_proof_admit(world->space, WORLD_FILE_AGAIN, SIZE_AGAIN);
 }
 
 static void admit_look(u32 id, u64 size)
 {
 	u64 seen;
 
-	if (!file_space_holds(world->space, id))
+	if (!file_proof_holds(world->space, id))
 		return;
 	seen = host_load_relaxed(&world->space->size);
 	host_fence_acquire();
-	if (file_space_holds(world->space, id))
+	if (file_proof_holds(world->space, id))
 		CHECKER_ASSERT(seen == size, "S3: the size that belongs to the id");
 }
 
@@ -170,7 +170,7 @@ static void admit_setup(const void *arg)
 static void admit_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(file_space_holds(world->space, WORLD_FILE_AGAIN),
+	CHECKER_ASSERT(file_proof_holds(world->space, WORLD_FILE_AGAIN),
 	               "the file is there again");
 	world_check();
 }
@@ -229,7 +229,7 @@ static void dies_finish(const void *arg)
 void arena_lease_cases(struct check_list *list)
 {
 	static const struct arena_case one[ARENA_NR_SCHEMES] = {
-		{ ARENA_LODIC, 1, 1 },
+		{ ARENA_SCANNED, 1, 1 },
 		{ ARENA_ATOMIC, 1, 1 },
 		{ ARENA_FROZEN, 1, 1 },
 		{ ARENA_HAZARD, 1, 1 },
@@ -239,8 +239,8 @@ void arena_lease_cases(struct check_list *list)
 	for (i = 0; i < ARENA_NR_SCHEMES; i++)
 		arena_add(list, "lease-break", &one[i], 4, break_setup, break_finish,
 		          true);
-	arena_add(list, "admit", &one[ARENA_LODIC], 2, admit_setup, admit_finish,
+	arena_add(list, "admit", &one[ARENA_SCANNED], 2, admit_setup, admit_finish,
 	          false);
-	arena_add(list, "service-dies", &one[ARENA_LODIC], 2, dies_setup, dies_finish,
+	arena_add(list, "service-dies", &one[ARENA_SCANNED], 2, dies_setup, dies_finish,
 	          false);
 }

@@ -110,12 +110,12 @@ static void join_finish(const void *arg)
 void arena_life_cases(struct check_list *list)
 {
 	static const struct arena_case one[] = {
-		{ ARENA_LODIC, 1, 1 },
+		{ ARENA_SCANNED, 1, 1 },
 		{ ARENA_HAZARD, 1, 1 },
 	};
 	/* Not under hazard: a take looks at 64 slots of each context, and the walk list is
 	 * the same one. */
-	static const struct arena_case two = { ARENA_LODIC, 2, 1 };
+	static const struct arena_case two = { ARENA_SCANNED, 2, 1 };
 	u32 i;
 
 	for (i = 0; i < 2; i++)

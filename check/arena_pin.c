@@ -75,7 +75,7 @@ static void pin_reader(void *arg)
 
 	if (outer) {
 		inner = world_pin(r, world->a);
-		CHECKER_ASSERT(r->context.scheme != ARENA_LODIC || inner,
+		CHECKER_ASSERT(r->context.scheme != ARENA_SCANNED || inner,
 		               "C2: what is pinned can be pinned again");
 		if (inner)
 			world_unpin(r, inner);
@@ -147,13 +147,13 @@ static void evict_setup(const void *arg)
 void arena_pin_cases(struct check_list *list)
 {
 	static const struct arena_case one[ARENA_NR_SCHEMES] = {
-		{ ARENA_LODIC, 1, 1 },
+		{ ARENA_SCANNED, 1, 1 },
 		{ ARENA_ATOMIC, 1, 1 },
 		{ ARENA_FROZEN, 1, 1 },
 		{ ARENA_HAZARD, 1, 1 },
 	};
 	static const struct arena_case two[] = {
-		{ ARENA_LODIC, 2, 2 },
+		{ ARENA_SCANNED, 2, 2 },
 		{ ARENA_ATOMIC, 2, 2 },
 		{ ARENA_FROZEN, 2, 2 },
 	};
@@ -167,6 +167,6 @@ void arena_pin_cases(struct check_list *list)
 	}
 	for (i = 0; i < sizeof(two) / sizeof(two[0]); i++)
 		arena_add(list, "pin-two", &two[i], 3, pin_setup, pin_finish, true);
-	arena_add(list, "entries-evict", &one[ARENA_LODIC], 2, evict_setup, pin_finish,
-	          false);
+	arena_add(list, "entries-evict", &one[ARENA_SCANNED], 2, evict_setup,
+	          pin_finish, false);
 }

@@ -143,7 +143,7 @@ static void visits_finish(const void *arg)
 
 void arena_read_cases(struct check_list *list)
 {
-	static const struct arena_case one = { ARENA_LODIC, 1, 1 };
+	static const struct arena_case one = { ARENA_SCANNED, 1, 1 };
 
 	arena_add(list, "read-refill", &one, 2, refill_setup, refill_finish, false);
 	arena_add(list, "read-dma", &one, 3, dma_setup, refill_finish, false);

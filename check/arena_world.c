@@ -114,7 +114,7 @@ static void world_make_arena(const struct arena_case *c)
 	world->alive_value = (u64)WORLD_GENERATION << 32 | WORLD_SERVICE_TID;
 	host_store_release(&world->arena.header->alive, world->alive_value);
 	world->space = &world->arena.files[0];
-	file_space_admit(world->space, WORLD_FILE, 4 * BLOCK_BYTES);
+	file_proof_admit(world->space, WORLD_FILE, 4 * BLOCK_BYTES);
 }
 
 void world_setup(const struct arena_case *c)
@@ -249,7 +249,7 @@ static bool world_pin_word(struct world_reader *r, u64 block, u32 *ret_frame,
 {
 	struct context *c = &r->context;
 
-	if (c->scheme == ARENA_LODIC) {
+	if (c->scheme == ARENA_SCANNED) {
 		if (context_pin_home(c, block, ret_frame, ret_word))
 			return true;
 	} else if (context_pin_word_home(c, block, ret_frame, ret_word)) {

@@ -59,7 +59,7 @@ struct world_reader {
 
 struct world {
 	struct arena arena;
-	struct file_space *space;
+	struct file_proof *space;
 	u64 alive_value;
 	u32 nr_readers;
 	u32 first_task;

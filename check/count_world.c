@@ -46,7 +46,7 @@ static void name_lodic(void)
 	if (strncmp(counted->c->scheme->name, "lodic", 5) != 0)
 		return;
 	for (f = 0; f < WORLD_FRAMES; f++) {
-		struct count_lodic_words *w = count_lodic_words(&counted->count, f);
+		struct count_owned_words *w = count_owned_words(&counted->count, f);
 
 		checker_name(&w->global, 8, "global[%u]", f);
 		checker_name(&w->share, 8, "share[%u]", f);

@@ -62,7 +62,7 @@ uint64_t method_offset(const struct method_steps *s, uint64_t i)
  * must believe that everything behind a pointer has changed, and would load it again. */
 
 static void run_memory(struct method_ground *g, struct method_steps s, uint64_t nr,
-		       const uint8_t *from)
+                       const uint8_t *from)
 {
 	uint8_t *buffer = g->buffer;
 
@@ -95,7 +95,7 @@ static void run_pread(struct method_ground *g, struct method_steps s, uint64_t n
 
 	for (uint64_t i = 0; i < nr; i++)
 		nr_failed += pread(fd, buffer, s.bytes, (off_t)offset_at(&s, i)) !=
-			     (ssize_t)s.bytes;
+		             (ssize_t)s.bytes;
 	g->nr_failed += nr_failed;
 }
 
@@ -107,12 +107,12 @@ static void run_read(struct method_ground *g, struct method_steps s, uint64_t nr
 
 	for (uint64_t i = 0; i < nr; i++)
 		nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
-					(off_t)offset_at(&s, i)) != (ssize_t)s.bytes;
+		                        (off_t)offset_at(&s, i)) != (ssize_t)s.bytes;
 	g->nr_failed += nr_failed;
 }
 
 static void run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
-		    struct method_seat seat)
+                    struct method_seat seat)
 {
 	uint8_t *buffer = g->buffer;
 
@@ -127,7 +127,7 @@ static void run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
 		}
 		g->nr_fallbacks++;
 		g->nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
-					   (off_t)offset) != (ssize_t)s.bytes;
+		                           (off_t)offset) != (ssize_t)s.bytes;
 	}
 }
 

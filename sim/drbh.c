@@ -129,7 +129,7 @@ static int drbh_share(struct drbh_world *w, u32 user)
 	/* lodic alone has places where mappings stand in each other's way. */
 	if (strncmp(w->count.scheme->name, "lodic", 5) == 0)
 		for (i = 0; i < RANGES_ABOVE && !err; i++)
-			err = count_lodic_mmap(&w->count, user, OTHER_FILE_ID + i, 0, 1,
+			err = count_owned_mmap(&w->count, user, OTHER_FILE_ID + i, 0, 1,
 			                       &page);
 	return err ? err : count_share(&w->count, user, 0);
 }

@@ -51,7 +51,7 @@ static u64 arena_files_at(void)
 
 static u64 arena_frames_at(const struct arena_shape *shape)
 {
-	return arena_files_at() + (u64)shape->nr_files * sizeof(struct file_space);
+	return arena_files_at() + (u64)shape->nr_files * sizeof(struct file_proof);
 }
 
 static u64 arena_words_at(const struct arena_shape *shape)
@@ -123,7 +123,7 @@ bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
 		return false;
 	*a = (struct arena){
 		.header = h,
-		.files = (struct file_space *)(base + h->files_at),
+		.files = (struct file_proof *)(base + h->files_at),
 		.frames = (struct frame *)(base + h->frames_at),
 		.data = data,
 		.counts = counts,

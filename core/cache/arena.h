@@ -39,7 +39,7 @@
 
 /* How an arena counts pins; chosen when it is made. */
 enum arena_scheme {
-	ARENA_LODIC,
+	ARENA_SCANNED,
 	ARENA_ATOMIC,
 	ARENA_FROZEN,
 	ARENA_HAZARD,
@@ -118,7 +118,7 @@ struct context_table {
 /* A process's view of an arena: addresses that hold in that process alone. */
 struct arena {
 	struct arena_header *header;
-	struct file_space *files;
+	struct file_proof *files;
 	struct frame *frames;
 	struct translation translation;
 	u8 *data;

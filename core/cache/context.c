@@ -132,8 +132,8 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 	return -CONTEXT_EAGAIN;
 }
 
-static int context_pin_lodic(struct context *c, u64 block, u32 *ret_frame,
-                             u64 **ret_word)
+static int context_pin_scanned(struct context *c, u64 block, u32 *ret_frame,
+                               u64 **ret_word)
 {
 	u64 hash = block_hash(block);
 	u32 home = context_home(c, hash);
@@ -177,15 +177,15 @@ static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
 
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)
 {
-	if (c->scheme == ARENA_LODIC)
-		return context_pin_lodic(c, block, ret_frame, ret_word);
+	if (c->scheme == ARENA_SCANNED)
+		return context_pin_scanned(c, block, ret_frame, ret_word);
 	return context_pin_rival(c, block, ret_frame, ret_word);
 }
 
 void context_unpin(struct context *c, u64 *word)
 {
-	if (c->scheme == ARENA_LODIC)
-		context_unpin_lodic(word);
+	if (c->scheme == ARENA_SCANNED)
+		context_unpin_scanned(word);
 	else
 		context_unpin_word(c, word);
 }
@@ -234,7 +234,7 @@ void context_check(const struct context *c)
 {
 	u32 i;
 
-	for (i = 0; c->scheme == ARENA_LODIC && i < context_nr_entries(c); i++) {
+	for (i = 0; c->scheme == ARENA_SCANNED && i < context_nr_entries(c); i++) {
 		u64 v = host_load_relaxed(&c->entries[i]);
 
 		CHECK(pte_present(v) || v == PTE_EMPTY, "C2: present or empty");

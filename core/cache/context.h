@@ -80,10 +80,10 @@ static inline void context_visit(struct context *c, u32 frame)
 
 /* Does the file's proof still hold and does the service live? Call it after the copies
  * or the pin that it shall vouch for. */
-static inline bool context_vouch(const struct context *c, const struct file_space *s,
+static inline bool context_vouch(const struct context *c, const struct file_proof *s,
                                  u32 id)
 {
-	return file_space_holds(s, id) &&
+	return file_proof_holds(s, id) &&
 	       (MUTANT(ALIVE_IGNORED) || host_load_relaxed(c->alive) == c->alive_value);
 }
 
@@ -135,11 +135,11 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 void context_unpin(struct context *c, u64 *word);
 
-/* The same, for ARENA_LODIC, and only where most entries are; calls nothing. false may
+/* The same, for ARENA_SCANNED, and only where most entries are; calls nothing. false may
  * also mean that the entry stands elsewhere: fall back on context_pin(). */
 static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame,
                                     u64 **ret_word);
-static inline void context_unpin_lodic(u64 *pte);
+static inline void context_unpin_scanned(u64 *pte);
 
 /* Posts a hint that nr blocks from block on are wanted. Never waits; a full ring drops
  * it. true: the service sleeps and wants a wake-up. */
@@ -218,7 +218,7 @@ static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame
 	       likely(context_pin_at(c, pte, v));
 }
 
-static inline void context_unpin_lodic(u64 *pte)
+static inline void context_unpin_scanned(u64 *pte)
 {
 	u64 v = host_load_relaxed(pte);
 

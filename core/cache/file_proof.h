@@ -12,32 +12,32 @@
  * S3 size stands still while live is not FILE_NONE.
  * O4 live is stored with release, after the size, and loaded with acquire.
  */
-#ifndef LODIC_FILE_SPACE_H
-#define LODIC_FILE_SPACE_H
+#ifndef LODIC_FILE_PROOF_H
+#define LODIC_FILE_PROOF_H
 
 #include "core/block.h"
 #include "core/mutant.h"
 
-struct file_space {
+struct file_proof {
 	u64 live; /* the file's id, FILE_NONE when revoked or unused */
 	u64 size; /* bytes */
 	u64 unused[6];
 };
-_Static_assert(sizeof(struct file_space) == 64, "a cache line each");
+_Static_assert(sizeof(struct file_proof) == 64, "a cache line each");
 
 /* Begins to vouch for file id (S3: the size first). */
-static inline void file_space_admit(struct file_space *s, u32 id, u64 size)
+static inline void file_proof_admit(struct file_proof *s, u32 id, u64 size)
 {
 	if (MUTANT(ADMIT_LIVE_FIRST))
 		host_store_release(&s->live, id);
 	host_store_relaxed(&s->size, size);
 	host_store_release(&s->live,
-	                   id); /* O4, partner: the load in file_space_holds() */
+	                   id); /* O4, partner: the load in file_proof_holds() */
 }
 
 /* Stops vouching (S1). When it returns, no read or pin that begins later believes the
  * cache. May be called by any thread of the service. */
-static inline void file_space_revoke(struct file_space *s)
+static inline void file_proof_revoke(struct file_proof *s)
 {
 	host_store_relaxed(&s->live, FILE_NONE);
 	if (!MUTANT(REVOKE_WITHOUT_FENCE))
@@ -46,7 +46,7 @@ static inline void file_space_revoke(struct file_space *s)
 
 /* Does the proof for id still hold? Acquire, so that what the caller loads next is not
  * older; what it copied before is ordered by its own fence or cas. */
-static inline bool file_space_holds(const struct file_space *s, u32 id)
+static inline bool file_proof_holds(const struct file_proof *s, u32 id)
 {
 	return host_load_acquire(&s->live) == id;
 }

@@ -107,12 +107,12 @@ static inline bool gate_maps(u64 pte, struct gate_frame frame)
 
 static inline void gate_add(struct gate_words words, u64 pte, u64 n)
 {
-	host_fetch_add(&count_lodic_words(words.c, pte_frame(pte))->global, n);
+	host_fetch_add(&count_owned_words(words.c, pte_frame(pte))->global, n);
 }
 
 #include "core/pte_gate.h"
 
-static u64 *count_lodic_token_pte(struct process_space *space, u64 token)
+static u64 *count_owned_token_pte(struct process_space *space, u64 token)
 {
 	u64 *pte = process_space_pte(space, token - 1);
 
@@ -121,111 +121,111 @@ static u64 *count_lodic_token_pte(struct process_space *space, u64 token)
 }
 
 /* The pte that counts for user, or NULL. */
-static u64 *count_lodic_find(struct count *c, u32 user, u64 block, u64 *ret_page)
+static u64 *count_owned_find(struct count *c, u32 user, u64 block, u64 *ret_page)
 {
-	if (unlikely(count_lodic_of(c)->by_file))
-		return count_lodic_file_pte(c, user, block, ret_page);
-	return rmap_self(count_lodic_space(c, user), block, ret_page);
+	if (unlikely(count_owned_of(c)->by_file))
+		return count_owned_file_pte(c, user, block, ret_page);
+	return rmap_self(count_owned_space(c, user), block, ret_page);
 }
 
 /* Takes a sub-reference of the pte's own reference. false: count globally. */
-static bool count_lodic_ref_local(struct count *c, u32 frame, u64 block, u32 user,
+static bool count_owned_ref_local(struct count *c, u32 frame, u64 block, u32 user,
                                   u64 *ret_token)
 {
 	u64 page;
 	u64 *pte;
 
 	/* Relaxed: few or many sharers is a matter of cost, not of right and wrong. */
-	if (count_lodic_share(c, frame) < count_lodic_of(c)->share_min)
+	if (count_owned_share(c, frame) < count_owned_of(c)->share_min)
 		return false;
-	pte = count_lodic_find(c, user, block, &page);
+	pte = count_owned_find(c, user, block, &page);
 	if (!pte || !pte_gate_ref(pte, (struct gate_frame){ frame }))
 		return false;
-	*ret_token = count_lodic_token(page);
+	*ret_token = count_owned_token(page);
 	return true;
 }
 
 /* The mutant's: no token; while the pte counts anything, take one away there. */
-static void count_lodic_unref_by_add(struct count *c, u32 frame, u32 user)
+static void count_owned_unref_by_add(struct count *c, u32 frame, u32 user)
 {
 	u64 page;
-	u64 *pte = count_lodic_find(c, user, count_lodic_block(c, frame), &page);
+	u64 *pte = count_owned_find(c, user, count_owned_block(c, frame), &page);
 	u64 v = pte ? host_load_acquire(pte) : PTE_EMPTY;
 
 	if (!pte_maps(v, frame) || pte_count(v) == 0) {
-		count_lodic_unref_global(c, frame);
+		count_owned_unref_global(c, frame);
 		return;
 	}
 	MUTANT_WINDOW(UNREF_BY_ADD);
 	host_fetch_add(pte, -PTE_COUNT_ONE);
 }
 
-void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token)
+void count_owned_unref(struct count *c, u32 frame, u32 user, u64 token)
 {
 	u64 *pte;
 
 	if (MUTANT(UNREF_BY_ADD)) {
-		count_lodic_unref_by_add(c, frame, user);
+		count_owned_unref_by_add(c, frame, user);
 		return;
 	}
-	if (token == COUNT_LODIC_GLOBAL) {
-		count_lodic_unref_global(c, frame);
+	if (token == COUNT_OWNED_GLOBAL) {
+		count_owned_unref_global(c, frame);
 		return;
 	}
 	if (MUTANT(UNREF_OTHER_SLOT)) {
 		u64 page;
 
-		if (rmap_self(count_lodic_space(c, user), count_lodic_block(c, frame),
+		if (rmap_self(count_owned_space(c, user), count_owned_block(c, frame),
 		              &page))
-			token = count_lodic_token(page);
+			token = count_owned_token(page);
 	}
-	pte = count_lodic_token_pte(count_lodic_space(c, user), token);
+	pte = count_owned_token_pte(count_owned_space(c, user), token);
 	if (!pte_gate_unref(pte, (struct gate_frame){ frame }))
-		count_lodic_unref_global(c, frame);
+		count_owned_unref_global(c, frame);
 }
 
-bool count_lodic_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token)
+bool count_owned_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token)
 {
 	if (block != BLOCK_NONE &&
-	    count_lodic_ref_local(c, frame, block, user, ret_token))
+	    count_owned_ref_local(c, frame, block, user, ret_token))
 		return true;
-	*ret_token = COUNT_LODIC_GLOBAL;
-	return count_atomic_word_ref(&count_lodic_words(c, frame)->global);
+	*ret_token = COUNT_OWNED_GLOBAL;
+	return count_atomic_word_ref(&count_owned_words(c, frame)->global);
 }
 
-bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
+bool count_owned_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 {
-	u64 block = count_lodic_block(c, frame);
+	u64 block = count_owned_block(c, frame);
 	u64 token;
 
-	if (!count_lodic_take(c, frame, block, user, &token))
+	if (!count_owned_take(c, frame, block, user, &token))
 		return false;
 	/* O12. With a reference the name stands still; it changes only when frozen. */
-	if (unlikely(count_lodic_block(c, frame) != block)) {
-		count_lodic_unref(c, frame, user, token);
+	if (unlikely(count_owned_block(c, frame) != block)) {
+		count_owned_unref(c, frame, user, token);
 		return false;
 	}
 	*ret_token = token;
 	return true;
 }
 
-u32 count_lodic_fold(struct count *c, u64 *pte)
+u32 count_owned_fold(struct count *c, u64 *pte)
 {
 	return pte_frame(pte_gate_clear((struct gate_words){ c }, pte));
 }
 
-void count_lodic_clear(struct count *c, u64 *pte)
+void count_owned_clear(struct count *c, u64 *pte)
 {
 	if (MUTANT(PTE_DROPPED_FIRST)) {
-		count_lodic_drop_pte(c, pte_frame(host_load_relaxed(pte)));
+		count_owned_drop_pte(c, pte_frame(host_load_relaxed(pte)));
 		MUTANT_WINDOW(PTE_DROPPED_FIRST);
-		count_lodic_fold(c, pte);
+		count_owned_fold(c, pte);
 		return;
 	}
-	count_lodic_drop_pte(c, count_lodic_fold(c, pte)); /* O13 */
+	count_owned_drop_pte(c, count_owned_fold(c, pte)); /* O13 */
 }
 
-u64 count_lodic_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
+u64 count_owned_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
 {
 	struct rmap_walk walk;
 	u64 sum = 0;
@@ -244,13 +244,13 @@ u64 count_lodic_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
 }
 
 /* Does the global word hold a token? O14: true when in doubt. */
-static bool count_lodic_global_used(struct count *c, u32 frame)
+static bool count_owned_global_used(struct count *c, u32 frame)
 {
-	struct count_lodic_words *w = count_lodic_words(c, frame);
+	struct count_owned_words *w = count_owned_words(c, frame);
 	u64 share = host_load_acquire(&w->share);
 	u64 global;
 
-	if (count_lodic_of(c)->by_flag) /* ptes own nothing there */
+	if (count_owned_of(c)->by_flag) /* ptes own nothing there */
 		return host_load_acquire(&w->global) > COUNT_BASE;
 	/* Acquire, partner: a drop of a pte's reference, which lowered share before. */
 	global = host_load_acquire(&w->global);
@@ -259,50 +259,50 @@ static bool count_lodic_global_used(struct count *c, u32 frame)
 }
 
 /* Locals never go below 0, so the first one found answers (LODIC s.4.5, eq. 1). */
-bool count_lodic_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame)
+bool count_owned_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame)
 {
 	if (MUTANT(GLOBAL_BEFORE_LOCALS)) {
-		if (count_lodic_global_used(c, frame))
+		if (count_owned_global_used(c, frame))
 			return true;
 		MUTANT_WINDOW(GLOBAL_BEFORE_LOCALS);
-		return count_lodic_locals(rmap, block, frame, 1) > 0;
+		return count_owned_locals(rmap, block, frame, 1) > 0;
 	}
 	/* O14 */
-	return count_lodic_locals(rmap, block, frame, 1) > 0 ||
-	       count_lodic_global_used(c, frame);
+	return count_owned_locals(rmap, block, frame, 1) > 0 ||
+	       count_owned_global_used(c, frame);
 }
 
-struct rmap *count_lodic_lock_rmap(struct count *c, u64 block)
+struct rmap *count_owned_lock_rmap(struct count *c, u64 block)
 {
-	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, block_file(block));
+	struct rmap *rmap = rmap_of(count_owned_of(c)->rmaps, block_file(block));
 
 	host_lock(&rmap->lock);
 	return rmap;
 }
 
-bool count_lodic_query(struct count *c, u32 frame)
+bool count_owned_query(struct count *c, u32 frame)
 {
-	u64 block = count_lodic_block(c, frame);
-	struct rmap *rmap = count_lodic_lock_rmap(c, block);
-	bool used = count_lodic_query_locked(c, rmap, block, frame);
+	u64 block = count_owned_block(c, frame);
+	struct rmap *rmap = count_owned_lock_rmap(c, block);
+	bool used = count_owned_query_locked(c, rmap, block, frame);
 
 	host_unlock(&rmap->lock);
 	return used;
 }
 
-static u64 count_lodic_mark(u32 frame)
+static u64 count_owned_mark(u32 frame)
 {
 	return (pte_make(frame) & ~PTE_PRESENT) | PTE_MARKED;
 }
 
 /* Takes a pte of frame away if its count is 0. false: refused. */
-static bool count_lodic_clear_unused(struct count *c, const struct rmap_walk *walk,
+static bool count_owned_clear_unused(struct count *c, const struct rmap_walk *walk,
                                      u64 *pte, u32 frame)
 {
 	bool cleared = true;
 	u64 v;
 
-	/* Acquire, as in count_lodic_locals(): a pte gone needs no lock to be passed over, and
+	/* Acquire, as in count_owned_locals(): a pte gone needs no lock to be passed over, and
 	 * one that comes now brings a reference that stops the freeze. */
 	if (!pte_maps(host_load_acquire(pte), frame))
 		return true;
@@ -311,29 +311,29 @@ static bool count_lodic_clear_unused(struct count *c, const struct rmap_walk *wa
 	if (pte_maps(v, frame)) {
 		/* One try: who counts on it just now uses it. */
 		cleared = pte_count(v) == 0 &&
-		          host_cas(pte, v, count_lodic_mark(frame)); /* W1 */
+		          host_cas(pte, v, count_owned_mark(frame)); /* W1 */
 		if (cleared)
-			count_lodic_drop_pte(c, frame); /* O13 */
+			count_owned_drop_pte(c, frame); /* O13 */
 	}
 	host_unlock(&walk->space->pte_lock);
 	return cleared;
 }
 
-static bool count_lodic_clear_all(struct count *c, struct rmap *rmap, u64 block,
+static bool count_owned_clear_all(struct count *c, struct rmap *rmap, u64 block,
                                   u32 frame)
 {
 	struct rmap_walk walk;
 	u64 *pte;
 
 	for (pte = rmap_all_first(&walk, rmap, block); pte; pte = rmap_all_next(&walk))
-		if (!count_lodic_clear_unused(c, &walk, pte, frame))
+		if (!count_owned_clear_unused(c, &walk, pte, frame))
 			return false;
 	return true;
 }
 
 /* Gives marked ptes back, or makes them empty when the frame is frozen. A pte that has
  * been mapped or unmapped meanwhile bears no mark any more. */
-static void count_lodic_settle(struct count *c, struct rmap *rmap, u64 block, u32 frame,
+static void count_owned_settle(struct count *c, struct rmap *rmap, u64 block, u32 frame,
                                bool frozen)
 {
 	struct rmap_walk walk;
@@ -342,12 +342,12 @@ static void count_lodic_settle(struct count *c, struct rmap *rmap, u64 block, u3
 	for (pte = rmap_all_first(&walk, rmap, block); pte;
 	     pte = rmap_all_next(&walk)) {
 		/* Relaxed: our own mark, or not. */
-		if (host_load_relaxed(pte) != count_lodic_mark(frame))
+		if (host_load_relaxed(pte) != count_owned_mark(frame))
 			continue;
 		host_lock(&walk.space->pte_lock);
-		if (host_load_relaxed(pte) == count_lodic_mark(frame)) {
+		if (host_load_relaxed(pte) == count_owned_mark(frame)) {
 			if (!frozen) /* we alone freeze it: global is not 0 */
-				count_lodic_add_pte(c, frame);
+				count_owned_add_pte(c, frame);
 			/* Release, partner: the cas of a ref, as in map_block. */
 			host_store_release(pte, frozen ? PTE_EMPTY : pte_make(frame));
 		}
@@ -355,41 +355,41 @@ static void count_lodic_settle(struct count *c, struct rmap *rmap, u64 block, u3
 	}
 }
 
-bool count_lodic_freeze(struct count *c, u32 frame)
+bool count_owned_freeze(struct count *c, u32 frame)
 {
-	u64 block = count_lodic_block(c, frame);
-	struct rmap *rmap = count_lodic_lock_rmap(c, block);
+	u64 block = count_owned_block(c, frame);
+	struct rmap *rmap = count_owned_lock_rmap(c, block);
 	bool frozen = false;
 
 	/* Look before disturbing anybody (LODIC s.4.5). */
-	if (!count_lodic_query_locked(c, rmap, block, frame)) {
-		frozen = count_lodic_clear_all(c, rmap, block, frame) &&
+	if (!count_owned_query_locked(c, rmap, block, frame)) {
+		frozen = count_owned_clear_all(c, rmap, block, frame) &&
 		         count_atomic_word_freeze(
-				 &count_lodic_words(c, frame)->global); /* I4 */
-		count_lodic_settle(c, rmap, block, frame, frozen);
+				 &count_owned_words(c, frame)->global); /* I4 */
+		count_owned_settle(c, rmap, block, frame, frozen);
 	}
 	host_unlock(&rmap->lock);
 	return frozen;
 }
 
-void count_lodic_thaw(struct count *c, u32 frame)
+void count_owned_thaw(struct count *c, u32 frame)
 {
-	count_atomic_word_thaw(&count_lodic_words(c, frame)->global);
+	count_atomic_word_thaw(&count_owned_words(c, frame)->global);
 }
 
-const struct count_scheme count_lodic = {
+const struct count_scheme count_owned = {
 	.name = "lodic",
 	.counts = true,
-	.init = count_lodic_init,
-	.fini = count_lodic_fini,
-	.ref = count_lodic_ref,
-	.unref = count_lodic_unref,
-	.query = count_lodic_query,
-	.freeze = count_lodic_freeze,
-	.thaw = count_lodic_thaw,
-	.sum = count_lodic_sum,
-	.cost = count_lodic_cost,
-	.check = count_lodic_check,
-	.share = count_lodic_share_object,
-	.unshare = count_lodic_unshare_object,
+	.init = count_owned_init,
+	.fini = count_owned_fini,
+	.ref = count_owned_ref,
+	.unref = count_owned_unref,
+	.query = count_owned_query,
+	.freeze = count_owned_freeze,
+	.thaw = count_owned_thaw,
+	.sum = count_owned_sum,
+	.cost = count_owned_cost,
+	.check = count_owned_check,
+	.share = count_owned_share_object,
+	.unshare = count_owned_unshare_object,
 };

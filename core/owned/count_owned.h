@@ -18,29 +18,29 @@
 #include "core/owned/rmap.h"
 
 /* Shared by fewer processes, a frame is counted globally (LODIC s.4.2, s.4.5). */
-#define COUNT_LODIC_SHARE_MIN 4u
+#define COUNT_OWNED_SHARE_MIN 4u
 
 /* A token: the page of the pte that counts, plus one; or this. */
-#define COUNT_LODIC_GLOBAL ((u64)0)
+#define COUNT_OWNED_GLOBAL ((u64)0)
 
 /* What count_share() maps is a multiple of this many blocks, so that a file that comes into
  * memory bit by bit does not need a mapping for each (ours; 32 MiB of a file). */
-#define COUNT_LODIC_WINDOW (SPACE_PAGES / 64 < 4 ? 4 : SPACE_PAGES / 64)
+#define COUNT_OWNED_WINDOW (SPACE_PAGES / 64 < 4 ? 4 : SPACE_PAGES / 64)
 
 /* A frame's words, in one line. */
-struct count_lodic_words {
+struct count_owned_words {
 	u64 global; /* 0: frozen; base + one per present pte + one per global token */
 	u64 share;  /* low half: how many ptes; high half: how often that changed */
 	u64 open;   /* lodic_flag only: 0 while the paper's flag is set, or frozen */
 	u64 unused[COUNT_LINE_WORDS - 3];
 };
-_Static_assert(sizeof(struct count_lodic_words) == COUNT_LINE_BYTES,
+_Static_assert(sizeof(struct count_owned_words) == COUNT_LINE_BYTES,
                "a line per frame");
 
-#define COUNT_LODIC_CHANGED ((u64)1 << 32)
+#define COUNT_OWNED_CHANGED ((u64)1 << 32)
 
-struct count_lodic {
-	struct count_lodic_words *words;
+struct count_owned {
+	struct count_owned_words *words;
 	struct process_space *spaces;
 	struct rmap *rmaps;
 	u64 share_min;
@@ -49,40 +49,40 @@ struct count_lodic {
 	bool by_flag;
 };
 
-static inline struct count_lodic *count_lodic_of(struct count *c)
+static inline struct count_owned *count_owned_of(struct count *c)
 {
 	return c->state;
 }
 
-static inline struct count_lodic_words *count_lodic_words(struct count *c, u32 frame)
+static inline struct count_owned_words *count_owned_words(struct count *c, u32 frame)
 {
-	return &count_lodic_of(c)->words[frame];
+	return &count_owned_of(c)->words[frame];
 }
 
 /* How many ptes map frame. */
-static inline u32 count_lodic_share(struct count *c, u32 frame)
+static inline u32 count_owned_share(struct count *c, u32 frame)
 {
-	return (u32)host_load_relaxed(&count_lodic_words(c, frame)->share);
+	return (u32)host_load_relaxed(&count_owned_words(c, frame)->share);
 }
 
-static inline struct process_space *count_lodic_space(struct count *c, u32 user)
+static inline struct process_space *count_owned_space(struct count *c, u32 user)
 {
-	return &count_lodic_of(c)->spaces[user];
+	return &count_owned_of(c)->spaces[user];
 }
 
 /* For tests; before anything else runs. */
-void count_lodic_set_share_min(struct count *c, u32 share_min);
+void count_owned_set_share_min(struct count *c, u32 share_min);
 
 /*
  * mmap: user maps nr blocks of file from first on; nothing is present yet. ret_page is
  * the first page. -COUNT_EINVAL: no such blocks. -COUNT_ENOMEM: no place for them.
  * Calls on one user may come from any thread; they exclude each other.
  */
-int count_lodic_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
+int count_owned_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
                      u64 *ret_page);
 
 /* munmap: the whole mapping that page lies in. Counts there fold. -COUNT_EINVAL: none. */
-int count_lodic_munmap(struct count *c, u32 user, u64 page);
+int count_owned_munmap(struct count *c, u32 user, u64 page);
 
 /*
  * The page fault: user's page becomes present and leads to frame, which holds the
@@ -90,116 +90,116 @@ int count_lodic_munmap(struct count *c, u32 user, u64 page);
  * or holds another block: look it up again. -COUNT_EEXIST: present already.
  * -COUNT_ENOMEM: no memory for ptes.
  */
-int count_lodic_map_block(struct count *c, u32 user, u64 page, u32 frame);
+int count_owned_map_block(struct count *c, u32 user, u64 page, u32 frame);
 
 /* Makes page empty again; its count folds. -COUNT_EINVAL: it was not present. */
-int count_lodic_unmap_block(struct count *c, u32 user, u64 page);
+int count_owned_unmap_block(struct count *c, u32 user, u64 page);
 
 /* mremap: the mapping that page lies in moves to other addresses, its counts do not:
  * they fold. -COUNT_EINVAL: none; -COUNT_ENOMEM: no place, and nothing has changed. */
-int count_lodic_remap(struct count *c, u32 user, u64 page, u64 *ret_page);
+int count_owned_remap(struct count *c, u32 user, u64 page, u64 *ret_page);
 
 /* fork: child, a user without mappings that nobody else touches meanwhile, gets parent's,
  * with the ptes but not with their counts. -COUNT_EINVAL: child is the parent or has
  * mappings. -COUNT_ENOMEM: the child has some of them; munmap what there is. */
-int count_lodic_fork(struct count *c, u32 parent, u32 child);
+int count_owned_fork(struct count *c, u32 parent, u32 child);
 
 /* munmap of one frame in all processes at once: afterwards no pte leads to it, all counts
  * have folded, and its global word alone says whether anybody holds it. What migration
  * does before it freezes a frame that is mapped and read: (I4) unmap, freeze, copy, name
  * the other frame, thaw it; readers fault it in again, as after any unmap. */
-void count_lodic_unmap_frame(struct count *c, u32 frame);
+void count_owned_unmap_frame(struct count *c, u32 frame);
 
 /* ---- Between the files ---- */
 
 /* Takes a reference for user, in his pte of block or in the global word. Success proves
  * nothing of the frame's name (O12). false: the global word is frozen. */
-bool count_lodic_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token);
-bool count_lodic_ref(struct count *c, u32 frame, u32 user, u64 *ret_token);
-void count_lodic_unref(struct count *c, u32 frame, u32 user, u64 token);
+bool count_owned_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token);
+bool count_owned_ref(struct count *c, u32 frame, u32 user, u64 *ret_token);
+void count_owned_unref(struct count *c, u32 frame, u32 user, u64 token);
 
 /* lodic_file's way to the pte of block in user's space; as rmap_self(). */
-u64 *count_lodic_file_pte(struct count *c, u32 user, u64 block, u64 *ret_page);
+u64 *count_owned_file_pte(struct count *c, u32 user, u64 block, u64 *ret_page);
 
 /* Under the space's pte_lock: empties a present pte, its count first folded into its
  * frame's word. The pte's own reference stays, for the caller to drop or to pass on.
  * Returns the frame. */
-u32 count_lodic_fold(struct count *c, u64 *pte);
+u32 count_owned_fold(struct count *c, u64 *pte);
 
 /* Under the space's pte_lock: a present pte goes, count and own reference (O11, O13). */
-void count_lodic_clear(struct count *c, u64 *pte);
+void count_owned_clear(struct count *c, u64 *pte);
 
 /* The list of block's file, locked. */
-struct rmap *count_lodic_lock_rmap(struct count *c, u64 block);
+struct rmap *count_owned_lock_rmap(struct count *c, u64 block);
 
 /* Under the list's lock. Adds up the local counts of block's ptes that map frame; stops at
  * enough. And: does anybody hold frame (O14)? true when in doubt. */
-u64 count_lodic_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough);
-bool count_lodic_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame);
+u64 count_owned_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough);
+bool count_owned_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame);
 
-bool count_lodic_query(struct count *c, u32 frame);
-bool count_lodic_freeze(struct count *c, u32 frame);
-void count_lodic_thaw(struct count *c, u32 frame);
+bool count_owned_query(struct count *c, u32 frame);
+bool count_owned_freeze(struct count *c, u32 frame);
+void count_owned_thaw(struct count *c, u32 frame);
 
-int count_lodic_share_object(struct count *c, u32 user, u32 frame);
-void count_lodic_unshare_object(struct count *c, u32 user, u32 frame);
+int count_owned_share_object(struct count *c, u32 user, u32 frame);
+void count_owned_unshare_object(struct count *c, u32 user, u32 frame);
 
-int count_lodic_init(struct count *c);
-void count_lodic_fini(struct count *c);
-u64 count_lodic_sum(struct count *c, u32 frame);
-void count_lodic_cost(const struct count *c, struct count_cost *ret_cost);
-void count_lodic_check(struct count *c, const struct count_held *held, u32 nr_held);
+int count_owned_init(struct count *c);
+void count_owned_fini(struct count *c);
+u64 count_owned_sum(struct count *c, u32 frame);
+void count_owned_cost(const struct count *c, struct count_cost *ret_cost);
+void count_owned_check(struct count *c, const struct count_held *held, u32 nr_held);
 
-static inline u64 count_lodic_block(struct count *c, u32 frame)
+static inline u64 count_owned_block(struct count *c, u32 frame)
 {
 	return host_load_relaxed(&c->frames[frame].block);
 }
 
-static inline u64 count_lodic_token(u64 page)
+static inline u64 count_owned_token(u64 page)
 {
 	return page + 1;
 }
 
-static inline void count_lodic_unref_global(struct count *c, u32 frame)
+static inline void count_owned_unref_global(struct count *c, u32 frame)
 {
-	count_atomic_word_unref(&count_lodic_words(c, frame)->global); /* W1 */
+	count_atomic_word_unref(&count_owned_words(c, frame)->global); /* W1 */
 }
 
 /* O18, the reader's half. Acquire, partner: the thaw in core/owned/count_owned_flag.c. */
-static inline bool count_lodic_flag_open(struct count *c, u32 frame)
+static inline bool count_owned_flag_open(struct count *c, u32 frame)
 {
-	return host_load_acquire(&count_lodic_words(c, frame)->open) != 0;
+	return host_load_acquire(&count_owned_words(c, frame)->open) != 0;
 }
 
 /* A reference in the global word, to map frame with. false: frozen, or being frozen. */
-static inline bool count_lodic_hold(struct count *c, u32 frame)
+static inline bool count_owned_hold(struct count *c, u32 frame)
 {
-	if (!count_atomic_word_ref(&count_lodic_words(c, frame)->global))
+	if (!count_atomic_word_ref(&count_owned_words(c, frame)->global))
 		return false;
-	if (!count_lodic_of(c)->by_flag || count_lodic_flag_open(c, frame)) /* O18 */
+	if (!count_owned_of(c)->by_flag || count_owned_flag_open(c, frame)) /* O18 */
 		return true;
-	count_lodic_unref_global(c, frame);
+	count_owned_unref_global(c, frame);
 	return false;
 }
 
 /* A pte more, by someone who holds frame; and one less, last, after its fold (O13). Under
  * the owned gate a pte owns a reference of its own. The share is never higher than what
  * the global word has for ptes (O14). */
-static inline void count_lodic_add_pte(struct count *c, u32 frame)
+static inline void count_owned_add_pte(struct count *c, u32 frame)
 {
-	struct count_lodic_words *w = count_lodic_words(c, frame);
+	struct count_owned_words *w = count_owned_words(c, frame);
 
-	if (!count_lodic_of(c)->by_flag)
+	if (!count_owned_of(c)->by_flag)
 		host_fetch_add(&w->global, 1);
-	host_fetch_add(&w->share, COUNT_LODIC_CHANGED + 1);
+	host_fetch_add(&w->share, COUNT_OWNED_CHANGED + 1);
 }
 
-static inline void count_lodic_drop_pte(struct count *c, u32 frame)
+static inline void count_owned_drop_pte(struct count *c, u32 frame)
 {
-	struct count_lodic_words *w = count_lodic_words(c, frame);
+	struct count_owned_words *w = count_owned_words(c, frame);
 
-	host_fetch_add(&w->share, COUNT_LODIC_CHANGED - 1);
-	if (!count_lodic_of(c)->by_flag)
+	host_fetch_add(&w->share, COUNT_OWNED_CHANGED - 1);
+	if (!count_owned_of(c)->by_flag)
 		host_fetch_add(&w->global, -(u64)1);
 }
 

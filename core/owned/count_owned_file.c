@@ -15,39 +15,39 @@
  */
 #include "core/owned/count_owned.h"
 
-u64 *count_lodic_file_pte(struct count *c, u32 user, u64 block, u64 *ret_page)
+u64 *count_owned_file_pte(struct count *c, u32 user, u64 block, u64 *ret_page)
 {
-	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, block_file(block));
+	struct rmap *rmap = rmap_of(count_owned_of(c)->rmaps, block_file(block));
 	u64 *pte;
 
 	rmap_read_begin(rmap);
-	pte = rmap_self_by_file(rmap, count_lodic_space(c, user), block, ret_page);
+	pte = rmap_self_by_file(rmap, count_owned_space(c, user), block, ret_page);
 	rmap_read_end(rmap);
 	return pte;
 }
 
-static int count_lodic_file_init(struct count *c)
+static int count_owned_file_init(struct count *c)
 {
-	int err = count_lodic_init(c);
+	int err = count_owned_init(c);
 
 	if (!err)
-		count_lodic_of(c)->by_file = true;
+		count_owned_of(c)->by_file = true;
 	return err;
 }
 
-const struct count_scheme count_lodic_file = {
+const struct count_scheme count_owned_file = {
 	.name = "lodic_file",
 	.counts = true,
-	.init = count_lodic_file_init,
-	.fini = count_lodic_fini,
-	.ref = count_lodic_ref,
-	.unref = count_lodic_unref,
-	.query = count_lodic_query,
-	.freeze = count_lodic_freeze,
-	.thaw = count_lodic_thaw,
-	.sum = count_lodic_sum,
-	.cost = count_lodic_cost,
-	.check = count_lodic_check,
-	.share = count_lodic_share_object,
-	.unshare = count_lodic_unshare_object,
+	.init = count_owned_file_init,
+	.fini = count_owned_fini,
+	.ref = count_owned_ref,
+	.unref = count_owned_unref,
+	.query = count_owned_query,
+	.freeze = count_owned_freeze,
+	.thaw = count_owned_thaw,
+	.sum = count_owned_sum,
+	.cost = count_owned_cost,
+	.check = count_owned_check,
+	.share = count_owned_share_object,
+	.unshare = count_owned_unshare_object,
 };

@@ -60,47 +60,47 @@
 
 #include "core/mutant.h"
 
-static bool count_lodic_flag_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
+static bool count_owned_flag_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 {
-	u64 block = count_lodic_block(c, frame);
+	u64 block = count_owned_block(c, frame);
 	bool open = false;
 	u64 token;
 
 	if (MUTANT(FLAG_BEFORE_INCREMENT)) {
-		open = count_lodic_flag_open(c, frame);
+		open = count_owned_flag_open(c, frame);
 		if (!open)
 			return false;
 		MUTANT_WINDOW(FLAG_BEFORE_INCREMENT);
 	}
-	if (!count_lodic_take(c, frame, block, user, &token))
+	if (!count_owned_take(c, frame, block, user, &token))
 		return false;
 	if (!MUTANT(FLAG_BEFORE_INCREMENT))
-		open = count_lodic_flag_open(c, frame); /* O18 */
+		open = count_owned_flag_open(c, frame); /* O18 */
 	/* The name last: it is then the one since the thaw that open told of. */
-	if (unlikely(!open || count_lodic_block(c, frame) != block)) {
-		count_lodic_unref(c, frame, user, token);
+	if (unlikely(!open || count_owned_block(c, frame) != block)) {
+		count_owned_unref(c, frame, user, token);
 		return false;
 	}
 	*ret_token = token;
 	return true;
 }
 
-static void count_lodic_flag_set(struct count *c, u32 frame)
+static void count_owned_flag_set(struct count *c, u32 frame)
 {
-	host_store_relaxed(&count_lodic_words(c, frame)->open, 0);
+	host_store_relaxed(&count_owned_words(c, frame)->open, 0);
 	if (!MUTANT(FLAG_PLAIN_STORE))
 		host_fence_full(); /* O18 */
 }
 
-/* Release, partner: the load in count_lodic_flag_open(): what was done to the frame. */
-static void count_lodic_flag_reset(struct count *c, u32 frame)
+/* Release, partner: the load in count_owned_flag_open(): what was done to the frame. */
+static void count_owned_flag_reset(struct count *c, u32 frame)
 {
-	host_store_release(&count_lodic_words(c, frame)->open, 1);
+	host_store_release(&count_owned_words(c, frame)->open, 1);
 }
 
 /* All ptes of a frame that is frozen already. What failing refs have in them just now
  * folds, and they drop it from global. */
-static void count_lodic_flag_clear_all(struct rmap *rmap, struct count *c, u64 block,
+static void count_owned_flag_clear_all(struct rmap *rmap, struct count *c, u64 block,
                                        u32 frame)
 {
 	struct rmap_walk walk;
@@ -114,66 +114,66 @@ static void count_lodic_flag_clear_all(struct rmap *rmap, struct count *c, u64 b
 			continue;
 		host_lock(&walk.space->pte_lock);
 		if (pte_maps(host_load_relaxed(pte), frame))
-			count_lodic_clear(c, pte);
+			count_owned_clear(c, pte);
 		host_unlock(&walk.space->pte_lock);
 	}
 }
 
-static bool count_lodic_flag_freeze(struct count *c, u32 frame)
+static bool count_owned_flag_freeze(struct count *c, u32 frame)
 {
-	u64 block = count_lodic_block(c, frame);
+	u64 block = count_owned_block(c, frame);
 	struct rmap *rmap;
 	bool used;
 
-	if (!count_lodic_flag_open(c, frame)) /* frozen already */
+	if (!count_owned_flag_open(c, frame)) /* frozen already */
 		return false;
-	rmap = count_lodic_lock_rmap(c, block);
+	rmap = count_owned_lock_rmap(c, block);
 	/* Look before disturbing anybody (LODIC s.4.5). */
-	used = count_lodic_query_locked(c, rmap, block, frame);
+	used = count_owned_query_locked(c, rmap, block, frame);
 	if (!used) {
-		count_lodic_flag_set(c, frame);
-		used = count_lodic_query_locked(c, rmap, block, frame); /* O14 */
+		count_owned_flag_set(c, frame);
+		used = count_owned_query_locked(c, rmap, block, frame); /* O14 */
 		if (used)
-			count_lodic_flag_reset(c, frame);
+			count_owned_flag_reset(c, frame);
 		else
-			count_lodic_flag_clear_all(rmap, c, block, frame);
+			count_owned_flag_clear_all(rmap, c, block, frame);
 	}
 	host_unlock(&rmap->lock);
 	return !used;
 }
 
-static void count_lodic_flag_thaw(struct count *c, u32 frame)
+static void count_owned_flag_thaw(struct count *c, u32 frame)
 {
-	CHECK(!count_lodic_flag_open(c, frame), "thaw of what is frozen");
-	count_lodic_flag_reset(c, frame);
+	CHECK(!count_owned_flag_open(c, frame), "thaw of what is frozen");
+	count_owned_flag_reset(c, frame);
 }
 
-static int count_lodic_flag_init(struct count *c)
+static int count_owned_flag_init(struct count *c)
 {
-	int err = count_lodic_init(c);
+	int err = count_owned_init(c);
 	u32 frame;
 
 	if (err)
 		return err;
-	count_lodic_of(c)->by_flag = true;
+	count_owned_of(c)->by_flag = true;
 	for (frame = 0; frame < c->nr_objects; frame++) /* open is 0: N1 */
-		host_store_relaxed(&count_lodic_words(c, frame)->global, COUNT_BASE);
+		host_store_relaxed(&count_owned_words(c, frame)->global, COUNT_BASE);
 	return 0;
 }
 
-const struct count_scheme count_lodic_flag = {
+const struct count_scheme count_owned_flag = {
 	.name = "lodic_flag",
 	.counts = true,
-	.init = count_lodic_flag_init,
-	.fini = count_lodic_fini,
-	.ref = count_lodic_flag_ref,
-	.unref = count_lodic_unref,
-	.query = count_lodic_query,
-	.freeze = count_lodic_flag_freeze,
-	.thaw = count_lodic_flag_thaw,
-	.sum = count_lodic_sum,
-	.cost = count_lodic_cost,
-	.check = count_lodic_check,
-	.share = count_lodic_share_object,
-	.unshare = count_lodic_unshare_object,
+	.init = count_owned_flag_init,
+	.fini = count_owned_fini,
+	.ref = count_owned_flag_ref,
+	.unref = count_owned_unref,
+	.query = count_owned_query,
+	.freeze = count_owned_flag_freeze,
+	.thaw = count_owned_flag_thaw,
+	.sum = count_owned_sum,
+	.cost = count_owned_cost,
+	.check = count_owned_check,
+	.share = count_owned_share_object,
+	.unshare = count_owned_unshare_object,
 };

@@ -14,16 +14,16 @@
 
 #include "core/mutant.h"
 
-static struct rmap *count_lodic_map_rmap(struct count *c, const struct vma *vma)
+static struct rmap *count_owned_map_rmap(struct count *c, const struct vma *vma)
 {
-	return rmap_of(count_lodic_of(c)->rmaps, vma_file(vma));
+	return rmap_of(count_owned_of(c)->rmaps, vma_file(vma));
 }
 
 /* Under vma_lock: a new mapping. */
-static int count_lodic_map_add(struct count *c, struct process_space *space, u32 file,
+static int count_owned_map_add(struct count *c, struct process_space *space, u32 file,
                                u32 first, u64 nr, struct vma **ret_vma)
 {
-	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, file);
+	struct rmap *rmap = rmap_of(count_owned_of(c)->rmaps, file);
 	struct vma *vma;
 	u64 start;
 	int err;
@@ -39,17 +39,17 @@ static int count_lodic_map_add(struct count *c, struct process_space *space, u32
 	return 0;
 }
 
-int count_lodic_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
+int count_owned_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
                      u64 *ret_page)
 {
-	struct process_space *space = count_lodic_space(c, user);
+	struct process_space *space = count_owned_space(c, user);
 	struct vma *vma;
 	int err;
 
 	if (file == FILE_NONE)
 		return -COUNT_EINVAL;
 	host_lock(&space->vma_lock);
-	err = count_lodic_map_add(c, space, file, first, nr, &vma);
+	err = count_owned_map_add(c, space, file, first, nr, &vma);
 	if (!err)
 		*ret_page = vma_start(vma);
 	host_unlock(&space->vma_lock);
@@ -57,7 +57,7 @@ int count_lodic_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
 }
 
 /* Empties page, whatever it was. Returns whether it was present. */
-static bool count_lodic_map_clear(struct count *c, struct process_space *space,
+static bool count_owned_map_clear(struct count *c, struct process_space *space,
                                   u64 page)
 {
 	bool present = false;
@@ -67,7 +67,7 @@ static bool count_lodic_map_clear(struct count *c, struct process_space *space,
 	pte = process_space_pte(space, page);
 	if (pte && pte_present(host_load_relaxed(pte))) {
 		present = true;
-		count_lodic_clear(c, pte);
+		count_owned_clear(c, pte);
 	} else if (pte) {
 		/* A mark: its freezer finds it gone. Nobody counts here. */
 		host_store_relaxed(pte, PTE_EMPTY);
@@ -77,7 +77,7 @@ static bool count_lodic_map_clear(struct count *c, struct process_space *space,
 }
 
 /* Under vma_lock, so that no chunk of ptes appears meanwhile. */
-static void count_lodic_map_clear_vma(struct count *c, struct process_space *space,
+static void count_owned_map_clear_vma(struct count *c, struct process_space *space,
                                       const struct vma *vma)
 {
 	u64 end = vma_start(vma) + vma_nr(vma);
@@ -85,24 +85,24 @@ static void count_lodic_map_clear_vma(struct count *c, struct process_space *spa
 
 	for (page = vma_start(vma); page < end; page++) {
 		if (process_space_pte(space, page))
-			count_lodic_map_clear(c, space, page);
+			count_owned_map_clear(c, space, page);
 		else
 			page |= PTE_CHUNK - 1; /* to the next chunk */
 	}
 }
 
-int count_lodic_munmap(struct count *c, u32 user, u64 page)
+int count_owned_munmap(struct count *c, u32 user, u64 page)
 {
-	struct process_space *space = count_lodic_space(c, user);
+	struct process_space *space = count_owned_space(c, user);
 	struct rmap *rmap;
 	struct vma *vma;
 
 	host_lock(&space->vma_lock);
 	vma = process_space_vma(space, page);
 	if (vma) {
-		rmap = count_lodic_map_rmap(c, vma);
+		rmap = count_owned_map_rmap(c, vma);
 		host_lock(&rmap->lock);
-		count_lodic_map_clear_vma(c, space, vma);
+		count_owned_map_clear_vma(c, space, vma);
 		rmap_unlink(rmap, vma);
 		process_space_remove(space, vma);
 		host_unlock(&rmap->lock);
@@ -112,7 +112,7 @@ int count_lodic_munmap(struct count *c, u32 user, u64 page)
 }
 
 /* Makes page lead to frame, which the caller holds. */
-static int count_lodic_map_set(struct count *c, struct process_space *space, u64 page,
+static int count_owned_map_set(struct count *c, struct process_space *space, u64 page,
                                u32 frame)
 {
 	u64 *pte;
@@ -125,7 +125,7 @@ static int count_lodic_map_set(struct count *c, struct process_space *space, u64
 		if (pte_present(host_load_relaxed(pte))) {
 			err = -COUNT_EEXIST;
 		} else {
-			count_lodic_add_pte(c, frame);
+			count_owned_add_pte(c, frame);
 			/* Release, partner: the cas of a ref: the frame's contents.
 			 * A store, because nobody else writes a pte not present. */
 			host_store_release(pte, pte_make(frame));
@@ -136,47 +136,47 @@ static int count_lodic_map_set(struct count *c, struct process_space *space, u64
 }
 
 /* Under vma_lock: page, in vma, is to lead to frame. */
-static int count_lodic_map_present(struct count *c, const struct vma *vma, u64 page,
+static int count_owned_map_present(struct count *c, const struct vma *vma, u64 page,
                                    u32 frame)
 {
 	u64 block = vma_block(vma, page);
-	bool named = MUTANT(MAP_NAME_FIRST) && count_lodic_block(c, frame) == block;
+	bool named = MUTANT(MAP_NAME_FIRST) && count_owned_block(c, frame) == block;
 	int err = -COUNT_EAGAIN;
 
 	MUTANT_WINDOW(MAP_NAME_FIRST);
-	if (!count_lodic_hold(c, frame))
+	if (!count_owned_hold(c, frame))
 		return err;
 	if (!MUTANT(MAP_NAME_FIRST)) /* M3 */
-		named = count_lodic_block(c, frame) == block;
+		named = count_owned_block(c, frame) == block;
 	if (named)
-		err = count_lodic_map_set(c, vma->space, page, frame);
-	count_lodic_unref_global(c, frame);
+		err = count_owned_map_set(c, vma->space, page, frame);
+	count_owned_unref_global(c, frame);
 	return err;
 }
 
-int count_lodic_map_block(struct count *c, u32 user, u64 page, u32 frame)
+int count_owned_map_block(struct count *c, u32 user, u64 page, u32 frame)
 {
-	struct process_space *space = count_lodic_space(c, user);
+	struct process_space *space = count_owned_space(c, user);
 	struct vma *vma;
 	int err = -COUNT_EINVAL;
 
 	host_lock(&space->vma_lock);
 	vma = process_space_vma(space, page);
 	if (vma)
-		err = count_lodic_map_present(c, vma, page, frame);
+		err = count_owned_map_present(c, vma, page, frame);
 	host_unlock(&space->vma_lock);
 	return err;
 }
 
-int count_lodic_unmap_block(struct count *c, u32 user, u64 page)
+int count_owned_unmap_block(struct count *c, u32 user, u64 page)
 {
-	struct process_space *space = count_lodic_space(c, user);
+	struct process_space *space = count_owned_space(c, user);
 
-	return count_lodic_map_clear(c, space, page) ? 0 : -COUNT_EINVAL;
+	return count_owned_map_clear(c, space, page) ? 0 : -COUNT_EINVAL;
 }
 
 /* Moves what is at page from to page to, which is populated and empty. */
-static void count_lodic_map_move(struct count *c, struct process_space *space, u64 from,
+static void count_owned_map_move(struct count *c, struct process_space *space, u64 from,
                                  u64 to)
 {
 	u64 *pte;
@@ -189,13 +189,13 @@ static void count_lodic_map_move(struct count *c, struct process_space *space, u
 		if (MUTANT(REMAP_MOVES_COUNT))
 			moved = host_xchg(pte, PTE_EMPTY);
 		else
-			moved = pte_make(count_lodic_fold(c, pte)); /* M1 */
+			moved = pte_make(count_owned_fold(c, pte)); /* M1 */
 		host_store_release(process_space_pte(space, to), moved);
 	}
 	host_unlock(&space->pte_lock);
 }
 
-static int count_lodic_map_populate(struct process_space *space, u64 page, u64 nr)
+static int count_owned_map_populate(struct process_space *space, u64 page, u64 nr)
 {
 	int err = 0;
 	u64 i;
@@ -207,9 +207,9 @@ static int count_lodic_map_populate(struct process_space *space, u64 page, u64 n
 	return err;
 }
 
-int count_lodic_remap(struct count *c, u32 user, u64 page, u64 *ret_page)
+int count_owned_remap(struct count *c, u32 user, u64 page, u64 *ret_page)
 {
-	struct process_space *space = count_lodic_space(c, user);
+	struct process_space *space = count_owned_space(c, user);
 	struct vma *old, *new;
 	struct rmap *rmap;
 	u64 start, i;
@@ -221,15 +221,15 @@ int count_lodic_remap(struct count *c, u32 user, u64 page, u64 *ret_page)
 		err = process_space_find_free(space, vma_first(old), vma_nr(old), &new,
 		                              &start);
 	if (!err)
-		err = count_lodic_map_populate(space, start, vma_nr(old));
+		err = count_owned_map_populate(space, start, vma_nr(old));
 	if (!err) {
-		rmap = count_lodic_map_rmap(c, old);
+		rmap = count_owned_map_rmap(c, old);
 		host_lock(&rmap->lock);
 		process_space_insert(space, new, start, vma_file(old), vma_first(old),
 		                     vma_nr(old));
 		rmap_link(rmap, new);
 		for (i = 0; i < vma_nr(old); i++)
-			count_lodic_map_move(c, space, vma_start(old) + i, start + i);
+			count_owned_map_move(c, space, vma_start(old) + i, start + i);
 		rmap_unlink(rmap, old);
 		process_space_remove(space, old);
 		host_unlock(&rmap->lock);
@@ -240,7 +240,7 @@ int count_lodic_remap(struct count *c, u32 user, u64 page, u64 *ret_page)
 }
 
 /* Gives the child's page what the parent's leads to. Both pte_locks are held. */
-static int count_lodic_fork_page(struct count *c, const u64 *from,
+static int count_owned_fork_page(struct count *c, const u64 *from,
                                  struct process_space *child, u64 page)
 {
 	u64 v = host_load_relaxed(from);
@@ -253,17 +253,17 @@ static int count_lodic_fork_page(struct count *c, const u64 *from,
 		return err;
 	/* Not frozen, nor being frozen: the parent's pte is present, and who freezes clears
 	 * it under the list's lock, which we hold. */
-	count_lodic_add_pte(c, pte_frame(v));
+	count_owned_add_pte(c, pte_frame(v));
 	if (!MUTANT(FORK_COPIES_COUNT))
 		v &= ~PTE_COUNT_MASK; /* M2 */
 	host_store_release(process_space_pte(child, page), v);
 	return 0;
 }
 
-static int count_lodic_fork_vma(struct count *c, struct process_space *parent,
+static int count_owned_fork_vma(struct count *c, struct process_space *parent,
                                 const struct vma *vma, struct process_space *child)
 {
-	struct rmap *rmap = count_lodic_map_rmap(c, vma);
+	struct rmap *rmap = count_owned_map_rmap(c, vma);
 	struct vma *copy = &child->vmas[vma - parent->vmas];
 	u64 end = vma_start(vma) + vma_nr(vma);
 	int err = 0;
@@ -279,7 +279,7 @@ static int count_lodic_fork_vma(struct count *c, struct process_space *parent,
 		const u64 *from = process_space_pte(parent, page);
 
 		if (from)
-			err = count_lodic_fork_page(c, from, child, page);
+			err = count_owned_fork_page(c, from, child, page);
 		else
 			page |= PTE_CHUNK - 1; /* to the next chunk */
 	}
@@ -289,10 +289,10 @@ static int count_lodic_fork_vma(struct count *c, struct process_space *parent,
 	return err;
 }
 
-int count_lodic_fork(struct count *c, u32 parent, u32 child)
+int count_owned_fork(struct count *c, u32 parent, u32 child)
 {
-	struct process_space *from = count_lodic_space(c, parent);
-	struct process_space *to = count_lodic_space(c, child);
+	struct process_space *from = count_owned_space(c, parent);
+	struct process_space *to = count_owned_space(c, child);
 	int err = 0;
 	u64 i;
 
@@ -300,7 +300,7 @@ int count_lodic_fork(struct count *c, u32 parent, u32 child)
 		return -COUNT_EINVAL;
 	host_lock(&from->vma_lock);
 	for (i = 0; i < host_load_relaxed(&from->nr_vmas) && !err; i++)
-		err = count_lodic_fork_vma(
+		err = count_owned_fork_vma(
 			c, from, &from->vmas[host_load_relaxed(&from->order[i])], to);
 	host_unlock(&from->vma_lock);
 	return err;
@@ -309,7 +309,7 @@ int count_lodic_fork(struct count *c, u32 parent, u32 child)
 /* The part of a file to map for a block: all of it that is in memory now, in whole windows,
  * as a program maps its files whole. A reference then finds its mapping in a few steps,
  * however many blocks there are. */
-static void count_lodic_map_span(struct count *c, u64 block, u64 *ret_first,
+static void count_owned_map_span(struct count *c, u64 block, u64 *ret_first,
                                  u64 *ret_nr)
 {
 	u64 first = block_index(block);
@@ -317,7 +317,7 @@ static void count_lodic_map_span(struct count *c, u64 block, u64 *ret_first,
 	u32 frame;
 
 	for (frame = 0; frame < c->nr_objects; frame++) {
-		u64 other = count_lodic_block(c, frame);
+		u64 other = count_owned_block(c, frame);
 
 		if (block_file(other) != block_file(block))
 			continue;
@@ -326,12 +326,12 @@ static void count_lodic_map_span(struct count *c, u64 block, u64 *ret_first,
 		if (block_index(other) > last)
 			last = block_index(other);
 	}
-	*ret_first = first - first % COUNT_LODIC_WINDOW;
-	*ret_nr = last - last % COUNT_LODIC_WINDOW + COUNT_LODIC_WINDOW - *ret_first;
+	*ret_first = first - first % COUNT_OWNED_WINDOW;
+	*ret_nr = last - last % COUNT_OWNED_WINDOW + COUNT_OWNED_WINDOW - *ret_first;
 }
 
 /* Under vma_lock: the mapping through which user reaches block, an old one or a new. */
-static int count_lodic_map_cover(struct count *c, struct process_space *space,
+static int count_owned_map_cover(struct count *c, struct process_space *space,
                                  u64 block, struct vma **ret_vma)
 {
 	struct vma *vma = process_space_vma_of_block(space, block);
@@ -342,20 +342,20 @@ static int count_lodic_map_cover(struct count *c, struct process_space *space,
 		*ret_vma = vma;
 		return 0;
 	}
-	count_lodic_map_span(c, block, &first, &nr);
-	err = count_lodic_map_add(c, space, block_file(block), (u32)first, nr, ret_vma);
-	if (!err || nr == COUNT_LODIC_WINDOW)
+	count_owned_map_span(c, block, &first, &nr);
+	err = count_owned_map_add(c, space, block_file(block), (u32)first, nr, ret_vma);
+	if (!err || nr == COUNT_OWNED_WINDOW)
 		return err;
 	/* No place for so much: what the block needs. */
-	first = block_index(block) - block_index(block) % COUNT_LODIC_WINDOW;
-	return count_lodic_map_add(c, space, block_file(block), (u32)first,
-	                           COUNT_LODIC_WINDOW, ret_vma);
+	first = block_index(block) - block_index(block) % COUNT_OWNED_WINDOW;
+	return count_owned_map_add(c, space, block_file(block), (u32)first,
+	                           COUNT_OWNED_WINDOW, ret_vma);
 }
 
-int count_lodic_share_object(struct count *c, u32 user, u32 frame)
+int count_owned_share_object(struct count *c, u32 user, u32 frame)
 {
-	struct process_space *space = count_lodic_space(c, user);
-	u64 block = count_lodic_block(c, frame);
+	struct process_space *space = count_owned_space(c, user);
+	u64 block = count_owned_block(c, frame);
 	struct vma *vma;
 	u64 *pte;
 	int err;
@@ -363,9 +363,9 @@ int count_lodic_share_object(struct count *c, u32 user, u32 frame)
 	if (block == BLOCK_NONE)
 		return -COUNT_EAGAIN;
 	host_lock(&space->vma_lock);
-	err = count_lodic_map_cover(c, space, block, &vma);
+	err = count_owned_map_cover(c, space, block, &vma);
 	if (!err)
-		err = count_lodic_map_present(c, vma, vma_page(vma, block), frame);
+		err = count_owned_map_present(c, vma, vma_page(vma, block), frame);
 	if (err == -COUNT_EEXIST) {
 		pte = process_space_pte(space, vma_page(vma, block));
 		/* Another frame: then ours is not block's any more. */
@@ -375,10 +375,10 @@ int count_lodic_share_object(struct count *c, u32 user, u32 frame)
 	return err;
 }
 
-void count_lodic_unshare_object(struct count *c, u32 user, u32 frame)
+void count_owned_unshare_object(struct count *c, u32 user, u32 frame)
 {
-	struct process_space *space = count_lodic_space(c, user);
-	u64 block = count_lodic_block(c, frame);
+	struct process_space *space = count_owned_space(c, user);
+	u64 block = count_owned_block(c, frame);
 	struct vma *vma;
 
 	if (block == BLOCK_NONE) /* frozen: its ptes are gone */
@@ -386,14 +386,14 @@ void count_lodic_unshare_object(struct count *c, u32 user, u32 frame)
 	host_lock(&space->vma_lock);
 	vma = process_space_vma_of_block(space, block);
 	if (vma)
-		count_lodic_map_clear(c, space, vma_page(vma, block));
+		count_owned_map_clear(c, space, vma_page(vma, block));
 	host_unlock(&space->vma_lock);
 }
 
-void count_lodic_unmap_frame(struct count *c, u32 frame)
+void count_owned_unmap_frame(struct count *c, u32 frame)
 {
-	u64 block = count_lodic_block(c, frame);
-	struct rmap *rmap = count_lodic_lock_rmap(c, block);
+	u64 block = count_owned_block(c, frame);
+	struct rmap *rmap = count_owned_lock_rmap(c, block);
 	struct rmap_walk walk;
 	u64 *pte;
 
@@ -401,7 +401,7 @@ void count_lodic_unmap_frame(struct count *c, u32 frame)
 	     pte = rmap_all_next(&walk)) {
 		host_lock(&walk.space->pte_lock);
 		if (pte_maps(host_load_relaxed(pte), frame))
-			count_lodic_clear(c, pte);
+			count_owned_clear(c, pte);
 		host_unlock(&walk.space->pte_lock);
 	}
 	host_unlock(&rmap->lock);

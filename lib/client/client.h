@@ -56,7 +56,7 @@ struct segment {
 /* One page of its own, wiped in a forked child. */
 struct seat {
 	u64 generation;
-	u64 pin_generation; /* the same under ARENA_LODIC, else GENERATION_NONE */
+	u64 pin_generation; /* the same under ARENA_SCANNED, else GENERATION_NONE */
 	struct context core;
 	struct lodic_context *context; /* whose seat it is */
 	struct segment *segment;
@@ -73,7 +73,7 @@ struct claim {
 	u32 id;
 	u32 slot;
 	u64 reason; /* why it is not cached: an errno; atomic, relaxed */
-	const struct file_space *space;
+	const struct file_proof *space;
 	struct lodic_file *file; /* whose claim it is */
 	struct claim *older; /* other threads may still look at it: freed at close */
 };

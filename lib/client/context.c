@@ -29,7 +29,7 @@ static int seat_map(struct seat *seat, const struct wire_reply *reply, int fd)
 	context_init(&seat->core, &s->arena, p, s->alive_value,
 	             reply->context.quota > 0);
 	seat->generation = s->generation;
-	if (s->arena.scheme == ARENA_LODIC)
+	if (s->arena.scheme == ARENA_SCANNED)
 		seat->pin_generation = s->generation;
 	return 0;
 }

@@ -76,7 +76,7 @@ static bool claim_is_good(const struct lodic *lodic, const struct claim *claim)
 {
 	return lodic->segment && claim->generation == lodic->segment->generation &&
 	       segment_alive(lodic->segment) &&
-	       file_space_holds(claim->space, claim->id);
+	       file_proof_holds(claim->space, claim->id);
 }
 
 void file_reclaim(struct lodic_file *file)

@@ -77,7 +77,7 @@ pin_home(struct seat *seat, const struct claim *claim, off_t offset,
 		if (rival)
 			context_unpin_word(&seat->core, word);
 		else
-			context_unpin_lodic(word);
+			context_unpin_scanned(word);
 		return pin_slow(seat->context, claim->file, offset, ret_pin);
 	}
 	context_bump(&seat->core, CONTEXT_HITS);
@@ -157,8 +157,8 @@ EXPORT void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin)
 		unpin_slow(context, pin);
 		return;
 	}
-	if (likely(seat->core.scheme == ARENA_LODIC))
-		context_unpin_lodic(pin->word);
+	if (likely(seat->core.scheme == ARENA_SCANNED))
+		context_unpin_scanned(pin->word);
 	else
 		context_unpin_word(&seat->core, pin->word);
 	pin->word = NULL;

@@ -38,7 +38,7 @@ struct held_file *files_find(struct service *s, u32 id)
 
 bool files_is_live(const struct service *s, const struct held_file *f)
 {
-	return file_space_holds(&s->arena.files[slot_of(s, f)], f->id);
+	return file_proof_holds(&s->arena.files[slot_of(s, f)], f->id);
 }
 
 static u32 link_of_slot(const struct service *s, u32 slot)
@@ -141,7 +141,7 @@ static void files_retire(struct service *s, struct held_file *f)
 	if (f->proof == PROOF_LEASE)
 		lease_drop(s, slot_of(s, f));
 	else
-		file_space_revoke(&s->arena.files[slot_of(s, f)]);
+		file_proof_revoke(&s->arena.files[slot_of(s, f)]);
 	files_orphan_frames(s, f);
 	f->state = FILE_RETIRING;
 	s->nr_held--;
@@ -304,7 +304,7 @@ static int file_prove(struct service *s, struct held_file *f)
 	f->size = (u64)st.st_size;
 	err = file_check_size(f->size);
 	if (!err)
-		file_space_admit(&s->arena.files[slot_of(s, f)], f->id, f->size);
+		file_proof_admit(&s->arena.files[slot_of(s, f)], f->id, f->size);
 	return err;
 }
 

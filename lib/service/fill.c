@@ -262,7 +262,7 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 	} else if (result == -EAGAIN || result == -EINTR) {
 		result = op_preadv(op, op_fd(f));
 	}
-	/* Acquire, partner: the full fence of file_space_revoke(), by way of the writer
+	/* Acquire, partner: the full fence of file_proof_revoke(), by way of the writer
 	 * whose byte we may have read. */
 	live = f->state == FILE_HELD && files_is_live(s, f);
 	for (i = 0; i < op->nr; i++) {

@@ -12,7 +12,7 @@
  *   service_fill.c    hints in, blocks read, frames filled and taken back
  *
  * Threads. All of struct service belongs to the main thread. The lease thread has its
- * own struct lease_thread and touches two shared things: file_space.live, an atomic
+ * own struct lease_thread and touches two shared things: file_proof.live, an atomic
  * word (both write, see service_lease.c), and header->alive (it alone writes). The main
  * thread speaks to it by orders, one at a time, each answered; it speaks to the main
  * thread by an eventfd that says "look at the files again".

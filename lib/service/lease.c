@@ -7,9 +7,9 @@
  * that it lets go at once, whatever the main thread is busy with.
  *
  * Order
- * L1 a break: file_space_revoke() (store, full fence), then F_UNLCK. The writer's open
+ * L1 a break: file_proof_revoke() (store, full fence), then F_UNLCK. The writer's open
  *    returns after F_UNLCK, so who reads after it finds the file revoked.
- * L2 an admission: F_SETLEASE, then the size, then file_space_admit(). This thread does
+ * L2 an admission: F_SETLEASE, then the size, then file_proof_admit(). This thread does
  *    all three, and it also answers breaks: none can fall in between. A writer that
  *    came and went before the lease is seen in the size; one that comes later meets L1.
  * L3 the orderly end: alive = dead, full fence, then the leases.
@@ -23,7 +23,7 @@
  *    because the OOM killer's reaper takes private memory away beforehand; it and the
  *    marked word are locked into memory, so that no disk has to answer.
  *
- * file_space.live. This thread writes it for files under a lease; the main thread for
+ * file_proof.live. This thread writes it for files under a lease; the main thread for
  * files with another proof. One writer at a time for each file: the main thread gets a
  * file's slot back only by lease_drop(), which this thread answers.
  *
@@ -88,7 +88,7 @@ struct lease_thread {
 	int broken;    /* eventfd; the main thread reads it */
 	int signals;
 	struct arena_header *header;
-	struct file_space *files;
+	struct file_proof *files;
 	struct death_mark *mark;
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
@@ -127,7 +127,7 @@ static void lease_forget(struct lease_thread *t, u32 i)
 /* L1. */
 static void lease_revoke(struct lease_thread *t, u32 i)
 {
-	file_space_revoke(&t->files[t->leases[i].slot]);
+	file_proof_revoke(&t->files[t->leases[i].slot]);
 	fcntl(t->leases[i].fd, F_SETLEASE, F_UNLCK);
 	lease_forget(t, i);
 }
@@ -208,7 +208,7 @@ static int lease_take_here(struct lease_thread *t, const struct lease_order *ord
 		return -ENODATA;
 	}
 	t->leases[t->nr_leases++] = (struct lease){ order->fd, order->slot };
-	file_space_admit(&t->files[order->slot], order->id, (u64)st.st_size);
+	file_proof_admit(&t->files[order->slot], order->id, (u64)st.st_size);
 	*ret_size = (u64)st.st_size;
 	return 0;
 }

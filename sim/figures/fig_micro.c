@@ -113,7 +113,7 @@ static int micro_measure(struct fig_run *run, const struct timing_machine *machi
 	struct timing_result result;
 	/* As many as it takes for lodic to count locally; the rest are idle. */
 	u32 nr_users =
-		COUNT_LODIC_SHARE_MIN > MICRO_CPUS ? COUNT_LODIC_SHARE_MIN : MICRO_CPUS;
+		COUNT_OWNED_SHARE_MIN > MICRO_CPUS ? COUNT_OWNED_SHARE_MIN : MICRO_CPUS;
 	u32 i;
 	int err;
 
@@ -122,7 +122,7 @@ static int micro_measure(struct fig_run *run, const struct timing_machine *machi
 	state.word = host_alloc(COUNT_LINE_BYTES, COUNT_LINE_BYTES);
 	if (!state.word)
 		return -ENOMEM;
-	err = fig_world_make(&state.world, &count_lodic, 1, 1, nr_users, 64);
+	err = fig_world_make(&state.world, &count_owned, 1, 1, nr_users, 64);
 	for (i = 0; i < nr_users && !err; i++)
 		err = fig_world_share(&state.world, i, 1);
 	if (err)

@@ -16,7 +16,8 @@
 #include "core/owned/count_owned.h"
 #include "sim/figures/fig_read.h"
 
-#define OBJECTS 64u /* files too: as many as there are lists of them (core/owned/rmap.h) */
+#define OBJECTS \
+	64u /* files too: as many as there are lists of them (core/owned/rmap.h) */
 #define SETTLE_NS 400000u
 #define WINDOW_NS 60000000u
 #define NEVER 1000000u
@@ -111,7 +112,7 @@ static int asking_run(const struct timing_machine *machine, u64 seed,
 	g->seed = seed;
 	err = fig_world_make(&g->world, scheme, OBJECTS, OBJECTS, nr_users, 64);
 	if (!err && fig_is_lodic(scheme))
-		count_lodic_set_share_min(&g->world.count, 1);
+		count_owned_set_share_min(&g->world.count, 1);
 	for (user = 0; user < nr_users && !err; user++)
 		err = fig_world_share(&g->world, user, OBJECTS);
 	if (err)
@@ -164,7 +165,7 @@ static int counter_price(const struct timing_machine *machine, u64 seed,
 	int err = 0;
 
 	for (i = 0; i < 2 && !err; i++)
-		err = asking_accesses(machine, seed, &count_lodic, users[i], NEVER + 1,
+		err = asking_accesses(machine, seed, &count_owned, users[i], NEVER + 1,
 		                      &asked[i]);
 	*ret_each =
 		(asked[1].accesses - asked[0].accesses) / ((users[1] - users[0]) / 2.0);
@@ -186,7 +187,7 @@ static int examined_point(struct fig_run *run, u32 nr_users, double p, double ea
 	int err = 0;
 
 	for (draw = 0; draw < DRAWS && !err; draw++) {
-		err = asking_accesses(&run->machines[0], run->seed + draw, &count_lodic,
+		err = asking_accesses(&run->machines[0], run->seed + draw, &count_owned,
 		                      nr_users, held, &asked);
 		sum += (asked.accesses - besides) / each;
 	}

@@ -31,7 +31,7 @@ int fig_world_map_above(struct fig_world *world, u32 user, u32 nr)
 	int err = 0;
 
 	for (i = 0; i < nr && !err; i++)
-		err = count_lodic_mmap(&world->count, user, FIG_OTHER_FILE + i, 0, 1,
+		err = count_owned_mmap(&world->count, user, FIG_OTHER_FILE + i, 0, 1,
 		                       &page);
 	return err;
 }
@@ -213,12 +213,12 @@ static void fig_mapper_body(void *arg)
 	u64 page;
 
 	while (!timing_stopping()) {
-		if (count_lodic_mmap(c, r->user, 1, 0, 1, &page) != 0)
+		if (count_owned_mmap(c, r->user, 1, 0, 1, &page) != 0)
 			host_fail("no room for one more mapping", __FILE__, __LINE__);
 		if (g->setup->mapper_touches)
-			count_lodic_map_block(c, r->user, page, 0);
+			count_owned_map_block(c, r->user, page, 0);
 		timing_sleep(g->setup->mapper_sleep_ns);
-		count_lodic_munmap(c, r->user, page);
+		count_owned_munmap(c, r->user, page);
 	}
 }
 

@@ -35,12 +35,12 @@ struct walker {
 /* As lodic_file does it: the list of all that map the file, until one's own is there. */
 static u64 *walk_file_space(struct count *c, u64 block, u32 user)
 {
-	struct rmap *rmap = rmap_of(count_lodic_of(c)->rmaps, block_file(block));
+	struct rmap *rmap = rmap_of(count_owned_of(c)->rmaps, block_file(block));
 	u64 page;
 	u64 *pte;
 
 	rmap_read_begin(rmap);
-	pte = rmap_self_by_file(rmap, count_lodic_space(c, user), block, &page);
+	pte = rmap_self_by_file(rmap, count_owned_space(c, user), block, &page);
 	rmap_read_end(rmap);
 	return pte;
 }
@@ -58,7 +58,7 @@ static void walker_body(void *arg)
 		if (g->by_file)
 			pte = walk_file_space(&g->world.count, block, w->user);
 		else
-			pte = rmap_self(count_lodic_space(&g->world.count, w->user),
+			pte = rmap_self(count_owned_space(&g->world.count, w->user),
 			                block, &page);
 		if (!pte)
 			host_fail("a process that maps the block has no pte for it",
@@ -87,7 +87,7 @@ static int walk_run(const struct timing_machine *machine, u64 seed, u32 nr_share
 		goto out;
 	timing_begin(machine, seed);
 	g->by_file = by_file;
-	err = fig_world_make(&g->world, &count_lodic, 1, 1, nr_sharers,
+	err = fig_world_make(&g->world, &count_owned, 1, 1, nr_sharers,
 	                     BLOCK_COPY_BYTES);
 	for (user = 0; user < nr_sharers && !err; user++) {
 		err = fig_world_map_above(&g->world, user, MAPS_ABOVE);
@@ -198,10 +198,10 @@ static int latency_measure(struct fig_run *run, const struct timing_machine *mac
 	ret_values[3] = 0;
 	err = latency_of(run, machine, seed, &count_atomic, false, &ret_values[0]);
 	if (!err)
-		err = latency_of(run, machine, seed, &count_lodic, false,
+		err = latency_of(run, machine, seed, &count_owned, false,
 		                 &ret_values[1]);
 	if (!err)
-		err = latency_of(run, machine, seed, &count_lodic, true,
+		err = latency_of(run, machine, seed, &count_owned, true,
 		                 &ret_values[2]);
 	if (!err && by_file)
 		err = latency_of(run, machine, seed, by_file, true, &ret_values[3]);

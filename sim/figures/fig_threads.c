@@ -107,7 +107,7 @@ static int pinning_make(struct pinning *g)
 {
 	struct arena_shape shape = { .nr_frames = 4,
 		                     .nr_files = 1,
-		                     .scheme = ARENA_LODIC };
+		                     .scheme = ARENA_SCANNED };
 	u64 data_bytes = (u64)shape.nr_frames << BLOCK_SHIFT;
 	void *control, *data;
 
@@ -122,7 +122,7 @@ static int pinning_make(struct pinning *g)
 		return -EINVAL;
 	g->arena.contexts = g->tables;
 	g->block = block_id(FILE_ID, 0);
-	file_space_admit(&g->arena.files[0], FILE_ID, BLOCK_BYTES);
+	file_proof_admit(&g->arena.files[0], FILE_ID, BLOCK_BYTES);
 	arena_fill_begin(&g->arena, FRAME_FIRST);
 	return arena_publish(&g->arena, FRAME_FIRST, g->block) ? 0 : -EINVAL;
 }
@@ -213,7 +213,7 @@ static int run_threads(struct fig_run *run)
 
 		err = add_both(run, "atomic", point.threads, FIG_FITTED, atomic,
 		               FIG_NO_PAPER);
-		point.scheme = &count_lodic;
+		point.scheme = &count_owned;
 		for (words = 0; words < 3; words++)
 			for (scatter = 0; scatter < 2 && !err; scatter++) {
 				point.words = words;

@@ -104,7 +104,7 @@ static void make_arena(void)
 	      "a new arena can be viewed");
 	arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*arena.contexts));
 	host_store_release(&arena.header->alive, ALIVE);
-	file_space_admit(&arena.files[0], FILE_ID, (u64)opt.blocks << BLOCK_SHIFT);
+	file_proof_admit(&arena.files[0], FILE_ID, (u64)opt.blocks << BLOCK_SHIFT);
 	for (u32 i = 0; i < opt.readers; i++) {
 		struct context_table t;
 

@@ -128,7 +128,7 @@ static void fault(u32 user, u32 index, u32 frame, u64 dice)
 	if (page == 0 || dice & 1)
 		page = host_load_relaxed(&world.pages[user]);
 	if (page)
-		count_lodic_map_block(&world.count, user, page + index, frame);
+		count_owned_map_block(&world.count, user, page + index, frame);
 }
 
 static void go_to_cpu(u32 cpu)
@@ -178,10 +178,10 @@ static void read_one(struct tally *t, u32 user, u32 index, u64 dice)
 		bump(&t->failed);
 		return;
 	}
-	bump(tokens[0] == COUNT_LODIC_GLOBAL ? &t->globals : &t->locals);
+	bump(tokens[0] == COUNT_OWNED_GLOBAL ? &t->globals : &t->locals);
 	if (host_load_relaxed(&world.frames[frame].block) == block) {
 		/* Not always: a fault waits for the mapper, and waiting is not racing. */
-		if (opt.scheme->share && tokens[0] == COUNT_LODIC_GLOBAL &&
+		if (opt.scheme->share && tokens[0] == COUNT_OWNED_GLOBAL &&
 		    (dice >> 32) % 4 == 0)
 			fault(user, index, frame, dice >> 36);
 		look(t, frame, block, dice >> 8);
@@ -280,7 +280,7 @@ static void map_file(u32 user)
 {
 	u64 page;
 
-	if (count_lodic_mmap(&world.count, user, FILE_ID, 0, opt.blocks, &page) == 0)
+	if (count_owned_mmap(&world.count, user, FILE_ID, 0, opt.blocks, &page) == 0)
 		host_store_relaxed(&world.pages[user], page);
 }
 
@@ -290,10 +290,10 @@ static void map_second(u32 user)
 	u64 page = host_load_relaxed(&world.seconds[user]);
 
 	if (page)
-		count_lodic_munmap(&world.count, user, page);
+		count_owned_munmap(&world.count, user, page);
 	host_store_relaxed(&world.seconds[user], 0);
 	if (!page &&
-	    count_lodic_mmap(&world.count, user, FILE_ID, 0, opt.blocks, &page) == 0)
+	    count_owned_mmap(&world.count, user, FILE_ID, 0, opt.blocks, &page) == 0)
 		host_store_relaxed(&world.seconds[user], page);
 }
 
@@ -301,7 +301,7 @@ static void remap(u32 user)
 {
 	u64 page = host_load_relaxed(&world.pages[user]);
 
-	if (count_lodic_remap(&world.count, user, page, &page) == 0)
+	if (count_owned_remap(&world.count, user, page, &page) == 0)
 		host_store_relaxed(&world.pages[user], page);
 }
 
@@ -309,11 +309,11 @@ static void fork_and_exit(u32 user)
 {
 	u64 second = host_load_relaxed(&world.seconds[user]);
 
-	if (count_lodic_fork(&world.count, user, CHILD))
+	if (count_owned_fork(&world.count, user, CHILD))
 		return;
-	count_lodic_munmap(&world.count, CHILD, host_load_relaxed(&world.pages[user]));
+	count_owned_munmap(&world.count, CHILD, host_load_relaxed(&world.pages[user]));
 	if (second)
-		count_lodic_munmap(&world.count, CHILD, second);
+		count_owned_munmap(&world.count, CHILD, second);
 }
 
 /* One change to a process's mappings, mostly an unmap. */
@@ -323,14 +323,14 @@ static void map_one(u32 user, u32 dice)
 
 	switch (dice % 32) {
 	case 0:
-		count_lodic_munmap(&world.count, user, page);
+		count_owned_munmap(&world.count, user, page);
 		map_file(user);
 		break;
 	case 1: remap(user); break;
 	case 2: fork_and_exit(user); break;
 	case 3: map_second(user); break;
 	default:
-		if (count_lodic_unmap_block(&world.count, user,
+		if (count_owned_unmap_block(&world.count, user,
 		                            page + dice / 32 % opt.blocks) == 0)
 			bump(&world.unmapped);
 	}
@@ -379,7 +379,7 @@ static void world_start(void)
 		fill(i, i);
 	if (!opt.scheme->share)
 		return;
-	count_lodic_set_share_min(&world.count, 1);
+	count_owned_set_share_min(&world.count, 1);
 	for (u32 user = 0; user < NR_PROCESSES; user++)
 		map_file(user);
 }

@@ -53,7 +53,7 @@ static inline int model_start(void **state)
 		count_init(&m->count, model_scheme, m->frames, NR_FRAMES, NR_USERS), 0);
 	for (u32 i = 0; i < NR_FRAMES; i++)
 		name(m, i, i < NR_BLOCKS ? FILE_ID : OTHER_FILE, i % NR_BLOCKS);
-	count_lodic_set_share_min(&m->count, 1);
+	count_owned_set_share_min(&m->count, 1);
 	check(m);
 	*state = m;
 	return 0;
@@ -93,16 +93,16 @@ static inline int model_stop(void **state)
 /* Maps FILE_ID for user and makes block 0 present. */
 static inline void map(struct model *m, u32 user)
 {
-	assert_int_equal(count_lodic_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
+	assert_int_equal(count_owned_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
 	                                  &m->pages[user]),
 	                 0);
-	assert_int_equal(count_lodic_map_block(&m->count, user, m->pages[user], 0), 0);
+	assert_int_equal(count_owned_map_block(&m->count, user, m->pages[user], 0), 0);
 	check(m);
 }
 
 static inline u64 local(struct model *m, u32 user, u64 page)
 {
-	return pte_count(*process_space_pte(count_lodic_space(&m->count, user), page));
+	return pte_count(*process_space_pte(count_owned_space(&m->count, user), page));
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, model_start, model_stop)
@@ -111,9 +111,9 @@ static inline u64 local(struct model *m, u32 user, u64 page)
 static inline int model_run(const struct CMUnitTest *tests, size_t nr)
 {
 	static const struct count_scheme *const schemes[] = {
-		&count_lodic,
-		&count_lodic_file,
-		&count_lodic_flag,
+		&count_owned,
+		&count_owned_file,
+		&count_owned_flag,
 	};
 	int failed = 0;
 

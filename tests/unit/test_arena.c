@@ -49,7 +49,7 @@ static struct bed *bed_make(u32 scheme)
 	                       (u64)NR_FRAMES << BLOCK_SHIFT, counts));
 	a->contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*a->contexts));
 	a->header->alive = ALIVE;
-	file_space_admit(&a->files[0], FILE_ID, (u64)1 << 20);
+	file_proof_admit(&a->files[0], FILE_ID, (u64)1 << 20);
 	for (u32 i = 0; i < NR_CONTEXTS; i++) {
 		struct context_table t;
 		void *m =
@@ -117,7 +117,7 @@ static void for_each_scheme(void (*test)(struct bed *bed))
 
 static void frame_fill_in_the_midst_unreadable(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	struct frame *f = &bed->arena.frames[4];
 	u64 seq = f->seq;
 
@@ -136,7 +136,7 @@ static void frame_fill_in_the_midst_unreadable(void **state)
 
 static void translation_set_full_refuses(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	struct translation *t = &bed->arena.translation;
 	u32 index, nr = 0;
 	u64 word;
@@ -188,7 +188,7 @@ static void arena_take_pinned_refuses(void **state)
 
 static void arena_take_all_map_clears_every_entry(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	u64 *word;
 	u32 frame;
 
@@ -208,7 +208,7 @@ static void arena_take_all_map_clears_every_entry(void **state)
 
 static void context_pin_128_times_refuses_the_last(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	struct context *c = &bed->contexts[0];
 	u64 *word, *first;
 	u32 frame;
@@ -230,7 +230,7 @@ static void context_pin_128_times_refuses_the_last(void **state)
 
 static void context_pin_reserve_spent_refuses(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	struct context *c = &bed->contexts[0];
 	u64 *word;
 	u32 frame;
@@ -245,19 +245,19 @@ static void context_pin_reserve_spent_refuses(void **state)
 
 static void context_read_revoked_not_vouched(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 
 	(void)state;
 	fill(bed, 9, 1);
 	assert_true(reads(bed, 0, 1));
-	file_space_revoke(&bed->arena.files[0]);
+	file_proof_revoke(&bed->arena.files[0]);
 	assert_false(reads(bed, 0, 1));
 	bed_free(bed);
 }
 
 static void context_read_dead_service_not_vouched(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 
 	(void)state;
 	fill(bed, 9, 1);
@@ -268,7 +268,7 @@ static void context_read_dead_service_not_vouched(void **state)
 
 static void arena_visits_read_counted_to_three_and_cleared(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 
 	(void)state;
 	fill(bed, 9, 1);
@@ -288,7 +288,7 @@ static void arena_visits_read_counted_to_three_and_cleared(void **state)
 
 static void arena_leave_dead_reader_frees_its_pins(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 
 	(void)state;
 	fill(bed, 9, 1);
@@ -313,7 +313,7 @@ static void arena_leave_atomic_leaks_by_nature(void **state)
 
 static void context_hint_ring_delivers_in_order(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	struct context *c = &bed->contexts[1];
 	u64 first, nr;
 
@@ -336,7 +336,7 @@ static void context_hint_ring_delivers_in_order(void **state)
 
 static void arena_view_foreign_memory_refuses(void **state)
 {
-	struct bed *bed = bed_make(ARENA_LODIC);
+	struct bed *bed = bed_make(ARENA_SCANNED);
 	struct arena_header *h = bed->arena.header;
 	struct arena other;
 	u64 bytes = h->bytes, data = h->data_bytes;

@@ -61,14 +61,14 @@ static struct model *model_start_live(const struct variant *variant)
 		count_thaw(&m->count, i);
 	if (!variant->mapped)
 		return m;
-	count_lodic_set_share_min(&m->count, 1);
+	count_owned_set_share_min(&m->count, 1);
 	for (u32 user = 0; user < NR_USERS; user++) {
-		assert_int_equal(count_lodic_mmap(&m->count, user, FILE_ID, 0,
+		assert_int_equal(count_owned_mmap(&m->count, user, FILE_ID, 0,
 		                                  NR_OBJECTS, &page),
 		                 0);
 		for (u32 i = 0; i < NR_OBJECTS; i++)
 			assert_int_equal(
-				count_lodic_map_block(&m->count, user, page + i, i), 0);
+				count_owned_map_block(&m->count, user, page + i, i), 0);
 	}
 	return m;
 }
@@ -321,7 +321,7 @@ static void init_lodic_without_names_einval(void **state)
 	struct count c;
 
 	(void)state;
-	assert_int_equal(count_init(&c, &count_lodic, NULL, 1, 1), -COUNT_EINVAL);
+	assert_int_equal(count_init(&c, &count_owned, NULL, 1, 1), -COUNT_EINVAL);
 }
 
 static void atomic_word_states(void **state)

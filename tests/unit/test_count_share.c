@@ -8,7 +8,7 @@
 
 static u64 nr_vmas(struct model *m, u32 user)
 {
-	return count_lodic_space(&m->count, user)->nr_vmas;
+	return count_owned_space(&m->count, user)->nr_vmas;
 }
 
 static void share_then_ref_is_local(void **state)
@@ -17,10 +17,10 @@ static void share_then_ref_is_local(void **state)
 
 	assert_int_equal(count_share(&m->count, 2, 1), 0);
 	check(m);
-	assert_int_equal(count_lodic_share(&m->count, 1), 1);
-	assert_int_not_equal(hold(m, 1, 2), COUNT_LODIC_GLOBAL);
-	assert_int_equal(hold(m, 1, 3), COUNT_LODIC_GLOBAL); /* another process */
-	assert_int_equal(hold(m, 0, 2), COUNT_LODIC_GLOBAL); /* another block */
+	assert_int_equal(count_owned_share(&m->count, 1), 1);
+	assert_int_not_equal(hold(m, 1, 2), COUNT_OWNED_GLOBAL);
+	assert_int_equal(hold(m, 1, 3), COUNT_OWNED_GLOBAL); /* another process */
+	assert_int_equal(hold(m, 0, 2), COUNT_OWNED_GLOBAL); /* another block */
 }
 
 /* As many blocks as one likes in a mapping or two. */
@@ -35,8 +35,8 @@ static void share_one_mapping_per_file(void **state)
 	assert_int_equal(nr_vmas(m, 0), 2);
 	assert_int_equal(nr_vmas(m, 1), 0);
 	for (u32 i = 0; i < NR_FRAMES; i++) {
-		assert_int_equal(count_lodic_share(&m->count, i), 1);
-		assert_int_not_equal(hold(m, i, 0), COUNT_LODIC_GLOBAL);
+		assert_int_equal(count_owned_share(&m->count, i), 1);
+		assert_int_not_equal(hold(m, i, 0), COUNT_OWNED_GLOBAL);
 	}
 }
 
@@ -47,12 +47,12 @@ static void share_beyond_mapping_adds_one(void **state)
 
 	assert_int_equal(count_share(&m->count, 0, 0), 0);
 	assert_true(count_freeze(&m->count, 1));
-	name(m, 1, FILE_ID, 3 * COUNT_LODIC_WINDOW);
+	name(m, 1, FILE_ID, 3 * COUNT_OWNED_WINDOW);
 	assert_int_equal(count_share(&m->count, 0, 1), 0);
 	check(m);
 	assert_int_equal(nr_vmas(m, 0), 2);
-	assert_int_not_equal(hold(m, 1, 0), COUNT_LODIC_GLOBAL);
-	assert_int_not_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	assert_int_not_equal(hold(m, 1, 0), COUNT_OWNED_GLOBAL);
+	assert_int_not_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 	assert_int_equal(count_share(&m->count, 0, 2), 0);
 	assert_int_equal(nr_vmas(m, 0), 2);
 	check(m);
@@ -69,8 +69,8 @@ static void share_file_too_large_maps_window(void **state)
 	assert_int_equal(count_share(&m->count, 0, 1), 0);
 	check(m);
 	assert_int_equal(nr_vmas(m, 0), 2);
-	assert_int_not_equal(hold(m, 1, 0), COUNT_LODIC_GLOBAL);
-	assert_int_not_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	assert_int_not_equal(hold(m, 1, 0), COUNT_OWNED_GLOBAL);
+	assert_int_not_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 }
 
 static void share_frozen_eagain(void **state)
@@ -90,11 +90,11 @@ static void share_no_place_enomem(void **state)
 	struct model *m = *state;
 	u64 page;
 
-	while (count_lodic_mmap(&m->count, 0, OTHER_FILE, 0, 1, &page) == 0)
+	while (count_owned_mmap(&m->count, 0, OTHER_FILE, 0, 1, &page) == 0)
 		;
 	assert_int_equal(count_share(&m->count, 0, 0), -COUNT_ENOMEM);
 	check(m);
-	assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 }
 
 static void unshare_live_count_folds(void **state)
@@ -107,8 +107,8 @@ static void unshare_live_count_folds(void **state)
 	hold(m, 1, 0);
 	count_unshare(&m->count, 0, 0);
 	check(m);
-	assert_int_equal(count_lodic_share(&m->count, 0), 0);
-	assert_int_equal(count_lodic_share(&m->count, 1), 1);
+	assert_int_equal(count_owned_share(&m->count, 0), 0);
+	assert_int_equal(count_owned_share(&m->count, 1), 1);
 	assert_false(count_freeze(&m->count, 0));
 	count_unshare(&m->count, 0, 0);
 	check(m);
@@ -124,10 +124,10 @@ static void unmap_frame_all_counts_fold(void **state)
 		map(m, user);
 		hold(m, 0, user);
 	}
-	count_lodic_unmap_frame(&m->count, 0);
+	count_owned_unmap_frame(&m->count, 0);
 	check(m);
-	assert_int_equal(count_lodic_share(&m->count, 0), 0);
-	assert_int_equal(count_lodic_words(&m->count, 0)->global,
+	assert_int_equal(count_owned_share(&m->count, 0), 0);
+	assert_int_equal(count_owned_words(&m->count, 0)->global,
 	                 COUNT_BASE + NR_USERS);
 	for (u32 user = 0; user < NR_USERS; user++)
 		assert_int_equal(local(m, user, m->pages[user]), 0);
@@ -145,7 +145,7 @@ static void unmap_freeze_name_moves_block(void **state)
 	frame_clear(&m->frames[5]);
 
 	hold(m, 0, 1);
-	count_lodic_unmap_frame(&m->count, 0);
+	count_owned_unmap_frame(&m->count, 0);
 	assert_false(count_freeze(&m->count, 0)); /* held: it stays where it is */
 	check(m);
 	drop_all(m);

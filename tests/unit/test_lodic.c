@@ -42,7 +42,8 @@ static void attach_good_service_says_what_it_is(void **state)
 		assert_int_equal(stat.service_pid, b.service.pid);
 		/* One frame more may be there, which no block uses. */
 		assert_int_equal(stat.frames, 256);
-		assert_int_equal(stat.data_bytes, (stat.frames + 1) * LODIC_BLOCK_BYTES);
+		assert_int_equal(stat.data_bytes,
+		                 (stat.frames + 1) * LODIC_BLOCK_BYTES);
 		assert_int_equal(stat.files, 1);
 		assert_int_equal(stat.clients, 1);
 		assert_int_equal(stat.contexts, 1);

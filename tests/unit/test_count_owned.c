@@ -13,11 +13,11 @@ static void ref_mapped_is_local(void **state)
 	u64 global;
 
 	map(m, 0);
-	global = count_lodic_words(&m->count, 0)->global;
+	global = count_owned_words(&m->count, 0)->global;
 	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
 	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
 	assert_int_equal(local(m, 0, m->pages[0]), 2);
-	assert_int_equal(count_lodic_words(&m->count, 0)->global, global);
+	assert_int_equal(count_owned_words(&m->count, 0)->global, global);
 	assert_int_equal(count_sum(&m->count, 0), 2);
 	assert_true(count_query(&m->count, 0));
 }
@@ -27,25 +27,25 @@ static void ref_not_mapped_is_global(void **state)
 	struct model *m = *state;
 
 	map(m, 0);
-	assert_int_equal(hold(m, 0, 1), COUNT_LODIC_GLOBAL); /* another process */
-	assert_int_equal(hold(m, 1, 0), COUNT_LODIC_GLOBAL); /* not present */
-	assert_int_equal(hold(m, 4, 0), COUNT_LODIC_GLOBAL); /* another file */
+	assert_int_equal(hold(m, 0, 1), COUNT_OWNED_GLOBAL); /* another process */
+	assert_int_equal(hold(m, 1, 0), COUNT_OWNED_GLOBAL); /* not present */
+	assert_int_equal(hold(m, 4, 0), COUNT_OWNED_GLOBAL); /* another file */
 }
 
 static void ref_below_share_min_is_global(void **state)
 {
 	struct model *m = *state;
 
-	count_lodic_set_share_min(&m->count, COUNT_LODIC_SHARE_MIN);
-	for (u32 user = 0; user < COUNT_LODIC_SHARE_MIN; user++) {
-		assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	count_owned_set_share_min(&m->count, COUNT_OWNED_SHARE_MIN);
+	for (u32 user = 0; user < COUNT_OWNED_SHARE_MIN; user++) {
+		assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 		map(m, user);
 	}
 	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
 	/* Fewer sharers again: what is counted locally stays so. */
-	assert_int_equal(count_lodic_unmap_block(&m->count, 3, m->pages[3]), 0);
+	assert_int_equal(count_owned_unmap_block(&m->count, 3, m->pages[3]), 0);
 	check(m);
-	assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 	drop_all(m);
 	assert_int_equal(local(m, 0, m->pages[0]), 0);
 }
@@ -58,11 +58,11 @@ static void ref_count_full_is_global(void **state)
 	for (u32 i = 0; i < PTE_COUNT_MAX; i++)
 		assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
 	for (u32 i = 0; i < 5; i++)
-		assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+		assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 	assert_int_equal(local(m, 0, m->pages[0]), PTE_COUNT_MAX);
 	assert_int_equal(count_sum(&m->count, 0), PTE_COUNT_MAX + 5);
 	/* The full count folds as a whole. */
-	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]), 0);
+	assert_int_equal(count_owned_unmap_block(&m->count, 0, m->pages[0]), 0);
 	check(m);
 	assert_int_equal(count_sum(&m->count, 0), PTE_COUNT_MAX + 5);
 }
@@ -74,11 +74,11 @@ static void unmap_live_count_folds(void **state)
 	map(m, 0);
 	hold(m, 0, 0);
 	hold(m, 0, 0);
-	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]), 0);
+	assert_int_equal(count_owned_unmap_block(&m->count, 0, m->pages[0]), 0);
 	check(m);
 	assert_int_equal(count_sum(&m->count, 0), 2);
 	assert_false(count_freeze(&m->count, 0));
-	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]),
+	assert_int_equal(count_owned_unmap_block(&m->count, 0, m->pages[0]),
 	                 -COUNT_EINVAL);
 	drop_all(m);
 	assert_true(count_freeze(&m->count, 0));
@@ -90,12 +90,12 @@ static void munmap_live_counts_fold(void **state)
 	struct model *m = *state;
 
 	map(m, 0);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0] + 1, 1), 0);
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0] + 1, 1), 0);
 	hold(m, 0, 0);
 	hold(m, 1, 0);
-	assert_int_equal(count_lodic_munmap(&m->count, 0, m->pages[0] + 2), 0);
+	assert_int_equal(count_owned_munmap(&m->count, 0, m->pages[0] + 2), 0);
 	check(m);
-	assert_int_equal(count_lodic_munmap(&m->count, 0, m->pages[0]), -COUNT_EINVAL);
+	assert_int_equal(count_owned_munmap(&m->count, 0, m->pages[0]), -COUNT_EINVAL);
 	assert_int_equal(count_sum(&m->count, 0), 1);
 	assert_int_equal(count_sum(&m->count, 1), 1);
 }
@@ -109,11 +109,11 @@ static void unref_slot_with_other_frame_is_global(void **state)
 
 	map(m, 0);
 	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
-	assert_int_equal(count_lodic_munmap(&m->count, 0, m->pages[0]), 0);
+	assert_int_equal(count_owned_munmap(&m->count, 0, m->pages[0]), 0);
 	assert_int_equal(
-		count_lodic_mmap(&m->count, 0, OTHER_FILE, 0, NR_BLOCKS, &page), 0);
+		count_owned_mmap(&m->count, 0, OTHER_FILE, 0, NR_BLOCKS, &page), 0);
 	assert_int_equal(page, m->pages[0]);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, page, 4), 0);
+	assert_int_equal(count_owned_map_block(&m->count, 0, page, 4), 0);
 	assert_int_equal(hold(m, 4, 0),
 	                 m->held[0].token); /* the same slot, another frame */
 	count_unref(&m->count, 0, 0, m->held[0].token);
@@ -132,8 +132,8 @@ static void unref_slot_mapped_again_keeps_sum(void **state)
 
 	map(m, 0);
 	hold(m, 0, 0);
-	assert_int_equal(count_lodic_unmap_block(&m->count, 0, m->pages[0]), 0);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0], 0), 0);
+	assert_int_equal(count_owned_unmap_block(&m->count, 0, m->pages[0]), 0);
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0), 0);
 	check(m);
 	hold(m, 0, 0);
 	assert_int_equal(local(m, 0, m->pages[0]), 1);
@@ -149,10 +149,10 @@ static void unref_block_mapped_twice_uses_tokens_slot(void **state)
 
 	map(m, 0);
 	first = m->pages[0];
-	assert_int_equal(count_lodic_mmap(&m->count, 0, FILE_ID, 0, NR_BLOCKS, &second),
+	assert_int_equal(count_owned_mmap(&m->count, 0, FILE_ID, 0, NR_BLOCKS, &second),
 	                 0);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, second, 0), 0);
-	assert_int_equal(count_lodic_munmap(&m->count, 0, first), 0);
+	assert_int_equal(count_owned_map_block(&m->count, 0, second, 0), 0);
+	assert_int_equal(count_owned_munmap(&m->count, 0, first), 0);
 	assert_int_equal(hold(m, 0, 0), second + 1);
 	map(m, 0); /* takes the place above */
 	assert_int_equal(m->pages[0], first);
@@ -172,17 +172,17 @@ static void remap_live_count_folds(void **state)
 
 	map(m, 0);
 	hold(m, 0, 0);
-	assert_int_equal(count_lodic_remap(&m->count, 0, m->pages[0] + 1, &page), 0);
+	assert_int_equal(count_owned_remap(&m->count, 0, m->pages[0] + 1, &page), 0);
 	assert_true(page != m->pages[0]);
 	check(m);
 	assert_int_equal(local(m, 0, page), 0);
-	assert_int_equal(count_lodic_share(&m->count, 0), 1);
+	assert_int_equal(count_owned_share(&m->count, 0), 1);
 	assert_int_equal(hold(m, 0, 0), page + 1); /* counts there from now on */
 	count_unref(&m->count, 0, 0, m->held[0].token);
 	m->held[0] = m->held[1];
 	m->nr_held = 1;
 	check(m);
-	assert_int_equal(count_lodic_remap(&m->count, 0, m->pages[0], &page),
+	assert_int_equal(count_owned_remap(&m->count, 0, m->pages[0], &page),
 	                 -COUNT_EINVAL);
 }
 
@@ -193,18 +193,18 @@ static void fork_counts_stay_with_parent(void **state)
 	map(m, 0);
 	hold(m, 0, 0);
 	hold(m, 0, 0);
-	assert_int_equal(count_lodic_fork(&m->count, 0, 1), 0);
+	assert_int_equal(count_owned_fork(&m->count, 0, 1), 0);
 	check(m);
 	assert_int_equal(local(m, 0, m->pages[0]), 2);
 	assert_int_equal(local(m, 1, m->pages[0]), 0);
 	assert_int_equal(count_sum(&m->count, 0), 2);
-	assert_int_equal(count_lodic_share(&m->count, 0), 2);
+	assert_int_equal(count_owned_share(&m->count, 0), 2);
 	hold(m, 0, 1);
 	assert_int_equal(local(m, 1, m->pages[0]), 1);
-	assert_int_equal(count_lodic_fork(&m->count, 0, 1), -COUNT_EINVAL);
-	assert_int_equal(count_lodic_fork(&m->count, 0, 0), -COUNT_EINVAL);
+	assert_int_equal(count_owned_fork(&m->count, 0, 1), -COUNT_EINVAL);
+	assert_int_equal(count_owned_fork(&m->count, 0, 0), -COUNT_EINVAL);
 	/* The child exits, still reading. */
-	assert_int_equal(count_lodic_munmap(&m->count, 1, m->pages[0]), 0);
+	assert_int_equal(count_owned_munmap(&m->count, 1, m->pages[0]), 0);
 	check(m);
 }
 
@@ -217,15 +217,15 @@ static void freeze_mapped_unused_clears_every_pte(void **state)
 	assert_true(count_freeze(&m->count, 0));
 	check(m);
 	for (u32 user = 0; user < NR_USERS; user++) {
-		assert_int_equal(*process_space_pte(count_lodic_space(&m->count, user),
+		assert_int_equal(*process_space_pte(count_owned_space(&m->count, user),
 		                                    m->pages[user]),
 		                 PTE_EMPTY);
-		assert_int_equal(count_lodic_map_block(&m->count, user, m->pages[user],
+		assert_int_equal(count_owned_map_block(&m->count, user, m->pages[user],
 		                                       0),
 		                 -COUNT_EAGAIN);
 	}
 	count_thaw(&m->count, 0);
-	assert_int_equal(count_lodic_map_block(&m->count, 2, m->pages[2], 0), 0);
+	assert_int_equal(count_owned_map_block(&m->count, 2, m->pages[2], 0), 0);
 	check(m);
 }
 
@@ -239,7 +239,7 @@ static void freeze_refused_leaves_every_pte(void **state)
 		hold(m, 0, user);
 		assert_false(count_freeze(&m->count, 0));
 		check(m);
-		assert_int_equal(count_lodic_share(&m->count, 0), NR_USERS);
+		assert_int_equal(count_owned_share(&m->count, 0), NR_USERS);
 		drop_all(m);
 	}
 	hold(m, 4, 0); /* somewhere else */
@@ -260,9 +260,9 @@ static void freeze_reuse_for_other_block(void **state)
 	assert_false(count_ref(&m->count, 0, 0, &token));
 	name(m, 0, FILE_ID, 100);
 	check(m);
-	assert_int_equal(hold(m, 0, 0), COUNT_LODIC_GLOBAL);
+	assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 	/* The page still wants block 0. */
-	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0], 0),
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0),
 	                 -COUNT_EAGAIN);
 	check(m);
 }
@@ -273,16 +273,16 @@ static void map_block_bad_arguments(void **state)
 	u64 page = 1;
 
 	map(m, 0);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0], 0),
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0),
 	                 -COUNT_EEXIST);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, m->pages[0] + 1, 0),
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0] + 1, 0),
 	                 -COUNT_EAGAIN);
-	assert_int_equal(count_lodic_map_block(&m->count, 0, 0, 0), -COUNT_EINVAL);
-	assert_int_equal(count_lodic_map_block(&m->count, 1, m->pages[0], 0),
+	assert_int_equal(count_owned_map_block(&m->count, 0, 0, 0), -COUNT_EINVAL);
+	assert_int_equal(count_owned_map_block(&m->count, 1, m->pages[0], 0),
 	                 -COUNT_EINVAL);
-	assert_int_equal(count_lodic_mmap(&m->count, 0, FILE_NONE, 0, 1, &page),
+	assert_int_equal(count_owned_mmap(&m->count, 0, FILE_NONE, 0, 1, &page),
 	                 -COUNT_EINVAL);
-	assert_int_equal(count_lodic_mmap(&m->count, 0, FILE_ID, 0, 0, &page),
+	assert_int_equal(count_owned_mmap(&m->count, 0, FILE_ID, 0, 0, &page),
 	                 -COUNT_EINVAL);
 	assert_int_equal(page, 1);
 	check(m);
@@ -304,28 +304,28 @@ static void random_step(struct model *m, u32 dice)
 		            m->held[i].token);
 		m->held[i] = m->held[--m->nr_held];
 	} else if (op < 23 && page) {
-		count_lodic_map_block(&m->count, user, page + frame, frame);
+		count_owned_map_block(&m->count, user, page + frame, frame);
 	} else if (op < 26 && page) {
-		count_lodic_unmap_block(&m->count, user, page + frame);
+		count_owned_unmap_block(&m->count, user, page + frame);
 	} else if (op == 26 && !page) {
-		count_lodic_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
+		count_owned_mmap(&m->count, user, FILE_ID, 0, NR_BLOCKS,
 		                 &m->pages[user]);
 	} else if (op == 27 && page) {
-		assert_int_equal(count_lodic_munmap(&m->count, user, page), 0);
+		assert_int_equal(count_owned_munmap(&m->count, user, page), 0);
 		m->pages[user] = 0;
 	} else if (op == 28 && page) {
 		assert_int_equal(
-			count_lodic_remap(&m->count, user, page, &m->pages[user]), 0);
+			count_owned_remap(&m->count, user, page, &m->pages[user]), 0);
 	} else if (op == 29 && page && m->pages[user ^ 1] == 0) {
 		/* Not into a user who has other mappings, by a share. */
-		if (count_lodic_fork(&m->count, user, user ^ 1) == 0)
+		if (count_owned_fork(&m->count, user, user ^ 1) == 0)
 			m->pages[user ^ 1] = page;
 	} else if (op == 30) {
 		assert_int_equal(count_share(&m->count, user, frame), 0);
 	} else if (op == 31) {
 		count_unshare(&m->count, user, frame);
 	} else if (op == 32) {
-		count_lodic_unmap_frame(&m->count, frame);
+		count_owned_unmap_frame(&m->count, frame);
 	} else if (op > 32) {
 		bool frozen = count_freeze(&m->count, frame);
 

@@ -170,17 +170,17 @@ static void sharer(void *arg)
 /* Where user has block 0 mapped, by a mapping of its own. */
 static void map_block(u32 user)
 {
-	CHECKER_ASSERT(count_lodic_mmap(&counted->count, user, WORLD_FILE, 0, 1,
+	CHECKER_ASSERT(count_owned_mmap(&counted->count, user, WORLD_FILE, 0, 1,
 	                                &counted->pages[user]) == 0,
 	               "room for a mapping");
-	count_lodic_map_block(&counted->count, user, counted->pages[user], 0);
+	count_owned_map_block(&counted->count, user, counted->pages[user], 0);
 }
 
 static void munmapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
-	count_lodic_munmap(&counted->count, user, counted->pages[user]);
+	count_owned_munmap(&counted->count, user, counted->pages[user]);
 }
 
 /* Another block, in another frame, where the first one was. */
@@ -189,19 +189,19 @@ static void reuser(void *arg)
 	u32 user = (u32)(uintptr_t)arg;
 	u64 page;
 
-	count_lodic_unmap_block(&counted->count, user, counted->pages[user]);
-	count_lodic_munmap(&counted->count, user, counted->pages[user]);
-	if (count_lodic_mmap(&counted->count, user, WORLD_FILE, 1, 1, &page) != 0)
+	count_owned_unmap_block(&counted->count, user, counted->pages[user]);
+	count_owned_munmap(&counted->count, user, counted->pages[user]);
+	if (count_owned_mmap(&counted->count, user, WORLD_FILE, 1, 1, &page) != 0)
 		return;
 	CHECKER_ASSERT(page == counted->pages[user], "the addresses are used again");
-	count_lodic_map_block(&counted->count, user, page, 1);
+	count_owned_map_block(&counted->count, user, page, 1);
 }
 
 static void remapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
-	count_lodic_remap(&counted->count, user, counted->pages[user],
+	count_owned_remap(&counted->count, user, counted->pages[user],
 	                  &counted->pages[user]);
 }
 
@@ -210,13 +210,13 @@ static void forker(void *arg)
 	u32 user = (u32)(uintptr_t)arg;
 	u32 i;
 
-	if (count_lodic_fork(&counted->count, user, WORLD_SHARERS) != 0)
+	if (count_owned_fork(&counted->count, user, WORLD_SHARERS) != 0)
 		return;
 	if (count_world_ref(0, WORLD_SHARERS, &i)) {
 		count_world_look(i);
 		count_world_unref(i);
 	}
-	count_lodic_munmap(&counted->count, WORLD_SHARERS, counted->pages[user]);
+	count_owned_munmap(&counted->count, WORLD_SHARERS, counted->pages[user]);
 }
 
 static void mover(void *arg)
@@ -224,12 +224,12 @@ static void mover(void *arg)
 	u32 i;
 
 	(void)arg;
-	count_lodic_unmap_frame(&counted->count, 0);
+	count_owned_unmap_frame(&counted->count, 0);
 	if (!count_world_freeze(0))
 		return;
 	/* Frame 1 gives its block up for frame 0's. */
 	for (i = 0; i < 2; i++) {
-		count_lodic_unmap_frame(&counted->count, 1);
+		count_owned_unmap_frame(&counted->count, 1);
 		if (!count_world_freeze(1))
 			continue;
 		count_world_refill(1, 0);
@@ -261,7 +261,7 @@ static void unmap_setup(const void *arg)
 static void name_pte(void)
 {
 	u64 page;
-	u64 *pte = rmap_self(count_lodic_space(&counted->count, 0),
+	u64 *pte = rmap_self(count_owned_space(&counted->count, 0),
 	                     block_id(WORLD_FILE, 0), &page);
 
 	if (pte)
@@ -272,7 +272,7 @@ static void name_pte(void)
 static void alone(const void *arg, u32 nr_sharers)
 {
 	count_world_setup_shared(arg, 0, nr_sharers);
-	count_lodic_set_share_min(&counted->count, 1);
+	count_owned_set_share_min(&counted->count, 1);
 	name_pte();
 }
 
@@ -366,7 +366,7 @@ static void fork_setup(const void *arg)
 static void threshold_setup(const void *arg)
 {
 	count_world_setup_shared(arg, 0, 1);
-	count_lodic_set_share_min(&counted->count, 2);
+	count_owned_set_share_min(&counted->count, 2);
 	checker_task("reader", 0, holder, (void *)0);
 	checker_task("reader", 1, holder, (void *)0);
 	checker_task("sharer", 2, sharer, (void *)1);
@@ -421,9 +421,9 @@ static const struct count_case threads = { .one_user = true };
 /* A reader, who folds his count, and who then freezes have to meet. */
 static const struct count_case one_each_deep = { .deep = true };
 
-void check_cases_lodic(struct check_list *list);
+void check_cases_owned(struct check_list *list);
 
-void check_cases_lodic(struct check_list *list)
+void check_cases_owned(struct check_list *list)
 {
 	static const struct {
 		const char *name;
@@ -450,9 +450,9 @@ void check_cases_lodic(struct check_list *list)
 		{ "move-threads", move_setup, &threads },
 		{ "map-late", map_late_setup, &one_each },
 	};
-	static const struct count_scheme *const schemes[] = { &count_lodic,
-		                                              &count_lodic_file,
-		                                              &count_lodic_flag };
+	static const struct count_scheme *const schemes[] = { &count_owned,
+		                                              &count_owned_file,
+		                                              &count_owned_flag };
 	u32 s, i;
 
 	for (s = 0; s < sizeof(schemes) / sizeof(schemes[0]); s++)
