@@ -41,9 +41,9 @@ static bool hint_take(struct world_reader *r)
 
 	if (!arena_hint(&world->arena, r->place, &block, &nr))
 		return false;
-	CHECKER_ASSERT(number < r->nr_posted, "only what was posted is taken");
-	CHECKER_ASSERT(block == hint_block(number) && nr == number + 1,
-	               "a hint arrives as it was posted, once and in order");
+	CHECK_ASSERT(number < r->nr_posted, "only what was posted is taken");
+	CHECK_ASSERT(block == hint_block(number) && nr == number + 1,
+	             "a hint arrives as it was posted, once and in order");
 	r->nr_taken++;
 	return true;
 }
@@ -68,7 +68,7 @@ static void ring_service(void *arg)
 				left--;
 		if (left == 0 || !arena_sleep(&world->arena))
 			continue;
-		checker_wait(hint_is_woken, NULL); /* epoll_wait(): edge-triggered */
+		check_wait(hint_is_woken, NULL); /* epoll_wait(): edge-triggered */
 		host_xchg(&world->wake, 0);
 		arena_wake(&world->arena);
 	}
@@ -88,9 +88,9 @@ static void ring_setup(const void *arg)
 	u32 i;
 
 	world_setup(c);
-	checker_task("service", 0, ring_service, NULL);
+	check_task("service", 0, ring_service, NULL);
 	for (i = 0; i < c->nr_readers; i++)
-		checker_task("reader", 1 + i, ring_reader, &world->readers[i]);
+		check_task("reader", 1 + i, ring_reader, &world->readers[i]);
 }
 
 static void ring_finish(const void *arg)
@@ -99,7 +99,7 @@ static void ring_finish(const void *arg)
 	u32 i;
 
 	for (i = 0; i < c->nr_readers; i++)
-		CHECKER_ASSERT(!hint_take(&world->readers[i]), "no hint comes twice");
+		CHECK_ASSERT(!hint_take(&world->readers[i]), "no hint comes twice");
 	world_check();
 }
 
@@ -111,7 +111,7 @@ static void full_service(void *arg)
 
 	(void)arg;
 	for (i = 0; i < FULL_TAKES; i++)
-		CHECKER_ASSERT(hint_take(&world->readers[0]), "a full ring has hints");
+		CHECK_ASSERT(hint_take(&world->readers[0]), "a full ring has hints");
 }
 
 static void full_reader(void *arg)
@@ -135,8 +135,8 @@ static void full_setup(const void *arg)
 	}
 	m->head = CONTEXT_HINTS;
 	world->readers[0].nr_posted = CONTEXT_HINTS;
-	checker_task("service", 0, full_service, NULL);
-	checker_task("reader", 1, full_reader, &world->readers[0]);
+	check_task("service", 0, full_service, NULL);
+	check_task("reader", 1, full_reader, &world->readers[0]);
 }
 
 static void full_finish(const void *arg)
@@ -146,7 +146,7 @@ static void full_finish(const void *arg)
 	(void)arg;
 	while (hint_take(r))
 		;
-	CHECKER_ASSERT(r->nr_taken == r->nr_posted, "what was posted arrives");
+	CHECK_ASSERT(r->nr_taken == r->nr_posted, "what was posted arrives");
 }
 
 void arena_hint_cases(struct check_list *list)

@@ -35,9 +35,9 @@ static void break_writer(void *arg)
 {
 	(void)arg;
 	world->break_asked = true;
-	checker_wait(world_is_set, &world->lease_given_back);
+	check_wait(world_is_set, &world->lease_given_back);
 	world->writer_open = true;
-	checker_note("has the file open for writing");
+	check_note("has the file open for writing");
 	writer_write();
 	host_fence_full(); /* close() */
 	world->writer_closed = true;
@@ -46,13 +46,13 @@ static void break_writer(void *arg)
 static void break_lease_thread(void *arg)
 {
 	(void)arg;
-	checker_wait(world_is_set, &world->break_asked);
+	check_wait(world_is_set, &world->break_asked);
 	if (MUTANT(LEASE_BACK_FIRST))
 		world->lease_given_back = true;
 	file_proof_revoke(world->space);
 	host_relax(); /* fcntl(F_UNLCK) */
 	world->lease_given_back = true;
-	checker_wait(world_is_set, &world->writer_closed);
+	check_wait(world_is_set, &world->writer_closed);
 	file_proof_admit(world->space,
 	                 MUTANT(ID_USED_AGAIN) ? WORLD_FILE : WORLD_FILE_AGAIN,
 	                 SIZE_AGAIN);
@@ -72,8 +72,8 @@ static void break_service(void *arg)
 		                   host_load_relaxed(&world->disk[0][i]));
 	world->owned[WORLD_SECOND] = false;
 	if (file_proof_holds(world->space, WORLD_FILE))
-		CHECKER_ASSERT(arena_publish(&world->arena, WORLD_SECOND, world->c),
-		               "the translation has room");
+		CHECK_ASSERT(arena_publish(&world->arena, WORLD_SECOND, world->c),
+		             "the translation has room");
 	else
 		arena_fill_cancel(&world->arena, WORLD_SECOND);
 }
@@ -94,10 +94,10 @@ static void break_read_both(struct world_reader *r)
 	if (!early && !context_vouch(&r->context, world->space, WORLD_FILE))
 		return;
 	for (i = 0; i < WORLD_WORDS; i++) {
-		CHECKER_ASSERT(cached[i] == world_truth(world->a, i),
-		               "C4: bytes that are not the block's");
-		CHECKER_ASSERT(disk[i] == world_truth(world->d, i),
-		               "S2: a read that is half old and half new");
+		CHECK_ASSERT(cached[i] == world_truth(world->a, i),
+		             "C4: bytes that are not the block's");
+		CHECK_ASSERT(disk[i] == world_truth(world->d, i),
+		             "S2: a read that is half old and half new");
 	}
 }
 
@@ -118,16 +118,16 @@ static void break_reader(void *arg)
 static void break_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("lease", 0, break_lease_thread, NULL);
-	checker_task("service", 1, break_service, NULL);
-	checker_task("writer", 2, break_writer, NULL);
-	checker_task("reader", 3, break_reader, &world->readers[0]);
+	check_task("lease", 0, break_lease_thread, NULL);
+	check_task("service", 1, break_service, NULL);
+	check_task("writer", 2, break_writer, NULL);
+	check_task("reader", 3, break_reader, &world->readers[0]);
 }
 
 static void break_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(world->writer_closed, "the writer came through");
+	CHECK_ASSERT(world->writer_closed, "the writer came through");
 	world_check();
 }
 
@@ -149,7 +149,7 @@ static void admit_look(u32 id, u64 size)
 	seen = host_load_relaxed(&world->space->size);
 	host_fence_acquire();
 	if (file_proof_holds(world->space, id))
-		CHECKER_ASSERT(seen == size, "S3: the size that belongs to the id");
+		CHECK_ASSERT(seen == size, "S3: the size that belongs to the id");
 }
 
 static void admit_reader(void *arg)
@@ -163,15 +163,15 @@ static void admit_reader(void *arg)
 static void admit_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("lease", 0, admit_service, NULL);
-	checker_task("reader", 1, admit_reader, NULL);
+	check_task("lease", 0, admit_service, NULL);
+	check_task("reader", 1, admit_reader, NULL);
 }
 
 static void admit_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(file_proof_holds(world->space, WORLD_FILE_AGAIN),
-	               "the file is there again");
+	CHECK_ASSERT(file_proof_holds(world->space, WORLD_FILE_AGAIN),
+	             "the file is there again");
 	world_check();
 }
 
@@ -187,12 +187,12 @@ static void dies_service(void *arg)
 static void dies_kernel(void *arg)
 {
 	(void)arg;
-	checker_kill(world->first_task);
+	check_kill(world->first_task);
 	/* exit_mm() walks the robust list ... */
 	host_fetch_add(&world->arena.header->alive, OWNER_DIED);
 	/* ... and exit_files() comes later: the lease falls, a writer goes on. */
 	world->writer_open = true;
-	checker_note("lets a writer open the file");
+	check_note("lets a writer open the file");
 	writer_write();
 }
 
@@ -213,17 +213,17 @@ static void dies_reader(void *arg)
 static void dies_setup(const void *arg)
 {
 	world_setup(arg);
-	world->first_task = checker_task("service", 0, dies_service, NULL);
-	checker_task("reader", 1, dies_reader, &world->readers[0]);
-	checker_fault("kernel", dies_kernel, NULL);
+	world->first_task = check_task("service", 0, dies_service, NULL);
+	check_task("reader", 1, dies_reader, &world->readers[0]);
+	check_fault("kernel", dies_kernel, NULL);
 }
 
 static void dies_finish(const void *arg)
 {
 	(void)arg; /* no arena_check(): the service may have died in the middle of it */
 	context_check(&world->readers[0].context);
-	CHECKER_ASSERT(context_nr_pinned(&world->readers[0].context) == 0,
-	               "the reader has given all pins back");
+	CHECK_ASSERT(context_nr_pinned(&world->readers[0].context) == 0,
+	             "the reader has given all pins back");
 }
 
 void arena_lease_cases(struct check_list *list)

@@ -28,7 +28,7 @@ static void reap_reader(void *arg)
 static void reap_kernel(void *arg)
 {
 	(void)arg;
-	checker_kill(world->readers[0].task);
+	check_kill(world->readers[0].task);
 	world->dead[0] = true;
 	world->hung_up = true;
 }
@@ -39,13 +39,11 @@ static void reap_service(void *arg)
 	world_refill(WORLD_FIRST, world->c);
 	/* A hang-up is no proof; the pidfd is. */
 	if (!MUTANT(LEAVE_BEFORE_DEATH))
-		checker_wait(world_is_set, &world->hung_up);
+		check_wait(world_is_set, &world->hung_up);
 	arena_leave(&world->arena, world->readers[0].place);
 	world_refill(WORLD_SECOND, world->d);
-	CHECKER_ASSERT(world_take(WORLD_FIRST),
-	               "what a dead reader had pinned is free");
-	CHECKER_ASSERT(world_take(WORLD_SECOND),
-	               "what a dead reader had pinned is free");
+	CHECK_ASSERT(world_take(WORLD_FIRST), "what a dead reader had pinned is free");
+	CHECK_ASSERT(world_take(WORLD_SECOND), "what a dead reader had pinned is free");
 }
 
 static void reap_setup(const void *arg)
@@ -54,16 +52,16 @@ static void reap_setup(const void *arg)
 
 	world_setup(arg);
 	r = &world->readers[0];
-	checker_task("service", 0, reap_service, NULL);
-	r->task = checker_task("reader", 1, reap_reader, r);
-	checker_fault("kernel", reap_kernel, NULL);
+	check_task("service", 0, reap_service, NULL);
+	r->task = check_task("reader", 1, reap_reader, r);
+	check_fault("kernel", reap_kernel, NULL);
 }
 
 static void reap_finish(const void *arg)
 {
 	(void)arg;
 	arena_check(&world->arena);
-	CHECKER_ASSERT(world->arena.nr_contexts == 0, "the walk list is empty");
+	CHECK_ASSERT(world->arena.nr_contexts == 0, "the walk list is empty");
 }
 
 /* ---- join ---- */
@@ -85,7 +83,7 @@ static void join_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	checker_wait(world_is_set, &world->told);
+	check_wait(world_is_set, &world->told);
 	world_visit(r, world->a);
 	world_visit(r, world->c);
 }
@@ -95,14 +93,14 @@ static void join_setup(const void *arg)
 	world_setup(arg);
 	/* Another context, at rest, with an entry that the walk finds first. */
 	world_visit(&world->readers[0], world->a);
-	checker_task("service", 0, join_service, NULL);
-	checker_task("reader", 1, join_reader, &world->readers[1]);
+	check_task("service", 0, join_service, NULL);
+	check_task("reader", 1, join_reader, &world->readers[1]);
 }
 
 static void join_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(world->arena.nr_contexts == 2, "both are on the walk list");
+	CHECK_ASSERT(world->arena.nr_contexts == 2, "both are on the walk list");
 	world_check();
 	world_take_all();
 }

@@ -18,9 +18,9 @@ static void pin_take_and_fill(u32 frame, u64 block)
 {
 	if (!world_take(frame))
 		return;
-	checker_poison(world_bytes(frame), WORLD_BYTES);
+	check_poison(world_bytes(frame), WORLD_BYTES);
 	host_relax();
-	checker_revive(world_bytes(frame), WORLD_BYTES);
+	check_revive(world_bytes(frame), WORLD_BYTES);
 	world_fill(frame, block);
 }
 
@@ -52,8 +52,8 @@ static void softmiss_reader(void *arg)
 static void softmiss_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("service", 0, softmiss_service, NULL);
-	checker_task("reader", 1, softmiss_reader, &world->readers[0]);
+	check_task("service", 0, softmiss_service, NULL);
+	check_task("reader", 1, softmiss_reader, &world->readers[0]);
 }
 
 /* ---- pin-reclaim, pin-two ---- */
@@ -75,8 +75,8 @@ static void pin_reader(void *arg)
 
 	if (outer) {
 		inner = world_pin(r, world->a);
-		CHECKER_ASSERT(r->context.scheme != ARENA_SCANNED || inner,
-		               "C2: what is pinned can be pinned again");
+		CHECK_ASSERT(r->context.scheme != ARENA_SCANNED || inner,
+		             "C2: what is pinned can be pinned again");
 		if (inner)
 			world_unpin(r, inner);
 		world_look(outer);
@@ -99,13 +99,13 @@ static void pin_setup(const void *arg)
 	u32 i;
 
 	world_setup(c);
-	checker_task("service", 0, pin_service, NULL);
+	check_task("service", 0, pin_service, NULL);
 	for (i = 0; i < c->nr_readers; i++) {
 		/* An entry with count 0 for each: the pin is a warm one. */
 		world_visit(&world->readers[i], world->a);
-		checker_task("reader", 1 + i,
-		             c->nr_readers > 1 ? pin_two_reader : pin_reader,
-		             &world->readers[i]);
+		check_task("reader", 1 + i,
+		           c->nr_readers > 1 ? pin_two_reader : pin_reader,
+		           &world->readers[i]);
 	}
 }
 
@@ -140,8 +140,8 @@ static void evict_reader(void *arg)
 static void evict_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("service", 0, evict_service, NULL);
-	checker_task("reader", 1, evict_reader, &world->readers[0]);
+	check_task("service", 0, evict_service, NULL);
+	check_task("reader", 1, evict_reader, &world->readers[0]);
 }
 
 void arena_pin_cases(struct check_list *list)

@@ -33,8 +33,8 @@ static void refill_reader(void *arg)
 static void refill_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("service", 0, refill_service, NULL);
-	checker_task("reader", 1, refill_reader, &world->readers[0]);
+	check_task("service", 0, refill_service, NULL);
+	check_task("reader", 1, refill_reader, &world->readers[0]);
 }
 
 static void refill_finish(const void *arg)
@@ -63,7 +63,7 @@ static void dma_device(void *arg)
 	u32 i;
 
 	(void)arg;
-	checker_wait(dma_is_asked, NULL);
+	check_wait(dma_is_asked, NULL);
 	if (world->finished)
 		return;
 	for (i = 0; i < WORLD_WORDS; i++)
@@ -81,10 +81,10 @@ static void dma_service(void *arg)
 		arena_fill_begin(&world->arena, WORLD_FIRST);
 		world->dma_block = world->c;
 		world->dma_frame = WORLD_FIRST;
-		checker_wait(dma_is_done, NULL);
+		check_wait(dma_is_done, NULL);
 		world->owned[WORLD_FIRST] = false;
-		CHECKER_ASSERT(arena_publish(&world->arena, WORLD_FIRST, world->c),
-		               "the translation has room");
+		CHECK_ASSERT(arena_publish(&world->arena, WORLD_FIRST, world->c),
+		             "the translation has room");
 	}
 	world->finished = true;
 }
@@ -92,9 +92,9 @@ static void dma_service(void *arg)
 static void dma_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("service", 0, dma_service, NULL);
-	checker_task("reader", 1, refill_reader, &world->readers[0]);
-	checker_task("device", 2, dma_device, NULL);
+	check_task("service", 0, dma_service, NULL);
+	check_task("reader", 1, refill_reader, &world->readers[0]);
+	check_task("device", 2, dma_device, NULL);
 }
 
 /* ---- visits ---- */
@@ -105,9 +105,9 @@ static void visits_service(void *arg)
 
 	(void)arg;
 	for (turn = 0; turn < 3; turn++)
-		CHECKER_ASSERT(arena_visits(&world->arena, WORLD_FIRST) <=
-		                       CONTEXT_VISITS_MAX,
-		               "R5: visits that count are three at most");
+		CHECK_ASSERT(arena_visits(&world->arena, WORLD_FIRST) <=
+		                     CONTEXT_VISITS_MAX,
+		             "R5: visits that count are three at most");
 }
 
 static void visits_reader(void *arg)
@@ -116,15 +116,15 @@ static void visits_reader(void *arg)
 	u32 turn;
 
 	for (turn = 0; turn < VISITS_READS; turn++)
-		CHECKER_ASSERT(world_read(r, world->a, true),
-		               "collecting visits disturbs no reader");
+		CHECK_ASSERT(world_read(r, world->a, true),
+		             "collecting visits disturbs no reader");
 }
 
 static void visits_setup(const void *arg)
 {
 	world_setup(arg);
-	checker_task("service", 0, visits_service, NULL);
-	checker_task("reader", 1, visits_reader, &world->readers[0]);
+	check_task("service", 0, visits_service, NULL);
+	check_task("reader", 1, visits_reader, &world->readers[0]);
 }
 
 /* Updates may be lost, in either direction; a byte never says more than three. */
@@ -134,9 +134,9 @@ static void visits_finish(const void *arg)
 	u32 i;
 
 	for (i = 0; i < c->nr_readers; i++)
-		CHECKER_ASSERT(world->readers[i].table.visits[WORLD_FIRST] <=
-		                       CONTEXT_VISITS_MAX,
-		               "R5: a context notes three visits at most");
+		CHECK_ASSERT(world->readers[i].table.visits[WORLD_FIRST] <=
+		                     CONTEXT_VISITS_MAX,
+		             "R5: a context notes three visits at most");
 	world_check();
 	world_take_all();
 }

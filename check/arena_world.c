@@ -19,7 +19,7 @@ static void *world_alloc(u64 bytes)
 {
 	void *p = host_alloc(bytes, 64);
 
-	CHECKER_ASSERT(p, "memory for the world");
+	CHECK_ASSERT(p, "memory for the world");
 	return p;
 }
 
@@ -40,25 +40,25 @@ static void world_name_words(void)
 	const struct arena *a = &world->arena;
 	u32 i;
 
-	checker_name(&a->header->alive, 8, "alive");
-	checker_name(&a->header->sleeping, 8, "sleeping");
+	check_name(&a->header->alive, 8, "alive");
+	check_name(&a->header->sleeping, 8, "sleeping");
 	for (i = 0; i < WORLD_FRAMES; i++) {
-		checker_name(&a->frames[i].seq, 8, "frame[%u].seq", i);
-		checker_name(&a->frames[i].block, 8, "frame[%u].block", i);
-		checker_name(&a->frames[i].state, 8, "frame[%u].state", i);
-		checker_name(world_bytes(i), WORLD_BYTES, "frame[%u].bytes", i);
+		check_name(&a->frames[i].seq, 8, "frame[%u].seq", i);
+		check_name(&a->frames[i].block, 8, "frame[%u].block", i);
+		check_name(&a->frames[i].state, 8, "frame[%u].state", i);
+		check_name(world_bytes(i), WORLD_BYTES, "frame[%u].bytes", i);
 		if (a->counts)
-			checker_name(&a->counts[(u64)i * COUNT_STRIDE], 8, "count[%u]",
-			             i);
+			check_name(&a->counts[(u64)i * COUNT_STRIDE], 8, "count[%u]",
+			           i);
 	}
 	for (i = 0; i < WORLD_FILES; i++) {
-		checker_name(&a->files[i].live, 8, "file[%u].live", i);
-		checker_name(&a->files[i].size, 8, "file[%u].size", i);
+		check_name(&a->files[i].live, 8, "file[%u].live", i);
+		check_name(&a->files[i].size, 8, "file[%u].size", i);
 	}
 	for (i = 0; i < a->header->nr_words; i++)
-		checker_name(&a->translation.words[i], 8, "translation[%u]", i);
-	checker_name(world->disk, sizeof(world->disk), "disk");
-	checker_name(&world->wake, 8, "eventfd");
+		check_name(&a->translation.words[i], 8, "translation[%u]", i);
+	check_name(world->disk, sizeof(world->disk), "disk");
+	check_name(&world->wake, 8, "eventfd");
 }
 
 static void world_name_reader(const struct world_reader *r)
@@ -67,18 +67,18 @@ static void world_name_reader(const struct world_reader *r)
 	u32 i;
 
 	for (i = 0; i < world->arena.nr_entries; i++)
-		checker_name(&r->table.entries[i], 8, "entry[%u][%u]", r->number, i);
-	checker_name(r->table.visits, WORLD_FRAMES, "visits[%u]", r->number);
-	checker_name(m->counters, sizeof(m->counters), "counter[%u]", r->number);
-	checker_name(m->hints, sizeof(m->hints), "hint[%u]", r->number);
-	checker_name(&m->head, 8, "head[%u]", r->number);
-	checker_name(&m->tail, 8, "tail[%u]", r->number);
+		check_name(&r->table.entries[i], 8, "entry[%u][%u]", r->number, i);
+	check_name(r->table.visits, WORLD_FRAMES, "visits[%u]", r->number);
+	check_name(m->counters, sizeof(m->counters), "counter[%u]", r->number);
+	check_name(m->hints, sizeof(m->hints), "hint[%u]", r->number);
+	check_name(&m->head, 8, "head[%u]", r->number);
+	check_name(&m->tail, 8, "tail[%u]", r->number);
 }
 
 void world_join(struct world_reader *r)
 {
 	r->place = arena_join(&world->arena, &r->table);
-	CHECKER_ASSERT(r->place != FRAME_NONE, "a place for the reader");
+	CHECK_ASSERT(r->place != FRAME_NONE, "a place for the reader");
 }
 
 static void world_make_reader(u32 number, const struct arena_case *c)
@@ -107,9 +107,9 @@ static void world_make_arena(const struct arena_case *c)
 	u64 *counts = count_bytes ? world_alloc(count_bytes) : NULL;
 
 	arena_format(control, &shape, WORLD_GENERATION);
-	CHECKER_ASSERT(arena_view(&world->arena, control, control_bytes, data,
-	                          data_bytes, counts),
-	               "an arena as it was made");
+	CHECK_ASSERT(arena_view(&world->arena, control, control_bytes, data, data_bytes,
+	                        counts),
+	             "an arena as it was made");
 	world->arena.contexts = world->walk;
 	world->alive_value = (u64)WORLD_GENERATION << 32 | WORLD_SERVICE_TID;
 	host_store_release(&world->arena.header->alive, world->alive_value);
@@ -167,12 +167,12 @@ static struct world_hold *world_hold(struct world_reader *r, u64 block, u32 fram
 
 	while (h < r->holds + WORLD_HOLDS && h->held)
 		h++;
-	CHECKER_ASSERT(h < r->holds + WORLD_HOLDS, "room for another hold");
-	CHECKER_ASSERT(frame >= FRAME_FIRST && frame < WORLD_FRAMES,
-	               "a pin is of a frame that exists");
-	CHECKER_ASSERT(!world->owned[frame], "I1: no pin on a frame that was taken");
+	CHECK_ASSERT(h < r->holds + WORLD_HOLDS, "room for another hold");
+	CHECK_ASSERT(frame >= FRAME_FIRST && frame < WORLD_FRAMES,
+	             "a pin is of a frame that exists");
+	CHECK_ASSERT(!world->owned[frame], "I1: no pin on a frame that was taken");
 	*h = (struct world_hold){ block, word, frame, true };
-	checker_note("has pinned frame %u", frame);
+	check_note("has pinned frame %u", frame);
 	return h;
 }
 
@@ -184,9 +184,9 @@ bool world_take(u32 frame)
 
 	if (!taken)
 		return false;
-	checker_note("has taken frame %u", frame);
-	CHECKER_ASSERT(!world_is_held(frame), "I1: a pinned frame was taken");
-	CHECKER_ASSERT(!world->owned[frame], "a frame is taken once");
+	check_note("has taken frame %u", frame);
+	CHECK_ASSERT(!world_is_held(frame), "I1: a pinned frame was taken");
+	CHECK_ASSERT(!world->owned[frame], "a frame is taken once");
 	world->owned[frame] = true;
 	return true;
 }
@@ -205,8 +205,8 @@ void world_fill(u32 frame, u64 block)
 	if (!MUTANT(PUBLISH_BEFORE_BYTES))
 		world_write(frame, block);
 	world->owned[frame] = false;
-	CHECKER_ASSERT(arena_publish(&world->arena, frame, block),
-	               "the translation has room");
+	CHECK_ASSERT(arena_publish(&world->arena, frame, block),
+	             "the translation has room");
 	if (MUTANT(PUBLISH_BEFORE_BYTES))
 		world_write(frame, block);
 }
@@ -237,10 +237,10 @@ bool world_read(struct world_reader *r, u64 block, bool home)
 	          : context_read(&r->context, block, 0, got, WORLD_BYTES);
 	if (!ok || !world_vouch(r, block))
 		return false;
-	CHECKER_ASSERT(!late, "S1: a read begun after the writer came used the cache");
+	CHECK_ASSERT(!late, "S1: a read begun after the writer came used the cache");
 	for (i = 0; i < WORLD_WORDS; i++)
-		CHECKER_ASSERT(got[i] == world_truth(block, i),
-		               "C4: bytes that are not the block's");
+		CHECK_ASSERT(got[i] == world_truth(block, i),
+		             "C4: bytes that are not the block's");
 	return true;
 }
 
@@ -272,7 +272,7 @@ struct world_hold *world_pin(struct world_reader *r, u64 block)
 		world_unpin(r, h);
 		return NULL;
 	}
-	CHECKER_ASSERT(!late, "S1: a pin begun after the writer came used the cache");
+	CHECK_ASSERT(!late, "S1: a pin begun after the writer came used the cache");
 	world_look(h);
 	return h;
 }
@@ -282,9 +282,9 @@ void world_look(const struct world_hold *h)
 	u32 i;
 
 	for (i = 0; i < WORLD_WORDS; i++)
-		CHECKER_ASSERT(host_load_relaxed(&world_bytes(h->frame)[i]) ==
-		                       world_truth(h->block, i),
-		               "C1: pinned bytes changed");
+		CHECK_ASSERT(host_load_relaxed(&world_bytes(h->frame)[i]) ==
+		                     world_truth(h->block, i),
+		             "C1: pinned bytes changed");
 }
 
 void world_unpin(struct world_reader *r, struct world_hold *h)
@@ -321,8 +321,8 @@ void world_take_all(void)
 
 	for (frame = FRAME_FIRST; frame < WORLD_FRAMES; frame++)
 		if (!world->owned[frame])
-			CHECKER_ASSERT(world_take(frame),
-			               "a frame that nobody has pinned can be taken");
+			CHECK_ASSERT(world_take(frame),
+			             "a frame that nobody has pinned can be taken");
 	arena_check(&world->arena);
 }
 

@@ -11,11 +11,11 @@
  * Times. A block belongs to a file id, and a changed file is admitted under another id. So
  * a block's bytes never change, and world_truth() needs no clock.
  */
-#ifndef LODIC_SIM_ARENA_WORLD_H
-#define LODIC_SIM_ARENA_WORLD_H
+#ifndef LODIC_CHECK_ARENA_WORLD_H
+#define LODIC_CHECK_ARENA_WORLD_H
 
 #include "core/cache/context.h"
-#include "check/check.h"
+#include "check/case.h"
 
 #define WORLD_FRAMES 3u /* frame 0 holds nothing, ever: two blocks */
 #define WORLD_FIRST FRAME_FIRST
@@ -147,7 +147,7 @@ void arena_lease_cases(struct check_list *list);
 void arena_life_cases(struct check_list *list);
 void arena_hint_cases(struct check_list *list);
 
-/* ready() functions for checker_wait(): arg is a bool that somebody will set. */
+/* ready() functions for check_wait(): arg is a bool that somebody will set. */
 bool world_is_set(void *arg);
 
 #endif

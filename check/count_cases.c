@@ -75,9 +75,8 @@ static void mover(void *arg)
 {
 	u32 task = (u32)(uintptr_t)arg;
 
-	checker_migrate(task, counted->c->one_cpu
-	                              ? task + 1
-	                              : (task + 1) % counted->c->nr_readers);
+	check_migrate(task, counted->c->one_cpu ? task + 1
+	                                        : (task + 1) % counted->c->nr_readers);
 }
 
 static void add_readers(const struct count_case *c)
@@ -85,8 +84,7 @@ static void add_readers(const struct count_case *c)
 	u32 i;
 
 	for (i = 0; i < c->nr_readers; i++)
-		checker_task("reader", c->one_cpu ? 0 : i, reader,
-		             (void *)(uintptr_t)i);
+		check_task("reader", c->one_cpu ? 0 : i, reader, (void *)(uintptr_t)i);
 }
 
 static void reclaim_setup(const void *arg)
@@ -96,9 +94,9 @@ static void reclaim_setup(const void *arg)
 
 	count_world_setup(c);
 	add_readers(c);
-	checker_task("reclaimer", c->nr_readers, reclaimer, NULL);
+	check_task("reclaimer", c->nr_readers, reclaimer, NULL);
 	for (i = 0; c->migrates && i < c->nr_readers; i++)
-		checker_fault("mover", mover, (void *)(uintptr_t)i);
+		check_fault("mover", mover, (void *)(uintptr_t)i);
 	count_world_ticks();
 }
 
@@ -129,8 +127,8 @@ static void collide_setup(const void *arg)
 
 	count_world_setup(arg);
 	for (f = 0; f < WORLD_FRAMES; f++)
-		checker_task("reader", 0, collider, (void *)(uintptr_t)f);
-	checker_task("reclaimer", 1, reclaim_both, NULL);
+		check_task("reader", 0, collider, (void *)(uintptr_t)f);
+	check_task("reclaimer", 1, reclaim_both, NULL);
 	count_world_ticks();
 }
 
@@ -154,8 +152,8 @@ static void keep_setup(const void *arg)
 
 	count_world_setup(arg);
 	for (i = 0; i < WORLD_FRAMES; i++)
-		checker_task("reader", 0, keeper, (void *)(uintptr_t)i);
-	checker_task("reclaimer", 1, reclaim_both, NULL);
+		check_task("reader", 0, keeper, (void *)(uintptr_t)i);
+	check_task("reclaimer", 1, reclaim_both, NULL);
 	count_world_ticks();
 }
 
@@ -171,10 +169,10 @@ static void hoard_setup(const void *arg)
 {
 	count_world_setup(arg);
 	count_world_hoard(0, 0, HOARD, 1);
-	checker_task("giver", 0, giver, NULL);
-	checker_task("reader", 0, reader, (void *)1);
-	checker_task("reader", 1, reader, (void *)2);
-	checker_task("reclaimer", 2, reclaimer, NULL);
+	check_task("giver", 0, giver, NULL);
+	check_task("reader", 0, reader, (void *)1);
+	check_task("reader", 1, reader, (void *)2);
+	check_task("reclaimer", 2, reclaimer, NULL);
 	count_world_ticks();
 }
 
@@ -186,9 +184,9 @@ static void stay_setup(const void *arg)
 	count_world_setup(c);
 	count_world_hoard(0, WORLD_SHARERS - 1, HOARD, 1);
 	add_readers(c);
-	checker_task("reclaimer", host_nr_cpus() - 1, reclaimer, NULL);
+	check_task("reclaimer", host_nr_cpus() - 1, reclaimer, NULL);
 	for (i = 0; i < c->nr_readers; i++)
-		checker_fault("mover", mover, (void *)(uintptr_t)i);
+		check_fault("mover", mover, (void *)(uintptr_t)i);
 	count_world_ticks();
 }
 
@@ -201,7 +199,7 @@ static void clock_and_freezer(void *arg)
 	for (i = 0; i < EPOCH_TICKS; i++) {
 		u32 cpu = i % host_nr_cpus();
 
-		checker_migrate(checker_self(), cpu);
+		check_migrate(check_self(), cpu);
 		count_tick(&counted->count, cpu);
 		if (count_world_freeze(0)) {
 			count_world_refill(0, WORLD_FRAMES);
@@ -216,7 +214,7 @@ static void epochs_setup(const void *arg)
 
 	count_world_setup(c);
 	add_readers(c);
-	checker_task("clock", 0, clock_and_freezer, NULL);
+	check_task("clock", 0, clock_and_freezer, NULL);
 }
 
 /* Holds both frames, whose differences push each other out of one slot. */
@@ -245,8 +243,8 @@ static void epochs_two_setup(const void *arg)
 
 	count_world_setup(arg);
 	for (i = 0; i < 2; i++)
-		checker_task("reader", i, pusher, (void *)(uintptr_t)i);
-	checker_task("clock", 0, clock_and_freezer, NULL);
+		check_task("reader", i, pusher, (void *)(uintptr_t)i);
+	check_task("clock", 0, clock_and_freezer, NULL);
 }
 
 static void query_setup(const void *arg)
@@ -255,7 +253,7 @@ static void query_setup(const void *arg)
 
 	count_world_setup(c);
 	add_readers(c);
-	checker_task("asker", c->nr_readers, asker, NULL);
+	check_task("asker", c->nr_readers, asker, NULL);
 	count_world_ticks();
 }
 

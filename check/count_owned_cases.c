@@ -93,7 +93,7 @@ static void freezer(void *arg)
 static bool others_are_done(void *arg)
 {
 	(void)arg;
-	return checker_is_done(1) && checker_is_done(2);
+	return check_is_done(1) && check_is_done(2);
 }
 
 /* Gives one of two references back, and looks at the frame once more when the others, tasks 1
@@ -107,7 +107,7 @@ static void stayer(void *arg)
 
 	if (first)
 		count_world_unref(a);
-	checker_wait(others_are_done, NULL);
+	check_wait(others_are_done, NULL);
 	if (second)
 		count_world_look(b);
 }
@@ -121,7 +121,7 @@ static void late_stayer(void *arg)
 
 	count_share(&counted->count, user, 0);
 	held = count_world_ref(0, user, &i);
-	checker_wait(others_are_done, NULL);
+	check_wait(others_are_done, NULL);
 	if (held)
 		count_world_look(i);
 }
@@ -170,9 +170,9 @@ static void sharer(void *arg)
 /* Where user has block 0 mapped, by a mapping of its own. */
 static void map_block(u32 user)
 {
-	CHECKER_ASSERT(count_owned_mmap(&counted->count, user, WORLD_FILE, 0, 1,
-	                                &counted->pages[user]) == 0,
-	               "room for a mapping");
+	CHECK_ASSERT(count_owned_mmap(&counted->count, user, WORLD_FILE, 0, 1,
+	                              &counted->pages[user]) == 0,
+	             "room for a mapping");
 	count_owned_map_block(&counted->count, user, counted->pages[user], 0);
 }
 
@@ -193,7 +193,7 @@ static void reuser(void *arg)
 	count_owned_munmap(&counted->count, user, counted->pages[user]);
 	if (count_owned_mmap(&counted->count, user, WORLD_FILE, 1, 1, &page) != 0)
 		return;
-	CHECKER_ASSERT(page == counted->pages[user], "the addresses are used again");
+	CHECK_ASSERT(page == counted->pages[user], "the addresses are used again");
 	count_owned_map_block(&counted->count, user, page, 1);
 }
 
@@ -246,16 +246,16 @@ static void users(u32 nr, void (*body)(void *))
 	u32 i;
 
 	for (i = 0; i < nr; i++)
-		checker_task("reader", i, body,
-		             (void *)(uintptr_t)(counted->c->one_user ? 0 : i));
+		check_task("reader", i, body,
+		           (void *)(uintptr_t)(counted->c->one_user ? 0 : i));
 }
 
 static void unmap_setup(const void *arg)
 {
 	count_world_setup(arg);
 	users(2, holder);
-	checker_task("unmapper", 2, unmapper, (void *)0);
-	checker_task("reclaimer", 3, freezer, NULL);
+	check_task("unmapper", 2, unmapper, (void *)0);
+	check_task("reclaimer", 3, freezer, NULL);
 }
 
 static void name_pte(void)
@@ -265,7 +265,7 @@ static void name_pte(void)
 	                     block_id(WORLD_FILE, 0), &page);
 
 	if (pte)
-		checker_name(pte, 8, "pte");
+		check_name(pte, 8, "pte");
 }
 
 /* User 0 alone has the frames, and counts in his own ptes. */
@@ -288,16 +288,16 @@ static void fold_setup(const void *arg)
 {
 	alone(arg, 1);
 	users(1, stayer);
-	checker_task("unmapper", 1, unmap_once, (void *)0);
-	checker_task("reclaimer", 2, taker, NULL);
+	check_task("unmapper", 1, unmap_once, (void *)0);
+	check_task("reclaimer", 2, taker, NULL);
 }
 
 static void fault_setup(const void *arg)
 {
 	alone(arg, 0);
 	users(1, late_stayer);
-	checker_task("unmapper", 1, unmap_once, (void *)0);
-	checker_task("reclaimer", 2, taker, NULL);
+	check_task("unmapper", 1, unmap_once, (void *)0);
+	check_task("reclaimer", 2, taker, NULL);
 }
 
 static void ask(void *arg)
@@ -311,16 +311,16 @@ static void ask_setup(const void *arg)
 {
 	alone(arg, 1);
 	users(1, holder);
-	checker_task("unmapper", 1, unmapper, (void *)0);
-	checker_task("asker", 2, ask, NULL);
+	check_task("unmapper", 1, unmapper, (void *)0);
+	check_task("asker", 2, ask, NULL);
 }
 
 static void munmap_setup(const void *arg)
 {
 	own_mapping(arg);
 	users(2, holder);
-	checker_task("munmapper", 2, munmapper, (void *)0);
-	checker_task("reclaimer", 3, freezer, NULL);
+	check_task("munmapper", 2, munmapper, (void *)0);
+	check_task("reclaimer", 3, freezer, NULL);
 }
 
 static void new_taker(void *arg)
@@ -333,33 +333,33 @@ static void new_taker(void *arg)
 static void reuse_setup(const void *arg)
 {
 	own_mapping(arg);
-	checker_task("reader", 0, holder, (void *)0);
-	checker_task("newcomer", 1, newcomer, (void *)0);
-	checker_task("reuser", 2, reuser, (void *)0);
-	checker_task("reclaimer", 3, new_taker, NULL);
+	check_task("reader", 0, holder, (void *)0);
+	check_task("newcomer", 1, newcomer, (void *)0);
+	check_task("reuser", 2, reuser, (void *)0);
+	check_task("reclaimer", 3, new_taker, NULL);
 }
 
 static void remap_setup(const void *arg)
 {
 	own_mapping(arg);
 	users(1, keeper);
-	checker_task("remapper", 2, remapper, (void *)0);
-	checker_task("reclaimer", 3, freezer, NULL);
+	check_task("remapper", 2, remapper, (void *)0);
+	check_task("reclaimer", 3, freezer, NULL);
 }
 
 static void remap_threads_setup(const void *arg)
 {
 	own_mapping(arg);
 	users(2, holder);
-	checker_task("remapper", 2, remapper, (void *)0);
-	checker_task("reclaimer", 3, freezer, NULL);
+	check_task("remapper", 2, remapper, (void *)0);
+	check_task("reclaimer", 3, freezer, NULL);
 }
 
 static void fork_setup(const void *arg)
 {
 	own_mapping(arg);
 	users(1, keeper);
-	checker_task("forker", 2, forker, (void *)0);
+	check_task("forker", 2, forker, (void *)0);
 }
 
 /* Two threads of one user: one may count globally and one locally. */
@@ -367,17 +367,17 @@ static void threshold_setup(const void *arg)
 {
 	count_world_setup_shared(arg, 0, 1);
 	count_owned_set_share_min(&counted->count, 2);
-	checker_task("reader", 0, holder, (void *)0);
-	checker_task("reader", 1, holder, (void *)0);
-	checker_task("sharer", 2, sharer, (void *)1);
+	check_task("reader", 0, holder, (void *)0);
+	check_task("reader", 1, holder, (void *)0);
+	check_task("sharer", 2, sharer, (void *)1);
 }
 
 static void rename_setup(const void *arg)
 {
 	count_world_setup(arg);
 	users(2, holder);
-	checker_task("reclaimer", 2, freezer, NULL);
-	checker_task("sharer", 3, sharer, (void *)0);
+	check_task("reclaimer", 2, freezer, NULL);
+	check_task("sharer", 3, sharer, (void *)0);
 }
 
 static void full_setup(const void *arg)
@@ -385,7 +385,7 @@ static void full_setup(const void *arg)
 	alone(arg, 1);
 	count_world_hoard(0, 0, FULL, FULL);
 	users(3, holder);
-	checker_task("unmapper", 3, unmap_once, (void *)0);
+	check_task("unmapper", 3, unmap_once, (void *)0);
 }
 
 static void mapper(void *arg)
@@ -398,14 +398,14 @@ static void two_maps_setup(const void *arg)
 {
 	alone(arg, 1);
 	users(1, keeper);
-	checker_task("mapper", 1, mapper, (void *)0);
+	check_task("mapper", 1, mapper, (void *)0);
 }
 
 static void move_setup(const void *arg)
 {
 	alone(arg, 1);
 	users(2, holder);
-	checker_task("mover", 2, mover, NULL);
+	check_task("mover", 2, mover, NULL);
 }
 
 static void map_late_setup(const void *arg)
@@ -413,7 +413,7 @@ static void map_late_setup(const void *arg)
 	count_world_setup(arg);
 	count_unshare(&counted->count, 0, 0);
 	users(1, late);
-	checker_task("reclaimer", 1, freezer, NULL);
+	check_task("reclaimer", 1, freezer, NULL);
 }
 
 static const struct count_case one_each;

@@ -21,7 +21,7 @@ static void *world_alloc(size_t n)
 {
 	void *p = host_alloc(n, 64);
 
-	CHECKER_ASSERT(p, "memory for the world");
+	CHECK_ASSERT(p, "memory for the world");
 	return p;
 }
 
@@ -30,11 +30,11 @@ static void name_all(void)
 	u32 f;
 
 	for (f = 0; f < WORLD_FRAMES; f++) {
-		checker_name(&counted->frames[f].seq, 8, "frame[%u].seq", f);
-		checker_name(&counted->frames[f].block, 8, "frame[%u].block", f);
-		checker_name(&counted->frames[f].state, 8, "frame[%u].state", f);
-		checker_name(counted->bytes[f], sizeof(counted->bytes[f]),
-		             "frame[%u].bytes", f);
+		check_name(&counted->frames[f].seq, 8, "frame[%u].seq", f);
+		check_name(&counted->frames[f].block, 8, "frame[%u].block", f);
+		check_name(&counted->frames[f].state, 8, "frame[%u].state", f);
+		check_name(counted->bytes[f], sizeof(counted->bytes[f]),
+		           "frame[%u].bytes", f);
 	}
 }
 
@@ -48,9 +48,9 @@ static void name_lodic(void)
 	for (f = 0; f < WORLD_FRAMES; f++) {
 		struct count_owned_words *w = count_owned_words(&counted->count, f);
 
-		checker_name(&w->global, 8, "global[%u]", f);
-		checker_name(&w->share, 8, "share[%u]", f);
-		checker_name(&w->open, 8, "open[%u]", f);
+		check_name(&w->global, 8, "global[%u]", f);
+		check_name(&w->share, 8, "share[%u]", f);
+		check_name(&w->open, 8, "open[%u]", f);
 	}
 }
 
@@ -61,9 +61,9 @@ void count_world_setup_shared(const struct count_case *c, u32 first, u32 end)
 	counted = world_alloc(sizeof(*counted));
 	counted->c = c;
 	name_all();
-	CHECKER_ASSERT(count_init(&counted->count, c->scheme, counted->frames,
-	                          WORLD_FRAMES, WORLD_USERS) == 0,
-	               "a scheme starts");
+	CHECK_ASSERT(count_init(&counted->count, c->scheme, counted->frames,
+	                        WORLD_FRAMES, WORLD_USERS) == 0,
+	             "a scheme starts");
 	name_lodic();
 	for (f = 0; f < WORLD_FRAMES; f++) {
 		frame_fill_begin(&counted->frames[f]);
@@ -72,8 +72,8 @@ void count_world_setup_shared(const struct count_case *c, u32 first, u32 end)
 		frame_fill_end(&counted->frames[f], block_id(WORLD_FILE, f));
 		count_thaw(&counted->count, f);
 		for (u = first; u < end; u++)
-			CHECKER_ASSERT(count_share(&counted->count, u, f) == 0,
-			               "a user shares a live frame");
+			CHECK_ASSERT(count_share(&counted->count, u, f) == 0,
+			             "a user shares a live frame");
 	}
 }
 
@@ -89,14 +89,14 @@ bool count_world_ref(u32 frame, u32 user, u32 *ret_i)
 
 	if (!count_ref(&counted->count, frame, user, &token))
 		return false;
-	CHECKER_ASSERT(!counted->owned[frame], "N2: no reference while frozen");
+	CHECK_ASSERT(!counted->owned[frame], "N2: no reference while frozen");
 	for (i = 0; counted->is_held[i]; i++)
-		CHECKER_ASSERT(i + 1 < WORLD_HELD, "WORLD_HELD is large enough");
+		CHECK_ASSERT(i + 1 < WORLD_HELD, "WORLD_HELD is large enough");
 	counted->held[i] =
 		(struct count_held){ .token = token, .object = frame, .user = user };
 	counted->is_held[i] = true;
 	counted->nr_on[frame]++;
-	checker_note("holds frame %u", frame);
+	check_note("holds frame %u", frame);
 	*ret_i = i;
 	return true;
 }
@@ -105,7 +105,7 @@ void count_world_unref(u32 i)
 {
 	struct count_held held = counted->held[i];
 
-	checker_note("gives frame %u back", held.object);
+	check_note("gives frame %u back", held.object);
 	counted->is_held[i] = false;
 	counted->is_held_since[i] = false;
 	counted->nr_on[held.object]--;
@@ -117,8 +117,8 @@ void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep)
 	u32 i, last;
 
 	for (i = 0; i < nr; i++)
-		CHECKER_ASSERT(count_world_ref(frame, user, &last) && last == i,
-		               "a live frame can be referenced");
+		CHECK_ASSERT(count_world_ref(frame, user, &last) && last == i,
+		             "a live frame can be referenced");
 	while (nr > keep)
 		count_world_unref(--nr);
 }
@@ -130,11 +130,11 @@ void count_world_look(u32 i)
 	u32 w;
 
 	for (w = 0; w < WORLD_BYTES_WORDS; w++)
-		CHECKER_ASSERT(host_load_relaxed(&counted->bytes[frame][w]) ==
-		                       truth(block, w),
-		               "N2, N3: a held frame's bytes are those of its name");
-	CHECKER_ASSERT(host_load_relaxed(&counted->frames[frame].block) == block,
-	               "N2: a held frame keeps its name");
+		CHECK_ASSERT(host_load_relaxed(&counted->bytes[frame][w]) ==
+		                     truth(block, w),
+		             "N2, N3: a held frame's bytes are those of its name");
+	CHECK_ASSERT(host_load_relaxed(&counted->frames[frame].block) == block,
+	             "N2: a held frame keeps its name");
 	/* In the store buffer still when the frame is poisoned: a use after free. */
 	host_store_relaxed(&counted->bytes[frame][WORLD_BYTES_WORDS], block);
 }
@@ -143,8 +143,8 @@ bool count_world_freeze(u32 frame)
 {
 	if (!count_freeze(&counted->count, frame))
 		return false;
-	checker_note("has frozen frame %u", frame);
-	checker_poison(counted->bytes[frame], sizeof(counted->bytes[frame]));
+	check_note("has frozen frame %u", frame);
+	check_poison(counted->bytes[frame], sizeof(counted->bytes[frame]));
 	counted->owned[frame] = true;
 	counted->frozen_under += counted->nr_on[frame];
 	return true;
@@ -156,12 +156,12 @@ void count_world_refill(u32 frame, u32 index)
 	u32 i;
 
 	frame_fill_begin(&counted->frames[frame]);
-	checker_revive(counted->bytes[frame], sizeof(counted->bytes[frame]));
+	check_revive(counted->bytes[frame], sizeof(counted->bytes[frame]));
 	for (i = 0; i < WORLD_BYTES_WORDS; i++)
 		host_store_relaxed(&counted->bytes[frame][i], truth(block, i));
 	frame_fill_end(&counted->frames[frame], block);
 	counted->owned[frame] = false;
-	checker_note("thaws frame %u", frame);
+	check_note("thaws frame %u", frame);
 	count_thaw(&counted->count, frame);
 }
 
@@ -175,9 +175,8 @@ void count_world_query(u32 frame)
 			counted->is_held[i] && counted->held[i].object == frame;
 	used = count_query(&counted->count, frame);
 	for (i = 0; i < WORLD_HELD; i++)
-		CHECKER_ASSERT(
-			used || !counted->is_held_since[i],
-			"N4: a reference held all through a query is not denied");
+		CHECK_ASSERT(used || !counted->is_held_since[i],
+		             "N4: a reference held all through a query is not denied");
 }
 
 static void tick(void *arg)
@@ -196,7 +195,7 @@ void count_world_ticks(void)
 	if (!counted->c->scheme->tick)
 		return;
 	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
-		checker_task("ticks", cpu, tick, (void *)(uintptr_t)cpu);
+		check_task("ticks", cpu, tick, (void *)(uintptr_t)cpu);
 }
 
 static bool freeze_at_last(u32 frame)
@@ -231,17 +230,17 @@ void count_world_finish(const void *arg)
 	u32 f;
 
 	(void)arg;
-	CHECKER_ASSERT(counted->frozen_under == 0, "N2: nobody held what was frozen");
+	CHECK_ASSERT(counted->frozen_under == 0, "N2: nobody held what was frozen");
 	give_back_all();
 	count_check(&counted->count, NULL, 0);
 	for (f = 0; f < WORLD_FRAMES; f++) {
-		CHECKER_ASSERT(counted->nr_on[f] == 0, "the readers gave all back");
-		CHECKER_ASSERT(count_sum(&counted->count, f) == 0,
-		               "N5: nothing is counted that nobody holds");
+		CHECK_ASSERT(counted->nr_on[f] == 0, "the readers gave all back");
+		CHECK_ASSERT(count_sum(&counted->count, f) == 0,
+		             "N5: nothing is counted that nobody holds");
 		if (!counted->c->scheme->counts)
 			continue;
-		CHECKER_ASSERT(counted->owned[f] || freeze_at_last(f),
-		               "a frame that nobody holds can be frozen (a leak)");
+		CHECK_ASSERT(counted->owned[f] || freeze_at_last(f),
+		             "a frame that nobody holds can be frozen (a leak)");
 	}
 }
 
@@ -255,14 +254,14 @@ void count_world_add(struct check_list *list, const char *scenario,
 		                  .scheme = scheme->name,
 		                  .deep = like->deep };
 
-	CHECKER_ASSERT(nr < MAX_COUNT_CASES, "MAX_COUNT_CASES is large enough");
+	CHECK_ASSERT(nr < MAX_COUNT_CASES, "MAX_COUNT_CASES is large enough");
 	cases[nr] = *like;
 	cases[nr].scheme = scheme;
-	one.run = (struct checker_scenario){ .name = scenario,
-		                             .nr_cpus = nr_cpus,
-		                             .arg = &cases[nr],
-		                             .setup = setup,
-		                             .finish = count_world_finish };
+	one.run = (struct check_scenario){ .name = scenario,
+		                           .nr_cpus = nr_cpus,
+		                           .arg = &cases[nr],
+		                           .setup = setup,
+		                           .finish = count_world_finish };
 	nr++;
 	check_list_add(list, &one);
 }

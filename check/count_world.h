@@ -8,11 +8,11 @@
  * must stand still; whoever freezes a frame poisons its bytes until he has filled them anew,
  * so that a reader whom the scheme forgot is seen as a use after free.
  */
-#ifndef LODIC_SIM_COUNT_WORLD_H
-#define LODIC_SIM_COUNT_WORLD_H
+#ifndef LODIC_CHECK_COUNT_WORLD_H
+#define LODIC_CHECK_COUNT_WORLD_H
 
 #include "core/owned/count_owned.h"
-#include "check/check.h"
+#include "check/case.h"
 
 #define WORLD_FRAMES 2u
 #define WORLD_USERS \

@@ -37,7 +37,7 @@ static bool wanted(const struct options *o, const struct check_case *c)
 }
 
 static void add(struct search *searches, u32 *nr, const struct options *o,
-                const struct check_case *c, enum checker_memory memory)
+                const struct check_case *c, enum check_memory memory)
 {
 	u32 nr_strategies = 0, i;
 
@@ -82,9 +82,9 @@ static int run_searches(const struct options *o)
 		if (!wanted(o, &list.cases[i]))
 			continue;
 		if (o->sc)
-			add(s, &nr, o, &list.cases[i], CHECKER_SC);
+			add(s, &nr, o, &list.cases[i], CHECK_SC);
 		if (o->tso)
-			add(s, &nr, o, &list.cases[i], CHECKER_TSO);
+			add(s, &nr, o, &list.cases[i], CHECK_TSO);
 	}
 	if (nr == 0) {
 		fprintf(stderr,
@@ -105,12 +105,12 @@ static int run_searches(const struct options *o)
 
 /* Random schedules seldom meet three conditions at once: no use in waiting for them. */
 static u64 budget(const struct options *o, const struct check_mutant *m,
-                  enum checker_strategy strategy)
+                  enum check_strategy strategy)
 {
 	u64 n = o->schedules_given && o->schedules < m->budget ? o->schedules
 	                                                       : m->budget;
 
-	return strategy == CHECKER_RANDOM && n > RANDOM_BUDGET ? RANDOM_BUDGET : n;
+	return strategy == CHECK_RANDOM && n > RANDOM_BUDGET ? RANDOM_BUDGET : n;
 }
 
 /* Every mutant where its table says; with one, only that and its interleaving. */
@@ -134,7 +134,7 @@ static int run_mutants(const struct options *o)
 			        m->name, m->scenario, m->scheme);
 			return 1;
 		}
-		for (k = CHECKER_RANDOM; k <= CHECKER_PCT4; k++)
+		for (k = CHECK_RANDOM; k <= CHECK_PCT4; k++)
 			s[nr++] = (struct search){
 				.c = c,
 				.mutant = m->number,
@@ -164,15 +164,15 @@ static int show_mutant(const struct options *o)
 	}
 	printf("%s: without the rule \"%s\"\n", m->name, m->breaks);
 	fflush(stdout);
-	checker_mutant = m->number;
+	check_mutant_now = m->number;
 	/* A strategy that misses it must not use up the time of one that does not. */
 	for (u64 n = SHOW_FIRST;; n = n * 10 < m->budget ? n * 10 : m->budget) {
-		for (u32 k = CHECKER_RANDOM; k <= CHECKER_PCT4; k++) {
-			s.options = (struct checker_options){ .strategy = k,
-				                              .memory = m->memory,
-				                              .seed = o->seed,
-				                              .nr_schedules = n };
-			checker_run(&s.c->run, &s.options, true, &s.result);
+		for (u32 k = CHECK_RANDOM; k <= CHECK_PCT4; k++) {
+			s.options = (struct check_options){ .strategy = k,
+				                            .memory = m->memory,
+				                            .seed = o->seed,
+				                            .nr_schedules = n };
+			check_run(&s.c->run, &s.options, true, &s.result);
 			if (s.result.violations) {
 				search_show(&s);
 				return 0;

@@ -95,7 +95,7 @@ static void parse_strategy(struct options *o, const char *arg, struct argp_state
 
 	for (u32 i = 0; i < 4; i++) {
 		bool is = strcmp(arg, strategy_word(i)) == 0 ||
-		          (strcmp(arg, "all") == 0 && i != CHECKER_EXHAUSTIVE);
+		          (strcmp(arg, "all") == 0 && i != CHECK_EXHAUSTIVE);
 
 		o->strategies[i] = is;
 		known = known || is;
@@ -166,9 +166,9 @@ void options_parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 		.sc = true,
 		.tso = true,
-		.strategies = { [CHECKER_RANDOM] = true,
-		                [CHECKER_PCT3] = true,
-		                [CHECKER_PCT4] = true },
+		.strategies = { [CHECK_RANDOM] = true,
+		                [CHECK_PCT3] = true,
+		                [CHECK_PCT4] = true },
 		.schedules = SCHEDULES_DEFAULT,
 		.seed = 1,
 		.bound = BOUND_DEFAULT,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What lodic-check was asked to do, and the two ways to say what came of it. */
-#ifndef LODIC_SIM_CHECK_OPTIONS_H
-#define LODIC_SIM_CHECK_OPTIONS_H
+#ifndef LODIC_CHECK_OPTIONS_H
+#define LODIC_CHECK_OPTIONS_H
 
 #include "check/search.h"
 
@@ -10,7 +10,7 @@
 
 struct options {
 	bool all, list, mutants, json, trace, sc, tso, schedules_given;
-	bool strategies[4]; /* enum checker_strategy */
+	bool strategies[4]; /* enum check_strategy */
 	const char *scenario, *scheme;
 	const struct check_mutant *mutant;
 	u64 schedules, seed, only; /* only: number + 1 */

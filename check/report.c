@@ -19,7 +19,7 @@ static const char *verdict(const struct search *s)
 		return "CRASHED";
 	if (s->result.violations)
 		return "VIOLATED";
-	if (s->options.strategy == CHECKER_EXHAUSTIVE)
+	if (s->options.strategy == CHECK_EXHAUSTIVE)
 		return s->result.complete ? "complete" : "not complete";
 	return "";
 }
@@ -35,7 +35,7 @@ static json_t *search_json(const struct search *s)
 	                  (json_int_t)s->result.steps, "violations",
 	                  (json_int_t)failed(s), "seed", (json_int_t)s->options.seed);
 
-	if (s->options.strategy == CHECKER_EXHAUSTIVE) {
+	if (s->options.strategy == CHECK_EXHAUSTIVE) {
 		json_object_set_new(row, "bound",
 		                    json_integer(s->options.preemption_bound));
 		json_object_set_new(row, "complete", json_boolean(s->result.complete));

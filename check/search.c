@@ -27,12 +27,12 @@
 
 static volatile sig_atomic_t interrupted;
 
-const char *memory_word(enum checker_memory memory)
+const char *memory_word(enum check_memory memory)
 {
-	return memory == CHECKER_SC ? "sc" : "tso";
+	return memory == CHECK_SC ? "sc" : "tso";
 }
 
-const char *strategy_word(enum checker_strategy strategy)
+const char *strategy_word(enum check_strategy strategy)
 {
 	static const char *const words[] = { "random", "pct3", "pct4", "exhaustive" };
 
@@ -58,8 +58,8 @@ static int compare(const void *a, const void *b)
 static void run_seeds(struct search *s)
 {
 	static u64 needed[MAX_SEEDS];
-	struct checker_options o = s->options;
-	struct checker_result r;
+	struct check_options o = s->options;
+	struct check_result r;
 	u32 wanted = s->nr_seeds < MAX_SEEDS ? s->nr_seeds : MAX_SEEDS;
 
 	for (; s->nr_tried < wanted; s->nr_tried++, o.seed++) {
@@ -68,7 +68,7 @@ static void run_seeds(struct search *s)
 		if (s->nr_tried >= SLOW_SEEDS &&
 		    (s->nr_found < s->nr_tried || s->median > SLOW_SCHEDULES))
 			break;
-		checker_run(&s->c->run, &o, true, &r);
+		check_run(&s->c->run, &o, true, &r);
 		s->result.schedules += r.schedules;
 		s->result.steps += r.steps;
 		if (!r.violations)
@@ -89,7 +89,7 @@ static void run_seeds(struct search *s)
 static void run_search(struct search *s)
 {
 	s->state = SEARCH_RUNNING;
-	checker_mutant = s->mutant;
+	check_mutant_now = s->mutant;
 	if (s->options.trace)
 		fprintf(stderr, "\n%s, %s, %s, %s, schedule %llu:\n", s->c->scenario,
 		        s->c->scheme, memory_word(s->options.memory),
@@ -98,7 +98,7 @@ static void run_search(struct search *s)
 	if (s->nr_seeds > 1)
 		run_seeds(s);
 	else
-		checker_run(&s->c->run, &s->options, true, &s->result);
+		check_run(&s->c->run, &s->options, true, &s->result);
 	s->state = SEARCH_DONE;
 }
 
@@ -235,8 +235,8 @@ bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet)
 
 void search_show(const struct search *s)
 {
-	struct checker_options o = s->options;
-	struct checker_result r;
+	struct check_options o = s->options;
+	struct check_result r;
 
 	o.only = s->result.schedule + 1;
 	fprintf(stderr, "\n%s, %s, %s: %s\n", s->c->scenario, s->c->scheme,
@@ -247,14 +247,14 @@ void search_show(const struct search *s)
 	        "  lodic-check --scenario %s --scheme %s --memory %s --strategy %s",
 	        s->c->scenario, s->c->scheme, memory_word(o.memory),
 	        strategy_word(o.strategy));
-	if (o.strategy == CHECKER_EXHAUSTIVE)
+	if (o.strategy == CHECK_EXHAUSTIVE)
 		fprintf(stderr, " --bound %u", o.preemption_bound);
 	fprintf(stderr, " --seed %llu --only %llu", (unsigned long long)o.seed,
 	        (unsigned long long)s->result.schedule);
 	for (const struct check_mutant *m = check_mutant_find(s->mutant); m; m = NULL)
 		fprintf(stderr, " --mutant %s", m->name);
 	fputs("\n\n", stderr);
-	checker_mutant = s->mutant;
-	checker_run(&s->c->run, &o, false, &r);
+	check_mutant_now = s->mutant;
+	check_run(&s->c->run, &o, false, &r);
 	fputc('\n', stderr);
 }

@@ -3,10 +3,10 @@
  * Many searches on all CPUs. A search is one case under one memory model, strategy and
  * mutant; it runs in a process of its own, for the checker's world is one per process.
  */
-#ifndef LODIC_SIM_SEARCH_H
-#define LODIC_SIM_SEARCH_H
+#ifndef LODIC_CHECK_SEARCH_H
+#define LODIC_CHECK_SEARCH_H
 
-#include "check/check.h"
+#include "check/case.h"
 
 /* STOPPED: by Ctrl-C, or not begun when the last worker crashed. RUNNING, when all is over:
  * it crashed. */
@@ -14,12 +14,12 @@ enum search_state { SEARCH_WAITING, SEARCH_RUNNING, SEARCH_DONE, SEARCH_STOPPED 
 
 struct search {
 	const struct check_case *c;
-	struct checker_options options;
+	struct check_options options;
 	u32 mutant;
 	u32 nr_seeds; /* 0 or 1: one search; more: to the first violation, seed by seed */
 	/* Written by whoever runs it. */
 	enum search_state state;
-	struct checker_result
+	struct check_result
 		result;         /* one seed: of it; more: sums, and the first's place */
 	u32 nr_found, nr_tried; /* seeds */
 	u64 median, max;        /* schedules to detection, of the seeds that found it */
@@ -35,7 +35,7 @@ bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet);
 /* Shows the violation that s found: seed, replay command, interleaving; to stderr. */
 void search_show(const struct search *s);
 
-const char *memory_word(enum checker_memory memory);
-const char *strategy_word(enum checker_strategy strategy);
+const char *memory_word(enum check_memory memory);
+const char *strategy_word(enum check_strategy strategy);
 
 #endif

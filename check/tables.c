@@ -2,7 +2,7 @@
 /* The cases and mutants of all files of this folder, in one list each. */
 #include <string.h>
 
-#include "check/check.h"
+#include "check/case.h"
 
 static const struct check_mutant *const tables[] = { check_mutants_count,
 	                                             check_mutants_arena };
@@ -10,7 +10,7 @@ static const struct check_mutant *const tables[] = { check_mutants_count,
 
 void check_list_add(struct check_list *list, const struct check_case *c)
 {
-	CHECKER_ASSERT(list->nr < CHECK_MAX_CASES, "CHECK_MAX_CASES is large enough");
+	CHECK_ASSERT(list->nr < CHECK_MAX_CASES, "CHECK_MAX_CASES is large enough");
 	list->cases[list->nr++] = *c;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* A program on disk: where it is, and whether a library can be preloaded into it. */
-#ifndef LODIC_MAP_PROGRAM_H
-#define LODIC_MAP_PROGRAM_H
+#ifndef LODIC_CLI_MAP_PROGRAM_H
+#define LODIC_CLI_MAP_PROGRAM_H
 
 #include <stddef.h>
 

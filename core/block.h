@@ -3,8 +3,8 @@
  * A block is a file's n-th piece of BLOCK_BYTES. Its identity fits in one word, so that
  * a frame can say what it holds, and a reader can ask, with a single load.
  */
-#ifndef LODIC_BLOCK_H
-#define LODIC_BLOCK_H
+#ifndef LODIC_CORE_BLOCK_H
+#define LODIC_CORE_BLOCK_H
 
 #include "core/check.h"
 

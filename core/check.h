@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* CHECK: rules that must hold in every build. DCHECK: those only debug builds pay for. */
-#ifndef LODIC_CHECK_H
-#define LODIC_CHECK_H
+#ifndef LODIC_CORE_CHECK_H
+#define LODIC_CORE_CHECK_H
 
 #include "host/host.h"
 

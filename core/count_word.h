@@ -27,8 +27,8 @@
  *
  * Freeze and thaw of one word have one caller at a time; ref, unref and query any number.
  */
-#ifndef LODIC_COUNT_WORD_H
-#define LODIC_COUNT_WORD_H
+#ifndef LODIC_CORE_COUNT_WORD_H
+#define LODIC_CORE_COUNT_WORD_H
 
 #include "core/check.h"
 #include "core/mutant.h"

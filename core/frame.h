@@ -16,8 +16,8 @@
  * O2 name and bytes, then the even seq by a release store. A reader's first look at seq
  *    is an acquire load: it sees the name and the bytes that belong to it.
  */
-#ifndef LODIC_FRAME_H
-#define LODIC_FRAME_H
+#ifndef LODIC_CORE_FRAME_H
+#define LODIC_CORE_FRAME_H
 
 #include "core/block.h"
 

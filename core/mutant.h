@@ -3,10 +3,10 @@
  * Wrong orders on purpose. A rule that no test defends is not a rule, so each one has a
  * mutant: a build of core/ in which that rule alone is broken (-DLODIC_MUTANT=NAME's
  * number), and a test that must fail on it. Normal builds have none of this code. The
- * checker's build asks at run time: -DLODIC_MUTANT=checker_mutant, a variable of its host.
+ * checker's build asks at run time: -DLODIC_MUTANT=check_mutant_now, a variable of its host.
  */
-#ifndef LODIC_MUTANT_H
-#define LODIC_MUTANT_H
+#ifndef LODIC_CORE_MUTANT_H
+#define LODIC_CORE_MUTANT_H
 
 enum mutant {
 	MUTANT_NONE,

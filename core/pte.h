@@ -7,8 +7,8 @@
  *   bits 33..51   tag: free for the table that holds the entry
  *   bits 52..     count: core/pte_count.h
  */
-#ifndef LODIC_PTE_H
-#define LODIC_PTE_H
+#ifndef LODIC_CORE_PTE_H
+#define LODIC_CORE_PTE_H
 
 #include "core/check.h"
 #include "core/pte_count.h"

@@ -9,8 +9,8 @@
  * The paper has 7 bits. A host with fewer to spare (5 on x86-64 Linux 6.12) sets
  * PTE_COUNT_BITS; nothing else changes.
  */
-#ifndef LODIC_PTE_COUNT_H
-#define LODIC_PTE_COUNT_H
+#ifndef LODIC_CORE_PTE_COUNT_H
+#define LODIC_CORE_PTE_COUNT_H
 
 #ifndef PTE_COUNT_BITS
 #define PTE_COUNT_BITS 7

@@ -19,8 +19,8 @@
  * and host_load_*(), host_cas(), host_xchg() and MUTANT() with the meaning of host/host.h
  * and core/mutant.h.
  */
-#ifndef LODIC_PTE_GATE_H
-#define LODIC_PTE_GATE_H
+#ifndef LODIC_CORE_PTE_GATE_H
+#define LODIC_CORE_PTE_GATE_H
 
 /*
  * Ours. On failure another thread of the process has counted on this pte; when it keeps

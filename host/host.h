@@ -16,8 +16,8 @@
  * operations (cas, fetch_add, xchg) are full fences on both sides, as Linux's are;
  * a failed cas orders nothing. Code in core/ argues each order where it stands.
  */
-#ifndef LODIC_HOST_H
-#define LODIC_HOST_H
+#ifndef LODIC_HOST_HOST_H
+#define LODIC_HOST_HOST_H
 
 #include <host_impl.h>
 

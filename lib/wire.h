@@ -13,8 +13,8 @@
  *   SYNC           -                      -, once idle       -
  *   STAT           -                      struct wire_stat   -
  */
-#ifndef LODIC_WIRE_H
-#define LODIC_WIRE_H
+#ifndef LODIC_LIB_WIRE_H
+#define LODIC_LIB_WIRE_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * What all sub-commands of `lodic` share: how they speak, how they are stopped, and how
  * they read numbers. The library never prints; this program does.
  */
-#ifndef LODIC_CLI_H
-#define LODIC_CLI_H
+#ifndef LODIC_MEASURE_CLI_H
+#define LODIC_MEASURE_CLI_H
 
 #include <signal.h>
 #include <stdbool.h>

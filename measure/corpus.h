@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The file that is read: a large one of this system, the user's, a copy, or one
  * made. */
-#ifndef LODIC_CORPUS_H
-#define LODIC_CORPUS_H
+#ifndef LODIC_MEASURE_CORPUS_H
+#define LODIC_MEASURE_CORPUS_H
 
 #include <limits.h>
 #include <stdbool.h>

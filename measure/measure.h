@@ -7,8 +7,8 @@
  * median, and the ratio is the median of the rounds' ratios to lodic_pin's slot next to
  * it.
  */
-#ifndef LODIC_MEASURE_H
-#define LODIC_MEASURE_H
+#ifndef LODIC_MEASURE_MEASURE_H
+#define LODIC_MEASURE_MEASURE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,8 +15,8 @@
  *   cas_pair    private, between two bare compare-and-swaps of an own word: what any
  *               counter must cost at least; judges the rivals, is no way to read
  */
-#ifndef LODIC_METHODS_H
-#define LODIC_METHODS_H
+#ifndef LODIC_MEASURE_METHODS_H
+#define LODIC_MEASURE_METHODS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * parent by a socket, asleep until it gets an order. It ends when the parent's end
  * closes, also when the parent was killed.
  */
-#ifndef LODIC_READER_H
-#define LODIC_READER_H
+#ifndef LODIC_MEASURE_READER_H
+#define LODIC_MEASURE_READER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What was measured, for people and for machines. */
-#ifndef LODIC_REPORT_H
-#define LODIC_REPORT_H
+#ifndef LODIC_MEASURE_REPORT_H
+#define LODIC_MEASURE_REPORT_H
 
 #include <jansson.h>
 #include <stdio.h>

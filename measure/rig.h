@@ -4,8 +4,8 @@
  * with a socket in a private folder), the file in all of them, and reader processes.
  * rig_close() leaves nothing behind, whatever had been set up.
  */
-#ifndef LODIC_RIG_H
-#define LODIC_RIG_H
+#ifndef LODIC_MEASURE_RIG_H
+#define LODIC_MEASURE_RIG_H
 
 #include <limits.h>
 #include <stdint.h>

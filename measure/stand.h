@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* A file, and a rig that holds it: what demo and bench begin and end with. */
-#ifndef LODIC_STAND_H
-#define LODIC_STAND_H
+#ifndef LODIC_MEASURE_STAND_H
+#define LODIC_MEASURE_STAND_H
 
 #include "measure/corpus.h"
 #include "measure/rig.h"

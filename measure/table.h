@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* A table for people: columns as wide as their widest cell, numbers to the right. */
-#ifndef LODIC_TABLE_H
-#define LODIC_TABLE_H
+#ifndef LODIC_MEASURE_TABLE_H
+#define LODIC_MEASURE_TABLE_H
 
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
  * Where the measured reads go: sequences made once, from a printed seed, and shared by
  * all methods and processes, so that nobody's accesses are kinder than another's.
  */
-#ifndef LODIC_WORKLOAD_H
-#define LODIC_WORKLOAD_H
+#ifndef LODIC_MEASURE_WORKLOAD_H
+#define LODIC_MEASURE_WORKLOAD_H
 
 #include <stdint.h>
 

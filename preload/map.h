@@ -31,8 +31,8 @@
  *   P7 Once a file is mapped, a read of it writes no line that another thread writes. A
  *      shared counter here would undo what LODIC is for.
  */
-#ifndef LODIC_MAP_H
-#define LODIC_MAP_H
+#ifndef LODIC_PRELOAD_MAP_H
+#define LODIC_PRELOAD_MAP_H
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* How `lodic map` speaks to the shim that it preloads: environment variables. */
-#ifndef LODIC_MAP_ENVIRONMENT_H
-#define LODIC_MAP_ENVIRONMENT_H
+#ifndef LODIC_PRELOAD_MAP_ENVIRONMENT_H
+#define LODIC_PRELOAD_MAP_ENVIRONMENT_H
 
 #define MAP_BUDGET "LODIC_MAP_BUDGET" /* bytes; without it the shim does nothing */
 #define MAP_MIN_READS "LODIC_MAP_MIN_READS" /* above 0 */

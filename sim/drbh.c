@@ -60,7 +60,7 @@ static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
 {
 	u64 token;
 
-	timing_work(w->base_work / 2);
+	sim_work(w->base_work / 2);
 	host_load_dep(w->root);
 	host_load_dep(w->slot);
 	/* Nobody freezes the block: a scheme that says no here is broken. */
@@ -72,15 +72,15 @@ static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
 	host_copy(t->buffer, w->data, COPY_BYTES);
 	host_load_relaxed(w->flags);
 	count_unref(&w->count, 0, t->user, token);
-	timing_work(w->base_work - w->base_work / 2);
-	timing_op_done();
+	sim_work(w->base_work - w->base_work / 2);
+	sim_op_done();
 }
 
 static void drbh_body(void *arg)
 {
 	const struct drbh_thread *t = arg;
 
-	while (!timing_stopping())
+	while (!sim_stopping())
 		drbh_read(t->world, t);
 }
 
@@ -97,7 +97,7 @@ static void *drbh_alloc(u64 bytes, const char *name)
 	void *p = host_alloc(bytes, COUNT_LINE_BYTES);
 
 	if (p)
-		timing_name(p, bytes, name);
+		sim_name(p, bytes, name);
 	return p;
 }
 
@@ -116,7 +116,7 @@ static void drbh_name_since(u8 *mark, const char *name)
 	u8 *end = host_alloc(COUNT_LINE_BYTES, COUNT_LINE_BYTES);
 
 	if (end && end > mark)
-		timing_name(mark, (size_t)(end - mark), name);
+		sim_name(mark, (size_t)(end - mark), name);
 }
 
 /* A process maps the block, as a fault on it would. */
@@ -180,15 +180,15 @@ static int drbh_start(struct drbh_world *w, const struct drbh *setup,
 		t->buffer = drbh_alloc(COPY_BYTES, "buffers");
 		if (!t->buffer)
 			return -ENOMEM;
-		timing_task(i, drbh_body, t);
+		sim_task(i, drbh_body, t);
 	}
 	if (setup->scheme->tick)
-		timing_every(TICK_NS, drbh_tick, w);
+		sim_every(TICK_NS, drbh_tick, w);
 	return 0;
 }
 
-int drbh_run(const struct timing_machine *machine, u64 seed, const struct drbh *setup,
-             struct timing_result *ret_result)
+int drbh_run(const struct sim_machine *machine, u64 seed, const struct drbh *setup,
+             struct sim_result *ret_result)
 {
 	u32 nr_processes = (setup->nr_cpus + setup->threads_per_process - 1) /
 	                   setup->threads_per_process;
@@ -199,13 +199,13 @@ int drbh_run(const struct timing_machine *machine, u64 seed, const struct drbh *
 	int err = threads ? 0 : -ENOMEM;
 
 	for (tries = 0; tries < 2 && !err; tries++) {
-		timing_begin(machine, seed);
+		sim_begin(machine, seed);
 		err = drbh_make(&w, setup, nr_processes + IDLE_SHARERS);
 		if (!err)
 			err = drbh_start(&w, setup, threads, nr_processes);
 		if (err)
 			break;
-		timing_run(WARM_NS * times, WINDOW_NS * times, ret_result);
+		sim_run(WARM_NS * times, WINDOW_NS * times, ret_result);
 		if (ret_result->ops >= (u64)OPS_ENOUGH_PER_CPU * setup->nr_cpus)
 			break;
 		times *= LONGER;
@@ -214,10 +214,10 @@ int drbh_run(const struct timing_machine *machine, u64 seed, const struct drbh *
 	return err;
 }
 
-int drbh_measure(const struct timing_machine *set, u32 nr, u64 seed,
+int drbh_measure(const struct sim_machine *set, u32 nr, u64 seed,
                  struct drbh_point *point)
 {
-	struct timing_result result;
+	struct sim_result result;
 	u32 i;
 	int err;
 
@@ -237,7 +237,7 @@ int drbh_measure(const struct timing_machine *set, u32 nr, u64 seed,
 	return 0;
 }
 
-double drbh_transfers_per_op(const struct timing_result *result)
+double drbh_transfers_per_op(const struct sim_result *result)
 {
 	return result->ops ? (double)result->transfers / (double)result->ops : 0;
 }

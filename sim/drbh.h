@@ -20,22 +20,22 @@ struct drbh {
 };
 
 /* One run in a new world. 0. -errno as the scheme returned it. */
-int drbh_run(const struct timing_machine *machine, u64 seed, const struct drbh *setup,
-             struct timing_result *ret_result);
+int drbh_run(const struct sim_machine *machine, u64 seed, const struct drbh *setup,
+             struct sim_result *ret_result);
 
 /* A result on the machine as it is, and the lowest and highest of its sensitivity set. */
 struct drbh_point {
 	struct drbh setup;
-	struct timing_result result;
+	struct sim_result result;
 	double low, high;
 };
 
 /* nr machines of machine_set(), the first as it is; nr 1: no band. Fills point but for
  * setup. 0 or -errno. */
-int drbh_measure(const struct timing_machine *set, u32 nr, u64 seed,
+int drbh_measure(const struct sim_machine *set, u32 nr, u64 seed,
                  struct drbh_point *point);
 
 /* Line transfers of one operation. */
-double drbh_transfers_per_op(const struct timing_result *result);
+double drbh_transfers_per_op(const struct sim_result *result);
 
 #endif

@@ -32,7 +32,7 @@ static int fit_run(const struct fit *f, const char *scheme, double *ret_mops)
 		              .nr_cpus = PAPER_CPUS,
 		              .threads_per_process = 1,
 		              .base_work = f->machine.base_work };
-	struct timing_result result;
+	struct sim_result result;
 	double sum = 0;
 	u64 i;
 	int err;

@@ -106,7 +106,7 @@ static void parse_cpus(struct drbh_options *o, char *list, struct argp_state *st
 		if (o->nr_cpus == MAX_LIST)
 			argp_error(state, "too many numbers of CPUs");
 		o->cpus[o->nr_cpus++] =
-			(u32)parse_number(number, 1, TIMING_MAX_CPUS, state);
+			(u32)parse_number(number, 1, SIM_MAX_CPUS, state);
 	}
 }
 
@@ -118,8 +118,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SCHEMES: parse_schemes(o, arg, state); return 0;
 	case KEY_CPUS: parse_cpus(o, arg, state); return 0;
 	case KEY_THREADS:
-		o->threads_per_process =
-			(u32)parse_number(arg, 1, TIMING_MAX_CPUS, state);
+		o->threads_per_process = (u32)parse_number(arg, 1, SIM_MAX_CPUS, state);
 		return 0;
 	case KEY_SCATTER: o->scatter = true; return 0;
 	case KEY_UNMAPPED: o->unmapped = true; return 0;
@@ -169,7 +168,7 @@ static void progress(time_t start, u32 done, u32 nr)
 static int points_run(const struct drbh_options *o, const struct machine *m,
                       struct drbh_point *points)
 {
-	static struct timing_machine set[MACHINE_MAX_SET];
+	static struct sim_machine set[MACHINE_MAX_SET];
 	u32 nr_machines = o->no_band ? 1 : machine_set(m, set);
 	time_t start = time(NULL);
 	u32 nr = o->nr_schemes * o->nr_cpus;

@@ -80,7 +80,7 @@ static const struct row rows[] = {
 
 struct table {
 	struct machine machine;
-	struct timing_machine set[MACHINE_MAX_SET];
+	struct sim_machine set[MACHINE_MAX_SET];
 	u32 nr_machines;
 	u64 seed;
 };
@@ -104,7 +104,7 @@ static int row_run(const struct table *t, const struct row *row, u32 machine,
 		.scatter = row->scatter,
 		.base_work = t->machine.base_work,
 	};
-	struct timing_result result, to;
+	struct sim_result result, to;
 	int err = drbh_run(&t->set[machine], t->seed + machine, &setup, &result);
 
 	if (err || !row->to_scheme) {

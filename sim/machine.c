@@ -114,7 +114,7 @@ static int setting_parse(struct setting *s, char *text)
 
 static int setting_numbers(const struct setting *s, u32 nr, u32 least, u32 *ret_numbers)
 {
-	u32 numbers[TIMING_MAX_SOCKETS];
+	u32 numbers[SIM_MAX_SOCKETS];
 	char *at = s->value, *end;
 	u32 i;
 
@@ -186,7 +186,7 @@ static int reader_topology(struct reader *r, const struct setting *s)
 		r->seen_topology[i] = true;
 		if (setting_numbers(s, 1, key->least, (u32 *)((char *)m + key->offset)))
 			return -EINVAL;
-		if (m->timing.nr_sockets > TIMING_MAX_SOCKETS)
+		if (m->timing.nr_sockets > SIM_MAX_SOCKETS)
 			return setting_wrong(s, "more sockets than the model knows");
 		return 0;
 	}
@@ -289,7 +289,7 @@ static void machine_scale(struct machine *m, u32 numerator, u32 denominator)
 
 static int topology_check(const struct reader *r, const char *path)
 {
-	const struct timing_machine *t = &r->machine->timing;
+	const struct sim_machine *t = &r->machine->timing;
 	u32 i, j;
 
 	for (i = 0; i < NR_TOPOLOGY; i++) {
@@ -298,8 +298,8 @@ static int topology_check(const struct reader *r, const char *path)
 			return -EINVAL;
 		}
 	}
-	if (t->nr_sockets * t->cpus_per_socket > TIMING_MAX_CPUS ||
-	    t->cpus_per_socket > TIMING_MAX_CPUS || r->nr_hops != t->nr_sockets) {
+	if (t->nr_sockets * t->cpus_per_socket > SIM_MAX_CPUS ||
+	    t->cpus_per_socket > SIM_MAX_CPUS || r->nr_hops != t->nr_sockets) {
 		fprintf(stderr, "%s: too many CPUs, or not a row of hops each socket\n",
 		        path);
 		return -EINVAL;
@@ -343,9 +343,9 @@ static void topology_name(struct machine *m, const char *topology)
 	if (strcmp(topology, "host") == 0) {
 		long n = sysconf(_SC_NPROCESSORS_ONLN);
 
-		m->timing.cpus_per_socket = n < 1                 ? 1
-		                            : n > TIMING_MAX_CPUS ? TIMING_MAX_CPUS
-		                                                  : (u32)n;
+		m->timing.cpus_per_socket = n < 1              ? 1
+		                            : n > SIM_MAX_CPUS ? SIM_MAX_CPUS
+		                                               : (u32)n;
 	}
 }
 
@@ -385,8 +385,8 @@ int machine_read(const char *topology, const char *parameters,
 	return 0;
 }
 
-static struct timing_machine machine_with(const struct machine *machine, u32 parameter,
-                                          u32 value)
+static struct sim_machine machine_with(const struct machine *machine, u32 parameter,
+                                       u32 value)
 {
 	const struct key *key = &parameter_keys[parameter];
 	struct machine m = *machine;
@@ -397,7 +397,7 @@ static struct timing_machine machine_with(const struct machine *machine, u32 par
 	return m.timing;
 }
 
-u32 machine_set(const struct machine *machine, struct timing_machine *ret_set)
+u32 machine_set(const struct machine *machine, struct sim_machine *ret_set)
 {
 	u32 nr = 0, i;
 

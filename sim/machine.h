@@ -9,7 +9,7 @@
 #ifndef LODIC_SIM_MACHINE_H
 #define LODIC_SIM_MACHINE_H
 
-#include "host/sim/timing.h"
+#include "host/sim/sim.h"
 
 #define MACHINE_MAX_BANDS 12u
 /* The machine itself, and two for each band. */
@@ -21,7 +21,7 @@ struct machine_band {
 };
 
 struct machine {
-	struct timing_machine timing;
+	struct sim_machine timing;
 	u32 base_work;      /* cycles of a read that have nothing to do with counting */
 	u32 table_cycle_ps; /* clock of the machine that latencies were measured on */
 	char parameters[32]; /* the file's name */
@@ -39,7 +39,7 @@ int machine_read(const char *topology, const char *parameters,
 
 /* The machine and its variants, each with one banded parameter at one end. ret_set has
  * room for MACHINE_MAX_SET. Returns how many. */
-u32 machine_set(const struct machine *machine, struct timing_machine *ret_set);
+u32 machine_set(const struct machine *machine, struct sim_machine *ret_set);
 
 static inline u32 machine_nr_cpus(const struct machine *machine)
 {

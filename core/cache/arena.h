@@ -22,8 +22,8 @@
  * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its
  *    entry, full fence, looks at the translation again: one of the two sees the other.
  */
-#ifndef LODIC_ARENA_H
-#define LODIC_ARENA_H
+#ifndef LODIC_CORE_CACHE_ARENA_H
+#define LODIC_CORE_CACHE_ARENA_H
 
 #include "core/cache/file_proof.h"
 #include "core/frame.h"

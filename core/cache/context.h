@@ -29,8 +29,8 @@
  *
  * Progress: read and pin are bounded, no loops over other people's steps.
  */
-#ifndef LODIC_CONTEXT_H
-#define LODIC_CONTEXT_H
+#ifndef LODIC_CORE_CACHE_CONTEXT_H
+#define LODIC_CORE_CACHE_CONTEXT_H
 
 #include "core/cache/arena.h"
 #include "core/mutant.h"

@@ -5,8 +5,8 @@
  * context's own. The word protocols are core/count_word.h's; here they meet the arena.
  * As fast as we know how to make them: a slow rival proves nothing.
  */
-#ifndef LODIC_CONTEXT_RIVAL_H
-#define LODIC_CONTEXT_RIVAL_H
+#ifndef LODIC_CORE_CACHE_CONTEXT_RIVAL_H
+#define LODIC_CORE_CACHE_CONTEXT_RIVAL_H
 
 #include "core/cache/context.h"
 #include "core/count_word.h"

@@ -12,8 +12,8 @@
  * S3 size stands still while live is not FILE_NONE.
  * O4 live is stored with release, after the size, and loaded with acquire.
  */
-#ifndef LODIC_FILE_PROOF_H
-#define LODIC_FILE_PROOF_H
+#ifndef LODIC_CORE_CACHE_FILE_PROOF_H
+#define LODIC_CORE_CACHE_FILE_PROOF_H
 
 #include "core/block.h"
 #include "core/mutant.h"

@@ -32,8 +32,8 @@
  *    insert (see reclaim_insert()).
  * R5 a visit count is at most RECLAIM_FREQ_MAX.
  */
-#ifndef LODIC_RECLAIM_H
-#define LODIC_RECLAIM_H
+#ifndef LODIC_CORE_CACHE_RECLAIM_H
+#define LODIC_CORE_CACHE_RECLAIM_H
 
 #include "core/block.h"
 

@@ -15,8 +15,8 @@
  * O3 a word is published by a release store, after the frame's bytes and name. Who acts on
  *    it without looking at the frame's seq loads it with acquire.
  */
-#ifndef LODIC_TRANSLATION_H
-#define LODIC_TRANSLATION_H
+#ifndef LODIC_CORE_CACHE_TRANSLATION_H
+#define LODIC_CORE_CACHE_TRANSLATION_H
 
 #include "core/block.h"
 

@@ -27,8 +27,8 @@
  * A new scheme is a file count_<name>.c with its struct count_scheme, and its line in
  * core/count/count_list.h. State is private to one process or kernel: pointers are allowed.
  */
-#ifndef LODIC_COUNT_H
-#define LODIC_COUNT_H
+#ifndef LODIC_CORE_COUNT_COUNT_H
+#define LODIC_CORE_COUNT_COUNT_H
 
 #include "core/frame.h"
 

@@ -53,8 +53,8 @@
  * Not here: waiting. A reader that finds the gate closed fails; (PAYGO s.3.3) retries until
  * it opens. The version repeats after 2^30 turns of one gate during one query.
  */
-#ifndef LODIC_COUNT_GATE_H
-#define LODIC_COUNT_GATE_H
+#ifndef LODIC_CORE_COUNT_COUNT_GATE_H
+#define LODIC_CORE_COUNT_COUNT_GATE_H
 
 #include "core/count/count.h"
 #include "core/mutant.h"

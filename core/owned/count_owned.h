@@ -9,8 +9,8 @@
  *   core/owned/count_owned_file.c    lodic_file: the pte is found through file space
  *   core/owned/count_owned_flag.c    lodic_flag: the paper's query flag in the gate's place
  */
-#ifndef LODIC_COUNT_LODIC_H
-#define LODIC_COUNT_LODIC_H
+#ifndef LODIC_CORE_OWNED_COUNT_OWNED_H
+#define LODIC_CORE_OWNED_COUNT_OWNED_H
 
 #include "core/count/count.h"
 #include "core/count_word.h"

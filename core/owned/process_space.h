@@ -23,8 +23,8 @@
  * P2 a pte that is not empty lies in a vma.
  * P3 only a present pte has a count.
  */
-#ifndef LODIC_PROCESS_SPACE_H
-#define LODIC_PROCESS_SPACE_H
+#ifndef LODIC_CORE_OWNED_PROCESS_SPACE_H
+#define LODIC_CORE_OWNED_PROCESS_SPACE_H
 
 #include "core/block.h"
 

@@ -21,8 +21,8 @@
  * V2 a reader adds itself, then looks for WRITER; a writer adds WRITER, then looks for
  *    readers. Both adds are full fences (shape SB): one of the two sees the other.
  */
-#ifndef LODIC_RMAP_H
-#define LODIC_RMAP_H
+#ifndef LODIC_CORE_OWNED_RMAP_H
+#define LODIC_CORE_OWNED_RMAP_H
 
 #include "core/owned/process_space.h"
 

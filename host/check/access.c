@@ -33,7 +33,7 @@ static void see(enum step_kind kind, u32 entity, u32 cpu, const void *p, u64 a, 
 
 static bool has_buffer(u32 cpu)
 {
-	return engine.tso && cpu < CHECKER_MAX_CPUS;
+	return engine.tso && cpu < CHECK_MAX_CPUS;
 }
 
 static void touch(const void *p, size_t n, bool writes)
@@ -170,14 +170,14 @@ static u64 execute(enum step_kind kind, u32 cpu, u64 *p, u64 a, u64 b,
  * theirs, whose task it has interrupted. */
 static u32 home(u32 cpu)
 {
-	if (cpu < CHECKER_MAX_CPUS)
+	if (cpu < CHECK_MAX_CPUS)
 		return cpu;
 	cpu = engine.current % engine.nr_cpus;
 	access_drain_all(cpu);
 	return cpu;
 }
 
-u64 checker_step(enum step_kind kind, const void *p, u64 a, u64 b)
+u64 check_step(enum step_kind kind, const void *p, u64 a, u64 b)
 {
 	u32 cpu = 0;
 	u64 result;
@@ -223,7 +223,7 @@ u32 host_nr_cpus(void)
 
 u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
 {
-	return (u32)checker_step(STEP_PERCPU_ADD, p, delta, stride_words);
+	return (u32)check_step(STEP_PERCPU_ADD, p, delta, stride_words);
 }
 
 bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
@@ -232,7 +232,7 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	u32 here;
 
 	if (!engine.running)
-		return checker_step(STEP_PERCPU_CAS, p, old, new_value);
+		return check_step(STEP_PERCPU_CAS, p, old, new_value);
 	engine_point();
 	here = engine.tasks[engine.current].cpu;
 	if (home(here) == cpu)
@@ -245,7 +245,7 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 
 void host_fence_heavy(void)
 {
-	checker_step(STEP_HEAVY, NULL, 0, 0);
+	check_step(STEP_HEAVY, NULL, 0, 0);
 }
 
 /* Whoever holds it is at its end after boundedly many steps; a holder that was killed or
@@ -284,7 +284,7 @@ static void copy_piece(u8 *to, const u8 *from, size_t n)
 		see(STEP_COPY, engine.current, cpu, from, n, 0, 0, true);
 }
 
-void checker_copy(void *to, const void *from, size_t n)
+void check_copy(void *to, const void *from, size_t n)
 {
 	size_t piece = (n / COPY_PIECES + 7) & ~(size_t)7, at, part;
 

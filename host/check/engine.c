@@ -21,7 +21,7 @@
 #define SPINS_DOUBLED 8u
 
 struct engine engine;
-u32 checker_mutant;
+u32 check_mutant_now;
 
 static jmp_buf finish_failed;
 static bool in_finish;
@@ -41,7 +41,7 @@ _Noreturn void engine_fail(const char *what)
 	engine.failed = true;
 	snprintf(engine.what, sizeof(engine.what), "%s", what);
 	if (engine.running) {
-		checker_note("BREAKS A RULE: %s", what);
+		check_note("BREAKS A RULE: %s", what);
 		schedule_end();
 	}
 	if (in_finish)
@@ -150,13 +150,13 @@ static void report_step(void)
 
 static void begin_footprint(u32 e)
 {
-	u32 cpu = e < CHECKER_MAX_TASKS ? engine.tasks[e].cpu : e - CHECKER_MAX_TASKS;
+	u32 cpu = e < CHECK_MAX_TASKS ? engine.tasks[e].cpu : e - CHECK_MAX_TASKS;
 
-	if (!engine.tso || cpu >= CHECKER_MAX_CPUS)
+	if (!engine.tso || cpu >= CHECK_MAX_CPUS)
 		cpu = FOOTPRINT_NO_CPU;
-	footprint_begin(&engine.foot, cpu, e >= CHECKER_MAX_TASKS);
+	footprint_begin(&engine.foot, cpu, e >= CHECK_MAX_TASKS);
 	/* Whether it can go on at all is for others to say. */
-	if (e < CHECKER_MAX_TASKS && engine.tasks[e].state != TASK_READY)
+	if (e < CHECK_MAX_TASKS && engine.tasks[e].state != TASK_READY)
 		engine.foot.everything = true;
 }
 
@@ -182,9 +182,9 @@ static u32 next_task(void)
 		engine.executed++;
 		if (engine.stepped)
 			begin_footprint(e);
-		if (e < CHECKER_MAX_TASKS)
+		if (e < CHECK_MAX_TASKS)
 			return e;
-		access_drain_one(e - CHECKER_MAX_TASKS);
+		access_drain_one(e - CHECK_MAX_TASKS);
 	}
 }
 
@@ -256,8 +256,8 @@ static u32 task_add(const char *name, u32 cpu, void (*body)(void *), void *arg,
 {
 	struct task *t = &engine.tasks[engine.nr_tasks];
 
-	if (engine.nr_tasks == CHECKER_MAX_TASKS)
-		engine_fail("more tasks than CHECKER_MAX_TASKS");
+	if (engine.nr_tasks == CHECK_MAX_TASKS)
+		engine_fail("more tasks than CHECK_MAX_TASKS");
 	if (!t->fiber)
 		t->fiber = fiber_new(STACK_BYTES);
 	if (!t->fiber)
@@ -270,50 +270,50 @@ static u32 task_add(const char *name, u32 cpu, void (*body)(void *), void *arg,
 	return engine.nr_tasks++;
 }
 
-u32 checker_task(const char *name, u32 cpu, void (*body)(void *), void *arg)
+u32 check_task(const char *name, u32 cpu, void (*body)(void *), void *arg)
 {
 	if (cpu >= engine.nr_cpus)
 		engine_fail("a task on a CPU that the scenario does not have");
 	return task_add(name, cpu, body, arg, false);
 }
 
-u32 checker_fault(const char *name, void (*body)(void *), void *arg)
+u32 check_fault(const char *name, void (*body)(void *), void *arg)
 {
-	return task_add(name, CHECKER_MAX_CPUS + engine.nr_tasks, body, arg, true);
+	return task_add(name, CHECK_MAX_CPUS + engine.nr_tasks, body, arg, true);
 }
 
-u32 checker_self(void)
+u32 check_self(void)
 {
 	return engine.current;
 }
 
-bool checker_is_done(u32 task)
+bool check_is_done(u32 task)
 {
 	engine.foot.everything = true;
 	return engine.tasks[task].state == TASK_DONE;
 }
 
-void checker_kill(u32 task)
+void check_kill(u32 task)
 {
 	engine.foot.everything = true;
 	if (engine.tasks[task].state != TASK_DONE)
-		checker_note("kills %s", engine.tasks[task].name);
+		check_note("kills %s", engine.tasks[task].name);
 	engine.tasks[task].state = TASK_DONE;
 }
 
-void checker_migrate(u32 task, u32 cpu)
+void check_migrate(u32 task, u32 cpu)
 {
 	struct task *t = &engine.tasks[task];
 
 	engine.foot.everything = true;
 	if (t->state == TASK_DONE)
 		return;
-	checker_note("moves %s to CPU %u", t->name, cpu);
+	check_note("moves %s to CPU %u", t->name, cpu);
 	access_drain_all(t->cpu);
 	t->cpu = cpu;
 }
 
-void checker_wait(bool (*ready)(void *), void *arg)
+void check_wait(bool (*ready)(void *), void *arg)
 {
 	struct task *t = &engine.tasks[engine.current];
 
@@ -327,7 +327,7 @@ void checker_wait(bool (*ready)(void *), void *arg)
 	}
 }
 
-void checker_note(const char *format, ...)
+void check_note(const char *format, ...)
 {
 	char text[sizeof(engine.what)];
 	va_list args;
@@ -347,13 +347,13 @@ static void reset_cpus(void)
 {
 	u32 i;
 
-	for (i = 0; i < CHECKER_MAX_CPUS + CHECKER_MAX_TASKS; i++) {
+	for (i = 0; i < CHECK_MAX_CPUS + CHECK_MAX_TASKS; i++) {
 		engine.cpus[i].nr = 0;
-		engine.cpus[i].last_task = CHECKER_MAX_TASKS;
+		engine.cpus[i].last_task = CHECK_MAX_TASKS;
 	}
 }
 
-void engine_setup(const struct checker_scenario *s)
+void engine_setup(const struct check_scenario *s)
 {
 	memory_reset();
 	reset_cpus();
@@ -386,10 +386,10 @@ static void reset(void)
 	engine.what[0] = '\0';
 	if (engine.max_steps == 0)
 		engine.max_steps = STEPS_DEFAULT;
-	engine.current = CHECKER_MAX_TASKS; /* nobody yet */
+	engine.current = CHECK_MAX_TASKS; /* nobody yet */
 }
 
-static void finish(const struct checker_scenario *s)
+static void finish(const struct check_scenario *s)
 {
 	void (*stepped)(const struct footprint *) = engine.stepped;
 
@@ -405,7 +405,7 @@ static void finish(const struct checker_scenario *s)
 	engine.stepped = stepped;
 }
 
-bool engine_schedule(const struct checker_scenario *s)
+bool engine_schedule(const struct check_scenario *s)
 {
 	u32 entities[ENTITY_MAX], nr;
 

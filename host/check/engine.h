@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What the checker's parts share: the world of one schedule, and who chooses in it. */
-#ifndef LODIC_CHECKER_ENGINE_H
-#define LODIC_CHECKER_ENGINE_H
+#ifndef LODIC_HOST_CHECK_ENGINE_H
+#define LODIC_HOST_CHECK_ENGINE_H
 
-#include "host/check/checker.h"
+#include "host/check/check.h"
 #include "host/check/footprint.h"
 #include "host/fiber/fiber.h"
 
 #define BUFFER_MAX 32u /* stores that a CPU can hold back */
 /* Entities: what can be next. Tasks by their number, then a CPU's oldest store. */
-#define ENTITY_MAX (CHECKER_MAX_TASKS + CHECKER_MAX_CPUS)
-#define DRAIN_OF(cpu) (CHECKER_MAX_TASKS + (cpu))
+#define ENTITY_MAX (CHECK_MAX_TASKS + CHECK_MAX_CPUS)
+#define DRAIN_OF(cpu) (CHECK_MAX_TASKS + (cpu))
 #define NOBODY ENTITY_MAX /* choose(): this schedule need not be finished */
 #define CHOICES_MAX 8192u
 #define NUMBERS_MAX 1024u
@@ -53,8 +53,8 @@ struct cpu {
 };
 
 struct engine {
-	struct task tasks[CHECKER_MAX_TASKS];
-	struct cpu cpus[CHECKER_MAX_CPUS + CHECKER_MAX_TASKS]; /* faults: one each */
+	struct task tasks[CHECK_MAX_TASKS];
+	struct cpu cpus[CHECK_MAX_CPUS + CHECK_MAX_TASKS]; /* faults: one each */
 	u32 nr_tasks, nr_cpus;
 	u32 current;
 	bool running, tso, failed;
@@ -85,8 +85,8 @@ extern struct engine engine;
 
 /* engine.c: one schedule from the snapshot to its end, finish() included. true: no rule
  * was broken. */
-bool engine_schedule(const struct checker_scenario *s);
-void engine_setup(const struct checker_scenario *s);
+bool engine_schedule(const struct check_scenario *s);
+void engine_setup(const struct check_scenario *s);
 /* Ends the schedule. In finish() and setup() too it does not return. */
 _Noreturn void engine_fail(const char *what);
 /* A scheduling point of the running task; on return it is its turn. */

@@ -72,7 +72,7 @@ static bool is_in(const u32 *entities, u32 nr, u32 e)
 
 static bool is_free(u32 e)
 {
-	return e >= CHECKER_MAX_TASKS ||
+	return e >= CHECK_MAX_TASKS ||
 	       (engine.tasks[e].is_fault && !engine.tasks[e].begun);
 }
 
@@ -94,7 +94,7 @@ static void node_make(struct node *n, const u32 *entities, u32 nr, bool can_stay
 			continue;
 		if (can_stay && !is_free(e) && search.preemptions >= search.bound)
 			continue;
-		n->may_sleep[n->nr] = unbounded || e >= CHECKER_MAX_TASKS;
+		n->may_sleep[n->nr] = unbounded || e >= CHECK_MAX_TASKS;
 		n->order[n->nr++] = (u8)e;
 	}
 }

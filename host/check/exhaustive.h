@@ -8,8 +8,8 @@
  * It leaves out orders that differ from one it tries in nothing but the order of steps
  * that do not meet (sleep sets: Godefroid, LNCS 1032).
  */
-#ifndef LODIC_CHECKER_EXHAUSTIVE_H
-#define LODIC_CHECKER_EXHAUSTIVE_H
+#ifndef LODIC_HOST_CHECK_EXHAUSTIVE_H
+#define LODIC_HOST_CHECK_EXHAUSTIVE_H
 
 #include "host/check/engine.h"
 

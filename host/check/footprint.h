@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What one step touched, so that a search can tell which steps do not meet. */
-#ifndef LODIC_CHECKER_FOOTPRINT_H
-#define LODIC_CHECKER_FOOTPRINT_H
+#ifndef LODIC_HOST_CHECK_FOOTPRINT_H
+#define LODIC_HOST_CHECK_FOOTPRINT_H
 
 #include "host/host.h"
 

@@ -3,8 +3,8 @@
  * The checker's inline half: each call of the contract (host/host.h) becomes a step of the
  * running task, which the engine may put off (host/check/engine.c).
  */
-#ifndef LODIC_HOST_IMPL_H
-#define LODIC_HOST_IMPL_H
+#ifndef LODIC_HOST_CHECK_HOST_IMPL_H
+#define LODIC_HOST_CHECK_HOST_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-extern u32 checker_mutant; /* enum mutant: which wrong order this run has */
+extern u32 check_mutant_now; /* enum mutant: which wrong order this run has */
 
 enum step_kind {
 	STEP_LOAD,
@@ -34,57 +34,57 @@ enum step_kind {
 	STEP_DRAIN
 };
 
-u64 checker_step(enum step_kind kind, const void *p, u64 a, u64 b);
-void checker_copy(void *to, const void *from, size_t n);
+u64 check_step(enum step_kind kind, const void *p, u64 a, u64 b);
+void check_copy(void *to, const void *from, size_t n);
 
 static inline u64 host_load_relaxed(const u64 *p)
 {
-	return checker_step(STEP_LOAD, p, 0, 0);
+	return check_step(STEP_LOAD, p, 0, 0);
 }
 
 static inline u64 host_load_dep(const u64 *p)
 {
-	return checker_step(STEP_LOAD, p, 0, 0);
+	return check_step(STEP_LOAD, p, 0, 0);
 }
 
 static inline u64 host_load_acquire(const u64 *p)
 {
-	return checker_step(STEP_LOAD, p, 0, 0);
+	return check_step(STEP_LOAD, p, 0, 0);
 }
 
 static inline void host_store_relaxed(u64 *p, u64 v)
 {
-	checker_step(STEP_STORE, p, v, 0);
+	check_step(STEP_STORE, p, v, 0);
 }
 
 static inline void host_store_release(u64 *p, u64 v)
 {
-	checker_step(STEP_STORE, p, v, 0);
+	check_step(STEP_STORE, p, v, 0);
 }
 
 static inline u8 host_load_byte(const u8 *p)
 {
-	return (u8)checker_step(STEP_LOAD_BYTE, p, 0, 0);
+	return (u8)check_step(STEP_LOAD_BYTE, p, 0, 0);
 }
 
 static inline void host_store_byte(u8 *p, u8 v)
 {
-	checker_step(STEP_STORE_BYTE, p, v, 0);
+	check_step(STEP_STORE_BYTE, p, v, 0);
 }
 
 static inline bool host_cas(u64 *p, u64 old, u64 new_value)
 {
-	return checker_step(STEP_CAS, p, old, new_value);
+	return check_step(STEP_CAS, p, old, new_value);
 }
 
 static inline u64 host_fetch_add(u64 *p, u64 delta)
 {
-	return checker_step(STEP_ADD, p, delta, 0);
+	return check_step(STEP_ADD, p, delta, 0);
 }
 
 static inline u64 host_xchg(u64 *p, u64 v)
 {
-	return checker_step(STEP_XCHG, p, v, 0);
+	return check_step(STEP_XCHG, p, v, 0);
 }
 
 /* Under SC and TSO loads stay in order, and so do stores: nothing to hold back. */
@@ -102,17 +102,17 @@ static inline void host_fence_light(void)
 
 static inline void host_fence_full(void)
 {
-	checker_step(STEP_FENCE, NULL, 0, 0);
+	check_step(STEP_FENCE, NULL, 0, 0);
 }
 
 static inline void host_relax(void)
 {
-	checker_step(STEP_RELAX, NULL, 0, 0);
+	check_step(STEP_RELAX, NULL, 0, 0);
 }
 
 static inline void host_copy(void *to, const void *from, size_t n)
 {
-	checker_copy(to, from, n);
+	check_copy(to, from, n);
 }
 
 #endif

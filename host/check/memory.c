@@ -141,12 +141,12 @@ void host_free(void *p, size_t n)
 	shade(p, n, SHADOW_FREED);
 }
 
-void checker_poison(const void *p, size_t n)
+void check_poison(const void *p, size_t n)
 {
 	shade(p, n, SHADOW_POISONED);
 }
 
-void checker_revive(const void *p, size_t n)
+void check_revive(const void *p, size_t n)
 {
 	shade(p, n, SHADOW_LIVE);
 }
@@ -182,7 +182,7 @@ void memory_check_word(const void *p, const char *verb)
 	engine_fail(text);
 }
 
-void checker_name(const void *p, size_t bytes, const char *format, ...)
+void check_name(const void *p, size_t bytes, const char *format, ...)
 {
 	va_list args;
 

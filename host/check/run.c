@@ -99,7 +99,7 @@ static void prepare_pct(u32 depth)
 		run.points[i] = below(run.length);
 }
 
-static void prepare(enum checker_strategy strategy, u64 seed, u64 schedule)
+static void prepare(enum check_strategy strategy, u64 seed, u64 schedule)
 {
 	u32 i;
 
@@ -109,32 +109,32 @@ static void prepare(enum checker_strategy strategy, u64 seed, u64 schedule)
 	engine.choose_number = number_random;
 	engine.stepped = NULL;
 	memory_watch(false);
-	if (strategy == CHECKER_EXHAUSTIVE)
+	if (strategy == CHECK_EXHAUSTIVE)
 		exhaustive_prepare();
-	else if (strategy != CHECKER_RANDOM)
-		prepare_pct(strategy == CHECKER_PCT3 ? 3 : 4);
+	else if (strategy != CHECK_RANDOM)
+		prepare_pct(strategy == CHECK_PCT3 ? 3 : 4);
 	for (i = 0; i < engine.nr_tasks; i++)
 		engine.tasks[i].starts_at =
-			engine.tasks[i].is_fault && strategy != CHECKER_EXHAUSTIVE
+			engine.tasks[i].is_fault && strategy != CHECK_EXHAUSTIVE
 				? below(run.length)
 				: 0;
 }
 
 /* How long schedules are: a function of scenario and seed alone. */
-static void pilot(const struct checker_scenario *s, u64 seed)
+static void pilot(const struct check_scenario *s, u64 seed)
 {
 	u64 steps = 0;
 
 	run.length = 64;
 	for (u32 i = 0; i < PILOTS; i++) {
-		prepare(CHECKER_RANDOM, seed, ~(u64)i);
+		prepare(CHECK_RANDOM, seed, ~(u64)i);
 		engine_schedule(s);
 		steps += engine.executed;
 	}
 	run.length = (u32)(steps / PILOTS) + 1;
 }
 
-static bool run_one(const struct checker_scenario *s, const struct checker_options *o,
+static bool run_one(const struct check_scenario *s, const struct check_options *o,
                     u64 schedule)
 {
 	bool good;
@@ -148,25 +148,25 @@ static bool run_one(const struct checker_scenario *s, const struct checker_optio
 	return good;
 }
 
-static void begin(const struct checker_scenario *s, const struct checker_options *o)
+static void begin(const struct check_scenario *s, const struct check_options *o)
 {
-	engine.tso = o->memory == CHECKER_TSO;
+	engine.tso = o->memory == CHECK_TSO;
 	engine.max_steps = o->max_steps;
 	engine_setup(s);
-	if (o->strategy == CHECKER_EXHAUSTIVE)
+	if (o->strategy == CHECK_EXHAUSTIVE)
 		exhaustive_begin(o->preemption_bound, !o->every_order);
 	else
 		pilot(s, o->seed);
 }
 
-void checker_run(const struct checker_scenario *s, const struct checker_options *o,
-                 bool quiet, struct checker_result *ret_result)
+void check_run(const struct check_scenario *s, const struct check_options *o,
+               bool quiet, struct check_result *ret_result)
 {
 	/* An exhaustive search knows its n-th schedule by having made those before. */
-	bool alone = o->only && o->strategy != CHECKER_EXHAUSTIVE;
+	bool alone = o->only && o->strategy != CHECK_EXHAUSTIVE;
 	u64 first = alone ? o->only - 1 : 0;
 	u64 nr = alone ? 1 : o->only ? o->only : o->nr_schedules;
-	struct checker_result r = { 0 };
+	struct check_result r = { 0 };
 	u64 i;
 
 	begin(s, o);
@@ -184,7 +184,7 @@ void checker_run(const struct checker_scenario *s, const struct checker_options 
 				shorten_and_show(s);
 			break;
 		}
-		if (o->strategy == CHECKER_EXHAUSTIVE && !exhaustive_next()) {
+		if (o->strategy == CHECK_EXHAUSTIVE && !exhaustive_next()) {
 			r.complete = exhaustive_is_complete();
 			break;
 		}

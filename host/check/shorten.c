@@ -22,13 +22,13 @@ struct list {
 };
 
 static struct {
-	const struct checker_scenario *scenario;
+	const struct check_scenario *scenario;
 	char what[sizeof(engine.what)];
 	struct list best, tried;
 	u32 at; /* in tried */
 	/* What each task drew, to draw again. */
-	u32 numbers[CHECKER_MAX_TASKS][NUMBERS_MAX];
-	u32 nr_numbers[CHECKER_MAX_TASKS], nr_drawn[CHECKER_MAX_TASKS];
+	u32 numbers[CHECK_MAX_TASKS][NUMBERS_MAX];
+	u32 nr_numbers[CHECK_MAX_TASKS], nr_drawn[CHECK_MAX_TASKS];
 	u32 tries;
 	u64 steps;
 } job;
@@ -65,7 +65,7 @@ static u32 choose(const u32 *entities, u32 nr)
 	    engine.tasks[engine.current].state == TASK_READY)
 		return engine.current;
 	for (i = 0; i < nr; i++)
-		if (entities[i] > engine.current && entities[i] < CHECKER_MAX_TASKS)
+		if (entities[i] > engine.current && entities[i] < CHECK_MAX_TASKS)
 			return entities[i];
 	return entities[0];
 }
@@ -184,7 +184,7 @@ static void shorten(void)
 	}
 }
 
-void shorten_and_show(const struct checker_scenario *s)
+void shorten_and_show(const struct check_scenario *s)
 {
 	u32 i, task;
 

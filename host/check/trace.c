@@ -35,7 +35,7 @@ static struct {
 	struct line lines[LINES_MAX];
 	u32 nr;
 	u32 nr_columns, width;
-	u32 column[CHECKER_MAX_TASKS];
+	u32 column[CHECK_MAX_TASKS];
 } trace;
 
 static struct line *add(u32 task, const char *format, ...)
@@ -49,7 +49,7 @@ static struct line *add(u32 task, const char *format, ...)
 	/* The last slot is written over and over: what comes then is not shown. */
 	if (trace.nr < LINES_MAX - 1)
 		trace.nr++;
-	line->task = (u8)(task < CHECKER_MAX_TASKS ? task : 0);
+	line->task = (u8)(task < CHECK_MAX_TASKS ? task : 0);
 	line->p = NULL;
 	line->bytes = 0;
 	line->loads = false;
@@ -101,7 +101,7 @@ static void seen(const struct step *s)
 {
 	char name[64], a[24];
 	const char *where = s->p ? memory_name(s->p, name, sizeof(name)) : "";
-	bool buffered = engine.tso && s->cpu < CHECKER_MAX_CPUS;
+	bool buffered = engine.tso && s->cpu < CHECK_MAX_CPUS;
 	struct line *line;
 
 	switch (s->kind) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Shows a schedule: a column for each task that took part, a line for each step. */
-#ifndef LODIC_CHECKER_TRACE_H
-#define LODIC_CHECKER_TRACE_H
+#ifndef LODIC_HOST_CHECK_TRACE_H
+#define LODIC_HOST_CHECK_TRACE_H
 
 void trace_begin(void);
 void trace_end(void); /* prints to stderr what engine_schedule() did since */

@@ -7,8 +7,8 @@
  * the last time. A fiber that is never switched to again is simply reset or freed; what
  * its stack held is forgotten, as with a killed process.
  */
-#ifndef LODIC_FIBER_H
-#define LODIC_FIBER_H
+#ifndef LODIC_HOST_FIBER_FIBER_H
+#define LODIC_HOST_FIBER_FIBER_H
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * The posix host's inline half: threads and processes on the machine itself, with the
  * compiler's atomics. GCC and Clang, 64-bit. The contract is in host/host.h.
  */
-#ifndef LODIC_HOST_IMPL_H
-#define LODIC_HOST_IMPL_H
+#ifndef LODIC_HOST_POSIX_HOST_IMPL_H
+#define LODIC_HOST_POSIX_HOST_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  * CPU's comes between the compare and the store, whose last instruction commits. The store
  * is a plain one: it waits in the store buffer like any other, and orders nothing.
  */
-#ifndef LODIC_HOST_RSEQ_H
-#define LODIC_HOST_RSEQ_H
+#ifndef LODIC_HOST_POSIX_RSEQ_H
+#define LODIC_HOST_POSIX_RSEQ_H
 
 #include "host/host.h"
 

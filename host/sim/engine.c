@@ -22,7 +22,7 @@ enum event_kind {
 	EVENT_CPU,  /* id: the CPU goes on */
 	EVENT_LINE, /* id: a line can serve the next in its queue */
 	EVENT_WAKE, /* id: a task has slept enough */
-	EVENT_TICK, /* id: timer * TIMING_MAX_CPUS + CPU */
+	EVENT_TICK, /* id: timer * SIM_MAX_CPUS + CPU */
 	EVENT_WARM, /* the window begins */
 	EVENT_STOP,
 };
@@ -184,8 +184,8 @@ static void task_wake(struct task *t, u64 now)
 /* A tick that is still busy with the last one misses this one. */
 static void timer_fire(u32 id, u64 now)
 {
-	struct timer *timer = &timers[id / TIMING_MAX_CPUS];
-	struct task *t = tasks[timer->first_task + id % TIMING_MAX_CPUS];
+	struct timer *timer = &timers[id / SIM_MAX_CPUS];
+	struct task *t = tasks[timer->first_task + id % SIM_MAX_CPUS];
 
 	heap_push(now + timer->period, EVENT_TICK, id);
 	if (t->idle) {
@@ -298,7 +298,7 @@ void engine_give_way(void)
 
 /* ---- worlds and runs ---- */
 
-void timing_begin(const struct timing_machine *machine, u64 seed)
+void sim_begin(const struct sim_machine *machine, u64 seed)
 {
 	u32 i;
 
@@ -306,7 +306,7 @@ void timing_begin(const struct timing_machine *machine, u64 seed)
 	world.machine = *machine;
 	world.random = seed;
 	world.nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
-	if (world.nr_cpus == 0 || world.nr_cpus > TIMING_MAX_CPUS)
+	if (world.nr_cpus == 0 || world.nr_cpus > SIM_MAX_CPUS)
 		host_fail("a machine of 1 to 512 CPUs", __FILE__, __LINE__);
 	for (i = 0; i < world.nr_cpus; i++) {
 		world.cpus[i].number = i;
@@ -362,7 +362,7 @@ static struct task *task_new(u32 cpu, void (*body)(void *), void *arg)
 	return t;
 }
 
-u32 timing_task(u32 cpu, void (*body)(void *), void *arg)
+u32 sim_task(u32 cpu, void (*body)(void *), void *arg)
 {
 	struct task *t = task_new(cpu, body, arg);
 
@@ -382,7 +382,7 @@ static void timer_body(void *arg)
 	}
 }
 
-void timing_every(u64 period_ns, void (*tick)(void *, u32), void *arg)
+void sim_every(u64 period_ns, void (*tick)(void *, u32), void *arg)
 {
 	if (nr_timers == MAX_TIMERS || period_ns == 0)
 		host_fail("room for a timer, and a period", __FILE__, __LINE__);
@@ -403,7 +403,7 @@ static void timers_start(u64 now)
 			/* CPUs one after another: at the same time they would meet at
 			 * every line that ticks touch, which no real machine does. */
 			heap_push(now + timers[i].period * (cpu + 1) / world.nr_cpus,
-			          EVENT_TICK, i * TIMING_MAX_CPUS + cpu);
+			          EVENT_TICK, i * SIM_MAX_CPUS + cpu);
 		}
 	}
 }
@@ -429,15 +429,15 @@ static void world_end(void)
 	}
 }
 
-static void world_report(u64 window_ns, struct timing_result *ret_result)
+static void world_report(u64 window_ns, struct sim_result *ret_result)
 {
-	struct timing_result r = { .ops = world.ops, .accesses = world.accesses };
+	struct sim_result r = { .ops = world.ops, .accesses = world.accesses };
 	u32 i;
 
 	r.mops = (double)world.ops * 1000.0 / (double)window_ns;
 	r.nr_lines = memory_nr_names();
 	for (i = 0; i < r.nr_lines; i++) {
-		struct timing_line *l = &r.lines[i];
+		struct sim_line *l = &r.lines[i];
 		u32 name = i + 1 < r.nr_lines ? i + 1 : NAME_OTHER;
 
 		snprintf(l->name, sizeof(l->name), "%s", memory_name(name));
@@ -448,7 +448,7 @@ static void world_report(u64 window_ns, struct timing_result *ret_result)
 	*ret_result = r;
 }
 
-void timing_run(u64 warm_ns, u64 window_ns, struct timing_result *ret_result)
+void sim_run(u64 warm_ns, u64 window_ns, struct sim_result *ret_result)
 {
 	u64 start = world.end;
 	u32 i;
@@ -470,7 +470,7 @@ void timing_run(u64 warm_ns, u64 window_ns, struct timing_result *ret_result)
 
 /* ---- for tasks ---- */
 
-void timing_work(u32 cycles)
+void sim_work(u32 cycles)
 {
 	if (!world.current)
 		return;
@@ -479,7 +479,7 @@ void timing_work(u32 cycles)
 	cpu_current()->clock += world_jitter(cycles_ps(cycles));
 }
 
-void timing_sleep(u64 ns)
+void sim_sleep(u64 ns)
 {
 	struct cpu *cpu = cpu_current();
 
@@ -487,7 +487,7 @@ void timing_sleep(u64 ns)
 	engine_leave(cpu);
 }
 
-void timing_op_done(void)
+void sim_op_done(void)
 {
 	u64 clock = cpu_current()->clock;
 
@@ -495,12 +495,12 @@ void timing_op_done(void)
 		world.ops++;
 }
 
-bool timing_stopping(void)
+bool sim_stopping(void)
 {
 	return cpu_current()->clock >= world.end;
 }
 
-u32 timing_self(void)
+u32 sim_self(void)
 {
 	return world.current->number;
 }

@@ -2,14 +2,14 @@
 /*
  * What the parts of the timing model know of each other. engine.c keeps the clocks and
  * decides who runs; lines.c says what an access costs; memory.c hands out memory and
- * knows each line's place. Only timing.h and host/host.h are for others.
+ * knows each line's place. Only sim.h and host/host.h are for others.
  *
  * Time is in picoseconds from the beginning of the world.
  */
-#ifndef LODIC_TIMING_ENGINE_H
-#define LODIC_TIMING_ENGINE_H
+#ifndef LODIC_HOST_SIM_ENGINE_H
+#define LODIC_HOST_SIM_ENGINE_H
 
-#include "host/sim/timing.h"
+#include "host/sim/sim.h"
 
 struct fiber;
 
@@ -82,18 +82,18 @@ struct cpu {
 	u32 socket;
 	/* While it waits for a line. */
 	u64 waits_since;
-	enum timing_access waits_for;
+	enum sim_access waits_for;
 };
 
 struct world {
-	struct timing_machine machine;
+	struct sim_machine machine;
 	u64 random;
 	u64 warm_end, end;
 	u64 accesses, ops;
-	u64 transfers[TIMING_MAX_NAMES], wait_ps[TIMING_MAX_NAMES];
+	u64 transfers[SIM_MAX_NAMES], wait_ps[SIM_MAX_NAMES];
 	struct task *current; /* NULL outside of tasks */
 	u32 nr_cpus;
-	struct cpu cpus[TIMING_MAX_CPUS];
+	struct cpu cpus[SIM_MAX_CPUS];
 };
 extern struct world world;
 

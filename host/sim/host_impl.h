@@ -6,8 +6,8 @@
  *
  * Outside of a simulated task (while a world is being set up) calls are free.
  */
-#ifndef LODIC_TIMING_HOST_IMPL_H
-#define LODIC_TIMING_HOST_IMPL_H
+#ifndef LODIC_HOST_SIM_HOST_IMPL_H
+#define LODIC_HOST_SIM_HOST_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,29 +19,29 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-enum timing_access {
-	TIMING_LOAD,
-	TIMING_LOAD_DEP, /* the next address hangs on it */
-	TIMING_STORE,
-	TIMING_RMW,
+enum sim_access {
+	SIM_LOAD,
+	SIM_LOAD_DEP, /* the next address hangs on it */
+	SIM_STORE,
+	SIM_RMW,
 };
 
 /* When these return, the calling task's clock stands at the moment at which the access
  * takes effect, and nobody else runs before the caller has made it. */
-void timing_access(const void *p, enum timing_access access);
-void timing_copy(void *to, const void *from, size_t n);
-void timing_fence(void);
-void timing_relax(void);
+void sim_access(const void *p, enum sim_access access);
+void sim_copy(void *to, const void *from, size_t n);
+void sim_fence(void);
+void sim_relax(void);
 
 static inline u64 host_load_relaxed(const u64 *p)
 {
-	timing_access(p, TIMING_LOAD);
+	sim_access(p, SIM_LOAD);
 	return *p;
 }
 
 static inline u64 host_load_dep(const u64 *p)
 {
-	timing_access(p, TIMING_LOAD_DEP);
+	sim_access(p, SIM_LOAD_DEP);
 	return *p;
 }
 
@@ -52,7 +52,7 @@ static inline u64 host_load_acquire(const u64 *p)
 
 static inline void host_store_relaxed(u64 *p, u64 v)
 {
-	timing_access(p, TIMING_STORE);
+	sim_access(p, SIM_STORE);
 	*p = v;
 }
 
@@ -63,20 +63,20 @@ static inline void host_store_release(u64 *p, u64 v)
 
 static inline u8 host_load_byte(const u8 *p)
 {
-	timing_access(p, TIMING_LOAD);
+	sim_access(p, SIM_LOAD);
 	return *p;
 }
 
 static inline void host_store_byte(u8 *p, u8 v)
 {
-	timing_access(p, TIMING_STORE);
+	sim_access(p, SIM_STORE);
 	*p = v;
 }
 
 /* A cas that fails has fetched the line for writing all the same. */
 static inline bool host_cas(u64 *p, u64 old, u64 new_value)
 {
-	timing_access(p, TIMING_RMW);
+	sim_access(p, SIM_RMW);
 	if (*p != old)
 		return false;
 	*p = new_value;
@@ -87,7 +87,7 @@ static inline u64 host_fetch_add(u64 *p, u64 delta)
 {
 	u64 before;
 
-	timing_access(p, TIMING_RMW);
+	sim_access(p, SIM_RMW);
 	before = *p;
 	*p = before + delta;
 	return before;
@@ -97,7 +97,7 @@ static inline u64 host_xchg(u64 *p, u64 v)
 {
 	u64 before;
 
-	timing_access(p, TIMING_RMW);
+	sim_access(p, SIM_RMW);
 	before = *p;
 	*p = v;
 	return before;
@@ -118,18 +118,18 @@ static inline void host_fence_light(void)
 
 static inline void host_fence_full(void)
 {
-	timing_fence();
+	sim_fence();
 }
 
 static inline void host_relax(void)
 {
-	timing_relax();
+	sim_relax();
 }
 
 /* At once: a copy that is torn is a matter for the checker. */
 static inline void host_copy(void *to, const void *from, size_t n)
 {
-	timing_copy(to, from, n);
+	sim_copy(to, from, n);
 	memcpy(to, from, n);
 }
 

@@ -8,7 +8,7 @@
 /* A loop that waits for somebody who has no CPU must not keep him from it. */
 #define RELAXES_BEFORE_GIVING_WAY 64u
 
-void timing_relax(void)
+void sim_relax(void)
 {
 	struct task *t = world.current;
 
@@ -42,7 +42,7 @@ u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
 	u32 cpu = host_cpu();
 	u64 *word = p + (size_t)cpu * stride_words;
 
-	timing_access(word, TIMING_STORE);
+	sim_access(word, SIM_STORE);
 	*word += delta;
 	return cpu;
 }
@@ -51,7 +51,7 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 {
 	if (host_cpu() != cpu)
 		return false;
-	timing_access(p, TIMING_STORE);
+	sim_access(p, SIM_STORE);
 	if (*p != old)
 		return false;
 	*p = new_value;

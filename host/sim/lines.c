@@ -22,20 +22,20 @@
  */
 #include "host/sim/engine.h"
 
-static bool access_writes(enum timing_access access)
+static bool access_writes(enum sim_access access)
 {
-	return access >= TIMING_STORE;
+	return access >= SIM_STORE;
 }
 
-static u64 hit_ps(enum timing_access access)
+static u64 hit_ps(enum sim_access access)
 {
-	const struct timing_machine *m = &world.machine;
+	const struct sim_machine *m = &world.machine;
 
 	switch (access) {
-	case TIMING_LOAD: return cycles_ps(m->hit);
-	case TIMING_LOAD_DEP: return cycles_ps(m->hit_dep);
-	case TIMING_STORE: return cycles_ps(m->store);
-	case TIMING_RMW: break;
+	case SIM_LOAD: return cycles_ps(m->hit);
+	case SIM_LOAD_DEP: return cycles_ps(m->hit_dep);
+	case SIM_STORE: return cycles_ps(m->store);
+	case SIM_RMW: break;
 	}
 	return cycles_ps(m->hit + m->rmw_extra);
 }
@@ -83,7 +83,7 @@ static u32 line_hops(const struct line *l, u32 socket, bool farthest)
 /* How long the line takes to come to cpu, when nobody is in the way. */
 static u64 line_latency_ps(const struct line *l, const struct cpu *cpu, bool writes)
 {
-	const struct timing_machine *m = &world.machine;
+	const struct sim_machine *m = &world.machine;
 	u32 hops, cycles;
 
 	if (l->state == LINE_OWNED) {
@@ -117,7 +117,7 @@ static void line_move(struct line *l, u32 number, u32 cpu, bool writes)
 /* Sends the line to cpu, from now on. Returns when it arrives. */
 static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool queued)
 {
-	const struct timing_machine *m = &world.machine;
+	const struct sim_machine *m = &world.machine;
 	bool writes = access_writes(cpu->waits_for);
 	bool was_shared = l->state == LINE_SHARED;
 	u64 latency = world_jitter(line_latency_ps(l, cpu, writes));
@@ -179,7 +179,7 @@ void line_serve(u32 number, u64 now)
 }
 
 static void line_fetch(struct line *l, u32 number, struct cpu *cpu,
-                       enum timing_access access)
+                       enum sim_access access)
 {
 	cpu->waits_since = cpu->clock;
 	cpu->waits_for = access;
@@ -204,7 +204,7 @@ static bool line_is_private(struct line *l, u32 cpu)
 	return l->toucher == cpu;
 }
 
-void timing_access(const void *p, enum timing_access access)
+void sim_access(const void *p, enum sim_access access)
 {
 	struct line *l;
 	struct cpu *cpu;
@@ -255,9 +255,9 @@ static u64 line_copy(const u8 *p, struct cpu *cpu, bool writes)
 	return latency;
 }
 
-void timing_copy(void *to, const void *from, size_t n)
+void sim_copy(void *to, const void *from, size_t n)
 {
-	const struct timing_machine *m = &world.machine;
+	const struct sim_machine *m = &world.machine;
 	struct cpu *cpu;
 	u64 missing = 0;
 	size_t at;
@@ -277,7 +277,7 @@ void timing_copy(void *to, const void *from, size_t n)
 		(u32)((n + m->copy_bytes_per_cycle - 1) / m->copy_bytes_per_cycle));
 }
 
-void timing_fence(void)
+void sim_fence(void)
 {
 	if (world.current)
 		cpu_current()->clock += cycles_ps(world.machine.fence);

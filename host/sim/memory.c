@@ -16,7 +16,7 @@
 
 #define ARENA_BYTES ((u64)1 << 30)
 #define NR_LINES (ARENA_BYTES / LINE_BYTES)
-#define SHARER_WORDS_MAX (TIMING_MAX_CPUS / 64)
+#define SHARER_WORDS_MAX (SIM_MAX_CPUS / 64)
 /* More pages than this go back to the kernel; fewer are cheaper to clear. */
 #define CLEAR_BYTES ((u64)1 << 20)
 #define NR_QUEUES_MAX 65536u
@@ -28,7 +28,7 @@ static u64 *sharers;
 static u32 sharer_words;
 static u16 *queues;
 static u32 nr_queues, queue_room;
-static char names[TIMING_MAX_NAMES][32];
+static char names[SIM_MAX_NAMES][32];
 static u32 nr_names;
 
 static void *memory_reserve(u64 bytes)
@@ -55,8 +55,8 @@ void memory_reset(u32 nr_cpus)
 		arena = memory_reserve(ARENA_BYTES);
 		lines = memory_reserve(NR_LINES * sizeof(*lines));
 		sharers = memory_reserve(NR_LINES * SHARER_WORDS_MAX * sizeof(u64));
-		queues = memory_reserve((u64)NR_QUEUES_MAX * TIMING_MAX_CPUS *
-		                        sizeof(u16));
+		queues =
+			memory_reserve((u64)NR_QUEUES_MAX * SIM_MAX_CPUS * sizeof(u16));
 	}
 	memory_clear(arena, arena_used);
 	memory_clear(lines, arena_used / LINE_BYTES * sizeof(*lines));
@@ -119,13 +119,13 @@ static u32 memory_find_name(const char *name)
 	for (i = 1; i < nr_names; i++)
 		if (strncmp(names[i], name, sizeof(names[i]) - 1) == 0)
 			return i;
-	if (nr_names == TIMING_MAX_NAMES)
+	if (nr_names == SIM_MAX_NAMES)
 		return NAME_OTHER;
 	snprintf(names[nr_names], sizeof(names[0]), "%s", name);
 	return nr_names++;
 }
 
-void timing_name(const void *p, size_t bytes, const char *name)
+void sim_name(const void *p, size_t bytes, const char *name)
 {
 	u32 first, last, i, id;
 

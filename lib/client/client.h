@@ -16,8 +16,8 @@
  * socket_lock makes one request at a time. In that order. The paths that serve from the
  * cache take neither.
  */
-#ifndef LODIC_CLIENT_H
-#define LODIC_CLIENT_H
+#ifndef LODIC_LIB_CLIENT_CLIENT_H
+#define LODIC_LIB_CLIENT_CLIENT_H
 
 #include <pthread.h>
 

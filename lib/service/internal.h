@@ -17,8 +17,8 @@
  * thread speaks to it by orders, one at a time, each answered; it speaks to the main
  * thread by an eventfd that says "look at the files again".
  */
-#ifndef LODIC_SERVICE_INTERNAL_H
-#define LODIC_SERVICE_INTERNAL_H
+#ifndef LODIC_LIB_SERVICE_INTERNAL_H
+#define LODIC_LIB_SERVICE_INTERNAL_H
 
 #include <liburing.h>
 #include <sys/uio.h>

@@ -3,8 +3,8 @@
  * The service: the one process that writes an arena. `lodic serve` runs it; liblodic
  * starts that program when nobody else has. Not part of the installed interface.
  */
-#ifndef LODIC_SERVICE_H
-#define LODIC_SERVICE_H
+#ifndef LODIC_LIB_SERVICE_SERVICE_H
+#define LODIC_LIB_SERVICE_SERVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

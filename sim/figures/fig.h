@@ -7,10 +7,10 @@
  * go into its CSV and into the caption. A row says of each number where it comes from
  * (enum fig_kind), so that nobody takes a fitted number for a prediction.
  */
-#ifndef LODIC_SIM_FIG_H
-#define LODIC_SIM_FIG_H
+#ifndef LODIC_SIM_FIGURES_FIG_H
+#define LODIC_SIM_FIGURES_FIG_H
 
-#include "host/sim/timing.h"
+#include "host/sim/sim.h"
 
 #define FIG_NAME_BYTES 64u
 #define FIG_MAX_VALUES 64u
@@ -56,8 +56,8 @@ struct fig_options {
 /* What a running figure needs. */
 struct fig_run {
 	const struct fig_options *options;
-	const struct timing_machine *machines; /* [0]: as the parameter file has it */
-	u32 nr_machines;                       /* the rest: the sensitivity set */
+	const struct sim_machine *machines; /* [0]: as the parameter file has it */
+	u32 nr_machines;                    /* the rest: the sensitivity set */
 	u32 base_work; /* cycles of a read that have nothing to do with counting */
 	u64 seed;
 	struct fig_table *table;
@@ -83,9 +83,8 @@ extern const u32 nr_figs;
  * machine as its value. values: nr of them, at most FIG_MAX_VALUES. -errno as measure()
  * returned it. */
 int fig_measure(struct fig_run *run,
-                int (*measure)(struct fig_run *run,
-                               const struct timing_machine *machine, u64 seed,
-                               void *arg, double *ret_values),
+                int (*measure)(struct fig_run *run, const struct sim_machine *machine,
+                               u64 seed, void *arg, double *ret_values),
                 void *arg, u32 nr, struct fig_band *ret_bands);
 
 /* Adds a row. -ENOMEM. */
@@ -116,15 +115,15 @@ int fig_write_csv(const struct fig_heading *heading, const struct fig_table *tab
  * machine. 0 or -errno. */
 struct count_scheme;
 /* Bytes for one more object, and with no object at all: CPUs of machine, as many users. */
-int fig_memory_of(const struct timing_machine *machine, u64 seed,
+int fig_memory_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, double *ret_per_object,
                   double *ret_fixed);
 /* A query's time when nr_users have come by and nobody holds anything. */
-int fig_query_of(const struct timing_machine *machine, u64 seed,
+int fig_query_of(const struct sim_machine *machine, u64 seed,
                  const struct count_scheme *scheme, u32 nr_users, double *ret_ns);
 /* From the users' last unref until a few blocks are frozen: all of it, and of one. -ETIME:
  * not within the window. */
-int fig_freeze_of(const struct timing_machine *machine, u64 seed,
+int fig_freeze_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, u32 nr_users, u32 nr_blocks,
                   double *ret_ns);
 

@@ -27,7 +27,7 @@ struct anchor_point {
 	u32 nr_cpus, split_per_million;
 };
 
-static int anchor_measure(struct fig_run *run, const struct timing_machine *machine,
+static int anchor_measure(struct fig_run *run, const struct sim_machine *machine,
                           u64 seed, void *arg, double *ret_values)
 {
 	const struct anchor_point *point = arg;

@@ -27,7 +27,7 @@ struct request {
 };
 
 /* Throughput in requests of each scheme. Long enough for a hundred requests each. */
-static int request_measure(struct fig_run *run, const struct timing_machine *machine,
+static int request_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	const struct request *request = arg;
@@ -61,7 +61,7 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
-static int ratio_measure(struct fig_run *run, const struct timing_machine *machine,
+static int ratio_measure(struct fig_run *run, const struct sim_machine *machine,
                          u64 seed, void *arg, double *ret_values)
 {
 	double mops[NR_SCHEMES];

@@ -27,7 +27,7 @@ struct many {
 	enum fig_access access;
 };
 
-static int many_measure(struct fig_run *run, const struct timing_machine *machine,
+static int many_measure(struct fig_run *run, const struct sim_machine *machine,
                         u64 seed, void *arg, double *ret_values)
 {
 	const struct many *many = arg;

@@ -41,7 +41,7 @@ static const struct {
 };
 
 /* ns of CPU time that a ref and unref take, beyond the read around them. */
-static int costs_count(const struct timing_machine *machine, u64 seed,
+static int costs_count(const struct sim_machine *machine, u64 seed,
                        const struct count_scheme *scheme, u32 nr_cpus,
                        u32 nr_idle_users, double *ret_ns, double *ret_transfers)
 {
@@ -67,7 +67,7 @@ static int costs_count(const struct timing_machine *machine, u64 seed,
 	return 0;
 }
 
-static int costs_measure(struct fig_run *run, const struct timing_machine *machine,
+static int costs_measure(struct fig_run *run, const struct sim_machine *machine,
                          u64 seed, void *arg, double *ret_values)
 {
 	const struct count_scheme *scheme = arg;

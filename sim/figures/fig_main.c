@@ -135,7 +135,7 @@ static int fig_output(const struct fig_heading *heading, const struct fig_table 
 /* Keeps, after the first, the machines that differ from it in what the contended rows
  * hang on most: how long a line stays and who gets it next. For figures that would
  * otherwise take minutes. Returns how many are left. */
-static u32 fig_keep_few(struct timing_machine *set, u32 nr)
+static u32 fig_keep_few(struct sim_machine *set, u32 nr)
 {
 	u32 kept = 1, i;
 
@@ -149,7 +149,7 @@ static u32 fig_keep_few(struct timing_machine *set, u32 nr)
 /* A run's machines and seed. nr_machines stays 0 where the figure has no machine. */
 static int fig_prepare(struct fig_run *run, const struct fig_options *options,
                        const char *topology, bool few, struct machine *machine,
-                       struct timing_machine *set)
+                       struct sim_machine *set)
 {
 	int err;
 
@@ -184,7 +184,7 @@ int fig_main(int argc, char **argv)
 {
 	static const struct argp argp = { figure_options, parse_figure, "NAME", fig_doc,
 		                          NULL,           NULL,         NULL };
-	static struct timing_machine set[MACHINE_MAX_SET];
+	static struct sim_machine set[MACHINE_MAX_SET];
 	static struct machine machine;
 	struct fig_arguments a = { .options.seed = 1 };
 	struct fig_table table = { 0 };
@@ -252,7 +252,7 @@ int fig_micro_main(int argc, char **argv)
 		NULL,
 		NULL
 	};
-	static struct timing_machine set[MACHINE_MAX_SET];
+	static struct sim_machine set[MACHINE_MAX_SET];
 	static struct machine machine;
 	struct fig_options o = { .topology = "1x2", .seed = 1 };
 	struct fig_run run = { 0 };

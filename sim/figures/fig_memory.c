@@ -69,7 +69,7 @@ static int memory_paper(struct fig_run *run)
 }
 
 /* All memory of a scheme over nr objects, on the machine's CPUs, for as many users. */
-static int memory_total(const struct timing_machine *machine, u64 seed,
+static int memory_total(const struct sim_machine *machine, u64 seed,
                         const struct count_scheme *scheme, u32 nr, double *ret_bytes)
 {
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
@@ -77,7 +77,7 @@ static int memory_total(const struct timing_machine *machine, u64 seed,
 	struct count_cost cost;
 	int err;
 
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	err = fig_world_make(&world, scheme, nr, 1, nr_cpus, 64);
 	if (err)
 		return err;
@@ -89,7 +89,7 @@ static int memory_total(const struct timing_machine *machine, u64 seed,
 
 /* From two sizes, because a scheme may book an object's memory anywhere: sloppy's counts
  * of a CPU grow with the objects. */
-int fig_memory_of(const struct timing_machine *machine, u64 seed,
+int fig_memory_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, double *ret_per_object,
                   double *ret_fixed)
 {

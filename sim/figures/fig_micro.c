@@ -30,9 +30,9 @@ static void micro_fetch_add(void *arg)
 {
 	struct micro_task *t = arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		host_fetch_add(t->state->word, 1);
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
@@ -41,11 +41,11 @@ static void micro_cas(void *arg)
 	struct micro_task *t = arg;
 	u64 v;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		do
 			v = host_load_relaxed(t->state->word);
 		while (!host_cas(t->state->word, v, v + 1));
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
@@ -55,12 +55,12 @@ static void micro_ping_pong(void *arg)
 	struct micro_task *t = arg;
 	u64 v;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		v = host_load_acquire(t->state->word);
 		if (v % MICRO_CPUS != t->user)
 			continue;
 		host_store_release(t->state->word, v + 1);
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
@@ -69,11 +69,11 @@ static void micro_ping_pong_cas(void *arg)
 	struct micro_task *t = arg;
 	u64 v = t->user;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		if (!host_cas(t->state->word, v, v + 1))
 			continue;
 		v += MICRO_CPUS;
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
@@ -82,12 +82,12 @@ static void micro_pin(void *arg)
 	struct micro_task *t = arg;
 	u64 token;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		if (!count_ref(&t->state->world.count, 0, t->user, &token))
 			host_fail("a live object refused a reference", __FILE__,
 			          __LINE__);
 		count_unref(&t->state->world.count, 0, t->user, token);
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
@@ -104,13 +104,13 @@ static const struct {
 	{ "pin", micro_pin, 1, false },
 };
 
-static int micro_measure(struct fig_run *run, const struct timing_machine *machine,
+static int micro_measure(struct fig_run *run, const struct sim_machine *machine,
                          u64 seed, void *arg, double *ret_values)
 {
 	const u32 *point = arg; /* step, CPUs */
 	struct micro_state state = { 0 };
 	struct micro_task tasks[MICRO_CPUS];
-	struct timing_result result;
+	struct sim_result result;
 	/* As many as it takes for lodic to count locally; the rest are idle. */
 	u32 nr_users =
 		COUNT_OWNED_SHARE_MIN > MICRO_CPUS ? COUNT_OWNED_SHARE_MIN : MICRO_CPUS;
@@ -118,7 +118,7 @@ static int micro_measure(struct fig_run *run, const struct timing_machine *machi
 	int err;
 
 	(void)run;
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	state.word = host_alloc(COUNT_LINE_BYTES, COUNT_LINE_BYTES);
 	if (!state.word)
 		return -ENOMEM;
@@ -129,9 +129,9 @@ static int micro_measure(struct fig_run *run, const struct timing_machine *machi
 		return err;
 	for (i = 0; i < point[1]; i++) {
 		tasks[i] = (struct micro_task){ &state, i };
-		timing_task(i, steps[point[0]].body, &tasks[i]);
+		sim_task(i, steps[point[0]].body, &tasks[i]);
 	}
-	timing_run(WARM_NS, WINDOW_NS, &result);
+	sim_run(WARM_NS, WINDOW_NS, &result);
 	if (result.mops <= 0)
 		return -ETIME;
 	ret_values[0] = 1000 / result.mops * (steps[point[0]].one_way ? 1 : point[1]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The simulated half of the validation: what `lodic-sim micro` prints. */
-#ifndef LODIC_SIM_FIG_MICRO_H
-#define LODIC_SIM_FIG_MICRO_H
+#ifndef LODIC_SIM_FIGURES_FIG_MICRO_H
+#define LODIC_SIM_FIGURES_FIG_MICRO_H
 
 #include "sim/figures/fig.h"
 

@@ -72,7 +72,7 @@ static void asker_body(void *arg)
 	u32 pass, object;
 	u64 from;
 
-	timing_sleep(SETTLE_NS);
+	sim_sleep(SETTLE_NS);
 	for (pass = 0; pass < g->nr_passes; pass++)
 		for (object = 0; object < OBJECTS; object++) {
 			from = host_now_ns();
@@ -92,20 +92,20 @@ struct asked {
 	double used;     /* share of the objects that were in use */
 };
 
-static int asking_run(const struct timing_machine *machine, u64 seed,
+static int asking_run(const struct sim_machine *machine, u64 seed,
                       const struct count_scheme *scheme, u32 nr_users,
                       u32 held_per_million, u32 nr_passes, struct asked *ret_asked)
 {
 	struct asking *g = calloc(1, sizeof(*g));
 	struct asker *askers = calloc(nr_users + 1, sizeof(*askers));
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
-	struct timing_result result;
+	struct sim_result result;
 	u32 user;
 	int err = -ENOMEM;
 
 	if (!g || !askers)
 		goto out;
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	g->nr_users = nr_users;
 	g->held_per_million = held_per_million;
 	g->nr_passes = nr_passes;
@@ -119,10 +119,10 @@ static int asking_run(const struct timing_machine *machine, u64 seed,
 		goto out;
 	for (user = 0; user <= nr_users; user++) {
 		askers[user] = (struct asker){ g, user };
-		timing_task(user % nr_cpus, user == nr_users ? asker_body : holder_body,
-		            &askers[user]);
+		sim_task(user % nr_cpus, user == nr_users ? asker_body : holder_body,
+		         &askers[user]);
 	}
-	timing_run(0, WINDOW_NS, &result);
+	sim_run(0, WINDOW_NS, &result);
 	if (!g->done)
 		host_fail("the window was too short for the queries", __FILE__,
 		          __LINE__);
@@ -136,7 +136,7 @@ out:
 }
 
 /* Calls of one query: two runs that differ in one pass over all objects. */
-static int asking_accesses(const struct timing_machine *machine, u64 seed,
+static int asking_accesses(const struct sim_machine *machine, u64 seed,
                            const struct count_scheme *scheme, u32 nr_users, u32 held,
                            struct asked *ret_asked)
 {
@@ -156,8 +156,8 @@ static double equation1(u32 n, double p)
 
 /* A counter's price in calls, and what a query costs besides. Objects must be a multiple
  * of the users, so that each user is the holder equally often. */
-static int counter_price(const struct timing_machine *machine, u64 seed,
-                         double *ret_each, double *ret_besides)
+static int counter_price(const struct sim_machine *machine, u64 seed, double *ret_each,
+                         double *ret_besides)
 {
 	static const u32 users[2] = { OBJECTS / 4, OBJECTS };
 	struct asked asked[2];
@@ -209,7 +209,7 @@ struct query_point {
 	u32 nr_users;
 };
 
-static int query_measure(struct fig_run *run, const struct timing_machine *machine,
+static int query_measure(struct fig_run *run, const struct sim_machine *machine,
                          u64 seed, void *arg, double *ret_values)
 {
 	static const u32 held[] = { 0, NEVER / 2 };
@@ -269,7 +269,7 @@ static int run_query(struct fig_run *run)
 	return err;
 }
 
-int fig_query_of(const struct timing_machine *machine, u64 seed,
+int fig_query_of(const struct sim_machine *machine, u64 seed,
                  const struct count_scheme *scheme, u32 nr_users, double *ret_ns)
 {
 	struct asked asked;

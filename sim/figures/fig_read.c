@@ -167,7 +167,7 @@ static void fig_reader_read(struct fig_reader *r)
 	const u64 *flags;
 	u64 token, from;
 
-	timing_work(s->base_work / 2 + s->request_work);
+	sim_work(s->base_work / 2 + s->request_work);
 	fig_reader_take_mail(r);
 	fig_reader_touch_process(r);
 	flags = fig_world_flags(w, object);
@@ -191,16 +191,16 @@ static void fig_reader_read(struct fig_reader *r)
 	}
 	fig_reader_return(r, object, token);
 	fig_reader_touch_process(r);
-	timing_work(s->base_work - s->base_work / 2);
-	timing_op_done();
+	sim_work(s->base_work - s->base_work / 2);
+	sim_op_done();
 }
 
 static void fig_reader_body(void *arg)
 {
 	struct fig_reader *r = arg;
 
-	r->self = timing_self();
-	while (!timing_stopping())
+	r->self = sim_self();
+	while (!sim_stopping())
 		fig_reader_read(r);
 }
 
@@ -212,12 +212,12 @@ static void fig_mapper_body(void *arg)
 	struct count *c = &g->world.count;
 	u64 page;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		if (count_owned_mmap(c, r->user, 1, 0, 1, &page) != 0)
 			host_fail("no room for one more mapping", __FILE__, __LINE__);
 		if (g->setup->mapper_touches)
 			count_owned_map_block(c, r->user, page, 0);
-		timing_sleep(g->setup->mapper_sleep_ns);
+		sim_sleep(g->setup->mapper_sleep_ns);
 		count_owned_munmap(c, r->user, page);
 	}
 }
@@ -281,18 +281,16 @@ static int fig_reading_start(struct fig_reading *g, struct fig_reader *readers,
 		r->buffer = host_alloc(s->copy_bytes + FIG_LINE_BYTES, FIG_LINE_BYTES);
 		if (!r->buffer)
 			return -ENOMEM;
-		timing_task(i % nr_cpus, mapper ? fig_mapper_body : fig_reader_body, r);
+		sim_task(i % nr_cpus, mapper ? fig_mapper_body : fig_reader_body, r);
 	}
 	if (s->scheme->tick)
-		timing_every(s->tick_ns ? s->tick_ns : FIG_TICK_NS, fig_reading_tick,
-		             g);
+		sim_every(s->tick_ns ? s->tick_ns : FIG_TICK_NS, fig_reading_tick, g);
 	return 0;
 }
 
-static int fig_read_once(const struct timing_machine *machine, u64 seed,
+static int fig_read_once(const struct sim_machine *machine, u64 seed,
                          struct fig_reading *g, struct fig_reader *readers,
-                         u32 nr_threads, u64 window_ns,
-                         struct timing_result *ret_result)
+                         u32 nr_threads, u64 window_ns, struct sim_result *ret_result)
 {
 	const struct fig_read *s = g->setup;
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
@@ -300,17 +298,16 @@ static int fig_read_once(const struct timing_machine *machine, u64 seed,
 
 	memset(g, 0, sizeof(*g));
 	g->setup = s;
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	err = fig_reading_make(g, s);
 	if (!err)
 		err = fig_reading_start(g, readers, nr_threads, nr_cpus, seed);
 	if (!err)
-		timing_run(s->warm_ns ? s->warm_ns : FIG_WARM_NS, window_ns,
-		           ret_result);
+		sim_run(s->warm_ns ? s->warm_ns : FIG_WARM_NS, window_ns, ret_result);
 	return err;
 }
 
-int fig_read_run(const struct timing_machine *machine, u64 seed,
+int fig_read_run(const struct sim_machine *machine, u64 seed,
                  const struct fig_read *setup, struct fig_read_result *ret_result)
 {
 	u32 nr_threads = setup->nr_users *
@@ -319,7 +316,7 @@ int fig_read_run(const struct timing_machine *machine, u64 seed,
 	struct fig_reader *readers =
 		calloc(nr_threads + setup->nr_mappers, sizeof(*readers));
 	u64 window = setup->window_ns ? setup->window_ns : FIG_WINDOW_NS;
-	struct timing_result result;
+	struct sim_result result;
 	int err = -ENOMEM;
 
 	if (!g || !readers)

@@ -5,8 +5,8 @@
  * figures is how many blocks, how they are chosen, how threads sit on CPUs, and who
  * disturbs them.
  */
-#ifndef LODIC_SIM_FIG_READ_H
-#define LODIC_SIM_FIG_READ_H
+#ifndef LODIC_SIM_FIGURES_FIG_READ_H
+#define LODIC_SIM_FIGURES_FIG_READ_H
 
 #include "core/count/count.h"
 #include "sim/figures/fig.h"
@@ -46,7 +46,7 @@ struct fig_read_result {
 };
 
 /* Runs it in a new world. 0 or -errno. */
-int fig_read_run(const struct timing_machine *machine, u64 seed,
+int fig_read_run(const struct sim_machine *machine, u64 seed,
                  const struct fig_read *setup, struct fig_read_result *ret_result);
 
 /* A world of named, live blocks that the other workloads use too. In simulated memory. */
@@ -59,7 +59,7 @@ struct fig_world {
 	u64 data_stride;
 };
 
-/* After timing_begin(). Blocks are live; nobody has shared any. -errno. */
+/* After sim_begin(). Blocks are live; nobody has shared any. -errno. */
 int fig_world_make(struct fig_world *world, const struct count_scheme *scheme,
                    u32 nr_objects, u32 nr_files, u32 nr_users, u32 copy_bytes);
 

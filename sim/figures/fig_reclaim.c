@@ -64,13 +64,13 @@ static void reclaim_reader_body(void *arg)
 	g->nr_ready++;
 	/* Most of the file is not here: time passes while they read that. */
 	gap_ns = (u64)(g->point->nr_blocks / g->nr_objects * READ_NS);
-	while (g->point->readers_go_on && !g->done && !timing_stopping()) {
+	while (g->point->readers_go_on && !g->done && !sim_stopping()) {
 		u32 object = (u32)(fig_random(&r->random) % g->nr_objects);
 
-		timing_sleep(fig_random(&r->random) % (2 * gap_ns));
+		sim_sleep(fig_random(&r->random) % (2 * gap_ns));
 		if (!count_ref(&g->world.count, object, r->user, &token))
 			continue;
-		timing_work(HOLD_CYCLES);
+		sim_work(HOLD_CYCLES);
 		count_unref(&g->world.count, object, r->user, token);
 	}
 }
@@ -88,10 +88,10 @@ static void reclaimer_body(void *arg)
 	u32 rounds, object;
 	u64 from;
 
-	while (g->nr_ready < g->point->nr_users && !timing_stopping())
-		timing_sleep(PAUSE_NS);
+	while (g->nr_ready < g->point->nr_users && !sim_stopping())
+		sim_sleep(PAUSE_NS);
 	from = host_now_ns();
-	for (rounds = 0; nr_left > 0 && rounds < ROUNDS_MAX && !timing_stopping();
+	for (rounds = 0; nr_left > 0 && rounds < ROUNDS_MAX && !sim_stopping();
 	     rounds++) {
 		u32 nr_before = nr_left;
 		u64 begin = host_now_ns();
@@ -104,7 +104,7 @@ static void reclaimer_body(void *arg)
 		}
 		g->busy_ns += host_now_ns() - begin;
 		if (nr_left == nr_before)
-			timing_sleep(pause_ns);
+			sim_sleep(pause_ns);
 	}
 	g->ns = host_now_ns() - from;
 	g->done = nr_left == 0;
@@ -116,20 +116,20 @@ static void reclaim_tick(void *arg, u32 cpu)
 	count_tick(&((struct reclaiming *)arg)->world.count, cpu);
 }
 
-static int reclaim_run(const struct timing_machine *machine, u64 seed,
+static int reclaim_run(const struct sim_machine *machine, u64 seed,
                        const struct reclaim_point *point, u32 nr_objects,
                        double *ret_ns, double *ret_busy_ns)
 {
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
 	struct reclaiming *g = calloc(1, sizeof(*g));
 	struct reclaimer *all = calloc(point->nr_users + 1, sizeof(*all));
-	struct timing_result result;
+	struct sim_result result;
 	u32 user;
 	int err = -ENOMEM;
 
 	if (!g || !all)
 		goto out;
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	g->point = point;
 	g->nr_objects = nr_objects;
 	/* What is not shared lies in files of its own, as if the reverse mapping knew at
@@ -143,14 +143,13 @@ static int reclaim_run(const struct timing_machine *machine, u64 seed,
 		goto out;
 	for (user = 0; user <= point->nr_users; user++) {
 		all[user] = (struct reclaimer){ g, user, seed * 1000 + user };
-		timing_task(user % nr_cpus,
-		            user == point->nr_users ? reclaimer_body
-		                                    : reclaim_reader_body,
-		            &all[user]);
+		sim_task(user % nr_cpus,
+		         user == point->nr_users ? reclaimer_body : reclaim_reader_body,
+		         &all[user]);
 	}
 	if (point->scheme->tick)
-		timing_every(EPOCH_NS, reclaim_tick, g);
-	timing_run(0, WINDOW_NS, &result);
+		sim_every(EPOCH_NS, reclaim_tick, g);
+	sim_run(0, WINDOW_NS, &result);
 	*ret_ns = (double)g->ns;
 	*ret_busy_ns = (double)g->busy_ns;
 	if (!g->done)
@@ -161,7 +160,7 @@ out:
 	return err;
 }
 
-static int reclaim_measure(struct fig_run *run, const struct timing_machine *machine,
+static int reclaim_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	const struct reclaim_point *point = arg;
@@ -178,7 +177,7 @@ static int reclaim_measure(struct fig_run *run, const struct timing_machine *mac
 	return err;
 }
 
-int fig_freeze_of(const struct timing_machine *machine, u64 seed,
+int fig_freeze_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, u32 nr_users, u32 nr_blocks,
                   double *ret_ns)
 {

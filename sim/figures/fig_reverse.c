@@ -53,7 +53,7 @@ static void walker_body(void *arg)
 	u64 page, from;
 	u64 *pte;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		from = host_now_ns();
 		if (g->by_file)
 			pte = walk_file_space(&g->world.count, block, w->user);
@@ -68,24 +68,24 @@ static void walker_body(void *arg)
 			g->ns[g->by_file] += (double)(host_now_ns() - from);
 			g->nr[g->by_file]++;
 		}
-		timing_work(100);
-		timing_op_done();
+		sim_work(100);
+		sim_op_done();
 	}
 }
 
 /* nr_walkers of nr_sharers processes look for their pte. Mean time in ns. */
-static int walk_run(const struct timing_machine *machine, u64 seed, u32 nr_sharers,
+static int walk_run(const struct sim_machine *machine, u64 seed, u32 nr_sharers,
                     u32 nr_walkers, bool by_file, double *ret_ns)
 {
 	struct walking *g = calloc(1, sizeof(*g));
 	struct walker *walkers = calloc(nr_walkers, sizeof(*walkers));
-	struct timing_result result;
+	struct sim_result result;
 	u32 user;
 	int err = -ENOMEM;
 
 	if (!g || !walkers)
 		goto out;
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	g->by_file = by_file;
 	err = fig_world_make(&g->world, &count_owned, 1, 1, nr_sharers,
 	                     BLOCK_COPY_BYTES);
@@ -98,10 +98,10 @@ static int walk_run(const struct timing_machine *machine, u64 seed, u32 nr_share
 		goto out;
 	for (user = 0; user < nr_walkers; user++) {
 		walkers[user] = (struct walker){ g, user };
-		timing_task(user, walker_body, &walkers[user]);
+		sim_task(user, walker_body, &walkers[user]);
 	}
 	/* All come to one list; a turn can take many microseconds. */
-	timing_run(WARM_NS, by_file ? 20 * WINDOW_NS : WINDOW_NS, &result);
+	sim_run(WARM_NS, by_file ? 20 * WINDOW_NS : WINDOW_NS, &result);
 	if (g->nr[by_file] == 0)
 		err = -ETIME;
 	else
@@ -117,7 +117,7 @@ struct walk_point {
 	bool all_walk;
 };
 
-static int walk_measure(struct fig_run *run, const struct timing_machine *machine,
+static int walk_measure(struct fig_run *run, const struct sim_machine *machine,
                         u64 seed, void *arg, double *ret_values)
 {
 	const struct walk_point *point = arg;
@@ -167,7 +167,7 @@ static int run_walk(struct fig_run *run)
 
 /* ---- Fig. 13: one reader's latency ---- */
 
-static int latency_of(const struct fig_run *run, const struct timing_machine *machine,
+static int latency_of(const struct fig_run *run, const struct sim_machine *machine,
                       u64 seed, const struct count_scheme *scheme, bool mapped,
                       double *ret_ns)
 {
@@ -188,7 +188,7 @@ static int latency_of(const struct fig_run *run, const struct timing_machine *ma
 	return err;
 }
 
-static int latency_measure(struct fig_run *run, const struct timing_machine *machine,
+static int latency_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	const struct count_scheme *by_file = count_scheme_find("lodic_file");
@@ -238,7 +238,7 @@ struct mapping_point {
 	bool touch;
 };
 
-static int mapping_measure(struct fig_run *run, const struct timing_machine *machine,
+static int mapping_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	const struct mapping_point *point = arg;

@@ -56,9 +56,8 @@ int fig_add_value(struct fig_run *run, const char *panel, const char *series, do
 }
 
 int fig_measure(struct fig_run *run,
-                int (*measure)(struct fig_run *run,
-                               const struct timing_machine *machine, u64 seed,
-                               void *arg, double *ret_values),
+                int (*measure)(struct fig_run *run, const struct sim_machine *machine,
+                               u64 seed, void *arg, double *ret_values),
                 void *arg, u32 nr, struct fig_band *ret_bands)
 {
 	double values[FIG_MAX_VALUES];

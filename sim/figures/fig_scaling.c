@@ -35,7 +35,7 @@ static u32 scaling_nr_schemes(void)
 	return count_nr_schemes < most ? count_nr_schemes : most;
 }
 
-static int scaling_measure(struct fig_run *run, const struct timing_machine *machine,
+static int scaling_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	u32 nr_cpus = *(const u32 *)arg;

@@ -34,7 +34,7 @@ struct threads_point {
 	const struct count_scheme *scheme;
 };
 
-static int threads_measure(struct fig_run *run, const struct timing_machine *machine,
+static int threads_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	const struct threads_point *point = arg;
@@ -82,7 +82,7 @@ static void pinner_read(struct pinner *p)
 	u64 *pte;
 	bool pinned;
 
-	timing_work(g->base_work / 2);
+	sim_work(g->base_work / 2);
 	pinned = context_pin_home(&p->context, g->block, &frame, &pte) ||
 	         context_pin(&p->context, g->block, &frame, &pte) == 0;
 	if (!pinned) {
@@ -93,13 +93,13 @@ static void pinner_read(struct pinner *p)
 		g->nr_failed++;
 	host_copy(p->buffer, arena_frame_bytes(&g->arena, frame), BLOCK_COPY_BYTES);
 	context_unpin(&p->context, pte);
-	timing_work(g->base_work - g->base_work / 2);
-	timing_op_done();
+	sim_work(g->base_work - g->base_work / 2);
+	sim_op_done();
 }
 
 static void pinner_body(void *arg)
 {
-	while (!timing_stopping())
+	while (!sim_stopping())
 		pinner_read(arg);
 }
 
@@ -145,17 +145,17 @@ static int pinning_start(struct pinning *g, struct pinner *pinners)
 			return -ENOMEM;
 		context_init(&pinners[i].context, &g->arena, memory,
 		             g->arena.header->alive, true);
-		timing_task(i, pinner_body, &pinners[i]);
+		sim_task(i, pinner_body, &pinners[i]);
 	}
 	return 0;
 }
 
-static int pinning_measure(struct fig_run *run, const struct timing_machine *machine,
+static int pinning_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
 	struct pinner *pinners = calloc(NR_THREADS, sizeof(*pinners));
 	struct pinning *g = calloc(1, sizeof(*g));
-	struct timing_result result;
+	struct sim_result result;
 	int err = -ENOMEM;
 
 	(void)arg;
@@ -165,13 +165,13 @@ static int pinning_measure(struct fig_run *run, const struct timing_machine *mac
 	if (!g->tables)
 		goto out;
 	g->base_work = run->base_work;
-	timing_begin(machine, seed);
+	sim_begin(machine, seed);
 	err = pinning_make(g);
 	if (!err)
 		err = pinning_start(g, pinners);
 	if (err)
 		goto out;
-	timing_run(WARM_NS, WINDOW_NS, &result);
+	sim_run(WARM_NS, WINDOW_NS, &result);
 	if (g->nr_failed)
 		host_fail("a cached block could not be pinned", __FILE__, __LINE__);
 	ret_values[0] = result.mops;

@@ -5,8 +5,8 @@
  * deadlines, a printed seed. Whatever way a test ends, its processes die with it and
  * its folder goes.
  */
-#ifndef LODIC_CACHE_FIXTURE_H
-#define LODIC_CACHE_FIXTURE_H
+#ifndef LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H
+#define LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H
 
 #include <sys/types.h>
 #include <time.h>

@@ -3,8 +3,8 @@
  * A small world for lodic and its variants: two files in six frames, six processes, and the
  * list of all references that are held, against which every step is checked.
  */
-#ifndef LODIC_TESTS_LODIC_MODEL_H
-#define LODIC_TESTS_LODIC_MODEL_H
+#ifndef LODIC_TESTS_SUPPORT_OWNED_WORLD_H
+#define LODIC_TESTS_SUPPORT_OWNED_WORLD_H
 
 #include <setjmp.h>
 #include <stdarg.h>

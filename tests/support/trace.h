@@ -14,8 +14,8 @@
  *   shift  the same as zipf, but every 200,000 accesses the ranks move on by an eighth
  *          of all blocks: what was hot is cold at once
  */
-#ifndef LODIC_TESTS_TRACE_H
-#define LODIC_TESTS_TRACE_H
+#ifndef LODIC_TESTS_SUPPORT_TRACE_H
+#define LODIC_TESTS_SUPPORT_TRACE_H
 
 #include "host/host.h"
 

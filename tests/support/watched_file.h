@@ -17,8 +17,8 @@
  *   outsider raises a block's floor when its write() has returned.
  * A pin keeps its bytes until it is given back, whatever happens to the file.
  */
-#ifndef LODIC_WATCHED_FILE_H
-#define LODIC_WATCHED_FILE_H
+#ifndef LODIC_TESTS_SUPPORT_WATCHED_FILE_H
+#define LODIC_TESTS_SUPPORT_WATCHED_FILE_H
 
 #include "tests/support/cache_fixture.h"
 

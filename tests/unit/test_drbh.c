@@ -11,7 +11,7 @@
 
 #include "sim/drbh.h"
 
-static u64 transfers_of(const struct timing_result *r, const char *name)
+static u64 transfers_of(const struct sim_result *r, const char *name)
 {
 	for (u32 i = 0; i < r->nr_lines; i++)
 		if (strcmp(r->lines[i].name, name) == 0)
@@ -26,7 +26,7 @@ static void machine_of_each_topology_is_read(void **state)
 		const char *name;
 		u32 nr_cpus;
 	} known[] = { { "8x15", 120 }, { "4x24", 96 }, { "4x128", 512 }, { "1x2", 2 } };
-	static struct timing_machine set[MACHINE_MAX_SET];
+	static struct sim_machine set[MACHINE_MAX_SET];
 	struct machine m;
 
 	(void)state;
@@ -81,7 +81,7 @@ static void machine_of_wrong_file_einval(void **state)
 	assert_int_equal(machine_read("no such", NULL, &(struct machine){ 0 }), -2);
 }
 
-static void drbh(const char *scheme, u32 cpus, u32 threads, struct timing_result *r)
+static void drbh(const char *scheme, u32 cpus, u32 threads, struct sim_result *r)
 {
 	struct drbh setup = { .scheme = count_scheme_find(scheme),
 		              .nr_cpus = cpus,
@@ -96,7 +96,7 @@ static void drbh(const char *scheme, u32 cpus, u32 threads, struct timing_result
 
 static void drbh_transfers_tell_schemes_apart(void **state)
 {
-	struct timing_result r, one;
+	struct sim_result r, one;
 
 	(void)state;
 	drbh("lodic", 1, 1, &one);
@@ -113,7 +113,7 @@ static void drbh_transfers_tell_schemes_apart(void **state)
 
 static void drbh_every_scheme_runs(void **state)
 {
-	struct timing_result r;
+	struct sim_result r;
 
 	(void)state;
 	for (u32 i = 0; i < count_nr_schemes; i++) {

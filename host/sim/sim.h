@@ -10,21 +10,21 @@
  *
  * One world at a time, on one thread.
  */
-#ifndef LODIC_TIMING_H
-#define LODIC_TIMING_H
+#ifndef LODIC_HOST_SIM_SIM_H
+#define LODIC_HOST_SIM_SIM_H
 
 #include "host/host.h"
 
-#define TIMING_MAX_CPUS 512u
-#define TIMING_MAX_SOCKETS 8u
-#define TIMING_MAX_NAMES 32u
+#define SIM_MAX_CPUS 512u
+#define SIM_MAX_SOCKETS 8u
+#define SIM_MAX_NAMES 32u
 
 /* A machine: topology and parameters, read from sim/topologies and
  * sim/parameters. All times in cycles of cycle_ps picoseconds unless named. */
-struct timing_machine {
+struct sim_machine {
 	char name[32];
 	u32 nr_sockets, cpus_per_socket;
-	u32 hops[TIMING_MAX_SOCKETS][TIMING_MAX_SOCKETS]; /* 0 same socket, 1, 2 */
+	u32 hops[SIM_MAX_SOCKETS][SIM_MAX_SOCKETS]; /* 0 same socket, 1, 2 */
 	u32 cycle_ps;
 	/* Indexed by hops. */
 	u32 load_dirty[3];  /* the line is modified in another cache */
@@ -50,46 +50,46 @@ struct timing_machine {
 };
 
 /* What one line, or all lines of one name, cost. */
-struct timing_line {
+struct sim_line {
 	char name[32];
 	u64 transfers; /* a line moved between caches, or came from memory */
 	u64 wait_ns;   /* tasks' time on it */
 };
 
-struct timing_result {
-	u64 ops;       /* timing_op_done() calls of all tasks, inside the window */
+struct sim_result {
+	u64 ops;       /* sim_op_done() calls of all tasks, inside the window */
 	u64 accesses;  /* host_* calls in all, also before the window */
 	double mops;   /* millions of ops per simulated second */
 	u64 transfers; /* inside the window */
 	u32 nr_lines;  /* of lines[] used; the last is "other": all that has no name */
-	struct timing_line lines[TIMING_MAX_NAMES];
+	struct sim_line lines[SIM_MAX_NAMES];
 };
 
 /* Begins a new world on machine (copied): all earlier memory and tasks are gone. */
-void timing_begin(const struct timing_machine *machine, u64 seed);
+void sim_begin(const struct sim_machine *machine, u64 seed);
 
 /* A task on cpu. Tasks of one CPU take turns, a slice of slice_ns each; a body that
  * returns ends its task. arg stays the caller's. Returns the task's number. */
-u32 timing_task(u32 cpu, void (*body)(void *), void *arg);
+u32 sim_task(u32 cpu, void (*body)(void *), void *arg);
 
 /* Calls tick(arg, cpu) on every CPU each period_ns, as a timer interrupt would: for
  * epochs. It comes at the end of a host_* call, and not while the task holds a
  * host_lock(). CPUs tick at different moments. */
-void timing_every(u64 period_ns, void (*tick)(void *, u32), void *arg);
+void sim_every(u64 period_ns, void (*tick)(void *, u32), void *arg);
 
-/* Gives all lines of [p, p + bytes) a name for timing_result. Names beyond
- * TIMING_MAX_NAMES - 1 count as "other". p: from host_alloc(). */
-void timing_name(const void *p, size_t bytes, const char *name);
+/* Gives all lines of [p, p + bytes) a name for sim_result. Names beyond
+ * SIM_MAX_NAMES - 1 count as "other". p: from host_alloc(). */
+void sim_name(const void *p, size_t bytes, const char *name);
 
 /* Runs all tasks for warm_ns + window_ns of simulated time, then forgets them. */
-void timing_run(u64 warm_ns, u64 window_ns, struct timing_result *ret_result);
+void sim_run(u64 warm_ns, u64 window_ns, struct sim_result *ret_result);
 
 /* ---- for tasks ---- */
 
-void timing_work(u32 cycles); /* computing that touches no shared line */
-void timing_sleep(u64 ns);    /* off the CPU */
-void timing_op_done(void);    /* one operation of the workload is complete */
-bool timing_stopping(void);   /* a body may return once this says true */
-u32 timing_self(void);
+void sim_work(u32 cycles); /* computing that touches no shared line */
+void sim_sleep(u64 ns);    /* off the CPU */
+void sim_op_done(void);    /* one operation of the workload is complete */
+bool sim_stopping(void);   /* a body may return once this says true */
+u32 sim_self(void);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Clocks and tasks in the timing model (host/sim/timing.h): nobody runs ahead by more
+ * Clocks and tasks in the timing model (host/sim/sim.h): nobody runs ahead by more
  * than the skew, and on shared lines by nothing; ticks, slices, sleep and locks of tasks
  * that share a CPU; as many CPUs as the model can hold.
  */
-#include "tests/support/timing_world.h"
+#include "tests/support/sim_world.h"
 
 static void body_ahead(void *arg)
 {
 	u32 self = *(const u32 *)arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		u64 now;
 
 		host_store_relaxed(s.own[self], 1);
@@ -24,13 +24,13 @@ static void body_ahead(void *arg)
 
 static void private_lines_clocks_stay_together(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
 	tasks_on_all(body_ahead, 8);
-	timing_run(0, 100000, &r);
+	sim_run(0, 100000, &r);
 	/* Tasks begin up to 1000 ns apart; nobody has a clock before that. */
 	assert_true(s.max_ahead > 0);
 	assert_true(s.max_ahead <= 1000 + m.skew_ns + m.store + m.load_memory);
@@ -40,7 +40,7 @@ static void body_mixed(void *arg)
 {
 	u32 self = *(const u32 *)arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		u64 now;
 
 		for (u32 i = 0; i < 1 + self; i++)
@@ -56,14 +56,14 @@ static void body_mixed(void *arg)
 
 static void shared_line_is_in_exact_order(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	m.jitter_percent = 20;
 	begin(&m, 1);
 	tasks_on_all(body_mixed, 8);
-	timing_run(0, 200000, &r);
+	sim_run(0, 200000, &r);
 	assert_int_equal(s.order_broken, 0);
 	assert_true(host_load_relaxed(s.word) > 500);
 }
@@ -77,33 +77,33 @@ static void tick(void *arg, u32 cpu)
 
 static void every_ticks_on_all_cpus(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
 	tasks_on_all(body_private, 5); /* the other three CPUs are idle */
-	timing_every(1000, tick, &s);
-	timing_run(0, 100000, &r);
+	sim_every(1000, tick, &s);
+	sim_run(0, 100000, &r);
 	for (u32 i = 0; i < 8; i++)
 		assert_in_range(s.ticks[i], 98, 101);
 }
 
 static void tasks_of_one_cpu_share_it(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result alone, both;
+	struct sim_machine m = plain_machine();
+	struct sim_result alone, both;
 
 	(void)state;
 	begin(&m, 1);
 	tasks_on_all(body_private, 1);
-	timing_run(0, 1000000, &alone);
+	sim_run(0, 1000000, &alone);
 	begin(&m, 1);
 	tasks_on_all(body_private, 1);
 	s.own[1] = new_line("own");
 	numbers[1] = 1;
-	timing_task(0, body_private, &numbers[1]);
-	timing_run(0, 1000000, &both);
+	sim_task(0, body_private, &numbers[1]);
+	sim_run(0, 1000000, &both);
 	assert_true(s.ops[0] > both.ops * 45 / 100 && s.ops[1] > both.ops * 45 / 100);
 	/* A slice is 10 us, a switch 100 ns. */
 	assert_true(both.ops < alone.ops && both.ops > alone.ops * 98 / 100);
@@ -113,24 +113,24 @@ static void body_sleeper(void *arg)
 {
 	u32 self = *(const u32 *)arg;
 
-	while (!timing_stopping()) {
-		timing_sleep(1000);
+	while (!sim_stopping()) {
+		sim_sleep(1000);
 		s.ops[self]++;
 	}
 }
 
 static void sleeping_task_leaves_its_cpu(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	m.switch_ns = 0;
 	begin(&m, 1);
 	numbers[1] = 1;
-	timing_task(0, body_sleeper, &numbers[1]);
+	sim_task(0, body_sleeper, &numbers[1]);
 	tasks_on_all(body_private, 1);
-	timing_run(0, 100000, &r);
+	sim_run(0, 100000, &r);
 	/* The other one may be ahead by the skew when it wakes up. */
 	assert_in_range(s.ops[1], 100000 / (1000 + m.skew_ns + 100), 100);
 	assert_true(r.ops > 4900);
@@ -140,19 +140,19 @@ static void body_locker(void *arg)
 {
 	u32 self = *(const u32 *)arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		host_lock(s.word);
 		s.inside++;
 		s.holder = 1 + host_cpu();
 		if (s.inside > s.max_inside)
 			s.max_inside = s.inside;
-		timing_work(300);
+		sim_work(300);
 		host_store_relaxed(s.own[self], 1);
 		s.holder = 0;
 		s.inside--;
 		host_unlock(s.word);
 		s.ops[self]++;
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
@@ -171,8 +171,8 @@ static void tick_that_locks(void *arg, u32 cpu)
  * who is not allowed to run. */
 static void lock_excludes_and_goes_on(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	m.slice_ns = 700;
@@ -181,10 +181,10 @@ static void lock_excludes_and_goes_on(void **state)
 	for (u32 i = 8; i < 16; i++) {
 		numbers[i] = i;
 		s.own[i] = new_line("own");
-		timing_task(i - 8, body_locker, &numbers[i]);
+		sim_task(i - 8, body_locker, &numbers[i]);
 	}
-	timing_every(5000, tick_that_locks, NULL);
-	timing_run(0, 2000000, &r);
+	sim_every(5000, tick_that_locks, NULL);
+	sim_run(0, 2000000, &r);
 	assert_int_equal(s.max_inside, 1);
 	assert_int_equal(s.order_broken, 0);
 	assert_true(r.ops > 300);
@@ -196,29 +196,29 @@ static void lock_excludes_and_goes_on(void **state)
 
 static void world_of_512_cpus_runs(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
-	m.cpus_per_socket = TIMING_MAX_CPUS / 2;
+	m.cpus_per_socket = SIM_MAX_CPUS / 2;
 	begin(&m, 1);
-	tasks_on_all(body_hammer, TIMING_MAX_CPUS);
-	timing_run(0, 1000000, &r);
-	for (u32 i = 0; i < TIMING_MAX_CPUS; i++)
+	tasks_on_all(body_hammer, SIM_MAX_CPUS);
+	sim_run(0, 1000000, &r);
+	for (u32 i = 0; i < SIM_MAX_CPUS; i++)
 		assert_true(s.ops[i] > 0);
 	assert_true(transfers_of(&r, "word") > 1000);
 }
 
 static void run_twice_goes_on_in_the_same_world(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result first, second;
+	struct sim_machine m = plain_machine();
+	struct sim_result first, second;
 
 	(void)state;
 	hammer(&m, 1, &first);
 	for (u32 i = 0; i < 8; i++)
-		timing_task(i, body_hammer, &numbers[i]);
-	timing_run(10000, 500000, &second);
+		sim_task(i, body_hammer, &numbers[i]);
+	sim_run(10000, 500000, &second);
 	assert_true(second.ops > first.ops * 9 / 10 &&
 	            second.ops < first.ops * 11 / 10);
 }

@@ -12,23 +12,18 @@
  * its own variables. Plain accesses to that memory are no scheduling points and bypass the
  * store buffers: setup(), finish(), oracles and bookkeeping may use them, core may not.
  */
-#ifndef LODIC_CHECKER_H
-#define LODIC_CHECKER_H
+#ifndef LODIC_HOST_CHECK_CHECK_H
+#define LODIC_HOST_CHECK_CHECK_H
 
 #include "host/host.h"
 
-#define CHECKER_MAX_TASKS 16u
-#define CHECKER_MAX_CPUS 8u
+#define CHECK_MAX_TASKS 16u
+#define CHECK_MAX_CPUS 8u
 
-enum checker_memory { CHECKER_SC, CHECKER_TSO };
-enum checker_strategy {
-	CHECKER_RANDOM,
-	CHECKER_PCT3,
-	CHECKER_PCT4,
-	CHECKER_EXHAUSTIVE
-};
+enum check_memory { CHECK_SC, CHECK_TSO };
+enum check_strategy { CHECK_RANDOM, CHECK_PCT3, CHECK_PCT4, CHECK_EXHAUSTIVE };
 
-struct checker_scenario {
+struct check_scenario {
 	const char *name;
 	u32 nr_cpus;
 	const void *arg; /* for setup() and finish(): which scheme, how many readers */
@@ -39,9 +34,9 @@ struct checker_scenario {
 	void (*finish)(const void *arg);
 };
 
-struct checker_options {
-	enum checker_strategy strategy;
-	enum checker_memory memory;
+struct check_options {
+	enum check_strategy strategy;
+	enum check_memory memory;
 	u64 seed;
 	u64 nr_schedules;     /* at most; exhaustive may end earlier, complete */
 	u32 preemption_bound; /* exhaustive only */
@@ -51,7 +46,7 @@ struct checker_options {
 	bool every_order; /* exhaustive: also orders of steps that do not meet */
 };
 
-struct checker_result {
+struct check_result {
 	u64 schedules;  /* run */
 	u64 steps;      /* in all of them */
 	u64 violations; /* 0 or 1: the first one ends the search */
@@ -64,53 +59,53 @@ struct checker_result {
 
 /* Searches. The result is filled in either case; on a violation the interleaving is
  * shortened and printed to stderr unless quiet. */
-void checker_run(const struct checker_scenario *s, const struct checker_options *o,
-                 bool quiet, struct checker_result *ret_result);
+void check_run(const struct check_scenario *s, const struct check_options *o,
+               bool quiet, struct check_result *ret_result);
 
 /* ---- for setup() ---- */
 
 /* A task that starts on cpu; returns its number. Tasks of one CPU take turns on it, and a
  * switch between two of them empties the CPU's store buffer. */
-u32 checker_task(const char *name, u32 cpu, void (*body)(void *), void *arg);
+u32 check_task(const char *name, u32 cpu, void (*body)(void *), void *arg);
 
 /* A fault: a task that begins at a moment drawn anew for each schedule, seldom and
  * anywhere in it, instead of competing from the first step on. It runs on a CPU of its own
  * with no store buffer (what it does is the kernel's doing). */
-u32 checker_fault(const char *name, void (*body)(void *), void *arg);
+u32 check_fault(const char *name, void (*body)(void *), void *arg);
 
 /* Names words for traces: "frame[2].seq". Format as printf's. */
-void checker_name(const void *p, size_t bytes, const char *format, ...)
+void check_name(const void *p, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* ---- for tasks, faults and oracles ---- */
 
 /* The running task's number. */
-u32 checker_self(void);
+u32 check_self(void);
 
 /* Ends a task between two of its steps, as SIGKILL does; what is in its CPU's store buffer
  * still reaches memory. No effect on a task that is done. */
-void checker_kill(u32 task);
+void check_kill(u32 task);
 
 /* Moves a task to another CPU; its old CPU's store buffer is emptied first. */
-void checker_migrate(u32 task, u32 cpu);
+void check_migrate(u32 task, u32 cpu);
 
 /* Has the task ended, by itself or by a kill? */
-bool checker_is_done(u32 task);
+bool check_is_done(u32 task);
 
 /* Blocks the task until ready(arg), which looks by plain accesses. Never true and nothing
  * else can run: a deadlock, which is a violation. */
-void checker_wait(bool (*ready)(void *), void *arg);
+void check_wait(bool (*ready)(void *), void *arg);
 
-/* From now on a host_* access to [p, p + n) is a use after free, until checker_revive().
+/* From now on a host_* access to [p, p + n) is a use after free, until check_revive().
  * host_free() does the same for good. */
-void checker_poison(const void *p, size_t n);
-void checker_revive(const void *p, size_t n);
+void check_poison(const void *p, size_t n);
+void check_revive(const void *p, size_t n);
 
 /* A line of the trace, in the running task's column. Costs nothing when not tracing. */
-void checker_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void check_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A rule is broken; does not return to the task. */
-#define CHECKER_ASSERT(condition, what) \
+#define CHECK_ASSERT(condition, what) \
 	do { \
 		if (!(condition)) \
 			host_fail(what, __FILE__, __LINE__); \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Lines in the timing model (host/sim/timing.h) against arithmetic: what an access
+ * Lines in the timing model (host/sim/sim.h) against arithmetic: what an access
  * costs, what moves and what does not, and the mistakes that such a model is prone to:
  * queues that keep their order for ever, lines that leave before a retry.
  */
-#include "tests/support/timing_world.h"
+#include "tests/support/sim_world.h"
 
 static u64 timed(void (*step)(u64 *), u64 *p)
 {
@@ -57,7 +57,7 @@ static void step_heavy(u64 *p)
 /* Takes the line at the full and the half ten microseconds, so that nobody queues. */
 static void sleep_until(u64 ns)
 {
-	timing_sleep(ns - host_now_ns());
+	sim_sleep(ns - host_now_ns());
 }
 
 static void body_near(void *arg)
@@ -98,15 +98,15 @@ static void body_neighbour(void *arg)
 
 static void access_costs_the_parameter(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
-	timing_task(0, body_near, NULL);
-	timing_task(4, body_far, NULL);
-	timing_task(1, body_neighbour, NULL);
-	timing_run(0, 100000, &r);
+	sim_task(0, body_near, NULL);
+	sim_task(4, body_far, NULL);
+	sim_task(1, body_neighbour, NULL);
+	sim_run(0, 100000, &r);
 	assert_int_equal(s.cost[0], m.load_memory);
 	assert_int_equal(s.cost[1], m.hit + m.rmw_extra);
 	assert_int_equal(s.cost[7], m.rmw_dirty[1]);
@@ -129,7 +129,7 @@ static void body_ping_pong(void *arg)
 {
 	u64 parity = *(const u64 *)arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		u64 v = host_load_relaxed(s.word);
 
 		if ((v & 1) != parity) {
@@ -137,22 +137,22 @@ static void body_ping_pong(void *arg)
 			continue;
 		}
 		host_store_relaxed(s.word, v + 1);
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
 static void ping_pong_costs_two_transfers_each_way(void **state)
 {
 	static const u64 parities[2] = { 0, 1 };
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 	double ns, expected = m.load_dirty[1] + m.rmw_shared[1] + m.hold_ns;
 
 	(void)state;
 	begin(&m, 1);
-	timing_task(0, body_ping_pong, (void *)&parities[0]);
-	timing_task(4, body_ping_pong, (void *)&parities[1]);
-	timing_run(10000, 1000000, &r);
+	sim_task(0, body_ping_pong, (void *)&parities[0]);
+	sim_task(4, body_ping_pong, (void *)&parities[1]);
+	sim_run(10000, 1000000, &r);
 	ns = 1000.0 / r.mops;
 	assert_true(ns > expected * 0.95 && ns < expected * 1.1);
 	assert_true(transfers_of(&r, "word") >= 2 * r.ops - 2);
@@ -161,13 +161,13 @@ static void ping_pong_costs_two_transfers_each_way(void **state)
 
 static void private_lines_never_move(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
 	tasks_on_all(body_private, 8);
-	timing_run(2000, 100000, &r);
+	sim_run(2000, 100000, &r);
 	assert_int_equal(r.transfers, 0);
 	/* Each add takes 20 ns: 5000 in the window. */
 	assert_true(r.ops >= 8 * 4999 && r.ops <= 8 * 5001);
@@ -176,33 +176,33 @@ static void private_lines_never_move(void **state)
 static void body_reader(void *arg)
 {
 	(void)arg;
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		host_load_relaxed(s.word);
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
 static void read_lines_stop_moving(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
 	tasks_on_all(body_reader, 8);
-	timing_run(5000, 20000, &r);
+	sim_run(5000, 20000, &r);
 	assert_int_equal(r.transfers, 0);
 	assert_true(r.ops > 8 * 19000);
 	begin(&m, 1);
 	tasks_on_all(body_reader, 8);
-	timing_run(0, 20000, &r);
+	sim_run(0, 20000, &r);
 	assert_int_equal(transfers_of(&r, "word"), 8); /* each fetches it once */
 }
 
 static void same_seed_same_numbers(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result a, b, c;
+	struct sim_machine m = plain_machine();
+	struct sim_result a, b, c;
 	u32 owners[4096];
 
 	(void)state;
@@ -220,8 +220,8 @@ static void same_seed_same_numbers(void **state)
  * neighbours in it would stay neighbours. */
 static void contended_line_order_is_not_kept(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 	u32 successor[8] = { 0 }, same = 0, i;
 
 	(void)state;
@@ -241,8 +241,8 @@ static void contended_line_order_is_not_kept(void **state)
 
 static void queued_transfer_costs_its_share(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result whole, half;
+	struct sim_machine m = plain_machine();
+	struct sim_result whole, half;
 
 	(void)state;
 	m.hold_ns = 0;
@@ -264,8 +264,8 @@ static u32 hand_overs_in_socket(void)
 
 static void contended_line_bias_keeps_it_in_the_socket(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result fair, biased;
+	struct sim_machine m = plain_machine();
+	struct sim_result fair, biased;
 
 	(void)state;
 	hammer(&m, 3, &fair);
@@ -280,28 +280,28 @@ static void body_cas(void *arg)
 {
 	u32 self = *(const u32 *)arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		u64 v;
 
 		do {
 			v = host_load_relaxed(s.word);
 			s.cost[self]++;
 		} while (!host_cas(s.word, v, v + 1));
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
 /* Tries of a loop of load and cas, for each time that it succeeds. */
 static double cas_tries(u32 hold_ns)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 	u64 tries = 0;
 
 	m.hold_ns = hold_ns;
 	begin(&m, 5);
 	tasks_on_all(body_cas, 8);
-	timing_run(0, 500000, &r);
+	sim_run(0, 500000, &r);
 	for (u32 i = 0; i < 8; i++)
 		tries += s.cost[i];
 	assert_true(r.ops > 100);
@@ -335,13 +335,13 @@ static void body_copy(void *arg)
 
 static void copy_costs_bytes_and_missing_lines(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
-	timing_task(0, body_copy, NULL);
-	timing_run(0, 100000, &r);
+	sim_task(0, body_copy, NULL);
+	sim_run(0, 100000, &r);
 	assert_int_equal(s.cost[1], 4096 / m.copy_bytes_per_cycle);
 	assert_int_equal(s.cost[0], s.cost[1] + 128 * m.load_memory / m.copy_overlap);
 	assert_int_equal(s.cost[2], 9);
@@ -352,20 +352,20 @@ static void body_percpu(void *arg)
 {
 	u64 *words = s.own[0];
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		u32 cpu = host_percpu_add(words, LINE_WORDS, 1);
 
 		assert_int_equal(cpu, *(const u32 *)arg);
 		assert_false(host_percpu_cas(words, cpu + 1, 0, 1));
 		s.ops[cpu]++;
-		timing_op_done();
+		sim_op_done();
 	}
 }
 
 static void percpu_words_are_private(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 	u64 *words;
 
 	(void)state;
@@ -373,10 +373,10 @@ static void percpu_words_are_private(void **state)
 	words = host_alloc(8 * 64, 64);
 	for (u32 i = 0; i < 8; i++) {
 		numbers[i] = i;
-		timing_task(i, body_percpu, &numbers[i]);
+		sim_task(i, body_percpu, &numbers[i]);
 	}
 	s.own[0] = words;
-	timing_run(1000, 10000, &r);
+	sim_run(1000, 10000, &r);
 	assert_int_equal(r.transfers, 0);
 	for (u32 i = 0; i < 8; i++)
 		assert_int_equal(words[i * LINE_WORDS], s.ops[i]);
@@ -391,15 +391,15 @@ static void body_unnamed(void *arg)
 
 static void names_count_their_own_lines(void **state)
 {
-	struct timing_machine m = plain_machine();
-	struct timing_result r;
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
 
 	(void)state;
 	begin(&m, 1);
 	s.own[1] = new_line("named");
 	s.own[2] = host_alloc(64, 64);
-	timing_task(0, body_unnamed, NULL);
-	timing_run(0, 10000, &r);
+	sim_task(0, body_unnamed, NULL);
+	sim_run(0, 10000, &r);
 	assert_int_equal(transfers_of(&r, "word"), 0);
 	assert_int_equal(transfers_of(&r, "named"), 1);
 	assert_int_equal(transfers_of(&r, "other"), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Tests of what the checker does to tasks: faults, waiting, memory that is gone, copies that
- * are interrupted, per-CPU words. What schedules it makes is test_checker.c's subject.
+ * are interrupted, per-CPU words. What schedules it makes is test_check.c's subject.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/check/checker.h"
+#include "host/check/check.h"
 
 #define MANY 20000u
 
@@ -30,28 +30,28 @@ static u64 outcomes; /* a bit for each that finish() met */
 static void world_make(void)
 {
 	world = host_alloc(sizeof(*world), 64);
-	checker_name(&world->x, 8, "x");
-	checker_name(&world->y, 8, "y");
+	check_name(&world->x, 8, "x");
+	check_name(&world->y, 8, "y");
 }
 
-static struct checker_result run(const struct checker_scenario *s,
-                                 enum checker_strategy strategy,
-                                 enum checker_memory memory, u64 nr)
+static struct check_result run(const struct check_scenario *s,
+                               enum check_strategy strategy, enum check_memory memory,
+                               u64 nr)
 {
-	struct checker_options o = { .strategy = strategy,
-		                     .memory = memory,
-		                     .seed = 1,
-		                     .nr_schedules = nr,
-		                     .preemption_bound = 100 };
-	struct checker_result r;
+	struct check_options o = { .strategy = strategy,
+		                   .memory = memory,
+		                   .seed = 1,
+		                   .nr_schedules = nr,
+		                   .preemption_bound = 100 };
+	struct check_result r;
 
 	outcomes = 0;
-	checker_run(s, &o, true, &r);
+	check_run(s, &o, true, &r);
 	return r;
 }
 
-static const enum checker_strategy all[] = { CHECKER_RANDOM, CHECKER_PCT3, CHECKER_PCT4,
-	                                     CHECKER_EXHAUSTIVE };
+static const enum check_strategy all[] = { CHECK_RANDOM, CHECK_PCT3, CHECK_PCT4,
+	                                   CHECK_EXHAUSTIVE };
 #define NR_ALL (sizeof(all) / sizeof(all[0]))
 
 /* ---- waiting ---- */
@@ -75,26 +75,26 @@ static void spin_setter(void *arg)
 static void spin_setup(const void *arg)
 {
 	world_make();
-	checker_task("waiter", 0, spin_waiter, NULL);
-	checker_task("setter", 1, spin_setter, (void *)arg);
+	check_task("waiter", 0, spin_waiter, NULL);
+	check_task("setter", 1, spin_setter, (void *)arg);
 }
 
 static void relax_other_can_run_no_livelock(void **state)
 {
-	static const struct checker_scenario s = { "spin", 2, "set", spin_setup, NULL };
+	static const struct check_scenario s = { "spin", 2, "set", spin_setup, NULL };
 
 	(void)state;
 	for (u32 i = 0; i < 3; i++)
-		assert_int_equal(run(&s, all[i], CHECKER_TSO, 2000).violations, 0);
+		assert_int_equal(run(&s, all[i], CHECK_TSO, 2000).violations, 0);
 }
 
 static void relax_nobody_comes_livelock(void **state)
 {
-	static const struct checker_scenario s = { "spin", 2, NULL, spin_setup, NULL };
-	struct checker_result r;
+	static const struct check_scenario s = { "spin", 2, NULL, spin_setup, NULL };
+	struct check_result r;
 
 	(void)state;
-	r = run(&s, CHECKER_RANDOM, CHECKER_SC, 10);
+	r = run(&s, CHECK_RANDOM, CHECK_SC, 10);
 	assert_int_equal(r.violations, 1);
 	assert_non_null(strstr(r.what, "livelock"));
 }
@@ -107,24 +107,24 @@ static bool never(void *arg)
 
 static void wait_for_ever(void *arg)
 {
-	checker_wait(never, arg);
+	check_wait(never, arg);
 }
 
 static void deadlock_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("waiter", 0, wait_for_ever, NULL);
+	check_task("waiter", 0, wait_for_ever, NULL);
 }
 
 static void wait_nobody_else_deadlock(void **state)
 {
-	static const struct checker_scenario s = { "deadlock", 1, NULL, deadlock_setup,
-		                                   NULL };
-	struct checker_result r;
+	static const struct check_scenario s = { "deadlock", 1, NULL, deadlock_setup,
+		                                 NULL };
+	struct check_result r;
 
 	(void)state;
-	r = run(&s, CHECKER_PCT3, CHECKER_SC, 10);
+	r = run(&s, CHECK_PCT3, CHECK_SC, 10);
 	assert_int_equal(r.violations, 1);
 	assert_non_null(strstr(r.what, "deadlock"));
 }
@@ -144,33 +144,33 @@ static void mark(void *arg)
 {
 	(void)arg;
 	world->seen[0] = world->nr;
-	checker_kill(0);
+	check_kill(0);
 }
 
 static void fault_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("task", 0, long_task, NULL);
-	checker_fault("kill", mark, NULL);
+	check_task("task", 0, long_task, NULL);
+	check_fault("kill", mark, NULL);
 }
 
 static void fault_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(world->nr <= world->seen[0] + 1, "what is killed stops");
+	CHECK_ASSERT(world->nr <= world->seen[0] + 1, "what is killed stops");
 	outcomes |= 1u << world->seen[0] / 16;
 }
 
 /* Anywhere in a schedule, not only in the first steps. */
 static void fault_random_and_pct_spread_over_the_schedule(void **state)
 {
-	static const struct checker_scenario s = { "fault", 1, NULL, fault_setup,
-		                                   fault_finish };
+	static const struct check_scenario s = { "fault", 1, NULL, fault_setup,
+		                                 fault_finish };
 
 	(void)state;
 	for (u32 i = 0; i < 3; i++) {
-		assert_int_equal(run(&s, all[i], CHECKER_SC, 2000).violations, 0);
+		assert_int_equal(run(&s, all[i], CHECK_SC, 2000).violations, 0);
 		assert_int_equal(outcomes, 0xf);
 	}
 }
@@ -188,15 +188,15 @@ static void kill_it(void *arg)
 	(void)arg;
 	host_load_relaxed(&world->z);
 	host_load_relaxed(&world->z);
-	checker_kill(0);
+	check_kill(0);
 }
 
 static void kill_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("victim", 0, store_and_die, NULL);
-	checker_task("killer", 1, kill_it, NULL);
+	check_task("victim", 0, store_and_die, NULL);
+	check_task("killer", 1, kill_it, NULL);
 }
 
 static void kill_finish(const void *arg)
@@ -207,11 +207,11 @@ static void kill_finish(const void *arg)
 
 static void kill_buffered_store_still_arrives(void **state)
 {
-	static const struct checker_scenario s = { "kill", 2, NULL, kill_setup,
-		                                   kill_finish };
+	static const struct check_scenario s = { "kill", 2, NULL, kill_setup,
+		                                 kill_finish };
 
 	(void)state;
-	assert_int_equal(run(&s, CHECKER_RANDOM, CHECKER_TSO, 2000).violations, 0);
+	assert_int_equal(run(&s, CHECK_RANDOM, CHECK_TSO, 2000).violations, 0);
 	assert_int_equal(outcomes, 3); /* killed before it, or after */
 }
 
@@ -227,25 +227,25 @@ static void poison_it(void *arg)
 {
 	(void)arg;
 	host_load_relaxed(&world->z);
-	checker_poison(world->bytes, sizeof(world->bytes));
+	check_poison(world->bytes, sizeof(world->bytes));
 }
 
 static void poison_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("user", 0, use_poisoned, NULL);
-	checker_task("owner", 1, poison_it, NULL);
+	check_task("user", 0, use_poisoned, NULL);
+	check_task("owner", 1, poison_it, NULL);
 }
 
 static void poison_touched_use_after_free(void **state)
 {
-	static const struct checker_scenario s = { "poison", 2, NULL, poison_setup,
-		                                   NULL };
+	static const struct check_scenario s = { "poison", 2, NULL, poison_setup,
+		                                 NULL };
 
 	(void)state;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		struct checker_result r = run(&s, all[i], CHECKER_TSO, 1000);
+		struct check_result r = run(&s, all[i], CHECK_TSO, 1000);
 
 		assert_int_equal(r.violations, 1);
 		assert_non_null(strstr(r.what, "use after free"));
@@ -272,17 +272,17 @@ static void copy_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("reader", 0, copy_out, NULL);
-	checker_task("writer", 1, overwrite, NULL);
+	check_task("reader", 0, copy_out, NULL);
+	check_task("writer", 1, overwrite, NULL);
 }
 
 static void copy_overwritten_meanwhile_torn(void **state)
 {
-	static const struct checker_scenario s = { "copy", 2, NULL, copy_setup, NULL };
+	static const struct check_scenario s = { "copy", 2, NULL, copy_setup, NULL };
 
 	(void)state;
 	for (u32 i = 0; i < 3; i++) {
-		run(&s, all[i], CHECKER_SC, MANY);
+		run(&s, all[i], CHECK_SC, MANY);
 		assert_int_equal(outcomes, 3);
 	}
 }
@@ -301,35 +301,34 @@ static void percpu_adder(void *arg)
 static void percpu_mover(void *arg)
 {
 	(void)arg;
-	checker_migrate(0, 1);
+	check_migrate(0, 1);
 }
 
 static void percpu_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("a", 0, percpu_adder, NULL);
-	checker_task("b", 1, percpu_adder, NULL);
-	checker_task("c", 1, percpu_adder, NULL);
-	checker_fault("mover", percpu_mover, NULL);
+	check_task("a", 0, percpu_adder, NULL);
+	check_task("b", 1, percpu_adder, NULL);
+	check_task("c", 1, percpu_adder, NULL);
+	check_fault("mover", percpu_mover, NULL);
 }
 
 static void percpu_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(world->bytes[0] + world->bytes[1] == 9,
-	               "no per-CPU add is lost");
+	CHECK_ASSERT(world->bytes[0] + world->bytes[1] == 9, "no per-CPU add is lost");
 	outcomes |= 1u << world->bytes[0];
 }
 
 static void percpu_add_tasks_of_one_cpu_and_migration_none_lost(void **state)
 {
-	static const struct checker_scenario s = { "percpu", 2, NULL, percpu_setup,
-		                                   percpu_finish };
+	static const struct check_scenario s = { "percpu", 2, NULL, percpu_setup,
+		                                 percpu_finish };
 
 	(void)state;
 	for (u32 i = 0; i < 3; i++) {
-		assert_int_equal(run(&s, all[i], CHECKER_TSO, 2000).violations, 0);
+		assert_int_equal(run(&s, all[i], CHECK_TSO, 2000).violations, 0);
 		assert_int_equal(outcomes, 0xf); /* 0 to 3 before it was moved */
 	}
 }
@@ -340,7 +339,7 @@ static void store_and_break(void *arg)
 {
 	(void)arg;
 	host_store_relaxed(&world->x, 1); /* still in its CPU's buffer below */
-	CHECKER_ASSERT(false, "broken on purpose");
+	CHECK_ASSERT(false, "broken on purpose");
 }
 
 static void break_setup(const void *arg)
@@ -350,17 +349,16 @@ static void break_setup(const void *arg)
 	/* Memory is zero, and what setup() does comes from setup() alone. */
 	assert_int_equal(host_fetch_add(&world->y, 1), 0);
 	assert_int_equal(host_load_relaxed(&world->x), 0);
-	checker_task("breaker", 0, store_and_break, NULL);
+	check_task("breaker", 0, store_and_break, NULL);
 }
 
 static void run_after_violation_setup_finds_zeroes(void **state)
 {
-	static const struct checker_scenario s = { "break", 1, NULL, break_setup,
-		                                   NULL };
+	static const struct check_scenario s = { "break", 1, NULL, break_setup, NULL };
 
 	(void)state;
-	assert_int_equal(run(&s, CHECKER_RANDOM, CHECKER_TSO, 1).violations, 1);
-	assert_int_equal(run(&s, CHECKER_RANDOM, CHECKER_TSO, 1).violations, 1);
+	assert_int_equal(run(&s, CHECK_RANDOM, CHECK_TSO, 1).violations, 1);
+	assert_int_equal(run(&s, CHECK_RANDOM, CHECK_TSO, 1).violations, 1);
 }
 
 int main(void)

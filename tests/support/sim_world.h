@@ -3,8 +3,8 @@
  * A small machine whose costs are round numbers, and tasks for it: for tests of the timing
  * model. Each test program has its own copy.
  */
-#ifndef LODIC_TESTS_TIMING_WORLD_H
-#define LODIC_TESTS_TIMING_WORLD_H
+#ifndef LODIC_TESTS_SUPPORT_SIM_WORLD_H
+#define LODIC_TESTS_SUPPORT_SIM_WORLD_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,14 +13,14 @@
 
 #include <cmocka.h>
 
-#include "host/sim/timing.h"
+#include "host/sim/sim.h"
 
 #define LINE_WORDS 8u
 
 /* Two sockets of four CPUs; a cycle is a nanosecond; nothing is drawn. */
-static struct timing_machine plain_machine(void)
+static struct sim_machine plain_machine(void)
 {
-	struct timing_machine m = {
+	struct sim_machine m = {
 		.name = "plain",
 		.nr_sockets = 2,
 		.cpus_per_socket = 4,
@@ -56,11 +56,11 @@ static inline u64 *new_line(const char *name)
 	u64 *p = host_alloc(64, 64);
 
 	assert_non_null(p);
-	timing_name(p, 64, name);
+	sim_name(p, 64, name);
 	return p;
 }
 
-static inline u64 transfers_of(const struct timing_result *r, const char *name)
+static inline u64 transfers_of(const struct sim_result *r, const char *name)
 {
 	for (u32 i = 0; i < r->nr_lines; i++)
 		if (strcmp(r->lines[i].name, name) == 0)
@@ -72,23 +72,23 @@ static inline u64 transfers_of(const struct timing_result *r, const char *name)
 /* What tasks share with the test: plain memory, charged to nobody. */
 struct shared {
 	u64 *word;
-	u64 *own[TIMING_MAX_CPUS];
+	u64 *own[SIM_MAX_CPUS];
 	u64 cost[16];
-	u64 ops[TIMING_MAX_CPUS];
-	u64 last[TIMING_MAX_CPUS];
-	u64 ticks[TIMING_MAX_CPUS];
+	u64 ops[SIM_MAX_CPUS];
+	u64 last[SIM_MAX_CPUS];
+	u64 ticks[SIM_MAX_CPUS];
 	u64 max_ahead, order_broken, newest;
 	u32 owners[4096];
 	u32 nr_owners;
 	u32 inside, max_inside, holder;
 };
 static struct shared s;
-static u32 numbers[TIMING_MAX_CPUS];
+static u32 numbers[SIM_MAX_CPUS];
 
-static inline void begin(const struct timing_machine *m, u64 seed)
+static inline void begin(const struct sim_machine *m, u64 seed)
 {
 	memset(&s, 0, sizeof(s));
-	timing_begin(m, seed);
+	sim_begin(m, seed);
 	s.word = new_line("word");
 }
 
@@ -97,7 +97,7 @@ static inline void tasks_on_all(void (*body)(void *), u32 nr)
 	for (u32 i = 0; i < nr; i++) {
 		numbers[i] = i;
 		s.own[i] = new_line("own");
-		timing_task(i, body, &numbers[i]);
+		sim_task(i, body, &numbers[i]);
 	}
 }
 
@@ -105,9 +105,9 @@ static inline void body_private(void *arg)
 {
 	u64 *p = s.own[*(const u32 *)arg];
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		host_fetch_add(p, 1);
-		timing_op_done();
+		sim_op_done();
 		s.ops[*(const u32 *)arg]++;
 	}
 }
@@ -116,23 +116,22 @@ static inline void body_hammer(void *arg)
 {
 	u32 self = *(const u32 *)arg;
 
-	while (!timing_stopping()) {
+	while (!sim_stopping()) {
 		host_fetch_add(s.word, 1);
 		if (s.nr_owners < 4096 &&
 		    (s.nr_owners == 0 || s.owners[s.nr_owners - 1] != self))
 			s.owners[s.nr_owners++] = self;
 		s.ops[self]++;
-		timing_op_done();
-		timing_work(50);
+		sim_op_done();
+		sim_work(50);
 	}
 }
 
-static inline void hammer(const struct timing_machine *m, u64 seed,
-                          struct timing_result *r)
+static inline void hammer(const struct sim_machine *m, u64 seed, struct sim_result *r)
 {
 	begin(m, seed);
 	tasks_on_all(body_hammer, 8);
-	timing_run(10000, 500000, r);
+	sim_run(10000, 500000, r);
 }
 
 #endif

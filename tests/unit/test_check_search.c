@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/check/checker.h"
+#include "host/check/check.h"
 
 #define SEED 1u
 #define TASKS 3u
@@ -94,7 +94,7 @@ static void setup(const void *arg)
 	(void)arg;
 	world = host_alloc(sizeof(*world), 64);
 	for (u32 t = 0; t < program.nr_tasks; t++)
-		checker_task("task", program.cpu[t], task, (void *)(uintptr_t)t);
+		check_task("task", program.cpu[t], task, (void *)(uintptr_t)t);
 }
 
 static u64 hash(const void *p, size_t n)
@@ -119,21 +119,20 @@ static void finish(const void *arg)
 	outcomes[nr_outcomes++] = outcome;
 }
 
-static const struct checker_scenario scenario = { "program", 2, NULL, setup, finish };
+static const struct check_scenario scenario = { "program", 2, NULL, setup, finish };
 
-static struct checker_result run(enum checker_memory memory, u32 bound,
-                                 bool every_order)
+static struct check_result run(enum check_memory memory, u32 bound, bool every_order)
 {
-	struct checker_options o = { .strategy = CHECKER_EXHAUSTIVE,
-		                     .memory = memory,
-		                     .nr_schedules = 2000000,
-		                     .preemption_bound = bound,
-		                     .every_order = every_order };
-	struct checker_result r;
+	struct check_options o = { .strategy = CHECK_EXHAUSTIVE,
+		                   .memory = memory,
+		                   .nr_schedules = 2000000,
+		                   .preemption_bound = bound,
+		                   .every_order = every_order };
+	struct check_result r;
 
 	nr_outcomes = 0;
 	memset(seen, 0, sizeof(seen));
-	checker_run(&scenario, &o, true, &r);
+	check_run(&scenario, &o, true, &r);
 	assert_int_equal(r.violations, 0);
 	assert_true(r.complete);
 	return r;
@@ -161,10 +160,10 @@ static int compare(const void *a, const void *b)
 }
 
 /* Returns how many schedules the sleep sets spared. */
-static u64 outcomes_equal(enum checker_memory memory, u32 bound)
+static u64 outcomes_equal(enum check_memory memory, u32 bound)
 {
 	static u64 expected[OUTCOMES_MAX];
-	struct checker_result plain = run(memory, bound, true), sleeping;
+	struct check_result plain = run(memory, bound, true), sleeping;
 	u32 nr = nr_outcomes;
 
 	memcpy(expected, outcomes, sizeof(expected));
@@ -186,13 +185,13 @@ static void sleep_sets_random_programs_same_outcomes(void **state)
 	for (u32 i = 0; i < 120; i++) {
 		program_draw(2, 3, 2);
 		for (u32 bound = 0; bound < 3; bound++)
-			spared += outcomes_equal(CHECKER_TSO, bound);
-		spared += outcomes_equal(CHECKER_TSO, UNBOUNDED);
-		spared += outcomes_equal(CHECKER_SC, UNBOUNDED);
+			spared += outcomes_equal(CHECK_TSO, bound);
+		spared += outcomes_equal(CHECK_TSO, UNBOUNDED);
+		spared += outcomes_equal(CHECK_SC, UNBOUNDED);
 		program_draw(3, 2, 3);
 		for (u32 bound = 0; bound < 3; bound++)
-			spared += outcomes_equal(CHECKER_SC, bound);
-		spared += outcomes_equal(CHECKER_SC, UNBOUNDED);
+			spared += outcomes_equal(CHECK_SC, bound);
+		spared += outcomes_equal(CHECK_SC, UNBOUNDED);
 	}
 	assert_true(spared > 0);
 }
@@ -221,18 +220,18 @@ static u64 choose(u32 n, u32 k)
 /* A task of n accesses has n + 1 steps: it begins with one. */
 static void exhaustive_two_tasks_as_many_schedules_as_orders(void **state)
 {
-	struct checker_result r;
+	struct check_result r;
 
 	(void)state;
 	for (u32 n = 1; n <= OPS; n++) {
 		program_adds(n, true);
-		r = run(CHECKER_SC, UNBOUNDED, true);
+		r = run(CHECK_SC, UNBOUNDED, true);
 		assert_int_equal(r.schedules, choose(2 * n + 2, n + 1));
 		/* All meet but the beginnings: orders of the accesses. */
-		r = run(CHECKER_SC, UNBOUNDED, false);
+		r = run(CHECK_SC, UNBOUNDED, false);
 		assert_int_equal(r.schedules - r.cut, choose(2 * n, n));
 		program_adds(n, false);
-		r = run(CHECKER_SC, UNBOUNDED, true);
+		r = run(CHECK_SC, UNBOUNDED, true);
 		assert_int_equal(r.schedules, choose(2 * n + 2, n + 1));
 	}
 }
@@ -262,35 +261,35 @@ static void user(void *arg)
 	first = oracle->owned;
 	host_fetch_add(&oracle->y, 1);
 	second = oracle->owned;
-	CHECKER_ASSERT(!(first == 1 && second == 2), "one look after each");
+	CHECK_ASSERT(!(first == 1 && second == 2), "one look after each");
 }
 
 static void oracle_setup(const void *arg)
 {
 	(void)arg;
 	oracle = host_alloc(sizeof(*oracle), 64);
-	checker_task("owner", 0, owner, NULL);
-	checker_task("user", 1, user, NULL);
+	check_task("owner", 0, owner, NULL);
+	check_task("user", 1, user, NULL);
 }
 
 static void sleep_sets_plain_state_is_seen(void **state)
 {
-	static const struct checker_scenario s = { "oracle", 2, NULL, oracle_setup,
-		                                   NULL };
-	struct checker_options o = { .strategy = CHECKER_EXHAUSTIVE,
-		                     .nr_schedules = 10000,
-		                     .preemption_bound = UNBOUNDED };
-	struct checker_result r;
+	static const struct check_scenario s = { "oracle", 2, NULL, oracle_setup,
+		                                 NULL };
+	struct check_options o = { .strategy = CHECK_EXHAUSTIVE,
+		                   .nr_schedules = 10000,
+		                   .preemption_bound = UNBOUNDED };
+	struct check_result r;
 
 	(void)state;
-	checker_run(&s, &o, true, &r);
+	check_run(&s, &o, true, &r);
 	assert_int_equal(r.violations, 1);
 	/* Three preemptions: the owner, the user between its looks, the owner again. */
 	o.preemption_bound = 3;
-	checker_run(&s, &o, true, &r);
+	check_run(&s, &o, true, &r);
 	assert_int_equal(r.violations, 1);
 	o.preemption_bound = 2;
-	checker_run(&s, &o, true, &r);
+	check_run(&s, &o, true, &r);
 	assert_int_equal(r.violations, 0);
 	assert_true(r.complete);
 }
@@ -324,24 +323,23 @@ static void giver_setup(const void *arg)
 {
 	(void)arg;
 	oracle = host_alloc(sizeof(*oracle), 64);
-	checker_task("giver", 0, giver, NULL);
-	checker_task("looker", 1, looker, NULL);
+	check_task("giver", 0, giver, NULL);
+	check_task("looker", 1, looker, NULL);
 }
 
 static void relax_once_place_kept(void **state)
 {
-	static const struct checker_scenario s = { "giver", 2, NULL, giver_setup,
-		                                   NULL };
-	struct checker_options o = { .seed = SEED, .nr_schedules = 5000 };
-	struct checker_result r;
+	static const struct check_scenario s = { "giver", 2, NULL, giver_setup, NULL };
+	struct check_options o = { .seed = SEED, .nr_schedules = 5000 };
+	struct check_result r;
 
 	(void)state;
-	for (o.strategy = CHECKER_RANDOM; o.strategy <= CHECKER_PCT4; o.strategy++) {
+	for (o.strategy = CHECK_RANDOM; o.strategy <= CHECK_PCT4; o.strategy++) {
 		seen_at = 0;
-		checker_run(&s, &o, true, &r);
+		check_run(&s, &o, true, &r);
 		/* Early, in the middle, and not only when the looker was done. */
 		assert_true(seen_at & 0xf);
-		if (o.strategy != CHECKER_RANDOM)
+		if (o.strategy != CHECK_RANDOM)
 			assert_true(seen_at & 0xf00);
 	}
 }
@@ -361,31 +359,31 @@ static void locker_setup(const void *arg)
 	(void)arg;
 	oracle = host_alloc(sizeof(*oracle), 64);
 	for (u32 i = 0; i < 4; i++)
-		checker_task("locker", i, locker, NULL);
+		check_task("locker", i, locker, NULL);
 }
 
 static void locker_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(oracle->owned == 4, "all four had the lock");
+	CHECK_ASSERT(oracle->owned == 4, "all four had the lock");
 }
 
 /* Whoever has the lock runs, however low its place, while three others spin. */
 static void relax_three_spin_holder_runs(void **state)
 {
-	static const struct checker_scenario s = { "locker", 4, NULL, locker_setup,
-		                                   locker_finish };
-	struct checker_options o = { .seed = SEED,
-		                     .nr_schedules = 3000,
-		                     .preemption_bound = 1,
-		                     .max_steps = 3000 };
-	struct checker_result r;
+	static const struct check_scenario s = { "locker", 4, NULL, locker_setup,
+		                                 locker_finish };
+	struct check_options o = { .seed = SEED,
+		                   .nr_schedules = 3000,
+		                   .preemption_bound = 1,
+		                   .max_steps = 3000 };
+	struct check_result r;
 
 	(void)state;
 	for (u32 i = 0; i < 4 * 2; i++) {
 		o.strategy = i / 2;
 		o.memory = i % 2;
-		checker_run(&s, &o, true, &r);
+		check_run(&s, &o, true, &r);
 		assert_int_equal(r.violations, 0);
 	}
 }
@@ -413,22 +411,21 @@ static void fault_setup(const void *arg)
 {
 	(void)arg;
 	oracle = host_alloc(sizeof(*oracle), 64);
-	checker_task("task", 0, steps, NULL);
-	checker_fault("fault", fault, NULL);
+	check_task("task", 0, steps, NULL);
+	check_fault("fault", fault, NULL);
 }
 
 /* That it begins is no preemption. */
 static void exhaustive_bound_zero_fault_begins_anywhere(void **state)
 {
-	static const struct checker_scenario s = { "fault", 1, NULL, fault_setup,
-		                                   NULL };
-	struct checker_options o = { .strategy = CHECKER_EXHAUSTIVE,
-		                     .nr_schedules = 10000 };
-	struct checker_result r;
+	static const struct check_scenario s = { "fault", 1, NULL, fault_setup, NULL };
+	struct check_options o = { .strategy = CHECK_EXHAUSTIVE,
+		                   .nr_schedules = 10000 };
+	struct check_result r;
 
 	(void)state;
 	began_at = 0;
-	checker_run(&s, &o, true, &r);
+	check_run(&s, &o, true, &r);
 	assert_true(r.complete);
 	assert_int_equal(began_at, (1u << LOOKS) - 1);
 }
@@ -451,7 +448,7 @@ static void first(void *arg)
 	(void)arg;
 	host_fetch_add(&flags->x, 1);
 	idle(8);
-	CHECKER_ASSERT(!host_load_relaxed(&flags->w), "the bug at depth 3");
+	CHECK_ASSERT(!host_load_relaxed(&flags->w), "the bug at depth 3");
 }
 
 /* The third must run in its middle. */
@@ -478,22 +475,21 @@ static void order_setup(const void *arg)
 	(void)arg;
 	oracle = host_alloc(sizeof(*oracle), 64);
 	flags = host_alloc(sizeof(*flags), 64);
-	checker_task("first", 0, first, NULL);
-	checker_task("second", 1, second, NULL);
-	checker_task("third", 2, third, NULL);
+	check_task("first", 0, first, NULL);
+	check_task("second", 1, second, NULL);
+	check_task("third", 2, third, NULL);
 }
 
-/* The other order: test_checker.c. */
+/* The other order: test_check.c. */
 static void pct_later_change_point_higher_found(void **state)
 {
-	static const struct checker_scenario s = { "order", 3, NULL, order_setup,
-		                                   NULL };
-	struct checker_options o = { .seed = SEED, .nr_schedules = 20000 };
-	struct checker_result r;
+	static const struct check_scenario s = { "order", 3, NULL, order_setup, NULL };
+	struct check_options o = { .seed = SEED, .nr_schedules = 20000 };
+	struct check_result r;
 
 	(void)state;
-	for (o.strategy = CHECKER_PCT3; o.strategy <= CHECKER_PCT4; o.strategy++) {
-		checker_run(&s, &o, true, &r);
+	for (o.strategy = CHECK_PCT3; o.strategy <= CHECK_PCT4; o.strategy++) {
+		check_run(&s, &o, true, &r);
 		assert_int_equal(r.violations, 1);
 	}
 }
@@ -505,37 +501,36 @@ static void traveller(void *arg)
 	(void)arg;
 	host_store_relaxed(&oracle->x, 1);
 	idle(3);
-	CHECKER_ASSERT(host_load_relaxed(&oracle->x) == 1,
-	               "a task sees its own store wherever it is");
+	CHECK_ASSERT(host_load_relaxed(&oracle->x) == 1,
+	             "a task sees its own store wherever it is");
 }
 
 static void move(void *arg)
 {
 	(void)arg;
-	checker_migrate(0, 1);
+	check_migrate(0, 1);
 }
 
 static void move_setup(const void *arg)
 {
 	(void)arg;
 	oracle = host_alloc(sizeof(*oracle), 64);
-	checker_task("traveller", 0, traveller, NULL);
-	checker_fault("move", move, NULL);
+	check_task("traveller", 0, traveller, NULL);
+	check_fault("move", move, NULL);
 }
 
 static void migrate_own_store_seen(void **state)
 {
-	static const struct checker_scenario s = { "move", 2, NULL, move_setup, NULL };
-	struct checker_options o = { .memory = CHECKER_TSO,
-		                     .seed = SEED,
-		                     .nr_schedules = 2000,
-		                     .preemption_bound = 2 };
-	struct checker_result r;
+	static const struct check_scenario s = { "move", 2, NULL, move_setup, NULL };
+	struct check_options o = { .memory = CHECK_TSO,
+		                   .seed = SEED,
+		                   .nr_schedules = 2000,
+		                   .preemption_bound = 2 };
+	struct check_result r;
 
 	(void)state;
-	for (o.strategy = CHECKER_RANDOM; o.strategy <= CHECKER_EXHAUSTIVE;
-	     o.strategy++) {
-		checker_run(&s, &o, true, &r);
+	for (o.strategy = CHECK_RANDOM; o.strategy <= CHECK_EXHAUSTIVE; o.strategy++) {
+		check_run(&s, &o, true, &r);
 		assert_int_equal(r.violations, 0);
 	}
 	assert_true(r.complete);

@@ -3,18 +3,18 @@
  * What lodic-check searches: a table of cases and a table of mutants. A case is a scenario
  * for one scheme; a new scenario is a function that adds its cases.
  */
-#ifndef LODIC_SIM_CHECK_H
-#define LODIC_SIM_CHECK_H
+#ifndef LODIC_CHECK_CASE_H
+#define LODIC_CHECK_CASE_H
 
 #include "core/mutant.h"
-#include "host/check/checker.h"
+#include "host/check/check.h"
 
 #define CHECK_MAX_CASES 256u
 
 struct check_case {
 	const char *scenario; /* as printed and as --scenario takes it */
 	const char *scheme;
-	struct checker_scenario run;
+	struct check_scenario run;
 	/* Needs more schedules than others: three actors that must all meet (the issue of
 	 * schedule counts: doc/check.md). */
 	bool deep;
@@ -42,9 +42,9 @@ struct check_mutant {
 	const char *name; /* "fold-after-clear": as printed and as --mutant takes it */
 	const char *scenario;
 	const char *scheme;
-	enum checker_memory memory; /* the weakest-assuming one in which it shows */
-	const char *breaks;         /* the rule, in a few words, with its ID */
-	u64 budget;                 /* schedules after which it has survived */
+	enum check_memory memory; /* the weakest-assuming one in which it shows */
+	const char *breaks;       /* the rule, in a few words, with its ID */
+	u64 budget;               /* schedules after which it has survived */
 };
 
 /* Each folder's part of the table ends with number MUTANT_NONE. */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/check/checker.h"
+#include "host/check/check.h"
 
 #define MANY 20000u
 
@@ -33,28 +33,28 @@ static u64 outcomes; /* a bit for each that finish() met */
 static void world_make(void)
 {
 	world = host_alloc(sizeof(*world), 64);
-	checker_name(&world->x, 8, "x");
-	checker_name(&world->y, 8, "y");
+	check_name(&world->x, 8, "x");
+	check_name(&world->y, 8, "y");
 }
 
-static struct checker_result run(const struct checker_scenario *s,
-                                 enum checker_strategy strategy,
-                                 enum checker_memory memory, u64 nr)
+static struct check_result run(const struct check_scenario *s,
+                               enum check_strategy strategy, enum check_memory memory,
+                               u64 nr)
 {
-	struct checker_options o = { .strategy = strategy,
-		                     .memory = memory,
-		                     .seed = 1,
-		                     .nr_schedules = nr,
-		                     .preemption_bound = 100 };
-	struct checker_result r;
+	struct check_options o = { .strategy = strategy,
+		                   .memory = memory,
+		                   .seed = 1,
+		                   .nr_schedules = nr,
+		                   .preemption_bound = 100 };
+	struct check_result r;
 
 	outcomes = 0;
-	checker_run(s, &o, true, &r);
+	check_run(s, &o, true, &r);
 	return r;
 }
 
-static const enum checker_strategy all[] = { CHECKER_RANDOM, CHECKER_PCT3, CHECKER_PCT4,
-	                                     CHECKER_EXHAUSTIVE };
+static const enum check_strategy all[] = { CHECK_RANDOM, CHECK_PCT3, CHECK_PCT4,
+	                                   CHECK_EXHAUSTIVE };
 #define NR_ALL (sizeof(all) / sizeof(all[0]))
 
 /* ---- store buffering: x = 1, read y | y = 1, read x ---- */
@@ -94,8 +94,8 @@ static void sb_right(void *arg)
 static void sb_setup(const void *arg)
 {
 	world_make();
-	checker_task("left", 0, sb_left, NULL);
-	checker_task("right", arg ? 0 : 1, sb_right, NULL);
+	check_task("left", 0, sb_left, NULL);
+	check_task("right", arg ? 0 : 1, sb_right, NULL);
 }
 
 static void sb_finish(const void *arg)
@@ -104,7 +104,7 @@ static void sb_finish(const void *arg)
 	outcomes |= 1u << (world->seen[0] * 2 + world->seen[1]);
 }
 
-static const struct checker_scenario sb = { "sb", 2, NULL, sb_setup, sb_finish };
+static const struct check_scenario sb = { "sb", 2, NULL, sb_setup, sb_finish };
 #define SB_BOTH_ZERO 1u
 #define SB_OTHERS 0xeu
 
@@ -113,7 +113,7 @@ static void store_buffering_sc_never_both_zero(void **state)
 	(void)state;
 	fences = FENCES_NONE;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		run(&sb, all[i], CHECKER_SC, MANY);
+		run(&sb, all[i], CHECK_SC, MANY);
 		assert_int_equal(outcomes, SB_OTHERS);
 	}
 }
@@ -123,7 +123,7 @@ static void store_buffering_tso_both_zero_by_every_strategy(void **state)
 	(void)state;
 	fences = FENCES_NONE;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		run(&sb, all[i], CHECKER_TSO, MANY);
+		run(&sb, all[i], CHECK_TSO, MANY);
 		assert_int_equal(outcomes, SB_OTHERS | SB_BOTH_ZERO);
 	}
 }
@@ -133,7 +133,7 @@ static void store_buffering_fences_never_both_zero(void **state)
 	(void)state;
 	for (fences = FENCES_FULL; fences <= FENCES_RMW; fences++)
 		for (u32 i = 0; i < NR_ALL; i++) {
-			run(&sb, all[i], CHECKER_TSO, MANY);
+			run(&sb, all[i], CHECK_TSO, MANY);
 			assert_int_equal(outcomes, SB_OTHERS);
 		}
 }
@@ -142,13 +142,13 @@ static void store_buffering_fences_never_both_zero(void **state)
  * change of task empties it. Per-task buffers gave false alarms. */
 static void store_buffering_one_cpu_never_both_zero(void **state)
 {
-	static const struct checker_scenario one = { "sb-one-cpu", 2, "", sb_setup,
-		                                     sb_finish };
+	static const struct check_scenario one = { "sb-one-cpu", 2, "", sb_setup,
+		                                   sb_finish };
 
 	(void)state;
 	fences = FENCES_NONE;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		run(&one, all[i], CHECKER_TSO, MANY);
+		run(&one, all[i], CHECK_TSO, MANY);
 		assert_int_equal(outcomes & SB_BOTH_ZERO, 0);
 		assert_true(outcomes != 0);
 	}
@@ -175,28 +175,26 @@ static void mp_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("writer", 0, mp_writer, NULL);
-	checker_task("reader", 1, mp_reader, NULL);
+	check_task("writer", 0, mp_writer, NULL);
+	check_task("reader", 1, mp_reader, NULL);
 }
 
 static void mp_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(!world->seen[0] || world->seen[1] == 7,
-	               "stores arrive in order");
-	CHECKER_ASSERT(world->seen[2] == 7, "a CPU sees its own store");
-	CHECKER_ASSERT(world->x == 7 && world->y == 1, "all arrive in the end");
+	CHECK_ASSERT(!world->seen[0] || world->seen[1] == 7, "stores arrive in order");
+	CHECK_ASSERT(world->seen[2] == 7, "a CPU sees its own store");
+	CHECK_ASSERT(world->x == 7 && world->y == 1, "all arrive in the end");
 	outcomes |= 1u << (world->seen[0] * 2 + (world->seen[1] == 7));
 }
 
 static void message_passing_tso_in_order_and_forwarded(void **state)
 {
-	static const struct checker_scenario mp = { "mp", 2, NULL, mp_setup,
-		                                    mp_finish };
+	static const struct check_scenario mp = { "mp", 2, NULL, mp_setup, mp_finish };
 
 	(void)state;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		assert_int_equal(run(&mp, all[i], CHECKER_TSO, MANY).violations, 0);
+		assert_int_equal(run(&mp, all[i], CHECK_TSO, MANY).violations, 0);
 		assert_int_equal(outcomes, 0xb); /* 0,0  0,7  1,7 */
 	}
 }
@@ -215,8 +213,8 @@ static void count_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("a", 0, step_twice, (void *)1);
-	checker_task("b", 1, step_twice, (void *)2);
+	check_task("a", 0, step_twice, (void *)1);
+	check_task("b", 1, step_twice, (void *)2);
 }
 
 static void count_finish(const void *arg)
@@ -229,15 +227,15 @@ static void count_finish(const void *arg)
 			outcomes |= 1u << i;
 }
 
-static const struct checker_scenario count = { "count", 2, NULL, count_setup,
-	                                       count_finish };
+static const struct check_scenario count = { "count", 2, NULL, count_setup,
+	                                     count_finish };
 
 static void exhaustive_two_by_two_steps_all_orders_and_complete(void **state)
 {
-	struct checker_result r;
+	struct check_result r;
 
 	(void)state;
-	r = run(&count, CHECKER_EXHAUSTIVE, CHECKER_SC, MANY);
+	r = run(&count, CHECK_EXHAUSTIVE, CHECK_SC, MANY);
 	assert_true(r.complete);
 	assert_int_equal(r.violations, 0);
 	assert_int_equal(outcomes, 0x3f);
@@ -245,13 +243,12 @@ static void exhaustive_two_by_two_steps_all_orders_and_complete(void **state)
 
 static void exhaustive_bound_zero_no_preemption(void **state)
 {
-	struct checker_options o = { .strategy = CHECKER_EXHAUSTIVE,
-		                     .nr_schedules = MANY };
-	struct checker_result r;
+	struct check_options o = { .strategy = CHECK_EXHAUSTIVE, .nr_schedules = MANY };
+	struct check_result r;
 
 	(void)state;
 	outcomes = 0;
-	checker_run(&count, &o, true, &r);
+	check_run(&count, &o, true, &r);
 	assert_true(r.complete);
 	assert_int_equal(outcomes, 0x21); /* 1122 and 2211 */
 }
@@ -259,7 +256,7 @@ static void exhaustive_bound_zero_no_preemption(void **state)
 static void exhaustive_too_few_schedules_not_complete(void **state)
 {
 	(void)state;
-	assert_false(run(&count, CHECKER_EXHAUSTIVE, CHECKER_SC, 2).complete);
+	assert_false(run(&count, CHECK_EXHAUSTIVE, CHECK_SC, 2).complete);
 }
 
 static void own_words(void *arg)
@@ -276,8 +273,8 @@ static void own_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("a", 0, own_words, (void *)1);
-	checker_task("b", 1, own_words, NULL);
+	check_task("a", 0, own_words, (void *)1);
+	check_task("b", 1, own_words, NULL);
 }
 
 static void own_finish(const void *arg)
@@ -290,20 +287,20 @@ static void own_finish(const void *arg)
  * out is the same. */
 static void exhaustive_sleep_sets_fewer_schedules_same_outcomes(void **state)
 {
-	static const struct checker_scenario own = { "own", 2, NULL, own_setup,
-		                                     own_finish };
-	struct checker_options o = { .strategy = CHECKER_EXHAUSTIVE,
-		                     .nr_schedules = MANY,
-		                     .preemption_bound = 100,
-		                     .every_order = true };
-	struct checker_result plain, sleeping;
+	static const struct check_scenario own = { "own", 2, NULL, own_setup,
+		                                   own_finish };
+	struct check_options o = { .strategy = CHECK_EXHAUSTIVE,
+		                   .nr_schedules = MANY,
+		                   .preemption_bound = 100,
+		                   .every_order = true };
+	struct check_result plain, sleeping;
 	u64 plain_outcomes;
 
 	(void)state;
 	outcomes = 0;
-	checker_run(&own, &o, true, &plain);
+	check_run(&own, &o, true, &plain);
 	plain_outcomes = outcomes;
-	sleeping = run(&own, CHECKER_EXHAUSTIVE, CHECKER_SC, MANY);
+	sleeping = run(&own, CHECK_EXHAUSTIVE, CHECK_SC, MANY);
 	assert_true(plain.complete && sleeping.complete);
 	assert_int_equal(outcomes, plain_outcomes);
 	assert_int_equal(plain_outcomes, 0xe);
@@ -322,24 +319,24 @@ static void lost_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("a", 0, lose, NULL);
-	checker_task("b", 1, lose, NULL);
+	check_task("a", 0, lose, NULL);
+	check_task("b", 1, lose, NULL);
 }
 
 static void lost_finish(const void *arg)
 {
 	(void)arg;
-	CHECKER_ASSERT(world->x == 2, "no update is lost");
+	CHECK_ASSERT(world->x == 2, "no update is lost");
 }
 
 static void lost_update_every_strategy_finds_it(void **state)
 {
-	static const struct checker_scenario lost = { "lost", 2, NULL, lost_setup,
-		                                      lost_finish };
+	static const struct check_scenario lost = { "lost", 2, NULL, lost_setup,
+		                                    lost_finish };
 
 	(void)state;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		struct checker_result r = run(&lost, all[i], CHECKER_SC, MANY);
+		struct check_result r = run(&lost, all[i], CHECK_SC, MANY);
 
 		assert_int_equal(r.violations, 1);
 		assert_non_null(strstr(r.what, "no update is lost"));
@@ -367,49 +364,49 @@ static void inverse_right(void *arg)
 	for (u32 i = 0; i < 10; i++)
 		host_load_relaxed(&world->z);
 	host_fetch_add(&world->y, 1);
-	CHECKER_ASSERT(host_load_relaxed(&world->x) != 5, "the bug at depth 3");
+	CHECK_ASSERT(host_load_relaxed(&world->x) != 5, "the bug at depth 3");
 }
 
 static void inverse_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	checker_task("left", 0, inverse_left, NULL);
-	checker_task("right", 1, inverse_right, NULL);
+	check_task("left", 0, inverse_left, NULL);
+	check_task("right", 1, inverse_right, NULL);
 }
 
 static void pct_inverse_change_points_found(void **state)
 {
-	static const struct checker_scenario s = { "inverse", 2, NULL, inverse_setup,
-		                                   NULL };
+	static const struct check_scenario s = { "inverse", 2, NULL, inverse_setup,
+		                                 NULL };
 
 	(void)state;
-	assert_int_equal(run(&s, CHECKER_PCT3, CHECKER_SC, MANY).violations, 1);
-	assert_int_equal(run(&s, CHECKER_PCT4, CHECKER_SC, MANY).violations, 1);
+	assert_int_equal(run(&s, CHECK_PCT3, CHECK_SC, MANY).violations, 1);
+	assert_int_equal(run(&s, CHECK_PCT4, CHECK_SC, MANY).violations, 1);
 }
 
 /* ---- the same again ---- */
 
 static void seed_same_same_schedule_and_only_replays_it(void **state)
 {
-	static const struct checker_scenario lost = { "lost", 2, NULL, inverse_setup,
-		                                      NULL };
-	struct checker_options o = { .seed = 5, .nr_schedules = MANY };
-	struct checker_result a, b, c;
+	static const struct check_scenario lost = { "lost", 2, NULL, inverse_setup,
+		                                    NULL };
+	struct check_options o = { .seed = 5, .nr_schedules = MANY };
+	struct check_result a, b, c;
 
 	(void)state;
 	for (u32 i = 0; i < 3; i++) {
 		o.strategy = all[i];
 		o.only = 0;
-		checker_run(&lost, &o, true, &a);
-		checker_run(&lost, &o, true, &b);
+		check_run(&lost, &o, true, &a);
+		check_run(&lost, &o, true, &b);
 		assert_int_equal(a.schedule, b.schedule);
 		assert_int_equal(a.steps, b.steps);
 		assert_string_equal(a.what, b.what);
 		if (!a.violations)
 			continue;
 		o.only = a.schedule + 1;
-		checker_run(&lost, &o, true, &c);
+		check_run(&lost, &o, true, &c);
 		assert_int_equal(c.violations, 1);
 		assert_int_equal(c.schedules, 1);
 		assert_string_equal(a.what, c.what);
