@@ -7,7 +7,7 @@
 
 #include "bench/count.h"
 #include "measure/cli.h"
-#include "measure/rig.h"
+#include "measure/machine.h"
 #include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 40
@@ -82,7 +82,7 @@ static bool take_scheme(struct bench_plan *p, const char *text)
 static u32 nr_cpus_here(void)
 {
 	int unused[1];
-	u32 nr = rig_cpus(unused, 0);
+	u32 nr = machine_cpus(unused, 0);
 
 	return nr > SLOTS_MAX_WORKERS ? SLOTS_MAX_WORKERS : nr;
 }

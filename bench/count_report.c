@@ -214,7 +214,7 @@ void bench_print_json(const struct bench *b, FILE *to)
 		for (u32 size = 0; size < b->plan.nr_objects; size++)
 			if (b->fields[i][size])
 				json_array_append_new(costs, cost_json(b, i, size));
-	json_object_set_new(o, "machine", report_machine_json(&machine));
+	json_object_set_new(o, "machine", machine_json(&machine));
 	json_object_set_new(o, "commit", json_string(report_commit()));
 	json_object_set_new(o, "workers", json_string(workers_name(b)));
 	set_integer(o, "per_user", b->plan.per_user);

@@ -9,7 +9,7 @@
 #include "bench/private.h"
 #include "bench/shared.h"
 #include "measure/cli.h"
-#include "measure/rig.h"
+#include "measure/machine.h"
 #include "measure/workload.h"
 
 const struct count_scheme *bench_scheme(u32 i)
@@ -214,7 +214,7 @@ int bench_run(struct bench *b, const struct bench_plan *plan)
 
 	memset(b, 0, sizeof(*b));
 	b->plan = *plan;
-	rig_cpus(b->cpus, nr_workers);
+	machine_cpus(b->cpus, nr_workers);
 	error = shared_open();
 	if (!error)
 		error = slots_open(&b->slots, b->cpus, nr_workers, plan->processes);

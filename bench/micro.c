@@ -106,7 +106,7 @@ static int ground_open(struct micro_ground **ret)
 static int micro_open(struct micro *m)
 {
 	struct field_ground *field_ground = NULL;
-	u32 nr = rig_cpus(m->cpus, MICRO_MOST_CPUS);
+	u32 nr = machine_cpus(m->cpus, MICRO_MOST_CPUS);
 	int error;
 
 	m->nr_cpus = nr > MICRO_MOST_CPUS ? MICRO_MOST_CPUS : nr;
@@ -283,7 +283,7 @@ static void print_json(const struct micro *m, const struct machine *machine)
 	for (u32 i = 0; i < micro_nr_steps; i++)
 		for (u32 n = micro_steps[i].least_cpus; n <= m->nr_cpus; n++)
 			json_array_append_new(results, cell_json(m, i, n));
-	json_object_set_new(o, "machine", report_machine_json(machine));
+	json_object_set_new(o, "machine", machine_json(machine));
 	json_object_set_new(o, "commit", json_string(report_commit()));
 	json_object_set_new(o, "seed", json_integer((json_int_t)m->seed));
 	json_object_set_new(o, "rounds", json_integer(m->rounds));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* `lodic demo`: a real file through the cache, every byte checked, and what it is
- * worth. */
+/* `lodic demo`: reads a real file through the cache, checks every byte, and shows what the
+ * cache is worth. */
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "measure/cli.h"
 #include "measure/corpus.h"
 #include "measure/measure.h"
@@ -17,46 +18,41 @@
 #define LEAST_HIT_RATIO 0.95
 #define NR_DEMO_PROCESSES 3
 #define MB 1e6
+/* Large enough to keep all readers at work between two orders. */
+#define VERIFY_STEP_BYTES ((uint64_t)16 << 20)
 
 static const unsigned int demo_processes[NR_DEMO_PROCESSES] = { 1, 2, 4 };
 static const uint32_t demo_bytes[] = { 64, LODIC_BLOCK_BYTES };
 
-enum { KEY_WORKDIR = 256, KEY_SEED };
-
 struct demo {
 	struct stand stand;
-	const char *json_out;
+	const char *json_out; /* NULL: none is written */
 	uint64_t ms;
-	/* What verifying found, over all readers. */
+	/* What verifying found, summed over the readers. */
 	uint64_t read_bytes, pinned_bytes, all_bytes, wrong_bytes;
 	uint64_t hits, misses;
 };
 
 static const char doc[] =
-	"Read a large file of this system through caches of its own, with 1, 2 and 4 "
-	"processes; verify every byte against the file; compare the ways to read it. "
-	"Leaves nothing behind but the JSON file."
+	"Show on this machine that the cache is right and what it is worth. The demo starts "
+	"caches of its own and reads a large file of this system through them, with 1, 2 and "
+	"4 processes. It compares every byte with the file, and then measures the ways to "
+	"read the file against each other. Afterwards only the JSON file stays."
 	"\v"
 	"Examples:\n"
 	"  lodic demo\n"
 	"  lodic demo --file /usr/bin/clang --seconds 10\n"
 	"  lodic demo --json-out result.json\n"
 	"\n"
-	"Fails when a byte was wrong, or when fewer than 95 % of the reads through "
-	"lodic were served by the cache.";
+	"The demo fails (exit status 1) when a byte was wrong, or when the cache served fewer "
+	"than 95 % of the reads through lodic.";
 
 static const struct argp_option option_list[] = {
-	{ "file", 'f', "PATH", 0, "Read this file (default: a large one of the system)",
-	  0 },
 	{ "json-out", 'o', "PATH", 0,
-	  "Write the results there (default: build/demo.json, where there is a folder "
-	  "build)",
+	  "Write the results there. The default is build/demo.json, where there is a "
+	  "folder build",
 	  0 },
-	{ "seconds", 's', "S", 0, "Measure for so long (default: 30)", 0 },
-	{ "workdir", KEY_WORKDIR, "DIR", 0,
-	  "Where a copy of the file may lie for the time (default: build, else TMPDIR)",
-	  0 },
-	{ "seed", KEY_SEED, "N", 0, "Seed of the accesses", 0 },
+	{ "seconds", 's', "S", 0, "Measure for S seconds (default: 30)", 0 },
 	{ 0 },
 };
 
@@ -65,55 +61,63 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct demo *d = state->input;
 
 	switch (key) {
-	case 'f':
-		/* An empty one is none: `make demo FILE=`. */
-		d->stand.file = arg[0] ? arg : NULL;
-		return 0;
 	case 'o': d->json_out = arg; return 0;
 	case 's':
 		if (cli_parse_seconds_ms(arg, &d->ms) != 0 || d->ms == 0)
 			argp_error(state, "'%s' is not a number of seconds above 0",
 			           arg);
 		return 0;
-	case KEY_WORKDIR: d->stand.workdir = arg; return 0;
-	case KEY_SEED:
-		if (cli_parse_number(arg, 1, UINT32_MAX, &d->stand.seed) != 0)
-			argp_error(state, "'%s' is not a seed, 1 ... 2^32 - 1", arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is too much; give the file with --file", arg);
-		return 0;
+	case ARGP_KEY_INIT: state->child_inputs[0] = &d->stand; return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static int verify(struct demo *d)
+static void add_report(struct demo *d, const struct reader_report *r)
 {
+	d->read_bytes += r->read_bytes;
+	d->pinned_bytes += r->pinned_bytes;
+	d->all_bytes += r->all_bytes;
+	d->wrong_bytes += r->nr_wrong_bytes;
+	d->hits += r->hits;
+	d->misses += r->misses > r->nr_fallbacks ? r->misses : r->nr_fallbacks;
+}
+
+/* The bytes from offset on, by nr processes at once. */
+static int verify_step(struct demo *d, unsigned int nr, uint64_t offset)
+{
+	uint64_t left = d->stand.corpus.bytes - offset;
 	struct reader_order orders[RIG_MAX_READERS] = { 0 };
 	struct reader_report reports[RIG_MAX_READERS];
-	struct rig *rig = &d->stand.rig;
+	int error;
 
-	for (unsigned int r = 0; r < RIG_MAX_READERS; r++)
+	for (unsigned int r = 0; r < nr; r++) {
 		orders[r].op = READER_VERIFY;
-	for (int i = 0; i < NR_DEMO_PROCESSES; i++) {
-		int error = rig_ask(rig, orders, demo_processes[i], reports);
+		orders[r].verify_offset = offset;
+		orders[r].verify_bytes =
+			left < VERIFY_STEP_BYTES ? left : VERIFY_STEP_BYTES;
+	}
+	error = rig_ask(&d->stand.rig, orders, nr, reports);
+	if (cli_stopped)
+		return -EINTR;
+	for (unsigned int r = 0; r < nr && !error; r++)
+		add_report(d, &reports[r]);
+	return error;
+}
 
-		if (cli_stopped)
-			return -EINTR;
-		if (error)
-			return error;
-		for (unsigned int r = 0; r < demo_processes[i]; r++) {
-			d->read_bytes += reports[r].read_bytes;
-			d->pinned_bytes += reports[r].pinned_bytes;
-			d->all_bytes += reports[r].all_bytes;
-			d->wrong_bytes += reports[r].nr_wrong_bytes;
-			d->hits += reports[r].hits;
-			d->misses += reports[r].misses > reports[r].nr_fallbacks
-			                     ? reports[r].misses
-			                     : reports[r].nr_fallbacks;
+static int verify(struct demo *d)
+{
+	uint64_t bytes = d->stand.corpus.bytes;
+
+	for (unsigned int i = 0; i < NR_DEMO_PROCESSES; i++) {
+		for (uint64_t at = 0; at < bytes; at += VERIFY_STEP_BYTES) {
+			int error = verify_step(d, demo_processes[i], at);
+
+			if (error)
+				return error;
+			cli_progress("verifying",
+			             (unsigned int)(100 * (i * bytes + at) /
+			                            (NR_DEMO_PROCESSES * bytes)));
 		}
-		cli_progress("verifying",
-		             100u * ((unsigned int)i + 1) / NR_DEMO_PROCESSES);
 	}
 	cli_progress("", 101);
 	printf("verified: %.0f MB read and %.0f MB pinned through lodic by 1, 2 and 4 "
@@ -136,41 +140,43 @@ static void make_plan(const struct demo *d, struct measure_plan *plan)
 	memcpy(plan->processes, demo_processes, sizeof(demo_processes));
 }
 
-/* The table in words: what a reader of it should take home. */
+/* Says in words what the table shows. */
 static void say_meaning(const struct measure *m)
 {
 	const struct cell *pin = measure_cell(m, METHOD_LODIC_PIN, ACCESS_HOT, 64, 2);
-	double atomic =
-		cell_over(pin, measure_cell(m, METHOD_PIN_ATOMIC, ACCESS_HOT, 64, 2));
-	double hazard =
-		cell_over(pin, measure_cell(m, METHOD_PIN_HAZARD, ACCESS_HOT, 64, 2));
+	double atomic = measure_over(pin, measure_cell(m, METHOD_PIN_ATOMIC, ACCESS_HOT,
+	                                               64, 2));
+	double hazard = measure_over(pin, measure_cell(m, METHOD_PIN_HAZARD, ACCESS_HOT,
+	                                               64, 2));
 	double kernel =
-		cell_over(pin, measure_cell(m, METHOD_PREAD, ACCESS_HOT, 64, 2));
-	double mapped = cell_over(measure_cell(m, METHOD_LODIC_READ, ACCESS_HOT, 64, 2),
-	                          measure_cell(m, METHOD_MMAP, ACCESS_HOT, 64, 2));
+		measure_over(pin, measure_cell(m, METHOD_PREAD, ACCESS_HOT, 64, 2));
+	double mapped =
+		measure_over(measure_cell(m, METHOD_LODIC_READ, ACCESS_HOT, 64, 2),
+	                     measure_cell(m, METHOD_MMAP, ACCESS_HOT, 64, 2));
 	double zipf =
-		cell_over(measure_cell(m, METHOD_LODIC_READ, ACCESS_ZIPF, 4096, 2),
-	                  measure_cell(m, METHOD_PREAD, ACCESS_ZIPF, 4096, 2));
+		measure_over(measure_cell(m, METHOD_LODIC_READ, ACCESS_ZIPF, 4096, 2),
+	                     measure_cell(m, METHOD_PREAD, ACCESS_ZIPF, 4096, 2));
 	double alone =
-		cell_over(measure_cell(m, METHOD_LODIC_PIN, ACCESS_ZIPF, 64, 2),
-	                  measure_cell(m, METHOD_PIN_ATOMIC, ACCESS_ZIPF, 64, 2));
+		measure_over(measure_cell(m, METHOD_LODIC_PIN, ACCESS_ZIPF, 64, 2),
+	                     measure_cell(m, METHOD_PIN_ATOMIC, ACCESS_ZIPF, 64, 2));
 
 	if (atomic <= 0 || kernel <= 0 || hazard <= 0 || mapped <= 0 || zipf <= 0 ||
 	    alone <= 0) {
-		puts("\nToo few undisturbed slots to say what it is worth: run it with "
-		     "two free CPUs, or for longer (--seconds).");
+		puts("\nToo few slots were undisturbed to say what the cache is worth. Run "
+		     "the demo with two free CPUs, or for longer (--seconds).");
 		return;
 	}
-	printf("\nTwo processes on one hot block, 64 bytes: a lodic pin is %.1f times "
-	       "as fast as one counted in a shared word, %.0f times as fast as pread, "
-	       "and %.2f times the hazard slots' rate; lodic_read runs at %.2f of "
-	       "mmap. Spread over the file (zipf) nobody contends: there a pin runs at "
-	       "%.2f of the shared word's rate (64 bytes), and lodic_read is %.1f "
-	       "times as fast as pread (4 KiB).\n",
+	printf("\nWhen two processes read 64 bytes of one hot block, a lodic pin is %.1f "
+	       "times as fast as a pin that a shared word counts. It is %.0f times as "
+	       "fast as pread, and runs at %.2f times the rate of hazard slots. "
+	       "lodic_read runs at %.2f of the rate of mmap.\n"
+	       "When reads spread over the file (zipf), processes hardly meet. There a "
+	       "pin runs at %.2f of the shared word's rate (64 bytes), and lodic_read is "
+	       "%.1f times as fast as pread (4 KiB).\n",
 	       atomic, kernel, hazard, mapped, alone, zipf);
 }
 
-/* The lodic cache's own, verifying and measuring together. */
+/* Of the lodic cache, over verifying and measuring. */
 static double total_hit_ratio(const struct demo *d, const struct measure *m)
 {
 	uint64_t asked = d->hits + d->misses, served = d->hits;
@@ -181,7 +187,7 @@ static double total_hit_ratio(const struct demo *d, const struct measure *m)
 		if (method_scheme(c->method) != LODIC_LODIC)
 			continue;
 		asked += c->nr_ops;
-		served += cell_served(c);
+		served += measure_served(c);
 	}
 	return asked ? (double)served / (double)asked : 0;
 }
@@ -189,31 +195,40 @@ static double total_hit_ratio(const struct demo *d, const struct measure *m)
 static int judge(const struct demo *d, const struct measure *m, double hit_ratio)
 {
 	if (d->wrong_bytes || m->nr_wrong_bytes) {
-		cli_error("%llu bytes were not the file's; please report it",
+		cli_error("%llu bytes were not the file's; please report this",
 		          (unsigned long long)(d->wrong_bytes + m->nr_wrong_bytes));
 		return CLI_FAILED;
 	}
 	if (hit_ratio < LEAST_HIT_RATIO) {
-		cli_error("only %.1f %% of the reads through lodic were cache hits, at "
-		          "least %.0f %% are wanted; is somebody writing to the file?",
-		          100 * hit_ratio, 100 * LEAST_HIT_RATIO);
+		cli_error(
+			"the cache served %.1f %% of the reads through lodic, and must "
+			"serve %.0f %%; does a process write to the file?",
+			100 * hit_ratio, 100 * LEAST_HIT_RATIO);
 		return CLI_FAILED;
 	}
 	return CLI_OK;
 }
 
+static int complain_json(const struct demo *d, int error)
+{
+	cli_error("cannot write %s: %s", d->json_out, strerror(-error));
+	return CLI_FAILED;
+}
+
+/* An exit status; a failure has been said. */
 static int write_results(const struct demo *d, const struct measure *m,
                          const struct machine *machine, double hit_ratio)
 {
 	const struct stand *s = &d->stand;
-	const char *path = d->json_out;
+	char parameters[REPORT_PARAMETERS_BYTES];
+	const struct report_run about = { machine, parameters, s->seed };
 	json_t *o;
 	int error;
 
-	if (!path && access("build", W_OK) != 0)
+	if (!d->json_out)
 		return 0; /* not in a build tree, and not asked for */
-	path = path ? path : "build/demo.json";
-	o = report_json(m, machine, s->seed);
+	report_describe(m, s->corpus.bytes, parameters, sizeof(parameters));
+	o = report_json(m, &about);
 	json_object_set_new(o, "file",
 	                    json_string(s->corpus.origin[0] ? s->corpus.origin
 	                                                    : "pseudo-random bytes"));
@@ -226,13 +241,12 @@ static int write_results(const struct demo *d, const struct measure *m,
 		o, "wrong_bytes",
 		json_integer((json_int_t)(d->wrong_bytes + m->nr_wrong_bytes)));
 	json_object_set_new(o, "hit_ratio", json_real(hit_ratio));
-	error = report_write_json(o, path);
+	error = report_write_json(o, d->json_out);
 	json_decref(o);
 	if (error)
-		cli_error("cannot write %s: %s", path, strerror(-error));
-	else
-		printf("results in %s\n", path);
-	return error;
+		return complain_json(d, error);
+	printf("The results are in %s.\n", d->json_out);
+	return CLI_OK;
 }
 
 static int run(struct demo *d)
@@ -255,10 +269,10 @@ static int run(struct demo *d)
 	hit_ratio = total_hit_ratio(d, &m);
 	report_tables(&m, &machine, stdout);
 	say_meaning(&m);
-	printf("%.2f %% of the reads and pins through lodic were cache hits.\n",
+	printf("The cache served %.2f %% of the reads and pins through lodic.\n",
 	       100 * hit_ratio);
 	status = judge(d, &m, hit_ratio);
-	if (write_results(d, &m, &machine, hit_ratio) != 0)
+	if (write_results(d, &m, &machine, hit_ratio) != CLI_OK)
 		status = CLI_FAILED;
 	measure_drop(&m);
 	return status;
@@ -266,13 +280,20 @@ static int run(struct demo *d)
 
 int command_demo(int argc, char **argv)
 {
+	static const struct argp_child children[] = { { &stand_argp, 0, NULL, 0 },
+		                                      { 0 } };
 	static const struct argp argp = { option_list, parse, NULL, doc,
-		                          NULL,        NULL,  NULL };
+		                          children,    NULL,  NULL };
 	static struct demo d = { .ms = DEFAULT_MS, .stand = { .seed = WORKLOAD_SEED } };
-	int status;
+	int status, error;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &d) != 0)
 		return CLI_USAGE;
+	if (!d.json_out && access("build", W_OK) == 0)
+		d.json_out = "build/demo.json";
+	error = d.json_out ? report_check_path(d.json_out) : 0;
+	if (error)
+		return complain_json(&d, error);
 	setvbuf(stdout, NULL, _IOLBF, 0); /* or readers would print our lines again */
 	cli_catch_signals();
 	status = stand_open(&d.stand, demo_processes[NR_DEMO_PROCESSES - 1]);

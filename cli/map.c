@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * `lodic map -- CMD`: runs an unmodified program with the shim of preload/ in it. All that
- * happens here is before the program: options into the environment, then exec. So its
- * exit status, its signals and its process id are its own.
+ * `lodic map -- CMD` runs an unmodified program with the shim of preload/ in it. This file
+ * only puts the options into the environment and calls exec. So the program keeps its own
+ * exit status, signals and process id.
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -14,17 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "measure/cli.h"
+#include "cli/command.h"
 #include "cli/map_program.h"
+#include "measure/cli.h"
 #include "preload/map_environment.h"
 
-/* As shells and env(1) say it. */
+/* The statuses that shells and env(1) return. */
 #define STATUS_CANNOT_RUN 126
 #define STATUS_NOT_FOUND 127
 
 #define DEFAULT_BUDGET_BYTES (UINT64_C(1) << 30)
-/* Enough reads to tell one pass from many in most small files, few enough to cost nothing
- * where the program ends soon. A guess, not a measurement. */
+/* Enough reads to tell one pass from many in most small files. Few enough to cost nothing
+ * in a program that ends soon. A guess, not a measurement. */
 #define DEFAULT_MIN_READS 16
 
 enum { KEY_BUDGET = 256, KEY_MIN_READS, KEY_INCLUDE, KEY_EXCLUDE };
@@ -37,32 +38,32 @@ struct map {
 	const char *report;
 	bool json;
 	bool verbose;
-	char **command; /* NULL: none */
+	char **command; /* NULL: none was named */
 };
 
 static const char doc[] =
-	"Run a program so that the files it reads again and again are mapped into it as "
-	"well. A kernel with LODIC can then count the references of its read(2) in its own "
-	"page table; elsewhere this gives nothing. The program itself is as it was: it "
-	"still reads by read(2) and never looks at the mapping."
+	"Run a program, and map into it the files that it reads again and again. A kernel "
+	"with LODIC can then count the references of its read(2) in the program's own page "
+	"table. Another kernel gains nothing. The program still reads by read(2) and never "
+	"looks at the mapping."
 	"\v"
-	"What it cost is said on stderr when a process ends that had a file mapped: "
-	"files, bytes, page tables (expected, and measured as VmPTE), reads, and what "
-	"was skipped for which reason.\n"
+	"When a process ends that had a file mapped, it prints on stderr what that cost: "
+	"files, bytes, page tables (expected, and measured as VmPTE) and reads. It also "
+	"prints how many files it did not map, for each reason.\n"
 	"\n"
-	"A file is mapped once it was read --min-reads times, by read, pread, readv or "
-	"preadv, and that was not one pass from front to back. Only for descriptors opened "
-	"read-only, and only as long as they are open. Its pages get their entries as they "
-	"are read; no I/O is done for them.\n"
+	"The process maps a file after --min-reads calls of read, pread, readv or preadv "
+	"that were not one pass from front to back. It does so only for descriptors that "
+	"are open read-only, and only while they are open. Pages get their entries as they "
+	"are read; this does no I/O of its own.\n"
 	"\n"
-	"GLOB knows * ? and [set]; with a slash in it it is about the whole path, where * "
-	"stands for slashes too.\n"
+	"GLOB may contain * ? and [set]. A GLOB with a slash must match the whole path, and "
+	"its * matches slashes, too. Any other GLOB must match the file's name.\n"
 	"\n"
-	"Does not work for programs that are linked statically or setuid, and does not see "
-	"what stdio reads inside libc (fread, fgets).\n"
+	"Programs that are linked statically or are setuid cannot be run this way. Reads "
+	"that stdio makes inside libc (fread, fgets) are not seen.\n"
 	"\n"
-	"Exit status: the program's; 126 when it cannot be run this way, 127 when there is "
-	"none, 2 for a wrong option.\n"
+	"Exit status: that of the program; 126 when it cannot be run this way, 127 when it "
+	"does not exist, 2 for a wrong option.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic map -- ./server --data /srv\n"
@@ -70,21 +71,21 @@ static const char doc[] =
 
 static const struct argp_option option_list[] = {
 	{ "budget", KEY_BUDGET, "SIZE", 0,
-	  "Map at most this much of files at once, as 512M or 4G (default 1G). In each "
-	  "process; costs up to SIZE/512 of page tables",
+	  "In each process, map at most this many bytes of files at once, as 512M or 4G "
+	  "(default: 1G). The page tables for them take up to SIZE/512",
 	  0 },
-	{ "min-reads", KEY_MIN_READS, "N", 0, "Map a file after N reads (default 16)",
+	{ "min-reads", KEY_MIN_READS, "N", 0, "Map a file after N reads (default: 16)",
 	  0 },
 	{ "include", KEY_INCLUDE, "GLOB", 0,
-	  "Map only files that match; may be repeated", 0 },
+	  "Map only files that match. May be repeated", 0 },
 	{ "exclude", KEY_EXCLUDE, "GLOB", 0,
-	  "Map no file that matches; may be repeated", 0 },
+	  "Map no file that matches. May be repeated", 0 },
 	{ "report", 'r', "FILE", 0,
-	  "Write what it cost there and not to stderr, a line for each process that read "
-	  "anything",
+	  "Write what it cost to FILE and not to stderr: a line for each process that "
+	  "read anything",
 	  0 },
-	{ "json", 'j', NULL, 0, "Say it as JSON, an object in each line", 0 },
-	{ "verbose", 'v', NULL, 0, "Say each file that is mapped, and when", 0 },
+	{ "json", 'j', NULL, 0, "Write it as JSON, an object in each line", 0 },
+	{ "verbose", 'v', NULL, 0, "Print each file on stderr when it is mapped", 0 },
 	{ 0 },
 };
 
@@ -125,14 +126,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which program? Write it behind the options");
+		argp_error(state, "name the program to run, after the options");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
-/* Beside this program, as it is built; where it was installed relative to it; where it
- * was to be installed. */
+/* Looks beside this program, where a build puts the library. Then in the library folder
+ * relative to this program, and in the one that the build was configured for. */
 static int find_library(char *ret, size_t size)
 {
 	const char *program = cli_program();
@@ -149,7 +150,7 @@ static int find_library(char *ret, size_t size)
 	return access(ret, R_OK) == 0 ? 0 : -errno;
 }
 
-/* An empty one says the same as none, which must not come down from outside. */
+/* An empty value unsets the variable: a value from outside must not reach the shim. */
 static int set(const char *name, const char *value)
 {
 	return value && *value ? setenv(name, value, 1) : unsetenv(name);
@@ -163,7 +164,7 @@ static int set_number(const char *name, uint64_t n)
 	return setenv(name, text, 1);
 }
 
-/* In front of what is preloaded already, unless it is there. */
+/* Puts the library in front of what is preloaded already, unless it is there. */
 static int set_preload(const char *library)
 {
 	const char *others = getenv("LD_PRELOAD");
@@ -181,8 +182,8 @@ static int set_preload(const char *library)
 	return error;
 }
 
-/* An empty file at the report's path, which is made absolute: the program may change its
- * folder, and so may its children. */
+/* Makes an empty file at the report's path. Gives the path as an absolute one, because the
+ * program and its children may change their folders. */
 static int make_report(const struct map *m, char *ret_path, size_t size)
 {
 	int fd = open(m->report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -205,17 +206,18 @@ static int make_report(const struct map *m, char *ret_path, size_t size)
 
 static int prepare(const struct map *m)
 {
-	static char library[PROGRAM_PATH_BYTES], report[MAP_TEXT_BYTES];
+	static char library[MAP_PROGRAM_PATH_BYTES], report[MAP_TEXT_BYTES];
 	int error = find_library(library, sizeof(library));
 
 	if (error) {
-		cli_error("cannot read %s: %s; is lodic installed whole?", library,
+		cli_error("cannot read %s: %s; is lodic completely installed?", library,
 		          strerror(-error));
 		return CLI_FAILED;
 	}
 	if (strpbrk(library, " :$\n")) {
-		cli_error("the loader takes no path with a space, colon or dollar: %s",
-		          library);
+		cli_error(
+			"the loader takes no path with a space, a colon or a dollar: %s",
+			library);
 		return CLI_FAILED;
 	}
 	error = m->report ? make_report(m, report, sizeof(report)) : 0;
@@ -241,21 +243,21 @@ int command_map(int argc, char **argv)
 		                          NULL };
 	static struct map m = { .budget_bytes = DEFAULT_BUDGET_BYTES,
 		                .min_reads = DEFAULT_MIN_READS };
-	static char path[PROGRAM_PATH_BYTES];
+	static char path[MAP_PROGRAM_PATH_BYTES];
 	const char *name, *why;
 	int status, error;
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &m) != 0 || !m.command)
 		return CLI_USAGE;
 	name = m.command[0];
-	error = program_find(name, path, sizeof(path));
+	error = map_program_find(name, path, sizeof(path));
 	if (error) {
 		cli_error(error == -ENOENT ? "%s: not found"
 		                           : "%s: not a program that you may run",
 		          name);
 		return error == -ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 	}
-	why = program_refuses(path);
+	why = map_program_refuses(path);
 	if (why) {
 		cli_error("%s %s; run it without `lodic map'", name, why);
 		return STATUS_CANNOT_RUN;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Can a library be preloaded into this program? The loader does that, so there must be
- * one, it must be the loader that our own libraries are for, and it must not have been
- * told to distrust its caller. Contract: cli/map_program.h.
+ * Can a library be preloaded into this program? The loader does that. So the program must
+ * ask for a loader, and for the one of our own libraries. The kernel must not tell the
+ * loader to distrust its caller. Contract: cli/map_program.h.
  */
 #define _GNU_SOURCE
 #include "cli/map_program.h"
@@ -19,10 +19,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* The kernel follows as many scripts before it gives up. */
+/* The kernel follows this many scripts before it gives up. */
 #define MAX_SCRIPTS 5
 #define MAX_HEADERS 256
-#define LINE_BYTES 256 /* of a script that the kernel looks at */
+#define LINE_BYTES 256 /* what the kernel reads of a script */
 
 static bool is_program(const char *path, int *ret_error)
 {
@@ -34,10 +34,10 @@ static bool is_program(const char *path, int *ret_error)
 	return S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-int program_find(const char *name, char *ret_path, size_t size)
+int map_program_find(const char *name, char *ret_path, size_t size)
 {
 	const char *places = getenv("PATH");
-	char standard[PROGRAM_PATH_BYTES] = "";
+	char standard[MAP_PROGRAM_PATH_BYTES] = "";
 	int error = -ENOENT;
 
 	if (strchr(name, '/')) {
@@ -52,7 +52,7 @@ int program_find(const char *name, char *ret_path, size_t size)
 		const char *end = strchrnul(places, ':');
 		int n = (int)(end - places);
 
-		/* An empty place is the folder we are in. */
+		/* An empty place means the current folder. */
 		if (snprintf(ret_path, size, "%.*s%s%s", n, places, n ? "/" : "./",
 		             name) < (int)size &&
 		    is_program(ret_path, &error))
@@ -64,8 +64,8 @@ int program_find(const char *name, char *ret_path, size_t size)
 	return error;
 }
 
-/* The loader that the ELF file asks for, into ret. 0; -ENOENT: none; -ENOEXEC: no ELF
- * file of this machine's kind; -EIO: cannot be read. */
+/* Gives the loader that the ELF file asks for. -ENOENT: it asks for none. -ENOEXEC: it is
+ * not an ELF file of this machine's kind. -EIO: it cannot be read. */
 static int loader_of(int fd, char *ret, size_t size)
 {
 	Elf64_Ehdr head;
@@ -94,8 +94,8 @@ static int loader_of(int fd, char *ret, size_t size)
 
 static const char *elf_refuses(int fd)
 {
-	static char why[2 * PROGRAM_PATH_BYTES + 64];
-	char loader[PROGRAM_PATH_BYTES], ours[PROGRAM_PATH_BYTES];
+	static char why[2 * MAP_PROGRAM_PATH_BYTES + 64];
+	char loader[MAP_PROGRAM_PATH_BYTES], ours[MAP_PROGRAM_PATH_BYTES];
 	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int own_error = own < 0 ? -EIO : loader_of(own, ours, sizeof(ours));
 
@@ -103,8 +103,8 @@ static const char *elf_refuses(int fd)
 		close(own);
 	switch (loader_of(fd, loader, sizeof(loader))) {
 	case -ENOENT:
-		return "is linked statically: no loader runs that could preload a library";
-	case -ENOEXEC: return "is not a 64-bit program: this library cannot be in it";
+		return "is linked statically, so no loader runs that could preload a library";
+	case -ENOEXEC: return "is not a 64-bit program, so it cannot load this library";
 	case -EIO: return NULL;
 	default: break;
 	}
@@ -112,14 +112,14 @@ static const char *elf_refuses(int fd)
 	    strcmp(strrchr(loader, '/') ? strrchr(loader, '/') : loader,
 	           strrchr(ours, '/') ? strrchr(ours, '/') : ours) != 0) {
 		snprintf(why, sizeof(why),
-		         "has the loader %s, not %s: this library cannot be in it",
+		         "has the loader %s, not %s, so it cannot load this library",
 		         loader, ours);
 		return why;
 	}
 	return NULL;
 }
 
-/* Will the loader run in secure mode, where it preloads nothing by path? */
+/* In secure mode the loader preloads nothing by path. Will it run in that mode? */
 static const char *privilege_refuses(int fd)
 {
 	struct statvfs fs;
@@ -129,13 +129,13 @@ static const char *privilege_refuses(int fd)
 		return NULL;
 	if (((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
 	    ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid()))
-		return "is setuid or setgid: its loader preloads nothing";
+		return "is setuid or setgid, so its loader preloads nothing";
 	if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
-		return "has file capabilities: its loader preloads nothing";
+		return "has file capabilities, so its loader preloads nothing";
 	return NULL;
 }
 
-/* The path behind "#!", cut out of line. NULL: none. */
+/* Cuts the path behind "#!" out of line. NULL: there is none. */
 static char *interpreter(char *line)
 {
 	char *path = line + 2 + strspn(line + 2, " \t");
@@ -144,7 +144,7 @@ static char *interpreter(char *line)
 	return *path ? path : NULL;
 }
 
-const char *program_refuses(const char *path)
+const char *map_program_refuses(const char *path)
 {
 	char line[LINE_BYTES + 1];
 	char *next = NULL;

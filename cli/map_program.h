@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* A program on disk: where it is, and whether a library can be preloaded into it. */
+/* The program that `lodic map` runs: where it is on disk, and whether a library can be
+ * preloaded into it. */
 #ifndef LODIC_CLI_MAP_PROGRAM_H
 #define LODIC_CLI_MAP_PROGRAM_H
 
 #include <stddef.h>
 
-#define PROGRAM_PATH_BYTES 4096
+#define MAP_PROGRAM_PATH_BYTES 4096
 
-/* Where execvp() would find name. -ENOENT: nowhere; -EACCES: there, but not a program. */
-int program_find(const char *name, char *ret_path, size_t size);
+/* Gives the path where execvp() would find name. -ENOENT: nowhere. -EACCES: what is there
+ * is not a program that this user may run. */
+int map_program_find(const char *name, char *ret_path, size_t size);
 
-/* NULL: a library can be preloaded into the program at path, or the file cannot be read
- * and nobody knows. Else the reason why not, to stand behind "NAME ". A script is judged by
- * its interpreter. */
-const char *program_refuses(const char *path);
+/* NULL: a library can be preloaded into the program at path, or the file cannot be read.
+ * Otherwise the reason why not, to stand behind "NAME ". A script is judged by its
+ * interpreter. */
+const char *map_program_refuses(const char *path);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "measure/cli.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"

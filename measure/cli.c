@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What all sub-commands share. Contract: measure/cli.h. */
+/* How programs speak, stop and read numbers. Contract: measure/cli.h. */
 #include "measure/cli.h"
 
 #include <errno.h>
@@ -14,25 +14,28 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 #define PROGRESS_TTY_NS (NS_PER_S / 10)
+#define PROGRESS_FIRST_NS (2 * NS_PER_S)
 #define PROGRESS_LOG_NS (5 * NS_PER_S)
 #define PROGRAM_MAX_BYTES 4096
 
 volatile sig_atomic_t cli_stopped;
 
-/* Is a progress line standing on the terminal without its line end? */
+/* Does a progress line stand on the terminal without its line end? */
 static bool progress_open;
-static uint64_t progress_said_ns;
+static uint64_t progress_due_ns;
 
-static void progress_end(void)
+static char remove_path[PROGRAM_MAX_BYTES]; /* "": nothing is to be removed */
+
+static void cli_end_progress(void)
 {
 	if (progress_open)
 		fputs("\r\033[K", stderr);
 	progress_open = false;
 }
 
-static void speak(const char *format, va_list args)
+static void cli_speak(const char *format, va_list args)
 {
-	progress_end();
+	cli_end_progress();
 	fputs("lodic: ", stderr);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
@@ -43,7 +46,7 @@ void cli_error(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	speak(format, args);
+	cli_speak(format, args);
 	va_end(args);
 }
 
@@ -52,25 +55,44 @@ void cli_note(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	speak(format, args);
+	cli_speak(format, args);
 	va_end(args);
+}
+
+/* Not by fflush() alone: what an earlier one could not write is no longer there. */
+static void cli_close_output(void)
+{
+	bool failed = ferror(stdout);
+
+	if (fflush(stdout) != 0)
+		cli_error("cannot write the output: %s", strerror(errno));
+	else if (failed)
+		cli_error("cannot write the output");
+	else
+		return;
+	fflush(stderr);
+	_exit(CLI_FAILED);
+}
+
+void cli_check_output(void)
+{
+	atexit(cli_close_output);
 }
 
 void cli_progress(const char *phase, unsigned int percent)
 {
 	bool terminal = isatty(STDERR_FILENO);
 	uint64_t now = cli_now_ns();
-	uint64_t pause = terminal ? PROGRESS_TTY_NS : PROGRESS_LOG_NS;
 
 	if (percent > 100) {
-		progress_end();
+		cli_end_progress();
 		return;
 	}
-	if (progress_said_ns == 0 && !terminal)
-		progress_said_ns = now; /* nothing to say in the first seconds */
-	if (now - progress_said_ns < pause)
+	if (progress_due_ns == 0 && !terminal)
+		progress_due_ns = now + PROGRESS_FIRST_NS;
+	if (now < progress_due_ns)
 		return;
-	progress_said_ns = now;
+	progress_due_ns = now + (terminal ? PROGRESS_TTY_NS : PROGRESS_LOG_NS);
 	if (terminal) {
 		fprintf(stderr, "\r\033[K%s: %u %%", phase, percent);
 		fflush(stderr);
@@ -80,16 +102,26 @@ void cli_progress(const char *phase, unsigned int percent)
 	}
 }
 
-static void on_signal(int signal)
+/* Calls only what a signal handler may call. */
+static void cli_on_signal(int number)
 {
-	(void)signal;
+	static volatile sig_atomic_t caught[NSIG];
+
 	cli_stopped = 1;
+	if (!caught[number]) {
+		caught[number] = 1;
+		return;
+	}
+	if (remove_path[0])
+		unlink(remove_path);
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
 void cli_catch_signals(void)
 {
-	/* Without SA_RESTART: a wait must end too. The second one finds the default. */
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+	/* Without SA_RESTART: a wait must end, too. */
+	struct sigaction action = { .sa_handler = cli_on_signal };
 
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
@@ -98,8 +130,21 @@ void cli_catch_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* How far the letter behind a number shifts it; -1: not one we know. */
-static int unit_shift(const char *unit)
+void cli_remove_when_killed(const char *path)
+{
+	sigset_t all, before;
+
+	/* The handler must not meet half a path. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	if (!path || snprintf(remove_path, sizeof(remove_path), "%s", path) >=
+	                     (int)sizeof(remove_path))
+		remove_path[0] = '\0';
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* How far the letter behind a number shifts it; -1: there is no such letter. */
+static int cli_unit_shift(const char *unit)
 {
 	static const char letters[] = "KMGT";
 	const char *at;
@@ -122,7 +167,7 @@ int cli_parse_bytes(const char *text, uint64_t *ret_bytes)
 
 	errno = 0;
 	n = strtoull(text, &end, 10);
-	shift = unit_shift(end);
+	shift = cli_unit_shift(end);
 	if (errno || end == text || text[0] == '-' || shift < 0 ||
 	    n > UINT64_MAX >> shift)
 		return -EINVAL;
@@ -174,7 +219,8 @@ const char *cli_program(void)
 	static char path[PROGRAM_MAX_BYTES];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
-	/* Rebuilt under our feet: the link's text is of no use, the link still is. */
+	/* When the program was rebuilt meanwhile, the text of the link leads nowhere. The
+	 * link itself still does. */
 	if (n <= 0 || access(path, X_OK) != 0)
 		return "/proc/self/exe";
 	path[n] = '\0';

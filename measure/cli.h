@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What all sub-commands of `lodic` share: how they speak, how they are stopped, and how
- * they read numbers. The library never prints; this program does.
+ * How programs that use the library speak, stop and read numbers: `lodic` and those of
+ * bench/. The library itself never prints.
  */
 #ifndef LODIC_MEASURE_CLI_H
 #define LODIC_MEASURE_CLI_H
@@ -17,25 +17,23 @@
 #define CLI_USAGE 2
 #define CLI_STOPPED 130 /* as a shell reports a program that Ctrl-C ended */
 
-/* Each gets argv[0] = "lodic NAME" and returns an exit status. */
-int command_serve(int argc, char **argv);
-int command_stat(int argc, char **argv);
-int command_demo(int argc, char **argv);
-int command_bench(int argc, char **argv);
-int command_map(int argc, char **argv);
-
-/* One line to stderr, with the program's name in front; ends a progress line first. */
+/* Print one line to stderr, behind "lodic: ". A progress line ends first. */
 __attribute__((format(printf, 1, 2))) void cli_error(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
 
-/* Set by SIGINT, SIGTERM and SIGHUP once cli_catch_signals() was called. Loops look
- * at it between steps and undo what they set up. A second signal ends the program at
- * once. */
-extern volatile sig_atomic_t cli_stopped;
-void cli_catch_signals(void);
+/* From now on, a program that exits without having written all of its stdout says so, and
+ * its exit status is CLI_FAILED. */
+void cli_check_output(void);
 
-/* Progress on stderr: a line that rewrites itself on a terminal, else one every few
- * seconds. percent > 100 ends the line. */
+/* From now on, SIGINT, SIGTERM and SIGHUP set cli_stopped. Loops must look at it between
+ * steps and undo what they set up. The same signal once more ends the program at once. */
+void cli_catch_signals(void);
+extern volatile sig_atomic_t cli_stopped;
+/* Names the one file that such a second signal removes first; NULL: none. */
+void cli_remove_when_killed(const char *path);
+
+/* Shows progress on stderr: a line that rewrites itself on a terminal, else a line every
+ * few seconds. percent > 100 ends it. */
 void cli_progress(const char *phase, unsigned int percent);
 
 /* "256M", "1G", "65536" -> bytes. -EINVAL: not a size. */
@@ -44,11 +42,10 @@ int cli_parse_bytes(const char *text, uint64_t *ret_bytes);
 int cli_parse_seconds_ms(const char *text, uint64_t *ret_ms);
 /* A whole number between least and most. -EINVAL: it is not. */
 int cli_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
-
 /* "lodic", "atomic", "frozen", "hazard" -> enum lodic_scheme. -EINVAL: none of them. */
 int cli_parse_scheme(const char *text, uint32_t *ret_scheme);
 
-/* Where this very program is, so that a service can be started from it. */
+/* The path of this program, from which rigs start their services. */
 const char *cli_program(void);
 
 /* The monotonic clock. */

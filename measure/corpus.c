@@ -23,14 +23,15 @@
 /* Deep enough for /usr/lib/ARCH/PACKAGE/file; the bound keeps it under a second. */
 #define FIND_DEPTH 4
 #define FIND_ENTRIES 60000
-/* The bytes stand in memory this often at once: four caches, the kernel's page cache, a
- * private copy, and as much again left free for everybody else. */
+/* Memory holds the bytes six times at once: in four caches, in the kernel's page cache, and
+ * in a private copy. As much again must stay free for other programs. */
 #define MEMORY_SHARE 12
 #define MADE_BYTES (64 * MIB)
 #define PIECE_BYTES MIB
 
-/* What may be used without pushing others out; FIND_MOST's worth when unknown. */
-static uint64_t memory_available(void)
+/* How much memory may be used without pushing others out; enough for FIND_MOST when the
+ * kernel does not tell. */
+static uint64_t corpus_memory_available(void)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
 	unsigned long long kib = 0;
@@ -67,21 +68,21 @@ int corpus_take(struct corpus *c, const char *path)
 	return 0;
 }
 
-/* How far from the best size, as a factor; smaller is better. */
-static double badness(uint64_t bytes)
+/* How far from the best size, as a factor: less is better. */
+static double corpus_badness(uint64_t bytes)
 {
 	double x = (double)bytes / (double)FIND_BEST;
 
 	return x > 1 ? x : 1 / x;
 }
 
-static void consider(struct corpus *c, const FTSENT *e, uint64_t most)
+static void corpus_consider(struct corpus *c, const FTSENT *e, uint64_t most)
 {
 	uint64_t bytes = (uint64_t)e->fts_statp->st_size;
 
 	if (bytes < FIND_LEAST || bytes > most)
 		return;
-	if (c->bytes && badness(bytes) >= badness(c->bytes))
+	if (c->bytes && corpus_badness(bytes) >= corpus_badness(c->bytes))
 		return;
 	if (access(e->fts_path, R_OK) != 0 || e->fts_pathlen >= sizeof(c->path))
 		return;
@@ -92,7 +93,7 @@ static void consider(struct corpus *c, const FTSENT *e, uint64_t most)
 int corpus_find(struct corpus *c)
 {
 	char *const roots[] = { "/usr/lib", "/usr/bin", "/opt", "/usr/share", NULL };
-	uint64_t most = memory_available() / MEMORY_SHARE;
+	uint64_t most = corpus_memory_available() / MEMORY_SHARE;
 	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
 	FTSENT *e;
 
@@ -103,7 +104,7 @@ int corpus_find(struct corpus *c)
 		most = FIND_MOST;
 	for (int i = 0; i < FIND_ENTRIES && (e = fts_read(tree)); i++) {
 		if (e->fts_info == FTS_F)
-			consider(c, e, most);
+			corpus_consider(c, e, most);
 		else if (e->fts_info == FTS_D && e->fts_level >= FIND_DEPTH)
 			fts_set(tree, e, FTS_SKIP);
 	}
@@ -125,7 +126,7 @@ const char *corpus_folder(void)
 	return temporary && temporary[0] ? temporary : "/tmp";
 }
 
-static int write_all(int fd, const char *bytes, size_t n)
+static int corpus_write_all(int fd, const char *bytes, size_t n)
 {
 	while (n > 0) {
 		ssize_t done = write(fd, bytes, n);
@@ -140,14 +141,14 @@ static int write_all(int fd, const char *bytes, size_t n)
 	return 0;
 }
 
-/* Fills fd with what from has, or with random bytes when from is -1. */
-static int fill(int fd, int from, uint64_t *ret_bytes)
+/* Fills fd with the total bytes of from, or with so many random ones when from is -1. */
+static int corpus_fill(int fd, int from, uint64_t total, uint64_t *ret_bytes)
 {
 	uint64_t state = WORKLOAD_SEED, written = 0;
 	char *piece = malloc(PIECE_BYTES);
 	int error = piece ? 0 : -ENOMEM;
 
-	while (!error && !(from < 0 && written >= MADE_BYTES)) {
+	while (!error && !(from < 0 && written >= total)) {
 		ssize_t n = PIECE_BYTES;
 
 		if (from >= 0)
@@ -162,16 +163,20 @@ static int fill(int fd, int from, uint64_t *ret_bytes)
 			error = -errno;
 		if (n <= 0)
 			break;
-		error = cli_stopped ? -EINTR : write_all(fd, piece, (size_t)n);
+		error = cli_stopped ? -EINTR : corpus_write_all(fd, piece, (size_t)n);
 		written += (uint64_t)n;
+		cli_progress(from < 0 ? "writing a file" : "copying the file",
+		             written < total ? (unsigned int)(100 * written / total)
+		                             : 100);
 	}
+	cli_progress("", 101);
 	free(piece);
 	*ret_bytes = written;
 	return error;
 }
 
-/* A new file in folder, filled; c becomes it. */
-static int create(struct corpus *c, const char *folder, int from)
+/* Makes and fills a new file in folder; c becomes it. */
+static int corpus_create(struct corpus *c, const char *folder, int from)
 {
 	char path[PATH_MAX];
 	uint64_t bytes;
@@ -183,14 +188,16 @@ static int create(struct corpus *c, const char *folder, int from)
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	error = fill(fd, from, &bytes);
-	if (!error &&
-	    fsync(fd) != 0) /* or the service's direct reads would wait for it */
+	cli_remove_when_killed(path);
+	error = corpus_fill(fd, from, from < 0 ? MADE_BYTES : c->bytes, &bytes);
+	/* Otherwise the service's direct reads would wait until the bytes are on disk. */
+	if (!error && fsync(fd) != 0)
 		error = -errno;
 	if (close(fd) != 0 && !error)
 		error = -errno;
 	if (error) {
 		unlink(path);
+		cli_remove_when_killed(NULL);
 		return error;
 	}
 	strcpy(c->path, path);
@@ -202,7 +209,7 @@ static int create(struct corpus *c, const char *folder, int from)
 int corpus_make(struct corpus *c, const char *folder)
 {
 	*c = (struct corpus){ 0 };
-	return create(c, folder, -1);
+	return corpus_create(c, folder, -1);
 }
 
 int corpus_copy(struct corpus *c, const char *folder)
@@ -212,7 +219,7 @@ int corpus_copy(struct corpus *c, const char *folder)
 
 	if (from < 0)
 		return -errno;
-	error = create(c, folder, from);
+	error = corpus_create(c, folder, from);
 	close(from);
 	return error;
 }
@@ -222,4 +229,5 @@ void corpus_drop(struct corpus *c)
 	if (c->temporary)
 		unlink(c->path);
 	c->temporary = false;
+	cli_remove_when_killed(NULL);
 }

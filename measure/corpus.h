@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The file that is read: a large one of this system, the user's, a copy, or one
- * made. */
+/* The file that a measurement reads: a large one of this system, the user's, a copy of
+ * either, or one of random bytes. */
 #ifndef LODIC_MEASURE_CORPUS_H
 #define LODIC_MEASURE_CORPUS_H
 
@@ -9,32 +9,32 @@
 #include <stdint.h>
 
 struct corpus {
-	char path[PATH_MAX]; /* what is read */
-	char origin
-		[PATH_MAX]; /* where the bytes come from; "" when they were made up */
+	char path[PATH_MAX];   /* what is read */
+	char origin[PATH_MAX]; /* where the bytes come from; "": they are random */
 	uint64_t bytes;
-	bool temporary; /* path is ours: corpus_drop() removes it */
+	bool temporary; /* corpus_drop() removes the file */
 };
 
 /* Takes the user's file. -errno as open(2); -EINVAL: not a regular file, or smaller
  * than one block. */
 int corpus_take(struct corpus *c, const char *path);
 
-/* Finds one between 16 and 256 MiB, best about 100, small enough for the memory that is
- * free; the search is bounded. -ENOENT: there is none. */
+/* Finds a file of this system between 16 and 256 MiB, as near to 100 as it can. The memory
+ * that is free limits the size. The search is bounded. -ENOENT: there is none. */
 int corpus_find(struct corpus *c);
 
-/* Writes one of pseudo-random bytes into folder. -errno as open(2) and write(2). */
+/* Writes a file of pseudo-random bytes into folder. -errno as open(2) and write(2);
+ * -EINTR when cli_stopped. */
 int corpus_make(struct corpus *c, const char *folder);
 
 /* Replaces c by a copy in folder. -errno; -EINTR when cli_stopped. */
 int corpus_copy(struct corpus *c, const char *folder);
 
-/* Removes what was made or copied. */
+/* Removes the file that was made or copied. */
 void corpus_drop(struct corpus *c);
 
-/* Where copies may lie: `build` here, if it exists, else the folder for temporary
- * files. */
+/* The folder for such files: `build` in this folder, if there is one, else TMPDIR or
+ * /tmp. */
 const char *corpus_folder(void);
 
 #endif

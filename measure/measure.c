@@ -8,25 +8,26 @@
 
 #include "measure/cli.h"
 
-/* Slots are shorter than a scheduler's tick, so that most pass undisturbed; the warm-up
- * brings table, sequence and code back after the other methods' slots. */
+/* Slots are shorter than a scheduler's tick, so that most pass undisturbed. The warm-up
+ * brings the table, the sequence and the code back into the CPU's caches. */
 #define WARM_NS 500000
 #define WINDOW_NS 1500000
-/* From the order to the common start: two wake-ups, which took up to 60 us here. */
+/* From the order to the common start: two wake-ups, measured at up to 60 us. */
 #define START_DELAY_NS 150000
 #define OVERLAP_LEAST 0.7
 #define MAX_TRIES 3 /* for a slot that was disturbed */
-/* More processes than CPUs: hardly a slot will count, so try only now and then. */
+/* With more processes than CPUs hardly a slot counts, so try only every fourth round. */
 #define CROWDED_EVERY 4
 
-static bool cell_fits(enum method method, enum access access, unsigned int processes)
+static bool measure_cell_fits(enum method method, enum access access,
+                              unsigned int processes)
 {
-	/* The bare compare-and-swap pair is a yardstick for one process, one block. */
+	/* The bare compare-and-swap pair is a yardstick for one process on one block. */
 	return method != METHOD_CAS_PAIR || (access == ACCESS_HOT && processes == 1);
 }
 
-static int add_cell(struct measure *m, enum method method, enum access access,
-                    uint32_t bytes, unsigned int processes)
+static int measure_add_cell(struct measure *m, enum method method, enum access access,
+                            uint32_t bytes, unsigned int processes)
 {
 	struct cell *cells = reallocarray(m->cells, m->nr_cells + 1, sizeof(*cells));
 	struct cell *cell;
@@ -47,7 +48,7 @@ static int add_cell(struct measure *m, enum method method, enum access access,
 }
 
 /* Cells of one group (access, bytes, processes) stand together. */
-static int make_cells(struct measure *m)
+static int measure_make_cells(struct measure *m)
 {
 	const struct measure_plan *p = &m->plan;
 	int error = 0;
@@ -57,20 +58,21 @@ static int make_cells(struct measure *m)
 			for (unsigned int n = 0; p->access[a] && n < p->nr_processes;
 			     n++)
 				for (int i = 0; i < NR_METHODS && !error; i++)
-					if (cell_fits(i, a, p->processes[n]))
-						error = add_cell(m, i, a, p->bytes[b],
-						                 p->processes[n]);
+					if (measure_cell_fits(i, a, p->processes[n]))
+						error = measure_add_cell(
+							m, i, a, p->bytes[b],
+							p->processes[n]);
 	return error;
 }
 
-static bool same_group(const struct cell *a, const struct cell *b)
+static bool measure_same_group(const struct cell *a, const struct cell *b)
 {
 	return a->access == b->access && a->bytes == b->bytes &&
 	       a->processes == b->processes;
 }
 
-/* Length of what all windows share, over the length of what any covers. */
-static double overlap(const struct reader_report *reports, unsigned int nr)
+/* The time that all windows share, over the time that any of them covers. */
+static double measure_overlap(const struct reader_report *reports, unsigned int nr)
 {
 	uint64_t first = reports[0].begin_ns, last = reports[0].end_ns;
 	uint64_t begin = first, end = last;
@@ -87,8 +89,8 @@ static double overlap(const struct reader_report *reports, unsigned int nr)
 }
 
 /* Does the slot count, and what is its rate? */
-static bool judge_slot(const struct reader_report *reports, unsigned int nr,
-                       float *ret_mops)
+static bool measure_judge_slot(const struct reader_report *reports, unsigned int nr,
+                               float *ret_mops)
 {
 	double mops = 0;
 
@@ -99,14 +101,14 @@ static bool judge_slot(const struct reader_report *reports, unsigned int nr,
 			return false;
 		mops += 1e3 * (double)r->nr_ops / (double)(r->end_ns - r->begin_ns);
 	}
-	if (overlap(reports, nr) < OVERLAP_LEAST)
+	if (measure_overlap(reports, nr) < OVERLAP_LEAST)
 		return false;
 	*ret_mops = (float)mops;
 	return true;
 }
 
-static void book_slot(struct measure *m, struct cell *cell,
-                      const struct reader_report *reports)
+static void measure_book_slot(struct measure *m, struct cell *cell,
+                              const struct reader_report *reports)
 {
 	cell->nr_tried++;
 	for (unsigned int i = 0; i < cell->processes; i++) {
@@ -118,8 +120,8 @@ static void book_slot(struct measure *m, struct cell *cell,
 	}
 }
 
-static int run_slot(struct measure *m, struct cell *cell, struct rig *rig,
-                    uint32_t round, uint64_t *random)
+static int measure_run_slot(struct measure *m, struct cell *cell, struct rig *rig,
+                            uint32_t round, uint64_t *random)
 {
 	struct reader_order orders[RIG_MAX_READERS];
 	struct reader_report reports[RIG_MAX_READERS];
@@ -128,7 +130,7 @@ static int run_slot(struct measure *m, struct cell *cell, struct rig *rig,
 	int tries = spin ? MAX_TRIES : 1, error;
 
 	for (int i = 0; i < tries; i++) {
-		/* Elsewhere in the sequence each time: else a method would find the
+		/* Each slot reads elsewhere in the sequence. Otherwise a method would find
 		 * lines that its neighbour has just brought into the CPU's caches. */
 		uint64_t position = workload_random(random);
 		uint64_t start = cli_now_ns() + START_DELAY_NS;
@@ -150,8 +152,8 @@ static int run_slot(struct measure *m, struct cell *cell, struct rig *rig,
 		error = rig_ask(rig, orders, nr, reports);
 		if (error)
 			return error;
-		book_slot(m, cell, reports);
-		if (judge_slot(reports, nr, &cell->mops_at[round])) {
+		measure_book_slot(m, cell, reports);
+		if (measure_judge_slot(reports, nr, &cell->mops_at[round])) {
 			cell->nr_slots++;
 			break;
 		}
@@ -160,8 +162,8 @@ static int run_slot(struct measure *m, struct cell *cell, struct rig *rig,
 }
 
 /* One slot for each of the nr cells of a group, in an order drawn anew. */
-static int run_group(struct measure *m, struct cell *group, unsigned int nr,
-                     struct rig *rig, uint32_t round, uint64_t *random)
+static int measure_run_group(struct measure *m, struct cell *group, unsigned int nr,
+                             struct rig *rig, uint32_t round, uint64_t *random)
 {
 	unsigned int order[NR_METHODS];
 	int error = 0;
@@ -177,12 +179,13 @@ static int run_group(struct measure *m, struct cell *group, unsigned int nr,
 	}
 	for (unsigned int i = 0; i < nr && !error; i++)
 		error = cli_stopped ? -EINTR
-		                    : run_slot(m, &group[order[i]], rig, round, random);
+		                    : measure_run_slot(m, &group[order[i]], rig, round,
+		                                       random);
 	return error;
 }
 
-static unsigned int percent_done(const struct measure *m, uint32_t round,
-                                 uint64_t begin_ns)
+static unsigned int measure_percent_done(const struct measure *m, uint32_t round,
+                                         uint64_t begin_ns)
 {
 	unsigned int percent = 100 * round / m->plan.rounds, by_time;
 
@@ -194,8 +197,8 @@ static unsigned int percent_done(const struct measure *m, uint32_t round,
 	return percent > 100 ? 100 : percent;
 }
 
-static int run_round(struct measure *m, struct rig *rig, uint32_t round,
-                     uint64_t begin_ns, uint64_t *random)
+static int measure_run_round(struct measure *m, struct rig *rig, uint32_t round,
+                             uint64_t begin_ns, uint64_t *random)
 {
 	unsigned int nr;
 	int error = 0;
@@ -203,25 +206,26 @@ static int run_round(struct measure *m, struct rig *rig, uint32_t round,
 	for (unsigned int i = 0; i < m->nr_cells && !error; i += nr) {
 		struct cell *group = &m->cells[i];
 
-		for (nr = 1; i + nr < m->nr_cells && same_group(group, &group[nr]);)
+		for (nr = 1;
+		     i + nr < m->nr_cells && measure_same_group(group, &group[nr]);)
 			nr++;
 		if (group->processes > rig->nr_cpus && round % CROWDED_EVERY != 0)
 			continue;
-		error = run_group(m, group, nr, rig, round, random);
-		cli_progress("measuring", percent_done(m, round, begin_ns));
+		error = measure_run_group(m, group, nr, rig, round, random);
+		cli_progress("measuring", measure_percent_done(m, round, begin_ns));
 	}
 	return error;
 }
 
-static int compare_doubles(const void *a, const void *b)
+static int measure_compare_doubles(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
 }
 
-/* Between neighbours in rank, linearly. */
-static double quantile(const double *sorted, unsigned int nr, double q)
+/* Interpolates linearly between neighbours in rank. */
+static double measure_quantile(const double *sorted, unsigned int nr, double q)
 {
 	double at = q * (nr - 1);
 	unsigned int low = (unsigned int)at;
@@ -232,22 +236,23 @@ static double quantile(const double *sorted, unsigned int nr, double q)
 	return sorted[low] * (1 - part) + sorted[low + 1] * part;
 }
 
-static bool spread_of(double *values, unsigned int nr, struct spread *ret_spread)
+static bool measure_spread_of(double *values, unsigned int nr,
+                              struct spread *ret_spread)
 {
 	if (nr < MEASURE_LEAST_SLOTS)
 		return false;
-	qsort(values, nr, sizeof(*values), compare_doubles);
+	qsort(values, nr, sizeof(*values), measure_compare_doubles);
 	*ret_spread = (struct spread){
-		.median = quantile(values, nr, 0.5),
-		.low = quantile(values, nr, 0.25),
-		.high = quantile(values, nr, 0.75),
+		.median = measure_quantile(values, nr, 0.5),
+		.low = measure_quantile(values, nr, 0.25),
+		.high = measure_quantile(values, nr, 0.75),
 	};
 	return true;
 }
 
 /* The ratios of the rounds in which both have a slot. */
-static unsigned int ratios(const struct cell *a, const struct cell *b, uint32_t rounds,
-                           double *ret_values)
+static unsigned int measure_ratios(const struct cell *a, const struct cell *b,
+                                   uint32_t rounds, double *ret_values)
 {
 	unsigned int nr = 0;
 
@@ -258,7 +263,7 @@ static unsigned int ratios(const struct cell *a, const struct cell *b, uint32_t 
 	return nr;
 }
 
-static int evaluate(struct measure *m)
+static int measure_evaluate(struct measure *m)
 {
 	double *values = calloc(m->nr_rounds + 1, sizeof(*values));
 
@@ -273,9 +278,9 @@ static int evaluate(struct measure *m)
 		for (uint32_t r = 0; r < m->nr_rounds; r++)
 			if (c->mops_at[r] > 0)
 				values[nr++] = (double)c->mops_at[r];
-		c->measurable = spread_of(values, nr, &c->mops);
-		nr = ratios(c, pin, m->nr_rounds, values);
-		c->has_ratio = spread_of(values, nr, &c->ratio);
+		c->measurable = measure_spread_of(values, nr, &c->mops);
+		nr = measure_ratios(c, pin, m->nr_rounds, values);
+		c->has_ratio = measure_spread_of(values, nr, &c->ratio);
 	}
 	free(values);
 	return 0;
@@ -287,9 +292,9 @@ int measure_run(struct measure *m, const struct measure_plan *plan, struct rig *
 	int error;
 
 	*m = (struct measure){ .plan = *plan };
-	error = make_cells(m);
+	error = measure_make_cells(m);
 	while (!error && m->nr_rounds < plan->rounds) {
-		error = run_round(m, rig, m->nr_rounds, begin, &random);
+		error = measure_run_round(m, rig, m->nr_rounds, begin, &random);
 		m->nr_rounds += !error;
 		m->duration_ns = cli_now_ns() - begin;
 		if (plan->limit_ns && m->duration_ns > plan->limit_ns)
@@ -297,7 +302,7 @@ int measure_run(struct measure *m, const struct measure_plan *plan, struct rig *
 	}
 	cli_progress("", 101);
 	if (!error)
-		error = evaluate(m);
+		error = measure_evaluate(m);
 	return error;
 }
 
@@ -323,10 +328,10 @@ const struct cell *measure_cell(const struct measure *m, enum method method,
 	return NULL;
 }
 
-uint64_t cell_served(const struct cell *cell)
+uint64_t measure_served(const struct cell *cell)
 {
-	/* What the cache says that it did not serve, or what was seen of its refusals:
-	 * a refused pin may still count as a hit of the read that stood in for it. */
+	/* The cache counts its misses, and the readers count refused pins. The cache may
+	 * count a refused pin as a hit of the read that replaced it. */
 	uint64_t refused = cell->nr_fallbacks;
 
 	if (cell->misses > refused)
@@ -334,18 +339,18 @@ uint64_t cell_served(const struct cell *cell)
 	return refused < cell->nr_ops ? cell->nr_ops - refused : 0;
 }
 
-double cell_hit_ratio(const struct cell *cell)
+double measure_hit_ratio(const struct cell *cell)
 {
 	if (method_scheme(cell->method) < 0 || cell->nr_ops == 0)
 		return -1;
-	return (double)cell_served(cell) / (double)cell->nr_ops;
+	return (double)measure_served(cell) / (double)cell->nr_ops;
 }
 
-double cell_over(const struct cell *a, const struct cell *b)
+double measure_over(const struct cell *a, const struct cell *b)
 {
 	if (!a || !b || !a->measurable || !b->measurable)
 		return 0;
-	if (a->has_ratio && b->has_ratio && same_group(a, b))
+	if (a->has_ratio && b->has_ratio && measure_same_group(a, b))
 		return a->ratio.median / b->ratio.median;
 	return a->mops.median / b->mops.median;
 }

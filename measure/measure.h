@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The slot engine. All methods alternate in one run: in each round, for each access,
- * size and number of processes, every method gets one short slot, in an order drawn
- * anew. A slot counts only when none of its readers was switched out in its window and
- * their windows overlapped; so a busy machine costs slots, not truth. The result is the
- * median, and the ratio is the median of the rounds' ratios to lodic_pin's slot next to
- * it.
+ * The slot engine. All methods alternate in one run. In each round, every method gets one
+ * short slot for each access, size and number of processes, in an order drawn anew. A slot
+ * counts only when no reader was switched out in its window, and the readers' windows
+ * overlapped. So a busy machine loses slots, but does not falsify them. The result is the
+ * median. The ratio is the median of the rounds' ratios to lodic_pin's slot in that round.
  */
 #ifndef LODIC_MEASURE_MEASURE_H
 #define LODIC_MEASURE_MEASURE_H
@@ -18,7 +17,7 @@
 #define MEASURE_MAX_BYTES 4     /* sizes in a plan */
 #define MEASURE_MAX_PROCESSES 6 /* numbers of processes in a plan */
 #define MEASURE_MAX_ROUNDS 4096
-/* Fewer slots than this are no measurement. */
+/* A cell with fewer slots is not measurable. */
 #define MEASURE_LEAST_SLOTS 8
 
 struct measure_plan {
@@ -28,7 +27,8 @@ struct measure_plan {
 	unsigned int processes[MEASURE_MAX_PROCESSES];
 	unsigned int nr_processes;
 	uint32_t rounds;
-	uint64_t limit_ns; /* stop after the round in which this is over; 0: never */
+	uint64_t
+		limit_ns; /* stop after the round in which this time is over; 0: never */
 };
 
 /* A median with its quartiles. */
@@ -41,11 +41,11 @@ struct cell {
 	enum access access;
 	uint32_t bytes;
 	unsigned int processes;
-	/* One per round; 0: none that counts. Aggregate of all readers, 10^6
-	 * reads/s. */
+	/* The rate of all readers together in each round, 10^6 reads/s; 0: the round has
+	 * no slot that counts. */
 	float *mops_at;
 	uint32_t nr_tried; /* slots */
-	uint32_t nr_slots; /* that counted */
+	uint32_t nr_slots; /* those that counted */
 	/* In all slots, counted or not, and in their warm-up. */
 	uint64_t nr_ops, hits, misses, nr_fallbacks;
 	/* Set by measure_run() at its end; zero while not measurable. */
@@ -64,7 +64,7 @@ struct measure {
 	uint64_t nr_wrong_bytes; /* in the last read of each slot */
 };
 
-/* Runs the plan. -errno with rig->why; -EINTR when cli_stopped. */
+/* Runs the plan. -errno with rig->why; -EINTR: cli_stopped. */
 int measure_run(struct measure *m, const struct measure_plan *plan, struct rig *rig);
 void measure_drop(struct measure *m);
 
@@ -73,14 +73,14 @@ const struct cell *measure_cell(const struct measure *m, enum method method,
                                 enum access access, uint32_t bytes,
                                 unsigned int processes);
 
-/* Share of the reads that a cache served; a refused pin counts as not served.
+/* The share of the reads that a cache served; a refused pin counts as not served.
  * Negative: the method has no cache, or nothing was read. */
-double cell_hit_ratio(const struct cell *cell);
-/* How many of nr_ops those are. */
-uint64_t cell_served(const struct cell *cell);
+double measure_hit_ratio(const struct cell *cell);
+/* The number of nr_ops that a cache served. */
+uint64_t measure_served(const struct cell *cell);
 
-/* a's median rate over b's, in the same round where the two were neighbours, else of
- * the medians; 0 when one of them is not measurable. */
-double cell_over(const struct cell *a, const struct cell *b);
+/* The median of the rounds' ratios of a to b, when both have slots in the same rounds;
+ * otherwise the ratio of their medians. 0: one of them is not measurable. */
+double measure_over(const struct cell *a, const struct cell *b);
 
 #endif

@@ -19,13 +19,13 @@
 #include "measure/cli.h"
 #include "host/host.h"
 
-/* The clock is looked at every so often: a hundredth of a slot, and far more than the
- * look itself costs. */
+/* How often a reader looks at the clock: a hundredth of a slot, and far more than the look
+ * itself costs. */
 #define BATCH_NS 20000
 #define BATCH_FIRST 8
 #define BATCH_MOST (UINT64_C(1) << 16)
-/* An answer wakes the parent, perhaps on the CPU of a reader that is not done yet: all
- * hold theirs back until every window is over. */
+/* A report wakes the parent, perhaps on the CPU of a reader that is still at work. So all
+ * readers hold their reports back until every window is over. */
 #define HOLD_BACK_NS (4 * BATCH_NS)
 #define VERIFY_PIECE_BYTES ((size_t)1 << 20)
 #define LINE_BYTES 64
@@ -39,7 +39,7 @@ struct reader {
 };
 
 __attribute__((format(printf, 3, 4))) static void
-report_error(struct reader_report *r, int error, const char *format, ...)
+reader_report_error(struct reader_report *r, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -84,7 +84,7 @@ void reader_leave_seat(struct method_seat *seat)
 	*seat = (struct method_seat){ 0 };
 }
 
-static void do_attach(struct reader *me, struct reader_report *r)
+static void reader_attach(struct reader *me, struct reader_report *r)
 {
 	const struct reader_setup *setup = me->setup;
 	struct method_ground *g = &me->ground;
@@ -92,13 +92,13 @@ static void do_attach(struct reader *me, struct reader_report *r)
 
 	g->fd = open(setup->path, O_RDONLY | O_CLOEXEC);
 	if (g->fd < 0) {
-		report_error(r, -errno, "cannot open %s", setup->path);
+		reader_report_error(r, -errno, "cannot open %s", setup->path);
 		return;
 	}
 	p = mmap(NULL, setup->file_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, g->fd,
 	         0);
 	if (p == MAP_FAILED) {
-		report_error(r, -errno, "cannot map the file");
+		reader_report_error(r, -errno, "cannot map the file");
 		return;
 	}
 	g->mapped_bytes = p;
@@ -111,14 +111,14 @@ static void do_attach(struct reader *me, struct reader_report *r)
 		if (!error)
 			error = lodic_file_cached(g->seats[i].file);
 		if (error) {
-			report_error(r, error, "a reader cannot use the %s cache",
-			             lodic_scheme_name((enum lodic_scheme)i));
+			reader_report_error(r, error, "cannot use the %s cache",
+			                    lodic_scheme_name((enum lodic_scheme)i));
 			return;
 		}
 	}
 }
 
-static uint64_t nr_different(const uint8_t *a, const uint8_t *b, size_t n)
+static uint64_t reader_nr_different(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	uint64_t nr = 0;
 
@@ -129,10 +129,10 @@ static uint64_t nr_different(const uint8_t *a, const uint8_t *b, size_t n)
 	return nr;
 }
 
-/* Through pins, block by block. */
-static void verify_pins(struct reader *me, const struct method_seat *seat,
-                        uint64_t offset, size_t n, struct reader_report *r,
-                        uint64_t *ret_pinned)
+/* Compares through pins, block by block. */
+static void reader_verify_pins(struct reader *me, const struct method_seat *seat,
+                               uint64_t offset, size_t n, struct reader_report *r,
+                               uint64_t *ret_pinned)
 {
 	for (size_t at = 0; at < n; at += LODIC_BLOCK_BYTES) {
 		size_t want = n - at < LODIC_BLOCK_BYTES ? n - at : LODIC_BLOCK_BYTES;
@@ -147,14 +147,14 @@ static void verify_pins(struct reader *me, const struct method_seat *seat,
 			r->nr_wrong_bytes += want - pin.bytes;
 		else
 			r->nr_wrong_bytes +=
-				nr_different(pin.data, me->expected + at, want);
+				reader_nr_different(pin.data, me->expected + at, want);
 		lodic_unpin(seat->context, &pin);
 		*ret_pinned += want;
 	}
 }
 
-static void verify_piece(struct reader *me, uint64_t offset, size_t n,
-                         struct reader_report *r)
+static void reader_verify_piece(struct reader *me, uint64_t offset, size_t n,
+                                struct reader_report *r)
 {
 	for (int i = 0; i < NR_SCHEMES; i++) {
 		const struct method_seat *seat = &me->ground.seats[i];
@@ -165,13 +165,13 @@ static void verify_piece(struct reader *me, uint64_t offset, size_t n,
 			continue;
 		got = lodic_read(seat->context, seat->file, me->got, n, (off_t)offset);
 		if (got != (ssize_t)n) {
-			report_error(r, got < 0 ? (int)got : -EIO,
-			             "lodic_read at %llu gave %zd of %zu bytes",
-			             (unsigned long long)offset, got, n);
+			reader_report_error(r, got < 0 ? (int)got : -EIO,
+			                    "lodic_read at %llu gave %zd of %zu bytes",
+			                    (unsigned long long)offset, got, n);
 			return;
 		}
-		r->nr_wrong_bytes += nr_different(me->got, me->expected, n);
-		verify_pins(me, seat, offset, n, r, &pinned);
+		r->nr_wrong_bytes += reader_nr_different(me->got, me->expected, n);
+		reader_verify_pins(me, seat, offset, n, r, &pinned);
 		r->all_bytes += n + pinned;
 		if (i != LODIC_LODIC)
 			continue;
@@ -180,8 +180,8 @@ static void verify_piece(struct reader *me, uint64_t offset, size_t n,
 	}
 }
 
-static void add_cache_stat(const struct method_seat *seat,
-                           struct lodic_context_stat *sum)
+static void reader_add_cache_stat(const struct method_seat *seat,
+                                  struct lodic_context_stat *sum)
 {
 	struct lodic_context_stat s;
 
@@ -192,31 +192,33 @@ static void add_cache_stat(const struct method_seat *seat,
 	sum->misses += s.misses;
 }
 
-static void do_verify(struct reader *me, struct reader_report *r)
+static void reader_verify(struct reader *me, const struct reader_order *o,
+                          struct reader_report *r)
 {
 	const struct method_seat *seat = &me->ground.seats[LODIC_LODIC];
 	struct lodic_context_stat before = { 0 }, after = { 0 };
-	uint64_t bytes = me->setup->file_bytes;
+	uint64_t end = o->verify_offset + o->verify_bytes;
 
-	add_cache_stat(seat, &before);
-	for (uint64_t at = 0; at < bytes && !r->error; at += VERIFY_PIECE_BYTES) {
-		size_t n = bytes - at < VERIFY_PIECE_BYTES ? bytes - at
-		                                           : VERIFY_PIECE_BYTES;
+	reader_add_cache_stat(seat, &before);
+	for (uint64_t at = o->verify_offset; at < end && !r->error;
+	     at += VERIFY_PIECE_BYTES) {
+		size_t n =
+			end - at < VERIFY_PIECE_BYTES ? end - at : VERIFY_PIECE_BYTES;
 
 		if (pread(me->ground.fd, me->expected, n, (off_t)at) != (ssize_t)n) {
-			report_error(r, -EIO, "cannot read %s itself", me->setup->path);
+			reader_report_error(r, -EIO, "cannot read %s", me->setup->path);
 			return;
 		}
-		r->nr_wrong_bytes +=
-			nr_different(me->setup->private_bytes + at, me->expected, n);
-		verify_piece(me, at, n, r);
+		r->nr_wrong_bytes += reader_nr_different(me->setup->private_bytes + at,
+		                                         me->expected, n);
+		reader_verify_piece(me, at, n, r);
 	}
-	add_cache_stat(seat, &after);
+	reader_add_cache_stat(seat, &after);
 	r->hits = after.hits - before.hits;
 	r->misses = after.misses - before.misses;
 }
 
-static void stay_on(struct reader *me, int cpu)
+static void reader_stay_on(struct reader *me, int cpu)
 {
 	cpu_set_t set;
 
@@ -229,16 +231,16 @@ static void stay_on(struct reader *me, int cpu)
 	else
 		for (int i = 0; i < CPU_SETSIZE; i++)
 			CPU_SET(i, &set); /* the kernel keeps those that we may use */
-	/* If it is refused the reader may be moved in a slot; that slot is not
-	 * counted. */
+	/* If the kernel refuses, it may move the reader in a slot. That slot does not
+	 * count. */
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Reads until end_ns; returns how many. Each batch is as long as *batch says, which is
- * adapted to last about BATCH_NS. */
-static uint64_t read_until(struct reader *me, const struct reader_order *o,
-                           struct method_steps *s, uint64_t *batch, uint64_t end_ns,
-                           uint64_t *ret_last_ns)
+/* Reads until end_ns; returns the number of reads. Adapts *batch, so that a batch lasts
+ * about BATCH_NS. */
+static uint64_t reader_read_until(struct reader *me, const struct reader_order *o,
+                                  struct method_steps *s, uint64_t *batch,
+                                  uint64_t end_ns, uint64_t *ret_last_ns)
 {
 	uint64_t nr = 0, now = cli_now_ns(), before;
 
@@ -255,32 +257,32 @@ static uint64_t read_until(struct reader *me, const struct reader_order *o,
 	return nr;
 }
 
-static bool was_switched(const struct rusage *a, const struct rusage *b)
+static bool reader_was_switched(const struct rusage *a, const struct rusage *b)
 {
 	return a->ru_nvcsw != b->ru_nvcsw || a->ru_nivcsw != b->ru_nivcsw;
 }
 
-/* Is what the last read left in the buffer what the file has there? */
-static void check_last(struct reader *me, const struct method_steps *s,
-                       struct reader_report *r)
+/* Does the buffer hold what the file has where the last read was? */
+static void reader_check_last(struct reader *me, const struct method_steps *s,
+                              struct reader_report *r)
 {
 	struct method_steps last = *s;
 	uint64_t offset;
 
 	last.position--;
 	offset = method_offset(&last, 0);
-	r->nr_wrong_bytes = nr_different(me->ground.buffer,
-	                                 me->setup->private_bytes + offset, s->bytes);
+	r->nr_wrong_bytes = reader_nr_different(
+		me->ground.buffer, me->setup->private_bytes + offset, s->bytes);
 }
 
-static void wait_until(uint64_t at_ns, bool spin)
+static void reader_wait_until(uint64_t at_ns, bool spin)
 {
 	while (spin && cli_now_ns() < at_ns)
 		host_relax();
 }
 
-static void do_slot(struct reader *me, const struct reader_order *o,
-                    struct reader_report *r)
+static void reader_slot(struct reader *me, const struct reader_order *o,
+                        struct reader_report *r)
 {
 	struct method_steps steps = {
 		.units = me->setup->workload->units[o->access],
@@ -295,31 +297,32 @@ static void do_slot(struct reader *me, const struct reader_order *o,
 	uint64_t nr_warm;
 
 	me->ground.nr_fallbacks = me->ground.nr_failed = 0;
-	stay_on(me, o->cpu);
-	wait_until(o->start_ns, o->spin);
-	if (!o->spin) /* late starters still get their whole window */
+	reader_stay_on(me, o->cpu);
+	reader_wait_until(o->start_ns, o->spin);
+	if (!o->spin) /* a reader that starts late still gets its whole window */
 		end_ns = cli_now_ns() + o->warm_ns + o->window_ns;
 	if (scheme >= 0)
-		add_cache_stat(seat, &stat_before);
-	nr_warm =
-		read_until(me, o, &steps, &batch, end_ns - o->window_ns, &r->begin_ns);
+		reader_add_cache_stat(seat, &stat_before);
+	nr_warm = reader_read_until(me, o, &steps, &batch, end_ns - o->window_ns,
+	                            &r->begin_ns);
 	getrusage(RUSAGE_THREAD, &before);
 	r->begin_ns = cli_now_ns();
-	r->nr_ops = read_until(me, o, &steps, &batch, end_ns, &r->end_ns);
+	r->nr_ops = reader_read_until(me, o, &steps, &batch, end_ns, &r->end_ns);
 	getrusage(RUSAGE_THREAD, &after);
-	wait_until(end_ns + HOLD_BACK_NS, o->spin);
-	r->preempted = was_switched(&before, &after);
+	reader_wait_until(end_ns + HOLD_BACK_NS, o->spin);
+	r->preempted = reader_was_switched(&before, &after);
 	r->nr_all_ops = nr_warm + r->nr_ops;
-	if (r->nr_all_ops > 0) /* woken too late, it has read nothing */
-		check_last(me, &steps, r);
+	if (r->nr_all_ops > 0) /* 0: the reader woke too late to read */
+		reader_check_last(me, &steps, r);
 	if (scheme >= 0)
-		add_cache_stat(seat, &stat_after);
+		reader_add_cache_stat(seat, &stat_after);
 	r->hits = stat_after.hits - stat_before.hits;
 	r->misses = stat_after.misses - stat_before.misses;
 	r->nr_fallbacks = me->ground.nr_fallbacks;
 	if (me->ground.nr_failed)
-		report_error(r, -EIO, "%s: %llu reads failed", method_name(o->method),
-		             (unsigned long long)me->ground.nr_failed);
+		reader_report_error(r, -EIO, "%s: %llu reads failed",
+		                    method_name(o->method),
+		                    (unsigned long long)me->ground.nr_failed);
 }
 
 static bool reader_prepare(struct reader *me)
@@ -342,7 +345,7 @@ void reader_run(const struct reader_setup *setup, int channel)
 	struct reader me = { .setup = setup, .cpu = -1 };
 	struct reader_order order;
 
-	/* Ctrl-C reaches the whole group; the parent ends us when it has its answer. */
+	/* Ctrl-C reaches the whole group. The parent ends the readers in order. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTERM, SIG_DFL);
@@ -352,14 +355,14 @@ void reader_run(const struct reader_setup *setup, int channel)
 		struct reader_report report = { 0 };
 
 		if (order.op == READER_ATTACH)
-			do_attach(&me, &report);
+			reader_attach(&me, &report);
 		else if (order.op == READER_VERIFY)
-			do_verify(&me, &report);
+			reader_verify(&me, &order, &report);
 		else
-			do_slot(&me, &order, &report);
+			reader_slot(&me, &order, &report);
 		if (send(channel, &report, sizeof(report), MSG_NOSIGNAL) < 0)
 			break;
 	}
-	/* Contexts and attachments end with the process: that path is used, too. */
+	/* Leave contexts and attachments open, so that the service must clean up, too. */
 	_exit(CLI_OK);
 }

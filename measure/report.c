@@ -3,10 +3,12 @@
 #include "measure/report.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
-#include <sys/utsname.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "lodic/lodic.h"
 #include "measure/table.h"
 
 #ifndef LODIC_COMMIT
@@ -15,52 +17,54 @@
 
 #define NOT_MEASURABLE "not measurable"
 #define JSON_DIGITS 5
+#define TEXT(x) #x
+#define VERSION_TEXT(major, minor) TEXT(major) "." TEXT(minor)
+
+const char *report_version(void)
+{
+	return VERSION_TEXT(LODIC_VERSION_MAJOR, LODIC_VERSION_MINOR);
+}
 
 const char *report_commit(void)
 {
 	return LODIC_COMMIT;
 }
 
-/* "model name : X" -> X. Machines without that line stay "unknown". */
-static void find_cpu(struct machine *machine)
+/* Appends "name=1+2+4", as far as it fits. */
+static void report_add_list(char *to, size_t size, const char *name,
+                            const unsigned int *values, unsigned int nr)
 {
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	char line[256];
+	size_t n = strlen(to);
 
-	strcpy(machine->cpu, "unknown");
-	if (!f)
-		return;
-	while (fgets(line, sizeof(line), f)) {
-		char *colon = strchr(line, ':');
+	for (unsigned int i = 0; i < nr && n < size; i++)
+		n += (size_t)snprintf(to + n, size - n, "%s%s%s%u", i ? "+" : " ",
+		                      i ? "" : name, i ? "" : "=", values[i]);
+}
 
-		if (strncmp(line, "model name", strlen("model name")) != 0 || !colon)
+void report_describe(const struct measure *m, uint64_t file_bytes, char *ret_parameters,
+                     size_t size)
+{
+	const struct measure_plan *p = &m->plan;
+	bool first = true;
+	size_t n;
+
+	n = (size_t)snprintf(ret_parameters, size, "file_bytes=%llu rounds=%u",
+	                     (unsigned long long)file_bytes, m->nr_rounds);
+	for (int a = 0; a < NR_ACCESSES && n < size; a++) {
+		if (!p->access[a])
 			continue;
-		colon[strcspn(colon, "\n")] = '\0';
-		snprintf(machine->cpu, sizeof(machine->cpu), "%.100s",
-		         colon + strspn(colon, ": "));
-		break;
+		n += (size_t)snprintf(ret_parameters + n, size - n, "%s%s",
+		                      first ? " access=" : "+",
+		                      workload_access_name(a));
+		first = false;
 	}
-	fclose(f);
+	report_add_list(ret_parameters, size, "bytes", p->bytes, p->nr_bytes);
+	report_add_list(ret_parameters, size, "processes", p->processes,
+	                p->nr_processes);
 }
 
-void machine_find(struct machine *machine)
-{
-	int unused[1];
-	struct utsname name;
-
-	*machine = (struct machine){ 0 };
-	find_cpu(machine);
-	if (uname(&name) == 0) /* not its nodename: that is nobody's business */
-		snprintf(machine->kernel, sizeof(machine->kernel), "%.24s %.*s %.24s",
-		         name.sysname, (int)strcspn(name.release, "-"), name.release,
-		         name.machine); /* what stands behind the dash is local */
-	machine->nr_cpus = rig_cpus(unused, 0);
-	machine->memory_bytes =
-		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static bool column_measurable(const struct measure *m, enum access a, uint32_t bytes,
-                              unsigned int processes)
+static bool report_column_measurable(const struct measure *m, enum access a,
+                                     uint32_t bytes, unsigned int processes)
 {
 	for (unsigned int i = 0; i < m->nr_cells; i++) {
 		const struct cell *c = &m->cells[i];
@@ -72,13 +76,13 @@ static bool column_measurable(const struct measure *m, enum access a, uint32_t b
 	return false;
 }
 
-/* Three digits that say something, and no more. */
-static void format_mops(char *to, size_t n, double mops)
+/* Three significant digits. */
+static void report_format_mops(char *to, size_t n, double mops)
 {
 	snprintf(to, n, "%.*f", mops < 10 ? 2 : mops < 100 ? 1 : 0, mops);
 }
 
-static void put_cell(struct table *t, const struct cell *c)
+static void report_put_cell(struct table *t, const struct cell *c)
 {
 	char mops[16];
 
@@ -90,7 +94,7 @@ static void put_cell(struct table *t, const struct cell *c)
 		table_cell(t, "n/m");
 		return;
 	}
-	format_mops(mops, sizeof(mops), c->mops.median);
+	report_format_mops(mops, sizeof(mops), c->mops.median);
 	if (!c->has_ratio)
 		table_cell(t, "%s    -", mops);
 	else
@@ -98,8 +102,8 @@ static void put_cell(struct table *t, const struct cell *c)
 		           c->ratio.median);
 }
 
-static void size_row(const struct measure *m, uint32_t bytes, int method,
-                     struct table *t)
+static void report_size_row(const struct measure *m, uint32_t bytes, int method,
+                            struct table *t)
 {
 	const struct measure_plan *p = &m->plan;
 
@@ -109,22 +113,23 @@ static void size_row(const struct measure *m, uint32_t bytes, int method,
 		for (unsigned int i = 0; p->access[a] && i < p->nr_processes; i++) {
 			unsigned int n = p->processes[i];
 
-			if (!column_measurable(m, a, bytes, n))
+			if (!report_column_measurable(m, a, bytes, n))
 				continue;
 			if (method < 0)
-				table_cell(t, "%s %up", access_name(a), n);
+				table_cell(t, "%s %up", workload_access_name(a), n);
 			else
-				put_cell(t, measure_cell(m, method, a, bytes, n));
+				report_put_cell(t,
+				                measure_cell(m, method, a, bytes, n));
 		}
 	}
 }
 
-static void size_table(const struct measure *m, uint32_t bytes, FILE *to)
+static void report_size_table(const struct measure *m, uint32_t bytes, FILE *to)
 {
 	struct table t = { 0 };
 
 	for (int row = -1; row < NR_METHODS; row++)
-		size_row(m, bytes, row, &t);
+		report_size_row(m, bytes, row, &t);
 	if (t.nr_columns < 2)
 		return;
 	fprintf(to, "\n%u-byte reads, 10^6/s of all processes; ratio to lodic_pin\n",
@@ -132,9 +137,9 @@ static void size_table(const struct measure *m, uint32_t bytes, FILE *to)
 	table_print(&t, to);
 }
 
-/* Which numbers of processes could not be measured at all. */
-static void say_missing(const struct measure *m, const struct machine *machine,
-                        FILE *to)
+/* Names the numbers of processes that could not be measured at all. */
+static void report_say_missing(const struct measure *m, const struct machine *machine,
+                               FILE *to)
 {
 	for (unsigned int n = 0; n < m->plan.nr_processes; n++) {
 		unsigned int processes = m->plan.processes[n];
@@ -149,7 +154,7 @@ static void say_missing(const struct measure *m, const struct machine *machine,
 		if (slots * 10 < tried)
 			fprintf(to,
 			        "%u processes on %u CPUs: not measurable (%u of %u "
-			        "slots passed undisturbed); they ran, and read "
+			        "slots passed undisturbed). All their reads were "
 			        "right.\n",
 			        processes, machine->nr_cpus, slots, tried);
 	}
@@ -162,11 +167,12 @@ void report_tables(const struct measure *m, const struct machine *machine, FILE 
 	        machine->cpu, machine->nr_cpus, machine->kernel, m->nr_rounds,
 	        (double)m->duration_ns / 1e9);
 	for (unsigned int b = 0; b < m->plan.nr_bytes; b++)
-		size_table(m, m->plan.bytes[b], to);
-	fputs("hot: lines of one block; random, zipf (0.98): of the whole file; Np: "
-	      "processes; n/m: not measurable,\n-: too few rounds in which both were undisturbed\n",
+		report_size_table(m, m->plan.bytes[b], to);
+	fputs("hot: reads of one block; random and zipf (0.98): of the whole file; "
+	      "2p: by 2 processes;\nn/m: not measurable; -: no ratio, because too few "
+	      "rounds had both slots undisturbed\n",
 	      to);
-	say_missing(m, machine, to);
+	report_say_missing(m, machine, to);
 }
 
 struct goal {
@@ -175,8 +181,8 @@ struct goal {
 	unsigned int processes;
 	enum method over;
 	unsigned int over_processes;
-	uint32_t bytes; /* all on the hot block */
-	double least;   /* or, when negative, at most so much */
+	uint32_t bytes; /* read from the hot block */
+	double least;   /* negative: the ratio must be at most -least */
 };
 
 static const struct goal goals[] = {
@@ -194,20 +200,20 @@ static const struct goal goals[] = {
 	  METHOD_LODIC_PIN, 1, 64, 1.3 },
 	{ "lodic_read over mmap, 64 B, 1 process", METHOD_LODIC_READ, 1, METHOD_MMAP, 1,
 	  64, 0.55 },
-	/* In time, so the other way round in rate. */
+	/* The promise is about time, so the rates stand the other way round. */
 	{ "cas_pair over pin_atomic, 64 B, 1 process", METHOD_CAS_PAIR, 1,
 	  METHOD_PIN_ATOMIC, 1, 64, -1.3 },
 };
 #define NR_GOALS (sizeof(goals) / sizeof(goals[0]))
 
-static double goal_value(const struct measure *m, const struct goal *g)
+static double report_goal_value(const struct measure *m, const struct goal *g)
 {
-	return cell_over(measure_cell(m, g->method, ACCESS_HOT, g->bytes, g->processes),
-	                 measure_cell(m, g->over, ACCESS_HOT, g->bytes,
-	                              g->over_processes));
+	return measure_over(
+		measure_cell(m, g->method, ACCESS_HOT, g->bytes, g->processes),
+		measure_cell(m, g->over, ACCESS_HOT, g->bytes, g->over_processes));
 }
 
-static bool goal_met(const struct goal *g, double value)
+static bool report_goal_met(const struct goal *g, double value)
 {
 	return g->least < 0 ? value <= -g->least : value >= g->least;
 }
@@ -216,17 +222,21 @@ unsigned int report_goals(const struct measure *m, FILE *to)
 {
 	unsigned int missed = 0;
 
-	fputs("\nOne hot block, what is promised and what was measured:\n", to);
+	if (to)
+		fputs("\nRatios on one hot block, with what this project promises:\n",
+		      to);
 	for (size_t i = 0; i < NR_GOALS; i++) {
 		const struct goal *g = &goals[i];
-		double value = goal_value(m, g);
-		bool met = goal_met(g, value);
+		double value = report_goal_value(m, g);
+		bool met = report_goal_met(g, value);
 
+		missed += value > 0 && !met;
+		if (!to)
+			continue;
 		if (value <= 0) {
 			fprintf(to, "  %-48s %s\n", g->what, NOT_MEASURABLE);
 			continue;
 		}
-		missed += !met;
 		fprintf(to, "  %-48s %7.2f  (at %s %g)%s\n", g->what, value,
 		        g->least < 0 ? "most" : "least",
 		        g->least < 0 ? -g->least : g->least, met ? "" : "  MISSED");
@@ -234,13 +244,13 @@ unsigned int report_goals(const struct measure *m, FILE *to)
 	return missed;
 }
 
-static json_t *goals_json(const struct measure *m)
+static json_t *report_goals_json(const struct measure *m)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < NR_GOALS; i++) {
 		const struct goal *g = &goals[i];
-		double value = goal_value(m, g);
+		double value = report_goal_value(m, g);
 		json_t *o = json_object();
 
 		json_object_set_new(o, "what", json_string(g->what));
@@ -250,63 +260,61 @@ static json_t *goals_json(const struct measure *m)
 		                    value > 0 ? json_real(value)
 		                              : json_string(NOT_MEASURABLE));
 		if (value > 0)
-			json_object_set_new(o, "met", json_boolean(goal_met(g, value)));
+			json_object_set_new(o, "met",
+			                    json_boolean(report_goal_met(g, value)));
 		json_array_append_new(list, o);
 	}
 	return list;
 }
 
-static json_t *real_or_null(bool known, double v)
+static json_t *report_real_or_null(bool known, double v)
 {
 	return known ? json_real(v) : json_null();
 }
 
-static json_t *cell_json(const struct cell *c)
+static json_t *report_cell_json(const struct cell *c)
 {
-	double hit_ratio = cell_hit_ratio(c);
+	double hit_ratio = measure_hit_ratio(c);
 	bool known = c->measurable;
 	json_t *o = json_object();
 
 	json_object_set_new(o, "method", json_string(method_name(c->method)));
-	json_object_set_new(o, "access", json_string(access_name(c->access)));
+	json_object_set_new(o, "access", json_string(workload_access_name(c->access)));
 	json_object_set_new(o, "bytes", json_integer(c->bytes));
 	json_object_set_new(o, "processes", json_integer(c->processes));
-	json_object_set_new(o, "mops", real_or_null(known, c->mops.median));
-	json_object_set_new(o, "ratio", real_or_null(c->has_ratio, c->ratio.median));
+	json_object_set_new(o, "mops", report_real_or_null(known, c->mops.median));
+	json_object_set_new(o, "ratio",
+	                    report_real_or_null(c->has_ratio, c->ratio.median));
 	json_object_set_new(o, "spread",
-	                    real_or_null(known, c->mops.high - c->mops.low));
+	                    report_real_or_null(known, c->mops.high - c->mops.low));
 	json_object_set_new(o, "slots",
 	                    known ? json_integer(c->nr_slots)
 	                          : json_string(NOT_MEASURABLE));
-	json_object_set_new(o, "hit_ratio", real_or_null(hit_ratio >= 0, hit_ratio));
+	json_object_set_new(o, "hit_ratio",
+	                    report_real_or_null(hit_ratio >= 0, hit_ratio));
 	json_object_set_new(o, "ratio_spread",
-	                    real_or_null(c->has_ratio, c->ratio.high - c->ratio.low));
+	                    report_real_or_null(c->has_ratio,
+	                                        c->ratio.high - c->ratio.low));
 	json_object_set_new(o, "slots_tried", json_integer(c->nr_tried));
 	return o;
 }
 
-json_t *report_machine_json(const struct machine *machine)
+void report_run_json(json_t *object, const struct report_run *run)
 {
-	json_t *o = json_object();
-
-	json_object_set_new(o, "cpu", json_string(machine->cpu));
-	json_object_set_new(o, "cpus", json_integer(machine->nr_cpus));
-	json_object_set_new(o, "kernel", json_string(machine->kernel));
-	json_object_set_new(o, "memory_bytes",
-	                    json_integer((json_int_t)machine->memory_bytes));
-	return o;
+	json_object_set_new(object, "machine", machine_json(run->machine));
+	json_object_set_new(object, "version", json_string(report_version()));
+	json_object_set_new(object, "commit", json_string(report_commit()));
+	json_object_set_new(object, "parameters", json_string(run->parameters));
+	json_object_set_new(object, "seed", json_integer((json_int_t)run->seed));
 }
 
-json_t *report_json(const struct measure *m, const struct machine *machine,
-                    uint64_t seed)
+json_t *report_json(const struct measure *m, const struct report_run *run)
 {
 	json_t *o = json_object(), *results = json_array();
 
 	for (unsigned int i = 0; i < m->nr_cells; i++)
-		json_array_append_new(results, cell_json(&m->cells[i]));
-	json_object_set_new(o, "machine", report_machine_json(machine));
-	json_object_set_new(o, "commit", json_string(report_commit()));
-	json_object_set_new(o, "seed", json_integer((json_int_t)seed));
+		json_array_append_new(results, report_cell_json(&m->cells[i]));
+	report_run_json(o, run);
 	json_object_set_new(o, "rounds", json_integer(m->nr_rounds));
 	json_object_set_new(o, "seconds", json_real((double)m->duration_ns / 1e9));
 	json_object_set_new(
@@ -316,7 +324,7 @@ json_t *report_json(const struct measure *m, const struct machine *machine,
 	                    "lodic_pin; spread: interquartile range of mops; "
 	                    "ratio_spread: of the ratio"));
 	json_object_set_new(o, "results", results);
-	json_object_set_new(o, "goals", goals_json(m));
+	json_object_set_new(o, "goals", report_goals_json(m));
 	return o;
 }
 
@@ -326,7 +334,7 @@ void report_print_json(const json_t *json, FILE *to)
 	fputc('\n', to);
 }
 
-static int close_written(FILE *f)
+static int report_close_written(FILE *f)
 {
 	int error = ferror(f) ? -EIO : 0;
 
@@ -342,29 +350,37 @@ int report_write_json(const json_t *json, const char *path)
 	if (!f)
 		return -errno;
 	report_print_json(json, f);
-	return close_written(f);
+	return report_close_written(f);
 }
 
-int report_write_csv(const struct measure *m, const struct machine *machine,
-                     uint64_t seed, const char *path)
+void report_end_row(const struct report_run *run, FILE *to)
 {
+	fprintf(to, ",%s,%s,%s,%llu\n", report_version(), report_commit(),
+	        run->parameters, (unsigned long long)run->seed);
+}
+
+int report_write_csv(const struct measure *m, const struct report_run *run,
+                     const char *path)
+{
+	const struct machine *machine = run->machine;
 	FILE *f = fopen(path, "we");
 
 	if (!f)
 		return -errno;
 	fprintf(f, "# %s, %u CPUs, %s; commit %s; seed %llu; %u rounds in %.1f s\n",
 	        machine->cpu, machine->nr_cpus, machine->kernel, report_commit(),
-	        (unsigned long long)seed, m->nr_rounds, (double)m->duration_ns / 1e9);
+	        (unsigned long long)run->seed, m->nr_rounds,
+	        (double)m->duration_ns / 1e9);
 	fputs("method,access,bytes,processes,mops,mops_q1,mops_q3,"
 	      "ratio,ratio_q1,ratio_q3,"
-	      "slots,slots_tried,hit_ratio\n",
+	      "slots,slots_tried,hit_ratio," REPORT_RUN_COLUMNS "\n",
 	      f);
 	for (unsigned int i = 0; i < m->nr_cells; i++) {
 		const struct cell *c = &m->cells[i];
-		double hit_ratio = cell_hit_ratio(c);
+		double hit_ratio = measure_hit_ratio(c);
 
 		fprintf(f, "%s,%s,%u,%u,", method_name(c->method),
-		        access_name(c->access), c->bytes, c->processes);
+		        workload_access_name(c->access), c->bytes, c->processes);
 		if (c->measurable)
 			fprintf(f, "%.4g,%.4g,%.4g,", c->mops.median, c->mops.low,
 			        c->mops.high);
@@ -378,7 +394,27 @@ int report_write_csv(const struct measure *m, const struct machine *machine,
 		fprintf(f, "%u,%u,", c->nr_slots, c->nr_tried);
 		if (hit_ratio >= 0)
 			fprintf(f, "%.6f", hit_ratio);
-		fputc('\n', f);
+		report_end_row(run, f);
 	}
-	return close_written(f);
+	return report_close_written(f);
+}
+
+int report_check_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_MAX];
+	struct stat st;
+
+	if (stat(path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return -EISDIR;
+		return access(path, W_OK) == 0 ? 0 : -errno;
+	}
+	if (errno != ENOENT)
+		return -errno;
+	if (snprintf(folder, sizeof(folder), "%.*s",
+	             slash ? (int)(slash - path + 1) : 1,
+	             slash ? path : ".") >= (int)sizeof(folder))
+		return -ENAMETOOLONG;
+	return access(folder, W_OK | X_OK) == 0 ? 0 : -errno;
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,15 +20,18 @@
 #include <unistd.h>
 
 #include "measure/cli.h"
+#include "measure/machine.h"
 
-/* The file must fit with room to spare: the translation refuses a block whose places
- * are taken, and the small queue of S3-FIFO is a tenth of the frames. */
+/* The file must fit with room to spare. The translation refuses a block whose places are
+ * taken, and the small queue of S3-FIFO is a tenth of the frames. */
 #define CACHE_SLACK_PERCENT 25
 #define CACHE_LEAST_BYTES ((uint64_t)16 << 20)
-#define IDLE_EXIT_MS 5000 /* should this program be killed */
+#define IDLE_EXIT_MS \
+	5000 /* how long a service outlives this program, if that is killed */
+#define LOAD_BYTES ((uint64_t)4 << 20)
 #define STOP_WAIT_MS 3000
 #define STOP_STEP_MS 5
-/* Verifying a file of 256 MiB by four readers on a slow machine. */
+/* Enough for four readers of a slow machine to verify a part of the file. */
 #define ANSWER_WAIT_MS 60000
 
 __attribute__((format(printf, 3, 4))) static int rig_fail(struct rig *rig, int error,
@@ -43,48 +45,11 @@ __attribute__((format(printf, 3, 4))) static int rig_fail(struct rig *rig, int e
 	return error;
 }
 
-/* Shares a core with a CPU of a smaller number? */
-static bool is_sibling(int cpu)
-{
-	char path[96];
-	int first = cpu;
-	FILE *f;
-
-	snprintf(path, sizeof(path),
-	         "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	if (fscanf(f, "%d", &first) != 1)
-		first = cpu;
-	fclose(f);
-	return first < cpu;
-}
-
-unsigned int rig_cpus(int *ret_cpus, unsigned int most)
-{
-	unsigned int nr = 0, taken = 0;
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return 0;
-	for (int sibling = 0; sibling < 2; sibling++) {
-		for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-			if (!CPU_ISSET(cpu, &set) || is_sibling(cpu) != sibling)
-				continue;
-			nr++;
-			if (taken < most)
-				ret_cpus[taken++] = cpu;
-		}
-	}
-	return nr;
-}
-
 int rig_folder_make(char *path, unsigned int bytes)
 {
 	const char *root = getenv("TMPDIR");
 
-	/* A socket's path is short; a long TMPDIR would not fit. */
+	/* The path of a socket must be short, so a long TMPDIR would not fit. */
 	if (!root || !root[0] || strlen(root) > bytes - sizeof("/lodic-bench-XXXXXX"))
 		root = "/tmp";
 	snprintf(path, bytes, "%s/lodic-bench-XXXXXX", root);
@@ -113,8 +78,8 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	if (snprintf(cache->socket, sizeof(cache->socket), "%s/%s", folder,
 	             lodic_scheme_name(scheme)) >= (int)sizeof(cache->socket))
 		return -ENAMETOOLONG;
-	/* The service goes to the background: let it become our child, so that we learn
-	 * of its end and leave no zombie where nobody collects them. */
+	/* The service goes to the background. As our child we learn of its end, and it
+	 * leaves no zombie where no init collects them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	error = lodic_attach(&options, &lodic);
 	if (error)
@@ -126,7 +91,7 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	return error ? error : lodic_file_cached(cache->seat.file);
 }
 
-static void pause_ms(unsigned int ms)
+static void rig_pause_ms(unsigned int ms)
 {
 	struct timespec t = { .tv_nsec = (long)ms * 1000000 };
 
@@ -140,18 +105,18 @@ void rig_cache_stop(struct rig_cache *cache)
 	reader_leave_seat(&cache->seat);
 	if (pid > 0)
 		kill(pid, SIGTERM);
-	/* Our child by adoption (rig_cache_start), else somebody else waits for it. */
+	/* rig_cache_start() made it our child; if that failed, init waits for it. */
 	for (unsigned int ms = 0; pid > 0 && ms < STOP_WAIT_MS; ms += STOP_STEP_MS) {
 		if (waitpid(pid, NULL, WNOHANG) == pid || kill(pid, 0) != 0)
 			break;
-		pause_ms(STOP_STEP_MS);
+		rig_pause_ms(STOP_STEP_MS);
 	}
 	if (cache->socket[0])
 		unlink(cache->socket);
 	*cache = (struct rig_cache){ 0 };
 }
 
-static int load_private(struct rig *rig, int fd)
+static int rig_load_private(struct rig *rig, int fd)
 {
 	uint64_t bytes = rig->corpus->bytes, at = 0;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -159,32 +124,37 @@ static int load_private(struct rig *rig, int fd)
 
 	if (p == MAP_FAILED)
 		return rig_fail(rig, -errno,
-		                "no memory for a private copy of the file");
+		                "there is no memory for a private copy of the file");
 	rig->private_bytes = p;
 	rig->private_map_bytes = bytes;
-	madvise(p, bytes, MADV_HUGEPAGE); /* it is the physical limit: let it be that */
+	madvise(p, bytes, MADV_HUGEPAGE); /* it stands for the physical limit */
 	while (at < bytes) {
-		ssize_t n = pread(fd, rig->private_bytes + at, bytes - at, (off_t)at);
+		uint64_t left = bytes - at;
+		ssize_t n = pread(fd, rig->private_bytes + at,
+		                  left < LOAD_BYTES ? left : LOAD_BYTES, (off_t)at);
 
+		if (cli_stopped)
+			return rig_fail(rig, -EINTR, "stopped");
 		if (n <= 0)
 			return rig_fail(rig, n < 0 ? -errno : -EIO, "cannot read %s",
 			                rig->corpus->path);
 		at += (uint64_t)n;
+		cli_progress("reading the file", (unsigned int)(100 * at / bytes));
 	}
 	return 0;
 }
 
-static int start_reader(struct rig *rig, const struct reader_setup *setup)
+static int rig_start_reader(struct rig *rig, const struct reader_setup *setup)
 {
 	struct rig_reader *reader = &rig->readers[rig->nr_readers];
 	int ends[2];
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-		return rig_fail(rig, -errno, "no socket for a reader");
+		return rig_fail(rig, -errno, "cannot make a socket for a reader");
 	pid = fork();
 	if (pid == 0) {
-		/* The elder readers' channels are theirs: held here, too, they would
+		/* If this reader held the channels of the readers before it, they would
 		 * not close when the parent is killed. */
 		for (unsigned int i = 0; i < rig->nr_readers; i++)
 			close(rig->readers[i].channel);
@@ -201,7 +171,7 @@ static int start_reader(struct rig *rig, const struct reader_setup *setup)
 	return 0;
 }
 
-static void stop_reader(struct rig_reader *reader)
+static void rig_stop_reader(struct rig_reader *reader)
 {
 	unsigned int ms;
 
@@ -209,14 +179,14 @@ static void stop_reader(struct rig_reader *reader)
 	for (ms = 0; ms < STOP_WAIT_MS; ms += STOP_STEP_MS) {
 		if (waitpid(reader->pid, NULL, WNOHANG) != 0)
 			return;
-		pause_ms(STOP_STEP_MS);
+		rig_pause_ms(STOP_STEP_MS);
 	}
 	kill(reader->pid, SIGKILL);
 	waitpid(reader->pid, NULL, 0);
 }
 
-/* Brings the whole file into all caches; they work at the same time. */
-static int fill_caches(struct rig *rig)
+/* Brings the whole file into all caches, which work at the same time. */
+static int rig_fill_caches(struct rig *rig)
 {
 	for (unsigned int wait = 0; wait < 2; wait++) {
 		for (int i = 0; i < NR_SCHEMES; i++) {
@@ -241,7 +211,7 @@ static int fill_caches(struct rig *rig)
 	return 0;
 }
 
-static int start_caches(struct rig *rig, int fd)
+static int rig_start_caches(struct rig *rig, int fd)
 {
 	uint64_t bytes = rig->corpus->bytes;
 
@@ -259,12 +229,12 @@ static int start_caches(struct rig *rig, int fd)
 			                lodic_scheme_name((enum lodic_scheme)i),
 			                rig->corpus->path, strerror(-error));
 	}
-	return fill_caches(rig);
+	return rig_fill_caches(rig);
 }
 
-static int start_readers(struct rig *rig, unsigned int nr)
+static int rig_start_readers(struct rig *rig, unsigned int nr)
 {
-	static struct reader_setup setup; /* the readers' copy is made by fork */
+	static struct reader_setup setup; /* fork gives each reader a copy */
 	int error = 0;
 
 	setup = (struct reader_setup){
@@ -281,11 +251,11 @@ static int start_readers(struct rig *rig, unsigned int nr)
 		setup.sockets[i] = socket;
 	}
 	while (!error && rig->nr_readers < nr)
-		error = start_reader(rig, &setup);
+		error = rig_start_reader(rig, &setup);
 	return error;
 }
 
-static int attach_readers(struct rig *rig)
+static int rig_attach_readers(struct rig *rig)
 {
 	struct reader_order orders[RIG_MAX_READERS] = { 0 };
 	struct reader_report reports[RIG_MAX_READERS];
@@ -301,31 +271,34 @@ int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_reade
 	int fd, error;
 
 	*rig = (struct rig){ .corpus = corpus };
-	rig->nr_cpus = rig_cpus(rig->cpus, RIG_MAX_READERS);
+	rig->nr_cpus = machine_cpus(rig->cpus, RIG_MAX_READERS);
 	if (nr_readers == 0 || nr_readers > RIG_MAX_READERS)
-		return rig_fail(rig, -EINVAL, "1 to %d processes", RIG_MAX_READERS);
+		return rig_fail(rig, -EINVAL, "there must be 1 to %d processes",
+		                RIG_MAX_READERS);
 	fd = open(corpus->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return rig_fail(rig, -errno, "cannot open %s: %s", corpus->path,
 		                strerror(errno));
-	error = load_private(rig, fd);
+	error = rig_load_private(rig, fd);
 	if (!error && workload_make(&rig->workload, corpus->bytes, seed) != 0)
-		error = rig_fail(rig, -ENOMEM, "no memory for the access sequences");
+		error = rig_fail(rig, -ENOMEM,
+		                 "there is no memory for the access sequences");
 	if (!error && rig_folder_make(rig->folder, sizeof(rig->folder)) != 0)
-		error = rig_fail(rig, -EACCES, "cannot make a folder in /tmp");
-	/* Fork first: a child must not find the parent's attachments. */
+		error = rig_fail(rig, -EACCES,
+		                 "cannot make a folder for sockets in TMPDIR or /tmp");
+	/* Fork first, because a child must not inherit the parent's attachments. */
 	if (!error)
-		error = start_readers(rig, nr_readers);
+		error = rig_start_readers(rig, nr_readers);
 	if (!error)
-		error = start_caches(rig, fd);
+		error = rig_start_caches(rig, fd);
 	close(fd);
-	return error ? error : attach_readers(rig);
+	return error ? error : rig_attach_readers(rig);
 }
 
 void rig_close(struct rig *rig)
 {
 	for (unsigned int i = 0; i < rig->nr_readers; i++)
-		stop_reader(&rig->readers[i]);
+		rig_stop_reader(&rig->readers[i]);
 	rig->nr_readers = 0;
 	for (int i = 0; i < NR_SCHEMES; i++)
 		rig_cache_stop(&rig->caches[i]);
@@ -338,7 +311,8 @@ void rig_close(struct rig *rig)
 	rig->private_bytes = NULL;
 }
 
-static int receive_report(struct rig *rig, unsigned int i, struct reader_report *report)
+static int rig_receive_report(struct rig *rig, unsigned int i,
+                              struct reader_report *report)
 {
 	struct pollfd wait = { .fd = rig->readers[i].channel, .events = POLLIN };
 	int ready = poll(&wait, 1, ANSWER_WAIT_MS);
@@ -365,6 +339,6 @@ int rig_ask(struct rig *rig, const struct reader_order *orders, unsigned int nr,
 		         MSG_NOSIGNAL) < 0)
 			return rig_fail(rig, -EPIPE, "reader %u has died", i);
 	for (unsigned int i = 0; i < nr && !error; i++)
-		error = receive_report(rig, i, &ret_reports[i]);
+		error = rig_receive_report(rig, i, &ret_reports[i]);
 	return error;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What a measurement stands on: four caches of its own (one per scheme, each a service
- * with a socket in a private folder), the file in all of them, and reader processes.
- * rig_close() leaves nothing behind, whatever had been set up.
+ * What a measurement runs on: four caches of its own, the file in all of them, and reader
+ * processes. Each cache is a service of one scheme with a socket in a private folder.
+ * rig_close() removes all that was set up, even after a failure half way.
  */
 #ifndef LODIC_MEASURE_RIG_H
 #define LODIC_MEASURE_RIG_H
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "measure/corpus.h"
-#include "measure/methods.h"
+#include "measure/method.h"
 #include "measure/reader.h"
 #include "measure/workload.h"
 
@@ -28,7 +28,7 @@ struct rig_reader {
 
 struct rig_cache {
 	char socket[RIG_SOCKET_BYTES];
-	struct method_seat seat; /* the parent's: keeps the file in the cache */
+	struct method_seat seat; /* the parent's; it keeps the file in the cache */
 	uint64_t service_pid;
 	uint64_t cached_blocks;
 };
@@ -44,33 +44,28 @@ struct rig {
 	unsigned int nr_readers;
 	int cpus[RIG_MAX_READERS]; /* where reader i stays, if there are as many */
 	unsigned int nr_cpus;      /* that this process may use */
-	char why[RIG_WHY_BYTES];   /* what went wrong, a sentence */
+	char why[RIG_WHY_BYTES];   /* what went wrong, for the user */
 };
 
-/* Sets all of it up. -errno with rig->why; call rig_close() then, too. What
- * lodic_file_cached() says comes through: -EACCES -ETXTBSY -EOPNOTSUPP mean that a copy
- * of the file may do better. -EINTR: cli_stopped. */
+/* Sets all of it up. -errno with rig->why; the caller must call rig_close() then, too.
+ * -EACCES -ETXTBSY -EOPNOTSUPP: lodic_file_cached() refuses the file, and may accept a
+ * copy. -EINTR: cli_stopped. */
 int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_readers,
              uint64_t seed);
 void rig_close(struct rig *rig);
 
-/* Gives nr readers an order each and waits for all their reports. -errno with rig->why:
- * one of them failed, died, or does not answer; or cli_stopped (-EINTR). */
+/* Gives nr readers an order each and waits for their reports. -errno with rig->why: one of
+ * them failed, died, or does not answer. -EINTR: cli_stopped. */
 int rig_ask(struct rig *rig, const struct reader_order *orders, unsigned int nr,
             struct reader_report *ret_reports);
 
-/* Starts a cache of scheme for the program's own use, and takes a seat in it for the
- * file fd. -errno as lodic_attach(), lodic_open() and lodic_file_cached(). */
+/* Starts a cache of this scheme, and takes a seat in it for the file of fd. -errno as lodic_attach(), lodic_open() and lodic_file_cached(). */
 int rig_cache_start(struct rig_cache *cache, const char *folder,
                     enum lodic_scheme scheme, uint64_t cache_bytes, int fd);
 /* Ends its service and waits until it is gone. */
 void rig_cache_stop(struct rig_cache *cache);
 
-/* A folder of one's own for sockets. -errno. */
+/* Makes a private folder for sockets. -errno. */
 int rig_folder_make(char *path, unsigned int bytes);
-
-/* The CPUs that this process may use, those that share a core last; returns how many
- * there are. */
-unsigned int rig_cpus(int *ret_cpus, unsigned int most);
 
 #endif

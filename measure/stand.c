@@ -11,8 +11,48 @@
 
 #define MB 1e6
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct stand *s,
-                                                       const char *format, ...)
+enum { KEY_WORKDIR = 0x1000, KEY_SEED };
+
+static const struct argp_option stand_options[] = {
+	{ "file", 'f', "PATH", 0,
+	  "Read this file. The default is a large file of this system", 0 },
+	{ "workdir", KEY_WORKDIR, "DIR", 0,
+	  "If the file must be copied, put the copy there. The default is the folder "
+	  "build, where there is one, and else TMPDIR",
+	  0 },
+	{ "seed", KEY_SEED, "N", 0, "Choose the blocks that are read by this seed", 0 },
+	{ 0 },
+};
+
+static error_t stand_parse(int key, char *arg, struct argp_state *state)
+{
+	struct stand *s = state->input;
+
+	switch (key) {
+	case 'f':
+		/* An empty one is none: `make demo FILE=`. */
+		s->file = arg[0] ? arg : NULL;
+		return 0;
+	case KEY_WORKDIR: s->workdir = arg; return 0;
+	case KEY_SEED:
+		if (cli_parse_number(arg, 1, UINT32_MAX, &s->seed) != 0)
+			argp_error(state,
+			           "'%s' is not a seed: a number from 1 to 2^32 - 1",
+			           arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state,
+		           "'%s' is one argument too many; name a file with --file",
+		           arg);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp stand_argp = { .options = stand_options, .parser = stand_parse };
+
+__attribute__((format(printf, 2, 3))) static void stand_tell(const struct stand *s,
+                                                             const char *format, ...)
 {
 	va_list args;
 
@@ -37,14 +77,17 @@ int stand_choose_file(struct stand *s)
 		error = corpus_take(&s->corpus, s->file);
 		if (error == -EINVAL)
 			cli_error("%s is not a regular file of at least %d bytes; name "
-			          "another with --file",
+			          "another file with --file",
 			          s->file, LODIC_BLOCK_BYTES);
 		else if (error)
 			cli_error("cannot open %s: %s", s->file, strerror(-error));
 	} else {
 		error = corpus_find(&s->corpus);
 		if (error) {
-			tell(s, "no large file here that suits; making one up\n");
+			stand_tell(
+				s,
+				"no file of this system suits; writing one of random "
+				"bytes\n");
 			error = corpus_make(&s->corpus, stand_folder(s));
 			if (error && !cli_stopped)
 				cli_error("cannot write a file into %s: %s; name a "
@@ -55,30 +98,33 @@ int stand_choose_file(struct stand *s)
 	}
 	if (error)
 		return cli_stopped ? CLI_STOPPED : CLI_FAILED;
-	tell(s, "file: %s, %.1f MB\n", s->corpus.path, (double)s->corpus.bytes / MB);
-	return CLI_OK;
+	stand_tell(s, "file: %s, %.1f MB\n", s->corpus.path,
+	           (double)s->corpus.bytes / MB);
+	/* Nobody would see the results. cli_check_output() says why. */
+	return ferror(stdout) ? CLI_FAILED : CLI_OK;
 }
 
-/* Why the file itself cannot be cached; NULL: it is no matter of the file. */
-static const char *file_reason(int error)
+/* Why the file itself cannot be cached; NULL: the error is about something else. */
+static const char *stand_file_reason(int error)
 {
 	switch (error) {
 	case -EACCES:
-		return "the kernel tells only its owner of writers, and it is another user's";
-	case -ETXTBSY: return "somebody has it open for writing";
-	case -EOPNOTSUPP: return "its file system gives no dependable leases";
+		return "the file is another user's, and the kernel gives a lease only to "
+		       "the owner";
+	case -ETXTBSY: return "a process has the file open for writing";
+	case -EOPNOTSUPP: return "the file's file system gives no dependable leases";
 	default: return NULL;
 	}
 }
 
 int stand_copy_file(struct stand *s, int error)
 {
-	const char *reason = file_reason(error);
+	const char *reason = stand_file_reason(error);
 
 	if (!reason || s->corpus.temporary)
 		return error;
-	tell(s, "%s: reading a copy in %s, removed afterwards\n", reason,
-	     stand_folder(s));
+	stand_tell(s, "%s; reading a copy in %s, which is removed at the end\n", reason,
+	           stand_folder(s));
 	error = corpus_copy(&s->corpus, stand_folder(s));
 	if (error && !cli_stopped)
 		snprintf(s->rig.why, sizeof(s->rig.why),
@@ -103,7 +149,7 @@ int stand_open(struct stand *s, unsigned int nr_readers)
 	if (status != CLI_OK)
 		return status;
 	error = rig_open(&s->rig, &s->corpus, nr_readers, s->seed);
-	if (file_reason(error) && !s->corpus.temporary) {
+	if (stand_file_reason(error) && !s->corpus.temporary) {
 		rig_close(&s->rig);
 		error = stand_copy_file(s, error);
 		if (!error)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Which column the next cell of the last row is. */
-static unsigned int next_column(const struct table *t)
+static unsigned int table_next_column(const struct table *t)
 {
 	unsigned int c = 0;
 
@@ -24,7 +24,7 @@ void table_row(struct table *t)
 
 void table_cell(struct table *t, const char *format, ...)
 {
-	unsigned int column = next_column(t);
+	unsigned int column = table_next_column(t);
 	va_list args;
 	char *cell;
 
@@ -40,7 +40,7 @@ void table_cell(struct table *t, const char *format, ...)
 		t->nr_columns = column + 1;
 }
 
-static size_t column_width(const struct table *t, unsigned int column)
+static size_t table_column_width(const struct table *t, unsigned int column)
 {
 	size_t width = 0;
 
@@ -53,10 +53,10 @@ static size_t column_width(const struct table *t, unsigned int column)
 	return width;
 }
 
-static void print_rule(const struct table *t, FILE *to)
+static void table_print_rule(const struct table *t, FILE *to)
 {
 	for (unsigned int c = 0; c < t->nr_columns; c++) {
-		size_t n = column_width(t, c) + (c ? 2 : 0);
+		size_t n = table_column_width(t, c) + (c ? 2 : 0);
 
 		while (n--)
 			fputc('-', to);
@@ -68,12 +68,12 @@ void table_print(const struct table *t, FILE *to)
 {
 	for (unsigned int r = 0; r < t->nr_rows; r++) {
 		for (unsigned int c = 0; c < t->nr_columns; c++) {
-			int width = (int)column_width(t, c);
+			int width = (int)table_column_width(t, c);
 
 			fprintf(to, c ? "  %*s" : "%-*s", width, t->cells[r][c]);
 		}
 		fputc('\n', to);
 		if (r == 0)
-			print_rule(t, to);
+			table_print_rule(t, to);
 	}
 }

@@ -15,7 +15,8 @@ struct table {
 	char cells[TABLE_MAX_ROWS][TABLE_MAX_COLUMNS][TABLE_CELL_BYTES];
 };
 
-/* Begins a new row; cells then fill it from the left. What does not fit is cut. */
+/* Begins a new row, which table_cell() fills from the left. Rows, cells and text that do
+ * not fit are cut. */
 void table_row(struct table *t);
 __attribute__((format(printf, 2, 3))) void table_cell(struct table *t,
                                                       const char *format, ...);

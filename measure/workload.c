@@ -13,12 +13,12 @@
 
 static const char *const access_names[NR_ACCESSES] = { "hot", "random", "zipf" };
 
-const char *access_name(enum access access)
+const char *workload_access_name(enum access access)
 {
 	return access_names[access];
 }
 
-int access_parse(const char *name, enum access *ret_access)
+int workload_access_parse(const char *name, enum access *ret_access)
 {
 	for (int i = 0; i < NR_ACCESSES; i++) {
 		if (strcmp(name, access_names[i]) != 0)
@@ -39,29 +39,29 @@ uint64_t workload_random(uint64_t *state)
 	return v ^ (v >> 32);
 }
 
-static uint64_t random_below(uint64_t *state, uint64_t n)
+static uint64_t workload_random_below(uint64_t *state, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)workload_random(state) * n) >> 64);
 }
 
-static double random_unit(uint64_t *state)
+static double workload_random_unit(uint64_t *state)
 {
 	return (double)(workload_random(state) >> 11) * 0x1p-53;
 }
 
-static uint32_t unit_of(uint64_t block, uint64_t *state)
+static uint32_t workload_unit_of(uint64_t block, uint64_t *state)
 {
 	return (uint32_t)(block * UNITS_PER_BLOCK +
-	                  random_below(state, UNITS_PER_BLOCK));
+	                  workload_random_below(state, UNITS_PER_BLOCK));
 }
 
-/* Which block has which rank: a shuffle, so that hot blocks are not neighbours. */
-static void shuffle(uint32_t *blocks, uint64_t n, uint64_t *state)
+/* Gives the blocks their ranks by a shuffle, so that hot blocks are not neighbours. */
+static void workload_shuffle(uint32_t *blocks, uint64_t n, uint64_t *state)
 {
 	for (uint64_t i = 0; i < n; i++)
 		blocks[i] = (uint32_t)i;
 	for (uint64_t i = n - 1; i > 0; i--) {
-		uint64_t j = random_below(state, i + 1);
+		uint64_t j = workload_random_below(state, i + 1);
 		uint32_t t = blocks[i];
 
 		blocks[i] = blocks[j];
@@ -70,7 +70,7 @@ static void shuffle(uint32_t *blocks, uint64_t n, uint64_t *state)
 }
 
 /* The first rank whose cumulated weight reaches v. */
-static uint64_t rank_at(const double *cumulated, uint64_t n, double v)
+static uint64_t workload_rank_at(const double *cumulated, uint64_t n, double v)
 {
 	uint64_t low = 0, high = n - 1;
 
@@ -85,7 +85,7 @@ static uint64_t rank_at(const double *cumulated, uint64_t n, double v)
 	return low;
 }
 
-static int make_zipf(struct workload *w, uint64_t *state)
+static int workload_make_zipf(struct workload *w, uint64_t *state)
 {
 	uint64_t n = w->nr_blocks;
 	double *cumulated = malloc(n * sizeof(*cumulated));
@@ -95,15 +95,16 @@ static int make_zipf(struct workload *w, uint64_t *state)
 
 	if (!cumulated || !blocks)
 		goto out_free;
-	shuffle(blocks, n, state);
+	workload_shuffle(blocks, n, state);
 	for (uint64_t i = 0; i < n; i++) {
 		sum += pow((double)(i + 1), -WORKLOAD_ZIPF_SKEW);
 		cumulated[i] = sum;
 	}
 	for (uint64_t i = 0; i < WORKLOAD_STEPS; i++) {
-		uint64_t rank = rank_at(cumulated, n, random_unit(state) * sum);
+		uint64_t rank = workload_rank_at(cumulated, n,
+		                                 workload_random_unit(state) * sum);
 
-		w->units[ACCESS_ZIPF][i] = unit_of(blocks[rank], state);
+		w->units[ACCESS_ZIPF][i] = workload_unit_of(blocks[rank], state);
 	}
 	error = 0;
 out_free:
@@ -129,13 +130,13 @@ int workload_make(struct workload *w, uint64_t file_bytes, uint64_t seed)
 			return -ENOMEM;
 		}
 	}
-	hot = random_below(&state, w->nr_blocks);
+	hot = workload_random_below(&state, w->nr_blocks);
 	for (uint64_t i = 0; i < WORKLOAD_STEPS; i++) {
-		w->units[ACCESS_HOT][i] = unit_of(hot, &state);
-		w->units[ACCESS_RANDOM][i] =
-			unit_of(random_below(&state, w->nr_blocks), &state);
+		w->units[ACCESS_HOT][i] = workload_unit_of(hot, &state);
+		w->units[ACCESS_RANDOM][i] = workload_unit_of(
+			workload_random_below(&state, w->nr_blocks), &state);
 	}
-	error = make_zipf(w, &state);
+	error = workload_make_zipf(w, &state);
 	if (error)
 		workload_drop(w);
 	return error;

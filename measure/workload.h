@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Where the measured reads go: sequences made once, from a printed seed, and shared by
- * all methods and processes, so that nobody's accesses are kinder than another's.
+ * Where the measured reads go: sequences of offsets, made once from a printed seed. All
+ * methods and processes share them, so that no method gets easier accesses than another.
  */
 #ifndef LODIC_MEASURE_WORKLOAD_H
 #define LODIC_MEASURE_WORKLOAD_H
 
 #include <stdint.h>
 
-/* A power of two, and so long that a slot does not come round to what it read before:
- * a repeated piece would turn misses of the CPU's caches into hits. */
+/* A power of two, and so many that a slot does not wrap to what it has read before.
+ * Reading a piece again would turn misses of the CPU's caches into hits. */
 #define WORKLOAD_STEPS ((uint64_t)1 << 20)
 #define WORKLOAD_UNIT_BYTES 64
 #define WORKLOAD_UNIT_SHIFT 6
-/* The skew of YCSB's and of the S3-FIFO authors' synthetic traces is about this. */
+/* About the skew of YCSB and of the S3-FIFO authors' synthetic traces. */
 #define WORKLOAD_ZIPF_SKEW 0.98
 #define WORKLOAD_SEED UINT64_C(20240731)
 
 enum access { ACCESS_HOT, ACCESS_RANDOM, ACCESS_ZIPF, NR_ACCESSES };
 
 struct workload {
-	/* Offsets in units of 64 bytes; whole blocks only. hot: lines of one block. */
+	/* Offsets in units of 64 bytes, within whole blocks. hot: within one block. */
 	uint32_t *units[NR_ACCESSES];
 	uint64_t nr_blocks;
 	uint64_t seed;
@@ -30,9 +30,9 @@ struct workload {
 int workload_make(struct workload *w, uint64_t file_bytes, uint64_t seed);
 void workload_drop(struct workload *w);
 
-const char *access_name(enum access access);
+const char *workload_access_name(enum access access);
 /* -EINVAL: no such name. */
-int access_parse(const char *name, enum access *ret_access);
+int workload_access_parse(const char *name, enum access *ret_access);
 
 /* A generator of 64 random bits; the state is the caller's. */
 uint64_t workload_random(uint64_t *state);

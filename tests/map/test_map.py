@@ -273,8 +273,8 @@ class Command(Case):
         self.assertNotIn("ERROR: ld.so", done.stderr.decode())
 
     def test_usage_errors(self):
-        self.refused(2, "which program")
-        self.refused(2, "which program", "--json", "--")
+        self.refused(2, "name the program")
+        self.refused(2, "name the program", "--json", "--")
         self.refused(2, "not a size", "--budget", "x", "--", "true")
         self.refused(2, "above 0", "--min-reads", "0", "--", "true")
         self.refused(2, "not a glob", "--include", "", "--", "true")
@@ -332,7 +332,7 @@ class Command(Case):
         self.assertEqual(done.stdout.decode().count("liblodic-map.so"), 1)
 
     def test_listed_in_help(self):
-        self.assertRegex(run([LODIC, "--help"]).stdout.decode(), r"\n  map +run a program")
+        self.assertRegex(run([LODIC, "--help"]).stdout.decode(), r"\n  map +Run a program")
 
 
 if __name__ == "__main__":

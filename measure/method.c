@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The measured loops. Contract: measure/methods.h. */
-#include "measure/methods.h"
+/* The measured loops. Contract: measure/method.h. */
+#include "measure/method.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -38,15 +38,15 @@ bool method_pins(enum method method)
 	return method >= METHOD_LODIC_PIN && method <= METHOD_PIN_HAZARD;
 }
 
-/* What a program would do with bytes in place, in every method the same: the C
+/* Stands for what a program does with the bytes, the same in every method. It is the C
  * library's memcpy, with a size that the compiler does not know. */
-static inline void copy(void *to, const void *from, size_t n)
+static inline void method_copy(void *to, const void *from, size_t n)
 {
 	memcpy(to, from, n);
-	__asm__ volatile("" : : "r"(to) : "memory"); /* it is meant: do not drop it */
+	__asm__ volatile("" : : "r"(to) : "memory"); /* the compiler must not drop it */
 }
 
-static inline uint64_t offset_at(const struct method_steps *s, uint64_t i)
+static inline uint64_t method_offset_at(const struct method_steps *s, uint64_t i)
 {
 	uint64_t unit = s->units[(s->position + i) & (WORKLOAD_STEPS - 1)];
 
@@ -55,22 +55,23 @@ static inline uint64_t offset_at(const struct method_steps *s, uint64_t i)
 
 uint64_t method_offset(const struct method_steps *s, uint64_t i)
 {
-	return offset_at(s, i);
+	return method_offset_at(s, i);
 }
 
-/* The loops take what they need into variables of their own: after each call the compiler
- * must believe that everything behind a pointer has changed, and would load it again. */
+/* The loops copy what they need into local variables. Otherwise the compiler would load it
+ * again after each call, because the call may have changed all that pointers reach. */
 
-static void run_memory(struct method_ground *g, struct method_steps s, uint64_t nr,
-                       const uint8_t *from)
+static void method_run_memory(struct method_ground *g, struct method_steps s,
+                              uint64_t nr, const uint8_t *from)
 {
 	uint8_t *buffer = g->buffer;
 
 	for (uint64_t i = 0; i < nr; i++)
-		copy(buffer, from + offset_at(&s, i), s.bytes);
+		method_copy(buffer, from + method_offset_at(&s, i), s.bytes);
 }
 
-static void run_cas_pair(struct method_ground *g, struct method_steps s, uint64_t nr)
+static void method_run_cas_pair(struct method_ground *g, struct method_steps s,
+                                uint64_t nr)
 {
 	const uint8_t *from = g->private_bytes;
 	uint8_t *buffer = g->buffer;
@@ -78,50 +79,52 @@ static void run_cas_pair(struct method_ground *g, struct method_steps s, uint64_
 	uint64_t nr_failed = 0;
 
 	for (uint64_t i = 0; i < nr; i++) {
-		uint64_t v = host_load_relaxed(word); /* nobody else has the word */
+		uint64_t v = host_load_relaxed(word); /* no other thread has the word */
 
 		nr_failed += !host_cas(word, v, v + 1);
-		copy(buffer, from + offset_at(&s, i), s.bytes);
+		method_copy(buffer, from + method_offset_at(&s, i), s.bytes);
 		nr_failed += !host_cas(word, v + 1, v);
 	}
 	g->nr_failed += nr_failed;
 }
 
-static void run_pread(struct method_ground *g, struct method_steps s, uint64_t nr)
+static void method_run_pread(struct method_ground *g, struct method_steps s,
+                             uint64_t nr)
 {
 	uint8_t *buffer = g->buffer;
 	uint64_t nr_failed = 0;
 	int fd = g->fd;
 
 	for (uint64_t i = 0; i < nr; i++)
-		nr_failed += pread(fd, buffer, s.bytes, (off_t)offset_at(&s, i)) !=
-		             (ssize_t)s.bytes;
+		nr_failed += pread(fd, buffer, s.bytes,
+		                   (off_t)method_offset_at(&s, i)) != (ssize_t)s.bytes;
 	g->nr_failed += nr_failed;
 }
 
-static void run_read(struct method_ground *g, struct method_steps s, uint64_t nr)
+static void method_run_read(struct method_ground *g, struct method_steps s, uint64_t nr)
 {
 	const struct method_seat seat = g->seats[LODIC_LODIC];
 	uint8_t *buffer = g->buffer;
 	uint64_t nr_failed = 0;
 
 	for (uint64_t i = 0; i < nr; i++)
-		nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
-		                        (off_t)offset_at(&s, i)) != (ssize_t)s.bytes;
+		nr_failed +=
+			lodic_read(seat.context, seat.file, buffer, s.bytes,
+		                   (off_t)method_offset_at(&s, i)) != (ssize_t)s.bytes;
 	g->nr_failed += nr_failed;
 }
 
-static void run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
-                    struct method_seat seat)
+static void method_run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
+                           struct method_seat seat)
 {
 	uint8_t *buffer = g->buffer;
 
 	for (uint64_t i = 0; i < nr; i++) {
-		uint64_t offset = offset_at(&s, i);
+		uint64_t offset = method_offset_at(&s, i);
 		struct lodic_pin pin;
 
 		if (lodic_pin(seat.context, seat.file, (off_t)offset, &pin) == 0) {
-			copy(buffer, pin.data, s.bytes);
+			method_copy(buffer, pin.data, s.bytes);
 			lodic_unpin(seat.context, &pin);
 			continue;
 		}
@@ -135,11 +138,11 @@ void method_run(enum method method, struct method_ground *g,
                 const struct method_steps *s, uint64_t nr)
 {
 	switch (method) {
-	case METHOD_PRIVATE: run_memory(g, *s, nr, g->private_bytes); break;
-	case METHOD_MMAP: run_memory(g, *s, nr, g->mapped_bytes); break;
-	case METHOD_LODIC_READ: run_read(g, *s, nr); break;
-	case METHOD_PREAD: run_pread(g, *s, nr); break;
-	case METHOD_CAS_PAIR: run_cas_pair(g, *s, nr); break;
-	default: run_pin(g, *s, nr, g->seats[methods[method].scheme]); break;
+	case METHOD_PRIVATE: method_run_memory(g, *s, nr, g->private_bytes); break;
+	case METHOD_MMAP: method_run_memory(g, *s, nr, g->mapped_bytes); break;
+	case METHOD_LODIC_READ: method_run_read(g, *s, nr); break;
+	case METHOD_PREAD: method_run_pread(g, *s, nr); break;
+	case METHOD_CAS_PAIR: method_run_cas_pair(g, *s, nr); break;
+	default: method_run_pin(g, *s, nr, g->seats[methods[method].scheme]); break;
 	}
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * `lodic bench memory`: what the cache's tables cost per frame, per context and per
- * block that a context has mapped, with contexts that were really opened and really
- * used.
+ * `lodic bench memory`: what the cache's tables cost per frame, per context and per block
+ * that a context has mapped. It opens real contexts and uses them.
  *
- * Blocks that a context maps are counted from outside: a pin names the entry
- * that holds it, so as many entries are in use as different names were seen. That is
- * exact while the cache evicts nothing; take a file that fits.
+ * It counts the blocks that a context maps from outside. A pin names the entry that holds
+ * it, so as many entries are in use as there were different names. That is exact while the
+ * cache evicts nothing, so the file must fit into the cache.
  */
-#include "cli/memory.h"
-
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "measure/cli.h"
 #include "measure/report.h"
 #include "measure/rig.h"
@@ -25,23 +23,21 @@
 #include "measure/table.h"
 
 #define DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
-/* Pins, and as many reads, by each context: twice what its table has places for. */
+/* Pins, and as many reads, of each context: twice as many as its table has places. */
 #define STEPS 32768u
 #define MAX_CONTEXTS 120u
 #define NR_POINTS 3
-/* More than a context can have entries, with room: an open hash, a power of two. */
+/* An open hash with more places than a context has entries; a power of two. */
 #define TOKEN_PLACES 65536u
 #define PAGE_BYTES 4096u
 
 static const unsigned int points[NR_POINTS] = { 1, 16, MAX_CONTEXTS };
 
-enum { KEY_SEED = 256, KEY_WORKDIR };
-
 struct point {
 	unsigned int nr_contexts;
-	unsigned int nr_pinning;          /* contexts that got any pin */
+	unsigned int nr_pinning;          /* contexts that got at least one pin */
 	uint64_t mapped, pinned_distinct; /* sums over the contexts */
-	uint64_t resident_bytes;          /* of all contexts' memory; 0: unknown */
+	uint64_t resident_bytes;          /* of all contexts; 0: unknown */
 	struct lodic_stat stat;
 };
 
@@ -61,22 +57,18 @@ struct memory {
 };
 
 static const char doc[] =
-	"Print bytes per frame, per context and per mapped block, with 1, 16 and 120 "
-	"contexts that read and pin blocks of a file (zipf 0.98)."
+	"Print how many bytes the cache's tables take for each frame, for each context and "
+	"for each block that a context has mapped. The command opens 1, 16 and 120 contexts, "
+	"which read and pin blocks of a file (zipf 0.98)."
 	"\v"
 	"Examples:\n"
 	"  lodic bench memory\n"
 	"  lodic bench memory --memory 1G --json\n";
 
 static const struct argp_option option_list[] = {
-	{ "json", 'j', NULL, 0, "Print JSON", 0 },
-	{ "file", 'f', "PATH", 0, "Read this file (default: a large one of the system)",
-	  0 },
-	{ "memory", 'm', "SIZE", 0, "Of the cache (default: 256M)", 0 },
-	{ "seed", KEY_SEED, "N", 0, "Seed of the accesses", 0 },
-	{ "workdir", KEY_WORKDIR, "DIR", 0,
-	  "Where a copy of the file may lie for the time (default: build, else TMPDIR)",
-	  0 },
+	{ "json", 'j', NULL, 0, "Print JSON and not a table", 0 },
+	{ "memory", 'm', "SIZE", 0,
+	  "Give the cache so much memory, as 256M or 4G (default: 256M)", 0 },
 	{ 0 },
 };
 
@@ -86,20 +78,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'j': m->json = m->stand.quiet = true; return 0;
-	case 'f': m->stand.file = arg[0] ? arg : NULL; return 0;
 	case 'm':
 		if (cli_parse_bytes(arg, &m->cache_bytes) != 0 || m->cache_bytes == 0)
 			argp_error(state, "'%s' is not a size; write it as 256M or 4G",
 			           arg);
 		return 0;
-	case KEY_SEED:
-		if (cli_parse_number(arg, 1, UINT32_MAX, &m->stand.seed) != 0)
-			argp_error(state, "'%s' is not a seed, 1 ... 2^32 - 1", arg);
-		return 0;
-	case KEY_WORKDIR: m->stand.workdir = arg; return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is too much; give the file with --file", arg);
-		return 0;
+	case ARGP_KEY_INIT: state->child_inputs[0] = &m->stand; return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -145,7 +129,7 @@ static void forget(struct memory *m)
 	memset(m->tokens, 0, sizeof(m->tokens));
 }
 
-/* The load: a pin and a read at each step. */
+/* Pins a block and reads it, at each step. */
 static int use_context(struct memory *m, unsigned int context)
 {
 	struct lodic_context *c = m->contexts[context];
@@ -169,8 +153,8 @@ static int use_context(struct memory *m, unsigned int context)
 	return 0;
 }
 
-/* Resident bytes of this process's mappings that have a context's size: they are the
- * contexts' if there are as many as we opened. */
+/* Resident bytes of this process's mappings that have the size of a context. If there are
+ * as many as contexts are open, they are those; else 0. */
 static uint64_t resident_contexts(uint64_t context_bytes, unsigned int nr)
 {
 	uint64_t kib =
@@ -224,7 +208,7 @@ static int measure_point(struct memory *m, struct point *p, unsigned int nr_cont
 		p->pinned_distinct += m->distinct_of[i];
 	}
 	error = lodic_stat(m->cache.seat.lodic, &p->stat);
-	/* The seat that keeps the file has a context, too. */
+	/* The seat that keeps the file in the cache has a context, too. */
 	p->resident_bytes = resident_contexts(p->stat.context_bytes, nr_contexts + 1);
 	return error;
 }
@@ -272,8 +256,8 @@ static double per(uint64_t bytes, uint64_t nr)
 	return nr ? (double)bytes / (double)nr : 0;
 }
 
-/* A context's bytes that depend on neither entries (a word each) nor frames (a byte
- * each, for visits). */
+/* The bytes of a context without its entries (a word each) and its visits (a byte for each
+ * frame). */
 static uint64_t fixed_bytes(const struct lodic_stat *s)
 {
 	return s->context_bytes - (uint64_t)s->entries * 8 - s->frames;
@@ -289,7 +273,7 @@ static void print_table(const struct memory *m)
 	const struct lodic_stat *s = &m->points[0].stat;
 	struct table t = { 0 };
 
-	printf("\nfor all: (%llu bytes of tables + %llu of counters) / %llu frames = "
+	printf("\nshared by all: (%llu bytes of tables + %llu of counters) / %llu frames = "
 	       "%.1f bytes a frame of %d\n",
 	       (unsigned long long)s->control_bytes, (unsigned long long)s->count_bytes,
 	       (unsigned long long)s->frames,
@@ -327,9 +311,9 @@ static void print_table(const struct memory *m)
 		table_cell(&t, "%.1f", per(context_bytes(p), p->mapped));
 	}
 	table_print(&t, stdout);
-	puts("bytes/frame: all tables, the contexts' too, over the frames; resident: "
-	     "of a context's bytes, measured\n(smaps); mapped: entries in use; "
-	     "pinning: contexts that may pin at all.");
+	puts("bytes/frame: all tables, with the contexts', over the frames; resident: bytes "
+	     "of a context that are\nin memory (smaps); pinning: contexts that could pin; "
+	     "blocks: that such a context pinned; mapped: its\nentries in use.");
 }
 
 static json_t *point_json(const struct point *p)
@@ -362,14 +346,17 @@ static json_t *point_json(const struct point *p)
 static void print_json(const struct memory *m)
 {
 	json_t *o = json_object(), *results = json_array();
+	char parameters[REPORT_PARAMETERS_BYTES];
 	struct machine machine;
+	const struct report_run about = { &machine, parameters, m->stand.seed };
 
 	machine_find(&machine);
 	for (int i = 0; i < NR_POINTS; i++)
 		json_array_append_new(results, point_json(&m->points[i]));
-	json_object_set_new(o, "machine", report_machine_json(&machine));
-	json_object_set_new(o, "commit", json_string(report_commit()));
-	json_object_set_new(o, "seed", json_integer((json_int_t)m->stand.seed));
+	snprintf(parameters, sizeof(parameters), "file_bytes=%llu memory=%llu steps=%u",
+	         (unsigned long long)m->stand.corpus.bytes,
+	         (unsigned long long)m->cache_bytes, STEPS);
+	report_run_json(o, &about);
 	json_object_set_new(o, "cache_bytes", json_integer((json_int_t)m->cache_bytes));
 	json_object_set_new(
 		o, "formula",
@@ -405,10 +392,12 @@ static int run(struct memory *m)
 	return CLI_OK;
 }
 
-int bench_memory(int argc, char **argv)
+int command_bench_memory(int argc, char **argv)
 {
+	static const struct argp_child children[] = { { &stand_argp, 0, NULL, 0 },
+		                                      { 0 } };
 	static const struct argp argp = { option_list, parse, NULL, doc,
-		                          NULL,        NULL,  NULL };
+		                          children,    NULL,  NULL };
 	static struct memory m = {
 		.cache_bytes = DEFAULT_CACHE_BYTES,
 		.stand = { .seed = WORKLOAD_SEED },

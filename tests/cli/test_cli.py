@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic` as a user meets it: help, wrong usage, output that cannot be written, Ctrl-C.
+
+Usage: test_cli.py LODIC
+"""
+
+import fcntl
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LODIC = sys.argv[1] if len(sys.argv) > 1 else ""
+SECONDS = 60  # a run may take
+COMMANDS = ["demo", "serve", "stat", "bench", "map"]
+LEAVES = [["demo"], ["serve"], ["stat"], ["map"], ["bench", "pin"], ["bench", "memory"]]
+FILE_BYTES = 4 << 20
+
+
+def run(*words, **more):
+    more.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([LODIC, *words], stdin=subprocess.DEVNULL, text=True, check=False,
+                          stderr=subprocess.PIPE, timeout=SECONDS, **more)
+
+
+class Help(unittest.TestCase):
+    def test_help_every_form_lists_commands(self):
+        expected = run("--help")
+        for command in COMMANDS:
+            self.assertRegex(expected.stdout, rf"\n  {command} +[A-Z]")
+        for form in ["help"], ["-h"], ["help", "help"]:
+            done = run(*form)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (0, expected.stdout, ""), form)
+
+    def test_help_of_command_every_form_same(self):
+        for leaf in LEAVES + [["bench"]]:
+            expected = run(*leaf, "--help")
+            self.assertIn("Usage: lodic " + " ".join(leaf), expected.stdout)
+            for form in ["help", *leaf], [*leaf, "-h"]:
+                done = run(*form)
+                self.assertEqual((done.returncode, done.stdout, done.stderr),
+                                 (0, expected.stdout, ""), form)
+
+    def test_version_says_version_and_commit(self):
+        for form in ["--version"], ["-V"], ["demo", "--version"]:
+            done = run(*form)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), form)
+            self.assertRegex(done.stdout, r"^lodic \d+\.\d+ \(\w+.*\)\n$")
+
+
+class Usage(unittest.TestCase):
+    def refused(self, words, *texts):
+        done = run(*words)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_no_command_prints_help(self):
+        self.refused([], "Usage: lodic", "Commands:")
+        self.refused(["bench"], "Usage: lodic bench", "Measurements:")
+
+    def test_unknown_command_names_those_there_are(self):
+        for words in ["nothing"], ["help", "nothing"]:
+            self.refused(words, "no command 'nothing'", *COMMANDS)
+        self.refused(["bench", "nothing"], "no measurement 'nothing'", "pin", "memory")
+
+    def test_wrong_option_or_value_refused(self):
+        for leaf in LEAVES:
+            self.refused([*leaf, "--no-such-option"], "no-such-option", "--help")
+        self.refused(["demo", "--seconds", "0"], "'0'")
+        self.refused(["demo", "file"], "'file'", "--file")
+        self.refused(["bench", "pin", "--bytes", "100"], "'100'")
+        self.refused(["bench", "pin", "--access", "hot,cold"], "'hot,cold'")
+        self.refused(["bench", "pin", "--rounds", "0"], "'0'")
+        self.refused(["bench", "memory", "--memory", "much"], "'much'")
+        self.refused(["bench", "memory", "--seed", "-1"], "'-1'")
+
+
+class Output(unittest.TestCase):
+    def test_stdout_full_fails_with_one_message(self):
+        for words in ["help"], ["--version"], ["demo", "--help"], ["help", "bench", "pin"]:
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = run(*words, stdout=full)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertRegex(done.stderr, r"\Alodic: cannot write the output.*\n\Z")
+
+    def test_result_file_unwritable_fails_before_measuring(self):
+        for words in (["demo", "--json-out", "/nonexistent/x"], ["demo", "--json-out", "/"],
+                      ["bench", "pin", "--csv", "/nonexistent/x"]):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), words)
+            self.assertRegex(done.stderr, rf"\Alodic: cannot write {words[-1]}: .*\n\Z")
+
+
+class Interrupted(unittest.TestCase):
+    """A file that a process has open for writing cannot be cached, so the demo copies it."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.work = self.folder / "work"
+        self.work.mkdir()
+        self.data = self.folder / "data"
+        self.data.write_bytes(os.urandom(FILE_BYTES))
+        with open(self.data, "rb") as f:
+            try:
+                fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            except OSError:
+                self.skipTest("no leases where temporary files are: set TMPDIR")
+
+    def stopped(self, nr_signals):
+        """What the demo leaves in its folder when it is stopped while it has a copy."""
+        with open(self.data, "r+b"), subprocess.Popen(
+                [LODIC, "demo", "--file", self.data, "--workdir", self.work,
+                 "--json-out", self.folder / "result"], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                env={**os.environ, "TMPDIR": str(self.work)}) as demo:
+            for line in demo.stdout:
+                if line.startswith("verified"):
+                    break
+            else:
+                self.fail("the demo has ended by itself")
+            self.assertEqual(len(list(self.work.glob("lodic-corpus-*"))), 1)
+            for _ in range(nr_signals):
+                demo.send_signal(signal.SIGINT)
+                time.sleep(0.002)  # two at once would be one
+            status = demo.wait(SECONDS)
+        self.assertFalse((self.folder / "result").exists())
+        return status
+
+    def test_demo_stopped_leaves_nothing(self):
+        self.assertEqual(self.stopped(1), 130)
+        self.assertEqual(list(self.work.iterdir()), [])
+
+    def test_demo_stopped_twice_leaves_no_copy(self):
+        self.assertIn(self.stopped(2), (130, -signal.SIGINT))
+        self.assertEqual(list(self.work.glob("lodic-corpus-*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=0)
