@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See watched_file.h. */
+/* Contract: watched_file.h. */
 #define _GNU_SOURCE
 #include "tests/support/watched_file.h"
 
@@ -30,8 +30,8 @@ static void phase_set(struct watched_file *w, enum watched_phase phase)
 {
 	u64 stamp = stamp_of(host_load_relaxed(&w->phase)) + (phase == WATCHED_QUIET);
 
-	/* What was done before is seen by who sees the phase; and the phase is seen
-	 * before what is done next. */
+	/* A watcher that sees the phase sees what was done before it. A watcher that sees
+	 * what is done next sees the phase. */
 	host_store_release(&w->phase, stamp * 4 + phase);
 	host_fence_full();
 }
@@ -42,7 +42,7 @@ static void shadow_fill(struct watched_file *w, u64 version, u64 from, u64 to)
 	pattern_fill(w->shadow + from, w->number, version, from, to - from);
 }
 
-/* The blocks that lie wholly in [from, to), as far as the file reaches, are of version. */
+/* Blocks that lie wholly in [from, to), as far as the file reaches, are now of version. */
 static void floor_raise(struct watched_file *w, u64 version, u64 from, u64 to)
 {
 	u64 block = (from + LODIC_BLOCK_BYTES - 1) / LODIC_BLOCK_BYTES;
@@ -67,14 +67,21 @@ struct change {
 	struct watched_file *w;
 	u64 version;
 	u64 *random;
-	void (*linger)(struct watched_file *w);
+	u64 looks; /* by each watcher while the file is open for writing */
 };
 
 static void change_opened(const struct change *c)
 {
-	phase_set(c->w, WATCHED_OPEN);
-	if (c->linger)
-		c->linger(c->w);
+	struct watched_file *w = c->w;
+	u64 before[WATCHED_MAX_WATCHERS];
+
+	phase_set(w, WATCHED_OPEN);
+	for (u32 i = 0; i < w->nr_watchers; i++)
+		before[i] = host_load_acquire(&w->seen_open[i]);
+	for (u32 i = 0; c->looks > 0 && i < w->nr_watchers; i++)
+		REQUIRE(WAIT_UNTIL(host_load_acquire(&w->seen_open[i]) >=
+		                   before[i] + c->looks),
+		        "watcher %u hangs", i);
 }
 
 static void change_overwrite(const struct change *c)
@@ -142,7 +149,7 @@ static void change_rename(const struct change *c)
 	shadow_fill(w, c->version, 0, w->bytes);
 	file_write_new(path, w->shadow, w->bytes);
 	REQUIRE(rename(path, w->path) == 0, "%s", strerror(errno));
-	/* The epoch before the floor: who sees the floor opens the name again. */
+	/* The epoch before the floor: a watcher that sees the floor opens the name again. */
 	host_store_release(&w->epoch, w->epoch + 1);
 	floor_raise(w, c->version, 0, w->bytes);
 }
@@ -203,15 +210,15 @@ static void change_punch(const struct change *c)
 	close(fd);
 }
 
-void watched_file_change(struct watched_file *w, enum watched_change change,
-                         u64 *random, void (*linger)(struct watched_file *w))
+void watched_file_change(struct watched_file *w, enum watched_change change, u64 looks,
+                         u64 *random)
 {
 	static void (*const ways[NR_CHANGES])(const struct change *c) = {
 		change_overwrite, change_truncate, change_rename,
 		change_extend,    change_mmap,     change_punch,
 	};
-	const struct change c = { w, stamp_of(w->phase) + 1, random, linger };
-	const struct change grow = { w, stamp_of(w->phase) + 1, random, NULL };
+	const struct change c = { w, stamp_of(w->phase) + 1, random, looks };
+	const struct change grow = { w, stamp_of(w->phase) + 1, random, 0 };
 
 	phase_set(w, WATCHED_OPENING);
 	/* Room to grow into, or something to cut off. */
@@ -226,11 +233,12 @@ void watched_file_change(struct watched_file *w, enum watched_change change,
 	phase_set(w, WATCHED_QUIET);
 }
 
-void watched_file_init(struct watched_file *w, u64 number, u64 *random)
+void watched_file_init(struct watched_file *w, u64 number, u32 nr_watchers, u64 *random)
 {
 	char name[32];
 
 	w->number = number;
+	w->nr_watchers = nr_watchers;
 	snprintf(name, sizeof(name), "watched%u", (unsigned int)number);
 	fixture_path(w->path, name);
 	w->phase = 1 * 4 + WATCHED_QUIET;
@@ -240,14 +248,18 @@ void watched_file_init(struct watched_file *w, u64 number, u64 *random)
 	file_write_new(w->path, w->shadow, w->bytes);
 }
 
-bool watched_file_is_hot(const struct watched_file *w, u32 watcher, u32 hits)
+bool watched_file_is_hot(const struct watched_file *w, u32 hits)
 {
-	u64 heat = host_load_acquire(&w->heat[watcher]);
+	for (u32 i = 0; i < w->nr_watchers; i++) {
+		u64 heat = host_load_acquire(&w->heat[i]);
 
-	return heat >> 32 == stamp_of(w->phase) && (u32)heat >= hits;
+		if (heat >> 32 != stamp_of(w->phase) || (u32)heat < hits)
+			return false;
+	}
+	return true;
 }
 
-/* What a watcher knows before a read or pin, and about it afterwards. */
+/* What a watcher knows before and after a read or pin. */
 struct look {
 	struct watched_file *w;
 	u32 file;
@@ -287,7 +299,7 @@ static void complain(struct watcher *watcher, const struct look *look, const cha
 		        (unsigned long long)(hits_of(watcher) - look->hits));
 }
 
-/* The phases have been different, or somebody was writing: nothing too old, though. */
+/* For phases that differ, or while a writer has the file: no word may be too old. */
 static void check_words(struct watcher *watcher, const struct look *look,
                         const void *bytes, u64 n)
 {
@@ -299,7 +311,7 @@ static void check_words(struct watcher *watcher, const struct look *look,
 
 		memcpy(&word, (const u8 *)bytes + at, 8);
 		if (word == 0)
-			continue; /* a hole, perhaps of just now */
+			continue; /* a hole */
 		if (PATTERN_VERSION(word) > newest ||
 		    word != pattern_word(look->w->number, PATTERN_VERSION(word),
 		                         offset / 8)) {
@@ -313,7 +325,7 @@ static void check_words(struct watcher *watcher, const struct look *look,
 	}
 }
 
-/* bytes is what was read or pinned; expected is how much of it there should be. */
+/* bytes is what the watcher has read or pinned; expected is how many there should be. */
 static void look_check(struct watcher *watcher, struct look *look, const void *bytes,
                        u64 n, u64 expected)
 {
@@ -403,7 +415,7 @@ static void watcher_pin(struct watcher *watcher, struct look *look,
 	look->after = host_load_relaxed(&look->w->phase);
 	if (look_is(look, WATCHED_QUIET) && err != (past_end ? -ENODATA : -EAGAIN))
 		complain(watcher, look, "a pin's error", (u64)-err);
-	/* A pin that never succeeds again would go unnoticed without reads. */
+	/* Reads find out when no pin ever succeeds again. */
 }
 
 static void watcher_unpin(struct watcher *watcher, struct watcher_pin *pin)
@@ -420,7 +432,7 @@ static void watcher_unpin(struct watcher *watcher, struct watcher_pin *pin)
 	lodic_unpin(watcher->context, &pin->pin);
 }
 
-/* What a client can do to the descriptor that it has passed. */
+/* What a client can do to the descriptor that it has passed to the service. */
 static void watcher_meddle(struct watcher *watcher, int fd)
 {
 	struct flock lock = { .l_type = F_RDLCK };
@@ -428,7 +440,7 @@ static void watcher_meddle(struct watcher *watcher, int fd)
 	switch (random_below(&watcher->random, 4)) {
 	case 0: fcntl(fd, F_SETLEASE, F_UNLCK); break;
 	case 1:
-		/* A lease of its own makes writers wait until it lets go. */
+		/* Its own lease makes writers wait until it gives the lease back. */
 		fcntl(fd, F_SETSIG, SIGURG); /* ignored */
 		fcntl(fd, F_SETLEASE, F_RDLCK);
 		fcntl(fd, F_SETLEASE, F_UNLCK);

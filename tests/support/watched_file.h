@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A file that one process, the outsider, changes in every way there is, while others,
- * the watchers, read and pin it through the cache and know at each moment what they may
- * see.
+ * A file that one process, the outsider, changes in every way there is. Other processes, the
+ * watchers, read and pin it through the cache. They know at each moment what they may see.
  *
  * The outsider keeps in shared memory what the file should hold (shadow), and a phase:
  *
@@ -10,12 +9,12 @@
  *             about to open   open returned           the change is complete
  *
  * A watcher looks at the phase before and after each read and pin, and asks:
- * - QUIET both times, and the same: exactly the shadow's bytes, length and errors;
- * - OPEN both times, and the same: nothing came from the cache, and no pin succeeded: a
- *   file that somebody has open for writing has no lease;
- * - else: each word is of a version that is not older than floor said before. The
+ * - QUIET both times, and the same: exactly the shadow's bytes, length and errors.
+ * - OPEN both times, and the same: nothing came from the cache, and no pin succeeded. A
+ *   file that a process has open for writing has no lease.
+ * - otherwise: each word is of a version that is not older than floor said before. The
  *   outsider raises a block's floor when its write() has returned.
- * A pin keeps its bytes until it is given back, whatever happens to the file.
+ * A pin keeps its bytes until the watcher gives it back, whatever happens to the file.
  */
 #ifndef LODIC_TESTS_SUPPORT_WATCHED_FILE_H
 #define LODIC_TESTS_SUPPORT_WATCHED_FILE_H
@@ -41,9 +40,10 @@ enum watched_change {
 };
 extern const char *const watched_change_names[NR_CHANGES];
 
-/* In shared memory. The outsider writes; but heat[i] is watcher i's. */
+/* In shared memory. The outsider writes it; only watcher i writes heat[i] and seen_open[i]. */
 struct watched_file {
 	u64 number; /* for the pattern */
+	u64 nr_watchers;
 	char path[FIXTURE_PATH_BYTES];
 	u64 phase; /* stamp * 4 + enum watched_phase */
 	u64 epoch; /* how often the name came to mean another file */
@@ -54,16 +54,16 @@ struct watched_file {
 	u8 shadow[WATCHED_MAX_BYTES];
 };
 
-/* What a watcher tells, in shared memory; it alone writes. */
+/* What a watcher has seen. In shared memory; only the watcher writes it. */
 struct watcher_tally {
-	u64 progress; /* grows all the time */
+	u64 progress; /* grows at each step */
 	u64 reads, pins, hits;
 	u64 exact;     /* compared byte by byte with the shadow */
 	u64 open;      /* looks while a writer had the file open */
 	u64 raced;     /* looks during which the file changed */
 	u64 snapshots; /* pins that outlived a change, unchanged */
 	u64 wrong;
-	u64 stop; /* the parent: end in order */
+	u64 stop; /* the parent sets it: the watcher must end in order */
 };
 
 struct watcher_pin {
@@ -88,15 +88,17 @@ struct watcher {
 	struct watcher_pin pins[WATCHER_PINS];
 };
 
-/* The outsider's. */
-void watched_file_init(struct watched_file *w, u64 number, u64 *random);
-/* Makes one change. linger, if not NULL, is called while the file is open for writing. */
-void watched_file_change(struct watched_file *w, enum watched_change change,
-                         u64 *random, void (*linger)(struct watched_file *w));
-/* Has watcher i seen so many hits since the last change? */
-bool watched_file_is_hot(const struct watched_file *w, u32 watcher, u32 hits);
+/* The outsider calls these. */
+void watched_file_init(struct watched_file *w, u64 number, u32 nr_watchers,
+                       u64 *random);
+/* Makes one change. The outsider keeps the file open for writing until every watcher has
+ * looked at it so often. */
+void watched_file_change(struct watched_file *w, enum watched_change change, u64 looks,
+                         u64 *random);
+/* Has every watcher seen so many hits since the last change? */
+bool watched_file_is_hot(const struct watched_file *w, u32 hits);
 
-/* A watcher's. Its lodic, watched, tally, nr_files, number and meddles are set. */
+/* A watcher calls these. Its lodic, watched, tally, nr_files, number and meddles are set. */
 void watcher_begin(struct watcher *w);
 /* One read, pin or unpin. */
 void watcher_step(struct watcher *w);
