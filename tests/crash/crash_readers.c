@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Readers are killed at random moments, many of them while they hold pins. Nothing that
- * a dead reader had may be lost: no frame stays pinned, every frame can be evicted and
- * taken back, every context is reaped once, and those who live on read right bytes.
+ * The test kills readers at random moments, many of them while they hold pins. Nothing that
+ * a dead reader had may be lost. No frame stays pinned, and every frame can be evicted and
+ * taken back. The service reaps every context once. Other readers still read right bytes.
  *
- * Each reader says in shared memory how many pins and contexts it has at least (told
- * after they were got and before they are given back) and at most (the other way round).
- * What it said when it died is what it had.
+ * Each reader writes to shared memory how many pins and contexts it has at least, and how
+ * many contexts at most. It raises the least number after it got one, and lowers the number
+ * before it gives one back. It raises the most number before, and lowers that after. What
+ * a reader had when it died lies between the two.
  *
- * Under atomic and frozen the dead reader's pins stay in the shared words for ever:
- * nothing says whose they were. There the test asserts that very leak.
+ * Under atomic and frozen the dead reader's pins stay in the shared words for ever, because
+ * nothing records who held them. There the test requires that leak.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,16 +28,16 @@
 #define MOST_CONTEXTS 2u
 #define MOST_PINS 8u
 #define CACHE_BLOCKS 1024u
-/* About as large as the cache: eviction meets the pins all the time. */
+/* About as large as the cache, so that eviction meets pins all the time. */
 #define HOT_BLOCKS 1100u
 #define OTHER_BLOCKS CACHE_BLOCKS
 #define HOT_FILE 1u
 #define OTHER_FILE 2u
-/* A reader is killed after a random time, or, so that slow machines see enough of them
- * at work, a random time after it has looked at so many blocks. */
+/* The test kills a reader after a random time. For half of them this time begins when the
+ * reader has looked at RIPE_BLOCKS, so that slow machines see enough readers at work. */
 #define MOST_LIFE_US 2000u
 #define RIPE_BLOCKS 20u
-/* So small that the dead who are not reaped yet do not hold all that may be pinned. */
+/* So small that dead readers which are not reaped yet do not hold all that may be pinned. */
 #define QUOTA 16u
 #define MOST_PASSES 200u
 #define STEPS_PER_LIFE_PART 64u
@@ -85,7 +86,7 @@ struct reader {
 static void bump(u64 *p, u64 delta)
 {
 	host_store_release(p, host_load_relaxed(p) + delta);
-	host_fence_full(); /* told before the next step */
+	host_fence_full(); /* the parent sees it before the reader's next step */
 }
 
 static void reader_verify(struct reader *r, const void *bytes, u64 offset, u64 n)
@@ -211,7 +212,7 @@ static void reader_kill(pid_t pid, u32 slot)
 
 	kill(pid, SIGKILL);
 	REQUIRE(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
-	        "it had ended: %x", status);
+	        "the reader had ended by itself: %x", status);
 	REQUIRE(life->wrong == 0, "wrong bytes");
 	total.kills++;
 	total.with_pins += life->pins_least > 0;
@@ -244,12 +245,12 @@ static void kill_many(void)
 		reader_kill(readers[slot], slot);
 }
 
-/* The parent's own seat. */
+/* The parent's own place in the cache. */
 struct witness {
 	struct lodic *lodic;
 	struct lodic_context *context;
 	struct lodic_file *hot, *other;
-	u64 nr_usable; /* frames; the first is nobody's in any cache */
+	u64 nr_usable; /* frames; no cache uses its first */
 };
 
 static u64 hits_of(const struct witness *w)
@@ -260,7 +261,7 @@ static u64 hits_of(const struct witness *w)
 	return stat.hits;
 }
 
-/* Reads a whole file, verified; returns how many blocks came from the cache. */
+/* Reads and verifies a whole file; returns how many blocks came from the cache. */
 static u64 witness_read_all(struct witness *w, struct lodic_file *file, u64 number,
                             u64 version, u64 nr_blocks)
 {
@@ -279,7 +280,8 @@ static u64 witness_read_all(struct witness *w, struct lodic_file *file, u64 numb
 	return hits_of(w) - before;
 }
 
-/* Every frame can be evicted: a file as large as the cache comes in wholly. */
+/* If every frame can be evicted, a file as large as the cache comes in wholly. Returns how
+ * many of its blocks do. */
 static u64 other_file_cached(struct witness *w)
 {
 	u64 hits = 0;
@@ -292,8 +294,8 @@ static u64 other_file_cached(struct witness *w)
 	return hits;
 }
 
-/* Every frame can be taken back: both files are written to, so their frames become
- * nobody's as soon as nobody has them pinned. Returns the frames that stay. */
+/* Opens both files for writing, so the service takes back their frames as soon as they are
+ * not pinned. Returns how many frames stay. */
 static u64 frames_left_when_revoked(struct witness *w)
 {
 	close(fixture_open(hot_path, O_WRONLY));
@@ -301,7 +303,7 @@ static u64 frames_left_when_revoked(struct witness *w)
 	if (fixture_scheme(scheme_name) == LODIC_LODIC ||
 	    fixture_scheme(scheme_name) == LODIC_HAZARD)
 		(void)WAIT_UNTIL(test_service_stat(w->lodic).cached == 0);
-	else /* what can go is gone when it has not changed for a while */
+	else /* some stay for ever; the others need less than this */
 		(void)WAIT_UNTIL_MS(test_service_stat(w->lodic).cached == 0, 1000);
 	return test_service_stat(w->lodic).cached;
 }
@@ -344,7 +346,7 @@ static void check_after(struct witness *w, bool leaks)
 	REQUIRE(left == 0, "%llu", (unsigned long long)left);
 	REQUIRE(WAIT_UNTIL(witness_read_all(w, w->hot, HOT_FILE, 1, CACHE_BLOCKS / 2) >
 	                   0),
-	        "it does not serve any more");
+	        "the cache does not serve any more");
 }
 
 static void witness_open(struct witness *w)

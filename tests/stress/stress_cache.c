@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The whole library under eviction: reader processes read and pin verified blocks of two
- * files through a real service, whose cache is a little smaller than what they want, so
- * that it evicts and refills from the files all the time. Only what came from the cache
- * counts; what came from the kernel is verified as well.
+ * The whole library under eviction. Reader processes read and pin blocks of two files
+ * through a real service, and verify them. The cache is a little smaller than the files, so
+ * the service evicts and refills all the time. The test counts what came from the cache; it
+ * also verifies what came from the kernel.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@ static u64 nr_reads = 300000, nr_pins = 300000, nr_readers = 2, nr_frames = 64,
 	   nr_blocks = 80;
 static const char *scheme_name = "lodic";
 
-/* In shared memory; one reader each. */
+/* One for each reader, in shared memory. */
 struct tally {
 	u64 reads, pins; /* verified, from the cache */
 	u64 kernel;      /* verified, from the kernel */
@@ -41,7 +41,7 @@ struct reader {
 
 static char paths[NR_FILES][FIXTURE_PATH_BYTES];
 
-/* Did the cache serve what was just done? */
+/* Did the cache serve the last read or pin? */
 static bool from_cache(struct reader *r)
 {
 	u64 before = r->hits;
@@ -74,7 +74,7 @@ static void pin_one(struct reader *r, u32 file, u64 block)
 	int err = lodic_pin(r->context, r->files[file], (off_t)offset, &pin);
 
 	if (err == -EAGAIN) {
-		read_one(r, file, block); /* as a program would */
+		read_one(r, file, block); /* as programs do */
 		return;
 	}
 	REQUIRE(err == 0, "lodic_pin: %d", err);
@@ -117,7 +117,7 @@ static void reader_run(const struct test_service *service, u32 number,
 	lodic_detach(r.lodic);
 }
 
-/* Adds up what the readers tell, prints it, and judges. */
+/* Adds up and prints what the readers have counted. The test fails if that is wrong. */
 static void judge(const struct tally *tallies, const struct lodic_stat *stat)
 {
 	struct tally sum = { 0 };
@@ -185,8 +185,8 @@ int main(int argc, char **argv)
 	test_service_init(&service, "stress");
 	service.options.scheme = fixture_scheme(scheme_name);
 	service.options.cache_bytes = nr_frames * LODIC_BLOCK_BYTES;
-	service.options.nr_entries =
-		16; /* or the reserve would leave somebody no pins */
+	/* With more, the reserve would leave a reader without pins. */
+	service.options.nr_entries = 16;
 	REQUIRE(test_service_start(&service) == 0, "service: %s", service.why);
 	fixture_need_leases(&service, paths[0]);
 	run_readers(&service, tallies);

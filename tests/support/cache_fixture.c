@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See cache_fixture.h. */
+/* Contract: cache_fixture.h. */
 #define _GNU_SOURCE
 #include "tests/support/cache_fixture.h"
 
@@ -29,10 +29,10 @@
 static struct {
 	u64 seed;
 	char folder[FIXTURE_PATH_BYTES];
-	pid_t owner; /* who removes the folder */
+	pid_t owner; /* the process that removes the folder */
 } fixture;
 
-/* A service that has been stopped in order must not have lost memory. */
+/* A service that ended in order must not have leaked memory. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
 
 static u64 mix(u64 z)
@@ -80,7 +80,8 @@ static void folder_remove(void)
 		nftw(fixture.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A process that outlives us, however we end, and then removes the folder. */
+/* Starts a process that waits until the test ends, however it ends, and then removes the
+ * folder. */
 static void sweeper_start(void)
 {
 	struct pollfd parent = { .events = POLLIN };
@@ -88,7 +89,7 @@ static void sweeper_start(void)
 
 	parent.fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	if (parent.fd < 0)
-		return; /* an old kernel: then only an orderly end cleans up */
+		return; /* on an old kernel only an orderly end cleans up */
 	pid = fork();
 	if (pid == 0) {
 		setsid();
@@ -146,7 +147,7 @@ void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 		for (o = options; !taken && i + 1 < argc && o && o->name; o++)
 			taken = option_take(o, argv[i], argv[i + 1]);
 		if (!taken) {
-			fprintf(stderr, "%s: what is '%s'?\n", argv[0], argv[i]);
+			fprintf(stderr, "%s: wrong option '%s'\n", argv[0], argv[i]);
 			exit(2);
 		}
 	}
@@ -204,7 +205,7 @@ pid_t fixture_fork(void)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(1); /* it died before we could ask to be told */
+		_exit(1); /* it died before prctl() */
 	return 0;
 }
 
@@ -228,7 +229,7 @@ void *fixture_shared(size_t bytes)
 	return p;
 }
 
-/* What a service tells its parent: that clients can come, or why not. */
+/* What a service tells its parent: clients can connect, or why not. */
 struct service_report {
 	int error;
 	char why[256];
@@ -250,7 +251,7 @@ static _Noreturn void service_child(const struct test_service *service, int repo
 	const char *why = NULL;
 	int leaked = 0;
 
-	/* It is another program: it has none of our descriptors. */
+	/* A real service is another program, without our descriptors. */
 	if (report_fd != SERVICE_PIPE)
 		dup2(report_fd, SERVICE_PIPE);
 	close_range(SERVICE_PIPE + 1, ~0u, 0);
@@ -433,8 +434,8 @@ enum lodic_scheme fixture_scheme(const char *name)
 
 void test_bed_init(struct test_bed *bed, enum lodic_scheme scheme)
 {
-	static unsigned int
-		nr_beds; /* what a failed test left must not be in the way */
+	/* Each bed has a name of its own: a failed test may have left the last one. */
+	static unsigned int nr_beds;
 	char name[32];
 
 	memset(bed, 0, sizeof(*bed));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the tests that run the real library against a real service stand on: a folder of
- * their own, services in forked children, files whose every byte can be recognised,
- * deadlines, a printed seed. Whatever way a test ends, its processes die with it and
- * its folder goes.
+ * What tests need to run the real library against a real service. There is a folder of
+ * their own, services in forked children, and files in which each byte can be recognised.
+ * There are deadlines and a printed seed. However a test ends, its processes die with it, and its folder is removed.
  */
 #ifndef LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H
 #define LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H
@@ -16,25 +15,26 @@
 #include "lodic/lodic.h"
 
 #define FIXTURE_PATH_BYTES 100 /* fits a socket's address */
-/* Long enough for a loaded machine under a sanitizer; nothing waits for it in vain. */
+/* Long enough for a loaded machine under a sanitizer. A test that passes never waits so
+ * long. */
 #define FIXTURE_DEADLINE_MS 30000u
 #define FIXTURE_SKIP 77
 #define FIXTURE_NR_SCHEMES 4u
 
-/* An argument like `--kills 2000`; one of number and text is set. */
+/* An argument like `--kills 2000`. Either number or text is set. */
 struct fixture_option {
 	const char *name;
 	u64 *number;
 	const char **text;
 };
 
-/* Reads the arguments, prints seed=..., makes the folder. options ends with a NULL name;
- * `--seed N` and LODIC_TEST_SEED are understood besides. */
+/* Reads the arguments, prints seed=..., and makes the folder. options ends with a NULL name.
+ * `--seed N` and LODIC_TEST_SEED set the seed. */
 void fixture_begin(int argc, char **argv, const struct fixture_option *options);
 u64 fixture_seed(void);
-/* A path in the folder. */
+/* Gives a path in the folder. */
 void fixture_path(char path[FIXTURE_PATH_BYTES], const char *name);
-/* Ends the test: 77 and why. */
+/* Ends the test with 77, and says why. */
 _Noreturn void fixture_skip(const char *why);
 /* Ends the process with 1. */
 __attribute__((format(printf, 4, 5))) _Noreturn void
@@ -46,7 +46,7 @@ fixture_fail(const char *file, int line, const char *condition, const char *form
 			fixture_fail(__FILE__, __LINE__, #condition, __VA_ARGS__); \
 	} while (0)
 
-/* true once the condition holds, false when ms have passed before. */
+/* Waits until the condition holds: true; or until ms have passed: false. */
 #define WAIT_UNTIL_MS(condition, ms) \
 	({ \
 		u64 end_ns_ = host_now_ns() + (u64)(ms)*1000000; \
@@ -58,7 +58,7 @@ fixture_fail(const char *file, int line, const char *condition, const char *form
 #define WAIT_UNTIL(condition) WAIT_UNTIL_MS(condition, FIXTURE_DEADLINE_MS)
 void fixture_pause_us(u64 us);
 
-/* Random numbers: streams of one seed that differ by their number. */
+/* Random numbers. Streams of one seed differ by their number. */
 u64 random_stream(u64 number);
 u64 random_next(u64 *stream);
 static inline u64 random_below(u64 *stream, u64 n)
@@ -68,49 +68,48 @@ static inline u64 random_below(u64 *stream, u64 n)
 
 /* fork(), but the child dies with its parent. */
 pid_t fixture_fork(void);
-/* Waits for a child until the deadline. Its wait status, or -1: it hangs (and was
- * killed). */
+/* Waits for a child until the deadline. Returns its wait status. -1: the child hangs, and
+ * is now killed. */
 int fixture_wait(pid_t pid);
 /* Zeroed memory that forked children share. */
 void *fixture_shared(size_t bytes);
 
 /* A service in a child of this process. */
 struct test_service {
-	struct service_options options; /* change them before it starts */
+	struct service_options options; /* the test may change them before the start */
 	char socket[FIXTURE_PATH_BYTES];
-	char why[256]; /* what it said when it failed to start */
-	pid_t pid;     /* 0: none runs */
+	char why[256]; /* what the service said when it failed to start */
+	pid_t pid;     /* 0: it does not run */
 };
-/* A small cache of the LODIC scheme that stays until it is stopped; name is its
- * socket's, in the folder. */
+/* Describes a small cache of the LODIC scheme that runs until it is stopped. Its socket is
+ * name in the folder. */
 void test_service_init(struct test_service *service, const char *name);
-/* 0 once clients can connect; service_run()'s error; -EIO: it died. */
+/* 0 once clients can connect. -errno as service_run(); -EIO: it died. */
 int test_service_start(struct test_service *service);
 void test_service_kill(struct test_service *service); /* kill -9 */
-/* SIGTERM. 0: it ended in order; 1: it did not. */
+/* Sends SIGTERM. 0: the service ended in order; 1: it did not. */
 int test_service_stop(struct test_service *service);
 /* Attaches without starting anything. */
 int test_service_attach(const struct test_service *service, struct lodic **ret_lodic);
-/* The statistics, which must be there. */
+/* The statistics. The test fails without them. */
 struct lodic_stat test_service_stat(struct lodic *lodic);
 
-/* File contents: each word names the file, the version and the place that it is of, so
- * bytes that are wrong, torn or old do not pass for right ones. 0 < version < 2^24.
- * No word is 0. */
+/* File contents. Each word depends on the file, the version and the place. So bytes that
+ * are wrong, torn or old do not pass for right ones. 0 < version < 2^24. No word is 0. */
 u64 pattern_word(u64 file, u64 version, u64 index);
 #define PATTERN_VERSION(word) ((word) >> 40)
 /* Any offset and length. */
 void pattern_fill(void *to, u64 file, u64 version, u64 offset, u64 bytes);
 bool pattern_holds(const void *from, u64 file, u64 version, u64 offset, u64 bytes);
-/* Makes a file of so many bytes in the folder and gives its path. */
+/* Makes a file of so many bytes in the folder, and gives its path. */
 void pattern_file_make(char path[FIXTURE_PATH_BYTES], const char *name, u64 file,
                        u64 version, u64 bytes);
-/* open(), which must succeed. */
+/* open(2). The test fails when this fails. */
 int fixture_open(const char *path, int flags);
-/* Skips the test when no lease is to be had in the folder. */
+/* Skips the test when the kernel gives no leases in the folder. */
 void fixture_need_leases(const struct test_service *service, const char *path);
 
-/* A service of its own and one reader of one file of pattern 1.1 in it. */
+/* A service, a reader of it, and one file, which has pattern 1.1. */
 struct test_bed {
 	struct test_service service;
 	char path[FIXTURE_PATH_BYTES];
@@ -119,14 +118,14 @@ struct test_bed {
 	struct lodic_context *context;
 	struct lodic_file *file;
 };
-/* Not there yet; for options that differ, before test_bed_make(). */
+/* Describes a bed. The test may change service.options before test_bed_make(). */
 void test_bed_init(struct test_bed *bed, enum lodic_scheme scheme);
-/* Starts it all. The file is held, but nothing of it is cached yet. */
+/* Starts the service and opens the file. No block of the file is cached yet. */
 void test_bed_make(struct test_bed *bed, u64 file_bytes);
 void test_bed_free(struct test_bed *bed);
 struct lodic_context_stat test_context_stat(struct lodic_context *context);
 
-/* By its name; the test ends when there is none of that name. */
+/* The scheme of that name. The test fails when there is none. */
 enum lodic_scheme fixture_scheme(const char *name);
 
 #endif
