@@ -30,6 +30,7 @@
 /* An open hash with more places than a context has entries; a power of two. */
 #define TOKEN_PLACES 65536u
 #define PAGE_BYTES 4096u
+#define FILL_BYTES ((size_t)16 << 20)
 
 static const unsigned int points[NR_POINTS] = { 1, 16, MAX_CONTEXTS };
 
@@ -238,9 +239,25 @@ static void stop(struct memory *m)
 	m->folder[0] = '\0';
 }
 
-static int fill(struct memory *m)
+/* Brings the file into the cache, piece by piece. */
+static int fill_cache(struct memory *m)
 {
 	struct method_seat *seat = &m->cache.seat;
+	uint64_t bytes = m->stand.corpus.bytes;
+
+	for (uint64_t at = 0; at < bytes; at += FILL_BYTES) {
+		int error = lodic_prefetch(seat->context, seat->file, (off_t)at,
+		                           FILL_BYTES, LODIC_WAIT);
+
+		if (error || cli_stopped)
+			return error ? error : -EINTR;
+		cli_progress("filling the cache", (unsigned int)(100 * at / bytes));
+	}
+	return 0;
+}
+
+static int fill(struct memory *m)
+{
 	int error = workload_make(&m->workload, m->stand.corpus.bytes, m->stand.seed);
 
 	if (error)
@@ -248,7 +265,7 @@ static int fill(struct memory *m)
 	m->seen = calloc(m->workload.nr_blocks / 64 + 1, sizeof(*m->seen));
 	if (!m->seen)
 		return -ENOMEM;
-	return lodic_prefetch(seat->context, seat->file, 0, 0, LODIC_WAIT);
+	return fill_cache(m);
 }
 
 static double per(uint64_t bytes, uint64_t nr)

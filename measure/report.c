@@ -154,9 +154,10 @@ static void report_say_missing(const struct measure *m, const struct machine *ma
 		if (slots * 10 < tried)
 			fprintf(to,
 			        "%u processes on %u CPUs: not measurable (%u of %u "
-			        "slots passed undisturbed). All their reads were "
-			        "right.\n",
-			        processes, machine->nr_cpus, slots, tried);
+			        "slots passed undisturbed).%s\n",
+			        processes, machine->nr_cpus, slots, tried,
+			        m->nr_wrong_bytes ? ""
+			                          : " All their reads were right.");
 	}
 }
 
