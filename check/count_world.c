@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The world of the counting schemes, and its oracle. Contract: check/count_world.h. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "check/count_world.h"
 
@@ -38,12 +36,12 @@ static void name_all(void)
 	}
 }
 
-/* The words of lodic and its variants have names of their own in a trace. */
-static void name_lodic(void)
+/* The words of the owned gate have names of their own in a trace. */
+static void name_owned(void)
 {
 	u32 f;
 
-	if (strncmp(counted->c->scheme->name, "lodic", 5) != 0)
+	if (!counted->c->scheme->has_ptes)
 		return;
 	for (f = 0; f < WORLD_FRAMES; f++) {
 		struct count_owned_words *w = count_owned_words(&counted->count, f);
@@ -64,7 +62,7 @@ void count_world_setup_shared(const struct count_case *c, u32 first, u32 end)
 	CHECK_ASSERT(count_init(&counted->count, c->scheme, counted->frames,
 	                        WORLD_FRAMES, WORLD_USERS) == 0,
 	             "a scheme starts");
-	name_lodic();
+	name_owned();
 	for (f = 0; f < WORLD_FRAMES; f++) {
 		frame_fill_begin(&counted->frames[f]);
 		for (i = 0; i < WORLD_BYTES_WORDS; i++)

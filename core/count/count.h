@@ -60,6 +60,8 @@ struct count_held {
 struct count_scheme {
 	const char *name;
 	bool counts; /* false: null, which never knows and so never freezes */
+	/* Counts in the ptes of process spaces: the calls of core/owned/count_owned.h take it. */
+	bool has_ptes;
 
 	int (*init)(struct count *c);
 	void (*fini)(struct count *c);

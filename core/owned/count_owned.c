@@ -380,6 +380,7 @@ void count_owned_thaw(struct count *c, u32 frame)
 const struct count_scheme count_owned = {
 	.name = "lodic",
 	.counts = true,
+	.has_ptes = true,
 	.init = count_owned_init,
 	.fini = count_owned_fini,
 	.ref = count_owned_ref,

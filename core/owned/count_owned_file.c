@@ -38,6 +38,7 @@ static int count_owned_file_init(struct count *c)
 const struct count_scheme count_owned_file = {
 	.name = "lodic_file",
 	.counts = true,
+	.has_ptes = true,
 	.init = count_owned_file_init,
 	.fini = count_owned_fini,
 	.ref = count_owned_ref,

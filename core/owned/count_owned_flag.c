@@ -164,6 +164,7 @@ static int count_owned_flag_init(struct count *c)
 const struct count_scheme count_owned_flag = {
 	.name = "lodic_flag",
 	.counts = true,
+	.has_ptes = true,
 	.init = count_owned_flag_init,
 	.fini = count_owned_fini,
 	.ref = count_owned_flag_ref,
