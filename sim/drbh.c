@@ -101,13 +101,13 @@ static void *drbh_alloc(u64 bytes, const char *name)
 	return p;
 }
 
-static bool drbh_counts_in_frame(const struct count *c)
+bool drbh_counts_in_frame(const struct count *c)
 {
 	struct count_cost cost;
 
 	count_cost(c, &cost);
-	return cost.object_bytes == COUNT_LINE_BYTES && cost.cpu_bytes == 0 &&
-	       cost.user_bytes == 0;
+	return !c->scheme->has_ptes && cost.object_bytes == COUNT_LINE_BYTES &&
+	       cost.cpu_bytes == 0 && cost.user_bytes == 0;
 }
 
 /* Everything that was allocated since mark belongs to name. */
@@ -126,8 +126,8 @@ static int drbh_share(struct drbh_world *w, u32 user)
 	u32 i;
 	int err = 0;
 
-	/* lodic alone has places where mappings stand in each other's way. */
-	if (strncmp(w->count.scheme->name, "lodic", 5) == 0)
+	/* Only schemes with ptes have process spaces, where ranges lie one above another. */
+	if (w->count.scheme->has_ptes)
 		for (i = 0; i < RANGES_ABOVE && !err; i++)
 			err = count_owned_mmap(&w->count, user, OTHER_FILE_ID + i, 0, 1,
 			                       &page);

@@ -35,6 +35,11 @@ struct drbh_point {
 int drbh_measure(const struct sim_machine *set, u32 nr, u64 seed,
                  struct drbh_point *point);
 
+/* Does c count as Linux does, in the frame itself? A scheme does if its cost is one line an
+ * object and nothing else, and it has no ptes: its state is then those lines, and the
+ * frame's flags lie on them. */
+bool drbh_counts_in_frame(const struct count *c);
+
 /* Line transfers of one operation. */
 double drbh_transfers_per_op(const struct sim_result *result);
 

@@ -10,9 +10,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sysexits.h>
 
+#include "sim/command.h"
 #include "sim/drbh.h"
 #include "sim/drbh_main.h"
 
@@ -94,12 +93,12 @@ int fit_main(int argc, char **argv)
 	int err;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, NULL) != 0)
-		return EX_USAGE;
+		return COMMAND_USAGE;
 	if (machine_read("8x15", NULL, &f.machine) != 0)
-		return EXIT_FAILURE;
+		return COMMAND_USAGE;
 	if (!count_scheme_find("refcache")) {
 		fprintf(stderr, "lodic-sim: no scheme 'refcache' in this build\n");
-		return EXIT_FAILURE;
+		return COMMAND_FAILED;
 	}
 	err = fit_search(&f, &f.machine.base_work, BASE_WORK_MOST, "refcache",
 	                 PAPER_REFCACHE, &refcache);
@@ -107,8 +106,7 @@ int fit_main(int argc, char **argv)
 		err = fit_search(&f, &f.machine.timing.queued_percent, QUEUED_MOST,
 		                 "atomic", PAPER_VANILLA, &vanilla);
 	if (err) {
-		fprintf(stderr, "lodic-sim: fit: %s\n", strerror(-err));
-		return EXIT_FAILURE;
+		return command_fail("fit", err);
 	}
 	printf("base_work = %u  # refcache %.2f Mops/s, the paper %.2f\n"
 	       "queued_percent = %u  # atomic %.3f Mops/s, the paper %.3f\n",

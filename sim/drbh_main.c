@@ -6,17 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "sim/drbh.h"
+#include "sim/command.h"
 #include "sim/drbh_main.h"
+#include "sim/drbh_verdict.h"
 
 #define MAX_LIST 64u
 #define MAX_SCHEMES 32u
-/* A terminal gets to see that something goes on after so long. */
-#define QUIET_S 2
 
 enum {
 	KEY_CSV = 256,
@@ -41,6 +37,7 @@ struct drbh_options {
 	u32 nr_cpus;
 	u32 threads_per_process;
 	u32 base_work;
+	bool named; /* the schemes, by --schemes */
 	bool json, no_band, scatter, unmapped, has_base_work;
 };
 
@@ -68,24 +65,12 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static u64 parse_number(const char *arg, u64 least, u64 most, struct argp_state *state)
-{
-	unsigned long long n;
-	char *end;
-
-	errno = 0;
-	n = strtoull(arg, &end, 10);
-	if (errno || end == arg || *end || *arg == '-' || n < least || n > most)
-		argp_error(state, "'%s' is not a number from %llu to %llu", arg,
-		           (unsigned long long)least, (unsigned long long)most);
-	return n;
-}
-
 static void parse_schemes(struct drbh_options *o, char *list, struct argp_state *state)
 {
 	char *name;
 
 	o->nr_schemes = 0;
+	o->named = true;
 	while ((name = strsep(&list, ","))) {
 		const struct count_scheme *scheme = count_scheme_find(name);
 
@@ -105,8 +90,8 @@ static void parse_cpus(struct drbh_options *o, char *list, struct argp_state *st
 	while ((number = strsep(&list, ","))) {
 		if (o->nr_cpus == MAX_LIST)
 			argp_error(state, "too many numbers of CPUs");
-		o->cpus[o->nr_cpus++] =
-			(u32)parse_number(number, 1, SIM_MAX_CPUS, state);
+		o->cpus[o->nr_cpus++] = (u32)command_number(number, "a number of CPUs",
+		                                            1, SIM_MAX_CPUS, state);
 	}
 }
 
@@ -118,18 +103,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SCHEMES: parse_schemes(o, arg, state); return 0;
 	case KEY_CPUS: parse_cpus(o, arg, state); return 0;
 	case KEY_THREADS:
-		o->threads_per_process = (u32)parse_number(arg, 1, SIM_MAX_CPUS, state);
+		o->threads_per_process = (u32)command_number(arg, "a number of threads",
+		                                             1, SIM_MAX_CPUS, state);
 		return 0;
 	case KEY_SCATTER: o->scatter = true; return 0;
 	case KEY_UNMAPPED: o->unmapped = true; return 0;
 	case KEY_TOPOLOGY: o->topology = arg; return 0;
 	case KEY_PARAMETERS: o->parameters = arg; return 0;
 	case KEY_BASE_WORK:
-		o->base_work = (u32)parse_number(arg, 0, 1000000000, state);
+		o->base_work = (u32)command_number(arg, "a number of cycles", 0,
+		                                   1000000000, state);
 		o->has_base_work = true;
 		return 0;
 	case KEY_NO_BAND: o->no_band = true; return 0;
-	case KEY_SEED: o->seed = parse_number(arg, 0, UINT64_MAX, state); return 0;
+	case KEY_SEED:
+		o->seed = command_number(arg, "a seed", 0, UINT64_MAX, state);
+		return 0;
 	case 'j': o->json = true; return 0;
 	case KEY_CSV: o->csv = arg; return 0;
 	case ARGP_KEY_ARG:
@@ -155,22 +144,11 @@ static void options_default(struct drbh_options *o, u32 machine_cpus)
 	o->cpus[o->nr_cpus++] = machine_cpus;
 }
 
-static void progress(time_t start, u32 done, u32 nr)
-{
-	if (!isatty(STDERR_FILENO) || time(NULL) - start < QUIET_S)
-		return;
-	if (done < nr)
-		fprintf(stderr, "\r%u of %u points ", done, nr);
-	else
-		fprintf(stderr, "\r%20s\r", "");
-}
-
 static int points_run(const struct drbh_options *o, const struct machine *m,
                       struct drbh_point *points)
 {
 	static struct sim_machine set[MACHINE_MAX_SET];
 	u32 nr_machines = o->no_band ? 1 : machine_set(m, set);
-	time_t start = time(NULL);
 	u32 nr = o->nr_schemes * o->nr_cpus;
 	u32 i;
 	int err = 0;
@@ -185,10 +163,80 @@ static int points_run(const struct drbh_options *o, const struct machine *m,
 			.unmapped = o->unmapped,
 			.base_work = o->has_base_work ? o->base_work : m->base_work,
 		};
+		command_progress(i, nr);
 		err = drbh_measure(set, nr_machines, o->seed, &points[i]);
-		progress(start, i + 1, nr);
 	}
+	command_progress_end();
 	return err;
+}
+
+/* A scheme that was asked for is shown, whichever it is. */
+static bool shows(const struct drbh_options *o, const struct count_scheme *scheme)
+{
+	return o->named || command_shows(scheme);
+}
+
+/* One scheme that does not scale: how far it gets, and which line it moves. */
+static void print_verdict_of(const char *name, const struct drbh_verdict *v)
+{
+	if (v->judgement == DRBH_COLLAPSES)
+		printf("  %-12s %8.2f Mops/s on %u CPUs, %.2f on %u", name,
+		       v->peak_mops, v->peak_cpus, v->most_mops, v->most_cpus);
+	else
+		printf("  %-12s %8.2f Mops/s; in proportion to its CPUs it would be "
+		       "%.2f",
+		       name, v->most_mops, v->straight_mops);
+	if (v->line)
+		printf("; line '%s' moves %.2f times an operation", v->line,
+		       v->line_transfers);
+	printf("\n");
+}
+
+/* "collapses: a after 15 CPUs, b after 30; on the line: counter", and then a line for each
+ * scheme that does not scale. */
+static void print_judgement(const struct drbh_options *o,
+                            const struct drbh_point *points,
+                            enum drbh_judgement judgement)
+{
+	struct drbh_verdict v[MAX_SCHEMES];
+	const char *line = NULL;
+	bool one_line = true;
+	u32 chosen[MAX_SCHEMES];
+	u32 i, nr = 0;
+
+	for (i = 0; i < o->nr_schemes; i++)
+		if (shows(o, o->schemes[i]) &&
+		    drbh_judge(&points[i * o->nr_cpus], o->nr_cpus, &v[nr]) &&
+		    v[nr].judgement == judgement)
+			chosen[nr++] = i;
+	printf("%s: %s", drbh_judgement_name(judgement), nr ? "" : "none");
+	for (i = 0; i < nr; i++) {
+		printf("%s%s", i ? ", " : "", o->schemes[chosen[i]]->name);
+		if (judgement == DRBH_COLLAPSES)
+			printf(" after %u CPUs", v[i].peak_cpus);
+		if (!v[i].line || (line && strcmp(line, v[i].line) != 0))
+			one_line = false;
+		line = v[i].line;
+	}
+	if (nr && one_line && judgement != DRBH_SCALES)
+		printf("; on the line: %s", line);
+	printf("\n");
+	for (i = 0; i < nr && judgement != DRBH_SCALES; i++)
+		print_verdict_of(o->schemes[chosen[i]]->name, &v[i]);
+}
+
+static void print_verdict(const struct drbh_options *o, const struct drbh_point *points)
+{
+	struct drbh_verdict v;
+
+	if (!drbh_judge(points, o->nr_cpus, &v)) {
+		printf("\nno verdict: it takes two numbers of CPUs\n");
+		return;
+	}
+	printf("\nverdict on %u CPUs (simulated)\n", v.most_cpus);
+	print_judgement(o, points, DRBH_SCALES);
+	print_judgement(o, points, DRBH_FALLS_BEHIND);
+	print_judgement(o, points, DRBH_COLLAPSES);
 }
 
 static void print_table(const struct drbh_options *o, const struct machine *m,
@@ -204,6 +252,8 @@ static void print_table(const struct drbh_options *o, const struct machine *m,
 	for (i = 0; i < nr; i++) {
 		const struct drbh_point *p = &points[i];
 
+		if (!shows(o, p->setup.scheme))
+			continue;
 		printf("%-12s %5u %9.2f %9.2f %9.2f  %.2f", p->setup.scheme->name,
 		       p->setup.nr_cpus, p->result.mops, p->low, p->high,
 		       drbh_transfers_per_op(&p->result));
@@ -216,6 +266,7 @@ static void print_table(const struct drbh_options *o, const struct machine *m,
 		}
 		printf("\n");
 	}
+	print_verdict(o, points);
 }
 
 static json_t *point_json(const struct drbh_point *p)
@@ -244,52 +295,72 @@ static json_t *point_json(const struct drbh_point *p)
 	                 "lines", lines);
 }
 
+static json_t *verdicts_json(const struct drbh_options *o,
+                             const struct drbh_point *points)
+{
+	json_t *verdicts = json_array();
+	struct drbh_verdict v;
+	u32 i;
+
+	for (i = 0; i < o->nr_schemes; i++) {
+		if (!drbh_judge(&points[i * o->nr_cpus], o->nr_cpus, &v))
+			continue;
+		json_array_append_new(
+			verdicts,
+			json_pack("{s:s, s:s, s:i, s:f, s:i, s:s?, s:f}", "scheme",
+		                  o->schemes[i]->name, "verdict",
+		                  drbh_judgement_name(v.judgement), "peak_cpus",
+		                  (int)v.peak_cpus, "peak_mops", v.peak_mops,
+		                  "most_cpus", (int)v.most_cpus, "line", v.line,
+		                  "line_transfers_per_op", v.line_transfers));
+	}
+	return verdicts;
+}
+
 static int print_json(const struct drbh_options *o, const struct machine *m,
                       const struct drbh_point *points, u32 nr)
 {
 	json_t *results = json_array();
 	json_t *all;
 	u32 i;
-	int err;
 
 	for (i = 0; i < nr; i++)
 		json_array_append_new(results, point_json(&points[i]));
-	all = json_pack("{s:s, s:s, s:s, s:I, s:o}", "topology", m->timing.name,
-	                "parameters", m->hash, "parameter_file", m->parameters, "seed",
-	                (json_int_t)o->seed, "results", results);
+	all = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "version",
+	                command_version(), "commit", command_commit(), "topology",
+	                m->timing.name, "parameters", m->hash, "parameter_file",
+	                m->parameters, "seed", (json_int_t)o->seed, "results", results,
+	                "verdicts", verdicts_json(o, points));
 	if (!all)
 		return -ENOMEM;
-	err = json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+	/* command_begin() arranged that standard output is checked at exit. */
+	json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 	json_decref(all);
 	printf("\n");
-	return err ? -EIO : 0;
+	return 0;
 }
 
-static int write_csv(const char *path, const struct machine *m,
+static int write_csv(const struct drbh_options *o, const struct machine *m,
                      const struct drbh_point *points, u32 nr)
 {
-	FILE *f = fopen(path, "w");
+	FILE *f = fopen(o->csv, "w");
 	u32 i;
 
 	if (!f)
 		return -errno;
-	fprintf(f, "topology,parameters,scheme,cpus,threads_per_process,mops,low,high,"
-	           "transfers_per_op\n");
+	fprintf(f, "topology,scheme,cpus,threads_per_process,mops,low,high,"
+	           "transfers_per_op," COMMAND_CSV_COLUMNS "\n");
 	for (i = 0; i < nr; i++) {
 		const struct drbh_point *p = &points[i];
 
-		fprintf(f, "%s,%s,%s,%u,%u,%.4f,%.4f,%.4f,%.4f\n", m->timing.name,
-		        m->hash, p->setup.scheme->name, p->setup.nr_cpus,
+		fprintf(f, "%s,%s,%u,%u,%.4f,%.4f,%.4f,%.4f,", m->timing.name,
+		        p->setup.scheme->name, p->setup.nr_cpus,
 		        p->setup.threads_per_process, p->result.mops, p->low, p->high,
 		        drbh_transfers_per_op(&p->result));
+		command_csv_cells(f, m->parameters, m->hash, o->seed);
+		fprintf(f, "\n");
 	}
-	return fclose(f) == 0 ? 0 : -errno;
-}
-
-static int fail(const char *what, int err)
-{
-	fprintf(stderr, "lodic-sim: %s: %s\n", what, strerror(-err));
-	return EXIT_FAILURE;
+	return command_csv_close(f);
 }
 
 static int drbh_output(const struct drbh_options *o, const struct machine *m,
@@ -298,20 +369,31 @@ static int drbh_output(const struct drbh_options *o, const struct machine *m,
 	int err = 0;
 
 	if (o->csv)
-		err = write_csv(o->csv, m, points, nr);
+		err = write_csv(o, m, points, nr);
 	if (err)
-		return fail(o->csv, err);
+		return command_fail(o->csv, err);
 	if (o->json)
 		err = print_json(o, m, points, nr);
 	else
 		print_table(o, m, points, nr);
-	return err ? fail("standard output", err) : EXIT_SUCCESS;
+	return err ? command_fail("standard output", err) : EXIT_SUCCESS;
 }
 
+/* The limits are sim/drbh_verdict.h's; drbh_main() fills them in. */
 static const char doc[] =
 	"Every CPU reads the same block (FxMark's DRBH), by every scheme.\v"
-	"low and high are over the sensitivity set: one parameter at a time that nothing "
-	"pins down goes to either end of its band. Fits are not made again there.\n"
+	"low and high are over the sensitivity set: one parameter at a time, of those that "
+	"nothing pins down, goes to either end of its band. The two fitted parameters are "
+	"not fitted again there.\n"
+	"\n"
+	"The table leaves out the scheme that does not count and the example scheme, unless "
+	"--schemes names them. JSON and CSV have all.\n"
+	"\n"
+	"The verdict compares each scheme with itself. It collapses if its throughput on the "
+	"most CPUs is below %u %% of its own peak. It falls behind if it does not collapse and "
+	"reaches less than %u %% of its throughput on the fewest CPUs times the CPUs. "
+	"Otherwise it scales. The line named is the one that moves between caches most "
+	"often.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic-sim drbh\n"
@@ -319,7 +401,10 @@ static const char doc[] =
 
 int drbh_main(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
+	static char text[sizeof(doc)];
+	static const struct argp argp = {
+		options, parse, NULL, text, NULL, NULL, NULL
+	};
 	struct drbh_options o = { .topology = "8x15",
 		                  .seed = 1,
 		                  .threads_per_process = 1 };
@@ -328,25 +413,26 @@ int drbh_main(int argc, char **argv)
 	u32 i, nr;
 	int err;
 
+	snprintf(text, sizeof(text), doc, DRBH_COLLAPSE_PERCENT, DRBH_BEHIND_PERCENT);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-		return EX_USAGE;
-	/* What is wrong with a file, machine_read() has said. */
+		return COMMAND_USAGE;
+	/* machine_read() has said what is wrong with a file. */
 	if (machine_read(o.topology, o.parameters, &m) != 0)
-		return EXIT_FAILURE;
+		return COMMAND_USAGE;
 	options_default(&o, machine_nr_cpus(&m));
 	for (i = 0; i < o.nr_cpus; i++) {
 		if (o.cpus[i] > machine_nr_cpus(&m)) {
 			fprintf(stderr, "lodic-sim: %s has %u CPUs, not %u\n",
 			        m.timing.name, machine_nr_cpus(&m), o.cpus[i]);
-			return EX_USAGE;
+			return COMMAND_USAGE;
 		}
 	}
 	nr = o.nr_schemes * o.nr_cpus;
 	points = calloc(nr, sizeof(*points));
 	if (!points)
-		return fail("memory", -ENOMEM);
+		return command_fail("memory", -ENOMEM);
 	err = points_run(&o, &m, points);
-	err = err ? fail("drbh", err) : drbh_output(&o, &m, points, nr);
+	err = err ? command_fail("drbh", err) : drbh_output(&o, &m, points, nr);
 	free(points);
 	return err;
 }

@@ -11,9 +11,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sysexits.h>
 
+#include "sim/command.h"
 #include "sim/drbh.h"
 #include "sim/drbh_main.h"
 
@@ -195,16 +194,12 @@ struct table_options {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct table_options *o = state->input;
-	char *end;
 
 	switch (key) {
 	case KEY_TOPOLOGY: o->topology = arg; return 0;
 	case KEY_PARAMETERS: o->parameters = arg; return 0;
 	case KEY_SEED:
-		errno = 0;
-		o->seed = strtoull(arg, &end, 10);
-		if (errno || *end || end == arg || *arg == '-')
-			argp_error(state, "'%s' is not a seed", arg);
+		o->seed = command_number(arg, "a seed", 0, UINT64_MAX, state);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is more than table takes", arg);
@@ -239,14 +234,14 @@ int table_main(int argc, char **argv)
 	int err;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-		return EX_USAGE;
+		return COMMAND_USAGE;
 	if (machine_read(o.topology, o.parameters, &t.machine) != 0)
-		return EXIT_FAILURE;
+		return COMMAND_USAGE;
 	if (machine_nr_cpus(&t.machine) < PAPER_CPUS) {
 		fprintf(stderr,
 		        "lodic-sim: the paper's machine has 120 CPUs, %s fewer\n",
 		        t.machine.timing.name);
-		return EX_USAGE;
+		return COMMAND_USAGE;
 	}
 	t.seed = o.seed;
 	t.nr_machines = machine_set(&t.machine, t.set);
@@ -258,7 +253,5 @@ int table_main(int argc, char **argv)
 	printf("\n");
 	if (!err)
 		err = table_rows(&t, false);
-	if (err)
-		fprintf(stderr, "lodic-sim: table: %s\n", strerror(-err));
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return err ? command_fail("table", err) : EXIT_SUCCESS;
 }

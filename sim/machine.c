@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Machines from text files: sim/machine.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -216,14 +217,50 @@ static int reader_parameter(struct reader *r, const struct setting *s)
 	return setting_wrong(s, "no such parameter");
 }
 
-/* The whole file, ended by a 0. */
-static int file_read(const char *path, char *ret_text, size_t room)
+/* Lists on stderr what a name without a slash may be: the files of the folder. */
+static void folder_list(const char *folder)
 {
-	FILE *f = fopen(path, "r");
+	char path[PATH_BYTES];
+	const struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/%s", LODIC_MODEL_DIR, folder);
+	dir = opendir(path);
+	fprintf(stderr, "; known %s:", folder);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			fprintf(stderr, " %s", entry->d_name);
+	fprintf(stderr, ", or a file's path with a slash\n");
+	if (dir)
+		closedir(dir);
+}
+
+/* A bare name is one of ours; anything with a slash is a path. */
+static void file_path(const char *folder, const char *name, char *ret_path)
+{
+	if (strchr(name, '/'))
+		snprintf(ret_path, PATH_BYTES, "%s", name);
+	else
+		snprintf(ret_path, PATH_BYTES, "%s/%s/%s", LODIC_MODEL_DIR, folder,
+		         name);
+}
+
+/* The whole file that name means in folder, ended by a 0. */
+static int file_read(const char *folder, const char *name, char *ret_path,
+                     char *ret_text, size_t room)
+{
+	const char *path = ret_path;
+	FILE *f;
 	size_t n;
 
+	file_path(folder, name, ret_path);
+	f = fopen(path, "r");
 	if (!f) {
-		fprintf(stderr, "%s: %s\n", path, strerror(errno));
+		fprintf(stderr, "lodic-sim: %s: %s", name, strerror(errno));
+		if (strchr(name, '/'))
+			fprintf(stderr, "\n");
+		else
+			folder_list(folder);
 		return -ENOENT;
 	}
 	n = fread(ret_text, 1, room, f);
@@ -260,16 +297,6 @@ static void text_hash(const char *text, char ret_hash[17])
 	for (; *text; text++)
 		h = (h ^ (u8)*text) * 0x100000001b3u;
 	snprintf(ret_hash, 17, "%016llx", (unsigned long long)h);
-}
-
-/* A bare name is one of ours; anything with a slash is a path. */
-static void file_path(const char *folder, const char *name, char *ret_path)
-{
-	if (strchr(name, '/'))
-		snprintf(ret_path, PATH_BYTES, "%s", name);
-	else
-		snprintf(ret_path, PATH_BYTES, "%s/%s/%s", LODIC_MODEL_DIR, folder,
-		         name);
 }
 
 /* What stands in the table gets multiplied by numerator / denominator. */
@@ -334,12 +361,16 @@ static const char *topology_file(const char *topology)
 	return strcmp(topology, "host") == 0 ? "1x2" : topology;
 }
 
+static const char *file_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 static void topology_name(struct machine *m, const char *topology)
 {
-	const char *slash = strrchr(topology, '/');
-
-	snprintf(m->timing.name, sizeof(m->timing.name), "%s",
-	         slash ? slash + 1 : topology);
+	snprintf(m->timing.name, sizeof(m->timing.name), "%s", file_base(topology));
 	if (strcmp(topology, "host") == 0) {
 		long n = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -358,8 +389,8 @@ int machine_read(const char *topology, const char *parameters,
 	struct reader r = { .machine = &m };
 	int err;
 
-	file_path("topologies", topology_file(topology), path);
-	err = file_read(path, text, sizeof(text));
+	err = file_read("topologies", topology_file(topology), path, text,
+	                sizeof(text));
 	if (!err)
 		err = file_settings(path, text, &r, reader_topology);
 	if (!err)
@@ -367,12 +398,13 @@ int machine_read(const char *topology, const char *parameters,
 	if (err)
 		return err;
 	topology_name(&m, topology);
-	if (parameters)
-		snprintf(m.parameters, sizeof(m.parameters), "%s", parameters);
-	file_path("parameters", parameters ? parameters : m.parameters, path);
-	err = file_read(path, text, sizeof(text));
+	err = file_read("parameters", parameters ? parameters : m.parameters, path,
+	                text, sizeof(text));
 	if (err)
 		return err;
+	if (parameters)
+		snprintf(m.parameters, sizeof(m.parameters), "%s",
+		         file_base(parameters));
 	text_hash(text, m.hash);
 	err = file_settings(path, text, &r, reader_parameter);
 	if (!err)

@@ -3,8 +3,8 @@
 #include <argp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sysexits.h>
 
+#include "sim/command.h"
 #include "sim/drbh_main.h"
 #include "sim/figures/fig_main.h"
 
@@ -53,6 +53,7 @@ int main(int argc, char **argv)
 	static char name[NAME_BYTES];
 	size_t i;
 
+	command_begin();
 	for (i = 0; argc > 1 && i < NR_COMMANDS; i++) {
 		if (strcmp(commands[i].name, argv[1]) != 0)
 			continue;
@@ -62,5 +63,5 @@ int main(int argc, char **argv)
 		return commands[i].run(argc - 1, argv + 1);
 	}
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
-	return EX_USAGE;
+	return COMMAND_USAGE;
 }

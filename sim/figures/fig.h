@@ -60,6 +60,7 @@ struct fig_run {
 	u32 nr_machines;                    /* the rest: the sensitivity set */
 	u32 base_work; /* cycles of a read that have nothing to do with counting */
 	u64 seed;
+	u32 nr_measured; /* for the line of progress */
 	struct fig_table *table;
 };
 
@@ -102,7 +103,8 @@ const char *fig_kind_name(enum fig_kind kind);
 struct fig_heading {
 	const struct fig *fig;
 	const char *topology;   /* its name, or "none" */
-	const char *parameters; /* hash of the parameter file, or "none" */
+	const char *parameters; /* the parameter file's name, or "none" */
+	const char *hash;       /* of its text, or empty */
 	u64 seed;
 	u32 nr_machines;
 };

@@ -4,12 +4,11 @@
  * the list of all figures.
  */
 #include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
+#include "sim/command.h"
 #include "sim/figures/fig.h"
 #include "sim/figures/fig_main.h"
 #include "sim/figures/fig_micro.h"
@@ -71,14 +70,7 @@ static const struct fig *fig_find(const char *name)
 
 static u64 parse_seed(const char *arg, struct argp_state *state)
 {
-	char *end;
-	unsigned long long seed;
-
-	errno = 0;
-	seed = strtoull(arg, &end, 10);
-	if (errno || *end || end == arg || *arg == '-')
-		argp_error(state, "'%s' is not a seed, 0 ... 2^64 - 1", arg);
-	return seed;
+	return command_number(arg, "a seed", 0, UINT64_MAX, state);
 }
 
 static error_t parse_figure(int key, char *arg, struct argp_state *state)
@@ -110,12 +102,6 @@ static error_t parse_figure(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int fail(const char *what, int err)
-{
-	fprintf(stderr, "lodic-sim: %s: %s\n", what, strerror(-err));
-	return EXIT_FAILURE;
-}
-
 static int fig_output(const struct fig_heading *heading, const struct fig_table *table,
                       const struct fig_options *options)
 {
@@ -124,12 +110,13 @@ static int fig_output(const struct fig_heading *heading, const struct fig_table 
 	if (options->csv)
 		err = fig_write_csv(heading, table, options->csv);
 	if (err)
-		return fail(options->csv, err);
+		return command_fail(options->csv, err);
+	/* Standard output is checked at exit. */
 	if (options->json)
 		err = fig_print_json(heading, table);
 	else
 		fig_print(heading, table);
-	return err ? fail("standard output", err) : EXIT_SUCCESS;
+	return err ? command_fail("standard output", err) : EXIT_SUCCESS;
 }
 
 /* Keeps, after the first, the machines that differ from it in what the contended rows
@@ -195,7 +182,7 @@ int fig_main(int argc, char **argv)
 	int err;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
-		return EX_USAGE;
+		return COMMAND_USAGE;
 	for (i = 0; a.list && i < nr_figs; i++)
 		printf("%-16s %s: %s\n", figs[i]->name, figs[i]->paper, figs[i]->title);
 	if (!a.fig)
@@ -203,16 +190,20 @@ int fig_main(int argc, char **argv)
 	topology = a.fig->topology;
 	if (topology && a.options.topology)
 		topology = a.options.topology;
-	/* What is wrong with a file, machine_read() has said. */
+	/* machine_read() has said what is wrong with a file. */
 	if (fig_prepare(&run, &a.options, topology, a.fig->few_machines, &machine,
 	                set) != 0)
-		return EXIT_FAILURE;
+		return COMMAND_USAGE;
 	err = a.fig->run(&run);
-	heading = (struct fig_heading){ a.fig, topology ? topology : "none",
-		                        topology ? machine.hash : "none", run.seed,
+	command_progress_end();
+	heading = (struct fig_heading){ a.fig,
+		                        topology ? topology : "none",
+		                        topology ? machine.parameters : "none",
+		                        topology ? machine.hash : "",
+		                        run.seed,
 		                        run.nr_machines };
 	if (err)
-		err = fail(a.fig->name, err);
+		err = command_fail(a.fig->name, err);
 	else
 		err = fig_output(&heading, &table, &a.options);
 	free(table.rows);
@@ -259,9 +250,10 @@ int fig_micro_main(int argc, char **argv)
 	int err;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-		return EX_USAGE;
+		return COMMAND_USAGE;
 	if (fig_prepare(&run, &o, o.topology, false, &machine, set) != 0)
-		return EXIT_FAILURE;
+		return COMMAND_USAGE;
 	err = fig_micro(&run, o.topology, machine.hash, o.json);
-	return err ? fail("micro", err) : EXIT_SUCCESS;
+	command_progress_end();
+	return err ? command_fail("micro", err) : EXIT_SUCCESS;
 }

@@ -111,7 +111,7 @@ static int asking_run(const struct sim_machine *machine, u64 seed,
 	g->nr_passes = nr_passes;
 	g->seed = seed;
 	err = fig_world_make(&g->world, scheme, OBJECTS, OBJECTS, nr_users, 64);
-	if (!err && fig_is_lodic(scheme))
+	if (!err && scheme->has_ptes)
 		count_owned_set_share_min(&g->world.count, 1);
 	for (user = 0; user < nr_users && !err; user++)
 		err = fig_world_share(&g->world, user, OBJECTS);

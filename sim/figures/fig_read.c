@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/owned/count_owned.h"
+#include "sim/drbh.h"
 #include "sim/figures/fig_read.h"
 
 #define FIG_WARM_NS 50000u
@@ -18,11 +19,6 @@
 #define FIG_WINDOW_LONGER 5u
 /* The file that ranges above come from; the blocks' files begin at 1. */
 #define FIG_OTHER_FILE 4096u
-
-bool fig_is_lodic(const struct count_scheme *scheme)
-{
-	return strncmp(scheme->name, "lodic", 5) == 0;
-}
 
 int fig_world_map_above(struct fig_world *world, u32 user, u32 nr)
 {
@@ -66,6 +62,7 @@ int fig_world_make(struct fig_world *world, const struct count_scheme *scheme,
 	err = count_init(&world->count, scheme, world->frames, nr_objects, nr_users);
 	if (err)
 		return err;
+	world->counts_in_frame = drbh_counts_in_frame(&world->count);
 	for (object = 0; object < nr_objects; object++) {
 		frame_fill_begin(&world->frames[object]);
 		frame_fill_end(&world->frames[object],
@@ -146,14 +143,13 @@ static void fig_reader_touch_process(struct fig_reader *r)
 		               1);
 }
 
-/* A frame's flags. Linux has them beside the count, so the two schemes that count as Linux
- * does, in one word of the frame, have them on that word's line; the others count
- * elsewhere. */
+/* A frame's flags. Linux has them beside the count, so they lie on the count's line if the
+ * scheme counts in the frame. */
 static const u64 *fig_world_flags(const struct fig_world *w, u32 object)
 {
 	const u64 *words = w->count.state;
 
-	if (w->count.scheme == &count_atomic || w->count.scheme == &count_frozen)
+	if (w->counts_in_frame)
 		return &words[(u64)object * COUNT_LINE_WORDS + 1];
 	return &w->frames[object].state;
 }
@@ -246,7 +242,7 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	                     s->nr_files ? s->nr_files : 1, nr_sharers + s->nr_mappers,
 	                     s->copy_bytes);
 	for (user = 0; user < nr_sharers && !err && !s->not_shared; user++) {
-		if (fig_is_lodic(s->scheme))
+		if (s->scheme->has_ptes)
 			err = fig_world_map_above(&g->world, user, s->nr_maps_above);
 		if (!err)
 			err = fig_world_share(&g->world, user, s->nr_objects);

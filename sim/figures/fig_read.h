@@ -57,6 +57,7 @@ struct fig_world {
 	u64 *root;  /* and its top */
 	u8 *data;
 	u64 data_stride;
+	bool counts_in_frame; /* drbh_counts_in_frame() */
 };
 
 /* After sim_begin(). Blocks are live; nobody has shared any. -errno. */
@@ -65,9 +66,6 @@ int fig_world_make(struct fig_world *world, const struct count_scheme *scheme,
 
 /* User shares objects [0, nr). -errno. */
 int fig_world_share(struct fig_world *world, u32 user, u32 nr);
-
-/* Does the scheme count in processes' own memory? */
-bool fig_is_lodic(const struct count_scheme *scheme);
 
 /* Puts nr ranges of another file above whatever user maps next. -errno. */
 int fig_world_map_above(struct fig_world *world, u32 user, u32 nr);

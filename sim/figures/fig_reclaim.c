@@ -231,9 +231,9 @@ static int run_reclaim(struct fig_run *run)
 
 				if (!point.scheme)
 					continue;
-				if (!fig_is_lodic(point.scheme) && p != 2)
+				if (!point.scheme->has_ptes && p != 2)
 					continue;
-				if (fig_is_lodic(point.scheme))
+				if (point.scheme->has_ptes)
 					snprintf(series, sizeof(series), "lodic (%u%%)",
 					         percents[p]);
 				else

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/command.h"
 #include "sim/figures/fig.h"
 
 const char *fig_kind_name(enum fig_kind kind)
@@ -65,6 +66,7 @@ int fig_measure(struct fig_run *run,
 	int err;
 
 	for (machine = 0; machine < run->nr_machines; machine++) {
+		command_progress(run->nr_measured++, 0);
 		err = measure(run, &run->machines[machine], run->seed + machine, arg,
 		              values);
 		if (err)
@@ -82,6 +84,11 @@ int fig_measure(struct fig_run *run,
 		}
 	}
 	return 0;
+}
+
+static bool fig_shows(const struct fig_row *row)
+{
+	return command_shows_name(row->series);
 }
 
 static void fig_print_row(const struct fig_row *row)
@@ -112,8 +119,8 @@ void fig_print(const struct fig_heading *heading, const struct fig_table *table)
 	printf("%s: %s (%s)\n", fig->name, fig->title, fig->paper);
 	printf("%smodelled: %s\nnot modelled: %s\n",
 	       fig->simulated ? "simulated; " : "", fig->modelled, fig->left_out);
-	printf("topology %s, parameters %s, seed %llu, %u machines in the band\n",
-	       heading->topology, heading->parameters,
+	printf("topology %s, parameters %s %s, seed %llu, %u machines in the band\n",
+	       heading->topology, heading->parameters, heading->hash,
 	       (unsigned long long)heading->seed, heading->nr_machines);
 	printf("x: %s\n", fig->x);
 	for (i = 0; i < table->nr_rows; i++) {
@@ -123,7 +130,8 @@ void fig_print(const struct fig_heading *heading, const struct fig_table *table)
 		       table->rows[i].panel, "", "x", "value", "low", "high", "unit",
 		       "kind", "paper");
 		for (j = i; j < table->nr_rows; j++)
-			if (strcmp(table->rows[j].panel, table->rows[i].panel) == 0)
+			if (strcmp(table->rows[j].panel, table->rows[i].panel) == 0 &&
+			    fig_shows(&table->rows[j]))
 				fig_print_row(&table->rows[j]);
 	}
 }
@@ -134,7 +142,6 @@ int fig_print_json(const struct fig_heading *heading, const struct fig_table *ta
 	json_t *results = json_array();
 	json_t *all;
 	size_t i;
-	int failed;
 
 	for (i = 0; i < table->nr_rows; i++) {
 		const struct fig_row *row = &table->rows[i];
@@ -149,19 +156,24 @@ int fig_print_json(const struct fig_heading *heading, const struct fig_table *ta
 			json_object_set_new(one, "paper", json_real(row->paper));
 		json_array_append_new(results, one);
 	}
-	all = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:b, s:o}",
-	                "figure", fig->name, "paper", fig->paper, "title", fig->title,
-	                "x", fig->x, "modelled", fig->modelled, "not_modelled",
-	                fig->left_out, "topology", heading->topology, "parameters",
-	                heading->parameters, "seed", (json_int_t)heading->seed,
-	                "machines", (int)heading->nr_machines, "simulated",
-	                (int)fig->simulated, "results", results);
+	all = json_pack(
+		"{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, "
+		"s:b, s:o}",
+		"version", command_version(), "commit", command_commit(), "figure",
+		fig->name, "paper", fig->paper, "title", fig->title, "x", fig->x,
+		"modelled", fig->modelled, "not_modelled", fig->left_out, "topology",
+		heading->topology, "parameters",
+		*heading->hash ? heading->hash : "none", "parameter_file",
+		heading->parameters, "seed", (json_int_t)heading->seed, "machines",
+		(int)heading->nr_machines, "simulated", (int)fig->simulated, "results",
+		results);
 	if (!all)
 		return -ENOMEM;
-	failed = json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+	/* command_begin() arranged that standard output is checked at exit. */
+	json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 	printf("\n");
 	json_decref(all);
-	return failed ? -EIO : 0;
+	return 0;
 }
 
 int fig_write_csv(const struct fig_heading *heading, const struct fig_table *table,
@@ -170,7 +182,6 @@ int fig_write_csv(const struct fig_heading *heading, const struct fig_table *tab
 	const struct fig *fig = heading->fig;
 	FILE *f = fopen(path, "w");
 	size_t i;
-	int err;
 
 	if (!f)
 		return -errno;
@@ -178,10 +189,12 @@ int fig_write_csv(const struct fig_heading *heading, const struct fig_table *tab
 	        fig->paper, fig->x);
 	fprintf(f, "# simulated: %s\n# modelled: %s\n# not modelled: %s\n",
 	        fig->simulated ? "yes" : "no", fig->modelled, fig->left_out);
-	fprintf(f, "# topology: %s\n# parameters: %s\n# seed: %llu\n# machines: %u\n",
-	        heading->topology, heading->parameters,
-	        (unsigned long long)heading->seed, heading->nr_machines);
-	fprintf(f, "panel,series,x,unit,value,low,high,kind,paper\n");
+	fprintf(f,
+	        "# topology: %s\n# parameters: %s%s%s\n# seed: %llu\n# machines: %u\n",
+	        heading->topology, heading->parameters, *heading->hash ? " " : "",
+	        heading->hash, (unsigned long long)heading->seed, heading->nr_machines);
+	fprintf(f, "panel,series,x,unit,value,low,high,kind,paper," COMMAND_CSV_COLUMNS
+	           "\n");
 	for (i = 0; i < table->nr_rows; i++) {
 		const struct fig_row *row = &table->rows[i];
 
@@ -190,25 +203,9 @@ int fig_write_csv(const struct fig_heading *heading, const struct fig_table *tab
 		        row->band.high, fig_kind_name(row->kind));
 		if (row->paper >= 0)
 			fprintf(f, "%g", row->paper);
+		fprintf(f, ",");
+		command_csv_cells(f, heading->parameters, heading->hash, heading->seed);
 		fprintf(f, "\n");
 	}
-	err = ferror(f) ? -EIO : 0;
-	if (fclose(f) != 0 && !err)
-		err = -errno;
-	return err;
-}
-
-/* SplitMix64: any seed will do, 0 too. */
-u64 fig_random(u64 *state)
-{
-	u64 z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-double fig_random_unit(u64 *state)
-{
-	return (double)(fig_random(state) >> 11) * 0x1p-53;
+	return command_csv_close(f);
 }

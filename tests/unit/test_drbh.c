@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "sim/drbh.h"
+#include "sim/drbh_verdict.h"
+#include "sim/figures/fig_read.h"
 
 static u64 transfers_of(const struct sim_result *r, const char *name)
 {
@@ -122,6 +123,112 @@ static void drbh_every_scheme_runs(void **state)
 	}
 }
 
+/* The figures' reads: all 30 CPUs on one block. */
+static double figure_mops(const struct count_scheme *scheme)
+{
+	struct fig_read setup = { .scheme = scheme,
+		                  .nr_objects = 1,
+		                  .nr_users = 30,
+		                  .copy_bytes = 4096,
+		                  .base_work = 1000 };
+	struct fig_read_result result;
+	struct machine m;
+
+	assert_int_equal(machine_read("8x15", NULL, &m), 0);
+	assert_int_equal(fig_read_run(&m.timing, 1, &setup, &result), 0);
+	return result.mops;
+}
+
+/* Both workloads recognise a scheme by what it is, never by its name or address. */
+static void drbh_of_renamed_scheme_equals(void **state)
+{
+	static const char *const names[] = { "atomic", "frozen", "lodic", "hazard" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct count_scheme clone = *count_scheme_find(names[i]);
+		struct drbh setup = { .scheme = &clone,
+			              .nr_cpus = 30,
+			              .threads_per_process = 1,
+			              .base_work = 1000 };
+		struct sim_result r, renamed;
+		struct machine m;
+
+		clone.name = i % 2 ? "lodic_mine" : "mine";
+		assert_int_equal(machine_read("8x15", NULL, &m), 0);
+		drbh(names[i], 30, 1, &r);
+		assert_int_equal(drbh_run(&m.timing, 1, &setup, &renamed), 0);
+		assert_int_equal(r.ops, renamed.ops);
+		assert_int_equal(r.transfers, renamed.transfers);
+		assert_true(figure_mops(count_scheme_find(names[i])) ==
+		            figure_mops(&clone));
+	}
+}
+
+static struct drbh_point point(u32 cpus, double mops, u64 counter_transfers)
+{
+	return (struct drbh_point){
+		.setup.nr_cpus = cpus,
+		.result = { .ops = 100,
+		            .mops = mops,
+		            .nr_lines = 2,
+		            .lines = { { .name = "frame", .transfers = 1 },
+		                       { .name = "counter",
+		                         .transfers = counter_transfers } } },
+	};
+}
+
+static void judge_of_points_tells_three_apart(void **state)
+{
+	struct drbh_point p[3] = { point(1, 1, 0), point(10, 9, 0), point(100, 60, 0) };
+	struct drbh_verdict v = { .line = NULL };
+
+	(void)state;
+	assert_false(drbh_judge(p, 1, &v));
+	assert_true(drbh_judge(p, 3, &v));
+	assert_int_equal(v.judgement, DRBH_SCALES);
+	assert_int_equal(v.peak_cpus, 100);
+	assert_string_equal(v.line, "frame");
+	/* Less than half of 100 times one CPU's, and its own peak. */
+	p[2] = point(100, 40, 300);
+	assert_true(drbh_judge(p, 3, &v));
+	assert_int_equal(v.judgement, DRBH_FALLS_BEHIND);
+	assert_true(v.straight_mops == 100);
+	/* Just half of its peak is no collapse; less is. The order does not matter. */
+	p[2] = point(100, 4.5, 300);
+	assert_true(drbh_judge(p, 3, &v));
+	assert_int_equal(v.judgement, DRBH_FALLS_BEHIND);
+	p[0] = point(100, 4.4, 300);
+	p[2] = point(1, 1, 0);
+	assert_true(drbh_judge(p, 3, &v));
+	assert_int_equal(v.judgement, DRBH_COLLAPSES);
+	assert_int_equal(v.peak_cpus, 10);
+	assert_int_equal(v.most_cpus, 100);
+	assert_string_equal(v.line, "counter");
+	assert_true(v.line_transfers == 3);
+}
+
+static void judge_of_schemes_finds_the_collapse(void **state)
+{
+	struct drbh_point p[3] = { 0 };
+	static const u32 cpus[] = { 1, 15, 120 };
+	struct drbh_verdict v;
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++) {
+		p[i].setup.nr_cpus = cpus[i];
+		drbh("atomic", cpus[i], 1, &p[i].result);
+	}
+	assert_true(drbh_judge(p, 3, &v));
+	assert_int_equal(v.judgement, DRBH_COLLAPSES);
+	assert_int_equal(v.peak_cpus, 15);
+	assert_string_equal(v.line, "counter");
+	for (u32 i = 0; i < 3; i++)
+		drbh("lodic", cpus[i], 1, &p[i].result);
+	assert_true(drbh_judge(p, 3, &v));
+	assert_int_equal(v.judgement, DRBH_SCALES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest model[] = {
@@ -129,6 +236,9 @@ int main(void)
 		cmocka_unit_test(machine_of_wrong_file_einval),
 		cmocka_unit_test(drbh_transfers_tell_schemes_apart),
 		cmocka_unit_test(drbh_every_scheme_runs),
+		cmocka_unit_test(drbh_of_renamed_scheme_equals),
+		cmocka_unit_test(judge_of_points_tells_three_apart),
+		cmocka_unit_test(judge_of_schemes_finds_the_collapse),
 	};
 
 	return cmocka_run_group_tests(model, NULL, NULL);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the commands of lodic-sim share: sim/command.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/command.h"
+
+#ifndef LODIC_COMMIT
+#define LODIC_COMMIT "unknown"
+#endif
+#ifndef LODIC_VERSION
+#define LODIC_VERSION "unknown"
+#endif
+
+/* A terminal shows progress after so long, and then so often. */
+#define QUIET_S 2.0
+#define REWRITE_S 0.2
+
+const char *command_version(void)
+{
+	return LODIC_VERSION;
+}
+
+const char *command_commit(void)
+{
+	return LODIC_COMMIT;
+}
+
+/* Without this a full disk would look like success: stdio writes late. */
+static void command_check_output(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return;
+	command_fail("standard output", errno ? -errno : -EIO);
+	_exit(COMMAND_FAILED);
+}
+
+void command_begin(void)
+{
+	argp_program_version = "lodic-sim " LODIC_VERSION " (" LODIC_COMMIT ")";
+	argp_err_exit_status = COMMAND_USAGE;
+	atexit(command_check_output);
+}
+
+int command_fail(const char *what, int err)
+{
+	fprintf(stderr, "lodic-sim: %s: %s\n", what, strerror(-err));
+	return COMMAND_FAILED;
+}
+
+u64 command_number(const char *arg, const char *what, u64 least, u64 most,
+                   struct argp_state *state)
+{
+	unsigned long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(arg, &end, 10);
+	if (errno || end == arg || *end || *arg < '0' || *arg > '9' || n < least ||
+	    n > most)
+		argp_error(state, "'%s' is not %s, %llu to %llu", arg, what,
+		           (unsigned long long)least, (unsigned long long)most);
+	return n;
+}
+
+bool command_shows_name(const char *name)
+{
+	const struct count_scheme *scheme = count_scheme_find(name);
+
+	return strcmp(name, "template") != 0 && (!scheme || scheme->counts);
+}
+
+bool command_shows(const struct count_scheme *scheme)
+{
+	return command_shows_name(scheme->name);
+}
+
+void command_csv_cells(FILE *f, const char *parameters, const char *hash, u64 seed)
+{
+	fprintf(f, "%s,%s,\"%s%s%s\",%llu", LODIC_VERSION, LODIC_COMMIT, parameters,
+	        *hash ? " " : "", hash, (unsigned long long)seed);
+}
+
+int command_csv_close(FILE *f)
+{
+	int err = ferror(f) ? -EIO : 0;
+
+	if (fclose(f) != 0 && !err)
+		err = -errno;
+	return err;
+}
+
+static double command_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* One command runs in a process, so one line of progress is enough. */
+static struct {
+	double start, shown; /* seconds; 0: not yet */
+} progress;
+
+void command_progress(u32 done, u32 nr)
+{
+	double now;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	now = command_seconds();
+	if (progress.start == 0)
+		progress.start = now;
+	if (now - progress.start < QUIET_S || now - progress.shown < REWRITE_S)
+		return;
+	progress.shown = now;
+	if (nr)
+		fprintf(stderr, "\r%u of %u points, %.0f s ", done, nr,
+		        now - progress.start);
+	else
+		fprintf(stderr, "\r%u points, %.0f s ", done, now - progress.start);
+}
+
+void command_progress_end(void)
+{
+	if (progress.shown > 0)
+		fprintf(stderr, "\r%40s\r", "");
+	progress.shown = 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the commands of lodic-sim share: exit statuses, numbers on the command line, which
+ * schemes a table shows, the columns that say where a CSV's numbers come from, and a line
+ * of progress.
+ */
+#ifndef LODIC_SIM_COMMAND_H
+#define LODIC_SIM_COMMAND_H
+
+#include <argp.h>
+#include <stdio.h>
+
+#include "core/count/count.h"
+
+/* Exit statuses besides 0. */
+#define COMMAND_FAILED 1 /* the run or its output failed */
+#define COMMAND_USAGE \
+	2 /* options, or a topology or parameter file that cannot be used */
+
+/* Once, before any command: --version, the exit status of wrong options, and a check at
+ * exit that standard output was written. */
+void command_begin(void);
+
+const char *command_version(void);
+const char *command_commit(void);
+
+/* Prints "lodic-sim: what: why". err: -errno. Returns COMMAND_FAILED. */
+int command_fail(const char *what, int err);
+
+/* The number in arg, or argp_error(). what: "a seed", "a number of CPUs". */
+u64 command_number(const char *arg, const char *what, u64 least, u64 most,
+                   struct argp_state *state);
+
+/* Tables leave out the scheme that does not count and the example of
+ * doc/add-a-scheme.md. JSON and CSV have them. */
+bool command_shows(const struct count_scheme *scheme);
+bool command_shows_name(const char *name);
+
+/* The last columns of every CSV, and their cells. parameters: the file's name, or "none".
+ * hash: of its text; may be empty. */
+#define COMMAND_CSV_COLUMNS "version,commit,parameters,seed"
+void command_csv_cells(FILE *f, const char *parameters, const char *hash, u64 seed);
+
+/* Closes f. -EIO or -errno when something was not written. */
+int command_csv_close(FILE *f);
+
+/* Progress on stderr, when that is a terminal and the command has run for some seconds:
+ * "done of nr points", or without "of nr" when nr is 0. The line rewrites itself. */
+void command_progress(u32 done, u32 nr);
+
+/* Clears the line. */
+void command_progress_end(void);
+
+#endif
