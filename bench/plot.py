@@ -8,32 +8,28 @@ bench_count --csv       a panel per walk and number of CPUs, a row per scheme, a
                         number of objects
 bench/scale.py          a panel per walk and kind of worker, a line per scheme over CPUs
 
-A line through a dot goes from the first to the third quartile."""
+A line through a dot, and a band around a line, go from the first to the third quartile. The
+title is a verdict, computed from the rows."""
 
 import csv
 import pathlib
 import sys
 
-try:
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import matplotlib.ticker
-except ImportError:
-    sys.exit("plot: no matplotlib; `make deps` installs it (python3-matplotlib)")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "sim" / "figures"))
+import drawing  # noqa: E402
+from drawing import Line, Page, number, plt  # noqa: E402
 
 METHODS = ["private", "mmap", "lodic_read", "lodic_pin", "pin_hazard", "pin_frozen",
            "pin_atomic", "pread"]
 ACCESSES = ["hot", "random", "zipf"]
 WALKS = ["hot", "round", "random", "query"]
-OURS = ("lodic_read", "lodic_pin", "lodic")
+OURS = {"lodic_read", "lodic_pin", "lodic"}
 # What everything is compared with: above it is better than today, below it is worse.
-YARDSTICKS = ("atomic", "pin_atomic")
-STYLES = [("o", "#7a8aa0"), ("D", "#c2410c"), ("s", "#0f766e"), ("^", "#6d28d9"),
-          ("v", "#1d4ed8"), ("P", "#a16207")]
-GREY = "#d4d4d4"
-# Between two labels at the end of lines, as a share of the panel's height.
-LABEL_GAP = 0.046
+TODAY = "pread"
+# Of the first number of processes or objects, of the second, and so on.
+STYLES = [("o", "#8fa3bf"), ("D", "#d9480f"), ("s", "#5b8f7b"), ("^", "#7d6bb0"), ("v", "#b08a4e"),
+          ("P", "#4b5563")]
 
 
 def load(path):
@@ -51,23 +47,11 @@ def in_order(values):
     return list(dict.fromkeys(values))
 
 
-def bare(axes):
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-
-
-def label_plainly(axis):
-    """A logarithmic axis with 1, 2, 5, 10 ... on it, not powers."""
-    axis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(lambda x, _: f"{x:g}")
-
-
 def dots(axes, names, rows, row_name, series_of, series, x_of):
     """A row per name; row_name and series_of say where a row of the file belongs, x_of
     gives (first quartile, median, third quartile). series: value -> label."""
     for y, name in enumerate(names):
-        axes.axhline(y, color=GREY, lw=0.6, zorder=0)
+        axes.axhline(y, color=drawing.GRID, lw=0.6, zorder=0)
         for i, (value, label) in enumerate(series.items()):
             marker, colour = STYLES[i % len(STYLES)]
             # Two dots that mean the same number would hide each other.
@@ -80,30 +64,58 @@ def dots(axes, names, rows, row_name, series_of, series, x_of):
                           solid_capstyle="butt")
                 axes.plot(middle, at, marker, color=colour, ms=5, label=label)
     axes.set_xscale("log")
-    label_plainly(axes.xaxis)
-    axes.minorticks_off()
-    axes.grid(True, axis="x", which="major", color=GREY, lw=0.6)
+    values = [x for row in rows for x in x_of(row)] or [1]
+    drawing.plain_log(axes.xaxis, min(values), max(values))
     axes.set_yticks(range(len(names)), names)
+    drawing.bare(axes)
+    axes.grid(False, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0, labelsize=8.5)
     for label in axes.get_yticklabels():
         if label.get_text() in OURS:
             label.set_fontweight("bold")
+            label.set_color(drawing.SUBJECTS[0])
     axes.set_ylim(len(names) - 0.4, -0.6)
-    bare(axes)
 
 
-def finish(figure, grid, title, comments, path):
+def finish(figure, grid, verdict, title, comments, path):
+    """The verdict, what the dots mean, and the comments, around a grid of dots."""
     handles = {}
     for axes in grid.flat:
         for handle, label in zip(*axes.get_legend_handles_labels()):
             handles.setdefault(label, handle)
-    if handles:
-        figure.legend(handles.values(), handles.keys(), loc="upper right", frameon=False,
-                      ncol=len(handles), fontsize=9)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    figure.text(0.01, 0.008, "\n".join(comments), fontsize=7, color="#666666")
-    figure.tight_layout(rect=(0, 0.01 + 0.012 * len(comments), 1, 0.975))
+    inches = figure.get_size_inches()[1]
+    figure.legend(handles.values(), handles.keys(), loc="upper left", frameon=False,
+                  ncol=len(handles), fontsize=8.5, borderaxespad=0, handletextpad=0.2,
+                  bbox_to_anchor=(0.005, 1 - 0.62 / inches))
+    figure.text(0.01, 1 - 0.12 / inches, verdict, fontsize=12, color=drawing.INK, va="top",
+                fontweight="bold")
+    figure.text(0.01, 1 - 0.38 / inches, title, fontsize=9, color=drawing.SOFT_INK, va="top")
+    figure.text(0.01, 0.06 / inches, "\n".join(comments), fontsize=7,
+                color=drawing.SOFT_INK)
+    figure.tight_layout(rect=(0, (0.1 + 0.14 * len(comments)) / inches, 1,
+                              1 - 0.85 / inches))
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
+
+
+def pin_verdict(rows):
+    """The largest block and the most processes that the file has, and hot blocks."""
+    size = max(int(row["bytes"]) for row in rows)
+    processes = max(int(row["processes"]) for row in rows)
+    mops = {row["method"]: float(row["mops"]) for row in rows
+            if int(row["bytes"]) == size and int(row["processes"]) == processes and
+            row["access"] == ACCESSES[0]}
+    if not {"lodic_pin", TODAY, "pin_atomic"} <= set(mops):
+        return "Ways to read a block"
+    times, over = mops["lodic_pin"] / mops[TODAY], mops["lodic_pin"] / mops["pin_atomic"]
+    return (f"lodic_pin reads hot blocks of {size_words(size)} {number(times)} times as fast "
+            f"as {TODAY}, {number(over)} times as fast as pin_atomic "
+            f"({processes} process{'es' if processes > 1 else ''})")
+
+
+def size_words(size):
+    return f"{size} B" if size < 1024 else f"{size // 1024} KiB"
 
 
 def draw_pin(comments, rows, path):
@@ -111,7 +123,7 @@ def draw_pin(comments, rows, path):
     accesses = [a for a in ACCESSES if any(row["access"] == a for row in rows)]
     numbers = sorted({int(row["processes"]) for row in rows})
     series = {str(n): f"{n} process{'es' if n > 1 else ''}" for n in numbers}
-    inches = (1.6 + 3.4 * len(accesses), 1.0 + 3.0 * len(sizes))
+    inches = (1.6 + 3.4 * len(accesses), 1.4 + 3.0 * len(sizes))
     figure, grid = plt.subplots(len(sizes), len(accesses), squeeze=False, sharey=True,
                                 sharex="row", figsize=inches)
     for i, size in enumerate(sizes):
@@ -122,11 +134,10 @@ def draw_pin(comments, rows, path):
                   if int(row["bytes"]) == size and row["access"] == access],
                  lambda row: row["method"], lambda row: row["processes"], series,
                  lambda row: [float(row[key]) for key in ("mops_q1", "mops", "mops_q3")])
-            name = f"{size} B" if size < 1024 else f"{size // 1024} KiB"
-            axes.set_title(f"{access}, {name}", fontsize=10)
+            axes.set_title(f"{access}, {size_words(size)}", fontsize=9.5, loc="left")
             if i == len(sizes) - 1:
                 axes.set_xlabel("million reads a second, all processes", fontsize=9)
-    finish(figure, grid, "Ways to read a block", comments, path)
+    finish(figure, grid, pin_verdict(rows), "Ways to read a block", comments, path)
 
 
 def nanoseconds(row):
@@ -135,14 +146,27 @@ def nanoseconds(row):
             for key in ("mops_q3", "mops", "mops_q1")]
 
 
+def count_verdict(rows, cpus):
+    """The hot walk with the fewest objects, on so many CPUs."""
+    objects = min(int(row["objects"]) for row in rows)
+    ns = {row["scheme"]: nanoseconds(row)[1] for row in rows
+          if int(row["cpus"]) == cpus and int(row["objects"]) == objects and
+          row["walk"] == WALKS[0]}
+    if not {"lodic", "atomic"} <= set(ns):
+        return "Counting: every scheme"
+    return (f"On {cpus} CPU{'s' if cpus > 1 else ''} and one hot object a ref and unref take "
+            f"{number(ns['lodic'])} ns with lodic, {number(ns['atomic'])} ns with atomic")
+
+
 def draw_count(comments, rows, path):
+    rows = [row for row in rows if row["scheme"] not in drawing.HIDDEN]
     cpus = sorted({int(row["cpus"]) for row in rows})
     cpus = in_order([cpus[0], cpus[-1]])  # what lies between is bench/scale.py's
     walks = [w for w in WALKS if any(row["walk"] == w for row in rows)]
     names = in_order(row["scheme"] for row in rows)
     objects = sorted({int(row["objects"]) for row in rows})
     series = {str(n): f"{n} object{'s' if n > 1 else ''}" for n in objects}
-    inches = (1.6 + 3.2 * len(walks), 1.0 + (0.6 + 0.32 * len(names)) * len(cpus))
+    inches = (1.6 + 3.2 * len(walks), 1.4 + (0.6 + 0.32 * len(names)) * len(cpus))
     figure, grid = plt.subplots(len(cpus), len(walks), squeeze=False, sharey=True,
                                 figsize=inches)
     for i, n in enumerate(cpus):
@@ -153,90 +177,83 @@ def draw_count(comments, rows, path):
             axes.set_visible(bool(chosen))
             dots(axes, names, chosen, lambda row: row["scheme"],
                  lambda row: row["objects"], series, nanoseconds)
-            axes.set_title(f"{walk}, {n} CPU{'s' if n > 1 else ''}", fontsize=10)
+            axes.set_title(f"{walk}, {n} CPU{'s' if n > 1 else ''}", fontsize=9.5,
+                           loc="left")
             what = "query" if walk == "query" else "ref and unref"
             axes.set_xlabel(f"ns for a {what} on one CPU", fontsize=9)
-    finish(figure, grid, "Counting: every scheme", comments, path)
+    finish(figure, grid, count_verdict(rows, cpus[-1]), "Counting: every scheme", comments,
+           path)
 
 
-def spread_labels(axes, ends):
-    """Names at the ends of lines, moved apart where they would cover each other.
-    ends: (y in data, name, colour), any order."""
-    to_axes = axes.transData + axes.transAxes.inverted()
-    placed = sorted((to_axes.transform((1, y))[1], name, colour)
-                    for y, name, colour in ends)
-    heights = []
-    for y, _, _ in placed:
-        heights.append(max(y, heights[-1] + LABEL_GAP) if heights else y)
-    # What was pushed out at the top goes down again.
-    limit = max(1.0, LABEL_GAP * len(heights) - 0.02)
-    for i in reversed(range(len(heights))):
-        heights[i] = min(heights[i], limit)
-        limit = heights[i] - LABEL_GAP
-    for height, (_, name, colour) in zip(heights, placed):
-        axes.text(1.02, height, name, transform=axes.transAxes, color=colour, fontsize=8,
-                  va="center", fontweight="bold" if name in OURS else "normal")
+def scale_line(name, rows):
+    points = sorted((int(row["cpus"]), *(float(row[key]) for key in
+                                         ("mops", "mops_q1", "mops_q3")))
+                    for row in rows if row["scheme"] == name)
+    xs, ys, low, high = (list(column) for column in zip(*points))
+    return Line(name, xs, ys, low, high)
 
 
-def scale_lines(axes, rows, colours):
-    ends = []
-    for name in in_order(row["scheme"] for row in rows):
-        line = sorted((int(row["cpus"]), float(row["mops"]), float(row["mops_q1"]),
-                       float(row["mops_q3"])) for row in rows if row["scheme"] == name)
-        cpus, mops, low, high = zip(*line)
-        strong = name in OURS or name in YARDSTICKS
-        axes.plot(cpus, mops, "o-", color=colours[name], ms=3.5, lw=2.4 if strong else 1.2)
-        axes.fill_between(cpus, low, high, color=colours[name], alpha=0.15, lw=0)
-        ends.append((mops[-1], name, colours[name]))
+def scale_axes(axes, lines):
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xticks(sorted({int(row["cpus"]) for row in rows}))
+    axes.set_xticks(sorted({x for line in lines for x in line.xs}))
     axes.minorticks_off()
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    label_plainly(axes.yaxis)
-    axes.grid(True, which="major", color=GREY, lw=0.6)
-    bare(axes)
-    return ends
+    axes.xaxis.set_major_formatter(number)
+    drawing.plain_log(axes.yaxis, min(y for line in lines for y in line.ys),
+                      max(y for line in lines for y in line.ys))
+    axes.set_xlabel("CPUs", fontsize=8, color=drawing.INK)
+    axes.set_ylabel("million a second, all CPUs", fontsize=8, color=drawing.INK)
 
 
-def scale_colours(rows):
-    names = in_order(row["scheme"] for row in rows)
-    wheel = plt.get_cmap("tab20").colors
-    wheel = wheel[::2] + wheel[1::2]  # the dark half first
-    colours = {name: wheel[i % len(wheel)] for i, name in enumerate(names)}
-    colours.update({name: "#c2410c" for name in names if name in OURS})
-    colours.update({name: "black" for name in names if name in YARDSTICKS})
-    return colours
+def scale_panels(rows):
+    """(title, rows) of each: what was walked, and by which workers."""
+    keys = in_order((row["workers"], row["per_user"], row["source"], row["walk"],
+                     row["objects"]) for row in rows)
+    for key in keys:
+        workers, per_user, source, walk, objects = key
+        kind = workers if per_user == "1" else f"{per_user} {workers} of one user"
+        what = "lodic bench pin" if source == "pin" else \
+            f"{objects} object{'s' if objects != '1' else ''}"
+        yield f"{walk}, {what}; {kind}", [
+            row for row in rows
+            if (row["workers"], row["per_user"], row["source"], row["walk"],
+                row["objects"]) == key]
+
+
+def scale_verdict(panels):
+    """The first panel that has both: the product and what is there today."""
+    for title, lines in panels:
+        ends = {line.name: line for line in lines}
+        for ours, theirs in (("lodic_pin", "pin_atomic"), ("lodic", "atomic")):
+            if ours in ends and theirs in ends:
+                times = ends[ours].ys[-1] / ends[theirs].ys[-1]
+                return (f"On {ends[ours].xs[-1]} CPUs {ours} is {number(times)} times as fast "
+                        f"as {theirs} ({title})")
+    return "Counting on more and more CPUs"
 
 
 def draw_scale(comments, rows, path):
-    panels = in_order((row["source"], row["walk"], row["objects"]) for row in rows)
-    kinds = in_order((row["workers"], row["per_user"]) for row in rows)
-    colours = scale_colours(rows)
-    figure, grid = plt.subplots(len(kinds), len(panels), squeeze=False,
-                                figsize=(1.2 + 4.6 * len(panels), 0.8 + 3.6 * len(kinds)))
-    labels = []
-    for i, (workers, per_user) in enumerate(kinds):
-        kind = workers if per_user == "1" else f"{per_user} {workers} of one user"
-        for j, panel in enumerate(panels):
-            axes = grid[i][j]
-            chosen = [row for row in rows
-                      if (row["workers"], row["per_user"]) == (workers, per_user) and
-                      (row["source"], row["walk"], row["objects"]) == panel]
-            axes.set_visible(bool(chosen))
-            if not chosen:
-                continue
-            labels.append((axes, scale_lines(axes, chosen, colours)))
-            source, walk, objects = panel
-            what = "lodic bench pin" if source == "pin" else \
-                f"{objects} object{'s' if objects != '1' else ''}"
-            axes.set_title(f"{walk}, {what}; {kind}", fontsize=10)
-            axes.set_xlabel("CPUs", fontsize=9)
-            if j == 0:
-                axes.set_ylabel("million a second, all CPUs", fontsize=9)
-    for axes, ends in labels:  # now that all panels have their limits
-        spread_labels(axes, ends)
-    finish(figure, grid, "Counting on more and more CPUs", comments, path)
+    panels = []
+    for title, chosen in scale_panels(rows):
+        names = drawing.choose((row["scheme"] for row in chosen),
+                               ["lodic_pin", "lodic_read", "pin_atomic", "pread"])
+        panels.append((title, [scale_line(name, chosen) for name in names]))
+    names = [[line.name for line in lines] for _, lines in panels]
+    colours = drawing.colours_of(names, OURS)
+    colours["pin_atomic"] = drawing.YARDSTICK_COLOUR
+    page = Page((scale_verdict(panels), "Counting on more and more CPUs; bands: quartiles",
+                 " ".join(comments)), len(panels), [name for some in names for name in some],
+                [])
+    drawn = []
+    for title, lines in panels:
+        axes = page.panel(title)
+        drawing.draw_lines(axes, lines, colours, OURS)
+        scale_axes(axes, lines)
+        drawn.append((axes, lines))
+    for axes, lines in drawn:
+        drawing.label_ends(axes, lines, colours, OURS)
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    page.save(path)
 
 
 def main():

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Runs every figure of lodic-sim and draws it: CSV and PNG into BUILD/figures/.
+"""Runs the figures of lodic-sim and draws them: CSV and PNG into BUILD/figures/.
 
-Lines are values, bands are what became of them over the sensitivity set (parameters that
-nothing pins down). Fitted rows are hollow and dashed, predicted ones solid; a cross is a
-number that the paper's text gives. What is simulated says so.
+The title of a figure is a verdict, computed from its rows (verdicts.py). Lines are values,
+bands are what became of them over the sensitivity set: the parameters that nothing pins
+down. Hollow points were fitted, a cross is a number of the paper's text. A plot has at most
+six lines; JSON and CSV have all.
+
+--readme FILE draws only the README's figure: `figure scaling`, one panel, as SVG or PNG.
 """
 
 import argparse
@@ -13,144 +16,149 @@ import os
 import pathlib
 import subprocess
 import sys
-import textwrap
+
+import drawing
+from drawing import Line, Page, number
+from figure_data import Figure, paper_anywhere
+from verdicts import verdict_of, verdict_of_readme
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
-try:
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib import ticker
-except ImportError:
-    sys.exit("figures: no matplotlib; `make deps` installs it (python3-matplotlib)")
-
-from figure_data import Figure, paper_anywhere  # noqa: E402
-
-GREY = "#d4d4d4"
-# One colour a scheme in all figures; what is not a scheme takes from the rest.
-COLOURS = {
-    "null": "#9ca3af", "atomic": "#111827", "frozen": "#7c2d12", "hazard": "#ca8a04",
-    "snzi": "#65a30d", "sloppy": "#db2777", "percpu": "#0891b2", "refcache": "#6d28d9",
-    "paygo": "#0f766e", "lodic": "#c2410c", "lodic_file": "#f59e0b",
-    "lodic (10%)": "#fdba74", "lodic (20%)": "#f97316", "lodic (100%)": "#c2410c",
-    "lodic_flag": "#ef4444", "template": "#64748b"}
-REST = ["#2563eb", "#c2410c", "#0f766e", "#6d28d9", "#ca8a04", "#111827", "#db2777",
-        "#65a30d", "#0891b2", "#7c2d12"]
-MARKERS = "osD^vPX*<>ph"
-LOG_UNITS = {"Mops/s", "ns", "ms", "MB", "bytes", "transfers", "1/hour", "ratio"}
+LOG_UNITS = {"Mops/s", "ns", "ms", "MB", "bytes", "1/hour", "ratio"}
+# Values that lie farther apart than this go on a logarithmic axis.
+WIDE = 12
 # Rarer than this, an event an hour is as good as never; the axis ends there.
 NEVER_AN_HOUR = 1e-12
 # These begin first, so that no other waits for them in the end.
 LONGEST = {"spectrum", "weak", "reclaim-paygo", "costs"}
 
+# What a figure is about, where that is not the scheme lodic.
+SUBJECTS = {
+    "latency": {"LODIC, mapped, process space", "process space"},
+    "maximum": {"key-value, always holding", "zipf 0.98", "5 bits, zipf 0.98"},
+    "memory": {"LODIC, 120 processes", "lodic"},
+    "query": {"measured, p = 0.9", "lodic"},
+    "reclaim": {"lodic (10%)", "lodic (20%)", "lodic (100%)"},
+    "spectrum": {"paygo"},
+    "threads": {"a context each (liblodic)"},
+    "walk": {"process space"},
+    "weak": {"paygo"}}
+# Which series come first, where the usual choice misses what the figure is about.
+RELEVANT = {
+    "query": ["lodic", "atomic", "refcache", "paygo", "hazard", "sloppy"],
+    "scaling": ["lodic", "atomic", "refcache", "paygo", "frozen", "lodic_file"],
+    "scaling-paygo": ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi"],
+    "threads": ["a context each (liblodic)", "atomic", "pte, side by side",
+                "pte, far apart", "pte + 2 words, side by side",
+                "pte + 2 words, far apart"]}
 
-def style_of(series, i):
-    colour = COLOURS.get(series, REST[i % len(REST)])
-    return colour, MARKERS[i % len(MARKERS)]
-
-
-def number(value, _=None):
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}".replace(",", " ")
-    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.0e}"
-
-
-def paper_colour(panel, row, colour):
-    """Black where several series are held against the same number."""
-    same = [other for rows in panel.values() for other in rows
-            if other["x"] == row["x"] and other["paper"] == row["paper"]]
-    return "black" if len(same) > 1 else colour
-
-
-def draw_lines(axes, panel):
-    for i, (series, rows) in enumerate(panel.items()):
-        colour, marker = style_of(series, i)
-        rows = sorted(rows, key=lambda row: row["x"])
-        xs = [row["x"] for row in rows]
-        fitted = all(row["kind"] == "fitted" for row in rows)
-        axes.fill_between(xs, [row["low"] for row in rows], [row["high"] for row in rows],
-                          color=colour, alpha=0.15, lw=0)
-        axes.plot(xs, [row["value"] for row in rows], color=colour, lw=1.3,
-                  ls="--" if fitted else "-", zorder=3)
-        anywhere = paper_anywhere(rows)
-        if anywhere:
-            axes.axhline(anywhere, color=colour, lw=1, ls=":",
-                         label=f"{number(anywhere)}: paper, x not given")
-        for row in rows:
-            hollow = row["kind"] == "fitted"
-            axes.plot(row["x"], row["value"], marker, ms=4.5, mec=colour, zorder=4,
-                      mfc="white" if hollow else colour)
-            if row["paper"] is not None and not anywhere:
-                axes.plot(row["x"], row["paper"], "x", ms=8, mew=1.8, zorder=5,
-                          color=paper_colour(panel, row, colour))
-        axes.plot([], [], color=colour, marker=marker, ms=4.5, lw=1.3,
-                  ls="--" if fitted else "-", mfc="white" if fitted else colour,
-                  label=series + (" (fitted)" if fitted else ""))
-    axes.grid(True, color=GREY, lw=0.5)
+# The README's figure.
+README_PANEL = "one block, all CPUs"
+README_SCHEMES = ["atomic", "frozen", "refcache", "paygo", "lodic"]
 
 
-def draw_bars(axes, panel):
-    names = list(panel)
-    for i, series in enumerate(names):
-        colour, _ = style_of(series, i)
-        row = panel[series][0]
-        fitted = row["kind"] == "fitted"
-        axes.barh(i, row["value"], color="white" if fitted else colour, edgecolor=colour,
-                  height=0.62, alpha=0.85, zorder=2)
-        axes.plot([row["low"], row["high"]], [i, i], color="black", lw=1.6, zorder=3)
-        if row["paper"] is not None:
-            axes.plot(row["paper"], i, "x", color="black", ms=9, mew=2, zorder=4)
-        axes.annotate(" " + number(row["value"]), (max(row["high"], row["value"]), i),
-                      va="center", fontsize=7)
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.margins(x=0.18)
-    axes.grid(True, axis="x", color=GREY, lw=0.5)
+def panels_of(figure):
+    """(title, series -> rows) of each panel; one with two units becomes two."""
+    for name, panel in figure.panels.items():
+        panel = {series: rows for series, rows in panel.items()
+                 if series not in drawing.HIDDEN}
+        units = list(dict.fromkeys(rows[0]["unit"] for rows in panel.values()))
+        for unit in units:
+            title = name if len(units) == 1 else f"{name}, {unit}"
+            yield title, {series: rows for series, rows in panel.items()
+                          if rows[0]["unit"] == unit}
 
 
 def is_bars(panel):
     return all(len(rows) == 1 for rows in panel.values())
 
 
-def scale(axes, panel):
-    rows = [row for series in panel.values() for row in series]
+def line_of(series, rows):
+    rows = sorted(rows, key=lambda row: row["x"])
+    crosses = [] if paper_anywhere(rows) else \
+        [(row["x"], row["paper"]) for row in rows if row["paper"] is not None]
+    return Line(series, [row["x"] for row in rows], [row["value"] for row in rows],
+                [row["low"] for row in rows], [row["high"] for row in rows],
+                [row["kind"] == "fitted" for row in rows], crosses)
+
+
+def scale_y(axes, rows):
     unit = rows[0]["unit"]
     values = [row["value"] for row in rows if row["value"] > 0]
-    wide = values and max(values) / min(values) > 30
-    if unit in LOG_UNITS and wide:
-        if is_bars(panel):
-            axes.set_xscale("symlog" if any(r["value"] <= 0 for r in rows) else "log")
-        elif unit == "1/hour":
-            axes.set_yscale("log", nonpositive="clip")
-            axes.set_ylim(NEVER_AN_HOUR, max(values) * 100)
-        elif any(row["low"] <= 0 for row in rows):
-            axes.set_yscale("symlog", linthresh=min(values))
-        else:
-            axes.set_yscale("log")
-    axis = axes.xaxis if is_bars(panel) else axes.yaxis
-    if axis.get_scale() == "log" and values and max(values) / min(values) < 1000:
-        axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-        axis.set_minor_locator(ticker.NullLocator())
-    if unit != "1/hour":
-        axis.set_major_formatter(number)
+    wide = bool(values) and max(values) / min(values) > WIDE
+    if unit == "1/hour":
+        axes.set_yscale("log", nonpositive="clip")
+        axes.set_ylim(NEVER_AN_HOUR, max(values) * 100)
+        return
+    if unit in LOG_UNITS and wide and all(row["value"] > 0 for row in rows):
+        axes.set_yscale("log")
+        drawing.plain_log(axes.yaxis, min(values), max(values))
+    else:
+        axes.set_ylim(0, 1.08 * max([row["high"] for row in rows] +
+                                    [row["paper"] or 0 for row in rows] + [1e-9]))
+        axes.yaxis.set_major_formatter(number)
+
+
+def scale_x(axes, rows):
     xs = sorted({row["x"] for row in rows})
     spread = 20 if len(xs) <= 8 else 100
-    if not is_bars(panel) and xs[0] >= 0 and xs[-1] > spread * max(1, xs[0]):
-        if xs[0] > 0:
-            axes.set_xscale("log")
-        else:
-            axes.set_xscale("symlog", linthresh=xs[1] if len(xs) > 1 else 1)
-            axes.set_xlim(-0.3 * xs[1], xs[-1] * 1.5)
-        if len(xs) <= 8:
+    if xs[0] < 0 or xs[-1] <= spread * max(1, xs[0]):
+        gaps = [after - before for before, after in zip(xs, xs[1:])]
+        if gaps and len(xs) <= 8 and min(gaps) > 0.045 * (xs[-1] - xs[0]):
             axes.set_xticks(xs, [f"{x:g}" for x in xs])
-            axes.minorticks_off()
-    return unit
+        return
+    if xs[0] > 0:
+        axes.set_xscale("log")
+    else:
+        axes.set_xscale("symlog", linthresh=xs[1] if len(xs) > 1 else 1)
+        axes.set_xlim(-0.3 * xs[1], xs[-1] * 1.5)
+    axes.minorticks_off()
+    if len(xs) <= 8:
+        axes.set_xticks(xs, [f"{x:g}" for x in xs])
+    else:
+        axes.xaxis.set_major_formatter(number)
 
 
-def said_of(figure):
+def draw_paper_level(axes, lines, rows_of):
+    """A number of the paper that has no x: a dotted line across."""
+    for line in lines:
+        anywhere = paper_anywhere(rows_of[line.name])
+        if not anywhere:
+            continue
+        axes.axhline(anywhere, color=drawing.INK, lw=1, ls=":")
+        # On the side where the line is farther away.
+        apart = [max(line.ys[end] / anywhere, anywhere / line.ys[end]) for end in (0, -1)]
+        right = apart[1] > apart[0]
+        axes.annotate(f"paper: {number(anywhere)} (x not given)", (int(right), anywhere),
+                      xycoords=("axes fraction", "data"), fontsize=7.5,
+                      xytext=(-3 if right else 3, 4), textcoords="offset points",
+                      ha="right" if right else "left", color=drawing.INK)
+
+
+def draw_panel(axes, panel, names, colours, subjects, label, tallest):
+    """Draws one panel; returns its lines, whose labels must wait for the limits."""
+    rows = [row for series in names for row in panel[series]]
+    unit = rows[0]["unit"]
+    if is_bars(panel):
+        bars = [(name, row["value"], row["low"], row["high"], row["kind"] == "fitted",
+                 row["paper"]) for name in names for row in panel[name]]
+        above = [bar[1] for bar in bars if bar[1] > 0]
+        drawing.draw_bars(axes, bars, subjects,
+                          unit in LOG_UNITS and bool(above) and
+                          max(above) > WIDE * min(above), tallest)
+        axes.set_xlabel(unit, fontsize=8, color=drawing.INK)
+        return []
+    lines = [line_of(name, panel[name]) for name in names]
+    drawing.draw_lines(axes, lines, colours, subjects)
+    scale_y(axes, rows)
+    scale_x(axes, rows)
+    draw_paper_level(axes, lines, panel)
+    axes.set_ylabel(unit, fontsize=8, color=drawing.INK)
+    axes.set_xlabel(label, fontsize=8, color=drawing.INK)
+    return lines
+
+
+def said_of(figure, left_out):
     """What the marks mean, as far as there are any."""
     rows = [row for panel in figure.panels.values() for series in panel.values()
             for row in series]
@@ -158,53 +166,78 @@ def said_of(figure):
     if any(row["paper"] is not None for row in rows):
         said += " Crosses: numbers of the paper's text."
     if any(row["kind"] == "fitted" for row in rows):
-        said += " Hollow: fitted."
+        said += " Hollow: fitted, so no prediction."
+    if any(row["low"] < row["high"] for row in rows):
+        said += " Bands: the parameters that nothing pins down."
+    if left_out:
+        said += f" Only in the CSV: {', '.join(left_out)}."
     return said
 
 
 def draw(figure, path):
-    panels = list(figure.panels.items())
-    columns = min(len(panels), 2)
-    lines = (len(panels) + columns - 1) // columns
-    tallest = max(len(panel) for _, panel in panels)
-    height = max(3.3, 1.4 + 0.24 * tallest)
-    caption = textwrap.wrap(figure.caption() + said_of(figure), 210 if columns > 1 else 110)
-    foot = 0.2 + 0.14 * len(caption)
-    inches = (6.2 * columns + 0.6, height * lines + foot + 0.5)
-    canvas, grid = plt.subplots(lines, columns, squeeze=False, figsize=inches)
-    for axes in grid.flat[len(panels):]:
-        axes.axis("off")
+    subjects = SUBJECTS.get(figure.name, {"lodic"})
+    panels = list(panels_of(figure))
+    relevant = sorted(subjects) + RELEVANT.get(figure.name, [])
+    chosen = [list(panel) if is_bars(panel) else drawing.choose(panel, relevant)
+              for _, panel in panels]
+    line_names = [name for (_, panel), names in zip(panels, chosen) if not is_bars(panel)
+                  for name in names]
+    bar_names = [name for (_, panel), names in zip(panels, chosen) if is_bars(panel)
+                 for name in names]
+    colours = drawing.colours_of(chosen, subjects)
+    left_out = list(dict.fromkeys(
+        name for (_, panel), names in zip(panels, chosen) for name in panel
+        if name not in names))
     labels = figure.head["x"].split(" | ")
     labels += labels[-1:] * len(panels)
-    for axes, (name, panel), label in zip(grid.flat, panels, labels):
-        bars = is_bars(panel)
-        (draw_bars if bars else draw_lines)(axes, panel)
-        unit = scale(axes, panel)
-        axes.set_title(name, fontsize=9)
-        (axes.set_xlabel if bars else axes.set_ylabel)(unit, fontsize=8)
-        if not bars:
-            axes.set_xlabel(label, fontsize=8)
-            axes.legend(fontsize=7, frameon=False, loc="center left",
-                        bbox_to_anchor=(1.0, 0.5))
-        axes.tick_params(labelsize=7)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    word = "simulated: " if figure.simulated else ""
-    canvas.suptitle(f"{word}{figure.title}", x=0.01, ha="left", fontsize=12,
-                    fontweight="bold")
-    canvas.text(0.01, 0.05 / inches[1], "\n".join(caption), fontsize=7, color="#555555",
-                va="bottom")
-    canvas.tight_layout(rect=(0, foot / inches[1], 1, 0.98))
-    canvas.savefig(path, dpi=110)
-    plt.close(canvas)
+    word = " (simulated)" if figure.simulated else ""
+    tallest = max([len(panel) for _, panel in panels if is_bars(panel)] + [0])
+    page = Page((verdict_of(figure), f"{figure.title}{word}",
+                 figure.caption() + said_of(figure, left_out)),
+                len(panels), line_names, bar_names, tallest)
+    drawn = []
+    by_name = {name: i for i, name in enumerate(figure.panels)}
+    for (title, panel), names in zip(panels, chosen):
+        axes = page.panel(title)
+        label = labels[by_name.get(title, page.nr - 1)]
+        drawn.append((axes, draw_panel(axes, panel, names, colours, subjects, label,
+                                       tallest)))
+    for axes, lines in drawn:
+        if lines:
+            drawing.label_ends(axes, lines, colours, subjects)
+    page.save(path)
+
+
+def draw_readme(figure, path):
+    """One panel, both axes linear, so that a straight line is what scales."""
+    panel = figure.panels[README_PANEL]
+    lines = [line_of(name, panel[name]) for name in README_SCHEMES]
+    subjects = {"lodic"}
+    colours = drawing.colours_of([README_SCHEMES], subjects)
+    caption = (f"Simulated: {figure.head['topology']}, parameters "
+               f"{figure.head['parameters']}, seed {figure.head['seed']}. Crosses: the "
+               "LODIC paper. Hollow: fitted (atomic and refcache on 120 CPUs); all other "
+               "points are predicted. Bands: the parameters that nothing pins down.")
+    page = Page((verdict_of_readme(figure),
+                 "All CPUs read one hot 4 KiB block (simulated)", caption), 1,
+                README_SCHEMES, [])
+    axes = page.panel("")
+    drawing.draw_lines(axes, lines, colours, subjects)
+    axes.set_ylim(0, None)
+    axes.set_xlim(0, None)
+    axes.set_xticks([1] + lines[0].xs[2:])
+    axes.set_xlabel("CPUs, each reads the same block", fontsize=8, color=drawing.INK)
+    axes.set_ylabel("million reads a second", fontsize=8, color=drawing.INK)
+    drawing.label_ends(axes, lines, colours, subjects)
+    with drawing.plt.rc_context({"svg.hashsalt": "lodic"}):
+        page.save(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
 
 
 def table_of_costs(figure):
     """LODIC Table 1, measured, as markdown."""
     columns = list(figure.panels)
-    schemes = []
-    for panel in figure.panels.values():
-        schemes += [name for name in panel if name not in schemes]
+    schemes = dict.fromkeys(name for panel in figure.panels.values() for name in panel
+                            if name not in drawing.HIDDEN)
     yield "<!-- SPDX-License-Identifier: GPL-2.0-only OR MIT -->"
     yield f"# {figure.title} (simulated)"
     yield ""
@@ -244,41 +277,54 @@ def measure(program, name, directory, extra):
     return name, path, done.stderr.decode().strip()
 
 
+def measured(program, names, directory, options):
+    """(name, CSV or None, what was said) of each figure, run here or left from before."""
+    if options.no_run:
+        return [(name, directory / f"{name}.csv", "") for name in names]
+    extra = ["--seed", options.seed] + (["--quick", "--no-band"] if options.quick else [])
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        order = sorted(names, key=lambda name: name not in LONGEST)
+        return list(pool.map(lambda n: measure(program, n, directory, extra), order))
+
+
+def draw_one(name, path, directory, readme):
+    figure = Figure(path)
+    if readme:
+        draw_readme(figure, readme)
+        return readme
+    draw(figure, directory / f"{name}.png")
+    if name == "costs":
+        (directory / "costs.md").write_text("\n".join(table_of_costs(figure)) + "\n")
+    return directory / f"{name}.png"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build", help="where lodic-sim was built")
     parser.add_argument("--only", default="", help="names of figures, with commas")
     parser.add_argument("--quick", action="store_true", help="few points, no bands")
     parser.add_argument("--no-run", action="store_true", help="draw the CSV files again")
-    parser.add_argument("--seed", default="1", help="seed of all runs")
+    parser.add_argument("--seed", default="1", help="seed of all runs (default: 1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--readme", metavar="FILE", type=pathlib.Path,
+                        help="draw only the README's figure, an SVG or PNG of this name")
     options = parser.parse_args()
 
     program = str((ROOT / options.build / "lodic-sim").resolve())
     directory = (ROOT / options.build / "figures").resolve()
     directory.mkdir(parents=True, exist_ok=True)
     names = [n for n in options.only.split(",") if n] or names_of(program)
-    extra = ["--seed", options.seed] + (["--quick", "--no-band"] if options.quick else [])
+    if options.readme:
+        names = ["scaling"]
     failed = 0
-    if options.no_run:
-        done = [(name, directory / f"{name}.csv", "") for name in names]
-    else:
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            order = sorted(names, key=lambda name: name not in LONGEST)
-            done = list(pool.map(lambda n: measure(program, n, directory, extra), order))
+    done = measured(program, names, directory, options)
     for name, path, said in done:
         if said:
             print(f"figures: {name}: {said}", file=sys.stderr)
         if path is None or not path.exists():
             failed += 1
             continue
-        figure = Figure(path)
-        if not figure.panels:
-            continue
-        draw(figure, directory / f"{name}.png")
-        if name == "costs":
-            (directory / "costs.md").write_text("\n".join(table_of_costs(figure)) + "\n")
-        print(f"figures: {directory / (name + '.png')}")
+        print(f"figures: {draw_one(name, path, directory, options.readme)}")
     if failed:
         sys.exit(f"figures: {failed} of {len(done)} failed")
 

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""One plain sentence for each figure, computed from its rows.
+
+A verdict that finds a row missing, as in a quick run, gives way to the figure's title.
+"""
+
+from drawing import HIDDEN, number
+
+# As lodic-sim drbh has it (sim/drbh_verdict.h): below this share of its own peak at the
+# most CPUs, a scheme has collapsed.
+COLLAPSE = 0.5
+# A counter that fills less often than this, in one hour, lasts.
+LASTS_AN_HOUR = 1
+
+
+class Rows:
+    """A figure's rows by panel, series and x; KeyError or IndexError where there are none."""
+
+    def __init__(self, figure):
+        self.panels = figure.panels
+
+    def of(self, panel, series):
+        return sorted(self.panels[panel][series], key=lambda row: row["x"])
+
+    def at(self, panel, series, x):
+        return next(row["value"] for row in self.of(panel, series) if row["x"] == x)
+
+    def last(self, panel, series):
+        return self.of(panel, series)[-1]["value"]
+
+    def first(self, panel, series):
+        return self.of(panel, series)[0]["value"]
+
+    def last_x(self, panel, series):
+        return self.of(panel, series)[-1]["x"]
+
+    def only(self, panel, series):
+        return self.panels[panel][series][0]["value"]
+
+
+def time_words(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{number(ns / size)} {unit}"
+    return f"{number(ns)} ns"
+
+
+def percent(share):
+    return f"{100 * share:.0f} %"
+
+
+def collapse_after(rows):
+    """The x of the peak, or None where the last value is no collapse."""
+    peak = max(rows, key=lambda row: row["value"])
+    return peak["x"] if rows[-1]["value"] < COLLAPSE * peak["value"] else None
+
+
+def scaling(r):
+    panel, moves = "one block, all CPUs", "line transfers of an operation"
+    after = collapse_after(r.of(panel, "atomic"))
+    atomic = (f"atomic collapses after {after:g} CPUs" if after else
+              f"atomic reaches {number(r.last(panel, 'atomic'))} Mops/s on "
+              f"{r.last_x(panel, 'atomic'):g} CPUs")
+    return (f"lodic stays at {r.last(moves, 'lodic'):.1f} line transfers an operation; "
+            f"{atomic}")
+
+
+def readme(r):
+    panel = "one block, all CPUs"
+    after = collapse_after(r.of(panel, "atomic"))
+    times = r.last(panel, "lodic") / r.first(panel, "lodic")
+    return (f"lodic reads {number(times)} times as much on {r.last_x(panel, 'lodic'):g} CPUs "
+            "as on one; atomic " +
+            (f"collapses after {after:g}" if after else "does not collapse"))
+
+
+def maximum(r):
+    panel, series = "full counters in an hour", "5 bits, zipf 0.98"
+    lasting = [row["x"] for row in r.of(panel, series) if row["value"] < LASTS_AN_HOUR]
+    if not lasting:
+        return "5 bits are too few: a counter fills up within an hour"
+    return (f"5 bits last for {max(lasting):g} threads in a process: under Zipf's law a "
+            "counter fills up less than once an hour")
+
+
+def held(r):
+    panel = "from ref to unref"
+    cpus = r.last_x(panel, "atomic")
+    return (f"A reference lasts {time_words(r.first(panel, 'atomic'))} on one CPU; on "
+            f"{cpus:g}, {time_words(r.last(panel, 'atomic'))} with atomic and "
+            f"{time_words(r.last(panel, 'lodic'))} with lodic")
+
+
+def memory(r):
+    panel = "as the paper reckons, 780 GB and 120 CPUs"
+    mapped = r.last_x(panel, "LODIC, 120 processes")
+    return (f"With {mapped:g} MB mapped, LODIC counts in "
+            f"{number(r.last(panel, 'LODIC, 120 processes'))} MB and RefCache in "
+            f"{number(r.last(panel, 'RefCache'))} MB, by the paper's arithmetic")
+
+
+def costs(r):
+    one, all_cpus = "counting: one CPU", "counting: all CPUs, one block"
+
+    def words(scheme):
+        return (f"from {time_words(r.only(one, scheme))} to "
+                f"{time_words(r.only(all_cpus, scheme))}")
+    return ("From one CPU to all, the cost of a counted read goes "
+            f"{words('atomic')} with atomic and {words('lodic')} with lodic")
+
+
+def query(r):
+    panel = "nobody holds it"
+    users = r.last_x(panel, "lodic")
+    return (f"To find that nobody holds a block takes lodic "
+            f"{time_words(r.first(panel, 'lodic'))} with {r.of(panel, 'lodic')[0]['x']:g} "
+            f"users and {time_words(r.last(panel, 'lodic'))} with {users:g}; atomic "
+            f"{time_words(r.last(panel, 'atomic'))}")
+
+
+def reclaim(r):
+    panel = "all blocks of 1 GB"
+    users = r.last_x(panel, "lodic (10%)")
+
+    def words(series):
+        return time_words(1e6 * r.last(panel, series))
+    return (f"After {users:g} processes that mapped a tenth, lodic frees 1 GB in "
+            f"{words('lodic (10%)')}; paygo takes {words('paygo')}, refcache "
+            f"{words('refcache')}, atomic {words('atomic')}")
+
+
+def walk(r):
+    panel = "one process at a time"
+    users = r.last_x(panel, "file space")
+    return (f"With {users:g} processes a reader finds its pte in "
+            f"{time_words(r.last(panel, 'process space'))} through process space, "
+            f"{time_words(r.last(panel, 'file space'))} through file space")
+
+
+def latency(r):
+    rows = r.of("mapped over not mapped", "process space")
+    return (f"A mapped read takes {percent(rows[0]['value'] - 1)} longer than one that is not "
+            f"mapped; the paper says {percent(rows[0]['paper'] - 1)}")
+
+
+def mapping(r):
+    panel = "mapped for 100 us, touched"
+    users = r.last_x(panel, "lodic")
+    return (f"While {users:g} processes map and unmap the file, readers keep "
+            f"{percent(r.last(panel, 'lodic'))} of their throughput with lodic and "
+            f"{percent(r.last(panel, 'lodic_file'))} with lodic_file")
+
+
+def threads(r):
+    panel, mine = "120 threads read one block", "a context each (liblodic)"
+    many = r.last_x(panel, mine)
+    slow = sorted(r.last(panel, f"pte, {where}") for where in ("side by side", "far apart"))
+    return (f"With {many:g} threads on each pte, all read {number(slow[0])} to "
+            f"{number(slow[1])} million times a second; with a context each, "
+            f"{number(r.last(panel, mine))}")
+
+
+def applications(r):
+    works = sorted(row["x"] for row in r.of("50 processes, over atomic", "lodic"))
+    work = min(works, key=lambda x: abs(x - 8))
+    return (f"With {work:g} us of other work a request, lodic serves "
+            f"{number(r.at('50 processes, over atomic', 'lodic', work))} times atomic's "
+            f"requests on 50 processes, "
+            f"{number(r.at('100 processes, over atomic', 'lodic', work))} times on 100")
+
+
+def spectrum(r):
+    panel = "reads of 64 bytes"
+
+    def kept(scheme):
+        return percent(r.last(panel, scheme) / r.first(panel, scheme))
+    return (f"From {r.of(panel, 'paygo')[0]['x']:g} to {r.last_x(panel, 'paygo'):g} MiB, "
+            f"refcache keeps {kept('refcache')} of its throughput, paygo {kept('paygo')}, "
+            f"atomic {kept('atomic')}")
+
+
+def weak(r):
+    panel = "random reads from ten files, by threads"
+    ends = {name: r.last(panel, name) for name in r.panels[panel] if name not in HIDDEN}
+    order = sorted(ends, key=ends.get, reverse=True)
+    return (f"On {r.last_x(panel, order[0]):g} threads and many blocks, {order[0]} reads "
+            f"most ({number(ends[order[0]])} Mops/s), then " +
+            ", ".join(f"{name} ({number(ends[name])})" for name in order[1:]))
+
+
+def anchor(r):
+    panel = "96 CPUs, one block"
+    splits = [row["x"] for row in r.of(panel, "paygo")]
+    split = min(splits, key=lambda x: abs(x - 1000))
+
+    def kept(scheme):
+        return percent(r.at(panel, scheme, split) / r.first(panel, scheme))
+    return (f"With {split / 1e4:g} % of references returned on another CPU, paygo keeps "
+            f"{kept('paygo')} of its throughput, lodic {kept('lodic')}")
+
+
+def reclaim_paygo(r):
+    def words(scheme):
+        return f"{scheme} {time_words(1e6 * r.only('without readers', scheme))}"
+    late = [name for name in r.panels["without readers"]
+            if name not in r.panels["with readers"] and name not in HIDDEN]
+    tail = f"; under readers {', '.join(late)} does not end in time" if late else ""
+    return (f"To free 4 GiB, {words('atomic')}, {words('refcache')}, {words('lodic')}, "
+            f"{words('paygo')}{tail}")
+
+
+VERDICTS = {
+    "anchor": anchor, "applications": applications, "costs": costs, "held": held,
+    "latency": latency, "mapping": mapping, "maximum": maximum, "memory": memory,
+    "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
+    "scaling": scaling, "scaling-paygo": scaling, "spectrum": spectrum,
+    "threads": threads, "walk": walk, "weak": weak}
+
+
+def verdict_of_readme(figure):
+    return readme(Rows(figure))
+
+
+def verdict_of(figure):
+    try:
+        return VERDICTS[figure.name](Rows(figure))
+    except (KeyError, IndexError, StopIteration, ZeroDivisionError):
+        return figure.title
