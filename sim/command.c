@@ -29,7 +29,7 @@ const char *command_commit(void)
 	return LODIC_COMMIT;
 }
 
-/* Without this a full disk would look like success: stdio writes late. */
+/* stdio writes late: without this check a full disk would look like success. */
 static void command_check_output(void)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

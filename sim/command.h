@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the commands of lodic-sim share: exit statuses, numbers on the command line, which
- * schemes a table shows, the columns that say where a CSV's numbers come from, and a line
- * of progress.
+ * What the commands of lodic-sim share: exit statuses, numbers on the command line, and
+ * a line of progress. Here too are the choice of schemes that tables show, and the
+ * columns that say where a CSV's numbers come from.
  */
 #ifndef LODIC_SIM_COMMAND_H
 #define LODIC_SIM_COMMAND_H
@@ -17,8 +17,8 @@
 #define COMMAND_USAGE \
 	2 /* options, or a topology or parameter file that cannot be used */
 
-/* Once, before any command: --version, the exit status of wrong options, and a check at
- * exit that standard output was written. */
+/* main() calls it once, before any command. It arranges --version, the exit status of
+ * wrong options, and a check at exit that standard output was written. */
 void command_begin(void);
 
 const char *command_version(void);
@@ -44,8 +44,9 @@ void command_csv_cells(FILE *f, const char *parameters, const char *hash, u64 se
 /* Closes f. -EIO or -errno when something was not written. */
 int command_csv_close(FILE *f);
 
-/* Progress on stderr, when that is a terminal and the command has run for some seconds:
- * "done of nr points", or without "of nr" when nr is 0. The line rewrites itself. */
+/* Shows progress on stderr if that is a terminal and the command has run for some
+ * seconds. The line says "done of nr points", or only "done points" if nr is 0, and
+ * rewrites itself. */
 void command_progress(u32 done, u32 nr);
 
 /* Clears the line. */

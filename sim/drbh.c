@@ -10,10 +10,11 @@
  *   a look at the frame     compound_head() of put_page()
  *   unref, the other half
  *
- * Where the frame's flags lie matters. Linux keeps a page's count in struct page, next to
- * the flags that every reader looks at, so the line is fetched for them too. A scheme
- * that has one line for each object and nothing else counts as Linux does: there the flags
- * are on that line. Other schemes leave struct page alone while they count.
+ * Where the frame's flags lie matters. Linux keeps a page's count in struct page, next
+ * to the flags that every reader looks at. So a reader fetches the line for the flags
+ * too. A scheme that has one line for each object and nothing else counts as Linux does:
+ * its flags are on that line (drbh_counts_in_frame()). Other schemes leave struct page
+ * alone while they count.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,19 +27,19 @@
 #define FILE_ID 1u
 #define WARM_NS 50000u
 #define WINDOW_NS 100000u
-/* Where a CPU has had fewer turns than this on average, some may not even have begun when
- * the window did: run again with everything so much longer, once. */
+/* A window with fewer turns of a CPU than this, on average, may begin before some CPUs
+ * have begun. It is then run again, once, with all times longer. */
 #define OPS_ENOUGH_PER_CPU 100u
 #define LONGER 8u
-/* LODIC maps a block that a few processes share (s.4.4); these share it and read nothing,
- * so that few readers are a matter of few readers alone. */
+/* LODIC counts in a pte only if several processes share the block (s.4.4). These
+ * processes share it and read nothing, so that a run with few readers has sharers too. */
 #define IDLE_SHARERS 4u
-/* FxMark's file is the fifth range of its process, from above (LODIC s.4.4.2, Table 2):
- * so many of other files come first. */
+/* FxMark's file is the fifth range of its process, from above (LODIC s.4.4.2, Table 2).
+ * So many ranges of other files come first. */
 #define RANGES_ABOVE 4u
 #define OTHER_FILE_ID 2u
-/* An epoch's length is not in the papers' texts. RefCache's is 10 ms; a tick that often is
- * seen by few windows, so it ticks as often as Linux's timer does. */
+/* The papers' texts do not give an epoch's length. RefCache's is 10 ms; few windows
+ * would see such a tick. So the model ticks as often as Linux's timer does. */
 #define TICK_NS 1000000u
 
 struct drbh_world {
@@ -63,7 +64,7 @@ static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
 	sim_work(w->base_work / 2);
 	host_load_dep(w->root);
 	host_load_dep(w->slot);
-	/* Nobody freezes the block: a scheme that says no here is broken. */
+	/* No task freezes the block, so a scheme that refuses here is broken. */
 	if (!count_ref(&w->count, 0, t->user, &token))
 		host_fail("a reference to a live block", __FILE__, __LINE__);
 	host_load_relaxed(w->flags);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * FxMark's DRBH on the simulated machine: every CPU reads the same 4 KiB of the same file,
- * over and over. The workload of the papers' first and last figures, because nothing is
- * left in it that could scale but the reference counter (LODIC s.5.2.3, Fig. 14).
+ * FxMark's DRBH on the simulated machine: every CPU reads the same 4 KiB of the same
+ * file, over and over. The papers' first and last figures use this workload. Only the
+ * reference counter is left in it that could fail to scale (LODIC s.5.2.3, Fig. 14).
  */
 #ifndef LODIC_SIM_DRBH_H
 #define LODIC_SIM_DRBH_H
@@ -15,7 +15,7 @@ struct drbh {
 	u32 nr_cpus; /* a thread on each, sockets filled one after another */
 	u32 threads_per_process; /* the last process may have fewer */
 	bool scatter; /* a process's threads are spread over all; otherwise neighbours */
-	bool unmapped; /* nobody shares the block: lodic counts globally */
+	bool unmapped; /* no process shares the block: lodic counts globally */
 	u32 base_work; /* cycles of a read that have nothing to do with counting */
 };
 
@@ -35,8 +35,8 @@ struct drbh_point {
 int drbh_measure(const struct sim_machine *set, u32 nr, u64 seed,
                  struct drbh_point *point);
 
-/* Does c count as Linux does, in the frame itself? A scheme does if its cost is one line an
- * object and nothing else, and it has no ptes: its state is then those lines, and the
+/* Does c count as Linux does, in the frame itself? Its cost must be one line an object
+ * and nothing else, and it must have no ptes. Its state is then those lines, and the
  * frame's flags lie on them. */
 bool drbh_counts_in_frame(const struct count *c);
 

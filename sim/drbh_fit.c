@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * `lodic-sim fit`: the two parameters that come from the paper's results, found anew, so
- * that anybody can see that they were fitted, to what, and that nothing else was.
+ * `lodic-sim fit` finds the two parameters that come from the paper's results again. So
+ * a reader can check that they were fitted, to what, and that nothing else was.
  *
  *   base_work        to RefCache, which has no contention here: what a read costs besides
  *   queued_percent   to vanilla, which has nothing but contention
@@ -17,7 +17,7 @@
 
 #define BASE_WORK_MOST 20000u
 #define QUEUED_MOST 400u
-/* A fit to one seed would be a fit to its luck. */
+/* A fit to one seed would fit the luck of that seed. */
 #define NR_SEEDS 5u
 
 struct fit {
@@ -46,8 +46,8 @@ static int fit_run(const struct fit *f, const char *scheme, double *ret_mops)
 	return 0;
 }
 
-/* The largest value of *parameter, at least 1, at which scheme still reaches mops: more
- * of either makes everything slower. Leaves it there. */
+/* Finds the largest value of *parameter, at least 1, at which scheme still reaches
+ * mops, and leaves it there. More of either parameter makes everything slower. */
 static int fit_search(struct fit *f, u32 *parameter, u32 most, const char *scheme,
                       double wanted, double *ret_mops)
 {

@@ -50,13 +50,13 @@ static const struct argp_option options[] = {
 	{ "scatter", KEY_SCATTER, NULL, 0,
 	  "A process's threads spread over the sockets, not side by side", 0 },
 	{ "unmapped", KEY_UNMAPPED, NULL, 0,
-	  "Nobody maps the block: lodic counts globally", 0 },
+	  "No process maps the block: lodic counts globally", 0 },
 	{ "topology", KEY_TOPOLOGY, "NAME|FILE", 0,
 	  "The machine: 8x15 (default), 4x24, 4x128, 1x2, host", 0 },
 	{ "parameters", KEY_PARAMETERS, "NAME|FILE", 0,
 	  "What things cost (default: the topology's)", 0 },
 	{ "base-work", KEY_BASE_WORK, "CYCLES", 0,
-	  "Of a read outside of counting (default: the parameter file's)", 0 },
+	  "What a read costs besides counting (default: the parameter file's)", 0 },
 	{ "no-band", KEY_NO_BAND, NULL, 0,
 	  "Only the parameters as they are, not the sensitivity set", 0 },
 	{ "seed", KEY_SEED, "N", 0, "Seed of all runs (default: 1)", 0 },
@@ -128,7 +128,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* What was not asked for: all schemes; one CPU, a few, a socket, and so on to all. */
+/* Fills in what the options did not say: all schemes; one CPU, a few, a socket, and so
+ * on to all. */
 static void options_default(struct drbh_options *o, u32 machine_cpus)
 {
 	static const u32 usual[] = { 1, 2, 4, 8, 15, 30, 60, 90, 120, 256 };
@@ -379,7 +380,7 @@ static int drbh_output(const struct drbh_options *o, const struct machine *m,
 	return err ? command_fail("standard output", err) : EXIT_SUCCESS;
 }
 
-/* The limits are sim/drbh_verdict.h's; drbh_main() fills them in. */
+/* The limits come from sim/drbh_verdict.h; drbh_main() fills them in. */
 static const char doc[] =
 	"Every CPU reads the same block (FxMark's DRBH), by every scheme.\v"
 	"low and high are over the sensitivity set: one parameter at a time, of those that "

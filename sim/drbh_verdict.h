@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What a scheme's points over more and more CPUs say: does it scale, fall behind or
- * collapse, from where on, and on which line? Two limits decide, both against the scheme's
- * own points, so that a scheme's distance to the others does not matter.
+ * collapse, from where on, and on which line? Two limits decide. Both compare the scheme
+ * with itself, so that its distance to other schemes does not matter.
  */
 #ifndef LODIC_SIM_DRBH_VERDICT_H
 #define LODIC_SIM_DRBH_VERDICT_H
 
 #include "sim/drbh.h"
 
-/* Throughput at the most CPUs below this share of the scheme's own peak: a collapse. The
- * model cannot tell a fifth (doc/validation.md); a half is well beyond that. */
+/* A scheme collapses if its throughput on the most CPUs is below this share of its own
+ * peak. The model cannot tell differences of a fifth (doc/validation.md); a half is
+ * well beyond that. */
 #define DRBH_COLLAPSE_PERCENT 50u
-/* Throughput at the most CPUs below this share of a straight line from the fewest CPUs
- * through 0, and no collapse: the scheme falls behind. */
+/* A straight line goes from 0 through the scheme's point on the fewest CPUs. A scheme
+ * that does not collapse falls behind if it is below this share of that line on the
+ * most CPUs. */
 #define DRBH_BEHIND_PERCENT 50u
 
 enum drbh_judgement { DRBH_SCALES, DRBH_FALLS_BEHIND, DRBH_COLLAPSES };
@@ -29,9 +31,9 @@ struct drbh_verdict {
 	double line_transfers; /* of one operation */
 };
 
-/* points: nr of one scheme, each with another number of CPUs, in any order. false: fewer
- * than two, so that there is nothing to compare; ret_verdict is untouched. ret_verdict's
- * line points into points. */
+/* points: nr of one scheme, each with another number of CPUs, in any order. false:
+ * there are fewer than two, and ret_verdict is untouched. The line in ret_verdict
+ * points into points. */
 bool drbh_judge(const struct drbh_point *points, u32 nr,
                 struct drbh_verdict *ret_verdict);
 

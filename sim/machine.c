@@ -13,8 +13,8 @@
 #define FILE_BYTES_MAX 65536u
 #define PATH_BYTES 512u
 
-/* What files may say: where a key's numbers go. The parameters up to and with load_memory
- * are in cycles of the machine that they were measured on (table_cycle_ps). */
+/* What files may say, and where a key's numbers go. The parameters up to and with
+ * load_memory are in cycles of the machine that they were measured on (table_cycle_ps). */
 struct key {
 	const char *name;
 	size_t offset; /* in struct machine */
@@ -235,7 +235,7 @@ static void folder_list(const char *folder)
 		closedir(dir);
 }
 
-/* A bare name is one of ours; anything with a slash is a path. */
+/* A name without a slash is a file of this tree; anything else is a path. */
 static void file_path(const char *folder, const char *name, char *ret_path)
 {
 	if (strchr(name, '/'))
@@ -245,7 +245,7 @@ static void file_path(const char *folder, const char *name, char *ret_path)
 		         name);
 }
 
-/* The whole file that name means in folder, ended by a 0. */
+/* Reads the whole file that name means in folder, and ends the text with a 0. */
 static int file_read(const char *folder, const char *name, char *ret_path,
                      char *ret_text, size_t room)
 {
@@ -289,7 +289,7 @@ static int file_settings(const char *path, char *text, struct reader *r,
 	return err;
 }
 
-/* FNV-1a: tells parameter files apart, protects from nothing. */
+/* FNV-1a: it tells parameter files apart and protects from nothing. */
 static void text_hash(const char *text, char ret_hash[17])
 {
 	u64 h = 0xcbf29ce484222325u;
@@ -299,7 +299,7 @@ static void text_hash(const char *text, char ret_hash[17])
 	snprintf(ret_hash, 17, "%016llx", (unsigned long long)h);
 }
 
-/* What stands in the table gets multiplied by numerator / denominator. */
+/* Multiplies what stands in the table by numerator / denominator. */
 static void machine_scale(struct machine *m, u32 numerator, u32 denominator)
 {
 	u32 i, j;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Machines from text files. A topology (sim/topologies) says how many sockets and
- * CPUs there are, how far they are apart and how fast they tick; a parameter file
- * (sim/parameters) says what everything costs, each number with its source in the
- * comment behind it. A number whose comment says "band LOW..HIGH" is not known better than
- * that: the sensitivity set has a machine for each end of each band.
+ * Machines from text files. A topology (sim/topologies) says how many sockets and CPUs
+ * there are, how far apart they are and how fast they tick. A parameter file
+ * (sim/parameters) says what everything costs; a comment behind each number gives its
+ * source. "band LOW..HIGH" in such a comment means that the number is not known better
+ * than that. The sensitivity set has a machine for each end of each band.
  */
 #ifndef LODIC_SIM_MACHINE_H
 #define LODIC_SIM_MACHINE_H
@@ -32,8 +32,9 @@ struct machine {
 
 /* Reads a topology by its name or as a file ("8x15", "./mine"), and its parameters, or
  * those in parameters if that is not NULL. "host" is this computer: one socket with as
- * many CPUs as are online, and the parameters of 1x2. Prints what is wrong with a file to
- * stderr. 0. -ENOENT: no such file. -EINVAL: something in it is wrong or missing. */
+ * many CPUs as are online, and the parameters of 1x2. Prints what is wrong with a file
+ * to stderr. Returns 0. -ENOENT: no such file. -EINVAL: something in it is wrong or
+ * missing. */
 int machine_read(const char *topology, const char *parameters,
                  struct machine *ret_machine);
 

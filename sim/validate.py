@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Holds the timing model against what is known, and writes doc/validation.md.
+"""Compares the timing model with what is known, and writes doc/validation.md.
 
 1. This machine: the steps of bench_micro, native against simulated.
 2. The papers: every number in their texts that a figure has a row for.
 3. The papers: statements about order that have no number.
 
-Numbers are taken from bench_micro, from `lodic-sim micro` and from the CSV files of
-sim/figures/figures.py, never typed. Nothing is tuned here.
+The numbers come from bench_micro, from `lodic-sim micro` and from the CSV files of
+sim/figures/figures.py. No number is typed here, and nothing is tuned.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def factor_words(factor):
     if 0.8 <= factor <= 1.25:
         return "agrees within a quarter"
     how = factor if factor > 1 else 1 / factor
-    return f"simulated is {how:.1f} times too {'dear' if factor > 1 else 'cheap'}"
+    return f"the model is {how:.1f} times too {'slow' if factor > 1 else 'fast'}"
 
 
 # ---- this machine ----
@@ -61,7 +61,7 @@ def native_rows(native, simulated):
 
 def measured_here(topology):
     """Names of the parameters whose source is a measurement on this machine."""
-    folder = ROOT / "sim" / "model"
+    folder = ROOT / "sim"
     text = (folder / "topologies" / topology).read_text()
     name = re.search(r"^parameters *= *(\S+)", text, re.MULTILINE)[1]
     lines = (folder / "parameters" / name).read_text().splitlines()
@@ -76,8 +76,8 @@ def native_section(native, simulated):
     yield (f"Native: {machine.get('cpu', 'this machine')}, "
            f"{machine.get('cpus', '?')} CPUs, a virtual machine with neighbours; "
            "`bench_micro --json`. Simulated: `lodic-sim micro`, topology "
-           f"{simulated['topology']}, parameters {simulated['parameters']}. ns of one step "
-           "on one CPU; of ping-pong, one way.")
+           f"{simulated['topology']}, parameters {simulated['parameters']}. The numbers are "
+           "ns of one step on one CPU. For ping-pong they are ns of one way.")
     yield ""
     yield "| step | CPUs | native | spread | simulated | band | simulated / native | |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -94,25 +94,26 @@ def native_section(native, simulated):
         return
     inputs = measured_here(simulated["topology"])
     if inputs:
-        yield (f"Inputs that were themselves measured on this machine: "
-               f"{', '.join(inputs)}. Rows that follow from one of these alone "
-               "(the hand-overs, and one CPU's) say how well two measurements agree, not "
-               "how good the model is.")
+        yield (f"These parameters were themselves measured on this machine: "
+               f"{', '.join(inputs)}. Some rows follow from one of them alone: the "
+               "hand-overs, and those of one CPU. Such a row says how well two measurements "
+               "agree, not how good the model is.")
         yield ""
     yield (f"The factors go from {min(factors):.2f} to {max(factors):.2f}. No parameter was "
-           "chosen to make this table come out; where a factor is far from 1, the model "
-           "is wrong for this processor by that factor, and a figure that rests on that "
-           "step is no better.")
+           "chosen to make this table come out. A factor far from 1 means that the model is "
+           "wrong for this processor by that factor. A figure that rests on that step is no "
+           "better.")
     yield ""
-    yield ("A virtual machine's CPUs may share a cache now and not an hour later. On the "
-           "machine of the parameters a hand-over by compare-and-swap took 26 to 29 ns in "
-           "most runs and about 110 in others, steadily within a run; a contended addition "
-           "took the same in both. The parameters are those of the near pair.")
+    yield ("A virtual machine's CPUs may share a cache now and not an hour later. The "
+           "parameters come from such a machine. In most runs a hand-over by "
+           "compare-and-swap took 26 to 29 ns there, and about 110 in others, steadily "
+           "within a run. A contended addition took the same in both. The parameters are "
+           "those of the near pair.")
     yield from native_words(native)
 
 
 def native_words(native):
-    """Why two CPUs on one word can be dearer here than on the machine."""
+    """Why two CPUs on one word can be slower in the model than on the machine."""
     theirs = {(row["name"], row["cpus"]): row["ns"] for row in native["results"]}
     alone, add = theirs.get(("fetch_add", 1)), theirs.get(("fetch_add", 2))
     hand_over = theirs.get(("ping_pong_cas", 2))
@@ -121,21 +122,20 @@ def native_words(native):
     if not alone or not add or not hand_over or add / 2 <= alone:
         return
     yield ""
-    yield (f"Natively two CPUs that add to one word make an addition every "
-           f"{number(add / 2)} ns, of which the addition itself is {number(alone)} ns; a "
+    yield (f"Natively, two CPUs that add to one word make an addition every "
+           f"{number(add / 2)} ns. The addition itself takes {number(alone)} ns of it, and a "
            f"hand-over takes {number(hand_over)} ns. So the CPU that has the line makes "
-           f"about {hand_over / (add / 2 - alone):.0f} additions before it lets it go. The "
-           "model's owner keeps a line for its hold time only. With other work between two "
-           "additions, as in every figure that reads blocks, there is no second one to "
-           "make.")
+           f"about {hand_over / (add / 2 - alone):.0f} additions before it lets the line go. "
+           "The model's owner keeps a line for its hold time only. Every figure that reads "
+           "blocks has other work between two additions, so there the owner has no second "
+           "addition to make.")
 
 
 # ---- numbers of the papers ----
 
 KINDS = {
     "predicted": "Predicted: no parameter was chosen by looking at the number",
-    "fitted": "Fitted: a parameter was chosen so that the number comes out, so that the "
-              "row says nothing",
+    "fitted": "Fitted, or a ratio to what was fitted: the row says nothing",
     "free": "Depending on something that the paper does not give: a consequence, not a "
             "prediction",
     "drawn": "Drawn at random from the paper's distribution",
@@ -171,11 +171,13 @@ def paper_section(figures):
     yield "## 2. Numbers in the papers' texts"
     yield ""
     yield ("Band: lowest and highest over the sensitivity set, the parameters that nothing "
-           "pins down. A number inside its band is no proof; one outside says that the "
-           "model lacks something.")
+           "pins down. The fits are not made again for each machine of the set. A number "
+           "inside its band is no proof. A number outside says that the model lacks "
+           "something.")
     rows = list(paper_rows(figures))
     yield ""
-    yield "Where the paper does not say at which x its number holds: where the curve meets it."
+    yield ("For some numbers the paper does not say at which x they hold. The table says "
+           "where the model's curve meets them.")
     yield ""
     yield "| source | what | paper | the curve meets it | |"
     yield "|---|---|---|---|---|"
@@ -205,7 +207,7 @@ def paper_section(figures):
 # ---- statements of order ----
 
 class Claims:
-    """Asks the figures; a claim that a missing row leaves open is left open."""
+    """Asks the figures. A claim stays open if a row that it needs is missing."""
 
     def __init__(self, figures):
         self.figures, self.lines = figures, []
@@ -228,7 +230,7 @@ class Claims:
         self.lines.append(f"| {source} | {words} | {numbers} | {verdict} |")
 
 
-# Closer than this, the model cannot tell two schemes apart.
+# The model cannot tell schemes apart that are closer than this.
 RESOLUTION = 1.2
 
 
@@ -255,7 +257,7 @@ SLIGHTLY = 1.5
 
 
 def slightly(figure, panel, big, small, x):
-    """Ahead, and by a factor that one may call slight."""
+    """Is big ahead, and by less than SLIGHTLY?"""
     def ask(c):
         holds, numbers = compare(figure, panel, big, small, x)(c)
         a, b = c.row(figure, panel, big, x)["value"], c.row(figure, panel, small, x)["value"]
@@ -266,7 +268,7 @@ def slightly(figure, panel, big, small, x):
 
 
 def grows(figure, panel, series, least=None, most=None):
-    """From the first x to the last, by a factor."""
+    """Is the factor from the first x to the last within the limits?"""
     def ask(c):
         xs = c.xs(figure, panel, series)
         first, last = (c.row(figure, panel, series, x) for x in (xs[0], xs[-1]))
@@ -347,8 +349,8 @@ CLAIMS = [
     ("LODIC s.5.2.3", "mapping hardly disturbs readers that use process space",
      lambda c: (c.row("mapping", "mapped for 100 us, not touched", "lodic", 5)["value"] > 0.8,
                 f"{c.row('mapping', 'mapped for 100 us, not touched', 'lodic', 5)['value']:.2f} left")),
-    ("LODIC s.5.2.3", "with file space 1/100 is left from five mapping processes on (the "
-     "model has no locks that sleep: not expected)",
+    ("LODIC s.5.2.3", "with file space 1/100 is left from five mapping processes on (not "
+     "expected: the model has no locks that sleep)",
      lambda c: (c.row("mapping", "mapped for 10 us, not touched", "lodic_file", 5)["value"] < 0.02,
                 f"{c.row('mapping', 'mapped for 10 us, not touched', 'lodic_file', 5)['value']:.2f} "
                 "left")),
@@ -366,7 +368,7 @@ CLAIMS = [
      grows("spectrum", "reads of 64 bytes", "refcache", most=0.5)),
     ("LODIC s.5.2.1", "collisions take RefCache from 186 to 70 Mops/s at 4 KiB",
      grows("spectrum", "reads of 4 KiB", "refcache", most=0.5)),
-    ("PAYGO s.6.2.3", "PAYGO hardly does (but for caches, which are not modelled)",
+    ("PAYGO s.6.2.3", "PAYGO hardly falls (but for caches, which are not modelled)",
      grows("spectrum", "reads of 64 bytes", "paygo", least=0.7)),
     ("PAYGO s.6.2.3", "vanilla overtakes RefCache at 16 MiB", break_even),
     ("PAYGO s.6.2.3", "split references do not cost throughput", split_share),
@@ -382,8 +384,8 @@ def claims_section(figures):
         claims.claim(source, words, ask)
     yield "## 3. What the papers say without a number"
     yield ""
-    yield ("Agreement in order is what the model is for. \"Open\": the bands overlap, or the two "
-           "are within a fifth of each other, or a scheme is not there.")
+    yield ("The model exists to get the order right. \"Open\" means that the bands overlap, "
+           "that the two are within a fifth of each other, or that a scheme is missing.")
     yield ""
     yield "| source | the paper says | the model says | |"
     yield "|---|---|---|---|"
@@ -399,26 +401,28 @@ def meaning_section(figures):
                  for row in rows if row["paper"] > 0 and row["value"] > 0)
     yield "## 4. What this means"
     yield ""
-    yield (f"Of {len(rows)} predicted times and rates {inside} lie inside their band.")
+    yield (f"Of {len(rows)} predicted times and rates, {inside or 'none'} "
+           f"{'lie inside their' if inside > 1 else 'lies inside its'} band.")
     if off:
-        yield (f"Half of them are within a factor of {off[len(off) // 2]:.2f} of the paper, "
-               f"the worst is off by a factor of {off[-1]:.2f}.")
+        yield (f"Half of them are within a factor of {off[len(off) // 2]:.2f} of the paper. "
+               f"The worst is off by a factor of {off[-1]:.2f}.")
     yield ""
-    yield "What may be taken from the figures, and what may not:"
+    yield "What the figures say, and what they do not say:"
     yield ""
     yield from (
-        "- Order, slope, where a scheme collapses, and on which line: yes. Absolute "
-        "throughput: no. Two schemes closer than a fifth: no.",
-        "- The papers' numbers were known when the model was made. Nothing here is blind.",
-        "- Uncontended rows are mostly the fitted work of a read; they are close because of "
+        "- The figures show order, slope, where a scheme collapses, and on which line. They "
+        "do not show absolute throughput, nor which of two schemes is ahead by less than a "
+        "fifth.",
+        "- We knew the papers' numbers when we made the model. Nothing here is blind.",
+        "- Uncontended rows are mostly the fitted work of a read. They are close because of "
         "that.",
-        "- Table 3 is not reproduced. The pte alone does not explain its second row; with "
-        "another word or two of the process it comes near, and which words those would "
+        "- Table 3 is not reproduced. The pte alone does not explain its second row. With "
+        "another word or two of the process the model comes near. Which words those would "
         "be is a guess.",
         "- Cache capacity, prefetching, hyperthreads, turbo, TLBs, memory bandwidth, "
-        "interrupts and the scheduler are not in the model, and no figure shows them.",
+        "interrupts and the scheduler are not in the model. No figure shows them.",
         "- Native checks reach as far as two CPUs do: one line that goes to and fro. What "
-        "120 do to it rests on published latencies and the fitted cost of a queue.")
+        "120 CPUs do to it rests on published latencies and the fitted cost of a queue.")
 
 
 def main():

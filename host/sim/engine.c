@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Clocks and turns. Every CPU has a clock; what happens next is always what happens first
- * in simulated time, and of two things at the same time the one that was known first. So
- * a run depends on nothing but the machine, the seed and the tasks.
+ * Clocks and turns. Every CPU has a clock. The next event is the first one in simulated
+ * time; of two at the same time, the one known first comes first. So a run depends only
+ * on the machine, the seed and the tasks.
  *
- * There is no thread that schedules: whoever has to wait takes the next event from the
- * heap himself, and switches to the fiber that it belongs to.
+ * No thread schedules. A task that has to wait takes the next event from the heap
+ * itself, and switches to the fiber that this event belongs to.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define STACK_BYTES (64u * 1024)
 #define MAX_TIMERS 4u
-/* Tasks begin within so long of each other, or they would go in step. */
+/* Tasks begin at different moments within this time; together they would run in step. */
 #define START_SPREAD_NS 1000u
 
 enum event_kind {
@@ -143,7 +143,7 @@ static void cpu_add_last(struct task **at, struct task *t)
 	*at = t;
 }
 
-/* Gives an idle CPU to who is next, if there is anybody; not before now. */
+/* Gives an idle CPU to the next task in its queue, if one is ready; not before now. */
 static void cpu_choose(struct cpu *cpu, u64 now)
 {
 	struct task **from = cpu->first_tick ? &cpu->first_tick : &cpu->first_ready;
@@ -156,7 +156,7 @@ static void cpu_choose(struct cpu *cpu, u64 now)
 	t->nr_relaxed = 0;
 	if (cpu->clock < now)
 		cpu->clock = now;
-	/* A tick is an interrupt: nothing to switch. Nor does it use up a slice. */
+	/* A tick is an interrupt, so no switch is charged and no slice is used up. */
 	if (!t->timer && t != cpu->last) {
 		if (cpu->last)
 			cpu->clock += (u64)world.machine.switch_ns * PS_PER_NS;
@@ -173,7 +173,7 @@ static void task_wake(struct task *t, u64 now)
 	if (t->timer) {
 		cpu_add_last(&cpu->first_tick, t);
 	} else {
-		/* Who has slept goes first, as in Linux. */
+		/* A task that has slept goes first, as in Linux. */
 		cpu_add_first(cpu, t);
 		cpu->slice_end = now;
 	}
@@ -181,7 +181,7 @@ static void task_wake(struct task *t, u64 now)
 		cpu_choose(cpu, now);
 }
 
-/* A tick that is still busy with the last one misses this one. */
+/* A tick task that still handles the last tick misses this one. */
 static void timer_fire(u32 id, u64 now)
 {
 	struct timer *timer = &timers[id / SIM_MAX_CPUS];
@@ -202,10 +202,10 @@ static void world_begin_window(void)
 	memset(world.wait_ps, 0, sizeof(world.wait_ps));
 }
 
-/* Takes events until one says that a CPU goes on. NULL: the end. */
+/* Takes events until one of them lets a CPU go on. NULL: the run is over. */
 static struct task *engine_next(void)
 {
-	for (;;) { /* Ends: EVENT_STOP is in the heap. */
+	for (;;) { /* The loop ends because EVENT_STOP is in the heap. */
 		struct event e = heap_pop();
 
 		switch ((enum event_kind)e.kind) {
@@ -261,7 +261,7 @@ void engine_line_due(u32 line, u64 at)
 	heap_push(at, EVENT_LINE, line);
 }
 
-/* The running task leaves its CPU to the next one, having said where it waits. */
+/* The running task has noted what it waits for; it leaves its CPU to the next one. */
 static void engine_leave(struct cpu *cpu)
 {
 	cpu->running = NULL;
@@ -375,7 +375,7 @@ static void timer_body(void *arg)
 	struct timer *timer = arg;
 	struct task *t = world.current;
 
-	for (;;) { /* Until the run is over. */
+	for (;;) { /* Returns when the run is over. */
 		timer->tick(timer->arg, t->cpu);
 		t->idle = true;
 		engine_leave(&world.cpus[t->cpu]);
@@ -400,15 +400,16 @@ static void timers_start(u64 now)
 
 			t->timer = i + 1;
 			t->idle = true;
-			/* CPUs one after another: at the same time they would meet at
-			 * every line that ticks touch, which no real machine does. */
+			/* The CPUs tick one after another. If all ticked at once they
+			 * would meet at every line that ticks touch, which no real
+			 * machine does. */
 			heap_push(now + timers[i].period * (cpu + 1) / world.nr_cpus,
 			          EVENT_TICK, i * SIM_MAX_CPUS + cpu);
 		}
 	}
 }
 
-/* Whoever stood in a line's queue is forgotten. */
+/* The queues of all lines are forgotten. */
 static void world_end(void)
 {
 	size_t i;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the parts of the timing model know of each other. engine.c keeps the clocks and
- * decides who runs; lines.c says what an access costs; memory.c hands out memory and
- * knows each line's place. Only sim.h and host/host.h are for others.
+ * decides which task runs. lines.c says what an access costs. memory.c hands out memory
+ * and knows each line's place. Other folders use only sim.h and host/host.h.
  *
- * Time is in picoseconds from the beginning of the world.
+ * Times are in picoseconds since the beginning of the world.
  */
 #ifndef LODIC_HOST_SIM_ENGINE_H
 #define LODIC_HOST_SIM_ENGINE_H
@@ -27,11 +27,11 @@ enum line_state {
 };
 
 struct line {
-	u64 free_at; /* a CPU that does not have it must wait until then */
+	u64 free_at; /* another CPU cannot have it before */
 	u16 *queue;  /* CPUs that wait for it; NULL until the first does */
 	u16 nr_queued;
 	u16 owner;   /* LINE_OWNED */
-	u16 toucher; /* the only CPU that ever came, or NO_CPU: several did */
+	u16 toucher; /* the only CPU that ever used it, or NO_CPU: several did */
 	u8 state;
 	u8 sockets; /* which hold copies; LINE_SHARED */
 	u8 name;
@@ -44,7 +44,7 @@ void line_serve(u32 line, u64 now);
 
 /* ---- memory ---- */
 
-/* p's line, or NULL for memory that is not from host_alloc(). */
+/* The line of p, or NULL if p is not from host_alloc(). */
 struct line *memory_line(const void *p, u32 *ret_number);
 struct line *memory_line_at(u32 number);
 /* One bit per CPU. */
@@ -112,19 +112,20 @@ u32 world_random(u32 n);
 /* ps, more or less by jitter_percent. */
 u64 world_jitter(u64 ps);
 
-/* Returns when no other CPU's clock is behind the caller's by more than skew_ps: with 0,
- * what the caller does next is in exact order. */
+/* Returns when no other CPU's clock is behind the caller's by more than skew_ps. With
+ * 0, the caller's next step is in exact order. */
 void engine_order(u64 skew_ps);
-/* The CPU does nothing until its clock says at, which is not in the past. */
+/* The CPU does nothing until its clock shows at, which is not in the past. */
 void engine_until(u64 at);
-/* The CPU does nothing until somebody calls engine_continue(). */
+/* The CPU does nothing until engine_continue() is called for it. */
 void engine_wait(void);
 void engine_continue(struct cpu *cpu, u64 at);
-/* Calls line_serve(line, at) when it is time. */
+/* Calls line_serve(line, at) at that time. */
 void engine_line_due(u32 line, u64 at);
-/* Before each access: lets a tick or the CPU's next task in when it is their turn. */
+/* Called before each access. It lets a tick, or the CPU's next task, run when its turn
+ * has come. */
 void engine_preempt(void);
-/* The running task gives its CPU to others that are ready, if there are any. */
+/* The running task gives its CPU to another task that is ready, if there is one. */
 void engine_give_way(void);
 
 #endif

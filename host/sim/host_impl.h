@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * host/host.h on the simulated machine: each call asks the timing model first, which
- * charges it and lets it happen in its turn, and then does it with plain memory accesses.
- * One thread runs everything, so nothing here needs an atomic instruction.
+ * host/host.h on the simulated machine. Each call first asks the timing model, which
+ * charges it and lets it happen in its turn. Then the call does its work with plain
+ * memory accesses. One thread runs everything, so nothing here needs an atomic
+ * instruction.
  *
- * Outside of a simulated task (while a world is being set up) calls are free.
+ * Outside of a simulated task, while a world is being set up, calls cost nothing.
  */
 #ifndef LODIC_HOST_SIM_HOST_IMPL_H
 #define LODIC_HOST_SIM_HOST_IMPL_H
@@ -21,13 +22,13 @@ typedef uint64_t u64;
 
 enum sim_access {
 	SIM_LOAD,
-	SIM_LOAD_DEP, /* the next address hangs on it */
+	SIM_LOAD_DEP, /* the next address depends on it */
 	SIM_STORE,
 	SIM_RMW,
 };
 
-/* When these return, the calling task's clock stands at the moment at which the access
- * takes effect, and nobody else runs before the caller has made it. */
+/* When these return, the calling task's clock shows the moment at which the access
+ * takes effect. No other task runs before the caller has made the access. */
 void sim_access(const void *p, enum sim_access access);
 void sim_copy(void *to, const void *from, size_t n);
 void sim_fence(void);
@@ -73,7 +74,7 @@ static inline void host_store_byte(u8 *p, u8 v)
 	*p = v;
 }
 
-/* A cas that fails has fetched the line for writing all the same. */
+/* A cas that fails has fetched the line for writing too. */
 static inline bool host_cas(u64 *p, u64 old, u64 new_value)
 {
 	sim_access(p, SIM_RMW);
@@ -103,7 +104,7 @@ static inline u64 host_xchg(u64 *p, u64 v)
 	return before;
 }
 
-/* x86-64 orders these by itself. */
+/* x86-64 orders these without a fence. */
 static inline void host_fence_acquire(void)
 {
 }
@@ -126,7 +127,7 @@ static inline void host_relax(void)
 	sim_relax();
 }
 
-/* At once: a copy that is torn is a matter for the checker. */
+/* The copy happens at one moment. The checker, not this model, looks for torn copies. */
 static inline void host_copy(void *to, const void *from, size_t n)
 {
 	sim_copy(to, from, n);

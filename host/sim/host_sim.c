@@ -5,7 +5,7 @@
 
 #include "host/sim/engine.h"
 
-/* A loop that waits for somebody who has no CPU must not keep him from it. */
+/* A loop that waits for a task without a CPU must give that task a CPU. */
 #define RELAXES_BEFORE_GIVING_WAY 64u
 
 void sim_relax(void)
@@ -36,7 +36,7 @@ u32 host_cpu(void)
 	return world.current ? world.current->cpu : 0;
 }
 
-/* Tasks do not move between CPUs, so a plain update is a single commit. */
+/* Tasks do not move between CPUs, so a plain update commits at once. */
 u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
 {
 	u32 cpu = host_cpu();
@@ -60,7 +60,8 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 
 void host_lock(u64 *lock)
 {
-	/* Bounded by the holder, who does bounded work and is not preempted (nr_locks). */
+	/* The holder bounds this loop: it does bounded work and is not preempted
+	 * (nr_locks). */
 	while (!host_cas(lock, 0, 1))
 		while (host_load_relaxed(lock))
 			host_relax();

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What an access costs. Each line of 64 bytes is in memory, or clean in some caches, or
- * in one cache that may write it. Who does not have it as needed waits until it can leave
- * where it is, and for its way; many who want the same line stand in a queue.
+ * in one cache that may write it. A CPU that lacks the line waits until the line may
+ * leave its place, and then for the transfer. CPUs that want the same line stand in a
+ * queue.
  *
- * What decides about a contended line, and is assumed, not known of the hardware
- *   who is next   drawn, not first come first served: a fixed order would keep CPUs that
- *       are neighbours in the queue neighbours for ever, and hand-overs cheap.
- *   hold   a new owner keeps the line for a moment. A cas that failed has fetched the line;
- *       the moment lets its retry find it still there. With none, a loop of load and cas
- *       under load almost never succeeds.
- *   queued   a transfer that follows another costs less than a lone one: requests are
- *       already at the line's home when the line gets free.
+ * Three rules decide about a contended line. They are assumed, not known of the
+ * hardware.
  *
- * Lines that only one CPU ever touched cannot make anybody wait: they are charged without
- * waiting for the other clocks, within skew_ns. The second CPU to come ends that for ever,
- * and from then on every access to the line is in exact order.
+ *   who is next   drawn at random. A fixed order would keep CPUs that are neighbours in the
+ *                 queue neighbours for ever, and hand-overs cheap.
+ *   hold          a new owner keeps the line for a moment. A cas that failed has fetched the
+ *                 line, and the moment lets its retry find it still there. Without the moment,
+ *                 a loop of load and cas almost never succeeds under contention.
+ *   queued        a transfer that follows another costs less than a lone one, because requests
+ *                 are already at the line's home when the line gets free.
  *
- * Not here: cache capacity, prefetching, links and home agents that fill up, store buffers
- * (a store that misses is waited for, as if a fence followed).
+ * A line that only one CPU ever used cannot make another CPU wait. Its accesses are
+ * charged without waiting for the other clocks, within skew_ns. When a second CPU uses
+ * the line, that ends for good: from then on every access to the line is in exact order.
+ *
+ * The model has no cache capacity, no prefetching, and no links or home agents that fill
+ * up. It has no store buffers either: a task waits for a store that misses, as if a
+ * fence followed.
  */
 #include "host/sim/engine.h"
 
@@ -64,8 +68,8 @@ static bool line_hits(const struct line *l, u32 number, u32 cpu, bool writes)
 	return l->state == LINE_SHARED && !writes && sharers_have(number, cpu);
 }
 
-/* To the nearest copy, or to the farthest: a reader is served by one, a writer has to
- * hear from all. */
+/* To the nearest copy or to the farthest: one copy serves a reader, and a writer needs
+ * an answer from all. */
 static u32 line_hops(const struct line *l, u32 socket, bool farthest)
 {
 	u32 best = farthest ? 0 : 2;
@@ -80,7 +84,7 @@ static u32 line_hops(const struct line *l, u32 socket, bool farthest)
 	return best;
 }
 
-/* How long the line takes to come to cpu, when nobody is in the way. */
+/* How long the line takes to reach cpu when no other CPU is in the way. */
 static u64 line_latency_ps(const struct line *l, const struct cpu *cpu, bool writes)
 {
 	const struct sim_machine *m = &world.machine;
@@ -114,7 +118,7 @@ static void line_move(struct line *l, u32 number, u32 cpu, bool writes)
 	sharers_add(l, number, cpu);
 }
 
-/* Sends the line to cpu, from now on. Returns when it arrives. */
+/* Sends the line to cpu, starting now. Returns the time of its arrival. */
 static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool queued)
 {
 	const struct sim_machine *m = &world.machine;
@@ -137,7 +141,7 @@ static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool
 	return arrival;
 }
 
-/* Anybody's turn; sometimes, of the same socket as the line if there is one. */
+/* Draws whose turn it is; sometimes only among the CPUs of the line's socket. */
 static u32 line_choose(const struct line *l)
 {
 	u32 at = world_random(l->nr_queued);
@@ -194,7 +198,7 @@ static void line_fetch(struct line *l, u32 number, struct cpu *cpu,
 	engine_wait();
 }
 
-/* Nobody else has ever had it. */
+/* No other CPU ever had it. */
 static bool line_is_private(struct line *l, u32 cpu)
 {
 	if (!l->touched) {
@@ -235,8 +239,8 @@ void sim_access(const void *p, enum sim_access access)
 	cpu->clock += hit_ps(access);
 }
 
-/* One line of a copy. Copies do not queue: they take what they find. Returns the time for
- * which the line is on its way. */
+/* One line of a copy. Copies do not queue: they take the line as it is. Returns how
+ * long the line is on its way. */
 static u64 line_copy(const u8 *p, struct cpu *cpu, bool writes)
 {
 	u32 number;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The simulated machine's memory: one arena at one place, so that a line's number is a
- * subtraction away and the same in every run. Nothing is reused before the next world:
- * a line's history would pass to whoever gets it next.
+ * subtraction away and the same in every run. Nothing is reused before the next world,
+ * because the next owner of a line would inherit its history.
  *
- * Address space is reserved for everything at once; the kernel gives pages as they are
- * touched, and takes them back when a world ends.
+ * The address space is reserved at once. The kernel gives pages as they are touched, and
+ * takes them back when a world ends.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define ARENA_BYTES ((u64)1 << 30)
 #define NR_LINES (ARENA_BYTES / LINE_BYTES)
 #define SHARER_WORDS_MAX (SIM_MAX_CPUS / 64)
-/* More pages than this go back to the kernel; fewer are cheaper to clear. */
+/* More pages than this go back to the kernel; fewer pages are cheaper to clear. */
 #define CLEAR_BYTES ((u64)1 << 20)
 #define NR_QUEUES_MAX 65536u
 
@@ -141,8 +141,8 @@ void *host_alloc(size_t n, size_t align)
 {
 	u64 at;
 
-	/* Two allocations never share a line: what shares one is for their callers to
-	 * decide, not for where the allocator happens to stand. */
+	/* Two allocations never share a line. Callers decide what shares a line, and
+	 * the allocator's position must not. */
 	if (align < LINE_BYTES)
 		align = LINE_BYTES;
 	at = (arena_used + align - 1) & ~(u64)(align - 1);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The timing model: charges every host_* call of a simulated task what a machine with many
- * sockets would, line by line, and always lets the task with the smallest clock go on. It
- * ranks schemes and finds where they collapse and on which line; it says nothing of cache
- * capacity, prefetching, turbo, TLBs, memory bandwidth or the scheduler.
+ * The timing model. It charges every host_* call of a simulated task as a machine with
+ * many sockets would, line by line. The task with the smallest clock always goes on. The
+ * model ranks schemes and finds where they collapse, and on which line. It says nothing
+ * of cache capacity, prefetching, turbo, TLBs, memory bandwidth or the scheduler.
  *
- * All shared memory comes from host_alloc(); other memory is charged as a task's own. The
- * same machine, seed and tasks give the same numbers on every computer.
+ * All shared memory comes from host_alloc(); other memory is charged as a task's own.
+ * The same machine, seed and tasks give the same numbers on every computer.
  *
- * One world at a time, on one thread.
+ * One thread runs one world at a time.
  */
 #ifndef LODIC_HOST_SIM_SIM_H
 #define LODIC_HOST_SIM_SIM_H
@@ -19,8 +19,8 @@
 #define SIM_MAX_SOCKETS 8u
 #define SIM_MAX_NAMES 32u
 
-/* A machine: topology and parameters, read from sim/topologies and
- * sim/parameters. All times in cycles of cycle_ps picoseconds unless named. */
+/* A machine: topology and parameters, read from sim/topologies and sim/parameters.
+ * Times are in cycles of cycle_ps picoseconds, unless their names end in _ns. */
 struct sim_machine {
 	char name[32];
 	u32 nr_sockets, cpus_per_socket;
@@ -31,7 +31,7 @@ struct sim_machine {
 	u32 load_shared[3]; /* the line is clean in another cache */
 	u32 rmw_dirty[3];   /* to own it for writing, from a modified copy */
 	u32 rmw_shared[3];  /* the same, from clean copies */
-	u32 load_memory;    /* nobody has it */
+	u32 load_memory;    /* no cache has it */
 	u32 hit;            /* a load that hits and overlaps with others */
 	u32 hit_dep;        /* a load that hits and must be waited for */
 	u32 store, rmw_extra, fence;
@@ -73,7 +73,7 @@ void sim_begin(const struct sim_machine *machine, u64 seed);
 u32 sim_task(u32 cpu, void (*body)(void *), void *arg);
 
 /* Calls tick(arg, cpu) on every CPU each period_ns, as a timer interrupt would: for
- * epochs. It comes at the end of a host_* call, and not while the task holds a
+ * epochs. The tick comes at the end of a host_* call, and never while the task holds a
  * host_lock(). CPUs tick at different moments. */
 void sim_every(u64 period_ns, void (*tick)(void *, u32), void *arg);
 

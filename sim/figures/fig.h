@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The papers' figures as commands of lodic-sim: what a figure is, the rows that it gives,
- * and the bands around them.
+ * The papers' figures as commands of lodic-sim: what a figure is, the rows that it
+ * gives, and the bands around them.
  *
- * A figure says in words what of the paper's experiment is modelled and what is not; both
- * go into its CSV and into the caption. A row says of each number where it comes from
- * (enum fig_kind), so that nobody takes a fitted number for a prediction.
+ * A figure says in words what of the paper's experiment is modelled and what is not.
+ * Both texts go into its CSV and into the caption. A row says where its number comes
+ * from (enum fig_kind), so that a reader never takes a fitted number for a prediction.
  */
 #ifndef LODIC_SIM_FIGURES_FIG_H
 #define LODIC_SIM_FIGURES_FIG_H
@@ -25,7 +25,7 @@ enum fig_kind {
 	FIG_COMPUTED, /* arithmetic: sizes, formulas */
 };
 
-/* A value and what became of it over the machines of the sensitivity set. */
+/* A value, and its lowest and highest over the machines of the sensitivity set. */
 struct fig_band {
 	double value, low, high;
 };
@@ -113,23 +113,23 @@ int fig_print_json(const struct fig_heading *heading, const struct fig_table *ta
 int fig_write_csv(const struct fig_heading *heading, const struct fig_table *table,
                   const char *path);
 
-/* What one figure measures and the table of costs shows too; each in a new world, on one
- * machine. 0 or -errno. */
+/* What one figure measures and the table of costs shows too. Each call measures in a
+ * new world, on one machine. 0 or -errno. */
 struct count_scheme;
 /* Bytes for one more object, and with no object at all: CPUs of machine, as many users. */
 int fig_memory_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, double *ret_per_object,
                   double *ret_fixed);
-/* A query's time when nr_users have come by and nobody holds anything. */
+/* A query's time after nr_users have used the block and while none holds it. */
 int fig_query_of(const struct sim_machine *machine, u64 seed,
                  const struct count_scheme *scheme, u32 nr_users, double *ret_ns);
-/* From the users' last unref until a few blocks are frozen: all of it, and of one. -ETIME:
- * not within the window. */
+/* From the users' last unref until a few blocks are frozen: the time of all, and of
+ * one. -ETIME: not within the window. */
 int fig_freeze_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, u32 nr_users, u32 nr_blocks,
                   double *ret_ns);
 
-/* Random numbers from a state that the caller keeps, and that begins as any seed. */
+/* Random numbers from a state that the caller keeps. It begins as the seed. */
 u64 fig_random(u64 *state);
 double fig_random_unit(u64 *state);
 

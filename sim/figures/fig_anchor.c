@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * References that end on another CPU than they began on: how long a reference lasts and
- * how often it is so split (LODIC s.3, Fig. 4), and what that costs each scheme (PAYGO
- * s.6.2.3, the anchoring overhead).
+ * References that end on another CPU than they began on. One figure says how long a
+ * reference lasts and how often it is so split (LODIC s.3, Fig. 4). The other says what
+ * a split costs each scheme (PAYGO s.6.2.3, the anchoring overhead).
  *
- * A task does not move here; it leaves its token to a task on another CPU, which returns
- * it there. For the counters' lines that is the same. Moving itself costs nothing here,
- * and a microsecond or more in a kernel.
+ * A task does not move here. It leaves its token to a task on another CPU, which returns
+ * it there; for the counters' lines that is the same. A move costs nothing here, and a
+ * microsecond or more in a kernel.
  */
 #include <stdio.h>
 
@@ -87,7 +87,7 @@ static int run_held(struct fig_run *run)
 			const char *name = point.scheme->name;
 
 			err = fig_measure(run, anchor_measure, &point, 2, bands);
-			/* The time of a copy was chosen by this very number. */
+			/* This very number chose the time of a copy. */
 			if (!err)
 				err = fig_add(run, "from ref to unref", name, cpus[i],
 				              "ns", i ? FIG_PREDICTED : FIG_FITTED,
@@ -96,8 +96,9 @@ static int run_held(struct fig_run *run)
 				                      ? FIG_NO_PAPER
 				                      : PAPER_HELD_NS);
 		}
-	/* How often would a task have to move, for the paper's share of splits, if moves
-	 * fell on references by chance? And how many does PAYGO's experiment give? */
+	/* How often would a task have to move, for the paper's share of splits, if
+	 * moves fell on references by chance? And how many moves does PAYGO's
+	 * experiment give? */
 	if (!err)
 		err = fig_add_value(run, "moves of a task in a second",
 		                    "for 5 splits in a million", 0, "1/s", FIG_COMPUTED,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The part of counting in two programs: RocksDB on 100 processes and a web server on up to
- * 50 (LODIC s.5.1, Fig. 7 and 8; LODIC s.1, Fig. 1). Neither program is modelled. A
- * request is so much work of its own and one read of the block that all want; how much
- * work is not in the paper, so it is an axis here, and what comes out is what counting can
- * do to a program with requests of that size.
+ * The part of counting in two programs. They are RocksDB on 100 processes, and a web
+ * server on up to 50 (LODIC s.5.1, Fig. 7 and 8; LODIC s.1, Fig. 1). Neither program is
+ * modelled. A request is some work of its own and one read of a block that all processes
+ * want. The paper does not say how much work, so work is an axis here. The result is
+ * what counting can do to a program with requests of that size.
  */
 #include <stdio.h>
 
@@ -26,7 +26,8 @@ struct request {
 	double work_us;
 };
 
-/* Throughput in requests of each scheme. Long enough for a hundred requests each. */
+/* Throughput of each scheme, in requests. The window has room for a hundred requests
+ * each. */
 static int request_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
@@ -132,8 +133,8 @@ const struct fig fig_applications = {
 		"throughput over that of atomic. The paper's ratios: 1.23 (RocksDB), 2.23 "
 		"(NGINX; 2.5 in another place)",
 	.left_out =
-		"RocksDB, NGINX, the network, sockets and their counts. How long a request "
-		"is, the paper does not say: where the curve crosses its ratio is a "
+		"RocksDB, NGINX, the network, sockets and their counts. The paper does not "
+		"say how long a request is: where the curve crosses its ratio is a "
 		"consequence, not a prediction",
 	.topology = "8x15",
 	.simulated = true,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Many blocks instead of one: per-CPU hashes fill up, and what was contention becomes
- * collisions (PAYGO s.2, Fig. 2; PAYGO s.6, Fig. 8, 9 and 10). PAYGO's point is that an
- * entry whose count is back at 0 can be used again at once, and RefCache's cannot before
- * its epoch.
+ * Many blocks instead of one. Per-CPU hashes fill up, and collisions take the place of
+ * contention (PAYGO s.2, Fig. 2; PAYGO s.6, Fig. 8, 9 and 10). PAYGO can use an entry
+ * again as soon as its count is back at 0. RefCache cannot before the entry's epoch
+ * ends.
  *
- * The files are smaller than the papers' where the papers' only add blocks that nobody
- * meets twice in the window; what counts is blocks against entries of a hash.
+ * The files are smaller than the papers' wherever a larger file would only add blocks
+ * that no thread meets twice in the window. What matters is the number of blocks against
+ * the entries of a hash.
  */
 #include <stdio.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The four overheads of reference counting that the papers compare schemes by (LODIC s.2.2,
- * Table 1: counting, space, query and time), measured on the simulated machine where the
- * paper gives orders of growth. One row a scheme, whatever is in the table of schemes.
+ * The four overheads of reference counting that the papers compare schemes by: counting,
+ * space, query and time (LODIC s.2.2, Table 1). The paper gives orders of growth; here
+ * they are measured on the simulated machine. Every scheme in the table of schemes has a
+ * row.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #define BLOCK_COPY_BYTES 64u
 #define NR_FEW 4u
-/* One CPU of the machine is the one who asks. */
+/* One CPU of the machine asks. */
 #define BLOCKS_TO_FREEZE 16u
 
 enum costs_value {
@@ -76,7 +77,7 @@ static int costs_measure(struct fig_run *run, const struct sim_machine *machine,
 	int err;
 
 	(void)run;
-	/* Idle users, so that lodic counts where it does when it matters. */
+	/* Idle users make lodic count in ptes, as it does wherever counting matters. */
 	err = costs_count(machine, seed, scheme, 1, NR_FEW, &ret_values[COST_ALONE],
 	                  &unused);
 	if (!err)
@@ -128,7 +129,7 @@ const struct fig fig_costs = {
 	.modelled =
 		"ns that a ref and unref add to a read, alone and with 120 CPUs on one "
 		"block, and the lines they move; bytes by count_cost(); ns of a query "
-		"that finds nobody; ns from the last unref until 16 blocks are frozen, "
+		"that finds no user; ns from the last unref until 16 blocks are frozen, "
 		"with RefCache's epochs of 10 ms",
 	.left_out =
 		"collisions: see spectrum and weak. Bytes are of this tree's layout, with "

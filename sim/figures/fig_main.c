@@ -119,9 +119,9 @@ static int fig_output(const struct fig_heading *heading, const struct fig_table 
 	return err ? command_fail("standard output", err) : EXIT_SUCCESS;
 }
 
-/* Keeps, after the first, the machines that differ from it in what the contended rows
- * hang on most: how long a line stays and who gets it next. For figures that would
- * otherwise take minutes. Returns how many are left. */
+/* Keeps the first machine, and those with another hold time or another choice of the
+ * next CPU: these decide contended rows. Figures that would otherwise take minutes use
+ * it. Returns how many are left. */
 static u32 fig_keep_few(struct sim_machine *set, u32 nr)
 {
 	u32 kept = 1, i;
@@ -133,7 +133,7 @@ static u32 fig_keep_few(struct sim_machine *set, u32 nr)
 	return kept;
 }
 
-/* A run's machines and seed. nr_machines stays 0 where the figure has no machine. */
+/* Fills in a run's machines and seed. nr_machines stays 0 if the figure has no machine. */
 static int fig_prepare(struct fig_run *run, const struct fig_options *options,
                        const char *topology, bool few, struct machine *machine,
                        struct sim_machine *set)

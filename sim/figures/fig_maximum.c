@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * How high do counters get? The paper records the highest reference count of each page
- * under skewed reads and finds it small (LODIC s.3, Fig. 3); the width of the counter in
- * the pte hangs on that (LODIC s.4.3).
+ * under skewed reads, and finds it small (LODIC s.3, Fig. 3). The width of the counter
+ * in the pte depends on that (LODIC s.4.3).
  *
- * Here readers are drawn, not simulated: at a random moment a thread holds a reference
- * with probability duty, to a page chosen by a Zipf law. A page's total over all
- * processes, and its highest count in one process, are kept over many moments. Beside
- * the draws stands arithmetic: how often in an hour a counter of so many bits would be
- * full, from the binomial law. Draws can never show what happens once an hour.
+ * Readers are drawn here, not simulated. At a random moment a thread holds a reference
+ * with probability duty, to a page chosen by a Zipf law. Over many moments, the highest
+ * total of each page and its highest count in one process are kept. Arithmetic stands
+ * beside the draws: the binomial law says how often in an hour a counter of so many bits
+ * would be full. Draws can never show what happens once an hour.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,15 +18,16 @@
 
 #include "sim/figures/fig.h"
 
-/* A reference lasts 0.14 us (LODIC s.3, Fig. 4); 120 readers that do nothing else reach
- * 186 M reads/s (LODIC s.5.2.1), 0.645 us each. So at most this share of the time. */
+/* A reference lasts 0.14 us (LODIC s.3, Fig. 4). 120 readers that do nothing else reach
+ * 186 M reads/s (LODIC s.5.2.1), 0.645 us each. So a thread holds one for at most this
+ * share of the time. */
 #define DUTY_BUSY (0.14 / (120.0 / 186.0))
 #define HOLD_NS 140.0
 /* 17 000 pairs of 116 bytes in pages of 4096 (LODIC s.3). */
 #define PAGES_KEY_VALUE 482u
 #define PAIRS_KEY_VALUE 17000u
-/* The paper gives no number of web pages; one page each, and as many as it has clients
- * times five: a choice of ours. */
+/* The paper gives no number of web pages. We take one page each, and five times as many
+ * as it has clients. */
 #define PAGES_WEB 500u
 #define ZIPF_KEY_VALUE 0.98
 #define ZIPF_WEB 0.77
@@ -59,8 +60,8 @@ static int pages_order(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* nr_items items of Zipf's law, thrown onto nr pages at random, hottest page first: a
- * key's neighbours in the file have nothing to do with its popularity. */
+/* Throws nr_items items of Zipf's law onto nr pages at random, hottest page first. A
+ * key's place in the file has nothing to do with its popularity. */
 static int pages_make(struct pages *p, u32 nr, u32 nr_items, double alpha, u64 *random)
 {
 	double sum = 0;
@@ -152,8 +153,9 @@ static double log_at_least(u32 n, u32 k, double q)
 	return most + log(sum);
 }
 
-/* How often in an hour a reference finds the hottest page's counter full: another of the
- * process's threads comes while 2^bits - 1 hold it. Looked at once in a holding time. */
+/* How often in an hour a reference finds the hottest page's counter full: another
+ * thread of the process comes while 2^bits - 1 hold it. It is looked at once in a
+ * holding time. */
 static double full_per_hour(u32 nr_threads, u32 bits, double q)
 {
 	u32 full = (1u << bits) - 1;
@@ -290,7 +292,7 @@ const struct fig fig_maximum = {
 	.x = "rank of the page | share of time that a thread holds a page | "
 	     "threads in one process",
 	.modelled =
-		"who holds which page at independent random moments; Zipf 0.98 over "
+		"which thread holds which page at independent random moments; Zipf 0.98 over "
 		"17000 pairs on 482 pages, Zipf 0.77 over 500 pages; holding 0.14 us",
 	.left_out =
 		"the programs; bursts; threads that lose their CPU while they hold; the "

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What counting costs in memory: by the papers' arithmetic (LODIC s.5.2.1, Fig. 9; LODIC
- * s.2.2, Fig. 2), and by what the schemes of this tree say of themselves (count_cost()).
+ * What counting costs in memory, reckoned in two ways. One is the papers' arithmetic
+ * (LODIC s.5.2.1, Fig. 9; LODIC s.2.2, Fig. 2). The other is count_cost() of this tree's
+ * schemes.
  */
 #include <errno.h>
 
@@ -68,7 +69,7 @@ static int memory_paper(struct fig_run *run)
 	return err;
 }
 
-/* All memory of a scheme over nr objects, on the machine's CPUs, for as many users. */
+/* All memory of a scheme over nr objects, for the machine's CPUs and as many users. */
 static int memory_total(const struct sim_machine *machine, u64 seed,
                         const struct count_scheme *scheme, u32 nr, double *ret_bytes)
 {
@@ -87,8 +88,8 @@ static int memory_total(const struct sim_machine *machine, u64 seed,
 	return 0;
 }
 
-/* From two sizes, because a scheme may book an object's memory anywhere: sloppy's counts
- * of a CPU grow with the objects. */
+/* It takes two sizes, because a scheme may book an object's memory anywhere: sloppy's
+ * counts of a CPU grow with the objects. */
 int fig_memory_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, double *ret_per_object,
                   double *ret_fixed)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * `lodic-sim micro`: the few steps that bench_micro measures on this machine, on the
- * simulated one, so that the two can be held against each other (doc/validation.md). Steps
- * and units are bench/micro.h's.
+ * `lodic-sim micro` takes the few steps that bench_micro measures on this machine, on
+ * the simulated one. doc/validation.md holds the two against each other. Steps and units
+ * are bench/micro.h's.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -49,7 +49,8 @@ static void micro_cas(void *arg)
 	}
 }
 
-/* One way: the word is this task's turn, and it makes it the other one's. */
+/* One way: the word says that it is this task's turn, and the task makes it the
+ * other's. */
 static void micro_ping_pong(void *arg)
 {
 	struct micro_task *t = arg;
@@ -111,7 +112,7 @@ static int micro_measure(struct fig_run *run, const struct sim_machine *machine,
 	struct micro_state state = { 0 };
 	struct micro_task tasks[MICRO_CPUS];
 	struct sim_result result;
-	/* As many as it takes for lodic to count locally; the rest are idle. */
+	/* lodic counts locally only with so many users; the others are idle. */
 	u32 nr_users =
 		COUNT_OWNED_SHARE_MIN > MICRO_CPUS ? COUNT_OWNED_SHARE_MIN : MICRO_CPUS;
 	u32 i;

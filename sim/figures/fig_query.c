@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What it costs to ask whether anybody uses a block (LODIC s.4.5, eq. 1; LODIC s.5.2.2,
- * Fig. 11): how many local counters a query looks at until it finds one that is not 0,
- * and how long it takes, while users hold references on CPUs of their own.
+ * What it costs to ask whether any user holds a block (LODIC s.4.5, eq. 1; LODIC
+ * s.5.2.2, Fig. 11). The figure counts the local counters that a query looks at until
+ * one is not 0. It also times the query, while users hold references on CPUs of their
+ * own.
  *
- * How many counters is not asserted but measured, from the calls to the host that a query
- * makes. What a counter costs in calls comes from objects that one known user holds: over
- * all users, a search that stops at the holder looks at (n + 1) / 2 counters on average.
+ * The number of counters is measured, from the host_* calls that a query makes. Objects
+ * that one known user holds give the price of a counter in calls. Over all users, a
+ * search that stops at the holder looks at (n + 1) / 2 counters on average.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,13 +17,12 @@
 #include "core/owned/count_owned.h"
 #include "sim/figures/fig_read.h"
 
-#define OBJECTS \
-	64u /* files too: as many as there are lists of them (core/owned/rmap.h) */
+#define OBJECTS 64u /* as many files as there are lists of them (core/owned/rmap.h) */
 #define SETTLE_NS 400000u
 #define WINDOW_NS 60000000u
 #define NEVER 1000000u
 
-/* Who holds what: one user per object in turn, or each with a probability. */
+/* Which user holds what: one user per object in turn, or each with a probability. */
 struct asking {
 	struct fig_world world;
 	u32 nr_users;
@@ -48,7 +48,7 @@ static bool asking_holds(const struct asking *g, u32 user, u32 object)
 	return fig_random(&state) % NEVER < g->held_per_million;
 }
 
-/* Every user comes by every object, and keeps a reference to some. */
+/* Every user takes a reference to every object once, and keeps some. */
 static void holder_body(void *arg)
 {
 	struct asker *a = arg;
@@ -135,7 +135,7 @@ out:
 	return err;
 }
 
-/* Calls of one query: two runs that differ in one pass over all objects. */
+/* Calls of one query, from two runs that differ in one pass over all objects. */
 static int asking_accesses(const struct sim_machine *machine, u64 seed,
                            const struct count_scheme *scheme, u32 nr_users, u32 held,
                            struct asked *ret_asked)
@@ -154,8 +154,8 @@ static double equation1(u32 n, double p)
 	return p >= 1 ? n : (1 - pow(p, n)) / (1 - p);
 }
 
-/* A counter's price in calls, and what a query costs besides. Objects must be a multiple
- * of the users, so that each user is the holder equally often. */
+/* A counter's price in calls, and what a query costs besides. Objects must be a
+ * multiple of the users, so that each user is the holder equally often. */
 static int counter_price(const struct sim_machine *machine, u64 seed, double *ret_each,
                          double *ret_besides)
 {
@@ -282,15 +282,15 @@ int fig_query_of(const struct sim_machine *machine, u64 seed,
 const struct fig fig_query = {
 	.name = "query",
 	.paper = "LODIC Fig. 11",
-	.title = "Asking whether anybody uses a block",
+	.title = "Asking whether any user holds a block",
 	.x = "users that share it",
 	.modelled =
 		"the schemes' queries, users' references dirty in their CPUs' caches; how "
 		"many counters lodic looks at, against eq. 1 (shown in the column paper)",
 	.left_out =
 		"the kernel's own reverse-mapping tree. Eq. 1 as printed is a sum that "
-		"leaves out the case that all counters are 0; its closed form has it, "
-		"and is what is compared",
+		"leaves out the case that all counters are 0. The figure compares with "
+		"its closed form, which has that case",
 	.topology = "8x15",
 	.simulated = true,
 	.few_machines = true,

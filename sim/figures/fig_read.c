@@ -78,7 +78,8 @@ struct fig_mail {
 	u32 object, user, from;
 };
 
-/* One simulation at a time: what all its tasks see. Plain memory, charged to nobody. */
+/* What all tasks of the one running simulation see. It is plain memory, charged to no
+ * task. */
 struct fig_reading {
 	const struct fig_read *setup;
 	struct fig_world world;
@@ -107,7 +108,7 @@ static u32 fig_reader_choose(struct fig_reader *r)
 	return 0;
 }
 
-/* What a moved task does: returns on this CPU what was taken on another one. */
+/* A moved task returns on this CPU what it took on another one. */
 static void fig_reader_take_mail(struct fig_reader *r)
 {
 	struct fig_reading *g = r->reading;
@@ -143,8 +144,8 @@ static void fig_reader_touch_process(struct fig_reader *r)
 		               1);
 }
 
-/* A frame's flags. Linux has them beside the count, so they lie on the count's line if the
- * scheme counts in the frame. */
+/* A frame's flags. Linux keeps them beside the count. So they lie on the count's line
+ * if the scheme counts in the frame. */
 static const u64 *fig_world_flags(const struct fig_world *w, u32 object)
 {
 	const u64 *words = w->count.state;
@@ -200,7 +201,8 @@ static void fig_reader_body(void *arg)
 		fig_reader_read(r);
 }
 
-/* A process that maps the file, sleeps, unmaps: only for schemes with process spaces. */
+/* A process that maps the file, sleeps and unmaps: only for schemes with process
+ * spaces. */
 static void fig_mapper_body(void *arg)
 {
 	struct fig_reader *r = arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The reading workload behind most figures: threads of processes look a block up, take a
- * reference, copy, and return it, on the simulated machine. What differs between the
- * figures is how many blocks, how they are chosen, how threads sit on CPUs, and who
- * disturbs them.
+ * The reading workload behind most figures. Threads of processes look a block up, take a
+ * reference, copy, and return the reference, on the simulated machine. The figures
+ * differ in the number of blocks, in how blocks are chosen, in how threads sit on CPUs,
+ * and in what disturbs them.
  */
 #ifndef LODIC_SIM_FIGURES_FIG_READ_H
 #define LODIC_SIM_FIGURES_FIG_READ_H
@@ -25,8 +25,8 @@ struct fig_read {
 	u32 copy_bytes;
 	u32 base_work;    /* cycles of one read outside the counting */
 	u32 request_work; /* cycles of one request around its read */
-	/* Extra lines that a read of a process writes once each way, shared by the
-	 * process's threads: what besides the pte may bounce in a process. */
+	/* Lines that the process's threads share, besides the pte. A read writes each
+	 * once before and once after. */
 	u32 nr_process_words;
 	u32 nr_maps_above;     /* other mapped ranges in front of the block's (lodic) */
 	bool not_shared;       /* nobody maps the blocks: lodic counts globally */
@@ -49,7 +49,7 @@ struct fig_read_result {
 int fig_read_run(const struct sim_machine *machine, u64 seed,
                  const struct fig_read *setup, struct fig_read_result *ret_result);
 
-/* A world of named, live blocks that the other workloads use too. In simulated memory. */
+/* A world of named, live blocks in simulated memory. The other workloads use it too. */
 struct fig_world {
 	struct count count;
 	struct frame *frames;
@@ -60,14 +60,14 @@ struct fig_world {
 	bool counts_in_frame; /* drbh_counts_in_frame() */
 };
 
-/* After sim_begin(). Blocks are live; nobody has shared any. -errno. */
+/* Call it after sim_begin(). The blocks are live; no user has shared one. -errno. */
 int fig_world_make(struct fig_world *world, const struct count_scheme *scheme,
                    u32 nr_objects, u32 nr_files, u32 nr_users, u32 copy_bytes);
 
 /* User shares objects [0, nr). -errno. */
 int fig_world_share(struct fig_world *world, u32 user, u32 nr);
 
-/* Puts nr ranges of another file above whatever user maps next. -errno. */
+/* Puts nr ranges of another file above what user maps next. -errno. */
 int fig_world_map_above(struct fig_world *world, u32 user, u32 nr);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How long it takes to freeze all blocks of a file: LODIC's fadvise() of a 1 GB file, by
- * the number of processes that share it (LODIC s.5.2.2, Fig. 10), and PAYGO's drop of a
- * 4 GiB file with and without readers (PAYGO s.6, Fig. 13).
+ * How long it takes to freeze all blocks of a file. One figure is LODIC's fadvise() of a
+ * 1 GB file, by the number of processes that share it (LODIC s.5.2.2, Fig. 10). The
+ * other is PAYGO's drop of a 4 GiB file, with and without readers (PAYGO s.6, Fig. 13).
  *
- * A few hundred blocks stand for the file: what one of them costs is multiplied, and a
- * wait for epochs, which does not grow with the blocks, is added once.
+ * A few hundred blocks stand for the file. The time of one block is multiplied; a wait
+ * for epochs does not grow with the blocks, so it is added once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define PAUSE_NS 20000u
 #define WINDOW_NS 150000000u
 #define ROUNDS_MAX 20000u
-/* Readers that go on: a read of theirs takes so long, and holds its block so long. */
+/* A reader that goes on needs this time for a read, and holds its block this long. */
 #define READ_NS 600.0
 #define HOLD_CYCLES 300u
 #define BLOCKS_1GB 262144.0
@@ -45,8 +45,8 @@ struct reclaimer {
 	u64 random;
 };
 
-/* Each user comes by all blocks once, from a place of its own. Then it rests, or goes on
- * with blocks at random until all are gone. */
+/* Each user reads all blocks once, from a place of its own. Then it rests, or goes on
+ * with random blocks until all are frozen. */
 static void reclaim_reader_body(void *arg)
 {
 	struct reclaimer *r = arg;
@@ -62,7 +62,8 @@ static void reclaim_reader_body(void *arg)
 			count_unref(&g->world.count, object, r->user, token);
 	}
 	g->nr_ready++;
-	/* Most of the file is not here: time passes while they read that. */
+	/* Most of the file is not in the model; time passes while the user reads that
+	 * part. */
 	gap_ns = (u64)(g->point->nr_blocks / g->nr_objects * READ_NS);
 	while (g->point->readers_go_on && !g->done && !sim_stopping()) {
 		u32 object = (u32)(fig_random(&r->random) % g->nr_objects);
@@ -75,7 +76,7 @@ static void reclaim_reader_body(void *arg)
 	}
 }
 
-/* Freezes one block after the other; those in use, or not yet known to be unused, get
+/* Freezes one block after the other. Blocks in use, or not yet known to be unused, get
  * another turn. */
 static void reclaimer_body(void *arg)
 {
@@ -83,7 +84,7 @@ static void reclaimer_body(void *arg)
 	struct reclaiming *g = r->reclaiming;
 	bool *frozen = calloc(g->nr_objects, sizeof(*frozen));
 	u32 nr_left = g->nr_objects;
-	/* With epochs, nothing comes of asking sooner. */
+	/* With epochs, asking sooner changes nothing. */
 	u64 pause_ns = g->point->scheme->tick ? EPOCH_NS : PAUSE_NS;
 	u32 rounds, object;
 	u64 from;
@@ -132,8 +133,8 @@ static int reclaim_run(const struct sim_machine *machine, u64 seed,
 	sim_begin(machine, seed);
 	g->point = point;
 	g->nr_objects = nr_objects;
-	/* What is not shared lies in files of its own, as if the reverse mapping knew at
-	 * once that nobody maps that part; Linux's does. */
+	/* Blocks that are not shared lie in files of their own, as if the reverse
+	 * mapping knew at once that no process maps that part. Linux's does. */
 	err = fig_world_make(&g->world, point->scheme, nr_objects,
 	                     100 / point->shared_percent, point->nr_users, 64);
 	for (user = 0; user < point->nr_users && !err; user++)
@@ -169,7 +170,7 @@ static int reclaim_measure(struct fig_run *run, const struct sim_machine *machin
 	int err = reclaim_run(machine, seed, point, BLOCKS, &ns, &busy_ns);
 
 	(void)run;
-	/* A wait for epochs is there once, however many blocks there are. */
+	/* The wait for epochs comes once, however many blocks there are. */
 	if (!err)
 		ret_values[0] = point->scheme->tick
 		                        ? (ns - busy_ns + busy_ns * times) / 1e6
@@ -190,7 +191,7 @@ int fig_freeze_of(const struct sim_machine *machine, u64 seed,
 	return reclaim_run(machine, seed, &point, nr_blocks, ret_ns, &unused);
 }
 
-/* Adds it, or says that some of it could not be frozen within the window. */
+/* Adds the row, or says that some blocks could not be frozen within the window. */
 static int reclaim_add(struct fig_run *run, struct reclaim_point *point,
                        const char *panel, const char *series, double x)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The way from a frame to one's own pte: through process space, which no other process
- * touches, or through file space, a list under a lock that all processes share (LODIC
- * s.4.4.1, s.4.4.2, s.5.2.3). Fig. 12 times the way itself, Fig. 13 a read with it,
- * Fig. 15 reads while other processes map and unmap.
+ * The way from a frame to a reader's own pte. Through process space no other process is
+ * met; file space is a list under a lock that all processes share (LODIC s.4.4.1,
+ * s.4.4.2, s.5.2.3). Fig. 12 times the way itself, and Fig. 13 a read with it. Fig. 15
+ * times reads while other processes map and unmap.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct walker {
 	u32 user;
 };
 
-/* As lodic_file does it: the list of all that map the file, until one's own is there. */
+/* As lodic_file does it: walks the list of all that map the file, up to its own pte. */
 static u64 *walk_file_space(struct count *c, u64 block, u32 user)
 {
 	struct rmap *rmap = rmap_of(count_owned_of(c)->rmaps, block_file(block));
@@ -63,7 +63,8 @@ static void walker_body(void *arg)
 		if (!pte)
 			host_fail("a process that maps the block has no pte for it",
 			          __FILE__, __LINE__);
-		/* The first way is a cold one, of a line from memory for every process. */
+		/* The first walk is a cold one: it fetches a line from memory for every
+		 * process. */
 		if (from >= WARM_NS) {
 			g->ns[g->by_file] += (double)(host_now_ns() - from);
 			g->nr[g->by_file]++;
@@ -100,7 +101,7 @@ static int walk_run(const struct sim_machine *machine, u64 seed, u32 nr_sharers,
 		walkers[user] = (struct walker){ g, user };
 		sim_task(user, walker_body, &walkers[user]);
 	}
-	/* All come to one list; a turn can take many microseconds. */
+	/* All processes meet at one list, so a turn can take many microseconds. */
 	sim_run(WARM_NS, by_file ? 20 * WINDOW_NS : WINDOW_NS, &result);
 	if (g->nr[by_file] == 0)
 		err = -ETIME;
@@ -175,7 +176,8 @@ static int latency_of(const struct fig_run *run, const struct sim_machine *machi
 		.scheme = scheme,
 		.nr_objects = 1,
 		.nr_users = 1,
-		.nr_idle_users = 7, /* enough to count locally; they only share */
+		.nr_idle_users =
+			7, /* enough to make lodic count locally; they only share */
 		.not_shared = !mapped,
 		.copy_bytes = BLOCK_COPY_BYTES,
 		.base_work = run->base_work,
@@ -348,8 +350,8 @@ const struct fig fig_mapping = {
 		"10 and 100 us",
 	.left_out =
 		"a second of sleep as in the paper: nothing would happen in a window of "
-		"microseconds. Locks that put a reader to sleep: so the paper's collapse "
-		"to 1/100 is not to be expected here",
+		"microseconds. Locks that put a reader to sleep, so that the model cannot "
+		"show the paper's collapse to 1/100",
 	.topology = "8x15",
 	.simulated = true,
 	.few_machines = true,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Everybody reads one block (FxMark's DRBH), on more and more CPUs, by every scheme there
- * is: LODIC's last step (LODIC s.5.2.3, Fig. 14) and PAYGO's first (PAYGO s.6, Fig. 7).
+ * All CPUs read one block (FxMark's DRBH), on more and more CPUs, by every scheme of
+ * this tree. It is LODIC's last step (LODIC s.5.2.3, Fig. 14) and PAYGO's first (PAYGO
+ * s.6, Fig. 7).
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #define BLOCK_COPY_BYTES 4096u
 /* FxMark's file is the fifth range of its process (LODIC s.4.4.2, Table 2). */
 #define MAPS_ABOVE 4u
-/* They make it a block that a few processes share, also where few read. */
+/* So that the block has a few sharers also where few CPUs read. */
 #define IDLE_SHARERS 4u
 /* Two parameters were fitted on so many CPUs: sim/drbh_fit.c. */
 #define FITTED_CPUS 120u
@@ -143,7 +144,7 @@ static int run_scaling_paygo(struct fig_run *run)
 const struct fig fig_scaling = {
 	.name = "scaling",
 	.paper = "LODIC Fig. 14",
-	.title = "Everybody reads one 4 KiB block",
+	.title = "All CPUs read one 4 KiB block",
 	.x = "CPUs, a process of one thread on each",
 	.modelled =
 		"lookup, reference, copy and return, by the schemes' own source; lines "
@@ -161,7 +162,7 @@ const struct fig fig_scaling = {
 const struct fig fig_scaling_paygo = {
 	.name = "scaling-paygo",
 	.paper = "PAYGO Fig. 7",
-	.title = "Everybody reads one 4 KiB block, on PAYGO's machine",
+	.title = "All CPUs read one 4 KiB block, on PAYGO's machine",
 	.x = "CPUs, a process of one thread on each",
 	.modelled =
 		"as LODIC Fig. 14, on 4 sockets of 24 CPUs, with nothing fitted to it",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * LODIC's own weak point: threads of one process count in one pte (LODIC s.5.2.4,
- * Table 3). Beside it what liblodic does: a context, and so a pte, for each thread, by the
- * library's own pin and unpin.
+ * LODIC's own weak point: threads of one process count in one pte (LODIC s.5.2.4, Table
+ * 3). Beside it stands what liblodic does: each thread has a context, and so a pte, by
+ * the library's own pin and unpin.
  *
- * The paper does not say on which CPUs a process's threads ran, nor what else of a process
- * every read writes (its mmap lock, the open file's count). So the pte is measured alone
- * and with one and two more words of the process, side by side and far apart: a range, not
- * a prediction.
+ * The paper does not say on which CPUs a process's threads ran. It does not say either
+ * what else of the process every read writes, such as its mmap lock or the open file's
+ * count. So the pte is measured alone, and with one and two more words of the process.
+ * Threads sit side by side or far apart. The result is a range, not a prediction.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ struct pinner {
 	u8 *buffer;
 };
 
-/* A read as the other schemes do it, but found and pinned by one look. */
+/* A read as the other schemes do it, except that one look finds and pins the block. */
 static void pinner_read(struct pinner *p)
 {
 	struct pinning *g = p->pinning;
@@ -225,7 +225,7 @@ static int run_threads(struct fig_run *run)
 				         : words == 1 ? " + 1 word"
 				                      : " + 2 words",
 				         scatter ? "far apart" : "side by side");
-				/* Only the pte alone was decided on beforehand. */
+				/* Only the pte alone was chosen before the runs. */
 				if (!err)
 					err = add_both(run, series, point.threads,
 					               words ? FIG_FREE : FIG_PREDICTED,

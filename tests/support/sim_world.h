@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A small machine whose costs are round numbers, and tasks for it: for tests of the timing
- * model. Each test program has its own copy.
+ * A small machine whose costs are round numbers, and tasks for it: for tests of the
+ * timing model. Each test program has its own copy.
  */
 #ifndef LODIC_TESTS_SUPPORT_SIM_WORLD_H
 #define LODIC_TESTS_SUPPORT_SIM_WORLD_H
@@ -17,7 +17,7 @@
 
 #define LINE_WORDS 8u
 
-/* Two sockets of four CPUs; a cycle is a nanosecond; nothing is drawn. */
+/* Two sockets of four CPUs. A cycle is a nanosecond, and nothing is drawn at random. */
 static struct sim_machine plain_machine(void)
 {
 	struct sim_machine m = {
@@ -69,7 +69,7 @@ static inline u64 transfers_of(const struct sim_result *r, const char *name)
 	return 0;
 }
 
-/* What tasks share with the test: plain memory, charged to nobody. */
+/* What tasks share with the test. It is plain memory, charged to no task. */
 struct shared {
 	u64 *word;
 	u64 *own[SIM_MAX_CPUS];

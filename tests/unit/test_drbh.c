@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Machines from files (sim/machine.h), and the DRBH workload (sim/drbh.h):
- * which line each scheme moves is what the model is for. */
+/* Machines from files (sim/machine.h), and the DRBH workload (sim/drbh.h): the model
+ * exists to say which line each scheme moves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Lines in the timing model (host/sim/sim.h) against arithmetic: what an access
- * costs, what moves and what does not, and the mistakes that such a model is prone to:
- * queues that keep their order for ever, lines that leave before a retry.
+ * Lines in the timing model (host/sim/sim.h) against arithmetic: what an access costs,
+ * what moves and what does not. Two mistakes that such a model is prone to have tests:
+ * queues that keep their order for ever, and lines that leave before a retry.
  */
 #include "tests/support/sim_world.h"
 
@@ -54,7 +54,7 @@ static void step_heavy(u64 *p)
 	host_fence_heavy();
 }
 
-/* Takes the line at the full and the half ten microseconds, so that nobody queues. */
+/* Takes the line at each full and half ten microseconds, so that no CPU queues. */
 static void sleep_until(u64 ns)
 {
 	sim_sleep(ns - host_now_ns());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Clocks and tasks in the timing model (host/sim/sim.h): nobody runs ahead by more
- * than the skew, and on shared lines by nothing; ticks, slices, sleep and locks of tasks
- * that share a CPU; as many CPUs as the model can hold.
+ * Clocks and tasks in the timing model (host/sim/sim.h). No task runs ahead by more than
+ * the skew, or at all on shared lines. Ticks, slices, sleep and locks of tasks that
+ * share a CPU work. The model holds as many CPUs as it claims.
  */
 #include "tests/support/sim_world.h"
 
@@ -31,7 +31,7 @@ static void private_lines_clocks_stay_together(void **state)
 	begin(&m, 1);
 	tasks_on_all(body_ahead, 8);
 	sim_run(0, 100000, &r);
-	/* Tasks begin up to 1000 ns apart; nobody has a clock before that. */
+	/* Tasks begin up to 1000 ns apart; no task has a clock before that. */
 	assert_true(s.max_ahead > 0);
 	assert_true(s.max_ahead <= 1000 + m.skew_ns + m.store + m.load_memory);
 }
@@ -47,7 +47,7 @@ static void body_mixed(void *arg)
 			host_store_relaxed(s.own[self], i);
 		now = host_now_ns();
 		host_fetch_add(s.word, 1);
-		/* It took effect after it was asked for, and before now. */
+		/* The access took effect after the task asked for it, and before now. */
 		if (host_now_ns() < s.newest)
 			s.order_broken++;
 		s.newest = now;
@@ -167,8 +167,8 @@ static void tick_that_locks(void *arg, u32 cpu)
 	host_unlock(s.word);
 }
 
-/* Two tasks on each CPU and a tick that wants the lock too: neither may wait for a holder
- * who is not allowed to run. */
+/* Two tasks on each CPU and a tick want the lock. None may wait for a holder that is
+ * not allowed to run. */
 static void lock_excludes_and_goes_on(void **state)
 {
 	struct sim_machine m = plain_machine();
