@@ -77,17 +77,20 @@ def choose(names, relevant=(), most=MOST_LINES):
 
 def colours_of(panels, subjects):
     """Saturated for the subjects, muted for all others. panels: the names in each. Subjects
-    are told apart within a panel; another name has one colour in all panels."""
+    are told apart within a panel; another name has one colour in all panels, and no other
+    name of a panel has it."""
     names = list(dict.fromkeys(name for panel in panels for name in panel))
-    colours, at = {YARDSTICK: YARDSTICK_COLOUR}, 0
+    colours = {YARDSTICK: YARDSTICK_COLOUR}
     for panel in panels:
         for i, name in enumerate(name for name in panel if name in subjects):
             colours.setdefault(name, SUBJECTS[i % len(SUBJECTS)])
     usual = [name for name in RELEVANT if name in names]
-    for name in usual + names:
-        if name not in colours:
-            colours[name] = MUTED[at % len(MUTED)]
-            at += 1
+    for at, name in enumerate(dict.fromkeys(usual + names)):
+        if name in colours:
+            continue
+        taken = {colours.get(other) for panel in panels if name in panel for other in panel}
+        free = [colour for colour in MUTED if colour not in taken]
+        colours[name] = free[0] if free else MUTED[at % len(MUTED)]
     return colours
 
 
@@ -137,8 +140,9 @@ def draw_crosses(axes, lines):
     if any(x == last for x, _ in crosses):
         return
     for x, y in crosses[:3]:
-        axes.annotate(f"paper: {number(y)}", (x, y), xytext=(4, 9), ha="left",
-                      textcoords="offset points", fontsize=7.5, color=INK, zorder=10)
+        axes.annotate(f"paper: {number(y)}", (x, y), xytext=(2, 14), ha="left",
+                      textcoords="offset points", fontsize=7.5, color=INK, zorder=10,
+                      bbox={"fc": "white", "ec": "none", "alpha": 0.85, "pad": 0.8})
 
 
 def spread(heights, gap):
@@ -210,7 +214,13 @@ def draw_bars(axes, bars, subjects, log, rows):
         said = number(value)
         if cross is not None:
             axes.plot(cross, i, "x", color=INK, ms=8, mew=2, zorder=4)
-            said += f"   (x paper: {number(cross)})"
+            if cross > max(value, high):
+                axes.annotate(said, (value, i), xytext=(-5, 0), va="center", ha="right",
+                              textcoords="offset points", fontsize=7.5, zorder=5,
+                              color=INK if hollow else "white")
+                said = f"paper: {number(cross)}"
+            else:
+                said += f"   (x paper: {number(cross)})"
         # A logarithmic axis has no place for 0.
         end = max(value, high, cross or 0, axes.get_xlim()[0])
         axes.annotate(said, (end, i), xytext=(9 if end == cross else 4, 0),

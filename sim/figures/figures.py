@@ -29,6 +29,8 @@ LOG_UNITS = {"Mops/s", "ns", "ms", "MB", "bytes", "1/hour", "ratio"}
 WIDE = 12
 # Rarer than this, an event an hour is as good as never; the axis ends there.
 NEVER_AN_HOUR = 1e-12
+# Beside lines a panel of bars is high; with fewer bars than this they would be thick.
+FEW_BARS = 6
 # These begin first, so that no other waits for them in the end.
 LONGEST = {"spectrum", "weak", "reclaim-paygo", "costs"}
 
@@ -192,6 +194,8 @@ def draw(figure, path):
     labels += labels[-1:] * len(panels)
     word = " (simulated)" if figure.simulated else ""
     tallest = max([len(panel) for _, panel in panels if is_bars(panel)] + [0])
+    if line_names:
+        tallest = max(tallest, FEW_BARS)
     page = Page((verdict_of(figure), f"{figure.title}{word}",
                  figure.caption() + said_of(figure, left_out)),
                 len(panels), line_names, bar_names, tallest)

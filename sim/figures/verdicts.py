@@ -103,18 +103,19 @@ def costs(r):
     one, all_cpus = "counting: one CPU", "counting: all CPUs, one block"
 
     def words(scheme):
-        return (f"from {time_words(r.only(one, scheme))} to "
-                f"{time_words(r.only(all_cpus, scheme))}")
-    return ("From one CPU to all, the cost of a counted read goes "
-            f"{words('atomic')} with atomic and {words('lodic')} with lodic")
+        ends = [time_words(r.only(panel, scheme)) for panel in (one, all_cpus)]
+        return (f"stays at {ends[0]}" if ends[0] == ends[1] else
+                f"goes from {ends[0]} to {ends[1]}") + f" with {scheme}"
+    return ("From one CPU to all, the cost of counting one read "
+            f"{words('atomic')}, and {words('lodic')}")
 
 
 def query(r):
     panel = "nobody holds it"
     users = r.last_x(panel, "lodic")
-    return (f"To find that nobody holds a block takes lodic "
-            f"{time_words(r.first(panel, 'lodic'))} with {r.of(panel, 'lodic')[0]['x']:g} "
-            f"users and {time_words(r.last(panel, 'lodic'))} with {users:g}; atomic "
+    return (f"lodic needs {time_words(r.first(panel, 'lodic'))} to see that none of "
+            f"{r.of(panel, 'lodic')[0]['x']:g} users holds a block, and "
+            f"{time_words(r.last(panel, 'lodic'))} for {users:g} users; atomic needs "
             f"{time_words(r.last(panel, 'atomic'))}")
 
 
@@ -124,7 +125,7 @@ def reclaim(r):
 
     def words(series):
         return time_words(1e6 * r.last(panel, series))
-    return (f"After {users:g} processes that mapped a tenth, lodic frees 1 GB in "
+    return (f"With a tenth mapped by {users:g} processes, lodic frees 1 GB in "
             f"{words('lodic (10%)')}; paygo takes {words('paygo')}, refcache "
             f"{words('refcache')}, atomic {words('atomic')}")
 
@@ -201,12 +202,12 @@ def anchor(r):
 
 def reclaim_paygo(r):
     def words(scheme):
-        return f"{scheme} {time_words(1e6 * r.only('without readers', scheme))}"
+        return f"{scheme} in {time_words(1e6 * r.only('without readers', scheme))}"
     late = [name for name in r.panels["without readers"]
             if name not in r.panels["with readers"] and name not in HIDDEN]
     tail = f"; under readers {', '.join(late)} does not end in time" if late else ""
-    return (f"To free 4 GiB, {words('atomic')}, {words('refcache')}, {words('lodic')}, "
-            f"{words('paygo')}{tail}")
+    return (f"{words('atomic').replace(' in ', ' frees 4 GiB in ')}, {words('refcache')}, "
+            f"{words('lodic')}, {words('paygo')}{tail}")
 
 
 VERDICTS = {
