@@ -86,11 +86,12 @@ void command_csv_cells(FILE *f, const char *parameters, const char *hash, u64 se
 
 int command_csv_close(FILE *f)
 {
-	int err = ferror(f) ? -EIO : 0;
+	bool failed = ferror(f);
 
-	if (fclose(f) != 0 && !err)
-		err = -errno;
-	return err;
+	/* The last write says why, if it fails too. */
+	if (fclose(f) != 0)
+		return -errno;
+	return failed ? -EIO : 0;
 }
 
 static double command_seconds(void)

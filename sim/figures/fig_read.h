@@ -42,7 +42,7 @@ struct fig_read_result {
 	double mops;
 	double transfers_per_op;
 	double held_ns; /* mean time between a ref's return and its unref's call */
-	u64 nr_failed;  /* refs refused; 0 unless somebody freezes */
+	u64 nr_failed;  /* refs refused; 0 unless a task freezes */
 };
 
 /* Runs it in a new world. 0 or -errno. */
