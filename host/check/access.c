@@ -2,11 +2,13 @@
 /*
  * What a step does to memory.
  *
- * TSO as in x86: a store goes into its CPU's buffer, first in, first out; loads of that CPU
- * see it there first; atomic operations, full fences, locks and a change of the CPU's task
- * empty the buffer. It belongs to the CPU, not to the task. SC: stores go to memory. A
- * fault's do so in either model: it is the kernel, on its way in and out of which a CPU
- * orders what it did.
+ * TSO is as in x86. A store goes into its CPU's buffer, first in, first out, and loads of
+ * that CPU see it there first. An atomic operation that writes, a full fence, and a change
+ * of the CPU's task empty the buffer. It belongs to the CPU, not to the task. In one point
+ * this model is weaker than x86: a cas that fails leaves the buffer as it is.
+ *
+ * Under SC stores go to memory at once. So do a fault's stores under either model: a fault
+ * is the kernel's doing, and a CPU that enters or leaves the kernel orders what it did.
  */
 #include <string.h>
 
@@ -98,21 +100,19 @@ static void store(u32 cpu, u64 *p, u64 v, u64 mask)
 	c->buffer[c->nr++] = (struct store){ .p = p, .v = v, .mask = mask };
 }
 
-/* cas, fetch_add, xchg: returns what was there. */
+/* cas, fetch_add, xchg: returns what was there. A cas that fails orders nothing
+ * (host/host.h): it is a load, which sees the stores of its own CPU first. */
 static u64 update(enum step_kind kind, u32 cpu, u64 *p, u64 a, u64 b, bool *ret_changed)
 {
 	u64 before;
 
 	memory_check_word(p, "atomic operation");
-	access_drain_all(cpu);
 	before = load(cpu, p);
 	*ret_changed = kind != STEP_CAS || before == a;
-	if (*ret_changed)
-		memory_set(p,
-		           kind == STEP_CAS   ? b
-		           : kind == STEP_ADD ? before + a
-		                              : a,
-		           WHOLE);
+	if (!*ret_changed)
+		return before;
+	access_drain_all(cpu);
+	memory_set(p, kind == STEP_CAS ? b : kind == STEP_ADD ? before + a : a, WHOLE);
 	return before;
 }
 
@@ -166,8 +166,8 @@ static u64 execute(enum step_kind kind, u32 cpu, u64 *p, u64 a, u64 b,
 	}
 }
 
-/* Where a task says that it is. A fault is on no CPU of the scenario; it is then on one of
- * theirs, whose task it has interrupted. */
+/* The CPU that a task is told it runs on. A fault runs on no CPU of the scenario; it is
+ * told one of theirs, as if it had interrupted that CPU's task. */
 static u32 home(u32 cpu)
 {
 	if (cpu < CHECK_MAX_CPUS)
@@ -248,8 +248,8 @@ void host_fence_heavy(void)
 	check_step(STEP_HEAVY, NULL, 0, 0);
 }
 
-/* Whoever holds it is at its end after boundedly many steps; a holder that was killed or
- * that waits for us is a livelock, and found as one. */
+/* A holder gives the lock back after boundedly many steps. A holder that was killed, or
+ * that waits for the caller, makes a livelock, and the engine reports it. */
 void host_lock(u64 *lock)
 {
 	while (!host_cas(lock, 0, 1))
@@ -268,8 +268,8 @@ static void copy_piece(u8 *to, const u8 *from, size_t n)
 
 	memory_check(from, n, "copy");
 	touch(from, n, false);
-	/* This CPU's own stores to the source must be seen. To shared memory it would have
-	 * to go through the buffer; it is as if a fence came first instead. */
+	/* The copy must see this CPU's own stores to the source. A copy to shared memory
+	 * would have to go through the buffer. Both are done as if a fence came first. */
 	for (u32 i = 0; !shared && i < engine.cpus[cpu].nr; i++)
 		shared = (const u8 *)engine.cpus[cpu].buffer[i].p + 8 > from &&
 		         (const u8 *)engine.cpus[cpu].buffer[i].p < from + n;

@@ -16,7 +16,13 @@
 
 #define MANY 20000u
 
-enum fences { FENCES_NONE, FENCES_FULL, FENCES_ASYMMETRIC, FENCES_RMW };
+enum fences {
+	FENCES_NONE,
+	FENCES_FULL,
+	FENCES_ASYMMETRIC,
+	FENCES_RMW,
+	FENCES_FAILED_CAS
+};
 
 /* What a program's tasks share; it lies in the checker's memory. */
 static struct world {
@@ -67,6 +73,8 @@ static void sb_fence(bool light)
 		host_fence_light();
 	else if (fences == FENCES_ASYMMETRIC)
 		host_fence_heavy();
+	else if (fences == FENCES_FAILED_CAS)
+		assert_false(host_cas(&world->z, 1, 2));
 }
 
 static void sb_left(void *arg)
@@ -138,6 +146,19 @@ static void store_buffering_fences_never_both_zero(void **state)
 		}
 }
 
+/* A cas that fails orders nothing (host/host.h): code that relies on one is found. */
+static void store_buffering_failed_cas_both_zero_by_every_strategy(void **state)
+{
+	(void)state;
+	fences = FENCES_FAILED_CAS;
+	for (u32 i = 0; i < NR_ALL; i++) {
+		run(&sb, all[i], CHECK_TSO, MANY);
+		assert_int_equal(outcomes, SB_OTHERS | SB_BOTH_ZERO);
+		run(&sb, all[i], CHECK_SC, MANY);
+		assert_int_equal(outcomes, SB_OTHERS);
+	}
+}
+
 /* The buffer is the CPU's: two tasks of one CPU see each other's stores at once, and the
  * change of task empties it. Per-task buffers gave false alarms. */
 static void store_buffering_one_cpu_never_both_zero(void **state)
@@ -196,6 +217,55 @@ static void message_passing_tso_in_order_and_forwarded(void **state)
 	for (u32 i = 0; i < NR_ALL; i++) {
 		assert_int_equal(run(&mp, all[i], CHECK_TSO, MANY).violations, 0);
 		assert_int_equal(outcomes, 0xb); /* 0,0  0,7  1,7 */
+	}
+}
+
+/* ---- a cas and its own CPU's stores ---- */
+
+static void cas_owner(void *arg)
+{
+	(void)arg;
+	host_store_relaxed(&world->x, 1);
+	host_store_relaxed(&world->y, 1);
+	/* In memory y may still be 0. */
+	CHECK_ASSERT(!host_cas(&world->y, 0, 5), "a cas sees its own CPU's store");
+	CHECK_ASSERT(host_cas(&world->y, 1, 2), "a cas finds its own CPU's store");
+	world->seen[0] = 1; /* plain: what follows has a full fence before it */
+}
+
+static void cas_looker(void *arg)
+{
+	(void)arg;
+	world->seen[1] = host_load_relaxed(&world->y);
+	if (world->seen[0])
+		CHECK_ASSERT(host_load_relaxed(&world->x) == 1,
+		             "a cas is a full fence");
+}
+
+static void cas_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	check_task("owner", 0, cas_owner, NULL);
+	check_task("looker", 1, cas_looker, NULL);
+}
+
+static void cas_finish(const void *arg)
+{
+	(void)arg;
+	CHECK_ASSERT(world->x == 1 && world->y == 2, "all arrive in the end");
+	outcomes |= 1u << world->seen[1];
+}
+
+static void cas_tso_own_store_seen_and_drained_on_success(void **state)
+{
+	static const struct check_scenario s = { "cas", 2, NULL, cas_setup,
+		                                 cas_finish };
+
+	(void)state;
+	for (u32 i = 0; i < NR_ALL; i++) {
+		assert_int_equal(run(&s, all[i], CHECK_TSO, MANY).violations, 0);
+		assert_int_equal(outcomes, 7); /* 0, 1 and 2 */
 	}
 }
 
@@ -343,8 +413,8 @@ static void lost_update_every_strategy_finds_it(void **state)
 	}
 }
 
-/* Depth 3: left must stop after its first step and right after its first, and left go on
- * first: change points whose order in time is not that of the priorities they give. */
+/* Depth 3: left must stop after its first step and right after its first, and left must go
+ * on first. The order of these change points in time is not that of their priorities. */
 static void inverse_left(void *arg)
 {
 	(void)arg;
@@ -419,8 +489,11 @@ int main(void)
 		cmocka_unit_test(store_buffering_sc_never_both_zero),
 		cmocka_unit_test(store_buffering_tso_both_zero_by_every_strategy),
 		cmocka_unit_test(store_buffering_fences_never_both_zero),
+		cmocka_unit_test(
+			store_buffering_failed_cas_both_zero_by_every_strategy),
 		cmocka_unit_test(store_buffering_one_cpu_never_both_zero),
 		cmocka_unit_test(message_passing_tso_in_order_and_forwarded),
+		cmocka_unit_test(cas_tso_own_store_seen_and_drained_on_success),
 		cmocka_unit_test(exhaustive_two_by_two_steps_all_orders_and_complete),
 		cmocka_unit_test(exhaustive_bound_zero_no_preemption),
 		cmocka_unit_test(exhaustive_too_few_schedules_not_complete),
