@@ -2,14 +2,20 @@
 /*
  * The search: which schedules are tried, and in what order.
  *
- * random      each step, any runnable entity, all alike.
- * PCT         entities get random priorities and the highest runs; at depth-1 moments drawn
- *             over the expected length, whoever runs falls to the bottom, to a place given
- *             by the moment's index and not by its time: bugs need either order.
- *             (Burckhardt et al., ASPLOS'10)
- * exhaustive  depth first over all choices, with at most so many preemptions.
+ * random      At each step any runnable entity may be next, all with the same chance.
+ * PCT         Entities get random priorities and the highest runs. At depth-1 moments,
+ *             drawn over the expected length, the running entity falls to the bottom. Its
+ *             place there is given by the moment's index and not by its time, because bugs
+ *             need either order. (Burckhardt et al., ASPLOS'10)
+ * exhaustive  Depth first over all choices, with at most so many preemptions.
+ *
+ * The expected length is that of the longest of some pilots: schedules of the same strategy
+ * that are run first. A mean would leave the tail of long schedules without change points
+ * and without faults, and strategies differ: one that lets tasks overtake each other makes
+ * other retries than another.
  *
  * Schedule i of a seed depends on seed and i alone, so any one can be run again by itself.
+ * The length is therefore fixed once the pilots are done.
  */
 #include <stdio.h>
 
@@ -18,12 +24,13 @@
 #include "host/check/shorten.h"
 #include "host/check/trace.h"
 
-#define PILOTS 32u
+#define PILOTS 64u
+#define LENGTH_FIRST 64u /* what the first pilot believes */
 #define MAX_POINTS 8u
 
 static struct {
 	u64 random, numbers; /* host_choose() has its own */
-	u32 length;          /* steps that a schedule is expected to have */
+	u32 length;          /* steps that a schedule may be expected to have */
 	u64 priority[ENTITY_MAX];
 	u32 points[MAX_POINTS];
 	u32 nr_points;
@@ -72,7 +79,7 @@ static u32 choose_pct(const u32 *entities, u32 nr)
 {
 	u32 best = highest(entities, nr);
 
-	/* Whoever would run now falls: a store on its way to memory as well as a task. */
+	/* The entity that would run now falls, be it a task or a store on its way. */
 	for (u32 i = 0; i < run.nr_points; i++) {
 		if (run.points[i] == engine.executed) {
 			run.priority[best] = i; /* below all first ones */
@@ -99,10 +106,20 @@ static void prepare_pct(u32 depth)
 		run.points[i] = below(run.length);
 }
 
+/* Where faults begin: anywhere in the schedule, or, when late, after all else. */
+static void prepare_faults(enum check_strategy strategy, bool late)
+{
+	for (u32 i = 0; i < engine.nr_tasks; i++) {
+		struct task *t = &engine.tasks[i];
+
+		t->starts_at = 0;
+		if (t->is_fault && strategy != CHECK_EXHAUSTIVE)
+			t->starts_at = late ? ~(u32)0 : below(run.length);
+	}
+}
+
 static void prepare(enum check_strategy strategy, u64 seed, u64 schedule)
 {
-	u32 i;
-
 	run.random = mix(seed, schedule);
 	run.numbers = ~run.random;
 	engine.choose = choose_random;
@@ -113,25 +130,27 @@ static void prepare(enum check_strategy strategy, u64 seed, u64 schedule)
 		exhaustive_prepare();
 	else if (strategy != CHECK_RANDOM)
 		prepare_pct(strategy == CHECK_PCT3 ? 3 : 4);
-	for (i = 0; i < engine.nr_tasks; i++)
-		engine.tasks[i].starts_at =
-			engine.tasks[i].is_fault && strategy != CHECK_EXHAUSTIVE
-				? below(run.length)
-				: 0;
+	prepare_faults(strategy, false);
 }
 
-/* How long schedules are: a function of scenario and seed alone. */
-static void pilot(const struct check_scenario *s, u64 seed)
+/* How long schedules get: a function of scenario, strategy and seed alone. Each pilot draws
+ * its moments over the longest one before it. In every second one the faults are late: a
+ * task that a fault kills would otherwise hide how long it can run. */
+static void pilot(const struct check_scenario *s, enum check_strategy strategy,
+                  u64 seed)
 {
-	u64 steps = 0;
+	u32 longest = 0;
 
-	run.length = 64;
+	run.length = LENGTH_FIRST;
 	for (u32 i = 0; i < PILOTS; i++) {
-		prepare(CHECK_RANDOM, seed, ~(u64)i);
+		prepare(strategy, seed, ~(u64)i);
+		if (i % 2)
+			prepare_faults(strategy, true);
 		engine_schedule(s);
-		steps += engine.executed;
+		if (engine.executed >= longest)
+			longest = (u32)engine.executed;
+		run.length = longest + 1;
 	}
-	run.length = (u32)(steps / PILOTS) + 1;
 }
 
 static bool run_one(const struct check_scenario *s, const struct check_options *o,
@@ -156,7 +175,7 @@ static void begin(const struct check_scenario *s, const struct check_options *o)
 	if (o->strategy == CHECK_EXHAUSTIVE)
 		exhaustive_begin(o->preemption_bound, !o->every_order);
 	else
-		pilot(s, o->seed);
+		pilot(s, o->strategy, o->seed);
 }
 
 void check_run(const struct check_scenario *s, const struct check_options *o,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tests of what the searches leave out: the exhaustive one must meet every outcome although
- * it does not try every order, and a task that waits must neither keep others from running
- * nor lose its place.
+ * Tests of what the searches leave out. The exhaustive search must meet every outcome
+ * although it does not try every order. A task that waits must neither keep others from
+ * running nor lose its place. Change points must reach the end of long schedules.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -296,8 +296,8 @@ static void sleep_sets_plain_state_is_seen(void **state)
 
 /* ---- tasks that wait ---- */
 
-static u64
-	seen_at; /* a bit for each step of the looker in which it saw the other's store */
+/* A bit for each step of the looker in which it saw the other's store. */
+static u64 seen_at;
 
 #define LOOKS 20u
 
@@ -368,7 +368,7 @@ static void locker_finish(const void *arg)
 	CHECK_ASSERT(oracle->owned == 4, "all four had the lock");
 }
 
-/* Whoever has the lock runs, however low its place, while three others spin. */
+/* The task that has the lock runs, however low its place, while three others spin. */
 static void relax_three_spin_holder_runs(void **state)
 {
 	static const struct check_scenario s = { "locker", 4, NULL, locker_setup,
@@ -494,6 +494,51 @@ static void pct_later_change_point_higher_found(void **state)
 	}
 }
 
+/* ---- a bug in the last steps of the longest schedules ---- */
+
+static void setter(void *arg)
+{
+	(void)arg;
+	idle(10);
+	host_fetch_add(&flags->x, 1);
+	idle(10);
+	CHECK_ASSERT(host_load_relaxed(&flags->y) != 1, "the bug in the tail");
+}
+
+static void long_task(void *arg)
+{
+	(void)arg;
+	if (host_load_relaxed(&flags->x)) {
+		idle(60);
+		host_fetch_add(&flags->y, 1);
+		host_fetch_add(&flags->y, 1);
+	}
+}
+
+static void tail_setup(const void *arg)
+{
+	(void)arg;
+	oracle = host_alloc(sizeof(*oracle), 64);
+	flags = host_alloc(sizeof(*flags), 64);
+	check_task("setter", 0, setter, NULL);
+	check_task("long", 1, long_task, NULL);
+}
+
+/* A change point must lie after 60 steps; random schedules let long look too early. */
+static void pct_change_points_reach_the_longest_schedules_end(void **state)
+{
+	static const struct check_scenario s = { "tail", 2, NULL, tail_setup, NULL };
+	struct check_options o = { .nr_schedules = 20000 };
+	struct check_result r;
+
+	(void)state;
+	for (o.seed = SEED; o.seed < SEED + 5; o.seed++)
+		for (o.strategy = CHECK_PCT3; o.strategy <= CHECK_PCT4; o.strategy++) {
+			check_run(&s, &o, true, &r);
+			assert_int_equal(r.violations, 1);
+		}
+}
+
 /* ---- a task that moves ---- */
 
 static void traveller(void *arg)
@@ -546,6 +591,7 @@ int main(void)
 		cmocka_unit_test(relax_three_spin_holder_runs),
 		cmocka_unit_test(exhaustive_bound_zero_fault_begins_anywhere),
 		cmocka_unit_test(pct_later_change_point_higher_found),
+		cmocka_unit_test(pct_change_points_reach_the_longest_schedules_end),
 		cmocka_unit_test(migrate_own_store_seen),
 	};
 
