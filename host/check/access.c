@@ -7,7 +7,7 @@
  * of the CPU's task empty the buffer. It belongs to the CPU, not to the task. In one point
  * this model is weaker than x86: a cas that fails leaves the buffer as it is.
  *
- * Under SC stores go to memory at once. So do a fault's stores under either model: a fault
+ * Under SC stores go to memory at once. So do a fault's stores under either model. A fault
  * is the kernel's doing, and a CPU that enters or leaves the kernel orders what it did.
  */
 #include <string.h>

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The checker: runs a scenario under many schedules and looks for one that breaks a rule.
+ * The checker's host: it runs a scenario under many schedules and looks for one that breaks
+ * a rule. The program lodic-check (check/) brings the scenarios.
  *
  * A scenario is a few tasks on a few CPUs. Each host_* call of a task is a scheduling
  * point; between two of them a task runs alone. The same options give the same schedules
  * and the same traces, on every machine and in every run.
  *
  * Memory. Everything that tasks share comes from host_alloc(), in setup() or later. The
- * checker keeps a copy of it as setup() left it and puts that back before each schedule;
- * hence setup() runs once, and a scenario may keep addresses, but no changing state, in
+ * checker keeps a copy of it as setup() left it, and puts that back before each schedule.
+ * Hence setup() runs once, and a scenario may keep addresses, but no changing state, in
  * its own variables. Plain accesses to that memory are no scheduling points and bypass the
  * store buffers: setup(), finish(), oracles and bookkeeping may use them, core may not.
  */
 #ifndef LODIC_HOST_CHECK_CHECK_H
 #define LODIC_HOST_CHECK_CHECK_H
+
+#include <stdio.h>
 
 #include "host/host.h"
 
@@ -44,6 +47,7 @@ struct check_options {
 	u64 only;      /* 0, or: run the one schedule with this number + 1 (replay) */
 	bool trace;    /* print what happens in it; only with only */
 	bool every_order; /* exhaustive: also orders of steps that do not meet */
+	FILE *out;        /* where interleavings go; NULL: stderr */
 };
 
 struct check_result {
@@ -53,12 +57,13 @@ struct check_result {
 	u64 schedule;   /* number of the schedule that broke the rule */
 	bool complete;  /* exhaustive: nothing is left to try within the bound */
 	char what[160]; /* which rule, where */
-	u64 cut; /* exhaustive: schedules, of those run, that were left when it showed that
-	          * they differ from others in the order of steps that do not meet only */
+	/* Exhaustive: schedules, of those run, that were left unfinished, because they
+	 * differ from others only in the order of steps that do not meet. */
+	u64 cut;
 };
 
-/* Searches. The result is filled in either case; on a violation the interleaving is
- * shortened and printed to stderr unless quiet. */
+/* Searches, and fills in the result. On a violation the interleaving is shortened and
+ * printed to o->out, unless quiet. */
 void check_run(const struct check_scenario *s, const struct check_options *o,
                bool quiet, struct check_result *ret_result);
 
@@ -68,9 +73,9 @@ void check_run(const struct check_scenario *s, const struct check_options *o,
  * switch between two of them empties the CPU's store buffer. */
 u32 check_task(const char *name, u32 cpu, void (*body)(void *), void *arg);
 
-/* A fault: a task that begins at a moment drawn anew for each schedule, seldom and
- * anywhere in it, instead of competing from the first step on. It runs on a CPU of its own
- * with no store buffer (what it does is the kernel's doing). */
+/* A fault: a task that does not compete from the first step on. It begins at a moment drawn
+ * anew for each schedule, anywhere in it. It runs on a CPU of its own with no store buffer
+ * (what it does is the kernel's doing). */
 u32 check_fault(const char *name, void (*body)(void *), void *arg);
 
 /* Names words for traces: "frame[2].seq". Format as printf's. */
@@ -92,8 +97,8 @@ void check_migrate(u32 task, u32 cpu);
 /* Has the task ended, by itself or by a kill? */
 bool check_is_done(u32 task);
 
-/* Blocks the task until ready(arg), which looks by plain accesses. Never true and nothing
- * else can run: a deadlock, which is a violation. */
+/* Blocks the task until ready(arg), which looks by plain accesses. If that never comes true
+ * and nothing else can run, it is a deadlock, which is a violation. */
 void check_wait(bool (*ready)(void *), void *arg);
 
 /* From now on a host_* access to [p, p + n) is a use after free, until check_revive().

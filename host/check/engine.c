@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * One schedule: tasks take turns at their host_* calls. Before each step the running task
- * asks who is next; that may be itself, another task, or a store on its way from a CPU's
- * buffer to memory. Who decides is another file's business (engine.choose), and what a step
- * does to memory is access.c's.
+ * asks what is next. That may be the task itself, another one, or a store on its way from
+ * a CPU's buffer to memory. engine.choose decides it, in another file, and access.c knows
+ * what a step does to memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,14 +52,15 @@ _Noreturn void engine_fail(const char *what)
 
 _Noreturn void host_fail(const char *what, const char *file, u32 line)
 {
+	static const char *const rooms[] = { "/check/", "/core/" };
 	char text[sizeof(engine.what)];
-	const char *slash = strstr(file, "/sim/");
+	const char *slash;
 
 	/* Builds elsewhere have other paths to the same file. */
-	if (!slash)
-		slash = strstr(file, "/core/");
-	snprintf(text, sizeof(text), "%s (%s:%u)", what, slash ? slash + 1 : file,
-	         line);
+	for (u32 i = 0; i < 2; i++)
+		while ((slash = strstr(file, rooms[i])))
+			file = slash + 1;
+	snprintf(text, sizeof(text), "%s (%s:%u)", what, file, line);
 	engine_fail(text);
 }
 
@@ -91,7 +92,7 @@ static u32 entities_now(u32 *entities)
 			entities[nr++] = DRAIN_OF(i);
 	if (nr > 0)
 		return nr;
-	/* Nobody: of those that spin, the one whose turn is soonest looks again; else a fault
+	/* None: of those that spin, the one whose turn is soonest looks again; else a fault
 	 * comes early. */
 	for (i = 0; i < engine.nr_tasks; i++) {
 		const struct task *t = &engine.tasks[i];
@@ -215,11 +216,11 @@ void engine_point(void)
 }
 
 /*
- * Whoever spins waits for somebody else: it may look again when others have made a step,
- * and after each vain look when they have made twice as many. So a task that spins keeps
- * its place among the others, and yet several that spin cannot keep from running the one
- * that they wait for. No behaviour is lost: a schedule in which it had looked less often
- * lets it look at any moment.
+ * A task that spins waits for another one. It may look again when others have made a step,
+ * and after each vain look when they have made twice as many. So it keeps its place among
+ * the others; yet several tasks that spin cannot keep the one that they wait for from
+ * running. No behaviour is lost: a schedule in which the task had looked less often lets it
+ * look at any moment.
  */
 void engine_spin(void)
 {

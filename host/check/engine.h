@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the checker's parts share: the world of one schedule, and who chooses in it. */
+/* What the files of host/check share: the world of one schedule, and the choices in it. */
 #ifndef LODIC_HOST_CHECK_ENGINE_H
 #define LODIC_HOST_CHECK_ENGINE_H
 
@@ -62,7 +62,7 @@ struct engine {
 	u64 executed; /* steps in this schedule */
 	u32 max_steps;
 	char what[160];
-	/* Who chooses: one of entities[0..nr), or NOBODY. */
+	/* The strategy's choice: one of entities[0..nr), or NOBODY. */
 	u32 (*choose)(const u32 *entities, u32 nr);
 	u32 (*choose_number)(u32 n); /* host_choose() */
 	/* What was chosen, for replays. */

@@ -6,26 +6,28 @@
  * from the start. A node is a moment at which more than one entity could be next.
  *
  * Sleep sets. Once all that begins with entity e at a node has been tried, e sleeps while
- * the node's other choices are tried: as long as nothing that meets e's step has happened,
- * a schedule that goes on with e differs from one already tried only in the order of steps
- * that do not meet. The first step that meets it wakes e. When only sleepers are left, the
- * schedule is cut.
+ * the search tries the node's other choices. Suppose that nothing that meets e's step has
+ * happened since. Then a schedule that goes on with e differs from one already tried only
+ * in the order of steps that do not meet. The first step that meets e's wakes e. When only
+ * sleepers are left, the schedule is cut.
  *
- * What must meet for that to be right: accesses to one word of which one changes it, what
- * empties a store buffer and what enters or leaves it, and steps with plain work that
- * others may look at. The last is found by comparing memory before and after; who reads it
- * is not known, so such a step meets every other. So do faults' deeds (kill, migrate,
- * poison), waiting, spinning, drawing a number and looking at the clock. State that an
- * oracle keeps outside the checker's memory is not seen: checker.h forbids it.
+ * For that to be right, two accesses to one word must meet if one of them changes it. A step
+ * that empties a store buffer must meet one whose store enters or leaves it. Steps with
+ * plain work that others may look at must meet as well. The search finds them when it
+ * compares memory before and after a step. It does not know which step reads that work, so
+ * such a step meets every other. So do faults' deeds (kill, migrate, poison), waiting,
+ * spinning, drawing a number and looking at the clock. The search does not see state that
+ * an oracle keeps outside the checker's memory: check.h forbids it.
  *
- * With a bound. A cut schedule, s then u then e then w, is as good as e, s, u, w only if
- * the latter is within the bound too; else it is not tried either. It is, if e is a store
- * on its way (it costs nothing anywhere), or the step with which the running task goes on:
- * the cut schedule then pays for leaving that task at the node, and again or not when it
- * goes back; e, s, u, w pays for leaving it once, after e, and from u straight to w at most
- * what u to e and e to w cost. If e is another task's step, going there and back may cost
- * more than in the cut schedule; hence, under a bound that can be met at all, only those
- * two kinds sleep.
+ * With a bound. A cut schedule runs s, u, e, w, where e, s, u, w was tried before. The cut
+ * is right only if the latter is within the bound too. It is in two cases.
+ *   - e is a store on its way, which costs nothing anywhere.
+ *   - e is the step with which the running task goes on. The cut schedule pays for leaving
+ *     that task at the node, and perhaps again when it goes back. The other one pays for
+ *     leaving it once, after e. From u straight to w costs at most what u to e and e to w
+ *     cost.
+ * If e is another task's step, going there and back may cost more than in the cut schedule.
+ * Hence, under a bound that can be met at all, only those two kinds sleep.
  */
 #include "host/check/exhaustive.h"
 

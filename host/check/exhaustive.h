@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The exhaustive search: depth first over all choices, with at most so many preemptions.
- * A preemption is a change to another task although the running one could go on; that a
- * store reaches memory, that a fault begins, and any choice after a task has ended, waits
- * or spins, are free.
+ * A preemption is a change to another task although the running one could go on. These are
+ * free: a store that reaches memory, a fault that begins, and any choice after a task has
+ * ended, waits or spins.
  *
- * It leaves out orders that differ from one it tries in nothing but the order of steps
+ * The search leaves out a schedule that differs from a tried one only in the order of steps
  * that do not meet (sleep sets: Godefroid, LNCS 1032).
  */
 #ifndef LODIC_HOST_CHECK_EXHAUSTIVE_H

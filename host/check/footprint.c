@@ -23,11 +23,11 @@ void footprint_add(struct footprint *f, const void *p, size_t n, bool writes)
 }
 
 /*
- * A step that empties a buffer takes from its drain what that would have done, and takes
- * along what is stored there before it, but not what is stored after. So it is with two
- * tasks of one CPU: whoever comes second empties the buffer on arrival.
+ * A step that empties a buffer does what its drains would have done. It takes along what is
+ * stored there before it, but not what is stored after. The same holds for two tasks of one
+ * CPU: the one that comes second empties the buffer on arrival.
  *
- * A drain and its own CPU's loads and stores do not meet: the load sees the store in either
+ * A drain and its own CPU's loads and stores do not meet. The load sees the store in either
  * place, and the buffer is first in, first out.
  */
 static bool buffers_meet(const struct footprint *a, const struct footprint *b)

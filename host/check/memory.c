@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The checker's memory: one arena at addresses that stay, so that it can be put back by a
- * copy; a byte of shadow for each word says whether it may be touched.
+ * The checker's memory: one arena at addresses that stay, so that a copy can put it back.
+ * A byte of shadow for each word says whether a task may touch it.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -126,7 +126,7 @@ static void shade(const void *p, size_t n, enum shadow shadow)
 	if (n == 0)
 		return;
 	if (at >= memory.used || n > memory.used - at)
-		engine_fail("memory given back that is nobody's");
+		engine_fail("memory given back that was never allocated");
 	engine.foot.everything = true;
 	memset(memory.shadow + at / 8, shadow, (n + 7) / 8);
 }
@@ -158,7 +158,8 @@ void memory_check(const void *p, size_t n, const char *verb)
 	size_t i;
 
 	if (at >= memory.used || n > memory.used - at) {
-		snprintf(text, sizeof(text), "%s of memory that is nobody's", verb);
+		snprintf(text, sizeof(text), "%s of memory that was never allocated",
+		         verb);
 		engine_fail(text);
 	}
 	for (i = at / 8; i <= (at + n - 1) / 8; i++) {

@@ -11,8 +11,7 @@
  *
  * The expected length is that of the longest of some pilots: schedules of the same strategy
  * that are run first. A mean would leave the tail of long schedules without change points
- * and without faults, and strategies differ: one that lets tasks overtake each other makes
- * other retries than another.
+ * and without faults. Strategies differ in how often they make tasks retry.
  *
  * Schedule i of a seed depends on seed and i alone, so any one can be run again by itself.
  * The length is therefore fixed once the pilots are done.
@@ -153,6 +152,11 @@ static void pilot(const struct check_scenario *s, enum check_strategy strategy,
 	}
 }
 
+static FILE *out_of(const struct check_options *o)
+{
+	return o->out ? o->out : stderr;
+}
+
 static bool run_one(const struct check_scenario *s, const struct check_options *o,
                     u64 schedule)
 {
@@ -163,7 +167,7 @@ static bool run_one(const struct check_scenario *s, const struct check_options *
 		trace_begin();
 	good = engine_schedule(s);
 	if (o->trace && schedule + 1 == o->only)
-		trace_end();
+		trace_end(out_of(o));
 	return good;
 }
 
@@ -200,7 +204,7 @@ void check_run(const struct check_scenario *s, const struct check_options *o,
 			r.schedule = i;
 			snprintf(r.what, sizeof(r.what), "%s", engine.what);
 			if (!quiet)
-				shorten_and_show(s);
+				shorten_and_show(s, out_of(o));
 			break;
 		}
 		if (o->strategy == CHECK_EXHAUSTIVE && !exhaustive_next()) {

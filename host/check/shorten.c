@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Shortening. A schedule is a list of who was next; it is read as turns, of one entity
- * each. Candidates leave a turn out, or move one to its entity's turn before or after.
- * What a list does not say is made up: whoever runs goes on, and stores stay in their
- * buffers. A candidate that breaks the same rule with fewer turns, or with as many in
+ * Shortening. A schedule is a list of the entities that were next; it is read as turns, of
+ * one entity each. Candidates leave a turn out, or move one to its entity's turn before or
+ * after. What a list does not say is made up: the running task goes on, and stores stay in
+ * their buffers. A candidate that breaks the same rule with fewer turns, or with as many in
  * fewer steps, is the new list.
  */
 #include "host/check/shorten.h"
@@ -54,13 +54,13 @@ static u32 choose(const u32 *entities, u32 nr)
 {
 	u32 i, e;
 
-	/* A list that was cut may name somebody who cannot run now. */
+	/* A list that was cut may name an entity that cannot run now. */
 	while (job.at < job.tried.nr) {
 		e = job.tried.chosen[job.at++];
 		if (is_in(entities, nr, e))
 			return e;
 	}
-	/* Whoever runs goes on; who only waits gives way to the next task after it. */
+	/* The running task goes on; one that only waits gives way to the next after it. */
 	if (is_in(entities, nr, engine.current) &&
 	    engine.tasks[engine.current].state == TASK_READY)
 		return engine.current;
@@ -184,7 +184,7 @@ static void shorten(void)
 	}
 }
 
-void shorten_and_show(const struct check_scenario *s)
+void shorten_and_show(const struct check_scenario *s, FILE *out)
 {
 	u32 i, task;
 
@@ -204,5 +204,5 @@ void shorten_and_show(const struct check_scenario *s)
 	job.tried = job.best;
 	trace_begin();
 	try();
-	trace_end();
+	trace_end(out);
 }

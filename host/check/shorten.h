@@ -5,8 +5,8 @@
 
 #include "host/check/engine.h"
 
-/* The schedule that just failed, again with fewer changes from task to task, as long as
- * the same rule breaks; then its interleaving to stderr. At most a few seconds. */
-void shorten_and_show(const struct check_scenario *s);
+/* Runs the schedule that just failed again, with fewer changes from task to task as long as
+ * the same rule breaks. Then prints its interleaving to out. At most a few seconds. */
+void shorten_and_show(const struct check_scenario *s, FILE *out);
 
 #endif

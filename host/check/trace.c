@@ -34,6 +34,7 @@ struct line {
 static struct {
 	struct line lines[LINES_MAX];
 	u32 nr;
+	FILE *out;
 	u32 nr_columns, width;
 	u32 column[CHECK_MAX_TASKS];
 } trace;
@@ -143,8 +144,8 @@ static bool overlap(const struct line *a, const struct line *b)
 	return a->p && b->p && a->p < b->p + b->bytes && b->p < a->p + a->bytes;
 }
 
-/* Do two tasks meet there, and does one of them change it? What happens to any other word
- * tells nothing about the order. */
+/* Do two tasks meet there, and does one of them change it? Steps at any other word tell
+ * nothing about the order. */
 static bool is_shown(const struct line *line)
 {
 	bool changed = false, met = false;
@@ -190,7 +191,7 @@ static void print_header(void)
 				                                  : 0,
 				         (int)trace.width - 1,
 				         task_name(i, name, sizeof(name)));
-	fprintf(stderr, "  %s\n", text);
+	fprintf(trace.out, "  %s\n", text);
 }
 
 /* text, from column at on, in as many lines as it needs. */
@@ -208,7 +209,8 @@ static void print_wrapped(u32 at, u32 width, const char *text)
 					part = i;
 					break;
 				}
-		fprintf(stderr, "%*s%.*s\n", first ? 0 : (int)at, "", (int)part, text);
+		fprintf(trace.out, "%*s%.*s\n", first ? 0 : (int)at, "", (int)part,
+		        text);
 		text += part;
 		left -= part;
 		while (*text == ' ') {
@@ -217,7 +219,7 @@ static void print_wrapped(u32 at, u32 width, const char *text)
 		}
 		first = false;
 		if (left > 0)
-			fputs("  ", stderr); /* indents what goes on */
+			fputs("  ", trace.out); /* indents what goes on */
 	}
 }
 
@@ -230,12 +232,12 @@ static void print_line(const struct line *line, u32 times)
 	snprintf(text, sizeof(text), times > 1 ? "%s (%u times)" : "%s", line->text,
 	         times);
 	if (trace.nr_columns > COLUMNS_MAX) {
-		fprintf(stderr, "  %-*.*s ", (int)NAME_CHARS, (int)NAME_CHARS,
+		fprintf(trace.out, "  %-*.*s ", (int)NAME_CHARS, (int)NAME_CHARS,
 		        task_name(line->task, name, sizeof(name)));
 		at = NAME_CHARS + 3;
 		width = WIDTH - at;
 	} else {
-		fprintf(stderr, "  %*s", (int)at, "");
+		fprintf(trace.out, "  %*s", (int)at, "");
 		at += 2;
 	}
 	print_wrapped(at, width, text);
@@ -267,11 +269,12 @@ void trace_begin(void)
 	engine.noted = noted;
 }
 
-void trace_end(void)
+void trace_end(FILE *out)
 {
 	static u32 shown[LINES_MAX];
 	u32 nr = 0, i, times;
 
+	trace.out = out;
 	engine.seen = NULL;
 	engine.noted = NULL;
 	for (i = 0; i < trace.nr; i++)
@@ -283,7 +286,7 @@ void trace_end(void)
 		times = 1;
 		if (i == HEAD_LINES && nr > HEAD_LINES + TAIL_LINES) {
 			times = nr - HEAD_LINES - TAIL_LINES;
-			fprintf(stderr, "  ... %u lines ...\n", times);
+			fprintf(trace.out, "  ... %u lines ...\n", times);
 			continue;
 		}
 		while (i + times < nr &&
@@ -298,5 +301,5 @@ void trace_end(void)
 		        "  (%u steps at words in which tasks do not meet are left out)\n",
 		        trace.nr - nr);
 	if (engine.failed)
-		fprintf(stderr, "  broken: %s\n", engine.what);
+		fprintf(trace.out, "  broken: %s\n", engine.what);
 }

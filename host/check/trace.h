@@ -3,7 +3,9 @@
 #ifndef LODIC_HOST_CHECK_TRACE_H
 #define LODIC_HOST_CHECK_TRACE_H
 
+#include <stdio.h>
+
 void trace_begin(void);
-void trace_end(void); /* prints to stderr what engine_schedule() did since */
+void trace_end(FILE *out); /* prints to out what engine_schedule() did since */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Fibers by hand on x86-64 and by ucontext elsewhere: swapcontext() makes a system call
- * for the signal mask each time, fifty times the cost of the switch itself.
+ * Fibers by hand on x86-64 and by ucontext elsewhere. swapcontext() makes a system call
+ * for the signal mask each time, which costs fifty times the switch itself.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -41,7 +41,7 @@ struct fiber {
 };
 
 static struct fiber thread_fiber;
-static struct fiber *arriving; /* whom the running switch goes to */
+static struct fiber *arriving; /* where the running switch goes to */
 #ifdef FIBER_ASAN
 static const void *thread_bottom;
 static size_t thread_bytes;
