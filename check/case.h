@@ -9,8 +9,6 @@
 #include "core/mutant.h"
 #include "host/check/check.h"
 
-#define CHECK_MAX_CASES 256u
-
 struct check_case {
 	const char *scenario; /* as printed and as --scenario takes it */
 	const char *scheme;
@@ -21,8 +19,8 @@ struct check_case {
 };
 
 struct check_list {
-	struct check_case cases[CHECK_MAX_CASES];
-	u32 nr;
+	struct check_case *cases;
+	u32 nr, room;
 };
 
 void check_list_add(struct check_list *list, const struct check_case *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What every scheme must stand, whoever wrote it:
+ * What every scheme must stand:
  *
  *   reclaim    two readers ref, look and unref; a third task freezes the frame, fills it
  *              with another block and thaws it
@@ -10,17 +10,20 @@
  *   one-cpu    the same, the readers taking turns on one CPU (they share its counters)
  *   migrate    the same, the readers being moved to another CPU at any moment
  *   scatter    the same from one CPU, each reader to one of its own
- *   collide    two readers of one CPU, each with a frame of his own, whose counts meet in
- *              one place of the CPU's table; both frames are reclaimed
+ *   collide    three readers of one CPU, each with a frame of its own, whose counts meet in
+ *              one place of the CPU's table; all frames are reclaimed
  *   epochs     two readers, ticks all the while, and a freeze after each (refcache)
  *   epochs-two the same, both readers holding two frames at a time
- *   query      readers, and somebody who asks whether the frame is used
- *   keep       two readers of one CPU take both frames and keep one to the end: then each
- *              reference must be counted where its token says
+ *   query      readers, and a task that asks whether the frame is used
+ *   keep       three readers of one CPU take two frames each and keep one to the end: then
+ *              each reference must be counted where its token says
  *   hoard      after many references at once, of which one is left (sloppy: a CPU with as
  *              many spares as it may have)
- *   stay       that one is held to the end, while a reader of its CPU comes and is moved:
- *              whoever freezes then has been deceived by the reader
+ *   batch      the same, but as many as a batch are left, and one of them is given back
+ *   collect    a user holds all frames (hazard: in all of its slots), while another thread
+ *              of it comes and goes
+ *   stay       one reference is held to the end, while a reader of its CPU comes and is
+ *              moved: a freeze that succeeds then was deceived by the reader
  */
 #include "check/count_world.h"
 
@@ -29,6 +32,8 @@
 #define EPOCH_TICKS 9u
 /* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
 #define HOARD 35u
+/* Sloppy's: a batch, less the one that is given back. */
+#define BATCH_OTHERS 8u
 
 static void reader(void *arg)
 {
@@ -38,7 +43,7 @@ static void reader(void *arg)
 	for (turn = 0; turn < TURNS; turn++) {
 		if (!count_world_ref(0, user, &i)) {
 			/* As after a fault: the frame may have another name now. */
-			count_share(&counted->count, user, 0);
+			count_world_share(user, 0);
 			continue;
 		}
 		count_world_look(i);
@@ -136,7 +141,7 @@ static void collide_setup(const void *arg)
 static void keeper(void *arg)
 {
 	u32 me = (u32)(uintptr_t)arg, a, b;
-	bool first = count_world_ref(1 - me, me, &a);
+	bool first = count_world_ref((me + 1) % WORLD_FRAMES, me, &a);
 
 	if (count_world_ref(me, me, &b))
 		count_world_look(b);
@@ -172,6 +177,42 @@ static void hoard_setup(const void *arg)
 	check_task("giver", 0, giver, NULL);
 	check_task("reader", 0, reader, (void *)1);
 	check_task("reader", 1, reader, (void *)2);
+	check_task("reclaimer", 2, reclaimer, NULL);
+	count_world_ticks();
+}
+
+/* As many references of others as make a batch that falls too early look like nobody. */
+static void batch_setup(const void *arg)
+{
+	count_world_setup(arg);
+	count_world_hoard(0, 0, HOARD + BATCH_OTHERS, 1 + BATCH_OTHERS);
+	check_task("giver", 0, giver, NULL);
+	check_task("reclaimer", 1, reclaimer, NULL);
+	count_world_ticks();
+}
+
+/* Holds all frames, the first one last. */
+static void collector(void *arg)
+{
+	bool held[WORLD_FRAMES];
+	u32 i[WORLD_FRAMES], f;
+
+	(void)arg;
+	for (f = WORLD_FRAMES; f-- > 0;)
+		held[f] = count_world_ref(f, 0, &i[f]);
+	for (f = 0; f < WORLD_FRAMES; f++) {
+		if (!held[f])
+			continue;
+		count_world_look(i[f]);
+		count_world_unref(i[f]);
+	}
+}
+
+static void collect_setup(const void *arg)
+{
+	count_world_setup(arg);
+	check_task("collector", 0, collector, NULL);
+	check_task("reader", 1, reader, NULL);
 	check_task("reclaimer", 2, reclaimer, NULL);
 	count_world_ticks();
 }
@@ -288,6 +329,8 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "collide", s, &one_cpu, 2, collide_setup);
 		count_world_add(list, "keep", s, &one_cpu, 2, keep_setup);
 		count_world_add(list, "hoard", s, &two, 3, hoard_setup);
+		count_world_add(list, "batch", s, &two, 2, batch_setup);
+		count_world_add(list, "collect", s, &threads, 3, collect_setup);
 		count_world_add(list, "stay", s, &one, 3, stay_setup);
 		if (!s->tick)
 			continue;

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the schemes that count in ptes must stand besides (core/owned/count_owned.h), while readers
+ * What the schemes that count in ptes (core/owned/count_owned.h) must stand besides, while readers
  * hold references:
  *
  *   unmap       pages are unmapped and faulted in again
  *   fold        the same with one user, who holds two references
+ *   fold-self   the same, and that user itself tries to freeze the frame
  *   fault       the same with one user, who begins without the page
- *   ask         the same, and somebody asks whether the frame is used
+ *   ask         the same, and a task asks whether the frame is used
+ *   ask-global  a task asks, while a reference is held in the global word and ptes change
  *   munmap      the whole mapping goes
  *   reuse       it goes, and another block comes to its addresses, which others count in
  *   remap       it moves to other addresses
  *   fork        a child gets the mapping, and munmaps it
+ *   fork-two    the same, while another process unmaps the frame and a task freezes it
  *   threshold   the number of sharers crosses share_min
  *   rename      a frame is taken from its readers and comes back as another block, while
  *               users fault and count: a late one must not count in what it finds now
  *   full        a pte counts as much as it can, and threads of its user go on; it is unmapped
  *   two-maps    the block is mapped a second time
  *   move        the block moves to another frame, as in migration
- *   map-late    a page fault by somebody who holds nothing, against freeze and refill
+ *   move-two    the same, with two processes that have the frame
+ *   map-late    a page fault by a user that holds nothing, against freeze and refill
  *
- * In x-threads all readers of x are threads of one user, who count in one pte.
+ * In x-threads all readers of x are threads of one user, which count in one pte.
  */
 #include "check/count_world.h"
 
 #define TURNS 2u
+#define NR_OWNED(cases) (sizeof(cases) / sizeof((cases)[0]))
 /* One more, and the others of its readers count globally. */
 #define FULL ((u32)PTE_COUNT_MAX - 1)
 
@@ -35,7 +40,7 @@ static void holder(void *arg)
 
 	for (turn = 0; turn < TURNS; turn++) {
 		if (!count_world_ref(0, user, &i)) {
-			count_share(&counted->count, user, 0);
+			count_world_share(user, 0);
 			continue;
 		}
 		count_world_look(i);
@@ -112,6 +117,21 @@ static void stayer(void *arg)
 		count_world_look(b);
 }
 
+/* The same alone: it tries to freeze the frame that it still holds. */
+static void self_stayer(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+	u32 a, b;
+	bool first = count_world_ref(0, user, &a);
+	bool second = count_world_ref(0, user, &b);
+
+	if (first)
+		count_world_unref(a);
+	count_world_freeze(0);
+	if (second)
+		count_world_look(b);
+}
+
 /* The same with one reference, by somebody who has to fault the page in first. */
 static void late_stayer(void *arg)
 {
@@ -119,7 +139,7 @@ static void late_stayer(void *arg)
 	u32 i;
 	bool held;
 
-	count_share(&counted->count, user, 0);
+	count_world_share(user, 0);
 	held = count_world_ref(0, user, &i);
 	check_wait(others_are_done, NULL);
 	if (held)
@@ -137,9 +157,9 @@ static void unmapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
-	count_unshare(&counted->count, user, 0);
-	count_share(&counted->count, user, 0);
-	count_unshare(&counted->count, user, 0);
+	count_world_unshare(user, 0);
+	count_world_share(user, 0);
+	count_world_unshare(user, 0);
 }
 
 static void late(void *arg)
@@ -147,7 +167,7 @@ static void late(void *arg)
 	u32 user = (u32)(uintptr_t)arg;
 	u32 i;
 
-	count_share(&counted->count, user, 0);
+	count_world_share(user, 0);
 	if (count_world_ref(0, user, &i)) {
 		count_world_look(i);
 		count_world_unref(i);
@@ -156,31 +176,40 @@ static void late(void *arg)
 
 static void unmap_once(void *arg)
 {
-	count_unshare(&counted->count, (u32)(uintptr_t)arg, 0);
+	count_world_unshare((u32)(uintptr_t)arg, 0);
 }
 
 static void sharer(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
-	count_unshare(&counted->count, user, 0);
-	count_share(&counted->count, user, 0);
+	count_world_unshare(user, 0);
+	count_world_share(user, 0);
 }
 
 /* Where user has block 0 mapped, by a mapping of its own. */
 static void map_block(u32 user)
 {
+	count_world_map_begin(user);
 	CHECK_ASSERT(count_owned_mmap(&counted->count, user, WORLD_FILE, 0, 1,
 	                              &counted->pages[user]) == 0,
 	             "room for a mapping");
 	count_owned_map_block(&counted->count, user, counted->pages[user], 0);
+	count_world_map_end(user);
 }
 
 static void munmapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
-	count_owned_munmap(&counted->count, user, counted->pages[user]);
+	count_world_leave(user, counted->pages[user]);
+}
+
+static void page_unmapper(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+
+	count_owned_unmap_block(&counted->count, user, counted->pages[user]);
 }
 
 /* Another block, in another frame, where the first one was. */
@@ -190,19 +219,23 @@ static void reuser(void *arg)
 	u64 page;
 
 	count_owned_unmap_block(&counted->count, user, counted->pages[user]);
-	count_owned_munmap(&counted->count, user, counted->pages[user]);
+	count_world_leave(user, counted->pages[user]);
+	count_world_map_begin(user);
 	if (count_owned_mmap(&counted->count, user, WORLD_FILE, 1, 1, &page) != 0)
 		return;
 	CHECK_ASSERT(page == counted->pages[user], "the addresses are used again");
 	count_owned_map_block(&counted->count, user, page, 1);
+	count_world_map_end(user);
 }
 
 static void remapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
+	count_world_map_begin(user);
 	count_owned_remap(&counted->count, user, counted->pages[user],
 	                  &counted->pages[user]);
+	count_world_map_end(user);
 }
 
 static void forker(void *arg)
@@ -216,7 +249,7 @@ static void forker(void *arg)
 		count_world_look(i);
 		count_world_unref(i);
 	}
-	count_owned_munmap(&counted->count, WORLD_SHARERS, counted->pages[user]);
+	count_world_leave(WORLD_SHARERS, counted->pages[user]);
 }
 
 static void mover(void *arg)
@@ -224,16 +257,16 @@ static void mover(void *arg)
 	u32 i;
 
 	(void)arg;
-	count_owned_unmap_frame(&counted->count, 0);
+	count_world_unmap_frame(0);
 	if (!count_world_freeze(0))
 		return;
 	/* Frame 1 gives its block up for frame 0's. */
 	for (i = 0; i < 2; i++) {
-		count_owned_unmap_frame(&counted->count, 1);
+		count_world_unmap_frame(1);
 		if (!count_world_freeze(1))
 			continue;
 		count_world_refill(1, 0);
-		count_share(&counted->count, 0, 1);
+		count_world_share(0, 1);
 		return;
 	}
 	count_world_refill(0, 0);
@@ -292,6 +325,13 @@ static void fold_setup(const void *arg)
 	check_task("reclaimer", 2, taker, NULL);
 }
 
+static void fold_self_setup(const void *arg)
+{
+	own_mapping(arg);
+	users(1, self_stayer);
+	check_task("unmapper", 1, page_unmapper, (void *)0);
+}
+
 static void fault_setup(const void *arg)
 {
 	alone(arg, 0);
@@ -313,6 +353,15 @@ static void ask_setup(const void *arg)
 	users(1, holder);
 	check_task("unmapper", 1, unmapper, (void *)0);
 	check_task("asker", 2, ask, NULL);
+}
+
+/* A reference in the global word is held all the while, and a pte goes, comes and goes. */
+static void ask_global_setup(const void *arg)
+{
+	count_world_setup_shared(arg, 0, 2);
+	count_world_hoard(0, 0, 1, 1);
+	check_task("unmapper", 0, unmapper, (void *)1);
+	check_task("asker", 1, ask, NULL);
 }
 
 static void munmap_setup(const void *arg)
@@ -362,6 +411,17 @@ static void fork_setup(const void *arg)
 	check_task("forker", 2, forker, (void *)0);
 }
 
+/* Another process has the frame too, and unmaps it. */
+static void fork_two_setup(const void *arg)
+{
+	own_mapping(arg);
+	map_block(1);
+	users(1, keeper);
+	check_task("unmapper", 1, unmapper, (void *)1);
+	check_task("forker", 2, forker, (void *)0);
+	check_task("reclaimer", 3, taker, NULL);
+}
+
 /* Two threads of one user: one may count globally and one locally. */
 static void threshold_setup(const void *arg)
 {
@@ -408,10 +468,17 @@ static void move_setup(const void *arg)
 	check_task("mover", 2, mover, NULL);
 }
 
+static void move_two_setup(const void *arg)
+{
+	alone(arg, 2);
+	users(2, holder);
+	check_task("mover", 2, mover, NULL);
+}
+
 static void map_late_setup(const void *arg)
 {
 	count_world_setup(arg);
-	count_unshare(&counted->count, 0, 0);
+	count_world_unshare(0, 0);
 	users(1, late);
 	check_task("reclaimer", 1, freezer, NULL);
 }
@@ -433,14 +500,17 @@ void check_cases_owned(struct check_list *list)
 		{ "unmap", unmap_setup, &one_each },
 		{ "unmap-threads", unmap_setup, &threads },
 		{ "fold", fold_setup, &one_each_deep },
+		{ "fold-self", fold_self_setup, &one_each },
 		{ "fault", fault_setup, &one_each_deep },
 		{ "ask", ask_setup, &one_each },
+		{ "ask-global", ask_global_setup, &one_each },
 		{ "munmap", munmap_setup, &one_each },
 		{ "munmap-threads", munmap_setup, &threads },
 		{ "reuse", reuse_setup, &threads },
 		{ "remap", remap_setup, &one_each },
 		{ "remap-threads", remap_threads_setup, &threads },
 		{ "fork", fork_setup, &one_each },
+		{ "fork-two", fork_two_setup, &one_each },
 		{ "threshold", threshold_setup, &threads },
 		{ "rename", rename_setup, &one_each },
 		{ "rename-threads", rename_setup, &threads },
@@ -448,15 +518,13 @@ void check_cases_owned(struct check_list *list)
 		{ "two-maps", two_maps_setup, &one_each },
 		{ "move", move_setup, &one_each },
 		{ "move-threads", move_setup, &threads },
+		{ "move-two", move_two_setup, &one_each },
 		{ "map-late", map_late_setup, &one_each },
 	};
-	static const struct count_scheme *const schemes[] = { &count_owned,
-		                                              &count_owned_file,
-		                                              &count_owned_flag };
 	u32 s, i;
 
-	for (s = 0; s < sizeof(schemes) / sizeof(schemes[0]); s++)
-		for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-			count_world_add(list, cases[i].name, schemes[s], cases[i].like,
-			                4, cases[i].setup);
+	for (s = 0; s < count_nr_schemes; s++)
+		for (i = 0; count_schemes[s]->has_ptes && i < NR_OWNED(cases); i++)
+			count_world_add(list, cases[i].name, count_schemes[s],
+			                cases[i].like, 4, cases[i].setup);
 }

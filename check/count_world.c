@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The world of the counting schemes, and its oracle. Contract: check/count_world.h. */
 
+#include <stdlib.h>
+
 #include "check/count_world.h"
 
 #define FREEZE_TRIES 32u /* with ticks between, for a scheme that needs epochs */
 #define TICKS 4u
-#define MAX_COUNT_CASES 256u
 
 struct count_world *counted;
 
@@ -114,11 +115,131 @@ void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep)
 {
 	u32 i, last;
 
-	for (i = 0; i < nr; i++)
-		CHECK_ASSERT(count_world_ref(frame, user, &last) && last == i,
-		             "a live frame can be referenced");
-	while (nr > keep)
-		count_world_unref(--nr);
+	for (i = 0; i < nr && count_world_ref(frame, user, &last); i++)
+		CHECK_ASSERT(last == i, "nobody else holds anything yet");
+	CHECK_ASSERT(i > 0, "a live frame can be referenced");
+	while (i > keep)
+		count_world_unref(--i);
+}
+
+/* Whether a pte of user's leads to frame; by plain accesses. */
+static bool is_mapped(u32 user, u32 frame)
+{
+	const struct process_space *space = count_owned_space(&counted->count, user);
+	u32 i, k;
+
+	for (i = 0; i < SPACE_CHUNKS; i++) {
+		const u64 *ptes = (const u64 *)(size_t)space->chunks[i];
+
+		for (k = 0; ptes && k < PTE_CHUNK; k++)
+			if (pte_maps(ptes[k], frame))
+				return true;
+	}
+	return false;
+}
+
+void count_world_map_begin(u32 user)
+{
+	u32 f;
+
+	counted->nr_mapping[user]++;
+	counted->nr_mapped[user]++;
+	counted->left[user] = false;
+	for (f = 0; f < WORLD_FRAMES; f++)
+		counted->gone[user][f] = false;
+}
+
+void count_world_map_end(u32 user)
+{
+	counted->nr_mapping[user]--;
+}
+
+int count_world_share(u32 user, u32 frame)
+{
+	int err;
+
+	count_world_map_begin(user);
+	err = count_share(&counted->count, user, frame);
+	count_world_map_end(user);
+	return err;
+}
+
+/* What tells whether user maps anything while a call runs: before it and after it. */
+static u32 mapped_before(u32 user)
+{
+	return counted->nr_mapped[user] - counted->nr_mapping[user];
+}
+
+static bool was_quiet(u32 user, u32 before)
+{
+	return counted->nr_mapped[user] == before;
+}
+
+static void is_gone(u32 user, u32 frame)
+{
+	CHECK_ASSERT(!is_mapped(user, frame), "what is unmapped is mapped no more");
+	counted->gone[user][frame] = true;
+}
+
+void count_world_unshare(u32 user, u32 frame)
+{
+	u32 before = mapped_before(user);
+
+	count_unshare(&counted->count, user, frame);
+	if (counted->c->scheme->has_ptes && was_quiet(user, before))
+		is_gone(user, frame);
+}
+
+void count_world_unmap_frame(u32 frame)
+{
+	u32 before[WORLD_USERS], user;
+	bool quiet = true;
+
+	for (user = 0; user < WORLD_USERS; user++)
+		before[user] = mapped_before(user);
+	count_owned_unmap_frame(&counted->count, frame);
+	for (user = 0; user < WORLD_USERS; user++) {
+		quiet = quiet && was_quiet(user, before[user]);
+		if (was_quiet(user, before[user]))
+			is_gone(user, frame);
+	}
+	/* Plain: adds to this word are in memory at once. */
+	CHECK_ASSERT(!quiet ||
+	                     (u32)count_owned_words(&counted->count, frame)->share == 0,
+	             "I4: what is unmapped everywhere has no share");
+}
+
+void count_world_leave(u32 user, u64 page)
+{
+	u32 f;
+
+	count_owned_munmap(&counted->count, user, page);
+	/* A page fault has made another mapping, or is about to. */
+	if (counted->nr_mapped[user] > 1)
+		return;
+	counted->left[user] = true;
+	for (f = 0; f < WORLD_FRAMES; f++)
+		is_gone(user, f);
+}
+
+/* At the end: what went has not come back, and a user that left has nothing. */
+static void check_gone(void)
+{
+	u32 user, i;
+
+	if (!counted->c->scheme->has_ptes)
+		return;
+	for (user = 0; user < WORLD_USERS; user++) {
+		const struct process_space *space =
+			count_owned_space(&counted->count, user);
+
+		for (i = 0; i < WORLD_FRAMES; i++)
+			CHECK_ASSERT(!counted->gone[user][i] || !is_mapped(user, i),
+			             "what was unmapped does not come back");
+		for (i = 0; i < SPACE_VMAS; i++)
+			CHECK_ASSERT(!counted->left[user] || space->vmas[i].nr == 0,
+			             "a user that left has no mapping");
+	}
 }
 
 void count_world_look(u32 i)
@@ -217,6 +338,9 @@ static void give_back_all(void)
 	for (i = 0; i < WORLD_HELD; i++)
 		if (counted->is_held[i])
 			held[nr++] = counted->held[i];
+	for (i = 0; i < WORLD_FRAMES && counted->c->scheme->counts; i++)
+		CHECK_ASSERT(count_sum(&counted->count, i) == counted->nr_on[i],
+		             "N5: the sum is what is held");
 	count_check(&counted->count, held, nr);
 	for (i = 0; i < WORLD_HELD; i++)
 		if (counted->is_held[i])
@@ -229,6 +353,7 @@ void count_world_finish(const void *arg)
 
 	(void)arg;
 	CHECK_ASSERT(counted->frozen_under == 0, "N2: nobody held what was frozen");
+	check_gone();
 	give_back_all();
 	count_check(&counted->count, NULL, 0);
 	for (f = 0; f < WORLD_FRAMES; f++) {
@@ -246,20 +371,18 @@ void count_world_add(struct check_list *list, const char *scenario,
                      const struct count_scheme *scheme, const struct count_case *like,
                      u32 nr_cpus, void (*setup)(const void *))
 {
-	static struct count_case cases[MAX_COUNT_CASES];
-	static u32 nr;
+	struct count_case *mine = malloc(sizeof(*mine));
 	struct check_case one = { .scenario = scenario,
 		                  .scheme = scheme->name,
 		                  .deep = like->deep };
 
-	CHECK_ASSERT(nr < MAX_COUNT_CASES, "MAX_COUNT_CASES is large enough");
-	cases[nr] = *like;
-	cases[nr].scheme = scheme;
+	CHECK_ASSERT(mine, "memory for the list of cases");
+	*mine = *like; /* as long as the list: to the end of the program */
+	mine->scheme = scheme;
 	one.run = (struct check_scenario){ .name = scenario,
 		                           .nr_cpus = nr_cpus,
-		                           .arg = &cases[nr],
+		                           .arg = mine,
 		                           .setup = setup,
 		                           .finish = count_world_finish };
-	nr++;
 	check_list_add(list, &one);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The world in which counting schemes are searched: one or two frames, a few users, and an
- * oracle outside core that knows who really holds what.
+ * The world in which the checker searches counting schemes: three frames, a few users, and
+ * an oracle outside core that knows which user really holds what.
  *
- * The oracle's sets change by plain accesses: it counts a reference from the moment that
+ * The oracle's sets change by plain accesses. It counts a reference from the moment that
  * count_ref() has returned it until count_unref() is called. In that time the frame's bytes
- * must stand still; whoever freezes a frame poisons its bytes until he has filled them anew,
- * so that a reader whom the scheme forgot is seen as a use after free.
+ * must stand still. A task that freezes a frame poisons its bytes until it has filled them
+ * anew. So a reader that the scheme forgot shows as a use after free.
+ *
+ * The oracle also notes what must be true after a call that takes a mapping away. What
+ * an unmap, an unshare or a munmap has cleared must not be there at its end, nor at the end
+ * of the schedule, unless the same user mapped something meanwhile.
  */
 #ifndef LODIC_CHECK_COUNT_WORLD_H
 #define LODIC_CHECK_COUNT_WORLD_H
@@ -14,9 +18,9 @@
 #include "core/owned/count_owned.h"
 #include "check/case.h"
 
-#define WORLD_FRAMES 2u
-#define WORLD_USERS \
-	5u /* four that share from the start, so that lodic counts locally */
+#define WORLD_FRAMES 3u
+/* Four of them share from the start, so that the owned gate counts in ptes. */
+#define WORLD_USERS 5u
 #define WORLD_SHARERS 4u
 #define WORLD_BYTES_WORDS 2u
 #define WORLD_FILE 3u
@@ -42,9 +46,13 @@ struct count_world {
 	bool is_held[WORLD_HELD];
 	bool is_held_since[WORLD_HELD]; /* all the time since a query began */
 	u32 nr_on[WORLD_FRAMES];        /* references that are certainly held */
-	bool owned[WORLD_FRAMES];       /* frozen, by its freezer's word */
+	bool owned[WORLD_FRAMES];       /* frozen, as its freezer was told */
 	u32 frozen_under; /* references that were held when a frame was frozen */
 	u64 pages[WORLD_USERS];
+	u32 nr_mapping[WORLD_USERS]; /* calls under way that map something for a user */
+	u32 nr_mapped[WORLD_USERS];  /* such calls that have begun */
+	bool gone[WORLD_USERS][WORLD_FRAMES]; /* unmapped, and not mapped since */
+	bool left[WORLD_USERS];               /* no mapping at all since */
 };
 
 extern struct count_world *counted;
@@ -62,11 +70,12 @@ void count_world_finish(const void *arg);
 bool count_world_ref(u32 frame, u32 user, u32 *ret_i);
 void count_world_unref(u32 i);
 
-/* In a setup: user takes nr references of frame and gives back all but keep of them. */
+/* In a setup: user takes nr references of frame, or as many as it can have, and gives back
+ * all but keep of them. */
 void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep);
 
-/* Uses the frame that reference i holds: its bytes are those of its name, and what a holder
- * writes is in memory before anybody else has the frame (N2). */
+/* Uses the frame that reference i holds. Its bytes must be those of its name. What a holder
+ * writes must be in memory before anybody else has the frame (N2). */
 void count_world_look(u32 i);
 
 /* Tries to freeze; true: it is the caller's, its bytes are poisoned. */
@@ -76,6 +85,17 @@ void count_world_refill(u32 frame, u32 index);
 
 /* Asks the scheme, and the oracle whether the answer can be true (N4). */
 void count_world_query(u32 frame);
+
+/* count_share() and count_unshare(), noted by the oracle. */
+int count_world_share(u32 user, u32 frame);
+void count_world_unshare(u32 user, u32 frame);
+
+/* For schemes with ptes: count_owned_unmap_frame(), and count_owned_munmap() of a user's
+ * first mapping. The others map something: begin and end stand around such a call. */
+void count_world_unmap_frame(u32 frame);
+void count_world_leave(u32 user, u64 page);
+void count_world_map_begin(u32 user);
+void count_world_map_end(u32 user);
 
 /* A tick on every CPU, for schemes that have them: one task for each CPU. */
 void count_world_ticks(void);

@@ -6,7 +6,8 @@
 
 #include "check/options.h"
 
-#define MAX_SEARCHES (CHECK_MAX_CASES * 2 * 4)
+/* Searches of one case: two memory models, four strategies. */
+#define SEARCHES_PER_CASE (2u * 4u)
 /* Three actors that must all meet need more schedules than two. */
 #define DEEP_TIMES 10u
 #define SHOW_FIRST 1000u /* schedules of the first try to show a mutant */
@@ -72,7 +73,7 @@ static int end(bool whole, u32 bad)
 
 static int run_searches(const struct options *o)
 {
-	struct search *s = search_alloc(MAX_SEARCHES);
+	struct search *s = search_alloc(list.nr * SEARCHES_PER_CASE);
 	u32 nr = 0, bad, i;
 	bool whole;
 
@@ -116,11 +117,14 @@ static u64 budget(const struct options *o, const struct check_mutant *m,
 /* Every mutant where its table says; with one, only that and its interleaving. */
 static int run_mutants(const struct options *o)
 {
-	struct search *s = search_alloc(MAX_SEARCHES);
+	struct search *s;
 	const struct check_mutant *m;
 	u32 nr = 0, survived, i, k;
 	bool whole;
 
+	for (i = 0; check_mutant_at(i);)
+		i++;
+	s = search_alloc(i * SEARCHES_PER_CASE);
 	if (!s)
 		return perror("lodic-check"), 1;
 	for (i = 0; (m = check_mutant_at(i)); i++) {

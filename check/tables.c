@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The cases and mutants of all files of this folder, in one list each. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "check/case.h"
@@ -7,10 +8,15 @@
 static const struct check_mutant *const tables[] = { check_mutants_count,
 	                                             check_mutants_arena };
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
+#define ROOM_FIRST 256u /* cases; the list grows */
 
 void check_list_add(struct check_list *list, const struct check_case *c)
 {
-	CHECK_ASSERT(list->nr < CHECK_MAX_CASES, "CHECK_MAX_CASES is large enough");
+	if (list->nr == list->room) {
+		list->room = list->room ? 2 * list->room : ROOM_FIRST;
+		list->cases = realloc(list->cases, list->room * sizeof(*list->cases));
+		CHECK_ASSERT(list->cases, "memory for the list of cases");
+	}
 	list->cases[list->nr++] = *c;
 }
 

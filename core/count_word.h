@@ -154,7 +154,13 @@ static inline void count_hazard_word_ref(u64 *slot, u32 object)
 /* The same for a slot that several threads may want: false, another one has it. */
 static inline bool count_hazard_word_claim(u64 *slot, u32 object)
 {
-	return host_load_relaxed(slot) == 0 && host_cas(slot, 0, (u64)object + 1);
+	if (host_load_relaxed(slot) != 0)
+		return false;
+	if (MUTANT(HAZARD_CLAIM_STORES)) {
+		host_xchg(slot, (u64)object + 1);
+		return true;
+	}
+	return host_cas(slot, 0, (u64)object + 1);
 }
 
 static inline void count_hazard_word_unref(u64 *slot)

@@ -81,6 +81,22 @@ enum mutant {
 	MUTANT_ATOMIC_FREEZE_STORES, /* atomic: a freeze looks, then stores */
 	MUTANT_HAZARD_LOOK_FIRST, /* hazard: a ref looks at the state, then names it */
 	MUTANT_HAZARD_NO_FENCE,   /* hazard: no fence between the state and the scan */
+	/* Rules that only small constants and worlds of two or three show. */
+	MUTANT_CLEAR_LAST_LATE, /* a clear that ran out of tries adds after its exchange */
+	MUTANT_REF_PAST_MAX,    /* a pte counts past its bits */
+	MUTANT_UNMAP_LEAVES_MARK,     /* an unmap leaves what a freeze may give back */
+	MUTANT_UNMAP_FRAME_ONE,       /* a frame unmapped in one process only */
+	MUTANT_UNSHARE_NOTHING,       /* an unshare leaves the page mapped */
+	MUTANT_FORK_OWNS_NOTHING,     /* a child's pte without a reference of its own */
+	MUTANT_QUERY_LOCALS_ONLY,     /* a query forgets the global word */
+	MUTANT_SHARE_READ_ONCE,       /* a query does not look at share again */
+	MUTANT_SHARE_LOWERED_LAST,    /* a pte less: global before share */
+	MUTANT_SUM_GLOBAL_ONLY,       /* a sum forgets the local counts */
+	MUTANT_HAZARD_SCAN_SHORT,     /* a scan leaves out each user's last slot */
+	MUTANT_HAZARD_CLAIM_STORES,   /* a slot looked at, then taken by an exchange */
+	MUTANT_PAYGO_LAST_WAY,        /* READ-ALL leaves out a bucket's last way */
+	MUTANT_PAYGO_OVERFLOW_UNSEEN, /* READ-ALL leaves out the overflow */
+	MUTANT_SLOPPY_CENTRAL_FIRST,  /* central lowered before the spares go */
 	MUTANT_NR
 };
 

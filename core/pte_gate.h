@@ -26,9 +26,13 @@
  * Ours. On failure another thread of the process has counted on this pte; when it keeps
  * happening the pte is as contended as the global word would be.
  */
+#ifndef GATE_REF_TRIES
 #define GATE_REF_TRIES 8u
+#endif
 /* Ours: a cas on a pte fails only under a ref or unref in its few instructions. */
+#ifndef GATE_CLEAR_TRIES
 #define GATE_CLEAR_TRIES 4u
+#endif
 
 /*
  * Takes a reference on frame in *pte, a guess: the entry may be empty, or lead elsewhere.
@@ -46,7 +50,7 @@ static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
 
 		if (MUTANT(REF_ANY_FRAME) ? !gate_present(v) : !gate_maps(v, frame))
 			return false;
-		if (pte_count(v) == PTE_COUNT_MAX)
+		if (pte_count(v) == PTE_COUNT_MAX && !MUTANT(REF_PAST_MAX))
 			return false;
 		/*
 		 * Success: the pte stood, so its own reference did too. Acquire, partner:
@@ -117,9 +121,12 @@ static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 		v = host_load_relaxed(pte);
 	}
 	/* As much as there can be, first; then the rest out again. */
-	gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
+	if (!MUTANT(CLEAR_LAST_LATE)) {
+		gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
+		added = PTE_COUNT_MAX;
+	}
 	v = host_xchg(pte, 0);
-	gate_add(words, v, pte_count(v) - PTE_COUNT_MAX);
+	gate_add(words, v, pte_count(v) - added);
 	return v;
 }
 

@@ -72,8 +72,12 @@
 #define COUNT_PAYGO_ENTRIES 4096u
 /* Ours: as many as fill a cache line, so that a bucket costs one. */
 #define COUNT_PAYGO_WAYS 4u
-/* Ours: so few objects are a test's. They get one entry for all, to meet collisions. */
+/* Ours: so few objects are a test's. They get one bucket of so many entries for all, to
+ * meet collisions. */
 #define COUNT_PAYGO_FEW 16u
+#ifndef COUNT_PAYGO_FEW_WAYS
+#define COUNT_PAYGO_FEW_WAYS 1u
+#endif
 
 /* A token is the home CPU (upper half) and the entry there, or this. */
 #define COUNT_PAYGO_OVERFLOW (~(u64)0)
@@ -157,7 +161,7 @@ static int count_paygo_init(struct count *c)
 		return -COUNT_ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
-	s->nr_ways = few ? 1 : COUNT_PAYGO_WAYS;
+	s->nr_ways = few ? COUNT_PAYGO_FEW_WAYS : COUNT_PAYGO_WAYS;
 	s->nr_buckets = few ? 1 : COUNT_PAYGO_ENTRIES / COUNT_PAYGO_WAYS;
 	s->stride = few ? COUNT_PAYGO_WAYS : COUNT_PAYGO_ENTRIES; /* whole lines */
 	s->gates = host_alloc(count_paygo_gates_bytes(c), COUNT_LINE_BYTES);
@@ -287,12 +291,14 @@ static bool count_paygo_used(struct count *c, u32 object)
 {
 	struct paygo *s = c->state;
 	u32 bucket = count_paygo_bucket(s, object);
+	u32 end = bucket + s->nr_ways - (MUTANT(PAYGO_LAST_WAY) ? 1 : 0);
 	u32 cpu, i;
 
-	if (count_gate_central(host_load_acquire(count_paygo_gate(c, object))) > 0)
+	if (count_gate_central(host_load_acquire(count_paygo_gate(c, object))) > 0 &&
+	    !MUTANT(PAYGO_OVERFLOW_UNSEEN))
 		return true;
 	for (cpu = 0; cpu < s->nr_cpus; cpu++)
-		for (i = bucket; i < bucket + s->nr_ways; i++)
+		for (i = bucket; i < end; i++)
 			if (count_paygo_load(c, cpu, i, object) != 0)
 				return true;
 	return false;

@@ -255,7 +255,7 @@ static bool count_owned_global_used(struct count *c, u32 frame)
 	/* Acquire, partner: a drop of a pte's reference, which lowered share before. */
 	global = host_load_acquire(&w->global);
 	return global > COUNT_BASE + (u32)share ||
-	       host_load_relaxed(&w->share) != share;
+	       (!MUTANT(SHARE_READ_ONCE) && host_load_relaxed(&w->share) != share);
 }
 
 /* Locals never go below 0, so the first one found answers (LODIC s.4.5, eq. 1). */
@@ -268,6 +268,8 @@ bool count_owned_query_locked(struct count *c, struct rmap *rmap, u64 block, u32
 		return count_owned_locals(rmap, block, frame, 1) > 0;
 	}
 	/* O14 */
+	if (MUTANT(QUERY_LOCALS_ONLY))
+		return count_owned_locals(rmap, block, frame, 1) > 0;
 	return count_owned_locals(rmap, block, frame, 1) > 0 ||
 	       count_owned_global_used(c, frame);
 }

@@ -68,7 +68,7 @@ static bool count_owned_map_clear(struct count *c, struct process_space *space,
 	if (pte && pte_present(host_load_relaxed(pte))) {
 		present = true;
 		count_owned_clear(c, pte);
-	} else if (pte) {
+	} else if (pte && !MUTANT(UNMAP_LEAVES_MARK)) {
 		/* A mark: its freezer finds it gone. Nobody counts here. */
 		host_store_relaxed(pte, PTE_EMPTY);
 	}
@@ -253,7 +253,8 @@ static int count_owned_fork_page(struct count *c, const u64 *from,
 		return err;
 	/* Not frozen, nor being frozen: the parent's pte is present, and who freezes clears
 	 * it under the list's lock, which we hold. */
-	count_owned_add_pte(c, pte_frame(v));
+	if (!MUTANT(FORK_OWNS_NOTHING))
+		count_owned_add_pte(c, pte_frame(v)); /* M2 */
 	if (!MUTANT(FORK_COPIES_COUNT))
 		v &= ~PTE_COUNT_MASK; /* M2 */
 	host_store_release(process_space_pte(child, page), v);
@@ -385,7 +386,7 @@ void count_owned_unshare_object(struct count *c, u32 user, u32 frame)
 		return;
 	host_lock(&space->vma_lock);
 	vma = process_space_vma_of_block(space, block);
-	if (vma)
+	if (vma && !MUTANT(UNSHARE_NOTHING))
 		count_owned_map_clear(c, space, vma_page(vma, block));
 	host_unlock(&space->vma_lock);
 }
@@ -403,6 +404,8 @@ void count_owned_unmap_frame(struct count *c, u32 frame)
 		if (pte_maps(host_load_relaxed(pte), frame))
 			count_owned_clear(c, pte);
 		host_unlock(&walk.space->pte_lock);
+		if (MUTANT(UNMAP_FRAME_ONE))
+			break;
 	}
 	host_unlock(&rmap->lock);
 }

@@ -6,6 +6,8 @@
  */
 #include "core/owned/count_owned.h"
 
+#include "core/mutant.h"
+
 /* What nr ptes of a frame own in its global word: nothing under the flag. */
 static u64 count_owned_owned(struct count *c, u64 nr)
 {
@@ -71,8 +73,11 @@ u64 count_owned_sum(struct count *c, u32 frame)
 	u64 sum = 0;
 
 	if (global != 0)
-		sum = count_owned_locals(rmap, block, frame, ~(u64)0) + global -
-		      COUNT_BASE - count_owned_owned(c, count_owned_share(c, frame));
+		sum = (MUTANT(SUM_GLOBAL_ONLY)
+		               ? 0
+		               : count_owned_locals(rmap, block, frame, ~(u64)0)) +
+		      global - COUNT_BASE -
+		      count_owned_owned(c, count_owned_share(c, frame));
 	host_unlock(&rmap->lock);
 	return sum;
 }

@@ -23,7 +23,10 @@ enum lodic_mutant {
 	MUTANT_UNREF_ANY_FRAME,
 	MUTANT_REF_ANY_FRAME,
 	MUTANT_TABLE_MOVES,
-	NR_MUTANTS
+	NR_MUTANTS,
+	/* Only the model checker sets these. */
+	MUTANT_CLEAR_LAST_LATE,
+	MUTANT_REF_PAST_MAX
 };
 
 #ifdef CONFIG_LODIC_DEBUG
