@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check/options.h"
 
@@ -28,6 +29,11 @@ static void print_list(void)
 	for (i = 0; (m = check_mutant_at(i)); i++)
 		printf("%-22s %s (%s, %s, %s)\n", m->name, m->breaks, m->scenario,
 		       m->scheme, memory_word(m->memory));
+}
+
+static const char *case_name(const struct check_case *c, bool of_scheme)
+{
+	return of_scheme ? c->scheme : c->scenario;
 }
 
 static bool wanted(const struct options *o, const struct check_case *c)
@@ -59,9 +65,43 @@ static void add(struct search *searches, u32 *nr, const struct options *o,
 				.preemption_bound = o->bound,
 				.only = o->only,
 				.trace = o->trace,
+				.out = options_out(o),
 			},
 		};
 	}
+}
+
+/* A name that is given and that no case has: says so, with those that there are. */
+static bool is_unknown(const char *what, const char *name, bool of_scheme)
+{
+	const char *other;
+	u32 i, k;
+
+	for (i = 0; name && i < list.nr; i++)
+		if (strcmp(name, case_name(&list.cases[i], of_scheme)) == 0)
+			return false;
+	if (!name)
+		return false;
+	fprintf(stderr, "lodic-check: there is no %s '%s'. There are:\n", what, name);
+	for (i = 0; i < list.nr; i++) {
+		other = case_name(&list.cases[i], of_scheme);
+		for (k = 0; strcmp(case_name(&list.cases[k], of_scheme), other) != 0;)
+			k++;
+		if (k == i)
+			fprintf(stderr, "  %s\n", other);
+	}
+	return true;
+}
+
+/* Both names are right, but not together. */
+static void print_pairs(const struct options *o)
+{
+	fprintf(stderr,
+	        "lodic-check: scenario '%s' is not for scheme '%s'. It is for:\n",
+	        o->scenario, o->scheme);
+	for (u32 i = 0; i < list.nr; i++)
+		if (strcmp(list.cases[i].scenario, o->scenario) == 0)
+			fprintf(stderr, "  %s\n", list.cases[i].scheme);
 }
 
 static int end(bool whole, u32 bad)
@@ -79,6 +119,9 @@ static int run_searches(const struct options *o)
 
 	if (!s)
 		return perror("lodic-check"), 1;
+	if (is_unknown("scenario", o->scenario, false) ||
+	    is_unknown("scheme", o->scheme, true))
+		return EXIT_USAGE;
 	for (i = 0; i < list.nr; i++) {
 		if (!wanted(o, &list.cases[i]))
 			continue;
@@ -88,9 +131,7 @@ static int run_searches(const struct options *o)
 			add(s, &nr, o, &list.cases[i], CHECK_TSO);
 	}
 	if (nr == 0) {
-		fprintf(stderr,
-		        "lodic-check: no such scenario for such a scheme; --list "
-		        "names them\n");
+		print_pairs(o);
 		return EXIT_USAGE;
 	}
 	whole = search_all(s, nr, o->jobs, false);
@@ -154,6 +195,22 @@ static int run_mutants(const struct options *o)
 	return end(whole, survived);
 }
 
+/* On a terminal; each of these searches is longer than all before it. */
+static void show_progress(u64 schedules, const char *strategy)
+{
+	if (schedules <= SHOW_FIRST || !isatty(STDERR_FILENO))
+		return;
+	fprintf(stderr, "\r\033[Ksearching %llu schedules by %s",
+	        (unsigned long long)schedules, strategy);
+	fflush(stderr);
+}
+
+static void end_progress(void)
+{
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+}
+
 /* Looks for what the mutant breaks, and shows the first schedule that does. */
 static int show_mutant(const struct options *o)
 {
@@ -175,9 +232,12 @@ static int show_mutant(const struct options *o)
 			s.options = (struct check_options){ .strategy = k,
 				                            .memory = m->memory,
 				                            .seed = o->seed,
-				                            .nr_schedules = n };
+				                            .nr_schedules = n,
+				                            .out = options_out(o) };
+			show_progress(n, strategy_word(k));
 			check_run(&s.c->run, &s.options, true, &s.result);
 			if (s.result.violations) {
+				end_progress();
 				search_show(&s);
 				return 0;
 			}
@@ -185,27 +245,40 @@ static int show_mutant(const struct options *o)
 		if (n >= m->budget)
 			break;
 	}
+	end_progress();
 	printf("not found in %llu schedules\n", (unsigned long long)m->budget);
 	return 1;
+}
+
+static int run(const struct options *o)
+{
+	if (o->list) {
+		print_list();
+		return 0;
+	}
+	if (!o->json) {
+		printf("seed=%llu\n", (unsigned long long)o->seed);
+		fflush(stdout);
+	}
+	if (o->mutants)
+		return run_mutants(o);
+	if (o->mutant && !o->scenario && !o->scheme && !o->all)
+		return show_mutant(o);
+	return run_searches(o);
 }
 
 int main(int argc, char **argv)
 {
 	struct options o;
+	int status;
 
 	options_parse(&o, argc, argv);
 	check_list_all(&list);
-	if (o.list) {
-		print_list();
-		return 0;
+	status = run(&o);
+	/* A result that could not be written is no result. */
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("lodic-check: stdout");
+		return status ? status : 1;
 	}
-	if (!o.json) {
-		printf("seed=%llu\n", (unsigned long long)o.seed);
-		fflush(stdout);
-	}
-	if (o.mutants)
-		return run_mutants(&o);
-	if (o.mutant && !o.scenario && !o.all)
-		return show_mutant(&o);
-	return run_searches(&o);
+	return status;
 }

@@ -13,6 +13,7 @@
 #define SCHEDULES_DEFAULT 10000u
 #define SEEDS_DEFAULT 51u
 #define BOUND_DEFAULT 2u
+#define SCHEDULES_MAX ((u64)1 << 48)
 
 enum key {
 	KEY_ALL = 256,
@@ -33,31 +34,42 @@ enum key {
 	KEY_JOBS
 };
 
+#ifndef LODIC_COMMIT
+#define LODIC_COMMIT "unknown"
+#endif
+#ifndef LODIC_VERSION
+#define LODIC_VERSION "unknown"
+#endif
+
+#define U32_MAX 0xffffffffu
+
 static const struct argp_option table[] = {
 	{ "all", KEY_ALL, NULL, 0, "Every scenario for every scheme", 1 },
 	{ "scenario", KEY_SCENARIO, "NAME", 0, "Only this one", 1 },
 	{ "scheme", KEY_SCHEME, "NAME", 0, "Only for this scheme", 1 },
-	{ "list", KEY_LIST, NULL, 0, "What there is: scenarios, schemes, mutants", 1 },
+	{ "list", KEY_LIST, NULL, 0, "List all scenarios, schemes and mutants", 1 },
 	{ "memory", KEY_MEMORY, "MODEL", 0, "sc, tso or both (default: both)", 2 },
 	{ "strategy", KEY_STRATEGY, "NAME", 0,
 	  "random, pct3, pct4, exhaustive; all: the first three (default)", 2 },
 	{ "schedules", KEY_SCHEDULES, "N", 0,
-	  "For each scenario, scheme and memory model, shared evenly by the strategies "
-	  "(default: 10000); exhaustive: at most so many",
+	  "Schedules for each scenario, scheme and memory model, shared evenly by the "
+	  "strategies (default: 10000); exhaustive: at most so many",
 	  2 },
 	{ "bound", KEY_BOUND, "N", 0, "Exhaustive: preemptions at most (default: 2)",
 	  2 },
-	{ "seed", KEY_SEED, "N", 0, "Of the schedules (default: 1)", 2 },
+	{ "seed", KEY_SEED, "N", 0, "The schedules' seed (default: 1)", 2 },
 	{ "mutants", KEY_MUTANTS, NULL, 0,
 	  "Break each rule in turn; every mutant must be found, in --schedules at most "
 	  "where that is given, else in a number of its own",
 	  3 },
 	{ "mutant", KEY_MUTANT, "NAME", 0,
 	  "Break this rule and show what goes wrong; with --scenario, there", 3 },
-	{ "seeds", KEY_SEEDS, "N", 0, "For the table of --mutants (default: 51)", 3 },
-	{ "only", KEY_ONLY, "N", 0, "Only the schedule with this number, again", 4 },
-	{ "trace", KEY_TRACE, NULL, 0, "With --only: print its steps", 4 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 5 },
+	{ "seeds", KEY_SEEDS, "N", 0,
+	  "With --mutants: search each with so many seeds (default: 51)", 3 },
+	{ "only", KEY_ONLY, "N", 0, "Run only the schedule with this number, again",
+	  4 },
+	{ "trace", KEY_TRACE, NULL, 0, "With --only: print the schedule's steps", 4 },
+	{ "json", KEY_JSON, NULL, 0, "Print JSON; interleavings then go to stderr", 5 },
 	{ "jobs", KEY_JOBS, "N", 0, "Processes (default: as many as CPUs)", 5 },
 	{ 0 },
 };
@@ -77,7 +89,7 @@ static const char doc[] =
 	"  lodic-check --scheme lodic --strategy exhaustive --bound 2 --memory sc \\\n"
 	"              --scenario reclaim --schedules 10000000\n";
 
-static u64 number(const char *arg, const char *what, struct argp_state *state)
+static u64 number(const char *arg, const char *what, u64 most, struct argp_state *state)
 {
 	char *end;
 	u64 n;
@@ -85,7 +97,10 @@ static u64 number(const char *arg, const char *what, struct argp_state *state)
 	errno = 0;
 	n = strtoull(arg, &end, 10);
 	if (errno || *arg < '0' || *arg > '9' || *end)
-		argp_error(state, "--%s wants a number, not '%s'", what, arg);
+		argp_error(state, "--%s takes a number, not '%s'", what, arg);
+	if (n > most)
+		argp_error(state, "--%s takes at most %llu", what,
+		           (unsigned long long)most);
 	return n;
 }
 
@@ -120,13 +135,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "there is no memory model '%s'", arg);
 		break;
 	case KEY_STRATEGY: parse_strategy(o, arg, state); break;
-	case KEY_BOUND: o->bound = (u32)number(arg, "bound", state); break;
+	case KEY_BOUND: o->bound = (u32)number(arg, "bound", U32_MAX, state); break;
 	case KEY_SCHEDULES:
-		o->schedules = number(arg, "schedules", state);
+		o->schedules = number(arg, "schedules", SCHEDULES_MAX, state);
 		o->schedules_given = true;
 		break;
-	case KEY_SEED: o->seed = number(arg, "seed", state); break;
-	case KEY_ONLY: o->only = number(arg, "only", state) + 1; break;
+	case KEY_SEED: o->seed = number(arg, "seed", ~(u64)0, state); break;
+	case KEY_ONLY: o->only = number(arg, "only", SCHEDULES_MAX, state) + 1; break;
 	case KEY_TRACE: o->trace = true; break;
 	case KEY_MUTANTS: o->mutants = true; break;
 	case KEY_MUTANT:
@@ -136,24 +151,41 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			           arg);
 		break;
 	case KEY_JSON: o->json = true; break;
-	case KEY_SEEDS: o->seeds = (u32)number(arg, "seeds", state); break;
-	case KEY_JOBS: o->jobs = (u32)number(arg, "jobs", state); break;
-	case ARGP_KEY_ARG: argp_error(state, "what is '%s'?", arg); break;
+	case KEY_SEEDS:
+		o->seeds = (u32)number(arg, "seeds", SEARCH_MAX_SEEDS, state);
+		break;
+	case KEY_JOBS:
+		o->jobs = (u32)number(arg, "jobs", SEARCH_MAX_JOBS, state);
+		break;
+	case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", arg); break;
 	case ARGP_KEY_END:
 		if (!o->all && !o->list && !o->mutants && !o->mutant && !o->scenario &&
 		    !o->scheme)
 			argp_error(state,
-			           "say what: --all, --mutants, or a --scenario");
+			           "give --all, --mutants, --mutant, --scenario, "
+			           "--scheme or --list");
 		if (o->schedules == 0 || o->seeds == 0 || o->jobs == 0)
-			argp_error(state, "nothing to do with 0 of them");
+			argp_error(
+				state,
+				"--schedules, --seeds and --jobs must be at least 1");
 		if (o->trace && !o->only)
 			argp_error(state,
-			           "--trace wants --only, or it would print them "
-			           "all");
+			           "--trace needs --only: it prints one schedule");
 		break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
+}
+
+FILE *options_out(const struct options *o)
+{
+	return o->json ? stderr : stdout;
+}
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+	(void)state;
+	fprintf(stream, "lodic-check %s (%s)\n", LODIC_VERSION, LODIC_COMMIT);
 }
 
 void options_parse(struct options *o, int argc, char **argv)
@@ -176,5 +208,6 @@ void options_parse(struct options *o, int argc, char **argv)
 		.jobs = cpus > 0 ? (u32)cpus : 1,
 	};
 	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version_hook = print_version;
 	argp_parse(&argp, argc, argv, 0, NULL, o);
 }

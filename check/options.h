@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What lodic-check was asked to do, and the two ways to say what came of it. */
+/* What lodic-check was asked to do, and the two ways to report what it found. */
 #ifndef LODIC_CHECK_OPTIONS_H
 #define LODIC_CHECK_OPTIONS_H
 
@@ -16,6 +16,9 @@ struct options {
 	u64 schedules, seed, only; /* only: number + 1 */
 	u32 bound, seeds, jobs;
 };
+
+/* Where interleavings go: stdout, but with --json only JSON is there. */
+FILE *options_out(const struct options *o);
 
 /* argp; ends the program on bad usage. */
 void options_parse(struct options *o, int argc, char **argv);

@@ -154,7 +154,7 @@ static json_t *mutant_json(const struct search *s)
 u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 {
 	json_t *rows = o->json ? json_array() : NULL;
-	u32 found = 0, survived = 0, nr_mutants = 0, n, i;
+	u32 found = 0, survived = 0, nr_mutants = 0, left, n, i;
 
 	if (!o->json)
 		printf("Schedules to detection, median/most, and found/tried seeds\n"
@@ -173,7 +173,12 @@ u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 	if (o->json)
 		print_json(rows);
 	else
-		printf("%u mutants: %u found, %u survived\n", nr_mutants, found,
+		printf("%u mutants: %u found, %u survived", nr_mutants, found,
 		       survived);
+	left = nr_mutants - found - survived;
+	if (!o->json && left > 0)
+		printf(", %u not searched to the end", left);
+	if (!o->json)
+		putchar('\n');
 	return survived;
 }

@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_JOBS 256u
-#define MAX_SEEDS 1001u
 /* A strategy that misses with so many seeds in a row is not the one for this mutant. */
 #define MISSES_ENOUGH 3u
 /* Seeds tried where detection takes more than SLOW_SCHEDULES. */
@@ -57,12 +55,11 @@ static int compare(const void *a, const void *b)
 /* From seed to seed, until enough is known. */
 static void run_seeds(struct search *s)
 {
-	static u64 needed[MAX_SEEDS];
+	static u64 needed[SEARCH_MAX_SEEDS];
 	struct check_options o = s->options;
 	struct check_result r;
-	u32 wanted = s->nr_seeds < MAX_SEEDS ? s->nr_seeds : MAX_SEEDS;
 
-	for (; s->nr_tried < wanted; s->nr_tried++, o.seed++) {
+	for (; s->nr_tried < s->nr_seeds; s->nr_tried++, o.seed++) {
 		if (s->nr_found == 0 && s->nr_tried >= MISSES_ENOUGH)
 			break;
 		if (s->nr_tried >= SLOW_SEEDS &&
@@ -91,8 +88,8 @@ static void run_search(struct search *s)
 	s->state = SEARCH_RUNNING;
 	check_mutant_now = s->mutant;
 	if (s->options.trace)
-		fprintf(stderr, "\n%s, %s, %s, %s, schedule %llu:\n", s->c->scenario,
-		        s->c->scheme, memory_word(s->options.memory),
+		fprintf(s->options.out, "\n%s, %s, %s, %s, schedule %llu:\n",
+		        s->c->scenario, s->c->scheme, memory_word(s->options.memory),
 		        strategy_word(s->options.strategy),
 		        (unsigned long long)s->options.only - 1);
 	if (s->nr_seeds > 1)
@@ -102,19 +99,21 @@ static void run_search(struct search *s)
 	s->state = SEARCH_DONE;
 }
 
-/* queue: a pipe with the numbers of the searches that nobody has taken yet. */
+/* queue: a pipe with the numbers of the searches that no process has taken yet. */
 static void work(struct search *searches, int queue)
 {
 	u32 i;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGINT, SIG_DFL);
-	while (read(queue, &i, sizeof(i)) == sizeof(i))
+	while (read(queue, &i, sizeof(i)) == sizeof(i)) {
 		run_search(&searches[i]);
+		fflush(stdout);
+	}
 	_exit(0);
 }
 
-/* The read end of such a pipe, or -1. It is filled before anybody reads. */
+/* The read end of such a pipe, or -1. It is filled before any process reads. */
 static int queue_make(u32 nr)
 {
 	int ends[2];
@@ -196,7 +195,7 @@ static void mark_stopped(struct search *searches, u32 nr)
 
 bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet)
 {
-	pid_t workers[MAX_JOBS];
+	pid_t workers[SEARCH_MAX_JOBS];
 	u32 nr_workers = 0;
 	bool whole;
 	int queue = queue_make(nr);
@@ -205,8 +204,6 @@ bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet)
 		perror("lodic-check: pipe");
 		return false;
 	}
-	if (nr_jobs > MAX_JOBS)
-		nr_jobs = MAX_JOBS;
 	if (nr_jobs > nr)
 		nr_jobs = nr;
 	signal(SIGINT, on_signal);
@@ -239,22 +236,22 @@ void search_show(const struct search *s)
 	struct check_result r;
 
 	o.only = s->result.schedule + 1;
-	fprintf(stderr, "\n%s, %s, %s: %s\n", s->c->scenario, s->c->scheme,
+	fprintf(o.out, "\n%s, %s, %s: %s\n", s->c->scenario, s->c->scheme,
 	        memory_word(o.memory), s->result.what);
-	fprintf(stderr, "seed=%llu, schedule %llu. Again:\n",
-	        (unsigned long long)o.seed, (unsigned long long)s->result.schedule);
-	fprintf(stderr,
+	fprintf(o.out, "seed=%llu, schedule %llu. Again:\n", (unsigned long long)o.seed,
+	        (unsigned long long)s->result.schedule);
+	fprintf(o.out,
 	        "  lodic-check --scenario %s --scheme %s --memory %s --strategy %s",
 	        s->c->scenario, s->c->scheme, memory_word(o.memory),
 	        strategy_word(o.strategy));
 	if (o.strategy == CHECK_EXHAUSTIVE)
-		fprintf(stderr, " --bound %u", o.preemption_bound);
-	fprintf(stderr, " --seed %llu --only %llu", (unsigned long long)o.seed,
+		fprintf(o.out, " --bound %u", o.preemption_bound);
+	fprintf(o.out, " --seed %llu --only %llu", (unsigned long long)o.seed,
 	        (unsigned long long)s->result.schedule);
 	for (const struct check_mutant *m = check_mutant_find(s->mutant); m; m = NULL)
-		fprintf(stderr, " --mutant %s", m->name);
-	fputs("\n\n", stderr);
+		fprintf(o.out, " --mutant %s", m->name);
+	fputs("\n\n", o.out);
 	check_mutant_now = s->mutant;
 	check_run(&s->c->run, &o, false, &r);
-	fputc('\n', stderr);
+	fputc('\n', o.out);
 }

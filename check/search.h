@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Many searches on all CPUs. A search is one case under one memory model, strategy and
- * mutant; it runs in a process of its own, for the checker's world is one per process.
+ * mutant. Several processes run them, because host/check has one world per process.
  */
 #ifndef LODIC_CHECK_SEARCH_H
 #define LODIC_CHECK_SEARCH_H
 
 #include "check/case.h"
+
+#define SEARCH_MAX_JOBS 256u
+#define SEARCH_MAX_SEEDS 1001u
 
 /* STOPPED: by Ctrl-C, or not begun when the last worker crashed. RUNNING, when all is over:
  * it crashed. */
@@ -17,7 +20,7 @@ struct search {
 	struct check_options options;
 	u32 mutant;
 	u32 nr_seeds; /* 0 or 1: one search; more: to the first violation, seed by seed */
-	/* Written by whoever runs it. */
+	/* Written by the process that runs it. */
 	enum search_state state;
 	struct check_result
 		result;         /* one seed: of it; more: sums, and the first's place */
@@ -32,7 +35,8 @@ struct search *search_alloc(u32 nr);
  * state then is not SEARCH_DONE. */
 bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet);
 
-/* Shows the violation that s found: seed, replay command, interleaving; to stderr. */
+/* Shows the violation that s found, to its options' out: seed, replay command,
+ * interleaving. */
 void search_show(const struct search *s);
 
 const char *memory_word(enum check_memory memory);
