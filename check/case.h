@@ -13,8 +13,7 @@ struct check_case {
 	const char *scenario; /* as printed and as --scenario takes it */
 	const char *scheme;
 	struct check_scenario run;
-	/* Needs more schedules than others: three actors that must all meet (the issue of
-	 * schedule counts: doc/check.md). */
+	/* Needs more schedules than others, because three actors must all meet. */
 	bool deep;
 };
 
@@ -49,7 +48,8 @@ struct check_mutant {
 extern const struct check_mutant check_mutants_count[];
 extern const struct check_mutant check_mutants_arena[];
 
-/* The i-th of all mutants; the one with that number; with that name. NULL: none. */
+/* The i-th of all mutants, the one with that number, the one with that name. NULL: there is
+ * none. */
 const struct check_mutant *check_mutant_at(u32 i);
 const struct check_mutant *check_mutant_find(u32 number);
 const struct check_mutant *check_mutant_named(const char *name);

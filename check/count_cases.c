@@ -181,7 +181,7 @@ static void hoard_setup(const void *arg)
 	count_world_ticks();
 }
 
-/* As many references of others as make a batch that falls too early look like nobody. */
+/* So many references are held besides that a batch taken off too early hides them all. */
 static void batch_setup(const void *arg)
 {
 	count_world_setup(arg);

@@ -4,9 +4,9 @@
  * hold references:
  *
  *   unmap       pages are unmapped and faulted in again
- *   fold        the same with one user, who holds two references
+ *   fold        the same with one user, which holds two references
  *   fold-self   the same, and that user itself tries to freeze the frame
- *   fault       the same with one user, who begins without the page
+ *   fault       the same with one user, which begins without the page
  *   ask         the same, and a task asks whether the frame is used
  *   ask-global  a task asks, while a reference is held in the global word and ptes change
  *   munmap      the whole mapping goes
@@ -32,7 +32,7 @@
 /* One more, and the others of its readers count globally. */
 #define FULL ((u32)PTE_COUNT_MAX - 1)
 
-/* Holds its reference over a few steps: others must find it. */
+/* Holds its reference over a few steps, in which others must find it. */
 static void holder(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
@@ -49,8 +49,8 @@ static void holder(void *arg)
 	}
 }
 
-/* Two references, of which the second is looked at when the first has gone, and stays to the
- * end: then it must be counted where its token says. */
+/* Takes two references and looks at the second when the first has gone. The second stays to
+ * the end: then it must be counted where its token says. */
 static void keeper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
@@ -101,8 +101,8 @@ static bool others_are_done(void *arg)
 	return check_is_done(1) && check_is_done(2);
 }
 
-/* Gives one of two references back, and looks at the frame once more when the others, tasks 1
- * and 2, are done: if they took it, it is a use after free. */
+/* Gives one of two references back. Looks at the frame once more when tasks 1 and 2 are
+ * done: if they took it, that look is a use after free. */
 static void stayer(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
@@ -132,7 +132,7 @@ static void self_stayer(void *arg)
 		count_world_look(b);
 }
 
-/* The same with one reference, by somebody who has to fault the page in first. */
+/* The same with one reference, by a user that has to fault the page in first. */
 static void late_stayer(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
@@ -146,7 +146,7 @@ static void late_stayer(void *arg)
 		count_world_look(i);
 }
 
-/* Keeps what it has frozen: its bytes are nobody's to the end. */
+/* Keeps what it has frozen: its bytes stay poisoned to the end. */
 static void taker(void *arg)
 {
 	(void)arg;
@@ -301,7 +301,7 @@ static void name_pte(void)
 		check_name(pte, 8, "pte");
 }
 
-/* User 0 alone has the frames, and counts in his own ptes. */
+/* The first nr_sharers users have the frames, and count in their own ptes. */
 static void alone(const void *arg, u32 nr_sharers)
 {
 	count_world_setup_shared(arg, 0, nr_sharers);
@@ -453,7 +453,7 @@ static void mapper(void *arg)
 	map_block((u32)(uintptr_t)arg);
 }
 
-/* What is found later is the second mapping's page: not what was counted in. */
+/* A later look finds the second mapping's page, which is not the one that counts. */
 static void two_maps_setup(const void *arg)
 {
 	alone(arg, 1);
@@ -485,7 +485,7 @@ static void map_late_setup(const void *arg)
 
 static const struct count_case one_each;
 static const struct count_case threads = { .one_user = true };
-/* A reader, who folds his count, and who then freezes have to meet. */
+/* Three must meet: a reader, the task that folds its count, and the one that freezes. */
 static const struct count_case one_each_deep = { .deep = true };
 
 void check_cases_owned(struct check_list *list);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The world in which the checker searches counting schemes: three frames, a few users, and
- * an oracle outside core that knows which user really holds what.
+ * The world in which lodic-check searches counting schemes: three frames and a few users.
+ * An oracle outside core knows which user really holds what.
  *
  * The oracle's sets change by plain accesses. It counts a reference from the moment that
  * count_ref() has returned it until count_unref() is called. In that time the frame's bytes
  * must stand still. A task that freezes a frame poisons its bytes until it has filled them
  * anew. So a reader that the scheme forgot shows as a use after free.
  *
- * The oracle also notes what must be true after a call that takes a mapping away. What
- * an unmap, an unshare or a munmap has cleared must not be there at its end, nor at the end
- * of the schedule, unless the same user mapped something meanwhile.
+ * The oracle also notes what must be true after a call that takes a mapping away. At the
+ * end of an unmap, an unshare or a munmap, no pte may lead to the frame. The same must hold
+ * at the end of the schedule, unless the same user mapped something meanwhile.
  */
 #ifndef LODIC_CHECK_COUNT_WORLD_H
 #define LODIC_CHECK_COUNT_WORLD_H
@@ -62,8 +62,8 @@ extern struct count_world *counted;
 void count_world_setup(const struct count_case *c);
 void count_world_setup_shared(const struct count_case *c, u32 first, u32 end);
 
-/* What is still held is counted as it should be; given back, nobody holds anything: sums are
- * 0, invariants hold, every frame can be frozen. */
+/* What is still held must be counted as its tokens say. Once it is given back, sums must be
+ * 0, invariants must hold, and every frame can be frozen. */
 void count_world_finish(const void *arg);
 
 /* A reference of user's, noted by the oracle; false: refused. ret_i for drop. */
@@ -75,7 +75,7 @@ void count_world_unref(u32 i);
 void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep);
 
 /* Uses the frame that reference i holds. Its bytes must be those of its name. What a holder
- * writes must be in memory before anybody else has the frame (N2). */
+ * writes must be in memory before another task has the frame (N2). */
 void count_world_look(u32 i);
 
 /* Tries to freeze; true: it is the caller's, its bytes are poisoned. */

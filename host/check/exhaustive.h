@@ -6,7 +6,7 @@
  * ended, waits or spins.
  *
  * The search leaves out a schedule that differs from a tried one only in the order of steps
- * that do not meet (sleep sets: Godefroid, LNCS 1032).
+ * that do not meet. These are sleep sets (Godefroid, LNCS 1032).
  */
 #ifndef LODIC_HOST_CHECK_EXHAUSTIVE_H
 #define LODIC_HOST_CHECK_EXHAUSTIVE_H
