@@ -68,6 +68,10 @@ const struct check_mutant check_mutants_count[] = {
 	  "the root knows before a leaf counts", 100000 },
 	{ MUTANT_SNZI_VERSION_DROPPED, "snzi-version-dropped", "query", "snzi",
 	  CHECK_SC, "a late departure does not clear a newer arrival", 200000 },
+	{ MUTANT_SNZI_NEWS_FIRST, "snzi-news-first", "query", "snzi", CHECK_SC,
+	  "O16: the indicator is set, then NEWS is taken away", 200000 },
+	{ MUTANT_SNZI_NOT_UNDONE, "snzi-not-undone", "one-cpu", "snzi", CHECK_SC,
+	  "Q1: an arrival too many leaves the root again", 100000 },
 	{ MUTANT_TEMPLATE_UNREF_HERE, "template-unref-here", "migrate", "template",
 	  CHECK_SC, "Y1: unref at the token's stripe", 100000 },
 	/* Counts on the reader's CPU. */

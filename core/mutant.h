@@ -97,6 +97,8 @@ enum mutant {
 	MUTANT_PAYGO_LAST_WAY,        /* READ-ALL leaves out a bucket's last way */
 	MUTANT_PAYGO_OVERFLOW_UNSEEN, /* READ-ALL leaves out the overflow */
 	MUTANT_SLOPPY_CENTRAL_FIRST,  /* central lowered before the spares go */
+	MUTANT_SNZI_NEWS_FIRST,       /* NEWS taken away before the indicator is set */
+	MUTANT_SNZI_NOT_UNDONE,       /* an arrival too many stays at the root */
 	MUTANT_NR
 };
 

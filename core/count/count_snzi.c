@@ -145,6 +145,8 @@ static bool count_snzi_root_arrive(struct count *c, u32 object)
 			       (MUTANT(SNZI_VERSION_DROPPED) ? 0 : ROOT_VERSION);
 	} while (unlikely(!host_cas(root, v, mine)));
 	if (mine & ROOT_NEWS) {
+		if (MUTANT(SNZI_NEWS_FIRST))
+			host_cas(root, mine, mine & ~ROOT_NEWS);
 		/* O16. Not a cas: our own arrival keeps the version where it is, so
 		 * nobody has anything else to write. A full fence, because the cas below
 		 * may fail, and then orders nothing. */
@@ -184,7 +186,7 @@ static bool count_snzi_promote(struct count *c, u32 object, u64 *leaf, u32 *undo
 	if (!count_snzi_root_arrive(c, object))
 		return false;
 	/* Somebody else's arrival has done it: ours is one too many. */
-	if (!host_cas(leaf, LEAF_HALF, 1))
+	if (!host_cas(leaf, LEAF_HALF, 1) && !MUTANT(SNZI_NOT_UNDONE))
 		(*undo)++;
 	return true;
 }

@@ -297,7 +297,7 @@ void trace_end(FILE *out)
 		print_line(&trace.lines[shown[i]], times);
 	}
 	if (nr < trace.nr)
-		fprintf(stderr,
+		fprintf(trace.out,
 		        "  (%u steps at words in which tasks do not meet are left out)\n",
 		        trace.nr - nr);
 	if (engine.failed)
