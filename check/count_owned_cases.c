@@ -242,8 +242,12 @@ static void forker(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 	u32 i;
+	int err;
 
-	if (count_owned_fork(&counted->count, user, WORLD_SHARERS) != 0)
+	count_world_map_begin(WORLD_SHARERS);
+	err = count_owned_fork(&counted->count, user, WORLD_SHARERS);
+	count_world_map_end(WORLD_SHARERS);
+	if (err)
 		return;
 	if (count_world_ref(0, WORLD_SHARERS, &i)) {
 		count_world_look(i);
