@@ -27,7 +27,7 @@ const struct check_mutant check_mutants_count[] = {
 	{ MUTANT_PTE_DROPPED_FIRST, "pte-dropped-first", "fault", "lodic", CHECK_SC,
 	  "O13: the pte's own reference goes last", 1000000 },
 	{ MUTANT_CLEAR_LAST_LATE, "clear-last-late", "fold-self", "lodic", CHECK_SC,
-	  "O11: also when a clear runs out of tries", 1000000 },
+	  "O11: also when a clear runs out of tries", 200000 },
 	{ MUTANT_REF_PAST_MAX, "ref-past-max", "full", "lodic", CHECK_SC,
 	  "I1: a pte counts no more than its bits hold", 100000 },
 	{ MUTANT_UNMAP_LEAVES_MARK, "unmap-leaves-mark", "fault", "lodic", CHECK_SC,

@@ -97,6 +97,18 @@ static inline u64 pte_gate_clear_wrongly(struct gate_words words, u64 *pte)
 	return v;
 }
 
+/* The same when the tries have run out. A long window: unref and freeze fit into it. */
+static inline u64 pte_gate_clear_late(struct gate_words words, u64 *pte, u64 added)
+{
+	u64 v = host_xchg(pte, 0);
+	u32 i;
+
+	for (i = 0; i < 5; i++)
+		MUTANT_WINDOW(CLEAR_LAST_LATE);
+	gate_add(words, v, pte_count(v) - added);
+	return v;
+}
+
 /*
  * Empties a pte that is present and that nobody else clears or changes but by its count
  * (the caller has the lock for that); its count is in the global word first (O11). The
@@ -121,12 +133,11 @@ static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 		v = host_load_relaxed(pte);
 	}
 	/* As much as there can be, first; then the rest out again. */
-	if (!MUTANT(CLEAR_LAST_LATE)) {
-		gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
-		added = PTE_COUNT_MAX;
-	}
+	if (MUTANT(CLEAR_LAST_LATE))
+		return pte_gate_clear_late(words, pte, added);
+	gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
 	v = host_xchg(pte, 0);
-	gate_add(words, v, pte_count(v) - added);
+	gate_add(words, v, pte_count(v) - PTE_COUNT_MAX);
 	return v;
 }
 
