@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Hints: rings from readers to the service, and its sleep.
+ * Hints: rings from readers to the service, and its sleep (core/cache/hint.h).
  *
  *   hint-ring  two readers post; the service takes all hints and sleeps in between. A hint
- *              that is there while the service sleeps for ever is a lost wake-up: the
- *              checker calls it a deadlock
- *   hint-full  the ring is full: what the service has not read yet is not written over
+ *              that is there while the service sleeps for ever is a lost wake-up. The
+ *              checker reports it as a deadlock
+ *   hint-full  the ring is full: no reader may write over what the service has not read
  *
  * Hint number n of a ring wants n + 1 blocks from block n on, so that each can be told from
  * all others.
@@ -21,20 +21,21 @@ static u64 hint_block(u64 number)
 	return block_id(WORLD_FILE, (u32)number);
 }
 
-static void hint_post(struct world_reader *r)
+static void ring_post(struct world_reader *r)
 {
 	u64 number = r->nr_posted;
+	struct hint_ring *ring = &r->table.memory->ring;
 
-	if (context_hints_full(&r->context))
+	if (hint_full(ring))
 		return;
 	r->nr_posted++; /* before anybody can take it */
-	if (context_hint(&r->context, world->arena.header, hint_block(number),
-	                 number + 1))
+	if (hint_post(ring, &world->arena.header->sleeping, hint_block(number),
+	              number + 1))
 		host_fetch_add(&world->wake, 1); /* write(eventfd) */
 }
 
 /* Takes one hint and looks whether it is whole. */
-static bool hint_take(struct world_reader *r)
+static bool ring_take(struct world_reader *r)
 {
 	u64 number = r->nr_taken;
 	u64 block, nr;
@@ -64,7 +65,7 @@ static void ring_service(void *arg)
 	(void)arg;
 	while (left > 0) {
 		for (i = 0; i < world->nr_readers; i++)
-			while (left > 0 && hint_take(&world->readers[i]))
+			while (left > 0 && ring_take(&world->readers[i]))
 				left--;
 		if (left == 0 || !arena_sleep(&world->arena))
 			continue;
@@ -79,7 +80,7 @@ static void ring_reader(void *arg)
 	u32 i;
 
 	for (i = 0; i < HINTS_EACH; i++)
-		hint_post(arg);
+		ring_post(arg);
 }
 
 static void ring_setup(const void *arg)
@@ -99,7 +100,7 @@ static void ring_finish(const void *arg)
 	u32 i;
 
 	for (i = 0; i < c->nr_readers; i++)
-		CHECK_ASSERT(!hint_take(&world->readers[i]), "no hint comes twice");
+		CHECK_ASSERT(!ring_take(&world->readers[i]), "no hint comes twice");
 	world_check();
 }
 
@@ -111,7 +112,7 @@ static void full_service(void *arg)
 
 	(void)arg;
 	for (i = 0; i < FULL_TAKES; i++)
-		CHECK_ASSERT(hint_take(&world->readers[0]), "a full ring has hints");
+		CHECK_ASSERT(ring_take(&world->readers[0]), "a full ring has hints");
 }
 
 static void full_reader(void *arg)
@@ -119,7 +120,7 @@ static void full_reader(void *arg)
 	u32 i;
 
 	for (i = 0; i < FULL_POSTS; i++)
-		hint_post(arg);
+		ring_post(arg);
 }
 
 static void full_setup(const void *arg)
@@ -129,12 +130,12 @@ static void full_setup(const void *arg)
 
 	world_setup(arg);
 	m = world->readers[0].table.memory;
-	for (i = 0; i < CONTEXT_HINTS; i++) {
-		m->hints[i][0] = hint_block(i);
-		m->hints[i][1] = i + 1;
+	for (i = 0; i < HINT_MAX; i++) {
+		m->ring.slots[i][0] = hint_block(i);
+		m->ring.slots[i][1] = i + 1;
 	}
-	m->head = CONTEXT_HINTS;
-	world->readers[0].nr_posted = CONTEXT_HINTS;
+	m->ring.head = HINT_MAX;
+	world->readers[0].nr_posted = HINT_MAX;
 	check_task("service", 0, full_service, NULL);
 	check_task("reader", 1, full_reader, &world->readers[0]);
 }
@@ -144,7 +145,7 @@ static void full_finish(const void *arg)
 	struct world_reader *r = &world->readers[0];
 
 	(void)arg;
-	while (hint_take(r))
+	while (ring_take(r))
 		;
 	CHECK_ASSERT(r->nr_taken == r->nr_posted, "what was posted arrives");
 }

@@ -2,13 +2,16 @@
 /*
  * The proof that nobody changes the file, and what happens when it ends.
  *
+ *   lease-take    the file is admitted while a writer opens it: its size is the one that it
+ *                 has under the lease (S4)
  *   lease-break   a writer opens the file: the lease thread revokes, fences, gives the lease
  *                 back, and the writer goes on. What begins later must not use the cache;
  *                 pins from before are snapshots (S1). Then the file is admitted again,
  *                 under another id: old blocks are still there, and nobody's (S2)
  *   admit         the file comes back under another id, with another size (S3, O4)
  *   service-dies  the service is killed at any step; the kernel marks its futex and only
- *                 then lets go of the leases (L4 in lib/service/lease.c)
+ *                 then drops the leases (L4 in lib/service/lease.c)
+ *   service-ends  the service ends in order: it says so, and only then its proofs end (O21)
  */
 #include "check/arena_world.h"
 
@@ -16,7 +19,7 @@
 /* What the kernel sets in a robust futex whose owner died. */
 #define OWNER_DIED 0x40000000u
 
-/* The file is now that of another id. */
+/* The file's content is now that of another id. */
 static void writer_write(void)
 {
 	u32 i;
@@ -27,6 +30,98 @@ static void writer_write(void)
 	for (i = 0; i < WORLD_WORDS; i++)
 		host_store_relaxed(&world->disk[0][i],
 		                   world_truth(block_id(WORLD_FILE_AGAIN, 0), i));
+}
+
+/* fcntl(F_UNLCK). A writer that waits goes on. */
+static void lease_give_back(void *ctx)
+{
+	(void)ctx;
+	host_relax();
+	world->lease_given_back = true;
+	world->lease_held = false;
+}
+
+/* ---- lease-take ---- */
+
+static bool take_may_open(void *arg)
+{
+	(void)arg;
+	return !world->lease_held;
+}
+
+static void take_writer(void *arg)
+{
+	(void)arg;
+	check_wait(take_may_open, NULL);
+	world->writer_open = true;
+	check_note("has the file open for writing");
+	host_store_relaxed(&world->disk_size, SIZE_AGAIN);
+	host_fence_full(); /* close() */
+	world->writer_open = false;
+	world->writer_closed = true;
+}
+
+static int take_lease(void *ctx)
+{
+	(void)ctx;
+	host_relax(); /* fcntl(F_RDLCK): refused while a writer has the file open */
+	if (world->writer_open)
+		return -1;
+	world->lease_held = true;
+	return 0;
+}
+
+static int take_size(void *ctx, u64 *ret_size)
+{
+	(void)ctx;
+	*ret_size = host_load_relaxed(&world->disk_size); /* fstat() */
+	return 0;
+}
+
+static void take_lease_thread(void *arg)
+{
+	static const struct file_proof_ops ops = { take_lease, take_size,
+		                                   lease_give_back };
+	u64 size;
+
+	(void)arg;
+	if (file_proof_begin(world->space, WORLD_FILE_AGAIN, &ops, NULL, &size) != 0)
+		return;
+	CHECK_ASSERT(size == host_load_relaxed(&world->disk_size),
+	             "S4: the size that the file has under the lease");
+	file_proof_end(world->space, lease_give_back, NULL);
+}
+
+static void take_reader(void *arg)
+{
+	u64 seen, real;
+
+	(void)arg;
+	if (!file_proof_holds(world->space, WORLD_FILE_AGAIN))
+		return;
+	seen = host_load_relaxed(&world->space->size);
+	real = host_load_relaxed(&world->disk_size);
+	host_fence_acquire();
+	if (file_proof_holds(world->space, WORLD_FILE_AGAIN))
+		CHECK_ASSERT(seen == real, "S4: the size that the file has");
+}
+
+static void take_setup(const void *arg)
+{
+	world_setup(arg);
+	file_proof_revoke(world->space);
+	check_task("lease", 0, take_lease_thread, NULL);
+	check_task("writer", 1, take_writer, NULL);
+	check_task("reader", 2, take_reader, NULL);
+}
+
+static void take_finish(const void *arg)
+{
+	(void)arg;
+	CHECK_ASSERT(world->writer_closed && !world->lease_held,
+	             "the writer came through, the lease is given back");
+	CHECK_ASSERT(world->space->live == FILE_NONE, "S1: nobody vouches any more");
+	world_check();
 }
 
 /* ---- lease-break ---- */
@@ -47,14 +142,9 @@ static void break_lease_thread(void *arg)
 {
 	(void)arg;
 	check_wait(world_is_set, &world->break_asked);
-	if (MUTANT(LEASE_BACK_FIRST))
-		world->lease_given_back = true;
-	file_proof_revoke(world->space);
-	host_relax(); /* fcntl(F_UNLCK) */
-	world->lease_given_back = true;
+	file_proof_end(world->space, lease_give_back, NULL);
 	check_wait(world_is_set, &world->writer_closed);
-	file_proof_admit(world->space,
-	                 MUTANT(ID_USED_AGAIN) ? WORLD_FILE : WORLD_FILE_AGAIN,
+	file_proof_admit(world->space, file_proof_next_id(WORLD_FILE, WORLD_FILES),
 	                 SIZE_AGAIN);
 }
 
@@ -66,37 +156,44 @@ static void break_service(void *arg)
 	(void)arg;
 	if (!world_take(WORLD_SECOND))
 		return;
-	arena_fill_begin(&world->arena, WORLD_SECOND);
+	world_fill_begin(WORLD_SECOND, world->c);
 	for (i = 0; i < WORLD_WORDS; i++)
 		host_store_relaxed(&world_bytes(WORLD_SECOND)[i],
 		                   host_load_relaxed(&world->disk[0][i]));
-	world->owned[WORLD_SECOND] = false;
-	if (file_proof_holds(world->space, WORLD_FILE))
-		CHECK_ASSERT(arena_publish(&world->arena, WORLD_SECOND, world->c),
-		             "the translation has room");
-	else
-		arena_fill_cancel(&world->arena, WORLD_SECOND);
+	world_fill_end(WORLD_SECOND, world->c);
 }
 
-/* A read of two blocks, one from the kernel and one from the cache: both are of the same
- * time only if the proof is looked at when both are there (S2). */
-static void break_read_both(struct world_reader *r)
+/* pread() of block next, which is not cached. */
+static bool break_pread(void *ctx, u8 *to, u64 n, u64 offset)
 {
-	u64 disk[WORLD_WORDS], cached[WORLD_WORDS];
-	bool early = MUTANT(VOUCH_FIRST) &&
-	             context_vouch(&r->context, world->space, WORLD_FILE);
+	u64 *words = (u64 *)to;
 	u32 i;
 
+	(void)ctx;
+	CHECK_ASSERT(n == WORLD_BYTES && offset == BLOCK_BYTES,
+	             "what is not cached comes from the file, and nothing else");
 	for (i = 0; i < WORLD_WORDS; i++)
-		disk[i] = host_load_relaxed(&world->disk[1][i]);
-	if (!context_read(&r->context, world->a, 0, cached, WORLD_BYTES))
+		words[i] = host_load_relaxed(&world->disk[1][i]);
+	return true;
+}
+
+/* A read of blocks a and next, one from the cache and one from the kernel. Both are of the
+ * same time only if cache_read() looks at the proof when both are there (S2, O22). */
+static void break_read_both(struct world_reader *r)
+{
+	const struct cache_file f = { world->space, WORLD_FILE };
+	u64 got[2][WORLD_WORDS], hits;
+	const struct cache_read wanted = { &f, (u8 *)got,   2 * WORLD_BYTES,
+		                           0,  break_pread, NULL };
+	u32 i;
+
+	if (!cache_read(&r->context, &wanted, &hits))
 		return;
-	if (!early && !context_vouch(&r->context, world->space, WORLD_FILE))
-		return;
+	CHECK_ASSERT(hits == 1, "one block came from the cache");
 	for (i = 0; i < WORLD_WORDS; i++) {
-		CHECK_ASSERT(cached[i] == world_truth(world->a, i),
+		CHECK_ASSERT(got[0][i] == world_truth(world->a, i),
 		             "C4: bytes that are not the block's");
-		CHECK_ASSERT(disk[i] == world_truth(world->d, i),
+		CHECK_ASSERT(got[1][i] == world_truth(world->next, i),
 		             "S2: a read that is half old and half new");
 	}
 }
@@ -128,7 +225,9 @@ static void break_finish(const void *arg)
 {
 	(void)arg;
 	CHECK_ASSERT(world->writer_closed, "the writer came through");
+	world_check_unpinned(&world->readers[0]);
 	world_check();
+	world_take_all();
 }
 
 /* ---- admit ---- */
@@ -155,7 +254,7 @@ static void admit_look(u32 id, u64 size)
 static void admit_reader(void *arg)
 {
 	(void)arg;
-	admit_look(WORLD_FILE, 4 * BLOCK_BYTES);
+	admit_look(WORLD_FILE, WORLD_FILE_BYTES);
 	admit_look(WORLD_FILE_AGAIN, SIZE_AGAIN);
 	admit_look(WORLD_FILE_AGAIN, SIZE_AGAIN);
 }
@@ -222,8 +321,34 @@ static void dies_finish(const void *arg)
 {
 	(void)arg; /* no arena_check(): the service may have died in the middle of it */
 	context_check(&world->readers[0].context);
-	CHECK_ASSERT(context_nr_pinned(&world->readers[0].context) == 0,
-	             "the reader has given all pins back");
+	world_check_unpinned(&world->readers[0]);
+}
+
+/* ---- service-ends ---- */
+
+static void ends_lease_thread(void *arg)
+{
+	(void)arg;
+	arena_end(world->arena.header);
+	/* Nobody watches the file's proof any more, were it a lease or another one. */
+	world->writer_open = true;
+	check_note("lets a writer open the file");
+	writer_write();
+}
+
+static void ends_setup(const void *arg)
+{
+	world_setup(arg);
+	check_task("lease", 0, ends_lease_thread, NULL);
+	check_task("reader", 1, dies_reader, &world->readers[0]);
+}
+
+static void ends_finish(const void *arg)
+{
+	(void)arg;
+	world_check_unpinned(&world->readers[0]);
+	world_check();
+	world_take_all();
 }
 
 void arena_lease_cases(struct check_list *list)
@@ -239,6 +364,10 @@ void arena_lease_cases(struct check_list *list)
 	for (i = 0; i < ARENA_NR_SCHEMES; i++)
 		arena_add(list, "lease-break", &one[i], 4, break_setup, break_finish,
 		          true);
+	arena_add(list, "lease-take", &one[ARENA_SCANNED], 3, take_setup, take_finish,
+	          false);
+	arena_add(list, "service-ends", &one[ARENA_SCANNED], 2, ends_setup, ends_finish,
+	          false);
 	arena_add(list, "admit", &one[ARENA_SCANNED], 2, admit_setup, admit_finish,
 	          false);
 	arena_add(list, "service-dies", &one[ARENA_SCANNED], 2, dies_setup, dies_finish,

@@ -2,10 +2,13 @@
 /*
  * Readers that come and go.
  *
- *   reap  a reader is killed at any step; when that is certain its context leaves the walk
- *         list, and every frame can be taken
- *   join  a context comes while the service takes frames: it is on the walk list before
- *         its reader has its memory (I2)
+ *   reap       two readers; one hangs up, goes on reading, and is killed at any step. When
+ *              its death is certain its context leaves the walk list. The other one's pins
+ *              hold all the while, and in the end every frame can be taken
+ *   join       a context comes while the service takes frames: it is on the walk list before
+ *              its reader has its memory (K2)
+ *   join-hole  one of two contexts leaves and a third one gets its place, while the second
+ *              one's reader pins
  *
  * Not for atomic and frozen: under them a dead reader's pins stay (core/cache/arena.h).
  */
@@ -19,10 +22,19 @@ static void reap_reader(void *arg)
 	struct world_hold *h;
 
 	world_visit(r, world->a);
+	world->hung_up = true; /* it closes all its descriptors, and goes on */
 	h = world_pin(r, world->b);
 	world_visit(r, world->a);
 	if (h)
 		world_look(h); /* and never given back */
+}
+
+static void reap_other(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_visit(r, world->a);
+	world_visit(r, world->b);
 }
 
 static void reap_kernel(void *arg)
@@ -37,31 +49,37 @@ static void reap_service(void *arg)
 {
 	(void)arg;
 	world_refill(WORLD_FIRST, world->c);
-	/* A hang-up is no proof; the pidfd is. */
-	if (!MUTANT(LEAVE_BEFORE_DEATH))
-		check_wait(world_is_set, &world->hung_up);
-	arena_leave(&world->arena, world->readers[0].place);
+	check_wait(world_is_set, &world->hung_up);
+	if (!cache_may_leave(true))
+		check_wait(world_is_set, &world->dead[0]); /* the pidfd */
+	world_leave(&world->readers[0], false);
 	world_refill(WORLD_SECOND, world->d);
-	CHECK_ASSERT(world_take(WORLD_FIRST), "what a dead reader had pinned is free");
-	CHECK_ASSERT(world_take(WORLD_SECOND), "what a dead reader had pinned is free");
+	world_take(WORLD_FIRST);
+	arena_visits(&world->arena, WORLD_SECOND);
 }
 
 static void reap_setup(const void *arg)
 {
+	const struct arena_case *c = arg;
 	struct world_reader *r;
 
 	world_setup(arg);
 	r = &world->readers[0];
 	check_task("service", 0, reap_service, NULL);
 	r->task = check_task("reader", 1, reap_reader, r);
+	if (c->nr_readers > 1)
+		check_task("other", 2, reap_other, &world->readers[1]);
 	check_fault("kernel", reap_kernel, NULL);
 }
 
 static void reap_finish(const void *arg)
 {
-	(void)arg;
-	arena_check(&world->arena);
-	CHECK_ASSERT(world->arena.nr_contexts == 0, "the walk list is empty");
+	const struct arena_case *c = arg;
+
+	CHECK_ASSERT(world->arena.nr_contexts == (c->nr_readers > 1 ? 2 : 0),
+	             "K2: the walk ends at the last context");
+	world_check();
+	world_take_all(); /* what the dead reader had pinned, too */
 }
 
 /* ---- join ---- */
@@ -71,11 +89,8 @@ static void join_service(void *arg)
 	struct world_reader *late = &world->readers[1];
 
 	(void)arg;
-	if (MUTANT(JOIN_AFTER_TOLD))
-		world->told = true;
 	world_refill(WORLD_FIRST, world->c);
 	world_join(late);
-	world->told = true; /* the reply, with the descriptor of its memory */
 	world_refill(WORLD_FIRST, world->a);
 }
 
@@ -83,7 +98,7 @@ static void join_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	check_wait(world_is_set, &world->told);
+	check_wait(world_is_set, &r->told);
 	world_visit(r, world->a);
 	world_visit(r, world->c);
 }
@@ -105,18 +120,63 @@ static void join_finish(const void *arg)
 	world_take_all();
 }
 
+/* ---- join-hole ---- */
+
+static void hole_service(void *arg)
+{
+	struct world_reader *gone = &world->readers[0];
+	struct world_reader *late = &world->readers[2];
+
+	(void)arg;
+	world->dead[gone->number] = true; /* it has said CONTEXT_CLOSE */
+	world_leave(gone, true);
+	world_refill(WORLD_FIRST, world->c);
+	world_join(late);
+	CHECK_ASSERT(late->place == gone->place, "a place is used again");
+	world_refill(WORLD_SECOND, world->d);
+	world_refill(WORLD_FIRST, world->a);
+}
+
+static void hole_reader(void *arg)
+{
+	struct world_reader *r = arg;
+	struct world_hold *h = world_pin(r, world->b);
+
+	world_visit(r, world->a);
+	if (h) {
+		world_look(h);
+		world_unpin(r, h);
+	}
+}
+
+static void hole_setup(const void *arg)
+{
+	world_setup(arg);
+	check_task("service", 0, hole_service, NULL);
+	check_task("reader", 1, hole_reader, &world->readers[1]);
+	check_task("late", 2, join_reader, &world->readers[2]);
+}
+
 void arena_life_cases(struct check_list *list)
 {
-	static const struct arena_case one[] = {
-		{ ARENA_SCANNED, 1, 1 },
-		{ ARENA_HAZARD, 1, 1 },
+	static const struct arena_case reap[] = {
+		{ ARENA_SCANNED, 2, 2 },
+		{ ARENA_HAZARD, 2, 2 },
 	};
-	/* Not under hazard: a take looks at 64 slots of each context, and the walk list is
-	 * the same one. */
-	static const struct arena_case two = { ARENA_SCANNED, 2, 1 };
+	static const struct arena_case join[] = {
+		{ ARENA_SCANNED, 2, 1 },
+		{ ARENA_HAZARD, 2, 1 },
+	};
+	static const struct arena_case hole[] = {
+		{ ARENA_SCANNED, 3, 2 },
+		{ ARENA_HAZARD, 3, 2 },
+	};
 	u32 i;
 
-	for (i = 0; i < 2; i++)
-		arena_add(list, "reap", &one[i], 2, reap_setup, reap_finish, false);
-	arena_add(list, "join", &two, 2, join_setup, join_finish, false);
+	for (i = 0; i < 2; i++) {
+		arena_add(list, "reap", &reap[i], 3, reap_setup, reap_finish, false);
+		arena_add(list, "join", &join[i], 2, join_setup, join_finish, false);
+		arena_add(list, "join-hole", &hole[i], 3, hole_setup, join_finish,
+		          false);
+	}
 }

@@ -3,12 +3,14 @@
  * Pins against arena_take(), under every scheme that an arena may have.
  *
  *   softmiss-reclaim  the reader's table has no entry for the block (C3, O5)
- *   pin-reclaim       it has one, with count 0: the fast path (C1, C2, C5, I3)
+ *   pin-reclaim       it has one, with count 0: the fast path (C1, C2, C5, K3)
  *   pin-two           two readers, so that a take is refused half way and undone
- *   entries-evict     the owner needs an entry's place while the service clears it
+ *   pin-twin          two blocks whose ptes have the same home and the same tag (C6)
+ *   entries-evict     the owner needs an entry while the service clears it; both ways of the
+ *                     set are in use
  *
- * The readers touch bytes only under a pin, so a frame that was taken is poisoned until it
- * is filled: whoever looks at it then had no right to.
+ * These readers touch bytes only under a pin. So the service poisons a frame that it has
+ * taken until it fills it: a reader that looks at it then had no right to.
  */
 #include "check/arena_world.h"
 
@@ -109,6 +111,31 @@ static void pin_setup(const void *arg)
 	}
 }
 
+/* ---- pin-twin ---- */
+
+static void twin_service(void *arg)
+{
+	(void)arg;
+	pin_take_and_fill(WORLD_SECOND, world->twin);
+	pin_take_and_fill(WORLD_FIRST, world->c);
+}
+
+static void twin_reader(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_visit(r, world->a);
+	world_visit(r, world->twin);
+	world_visit(r, world->a);
+}
+
+static void twin_setup(const void *arg)
+{
+	world_setup(arg);
+	check_task("service", 0, twin_service, NULL);
+	check_task("reader", 1, twin_reader, &world->readers[0]);
+}
+
 /* ---- entries-evict ---- */
 
 static void evict_service(void *arg)
@@ -167,6 +194,8 @@ void arena_pin_cases(struct check_list *list)
 	}
 	for (i = 0; i < sizeof(two) / sizeof(two[0]); i++)
 		arena_add(list, "pin-two", &two[i], 3, pin_setup, pin_finish, true);
+	arena_add(list, "pin-twin", &one[ARENA_SCANNED], 2, twin_setup, pin_finish,
+	          false);
 	arena_add(list, "entries-evict", &one[ARENA_SCANNED], 2, evict_setup,
 	          pin_finish, false);
 }

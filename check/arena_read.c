@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Optimistic reads against whoever changes the frame under them.
+ * Optimistic reads, while the service changes the frame under them.
  *
- *   read-refill  a reader copies; the service takes the frame, fills it with another block
+ *   read-refill  two readers copy; the service takes the frame, fills it with another block
  *                and then with the first one again
- *   read-dma     the same, but a device writes the bytes, from a CPU of its own: then the
- *                order of the service's own stores is not enough (O1)
- *   visits       a reader notes visits while the service collects them
+ *   read-dma     the same with one reader, but a device writes the bytes, from a CPU of its
+ *                own. Then the order of the service's own stores is not enough (O1)
+ *   visits       three readers note visits while the service collects them
  */
 #include "check/arena_world.h"
 
-#define VISITS_READS 5u
+#define VISITS_READS 4u
 
 /* ---- read-refill ---- */
 
@@ -32,9 +32,13 @@ static void refill_reader(void *arg)
 
 static void refill_setup(const void *arg)
 {
+	const struct arena_case *c = arg;
+	u32 i;
+
 	world_setup(arg);
 	check_task("service", 0, refill_service, NULL);
-	check_task("reader", 1, refill_reader, &world->readers[0]);
+	for (i = 0; i < c->nr_readers; i++)
+		check_task("reader", 1 + i, refill_reader, &world->readers[i]);
 }
 
 static void refill_finish(const void *arg)
@@ -78,13 +82,12 @@ static void dma_service(void *arg)
 {
 	(void)arg;
 	if (world_take(WORLD_FIRST)) {
-		arena_fill_begin(&world->arena, WORLD_FIRST);
+		world_fill_begin(WORLD_FIRST, world->c);
 		world->dma_block = world->c;
 		world->dma_frame = WORLD_FIRST;
 		check_wait(dma_is_done, NULL);
-		world->owned[WORLD_FIRST] = false;
-		CHECK_ASSERT(arena_publish(&world->arena, WORLD_FIRST, world->c),
-		             "the translation has room");
+		CHECK_ASSERT(world_fill_end(WORLD_FIRST, world->c),
+		             "a file that stands is cached");
 	}
 	world->finished = true;
 }
@@ -106,7 +109,7 @@ static void visits_service(void *arg)
 	(void)arg;
 	for (turn = 0; turn < 3; turn++)
 		CHECK_ASSERT(arena_visits(&world->arena, WORLD_FIRST) <=
-		                     CONTEXT_VISITS_MAX,
+		                     FRAME_VISITS_MAX,
 		             "R5: visits that count are three at most");
 }
 
@@ -122,9 +125,13 @@ static void visits_reader(void *arg)
 
 static void visits_setup(const void *arg)
 {
+	const struct arena_case *c = arg;
+	u32 i;
+
 	world_setup(arg);
 	check_task("service", 0, visits_service, NULL);
-	check_task("reader", 1, visits_reader, &world->readers[0]);
+	for (i = 0; i < c->nr_readers; i++)
+		check_task("reader", 1 + i, visits_reader, &world->readers[i]);
 }
 
 /* Updates may be lost, in either direction; a byte never says more than three. */
@@ -135,7 +142,7 @@ static void visits_finish(const void *arg)
 
 	for (i = 0; i < c->nr_readers; i++)
 		CHECK_ASSERT(world->readers[i].table.visits[WORLD_FIRST] <=
-		                     CONTEXT_VISITS_MAX,
+		                     FRAME_VISITS_MAX,
 		             "R5: a context notes three visits at most");
 	world_check();
 	world_take_all();
@@ -144,8 +151,10 @@ static void visits_finish(const void *arg)
 void arena_read_cases(struct check_list *list)
 {
 	static const struct arena_case one = { ARENA_SCANNED, 1, 1 };
+	static const struct arena_case two = { ARENA_SCANNED, 2, 2 };
+	static const struct arena_case three = { ARENA_SCANNED, 3, 3 };
 
-	arena_add(list, "read-refill", &one, 2, refill_setup, refill_finish, false);
+	arena_add(list, "read-refill", &two, 3, refill_setup, refill_finish, false);
 	arena_add(list, "read-dma", &one, 3, dma_setup, refill_finish, false);
-	arena_add(list, "visits", &one, 2, visits_setup, visits_finish, false);
+	arena_add(list, "visits", &three, 4, visits_setup, visits_finish, false);
 }

@@ -2,14 +2,17 @@
 /* The tiny arena and its oracle. See check/arena_world.h. */
 #include "check/arena_world.h"
 
-#include "core/cache/context_rival.h"
-
 #define WORLD_GENERATION 7u
 #define WORLD_SERVICE_TID 42u
 
 struct world *world;
 
-/* Lodic's table is a single set; a hazard context has all its slots. */
+/* The file's block 1 is the neighbour of its block 0. */
+#define WORLD_NEXT 1u
+#define HOME_SHIFT \
+	60 /* tables of up to 16 words: their home is in these bits of the hash */
+
+/* The scanned gate's table is a single set; a hazard context has all its slots. */
 static u32 world_nr_entries(u32 scheme)
 {
 	return scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS : CONTEXT_WAYS;
@@ -23,16 +26,32 @@ static void *world_alloc(u64 bytes)
 	return p;
 }
 
-/* The next block after block whose entry has the home of block a's, or has not. */
+/* The next block after block that has block a's home, or one in the other half of each
+ * table. */
 static u64 world_find_block(u64 block, bool same_home)
 {
-	u32 shift = 61; /* eight entries */
-	u64 home = block_hash(block_id(WORLD_FILE, 0)) >> shift;
+	u64 a = block_hash(block_id(WORLD_FILE, 0));
+	u64 other;
 
-	do
+	do {
 		block++;
-	while ((block_hash(block) >> shift == home) != same_home);
+		other = block_hash(block) ^ a;
+	} while (same_home ? other >> HOME_SHIFT != 0 : other >> 63 == 0);
 	return block;
+}
+
+/* A block that has block a's home and, in a pte, its tag: one in about 2^23. */
+static u64 world_find_twin(void)
+{
+	static u64 twin;
+	u64 a = block_hash(block_id(WORLD_FILE, 0));
+
+	if (!twin)
+		for (twin = block_id(WORLD_FILE, WORLD_NEXT);
+		     (block_hash(twin) ^ a) >> HOME_SHIFT != 0 ||
+		     context_tag(block_hash(twin)) != context_tag(a);)
+			twin++;
+	return twin;
 }
 
 static void world_name_words(void)
@@ -58,6 +77,7 @@ static void world_name_words(void)
 	for (i = 0; i < a->header->nr_words; i++)
 		check_name(&a->translation.words[i], 8, "translation[%u]", i);
 	check_name(world->disk, sizeof(world->disk), "disk");
+	check_name(&world->disk_size, 8, "disk_size");
 	check_name(&world->wake, 8, "eventfd");
 }
 
@@ -70,15 +90,42 @@ static void world_name_reader(const struct world_reader *r)
 		check_name(&r->table.entries[i], 8, "entry[%u][%u]", r->number, i);
 	check_name(r->table.visits, WORLD_FRAMES, "visits[%u]", r->number);
 	check_name(m->counters, sizeof(m->counters), "counter[%u]", r->number);
-	check_name(m->hints, sizeof(m->hints), "hint[%u]", r->number);
-	check_name(&m->head, 8, "head[%u]", r->number);
-	check_name(&m->tail, 8, "tail[%u]", r->number);
+	check_name(m->ring.slots, sizeof(m->ring.slots), "hint[%u]", r->number);
+	check_name(&m->ring.head, 8, "head[%u]", r->number);
+	check_name(&m->ring.tail, 8, "tail[%u]", r->number);
+}
+
+/* The reply: from here on the reader may use its memory. */
+static void world_tell(void *ctx, u32 place)
+{
+	const struct arena *a = &world->arena;
+	struct world_reader *r = ctx;
+
+	CHECK_ASSERT(place < a->nr_contexts &&
+	                     a->contexts[place].memory == r->table.memory,
+	             "K2: a context is on the walk list when its reader is told");
+	r->place = place;
+	r->told = true;
 }
 
 void world_join(struct world_reader *r)
 {
-	r->place = arena_join(&world->arena, &r->table);
-	CHECK_ASSERT(r->place != FRAME_NONE, "a place for the reader");
+	u32 place = cache_join(&world->arena, &r->table, world_tell, r);
+
+	CHECK_ASSERT(place == r->place && r->told, "O24: joined, and told where");
+}
+
+void world_leave(struct world_reader *r, bool closed)
+{
+	const struct arena *a = &world->arena;
+
+	arena_leave(&world->arena, r->place);
+	CHECK_ASSERT(r->place >= a->nr_contexts || !a->contexts[r->place].memory,
+	             "K2: a context that left is not on the walk list");
+	/* munmap(). A reader that was killed may have stores on their way to its memory. */
+	if (closed)
+		check_poison(r->table.memory,
+		             arena_context_bytes(a->nr_frames, a->nr_entries));
 }
 
 static void world_make_reader(u32 number, const struct arena_case *c)
@@ -91,8 +138,10 @@ static void world_make_reader(u32 number, const struct arena_case *c)
 	context_table_at(&r->table, memory, a->nr_entries);
 	context_init(&r->context, a, memory, world->alive_value, true);
 	world_name_reader(r);
-	if (number < c->nr_joined)
-		world_join(r);
+	if (number < c->nr_joined) { /* long ago, before the schedule begins */
+		r->place = arena_join(a, &r->table);
+		r->told = true;
+	}
 }
 
 static void world_make_arena(const struct arena_case *c)
@@ -114,7 +163,7 @@ static void world_make_arena(const struct arena_case *c)
 	world->alive_value = (u64)WORLD_GENERATION << 32 | WORLD_SERVICE_TID;
 	host_store_release(&world->arena.header->alive, world->alive_value);
 	world->space = &world->arena.files[0];
-	file_proof_admit(world->space, WORLD_FILE, 4 * BLOCK_BYTES);
+	file_proof_admit(world->space, WORLD_FILE, WORLD_FILE_BYTES);
 }
 
 void world_setup(const struct arena_case *c)
@@ -127,10 +176,13 @@ void world_setup(const struct arena_case *c)
 	world->b = world_find_block(world->a, true);
 	world->c = world_find_block(world->a, false);
 	world->d = world_find_block(world->c, false);
+	world->next = block_id(WORLD_FILE, WORLD_NEXT);
+	world->twin = world_find_twin();
 	for (i = 0; i < WORLD_WORDS; i++) {
 		world->disk[0][i] = world_truth(world->c, i);
-		world->disk[1][i] = world_truth(world->d, i);
+		world->disk[1][i] = world_truth(world->next, i);
 	}
+	world->disk_size = WORLD_FILE_BYTES;
 	world_name_words();
 	world->nr_readers = c->nr_readers;
 	for (i = 0; i < c->nr_readers; i++)
@@ -170,23 +222,41 @@ static struct world_hold *world_hold(struct world_reader *r, u64 block, u32 fram
 	CHECK_ASSERT(h < r->holds + WORLD_HOLDS, "room for another hold");
 	CHECK_ASSERT(frame >= FRAME_FIRST && frame < WORLD_FRAMES,
 	             "a pin is of a frame that exists");
-	CHECK_ASSERT(!world->owned[frame], "I1: no pin on a frame that was taken");
+	CHECK_ASSERT(!world->owned[frame], "K1: no pin on a frame that was taken");
 	*h = (struct world_hold){ block, word, frame, true };
 	check_note("has pinned frame %u", frame);
 	return h;
+}
+
+/* Does the translation lead to frame as block? */
+static bool world_leads(u64 block, u32 frame)
+{
+	return translation_find_exact(&world->arena.translation, block, frame);
+}
+
+static struct cache_file world_file(u64 block)
+{
+	return (struct cache_file){ world->space, block_file(block) };
 }
 
 /* ---- the service's side ---- */
 
 bool world_take(u32 frame)
 {
+	const struct frame *f = &world->arena.frames[frame];
+	u64 block = host_load_relaxed(&f->block);
 	bool taken = arena_take(&world->arena, frame);
 
+	CHECK_ASSERT(world_leads(block, frame) == !taken,
+	             "T1: refused, so led to as before; taken, so not");
 	if (!taken)
 		return false;
 	check_note("has taken frame %u", frame);
-	CHECK_ASSERT(!world_is_held(frame), "I1: a pinned frame was taken");
+	CHECK_ASSERT(!world_is_held(frame), "K1: a pinned frame was taken");
 	CHECK_ASSERT(!world->owned[frame], "a frame is taken once");
+	CHECK_ASSERT(host_load_relaxed(&f->block) == BLOCK_NONE &&
+	                     host_load_relaxed(&f->state) == FRAME_FREE,
+	             "F3: a frame that was taken is free and has no name");
 	world->owned[frame] = true;
 	return true;
 }
@@ -199,16 +269,29 @@ static void world_write(u32 frame, u64 block)
 		host_store_relaxed(&world_bytes(frame)[i], world_truth(block, i));
 }
 
+void world_fill_begin(u32 frame, u64 block)
+{
+	cache_fill_begin(&world->arena, frame, block);
+}
+
+bool world_fill_end(u32 frame, u64 block)
+{
+	struct cache_file f = world_file(block);
+	bool done;
+
+	world->owned[frame] = false;
+	done = cache_fill_end(&world->arena, &f, frame, block, true);
+	if (!done)
+		world->owned[frame] = true; /* nobody was led here */
+	return done;
+}
+
 void world_fill(u32 frame, u64 block)
 {
-	arena_fill_begin(&world->arena, frame);
-	if (!MUTANT(PUBLISH_BEFORE_BYTES))
-		world_write(frame, block);
-	world->owned[frame] = false;
-	CHECK_ASSERT(arena_publish(&world->arena, frame, block),
-	             "the translation has room");
-	if (MUTANT(PUBLISH_BEFORE_BYTES))
-		world_write(frame, block);
+	world_fill_begin(frame, block);
+	world_write(frame, block);
+	CHECK_ASSERT(world_fill_end(frame, block), "a file that stands is cached");
+	CHECK_ASSERT(world_leads(block, frame), "T1: published, so led to");
 }
 
 bool world_refill(u32 frame, u64 block)
@@ -221,21 +304,28 @@ bool world_refill(u32 frame, u64 block)
 
 /* ---- a reader's side ---- */
 
-static bool world_vouch(const struct world_reader *r, u64 block)
+/* cache_read() asks for what is not cached; these reads want nothing from the file. */
+static bool world_read_gap(void *ctx, u8 *to, u64 n, u64 offset)
 {
-	return context_vouch(&r->context, world->space, block_file(block));
+	(void)ctx, (void)to, (void)n, (void)offset;
+	return false;
 }
 
 bool world_read(struct world_reader *r, u64 block, bool home)
 {
 	bool late = world->writer_open;
-	u64 got[WORLD_WORDS];
-	bool ok;
+	struct cache_file f = world_file(block);
+	u64 got[WORLD_WORDS], hits = 0;
+	struct cache_read wanted = { &f,
+		                     (u8 *)got,
+		                     WORLD_BYTES,
+		                     (u64)block_index(block) << BLOCK_SHIFT,
+		                     world_read_gap,
+		                     NULL };
 	u32 i;
 
-	ok = home ? context_read_home(&r->context, block, 0, got, WORLD_BYTES)
-	          : context_read(&r->context, block, 0, got, WORLD_BYTES);
-	if (!ok || !world_vouch(r, block))
+	if (!(home ? cache_read_home(&r->context, &f, block, 0, got, WORLD_BYTES)
+	           : cache_read(&r->context, &wanted, &hits)))
 		return false;
 	CHECK_ASSERT(!late, "S1: a read begun after the writer came used the cache");
 	for (i = 0; i < WORLD_WORDS; i++)
@@ -244,34 +334,19 @@ bool world_read(struct world_reader *r, u64 block, bool home)
 	return true;
 }
 
-static bool world_pin_word(struct world_reader *r, u64 block, u32 *ret_frame,
-                           u64 **ret_word)
-{
-	struct context *c = &r->context;
-
-	if (c->scheme == ARENA_SCANNED) {
-		if (context_pin_home(c, block, ret_frame, ret_word))
-			return true;
-	} else if (context_pin_word_home(c, block, ret_frame, ret_word)) {
-		return true;
-	}
-	return context_pin(c, block, ret_frame, ret_word) == 0;
-}
-
 struct world_hold *world_pin(struct world_reader *r, u64 block)
 {
 	bool late = world->writer_open;
+	struct context *c = &r->context;
+	struct cache_file f = world_file(block);
 	struct world_hold *h;
 	u64 *word;
 	u32 frame;
 
-	if (!world_pin_word(r, block, &frame, &word))
+	if (!cache_pin_home(c, &f, block, c->scheme != ARENA_SCANNED, &frame, &word) &&
+	    !cache_pin(c, &f, block, &frame, &word))
 		return NULL;
 	h = world_hold(r, block, frame, word);
-	if (!world_vouch(r, block)) {
-		world_unpin(r, h);
-		return NULL;
-	}
 	CHECK_ASSERT(!late, "S1: a pin begun after the writer came used the cache");
 	world_look(h);
 	return h;
@@ -290,7 +365,7 @@ void world_look(const struct world_hold *h)
 void world_unpin(struct world_reader *r, struct world_hold *h)
 {
 	h->held = false;
-	context_unpin(&r->context, h->word);
+	cache_unpin(&r->context, h->word);
 }
 
 void world_visit(struct world_reader *r, u64 block)
@@ -305,14 +380,32 @@ void world_visit(struct world_reader *r, u64 block)
 
 /* ---- after a schedule ---- */
 
+static void world_check_bytes(u32 frame)
+{
+	const struct frame *f = &world->arena.frames[frame];
+	u32 i;
+
+	for (i = 0; i < WORLD_WORDS && f->state == FRAME_CACHED; i++)
+		CHECK_ASSERT(world_bytes(frame)[i] == world_truth(f->block, i),
+		             "O20: a cached frame has its block's bytes");
+}
+
 void world_check(void)
 {
 	u32 i;
 
 	arena_check(&world->arena);
+	for (i = FRAME_FIRST; i < WORLD_FRAMES; i++)
+		world_check_bytes(i);
 	for (i = 0; i < world->nr_readers; i++)
 		if (!world->dead[i])
 			context_check(&world->readers[i].context);
+}
+
+void world_check_unpinned(const struct world_reader *r)
+{
+	CHECK_ASSERT(context_nr_pinned(&r->context) == 0,
+	             "O23: the reader has given all pins back");
 }
 
 void world_take_all(void)

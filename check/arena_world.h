@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A tiny arena for the checker, and the oracle beside it: what every block's bytes are, who
- * has pinned what, which frames the service may write, and what the file's writer has done.
- * core/ knows nothing of it; what core/ says is held against it.
+ * A tiny arena for the checker, and the oracle beside it. The oracle knows what every block's
+ * bytes are, which reader has pinned what, which frames the service may write, and what the
+ * file's writer has done. core/ knows nothing of the oracle.
  *
- * The world stands in for lib/ too: a reader's read and pin here are those of lib/client/read.c
- * and lib/client/pin.c without their system calls, the service's fill and take those of
- * lib/service/fill.c. The orders that only lib/ can keep have their mutants here.
+ * The world's readers and its service call core/cache/cache.h, as lib/ does. The world stands
+ * in for the system calls alone: the file, its writer, the kernel, messages and events.
  *
- * Times. A block belongs to a file id, and a changed file is admitted under another id. So
- * a block's bytes never change, and world_truth() needs no clock.
+ * Times. A block belongs to a file id, and the service admits a changed file under another
+ * id. So a block's bytes never change, and world_truth() needs no clock.
  */
 #ifndef LODIC_CHECK_ARENA_WORLD_H
 #define LODIC_CHECK_ARENA_WORLD_H
 
-#include "core/cache/context.h"
+#include "core/cache/cache.h"
 #include "check/case.h"
 
 #define WORLD_FRAMES 3u /* frame 0 holds nothing, ever: two blocks */
 #define WORLD_FIRST FRAME_FIRST
 #define WORLD_SECOND (FRAME_FIRST + 1)
 #define WORLD_FILES 1u
-#define WORLD_READERS 2u
+#define WORLD_READERS 3u
 #define WORLD_HOLDS 3u
 /* Words of a block that are written and read: enough to be torn. */
 #define WORLD_WORDS 2u
 #define WORLD_BYTES (WORLD_WORDS * 8)
+_Static_assert(WORLD_BYTES == BLOCK_BYTES, "the checker's blocks are small");
 /* The file's id, and its id when it is admitted again after a change. */
 #define WORLD_FILE 1u
-#define WORLD_FILE_AGAIN 2u
+#define WORLD_FILE_AGAIN (WORLD_FILE + WORLD_FILES)
+#define WORLD_FILE_BYTES (4 * BLOCK_BYTES)
 
 /* What a case is made of: a scenario's arg. */
 struct arena_case {
@@ -51,8 +52,9 @@ struct world_reader {
 	struct context_table table;
 	struct world_hold holds[WORLD_HOLDS];
 	u32 task;
-	u32 place;
+	u32 place; /* on the walk list */
 	u32 number;
+	bool told; /* it knows where its memory is */
 	/* Hints, ever: how far each side of the ring has come. */
 	u64 nr_posted, nr_taken;
 };
@@ -65,8 +67,9 @@ struct world {
 	u32 first_task;
 	struct context_table walk[WORLD_READERS];
 	struct world_reader readers[WORLD_READERS];
-	/* Two blocks whose entries have the same home, and two more of the same file. */
-	u64 a, b, c, d;
+	/* a and b have one home, as entries and in the translation; c and d have another.
+	 * next comes after a in the file. twin has a's home and a's tag in a pte. */
+	u64 a, b, c, d, next, twin;
 	/* The frame is the service's: nobody may have it pinned. */
 	bool owned[WORLD_FRAMES];
 	/* The reader's process is dead: it holds nothing, its context need not be at rest. */
@@ -76,15 +79,17 @@ struct world {
 	bool lease_given_back;
 	bool writer_open;
 	bool writer_closed;
-	/* The file itself: words that kernel reads and the writer share. By host_*. */
+	bool lease_held;
+	/* The file itself, blocks c and next: words that the kernel reads and the writer
+	 * writes. By host_*. */
 	u64 disk[2][WORLD_WORDS];
+	u64 disk_size;
 	/* The device that fills frames by itself. */
 	u32 dma_frame;
 	u64 dma_block;
 	/* An eventfd. By host_*. */
 	u64 wake;
 	/* Messages. */
-	bool told;
 	bool hung_up;
 	bool finished;
 };
@@ -112,16 +117,24 @@ static inline u64 *world_bytes(u32 frame)
 bool world_take(u32 frame);
 /* world_fill(): an owned frame, word by word, then for everybody. */
 void world_fill(u32 frame, u64 block);
-/* world_refill(): the two in a row, if the frame can be had. */
+/* The two ends of a fill whose bytes come by another way. world_fill_end() is false when the
+ * file's proof has gone; then the frame stays owned. */
+void world_fill_begin(u32 frame, u64 block);
+bool world_fill_end(u32 frame, u64 block);
+/* world_refill(): take and fill in a row, if the frame can be taken. */
 bool world_refill(u32 frame, u64 block);
+/* cache_join(): r's reader is told, and told only then. */
 void world_join(struct world_reader *r);
+/* r's process is dead or (closed) has given its memory back. Nobody may look at that memory
+ * afterwards. */
+void world_leave(struct world_reader *r, bool closed);
 
 /* ---- a reader's side: r's task calls them ---- */
 
-/* lodic_read(): true if the bytes came from the cache; then they were right. home: by the
- * short way. */
+/* lodic_read() of one block: true if the bytes came from the cache; then they were right.
+ * home: by the short way. */
 bool world_read(struct world_reader *r, u64 block, bool home);
-/* lodic_pin(): the hold, or NULL. The short way first, as lib/client/pin.c goes. */
+/* lodic_pin(): the hold, or NULL. It goes the short way first, as lib/client/pin.c does. */
 struct world_hold *world_pin(struct world_reader *r, u64 block);
 /* Looks at the pinned bytes: they must be what they were. */
 void world_look(const struct world_hold *h);
@@ -131,10 +144,14 @@ void world_visit(struct world_reader *r, u64 block);
 
 /* ---- after a schedule ---- */
 
-/* Arena and contexts keep their rules. Not for a service that was killed. */
+/* Arena and contexts keep their rules, and each cached frame has its block's bytes. Not for a
+ * service that was killed. */
 void world_check(void);
 /* All pins are given back: every frame can be taken. */
 void world_take_all(void);
+
+/* All pins of r are given back. */
+void world_check_unpinned(const struct world_reader *r);
 
 /* ---- scenarios: one function of each file adds its cases ---- */
 
@@ -147,7 +164,7 @@ void arena_lease_cases(struct check_list *list);
 void arena_life_cases(struct check_list *list);
 void arena_hint_cases(struct check_list *list);
 
-/* ready() functions for check_wait(): arg is a bool that somebody will set. */
+/* A ready() function for check_wait(): arg is a bool that another task will set. */
 bool world_is_set(void *arg);
 
 #endif

@@ -8,7 +8,9 @@
 
 #include "core/check.h"
 
+#ifndef BLOCK_SHIFT
 #define BLOCK_SHIFT 12
+#endif
 #define BLOCK_BYTES ((u64)1 << BLOCK_SHIFT)
 
 /* File ids start at 1 and are never used again while an arena lives. */
@@ -33,7 +35,7 @@ static inline u32 block_index(u64 block)
 	return (u32)block;
 }
 
-/* Spreads neighbouring blocks over the whole word; use the high bits (Knuth's
+/* Spreads neighbouring blocks over the whole word; its high bits are the best (Knuth's
  * multiplicative hashing; the constant is 2^64 divided by the golden ratio). */
 static inline u64 block_hash(u64 block)
 {

@@ -17,10 +17,10 @@ void frame_fill_begin(struct frame *f)
 		return;
 	host_store_relaxed(&f->seq, seq + 1);
 	/*
-	 * O1, partner of the acquire fence in context_read(): seq is odd before the
-	 * first byte changes, or a reader could copy new bytes and find the old seq
-	 * twice. Full, not release: the bytes may come by DMA, which a store fence
-	 * between a processor's own stores does not order.
+	 * O1, partner of the acquire fence in context_read(). seq must be odd before
+	 * the first byte changes. Otherwise a reader could copy new bytes and find the
+	 * old seq twice. Full, not release: the bytes may come by DMA, which a store
+	 * fence between a processor's own stores does not order.
 	 */
 	if (!MUTANT(FILL_WITHOUT_FENCE))
 		host_fence_full();
@@ -34,8 +34,8 @@ static void frame_settle(struct frame *f, u64 block, enum frame_state state)
 	MUTANT_WINDOW(SEQ_AFTER_FILL);
 	host_store_relaxed(&f->block, block);
 	host_store_relaxed(&f->state, state);
-	/* O2, partner of the acquire load of seq in context_read(): who sees this even
-	 * seq sees the block's name and every byte of it. */
+	/* O2, partner of the acquire load of seq in context_read(). A reader that sees
+	 * this even seq sees the block's name and every byte of it. */
 	if (MUTANT(SEQ_AFTER_FILL))
 		host_store_release(&f->seq, seq + 2);
 	else

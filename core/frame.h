@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A frame is a slot of memory that can hold a block. Three words say what it holds and
+ * A frame is a piece of memory that can hold a block. Three words say what it holds and
  * whether its bytes stand still. The service alone writes them; readers load them.
  *
  *   FREE --fill_begin--> FILLING --fill_end--> CACHED --frame_clear--> FREE
  *
  * Rules
- * F1 seq is odd from before the first byte of a fill changes until after the last:
- *    a reader that saw an even seq, copied, and sees it again has whole bytes.
+ * F1 seq is odd from before the first byte of a fill changes until after the last. So a
+ *    reader that saw an even seq, copied, and sees it again has whole bytes.
  * F2 seq only grows, so the same value never stands for two fillings (no ABA).
  * F3 block is BLOCK_NONE unless the frame is CACHED; it changes only while seq is odd.
  * Order
  * O1 seq odd, full fence, then bytes. A reader's acquire fence stands between its copy and
- *    its second look at seq: if it copied one new byte it sees the odd seq.
+ *    its second look at seq: if the reader copied one new byte, it sees the odd seq.
  * O2 name and bytes, then the even seq by a release store. A reader's first look at seq
- *    is an acquire load: it sees the name and the bytes that belong to it.
+ *    is an acquire load: the reader sees the name and the bytes that belong to it.
  */
 #ifndef LODIC_CORE_FRAME_H
 #define LODIC_CORE_FRAME_H
 
 #include "core/block.h"
+
+/* Visits that count between two looks of the service: two bits (Yang et al., s.4.1;
+ * ADR-0003). Readers note no more, and eviction counts no more. */
+#define FRAME_VISITS_MAX 3u
 
 enum frame_state { FRAME_FREE, FRAME_FILLING, FRAME_CACHED };
 

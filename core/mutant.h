@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Wrong orders on purpose. A rule that no test defends is not a rule, so each one has a
- * mutant: a build of core/ in which that rule alone is broken (-DLODIC_MUTANT=NAME's
- * number), and a test that must fail on it. Normal builds have none of this code. The
- * checker's build asks at run time: -DLODIC_MUTANT=check_mutant_now, a variable of its host.
+ * Wrong orders on purpose. A rule that no test defends is not a rule. So each rule has a
+ * mutant: a build of core/ in which that rule alone is broken (-DLODIC_MUTANT=number), and a
+ * test that must fail on it. Normal builds have none of this code. The checker's build asks
+ * at run time: -DLODIC_MUTANT=check_mutant_now, a variable of its host.
  */
 #ifndef LODIC_CORE_MUTANT_H
 #define LODIC_CORE_MUTANT_H
@@ -22,7 +22,7 @@ enum mutant {
 	MUTANT_FORK_COPIES_COUNT, /* counter bits copied to the child */
 	MUTANT_GLOBAL_BEFORE_LOCALS, /* a query that reads the global word first */
 	MUTANT_THAW_STORES, /* frozen thawed by a store: late failed refs are lost */
-	/* The scanned gate: core/cache/arena.c, core/cache/context.c and what they use. */
+	/* The scanned gate and the cache: core/cache/ and core/frame.c. */
 	MUTANT_SOFT_WITHOUT_FENCE,   /* a soft miss sets its pte by a plain store */
 	MUTANT_TAKE_WITHOUT_FENCE,   /* no fence between cleared translation and walk */
 	MUTANT_TAKE_STORES,          /* a walk empties entries by a plain store */
@@ -30,23 +30,35 @@ enum mutant {
 	MUTANT_WALK_SKIPS_NEWEST,    /* the walk's bound is one short */
 	MUTANT_ADD_BELIEVED,         /* a pin does not look at what it has added to */
 	MUTANT_ADD_LEFT,             /* a count of nothing stays in its entry */
-	MUTANT_PLACE_PINNED,         /* a soft miss takes the place of a pinned entry */
+	MUTANT_TAKE_FAILED_BELIEVED, /* a walk takes a failed cas for a cleared entry */
+	MUTANT_TAKE_LEAVES_NAME,     /* a frame that was taken keeps its name */
+	MUTANT_WALK_SKIPS_LAST_WAY,  /* a walk leaves the last entry of a set out */
+	MUTANT_JOIN_SHORTENS,        /* a join into a hole ends the walk there */
+	MUTANT_LEAVE_SHORTENS,       /* a leave in the middle ends the walk there */
+	MUTANT_MAPS_BY_TAG,          /* an entry believed by its tag alone */
+	MUTANT_PIN_KEPT,             /* a pin that nobody vouches for stays counted */
+	MUTANT_CHOOSE_PINNED,        /* a soft miss takes the entry of a pinned frame */
 	MUTANT_UNPIN_DROPS_ALL,      /* an unpin forgets the other pins of its entry */
 	MUTANT_NAME_BEFORE_SEQ,      /* a frame's name looked at before its seq */
 	MUTANT_NO_SECOND_LOOK,       /* seq not looked at after the copy */
 	MUTANT_FILL_WITHOUT_FENCE,   /* a fill begins before its odd seq is in memory */
 	MUTANT_PUBLISH_BEFORE_BYTES, /* a frame published, then filled */
+	MUTANT_PUBLISH_UNPROVED,     /* published without a look at the file's proof */
 	MUTANT_VISITS_UNBOUNDED,     /* visits counted past three */
 	MUTANT_REVOKE_WITHOUT_FENCE, /* revoked in the store buffer only */
 	MUTANT_LEASE_BACK_FIRST,     /* the writer goes on before the file is revoked */
 	MUTANT_VOUCH_FIRST,          /* the proof looked at before the copy */
 	MUTANT_ID_USED_AGAIN,        /* a changed file admitted under its old id */
+	MUTANT_SIZE_BEFORE_LEASE,    /* a file's size asked for before the lease is held */
 	MUTANT_ADMIT_LIVE_FIRST,     /* a file's id shown before its size */
+	MUTANT_END_NOT_MARKED,       /* a service ends and does not say so */
+	MUTANT_END_WITHOUT_FENCE,    /* its mark waits while its leases fall */
 	MUTANT_ALIVE_IGNORED,        /* nobody asks whether the service lives */
 	MUTANT_JOIN_AFTER_TOLD, /* a reader has its memory before the walk knows it */
 	MUTANT_LEAVE_BEFORE_DEATH, /* a context dropped while its reader lives */
 	MUTANT_LEAVE_KEEPS,        /* a context that left is still walked */
 	MUTANT_HINT_WITHOUT_FENCE, /* no fence between a hint and the look at sleeping */
+	MUTANT_HINT_OVER_FULL,     /* a full ring overwrites its oldest hint */
 	MUTANT_HINT_HEAD_FIRST,    /* a hint announced, then written */
 	MUTANT_HINT_TAIL_FIRST,    /* a hint given back, then read */
 	MUTANT_SLEEP_AFTER_LOOK, /* the service says that it sleeps when it has looked */

@@ -2,13 +2,9 @@
 /* The service's side of an arena. Protocol, invariants and order: core/cache/arena.h. */
 #include "core/cache/arena.h"
 
+#include "core/cache/walk.h"
 #include "core/count_word.h"
 #include "core/mutant.h"
-#include "core/pte.h"
-
-/* How often the owner of a context may change an entry under the walk before the walk
- * calls the frame used: each time it pinned and unpinned in between. */
-#define TAKE_TRIES 4u
 
 static u64 align_line(u64 n)
 {
@@ -144,8 +140,8 @@ u32 arena_join(struct arena *a, const struct context_table *t)
 	for (place = 0; place < ARENA_MAX_CONTEXTS; place++) {
 		if (place < a->nr_contexts && a->contexts[place].memory)
 			continue;
-		a->contexts[place] = *t; /* I2 */
-		if (place == a->nr_contexts)
+		a->contexts[place] = *t; /* K2 */
+		if (place == a->nr_contexts || MUTANT(JOIN_SHORTENS))
 			a->nr_contexts = place + 1;
 		return place;
 	}
@@ -156,7 +152,9 @@ void arena_leave(struct arena *a, u32 place)
 {
 	if (MUTANT(LEAVE_KEEPS))
 		return;
-	a->contexts[place].memory = NULL;
+	a->contexts[place].memory = NULL; /* K2 */
+	if (MUTANT(LEAVE_SHORTENS))
+		a->nr_contexts = place;
 	while (a->nr_contexts > 0 && !a->contexts[a->nr_contexts - 1].memory)
 		a->nr_contexts--;
 }
@@ -192,101 +190,13 @@ bool arena_publish(struct arena *a, u32 frame, u64 block)
 	return true;
 }
 
-static bool entry_uses(const struct arena *a, u64 v, u32 frame)
-{
-	if (a->scheme == ARENA_HAZARD)
-		return v == (u64)frame + 1;
-	return pte_maps(v, frame) && pte_count(v) > 0;
-}
-
-/* The entries of context t in which frame may stand: *ret_nr of them. */
-static u64 *context_entries_for(const struct arena *a, const struct context_table *t,
-                                u32 frame, u32 *ret_nr)
-{
-	u64 block = host_load_relaxed(&a->frames[frame].block);
-	u64 hash = block_hash(block);
-
-	if (a->scheme == ARENA_HAZARD) {
-		*ret_nr = ARENA_HAZARD_SLOTS;
-		return t->entries;
-	}
-	/* The set of the block's home: the high bits of the hash, as context_home() has
-	 * it; nr_entries is a power of two. */
-	*ret_nr = CONTEXT_WAYS;
-	return t->entries +
-	       ((hash >> 32) * a->nr_entries >> 32) / CONTEXT_WAYS * CONTEXT_WAYS;
-}
-
-static bool context_query(const struct arena *a, const struct context_table *t,
-                          u32 frame)
-{
-	u32 nr, i;
-	u64 *entries = context_entries_for(a, t, frame, &nr);
-
-	for (i = 0; i < nr; i++)
-		/* Acquire, partner: the release store of an unpin: the reader's last
-		 * look at the bytes comes before whatever we do to them. */
-		if (entry_uses(a, host_load_acquire(&entries[i]), frame))
-			return true;
-	return false;
-}
-
 bool arena_query(const struct arena *a, u32 frame)
 {
-	u32 place;
-
 	if (a->scheme == ARENA_ATOMIC)
 		return count_atomic_word_query(a->counts + (u64)frame * COUNT_STRIDE);
 	if (a->scheme == ARENA_FROZEN)
 		return count_frozen_word_query(a->counts + (u64)frame * COUNT_STRIDE);
-	for (place = 0; place < a->nr_contexts; place++)
-		if (a->contexts[place].memory &&
-		    context_query(a, &a->contexts[place], frame))
-			return true;
-	return false;
-}
-
-static bool context_clear(u64 *entry, u64 v)
-{
-	if (MUTANT(TAKE_STORES)) {
-		host_store_relaxed(entry, PTE_EMPTY);
-		return true;
-	}
-	return host_cas(entry, v, PTE_EMPTY);
-}
-
-/* Clears t's entry for frame, or refuses. I3: only a count of 0 is ever written. */
-static bool context_take(struct arena *a, struct context_table *t, u32 frame)
-{
-	u32 nr, i, tries;
-	u64 *entries = context_entries_for(a, t, frame, &nr);
-
-	if (a->scheme == ARENA_HAZARD)
-		return !context_query(a, t, frame);
-	for (i = 0; i < nr; i++) {
-		u64 v = host_load_acquire(&entries[i]);
-
-		for (tries = 0; pte_maps(v, frame); tries++) {
-			if (tries == TAKE_TRIES || pte_count(v) > 0)
-				return false;
-			if (context_clear(&entries[i], v))
-				break;
-			v = host_load_acquire(&entries[i]);
-		}
-	}
-	return true;
-}
-
-static bool arena_walk(struct arena *a, u32 frame)
-{
-	u32 nr = a->nr_contexts - (MUTANT(WALK_SKIPS_NEWEST) && a->nr_contexts > 0);
-	u32 place;
-
-	for (place = 0; place < nr; place++)
-		if (a->contexts[place].memory &&
-		    !context_take(a, &a->contexts[place], frame))
-			return false;
-	return true;
+	return walk_query(a, frame);
 }
 
 static bool arena_freeze(struct arena *a, u32 frame)
@@ -296,6 +206,13 @@ static bool arena_freeze(struct arena *a, u32 frame)
 	if (a->scheme == ARENA_ATOMIC)
 		return count_atomic_word_freeze(word);
 	return count_frozen_word_freeze(word);
+}
+
+/* Cleared and refused: nothing must have changed. O3 again. */
+static void arena_restore(u64 *at, u64 word)
+{
+	if (at && !MUTANT(TAKE_LEAVES_CLEARED))
+		host_store_release(at, word);
 }
 
 bool arena_take(struct arena *a, u32 frame)
@@ -313,76 +230,40 @@ bool arena_take(struct arena *a, u32 frame)
 		host_store_relaxed(at, 0);
 	if (!MUTANT(TAKE_WITHOUT_FENCE))
 		host_fence_full(); /* O5 */
-	if (a->counts)
-		taken = arena_freeze(a, frame);
-	else
-		taken = arena_walk(a, frame);
+	taken = a->counts ? arena_freeze(a, frame) : walk_clear(a, frame);
 	MUTANT_WINDOW(CLEAR_AFTER_WALK);
 	if (!taken) {
-		if (at && !MUTANT(TAKE_LEAVES_CLEARED))
-			host_store_release(at,
-			                   word); /* O3 again: nothing has changed */
+		arena_restore(at, word);
 		return false;
 	}
-	if (at)
+	if (at && MUTANT(CLEAR_AFTER_WALK))
 		host_store_relaxed(at, 0);
-	frame_clear(f);
+	if (!MUTANT(TAKE_LEAVES_NAME))
+		frame_clear(f);
 	return true;
 }
 
 u32 arena_visits(struct arena *a, u32 frame)
 {
-	u32 sum = 0;
-	u32 place;
-
-	for (place = 0; place < a->nr_contexts; place++) {
-		u8 *p, visits;
-
-		if (!a->contexts[place].memory)
-			continue;
-		p = &a->contexts[place].visits[frame];
-		visits = host_load_byte(p);
-		sum += visits < CONTEXT_VISITS_MAX ? visits : CONTEXT_VISITS_MAX;
-		if (visits)
-			host_store_byte(p, 0);
-	}
-	return sum < CONTEXT_VISITS_MAX ? sum : CONTEXT_VISITS_MAX;
+	return walk_visits(a, frame);
 }
 
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)
 {
 	struct context_memory *m = a->contexts[place].memory;
-	u64 *hint;
-	u64 tail;
 
-	if (!m)
-		return false;
-	tail = host_load_relaxed(&m->tail);
-	/* Acquire, partner: context_hint()'s release of head. A reader can write any
-	 * head: whatever it says, each call takes one hint, and hints are only wishes. */
-	if (host_load_acquire(&m->head) == tail)
-		return false;
-	hint = m->hints[tail % CONTEXT_HINTS];
-	if (MUTANT(HINT_TAIL_FIRST))
-		host_store_release(&m->tail, tail + 1);
-	*ret_block = host_load_relaxed(&hint[0]);
-	*ret_nr = host_load_relaxed(&hint[1]);
-	host_store_release(&m->tail, tail + 1);
-	return true;
+	return m && hint_take(&m->ring, ret_block, ret_nr);
 }
 
 bool arena_sleep(struct arena *a)
 {
 	u32 place;
 
-	if (!MUTANT(SLEEP_AFTER_LOOK))
-		host_store_relaxed(&a->header->sleeping, 1);
-	if (!MUTANT(SLEEP_WITHOUT_FENCE))
-		host_fence_full(); /* SB with context_hint() */
+	hint_sleep_begin(&a->header->sleeping);
 	for (place = 0; place < a->nr_contexts; place++) {
 		const struct context_memory *m = a->contexts[place].memory;
 
-		if (m && host_load_relaxed(&m->head) != host_load_relaxed(&m->tail)) {
+		if (m && hint_pending(&m->ring)) {
 			arena_wake(a);
 			return false;
 		}
@@ -416,4 +297,6 @@ void arena_check(const struct arena *a)
 	for (i = 0; i < a->header->nr_words; i++)
 		nr_led += host_load_relaxed(&a->translation.words[i]) != 0;
 	CHECK(nr_led == nr_cached, "T1: led to, so cached");
+	CHECK(a->nr_contexts == 0 || a->contexts[a->nr_contexts - 1].memory,
+	      "K2: the walk ends at a context");
 }

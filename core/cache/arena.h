@@ -1,41 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The arena: frames, their translation, the files they belong to, and the list of
- * contexts whose readers use them. One service writes it; any number of readers map it
- * read-only. What a reader does is in core/cache/context.h; this file is the service's side.
+ * The arena: frames, their translation, the files they belong to, and the walk list of
+ * contexts whose readers use them. One service writes it. Any number of readers map it
+ * read-only. core/cache/context.h is the reader's side; this file is the service's.
  *
- * The scanned gate (ADR-0001). A reader may be killed between any two instructions, so
- * it writes nothing that anybody would have to repair: only its own context. A frame is
- * taken away in this order:
+ * The scanned gate (ADR-0001). A reader may be killed between any two instructions. So it
+ * writes only its own context, and nothing that anybody would have to repair. The service
+ * takes a frame away in this order:
  *
- *   query every context, load only; stop at the first pin      (LODIC s.4.5)
- *   clear the translation; full fence
- *   walk every context: clear its entry for the frame if its count is 0, else refuse
- *   refused: publish again, the frame stays.  otherwise: the frame is nobody's.
+ *   1 query every context, load only; stop at the first pin      (LODIC s.4.5)
+ *   2 clear the translation; full fence
+ *   3 walk every context: clear its entry for the frame if the count is 0, else refuse
+ *   4 refused: publish again, the frame stays. Not refused: the frame is nobody's.
  *
  * Invariants
- * I1 a frame is refilled or cleared only when, after its translation was cleared, every
- *    context on the walk list was seen without an entry for it.
- * I2 a context is on the walk list before its reader has its memory.
- * I3 the service writes a context's entry only while its count is 0.
+ * K1 a frame is refilled or cleared only after the service has cleared its translation, and
+ *    has then seen every context on the walk list without an entry for it.
+ * K2 a context is on the walk list from before its reader has its memory until its reader
+ *    is dead or has given the memory back. Nobody looks at its memory afterwards.
+ * K3 the service writes a context's entry only while its count is 0.
  * Order
  * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its
- *    entry, full fence, looks at the translation again: one of the two sees the other.
+ *    entry, full fence, looks at the translation again. One of the two sees the other.
+ * O20 the last byte of a fill, then the look whether the file's proof still holds, then the
+ *    publication. A writer whose byte the fill has read had ended the proof before.
+ * O21 the orderly end: the service marks itself dead, full fence, then gives up what proves
+ *    that files stand still. Shape SB against a reader's copies and its look at alive.
+ *
+ * Who excludes whom. "no": the caller keeps the two apart, here by one thread. "yes": they
+ * may run at the same time, and the rule named says what keeps them from harm.
+ *
+ *                                    service's calls  reader's calls  lease thread
+ *   service: join, leave, fill,
+ *     publish, take, visits, hint,
+ *     sleep, wake, check             no               yes K1-K3, O5   yes O20, S1
+ *   reader: read, pin, unpin, hint,
+ *     of one context                 yes              no (one owner)  yes C4, S1
+ *   reader: the same, of two         yes              yes, they share
+ *                                                     no word they write
+ *   lease thread: begin and end a
+ *     proof, arena_end()             yes              yes C4, O21     no (S: one
+ *                                                                     thread a file)
+ *
+ * arena_format() and arena_view() come first, before anybody else knows the memory.
+ * arena_check() and context_check() want everybody at rest.
  */
 #ifndef LODIC_CORE_CACHE_ARENA_H
 #define LODIC_CORE_CACHE_ARENA_H
 
 #include "core/cache/file_proof.h"
-#include "core/frame.h"
+#include "core/cache/hint.h"
 #include "core/cache/translation.h"
+#include "core/frame.h"
 
 #define ARENA_MAGIC 0x31616c6369646f6cu /* "lodicla1", little end first */
 #define ARENA_MAX_CONTEXTS 1024u
+#ifndef ARENA_HAZARD_SLOTS
 #define ARENA_HAZARD_SLOTS 64u
+#endif
+#ifndef CONTEXT_WAYS
 #define CONTEXT_WAYS 8u /* ptes in a set: one cache line */
-#define CONTEXT_HINTS 128u
-#define CONTEXT_VISITS_MAX 3u
-#define COUNT_STRIDE 8u /* words: a shared counter has a cache line of its own */
+#endif
+#define ARENA_DEAD ((u64)0) /* header.alive of a service that has ended */
+#define COUNT_STRIDE 8u     /* words: a shared counter has a cache line of its own */
 
 /* How an arena counts pins; chosen when it is made. */
 enum arena_scheme {
@@ -64,8 +91,8 @@ struct arena_header {
 	u64 generation; /* differs from that of any other service's arena */
 	u64 pad0[4];
 	/* The service's life. Its low half is a robust futex that holds the service
-	 * thread's id; the kernel changes it when that thread dies, before the files'
-	 * leases fall. Readers compare the word with what it was when they came. */
+	 * thread's id. When that thread dies, the kernel changes the futex before the
+	 * files' leases fall. A reader compares the word with what it was at attach. */
 	u64 alive;
 	u64 pad1[7];
 	u64 sleeping; /* the service waits for an event: a hint must wake it */
@@ -74,7 +101,7 @@ struct arena_header {
 	u64 nr_cached;   /* frames */
 	u64 nr_admitted; /* blocks, since the start */
 	u64 nr_evicted;  /* blocks */
-	u64 nr_refused;  /* evictions that met a pin */
+	u64 nr_refused;  /* evictions refused because of a pin */
 	u64 nr_revoked;  /* files */
 	u64 nr_contexts; /* now */
 	u64 nr_reaped;   /* contexts of processes that died */
@@ -82,7 +109,7 @@ struct arena_header {
 };
 _Static_assert(offsetof(struct arena_header, alive) % 64 == 0, "a line of its own");
 
-/* What a reader may count about itself; in its context's memory, so a crash loses none. */
+/* What a reader may count about itself, in its context's memory: a crash loses none. */
 enum context_counter {
 	CONTEXT_HITS,   /* blocks read or pinned from the cache */
 	CONTEXT_SOFT,   /* of these: pins that had to set an entry first */
@@ -95,22 +122,17 @@ enum context_counter {
 /* A context's memory: shared by one reader thread and the service, by nobody else.
  * After it come the ptes (or hazard slots) and then the visit bytes, one a frame. */
 struct context_memory {
-	u64 head; /* hints posted; reader writes */
-	u64 pad0[7];
-	u64 tail; /* hints taken; service writes */
-	u64 pad1[7];
-	/* block, number of blocks; reader writes */
-	u64 hints[CONTEXT_HINTS][2];
-	/* enum context_counter; reader writes. Not at the start of a page, where readers'
-	 * buffers like to be: a load waits for a store just before it that has the same
-	 * low 12 bits. */
+	struct hint_ring ring;
+	/* enum context_counter; reader writes. These must not lie at the start of a page,
+	 * where readers' buffers often begin. A load waits for a recent store whose
+	 * address has the same low 12 bits. */
 	u64 counters[8];
 };
 _Static_assert(CONTEXT_NR_COUNTERS <= 8, "counters fit their line");
 
 /* One entry of the walk list: where the service has mapped a context. */
 struct context_table {
-	struct context_memory *memory; /* NULL: no context at this place */
+	struct context_memory *memory; /* NULL: no context in this place */
 	u64 *entries;
 	u8 *visits;
 };
@@ -129,11 +151,11 @@ struct arena {
 	u32 scheme;
 	/* The walk list; the service's own. */
 	struct context_table *contexts;
-	u32 nr_contexts; /* places in use or once used: the walk's bound */
+	u32 nr_contexts; /* the walk's bound: one more than the last place in use */
 };
 
-/* What an arena is made of. Frame 0 is never used (core/cache/translation.h): a cache of n
- * blocks has n + 1 frames. */
+/* What an arena is made of. Frame 0 is never used (core/cache/translation.h), so a cache of
+ * n blocks has n + 1 frames. */
 struct arena_shape {
 	u32 nr_frames;
 	u32 nr_files;
@@ -169,43 +191,55 @@ void context_table_at(struct context_table *t, void *memory, u32 nr_entries);
 
 /* The service's side. One thread calls these.
  *
- * arena_join() puts a context on the walk list, before its reader is told of it (I2);
- * returns its place, or FRAME_NONE when ARENA_MAX_CONTEXTS are there.
- * arena_leave() takes it off: when the reader says so, or after it died (reap). Whatever
- * it had pinned is free from then on: under lodic and hazard. Under atomic and frozen a
- * dead reader's pins stay for ever, by nature; nothing says whose they are. */
+ * arena_join() puts a context on the walk list, before its reader has its memory (K2). It
+ * returns the context's place, or FRAME_NONE when ARENA_MAX_CONTEXTS are there. A place that
+ * a context has left is used again.
+ * arena_leave() takes a context off: when its reader says so, or after it died (reap). Under
+ * lodic and hazard, what it had pinned is free from then on. Under atomic and frozen a dead
+ * reader's pins stay for ever, because a shared word does not record who holds it. */
 u32 arena_join(struct arena *a, const struct context_table *t);
 void arena_leave(struct arena *a, u32 place);
 
 /* Filling: frame is nobody's (fresh, or taken). Between arena_fill_begin() and
  * arena_publish() its bytes may be written. arena_publish() says whose they are and lets
- * readers in; it returns false, and the frame is FREE again, when the translation has no room for the block. */
+ * readers in. false: the translation has no room for the block, and the frame is FREE. */
 void arena_fill_begin(struct arena *a, u32 frame);
 bool arena_publish(struct arena *a, u32 frame, u64 block);
 void arena_fill_cancel(struct arena *a, u32 frame);
 
-/* arena_take() takes a CACHED frame away from all readers (the order above): true, and
- * it is nobody's and FREE; or false, and nothing has changed, because a reader has it
- * pinned. Cost: one cache line per context, O(contexts). */
+/* arena_take() takes a CACHED frame away from all readers, in the order above. true: it is
+ * nobody's and FREE. false: nothing has changed, because a reader has it pinned.
+ * Cost: one cache line per context, O(contexts). */
 bool arena_take(struct arena *a, u32 frame);
 
-/* arena_query(): has anybody pinned the frame? May be out of date at once; stops at the
- * first pin (LODIC s.4.5, eq. 1). */
+/* arena_query(): has anybody pinned the frame? The answer may be out of date at once. It
+ * stops at the first pin (LODIC s.4.5, eq. 1). */
 bool arena_query(const struct arena *a, u32 frame);
 
-/* arena_visits() collects and clears what readers noted about a frame: 0..3. */
+/* arena_visits() collects and clears what readers noted about a frame: 0 to
+ * FRAME_VISITS_MAX. */
 u32 arena_visits(struct arena *a, u32 frame);
 
-/* arena_hint() takes one hint from the context at place; false when there is none. What
- * it says is a reader's word: check that the file exists and the blocks lie in it. */
+/* arena_hint() takes one hint from the context in place; false when there is none. The
+ * caller must check that the file exists and that the blocks lie in it (hint.h). */
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr);
 
-/* arena_sleep() announces that the service is about to wait: true, and from now on a
- * hint asks for a wake-up; false, hints are there already. arena_wake() takes it back. */
+/* arena_sleep() announces that the service is about to wait (H4). true: from now on a hint
+ * asks for a wake-up. false: hints are there already. arena_wake() takes it back. */
 bool arena_sleep(struct arena *a);
 void arena_wake(struct arena *a);
 
-/* Asserts the rules of frames, translation and contexts; nothing may move meanwhile. */
+/* The orderly end (O21): when it returns, no read or pin that begins later believes the
+ * cache. Afterwards leases may go, and nobody need watch other proofs. Any thread. */
+static inline void arena_end(struct arena_header *h)
+{
+	if (!MUTANT(END_NOT_MARKED))
+		host_store_relaxed(&h->alive, ARENA_DEAD);
+	if (!MUTANT(END_WITHOUT_FENCE))
+		host_fence_full(); /* O21 */
+}
+
+/* Asserts the rules of frames, translation and walk list; nothing may move meanwhile. */
 void arena_check(const struct arena *a);
 
 #endif

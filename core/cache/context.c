@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The slow half of a context: soft misses, hints, and the rival schemes that an arena
- * may be made with for comparison. Protocol and rules: core/cache/context.h.
+ * The slow half of a context: soft misses, and the rival schemes that an arena may be made
+ * with for comparison. Protocol and rules: core/cache/context.h.
  */
 #include "core/cache/context.h"
 
@@ -53,10 +53,10 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 	return false;
 }
 
-/* A place in home's set for a new pte: home unless it is pinned, for the fast paths look
- * nowhere else; then an empty one, then any that is not pinned. ret_old says what
- * stands there. FRAME_NONE: all are pinned. */
-static u32 context_place(const struct context *c, u32 home, u64 *ret_old)
+/* Chooses an entry of home's set for a new pte. The first choice is home unless it is
+ * pinned, because the fast paths look nowhere else. The second is an empty entry, the third
+ * any that is not pinned. ret_old says what stands there. FRAME_NONE: all are pinned. */
+static u32 context_choose(const struct context *c, u32 home, u64 *ret_old)
 {
 	u32 first = home / CONTEXT_WAYS * CONTEXT_WAYS;
 	u32 found = FRAME_NONE;
@@ -66,7 +66,7 @@ static u32 context_place(const struct context *c, u32 home, u64 *ret_old)
 		u32 at = first + (home + i) % CONTEXT_WAYS;
 		u64 v = host_load_relaxed(&c->entries[at]);
 
-		if ((pte_count(v) > 0 && !MUTANT(PLACE_PINNED)) ||
+		if ((pte_count(v) > 0 && !MUTANT(CHOOSE_PINNED)) ||
 		    (v != PTE_EMPTY && found != FRAME_NONE))
 			continue;
 		*ret_old = v;
@@ -95,7 +95,7 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 {
 	u64 word, old;
 	u64 *at;
-	u32 frame, place, tries;
+	u32 frame, chosen, tries;
 
 	/* A try fails only because the service emptied the very entry meanwhile. */
 	for (tries = 0; tries < CONTEXT_PIN_TRIES; tries++) {
@@ -105,13 +105,13 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 			return -CONTEXT_EAGAIN;
 		}
 		frame = translation_frame(word);
-		place = context_place(c, home, &old);
-		if (place == FRAME_NONE || !c->may_pin) {
+		chosen = context_choose(c, home, &old);
+		if (chosen == FRAME_NONE || !c->may_pin) {
 			context_bump(c, CONTEXT_FULL);
 			return -CONTEXT_EAGAIN;
 		}
 		MUTANT_WINDOW(NO_RECHECK);
-		if (!context_soft_set(&c->entries[place], old,
+		if (!context_soft_set(&c->entries[chosen], old,
 		                      pte_make(frame) | context_tag(block_hash(block)) |
 		                              PTE_COUNT_ONE))
 			continue;
@@ -119,13 +119,13 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 		if (!MUTANT(NO_RECHECK) &&
 		    (host_load_acquire(at) != word ||
 		     host_load_relaxed(&c->frames[frame].block) != block)) {
-			host_store_release(&c->entries[place], PTE_EMPTY); /* C2 */
+			host_store_release(&c->entries[chosen], PTE_EMPTY); /* C2 */
 			continue;
 		}
 		context_bump(c, CONTEXT_SOFT);
 		context_visit(c, frame);
 		*ret_frame = frame;
-		*ret_word = &c->entries[place];
+		*ret_word = &c->entries[chosen];
 		return 0;
 	}
 	context_bump(c, CONTEXT_MISSES);
@@ -188,26 +188,6 @@ void context_unpin(struct context *c, u64 *word)
 		context_unpin_scanned(word);
 	else
 		context_unpin_word(c, word);
-}
-
-bool context_hint(struct context *c, struct arena_header *h, u64 block, u64 nr)
-{
-	struct context_memory *m = c->memory;
-	u64 head = host_load_relaxed(&m->head);
-	u64 *hint = m->hints[head % CONTEXT_HINTS];
-
-	if (context_hints_full(c))
-		return false;
-	if (MUTANT(HINT_HEAD_FIRST))
-		host_store_release(&m->head, head + 1);
-	host_store_relaxed(&hint[0], block);
-	host_store_relaxed(&hint[1], nr);
-	host_store_release(&m->head, head + 1);
-	/* Shape SB with the service, which says that it sleeps, full fence, and looks
-	 * at the rings once more: one of the two sees the other. */
-	if (!MUTANT(HINT_WITHOUT_FENCE))
-		host_fence_full();
-	return host_load_relaxed(&h->sleeping);
 }
 
 static u32 context_nr_entries(const struct context *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A context: liblodic's process space (LODIC s.4.4.1), the reader's side of an arena.
- * One thread owns it. Its memory holds a bounded table of ptes, each with a pin counter
- * in its upper bits (LODIC s.4.3), and a byte per frame that says "I came by".
+ * A context: liblodic's process space (LODIC s.4.4.1), the reader's side of an arena. One
+ * thread owns it. Its memory holds a bounded table of ptes, each with a pin counter in its
+ * upper bits (LODIC s.4.3). A byte per frame notes visits, and a ring takes hints (hint.h).
  *
  * Words
  *   pte       owner: any change; service: count 0 -> empty, nothing else
@@ -11,21 +11,36 @@
  *        soft miss, looked again            pin                pin
  *   EMPTY ------------------> present, 1 <------> present, 0 .. 127
  *     ^                                    unpin      |
- *     +---- service (take), or owner needs the place -+   (count 0 only)
+ *     +---- service (take), or owner needs the entry -+   (count 0 only)
  *
  * Rules
- * C1 a pin is the owner's atomic add on a pte that was present, with the same value: then
- *    translation and reference are one step, the pte stood, and the frame cannot have
- *    been refilled.
+ * C1 a pin is the owner's atomic add on a pte that was present, with the same value. Then
+ *    translation and reference are one step. The pte stood, so the frame cannot have been
+ *    refilled.
  * C2 unpin is a plain store: nobody else writes an entry whose count is not 0. That
  *    holds for one owner thread and only under the scanned gate (ADR-0001).
  * C3 a soft miss sets its pte, full fence, looks at the translation again, and undoes
  *    itself when it changed (partner: O5 in core/cache/arena.h).
- * C4 a copy counts only if seq was even and the same before and after, the frame had
- *    the block's name, and afterwards the file's proof and the service still lived.
- * C5 an add that met another value met an empty pte, for the service writes nothing else.
- *    The owner empties it again; an entry that is counted but not present holds nothing,
- *    and the service leaves it alone.
+ * C4 a copy counts only if seq was even and the same before and after, and the frame had
+ *    the block's name. After the copy, the file's proof and the service must still live.
+ * C5 if the add returns a value other than the one checked, the service has emptied the
+ *    pte: it writes nothing else. The owner empties the pte again. An entry that is
+ *    counted but not present holds nothing, and the service leaves it alone.
+ * C6 an entry leads to the block that the caller wants only if the frame's name says so. The
+ *    tag alone does not: two blocks may share all of its bits.
+ *
+ * Who excludes whom. The owner's calls on one context come from one thread, one after the
+ * other; "no" means that. The service's calls run at any time.
+ *
+ *                       owner: read    owner: pin,    service: fill,  service: take,
+ *                       and vouch      unpin, hint    publish         visits, hint
+ *   owner: read         no             no             yes C4          yes C4
+ *   owner: pin, unpin   no             no             yes K1          yes C1-C3, C5
+ *   owner: hint         no             no             yes             yes H1-H4
+ *   another's context   yes            yes            -               -
+ *
+ * Two contexts share no word that a reader writes, but for the rivals' shared counters.
+ * arena_leave() comes after the owner's last call (K2); context_check() wants all at rest.
  *
  * Progress: read and pin are bounded, no loops over other people's steps.
  */
@@ -74,12 +89,12 @@ static inline void context_visit(struct context *c, u32 frame)
 	u8 *p = &c->visits[frame];
 	u8 visits = host_load_byte(p);
 
-	if (unlikely(visits < CONTEXT_VISITS_MAX) || MUTANT(VISITS_UNBOUNDED))
+	if (unlikely(visits < FRAME_VISITS_MAX) || MUTANT(VISITS_UNBOUNDED))
 		host_store_byte(p, (u8)(visits + 1));
 }
 
 /* Does the file's proof still hold and does the service live? Call it after the copies
- * or the pin that it shall vouch for. */
+ * or the pin that it shall vouch for: core/cache/cache.h does. */
 static inline bool context_vouch(const struct context *c, const struct file_proof *s,
                                  u32 id)
 {
@@ -127,10 +142,10 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 
 /*
  * Pins block: until context_unpin(), its frame's bytes stand still. On success ret_frame
- * says where they are and ret_word is what the pin is counted in; context_vouch() must confirm, else
- * unpin. -CONTEXT_EAGAIN: not cached, or the count (127) or the set is full; read
- * instead. The table is the quota: no more blocks can be pinned than it has entries.
- * Cost: one uncontended atomic add in a cache line of one's own.
+ * says where they are, and ret_word is what the pin is counted in. context_vouch() must
+ * confirm, else the caller must unpin. -CONTEXT_EAGAIN: not cached, or the count (127) or
+ * the set is full; read instead. The table is the quota: no more blocks can be pinned than
+ * it has entries. Cost: one uncontended atomic add in the context's own cache line.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 void context_unpin(struct context *c, u64 *word);
@@ -141,26 +156,14 @@ static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame
                                     u64 **ret_word);
 static inline void context_unpin_scanned(u64 *pte);
 
-/* Posts a hint that nr blocks from block on are wanted. Never waits; a full ring drops
- * it. true: the service sleeps and wants a wake-up. */
-bool context_hint(struct context *c, struct arena_header *h, u64 block, u64 nr);
-
-static inline bool context_hints_full(const struct context *c)
-{
-	/* Acquire, partner: the service's release of tail: it has read the old hint. */
-	return host_load_relaxed(&c->memory->head) -
-	               host_load_acquire(&c->memory->tail) >=
-	       CONTEXT_HINTS;
-}
-
 /* How many entries the owner has pinned: a walk over the table. Not known (0) for the
  * schemes that count in shared words. */
 u32 context_nr_pinned(const struct context *c);
 
-/* Asserts C1-C3 for a context whose owner is at rest. */
+/* Asserts C1 and C2 for a context whose owner is at rest. */
 void context_check(const struct context *c);
 
-/* Where block's pte stands when the place is free, and the set around it. */
+/* The index of block's first choice of an entry. Its set of CONTEXT_WAYS is around it. */
 static inline u32 context_home(const struct context *c, u64 hash)
 {
 	return (u32)(hash >> c->home_shift);
@@ -172,12 +175,13 @@ static inline u64 context_tag(u64 hash)
 	return PTE_PRESENT | (hash << 12 & PTE_TAG_MASK);
 }
 
-/* Does pte v map block? The tag spares a look at other frames; the frame's name decides.
- * It stands still while the pte is present. */
+/* Does pte v map block (C6)? The tag spares a look at other frames; the frame's name
+ * decides. The name stands still while the pte is present. */
 static inline bool context_maps(const struct context *c, u64 v, u64 hash, u64 block)
 {
 	return (v & (PTE_PRESENT | PTE_TAG_MASK)) == context_tag(hash) &&
-	       host_load_dep(&c->frames[pte_frame(v)].block) == block;
+	       (MUTANT(MAPS_BY_TAG) ||
+	        host_load_dep(&c->frames[pte_frame(v)].block) == block);
 }
 
 /* Takes one more reference through a pte that was seen as v. false: it is full, or the
@@ -185,12 +189,12 @@ static inline bool context_maps(const struct context *c, u64 v, u64 hash, u64 bl
 static inline bool context_pin_at(struct context *c, u64 *pte, u64 v)
 {
 	if (likely(pte_count(v) == 0)) {
-		/* C1. Full fence: what context_vouch() loads comes after. An add, not a cas:
-		 * it need not wait for v, which the processor has guessed long before. */
+		/* C1. Full fence: what context_vouch() loads comes after. An add, not a
+		 * cas: it need not wait for v, which the processor has predicted. */
 		if (!MUTANT(NO_PIN) &&
 		    unlikely(host_fetch_add(pte, PTE_COUNT_ONE) != v) &&
 		    !MUTANT(ADD_BELIEVED)) {
-			/* C5: the service cleared it just now, and the count is of nothing. */
+			/* C5: the service cleared it just now; the count is of nothing. */
 			if (!MUTANT(ADD_LEFT))
 				host_store_relaxed(pte, PTE_EMPTY);
 			return false;
@@ -227,8 +231,8 @@ static inline void context_unpin_scanned(u64 *pte)
 	if (MUTANT(UNPIN_DROPS_ALL))
 		v = (v & ~PTE_COUNT_MASK) + PTE_COUNT_ONE;
 	DCHECK(pte_count(v) > 0, "C2: unpin of what is pinned");
-	/* Release, partner: the service's cas in arena_take(): our loads of the frame's
-	 * bytes come before it sees the lower count. */
+	/* Release, partner: the service's cas in walk_clear(). The owner's loads of the
+	 * frame's bytes come before the service sees the lower count. */
 	host_store_release(pte, v - PTE_COUNT_ONE);
 }
 

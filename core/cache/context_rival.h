@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Pins under the schemes that an arena may be made with for comparison: atomic and
- * frozen count in one shared word per frame, hazard names the frame in a slot of the
- * context's own. The word protocols are core/count_word.h's; here they meet the arena.
- * As fast as we know how to make them: a slow rival proves nothing.
+ * Pins under the schemes that an arena may be made with for comparison. Atomic and frozen
+ * count in one shared word per frame; hazard names the frame in a slot of the context's own.
+ * core/count_word.h has the word protocols; this file applies them to an arena. They are as
+ * fast as we know how to make them, because a comparison with a slow rival proves nothing.
  */
 #ifndef LODIC_CORE_CACHE_CONTEXT_RIVAL_H
 #define LODIC_CORE_CACHE_CONTEXT_RIVAL_H
@@ -43,8 +43,8 @@ static inline void context_unpin_word(const struct context *c, u64 *word)
 		count_hazard_word_unref(word);
 }
 
-/* Pins the frame that the translation's word at `at` leads to, if it holds block. A
- * frozen word refuses; the frame's name is looked at once the reference is held. */
+/* Pins the frame that the translation's word at `at` leads to, if it holds block. A frozen
+ * word refuses. The reader looks at the frame's name once it holds the reference. */
 static inline bool context_pin_word(struct context *c, const u64 *at, u64 word,
                                     u64 block, u64 **ret_word)
 {

@@ -18,9 +18,9 @@
 #define GHOST_TENTHS 9u
 /* Visits in SMALL that earn a place in MAIN: "more than once" (Yang et al., alg. 1). */
 #define FREQ_TO_MAIN 2u
-/* Turns round MAIN: after RECLAIM_FREQ_MAX of them every visit that was there at the
+/* Turns round MAIN: after FRAME_VISITS_MAX of them every visit that was there at the
  * start is used up; in the last one new visits no longer save a frame. */
-#define MAIN_TURNS (RECLAIM_FREQ_MAX + 1)
+#define MAIN_TURNS (FRAME_VISITS_MAX + 1)
 
 static void list_push(struct reclaim *r, u32 node, enum reclaim_queue queue)
 {
@@ -123,7 +123,7 @@ static u32 hand_look(struct reclaim *r, const struct reclaim_ops *ops, void *ctx
 	u32 visits = ops->visits(ctx, frame);
 	u32 freq = r->nodes[frame].freq;
 
-	freq = visits < RECLAIM_FREQ_MAX - freq ? freq + visits : RECLAIM_FREQ_MAX;
+	freq = visits < FRAME_VISITS_MAX - freq ? freq + visits : FRAME_VISITS_MAX;
 	r->nodes[frame].freq = (u8)freq;
 	return freq;
 }
@@ -310,7 +310,7 @@ void reclaim_check(const struct reclaim *r)
 		if (n->queue == RECLAIM_OUT)
 			continue;
 		queued++;
-		CHECK(n->freq <= RECLAIM_FREQ_MAX, "R5: a visit count fits");
+		CHECK(n->freq <= FRAME_VISITS_MAX, "R5: a visit count fits");
 		CHECK(!ghost_find(r, n->block), "R3: cached, or in the ghost");
 	}
 	CHECK(queued == r->lists[RECLAIM_SMALL].nr + r->lists[RECLAIM_MAIN].nr,

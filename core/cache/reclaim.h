@@ -30,20 +30,17 @@
  * R3 a block that a queued frame holds is not in GHOST.
  * R4 GHOST holds at most ghost_size names, one more between an eviction and the next
  *    insert (see reclaim_insert()).
- * R5 a visit count is at most RECLAIM_FREQ_MAX.
+ * R5 a visit count is at most FRAME_VISITS_MAX.
  */
 #ifndef LODIC_CORE_CACHE_RECLAIM_H
 #define LODIC_CORE_CACHE_RECLAIM_H
 
-#include "core/block.h"
+#include "core/frame.h"
 
 #define RECLAIM_NONE 0xffffffffu
 #define RECLAIM_MAX_FRAMES 0x80000000u
 #define RECLAIM_ENOMEM 12
 #define RECLAIM_EINVAL 22
-
-/* Visits that count: two bits, as the paper's (s.4.1). */
-#define RECLAIM_FREQ_MAX 3u
 
 enum reclaim_queue {
 	RECLAIM_OUT,   /* a frame in no queue: free, or being filled */
@@ -85,7 +82,7 @@ struct reclaim {
 };
 
 /* What the policy asks of the cache about a queued frame.
- * visits: how often readers came by since asked last, 0..RECLAIM_FREQ_MAX (more counts
+ * visits: how often readers came by since asked last, 0..FRAME_VISITS_MAX (more counts
  * as that), and forget it.
  * take: try to take the frame away from readers; true when nobody has it or can get it
  * any more, false and nothing changed when it is pinned. */
@@ -118,7 +115,7 @@ void reclaim_remove(struct reclaim *r, u32 frame);
  * RECLAIM_NONE when every queued frame was refused once in this call (then wait for an
  * unpin before calling again). A refused frame stays, as the newest of its queue.
  * Cost: amortised a few looks. At worst, when all is pinned or visited faster than
- * looked at, one look at each frame of SMALL and twice RECLAIM_FREQ_MAX + 1 at each of
+ * looked at, one look at each frame of SMALL and twice FRAME_VISITS_MAX + 1 at each of
  * MAIN; a look costs ops->visits() and, if the frame is not to stay, ops->take(). */
 u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, void *ctx);
 

@@ -20,7 +20,9 @@
 
 #include "core/block.h"
 
+#ifndef BUCKET_WAYS
 #define BUCKET_WAYS 8u
+#endif
 #define FRAME_NONE 0xffffffffu
 #define FRAME_FIRST 1u /* frame 0 holds nothing, ever */
 

@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-#include "core/cache/context.h"
+#include "core/cache/cache.h"
 #include "lib/wire.h"
 #include "lodic/lodic.h"
 
@@ -70,10 +70,9 @@ struct claim {
 	u64 generation; /* GENERATION_UNCLAIMED: not cached, see reason */
 	u64 first;      /* the file's block 0: block_id(id, 0) */
 	u64 size;       /* as long as the claim is good (S3) */
-	u32 id;
+	struct cache_file core; /* its proof, and its id */
 	u32 slot;
 	u64 reason; /* why it is not cached: an errno; atomic, relaxed */
-	const struct file_proof *space;
 	struct lodic_file *file; /* whose claim it is */
 	struct claim *older; /* other threads may still look at it: freed at close */
 };
@@ -166,6 +165,7 @@ void file_reclaim(struct lodic_file *file);
  * make them so; NULL: go to the kernel (no service, not cached, forked). */
 const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file);
 
-void context_post(struct seat *seat, u64 block, u64 nr);
+/* read.c: posts a hint, and wakes the service if it sleeps. */
+void seat_hint(struct seat *seat, u64 block, u64 nr);
 
 #endif

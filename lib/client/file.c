@@ -49,10 +49,10 @@ static struct claim *claim_make(struct segment *segment, struct lodic_file *file
 		return claim;
 	}
 	claim->slot = (u32)reply.file.slot;
-	claim->id = (u32)reply.file.id;
-	claim->first = block_id(claim->id, 0);
+	claim->core.id = (u32)reply.file.id;
+	claim->first = block_id(claim->core.id, 0);
 	claim->size = reply.file.size;
-	claim->space = &segment->arena.files[claim->slot];
+	claim->core.proof = &segment->arena.files[claim->slot];
 	claim->generation = segment->generation;
 	return claim;
 }
@@ -62,7 +62,7 @@ static void claim_release(struct lodic *lodic, const struct claim *claim)
 	struct wire_request request = { .version = WIRE_VERSION,
 		                        .op = WIRE_FILE_CLOSE,
 		                        .a = claim->slot,
-		                        .b = claim->id };
+		                        .b = claim->core.id };
 	struct wire_reply reply;
 
 	if (lodic->segment && claim->generation == lodic->segment->generation &&
@@ -76,7 +76,7 @@ static bool claim_is_good(const struct lodic *lodic, const struct claim *claim)
 {
 	return lodic->segment && claim->generation == lodic->segment->generation &&
 	       segment_alive(lodic->segment) &&
-	       file_proof_holds(claim->space, claim->id);
+	       file_proof_holds(claim->core.proof, claim->core.id);
 }
 
 void file_reclaim(struct lodic_file *file)
@@ -124,7 +124,7 @@ static bool tie_is_good(const struct lodic_context *context, const struct claim 
 	const struct seat *seat = context->seat;
 
 	return claim->generation == seat->generation &&
-	       context_vouch(&seat->core, claim->space, claim->id);
+	       cache_vouch(&seat->core, &claim->core);
 }
 
 const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file)

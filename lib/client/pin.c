@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/cache/context_rival.h"
 #include "lib/client/client.h"
 
 static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 frame,
@@ -16,7 +15,7 @@ static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 
 	pin->word = word;
 }
 
-/* Not pinned: find out why, and see to it that it goes better next time. */
+/* Not pinned: finds out why, and asks the service for the block. */
 static int pin_refuse(struct lodic_context *context, struct lodic_file *file,
                       off_t offset)
 {
@@ -31,11 +30,11 @@ static int pin_refuse(struct lodic_context *context, struct lodic_file *file,
 		                                                         : -EAGAIN;
 	if ((u64)offset >= claim->size)
 		return -ENODATA;
-	context_post(context->seat, claim->first + ((u64)offset >> BLOCK_SHIFT), 1);
+	seat_hint(context->seat, claim->first + ((u64)offset >> BLOCK_SHIFT), 1);
 	return -EAGAIN;
 }
 
-/* All that lodic_pin() does, for any scheme and any place in the table. */
+/* All that lodic_pin() does, for any scheme and any entry of the table. */
 static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
                                               struct lodic_file *file, off_t offset,
                                               struct lodic_pin *ret_pin)
@@ -46,21 +45,17 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
 	u32 frame;
 
 	if (claim->generation != seat->generation || (u64)offset >= claim->size ||
-	    context_pin(&seat->core, claim->first + ((u64)offset >> BLOCK_SHIFT),
-	                &frame, &word) != 0)
+	    !cache_pin(&seat->core, &claim->core,
+	               claim->first + ((u64)offset >> BLOCK_SHIFT), &frame, &word))
 		return pin_refuse(context, file, offset);
-	if (unlikely(!context_vouch(&seat->core, claim->space, claim->id))) {
-		context_unpin(&seat->core, word);
-		return pin_refuse(context, file, offset);
-	}
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
 	         claim->size - (u64)offset);
 	return 0;
 }
 
-/* The fast path, once for LODIC and once for the rivals. It calls nothing and goes by seat
- * and claim alone, as read_block() does. A negative offset is a huge one here. */
+/* The fast path, once for LODIC and once for the rivals. It calls nothing and uses seat and
+ * claim alone, as read_block() does. A negative offset is a huge one here. */
 static inline __attribute__((always_inline)) int
 pin_home(struct seat *seat, const struct claim *claim, off_t offset,
          struct lodic_pin *ret_pin, bool rival)
@@ -70,16 +65,9 @@ pin_home(struct seat *seat, const struct claim *claim, off_t offset,
 	u32 frame;
 
 	if (unlikely((u64)offset >= claim->size ||
-	             !(rival ? context_pin_word_home(&seat->core, block, &frame, &word)
-	                     : context_pin_home(&seat->core, block, &frame, &word))))
+	             !cache_pin_home(&seat->core, &claim->core, block, rival, &frame,
+	                             &word)))
 		return pin_slow(seat->context, claim->file, offset, ret_pin);
-	if (unlikely(!context_vouch(&seat->core, claim->space, claim->id))) {
-		if (rival)
-			context_unpin_word(&seat->core, word);
-		else
-			context_unpin_scanned(word);
-		return pin_slow(seat->context, claim->file, offset, ret_pin);
-	}
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
 	         claim->size - (u64)offset);
@@ -129,14 +117,14 @@ static __attribute__((noinline)) void unpin_slow(struct lodic_context *context,
 	if (!pin->word || (seat != &no_seat && seat->generation == GENERATION_NONE))
 		return; /* given back already, or a forked child */
 	if (seat != &no_seat && seat_counts(seat, pin->word)) {
-		context_unpin(&seat->core, pin->word);
+		cache_unpin(&seat->core, pin->word);
 	} else {
 		while (*at && !seat_counts(*at, pin->word))
 			at = &(*at)->older;
 		seat = *at;
 		if (!seat)
 			return; /* not a pin of this context */
-		context_unpin(&seat->core, pin->word);
+		cache_unpin(&seat->core, pin->word);
 		if (!seat_in_use(seat)) {
 			*at = seat->older;
 			pthread_mutex_lock(&context->lodic->lock);
@@ -157,10 +145,7 @@ EXPORT void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin)
 		unpin_slow(context, pin);
 		return;
 	}
-	if (likely(seat->core.scheme == ARENA_SCANNED))
-		context_unpin_scanned(pin->word);
-	else
-		context_unpin_word(&seat->core, pin->word);
+	cache_unpin(&seat->core, pin->word);
 	pin->word = NULL;
 }
 
@@ -189,14 +174,14 @@ EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file
 	size = claim->size;
 	if ((u64)offset >= size)
 		return 0;
-	if (flags & LODIC_WAIT && context_hints_full(&seat->core)) {
+	if (flags & LODIC_WAIT && hint_full(&seat->core.memory->ring)) {
 		err = segment_sync(seat->segment);
 		if (err)
 			return err;
 	}
 	end = n == 0 || n > size - (u64)offset ? size : (u64)offset + n;
-	context_post(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
-	             ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
+	seat_hint(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
+	          ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
 	return flags & LODIC_WAIT ? segment_sync(seat->segment) : 0;
 }
 

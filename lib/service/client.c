@@ -24,12 +24,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/cache/cache.h"
 #include "core/pte.h"
 #include "lib/service/internal.h"
 
 /* Requests of one client before the main loop looks at the others. */
 #define REQUESTS_PER_TURN 16u
-#define HINTS_ALL CONTEXT_HINTS
+#define HINTS_ALL HINT_MAX
 
 /* One request and the reply to it. */
 struct exchange {
@@ -99,7 +100,7 @@ static void client_hang_up(struct service *s, struct client *c)
 	service_close(&c->socket);
 	client_close_files(s, c);
 	c->waits = false;
-	if (c->process < 0 || c->nr_contexts == 0)
+	if (cache_may_leave(c->process >= 0) || c->nr_contexts == 0)
 		client_bury(s, c);
 }
 
@@ -225,6 +226,15 @@ static u64 quota_for_next(const struct service *s)
 	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
 }
 
+/* The reply that lets the reader have its context's memory. */
+static void context_tell(void *ctx, u32 place)
+{
+	struct exchange *x = ctx;
+
+	x->reply.context.place = place;
+	x->out[x->nr_out++] = x->close_after;
+}
+
 static int op_context_open(struct service *s, struct client *c, struct exchange *x)
 {
 	struct context_table table;
@@ -236,21 +246,18 @@ static int op_context_open(struct service *s, struct client *c, struct exchange 
 	if (err)
 		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
 	context_table_at(&table, seat.memory, s->shape.nr_entries);
-	place = arena_join(&s->arena, &table); /* I2: before the reply */
+	x->close_after = fd;
+	place = cache_join(&s->arena, &table, context_tell, x); /* K2: before the reply */
 	if (place == FRAME_NONE) {
 		munmap(seat.memory, s->context_bytes);
-		close(fd);
 		return -EMFILE;
 	}
 	s->seats[place] = seat;
 	s->quota_given += seat.quota;
 	c->nr_contexts++;
 	service_count(&s->arena.header->nr_contexts, 1);
-	x->reply.context.place = place;
 	x->reply.context.quota = seat.quota;
 	x->reply.context.bytes = s->context_bytes;
-	x->out[x->nr_out++] = fd;
-	x->close_after = fd;
 	return 0;
 }
 

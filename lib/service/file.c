@@ -325,8 +325,7 @@ static int file_admit(struct service *s, struct held_file *f, int fd,
 		return err;
 	}
 	/* The id was shown: it is spent, whatever follows. Wraps to FILE_NONE. */
-	f->next_id = f->id > UINT32_MAX - s->shape.nr_files ? FILE_NONE
-	                                                    : f->id + s->shape.nr_files;
+	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
 	f->direct_fd = s->options.buffered ? -1 : file_reopen(fd, O_DIRECT);
 	f->direct = f->direct_fd >= 0;
 	f->nr_opens = 0;

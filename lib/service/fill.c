@@ -6,14 +6,13 @@
  *                           ^      |
  *                           +------+ the rest of a long range: behind the others
  *
- * Hints are wishes of readers: each is checked, none is owed anything. A block is read
- * only if it is neither cached nor under way, so no two frames ever hold one block.
+ * Hints are advisory. The service validates each one and may drop it. The service reads a
+ * block only if it is neither cached nor under way, so no two frames ever hold one block.
  *
- * A read is published only if its file is still vouched for when the read has come
- * back. If a writer got through before the last byte was read, the file had been
- * revoked before (L1 in service_lease.c), and that is seen here. Errors are never
- * published; a reader who wants such a block gets the kernel's answer from its own
- * pread().
+ * The service publishes a read only if the file is still vouched for when the read has come
+ * back: cache_fill_end() looks (O20). If a writer got through before the last byte was read,
+ * the lease thread had revoked the file before (L1 in lease.c). The service never publishes
+ * an error. A reader of such a block gets the kernel's answer from its own pread().
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,15 +21,16 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "core/cache/cache.h"
 #include "lib/service/internal.h"
 
-/* Blocks of a range that are looked at in one step, when they are all there already. */
+/* A step looks at so many blocks of a range at most, when all are there already. */
 #define SKIPS_PER_STEP 1024u
 /* Steps before the main loop looks at its clients again. Without io_uring each may wait
  * for the disk. */
 #define STEPS_PER_TURN 128u
 #define STEPS_PER_TURN_PREADV 4u
-/* All frames are pinned: finding that out has cost a look at each of them. */
+/* All frames are pinned, and finding that out has cost a look at each of them. */
 #define STARVED_NS (10 * NS_PER_MS)
 #define WAIT_TRIES 100000u
 
@@ -157,7 +157,7 @@ static bool queue_extend(struct fill *fill, const struct fill_range *range)
 	return true;
 }
 
-static void hint_take(struct service *s, u64 block, u64 nr)
+static void fill_take_hint(struct service *s, u64 block, u64 nr)
 {
 	struct fill *fill = &s->fill;
 	const struct held_file *f = files_find(s, block_file(block));
@@ -189,7 +189,7 @@ void fill_take_hints(struct service *s, u32 most)
 		for (taken = 0; taken < most && arena_hint(&s->arena, (first + i) % nr,
 		                                           &block, &blocks);
 		     taken++)
-			hint_take(s, block, blocks);
+			fill_take_hint(s, block, blocks);
 }
 
 bool fill_is_past(const struct service *s, u64 ticket)
@@ -214,14 +214,23 @@ static u64 op_valid(const struct fill_op *op, const struct held_file *f, u32 i)
 	return f->size - at < BLOCK_BYTES ? f->size - at : BLOCK_BYTES;
 }
 
-static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid)
+static u64 op_block(const struct fill_op *op, u32 i)
+{
+	return block_id(op->id, (u32)(op->first + i));
+}
+
+/* The op's i-th block: valid bytes of it are there, if whole. */
+static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid,
+                       bool whole)
 {
 	u32 frame = op->frames[i];
-	u64 block = block_id(op->id, (u32)(op->first + i));
+	u64 block = op_block(op, i);
+	const struct cache_file file = { &s->arena.files[op->slot], op->id };
 
-	memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
-	       BLOCK_BYTES - valid);
-	if (!arena_publish(&s->arena, frame, block)) {
+	if (whole)
+		memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
+		       BLOCK_BYTES - valid);
+	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
 		frame_free(s, frame);
 		return;
 	}
@@ -262,19 +271,13 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 	} else if (result == -EAGAIN || result == -EINTR) {
 		result = op_preadv(op, op_fd(f));
 	}
-	/* Acquire, partner: the full fence of file_proof_revoke(), by way of the writer
-	 * whose byte we may have read. */
+	/* A retired file's frames are nobody's to link, and its short reads no errors. */
 	live = f->state == FILE_HELD && files_is_live(s, f);
 	for (i = 0; i < op->nr; i++) {
 		valid = op_valid(op, f, i);
 		if (result < 0 || (u64)result < ((u64)i << BLOCK_SHIFT) + valid)
 			failed = true;
-		if (live && !failed) {
-			op_publish(s, op, i, valid);
-		} else {
-			arena_fill_cancel(&s->arena, op->frames[i]);
-			frame_free(s, op->frames[i]);
-		}
+		op_publish(s, op, i, valid, live && !failed);
 	}
 	if (live && failed)
 		service_count(&s->arena.header->nr_errors, 1);
@@ -289,7 +292,7 @@ static void op_begin(struct service *s, struct fill_op *op)
 	struct io_uring_sqe *sqe;
 
 	for (u32 i = 0; i < op->nr; i++) {
-		arena_fill_begin(&s->arena, op->frames[i]);
+		cache_fill_begin(&s->arena, op->frames[i], op_block(op, i));
 		op->pieces[i].iov_base = arena_frame_bytes(&s->arena, op->frames[i]);
 		op->pieces[i].iov_len = BLOCK_BYTES;
 	}
@@ -333,8 +336,8 @@ static u32 range_next_run(const struct service *s, struct fill_range *range)
 	return nr;
 }
 
-/* No frame is to be had. Reads under way will bring some; if there are none, all frames
- * are pinned, and the wishes are dropped: readers have the kernel, and ask again. */
+/* No frame is free. Reads under way will bring some. If there are none, all frames are
+ * pinned, and the service drops the hints: readers have the kernel, and ask again. */
 static bool fill_starve(struct service *s, const struct fill_range *range)
 {
 	if (s->fill.nr_busy > 0) {

@@ -2,36 +2,37 @@
 /*
  * The lease thread: why no reader ever believes an old byte.
  *
- * A read lease makes the kernel stop whoever opens the file for writing or truncates
- * it, send us a signal, and wait until we let go. This thread does nothing else, so
- * that it lets go at once, whatever the main thread is busy with.
+ * A process opens a file for writing, or truncates it. If the file has a read lease, the
+ * kernel makes that process wait, sends the service a signal, and waits until the service
+ * gives the lease back. This thread does nothing else. So it gives the lease back at once,
+ * whatever the main thread is busy with.
  *
  * Order
- * L1 a break: file_proof_revoke() (store, full fence), then F_UNLCK. The writer's open
- *    returns after F_UNLCK, so who reads after it finds the file revoked.
- * L2 an admission: F_SETLEASE, then the size, then file_proof_admit(). This thread does
- *    all three, and it also answers breaks: none can fall in between. A writer that
- *    came and went before the lease is seen in the size; one that comes later meets L1.
- * L3 the orderly end: alive = dead, full fence, then the leases.
+ * L1 a break: file_proof_end() stores, fences, and calls F_UNLCK last. The writer's open
+ *    returns after F_UNLCK, so a reader that begins after it finds the file revoked.
+ * L2 an admission: file_proof_begin() calls F_SETLEASE, asks for the size, and admits. This
+ *    thread does all three and also answers breaks, so no break can fall in between. The
+ *    size shows a writer that came and went before the lease; a later one meets L1.
+ * L3 the orderly end: arena_end() marks the service dead and fences; then the leases go.
  * L4 the end by SIGKILL: a task that exits goes through exit_mm before exit_files. In
- *    exit_mm the kernel walks the thread's robust list and marks the futex on it: the
- *    low half of header->alive. The descriptors, and with them the leases, go when the
- *    last thread of the process has passed exit_files, and so later than this thread's
- *    exit_mm, in whatever order the threads die. Hence a writer that gets through
- *    because we were killed comes after the mark. The same holds for exec. The list is
- *    plain memory that the kernel reads at that moment. It lies in a shared mapping,
- *    because the OOM killer's reaper takes private memory away beforehand; it and the
- *    marked word are locked into memory, so that no disk has to answer.
+ *    exit_mm the kernel walks the thread's robust list and marks the futex on it: the low
+ *    half of header->alive. The kernel closes the descriptors, and drops the leases, when
+ *    the last thread of the process has passed exit_files. That is later than this thread's
+ *    exit_mm, in whatever order the threads die. Hence a writer that gets through because
+ *    the service was killed comes after the mark. The same holds for exec.
+ *    The kernel reads the list, which is plain memory, at that moment. The list lies in a
+ *    shared mapping, because the OOM killer's reaper takes private memory away beforehand.
+ *    mlock() keeps the list and the marked word in memory, so that no disk has to answer.
  *
- * file_proof.live. This thread writes it for files under a lease; the main thread for
- * files with another proof. One writer at a time for each file: the main thread gets a
+ * file_proof.live. This thread writes it for files under a lease, the main thread for files
+ * with another proof. One thread at a time writes it for each file: the main thread gets a
  * file's slot back only by lease_drop(), which this thread answers.
  *
- * A descriptor with a lease is closed by the main thread, after lease_drop(): as long
- * as this thread knows the number, it means that file.
+ * The main thread closes a descriptor with a lease after lease_drop(). As long as this
+ * thread knows the number, it means that file.
  *
- * What is not here: a service that is stopped for longer than lease-break-time. The
- * kernel then lets the writer through, and we learn of it too late (lodic.h says so).
+ * What is not here: a service that is stopped for longer than lease-break-time. The kernel
+ * then lets the writer through, and the service learns of it too late (lodic.h says so).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -51,7 +52,6 @@
 
 #include "lib/service/internal.h"
 
-#define ALIVE_DEAD ((u64)0)
 #define SIGNALS_AT_ONCE 64
 /* Any real-time signal will do: the thread that gets it blocks it. */
 #define LEASE_SIGNAL (SIGRTMIN + 4)
@@ -106,16 +106,15 @@ static void mark_set(struct lease_thread *t)
 	/* From the entry to its futex; a distance between two mappings is fine. */
 	mark->head.futex_offset = (long)((intptr_t)word - (intptr_t)&mark->entry);
 	syscall(SYS_set_robust_list, &mark->head, sizeof(mark->head));
-	/* The kernel knows the word for ours by the thread's id in it; the upper half,
-	 * which it leaves alone, sets apart two services that get the same id. */
+	/* The kernel marks the word only if this thread's id stands in its low half. It
+	 * leaves the upper half alone, which tells two services with one id apart. */
 	host_store_release(&t->header->alive,
 	                   t->header->generation << 32 | (u32)t->tid);
 }
 
 static void mark_clear(struct lease_thread *t)
 {
-	host_store_relaxed(&t->header->alive, ALIVE_DEAD);
-	host_fence_full(); /* L3 */
+	arena_end(t->header); /* L3 */
 	t->mark->head.list.next = &t->mark->head.list;
 }
 
@@ -124,16 +123,22 @@ static void lease_forget(struct lease_thread *t, u32 i)
 	t->leases[i] = t->leases[--t->nr_leases];
 }
 
+static void lease_unlock(void *ctx)
+{
+	const struct lease *lease = ctx;
+
+	fcntl(lease->fd, F_SETLEASE, F_UNLCK);
+}
+
 /* L1. */
 static void lease_revoke(struct lease_thread *t, u32 i)
 {
-	file_proof_revoke(&t->files[t->leases[i].slot]);
-	fcntl(t->leases[i].fd, F_SETLEASE, F_UNLCK);
+	file_proof_end(&t->files[t->leases[i].slot], lease_unlock, &t->leases[i]);
 	lease_forget(t, i);
 }
 
-/* Is there a break? F_GETLEASE tells what the lease will be: none, from before the
- * signal was sent on. A signal can be late and mean an earlier use of the number. */
+/* Is there a break? F_GETLEASE tells what the lease will be: none, from before the kernel
+ * sends the signal. A signal can be late and mean an earlier use of the number. */
 static bool lease_is_breaking(const struct lease *lease)
 {
 	return fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
@@ -172,8 +177,8 @@ static void signals_read(struct lease_thread *t)
 	ssize_t n = read(t->signals, infos, sizeof(infos));
 
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*infos); i++) {
-		/* The queue of real-time signals was full: a plain SIGIO comes instead,
-		 * once, and says nothing. */
+		/* The queue of real-time signals was full. The kernel sends one plain SIGIO
+		 * instead, which names no descriptor. */
 		if (infos[i].ssi_signo == SIGIO)
 			leases_check(t, -1);
 		else
@@ -192,25 +197,55 @@ static int lease_error(int error)
 	}
 }
 
+/* What file_proof_begin() needs for a lease (L2). */
+struct lease_asked {
+	struct lease lease;
+	pid_t tid; /* who is told of a break */
+};
+
+static int lease_lock(void *ctx)
+{
+	const struct lease_asked *asked = ctx;
+	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = asked->tid };
+	int fd = asked->lease.fd;
+
+	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
+	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0 ||
+	    fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
+		return lease_error(errno);
+	return 0;
+}
+
+static int lease_size(void *ctx, u64 *ret_size)
+{
+	const struct lease_asked *asked = ctx;
+	struct stat st;
+
+	if (fstat(asked->lease.fd, &st) != 0 || st.st_size == 0)
+		return -ENODATA;
+	*ret_size = (u64)st.st_size;
+	return 0;
+}
+
+static void lease_back(void *ctx)
+{
+	struct lease_asked *asked = ctx;
+
+	lease_unlock(&asked->lease);
+}
+
 /* L2. */
 static int lease_take_here(struct lease_thread *t, const struct lease_order *order,
                            u64 *ret_size)
 {
-	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = t->tid };
-	struct stat st;
+	static const struct file_proof_ops ops = { lease_lock, lease_size, lease_back };
+	struct lease_asked asked = { { order->fd, order->slot }, t->tid };
+	int err = file_proof_begin(&t->files[order->slot], order->id, &ops, &asked,
+	                           ret_size);
 
-	if (fcntl(order->fd, F_SETOWN_EX, &owner) != 0 ||
-	    fcntl(order->fd, F_SETSIG, LEASE_SIGNAL) != 0 ||
-	    fcntl(order->fd, F_SETLEASE, F_RDLCK) != 0)
-		return lease_error(errno);
-	if (fstat(order->fd, &st) != 0 || st.st_size == 0) {
-		fcntl(order->fd, F_SETLEASE, F_UNLCK);
-		return -ENODATA;
-	}
-	t->leases[t->nr_leases++] = (struct lease){ order->fd, order->slot };
-	file_proof_admit(&t->files[order->slot], order->id, (u64)st.st_size);
-	*ret_size = (u64)st.st_size;
-	return 0;
+	if (!err)
+		t->leases[t->nr_leases++] = asked.lease;
+	return err;
 }
 
 static void leases_drop(struct lease_thread *t, u32 slot)

@@ -314,18 +314,20 @@ static void arena_leave_atomic_leaks_by_nature(void **state)
 static void context_hint_ring_delivers_in_order(void **state)
 {
 	struct bed *bed = bed_make(ARENA_SCANNED);
-	struct context *c = &bed->contexts[1];
+	struct hint_ring *ring = &bed->contexts[1].memory->ring;
 	u64 first, nr;
 
 	(void)state;
 	assert_true(arena_sleep(&bed->arena));
-	assert_true(context_hint(c, bed->arena.header, block(1), 4));
+	assert_true(hint_post(ring, &bed->arena.header->sleeping, block(1), 4));
 	assert_false(arena_sleep(&bed->arena)); /* there is work */
-	for (u32 i = 1; i < CONTEXT_HINTS; i++)
-		assert_false(context_hint(c, bed->arena.header, block(i + 1), 4));
-	assert_true(context_hints_full(c));
-	assert_false(context_hint(c, bed->arena.header, block(999), 4)); /* dropped */
-	for (u32 i = 0; i < CONTEXT_HINTS; i++) {
+	for (u32 i = 1; i < HINT_MAX; i++)
+		assert_false(
+			hint_post(ring, &bed->arena.header->sleeping, block(i + 1), 4));
+	assert_true(hint_full(ring));
+	assert_false(hint_post(ring, &bed->arena.header->sleeping, block(999),
+	                       4)); /* dropped */
+	for (u32 i = 0; i < HINT_MAX; i++) {
 		assert_true(arena_hint(&bed->arena, bed->places[1], &first, &nr));
 		assert_int_equal(first, block(i + 1));
 		assert_int_equal(nr, 4);

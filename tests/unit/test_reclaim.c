@@ -63,7 +63,7 @@ static struct trace trace;
 static u32 model_visits(void *ctx, u32 frame)
 {
 	struct model *m = ctx;
-	u32 visits = m->restless ? RECLAIM_FREQ_MAX : m->visits[frame];
+	u32 visits = m->restless ? FRAME_VISITS_MAX : m->visits[frame];
 
 	m->visits[frame] = 0;
 	return visits;
@@ -117,7 +117,7 @@ static bool model_read(void *ctx, u32 block)
 	u32 frame = m->frame_of[block];
 
 	if (frame != RECLAIM_NONE) {
-		if (m->visits[frame] < RECLAIM_FREQ_MAX)
+		if (m->visits[frame] < FRAME_VISITS_MAX)
 			m->visits[frame]++;
 		return true;
 	}
@@ -490,7 +490,7 @@ static void do_wrong(struct model *m, u32 how)
 	case 0: nodes[m->r.lists[RECLAIM_MAIN].newest].older = RECLAIM_NONE; break;
 	case 1: m->r.lists[RECLAIM_SMALL].nr--; break;
 	case 2: nodes[frame].queue = RECLAIM_OUT; break;
-	case 3: nodes[frame].freq = RECLAIM_FREQ_MAX + 1; break;
+	case 3: nodes[frame].freq = FRAME_VISITS_MAX + 1; break;
 	case 4: nodes[frame].block = nodes[ghost].block; break;
 	case 5: nodes[ghost].block ^= 1; break;
 	case 6: nodes[ghost].chain = ghost; break;

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Hints: a reader tells the service which blocks it missed. Each context has a ring that its
+ * reader writes and the service reads. A hint is advisory: a full ring drops it, and the
+ * service validates each hint and may drop it. Neither side waits for the other.
+ *
+ *   reader: hint_post()   slot written, head + 1, full fence, sleeping?   -> wake-up
+ *   service: hint_take()  head > tail? slot read, tail + 1
+ *            hint_sleep_begin(), then each ring's hint_pending()          -> really sleep?
+ *
+ * Words
+ *   head      hints posted, ever; the reader writes
+ *   tail      hints taken, ever; the service writes
+ *   sleeping  1 while the service waits for an event; the service writes
+ *
+ * Rules
+ * H1 a reader writes a slot before head says so. Release and acquire of head pair.
+ * H2 the service reads a slot before tail gives it back, and a reader reuses only slots that
+ *    tail has given back. Release and acquire of tail pair.
+ * H3 the reader posts, full fence, looks at sleeping. Shape SB with H4.
+ * H4 the service says that it sleeps, full fence, looks at all rings. Because of H3 and H4
+ *    one of the two sees the other, and no wake-up is lost.
+ *
+ * A reader may write anything into its ring. So each hint_take() takes one hint at most,
+ * whatever head says.
+ */
+#ifndef LODIC_CORE_CACHE_HINT_H
+#define LODIC_CORE_CACHE_HINT_H
+
+#include "core/check.h"
+#include "core/mutant.h"
+
+#ifndef HINT_MAX
+#define HINT_MAX 128u /* hints that a ring holds */
+#endif
+
+struct hint_ring {
+	u64 head; /* reader writes */
+	u64 pad0[7];
+	u64 tail; /* service writes */
+	u64 pad1[7];
+	u64 slots[HINT_MAX][2]; /* block, number of blocks; reader writes */
+};
+
+static inline bool hint_full(const struct hint_ring *r)
+{
+	/* H2. Acquire: the service has read the old hint. */
+	return host_load_relaxed(&r->head) - host_load_acquire(&r->tail) >= HINT_MAX &&
+	       !MUTANT(HINT_OVER_FULL);
+}
+
+/* Posts a hint that nr blocks from block on are wanted, or drops it when the ring is full.
+ * true: the service sleeps, and the caller must wake it. The reader calls this. */
+static inline bool hint_post(struct hint_ring *r, const u64 *sleeping, u64 block,
+                             u64 nr)
+{
+	u64 head = host_load_relaxed(&r->head);
+	u64 *slot = r->slots[head % HINT_MAX];
+
+	if (hint_full(r))
+		return false;
+	if (MUTANT(HINT_HEAD_FIRST))
+		host_store_release(&r->head, head + 1);
+	host_store_relaxed(&slot[0], block);
+	host_store_relaxed(&slot[1], nr);
+	host_store_release(&r->head, head + 1); /* H1 */
+	if (!MUTANT(HINT_WITHOUT_FENCE))
+		host_fence_full(); /* H3 */
+	return host_load_relaxed(sleeping);
+}
+
+/* Takes the oldest hint; false when there is none. The service calls this. */
+static inline bool hint_take(struct hint_ring *r, u64 *ret_block, u64 *ret_nr)
+{
+	u64 tail = host_load_relaxed(&r->tail);
+	u64 *slot = r->slots[tail % HINT_MAX];
+
+	if (host_load_acquire(&r->head) == tail) /* H1 */
+		return false;
+	if (MUTANT(HINT_TAIL_FIRST))
+		host_store_release(&r->tail, tail + 1);
+	*ret_block = host_load_relaxed(&slot[0]);
+	*ret_nr = host_load_relaxed(&slot[1]);
+	host_store_release(&r->tail, tail + 1); /* H2 */
+	return true;
+}
+
+/* Relaxed: H4's fence stands before it. */
+static inline bool hint_pending(const struct hint_ring *r)
+{
+	return host_load_relaxed(&r->head) != host_load_relaxed(&r->tail);
+}
+
+static inline void hint_sleep_begin(u64 *sleeping)
+{
+	if (!MUTANT(SLEEP_AFTER_LOOK))
+		host_store_relaxed(sleeping, 1);
+	if (!MUTANT(SLEEP_WITHOUT_FENCE))
+		host_fence_full(); /* H4 */
+}
+
+#endif
