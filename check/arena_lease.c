@@ -9,8 +9,8 @@
  *                 pins from before are snapshots (S1). Then the file is admitted again,
  *                 under another id: old blocks are still there, and nobody's (S2)
  *   admit         the file comes back under another id, with another size (S3, O4)
- *   service-dies  the service is killed at any step; the kernel marks its futex and only
- *                 then drops the leases (L4 in lib/service/lease.c)
+ *   service-dies  the service is killed at any step. The kernel marks its futex and only
+ *                 then drops the leases (L4 in lib/service/lease.c).
  *   service-ends  the service ends in order: it says so, and only then its proofs end (O21)
  */
 #include "check/arena_world.h"

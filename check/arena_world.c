@@ -9,8 +9,8 @@ struct world *world;
 
 /* The file's block 1 is the neighbour of its block 0. */
 #define WORLD_NEXT 1u
-#define HOME_SHIFT \
-	60 /* tables of up to 16 words: their home is in these bits of the hash */
+/* Tables have up to 16 words here: their home is in these bits of the hash. */
+#define HOME_SHIFT 60
 
 /* The scanned gate's table is a single set; a hazard context has all its slots. */
 static u32 world_nr_entries(u32 scheme)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A tiny arena for the checker, and the oracle beside it. The oracle knows what every block's
- * bytes are, which reader has pinned what, which frames the service may write, and what the
- * file's writer has done. core/ knows nothing of the oracle.
+ * A tiny arena for the checker, and the oracle beside it. The oracle knows every block's
+ * bytes, each reader's pins, which frames the service may write, and what the file's writer
+ * has done. core/ knows nothing of the oracle.
  *
  * The world's readers and its service call core/cache/cache.h, as lib/ does. The world stands
  * in for the system calls alone: the file, its writer, the kernel, messages and events.

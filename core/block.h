@@ -35,7 +35,7 @@ static inline u32 block_index(u64 block)
 	return (u32)block;
 }
 
-/* Spreads neighbouring blocks over the whole word; its high bits are the best (Knuth's
+/* Spreads neighbouring blocks over the whole word. Callers should use the high bits (Knuth's
  * multiplicative hashing; the constant is 2^64 divided by the golden ratio). */
 static inline u64 block_hash(u64 block)
 {

@@ -12,7 +12,7 @@
  * F3 block is BLOCK_NONE unless the frame is CACHED; it changes only while seq is odd.
  * Order
  * O1 seq odd, full fence, then bytes. A reader's acquire fence stands between its copy and
- *    its second look at seq: if the reader copied one new byte, it sees the odd seq.
+ *    its second look at seq. If the reader copied one new byte, it sees the odd seq.
  * O2 name and bytes, then the even seq by a release store. A reader's first look at seq
  *    is an acquire load: the reader sees the name and the bytes that belong to it.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Wrong orders on purpose. A rule that no test defends is not a rule. So each rule has a
- * mutant: a build of core/ in which that rule alone is broken (-DLODIC_MUTANT=number), and a
- * test that must fail on it. Normal builds have none of this code. The checker's build asks
- * at run time: -DLODIC_MUTANT=check_mutant_now, a variable of its host.
+ * mutant and a test that must fail on it. A mutant is a build of core/ in which that rule
+ * alone is broken (-DLODIC_MUTANT=number). Normal builds have none of this code. The checker's
+ * build asks at run time: -DLODIC_MUTANT=check_mutant_now, a variable of its host.
  */
 #ifndef LODIC_CORE_MUTANT_H
 #define LODIC_CORE_MUTANT_H
@@ -49,12 +49,12 @@ enum mutant {
 	MUTANT_LEASE_BACK_FIRST,     /* the writer goes on before the file is revoked */
 	MUTANT_VOUCH_FIRST,          /* the proof looked at before the copy */
 	MUTANT_ID_USED_AGAIN,        /* a changed file admitted under its old id */
-	MUTANT_SIZE_BEFORE_LEASE,    /* a file's size asked for before the lease is held */
-	MUTANT_ADMIT_LIVE_FIRST,     /* a file's id shown before its size */
-	MUTANT_END_NOT_MARKED,       /* a service ends and does not say so */
-	MUTANT_END_WITHOUT_FENCE,    /* its mark waits while its leases fall */
-	MUTANT_ALIVE_IGNORED,        /* nobody asks whether the service lives */
-	MUTANT_JOIN_AFTER_TOLD, /* a reader has its memory before the walk knows it */
+	MUTANT_SIZE_BEFORE_LEASE, /* a file's size asked for before the lease is held */
+	MUTANT_ADMIT_LIVE_FIRST,  /* a file's id shown before its size */
+	MUTANT_END_NOT_MARKED,    /* a service ends and does not say so */
+	MUTANT_END_WITHOUT_FENCE, /* its mark waits while its leases fall */
+	MUTANT_ALIVE_IGNORED,     /* nobody asks whether the service lives */
+	MUTANT_JOIN_AFTER_TOLD,   /* a reader has its memory before the walk knows it */
 	MUTANT_LEAVE_BEFORE_DEATH, /* a context dropped while its reader lives */
 	MUTANT_LEAVE_KEEPS,        /* a context that left is still walked */
 	MUTANT_HINT_WITHOUT_FENCE, /* no fence between a hint and the look at sleeping */

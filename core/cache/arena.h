@@ -5,19 +5,20 @@
  * read-only. core/cache/context.h is the reader's side; this file is the service's.
  *
  * The scanned gate (ADR-0001). A reader may be killed between any two instructions. So it
- * writes only its own context, and nothing that anybody would have to repair. The service
- * takes a frame away in this order:
+ * writes only its own context, and nothing that anybody would have to repair. To take a frame
+ * away, the service goes through four steps:
  *
- *   1 query every context, load only; stop at the first pin      (LODIC s.4.5)
- *   2 clear the translation; full fence
- *   3 walk every context: clear its entry for the frame if the count is 0, else refuse
- *   4 refused: publish again, the frame stays. Not refused: the frame is nobody's.
+ *   1. It queries every context, load only, and stops at the first pin (LODIC s.4.5).
+ *   2. It clears the translation; full fence.
+ *   3. It walks every context, and clears its entry for the frame if the count is 0. It
+ *      refuses if a count is not 0.
+ *   4. Refused, it publishes the frame again. Otherwise the frame is nobody's.
  *
  * Invariants
- * K1 a frame is refilled or cleared only after the service has cleared its translation, and
- *    has then seen every context on the walk list without an entry for it.
+ * K1 before the service refills or clears a frame, it clears the frame's translation. After
+ *    that it must see every context on the walk list without an entry for the frame.
  * K2 a context is on the walk list from before its reader has its memory until its reader
- *    is dead or has given the memory back. Nobody looks at its memory afterwards.
+ *    is dead or has given the memory back. The service never looks at it afterwards.
  * K3 the service writes a context's entry only while its count is 0.
  * Order
  * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its
@@ -27,23 +28,25 @@
  * O21 the orderly end: the service marks itself dead, full fence, then gives up what proves
  *    that files stand still. Shape SB against a reader's copies and its look at alive.
  *
- * Who excludes whom. "no": the caller keeps the two apart, here by one thread. "yes": they
- * may run at the same time, and the rule named says what keeps them from harm.
+ * Mutual exclusion. X: the two must not run at the same time. -: they may.
  *
- *                                    service's calls  reader's calls  lease thread
- *   service: join, leave, fill,
- *     publish, take, visits, hint,
- *     sleep, wake, check             no               yes K1-K3, O5   yes O20, S1
- *   reader: read, pin, unpin, hint,
- *     of one context                 yes              no (one owner)  yes C4, S1
- *   reader: the same, of two         yes              yes, they share
- *                                                     no word they write
- *   lease thread: begin and end a
- *     proof, arena_end()             yes              yes C4, O21     no (S: one
- *                                                                     thread a file)
+ *        [1]  [2]  [3]  [4]
+ *   [1]   X    -    -    X     [1] arena_* and cache_* calls of the service, but for [3], [4]
+ *   [2]   -    a    -    X     [2] calls of readers: context.h, and cache.h's first half
+ *   [3]   -    -    b    X     [3] file_proof_*, arena_end()
+ *   [4]   X    X    X    -     [4] arena_format(), arena_check(), context_check()
  *
- * arena_format() and arena_view() come first, before anybody else knows the memory.
- * arena_check() and context_check() want everybody at rest.
+ *   a: X for one context, - for two. Two contexts share no word that readers write, but for
+ *      the shared counters of atomic and frozen.
+ *   b: X for one file, - for two.
+ *
+ *   X at [1]: one thread of the service makes all these calls.
+ *   X at [2]: one thread owns a context.
+ *   X at [3]: a file's proof belongs to the lease thread or to the main thread, never both.
+ *   X at [4]: arena_format() comes before anybody else knows the memory, and the checks want
+ *      everybody at rest.
+ *   - of [1] and [2]: K1 to K3, O5, F1 to F3 (core/frame.h) and H1 to H4 (hint.h).
+ *   - of [1] and [3]: O20.  - of [2] and [3]: S1, S2, O21 and C4.
  */
 #ifndef LODIC_CORE_CACHE_ARENA_H
 #define LODIC_CORE_CACHE_ARENA_H
@@ -225,12 +228,12 @@ u32 arena_visits(struct arena *a, u32 frame);
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr);
 
 /* arena_sleep() announces that the service is about to wait (H4). true: from now on a hint
- * asks for a wake-up. false: hints are there already. arena_wake() takes it back. */
+ * asks for a wake-up. false: hints are there already. arena_wake() undoes the announcement. */
 bool arena_sleep(struct arena *a);
 void arena_wake(struct arena *a);
 
 /* The orderly end (O21): when it returns, no read or pin that begins later believes the
- * cache. Afterwards leases may go, and nobody need watch other proofs. Any thread. */
+ * cache. Afterwards the service may give its leases back. Any thread may call it. */
 static inline void arena_end(struct arena_header *h)
 {
 	if (!MUTANT(END_NOT_MARKED))

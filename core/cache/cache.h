@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What a reader and the service do, put together from arena, context and file_proof: read
- * and vouch, pin and vouch, publish if the file still stands, join and leave. liblodic and
- * the checker call the same functions here, so what is searched is what ships. The callers
- * add only their system calls.
+ * The steps that need arena, context and file_proof together: read and vouch, pin and vouch,
+ * publish if the file still stands, join and leave. liblodic and the checker call these same
+ * functions, so what is searched is what ships. The callers add only their system calls.
  *
  * Rules
  * O22 a reader's copies or its pin come first, then its look whether the proof and the

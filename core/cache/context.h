@@ -29,20 +29,24 @@
  * C6 an entry leads to the block that the caller wants only if the frame's name says so. The
  *    tag alone does not: two blocks may share all of its bits.
  *
- * Who excludes whom. The owner's calls on one context come from one thread, one after the
- * other; "no" means that. The service's calls run at any time.
+ * Mutual exclusion. X: the two must not run at the same time. A rule's name: they may, and
+ * the rule keeps them from harm. -: they may, for they share no word.
  *
- *                       owner: read    owner: pin,    service: fill,  service: take,
- *                       and vouch      unpin, hint    publish         visits, hint
- *   owner: read         no             no             yes C4          yes C4
- *   owner: pin, unpin   no             no             yes K1          yes C1-C3, C5
- *   owner: hint         no             no             yes             yes H1-H4
- *   another's context   yes            yes            -               -
+ *                                 read, vouch   pin, unpin    hint_post
+ *   the owner's calls             X             X             X
+ *   another context's calls       -             -             -
+ *   arena_publish                 O2            O3            -
+ *   arena_take                    C4, O1        C1-C3, C5     -
+ *   arena_visits                  a visit may be lost         -
+ *   arena_hint, arena_sleep       -             -             H1-H4
+ *   file_proof_end, arena_end     O22           O22           -
+ *   arena_leave, context_check    X             X             X
  *
- * Two contexts share no word that a reader writes, but for the rivals' shared counters.
- * arena_leave() comes after the owner's last call (K2); context_check() wants all at rest.
+ * One owner thread keeps its own calls apart. The service calls arena_leave() only when the
+ * owner's last call is over (O25). Under atomic and frozen all contexts share their counters,
+ * and core/count_word.h has the rules.
  *
- * Progress: read and pin are bounded, no loops over other people's steps.
+ * Progress: read and pin are bounded. No loop waits for a step of another thread.
  */
 #ifndef LODIC_CORE_CACHE_CONTEXT_H
 #define LODIC_CORE_CACHE_CONTEXT_H
@@ -102,8 +106,7 @@ static inline bool context_vouch(const struct context *c, const struct file_proo
 	       (MUTANT(ALIVE_IGNORED) || host_load_relaxed(c->alive) == c->alive_value);
 }
 
-/* Copies from f, which is frame, and whose seq the caller has seen even, with the block's
- * name. */
+/* Copies from f, which is frame. The caller has seen its seq even, with the block's name. */
 static inline __attribute__((always_inline)) bool
 context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 offset,
              void *to, u32 n)
@@ -124,8 +127,8 @@ context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 o
  */
 bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n);
 
-/* The same, but looks only where most blocks are, and calls nothing: false may also mean
- * that the block stands elsewhere. For a fast path that falls back on context_read(). */
+/* The same, but it looks only where most blocks are, and calls nothing. false may also mean
+ * that the block stands elsewhere. A fast path must then fall back on context_read(). */
 static inline __attribute__((always_inline)) bool
 context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 {
@@ -150,8 +153,8 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 void context_unpin(struct context *c, u64 *word);
 
-/* The same, for ARENA_SCANNED, and only where most entries are; calls nothing. false may
- * also mean that the entry stands elsewhere: fall back on context_pin(). */
+/* The same for ARENA_SCANNED, but it looks only where most entries are, and calls nothing.
+ * false may also mean that the entry stands elsewhere: fall back on context_pin(). */
 static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame,
                                     u64 **ret_word);
 static inline void context_unpin_scanned(u64 *pte);

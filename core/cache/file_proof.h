@@ -13,7 +13,7 @@
  * S4 the size is asked for under the proof, so that no writer can change it afterwards.
  * O4 live is stored with release, after the size, and loaded with acquire.
  *
- * Who excludes whom: one thread at a time admits, revokes, begins or ends one file's proof.
+ * Mutual exclusion: one thread at a time admits, revokes, begins or ends one file's proof.
  * Any number of readers may look at the same moment.
  */
 #ifndef LODIC_CORE_CACHE_FILE_PROOF_H

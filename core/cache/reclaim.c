@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * S3-FIFO over frame numbers; what it is and its invariants R1-R5 are in reclaim.h.
+ * Eviction: S3-FIFO over frame numbers. reclaim.h says what it is, and its invariants R1-R5.
  *
- * Queues are lists through one array, so that moving a frame allocates nothing and a
- * frame that leaves by another way is unlinked at once. GHOST is the same kind of list,
- * its entries found by hash: a name that comes back makes room for another name, so the
- * ghost always remembers ghost_size names and not ghost_size evictions.
+ * Queues are lists through one array. So moving a frame allocates nothing, and a frame that
+ * leaves by another way is unlinked at once. GHOST is the same kind of list, and its entries
+ * are found by hash. A name that comes back makes room for another name. So GHOST always
+ * remembers ghost_size names, and not ghost_size evictions.
  *
- * The paper knows no pins. Here a frame that cannot be taken goes to the new end of the
- * queue it is in: the pin itself earns it nothing, its visits do, and the hand does not
- * meet it again before it has met all others.
+ * The paper knows no pins. Here a frame that cannot be taken goes to the new end of the queue
+ * it is in. The pin itself earns it nothing; its visits do. The hand does not meet it again
+ * before it has met all others.
  */
 #include "core/cache/reclaim.h"
 
@@ -18,8 +18,8 @@
 #define GHOST_TENTHS 9u
 /* Visits in SMALL that earn a place in MAIN: "more than once" (Yang et al., alg. 1). */
 #define FREQ_TO_MAIN 2u
-/* Turns round MAIN: after FRAME_VISITS_MAX of them every visit that was there at the
- * start is used up; in the last one new visits no longer save a frame. */
+/* Turns round MAIN. After FRAME_VISITS_MAX of them every visit that was there at the start
+ * is used up. In the last one new visits no longer save a frame. */
 #define MAIN_TURNS (FRAME_VISITS_MAX + 1)
 
 static void list_push(struct reclaim *r, u32 node, enum reclaim_queue queue)
@@ -135,7 +135,7 @@ static u32 hand_small(struct reclaim *r, const struct reclaim_ops *ops, void *ct
 		u32 frame = r->lists[RECLAIM_SMALL].oldest;
 
 		if (hand_look(r, ops, ctx, frame) >= FREQ_TO_MAIN) {
-			/* It has to earn its next round in MAIN anew. */
+			/* The frame must earn its next round in MAIN anew. */
 			r->nodes[frame].freq = 0;
 			list_move(r, frame, RECLAIM_MAIN);
 		} else if (ops->take(ctx, frame)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Which frame goes next: S3-FIFO (Yang et al., SOSP 2023). Three first-in first-out
- * queues; a hit moves nothing, so readers need no lock and no list.
+ * Eviction (S3-FIFO): which frame goes next (Yang et al., SOSP 2023). Three first-in
+ * first-out queues; a hit moves nothing, so readers need no lock and no list.
  *
  *             first time              visited twice or more
  *   filled --------------> SMALL ------------------------------> MAIN --+ visited:
@@ -11,18 +11,18 @@
  *     +----------------------------------------------------------+ gone
  *          its name stands in GHOST
  *
- * SMALL gets a tenth of the frames: most blocks are never asked for again and leave by
- * it, before they can push a useful one out of MAIN. Until the first eviction, what
- * SMALL has no place for goes to MAIN: else a cache just filled would be all SMALL.
+ * SMALL gets a tenth of the frames. Most blocks are never asked for again. They leave by
+ * SMALL, before they can push a useful one out of MAIN. Until the first eviction, MAIN takes
+ * what SMALL has no room for. Otherwise a cache just filled would be all SMALL.
  *
- * Visits are not seen one by one. Readers note them, up to three, in memory of their
- * own, and the policy asks for them when it looks at a frame: the only moment at which
- * S3-FIFO needs them, so nothing is lost by asking late. With one reader, one insert
- * after each eviction and no pins, the decisions are exactly those of the authors' code
- * (libCacheSim with its defaults: small 0.1, ghost 0.9, two visits to move).
+ * The service does not see visits one by one. Readers note up to three in memory of their
+ * own, and eviction asks for them when it looks at a frame. S3-FIFO needs them at no other
+ * moment, so asking late loses nothing. Without pins, with one reader and one insert after
+ * each eviction, the decisions are exactly those of the authors' code. (libCacheSim with its
+ * defaults: small 0.1, ghost 0.9, two visits to move.)
  *
- * Everything here is private to one thread, the service, and no part of what readers
- * map: plain loads and stores. Pointers are allowed for the same reason.
+ * All of this is private to one thread, the service's, and readers do not map it. Hence
+ * plain loads and stores, and pointers.
  *
  * Invariants
  * R1 a frame is in SMALL, in MAIN or OUT of both; links and the queue's length agree.
@@ -81,42 +81,44 @@ struct reclaim {
 	bool filled; /* reclaim_evict() was called */
 };
 
-/* What the policy asks of the cache about a queued frame.
- * visits: how often readers came by since asked last, 0..FRAME_VISITS_MAX (more counts
- * as that), and forget it.
- * take: try to take the frame away from readers; true when nobody has it or can get it
- * any more, false and nothing changed when it is pinned. */
+/* What eviction asks of the cache about a queued frame.
+ * visits: how often readers came by since eviction last asked, 0 to FRAME_VISITS_MAX. More
+ * counts as that. The cache then forgets them.
+ * take: try to take the frame away from readers. true: nobody has it or can get it any more.
+ * false: it is pinned, and nothing has changed. */
 struct reclaim_ops {
 	u32 (*visits)(void *ctx, u32 frame);
 	bool (*take)(void *ctx, u32 frame);
 };
 
-/* A policy for frames 0..nr_frames - 1, all OUT. -RECLAIM_EINVAL: nr_frames is 0 or
- * above RECLAIM_MAX_FRAMES. -RECLAIM_ENOMEM: no memory. Then r must not be used.
+/* Makes r for frames 0..nr_frames - 1, all OUT. -RECLAIM_EINVAL: nr_frames is 0 or above
+ * RECLAIM_MAX_FRAMES. -RECLAIM_ENOMEM: no memory. On an error r must not be used.
  * Memory: 24 bytes a frame, about 22 for its share of GHOST, 4 to 8 for the hash. */
 int reclaim_init(struct reclaim *r, u32 nr_frames);
 void reclaim_fini(struct reclaim *r);
 
-/* frame, which was OUT, has been filled with block, which no queued frame holds. It
- * goes to SMALL, or to MAIN when GHOST had the name, which it then forgets (before the
- * first eviction also when SMALL is full). Its visits count from 0; one that a reader
- * noted before this call and that was not asked for yet counts as one of the new
- * block's: a hint too many at most.
- * An eviction may leave GHOST with one name too many; the oldest goes only here, for
- * the block that comes back may be just that one. (The authors' code looks into its
- * ghost before it evicts.) O(1). */
+/* frame, which was OUT, has been filled with block, which no queued frame holds. The frame
+ * goes to MAIN when GHOST had the name, which it then forgets, else to SMALL. Before the
+ * first eviction a full SMALL also sends it to MAIN. Its visits count from 0. Eviction may not yet
+ * have asked for a visit of before this call. Such a visit counts for the new block: one too
+ * many at most.
+ * An eviction may leave GHOST with one name too many. The oldest name goes only here, because
+ * the block that comes back may have just that name. (The authors' code looks into its ghost
+ * before it evicts.) O(1). */
 void reclaim_insert(struct reclaim *r, u32 frame, u64 block);
 
-/* frame left the cache by another way than reclaim_evict(), its file was revoked for
- * instance. It is OUT; no name of it is kept. The frame must be queued. O(1). */
+/* frame left the cache by another way than reclaim_evict(): its file was revoked, for
+ * instance. It is OUT, and GHOST keeps no name of it. The frame must be queued. O(1). */
 void reclaim_remove(struct reclaim *r, u32 frame);
 
-/* reclaim_evict() chooses a victim that ops->take() could take, and returns it, OUT; or
- * RECLAIM_NONE when every queued frame was refused once in this call (then wait for an
- * unpin before calling again). A refused frame stays, as the newest of its queue.
- * Cost: amortised a few looks. At worst, when all is pinned or visited faster than
- * looked at, one look at each frame of SMALL and twice FRAME_VISITS_MAX + 1 at each of
- * MAIN; a look costs ops->visits() and, if the frame is not to stay, ops->take(). */
+/* reclaim_evict() chooses a victim that ops->take() could take. It returns the victim, OUT,
+ * or RECLAIM_NONE when ops->take() has refused every queued frame once in this call. Then the
+ * caller must wait for an unpin before it calls again. A refused frame stays, as the newest
+ * of its queue.
+ * Cost: amortised a few looks. The worst case is that all frames are pinned, or visited
+ * faster than the hand looks. Then it looks once at each frame of SMALL, and twice
+ * FRAME_VISITS_MAX + 1 times at each of MAIN. A look costs ops->visits() and, if the frame is
+ * not to stay, ops->take(). */
 u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, void *ctx);
 
 /* Asserts R1-R5. O(frames). */

@@ -57,7 +57,7 @@ u64 *translation_find(const struct translation *t, u64 block, u64 *ret_word)
 
 	if (likely(translation_leads(word, tag))) {
 		*ret_word = word;
-		return at; /* at home: no search, whose end nobody could predict */
+		return at; /* at home: no search, whose end no processor predicts */
 	}
 	at = translation_find_in(translation_bucket(t, hash), tag, ret_word);
 	if (at)
@@ -80,7 +80,7 @@ u64 *translation_find_exact(const struct translation *t, u64 block, u32 frame)
 	return at && translation_frame(word) == frame ? at : NULL;
 }
 
-/* Into the bucket of hash: its home if that is free, else any place. */
+/* Into the bucket of hash: its home if that is free, else any other way. */
 static bool translation_set_in(struct translation *t, u64 hash, u64 tag, u32 frame)
 {
 	u64 *bucket = translation_bucket(t, hash);

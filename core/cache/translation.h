@@ -3,17 +3,18 @@
  * Block -> frame, for all files of an arena: a hash table whose size follows the cache
  * and not the files (ADR-0002). The service alone writes it; readers load it at any time.
  *
- * Idea. Buckets of eight words, a cache line each. A block has a home, one word; when that
- * is taken it stands elsewhere in the home's bucket, and when that is full in a second
- * bucket. A word holds a 32-bit tag and the frame; frame 0 is never
- * used, so an empty word leads to a frame that holds nothing. The tag only narrows a search; the frame's own block name decides. So a reader may look at a wrong frame or
- * miss a right one, and pays for it with a read from the kernel, never with a wrong byte.
+ * Idea. Buckets of eight words, a cache line each. A block has a home, one word. When that is
+ * taken, the block stands elsewhere in the home's bucket. When that is full, it stands in a
+ * second bucket. A word holds a 32-bit tag and the frame. Frame 0 is never used, so an empty
+ * word leads to a frame that holds nothing. The tag only narrows a search; the frame's own
+ * block name decides. So a reader may look at a wrong frame or miss a right one. It then
+ * reads from the kernel, and never gets a wrong byte.
  *
  * Rules
  * T1 a word leads to a frame only while that frame is CACHED with that word's block.
  * T2 no two words carry the same tag in one bucket.
- * O3 a word is published by a release store, after the frame's bytes and name. Who acts on
- *    it without looking at the frame's seq loads it with acquire.
+ * O3 a word is published by a release store, after the frame's bytes and name. A reader that
+ *    acts on it without a look at the frame's seq loads it with acquire.
  */
 #ifndef LODIC_CORE_CACHE_TRANSLATION_H
 #define LODIC_CORE_CACHE_TRANSLATION_H
@@ -63,9 +64,9 @@ static inline u64 translation_guess(const struct translation *t, u64 hash)
  * one cache line when the block stands in its first bucket, else two. */
 u64 *translation_find(const struct translation *t, u64 block, u64 *ret_word);
 
-/* The number of words for nr_frames: a power of two, and four times as many at least:
- * seven blocks in eight then stand at their first place, and both of a block's buckets
- * are never full in practice. 32 to 64 bytes a frame. */
+/* The number of words for nr_frames: a power of two, and four times as many at least. Seven
+ * blocks in eight then stand at their home, and both of a block's buckets are never full in
+ * practice. 32 to 64 bytes a frame. */
 u64 translation_nr_words(u32 nr_frames);
 
 void translation_init(struct translation *t, u64 *words, u64 nr_words);

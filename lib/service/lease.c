@@ -3,9 +3,9 @@
  * The lease thread: why no reader ever believes an old byte.
  *
  * A process opens a file for writing, or truncates it. If the file has a read lease, the
- * kernel makes that process wait, sends the service a signal, and waits until the service
- * gives the lease back. This thread does nothing else. So it gives the lease back at once,
- * whatever the main thread is busy with.
+ * kernel makes that process wait and sends the service a signal. The process goes on when
+ * the service gives the lease back. This thread does nothing else. So it gives the lease
+ * back at once, whatever the main thread is busy with.
  *
  * Order
  * L1 a break: file_proof_end() stores, fences, and calls F_UNLCK last. The writer's open
@@ -200,7 +200,7 @@ static int lease_error(int error)
 /* What file_proof_begin() needs for a lease (L2). */
 struct lease_asked {
 	struct lease lease;
-	pid_t tid; /* who is told of a break */
+	pid_t tid; /* the thread that the kernel tells of a break */
 };
 
 static int lease_lock(void *ctx)
@@ -382,7 +382,7 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	return 0;
 }
 
-/* Creates the thread with all signals blocked: it reads its own from a descriptor. */
+/* Creates the thread with all signals blocked: it reads them from a descriptor. */
 static int lease_spawn(struct lease_thread *t)
 {
 	sigset_t all, old;

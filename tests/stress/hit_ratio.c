@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Eviction as users meet it: three traces through a real service with lodic_read() as
- * the only reader, so that the visits in its context are all that the policy hears. The
- * hit ratio must be within half a point of the reference (tests/support/trace.h). The policy
- * alone, without service and context, is tests/unit/test_reclaim.c's.
+ * Eviction as users meet it: three traces through a real service. lodic_read() is the only
+ * reader, so eviction hears of no visits but those in its context. The hit ratio must be
+ * within half a point of the reference (tests/support/trace.h). tests/unit/test_reclaim.c
+ * tests eviction alone, without service and context.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct replay {
 	u64 hits;
 };
 
-/* One access: was it a hit? A miss returns when its block is cached, for the reference
- * has it cached at once. */
+/* One access: was it a hit? A miss returns when its block is cached, because the reference
+ * caches it at once. */
 static bool replay_read(void *ctx, u32 block)
 {
 	struct replay *r = ctx;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The scanned gate under fire: readers, processes or threads, read and pin verified
- * blocks while one service takes frames away, poisons them and refills them as fast as
- * it can. core/ alone, no files: the races come thousands of times a second. The hot set
- * is about as large as the cache, because larger caches miss the bugs.
+ * The scanned gate under fire. Readers, processes or threads, read and pin blocks and verify
+ * them. One service takes frames away, poisons them and refills them as fast as it can. The
+ * test runs core/ alone and uses no files, so the races come thousands of times a second. The
+ * hot set is about as large as the cache, because larger caches miss the bugs.
  *
- * Built with -DLODIC_MUTANT=n it must find wrong bytes (--mutant: that is success).
+ * Built with -DLODIC_MUTANT=n the test must find wrong bytes (--mutant: that is success).
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -41,7 +41,7 @@ static struct {
 	  .frames = 48,
 	  .blocks = 64 };
 
-/* What readers tell, in shared memory. One line each. */
+/* What each reader reports, in shared memory, in a cache line of its own. */
 struct tally {
 	u64 reads, pins; /* verified, from the cache */
 	u64 misses, wrong;
@@ -184,7 +184,7 @@ static void *reader(void *arg)
 	struct context c;
 
 	context_init(&c, &arena, context_memory[me], ALIVE, true);
-	/* A mutant's readers go on until it is seen, or serve() says that it is late. */
+	/* A mutant's readers go on until the mutant shows, or serve() stops them. */
 	while (!host_load_relaxed(stop) &&
 	       (opt.mutant || t->reads < reads || t->pins < pins)) {
 		u64 dice = next_random(&state);

@@ -3,16 +3,16 @@
  * Three access traces for hit ratios, and what a reference implementation of S3-FIFO
  * makes of them.
  *
- * The traces are made by integer arithmetic alone, so every machine and compiler makes
- * the same ones, to the last access; the reference figures hold for exactly these. All
- * are over TRACE_NR_BLOCKS blocks, numbered from 0: one file of 256 MiB, of which one
- * block of 4 KiB is read per access.
+ * The traces are made by integer arithmetic alone. So every machine and compiler makes the
+ * same ones, to the last access. The reference figures hold for exactly these. All traces are
+ * over TRACE_NR_BLOCKS blocks, numbered from 0: one file of 256 MiB, of which each access
+ * reads one block of 4 KiB.
  *
  *   zipf   popularity falls with rank ^ 0.98; ranks are spread over the file
  *   scan   the same, but one access in three (at random) reads the file from front to
- *          back, over and over: blocks that are not soon wanted again
+ *          back, over and over. Those blocks are not soon wanted again.
  *   shift  the same as zipf, but every 200,000 accesses the ranks move on by an eighth
- *          of all blocks: what was hot is cold at once
+ *          of all blocks. What was hot is cold at once.
  */
 #ifndef LODIC_TESTS_SUPPORT_TRACE_H
 #define LODIC_TESTS_SUPPORT_TRACE_H
@@ -30,11 +30,11 @@ enum trace_kind { TRACE_ZIPF, TRACE_SCAN, TRACE_SHIFT, TRACE_NR_KINDS };
 static const char *const trace_names[TRACE_NR_KINDS] = { "zipf", "scan", "shift" };
 
 /*
- * Hits of the S3-FIFO of libCacheSim, the library of the policy's authors: from an
- * empty cache, in the first TRACE_SHORT and TRACE_LONG accesses. How they were got: the
- * Python package libcachesim 0.3.5; S3FIFO(nr_frames) with its defaults
- * (small_size_ratio 0.1, ghost_size_ratio 0.9, move_to_main_threshold 2); each block of
- * the trace as one request of size 1 with obj_id = block + 1; the hits that get() told.
+ * Hits of the S3-FIFO of libCacheSim, the library of S3-FIFO's authors: from an empty cache,
+ * in the first TRACE_SHORT and TRACE_LONG accesses. They come from the Python package
+ * libcachesim 0.3.5 and its S3FIFO(nr_frames) with its defaults: small_size_ratio 0.1,
+ * ghost_size_ratio 0.9, move_to_main_threshold 2. Each block of the trace was one request of
+ * size 1 with obj_id = block + 1. get() told the hits.
  */
 #define TRACE_SHORT 500000u
 #define TRACE_LONG 2000000u
@@ -178,9 +178,9 @@ static inline u32 trace_next(struct trace *t)
 
 /*
  * Plays the next nr accesses: read() reads one block and says whether it was a hit.
- * Returns the number of hits. Against a cache that fills itself behind the reader's
- * back, read() must not return from a miss before the block is cached, else the figure
- * is of another sequence of events than the reference's.
+ * Returns the number of hits. With a cache that another thread or process fills, read() must
+ * not return from a miss before the block is cached. Otherwise the figure would be of another
+ * sequence of events than the reference's.
  */
 static inline u64 trace_replay(struct trace *t, u64 nr,
                                bool (*read)(void *ctx, u32 block), void *ctx)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Frames, translation, contexts and the scanned gate, one thread: what each step leaves
- * behind. The races are tests/stress/stress_arena.c's. */
+/* Frames, translation, contexts and the scanned gate, in one thread: what each step leaves
+ * behind. tests/stress/stress_arena.c and the checker test the races. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

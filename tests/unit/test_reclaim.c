@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * core/reclaim against the authors' figures (tests/support/trace.h) and in small cases. The
- * cache around it is a model: a table of frames, their visits, and who is pinned.
- * LODIC_SEED=n sets the seed of the random case.
+ * core/cache/reclaim.c against the authors' figures (tests/support/trace.h) and in small
+ * cases. The cache around it is a model: a table of frames, their visits, and which of them
+ * are pinned. LODIC_SEED=n sets the seed of the random case.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
