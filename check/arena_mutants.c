@@ -41,6 +41,8 @@ const struct check_mutant check_mutants_arena[] = {
 	  "K1: a join into a hole keeps those behind it", 100000 },
 	{ MUTANT_LEAVE_SHORTENS, "leave-shortens", "join-hole", "lodic", CHECK_SC,
 	  "K1: a leave keeps those behind it", 100000 },
+	{ MUTANT_SOFT_BY_WORD, "soft-by-word", "pin-alias", "lodic", CHECK_SC,
+	  "C6: the frame's name, not the word's tag", 100000 },
 	{ MUTANT_MAPS_BY_TAG, "maps-by-tag", "pin-twin", "lodic", CHECK_SC,
 	  "C6: the frame's name, not the entry's tag", 100000 },
 	{ MUTANT_PIN_KEPT, "pin-kept", "lease-break", "lodic", CHECK_SC,

@@ -6,6 +6,7 @@
  *   pin-reclaim       it has one, with count 0: the fast path (C1, C2, C5, K3)
  *   pin-two           two readers, so that a take is refused half way and undone
  *   pin-twin          two blocks whose ptes have the same home and the same tag (C6)
+ *   pin-alias         two blocks whose words in the translation have one home and one tag (C6)
  *   entries-evict     the owner needs an entry while the service clears it; both ways of the
  *                     set are in use
  *
@@ -136,6 +137,31 @@ static void twin_setup(const void *arg)
 	check_task("reader", 1, twin_reader, &world->readers[0]);
 }
 
+/* ---- pin-alias ---- */
+
+static void alias_service(void *arg)
+{
+	(void)arg;
+	pin_take_and_fill(WORLD_SECOND, world->aliased);
+	pin_take_and_fill(WORLD_SECOND, world->alias);
+}
+
+static void alias_reader(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_visit(r, world->alias);
+	world_visit(r, world->aliased);
+	world_read(r, world->alias, false);
+}
+
+static void alias_setup(const void *arg)
+{
+	world_setup(arg);
+	check_task("service", 0, alias_service, NULL);
+	check_task("reader", 1, alias_reader, &world->readers[0]);
+}
+
 /* ---- entries-evict ---- */
 
 static void evict_service(void *arg)
@@ -196,6 +222,9 @@ void arena_pin_cases(struct check_list *list)
 		arena_add(list, "pin-two", &two[i], 3, pin_setup, pin_finish, true);
 	arena_add(list, "pin-twin", &one[ARENA_SCANNED], 2, twin_setup, pin_finish,
 	          false);
+	for (i = 0; i < ARENA_NR_SCHEMES; i++)
+		arena_add(list, "pin-alias", &one[i], 2, alias_setup, pin_finish,
+		          false);
 	arena_add(list, "entries-evict", &one[ARENA_SCANNED], 2, evict_setup,
 	          pin_finish, false);
 }

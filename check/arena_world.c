@@ -54,6 +54,32 @@ static u64 world_find_twin(void)
 	return twin;
 }
 
+static u64 world_tag(u64 block)
+{
+	return translation_tag(block_hash(block), block);
+}
+
+/* Finds the next block of the file, and the one of the other file, that have one home and one
+ * tag in the translation. In each file one block has a given tag, for the hash is odd. */
+static void world_find_alias(u64 *ret_alias, u64 *ret_aliased)
+{
+	u32 inverse = 1, index, i;
+	u64 one, other, wanted;
+
+	for (i = 0; i < 5; i++) /* Newton: each turn doubles the right bits */
+		inverse *= 2 - (u32)block_hash(1) * inverse;
+	for (index = WORLD_NEXT + 1;; index++) {
+		one = block_id(WORLD_FILE, index);
+		wanted = world_tag(one) ^ world_tag(block_id(WORLD_OTHER, 0));
+		other = block_id(WORLD_OTHER, (u32)(wanted >> 32) * inverse);
+		if (world_tag(one) == world_tag(other) &&
+		    (block_hash(one) ^ block_hash(other)) >> HOME_SHIFT == 0)
+			break;
+	}
+	*ret_alias = other;
+	*ret_aliased = one;
+}
+
 static void world_name_words(void)
 {
 	const struct arena *a = &world->arena;
@@ -164,6 +190,7 @@ static void world_make_arena(const struct arena_case *c)
 	host_store_release(&world->arena.header->alive, world->alive_value);
 	world->space = &world->arena.files[0];
 	file_proof_admit(world->space, WORLD_FILE, WORLD_FILE_BYTES);
+	file_proof_admit(&world->arena.files[1], WORLD_OTHER, WORLD_FILE_BYTES);
 }
 
 void world_setup(const struct arena_case *c)
@@ -178,6 +205,7 @@ void world_setup(const struct arena_case *c)
 	world->d = world_find_block(world->c, false);
 	world->next = block_id(WORLD_FILE, WORLD_NEXT);
 	world->twin = world_find_twin();
+	world_find_alias(&world->alias, &world->aliased);
 	for (i = 0; i < WORLD_WORDS; i++) {
 		world->disk[0][i] = world_truth(world->c, i);
 		world->disk[1][i] = world_truth(world->next, i);
@@ -236,7 +264,10 @@ static bool world_leads(u64 block, u32 frame)
 
 static struct cache_file world_file(u64 block)
 {
-	return (struct cache_file){ world->space, block_file(block) };
+	u32 id = block_file(block);
+
+	/* An id says which entry it is for: file_proof_next_id(). */
+	return (struct cache_file){ &world->arena.files[(id - 1) % WORLD_FILES], id };
 }
 
 /* ---- the service's side ---- */
@@ -359,7 +390,7 @@ void world_look(const struct world_hold *h)
 	for (i = 0; i < WORLD_WORDS; i++)
 		CHECK_ASSERT(host_load_relaxed(&world_bytes(h->frame)[i]) ==
 		                     world_truth(h->block, i),
-		             "C1: pinned bytes changed");
+		             "C1, C6: pinned bytes are the block's, and stay so");
 }
 
 void world_unpin(struct world_reader *r, struct world_hold *h)

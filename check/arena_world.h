@@ -19,15 +19,16 @@
 #define WORLD_FRAMES 3u /* frame 0 holds nothing, ever: two blocks */
 #define WORLD_FIRST FRAME_FIRST
 #define WORLD_SECOND (FRAME_FIRST + 1)
-#define WORLD_FILES 1u
+#define WORLD_FILES 2u
 #define WORLD_READERS 3u
 #define WORLD_HOLDS 3u
 /* Words of a block that are written and read: enough to be torn. */
 #define WORLD_WORDS 2u
 #define WORLD_BYTES (WORLD_WORDS * 8)
 _Static_assert(WORLD_BYTES == BLOCK_BYTES, "the checker's blocks are small");
-/* The file's id, and its id when it is admitted again after a change. */
+/* The file's id, and its id when it is admitted again after a change; another file's id. */
 #define WORLD_FILE 1u
+#define WORLD_OTHER 2u
 #define WORLD_FILE_AGAIN (WORLD_FILE + WORLD_FILES)
 #define WORLD_FILE_BYTES (4 * BLOCK_BYTES)
 
@@ -68,8 +69,9 @@ struct world {
 	struct context_table walk[WORLD_READERS];
 	struct world_reader readers[WORLD_READERS];
 	/* a and b have one home, as entries and in the translation; c and d have another.
-	 * next comes after a in the file. twin has a's home and a's tag in a pte. */
-	u64 a, b, c, d, next, twin;
+	 * next comes after a in the file. twin has a's home and a's tag in a pte. alias, of
+	 * the other file, has the home and the tag of aliased in the translation. */
+	u64 a, b, c, d, next, twin, alias, aliased;
 	/* The frame is the service's: nobody may have it pinned. */
 	bool owned[WORLD_FRAMES];
 	/* The reader's process is dead: it holds nothing, its context need not be at rest. */

@@ -35,6 +35,7 @@ enum mutant {
 	MUTANT_WALK_SKIPS_LAST_WAY,  /* a walk leaves the last entry of a set out */
 	MUTANT_JOIN_SHORTENS,        /* a join into a hole ends the walk there */
 	MUTANT_LEAVE_SHORTENS,       /* a leave in the middle ends the walk there */
+	MUTANT_SOFT_BY_WORD,         /* a soft miss believes the translation's tag */
 	MUTANT_MAPS_BY_TAG,          /* an entry believed by its tag alone */
 	MUTANT_PIN_KEPT,             /* a pin that nobody vouches for stays counted */
 	MUTANT_CHOOSE_PINNED,        /* a soft miss takes the entry of a pinned frame */

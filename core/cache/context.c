@@ -118,7 +118,8 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 		/* C3. Acquire, partner O3: the bytes that belong to the translation. */
 		if (!MUTANT(NO_RECHECK) &&
 		    (host_load_acquire(at) != word ||
-		     host_load_relaxed(&c->frames[frame].block) != block)) {
+		     (host_load_relaxed(&c->frames[frame].block) != block && /* C6 */
+		      !MUTANT(SOFT_BY_WORD)))) {
 			host_store_release(&c->entries[chosen], PTE_EMPTY); /* C2 */
 			continue;
 		}

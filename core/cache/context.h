@@ -26,8 +26,8 @@
  * C5 if the add returns a value other than the one checked, the service has emptied the
  *    pte: it writes nothing else. The owner empties the pte again. An entry that is
  *    counted but not present holds nothing, and the service leaves it alone.
- * C6 an entry leads to the block that the caller wants only if the frame's name says so. The
- *    tag alone does not: two blocks may share all of its bits.
+ * C6 an entry, or a word of the translation, leads to the block that the caller wants only
+ *    if the frame's name says so. A tag alone does not: two blocks may share all its bits.
  *
  * Mutual exclusion. X: the two must not run at the same time. A rule's name: they may, and
  * the rule keeps them from harm. -: they may, for they share no word.

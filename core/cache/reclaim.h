@@ -99,9 +99,9 @@ void reclaim_fini(struct reclaim *r);
 
 /* frame, which was OUT, has been filled with block, which no queued frame holds. The frame
  * goes to MAIN when GHOST had the name, which it then forgets, else to SMALL. Before the
- * first eviction a full SMALL also sends it to MAIN. Its visits count from 0. Eviction may not yet
- * have asked for a visit of before this call. Such a visit counts for the new block: one too
- * many at most.
+ * first eviction a full SMALL also sends it to MAIN. Its visits count from 0. Eviction may
+ * not yet have asked for a visit of before this call. Such a visit counts for the new block:
+ * one too many at most.
  * An eviction may leave GHOST with one name too many. The oldest name goes only here, because
  * the block that comes back may have just that name. (The authors' code looks into its ghost
  * before it evicts.) O(1). */
