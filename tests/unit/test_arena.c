@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "core/cache/context.h"
+#include "core/cache/cache.h"
 
 #define FILE_ID 3u
 #define NR_FRAMES 32u
@@ -356,6 +356,147 @@ static void arena_view_foreign_memory_refuses(void **state)
 	bed_free(bed);
 }
 
+static void file_proof_next_id_last_ends_in_none(void **state)
+{
+	u32 nr_files = 7, last = UINT32_MAX - 3;
+
+	(void)state;
+	assert_int_equal(file_proof_next_id(3, nr_files), 10);
+	assert_int_equal(file_proof_next_id(UINT32_MAX - nr_files, nr_files),
+	                 UINT32_MAX);
+	assert_int_equal(file_proof_next_id(last, nr_files), FILE_NONE);
+}
+
+static void tell(void *ctx, u32 place)
+{
+	*(u32 *)ctx = place;
+}
+
+static void cache_join_full_list_tells_nobody(void **state)
+{
+	struct bed *bed = bed_make(ARENA_SCANNED);
+	struct context_table t;
+	u32 told = FRAME_NONE, i;
+
+	(void)state;
+	context_table_at(&t, bed->contexts[0].memory, bed->arena.nr_entries);
+	for (i = NR_CONTEXTS; i < ARENA_MAX_CONTEXTS; i++) {
+		assert_int_equal(cache_join(&bed->arena, &t, tell, &told), i);
+		assert_int_equal(told, i);
+	}
+	assert_int_equal(cache_join(&bed->arena, &t, tell, &told), FRAME_NONE);
+	assert_int_equal(told, ARENA_MAX_CONTEXTS - 1);
+	arena_leave(&bed->arena,
+	            5); /* a hole: the next one gets it, none is forgotten */
+	assert_int_equal(bed->arena.nr_contexts, ARENA_MAX_CONTEXTS);
+	assert_int_equal(cache_join(&bed->arena, &t, tell, &told), 5);
+	assert_int_equal(bed->arena.nr_contexts, ARENA_MAX_CONTEXTS);
+	bed_free(bed);
+}
+
+static void cache_fill_end_torn_or_unproved_frees(void **state)
+{
+	struct bed *bed = bed_make(ARENA_SCANNED);
+	struct cache_file f = { &bed->arena.files[0], FILE_ID };
+
+	(void)state;
+	cache_fill_begin(&bed->arena, 9, block(1));
+	assert_false(cache_fill_end(&bed->arena, &f, 9, block(1), false));
+	assert_int_equal(bed->arena.frames[9].state, FRAME_FREE);
+	file_proof_revoke(&bed->arena.files[0]);
+	cache_fill_begin(&bed->arena, 9, block(1));
+	assert_false(cache_fill_end(&bed->arena, &f, 9, block(1), true));
+	assert_int_equal(bed->arena.frames[9].state, FRAME_FREE);
+	bed_free(bed);
+}
+
+struct gaps {
+	u64 from[4], bytes[4];
+	u32 nr;
+	bool fail;
+};
+
+static bool note_gap(void *ctx, u8 *to, u64 n, u64 offset)
+{
+	struct gaps *g = ctx;
+
+	g->from[g->nr] = offset;
+	g->bytes[g->nr++] = n;
+	memset(to, 0xee, n);
+	return !g->fail;
+}
+
+/* Blocks 1 and 3 of 0 to 4 are cached: three gaps, the last of them of a piece. */
+static void cache_read_some_cached_fills_gaps(void **state)
+{
+	struct bed *bed = bed_make(ARENA_SCANNED);
+	struct cache_file f = { &bed->arena.files[0], FILE_ID };
+	static u8 to[5 * BLOCK_BYTES];
+	struct gaps g = { 0 };
+	struct cache_read wanted = { &f, to, 4 * BLOCK_BYTES, 10, note_gap, &g };
+	u64 hits = 99;
+
+	(void)state;
+	fill(bed, 9, 1);
+	fill(bed, 4, 3);
+	assert_true(cache_read(&bed->contexts[0], &wanted, &hits));
+	assert_int_equal(hits, 2);
+	assert_int_equal(g.nr, 3);
+	assert_int_equal(g.from[0], 10);
+	assert_int_equal(g.bytes[0], BLOCK_BYTES - 10);
+	assert_int_equal(g.from[1], 2 * BLOCK_BYTES);
+	assert_int_equal(g.bytes[1], BLOCK_BYTES);
+	assert_int_equal(g.from[2], 4 * BLOCK_BYTES);
+	assert_int_equal(g.bytes[2], 10);
+	assert_int_equal(to[BLOCK_BYTES - 11], 0xee);
+	assert_int_equal(to[BLOCK_BYTES - 10], 2); /* block 1 */
+	assert_int_equal(to[2 * BLOCK_BYTES - 11], 2);
+	assert_int_equal(to[3 * BLOCK_BYTES - 10], 4); /* block 3 */
+	assert_int_equal(to[4 * BLOCK_BYTES - 1], 0xee);
+	g = (struct gaps){ .fail = true };
+	assert_false(cache_read(&bed->contexts[0], &wanted, &hits));
+	g.fail = false;
+	file_proof_revoke(&bed->arena.files[0]);
+	assert_false(cache_read(&bed->contexts[0], &wanted, &hits));
+	bed_free(bed);
+}
+
+static void cache_pin_unproved_gives_back(struct bed *bed)
+{
+	struct context *c = &bed->contexts[0];
+	struct cache_file f = { &bed->arena.files[0], FILE_ID };
+	u64 *word;
+	u32 frame;
+
+	fill(bed, 9, 1);
+	assert_true(cache_pin(c, &f, block(1), &frame, &word));
+	assert_int_equal(frame, 9);
+	cache_unpin(c, word);
+	file_proof_revoke(&bed->arena.files[0]);
+	assert_false(cache_pin_home(c, &f, block(1), c->scheme != ARENA_SCANNED, &frame,
+	                            &word));
+	assert_false(cache_pin(c, &f, block(1), &frame, &word));
+	assert_true(arena_take(&bed->arena, 9));
+}
+
+static void cache_pin_revoked_leaves_nothing(void **state)
+{
+	(void)state;
+	for_each_scheme(cache_pin_unproved_gives_back);
+}
+
+static void arena_end_read_not_vouched(void **state)
+{
+	struct bed *bed = bed_make(ARENA_SCANNED);
+
+	(void)state;
+	fill(bed, 9, 1);
+	assert_true(reads(bed, 0, 1));
+	arena_end(bed->arena.header);
+	assert_false(reads(bed, 0, 1));
+	bed_free(bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +513,12 @@ int main(void)
 		cmocka_unit_test(arena_leave_atomic_leaks_by_nature),
 		cmocka_unit_test(context_hint_ring_delivers_in_order),
 		cmocka_unit_test(arena_view_foreign_memory_refuses),
+		cmocka_unit_test(file_proof_next_id_last_ends_in_none),
+		cmocka_unit_test(cache_join_full_list_tells_nobody),
+		cmocka_unit_test(cache_fill_end_torn_or_unproved_frees),
+		cmocka_unit_test(cache_read_some_cached_fills_gaps),
+		cmocka_unit_test(cache_pin_revoked_leaves_nothing),
+		cmocka_unit_test(arena_end_read_not_vouched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
