@@ -214,7 +214,7 @@ int command_serve(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0)
 		return CLI_USAGE;
 	if (!s.options.socket) {
-		error = service_socket_path(s.socket, sizeof(s.socket), true);
+		error = path_default_socket(s.socket, sizeof(s.socket), true);
 		if (error) {
 			cli_error("no place for the socket: %s; give one with --socket",
 			          strerror(-error));

@@ -206,7 +206,7 @@ int command_stat(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;
 	if (!o.socket) {
-		error = service_socket_path(o.default_socket, sizeof(o.default_socket),
+		error = path_default_socket(o.default_socket, sizeof(o.default_socket),
 		                            false);
 		if (error)
 			return complain(error, o.default_socket);

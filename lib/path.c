@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Where a user's service listens when nobody says otherwise; both halves must agree. */
+/* See path.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/service/service.h"
+#include "lib/path.h"
 
 #define FOLDER_BYTES 64
 
-/* Only we may look into the folder: else somebody could put a socket of his own
- * there. */
-static int folder_check(const char *folder, bool make)
+/* Only this user may enter the folder: otherwise another user could put a socket of their
+ * own there. */
+static int path_check_folder(const char *folder, bool make)
 {
 	struct stat st;
 
@@ -25,7 +25,7 @@ static int folder_check(const char *folder, bool make)
 	return 0;
 }
 
-int service_socket_path(char *path, unsigned long bytes, bool make)
+int path_default_socket(char *path, unsigned long bytes, bool make)
 {
 	unsigned int uid = geteuid();
 	char folder[FOLDER_BYTES];
@@ -37,7 +37,7 @@ int service_socket_path(char *path, unsigned long bytes, bool make)
 		snprintf(folder, sizeof(folder), "/run/user/%u/lodic", uid);
 	else
 		snprintf(folder, sizeof(folder), "/tmp/lodic-%u", uid);
-	err = folder_check(folder, make);
+	err = path_check_folder(folder, make);
 	if (err)
 		return err;
 	if ((unsigned long)snprintf(path, bytes, "%s/cache.sock", folder) >= bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Files: a descriptor of one's own, and the claim on the service's cached copy. */
+/* See file.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/client/client.h"
+#include "lib/client/file.h"
 
-static int check_descriptor(int fd)
+static int file_check_descriptor(int fd)
 {
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
@@ -25,89 +25,35 @@ static int check_descriptor(int fd)
 	return (flags & O_ACCMODE) == O_RDONLY ? 0 : -EINVAL;
 }
 
-/* Asks segment for the file. Never fails: an unclaimed claim says why. lodic.lock. */
-static struct claim *claim_make(struct segment *segment, struct lodic_file *file)
-{
-	struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_FILE_OPEN };
-	struct wire_reply reply;
-	struct claim *claim = calloc(1, sizeof(*claim));
-	int err;
-
-	if (!claim)
-		return NULL;
-	claim->file = file;
-	claim->generation = GENERATION_UNCLAIMED;
-	claim->reason = ESTALE;
-	if (!segment)
-		return claim;
-	err = segment_request(segment, &request, file->fd, REQUEST_TIMEOUT_MS, &reply,
-	                      NULL, NULL);
-	if (!err && reply.file.slot >= segment->arena.nr_files)
-		err = -EPROTO;
-	if (err) {
-		claim->reason = (u64)-err;
-		return claim;
-	}
-	claim->slot = (u32)reply.file.slot;
-	claim->core.id = (u32)reply.file.id;
-	claim->first = block_id(claim->core.id, 0);
-	claim->size = reply.file.size;
-	claim->core.proof = &segment->arena.files[claim->slot];
-	claim->generation = segment->generation;
-	return claim;
-}
-
-static void claim_release(struct lodic *lodic, const struct claim *claim)
-{
-	struct wire_request request = { .version = WIRE_VERSION,
-		                        .op = WIRE_FILE_CLOSE,
-		                        .a = claim->slot,
-		                        .b = claim->core.id };
-	struct wire_reply reply;
-
-	if (lodic->segment && claim->generation == lodic->segment->generation &&
-	    segment_alive(lodic->segment))
-		segment_request(lodic->segment, &request, -1, REQUEST_TIMEOUT_MS,
-		                &reply, NULL, NULL);
-}
-
-/* Is the claim worth keeping: in the current segment, and not revoked? */
-static bool claim_is_good(const struct lodic *lodic, const struct claim *claim)
-{
-	return lodic->segment && claim->generation == lodic->segment->generation &&
-	       segment_alive(lodic->segment) &&
-	       file_proof_holds(claim->core.proof, claim->core.id);
-}
-
 void file_reclaim(struct lodic_file *file)
 {
 	struct lodic *lodic = file->lodic;
 	struct segment *segment;
 	struct claim *claim;
 
-	/* Before the lock: the readers of a file that is not cached come by here each time,
-	 * and must not meet in a line that they all write. */
-	if (lodic_forked(lodic) ||
+	/* Before the lock: every read of a file that is not cached comes by here, and the
+	 * readers must not meet in a cache line that they all write. */
+	if (attach_forked(lodic) ||
 	    host_now_ns() < host_load_relaxed(&file->retry.at_ns) ||
 	    pthread_mutex_trylock(&lodic->lock) != 0)
 		return;
-	if (claim_is_good(lodic, file->claim) || !retry_due(&file->retry))
+	if (claim_is_good(lodic->segment, file->claim) || !retry_due(&file->retry))
 		goto out_unlock;
-	segment = segment_get(lodic);
+	segment = attach_segment_get(lodic);
 	if (!segment)
 		goto out_unlock;
-	claim = claim_make(segment, file);
+	claim = claim_make(segment, file, file->fd);
 	segment_put(segment);
 	if (!claim)
 		goto out_unlock;
-	claim_release(lodic, file->claim);
+	claim_release(lodic->segment, file->claim);
 	if (claim->generation != GENERATION_UNCLAIMED)
 		retry_reset(&file->retry);
 	claim->older = file->claim;
 	if (claim->older->generation == GENERATION_UNCLAIMED &&
 	    claim->generation == GENERATION_UNCLAIMED) {
-		/* No use in a chain of refusals. Readers look at reason and generation
-		 * only, so the old claim can take the new one's reason. */
+		/* A chain of refusals would be of no use. Readers look at reason and
+		 * generation only, so the old claim can take the new one's reason. */
 		host_store_relaxed(&file->claim->reason, claim->reason);
 		free(claim);
 	} else {
@@ -119,7 +65,8 @@ out_unlock:
 	pthread_mutex_unlock(&lodic->lock);
 }
 
-static bool tie_is_good(const struct lodic_context *context, const struct claim *claim)
+static bool file_tie_is_good(const struct lodic_context *context,
+                             const struct claim *claim)
 {
 	const struct seat *seat = context->seat;
 
@@ -131,12 +78,12 @@ const struct claim *file_tie(struct lodic_context *context, struct lodic_file *f
 {
 	const struct claim *claim = file_claim(file);
 
-	if (tie_is_good(context, claim))
+	if (file_tie_is_good(context, claim))
 		return claim;
 	context_reseat(context);
 	file_reclaim(file);
 	claim = file_claim(file);
-	return tie_is_good(context, claim) ? claim : NULL;
+	return file_tie_is_good(context, claim) ? claim : NULL;
 }
 
 EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
@@ -147,7 +94,7 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 
 	if (!lodic || !ret_file)
 		return -EINVAL;
-	err = check_descriptor(fd);
+	err = file_check_descriptor(fd);
 	if (err)
 		return err;
 	file = calloc(1, sizeof(*file));
@@ -160,15 +107,15 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 		free(file);
 		return err;
 	}
-	if (!lodic_forked(lodic)) {
+	if (!attach_forked(lodic)) {
 		pthread_mutex_lock(&lodic->lock);
-		segment = segment_get(lodic);
-		file->claim = claim_make(segment, file);
+		segment = attach_segment_get(lodic);
+		file->claim = claim_make(segment, file, file->fd);
 		if (segment)
 			segment_put(segment);
 		pthread_mutex_unlock(&lodic->lock);
 	} else {
-		file->claim = claim_make(NULL, file);
+		file->claim = claim_make(NULL, file, file->fd);
 	}
 	if (!file->claim) {
 		close(file->fd);
@@ -185,9 +132,9 @@ EXPORT void lodic_close(struct lodic_file *file)
 
 	if (!file)
 		return;
-	if (!lodic_forked(file->lodic)) {
+	if (!attach_forked(file->lodic)) {
 		pthread_mutex_lock(&file->lodic->lock);
-		claim_release(file->lodic, file->claim);
+		claim_release(file->lodic->segment, file->claim);
 		pthread_mutex_unlock(&file->lodic->lock);
 	}
 	for (claim = file->claim; claim; claim = older) {
@@ -206,10 +153,10 @@ EXPORT int lodic_file_cached(const struct lodic_file *file)
 
 	if (claim->generation == GENERATION_UNCLAIMED)
 		return -(int)host_load_relaxed(&claim->reason);
-	if (lodic_forked(lodic))
+	if (attach_forked(lodic))
 		return -ESTALE;
 	pthread_mutex_lock(&lodic->lock);
-	good = claim_is_good(lodic, claim);
+	good = claim_is_good(lodic->segment, claim);
 	pthread_mutex_unlock(&lodic->lock);
 	return good ? 0 : -ESTALE;
 }

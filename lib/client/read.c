@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "lib/client/client.h"
+#include "lib/client/file.h"
 
 /* The read under way, for what is not cached. */
 struct gap_reader {
@@ -18,16 +18,6 @@ struct gap_reader {
 	struct lodic_file *file;
 	u32 id;
 };
-
-void seat_hint(struct seat *seat, u64 block, u64 nr)
-{
-	u64 one = 1;
-
-	if (hint_post(&seat->core.memory->ring, &seat->segment->arena.header->sleeping,
-	              block, nr) &&
-	    write(seat->segment->wake, &one, sizeof(one)) < 0)
-		return; /* a full eventfd has woken it already */
-}
 
 static void count_miss(struct lodic_context *context, u64 nr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Starting the service program, so that there is nothing to set up. `lodic serve
- * --daemon` returns when the service listens, or says by its status why it does not.
+ * How the service is started: `lodic serve --daemon` returns when the service listens, or
+ * says by its exit status why it does not.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,26 +14,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/client/client.h"
+#include "lib/client/start.h"
 
 #ifndef LODIC_BINDIR
 #define LODIC_BINDIR "/usr/local/bin"
 #endif
 
 /* Where `lodic` is, seen from the folder of the library: built, or installed. */
-static const char *const places[] = { "lodic", "../bin/lodic", "../../bin/lodic" };
+static const char *const start_places[] = { "lodic", "../bin/lodic",
+	                                    "../../bin/lodic" };
 
-char *service_program(void)
+char *start_find_program(void)
 {
 	Dl_info info;
 	char *path = NULL;
 	const char *slash;
 
-	if (dladdr((void *)service_program, &info) && info.dli_fname &&
+	if (dladdr((void *)start_find_program, &info) && info.dli_fname &&
 	    (slash = strrchr(info.dli_fname, '/'))) {
-		for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		for (size_t i = 0; i < sizeof(start_places) / sizeof(*start_places);
+		     i++) {
 			if (asprintf(&path, "%.*s/%s", (int)(slash - info.dli_fname),
-			             info.dli_fname, places[i]) < 0)
+			             info.dli_fname, start_places[i]) < 0)
 				return NULL;
 			if (access(path, X_OK) == 0)
 				return path;
@@ -43,7 +45,7 @@ char *service_program(void)
 	return strdup(LODIC_BINDIR "/lodic");
 }
 
-static int spawn_quietly(const char *program, char *const *arguments)
+static int start_spawn(const char *program, char *const *arguments)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
@@ -55,7 +57,8 @@ static int spawn_quietly(const char *program, char *const *arguments)
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	/* Of a session of its own: a Ctrl-C in the program's terminal is not for it. */
+	/* In a session of its own, so that a Ctrl-C in the program's terminal does not
+	 * reach the service. */
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
 	err = posix_spawn(&pid, program, &files, &attributes, arguments, environ);
@@ -65,14 +68,14 @@ static int spawn_quietly(const char *program, char *const *arguments)
 		return -err;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
-			return 0; /* the program waits for all its children: so be it */
+			return 0; /* another wait of the program took the status */
 	if (!WIFEXITED(status))
 		return -ECHILD;
-	/* EADDRINUSE: somebody else was faster. */
+	/* EADDRINUSE: another process's service was faster. */
 	return WEXITSTATUS(status) == EADDRINUSE ? 0 : -WEXITSTATUS(status);
 }
 
-int service_start(const struct lodic *lodic)
+int start_service(const struct start *start)
 {
 	static const char *const names[] = { "lodic", "atomic", "frozen", "hazard" };
 	char memory[32], idle[32];
@@ -82,19 +85,19 @@ int service_start(const struct lodic *lodic)
 		"--daemon",
 		"--quiet",
 		"--socket",
-		lodic->socket_path,
+		start->socket_path,
 		"--scheme",
-		(char *)names[lodic->scheme],
+		(char *)names[start->scheme],
 		"--idle-exit",
 		idle,
-		lodic->cache_bytes ? "--memory" : NULL,
+		start->cache_bytes ? "--memory" : NULL,
 		memory,
 		NULL,
 	};
 
 	snprintf(memory, sizeof(memory), "%llu",
-	         (unsigned long long)lodic->cache_bytes);
-	snprintf(idle, sizeof(idle), "%u.%03u", lodic->idle_exit_ms / 1000,
-	         lodic->idle_exit_ms % 1000);
-	return spawn_quietly(lodic->program, arguments);
+	         (unsigned long long)start->cache_bytes);
+	snprintf(idle, sizeof(idle), "%u.%03u", start->idle_exit_ms / 1000,
+	         start->idle_exit_ms % 1000);
+	return start_spawn(start->program, arguments);
 }

@@ -125,7 +125,7 @@ static int service_take_path(struct service *s, const char **ret_why)
 	int err;
 
 	if (!s->options.socket) {
-		err = service_socket_path(s->socket_path, room, true);
+		err = path_default_socket(s->socket_path, room, true);
 		if (err)
 			*ret_why =
 				"the default folder for the socket is not to be had; "

@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/path.h"
+
 struct service_options {
-	const char *socket;   /* NULL: the user's default, see service_socket_path() */
+	const char *socket;   /* NULL: the user's default, see path_default_socket() */
 	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
 	uint32_t scheme;      /* enum lodic_scheme */
 	uint32_t nr_files;    /* most files held at once; 0: 4096 */
@@ -35,10 +37,5 @@ struct service_options {
  * -EEXIST: something that is not a socket, or not ours, stands at the path. */
 int service_run(const struct service_options *options, void (*ready)(void *arg),
                 void *ready_arg, const char **ret_why);
-
-/* The default socket of this user: /run/user/UID/lodic/cache.sock where that folder is,
- * else /tmp/lodic-UID/cache.sock. Makes the folder (0700) and checks whose it is when
- * make is set. -errno: -EPERM when somebody else owns it. */
-int service_socket_path(char *path, unsigned long bytes, bool make);
 
 #endif

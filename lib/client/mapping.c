@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See mapping.h. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "lib/client/mapping.h"
+
+void *mapping_alloc_wiped(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	               -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (madvise(p, bytes, MADV_WIPEONFORK) != 0) {
+		munmap(p, bytes);
+		return NULL;
+	}
+	return p;
+}
+
+void mapping_free_wiped(void *p, size_t bytes)
+{
+	if (p)
+		munmap(p, bytes);
+}
+
+void *mapping_share(int fd, u64 bytes, int protection)
+{
+	struct stat st;
+	void *p;
+
+	/* If a mapping is longer than its file, the first look behind the file's end
+	 * kills the process. */
+	if (fstat(fd, &st) != 0 || (u64)st.st_size < bytes)
+		return NULL;
+	p = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	/* A forked child must not use it: see the note on fork() in lodic.h. */
+	madvise(p, bytes, MADV_DONTFORK);
+	return p;
+}

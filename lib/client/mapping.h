@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Memory that a forked child must not use: it finds it zeroed, or not at all. */
+#ifndef LODIC_LIB_CLIENT_MAPPING_H
+#define LODIC_LIB_CLIENT_MAPPING_H
+
+#include <stddef.h>
+
+#include "lib/client/client.h"
+
+/* bytes of zeroed memory that a forked child finds zeroed again. NULL: there is none. */
+void *mapping_alloc_wiped(size_t bytes);
+void mapping_free_wiped(void *p, size_t bytes);
+
+/* Maps bytes of fd. A forked child does not get the mapping. NULL: that failed, or the
+ * file of fd is shorter. */
+void *mapping_share(int fd, u64 bytes, int protection);
+
+#endif
