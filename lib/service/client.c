@@ -26,7 +26,11 @@
 
 #include "core/cache/cache.h"
 #include "core/pte.h"
-#include "lib/service/internal.h"
+#include "lib/service/client.h"
+#include "lib/service/files.h"
+#include "lib/service/fill.h"
+#include "lib/service/memory.h"
+#include "lib/wire.h"
 
 /* Requests of one client before the main loop looks at the others. */
 #define REQUESTS_PER_TURN 16u
@@ -137,7 +141,7 @@ void client_free_all(struct service *s)
 	client_free_gone(s);
 }
 
-static bool peer_is_ours(int socket)
+static bool client_peer_is_ours(int socket)
 {
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
@@ -148,7 +152,7 @@ static bool peer_is_ours(int socket)
 
 static void client_add(struct service *s, int socket)
 {
-	struct client *c = peer_is_ours(socket) ? calloc(1, sizeof(*c)) : NULL;
+	struct client *c = client_peer_is_ours(socket) ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		close(socket);
@@ -191,7 +195,7 @@ void client_accept(struct service *s)
 	}
 }
 
-static int op_hello(struct service *s, struct client *c, struct exchange *x)
+static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
 {
 	if (c->greeted || x->nr_fds > 1)
 		return -EINVAL;
@@ -218,7 +222,7 @@ static int op_hello(struct service *s, struct client *c, struct exchange *x)
  * A quarter of the frames is nobody's to pin, so that the cache goes on serving; who
  * comes late can only read. The first may pin in any case, in the smallest cache
  * too. */
-static u64 quota_for_next(const struct service *s)
+static u64 client_next_quota(const struct service *s)
 {
 	u64 most = (u64)s->shape.nr_frames / 4 * 3;
 	u64 quota = s->shape.nr_entries;
@@ -227,7 +231,7 @@ static u64 quota_for_next(const struct service *s)
 }
 
 /* The reply that lets the reader have its context's memory. */
-static void context_tell(void *ctx, u32 place)
+static void client_tell_context(void *ctx, u32 place)
 {
 	struct exchange *x = ctx;
 
@@ -235,10 +239,11 @@ static void context_tell(void *ctx, u32 place)
 	x->out[x->nr_out++] = x->close_after;
 }
 
-static int op_context_open(struct service *s, struct client *c, struct exchange *x)
+static int client_op_context_open(struct service *s, struct client *c,
+                                  struct exchange *x)
 {
 	struct context_table table;
-	struct seat_owner seat = { .client = c, .quota = quota_for_next(s) };
+	struct seat_owner seat = { .client = c, .quota = client_next_quota(s) };
 	u32 place;
 	int fd, err;
 
@@ -247,7 +252,8 @@ static int op_context_open(struct service *s, struct client *c, struct exchange 
 		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
 	context_table_at(&table, seat.memory, s->shape.nr_entries);
 	x->close_after = fd;
-	place = cache_join(&s->arena, &table, context_tell, x); /* K2: before the reply */
+	/* K2: before the reply. */
+	place = cache_join(&s->arena, &table, client_tell_context, x);
 	if (place == FRAME_NONE) {
 		munmap(seat.memory, s->context_bytes);
 		return -EMFILE;
@@ -261,7 +267,8 @@ static int op_context_open(struct service *s, struct client *c, struct exchange 
 	return 0;
 }
 
-static int op_context_close(struct service *s, struct client *c, struct exchange *x)
+static int client_op_context_close(struct service *s, struct client *c,
+                                   struct exchange *x)
 {
 	u64 place = x->request.a;
 
@@ -299,7 +306,7 @@ static int client_note_open(struct client *c, u32 slot, u32 id)
 	return 0;
 }
 
-static int op_file_open(struct service *s, struct client *c, struct exchange *x)
+static int client_op_file_open(struct service *s, struct client *c, struct exchange *x)
 {
 	const struct held_file *f;
 	u32 slot;
@@ -322,7 +329,7 @@ static int op_file_open(struct service *s, struct client *c, struct exchange *x)
 	return 0;
 }
 
-static int op_file_close(struct service *s, struct client *c, struct exchange *x)
+static int client_op_file_close(struct service *s, struct client *c, struct exchange *x)
 {
 	struct client_open *open = client_find_open(c, x->request.a, x->request.b);
 
@@ -334,7 +341,7 @@ static int op_file_close(struct service *s, struct client *c, struct exchange *x
 	return 0;
 }
 
-static int op_sync(struct service *s, struct client *c, struct exchange *x)
+static int client_op_sync(struct service *s, struct client *c, struct exchange *x)
 {
 	/* What the client has posted before it asked. */
 	fill_take_hints(s, HINTS_ALL);
@@ -385,7 +392,7 @@ static u64 stat_pinned(const struct service *s)
 	return pinned;
 }
 
-static int op_stat(struct service *s, struct client *c, struct exchange *x)
+static int client_op_stat(struct service *s, struct client *c, struct exchange *x)
 {
 	struct wire_stat *stat = &x->reply.stat;
 
@@ -419,21 +426,21 @@ static int op_stat(struct service *s, struct client *c, struct exchange *x)
 	return 0;
 }
 
-static int exchange_carry_out(struct service *s, struct client *c, struct exchange *x)
+static int client_carry_out(struct service *s, struct client *c, struct exchange *x)
 {
 	if (x->request.version != WIRE_VERSION)
 		return -EPROTO;
 	if (x->request.op == WIRE_HELLO)
-		return op_hello(s, c, x);
+		return client_op_hello(s, c, x);
 	if (!c->greeted)
 		return -EINVAL;
 	switch (x->request.op) {
-	case WIRE_CONTEXT_OPEN: return op_context_open(s, c, x);
-	case WIRE_CONTEXT_CLOSE: return op_context_close(s, c, x);
-	case WIRE_FILE_OPEN: return op_file_open(s, c, x);
-	case WIRE_FILE_CLOSE: return op_file_close(s, c, x);
-	case WIRE_SYNC: return op_sync(s, c, x);
-	case WIRE_STAT: return op_stat(s, c, x);
+	case WIRE_CONTEXT_OPEN: return client_op_context_open(s, c, x);
+	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
+	case WIRE_FILE_OPEN: return client_op_file_open(s, c, x);
+	case WIRE_FILE_CLOSE: return client_op_file_close(s, c, x);
+	case WIRE_SYNC: return client_op_sync(s, c, x);
+	case WIRE_STAT: return client_op_stat(s, c, x);
 	default: return -EINVAL;
 	}
 }
@@ -452,7 +459,7 @@ static bool client_serve_one(struct service *s, struct client *c)
 		return false;
 	}
 	/* A request of another length is of another version. */
-	x.reply.error = err ? err : exchange_carry_out(s, c, &x);
+	x.reply.error = err ? err : client_carry_out(s, c, &x);
 	x.reply.nr_fds = x.nr_out;
 	for (u32 i = 0; i < x.nr_fds; i++)
 		service_close(&x.fds[i]);

@@ -22,7 +22,8 @@
 #include <time.h>
 
 #include "core/cache/cache.h"
-#include "lib/service/internal.h"
+#include "lib/service/files.h"
+#include "lib/service/fill.h"
 
 /* A step looks at so many blocks of a range at most, when all are there already. */
 #define SKIPS_PER_STEP 1024u

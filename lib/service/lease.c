@@ -50,7 +50,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/service/internal.h"
+#include "lib/service/lease.h"
 
 #define SIGNALS_AT_ONCE 64
 /* Any real-time signal will do: the thread that gets it blocks it. */

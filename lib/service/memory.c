@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/service/internal.h"
+#include "lib/service/memory.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -33,7 +33,7 @@
 
 /* The number after key in a file of lines like "key: number"; of a file of one number
  * if key is NULL. false: not there, or not a number ("max"). */
-static bool read_number(const char *path, const char *key, u64 *ret)
+static bool memory_read_number(const char *path, const char *key, u64 *ret)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
 	FILE *file = fopen(path, "re");
@@ -58,26 +58,27 @@ static bool read_number(const char *path, const char *key, u64 *ret)
 	return found;
 }
 
-static u64 number_in(const char *folder, const char *name, const char *key)
+static u64 memory_number_in(const char *folder, const char *name, const char *key)
 {
 	char path[PATH_BYTES + 64];
 	u64 n = 0;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return read_number(path, key, &n) ? n : 0;
+	return memory_read_number(path, key, &n) ? n : 0;
 }
 
 /* What one control group leaves; cached files count as free, the kernel drops them. */
-static u64 group_room(const char *folder, bool second)
+static u64 memory_group_room(const char *folder, bool second)
 {
-	u64 limit = number_in(folder, second ? "memory.max" : "memory.limit_in_bytes",
-	                      NULL);
-	u64 used = number_in(folder,
-	                     second ? "memory.current" : "memory.usage_in_bytes", NULL);
-	u64 files = number_in(folder, "memory.stat",
-	                      second ? "inactive_file " : "total_inactive_file ") +
-	            number_in(folder, "memory.stat",
-	                      second ? "active_file " : "total_active_file ");
+	u64 limit = memory_number_in(
+		folder, second ? "memory.max" : "memory.limit_in_bytes", NULL);
+	u64 used = memory_number_in(
+		folder, second ? "memory.current" : "memory.usage_in_bytes", NULL);
+	u64 files =
+		memory_number_in(folder, "memory.stat",
+	                         second ? "inactive_file " : "total_inactive_file ") +
+		memory_number_in(folder, "memory.stat",
+	                         second ? "active_file " : "total_active_file ");
 
 	if (limit == 0)
 		return UINT64_MAX; /* no limit */
@@ -86,7 +87,7 @@ static u64 group_room(const char *folder, bool second)
 }
 
 /* The least that our group and those around it leave. */
-static u64 groups_room(const char *mount, const char *group, bool second)
+static u64 memory_least_room(const char *mount, const char *group, bool second)
 {
 	char folder[PATH_BYTES];
 	size_t root = strlen(mount);
@@ -95,7 +96,7 @@ static u64 groups_room(const char *mount, const char *group, bool second)
 
 	snprintf(folder, sizeof(folder), "%s%s", mount, group);
 	for (;;) {
-		room = group_room(folder, second);
+		room = memory_group_room(folder, second);
 		least = room < least ? room : least;
 		slash = strrchr(folder, '/');
 		if (strlen(folder) <= root || !slash)
@@ -104,7 +105,7 @@ static u64 groups_room(const char *mount, const char *group, bool second)
 	}
 }
 
-static u64 memory_room_of_groups(void)
+static u64 memory_groups_room(void)
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
 	u64 room = UINT64_MAX, found;
@@ -119,9 +120,10 @@ static u64 memory_room_of_groups(void)
 			continue;
 		line[strcspn(line, "\n")] = '\0';
 		if (strncmp(line, "0::", 3) == 0)
-			found = groups_room("/sys/fs/cgroup", group + 1, true);
+			found = memory_least_room("/sys/fs/cgroup", group + 1, true);
 		else if (strstr(line, ":memory:"))
-			found = groups_room("/sys/fs/cgroup/memory", group + 1, false);
+			found = memory_least_room("/sys/fs/cgroup/memory", group + 1,
+			                          false);
 		else
 			continue;
 		room = found < room ? found : room;
@@ -132,10 +134,10 @@ static u64 memory_room_of_groups(void)
 
 static int memory_check_room(u64 bytes, const char **ret_why)
 {
-	u64 room = memory_room_of_groups();
+	u64 room = memory_groups_room();
 	u64 available;
 
-	if (read_number("/proc/meminfo", "MemAvailable", &available) &&
+	if (memory_read_number("/proc/meminfo", "MemAvailable", &available) &&
 	    available << 10 < room)
 		room = available << 10;
 	if (bytes <= room)
@@ -148,7 +150,7 @@ static int memory_check_room(u64 bytes, const char **ret_why)
 	return -ENOMEM;
 }
 
-static int memfd_make(const char *name, unsigned int flags)
+static int memory_make_fd(const char *name, unsigned int flags)
 {
 	int fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING |
 	                                    MFD_NOEXEC_SEAL);
@@ -160,7 +162,7 @@ static int memfd_make(const char *name, unsigned int flags)
 }
 
 /* Are huge pages to be had for shared memory, if one asks? */
-static bool thp_is_on(void)
+static bool memory_thp_is_on(void)
 {
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
 	char line[256] = "";
@@ -176,7 +178,7 @@ static bool thp_is_on(void)
 
 /* Is at least half of the mapping at p made of huge pages? Says what is, not what was
  * asked for. */
-static bool thp_is_there(const void *p, u64 bytes)
+static bool memory_thp_is_there(const void *p, u64 bytes)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");
 	bool inside = false, there = false;
@@ -196,7 +198,7 @@ static bool thp_is_there(const void *p, u64 bytes)
 }
 
 /* Maps all of m->fd and makes sure that every page is there. */
-static int shared_fill(struct shared_memory *m, bool huge)
+static int memory_fill_shared(struct shared_memory *m, bool huge)
 {
 	void *p;
 
@@ -217,15 +219,15 @@ static int shared_fill(struct shared_memory *m, bool huge)
 	return 0;
 }
 
-static int shared_make(struct shared_memory *m, const char *name, u64 bytes,
-                       unsigned int flags, bool huge)
+static int memory_make_shared(struct shared_memory *m, const char *name, u64 bytes,
+                              unsigned int flags, bool huge)
 {
 	m->bytes = bytes;
-	m->fd = memfd_make(name, flags);
-	return m->fd < 0 ? m->fd : shared_fill(m, huge);
+	m->fd = memory_make_fd(name, flags);
+	return m->fd < 0 ? m->fd : memory_fill_shared(m, huge);
 }
 
-static void shared_free(struct shared_memory *m)
+static void memory_free_shared(struct shared_memory *m)
 {
 	if (m->at)
 		munmap(m->at, m->bytes);
@@ -239,7 +241,7 @@ static void shared_free(struct shared_memory *m)
 /* No new way to write to it, from now on; our mapping stands. Descriptors opened
  * read-only come on top, so that a plain write() or a private trick meets a second
  * wall; without /proc the seal must do. */
-static int shared_close_to_writers(struct shared_memory *m)
+static int memory_close_to_writers(struct shared_memory *m)
 {
 	char path[64];
 
@@ -255,20 +257,20 @@ static int shared_close_to_writers(struct shared_memory *m)
 	return 0;
 }
 
-static int shared_share(struct shared_memory *m)
+static int memory_share(struct shared_memory *m)
 {
 	m->reader_fd = m->fd;
 	return fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0 ? 0 : -errno;
 }
 
 /* Has the administrator set aside enough huge pages? */
-static bool huge_pages_are_reserved(u64 bytes)
+static bool memory_huge_pages_are_reserved(u64 bytes)
 {
 	u64 nr_free = 0, nr_reserved = 0, size_kib = 0;
 
-	read_number("/proc/meminfo", "HugePages_Free", &nr_free);
-	read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
-	read_number("/proc/meminfo", "Hugepagesize", &size_kib);
+	memory_read_number("/proc/meminfo", "HugePages_Free", &nr_free);
+	memory_read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
+	memory_read_number("/proc/meminfo", "Hugepagesize", &size_kib);
 	return size_kib << 10 == HUGE_PAGE_BYTES && nr_free > nr_reserved &&
 	       (nr_free - nr_reserved) * HUGE_PAGE_BYTES >= bytes;
 }
@@ -279,15 +281,16 @@ static int memory_make_data(struct service *s, u64 bytes, bool reserved)
 	int err;
 
 	if (reserved) {
-		err = shared_make(&s->data, "lodic-data", bytes, MFD_HUGETLB, false);
+		err = memory_make_shared(&s->data, "lodic-data", bytes, MFD_HUGETLB,
+		                         false);
 		s->huge_pages = !err;
 		if (!err)
 			return 0;
-		shared_free(&s->data); /* somebody else was faster */
+		memory_free_shared(&s->data); /* somebody else was faster */
 	}
-	err = shared_make(&s->data, "lodic-data", bytes, 0, thp_is_on());
+	err = memory_make_shared(&s->data, "lodic-data", bytes, 0, memory_thp_is_on());
 	if (!err)
-		s->huge_pages = thp_is_there(s->data.at, bytes);
+		s->huge_pages = memory_thp_is_there(s->data.at, bytes);
 	return err;
 }
 
@@ -298,7 +301,7 @@ static bool memory_round_up(struct service *s)
 	u32 nr_frames = (s->shape.nr_frames + more) & ~more;
 
 	if (nr_frames < HUGE_MIN_FRAMES ||
-	    !huge_pages_are_reserved((u64)nr_frames << BLOCK_SHIFT))
+	    !memory_huge_pages_are_reserved((u64)nr_frames << BLOCK_SHIFT))
 		return false;
 	s->shape.nr_frames = nr_frames;
 	return true;
@@ -314,17 +317,17 @@ static int memory_make_all(struct service *s, const char **ret_why)
 
 	if (err)
 		return err;
-	err = shared_make(&s->control, "lodic-control", control, 0, false);
+	err = memory_make_shared(&s->control, "lodic-control", control, 0, false);
 	if (!err)
 		err = memory_make_data(s, data, reserved);
 	if (!err && counts)
-		err = shared_make(&s->counts, "lodic-counts", counts, 0, false);
+		err = memory_make_shared(&s->counts, "lodic-counts", counts, 0, false);
 	if (!err)
-		err = shared_close_to_writers(&s->control);
+		err = memory_close_to_writers(&s->control);
 	if (!err)
-		err = shared_close_to_writers(&s->data);
+		err = memory_close_to_writers(&s->data);
 	if (!err && counts)
-		err = shared_share(&s->counts);
+		err = memory_share(&s->counts);
 	if (err)
 		*ret_why = service_why("the memory for the cache could not be had: %s",
 		                       strerror(-err));
@@ -355,20 +358,20 @@ int memory_make(struct service *s, const char **ret_why)
 void memory_free(struct service *s)
 {
 	free(s->arena.contexts);
-	shared_free(&s->control);
-	shared_free(&s->data);
-	shared_free(&s->counts);
+	memory_free_shared(&s->control);
+	memory_free_shared(&s->data);
+	memory_free_shared(&s->counts);
 }
 
 int memory_make_context(struct service *s, void **ret_memory, int *ret_fd)
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
-	int err = shared_make(&m, "lodic-context", s->context_bytes, 0, false);
+	int err = memory_make_shared(&m, "lodic-context", s->context_bytes, 0, false);
 
 	if (!err)
-		err = shared_share(&m);
+		err = memory_share(&m);
 	if (err) {
-		shared_free(&m);
+		memory_free_shared(&m);
 		return err;
 	}
 	*ret_memory = m.at;

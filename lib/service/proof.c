@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "lib/service/internal.h"
+#include "lib/service/proof.h"
 
 #define PATH_BYTES 4096
 #ifndef XFS_SUPER_MAGIC
@@ -23,7 +23,7 @@
 #define EROFS_SUPER_MAGIC_V1 0xE0F5E1E2
 #endif
 
-static u64 file_system_of(int fd)
+static u64 proof_file_system(int fd)
 {
 	struct statfs st;
 
@@ -31,7 +31,7 @@ static u64 file_system_of(int fd)
 }
 
 /* Local file systems, whose every writer passes through this kernel's open(). */
-static bool is_local_disk(u64 type)
+static bool proof_is_local_disk(u64 type)
 {
 	switch (type) {
 	case EXT4_SUPER_MAGIC: /* ext2 and ext3 have the same number */
@@ -43,7 +43,7 @@ static bool is_local_disk(u64 type)
 }
 
 /* Those that nobody can write to in place, mounted or not. */
-static bool is_made_read_only(u64 type)
+static bool proof_is_made_read_only(u64 type)
 {
 	return type == SQUASHFS_MAGIC || type == EROFS_SUPER_MAGIC_V1 ||
 	       type == ISOFS_SUPER_MAGIC || type == CRAMFS_MAGIC;
@@ -51,9 +51,9 @@ static bool is_made_read_only(u64 type)
 
 bool proof_by_lease_possible(int fd)
 {
-	u64 type = file_system_of(fd);
+	u64 type = proof_file_system(fd);
 
-	return is_local_disk(type) || type == TMPFS_MAGIC ||
+	return proof_is_local_disk(type) || type == TMPFS_MAGIC ||
 	       type == OVERLAYFS_SUPER_MAGIC;
 }
 
@@ -61,13 +61,13 @@ bool proof_by_verity(int fd)
 {
 	struct statx st;
 
-	return is_local_disk(file_system_of(fd)) &&
+	return proof_is_local_disk(proof_file_system(fd)) &&
 	       statx(fd, "", AT_EMPTY_PATH, 0, &st) == 0 &&
 	       st.stx_attributes & STATX_ATTR_VERITY;
 }
 
 /* Is the word "ro" among the comma-separated options? */
-static bool options_are_read_only(const char *options)
+static bool proof_options_are_read_only(const char *options)
 {
 	return strncmp(options, "ro", 2) == 0 &&
 	       (options[2] == ',' || options[2] == '\n' || options[2] == '\0');
@@ -92,14 +92,14 @@ bool proof_superblock_is_read_only(u64 dev)
 		if (tail && options > tail + 2 &&
 		    sscanf(line, "%*d %*d %u:%u", &major_nr, &minor_nr) == 2 &&
 		    makedev(major_nr, minor_nr) == dev)
-			read_only = options_are_read_only(options + 1);
+			read_only = proof_options_are_read_only(options + 1);
 	}
 	free(line);
 	fclose(file);
 	return read_only;
 }
 
-int proof_path(int fd, char *path, size_t bytes)
+static int proof_path(int fd, char *path, size_t bytes)
 {
 	char link[64];
 	ssize_t n;
@@ -131,11 +131,11 @@ static bool proof_by_promise(const struct service *s, int fd)
 
 int proof_without_lease(const struct service *s, int fd, u64 dev, u32 *ret_proof)
 {
-	u64 type = file_system_of(fd);
+	u64 type = proof_file_system(fd);
 
 	if (proof_by_verity(fd))
 		*ret_proof = PROOF_VERITY;
-	else if ((is_local_disk(type) || is_made_read_only(type)) &&
+	else if ((proof_is_local_disk(type) || proof_is_made_read_only(type)) &&
 	         proof_superblock_is_read_only(dev))
 		*ret_proof = PROOF_READ_ONLY;
 	else if (proof_by_promise(s, fd))

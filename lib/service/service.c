@@ -3,7 +3,7 @@
  * The service's life: start, one loop over everything that can happen, end.
  *
  * Start   lock; memory; lease thread and alive mark; listen; ready.
- * End     no new clients; alive = dead, then the leases (service_lease.c, L3); reads
+ * End     no new clients; alive = dead, then the leases (lease.c, L3); reads
  *         under way; clients; memory; lock. Readers need nothing from us to go on: they
  *         see the mark and read from the kernel.
  */
@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +20,18 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "lib/service/internal.h"
+#include "lib/path.h"
+#include "lib/service/client.h"
+#include "lib/service/files.h"
+#include "lib/service/fill.h"
+#include "lib/service/lease.h"
+#include "lib/service/memory.h"
+#include "lib/service/socket.h"
 
-#define SENTENCE_BYTES 512
+/* How often the main thread looks around by itself: pinned orphans, unlinked files. */
+#define TICK_MS 100u
+/* The same while nobody is connected, but files are kept warm. */
+#define TICK_ALONE_MS 1000u
 #define EVENTS_PER_TURN 64
 #define HINTS_PER_TURN 32u /* of one context */
 #define DEFAULT_NR_FILES 4096u
@@ -32,44 +40,6 @@
 #define MIN_FRAMES 8u
 #define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
 #define MAX_NR_ENTRIES (1u << 20)
-
-void service_say(const struct service *s, const char *format, ...)
-{
-	char line[SENTENCE_BYTES];
-	va_list args;
-
-	if (!s->options.say)
-		return;
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	s->options.say(s->options.say_arg, line);
-}
-
-const char *service_why(const char *format, ...)
-{
-	static _Thread_local char why[SENTENCE_BYTES];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, sizeof(why), format, args);
-	va_end(args);
-	return why;
-}
-
-int service_watch(struct service *s, int fd, u32 events, struct source *source)
-{
-	struct epoll_event event = { .events = events, .data.ptr = source };
-
-	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
-}
-
-void service_close(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 /* A context's table is its quota: the largest power of two that the user allows. 0: the
  * arena chooses. */
@@ -190,7 +160,7 @@ static int service_begin(struct service *s, const char **ret_why)
 		return err;
 	service_raise_limit();
 	snprintf(s->lock_path, sizeof(s->lock_path), "%s.lock", s->socket_path);
-	err = service_lock(s, ret_why);
+	err = socket_lock(s, ret_why);
 	if (!err)
 		err = service_open_events(s);
 	if (!err)
@@ -205,14 +175,14 @@ static int service_begin(struct service *s, const char **ret_why)
 		err = service_watch(s, lease_broken_event(s), EPOLLIN,
 		                    &s->sources[SOURCE_BROKEN]);
 	if (!err)
-		err = service_listen(s, ret_why);
+		err = socket_listen(s, ret_why);
 	return err;
 }
 
 /* Also after a start that failed half-way. */
 static void service_end(struct service *s)
 {
-	service_unlisten(s);
+	socket_unlisten(s);
 	lease_stop(s);
 	if (s->fill.has_ring)
 		fill_wait_all(s);
@@ -228,7 +198,7 @@ static void service_end(struct service *s)
 	service_close(&s->signals);
 	service_close(&s->wake);
 	service_close(&s->epoll);
-	service_unlock(s);
+	socket_unlock(s);
 }
 
 static void event_drain(int fd)
@@ -309,7 +279,7 @@ static void service_loop(struct service *s)
 	while (!s->stopping) {
 		fill_take_hints(s, HINTS_PER_TURN);
 		busy = fill_run(s);
-		busy |= files_clear_orphans(s);
+		busy |= files_clear_orphans(s, fill_take_back);
 		client_answer_waiting(s);
 		service_wait(s, busy);
 		if (host_now_ns() >= next_tick_ns) {

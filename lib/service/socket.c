@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/service/internal.h"
+#include "lib/service/socket.h"
 
 /* The lock file may be replaced while we open it, once for each service that ends just
  * then: more than a few in a row is a fault. */
@@ -27,7 +27,7 @@
 #define STALE_PAUSE_NS 5000000
 #define BACKLOG 128
 
-static int lock_take(struct service *s, const char **ret_why)
+static int socket_take_lock(struct service *s, const char **ret_why)
 {
 	char holder[32] = "";
 
@@ -44,7 +44,7 @@ static int lock_take(struct service *s, const char **ret_why)
 
 /* Did the path still lead to the file that we have locked, afterwards? Its last holder
  * removes it, and then it locks out nobody. */
-static bool lock_is_current(const struct service *s)
+static bool socket_lock_is_current(const struct service *s)
 {
 	struct stat ours, there;
 
@@ -52,7 +52,7 @@ static bool lock_is_current(const struct service *s)
 	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-static int lock_sign(struct service *s)
+static int socket_sign_lock(struct service *s)
 {
 	char holder[32];
 	int n = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
@@ -62,7 +62,7 @@ static int lock_sign(struct service *s)
 	return 0;
 }
 
-int service_lock(struct service *s, const char **ret_why)
+int socket_lock(struct service *s, const char **ret_why)
 {
 	int err, tries;
 
@@ -75,9 +75,9 @@ int service_lock(struct service *s, const char **ret_why)
 			                       strerror(-err));
 			return err == -ELOOP || err == -EISDIR ? -EEXIST : err;
 		}
-		err = lock_take(s, ret_why);
-		if (!err && lock_is_current(s))
-			return lock_sign(s);
+		err = socket_take_lock(s, ret_why);
+		if (!err && socket_lock_is_current(s))
+			return socket_sign_lock(s);
 		service_close(&s->lock);
 		if (err)
 			return err;
@@ -86,7 +86,7 @@ int service_lock(struct service *s, const char **ret_why)
 	return -EADDRINUSE;
 }
 
-void service_unlock(struct service *s)
+void socket_unlock(struct service *s)
 {
 	if (s->lock < 0)
 		return;
@@ -137,7 +137,7 @@ static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
 	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-int service_listen(struct service *s, const char **ret_why)
+int socket_listen(struct service *s, const char **ret_why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int err;
@@ -163,7 +163,7 @@ int service_listen(struct service *s, const char **ret_why)
 	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
 }
 
-void service_unlisten(struct service *s)
+void socket_unlisten(struct service *s)
 {
 	if (s->listening < 0)
 		return;

@@ -17,13 +17,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/service/internal.h"
+#include "lib/service/files.h"
+#include "lib/service/lease.h"
+#include "lib/service/proof.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #define ORPHANS_PER_TURN 512u
 #define CHECKS_PER_TICK 256u
 
-static u32 slot_of(const struct service *s, const struct held_file *f)
+static u32 files_slot_of(const struct service *s, const struct held_file *f)
 {
 	return (u32)(f - s->files);
 }
@@ -38,20 +40,20 @@ struct held_file *files_find(struct service *s, u32 id)
 
 bool files_is_live(const struct service *s, const struct held_file *f)
 {
-	return file_proof_holds(&s->arena.files[slot_of(s, f)], f->id);
+	return file_proof_holds(&s->arena.files[files_slot_of(s, f)], f->id);
 }
 
-static u32 link_of_slot(const struct service *s, u32 slot)
+static u32 files_list_of_slot(const struct service *s, u32 slot)
 {
 	return s->shape.nr_frames + slot;
 }
 
-static u32 link_of_orphans(const struct service *s)
+static u32 files_list_of_orphans(const struct service *s)
 {
 	return s->shape.nr_frames + s->shape.nr_files;
 }
 
-static void link_remove(struct service *s, u32 i)
+static void files_list_remove(struct service *s, u32 i)
 {
 	struct frame_link *l = &s->links[i];
 
@@ -60,7 +62,7 @@ static void link_remove(struct service *s, u32 i)
 	l->older = l->newer = i;
 }
 
-static void link_push(struct service *s, u32 list, u32 i)
+static void files_list_push(struct service *s, u32 list, u32 i)
 {
 	struct frame_link *head = &s->links[list];
 
@@ -71,7 +73,7 @@ static void link_push(struct service *s, u32 list, u32 i)
 
 void files_link_frame(struct service *s, u32 slot, u32 frame)
 {
-	link_push(s, link_of_slot(s, slot), frame);
+	files_list_push(s, files_list_of_slot(s, slot), frame);
 	s->files[slot].nr_frames++;
 }
 
@@ -79,7 +81,7 @@ void files_unlink_frame(struct service *s, u32 frame, u64 block)
 {
 	struct held_file *f = files_find(s, block_file(block));
 
-	link_remove(s, frame);
+	files_list_remove(s, frame);
 	if (f)
 		f->nr_frames--;
 	else
@@ -89,24 +91,25 @@ void files_unlink_frame(struct service *s, u32 frame, u64 block)
 /* Appends all frames of a file to the orphans, in one step. */
 static void files_orphan_frames(struct service *s, struct held_file *f)
 {
-	struct frame_link *from = &s->links[link_of_slot(s, slot_of(s, f))];
-	u32 to = link_of_orphans(s);
+	struct frame_link *from = &s->links[files_list_of_slot(s, files_slot_of(s, f))];
+	u32 to = files_list_of_orphans(s);
 
 	if (f->nr_frames > 0) {
 		s->links[from->newer].older = s->links[to].older;
 		s->links[s->links[to].older].newer = from->newer;
 		s->links[from->older].newer = to;
 		s->links[to].older = from->older;
-		from->older = from->newer = link_of_slot(s, slot_of(s, f));
+		from->older = from->newer = files_list_of_slot(s, files_slot_of(s, f));
 	}
 	s->nr_orphans += f->nr_frames;
 	s->orphans_left = s->nr_orphans;
 	f->nr_frames = 0;
 }
 
-bool files_clear_orphans(struct service *s)
+bool files_clear_orphans(struct service *s,
+                         bool (*take_back)(struct service *s, u32 frame))
 {
-	u32 list = link_of_orphans(s);
+	u32 list = files_list_of_orphans(s);
 	u32 turn;
 
 	for (turn = 0; turn < ORPHANS_PER_TURN && s->orphans_left > 0; turn++) {
@@ -117,9 +120,9 @@ bool files_clear_orphans(struct service *s)
 			break;
 		}
 		s->orphans_left--;
-		if (!fill_take_back(s, frame)) { /* pinned: to the end of the list */
-			link_remove(s, frame);
-			link_push(s, list, frame);
+		if (!take_back(s, frame)) { /* pinned: to the end of the list */
+			files_list_remove(s, frame);
+			files_list_push(s, list, frame);
 		}
 	}
 	return s->orphans_left > 0;
@@ -139,9 +142,9 @@ static void files_finish(struct held_file *f)
 static void files_retire(struct service *s, struct held_file *f)
 {
 	if (f->proof == PROOF_LEASE)
-		lease_drop(s, slot_of(s, f));
+		lease_drop(s, files_slot_of(s, f));
 	else
-		file_proof_revoke(&s->arena.files[slot_of(s, f)]);
+		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
 	files_orphan_frames(s, f);
 	f->state = FILE_RETIRING;
 	s->nr_held--;
@@ -192,7 +195,7 @@ void files_mounts_changed(struct service *s)
 
 /* A description of our own: a lease or a flag on the client's could be changed by
  * it. */
-static int file_reopen(int fd, int flags)
+static int files_reopen(int fd, int flags)
 {
 	char path[64];
 	int own;
@@ -212,7 +215,7 @@ static int file_reopen(int fd, int flags)
 	return own;
 }
 
-static int file_check(int fd, struct stat *ret_st)
+static int files_check(int fd, struct stat *ret_st)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -225,7 +228,7 @@ static int file_check(int fd, struct stat *ret_st)
 	return S_ISREG(ret_st->st_mode) ? 0 : -ENODEV;
 }
 
-static int file_check_size(u64 size)
+static int files_check_size(u64 size)
 {
 	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
 }
@@ -274,7 +277,7 @@ static struct held_file *files_find_free(struct service *s)
 		f = &s->files[(s->next_slot + i) % s->shape.nr_files];
 		if (f->state != FILE_FREE || f->next_id == FILE_NONE)
 			continue;
-		s->next_slot = slot_of(s, f) + 1;
+		s->next_slot = files_slot_of(s, f) + 1;
 		return f;
 	}
 	f = files_find_idle(s);
@@ -284,7 +287,7 @@ static struct held_file *files_find_free(struct service *s)
 }
 
 /* Finds a proof for f->fd and begins to vouch for the file under it. */
-static int file_prove(struct service *s, struct held_file *f)
+static int files_prove(struct service *s, struct held_file *f)
 {
 	struct stat st;
 	int err = -EOPNOTSUPP;
@@ -293,7 +296,7 @@ static int file_prove(struct service *s, struct held_file *f)
 	/* A lease first where it can be had: it alone is told of every writer. */
 	f->proof = PROOF_LEASE;
 	if (proof_by_lease_possible(f->fd) && !proof_by_verity(f->fd))
-		err = lease_take(s, f->fd, slot_of(s, f), f->id, &f->size);
+		err = lease_take(s, f->fd, files_slot_of(s, f), f->id, &f->size);
 	if (err != -EACCES && err != -EOPNOTSUPP)
 		return err;
 	other = proof_without_lease(s, f->fd, f->dev, &f->proof);
@@ -302,37 +305,37 @@ static int file_prove(struct service *s, struct held_file *f)
 	if (fstat(f->fd, &st) != 0)
 		return -errno;
 	f->size = (u64)st.st_size;
-	err = file_check_size(f->size);
+	err = files_check_size(f->size);
 	if (!err)
-		file_proof_admit(&s->arena.files[slot_of(s, f)], f->id, f->size);
+		file_proof_admit(&s->arena.files[files_slot_of(s, f)], f->id, f->size);
 	return err;
 }
 
-static int file_admit(struct service *s, struct held_file *f, int fd,
-                      const struct stat *st)
+static int files_admit(struct service *s, struct held_file *f, int fd,
+                       const struct stat *st)
 {
 	int err;
 
-	f->fd = file_reopen(fd, 0);
+	f->fd = files_reopen(fd, 0);
 	if (f->fd < 0)
 		return f->fd;
 	f->dev = st->st_dev;
 	f->ino = st->st_ino;
 	f->id = f->next_id;
-	err = file_prove(s, f);
+	err = files_prove(s, f);
 	if (err) {
 		service_close(&f->fd);
 		return err;
 	}
 	/* The id was shown: it is spent, whatever follows. Wraps to FILE_NONE. */
 	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
-	f->direct_fd = s->options.buffered ? -1 : file_reopen(fd, O_DIRECT);
+	f->direct_fd = s->options.buffered ? -1 : files_reopen(fd, O_DIRECT);
 	f->direct = f->direct_fd >= 0;
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->state = FILE_HELD;
 	s->nr_held++;
-	if (file_check_size(f->size)) { /* it has grown since we looked */
+	if (files_check_size(f->size)) { /* it has grown since we looked */
 		files_retire(s, f);
 		return -EFBIG;
 	}
@@ -343,10 +346,10 @@ int files_open(struct service *s, int fd, u32 *ret_slot)
 {
 	struct held_file *f;
 	struct stat st;
-	int err = file_check(fd, &st);
+	int err = files_check(fd, &st);
 
 	if (!err)
-		err = file_check_size((u64)st.st_size);
+		err = files_check_size((u64)st.st_size);
 	if (err)
 		return err;
 	f = files_find_same(s, &st);
@@ -360,13 +363,13 @@ int files_open(struct service *s, int fd, u32 *ret_slot)
 		f = files_find_free(s);
 		if (!f)
 			return -ENFILE;
-		err = file_admit(s, f, fd, &st);
+		err = files_admit(s, f, fd, &st);
 		if (err)
 			return err;
 	}
 	f->nr_opens++;
 	f->last_used = ++s->use_clock;
-	*ret_slot = slot_of(s, f);
+	*ret_slot = files_slot_of(s, f);
 	return 0;
 }
 

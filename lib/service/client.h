@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The programs that are connected, or that were and may still read. */
+#ifndef LODIC_LIB_SERVICE_CLIENT_H
+#define LODIC_LIB_SERVICE_CLIENT_H
+
+#include "lib/service/state.h"
+
+struct client_open {
+	u32 slot, id, nr;
+};
+
+struct client {
+	struct client *next;
+	struct source socket_source, process_source;
+	int socket;  /* -1: hung up; its contexts stay until the process is dead */
+	int process; /* pidfd, -1: none */
+	bool greeted;
+	bool gone;  /* to be freed after this round of events */
+	bool waits; /* for what was asked before sync_ticket */
+	u64 sync_ticket;
+	u32 nr_contexts;
+	u32 nr_opens, max_opens;
+	struct client_open *opens;
+};
+
+void client_accept(struct service *s);
+/* The client's socket is readable. */
+void client_ready(struct service *s, struct client *c);
+/* The client's pidfd is readable. */
+void client_process_died(struct service *s, struct client *c);
+/* Answers each SYNC whose work is done. */
+void client_answer_waiting(struct service *s);
+/* Frees the clients that are gone; to be called once no event can name them. */
+void client_free_gone(struct service *s);
+void client_free_all(struct service *s);
+
+#endif

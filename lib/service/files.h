@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The files that the service holds, and which frames hold their blocks. */
+#ifndef LODIC_LIB_SERVICE_FILES_H
+#define LODIC_LIB_SERVICE_FILES_H
+
+#include "lib/service/state.h"
+
+enum file_state { FILE_FREE, FILE_HELD, FILE_RETIRING };
+
+/* What the service knows about file slot i; the readers' part is arena.files[i].
+ *
+ *          admit            retire                     last read comes back
+ *   FREE ---------> HELD ------------> RETIRING or FREE -----------------> FREE
+ */
+struct held_file {
+	u32 state; /* enum file_state */
+	u32 proof; /* enum proof */
+	u32 id;
+	u32 next_id;   /* of the file that comes here next; FILE_NONE: none any more */
+	int fd;        /* our own description; carries the lease */
+	int direct_fd; /* another one, O_DIRECT; -1: none */
+	bool direct;   /* reads through direct_fd work, as far as we know */
+	u32 nr_opens;  /* by clients */
+	u32 nr_in_flight; /* reads */
+	u32 nr_frames;    /* that hold its blocks */
+	u64 dev, ino, size;
+	u64 last_used; /* of a clock that ticks at every open and close */
+};
+
+/* A frame's neighbours in the list of its file, or in that of the orphans: frames whose
+ * file has gone and that were pinned when they should have been taken. */
+struct frame_link {
+	u32 older, newer;
+};
+
+int files_init(struct service *s);
+void files_fini(struct service *s);
+/* Admits the file behind a client's descriptor, or finds it among those held. The file in
+ * ret_slot then has one more open. The errors are those of lodic_file_cached() and
+ * lodic_open(). */
+int files_open(struct service *s, int fd, u32 *ret_slot);
+void files_close(struct service *s, u32 slot, u32 id);
+/* The held file with this id; NULL when it has gone. */
+struct held_file *files_find(struct service *s, u32 id);
+/* Does the service vouch for the file now? */
+bool files_is_live(const struct service *s, const struct held_file *f);
+/* A read of the file begins, or has come back. */
+void files_fill_begun(struct held_file *f);
+void files_fill_ended(struct held_file *f);
+/* The frame now holds a block of the file in slot; or is about to hold its block no
+ * more. */
+void files_link_frame(struct service *s, u32 slot, u32 frame);
+void files_unlink_frame(struct service *s, u32 frame, u64 block);
+/* Retires the files that the lease thread has revoked, and those whose file system has
+ * become writable. */
+void files_retire_broken(struct service *s);
+void files_mounts_changed(struct service *s);
+/* Takes some orphans back, by take_back(), which is false for a pinned frame. true: there
+ * are more to look at now. */
+bool files_clear_orphans(struct service *s,
+                         bool (*take_back)(struct service *s, u32 frame));
+/* To be called every TICK_MS. */
+void files_tick(struct service *s);
+
+#endif

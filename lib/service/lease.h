@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The lease thread, as the main thread sees it. */
+#ifndef LODIC_LIB_SERVICE_LEASE_H
+#define LODIC_LIB_SERVICE_LEASE_H
+
+#include "lib/service/state.h"
+
+/* Starts the thread, which marks the service alive. 0 or -errno. */
+int lease_start(struct service *s);
+/* The thread marks the service dead, gives all leases back and ends. Each of the two
+ * functions returns when that is done. */
+void lease_stop(struct service *s);
+/* The thread takes a lease on fd and, under it, begins to vouch for file id in slot.
+ * ret_size is the file's size under the lease.
+ * -EACCES: not the owner's process and no CAP_LEASE; -ETXTBSY: a writer has the file open;
+ * -ENODATA: it is empty; -ENOMEM; -EOPNOTSUPP: no leases there. */
+int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size);
+/* The thread stops to vouch for the file in slot, if a writer has not made it stop before.
+ * When the function returns the thread has forgotten the file's descriptor. */
+void lease_drop(struct service *s, u32 slot);
+/* An eventfd: readable when the thread has revoked a file since it was last read. */
+int lease_broken_event(const struct service *s);
+
+#endif

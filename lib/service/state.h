@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What all files of the service share: struct service, and a few helpers.
+ *
+ *   service   start, main loop, end
+ *   client    which programs are connected: requests, contexts, reaping
+ *   stat      the numbers behind lodic_stat()
+ *   fill      hints in, blocks read, frames filled and taken back
+ *   files     files held: admission, sharing, retiring, their frames
+ *   lease     the second thread: leases, revocation, the alive mark
+ *   proof     why a file is believed not to change
+ *   memory    the segments that readers map
+ *   socket    one service for one socket: lock, listening socket
+ *   state     this one
+ *
+ * A file includes only what stands below it in this list.
+ *
+ * Threads. All of struct service belongs to the main thread. The lease thread has its
+ * own struct lease_thread and touches two shared things: file_proof.live, an atomic
+ * word (both threads write it, see lease.c), and header->alive (the lease thread alone
+ * writes it). The main thread gives the lease thread one order at a time, and each is
+ * answered. The lease thread has an eventfd that tells the main thread to look at the
+ * files again.
+ *
+ * The functions declared here are named after struct service.
+ */
+#ifndef LODIC_LIB_SERVICE_STATE_H
+#define LODIC_LIB_SERVICE_STATE_H
+
+#include <liburing.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+#include "core/cache/arena.h"
+#include "core/cache/reclaim.h"
+#include "lib/service/service.h"
+
+#define NS_PER_MS ((u64)1000000)
+
+/* In flight at once, and blocks in one read: enough for a fast disk (128 KiB reads, 8
+ * MiB under way), and one op stays a page of memory. */
+#define FILL_OPS 64u
+#define FILL_RUN 32u
+/* Hints that wait; a power of two. What comes on top is dropped: it will be asked for
+ * again. */
+#define FILL_QUEUE 4096u
+
+/* Memory shared with readers. */
+struct shared_memory {
+	int fd;        /* ours */
+	int reader_fd; /* what readers get: fd, or a description that cannot write */
+	void *at;      /* NULL: there is none */
+	u64 bytes;
+};
+
+/* Blocks that somebody wants. */
+struct fill_range {
+	u32 id;
+	u64 next, end; /* block numbers in the file */
+	u64 ticket;    /* grows with each hint, see fill_is_past() */
+};
+
+/* A read under way. */
+struct fill_op {
+	bool busy;
+	u32 slot, id;
+	u32 nr;
+	u64 first, ticket;
+	u32 frames[FILL_RUN];
+	struct iovec pieces[FILL_RUN];
+};
+
+struct fill {
+	struct io_uring ring;
+	bool has_ring;
+	u32 nr_busy;
+	u32 head, nr_queued;  /* of queue */
+	u32 rotor;            /* the context that is asked first for hints */
+	u64 ticket;           /* of the newest hint */
+	u64 starved_until_ns; /* all frames were pinned: no use in looking before */
+	u32 *free_frames;
+	u32 nr_free;
+	struct fill_op ops[FILL_OPS];
+	struct fill_range queue[FILL_QUEUE];
+};
+
+/* What an epoll event is about. A client's sources lie inside the client. */
+enum source_kind {
+	SOURCE_LISTEN,
+	SOURCE_SIGNAL,
+	SOURCE_WAKE,   /* readers post hints */
+	SOURCE_BROKEN, /* the lease thread has revoked something */
+	SOURCE_RING,
+	SOURCE_MOUNTS,
+	SOURCE_CLIENT,
+	SOURCE_PROCESS, /* a client's pidfd */
+	NR_SOURCES
+};
+
+struct source {
+	u32 kind;
+	struct client *client;
+};
+
+/* Who has the context at a place of the walk list. */
+struct seat_owner {
+	struct client *client;
+	void *memory;
+	u64 quota; /* frames it may pin */
+};
+
+struct service {
+	struct service_options options;
+	struct arena_shape shape;
+	struct arena arena;
+	struct shared_memory control, data, counts;
+	u64 context_bytes;
+	u64 started_ns;
+	bool huge_pages;
+
+	char lock_path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
+	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int lock;
+	int listening;
+	int spare; /* given up for a moment when descriptors run out */
+	int epoll, wake, signals, mounts;
+	bool stopping;
+	struct source sources[NR_SOURCES];
+
+	struct client *clients;
+	u32 nr_clients;
+	u64 idle_since_ns;
+	struct seat_owner seats[ARENA_MAX_CONTEXTS];
+	u64 quota_given;
+	u64 past_counters[CONTEXT_NR_COUNTERS];
+
+	struct held_file *files;
+	u32 next_slot;  /* where to look for a free one: all are used in turn */
+	u32 next_check; /* which warm file to look at next */
+	u32 nr_held;
+	u64 use_clock;
+	/* Frames, then a sentinel for each file slot, then one for the orphans. */
+	struct frame_link *links;
+	u64 nr_orphans;
+	u64 orphans_left; /* to look at in this pass */
+
+	struct lease_thread *lease;
+	struct reclaim reclaim;
+	struct fill fill;
+};
+
+/* One line for the user, by way of options.say. */
+__attribute__((format(printf, 2, 3))) void service_say(const struct service *s,
+                                                       const char *format, ...);
+/* A sentence for ret_why; it stays until the thread's next one. */
+__attribute__((format(printf, 1, 2))) const char *service_why(const char *format, ...);
+/* From now on the main loop handles events of fd as source says. */
+int service_watch(struct service *s, int fd, u32 events, struct source *source);
+/* Closes *fd if it is open, and makes it -1. */
+void service_close(int *fd);
+static inline void service_count(u64 *statistic, u64 delta)
+{
+	/* Relaxed: the main thread alone writes. Other threads may read a little behind. */
+	host_store_relaxed(statistic, host_load_relaxed(statistic) + delta);
+}
+
+#endif
