@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See path.h. */
+/* Where a user's service listens by default; both halves of the library must agree. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/path.h"
+#include "lib/service/service.h"
 
 #define FOLDER_BYTES 64
 

@@ -12,7 +12,7 @@
 
 #include "lib/client/attach.h"
 #include "lib/client/mapping.h"
-#include "lib/path.h"
+#include "lib/service/service.h"
 
 /* How long the caller of lodic_attach() waits for a service to come up, and how often it
  * looks. */

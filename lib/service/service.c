@@ -20,7 +20,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "lib/path.h"
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"

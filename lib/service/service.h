@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/path.h"
-
 struct service_options {
 	const char *socket;   /* NULL: the user's default, see path_default_socket() */
 	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
@@ -37,5 +35,12 @@ struct service_options {
  * -EEXIST: something that is not a socket, or not ours, stands at the path. */
 int service_run(const struct service_options *options, void (*ready)(void *arg),
                 void *ready_arg, const char **ret_why);
+
+/* The default socket of this user: /run/user/UID/lodic/cache.sock where that folder is,
+ * else /tmp/lodic-UID/cache.sock. With make, it makes the folder (mode 0700). In either
+ * case it checks whose folder it is. lib/path.c has it, for programs and the library.
+ * -EPERM: the folder belongs to another user, or others may enter it; -ENAMETOOLONG: the
+ * path has more than bytes bytes; else what mkdir(2) or lstat(2) says. */
+int path_default_socket(char *path, unsigned long bytes, bool make);
 
 #endif
