@@ -208,7 +208,7 @@ static int measure_point(struct memory *m, struct point *p, unsigned int nr_cont
 		p->mapped += m->mapped_by[i];
 		p->pinned_distinct += m->distinct_of[i];
 	}
-	error = lodic_stat(m->cache.seat.lodic, &p->stat);
+	error = lodic_stat(m->cache.seat.lodic, &p->stat, sizeof(p->stat));
 	/* The seat that keeps the file in the cache has a context, too. */
 	p->resident_bytes = resident_contexts(p->stat.context_bytes, nr_contexts + 1);
 	return error;
@@ -295,8 +295,9 @@ static void print_table(const struct memory *m)
 	       (unsigned long long)s->control_bytes, (unsigned long long)s->count_bytes,
 	       (unsigned long long)s->frames,
 	       per(s->control_bytes + s->count_bytes, s->frames), LODIC_BLOCK_BYTES);
-	printf("a context: %llu + 8 x %u entries + %llu frames = %llu bytes\n\n",
-	       (unsigned long long)fixed_bytes(s), s->entries,
+	printf("a context: %llu + 8 x %llu entries + %llu frames = %llu bytes\n\n",
+	       (unsigned long long)fixed_bytes(s),
+	       (unsigned long long)s->entries,
 	       (unsigned long long)s->frames, (unsigned long long)s->context_bytes);
 	table_row(&t);
 	table_cell(&t, "contexts");
@@ -340,7 +341,7 @@ static json_t *point_json(const struct point *p)
 
 	json_object_set_new(o, "contexts", json_integer(p->nr_contexts));
 	json_object_set_new(o, "frames", json_integer((json_int_t)p->stat.frames));
-	json_object_set_new(o, "entries", json_integer(p->stat.entries));
+	json_object_set_new(o, "entries", json_integer((json_int_t)p->stat.entries));
 	json_object_set_new(o, "bytes_per_frame_shared",
 	                    json_real(per(tables, p->stat.frames)));
 	json_object_set_new(o, "bytes_per_frame",

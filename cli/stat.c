@@ -17,6 +17,7 @@
 #define WATCH_SECONDS 1
 #define MIB_SHIFT 20
 #define NS_PER_S UINT64_C(1000000000)
+#define NUMBER_BYTES 24 /* of 2^64 in decimal, and more */
 
 struct stat_options {
 	const char *socket;
@@ -26,7 +27,8 @@ struct stat_options {
 };
 
 static const char doc[] =
-	"Print what the running cache holds and has done. Starts none."
+	"Print what the running cache holds and what it has done. The command starts no "
+	"cache."
 	"\v"
 	"Examples:\n"
 	"  lodic stat\n"
@@ -37,7 +39,7 @@ static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",
 	  0 },
 	{ "json", 'j', NULL, 0, "Print JSON, one object", 0 },
-	{ "watch", 'w', NULL, 0, "Again every second, until Ctrl-C", 0 },
+	{ "watch", 'w', NULL, 0, "Print again every second, until Ctrl-C", 0 },
 	{ 0 },
 };
 
@@ -50,50 +52,62 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'j': o->json = true; return 0;
 	case 'w': o->watch = true; return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is too much; stat takes options only", arg);
+		argp_error(state, "'%s' is not an option, and stat takes nothing else",
+		           arg);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
 
+/* How a number is shown. */
+enum row_kind { ROW_NUMBER, ROW_YES_NO, ROW_SCHEME };
+
 /* One list for the table and for JSON, so that neither forgets a number. */
 struct row {
 	const char *name;
 	size_t at;
+	enum row_kind kind;
 	const char *meaning;
 };
 
-#define ROW(field, meaning) \
+#define ROW(field, kind, meaning) \
 	{ \
-#field, offsetof(struct lodic_stat, field), meaning \
+#field, offsetof(struct lodic_stat, field), kind, meaning \
 	}
 
 static const struct row rows[] = {
-	ROW(frames, "blocks the cache can hold"),
-	ROW(cached, "blocks it holds now"),
-	ROW(pinned, "blocks pinned now"),
-	ROW(admitted, "blocks brought in since the start"),
-	ROW(evicted, "blocks thrown out"),
-	ROW(refused, "evictions that met a pin"),
-	ROW(errors, "reads of a file that failed"),
-	ROW(files, "files held under a proof"),
-	ROW(revoked, "files given up for a writer"),
-	ROW(clients, "processes connected"),
-	ROW(contexts, "contexts open"),
-	ROW(reaped, "contexts taken back from the dead"),
-	ROW(hits, "blocks read or pinned from the cache"),
-	ROW(soft_misses, "of these, pins that set an entry first"),
-	ROW(misses, "blocks read from the kernel"),
-	ROW(retries, "copies thrown away"),
-	ROW(full, "pins refused: count or set full, no table"),
-	ROW(control_bytes, "bytes of shared tables"),
-	ROW(data_bytes, "bytes of frames"),
-	ROW(count_bytes, "bytes of shared counters"),
-	ROW(context_bytes, "bytes of one context"),
-	ROW(service_pid, "process id of the service"),
-	ROW(uptime_ns, "nanoseconds since it started"),
+	ROW(frames, ROW_NUMBER, "blocks the cache can hold"),
+	ROW(cached, ROW_NUMBER, "blocks it holds now"),
+	ROW(pinned, ROW_NUMBER, "blocks pinned now"),
+	ROW(admitted, ROW_NUMBER, "blocks brought in since the start"),
+	ROW(evicted, ROW_NUMBER, "blocks thrown out to make room"),
+	ROW(evictions_refused, ROW_NUMBER, "evictions that met a pin"),
+	ROW(errors, ROW_NUMBER, "reads of a file that failed"),
+	ROW(files, ROW_NUMBER, "files held under a proof"),
+	ROW(direct_io, ROW_NUMBER, "of these, files read with O_DIRECT"),
+	ROW(revoked, ROW_NUMBER, "files given up for a writer"),
+	ROW(clients, ROW_NUMBER, "processes connected"),
+	ROW(contexts, ROW_NUMBER, "contexts open"),
+	ROW(reaped, ROW_NUMBER, "contexts taken back from dead processes"),
+	ROW(hits, ROW_NUMBER, "blocks read or pinned from the cache"),
+	ROW(soft_misses, ROW_NUMBER, "of these, pins that set an entry first"),
+	ROW(misses, ROW_NUMBER, "blocks read from the kernel"),
+	ROW(retries, ROW_NUMBER, "copies thrown away"),
+	ROW(pins_refused, ROW_NUMBER, "pins refused: count or set full, or no table"),
+	ROW(control_bytes, ROW_NUMBER, "bytes of shared tables"),
+	ROW(data_bytes, ROW_NUMBER, "bytes of frames"),
+	ROW(count_bytes, ROW_NUMBER, "bytes of shared counters"),
+	ROW(context_bytes, ROW_NUMBER, "bytes of one context"),
+	ROW(service_pid, ROW_NUMBER, "process id of the service"),
+	ROW(uptime_ns, ROW_NUMBER, "nanoseconds since it started"),
+	ROW(scheme, ROW_SCHEME, "how pins are counted"),
+	ROW(entries, ROW_NUMBER, "entries in a context's table"),
+	ROW(io_uring, ROW_YES_NO, "does the service fill blocks by io_uring?"),
+	ROW(huge_pages, ROW_YES_NO, "do the frames lie in huge pages?"),
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
+_Static_assert(NR_ROWS * sizeof(uint64_t) == sizeof(struct lodic_stat),
+               "each number of lodic_stat has its row");
 
 static uint64_t row_value(const struct lodic_stat *s, const struct row *row)
 {
@@ -103,29 +117,49 @@ static uint64_t row_value(const struct lodic_stat *s, const struct row *row)
 	return v;
 }
 
+static json_t *row_json(const struct lodic_stat *s, const struct row *row)
+{
+	uint64_t v = row_value(s, row);
+
+	switch (row->kind) {
+	case ROW_SCHEME: return json_string(lodic_scheme_name((enum lodic_scheme)v));
+	case ROW_YES_NO: return json_boolean(v);
+	case ROW_NUMBER: break;
+	}
+	return json_integer((json_int_t)v);
+}
+
 static int print_json(const struct lodic_stat *s, const char *socket)
 {
 	json_t *o = json_object();
 
 	json_object_set_new(o, "socket", json_string(socket));
-	json_object_set_new(
-		o, "scheme",
-		json_string(lodic_scheme_name((enum lodic_scheme)s->scheme)));
 	for (size_t i = 0; i < NR_ROWS; i++)
-		json_object_set_new(o, rows[i].name,
-		                    json_integer((json_int_t)row_value(s, &rows[i])));
-	json_object_set_new(o, "entries", json_integer(s->entries));
-	json_object_set_new(o, "io_uring", json_boolean(s->io_uring));
-	json_object_set_new(o, "huge_pages", json_boolean(s->huge_pages));
+		json_object_set_new(o, rows[i].name, row_json(s, &rows[i]));
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);
 	return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
+/* For the table; number is room for the text of a number. */
+static const char *row_text(const struct lodic_stat *s, const struct row *row,
+                            char number[NUMBER_BYTES])
+{
+	uint64_t v = row_value(s, row);
+
+	if (row->kind == ROW_SCHEME)
+		return lodic_scheme_name((enum lodic_scheme)v);
+	if (row->kind == ROW_YES_NO)
+		return v ? "yes" : "no";
+	snprintf(number, NUMBER_BYTES, "%llu", (unsigned long long)v);
+	return number;
+}
+
 static int print_table(const struct lodic_stat *s, const char *socket)
 {
 	uint64_t asked = s->hits + s->misses;
+	char number[NUMBER_BYTES];
 
 	printf("cache at %s: %llu MiB, counting by %s, up %llu s\n", socket,
 	       (unsigned long long)(s->data_bytes >> MIB_SHIFT),
@@ -136,13 +170,8 @@ static int print_table(const struct lodic_stat *s, const char *socket)
 		       100.0 * (double)s->hits / (double)asked,
 		       (unsigned long long)asked);
 	for (size_t i = 0; i < NR_ROWS; i++)
-		printf("  %-14s %15llu  %s\n", rows[i].name,
-		       (unsigned long long)row_value(s, &rows[i]), rows[i].meaning);
-	printf("  %-14s %15u  places in a context's table\n", "entries", s->entries);
-	printf("  %-14s %15s  how blocks are filled\n", "io_uring",
-	       s->io_uring ? "yes" : "no");
-	printf("  %-14s %15s  under the frames\n", "huge_pages",
-	       s->huge_pages ? "yes" : "no");
+		printf("  %-17s %15s  %s\n", rows[i].name,
+		       row_text(s, &rows[i], number), rows[i].meaning);
 	return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
@@ -160,8 +189,9 @@ static int complain(int error, const char *socket)
 		cli_error("the service at %s belongs to another user", socket);
 		break;
 	case -EPROTO:
-		cli_error("the service at %s speaks another version; restart it",
-		          socket);
+		cli_error(
+			"the service at %s speaks another version; stop it and start it again",
+			socket);
 		break;
 	default:
 		cli_error("cannot ask the service at %s: %s", socket, strerror(-error));
@@ -175,7 +205,7 @@ static int show(struct lodic *lodic, const struct stat_options *o)
 	int error, status;
 
 	do {
-		error = lodic_stat(lodic, &s);
+		error = lodic_stat(lodic, &s, sizeof(s));
 		if (error == -ESTALE) {
 			cli_error("the service at %s has gone", o->socket);
 			return CLI_FAILED;
@@ -187,9 +217,9 @@ static int show(struct lodic *lodic, const struct stat_options *o)
 		status = o->json ? print_json(&s, o->socket)
 		                 : print_table(&s, o->socket);
 		if (status != CLI_OK)
-			return status; /* nobody reads us any more */
+			return status; /* the reader of our output has gone */
 		if (o->watch && !cli_stopped)
-			sleep(WATCH_SECONDS); /* a signal ends it */
+			sleep(WATCH_SECONDS); /* a signal ends the sleep */
 	} while (o->watch && !cli_stopped);
 	return CLI_OK;
 }

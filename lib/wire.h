@@ -11,14 +11,17 @@
  *   FILE_OPEN      the file, read-only    slot, id, size     -
  *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
  *   SYNC           -                      -, once idle       -
- *   STAT           -                      struct wire_stat   -
+ *   STAT           -                      struct lodic_stat  -
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
 
 #include <stdint.h>
 
-#define WIRE_VERSION 1u
+#include "lodic/lodic.h"
+
+/* Another number whenever a struct here, or struct lodic_stat, changes. */
+#define WIRE_VERSION 2u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -38,20 +41,6 @@ struct wire_request {
 	uint64_t b;
 };
 
-/* What STAT tells beyond the arena's own statistics, which every client can see. */
-struct wire_stat {
-	uint64_t nr_clients;
-	uint64_t nr_files;    /* held under a proof now */
-	uint64_t nr_pinned;   /* frames pinned now */
-	uint64_t counters[8]; /* enum context_counter, all contexts, past ones too */
-	uint64_t pid;
-	uint64_t uptime_ns;
-	uint64_t direct_io;  /* files read with O_DIRECT */
-	uint64_t io_uring;   /* 1: fills go through io_uring, 0: preadv */
-	uint64_t huge_pages; /* 1: the data segment has them */
-	uint64_t control_bytes, data_bytes, count_bytes, context_bytes;
-};
-
 struct wire_reply {
 	int32_t error; /* 0 or -errno */
 	uint32_t nr_fds;
@@ -67,7 +56,7 @@ struct wire_reply {
 		struct {
 			uint64_t slot, id, size;
 		} file;
-		struct wire_stat stat;
+		struct lodic_stat stat;
 	};
 };
 

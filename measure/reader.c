@@ -187,7 +187,7 @@ static void reader_add_cache_stat(const struct method_seat *seat,
 
 	if (!seat->lodic)
 		return;
-	lodic_context_stat(seat->context, &s);
+	lodic_context_stat(seat->context, &s, sizeof(s));
 	sum->hits += s.hits;
 	sum->misses += s.misses;
 }

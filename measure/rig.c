@@ -84,7 +84,7 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	error = lodic_attach(&options, &lodic);
 	if (error)
 		return error;
-	if (lodic_stat(lodic, &stat) == 0)
+	if (lodic_stat(lodic, &stat, sizeof(stat)) == 0)
 		cache->service_pid = stat.service_pid;
 	error = reader_take_seat(&cache->seat, cache->socket, fd);
 	lodic_detach(lodic);
@@ -202,7 +202,7 @@ static int rig_fill_caches(struct rig *rig)
 				                "cannot fill the %s cache: %s",
 				                lodic_scheme_name((enum lodic_scheme)i),
 				                strerror(-error));
-			if (lodic_stat(seat->lodic, &stat) == 0)
+			if (lodic_stat(seat->lodic, &stat, sizeof(stat)) == 0)
 				rig->caches[i].cached_blocks = stat.cached;
 			cli_progress("filling the caches",
 			             50 * wait + 50 * (unsigned int)i / NR_SCHEMES);

@@ -105,9 +105,7 @@ struct arena_header {
 	u64 nr_admitted; /* blocks, since the start */
 	u64 nr_evicted;  /* blocks */
 	u64 nr_refused;  /* evictions refused because of a pin */
-	u64 nr_revoked;  /* files */
 	u64 nr_contexts; /* now */
-	u64 nr_reaped;   /* contexts of processes that died */
 	u64 nr_errors;   /* failed reads of the backing file */
 };
 _Static_assert(offsetof(struct arena_header, alive) % 64 == 0, "a line of its own");

@@ -3,24 +3,132 @@
  * liblodic: a page cache shared between processes.
  *
  * Read this first
- * - A context belongs to one thread. Open one per thread; they are cheap (see `lodic
- *   bench memory`). Two threads on one context corrupt its pin counts.
- * - A context does not survive fork(). In the child, lodic_read() still works, from the
- *   kernel, and lodic_pin() says -EAGAIN; call lodic_attach() there to get a cache.
- * - Pinned memory is read-only and is a snapshot of the file as it was when it was
- *   pinned. Never hand it to vmsplice(2), MSG_ZEROCOPY or io_uring writes: the kernel
- *   could still be sending it after the pin is gone.
- * - A file is cached only while something proves that nobody changes it: a kernel read
- *   lease (the caller owns the file, or has CAP_LEASE), a read-only mount, or a path
- *   that the user has vouched for. Without a proof reads go to the kernel; the bytes
- *   are right either way. lodic_file_cached() says which it is.
- * - A service that is stopped (SIGSTOP) for longer than /proc/sys/fs/lease-break-time
- *   while somebody opens a cached file for writing loses its lease unawares: the one
- *   way to see old bytes. Do not stop it.
- * - If the service dies, readers notice at once, read from the kernel, and attach to its
- *   successor by themselves.
+ * - A context belongs to one thread. Open one for each thread; `lodic bench memory` says
+ *   what one costs. Two threads on one context corrupt its pin counts.
+ * - A context does not survive fork(). In the child lodic_read() still works, from the
+ *   kernel, and lodic_pin() returns -EAGAIN. The child must not touch memory that its
+ *   parent has pinned. Call lodic_attach() in the child to get a cache there.
+ * - Pinned memory is read-only, and it is a snapshot of the file as it was when it was
+ *   pinned. Never hand it to vmsplice(2), MSG_ZEROCOPY or an io_uring write: the kernel
+ *   could still be sending it after lodic_unpin().
+ * - A file is cached only while something proves that nobody changes it. The proof is a
+ *   kernel read lease, fs-verity, a read-only mount, or the user's promise for its path.
+ *   For a lease the service's user must own the file, or have CAP_LEASE. Without a proof
+ *   reads go to the kernel. The bytes are right in both cases; lodic_file_cached() says
+ *   which it is.
+ * - Do not stop the service (SIGSTOP). If it is stopped for longer than
+ *   /proc/sys/fs/lease-break-time while somebody opens a cached file for writing, it loses
+ *   its lease without noticing. Readers may then see stale bytes.
+ * - If the service dies, readers notice at once. They read from the kernel, and attach to
+ *   its successor by themselves.
  *
- * Errors are negative errno values. Functions that cannot fail return nothing.
+ * When not to use lodic
+ * - The file is being written, it lies on a network file system, or it belongs to another
+ *   user. Such files are not cached, and read(2) is simpler.
+ * - The program reads so seldom that the time of a system call does not matter.
+ * - The program needs no pins and no bound on memory, and can live with a SIGBUS when a
+ *   file shrinks. Then mmap(2) is faster.
+ * - Most blocks are pinned once only. A first pin of a block costs more than a copy: use
+ *   lodic_read() for these.
+ *
+ * Errors are negative errno values, and outputs are untouched then. Functions that cannot
+ * fail return nothing.
+ *
+ * Example: doc/example.c, which adds up a file's bytes. Compile it with
+ * `cc example.c $(pkg-config --cflags --libs lodic)`.
+ *	#include <errno.h>
+ *	#include <fcntl.h>
+ *	#include <stdio.h>
+ *	#include <string.h>
+ *	#include <unistd.h>
+ *
+ *	#include <lodic/lodic.h>
+ *
+ *	static unsigned long sum; // of all bytes
+ *	static unsigned long nr_pinned, nr_copied;
+ *
+ *	static void add(const unsigned char *bytes, size_t n)
+ *	{
+ *		for (size_t i = 0; i < n; i++)
+ *			sum += bytes[i];
+ *	}
+ *
+ *	// Adds up the file, block by block: in place where the cache has it, else from a copy.
+ *	static int add_file(struct lodic_context *context, struct lodic_file *file)
+ *	{
+ *		unsigned char copy[LODIC_BLOCK_BYTES];
+ *		struct lodic_pin pin;
+ *		off_t at = 0;
+ *		ssize_t n;
+ *		int err;
+ *
+ *		err = lodic_prefetch(context, file, 0, 0, LODIC_WAIT);
+ *		if (err && err != -ESTALE) // -ESTALE: not cached; everything works all the same
+ *			return err;
+ *		for (;;) {
+ *			err = lodic_pin(context, file, at, &pin);
+ *			if (err == -ENODATA)
+ *				return 0; // the end of the file
+ *			if (err == 0) {
+ *				n = (ssize_t)pin.bytes;
+ *				add(pin.data, pin.bytes);
+ *				lodic_unpin(context, &pin);
+ *				nr_pinned++;
+ *			} else if (err == -EAGAIN) {
+ *				n = lodic_read(context, file, copy, sizeof(copy), at);
+ *				if (n <= 0)
+ *					return (int)n;
+ *				add(copy, (size_t)n);
+ *				nr_copied++;
+ *			} else {
+ *				return err;
+ *			}
+ *			at += n;
+ *		}
+ *	}
+ *
+ *	static int fail(const char *what, int err)
+ *	{
+ *		fprintf(stderr, "%s: %s\n", what, strerror(-err));
+ *		return 1;
+ *	}
+ *
+ *	int main(int argc, char **argv)
+ *	{
+ *		struct lodic_options options = { .bytes = sizeof(options) };
+ *		struct lodic_context *context;
+ *		struct lodic_file *file;
+ *		struct lodic *lodic;
+ *		int fd, err;
+ *
+ *		if (argc < 2) {
+ *			fprintf(stderr, "usage: %s FILE [SOCKET]\n", argv[0]);
+ *			return 2;
+ *		}
+ *		if (argc > 2)
+ *			options.socket = argv[2]; // a cache of one's own
+ *		fd = open(argv[1], O_RDONLY | O_CLOEXEC);
+ *		if (fd < 0)
+ *			return fail(argv[1], -errno);
+ *		err = lodic_attach(&options, &lodic); // starts the service if none is there
+ *		if (err)
+ *			return fail("lodic_attach", err);
+ *		err = lodic_context_open(lodic, &context); // one for each thread
+ *		if (err)
+ *			return fail("lodic_context_open", err);
+ *		err = lodic_open(lodic, fd, &file);
+ *		if (err)
+ *			return fail(argv[1], err);
+ *		err = add_file(context, file);
+ *		lodic_close(file);
+ *		lodic_context_close(context);
+ *		lodic_detach(lodic);
+ *		close(fd);
+ *		if (err)
+ *			return fail(argv[1], err);
+ *		printf("sum %lu; %lu blocks in place, %lu copied\n", sum, nr_pinned, nr_copied);
+ *		return 0;
+ *	}
  */
 #ifndef LODIC_LODIC_H
 #define LODIC_LODIC_H
@@ -42,68 +150,98 @@ struct lodic;         /* this process's attachment to a cache; any thread may us
 struct lodic_context; /* one reader: exactly one owner thread */
 struct lodic_file;    /* an open file; any thread may use it */
 
-/* How a cache counts pins: chosen when its service starts. LODIC is the one to use; the
- * others are there to be measured against. Under ATOMIC and FROZEN a reader that is
- * killed leaves its pins behind for ever: that is their nature. */
+/* How a cache counts pins: chosen when its service starts. Use LODIC; the others are there
+ * to be measured against. Under ATOMIC and FROZEN a reader that is killed leaks its pins,
+ * because a shared counter does not record who holds it. */
 enum lodic_scheme { LODIC_LODIC, LODIC_ATOMIC, LODIC_FROZEN, LODIC_HAZARD };
 
 struct lodic_options {
 	size_t bytes;       /* sizeof(struct lodic_options): lets it grow */
 	const char *socket; /* where the service listens; NULL: the user's default */
-	const char
-		*service; /* the `lodic` program to start when nobody listens; NULL: the
-				one installed with this library; "": start none */
-	/* For a service that this call starts; one that runs already keeps its own. */
+	/* The `lodic` program to start when no service listens. NULL: the one installed
+	 * with this library; "": start none. */
+	const char *service;
+	/* For a service that this call starts. A running one keeps its own. */
 	uint64_t cache_bytes; /* 0: 256 MiB */
 	enum lodic_scheme scheme;
-	uint32_t idle_exit_ms; /* it leaves when nobody has used it so long; 0: 10 s */
+	uint32_t idle_exit_ms; /* it leaves after so long without a client; 0: 10 s */
 };
 
 /*
- * Connects this process to the cache; options may be NULL. Starts the service when none
- * is there, and waits up to 10 s for it.
- * -ENOENT: no service and none to start; -ECONNREFUSED: the socket is dead and starting
- * is off; -EPERM: the service at the socket is another user's; -EPROTO: it speaks another
- * version; -ETIMEDOUT: it did not come up; -ENOMEM.
+ * Connects this process to the cache; options may be NULL. The call starts the service if
+ * none listens, and waits up to 10 s for it.
+ * -EINVAL: options.bytes or options.scheme is not valid.
+ * -ENOENT: no service listens, and the call may not start one.
+ * -ECONNREFUSED: the service at the socket is dead, and the call may not start one.
+ * -EPERM: the service at the socket, or the socket's folder, is another user's.
+ * -EPROTO: the service speaks another version.
+ * -ETIMEDOUT: the service did not come up, or did not answer.
+ * -ENAMETOOLONG: the socket's path is longer than a socket's address.
+ * -ENOMEM: there is no memory, here or for the cache.
+ * Another value says why the service program could not be started.
  */
 int lodic_attach(const struct lodic_options *options, struct lodic **ret_lodic);
 
-/* Ends the attachment. Close files and contexts first. Implied by exit and by kill -9. */
+/* Ends the attachment; close files and contexts first. The end of the process, in
+ * whatever way, does the same. */
 void lodic_detach(struct lodic *lodic);
 
-/* A reader for the calling thread. -EMFILE: the service has as many as it can hold;
- * -ENOMEM. While the service is away this still succeeds: reads go to the kernel. */
+/*
+ * A reader for the calling thread. While the service is away the call still succeeds, and
+ * reads go to the kernel.
+ * -EMFILE: the service has as many contexts as it can hold.
+ * -ENOMEM: there is no memory.
+ * -ECHILD: this process is a forked child of the one that attached.
+ * -EINVAL: an argument is NULL.
+ */
 int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_context);
 
-/* Closes it. Pins that are still held are given back; their memory must not be read any
- * more. */
+/* Closes the context and gives its pins back: their memory must not be read any more. */
 void lodic_context_close(struct lodic_context *context);
 
 /*
- * Opens a file by a descriptor that the caller has opened O_RDONLY: the proof that it may
- * read it. The descriptor is duplicated; close yours when you like.
- * -EBADF: not a descriptor, or not open for reading; -EINVAL: open for writing as well;
- * -EISDIR; -ENODEV: not a regular file. A file that cannot be cached is no error.
+ * Opens a file by a descriptor that the caller has opened O_RDONLY, which proves that it
+ * may read the file. The library duplicates the descriptor; the caller may close its own.
+ * A file that cannot be cached is no error.
+ * -EBADF: fd is not a descriptor, or is not open for reading.
+ * -EINVAL: fd is open for writing as well, or an argument is NULL.
+ * -EISDIR: it is a folder.
+ * -ENODEV: it is not a regular file.
+ * -EMFILE: this process has no descriptor left.
+ * -ENOMEM: there is no memory.
  */
 int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file);
 void lodic_close(struct lodic_file *file);
 
-/* 0: the file is cached now. Otherwise why not: -EACCES: no proof (not the owner's
- * process, no CAP_LEASE); -ETXTBSY: somebody has it open for writing; -EOPNOTSUPP: a file
- * system without dependable leases; -EFBIG: 16 TiB or more; -ENFILE: too many files;
- * -ENODATA: it is empty; -ESTALE: it was written to since, or the service has gone; it is
- * tried again by and by, up to 4096 times. */
+/*
+ * 0: the file is cached now. Otherwise the reason why it is not:
+ * -EACCES: nothing proves that it does not change (not the owner's process, no CAP_LEASE).
+ * -ETXTBSY: somebody has it open for writing.
+ * -EOPNOTSUPP: its file system has no dependable leases.
+ * -EFBIG: it has 16 TiB or more.
+ * -ENODATA: it is empty.
+ * -ENFILE: the service holds as many files as it can.
+ * -ESTALE: it was written to since, or the service has gone.
+ * -ETIMEDOUT, -ECONNRESET: the service did not answer.
+ * The library tries again later, at intervals from 20 ms to 2 s. It caches one open file
+ * at most 4096 times.
+ */
 int lodic_file_cached(const struct lodic_file *file);
 
 /*
- * Like pread(2): copies up to n bytes from offset on, returns how many (0 at the end of
- * the file), and the same errors, but for a buffer that is not there: copying from the
- * cache then faults, as memcpy would. Blocks that are cached are copied without a system call
- * and without a write to shared memory; the others are read from the kernel, and the
- * service is told that they are wanted. Never waits for the service.
+ * Like pread(2): copies up to n bytes from offset on, and returns how many; 0 at the end
+ * of the file. It copies cached blocks without a system call and without a write to
+ * shared memory. It reads the others from the kernel, and tells the service that they are
+ * wanted. It never waits for the service to bring a block in.
+ * -EINVAL: offset is negative.
+ * The other errors are those of pread(2), but for -EFAULT. A copy from the cache to a
+ * buffer that is not there faults, as memcpy() does.
  */
 ssize_t lodic_read(struct lodic_context *context, struct lodic_file *file, void *buffer,
                    size_t n, off_t offset);
+
+/* The same for several buffers, as preadv(2).
+ * -EINVAL: also if nr_vectors is below 0 or above IOV_MAX, or vectors is NULL. */
 ssize_t lodic_readv(struct lodic_context *context, struct lodic_file *file,
                     const struct iovec *vectors, int nr_vectors, off_t offset);
 
@@ -116,52 +254,97 @@ struct lodic_pin {
 
 /*
  * Pins the block at offset: ret_pin->data stays readable and unchanged until
- * lodic_unpin(). One atomic add in memory of the context's own. lodic_unpin() must
- * be called by the same thread.
- * -EAGAIN: not now. The block is not cached (it has been asked for), or 127 pins on it are
- * held already, or eight blocks that share its place in the context's table are pinned. A
- * context can have as many blocks pinned as its table has entries, by default 1/128 of the
- * cache; when the tables of all contexts come to 3/4 of it, later contexts can only read.
- * lodic_read() works in each of these cases.
- * -EINVAL: offset is negative; -ENODATA: it lies at or after the end of the file.
+ * lodic_unpin(), which the same thread must call, once. A pin costs one atomic add in
+ * memory of the context's own; the first pin of a block also sets a table entry.
+ * -EAGAIN: not now; see below, and use lodic_read().
+ * -ENODATA: offset lies at or after the end of the file.
+ * -EINVAL: offset is negative.
+ *
+ * -EAGAIN has four causes:
+ * - The block is not cached; the call has asked the service for it.
+ * - 127 pins on it are held.
+ * - Eight pinned blocks share its place in the context's table.
+ * - The context may not pin, see below.
+ *
+ * A context can have as many blocks pinned as its table has entries, by default 1/128
+ * of the cache. Once the tables of all contexts come to 3/4 of the cache, later
+ * contexts can only read.
  */
 int lodic_pin(struct lodic_context *context, struct lodic_file *file, off_t offset,
               struct lodic_pin *ret_pin);
 void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin);
 
-/* Asks the service to bring [offset, offset + n) in; n = 0: to the end of the file.
- * With LODIC_WAIT it returns when the service has done what it could. -EINVAL;
- * -ESTALE: the file is not cached (see lodic_file_cached()). */
-enum { LODIC_WAIT = 1 };
+/*
+ * Asks the service to bring in the bytes from offset to offset + n; n = 0: to the end of
+ * the file. With LODIC_WAIT the call returns when the service has done what it could.
+ * -ESTALE: the file is not cached (see lodic_file_cached()).
+ * -EINVAL: offset is negative, or flags has other bits.
+ * -ECONNRESET: the service has died while the call waited.
+ */
 int lodic_prefetch(struct lodic_context *context, struct lodic_file *file, off_t offset,
                    uint64_t n, unsigned int flags);
+enum { LODIC_WAIT = 1 };
+
+/*
+ * Statistics. Both structs may grow at their end; each field is 64 bits wide. bytes is
+ * the caller's sizeof the struct: the library writes no more, and a field that it does not
+ * know becomes 0.
+ */
 
 /* What one context has done; exact for its owner. */
 struct lodic_context_stat {
-	uint64_t hits;        /* blocks read or pinned from the cache */
-	uint64_t soft_misses; /* of these: pins that had to set their entry first */
-	uint64_t misses;      /* blocks read from the kernel */
-	uint64_t retries;     /* copies thrown away: refilled meanwhile */
-	uint64_t refused;     /* pins refused: count or set full, or no table */
-	uint64_t pinned;      /* blocks pinned now */
+	uint64_t hits;         /* blocks read or pinned from the cache */
+	uint64_t soft_misses;  /* of these: pins that had to set their entry first */
+	uint64_t misses;       /* blocks read from the kernel */
+	uint64_t retries;      /* copies thrown away: refilled meanwhile */
+	uint64_t pins_refused; /* count or set full, or no table */
+	uint64_t pinned;       /* blocks pinned now */
 };
 void lodic_context_stat(const struct lodic_context *context,
-                        struct lodic_context_stat *ret_stat);
+                        struct lodic_context_stat *ret_stat, size_t bytes);
 
-/* What the cache has done, for all its readers. -ESTALE: the service is away. */
+/* What the cache holds now, and what it and all its readers have done since it started. */
 struct lodic_stat {
-	uint64_t frames, cached, pinned;             /* blocks */
-	uint64_t admitted, evicted, refused, errors; /* blocks, since the start */
-	uint64_t files, revoked; /* held now; taken back because of a writer */
-	uint64_t clients, contexts, reaped;
-	uint64_t hits, soft_misses, misses, retries, full;
-	uint64_t control_bytes, data_bytes, count_bytes, context_bytes;
-	uint64_t service_pid, uptime_ns;
-	uint32_t scheme; /* enum lodic_scheme */
-	uint32_t io_uring, huge_pages;
-	uint32_t entries; /* ptes a context */
+	/* Blocks. */
+	uint64_t frames;            /* that it has room for */
+	uint64_t cached;            /* that it holds now */
+	uint64_t pinned;            /* that are pinned now */
+	uint64_t admitted;          /* brought in */
+	uint64_t evicted;           /* thrown out to make room */
+	uint64_t evictions_refused; /* that met a pin */
+	uint64_t errors;            /* reads of a file that failed */
+	/* Files, processes, contexts. */
+	uint64_t files;     /* held under a proof now */
+	uint64_t direct_io; /* of these: read with O_DIRECT */
+	uint64_t revoked;   /* given up for a writer */
+	uint64_t clients;   /* processes connected now */
+	uint64_t contexts;  /* open now */
+	uint64_t reaped;    /* contexts taken back from processes that died */
+	/* Of all contexts, as in struct lodic_context_stat. */
+	uint64_t hits;
+	uint64_t soft_misses;
+	uint64_t misses;
+	uint64_t retries;
+	uint64_t pins_refused;
+	/* Memory, in bytes. */
+	uint64_t control_bytes; /* shared tables */
+	uint64_t data_bytes;    /* frames */
+	uint64_t count_bytes;   /* shared counters */
+	uint64_t context_bytes; /* one context */
+	/* The service. */
+	uint64_t service_pid;
+	uint64_t uptime_ns;
+	uint64_t scheme;     /* enum lodic_scheme */
+	uint64_t entries;    /* in a context's table */
+	uint64_t io_uring;   /* 1: it fills blocks by io_uring; 0: by preadv(2) */
+	uint64_t huge_pages; /* 1: the frames lie in huge pages */
 };
-int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat);
+
+/* -ESTALE: the service is away.
+ * -ETIMEDOUT, -ECONNRESET, -EPROTO: it did not answer, or not in this version.
+ * -ECHILD: this process is a forked child of the one that attached.
+ * -EINVAL: lodic or ret_stat is NULL. */
+int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t bytes);
 
 /* "lodic", "atomic", "frozen", "hazard". */
 const char *lodic_scheme_name(enum lodic_scheme scheme);

@@ -23,6 +23,8 @@
 #ifndef LODIC_LIB_CLIENT_CLIENT_H
 #define LODIC_LIB_CLIENT_CLIENT_H
 
+#include <string.h>
+
 #include "host/host.h"
 #include "lodic/lodic.h"
 
@@ -30,5 +32,14 @@
 
 #define GENERATION_NONE ((u64)0)       /* of a seat without a segment */
 #define GENERATION_UNCLAIMED (~(u64)0) /* of a claim without one */
+
+/* Hands from, a struct of ours, to a program whose struct has to_bytes: it may have been
+ * compiled with an older or a newer lodic.h. What only the program knows becomes 0. */
+static inline void client_copy_out(void *to, size_t to_bytes, const void *from,
+                                   size_t from_bytes)
+{
+	memset(to, 0, to_bytes);
+	memcpy(to, from, to_bytes < from_bytes ? to_bytes : from_bytes);
+}
 
 #endif

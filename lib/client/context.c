@@ -97,10 +97,11 @@ EXPORT void lodic_context_close(struct lodic_context *context)
 }
 
 EXPORT void lodic_context_stat(const struct lodic_context *context,
-                               struct lodic_context_stat *ret_stat)
+                               struct lodic_context_stat *ret_stat, size_t bytes)
 {
 	const struct seat *seat = context->seat;
 	bool seated = seat->generation != GENERATION_NONE;
+	struct lodic_context_stat stat;
 	u64 n[CONTEXT_NR_COUNTERS];
 
 	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++) {
@@ -108,12 +109,13 @@ EXPORT void lodic_context_stat(const struct lodic_context *context,
 		if (seated)
 			n[i] += host_load_relaxed(&seat->core.memory->counters[i]);
 	}
-	*ret_stat = (struct lodic_context_stat){
+	stat = (struct lodic_context_stat){
 		.hits = n[CONTEXT_HITS],
 		.soft_misses = n[CONTEXT_SOFT],
 		.misses = n[CONTEXT_MISSES],
 		.retries = n[CONTEXT_RETRIES],
-		.refused = n[CONTEXT_FULL],
+		.pins_refused = n[CONTEXT_FULL],
 		.pinned = seated ? context_nr_pinned(&seat->core) : 0,
 	};
+	client_copy_out(ret_stat, bytes, &stat, sizeof(stat));
 }

@@ -25,11 +25,11 @@
 #include <unistd.h>
 
 #include "core/cache/cache.h"
-#include "core/pte.h"
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/memory.h"
+#include "lib/service/stat.h"
 #include "lib/wire.h"
 
 /* Requests of one client before the main loop looks at the others. */
@@ -70,7 +70,7 @@ static void client_reap(struct service *s, struct client *c)
 		if (s->seats[place].client != c)
 			continue;
 		client_leave_context(s, place);
-		service_count(&s->arena.header->nr_reaped, 1);
+		s->stat.reaped++;
 	}
 }
 
@@ -351,78 +351,10 @@ static int client_op_sync(struct service *s, struct client *c, struct exchange *
 	return 0;
 }
 
-/* Notes in seen each frame that context t has pinned. */
-static void stat_see_pins(const struct service *s, const struct context_table *t,
-                          u8 *seen)
-{
-	for (u32 i = 0; i < s->shape.nr_entries; i++) {
-		u64 v = host_load_relaxed(&t->entries[i]);
-		u64 frame = pte_frame(v);
-
-		if (s->shape.scheme == ARENA_HAZARD)
-			frame = v - 1; /* of an empty slot: beyond all frames */
-		else if (!pte_present(v) || pte_count(v) == 0)
-			continue;
-		if (frame < s->shape.nr_frames)
-			seen[frame / 8] |= (u8)(1u << frame % 8);
-	}
-}
-
-/* Frames pinned by anybody; as it looks while readers go on. */
-static u64 stat_pinned(const struct service *s)
-{
-	u32 nr = s->shape.nr_frames;
-	u64 pinned = 0;
-	u8 *seen;
-
-	if (s->arena.counts) {
-		for (u32 frame = 0; frame < nr; frame++)
-			pinned += arena_query(&s->arena, frame);
-		return pinned;
-	}
-	seen = calloc(nr / 8 + 1, 1);
-	if (!seen)
-		return 0;
-	for (u32 place = 0; place < s->arena.nr_contexts; place++)
-		if (s->arena.contexts[place].memory)
-			stat_see_pins(s, &s->arena.contexts[place], seen);
-	for (u32 i = 0; i < nr / 8 + 1; i++)
-		pinned += (u64)__builtin_popcount(seen[i]);
-	free(seen);
-	return pinned;
-}
-
 static int client_op_stat(struct service *s, struct client *c, struct exchange *x)
 {
-	struct wire_stat *stat = &x->reply.stat;
-
 	(void)c;
-	*stat = (struct wire_stat){
-		.nr_clients = s->nr_clients,
-		.nr_files = s->nr_held,
-		.nr_pinned = stat_pinned(s),
-		.pid = (u64)getpid(),
-		.uptime_ns = host_now_ns() - s->started_ns,
-		.io_uring = s->fill.has_ring,
-		.huge_pages = s->huge_pages,
-		.control_bytes = s->control.bytes,
-		.data_bytes = s->data.bytes,
-		.count_bytes = s->counts.bytes,
-		.context_bytes = s->context_bytes,
-	};
-	for (u32 slot = 0; slot < s->shape.nr_files; slot++)
-		stat->direct_io +=
-			s->files[slot].state == FILE_HELD && s->files[slot].direct;
-	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++) {
-		stat->counters[i] = s->past_counters[i];
-		for (u32 place = 0; place < s->arena.nr_contexts; place++) {
-			const struct context_memory *m =
-				s->arena.contexts[place].memory;
-
-			if (m)
-				stat->counters[i] += host_load_relaxed(&m->counters[i]);
-		}
-	}
+	stat_collect(s, &x->reply.stat);
 	return 0;
 }
 

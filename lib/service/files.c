@@ -171,7 +171,7 @@ void files_retire_broken(struct service *s)
 
 		if (f->state != FILE_HELD || files_is_live(s, f))
 			continue;
-		service_count(&s->arena.header->nr_revoked, 1);
+		s->stat.revoked++;
 		files_retire(s, f);
 	}
 }
@@ -188,7 +188,7 @@ void files_mounts_changed(struct service *s)
 			continue;
 		service_say(s,
 		            "a file system became writable: its files are not cached");
-		service_count(&s->arena.header->nr_revoked, 1);
+		s->stat.revoked++;
 		files_retire(s, f);
 	}
 }
@@ -355,7 +355,7 @@ int files_open(struct service *s, int fd, u32 *ret_slot)
 	f = files_find_same(s, &st);
 	if (f && !files_is_live(s, f)) {
 		/* A writer has come just now; the event is on its way. */
-		service_count(&s->arena.header->nr_revoked, 1);
+		s->stat.revoked++;
 		files_retire(s, f);
 		f = NULL;
 	}

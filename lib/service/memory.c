@@ -283,14 +283,14 @@ static int memory_make_data(struct service *s, u64 bytes, bool reserved)
 	if (reserved) {
 		err = memory_make_shared(&s->data, "lodic-data", bytes, MFD_HUGETLB,
 		                         false);
-		s->huge_pages = !err;
+		s->stat.huge_pages = !err;
 		if (!err)
 			return 0;
 		memory_free_shared(&s->data); /* somebody else was faster */
 	}
 	err = memory_make_shared(&s->data, "lodic-data", bytes, 0, memory_thp_is_on());
 	if (!err)
-		s->huge_pages = memory_thp_is_there(s->data.at, bytes);
+		s->stat.huge_pages = memory_thp_is_there(s->data.at, bytes);
 	return err;
 }
 

@@ -34,6 +34,7 @@
 #include "core/cache/arena.h"
 #include "core/cache/reclaim.h"
 #include "lib/service/service.h"
+#include "lodic/lodic.h"
 
 #define NS_PER_MS ((u64)1000000)
 
@@ -116,7 +117,8 @@ struct service {
 	struct shared_memory control, data, counts;
 	u64 context_bytes;
 	u64 started_ns;
-	bool huge_pages;
+	/* What is counted as it happens, under its public name; stat.c adds the rest. */
+	struct lodic_stat stat;
 
 	char lock_path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];

@@ -257,7 +257,7 @@ static u64 hits_of(const struct witness *w)
 {
 	struct lodic_context_stat stat;
 
-	lodic_context_stat(w->context, &stat);
+	lodic_context_stat(w->context, &stat, sizeof(stat));
 	return stat.hits;
 }
 

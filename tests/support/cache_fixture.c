@@ -331,7 +331,7 @@ int test_service_attach(const struct test_service *service, struct lodic **ret_l
 struct lodic_stat test_service_stat(struct lodic *lodic)
 {
 	struct lodic_stat stat = { 0 };
-	int err = lodic_stat(lodic, &stat);
+	int err = lodic_stat(lodic, &stat, sizeof(stat));
 
 	REQUIRE(err == 0, "%s", strerror(-err));
 	return stat;
@@ -469,6 +469,6 @@ struct lodic_context_stat test_context_stat(struct lodic_context *context)
 {
 	struct lodic_context_stat stat;
 
-	lodic_context_stat(context, &stat);
+	lodic_context_stat(context, &stat, sizeof(stat));
 	return stat;
 }

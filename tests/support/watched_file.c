@@ -273,7 +273,7 @@ static u64 hits_of(const struct watcher *watcher)
 {
 	struct lodic_context_stat stat;
 
-	lodic_context_stat(watcher->context, &stat);
+	lodic_context_stat(watcher->context, &stat, sizeof(stat));
 	return stat.hits;
 }
 

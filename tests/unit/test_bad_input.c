@@ -435,7 +435,7 @@ static int forked_child_run(struct test_bed *b, struct lodic_pin pin)
 	REQUIRE(lodic_pin(b->context, b->file, -1, &other) == -EINVAL, "no error");
 	REQUIRE(lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT) == -ESTALE,
 	        "no error");
-	REQUIRE(lodic_stat(b->lodic, &stat) == -ECHILD, "no error");
+	REQUIRE(lodic_stat(b->lodic, &stat, sizeof(stat)) == -ECHILD, "no error");
 	REQUIRE(lodic_context_open(b->lodic, &context) == -ECHILD, "no error");
 	REQUIRE(lodic_file_cached(b->file) == -ESTALE, "no error");
 	REQUIRE(lodic_open(b->lodic, b->fd, &file) == 0, "not opened");
@@ -516,7 +516,7 @@ static void pin_one_block_128_times_last_eagain(void **state)
 			}
 			assert_int_equal(test_service_stat(b.lodic).pinned, 0);
 		}
-		assert_int_equal(test_context_stat(b.context).refused,
+		assert_int_equal(test_context_stat(b.context).pins_refused,
 		                 room <= COUNT_MAX ? 2 : 0);
 		test_bed_free(&b);
 	}

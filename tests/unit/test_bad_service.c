@@ -487,7 +487,7 @@ static void pin_quota_spent_eagain_reads_hit(void **state)
 		assert_int_equal(lodic_context_open(b.lodic, &contexts[i]), 0);
 	late = contexts[7];
 	assert_int_equal(lodic_pin(late, b.file, 0, &pin), -EAGAIN);
-	assert_int_equal(test_context_stat(late).refused, 1);
+	assert_int_equal(test_context_stat(late).pins_refused, 1);
 	assert_int_equal(lodic_read(late, b.file, buffer, BLOCK, 0), BLOCK);
 	assert_true(pattern_holds(buffer, 1, 1, 0, BLOCK));
 	assert_int_equal(test_context_stat(late).hits, 1);

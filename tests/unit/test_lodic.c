@@ -56,6 +56,42 @@ static void attach_good_service_says_what_it_is(void **state)
 	(void)state;
 }
 
+/* A program that was compiled with a lodic.h of another age. */
+static void stat_struct_of_another_size_filled_as_far_as_known(void **state)
+{
+	struct {
+		struct lodic_stat known;
+		u64 unknown;
+	} newer;
+	struct {
+		struct lodic_context_stat known;
+		u64 unknown;
+	} newer_context;
+	u64 older[3] = { 0, 0, 77 };
+	struct test_bed b;
+
+	bed_make(&b, LODIC_LODIC);
+	memset(&newer, 0xff, sizeof(newer));
+	assert_int_equal(lodic_stat(b.lodic, &newer.known, sizeof(newer)), 0);
+	assert_int_equal(newer.known.frames, 256);
+	assert_int_equal(newer.unknown, 0);
+	assert_int_equal(
+		lodic_stat(b.lodic, (struct lodic_stat *)older, 2 * sizeof(u64)), 0);
+	assert_int_equal(older[0], 256);
+	assert_int_equal(older[1], newer.known.cached);
+	assert_int_equal(older[2], 77);
+
+	memset(&newer_context, 0xff, sizeof(newer_context));
+	lodic_context_stat(b.context, &newer_context.known, sizeof(newer_context));
+	assert_int_equal(newer_context.known.pinned, 0);
+	assert_int_equal(newer_context.unknown, 0);
+	lodic_context_stat(b.context, (struct lodic_context_stat *)older, sizeof(u64));
+	assert_int_equal(older[0], 0);
+	assert_int_equal(older[1], newer.known.cached);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static void read_prefetched_all_hits(void **state)
 {
 	for (u32 scheme = 0; scheme < FIXTURE_NR_SCHEMES; scheme++) {
@@ -122,7 +158,7 @@ static void pin_each_block_right_bytes_counted(void **state)
 				assert_null(pin.word);
 			}
 		assert_int_equal(test_context_stat(b.context).hits, 2 * NR_BLOCKS);
-		assert_int_equal(test_context_stat(b.context).refused, 0);
+		assert_int_equal(test_context_stat(b.context).pins_refused, 0);
 		assert_int_equal(test_service_stat(b.lodic).pinned, 0);
 		test_bed_free(&b);
 	}
@@ -347,6 +383,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(attach_good_service_says_what_it_is, guard_set),
+		cmocka_unit_test_setup(
+			stat_struct_of_another_size_filled_as_far_as_known, guard_set),
 		cmocka_unit_test_setup(read_prefetched_all_hits, guard_set),
 		cmocka_unit_test_setup(read_many_blocks_at_once_whole, guard_set),
 		cmocka_unit_test_setup(pin_each_block_right_bytes_counted, guard_set),
