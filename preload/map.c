@@ -2,19 +2,22 @@
 /*
  * Which descriptor is which file, and when a file is mapped and unmapped.
  *
- * A descriptor's slot says what was found behind it when it was first read: nothing that
- * can be mapped, or a file, by index and generation. close() and its relatives empty the
- * slot. libc and bare system calls can close and open behind our back; then a slot is
- * stale. That is found out by looking again now and then (MAP_TICK_READS), and until then
- * does no harm: a mapping is read by nobody, so the wrong file's reads are counted, or the
- * wrong file's pages asked for, within its mapping and within the budget.
+ * A descriptor's slot says what the shim found behind it at its first read. That is a file,
+ * by index and generation, or nothing that can be mapped. close() and its relatives empty
+ * the slot. libc and bare system calls can close and open a descriptor without the shim; then
+ * its slot is stale. The shim finds that out by looking again every MAP_TICK_READS reads.
+ * Until then a stale slot does no harm, because nothing reads a mapping. The shim counts
+ * reads for the wrong file, or asks for the wrong file's pages, within that file's
+ * mapping and within the budget.
  *
- * A file is mapped when it has been read min_reads times and that was not one pass from
- * front to back: a pass reads each page once, and a pte for it would only cost. It was
- * not one when more bytes were read than the file has; or when min_reads of its pread()s
- * did not go on where the one before ended; or, for read(), when the file offset has
- * moved by something quite different from what was read. That takes a system call, so it
- * is asked at min_reads, and at each doubling.
+ * The shim maps a file when the program has read it min_reads times, and not in one pass
+ * from front to back. A pass reads each page once, and a pte for it would only cost. Any
+ * of these shows that it was no pass:
+ * - More bytes were read than the file has.
+ * - min_reads of its pread()s did not begin where the one before ended.
+ * - For read(): the file offset has moved by something quite different from what was
+ *   read. To see that takes a system call, so the shim looks at min_reads, and again
+ *   each time that the reads have doubled.
  */
 #define _GNU_SOURCE
 #include "preload/map.h"
@@ -29,7 +32,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* How often a thread looks again at what it believes: 3 system calls in so many reads. */
+/* How often a thread looks again at what it believes: once in so many reads, which takes 3
+ * system calls. */
 #define MAP_TICK_READS 1024u
 
 #define XFS_MAGIC 0x58465342
@@ -97,9 +101,8 @@ void map_unlock(const struct map_hold *hold)
 	errno = hold->error;
 }
 
-/* Those whose read(2) and mmap(2) both go by the page cache, of this machine alone.
- * Everywhere else a mapping may do things: ask a server, take huge pages, reach a
- * device. */
+/* File systems whose read(2) and mmap(2) both go by the page cache of this machine alone.
+ * Elsewhere a mapping may have effects: ask a server, take huge pages, reach a device. */
 static bool file_system_fits(int fd)
 {
 	static const u32 fit[] = {
@@ -121,7 +124,7 @@ static bool file_system_fits(int fd)
 	return false;
 }
 
-/* Our mappings would take from what the program may have. */
+/* Then the shim's mappings would take from what the program may have. */
 static bool address_space_limited(void)
 {
 	struct rlimit limit;
@@ -129,7 +132,7 @@ static bool address_space_limited(void)
 	return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* What an open descriptor shows. true: may be mapped one day. */
+/* Judges what the open descriptor shows. true: its file may be mapped one day. */
 static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_skip)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -165,8 +168,9 @@ static void file_start(struct map_file *f, const struct stat *st)
 	map_pages_prove(f);
 }
 
-/* The entry of this file: its own, or one that is free, or that of the file read least,
- * or of a mapping that nobody has visited of late. NULL: its set is full of files in use. */
+/* The entry of this file: its own, else one that it takes over. It takes a free one
+ * first, then that of the file read least. Last comes a mapping that no read has visited
+ * since the last search. NULL: its set is full of files in use. */
 static struct map_file *file_find(const struct stat *st)
 {
 	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
@@ -184,7 +188,7 @@ static struct map_file *file_find(const struct stat *st)
 		if (f->address) {
 			if (host_load_relaxed(&f->visited))
 				continue;
-			reads = MAP_NOWHERE - 1; /* rather any other */
+			reads = MAP_NOWHERE - 1; /* any other entry goes first */
 		}
 		if (!least ||
 		    (least->generation && (!f->generation || reads < least->reads)))
@@ -204,7 +208,7 @@ static void skip(int fd, enum map_skip why)
 	host_store_relaxed(&map_state->slots[fd], SLOT_SKIP);
 }
 
-/* What is behind fd now? Fills its slot. */
+/* Looks at what is behind fd now, and fills its slot. */
 static struct map_file *descriptor_look(int fd)
 {
 	struct map_state *s = map_state;
@@ -223,13 +227,13 @@ static struct map_file *descriptor_look(int fd)
 	if (descriptor_fits(fd, &st, &why))
 		f = file_find(&st);
 	if (!f) {
-		/* Told once, not at each look. */
+		/* Counted once, not at each look. */
 		if ((before & SLOT_KIND) != SLOT_SKIP)
 			skip(fd, why);
 		goto out;
 	}
-	/* It has grown, and more pages are read than were mapped: once more from the
-	 * start. One that has shrunk costs nothing. */
+	/* The file has grown beyond its mapping: begin again. A file that has shrunk
+	 * costs nothing. */
 	if (f->address && (u64)st.st_size > f->nr_pages << MAP_PAGE_SHIFT)
 		map_pages_unmap(f);
 	host_store_relaxed(&f->bytes, (u64)st.st_size);
@@ -239,8 +243,8 @@ out:
 	return f;
 }
 
-/* Where a read() of n bytes that has just returned began. Somebody else may have moved the
- * offset meanwhile: then it is a place in the file all the same. */
+/* Where a read() of n bytes that has just returned began. If another thread has moved the
+ * offset meanwhile, the answer is still a place in the file. */
 static u64 read_began(int fd, u64 n)
 {
 	int error = errno;
@@ -259,7 +263,7 @@ static bool read_jumped(struct map_file *f, int fd, u64 read_bytes)
 	return first == MAP_NOWHERE || differs > read_bytes / 2;
 }
 
-/* Counts a read of a file that is not mapped. true: now it should be. */
+/* Counts a read of a file that is not mapped. true: the file should be mapped now. */
 static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
 {
 	u64 reads = host_fetch_add(&f->reads, 1) + 1;
@@ -283,8 +287,8 @@ static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
 	return read_jumped(f, fd, bytes);
 }
 
-/* The file is due. The descriptor is looked at once more: what is mapped is what is open
- * there now. */
+/* Maps a file that is due. The function looks at the descriptor once more, so that it maps
+ * what is open there now. */
 static void file_map(struct map_file *f, int fd)
 {
 	struct map_state *s = map_state;
@@ -306,7 +310,7 @@ static void file_map(struct map_file *f, int fd)
 		map_report_file("maps", fd, f);
 	} else if (why == MAP_BUDGET_FULL) {
 		s->skips[why]++;
-		map_pages_prove(f); /* there may be room then */
+		map_pages_prove(f); /* when it is due again there may be room */
 	} else {
 		skip(fd, why);
 	}
@@ -326,8 +330,8 @@ static void file_ask(struct map_file *f, u64 offset, u64 n)
 	map_unlock(&hold);
 }
 
-/* A read of a mapped file: marks it visited, and has ptes set for what was read unless
- * they are there. again: believe no bit. */
+/* After a read of a mapped file: marks it visited, and has ptes set for what was read,
+ * unless they are there. again: the function believes no bit. */
 static void file_visit(struct map_file *f, int fd, u64 n, off_t offset, bool again)
 {
 	u64 at;
@@ -365,13 +369,13 @@ void map_note(int fd, ssize_t n, off_t offset)
 	map_count_read(true);
 }
 
-/* Unmaps the file behind fd. made_from_it: only if the mapping was made from fd. */
+/* Unmaps the file behind fd; with made_from_it, only if the mapping was made from fd. */
 static void unmap(struct map_file *f, int fd, bool made_from_it)
 {
 	struct map_hold hold;
 
 	if (!map_lock(&hold, true))
-		return; /* a vfork() child closes its own */
+		return; /* a vfork() child closes a descriptor of its own */
 	if (f->address && (f->fd == (u64)fd || !made_from_it)) {
 		map_report_file("unmaps", fd, f);
 		map_pages_unmap(f);
@@ -446,7 +450,8 @@ void map_stderr_closing(void)
 	map_unlock(&hold);
 }
 
-/* fork() has wiped the state; this is what a bare clone() would not do. */
+/* fork() has wiped the state. A child of a bare clone() does not come here, so its pid
+ * stays 0 (M1). */
 static void after_fork(void)
 {
 	map_state->pid = (u64)getpid();

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The shim behind `lodic map`: inside a program that knows nothing of it, it maps the
- * files that the program reads again and again, so that the program's own process has a
- * pte for each page that it reads. A kernel with LODIC then counts the references of
- * read(2) in these ptes. The program's bytes still come from its own read(2): nobody ever
- * touches the mapping.
+ * The shim behind `lodic map` runs inside a program that knows nothing of it. The shim
+ * maps the files that the program reads again and again. The program's own process then
+ * has a pte for each page that it reads. In these ptes a kernel with LODIC counts the
+ * references of read(2). The program's bytes still come from its own read(2): nothing
+ * ever touches the mapping.
  *
- *   map_hooks.c    the functions of libc that are stood in for
+ *   map_hooks.c    the functions of libc that the shim stands in for
  *   map.c          which descriptor is which file; when a file is mapped and unmapped
- *   map_pages.c    a mapping's pages, what they may cost, who goes first
+ *   map_pages.c    a mapping's pages, what they may cost, which file goes first
  *   map_options.c  what `lodic map` says, through the environment
  *   map_report.c   what it cost
  *
- * The program must not notice. That decides most of what is here:
+ * The program must not notice the shim. Seven rules follow:
  *
- *   P1 No system call on a mapping unless this process made it. Memory is shared with a
- *      vfork() child, which has descriptors of its own; and copied to a child of a bare
- *      clone(), where the mapping is missing and its addresses may be somebody else's.
- *   P2 A mapping does not outlive the descriptor that it was made from. It holds the open
- *      file, and with it flock() locks, leases, a deleted file's space and a mount.
- *      (Opening the file a second time would be worse: that descriptor's close() drops
- *      the program's fcntl() locks.)
- *   P3 No descriptor stays open. One is open for a moment, to look at VmPTE, in close()
- *      and at exit; and for the report.
- *   P4 Whoever holds the lock runs with signals blocked and cannot be cancelled: so that
- *      close(), which may be called in a signal handler, can wait for it. read() does not
- *      wait: the next one will do.
- *   P5 No malloc, no stdio, errno as it was.
- *   P6 A file's pages are asked for only just after the program has read them: no I/O.
- *   P7 Once a file is mapped, a read of it writes no line that another thread writes. A
- *      shared counter here would undo what LODIC is for.
+ * M1 The shim makes no system call on a mapping unless this process made the mapping. A
+ *    vfork() child shares this memory, but has descriptors of its own. A child of a bare
+ *    clone() has a copy: there the mapping is missing, and its addresses may belong to
+ *    something else.
+ * M2 A mapping does not outlive the descriptor that it was made from. It holds the open
+ *    file, and with it flock() locks, leases, a deleted file's space and a mount.
+ *    (Opening the file a second time would be worse: that descriptor's close() drops
+ *    the program's fcntl() locks.)
+ * M3 No descriptor stays open. The shim opens one for a moment: in close() and at exit,
+ *    to look at VmPTE, and for the report.
+ * M4 A thread that holds the lock has its signals blocked and cannot be cancelled. So
+ *    close(), which a signal handler may call, can wait for the lock. read() does not
+ *    wait for it: the next read() will do.
+ * M5 The shim calls neither malloc nor stdio, and leaves errno as it was.
+ * M6 The shim asks for a file's pages only just after the program has read them, so that
+ *    it causes no I/O.
+ * M7 Once a file is mapped, a read of it writes no line that another thread writes. A
+ *    shared counter here would undo what LODIC is for.
  */
 #ifndef LODIC_PRELOAD_MAP_H
 #define LODIC_PRELOAD_MAP_H
@@ -43,24 +45,25 @@
 #include "host/host.h"
 #include "preload/map_environment.h"
 
-/* Descriptors above this are not looked at: 8 bytes each, of memory touched when used. */
+/* The shim does not look at descriptors from here on. Each takes 8 bytes, of memory that
+ * is there only once it is touched. */
 #define MAP_FDS 65536u
-/* Files known at once, in sets of a few. */
+/* How many files the shim knows at once, in sets of a few. */
 #define MAP_SET_FILES 8u
 #define MAP_SETS 128u
 #define MAP_FILES (MAP_SETS * MAP_SET_FILES)
-/* Threads beyond this share a place to count in. */
+/* Beyond so many threads, several share a place to count in. */
 #define MAP_STRIPES 64u
 
 #define MAP_PAGE_SHIFT 12
 #define MAP_PAGE_BYTES (1u << MAP_PAGE_SHIFT)
-/* What one page of ptes leads to. */
+/* A span: what one page of ptes leads to. */
 #define MAP_SPAN_SHIFT 21
 #define MAP_SPAN_BYTES ((u64)1 << MAP_SPAN_SHIFT)
 #define MAP_SPAN_PAGES (1u << (MAP_SPAN_SHIFT - MAP_PAGE_SHIFT))
 #define MAP_SPAN_WORDS (MAP_SPAN_PAGES / 64)
 
-/* Why a file, or a descriptor's, is not mapped. Names: map_report.c. */
+/* Why a file, or that of a descriptor, is not mapped. map_report.c has the names. */
 enum map_skip {
 	MAP_NOT_REGULAR,
 	MAP_WRITABLE,
@@ -79,17 +82,17 @@ enum map_skip {
 #define MAP_PAGES_WHOLE 1u /* all have been asked for */
 #define MAP_PAGES_FULL 2u  /* the budget has no room for more of them */
 
-/* All words are read without the lock, as hints, and written under it, but for those that
- * say otherwise. */
+/* Threads read all words without the lock, as hints, and write them under it, but for
+ * those that say otherwise. */
 struct map_file {
-	u64 generation; /* 0: nobody's. Else it says which file an index means */
+	u64 generation; /* 0: of no file. Else it says which file an index means */
 	u64 dev, ino;
 	u64 bytes; /* its size, as last seen */
 	u64 seen_mapped;
 
 	/* Until it is mapped; any thread. */
 	u64 reads, read_bytes;
-	u64 jumps;      /* pread()s that did not go on where the one before ended */
+	u64 jumps;      /* pread()s that did not begin where the one before ended */
 	u64 next;       /* where that was */
 	u64 first;      /* where read() began, MAP_NOWHERE: not known */
 	u64 look_again; /* number of reads */
@@ -99,14 +102,14 @@ struct map_file {
 	u64 nr_pages;
 	u64 nr_asked;    /* pages asked for */
 	u64 pages_stand; /* MAP_PAGES_* */
-	u64 visited;     /* any thread sets it; whoever looks for a victim clears it */
-	u64 fd;          /* which it was made from (P2) */
-	u64 cost_bytes;  /* of the budget */
-	u64 nr_tables;   /* pages of ptes, at most */
+	u64 visited; /* any thread sets it; a thread that looks for a victim clears it */
+	u64 fd;      /* which it was made from (M2) */
+	u64 cost_bytes; /* of the budget */
+	u64 nr_tables;  /* pages of ptes, at most */
 
 	/* Where its bits are: a word that says how many, then a bit for each page, set once
-	 * the page was asked for. Memory that was bits stays readable for good: somebody may
-	 * be about to look. */
+	 * the page was asked for. Memory that was bits stays readable for good, because
+	 * another thread may be about to look. */
 	u64 bits;
 	u64 few_bits[1 + MAP_SPAN_WORDS];
 	u64 *many_bits;
@@ -124,10 +127,10 @@ struct map_totals {
 	u64 files, bytes, tables;
 };
 
-/* All that changes. The kernel wipes it in a child: nothing is mapped there, nothing is
- * counted, the lock is free. */
+/* All that changes. The kernel wipes it in a child, where nothing is mapped, nothing is
+ * counted, and the lock is free. */
 struct map_state {
-	u64 pid; /* P1; 0: a child that did not come by fork() */
+	u64 pid; /* M1; 0: a child that did not come by fork() */
 	u64 off; /* nothing is mapped any more */
 	pthread_mutex_t lock;
 
@@ -142,7 +145,7 @@ struct map_state {
 	u64 measured, measured_bytes, measured_tables;
 	u64 reported; /* on stderr */
 
-	char path[MAP_TEXT_BYTES]; /* not on the stack: that of a signal may be small */
+	char path[MAP_TEXT_BYTES];     /* not on the stack: a signal's may be small */
 	char text[8 * MAP_TEXT_BYTES]; /* a path, with every byte escaped */
 	size_t text_n;
 	struct map_stripe stripes[MAP_STRIPES] __attribute__((aligned(64)));
@@ -166,11 +169,11 @@ struct map_options {
 
 extern struct map_options map_options;
 
-/* From the environment. false: this is no run under `lodic map`. */
+/* Reads the environment. false: this is no run under `lodic map`. */
 bool map_options_read(void);
 /* Does the descriptor's path match what was asked for? Under the lock. */
 bool map_options_want(int fd);
-/* The descriptor's path, in a place of its own under the lock; "" when nobody knows. */
+/* The descriptor's path, in a place of its own under the lock; "": it is not known. */
 const char *map_path(int fd);
 
 /* map.c */
@@ -180,37 +183,38 @@ void map_note(int fd, ssize_t n, off_t offset);
 /* The program is about to close fd, or to put another file in its place. Keeps errno. */
 void map_closing(int fd);
 void map_closing_from(unsigned int first, unsigned int last);
-/* The program wants the file's pages out of memory: no mapping may hold them. Keeps
- * errno. */
+/* The program wants the file's pages out of memory, so that no mapping may hold them.
+ * Keeps errno. */
 void map_dropping(int fd);
 /* Unmaps everything, for good. Keeps errno. */
 void map_stop(void);
-/* The end, in a way that lets us know. Keeps errno. */
+/* The program ends, in a way that the shim can see. Keeps errno. */
 void map_end(void);
-/* stderr goes. Keeps errno. */
+/* The program is about to close stderr. Keeps errno. */
 void map_stderr_closing(void);
 
-/* The lock, with what P4 and P5 ask. */
+/* What M4 and M5 ask of a thread that takes the lock. */
 struct map_hold {
 	sigset_t signals;
 	int cancel;
 	int error;
 };
 
-/* false: another process's memory (P1), or wait is false and somebody holds it. */
+/* false: the state is another process's (M1), or wait is false and another thread holds the
+ * lock. */
 bool map_lock(struct map_hold *hold, bool wait);
 void map_unlock(const struct map_hold *hold);
 
 /* map_pages.c; under the lock. */
 
-/* Have [offset, offset + n) been asked for, or need not be? Without the lock: a hint. */
+/* Has the shim asked for [offset, offset + n), or need it not? Without the lock: a hint. */
 bool map_pages_ready(const struct map_file *f, u64 offset, u64 n);
 /* Maps the file behind fd. false: *ret_skip says why not. */
 bool map_pages_map(struct map_file *f, int fd, enum map_skip *ret_skip);
 /* Asks the kernel for the ptes of what was just read. */
 void map_pages_ask(struct map_file *f, u64 offset, u64 n);
 void map_pages_unmap(struct map_file *f);
-/* Forgets that the file was read. */
+/* Forgets that the file was read: it has to show anew that it is read again and again. */
 void map_pages_prove(struct map_file *f);
 void map_pages_unmap_all(void);
 

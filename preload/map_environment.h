@@ -14,7 +14,8 @@
 /* The longest of these texts, with its end. */
 #define MAP_TEXT_BYTES 4096u
 
-/* The shim's file, beside the program `lodic` in the build folder, else in LIBDIR/lodic. */
+/* The shim's file. It lies beside the program `lodic` in the build folder, else in
+ * LIBDIR/lodic. */
 #define MAP_LIBRARY "liblodic-map.so"
 
 #endif

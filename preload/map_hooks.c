@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The functions of libc that the shim stands in for. Each calls the next one of its name,
- * which is libc's or another shim's, and notes what happened; the answer and errno are the
- * program's, untouched.
+ * which is libc's or another shim's, and notes what happened. It hands the answer and
+ * errno to the program untouched.
  *
- * libc itself does not come by here: what stdio reads for fread() or fgets() is not seen.
+ * libc's own calls do not come by here: the shim does not see what stdio reads for fread()
+ * or fgets().
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -89,7 +90,7 @@ static const char *const next_names[NEXT_NR] = {
 static u64 next_found[NEXT_NR];
 
 /* The next function of this name. It may be called before any constructor has run, and by
- * two threads at once, who find the same. */
+ * two threads at once, which find the same. */
 static u64 next_of(enum next which)
 {
 	u64 found = host_load_relaxed(&next_found[which]);
@@ -103,7 +104,7 @@ static u64 next_of(enum next which)
 	return found;
 }
 
-/* All of them at the start: a signal handler is no place for dlsym(). */
+/* Finds all of them at the start, because a signal handler must not call dlsym(). */
 __attribute__((constructor)) static void next_find_all(void)
 {
 	for (u32 i = 0; i < NEXT_NR; i++)
@@ -130,7 +131,7 @@ typedef int (*fadvise_fn)(int fd, off_t offset, off_t n, int advice);
 typedef int (*mlockall_fn)(int flags);
 typedef void (*exit_fn)(int status);
 
-/* libc's own names for the same, which programs are compiled to, too. */
+/* libc's own names for the same functions. Compilers and headers use them, too. */
 ssize_t __read(int fd, void *to, size_t n);
 ssize_t __read_chk(int fd, void *to, size_t n, size_t room);
 ssize_t __pread64(int fd, void *to, size_t n, off_t offset);
@@ -212,7 +213,7 @@ EXPORT ssize_t preadv64(int fd, const struct iovec *to, int nr, off_t offset)
 	return noted(fd, next(fd, to, nr, offset), offset);
 }
 
-/* Of these two, offset -1 means read(): map_note() has the same convention. */
+/* For these two, offset -1 means read(), as it does for map_note(). */
 EXPORT ssize_t preadv2(int fd, const struct iovec *to, int nr, off_t offset, int flags)
 {
 	preadv2_fn next = (preadv2_fn)next_of(NEXT_PREADV2);
@@ -228,7 +229,7 @@ EXPORT ssize_t preadv64v2(int fd, const struct iovec *to, int nr, off_t offset,
 	return noted(fd, next(fd, to, nr, offset, flags), offset);
 }
 
-/* Before a descriptor goes. */
+/* To be called before a descriptor goes. */
 static void goes(int fd)
 {
 	if (fd == STDERR_FILENO)
@@ -270,8 +271,8 @@ EXPORT void closefrom(int first)
 	((closefrom_fn)next_of(NEXT_CLOSEFROM))(first);
 }
 
-/* stderr's line is not written here: a program may put its stderr elsewhere for a while.
- * At the end it is there again, or it is another and left alone. */
+/* The shim does not report here, because a program may put its stderr elsewhere for a while.
+ * At the end stderr is there again, or it is another file, which the shim leaves alone. */
 EXPORT int dup2(int from, int to)
 {
 	if (from != to)
@@ -320,7 +321,7 @@ EXPORT FILE *freopen64(const char *path, const char *how, FILE *stream)
 	return ((freopen_fn)next_of(NEXT_FREOPEN64))(path, how, stream);
 }
 
-/* The kernel leaves pages in memory that somebody has mapped. */
+/* The kernel leaves pages in memory that are mapped. */
 EXPORT int posix_fadvise(int fd, off_t offset, off_t n, int advice)
 {
 	if (advice == POSIX_FADV_DONTNEED)
@@ -335,14 +336,14 @@ EXPORT int posix_fadvise64(int fd, off_t offset, off_t n, int advice)
 	return ((fadvise_fn)next_of(NEXT_FADVISE64))(fd, offset, n, advice);
 }
 
-/* What we map would be locked into memory, whole files at once. */
+/* It would lock what the shim has mapped into memory, whole files at once. */
 EXPORT int mlockall(int flags)
 {
 	map_stop();
 	return ((mlockall_fn)next_of(NEXT_MLOCKALL))(flags);
 }
 
-/* These run no destructors. */
+/* These functions run no destructors. */
 EXPORT void _exit(int status)
 {
 	map_end();

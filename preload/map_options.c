@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What `lodic map` says to the shim, through the environment: so that it reaches the
- * children of the program too. The names are those of the options. */
+/* What `lodic map` says to the shim. It says so through the environment, to reach the
+ * program's children too. The names are those of the options. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static bool read_number(const char *name, u64 *ret)
 	return end != text && *end == '\0';
 }
 
-/* A copy: the program may write over its environment. */
+/* Copies the text, because the program may write over its environment. */
 static bool read_text(const char *name, char *ret, size_t size)
 {
 	const char *text = getenv(name);
@@ -63,8 +63,8 @@ const char *map_path(int fd)
 	return path;
 }
 
-/* Does c lie in the set behind '['? *ret_end: behind its ']', or NULL when it has none,
- * and then the bracket stands for itself. */
+/* Does c lie in the set behind '['? *ret_end points behind its ']'. If there is none,
+ * *ret_end is NULL, and the bracket stands for itself. */
 static bool set_has(const char *set, const char *end, char c, const char **ret_end)
 {
 	bool not = set < end && (*set == '!' || *set == '^');
@@ -84,7 +84,8 @@ static bool set_has(const char *set, const char *end, char c, const char **ret_e
 	return found != not ;
 }
 
-/* One character of text against the glob's next piece. NULL: they differ. */
+/* Compares c with the glob's next piece, and returns what is behind it. NULL: they
+ * differ. */
 static const char *piece_match(const char *glob, const char *end, char c)
 {
 	const char *behind;
@@ -100,8 +101,8 @@ static const char *piece_match(const char *glob, const char *end, char c)
 	return *glob == c ? glob + 1 : NULL;
 }
 
-/* * ? [set]; a star stands for any characters, slashes too. fnmatch() may call malloc,
- * which a read() in a signal handler must not. */
+/* A glob has * ? [set]; a star stands for any characters, slashes too. fnmatch() may call
+ * malloc, which a read() in a signal handler must not. */
 static bool glob_match(const char *glob, const char *end, const char *text)
 {
 	const char *star = NULL, *from = NULL, *next;
@@ -125,7 +126,7 @@ static bool glob_match(const char *glob, const char *end, const char *text)
 	return glob == end;
 }
 
-/* Does one of these lines match? One with a slash is about the whole path, else it is
+/* Does one of these lines match? A line with a slash is about the whole path, any other is
  * about the name. */
 static bool globs_match(const char *globs, const char *path)
 {

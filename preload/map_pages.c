@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A mapping's pages: which have been asked for, what they may cost, and who goes first.
+ * A mapping's pages: which the shim has asked for, what they may cost, and which file goes
+ * first.
  *
- * The whole file is mapped, which costs one vma; ptes are asked for page by page
- * (MADV_POPULATE_READ), each just after the program read it: then it is in memory, and no
- * I/O follows (P6). The kernel fills in neighbours that are in memory too. When it takes
- * a page away, the pte goes; map.c asks again now and then.
+ * The shim maps the whole file, which costs one vma. It asks for ptes page by page
+ * (MADV_POPULATE_READ), each just after the program has read the page. The page is then
+ * in memory, and no I/O follows (M6). The kernel also fills in ptes of neighbours that
+ * are in memory. When the kernel takes a page away its pte goes; map.c asks again now
+ * and then.
  *
- * The budget is counted in spans, the 2 MiB that one page of ptes leads to: a span counts
- * whole once a page of it was asked for. So the budget bounds page tables whatever the
- * program reads: BUDGET / 512, and a page or three per file for the upper levels. Files
- * of more than a span are mapped at a multiple of it, so that span and table agree;
- * smaller ones wherever the kernel puts them, side by side, so that they share tables.
+ * The budget is counted in spans: 2 MiB, what one page of ptes leads to. A span counts
+ * whole once the shim has asked for a page of it. So the budget bounds page tables
+ * whatever the program reads: BUDGET / 512, and one to three pages a file for the upper
+ * levels. A file of more than a span is mapped at a multiple of it, so that span and
+ * table agree. The kernel puts smaller files side by side, so that they share tables.
  *
- * Victims are whole files, by second chance: one whose visited mark is not set since the
- * hand last came by. When all are in use nothing is thrown out, and whoever asked goes
- * without: to trade one hot file for another costs two calls and wins nothing.
+ * Victims are whole files, by second chance: a file whose visited mark is not set since
+ * the hand last came by. If all are in use the shim throws nothing out and maps no more.
+ * To trade one hot file for another costs two calls and wins nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -55,8 +57,8 @@ bool map_pages_ready(const struct map_file *f, u64 offset, u64 n)
 	return true;
 }
 
-/* All bits clear, behind a word that says how many there are: so that who comes with an
- * old pointer stays within what it leads to. false: there is no memory. */
+/* Makes the bits, all clear, behind a word that says how many there are. A thread that comes
+ * with an old pointer thus stays within what it leads to. false: there is no memory. */
 static bool bits_make(struct map_file *f, u64 nr_pages)
 {
 	u64 bytes = sizeof(u64) + round_up(nr_pages, MAP_SPAN_PAGES) / 8;
@@ -74,7 +76,8 @@ static bool bits_make(struct map_file *f, u64 nr_pages)
 			         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 			if (p == MAP_FAILED)
 				return false;
-			madvise(p, bytes, MADV_DONTFORK); /* nor does the pointer */
+			/* A child does not get the pointer either. */
+			madvise(p, bytes, MADV_DONTFORK);
 			f->many_bits = p;
 			f->many_bytes = bytes;
 		}
@@ -91,7 +94,7 @@ static u64 *span_words(const struct map_file *f, u64 span)
 	return (u64 *)f->bits + 1 + span * MAP_SPAN_WORDS;
 }
 
-/* A place for bytes, on a multiple of a span where there is more than one. */
+/* Maps bytes of fd; at a multiple of a span if they are more than one. */
 static void *place(int fd, u64 bytes)
 {
 	u64 slack = MAP_SPAN_BYTES - MAP_PAGE_BYTES;
@@ -125,7 +128,6 @@ static void bits_drop(struct map_file *f)
 		madvise(f->many_bits, f->many_bytes, MADV_DONTNEED);
 }
 
-/* It has to show anew that it is read again and again. */
 void map_pages_prove(struct map_file *f)
 {
 	host_store_relaxed(&f->reads, 0);
@@ -167,7 +169,8 @@ void map_pages_unmap_all(void)
 			map_pages_unmap(&map_state->files[i]);
 }
 
-/* Unmaps a file other than f that nobody has visited of late. false: there is none. */
+/* Unmaps a file other than f that no read has visited since the last search. false: there is
+ * none. */
 static bool evict_one(const struct map_file *f)
 {
 	struct map_state *s = map_state;
@@ -212,14 +215,15 @@ bool map_pages_map(struct map_file *f, int fd, enum map_skip *ret_skip)
 	p = place(fd, bytes);
 	if (p == MAP_FAILED)
 		return false;
-	/* A child would hold the file open (P2), and has no ptes for it anyhow: the kernel
-	 * does not copy those that a fault can bring back. */
+	/* In a child the mapping would hold the file open (M2). It would have no ptes
+	 * there either: the kernel does not copy those that a fault can bring back. */
 	if (madvise(p, bytes, MADV_DONTFORK) != 0 ||
 	    !bits_make(f, bytes >> MAP_PAGE_SHIFT)) {
 		munmap(p, bytes);
 		return false;
 	}
-	/* A huge page has no ptes to count in. Kernels without them refuse; well. */
+	/* A huge page has no ptes to count in. A kernel without huge pages refuses, which
+	 * does no harm. */
 	madvise(p, bytes, MADV_NOHUGEPAGE);
 	f->nr_pages = bytes >> MAP_PAGE_SHIFT;
 	host_store_relaxed(&f->pages_stand, 0);

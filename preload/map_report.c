@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the shim did in one process, and what that cost. It is said once, at the end: a
- * line on stderr if a file was mapped, or a line added to the report's file if anything
- * was read. Lines of many processes do not mix: each is one write().
+ * What the shim did in one process, and what that cost. The shim says so once, at the end.
+ * If it has mapped a file it writes a line to stderr. If there is a report's file and the
+ * program has read anything, it adds a line to that file instead. Each line is one
+ * write(), so that lines of many processes do not mix.
  *
- * stderr is the program's. Nothing is written to a descriptor 2 that is not what it was at
- * the start: closed, or somebody's data file by now. A program that closes it at exit, as
- * the usual tools do, has its line just before.
+ * stderr belongs to the program. If descriptor 2 is not what it was at the start, the shim
+ * writes nothing: it may be closed by now, or a data file. If a program closes stderr
+ * at exit, as the usual tools do, the line is written just before.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,8 +20,8 @@
 
 #include "preload/map.h"
 
-/* Page tables are measured at the first unmappings and at the last: each measurement
- * reads a file of /proc twice, 0.1 ms. */
+/* How many unmappings the shim measures the page tables of. Each measurement reads a file
+ * of /proc twice, which takes 0.1 ms. */
 #define MEASURED_MAX 64u
 #define NAME_BYTES 64u
 
@@ -51,8 +52,8 @@ void map_count_read(bool mapped)
 	if (!stripe)
 		stripe = (u32)(host_fetch_add(&s->next_stripe, 1) % MAP_STRIPES) + 1;
 	mine = &s->stripes[stripe - 1];
-	/* Atomic, since threads may share one and a signal may come between; in a line of
-	 * its own (P7). */
+	/* Atomic, because threads may share one, and a signal may come between. The line is
+	 * its own (M7). */
 	host_fetch_add(mapped ? &mine->reads_mapped : &mine->reads_other, 1);
 }
 
@@ -106,7 +107,7 @@ static void put_bytes(u64 bytes)
 	put(units[unit]);
 }
 
-/* A JSON string's inside, with what must not stand there left out of it. */
+/* Puts the inside of a JSON string, and escapes what must not stand there. */
 static void put_escaped(const char *text)
 {
 	char one[8] = { 0 };
@@ -157,8 +158,9 @@ static bool stderr_is_ours(void)
 	       st.st_rdev == first_stderr.st_rdev;
 }
 
-/* A line's end, and out with it. All signals are blocked; those that the write() itself
- * brings (a broken pipe, a file at its limit) are not the program's business. */
+/* Ends the line and writes it. All signals are blocked. The function takes away those that
+ * its own write() brings (a broken pipe, a file at its limit): they are not meant for the
+ * program. */
 static void end(void)
 {
 	struct map_state *s = map_state;
@@ -203,7 +205,7 @@ u64 map_report_tables(void)
 	long n;
 	int fd;
 
-	/* Bare calls: not those of this shim, and no more than these three. */
+	/* Bare system calls, because those of libc would come by this shim. */
 	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status",
 	                  O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -244,7 +246,7 @@ void map_report_file(const char *what, int fd, const struct map_file *f)
 	end();
 }
 
-/* What is told, one list for both forms. */
+/* Sums over all threads. */
 struct sums {
 	u64 reads_mapped, reads_other;
 };
@@ -317,7 +319,7 @@ static void put_text(const struct sums *sums)
 		put(" of them");
 	}
 	if (s->ask_failed) {
-		put("; pages could not be had ");
+		put("; the kernel refused pages ");
 		put_number(s->ask_failed);
 		put(" times");
 	}
@@ -331,8 +333,8 @@ void map_report_end(bool on_stderr_only)
 
 	if (s->reported)
 		return;
-	/* A program that closes its stderr early is not at its end; and this may be another
-	 * file by now. */
+	/* A program that closes its stderr early is not at its end. Its stderr may also be
+	 * another file by now. */
 	if (on_stderr_only && (map_options.report[0] || !stderr_is_ours() ||
 	                       (!s->mapped && !map_options.verbose)))
 		return;
@@ -343,7 +345,7 @@ void map_report_end(bool on_stderr_only)
 		sums.reads_mapped += host_load_relaxed(&s->stripes[i].reads_mapped);
 		sums.reads_other += host_load_relaxed(&s->stripes[i].reads_other);
 	}
-	/* stderr belongs to the program: not a word when there is nothing to say. */
+	/* stderr belongs to the program: the shim writes nothing when it has done nothing. */
 	if (!s->mapped && !map_options.verbose &&
 	    (!map_options.report[0] || sums.reads_mapped + sums.reads_other == 0))
 		return;

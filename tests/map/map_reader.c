@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * A program that reads files and does not know of `lodic map`; test_map.py runs it with
- * and without. Each way of it does something that a shim could spoil, and looks whether
- * it did. Whether something was mapped is for the test to know: with --mapped it says so,
- * and then the program looks into its own maps too.
+ * and without. Each of its ways does something that a shim could spoil, and looks whether
+ * the shim did. With --mapped the test says that files are mapped; then the program looks
+ * into its own maps too.
  *
- * Ends with 0, or with 1 and a line on what was wrong.
+ * It ends with 0, or with 1 and a line on what was wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,12 +29,12 @@
 #include "host/host.h"
 
 #define BLOCK 4096
-#define ROUNDS 40 /* of the reads after which a file must be mapped */
+#define ROUNDS 40 /* of reads; after these a file must be mapped */
 #define PATTERN UINT64_C(0x9e3779b97f4a7c15)
 #define MAX_THREADS 64
 #define PATH_BYTES 4096
 
-static bool mapped; /* we run under the shim */
+static bool mapped; /* the program runs under the shim */
 static const char *file_path;
 static uint64_t seed = 1;
 
@@ -119,15 +119,15 @@ static void read_through(int fd, bool backwards)
 	}
 }
 
-/* Reads all of it, again and again: after this it is mapped. */
+/* Reads all of the file, again and again, so that the shim maps it. */
 static void read_often(int fd)
 {
 	for (int round = 0; round < ROUNDS; round++)
 		read_through(fd, round % 2 == 0);
 }
 
-/* KiB of path that this process has ptes for; -1: it is not mapped. Without stdio's
- * reads or ours in the way of what is tested: the file of /proc is another file. */
+/* How many KiB of path this process has ptes for; -1: path is not mapped. Reading the file of
+ * /proc does not disturb the test: it is another file. */
 static long resident_kib(const char *path)
 {
 	char line[PATH_BYTES], real[PATH_BYTES];
@@ -185,7 +185,7 @@ static void plain(void)
 	need_unmapped(file_path);
 }
 
-/* Each way to read, and each way to lose a descriptor. */
+/* Tries each way to read, and each way to lose a descriptor. */
 static void ways(void)
 {
 	uint8_t a[100], b[BLOCK];
@@ -225,7 +225,7 @@ static void ways(void)
 	}
 }
 
-/* One pass reads each page once. */
+/* Reads each page once, in one pass: the shim must not map the file. */
 static void pass(void)
 {
 	uint8_t block[512];
@@ -254,7 +254,7 @@ static void errno_kept(void)
 	}
 	NEED(read(-1, &byte, 1) == -1 && errno == EBADF, "%d", errno);
 	NEED(pread(fd, &byte, 1, -1) == -1 && errno == EINVAL, "%d", errno);
-	/* No more descriptors, not for the shim either. */
+	/* From here on there are no more descriptors, not for the shim either. */
 	NEED(getrlimit(RLIMIT_NOFILE, &limit) == 0, "%s", strerror(errno));
 	limit.rlim_cur = (rlim_t)nothing + 1;
 	NEED(setrlimit(RLIMIT_NOFILE, &limit) == 0, "%s", strerror(errno));
@@ -289,7 +289,7 @@ static void forked(void)
 	}
 	NEED(wait_for(pid) == 0, "child");
 	need_mapped(file_path, true);
-	/* This one shares memory, but not descriptors. */
+	/* This child shares memory, but not descriptors. */
 	pid = vfork();
 	if (pid == 0) {
 		close(fd);
@@ -353,7 +353,7 @@ static void locks(void)
 	close(again);
 }
 
-/* Standard descriptors are descriptors. The report must not go into a data file. */
+/* Opens data files as standard descriptors: the report must not go into one of them. */
 static void standard(void)
 {
 	char path[PATH_BYTES];
@@ -407,7 +407,7 @@ static void dropped(void)
 	need_unmapped(file_path);
 }
 
-/* Files %s.0, %s.1 ... all open at once, each read often, then each once more. */
+/* Opens the files %s.0, %s.1 ... all at once, reads each often, then each once more. */
 static void many(int nr)
 {
 	char path[PATH_BYTES + 16];
@@ -429,7 +429,7 @@ static void many(int nr)
 	free(fds);
 }
 
-/* One file is read between all the others: it is never thrown out for them. */
+/* Reads one file between all the others: the shim must never throw it out for them. */
 static void hot(int nr)
 {
 	char path[PATH_BYTES + 16];
@@ -499,7 +499,7 @@ static void *thread_run(void *arg)
 static char handler_path[PATH_BYTES + 16];
 static u64 handled; /* calls, of any thread */
 
-/* open, pread and close may be called here. */
+/* A signal handler may call open, pread and close. */
 static void on_alarm(int signal)
 {
 	uint8_t byte;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """`lodic map`: programs behave under it as without it, and the report is true.
 
-Runs this system's tools and tests/map/map_reader.c. Usage: test_map.py LODIC READER
+The test runs this system's tools and tests/map/map_reader.c. Usage: test_map.py LODIC READER
 """
 
 import json
@@ -47,13 +47,13 @@ class Case(unittest.TestCase):
         return run([LODIC, "map", *options, "--", *command], **more)
 
     def reports(self, command, *options, status=0, **more):
-        """The reports of all processes, by program; the program ends with status."""
+        """Returns the reports of all processes, by program; the program must end with status."""
         done = self.map(command, "--json", "--report", self.report, *options, **more)
         self.assertEqual(done.returncode, status, done.stderr.decode())
         return [json.loads(line) for line in self.report.read_text().splitlines()]
 
     def same(self, command, *options, **more):
-        """The same output and status under it; returns what the reports say."""
+        """The program must do the same under it; returns what the reports say."""
         plain = run(command, **more)
         done = self.map(command, "--json", "--report", self.report, *options, **more)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
@@ -69,7 +69,7 @@ class Case(unittest.TestCase):
 
 
 class Tools(Case):
-    """Programs that people have."""
+    """Programs of this system."""
 
     def test_cat_many_times_same_bytes(self):
         data = self.file("data", 300 * KIB)
@@ -142,7 +142,7 @@ class Behaviour(Case):
         self.assertEqual(report["measured_mappings"], 1)
         self.assertLessEqual(report["measured_table_bytes"], 4 * PAGE)
         self.assertEqual(report["ask_failed"], 0)
-        # All but the first few.
+        # All but the first few reads.
         self.assertGreater(report["reads_of_mapped"], 3900)
 
     def test_ways_to_read_and_to_close(self):
@@ -165,7 +165,7 @@ class Behaviour(Case):
 
     def test_truncate_no_signal_right_bytes(self):
         [report] = self.reader("short")
-        self.assertEqual(report["mappings"], 2)  # again when it had grown
+        self.assertEqual(report["mappings"], 2)  # once more when it had grown
 
     def test_locks_go_with_their_descriptors(self):
         self.reader("locks")
@@ -173,7 +173,7 @@ class Behaviour(Case):
     def test_standard_descriptors_report_elsewhere(self):
         self.reader("standard")
         self.assertEqual((self.folder / "data.out").read_bytes(), b"data")
-        # And without a file for it: stderr is gone, so it is not said at all.
+        # And without a report's file: stderr is gone, so the shim must write nothing.
         done = self.map([READER, "standard", self.folder / "data", "mapped"])
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertEqual((self.folder / "data.out").read_bytes(), b"data")
@@ -197,7 +197,7 @@ class Behaviour(Case):
 
 
 class Budget(Case):
-    """What is mapped at once stays within what was allowed."""
+    """What is mapped at once stays within the budget."""
 
     def test_many_files_least_used_go(self):
         # 20 KiB each: 10 fit.
@@ -240,7 +240,7 @@ for i in range(20000):
 
 
 class Choice(Case):
-    """Which files."""
+    """Which files are mapped."""
 
     def test_include_exclude(self):
         for name in ("a.one", "b.two"):
@@ -301,10 +301,11 @@ class Command(Case):
         data = self.file("data", 300 * KIB)
         done = self.map(["cat"] + [data] * 12)
         self.assertEqual(done.stdout, data.read_bytes() * 12)
-        self.assertRegex(done.stderr.decode(), r"\Alodic map: cat\[\d+\]: 1 file mapped, "
-                         r"300\.0 KiB at once; \d+ of \d+ reads were of mapped files; page "
-                         r"tables: [48]\.0 KiB at once, VmPTE fell by \d.* on unmapping "
-                         r"\d+\.0 KiB of them\n\Z")
+        self.assertRegex(done.stderr.decode(), "; ".join([
+            r"\Alodic map: cat\[\d+\]: 1 file mapped, 300\.0 KiB at once",
+            r"\d+ of \d+ reads were of mapped files",
+            r"page tables: [48]\.0 KiB at once, VmPTE fell by \d.* on unmapping "
+            r"\d+\.0 KiB of them\n\Z"]))
         done = self.map(["cat", data])
         self.assertEqual(done.stderr, b"")
         done = self.map(["cat"] + [data] * 12, "--verbose")
@@ -327,7 +328,7 @@ class Command(Case):
         preload, budget = done.stdout.decode().splitlines()
         self.assertRegex(preload, r"/liblodic-map\.so:libm\.so\.6\Z")
         self.assertEqual(budget, str(1 << 30))
-        # Twice is once.
+        # Twice under it is as once.
         done = self.map([LODIC, "map", "--", "sh", "-c", "echo $LD_PRELOAD"], env=bare)
         self.assertEqual(done.stdout.decode().count("liblodic-map.so"), 1)
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What users get wrong, and what files do: each gives the right bytes from the kernel or
- * one clear error, never a wrong byte, never a hang. For each scheme where it matters.
- * Sockets and services that are not as they should be: test_bad_service.c.
+ * What users get wrong, and what files do. In each case the program gets the right bytes
+ * from the kernel or one clear error, never a wrong byte, and it never hangs. Where the
+ * scheme matters each is tried. test_bad_service.c has the sockets and services that are
+ * not as they should be.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,7 +46,7 @@ static void bed_make(struct test_bed *b, enum lodic_scheme scheme, bool cached)
 		                 0);
 }
 
-/* The file reads as pread() says, wherever one looks. */
+/* The file must read as pread() says, at each place. */
 static void assert_reads_like_pread(struct test_bed *b, struct lodic_file *file, int fd,
                                     u64 around, u64 *random, u32 times)
 {
@@ -127,7 +128,7 @@ static void open_empty_file_reads_nothing_until_it_grows(void **state)
 	assert_int_equal(lodic_read(b.context, file, buffer, 16, 0), 16);
 	assert_memory_equal(buffer, "sixteen bytes !!", 16);
 	close(writer);
-	/* Tried again by and by. */
+	/* The library tries again after a while. */
 	assert_true(WAIT_UNTIL(lodic_read(b.context, file, buffer, 16, 0) == 16 &&
 	                       lodic_file_cached(file) == 0));
 	lodic_close(file);

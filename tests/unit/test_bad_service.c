@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Services and sockets that are not as they should be, and limits that are reached: one
- * clear error, a sentence that says what to do, never a hang. Files: test_bad_input.c.
+ * Services and sockets that are not as they should be, and limits that are reached. Each
+ * gives one clear error and a sentence that says what to do, and never hangs.
+ * test_bad_input.c has the files.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,7 +36,7 @@
 #define FOR_EACH_SCHEME(scheme) \
 	for (enum lodic_scheme scheme = LODIC_LODIC; scheme <= LODIC_HAZARD; scheme++)
 
-/* The service does not start: error, and a sentence. */
+/* The service must not start: it gives this error, and a sentence. */
 static void assert_refuses(struct test_service *service, int error)
 {
 	assert_int_equal(test_service_start(service), error);
@@ -402,8 +403,8 @@ static u32 pin_all(struct test_bed *b, struct lodic_context *context, u64 nr_blo
 	return nr;
 }
 
-/* All that may be pinned is, by as many contexts as it takes: the rest still reads right,
- * other pins wait, and all is well again when they are given back. */
+/* As many contexts as it takes pin all that may be pinned. Reads of the rest are still
+ * right, and other pins are refused until these are given back. */
 static void pin_cache_all_pinned_reads_go_on(void **state)
 {
 	enum { NR_CONTEXTS = 8 };
@@ -436,7 +437,7 @@ static void pin_cache_all_pinned_reads_go_on(void **state)
 		print_message("%s: %u of %u frames pinned\n", lodic_scheme_name(scheme),
 		              (u32)stat.pinned, SMALL_BLOCKS);
 		assert_true(stat.pinned >= SMALL_BLOCKS / 4);
-		/* More is wanted than there is room for. */
+		/* These reads want more than there is room for. */
 		assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT),
 		                 0);
 		for (u32 i = 0; i < 3; i++) {

@@ -56,7 +56,7 @@ static void attach_good_service_says_what_it_is(void **state)
 	(void)state;
 }
 
-/* A program that was compiled with a lodic.h of another age. */
+/* For programs that were compiled with an older or newer lodic.h. */
 static void stat_struct_of_another_size_filled_as_far_as_known(void **state)
 {
 	struct {
@@ -214,7 +214,7 @@ static void context_close_pins_held_given_back(void **state)
 	(void)state;
 }
 
-/* Of another process, which reads and pins what this one has brought in. */
+/* The other process: it reads and pins what this one has brought in. */
 static int other_process(const struct test_service *service, const char *path)
 {
 	u8 buffer[LODIC_BLOCK_BYTES];
