@@ -17,7 +17,7 @@
 
 #define MAX_IMMUTABLE 64
 #define SOCKET_MAX_BYTES 4096
-#define MIB_SHIFT 20 /* sizes are told in MiB */
+#define MIB_SHIFT 20 /* sizes are printed in MiB */
 
 enum {
 	KEY_SCHEME = 256,
@@ -35,22 +35,23 @@ struct serve {
 	unsigned int nr_immutable;
 	bool quiet;
 	bool daemon;
-	int ready_pipe; /* --daemon: tells the parent that we listen */
+	int ready_pipe; /* --daemon: tells the parent that the service listens */
 	char socket[SOCKET_MAX_BYTES];
 };
 
 static const char doc[] =
-	"Run the service that fills and owns a cache. Programs that use liblodic start "
-	"it by themselves; run it by hand to choose its size, or to keep it when "
-	"nobody is there."
+	"Run the service that fills and owns a cache. A program that uses liblodic starts "
+	"it by itself. Run it by hand to choose its size, or to keep the cache when no "
+	"program uses it."
 	"\v"
 	"Examples:\n"
 	"  lodic serve --memory 4G\n"
 	"  lodic serve --immutable '/srv/models/*' --immutable '/srv/index/*.sst'\n"
 	"\n"
 	"A file is cached while the service holds a read lease on it, while it lies on "
-	"a read-only mount, or when its path matches a glob given with --immutable: "
-	"then you promise that nobody writes to it. Ends on Ctrl-C or SIGTERM.";
+	"a read-only mount, or if it has fs-verity. It is also cached if its path "
+	"matches a glob given with --immutable: you then promise that nobody writes to "
+	"it. The service ends on Ctrl-C or SIGTERM.";
 
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "Listen here (default: the user's own place)", 0 },
@@ -58,14 +59,16 @@ static const struct argp_option option_list[] = {
 	{ "scheme", KEY_SCHEME, "NAME", 0,
 	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
 	{ "idle-exit", KEY_IDLE_EXIT, "SECONDS", 0,
-	  "Leave when nobody has been connected for so long (default: never)", 0 },
+	  "End when no program has been connected for so long (default: never)", 0 },
 	{ "immutable", 'i', "GLOB", 0,
-	  "Files you promise never change; may be repeated", 0 },
-	{ "buffered", KEY_BUFFERED, NULL, 0, "Fill through the kernel's page cache",
-	  0 },
-	{ "quota", KEY_QUOTA, "N", 0, "Sets --entries: what one context may pin", 0 },
-	{ "files", KEY_FILES, "N", 0, "Files held at once", 0 },
-	{ "entries", KEY_ENTRIES, "N", 0, "Entries in a context's table", 0 },
+	  "Files that you promise never change; may be given again", 0 },
+	{ "buffered", KEY_BUFFERED, NULL, 0,
+	  "Read files through the kernel's page cache, not O_DIRECT", 0 },
+	{ "quota", KEY_QUOTA, "N", 0,
+	  "How many blocks one context may pin; chooses --entries", 0 },
+	{ "files", KEY_FILES, "N", 0, "How many files the cache may hold at once", 0 },
+	{ "entries", KEY_ENTRIES, "N", 0,
+	  "How many entries a context's table has: a power of two", 0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
 	  "Go to the background once programs can connect; on failure the exit status "
 	  "is the errno",
@@ -107,8 +110,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SCHEME:
 		if (cli_parse_scheme(arg, &s->options.scheme) != 0)
 			argp_error(state,
-			           "no scheme '%s'; there are lodic, atomic, frozen, "
-			           "hazard",
+			           "there is no scheme '%s'; choose lodic, atomic, "
+			           "frozen or hazard",
 			           arg);
 		return 0;
 	case KEY_IDLE_EXIT:
@@ -123,7 +126,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_DAEMON: s->daemon = true; return 0;
 	case 'q': s->quiet = true; return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "'%s' is too much; serve takes options only", arg);
+		argp_error(state, "'%s' is not an option, and serve takes nothing else",
+		           arg);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -139,7 +143,7 @@ static void on_ready(void *arg)
 		int ok = 0;
 
 		if (write(s->ready_pipe, &ok, sizeof(ok)) != sizeof(ok))
-			return; /* nobody waits any more */
+			return; /* the parent has gone */
 		close(s->ready_pipe);
 	}
 	if (s->quiet)
@@ -163,7 +167,7 @@ static int run(struct serve *s)
 	const char *why = NULL;
 	int error;
 
-	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like others */
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit gives an error instead */
 	error = service_run(&s->options, on_ready, s, &why);
 
 	if (error && !(s->daemon && s->quiet))
@@ -172,8 +176,8 @@ static int run(struct serve *s)
 	return error;
 }
 
-/* Runs it in a child of a session of its own. Returns in the parent when programs can
- * connect (0), or with what went wrong as a positive errno. */
+/* Runs the service in a child, in a session of its own. Returns in the parent: 0 once programs
+ * can connect, or what went wrong as a positive errno. */
 static int run_in_background(struct serve *s)
 {
 	int ends[2], answer;
@@ -190,7 +194,7 @@ static int run_in_background(struct serve *s)
 		setsid();
 		s->ready_pipe = ends[1];
 		answer = -run(s);
-		/* After on_ready() this finds the pipe closed, and nobody asks. */
+		/* After on_ready() the pipe is closed, and the parent asks no more. */
 		if (answer && write(ends[1], &answer, sizeof(answer)) < 0)
 			_exit(CLI_FAILED);
 		_exit(answer ? CLI_FAILED : CLI_OK);
@@ -200,7 +204,8 @@ static int run_in_background(struct serve *s)
 		n = read(ends[0], &answer, sizeof(answer));
 	while (n < 0 && errno == EINTR);
 	close(ends[0]);
-	return n == sizeof(answer) ? answer : ECHILD; /* it died without a word */
+	return n == sizeof(answer) ? answer
+	                           : ECHILD; /* the child died without an answer */
 }
 
 int command_serve(int argc, char **argv)
@@ -216,8 +221,9 @@ int command_serve(int argc, char **argv)
 	if (!s.options.socket) {
 		error = path_default_socket(s.socket, sizeof(s.socket), true);
 		if (error) {
-			cli_error("no place for the socket: %s; give one with --socket",
-			          strerror(-error));
+			cli_error(
+				"the default socket cannot be used: %s; name one with --socket",
+				strerror(-error));
 			return s.daemon ? -error : CLI_FAILED;
 		}
 		s.options.socket = s.socket;

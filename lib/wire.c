@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One message over a SOCK_SEQPACKET socket, descriptors alongside. Both halves of the
- * library use it: a message arrives whole or not at all, and no descriptor is ever
- * lost.
+ * One message over a SOCK_SEQPACKET socket, with descriptors. Both halves of the library use
+ * it. A message arrives whole or not at all, and no descriptor is ever lost.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,7 +12,7 @@
 
 #include "lib/wire.h"
 
-/* Room for WIRE_MAX_FDS descriptors; more than that the kernel drops and tells. */
+/* Room for WIRE_MAX_FDS descriptors. If more come the kernel drops them and says so. */
 union wire_ancillary {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(WIRE_MAX_FDS * sizeof(int))];
@@ -95,6 +94,6 @@ int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
 	}
 	while (nr > 0)
 		close(fds[--nr]);
-	/* Nobody sends empty messages: this is the end. */
+	/* No side sends empty messages: this is the end. */
 	return n == 0 ? -ECONNRESET : -EPROTO;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What a client and the service say to each other: one SOCK_SEQPACKET message each way
- * per request, descriptors as SCM_RIGHTS. Both ends run as the same user on the same
- * machine, so the structs travel as they are; version guards against a mixed install.
+ * What a client and the service say to each other. A request is one SOCK_SEQPACKET message,
+ * and so is the reply; descriptors travel as SCM_RIGHTS. Both ends run as the same user
+ * on the same machine, so the structs travel as they are. The version guards against a
+ * mixed install.
  *
  *   request        descriptors sent       reply              descriptors returned
  *   HELLO          own pidfd, if any      arena's sizes      control, data, wake, [counts]
@@ -60,9 +61,9 @@ struct wire_reply {
 	};
 };
 
-/* lib/wire.c. Send or receive one message; nr_fds descriptors at most WIRE_MAX_FDS.
- * 0, or -errno; -ECONNRESET when the other side has gone. Received descriptors are
- * close-on-exec and belong to the caller, also those that it did not expect. */
+/* Sends or receives one message, with at most WIRE_MAX_FDS descriptors. 0 or -errno;
+ * -ECONNRESET: the other side has gone. Received descriptors are close-on-exec and belong
+ * to the caller, also those that it did not expect. */
 int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,
               unsigned int nr_fds);
 int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,

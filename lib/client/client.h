@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The client half of liblodic: how a process is tied to a service, and what becomes of
- * those ties when the service dies or the process forks.
+ * The client half of liblodic: how a process is tied to a service. The service may die, and
+ * the process may fork; this says what becomes of the ties.
  *
  *   lodic -----> segment        one service's arena, mapped here (attach.h, segment.h)
  *   context ---> seat ------+   a thread's context memory in a segment (context.h, seat.h)
@@ -16,9 +16,15 @@
  * segment's socket_lock lets one request at a time through. A thread takes them in that
  * order. The paths that serve from the cache take neither.
  *
- * Includes. A file here includes only what stands above it in this list:
- *   client.h, retry, mapping, start, segment, attach, seat, claim, context, file, read,
- *   pin and stat.
+ * A file here includes only files above its own line:
+ *   client.h
+ *   retry, mapping, start
+ *   segment
+ *   attach, seat, claim
+ *   context, stat
+ *   file
+ *   read
+ *   pin
  */
 #ifndef LODIC_LIB_CLIENT_CLIENT_H
 #define LODIC_LIB_CLIENT_CLIENT_H

@@ -31,8 +31,8 @@ void file_reclaim(struct lodic_file *file)
 	struct segment *segment;
 	struct claim *claim;
 
-	/* Before the lock: every read of a file that is not cached comes by here, and the
-	 * readers must not meet in a cache line that they all write. */
+	/* Before the lock, because every read of a file that is not cached comes by here.
+	 * Its readers must not meet in a cache line that they all write. */
 	if (attach_forked(lodic) ||
 	    host_now_ns() < host_load_relaxed(&file->retry.at_ns) ||
 	    pthread_mutex_trylock(&lodic->lock) != 0)

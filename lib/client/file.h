@@ -29,9 +29,9 @@ static inline const struct claim *file_claim(const struct lodic_file *file)
  * for lodic.lock. */
 void file_reclaim(struct lodic_file *file);
 
-/* The file's claim, if it agrees with the context's seat and both are still good; if they
- * are not, the function tries once to make them so. NULL: the caller must go to the
- * kernel (no service, not cached, forked). */
+/* The file's claim, if it agrees with the context's seat and both are good. If not, the
+ * function tries once to make them so. NULL: the caller must go to the kernel (no
+ * service, not cached, forked). */
 const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file);
 
 #endif

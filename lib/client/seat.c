@@ -33,8 +33,8 @@ static int seat_map(struct seat *seat, const struct wire_reply *reply, int fd)
 }
 
 /* Away from its page's start, where shared memory and users' buffers begin too. A load
- * whose address has the same low 12 bits as a store just before it waits for that store,
- * and that took a fifth of a pin's time. */
+ * waits for a store just before it whose address has the same low 12 bits. That took a
+ * fifth of a pin's time. */
 #define SEAT_AT 1536u
 
 static struct seat *seat_alloc(void)

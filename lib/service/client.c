@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Clients: who is there, what they ask, and what is taken back from them when they die.
- * Only the main thread comes here.
+ * Clients: which programs are there, what they ask, and what the service takes back when
+ * they die. Only the main thread comes here.
  *
  *   connected --HELLO--> greeted --hang-up--> silent --pidfd readable--> gone
  *                           |                   (only with contexts and a pidfd)
  *                           +--pidfd readable, or hang-up without pidfd--> gone
  *
- * A hang-up alone does not prove that nobody reads any more: a program may close all
- * its descriptors and go on. So a context stays on the walk list, and its pins count,
- * until the process is dead or says CONTEXT_CLOSE. Never on a time-out: a stopped
- * process wakes up and reads what it has pinned.
+ * A hang-up alone does not prove that a program reads no more: it may close all its
+ * descriptors and go on. So a context stays on the walk list, and its pins count, until
+ * the process is dead or says CONTEXT_CLOSE. The service never takes one back on a
+ * time-out: a stopped process wakes up and reads what it has pinned.
  *
- * What a client sends is checked: it can harm its own reads, nobody else's.
+ * The service checks what a client sends. A client can harm its own reads, no others.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +32,7 @@
 #include "lib/service/stat.h"
 #include "lib/wire.h"
 
-/* Requests of one client before the main loop looks at the others. */
+/* How many requests of one client the main loop takes before it looks at the others. */
 #define REQUESTS_PER_TURN 16u
 #define HINTS_ALL HINT_MAX
 
@@ -44,7 +44,7 @@ struct exchange {
 	u32 nr_fds;
 	int out[WIRE_MAX_FDS]; /* to send back */
 	u32 nr_out;
-	int close_after; /* of those, ours no more once it is sent; -1: none */
+	int close_after; /* that of out which is to be closed once it is sent; -1: none */
 	bool later;      /* the reply comes when the work is done */
 };
 
@@ -63,7 +63,7 @@ static void client_leave_context(struct service *s, u32 place)
 	service_count(&s->arena.header->nr_contexts, -(u64)1);
 }
 
-/* The process is dead: nobody reads through its contexts any more. */
+/* Takes back the contexts of a process that is dead: nothing reads through them any more. */
 static void client_reap(struct service *s, struct client *c)
 {
 	for (u32 place = 0; c->nr_contexts > 0 && place < ARENA_MAX_CONTEXTS; place++) {
@@ -90,8 +90,8 @@ static void client_bury(struct service *s, struct client *c)
 	client_reap(s, c);
 	client_close_files(s, c);
 	service_close(&c->socket);
-	/* To close it is not enough: the client has passed us its own description, and
-	 * epoll would go on watching that. */
+	/* Closing it is not enough: the client has passed its own description, and epoll
+	 * would go on watching that. */
 	if (c->process >= 0)
 		epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->process, NULL);
 	service_close(&c->process);
@@ -114,7 +114,7 @@ void client_process_died(struct service *s, struct client *c)
 		client_bury(s, c);
 }
 
-/* Separately from client_bury(): events of this round may still name the client. */
+/* Apart from client_bury(), because events of this round may still name the client. */
 void client_free_gone(struct service *s)
 {
 	struct client **at = &s->clients;
@@ -187,7 +187,7 @@ void client_accept(struct service *s)
 			continue;
 		if ((errno != EMFILE && errno != ENFILE) || s->spare < 0)
 			return;
-		/* No descriptor left: let the caller know, instead of spinning. */
+		/* No descriptor is left: hang up on the program, instead of spinning. */
 		service_close(&s->spare);
 		socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC);
 		service_close(&socket);
@@ -219,9 +219,9 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 }
 
 /* How many frames the next context may pin: as many as its table has entries, or none.
- * A quarter of the frames is nobody's to pin, so that the cache goes on serving; who
- * comes late can only read. The first may pin in any case, in the smallest cache
- * too. */
+ * No context may pin the last quarter of the frames, so that the cache goes on serving. A
+ * context that comes late can only read. The first may pin in any case, in the smallest
+ * cache too. */
 static u64 client_next_quota(const struct service *s)
 {
 	u64 most = (u64)s->shape.nr_frames / 4 * 3;
@@ -343,7 +343,7 @@ static int client_op_file_close(struct service *s, struct client *c, struct exch
 
 static int client_op_sync(struct service *s, struct client *c, struct exchange *x)
 {
-	/* What the client has posted before it asked. */
+	/* Takes what the client has posted before it asked. */
 	fill_take_hints(s, HINTS_ALL);
 	c->waits = true;
 	c->sync_ticket = s->fill.ticket;
@@ -377,7 +377,7 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	}
 }
 
-/* false: the client has gone, or there is no request. */
+/* Serves one request. false: the client has gone, or there is none. */
 static bool client_serve_one(struct service *s, struct client *c)
 {
 	struct exchange x = { .close_after = -1 };

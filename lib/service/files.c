@@ -3,10 +3,11 @@
  * The files that the service holds: how one is admitted, shared, and let go, and which
  * frames are its own. Only the main thread comes here.
  *
- * A file stays held when nobody has it open any more: it is warm. It goes when a writer
- * comes, when its last name is gone and nobody has it open, or when its slot is needed.
- * Its frames then become orphans and are taken back as fast as the main loop has time;
- * those that are pinned stay as they are, snapshots, and are looked at again by and by.
+ * A file stays held when no client has it open any more: it is warm. It goes when a writer
+ * comes, when its slot is needed, or when its last name is gone and no client has it
+ * open. Its frames then become orphans, which the main loop takes back as fast as it has
+ * time. Pinned orphans stay as they are, snapshots; the main loop looks at them again at
+ * each tick.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -128,7 +129,7 @@ bool files_clear_orphans(struct service *s,
 	return s->orphans_left > 0;
 }
 
-/* The file's descriptors and slot go, once nothing reads from it any more. */
+/* Closes a retiring file's descriptors and frees its slot, once no read is under way. */
 static void files_finish(struct held_file *f)
 {
 	if (f->state != FILE_RETIRING || f->nr_in_flight > 0)
@@ -138,7 +139,7 @@ static void files_finish(struct held_file *f)
 	f->state = FILE_FREE;
 }
 
-/* Lets a held file go: no new reader believes the cache when this returns. */
+/* Lets a held file go: when this returns, no new read or pin believes the cache. */
 static void files_retire(struct service *s, struct held_file *f)
 {
 	if (f->proof == PROOF_LEASE)
@@ -193,15 +194,15 @@ void files_mounts_changed(struct service *s)
 	}
 }
 
-/* A description of our own: a lease or a flag on the client's could be changed by
- * it. */
+/* Opens a description of the service's own: the client could change a lease or a flag on
+ * that of its own. */
 static int files_reopen(int fd, int flags)
 {
 	char path[64];
 	int own;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* O_NONBLOCK: if somebody holds a write lease, say so instead of waiting. */
+	/* O_NONBLOCK: if a process holds a write lease, say so instead of waiting. */
 	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | flags);
 	if (own < 0 && errno == EPERM) /* not the owner's process */
 		own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
@@ -233,7 +234,8 @@ static int files_check_size(u64 size)
 	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
 }
 
-/* Where st's file is held already. Linear: opens are rare, and slots are few. */
+/* The held file that is the same as st's. The search is linear: opens are rare, and slots
+ * are few. */
 static struct held_file *files_find_same(struct service *s, const struct stat *st)
 {
 	u32 slot;
@@ -248,7 +250,7 @@ static struct held_file *files_find_same(struct service *s, const struct stat *s
 	return NULL;
 }
 
-/* The file that nobody has open and that was used longest ago. */
+/* The file that no client has open and that was used longest ago. */
 static struct held_file *files_find_idle(struct service *s)
 {
 	struct held_file *best = NULL;
@@ -266,8 +268,7 @@ static struct held_file *files_find_idle(struct service *s)
 	return best;
 }
 
-/* A free slot; the next one after the last, so that all slots' ids last equally
- * long. */
+/* A free slot: the next one after the last, so that all slots' ids last equally long. */
 static struct held_file *files_find_free(struct service *s)
 {
 	struct held_file *f;
@@ -293,7 +294,7 @@ static int files_prove(struct service *s, struct held_file *f)
 	int err = -EOPNOTSUPP;
 	int other;
 
-	/* A lease first where it can be had: it alone is told of every writer. */
+	/* A lease first, where one is possible: it alone is told of every writer. */
 	f->proof = PROOF_LEASE;
 	if (proof_by_lease_possible(f->fd) && !proof_by_verity(f->fd))
 		err = lease_take(s, f->fd, files_slot_of(s, f), f->id, &f->size);
@@ -327,7 +328,7 @@ static int files_admit(struct service *s, struct held_file *f, int fd,
 		service_close(&f->fd);
 		return err;
 	}
-	/* The id was shown: it is spent, whatever follows. Wraps to FILE_NONE. */
+	/* The id was shown, so it is spent, whatever follows. The last becomes FILE_NONE. */
 	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
 	f->direct_fd = s->options.buffered ? -1 : files_reopen(fd, O_DIRECT);
 	f->direct = f->direct_fd >= 0;
@@ -335,7 +336,7 @@ static int files_admit(struct service *s, struct held_file *f, int fd,
 	f->nr_in_flight = 0;
 	f->state = FILE_HELD;
 	s->nr_held++;
-	if (files_check_size(f->size)) { /* it has grown since we looked */
+	if (files_check_size(f->size)) { /* it has grown since */
 		files_retire(s, f);
 		return -EFBIG;
 	}
@@ -373,7 +374,7 @@ int files_open(struct service *s, int fd, u32 *ret_slot)
 	return 0;
 }
 
-/* Nobody can open it again: do not keep its disk space. */
+/* If the file's last name is gone no program can open it again: gives its disk space back. */
 static void files_drop_if_nameless(struct service *s, struct held_file *f)
 {
 	struct stat st;
@@ -421,8 +422,8 @@ int files_init(struct service *s)
 			                          .direct_fd = -1 };
 	for (i = 0; i < nr_links; i++)
 		s->links[i] = (struct frame_link){ i, i };
-	/* A file system that becomes writable ends a proof. Without /proc there is no
-	 * such proof to begin with. */
+	/* A file system that becomes writable ends a proof. Without /proc there is never
+	 * such a proof. */
 	s->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	if (s->mounts < 0)
 		return 0;

@@ -27,8 +27,8 @@ struct held_file {
 	u64 last_used; /* of a clock that ticks at every open and close */
 };
 
-/* A frame's neighbours in the list of its file, or in that of the orphans: frames whose
- * file has gone and that were pinned when they should have been taken. */
+/* A frame's neighbours in the list of its file, or in that of the orphans. An orphan is a
+ * frame whose file has gone and that has not been taken back yet. */
 struct frame_link {
 	u32 older, newer;
 };
@@ -59,7 +59,7 @@ void files_mounts_changed(struct service *s);
  * are more to look at now. */
 bool files_clear_orphans(struct service *s,
                          bool (*take_back)(struct service *s, u32 frame));
-/* To be called every TICK_MS. */
+/* The main loop calls it now and then: it looks after pinned orphans and unlinked files. */
 void files_tick(struct service *s);
 
 #endif

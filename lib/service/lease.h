@@ -12,10 +12,13 @@ int lease_start(struct service *s);
 void lease_stop(struct service *s);
 /* The thread takes a lease on fd and, under it, begins to vouch for file id in slot.
  * ret_size is the file's size under the lease.
- * -EACCES: not the owner's process and no CAP_LEASE; -ETXTBSY: a writer has the file open;
- * -ENODATA: it is empty; -ENOMEM; -EOPNOTSUPP: no leases there. */
+ * -EACCES: this is not the owner's process, and it has no CAP_LEASE.
+ * -ETXTBSY: a writer has the file open.
+ * -ENODATA: the file is empty.
+ * -EOPNOTSUPP: its file system has no leases.
+ * -ENOMEM: there is no memory. */
 int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size);
-/* The thread stops to vouch for the file in slot, if a writer has not made it stop before.
+/* The thread stops vouching for the file in slot, if a writer has not made it stop before.
  * When the function returns the thread has forgotten the file's descriptor. */
 void lease_drop(struct service *s, u32 slot);
 /* An eventfd: readable when the thread has revoked a file since it was last read. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The memory that readers map. It is all there when the service starts, so that nobody
- * meets a SIGBUS later; it cannot change its size; and readers get descriptors through
- * which control and data cannot be written, whatever they do with them.
+ * The memory that readers map. All of it is there when the service starts, so that no
+ * process meets a SIGBUS later. Its size cannot change. Readers get descriptors through
+ * which control and data cannot be written, whatever a reader does with them.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -25,14 +25,14 @@
 #endif
 
 #define HUGE_PAGE_BYTES ((u64)2 << 20)
-/* Ours: so that what is added to make huge pages whole is an eighth at most. */
+/* Our choice: then what is added to make huge pages whole is an eighth at most. */
 #define HUGE_MIN_FRAMES 4096u
 #define MIB_SHIFT 20
 #define PATH_BYTES 4096
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* The number after key in a file of lines like "key: number"; of a file of one number
- * if key is NULL. false: not there, or not a number ("max"). */
+/* Finds the number after key in a file of lines like "key: number". If key is NULL the file
+ * is one number. false: it is not there, or is not a number ("max"). */
 static bool memory_read_number(const char *path, const char *key, u64 *ret)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
@@ -67,7 +67,7 @@ static u64 memory_number_in(const char *folder, const char *name, const char *ke
 	return memory_read_number(path, key, &n) ? n : 0;
 }
 
-/* What one control group leaves; cached files count as free, the kernel drops them. */
+/* What one control group leaves. Cached files count as free, because the kernel drops them. */
 static u64 memory_group_room(const char *folder, bool second)
 {
 	u64 limit = memory_number_in(
@@ -86,7 +86,7 @@ static u64 memory_group_room(const char *folder, bool second)
 	return limit > used ? limit - used : 0;
 }
 
-/* The least that our group and those around it leave. */
+/* The least that this process's group and those around it leave. */
 static u64 memory_least_room(const char *mount, const char *group, bool second)
 {
 	char folder[PATH_BYTES];
@@ -155,13 +155,13 @@ static int memory_make_fd(const char *name, unsigned int flags)
 	int fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING |
 	                                    MFD_NOEXEC_SEAL);
 
-	/* Before Linux 6.3 that flag is unknown. */
+	/* Linux before 6.3 does not know that flag. */
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return fd < 0 ? -errno : fd;
 }
 
-/* Are huge pages to be had for shared memory, if one asks? */
+/* Does the kernel give huge pages to shared memory, if a program asks? */
 static bool memory_thp_is_on(void)
 {
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
@@ -176,8 +176,8 @@ static bool memory_thp_is_on(void)
 	return on;
 }
 
-/* Is at least half of the mapping at p made of huge pages? Says what is, not what was
- * asked for. */
+/* Is at least half of the mapping at p made of huge pages? The answer is what there is, not
+ * what was asked for. */
 static bool memory_thp_is_there(const void *p, u64 bytes)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");
@@ -210,8 +210,8 @@ static int memory_fill_shared(struct shared_memory *m, bool huge)
 	m->at = p;
 	/* A core dump of gigabytes would keep dead leases alive while it is written. */
 	madvise(p, m->bytes, MADV_DONTDUMP);
-	/* fallocate() takes huge pages only where they are forced on; so touch
-	 * first. */
+	/* fallocate() takes huge pages only where they are forced on. A touch takes
+	 * them here. */
 	if (huge && madvise(p, m->bytes, MADV_HUGEPAGE) == 0)
 		madvise(p, m->bytes, MADV_POPULATE_WRITE);
 	if (fallocate(m->fd, 0, 0, (off_t)m->bytes) != 0)
@@ -238,15 +238,15 @@ static void memory_free_shared(struct shared_memory *m)
 	*m = (struct shared_memory){ .fd = -1, .reader_fd = -1 };
 }
 
-/* No new way to write to it, from now on; our mapping stands. Descriptors opened
- * read-only come on top, so that a plain write() or a private trick meets a second
- * wall; without /proc the seal must do. */
+/* From now on there is no new way to write to it; the service's own mapping stands. The
+ * descriptor for readers is opened read-only as well, which is a second wall. Without
+ * /proc the seal must do. */
 static int memory_close_to_writers(struct shared_memory *m)
 {
 	char path[64];
 
-	/* Linux before 5.1 lacks the seal against future writers: then the read-only
-	 * description is the wall. */
+	/* Linux before 5.1 lacks the seal against future writers. There the read-only
+	 * description is the only wall. */
 	if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 &&
 	    fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
 		return -errno;
@@ -275,7 +275,7 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 	       (nr_free - nr_reserved) * HUGE_PAGE_BYTES >= bytes;
 }
 
-/* Those, else what the kernel makes of ordinary memory. */
+/* Takes reserved huge pages, else what the kernel makes of ordinary memory. */
 static int memory_make_data(struct service *s, u64 bytes, bool reserved)
 {
 	int err;
@@ -286,7 +286,7 @@ static int memory_make_data(struct service *s, u64 bytes, bool reserved)
 		s->stat.huge_pages = !err;
 		if (!err)
 			return 0;
-		memory_free_shared(&s->data); /* somebody else was faster */
+		memory_free_shared(&s->data); /* another process was faster */
 	}
 	err = memory_make_shared(&s->data, "lodic-data", bytes, 0, memory_thp_is_on());
 	if (!err)
@@ -294,7 +294,7 @@ static int memory_make_data(struct service *s, u64 bytes, bool reserved)
 	return err;
 }
 
-/* Some frames more than asked for, so that readers map and unmap whole huge pages. */
+/* Adds some frames to those asked for, so that readers map and unmap whole huge pages. */
 static bool memory_round_up(struct service *s)
 {
 	u32 more = (u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT) - 1;
@@ -329,7 +329,7 @@ static int memory_make_all(struct service *s, const char **ret_why)
 	if (!err && counts)
 		err = memory_share(&s->counts);
 	if (err)
-		*ret_why = service_why("the memory for the cache could not be had: %s",
+		*ret_why = service_why("the kernel refused memory for the cache: %s",
 		                       strerror(-err));
 	return err;
 }

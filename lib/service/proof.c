@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Why a file may be believed not to change, and where a lease means what it says. */
+/* See proof.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static bool proof_is_local_disk(u64 type)
 	}
 }
 
-/* Those that nobody can write to in place, mounted or not. */
+/* File systems that nobody can write to in place, mounted or not. */
 static bool proof_is_made_read_only(u64 type)
 {
 	return type == SQUASHFS_MAGIC || type == EROFS_SUPER_MAGIC_V1 ||
@@ -73,8 +73,8 @@ static bool proof_options_are_read_only(const char *options)
 	       (options[2] == ',' || options[2] == '\n' || options[2] == '\0');
 }
 
-/* Looks at the superblock's own options, which end each line of mountinfo: a mount may
- * be read-only while another one of the same file system is not. */
+/* Looks at the superblock's own options, which end each line of mountinfo. A mount may be
+ * read-only while another mount of the same file system is not. */
 bool proof_superblock_is_read_only(u64 dev)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");

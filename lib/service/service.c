@@ -2,10 +2,10 @@
 /*
  * The service's life: start, one loop over everything that can happen, end.
  *
- * Start   lock; memory; lease thread and alive mark; listen; ready.
- * End     no new clients; alive = dead, then the leases (lease.c, L3); reads
- *         under way; clients; memory; lock. Readers need nothing from us to go on: they
- *         see the mark and read from the kernel.
+ * Start   1 lock, 2 memory, 3 lease thread and alive mark, 4 listen, 5 ready.
+ * End     1 no new clients, 2 alive = dead, then the leases (L3 in lease.c), 3 reads under
+ *         way, 4 clients, 5 memory, 6 lock. Readers need nothing from the service to go
+ *         on: they see the mark and read from the kernel.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,18 +35,18 @@
 #define HINTS_PER_TURN 32u /* of one context */
 #define DEFAULT_NR_FILES 4096u
 #define MAX_NR_FILES (1u << 20)
-/* Ours: below it, one read under way would be the whole cache. */
+/* Our choice: with fewer, one read under way would be the whole cache. */
 #define MIN_FRAMES 8u
 #define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
 #define MAX_NR_ENTRIES (1u << 20)
 
-/* A context's table is its quota: the largest power of two that the user allows. 0: the
- * arena chooses. */
+/* How many entries a context's table has. They are its quota, so the table gets the largest
+ * power of two that the user allows. 0: the arena chooses. */
 static u32 service_nr_entries(const struct service_options *o)
 {
 	u32 n = MIN_NR_ENTRIES;
 
-	/* Under hazard the slots are not entries, and their number is fixed. */
+	/* Hazard slots are not entries, and their number is fixed. */
 	if (o->scheme == ARENA_HAZARD)
 		return 0;
 	if (o->nr_entries > 0 || o->quota == 0)
@@ -96,9 +96,8 @@ static int service_take_path(struct service *s, const char **ret_why)
 	if (!s->options.socket) {
 		err = path_default_socket(s->socket_path, room, true);
 		if (err)
-			*ret_why =
-				"the default folder for the socket is not to be had; "
-				"name a socket";
+			*ret_why = "the default folder for the socket cannot be used; "
+				   "name a socket";
 		return err;
 	}
 	if (strlen(s->options.socket) >= room) {
@@ -114,7 +113,7 @@ static int service_take_path(struct service *s, const char **ret_why)
 	return 0;
 }
 
-/* Two descriptors a file and a client: the usual soft limit is for other programs. */
+/* Each file and each client takes two descriptors, more than the usual soft limit allows. */
 static void service_raise_limit(void)
 {
 	struct rlimit limit;
@@ -141,8 +140,8 @@ static int service_open_events(struct service *s)
 	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (s->epoll < 0 || s->wake < 0 || s->signals < 0)
 		return -errno;
-	/* Edge-triggered, and never read: the description is shared with all readers,
-	 * and one of them could make a read wait. */
+	/* Edge-triggered, and never read: all readers share the description, and one of
+	 * them could make a read wait. */
 	err = service_watch(s, s->wake, EPOLLIN | EPOLLET, &s->sources[SOURCE_WAKE]);
 	if (!err)
 		err = service_watch(s, s->signals, EPOLLIN, &s->sources[SOURCE_SIGNAL]);
@@ -178,7 +177,7 @@ static int service_begin(struct service *s, const char **ret_why)
 	return err;
 }
 
-/* Also after a start that failed half-way. */
+/* Undoes service_begin(), also one that failed half-way. */
 static void service_end(struct service *s)
 {
 	socket_unlisten(s);
@@ -205,7 +204,7 @@ static void event_drain(int fd)
 	u64 n;
 
 	if (read(fd, &n, sizeof(n)) < 0)
-		return; /* somebody else's turn took it */
+		return; /* an earlier turn has read it */
 }
 
 static void service_read_signal(struct service *s)
@@ -288,8 +287,8 @@ static void service_loop(struct service *s)
 	}
 }
 
-/* Signals that end us come through a descriptor, and those about leases to the lease
- * thread; none may interrupt anything. */
+/* Signals that end the service come through a descriptor, and those about leases go to the
+ * lease thread. None may interrupt anything. */
 static void service_block_signals(sigset_t *ret_old)
 {
 	sigset_t set;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The service: the one process that writes an arena. `lodic serve` runs it; liblodic
- * starts that program when nobody else has. Not part of the installed interface.
+ * The service: the one process that writes an arena. `lodic serve` runs it, and liblodic
+ * starts that program if none runs. This is not part of the installed interface.
  */
 #ifndef LODIC_LIB_SERVICE_SERVICE_H
 #define LODIC_LIB_SERVICE_SERVICE_H
@@ -20,7 +20,7 @@ struct service_options {
 	uint64_t idle_exit_ms; /* leave after so long without a client; 0: never */
 	const char *const
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
-	bool buffered;      /* fill through the kernel's page cache, not O_DIRECT */
+	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */
 	/* Progress and notices, one line each; may be NULL. The library never prints. */
 	void (*say)(void *arg, const char *line);
 	void *say_arg;
@@ -30,17 +30,21 @@ struct service_options {
 
 /* Runs the service until SIGTERM or SIGINT, or until it is idle for long enough.
  * ready() is called once, when clients can connect. 0 or -errno; ret_why then points to
- * a sentence that says what to do about it (a static or leaked string).
- * -EADDRINUSE: another service holds this socket; -ENOMEM: no room for the cache;
- * -EEXIST: something that is not a socket, or not ours, stands at the path. */
+ * a sentence that says what to do about it, which stays as long as the thread.
+ * -EADDRINUSE: another service holds this socket.
+ * -EEXIST: something that is not a socket, or another user's, stands at the path.
+ * -ENOMEM: there is no room for the cache.
+ * Another value: ret_why, or the system call's reason. */
 int service_run(const struct service_options *options, void (*ready)(void *arg),
                 void *ready_arg, const char **ret_why);
 
 /* The default socket of this user: /run/user/UID/lodic/cache.sock where that folder is,
  * else /tmp/lodic-UID/cache.sock. With make, it makes the folder (mode 0700). In either
- * case it checks whose folder it is. lib/path.c has it, for programs and the library.
- * -EPERM: the folder belongs to another user, or others may enter it; -ENAMETOOLONG: the
- * path has more than bytes bytes; else what mkdir(2) or lstat(2) says. */
+ * case it checks whose folder it is. The function is in lib/path.c, because the library
+ * needs it without the service.
+ * -EPERM: the folder belongs to another user, or others may enter it.
+ * -ENAMETOOLONG: the path has more than bytes bytes.
+ * Another value: what mkdir(2) or lstat(2) says. */
 int path_default_socket(char *path, unsigned long bytes, bool make);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One service for one socket. Who holds the lock file's lock is the service; a socket
- * that is there all the same was left by a dead one, if nobody answers at it.
+ * One service for one socket. The process that holds the lock file's lock is the service. If
+ * it finds a socket at which nothing answers, a dead service has left that socket.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,11 +18,12 @@
 
 #include "lib/service/socket.h"
 
-/* The lock file may be replaced while we open it, once for each service that ends just
- * then: more than a few in a row is a fault. */
+/* A service that ends just now replaces the lock file while this one opens it. That this
+ * happens more than a few times in a row is a fault. */
 #define LOCK_TRIES 16
-/* A killed service's descriptors are closed one after the other: its lock may be free a
- * moment before its socket is dead. Ours; that moment took under 1 ms. */
+/* The kernel closes a killed service's descriptors one after the other. So its lock may be
+ * free a moment before its socket is dead. The numbers are ours: that moment took under
+ * 1 ms. */
 #define STALE_TRIES 20
 #define STALE_PAUSE_NS 5000000
 #define BACKLOG 128
@@ -42,8 +43,8 @@ static int socket_take_lock(struct service *s, const char **ret_why)
 	return -EADDRINUSE;
 }
 
-/* Did the path still lead to the file that we have locked, afterwards? Its last holder
- * removes it, and then it locks out nobody. */
+/* Does the path lead to the file that this process has locked, now that it has? The last
+ * holder removes the file, and then its lock keeps nobody out. */
 static bool socket_lock_is_current(const struct service *s)
 {
 	struct stat ours, there;
@@ -94,7 +95,7 @@ void socket_unlock(struct service *s)
 	service_close(&s->lock);
 }
 
-/* Does somebody answer there, of whatever kind? */
+/* Does any program answer there? */
 static bool socket_answers(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -109,7 +110,7 @@ static bool socket_answers(const struct sockaddr_un *address)
 	return answers;
 }
 
-/* Makes the path free, if what stands there is a dead socket of ours. */
+/* Makes the path free, if what stands there is a dead socket of this user's. */
 static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
 {
 	const struct timespec pause = { .tv_nsec = STALE_PAUSE_NS };
@@ -148,8 +149,8 @@ int socket_listen(struct service *s, const char **ret_why)
 		return err;
 	s->listening =
 		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* The mode of an unbound socket is the mode that bind() gives to the file:
-	 * there is no moment at which others could connect. */
+	/* bind() gives the unbound socket's mode to the file, so that there is no moment
+	 * at which others could connect. */
 	if (s->listening < 0 || fchmod(s->listening, 0600) != 0 ||
 	    bind(s->listening, (struct sockaddr *)&address, sizeof(address)) != 0) {
 		err = -errno;

@@ -16,10 +16,9 @@
  * A file includes only what stands below it in this list.
  *
  * Threads. All of struct service belongs to the main thread. The lease thread has its
- * own struct lease_thread and touches two shared things: file_proof.live, an atomic
- * word (both threads write it, see lease.c), and header->alive (the lease thread alone
- * writes it). The main thread gives the lease thread one order at a time, and each is
- * answered. The lease thread has an eventfd that tells the main thread to look at the
+ * own struct lease_thread, and touches two shared words. file_proof.live is atomic, and
+ * both threads write it (see lease.c). The lease thread alone writes header->alive. The main thread gives the lease thread one order at a time, and waits for
+ * its answer. The lease thread has an eventfd that tells the main thread to look at the
  * files again.
  *
  * The functions declared here are named after struct service.
@@ -38,12 +37,12 @@
 
 #define NS_PER_MS ((u64)1000000)
 
-/* In flight at once, and blocks in one read: enough for a fast disk (128 KiB reads, 8
- * MiB under way), and one op stays a page of memory. */
+/* Reads under way at once, and blocks in one read. 128 KiB a read and 8 MiB under way are
+ * enough for a fast disk, and one op stays a page of memory. */
 #define FILL_OPS 64u
 #define FILL_RUN 32u
-/* Hints that wait; a power of two. What comes on top is dropped: it will be asked for
- * again. */
+/* How many hints wait; a power of two. The service drops what comes on top: readers ask
+ * for it again. */
 #define FILL_QUEUE 4096u
 
 /* Memory shared with readers. */
@@ -54,7 +53,7 @@ struct shared_memory {
 	u64 bytes;
 };
 
-/* Blocks that somebody wants. */
+/* Blocks that a reader wants. */
 struct fill_range {
 	u32 id;
 	u64 next, end; /* block numbers in the file */
@@ -78,7 +77,7 @@ struct fill {
 	u32 head, nr_queued;  /* of queue */
 	u32 rotor;            /* the context that is asked first for hints */
 	u64 ticket;           /* of the newest hint */
-	u64 starved_until_ns; /* all frames were pinned: no use in looking before */
+	u64 starved_until_ns; /* all frames were pinned: do not look before */
 	u32 *free_frames;
 	u32 nr_free;
 	struct fill_op ops[FILL_OPS];
@@ -103,7 +102,7 @@ struct source {
 	struct client *client;
 };
 
-/* Who has the context at a place of the walk list. */
+/* The owner of the context at a place of the walk list. */
 struct seat_owner {
 	struct client *client;
 	void *memory;
@@ -124,7 +123,7 @@ struct service {
 	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int lock;
 	int listening;
-	int spare; /* given up for a moment when descriptors run out */
+	int spare; /* client_accept() gives it up for a moment when descriptors run out */
 	int epoll, wake, signals, mounts;
 	bool stopping;
 	struct source sources[NR_SOURCES];
@@ -137,7 +136,7 @@ struct service {
 	u64 past_counters[CONTEXT_NR_COUNTERS];
 
 	struct held_file *files;
-	u32 next_slot;  /* where to look for a free one: all are used in turn */
+	u32 next_slot;  /* where to look for a free one: all have their turn */
 	u32 next_check; /* which warm file to look at next */
 	u32 nr_held;
 	u64 use_clock;
