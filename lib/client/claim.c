@@ -54,5 +54,6 @@ void claim_release(struct segment *segment, const struct claim *claim)
 bool claim_is_good(const struct segment *segment, const struct claim *claim)
 {
 	return segment && claim->generation == segment->generation &&
-	       segment_alive(segment) && file_proof_holds(claim->core.proof, claim->core.id);
+	       segment_alive(segment) &&
+	       file_proof_holds(claim->core.proof, claim->core.id);
 }

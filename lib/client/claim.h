@@ -9,12 +9,12 @@
 struct lodic_file;
 
 struct claim {
-	u64 generation; /* GENERATION_UNCLAIMED: not cached, see reason */
-	u64 first;      /* the file's block 0: block_id(id, 0) */
-	u64 size;       /* as long as the claim is good (S3) */
+	u64 generation;         /* GENERATION_UNCLAIMED: not cached, see reason */
+	u64 first;              /* the file's block 0: block_id(id, 0) */
+	u64 size;               /* as long as the claim is good (S3) */
 	struct cache_file core; /* its proof, and its id */
 	u32 slot;
-	u64 reason; /* why it is not cached: an errno; atomic, relaxed */
+	u64 reason;              /* why it is not cached: an errno; atomic, relaxed */
 	struct lodic_file *file; /* whose claim it is */
 	struct claim *older; /* other threads may still look at it: freed at close */
 };
