@@ -199,7 +199,7 @@ static void service_end(struct service *s)
 	socket_unlock(s);
 }
 
-static void event_drain(int fd)
+static void service_drain(int fd)
 {
 	u64 n;
 
@@ -222,7 +222,7 @@ static void service_handle(struct service *s, const struct source *source)
 	case SOURCE_SIGNAL: service_read_signal(s); break;
 	case SOURCE_WAKE: break; /* the loop takes the hints */
 	case SOURCE_BROKEN:
-		event_drain(lease_broken_event(s));
+		service_drain(lease_broken_event(s));
 		files_retire_broken(s);
 		break;
 	case SOURCE_RING: fill_reap(s); break;

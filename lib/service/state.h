@@ -17,9 +17,9 @@
  *
  * Threads. All of struct service belongs to the main thread. The lease thread has its
  * own struct lease_thread, and touches two shared words. file_proof.live is atomic, and
- * both threads write it (see lease.c). The lease thread alone writes header->alive. The main thread gives the lease thread one order at a time, and waits for
- * its answer. The lease thread has an eventfd that tells the main thread to look at the
- * files again.
+ * both threads write it (see lease.c). The lease thread alone writes header->alive. The
+ * main thread gives the lease thread one order at a time, and waits for its answer. The
+ * lease thread has an eventfd that tells the main thread to look at the files again.
  *
  * The functions declared here are named after struct service.
  */
