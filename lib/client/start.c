@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,15 @@
 /* Where `lodic` is, seen from the folder of the library: built, or installed. */
 static const char *const start_places[] = { "lodic", "../bin/lodic",
 	                                    "../../bin/lodic" };
+
+/* A folder passes access(2) too, and where liblodic is installed there is one: the shim of
+ * `lodic map` lies in LIBDIR/lodic. */
+static bool start_is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
 
 char *start_find_program(void)
 {
@@ -37,7 +47,7 @@ char *start_find_program(void)
 			if (asprintf(&path, "%.*s/%s", (int)(slash - info.dli_fname),
 			             info.dli_fname, start_places[i]) < 0)
 				return NULL;
-			if (access(path, X_OK) == 0)
+			if (start_is_program(path))
 				return path;
 			free(path);
 		}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The example in lodic.h is doc/example.c, and it runs.
 
-    test_example.py LODIC EXAMPLE LODIC_H EXAMPLE_C
+    test_example.py LODIC EXAMPLE LODIC_H EXAMPLE_C LIBRARY
 """
 
 import json
@@ -23,7 +23,7 @@ TAIL = 100
 SECONDS = 60
 PAUSE_SECONDS = 0.01
 STEP = 7
-lodic, example, header, source = sys.argv[1:]
+lodic, example, header, source, library = sys.argv[1:]
 
 
 def program_in(text):
@@ -55,9 +55,9 @@ class Example(unittest.TestCase):
         while self.socket.exists() and time.monotonic() < deadline:
             time.sleep(PAUSE_SECONDS)
 
-    def run_it(self, *arguments):
+    def run_it(self, *arguments, **more):
         return subprocess.run([example, *map(str, arguments)], capture_output=True,
-                              text=True, timeout=SECONDS, check=False)
+                              text=True, timeout=SECONDS, check=False, **more)
 
     def test_text_in_header_is_the_file(self):
         text = pathlib.Path(source).read_text(encoding="ascii")
@@ -80,6 +80,19 @@ class Example(unittest.TestCase):
             if self.stat()["admitted"] == 0:
                 self.skipTest("no file can be cached here: all blocks were copied")
             self.assertEqual(copied, 0)
+
+    def test_installed_library_starts_installed_service(self):
+        libdir = self.folder / "usr" / "lib" / "any-linux"
+        (libdir / "lodic").mkdir(parents=True)  # the folder of liblodic-map.so
+        program = self.folder / "usr" / "bin" / "lodic"
+        program.parent.mkdir()
+        shutil.copy(lodic, program)
+        shutil.copy(library, libdir)
+        result = self.run_it(source, self.socket,
+                             env={**os.environ, "LD_LIBRARY_PATH": str(libdir)})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        running = pathlib.Path("/proc", str(self.stat()["service_pid"]), "exe")
+        self.assertEqual(running.resolve(), program.resolve())
 
     def test_errors_are_said(self):
         for arguments, status, words in (
