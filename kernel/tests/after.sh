@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# What must hold after every test, whichever it was: the kernel's log has no complaint since
-# the test before; no local reference is out; test file systems write back and unmount.
-# Prints "# " lines for what is wrong; status 1 if anything was. A negative control has
-# broken the kernel on purpose: nothing is asked after it.
+# Checks what must hold after every test. The kernel's log has no report since the test
+# before. No local reference is out. The test file systems write back and unmount. The script
+# prints a "# " line for each thing that is wrong, and then ends with status 1. It checks
+# nothing after a negative control, which has broken the kernel on purpose.
 bad=0
 wrong() {
 	echo "# after: $*"
@@ -12,13 +12,9 @@ wrong() {
 
 [ -e /tmp/lodic-broken ] && exit 0
 
-# Lines since our own last mark. The words are klog_words of lib.h.
-words='BUG:|Bad page|Bad rss|bad_page|WARNING:|Oops|general protection|Kernel panic|KASAN'
-words="$words|KFENCE|UBSAN|refcount_t:|kernel BUG at|INFO: lockdep|INFO: possible|rcu: INFO"
-words="$words|soft lockup|blocked for more|EXT4-fs (error|warning)|XFS: Assertion"
-words="$words|Internal error|unable to handle|page dumped because|Memory corrupt"
+# Lines since our own last mark that are reports of the kernel: see tests/alarms.
 found=$(dmesg | awk '/lodic-tests: after/ { text = ""; next } { text = text $0 "\n" }
-	END { printf "%s", text }' | grep -E "$words" | head -n 5)
+	END { printf "%s", text }' | grep -F -f /tests/alarms | head -n 5)
 [ -n "$found" ] && wrong "kernel log: $found"
 echo "lodic-tests: after" > /dev/kmsg
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Instructions that the guest executes for one pread(), and per page for what clears or
- * makes page table entries. For QEMU with `-icount shift=0 -smp 1`, where the time stamp
- * counter counts instructions; elsewhere its numbers are cycles of something. Prints CSV
- * "case,bytes,instructions": for pread the median of 1001; for the others, per page of 768,
- * the median of 51. Runs on any kernel; what LODIC's cases measure without it is vanilla.
+ * How many instructions the guest executes for one pread(), and for each page whose entry it
+ * clears or makes. The program is for QEMU with `-icount shift=0 -smp 1`, where the time
+ * stamp counter counts instructions. Elsewhere its numbers are cycles of something. It
+ * prints CSV "case,bytes,instructions". For pread() that is the median of 1001, for the other
+ * cases the median of 51, for each of 768 pages. The program runs on any kernel.
  */
-#include "fs.h"
+#include "test.h"
 
 #include <signal.h>
 
@@ -26,7 +26,7 @@ static inline u64 ticks(void)
 {
 	u32 low, high;
 
-	/* Fences: the counter is not read before what comes first has ended. */
+	/* The fences keep the processor from reading the counter too early. */
 	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
 	return (u64)high << 32 | low;
 }
@@ -44,7 +44,7 @@ static u64 median(u32 nr)
 	return samples[nr / 2];
 }
 
-/* What two readings of the counter cost by themselves. */
+/* What two readings of the counter cost. */
 static u64 empty_ticks(void)
 {
 	u32 i;
@@ -61,7 +61,7 @@ static u64 empty_ticks(void)
 
 static void *map_file(int prot, int flags)
 {
-	return map_populated(file, BYTES, prot, flags);
+	return file_map(file, BYTES, prot, flags);
 }
 
 static void measure_pread(const char *name, size_t bytes, u64 empty)
@@ -76,7 +76,7 @@ static void measure_pread(const char *name, size_t bytes, u64 empty)
 
 		ended = ticks();
 		if (n != (ssize_t)bytes || memcmp(to, expect + offset, bytes))
-			bail("pread is wrong");
+			ktap_bail("pread is wrong");
 		if (i >= WARM)
 			samples[i - WARM] = ended - began - empty;
 	}
@@ -85,26 +85,24 @@ static void measure_pread(const char *name, size_t bytes, u64 empty)
 
 static void measure_case(const char *name, u32 mappers, bool self, u64 empty)
 {
-	struct lodic_counters before, d;
+	struct counters before, d;
 	pid_t pids[THRESHOLD];
 	void *map = NULL;
 	u32 i;
 
 	for (i = 0; i < mappers; i++)
-		pids[i] = mapper_start(file, BYTES);
+		pids[i] = waiter_map(file, BYTES);
 	if (self)
 		map = map_file(PROT_READ, MAP_SHARED);
-	lodic_read(&before);
+	counters_read(&before);
 	measure_pread(name, 64, empty);
 	measure_pread(name, PAGE, empty);
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	printf("# %s: %llu local references\n", name, (unsigned long long)d.ref);
 	if (map)
 		munmap(map, BYTES);
-	for (i = 0; i < mappers; i++) {
-		kill(pids[i], SIGKILL);
-		waitpid(pids[i], NULL, 0);
-	}
+	for (i = 0; i < mappers; i++)
+		waiter_kill(pids[i]);
 }
 
 /* -- per page ---------------------------------------------------------------------------- */
@@ -146,7 +144,7 @@ static void measure_mprotect(u64 empty)
 	say_sweep("mprotect", empty);
 }
 
-/* The parent's time in fork(), which copies a private mapping's entries. */
+/* The parent's instructions in fork(), which copies a private mapping's entries. */
 static void measure_fork(u64 empty)
 {
 	char *map = map_file(PROT_READ | PROT_WRITE, MAP_PRIVATE);
@@ -195,9 +193,9 @@ static void measure_touch(u64 empty)
 
 static const char *state(void)
 {
-	if (!lodic_present())
+	if (!counters_present())
 		return "not in this kernel";
-	return read_number(SYSCTL_LODIC) == 1 ? "on" : "off";
+	return text_read_number(SYSCTL_LODIC) == 1 ? "on" : "off";
 }
 
 int main(int argc, char **argv)
@@ -208,17 +206,17 @@ int main(int argc, char **argv)
 	int err;
 
 	opt.window = 0;
-	parse_options(argc, argv);
+	options_parse(argc, argv);
 	err = fs_mount("ext4", &fs);
 	if (err)
-		bail("no ext4 (%s)", strerror(-err));
+		ktap_bail("no ext4 (%s)", strerror(-err));
 	snprintf(name, sizeof(name), "%s/bench", fs.dir);
 	path = name;
 	expect = data_expected(BYTES);
 	if (file_make(path, expect, BYTES))
-		bail("%s", path);
+		ktap_bail("%s", path);
 	file = open(path, O_RDWR | O_CLOEXEC);
-	/* All in the page cache, and no readahead under way. */
+	/* So that all of it is in the page cache, and no readahead is under way. */
 	munmap(map_file(PROT_READ, MAP_SHARED), BYTES);
 	empty = empty_ticks();
 	setvbuf(stdout, NULL, _IOLBF, 0);

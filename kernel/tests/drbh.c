@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reads of one shared block by more and more processes, after FxMark's DRBH: forked, pinned,
- * each with a descriptor of its own, the file mapped. Prints CSV: operations per second and
- * the share of local references. On a big machine that is the measurement; under TCG only
- * the counters and the data mean anything, and those are what it asserts.
+ * Reads of one shared block by more and more processes, after FxMark's DRBH. Each process is
+ * pinned, has a descriptor of its own and maps the file. The program prints CSV: operations
+ * per second and the share of local references. On a big machine that is the measurement.
+ * Under TCG only the counters and the data mean anything, so the test checks only those.
  *
  *     drbh [-f FILE] [-b BYTES] [-p PROCESSES] [-t SECONDS] [-k low|medium|high] [-u] [-v]
  *
- *     -k  high: all read one block (DRBH); medium: a block each of one file (DRBM);
- *         low: a file each (DRBL)
- *     -u  the file is not mapped: what is to be compared with
- *     -v  check every byte that is read; without it each 64th block
+ *     -k high    all processes read one block (DRBH)
+ *     -k medium  each reads a block of its own, in one file (DRBM)
+ *     -k low     each reads a file of its own (DRBL)
+ *     -u         do not map the file, for comparison
+ *     -v         check every block that is read, instead of each 64th
  */
-#include "fs.h"
+#include "test.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -101,7 +102,7 @@ static pid_t start(u32 index, bool reads)
 	pid_t pid = fork();
 
 	if (pid < 0)
-		bail("fork");
+		ktap_bail("fork");
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -111,19 +112,19 @@ static pid_t start(u32 index, bool reads)
 		for (;;)
 			pause();
 	}
-	pin_cpu(index);
+	cpu_pin(index);
 	work(index);
 	_exit(0);
 }
 
 static void wait_ready(u32 nr)
 {
-	u64 end = now_ns() + 60000000000ull;
+	u64 end = clock_now_ns() + 60000000000ull;
 	u32 i;
 
 	for (i = 0; i < nr; i++) {
-		while (!atomic_load(&shared->workers[i].ready) && now_ns() < end)
-			sleep_ms(1);
+		while (!atomic_load(&shared->workers[i].ready) && clock_now_ns() < end)
+			clock_sleep_ms(1);
 	}
 }
 
@@ -132,7 +133,7 @@ static void measure(u32 nr)
 {
 	static pid_t pids[MAX_PROCS + MAPPERS];
 	u32 all = nr + (run.level == LOW ? 0 : MAPPERS), i;
-	struct lodic_counters before, d;
+	struct counters before, d;
 	unsigned long ops = 0, bad = 0;
 	u64 began, ns;
 
@@ -141,12 +142,12 @@ static void measure(u32 nr)
 	for (i = 0; i < all; i++)
 		pids[i] = start(i, i < nr);
 	wait_ready(all);
-	lodic_read(&before);
-	began = now_ns();
+	counters_read(&before);
+	began = clock_now_ns();
 	atomic_store(&shared->go, 1);
-	sleep_ms(opt.seconds * 1000);
+	clock_sleep_ms(opt.seconds * 1000);
 	atomic_store(&shared->stop, 1);
-	ns = now_ns() - began;
+	ns = clock_now_ns() - began;
 	for (i = 0; i < all; i++) {
 		if (i >= nr)
 			kill(pids[i], SIGKILL);
@@ -154,19 +155,19 @@ static void measure(u32 nr)
 		ops += atomic_load(&shared->workers[i].ops);
 		bad += atomic_load(&shared->workers[i].bad);
 	}
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	printf("%s%s,%s,%zu,%u,%lu,%.0f,%.4f\n", run.csv ? "" : "# ",
 	       level_names[run.level], run.unmapped ? "unmapped" : "mapped", run.bytes,
 	       nr, ops, ops * 1e9 / ns, ops ? (double)d.ref / ops : 0);
 	fflush(stdout);
 	if (bad)
-		fail("%lu of %lu reads were wrong", bad, ops);
+		ktap_fail("%lu of %lu reads were wrong", bad, ops);
 	if (!ops)
-		fail("nobody read anything");
-	if (!run.unmapped && run.level != LOW && lodic_present() &&
-	    read_number(SYSCTL_LODIC) == 1 && d.ref < ops / 10 * 9)
-		fail("%u processes: %llu local references for %lu reads", nr,
-		     (unsigned long long)d.ref, ops);
+		ktap_fail("nobody read anything");
+	if (!run.unmapped && run.level != LOW && counters_present() &&
+	    text_read_number(SYSCTL_LODIC) == 1 && d.ref < ops / 10 * 9)
+		ktap_fail("%u processes: %llu local references for %lu reads", nr,
+		          (unsigned long long)d.ref, ops);
 }
 
 static void usage_here(void)
@@ -181,7 +182,7 @@ static void options(int argc, char **argv)
 	int c, i;
 
 	opt.seconds = 1;
-	seconds_of_boot();
+	options_scale();
 	opt.mappers = MAPPERS;
 	opt.window = 0;
 	while ((c = getopt(argc, argv, "f:b:p:t:k:uv")) != -1) {
@@ -204,7 +205,7 @@ static void options(int argc, char **argv)
 		usage_here();
 	run.csv = run.file;
 	if (!run.procs)
-		run.procs = run.csv ? nr_cpus() : 4;
+		run.procs = run.csv ? cpu_nr() : 4;
 	if (run.procs > MAX_PROCS)
 		usage_here();
 }
@@ -220,7 +221,7 @@ static void make_files(void)
 	for (i = 0; i < (run.level == LOW ? run.procs : 1); i++) {
 		file_name(path, sizeof(path), i);
 		if (file_make(path, expect, file_bytes))
-			bail("%s", path);
+			ktap_bail("%s", path);
 	}
 }
 
@@ -247,7 +248,7 @@ static void measure_all(void)
 	remove_files();
 }
 
-/* Without a file of one's own: a test. */
+/* Without -f: as a test, on a file that it makes. */
 static int test(void)
 {
 	static const struct {
@@ -266,11 +267,11 @@ static int test(void)
 	u32 i;
 
 	ktap_plan(5);
-	lodic_setup();
+	switches_on();
 	klog = klog_open();
 	err = fs_mount("ext4", &fs);
 	if (err)
-		bail("no ext4 (%s)", strerror(-err));
+		ktap_bail("no ext4 (%s)", strerror(-err));
 	snprintf(path, sizeof(path), "%s/drbh", fs.dir);
 	run.file = path;
 	run.verify = true;
@@ -278,13 +279,13 @@ static int test(void)
 		run.level = parts[i].level;
 		run.unmapped = parts[i].unmapped;
 		measure_all();
-		lodic_check_quiet();
+		counters_check_quiet();
 		klog_check(klog);
 		ktap_result(parts[i].name);
 	}
 	fs_umount(&fs);
 	ktap_result("umount");
-	lodic_restore();
+	switches_restore();
 	return ktap_end();
 }
 
@@ -294,10 +295,10 @@ int main(int argc, char **argv)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
-		bail("no memory");
+		ktap_bail("no memory");
 	if (!run.csv)
 		return test();
 	printf("level,mapping,bytes,processes,operations,per_second,local_share\n");
 	measure_all();
-	return ktap_why[0] ? 1 : 0;
+	return ktap_failing() ? 1 : 0;
 }

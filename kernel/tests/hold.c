@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Four readers of one process hold references on one page, on purpose and for as long as
- * wanted (held.h), while one thing happens to the entry they count on. Shows for each thing
- * exactly how many references are folded: after it, all or none as the case says; while it,
- * with the window between fold and clear widened, any number, and the sum is right. It does
- * not show what several processes or several things at once do: see race.c.
+ * Four readers of one process hold references on one page (lib/held.h) while one thing
+ * happens to the entry that they count on. Each case runs in two ways. First the readers go on
+ * only after the thing has happened: then all references are folded, or none, as the case
+ * says. Then they go on while it happens, with the window between fold and clear widened: any
+ * number is folded, and the sum must be right. The test does not show what several processes
+ * or several things at once do: see race.c.
  */
 #include "held.h"
+#include "test.h"
 #include "uffd.h"
 
-#include <signal.h>
+#include <linux/falloc.h>
+#include <poll.h>
 
-#define NR(a) (sizeof(a) / sizeof((a)[0]))
-#define FILE_BYTES PMD_BYTES
 #define WIDE 100000 /* spins in a window that readers are to end in */
 #define DURING_ROUNDS 4
 
@@ -31,16 +32,15 @@ struct hold_case {
 	const char *name;
 	const char *fs;
 	u32 flags;
-	enum fold fold;             /* of the references held while act() runs */
-	int (*act)(struct held *h); /* 0, or -errno: cannot be done here */
-	void (*whole)(void);        /* instead of all that: a sequence of its own */
+	enum fold fold; /* of the references that are held while act() runs */
+	int (*act)(struct held *h); /* 0, or -errno if it cannot be done here */
+	void (*whole)(void);        /* instead of act(): a sequence of its own */
 };
 
 static const u8 *expect;
-static struct test_fs mounts[3];
 static struct held held;
 static bool lodic;
-static bool all_held;      /* nobody is let go before act() has ended */
+static bool all_held;      /* act() ends before the readers go on */
 static const char *cannot; /* why the case cannot run here */
 static int wp_fd = -1;     /* of WP_ASYNC; closed with the mapping */
 
@@ -67,7 +67,7 @@ static int act_map_fixed(struct held *h)
 	return madvise(p, PAGE, MADV_POPULATE_READ) ? -errno : 0;
 }
 
-/* Mapped anew: the entry leads to the page again, with nobody counted in it. */
+/* Maps it anew: the entry leads to the page again, with nobody counted in it. */
 static int act_map_again(struct held *h)
 {
 	void *p =
@@ -130,7 +130,7 @@ static int act_write_fault(struct held *h)
 	return 0;
 }
 
-/* Write-back takes the right to write away: cleared, and set again without its count. */
+/* Write-back takes the right to write away: it clears the entry and sets it again. */
 static int act_write_back(struct held *h)
 {
 	act_write_fault(h);
@@ -138,8 +138,8 @@ static int act_write_back(struct held *h)
 }
 
 /*
- * A write to a page that userfaultfd protects without wanting to know of writes: the fault
- * takes the protection off an entry that stays present. Then it makes it writable.
+ * A write to a page that userfaultfd protects without reporting writes. The fault takes the
+ * protection off an entry that stays present, and then makes the entry writable.
  */
 static int act_wp_async(struct held *h)
 {
@@ -147,7 +147,7 @@ static int act_wp_async(struct held *h)
 
 	act_write_fault(h);
 	if (poll(&p, 1, 0) > 0)
-		fail("the write was reported");
+		ktap_fail("the write was reported");
 	return 0;
 }
 
@@ -166,7 +166,7 @@ static int act_fork(struct held *h)
 	}
 	waitpid(pid, &status, 0);
 	if (status)
-		fail("child's read: status 0x%x", status);
+		ktap_fail("child's read: status 0x%x", status);
 	return 0;
 }
 
@@ -184,22 +184,22 @@ static int act_punch(struct held *h)
 	return pwrite(h->fd, expect, PAGE, 0) == (ssize_t)PAGE ? 0 : -errno;
 }
 
-/* Fails while references are held, as it must; the entry has been cleared for it. */
+/* While references are held the kernel clears the entry and must fail to move the page. */
 static int act_move_pages(struct held *h)
 {
 	void *page = h->map;
 	int node = 0, status = -1, from;
 
-	if (move_pages_raw(0, 1, &page, NULL, &status, MOVE_ALL) < 0)
+	if (file_move_pages(0, 1, &page, NULL, &status, MOVE_ALL) < 0)
 		return -errno;
 	from = status;
 	node = !from;
-	if (move_pages_raw(0, 1, &page, &node, &status, MOVE_ALL) < 0)
+	if (file_move_pages(0, 1, &page, &node, &status, MOVE_ALL) < 0)
 		return -errno;
-	move_pages_raw(0, 1, &page, NULL, &status, MOVE_ALL);
+	file_move_pages(0, 1, &page, NULL, &status, MOVE_ALL);
 	if (all_held && status != from && status != -ENOENT)
-		fail("a page with references held moved from node %d to %d", from,
-		     status);
+		ktap_fail("a page with references held moved from node %d to %d", from,
+		          status);
 	return 0;
 }
 
@@ -211,20 +211,20 @@ static int act_fadvise(struct held *h)
 static int act_clear_refs(struct held *h)
 {
 	(void)h;
-	return write_text("/proc/self/clear_refs", "4");
+	return text_write("/proc/self/clear_refs", "4");
 }
 
-/* Looks at the count of a mapped page first, and is to look again when it is not mapped. */
+/* The kernel looks at the count of the mapped page, and must look again once unmapped. */
 static int act_collapse(struct held *h)
 {
 	int err = madvise(h->map, FILE_BYTES, MADV_COLLAPSE) ? errno : 0;
 
 	if (all_held && !err)
-		fail("a page with references held was collapsed");
+		ktap_fail("a page with references held was collapsed");
 	return err == EINVAL || err == ENOSYS ? -err : 0;
 }
 
-/* Each try takes a page from the machine, or marks it to be taken. */
+/* Each try takes a page from the machine, or marks it for that. */
 static int act_soft_offline(struct held *h)
 {
 	if (opt.dir)
@@ -247,33 +247,34 @@ static int act_hwpoison(struct held *h)
 static int act_switch_off(struct held *h)
 {
 	(void)h;
-	if (!lodic_present())
+	if (!counters_present())
 		return -EOPNOTSUPP;
-	write_number(SYSCTL_LODIC, 0);
-	write_number(SYSCTL_LODIC, 1);
+	text_write_number(SYSCTL_LODIC, 0);
+	text_write_number(SYSCTL_LODIC, 1);
 	return 0;
 }
 
 /* -- sequences of their own -------------------------------------------------------------- */
 
 /*
- * Two readers hold a page; another page of the file comes to its place, and two more hold
- * that one, counted in the same entry. The first two must not give back what is not theirs.
+ * Two readers hold a page. Another page of the file comes to its place, and two more readers
+ * hold that one, counted in the same entry. The first two must not give those counts back.
  */
 static void two_frames(void)
 {
 	held_take(&held, 0, 2, 0);
 	if (act_map_fixed(&held))
-		fail("mmap: %s", strerror(errno));
+		ktap_fail("mmap: %s", strerror(errno));
 	held_take(&held, 2, 2, PAGE);
 	held_release(&held, 0, 2, false);
 	held_release(&held, 2, 2, false);
 }
 
 /*
- * The file's page is not what the entry leads to any more: its readers count globally, one
- * after the other, so that a reference short would not be hidden by another. A second
- * mapping, below the first, makes it a page that is mapped, and so one to try for.
+ * The entry leads to a private copy, no longer to the file's page. So the readers must count
+ * globally. They read one after the other, because one reader could hide that another is a
+ * reference short. A second mapping, below the first, keeps the file's page mapped, so that
+ * the kernel tries for a local reference at all.
  */
 static void not_mapped_any_more(void)
 {
@@ -282,11 +283,11 @@ static void not_mapped_any_more(void)
 	u32 i;
 
 	if (low == MAP_FAILED || madvise(low, PAGE, MADV_POPULATE_READ))
-		fail("second mapping: %s", strerror(errno));
+		ktap_fail("second mapping: %s", strerror(errno));
 	held_take(&held, 0, 1, 0);
 	held_release(&held, 0, 1, false);
 	if (act_cow(&held))
-		fail("copy on write: %s", strerror(errno));
+		ktap_fail("copy on write: %s", strerror(errno));
 	for (i = 0; i < 2 * HOLDERS; i++) {
 		held_take(&held, i % HOLDERS, 1, 0);
 		held_release(&held, i % HOLDERS, 1, false);
@@ -294,46 +295,40 @@ static void not_mapped_any_more(void)
 	munmap(low, PAGE);
 }
 
-/*
- * Readers of another process are killed in their copies. A child is made for it that holds
- * in the same way, with threads and a userfaultfd of its own.
- */
+/* In a child: holders of its own take references by the mapping that it has inherited. */
+static int killed_prepare(void *arg)
+{
+	struct held *other = arg;
+
+	if (held_init(other))
+		return -1;
+	other->fd = held.fd;
+	other->expect = held.expect;
+	madvise(held.map, PAGE, MADV_POPULATE_READ);
+	held_take(other, 0, HOLDERS, 0);
+	return 0;
+}
+
+/* The readers of another process are killed in their copies. */
 static void killed(void)
 {
-	struct lodic_counters before, d;
 	static struct held other;
-	int pipes[2], status = 0;
-	char c = 0;
+	struct counters before, d;
 	pid_t pid;
 
-	lodic_read(&before);
-	if (pipe(pipes))
-		bail("pipe");
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		if (held_init(&other))
-			_exit(1);
-		other.fd = held.fd;
-		other.expect = held.expect;
-		madvise(held.map, PAGE, MADV_POPULATE_READ);
-		held_take(&other, 0, HOLDERS, 0);
-		if (write(pipes[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
+	counters_read(&before);
+	pid = waiter_start(killed_prepare, &other);
+	if (pid < 0) {
+		ktap_fail("the child did not hold anything");
+		return;
 	}
-	close(pipes[1]);
-	if (read(pipes[0], &c, 1) != 1)
-		fail("the child did not hold anything");
-	close(pipes[0]);
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	if (lodic && d.ref - d.unref - d.unref_global != HOLDERS)
-		fail("%llu local references held, not %u",
-		     (unsigned long long)(d.ref - d.unref - d.unref_global), HOLDERS);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	lodic_check_quiet();
+		ktap_fail("%llu local references held, not %u",
+		          (unsigned long long)(d.ref - d.unref - d.unref_global),
+		          HOLDERS);
+	waiter_kill(pid);
+	counters_check_quiet();
 }
 
 #define HOLD(n, kind, f, folds, fn) \
@@ -380,25 +375,13 @@ static const struct hold_case cases[] = {
 
 /* -- running them ------------------------------------------------------------------------ */
 
-static struct test_fs *mount_of(const char *kind)
-{
-	static const char *const kinds[] = { "ext4", "xfs", "tmpfs" };
-	u32 i;
-
-	for (i = 0; i < NR(kinds) - 1 && strcmp(kind, kinds[i]); i++)
-		;
-	if (!mounts[i].kind && fs_mount(kinds[i], &mounts[i]))
-		return NULL;
-	return &mounts[i];
-}
-
-/* From here on a write goes by do_wp_page() first: see act_wp_async(). */
+/* After this a write goes through do_wp_page() first: see act_wp_async(). */
 static int case_protect(void)
 {
-	wp_fd = uffd_wp_open(held.map, held.map_bytes, UFFD_FEATURE_WP_ASYNC);
+	wp_fd = uffd_open(held.map, held.map_bytes, UFFD_FEATURE_WP_ASYNC);
 	if (wp_fd < 0)
 		return -errno;
-	return uffd_wp(wp_fd, held.map, held.map_bytes, true) ? -errno : 0;
+	return uffd_protect(wp_fd, held.map, held.map_bytes, true) ? -errno : 0;
 }
 
 static int case_map(const struct hold_case *c)
@@ -424,32 +407,34 @@ static void case_unmap(void)
 	wp_fd = -1;
 }
 
-/* Held before, let go after: what was folded is known exactly. */
+/* The readers go on after it has happened: what must have been folded is known. */
 static void hold_after(const struct hold_case *c)
 {
-	struct lodic_counters before, d;
+	struct counters before, d;
 	int err;
 
-	lodic_read(&before);
+	counters_read(&before);
 	held_take(&held, 0, HOLDERS, 0);
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	if (lodic && d.ref - d.unref - d.unref_global != HOLDERS)
-		fail("%llu local references held, not %u",
-		     (unsigned long long)(d.ref - d.unref - d.unref_global), HOLDERS);
+		ktap_fail("%llu local references held, not %u",
+		          (unsigned long long)(d.ref - d.unref - d.unref_global),
+		          HOLDERS);
 	all_held = true;
 	err = c->act(&held);
 	all_held = false;
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	held_release(&held, 0, HOLDERS, c->flags & ZEROS);
 	if (err) {
 		cannot = strerror(-err);
 		return;
 	}
 	if (lodic && c->fold == FOLD_ALL && d.folded != HOLDERS)
-		fail("%llu references folded, not %u", (unsigned long long)d.folded,
-		     HOLDERS);
+		ktap_fail("%llu references folded, not %u",
+		          (unsigned long long)d.folded, HOLDERS);
 	if (lodic && c->fold == FOLD_NONE && d.folded)
-		fail("%llu references folded, not 0", (unsigned long long)d.folded);
+		ktap_fail("%llu references folded, not 0",
+		          (unsigned long long)d.folded);
 }
 
 static sem_t actor_go, actor_done;
@@ -458,7 +443,7 @@ static const struct hold_case *volatile actor_case;
 static void *actor_main(void *arg)
 {
 	(void)arg;
-	pin_cpu(0);
+	cpu_pin(0);
 	for (;;) {
 		sem_wait(&actor_go);
 		actor_case->act(&held);
@@ -468,35 +453,35 @@ static void *actor_main(void *arg)
 }
 
 /*
- * Held before, let go while it happens. The window is opened only for that: with one of the
- * wrong orders on, each entry that anybody clears would wait so long.
+ * The readers go on while it happens. The window is open only for that time: with a rule
+ * broken, each entry that anybody clears would wait so long.
  */
 static void hold_during(const struct hold_case *c, u64 *rng)
 {
 	held_take(&held, 0, HOLDERS, 0);
 	actor_case = c;
-	write_number(DEBUG_WINDOW, opt.window ? WIDE : 0);
+	text_write_number(DEBUG_WINDOW, opt.window ? WIDE : 0);
 	sem_post(&actor_go);
-	sleep_ms(rnd(rng) % 8);
+	clock_sleep_ms(random_next(rng) % 8);
 	held_let_go(&held, 0, HOLDERS);
 	held_wait(&held, HOLDERS);
-	write_number(DEBUG_WINDOW, 0);
+	text_write_number(DEBUG_WINDOW, 0);
 	held_check(&held, 0, HOLDERS, c->flags & ZEROS);
 	sem_wait(&actor_done);
 }
 
 static void run_rounds(const struct hold_case *c)
 {
-	u64 rng = mix64(opt.seed);
+	u64 rng = random_mix(opt.seed);
 	u32 rounds = c->flags & ONLY_AFTER ? 0 : DURING_ROUNDS, i;
 
-	for (i = 0; i <= rounds && !ktap_why[0] && !cannot; i++) {
+	for (i = 0; i <= rounds && !ktap_failing() && !cannot; i++) {
 		int err = case_map(c);
 
 		if (err && c->flags & WP_ASYNC)
 			cannot = "no asynchronous userfaultfd-wp";
 		else if (err)
-			fail("mapping: %s", strerror(-err));
+			ktap_fail("mapping: %s", strerror(-err));
 		if (err)
 			return;
 		if (c->whole)
@@ -511,33 +496,34 @@ static void run_rounds(const struct hold_case *c)
 
 static void run_case(const struct hold_case *c, int klog)
 {
-	struct test_fs *fs = mount_of(c->fs);
-	struct lodic_counters before, d;
-	char path[160], line[200];
+	struct test_fs *fs;
+	int err = fs_mount_once(c->fs, &fs);
+	struct counters before, d;
+	char path[160];
 
-	if (!fs) {
-		ktap_skip(c->name, "no such file system here");
+	if (err) {
+		ktap_skip(c->name, strerror(-err));
 		return;
 	}
-	klog_look(klog, line, sizeof(line));
+	klog_skip(klog);
 	snprintf(path, sizeof(path), "%s/hold-%s", fs->dir, c->name);
 	if (file_make(path, expect, FILE_BYTES))
-		bail("%s", path);
+		ktap_bail("%s", path);
 	held.path = path;
 	held.fd = open(path, O_RDWR | O_CLOEXEC);
 	held.expect = expect;
 	cannot = NULL;
-	lodic_read(&before);
+	counters_read(&before);
 	run_rounds(c);
 	close(held.fd);
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	if (lodic)
-		lodic_diag(c->name, &d);
-	lodic_check_quiet();
+		counters_diag(c->name, &d);
+	counters_check_quiet();
 	file_check_exact(fs, path, FILE_BYTES);
 	unlink(path);
 	klog_check(klog);
-	if (cannot && !ktap_why[0])
+	if (cannot && !ktap_failing())
 		ktap_skip(c->name, cannot);
 	else
 		ktap_result(c->name);
@@ -554,32 +540,29 @@ int main(int argc, char **argv)
 	u32 i, nr = 1;
 	int klog, err;
 
-	parse_options(argc, argv);
+	options_parse(argc, argv);
 	for (i = 0; i < NR(cases); i++)
 		nr += wanted(&cases[i]);
 	ktap_plan(nr);
-	lodic = lodic_setup();
-	write_number(DEBUG_WINDOW, 0);
+	lodic = switches_on();
+	text_write_number(DEBUG_WINDOW, 0);
 	klog = klog_open();
 	expect = data_expected(FILE_BYTES);
 	err = held_init(&held);
 	if (err) {
 		printf("1..0 # SKIP no userfaultfd: %s\n", strerror(-err));
-		return 4;
+		return KTAP_SKIPPED;
 	}
 	sem_init(&actor_go, 0, 0);
 	sem_init(&actor_done, 0, 0);
 	if (pthread_create(&actor, NULL, actor_main, NULL))
-		bail("pthread_create");
+		ktap_bail("pthread_create");
 	for (i = 0; i < NR(cases); i++) {
 		if (wanted(&cases[i]))
 			run_case(&cases[i], klog);
 	}
-	for (i = 0; i < NR(mounts); i++) {
-		if (mounts[i].kind)
-			fs_umount(&mounts[i]);
-	}
+	fs_umount_all();
 	ktap_result("umount");
-	lodic_restore();
+	switches_restore();
 	return ktap_end();
 }

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A stock program that was built knowing nothing of LODIC takes local references under
- * `lodic map`: perl as Debian has it, with its shared libraries (tool/guest.py brings all
- * that into the guest). Shows that each of its reads then counts one reference, that none
- * does without `lodic map` or with fewer mappers than vm.lodic_mappers, that its bytes are
- * right, and what it costs in page tables. It does not disturb anything: race.c and hold.c
- * do. What the shim does to a program is tests/map's subject, not this one's.
+ * A stock program that knows nothing of LODIC takes local references under `lodic map`. It is
+ * perl as Debian has it, with its shared libraries; tool/guest.py brings them into the guest.
+ * The test shows that each of its reads then counts one reference. It also shows that none
+ * does so without `lodic map`, or with fewer mappers than vm.lodic_mappers. It checks the
+ * bytes and what the page tables cost. It does not disturb anything: race.c and hold.c do.
+ * What the shim does to a program is tested in the project's tests/map.
  */
-#include "fs.h"
+#include "test.h"
 
-#define NR(a) (sizeof(a) / sizeof((a)[0]))
 #define LODIC "/opt/lodic/lodic"
 #define PERL "/usr/bin/perl"
 #define CAT "/usr/bin/cat"
 #define REPORT "/tmp/lodic-map-report"
 
-/* Above one table's worth the shim maps at a table's start: so no table is shared. */
+/* The shim maps more than one table's worth at a table's start, and shares no table. */
 #define TABLES 2ul
 #define BYTES (TABLES * PMD_BYTES)
 #define PAGES (BYTES / PAGE)
-/* At most: of the two levels above, where the mapping crosses a border. */
+/* The most of the two levels above, where the mapping crosses a border. */
 #define UPPER_TABLES 3
-/* The first pass shows the shim that it is to map, the second has it ask for the entries. */
+/* The shim maps the file at the first pass, and asks for the entries at the second. */
 #define WARM 2
 #define HOT 2
 #define CAT_FILES 12
@@ -29,8 +28,8 @@
 #define LONGEST 32 /* words of a command */
 
 /*
- * Passes over the file in reads of a page; waits for a byte between WARM and HOT, and for
- * the end of its input before it ends, as its mapping does.
+ * Passes over the file in reads of a page. It waits for a byte between WARM and HOT. It ends,
+ * and its mapping with it, at the end of its input.
  */
 static const char script[] =
 	"open F, '<', $ARGV[0] or die $!;"
@@ -71,11 +70,11 @@ static void child_start(struct child *c, char *const *command)
 	int in[2], out[2];
 
 	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
-		bail("pipe");
+		ktap_bail("pipe");
 	fflush(stdout);
 	c->pid = fork();
 	if (c->pid < 0)
-		bail("fork");
+		ktap_bail("fork");
 	if (!c->pid) {
 		dup2(in[0], STDIN_FILENO);
 		dup2(out[1], STDOUT_FILENO);
@@ -88,7 +87,7 @@ static void child_start(struct child *c, char *const *command)
 	c->out = out[0];
 }
 
-/* Reads the child's next bytes, which are to be the file's, again and again. */
+/* Reads the child's next bytes, which must be the file's, over and over. */
 static void child_check(struct child *c, size_t bytes)
 {
 	static u8 got[16 * PAGE];
@@ -104,11 +103,12 @@ static void child_check(struct child *c, size_t bytes)
 			most = bytes - at;
 		n = read(c->out, got, most);
 		if (n <= 0) {
-			fail("process %d: %zu of %zu bytes came", c->pid, at, bytes);
+			ktap_fail("process %d: %zu of %zu bytes came", c->pid, at,
+			          bytes);
 			return;
 		}
 		if (memcmp(got, expect + offset, n)) {
-			fail("process %d: wrong bytes at %zu", c->pid, at);
+			ktap_fail("process %d: wrong bytes at %zu", c->pid, at);
 			return;
 		}
 		at += n;
@@ -122,13 +122,13 @@ static void child_end(struct child *c)
 
 	close(c->in);
 	if (read(c->out, &extra, 1) > 0)
-		fail("process %d wrote more than it read", c->pid);
+		ktap_fail("process %d wrote more than it read", c->pid);
 	close(c->out);
 	if (waitpid(c->pid, &status, 0) != c->pid || status)
-		fail("process %d: status 0x%x", c->pid, status);
+		ktap_fail("process %d: status 0x%x", c->pid, status);
 }
 
-/* The words before the program's own. Returns how many. */
+/* Fills in the words of `lodic map`, before the program's own. Returns how many. */
 static u32 under_map(char **words)
 {
 	static char *const map[] = { LODIC,  "map", "--json", "--report",
@@ -165,25 +165,26 @@ static void check_report(const struct map_case *c)
 		long long fell = report_number(line, "measured_table_bytes");
 
 		lines++;
-		diag("%s: %lld of %lld reads were of the mapped file; page tables for %lu "
-		     "KiB: %lld KiB expected, VmPTE fell by %lld KiB",
-		     c->name, report_number(line, "reads_of_mapped"),
-		     report_number(line, "reads_of_mapped") +
-		             report_number(line, "reads_other"),
-		     BYTES / 1024, expected / 1024, fell / 1024);
+		ktap_diag(
+			"%s: %lld of %lld reads were of the mapped file; page tables for %lu "
+			"KiB: %lld KiB expected, VmPTE fell by %lld KiB",
+			c->name, report_number(line, "reads_of_mapped"),
+			report_number(line, "reads_of_mapped") +
+				report_number(line, "reads_other"),
+			BYTES / 1024, expected / 1024, fell / 1024);
 		if (expected != (long long)(TABLES * PAGE))
-			fail("%lld bytes of page tables expected, not %lu", expected,
-			     TABLES * PAGE);
+			ktap_fail("%lld bytes of page tables expected, not %lu",
+			          expected, TABLES * PAGE);
 		if (fell < expected ||
 		    fell > expected + (long long)(UPPER_TABLES * PAGE))
-			fail("VmPTE fell by %lld bytes, of %lld expected", fell,
-			     expected);
+			ktap_fail("VmPTE fell by %lld bytes, of %lld expected", fell,
+			          expected);
 	}
 	if (f)
 		fclose(f);
 	unlink(REPORT);
 	if (lines != c->procs)
-		fail("%u processes reported, not %u", lines, c->procs);
+		ktap_fail("%u processes reported, not %u", lines, c->procs);
 }
 
 /* -- the cases --------------------------------------------------------------------------- */
@@ -204,40 +205,40 @@ static void start_perl(struct child *child, const struct map_case *c, char *path
 	child_start(child, words);
 }
 
-static void check_references(const struct map_case *c, const struct lodic_counters *d)
+static void check_references(const struct map_case *c, const struct counters *d)
 {
 	u64 reads = (u64)c->procs * HOT * PAGES;
 
-	lodic_diag(c->name, d);
+	counters_diag(c->name, d);
 	if (c->counts && (d->ref < reads || d->ref > reads + reads / 100))
-		fail("%llu local references in %llu reads of a page",
-		     (unsigned long long)d->ref, (unsigned long long)reads);
+		ktap_fail("%llu local references in %llu reads of a page",
+		          (unsigned long long)d->ref, (unsigned long long)reads);
 	if (!c->counts && d->ref)
-		fail("%llu local references, not 0", (unsigned long long)d->ref);
-	lodic_check_quiet();
+		ktap_fail("%llu local references, not 0", (unsigned long long)d->ref);
+	counters_check_quiet();
 }
 
-/* Someone else maps the file all along: pages that nobody maps are not even tried. */
+/* The kernel tries only for pages that are mapped: so without the shim we map the file. */
 static void run_perls(const struct map_case *c, char *path)
 {
 	struct child children[MOST];
-	struct lodic_counters before, d;
+	struct counters before, d;
 	u32 i;
 
 	for (i = 0; i < c->procs; i++)
 		start_perl(&children[i], c, path);
 	for (i = 0; i < c->procs; i++)
 		child_check(&children[i], WARM * BYTES);
-	lodic_read(&before);
+	counters_read(&before);
 	for (i = 0; i < c->procs; i++) {
 		if (write(children[i].in, "g", 1) != 1)
-			fail("go: %s", strerror(errno));
+			ktap_fail("go: %s", strerror(errno));
 	}
 	for (i = 0; i < c->procs; i++)
 		child_check(&children[i], HOT * BYTES);
 	for (i = 0; i < c->procs; i++)
 		child_end(&children[i]);
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	if (lodic)
 		check_references(c, &d);
 }
@@ -248,7 +249,7 @@ static void *map_whole(const char *path)
 	void *p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 
 	if (fd < 0 || p == MAP_FAILED || madvise(p, BYTES, MADV_POPULATE_READ))
-		bail("mapping %s", path);
+		ktap_bail("mapping %s", path);
 	close(fd);
 	return p;
 }
@@ -266,8 +267,8 @@ static void run_case(const struct map_case *c, int klog)
 	}
 	snprintf(path, sizeof(path), "%s/map", fs.dir);
 	if (file_make(path, expect, BYTES))
-		bail("%s", path);
-	write_number(SYSCTL_MAPPERS, c->mappers);
+		ktap_bail("%s", path);
+	text_write_number(SYSCTL_MAPPERS, c->mappers);
 	if (!c->under)
 		map = map_whole(path);
 	run_perls(c, path);
@@ -283,34 +284,34 @@ static void run_case(const struct map_case *c, int klog)
 }
 
 /*
- * cat opens its file anew for each pass. A mapping goes with its descriptor, so it gives
- * little here: shown are the bytes, and how many references there were.
+ * cat opens its file anew for each pass, and a mapping goes with its descriptor. So the shim
+ * gives little here. The case checks the bytes and prints how many references there were.
  */
 static void run_cat(int klog)
 {
-	struct lodic_counters before, d;
+	struct counters before, d;
 	char path[160], *words[LONGEST] = { NULL };
 	struct test_fs fs;
 	struct child child;
 	u32 n = under_map(words), i;
 
 	if (fs_mount("ext4", &fs))
-		bail("ext4");
+		ktap_bail("ext4");
 	snprintf(path, sizeof(path), "%s/map", fs.dir);
 	if (file_make(path, expect, BYTES))
-		bail("%s", path);
-	write_number(SYSCTL_MAPPERS, 1);
+		ktap_bail("%s", path);
+	text_write_number(SYSCTL_MAPPERS, 1);
 	words[n++] = CAT;
 	for (i = 0; i < CAT_FILES; i++)
 		words[n++] = path;
-	lodic_read(&before);
+	counters_read(&before);
 	child_start(&child, words);
 	child_check(&child, CAT_FILES * BYTES);
 	child_end(&child);
-	d = lodic_since(&before);
+	d = counters_since(&before);
 	if (lodic)
-		lodic_diag("cat", &d);
-	lodic_check_quiet();
+		counters_diag("cat", &d);
+	counters_check_quiet();
 	unlink(REPORT);
 	unlink(path);
 	fs_umount(&fs);
@@ -323,19 +324,19 @@ int main(int argc, char **argv)
 	int klog;
 	u32 i;
 
-	parse_options(argc, argv);
+	options_parse(argc, argv);
 	if (access(LODIC, X_OK) || access(PERL, X_OK) || access(CAT, X_OK)) {
 		printf("1..0 # SKIP no lodic, perl or cat where the guest has them\n");
-		return 4;
+		return KTAP_SKIPPED;
 	}
 	ktap_plan(NR(cases) + 1);
 	opt.window = 0;
-	lodic = lodic_setup();
+	lodic = switches_on();
 	klog = klog_open();
 	expect = data_expected(BYTES);
 	for (i = 0; i < NR(cases); i++)
 		run_case(&cases[i], klog);
 	run_cat(klog);
-	lodic_restore();
+	switches_restore();
 	return ktap_end();
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A negative control: switches a wrong order of LODIC's protocol on, runs the directed test
- * that is made for it, and passes when the error is seen: in the data, in the counters, in
- * pages that stay, or in the kernel's log. It shows that the races would notice; a race that
- * passes with the bug in shows nothing without it.
+ * A negative control: it breaks a rule of LODIC's protocol on purpose and runs the directed
+ * test that is made for that rule. It passes when the error is seen: in the data, in the
+ * counters, in pages that stay, or in the kernel's log. So it shows that the directed test
+ * would notice such a bug.
  *
  *     negative MUTANT PROGRAM CASE [seconds]
  *
- * The test must pass without the wrong order first. It
- * breaks the kernel: nothing can be run after it in the same boot. It is one process
- * that stays in memory and starts nothing while it watches.
+ * PROGRAM is the path of another test. CASE must pass first, with no rule broken. After that
+ * the control breaks the kernel, and nothing else may run in the same boot. While it
+ * watches it stays in memory and uses nothing that it has not used before.
  */
-#include "lib.h"
+#include "test.h"
 
 #include <signal.h>
 
@@ -22,19 +22,19 @@ static u64 started_ns;
 
 static u32 seconds_since(u64 then)
 {
-	return (now_ns() - then) / 1000000000ull;
+	return (clock_now_ns() - then) / 1000000000ull;
 }
 
-/* One line of the race's KTAP. Keeps the first that says what is wrong. */
-static void race_line(const char *line)
+/* One line of the test's KTAP. Keeps the first that says what is wrong. */
+static void test_line(const char *line)
 {
-	printf("# race: %s\n", line);
+	printf("# test: %s\n", line);
 	if (!evidence[0] && !strncmp(line, "not ok", 6))
 		snprintf(evidence, sizeof(evidence), "%.250s", line);
 }
 
-/* What the race has printed so far; the pipe does not block. */
-static void race_output(int fd)
+/* What the test has printed so far; the pipe does not block. */
+static void test_output(int fd)
 {
 	static char text[4096];
 	static size_t have;
@@ -46,7 +46,7 @@ static void race_output(int fd)
 		text[have] = 0;
 		while ((end = strchr(text, '\n'))) {
 			*end++ = 0;
-			race_line(text);
+			test_line(text);
 			have -= end - text;
 			memmove(text, end, have + 1);
 		}
@@ -55,7 +55,8 @@ static void race_output(int fd)
 	}
 }
 
-static pid_t race_start(const char *program, const char *race, u32 round, int *ret_fd)
+static pid_t test_start(const char *program, const char *subtest, u32 round,
+                        int *ret_fd)
 {
 	static const char *const windows[] = { "50", "200", "100", "400" };
 	char seed[16];
@@ -63,19 +64,19 @@ static pid_t race_start(const char *program, const char *race, u32 round, int *r
 	pid_t pid;
 
 	if (pipe2(pipes, O_CLOEXEC))
-		bail("pipe");
+		ktap_bail("pipe");
 	fcntl(pipes[0], F_SETFL, O_NONBLOCK);
 	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)opt.seed + round);
 	fflush(stdout);
 	pid = fork();
 	if (pid < 0)
-		bail("fork");
+		ktap_bail("fork");
 	if (!pid) {
-		/* Both: stuck in the kernel, it would keep our reader of stderr waiting. */
+		/* stderr too: a test that hangs would keep the reader of our stderr waiting. */
 		dup2(pipes[1], 1);
 		dup2(pipes[1], 2);
-		execl(program, program, "-s", race, "-t", "5", "-w", windows[round % 4],
-		      "-r", seed, NULL);
+		execl(program, program, "-s", subtest, "-t", "5", "-w",
+		      windows[round % 4], "-r", seed, NULL);
 		_exit(127);
 	}
 	close(pipes[1]);
@@ -84,8 +85,8 @@ static pid_t race_start(const char *program, const char *race, u32 round, int *r
 }
 
 /*
- * Watches one run of the test until it ends, something is seen, or time is up. Whatever is
- * seen is in evidence. *ret_ended: it has ended, and passed unless evidence says otherwise.
+ * Watches one run of the test until it ends, something is seen, or time is up. What it has
+ * seen is in evidence. *ret_ended: the test has ended, and passed if evidence is empty.
  */
 static void watch(pid_t pid, int fd, int klog, u32 seconds, bool *ret_ended)
 {
@@ -98,32 +99,32 @@ static void watch(pid_t pid, int fd, int klog, u32 seconds, bool *ret_ended)
 			snprintf(evidence, sizeof(evidence), "kernel log: %s", line);
 			return;
 		}
-		race_output(fd);
+		test_output(fd);
 		if (waitpid(pid, &status, WNOHANG) == pid) {
-			race_output(fd);
+			test_output(fd);
 			*ret_ended = true;
 			if (WIFEXITED(status) && WEXITSTATUS(status) > 1)
-				bail("the test cannot run: status %d",
-				     WEXITSTATUS(status));
+				ktap_bail("the test cannot run: status %d",
+				          WEXITSTATUS(status));
 			if (!evidence[0] && status)
 				snprintf(evidence, sizeof(evidence),
 				         "test: status 0x%x", status);
 			return;
 		}
-		sleep_ms(50);
+		clock_sleep_ms(50);
 	}
 }
 
-/* Runs the test again and again, until it is seen that something is wrong. */
+/* Runs the test over and over, until something is seen. Returns how many times. */
 static u32 run(char **argv, int klog, u32 times, u32 seconds)
 {
 	u32 round;
 	bool ended = true;
 	int fd;
 
-	started_ns = now_ns();
+	started_ns = clock_now_ns();
 	for (round = 0; round < times && ended && !evidence[0]; round++) {
-		pid_t pid = race_start(argv[2], argv[3], round, &fd);
+		pid_t pid = test_start(argv[2], argv[3], round, &fd);
 
 		watch(pid, fd, klog, seconds, &ended);
 		if (!ended)
@@ -133,17 +134,17 @@ static u32 run(char **argv, int klog, u32 times, u32 seconds)
 	return round;
 }
 
-/* One fresh copy of each page that is needed, before memory cannot be trusted any more. */
+/* Gets all pages that we need before memory cannot be trusted any more. */
 static void stay_in_memory(void)
 {
 	mlockall(MCL_CURRENT | MCL_FUTURE);
-	write_text("/proc/sys/kernel/panic_on_oops", "0");
-	write_text("/proc/sys/kernel/panic_on_warn", "0");
+	text_write("/proc/sys/kernel/panic_on_oops", "0");
+	text_write("/proc/sys/kernel/panic_on_warn", "0");
 }
 
 static int mutant_on(const char *name)
 {
-	int err = write_text(DEBUG_MUTANT, name);
+	int err = text_write(DEBUG_MUTANT, name);
 
 	if (err)
 		printf("ok 1 %s # SKIP this kernel has no such switch (%s)\n", name,
@@ -165,27 +166,27 @@ int main(int argc, char **argv)
 	opt.seconds = seconds;
 	snprintf(name, sizeof(name), "%s-is-caught-by-%s", argv[1], argv[3]);
 	ktap_plan(1);
-	if (!lodic_setup()) {
+	if (!switches_on()) {
 		ktap_skip(name, "no LODIC");
-		return 4;
+		return KTAP_SKIPPED;
 	}
 	klog = klog_open();
 	run(argv, klog, 1, seconds);
 	if (evidence[0]) {
-		fail("it fails without %s as well: %s", argv[1], evidence);
+		ktap_fail("it fails without %s as well: %s", argv[1], evidence);
 		ktap_result(name);
 		return ktap_end();
 	}
 	if (mutant_on(argv[1]))
-		return 4;
+		return KTAP_SKIPPED;
 	close(open(BROKEN, O_WRONLY | O_CREAT, 0644));
 	stay_in_memory();
 	rounds = run(argv, klog, UINT32_MAX, seconds);
 	if (evidence[0])
-		diag("caught after %u s, run %u: %s", seconds_since(started_ns), rounds,
-		     evidence);
+		ktap_diag("caught after %u s, run %u: %s", seconds_since(started_ns),
+		          rounds, evidence);
 	else
-		fail("not caught in %u s, %u runs", seconds, rounds);
+		ktap_fail("not caught in %u s, %u runs", seconds, rounds);
 	ktap_result(name);
 	return ktap_end();
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reads of all sizes and places give the file's bytes, whoever maps the file: enough
- * processes and the reader, enough but not the reader, too few. Also shows when local
- * references are taken: in the first case only, at the threshold that users have. It does
- * not disturb anything: race.c and hold.c do.
+ * Reads of all sizes and places give the file's bytes in three situations. In the first one
+ * enough processes map the file and so does the reader. In the second one the reader does not
+ * map it. In the third one too few map it. The test also shows that readers take local
+ * references in the first situation only, at the threshold that users have. It does not
+ * disturb anything: race.c and hold.c do.
  */
-#include "fs.h"
+#include "test.h"
 
 #include <signal.h>
 #include <sys/uio.h>
 
-#define NR(a) (sizeof(a) / sizeof((a)[0]))
 #define MAPPERS 4
 #define BYTES ((1ul << 20) + 1234) /* the last page is not full */
 #define SLACK (2 * PAGE)           /* past the end of the file */
@@ -42,13 +42,15 @@ static void check(const char *how, u64 offset, size_t len, ssize_t n)
 	size_t want = len < most ? len : most;
 
 	if (n < 0 || (size_t)n != want) {
-		fail("%s of %zu at %llu: %zd, not %zu", how, len,
-		     (unsigned long long)offset, n < 0 ? (ssize_t)-errno : n, want);
+		ktap_fail("%s of %zu at %llu: %zd, not %zu", how, len,
+		          (unsigned long long)offset, n < 0 ? (ssize_t)-errno : n,
+		          want);
 		return;
 	}
 	if (data_check(dest, expect + offset, n, false, &at, &zeros))
-		fail("%s of %zu at %llu: byte %zu is 0x%02x, not 0x%02x", how, len,
-		     (unsigned long long)offset, at, dest[at], expect[offset + at]);
+		ktap_fail("%s of %zu at %llu: byte %zu is 0x%02x, not 0x%02x", how, len,
+		          (unsigned long long)offset, at, dest[at],
+		          expect[offset + at]);
 }
 
 static void read_at(u64 offset, size_t len, u32 how)
@@ -62,7 +64,7 @@ static void read_at(u64 offset, size_t len, u32 how)
 	case 0: check("pread", offset, len, pread(file, dest, len, offset)); break;
 	case 1: check("preadv", offset, len, preadv(file, parts, 2, offset)); break;
 	case 2:
-		/* May end early where a page is not there; then it is asked for again. */
+		/* May end early where a page is not there. Then we ask for it again. */
 		n = preadv2(file, parts, 2, offset, RWF_NOWAIT);
 		if (n >= 0 && n < (ssize_t)len && offset + n < BYTES)
 			n = pread(file, dest, len, offset);
@@ -73,7 +75,7 @@ static void read_at(u64 offset, size_t len, u32 how)
 	}
 }
 
-/* Around each kind of border: pages, the file's end, the middle of a word. */
+/* Reads around each kind of border: pages, the file's end, the middle of a word. */
 static void read_places(void)
 {
 	static const long around[] = { -65, -8, -3, -1, 0, 1, 5, 64 };
@@ -92,14 +94,16 @@ static void read_places(void)
 
 static void read_random(void)
 {
-	u64 end = now_ns() + opt.seconds * 1000000000ull / 3, rng = mix64(opt.seed);
+	u64 end = clock_now_ns() + opt.seconds * 1000000000ull / 3,
+	    rng = random_mix(opt.seed);
 	u32 how = 0;
 
-	while (now_ns() < end && !ktap_why[0])
-		read_at(rnd(&rng) % (BYTES + PAGE), 1 + rnd(&rng) % (MOST / 4), how++);
+	while (clock_now_ns() < end && !ktap_failing())
+		read_at(random_next(&rng) % (BYTES + PAGE),
+		        1 + random_next(&rng) % (MOST / 4), how++);
 }
 
-/* By the file's own position, from the beginning to the end. */
+/* Reads from the beginning to the end, by the file's own position. */
 static void read_through(size_t step)
 {
 	u64 offset = 0;
@@ -111,12 +115,12 @@ static void read_through(size_t step)
 		offset += n;
 	}
 	if (n || offset != BYTES)
-		fail("read to the end: %llu bytes", (unsigned long long)offset);
+		ktap_fail("read to the end: %llu bytes", (unsigned long long)offset);
 }
 
 static void run_share(const struct test_fs *fs, u32 share, bool lodic, int klog)
 {
-	struct lodic_counters before, d;
+	struct counters before, d;
 	pid_t pids[MAPPERS];
 	char name[48], path[200];
 	void *map = NULL;
@@ -125,32 +129,31 @@ static void run_share(const struct test_fs *fs, u32 share, bool lodic, int klog)
 	snprintf(name, sizeof(name), "%s-%s", fs->kind, shares[share].name);
 	snprintf(path, sizeof(path), "%s/read-%s", fs->dir, name);
 	if (file_make(path, expect, BYTES))
-		bail("%s", path);
+		ktap_bail("%s", path);
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	for (i = 0; i < shares[share].mappers; i++)
-		pids[i] = mapper_start(file, BYTES);
+		pids[i] = waiter_map(file, BYTES);
 	if (shares[share].self)
-		map = map_populated(file, BYTES, PROT_READ, MAP_SHARED);
-	lodic_read(&before);
+		map = file_map(file, BYTES, PROT_READ, MAP_SHARED);
+	counters_read(&before);
 	read_places();
 	read_random();
 	read_through(1000);
 	read_through(10000);
-	d = lodic_since(&before);
-	for (i = 0; i < shares[share].mappers; i++) {
-		kill(pids[i], SIGKILL);
-		waitpid(pids[i], NULL, 0);
-	}
+	d = counters_since(&before);
+	for (i = 0; i < shares[share].mappers; i++)
+		waiter_kill(pids[i]);
 	if (map)
 		munmap(map, BYTES);
 	close(file);
 	if (lodic) {
-		lodic_diag(name, &d);
-		lodic_check_quiet();
+		counters_diag(name, &d);
+		counters_check_quiet();
 		if (share == MAPPED_BY_ALL && !d.ref)
-			fail("no local reference was taken");
+			ktap_fail("no local reference was taken");
 		if (share != MAPPED_BY_ALL && d.ref)
-			fail("%llu local references taken", (unsigned long long)d.ref);
+			ktap_fail("%llu local references taken",
+			          (unsigned long long)d.ref);
 	}
 	if (strcmp(fs->kind, "tmpfs"))
 		file_check_evictable(path);
@@ -168,9 +171,9 @@ int main(int argc, char **argv)
 
 	opt.mappers = MAPPERS;
 	opt.window = 0;
-	parse_options(argc, argv);
+	options_parse(argc, argv);
 	ktap_plan(NR(kinds) * (NR(shares) + 1));
-	lodic = lodic_setup();
+	lodic = switches_on();
 	klog = klog_open();
 	expect = data_expected(BYTES + SLACK);
 	dest = malloc(MOST + PAGE);
@@ -187,6 +190,6 @@ int main(int argc, char **argv)
 			fs_umount(&fs);
 		ktap_result("umount");
 	}
-	lodic_restore();
+	switches_restore();
 	return ktap_end();
 }

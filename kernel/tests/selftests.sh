@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Linux's own selftests of mm (tools/testing/selftests/mm, built by tool/selftests.py), as
-# selftests.list says. Shows that whatever changes entries, and what user space sees of
-# them, is as it was with LODIC on. Few of them read files, so they hold few local
-# references: that is what the other tests do. With the argument "long": the long ones.
+# selftests.list says. They show that with LODIC on, every way to change entries and to look
+# at them works as before. Few of these programs read files, so they hold few local
+# references. With the argument "long" the script runs the long ones, but only in a boot with
+# lodic.long on the command line.
 list=/tests/selftests.list
 programs=/opt/selftests
 log=/tmp/selftest.log
@@ -87,6 +88,10 @@ row() { # program seconds arguments
 	run "${seconds#long:}" "$program" "$@"
 }
 
+if [ "$wanted" = long ] && ! grep -qw lodic.long /proc/cmdline; then
+	echo "1..0 # SKIP 4 minutes: kernel/run test -k selftests_long --append lodic.long"
+	exit 4
+fi
 if [ ! -d $programs ]; then
 	echo "1..0 # SKIP no selftests in this image"
 	exit 4

@@ -1,56 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Everything at once: readers of a file on ext4, on xfs and on tmpfs, whose processes do
- * something else to their mappings each round, while the files are truncated, punched,
- * moved, evicted and their readers killed. Shows that nothing breaks under load, and gives
- * large numbers of references and folds. It proves less than race.c and hold.c: a stress of
- * this kind passed with known bugs in.
+ * Everything at once: processes read a file on ext4, on xfs and on tmpfs, and do something
+ * else to their mappings each round. The parent truncates, punches, moves and evicts the
+ * files, and kills readers. The test shows that nothing breaks under load, with large numbers
+ * of references and folds. It proves less than race.c and hold.c: a stress of this kind
+ * passed with known bugs in.
  */
-#include "disturb_file.h"
-#include "disturb_move.h"
+#include "disturb.h"
+#include "test.h"
 
 #include <sys/resource.h>
 
-#define NR(a) (sizeof(a) / sizeof((a)[0]))
 #define CREW_FLAGS (CREW_ZEROS | CREW_SHORT | CREW_KILLED | CREW_WRITABLE | CREW_LARGE)
 
-static void do_dirty(struct seat *s)
+static void disturb_dirty(struct seat *s)
 {
-	/* Not by storing: the file may have become shorter. */
+	/* Storing could fault, because the file may have become shorter. */
 	madvise(s->map, HOT_BYTES, MADV_POPULATE_WRITE);
 	if (s->round % 16 == 0)
 		fdatasync(s->fd);
 }
 
-static void do_collapse_quietly(struct seat *s)
+static void disturb_collapse_quietly(struct seat *s)
 {
 	if (s->round % 8 == 0)
 		madvise(AREA_A, PMD_BYTES, MADV_COLLAPSE);
-	settle(s);
+	seat_settle(s);
 }
 
-static void do_something_inside(struct seat *s)
+static void disturb_inside(struct seat *s)
 {
 	static void (*const things[])(struct seat * s) = {
-		do_munmap,       do_map_fixed,  do_mremap_pte,    do_mremap_pmd,
-		do_mprotect,     do_fork,       do_madv_dontneed, do_madv_cold,
-		do_madv_pageout, do_clear_refs, do_dirty,         do_collapse_quietly,
+		disturb_munmap,        disturb_map_fixed, disturb_mremap_pte,
+		disturb_mremap_pmd,    disturb_mprotect,  disturb_fork,
+		disturb_madv_dontneed, disturb_madv_cold, disturb_madv_pageout,
+		disturb_clear_refs,    disturb_dirty,     disturb_collapse_quietly,
 	};
 
-	things[rnd(&s->rng) % NR(things)](s);
+	things[random_next(&s->rng) % NR(things)](s);
 	if (s->round % 8 == 0)
-		map_file(s, AREA_A);
+		seat_map(s, AREA_A);
 }
 
-static void do_something_outside(struct running *r)
+static void disturb_outside(struct running *r)
 {
 	static void (*const things[])(struct running * r) = {
-		do_fadvise, do_drop_caches, do_truncate,   do_punch,         do_compact,
-		do_kill,    do_split,       do_move_pages, do_migrate_pages,
+		disturb_fadvise, disturb_drop_caches, disturb_truncate,
+		disturb_punch,   disturb_compact,     disturb_kill,
+		disturb_split,   disturb_move_pages,  disturb_migrate_pages,
 	};
-	u32 nr = two_nodes() ? NR(things) : NR(things) - 2;
+	u32 nr = disturb_two_nodes() ? NR(things) : NR(things) - 2;
 
-	things[rnd(&r->rng) % nr](r);
+	things[random_next(&r->rng) % nr](r);
 	r->round++;
 }
 
@@ -60,14 +61,15 @@ static const struct race mixed = {
 	.procs = 2,
 	.threads = 2,
 	.own_map = true,
-	.inside = do_something_inside,
+	.inside = disturb_inside,
 };
 
 static void report(const char *kind, struct running *r, struct crew_total *sum)
 {
-	diag("%s: %lu reads, %lu zeros, %lu short, %lu inside rounds, %llu outside rounds",
-	     kind, sum->reads, sum->zeros, sum->shorts, sum->rounds,
-	     (unsigned long long)r->round);
+	ktap_diag(
+		"%s: %lu reads, %lu zeros, %lu short, %lu inside rounds, %llu outside rounds",
+		kind, sum->reads, sum->zeros, sum->shorts, sum->rounds,
+		(unsigned long long)r->round);
 }
 
 static void run_mixed(bool lodic, int klog)
@@ -75,31 +77,31 @@ static void run_mixed(bool lodic, int klog)
 	static const char *const kinds[] = { "ext4", "xfs", "tmpfs" };
 	struct running r[NR(kinds)];
 	bool there[NR(kinds)] = { false };
-	struct lodic_counters before;
+	struct counters before;
 	struct crew_total sum;
-	u64 end, rng = mix64(opt.seed);
+	u64 end, rng = random_mix(opt.seed);
 	u32 i;
 
-	lodic_read(&before);
+	counters_read(&before);
 	for (i = 0; i < NR(kinds); i++) {
 		memset(&r[i], 0, sizeof(r[i]));
 		r[i].race = &mixed;
 		if (fs_mount(kinds[i], &r[i].fs) || race_open(&r[i])) {
-			diag("%s is left out: %s", kinds[i], r[i].skip);
+			ktap_diag("%s is left out: %s", kinds[i], r[i].skip);
 			continue;
 		}
 		there[i] = true;
 		crew_start(&r[i].crew);
 	}
-	end = now_ns() + opt.seconds * 1000000000ull;
-	while (now_ns() < end && !ktap_why[0]) {
-		i = rnd(&rng) % NR(kinds);
+	end = clock_now_ns() + opt.seconds * 1000000000ull;
+	while (clock_now_ns() < end && !ktap_failing()) {
+		i = random_next(&rng) % NR(kinds);
 		if (there[i])
-			do_something_outside(&r[i]);
+			disturb_outside(&r[i]);
 		else
-			sleep_ms(1);
+			clock_sleep_ms(1);
 	}
-	/* All readers first: each crew has the others' files open as well. */
+	/* All readers end first, because each crew has the others' files open as well. */
 	for (i = 0; i < NR(kinds); i++) {
 		if (!there[i])
 			continue;
@@ -126,16 +128,16 @@ int main(int argc, char **argv)
 
 	opt.seconds = 20;
 	opt.window = 0;
-	parse_options(argc, argv);
+	options_parse(argc, argv);
 	ktap_plan(1);
 	if (opt.dir) {
 		ktap_skip("stress", "only on a machine of its own");
-		return 4;
+		return KTAP_SKIPPED;
 	}
-	lodic = lodic_setup();
+	lodic = switches_on();
 	klog = klog_open();
 	run_mixed(lodic, klog);
 	ktap_result("stress");
-	lodic_restore();
+	switches_restore();
 	return ktap_end();
 }

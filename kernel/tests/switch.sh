@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Off unless asked for at boot, then switched on and off. Shows that nothing is counted locally
-# before vm.lodic is 1 and after it is 0 again. It does not switch while readers run: QEMU's
-# TCG with a thread for each processor sometimes runs the breakpoint of a branch that is being
-# patched after the patch is complete, and any kernel dies of that, LODIC or not (seen with
-# kernel.numa_balancing on a kernel without). Boots without lodic=on.
+# LODIC is off in this boot, and the test switches it on and off. It shows that no reader
+# counts locally before vm.lodic is 1 and after it is 0 again. It does not switch while readers
+# run, because QEMU may then kill any kernel. While the kernel patches a branch, QEMU's TCG
+# with a thread for each processor sometimes runs the breakpoint after the patch is complete.
+# A kernel without LODIC died of it too, with kernel.numa_balancing.
 count() {
 	awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The guest: its initramfs, its disks, its QEMU, and what it says.
 
-Two serial lines. The first carries KTAP and nothing else; the second the kernel's log, in
-which the guest also writes which test begins. So a report of the kernel is charged to the
-test in which it stands, and never breaks a line of KTAP.
+The guest has two serial lines. The first carries KTAP and nothing else. The second carries the
+kernel's log, in which the guest also writes which test begins. So we can tell to which test a
+report of the kernel belongs, and a report never breaks a line of KTAP.
 """
 
 import os
@@ -19,8 +19,11 @@ from tool.work import KERNEL, ROOT, Failed, digest, read_lines, say, started
 
 BOOT = KERNEL / "boot"
 TESTS = KERNEL / "tests"
-CFLAGS = ["-static", "-O2", "-g0", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread",
-          f"-I{TESTS}"]
+LIB = TESTS / "lib"
+CFLAGS = ["-static", "-O2", "-g0", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
+          "-Wmissing-prototypes", "-pthread", "-iquote", str(LIB)]
+# What the guest reads beside the programs: see tests/list and tests/alarms.
+TEXTS = [TESTS / "list", TESTS / "alarms"]
 # Programs of this machine that tests/map.c runs as they are.
 STOCK = ["perl", "cat"]
 LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
@@ -34,20 +37,35 @@ BEGIN = re.compile(r"^# guest: begin (\S+)")
 # -- initramfs -----------------------------------------------------------------------------
 
 def programs():
-    """Each .c file of kernel/tests is a program, unless its name says that it is a part."""
-    return [p for p in sorted(TESTS.glob("*.c")) if not p.name.startswith("lib")]
+    """Each .c file of kernel/tests is a program; those of kernel/tests/lib are parts."""
+    return sorted(TESTS.glob("*.c"))
+
+
+def compile_lib(work, folder):
+    """What the programs share, as one archive. Returns its path and the hash of its text."""
+    archive = folder / "lib.a"
+    sources = sorted(LIB.glob("*.c"))
+    key = digest(*sources, *sorted(LIB.glob("*.h")), " ".join(CFLAGS))
+    if not archive.exists() or not work.stamped("program-lib", key):
+        objects = folder / "lib"
+        shutil.rmtree(objects, ignore_errors=True)
+        objects.mkdir()
+        archive.unlink(missing_ok=True)
+        work.run(["gcc", *CFLAGS, "-c", *sources], "guest.log", cwd=objects)
+        work.run(["ar", "rcs", archive, *sorted(objects.glob("*.o"))], "guest.log")
+        work.stamp("program-lib", key)
+    return archive, key
 
 
 def compile_tests(work, folder):
-    """Statically linked, as there is no C library in the guest."""
-    shared = sorted(TESTS.glob("*.h"))
-    libs = sorted(TESTS.glob("lib*.c"))
+    """The programs are linked statically, because the guest has no C library."""
+    archive, lib_key = compile_lib(work, folder)
     for source in programs():
         binary = folder / source.stem
-        key = digest(source, *shared, *libs, " ".join(CFLAGS))
+        key = digest(source, lib_key)
         if binary.exists() and work.stamped(f"program-{source.stem}", key):
             continue
-        work.run(["gcc", *CFLAGS, "-o", binary, source, *libs], "guest.log")
+        work.run(["gcc", *CFLAGS, "-o", binary, source, archive], "guest.log")
         work.stamp(f"program-{source.stem}", key)
 
 
@@ -74,7 +92,7 @@ def copy_dynamic(work, program, target, root):
 
 
 def copy_map(work, root):
-    """`lodic map`, its shim beside it, and what it is to run: all for tests/map.c."""
+    """What tests/map.c needs: `lodic map`, its shim beside it, and the programs to run."""
     built = build_lodic(work)
     copy_dynamic(work, built / "lodic", root / "opt/lodic/lodic", root)
     shutil.copy(built / "liblodic-map.so", root / "opt/lodic")
@@ -86,7 +104,7 @@ def copy_map(work, root):
 
 
 def initramfs(work, tests):
-    """busybox, the tests, init; for some of the tests programs that are not ours."""
+    """busybox, the tests and init; for some of the tests also programs of others."""
     root, built = work.folder / "guest/root", work.folder / "guest/programs"
     shutil.rmtree(root, ignore_errors=True)
     for sub in ("bin", "dev", "proc", "sys", "tmp", "run", "mnt", "tests"):
@@ -102,6 +120,8 @@ def initramfs(work, tests):
     for script in [*sorted(BOOT.glob("*.sh")), *sorted(TESTS.glob("*.sh"))]:
         shutil.copy(script, root / "tests")
         (root / "tests" / script.name).chmod(0o755)
+    for text in TEXTS:
+        shutil.copy(text, root / "tests")
     if "map" in tests:
         copy_map(work, root)
     if any(name.startswith("selftests") for name in tests):
@@ -162,7 +182,7 @@ def kernel_line(tests, extra, log="ttyS1"):
 
 
 def tests_of(cmdline):
-    """Those that kernel_line() was told; for a shell, those that come with more programs."""
+    """The tests of kernel_line(); for a shell, those that come with more programs."""
     if "lodic.shell" in cmdline:
         return ["map", "selftests"]
     names = [word.partition("=")[2] for word in cmdline if word.startswith("lodic.tests=")]
@@ -182,7 +202,7 @@ class Lines:
         self.queue.put(None)
 
     def next(self, deadline):
-        """The next line; None at the end; raises queue.Empty when it is too late."""
+        """The next line, or None at the end. Raises queue.Empty when it is too late."""
         return self.queue.get(timeout=max(deadline - time.monotonic(), 0.01))
 
 

@@ -1,32 +1,14 @@
-/* SPDX-License-Identifier: GPL-2.0 */
-/*
- * One read at a time through io_uring, by raw system calls. A read that would block goes on
- * in a worker thread of the same process, so references are taken and given back there.
- */
-#ifndef LODIC_TESTS_URING_H
-#define LODIC_TESTS_URING_H
+// SPDX-License-Identifier: GPL-2.0
+#include "uring.h"
 
-#include "lib.h"
-
-#include <linux/io_uring.h>
-
-struct uring {
-	int fd;
-	size_t ring_bytes;
-	char *ring; /* both queues' heads, tails and the completions */
-	struct io_uring_sqe *sqe;
-	struct io_uring_params params;
-	bool async; /* every second read is sent to a worker at once */
-};
-
-static void uring_close(struct uring *r)
+void uring_close(struct uring *r)
 {
 	munmap(r->ring, r->ring_bytes);
 	munmap(r->sqe, r->params.sq_entries * sizeof(*r->sqe));
 	close(r->fd);
 }
 
-static int uring_open(struct uring *r)
+int uring_open(struct uring *r)
 {
 	size_t sq_bytes, cq_bytes;
 
@@ -50,8 +32,7 @@ static int uring_open(struct uring *r)
 	return 0;
 }
 
-/* As pread(); returns bytes or -errno. */
-static ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
+ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
 {
 	_Atomic u32 *sq_tail = (void *)(r->ring + r->params.sq_off.tail);
 	u32 sq_mask = *(u32 *)(r->ring + r->params.sq_off.ring_mask);
@@ -74,7 +55,7 @@ static ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 off
 		.off = offset,
 	};
 	sq_array[tail & sq_mask] = 0;
-	/* Release, partner: the kernel's acquire of the tail: the entry. */
+	/* Release of the entry; its partner is the kernel's acquire of the tail. */
 	atomic_store(sq_tail, tail + 1);
 	n = syscall(SYS_io_uring_enter, r->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
 	if (n < 0)
@@ -86,5 +67,3 @@ static ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 off
 	atomic_store(cq_head, head + 1);
 	return n;
 }
-
-#endif

@@ -1,25 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Write protection by userfaultfd, of a mapping of shared memory: entries are changed that
- * stay present. Used by hold.c, where the kernel itself lets a write through, and by the
- * race uffd-wp.
- */
-#ifndef LODIC_TESTS_UFFD_H
-#define LODIC_TESTS_UFFD_H
+// SPDX-License-Identifier: GPL-2.0
+#include "uffd.h"
 
-#include "lib.h"
-
-#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
-/* Linux 6.7: a write to a protected page is not reported, it only ends its protection. */
-#ifndef UFFD_FEATURE_WP_ASYNC
-#define UFFD_FEATURE_WP_ASYNC (1 << 15)
-#endif
-
-/* A descriptor by which [at, at + bytes) can be protected; at NULL: only to see whether
- * this kernel can. -1 with errno. */
-static unused int uffd_wp_open(char *at, size_t bytes, u64 features)
+int uffd_open(char *at, size_t bytes, u64 features)
 {
 	struct uffdio_api api = { .api = UFFD_API,
 		                  .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP |
@@ -41,7 +25,7 @@ static unused int uffd_wp_open(char *at, size_t bytes, u64 features)
 	return fd;
 }
 
-static unused int uffd_wp(int fd, char *at, size_t bytes, bool on)
+int uffd_protect(int fd, char *at, size_t bytes, bool on)
 {
 	struct uffdio_writeprotect wp = {
 		.range = { (u64)(uintptr_t)at, bytes },
@@ -50,5 +34,3 @@ static unused int uffd_wp(int fd, char *at, size_t bytes, bool on)
 
 	return ioctl(fd, UFFDIO_WRITEPROTECT, &wp);
 }
-
-#endif

@@ -1,56 +1,21 @@
-/* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Readers that stop in the middle of a read: their destination is memory whose faults this
- * program answers itself (userfaultfd), so each holds its reference on the page it reads
- * until it is let go. What races make likely, this makes certain: nr references on one entry,
- * all held while something happens to it.
- */
-#ifndef LODIC_TESTS_HELD_H
-#define LODIC_TESTS_HELD_H
-
-#include "fs.h"
+// SPDX-License-Identifier: GPL-2.0
+#include "held.h"
+#include "cpu.h"
+#include "data.h"
+#include "ktap.h"
 
 #include <linux/userfaultfd.h>
 #include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <sys/ioctl.h>
 
-#define HOLDERS 4
-#define HELD_BYTES 64 /* of each read */
 #define HELD_WAIT_S 20
-#define AREA_A ((char *)(1ul << 44))
-#define AREA_B (AREA_A + (1ul << 32))
 
-struct held;
-
-struct holder {
-	struct held *held;
-	u32 index;
-	pthread_t thread;
-	sem_t go;
-	u64 offset;
-	ssize_t got;
-};
-
-struct held {
-	const char *path;
-	int fd;   /* for reading and writing */
-	int uffd; /* answers faults of dest */
-	u8 *dest; /* a page for each holder */
-	const u8 *expect;
-	char *map; /* of the file, in this process */
-	size_t map_bytes;
-	sem_t done;
-	struct holder holders[HOLDERS];
-};
-
-static void *holder_main(void *arg)
+static void *held_main(void *arg)
 {
 	struct holder *r = arg;
 	struct held *h = r->held;
 
-	pin_cpu(1 + r->index);
+	cpu_pin(1 + r->index);
 	for (;;) {
 		sem_wait(&r->go);
 		r->got = pread(h->fd, h->dest + r->index * PAGE, HELD_BYTES, r->offset);
@@ -77,8 +42,7 @@ static int held_uffd(struct held *h)
 	return 0;
 }
 
-/* Starts the threads. -errno: this kernel has no userfaultfd, and nothing can be held. */
-static unused int held_init(struct held *h)
+int held_init(struct held *h)
 {
 	u32 i;
 	int err;
@@ -96,14 +60,14 @@ static unused int held_init(struct held *h)
 		h->holders[i].held = h;
 		h->holders[i].index = i;
 		sem_init(&h->holders[i].go, 0, 0);
-		if (pthread_create(&h->holders[i].thread, NULL, holder_main,
+		if (pthread_create(&h->holders[i].thread, NULL, held_main,
 		                   &h->holders[i]))
 			return -EAGAIN;
 	}
 	return 0;
 }
 
-/* The next of the readers' faults; false: none came. */
+/* Waits for the next of the readers' faults. Returns false if none came. */
 static bool held_fault(struct held *h)
 {
 	struct pollfd p = { .fd = h->uffd, .events = POLLIN };
@@ -115,8 +79,7 @@ static bool held_fault(struct held *h)
 	       msg.event == UFFD_EVENT_PAGEFAULT;
 }
 
-/* Makes holders first .. first + nr - 1 read at offset, and waits until each holds. */
-static unused void held_take(struct held *h, u32 first, u32 nr, u64 offset)
+void held_take(struct held *h, u32 first, u32 nr, u64 offset)
 {
 	u32 i;
 
@@ -127,14 +90,13 @@ static unused void held_take(struct held *h, u32 first, u32 nr, u64 offset)
 	}
 	for (i = 0; i < nr; i++) {
 		if (!held_fault(h)) {
-			fail("only %u of %u readers stopped in their copy", i, nr);
+			ktap_fail("only %u of %u readers stopped in their copy", i, nr);
 			return;
 		}
 	}
 }
 
-/* Lets them go on; they have not ended yet. */
-static unused void held_let_go(struct held *h, u32 first, u32 nr)
+void held_let_go(struct held *h, u32 first, u32 nr)
 {
 	u32 i;
 
@@ -144,12 +106,11 @@ static unused void held_let_go(struct held *h, u32 first, u32 nr)
 		};
 
 		if (ioctl(h->uffd, UFFDIO_ZEROPAGE, &zero) && errno != EEXIST)
-			fail("UFFDIO_ZEROPAGE: %s", strerror(errno));
+			ktap_fail("UFFDIO_ZEROPAGE: %s", strerror(errno));
 	}
 }
 
-/* Waits for nr reads to end. */
-static unused void held_wait(struct held *h, u32 nr)
+void held_wait(struct held *h, u32 nr)
 {
 	struct timespec until;
 	u32 i;
@@ -158,14 +119,13 @@ static unused void held_wait(struct held *h, u32 nr)
 	until.tv_sec += HELD_WAIT_S;
 	for (i = 0; i < nr; i++) {
 		if (sem_timedwait(&h->done, &until)) {
-			fail("%u of %u reads have not ended", nr - i, nr);
+			ktap_fail("%u of %u reads have not ended", nr - i, nr);
 			return;
 		}
 	}
 }
 
-/* What they read: right, or zeros where there may be a hole by now. */
-static unused void held_check(struct held *h, u32 first, u32 nr, bool zeros_ok)
+void held_check(struct held *h, u32 first, u32 nr, bool zeros_ok)
 {
 	size_t at = 0, zeros;
 	u32 i;
@@ -174,21 +134,19 @@ static unused void held_check(struct held *h, u32 first, u32 nr, bool zeros_ok)
 		struct holder *r = &h->holders[i];
 
 		if (r->got != HELD_BYTES) {
-			fail("reader %u: pread returned %zd", i, r->got);
+			ktap_fail("reader %u: pread returned %zd", i, r->got);
 			continue;
 		}
 		if (data_check(h->dest + i * PAGE, h->expect + r->offset, HELD_BYTES,
 		               zeros_ok, &at, &zeros))
-			fail("reader %u: byte %zu is 0x%02x, not 0x%02x", i, at,
-			     h->dest[i * PAGE + at], h->expect[r->offset + at]);
+			ktap_fail("reader %u: byte %zu is 0x%02x, not 0x%02x", i, at,
+			          h->dest[i * PAGE + at], h->expect[r->offset + at]);
 	}
 }
 
-static unused void held_release(struct held *h, u32 first, u32 nr, bool zeros_ok)
+void held_release(struct held *h, u32 first, u32 nr, bool zeros_ok)
 {
 	held_let_go(h, first, nr);
 	held_wait(h, nr);
 	held_check(h, first, nr, zeros_ok);
 }
-
-#endif

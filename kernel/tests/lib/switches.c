@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "switches.h"
+#include "counters.h"
+#include "ktap.h"
+#include "options.h"
+#include "text.h"
+
+bool switches_on(void)
+{
+	int err;
+
+	if (!counters_present()) {
+		ktap_diag("no LODIC: its counters are not looked at");
+		return false;
+	}
+	if (text_read_number(SYSCTL_LODIC) != 1) {
+		err = text_write_number(SYSCTL_LODIC, 1);
+		if (err || text_read_number(SYSCTL_LODIC) != 1) {
+			ktap_diag("no LODIC: vm.lodic does not turn on (%s)",
+			          strerror(-err));
+			return false;
+		}
+	}
+	err = text_write_number(SYSCTL_MAPPERS, opt.mappers);
+	if (err)
+		ktap_diag("vm.lodic_mappers: %s", strerror(-err));
+	err = text_write_number(DEBUG_WINDOW, opt.window);
+	if (err && opt.window)
+		ktap_diag("windows are not widened: %s", strerror(-err));
+	return true;
+}
+
+void switches_restore(void)
+{
+	if (!counters_present())
+		return;
+	text_write_number(DEBUG_WINDOW, 0);
+	text_write_number(SYSCTL_MAPPERS, 4);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The files by which a test switches LODIC on, tunes it, and breaks it on purpose. */
+#ifndef LODIC_TESTS_SWITCHES_H
+#define LODIC_TESTS_SWITCHES_H
+
+#include "base.h"
+
+#define SYSCTL_LODIC "/proc/sys/vm/lodic"
+#define SYSCTL_MAPPERS "/proc/sys/vm/lodic_mappers"
+#define DEBUG_WINDOW "/sys/kernel/debug/lodic/window"
+#define DEBUG_MUTANT "/sys/kernel/debug/lodic/mutant"
+
+/*
+ * Switches LODIC on for the test. Returns false if this kernel has none, or does not switch
+ * it on. The test then shows only that reads are right without it.
+ */
+bool switches_on(void);
+
+/* Sets the window and the threshold as they were at boot. */
+void switches_restore(void);
+
+#endif

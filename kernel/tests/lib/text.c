@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "text.h"
+
+static int text_add(const char *path, const char *text, int how)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | how);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = write(fd, text, strlen(text));
+	n = n < 0 ? -errno : 0;
+	close(fd);
+	return n;
+}
+
+int text_write(const char *path, const char *text)
+{
+	return text_add(path, text, O_TRUNC);
+}
+
+int text_append(const char *path, const char *text)
+{
+	return text_add(path, text, O_APPEND);
+}
+
+int text_write_number(const char *path, u64 n)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	return text_write(path, text);
+}
+
+long long text_read_number(const char *path)
+{
+	char text[64] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	if (read(fd, text, sizeof(text) - 1) <= 0)
+		text[0] = 0;
+	close(fd);
+	return text[0] ? atoll(text) : -1;
+}
