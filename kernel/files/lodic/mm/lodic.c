@@ -2,33 +2,33 @@
 /*
  * Local references for readers of the page cache.
  *
- * A present page table entry of a file page owns one reference of its folio. A
- * task that reads the file, and whose own process maps the page, counts itself in
- * spare bits of that entry instead of in _refcount, which all processes share
- * (Park et al.: "LODIC: Logical Distributed Counting for Scalable File Access",
- * USENIX ATC'21). Who clears the entry adds its count to _refcount first. So a
- * folio that no entry maps has an exact _refcount, and whoever freezes a folio,
- * unmaps it first as ever and needs to know nothing of this.
+ * A present page table entry of a file page owns one reference of its folio. All
+ * processes that read the page share the folio's _refcount. A task that reads the
+ * page, and whose own process maps it, counts itself in spare bits of the process's
+ * entry instead. See Park et al.: "LODIC: Logical Distributed Counting for Scalable
+ * File Access", USENIX ATC'21. To clear the entry, the kernel adds its count to
+ * _refcount first. So a folio that no entry maps has an exact _refcount. Code that freezes a
+ * folio unmaps it first, with LODIC or without, and needs to know nothing of this.
  *
- * The three loops on one entry are mm/lodic_gate.h, a text that is shared with a
- * model checker. Here is what it leaves open: how the entry is found.
+ * The three loops on one entry are in mm/lodic_gate.h, a text that is shared with a
+ * model checker. This file adds what it leaves open: how a reader finds the entry.
  *
- * Finding it is only a guess. What makes a reference valid is that an entry which
- * is present and leads to the folio is changed by compare-and-swap, with interrupts
- * off so that its table cannot go away. So no lock of the mm is taken, and a hint
- * that is out of date costs a walk, not correctness:
+ * Finding it is only a guess. A reference is valid because the reader changed, by
+ * compare-and-swap, an entry that is present and leads to the folio. Interrupts are
+ * off meanwhile, so that the entry's table cannot go away. So the reader takes no
+ * lock of the mm, and an outdated hint costs a walk, not correctness:
  *
- *   1. a table of hints for each CPU: this mm maps this range of this mapping
- *      there, or does not map it;
- *   2. when that fails and the mm's mappings have changed since, a walk over the
- *      VMAs from the top down, under RCU.
+ *   1. Each CPU has a table of hints: this mm maps this range of this mapping
+ *      there, or does not map it.
+ *   2. When that fails and the mm's mappings have changed since, the reader walks
+ *      over the VMAs from the top down, under RCU.
  *
- * Never i_mmap: its lock is what all readers would share.
+ * The reader never uses i_mmap, because all readers would share its lock.
  *
- * Why an mm is marked (MMF_LODIC) before its first local reference: mremap() moves
- * whole tables to other addresses, and a count must not move. It looks at the mark
- * with the mmap_lock held for writing, and the mark is set with it held for
- * reading.
+ * An mm is marked (MMF_LODIC) before its first local reference, because mremap()
+ * moves whole tables to other addresses, and a count must not move. mremap() looks
+ * at the mark with the mmap_lock held for writing. The reader sets the mark with
+ * the mmap_lock held for reading.
  */
 #include <linux/lodic.h>
 #include <linux/debugfs.h>
@@ -69,8 +69,8 @@ unsigned int lodic_window __read_mostly;
 #endif
 
 /*
- * mm and mapping are compared, never followed: they may be gone, and others may be
- * at their place. seq is the mm's mm_lock_seq from before the walk.
+ * A reader compares mm and mapping, and never follows them: they may be gone, and
+ * others may be at their place. seq is the mm's mm_lock_seq from before the walk.
  */
 struct lodic_hint {
 	struct mm_struct *mm;
@@ -125,7 +125,7 @@ static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *map
 	return maps;
 }
 
-/* Under RCU. From the top: the newest mappings are lowest, the stack is few. */
+/* Under RCU. It starts at the top: few VMAs are there, and new ones come below. */
 static void lodic_walk(struct mm_struct *mm, struct address_space *mapping,
 		       pgoff_t index, struct lodic_hint *hint)
 {
@@ -165,9 +165,9 @@ static struct lodic_batch *lodic_batch(struct folio_batch *fbatch)
 }
 
 /*
- * Is folio read by many, and by nobody who could drop the reference, as
- * filemap_update_page() does? It is not held, and may be a tail page by now: so none
- * of the functions that check what they are given.
+ * Do many read folio, and nobody who could drop the reference, as
+ * filemap_update_page() does? The caller does not hold it, and it may be a tail page
+ * by now. So this uses none of the functions that check what they are given.
  */
 static __always_inline bool lodic_wants(struct folio *folio)
 {
@@ -177,7 +177,7 @@ static __always_inline bool lodic_wants(struct folio *folio)
 
 	if ((flags & mask) != BIT(PG_uptodate))
 		return false;
-	/* How many processes map a page of it, on average. */
+	/* How many mappings a page of it has, on average. */
 	if (likely(!(flags & BIT(PG_head))))
 		mappers = atomic_read(&folio->_mapcount) + 1;
 	else
@@ -203,7 +203,7 @@ static __always_inline bool lodic_got(struct folio_batch *fbatch, unsigned long 
 	return trace_lodic_ref_enabled() ? lodic_traced(folio, addr) : true;
 }
 
-/* The page that was counted is not the one that was looked for. */
+/* The page that was counted is not the one that the caller asked for. */
 static noinline bool lodic_undo(u64 *pte, struct page *page)
 {
 	struct gate_frame frame = { page_to_pfn(page), 1 };
@@ -224,9 +224,9 @@ static bool lodic_get_slowly(struct folio_batch *fbatch, struct address_space *m
 			     pgoff_t index, struct folio *folio);
 
 /*
- * Takes a reference on folio, which may have been freed and used for anything
- * meanwhile, where the hint says that its page is mapped. All calls are the last
- * thing that is done, so that the usual way saves no registers.
+ * Takes a reference on folio where the hint says that its page is mapped. The folio
+ * may have been freed and used for anything meanwhile. All calls come last, so that
+ * the usual way saves no registers.
  */
 static __always_inline bool
 lodic_get_hinted(struct folio_batch *fbatch, struct address_space *mapping,
@@ -251,9 +251,9 @@ lodic_get_hinted(struct folio_batch *fbatch, struct address_space *mapping,
 		goto miss;
 	__count_vm_event(LODIC_REF);
 	/*
-	 * The page is held now, so its folio stands still. Is that the one? A tail
+	 * We hold the page now, so its folio stands still. Is that the one? A tail
 	 * page's word for the mapping holds something else. A count in the entry of
-	 * another kind of page must not outlast interrupts off: khugepaged takes
+	 * another kind of page must be gone before interrupts are on. khugepaged takes
 	 * tables of anonymous pages away with their entries, and waits for no more.
 	 */
 	if (unlikely(READ_ONCE(folio->mapping) != mapping) ||
@@ -262,7 +262,7 @@ lodic_get_hinted(struct folio_batch *fbatch, struct address_space *mapping,
 	local_irq_enable();
 	return lodic_got(fbatch, addr, folio);
 miss:
-	/* Right, as long as the mappings of this mm are what they were. */
+	/* The hint is right while the mappings of this mm are what they were. */
 	may_walk = may_walk && hint->seq != lodic_seq(mm);
 walk:
 	local_irq_enable();
@@ -348,7 +348,7 @@ pte_t lodic_ptep_clear(pte_t *ptep)
 {
 	u64 pte = READ_ONCE(ptep->pte);
 
-	/* Nobody counts in what is not present, and who may make it so is us. */
+	/* Nobody counts in what is not present, and only we may make it present. */
 	if (!gate_present(pte))
 		return native_ptep_get_and_clear(ptep);
 	pte = pte_gate_clear((struct gate_words){ }, (u64 *)ptep);
@@ -362,9 +362,9 @@ pte_t lodic_ptep_clear(pte_t *ptep)
 EXPORT_SYMBOL_GPL(lodic_ptep_clear);
 
 /*
- * First all CPUs look for counts, then references are taken. In between, sections
- * that had passed the branch must end: they run under a page table lock, so with
- * preemption off.
+ * First all CPUs look for counts, then readers may take references. In between,
+ * sections that had passed the branch must end. They run under a page table lock,
+ * so with preemption off.
  */
 static void lodic_switch(bool on)
 {

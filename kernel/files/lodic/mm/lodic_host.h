@@ -50,7 +50,7 @@ static inline void lodic_wait(void)
 #define MUTANT(name) (false && MUTANT_##name)
 #endif
 
-/* Every window of the gate, whichever order is broken in it, or none. */
+/* A window of the gate: wait here in every run, whether a rule is broken or not. */
 #define MUTANT_WINDOW(name)		\
 	do {				\
 		if (MUTANT_##name)	\
@@ -102,7 +102,7 @@ static inline bool gate_present(u64 pte)
 	return (pte & (_PAGE_PRESENT | _PAGE_SPECIAL | _PAGE_DEVMAP)) == _PAGE_PRESENT;
 }
 
-/* Of a present entry, for which pte_pfn() need not look whether it is inverted. */
+/* For a present entry, of which pte_pfn() need not look whether it is inverted. */
 static inline unsigned long gate_pfn(u64 pte)
 {
 	return (pte & PTE_PFN_MASK) >> PAGE_SHIFT;
@@ -112,7 +112,7 @@ static inline bool gate_maps(u64 pte, struct gate_frame frame)
 {
 	const u64 mask = PTE_PFN_MASK | _PAGE_PRESENT | _PAGE_SPECIAL | _PAGE_DEVMAP;
 
-	/* How many pages on, if all flags are right; else far too many. */
+	/* How many pages on, if all flags are right. Else it is far too many. */
 	return ror64((pte & mask) - (frame.pfn << PAGE_SHIFT | _PAGE_PRESENT),
 		     PAGE_SHIFT) < frame.nr;
 }
@@ -120,7 +120,7 @@ static inline bool gate_maps(u64 pte, struct gate_frame frame)
 static inline void gate_add(struct gate_words words, u64 pte, u64 n)
 {
 	folio_ref_add(pfn_folio(gate_pfn(pte)), (int)n);
-	/* The count is in _refcount before the entry goes: O11 in the gate. */
+	/* The count is in _refcount before the entry goes: O11 of lodic_gate.h. */
 	smp_mb__after_atomic();
 	lodic_wait();
 }

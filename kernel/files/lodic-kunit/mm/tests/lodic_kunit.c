@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Local references: one page table entry and one folio, without a reader.
- * Races are tools/testing/selftests' and the model checker's.
+ * Tests of local references with one page table entry and one folio, without a
+ * reader. They test no races.
  */
 #include <kunit/test.h>
 
@@ -41,11 +41,11 @@ static void lodic_kunit_exit(struct kunit *test)
 		folio_put(t->folio);
 }
 
-/* What n readers do who find that they count globally now. */
+/* What n readers do when they find that they count globally now. */
 static void lodic_kunit_put(struct lodic_kunit *t, int n)
 {
 	folio_put_refs(t->folio, n);
-	/* The sums in vmstat are looked at by other tests. */
+	/* Other tests look at the sums in vmstat. */
 	count_vm_events(LODIC_REF, n);
 	count_vm_events(LODIC_UNREF_GLOBAL, n);
 }

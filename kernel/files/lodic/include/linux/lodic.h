@@ -16,11 +16,14 @@ struct address_space;
 
 /**
  * struct lodic_batch - folios that may be referenced locally
- * @fbatch: the folios. Bit i of its member lodic: folios[i] is counted in a page
- *          table entry, not in _refcount
- * @addr: user address of that entry, in the mm that took the reference
+ * @fbatch: the folios.
+ * @addr: user address of the entry in which folios[i] is counted, in the mm that
+ *        took the reference.
  *
- * On the stack of who reads; initialised by lodic_batch_init() alone.
+ * Bit i of fbatch.lodic says that folios[i] is counted in a page table entry, not in
+ * _refcount.
+ *
+ * The batch is on the reader's stack. Only lodic_batch_init() may initialise it.
  */
 struct lodic_batch {
 	struct folio_batch fbatch;
@@ -33,7 +36,7 @@ struct lodic_batch {
 DECLARE_STATIC_KEY_FALSE(lodic_ptes);
 DECLARE_STATIC_KEY_FALSE(lodic_refs);
 
-/* In fbatch.lodic: it is part of a lodic_batch. Above the bits of the folios. */
+/* Set in fbatch.lodic of a lodic_batch only. Above the bits of the folios. */
 #define LODIC_BATCH BIT(PAGEVEC_SIZE)
 
 /* May new local references be taken? */
@@ -60,13 +63,13 @@ static inline bool lodic_is_local(struct folio_batch *fbatch, unsigned int i)
 
 /**
  * lodic_try_get - take a local reference for the next entry of a batch
- * @fbatch: where @folio will be added if the caller keeps it
- * @mapping: where @folio was found
- * @index: where, for a large folio: the page that will be read first
- * @folio: may be freed and reused at any moment before this returns true
+ * @fbatch: the batch to which the caller may add @folio.
+ * @mapping: the mapping in which the caller found @folio.
+ * @index: its index there; for a large folio, of the page that is read first.
+ * @folio: the folio, which may be freed and reused before this returns true.
  *
  * For reads that end within one call of the task, which may sleep meanwhile.
- * Success proves that @folio is alive; the caller must still check that @mapping
+ * Success proves that @folio is alive. The caller must still check that @mapping
  * holds it at @index, as after folio_try_get().
  *
  * Context: process context, interrupts on, RCU read lock held.
@@ -82,8 +85,8 @@ static inline bool lodic_try_get(struct folio_batch *fbatch,
 /**
  * lodic_put - drop the reference of entry i of a batch, of either kind
  * @fbatch: any batch
- * @i: which
- * @folio: the folio
+ * @i: the entry
+ * @folio: its folio
  */
 static inline void lodic_put(struct folio_batch *fbatch, unsigned int i,
 			     struct folio *folio)
@@ -97,10 +100,10 @@ static inline void lodic_put(struct folio_batch *fbatch, unsigned int i,
 /**
  * lodic_globalize - make entry i's reference one in _refcount
  * @fbatch: any batch
- * @i: which
- * @folio: the folio
+ * @i: the entry
+ * @folio: its folio
  *
- * Before code that may drop the reference, or hand it to somebody else.
+ * Call it before code that may drop the reference or hand it to somebody else.
  */
 static inline void lodic_globalize(struct folio_batch *fbatch, unsigned int i,
 				   struct folio *folio)

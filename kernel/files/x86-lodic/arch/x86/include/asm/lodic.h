@@ -5,8 +5,8 @@
 #include <linux/mm.h>
 
 /*
- * *entry becomes the one for addr in the table that it leads to, where an entry maps
- * 1 << shift bytes. False: it leads to none.
+ * Makes *entry the one for addr in the table that it leads to, where an entry maps
+ * 1 << shift bytes. Returns false if it leads to none.
  */
 static __always_inline bool lodic_descend(u64 **entry, unsigned long addr,
 					  unsigned int shift)
@@ -27,11 +27,11 @@ static __always_inline bool lodic_descend(u64 **entry, unsigned long addr,
  * @addr: below TASK_SIZE_MAX
  * @ret: where to store it
  *
- * Short, as it is walked twice for each reference: p4d_offset() and its kin look
- * for what cannot be in a user's table.
+ * It is short, because each reference walks the tables twice. p4d_offset() and its
+ * kin look for what cannot be in a user's table.
  *
- * Context: interrupts off until the entry is no longer used: who frees a table, or
- * gives it another place, waits for an interrupt of this CPU or for RCU.
+ * Context: interrupts off until the caller no longer uses the entry. Code that frees
+ * a table, or moves it, waits for an interrupt of this CPU or for RCU.
  * Return: false where there is no table, or a huge page.
  */
 static __always_inline bool lodic_pte(struct mm_struct *mm, unsigned long addr, u64 **ret)
