@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What TCG can measure: instructions. And the program for those who have a big machine."""
+"""TCG can count instructions. A big machine can also run the scaling program, drbh."""
 
 import csv
 import re

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The series as files, and as commits: fetch, apply, refresh, export.
 
-In the repository a patch is three things, so that nothing of Linux is quoted that git does
-not need:
+In the repository a patch is three things, so that it quotes of Linux only what git needs:
   patches/TOPIC.patch     a mail with hunks in files that Linux has
   files/TOPIC/...         the files it adds, as they are
   files/TOPIC.generated   files it adds that are made from core/: lines 'TARGET SOURCE'
@@ -20,8 +19,8 @@ FILES = KERNEL / "files"
 COVER = PATCHES / "0000-cover.txt"
 HOST_HEADER = '#include "lodic_host.h"'
 OUR_INCLUDE = re.compile(r'#include "(?:core|host)/[^"]*"$')
-DIFF = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--diff-algorithm=histogram",
-        "--src-prefix=a/", "--dst-prefix=b/", "--abbrev=12"]
+DIFF = ["--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
+        "--diff-algorithm=histogram", "--src-prefix=a/", "--dst-prefix=b/", "--abbrev=12"]
 MAIL = ["format-patch", "--stdout", "--zero-commit", "--no-signature", "--no-numbered", "--always",
         *DIFF]
 
@@ -288,12 +287,13 @@ def check_refresh(work):
 
 def mails(work):
     """Complete mails, new files and all: [(name, bytes)]."""
-    return [(f"{number:04d}-{topic}.patch", work.git(*MAIL, "--stat", "-p", "-1", commit, binary=True))
+    return [(f"{number:04d}-{topic}.patch",
+             work.git(*MAIL, "--stat", "-p", "-1", commit, binary=True))
             for number, (topic, commit) in enumerate(commits(work), 1)]
 
 
 def export(work, folder):
-    """What one would send: the cover letter and the complete patches."""
+    """Writes the mails to send: the cover letter and the complete patches."""
     folder.mkdir(parents=True, exist_ok=True)
     total = len(topics())
     for number, (name, mail) in enumerate(mails(work), 1):

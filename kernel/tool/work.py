@@ -2,7 +2,7 @@
 """Where the work is done and how commands are run: folders, stamps, logs, nothing left over.
 
 A step that is done leaves a stamp: the hash of what went into it. Every command runs in a
-process group of its own, which is killed when we end, however we end.
+process group of its own. We kill the group when we end, however we end.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ KERNEL = pathlib.Path(__file__).resolve().parent.parent
 ROOT = KERNEL.parent
 TAIL_LINES = 30
 
-# Nobody's own settings: the same input must give the same bytes everywhere.
+# Instead of the user's own settings, so that the same input gives the same bytes everywhere.
 GIT_SETTINGS = {
     "safe.directory": "*",
     "user.name": "lodic kernel/run",
@@ -118,7 +118,7 @@ class Work:
             sub.mkdir(parents=True, exist_ok=True)
 
     def lock(self):
-        """One of us in one work directory: a build under somebody's apply is neither's."""
+        """Only one kernel/run may work in a folder: an apply during a build breaks both."""
         self.locked = open(self.folder / "lock", "w", encoding="utf-8")
         try:
             fcntl.flock(self.locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
