@@ -1,44 +1,96 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The owned gate on one pte (LODIC s.4.3; ADR-0001): take a sub-reference of the pte's own
- * reference, give it back, and clear the pte so that no count is lost. Where ptes lie, how
- * they are found, and what a frame is, is somebody else's: core/owned/count_owned.c's, with
- * process spaces; in Linux mm/lodic.c's, with page tables. Both include this text, so what
- * the checker searches there is what runs here. Invariants and orders (I1-I4, O11-O13):
- * core/owned/count_owned.c.
+ * The owned gate on one pte (LODIC s.4.3). It takes a sub-reference of the pte's own
+ * reference, gives it back, and clears the pte without losing a count. This text is
+ * shared: a model checker searches the same loops, with process spaces of its own around
+ * them. Where ptes lie, how they are found and what a frame is, the includer decides.
  *
- * Who includes it has defined before:
+ * Words
+ *   pte      one process's entry for a frame. It is present or not; when it is present, the
+ *            threads of that process change its count by compare-and-swap, without a lock.
+ *            A present pte becomes not present only under a lock that the caller holds.
+ *   global   the frame's word, which all processes share: 0 while the frame is frozen.
+ *            Otherwise it holds base, one per present pte, and one per reference that is
+ *            not counted in a pte. Base is what the frame's owner itself holds. In Linux
+ *            this word is the folio's _refcount.
+ *
+ * A freeze changes global from base to 0, and only while global is exactly base. No
+ * reference can be taken on a frozen frame, so its owner may refill it or free it.
+ *
+ * Invariants
+ * I1 A pte's count is never below 0 and never above the number of references that were
+ *    taken there and are not yet returned.
+ * I2 global + the counts of the frame's ptes >= base + one per present pte + one per
+ *    reference not yet returned. The two sides are equal when no clear is in progress.
+ * I3 A count that is not 0 implies a present pte, hence a global word above base. So no
+ *    freeze succeeds under a reference.
+ * I4 A frame without ptes has an exact global word. So a freeze needs no sum: the freezer
+ *    clears every pte, or gives up at one, and then does one cas(base -> frozen).
+ *
+ * Order
+ * O11 Clear: the count goes into global before the pte becomes empty. The other way round:
+ *
+ *       unmapper                    readers A, B hold references   freezer
+ *       xchg(pte -> empty), count 2
+ *                                   A returns: pte is empty,
+ *                                      so global 2 -> 1 (= base)
+ *                                                                  cas(base -> frozen)
+ *                                   B reads what is being refilled
+ *       global += 2
+ *
+ *     The add and the cas are full fences. An unref may see the pte empty, or with another
+ *     frame. It then also sees the add, because its own add on the same word comes after
+ *     that load (coherence, and the acquire in pte_gate_unref()).
+ * O12 Ref: the cas on the pte proves translation and reference at once. The caller must
+ *     look at what the frame holds after the cas. If it looks before, the frame can be
+ *     refilled in between, with its pte back at the same value (ABA).
+ * O13 The pte's own reference is dropped last, because until then it stands for the counts.
+ *     Dropped before the fold, it would allow this, and the last step would even thaw:
+ *
+ *       reader's process             unmapper                   freezer
+ *                                                               sees no pte
+ *       maps here, global = base + 1
+ *       ref here: count 1
+ *                                    global -= 1 (= base)
+ *                                                               cas(base -> frozen)
+ *       reads as it is refilled
+ *                                    global += 1
+ *
+ * The includer must define before this text:
  *
  *   struct gate_frame       what a reference is on; passed by value
  *   struct gate_words       where global words are found; passed by value
  *   gate_present(pte)       is the entry present, and of a kind that may count?
  *   gate_maps(pte, frame)   is it present, and does it lead to frame?
- *   gate_add(words, pte, n) adds n to the global word of what pte leads to; a full fence
- *                           on both sides, as host_fetch_add()
+ *   gate_add(words, pte, n) adds n to the global word of what pte leads to, and is a full
+ *                           fence on both sides
  *
- * and host_load_*(), host_cas(), host_xchg() and MUTANT() with the meaning of host/host.h
- * and core/mutant.h.
+ * It also defines pte_count(), the PTE_COUNT_ constants, the host_load_*() functions,
+ * host_cas(), host_xchg(), MUTANT() and MUTANT_WINDOW(). host_cas() and host_xchg() are
+ * full fences, but a failed cas orders nothing. MUTANT(x) is true only in a build that
+ * breaks one order on purpose, to show that tests see it.
  */
 #ifndef LODIC_CORE_PTE_GATE_H
 #define LODIC_CORE_PTE_GATE_H
 
 /*
- * Ours. On failure another thread of the process has counted on this pte; when it keeps
- * happening the pte is as contended as the global word would be.
+ * Ours. A try fails when another thread of the process has counted on this pte. After so
+ * many failures the pte is as contended as the global word would be.
  */
 #ifndef GATE_REF_TRIES
 #define GATE_REF_TRIES 8u
 #endif
-/* Ours: a cas on a pte fails only under a ref or unref in its few instructions. */
+/* Ours: a cas on a pte fails only if a ref or unref came since the load just before. */
 #ifndef GATE_CLEAR_TRIES
 #define GATE_CLEAR_TRIES 4u
 #endif
 
 /*
- * Takes a reference on frame in *pte, a guess: the entry may be empty, or lead elsewhere.
- * true: the caller has a reference on frame, to be given back by pte_gate_unref() with the
- * same pte. What frame holds has still to be looked at (O12). false: count globally.
- * Lock-free; at most GATE_REF_TRIES tries.
+ * Takes a reference on frame in *pte. The pte is a guess: it may be empty, or lead to
+ * another frame. true: the caller has a reference on frame and must return it by
+ * pte_gate_unref() with the same pte. It must still look at what frame holds (O12).
+ * false: the caller must count in the global word.
+ * Lock-free, at most GATE_REF_TRIES tries.
  */
 static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
 {
@@ -54,7 +106,8 @@ static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
 			return false;
 		/*
 		 * Success: the pte stood, so its own reference did too. Acquire, partner:
-		 * the release of who made the pte present: the frame's contents.
+		 * the release with which the pte was made present. So the caller sees
+		 * the frame's contents.
 		 */
 		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE)))
 			return true;
@@ -63,10 +116,10 @@ static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
 }
 
 /*
- * Gives a reference of pte_gate_ref() back where it was taken. false: the pte was cleared
- * since, the count is in the global word, and the caller must drop one there.
+ * Returns a reference of pte_gate_ref() where it was taken. false: the pte has been cleared
+ * since, so the count is in the global word and the caller must subtract one there.
  * Lock-free: another thread of the same process that counts on the same pte makes it
- * retry, or one clear.
+ * retry, and so does one clear.
  */
 static inline bool pte_gate_unref(u64 *pte, struct gate_frame frame)
 {
@@ -74,19 +127,22 @@ static inline bool pte_gate_unref(u64 *pte, struct gate_frame frame)
 
 	do {
 		/*
-		 * Acquire, partner: the cas of pte_gate_clear(): not ours any more, so
-		 * the count is in global already (O11). The same when the count is 0 or
-		 * the pte was mapped anew. That the other references on this frame's
-		 * pte are not ours does not matter: they fold and drop alike.
+		 * Acquire, partner: the cas of pte_gate_clear(). If the pte no longer
+		 * leads to frame, the count is in global already (O11). The same holds
+		 * if the count is 0 or the pte was mapped anew. A count found here may
+		 * be another reference on the same frame. That does no harm: all of
+		 * them fold and drop alike.
 		 */
 		v = host_load_acquire(pte);
 		if ((!MUTANT(UNREF_ANY_FRAME) && !gate_maps(v, frame)) ||
 		    pte_count(v) == 0)
 			return false;
-	} while (unlikely(!host_cas(pte, v, v - PTE_COUNT_ONE))); /* W1 */
+		/* A full fence: the caller's reads of the frame come before the return. */
+	} while (unlikely(!host_cas(pte, v, v - PTE_COUNT_ONE)));
 	return true;
 }
 
+/* Breaks O11, or forgets the count, as the mutant says. */
 static inline u64 pte_gate_clear_wrongly(struct gate_words words, u64 *pte)
 {
 	u64 v = host_xchg(pte, 0);
@@ -110,15 +166,16 @@ static inline u64 pte_gate_clear_late(struct gate_words words, u64 *pte, u64 add
 }
 
 /*
- * Empties a pte that is present and that nobody else clears or changes but by its count
- * (the caller has the lock for that); its count is in the global word first (O11). The
- * pte's own reference stays, for the caller to drop after this (O13) or to pass on.
+ * Empties a present pte, after its count has gone into the global word (O11). The caller
+ * must hold the lock under which ptes are made present or cleared: only the count may
+ * change meanwhile. The pte's own reference stays, and the caller must drop it after this
+ * (O13) or pass it on.
  * Returns what the pte was. Wait-free: GATE_CLEAR_TRIES, then two adds and an exchange.
  */
 static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 {
 	u64 v = host_load_relaxed(pte);
-	u64 added = 0; /* what is in global for this pte's count so far */
+	u64 added = 0; /* how much of this pte's count is in global so far */
 	u32 tries;
 
 	if (MUTANT(CLEAR_BEFORE_FOLD) || MUTANT(UNMAP_DROPS_COUNT))
@@ -132,9 +189,9 @@ static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 			return v;
 		v = host_load_relaxed(pte);
 	}
-	/* As much as there can be, first; then the rest out again. */
 	if (MUTANT(CLEAR_LAST_LATE))
 		return pte_gate_clear_late(words, pte, added);
+	/* Add as much as the count can ever be, and take the difference back afterwards. */
 	gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
 	v = host_xchg(pte, 0);
 	gate_add(words, v, pte_count(v) - PTE_COUNT_MAX);

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lodic: references are counted in the pte through which the reader's own process maps
- * the frame (LODIC s.4). Owned gate: counts fold into a global word when a pte is
- * cleared. It takes the place of the paper's query flag (s.4.5), which says nothing of
- * an unmap with a live count; ADR-0001.
+ * The owned gate over process spaces, the scheme that users know as lodic. A reference is
+ * counted in the pte through which the reader's own process maps the frame (LODIC s.4).
+ * When a pte is cleared, its count folds into a global word. The gate takes the place of
+ * the paper's query flag (s.4.5), which says nothing of an unmap with a live count
+ * (ADR-0001).
  *
  * Idea. A present pte owns one reference in its frame's global word. The count in the
- * pte's spare bits is sub-references of that one: while the pte stands, the frame cannot
- * be frozen, so readers of one process need no shared word. Whoever clears the pte puts
- * the count into the word first, and the readers, who find their pte gone, drop it there.
+ * pte's spare bits is made of sub-references of that one. While the pte stands, the frame
+ * cannot be frozen, so readers of one process need no shared word. The thread that clears
+ * the pte first adds the count to the global word. Readers that then find their pte gone
+ * return their reference in that word.
  *
  * Words
  *   pte      frame, present, count. The process's threads: cas on the count of a present
- *            pte. Under its space's pte_lock: present <-> not present. MARKED: not present,
- *            but with a frame number, is a pte that freeze has taken and may give back.
+ *            pte. Under its space's pte_lock: present <-> not present. MARKED: a pte that
+ *            freeze has taken and may give back. It is not present, but it has a frame
+ *            number.
  *   global   one per frame. 0 = frozen; else base + one per present pte + one per token
  *            that does not name a pte. Anybody, by cas and add.
- *   share    one per frame: how many ptes, and how often that changed. Who maps or clears.
+ *   share    one per frame: how many ptes, and how often that changed. The threads that
+ *            map or clear, by add.
  *   share_min   constant while anything runs
  *
  *             map_block            ref, unref (cas)
@@ -26,67 +30,34 @@
  *       |          freeze (cas) +--> MARKED --+   |
  *       +------------- unmap_block: fold n -------+      MARKED, frozen: EMPTY
  *
- * Invariants
- * I1 0 <= local(s) <= references recorded at s.
- * I2 global + sum of locals >= base + one per present pte + one per token not yet
- *    returned; equal when no clear is in progress; never lower.
- * I3 a local count that is not 0 implies a present pte, hence a global word that is not
- *    base: no freeze under a reference.
- * I4 a frame without ptes has an exact global word. So freezing needs no sum: clear or
- *    refuse every pte, then one cas(base -> frozen).
+ * Invariants and order of one pte and its frame's word: I1 to I4 and O11 to O13 of
+ * core/pte_gate.h. A token is a reference not yet returned; if it names a pte, the
+ * reference was counted there. What this file adds:
  *
- * Order (going on from O5 in core/cache/arena.h)
- * O11 clear: the count goes into global before the pte goes empty. The other way round:
- *
- *       unmapper                    reader A, B hold tokens at s      reclaimer
- *       xchg(s -> empty), count 2
- *                                   A: unref: s is empty,
- *                                      global 2 -> 1 (= base)
- *                                                                     cas(base -> frozen)
- *                                   B: reads what is being refilled
- *       global += 2
- *
- *     The add and the cas are full fences; an unref that sees the pte empty or with
- *     another frame sees the add, because its own add comes after that load on the
- *     same word (coherence, and the acquire below).
- * O12 ref: the cas on the pte proves translation and reference at once; the frame's name
- *     is looked at after it. Before it, the frame could be refilled in between, with its
- *     pte back at the same value (ABA).
- * O13 the pte's own reference is dropped last: until then it stands for the local counts.
- *    Dropped before the fold:
- *
- *       reader's process             unmapper                      reclaimer
- *                                                                  sees no pte at s
- *       maps s, global = base + 1
- *       ref at s: count 1
- *                                    global -= 1 (= base)
- *                                                                  cas(base -> frozen)
- *       reads what is being refilled
- *                                    global += 1: thawed, too
- *
- * O14 query: locals first, global last. The other way round a count could fold behind
- *     the look at global, into it, and be found in neither place. What global has for
- *     ptes is taken from share, which is raised after global and lowered before it, so
- *     it is never too high; it is read before and after global and must not have
- *     changed in between, or the frame counts as used.
+ * O14 Query: it reads the locals first and global last. The other way round a count could
+ *     fold behind the look at global, into it, and be found in neither place. The query
+ *     takes from share what global has for ptes. Share is raised after global and lowered
+ *     before it, so it is never too high. The query reads share before and after global.
+ *     If share has changed in between, the frame counts as used.
  *
  * Progress. ref: at most GATE_REF_TRIES, then the global word, lock-free. unref: lock-free;
- * another thread of the same process that counts on the same pte makes it retry, or one
- * clear. fold: wait-free. query, freeze, sum: bounded by the list of
- * vmas, under its lock.
+ * another thread of the same process that counts on the same pte makes it retry, and so
+ * does one clear. fold: wait-free. query, freeze and sum are bounded by the list of vmas
+ * and hold its lock.
  * Locks: rmap list, then pte_lock; ref and unref take none.
  * Not here: the scanned gate, where readers may be killed and nothing folds
- * (core/cache/context.h); finding the pte through file space (core/owned/count_owned_file.c); the
- * paper's flag (core/owned/count_owned_flag.c).
+ * (core/cache/context.h). Nor finding the pte through file space
+ * (core/owned/count_owned_file.c), nor the paper's flag (core/owned/count_owned_flag.c).
  */
 #include "core/owned/count_owned.h"
 
 #include "core/mutant.h"
 
-/* In a pte that is not present: freeze took it. Told from EMPTY also for frame 0. */
+/* In a pte that is not present: freeze took it. It tells MARKED from EMPTY for frame 0
+ * too. */
 #define PTE_MARKED ((u64)1 << PTE_TAG_SHIFT)
 
-/* What core/pte_gate.h asks for. */
+/* What core/pte_gate.h wants defined. */
 struct gate_frame {
 	u32 nr;
 };
@@ -128,14 +99,15 @@ static u64 *count_owned_find(struct count *c, u32 user, u64 block, u64 *ret_page
 	return rmap_self(count_owned_space(c, user), block, ret_page);
 }
 
-/* Takes a sub-reference of the pte's own reference. false: count globally. */
+/* Takes a sub-reference of the pte's own reference. false: the caller must count in the
+ * global word. */
 static bool count_owned_ref_local(struct count *c, u32 frame, u64 block, u32 user,
                                   u64 *ret_token)
 {
 	u64 page;
 	u64 *pte;
 
-	/* Relaxed: few or many sharers is a matter of cost, not of right and wrong. */
+	/* Relaxed: an old number of sharers costs time only; either way counts right. */
 	if (count_owned_share(c, frame) < count_owned_of(c)->share_min)
 		return false;
 	pte = count_owned_find(c, user, block, &page);
@@ -145,7 +117,7 @@ static bool count_owned_ref_local(struct count *c, u32 frame, u64 block, u32 use
 	return true;
 }
 
-/* The mutant's: no token; while the pte counts anything, take one away there. */
+/* The mutant's unref ignores the token: it subtracts in the pte while that counts anything. */
 static void count_owned_unref_by_add(struct count *c, u32 frame, u32 user)
 {
 	u64 page;
@@ -200,7 +172,7 @@ bool count_owned_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 
 	if (!count_owned_take(c, frame, block, user, &token))
 		return false;
-	/* O12. With a reference the name stands still; it changes only when frozen. */
+	/* O12. The name changes only while the frame is frozen, so a reference holds it. */
 	if (unlikely(count_owned_block(c, frame) != block)) {
 		count_owned_unref(c, frame, user, token);
 		return false;
@@ -233,8 +205,8 @@ u64 count_owned_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough)
 
 	for (pte = rmap_all_first(&walk, rmap, block); pte && sum < enough;
 	     pte = rmap_all_next(&walk)) {
-		/* Acquire, partner: the cas of a fold: what is not here is in global, and
-		 * seen there by the load that comes after (O14). */
+		/* Acquire, partner: the cas of a fold. A count that is not here any more
+		 * is in global, where the load that comes after sees it (O14). */
 		u64 v = host_load_acquire(pte);
 
 		if (pte_maps(v, frame))
@@ -252,13 +224,14 @@ static bool count_owned_global_used(struct count *c, u32 frame)
 
 	if (count_owned_of(c)->by_flag) /* ptes own nothing there */
 		return host_load_acquire(&w->global) > COUNT_BASE;
-	/* Acquire, partner: a drop of a pte's reference, which lowered share before. */
+	/* Acquire, partner: the add that dropped a pte's reference. Share was lowered
+	 * before it. */
 	global = host_load_acquire(&w->global);
 	return global > COUNT_BASE + (u32)share ||
 	       (!MUTANT(SHARE_READ_ONCE) && host_load_relaxed(&w->share) != share);
 }
 
-/* Locals never go below 0, so the first one found answers (LODIC s.4.5, eq. 1). */
+/* Locals never go below 0, so the first one above 0 answers (LODIC s.4.5, eq. 1). */
 bool count_owned_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame)
 {
 	if (MUTANT(GLOBAL_BEFORE_LOCALS)) {
@@ -297,21 +270,21 @@ static u64 count_owned_mark(u32 frame)
 	return (pte_make(frame) & ~PTE_PRESENT) | PTE_MARKED;
 }
 
-/* Takes a pte of frame away if its count is 0. false: refused. */
+/* Takes a pte away from frame if its count is 0. false: refused. */
 static bool count_owned_clear_unused(struct count *c, const struct rmap_walk *walk,
                                      u64 *pte, u32 frame)
 {
 	bool cleared = true;
 	u64 v;
 
-	/* Acquire, as in count_owned_locals(): a pte gone needs no lock to be passed over, and
-	 * one that comes now brings a reference that stops the freeze. */
+	/* Acquire, as in count_owned_locals(). A pte that is gone can be skipped without
+	 * the lock. A pte that comes now brings a reference that stops the freeze. */
 	if (!pte_maps(host_load_acquire(pte), frame))
 		return true;
 	host_lock(&walk->space->pte_lock);
 	v = host_load_relaxed(pte);
 	if (pte_maps(v, frame)) {
-		/* One try: who counts on it just now uses it. */
+		/* One try: a thread that makes it fail uses the frame. */
 		cleared = pte_count(v) == 0 &&
 		          host_cas(pte, v, count_owned_mark(frame)); /* W1 */
 		if (cleared)
@@ -333,8 +306,8 @@ static bool count_owned_clear_all(struct count *c, struct rmap *rmap, u64 block,
 	return true;
 }
 
-/* Gives marked ptes back, or makes them empty when the frame is frozen. A pte that has
- * been mapped or unmapped meanwhile bears no mark any more. */
+/* Gives marked ptes back, or empties them when the frame is frozen. A pte that has been
+ * mapped or unmapped meanwhile has no mark any more. */
 static void count_owned_settle(struct count *c, struct rmap *rmap, u64 block, u32 frame,
                                bool frozen)
 {
@@ -343,12 +316,13 @@ static void count_owned_settle(struct count *c, struct rmap *rmap, u64 block, u3
 
 	for (pte = rmap_all_first(&walk, rmap, block); pte;
 	     pte = rmap_all_next(&walk)) {
-		/* Relaxed: our own mark, or not. */
+		/* Relaxed: the mark is this thread's own, so anything else is a change
+		 * that came after it. */
 		if (host_load_relaxed(pte) != count_owned_mark(frame))
 			continue;
 		host_lock(&walk.space->pte_lock);
 		if (host_load_relaxed(pte) == count_owned_mark(frame)) {
-			if (!frozen) /* we alone freeze it: global is not 0 */
+			if (!frozen) /* only this caller freezes: global is not 0 */
 				count_owned_add_pte(c, frame);
 			/* Release, partner: the cas of a ref, as in map_block. */
 			host_store_release(pte, frozen ? PTE_EMPTY : pte_make(frame));
@@ -363,7 +337,7 @@ bool count_owned_freeze(struct count *c, u32 frame)
 	struct rmap *rmap = count_owned_lock_rmap(c, block);
 	bool frozen = false;
 
-	/* Look before disturbing anybody (LODIC s.4.5). */
+	/* A look first disturbs nobody (LODIC s.4.5). */
 	if (!count_owned_query_locked(c, rmap, block, frame)) {
 		frozen = count_owned_clear_all(c, rmap, block, frame) &&
 		         count_atomic_word_freeze(

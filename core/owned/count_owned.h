@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lodic and its two variants: what they need beyond the contract of core/count/count.h. Objects
- * are frames, users are processes, and a process counts where it has the frame mapped.
+ * The owned gate (the scheme `lodic`) and its two variants: what they need beyond the
+ * contract of core/count/count.h. Objects are frames and users are processes. A process
+ * counts where it has the frame mapped.
  *
- *   core/owned/count_owned.c         the owned gate: protocol, invariants, order
+ *   core/pte_gate.h                  the owned gate on one pte: invariants, order
+ *   core/owned/count_owned.c         the owned gate over process spaces
  *   core/owned/count_owned_map.c     mapping, unmapping, remap and fork
  *   core/owned/count_owned_state.c   memory, sums, checks
- *   core/owned/count_owned_file.c    lodic_file: the pte is found through file space
- *   core/owned/count_owned_flag.c    lodic_flag: the paper's query flag in the gate's place
+ *   core/owned/count_owned_file.c    scheme lodic_file: finds the pte through file space
+ *   core/owned/count_owned_flag.c    scheme lodic_flag: the paper's query flag, no gate
  */
 #ifndef LODIC_CORE_OWNED_COUNT_OWNED_H
 #define LODIC_CORE_OWNED_COUNT_OWNED_H
@@ -17,21 +19,21 @@
 #include "core/pte.h"
 #include "core/owned/rmap.h"
 
-/* Shared by fewer processes, a frame is counted globally (LODIC s.4.2, s.4.5). */
+/* A frame that fewer processes share is counted in its global word (LODIC s.4.2, s.4.5). */
 #define COUNT_OWNED_SHARE_MIN 4u
 
-/* A token: the page of the pte that counts, plus one; or this. */
+/* A token is the page of the pte that counts, plus one. This one names the global word. */
 #define COUNT_OWNED_GLOBAL ((u64)0)
 
-/* What count_share() maps is a multiple of this many blocks, so that a file that comes into
- * memory bit by bit does not need a mapping for each (ours; 32 MiB of a file). */
+/* count_share() maps whole windows of this many blocks. Otherwise a file that comes into
+ * memory bit by bit would need a mapping for each bit (ours; 32 MiB of a file). */
 #define COUNT_OWNED_WINDOW (SPACE_PAGES / 64 < 4 ? 4 : SPACE_PAGES / 64)
 
 /* A frame's words, in one line. */
 struct count_owned_words {
 	u64 global; /* 0: frozen; base + one per present pte + one per global token */
 	u64 share;  /* low half: how many ptes; high half: how often that changed */
-	u64 open;   /* lodic_flag only: 0 while the paper's flag is set, or frozen */
+	u64 open; /* lodic_flag only: 0 while the paper's flag is set or while frozen */
 	u64 unused[COUNT_LINE_WORDS - 3];
 };
 _Static_assert(sizeof(struct count_owned_words) == COUNT_LINE_BYTES,
@@ -70,71 +72,76 @@ static inline struct process_space *count_owned_space(struct count *c, u32 user)
 	return &count_owned_of(c)->spaces[user];
 }
 
-/* For tests; before anything else runs. */
+/* For tests. The caller must call it before anything else runs. */
 void count_owned_set_share_min(struct count *c, u32 share_min);
 
 /*
- * mmap: user maps nr blocks of file from first on; nothing is present yet. ret_page is
+ * mmap: user maps nr blocks of file from first on; no page is present yet. ret_page is
  * the first page. -COUNT_EINVAL: no such blocks. -COUNT_ENOMEM: no place for them.
- * Calls on one user may come from any thread; they exclude each other.
+ * Any thread may call for a user; calls for one user exclude each other.
  */
 int count_owned_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
                      u64 *ret_page);
 
-/* munmap: the whole mapping that page lies in. Counts there fold. -COUNT_EINVAL: none. */
+/* munmap: the whole mapping that page lies in goes. Counts there fold. -COUNT_EINVAL: no
+ * mapping. */
 int count_owned_munmap(struct count *c, u32 user, u64 page);
 
 /*
  * The page fault: user's page becomes present and leads to frame, which holds the
  * page's block. -COUNT_EINVAL: nothing is mapped at page. -COUNT_EAGAIN: frame is frozen
- * or holds another block: look it up again. -COUNT_EEXIST: present already.
- * -COUNT_ENOMEM: no memory for ptes.
+ * or holds another block, and the caller must look the block up again. -COUNT_EEXIST: the
+ * page is present already. -COUNT_ENOMEM: no memory for ptes.
  */
 int count_owned_map_block(struct count *c, u32 user, u64 page, u32 frame);
 
 /* Makes page empty again; its count folds. -COUNT_EINVAL: it was not present. */
 int count_owned_unmap_block(struct count *c, u32 user, u64 page);
 
-/* mremap: the mapping that page lies in moves to other addresses, its counts do not:
- * they fold. -COUNT_EINVAL: none; -COUNT_ENOMEM: no place, and nothing has changed. */
+/* mremap: the mapping that page lies in moves to other addresses. Its counts do not move:
+ * they fold. -COUNT_EINVAL: no mapping. -COUNT_ENOMEM: no place, and nothing has changed. */
 int count_owned_remap(struct count *c, u32 user, u64 page, u64 *ret_page);
 
-/* fork: child, a user without mappings that nobody else touches meanwhile, gets parent's,
- * with the ptes but not with their counts. -COUNT_EINVAL: child is the parent or has
- * mappings. -COUNT_ENOMEM: the child has some of them; munmap what there is. */
+/* fork: child gets parent's mappings, with the ptes but not with their counts. Child must
+ * be a user without mappings that nobody else touches meanwhile. -COUNT_EINVAL: child is
+ * the parent or has mappings. -COUNT_ENOMEM: the child has some of the mappings, and the
+ * caller must munmap those. */
 int count_owned_fork(struct count *c, u32 parent, u32 child);
 
-/* munmap of one frame in all processes at once: afterwards no pte leads to it, all counts
- * have folded, and its global word alone says whether anybody holds it. What migration
- * does before it freezes a frame that is mapped and read: (I4) unmap, freeze, copy, name
- * the other frame, thaw it; readers fault it in again, as after any unmap. */
+/* Unmaps one frame in all processes. Afterwards no pte leads to it, all counts have folded,
+ * and its global word alone says whether anybody holds it (I4). A migration calls it before
+ * it freezes a frame that is mapped and read. Then it copies, names the other frame and
+ * thaws that. Readers fault it in again, as after any unmap. */
 void count_owned_unmap_frame(struct count *c, u32 frame);
 
 /* ---- Between the files ---- */
 
-/* Takes a reference for user, in his pte of block or in the global word. Success proves
- * nothing of the frame's name (O12). false: the global word is frozen. */
+/* Takes a reference for user, in its pte of block or in the global word. Success proves
+ * nothing about the frame's name (O12). false: the global word is frozen. */
 bool count_owned_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token);
 bool count_owned_ref(struct count *c, u32 frame, u32 user, u64 *ret_token);
 void count_owned_unref(struct count *c, u32 frame, u32 user, u64 token);
 
-/* lodic_file's way to the pte of block in user's space; as rmap_self(). */
+/* lodic_file's way to the pte of block in user's space. It answers as rmap_self() does. */
 u64 *count_owned_file_pte(struct count *c, u32 user, u64 block, u64 *ret_page);
 
-/* Under the space's pte_lock: empties a present pte, its count first folded into its
- * frame's word. The pte's own reference stays, for the caller to drop or to pass on.
- * Returns the frame. */
+/* Under the space's pte_lock: folds a present pte's count into its frame's word, then
+ * empties the pte. Its own reference stays: the caller must drop it or pass it on. Returns
+ * the frame. */
 u32 count_owned_fold(struct count *c, u64 *pte);
 
-/* Under the space's pte_lock: a present pte goes, count and own reference (O11, O13). */
+/* Under the space's pte_lock: folds a present pte's count, empties the pte and drops its
+ * own reference (O11, O13). */
 void count_owned_clear(struct count *c, u64 *pte);
 
 /* The list of block's file, locked. */
 struct rmap *count_owned_lock_rmap(struct count *c, u64 block);
 
-/* Under the list's lock. Adds up the local counts of block's ptes that map frame; stops at
- * enough. And: does anybody hold frame (O14)? true when in doubt. */
+/* Under the list's lock: adds up the local counts of block's ptes that map frame, and stops
+ * at enough. */
 u64 count_owned_locals(struct rmap *rmap, u64 block, u32 frame, u64 enough);
+
+/* Under the list's lock: does anybody hold frame (O14)? true when in doubt. */
 bool count_owned_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame);
 
 bool count_owned_query(struct count *c, u32 frame);
@@ -171,7 +178,8 @@ static inline bool count_owned_flag_open(struct count *c, u32 frame)
 	return host_load_acquire(&count_owned_words(c, frame)->open) != 0;
 }
 
-/* A reference in the global word, to map frame with. false: frozen, or being frozen. */
+/* Takes a reference in the global word, to map frame with. false: frozen, or being
+ * frozen. */
 static inline bool count_owned_hold(struct count *c, u32 frame)
 {
 	if (!count_atomic_word_ref(&count_owned_words(c, frame)->global))
@@ -182,9 +190,9 @@ static inline bool count_owned_hold(struct count *c, u32 frame)
 	return false;
 }
 
-/* A pte more, by someone who holds frame; and one less, last, after its fold (O13). Under
- * the owned gate a pte owns a reference of its own. The share is never higher than what
- * the global word has for ptes (O14). */
+/* count_owned_add_pte() counts one pte more; the caller must hold frame. The other one
+ * counts one less, after the pte's fold (O13). Under the owned gate a pte owns a reference
+ * of its own. The share is never higher than what the global word has for ptes (O14). */
 static inline void count_owned_add_pte(struct count *c, u32 frame)
 {
 	struct count_owned_words *w = count_owned_words(c, frame);

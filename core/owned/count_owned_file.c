@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lodic_file: lodic in all but one step. Where lodic looks for the reader's pte in the
- * reader's own process space, this goes the way that a kernel has anyway, for reclaim:
- * through the file's list of mappings, until it comes to one of the reader's own (LODIC
- * s.4.4.1). It is there to be measured against: every reader then writes one shared
- * line, to keep the list as it is, and walks past the mappings of all others. The paper
- * finds that it fails to scale (LODIC s.5.2.3). For models, not for use.
+ * The scheme lodic_file is lodic in all but one step: how it finds the reader's pte. The
+ * scheme lodic looks in the reader's own process space. This one goes the way that a kernel
+ * has anyway, for reclaim: it walks the file's list of mappings to the reader's own (LODIC
+ * s.4.4.1). It is there for comparison. Every reader writes one shared line, to keep the
+ * list as it is, and walks past the mappings of all others. The paper finds that it fails
+ * to scale (LODIC s.5.2.3). Use it in models only.
  *
- * Protocol, invariants, order: core/owned/count_owned.c; nothing of them depends on how a pte
+ * Protocol, invariants, order: core/owned/count_owned.c. None of them depends on how a pte
  * was found, because the cas on it proves it. The list: core/owned/rmap.h.
- * Departure from the paper's Linux: a list for some files instead of an interval tree per
- * file. A tree passes over mappings that do not have the block; those that have it, one per
- * sharer, it visits all the same.
+ * Departure from the paper's Linux: several files share a list here, where Linux has an
+ * interval tree per file. A tree skips mappings that do not have the block. It still visits
+ * those that have it, one per sharer.
  */
 #include "core/owned/count_owned.h"
 

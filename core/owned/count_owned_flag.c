@@ -1,57 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lodic_flag: the paper's own query (LODIC s.4.5), mended where its text does not hold. A
- * flag per frame holds back who wants a reference while somebody adds up the counts. It is
- * the variant that ADR-0001 decided against, kept so that the decision can be measured
- * and each of its rules shown to be needed. For models, not for use.
+ * The scheme lodic_flag is the paper's own query (LODIC s.4.5), mended where the paper's
+ * text does not hold. A flag per frame stops new references while a freezer adds up the
+ * counts. ADR-0001 decided against this variant. It is kept so that the decision can be
+ * measured, and so that the checker can show each of its rules to be needed. Use it in
+ * models only.
  *
- * Idea. As in lodic a reference is counted in the reader's pte, or in the global word. But
- * a pte owns nothing there: that nobody holds a frame is known only from all its counts at
- * once, and so they must not grow meanwhile. Who freezes sets the flag, then adds up; who
- * takes a reference counts first, then looks at the flag, and takes it back when it is set.
+ * Idea. As in lodic, a reference is counted in the reader's pte or in the global word. But
+ * a pte owns nothing there. Only all counts together tell that nobody holds a frame, so
+ * they must not grow while they are read. The freezer sets the flag, then adds up. A
+ * reader counts first, then looks at the flag, and takes its count back when it is set.
  *
- * The paper's text, and what was wrong with it:
- *   "atomic_write to set the flag", a plain store: it may wait in the store buffer while
- *       the counts are read (O18).
- *   "if this flag is set, the update blocks", in no order: a look before the increment
- *       says nothing of a flag that is set in between (O18).
- *   Nothing of munmap, fork and mremap with a live count: they fold, as in lodic (O11).
- *   Nothing of the order of the two sums: locals first, global last (O14).
- *   Unreferences need a guess, local or global: a token says it.
- * Unreferences do not wait either: what only falls cannot make an empty sum wrong. And a
- * reference that meets the flag fails instead of waiting, as the contract allows.
+ * What the paper says, and what this file does instead:
+ *   The paper sets the flag by "atomic_write", a plain store. It may wait in the store
+ *       buffer while the counts are read, so a full fence follows it here (O18).
+ *   "if this flag is set, the update blocks": the paper gives no order. A look before the
+ *       increment says nothing of a flag that is set in between (O18).
+ *   It says nothing of munmap, fork and mremap with a live count. They fold here, as in
+ *       lodic (O11).
+ *   It says nothing of the order of the two sums. Locals are read first here (O14).
+ *   It leaves an unref to guess between local and global. A token says it here.
+ *
+ * An unref does not wait for the flag either: counts that only fall cannot make an empty
+ * sum wrong. And a ref that meets the flag fails instead of waiting, as the contract allows.
  *
  * Words: as in core/owned/count_owned.c, but
  *   global   base + one per token not returned that is not in a pte; never 0
- *   open     0: the flag is set, or the frame is frozen, which is the same word left so;
- *            1: not. Who freezes and thaws, one at a time; readers load it.
+ *   open     0: the flag is set, or the frame is frozen, which is the flag left set. 1:
+ *            neither. The thread that freezes or thaws writes it, one at a time; readers
+ *            load it.
  *
  *     open 1 --set, fence--> 0, adding up --nobody--> 0, ptes cleared = FROZEN
  *       ^  ^---- somebody ---------'                             |
  *       '--------------------- thaw -----------------------------'
  *
  * Invariants
- * J1 global + sum of locals = base + one per token not returned, failing refs included; not
- *    lower while a fold goes on. For each slot: tokens that name it = its count + what has
- *    been folded from it. A reference that is held so stays in the slot or in global,
- *    whoever else counts there.
- * J2 frozen implies no token and no pte; failing refs may still owe an unref, which is why
+ * J1 global + sum of locals = base + one per token not returned, failing refs included. It
+ *    is not lower while a fold goes on. For each slot: tokens that name it = its count +
+ *    what has been folded from it. So a reference that is held stays in the slot or in
+ *    global, whatever other threads count there.
+ * J2 Frozen implies no token and no pte. Failing refs may still owe an unref, and therefore
  *    thaw leaves global alone.
  *
  * Order
- * O18 who freezes: flag, full fence, counts. Who refs: count (a cas, full), then flag.
- *    Shape SB: a ref that sees no flag is seen in the counts.
+ * O18 Freeze: flag, full fence, counts. Ref: count (a cas, full), then flag. Shape SB: a
+ *    ref that sees no flag is seen in the counts.
  *
  *       freezer                          reader
- *       open := 0 (in its buffer)
+ *       open := 0 (buffered)
  *       local = 0, global = base
  *                                        cas(local 0 -> 1)
  *                                        open is 1: has a reference
  *       frozen under it
  *
- *    The same harm when the reader looks first: open is 1; freezer freezes; counts.
- * O11, O14 and W1 hold as in core/owned/count_owned.c. N3: thaw is a release store of open,
- *    which a ref loads with acquire before it succeeds.
+ *    The same harm comes when the reader looks first: it sees open 1, then the freezer
+ *    freezes, then the reader counts.
+ *
+ * O11, O14 and W1 hold as in core/owned/count_owned.c. For N3, thaw is a release store of
+ * open, which a ref loads with acquire before it succeeds.
  *
  * Progress: ref and unref as in lodic. Freeze: bounded by the list of mappings.
  * Locks: as in lodic.
@@ -76,7 +82,7 @@ static bool count_owned_flag_ref(struct count *c, u32 frame, u32 user, u64 *ret_
 		return false;
 	if (!MUTANT(FLAG_BEFORE_INCREMENT))
 		open = count_owned_flag_open(c, frame); /* O18 */
-	/* The name last: it is then the one since the thaw that open told of. */
+	/* The name last: it is then the name given before the thaw that set open. */
 	if (unlikely(!open || count_owned_block(c, frame) != block)) {
 		count_owned_unref(c, frame, user, token);
 		return false;
@@ -92,14 +98,15 @@ static void count_owned_flag_set(struct count *c, u32 frame)
 		host_fence_full(); /* O18 */
 }
 
-/* Release, partner: the load in count_owned_flag_open(): what was done to the frame. */
+/* Release, partner: the load in count_owned_flag_open(). A reader that sees 1 sees what was
+ * done to the frame. */
 static void count_owned_flag_reset(struct count *c, u32 frame)
 {
 	host_store_release(&count_owned_words(c, frame)->open, 1);
 }
 
-/* All ptes of a frame that is frozen already. What failing refs have in them just now
- * folds, and they drop it from global. */
+/* Clears all ptes of a frame that is frozen already. Failing refs may have counts in them.
+ * Those fold, and the failing refs subtract them in global. */
 static void count_owned_flag_clear_all(struct rmap *rmap, struct count *c, u64 block,
                                        u32 frame)
 {
@@ -108,8 +115,8 @@ static void count_owned_flag_clear_all(struct rmap *rmap, struct count *c, u64 b
 
 	for (pte = rmap_all_first(&walk, rmap, block); pte;
 	     pte = rmap_all_next(&walk)) {
-		/* Acquire, partner: the global word that was read last: who mapped before
-		 * it is seen here, and who maps after it meets the flag. */
+		/* Acquire, partner: the change of the global word that the query read last.
+		 * A mapping made before it is seen here; a later one meets the flag. */
 		if (!pte_maps(host_load_acquire(pte), frame))
 			continue;
 		host_lock(&walk.space->pte_lock);
@@ -128,7 +135,7 @@ static bool count_owned_flag_freeze(struct count *c, u32 frame)
 	if (!count_owned_flag_open(c, frame)) /* frozen already */
 		return false;
 	rmap = count_owned_lock_rmap(c, block);
-	/* Look before disturbing anybody (LODIC s.4.5). */
+	/* A look first disturbs nobody (LODIC s.4.5). */
 	used = count_owned_query_locked(c, rmap, block, frame);
 	if (!used) {
 		count_owned_flag_set(c, frame);

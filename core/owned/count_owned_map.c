@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What happens to counts when mappings come, go, move and fork. The paper does not say;
- * each case here is one clear under the owned gate (core/owned/count_owned.c), so none of them
- * needs to know whether anybody is reading.
+ * What happens to counts when mappings come, go, move and fork. The paper does not say.
+ * Under the owned gate (core/pte_gate.h) each case here is one clear, so none of them needs
+ * to know whether anybody is reading.
  *
- * M1 A count never moves to another address: unref looks where its token says. Remap
+ * X1 A count never moves to another address: unref looks where its token says. Remap
  *    folds; only the pte's own reference goes along.
- * M2 A child's ptes begin with count 0: it holds no references. Each owns one of its own.
- * M3 A pte becomes present only by someone who holds a reference, which becomes the
- *    pte's own, and who has looked at the frame's name while he held it.
+ * X2 A child's ptes begin with count 0: it holds no references. Each owns one of its own.
+ * X3 A thread that makes a pte present holds a reference of its own on the frame meanwhile.
+ *    It must look at the frame's name while it holds that reference.
  */
 #include "core/owned/count_owned.h"
 
@@ -69,7 +69,8 @@ static bool count_owned_map_clear(struct count *c, struct process_space *space,
 		present = true;
 		count_owned_clear(c, pte);
 	} else if (pte && !MUTANT(UNMAP_LEAVES_MARK)) {
-		/* A mark: its freezer finds it gone. Nobody counts here. */
+		/* It may be MARKED. Its freezer then finds the mark gone. Nobody counts
+		 * in a pte that is not present. */
 		host_store_relaxed(pte, PTE_EMPTY);
 	}
 	host_unlock(&space->pte_lock);
@@ -126,8 +127,9 @@ static int count_owned_map_set(struct count *c, struct process_space *space, u64
 			err = -COUNT_EEXIST;
 		} else {
 			count_owned_add_pte(c, frame);
-			/* Release, partner: the cas of a ref: the frame's contents.
-			 * A store, because nobody else writes a pte not present. */
+			/* Release, partner: the cas of a ref, which then sees the frame's
+			 * contents. A store will do, because only the holder of pte_lock
+			 * writes a pte that is not present. */
 			host_store_release(pte, pte_make(frame));
 		}
 	}
@@ -146,7 +148,7 @@ static int count_owned_map_present(struct count *c, const struct vma *vma, u64 p
 	MUTANT_WINDOW(MAP_NAME_FIRST);
 	if (!count_owned_hold(c, frame))
 		return err;
-	if (!MUTANT(MAP_NAME_FIRST)) /* M3 */
+	if (!MUTANT(MAP_NAME_FIRST)) /* X3 */
 		named = count_owned_block(c, frame) == block;
 	if (named)
 		err = count_owned_map_set(c, vma->space, page, frame);
@@ -189,7 +191,7 @@ static void count_owned_map_move(struct count *c, struct process_space *space, u
 		if (MUTANT(REMAP_MOVES_COUNT))
 			moved = host_xchg(pte, PTE_EMPTY);
 		else
-			moved = pte_make(count_owned_fold(c, pte)); /* M1 */
+			moved = pte_make(count_owned_fold(c, pte)); /* X1 */
 		host_store_release(process_space_pte(space, to), moved);
 	}
 	host_unlock(&space->pte_lock);
@@ -251,12 +253,12 @@ static int count_owned_fork_page(struct count *c, const u64 *from,
 	err = process_space_populate(child, page);
 	if (err)
 		return err;
-	/* Not frozen, nor being frozen: the parent's pte is present, and who freezes clears
-	 * it under the list's lock, which we hold. */
+	/* The frame is neither frozen nor being frozen. The parent's pte is present, and a
+	 * freezer clears it under the list's lock, which this thread holds. */
 	if (!MUTANT(FORK_OWNS_NOTHING))
-		count_owned_add_pte(c, pte_frame(v)); /* M2 */
+		count_owned_add_pte(c, pte_frame(v)); /* X2 */
 	if (!MUTANT(FORK_COPIES_COUNT))
-		v &= ~PTE_COUNT_MASK; /* M2 */
+		v &= ~PTE_COUNT_MASK; /* X2 */
 	host_store_release(process_space_pte(child, page), v);
 	return 0;
 }
@@ -307,9 +309,9 @@ int count_owned_fork(struct count *c, u32 parent, u32 child)
 	return err;
 }
 
-/* The part of a file to map for a block: all of it that is in memory now, in whole windows,
- * as a program maps its files whole. A reference then finds its mapping in a few steps,
- * however many blocks there are. */
+/* The part of a file to map for a block: all of the file that is in memory now, in whole
+ * windows. Programs, too, map their files whole. A reference then finds its mapping in a
+ * few steps, however many blocks there are. */
 static void count_owned_map_span(struct count *c, u64 block, u64 *ret_first,
                                  u64 *ret_nr)
 {
@@ -331,7 +333,8 @@ static void count_owned_map_span(struct count *c, u64 block, u64 *ret_first,
 	*ret_nr = last - last % COUNT_OWNED_WINDOW + COUNT_OWNED_WINDOW - *ret_first;
 }
 
-/* Under vma_lock: the mapping through which user reaches block, an old one or a new. */
+/* Under vma_lock: the mapping through which the space reaches block. It is made if there is
+ * none. */
 static int count_owned_map_cover(struct count *c, struct process_space *space,
                                  u64 block, struct vma **ret_vma)
 {
@@ -347,7 +350,7 @@ static int count_owned_map_cover(struct count *c, struct process_space *space,
 	err = count_owned_map_add(c, space, block_file(block), (u32)first, nr, ret_vma);
 	if (!err || nr == COUNT_OWNED_WINDOW)
 		return err;
-	/* No place for so much: what the block needs. */
+	/* There is no place for so much. One window is what the block needs. */
 	first = block_index(block) - block_index(block) % COUNT_OWNED_WINDOW;
 	return count_owned_map_add(c, space, block_file(block), (u32)first,
 	                           COUNT_OWNED_WINDOW, ret_vma);
@@ -369,7 +372,7 @@ int count_owned_share_object(struct count *c, u32 user, u32 frame)
 		err = count_owned_map_present(c, vma, vma_page(vma, block), frame);
 	if (err == -COUNT_EEXIST) {
 		pte = process_space_pte(space, vma_page(vma, block));
-		/* Another frame: then ours is not block's any more. */
+		/* If the pte leads to another frame, ours is not block's any more. */
 		err = pte_maps(host_load_relaxed(pte), frame) ? 0 : -COUNT_EAGAIN;
 	}
 	host_unlock(&space->vma_lock);

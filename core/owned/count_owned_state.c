@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What lodic and its variants keep, and what must hold of it at rest: memory, exact sums
- * and the checks of the invariants that core/owned/count_owned.c and core/owned/count_owned_flag.c
- * name. None of it is in the way of a reference.
+ * Memory, exact sums and checks of the owned gate and its variants. The checks assert at
+ * rest the invariants of core/pte_gate.h and core/owned/count_owned_flag.c. No reference
+ * runs through this file.
  */
 #include "core/owned/count_owned.h"
 
 #include "core/mutant.h"
 
-/* What nr ptes of a frame own in its global word: nothing under the flag. */
+/* How much of a frame's global word nr ptes own. Under the flag they own nothing. */
 static u64 count_owned_owned(struct count *c, u64 nr)
 {
 	return count_owned_of(c)->by_flag ? 0 : nr;

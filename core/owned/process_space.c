@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * vmas in an array kept in order of address, ptes in chunks made when first needed.
- * Words, locks and invariants: core/owned/process_space.h.
+ * The vmas of a process space lie in an array, which is kept in order of address. Its ptes
+ * lie in chunks, which are made when first needed. Words, locks and invariants:
+ * core/owned/process_space.h.
  */
 #include "core/owned/process_space.h"
 
@@ -19,7 +20,8 @@ void process_space_init(struct process_space *space)
 
 static u64 *process_space_chunk(struct process_space *space, u64 chunk)
 {
-	/* Acquire, partner: the release in process_space_populate(): zeroed ptes. */
+	/* Acquire, partner: the release in process_space_populate(). The caller sees zeroed
+	 * ptes. */
 	return (u64 *)(size_t)host_load_acquire(&space->chunks[chunk]);
 }
 
@@ -61,7 +63,7 @@ int process_space_populate(struct process_space *space, u64 page)
 
 static struct vma *process_space_nth(struct process_space *space, u64 i)
 {
-	/* Relaxed: without vma_lock any place may be read, and all hold a vma. */
+	/* Relaxed: without vma_lock the caller may read any place, and each holds a vma. */
 	return &space->vmas[host_load_dep(&space->order[i])];
 }
 
@@ -121,7 +123,7 @@ int process_space_find_free(struct process_space *space, u64 first, u64 nr,
 	if (nr == 0 || nr > SPACE_PAGES || first > 0xffffffffu ||
 	    first + nr > (u64)1 << 32)
 		return -SPACE_EINVAL;
-	/* The gaps between vmas, from the top. */
+	/* Looks at the gaps between vmas, from the top. */
 	for (i = nr_vmas; i > 0; i--) {
 		struct vma *vma = process_space_nth(space, i - 1);
 
@@ -146,7 +148,7 @@ void process_space_insert(struct process_space *space, struct vma *vma, u64 star
 {
 	u64 i = host_load_relaxed(&space->nr_vmas);
 
-	/* Relaxed, all of it: readers without the lock take a hint. */
+	/* All stores are relaxed: readers without the lock take them as a hint. */
 	host_store_relaxed(&vma->start, start);
 	host_store_relaxed(&vma->file, file);
 	host_store_relaxed(&vma->first, first);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * A process space: which file ranges a process has mapped, at which addresses, and the
- * ptes that lead from there to frames (LODIC s.4.4.1). Addresses are page numbers. What
- * a pte counts is core/owned/count_owned.c; this file only keeps the places.
+ * ptes that lead from there to frames (LODIC s.4.4.1). Addresses are page numbers. This
+ * file keeps the places of ptes. What a pte counts is in core/owned/count_owned.c.
  *
  * Words and who writes them
- *   order, nr_vmas, vma.start .file .first .nr   under vma_lock, and vmas that stand in
- *       a file's rmap also under that rmap's lock: who holds either lock reads them at
- *       rest. The process's own threads read them under no lock at all: for them they
- *       are a hint, because a compare-and-swap on a present pte that maps the wanted
- *       frame proves itself, however its address was found.
+ *   order, nr_vmas, vma.start .file .first .nr   written under vma_lock. Those of a vma that
+ *       stands in a file's rmap are written under that rmap's lock as well. A thread that
+ *       holds either lock reads them at rest. The process's own threads read them without
+ *       a lock, as a hint. That is enough, because a compare-and-swap on a present pte
+ *       that maps the wanted frame proves itself, however its address was found.
  *   chunks   under pte_lock, NULL -> chunk, once
  *   ptes     present <-> not present under pte_lock; counts by the process's threads
  * Locks, outermost first: vma_lock, rmap lock, pte_lock; a parent's pte_lock before its
  * fresh child's.
  *
- * A chunk of ptes is freed only with the whole space: a token names a slot in it, and
- * unref looks there, however long ago the range was unmapped.
+ * A chunk of ptes is freed only with the whole space. A token names a slot in it, and unref
+ * looks there, however long ago the range was unmapped.
  *
  * Invariants
  * P1 vmas stand in order of address and do not overlap.
@@ -28,8 +28,8 @@
 
 #include "core/block.h"
 
-/* Powers of two, 8 at least. A host that copies all memory again and again, as the checker
- * does before each schedule, builds core/ with small ones. */
+/* Powers of two, 8 at least. The checker copies all memory before each schedule, so it
+ * builds core/ with small ones. */
 #ifndef PTE_CHUNK
 #define PTE_CHUNK 512u /* as many as an x86-64 page table has */
 #endif
@@ -48,8 +48,8 @@
 struct process_space;
 
 /* A mapped range: pages start .. start+nr-1 are file's blocks first .. first+nr-1. The
- * links have a line of their own: other processes write them when they map the same file,
- * and the owner's threads read the first line at each reference. */
+ * links have a line of their own, because other processes write them when they map the same
+ * file. The owner's threads read the first line at each reference. */
 struct vma {
 	u64 start;
 	u64 nr; /* 0: not in use */
@@ -63,7 +63,8 @@ struct vma {
 };
 _Static_assert(sizeof(struct vma) == 128, "two cache lines");
 
-/* The locks apart from what readers load: reclaim takes pte_lock on another CPU. */
+/* The locks have a line apart from what readers load, because reclaim takes pte_lock on
+ * another CPU. */
 struct process_space {
 	u64 vma_lock;
 	u64 pte_lock;
@@ -78,19 +79,20 @@ _Static_assert(SPACE_VMAS % 8 == 0 && SPACE_CHUNKS % 8 == 0, "whole cache lines"
 
 /* space: zeroed memory. */
 void process_space_init(struct process_space *space);
-/* Frees the chunks. Nobody may hold a token that names one of its slots. */
+/* Frees the chunks. No token that names one of their slots may be left. */
 void process_space_fini(struct process_space *space);
 
 /*
- * rmap_self() finds the pte of block in one's own space, from the highest address
- * downwards, because that is where files get mapped (LODIC s.4.4.2). NULL: not mapped,
- * or its chunk was never populated. ret_page is the slot number that a token keeps.
- * No locks; the answer is a hint. Cost: two dependent loads per vma above the right one,
- * and two for the pte.
+ * rmap_self() finds the pte of block in the caller's own space. It searches from the highest
+ * address downwards, because files get mapped there (LODIC s.4.4.2). NULL: the block is not
+ * mapped, or its chunk was never populated. ret_page is the slot number that a token keeps.
+ * It takes no lock, and its answer is a hint. Cost: two dependent loads per vma above the
+ * right one, and two for the pte. It stands here, beside the search that it begins with,
+ * so that the compiler can join the two.
  */
 u64 *rmap_self(struct process_space *space, u64 block, u64 *ret_page);
 
-/* The pte at page; NULL when its chunk was never populated or page is no page. */
+/* The pte at page. NULL: its chunk was never populated, or page is not below SPACE_PAGES. */
 u64 *process_space_pte(struct process_space *space, u64 page);
 
 /* Under pte_lock: makes the pte's chunk. -SPACE_ENOMEM. page < SPACE_PAGES. */
@@ -103,18 +105,19 @@ struct vma *process_space_vma(struct process_space *space, u64 page);
 /* The vma through which rmap_self() reaches block, or NULL. */
 struct vma *process_space_vma_of_block(struct process_space *space, u64 block);
 
-/* A free vma, not in order yet, and the highest free range of nr pages. -SPACE_EINVAL:
- * no pages, or past the last block of a file. -SPACE_ENOMEM: no vma, no addresses. */
+/* Finds a free vma, which is not in order yet, and the highest free range of nr pages.
+ * -SPACE_EINVAL: no pages, or past the last block of a file. -SPACE_ENOMEM: no vma or no
+ * addresses are free. */
 int process_space_find_free(struct process_space *space, u64 first, u64 nr,
                             struct vma **ret_vma, u64 *ret_start);
 
-/* Under vma_lock and the lock of the file's rmap: put a free vma into the order, take it
- * out again (its ptes are empty). */
+/* Under vma_lock and the lock of the file's rmap: puts a free vma into the order, and takes
+ * it out again. Its ptes must be empty then. */
 void process_space_insert(struct process_space *space, struct vma *vma, u64 start,
                           u32 file, u64 first, u64 nr);
 void process_space_remove(struct process_space *space, struct vma *vma);
 
-/* A vma's words; relaxed, because a lock orders them or they are a hint. */
+/* A vma's words. Relaxed is enough: either a lock orders them or they are a hint. */
 static inline u64 vma_start(const struct vma *vma)
 {
 	return host_load_relaxed(&vma->start);
@@ -142,7 +145,7 @@ static inline u64 vma_block(const struct vma *vma, u64 page)
 
 static inline bool vma_has_block(const struct vma *vma, u64 block)
 {
-	/* In unsigned words an index below first is a huge offset. */
+	/* The words are unsigned, so an index below first gives a huge offset. */
 	return (u32)host_load_dep(&vma->file) == block_file(block) &&
 	       block_index(block) - vma_first(vma) < vma_nr(vma);
 }

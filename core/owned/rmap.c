@@ -12,8 +12,8 @@ static struct vma *rmap_vma(u64 address)
 
 void rmap_read_begin(struct rmap *rmap)
 {
-	/* A writer makes it wait, for the few stores of a link, and then somebody else
-	 * reads; so whoever loops here is waiting for mappings to stop changing. */
+	/* A writer makes the reader wait for the few stores of a link. A reader can loop
+	 * here only while mappings go on changing. */
 	while (host_fetch_add(&rmap->readers, 1) & WRITER) { /* V2 */
 		host_fetch_add(&rmap->readers, -(u64)1);
 		while (host_load_relaxed(&rmap->readers) & WRITER)
@@ -29,7 +29,7 @@ void rmap_read_end(struct rmap *rmap)
 static void rmap_write_begin(struct rmap *rmap)
 {
 	host_fetch_add(&rmap->readers, WRITER); /* V2 */
-	/* Readers that are in finish their walk, and no new ones get in. Acquire,
+	/* Readers that are inside finish their walk, and new ones do not enter. Acquire,
 	 * partner: the add in rmap_read_end(). */
 	while (host_load_acquire(&rmap->readers) != WRITER)
 		host_relax();
@@ -40,7 +40,8 @@ static void rmap_write_end(struct rmap *rmap)
 	host_fetch_add(&rmap->readers, -WRITER);
 }
 
-/* The word that leads to what comes after previous, 0: to the list's first vma. */
+/* The word that leads to what comes after previous. If previous is 0, it leads to the
+ * list's first vma. */
 static u64 *rmap_next_of(struct rmap *rmap, u64 previous)
 {
 	return previous ? &rmap_vma(previous)->next : &rmap->vmas;
@@ -48,7 +49,7 @@ static u64 *rmap_next_of(struct rmap *rmap, u64 previous)
 
 static void rmap_join(struct rmap *rmap, u64 previous, u64 next)
 {
-	/* Relaxed: lock and readers order them. */
+	/* Relaxed: lock and readers order these stores. */
 	host_store_relaxed(rmap_next_of(rmap, previous), next);
 	if (next)
 		host_store_relaxed(&rmap_vma(next)->previous, previous);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * core/process_space and core/rmap: vmas in order, ptes in chunks, and the two ways to
+ * core/owned: process_space and rmap. vmas in order, ptes in chunks, and the two ways to
  * a block's pte. Nothing counts here.
  */
 #include <setjmp.h>
