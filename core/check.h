@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* CHECK: rules that must hold in every build. DCHECK: those only debug builds pay for. */
+/* CHECK asserts a rule in every build, DCHECK in debug builds only. */
 #ifndef LODIC_CORE_CHECK_H
 #define LODIC_CORE_CHECK_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How one word counts: the protocols of atomic, frozen and hazard on a bare u64, inline,
- * so that core/count_*.c and liblodic's pin path share one source at full speed.
+ * How one word counts: the protocols of atomic, frozen and hazard on a bare u64. They are
+ * inline, so that core/count/ and liblodic's pin path share one source at full speed.
  *
  * atomic   0 = frozen, 1 = base (the cache's own reference), 1 + n = n references
  *
@@ -11,21 +11,22 @@
  *            freeze         unref    unref
  *
  * frozen   top bit = frozen; below it base and references. A ref adds first and looks
- *          afterwards, so a ref that fails has still added, and owes a subtraction that
+ *          afterwards. So a ref that fails has still added, and owes a subtraction. That
  *          may come late, even after the next thaw. Hence every change but the freeze
  *          itself is an atomic add: a store would swallow what is owed.
  *
- * hazard   a slot of the reader's own holds object + 1, or 0. Nothing shared is written.
+ * hazard   a slot of the reader's own holds object + 1, or 0. A ref writes nothing shared.
  *
  * Order
  * W1 unref (full fence, or release in hazard) pairs with the freezer's cas or acquire
- *    load: a holder's last look at the object comes before anything done to it frozen.
- * W2 thaw (full fence) pairs with ref: who gets a reference sees what was made of the
- *    object while it was frozen.
- * W3 hazard: slot published, full fence, the caller looks again; freezer: object marked,
- *    full fence, slots scanned. Shape SB: one of the two sees the other.
+ *    load. A holder's last look at the object comes before anything that is done to it
+ *    while it is frozen.
+ * W2 thaw (full fence) pairs with ref. A reader that gets a reference sees what was made of
+ *    the object while it was frozen.
+ * W3 hazard, reader: slot published, full fence, second look at the object. Freezer: object
+ *    marked, full fence, slots scanned. Shape SB: one of the two sees the other.
  *
- * Freeze and thaw of one word have one caller at a time; ref, unref and query any number.
+ * One caller at a time may freeze or thaw a word. Any number may ref, unref and query.
  */
 #ifndef LODIC_CORE_COUNT_WORD_H
 #define LODIC_CORE_COUNT_WORD_H
@@ -37,15 +38,15 @@
 #define COUNT_BASE ((u64)1)
 #define COUNT_FROZEN_BIT ((u64)1 << 63)
 
-/* The loop of Linux's page_ref_add_unless(): a cas that loses against another reader is
- * tried again, and that is what costs on a hot block. Progress: lock-free; only somebody
- * else's successful step on the same word can make it retry. */
+/* The loop of Linux's page_ref_add_unless(). It tries again when its cas loses against
+ * another reader, and these tries cost time on a hot block. Progress: lock-free; only
+ * another caller's successful step on the same word can make it retry. */
 static inline bool count_atomic_word_ref(u64 *word)
 {
 	u64 v;
 
 	do {
-		/* Relaxed: the cas below orders, and tells whether v still holds. */
+		/* Relaxed: the cas below orders, and fails if v is old. */
 		v = host_load_relaxed(word);
 		if (unlikely(v == 0))
 			return false;
@@ -85,7 +86,7 @@ static inline void count_atomic_word_thaw(u64 *word)
 	CHECK(done, "thaw of what is frozen, and counted by nobody");
 }
 
-/* References held; exact when nothing moves. */
+/* The number of references held; exact when nothing moves. */
 static inline u64 count_atomic_word_sum(const u64 *word)
 {
 	u64 v = host_load_relaxed(word);
@@ -93,7 +94,7 @@ static inline u64 count_atomic_word_sum(const u64 *word)
 	return v == 0 ? 0 : v - COUNT_BASE;
 }
 
-/* Wait-free: never a retry, whoever else counts. */
+/* Wait-free: it never retries, however many others count. */
 static inline bool count_frozen_word_ref(u64 *word)
 {
 	if (likely(!(host_fetch_add(word, 1) & COUNT_FROZEN_BIT)))
@@ -123,8 +124,8 @@ static inline bool count_frozen_word_freeze(u64 *word)
 	return host_cas(word, COUNT_BASE, COUNT_FROZEN_BIT); /* W1 */
 }
 
-/* Gives the word its base and, unless it is zeroed memory that nobody has frozen yet,
- * takes the frozen bit away. The bit itself stands still: only the caller may change it. */
+/* Gives the word its base and takes the frozen bit away. Zeroed memory, which nobody has
+ * frozen yet, has no such bit. The bit stands still: only the caller may change it. */
 static inline void count_frozen_word_thaw(u64 *word)
 {
 	u64 bit = host_load_relaxed(word) & COUNT_FROZEN_BIT;
@@ -144,14 +145,14 @@ static inline u64 count_frozen_word_sum(const u64 *word)
 	return v == 0 ? 0 : v - COUNT_BASE;
 }
 
-/* slot: empty, and written by the calling thread alone. The caller looks again, after
- * this, whether object may be used, and drops the slot if not (W3). */
+/* slot must be empty, and only the calling thread may write it. After this the caller must
+ * look again whether object may be used, and drop the slot if not (W3). */
 static inline void count_hazard_word_ref(u64 *slot, u32 object)
 {
 	host_xchg(slot, (u64)object + 1);
 }
 
-/* The same for a slot that several threads may want: false, another one has it. */
+/* The same for a slot that several threads may want. false: another thread has it. */
 static inline bool count_hazard_word_claim(u64 *slot, u32 object)
 {
 	if (host_load_relaxed(slot) != 0)

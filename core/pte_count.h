@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * A reference counter in bits that a page-table entry does not need (LODIC s.4.3, Fig. 6).
- * This is the one place that knows where and how wide it is; the rest of an entry belongs
- * to who walks the table (core/pte.h here, the architecture in Linux).
+ * Only this text knows where it lies and how wide it is. The code that walks the table
+ * defines the rest of an entry: the library's pte.h, or the architecture in Linux.
  *
  *   bits 52..58   count: references taken through this entry
  *
- * The paper has 7 bits. A host with fewer to spare (5 on x86-64 Linux 6.12) sets
- * PTE_COUNT_BITS; nothing else changes.
+ * The paper has 7 bits. A host with fewer to spare (5 on x86-64 Linux 6.12) must define
+ * PTE_COUNT_BITS before this text; nothing else changes.
  */
 #ifndef LODIC_CORE_PTE_COUNT_H
 #define LODIC_CORE_PTE_COUNT_H

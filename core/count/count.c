@@ -9,7 +9,7 @@ const struct count_scheme *const count_schemes[] = {
 };
 const u32 count_nr_schemes = sizeof(count_schemes) / sizeof(count_schemes[0]);
 
-/* Names are short; whatever is longer is not a scheme's. */
+/* A longer name is not a scheme's. */
 #define NAME_MAX_BYTES 32u
 
 static bool name_is(const char *a, const char *b)

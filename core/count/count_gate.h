@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The gate of an object whose counts lie in many places: sloppy, percpu, refcache and
- * paygo count on the reader's CPU, and share this one word per object. It says whether a
- * reference may be had, and lets one caller find out that nobody has any, although he must
- * look at the places one after the other. (PAYGO s.3.3) has it as a flag.
+ * The gate of an object whose counts lie in many places. Sloppy, percpu, refcache and paygo
+ * count on the reader's CPU, and have this one word per object. It says whether a reader
+ * may take a reference. It also lets one caller find out that nobody has any, although that
+ * caller must look at the places one after the other. (PAYGO s.3.3) has it as a flag.
  *
- * Idea. A reader counts first and looks at the gate afterwards. Who wants to know closes
- * the gate first (freeze: readers then take their count back and fail) or sets a watch
- * (query: the next reader passes, and takes the watch away), and looks at the counts
- * afterwards. Whichever of the two is later sees the other.
+ * Idea. A reader counts first and looks at the gate afterwards. A freezer closes the gate
+ * first and looks at the counts afterwards; readers that find the gate closed take their
+ * count back and fail. A query sets a watch first and looks at the counts afterwards; the
+ * next reader passes, and takes the watch away. Whichever of the two is later sees the
+ * other.
  *
  * The word
- *   state     2 bits. Who freezes and thaws, one at a time; LIVE <-> WATCHED by anybody.
- *   version   30 bits, grows when a watch is set and when the gate is closed, so that an
- *             old watch is not taken for one's own.
+ *   state     2 bits. The thread that freezes or thaws, one at a time; LIVE <-> WATCHED by
+ *             anybody.
+ *   version   30 bits. It grows when a watch is set and when the gate is closed, so that
+ *             no query takes an old watch for its own.
  *   central   32 bits, for the scheme: sloppy's central count, paygo's overflow. Never
  *             less than 0. Refs by cas, together with the state; otherwise atomic adds.
  *
@@ -25,33 +27,34 @@
  *       '----------------------------- thaw -------------------------- FROZEN (0)
  *
  * Invariants
- * G1 a reader counts on his CPU, light fence, looks at the gate; who closes or watches it
- *    does so, heavy fence, looks at the counts. Shape SB:
+ * G1 A reader counts on its CPU, light fence, looks at the gate. A freezer or query closes
+ *    or watches the gate, heavy fence, looks at the counts. Shape SB:
  *
- *       reader on CPU 0            who freezes
+ *       reader on CPU 0            freezer
  *       local := 1                 gate := CLOSED
  *       light fence                heavy fence
  *       gate is LIVE: passes       local is 0: FROZEN
  *
- *    Without the fences both can happen: the 1 waits in CPU 0's store buffer. With them a
- *    reader that passes is counted by whoever closes the gate, or the gate is seen closed.
- * G2 while the gate is CLOSED, or WATCHED with the same version, no new reference is had.
+ *    Without the fences both can happen: the 1 waits in CPU 0's store buffer. With them the
+ *    freezer sees the count of a reader that passes, or the reader sees the gate closed.
+ * G2 While the gate is CLOSED, or WATCHED with the same version, no reader gets a reference.
  *    So counts that are looked at one after the other, and each found 0, are 0 together at
  *    the end of the look.
- * G3 thaw (full) pairs with a reader's look (acquire): who passes sees what was done to the
- *    object while it was frozen (N3). What holders did comes before their release fence
- *    or atomic, and who freezes loads the counts by acquire (N2). Between two tasks of one
- *    CPU lies a switch of tasks, which is a full fence.
+ * G3 Thaw (full) pairs with a reader's look (acquire): a reader that passes sees what was
+ *    done to the object while it was frozen (N3). What holders did comes before their
+ *    release fence or atomic, and a freezer loads the counts by acquire (N2). Between two
+ *    tasks of one CPU lies a switch of tasks, which is a full fence.
  *
- * A reader that fails takes back what he counted, maybe late, after the next thaw. So
- * counts are only ever added to, never set, and each scheme argues in which order they are
- * looked at: no count that was taken back may be seen before what it takes back.
+ * A reader that fails takes its count back, maybe late, after the next thaw. So counts are
+ * only ever added to, never set. Each scheme argues in which order it looks at them: it
+ * must not see the taking back without seeing the count that it takes back.
  *
  * Progress. A reader retries only when another one passed or a watch was set: lock-free.
- * freeze and query take as many steps as the scheme has places; refs of other readers do
- * not hold them up, but make a query say "used". Locks: none.
- * Not here: waiting. A reader that finds the gate closed fails; (PAYGO s.3.3) retries until
- * it opens. The version repeats after 2^30 turns of one gate during one query.
+ * freeze and query take as many steps as the scheme has places. Refs of other readers do
+ * not delay them, but make a query say "used". Locks: none.
+ * Not here: waiting. A reader that finds the gate closed fails, where (PAYGO s.3.3) retries
+ * until it opens. Nor a guard for the version: it repeats after 2^30 turns of one gate, and
+ * a query during which that happens can err.
  */
 #ifndef LODIC_CORE_COUNT_COUNT_GATE_H
 #define LODIC_CORE_COUNT_COUNT_GATE_H
@@ -69,13 +72,13 @@
 #define COUNT_GATE_VERSION ((u64)0x3fffffff << COUNT_GATE_VERSION_SHIFT)
 #define COUNT_GATE_CENTRAL ((u64)0xffffffff)
 
-/* Words of one CPU that end where another CPU's begin. */
+/* The words that one CPU takes, rounded up to whole cache lines. */
 static inline u32 count_round_to_line(u32 nr_words)
 {
 	return (nr_words + COUNT_LINE_WORDS - 1) / COUNT_LINE_WORDS * COUNT_LINE_WORDS;
 }
 
-/* Spreads objects over nr places. They are numbered from 0 and read in runs or strides;
+/* Spreads objects over nr places. Objects are numbered from 0 and used in runs or strides.
  * Knuth's multiplier keeps both from falling on few places. */
 static inline u32 count_hash(u32 object, u32 nr)
 {
@@ -87,7 +90,7 @@ static inline u64 count_gate_state(u64 v)
 	return v & COUNT_GATE_STATE;
 }
 
-/* State and version: what a watch is known by. */
+/* State and version, which together identify a watch. */
 static inline u64 count_gate_mark(u64 v)
 {
 	return v & ~COUNT_GATE_CENTRAL;
@@ -112,8 +115,9 @@ static inline u64 count_gate_turn(u64 v, u64 state)
 	return state | version | count_gate_central(v);
 }
 
-/* A reader has counted on his CPU: is it a reference? false: he takes it back. One load
- * of a line that is written only around freezes and queries. */
+/* A reader has counted on its CPU. true: that is a reference. false: the reader must take
+ * its count back. Cost: one load of a line that is written only around freezes and
+ * queries. */
 static inline bool count_gate_pass(u64 *gate)
 {
 	u64 v;
@@ -129,13 +133,13 @@ static inline bool count_gate_pass(u64 *gate)
 	return true;
 }
 
-/* A reference in the central count instead: state and count change in one step. */
+/* Takes a reference in the central count. State and count change in one step. */
 static inline bool count_gate_central_ref(u64 *gate)
 {
 	u64 v;
 
 	do {
-		/* Relaxed: the cas orders, and tells whether v still holds. */
+		/* Relaxed: the cas orders, and fails if v is old. */
 		v = host_load_relaxed(gate);
 		if (count_gate_state(v) != COUNT_GATE_LIVE &&
 		    count_gate_state(v) != COUNT_GATE_WATCHED)
@@ -153,9 +157,10 @@ static inline void count_gate_central_unref(u64 *gate, u32 nr)
 	DCHECK(count_gate_central(before) >= nr, "the central count is not below 0");
 }
 
-/* Sets a watch, unless there is one, and returns the gate as it was left: a new reference
- * changes its mark. In a gate that is CLOSED or FROZEN there is nothing to set. Retried
- * when a reader came by way of the central count. The caller's heavy fence is next. */
+/* Sets a watch, unless there is one, and returns the gate as it leaves it. A new reference
+ * changes the mark of a watched gate. In a gate that is CLOSED or FROZEN there is nothing
+ * to set. It retries when a reader changed the central count. The caller must do a heavy
+ * fence next. */
 static inline u64 count_gate_watch(u64 *gate)
 {
 	u64 v, watched;
@@ -169,8 +174,8 @@ static inline u64 count_gate_watch(u64 *gate)
 	return watched;
 }
 
-/* The look is done and found nobody: has nobody passed since seen? (G2) Frozen meanwhile
- * is as good. */
+/* After a look that found nobody: has no reader passed since the gate was seen (G2)? A gate
+ * that is frozen meanwhile is as good. */
 static inline bool count_gate_unpassed(const u64 *gate, u64 seen)
 {
 	u64 v = host_load_acquire(gate);
@@ -179,8 +184,8 @@ static inline bool count_gate_unpassed(const u64 *gate, u64 seen)
 	       count_gate_state(v) == COUNT_GATE_FROZEN;
 }
 
-/* query and freeze of sloppy, percpu and paygo. used: looks at the counts once; it may say
- * true without reason, and must say false only by G2. */
+/* For query and freeze of sloppy, percpu and paygo: looks at the counts once. It may say
+ * true without reason. It must say false only if all counts were 0 together (G2). */
 typedef bool count_gate_used(struct count *c, u32 object);
 
 static inline bool count_gate_query(struct count *c, u32 object, u64 *gate,
@@ -190,7 +195,7 @@ static inline bool count_gate_query(struct count *c, u32 object, u64 *gate,
 
 	if (count_gate_state(seen) == COUNT_GATE_FROZEN)
 		return false;
-	/* Most queries end here, and disturb nobody. */
+	/* Most queries end here and disturb nobody. */
 	if (used(c, object))
 		return true;
 	seen = count_gate_watch(gate);
@@ -198,7 +203,7 @@ static inline bool count_gate_query(struct count *c, u32 object, u64 *gate,
 	return used(c, object) || !count_gate_unpassed(gate, seen);
 }
 
-/* Readers fail meanwhile: whoever would rather not disturb them asks first. */
+/* Readers fail meanwhile. A caller that would rather not disturb them must query first. */
 static inline bool count_gate_freeze(struct count *c, u32 object, u64 *gate,
                                      count_gate_used *used)
 {
@@ -215,7 +220,7 @@ static inline bool count_gate_freeze(struct count *c, u32 object, u64 *gate,
 	if (!MUTANT(PAYGO_NO_FENCE))
 		host_fence_heavy(); /* G1 */
 	is_used = used(c, object);
-	/* An add: the state is ours alone now, the central count is not. */
+	/* An add: the state is this thread's alone now, the central count is not. */
 	host_fetch_add(gate, (is_used ? COUNT_GATE_LIVE : COUNT_GATE_FROZEN) -
 	                             COUNT_GATE_CLOSED);
 	return !is_used;
@@ -228,7 +233,7 @@ static inline void count_gate_thaw(u64 *gate)
 	CHECK(count_gate_state(before) == COUNT_GATE_FROZEN, "thaw of what is frozen");
 }
 
-/* For checks at rest. */
+/* For a scheme's check, at rest. */
 static inline void count_gate_check(const u64 *gate, u32 nr_held)
 {
 	u64 state = count_gate_state(host_load_relaxed(gate));

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * hazard: a reference is the object's number in a slot of the user's own (hazard
- * pointers; Michael 2004). A ref writes no line that other users write; the freezer pays
- * and looks at every slot of every user.
+ * pointers; Michael 2004). A ref writes no line that other users write. The freezer pays
+ * for that: it looks at every slot of every user.
  *
  * Words
  *   state   one per object, FROZEN or LIVE; the freezer writes, readers read
  *   slot    COUNT_HAZARD_SLOTS per user: object + 1, or 0; the user's threads write
  *
  * Invariants
- * Z1 a slot names an object that is LIVE, or a ref is about to take the name out again.
- * Z2 one slot per reference: a user's own threads take slots by cas.
- * Order: W1 and W3 of core/count_word.h; the acquire of state in ref pairs with the
+ * Z1 A slot names an object that is LIVE, or a ref is about to take the name out again.
+ * Z2 There is one slot per reference: a user's own threads take slots by cas.
+ * Order: W1 and W3 of core/count_word.h. The acquire of state in ref pairs with the
  * release in thaw (N3).
- * Progress: ref looks at each of the user's slots once and fails when all are taken;
+ * Progress: ref looks at each of the user's slots once and fails when all are taken.
  * freeze is bounded by the number of slots. Locks: none.
- * Not here: growing the slots; batching of scans over many objects, which is how hazard
- * pointers are cheap for memory that is retired, and not asked for again one by one.
+ * Not here: growing the slots. Nor one scan for many objects, which makes hazard pointers
+ * cheap for memory that is retired; a cache asks for its objects one by one.
  */
 #include "core/count/count.h"
 #include "core/count_word.h"
@@ -95,8 +95,8 @@ static bool count_hazard_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 			break;
 	if (unlikely(slot == COUNT_HAZARD_SLOTS))
 		return false;
-	/* W3: the claim was a full fence, so either we see FROZEN here, or the freezer
-	 * sees our slot. */
+	/* W3: the claim was a full fence. So either this thread sees FROZEN here, or the
+	 * freezer sees the slot. */
 	if (!MUTANT(HAZARD_LOOK_FIRST) &&
 	    unlikely(host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)) {
 		count_hazard_word_unref(&slots[slot]);
@@ -133,7 +133,7 @@ static u64 count_hazard_scan(struct count *c, u32 object, u64 enough)
 	return found;
 }
 
-/* N4: a reference held all the while stands in one slot all the while. */
+/* N4: a reference that is held all through the call stands in one slot all the time. */
 static bool count_hazard_query(struct count *c, u32 object)
 {
 	return count_hazard_scan(c, object, 1) > 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The counting schemes, one line each: COUNT_SCHEME(count_x) is the struct count_scheme
- * count_x of core/count_x.c. Included by core/count/count.h and core/count/count.c, and read by
- * core/meson.build, which builds that file; so a line here is all that a new scheme needs
- * to be in the checker, the timing model, the native benchmarks and their figures
- * (doc/add-a-scheme.md). No guard: what a line means is for the includer to say.
+ * count_x of core/count/count_x.c, or of core/owned/. core/count/count.h and count.c include
+ * this list. core/count/meson.build reads it and builds the file; tests/meson.build reads it
+ * and runs the stress test of each scheme. So a new scheme needs only its line here: checker,
+ * timing model, native benchmarks, figures and tests then have it (doc/add-a-scheme.md).
+ * There is no guard, because the includer says what a line means.
  */
 COUNT_SCHEME(count_null)
 COUNT_SCHEME(count_atomic)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * null: counts nothing, so it shows what counting costs (LODIC s.5, "NCount"). It cannot
- * know whether anybody uses an object, so it never freezes one: never with reclaim.
+ * null counts nothing, so it shows what counting costs (LODIC s.5, "NCount"). It cannot
+ * know whether anybody uses an object, so it never freezes one. Reclaim cannot use it.
  */
 #include "core/count/count.h"
 
@@ -33,7 +33,7 @@ static void count_null_unref(struct count *c, u32 object, u32 user, u64 token)
 	(void)token;
 }
 
-/* Somebody may. */
+/* Somebody may use it. */
 static bool count_null_query(struct count *c, u32 object)
 {
 	(void)c;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * paygo: a small hash of counts on each CPU; who has moved to another CPU pays for it.
+ * paygo: a small hash of counts on each CPU; a reader that has moved pays for it.
  * Source: PAYGO (PAYGO s.3), with three decisions where the paper is open (below).
  *
- * Idea. A reader counts in an entry of his CPU's hash and keeps in his token which one, his
- * home. He gives the reference back there: by a plain subtraction while he is still on that
- * CPU (local), by an atomic one from any other (anchor). So an entry's two words are 0
- * together as soon as its references are gone, and it can be used for another object at
- * once; no flushing, no epochs.
+ * Idea. A reader counts in an entry of its CPU's hash. Its token says which one: its home.
+ * It gives the reference back there. While it is still on that CPU, it subtracts by a plain
+ * store (local); from any other CPU, by an atomic (anchor). So an entry's two words add up
+ * to 0 as soon as its references are gone. Then another object can use it at once, without
+ * flushing and without epochs.
  *
  * Words
  *   local    one per entry: object (32 bits) and count (32 bits, modulo 2^32). Only that
  *            CPU, by host_percpu_cas().
  *   anchor   one per entry: what was subtracted from other CPUs, as a negative number
- *            modulo 2^32. Anybody who holds a token of that entry, by atomic add.
- *   gate     one per object (core/count/count_gate.h); its central count is the overflow: refs
- *            that found their bucket full of other objects' live entries.
+ *            modulo 2^32. Any thread that holds a token of that entry, by atomic add.
+ *   gate     one per object (core/count/count_gate.h). Its central count is the overflow:
+ *            refs that found their bucket full of other objects' live entries.
  *
  *                          ref                 ref
  *      garbage: K, sum 0 -------> K, sum 1 <--------> K, sum 2 ...   sum = local + anchor
@@ -24,46 +24,49 @@
  *          '--- ref of L: (K, n) -> (L, n + 1), the anchor stays as it is
  *
  * Invariants
- * A1 an entry's sum is the number of tokens that name it (and of readers between count and
+ * A1 An entry's sum is the number of tokens that name it (and of readers between count and
  *    look), and they are all of its object.
- * A2 a live entry, whose sum is not 0, never moves and never changes its object. What
+ * A2 A live entry, whose sum is not 0, never moves and never changes its object. A ref that
  *    finds no room counts in the overflow, and its token says so.
- * A3 an entry is used anew in one commit that leaves the anchor as it is: a count means
+ * A3 An entry is used anew in one commit that leaves the anchor as it is. A count means
  *    something only together with its anchor. Its parts were loaded one by one before: the
  *    local word (K, n), and the anchor a, with n + a = 0. When the commit finds (K, n) in
  *    place, the sum is n + a' for the anchor a' of that moment. Anchors only sink, so
- *    a' = a - k, and the sum is -k; but it is a number of tokens (A1), so k = 0: there were
- *    none left, and who has no token touches neither word. This needs no order among the
- *    loads, and does not mind if (K, n) went and came back. (All modulo 2^32: fewer tokens
- *    than that.)
+ *    a' = a - k, and the sum is -k. But it is a number of tokens (A1), so k = 0: there were
+ *    none left. A thread without a token touches neither word. This needs no order among
+ *    the loads, and allows that (K, n) went and came back. (All modulo 2^32: there must be
+ *    fewer tokens than that.)
  * A4 READ-ALL loads an entry's anchor first and its local afterwards. Local first frees a
  *    held object:
  *
- *       reader, on CPU 0       who freezes             another one
- *       local 0 is 1
- *                              gate := CLOSED
+ *       reader, on CPU 0       freezer                 another reader
+ *       holds: local 0 is 1    gate := CLOSED
  *                              local 0 is 1
  *                                                      local 0: 1 -> 2
- *                                                      moves; gate is CLOSED: undoes,
- *                                                      anchor 0: 0 -> -1
+ *                                                      moves; gate is CLOSED, so
+ *                                                      it undoes: anchor 0 := -1
  *                              anchor 0 is -1: sum 0
  *
- *    With the anchor first each subtraction that is seen belongs to a reference that is
- *    seen: no sum is too low, and the first that is not 0 ends the look (PAYGO s.3.4).
- * A5 an anchor is changed by several CPUs at once: atomically.
+ *    With the anchor first, READ-ALL sees the reference of each subtraction that it sees.
+ *    No sum is too low, and the first that is not 0 ends the look (PAYGO s.3.4).
+ * A5 Several CPUs change an anchor at once, so they must change it atomically.
  *
  * Otherwise G1 to G3 of core/count/count_gate.h.
  *
- * Progress: ref and unref lock-free; a retry means that the task was moved, or that another
- * task of this CPU counted in the same entry. Locks: none. query and freeze: one bucket,
- * a cache line, per CPU.
+ * Progress: ref and unref are lock-free. A retry means that the task was moved, or that
+ * another task of this CPU counted in the same entry. Locks: none. query and freeze: one
+ * bucket, a cache line, per CPU.
  *
- * Departures from the paper: fences between count and look, which its Figure 4 has not
- * (G1); the order of READ-ALL, which it does not give (A4); no eviction of live entries to
- * a list from which they are loaded again (PAYGO s.3.5), because an unref that goes to an
- * evicted entry's anchor would hit whoever has the entry now (A2). And where the paper
- * switches preemption off, a commit fails when the task was moved: two tasks of a CPU may
- * both begin an entry for one object. That is allowed: READ-ALL adds up all it finds.
+ * Departures from the paper:
+ * - There are fences between count and look, which its Figure 4 does not have (G1).
+ * - READ-ALL has an order, which the paper does not give (A4).
+ * - Live entries are not evicted to a list from which they are loaded again (PAYGO s.3.5).
+ *   Otherwise an unref could go to the anchor of an evicted entry, and take from the object
+ *   that has the entry now (A2).
+ * - The paper switches preemption off. Here a commit fails when the task was moved. So two
+ *   tasks of a CPU may both begin an entry for one object. That is allowed, because
+ *   READ-ALL adds up all it finds.
+ *
  * Worse than atomic: an object whose bucket is full, READ-ALL of many CPUs.
  */
 #include "core/count/count_gate.h"
@@ -72,7 +75,7 @@
 #define COUNT_PAYGO_ENTRIES 4096u
 /* Ours: as many as fill a cache line, so that a bucket costs one. */
 #define COUNT_PAYGO_WAYS 4u
-/* Ours: so few objects are a test's. They get one bucket of so many entries for all, to
+/* Ours: only tests have so few objects. All of them share one bucket of so many entries, to
  * meet collisions. */
 #define COUNT_PAYGO_FEW 16u
 #ifndef COUNT_PAYGO_FEW_WAYS
@@ -173,8 +176,9 @@ static int count_paygo_init(struct count *c)
 	return -COUNT_ENOMEM;
 }
 
-/* Where on cpu object counts: its entry, or else one that is garbage. Returns its index
- * and, in ret_local, what its local word was; nr_ways past the bucket: full. */
+/* Finds where object counts on cpu: its entry, or else one that is garbage. Returns its
+ * index and, in ret_local, what its local word was. The index past the bucket's last means
+ * that the bucket is full. */
 static u32 count_paygo_find(struct count *c, u32 cpu, u32 object, u64 *ret_local)
 {
 	struct paygo *s = c->state;
@@ -185,7 +189,7 @@ static u32 count_paygo_find(struct count *c, u32 cpu, u32 object, u64 *ret_local
 
 	for (i = bucket; i < bucket + s->nr_ways; i++) {
 		struct paygo_entry *e = count_paygo_entry(c, cpu, i);
-		u64 local = host_load_relaxed(&e->local); /* the commit proves it */
+		u64 local = host_load_relaxed(&e->local); /* the commit fails if old */
 
 		if (likely(paygo_object(local) == object)) {
 			*ret_local = local;
@@ -202,8 +206,8 @@ static u32 count_paygo_find(struct count *c, u32 cpu, u32 object, u64 *ret_local
 	return garbage;
 }
 
-/* Adds delta, 1 or -1, to object's count on this CPU. Returns the token, or
- * COUNT_PAYGO_OVERFLOW, and has done nothing, when the bucket is full. */
+/* Adds delta, 1 or -1, to object's count on this CPU. Returns the token. When the bucket is
+ * full, it does nothing and returns COUNT_PAYGO_OVERFLOW. */
 static u64 count_paygo_add_here(struct count *c, u32 object, u32 delta)
 {
 	struct paygo *s = c->state;
@@ -222,7 +226,7 @@ static u64 count_paygo_add_here(struct count *c, u32 object, u32 delta)
 	return (u64)cpu << TOKEN_CPU_SHIFT | i;
 }
 
-/* From the home CPU a plain subtraction, from elsewhere the anchor. */
+/* Subtracts in local on the home CPU, in the anchor from elsewhere. */
 static void count_paygo_sub(struct count *c, u32 object, u64 token)
 {
 	u32 home = (u32)(token >> TOKEN_CPU_SHIFT);
@@ -344,7 +348,7 @@ static void count_paygo_cost(const struct count *c, struct count_cost *ret_cost)
 	};
 }
 
-/* How many of held have this token, on any object; the last one's object. */
+/* How many of held have this token, on any object. ret_object: the last one's object. */
 static u32 count_paygo_named(const struct count_held *held, u32 nr_held, u64 token,
                              u32 *ret_object)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * percpu: a count per object and CPU; to freeze, everybody is sent to one word.
+ * percpu: a count per object and CPU; a freeze sends everybody to one word.
  * Source: Linux, lib/percpu-refcount.c (percpu_ref_kill() and percpu_ref_tryget_live()).
  *
- * Idea. A reader adds to his CPU's word, and later subtracts from the word of the CPU on
- * which he happens to be; a single word means nothing, their sum does. Who freezes turns
- * the object's mode, as percpu_ref_kill() does, waits until everybody has seen it, folds
- * all words into one number and decides.
+ * Idea. A reader adds to its CPU's word, and later subtracts from the word of the CPU that
+ * it then runs on. A single word means nothing, but their sum does. A freezer turns the
+ * object's mode, as percpu_ref_kill() does, and waits until everybody has seen it. Then it
+ * folds all words into one number and decides.
  *
  * Words
  *   local    one per object and CPU, modulo 2^64, may be "negative". Only that CPU, by
  *            host_percpu_add().
- *   mode     the object's gate (core/count/count_gate.h): LIVE and WATCHED are the percpu mode,
- *            CLOSED and FROZEN the atomic mode.
+ *   mode     the object's gate (core/count/count_gate.h). LIVE and WATCHED are the percpu
+ *            mode, CLOSED and FROZEN the atomic mode.
  *   undone   the atomic word: refs that counted and found the mode turned. Atomic add, by
  *            those readers; only grows.
  *
@@ -21,27 +21,29 @@
  *           '-------------------------- thaw ----------------------'
  *
  * Invariants
- * D1 sum of locals - undone = references held + readers between their count and their look;
- *    equal to what is held when nothing moves.
- * D2 who looks reads undone first and the locals afterwards. A reader that fails has added
- *    before he is undone, so either both are seen or only the addition:
+ * D1 sum of locals - undone = references held + readers between their count and their look.
+ *    When nothing moves it equals the references held.
+ * D2 A query or freeze reads undone first and the locals afterwards. A reader that fails
+ *    adds to its local before it adds to undone. So both are seen, or only the addition.
+ *    The other way round:
  *
- *       who freezes                  reader
+ *       freezer                      reader
  *       local 0: 1 (it is held)
  *                                    local 0: 1 -> 2
  *                                    mode is atomic: undone 0 -> 1
  *       undone is 1: sum 0
  *
- * Otherwise G1 to G3 of core/count/count_gate.h. An unref on a CPU that has been read already is
- * not seen, and an unref that is seen belongs to a reference that is seen: those had before
- * the gate closed are in memory before any word is read.
+ * Otherwise G1 to G3 of core/count/count_gate.h. The query does not see an unref on a CPU
+ * that it has read already. If it sees an unref, it sees that reference as well. For
+ * references taken before the gate closed are in memory before the query reads any word.
  *
- * Progress: ref and unref wait-free but for a watch (core/count/count_gate.h), query and freeze
- * one step per CPU, and no early end: a positive word may be made up for by a negative one.
+ * Progress: ref and unref are wait-free but for a watch (core/count/count_gate.h). query and
+ * freeze take one step per CPU and cannot end early: a negative word may make up for a
+ * positive one.
  * Not here: what Linux does with a percpu_ref that is killed while it is held. It stays in
- * atomic mode and calls back when the last reference goes; a freeze goes back to percpu
- * mode (N2). Linux waits for a grace period of RCU where a heavy fence stands here; so its
- * readers can look at the mode first.
+ * atomic mode and calls back when the last reference goes; a freeze here goes back to percpu
+ * mode (N2). Linux waits for a grace period of RCU where this file has a heavy fence. So
+ * its readers can look at the mode first.
  * Worse than atomic: memory, a word per object and CPU.
  */
 #include "core/count/count_gate.h"
@@ -128,7 +130,7 @@ static bool count_percpu_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 		*ret_token = 0;
 		return true;
 	}
-	if (MUTANT(PERCPU_UNDO_LOCAL)) /* on whatever CPU, read already or not (not D2) */
+	if (MUTANT(PERCPU_UNDO_LOCAL)) /* on any CPU, read already or not (not D2) */
 		host_percpu_add(count_percpu_locals(c, object), s->stride_words,
 		                -(u64)1);
 	else

@@ -4,23 +4,23 @@
  * Source: Clements et al., "RadixVM: Scalable Address Spaces for Multithreaded
  * Applications" (EuroSys 2013), s.3.1.
  *
- * Idea. A reader adds and subtracts in the slot of whatever CPU he is on. A slot that
+ * Idea. A reader adds and subtracts in the slot of the CPU that it runs on. A slot that
  * another object needs, and every slot once an epoch, is flushed into the object's global
  * count. That may be 0 by chance while references are held, because some differences are
- * still in slots; but when a watch was set on the object, two epochs have passed, nobody
- * took a reference meanwhile, and the global count is 0, then nobody has one.
+ * still in slots. But suppose that a watch was set on the object and two epochs have passed
+ * in which nobody took a reference. If the global count is 0 then, nobody has one.
  *
  * Words
  *   slot     of a CPU: object (32 bits) and difference (32 bits, signed). Only that CPU, by
  *            host_percpu_cas().
  *   global   of an object: count in the lower half, and an operation more in the upper half
- *            for each change. Atomic add, by who flushes.
+ *            for each change. Any thread that flushes, by atomic add.
  *   gate     of an object (core/count/count_gate.h); WATCHED is what RadixVM calls dying.
- *   stamp    of an object: which watch (mark of the gate) was seen in which epoch. Who
- *            freezes, one at a time.
+ *   stamp    of an object: which watch (mark of the gate) was seen in which epoch. Its
+ *            freezer, one at a time.
  *   epoch    one. By cas, when all CPUs have ticked in it.
  *   ticked   one per CPU: that CPU's slots were empty once in the epoch before this one.
- *            Who ticks for that CPU, one at a time.
+ *            The thread that ticks for that CPU, one at a time.
  *
  *            freeze                 freeze, two epochs later, global 0
  *      LIVE -------> WATCHED, stamp ----------------------------------> FROZEN
@@ -30,43 +30,43 @@
  *
  * Invariants
  * E1 global + all slots >= references held (and readers between count and look, and
- *    differences that are being flushed); equal when nothing moves. So a positive
- *    difference is added to global before the commit that empties its slot, and taken back
- *    when the commit fails; a negative one is added afterwards.
- * E2 ticked says e + 1: after the epoch had become e, and after a heavy fence, each slot of
- *    that CPU was found empty once, or was emptied.
- * E3 a stamp is an epoch that was read after the watch had been set. Two epochs later each
+ *    differences that are being flushed); equal when nothing moves. So a flush adds a
+ *    positive difference to global before the commit that empties its slot. It takes that
+ *    back when the commit fails. It adds a negative difference afterwards.
+ * E2 ticked says e + 1: each slot of that CPU was found empty once, or was emptied. That
+ *    was after the epoch had become e, and after a heavy fence.
+ * E3 A stamp is an epoch that was read after the watch had been set. Two epochs later each
  *    CPU has flushed after the watch was set, whatever it had done before in that epoch.
- * E4 a reader that finds a watch takes it away (count_gate_pass()). So a reference had
- *    while the watch stood was counted and looked at before it was set, and the flushes of
- *    two epochs have brought its addition into global; subtractions may be there or not.
- *    Global 0 says that they all are. RadixVM has a dirty bit for references that come
- *    about without a look; here there are none.
- * E5 query, without epochs: global, all slots, global again. When it has not changed, no
- *    difference was flushed between, so none was seen twice in slot and global.
+ * E4 A reader that finds a watch takes it away (count_gate_pass()). So a reference that is
+ *    held while the watch stands was counted and looked at before it was set. The flushes
+ *    of two epochs have brought its addition into global. Its subtraction may be there or
+ *    not. Global 0 says that all subtractions are there. RadixVM has a dirty bit for
+ *    references that come about without a look; here there are none.
+ * E5 Query, without epochs: global, all slots, global again. If global has not changed, no
+ *    difference was flushed in between, so the query saw none twice, in slot and global.
  *
  * Otherwise G1 and G3 of core/count/count_gate.h.
  *
- *       reader                   flush of CPU 0            who freezes
+ *       reader                   flush of CPU 0            freezer
  *       slot 0: +1
  *       sees LIVE: has it
  *                                tick: epoch e is over     (first zero: watch, stamp)
  *                                slot 0: global 0 -> 1     (two epochs: global is 1)
  *
- * Progress: ref and unref lock-free; a retry means that the task was moved, or that another
- * task of this CPU used the slot. freeze is one look at global, but without ticks on every
- * CPU none succeeds. Locks: none.
- * Not here: the review queue. RadixVM frees what its queue finds unused; here somebody asks
- * for it, so the callers' list of candidates is the queue: the first freeze sets the watch
- * (first zero), a later one reviews. A query does not look for a stamp alone, because an
- * object that nobody tried to freeze has none (E5).
+ * Progress: ref and unref are lock-free. A retry means that the task was moved, or that
+ * another task of this CPU used the slot. freeze is one look at global, but without ticks
+ * on every CPU none succeeds. Locks: none.
+ * Not here: the review queue. RadixVM frees what its queue finds unused. Here callers ask
+ * for an object, so their list of candidates is the queue. The first freeze sets the watch
+ * (first zero), a later one reviews. A query cannot rely on a stamp alone, because an object
+ * that nobody tried to freeze has none (E5).
  * Worse than atomic: two epochs' delay; collisions, where each ref is a flush.
  */
 #include "core/count/count_gate.h"
 
 /* A core's hash has 4096 entries (LODIC s.5.2.1). */
 #define COUNT_REFCACHE_SLOTS 4096u
-/* Ours: so few objects are a test's. They get one slot for all, to meet collisions. */
+/* Ours: only tests have so few objects. All of them share one slot, to meet collisions. */
 #define COUNT_REFCACHE_FEW 16u
 /* E3. */
 #define COUNT_REFCACHE_EPOCHS 2u
@@ -182,8 +182,8 @@ static int count_refcache_init(struct count *c)
 	return -COUNT_ENOMEM;
 }
 
-/* One operation more, and the difference. The lower half may carry into the upper one or
- * borrow from it; a change always shows in the whole word, for less than 2^31 of them. */
+/* Adds one operation, and the difference. The lower half may carry into the upper one or
+ * borrow from it. For fewer than 2^31 changes, a change always shows in the whole word. */
 static void count_refcache_settle(struct count *c, u32 object, u32 difference)
 {
 	u64 one = (u64)1 << 32;
@@ -194,7 +194,7 @@ static void count_refcache_settle(struct count *c, u32 object, u32 difference)
 }
 
 /* Replaces a slot's word by next and flushes what was in it (E1). false: the task is not on
- * cpu, or the slot holds something else; nothing has changed. */
+ * cpu, or the slot holds something else, and nothing has changed. */
 static bool count_refcache_replace(struct count *c, u32 cpu, u64 *slot, u64 old,
                                    u64 next)
 {
@@ -226,7 +226,7 @@ static void count_refcache_add(struct count *c, u32 object, u32 difference)
 	do {
 		cpu = host_cpu();
 		slot = count_refcache_slot(c, cpu, i);
-		v = host_load_relaxed(slot); /* the commit proves it */
+		v = host_load_relaxed(slot); /* the commit fails if it is old */
 		if (likely(refcache_object(v) == object)) {
 			next = refcache_slot(object, (u32)v + difference);
 			done = host_percpu_cas(slot, cpu, v, next);
@@ -281,7 +281,7 @@ static bool count_refcache_reviewed(struct count *c, u32 object, u64 gate)
 	               (MUTANT(REFCACHE_ONE_EPOCH) ? 1 : COUNT_REFCACHE_EPOCHS);
 }
 
-/* Global and slots together, E5; a look that was disturbed says that there is somebody. */
+/* Global and slots together (E5). A look that was disturbed answers that it is used. */
 static bool count_refcache_used(struct count *c, u32 object)
 {
 	struct refcache *s = c->state;
@@ -304,7 +304,7 @@ static bool count_refcache_query(struct count *c, u32 object)
 	u64 *gate = count_refcache_word(c, object, WORD_GATE);
 	u64 v = host_load_acquire(gate);
 
-	/* One look at global, as after a freeze that was too early. */
+	/* After a freeze that came too early, one look at global may do. */
 	if (count_refcache_reviewed(c, object, v) &&
 	    (u32)count_refcache_global(c, object) == 0 && count_gate_unpassed(gate, v))
 		return false;
@@ -319,12 +319,12 @@ static bool count_refcache_freeze(struct count *c, u32 object)
 
 	if (count_gate_state(v) == COUNT_GATE_FROZEN)
 		return false;
-	/* More than 0 is used, or will be less after an epoch. */
+	/* With more than 0, the object is used, or global falls within an epoch. */
 	if (refcache_is_positive((u32)count_refcache_global(c, object)))
 		return false;
 	v = count_gate_watch(gate);
 	if (count_gate_mark(host_load_relaxed(stamp)) != v) {
-		/* First zero. The epoch is read when the watch is set (E3). */
+		/* First zero. The epoch is read after the watch is set (E3). */
 		u32 now = (u32)host_load_acquire(count_refcache_epoch(c));
 
 		host_store_release(stamp, v | now);
@@ -346,14 +346,14 @@ static bool count_refcache_empty(struct count *c, u32 cpu, u64 *slot, u64 v)
 	                              refcache_slot(refcache_object(v), 0));
 }
 
-/* Empties cpu's slots, or finds them empty. false: the caller is not on cpu, and there is
- * something in one of them. */
+/* Empties cpu's slots, or finds them empty. false: the caller is not on cpu, and one of the
+ * slots is not empty. */
 static bool count_refcache_flush(struct count *c, u32 cpu)
 {
 	struct refcache *s = c->state;
 	u32 i;
 
-	/* What is in a store buffer of cpu's comes to light (E2, G1). */
+	/* Drains the store buffer of cpu (E2, G1). */
 	host_fence_heavy();
 	for (i = 0; i < s->nr_slots; i++) {
 		u64 *slot = count_refcache_slot(c, cpu, i);
@@ -379,12 +379,12 @@ static void count_refcache_tick(struct count *c, u32 cpu)
 
 	if (!count_refcache_flush(c, cpu))
 		return;
-	/* Release: whoever sees it, and the next epoch, sees what was flushed. */
+	/* Release: a thread that sees it, and the next epoch, sees what was flushed. */
 	host_store_release(count_refcache_ticked(c, cpu), now + 1);
 	for (i = 0; i < s->nr_cpus; i++)
 		if (host_load_acquire(count_refcache_ticked(c, i)) <= now)
 			return;
-	host_cas(epoch, now, now + 1); /* who makes it fail has done the same */
+	host_cas(epoch, now, now + 1); /* if it fails, another thread has done it */
 }
 
 static u64 count_refcache_sum(struct count *c, u32 object)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * sloppy: a central count, and on each CPU a few spare references that are already in it.
+ * sloppy: a central count, and on each CPU a few spare references that it includes.
  * Source: Boyd-Wickizer et al., "An Analysis of Linux Scalability to Many Cores" (OSDI
  * 2010), s.4.3: sloppy counters.
  *
- * Idea. A reader takes a spare of his CPU, and leaves one there when he is done; the
- * central count does not change. Without a spare he adds to the central count. A CPU with
- * too many spares gives half of them back.
+ * Idea. A reader takes a spare of its CPU, and leaves one on its CPU when it is done. The
+ * central count does not change. Without a spare, the reader adds to the central count. A
+ * CPU with too many spares gives half of them back.
  *
  * Words
  *   spares   one per object and CPU, 0 to COUNT_SLOPPY_SPARES. Only that CPU, by
  *            host_percpu_cas().
- *   central  in the object's gate (core/count/count_gate.h): references held and all spares.
- *            Anybody, by cas and atomic add.
+ *   central  in the object's gate (core/count/count_gate.h): references held and all
+ *            spares. Anybody, by cas and atomic add.
  *
  *      spare --taken--> held --left here, or on another CPU--> spare
  *                        ^|
@@ -21,29 +21,30 @@
  * Invariants
  * U1 central >= references held + sum of spares; equal when nothing moves. So central is
  *    raised before and lowered after what it stands for.
- * U2 who looks reads central first and the spares afterwards. A reader that fails lowers
- *    central for the spare he took:
+ * U2 A query or freeze reads central first and the spares afterwards. A reader that fails
+ *    lowers central for the spare that it took. The other way round:
  *
- *       who freezes                  reader
+ *       freezer                      reader
  *       spares: 1
  *                                    spares: 1 -> 0
  *                                    gate is CLOSED: central 2 -> 1
  *       central is 1: all spare      (and the other one is held)
  *
- * U3 a reader that fails never leaves his spare on a CPU: that CPU's spares may not have
- *    been read yet, and those of the CPU he took it from have.
- * Otherwise G1 to G3 of core/count/count_gate.h. A spare left during the look had been held, and
- * central counts it: it lowers what is left of central by one, once.
+ * U3 A reader that fails never leaves its spare on a CPU. The freezer may have read the
+ *    spares of the CPU that it came from, and not yet those of the CPU that it goes to.
  *
- * Progress: ref and unref lock-free; a retry means that the task was moved, or that another
- * task of this CPU counted. query and freeze: one step per CPU.
- * Not here: recovering spares. They survive a freeze, as part of central.
+ * Otherwise G1 to G3 of core/count/count_gate.h. A spare left during the look had been
+ * held, and central counts it. So it lowers what is left of central by one, once.
+ *
+ * Progress: ref and unref are lock-free. A retry means that the task was moved, or that
+ * another task of this CPU counted. query and freeze: one step per CPU.
+ * Not here: taking spares out of central at a freeze. They survive it.
  * Worse than atomic: memory, a word per object and CPU.
  */
 #include "core/count/count_gate.h"
 
-/* Ours: with half of them given back at a time, a CPU on which tasks only ever end goes to
- * the central count every ninth time. */
+/* Ours. A CPU gives half of them back at a time. So a CPU on which tasks only ever end goes
+ * to the central count every ninth time. */
 #define COUNT_SLOPPY_SPARES 16u
 #define COUNT_SLOPPY_BATCH (COUNT_SLOPPY_SPARES / 2)
 
@@ -165,7 +166,7 @@ static void count_sloppy_unref(struct count *c, u32 object, u32 user, u64 token)
 			count_sloppy_unref_wrongly(c, cpu, object);
 			return;
 		} else if (host_percpu_cas(spares, cpu, v, v - COUNT_SLOPPY_BATCH)) {
-			/* Ours and those (U1: afterwards). */
+			/* This reference and those spares (U1: afterwards). */
 			count_gate_central_unref(count_sloppy_gate(c, object),
 			                         COUNT_SLOPPY_BATCH + 1);
 			return;

@@ -3,63 +3,68 @@
  * snzi: a scalable non-zero indicator (Ellen, Lev, Luchangco, Moir, PODC 2007), with a
  * frozen state that the original does not have.
  *
- * Idea. A reader counts in a leaf near its CPU. Only the first one to come to a leaf, and
- * the last one to go, tell the root; and only the first and last at the root write the
- * indicator, one word that says whether anybody is there at all. So a query costs one
- * load, and readers meet as long as their leaf is never empty. Readers that come one by
- * one find it empty each time: then they all go to the root, and snzi is worse than atomic.
+ * Idea. A reader counts in a leaf near its CPU. Only the first reader to come to a leaf, and
+ * the last one to go, tell the root. And only the first and last at the root write the
+ * indicator, one word that says whether anybody is there at all. So a query costs one load,
+ * and readers write no more than their leaf as long as it is never empty. Readers that come
+ * one by one find it empty each time. They all go to the root, and snzi is then worse than
+ * atomic.
  *
  * Words of an object
- *   leaf     one per LEAVES-th of the CPUs. Count of references, or HALF: somebody has
- *            announced himself here and is on his way to the root. Anybody, by cas.
+ *   leaf     one per LEAVES-th of the CPUs. Count of references, or HALF: a reader has
+ *            announced itself here and is on its way to the root. Any thread, by cas.
  *   root     COUNT (how many leaves are not empty, or are about to be), NEWS (the indicator
  *            may not know yet), FROZEN, and a version that grows whenever COUNT leaves 0.
- *            Anybody, by cas; FROZEN by who freezes and thaws.
- *   indicator   bit 0: somebody is here; above it the version that set it. Who arrives
- *            at the root while NEWS stands, and who leaves it empty.
+ *            Any thread, by cas; FROZEN by the thread that freezes or thaws.
+ *   indicator   bit 0: somebody is here; above it the version that set it. A thread that
+ *            arrives at the root while NEWS stands, or that leaves it empty.
  *
- *   leaf   0 ----> HALF ----> 1 <----> 2 ...      HALF -> 1 by anybody who has arrived at
- *          ^         |        |                   the root; HALF -> 0 only by who announced,
- *          +---------+--------+                   when the root was frozen
+ *   leaf   0 ----> HALF ----> 1 <----> 2 ...      HALF -> 1: by any thread that has arrived
+ *          ^         |        |                   at the root; HALF -> 0: by the announcer
+ *          +---------+--------+                   alone, when the root was frozen
  *
  * Invariants
- * Q1 a leaf with a count has arrived at the root: root COUNT >= leaves with a count; equal
- *    when nothing moves, and then no leaf is HALF and no NEWS stands.
+ * Q1 A leaf with a count has arrived at the root: root COUNT >= leaves with a count. When
+ *    nothing moves they are equal, no leaf is HALF and no NEWS stands.
  * Q2 FROZEN implies COUNT 0, hence no reference.
- * Q3 the indicator says "somebody" from before the end of a root's first arrival until
- *    its last departure; when nothing moves exactly then.
+ * Q3 The indicator says "somebody" from before the end of a root's first arrival until its
+ *    last departure. When nothing moves it says so exactly then.
  *
- * Order (going on from O14 in core/owned/count_owned.c)
- * O15 a leaf counts only when the root does: HALF first, root second, 1 third. Counting
- *    first would let the next reader at this leaf believe that the root knows of both.
- * O16 the indicator is set before NEWS is taken away: who sees no NEWS relies on it.
- * O17 who leaves the root empty loads the indicator first and the root's version after it
- *    (acquire), and clears by cas. A later arrival has raised the version in the root
- *    before it writes it to the indicator: either it is seen here, or the cas fails.
+ * Order
+ * O15 A leaf counts only when the root does: HALF first, root second, 1 third. If the leaf
+ *    counted first, the next reader there would believe that the root knows of both.
+ * O16 The indicator is set before NEWS is taken away: a reader that sees no NEWS relies on
+ *    the indicator.
+ * O17 A thread that leaves the root empty loads the indicator first and the root's version
+ *    after it (acquire), and clears by cas. A later arrival has raised the version in the
+ *    root before it writes it to the indicator. So either the leaver sees the new version,
+ *    or its cas fails.
  *
  *       A, last to leave             B, first to come (version 7 -> 8)
  *       root: COUNT 0, version 7
  *       indicator is (1, 7)
  *                                    root: COUNT 1, NEWS, version 8
  *                                    indicator := (1, 8)
- *       cas (1, 7) -> (0, 7) fails: without the versions it would deny B
+ *       cas (1, 7) -> (0, 7) fails   -
  *
- * Every step is a cas or an exchange, so what holders did comes before a freeze (N2), and
- * what was done frozen before the thaw, the next root arrival, and all later counts at
- * its leaves (N3).
+ *    Without the versions A's cas would succeed and deny B.
  *
- * Progress. Lock-free: a failed cas means that somebody else has come or gone. A reader
- * that stops for ever while its leaf is HALF holds nobody up: others arrive at the root
- * for it. Locks: none.
- * Not here: the leaf's version number. A HALF is left only by a promotion, after which the
- * announcer's own count keeps the leaf from 0, or by the announcer himself; so the same
- * HALF is never seen twice by him, and to everybody else one HALF is as good as another.
- * More than two levels: with LEAVES leaves the root sees few of the readers' cas.
+ * Every step is a cas or an exchange. So what holders did comes before a freeze (N2). And
+ * what was done while the object was frozen comes before the thaw, the next root arrival,
+ * and all later counts at its leaves (N3).
+ *
+ * Progress. Lock-free: a failed cas means that another reader has come or gone. A reader
+ * that stops for ever while its leaf is HALF delays nobody, because others arrive at the
+ * root for it. Locks: none.
+ * Not here: the leaf's version number. A HALF ends by a promotion, after which the
+ * announcer's own count keeps the leaf from 0, or by the announcer itself. So the announcer
+ * never sees the same HALF twice, and for all others one HALF is as good as another.
+ * Nor more than two levels: with LEAVES leaves the root sees few of the readers' cas.
  */
 #include "core/count/count.h"
 #include "core/mutant.h"
 
-/* Ours: the root has at most so many neighbours. CPUs next to each other share a leaf. */
+/* Ours: at most so many leaves meet at the root. CPUs next to each other share a leaf. */
 #define COUNT_SNZI_LEAVES 16u
 
 #define LEAF_HALF ((u64)1 << 63)
@@ -129,14 +134,14 @@ static u64 count_snzi_version(u64 root)
 	return root >> ROOT_VERSION_SHIFT;
 }
 
-/* false: frozen. Retried when somebody else came to or left the root. */
+/* false: frozen. It retries when another thread came to or left the root. */
 static bool count_snzi_root_arrive(struct count *c, u32 object)
 {
 	u64 *root = count_snzi_line(c, object, LINE_ROOT);
 	u64 v, mine;
 
 	do {
-		v = host_load_relaxed(root); /* the cas proves it */
+		v = host_load_relaxed(root); /* the cas fails if it is old */
 		if (!(v & ROOT_LIVE))
 			return false;
 		mine = v + 1;
@@ -147,12 +152,12 @@ static bool count_snzi_root_arrive(struct count *c, u32 object)
 	if (mine & ROOT_NEWS) {
 		if (MUTANT(SNZI_NEWS_FIRST))
 			host_cas(root, mine, mine & ~ROOT_NEWS);
-		/* O16. Not a cas: our own arrival keeps the version where it is, so
-		 * nobody has anything else to write. A full fence, because the cas below
+		/* O16. Not a cas: this arrival keeps the version where it is, so no other
+		 * thread has anything else to write. A full fence, because the cas below
 		 * may fail, and then orders nothing. */
 		host_xchg(count_snzi_line(c, object, LINE_INDICATOR),
 		          count_snzi_version(mine) << 1 | SOMEBODY);
-		/* One try: who made it fail has seen NEWS too, or has left. */
+		/* One try: a thread that made it fail has seen NEWS too, or has left. */
 		host_cas(root, mine, mine & ~ROOT_NEWS);
 	}
 	return true;
@@ -166,12 +171,12 @@ static void count_snzi_root_depart(struct count *c, u32 object)
 
 	do {
 		v = host_load_relaxed(root);
-		DCHECK((v & ROOT_COUNT) > 0, "Q1: who leaves the root has come");
-		/* NEWS is old: our own arrival has told the indicator. */
+		DCHECK((v & ROOT_COUNT) > 0, "Q1: what leaves the root has come");
+		/* NEWS is old: this thread's arrival has told the indicator. */
 	} while (unlikely(!host_cas(root, v, (v & ~ROOT_NEWS) - 1)));
 	if ((v & ROOT_COUNT) > 1)
 		return;
-	/* Twice at most: only an arrival with a new version writes it (O17). */
+	/* At most twice: only an arrival with a new version writes the indicator (O17). */
 	do {
 		said = host_load_acquire(indicator);
 		if (count_snzi_version(host_load_relaxed(root)) !=
@@ -180,24 +185,24 @@ static void count_snzi_root_depart(struct count *c, u32 object)
 	} while (unlikely(!host_cas(indicator, said, said & ~SOMEBODY)));
 }
 
-/* Makes a HALF leaf count for its announcer, or for whoever comes first. */
+/* Makes a HALF leaf count for its announcer, or for the reader that comes first. */
 static bool count_snzi_promote(struct count *c, u32 object, u64 *leaf, u32 *undo)
 {
 	if (!count_snzi_root_arrive(c, object))
 		return false;
-	/* Somebody else's arrival has done it: ours is one too many. */
+	/* Another thread's arrival has done it: ours is one too many. */
 	if (!host_cas(leaf, LEAF_HALF, 1) && !MUTANT(SNZI_NOT_UNDONE))
 		(*undo)++;
 	return true;
 }
 
-/* The leaf was empty and is HALF by our own doing; undo as in count_snzi_promote(). */
+/* The leaf was empty and the caller has made it HALF; undo as in count_snzi_promote(). */
 static bool count_snzi_announced(struct count *c, u32 object, u64 *leaf, u32 *undo)
 {
 	if (likely(count_snzi_promote(c, object, leaf, undo)))
 		return true;
-	/* Frozen: take it back, unless somebody has arrived since and promoted us: only a
-	 * promotion makes this cas fail. */
+	/* The root is frozen: take the HALF back. Only a promotion makes this cas fail: then
+	 * another thread has arrived since, and the leaf counts for this one. */
 	if (host_cas(leaf, LEAF_HALF, 0))
 		return false;
 	/* Acquire, partner: that promotion's cas, after a thaw (N3). */
@@ -205,7 +210,7 @@ static bool count_snzi_announced(struct count *c, u32 object, u64 *leaf, u32 *un
 	return true;
 }
 
-/* The mutant's: count, then tell the root (not O15). */
+/* The mutant counts, then tells the root (not O15). */
 static bool count_snzi_unannounced(struct count *c, u32 object, u64 *leaf)
 {
 	MUTANT_WINDOW(SNZI_NO_ANNOUNCE);
@@ -217,13 +222,13 @@ static bool count_snzi_unannounced(struct count *c, u32 object, u64 *leaf)
 
 static bool count_snzi_leaf_arrive(struct count *c, u32 object, u64 *leaf, u32 *undo)
 {
-	/* Lock-free: each round, somebody has come to or left this leaf. */
+	/* Lock-free: for each further round another thread has come to or left this leaf. */
 	for (;;) {
 		u64 v = host_load_relaxed(
 			leaf); /* a cas proves it, or a root arrival */
 
 		if (v == LEAF_HALF) {
-			/* For somebody else; he may be held up. */
+			/* Another reader announced itself, and may be held up. */
 			if (!count_snzi_promote(c, object, leaf, undo))
 				return false;
 		} else if (v > 0) {
@@ -242,7 +247,7 @@ static bool count_snzi_ref(struct count *c, u32 object, u32 user, u64 *ret_token
 {
 	struct snzi *s = c->state;
 	u32 leaf = (u32)((u64)host_cpu() * s->nr_leaves / s->nr_cpus);
-	u32 undo = 0; /* arrivals of ours that the root has too many; few */
+	u32 undo = 0; /* arrivals of this thread that the root has too many; few */
 	bool done;
 
 	(void)user;
@@ -261,7 +266,7 @@ static void count_snzi_unref(struct count *c, u32 object, u32 user, u64 token)
 	u64 before;
 
 	(void)user;
-	/* An add will do: our own count keeps the leaf from being 0 or HALF. */
+	/* An add will do: this reference keeps the leaf from being 0 or HALF. */
 	before = host_fetch_add(leaf, -(u64)1);
 	DCHECK(before > 0 && before < LEAF_HALF, "Q1: unref of what is referenced");
 	if (before == 1)
@@ -279,8 +284,8 @@ static bool count_snzi_freeze(struct count *c, u32 object)
 	u64 *root = count_snzi_line(c, object, LINE_ROOT);
 	u64 v = host_load_relaxed(root);
 
-	/* Q2. One try: who makes it fail has just come. A leaf that is HALF now will find
-	 * the root frozen. */
+	/* Q2. One try: a thread that makes it fail has just come. A leaf that is HALF now
+	 * will find the root frozen. */
 	return (v & ROOT_LIVE) && (v & ROOT_COUNT) == 0 &&
 	       host_cas(root, v, v & ~ROOT_LIVE);
 }

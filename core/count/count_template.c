@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * template: the smallest scheme that spreads its writes, and a real one: copy this file to
- * count_mine.c, put "mine" for "template", add COUNT_SCHEME(count_mine) to
- * core/count/count_list.h, and it runs everywhere; then change one function after the other.
- * doc/add-a-scheme.md goes through it.
+ * template: the smallest scheme that spreads its writes, and a real one. To begin a scheme
+ * of your own, copy this file to core/count/count_mine.c and put "mine" for "template". Then
+ * add COUNT_SCHEME(count_mine) to core/count/count_list.h, and it runs everywhere. Then
+ * change one function after the other. doc/add-a-scheme.md goes through it.
  *
- * A scheme's opening comment says, as this one does: the idea and its source, every shared
- * word with who writes it, states, invariants, order, progress, and what is not here.
+ * A scheme's opening comment gives, as this one does, the idea and its source, and every
+ * shared word with its writers. Then states, invariants, order, progress, and what the
+ * file leaves out.
  *
  * Idea. STRIPES words per object, each counting for itself by the protocol of atomic
  * (core/count_word.h: 0 frozen, 1 base, 1 + n references). A reader takes the stripe of
- * its CPU, so that only every STRIPES-th CPU writes the same line. Whoever freezes takes
- * the stripes one after the other.
+ * its CPU, so that only every STRIPES-th CPU writes the same line. A freezer takes the
+ * stripes one after the other.
  *
  * Words
  *   stripe   STRIPES per object, a line each. Readers by cas and add, when it is not 0;
- *            base <-> 0 by who freezes and thaws, one at a time.
+ *            base <-> 0 by the thread that freezes or thaws, one at a time.
  *
  *     all 1..n  --freeze takes one after the other-->  all 0 = frozen
  *         ^  ^------- gives them back: one is used ------'    |
  *         '---------------------- thaw -----------------------'
  *
  * Invariants (core/count/count.h has N1 to N5, which every scheme owes)
- * Y1 a token names the stripe that counts it, and unref goes there, on whatever CPU.
- * Y2 frozen means all stripes 0; a stripe that is 0 gives no reference. So when the last
- *    one has been taken nobody holds any: the first ones cannot have been used since (N2).
+ * Y1 A token names the stripe that counts it, and unref goes there, on whatever CPU it runs.
+ * Y2 Frozen means that all stripes are 0, and a stripe that is 0 gives no reference. So when
+ *    the freezer has taken the last stripe, nobody holds a reference: the first ones cannot
+ *    have been used since (N2).
  * Order: W1 and W2 of core/count_word.h, for each stripe.
  * Progress: ref lock-free, unref wait-free, freeze and query STRIPES steps. Locks: none.
- * Not here: a freeze that does not disturb. While it goes on, refs on stripes that it has
- * taken fail, although nothing comes of it (count_ref() allows that, and callers retry).
+ * Not here: a freeze that does not disturb. While it runs, refs fail on stripes that it has
+ * taken, even if it gives them back (count_ref() allows that, and callers retry).
  */
 #include "core/count/count.h"
 #include "core/count_word.h"
 #include "core/mutant.h"
 
-/* Ours: enough to see what spreading gains, few enough that queries stay cheap. A number
- * of one's own says so and says how it was found. */
+/* Ours: enough to show what spreading gains, few enough that queries stay cheap. A comment
+ * like this must say that a number is ours, and how we found it. */
 #define STRIPES 4u
 
-/* Shared state is u64 words, touched through host_* functions only; a word that is written
- * often has a line of its own. */
+/* Shared state is u64 words, and the scheme must touch it through host_* functions only. A
+ * word that is written often has a line of its own. */
 static u64 *count_template_stripe(struct count *c, u32 object, u32 stripe)
 {
 	u64 *words = c->state;
@@ -64,9 +66,9 @@ static void count_template_fini(struct count *c)
 	host_free(c->state, count_template_bytes(c));
 }
 
-/* The fast path. user is who asks: a scheme that counts per user (hazard, lodic) needs
- * it, this one asks where it runs instead. The answer of host_cpu() may be old at once;
- * here that costs a little speed and nothing else, because the token says what was used. */
+/* The fast path. user is the one that asks. A scheme that counts per user (hazard, lodic)
+ * needs it; this one asks where it runs instead. The answer of host_cpu() may be old at
+ * once. Here that costs only a little speed, because the token says which stripe counts. */
 static bool count_template_ref(struct count *c, u32 object, u32 user, u64 *ret_token)
 {
 	u32 stripe = host_cpu() % STRIPES;
@@ -86,7 +88,7 @@ static void count_template_unref(struct count *c, u32 object, u32 user, u64 toke
 	count_atomic_word_unref(count_template_stripe(c, object, (u32)token)); /* Y1 */
 }
 
-/* N4: a reference held all the while stands in one stripe all the while. */
+/* N4: a reference that is held all through the call stands in one stripe all the time. */
 static bool count_template_query(struct count *c, u32 object)
 {
 	u32 i;
@@ -135,8 +137,8 @@ static void count_template_cost(const struct count *c, struct count_cost *ret_co
 	*ret_cost = (struct count_cost){ .object_bytes = STRIPES * COUNT_LINE_BYTES };
 }
 
-/* Everything that must hold when nothing moves, each with its name; unit tests, the
- * checker and the stress tests call it, and know all references that are held. */
+/* Asserts, by name, everything that must hold when nothing moves. Unit tests, the checker
+ * and the stress tests call it, and know all references that are held. */
 static void count_template_check(struct count *c, const struct count_held *held,
                                  u32 nr_held)
 {

@@ -64,8 +64,8 @@ static inline void host_fence_full(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The contract promises a full fence. A locked instruction is one on x86-64; C11
- * promises less of a seq_cst operation, so other machines get the fences as well. */
+/* The contract promises a full fence. On x86-64 a locked instruction is one. C11 promises
+ * less of a seq_cst operation, so other machines get the fences as well. */
 static inline void host_rmw_fence(void)
 {
 #if !defined(__x86_64__)
@@ -127,7 +127,7 @@ static inline void host_relax(void)
 #endif
 }
 
-/* Up to so many bytes are copied without a call: callers that branch on it themselves
+/* Up to so many bytes are copied without a call. Callers that branch on it themselves then
  * have no registers to save on their short path. */
 #define HOST_COPY_INLINE 64u
 
@@ -160,7 +160,8 @@ static inline void host_copy_short(u8 *to, const u8 *from, size_t n)
 static inline void host_copy(void *to, const void *from, size_t n)
 {
 #ifdef HOST_TSAN
-	/* The race is meant and is judged afterwards: tell the race detector so. */
+	/* The caller wants this race and judges it afterwards: byte by byte, so that the
+	 * race detector does not report it. */
 	for (size_t i = 0; i < n; i++)
 		__atomic_store_n((u8 *)to + i,
 		                 __atomic_load_n((const u8 *)from + i,
@@ -171,7 +172,7 @@ static inline void host_copy(void *to, const void *from, size_t n)
 		host_copy_short(to, from, n);
 	else
 		memcpy(to, from, n);
-	/* What follows must not be moved before the copy, nor the copy be thrown away. */
+	/* The compiler must not move what follows before the copy, nor drop the copy. */
 	__asm__ volatile("" : : "r"(to) : "memory");
 #endif
 }

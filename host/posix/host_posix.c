@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The posix host's functions that are too slow or too rare to inline.
- * Words of one CPU are updated by restartable sequences (host/posix/rseq.h) where the C
- * library has registered them, and by atomics elsewhere: right on any kernel, if slower.
+ * The posix host's functions that are too slow or too rare to inline. Words of one CPU are
+ * updated by restartable sequences (host/posix/rseq.h) where the C library has registered
+ * them. Elsewhere atomics update them, which is right on any kernel but slower.
  */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
@@ -18,7 +18,8 @@
 #define SPINS_BEFORE_YIELD 64
 #define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
 
-/* Before there are threads this is one short system call; a child of fork inherits it. */
+/* Is the private barrier registered? While a process has one thread, registering is one
+ * short system call. A child of fork inherits it. */
 static bool expedited;
 
 __attribute__((constructor)) static void host_register(void)
@@ -27,22 +28,23 @@ __attribute__((constructor)) static void host_register(void)
 	                    0, 0) == 0;
 }
 
-/* Private: it goes to each CPU that runs this address space. The global expedited barrier
- * would not do, even within a process: it goes by a flag of the CPU, which Linux clears when
- * a thread ends there (exit_mm()) and does not set again when the next to run there is
- * another thread of the same process (membarrier_switch_mm()). tests/unit/test_fence.c. */
+/* The private barrier reaches each CPU that runs this address space. The global expedited
+ * one would not do, even within a process: it goes by a flag of the CPU. Linux clears that
+ * flag when a thread ends there (exit_mm()). It does not set the flag again when another
+ * thread of the same process runs there next (membarrier_switch_mm()). The test is
+ * tests/unit/test_fence.c. */
 void host_fence_heavy(void)
 {
 	int command =
 		expedited ? MEMBARRIER_CMD_PRIVATE_EXPEDITED : MEMBARRIER_CMD_GLOBAL;
 
-	/* Without it the light side would be no fence at all, and counts be wrong. */
+	/* Without it the light side would be no fence at all, and counts would be wrong. */
 	if (syscall(__NR_membarrier, command, 0, 0) != 0)
 		host_fail("this kernel has no membarrier(2)", __FILE__, __LINE__);
 	host_fence_full();
 }
 
-/* CPUs have numbers from 0, and there may be holes: what counts is the largest. */
+/* The largest number of a CPU, plus one. Numbers begin at 0 and may have holes. */
 static u32 nr_cpus_possible(void)
 {
 	FILE *f = fopen(CPUS_POSSIBLE, "r");
@@ -88,7 +90,7 @@ u32 host_cpu(void)
 }
 
 #if RSEQ_HAVE
-/* A thread that glibc could not register would find itself on no CPU, for ever. */
+/* A thread that glibc could not register would retry for ever: it runs on no CPU. */
 static void rseq_check(void)
 {
 	if ((int)rseq_self()->cpu_id < 0)
@@ -103,7 +105,7 @@ u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
 
 #if RSEQ_HAVE
 	if (rseq_usable()) {
-		/* Retried when the thread was switched out or moved within it. */
+		/* Retried when the thread was switched out or moved inside a sequence. */
 		for (;;) {
 			cpu = rseq_cpu();
 			if (rseq_add(p + (size_t)cpu * stride_words, cpu, delta) ==
@@ -124,7 +126,7 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	if (rseq_usable()) {
 		enum rseq_end end;
 
-		/* Retried when the thread was switched out or moved within it. */
+		/* Retried when the thread was switched out or moved inside a sequence. */
 		do {
 			end = rseq_compare_store(p, cpu, old, new_value);
 			if (end == RSEQ_DONE)
@@ -141,7 +143,7 @@ void host_lock(u64 *lock)
 {
 	u32 spins = 0;
 
-	/* Bounded by the holder, who does bounded work; the waiter gives way. */
+	/* Bounded by the holder, which does bounded work; the waiter gives way to it. */
 	while (!host_cas(lock, 0, 1)) {
 		host_relax();
 		if (++spins % SPINS_BEFORE_YIELD == 0)

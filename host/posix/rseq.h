@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Restartable sequences (rseq(2)) for words of one CPU: x86-64, as glibc registers them for
- * every thread from 2.35 on. Without them (RSEQ_HAVE 0, or !rseq_usable()) the posix host
- * uses atomics. It is one or the other in the whole process: a plain store and an atomic
- * of another CPU's do not go together.
+ * Restartable sequences (rseq(2)) for words of one CPU, on x86-64. From 2.35 on, glibc
+ * registers them for every thread. Without them (RSEQ_HAVE 0, or !rseq_usable()) the posix
+ * host uses atomics. The whole process uses one or the other: a plain store here and an
+ * atomic of another CPU do not go together.
  *
- * The kernel looks whether a thread that it switches out, moves or sends a signal is
- * between a sequence's begin and end; if so the thread goes on at its abort address
- * instead. So inside, the CPU stays what it was found to be, and no other task of that
- * CPU's comes between the compare and the store, whose last instruction commits. The store
+ * When the kernel switches a thread out, moves it or sends it a signal, it looks whether
+ * the thread is inside a sequence. If so, the thread goes on at the sequence's abort
+ * address. So inside, the thread stays on the CPU that it asked for. No other task of that
+ * CPU comes between the compare and the store, whose last instruction commits. The store
  * is a plain one: it waits in the store buffer like any other, and orders nothing.
  */
 #ifndef LODIC_HOST_POSIX_RSEQ_H
@@ -16,7 +16,7 @@
 
 #include "host/host.h"
 
-/* A thread sanitizer must see the updates: it does not see through assembler. */
+/* A thread sanitizer must see the updates, and it does not see through assembler. */
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ) && !defined(HOST_TSAN)
 #if __GLIBC_PREREQ(2, 35)
 #define RSEQ_HAVE 1
@@ -51,9 +51,9 @@ static inline u32 rseq_cpu(void)
 	return __atomic_load_n(&rseq_self()->cpu_id_start, __ATOMIC_RELAXED);
 }
 
-/* Opens a sequence: its descriptor (begin, length, abort), made known to the kernel, and
- * its first step, which asks for the CPU. From 1: to 2: it is guarded; 4: is where an abort
- * goes on, with the signature in front that the kernel asks for, as an operand of an
+/* Opens a sequence. It tells the kernel the sequence's descriptor (begin, length, abort);
+ * the first step asks for the CPU. The guard reaches from 1: to 2:. An abort goes on at 4:.
+ * The signature that the kernel wants stands in front of 4:, as an operand of an
  * instruction that nobody runs. */
 #define RSEQ_BEGIN \
 	".pushsection __rseq_cs, \"aw\"\n\t" \
