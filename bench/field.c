@@ -6,6 +6,7 @@
 
 #include "bench/private.h"
 #include "bench/shared.h"
+#include "host/random.h"
 
 #define FILE_ID 1u
 #define LINE_BYTES 64u
@@ -26,14 +27,9 @@ const char *field_walk_name(enum field_walk walk)
 	return names[walk];
 }
 
-/* splitmix64; of which n is taken by multiplication. */
-static u32 random_below(u64 *state, u32 n)
+static u32 field_random_below(u64 *state, u32 n)
 {
-	u64 z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return (u32)(((z ^ (z >> 31)) >> 32) * n >> 32);
+	return (u32)((random_next(state) >> 32) * n >> 32);
 }
 
 static struct frame *make_frames(u32 nr)
@@ -73,7 +69,7 @@ int field_ground_open(struct field_ground **ret, u32 nr_objects, u32 nr_workers,
 		g->steps[walk] = steps;
 		for (u64 i = 0; i < nr_steps; i++)
 			steps[i] = walk == FIELD_RANDOM
-			                   ? random_below(&seed, nr_objects)
+			                   ? field_random_below(&seed, nr_objects)
 			                   : (u32)(i % nr_objects);
 	}
 	*ret = g;

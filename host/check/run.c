@@ -22,6 +22,7 @@
 #include "host/check/exhaustive.h"
 #include "host/check/shorten.h"
 #include "host/check/trace.h"
+#include "host/random.h"
 
 #define PILOTS 64u
 #define LENGTH_FIRST 64u /* what the first pilot believes */
@@ -35,23 +36,14 @@ static struct {
 	u32 nr_points;
 } run;
 
-static u64 draw(u64 *state)
-{
-	u64 z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
 static u64 next_random(void)
 {
-	return draw(&run.random);
+	return random_next(&run.random);
 }
 
 static u32 number_random(u32 n)
 {
-	return (u32)((draw(&run.numbers) >> 32) * n >> 32);
+	return (u32)((random_next(&run.numbers) >> 32) * n >> 32);
 }
 
 static u32 below(u32 n)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "host/posix/rseq.h"
+#include "host/random.h"
 
 #define SPINS_BEFORE_YIELD 64
 #define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
@@ -184,13 +185,9 @@ u64 host_now_ns(void)
 
 u32 host_choose(u32 n)
 {
-	/* splitmix64, one stream per thread. */
-	static _Thread_local u64 state = 1;
-	u64 z = state += 0x9e3779b97f4a7c15u;
+	static _Thread_local u64 state = 1; /* one sequence per thread */
 
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return (u32)((z ^ (z >> 31)) % n);
+	return (u32)(random_next(&state) % n);
 }
 
 void host_fail(const char *what, const char *file, u32 line)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "host/fiber/fiber.h"
+#include "host/random.h"
 #include "host/sim/engine.h"
 
 #define STACK_BYTES (64u * 1024)
@@ -106,25 +107,17 @@ static struct event heap_pop(void)
 
 /* ---- randomness ---- */
 
-static u64 world_random_bits(void)
-{
-	u64 z = world.random += 0x9e3779b97f4a7c15u; /* splitmix64 */
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
 u32 world_random(u32 n)
 {
-	return (u32)(world_random_bits() % n);
+	return (u32)(random_next(&world.random) % n);
 }
 
 u64 world_jitter(u64 ps)
 {
 	u64 spread = ps * world.machine.jitter_percent / 100;
 
-	return spread ? ps - spread + world_random_bits() % (2 * spread + 1) : ps;
+	return spread ? ps - spread + random_next(&world.random) % (2 * spread + 1)
+	              : ps;
 }
 
 /* ---- tasks of one CPU ---- */

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/host.h"
+#include "host/random.h"
 
 #define BLOCK 4096
 #define ROUNDS 40 /* of reads; after these a file must be mapped */
@@ -49,15 +49,6 @@ static uint64_t seed = 1;
 	} while (0)
 
 static int complain_fd = STDERR_FILENO;
-
-static uint64_t random_next(uint64_t *state)
-{
-	uint64_t z = (*state += PATTERN);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 /* A file's bytes are a function of their place. */
 static uint8_t byte_at(uint64_t offset)

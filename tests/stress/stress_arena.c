@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/cache/context.h"
+#include "host/random.h"
 
 #define FILE_ID 7u
 #define POISON 0xdeaddeaddeaddeadu
@@ -54,18 +55,6 @@ static struct arena arena;
 static void *context_memory[MAX_READERS];
 static struct tally *tallies;
 static u64 *stop;
-
-static u64 mix(u64 z)
-{
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-static u64 next_random(u64 *state)
-{
-	return mix(*state += 0x9e3779b97f4a7c15u);
-}
 
 static u64 word_of(u64 block, u64 i)
 {
@@ -187,7 +176,7 @@ static void *reader(void *arg)
 	/* A mutant's readers go on until the mutant shows, or serve() stops them. */
 	while (!host_load_relaxed(stop) &&
 	       (opt.mutant || t->reads < reads || t->pins < pins)) {
-		u64 dice = next_random(&state);
+		u64 dice = random_next(&state);
 		u64 block = block_id(FILE_ID, (u32)(dice >> 8) % opt.blocks);
 
 		if (opt.mutant ? dice & 2
@@ -233,8 +222,8 @@ static void serve(u64 *ret_evicted, u64 *ret_refused)
 	}
 	host_store_release(stop, 0);
 	while (!all_done()) {
-		u32 frame = FRAME_FIRST + (u32)next_random(&state) % opt.frames;
-		u32 block = (u32)next_random(&state) % opt.blocks;
+		u32 frame = FRAME_FIRST + (u32)random_next(&state) % opt.frames;
+		u32 block = (u32)random_next(&state) % opt.blocks;
 
 		if (opt.mutant && (nr_wrong() || host_now_ns() > deadline))
 			host_store_relaxed(stop, 1);

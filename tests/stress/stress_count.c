@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "core/owned/count_owned.h"
+#include "host/random.h"
 
 #define FILE_ID 7u
 #define POISON 0xdeaddeaddeaddeadu
@@ -73,15 +74,6 @@ static struct {
 	u64 round;
 	u64 stop;
 } world;
-
-static u64 next_random(u64 *state)
-{
-	u64 z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
 
 static void bump(u64 *p)
 {
@@ -198,7 +190,7 @@ static void *reader(void *arg)
 	u64 state = opt.seed * 1000 + me + world.round * 1000003;
 
 	while (!host_load_relaxed(&world.stop)) {
-		u64 dice = next_random(&state);
+		u64 dice = random_next(&state);
 
 		read_one(&world.tallies[me], me % NR_PROCESSES,
 		         (u32)(dice >> 40) % opt.blocks, dice);
@@ -259,8 +251,8 @@ static void *reclaimer(void *arg)
 
 	(void)arg;
 	while (!host_load_relaxed(&world.stop)) {
-		u32 frame = (u32)next_random(&state) % opt.frames;
-		u32 index = (u32)next_random(&state) % opt.blocks;
+		u32 frame = (u32)random_next(&state) % opt.frames;
+		u32 index = (u32)random_next(&state) % opt.blocks;
 
 		if (host_load_relaxed(&world.leads[index]))
 			continue;
@@ -356,7 +348,7 @@ static void *mapper(void *arg)
 
 	(void)arg;
 	while (!host_load_relaxed(&world.stop)) {
-		u64 dice = next_random(&state);
+		u64 dice = random_next(&state);
 		u32 user = (u32)(dice >> 32) % NR_PROCESSES;
 
 		if (world.round % 2)

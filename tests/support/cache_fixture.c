@@ -35,22 +35,9 @@ static struct {
 /* A service that ended in order must not have leaked memory. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
 
-static u64 mix(u64 z)
-{
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-u64 random_next(u64 *stream)
-{
-	*stream += 0x9e3779b97f4a7c15u;
-	return mix(*stream);
-}
-
 u64 random_stream(u64 number)
 {
-	return mix(fixture.seed ^ mix(number + 1));
+	return random_mix(fixture.seed ^ random_mix(number + 1));
 }
 
 u64 fixture_seed(void)
@@ -139,7 +126,7 @@ void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 	bool taken;
 	int i;
 
-	fixture.seed = mix(host_now_ns() ^ (u64)getpid() << 40) >> 32;
+	fixture.seed = random_mix(host_now_ns() ^ (u64)getpid() << 40) >> 32;
 	if (environment)
 		option_take(&seed, "--seed", environment);
 	for (i = 1; i < argc; i += 2) {
@@ -339,10 +326,9 @@ struct lodic_stat test_service_stat(struct lodic *lodic)
 
 u64 pattern_word(u64 file, u64 version, u64 index)
 {
-	u64 z = mix(fixture.seed + file * 0x9e3779b97f4a7c15u) +
-	        (version << 40 | index);
+	u64 z = random_mix(fixture.seed + file * RANDOM_STEP) + (version << 40 | index);
 
-	return version << 40 | (mix(z) & PATTERN_MASK);
+	return version << 40 | (random_mix(z) & PATTERN_MASK);
 }
 
 void pattern_fill(void *to, u64 file, u64 version, u64 offset, u64 bytes)

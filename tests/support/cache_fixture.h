@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "host/host.h"
+#include "host/random.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
 
@@ -60,7 +60,6 @@ void fixture_pause_us(u64 us);
 
 /* Random numbers. Streams of one seed differ by their number. */
 u64 random_stream(u64 number);
-u64 random_next(u64 *stream);
 static inline u64 random_below(u64 *stream, u64 n)
 {
 	return random_next(stream) % n;

@@ -17,7 +17,7 @@
 #ifndef LODIC_TESTS_SUPPORT_TRACE_H
 #define LODIC_TESTS_SUPPORT_TRACE_H
 
-#include "host/host.h"
+#include "host/random.h"
 
 #define TRACE_NR_BLOCKS 65536u
 #define TRACE_SEED 0x6c6f646963u
@@ -57,7 +57,7 @@ static const struct trace_reference trace_references[] = {
 struct trace {
 	u64 below[TRACE_NR_BLOCKS]; /* sum of the weights of all ranks up to this one */
 	u32 block_of[TRACE_NR_BLOCKS]; /* rank -> block */
-	u64 random;                    /* splitmix64's state */
+	u64 random;                    /* random_next()'s state */
 	u64 nr_done;                   /* accesses given */
 	u32 scan_at;
 	enum trace_kind kind;
@@ -65,11 +65,7 @@ struct trace {
 
 static inline u64 trace_random(struct trace *t)
 {
-	u64 z = t->random += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
+	return random_next(&t->random);
 }
 
 /* log2(x), x > 0, in units of 2^-32: a bit for each squaring of x, scaled to 1..2. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The counting contract (core/count/count.h, N1-N5): the same cases for every scheme. Schemes
- * that count by mapping run twice, without mappings and with every object mapped by every
- * user. The random history wanders over this machine's CPUs, for schemes that count there.
- * Then the words that atomic, frozen and hazard count in, by themselves.
+ * The counting contract (core/count/count.h, N1-N5): the same cases for every scheme.
+ * Schemes that count by mapping run twice: without mappings, and with every object mapped
+ * by every user. The random history wanders over this machine's CPUs, for schemes that
+ * count there. Then come the words that atomic, frozen and hazard count in, by themselves.
  */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -20,7 +21,7 @@
 #define FILE_ID 9u
 #define NR_MANY 300u /* more than a pte or a user's hazard slots can hold */
 
-/* A freeze may have to wait for so many epochs, where a scheme has them. */
+/* Where a scheme has epochs, a freeze may have to wait for so many. */
 #define NR_EPOCHS 4u
 
 /* The CPUs that this test may use, as it found them. */
@@ -51,7 +52,7 @@ static struct model *model_start(const struct variant *variant)
 	return m;
 }
 
-/* All objects live, and mapped where that is asked for. */
+/* All objects are live, and mapped if the variant says so. */
 static struct model *model_start_live(const struct variant *variant)
 {
 	struct model *m = model_start(variant);
@@ -93,7 +94,7 @@ static void drop(struct model *m, const struct count_held *held)
 	count_unref(&m->count, held->object, held->user, held->token);
 }
 
-/* Onto a CPU, if it is one that we may use. */
+/* Goes to a CPU, if the test may use it. */
 static void go_to_cpu(u32 cpu)
 {
 	cpu_set_t one;
@@ -105,7 +106,7 @@ static void go_to_cpu(u32 cpu)
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
-/* The tick of each CPU. Nothing was ever counted on those that we may not use. */
+/* Ticks for each CPU. The test never counted on those that it may not use. */
 static void tick_all(struct model *m)
 {
 	u32 here = host_cpu();
@@ -117,7 +118,7 @@ static void tick_all(struct model *m)
 	go_to_cpu(here);
 }
 
-/* A freeze as a reclaimer does it: where there are epochs, it may have to come again. */
+/* Freezes as a reclaimer does: where a scheme has epochs, it tries again after a tick. */
 static bool freeze(struct model *m, u32 object)
 {
 	bool done = count_freeze(&m->count, object);
@@ -190,7 +191,7 @@ static void freeze_held_refuses(void **state)
 
 	assert_false(freeze(m, 2)); /* N2 */
 	count_check(&m->count, &held, 1);
-	/* Refused, so it goes on as before. */
+	/* The freeze was refused, so references are taken as before. */
 	struct count_held more = hold(m, 2, 1);
 
 	drop(m, &held);
@@ -226,7 +227,7 @@ static void freeze_unused_stops_refs_until_thaw(void **state)
 	model_stop(m);
 }
 
-/* Counts overflow to another place, or ref says no; never a reference that is lost. */
+/* A count overflows to another place, or ref says no. No reference is lost. */
 static void ref_very_many_exact(void **state)
 {
 	const struct variant *v = *state;
@@ -307,12 +308,38 @@ static void cost_is_told(void **state)
 	struct count_cost cost = { 1, 1, 1 };
 
 	count_cost(&m->count, &cost);
-	/* Told anew, and in whole words; what counts does so in some memory. */
+	/* It has written all fields, in whole words. A scheme that counts takes memory. */
 	assert_int_equal(cost.object_bytes % 8, 0);
 	assert_int_equal(cost.cpu_bytes % 8, 0);
 	assert_int_equal(cost.user_bytes % 8, 0);
 	assert_int_equal(cost.object_bytes + cost.cpu_bytes + cost.user_bytes > 0,
 	                 v->scheme->counts);
+	model_stop(m);
+}
+
+/* struct count_cost: what costs a line an object and nothing else, and has no ptes, keeps its
+ * state in an array of lines. A ref then writes the line of its object and no other. */
+static void cost_of_one_line_counts_in_that_line(void **state)
+{
+	const struct variant *v = *state;
+	struct model *m = model_start_live(v);
+	u64 before[NR_OBJECTS * COUNT_LINE_WORDS];
+	struct count_cost cost;
+	struct count_held held;
+
+	count_cost(&m->count, &cost);
+	if (!v->scheme->share && cost.object_bytes == COUNT_LINE_BYTES &&
+	    cost.cpu_bytes + cost.user_bytes == 0) {
+		memcpy(before, m->count.state, sizeof(before));
+		held = hold(m, 1, 0);
+		for (u32 i = 0; i < NR_OBJECTS; i++)
+			assert_int_equal(
+				memcmp(&before[i * COUNT_LINE_WORDS],
+			               (u64 *)m->count.state + i * COUNT_LINE_WORDS,
+			               COUNT_LINE_BYTES) != 0,
+				i == 1);
+		drop(m, &held);
+	}
 	model_stop(m);
 }
 
@@ -341,7 +368,7 @@ static void atomic_word_states(void **state)
 	assert_int_equal(word, 0);
 }
 
-/* A ref that fails has added and subtracts late, when the word is thawed already. */
+/* A ref that fails has added, and subtracts late: the word is thawed by then. */
 static void frozen_word_late_failed_ref_keeps_count(void **state)
 {
 	u64 word = COUNT_FROZEN_BIT;
@@ -399,6 +426,7 @@ static int run_variant(struct variant *v)
 		cmocka_unit_test_prestate(ref_very_many_exact, v),
 		cmocka_unit_test_prestate(random_steps_agree_with_oracle, v),
 		cmocka_unit_test_prestate(cost_is_told, v),
+		cmocka_unit_test_prestate(cost_of_one_line_counts_in_that_line, v),
 	};
 
 	return cmocka_run_group_tests_name(v->scheme->name, tests, NULL, NULL);
