@@ -23,8 +23,9 @@ struct options {
 
 static const char doc[] =
 	"Measure what a ref and an unref cost in each scheme of counting, on one object "
-	"and over many, on one CPU and on more. Schemes alternate in one run; medians of "
-	"undisturbed slots are printed, with the rate over atomic's."
+	"and over many, on one CPU and on more. Schemes alternate in one run. The tables "
+	"show medians of undisturbed slots, with the rate over atomic's. JSON and CSV "
+	"also have null, which counts nothing, and template, which is there to be copied."
 	"\v"
 	"Examples:\n"
 	"  bench_count\n"
@@ -34,19 +35,20 @@ static const char doc[] =
 
 static const struct argp_option option_list[] = {
 	{ "json", 'j', NULL, 0, "Print JSON", 0 },
-	{ "csv", KEY_CSV, "PATH", 0, "Write the results there too, a line each", 0 },
-	{ "rounds", 'r', "N", 0, "Rounds, each with a slot for everybody (default: 40)",
-	  0 },
+	{ "csv", KEY_CSV, "PATH", 0, "Also write the results to PATH, a line each", 0 },
+	{ "rounds", 'r', "N", 0,
+	  "Rounds, each with a slot for every scheme (default: 40)", 0 },
 	{ "cpus", KEY_CPUS, "LIST", 0,
 	  "Numbers of CPUs (default: powers of two, and all)", 0 },
 	{ "objects", 'o', "LIST", 0, "Numbers of objects (default: 1,8,64,512,8192)",
 	  0 },
-	{ "walk", 'w', "LIST", 0, "Of hot, round, random, query (default: all)", 0 },
-	{ "schemes", 's', "LIST", 0, "Only these (default: all)", 0 },
+	{ "walk", 'w', "LIST", 0, "Some of hot, round, random, query (default: all)",
+	  0 },
+	{ "schemes", 's', "LIST", 0, "Only these schemes (default: all)", 0 },
 	{ "processes", KEY_PROCESSES, NULL, 0, "Users are processes, not threads", 0 },
 	{ "per-user", KEY_PER_USER, "N", 0, "Threads that are one user (default: 1)",
 	  0 },
-	{ "seed", KEY_SEED, "N", 0, "Seed of walks and orders", 0 },
+	{ "seed", KEY_SEED, "N", 0, "Seed of walks and orders (default: 20240731)", 0 },
 	{ 0 },
 };
 
@@ -106,7 +108,10 @@ static void forget(struct bench_plan *p, int key)
 	case KEY_CPUS: p->nr_cpus = 0; break;
 	case 'o': p->nr_objects = 0; break;
 	case 'w': memset(p->walks, 0, sizeof(p->walks)); break;
-	default: memset(p->schemes, 0, sizeof(p->schemes)); break;
+	default:
+		memset(p->schemes, 0, sizeof(p->schemes));
+		p->named = true;
+		break;
 	}
 }
 
@@ -124,8 +129,8 @@ static void parse_list(int key, const char *arg, struct argp_state *state)
 	while ((piece = strsep(&rest, ",")))
 		if (!take(p, key, piece))
 			argp_error(state,
-			           "'%s' in '%s': no such thing, or twice; "
-			           "--help tells what there is",
+			           "'%s' in '%s' is unknown or stands there twice; "
+			           "--help lists what there is",
 			           piece, arg);
 }
 
@@ -162,7 +167,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG: argp_error(state, "'%s' is too much", arg); return 0;
 	case ARGP_KEY_END:
 		if (o->plan.processes && o->plan.per_user > 1)
-			argp_error(state, "a user that is a process has one thread");
+			argp_error(state,
+			           "--per-user needs threads: a process here has one");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}

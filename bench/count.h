@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * bench_count: what a ref and an unref cost in every counting scheme of core/. In each
- * round every scheme gets one slot for each walk, number of objects and number of CPUs, in
- * an order drawn anew; results are medians over rounds, and ratios to atomic are medians
- * of the ratios of each round.
+ * round every scheme gets one slot for each walk, number of objects and number of CPUs. The
+ * order is drawn anew for each round. Results are medians over rounds, and ratios to atomic
+ * are medians of the ratios of each round.
  */
 #ifndef LODIC_BENCH_COUNT_H
 #define LODIC_BENCH_COUNT_H
@@ -15,7 +15,7 @@
 
 #define BENCH_MAX_LIST 16u    /* sizes or numbers of CPUs in a plan */
 #define BENCH_MAX_SCHEMES 38u /* with the control; as many as a table has rows */
-/* What the ratios are to: Linux today. */
+/* Ratios are to this scheme: it counts as Linux does today. */
 #define BENCH_YARDSTICK "atomic"
 
 struct bench_plan {
@@ -25,6 +25,7 @@ struct bench_plan {
 	u32 nr_objects;
 	bool walks[FIELD_NR_WALKS];
 	bool schemes[BENCH_MAX_SCHEMES];
+	bool named; /* the user has named the schemes: tables show them all */
 	u32 rounds;
 	u32 per_user;
 	bool processes;
@@ -58,15 +59,18 @@ struct bench {
 /* core/count/count.c's schemes, and the control after them. NULL: no more. */
 const struct count_scheme *bench_scheme(u32 i);
 u32 bench_nr_schemes(void);
+/* Do people want scheme i in a table? Files have all schemes. null counts nothing and
+ * template is there to be copied, so they are shown only when the user names them. */
+bool bench_is_shown(const struct bench_plan *plan, u32 i);
 
-/* Runs plan. -EINTR: stopped; else -errno. */
+/* Runs plan. -EINTR: the user has stopped it; else -errno. */
 int bench_run(struct bench *b, const struct bench_plan *plan);
 void bench_drop(struct bench *b);
 
 /* NULL: not in the plan. */
 const struct bench_cell *bench_cell(const struct bench *b, u32 scheme,
                                     enum field_walk walk, u32 size, u32 cpus);
-/* What one operation takes on one CPU. */
+/* What one operation takes on one CPU; 0 when that is not known. */
 double bench_cell_ns(const struct bench_cell *cell);
 
 void bench_print(const struct bench *b, FILE *to);

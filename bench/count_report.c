@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lodic/lodic.h"
 #include "measure/report.h"
 #include "measure/table.h"
+
+#define PARAMETERS_BYTES 512
 
 #define UNITS \
 	"ns: a ref and an unref, or a query, on one CPU; mops: 10^6 of them a second, all " \
@@ -19,7 +22,7 @@ static const char *workers_name(const struct bench *b)
 	return b->plan.processes ? "processes" : "threads";
 }
 
-/* Does any scheme have a cell there? */
+/* A cell of any scheme there; NULL: no scheme has one. */
 static const struct bench_cell *any_cell(const struct bench *b, u32 walk, u32 size,
                                          u32 cpus)
 {
@@ -77,7 +80,7 @@ static void print_times(const struct bench *b, u32 cpus, FILE *to)
 
 	put_row(b, -1, cpus, &t);
 	for (u32 i = 0; i < bench_nr_schemes(); i++)
-		if (b->plan.schemes[i])
+		if (bench_is_shown(&b->plan, i))
 			put_row(b, (int)i, cpus, &t);
 	if (t.nr_columns < 2)
 		return;
@@ -100,7 +103,7 @@ static void print_memory(const struct bench *b, FILE *to)
 		const struct field *f = b->fields[i][size];
 		struct count_cost cost;
 
-		if (!f)
+		if (!f || !bench_is_shown(&b->plan, i))
 			continue;
 		count_cost(&f->count, &cost);
 		table_row(&t);
@@ -115,7 +118,7 @@ static void print_memory(const struct bench *b, FILE *to)
 	table_print(&t, to);
 }
 
-/* What was left out, and why; nothing is left out in silence. */
+/* Says what is missing, and why. */
 static void print_remarks(const struct bench *b, FILE *to)
 {
 	for (u32 i = 0; i < bench_nr_schemes(); i++)
@@ -146,12 +149,40 @@ void bench_print(const struct bench *b, FILE *to)
 	        (unsigned long long)b->plan.seed);
 	for (u32 i = 0; i < b->plan.nr_cpus; i++)
 		print_times(b, b->plan.cpus[i], to);
-	fputs("hot: one object; round, random N: over N objects; query: is anyone using "
-	      "it, nobody is;\nprivate: the same walk over plain words of one's own; "
+	fputs("hot: one object; round, random N: over N objects; query: of an object that "
+	      "nobody uses;\nprivate: the same walk over plain words of the thread's own; "
 	      "n/m: not measurable\n",
 	      to);
 	print_memory(b, to);
 	print_remarks(b, to);
+}
+
+static u32 add_list(char *to, u32 at, const char *name, const u32 *list, u32 nr)
+{
+	for (u32 i = 0; i < nr && at < PARAMETERS_BYTES; i++)
+		at += (u32)snprintf(to + at, PARAMETERS_BYTES - at, "%s%s%u",
+		                    i ? "+" : " ", i ? "" : name, list[i]);
+	return at;
+}
+
+/* What the user asked for, as "name=value name=value"; without commas, for CSV. */
+static void describe(const struct bench *b, char *ret)
+{
+	const struct bench_plan *p = &b->plan;
+	const char *sep = " walk=";
+	u32 at =
+		(u32)snprintf(ret, PARAMETERS_BYTES, "rounds=%u workers=%s per_user=%u",
+	                      b->nr_rounds, workers_name(b), p->per_user);
+
+	at = add_list(ret, at, "cpus=", p->cpus, p->nr_cpus);
+	at = add_list(ret, at, "objects=", p->objects, p->nr_objects);
+	for (u32 i = 0; i < FIELD_NR_WALKS && at < PARAMETERS_BYTES; i++) {
+		if (!p->walks[i])
+			continue;
+		at += (u32)snprintf(ret + at, PARAMETERS_BYTES - at, "%s%s", sep,
+		                    field_walk_name(i));
+		sep = "+";
+	}
 }
 
 static void set_real(json_t *o, const char *key, bool known, double v)
@@ -205,9 +236,11 @@ static json_t *cost_json(const struct bench *b, u32 scheme, u32 size)
 void bench_print_json(const struct bench *b, FILE *to)
 {
 	json_t *o = json_object(), *results = json_array(), *costs = json_array();
+	char parameters[PARAMETERS_BYTES];
 	struct machine machine;
 
 	machine_find(&machine);
+	describe(b, parameters);
 	for (u32 i = 0; i < b->nr_cells; i++)
 		json_array_append_new(results, cell_json(b, &b->cells[i]));
 	for (u32 i = 0; i < bench_nr_schemes(); i++)
@@ -222,6 +255,10 @@ void bench_print_json(const struct bench *b, FILE *to)
 	set_integer(o, "rounds", b->nr_rounds);
 	json_object_set_new(o, "seconds", json_real((double)b->duration_ns / 1e9));
 	json_object_set_new(o, "units", json_string(UNITS));
+	json_object_set_new(o, "version",
+	                    json_sprintf("%d.%d", LODIC_VERSION_MAJOR,
+	                                 LODIC_VERSION_MINOR));
+	json_object_set_new(o, "parameters", json_string(parameters));
 	json_object_set_new(o, "results", results);
 	json_object_set_new(o, "costs", costs);
 	report_print_json(o, to);
@@ -239,18 +276,21 @@ static void put_spread(const struct series_spread *s, FILE *f)
 int bench_write_csv(const struct bench *b, const char *path)
 {
 	FILE *f = fopen(path, "we");
+	char parameters[PARAMETERS_BYTES];
 	struct machine machine;
 	int error;
 
 	if (!f)
 		return -errno;
 	machine_find(&machine);
+	describe(b, parameters);
 	fprintf(f, "# %s, %u CPUs, %s; commit %s; seed %llu; %u rounds in %.1f s\n",
 	        machine.cpu, machine.nr_cpus, machine.kernel, report_commit(),
 	        (unsigned long long)b->plan.seed, b->nr_rounds,
 	        (double)b->duration_ns / 1e9);
 	fputs("scheme,walk,objects,cpus,workers,per_user,ns,mops,mops_q1,mops_q3,ratio,"
-	      "ratio_q1,ratio_q3,slots,slots_tried,failed\n",
+	      "ratio_q1,ratio_q3,slots,slots_tried,failed,version,commit,parameters,"
+	      "seed\n",
 	      f);
 	for (u32 i = 0; i < b->nr_cells; i++) {
 		const struct bench_cell *c = &b->cells[i];
@@ -263,8 +303,10 @@ int bench_write_csv(const struct bench *b, const char *path)
 		fputc(',', f);
 		put_spread(&c->spread, f);
 		put_spread(&c->ratio, f);
-		fprintf(f, "%u,%u,%llu\n", c->nr_slots, c->nr_tried,
-		        (unsigned long long)c->nr_failed);
+		fprintf(f, "%u,%u,%llu,%d.%d,%s,%s,%llu\n", c->nr_slots, c->nr_tried,
+		        (unsigned long long)c->nr_failed, LODIC_VERSION_MAJOR,
+		        LODIC_VERSION_MINOR, report_commit(), parameters,
+		        (unsigned long long)b->plan.seed);
 	}
 	error = ferror(f) ? -EIO : 0;
 	if (fclose(f) != 0 && !error)

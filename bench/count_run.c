@@ -24,6 +24,14 @@ u32 bench_nr_schemes(void)
 	return count_nr_schemes + 1;
 }
 
+bool bench_is_shown(const struct bench_plan *plan, u32 i)
+{
+	const struct count_scheme *scheme = bench_scheme(i);
+
+	return plan->schemes[i] &&
+	       (plan->named || (scheme != &count_null && scheme != &count_template));
+}
+
 const struct bench_cell *bench_cell(const struct bench *b, u32 scheme,
                                     enum field_walk walk, u32 size, u32 cpus)
 {
@@ -42,7 +50,7 @@ double bench_cell_ns(const struct bench_cell *cell)
 	return cell->spread.known ? cell->cpus * 1e3 / cell->spread.median : 0;
 }
 
-/* One object is hot; a walk is over several. A query is asked by one. */
+/* FIELD_HOT goes with one object, a walk with several, a query with one object and CPU. */
 static bool group_fits(const struct bench_plan *p, enum field_walk walk, u32 size,
                        u32 cpus)
 {
@@ -99,7 +107,7 @@ static u32 most_cpus(const struct bench_plan *p)
 	return most;
 }
 
-/* What a scheme cannot do is said in the results; what we cannot do ends the run. */
+/* The results name what a scheme cannot do. What this program cannot do ends the run. */
 static int make_fields(struct bench *b, u32 nr_workers)
 {
 	const struct bench_plan *p = &b->plan;
@@ -144,8 +152,8 @@ static bool same_group(const struct bench_cell *a, const struct bench_cell *b)
 	return a->walk == b->walk && a->size == b->size && a->cpus == b->cpus;
 }
 
-/* One slot for each of nr cells, in an order drawn anew: a fixed one would give each
- * scheme always the same neighbour, and the caches that this neighbour leaves. */
+/* Runs one slot for each of nr cells, in an order drawn anew. In a fixed order each scheme
+ * would always have the same neighbour, and the caches that this neighbour leaves. */
 static int run_group(struct bench *b, struct bench_cell *group, u32 nr, u64 *random)
 {
 	u32 order[BENCH_MAX_SCHEMES];

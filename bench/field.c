@@ -10,8 +10,8 @@
 
 #define FILE_ID 1u
 #define LINE_BYTES 64u
-/* So long that a batch does not see the same piece twice, so short that reading it is
- * cheap; and each object comes up some four times. */
+/* A walk is so long that a batch does not see the same piece twice, and so short that
+ * reading it is cheap. Each object comes up about four times. */
 #define STEPS_LEAST 16384u
 #define STEPS_PER_OBJECT 4u
 
@@ -83,7 +83,7 @@ static u32 nr_users(const struct field_ground *g)
 	return nr < FIELD_LEAST_USERS ? FIELD_LEAST_USERS : nr;
 }
 
-/* The control's words are for one thread. */
+/* The words of the control are for one thread each. */
 static u32 workers_per_user(const struct field *f)
 {
 	return f->count.scheme == &private_control ? 1 : f->ground->per_user;
@@ -98,8 +98,8 @@ static u64 share_all(struct field *f, u32 user)
 	return nr_failed;
 }
 
-/* Each user maps its own, where its memory then is; worker 0 also for those who are only
- * there to share. */
+/* Each user's first worker maps for it, so that its memory is near it. Worker 0 also maps for
+ * the users that are only there to share. */
 static u64 run_share(void *arg, u32 worker, u64 position, u64 nr)
 {
 	struct field *f = arg;
@@ -151,7 +151,7 @@ void field_close(struct field *f)
 	count_fini(&f->count);
 }
 
-/* What a slot's functions need; in shared memory, since workers may be processes. */
+/* What a slot's functions need. It is in shared memory, since workers may be processes. */
 struct walk {
 	struct field *field;
 	const u32 *steps;

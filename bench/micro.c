@@ -8,6 +8,7 @@
 #include "bench/micro.h"
 #include "bench/series.h"
 #include "bench/shared.h"
+#include "lodic/lodic.h"
 #include "measure/cli.h"
 #include "measure/report.h"
 #include "measure/table.h"
@@ -36,10 +37,10 @@ struct micro {
 	struct micro_ground *ground;
 	struct field *field;
 	struct micro_cell cells[MAX_STEPS][MICRO_MOST_CPUS]; /* [step][cpus - 1] */
-	u64 nr_ops; /* that must be found in the ground's words */
+	u64 nr_ops; /* the ground's words must add up to so many */
 };
 
-/* Pairs whose ratio is asked for: what the first costs over what the second does. */
+/* Pairs of steps: the results say what the first costs over what the second does. */
 static const struct {
 	const char *over, *under;
 } questions[] = {
@@ -64,7 +65,7 @@ static const struct argp_option option_list[] = {
 	{ "json", 'j', NULL, 0, "Print JSON", 0 },
 	{ "rounds", 'r', "N", 0,
 	  "Rounds, each with a slot for every step (default: 60)", 0 },
-	{ "seed", KEY_SEED, "N", 0, "Seed of the orders", 0 },
+	{ "seed", KEY_SEED, "N", 0, "Seed of the orders (default: 20240731)", 0 },
 	{ 0 },
 };
 
@@ -163,7 +164,7 @@ static bool step_usable(u32 step)
 	return !micro_steps[step].usable || micro_steps[step].usable();
 }
 
-/* Every step on every number of CPUs, in an order drawn anew. */
+/* Runs every step on every number of CPUs, in an order drawn anew. */
 static int run_round(struct micro *m, u32 round, u64 *random)
 {
 	u32 order[MAX_STEPS * MICRO_MOST_CPUS], nr = 0;
@@ -205,7 +206,7 @@ static int micro_run(struct micro *m)
 	return 0;
 }
 
-/* From a rate to the time of one step; a word that is handed over is in one hand only. */
+/* Turns a rate into the time of one step. A word that is handed over is on one CPU only. */
 static double step_ns(const struct micro_step *step, u32 cpus, double mops)
 {
 	return (step->one_way ? 1 : cpus) * 1e3 / mops;
@@ -219,7 +220,7 @@ static const struct series *series_of(const struct micro *m, const char *name, u
 	return NULL;
 }
 
-/* Costs are to each other as rates are the other way round. */
+/* The ratio of two costs is the ratio of the rates, the other way round. */
 static struct series_spread answer(const struct micro *m, u32 question, u32 cpus)
 {
 	return series_ratio(series_of(m, questions[question].under, cpus),
@@ -288,6 +289,11 @@ static void print_json(const struct micro *m, const struct machine *machine)
 	json_object_set_new(o, "seed", json_integer((json_int_t)m->seed));
 	json_object_set_new(o, "rounds", json_integer(m->rounds));
 	json_object_set_new(o, "units", json_string(UNITS));
+	json_object_set_new(o, "version",
+	                    json_sprintf("%d.%d", LODIC_VERSION_MAJOR,
+	                                 LODIC_VERSION_MINOR));
+	json_object_set_new(o, "parameters",
+	                    json_sprintf("rounds=%u cpus=%u", m->rounds, m->nr_cpus));
 	json_object_set_new(o, "results", results);
 	json_object_set_new(o, "ratios", answers_json(m));
 	report_print_json(o, stdout);
@@ -348,7 +354,7 @@ static int publish(const struct micro *m)
 	struct machine machine;
 
 	if (sum != m->nr_ops) {
-		cli_error("%llu steps were done, but the words have %llu",
+		cli_error("%llu steps were done, but the words add up to %llu",
 		          (unsigned long long)m->nr_ops, (unsigned long long)sum);
 		return CLI_FAILED;
 	}

@@ -4,7 +4,7 @@
 
 #include "bench/rseq.h"
 
-/* More than a line takes for its way there and back: then the other one has ended. */
+/* A line takes far less to come back: after so many turns the other worker has ended. */
 #define PING_SPINS 4096u
 #define OWN_LOCK 1u /* the lock's place in a CPU's line */
 
@@ -26,7 +26,7 @@ static u64 run_cas(void *arg, u32 worker, u64 position, u64 nr)
 
 	(void)worker;
 	(void)position;
-	/* Lock-free: only another one's success makes it retry. */
+	/* Lock-free: only a success of another worker makes it retry. */
 	for (u64 i = 0; i < nr; i++)
 		do
 			v = host_load_relaxed(g->shared);
@@ -34,10 +34,10 @@ static u64 run_cas(void *arg, u32 worker, u64 position, u64 nr)
 	return 0;
 }
 
-/* Waits for the word to say that it is worker's turn. */
+/* Waits until the word says that it is worker's turn. */
 static bool ping_wait(const u64 *word, u32 worker, u64 *ret_value)
 {
-	/* Without host_relax(): the way of the line is measured, not that of a pause. */
+	/* Without host_relax(): the step measures the way of the line, not a pause. */
 	for (u32 spins = 0; spins < PING_SPINS; spins++) {
 		*ret_value = host_load_acquire(word);
 		if (*ret_value % MICRO_MOST_CPUS == worker)
@@ -67,7 +67,8 @@ static u64 run_ping_pong_cas(void *arg, u32 worker, u64 position, u64 nr)
 
 	(void)position;
 	v += v % MICRO_MOST_CPUS != worker;
-	/* Who knows what comes next need not look first: the line comes to be written. */
+	/* The worker knows the next value and need not load first. So the line comes to be
+	 * written at once. */
 	for (u64 i = 0; i < nr; i++, v += MICRO_MOST_CPUS)
 		for (u32 spins = 0; !host_cas(g->shared, v, v + 1); spins++)
 			if (spins == PING_SPINS)
@@ -80,7 +81,7 @@ static u64 *own_line(struct micro_ground *g)
 	return &g->own[(u64)host_cpu() * COUNT_LINE_WORDS];
 }
 
-/* As a per-CPU hash is updated without a lock: which CPU, look, change in one commit. */
+/* Updates a per-CPU word without a lock: it asks for the CPU, loads, and commits. */
 static u64 run_rseq(void *arg, u32 worker, u64 position, u64 nr)
 {
 	struct micro_ground *g = arg;
@@ -93,7 +94,7 @@ static u64 run_rseq(void *arg, u32 worker, u64 position, u64 nr)
 	return nr_failed;
 }
 
-/* The same as core/ does it on this host. */
+/* The same, as core/ does it on this host. */
 static u64 run_percpu_cas(void *arg, u32 worker, u64 position, u64 nr)
 {
 	struct micro_ground *g = arg;
@@ -153,7 +154,7 @@ static u64 run_own_cas(void *arg, u32 worker, u64 position, u64 nr)
 	return nr_failed;
 }
 
-/* What the way to one's own word costs by itself. */
+/* The way to the word of this CPU, by itself. */
 static u64 run_cpu(void *arg, u32 worker, u64 position, u64 nr)
 {
 	struct micro_ground *g = arg;

@@ -15,7 +15,8 @@ static int private_init(struct count *c)
 	return c->state ? 0 : -COUNT_ENOMEM;
 }
 
-/* A user's words, all at once at his first: made by himself, so they are near him. */
+/* Makes all words of a user at its first share. The user's own thread does it, so that the
+ * words are near it. */
 static int private_share(struct count *c, u32 user, u32 object)
 {
 	u64 **words = c->state;
@@ -42,7 +43,7 @@ static bool private_ref(struct count *c, u32 object, u32 user, u64 *ret_token)
 {
 	u64 *word = private_word(c, object, user);
 
-	/* Relaxed, here and below: nobody else looks. */
+	/* Relaxed, here and below: no other thread looks. */
 	host_store_relaxed(word, host_load_relaxed(word) + 1);
 	*ret_token = 0;
 	return true;

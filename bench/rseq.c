@@ -27,13 +27,13 @@ bool rseq_usable(void)
 bool rseq_increment(u64 *p, u32 stride_words)
 {
 	struct rseq *self = rseq_self();
-	u32 cpu = self->cpu_id_start; /* may be old at once: looked at again below */
+	u32 cpu = self->cpu_id_start; /* may be old at once: the sequence looks again */
 	u64 *word = p + (u64)cpu * stride_words;
 	u64 next = host_load_relaxed(word) + 1;
 
-	/* From 1 to 2 is the sequence; what it read before, the CPU and the value, is looked
-	 * at again inside, and the store commits. The kernel goes to 4 instead of back to 1,
-	 * and asks for the signature in front of it. */
+	/* The sequence reaches from 1 to 2. It looks again at the CPU and the value that were
+	 * read before it, and its store commits. When the kernel aborts it, the thread goes on
+	 * at 4. The kernel wants the signature in front of that. */
 	__asm__ goto(".pushsection __rseq_cs, \"aw\"\n\t"
 	             ".balign 32\n"
 	             "3:\n\t"

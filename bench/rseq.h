@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A restartable sequence (rseq(2)), as glibc has registered it for each thread: load,
- * compare, store on a word of this CPU's, which the kernel starts over when the thread was
- * switched out or moved between. It is here to be measured against what the posix host
- * does behind host_percpu_cas(), a getcpu and a locked instruction. Only a measurement:
- * no debugger can step through it, and other programs must not rely on it.
+ * A restartable sequence (rseq(2)), as glibc has registered it for each thread. It loads,
+ * compares and stores a word of this CPU, and the kernel aborts it when the thread was
+ * switched out or moved in between. bench_micro measures it against host_percpu_cas() of
+ * the posix host. It is only a measurement: no debugger can step through it, and other
+ * programs must not rely on it.
  */
 #ifndef LODIC_BENCH_RSEQ_H
 #define LODIC_BENCH_RSEQ_H
 
 #include "host/host.h"
 
-/* Is there one on this processor, kernel and C library? */
+/* Do this processor, kernel and C library have restartable sequences? */
 bool rseq_usable(void);
 
-/* Adds one to this CPU's word; p: one word per CPU, stride_words apart. False: the thread
- * was disturbed, and nothing has changed. Only where it is usable. */
+/* Adds one to this CPU's word. p points to CPU 0's word; the words lie stride_words apart.
+ * false: the thread was disturbed, and nothing has changed. rseq_usable() must hold. */
 bool rseq_increment(u64 *p, u32 stride_words);
 
 #endif

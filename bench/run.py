@@ -3,8 +3,8 @@
 """Runs the measurements of `make bench` and keeps what they say.
 
 bench/results/ keeps pin, memory and count, each as .json and .csv, and count_user.json and
-micro.json; the numbers in README and doc/measured.md come from them. Pictures: build/figures/pin.png and
-count.png.
+micro.json. The numbers in README and doc/measured.md come from them. The pictures are
+build/figures/pin.png and count.png.
 """
 
 import argparse
@@ -16,6 +16,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
+# How a row came about: the last columns of each CSV file.
+RUN_COLUMNS = ["version", "commit", "parameters", "seed"]
+# Schemes that files have and tables leave out: one counts nothing, one is there to be copied.
+HIDDEN = {"null", "template"}
 
 
 def measure(command):
@@ -33,12 +37,14 @@ def keep(name, text):
 
 
 def keep_memory_csv(result):
-    rows = result["results"]
+    run = {name: result.get(name, "unknown") for name in RUN_COLUMNS}
+    rows = [{**row, **run} for row in result["results"]]
+    machine = result["machine"]
+    facts = [f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['kernel']}",
+             f"commit {result['commit']}", f"seed {result['seed']}",
+             f"cache {result['cache_bytes']} bytes"]
     with open(RESULTS / "memory.csv", "w", newline="") as f:
-        machine = result["machine"]
-        f.write(f"# {machine['cpu']}, {machine['cpus']} CPUs, {machine['kernel']}; "
-                f"commit {result['commit']}; seed {result['seed']}; "
-                f"cache {result['cache_bytes']} bytes\n")
+        f.write(f"# {'; '.join(facts)}\n")
         writer = csv.DictWriter(f, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
@@ -95,6 +101,10 @@ def doc_memory(rows):
                f"{row['bytes_per_context']} | {row['bytes_per_mapped_block']:.1f} |")
 
 
+def visible(rows):
+    return [row for row in rows if row["scheme"] not in HIDDEN]
+
+
 def short_ns(ns):
     return f"{ns:.1f}" if ns < 100 else f"{ns:.0f}"
 
@@ -104,12 +114,12 @@ def count_column(row):
 
 
 def in_order(values):
-    """Each once, in the order in which they first came."""
+    """Each value once, in the order in which the values first came."""
     return list(dict.fromkeys(values))
 
 
 def shown_cell(row):
-    """ns, and in brackets the ratio, as far as they could be measured."""
+    """ns, and in brackets the ratio, as far as the run could measure them."""
     if row is None or row["ns"] is None:
         return ""
     if row["ratio"] is None:
@@ -119,7 +129,7 @@ def shown_cell(row):
 
 def doc_count(results, cpus):
     """Schemes down, walks across."""
-    rows = [row for row in results if row["cpus"] == cpus]
+    rows = [row for row in visible(results) if row["cpus"] == cpus]
     columns = in_order(count_column(row) for row in rows)
     cells = {(row["scheme"], count_column(row)): row for row in rows}
     yield "| scheme | " + " | ".join(columns) + " |"
@@ -133,7 +143,7 @@ def doc_costs(costs):
     most = max(row["objects"] for row in costs)
     yield f"| scheme | per object | per CPU | per user | taken with {most} objects |"
     yield "|---|---|---|---|---|"
-    for row in costs:
+    for row in visible(costs):
         if row["objects"] == most:
             yield (f"| {row['scheme']} | {row['object_bytes']} | {row['cpu_bytes']} | "
                    f"{row['user_bytes']} | {row['taken_bytes']} |")
@@ -146,7 +156,7 @@ def doc_user(count, user):
            if row["walk"] == "hot" and row["cpus"] == cpus}
     yield "| scheme | each a user of its own | all of one user |"
     yield "|---|---|---|"
-    for row in user["results"]:
+    for row in visible(user["results"]):
         yield (f"| {row['scheme']} | {shown_cell(own.get(row['scheme']))} | "
                f"{shown_cell(row)} |")
 
@@ -169,9 +179,11 @@ def doc_counting(count, user, micro, notes):
     """The schemes of core/, by themselves."""
     yield "## Counting: every scheme"
     yield ""
-    yield (f"`bench_count`, {count['rounds']} rounds. Nanoseconds for a ref and an unref on "
-           "one CPU; in brackets the rate over `atomic`'s, all CPUs together. hot: one "
-           "object; round, random N: over N objects.")
+    yield from [
+        f"`bench_count`, {count['rounds']} rounds. Nanoseconds for a ref and an unref on one",
+        "CPU; in brackets the rate over `atomic`'s, all CPUs together. hot: one object; round,",
+        "random N: over N objects. bench/results/count.csv has two schemes more, "
+        f"{' and '.join(sorted(HIDDEN))}."]
     for cpus in in_order(row["cpus"] for row in count["results"]):
         yield from ["", f"### CPUs: {cpus}", "", *doc_count(count["results"], cpus)]
     yield from ["", f"### Threads of one user: hot, CPUs: {user['results'][0]['cpus']}", "",
@@ -193,16 +205,16 @@ def read_notes():
 
 
 def write_doc(pin, memory, count, user, micro):
-    """doc/measured.md: what README points to. bench/notes.md says what it means."""
+    """doc/measured.md: README points to it. bench/notes.md says what its numbers mean."""
     machine = pin["machine"]
     notes = read_notes()
     lines = ["<!-- SPDX-License-Identifier: GPL-2.0-only OR MIT -->",
              "<!-- Written by bench/run.py from bench/results/ and bench/notes.md. -->",
              "# Measured", "",
-             f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['kernel']}; commit "
-             f"{pin['commit']}; `make bench`. Methods alternate in one run; medians of "
-             "undisturbed slots; spread is the interquartile range; a ratio is the median "
-             "of the ratios of each round.", "",
+             f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['kernel']}.",
+             f"`make bench` at commit {pin['commit']}. Methods alternate in one run, and numbers",
+             "are medians of undisturbed slots. The spread is the interquartile range. A ratio",
+             "is the median of the ratios of each round.", "",
              "## One hot block: wanted and measured", "",
              *doc_goals(pin["goals"]), "",
              *notes["One hot block"], "",
@@ -210,17 +222,17 @@ def write_doc(pin, memory, count, user, micro):
              *doc_hot(pin["results"]), "",
              "## Memory", "",
              *doc_memory(memory["results"]), "",
-             "All accesses: bench/results/pin.csv; `make bench` draws it to "
+             "All accesses: bench/results/pin.csv; `make bench` draws them to "
              "build/figures/pin.png.", "",
              *doc_counting(count, user, micro, notes), "",
-             "All of it: bench/results/count.csv and micro.json; `make bench` draws "
+             "All rows: bench/results/count.csv and micro.json; `make bench` draws "
              "build/figures/count.png."]
     (ROOT / "doc" / "measured.md").write_text("\n".join(lines) + "\n")
 
 
 def say_count(count):
     """The hot object alone; the rest is in the document."""
-    for row in count["results"]:
+    for row in visible(count["results"]):
         if row["walk"] == "hot" and row["ns"] is not None:
             ratio = "" if row["ratio"] is None else f"{row['ratio']:6.2f} of atomic's rate"
             print(f"  CPUs: {row['cpus']:<3} {row['scheme']:<12} "
@@ -236,12 +248,19 @@ def plot(name, build):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build", help="where lodic was built")
-    parser.add_argument("--rounds", default="100", help="rounds of `lodic bench pin`")
+    parser.add_argument("--rounds", default="100",
+                        help="rounds of `lodic bench pin` (default: 100)")
     parser.add_argument("--count-rounds", default="60",
-                        help="rounds of bench_count and bench_micro")
+                        help="rounds of bench_count and bench_micro (default: 60)")
     parser.add_argument("--file", default="", help="the file to read")
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
+    parser.add_argument("--document", action="store_true",
+                        help="measure nothing: write doc/measured.md from bench/results/")
     options = parser.parse_args()
+    if options.document:
+        write_doc(*(json.loads((RESULTS / f"{name}.json").read_text())
+                    for name in ("pin", "memory", "count", "count_user", "micro")))
+        return
 
     lodic = str(pathlib.Path(options.build) / "lodic")
     extra = ["--file", options.file] if options.file else []
@@ -255,7 +274,7 @@ def main():
     count = keep("count", measure([str(programs / "bench_count"), "--json",
                                    "--rounds", options.count_rounds,
                                    "--csv", "bench/results/count.csv"]))
-    # Where a scheme counts by process, threads of one process meet again.
+    # If a scheme counts by process, threads of one process share its words.
     cpus = str(min(2, count["machine"]["cpus"]))
     user = keep("count_user", measure([str(programs / "bench_count"), "--json",
                                        "--walk", "hot", "--objects", "1", "--cpus", cpus,
@@ -264,7 +283,7 @@ def main():
     micro = keep("micro", measure([str(programs / "bench_micro"), "--json",
                                    "--rounds", options.count_rounds]))
     write_doc(pin, memory, count, user, micro)
-    print("\none hot block, promised and measured:")
+    print("\none hot block, what is promised and what was measured:")
     say_goals(pin)
     print("\nmemory:")
     say_memory(memory)

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Measures how counting scales on this machine, from one CPU to all of them.
 
-Every scheme by itself, with threads, with processes and with all threads in one process
-(bench_count), and liblodic's pins between processes (lodic bench pin). One file comes out: bench/results/scale-<cpus>.csv, or
-with --quick build/scale-<cpus>.csv, and a picture, build/figures/scale.png. On a machine
-with many CPUs that file is what we would like to have: it names the processor and the
-kernel, not the machine.
+It measures every scheme by itself (bench_count): with threads, with processes and with all
+threads in one process. It also measures liblodic's pins between processes (lodic bench pin).
+One file comes out: bench/results/scale-<cpus>.csv, or with --quick build/scale-<cpus>.csv.
+The picture is build/figures/scale.png. We would like to have that file from a machine with
+many CPUs. It names the processor and the kernel, not the machine.
 """
 
 import argparse
@@ -20,12 +20,16 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = ["source", "workers", "per_user", "scheme", "walk", "objects", "cpus", "ns", "mops",
-           "mops_q1", "mops_q3", "ratio", "slots", "slots_tried", "failed"]
-# What the programs take: numbers in a list, and workers.
+           "mops_q1", "mops_q3", "ratio", "slots", "slots_tried", "failed",
+           # how the row came about, as its program says
+           "version", "commit", "parameters", "seed"]
+# Schemes that the file has and the printed table leaves out.
+HIDDEN = {"null", "template"}
+# The most that the programs take: numbers in a list, and workers.
 COUNT_MAX_CPUS = 1024
 PIN_MAX_NUMBERS = 6
 PIN_MAX_PROCESSES = 16
-# Below this there is little to see of what these schemes are for.
+# With fewer CPUs there is little to see of what these schemes are for.
 FEW_CPUS = 8
 TOPOLOGY = ["Socket(s)", "Core(s) per socket", "Thread(s) per core", "NUMA node(s)"]
 
@@ -89,8 +93,9 @@ def pin_rows(options, cpus, work):
     for row in read_rows(path):
         if row["method"].startswith("pin_") or row["method"] in ("lodic_pin", "private"):
             mops = row["mops"]
-            yield {"source": "pin", "workers": "processes", "per_user": "1", "scheme": row["method"],
-                   "walk": row["access"], "objects": "1", "cpus": row["processes"],
+            yield {**row, "source": "pin", "workers": "processes", "per_user": "1",
+                   "scheme": row["method"], "walk": row["access"], "objects": "1",
+                   "cpus": row["processes"],
                    "ns": f"{int(row['processes']) * 1e3 / float(mops):.4g}" if mops else "",
                    "mops": mops, "mops_q1": row["mops_q1"], "mops_q3": row["mops_q3"],
                    "ratio": "", "slots": row["slots"], "slots_tried": row["slots_tried"],
@@ -100,8 +105,9 @@ def pin_rows(options, cpus, work):
 def write_csv(path, said, rows, options):
     machine = said["machine"]
     with open(path, "w", newline="") as f:
-        f.write(f"# {machine['cpu']}, {machine['cpus']} CPUs, {machine['kernel']}; commit "
-                f"{said['commit']}; seed {said['seed']}; {options.rounds} rounds\n")
+        facts = [f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['kernel']}",
+                 f"commit {said['commit']}", f"seed {said['seed']}", f"{options.rounds} rounds"]
+        f.write(f"# {'; '.join(facts)}\n")
         f.write(f"# {'; '.join(topology()) or 'topology unknown'}\n")
         writer = csv.DictWriter(f, fieldnames=COLUMNS, extrasaction="ignore",
                                 lineterminator="\n")
@@ -112,7 +118,8 @@ def write_csv(path, said, rows, options):
 def say_results(rows):
     """One line per scheme and kind of worker: the rate on one CPU and on all."""
     hot = [row for row in rows
-           if row["mops"] and row["source"] == "count" and row["walk"] == "hot"]
+           if row["mops"] and row["source"] == "count" and row["walk"] == "hot" and
+           row["scheme"] not in HIDDEN]
     for workers, per_user in dict.fromkeys((r["workers"], r["per_user"]) for r in hot):
         chosen = [r for r in hot if (r["workers"], r["per_user"]) == (workers, per_user)]
         most = max(int(row["cpus"]) for row in chosen)
@@ -142,7 +149,7 @@ def progress(step, steps, what, started):
 
 
 def measure(options, cpus):
-    """(what was said of the machine, all rows)"""
+    """(what the programs say of the machine, all rows)"""
     started = time.monotonic()
     work = options.build / "scale"
     work.mkdir(parents=True, exist_ok=True)
@@ -158,8 +165,8 @@ def measure(options, cpus):
     try:
         rows += pin_rows(options, cpus, work)
     except Failed as failed:
-        # It needs a file that can be cached; what we have is worth keeping without.
-        print(f"bench-scale: {failed}; going on without these rows", file=sys.stderr)
+        # It needs a file that can be cached. The other rows are worth keeping without it.
+        print(f"bench-scale: {failed}; the result has no rows of it", file=sys.stderr)
     return said, rows
 
 

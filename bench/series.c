@@ -25,7 +25,7 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Between neighbours in rank, linearly. */
+/* Interpolates between neighbours in rank, linearly. */
 static double quantile(const double *sorted, u32 nr, double q)
 {
 	double at = q * (nr - 1);

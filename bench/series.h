@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A number per round, and what many rounds say: median and quartiles, and the ratio of
- * two series as the median of their rounds' ratios, so that a machine that is slower for
- * a while is slower for both.
+ * A number per round, and what many rounds say: median and quartiles. The ratio of two
+ * series is the median of their rounds' ratios. So a machine that is slower for a while is
+ * slower for both.
  */
 #ifndef LODIC_BENCH_SERIES_H
 #define LODIC_BENCH_SERIES_H
@@ -10,7 +10,7 @@
 #include "host/host.h"
 
 #define SERIES_MAX_ROUNDS 4096u
-/* Fewer rounds than this are no measurement. */
+/* With fewer rounds the result is unknown. */
 #define SERIES_LEAST 3u
 
 struct series {
@@ -18,7 +18,7 @@ struct series {
 	u32 nr_rounds;
 };
 
-/* A median with its quartiles, of nr rounds. known: there were enough of them. */
+/* The median and quartiles of nr rounds. known: there were enough rounds. */
 struct series_spread {
 	bool known;
 	u32 nr;
@@ -30,7 +30,7 @@ int series_open(struct series *s, u32 nr_rounds);
 void series_close(struct series *s);
 
 struct series_spread series_spread(const struct series *s);
-/* Of a over b, in the rounds that both have. */
+/* The ratio of a to b, in the rounds that both have. */
 struct series_spread series_ratio(const struct series *a, const struct series *b);
 
 #endif

@@ -17,7 +17,7 @@ static struct shared *shared;
 
 int shared_open(void)
 {
-	/* Half of the machine: more would not be a measurement but swapping. */
+	/* Half of the machine's memory: with more, the benchmark would measure swapping. */
 	u64 bytes = (u64)sysconf(_SC_PHYS_PAGES) / 2 * (u64)sysconf(_SC_PAGESIZE);
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 	               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -37,7 +37,7 @@ void *shared_alloc(size_t n, size_t align)
 
 	if (align < sizeof(u64))
 		align = sizeof(u64);
-	/* Room for the worst alignment, so that one add decides. */
+	/* It adds room for the worst alignment, so that one add decides. */
 	before = host_fetch_add(&shared->taken, n + align);
 	begin = (before + align - 1) & ~(u64)(align - 1);
 	if (n > shared->bytes || begin > shared->bytes - n)

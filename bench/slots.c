@@ -15,29 +15,30 @@
 #include <unistd.h>
 
 #include "bench/shared.h"
+#include "host/random.h"
 
 #define LINE_BYTES 64u
 /* The warm-up brings state and code back after the other alternatives' slots. */
 #define WARM_NS 500000u
 #define WINDOW_NS 2000000u
-/* From the order to the common start: time to wake everybody. */
+/* From the order to the common start: in this time every worker wakes. */
 #define START_DELAY_NS 150000u
 #define START_DELAY_EACH_NS 5000u
 #define TICK_NS 1000000u
-/* The clock is looked at every so often: far more than the look itself costs. */
+/* A worker looks at the clock so often: a look costs far less than this. */
 #define BATCH_NS 20000u
 #define BATCH_FIRST 8u
 #define BATCH_MOST ((u64)1 << 16)
-/* An answer wakes the parent, perhaps on the CPU of a worker that is not done yet: all
- * hold theirs back until every window is over. */
+/* An answer wakes the parent, perhaps on the CPU of a worker that is not done yet. So all
+ * workers hold their answers back until every window is over. */
 #define HOLD_BACK_NS (4 * BATCH_NS)
 #define OVERLAP_LEAST 0.7
 #define MAX_TRIES 3u
-/* A worker that has not answered for so long is looked after. */
+/* After so long without an answer, the parent looks whether the worker has died. */
 #define ANSWER_S 2
 #define ANSWERS_WAITED 15u
-/* Odd, and no ratio of it is near a simple one: workers begin far from each other. */
-#define APART 0x9e3779b97f4a7c15u
+/* Workers begin far from each other: the step is odd, and near no simple fraction. */
+#define APART RANDOM_STEP
 
 enum op { OP_SLOT, OP_CALL, OP_LEAVE };
 
@@ -129,7 +130,7 @@ static void do_slot(struct slots_worker *me)
 	r->nr_failed = run.nr_failed;
 }
 
-/* Orders come as they may; EINTR is a signal that the parent deals with. */
+/* An order may come at any time. EINTR is a signal that the parent deals with. */
 static void wait_for(sem_t *sem)
 {
 	while (sem_wait(sem) != 0 && errno == EINTR)
@@ -177,7 +178,7 @@ static _Noreturn void process_run(struct slots_worker *w, pid_t parent)
 {
 	cpu_set_t set;
 
-	/* Ctrl-C reaches the whole group; the parent ends us when it has its answer. */
+	/* Ctrl-C reaches the whole group. The parent ends its workers when it has answers. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTERM, SIG_DFL);
@@ -240,7 +241,7 @@ void slots_close(struct slots *s)
 	s->nr_workers = 0;
 }
 
-/* A process that died leaves its answer out for ever; threads take us along. */
+/* A process that died never answers. A thread that dies takes this program along. */
 static bool worker_died(struct slots_worker *w)
 {
 	if (!w->processes || waitpid(w->process, NULL, WNOHANG) == 0)
@@ -286,7 +287,7 @@ static int ask(struct slots *s, u32 nr, enum op op, const struct slots_work *wor
 	return error;
 }
 
-/* Length of what all windows share, over the length of what any covers. */
+/* The time that all windows share, over the time that any of them covers. */
 static double overlap(const struct slots_worker *workers, u32 nr)
 {
 	u64 first = workers[0].report.begin_ns, last = workers[0].report.end_ns;

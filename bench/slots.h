@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Short measured slots on pinned workers, threads or processes. A slot is shorter than a
- * scheduler's tick and counts only when none of its workers was switched out in its window
- * and their windows overlapped: a busy machine costs slots, not truth. The idea is
- * measure/measure.h's; there the work is a read by one of liblodic's readers, here it is any
- * function.
+ * Short measured slots on pinned workers, which are threads or processes. A slot is shorter
+ * than a scheduler's tick. It counts only when none of its workers was switched out in its
+ * window, and when their windows overlapped. So a busy machine costs slots, but does not
+ * distort results. The idea is that of measure/measure.h. There the work is a read by one of
+ * liblodic's readers; here it is any function.
  */
 #ifndef LODIC_BENCH_SLOTS_H
 #define LODIC_BENCH_SLOTS_H
@@ -15,10 +15,10 @@
 
 /* What a slot does. Functions get arg and the number of the worker that calls. */
 struct slots_work {
-	/* nr operations from place position on. Returns how many of them failed; those
-	 * are not in the rate. Never waits for ever: another worker may have ended. */
+	/* Does nr operations from place position on. Returns how many of them failed; those
+	 * are not in the rate. It must not wait for ever: another worker may have ended. */
 	u64 (*run)(void *arg, u32 worker, u64 position, u64 nr);
-	/* Once a millisecond, as a timer does; NULL: nothing to do. Its time counts. */
+	/* Called once a millisecond, as by a timer; its time counts. NULL: nothing to do. */
 	void (*tick)(void *arg, u32 worker);
 	void *arg;
 	u64 position; /* of worker 0; the others begin elsewhere */
@@ -40,18 +40,18 @@ struct slots {
 	bool processes;
 };
 
-/* Workers stay on the CPUs named, one each. -ENOMEM, -EAGAIN: no thread or process to be
- * had; -EPERM: one of the CPUs is not for us. */
+/* Starts workers, which stay on the CPUs named, one each. -ENOMEM. -EAGAIN: the system
+ * gives no thread or process. -EPERM: the program may not use one of the CPUs. */
 int slots_open(struct slots *s, const int *cpus, u32 nr, bool processes);
 void slots_close(struct slots *s);
 
-/* One slot on the first nr workers, tried again when it was disturbed. -EPIPE: a worker
- * has died. */
+/* Runs one slot on the first nr workers, and tries again when it was disturbed. -EPIPE: a
+ * worker has died. */
 int slots_measure(struct slots *s, u32 nr, const struct slots_work *work,
                   struct slots_result *ret);
 
-/* work->run once on each of the first nr workers, nothing measured; ret_failed is the sum
- * of what the calls returned. -EPIPE. */
+/* Calls work->run once on each of the first nr workers, and measures nothing. ret_failed is
+ * the sum of what the calls returned. -EPIPE: a worker has died. */
 int slots_call(struct slots *s, u32 nr, const struct slots_work *work, u64 *ret_failed);
 
 #endif
