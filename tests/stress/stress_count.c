@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Every counting scheme under fire. Readers take references on a few hot frames and
- * verify the bytes while they hold them; a reclaimer freezes frames, poisons them, fills
+ * Stress test of every counting scheme. Readers take references on a few hot frames and
+ * verify the bytes while they hold them. A reclaimer freezes frames, poisons them, fills
  * them with other blocks and thaws them, as fast as it can. Under lodic a mapper unmaps,
- * remaps, forks and exits all the while, and readers fault their pages in again; two
- * threads of a process share its ptes. Elsewhere readers change CPUs, references in hand. After each round, with everybody at rest, every
- * count must be exactly zero and every invariant hold.
+ * remaps, forks and exits all the time, and readers fault their pages in again. Two threads
+ * of a process then share its ptes. Under other schemes readers change CPUs while they hold
+ * references. After each round all threads are at rest. Then every count must be exactly
+ * zero and every invariant must hold.
  *
- * The frames' bytes are read and written by plain accesses: that nobody else touches them
- * meanwhile is what a reference promises, and ThreadSanitizer is asked to believe it.
+ * Plain accesses read and write the frames' bytes. A reference promises that no other
+ * thread touches them meanwhile, and ThreadSanitizer checks that promise.
  *
- * Built with -DLODIC_MUTANT=n it must find wrong bytes or counts (--mutant: that is
- * success).
+ * Built with -DLODIC_MUTANT=n the program must find wrong bytes or counts. With --mutant
+ * that is success.
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -36,12 +37,12 @@
 #define CHILD NR_PROCESSES /* the user that fork makes, over and over */
 #define NR_USERS (NR_PROCESSES + 1)
 #define LOOKS 4u            /* at a held frame */
-#define MIN_EVICTIONS 1000u /* else the test has tested nothing */
+#define MIN_EVICTIONS 1000u /* with fewer, the run is no test */
 #define DEADLINE_NS 120000000000u
 #define MUTANT_DEADLINE_NS 40000000000u
 #define POLL_US 2000
 #define TICK_US 50
-#define HIDDEN_FREEZES 200u /* tries at a frame that nobody finds any more */
+#define HIDDEN_FREEZES 200u /* tries at a frame that readers cannot find any more */
 #define ROUND_NS 250000000u
 #define QUIET_YIELDS 64u
 
@@ -53,7 +54,7 @@ static struct {
 	bool mutant;
 } opt = { .seed = 1, .ops = 300000, .readers = 4, .frames = 4, .blocks = 6 };
 
-/* What a thread tells. One line each, or the tallies would slow the race down. */
+/* What a thread has counted. One line each, or the tallies would slow the race down. */
 struct tally {
 	u64 refs; /* verified */
 	u64 locals, globals, failed;
@@ -67,7 +68,7 @@ static struct {
 	u64 bytes[MAX_FRAMES][FRAME_WORDS];
 	u64 leads[MAX_BLOCKS];     /* block -> frame + 1 */
 	u64 pages[NR_PROCESSES];   /* where a process has the file mapped */
-	u64 seconds[NR_PROCESSES]; /* and where once more; 0: it has not */
+	u64 seconds[NR_PROCESSES]; /* and where a second time; 0: it has not */
 	cpu_set_t cpus;            /* that this test may use */
 	struct tally tallies[MAX_READERS];
 	u64 evicted, refused, unmapped;
@@ -85,7 +86,7 @@ static u64 word_of(u64 block, u64 i)
 	return (block << 16 | i) * 0xff51afd7ed558ccdu;
 }
 
-/* Volatile: each look is a look. */
+/* Volatile: the compiler must load each time. */
 static void fill_words(u32 frame, u64 block)
 {
 	volatile u64 *words = world.bytes[frame];
@@ -139,7 +140,7 @@ static void look(struct tally *t, u32 frame, u64 block, u64 dice)
 	for (u32 i = 0; i <= dice % LOOKS; i++) {
 		if (!verify(t, frame, block))
 			return;
-		/* Holders that wait, so that the others can go wrong meanwhile. */
+		/* Some holders wait, so that other threads can go wrong meanwhile. */
 		if (dice / 4 % 16 == 0)
 			sched_yield();
 	}
@@ -172,7 +173,7 @@ static void read_one(struct tally *t, u32 user, u32 index, u64 dice)
 	}
 	bump(tokens[0] == COUNT_OWNED_GLOBAL ? &t->globals : &t->locals);
 	if (host_load_relaxed(&world.frames[frame].block) == block) {
-		/* Not always: a fault waits for the mapper, and waiting is not racing. */
+		/* Not always: a fault waits for the mapper, and a waiting thread cannot race. */
 		if (opt.scheme->share && tokens[0] == COUNT_OWNED_GLOBAL &&
 		    (dice >> 32) % 4 == 0)
 			fault(user, index, frame, dice >> 36);
@@ -215,8 +216,9 @@ static u64 *lead_of(u32 frame)
 	return &world.leads[block_index(host_load_relaxed(&world.frames[frame].block))];
 }
 
-/* Freezes a frame that readers find all the while; where that takes epochs without a
- * reference, a frame that only those find who are on their way already. */
+/* Freezes a frame. Without epochs, readers can find it all the time. With epochs a freeze
+ * needs some of them without a reference. So the frame is hidden first, and only readers
+ * that are on their way already can find it. */
 static bool freeze(u32 frame)
 {
 	if (count_freeze(&world.count, frame))
@@ -233,7 +235,7 @@ static bool freeze(u32 frame)
 	return false;
 }
 
-/* Epochs, as fast as they go: each CPU has its tick on that CPU. */
+/* Makes epochs as fast as it can: it ticks for each CPU on that CPU. */
 static void *ticker(void *arg)
 {
 	(void)arg;
@@ -276,7 +278,7 @@ static void map_file(u32 user)
 		host_store_relaxed(&world.pages[user], page);
 }
 
-/* Maps the file a second time, or takes that away. */
+/* Maps the file a second time, or unmaps the second mapping. */
 static void map_second(u32 user)
 {
 	u64 page = host_load_relaxed(&world.seconds[user]);
@@ -308,7 +310,7 @@ static void fork_and_exit(u32 user)
 		count_owned_munmap(&world.count, CHILD, second);
 }
 
-/* One change to a process's mappings, mostly an unmap. */
+/* Makes one change to a process's mappings, mostly an unmap. */
 static void map_one(u32 user, u32 dice)
 {
 	u64 page = host_load_relaxed(&world.pages[user]);
@@ -328,8 +330,8 @@ static void map_one(u32 user, u32 dice)
 	}
 }
 
-/* Few changes, none of which folds much: a count that went astray is not put right by
- * the next unmap, and the check after the round finds it. */
+/* Makes few changes, none of which folds much. So the next unmap does not hide a count that
+ * went astray, and the check after the round finds it. */
 static void map_one_quietly(u32 user, u32 dice)
 {
 	for (u32 i = 0; i < dice / 4 % QUIET_YIELDS; i++)
@@ -397,8 +399,8 @@ static bool is_enough(u64 refs, u64 since_ns)
 	return refs >= opt.ops && host_load_relaxed(&world.evicted) >= MIN_EVICTIONS;
 }
 
-/* Waits until the round is over: by its time, by enough, or by something wrong. Returns
- * whether it was the last. */
+/* Waits until the round is over: its time is up, there are enough references, or something
+ * is wrong. Returns whether it was the last round. */
 static bool wait_for_round(u64 start)
 {
 	u64 round_start = host_now_ns();
@@ -414,7 +416,7 @@ static bool wait_for_round(u64 start)
 	return wrong || enough || now - start > DEADLINE_NS;
 }
 
-/* Says what is wrong; true when something is. All threads have ended. */
+/* Prints what is wrong. true: something is. All threads must have ended. */
 static bool report_wrong(void)
 {
 	bool wrong = false;
@@ -488,7 +490,7 @@ static bool run_round(u64 start)
 	return last;
 }
 
-/* One scheme; true when all was well. */
+/* Runs one scheme. true: nothing was wrong. */
 static bool run_scheme(const struct count_scheme *scheme)
 {
 	u64 start = host_now_ns();
@@ -513,7 +515,7 @@ static bool run_scheme(const struct count_scheme *scheme)
 	return !wrong;
 }
 
-/* A broken rule in core/ has said so already. */
+/* core/ has printed the broken rule already. */
 static void on_abort(int sig)
 {
 	static const char caught[] = "mutant caught: broken rule\n";
@@ -556,9 +558,9 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "seed", 's', "N", 0, "seed of the random choices", 0 },
 		{ "ops", 'o', "N", 0, "verified references per scheme", 0 },
-		{ "seconds", 't', "N", 0, "run each scheme so long, instead of --ops",
-		  0 },
-		{ "readers", 'n', "N", 0, "reader threads, in two processes' names",
+		{ "seconds", 't', "N", 0,
+		  "run each scheme for so long, instead of --ops", 0 },
+		{ "readers", 'n', "N", 0, "reader threads, half for each of two users",
 		  0 },
 		{ "frames", 'f', "N", 0, "frames", 0 },
 		{ "blocks", 'b', "N", 0, "blocks that are read", 0 },

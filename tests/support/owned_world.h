@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A small world for lodic and its variants: two files in six frames, six processes, and the
- * list of all references that are held, against which every step is checked.
+ * A small world for the owned gate and its variants: two files in six frames, and six
+ * processes. It keeps the list of all references that are held, and checks every step
+ * against it.
  */
 #ifndef LODIC_TESTS_SUPPORT_OWNED_WORLD_H
 #define LODIC_TESTS_SUPPORT_OWNED_WORLD_H
@@ -21,7 +22,7 @@
 #define NR_BLOCKS 4u
 #define MAX_HELD 200u
 
-/* Which variant runs just now. */
+/* The variant that runs. */
 static const struct count_scheme *model_scheme;
 
 struct model {

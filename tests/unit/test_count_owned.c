@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lodic and its variants lodic_file and lodic_flag: where a reference is counted, and what
- * becomes of it when its pte is unmapped, moved, forked, or mapped anew. After each step
- * count_check() compares every word with the list of references that are held (I1-I4, J1,
- * J2).
+ * The owned gate (scheme lodic) and its variants lodic_file and lodic_flag. The cases ask
+ * where a reference is counted, and what becomes of it when its pte is unmapped, moved,
+ * forked or mapped anew. After each step count_check() compares every word with the list
+ * of references that are held (I1-I4, J1, J2).
  */
 #include "tests/support/owned_world.h"
 
@@ -42,7 +42,7 @@ static void ref_below_share_min_is_global(void **state)
 		map(m, user);
 	}
 	assert_int_equal(hold(m, 0, 0), m->pages[0] + 1);
-	/* Fewer sharers again: what is counted locally stays so. */
+	/* With fewer sharers again, a local count stays local. */
 	assert_int_equal(count_owned_unmap_block(&m->count, 3, m->pages[3]), 0);
 	check(m);
 	assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
@@ -141,7 +141,7 @@ static void unref_slot_mapped_again_keeps_sum(void **state)
 	assert_int_equal(count_sum(&m->count, 0), 0);
 }
 
-/* Another mapping of the block turns up above the token's. */
+/* Another mapping of the block comes above the token's. */
 static void unref_block_mapped_twice_uses_tokens_slot(void **state)
 {
 	struct model *m = *state;
@@ -246,7 +246,7 @@ static void freeze_refused_leaves_every_pte(void **state)
 	assert_true(count_freeze(&m->count, 0));
 }
 
-/* A frame goes to another block: old tokens are gone, old ptes too, old names fail. */
+/* A frame goes to another block: no token and no pte is left, and the old name fails. */
 static void freeze_reuse_for_other_block(void **state)
 {
 	struct model *m = *state;
@@ -317,7 +317,7 @@ static void random_step(struct model *m, u32 dice)
 		assert_int_equal(
 			count_owned_remap(&m->count, user, page, &m->pages[user]), 0);
 	} else if (op == 29 && page && m->pages[user ^ 1] == 0) {
-		/* Not into a user who has other mappings, by a share. */
+		/* A share gave this user mappings, so it cannot be a child. */
 		if (count_owned_fork(&m->count, user, user ^ 1) == 0)
 			m->pages[user ^ 1] = page;
 	} else if (op == 30) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the schemes that count by CPU do beyond the contract (tests/unit/test_count.c):
- * references that end on another CPU, full buckets, spares, epochs. And the host's
- * functions for words of one CPU, with threads that move about.
+ * references that end on another CPU, full buckets, spares, epochs. The host's functions
+ * for words of one CPU are tested too, with threads that change CPUs.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -65,7 +65,7 @@ static void drop(struct count *c, const struct count_held *held)
 	count_unref(c, held->object, held->user, held->token);
 }
 
-/* An epoch: each CPU's tick, on that CPU where we may go there. */
+/* Makes an epoch: a tick for each CPU, on that CPU where the test may go there. */
 static void tick_all(struct count *c)
 {
 	for (u32 cpu = 0; cpu < host_nr_cpus(); cpu++) {
@@ -98,7 +98,7 @@ static void unref_on_another_cpu_is_exact(void **state)
 	}
 }
 
-/* Always down here and up there, so that no CPU's word returns to where it was. */
+/* Refs are on one CPU and unrefs on another, so that no CPU's word returns to its value. */
 static void unref_on_another_cpu_always_stays_exact(void **state)
 {
 	(void)state;
@@ -118,7 +118,7 @@ static void unref_on_another_cpu_always_stays_exact(void **state)
 	}
 }
 
-/* As many objects as wanted that share the first one's place in a hash of nr places. */
+/* Finds objects that share the first one's place in a hash of nr places. */
 static void find_same(u32 nr_places, u32 *ret_same, u32 nr)
 {
 	u32 found = 0;
@@ -147,8 +147,8 @@ static void paygo_full_bucket_overflows_and_comes_back(void **state)
 	count_check(c, held, NR_SAME);
 	for (u32 i = 0; i < NR_SAME; i++)
 		assert_false(count_freeze(c, same[i]));
-	/* The bucket's entries are garbage one after the other, and used again at once,
-	 * though some were ended from elsewhere and have anchors. */
+	/* The bucket's entries become garbage one after the other, and are used again at
+	 * once. Some were ended from another CPU and have anchors. */
 	go_to_cpu(other_cpu);
 	for (u32 i = 0; i < NR_SAME; i++)
 		drop(c, &held[i]);
@@ -229,7 +229,7 @@ static void refcache_tick_from_elsewhere_settles_nothing(void **state)
 		stop(c);
 		skip();
 	}
-	/* Our CPU's slot is not empty: without its own tick no epoch ends. */
+	/* This CPU's slot is not empty: without a tick from here no epoch ends. */
 	go_to_cpu(other_cpu);
 	for (u32 i = 0; i < 4; i++) {
 		for (u32 cpu = 0; cpu < host_nr_cpus(); cpu++)
@@ -278,7 +278,7 @@ static void gate_watch_is_taken_away_by_a_pass(void **state)
 	assert_true(count_gate_pass(&gate));
 	seen = count_gate_watch(&gate);
 	assert_true(count_gate_unpassed(&gate, seen));
-	assert_int_equal(count_gate_watch(&gate), seen); /* one watch for all who ask */
+	assert_int_equal(count_gate_watch(&gate), seen); /* one watch for all queries */
 	assert_true(count_gate_pass(&gate));
 	assert_false(count_gate_unpassed(&gate, seen));
 	assert_true(count_gate_watch(&gate) != seen); /* nor is the next one the same */
@@ -302,7 +302,7 @@ static struct {
 	u64 cas_done;
 } adding;
 
-/* Adds by both functions, and now and then from another CPU. */
+/* Adds by both functions, and sometimes from another CPU. */
 static void *adder(void *arg)
 {
 	u32 done = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * count_share() and count_unshare() of lodic and its variants: a page fault and its
- * undoing, with a mapping made when there is none; and a frame that is taken from all its
+ * count_share() and count_unshare() of the owned gate and its variants: a page fault and its
+ * undoing. A share makes a mapping when there is none. Then unmapping a frame from all its
  * users, as migration does.
  */
 #include "tests/support/owned_world.h"
@@ -23,7 +23,7 @@ static void share_then_ref_is_local(void **state)
 	assert_int_equal(hold(m, 0, 2), COUNT_OWNED_GLOBAL); /* another block */
 }
 
-/* As many blocks as one likes in a mapping or two. */
+/* However many blocks there are, one or two mappings hold them. */
 static void share_one_mapping_per_file(void **state)
 {
 	struct model *m = *state;
@@ -40,7 +40,7 @@ static void share_one_mapping_per_file(void **state)
 	}
 }
 
-/* A block of the file far away comes later: a second mapping, once. */
+/* A block of the file that lies far away comes later: it gets a second mapping, once. */
 static void share_beyond_mapping_adds_one(void **state)
 {
 	struct model *m = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The posix host's heavy fence reaches every CPU that runs a thread of the process; also
- * one where another thread of it has just ended, which a global expedited membarrier(2)
- * passes by (seen on Linux 6.18; the source of 6.12 reads the same).
+ * The posix host's heavy fence reaches every CPU that runs a thread of the process. That
+ * includes a CPU where another thread of the process has just ended. A global expedited
+ * membarrier(2) does not reach that one (seen on Linux 6.18; the source of 6.12 is alike).
  *
  * A fence on another CPU is an interrupt there, and Linux counts those.
  */
@@ -81,7 +81,7 @@ static u64 nr_switches(void)
 	return (u64)(used.ru_nvcsw + used.ru_nivcsw);
 }
 
-/* Runs on its CPU all the while, and answers with the times it was switched out. */
+/* Runs on its CPU all the time, and answers how often it was switched out. */
 static void *spinner(void *arg)
 {
 	u64 *answer = arg;
@@ -123,7 +123,8 @@ static void heavy_fence_reaches_a_cpu_where_a_thread_has_ended(void **state)
 
 	(void)state;
 	if (fence_cpu == thread_cpu || !nr_calls(thread_cpu, &before)) {
-		print_message("needs two CPUs and the CAL line of /proc/interrupts\n");
+		print_message(
+			"this test needs two CPUs and the CAL line of /proc/interrupts\n");
 		skip();
 	}
 	go_to_cpu(fence_cpu);

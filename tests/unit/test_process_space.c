@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * core/owned: process_space and rmap. vmas in order, ptes in chunks, and the two ways to
+ * Process spaces and rmap of core/owned: vmas in order, ptes in chunks, and the two ways to
  * a block's pte. Nothing counts here.
  */
 #include <setjmp.h>
