@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The owned gate on one pte (LODIC s.4.3). It takes a sub-reference of the pte's own
- * reference, gives it back, and clears the pte without losing a count. This text is
- * shared: a model checker searches the same loops, with process spaces of its own around
- * them. Where ptes lie, how they are found and what a frame is, the includer decides.
+ * The owned gate on one pte (LODIC s.4.3; LODIC is Park et al., USENIX ATC'21). It takes a
+ * sub-reference of the pte's own reference, gives it back, and clears the pte without
+ * losing a count. This text is shared: a model checker searches the same loops, with
+ * process spaces of its own around them. The includer decides where ptes lie, how they are
+ * found and what a frame is.
  *
  * Words
  *   pte      one process's entry for a frame. It is present or not; when it is present, the
@@ -67,8 +68,8 @@
  *
  * It also defines pte_count(), the PTE_COUNT_ constants, the host_load_*() functions,
  * host_cas(), host_xchg(), MUTANT() and MUTANT_WINDOW(). host_cas() and host_xchg() are
- * full fences, but a failed cas orders nothing. MUTANT(x) is true only in a build that
- * breaks one order on purpose, to show that tests see it.
+ * full fences, but a failed cas orders nothing. MUTANT(x) is true only where one order is
+ * broken on purpose, to show that the tests see it.
  */
 #ifndef LODIC_CORE_PTE_GATE_H
 #define LODIC_CORE_PTE_GATE_H
