@@ -343,7 +343,7 @@ static void cost_of_one_line_counts_in_that_line(void **state)
 	model_stop(m);
 }
 
-static void init_lodic_without_names_einval(void **state)
+static void init_owned_without_names_einval(void **state)
 {
 	struct count c;
 
@@ -435,7 +435,7 @@ static int run_variant(struct variant *v)
 int main(void)
 {
 	const struct CMUnitTest words[] = {
-		cmocka_unit_test(init_lodic_without_names_einval),
+		cmocka_unit_test(init_owned_without_names_einval),
 		cmocka_unit_test(atomic_word_states),
 		cmocka_unit_test(frozen_word_late_failed_ref_keeps_count),
 		cmocka_unit_test(frozen_word_zeroed_memory_thaws),
