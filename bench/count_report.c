@@ -5,11 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lodic/lodic.h"
 #include "measure/report.h"
 #include "measure/table.h"
-
-#define PARAMETERS_BYTES 512
 
 #define UNITS \
 	"ns: a ref and an unref, or a query, on one CPU; mops: 10^6 of them a second, all " \
@@ -159,8 +156,8 @@ void bench_print(const struct bench *b, FILE *to)
 
 static u32 add_list(char *to, u32 at, const char *name, const u32 *list, u32 nr)
 {
-	for (u32 i = 0; i < nr && at < PARAMETERS_BYTES; i++)
-		at += (u32)snprintf(to + at, PARAMETERS_BYTES - at, "%s%s%u",
+	for (u32 i = 0; i < nr && at < REPORT_PARAMETERS_BYTES; i++)
+		at += (u32)snprintf(to + at, REPORT_PARAMETERS_BYTES - at, "%s%s%u",
 		                    i ? "+" : " ", i ? "" : name, list[i]);
 	return at;
 }
@@ -170,16 +167,16 @@ static void describe(const struct bench *b, char *ret)
 {
 	const struct bench_plan *p = &b->plan;
 	const char *sep = " walk=";
-	u32 at =
-		(u32)snprintf(ret, PARAMETERS_BYTES, "rounds=%u workers=%s per_user=%u",
-	                      b->nr_rounds, workers_name(b), p->per_user);
+	u32 at = (u32)snprintf(ret, REPORT_PARAMETERS_BYTES,
+	                       "rounds=%u workers=%s per_user=%u", b->nr_rounds,
+	                       workers_name(b), p->per_user);
 
 	at = add_list(ret, at, "cpus=", p->cpus, p->nr_cpus);
 	at = add_list(ret, at, "objects=", p->objects, p->nr_objects);
-	for (u32 i = 0; i < FIELD_NR_WALKS && at < PARAMETERS_BYTES; i++) {
+	for (u32 i = 0; i < FIELD_NR_WALKS && at < REPORT_PARAMETERS_BYTES; i++) {
 		if (!p->walks[i])
 			continue;
-		at += (u32)snprintf(ret + at, PARAMETERS_BYTES - at, "%s%s", sep,
+		at += (u32)snprintf(ret + at, REPORT_PARAMETERS_BYTES - at, "%s%s", sep,
 		                    field_walk_name(i));
 		sep = "+";
 	}
@@ -236,8 +233,9 @@ static json_t *cost_json(const struct bench *b, u32 scheme, u32 size)
 void bench_print_json(const struct bench *b, FILE *to)
 {
 	json_t *o = json_object(), *results = json_array(), *costs = json_array();
-	char parameters[PARAMETERS_BYTES];
+	char parameters[REPORT_PARAMETERS_BYTES];
 	struct machine machine;
+	struct report_run run = { &machine, parameters, b->plan.seed };
 
 	machine_find(&machine);
 	describe(b, parameters);
@@ -247,18 +245,12 @@ void bench_print_json(const struct bench *b, FILE *to)
 		for (u32 size = 0; size < b->plan.nr_objects; size++)
 			if (b->fields[i][size])
 				json_array_append_new(costs, cost_json(b, i, size));
-	json_object_set_new(o, "machine", machine_json(&machine));
-	json_object_set_new(o, "commit", json_string(report_commit()));
+	report_run_json(o, &run);
 	json_object_set_new(o, "workers", json_string(workers_name(b)));
 	set_integer(o, "per_user", b->plan.per_user);
-	set_integer(o, "seed", b->plan.seed);
 	set_integer(o, "rounds", b->nr_rounds);
 	json_object_set_new(o, "seconds", json_real((double)b->duration_ns / 1e9));
 	json_object_set_new(o, "units", json_string(UNITS));
-	json_object_set_new(o, "version",
-	                    json_sprintf("%d.%d", LODIC_VERSION_MAJOR,
-	                                 LODIC_VERSION_MINOR));
-	json_object_set_new(o, "parameters", json_string(parameters));
 	json_object_set_new(o, "results", results);
 	json_object_set_new(o, "costs", costs);
 	report_print_json(o, to);
@@ -276,8 +268,9 @@ static void put_spread(const struct series_spread *s, FILE *f)
 int bench_write_csv(const struct bench *b, const char *path)
 {
 	FILE *f = fopen(path, "we");
-	char parameters[PARAMETERS_BYTES];
+	char parameters[REPORT_PARAMETERS_BYTES];
 	struct machine machine;
+	struct report_run run = { &machine, parameters, b->plan.seed };
 	int error;
 
 	if (!f)
@@ -289,8 +282,7 @@ int bench_write_csv(const struct bench *b, const char *path)
 	        (unsigned long long)b->plan.seed, b->nr_rounds,
 	        (double)b->duration_ns / 1e9);
 	fputs("scheme,walk,objects,cpus,workers,per_user,ns,mops,mops_q1,mops_q3,ratio,"
-	      "ratio_q1,ratio_q3,slots,slots_tried,failed,version,commit,parameters,"
-	      "seed\n",
+	      "ratio_q1,ratio_q3,slots,slots_tried,failed," REPORT_RUN_COLUMNS "\n",
 	      f);
 	for (u32 i = 0; i < b->nr_cells; i++) {
 		const struct bench_cell *c = &b->cells[i];
@@ -303,10 +295,9 @@ int bench_write_csv(const struct bench *b, const char *path)
 		fputc(',', f);
 		put_spread(&c->spread, f);
 		put_spread(&c->ratio, f);
-		fprintf(f, "%u,%u,%llu,%d.%d,%s,%s,%llu\n", c->nr_slots, c->nr_tried,
-		        (unsigned long long)c->nr_failed, LODIC_VERSION_MAJOR,
-		        LODIC_VERSION_MINOR, report_commit(), parameters,
-		        (unsigned long long)b->plan.seed);
+		fprintf(f, "%u,%u,%llu", c->nr_slots, c->nr_tried,
+		        (unsigned long long)c->nr_failed);
+		report_end_row(&run, f);
 	}
 	error = ferror(f) ? -EIO : 0;
 	if (fclose(f) != 0 && !error)

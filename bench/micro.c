@@ -8,7 +8,6 @@
 #include "bench/micro.h"
 #include "bench/series.h"
 #include "bench/shared.h"
-#include "lodic/lodic.h"
 #include "measure/cli.h"
 #include "measure/report.h"
 #include "measure/table.h"
@@ -280,20 +279,17 @@ static json_t *answers_json(const struct micro *m)
 static void print_json(const struct micro *m, const struct machine *machine)
 {
 	json_t *o = json_object(), *results = json_array();
+	char parameters[REPORT_PARAMETERS_BYTES];
+	struct report_run run = { machine, parameters, m->seed };
 
+	snprintf(parameters, sizeof(parameters), "rounds=%u cpus=%u", m->rounds,
+	         m->nr_cpus);
 	for (u32 i = 0; i < micro_nr_steps; i++)
 		for (u32 n = micro_steps[i].least_cpus; n <= m->nr_cpus; n++)
 			json_array_append_new(results, cell_json(m, i, n));
-	json_object_set_new(o, "machine", machine_json(machine));
-	json_object_set_new(o, "commit", json_string(report_commit()));
-	json_object_set_new(o, "seed", json_integer((json_int_t)m->seed));
+	report_run_json(o, &run);
 	json_object_set_new(o, "rounds", json_integer(m->rounds));
 	json_object_set_new(o, "units", json_string(UNITS));
-	json_object_set_new(o, "version",
-	                    json_sprintf("%d.%d", LODIC_VERSION_MAJOR,
-	                                 LODIC_VERSION_MINOR));
-	json_object_set_new(o, "parameters",
-	                    json_sprintf("rounds=%u cpus=%u", m->rounds, m->nr_cpus));
 	json_object_set_new(o, "results", results);
 	json_object_set_new(o, "ratios", answers_json(m));
 	report_print_json(o, stdout);

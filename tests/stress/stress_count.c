@@ -174,12 +174,12 @@ static void read_one(struct tally *t, u32 user, u32 index, u64 dice)
 	bump(tokens[0] == COUNT_OWNED_GLOBAL ? &t->globals : &t->locals);
 	if (host_load_relaxed(&world.frames[frame].block) == block) {
 		/* Not always: a fault waits for the mapper, and a waiting thread cannot race. */
-		if (opt.scheme->share && tokens[0] == COUNT_OWNED_GLOBAL &&
+		if (opt.scheme->has_ptes && tokens[0] == COUNT_OWNED_GLOBAL &&
 		    (dice >> 32) % 4 == 0)
 			fault(user, index, frame, dice >> 36);
 		look(t, frame, block, dice >> 8);
 	}
-	if (!opt.scheme->share && (dice >> 16) % 64 == 0)
+	if (!opt.scheme->has_ptes && (dice >> 16) % 64 == 0)
 		go_to_cpu((u32)(dice >> 24) % host_nr_cpus());
 	while (nr > 0)
 		count_unref(&world.count, frame, user, tokens[--nr]);
@@ -371,7 +371,7 @@ static void world_start(void)
 	}
 	for (u32 i = 0; i < opt.frames; i++)
 		fill(i, i);
-	if (!opt.scheme->share)
+	if (!opt.scheme->has_ptes)
 		return;
 	count_owned_set_share_min(&world.count, 1);
 	for (u32 user = 0; user < NR_PROCESSES; user++)
@@ -460,7 +460,7 @@ static void print_tallies(void)
 	       opt.scheme->name, (unsigned long long)sum.refs,
 	       (unsigned long long)sum.failed, (unsigned long long)world.evicted,
 	       (unsigned long long)world.refused);
-	if (opt.scheme->share)
+	if (opt.scheme->has_ptes)
 		printf("; %llu local, %llu global, %llu unmaps",
 		       (unsigned long long)sum.locals, (unsigned long long)sum.globals,
 		       (unsigned long long)world.unmapped);
@@ -478,7 +478,7 @@ static bool run_round(u64 start)
 	for (u32 i = 0; i < opt.readers; i++)
 		pthread_create(&threads[nr++], NULL, reader, (void *)(uintptr_t)i);
 	pthread_create(&threads[nr++], NULL, reclaimer, NULL);
-	if (opt.scheme->share)
+	if (opt.scheme->has_ptes)
 		pthread_create(&threads[nr++], NULL, mapper, NULL);
 	if (opt.scheme->tick)
 		pthread_create(&threads[nr++], NULL, ticker, NULL);

@@ -328,7 +328,7 @@ static void cost_of_one_line_counts_in_that_line(void **state)
 	struct count_held held;
 
 	count_cost(&m->count, &cost);
-	if (!v->scheme->share && cost.object_bytes == COUNT_LINE_BYTES &&
+	if (!v->scheme->has_ptes && cost.object_bytes == COUNT_LINE_BYTES &&
 	    cost.cpu_bytes + cost.user_bytes == 0) {
 		memcpy(before, m->count.state, sizeof(before));
 		held = hold(m, 1, 0);
@@ -450,7 +450,7 @@ int main(void)
 
 		failed += run_variant(&v);
 		v.mapped = true;
-		if (count_schemes[i]->share)
+		if (count_schemes[i]->has_ptes)
 			failed += run_variant(&v);
 	}
 	failed += cmocka_run_group_tests_name("words", words, NULL, NULL);
