@@ -7,19 +7,19 @@ ARGS ?=
 # What users run: -O2 with debug information, no tests, warnings are only warnings.
 RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
-C_FILES = find bench check cli core host include lib measure sim tests -name '*.[ch]'
+C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
 	kernel-check soak bench bench-scale figures fmt install clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make demo [FILE=path]   install what is missing, build, read a real file, show what it is worth'
+	@echo 'make demo [FILE=path]   install what is missing, build, read a real file, compare'
 	@echo 'make check              every build, every test; ends with "N passed, N failed"'
 	@echo 'make check ARGS="..."   only some of it: see tools/check.py --help'
-	@echo 'make kernel-check       the Linux series: apply, checkpatch, build, boot under QEMU, test'
+	@echo 'make kernel-check       the Linux series: apply, build, boot under QEMU, test'
 	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
-	@echo 'make figures            the papers'"'"' figures from the timing model, into $(BUILD)/figures/'
+	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-# Installs what is missing of the packages that lodic needs; says what each is for.
-# Silent and quick when all are there.
+# Installs the missing packages that lodic needs, and says what each is for. When all are
+# there, it is silent and quick.
 #
 #   tools/deps.sh [build|check|bench|fmt|kernel|all]
 #
 # Installs as root, or by sudo where that asks for no password. Otherwise it prints the
-# one command to run and ends with status 1. LODIC_DEPS=skip: you know better.
+# one command to run and ends with status 1. With LODIC_DEPS=skip in the environment
+# it does nothing.
 set -eu
 
 set_name=${1:-all}
@@ -36,7 +37,7 @@ table() {
 	python3|check bench|cmd:python3|tools/check.py, tools/tidy.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	clang-format|fmt|cmd:clang-format|make fmt
-	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux that the series is for
+	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux of the series
 	qemu-system-x86|kernel|cmd:qemu-system-x86_64|boots it
 	busybox-static|kernel|cmd:busybox|the guest's shell and tools
 	ccache|kernel|cmd:ccache|keeps what the compiler has made
@@ -58,7 +59,7 @@ table() {
 	END
 }
 
-# Is a package in the set that was asked for? Whatever checks or measures also builds.
+# Is a package in the set that was asked for? Each set but fmt also needs what builds.
 wanted() {
 	case " $1 " in
 	*" $set_name "* | *" build "*) [ "$set_name" != fmt ] || [ "$1" = fmt ] ;;
@@ -116,7 +117,8 @@ else
 	echo
 	sudo_word=
 	command -v sudo >/dev/null 2>&1 && sudo_word="sudo "
-	echo "  ${sudo_word}sh -c 'apt-get update && apt-get install -y --no-install-recommends$missing'"
+	install="apt-get install -y --no-install-recommends$missing"
+	echo "  ${sudo_word}sh -c 'apt-get update && $install'"
 	echo
 	exit 1
 fi
@@ -146,6 +148,6 @@ if ! install_missing >>"$log" 2>&1; then
 		install_missing >>"$log" 2>&1 && exit 0
 	fi
 	tail -n 20 "$log" >&2
-	echo "deps: apt-get could not install them; its last words are above" >&2
+	echo "deps: apt-get could not install them; the end of its output is above" >&2
 	exit 1
 fi

@@ -12,7 +12,8 @@ shift
 cd "$(dirname "$0")/.."
 
 if [ -e "$folder" ] && ! [ -w "$folder" ]; then
-	echo "setup: $folder belongs to somebody else: remove it, or choose another: make BUILD=..." >&2
+	echo "setup: $folder belongs to another user." >&2
+	echo "setup: Remove it, or choose another: make BUILD=..." >&2
 	exit 1
 fi
 mkdir -p "$folder"
@@ -25,7 +26,7 @@ rm -rf "$folder/build.ninja" "$folder/meson-private" "$folder/meson-info" \
 	"$folder/setup.stamp"
 if ! meson setup "$folder" "$@" >"$folder/setup.log" 2>&1; then
 	tail -n 20 "$folder/setup.log" >&2
-	echo "setup: meson failed; its last words are above, all of them in $folder/setup.log" >&2
+	echo "setup: meson failed; the end of its output is above, all in $folder/setup.log" >&2
 	exit 1
 fi
 printf '%s\n' "$stamp" >"$folder/setup.stamp"
