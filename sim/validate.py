@@ -16,7 +16,9 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
+PAGE_COLUMNS = 96
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "sim" / "figures"))
 from figure_data import Figure, paper_anywhere  # noqa: E402
@@ -348,12 +350,13 @@ CLAIMS = [
      grows("query", "nobody holds it", "lodic", least=4)),
     ("LODIC s.5.2.3", "mapping hardly disturbs readers that use process space",
      lambda c: (c.row("mapping", "mapped for 100 us, not touched", "lodic", 5)["value"] > 0.8,
-                f"{c.row('mapping', 'mapped for 100 us, not touched', 'lodic', 5)['value']:.2f} left")),
+                f"{c.row('mapping', 'mapped for 100 us, not touched', 'lodic', 5)['value']:.2f} "
+                "left")),
     ("LODIC s.5.2.3", "with file space 1/100 is left from five mapping processes on (not "
      "expected: the model has no locks that sleep)",
      lambda c: (c.row("mapping", "mapped for 10 us, not touched", "lodic_file", 5)["value"] < 0.02,
-                f"{c.row('mapping', 'mapped for 10 us, not touched', 'lodic_file', 5)['value']:.2f} "
-                "left")),
+                f"{c.row('mapping', 'mapped for 10 us, not touched', 'lodic_file', 5)['value']:.2f}"
+                " left")),
     ("PAYGO s.6.2.1", "RefCache is ahead of vanilla on one block",
      compare("scaling-paygo", "one block, all CPUs", "refcache", "atomic", 96)),
     ("PAYGO s.6.2.1", "PAYGO is slightly behind RefCache",
@@ -372,8 +375,8 @@ CLAIMS = [
      grows("spectrum", "reads of 64 bytes", "paygo", least=0.7)),
     ("PAYGO s.6.2.3", "vanilla overtakes RefCache at 16 MiB", break_even),
     ("PAYGO s.6.2.3", "split references do not cost throughput", split_share),
-    ("PAYGO s.6.4", "dropping a file that is read, RefCache is first", first_with_readers),
-    ("PAYGO s.6.4", "dropping a file at rest, vanilla is before RefCache",
+    ("PAYGO s.6.3", "dropping a file that is read, RefCache is first", first_with_readers),
+    ("PAYGO s.6.3", "dropping a file at rest, vanilla is before RefCache",
      compare("reclaim-paygo", "without readers", "refcache", "atomic", 0)),
 ]
 
@@ -425,6 +428,14 @@ def meaning_section(figures):
         "120 CPUs do to it rests on published latencies and the fitted cost of a queue.")
 
 
+def wrapped(line):
+    """A paragraph or an item of a list, in lines of the page's width; tables stay."""
+    if line.startswith(("|", "#", "<!--")):
+        return line
+    return textwrap.fill(line, PAGE_COLUMNS, subsequent_indent="  " if line[:2] == "- " else "",
+                         break_long_words=False, break_on_hyphens=False)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build")
@@ -450,7 +461,7 @@ def main():
              *paper_section(figures), "",
              *claims_section(figures), "",
              *meaning_section(figures)]
-    pathlib.Path(options.out).write_text("\n".join(lines) + "\n")
+    pathlib.Path(options.out).write_text("\n".join(map(wrapped, lines)) + "\n")
     print(f"validate: {options.out}")
 
 

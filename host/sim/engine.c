@@ -107,12 +107,12 @@ static struct event heap_pop(void)
 
 /* ---- randomness ---- */
 
-u32 world_random(u32 n)
+u32 engine_random(u32 n)
 {
 	return (u32)(random_next(&world.random) % n);
 }
 
-u64 world_jitter(u64 ps)
+u64 engine_jitter(u64 ps)
 {
 	u64 spread = ps * world.machine.jitter_percent / 100;
 
@@ -226,13 +226,13 @@ static void engine_dispatch(void)
 
 void engine_until(u64 at)
 {
-	engine_continue(cpu_current(), at);
+	engine_continue(engine_cpu(), at);
 	engine_dispatch();
 }
 
 void engine_order(u64 skew_ps)
 {
-	u64 clock = cpu_current()->clock;
+	u64 clock = engine_cpu()->clock;
 
 	if (clock > heap[0].at + skew_ps)
 		engine_until(clock);
@@ -265,7 +265,7 @@ static void engine_leave(struct cpu *cpu)
 void engine_preempt(void)
 {
 	struct task *t = world.current;
-	struct cpu *cpu = cpu_current();
+	struct cpu *cpu = engine_cpu();
 
 	if (!cpu->first_ready && !cpu->first_tick)
 		return;
@@ -281,7 +281,7 @@ void engine_preempt(void)
 
 void engine_give_way(void)
 {
-	struct cpu *cpu = cpu_current();
+	struct cpu *cpu = engine_cpu();
 
 	if (!cpu->first_ready)
 		return;
@@ -456,7 +456,7 @@ void sim_run(u64 warm_ns, u64 window_ns, struct sim_result *ret_result)
 	timers_start(start);
 	for (i = 0; i < world.nr_cpus; i++)
 		cpu_choose(&world.cpus[i],
-		           start + (u64)world_random(START_SPREAD_NS) * PS_PER_NS);
+		           start + (u64)engine_random(START_SPREAD_NS) * PS_PER_NS);
 	engine_dispatch();
 	world_report(window_ns, ret_result);
 	world_end();
@@ -470,12 +470,12 @@ void sim_work(u32 cycles)
 		return;
 	engine_preempt();
 	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
-	cpu_current()->clock += world_jitter(cycles_ps(cycles));
+	engine_cpu()->clock += engine_jitter(engine_cycles_ps(cycles));
 }
 
 void sim_sleep(u64 ns)
 {
-	struct cpu *cpu = cpu_current();
+	struct cpu *cpu = engine_cpu();
 
 	heap_push(cpu->clock + ns * PS_PER_NS, EVENT_WAKE, world.current->number);
 	engine_leave(cpu);
@@ -483,7 +483,7 @@ void sim_sleep(u64 ns)
 
 void sim_op_done(void)
 {
-	u64 clock = cpu_current()->clock;
+	u64 clock = engine_cpu()->clock;
 
 	if (clock >= world.warm_end && clock < world.end)
 		world.ops++;
@@ -491,7 +491,7 @@ void sim_op_done(void)
 
 bool sim_stopping(void)
 {
-	return cpu_current()->clock >= world.end;
+	return engine_cpu()->clock >= world.end;
 }
 
 u32 sim_self(void)

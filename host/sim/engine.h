@@ -97,20 +97,20 @@ struct world {
 };
 extern struct world world;
 
-static inline struct cpu *cpu_current(void)
+static inline struct cpu *engine_cpu(void)
 {
 	return &world.cpus[world.current->cpu];
 }
 
-static inline u64 cycles_ps(u32 cycles)
+static inline u64 engine_cycles_ps(u32 cycles)
 {
 	return (u64)cycles * world.machine.cycle_ps;
 }
 
 /* A number below n, from the world's seed. */
-u32 world_random(u32 n);
+u32 engine_random(u32 n);
 /* ps, more or less by jitter_percent. */
-u64 world_jitter(u64 ps);
+u64 engine_jitter(u64 ps);
 
 /* Returns when no other CPU's clock is behind the caller's by more than skew_ps. With
  * 0, the caller's next step is in exact order. */

@@ -14,7 +14,7 @@ void sim_relax(void)
 
 	if (!t)
 		return;
-	cpu_current()->clock += cycles_ps(world.machine.relax);
+	engine_cpu()->clock += engine_cycles_ps(world.machine.relax);
 	if (++t->nr_relaxed % RELAXES_BEFORE_GIVING_WAY == 0 && t->nr_locks == 0)
 		engine_give_way();
 }
@@ -23,7 +23,7 @@ void host_fence_heavy(void)
 {
 	if (!world.current)
 		return;
-	cpu_current()->clock += (u64)world.machine.fence_heavy_ns * PS_PER_NS;
+	engine_cpu()->clock += (u64)world.machine.fence_heavy_ns * PS_PER_NS;
 }
 
 u32 host_nr_cpus(void)
@@ -78,12 +78,12 @@ void host_unlock(u64 *lock)
 
 u64 host_now_ns(void)
 {
-	return (world.current ? cpu_current()->clock : world.end) / PS_PER_NS;
+	return (world.current ? engine_cpu()->clock : world.end) / PS_PER_NS;
 }
 
 u32 host_choose(u32 n)
 {
-	return world_random(n);
+	return engine_random(n);
 }
 
 void host_fail(const char *what, const char *file, u32 line)

@@ -36,12 +36,12 @@ static u64 hit_ps(enum sim_access access)
 	const struct sim_machine *m = &world.machine;
 
 	switch (access) {
-	case SIM_LOAD: return cycles_ps(m->hit);
-	case SIM_LOAD_DEP: return cycles_ps(m->hit_dep);
-	case SIM_STORE: return cycles_ps(m->store);
+	case SIM_LOAD: return engine_cycles_ps(m->hit);
+	case SIM_LOAD_DEP: return engine_cycles_ps(m->hit_dep);
+	case SIM_STORE: return engine_cycles_ps(m->store);
 	case SIM_RMW: break;
 	}
-	return cycles_ps(m->hit + m->rmw_extra);
+	return engine_cycles_ps(m->hit + m->rmw_extra);
 }
 
 static bool sharers_have(u32 number, u32 cpu)
@@ -99,7 +99,7 @@ static u64 line_latency_ps(const struct line *l, const struct cpu *cpu, bool wri
 	} else {
 		cycles = m->load_memory;
 	}
-	return cycles_ps(cycles);
+	return engine_cycles_ps(cycles);
 }
 
 static void line_move(struct line *l, u32 number, u32 cpu, bool writes)
@@ -124,7 +124,7 @@ static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool
 	const struct sim_machine *m = &world.machine;
 	bool writes = access_writes(cpu->waits_for);
 	bool was_shared = l->state == LINE_SHARED;
-	u64 latency = world_jitter(line_latency_ps(l, cpu, writes));
+	u64 latency = engine_jitter(line_latency_ps(l, cpu, writes));
 	u64 arrival;
 
 	if (queued)
@@ -144,11 +144,11 @@ static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool
 /* Draws whose turn it is; sometimes only among the CPUs of the line's socket. */
 static u32 line_choose(const struct line *l)
 {
-	u32 at = world_random(l->nr_queued);
+	u32 at = engine_random(l->nr_queued);
 	u32 i, socket;
 
 	if (l->state != LINE_OWNED ||
-	    world_random(100) >= world.machine.same_socket_percent)
+	    engine_random(100) >= world.machine.same_socket_percent)
 		return at;
 	socket = world.cpus[l->owner].socket;
 	for (i = 0; i < l->nr_queued; i++) {
@@ -218,7 +218,7 @@ void sim_access(const void *p, enum sim_access access)
 		return;
 	world.accesses++;
 	engine_preempt();
-	cpu = cpu_current();
+	cpu = engine_cpu();
 	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
 	l = memory_line(p, &number);
 	if (l && !line_is_private(l, cpu->number)) {
@@ -270,19 +270,19 @@ void sim_copy(void *to, const void *from, size_t n)
 		return;
 	world.accesses++;
 	engine_preempt();
-	cpu = cpu_current();
+	cpu = engine_cpu();
 	engine_order(0);
 	for (at = 0; at < n; at += LINE_BYTES) {
 		missing += line_copy((const u8 *)from + at, cpu, false);
 		missing += line_copy((const u8 *)to + at, cpu, true);
 	}
 	cpu->clock += missing / m->copy_overlap;
-	cpu->clock += cycles_ps(
+	cpu->clock += engine_cycles_ps(
 		(u32)((n + m->copy_bytes_per_cycle - 1) / m->copy_bytes_per_cycle));
 }
 
 void sim_fence(void)
 {
 	if (world.current)
-		cpu_current()->clock += cycles_ps(world.machine.fence);
+		engine_cpu()->clock += engine_cycles_ps(world.machine.fence);
 }

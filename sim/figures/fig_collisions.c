@@ -148,7 +148,8 @@ const struct fig fig_spectrum = {
 		"caches: a file that outgrows them costs nothing here, and does in the "
 		"paper. This tree's refcache drops a slot whose "
 		"difference is 0 without touching the object, where the papers' takes the "
-		"object's lock: so collisions are cheaper here. The window is shorter than an epoch and begins with empty hashes",
+		"object's lock: so collisions are cheaper here. The window is shorter "
+		"than an epoch and begins with empty hashes",
 	.topology = "4x24",
 	.simulated = true,
 	.few_machines = true,
