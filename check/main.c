@@ -28,7 +28,7 @@ static void print_list(void)
 	puts("\nmutant                 breaks");
 	for (i = 0; (m = check_mutant_at(i)); i++)
 		printf("%-22s %s (%s, %s, %s)\n", m->name, m->breaks, m->scenario,
-		       m->scheme, memory_word(m->memory));
+		       m->scheme, search_memory_word(m->memory));
 }
 
 static const char *case_name(const struct check_case *c, bool of_scheme)
@@ -234,7 +234,7 @@ static int show_mutant(const struct options *o)
 				                            .seed = o->seed,
 				                            .nr_schedules = n,
 				                            .out = options_out(o) };
-			show_progress(n, strategy_word(k));
+			show_progress(n, search_strategy_word(k));
 			check_run(&s.c->run, &s.options, true, &s.result);
 			if (s.result.violations) {
 				end_progress();

@@ -109,7 +109,7 @@ static void parse_strategy(struct options *o, const char *arg, struct argp_state
 	bool known = false;
 
 	for (u32 i = 0; i < 4; i++) {
-		bool is = strcmp(arg, strategy_word(i)) == 0 ||
+		bool is = strcmp(arg, search_strategy_word(i)) == 0 ||
 		          (strcmp(arg, "all") == 0 && i != CHECK_EXHAUSTIVE);
 
 		o->strategies[i] = is;

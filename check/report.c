@@ -29,8 +29,8 @@ static json_t *search_json(const struct search *s)
 	json_t *row =
 		json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "scenario",
 	                  s->c->scenario, "scheme", s->c->scheme, "memory",
-	                  memory_word(s->options.memory), "strategy",
-	                  strategy_word(s->options.strategy), "schedules",
+	                  search_memory_word(s->options.memory), "strategy",
+	                  search_strategy_word(s->options.strategy), "schedules",
 	                  (json_int_t)s->result.schedules, "steps",
 	                  (json_int_t)s->result.steps, "violations",
 	                  (json_int_t)failed(s), "seed", (json_int_t)s->options.seed);
@@ -72,8 +72,8 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 		else
 			printf("%-17s %-12s %-3s %-10s %12llu %14llu %s\n",
 			       s[i].c->scenario, s[i].c->scheme,
-			       memory_word(s[i].options.memory),
-			       strategy_word(s[i].options.strategy),
+			       search_memory_word(s[i].options.memory),
+			       search_strategy_word(s[i].options.strategy),
 			       (unsigned long long)s[i].result.schedules,
 			       (unsigned long long)s[i].result.steps, verdict(&s[i]));
 	}
@@ -120,7 +120,7 @@ static void print_mutant(const struct search *s, u32 nr)
 	char cell[40];
 
 	printf("%-22s %-17s %-11s %-3s", m->name, m->scenario, m->scheme,
-	       memory_word(m->memory));
+	       search_memory_word(m->memory));
 	for (u32 i = 0; i < nr; i++) {
 		if (s[i].state != SEARCH_DONE)
 			snprintf(cell, sizeof(cell), "%s",
@@ -144,10 +144,10 @@ static json_t *mutant_json(const struct search *s)
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I}",
 	                 "mutant", m->name, "breaks", m->breaks, "scenario",
 	                 m->scenario, "scheme", m->scheme, "memory",
-	                 memory_word(m->memory), "strategy",
-	                 strategy_word(s->options.strategy), "found", (int)s->nr_found,
-	                 "seeds", (int)s->nr_tried, "median", (json_int_t)s->median,
-	                 "max", (json_int_t)s->max, "schedules",
+	                 search_memory_word(m->memory), "strategy",
+	                 search_strategy_word(s->options.strategy), "found",
+	                 (int)s->nr_found, "seeds", (int)s->nr_tried, "median",
+	                 (json_int_t)s->median, "max", (json_int_t)s->max, "schedules",
 	                 (json_int_t)s->result.schedules);
 }
 

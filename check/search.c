@@ -25,12 +25,12 @@
 
 static volatile sig_atomic_t interrupted;
 
-const char *memory_word(enum check_memory memory)
+const char *search_memory_word(enum check_memory memory)
 {
 	return memory == CHECK_SC ? "sc" : "tso";
 }
 
-const char *strategy_word(enum check_strategy strategy)
+const char *search_strategy_word(enum check_strategy strategy)
 {
 	static const char *const words[] = { "random", "pct3", "pct4", "exhaustive" };
 
@@ -89,8 +89,9 @@ static void run_search(struct search *s)
 	check_mutant_now = s->mutant;
 	if (s->options.trace)
 		fprintf(s->options.out, "\n%s, %s, %s, %s, schedule %llu:\n",
-		        s->c->scenario, s->c->scheme, memory_word(s->options.memory),
-		        strategy_word(s->options.strategy),
+		        s->c->scenario, s->c->scheme,
+		        search_memory_word(s->options.memory),
+		        search_strategy_word(s->options.strategy),
 		        (unsigned long long)s->options.only - 1);
 	if (s->nr_seeds > 1)
 		run_seeds(s);
@@ -237,13 +238,13 @@ void search_show(const struct search *s)
 
 	o.only = s->result.schedule + 1;
 	fprintf(o.out, "\n%s, %s, %s: %s\n", s->c->scenario, s->c->scheme,
-	        memory_word(o.memory), s->result.what);
+	        search_memory_word(o.memory), s->result.what);
 	fprintf(o.out, "seed=%llu, schedule %llu. Again:\n", (unsigned long long)o.seed,
 	        (unsigned long long)s->result.schedule);
 	fprintf(o.out,
 	        "  lodic-check --scenario %s --scheme %s --memory %s --strategy %s",
-	        s->c->scenario, s->c->scheme, memory_word(o.memory),
-	        strategy_word(o.strategy));
+	        s->c->scenario, s->c->scheme, search_memory_word(o.memory),
+	        search_strategy_word(o.strategy));
 	if (o.strategy == CHECK_EXHAUSTIVE)
 		fprintf(o.out, " --bound %u", o.preemption_bound);
 	fprintf(o.out, " --seed %llu --only %llu", (unsigned long long)o.seed,

@@ -39,7 +39,7 @@ bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet);
  * interleaving. */
 void search_show(const struct search *s);
 
-const char *memory_word(enum check_memory memory);
-const char *strategy_word(enum check_strategy strategy);
+const char *search_memory_word(enum check_memory memory);
+const char *search_strategy_word(enum check_strategy strategy);
 
 #endif

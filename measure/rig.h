@@ -59,7 +59,8 @@ void rig_close(struct rig *rig);
 int rig_ask(struct rig *rig, const struct reader_order *orders, unsigned int nr,
             struct reader_report *ret_reports);
 
-/* Starts a cache of this scheme, and takes a seat in it for the file of fd. -errno as lodic_attach(), lodic_open() and lodic_file_cached(). */
+/* Starts a cache of this scheme, and takes a seat in it for the file of fd. -errno as
+ * lodic_attach(), lodic_open() and lodic_file_cached(). */
 int rig_cache_start(struct rig_cache *cache, const char *folder,
                     enum lodic_scheme scheme, uint64_t cache_bytes, int fd);
 /* Ends its service and waits until it is gone. */

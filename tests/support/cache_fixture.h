@@ -2,7 +2,8 @@
 /*
  * What tests need to run the real library against a real service. There is a folder of
  * their own, services in forked children, and files in which each byte can be recognised.
- * There are deadlines and a printed seed. However a test ends, its processes die with it, and its folder is removed.
+ * There are deadlines and a printed seed. However a test ends, its processes die with it,
+ * and its folder is removed.
  */
 #ifndef LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H
 #define LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H
