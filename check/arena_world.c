@@ -161,7 +161,7 @@ static void world_make_reader(u32 number, const struct arena_case *c)
 	void *memory = world_alloc(arena_context_bytes(a->nr_frames, a->nr_entries));
 
 	r->number = number;
-	context_table_at(&r->table, memory, a->nr_entries);
+	arena_context_table(&r->table, memory, a->nr_entries);
 	context_init(&r->context, a, memory, world->alive_value, true);
 	world_name_reader(r);
 	if (number < c->nr_joined) { /* long ago, before the schedule begins */

@@ -296,8 +296,7 @@ static void print_table(const struct memory *m)
 	       (unsigned long long)s->frames,
 	       per(s->control_bytes + s->count_bytes, s->frames), LODIC_BLOCK_BYTES);
 	printf("a context: %llu + 8 x %llu entries + %llu frames = %llu bytes\n\n",
-	       (unsigned long long)fixed_bytes(s),
-	       (unsigned long long)s->entries,
+	       (unsigned long long)fixed_bytes(s), (unsigned long long)s->entries,
 	       (unsigned long long)s->frames, (unsigned long long)s->context_bytes);
 	table_row(&t);
 	table_cell(&t, "contexts");

@@ -66,7 +66,7 @@ enum mutant {
 	MUTANT_SLEEP_WITHOUT_FENCE, /* no fence between that and the look */
 	MUTANT_RIVAL_NO_LOOK, /* a reference in a shared word, and no look at the name */
 	MUTANT_HAZARD_NO_LOOK, /* a hazard slot set, and no second look */
-	/* The owned gate, and the query flag: core/count_owned*.c. */
+	/* The owned gate, and the query flag: core/owned/. */
 	MUTANT_FLAG_BEFORE_INCREMENT, /* lodic_flag: a ref looks at the flag, then counts */
 	MUTANT_FLAG_PLAIN_STORE, /* lodic_flag: no fence between the flag and the counts */
 	MUTANT_UNREF_BY_ADD,     /* unref by what the count is, not by its token */

@@ -31,7 +31,7 @@ u64 arena_context_bytes(u32 nr_frames, u32 nr_entries)
 	       align_line((u64)nr_entries * 8) + align_line(nr_frames);
 }
 
-void context_table_at(struct context_table *t, void *memory, u32 nr_entries)
+void arena_context_table(struct context_table *t, void *memory, u32 nr_entries)
 {
 	u8 *p = memory;
 

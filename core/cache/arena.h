@@ -188,7 +188,7 @@ static inline u32 arena_frame_of(const struct arena *a, const struct frame *f)
 }
 
 /* Where the parts of a context's memory are. */
-void context_table_at(struct context_table *t, void *memory, u32 nr_entries);
+void arena_context_table(struct context_table *t, void *memory, u32 nr_entries);
 
 /* The service's side. One thread calls these.
  *

@@ -13,7 +13,7 @@ void context_init(struct context *c, const struct arena *a, void *memory,
 	struct context_table t;
 	u32 log = 0;
 
-	context_table_at(&t, memory, a->nr_entries);
+	arena_context_table(&t, memory, a->nr_entries);
 	while ((u32)1 << log < a->nr_entries)
 		log++;
 	c->frames = a->frames;

@@ -250,7 +250,7 @@ static int client_op_context_open(struct service *s, struct client *c,
 	err = memory_make_context(s, &seat.memory, &fd);
 	if (err)
 		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
-	context_table_at(&table, seat.memory, s->shape.nr_entries);
+	arena_context_table(&table, seat.memory, s->shape.nr_entries);
 	x->close_after = fd;
 	/* K2: before the reply. */
 	place = cache_join(&s->arena, &table, client_tell_context, x);

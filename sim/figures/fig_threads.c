@@ -140,7 +140,7 @@ static int pinning_start(struct pinning *g, struct pinner *pinners)
 		pinners[i].buffer = host_alloc(BLOCK_COPY_BYTES, BLOCK_BYTES);
 		if (!memory || !pinners[i].buffer)
 			return -ENOMEM;
-		context_table_at(&table, memory, g->arena.nr_entries);
+		arena_context_table(&table, memory, g->arena.nr_entries);
 		if (arena_join(&g->arena, &table) == FRAME_NONE)
 			return -ENOMEM;
 		context_init(&pinners[i].context, &g->arena, memory,

@@ -99,7 +99,7 @@ static void make_arena(void)
 
 		context_memory[i] =
 			shared(arena_context_bytes(shape.nr_frames, arena.nr_entries));
-		context_table_at(&t, context_memory[i], arena.nr_entries);
+		arena_context_table(&t, context_memory[i], arena.nr_entries);
 		arena_join(&arena, &t);
 	}
 }

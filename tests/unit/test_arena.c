@@ -55,7 +55,7 @@ static struct bed *bed_make(u32 scheme)
 		void *m =
 			take(bed, 3 + i, arena_context_bytes(NR_FRAMES, a->nr_entries));
 
-		context_table_at(&t, m, a->nr_entries);
+		arena_context_table(&t, m, a->nr_entries);
 		bed->places[i] = arena_join(a, &t);
 		context_init(&bed->contexts[i], a, m, ALIVE, true);
 	}
@@ -379,7 +379,7 @@ static void cache_join_full_list_tells_nobody(void **state)
 	u32 told = FRAME_NONE, i;
 
 	(void)state;
-	context_table_at(&t, bed->contexts[0].memory, bed->arena.nr_entries);
+	arena_context_table(&t, bed->contexts[0].memory, bed->arena.nr_entries);
 	for (i = NR_CONTEXTS; i < ARENA_MAX_CONTEXTS; i++) {
 		assert_int_equal(cache_join(&bed->arena, &t, tell, &told), i);
 		assert_int_equal(told, i);
