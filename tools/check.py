@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What `make check` runs: rules, headers, every build, every test, the checker.
+"""What `make check` runs: rules, headers, every build, every test, the checker, the recipes.
 
 Each step prints a line when it is done; all output is kept in build/check/*.log. The last
 line is `N passed, N failed`, and the exit status is 0 only when nothing failed.
@@ -51,11 +51,13 @@ BUILDS = {
     },
 }
 
+STEPS = ["rules", "headers", *BUILDS, "checker", "recipes"]
+
 # What `make check` asks of the checker; `make soak` asks for more.
 SCHEDULES = 10000
 MUTANT_SEEDS = 3
 
-HEADERS = ["include/lodic/lodic.h", "include/lodic/counter.h"]
+HEADER = "include/lodic/lodic.h"
 HEADER_WAYS = [
     ("gcc", "c11", "c"),
     ("clang", "c11", "c"),
@@ -128,19 +130,16 @@ def check_rules(check):
 
 
 def check_headers(check):
-    """The installed headers alone, in both languages, by both compilers."""
-    for header in HEADERS:
-        if not (ROOT / header).exists():
-            continue
-        for compiler, standard, language in HEADER_WAYS:
-            name = header.removeprefix("include/")
-            source = check.folder / ("header.c" if language == "c" else "header.cc")
-            # Twice: the include guard is part of it.
-            source.write_text(f"#include <{name}>\n#include <{name}>\n")
-            check.run(f"header: {name} as {standard}, {compiler}",
-                      [compiler, f"-std={standard}", "-x", language, "-Wall", "-Wextra",
-                       "-Werror", "-pedantic", "-Iinclude", "-fsyntax-only", str(source)],
-                      "headers.log")
+    """The installed header alone, in both languages, by both compilers."""
+    name = HEADER.removeprefix("include/")
+    for compiler, standard, language in HEADER_WAYS:
+        source = check.folder / ("header.c" if language == "c" else "header.cc")
+        # Twice: the include guard is part of it.
+        source.write_text(f"#include <{name}>\n#include <{name}>\n")
+        check.run(f"header: {name} as {standard}, {compiler}",
+                  [compiler, f"-std={standard}", "-x", language, "-Wall", "-Wextra",
+                   "-Werror", "-pedantic", "-Iinclude", "-fsyntax-only", str(source)],
+                  "headers.log")
 
 
 PROBES = {"asan": "-fsanitize=address,undefined", "tsan": "-fsanitize=thread"}
@@ -174,9 +173,6 @@ def build_env(build):
     env["ASAN_OPTIONS"] = "strict_string_checks=1:detect_stack_use_after_return=1"
     env["UBSAN_OPTIONS"] = "print_stacktrace=1"
     env["TSAN_OPTIONS"] = "halt_on_error=1:second_deadlock_stack=1"
-    suppressions = ROOT / "tests" / "tsan.supp"
-    if suppressions.exists():
-        env["TSAN_OPTIONS"] += f":suppressions={suppressions}"
     return env
 
 
@@ -298,6 +294,12 @@ def check_checker(check):
               [str(program), "--mutants", "--seeds", str(MUTANT_SEEDS)], "checker.log")
 
 
+def check_recipes(check):
+    """The page that tells how to change something, followed in a copy of the tree."""
+    check.run("recipes: doc/recipes.md, 2 and 3", [PYTHON, "tests/recipes/test_recipes.py"],
+              "recipes.log")
+
+
 def parse_options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -306,7 +308,7 @@ def parse_options():
             for name, build in BUILDS.items()))
     parser.add_argument("--build", default="build/check", help="where the builds go")
     parser.add_argument("--only", action="append",
-                        choices=["rules", "headers", *BUILDS, "checker"],
+                        choices=STEPS,
                         help="only this step; may be given again")
     return parser.parse_args()
 
@@ -315,7 +317,7 @@ def main():
     options = parse_options()
     folder = (ROOT / options.build).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    steps = options.only or ["rules", "headers", *BUILDS, "checker"]
+    steps = options.only or STEPS
     for log in folder.glob("*.log"):
         log.unlink()
 
@@ -327,6 +329,8 @@ def main():
             check_headers(check)
         elif step == "checker":
             check_checker(check)
+        elif step == "recipes":
+            check_recipes(check)
         else:
             check_build(check, step)
     if check.failures:

@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Follows doc/recipes.md in a copy of the tree, word for word.
+
+The page holds all there is to do, in three forms:
+
+    In `FILE`, after `TEXT`:        the code block below goes behind the line with TEXT
+    In `FILE`, replace `TEXT` by:   the code block below stands for the line with TEXT
+    ```sh                           these commands run, and must succeed
+    ```text                         each of these lines is in what the commands printed;
+                                    ... stands for anything
+
+    test_recipes.py [SOURCE]
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 and os.path.isdir(sys.argv[1])
+                      else pathlib.Path(__file__).parents[2]).resolve()
+PAGE = "doc/recipes.md"
+NOT_COPIED = ("build", ".git", "__pycache__")
+SECONDS = 300
+MAX_FILES = 4
+
+STEP = re.compile(
+    r"^In `(?P<file>[^`]+)`, (?P<how>after|replace) `(?P<anchor>[^`]+)`(?: by)?:\n\n"
+    r"```\w+\n(?P<text>.*?)^```$"
+    r"|^```(?P<kind>sh|text)\n(?P<block>.*?)^```$", re.MULTILINE | re.DOTALL)
+MADE = re.compile(r"(?:>>?|-o) (\S+)")
+
+
+def steps_of(page, number):
+    """The steps of one recipe, in order."""
+    parts = re.split(r"^## (\d+)\. ", page, flags=re.MULTILINE)
+    section = dict(zip(parts[1::2], parts[2::2]))[str(number)]
+    return list(STEP.finditer(section))
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-recipes-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.tree = folder / "lodic"
+        shutil.copytree(SOURCE, self.tree, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        self.said = ""
+        self.touched = set()
+
+    def edit(self, step):
+        path = self.tree / step["file"]
+        lines = path.read_text().split("\n")
+        found = [i for i, line in enumerate(lines) if step["anchor"] in line]
+        self.assertTrue(found, f"{step['file']} has no line with {step['anchor']}")
+        # More than one may hold it: the page means the first.
+        at = found[0] + (step["how"] == "after")
+        lines[at:found[0] + 1] = step["text"].removesuffix("\n").split("\n")
+        path.write_text("\n".join(lines))
+        self.touched.add(step["file"])
+
+    def run_commands(self, commands):
+        made = [name for name in MADE.findall(commands) if not name.startswith("build/")]
+        self.touched |= set(made)
+        done = subprocess.run(["bash", "-eu", "-c", commands], cwd=self.tree, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=SECONDS, check=False)
+        self.said = done.stdout
+        self.assertEqual(done.returncode, 0, f"{commands}\n{done.stdout}")
+
+    def look_for(self, lines):
+        said = [" ".join(line.split()) for line in self.said.splitlines()]
+        for line in lines.splitlines():
+            parts = [re.escape(" ".join(part.split())) for part in line.split("...")]
+            self.assertTrue(any(re.search(".*".join(parts), one) for one in said),
+                            f"no line printed is like: {line}\n{self.said}")
+
+    def follow(self, number):
+        steps = steps_of((SOURCE / PAGE).read_text(), number)
+        kinds = [step["kind"] or "edit" for step in steps]
+        for needed in ("sh", "text"):
+            self.assertIn(needed, kinds, f"recipe {number} has no step of this kind")
+        for step in steps:
+            if step["file"]:
+                self.edit(step)
+            elif step["kind"] == "sh":
+                self.run_commands(step["block"])
+            else:
+                self.look_for(step["block"])
+        self.assertTrue(1 <= len(self.touched) <= MAX_FILES, sorted(self.touched))
+
+    def test_add_a_number_to_stat(self):
+        self.follow(2)
+
+    def test_add_a_scheme(self):
+        self.follow(3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The rooms of the house, in order: what each is for, and which rooms it may include.
+
+ARCHITECTURE.md shows this table between its markers; `tools/tidy.py --rooms` prints it.
+"""
+
+import ast
+import collections
+import re
+import sys
+
+from tidy_source import OF_LINUX, c_files, includes_of, line_of, rule
+
+# name: a folder, or one file. what: for the page. may: prefixes of what its C files include
+# besides themselves. imports: Python modules that are neither its own nor in the standard library.
+Room = collections.namedtuple("Room", "name what may imports", defaults=((),))
+
+CORE = ("core/*", "host/host.h")
+HOST = ("host/host.h", "host/random.h")
+ROOMS = [
+    Room("include/", "what is installed: `lodic.h`", ()),
+    Room("host/host.h", "the contract between core and a machine: 30 functions at most", ()),
+    Room("host/random.h", "pseudo-random numbers for hosts, tests and measurements",
+         ("host/host.h",)),
+    Room("core/*", "what all of core shares: blocks, frames, ptes and the gate on one pte",
+         ("host/host.h",)),
+    Room("core/cache/", "the shared cache: arena, contexts, translation, proofs, eviction",
+         CORE),
+    Room("core/count/", "the counting schemes behind one contract", CORE),
+    Room("core/owned/", "LODIC with the owned gate: process spaces, reverse mapping",
+         (*CORE, "core/count/")),
+    Room("host/fiber/", "the fibers on which the two simulated hosts run tasks", ()),
+    Room("host/posix/", "the host that is this machine", HOST),
+    Room("host/check/", "the host that searches schedules", (*HOST, "host/fiber/")),
+    Room("host/sim/", "the host that counts what many CPUs would cost", (*HOST, "host/fiber/")),
+    Room("check/", "`lodic-check`: scenarios, the oracle, mutants",
+         ("core/", *HOST, "host/check/")),
+    Room("sim/", "`lodic-sim`: topologies, parameters, workloads; the papers' `figures/`",
+         ("core/", *HOST, "host/sim/"), ("matplotlib",)),
+    Room("lib/service/service.h", "how a program runs the service, and finds it", ()),
+    Room("lib/*", "what client and service agree on: the wire, the path of the socket",
+         ("include/", "lib/service/service.h")),
+    Room("lib/service/", "the service: files, leases, fills, eviction, reaping",
+         (*CORE, "core/cache/", "include/", "lib/*")),
+    Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin",
+         (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
+    Room("preload/", "the shim that `lodic map` puts into other programs", ("host/host.h",)),
+    Room("measure/", "what `lodic` and `bench/` share: rigs, readers, reports",
+         ("include/", *HOST)),
+    Room("cli/", "the program `lodic`", ("include/", "host/random.h", "measure/",
+                                         "lib/service/service.h", "preload/map_environment.h")),
+    Room("kernel/", "LODIC as patches on Linux 6.12, and what builds, boots and tests it", ()),
+    Room("bench/", "what `make bench` runs, its CSV files and its plots",
+         (*CORE, "core/count/", "core/owned/", "host/posix/", "host/random.h", "include/",
+          "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
+    Room("tests/", "`unit/`, `stress/`, `crash/`, `map/`, and the mutants' builds",
+         ("",)),
+    Room("tools/", "dependencies, the check driver, and the rules as a test", ()),
+    Room("doc/", "words, recipes, paper map, decisions, races met", ()),
+]
+# What an installed header may ask of a program's C library.
+LIBC_HEADERS = {"stddef.h", "stdint.h", "stdbool.h", "sys/types.h", "sys/uio.h"}
+# The public headers are found without their folder.
+PUBLIC = re.compile(r"^lodic/")
+OTHER_HALF = "the other half is "
+MARKERS = ("<!-- rooms -->", "<!-- /rooms -->")
+
+
+def is_in(path, place):
+    """Is this file in the room or folder? `core/*` is core's own files without its folders."""
+    if place.endswith("*"):
+        return path.startswith(place[:-1]) and "/" not in path[len(place) - 1:]
+    return path.startswith(place) if place.endswith("/") or not place else path == place
+
+
+def room_of(path):
+    found = [room for room in ROOMS if is_in(path, room.name)]
+    return max(found, key=lambda room: len(room.name), default=None)
+
+
+def page_table():
+    """The table of rooms, as ARCHITECTURE.md shows it."""
+    lines = ["| room | what it is for | its C files may include |", "|---|---|---|"]
+    for room in ROOMS:
+        may = ", ".join(f"`{place}`" for place in room.may)
+        if room.may == ("",):
+            may = "everything"
+        lines.append(f"| `{room.name}` | {room.what} | {may or '-'} |")
+    return "\n".join(lines) + "\n"
+
+
+@rule(bad=[{"core/a.c": '#include "lib/wire.h"\n'},
+           {"core/a.c": "#include <stdint.h>\n"},
+           {"core/a.c": '#include "core/cache/arena.h"\n'},
+           {"core/cache/a.c": '#include "core/count/count.h"\n'},
+           {"core/count/a.c": '#include "core/owned/rmap.h"\n'},
+           {"host/posix/a.c": '#include "core/frame.h"\n'},
+           {"lib/client/a.c": '#include "measure/cli.h"\n'},
+           {"lib/service/a.c": '#include "lib/client/client.h"\n'},
+           {"cli/a.c": '#include "core/frame.h"\n'},
+           {"measure/a.c": '#include "core/frame.h"\n'},
+           {"bench/a.c": '#include "cli/memory.h"\n'},
+           {"include/lodic/a.h": "#include <pthread.h>\n"},
+           {"lib/a.c": "#include <host_impl.h>\n"},
+           {"core/a.c": '#include "frame.h"\n'},
+           {"new/a.c": '#include "host/host.h"\n'},
+           {"kernel/tests/a.c": '#include "core/frame.h"\n'}],
+      good={"core/a.c": '#include "host/host.h"\n/* #include <stdio.h> */\n',
+            "core/owned/a.c": '#include "core/count/count.h"\n#include "core/pte.h"\n',
+            "cli/a.c": '#include <stdio.h>\n#include "lib/service/service.h"\n',
+            "lib/client/a.c": '#include "core/frame.h"\n#include "lodic/lodic.h"\n',
+            "tests/unit/a.c": '#include "sim/machine.h"\n',
+            "kernel/files/lodic/mm/a.c": '#include "internal.h"\n',
+            "kernel/tests/a.c": '#include "lib.h"\n'})
+def rooms(tree):
+    """A room's C files include what ROOMS says, and never a room below their own."""
+    for path, text in c_files(tree):
+        room = room_of(path)
+        if not room:
+            yield path, 1, "in no room of tools/tidy_rooms.py"
+            continue
+        for at, kind, name in includes_of(text):
+            target = PUBLIC.sub("include/lodic/", name)
+            if kind == "<":
+                yield from include_of_system(path, at, name)
+            elif path.startswith(OF_LINUX):
+                if path.startswith("kernel/tests/") and "/" in name:
+                    yield path, at, f'the guest\'s programs have only kernel/tests/, not "{name}"'
+            elif not any(is_in(target, place) for place in (room.name, *room.may)):
+                yield path, at, f'{room.name} must not include "{name}"'
+
+
+def include_of_system(path, at, name):
+    if path.startswith("core/"):
+        yield path, at, f"core/ must not include <{name}>: host/host.h has it"
+    if path.startswith("include/") and name not in LIBC_HEADERS:
+        yield path, at, f"an installed header must not include <{name}>"
+    if name == "host_impl.h" and path != "host/host.h":
+        yield path, at, "host_impl.h is reached through host/host.h only"
+
+
+@rule(bad=[{"ARCHITECTURE.md": "<!-- rooms -->\n| `a/` | x | `b/` |\n| `b/` | x | - |\n"},
+           {"ARCHITECTURE.md": "<!-- rooms -->\n| `b/` | x | - |\n| `a/*` | x | `a/c/`, `b/` |\n"}],
+      good={"ARCHITECTURE.md": "| `z/` | x | `y/` |\n<!-- rooms -->\n| `b/` | x | - |\n"
+                               "| `a/` | x | `b/c.h` |\n| `t/` | x | all |\n<!-- /rooms -->\n"
+                               "| `z/` | x | `y/` |\n"})
+def rooms_in_order(tree):
+    """In the table of rooms, a room may include only rooms above it."""
+    above = []
+    page = tree.get("ARCHITECTURE.md", "")
+    text = page[:max(page.find(MARKERS[1]), 0) or len(page)]
+    for found in re.finditer(r"^\| `([^`]+)` \|[^|]*\|([^|]*)\|$", text, re.MULTILINE):
+        if found.start() < text.find(MARKERS[0]):
+            continue
+        for place in re.findall(r"`([^`]+)`", found[2]):
+            if not any(is_in(place, name) or name.startswith(place) for name in above):
+                yield ("ARCHITECTURE.md", line_of(text, found.start()),
+                       f"{found[1]} may not include {place}, which is not above it")
+        above.append(found[1])
+
+
+@rule(bad=[{"core/a.h": '#include "core/b.h"\n', "core/b.h": '#include "core/a.h"\n'},
+           {"a.h": '/* the other half is b.h */\n#include "b.h"\n', "b.h": '#include "a.h"\n'},
+           {"a.h": '#include "b.h"\n', "b.h": '#include "c.h"\n', "c.h": '#include "a.h"\n'}],
+      good={"a.h": '/* the other half is b.h */\n#include "b.h"\n',
+            "b.h": '/* the other half is a.h */\n#include "a.h"\n',
+            "c.h": '#include "a.h"\n'})
+def include_circles(tree):
+    """No circle of #includes, but for two headers that each say: the other half is x.h."""
+    arrows = {}
+    for path, text in c_files(tree):
+        arrows[path] = [(at, name) for at, kind, name in includes_of(text)
+                        if kind == '"' and name in tree]
+    for path in arrows:
+        reached, todo = set(), [name for _, name in arrows[path]]
+        while todo:
+            name = todo.pop()
+            if name in reached or declared_halves(tree, path, name):
+                continue
+            reached.add(name)
+            todo += [other for _, other in arrows.get(name, ())]
+        if path in reached:
+            yield path, arrows[path][0][0], "includes itself through other files"
+
+
+def declared_halves(tree, a, b):
+    return (OTHER_HALF + b in tree[a] or OTHER_HALF + b.rsplit("/", 1)[-1] in tree[a]) and \
+        (OTHER_HALF + a in tree[b] or OTHER_HALF + a.rsplit("/", 1)[-1] in tree[b])
+
+
+def modules_of(tree, room):
+    """What the room's Python files can be imported as: by name, or as a package's part."""
+    names = set()
+    for path in tree:
+        if path.startswith(room.name) and path.endswith(".py"):
+            names |= {part.removesuffix(".py") for part in path[len(room.name):].split("/")}
+    return names
+
+
+@rule(bad=[{"kernel/tool/a.py": "import requests\n"},
+           {"tools/a.py": "from kernel.tool import work\n"},
+           {"kernel/run": "#!/usr/bin/python3\nimport check\n", "tools/check.py": ""}],
+      good={"kernel/tool/a.py": "import os.path\nfrom tool import work\n",
+            "kernel/tool/work.py": "import sys\n",
+            "sim/plot.py": "import matplotlib.pyplot as plt\n"})
+def python_imports(tree):
+    """A Python file imports the standard library, its own room, and what ROOMS adds."""
+    for path, text in tree.items():
+        room = room_of(path)
+        if not room or not (path.endswith(".py") or text.startswith("#!/usr/bin/python3")):
+            continue
+        own = modules_of(tree, room) | set(room.imports)
+        for node in ast.walk(ast.parse(text)):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for name in names:
+                first = name.split(".")[0]
+                if first not in own and first not in sys.stdlib_module_names:
+                    yield path, node.lineno, f"{room.name} must not import {name}"
+
+
+@rule(bad=[{"ARCHITECTURE.md": "# A house\n"},
+           {"ARCHITECTURE.md": "<!-- rooms -->\n| room |\n<!-- /rooms -->\n"}],
+      good={"ARCHITECTURE.md": f"<!-- rooms -->\n{page_table()}<!-- /rooms -->\n"})
+def rooms_page(tree):
+    """ARCHITECTURE.md shows the table of rooms as it is."""
+    text = tree.get("ARCHITECTURE.md")
+    if text is None:
+        return
+    first, last = (text.find(marker) for marker in MARKERS)
+    if first < 0 or last < 0:
+        yield "ARCHITECTURE.md", 1, f"no table of rooms between {' and '.join(MARKERS)}"
+    elif text[first + len(MARKERS[0]) + 1:last] != page_table():
+        yield ("ARCHITECTURE.md", line_of(text, first),
+               "the table differs: put in what `tools/tidy.py --rooms` prints")
