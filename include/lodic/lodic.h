@@ -256,15 +256,15 @@ struct lodic_pin {
  * Pins the block at offset: ret_pin->data stays readable and unchanged until
  * lodic_unpin(), which the same thread must call, once. A pin costs one atomic add in
  * memory of the context's own; the first pin of a block also sets a table entry.
- * -EAGAIN: not now; see below, and use lodic_read().
+ * -EAGAIN: not now. Use lodic_read(). The causes are below.
  * -ENODATA: offset lies at or after the end of the file.
  * -EINVAL: offset is negative.
  *
  * -EAGAIN has four causes:
  * - The block is not cached; the call has asked the service for it.
- * - 127 pins on it are held.
- * - Eight pinned blocks share its place in the context's table.
- * - The context may not pin, see below.
+ * - This context holds 127 pins on the block.
+ * - Eight other pinned blocks have its place in the context's table.
+ * - The context has no table, because the tables of others take all there is for them.
  *
  * A context can have as many blocks pinned as its table has entries, by default 1/128
  * of the cache. Once the tables of all contexts come to 3/4 of the cache, later
