@@ -158,8 +158,8 @@ enum lodic_scheme { LODIC_LODIC, LODIC_ATOMIC, LODIC_FROZEN, LODIC_HAZARD };
 struct lodic_options {
 	size_t bytes;       /* sizeof(struct lodic_options): lets it grow */
 	const char *socket; /* where the service listens; NULL: the user's default */
-	/* The `lodic` program to start when no service listens. NULL: the one installed
-	 * with this library; "": start none. */
+	/* The `lodic` program to start when no service listens. NULL: the one built or
+	 * installed with this library; "": start none. */
 	const char *service;
 	/* For a service that this call starts. A running one keeps its own. */
 	uint64_t cache_bytes; /* 0: 256 MiB */
@@ -171,7 +171,7 @@ struct lodic_options {
  * Connects this process to the cache; options may be NULL. The call starts the service if
  * none listens, and waits up to 10 s for it.
  * -EINVAL: options.bytes or options.scheme is not valid.
- * -ENOENT: no service listens, and the call may not start one.
+ * -ENOENT: no service listens, and the call may not start one or finds no `lodic`.
  * -ECONNREFUSED: the service at the socket is dead, and the call may not start one.
  * -EPERM: the service at the socket, or the socket's folder, is another user's.
  * -EPROTO: the service speaks another version.
@@ -261,10 +261,10 @@ struct lodic_pin {
  * -EINVAL: offset is negative.
  *
  * -EAGAIN has four causes:
- * - The block is not cached; the call has asked the service for it.
+ * - The block is not cached. If its file can be cached, the call has asked for the block.
  * - This context holds 127 pins on the block.
  * - Eight other pinned blocks have its place in the context's table.
- * - The context has no table, because the tables of others take all there is for them.
+ * - The context may not pin, because it came too late: see the next paragraph.
  *
  * A context can have as many blocks pinned as its table has entries, by default 1/128
  * of the cache. Once the tables of all contexts come to 3/4 of the cache, later
