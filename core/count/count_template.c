@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * template: the smallest scheme that spreads its writes, and a real one. To begin a scheme
- * of your own, copy this file to core/count/count_mine.c and put "mine" for "template". Then
- * add COUNT_SCHEME(count_mine) to core/count/count_list.h, and it runs everywhere. Then
- * change one function after the other. doc/add-a-scheme.md goes through it.
+ * of your own, copy this file to core/count/count_mine.c and put "mine" for "template". Give
+ * its rules numbers that no other file has. Then add COUNT_SCHEME(count_mine) to
+ * core/count/count_list.h, and it runs everywhere. Then change one function after the
+ * other. doc/add-a-scheme.md goes through it.
  *
  * A scheme's opening comment gives, as this one does, the idea and its source, and every
  * shared word with its writers. Then states, invariants, order, progress, and what the
