@@ -302,6 +302,52 @@ static void attach_service_is_not_lodic_clear_error(void **state)
 	(void)state;
 }
 
+/* Sends the first bytes of request, and returns the error of the one reply. */
+static int ask(int socket, const struct wire_request *request, u64 bytes,
+               u32 *ret_nr_fds)
+{
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS];
+
+	assert_int_equal(wire_send(socket, request, bytes, NULL, 0), 0);
+	assert_int_equal(wire_receive(socket, &reply, sizeof(reply), fds, ret_nr_fds),
+	                 0);
+	for (u32 i = 0; i < *ret_nr_fds; i++)
+		close(fds[i]);
+	assert_int_equal(recv(socket, &reply, sizeof(reply), MSG_DONTWAIT), -1);
+	return reply.error;
+}
+
+/* An older or newer client's struct may have another size as well. */
+static void serve_client_of_another_version_eproto_goes_on(void **state)
+{
+	struct wire_request hello = { .version = WIRE_VERSION, .op = WIRE_HELLO };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct test_service service;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	u32 nr_fds;
+
+	test_service_init(&service, "versions");
+	assert_int_equal(test_service_start(&service), 0);
+	strcpy(address.sun_path, service.socket);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	for (u32 op = 0; op <= WIRE_STAT + 1; op++)
+		for (int step = -1; step <= 1; step += 2) {
+			struct wire_request other = { WIRE_VERSION + (u32)step, op, 0,
+				                      0 };
+
+			assert_int_equal(ask(fd, &other, sizeof(other), &nr_fds),
+			                 -EPROTO);
+			assert_int_equal(nr_fds, 0);
+		}
+	assert_int_equal(ask(fd, &hello, sizeof(hello) - 8, &nr_fds), -EPROTO);
+	assert_int_equal(ask(fd, &hello, sizeof(hello), &nr_fds), 0);
+	assert_int_equal(nr_fds, 3);
+	close(fd);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 static void attach_service_of_another_user_eperm(void **state)
 {
 	struct test_service service;
@@ -523,6 +569,7 @@ int main(int argc, char **argv)
 		TEST(attach_wrong_arguments_einval),
 		TEST(attach_program_missing_enoent),
 		TEST(attach_service_is_not_lodic_clear_error),
+		TEST(serve_client_of_another_version_eproto_goes_on),
 		TEST(attach_service_of_another_user_eperm),
 		TEST(context_open_1024_then_emfile_until_one_closes),
 		TEST(open_too_many_files_enfile_until_one_closes),
