@@ -183,7 +183,7 @@ static int run_mutants(const struct options *o)
 			s[nr++] = (struct search){
 				.c = c,
 				.mutant = m->number,
-				.nr_seeds = o->seeds > 1 ? o->seeds : 2,
+				.nr_seeds = o->seeds,
 				.options = { .strategy = k,
 				             .memory = m->memory,
 				             .seed = o->seed,

@@ -93,7 +93,7 @@ static void run_search(struct search *s)
 		        search_memory_word(s->options.memory),
 		        search_strategy_word(s->options.strategy),
 		        (unsigned long long)s->options.only - 1);
-	if (s->nr_seeds > 1)
+	if (s->nr_seeds > 0)
 		run_seeds(s);
 	else
 		check_run(&s->c->run, &s->options, true, &s->result);

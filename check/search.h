@@ -19,7 +19,7 @@ struct search {
 	const struct check_case *c;
 	struct check_options options;
 	u32 mutant;
-	u32 nr_seeds; /* 0 or 1: one search; more: to the first violation, seed by seed */
+	u32 nr_seeds; /* 0: one search; else one for each seed, to its first violation */
 	/* Written by the process that runs it. */
 	enum search_state state;
 	struct check_result
