@@ -26,7 +26,8 @@
  * O20 the last byte of a fill, then the look whether the file's proof still holds, then the
  *    publication. A writer whose byte the fill has read had ended the proof before.
  * O21 the orderly end: the service marks itself dead, full fence, then gives up what proves
- *    that files stand still. Shape SB against a reader's copies and its look at alive.
+ *    that files stand still. A reader that has read a later writer's byte then sees the
+ *    mark, because its look comes after its copies (O22). Shape MP.
  *
  * Mutual exclusion. X: the two must not run at the same time. -: they may.
  *

@@ -33,7 +33,9 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits)
 	}
 	if (!cache_read_gap(r, gap, end))
 		return false;
-	if (MUTANT(VOUCH_FIRST) ? !early : !cache_vouch(c, r->file)) /* O22 */
+	/* O22: what fill() has read comes before the look, as a copy does by its own fence. */
+	host_fence_acquire();
+	if (MUTANT(VOUCH_FIRST) ? !early : !cache_vouch(c, r->file))
 		return false;
 	*ret_hits = hits;
 	return true;
@@ -63,8 +65,10 @@ bool cache_fill_end(struct arena *a, const struct cache_file *f, u32 frame, u64 
 {
 	if (MUTANT(PUBLISH_BEFORE_BYTES))
 		return true;
-	if (whole &&
-	    (file_proof_holds(f->proof, f->id) || MUTANT(PUBLISH_UNPROVED))) /* O20 */
+	/* O20, partner: the fence of file_proof_revoke(), by way of the writer whose byte the
+	 * fill may have read. */
+	host_fence_acquire();
+	if (whole && (file_proof_holds(f->proof, f->id) || MUTANT(PUBLISH_UNPROVED)))
 		return arena_publish(a, frame, block);
 	arena_fill_cancel(a, frame);
 	return false;

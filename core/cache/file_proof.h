@@ -102,7 +102,8 @@ static inline void file_proof_end(struct file_proof *s, void (*give_back)(void *
 }
 
 /* Does the proof for id still hold? Acquire, so that what the caller loads next is not
- * older. What the caller copied before is ordered by its own fence or cas. */
+ * older. The caller must order what it read or pinned before: by an acquire fence, or by the
+ * full fence of its atomic step. */
 static inline bool file_proof_holds(const struct file_proof *s, u32 id)
 {
 	return host_load_acquire(&s->live) == id;
