@@ -2,10 +2,10 @@
 /*
  * Wrong orders in liblodic's protocols, and where each shows.
  *
- * A budget is more than sixty times the most schedules that PCT needed from any of three
- * seeds: 1541, for fill-without-fence. lease-break has four actors and ten times that. Under
- * uniformly random choices the checker does not find some mutants at all. Those need one task
- * to run through a whole refill while another stands still.
+ * A budget is more than twenty times the most schedules that the better PCT needed from any
+ * of three seeds: 4532, for take-without-fence. lease-break has four actors, and its budget is
+ * ten times that. Under uniformly random choices the checker does not find some mutants at
+ * all. Those need one task to run through a whole refill while another stands still.
  */
 #include "check/case.h"
 
@@ -37,6 +37,8 @@ const struct check_mutant check_mutants_arena[] = {
 	  "F3: a frame that was taken has no name", 100000 },
 	{ MUTANT_WALK_SKIPS_LAST_WAY, "walk-skips-last-way", "entries-evict", "lodic",
 	  CHECK_SC, "K1: every entry of a set is walked", 100000 },
+	{ MUTANT_WALK_OTHER_SET, "walk-other-set", "pin-reclaim", "lodic", CHECK_SC,
+	  "K1: the set of the block's home is walked", 100000 },
 	{ MUTANT_JOIN_SHORTENS, "join-shortens", "join-hole", "lodic", CHECK_SC,
 	  "K1: a join into a hole keeps those behind it", 100000 },
 	{ MUTANT_LEAVE_SHORTENS, "leave-shortens", "join-hole", "lodic", CHECK_SC,

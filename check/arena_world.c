@@ -12,10 +12,10 @@ struct world *world;
 /* Tables have up to 16 words here: their home is in these bits of the hash. */
 #define HOME_SHIFT 60
 
-/* The scanned gate's table is a single set; a hazard context has all its slots. */
+/* The scanned gate's table has two sets; a hazard context has all its slots. */
 static u32 world_nr_entries(u32 scheme)
 {
-	return scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS : CONTEXT_WAYS;
+	return scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS : 2 * CONTEXT_WAYS;
 }
 
 static void *world_alloc(u64 bytes)

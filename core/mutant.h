@@ -33,6 +33,7 @@ enum mutant {
 	MUTANT_TAKE_FAILED_BELIEVED, /* a walk takes a failed cas for a cleared entry */
 	MUTANT_TAKE_LEAVES_NAME,     /* a frame that was taken keeps its name */
 	MUTANT_WALK_SKIPS_LAST_WAY,  /* a walk leaves the last entry of a set out */
+	MUTANT_WALK_OTHER_SET,       /* a walk looks at another set than a pin does */
 	MUTANT_JOIN_SHORTENS,        /* a join into a hole ends the walk there */
 	MUTANT_LEAVE_SHORTENS,       /* a leave in the middle ends the walk there */
 	MUTANT_SOFT_BY_WORD,         /* a soft miss believes the translation's tag */

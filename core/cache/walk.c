@@ -32,6 +32,8 @@ static u64 *walk_entries(const struct arena *a, const struct context_table *t,
 	/* The set of the block's home: the high bits of the hash, as context_home() has
 	 * it; nr_entries is a power of two. */
 	*ret_nr = CONTEXT_WAYS - MUTANT(WALK_SKIPS_LAST_WAY);
+	if (MUTANT(WALK_OTHER_SET))
+		hash = ~hash;
 	return t->entries +
 	       ((hash >> 32) * a->nr_entries >> 32) / CONTEXT_WAYS * CONTEXT_WAYS;
 }
