@@ -7,7 +7,7 @@
  * Rules
  * O22 a reader's copies or its pin come first, then its look whether the proof and the
  *     service still live (C4). One look vouches for all copies of one call.
- * O23 a pin that nobody vouches for is given back before anybody is told of it.
+ * O23 a pin that is not vouched for is given back before its caller is told of it.
  * O24 a context is on the walk list, then its reader is told where its memory is (K2).
  * O25 a context leaves only when its reader is dead or has said that it is done. A hang-up
  *     proves neither: a process may close its descriptors and go on.
@@ -110,11 +110,12 @@ bool cache_fill_end(struct arena *a, const struct cache_file *f, u32 frame, u64 
 u32 cache_join(struct arena *a, const struct context_table *t,
                void (*tell)(void *ctx, u32 place), void *ctx);
 
-/* The reader's socket has hung up: may its contexts leave the walk list now (O25)? can_die:
- * the service will be told when the process is dead. Without that the hang-up must do. */
-static inline bool cache_may_leave(bool can_die)
+/* The reader's socket has hung up: may its contexts leave the walk list now (O25)?
+ * awaits_death: the service will learn when the process is dead, and must wait for that. A
+ * service that cannot learn it must take the hang-up for the death. */
+static inline bool cache_may_leave(bool awaits_death)
 {
-	return !can_die || MUTANT(LEAVE_BEFORE_DEATH);
+	return !awaits_death || MUTANT(LEAVE_BEFORE_DEATH);
 }
 
 #endif

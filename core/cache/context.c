@@ -183,14 +183,6 @@ int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)
 	return context_pin_rival(c, block, ret_frame, ret_word);
 }
 
-void context_unpin(struct context *c, u64 *word)
-{
-	if (c->scheme == ARENA_SCANNED)
-		context_unpin_scanned(word);
-	else
-		context_unpin_word(c, word);
-}
-
 static u32 context_nr_entries(const struct context *c)
 {
 	return (u32)((u64)1 << (64 - c->home_shift));

@@ -144,14 +144,13 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 }
 
 /*
- * Pins block: until context_unpin(), its frame's bytes stand still. On success ret_frame
- * says where they are, and ret_word is what the pin is counted in. context_vouch() must
- * confirm, else the caller must unpin. -CONTEXT_EAGAIN: not cached, or the count (127) or
- * the set is full; read instead. The table is the quota: no more blocks can be pinned than
+ * Pins block: until cache_unpin() (cache.h), its frame's bytes stand still. On success
+ * ret_frame says where they are, and ret_word is what the pin is counted in. context_vouch()
+ * must confirm, else the caller must unpin. -CONTEXT_EAGAIN: not cached, or the count (127)
+ * or the set is full; read instead. The table is the quota: no more blocks can be pinned than
  * it has entries. Cost: one uncontended atomic add in the context's own cache line.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
-void context_unpin(struct context *c, u64 *word);
 
 /* The same for ARENA_SCANNED, but it looks only where most entries are, and calls nothing.
  * false may also mean that the entry stands elsewhere: fall back on context_pin(). */

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/cache/context.h"
+#include "core/cache/cache.h"
 #include "sim/figures/fig_read.h"
 
 #define BLOCK_COPY_BYTES 4096u
@@ -78,21 +78,20 @@ struct pinner {
 static void pinner_read(struct pinner *p)
 {
 	struct pinning *g = p->pinning;
+	const struct cache_file file = { &g->arena.files[0], FILE_ID };
 	u32 frame;
 	u64 *pte;
 	bool pinned;
 
 	sim_work(g->base_work / 2);
-	pinned = context_pin_home(&p->context, g->block, &frame, &pte) ||
-	         context_pin(&p->context, g->block, &frame, &pte) == 0;
+	pinned = cache_pin_home(&p->context, &file, g->block, false, &frame, &pte) ||
+	         cache_pin(&p->context, &file, g->block, &frame, &pte);
 	if (!pinned) {
 		g->nr_failed++;
 		return;
 	}
-	if (!context_vouch(&p->context, &g->arena.files[0], FILE_ID))
-		g->nr_failed++;
 	host_copy(p->buffer, arena_frame_bytes(&g->arena, frame), BLOCK_COPY_BYTES);
-	context_unpin(&p->context, pte);
+	cache_unpin(&p->context, pte);
 	sim_work(g->base_work - g->base_work / 2);
 	sim_op_done();
 }

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/cache/context.h"
+#include "core/cache/cache.h"
 #include "host/random.h"
 
 #define FILE_ID 7u
@@ -147,10 +147,11 @@ static void read_one(struct context *c, struct tally *t, u64 block)
 
 static void pin_one(struct context *c, struct tally *t, u64 block, u64 dice)
 {
+	const struct cache_file file = { &arena.files[0], FILE_ID };
 	u32 frame[2], nr = 0;
 	u64 *word[2];
 
-	while (nr < 2 && context_pin(c, block, &frame[nr], &word[nr]) == 0) {
+	while (nr < 2 && cache_pin(c, &file, block, &frame[nr], &word[nr])) {
 		nr++;
 		if (dice & 1) /* now and then two pins on one block */
 			break;
@@ -161,7 +162,7 @@ static void pin_one(struct context *c, struct tally *t, u64 block, u64 dice)
 	else if (verify(t, arena_frame_bytes(&arena, frame[0]), block))
 		host_store_relaxed(&t->pins, t->pins + 1);
 	while (nr > 0)
-		context_unpin(c, word[--nr]);
+		cache_unpin(c, word[--nr]);
 }
 
 static void *reader(void *arg)

@@ -170,14 +170,14 @@ static void each_read_and_pin(struct bed *bed)
 	assert_true(arena_query(&bed->arena, 9));
 	assert_false(arena_take(&bed->arena, 9)); /* pinned */
 	assert_true(reads(bed, 0, 5));            /* and still there for all */
-	context_unpin(&bed->contexts[1], word);
+	cache_unpin(&bed->contexts[1], word);
 	assert_false(arena_query(&bed->arena, 9));
 	assert_true(arena_take(&bed->arena, 9));
 	assert_false(reads(bed, 0, 5));
 	fill(bed, 9, 6); /* the same frame for another block */
 	assert_false(reads(bed, 0, 5));
 	assert_true(reads(bed, 1, 6));
-	context_unpin(&bed->contexts[1], pin(bed, 1, 6));
+	cache_unpin(&bed->contexts[1], pin(bed, 1, 6));
 }
 
 static void arena_take_pinned_refuses(void **state)
@@ -195,7 +195,7 @@ static void arena_take_all_map_clears_every_entry(void **state)
 	(void)state;
 	fill(bed, 7, 1);
 	for (u32 i = 0; i < NR_CONTEXTS; i++)
-		context_unpin(&bed->contexts[i], pin(bed, i, 1));
+		cache_unpin(&bed->contexts[i], pin(bed, i, 1));
 	assert_true(arena_take(&bed->arena, 7));
 	for (u32 i = 0; i < NR_CONTEXTS; i++) {
 		context_check(&bed->contexts[i]);
@@ -222,7 +222,7 @@ static void context_pin_128_times_refuses_the_last(void **state)
 	assert_int_equal(context_nr_pinned(c), 1);
 	assert_true(reads(bed, 0, 1));
 	for (u32 i = 0; i < PTE_COUNT_MAX; i++)
-		context_unpin(c, first);
+		cache_unpin(c, first);
 	assert_int_equal(context_nr_pinned(c), 0);
 	assert_true(arena_take(&bed->arena, 9));
 	bed_free(bed);
