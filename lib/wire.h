@@ -21,7 +21,8 @@
 
 #include "lodic/lodic.h"
 
-/* Another number whenever a struct here, or struct lodic_stat, changes. */
+/* Another number whenever a struct here, struct lodic_stat, or the layout of an arena or of a
+ * context's memory (core/cache/arena.h) changes. */
 #define WIRE_VERSION 2u
 #define WIRE_MAX_FDS 4
 
