@@ -12,6 +12,9 @@
  *   service-dies  the service is killed at any step. The kernel marks its futex and only
  *                 then drops the leases (L4 in lib/service/lease.c).
  *   service-ends  the service ends in order: it says so, and only then its proofs end (O21)
+ *   ends-fill     the same while a fill is under way. The file's own proof is not revoked,
+ *                 and the file changes. So the fill publishes bytes that no reader may
+ *                 believe, because the service has said that it ends (O21, O22)
  */
 #include "check/arena_world.h"
 
@@ -351,6 +354,34 @@ static void ends_finish(const void *arg)
 	world_take_all();
 }
 
+/* ---- ends-fill ---- */
+
+static void ends_fill_reader(void *arg)
+{
+	struct world_reader *r = arg;
+
+	world_visit(r, world->c);
+	world_read(r, world->c, false);
+	world_visit(r, world->c);
+}
+
+static void ends_fill_setup(const void *arg)
+{
+	world_setup(arg);
+	check_task("lease", 0, ends_lease_thread, NULL);
+	check_task("service", 1, break_service, NULL);
+	check_task("reader", 2, ends_fill_reader, &world->readers[0]);
+}
+
+/* No world_check(): a frame may hold what no reader believes. */
+static void ends_fill_finish(const void *arg)
+{
+	(void)arg;
+	world_check_unpinned(&world->readers[0]);
+	context_check(&world->readers[0].context);
+	world_take_all();
+}
+
 void arena_lease_cases(struct check_list *list)
 {
 	static const struct arena_case one[ARENA_NR_SCHEMES] = {
@@ -361,9 +392,12 @@ void arena_lease_cases(struct check_list *list)
 	};
 	u32 i;
 
-	for (i = 0; i < ARENA_NR_SCHEMES; i++)
+	for (i = 0; i < ARENA_NR_SCHEMES; i++) {
 		arena_add(list, "lease-break", &one[i], 4, break_setup, break_finish,
 		          true);
+		arena_add(list, "ends-fill", &one[i], 3, ends_fill_setup,
+		          ends_fill_finish, false);
+	}
 	arena_add(list, "lease-take", &one[ARENA_SCANNED], 3, take_setup, take_finish,
 	          false);
 	arena_add(list, "service-ends", &one[ARENA_SCANNED], 2, ends_setup, ends_finish,

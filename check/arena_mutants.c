@@ -81,6 +81,8 @@ const struct check_mutant check_mutants_arena[] = {
 	  "S1: revoked before the writer goes on", 1000000 },
 	{ MUTANT_VOUCH_FIRST, "vouch-first", "lease-break", "lodic", CHECK_SC,
 	  "O22: the proof is looked at after the copies", 1000000 },
+	{ MUTANT_VOUCH_THEN_PIN, "vouch-then-pin", "ends-fill", "lodic", CHECK_SC,
+	  "O22: the proof is looked at after the pin", 100000 },
 	{ MUTANT_ID_USED_AGAIN, "id-used-again", "lease-break", "lodic", CHECK_SC,
 	  "S2: an id is used once", 1000000 },
 	{ MUTANT_SIZE_BEFORE_LEASE, "size-before-lease", "lease-take", "lodic",

@@ -50,6 +50,7 @@ enum mutant {
 	MUTANT_REVOKE_WITHOUT_FENCE, /* revoked in the store buffer only */
 	MUTANT_LEASE_BACK_FIRST,     /* the writer goes on before the file is revoked */
 	MUTANT_VOUCH_FIRST,          /* the proof looked at before the copy */
+	MUTANT_VOUCH_THEN_PIN,       /* the proof looked at before the pin */
 	MUTANT_ID_USED_AGAIN,        /* a changed file admitted under its old id */
 	MUTANT_SIZE_BEFORE_LEASE, /* a file's size asked for before the lease is held */
 	MUTANT_ADMIT_LIVE_FIRST,  /* a file's id shown before its size */

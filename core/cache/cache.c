@@ -44,9 +44,11 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits)
 bool cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
                u64 **ret_word)
 {
+	bool early = MUTANT(VOUCH_THEN_PIN) && cache_vouch(c, f);
+
 	if (context_pin(c, block, ret_frame, ret_word) != 0)
 		return false;
-	if (likely(cache_vouch(c, f))) /* O22 */
+	if (likely(MUTANT(VOUCH_THEN_PIN) ? early : cache_vouch(c, f))) /* O22 */
 		return true;
 	if (!MUTANT(PIN_KEPT))
 		cache_unpin(c, *ret_word); /* O23 */

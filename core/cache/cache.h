@@ -73,10 +73,12 @@ CACHE_INLINE void cache_unpin(struct context *c, u64 *word)
 CACHE_INLINE bool cache_pin_home(struct context *c, const struct cache_file *f,
                                  u64 block, bool rival, u32 *ret_frame, u64 **ret_word)
 {
+	bool early = MUTANT(VOUCH_THEN_PIN) && cache_vouch(c, f);
+
 	if (unlikely(!(rival ? context_pin_word_home(c, block, ret_frame, ret_word)
 	                     : context_pin_home(c, block, ret_frame, ret_word))))
 		return false;
-	if (likely(cache_vouch(c, f))) /* O22 */
+	if (likely(MUTANT(VOUCH_THEN_PIN) ? early : cache_vouch(c, f))) /* O22 */
 		return true;
 	if (MUTANT(PIN_KEPT))
 		return false;
