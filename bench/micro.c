@@ -52,9 +52,9 @@ static const struct {
 enum { KEY_SEED = 256 };
 
 static const char doc[] =
-	"Measure the steps that counting is made of: adding and compare-and-swap on one "
-	"word, handing a word over, a pin of lodic, and ways to update a word of one's "
-	"own CPU."
+	"Measure the steps that counting is made of. These are adding and "
+	"compare-and-swap on one word, handing a word over, a pin of lodic, and ways to "
+	"update a word of one's own CPU."
 	"\v"
 	"Examples:\n"
 	"  bench_micro\n"

@@ -27,8 +27,8 @@ struct bench {
 };
 
 static const char pin_doc[] =
-	"Measure what it costs to pin a block, to copy from it and to unpin it, for each "
-	"scheme that counts pins, and what other ways to read cost. All methods alternate "
+	"For each scheme that counts pins, measure what it costs to pin a block, to copy "
+	"from it and to unpin it. Measure also what other ways to read cost. All methods alternate "
 	"in one run of about half a minute. The tables show the medians of the time slots "
 	"in which nothing disturbed the readers."
 	"\v"

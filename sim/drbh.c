@@ -31,7 +31,7 @@
  * have begun. It is then run again, once, with all times longer. */
 #define OPS_ENOUGH_PER_CPU 100u
 #define LONGER 8u
-/* LODIC counts in a pte only if several processes share the block (s.4.4). These
+/* LODIC counts in a pte only if several processes share the block (LODIC s.4.4). These
  * processes share it and read nothing, so that a run with few readers has sharers too. */
 #define IDLE_SHARERS 4u
 /* FxMark's file is the fifth range of its process, from above (LODIC s.4.4.2, Table 2).

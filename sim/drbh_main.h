@@ -10,9 +10,9 @@ int fit_main(int argc, char **argv);   /* the two parameters that are fitted */
 
 /* What the LODIC paper's text has for reads of one hot block on 120 CPUs, in Mops/s. */
 #define PAPER_CPUS 120u
-#define PAPER_LODIC 164.16     /* s.5.2.4, Table 3: one thread in each process */
-#define PAPER_LODIC_TIMES 65.0 /* s.5.2.3: LODIC to vanilla */
+#define PAPER_LODIC 164.16     /* LODIC s.5.2.4, Table 3: one thread in each process */
+#define PAPER_LODIC_TIMES 65.0 /* LODIC s.5.2.3: LODIC to vanilla */
 #define PAPER_VANILLA (PAPER_LODIC / PAPER_LODIC_TIMES)
-#define PAPER_REFCACHE 186.0 /* s.5.2.1: without collisions */
+#define PAPER_REFCACHE 186.0 /* LODIC s.5.2.1: without collisions */
 
 #endif

@@ -4,7 +4,7 @@
 import fnmatch
 import re
 
-from tidy_source import line_of, rule
+from tidy_source import blank, line_of, rule
 
 MAP = "doc/paper-map.md"
 # The section numbers that each paper has.
@@ -20,6 +20,9 @@ NUMBER = r"\d+(?:\.\d+)*"
 # LODIC s.4.3; LODIC s.4.2, s.4.5; LODIC s.4.3 to 4.5.
 CITATION = re.compile(rf"\b(LODIC|PAYGO|KLOC)s?(?:'s)?:?\s+(s\.{NUMBER}"
                       rf"(?:(?:,|,?\s+and|\s+to)\s+(?:s\.{NUMBER}|{NUMBER}\.\d+))*)")
+# Another form, which nobody could look up; other papers' sections follow a year or names.
+UNCLEAR = re.compile(r"((?:\d{4}\)|et al\.),\s+)?(?<![\w'%])s\. ?\d[\d.]*|"
+                     r"\b(?:LODIC|PAYGO|KLOC)\b[^.]{0,9}(?:\b[Ss]ec(?:tions?|\.)\s*|\u00a7)\d")
 ROW = re.compile(rf"^\|\s*(LODIC|PAYGO|KLOC)(?: s\.({NUMBER}))?", re.MULTILINE)
 DATA_SUFFIXES = (".json", ".csv", ".svg", ".png")
 FUNCTION = re.compile(r"`(?:struct )?(\w+)\(\)`")
@@ -35,9 +38,11 @@ def sections_of(citation):
            {"core/a.h": "/* (LODIC\n * s.4.3, s.4.4) */\n", MAP: "| LODIC s.4.3 | x |\n"},
            {"core/a.h": "/* as LODIC s.4.3 to 4.5 say */\n", MAP: "| LODIC s.4.3 | x |\n"},
            {"sim/a.py": '("PAYGO s.6.4", "x")\n', MAP: "| PAYGO s.6 | x |\n"},
-           {"sim/t/a": "# LODIC s.5\n", MAP: ""},
+           {"sim/t/a": "# LODIC s.5\n", MAP: ""}, {"core/a.h": "/* (s.4.3) */\n"},
+           {"core/a.h": "/* LODIC section 4 */\n"}, {"core/a.h": "/* LODIC, s. 4.3 */\n"},
            {MAP: "| KLOC s.9.1 | x |\n"}],
-      good={"core/a.h": "/* as (LODIC\n * s.4.3, Fig. 6); LODIC s.4.3, and 5 of 7 */\n",
+      good={"core/a.h": "/* as (LODIC\n * s.4.3, Fig. 6); LODIC s.4.3, and 5 of 7 */\n"
+                        "/* (OSDI\n * 2010), s.4.3; Yang et al.,\n * s.4.1 */\n",
             "a.csv": "LODIC s.9\n", MAP: "| LODIC s.4.3 embedding | x |\n| KLOC | x |\n"})
 def paper_sections(tree):
     """A section that is cited, as in LODIC s.4.3, is in the paper and in doc/paper-map.md."""
@@ -57,6 +62,9 @@ def paper_sections(tree):
                     yield path, at, f"the paper has no {found[1]} s.{number}"
                 elif (found[1], number) not in known:
                     yield path, at, f"{found[1]} s.{number} is not in {MAP}"
+        for found in UNCLEAR.finditer(CITATION.sub(blank, flat)):
+            if not found[1]:
+                yield path, line_of(text, found.start()), f"write LODIC s.4.3, not {found[0]}"
 
 
 def files_named(tree, cell):

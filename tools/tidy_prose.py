@@ -1,37 +1,40 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The rules of prose that a program can check: the words, and the length of sentences.
 
-What is read: comments of C, comments and docstrings of Python, comments of shell and
-build files, Markdown and reStructuredText outside code, and the strings of programs.
+What is read: comments of C, comments and docstrings of Python, comments of files whose
+licence stands behind a '#', Markdown, reStructuredText and the cover letter outside code, and
+the strings of programs.
 """
 
 import ast
 import re
 
-from tidy_source import C_SUFFIXES, C_TOKEN, rule
+from tidy_source import C_SUFFIXES, C_TOKEN, is_python, rule
 
 MAX_WORDS = 25
 MAX_SEMICOLONS = 1
 
-PAGE_SUFFIXES = (".md", ".rst")
-HASH_SUFFIXES = (".sh", ".build", ".yml")
-HASH_NAMES = {"Makefile", "meson_options.txt"}
-# Text that is quoted as it is: mail headers, other people's licences.
-NOT_OURS = ("LICENSES/",)
+PAGE_SUFFIXES = (".md", ".rst", "-cover.txt")
+HASHES = re.compile(r"\A(.*\n){0,2}# SPDX-")
+# Other people's licences, and text whose hash stands beside results (doc/figures/drbh.svg).
+NOT_OURS = ("LICENSES/", "sim/parameters/", "sim/topologies/")
 
 BANNED = [
     (re.compile(r"(?:(?<=[.:;] )|(?<=^)(?=W))(who(?:ever)?|Whatever)(?= (?:is|has|\w{3,}s)\b"
                 r"(?![^.?!]*\?))"), "name the actor: the reader, the service, the function"),
     (re.compile(r"(?:^|(?<=[.!?:;(] )|(?<=[.!?:;(]))\s*(Who(?:ever)?|Whom(?:ever)?|Whosever)\b"
                 r"(?![^.?!]*\?)"), "name the actor: the reader, the service, the function"),
-    (re.compile(r"\b([Hh]e|[Hh]is|[Hh]im|[Hh]imself)\b(?!')"), "a process is an 'it'"),
+    (re.compile(r"\b([Ww]hoever)\b"), "name the actor: the reader, the service, the function"),
+    (re.compile(r"\b([Hh]e|[Hh]is|[Hh]im|[Hh]imself|[Ss]he|[Hh]er|[Hh]ers)\b"),
+     "a process is an 'it'"),
     (re.compile(r"\b(by and by|of late|to be had|can be had|as ever|unawares)\b", re.IGNORECASE),
      "say it in plain words"),
 ]
 ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|cf|vs|Fig|Figs|Eq|eq|et al|etc|No|approx|resp|St)\.$")
 WORD = re.compile(r"[A-Za-z0-9]")
 # A picture, a table or an interleaving, not a sentence.
-PICTURE = re.compile(r"\S\s{3,}\S|[-=]{3,}|\|.*\||^\s*[|+`'^v]+\s*$|-->|<--|\t\S")
+PICTURE = re.compile(r"\S\s{3,}\S|[-=]{3,}|(?<!\|)\|(?!\|).*(?<!\|)\|(?!\|)|"
+                     r"^\s*[|+`'^v]+\s*$|-->|<--|\t\S")
 BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)]|[A-Z]\d{1,2}'?)\s+")
 
 
@@ -45,15 +48,18 @@ def c_comments(text):
         if body.startswith("/*"):
             body = re.sub(r"^/\*+|\*+/$", "", body)
         else:
-            body = body[2:]
+            body = re.sub(r"^\s*//", "", body, flags=re.MULTILINE)
         yield first, [re.sub(r"^\s*\*(?: |$)?", "", line) for line in body.split("\n")]
 
 
 def hash_comments(text):
-    """(first line, lines) of each run of '#' lines."""
+    """(first line, lines) of each run of '#' lines, and of each comment behind code."""
     first, block = None, []
     for i, line in enumerate(text.split("\n")):
         found = re.match(r"\s*#(?!!)[: ]?(.*)", line)
+        behind = re.match(r"(?!\s*#)(?:[^\"'#]|\"[^\"]*\"|'[^']*')*\s# (.*)", line)
+        if behind:
+            yield i + 1, [behind[1]]
         if found:
             first = first or i + 1
             block.append("" if found[1].startswith("SPDX-License-Identifier") else found[1])
@@ -106,10 +112,9 @@ def blocks_of(path, text):
         return c_comments(text)
     if path.endswith(PAGE_SUFFIXES):
         return page_blocks(text)
-    name = path.rsplit("/", 1)[-1]
-    if path.endswith(".py") or text.startswith("#!/usr/bin/python3"):
+    if is_python(path, text):
         return python_comments(text)
-    if path.endswith(HASH_SUFFIXES) or name in HASH_NAMES:
+    if HASHES.match(text):
         return hash_comments(text)
     return ()
 
@@ -152,7 +157,7 @@ def strings_of(path, text):
         for found in C_TOKEN.finditer(text):
             if found[0].startswith('"'):
                 yield text.count("\n", 0, found.start()) + 1, found[0][1:-1]
-    elif path.endswith(".py") or text.startswith("#!/usr/bin/python3"):
+    elif is_python(path, text):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.lineno, node.value
@@ -168,7 +173,9 @@ def is_ours(path):
            {"a.c": "/* It is taken; who waits looks again. */\n"},
            {"a.py": '"""It comes by and by."""\n'},
            {"a.md": "| a | who: his page |\n"},
-           {"a.c": 'f("he is gone");\n'}, {"a.py": 'f("he is gone")\n'}],
+           {"a.c": 'f("he is gone");\n'}, {"a.py": 'f("he is gone")\n'},
+           {"a.c": "/* Wait until he's done. */\n"}, {"kernel/a": "# SPDX-\nx=1 # his page\n"},
+           {"a.c": "/* It goes to whoever asks. */\n"}],
       good={"a.c": '/* Who frees it? The reader does. */\nf("who: x");\n',
             "a.h": "/* The reader who waits. Whatever the reader does, it holds. */\n",
             "a.md": "    Who frees it waits\n"})
@@ -193,8 +200,9 @@ LONG = "word " * 26 + "end."
 
 @rule(bad=[{"a.c": f"/* {LONG} */\n"}, {"a.md": f"- {LONG}\n"},
            {"a.rst": f"``a``\n    {LONG}\n"}, {"a.md": f"1. x\n   {LONG}\n"},
-           {"a.sh": f"# {LONG}\n"}, {"a.py": f'"""{LONG}"""\n'},
-           {"a.h": "/* one; two; three. */\n"}],
+           {"sim/t/a": f"#!/bin/sh\n# SPDX-\n# {LONG}\n"}, {"a.py": f'"""{LONG}"""\n'},
+           {"a.h": "/* one; two; three. */\n"}, {"a.py": f"x = 1  # {LONG}\n"},
+           {"a.c": f"// {'word ' * 20}\n// {'word ' * 6}\n"}],
       good={"a.c": f"/*\n * O1 {'word ' * 25}\n * O2 {'word ' * 25}\n */\n",
             "a.md": f"    {LONG}\n\n| {LONG} | b |\n", "a.py": f'f("x"\n  "{LONG}")\n',
             "a.rst": f"``a``\n    {'word ' * 20}\n``b``\n    {'word ' * 20}\n",

@@ -9,7 +9,7 @@ import collections
 import re
 import sys
 
-from tidy_source import OF_LINUX, c_files, includes_of, line_of, rule
+from tidy_source import OF_LINUX, c_files, includes_of, is_python, line_of, rule
 
 # name: a folder, or one file. what: for the page. may: prefixes of what its C files include
 # besides themselves. imports: Python modules that are neither its own nor in the standard library.
@@ -56,7 +56,7 @@ ROOMS = [
     Room("tests/", "`unit/`, `stress/`, `crash/`, `cli/`, `map/`, `recipes/`, the mutants' builds",
          ("",)),
     Room("tools/", "dependencies, the check driver, and the rules as a test", ()),
-    Room("doc/", "words, recipes, paper map, decisions, races met", ()),
+    Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]
 # What an installed header may ask of a program's C library.
 LIBC_HEADERS = {"stddef.h", "stdint.h", "stdbool.h", "sys/types.h", "sys/uio.h"}
@@ -103,6 +103,8 @@ def page_table():
            {"include/lodic/a.h": "#include <pthread.h>\n"},
            {"lib/a.c": "#include <host_impl.h>\n"},
            {"core/a.c": '#include "frame.h"\n'},
+           {"cli/a.c": "#include <core/a.h>\n", "core/a.h": ""},
+           {"cli/a.c": '#include "cli/../core/a.h"\n'},
            {"new/a.c": '#include "host/host.h"\n'},
            {"kernel/tests/a.c": '#include "core/frame.h"\n'}],
       good={"core/a.c": '#include "host/host.h"\n/* #include <stdio.h> */\n',
@@ -121,12 +123,13 @@ def rooms(tree):
             continue
         for at, kind, name in includes_of(text):
             target = PUBLIC.sub("include/lodic/", name)
-            if kind == "<":
+            if kind == "<" and target not in tree:
                 yield from include_of_system(path, at, name)
             elif path.startswith(OF_LINUX):
                 if path.startswith("kernel/tests/") and "/" in name:
                     yield path, at, f'the guest\'s programs have only kernel/tests/, not "{name}"'
-            elif not any(is_in(target, place) for place in (room.name, *room.may)):
+            elif ".." in name or \
+                    not any(is_in(target, place) for place in (room.name, *room.may)):
                 yield path, at, f'{room.name} must not include "{name}"'
 
 
@@ -140,28 +143,30 @@ def include_of_system(path, at, name):
 
 
 @rule(bad=[{"ARCHITECTURE.md": "<!-- rooms -->\n| `a/` | x | `b/` |\n| `b/` | x | - |\n"},
-           {"ARCHITECTURE.md": "<!-- rooms -->\n| `b/` | x | - |\n| `a/*` | x | `a/c/`, `b/` |\n"}],
+           {"ARCHITECTURE.md": "<!-- rooms -->\n| `b/` | x | - |\n| `a/*` | x | `a/c/`, `b/` |\n"},
+           {"ARCHITECTURE.md": "<!-- rooms -->\n| `a/b/` | x | - |\n| `c/` | x | `a/` |\n"
+                               "| `a/d/` | x | - |\n"}],
       good={"ARCHITECTURE.md": "| `z/` | x | `y/` |\n<!-- rooms -->\n| `b/` | x | - |\n"
                                "| `a/` | x | `b/c.h` |\n| `t/` | x | all |\n<!-- /rooms -->\n"
                                "| `z/` | x | `y/` |\n"})
 def rooms_in_order(tree):
     """In the table of rooms, a room may include only rooms above it."""
-    above = []
     page = tree.get("ARCHITECTURE.md", "")
-    text = page[:max(page.find(MARKERS[1]), 0) or len(page)]
-    for found in re.finditer(r"^\| `([^`]+)` \|[^|]*\|([^|]*)\|$", text, re.MULTILINE):
-        if found.start() < text.find(MARKERS[0]):
-            continue
-        for place in re.findall(r"`([^`]+)`", found[2]):
-            if not any(is_in(place, name) or name.startswith(place) for name in above):
-                yield ("ARCHITECTURE.md", line_of(text, found.start()),
-                       f"{found[1]} may not include {place}, which is not above it")
-        above.append(found[1])
+    text = page.partition(MARKERS[0])[2].partition(MARKERS[1])[0]
+    rows = re.findall(r"^\| `([^`]+)` \|[^|]*\|([^|]*)\|$", text, re.MULTILINE)
+    names = [name for name, _ in rows]
+    for i, (room, may) in enumerate(rows):
+        for place in re.findall(r"`([^`]+)`", may):
+            if not any(is_in(place, name) or name.startswith(place) for name in names[:i]) or \
+                    any(name.startswith(place) for name in names[i:]):
+                yield ("ARCHITECTURE.md", line_of(page, page.find(f"| `{room}` |")),
+                       f"{room} may not include {place}, which is not above it")
 
 
 @rule(bad=[{"core/a.h": '#include "core/b.h"\n', "core/b.h": '#include "core/a.h"\n'},
            {"a.h": '/* the other half is b.h */\n#include "b.h"\n', "b.h": '#include "a.h"\n'},
-           {"a.h": '#include "b.h"\n', "b.h": '#include "c.h"\n', "c.h": '#include "a.h"\n'}],
+           {"a.h": '#include "b.h"\n', "b.h": '#include "c.h"\n', "c.h": '#include "a.h"\n'},
+           {"kernel/tests/a.h": '#include "a.h"\n'}],
       good={"a.h": '/* the other half is b.h */\n#include "b.h"\n',
             "b.h": '/* the other half is a.h */\n#include "a.h"\n',
             "c.h": '#include "a.h"\n'})
@@ -169,8 +174,10 @@ def include_circles(tree):
     """No circle of #includes, but for two headers that each say: the other half is x.h."""
     arrows = {}
     for path, text in c_files(tree):
-        arrows[path] = [(at, name) for at, kind, name in includes_of(text)
-                        if kind == '"' and name in tree]
+        beside = path.rpartition("/")[0] + "/"
+        arrows[path] = [(at, place) for at, _, name in includes_of(text)
+                        for place in (PUBLIC.sub("include/lodic/", name), beside + name)
+                        if place in tree]
     for path in arrows:
         reached, todo = set(), [name for _, name in arrows[path]]
         while todo:
@@ -207,7 +214,7 @@ def python_imports(tree):
     """A Python file imports the standard library, its own room, and what ROOMS adds."""
     for path, text in tree.items():
         room = room_of(path)
-        if not room or not (path.endswith(".py") or text.startswith("#!/usr/bin/python3")):
+        if not room or not is_python(path, text):
             continue
         own = modules_of(tree, room) | set(room.imports)
         for node in ast.walk(ast.parse(text)):

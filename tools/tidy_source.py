@@ -11,7 +11,9 @@ import re
 C_SUFFIXES = (".c", ".h")
 # Text of Linux: its own rules (checkpatch.pl) say what it includes and how it counts.
 OF_LINUX = ("kernel/files/", "kernel/tests/")
-C_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+# Neighbouring // lines are one comment.
+C_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*|"
+                     r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 RULES = []
@@ -53,6 +55,10 @@ def comments_of(text):
         pieces.append(found[0] if found[0][0] == "/" else blank(found))
         last = found.end()
     return "".join(pieces) + re.sub(r"[^\n]", " ", text[last:])
+
+
+def is_python(path, text):
+    return path.endswith(".py") or re.match(r"#!.*\bpython", text)
 
 
 def c_files(tree, *folders):

@@ -2,12 +2,15 @@
 """The rules of text: licence, width, and names that must lead somewhere."""
 
 import fnmatch
+import posixpath
 import re
+from pathlib import PurePath
 
 from tidy_source import C_SUFFIXES, c_files, comments_of, line_of, rule
 
 MAX_COLUMNS = 100
 TAB = 8
+ADDRESS = re.compile(r"\S+://\S+")
 
 # Measured data and pictures, which hold no lines of ours; mails, whose parts have files.
 DATA_SUFFIXES = (".json", ".csv", ".svg", ".png", ".patch", ".generated")
@@ -24,9 +27,12 @@ ELSEWHERE = re.compile(r"include/(linux|trace|asm|uapi|generated)\b|tools/(testi
                        r"kernel/randomize_va_space|lib/(pkgconfig|percpu-refcount\.c)|"
                        r".*(\bNAME\b|\b(\w+_)?mine\.c|_x\.[ch]$)")
 FILE_NAME = re.compile(r"(?<![\w/.<>-])([A-Za-z]\w*\.(?:c|h|py|md|sh))\b(?!\w)")
+LINK = re.compile(r"\]\(((?!\w+:)[^)#\s]+)")
 # Files that a reader or a program makes.
 MADE = re.compile(r"(\w+_)?mine\.c|costs\.md|program\.c")
-RULE_ID = re.compile(r"(?<![\w$-])([A-Z]\d{1,2})(?!\w|-[A-Z]{2}|\.\d|\\)")
+# What may name a rule besides comments of C.
+PROSE_SUFFIXES = (".md", ".rst", ".py", ".sh", ".build")
+RULE_ID = re.compile(r"(?:(?<![\w$-])|(?<=[A-Z]\d-))([A-Z]\d{1,2})(?!\w|-[A-Z]{2}|\.\d|\\)")
 RULE_DEFINED = re.compile(r"^ \* ([A-Z]\d{1,2}) ", re.MULTILINE)
 NOT_RULE_IDS = {"C11", "C17"}
 
@@ -45,8 +51,21 @@ def spdx(tree):
             yield path, 1, "no SPDX-License-Identifier in the first three lines"
 
 
+@rule(bad=[{"doc/a.md": "[x](../core/gone.h)\n"}, {"a.md": "[x](doc/)\n"}],
+      good={"doc/a.md": "[x](../core/a.h), [x](#x), [x](b/c.md#x), [x](b/), [x](https://x)\n",
+            "core/a.h": "", "doc/b/c.md": ""})
+def dead_links(tree):
+    """A link of a page to a file or a folder leads to one."""
+    places = set(tree) | {str(folder) for path in tree for folder in PurePath(path).parents}
+    for path, text in tree.items():
+        for found in LINK.finditer(text) if path.endswith(".md") else ():
+            if posixpath.normpath(posixpath.join(posixpath.dirname(path), found[1])) not in places:
+                yield path, line_of(text, found.start()), f"there is no {found[1]}"
+
+
 @rule(bad=[{"a.c": "/* " + "x" * 98 + "\n"}, {"a.md": "y" * 101 + "\n"},
-           {"Makefile": "\t" * 12 + "echo a\n"}],
+           {"Makefile": "\t" * 12 + "echo a\n"}, {"a.c": "|" + "x" * 100 + "\n"},
+           {"a.c": "x" * 101 + " https://x\n"}],
       good={"a.c": "x" * 100 + "\n/* https://" + "x" * 100 + " */\n",
             "a.md": "| " + "x" * 100 + " |\n<!-- a -->\n" + "x" * 120 + "\n<!-- /a -->\n",
             "a.csv": "1," * 60 + "\n"})
@@ -57,8 +76,8 @@ def width(tree):
             continue
         text = WRITTEN.sub(lambda m: "\n" * m[0].count("\n"), text)
         for i, line in enumerate(text.split("\n")):
-            columns = len(line.expandtabs(TAB))
-            if columns > MAX_COLUMNS and not line.startswith("|") and "://" not in line:
+            columns = len(ADDRESS.sub("", line).expandtabs(TAB))
+            if columns > MAX_COLUMNS and not (path.endswith(".md") and line.startswith("|")):
                 yield path, i + 1, f"{columns} columns, more than {MAX_COLUMNS}"
 
 
@@ -145,13 +164,13 @@ def dead_names(tree):
                 yield path, line_of(text, found.start()), f"there is no {found[1]}"
 
 
-@rule(bad=[{"core/a.h": "/* ADR-" + "0009 */\n"}],
+@rule(bad=[{"core/a.h": "/* ADR-" + "0009 */\n"}, {"a.md": "ADR" + " 0009\n"}],
       good={"core/a.h": "/* ADR-" + "0009 */\n", "doc/adr/0009-x.md": ""})
 def decisions(tree):
     """A decision that is named, as ADR and four digits, exists in doc/adr/."""
     known = {m[1] for path in tree if (m := re.match(r"doc/adr/(\d{4})-", path))}
     for path, text in tree.items():
-        for found in re.finditer(r"\bADR-(\d+)", text):
+        for found in re.finditer(r"\bADR[- ]?(\d+)", text):
             if not path.startswith("tools/tidy") and found[1] not in known:
                 yield path, line_of(text, found.start()), f"no doc/adr/{found[1]}-*.md"
 
@@ -160,12 +179,13 @@ def decisions(tree):
            {"check/a.c": "/* O3: after the fence */\n"},
            {"core/a.h": "/*\n * O3 first this\n */\n", "lib/a.h": "/*\n * O3 then that\n */\n"},
            {"core/a.h": "/*\n * O3 first this\n * O3 and this\n */\n"},
-           {"doc/races.md": "The rule O3 is broken.\n"}],
+           {"doc/races.md": "The rule O3 is broken.\n"}, {"tests/a.sh": "# O3\n"},
+           {"core/a.h": "/*\n * O3 first this\n */\n", "core/a.c": "/* O3-O5 */\n"}],
       good={"core/a.h": "/*\n * O3 first this\n */\n",
             "core/b.c": "/* O3. S3-FIFO, C11 */\n", "doc/races.md": "O3\n"})
 def rule_ids(tree):
     """A rule (I1, O3 ...) is defined once in the tree, by a line ' * O3 what it says'; a
-    comment or page that names a rule names one that is defined."""
+    comment, page or script that names a rule names one that is defined."""
     defined = {}
     for path, text in c_files(tree):
         for found in RULE_DEFINED.finditer(text):
@@ -177,7 +197,7 @@ def rule_ids(tree):
     for path, text in tree.items():
         if path.endswith(C_SUFFIXES):
             text = comments_of(text)
-        elif not path.endswith(".md"):
+        elif path.startswith((*NOT_OURS, "tools/tidy")) or not path.endswith(PROSE_SUFFIXES):
             continue
         for found in RULE_ID.finditer(text):
             if found[1] not in defined and found[1] not in NOT_RULE_IDS:

@@ -3,7 +3,7 @@
  * The owned gate over process spaces, the scheme that users know as lodic. A reference is
  * counted in the pte through which the reader's own process maps the frame (LODIC s.4).
  * When a pte is cleared, its count folds into a global word. The gate takes the place of
- * the paper's query flag (s.4.5), which says nothing of an unmap with a live count
+ * the paper's query flag (LODIC s.4.5), which says nothing of an unmap with a live count
  * (ADR-0001).
  *
  * Idea. A present pte owns one reference in its frame's global word. The count in the

@@ -85,7 +85,7 @@ u64 count_owned_sum(struct count *c, u32 frame)
 void count_owned_cost(const struct count *c, struct count_cost *ret_cost)
 {
 	(void)c;
-	/* The ptes are there for the mapping; their spare bits cost nothing (s.4.3). */
+	/* The ptes are there for the mapping; their spare bits cost nothing (LODIC s.4.3). */
 	*ret_cost = (struct count_cost){ .object_bytes = COUNT_LINE_BYTES };
 }
 
