@@ -154,18 +154,6 @@ static inline u64 pte_gate_clear_wrongly(struct gate_words words, u64 *pte)
 	return v;
 }
 
-/* The same when the tries have run out. A long window: unref and freeze fit into it. */
-static inline u64 pte_gate_clear_late(struct gate_words words, u64 *pte, u64 added)
-{
-	u64 v = host_xchg(pte, 0);
-	u32 i;
-
-	for (i = 0; i < 5; i++)
-		MUTANT_WINDOW(CLEAR_LAST_LATE);
-	gate_add(words, v, pte_count(v) - added);
-	return v;
-}
-
 /*
  * Empties a present pte, after its count has gone into the global word (O11). The caller
  * must hold the lock under which ptes are made present or cleared: only the count may
@@ -190,12 +178,14 @@ static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 			return v;
 		v = host_load_relaxed(pte);
 	}
-	if (MUTANT(CLEAR_LAST_LATE))
-		return pte_gate_clear_late(words, pte, added);
 	/* Add as much as the count can ever be, and take the difference back afterwards. */
-	gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
+	if (!MUTANT(CLEAR_LAST_LATE)) {
+		gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
+		added = PTE_COUNT_MAX;
+	}
 	v = host_xchg(pte, 0);
-	gate_add(words, v, pte_count(v) - PTE_COUNT_MAX);
+	MUTANT_WINDOW(CLEAR_LAST_LATE);
+	gate_add(words, v, pte_count(v) - added);
 	return v;
 }
 
