@@ -63,7 +63,7 @@ static const struct argp_option option_list[] = {
 	{ "immutable", 'i', "GLOB", 0,
 	  "Files that you promise never change; may be given again", 0 },
 	{ "buffered", KEY_BUFFERED, NULL, 0,
-	  "Read files through the kernel's page cache, not O_DIRECT", 0 },
+	  "Read files through the kernel's page cache, not by O_DIRECT", 0 },
 	{ "quota", KEY_QUOTA, "N", 0,
 	  "How many blocks one context may pin; chooses --entries", 0 },
 	{ "files", KEY_FILES, "N", 0, "How many files the cache may hold at once", 0 },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Wrong orders on purpose. A rule that no test defends is not a rule. So each rule has a
- * mutant and a test that must fail on it. A mutant is a build of core/ in which that rule
+ * Wrong orders on purpose. Each rule has a mutant, and a test that must fail on it. That
+ * shows that the tests defend the rule. A mutant is a build of core/ in which that rule
  * alone is broken (-DLODIC_MUTANT=number). Normal builds have none of this code. The checker's
  * build asks at run time: -DLODIC_MUTANT=check_mutant_now, a variable of its host.
  */

@@ -42,8 +42,8 @@ static inline bool host_cas(u64 *p, u64 old, u64 new_value);
 static inline u64 host_fetch_add(u64 *p, u64 delta); /* returns the value before */
 static inline u64 host_xchg(u64 *p, u64 v);
 
-/* Fences. A caller of light pairs with a caller of heavy in the same process. For the
- * caller of heavy, each light fence of another thread counts as a full one. */
+/* Fences. host_fence_light() pairs with host_fence_heavy() in the same process. The heavy
+ * one makes each light fence of another thread count as a full one. */
 static inline void host_fence_acquire(void);
 static inline void host_fence_release(void);
 static inline void host_fence_full(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How programs that use the library speak, stop and read numbers: `lodic` and those of
- * bench/. The library itself never prints.
+ * How `lodic` and the programs of bench/ print messages, stop and read numbers. The library
+ * itself never prints.
  */
 #ifndef LODIC_MEASURE_CLI_H
 #define LODIC_MEASURE_CLI_H

@@ -45,8 +45,8 @@
 #include "host/host.h"
 #include "preload/map_environment.h"
 
-/* The shim does not look at descriptors from here on. Each takes 8 bytes, of memory that
- * is there only once it is touched. */
+/* The shim does not look at descriptors from this number on. Each lower one takes 8 bytes,
+ * in memory that the kernel gives only once it is touched. */
 #define MAP_FDS 65536u
 /* How many files the shim knows at once, in sets of a few. */
 #define MAP_SET_FILES 8u

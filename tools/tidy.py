@@ -5,7 +5,7 @@
     tools/tidy.py [--rule NAME]... [PATH...]
 
 The rules stand in the files tidy_*.py, each with samples: trees that break it, and one that
-does not. --self-test runs those, because a rule that nobody can break is not a rule.
+does not. --self-test runs the rules on these, to show that each rule can fail.
 The rules read the whole tree; with a PATH, tidy tells only what is wrong there.
 """
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * frozen: one word per object, fetch-add, frozen in its top bit. It saves atomic's
- * retries, not its cache line: every reader still writes it. Protocol: core/count_word.h.
+ * retries, but every reader still writes the object's cache line. Protocol: core/count_word.h.
  */
 #include "core/count/count.h"
 #include "core/count_word.h"

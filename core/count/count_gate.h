@@ -3,7 +3,7 @@
  * The gate of an object whose counts lie in many places. Sloppy, percpu, refcache and paygo
  * count on the reader's CPU, and have this one word per object. It says whether a reader
  * may take a reference. It also lets one caller find out that nobody has any, although that
- * caller must look at the places one after the other. (PAYGO s.3.3) has it as a flag.
+ * caller must look at the places one after the other. PAYGO has it as a flag (PAYGO s.3.3).
  *
  * Idea. A reader counts first and looks at the gate afterwards. A freezer closes the gate
  * first and looks at the counts afterwards; readers that find the gate closed take their
@@ -27,8 +27,9 @@
  *       '----------------------------- thaw -------------------------- FROZEN (0)
  *
  * Invariants
- * G1 A reader counts on its CPU, light fence, looks at the gate. A freezer or query closes
- *    or watches the gate, heavy fence, looks at the counts. Shape SB:
+ * G1 A reader counts on its CPU, does a light fence, and looks at the gate. A freezer or
+ *    query closes or watches the gate, does a heavy fence, and looks at the counts. Shape
+ *    SB:
  *
  *       reader on CPU 0            freezer
  *       local := 1                 gate := CLOSED
@@ -52,9 +53,9 @@
  * Progress. A reader retries only when another one passed or a watch was set: lock-free.
  * freeze and query take as many steps as the scheme has places. Refs of other readers do
  * not delay them, but make a query say "used". Locks: none.
- * Not here: waiting. A reader that finds the gate closed fails, where (PAYGO s.3.3) retries
- * until it opens. Nor a guard for the version: it repeats after 2^30 turns of one gate, and
- * a query during which that happens can err.
+ * Not here: waiting. A reader that finds the gate closed fails. In the paper it retries
+ * until the gate opens (PAYGO s.3.3). Nor does anything guard the version: it repeats after
+ * 2^30 turns of one gate, and a query during which that happens can err.
  */
 #ifndef LODIC_CORE_COUNT_COUNT_GATE_H
 #define LODIC_CORE_COUNT_COUNT_GATE_H

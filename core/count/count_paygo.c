@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * paygo: a small hash of counts on each CPU; a reader that has moved pays for it.
+ * paygo: a small hash of counts on each CPU. A reader that has moved to another CPU pays
+ * with an atomic.
  * Source: PAYGO (PAYGO s.3), with three decisions where the paper is open (below).
  *
  * Idea. A reader counts in an entry of its CPU's hash. Its token says which one: its home.
- * It gives the reference back there. While it is still on that CPU, it subtracts by a plain
- * store (local); from any other CPU, by an atomic (anchor). So an entry's two words add up
+ * The reader gives the reference back there. While it is still on that CPU, it subtracts by
+ * a plain store (local); from any other CPU, by an atomic (anchor). So an entry's two words add up
  * to 0 as soon as its references are gone. Then another object can use it at once, without
  * flushing and without epochs.
  *
@@ -36,8 +37,8 @@
  *    none left. A thread without a token touches neither word. This needs no order among
  *    the loads, and allows that (K, n) went and came back. (All modulo 2^32: there must be
  *    fewer tokens than that.)
- * A4 READ-ALL loads an entry's anchor first and its local afterwards. Local first frees a
- *    held object:
+ * A4 READ-ALL loads an entry's anchor first and its local afterwards. To load
+ *    local first would free a held object:
  *
  *       reader, on CPU 0       freezer                 another reader
  *       holds: local 0 is 1    gate := CLOSED

@@ -34,8 +34,8 @@
  *       undone is 1: sum 0
  *
  * Otherwise G1 to G3 of core/count/count_gate.h. The query does not see an unref on a CPU
- * that it has read already. If it sees an unref, it sees that reference as well. For
- * references taken before the gate closed are in memory before the query reads any word.
+ * that it has read already. If it sees an unref, it also sees that reference: references
+ * taken before the gate closed are in memory before the query reads any word.
  *
  * Progress: ref and unref are wait-free but for a watch (core/count/count_gate.h). query and
  * freeze take one step per CPU and cannot end early: a negative word may make up for a

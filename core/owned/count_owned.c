@@ -34,11 +34,11 @@
  * core/pte_gate.h. A token is a reference not yet returned; if it names a pte, the
  * reference was counted there. What this file adds:
  *
- * O14 Query: it reads the locals first and global last. The other way round a count could
- *     fold behind the look at global, into it, and be found in neither place. The query
- *     takes from share what global has for ptes. Share is raised after global and lowered
- *     before it, so it is never too high. The query reads share before and after global.
- *     If share has changed in between, the frame counts as used.
+ * O14 Query: it reads the locals first and global last. In the other order, a count could
+ *     fold into global after the query has looked there, and the query would find it in
+ *     neither place. Share says how much of global the ptes own. It is raised after global
+ *     and lowered before it, so it is never too high. The query reads share before and
+ *     after global. If share has changed in between, the frame counts as used.
  *
  * Progress. ref: at most GATE_REF_TRIES, then the global word, lock-free. unref: lock-free;
  * another thread of the same process that counts on the same pte makes it retry, and so

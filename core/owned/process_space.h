@@ -98,16 +98,15 @@ u64 *process_space_pte(struct process_space *space, u64 page);
 /* Under pte_lock: makes the pte's chunk. -SPACE_ENOMEM. page < SPACE_PAGES. */
 int process_space_populate(struct process_space *space, u64 page);
 
-/* Under vma_lock:
- * the vma that page lies in, or NULL. */
+/* Under vma_lock: the vma that page lies in, or NULL. */
 struct vma *process_space_vma(struct process_space *space, u64 page);
 
-/* The vma through which rmap_self() reaches block, or NULL. */
+/* Under vma_lock: the vma through which rmap_self() reaches block, or NULL. */
 struct vma *process_space_vma_of_block(struct process_space *space, u64 block);
 
-/* Finds a free vma, which is not in order yet, and the highest free range of nr pages.
- * -SPACE_EINVAL: no pages, or past the last block of a file. -SPACE_ENOMEM: no vma or no
- * addresses are free. */
+/* Under vma_lock: finds a free vma, which is not in order yet, and the highest free range
+ * of nr pages. -SPACE_EINVAL: no pages, or past the last block of a file. -SPACE_ENOMEM: no
+ * vma or no addresses are free. */
 int process_space_find_free(struct process_space *space, u64 first, u64 nr,
                             struct vma **ret_vma, u64 *ret_start);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What tests need to run the real library against a real service. There is a folder of
- * their own, services in forked children, and files in which each byte can be recognised.
- * There are deadlines and a printed seed. However a test ends, its processes die with it,
+ * What tests need to run the real library against a real service. Each test has a folder
+ * of its own, services in forked children, and files in which each byte can be recognised.
+ * It also has deadlines and a printed seed. However a test ends, its processes die with it,
  * and its folder is removed.
  */
 #ifndef LODIC_TESTS_SUPPORT_CACHE_FIXTURE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tests of the checker itself: small programs whose outcomes are known. A checker that
- * finds nothing is only worth something if it finds what is there.
+ * Tests of the checker itself: small programs whose outcomes are known. The checker must
+ * find every outcome that is possible, and no other.
  */
 #include <stdio.h>
 #include <string.h>
