@@ -334,6 +334,7 @@ static int files_admit(struct service *s, struct held_file *f, int fd,
 	f->direct = f->direct_fd >= 0;
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
+	f->hits = 0;
 	f->state = FILE_HELD;
 	s->nr_held++;
 	if (files_check_size(f->size)) { /* it has grown since */

@@ -25,6 +25,7 @@ struct held_file {
 	u32 nr_frames;    /* that hold its blocks */
 	u64 dev, ino, size;
 	u64 last_used; /* of a clock that ticks at every open and close */
+	u64 hits;      /* visits that were collected for its frames: fewer than reads */
 };
 
 /* A frame's neighbours in the list of its file, or in that of the orphans. An orphan is a

@@ -63,8 +63,13 @@ bool fill_take_back(struct service *s, u32 frame)
 static u32 victim_visits(void *ctx, u32 frame)
 {
 	struct service *s = ctx;
+	u64 block = host_load_relaxed(&s->arena.frames[frame].block);
+	struct held_file *f = files_find(s, block_file(block));
+	u32 visits = arena_visits(&s->arena, frame);
 
-	return arena_visits(&s->arena, frame);
+	if (f)
+		f->hits += visits;
+	return visits;
 }
 
 static bool victim_take(void *ctx, u32 frame)
