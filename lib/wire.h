@@ -6,13 +6,16 @@
  * mixed install.
  *
  *   request        descriptors sent       reply              descriptors returned
- *   HELLO          own pidfd, if any      arena's sizes      control, data, wake, [counts]
+ *   HELLO          -                      arena's sizes      control, data, wake, [counts]
  *   CONTEXT_OPEN   -                      place, quota       the context's memory
  *   CONTEXT_CLOSE  -                      -                  -       (a: place)
  *   FILE_OPEN      the file, read-only    slot, id, size     -
  *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
  *   SYNC           -                      -, once idle       -
  *   STAT           -                      struct lodic_stat  -
+ *
+ * HELLO comes first, but for SYNC and STAT. A connection that only asks these may leave it
+ * out.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
@@ -23,7 +26,7 @@
 
 /* Another number whenever a struct here, struct lodic_stat, or the layout of an arena or of a
  * context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -49,7 +52,8 @@ struct wire_reply {
 	union {
 		struct {
 			uint64_t control_bytes, data_bytes, count_bytes;
-			uint64_t alive; /* the value of the alive word */
+			uint64_t alive;      /* the value of the alive word */
+			uint64_t generation; /* the arena's own number */
 		} hello;
 		struct {
 			/* quota: frames it may pin: its entries, or 0 */

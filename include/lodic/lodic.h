@@ -189,7 +189,8 @@ void lodic_detach(struct lodic *lodic);
 /*
  * A reader for the calling thread. While the service is away the call still succeeds, and
  * reads go to the kernel.
- * -EMFILE: the service has as many contexts as it can hold.
+ * -EUSERS: the service has as many contexts as it can hold.
+ * -EMFILE: the service has no descriptor left.
  * -ENOMEM: there is no memory.
  * -ECHILD: this process is a forked child of the one that attached.
  * -EINVAL: an argument is NULL.

@@ -70,7 +70,7 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 		segment_put(segment);
 	}
 	pthread_mutex_unlock(&lodic->lock);
-	if (err == -EMFILE || err == -ENOMEM) {
+	if (err == -EUSERS || err == -EMFILE || err == -ENOMEM) {
 		free(context);
 		return err;
 	}

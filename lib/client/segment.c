@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -136,7 +135,7 @@ int segment_open(const char *path, struct segment **ret_segment)
 	struct segment *s = calloc(1, sizeof(*s));
 	int fds[WIRE_MAX_FDS];
 	u32 nr_fds = 0;
-	int self, err;
+	int err;
 
 	if (!s)
 		return -ENOMEM;
@@ -146,11 +145,7 @@ int segment_open(const char *path, struct segment **ret_segment)
 	err = segment_connect(path, &s->socket);
 	if (err)
 		goto out_free;
-	self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	err = segment_request(s, &hello, self, REQUEST_TIMEOUT_MS, &reply, fds,
-	                      &nr_fds);
-	if (self >= 0)
-		close(self);
+	err = segment_request(s, &hello, -1, REQUEST_TIMEOUT_MS, &reply, fds, &nr_fds);
 	if (err)
 		goto out_free;
 	err = segment_map(s, &reply, fds, nr_fds);

@@ -22,6 +22,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/cache/cache.h"
@@ -35,12 +36,15 @@
 /* How many requests of one client the main loop takes before it looks at the others. */
 #define REQUESTS_PER_TURN 16u
 #define HINTS_ALL HINT_MAX
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 /* One request and the reply to it. */
 struct exchange {
 	struct wire_request request;
 	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS]; /* received; -1 where an operation has kept it */
+	int fds[WIRE_MAX_FDS]; /* received */
 	u32 nr_fds;
 	int out[WIRE_MAX_FDS]; /* to send back */
 	u32 nr_out;
@@ -90,10 +94,6 @@ static void client_bury(struct service *s, struct client *c)
 	client_reap(s, c);
 	client_close_files(s, c);
 	service_close(&c->socket);
-	/* Closing it is not enough: the client has passed its own description, and epoll
-	 * would go on watching that. */
-	if (c->process >= 0)
-		epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->process, NULL);
 	service_close(&c->process);
 	c->gone = true;
 }
@@ -195,21 +195,36 @@ void client_accept(struct service *s)
 	}
 }
 
+/* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
+ * cannot be mistaken about a process whose number is used again. -1: there is none. */
+static int client_open_process(int socket)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	int fd = -1;
+	socklen_t fd_bytes = sizeof(fd);
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_bytes) == 0)
+		return fd;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return -1;
+	return (int)syscall(SYS_pidfd_open, peer.pid, 0);
+}
+
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
 {
-	if (c->greeted || x->nr_fds > 1)
+	if (c->greeted || x->nr_fds > 0)
 		return -EINVAL;
-	if (x->nr_fds == 1) {
-		if (service_watch(s, x->fds[0], EPOLLIN, &c->process_source) != 0)
-			return -EINVAL;
-		c->process = x->fds[0];
-		x->fds[0] = -1;
-	}
+	c->process = client_open_process(c->socket);
+	if (c->process >= 0 &&
+	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
+		service_close(&c->process);
 	c->greeted = true;
 	x->reply.hello.control_bytes = s->control.bytes;
 	x->reply.hello.data_bytes = s->arena.header->data_bytes;
 	x->reply.hello.count_bytes = s->counts.bytes;
 	x->reply.hello.alive = host_load_acquire(&s->arena.header->alive);
+	x->reply.hello.generation = s->arena.header->generation;
 	x->out[x->nr_out++] = s->control.reader_fd;
 	x->out[x->nr_out++] = s->data.reader_fd;
 	x->out[x->nr_out++] = s->wake;
@@ -256,7 +271,7 @@ static int client_op_context_open(struct service *s, struct client *c,
 	place = cache_join(&s->arena, &table, client_tell_context, x);
 	if (place == FRAME_NONE) {
 		munmap(seat.memory, s->context_bytes);
-		return -EMFILE;
+		return -EUSERS;
 	}
 	s->seats[place] = seat;
 	s->quota_given += seat.quota;
@@ -362,11 +377,11 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 {
 	if (x->request.version != WIRE_VERSION)
 		return -EPROTO;
-	if (x->request.op == WIRE_HELLO)
-		return client_op_hello(s, c, x);
-	if (!c->greeted)
+	if (!c->greeted && x->request.op != WIRE_HELLO && x->request.op != WIRE_SYNC &&
+	    x->request.op != WIRE_STAT)
 		return -EINVAL;
 	switch (x->request.op) {
+	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_CONTEXT_OPEN: return client_op_context_open(s, c, x);
 	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
 	case WIRE_FILE_OPEN: return client_op_file_open(s, c, x);

@@ -383,7 +383,7 @@ static void attach_service_of_another_user_eperm(void **state)
 	(void)state;
 }
 
-static void context_open_1024_then_emfile_until_one_closes(void **state)
+static void context_open_1024_then_eusers_until_one_closes(void **state)
 {
 	static struct lodic_context *contexts[MOST_CONTEXTS];
 	struct test_bed b;
@@ -393,7 +393,7 @@ static void context_open_1024_then_emfile_until_one_closes(void **state)
 	test_bed_make(&b, (u64)4 * BLOCK);
 	for (u32 i = 1; i < MOST_CONTEXTS; i++)
 		assert_int_equal(lodic_context_open(b.lodic, &contexts[i]), 0);
-	assert_int_equal(lodic_context_open(b.lodic, &contexts[0]), -EMFILE);
+	assert_int_equal(lodic_context_open(b.lodic, &contexts[0]), -EUSERS);
 	assert_int_equal(lodic_read(contexts[MOST_CONTEXTS - 1], b.file, buffer, BLOCK,
 	                            0),
 	                 BLOCK);
@@ -571,7 +571,7 @@ int main(int argc, char **argv)
 		TEST(attach_service_is_not_lodic_clear_error),
 		TEST(serve_client_of_another_version_eproto_goes_on),
 		TEST(attach_service_of_another_user_eperm),
-		TEST(context_open_1024_then_emfile_until_one_closes),
+		TEST(context_open_1024_then_eusers_until_one_closes),
 		TEST(open_too_many_files_enfile_until_one_closes),
 		TEST(pin_cache_all_pinned_reads_go_on),
 		TEST(pin_quota_spent_eagain_reads_hit),
