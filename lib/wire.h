@@ -13,19 +13,26 @@
  *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
  *   SYNC           -                      -, once idle       -
  *   STAT           -                      struct lodic_stat  -
+ *   FILES          -                      a page of records  -       (a: cursor)
+ *   READERS        -                      a page of records  -       (a: cursor)
+ *   CONTEXTS       -                      a page of records  -       (a: cursor)
+ *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
+ *                                                                     c: ino; 0, 0: all)
  *
- * HELLO comes first, but for SYNC and STAT. A connection that only asks these may leave it
- * out.
+ * HELLO makes a client a reader, which may open contexts and files. A connection without it
+ * may only ask: SYNC and all that follow. The cursor of a first page is 0. The records of
+ * lib/look.h follow their reply in the same message.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
 
 #include <stdint.h>
 
+#include "lib/look.h"
 #include "lodic/lodic.h"
 
-/* Another number whenever a struct here, struct lodic_stat, or the layout of an arena or of a
- * context's memory (core/cache/arena.h) changes. */
+/* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
+ * an arena or of a context's memory (core/cache/arena.h) changes. */
 #define WIRE_VERSION 3u
 #define WIRE_MAX_FDS 4
 
@@ -37,6 +44,10 @@ enum wire_op {
 	WIRE_FILE_CLOSE,
 	WIRE_SYNC,
 	WIRE_STAT,
+	WIRE_FILES,
+	WIRE_READERS,
+	WIRE_CONTEXTS,
+	WIRE_DROP,
 };
 
 struct wire_request {
@@ -44,6 +55,7 @@ struct wire_request {
 	uint32_t op;
 	uint64_t a;
 	uint64_t b;
+	uint64_t c;
 };
 
 struct wire_reply {
@@ -63,7 +75,21 @@ struct wire_reply {
 			uint64_t slot, id, size;
 		} file;
 		struct lodic_stat stat;
+		struct {
+			uint64_t next;      /* cursor; LOOK_END: this was the last */
+			uint64_t bytes, nr; /* of the records that follow */
+		} page;
+		struct {
+			uint64_t next;
+			struct look_dropped dropped; /* in this step */
+		} drop;
 	};
+};
+
+/* A reply with the records that follow it. */
+struct wire_page {
+	struct wire_reply reply;
+	unsigned char records[LOOK_PAGE_BYTES];
 };
 
 /* Sends or receives one message, with at most WIRE_MAX_FDS descriptors. 0 or -errno;

@@ -29,6 +29,7 @@
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/list.h"
 #include "lib/service/memory.h"
 #include "lib/service/stat.h"
 #include "lib/wire.h"
@@ -48,6 +49,7 @@ struct exchange {
 	u32 nr_fds;
 	int out[WIRE_MAX_FDS]; /* to send back */
 	u32 nr_out;
+	struct wire_page *page; /* to send instead of reply; NULL: none */
 	int close_after; /* that of out which is to be closed once it is sent; -1: none */
 	bool later;      /* the reply comes when the work is done */
 };
@@ -127,10 +129,10 @@ void client_free_gone(struct service *s)
 			continue;
 		}
 		*at = c->next;
+		if (c->greeted && --s->nr_clients == 0)
+			s->idle_since_ns = host_now_ns();
 		free(c->opens);
 		free(c);
-		if (--s->nr_clients == 0)
-			s->idle_since_ns = host_now_ns();
 	}
 }
 
@@ -141,18 +143,19 @@ void client_free_all(struct service *s)
 	client_free_gone(s);
 }
 
-static bool client_peer_is_ours(int socket)
+static bool client_peer_is_ours(int socket, struct ucred *ret_peer)
 {
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
+	socklen_t bytes = sizeof(*ret_peer);
 
-	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-	       (peer.uid == geteuid() || peer.uid == 0);
+	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
+	       (ret_peer->uid == geteuid() || ret_peer->uid == 0);
 }
 
 static void client_add(struct service *s, int socket)
 {
-	struct client *c = client_peer_is_ours(socket) ? calloc(1, sizeof(*c)) : NULL;
+	struct ucred peer;
+	struct client *c =
+		client_peer_is_ours(socket, &peer) ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		close(socket);
@@ -167,9 +170,11 @@ static void client_add(struct service *s, int socket)
 		free(c);
 		return;
 	}
+	c->pid = peer.pid;
+	c->since_ns = host_now_ns();
+	c->serial = ++s->last_serial;
 	c->next = s->clients;
 	s->clients = c;
-	s->nr_clients++;
 }
 
 void client_accept(struct service *s)
@@ -220,6 +225,7 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
 		service_close(&c->process);
 	c->greeted = true;
+	s->nr_clients++;
 	x->reply.hello.control_bytes = s->control.bytes;
 	x->reply.hello.data_bytes = s->arena.header->data_bytes;
 	x->reply.hello.count_bytes = s->counts.bytes;
@@ -373,23 +379,67 @@ static int client_op_stat(struct service *s, struct client *c, struct exchange *
 	return 0;
 }
 
-static int client_carry_out(struct service *s, struct client *c, struct exchange *x)
+static int client_op_list(struct service *s, struct exchange *x,
+                          void (*list)(const struct service *s, u64 cursor,
+                                       struct wire_page *page))
 {
-	if (x->request.version != WIRE_VERSION)
-		return -EPROTO;
-	if (!c->greeted && x->request.op != WIRE_HELLO && x->request.op != WIRE_SYNC &&
-	    x->request.op != WIRE_STAT)
-		return -EINVAL;
+	x->page = malloc(sizeof(*x->page));
+	if (!x->page)
+		return -ENOMEM;
+	memset(&x->page->reply, 0, sizeof(x->page->reply));
+	list(s, x->request.a, x->page);
+	return 0;
+}
+
+static int client_op_drop(struct service *s, struct exchange *x)
+{
+	x->reply.drop.next = files_drop(s, x->request.a, x->request.b, x->request.c,
+	                                &x->reply.drop.dropped);
+	return 0;
+}
+
+/* Only a reader may ask for this. */
+static int client_carry_out_greeted(struct service *s, struct client *c,
+                                    struct exchange *x)
+{
 	switch (x->request.op) {
-	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_CONTEXT_OPEN: return client_op_context_open(s, c, x);
 	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
 	case WIRE_FILE_OPEN: return client_op_file_open(s, c, x);
 	case WIRE_FILE_CLOSE: return client_op_file_close(s, c, x);
-	case WIRE_SYNC: return client_op_sync(s, c, x);
-	case WIRE_STAT: return client_op_stat(s, c, x);
 	default: return -EINVAL;
 	}
+}
+
+static int client_carry_out(struct service *s, struct client *c, struct exchange *x)
+{
+	if (x->request.version != WIRE_VERSION)
+		return -EPROTO;
+	switch (x->request.op) {
+	case WIRE_HELLO: return client_op_hello(s, c, x);
+	case WIRE_SYNC: return client_op_sync(s, c, x);
+	case WIRE_STAT: return client_op_stat(s, c, x);
+	case WIRE_FILES: return client_op_list(s, x, list_files);
+	case WIRE_READERS: return client_op_list(s, x, list_readers);
+	case WIRE_CONTEXTS: return client_op_list(s, x, list_contexts);
+	case WIRE_DROP: return client_op_drop(s, x);
+	default: return c->greeted ? client_carry_out_greeted(s, c, x) : -EINVAL;
+	}
+}
+
+static int client_reply(const struct client *c, struct exchange *x)
+{
+	int err;
+
+	x->reply.nr_fds = x->nr_out;
+	if (x->page)
+		err = wire_send(c->socket, x->page,
+		                sizeof(x->reply) + x->page->reply.page.bytes, NULL, 0);
+	else
+		err = wire_send(c->socket, &x->reply, sizeof(x->reply), x->out,
+		                x->nr_out);
+	free(x->page);
+	return err;
 }
 
 /* Serves one request. false: the client has gone, or there is none. */
@@ -407,12 +457,9 @@ static bool client_serve_one(struct service *s, struct client *c)
 	}
 	/* A request of another length is of another version. */
 	x.reply.error = err ? err : client_carry_out(s, c, &x);
-	x.reply.nr_fds = x.nr_out;
 	for (u32 i = 0; i < x.nr_fds; i++)
 		service_close(&x.fds[i]);
-	err = x.later ? 0
-	              : wire_send(c->socket, &x.reply, sizeof(x.reply), x.out,
-	                          x.nr_out);
+	err = x.later ? 0 : client_reply(c, &x);
 	service_close(&x.close_after);
 	if (err) /* also when it does not read its replies */
 		client_hang_up(s, c);

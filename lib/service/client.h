@@ -12,6 +12,9 @@ struct client_open {
 struct client {
 	struct client *next;
 	struct source socket_source, process_source;
+	u64 serial; /* larger: came later */
+	u64 since_ns;
+	int pid;     /* as the service sees it; 0: it cannot */
 	int socket;  /* -1: hung up; its contexts stay until the process is dead */
 	int process; /* pidfd, -1: none */
 	bool greeted;

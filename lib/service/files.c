@@ -25,6 +25,9 @@
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #define ORPHANS_PER_TURN 512u
 #define CHECKS_PER_TICK 256u
+/* What one call of files_drop() looks at, and lets go: each may wait for the lease thread. */
+#define DROP_SLOTS 4096u
+#define DROP_FILES 64u
 
 static u32 files_slot_of(const struct service *s, const struct held_file *f)
 {
@@ -393,6 +396,33 @@ void files_close(struct service *s, u32 slot, u32 id)
 	f->nr_opens--;
 	f->last_used = ++s->use_clock;
 	files_drop_if_nameless(s, f);
+}
+
+u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
+               struct look_dropped *ret_dropped)
+{
+	u64 nr = s->shape.nr_files;
+	u64 end = from < nr && nr - from > DROP_SLOTS ? from + DROP_SLOTS : nr;
+	struct look_dropped d = { 0 };
+
+	for (; from < end && d.files < DROP_FILES; from++) {
+		struct held_file *f = &s->files[from];
+
+		if (f->state == FILE_FREE ||
+		    ((dev || ino) && (f->dev != dev || f->ino != ino)))
+			continue;
+		if (f->state == FILE_HELD) {
+			d.files++;
+			d.blocks += f->nr_frames;
+			files_retire(s, f);
+		}
+		d.busy += f->state == FILE_RETIRING;
+	}
+	/* The main loop takes the blocks back as it has time; see files_clear_orphans(). */
+	d.busy += s->orphans_left > 0;
+	d.pinned = s->nr_orphans;
+	*ret_dropped = d;
+	return from < nr ? from : LOOK_END;
 }
 
 void files_tick(struct service *s)

@@ -49,6 +49,14 @@ static bool proof_is_made_read_only(u64 type)
 	       type == ISOFS_SUPER_MAGIC || type == CRAMFS_MAGIC;
 }
 
+const char *proof_name(u32 proof)
+{
+	static const char *const names[] = { "lease", "verity", "read-only",
+		                             "promise" };
+
+	return names[proof];
+}
+
 bool proof_by_lease_possible(int fd)
 {
 	u64 type = proof_file_system(fd);

@@ -13,6 +13,8 @@ enum proof {
 	PROOF_PROMISE    /* the user said so (options.immutable) */
 };
 
+/* "lease", "verity", ... */
+const char *proof_name(u32 proof);
 /* Does the file system of fd keep leases dependably? */
 bool proof_by_lease_possible(int fd);
 /* Has the file fs-verity? */

@@ -5,6 +5,7 @@
  *   service   start, main loop, end
  *   client    which programs are connected: requests, contexts, reaping
  *   stat      the numbers behind lodic_stat()
+ *   list      what a look is told: files, readers, contexts
  *   fill      hints in, blocks read, frames filled and taken back
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     the second thread: leases, revocation, the alive mark
@@ -129,7 +130,8 @@ struct service {
 	struct source sources[NR_SOURCES];
 
 	struct client *clients;
-	u32 nr_clients;
+	u32 nr_clients;  /* that are attached; those who only ask do not count */
+	u64 last_serial; /* of the newest client */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;

@@ -331,10 +331,11 @@ static void serve_client_of_another_version_eproto_goes_on(void **state)
 	assert_int_equal(test_service_start(&service), 0);
 	strcpy(address.sun_path, service.socket);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	for (u32 op = 0; op <= WIRE_STAT + 1; op++)
+	for (u32 op = 0; op <= WIRE_DROP + 1; op++)
 		for (int step = -1; step <= 1; step += 2) {
-			struct wire_request other = { WIRE_VERSION + (u32)step, op, 0,
-				                      0 };
+			struct wire_request other = { .version =
+				                              WIRE_VERSION + (u32)step,
+				                      .op = op };
 
 			assert_int_equal(ask(fd, &other, sizeof(other), &nr_fds),
 			                 -EPROTO);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a running service tells about itself: its files, its readers, and what it has let go
+ * when it was told to. A program that looks maps no arena, and is no reader.
+ *
+ * Only the service's own user may look, and root. Root must not trust another user's service.
+ * So each request ends after LOOK_TIMEOUT_MS, and the program checks each record. Text in a
+ * record may hold any byte but NUL.
+ *
+ * A list comes in pages, so that no request holds the service up. What changes between two
+ * pages may therefore stand in the list twice, or not at all.
+ */
+#ifndef LODIC_LIB_LOOK_H
+#define LODIC_LIB_LOOK_H
+
+#include <stdint.h>
+
+#include "lodic/lodic.h"
+
+/* A service that does not answer for so long is stopped, or busy beyond use. */
+#define LOOK_TIMEOUT_MS 2000
+/* Of the records in one page: room for the longest path, and for a hundred usual ones. */
+#define LOOK_PAGE_BYTES 16384u
+#define LOOK_END (~(uint64_t)0) /* a cursor: there is no further page */
+
+enum look_state { LOOK_HELD, LOOK_REFUSED, LOOK_REVOKED };
+
+/* Every record begins with its own length, a multiple of 8. */
+struct look_file {
+	uint32_t bytes;
+	uint32_t state; /* enum look_state */
+	int32_t reason; /* of a file that is not held: -errno, as lodic_file_cached() */
+	uint32_t opens; /* by programs, now */
+	uint64_t dev;   /* as stat(2) has it */
+	uint64_t ino;   /* the same */
+	uint64_t size;  /* bytes */
+	uint64_t cached; /* blocks */
+	uint64_t hits;   /* sampled: what eviction has seen of them */
+	uint64_t ago_ns; /* of a file that is not held: when that was decided */
+	uint32_t direct; /* 1: read with O_DIRECT */
+	char proof[20];  /* of a held file: its name */
+	char path[];     /* as the service sees it; "": it cannot tell */
+};
+
+/* A process that is attached, or that was and may still read. */
+struct look_reader {
+	uint32_t bytes;
+	uint32_t pid;
+	uint64_t serial; /* larger: came later */
+	uint64_t age_ns;
+	uint32_t files;   /* that it has open */
+	uint32_t hung_up; /* 1: its socket is closed, and its contexts still count */
+	char name[16];    /* of its program, as ps(1) shows it */
+};
+
+/* A context, and whose it is. */
+struct look_context {
+	uint32_t bytes;
+	uint32_t place;
+	uint64_t serial; /* of its reader */
+	uint64_t quota;  /* blocks it may pin */
+	uint64_t pinned; /* now; LOOK_UNKNOWN: shared counters do not tell */
+	uint64_t hits;
+	uint64_t soft_misses;
+	uint64_t misses;
+	uint64_t pins_refused;
+};
+#define LOOK_UNKNOWN (~(uint64_t)0)
+
+/* What a drop has done. */
+struct look_dropped {
+	uint64_t files;
+	uint64_t blocks;
+	uint64_t pinned; /* blocks that stay in memory until their readers unpin them */
+	uint64_t busy; /* not 0: reads are under way, or blocks are still to be freed */
+};
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A program that looks at the service gets pages. The main thread makes each page between two other
+ * things that it does, so a page must cost no more than one of those.
+ *
+ * Nothing here waits: the service asks the kernel for the names of descriptors that it has
+ * open itself, and /proc for the names of programs.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/pte.h"
+#include "lib/service/client.h"
+#include "lib/service/files.h"
+#include "lib/service/list.h"
+#include "lib/service/proof.h"
+
+/* What one page may look at. Ours: each bound keeps a page below a millisecond or so. */
+#define LIST_SLOTS 4096u        /* of files; the records limit the paths */
+#define LIST_READERS 64u        /* each costs an open of a file in /proc */
+#define LIST_ENTRIES (1u << 18) /* of contexts' tables; one table at least */
+#define LIST_PATH_BYTES 4096u
+
+/* Room for one more record. NULL: the page is full, and the next one begins with it. */
+static void *list_add(struct wire_page *page, size_t bytes)
+{
+	u64 at = page->reply.page.bytes;
+	u32 length = (u32)((bytes + 7) & ~(size_t)7);
+	void *record = page->records + at;
+
+	if (at + length > sizeof(page->records))
+		return NULL;
+	memset(record, 0, length);
+	memcpy(record, &length, sizeof(length)); /* each record's first word */
+	page->reply.page.bytes += length;
+	page->reply.page.nr++;
+	return record;
+}
+
+static struct look_file *list_add_file(struct wire_page *page, const char *path)
+{
+	size_t n = strlen(path) + 1;
+	struct look_file *r = list_add(page, sizeof(*r) + n);
+
+	if (r)
+		memcpy(r->path, path, n);
+	return r;
+}
+
+static bool list_held(struct wire_page *page, const struct held_file *f)
+{
+	char link[64], path[LIST_PATH_BYTES];
+	struct look_file *r;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", f->fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	r = list_add_file(page, path);
+	if (!r)
+		return false;
+	r->state = LOOK_HELD;
+	r->dev = f->dev;
+	r->ino = f->ino;
+	r->size = f->size;
+	r->cached = f->nr_frames;
+	r->opens = f->nr_opens;
+	r->hits = f->hits;
+	r->direct = f->direct;
+	snprintf(r->proof, sizeof(r->proof), "%s", proof_name(f->proof));
+	return true;
+}
+
+void list_files(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	u64 nr = s->shape.nr_files;
+	u64 end = cursor < nr && nr - cursor > LIST_SLOTS ? cursor + LIST_SLOTS : nr;
+
+	for (; cursor < end; cursor++)
+		if (s->files[cursor].state == FILE_HELD &&
+		    !list_held(page, &s->files[cursor]))
+			break;
+	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
+}
+
+/* As ps(1) shows it; "": the process has gone. The kernel keeps it to 15 bytes. */
+static void list_name(u32 pid, char *name, size_t room)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	n = read(fd, name, room - 1);
+	close(fd);
+	name[n > 0 ? n : 0] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+}
+
+/* The newest come first. The cursor is the serial number of the last one told. */
+void list_readers(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	u64 now = host_now_ns();
+	struct look_reader *r;
+
+	page->reply.page.next = LOOK_END;
+	for (const struct client *c = s->clients; c; c = c->next) {
+		if (!c->greeted || c->gone || (cursor && c->serial >= cursor))
+			continue;
+		r = page->reply.page.nr < LIST_READERS ? list_add(page, sizeof(*r))
+		                                       : NULL;
+		if (!r) {
+			page->reply.page.next = cursor;
+			return;
+		}
+		cursor = r->serial = c->serial;
+		r->pid = (u32)c->pid;
+		r->age_ns = now - c->since_ns;
+		r->files = c->nr_opens;
+		r->hung_up = c->socket < 0;
+		list_name(r->pid, r->name, sizeof(r->name));
+	}
+}
+
+/* As it looks while its owner goes on. */
+static u64 list_nr_pinned(const struct service *s, const struct context_table *t)
+{
+	u64 nr = 0;
+
+	if (s->arena.counts)
+		return LOOK_UNKNOWN;
+	for (u32 i = 0; i < s->shape.nr_entries; i++) {
+		u64 v = host_load_relaxed(&t->entries[i]);
+
+		nr += s->shape.scheme == ARENA_HAZARD ? v != 0 : pte_count(v) > 0;
+	}
+	return nr;
+}
+
+void list_contexts(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	u64 end = s->arena.nr_contexts, entries = 0;
+
+	for (; cursor < end && entries < LIST_ENTRIES; cursor++) {
+		const struct context_table *t = &s->arena.contexts[cursor];
+		const struct context_memory *m = t->memory;
+		struct look_context *r;
+
+		if (!m)
+			continue;
+		r = list_add(page, sizeof(*r));
+		if (!r)
+			break;
+		entries += s->shape.nr_entries;
+		r->place = (u32)cursor;
+		r->serial = s->seats[cursor].client->serial;
+		r->quota = s->seats[cursor].quota;
+		r->pinned = list_nr_pinned(s, t);
+		r->hits = host_load_relaxed(&m->counters[CONTEXT_HITS]);
+		r->soft_misses = host_load_relaxed(&m->counters[CONTEXT_SOFT]);
+		r->misses = host_load_relaxed(&m->counters[CONTEXT_MISSES]);
+		r->pins_refused = host_load_relaxed(&m->counters[CONTEXT_FULL]);
+	}
+	page->reply.page.next = cursor < end ? cursor : LOOK_END;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The service's files, readers and contexts, a page at a time (lib/look.h). */
+#ifndef LODIC_LIB_SERVICE_LIST_H
+#define LODIC_LIB_SERVICE_LIST_H
+
+#include "lib/service/state.h"
+#include "lib/wire.h"
+
+/* Each fills page with the records from cursor on, and says there where the next begins. The
+ * work of one call is bounded: LIST_SLOTS, LIST_READERS, LIST_ENTRIES. */
+void list_files(const struct service *s, u64 cursor, struct wire_page *page);
+void list_readers(const struct service *s, u64 cursor, struct wire_page *page);
+void list_contexts(const struct service *s, u64 cursor, struct wire_page *page);
+
+#endif
