@@ -48,8 +48,9 @@ static const char doc[] =
 	"  lodic serve --memory 4G\n"
 	"  lodic serve --immutable '/srv/models/*' --immutable '/srv/index/*.sst'\n"
 	"\n"
-	"A file is cached while the service holds a read lease on it, while it lies on "
-	"a read-only mount, or if it has fs-verity. It is also cached if its path "
+	"A file is cached while the service holds a read lease on it (ext4, xfs, btrfs, "
+	"f2fs, tmpfs), if it has fs-verity, or if its file system's format cannot be "
+	"written (squashfs, erofs, iso9660, cramfs). It is also cached if its path "
 	"matches a glob given with --immutable: you then promise that nobody writes to "
 	"it. The service ends on Ctrl-C or SIGTERM.";
 

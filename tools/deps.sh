@@ -54,7 +54,7 @@ table() {
 	xz-utils|kernel|cmd:xz|unpacks Linux
 	rsync|kernel|cmd:rsync|Linux's build: headers for its selftests
 	cpio|kernel|cmd:cpio|packs the guest's initramfs
-	e2fsprogs|kernel|cmd:mkfs.ext4|a disk for the guest
+	e2fsprogs|check kernel|cmd:mkfs.ext4|disks for the guest and for tests/outside
 	xfsprogs|kernel|cmd:mkfs.xfs|the other disk
 	END
 }

@@ -12,9 +12,11 @@
  *   pinned. Never hand it to vmsplice(2), MSG_ZEROCOPY or an io_uring write: the kernel
  *   could still be sending it after lodic_unpin().
  * - A file is cached only while something proves that nobody changes it. The proof is a
- *   kernel read lease, fs-verity, a read-only mount, or the user's promise for its path.
- *   For a lease the service's user must own the file, or have CAP_LEASE. Without a proof
- *   reads go to the kernel. The bytes are right in both cases; lodic_file_cached() says
+ *   read lease of ext4, xfs, btrfs, f2fs or tmpfs, fs-verity, or the user's promise for
+ *   its path. A format that cannot be written is one as well: squashfs, erofs, iso9660,
+ *   cramfs. A read-only mount is no proof, and a lease on overlayfs is none. For a lease the
+ *   service's user must own the file, or have CAP_LEASE. Without a proof reads go to the
+ *   kernel. The bytes are right in both cases; lodic_file_cached() says
  *   which it is.
  * - Do not stop the service (SIGSTOP). If it is stopped for longer than
  *   /proc/sys/fs/lease-break-time while somebody opens a cached file for writing, it loses

@@ -14,13 +14,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/service/files.h"
 #include "lib/service/lease.h"
 #include "lib/service/proof.h"
+#include "lib/service/refused.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #define ORPHANS_PER_TURN 512u
@@ -166,6 +166,17 @@ void files_fill_ended(struct held_file *f)
 	files_finish(f);
 }
 
+/* A writer has come, and the lease thread has revoked the file. */
+static void files_revoked(struct service *s, struct held_file *f)
+{
+	char path[PROOF_PATH_BYTES];
+	int err = proof_path(f->fd, path);
+
+	s->stat.revoked++;
+	refused_note(s, err ? NULL : path, f->dev, f->ino, -ESTALE, true);
+	files_retire(s, f);
+}
+
 void files_retire_broken(struct service *s)
 {
 	u32 slot;
@@ -175,25 +186,7 @@ void files_retire_broken(struct service *s)
 
 		if (f->state != FILE_HELD || files_is_live(s, f))
 			continue;
-		s->stat.revoked++;
-		files_retire(s, f);
-	}
-}
-
-void files_mounts_changed(struct service *s)
-{
-	u32 slot;
-
-	for (slot = 0; slot < s->shape.nr_files; slot++) {
-		struct held_file *f = &s->files[slot];
-
-		if (f->state != FILE_HELD || f->proof != PROOF_READ_ONLY ||
-		    proof_superblock_is_read_only(f->dev))
-			continue;
-		service_say(s,
-		            "a file system became writable: its files are not cached");
-		s->stat.revoked++;
-		files_retire(s, f);
+		files_revoked(s, f);
 	}
 }
 
@@ -303,7 +296,7 @@ static int files_prove(struct service *s, struct held_file *f)
 		err = lease_take(s, f->fd, files_slot_of(s, f), f->id, &f->size);
 	if (err != -EACCES && err != -EOPNOTSUPP)
 		return err;
-	other = proof_without_lease(s, f->fd, f->dev, &f->proof);
+	other = proof_without_lease(s, f->fd, &f->proof);
 	if (other)
 		return err;
 	if (fstat(f->fd, &st) != 0)
@@ -347,35 +340,47 @@ static int files_admit(struct service *s, struct held_file *f, int fd,
 	return 0;
 }
 
-int files_open(struct service *s, int fd, u32 *ret_slot)
+static int files_find_or_admit(struct service *s, int fd, const struct stat *st,
+                               u32 *ret_slot)
 {
 	struct held_file *f;
-	struct stat st;
-	int err = files_check(fd, &st);
+	int err;
 
-	if (!err)
-		err = files_check_size((u64)st.st_size);
-	if (err)
-		return err;
-	f = files_find_same(s, &st);
+	f = files_find_same(s, st);
 	if (f && !files_is_live(s, f)) {
-		/* A writer has come just now; the event is on its way. */
-		s->stat.revoked++;
-		files_retire(s, f);
+		files_revoked(s, f); /* just now; the event is on its way */
 		f = NULL;
 	}
 	if (!f) {
 		f = files_find_free(s);
 		if (!f)
 			return -ENFILE;
-		err = files_admit(s, f, fd, &st);
+		err = files_admit(s, f, fd, st);
 		if (err)
 			return err;
 	}
+	refused_forget(s, f->dev, f->ino);
 	f->nr_opens++;
 	f->last_used = ++s->use_clock;
 	*ret_slot = files_slot_of(s, f);
 	return 0;
+}
+
+int files_open(struct service *s, int fd, u32 *ret_slot)
+{
+	char path[PROOF_PATH_BYTES];
+	struct stat st;
+	int err = files_check(fd, &st);
+
+	if (err)
+		return err;
+	err = files_check_size((u64)st.st_size);
+	if (!err)
+		err = files_find_or_admit(s, fd, &st, ret_slot);
+	if (err)
+		refused_note(s, proof_path(fd, path) ? NULL : path, st.st_dev,
+		             st.st_ino, err, false);
+	return err;
 }
 
 /* If the file's last name is gone no program can open it again: gives its disk space back. */
@@ -443,6 +448,8 @@ int files_init(struct service *s)
 	u32 nr_links = s->shape.nr_frames + s->shape.nr_files + 1;
 	u32 i;
 
+	if (refused_init(s) != 0)
+		return -ENOMEM;
 	s->files = calloc(s->shape.nr_files, sizeof(*s->files));
 	s->links = calloc(nr_links, sizeof(*s->links));
 	if (!s->files || !s->links)
@@ -453,12 +460,7 @@ int files_init(struct service *s)
 			                          .direct_fd = -1 };
 	for (i = 0; i < nr_links; i++)
 		s->links[i] = (struct frame_link){ i, i };
-	/* A file system that becomes writable ends a proof. Without /proc there is never
-	 * such a proof. */
-	s->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	if (s->mounts < 0)
-		return 0;
-	return service_watch(s, s->mounts, EPOLLPRI, &s->sources[SOURCE_MOUNTS]);
+	return 0;
 }
 
 void files_fini(struct service *s)
@@ -471,7 +473,7 @@ void files_fini(struct service *s)
 		service_close(&f->direct_fd);
 		service_close(&f->fd);
 	}
-	service_close(&s->mounts);
 	free(s->files);
 	free(s->links);
+	refused_fini(s);
 }

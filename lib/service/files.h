@@ -58,10 +58,8 @@ void files_fill_ended(struct held_file *f);
  * more. */
 void files_link_frame(struct service *s, u32 slot, u32 frame);
 void files_unlink_frame(struct service *s, u32 frame, u64 block);
-/* Retires the files that the lease thread has revoked, and those whose file system has
- * become writable. */
+/* Retires the files that the lease thread has revoked. */
 void files_retire_broken(struct service *s);
-void files_mounts_changed(struct service *s);
 /* Takes some orphans back, by take_back(), which is false for a pinned frame. true: there
  * are more to look at now. */
 bool files_clear_orphans(struct service *s,

@@ -226,7 +226,6 @@ static void service_handle(struct service *s, const struct source *source)
 		files_retire_broken(s);
 		break;
 	case SOURCE_RING: fill_reap(s); break;
-	case SOURCE_MOUNTS: files_mounts_changed(s); break;
 	case SOURCE_CLIENT: client_ready(s, source->client); break;
 	case SOURCE_PROCESS: client_process_died(s, source->client); break;
 	case NR_SOURCES: break;
@@ -310,14 +309,15 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 	if (!s)
 		return -ENOMEM;
 	s->options = *options;
-	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals =
-		s->mounts = -1;
+	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals = -1;
 	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
 	s->counts.fd = s->counts.reader_fd = -1;
 	service_block_signals(&old);
-	s->started_ns = s->idle_since_ns = host_now_ns();
+	s->started_ns = host_now_ns();
 	err = service_begin(s, &why);
 	if (!err) {
+		/* From now on: making a large cache takes longer than some are idle. */
+		s->idle_since_ns = host_now_ns();
 		if (ready)
 			ready(ready_arg);
 		service_loop(s);

@@ -18,6 +18,9 @@ struct service_options {
 	uint32_t quota; /* frames a context may pin, if nr_entries is 0: rounded down
 				    to a power of two, at least 16; 0: the arena chooses */
 	uint64_t idle_exit_ms; /* leave after so long without a client; 0: never */
+	/* How long a file stays cached that no client has open; until then its file system
+	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS */
+	uint64_t keep_ms;
 	const char *const
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */
@@ -27,6 +30,7 @@ struct service_options {
 };
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
+#define SERVICE_DEFAULT_KEEP_MS ((uint64_t)10 * 60 * 1000)
 
 /* Runs the service until SIGTERM or SIGINT, or until it is idle for long enough.
  * ready() is called once, when clients can connect. 0 or -errno; ret_why then points to

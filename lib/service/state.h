@@ -10,6 +10,7 @@
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     the second thread: leases, revocation, the alive mark
  *   proof     why a file is believed not to change
+ *   refused   which files are not cached, and why
  *   memory    the segments that readers map
  *   socket    one service for one socket: lock, listening socket
  *   state     this one
@@ -92,7 +93,6 @@ enum source_kind {
 	SOURCE_WAKE,   /* readers post hints */
 	SOURCE_BROKEN, /* the lease thread has revoked something */
 	SOURCE_RING,
-	SOURCE_MOUNTS,
 	SOURCE_CLIENT,
 	SOURCE_PROCESS, /* a client's pidfd */
 	NR_SOURCES
@@ -125,7 +125,7 @@ struct service {
 	int lock;
 	int listening;
 	int spare; /* client_accept() gives it up for a moment when descriptors run out */
-	int epoll, wake, signals, mounts;
+	int epoll, wake, signals;
 	bool stopping;
 	struct source sources[NR_SOURCES];
 
@@ -147,6 +147,7 @@ struct service {
 	u64 nr_orphans;
 	u64 orphans_left; /* to look at in this pass */
 
+	struct refused_list *refused;
 	struct lease_thread *lease;
 	struct reclaim reclaim;
 	struct fill fill;

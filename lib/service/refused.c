@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See refused.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/service/refused.h"
+
+struct refused_list {
+	u32 nr;
+	struct refused entries[REFUSED_MOST];
+};
+
+/* The order is that of the bits in struct refused.said. The last one is any other error. */
+static const struct {
+	int error;
+	const char *words;
+} reasons[] = {
+	{ -EACCES, "its owner is another user, and the service lacks CAP_LEASE" },
+	{ -EOPNOTSUPP,
+	  "nothing proves that it does not change: its file system keeps no "
+	  "dependable leases (--immutable is your promise)" },
+	{ -ETXTBSY, "a program has it open for writing" },
+	{ -ENODATA, "it is empty" },
+	{ -EFBIG, "it has 16 TiB or more" },
+	{ -ENFILE, "the service holds as many files as it can" },
+	{ -EBUSY, "the service waits for files that do not answer" },
+	{ -EMFILE, "the service has no descriptor left" },
+	{ 0, "the service cannot open it" },
+};
+#define NR_REASONS (sizeof(reasons) / sizeof(*reasons))
+#define REVOKED_BIT NR_REASONS
+static const char revoked_words[] = "a program has opened it for writing";
+
+static u32 refused_bit(int error, bool revoked)
+{
+	u32 i = 0;
+
+	if (revoked)
+		return REVOKED_BIT;
+	while (i < NR_REASONS - 1 && reasons[i].error != error)
+		i++;
+	return i;
+}
+
+const char *refused_reason(int error, bool revoked)
+{
+	return revoked ? revoked_words : reasons[refused_bit(error, false)].words;
+}
+
+static struct refused *refused_find(struct refused_list *list, const char *path,
+                                    u64 dev, u64 ino)
+{
+	for (u32 i = 0; i < list->nr; i++) {
+		struct refused *r = &list->entries[i];
+
+		if (r->dev == dev && r->ino == ino &&
+		    (ino != 0 || strcmp(r->path, path) == 0))
+			return r;
+	}
+	return NULL;
+}
+
+/* A new entry, or the oldest one's place. */
+static struct refused *refused_place(struct refused_list *list)
+{
+	struct refused *oldest = &list->entries[0];
+
+	if (list->nr < REFUSED_MOST)
+		return &list->entries[list->nr++];
+	for (u32 i = 1; i < list->nr; i++)
+		if (list->entries[i].when_ns < oldest->when_ns)
+			oldest = &list->entries[i];
+	free(oldest->path);
+	return oldest;
+}
+
+static struct refused *refused_add(struct refused_list *list, const char *path, u64 dev,
+                                   u64 ino)
+{
+	char *copy = strdup(path);
+	struct refused *r;
+
+	if (!copy)
+		return NULL;
+	r = refused_place(list);
+	*r = (struct refused){ .dev = dev, .ino = ino, .path = copy };
+	return r;
+}
+
+/* Another file may have got the inode's number since. */
+static void refused_rename(struct refused *r, const char *path)
+{
+	char *copy = strdup(path);
+
+	if (!copy)
+		return;
+	free(r->path);
+	r->path = copy;
+	r->said = 0;
+}
+
+void refused_note(struct service *s, const char *path, u64 dev, u64 ino, int error,
+                  bool revoked)
+{
+	u32 bit = (u32)1 << refused_bit(error, revoked);
+	struct refused *r;
+
+	path = path ? path : "?";
+	r = refused_find(s->refused, path, dev, ino);
+	if (r && strcmp(r->path, path) != 0)
+		refused_rename(r, path);
+	if (!r)
+		r = refused_add(s->refused, path, dev, ino);
+	if (!r)
+		return; /* no memory: the client hears of it all the same */
+	r->error = error;
+	r->revoked = revoked;
+	r->when_ns = host_now_ns();
+	if (!(r->said & bit))
+		service_say(s, "%s is not cached%s: %s", path,
+		            revoked ? " any more" : "", refused_reason(error, revoked));
+	r->said |= bit;
+}
+
+void refused_forget(struct service *s, u64 dev, u64 ino)
+{
+	struct refused *r = refused_find(s->refused, "", dev, ino);
+
+	if (r)
+		r->error = 0;
+}
+
+u32 refused_nr(const struct service *s)
+{
+	return s->refused->nr;
+}
+
+const struct refused *refused_at(const struct service *s, u32 i)
+{
+	return &s->refused->entries[i];
+}
+
+int refused_init(struct service *s)
+{
+	s->refused = calloc(1, sizeof(*s->refused));
+	return s->refused ? 0 : -ENOMEM;
+}
+
+void refused_fini(struct service *s)
+{
+	for (u32 i = 0; s->refused && i < s->refused->nr; i++)
+		free(s->refused->entries[i].path);
+	free(s->refused);
+	s->refused = NULL;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the service does by itself: how long it stays, what it tells its user, and what it
+ * keeps. tests/outside/ has the cases that need mounts and namespaces.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "tests/support/cache_fixture.h"
+
+#define BLOCK LODIC_BLOCK_BYTES
+#define TEST_SECONDS 120
+#define LOG_LINES 32
+
+/* What a service has said; its parent reads it. */
+struct log {
+	u64 nr;
+	char lines[LOG_LINES][256];
+};
+
+static void log_take(void *arg, const char *line)
+{
+	struct log *log = arg;
+	u64 nr = host_load_relaxed(&log->nr);
+
+	snprintf(log->lines[nr % LOG_LINES], sizeof(*log->lines), "%s", line);
+	host_store_release(&log->nr, nr + 1);
+}
+
+/* How many lines have both words. */
+static u32 log_count(const struct log *log, const char *word, const char *other)
+{
+	u64 nr = host_load_acquire(&log->nr);
+	u32 found = 0;
+
+	for (u64 i = 0; i < nr && i < LOG_LINES; i++)
+		found += strstr(log->lines[i], word) && strstr(log->lines[i], other);
+	return found;
+}
+
+static void note_time(void *arg)
+{
+	*(u64 *)arg = host_now_ns();
+}
+
+/* A large cache takes long to make, and no client can come meanwhile. */
+static void idle_exit_counts_from_ready(void **state)
+{
+	const u64 idle_ms = 50;
+	struct service_options options = { .cache_bytes = (u64)64 << 20,
+		                           .idle_exit_ms = idle_ms };
+	char path[FIXTURE_PATH_BYTES];
+	u64 ready_ns = 0;
+
+	fixture_path(path, "idle");
+	options.socket = path;
+	assert_int_equal(service_run(&options, note_time, &ready_ns, NULL), 0);
+	assert_true(host_now_ns() - ready_ns >= idle_ms * 1000000);
+	(void)state;
+}
+
+/* One line for each file and reason, with the path, however often a client asks. */
+static void refusals_are_told_once_with_their_reasons(void **state)
+{
+	struct log *log = fixture_shared(sizeof(*log));
+	char path[FIXTURE_PATH_BYTES];
+	struct lodic_file *file;
+	struct test_bed b;
+	int fd, writer;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.say = log_take;
+	b.service.options.say_arg = log;
+	test_bed_make(&b, BLOCK);
+	pattern_file_make(path, "busy", 2, 1, BLOCK);
+	fd = fixture_open(path, O_RDONLY);
+	for (u32 i = 0; i < 3; i++) {
+		writer = fixture_open(path, O_WRONLY);
+		assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+		assert_int_equal(lodic_file_cached(file), -ETXTBSY);
+		lodic_close(file);
+		close(writer);
+		assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+		assert_int_equal(lodic_file_cached(file), 0);
+		lodic_close(file);
+	}
+	close(fixture_open(path, O_WRONLY)); /* after the last open: a revocation */
+	assert_true(WAIT_UNTIL(log_count(log, path, "has opened it for writing") > 0));
+	assert_int_equal(log_count(log, path, "has it open for writing"), 1);
+	assert_int_equal(log_count(log, path, "has opened it for writing"), 1);
+	pattern_file_make(path, "empty", 3, 1, 0);
+	close(fd);
+	fd = fixture_open(path, O_RDONLY);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_int_equal(log_count(log, path, "it is empty"), 1);
+	lodic_close(file);
+	close(fd);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static int guard_set(void **state)
+{
+	(void)state;
+	alarm(TEST_SECONDS);
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, guard_set)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(idle_exit_counts_from_ready),
+		TEST(refusals_are_told_once_with_their_reasons),
+	};
+	struct test_bed b;
+
+	fixture_begin(argc, argv, NULL);
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, 1);
+	fixture_need_leases(&b.service, b.path);
+	test_bed_free(&b);
+	return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}
