@@ -4,13 +4,16 @@
 BUILD ?= build
 FILE ?=
 ARGS ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
 # What users run: -O2 with debug information, no tests, warnings are only warnings.
 RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
 C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
-	kernel-check soak bench bench-scale figures fmt install clean
+	kernel-check soak bench bench-scale figures fmt install uninstall \
+	clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,7 +26,8 @@ help:
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
-	@echo 'make install            into /usr/local, or where DESTDIR says'
+	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
+	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
 	@echo 'make deps               every package that any of the above needs'
 	@echo 'make fmt                lay out the C text'
 	@echo 'make clean              remove $(BUILD)/'
@@ -61,7 +65,11 @@ soak: build
 	@$(BUILD)/lodic-check --all --schedules 500000 $(ARGS)
 
 install: build
-	@meson install -C $(BUILD) --no-rebuild
+	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
+		--destdir '$(DESTDIR)'
+
+uninstall:
+	@$(PYTHON) tools/install.py uninstall --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
 
 fmt: deps-fmt
 	@$(C_FILES) -exec clang-format -i {} +

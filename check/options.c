@@ -34,13 +34,6 @@ enum key {
 	KEY_JOBS
 };
 
-#ifndef LODIC_COMMIT
-#define LODIC_COMMIT "unknown"
-#endif
-#ifndef LODIC_VERSION
-#define LODIC_VERSION "unknown"
-#endif
-
 #define U32_MAX 0xffffffffu
 
 static const struct argp_option table[] = {

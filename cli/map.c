@@ -132,8 +132,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Looks beside this program, where a build puts the library. Then in the library folder
- * relative to this program, and in the one that the build was configured for. */
+/* Looks beside this program, where a build puts the library, and then in the library folder
+ * relative to this program, where it is installed. */
 static int find_library(char *ret, size_t size)
 {
 	const char *program = cli_program();
@@ -144,9 +144,6 @@ static int find_library(char *ret, size_t size)
 	if (access(ret, R_OK) == 0)
 		return 0;
 	snprintf(ret, size, "%.*s/" LODIC_LIBDIR_FROM_BIN "/" MAP_LIBRARY, n, program);
-	if (access(ret, R_OK) == 0)
-		return 0;
-	snprintf(ret, size, LODIC_LIBDIR "/" MAP_LIBRARY);
 	return access(ret, R_OK) == 0 ? 0 : -errno;
 }
 

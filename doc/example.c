@@ -3,50 +3,38 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <lodic/lodic.h>
 
-static unsigned long sum; // of all bytes
-static unsigned long nr_pinned, nr_copied;
+static unsigned long sum, nr_pinned, nr_copied;
 
-static void add(const unsigned char *bytes, size_t n)
+static void add(const unsigned char *bytes, ssize_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (ssize_t i = 0; i < n; i++)
 		sum += bytes[i];
 }
 
-// Adds up the file, block by block: in place where the cache has it, else from a copy.
+// Adds up the file's bytes: in place where the cache has them, else from a copy.
 static int add_file(struct lodic_context *context, struct lodic_file *file)
 {
 	unsigned char copy[LODIC_BLOCK_BYTES];
 	struct lodic_pin pin;
-	off_t at = 0;
 	ssize_t n;
-	int err;
 
-	err = lodic_prefetch(context, file, 0, 0, LODIC_WAIT);
-	if (err && err != -ESTALE) // -ESTALE: not cached; everything works all the same
-		return err;
-	for (;;) {
-		err = lodic_pin(context, file, at, &pin);
-		if (err == -ENODATA)
-			return 0; // the end of the file
-		if (err == 0) {
+	for (off_t at = 0;; at += n) {
+		if (lodic_pin(context, file, at, &pin) == 0) {
 			n = (ssize_t)pin.bytes;
-			add(pin.data, pin.bytes);
+			add(pin.data, n);
 			lodic_unpin(context, &pin);
 			nr_pinned++;
-		} else if (err == -EAGAIN) {
-			n = lodic_read(context, file, copy, sizeof(copy), at);
-			if (n <= 0)
-				return (int)n;
-			add(copy, (size_t)n);
-			nr_copied++;
-		} else {
-			return err;
+			continue;
 		}
-		at += n;
+		// Not cached now, or the end: lodic_read() works in any case.
+		n = lodic_read(context, file, copy, sizeof(copy), at);
+		if (n <= 0)
+			return (int)n;
+		add(copy, n);
+		nr_copied++;
 	}
 }
 
@@ -82,11 +70,14 @@ int main(int argc, char **argv)
 	err = lodic_open(lodic, fd, &file);
 	if (err)
 		return fail(argv[1], err);
+	// Without this the first pin of each block finds nothing.
+	err = lodic_prefetch(context, file, 0, 0, LODIC_WAIT);
+	if (err)
+		fail("the file is not cached", lodic_file_cached(file));
 	err = add_file(context, file);
 	lodic_close(file);
 	lodic_context_close(context);
 	lodic_detach(lodic);
-	close(fd);
 	if (err)
 		return fail(argv[1], err);
 	printf("sum %lu; %lu blocks in place, %lu copied\n", sum, nr_pinned, nr_copied);

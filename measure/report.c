@@ -11,18 +11,12 @@
 #include "lodic/lodic.h"
 #include "measure/table.h"
 
-#ifndef LODIC_COMMIT
-#define LODIC_COMMIT "unknown"
-#endif
-
 #define NOT_MEASURABLE "not measurable"
 #define JSON_DIGITS 5
-#define TEXT(x) #x
-#define VERSION_TEXT(major, minor) TEXT(major) "." TEXT(minor)
 
 const char *report_version(void)
 {
-	return VERSION_TEXT(LODIC_VERSION_MAJOR, LODIC_VERSION_MINOR);
+	return LODIC_VERSION;
 }
 
 const char *report_commit(void)

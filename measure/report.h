@@ -20,7 +20,7 @@ struct report_run {
 #define REPORT_RUN_COLUMNS "version,commit,parameters,seed"
 #define REPORT_PARAMETERS_BYTES 256
 
-/* Of this program: "0.1", and the commit that it was built from. */
+/* Of this program: "0.1.0", and the commit that it was built from. */
 const char *report_version(void);
 const char *report_commit(void);
 

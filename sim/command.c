@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What the commands of lodic-sim share: sim/command.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "sim/command.h"
-
-#ifndef LODIC_COMMIT
-#define LODIC_COMMIT "unknown"
-#endif
-#ifndef LODIC_VERSION
-#define LODIC_VERSION "unknown"
-#endif
+#include "sim/machine.h"
 
 /* A terminal shows progress after so long, and then so often. */
 #define QUIET_S 2.0
@@ -27,6 +22,23 @@ const char *command_version(void)
 const char *command_commit(void)
 {
 	return LODIC_COMMIT;
+}
+
+/* The data lies beside this program in a build folder, and below share/ where it is
+ * installed. So the program carries no path of the machine that built it. */
+static void command_find_data(void)
+{
+	static const char *const places[] = { "sim", "../share/lodic/sim" };
+	char program[PATH_MAX], folder[PATH_MAX + 32];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	program[n > 0 ? n : 0] = '\0';
+	program[strrchr(program, '/') ? strrchr(program, '/') - program : 0] = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		snprintf(folder, sizeof(folder), "%s/%s", program, places[i]);
+		if (machine_look_in(folder) == 0)
+			return;
+	}
 }
 
 /* stdio writes late: without this check a full disk would look like success. */
@@ -43,6 +55,7 @@ void command_begin(void)
 	argp_program_version = "lodic-sim " LODIC_VERSION " (" LODIC_COMMIT ")";
 	argp_err_exit_status = COMMAND_USAGE;
 	atexit(command_check_output);
+	command_find_data();
 }
 
 int command_fail(const char *what, int err)

@@ -18,7 +18,8 @@
 	2 /* options, or a topology or parameter file that cannot be used */
 
 /* main() calls it once, before any command. It arranges --version, the exit status of
- * wrong options, and a check at exit that standard output was written. */
+ * wrong options, and a check at exit that standard output was written. It finds the
+ * topologies and parameters that belong to this program. */
 void command_begin(void);
 
 const char *command_version(void);

@@ -217,6 +217,20 @@ static int reader_parameter(struct reader *r, const struct setting *s)
 	return setting_wrong(s, "no such parameter");
 }
 
+static char home[PATH_BYTES]; /* of topologies/ and parameters/ */
+
+int machine_look_in(const char *folder)
+{
+	char path[PATH_BYTES];
+
+	if (snprintf(path, sizeof(path), "%s/topologies", folder) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	if (access(path, R_OK | X_OK) != 0)
+		return -errno;
+	snprintf(home, sizeof(home), "%s", folder);
+	return 0;
+}
+
 /* Lists on stderr what a name without a slash may be: the files of the folder. */
 static void folder_list(const char *folder)
 {
@@ -224,25 +238,30 @@ static void folder_list(const char *folder)
 	const struct dirent *entry;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/%s", LODIC_MODEL_DIR, folder);
-	dir = opendir(path);
+	if (snprintf(path, sizeof(path), "%s/%s", home, folder) >= (int)sizeof(path) ||
+	    !(dir = opendir(path))) {
+		fprintf(stderr,
+		        "; the folder %s is not there: is lodic completely "
+		        "installed?\n",
+		        folder);
+		return;
+	}
 	fprintf(stderr, "; known %s:", folder);
-	while (dir && (entry = readdir(dir)))
+	while ((entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
 			fprintf(stderr, " %s", entry->d_name);
 	fprintf(stderr, ", or a file's path with a slash\n");
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 }
 
-/* A name without a slash is a file of this tree; anything else is a path. */
-static void file_path(const char *folder, const char *name, char *ret_path)
+/* A name without a slash is a file of ours; anything else is a path. */
+static int file_path(const char *folder, const char *name, char *ret_path)
 {
-	if (strchr(name, '/'))
-		snprintf(ret_path, PATH_BYTES, "%s", name);
-	else
-		snprintf(ret_path, PATH_BYTES, "%s/%s/%s", LODIC_MODEL_DIR, folder,
-		         name);
+	bool ours = !strchr(name, '/');
+	int n = snprintf(ret_path, PATH_BYTES, "%s%s%s%s%s", ours ? home : "",
+	                 ours ? "/" : "", ours ? folder : "", ours ? "/" : "", name);
+
+	return n < (int)PATH_BYTES ? 0 : -ENAMETOOLONG;
 }
 
 /* Reads the whole file that name means in folder, and ends the text with a 0. */
@@ -250,11 +269,12 @@ static int file_read(const char *folder, const char *name, char *ret_path,
                      char *ret_text, size_t room)
 {
 	const char *path = ret_path;
-	FILE *f;
+	FILE *f = NULL;
 	size_t n;
 
-	file_path(folder, name, ret_path);
-	f = fopen(path, "r");
+	errno = -file_path(folder, name, ret_path);
+	if (!errno)
+		f = fopen(path, "r");
 	if (!f) {
 		fprintf(stderr, "lodic-sim: %s: %s", name, strerror(errno));
 		if (strchr(name, '/'))

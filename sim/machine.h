@@ -30,6 +30,10 @@ struct machine {
 	u32 nr_bands;
 };
 
+/* Takes the topologies and parameters that have names from this folder's topologies/ and
+ * parameters/. Returns 0, or -errno if it cannot read them. */
+int machine_look_in(const char *folder);
+
 /* Reads a topology by its name or as a file ("8x15", "./mine"), and its parameters, or
  * those in parameters if that is not NULL. "host" is this computer: one socket with as
  * many CPUs as are online, and the parameters of 1x2. Prints what is wrong with a file

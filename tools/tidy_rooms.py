@@ -53,9 +53,8 @@ ROOMS = [
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/count/", "core/owned/", "host/posix/", "host/random.h", "include/",
           "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
-    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `recipes/`, the "
-         "mutants' builds",
-         ("",)),
+    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `install/`, "
+         "`recipes/`, the mutants' builds", ("",)),
     Room("tools/", "dependencies, the check driver, and the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]

@@ -29,7 +29,7 @@ ELSEWHERE = re.compile(r"include/(linux|trace|asm|uapi|generated)\b|tools/(testi
 FILE_NAME = re.compile(r"(?<![\w/.<>-])([A-Za-z]\w*\.(?:c|h|py|md|sh))\b(?!\w)")
 LINK = re.compile(r"\]\(((?!\w+:)[^)#\s]+)")
 # Files that a reader or a program makes.
-MADE = re.compile(r"(\w+_)?mine\.c|costs\.md|program\.c")
+MADE = re.compile(r"(\w+_)?mine\.c|costs\.md|(program|sum)\.c")
 # What may name a rule besides comments of C.
 PROSE_SUFFIXES = (".md", ".rst", ".py", ".sh", ".build")
 RULE_ID = re.compile(r"(?:(?<![\w$-])|(?<=[A-Z]\d-))([A-Z]\d{1,2})(?!\w|-[A-Z]{2}|\.\d|\\)")
@@ -49,6 +49,30 @@ def spdx(tree):
             continue
         if "SPDX-License-Identifier: " not in "\n".join(text.split("\n")[:3]):
             yield path, 1, "no SPDX-License-Identifier in the first three lines"
+
+
+VERSIONS = {
+    "meson.build": re.compile(r"^  version: '([^']*)'", re.MULTILINE),
+    "CITATION.cff": re.compile(r"^version: (.*)$", re.MULTILINE),
+    "include/lodic/lodic.h": re.compile(r"^#define LODIC_VERSION_(?:MAJOR|MINOR|PATCH) (.*)$",
+                                        re.MULTILINE),
+}
+
+
+@rule(bad=[{"meson.build": "  version: '1.2.3',\n", "CITATION.cff": "version: 1.2\n"},
+           {"meson.build": "  version: '0.1.0',\n", "include/lodic/lodic.h":
+            "#define LODIC_VERSION_MAJOR 0\n#define LODIC_VERSION_MINOR 1\n"}],
+      good={"meson.build": "  version: '1.2.3',\n", "CITATION.cff": "version: 1.2.3\n",
+            "include/lodic/lodic.h": "#define LODIC_VERSION_MAJOR 1\n"
+                                     "#define LODIC_VERSION_MINOR 2\n"
+                                     "#define LODIC_VERSION_PATCH 3\n"})
+def one_version(tree):
+    """lodic.h and CITATION.cff have the version of meson.build."""
+    found = {path: ".".join(pattern.findall(tree[path]))
+             for path, pattern in VERSIONS.items() if path in tree}
+    for path, version in found.items():
+        if version != found.get("meson.build", version):
+            yield path, 1, f"version {version}, but meson.build has {found['meson.build']}"
 
 
 @rule(bad=[{"doc/a.md": "[x](../core/gone.h)\n"}, {"a.md": "[x](doc/)\n"}],

@@ -17,11 +17,8 @@
 
 #include "lib/client/start.h"
 
-#ifndef LODIC_BINDIR
-#define LODIC_BINDIR "/usr/local/bin"
-#endif
-
-/* Where `lodic` is, seen from the folder of the library: built, or installed. */
+/* Where `lodic` is, seen from the folder of the library: built, or installed. So the library
+ * carries no path of the machine that built it, and an installed tree may move. */
 static const char *const start_places[] = { "lodic", "../bin/lodic",
 	                                    "../../bin/lodic" };
 
@@ -52,7 +49,7 @@ char *start_find_program(void)
 			free(path);
 		}
 	}
-	return strdup(LODIC_BINDIR "/lodic");
+	return strdup("");
 }
 
 static int start_spawn(const char *program, char *const *arguments)

@@ -14,7 +14,8 @@ struct start {
 	u32 scheme; /* enum lodic_scheme */
 };
 
-/* The `lodic` that belongs to this library: a string for free(), NULL without memory. */
+/* The `lodic` that belongs to this library: a string for free(), "" if there is none, NULL
+ * without memory. */
 char *start_find_program(void);
 
 /* Starts the service; returns when it listens (0) or has failed (-errno). 0 also means

@@ -52,7 +52,7 @@ class Help(unittest.TestCase):
         for form in ["--version"], ["-V"], ["demo", "--version"]:
             done = run(*form)
             self.assertEqual((done.returncode, done.stderr), (0, ""), form)
-            self.assertRegex(done.stdout, r"^lodic \d+\.\d+ \(\w+.*\)\n$")
+            self.assertRegex(done.stdout, r"^lodic \d+\.\d+\.\d+ \(\w+.*\)\n$")
 
 
 class Usage(unittest.TestCase):

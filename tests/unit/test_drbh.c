@@ -229,6 +229,12 @@ static void judge_of_schemes_finds_the_collapse(void **state)
 	assert_int_equal(v.judgement, DRBH_SCALES);
 }
 
+static int find_data(void **state)
+{
+	(void)state;
+	return machine_look_in(LODIC_MODEL_DIR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest model[] = {
@@ -241,5 +247,5 @@ int main(void)
 		cmocka_unit_test(judge_of_schemes_finds_the_collapse),
 	};
 
-	return cmocka_run_group_tests(model, NULL, NULL);
+	return cmocka_run_group_tests(model, find_data, NULL);
 }

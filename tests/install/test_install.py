@@ -1,0 +1,210 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What `make install` puts below a prefix, used as a stranger uses it, and taken away again.
+
+The program is the README's, compiled by the README's line. As root the test runs it as an
+ordinary user, in namespaces in which the source and the build cannot be read.
+
+    test_install.py SOURCE BUILD
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+PYTHON = "/usr/bin/python3"
+PROGRAMS = ["lodic", "lodic-check", "lodic-sim"]
+NOBODY = 65534
+SECONDS = 60
+BLOCK = 4096
+NR_BLOCKS = 20
+TAIL = 100
+STEP = 7
+
+# In namespaces of its own: what it mounts and starts ends with it. The folder in /run is where
+# the library looks for a user's socket.
+AS_NOBODY = """
+set -e
+mount -t tmpfs none '{source}'
+[ ! -d '{build}' ] || mount -t tmpfs none '{build}'
+mount -t tmpfs none /run
+mkdir -p /run/user/{uid}/home
+chmod 755 /run/user
+chown -R {uid}:{uid} /run/user/{uid}
+cd /run/user/{uid}/home
+[ ! -e '{source}/README.md' ]
+export HOME=$PWD TMPDIR=$PWD
+exec setpriv --reuid {uid} --regid {uid} --clear-groups sh -ec {script}
+"""
+
+
+def run(*command, **more):
+    more.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([str(word) for word in command], stderr=subprocess.PIPE, text=True,
+                          stdin=subprocess.DEVNULL, check=False, timeout=SECONDS, **more)
+
+
+def installer(what, prefix, *more, **how):
+    return run(PYTHON, SOURCE / "tools" / "install.py", what, "--build", BUILD, "--prefix",
+               prefix, *more, **how)
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def readme_program():
+    """(the first program of the README, the line that compiles it)"""
+    page = (SOURCE / "README.md").read_text(encoding="utf-8")
+    program = re.search(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    line = re.search(r"^ +(cc .*)$", page[program.end():], re.MULTILINE)
+    return program[1], line[1]
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+        cls.folder.chmod(0o755)
+        cls.prefix = cls.folder / "opt" / "lodic"
+        cls.done = installer("install", cls.prefix)
+        if cls.done.returncode:
+            raise AssertionError(cls.done.stderr)
+
+    def as_stranger(self, script):
+        """What script prints: run by an ordinary user who cannot read source and build."""
+        if os.geteuid() != 0:
+            home = self.folder / "home"
+            home.mkdir(exist_ok=True)
+            done = run("sh", "-ec", script, cwd=home, env={**os.environ, "TMPDIR": str(home)})
+        else:
+            text = AS_NOBODY.format(source=SOURCE, build=BUILD, uid=NOBODY, script='"$0"')
+            done = run("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                       "sh", "-ec", text, script, cwd="/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_nothing_names_source_or_build(self):
+        for path in self.prefix.rglob("*"):
+            content = path.read_bytes() if path.is_file() else b""
+            for place in SOURCE, BUILD:
+                self.assertNotIn(os.fsencode(place), content, path)
+
+    def test_readme_program_reads_in_place_from_installed_service(self):
+        program, line = readme_program()
+        (self.folder / "sum.c").write_text(program, encoding="ascii")
+        packages = next(self.prefix.rglob("lodic.pc")).parent
+        done = run("sh", "-c", line, cwd=self.folder,
+                   env={**os.environ, "PKG_CONFIG_PATH": str(packages)})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        data = bytes(i * STEP % 256 for i in range(NR_BLOCKS * BLOCK + TAIL))
+        (self.folder / "data").write_bytes(data)
+        said = self.as_stranger(f"""
+            cp {self.folder}/data .
+            {self.folder}/sum data
+            {self.folder}/sum data
+            {self.prefix}/bin/lodic stat --json >stat
+            cat stat
+            pid=$(sed -n 's/.*"service_pid": *\\([0-9]*\\).*/\\1/p' stat)
+            readlink /proc/$pid/exe
+            kill $pid
+            """)
+        first, second, rest = said.split("\n", 2)
+        for line in first, second:
+            found = re.fullmatch(r"sum (\d+); (\d+) blocks in place, (\d+) copied", line)
+            self.assertEqual(tuple(map(int, found.groups())), (sum(data), NR_BLOCKS + 1, 0))
+        text, service = rest.rstrip("\n").rsplit("\n", 1)
+        stat = json.loads(text)
+        self.assertEqual(service, str(self.prefix / "bin" / "lodic"))
+        self.assertGreaterEqual(stat["hits"], 2 * NR_BLOCKS)
+        self.assertEqual(stat["misses"], 0)
+
+    def test_programs_find_their_parts(self):
+        bin_ = self.prefix / "bin"
+        said = self.as_stranger(f"""
+            {bin_}/lodic-sim drbh --topology 8x15 --cpus 1,2 --schemes atomic --no-band
+            {bin_}/lodic-check --scenario fold --scheme lodic --schedules 6
+            echo mapped >data
+            {bin_}/lodic map -- cat data
+            """)
+        self.assertIn("simulated: topology 8x15, parameters xeon-ex", said)
+        self.assertIn("6 searches, ", said)
+        self.assertIn("mapped", said)
+
+    def test_one_version_everywhere(self):
+        header = (self.prefix / "include" / "lodic" / "lodic.h").read_text(encoding="ascii")
+        version = ".".join(re.search(rf"LODIC_VERSION_{part} (\d+)", header)[1]
+                           for part in ("MAJOR", "MINOR", "PATCH"))
+        for name in PROGRAMS:
+            done = run(self.prefix / "bin" / name, "--version")
+            self.assertRegex(done.stdout, rf"^{name} {re.escape(version)} \(\w")
+        package = next(self.prefix.rglob("lodic.pc")).read_text(encoding="utf-8")
+        self.assertIn(f"\nVersion: {version}\n", package)
+        self.assertEqual([path.name for path in self.prefix.rglob("liblodic.so.*")],
+                         [f"liblodic.so.{version.split('.', maxsplit=1)[0]}"])
+
+    def test_install_says_what_is_still_to_do(self):
+        packages = next(self.prefix.rglob("lodic.pc")).parent
+        self.assertIn(f"export PKG_CONFIG_PATH={packages}\n", self.done.stdout)
+        self.assertIn(f"export PATH={self.prefix}/bin:$PATH\n", self.done.stdout)
+
+
+class Uninstalled(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-install-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.folder.chmod(0o755)
+
+    def test_uninstall_leaves_nothing(self):
+        prefix = self.folder / "a" / "b"
+        for where in [], ["--destdir", self.folder / "stage"]:
+            self.assertEqual(installer("install", prefix, *where).returncode, 0)
+            self.assertTrue(list(self.folder.rglob("lodic.h")))
+            done = installer("uninstall", prefix, *where)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(files_below(self.folder), [])
+
+    def test_uninstall_leaves_what_others_have_put_there(self):
+        (self.folder / "share" / "lodic").mkdir(parents=True)
+        (self.folder / "share" / "lodic" / "mine").touch()
+        (self.folder / "bin").mkdir()
+        before = files_below(self.folder)
+        for _ in range(2):  # the second time over the first
+            self.assertEqual(installer("install", self.folder).returncode, 0)
+        self.assertEqual(installer("uninstall", self.folder).returncode, 0)
+        self.assertEqual(files_below(self.folder), before)
+
+    def test_uninstall_of_nothing_fails_with_one_message(self):
+        done = installer("uninstall", self.folder)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"\Auninstall: no lodic is installed in .*\n\Z")
+
+    def test_install_where_it_may_not_fails_with_one_message(self):
+        (self.folder / "bin").write_text("not a folder", encoding="ascii")
+        before = files_below(self.folder)
+        done = installer("install", self.folder)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, rf"\Ainstall: {self.folder}/bin.*: Not a directory\n\Z")
+        self.assertEqual(files_below(self.folder), before)
+
+    def test_package_of_staged_install_names_final_prefix(self):
+        installer("install", "/opt/x", "--destdir", self.folder)
+        package = next(self.folder.rglob("lodic.pc")).read_text(encoding="utf-8")
+        self.assertTrue(package.startswith("prefix=/opt/x\n"))
+        self.assertIn("-Wl,-rpath,${libdir}", package)
+        installer("install", "/usr", "--destdir", self.folder / "usr")
+        package = next((self.folder / "usr").rglob("lodic.pc")).read_text(encoding="utf-8")
+        self.assertTrue(package.startswith("prefix=/usr\n"))
+        self.assertNotIn("rpath", package)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=0)
