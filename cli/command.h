@@ -8,6 +8,9 @@
 
 int command_serve(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_files(int argc, char **argv);
+int command_who(int argc, char **argv);
+int command_drop(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_bench_pin(int argc, char **argv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic`: the list of its commands. */
 #include <argp.h>
+#include <locale.h>
 #include <stdio.h>
 
 #include "cli/command.h"
@@ -18,6 +19,9 @@ static const char doc[] =
 	"  serve   Run the cache's service. Programs that use liblodic start it by\n"
 	"          themselves.\n"
 	"  stat    Show what the running cache holds and what it has done.\n"
+	"  files   Show which files it holds, and why it does not hold others.\n"
+	"  who     Show which programs read through it.\n"
+	"  drop    Make it let files go.\n"
 	"  bench   Measure what a pin, a read and the cache's tables cost here.\n"
 	"  map     Run a program, and map the files that it reads again and again.\n"
 	"          This helps on a kernel with LODIC only.\n"
@@ -30,6 +34,8 @@ static const char doc[] =
 	"  lodic demo\n"
 	"  lodic serve --memory 1G --immutable '/srv/models/*'\n"
 	"  lodic stat --watch\n"
+	"  lodic files /srv/models/*\n"
+	"  lodic drop --all && umount /srv\n"
 	"  lodic map -- grep -c lodic notes.txt\n";
 
 static void print_version(FILE *to, struct argp_state *state)
@@ -41,9 +47,15 @@ static void print_version(FILE *to, struct argp_state *state)
 int main(int argc, char **argv)
 {
 	static const struct command commands[] = {
-		{ "demo", command_demo }, { "serve", command_serve },
-		{ "stat", command_stat }, { "bench", command_bench },
-		{ "map", command_map },   { 0 },
+		{ "demo", command_demo },
+		{ "serve", command_serve },
+		{ "stat", command_stat },
+		{ "files", command_files },
+		{ "who", command_who },
+		{ "drop", command_drop },
+		{ "bench", command_bench },
+		{ "map", command_map },
+		{ 0 },
 	};
 	static const struct command_choice choice = {
 		.name = "lodic",
@@ -56,5 +68,6 @@ int main(int argc, char **argv)
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version_hook = print_version;
 	cli_check_output();
+	setlocale(LC_CTYPE, ""); /* what the terminal can show */
 	return command_choose(&choice, argc, argv);
 }

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic stat`: what the running cache holds and has done. */
 #include <argp.h>
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
-#include "measure/cli.h"
-#include "lib/service/service.h"
+#include "cli/watch.h"
 #include "lodic/lodic.h"
+#include "measure/cli.h"
 
-#define SOCKET_MAX_BYTES 4096
-#define WATCH_SECONDS 1
 #define MIB_SHIFT 20
 #define NS_PER_S UINT64_C(1000000000)
 #define NUMBER_BYTES 24 /* of 2^64 in decimal, and more */
 
 struct stat_options {
-	const char *socket;
+	struct where where;
 	bool json;
 	bool watch;
-	char default_socket[SOCKET_MAX_BYTES];
 };
 
 static const char doc[] =
@@ -36,10 +30,9 @@ static const char doc[] =
 	"  lodic stat --json | jq .cached\n";
 
 static const struct argp_option option_list[] = {
-	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",
+	{ "json", 'j', NULL, 0, "Print JSON, one object; with --watch one a second",
 	  0 },
-	{ "json", 'j', NULL, 0, "Print JSON, one object", 0 },
-	{ "watch", 'w', NULL, 0, "Print again every second, until Ctrl-C", 0 },
+	{ "watch", 'w', NULL, 0, "Show rates, second by second, until Ctrl-C", 0 },
 	{ 0 },
 };
 
@@ -48,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct stat_options *o = state->input;
 
 	switch (key) {
-	case 's': o->socket = arg; return 0;
+	case ARGP_KEY_INIT: state->child_inputs[0] = &o->where; return 0;
 	case 'j': o->json = true; return 0;
 	case 'w': o->watch = true; return 0;
 	case ARGP_KEY_ARG:
@@ -129,17 +122,23 @@ static json_t *row_json(const struct lodic_stat *s, const struct row *row)
 	return json_integer((json_int_t)v);
 }
 
-static int print_json(const struct lodic_stat *s, const char *socket)
+static json_t *stat_json(const struct lodic_stat *s, const char *socket)
 {
 	json_t *o = json_object();
 
 	json_object_set_new(o, "socket", json_string(socket));
 	for (size_t i = 0; i < NR_ROWS; i++)
 		json_object_set_new(o, rows[i].name, row_json(s, &rows[i]));
+	return o;
+}
+
+static void print_json(const struct lodic_stat *s, const char *socket)
+{
+	json_t *o = stat_json(s, socket);
+
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);
-	return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
 /* For the table; number is room for the text of a number. */
@@ -156,7 +155,7 @@ static const char *row_text(const struct lodic_stat *s, const struct row *row,
 	return number;
 }
 
-static int print_table(const struct lodic_stat *s, const char *socket)
+static void print_table(const struct lodic_stat *s, const char *socket)
 {
 	uint64_t asked = s->hits + s->misses;
 	char number[NUMBER_BYTES];
@@ -172,82 +171,34 @@ static int print_table(const struct lodic_stat *s, const char *socket)
 	for (size_t i = 0; i < NR_ROWS; i++)
 		printf("  %-17s %15s  %s\n", rows[i].name,
 		       row_text(s, &rows[i], number), rows[i].meaning);
-	return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
-}
-
-static int complain(int error, const char *socket)
-{
-	switch (error) {
-	case -ENOENT:
-		cli_error("no cache runs at %s; start one with `lodic serve'", socket);
-		break;
-	case -ECONNREFUSED:
-		cli_error("the service at %s is dead; start one with `lodic serve'",
-		          socket);
-		break;
-	case -EPERM:
-		cli_error("the service at %s belongs to another user", socket);
-		break;
-	case -EPROTO:
-		cli_error(
-			"the service at %s speaks another version; stop it and start it again",
-			socket);
-		break;
-	default:
-		cli_error("cannot ask the service at %s: %s", socket, strerror(-error));
-	}
-	return CLI_FAILED;
-}
-
-static int show(struct lodic *lodic, const struct stat_options *o)
-{
-	struct lodic_stat s;
-	int error, status;
-
-	do {
-		error = lodic_stat(lodic, &s, sizeof(s));
-		if (error == -ESTALE) {
-			cli_error("the service at %s has gone", o->socket);
-			return CLI_FAILED;
-		}
-		if (error)
-			return complain(error, o->socket);
-		if (o->watch && !o->json && isatty(STDOUT_FILENO))
-			fputs("\033[H\033[2J", stdout);
-		status = o->json ? print_json(&s, o->socket)
-		                 : print_table(&s, o->socket);
-		if (status != CLI_OK)
-			return status; /* the reader of our output has gone */
-		if (o->watch && !cli_stopped)
-			sleep(WATCH_SECONDS); /* a signal ends the sleep */
-	} while (o->watch && !cli_stopped);
-	return CLI_OK;
 }
 
 int command_stat(int argc, char **argv)
 {
+	static const struct argp_child children[] = { { &where_argp, 0, NULL, 0 },
+		                                      { 0 } };
 	static const struct argp argp = { option_list, parse, NULL, doc,
-		                          NULL,        NULL,  NULL };
+		                          children,    NULL,  NULL };
 	static struct stat_options o;
-	struct lodic_options attach = { .bytes = sizeof(attach), .service = "" };
-	struct lodic *lodic;
-	int error, status;
+	struct lodic_stat s;
+	struct look *look;
+	int err, pid;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;
-	if (!o.socket) {
-		error = path_default_socket(o.default_socket, sizeof(o.default_socket),
-		                            false);
-		if (error)
-			return complain(error, o.default_socket);
-		o.socket = o.default_socket;
-	}
 	cli_catch_signals();
-	attach.socket = o.socket;
-	error = lodic_attach(&attach, &lodic);
-	if (error)
-		return complain(error, o.socket);
-	status = show(lodic, &o);
-	lodic_detach(lodic);
-	return status;
+	if (o.watch)
+		return watch(&o.where, o.json, stat_json);
+	err = where_try(&o.where, &look, &pid);
+	if (err)
+		return where_complain(&o.where, err, pid);
+	err = look_stat(look, &s);
+	look_close(look);
+	if (err)
+		return where_complain(&o.where, err, pid);
+	if (o.json)
+		print_json(&s, o.where.socket);
+	else
+		print_table(&s, o.where.socket);
+	return CLI_OK;
 }

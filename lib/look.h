@@ -39,7 +39,7 @@ struct look_file {
 	uint64_t ago_ns; /* of a file that is not held: when that was decided */
 	uint32_t direct; /* 1: read with O_DIRECT */
 	char proof[20];  /* of a held file: its name */
-	char path[];     /* as the service sees it; "": it cannot tell */
+	char path[];     /* as the service sees it; why it is not held stands behind */
 };
 
 /* A process that is attached, or that was and may still read. */
@@ -70,9 +70,44 @@ struct look_context {
 /* What a drop has done. */
 struct look_dropped {
 	uint64_t files;
+	uint64_t open; /* of these: files that programs have open */
 	uint64_t blocks;
 	uint64_t pinned; /* blocks that stay in memory until their readers unpin them */
 	uint64_t busy; /* not 0: reads are under way, or blocks are still to be freed */
 };
+
+struct look;
+
+/* Connects to the service at the socket, and maps nothing. ret_pid is the service's process,
+ * or 0: also told when a service is there but the call fails.
+ * -ENOENT, -ECONNREFUSED: no service, or a dead one.
+ * -EACCES, -EPERM: another user's, and the caller is not root.
+ * -ETIMEDOUT: its queue is full, and it accepts nobody.
+ * -ENAMETOOLONG, -ENOMEM: the path is too long; there is no memory. */
+int look_open(const char *socket, struct look **ret_look, int *ret_pid);
+void look_close(struct look *look);
+
+/* After an error of one of these, the look must be closed.
+ * -ETIMEDOUT: no answer in time.  -ECONNRESET: the service has gone.
+ * -EINTR: a signal came.  -EPROTO: the answer makes no sense: another version?
+ * A service without memory for the answer says -ENOMEM. */
+int look_stat(struct look *look, struct lodic_stat *ret_stat);
+
+/* Calls each() with every record of the list, until it returns something else than 0, which
+ * is then returned. The record is each()'s only while it runs. */
+enum look_list { LOOK_FILES, LOOK_READERS, LOOK_CONTEXTS };
+int look_list(struct look *look, enum look_list list,
+              int (*each)(void *ctx, const void *record), void *ctx);
+
+/* In words: why a file is not held. "": it is. */
+const char *look_file_why(const struct look_file *file);
+
+/* Makes the service let go the file (dev, ino), or all its files if ino is LOOK_ALL. With
+ * LOOK_NOTHING it lets none go, and only says what it is still busy with. Adds to *total, but
+ * for pinned and busy, which are as of now. */
+#define LOOK_ALL ((uint64_t)0)
+#define LOOK_NOTHING (~(uint64_t)0)
+int look_drop(struct look *look, uint64_t dev, uint64_t ino,
+              struct look_dropped *total);
 
 #endif

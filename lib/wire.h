@@ -17,7 +17,7 @@
  *   READERS        -                      a page of records  -       (a: cursor)
  *   CONTEXTS       -                      a page of records  -       (a: cursor)
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
- *                                                                     c: ino; 0, 0: all)
+ *                                                                     c: ino)
  *
  * HELLO makes a client a reader, which may open contexts and files. A connection without it
  * may only ask: SYNC and all that follow. The cursor of a first page is 0. The records of

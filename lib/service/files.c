@@ -413,11 +413,10 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 	for (; from < end && d.files < DROP_FILES; from++) {
 		struct held_file *f = &s->files[from];
 
-		if (f->state == FILE_FREE ||
-		    ((dev || ino) && (f->dev != dev || f->ino != ino)))
-			continue;
-		if (f->state == FILE_HELD) {
+		if (f->state == FILE_HELD &&
+		    (ino == LOOK_ALL || (f->dev == dev && f->ino == ino))) {
 			d.files++;
+			d.open += f->nr_opens > 0;
 			d.blocks += f->nr_frames;
 			files_retire(s, f);
 		}

@@ -47,7 +47,7 @@ struct held_file *files_find(struct service *s, u32 id);
 /* Does the service vouch for the file now? */
 bool files_is_live(const struct service *s, const struct held_file *f);
 /* Lets go the files held under slots from, from + 1, ... that are (dev, ino), or all of them
- * if both are 0; a bounded number of them in one call. Returns the slot to go on with, or
+ * if ino is LOOK_ALL; a bounded number of them in one call. Returns the slot to go on with, or
  * LOOK_END. A program that has such a file open gets it again when it next reads. */
 u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);

@@ -17,12 +17,12 @@
 #include "lib/service/files.h"
 #include "lib/service/list.h"
 #include "lib/service/proof.h"
+#include "lib/service/refused.h"
 
 /* What one page may look at. Ours: each bound keeps a page below a millisecond or so. */
 #define LIST_SLOTS 4096u        /* of files; the records limit the paths */
 #define LIST_READERS 64u        /* each costs an open of a file in /proc */
 #define LIST_ENTRIES (1u << 18) /* of contexts' tables; one table at least */
-#define LIST_PATH_BYTES 4096u
 
 /* Room for one more record. NULL: the page is full, and the next one begins with it. */
 static void *list_add(struct wire_page *page, size_t bytes)
@@ -40,26 +40,27 @@ static void *list_add(struct wire_page *page, size_t bytes)
 	return record;
 }
 
-static struct look_file *list_add_file(struct wire_page *page, const char *path)
+static struct look_file *list_add_file(struct wire_page *page, const char *path,
+                                       const char *why)
 {
-	size_t n = strlen(path) + 1;
-	struct look_file *r = list_add(page, sizeof(*r) + n);
+	size_t n = strlen(path) + 1, why_bytes = strlen(why) + 1;
+	struct look_file *r = list_add(page, sizeof(*r) + n + why_bytes);
 
-	if (r)
-		memcpy(r->path, path, n);
+	if (!r)
+		return NULL;
+	memcpy(r->path, path, n);
+	memcpy(r->path + n, why, why_bytes);
 	return r;
 }
 
 static bool list_held(struct wire_page *page, const struct held_file *f)
 {
-	char link[64], path[LIST_PATH_BYTES];
+	char path[PROOF_PATH_BYTES];
 	struct look_file *r;
-	ssize_t n;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", f->fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	path[n > 0 ? n : 0] = '\0';
-	r = list_add_file(page, path);
+	if (proof_path(f->fd, path) != 0)
+		path[0] = '\0';
+	r = list_add_file(page, path, "");
 	if (!r)
 		return false;
 	r->state = LOOK_HELD;
@@ -74,15 +75,38 @@ static bool list_held(struct wire_page *page, const struct held_file *f)
 	return true;
 }
 
+static bool list_refused(struct wire_page *page, const struct refused *refused, u64 now)
+{
+	struct look_file *r;
+
+	if (refused->error == 0)
+		return true;
+	r = list_add_file(page, refused->path,
+	                  refused_reason(refused->error, refused->revoked));
+	if (!r)
+		return false;
+	r->state = refused->revoked ? LOOK_REVOKED : LOOK_REFUSED;
+	r->dev = refused->dev;
+	r->ino = refused->ino;
+	r->reason = refused->error;
+	r->ago_ns = now - refused->when_ns;
+	return true;
+}
+
+/* First the slots of held files, and then those that are not held. */
 void list_files(const struct service *s, u64 cursor, struct wire_page *page)
 {
-	u64 nr = s->shape.nr_files;
+	u64 slots = s->shape.nr_files, nr = slots + refused_nr(s);
 	u64 end = cursor < nr && nr - cursor > LIST_SLOTS ? cursor + LIST_SLOTS : nr;
+	u64 now = host_now_ns();
+	bool room = true;
 
-	for (; cursor < end; cursor++)
-		if (s->files[cursor].state == FILE_HELD &&
-		    !list_held(page, &s->files[cursor]))
-			break;
+	for (; cursor < end && room; cursor += room)
+		if (cursor >= slots)
+			room = list_refused(page, refused_at(s, (u32)(cursor - slots)),
+			                    now);
+		else if (s->files[cursor].state == FILE_HELD)
+			room = list_held(page, &s->files[cursor]);
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
 

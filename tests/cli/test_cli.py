@@ -18,8 +18,9 @@ import unittest
 
 LODIC = sys.argv[1] if len(sys.argv) > 1 else ""
 SECONDS = 60  # a run may take
-COMMANDS = ["demo", "serve", "stat", "bench", "map"]
-LEAVES = [["demo"], ["serve"], ["stat"], ["map"], ["bench", "pin"], ["bench", "memory"]]
+COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "bench", "map"]
+LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["map"],
+          ["bench", "pin"], ["bench", "memory"]]
 FILE_BYTES = 4 << 20
 
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Contract: cli/where.h. */
+#include "cli/where.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/service/service.h"
+#include "measure/cli.h"
+
+static const struct argp_option option_list[] = {
+	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",
+	  0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct where *w = state->input;
+
+	if (key != 's')
+		return ARGP_ERR_UNKNOWN;
+	w->socket = arg;
+	return 0;
+}
+
+const struct argp where_argp = { option_list, parse, NULL, NULL, NULL, NULL, NULL };
+
+int where_try(struct where *w, struct look **ret_look, int *ret_pid)
+{
+	int err = 0;
+
+	*ret_pid = 0;
+	if (!w->socket) {
+		err = path_default_socket(w->room, sizeof(w->room), false);
+		if (!err)
+			w->socket = w->room;
+	}
+	return err ? err : look_open(w->socket, ret_look, ret_pid);
+}
+
+struct look *where_open(struct where *w)
+{
+	struct look *look = NULL;
+	int pid, err = where_try(w, &look, &pid);
+
+	if (err)
+		where_complain(w, err, pid);
+	return look;
+}
+
+/* Is the process stopped, by a signal or a debugger? */
+static bool where_is_stopped(int pid)
+{
+	char path[32], state = '\0';
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = '\0';
+	fclose(f);
+	return state == 'T' || state == 't';
+}
+
+static void where_complain_silent(const char *socket, int pid)
+{
+	if (pid == 0)
+		cli_error("the service at %s does not answer; is it stopped?", socket);
+	else if (where_is_stopped(pid))
+		cli_error(
+			"the service at %s does not answer: it is stopped (`kill -CONT "
+			"%d' lets it go on)",
+			socket, pid);
+	else
+		cli_error(
+			"the service at %s does not answer; is it stopped? (pid %d: see "
+			"/proc/%d/status)",
+			socket, pid, pid);
+}
+
+int where_complain(const struct where *w, int error, int pid)
+{
+	const char *socket = w->socket ? w->socket : "the default place";
+
+	switch (error) {
+	case -ENOENT:
+		cli_error("no cache runs at %s; start one with `lodic serve'", socket);
+		break;
+	case -ECONNREFUSED:
+		cli_error("the service at %s is dead; start one with `lodic serve'",
+		          socket);
+		break;
+	case -ECONNRESET: cli_error("the service at %s has gone", socket); break;
+	case -EACCES:
+	case -EPERM:
+		cli_error(
+			"the service at %s belongs to another user; only that user and "
+			"root may look at it",
+			socket);
+		break;
+	case -EPROTO:
+		cli_error(
+			"the service at %s speaks another version; stop it and start it again",
+			socket);
+		break;
+	case -ETIMEDOUT: where_complain_silent(socket, pid); break;
+	case -EINTR: return CLI_STOPPED;
+	default:
+		cli_error("cannot ask the service at %s: %s", socket, strerror(-error));
+	}
+	return CLI_FAILED;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Which service a command looks at, and what is said when that does not work. */
+#ifndef LODIC_CLI_WHERE_H
+#define LODIC_CLI_WHERE_H
+
+#include <argp.h>
+
+#include "lib/look.h"
+
+#define WHERE_SOCKET_BYTES 4096
+
+struct where {
+	const char *socket; /* NULL: the default one */
+	char room[WHERE_SOCKET_BYTES];
+};
+
+/* The option --socket, as a child of a command's own. Its input is a struct
+ * where; the parent passes it in ARGP_KEY_INIT. */
+extern const struct argp where_argp;
+
+/* Finds the default socket if none was named, and connects. Says on stderr what goes wrong,
+ * and returns NULL then. */
+struct look *where_open(struct where *w);
+/* The same without a word: 0 or -errno. ret_pid: the service's process, 0: unknown. */
+int where_try(struct where *w, struct look **ret_look, int *ret_pid);
+
+/* Says what an error of lib/look.h means for the user. Returns the exit status. */
+int where_complain(const struct where *w, int error, int pid);
+
+#endif

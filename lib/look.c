@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Asking a service without attaching to it. See lib/look.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/wire.h"
+
+struct look {
+	int socket;
+	struct wire_page page; /* the last answer */
+};
+
+static int look_connect(const char *path, int *ret_socket, int *ret_pid)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct timeval timeout = { .tv_sec = LOOK_TIMEOUT_MS / 1000 };
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	int fd, err = 0;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	/* A full backlog must not hang the caller. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+		err = errno == EAGAIN ? -ETIMEDOUT : -errno;
+	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		err = -errno;
+	else if (peer.uid != geteuid() && geteuid() != 0)
+		err = -EPERM;
+	else
+		*ret_pid = peer.pid;
+	if (err)
+		close(fd);
+	else
+		*ret_socket = fd;
+	return err;
+}
+
+int look_open(const char *socket, struct look **ret_look, int *ret_pid)
+{
+	struct look *l = malloc(sizeof(*l));
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	err = look_connect(socket, &l->socket, ret_pid);
+	if (err)
+		free(l);
+	else
+		*ret_look = l;
+	return err;
+}
+
+void look_close(struct look *look)
+{
+	if (!look)
+		return;
+	close(look->socket);
+	free(look);
+}
+
+/* Sends a request and waits for the answer, which is then in look->page, with *ret_bytes of
+ * records behind it. Descriptors that come with the answer are not taken. */
+static int look_ask(struct look *l, const struct wire_request *request,
+                    uint64_t *ret_bytes)
+{
+	struct pollfd wait = { .fd = l->socket, .events = POLLIN };
+	int err = wire_send(l->socket, request, sizeof(*request), NULL, 0);
+	int ready;
+	ssize_t n;
+
+	if (err)
+		return err == -EAGAIN ? -ETIMEDOUT : err;
+	ready = poll(&wait, 1, LOOK_TIMEOUT_MS);
+	if (ready <= 0)
+		return ready ? -errno : -ETIMEDOUT;
+	n = recv(l->socket, &l->page, sizeof(l->page), MSG_TRUNC);
+	if (n <= 0)
+		return n ? -errno : -ECONNRESET;
+	if ((size_t)n < sizeof(l->page.reply) || (size_t)n > sizeof(l->page))
+		return -EPROTO;
+	err = l->page.reply.error;
+	*ret_bytes = (uint64_t)n - sizeof(l->page.reply);
+	return err > 0 || err < -4095 ? -EPROTO : err;
+}
+
+int look_stat(struct look *look, struct lodic_stat *ret_stat)
+{
+	struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_STAT };
+	uint64_t bytes;
+	int err = look_ask(look, &request, &bytes);
+
+	if (!err)
+		*ret_stat = look->page.reply.stat;
+	return err;
+}
+
+/* Each kind of record: how one asks for it, how long it is at least, and where its text must
+ * have come to its end. */
+static const struct look_kind {
+	uint32_t op;
+	size_t least;
+	size_t text_end;
+} look_kinds[] = {
+	[LOOK_FILES] = { WIRE_FILES, sizeof(struct look_file) + 1,
+	                 offsetof(struct look_file, path) - 1 },
+	[LOOK_READERS] = { WIRE_READERS, sizeof(struct look_reader),
+	                   sizeof(struct look_reader) - 1 },
+	[LOOK_CONTEXTS] = { WIRE_CONTEXTS, sizeof(struct look_context), 0 },
+};
+_Static_assert(offsetof(struct look_file, path) ==
+                       offsetof(struct look_file, proof) +
+                               sizeof(((struct look_file *)0)->proof),
+               "a proof's name ends where the path begins");
+_Static_assert(sizeof(struct look_reader) ==
+                       offsetof(struct look_reader, name) +
+                               sizeof(((struct look_reader *)0)->name),
+               "a reader's name ends its record");
+
+/* Hands over the records of a page. They may lie: nothing is believed but what is checked. */
+static int look_hand_over(struct look *l, const struct look_kind *kind, uint64_t bytes,
+                          int (*each)(void *ctx, const void *record), void *ctx)
+{
+	unsigned char *at = l->page.records;
+	uint32_t length;
+	int err = 0;
+
+	if (bytes != l->page.reply.page.bytes)
+		return -EPROTO;
+	while (bytes > 0 && !err) {
+		if (bytes < kind->least)
+			return -EPROTO;
+		memcpy(&length, at, sizeof(length));
+		if (length < kind->least || length > bytes || length % 8 != 0)
+			return -EPROTO;
+		if (kind->text_end)
+			at[kind->text_end] = at[length - 1] = '\0';
+		err = each(ctx, at);
+		at += length;
+		bytes -= length;
+	}
+	return err;
+}
+
+int look_list(struct look *look, enum look_list list,
+              int (*each)(void *ctx, const void *record), void *ctx)
+{
+	const struct look_kind *kind = &look_kinds[list];
+	struct wire_request request = { .version = WIRE_VERSION, .op = kind->op };
+	uint64_t bytes;
+	int err;
+
+	do {
+		err = look_ask(look, &request, &bytes);
+		if (!err)
+			err = look_hand_over(look, kind, bytes, each, ctx);
+		if (!err && look->page.reply.page.next == request.a)
+			err = -EPROTO; /* it goes round in a circle */
+		request.a = look->page.reply.page.next;
+	} while (!err && request.a != LOOK_END);
+	return err;
+}
+
+const char *look_file_why(const struct look_file *file)
+{
+	const char *why = file->path + strlen(file->path) + 1;
+
+	return why < (const char *)file + file->bytes ? why : "";
+}
+
+int look_drop(struct look *look, uint64_t dev, uint64_t ino, struct look_dropped *total)
+{
+	struct wire_request request = {
+		.version = WIRE_VERSION, .op = WIRE_DROP, .b = dev, .c = ino
+	};
+	const struct look_dropped *d = &look->page.reply.drop.dropped;
+	uint64_t bytes;
+	int err;
+
+	total->busy = 0;
+	do {
+		err = look_ask(look, &request, &bytes);
+		if (err)
+			break;
+		if (look->page.reply.drop.next <= request.a)
+			return -EPROTO;
+		request.a = look->page.reply.drop.next;
+		total->files += d->files;
+		total->open += d->open;
+		total->blocks += d->blocks;
+		total->pinned = d->pinned;
+		total->busy += d->busy;
+	} while (request.a != LOOK_END);
+	return err;
+}
