@@ -3,8 +3,8 @@
  * Readers that come and go.
  *
  *   reap       two readers; one hangs up, goes on reading, and is killed at any step. When
- *              its death is certain its context leaves the walk list. The other one's pins
- *              hold all the while, and in the end every frame can be taken
+ *              nobody has its memory any more its context leaves the walk list. The other
+ *              one's pins hold all the while, and in the end every frame can be taken
  *   join       a context comes while the service takes frames: it is on the walk list before
  *              its reader has its memory (K2)
  *   join-hole  one of two contexts leaves and a third one gets its place, while the second
@@ -51,7 +51,8 @@ static void reap_service(void *arg)
 	world_refill(WORLD_FIRST, world->c);
 	check_wait(world_is_set, &world->hung_up);
 	if (!cache_may_leave(true))
-		check_wait(world_is_set, &world->dead[0]); /* the pidfd */
+		/* Then nobody has its memory. */
+		check_wait(world_is_set, &world->dead[0]);
 	world_leave(&world->readers[0], false);
 	world_refill(WORLD_SECOND, world->d);
 	world_take(WORLD_FIRST);

@@ -17,8 +17,9 @@
  * Invariants
  * K1 before the service refills or clears a frame, it clears the frame's translation. After
  *    that it must see every context on the walk list without an entry for the frame.
- * K2 a context is on the walk list from before its reader has its memory until its reader
- *    is dead or has given the memory back. The service never looks at it afterwards.
+ * K2 a context is on the walk list from before its reader has its memory. It stays there until
+ *    nobody has the memory any more, or its reader has said that it is done. The
+ *    service never looks at it afterwards.
  * K3 the service writes a context's entry only while its count is 0.
  * Order
  * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its

@@ -9,8 +9,9 @@
  *     service still live (C4). One look vouches for all copies of one call.
  * O23 a pin that is not vouched for is given back before its caller is told of it.
  * O24 a context is on the walk list, then its reader is told where its memory is (K2).
- * O25 a context leaves only when its reader is dead or has said that it is done. A hang-up
- *     proves neither: a process may close its descriptors and go on.
+ * O25 a context leaves only when nobody has its memory any more, or when its reader has said
+ *     that it is done. A hang-up proves neither: a process may close its descriptors and go
+ *     on.
  *
  * The functions that serve one block are inline, call nothing but memcpy, and look only
  * where most blocks are. false means that the caller must go the long way.
@@ -112,12 +113,11 @@ bool cache_fill_end(struct arena *a, const struct cache_file *f, u32 frame, u64 
 u32 cache_join(struct arena *a, const struct context_table *t,
                void (*tell)(void *ctx, u32 place), void *ctx);
 
-/* The reader's socket has hung up: may its contexts leave the walk list now (O25)?
- * awaits_death: the service will learn when the process is dead, and must wait for that. A
- * service that cannot learn it must take the hang-up for the death. */
-static inline bool cache_may_leave(bool awaits_death)
+/* A context's reader has hung up: may the context leave the walk list now (O25)? in_use: its
+ * memory may still be mapped somewhere, as far as the service can tell. */
+static inline bool cache_may_leave(bool in_use)
 {
-	return !awaits_death || MUTANT(LEAVE_BEFORE_DEATH);
+	return !in_use || MUTANT(LEAVE_BEFORE_DEATH);
 }
 
 #endif

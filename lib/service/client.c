@@ -3,40 +3,42 @@
  * Clients: which programs are there, what they ask, and what the service takes back when
  * they die. Only the main thread comes here.
  *
- *   connected --HELLO--> greeted --hang-up--> silent --pidfd readable--> gone
- *                           |                   (only with contexts and a pidfd)
- *                           +--pidfd readable, or hang-up without pidfd--> gone
+ *   connected --HELLO--> greeted --hang-up, or its process is dead--> silent
+ *   silent --its last context leaves, or it has none--> gone
  *
- * A hang-up alone does not prove that a program reads no more: it may close all its
- * descriptors and go on. So a context stays on the walk list, and its pins count, until
- * the process is dead or says CONTEXT_CLOSE. The service never takes one back on a
- * time-out: a stopped process wakes up and reads what it has pinned.
+ * A hang-up does not prove that a program reads no more: it may close all its descriptors and
+ * go on. Nor does a dead process: another may share its memory. A living process proves
+ * nothing either: it may have called exec(). So the service asks the kernel who has a
+ * context's memory (place.h). It asks when a client becomes silent, and at each tick. Until
+ * nobody has the memory the context stays on the walk list, and its pins count. The service
+ * never takes one back on a time-out: a stopped process wakes up and reads what it has pinned.
  *
  * The service checks what a client sends. A client can harm its own reads, no others.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/cache/cache.h"
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/list.h"
-#include "lib/service/memory.h"
+#include "lib/service/place.h"
 #include "lib/service/stat.h"
 #include "lib/wire.h"
 
 /* How many requests of one client the main loop takes before it looks at the others. */
 #define REQUESTS_PER_TURN 16u
 #define HINTS_ALL HINT_MAX
+/* Ours: the main thread asks about so many contexts in a millisecond. */
+#define ASKS_PER_TICK 256u
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -54,28 +56,13 @@ struct exchange {
 	bool later;      /* the reply comes when the work is done */
 };
 
-static void client_leave_context(struct service *s, u32 place)
-{
-	struct seat_owner *seat = &s->seats[place];
-	const struct context_memory *m = seat->memory;
-
-	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
-		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
-	arena_leave(&s->arena, place);
-	munmap(seat->memory, s->context_bytes);
-	s->quota_given -= seat->quota;
-	seat->client->nr_contexts--;
-	*seat = (struct seat_owner){ 0 };
-	service_count(&s->arena.header->nr_contexts, -(u64)1);
-}
-
-/* Takes back the contexts of a process that is dead: nothing reads through them any more. */
+/* Takes back those contexts of a silent client that may leave. */
 static void client_reap(struct service *s, struct client *c)
 {
 	for (u32 place = 0; c->nr_contexts > 0 && place < ARENA_MAX_CONTEXTS; place++) {
-		if (s->seats[place].client != c)
+		if (s->seats[place].client != c || !place_may_leave(s, place))
 			continue;
-		client_leave_context(s, place);
+		place_leave(s, place);
 		s->stat.reaped++;
 	}
 }
@@ -93,11 +80,10 @@ static void client_close_files(struct service *s, struct client *c)
 
 static void client_bury(struct service *s, struct client *c)
 {
-	client_reap(s, c);
-	client_close_files(s, c);
-	service_close(&c->socket);
 	service_close(&c->process);
 	c->gone = true;
+	if (c->greeted && --s->nr_clients == 0)
+		s->idle_since_ns = host_now_ns();
 }
 
 /* The other side of the socket is closed, or speaks nonsense. */
@@ -106,14 +92,37 @@ static void client_hang_up(struct service *s, struct client *c)
 	service_close(&c->socket);
 	client_close_files(s, c);
 	c->waits = false;
-	if (cache_may_leave(c->process >= 0) || c->nr_contexts == 0)
+	client_reap(s, c);
+	if (c->nr_contexts == 0)
 		client_bury(s, c);
 }
 
 void client_process_died(struct service *s, struct client *c)
 {
-	if (!c->gone)
-		client_bury(s, c);
+	if (c->gone)
+		return;
+	service_close(&c->process);
+	client_hang_up(s, c);
+}
+
+void client_tick(struct service *s)
+{
+	u32 asked = 0;
+
+	for (u32 i = 0; i < ARENA_MAX_CONTEXTS && asked < ASKS_PER_TICK; i++) {
+		u32 place = s->next_seat++ % ARENA_MAX_CONTEXTS;
+		struct client *c = s->seats[place].client;
+
+		if (!c || c->socket >= 0)
+			continue;
+		asked++;
+		if (!place_may_leave(s, place))
+			continue;
+		place_leave(s, place);
+		s->stat.reaped++;
+		if (c->nr_contexts == 0)
+			client_bury(s, c);
+	}
 }
 
 /* Apart from client_bury(), because events of this round may still name the client. */
@@ -129,8 +138,6 @@ void client_free_gone(struct service *s)
 			continue;
 		}
 		*at = c->next;
-		if (c->greeted && --s->nr_clients == 0)
-			s->idle_since_ns = host_now_ns();
 		free(c->opens);
 		free(c);
 	}
@@ -138,8 +145,12 @@ void client_free_gone(struct service *s)
 
 void client_free_all(struct service *s)
 {
+	for (u32 place = 0; place < ARENA_MAX_CONTEXTS; place++)
+		if (s->seats[place].client)
+			place_leave(s, place);
 	for (struct client *c = s->clients; c; c = c->next)
-		client_bury(s, c);
+		if (!c->gone)
+			client_hang_up(s, c);
 	client_free_gone(s);
 }
 
@@ -201,9 +212,11 @@ void client_accept(struct service *s)
 }
 
 /* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
- * cannot be mistaken about a process whose number is used again. -1: there is none. */
+ * cannot be mistaken about a process whose number is used again. Before that, the number is
+ * still the client's if its socket has not hung up afterwards. -1: there is none. */
 static int client_open_process(int socket)
 {
+	struct pollfd look = { .fd = socket, .events = POLLRDHUP };
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
 	int fd = -1;
@@ -213,7 +226,10 @@ static int client_open_process(int socket)
 		return fd;
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
 		return -1;
-	return (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	if (fd >= 0 && poll(&look, 1, 0) != 0)
+		service_close(&fd);
+	return fd;
 }
 
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
@@ -239,52 +255,22 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 	return 0;
 }
 
-/* How many frames the next context may pin: as many as its table has entries, or none.
- * No context may pin the last quarter of the frames, so that the cache goes on serving. A
- * context that comes late can only read. The first may pin in any case, in the smallest
- * cache too. */
-static u64 client_next_quota(const struct service *s)
-{
-	u64 most = (u64)s->shape.nr_frames / 4 * 3;
-	u64 quota = s->shape.nr_entries;
-
-	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
-}
-
-/* The reply that lets the reader have its context's memory. */
-static void client_tell_context(void *ctx, u32 place)
-{
-	struct exchange *x = ctx;
-
-	x->reply.context.place = place;
-	x->out[x->nr_out++] = x->close_after;
-}
-
 static int client_op_context_open(struct service *s, struct client *c,
                                   struct exchange *x)
 {
-	struct context_table table;
-	struct seat_owner seat = { .client = c, .quota = client_next_quota(s) };
-	u32 place;
-	int fd, err;
+	struct place_offer offer;
+	int err;
 
-	err = memory_make_context(s, &seat.memory, &fd);
+	/* A program that has just called exec() may be the one that asks. */
+	if (place_is_late(s))
+		client_tick(s);
+	err = place_open(s, c, &offer);
 	if (err)
-		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
-	arena_context_table(&table, seat.memory, s->shape.nr_entries);
-	x->close_after = fd;
-	/* K2: before the reply. */
-	place = cache_join(&s->arena, &table, client_tell_context, x);
-	if (place == FRAME_NONE) {
-		munmap(seat.memory, s->context_bytes);
-		return -EUSERS;
-	}
-	s->seats[place] = seat;
-	s->quota_given += seat.quota;
-	c->nr_contexts++;
-	service_count(&s->arena.header->nr_contexts, 1);
-	x->reply.context.quota = seat.quota;
+		return err;
+	x->reply.context.place = offer.place;
+	x->reply.context.quota = offer.quota;
 	x->reply.context.bytes = s->context_bytes;
+	x->close_after = x->out[x->nr_out++] = offer.fd;
 	return 0;
 }
 
@@ -295,7 +281,7 @@ static int client_op_context_close(struct service *s, struct client *c,
 
 	if (place >= ARENA_MAX_CONTEXTS || s->seats[place].client != c)
 		return -EINVAL;
-	client_leave_context(s, (u32)place);
+	place_leave(s, (u32)place);
 	return 0;
 }
 

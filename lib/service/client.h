@@ -15,7 +15,7 @@ struct client {
 	u64 serial; /* larger: came later */
 	u64 since_ns;
 	int pid;     /* as the service sees it; 0: it cannot */
-	int socket;  /* -1: hung up; its contexts stay until the process is dead */
+	int socket;  /* -1: silent; its contexts stay while anybody has their memory */
 	int process; /* pidfd, -1: none */
 	bool greeted;
 	bool gone;  /* to be freed after this round of events */
@@ -31,6 +31,8 @@ void client_accept(struct service *s);
 void client_ready(struct service *s, struct client *c);
 /* The client's pidfd is readable. */
 void client_process_died(struct service *s, struct client *c);
+/* The main loop calls it now and then: contexts of silent clients leave. */
+void client_tick(struct service *s);
 /* Answers each SYNC whose work is done. */
 void client_answer_waiting(struct service *s);
 /* Frees the clients that are gone; to be called once no event can name them. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,20 +239,29 @@ static void memory_free_shared(struct shared_memory *m)
 	*m = (struct shared_memory){ .fd = -1, .reader_fd = -1 };
 }
 
+/* Opens another description of the memory behind fd. -errno: there is no /proc, or another
+ * reason. */
+static int memory_open_again(int fd, int flags)
+{
+	char path[64];
+	int other;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, flags | O_CLOEXEC);
+	return other < 0 ? -errno : other;
+}
+
 /* From now on there is no new way to write to it; the service's own mapping stands. The
  * descriptor for readers is opened read-only as well, which is a second wall. Without
  * /proc the seal must do. */
 static int memory_close_to_writers(struct shared_memory *m)
 {
-	char path[64];
-
 	/* Linux before 5.1 lacks the seal against future writers. There the read-only
 	 * description is the only wall. */
 	if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 &&
 	    fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
 		return -errno;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd);
-	m->reader_fd = open(path, O_RDONLY | O_CLOEXEC);
+	m->reader_fd = memory_open_again(m->fd, O_RDONLY);
 	if (m->reader_fd < 0)
 		m->reader_fd = m->fd;
 	return 0;
@@ -363,18 +373,54 @@ void memory_free(struct service *s)
 	memory_free_shared(&s->counts);
 }
 
-int memory_make_context(struct service *s, void **ret_memory, int *ret_fd)
+/* The kernel grants a write lease only while no other description is open, and a mapping
+ * keeps its description open. The kernel counts what open() made. It does not count the
+ * description that memfd_create() made, which is the service's. */
+enum memory_use memory_ask(int fd)
+{
+	int own = memory_open_again(fd, O_RDONLY);
+	enum memory_use use;
+
+	if (own < 0)
+		return MEMORY_UNKNOWN;
+	/* If a process opens the memory just now the kernel tells the lease's owner: by a
+	 * signal that nobody minds. */
+	fcntl(own, F_SETSIG, SIGURG);
+	if (fcntl(own, F_SETLEASE, F_WRLCK) == 0)
+		use = MEMORY_UNUSED;
+	else
+		use = errno == EAGAIN ? MEMORY_USED : MEMORY_UNKNOWN;
+	close(own); /* and the lease goes */
+	return use;
+}
+
+int memory_make_context(struct service *s, void **ret_memory, int *ret_fd,
+                        int *ret_reader_fd)
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
 	int err = memory_make_shared(&m, "lodic-context", s->context_bytes, 0, false);
+	int reader = -1;
 
 	if (!err)
 		err = memory_share(&m);
+	if (!err)
+		reader = memory_open_again(m.fd, O_RDWR);
+	if (!err && (reader == -EMFILE || reader == -ENFILE))
+		err = reader;
 	if (err) {
 		memory_free_shared(&m);
 		return err;
 	}
 	*ret_memory = m.at;
+	if (reader < 0) { /* no /proc */
+		*ret_reader_fd = m.fd;
+		*ret_fd = -1;
+		return 0;
+	}
+	*ret_reader_fd = reader;
 	*ret_fd = m.fd;
+	/* The reader's description is open, so the right answer is known. */
+	if (memory_ask(m.fd) != MEMORY_USED)
+		service_close(ret_fd);
 	return 0;
 }

@@ -113,7 +113,8 @@ static int service_take_path(struct service *s, const char **ret_why)
 	return 0;
 }
 
-/* Each file and each client takes two descriptors, more than the usual soft limit allows. */
+/* Each file and each client takes two descriptors, and each context one: more than the usual
+ * soft limit allows. */
 static void service_raise_limit(void)
 {
 	struct rlimit limit;
@@ -281,6 +282,7 @@ static void service_loop(struct service *s)
 		service_wait(s, busy);
 		if (host_now_ns() >= next_tick_ns) {
 			files_tick(s);
+			client_tick(s);
 			next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 		}
 	}

@@ -4,6 +4,7 @@
  *
  *   service   start, main loop, end
  *   client    which programs are connected: requests, contexts, reaping
+ *   place     contexts, and when one is over
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
  *   fill      hints in, blocks read, frames filled and taken back
@@ -107,6 +108,7 @@ struct source {
 struct seat_owner {
 	struct client *client;
 	void *memory;
+	int fd; /* memory_ask() asks it who has the memory; -1: the kernel does not tell */
 	u64 quota; /* frames it may pin */
 };
 
@@ -135,6 +137,7 @@ struct service {
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;
+	u32 next_seat; /* which context to ask about next */
 	u64 past_counters[CONTEXT_NR_COUNTERS];
 
 	struct held_file *files;

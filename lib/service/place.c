@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See place.h. Only the main thread comes here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/cache/cache.h"
+#include "lib/service/memory.h"
+#include "lib/service/place.h"
+
+/* How many frames the next context may pin: as many as its table has entries, or none.
+ * No context may pin the last quarter of the frames, so that the cache goes on serving. A
+ * context that comes late can only read. The first may pin in any case, in the smallest
+ * cache too. */
+static u64 place_next_quota(const struct service *s)
+{
+	u64 most = (u64)s->shape.nr_frames / 4 * 3;
+	u64 quota = s->shape.nr_entries;
+
+	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
+}
+
+bool place_is_late(const struct service *s)
+{
+	return place_next_quota(s) == 0;
+}
+
+static void place_tell(void *ctx, u32 place)
+{
+	struct place_offer *offer = ctx;
+
+	offer->place = place;
+}
+
+static void place_free(struct service *s, struct seat_owner *seat)
+{
+	munmap(seat->memory, s->context_bytes);
+	service_close(&seat->fd);
+	*seat = (struct seat_owner){ .fd = -1 };
+}
+
+int place_open(struct service *s, struct client *client, struct place_offer *ret_offer)
+{
+	struct seat_owner seat = { .client = client };
+	struct context_table table;
+	struct place_offer offer;
+	int err;
+
+	err = memory_make_context(s, &seat.memory, &seat.fd, &offer.fd);
+	if (err)
+		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
+	/* If nothing can say when a context is over its pins would be taken back too early. */
+	if (seat.fd >= 0 || client->process >= 0)
+		seat.quota = place_next_quota(s);
+	arena_context_table(&table, seat.memory, s->shape.nr_entries);
+	/* K2: before the reply. */
+	if (cache_join(&s->arena, &table, place_tell, &offer) == FRAME_NONE) {
+		place_free(s, &seat);
+		close(offer.fd);
+		return -EUSERS;
+	}
+	offer.quota = seat.quota;
+	s->seats[offer.place] = seat;
+	s->quota_given += seat.quota;
+	client->nr_contexts++;
+	service_count(&s->arena.header->nr_contexts, 1);
+	*ret_offer = offer;
+	return 0;
+}
+
+void place_leave(struct service *s, u32 place)
+{
+	struct seat_owner *seat = &s->seats[place];
+	const struct context_memory *m = seat->memory;
+
+	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
+		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
+	arena_leave(&s->arena, place);
+	s->quota_given -= seat->quota;
+	seat->client->nr_contexts--;
+	place_free(s, seat);
+	service_count(&s->arena.header->nr_contexts, -(u64)1);
+}
+
+bool place_may_leave(const struct service *s, u32 place)
+{
+	const struct seat_owner *seat = &s->seats[place];
+
+	if (seat->fd >= 0)
+		return cache_may_leave(memory_ask(seat->fd) != MEMORY_UNUSED);
+	return cache_may_leave(seat->client->process >= 0);
+}
