@@ -1,42 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* `lodic serve`: the cache's service in the foreground. */
+/*
+ * `lodic serve`: the cache's service. It runs in the foreground, in the background
+ * (--daemon), or for a program that uses the library (--report-fd, see lib/client/start.c).
+ */
 #define _GNU_SOURCE
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "measure/cli.h"
+#include "cli/daemon.h"
 #include "lib/service/service.h"
+#include "lib/settings.h"
 #include "lodic/lodic.h"
+#include "measure/cli.h"
 
-#define MAX_IMMUTABLE 64
-#define SOCKET_MAX_BYTES 4096
 #define MIB_SHIFT 20 /* sizes are printed in MiB */
+/* How long a service that a program has started stays without a client. */
+#define STARTED_IDLE_EXIT_MS 10000u
+/* How long --replace waits for the other service's end, and how often it looks. */
+#define REPLACE_WAIT_NS UINT64_C(10000000000)
+#define REPLACE_POLL_NS 10000000
 
-enum {
-	KEY_SCHEME = 256,
-	KEY_IDLE_EXIT,
-	KEY_BUFFERED,
-	KEY_QUOTA,
-	KEY_FILES,
-	KEY_ENTRIES,
-	KEY_DAEMON
-};
+enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_SETTING };
 
 struct serve {
+	struct settings settings;
 	struct service_options options;
-	const char *immutable[MAX_IMMUTABLE + 1];
-	unsigned int nr_immutable;
 	bool quiet;
 	bool daemon;
-	int ready_pipe; /* --daemon: tells the parent that the service listens */
-	char socket[SOCKET_MAX_BYTES];
+	bool replace;
+	bool started; /* a program has started this service */
+	int report;   /* to tell how the start went; -1: nobody asks */
 };
 
 static const char doc[] =
@@ -52,48 +56,63 @@ static const char doc[] =
 	"f2fs, tmpfs), if it has fs-verity, or if its file system's format cannot be "
 	"written (squashfs, erofs, iso9660, cramfs). It is also cached if its path "
 	"matches a glob given with --immutable: you then promise that nobody writes to "
-	"it. The service ends on Ctrl-C or SIGTERM.";
+	"it. The service ends on Ctrl-C or SIGTERM.\n"
+	"\n"
+	"What no option says comes from LODIC_SOCKET, LODIC_MEMORY, "
+	"~/.config/lodic.conf and /etc/lodic.conf. There `memory = 4G' in a line of its "
+	"own is --memory 4G. doc/settings.md tells all of it.";
+
+#define SETTING(setting) (KEY_SETTING + SETTING_##setting)
 
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "Listen here (default: the user's own place)", 0 },
-	{ "memory", 'm', "SIZE", 0, "Memory for cached blocks, as 256M or 4G", 0 },
-	{ "scheme", KEY_SCHEME, "NAME", 0,
-	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
-	{ "idle-exit", KEY_IDLE_EXIT, "SECONDS", 0,
-	  "End when no program has been connected for so long (default: never)", 0 },
-	{ "immutable", 'i', "GLOB", 0,
-	  "Files that you promise never change; may be given again", 0 },
-	{ "buffered", KEY_BUFFERED, NULL, 0,
-	  "Read files through the kernel's page cache, not by O_DIRECT", 0 },
-	{ "quota", KEY_QUOTA, "N", 0,
-	  "How many blocks one context may pin; chooses --entries", 0 },
-	{ "files", KEY_FILES, "N", 0, "How many files the cache may hold at once", 0 },
-	{ "entries", KEY_ENTRIES, "N", 0,
-	  "How many entries a context's table has: a power of two", 0 },
-	{ "daemon", KEY_DAEMON, NULL, 0,
-	  "Go to the background once programs can connect; on failure the exit status "
-	  "is the errno",
+	{ "memory", 'm', "SIZE", 0,
+	  "Memory for cached blocks, as 256M or 4G; 32K at least, and less than 8T",
 	  0 },
+	{ "scheme", SETTING(SCHEME), "NAME", 0,
+	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
+	{ "idle-exit", SETTING(IDLE_EXIT), "SECONDS", 0,
+	  "End when no program has been connected for so long; 0: never (default)", 0 },
+	{ "immutable", 'i', "GLOB", 0,
+	  "Files that you promise never change, as /srv/models/*; may be given again",
+	  0 },
+	{ "buffered", SETTING(BUFFERED), NULL, 0,
+	  "Read files through the kernel's page cache, not by O_DIRECT", 0 },
+	{ "quota", SETTING(QUOTA), "N", 0,
+	  "How many blocks one context may pin; chooses --entries", 0 },
+	{ "files", SETTING(FILES), "N", 0, "How many files the cache may hold at once",
+	  0 },
+	{ "entries", SETTING(ENTRIES), "N", 0,
+	  "How many entries a context's table has: a power of two", 0 },
+	{ "keep", SETTING(KEEP), "SECONDS", 0,
+	  "How long a file stays cached that no program has open (default: 600)", 0 },
+	{ "replace", KEY_REPLACE, NULL, 0,
+	  "End the service that listens there, and take its place", 0 },
+	{ "daemon", KEY_DAEMON, NULL, 0,
+	  "Go to the background once programs can connect", 0 },
+	{ "report-fd", KEY_REPORT_FD, "FD", OPTION_HIDDEN, NULL, 0 },
 	{ "quiet", 'q', NULL, 0, "Print nothing but errors", 0 },
 	{ 0 },
 };
 
-static void want_number(struct argp_state *state, const char *arg, uint32_t *ret)
+static void want_setting(struct argp_state *state, enum setting setting,
+                         const char *value)
 {
-	uint64_t n;
+	struct serve *s = state->input;
 
-	if (cli_parse_number(arg, 1, UINT32_MAX, &n) != 0)
-		argp_error(state, "'%s' is not a number above 0", arg);
-	else
-		*ret = (uint32_t)n;
+	if (settings_set(&s->settings, setting, value, SETTINGS_OPTION) != 0)
+		argp_error(state, "--%s: %s", settings_name(setting), s->settings.why);
 }
 
-static void add_immutable(struct argp_state *state, struct serve *s, const char *glob)
+static void want_report(struct argp_state *state, const char *arg)
 {
-	if (s->nr_immutable == MAX_IMMUTABLE)
-		argp_error(state, "at most %d globs with --immutable", MAX_IMMUTABLE);
-	else
-		s->immutable[s->nr_immutable++] = glob;
+	struct serve *s = state->input;
+	uint64_t fd;
+
+	if (cli_parse_number(arg, 0, INT_MAX, &fd) != 0 || fcntl((int)fd, F_GETFD) < 0)
+		argp_error(state, "'%s' is not a descriptor", arg);
+	s->report = (int)fd;
+	s->started = true;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -101,30 +120,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct serve *s = state->input;
 
 	switch (key) {
-	case 's': s->options.socket = arg; return 0;
-	case 'm':
-		if (cli_parse_bytes(arg, &s->options.cache_bytes) != 0 ||
-		    s->options.cache_bytes < LODIC_BLOCK_BYTES)
-			argp_error(state, "'%s' is not a size; write it as 256M or 4G",
-			           arg);
+	case 's': want_setting(state, SETTING_SOCKET, arg); return 0;
+	case 'm': want_setting(state, SETTING_MEMORY, arg); return 0;
+	case 'i': want_setting(state, SETTING_IMMUTABLE, arg); return 0;
+	case SETTING(BUFFERED): want_setting(state, SETTING_BUFFERED, "yes"); return 0;
+	case SETTING(SCHEME):
+	case SETTING(IDLE_EXIT):
+	case SETTING(QUOTA):
+	case SETTING(FILES):
+	case SETTING(ENTRIES):
+	case SETTING(KEEP):
+		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
 		return 0;
-	case KEY_SCHEME:
-		if (cli_parse_scheme(arg, &s->options.scheme) != 0)
-			argp_error(state,
-			           "there is no scheme '%s'; choose lodic, atomic, "
-			           "frozen or hazard",
-			           arg);
-		return 0;
-	case KEY_IDLE_EXIT:
-		if (cli_parse_seconds_ms(arg, &s->options.idle_exit_ms) != 0)
-			argp_error(state, "'%s' is not a number of seconds", arg);
-		return 0;
-	case 'i': add_immutable(state, s, arg); return 0;
-	case KEY_BUFFERED: s->options.buffered = true; return 0;
-	case KEY_QUOTA: want_number(state, arg, &s->options.quota); return 0;
-	case KEY_FILES: want_number(state, arg, &s->options.nr_files); return 0;
-	case KEY_ENTRIES: want_number(state, arg, &s->options.nr_entries); return 0;
+	case KEY_REPLACE: s->replace = true; return 0;
 	case KEY_DAEMON: s->daemon = true; return 0;
+	case KEY_REPORT_FD: want_report(state, arg); return 0;
 	case 'q': s->quiet = true; return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is not an option, and serve takes nothing else",
@@ -132,27 +142,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
-}
-
-static void on_ready(void *arg)
-{
-	const struct serve *s = arg;
-	uint64_t bytes = s->options.cache_bytes ? s->options.cache_bytes
-	                                        : SERVICE_DEFAULT_CACHE_BYTES;
-
-	if (s->ready_pipe >= 0) {
-		int ok = 0;
-
-		if (write(s->ready_pipe, &ok, sizeof(ok)) != sizeof(ok))
-			return; /* the parent has gone */
-		close(s->ready_pipe);
-	}
-	if (s->quiet)
-		return;
-	printf("lodic: serving %llu MiB at %s, counting by %s\n",
-	       (unsigned long long)(bytes >> MIB_SHIFT), s->options.socket,
-	       lodic_scheme_name((enum lodic_scheme)s->options.scheme));
-	fflush(stdout);
 }
 
 static void on_say(void *arg, const char *line)
@@ -163,76 +152,181 @@ static void on_say(void *arg, const char *line)
 		cli_note("%s", line);
 }
 
+/* Tells the program that waits for it how the start went. */
+static void report(struct serve *s, int error)
+{
+	int answer = -error;
+
+	if (s->report < 0)
+		return;
+	/* If that program has gone, programs can connect all the same. */
+	if (write(s->report, &answer, sizeof(answer)) == sizeof(answer) && !error)
+		daemon_silence(!s->started);
+	close(s->report);
+	s->report = -1;
+}
+
+static void on_ready(void *arg)
+{
+	struct serve *s = arg;
+
+	if (settings_leave(&s->settings) != 0)
+		on_say(s, s->settings.why);
+	if (!s->quiet) {
+		printf("lodic: serving %llu MiB at %s, counting by %s\n",
+		       (unsigned long long)(s->options.cache_bytes >> MIB_SHIFT),
+		       s->settings.socket, settings_scheme_name(s->options.scheme));
+		fflush(stdout);
+	}
+	report(s, 0);
+}
+
+/* The process that listens at the path, if it is this user's; 0: there is none. Its lock
+ * file would name a dead one between two services. */
+static pid_t holder(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred peer = { 0 };
+	socklen_t bytes = sizeof(peer);
+	bool found;
+
+	strcpy(address.sun_path, path);
+	found = fd >= 0 &&
+	        connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+	        peer.uid == geteuid();
+	if (fd >= 0)
+		close(fd);
+	return found ? peer.pid : 0;
+}
+
+/* Runs the service; with --replace, as soon as the other one has ended. Readers may start
+ * another one in between: that one ends, too. */
+static int run_or_replace(struct serve *s, const char **ret_why)
+{
+	const struct timespec pause = { .tv_nsec = REPLACE_POLL_NS };
+	uint64_t deadline = cli_now_ns() + REPLACE_WAIT_NS;
+	pid_t pid, told = 0;
+	int error;
+
+	for (;;) {
+		error = service_run(&s->options, on_ready, s, ret_why);
+		if (error != -EADDRINUSE || !s->replace || cli_now_ns() > deadline)
+			return error;
+		pid = holder(s->settings.socket);
+		if (pid > 0 && pid != told)
+			kill(pid, SIGTERM);
+		told = pid > 0 ? pid : told;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* 0 or -errno, after a message. */
 static int run(struct serve *s)
 {
 	const char *why = NULL;
 	int error;
 
 	signal(SIGXFSZ, SIG_IGN); /* a file size limit gives an error instead */
-	error = service_run(&s->options, on_ready, s, &why);
-
-	if (error && !(s->daemon && s->quiet))
-		cli_error("cannot serve at %s: %s%s%s", s->options.socket,
-		          strerror(-error), why ? "; " : "", why ? why : "");
+	signal(SIGPIPE, SIG_IGN);
+	error = run_or_replace(s, &why);
+	if (!error)
+		return 0;
+	cli_error("cannot serve at %s: %s%s%s%s", s->settings.socket, strerror(-error),
+	          why ? "; " : "", why ? why : "",
+	          error == -EADDRINUSE && !s->replace
+	                  ? "; add --replace to end it and take its place"
+	                  : "");
+	report(s, error);
 	return error;
 }
 
-/* Runs the service in a child, in a session of its own. Returns in the parent: 0 once programs
- * can connect, or what went wrong as a positive errno. */
+/* Runs the service in a child. The parent returns when programs can connect. */
 static int run_in_background(struct serve *s)
 {
-	int ends[2], answer;
+	int ends[2], answer = -1;
 	ssize_t n;
 	pid_t pid;
 
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return errno;
-	pid = fork();
-	if (pid < 0)
-		return errno;
+	if (pipe2(ends, O_CLOEXEC) != 0 || (pid = fork()) < 0) {
+		cli_error("cannot go to the background: %s", strerror(errno));
+		return CLI_FAILED;
+	}
 	if (pid == 0) {
-		close(ends[0]);
-		setsid();
-		s->ready_pipe = ends[1];
-		answer = -run(s);
-		/* After on_ready() the pipe is closed, and the parent asks no more. */
-		if (answer && write(ends[1], &answer, sizeof(answer)) < 0)
-			_exit(CLI_FAILED);
-		_exit(answer ? CLI_FAILED : CLI_OK);
+		s->report = daemon_leave(ends[1]);
+		clearenv();
+		_exit(run(s) ? CLI_FAILED : CLI_OK);
 	}
 	close(ends[1]);
 	do
 		n = read(ends[0], &answer, sizeof(answer));
 	while (n < 0 && errno == EINTR);
 	close(ends[0]);
-	return n == sizeof(answer) ? answer
-	                           : ECHILD; /* the child died without an answer */
+	if (n != sizeof(answer))
+		cli_error("the service has died");
+	return answer == 0 ? CLI_OK : CLI_FAILED;
+}
+
+/* Adds what the options do not say. 0 or -errno, after a message. */
+static int complete(struct serve *s)
+{
+	struct settings *settings = &s->settings;
+	int error = settings_find_socket(settings, true);
+
+	if (error) {
+		cli_error("%s", settings->why);
+		return error;
+	}
+	/* A service that somebody runs by hand is told by hand. It must not make a promise
+	 * that nobody remembers. */
+	if (s->started && settings_take_left(settings) != 0)
+		on_say(s, settings->why);
+	s->options = (struct service_options){
+		.socket = settings->socket,
+		.cache_bytes = settings->memory_bytes ? settings->memory_bytes
+		                                      : SERVICE_DEFAULT_CACHE_BYTES,
+		.scheme = settings->scheme,
+		.nr_files = settings->files,
+		.nr_entries = settings->entries,
+		.quota = settings->quota,
+		.idle_exit_ms = settings->idle_exit_ms,
+		.keep_ms = settings->keep_ms,
+		.immutable = (const char *const *)settings->globs,
+		.buffered = settings->buffered,
+		.say = on_say,
+		.say_arg = s,
+	};
+	/* 0 stands for the service's default there. */
+	if (settings->from[SETTING_KEEP] && settings->keep_ms == 0)
+		s->options.keep_ms = 1;
+	if (s->started && !settings->from[SETTING_IDLE_EXIT])
+		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
+	return 0;
 }
 
 int command_serve(int argc, char **argv)
 {
 	static const struct argp argp = { option_list, parse, NULL, doc,
 		                          NULL,        NULL,  NULL };
-	static struct serve s = { .ready_pipe = -1 };
+	static struct serve s = { .report = -1 };
 	int error;
 
-	s.options.scheme = LODIC_LODIC;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0)
 		return CLI_USAGE;
-	if (!s.options.socket) {
-		error = path_default_socket(s.socket, sizeof(s.socket), true);
-		if (error) {
-			cli_error(
-				"the default socket cannot be used: %s; name one with --socket",
-				strerror(-error));
-			return s.daemon ? -error : CLI_FAILED;
-		}
-		s.options.socket = s.socket;
+	if (s.started) {
+		s.report = daemon_leave(s.report);
+		daemon_silence(false);
+		daemon_forget_choices();
 	}
-	s.options.immutable = s.immutable;
-	s.options.say = on_say;
-	s.options.say_arg = &s;
+	error = complete(&s);
+	if (error) {
+		report(&s, error);
+		return CLI_FAILED;
+	}
 	if (s.daemon)
 		return run_in_background(&s);
+	if (s.started)
+		clearenv();
 	return run(&s) ? CLI_FAILED : CLI_OK;
 }

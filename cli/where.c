@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/service/service.h"
 #include "measure/cli.h"
 
 static const struct argp_option option_list[] = {
@@ -34,9 +33,10 @@ int where_try(struct where *w, struct look **ret_look, int *ret_pid)
 
 	*ret_pid = 0;
 	if (!w->socket) {
-		err = path_default_socket(w->room, sizeof(w->room), false);
+		settings_free(&w->settings);
+		err = settings_find_socket(&w->settings, false);
 		if (!err)
-			w->socket = w->room;
+			w->socket = w->settings.socket;
 	}
 	return err ? err : look_open(w->socket, ret_look, ret_pid);
 }
@@ -85,8 +85,12 @@ static void where_complain_silent(const char *socket, int pid)
 
 int where_complain(const struct where *w, int error, int pid)
 {
-	const char *socket = w->socket ? w->socket : "the default place";
+	const char *socket = w->socket;
 
+	if (!socket) {
+		cli_error("%s", w->settings.why);
+		return CLI_FAILED;
+	}
 	switch (error) {
 	case -ENOENT:
 		cli_error("no cache runs at %s; start one with `lodic serve'", socket);

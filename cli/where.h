@@ -6,12 +6,11 @@
 #include <argp.h>
 
 #include "lib/look.h"
-
-#define WHERE_SOCKET_BYTES 4096
+#include "lib/settings.h"
 
 struct where {
-	const char *socket; /* NULL: the default one */
-	char room[WHERE_SOCKET_BYTES];
+	const char *socket; /* NULL: what the settings say, or the default one */
+	struct settings settings;
 };
 
 /* The option --socket, as a child of a command's own. Its input is a struct

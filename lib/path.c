@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Where a user's service listens by default; both halves of the library must agree. */
+/*
+ * Where a user's service listens by default; both halves of the library must agree.
+ *
+ * A folder that is there goes before one that can be made. So a program that starts later
+ * finds the same service, also when a better place has come free meanwhile.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,37 +16,70 @@
 
 #define FOLDER_BYTES 64
 
-/* Only this user may enter the folder: otherwise another user could put a socket of their
- * own there. */
-static int path_check_folder(const char *folder, bool make)
-{
-	struct stat st;
+static const struct {
+	const char *parent, *name;
+} path_places[] = {
+	{ "/run/user/%u", "/lodic" },
+	{ "/tmp", "/lodic-%u" },
+	{ "/dev/shm", "/lodic-%u" },
+};
+#define NR_PLACES (sizeof(path_places) / sizeof(*path_places))
 
+/* Writes the folder's path. 0: it is this user's, and only this user may enter it. Otherwise
+ * another user could put a socket there. -EACCES: it is not so. -ENOENT: there is no such
+ * folder. -ENODEV: there is no place for one. */
+static int path_look(unsigned int place, char folder[FOLDER_BYTES], bool make)
+{
+	unsigned int uid = geteuid();
+	struct stat st;
+	int n;
+
+	n = snprintf(folder, FOLDER_BYTES, path_places[place].parent, uid);
+	if (stat(folder, &st) != 0)
+		return -ENODEV;
+	snprintf(folder + n, (size_t)(FOLDER_BYTES - n), path_places[place].name, uid);
+	/* In such a parent others could put a folder of theirs in the place of ours. */
+	if (st.st_uid != uid && !(st.st_mode & S_ISVTX))
+		return -EACCES;
 	if (make && mkdir(folder, 0700) != 0 && errno != EEXIST)
 		return -errno;
 	if (lstat(folder, &st) != 0)
-		return errno == ENOENT && !make ? 0 : -errno;
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077)
-		return -EPERM;
-	return 0;
+		return -errno;
+	return S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077) ? 0
+	                                                                      : -EACCES;
+}
+
+/* Chooses the folder, or the one to blame. */
+static int path_choose(char folder[FOLDER_BYTES], bool make)
+{
+	char blamed[FOLDER_BYTES] = "";
+	unsigned int place;
+	int err, first = -EACCES;
+
+	for (place = 0; place < NR_PLACES; place++)
+		if (path_look(place, folder, false) == 0)
+			return 0;
+	for (place = 0; place < NR_PLACES; place++) {
+		err = path_look(place, folder, make);
+		/* Without make: nothing listens yet, and it would listen here. */
+		if (err == 0 || (!make && err == -ENOENT))
+			return 0;
+		if (err != -ENODEV && !*blamed) {
+			strcpy(blamed, folder);
+			first = err;
+		}
+	}
+	if (*blamed)
+		strcpy(folder, blamed);
+	return first;
 }
 
 int path_default_socket(char *path, unsigned long bytes, bool make)
 {
-	unsigned int uid = geteuid();
 	char folder[FOLDER_BYTES];
-	struct stat st;
-	int err;
+	int err = path_choose(folder, make);
 
-	snprintf(folder, sizeof(folder), "/run/user/%u", uid);
-	if (stat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid)
-		snprintf(folder, sizeof(folder), "/run/user/%u/lodic", uid);
-	else
-		snprintf(folder, sizeof(folder), "/tmp/lodic-%u", uid);
-	err = path_check_folder(folder, make);
-	if (err)
-		return err;
 	if ((unsigned long)snprintf(path, bytes, "%s/cache.sock", folder) >= bytes)
 		return -ENAMETOOLONG;
-	return 0;
+	return err;
 }

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lodic/lodic.h"
+#include "lib/value.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define PROGRESS_TTY_NS (NS_PER_S / 10)
@@ -143,75 +143,19 @@ void cli_remove_when_killed(const char *path)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* How far the letter behind a number shifts it; -1: there is no such letter. */
-static int cli_unit_shift(const char *unit)
-{
-	static const char letters[] = "KMGT";
-	const char *at;
-
-	if (unit[0] == '\0')
-		return 0;
-	at = strchr(letters, unit[0] & ~0x20);
-	if (!at || *at == '\0')
-		return -1;
-	if (unit[1] != '\0' && strcmp(unit + 1, "iB") != 0)
-		return -1;
-	return (int)(at - letters + 1) * 10;
-}
-
 int cli_parse_bytes(const char *text, uint64_t *ret_bytes)
 {
-	unsigned long long n;
-	char *end;
-	int shift;
-
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	shift = cli_unit_shift(end);
-	if (errno || end == text || text[0] == '-' || shift < 0 ||
-	    n > UINT64_MAX >> shift)
-		return -EINVAL;
-	*ret_bytes = (uint64_t)n << shift;
-	return 0;
+	return value_parse_bytes(text, ret_bytes) == 0 ? 0 : -EINVAL;
 }
 
 int cli_parse_seconds_ms(const char *text, uint64_t *ret_ms)
 {
-	const double most = 1e9;
-	char *end;
-	double s;
-
-	errno = 0;
-	s = strtod(text, &end);
-	if (errno || end == text || *end != '\0' || !(s >= 0 && s <= most))
-		return -EINVAL;
-	*ret_ms = (uint64_t)(s * 1000 + 0.5);
-	return 0;
+	return value_parse_ms(text, ret_ms);
 }
 
 int cli_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
 {
-	unsigned long long n;
-	char *end;
-
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno || end == text || *end != '\0' || text[0] == '-' || n < least ||
-	    n > most)
-		return -EINVAL;
-	*ret = n;
-	return 0;
-}
-
-int cli_parse_scheme(const char *text, uint32_t *ret_scheme)
-{
-	for (uint32_t s = LODIC_LODIC; s <= LODIC_HAZARD; s++) {
-		if (strcmp(lodic_scheme_name((enum lodic_scheme)s), text) != 0)
-			continue;
-		*ret_scheme = s;
-		return 0;
-	}
-	return -EINVAL;
+	return value_parse_number(text, least, most, ret);
 }
 
 const char *cli_program(void)

@@ -42,8 +42,6 @@ int cli_parse_bytes(const char *text, uint64_t *ret_bytes);
 int cli_parse_seconds_ms(const char *text, uint64_t *ret_ms);
 /* A whole number between least and most. -EINVAL: it is not. */
 int cli_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
-/* "lodic", "atomic", "frozen", "hazard" -> enum lodic_scheme. -EINVAL: none of them. */
-int cli_parse_scheme(const char *text, uint32_t *ret_scheme);
 
 /* The path of this program, from which rigs start their services. */
 const char *cli_program(void);

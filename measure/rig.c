@@ -98,6 +98,16 @@ static void rig_pause_ms(unsigned int ms)
 	nanosleep(&t, NULL);
 }
 
+/* What a service has left if it was killed, and the settings that each one leaves. */
+static void rig_cache_remove(const char *socket)
+{
+	char settings[RIG_SOCKET_BYTES + 8];
+
+	unlink(socket);
+	snprintf(settings, sizeof(settings), "%s.conf", socket);
+	unlink(settings);
+}
+
 void rig_cache_stop(struct rig_cache *cache)
 {
 	pid_t pid = (pid_t)cache->service_pid;
@@ -112,7 +122,7 @@ void rig_cache_stop(struct rig_cache *cache)
 		rig_pause_ms(STOP_STEP_MS);
 	}
 	if (cache->socket[0])
-		unlink(cache->socket);
+		rig_cache_remove(cache->socket);
 	*cache = (struct rig_cache){ 0 };
 }
 

@@ -7,18 +7,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 #include <time.h>
 
 #include "lib/client/attach.h"
 #include "lib/client/mapping.h"
 #include "lib/service/service.h"
+#include "lib/settings.h"
 
 /* How long the caller of lodic_attach() waits for a service to come up, and how often it
  * looks. */
-#define START_WAIT_NS 10000000000u
+#define START_WAIT_MS 10000u
 #define START_POLL_NS 5000000
-#define DEFAULT_IDLE_EXIT_MS 10000u
 
 static bool attach_nobody_listens(int err)
 {
@@ -31,7 +30,7 @@ static int attach_open_or_start(struct lodic *lodic, bool wait,
                                 struct segment **ret_segment)
 {
 	struct timespec pause = { .tv_nsec = START_POLL_NS };
-	u64 deadline = host_now_ns() + START_WAIT_NS;
+	u64 deadline = host_now_ns() + (u64)START_WAIT_MS * 1000000;
 	int err = segment_open(lodic->start.socket_path, ret_segment);
 
 	if (!attach_nobody_listens(err) || !*lodic->start.program)
@@ -69,24 +68,32 @@ struct segment *attach_segment_get(struct lodic *lodic)
 
 static int attach_take_options(struct lodic *lodic, const struct lodic_options *o)
 {
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct settings settings = { 0 };
 	int err;
 
+	/* Such a program's user could make it read another file's bytes, from a service
+	 * of the user's own. */
+	if (settings_privileged())
+		return -EPERM;
 	if (o->scheme > LODIC_HAZARD)
 		return -EINVAL;
-	if (o->socket) {
-		lodic->start.socket_path = strdup(o->socket);
-	} else {
-		err = path_default_socket(path, sizeof(path), true);
-		if (err)
-			return err;
-		lodic->start.socket_path = strdup(path);
-	}
+	if (o->cache_bytes && (o->cache_bytes < SERVICE_MIN_CACHE_BYTES ||
+	                       o->cache_bytes > SERVICE_MAX_CACHE_BYTES))
+		return -EINVAL;
+	if (o->socket)
+		err = settings_set(&settings, SETTING_SOCKET, o->socket,
+		                   SETTINGS_OPTION);
+	else
+		err = settings_find_socket(&settings, true);
+	settings_free(&settings);
+	if (err)
+		return err;
+	lodic->start.socket_path = strdup(settings.socket);
 	lodic->start.program = o->service ? strdup(o->service) : start_find_program();
 	lodic->start.cache_bytes = o->cache_bytes;
 	lodic->start.scheme = o->scheme;
-	lodic->start.idle_exit_ms =
-		o->idle_exit_ms ? o->idle_exit_ms : DEFAULT_IDLE_EXIT_MS;
+	lodic->start.idle_exit_ms = o->idle_exit_ms;
+	lodic->start.wait_ms = START_WAIT_MS;
 	return lodic->start.socket_path && lodic->start.program ? 0 : -ENOMEM;
 }
 

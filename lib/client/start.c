@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How the service is started: `lodic serve --daemon` returns when the service listens, or
- * says by its exit status why it does not.
+ * How the service is started. The program that uses the library, the host, must not notice:
+ * it gets no child, no signal, and waits for a limited time. `lodic serve --report-fd N`
+ * writes one int to descriptor N: 0 once the service listens, or why it does not. It then
+ * sheds what it has inherited (cli/daemon.h).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/client/start.h"
+#include "lib/settings.h"
+
+/* Of each of the two processes; each calls a handful of functions. */
+#define STACK_BYTES ((size_t)64 << 10)
+#define MAX_ARGUMENTS 16
 
 /* Where `lodic` is, seen from the folder of the library: built, or installed. So the library
  * carries no path of the machine that built it, and an installed tree may move. */
@@ -52,59 +63,155 @@ char *start_find_program(void)
 	return strdup("");
 }
 
-static int start_spawn(const char *program, char *const *arguments)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	extern char **environ;
-	pid_t pid;
-	int err, status;
+/* What the two processes below share with this one. */
+struct start_child {
+	const char *program;
+	char **arguments;
+	char **environment;
+	char *stack; /* the program's, until it is executed */
+	int report;
+	int error; /* why it is not executed: a positive errno */
+};
 
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	/* In a session of its own, so that a Ctrl-C in the program's terminal does not
-	 * reach the service. */
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-	err = posix_spawn(&pid, program, &files, &attributes, arguments, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&files);
-	if (err)
-		return -err;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return 0; /* another wait of the program took the status */
-	if (!WIFEXITED(status))
-		return -ECHILD;
-	/* EADDRINUSE: another process's service was faster. */
-	return WEXITSTATUS(status) == EADDRINUSE ? 0 : -WEXITSTATUS(status);
+/* Becomes the program. */
+static int start_execute(void *arg)
+{
+	struct start_child *child = arg;
+
+	/* This process has a table of descriptors of its own. */
+	if (fcntl(child->report, F_SETFD, 0) == 0)
+		execve(child->program, child->arguments, child->environment);
+	child->error = errno;
+	_exit(1);
+}
+
+/* Starts the program and is gone, so that init inherits the program. It must not become the
+ * program itself: exec() would let it send SIGCHLD again. */
+static int start_between(void *arg)
+{
+	struct start_child *child = arg;
+	pid_t pid = clone(start_execute, child->stack, CLONE_VM | CLONE_VFORK | SIGCHLD,
+	                  child);
+
+	if (pid < 0)
+		child->error = errno;
+	else if (child->error)
+		waitpid(pid, NULL, 0);
+	_exit(0);
+}
+
+static int start_block_signals(int how, const sigset_t *set, sigset_t *ret_old)
+{
+	/* pthread_sigmask() would leave out the two that libc keeps for itself. */
+	return (int)syscall(SYS_rt_sigprocmask, how, set, ret_old, NSIG / 8);
+}
+
+/* Starts the program as nobody's child here: the host program's wait() does not see it, and
+ * gets no SIGCHLD. Both processes run on memory of this one, while its thread waits. */
+static int start_spawn(struct start_child *child)
+{
+	const size_t bytes = (size_t)2 * STACK_BYTES;
+	char *stacks = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	sigset_t all, old;
+	pid_t pid;
+
+	if (stacks == MAP_FAILED)
+		return -errno;
+	child->stack = stacks + bytes;
+	/* A handler of the host must not run in a process that it does not know of. */
+	memset(&all, 0xff, sizeof(all));
+	start_block_signals(SIG_SETMASK, &all, &old);
+	pid = clone(start_between, stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, child);
+	if (pid < 0)
+		child->error = errno;
+	/* Its exit signal is none, so that only a wait for such children finds it. */
+	while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+	start_block_signals(SIG_SETMASK, &old, NULL);
+	munmap(stacks, bytes);
+	return -child->error;
+}
+
+/* What the program says: 0 or -errno. */
+static int start_hear(int fd, u64 deadline_ns)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	u64 now;
+	int answer, ready = 0;
+
+	while (ready <= 0) {
+		now = host_now_ns();
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		ready = poll(&wait, 1, (int)((deadline_ns - now) / 1000000 + 1));
+		if (ready < 0 && errno != EINTR)
+			return -errno;
+	}
+	if (read(fd, &answer, sizeof(answer)) != sizeof(answer))
+		return -ECHILD; /* it has ended, or is not `lodic` */
+	return answer >= 0 && answer < 4096 ? -answer : -EPROTO;
+}
+
+/* The one variable that the program reads. It gets no other: they are the host's. */
+static int start_environment(char **ret_variable)
+{
+	const char *memory = getenv("LODIC_MEMORY");
+
+	*ret_variable = NULL;
+	if (memory && asprintf(ret_variable, "LODIC_MEMORY=%s", memory) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static int start_run(const struct start *start, char **arguments, int report,
+                     int outcome)
+{
+	u64 deadline_ns = host_now_ns() + (u64)start->wait_ms * 1000000;
+	char *environment[] = { NULL, NULL };
+	struct start_child child = { .program = start->program,
+		                     .arguments = arguments,
+		                     .environment = environment,
+		                     .report = report };
+	int err = start_environment(&environment[0]);
+
+	if (!err)
+		err = start_spawn(&child);
+	free(environment[0]);
+	close(report);
+	if (!err)
+		err = start_hear(outcome, deadline_ns);
+	/* Another process's service was faster. */
+	return err == -EADDRINUSE ? 0 : err;
 }
 
 int start_service(const struct start *start)
 {
-	static const char *const names[] = { "lodic", "atomic", "frozen", "hazard" };
-	char memory[32], idle[32];
-	char *arguments[] = {
-		"lodic",
-		"serve",
-		"--daemon",
-		"--quiet",
-		"--socket",
-		start->socket_path,
-		"--scheme",
-		(char *)names[start->scheme],
-		"--idle-exit",
-		idle,
-		start->cache_bytes ? "--memory" : NULL,
-		memory,
-		NULL,
-	};
+	char memory[32], idle[32], report[16];
+	char *arguments[MAX_ARGUMENTS] = { "lodic", "serve",    "--report-fd",
+		                           report,  "--socket", start->socket_path };
+	int nr = 6, ends[2], err;
 
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -errno;
+	snprintf(report, sizeof(report), "%d", ends[1]);
 	snprintf(memory, sizeof(memory), "%llu",
 	         (unsigned long long)start->cache_bytes);
 	snprintf(idle, sizeof(idle), "%u.%03u", start->idle_exit_ms / 1000,
 	         start->idle_exit_ms % 1000);
-	return start_spawn(start->program, arguments);
+	if (start->cache_bytes) {
+		arguments[nr++] = "--memory";
+		arguments[nr++] = memory;
+	}
+	if (start->scheme) {
+		arguments[nr++] = "--scheme";
+		arguments[nr++] = (char *)settings_scheme_name(start->scheme);
+	}
+	if (start->idle_exit_ms) {
+		arguments[nr++] = "--idle-exit";
+		arguments[nr++] = idle;
+	}
+	err = start_run(start, arguments, ends[1], ends[0]);
+	close(ends[0]);
+	return err;
 }

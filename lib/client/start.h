@@ -9,9 +9,11 @@
 struct start {
 	char *program; /* "": start none */
 	char *socket_path;
-	u64 cache_bytes; /* 0: the service chooses */
+	/* 0: what the service's own settings say, see lib/settings.h. */
+	u64 cache_bytes;
 	u32 idle_exit_ms;
-	u32 scheme; /* enum lodic_scheme */
+	u32 scheme;  /* enum lodic_scheme */
+	u32 wait_ms; /* how long start_service() waits for the service */
 };
 
 /* The `lodic` that belongs to this library: a string for free(), "" if there is none, NULL
@@ -19,7 +21,10 @@ struct start {
 char *start_find_program(void);
 
 /* Starts the service; returns when it listens (0) or has failed (-errno). 0 also means
- * that another process's service was faster. */
+ * that another process's service was faster. The service is no child of this process,
+ * unless this process collects orphans (PR_SET_CHILD_SUBREAPER, or process 1).
+ * -ETIMEDOUT: it has not said within wait_ms how it fares; it may still come up.
+ * -ECHILD: the program has ended without a word. */
 int start_service(const struct start *start);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/client/attach.h"
+#include "lib/settings.h"
 
 EXPORT int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t bytes)
 {
@@ -32,7 +33,7 @@ EXPORT int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t b
 
 EXPORT const char *lodic_scheme_name(enum lodic_scheme scheme)
 {
-	static const char *const names[] = { "lodic", "atomic", "frozen", "hazard" };
+	const char *name = settings_scheme_name((uint32_t)scheme);
 
-	return scheme <= LODIC_HAZARD ? names[scheme] : "unknown";
+	return name ? name : "unknown";
 }

@@ -35,8 +35,7 @@
 #define HINTS_PER_TURN 32u /* of one context */
 #define DEFAULT_NR_FILES 4096u
 #define MAX_NR_FILES (1u << 20)
-/* Our choice: with fewer, one read under way would be the whole cache. */
-#define MIN_FRAMES 8u
+#define MIN_FRAMES ((u32)(SERVICE_MIN_CACHE_BYTES >> BLOCK_SHIFT))
 #define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
 #define MAX_NR_ENTRIES (1u << 20)
 

@@ -31,6 +31,9 @@ struct service_options {
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
 #define SERVICE_DEFAULT_KEEP_MS ((uint64_t)10 * 60 * 1000)
+/* Our choice: with less, one read under way would be the whole cache. */
+#define SERVICE_MIN_CACHE_BYTES ((uint64_t)32 << 10)
+#define SERVICE_MAX_CACHE_BYTES (((uint64_t)8 << 40) - 1)
 
 /* Runs the service until SIGTERM or SIGINT, or until it is idle for long enough.
  * ready() is called once, when clients can connect. 0 or -errno; ret_why then points to
@@ -42,12 +45,14 @@ struct service_options {
 int service_run(const struct service_options *options, void (*ready)(void *arg),
                 void *ready_arg, const char **ret_why);
 
-/* The default socket of this user: /run/user/UID/lodic/cache.sock where that folder is,
- * else /tmp/lodic-UID/cache.sock. With make, it makes the folder (mode 0700). In either
- * case it checks whose folder it is. The function is in lib/path.c, because the library
- * needs it without the service.
- * -EPERM: the folder belongs to another user, or others may enter it.
- * -ENAMETOOLONG: the path has more than bytes bytes.
+/* The default socket of this user: cache.sock in the first of these folders that is the
+ * user's own and closed to others: /run/user/UID/lodic, /tmp/lodic-UID, /dev/shm/lodic-UID.
+ * A folder that another user has made is passed over. With make, the function makes the
+ * first folder that it can when there is none. It is in lib/path.c, because the library
+ * needs it without the service. path is set, also on failure: then it names the folder
+ * that is in the way.
+ * -EACCES: each folder is another user's, or open to others.
+ * -ENAMETOOLONG: the path has more than bytes bytes; path is not set.
  * Another value: what mkdir(2) or lstat(2) says. */
 int path_default_socket(char *path, unsigned long bytes, bool make);
 

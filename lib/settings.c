@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Values, and the order of those who say them. Contract: settings.h. */
+#define _GNU_SOURCE
+#include "lib/settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/service/service.h"
+#include "lib/value.h"
+
+#define PASSWORD_BYTES 16384 /* an entry of the password database */
+
+static const char *const settings_schemes[] = { "lodic", "atomic", "frozen", "hazard" };
+#define NR_SCHEMES (sizeof(settings_schemes) / sizeof(*settings_schemes))
+
+static const struct {
+	const char *name;
+	uint64_t least, most; /* of a number */
+} settings_known[NR_SETTINGS] = {
+	[SETTING_SOCKET] = { .name = "socket" },
+	[SETTING_MEMORY] = { "memory", SERVICE_MIN_CACHE_BYTES,
+	                     SERVICE_MAX_CACHE_BYTES },
+	[SETTING_SCHEME] = { .name = "scheme" },
+	[SETTING_IDLE_EXIT] = { .name = "idle-exit" },
+	[SETTING_IMMUTABLE] = { .name = "immutable" },
+	[SETTING_BUFFERED] = { .name = "buffered" },
+	[SETTING_QUOTA] = { "quota", 1, UINT32_MAX },
+	[SETTING_ENTRIES] = { "entries", 1, UINT32_MAX },
+	[SETTING_FILES] = { "files", 1, UINT32_MAX },
+	[SETTING_KEEP] = { .name = "keep" },
+};
+
+__attribute__((format(printf, 2, 3))) static int
+settings_refuse(struct settings *s, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(s->why, sizeof(s->why), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+void settings_free(struct settings *s)
+{
+	for (unsigned int i = 0; i < SETTINGS_MAX_GLOBS; i++) {
+		free(s->globs[i]);
+		s->globs[i] = NULL;
+	}
+}
+
+const char *settings_name(enum setting setting)
+{
+	return settings_known[setting].name;
+}
+
+const char *settings_scheme_name(uint32_t scheme)
+{
+	return scheme < NR_SCHEMES ? settings_schemes[scheme] : NULL;
+}
+
+bool settings_privileged(void)
+{
+	return getauxval(AT_SECURE) != 0;
+}
+
+/* Programs change their folder; the path must lead to the same socket afterwards. */
+static int settings_take_socket(struct settings *s, const char *value, bool file,
+                                char ret_path[SETTINGS_SOCKET_BYTES])
+{
+	char folder[PATH_MAX] = "";
+
+	if (!*value)
+		return settings_refuse(s, "the socket's path is empty");
+	if (*value != '/' && file)
+		return settings_refuse(s, "'%s' does not begin with /", value);
+	if (*value != '/' && !getcwd(folder, sizeof(folder)))
+		return settings_refuse(s, "there is no folder to look for '%s' in: %s",
+		                       value, strerror(errno));
+	if (snprintf(ret_path, SETTINGS_SOCKET_BYTES, "%s%s%s", folder,
+	             *value == '/' || !folder[1] ? "" : "/",
+	             value) < SETTINGS_SOCKET_BYTES)
+		return 0;
+	settings_refuse(
+		s, "'%s' is too long: a socket's path, from / on, has at most %d bytes",
+		value, SETTINGS_SOCKET_BYTES - 1);
+	return -ENAMETOOLONG;
+}
+
+static int settings_take_memory(struct settings *s, const char *value, uint64_t *ret)
+{
+	uint64_t n;
+	int err = value_parse_bytes(value, &n);
+
+	if (err == -EINVAL)
+		return settings_refuse(s, "'%s' is not a size; write it as 256M or 4G",
+		                       value);
+	if (err || n < SERVICE_MIN_CACHE_BYTES || n > SERVICE_MAX_CACHE_BYTES)
+		return settings_refuse(
+			s, "'%s' is too %s: a cache has 32K at least, and less than 8T",
+			value, !err && n < SERVICE_MIN_CACHE_BYTES ? "small" : "large");
+	*ret = n;
+	return 0;
+}
+
+static int settings_take_scheme(struct settings *s, const char *value, uint64_t *ret)
+{
+	for (uint32_t i = 0; i < NR_SCHEMES; i++) {
+		if (strcmp(settings_schemes[i], value) != 0)
+			continue;
+		*ret = i;
+		return 0;
+	}
+	return settings_refuse(
+		s, "there is no scheme '%s'; choose lodic, atomic, frozen or hazard",
+		value);
+}
+
+static int settings_take_yes(struct settings *s, const char *value, uint64_t *ret)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return settings_refuse(s, "'%s' is neither yes nor no", value);
+	*ret = *value == 'y';
+	return 0;
+}
+
+/* What stands in a file must read back as the same glob. */
+static int settings_check_glob(struct settings *s, const char *glob)
+{
+	size_t n = strlen(glob);
+
+	if (n == 0)
+		return settings_refuse(s, "the glob is empty");
+	if (*glob != '/')
+		return settings_refuse(s,
+		                       "'%s' would match no file: a glob stands for "
+		                       "whole paths, so it begins with /",
+		                       glob);
+	if (strchr(glob, '\n') || strchr(" \t", glob[n - 1]))
+		return settings_refuse(s,
+		                       "'%s' has a line's end in it, or ends with a "
+		                       "blank; write ? for that character",
+		                       glob);
+	return 0;
+}
+
+static int settings_add_glob(struct settings *s, const char *glob)
+{
+	unsigned int nr = 0;
+
+	while (s->globs[nr])
+		nr++;
+	if (nr == SETTINGS_MAX_GLOBS)
+		return settings_refuse(s, "at most %d globs can be given",
+		                       SETTINGS_MAX_GLOBS);
+	s->globs[nr] = strdup(glob);
+	return s->globs[nr] ? 0 : -ENOMEM;
+}
+
+static int settings_take_number(struct settings *s, enum setting setting,
+                                const char *value, uint64_t *ret)
+{
+	uint64_t least = settings_known[setting].least;
+	uint64_t most = settings_known[setting].most;
+
+	if (value_parse_number(value, least, most, ret) == 0)
+		return 0;
+	return settings_refuse(s, "'%s' is not a number from %llu to %llu", value,
+	                       (unsigned long long)least, (unsigned long long)most);
+}
+
+/* Reads any value that is one number; that also covers a scheme, and yes or no. */
+static int settings_parse(struct settings *s, enum setting setting, const char *value,
+                          uint64_t *ret)
+{
+	switch (setting) {
+	case SETTING_MEMORY: return settings_take_memory(s, value, ret);
+	case SETTING_SCHEME: return settings_take_scheme(s, value, ret);
+	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
+	case SETTING_IDLE_EXIT:
+	case SETTING_KEEP:
+		if (value_parse_ms(value, ret) == 0)
+			return 0;
+		return settings_refuse(
+			s, "'%s' is not a number of seconds, at most 1000000000",
+			value);
+	case SETTING_IMMUTABLE: return settings_check_glob(s, value);
+	default: return settings_take_number(s, setting, value, ret);
+	}
+}
+
+static int settings_store(struct settings *s, enum setting setting, const char *value,
+                          uint64_t n)
+{
+	switch (setting) {
+	case SETTING_SOCKET: strcpy(s->socket, value); return 0;
+	case SETTING_MEMORY: s->memory_bytes = n; return 0;
+	case SETTING_SCHEME: s->scheme = (uint32_t)n; return 0;
+	case SETTING_IDLE_EXIT: s->idle_exit_ms = n; return 0;
+	case SETTING_IMMUTABLE: return settings_add_glob(s, value);
+	case SETTING_BUFFERED: s->buffered = n != 0; return 0;
+	case SETTING_QUOTA: s->quota = (uint32_t)n; return 0;
+	case SETTING_ENTRIES: s->entries = (uint32_t)n; return 0;
+	case SETTING_FILES: s->files = (uint32_t)n; return 0;
+	case SETTING_KEEP: s->keep_ms = n; return 0;
+	case NR_SETTINGS: break;
+	}
+	return -EINVAL;
+}
+
+int settings_set(struct settings *s, enum setting setting, const char *value,
+                 enum settings_source source)
+{
+	char socket[SETTINGS_SOCKET_BYTES];
+	uint64_t n = 0;
+	int err;
+
+	if (setting == SETTING_SOCKET) {
+		err = settings_take_socket(s, value, source >= SETTINGS_USER, socket);
+		value = socket;
+	} else {
+		err = settings_parse(s, setting, value, &n);
+	}
+	/* A later source's value must be valid all the same. Otherwise a mistake would
+	 * show only on the day when nobody overrules it. */
+	if (err || (s->from[setting] && s->from[setting] < source))
+		return err;
+	if (setting == SETTING_IMMUTABLE && s->from[setting] != source)
+		settings_free(s); /* the later source's globs */
+	s->from[setting] = (uint8_t)source;
+	return settings_store(s, setting, value, n);
+}
+
+static int settings_take_variable(struct settings *s, enum setting setting,
+                                  const char *name)
+{
+	const char *value = getenv(name);
+	char why[SETTINGS_WHY_BYTES];
+	int err;
+
+	if (!value || !*value)
+		return 0;
+	err = settings_set(s, setting, value, SETTINGS_ENVIRONMENT);
+	if (err) {
+		strcpy(why, s->why);
+		snprintf(s->why, sizeof(s->why), "%s: %.400s", name, why);
+	}
+	return err;
+}
+
+/* HOME would be one more variable that the library reads, and one that is often wrong. */
+static int settings_read_user_file(struct settings *s)
+{
+	char entry[PASSWORD_BYTES], path[PATH_MAX];
+	struct passwd user, *found = NULL;
+
+	if (getpwuid_r(geteuid(), &user, entry, sizeof(entry), &found) != 0 || !found ||
+	    user.pw_dir[0] != '/' ||
+	    snprintf(path, sizeof(path), "%s/.config/lodic.conf", user.pw_dir) >=
+	            (int)sizeof(path))
+		return 0;
+	return settings_read_file(s, path, SETTINGS_USER);
+}
+
+int settings_gather(struct settings *s, bool privileged)
+{
+	int err;
+
+	if (privileged)
+		return 0;
+	err = settings_take_variable(s, SETTING_SOCKET, "LODIC_SOCKET");
+	if (!err)
+		err = settings_take_variable(s, SETTING_MEMORY, "LODIC_MEMORY");
+	if (!err)
+		err = settings_read_user_file(s);
+	if (!err)
+		err = settings_read_file(s, SETTINGS_SYSTEM_FILE, SETTINGS_SYSTEM);
+	return err;
+}
+
+static int settings_default_socket(struct settings *s, bool make)
+{
+	char folder[SETTINGS_SOCKET_BYTES];
+	struct stat st;
+	int err = path_default_socket(s->socket, sizeof(s->socket), make);
+
+	if (!err)
+		return 0;
+	strcpy(folder, s->socket);
+	*strrchr(folder, '/') = '\0';
+	if (err != -EACCES || lstat(folder, &st) != 0)
+		settings_refuse(s, "%s cannot be made: %s", folder, strerror(-err));
+	else if (st.st_uid != geteuid())
+		settings_refuse(s, "%s belongs to user %u", folder, st.st_uid);
+	else
+		settings_refuse(s, "%s is open to other users, or is no folder",
+		                folder);
+	strncat(s->why, "; name a socket with --socket or LODIC_SOCKET",
+	        sizeof(s->why) - strlen(s->why) - 1);
+	return err;
+}
+
+int settings_find_socket(struct settings *s, bool make)
+{
+	int err = settings_gather(s, settings_privileged());
+
+	if (err || s->from[SETTING_SOCKET])
+		return err;
+	return settings_default_socket(s, make);
+}

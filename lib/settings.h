@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a service runs with. One parser reads the options of `lodic serve`, the environment,
+ * the configuration files, and the file that the last service left beside its socket. The
+ * library asks here where the service listens. doc/settings.md is the page for users.
+ */
+#ifndef LODIC_LIB_SETTINGS_H
+#define LODIC_LIB_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SETTINGS_SOCKET_BYTES 108 /* a socket's address holds no more */
+#define SETTINGS_MAX_GLOBS 64
+#define SETTINGS_WHY_BYTES 512
+#define SETTINGS_SYSTEM_FILE "/etc/lodic.conf"
+
+enum setting {
+	SETTING_SOCKET,
+	SETTING_MEMORY,
+	SETTING_SCHEME,
+	SETTING_IDLE_EXIT,
+	SETTING_IMMUTABLE,
+	SETTING_BUFFERED,
+	SETTING_QUOTA,
+	SETTING_ENTRIES,
+	SETTING_FILES,
+	SETTING_KEEP,
+	NR_SETTINGS
+};
+
+/* Where a value comes from: an earlier source wins. For the globs of SETTING_IMMUTABLE this holds
+ * for all of a source's globs together. */
+enum settings_source {
+	SETTINGS_NOBODY,
+	SETTINGS_OPTION,
+	SETTINGS_ENVIRONMENT,
+	SETTINGS_USER,   /* ~/.config/lodic.conf */
+	SETTINGS_SYSTEM, /* /etc/lodic.conf */
+	SETTINGS_LEFT    /* what the last service left */
+};
+
+/* Zeroed at first. Values that nobody says are 0. */
+struct settings {
+	uint8_t from[NR_SETTINGS]; /* enum settings_source */
+	char socket[SETTINGS_SOCKET_BYTES];
+	uint64_t memory_bytes;
+	uint64_t idle_exit_ms; /* 0: never */
+	uint64_t keep_ms;
+	uint32_t scheme; /* enum lodic_scheme */
+	uint32_t quota, entries, files;
+	bool buffered;
+	char *globs[SETTINGS_MAX_GLOBS + 1]; /* NULL-ended */
+	char why[SETTINGS_WHY_BYTES];        /* what is wrong, when a function fails */
+};
+
+/* Gives the globs' memory back. */
+void settings_free(struct settings *s);
+
+/* "memory": its name in files, and as a long option. */
+const char *settings_name(enum setting setting);
+/* "lodic", "atomic", "frozen", "hazard"; NULL: there is none. */
+const char *settings_scheme_name(uint32_t scheme);
+
+/* Does this program run with more rights than its user has (AT_SECURE)? Then that user may
+ * not choose what it trusts, and nothing but its own options counts. */
+bool settings_privileged(void);
+
+/* Takes a value as text, unless an earlier source has said one.
+ * -EINVAL: it is not valid, and s->why says why. -ENAMETOOLONG: so is a socket's path. */
+int settings_set(struct settings *s, enum setting setting, const char *value,
+                 enum settings_source source);
+
+/* Takes the lines of a file, if there is one.
+ * -EINVAL: a line is not valid; s->why names file and line.
+ * -EPERM: it is not a regular file of the user or of root, or others may write it.
+ * Another value: it cannot be read. */
+int settings_read_file(struct settings *s, const char *path,
+                       enum settings_source source);
+
+/* Takes the environment and both configuration files; nothing if privileged. The errors
+ * are those of settings_set() and settings_read_file(). */
+int settings_gather(struct settings *s, bool privileged);
+
+/* Completes what options have set: settings_gather(), and the user's default socket if
+ * nobody names one. With make, it makes that socket's folder. s->socket is set, also when
+ * the folder cannot be used.
+ * -EACCES: the default's folder is another user's, or others may enter it.
+ * The other errors are those of settings_gather() and path_default_socket(). */
+int settings_find_socket(struct settings *s, bool make);
+
+/* Writes what a successor at s->socket cannot know otherwise into SOCKET.conf: values from
+ * options, from the environment, and from an earlier such file. If there are none, it
+ * removes the file. -errno: s->why names the file. */
+int settings_leave(struct settings *s);
+/* Takes what the last service at s->socket left. The errors are those of
+ * settings_read_file(). */
+int settings_take_left(struct settings *s);
+
+#endif

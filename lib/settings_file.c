@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Settings in files: lines "key = value", and comments behind #. The configuration files and
+ * the settings that a service leaves have the same form. Contract: settings.h.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/settings.h"
+
+#define LINE_BYTES 5000 /* a path, and a key */
+#define LEFT_BYTES (SETTINGS_SOCKET_BYTES + 16)
+
+/* Which settings a service leaves: not where it listens, and not how long it stays. A
+ * service that somebody runs by hand stays for ever, and its successor must not. */
+#define LEFT_MASK \
+	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
+	 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | 1u << SETTING_ENTRIES | \
+	 1u << SETTING_FILES | 1u << SETTING_KEEP)
+
+/* Without the blanks on both sides. */
+static char *settings_file_trim(char *text)
+{
+	size_t n;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	n = strlen(text);
+	while (n > 0 && isspace((unsigned char)text[n - 1]))
+		n--;
+	text[n] = '\0';
+	return text;
+}
+
+static int settings_file_take_line(struct settings *s, char *line,
+                                   enum settings_source source)
+{
+	char *value, *key = settings_file_trim(line);
+
+	if (!*key || *key == '#')
+		return 0;
+	value = strchr(key, '=');
+	if (!value) {
+		snprintf(s->why, sizeof(s->why), "this is not 'key = value'");
+		return -EINVAL;
+	}
+	*value++ = '\0';
+	key = settings_file_trim(key);
+	for (enum setting i = 0; i < NR_SETTINGS; i++)
+		if (strcmp(settings_name(i), key) == 0)
+			return settings_set(s, i, settings_file_trim(value), source);
+	snprintf(s->why, sizeof(s->why), "there is no setting '%.100s'", key);
+	return -EINVAL;
+}
+
+static int settings_file_take_lines(struct settings *s, FILE *file, const char *path,
+                                    enum settings_source source)
+{
+	char line[LINE_BYTES], why[SETTINGS_WHY_BYTES];
+	unsigned int number;
+	int err = 0;
+
+	for (number = 1; !err && fgets(line, sizeof(line), file); number++) {
+		if (!strchr(line, '\n') && !feof(file)) {
+			snprintf(s->why, sizeof(s->why), "the line is too long");
+			err = -EINVAL;
+		} else {
+			err = settings_file_take_line(s, line, source);
+		}
+		if (err) {
+			strcpy(why, s->why);
+			snprintf(s->why, sizeof(s->why), "%.200s:%u: %.280s", path,
+			         number, why);
+		}
+	}
+	return err;
+}
+
+/* Others must not be able to say what this user's programs do. */
+static int settings_file_check(struct settings *s, int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	if (S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
+	    !(st.st_mode & 022))
+		return 0;
+	snprintf(s->why, sizeof(s->why),
+	         "%.300s does not count: it must be a file of yours or of root, which "
+	         "nobody else may write",
+	         path);
+	return -EPERM;
+}
+
+int settings_read_file(struct settings *s, const char *path,
+                       enum settings_source source)
+{
+	/* Not to wait for a FIFO. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	FILE *file;
+	int err;
+
+	if (fd < 0) {
+		err = -errno;
+		if (err == -ENOENT || err == -ENOTDIR)
+			return 0;
+		snprintf(s->why, sizeof(s->why), "%.300s cannot be read: %s", path,
+		         strerror(-err));
+		return err;
+	}
+	err = settings_file_check(s, fd, path);
+	file = err ? NULL : fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return err ? err : -ENOMEM;
+	}
+	err = settings_file_take_lines(s, file, path, source);
+	fclose(file);
+	return err;
+}
+
+static void settings_file_left_path(const struct settings *s, char path[LEFT_BYTES])
+{
+	snprintf(path, LEFT_BYTES, "%s.conf", s->socket);
+}
+
+static bool settings_file_is_left(const struct settings *s, enum setting i)
+{
+	/* A successor reads the configuration files itself. */
+	return LEFT_MASK >> i & 1 &&
+	       (s->from[i] == SETTINGS_OPTION || s->from[i] == SETTINGS_ENVIRONMENT ||
+	        s->from[i] == SETTINGS_LEFT);
+}
+
+static void settings_file_print(const struct settings *s, enum setting i, FILE *file)
+{
+	const char *key = settings_name(i);
+
+	switch (i) {
+	case SETTING_MEMORY:
+		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->memory_bytes);
+		return;
+	case SETTING_SCHEME:
+		fprintf(file, "%s = %s\n", key, settings_scheme_name(s->scheme));
+		return;
+	case SETTING_IMMUTABLE:
+		for (char *const *glob = s->globs; *glob; glob++)
+			fprintf(file, "%s = %s\n", key, *glob);
+		return;
+	case SETTING_BUFFERED:
+		fprintf(file, "%s = %s\n", key, s->buffered ? "yes" : "no");
+		return;
+	case SETTING_QUOTA: fprintf(file, "%s = %u\n", key, s->quota); return;
+	case SETTING_ENTRIES: fprintf(file, "%s = %u\n", key, s->entries); return;
+	case SETTING_FILES: fprintf(file, "%s = %u\n", key, s->files); return;
+	case SETTING_KEEP:
+		fprintf(file, "%s = %llu.%03llu\n", key,
+		        (unsigned long long)s->keep_ms / 1000,
+		        (unsigned long long)s->keep_ms % 1000);
+		return;
+	default: return; /* not in LEFT_MASK */
+	}
+}
+
+static int settings_file_write(const struct settings *s, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	int err;
+
+	if (!file)
+		return -errno;
+	fprintf(file,
+	        "# What the service at %s was told (process %d wrote this).\n"
+	        "# The next service that a program starts there is told the same. One "
+	        "that you run\n# by hand is not, and writes this anew.\n",
+	        s->socket, (int)getpid());
+	for (enum setting i = 0; i < NR_SETTINGS; i++)
+		if (settings_file_is_left(s, i))
+			settings_file_print(s, i, file);
+	err = fflush(file) != 0 ? -errno : ferror(file) ? -EIO : 0;
+	fclose(file);
+	return err;
+}
+
+int settings_leave(struct settings *s)
+{
+	char path[LEFT_BYTES], fresh[LEFT_BYTES + 4];
+	bool any = false;
+	int err = 0;
+
+	settings_file_left_path(s, path);
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	for (enum setting i = 0; i < NR_SETTINGS; i++)
+		any |= settings_file_is_left(s, i);
+	/* One service at a time holds the socket's lock, so nobody else writes this. */
+	unlink(fresh);
+	if (any)
+		err = settings_file_write(s, fresh);
+	if (!any)
+		err = unlink(path) != 0 && errno != ENOENT ? -errno : 0;
+	else if (!err && rename(fresh, path) != 0)
+		err = -errno;
+	if (!err)
+		return 0;
+	unlink(fresh);
+	snprintf(s->why, sizeof(s->why), "%s cannot be written: %s", path,
+	         strerror(-err));
+	return err;
+}
+
+int settings_take_left(struct settings *s)
+{
+	char path[LEFT_BYTES];
+
+	settings_file_left_path(s, path);
+	return settings_read_file(s, path, SETTINGS_LEFT);
+}
