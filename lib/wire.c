@@ -94,6 +94,8 @@ int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
 	}
 	while (nr > 0)
 		close(fds[--nr]);
+	if ((size_t)n == bytes && !(header.msg_flags & MSG_TRUNC))
+		return -EMFILE; /* the kernel had no room for its descriptors */
 	/* No side sends empty messages: this is the end. */
 	return n == 0 ? -ECONNRESET : -EPROTO;
 }

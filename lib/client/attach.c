@@ -15,55 +15,227 @@
 #include "lib/settings.h"
 
 /* How long the caller of lodic_attach() waits for a service to come up, and how often it
- * looks. */
+ * tries: each pause doubles the last. */
 #define START_WAIT_MS 10000u
-#define START_POLL_NS 5000000
+#define FIRST_PAUSE_NS 5000000
+#define LAST_PAUSE_NS 80000000
 
 static bool attach_nobody_listens(int err)
 {
 	return err == -ENOENT || err == -ECONNREFUSED;
 }
 
-/* Opens the service's segment, and starts the service when none listens. With wait, it
- * also waits for a service that another process is starting. */
-static int attach_open_or_start(struct lodic *lodic, bool wait,
-                                struct segment **ret_segment)
+void attach_lock(struct lodic *lodic)
 {
-	struct timespec pause = { .tv_nsec = START_POLL_NS };
-	u64 deadline = host_now_ns() + (u64)START_WAIT_MS * 1000000;
-	int err = segment_open(lodic->start.socket_path, ret_segment);
+	int state;
 
-	if (!attach_nobody_listens(err) || !*lodic->start.program)
-		return err;
-	err = start_service(&lodic->start);
-	if (err)
-		return err;
-	do {
-		err = segment_open(lodic->start.socket_path, ret_segment);
-		if (!attach_nobody_listens(err))
-			return err;
-		nanosleep(&pause, NULL);
-	} while (wait && host_now_ns() < deadline);
-	return -ETIMEDOUT;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lodic->lock);
+	lodic->cancel_state = state;
 }
 
-struct segment *attach_segment_get(struct lodic *lodic)
+bool attach_trylock(struct lodic *lodic)
 {
-	struct segment *s = lodic->segment;
+	int state;
 
-	if (s && !segment_alive(s)) {
-		lodic->segment = NULL;
-		segment_put(s);
-		s = NULL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (pthread_mutex_trylock(&lodic->lock) == 0) {
+		lodic->cancel_state = state;
+		return true;
 	}
-	if (!s && retry_due(&lodic->retry) &&
-	    attach_open_or_start(lodic, false, &s) == 0) {
-		lodic->segment = s;
+	pthread_setcancelstate(state, NULL);
+	return false;
+}
+
+void attach_unlock(struct lodic *lodic)
+{
+	int state = lodic->cancel_state;
+
+	pthread_mutex_unlock(&lodic->lock);
+	pthread_setcancelstate(state, NULL);
+}
+
+static void attach_set_segment(struct lodic *lodic, struct segment *s)
+{
+	if (lodic->segment)
+		segment_put(lodic->segment);
+	lodic->segment = s;
+	host_store_relaxed(&lodic->generation, s ? s->generation : GENERATION_NONE);
+}
+
+/* The channel leads nowhere: until the next try is due, err says why. */
+static void attach_failed(struct lodic *lodic, int err)
+{
+	lodic->greeted = false;
+	/* A reset: the service died just now. */
+	lodic->error = err == -ECONNRESET ? -ECONNREFUSED : err;
+	retry_failed(&lodic->retry);
+}
+
+/* The service has answered HELLO. If it is the one that this process knows already, only
+ * the channel is new. Otherwise its arena becomes the current segment. */
+static void attach_greeted(void *owner, const struct channel_reply *reply)
+{
+	struct lodic *lodic = owner;
+	struct segment *s;
+	int err = reply->error;
+
+	if (!err && (!lodic->segment ||
+	             lodic->segment->generation != reply->wire->hello.generation)) {
+		err = segment_map(reply, &s);
+		if (!err)
+			attach_set_segment(lodic, s);
+	}
+	if (err) {
+		channel_close(&lodic->channel, err);
+		attach_failed(lodic, err);
+		return;
+	}
+	lodic->greeted = true;
+	retry_reset(&lodic->retry);
+}
+
+int attach_step(struct lodic *lodic)
+{
+	static const struct wire_request hello = { .version = WIRE_VERSION,
+		                                   .op = WIRE_HELLO };
+	struct channel *c = &lodic->channel;
+	int err;
+
+	if (lodic->segment && !segment_alive(lodic->segment)) {
+		lodic->greeted = false;
+		channel_close(c, -ECONNRESET);
+		attach_set_segment(lodic, NULL);
+	}
+	if (!channel_poll(c))
+		return -EINPROGRESS;
+	if (lodic->greeted && c->socket >= 0)
+		return 0;
+	/* After a time-out the service is left alone for a while. After anything else it
+	 * may be worth a try at once. */
+	if (lodic->greeted && c->error == -ETIMEDOUT)
+		attach_failed(lodic, c->error);
+	lodic->greeted = false;
+	if (!retry_due(&lodic->retry))
+		return lodic->error;
+	err = channel_connect(c, lodic->start.socket_path);
+	if (!err)
+		err = channel_ask(c, &hello, -1, host_now_ns() + REQUEST_TIMEOUT_NS,
+		                  attach_greeted, lodic);
+	if (!err)
+		return -EINPROGRESS;
+	attach_failed(lodic, err);
+	return lodic->error;
+}
+
+int attach_wait(struct lodic *lodic)
+{
+	int err;
+
+	/* Ends, because each turn but one ends a request, and the last one is HELLO. */
+	while ((err = attach_step(lodic)) == -EINPROGRESS)
+		channel_wait(&lodic->channel);
+	return err;
+}
+
+/* Lets go of the lock meanwhile: a service may take long to come up. A thread that only
+ * wants to close a file must not wait for that. */
+static int attach_start_service(struct lodic *lodic)
+{
+	int state = lodic->cancel_state;
+	int err;
+
+	pthread_mutex_unlock(&lodic->lock);
+	err = start_service(&lodic->start);
+	pthread_mutex_lock(&lodic->lock);
+	lodic->cancel_state = state;
+	return err;
+}
+
+int attach_start(struct lodic *lodic)
+{
+	bool due = retry_due(&lodic->retry);
+	int err = attach_wait(lodic);
+
+	if (!due || !attach_nobody_listens(err) || !*lodic->start.program ||
+	    attach_start_service(lodic) != 0)
+		return err;
+	retry_reset(&lodic->retry);
+	return attach_wait(lodic);
+}
+
+/* Attaches for the first time, and starts a service when none listens. A service that is
+ * just leaving, or that another process is starting, holds the lock of the socket. Then the
+ * one started here gives up, and this function tries again. */
+static int attach_first(struct lodic *lodic)
+{
+	u64 begun = host_now_ns();
+	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
+	int err;
+
+	for (;;) {
 		retry_reset(&lodic->retry);
+		err = attach_wait(lodic);
+		if (err == -EAGAIN) {
+			/* More programs than the service has room for come at once. */
+			if (host_now_ns() - begun > REQUEST_TIMEOUT_NS)
+				return -ETIMEDOUT;
+		} else if (!attach_nobody_listens(err) || !*lodic->start.program) {
+			return err;
+		} else if (host_now_ns() - begun > (u64)START_WAIT_MS * 1000000) {
+			return -ETIMEDOUT;
+		} else {
+			err = attach_start_service(lodic);
+			if (err && err != -EADDRINUSE)
+				return err;
+			retry_reset(&lodic->retry);
+			err = attach_wait(lodic);
+			if (!err)
+				return 0;
+		}
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < LAST_PAUSE_NS)
+			pause.tv_nsec *= 2;
 	}
-	if (s)
-		s->users++;
-	return s;
+}
+
+int attach_ask(struct lodic *lodic, const struct wire_request *request, int fd,
+               void (*done)(void *owner, const struct channel_reply *reply),
+               void *owner)
+{
+	return channel_ask(&lodic->channel, request, fd,
+	                   host_now_ns() + REQUEST_TIMEOUT_NS, done, owner);
+}
+
+int attach_call(struct lodic *lodic, const struct wire_request *request, int fd,
+                void (*done)(void *owner, const struct channel_reply *reply),
+                void *owner)
+{
+	int err = attach_wait(lodic);
+
+	if (!err)
+		err = attach_ask(lodic, request, fd, done, owner);
+	if (err == -ECONNRESET) { /* the service had hung up: once more */
+		err = attach_wait(lodic);
+		if (!err)
+			err = attach_ask(lodic, request, fd, done, owner);
+	}
+	if (!err)
+		channel_wait(&lodic->channel);
+	return err;
+}
+
+void attach_tell(struct lodic *lodic, u64 generation,
+                 const struct wire_request *request)
+{
+	u64 deadline = host_now_ns() + REQUEST_TIMEOUT_NS;
+	struct channel *c = &lodic->channel;
+
+	channel_wait(c);
+	if (lodic->greeted && lodic->generation == generation &&
+	    segment_alive(lodic->segment) &&
+	    channel_ask(c, request, -1, deadline, channel_ignore, NULL) == 0)
+		channel_wait(c);
 }
 
 static int attach_take_options(struct lodic *lodic, const struct lodic_options *o)
@@ -99,11 +271,28 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 
 static void attach_free(struct lodic *lodic)
 {
+	/* A forked child does not have the segment's memory, and the socket is the
+	 * parent's. */
+	if (!attach_forked(lodic)) {
+		channel_close(&lodic->channel, -ECONNRESET);
+		attach_set_segment(lodic, NULL);
+	}
 	pthread_mutex_destroy(&lodic->lock);
 	mapping_free_wiped(lodic->mark, sizeof(*lodic->mark));
 	free(lodic->start.socket_path);
 	free(lodic->start.program);
 	free(lodic);
+}
+
+void attach_get(struct lodic *lodic)
+{
+	host_fetch_add(&lodic->users, 1);
+}
+
+void attach_put(struct lodic *lodic)
+{
+	if (host_fetch_add(&lodic->users, -(u64)1) == 1)
+		attach_free(lodic);
 }
 
 EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_lodic)
@@ -121,26 +310,28 @@ EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_
 	if (!lodic)
 		return -ENOMEM;
 	pthread_mutex_init(&lodic->lock, NULL);
+	channel_init(&lodic->channel);
+	lodic->users = 1;
 	lodic->mark = mapping_alloc_wiped(sizeof(*lodic->mark));
-	err = lodic->mark ? attach_take_options(lodic, &o) : -ENOMEM;
-	if (!err) {
-		*lodic->mark = 1;
-		err = attach_open_or_start(lodic, true, &lodic->segment);
+	if (!lodic->mark) {
+		free(lodic);
+		return -ENOMEM;
 	}
-	if (err) {
+	*lodic->mark = 1;
+	attach_lock(lodic);
+	err = attach_take_options(lodic, &o);
+	if (!err)
+		err = attach_first(lodic);
+	attach_unlock(lodic);
+	if (err)
 		attach_free(lodic);
-		return err;
-	}
-	*ret_lodic = lodic;
-	return 0;
+	else
+		*ret_lodic = lodic;
+	return err;
 }
 
 EXPORT void lodic_detach(struct lodic *lodic)
 {
-	/* A forked child does not have the segment's memory, and the socket is the
-	 * parent's. */
-	if (lodic && lodic->segment && !attach_forked(lodic))
-		segment_put(lodic->segment);
 	if (lodic)
-		attach_free(lodic);
+		attach_put(lodic);
 }

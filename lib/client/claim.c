@@ -6,49 +6,37 @@
 
 #include "lib/client/claim.h"
 
-struct claim *claim_make(struct segment *segment, struct lodic_file *file, int fd)
+struct claim *claim_make_none(struct lodic_file *file, u64 reason)
 {
-	struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_FILE_OPEN };
-	struct wire_reply reply;
 	struct claim *claim = calloc(1, sizeof(*claim));
-	int err;
 
 	if (!claim)
 		return NULL;
 	claim->file = file;
 	claim->generation = GENERATION_UNCLAIMED;
-	claim->reason = ESTALE;
-	if (!segment)
-		return claim;
-	err = segment_request(segment, &request, fd, REQUEST_TIMEOUT_MS, &reply, NULL,
-	                      NULL);
-	if (!err && reply.file.slot >= segment->arena.nr_files)
-		err = -EPROTO;
-	if (err) {
-		claim->reason = (u64)-err;
-		return claim;
-	}
-	claim->slot = (u32)reply.file.slot;
-	claim->core.id = (u32)reply.file.id;
-	claim->first = block_id(claim->core.id, 0);
-	claim->size = reply.file.size;
-	claim->core.proof = &segment->arena.files[claim->slot];
-	claim->generation = segment->generation;
+	claim->reason = reason;
 	return claim;
 }
 
-void claim_release(struct segment *segment, const struct claim *claim)
+struct claim *claim_make(struct lodic_file *file, const struct segment *segment,
+                         const struct channel_reply *reply)
 {
-	struct wire_request request = { .version = WIRE_VERSION,
-		                        .op = WIRE_FILE_CLOSE,
-		                        .a = claim->slot,
-		                        .b = claim->core.id };
-	struct wire_reply reply;
+	const struct wire_reply *wire = reply->wire;
+	int err = reply->error;
+	struct claim *claim;
 
-	if (segment && claim->generation == segment->generation &&
-	    segment_alive(segment))
-		segment_request(segment, &request, -1, REQUEST_TIMEOUT_MS, &reply, NULL,
-		                NULL);
+	if (!err && wire->file.slot >= segment->arena.nr_files)
+		err = -EPROTO;
+	claim = claim_make_none(file, (u64)-err);
+	if (!claim || err)
+		return claim;
+	claim->slot = (u32)wire->file.slot;
+	claim->core.id = (u32)wire->file.id;
+	claim->first = block_id(claim->core.id, 0);
+	claim->size = wire->file.size;
+	claim->core.proof = &segment->arena.files[claim->slot];
+	claim->generation = segment->generation;
+	return claim;
 }
 
 bool claim_is_good(const struct segment *segment, const struct claim *claim)

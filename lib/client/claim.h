@@ -14,19 +14,20 @@ struct claim {
 	u64 size;               /* as long as the claim is good (S3) */
 	struct cache_file core; /* its proof, and its id */
 	u32 slot;
+	bool told;               /* the service knows that it is given up; lodic.lock */
 	u64 reason;              /* why it is not cached: an errno; atomic, relaxed */
 	struct lodic_file *file; /* whose claim it is */
 	struct claim *older; /* other threads may still look at it: freed at close */
 };
 
-/* lodic.lock is held for each of these. segment is the current one; NULL: none. */
-
-/* Asks the service for the file behind fd. A claim that the service refuses is unclaimed
- * and says why. NULL: there is no memory. */
-struct claim *claim_make(struct segment *segment, struct lodic_file *file, int fd);
-/* Tells the service that the claim's file is closed. Does not free the claim. */
-void claim_release(struct segment *segment, const struct claim *claim);
-/* Is the claim worth keeping: in the current segment, and not revoked? */
+/* A claim on nothing, for that reason (an errno > 0). NULL: there is no memory. */
+struct claim *claim_make_none(struct lodic_file *file, u64 reason);
+/* The claim that the service's answer to FILE_OPEN gives, or one on nothing. NULL: there is
+ * no memory. lodic.lock is held, and segment is the current one. */
+struct claim *claim_make(struct lodic_file *file, const struct segment *segment,
+                         const struct channel_reply *reply);
+/* Is the claim worth keeping: in the current segment, and not revoked? lodic.lock is held.
+ * segment is the current one; NULL: none. */
 bool claim_is_good(const struct segment *segment, const struct claim *claim);
 
 #endif

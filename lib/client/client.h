@@ -12,13 +12,14 @@
  * also covers "no service", "not cached" and "forked". A seat lies in memory that the
  * kernel wipes in a child (MADV_WIPEONFORK), so its generation is 0 there.
  *
- * Locks. lodic.lock guards which segment is current, and the making of every claim. A
- * segment's socket_lock lets one request at a time through. A thread takes them in that
- * order. The paths that serve from the cache take neither.
+ * Locks. lodic.lock guards which segment is current, the channel to its service, and the
+ * making of every seat and claim. A function that may block can hold it for as long as a
+ * request takes. So the functions that read, pin or unpin only ever try to take it. The
+ * paths that serve from the cache do not look at it.
  *
  * A file here includes only files above its own line:
  *   client.h
- *   retry, mapping, start
+ *   retry, mapping, start, channel
  *   segment
  *   attach, seat, claim
  *   context, stat

@@ -17,42 +17,127 @@ static void context_keep_counts(struct lodic_context *context)
 		context->past[i] += host_load_relaxed(&seat->core.memory->counters[i]);
 }
 
+/* The service has answered CONTEXT_OPEN, to whatever thread has looked. */
+static void context_answered(void *owner, const struct channel_reply *reply)
+{
+	struct lodic_context *context = owner;
+	struct lodic *lodic = context->lodic;
+	struct wire_request request = { .version = WIRE_VERSION,
+		                        .op = WIRE_CONTEXT_CLOSE };
+
+	context->error = reply->error;
+	if (!context->error)
+		context->error =
+			seat_make(context, lodic->segment, reply, &context->offered);
+	if (!context->error) {
+		retry_reset(&context->retry);
+		return;
+	}
+	retry_failed(&context->retry);
+	if (reply->wire && !reply->wire->error) {
+		/* The service has made a context that this process cannot map. */
+		request.a = reply->wire->context.place;
+		attach_ask(lodic, &request, -1, channel_ignore, NULL);
+	}
+}
+
+static int
+context_ask(struct lodic_context *context,
+            int (*ask)(struct lodic *lodic, const struct wire_request *request, int fd,
+                       void (*done)(void *owner, const struct channel_reply *reply),
+                       void *owner))
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_CONTEXT_OPEN };
+
+	return ask(context->lodic, &request, -1, context_answered, context);
+}
+
+/* Moves to the seat that is offered, if there is one. lodic.lock is held. */
+static void context_move(struct lodic_context *context)
+{
+	struct seat *old = context->seat;
+
+	if (!context->offered)
+		return;
+	context_keep_counts(context);
+	context->seat = context->offered;
+	context->offered = NULL;
+	if (old != &no_seat) {
+		old->older = context->retired;
+		context->retired = old;
+	}
+}
+
+/* lodic.lock is held. */
+static void context_sweep(struct lodic_context *context, bool all)
+{
+	struct seat **at = &context->retired;
+	struct seat *seat;
+
+	while ((seat = *at)) {
+		if (!all && seat_in_use(seat)) {
+			at = &seat->older;
+			continue;
+		}
+		*at = seat->older;
+		seat_free(seat);
+	}
+}
+
+void context_free_retired(struct lodic_context *context)
+{
+	if (!attach_trylock(context->lodic))
+		return;
+	context_sweep(context, false);
+	attach_unlock(context->lodic);
+}
+
 void context_reseat(struct lodic_context *context)
 {
 	struct lodic *lodic = context->lodic;
-	struct seat *old = context->seat;
-	struct seat *seat = NULL;
-	struct segment *segment;
+	int err;
 
-	if (attach_forked(lodic) || seat_is_good(old) || !retry_due(&context->retry))
+	if (attach_forked(lodic) || context_is_seated(context) ||
+	    !retry_due(&context->retry))
 		return;
 	/* Another thread is busy with it; the caller reads from the kernel meanwhile. */
-	if (pthread_mutex_trylock(&lodic->lock) != 0)
+	if (!attach_trylock(lodic))
 		return;
-	segment = attach_segment_get(lodic);
-	if (segment) {
-		seat_open(context, segment, &seat);
-		segment_put(segment);
+	err = attach_step(lodic);
+	context_move(context);
+	context_sweep(context, false);
+	if (!err && !context_is_seated(context) && retry_due(&context->retry)) {
+		err = context_ask(context, attach_ask);
+		if (!err)
+			err = -EINPROGRESS;
 	}
-	if (seat) {
-		context_keep_counts(context);
-		context->seat = seat;
-		retry_reset(&context->retry);
-		if (seat_in_use(old)) {
-			old->older = context->retired;
-			context->retired = old; /* the last lodic_unpin() drops it */
-		} else {
-			seat_drop(old);
-		}
-	}
-	pthread_mutex_unlock(&lodic->lock);
+	if (err == -EINPROGRESS)
+		retry_put_off(&context->retry, host_now_ns() + RETRY_LOOK_NS);
+	else if (err)
+		retry_put_off(&context->retry, host_load_relaxed(&lodic->retry.at_ns));
+	attach_unlock(lodic);
+}
+
+int context_reseat_wait(struct lodic_context *context)
+{
+	/* An answer may be on its way already, to a reader's question. */
+	int err = attach_wait(context->lodic);
+
+	context_move(context);
+	if (err || context_is_seated(context))
+		return 0;
+	err = context_ask(context, attach_call);
+	if (err)
+		return 0;
+	context_move(context);
+	return context_is_seated(context) ? 0 : context->error;
 }
 
 EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_context)
 {
 	struct lodic_context *context;
-	struct segment *segment;
-	int err = 0;
+	int err;
 
 	if (!lodic || !ret_context)
 		return -EINVAL;
@@ -63,37 +148,44 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 		return -ENOMEM;
 	context->lodic = lodic;
 	context->seat = &no_seat;
-	pthread_mutex_lock(&lodic->lock);
-	segment = attach_segment_get(lodic);
-	if (segment) {
-		err = seat_open(context, segment, &context->seat);
-		segment_put(segment);
-	}
-	pthread_mutex_unlock(&lodic->lock);
-	if (err == -EUSERS || err == -EMFILE || err == -ENOMEM) {
-		free(context);
-		return err;
-	}
-	*ret_context = context;
-	return 0;
+	attach_get(lodic);
+	attach_lock(lodic);
+	attach_start(lodic);
+	err = context_reseat_wait(context);
+	attach_unlock(lodic);
+	if (err == -ECONNRESET || err == -ETIMEDOUT)
+		err = 0; /* the service has just gone, or is stopped: it is away */
+	if (err)
+		lodic_context_close(context);
+	else
+		*ret_context = context;
+	return err;
 }
 
 EXPORT void lodic_context_close(struct lodic_context *context)
 {
-	struct seat *seat, *older;
+	struct wire_request request = { .version = WIRE_VERSION,
+		                        .op = WIRE_CONTEXT_CLOSE };
+	struct lodic *lodic;
+	u64 generation;
 
 	if (!context)
 		return;
-	if (!attach_forked(context->lodic)) {
-		pthread_mutex_lock(&context->lodic->lock);
-		seat_drop(context->seat);
-		for (seat = context->retired; seat; seat = older) {
-			older = seat->older;
-			seat_drop(seat);
-		}
-		pthread_mutex_unlock(&context->lodic->lock);
+	lodic = context->lodic;
+	if (!attach_forked(lodic)) {
+		attach_lock(lodic);
+		channel_wait(&lodic->channel); /* what is under way may be for it */
+		context_move(context);
+		context_sweep(context, true);
+		generation = context->seat->generation;
+		request.a = context->seat->place;
+		seat_free(context->seat);
+		if (generation != GENERATION_NONE)
+			attach_tell(lodic, generation, &request);
+		attach_unlock(lodic);
 	}
 	free(context);
+	attach_put(lodic);
 }
 
 EXPORT void lodic_context_stat(const struct lodic_context *context,

@@ -7,15 +7,33 @@
 #include "lib/client/seat.h"
 
 struct lodic_context {
-	struct seat *seat;    /* never NULL; &no_seat when there is none */
-	struct seat *retired; /* earlier seats that still have pins */
+	struct seat *seat; /* never NULL; &no_seat when there is none */
+	struct seat
+		*retired; /* earlier seats that still have pins, or wait to be freed */
 	struct lodic *lodic;
+	/* Under lodic.lock; others may look at retry.at_ns without. The thread that takes the
+	 * service's answer leaves the new seat here, and the owner thread moves to it. */
+	struct seat *offered;
+	int error; /* of the last try to get a seat */
 	struct retry retry;
 	u64 past[CONTEXT_NR_COUNTERS]; /* counts of earlier seats, and without a seat */
 };
 
-/* Gets the context a new seat, if its old one is dead and it is time to try. Its owner
- * thread alone may call this. It never waits for lodic.lock. */
+/* The context's owner thread alone may call these. */
+
+/* Is the context's seat in the current segment, and does its service live? */
+static inline bool context_is_seated(const struct lodic_context *context)
+{
+	return attach_is_current(context->lodic, context->seat->segment);
+}
+
+/* Goes on towards a new seat, if the old one is dead and it is time to try. Never waits. */
 void context_reseat(struct lodic_context *context);
+/* The same, but waits for the service; lodic.lock is held. 0: the context has a seat, or
+ * the service is away. */
+int context_reseat_wait(struct lodic_context *context);
+/* Frees those earlier seats that have no pins any more. Never waits: those that it cannot
+ * free now stay for the next time. */
+void context_free_retired(struct lodic_context *context);
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "lib/client/file.h"
 
+/* A blocking function gives the old claim back and opens the file. If the service has hung
+ * up it does both once more, and each may need a connection first. */
+#define MAX_STEPS 8
+
 static int file_check_descriptor(int fd)
 {
 	struct stat st;
@@ -25,44 +29,111 @@ static int file_check_descriptor(int fd)
 	return (flags & O_ACCMODE) == O_RDONLY ? 0 : -EINVAL;
 }
 
-void file_reclaim(struct lodic_file *file)
+/* Makes claim the file's, and keeps the one before, at which others may be looking.
+ * lodic.lock is held. */
+static void file_publish(struct lodic_file *file, struct claim *claim)
 {
-	struct lodic *lodic = file->lodic;
-	struct segment *segment;
-	struct claim *claim;
-
-	/* Before the lock, because every read of a file that is not cached comes by here.
-	 * Its readers must not meet in a cache line that they all write. */
-	if (attach_forked(lodic) ||
-	    host_now_ns() < host_load_relaxed(&file->retry.at_ns) ||
-	    pthread_mutex_trylock(&lodic->lock) != 0)
-		return;
-	if (claim_is_good(lodic->segment, file->claim) || !retry_due(&file->retry))
-		goto out_unlock;
-	segment = attach_segment_get(lodic);
-	if (!segment)
-		goto out_unlock;
-	claim = claim_make(segment, file, file->fd);
-	segment_put(segment);
-	if (!claim)
-		goto out_unlock;
-	claim_release(lodic->segment, file->claim);
-	if (claim->generation != GENERATION_UNCLAIMED)
-		retry_reset(&file->retry);
-	claim->older = file->claim;
-	if (claim->older->generation == GENERATION_UNCLAIMED &&
+	if (file->claim->generation == GENERATION_UNCLAIMED &&
 	    claim->generation == GENERATION_UNCLAIMED) {
 		/* A chain of refusals would be of no use. Readers look at reason and
 		 * generation only, so the old claim can take the new one's reason. */
 		host_store_relaxed(&file->claim->reason, claim->reason);
 		free(claim);
-	} else {
-		host_store_release((u64 *)&file->claim, (u64)claim);
-		if (++file->nr_claims == MAX_CLAIMS)
-			host_store_relaxed(&file->retry.at_ns, ~(u64)0); /* no more */
+		return;
 	}
-out_unlock:
-	pthread_mutex_unlock(&lodic->lock);
+	claim->older = file->claim;
+	host_store_release((u64 *)&file->claim, (u64)claim);
+	if (++file->nr_claims == MAX_CLAIMS)
+		retry_put_off(&file->retry, DEADLINE_NEVER); /* no more */
+}
+
+/* The service has answered FILE_OPEN, to whatever thread has looked. */
+static void file_answered(void *owner, const struct channel_reply *reply)
+{
+	struct lodic_file *file = owner;
+	struct claim *claim = claim_make(file, file->lodic->segment, reply);
+
+	if (claim && claim->generation != GENERATION_UNCLAIMED)
+		retry_reset(&file->retry);
+	else
+		retry_failed(&file->retry);
+	if (claim)
+		file_publish(file, claim);
+}
+
+static int file_ask(struct lodic_file *file)
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_FILE_OPEN };
+
+	return attach_ask(file->lodic, &request, file->fd, file_answered, file);
+}
+
+/* The request that gives a claim back. false: the service need not know. lodic.lock is
+ * held. */
+static bool file_must_tell(struct lodic_file *file, struct wire_request *ret_request)
+{
+	struct claim *claim = file->claim;
+
+	if (claim->told || claim->generation == GENERATION_UNCLAIMED ||
+	    claim->generation != file->lodic->generation)
+		return false;
+	claim->told = true;
+	*ret_request = (struct wire_request){ .version = WIRE_VERSION,
+		                              .op = WIRE_FILE_CLOSE,
+		                              .a = claim->slot,
+		                              .b = claim->core.id };
+	return true;
+}
+
+/* One step towards a good claim; lodic.lock is held. 0: there is one, or it is not time.
+ * -EINPROGRESS: a reply is on its way. Otherwise why there is no service. */
+static int file_step(struct lodic_file *file)
+{
+	struct lodic *lodic = file->lodic;
+	struct wire_request request;
+	int err = attach_step(lodic);
+
+	if (err || claim_is_good(lodic->segment, file->claim) ||
+	    !retry_due(&file->retry))
+		return err;
+	if (file_must_tell(file, &request))
+		err = attach_ask(lodic, &request, -1, channel_ignore, NULL);
+	else
+		err = file_ask(file);
+	return err ? err : -EINPROGRESS;
+}
+
+void file_reclaim(struct lodic_file *file)
+{
+	struct lodic *lodic = file->lodic;
+	int err;
+
+	/* Before the lock, because every read of a file that is not cached comes by here.
+	 * Its readers must not meet in a cache line that they all write. */
+	if (attach_forked(lodic) || !retry_due(&file->retry) || !attach_trylock(lodic))
+		return;
+	err = file_step(file);
+	if (host_load_relaxed(&file->retry.at_ns) != DEADLINE_NEVER) {
+		if (err == -EINPROGRESS)
+			retry_put_off(&file->retry, host_now_ns() + RETRY_LOOK_NS);
+		else if (err)
+			retry_put_off(&file->retry,
+			              host_load_relaxed(&lodic->retry.at_ns));
+	}
+	attach_unlock(lodic);
+}
+
+/* The same, but waits; lodic.lock is held. */
+static void file_reclaim_wait(struct lodic_file *file)
+{
+	int tries = 0;
+	int err;
+
+	/* Two requests at most, and each may find that the service has hung up. */
+	while (((err = file_step(file)) == -EINPROGRESS || err == -ECONNRESET) &&
+	       tries++ < MAX_STEPS)
+		channel_wait(&file->lodic->channel);
 }
 
 static bool file_tie_is_good(const struct lodic_context *context,
@@ -86,10 +157,40 @@ const struct claim *file_tie(struct lodic_context *context, struct lodic_file *f
 	return file_tie_is_good(context, claim) ? claim : NULL;
 }
 
+const struct claim *file_tie_wait(struct lodic_context *context,
+                                  struct lodic_file *file)
+{
+	const struct claim *claim = file_claim(file);
+	struct lodic *lodic = file->lodic;
+
+	if (file_tie_is_good(context, claim))
+		return claim;
+	if (attach_forked(lodic))
+		return NULL;
+	attach_lock(lodic);
+	attach_start(lodic);
+	context_reseat_wait(context);
+	file_reclaim_wait(file);
+	attach_unlock(lodic);
+	claim = file_claim(file);
+	return file_tie_is_good(context, claim) ? claim : NULL;
+}
+
+static void file_free(struct lodic_file *file)
+{
+	struct claim *claim, *older;
+
+	for (claim = file->claim; claim; claim = older) {
+		older = claim->older;
+		free(claim);
+	}
+	close(file->fd);
+	free(file);
+}
+
 EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 {
 	struct lodic_file *file;
-	struct segment *segment = NULL;
 	int err;
 
 	if (!lodic || !ret_file)
@@ -107,20 +208,17 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 		free(file);
 		return err;
 	}
-	if (!attach_forked(lodic)) {
-		pthread_mutex_lock(&lodic->lock);
-		segment = attach_segment_get(lodic);
-		file->claim = claim_make(segment, file, file->fd);
-		if (segment)
-			segment_put(segment);
-		pthread_mutex_unlock(&lodic->lock);
-	} else {
-		file->claim = claim_make(NULL, file, file->fd);
-	}
+	file->claim = claim_make_none(file, ESTALE);
 	if (!file->claim) {
-		close(file->fd);
-		free(file);
+		file_free(file);
 		return -ENOMEM;
+	}
+	attach_get(lodic);
+	if (!attach_forked(lodic)) {
+		attach_lock(lodic);
+		attach_start(lodic);
+		file_reclaim_wait(file);
+		attach_unlock(lodic);
 	}
 	*ret_file = file;
 	return 0;
@@ -128,21 +226,21 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 
 EXPORT void lodic_close(struct lodic_file *file)
 {
-	struct claim *claim, *older;
+	struct wire_request request;
+	struct lodic *lodic;
 
 	if (!file)
 		return;
-	if (!attach_forked(file->lodic)) {
-		pthread_mutex_lock(&file->lodic->lock);
-		claim_release(file->lodic->segment, file->claim);
-		pthread_mutex_unlock(&file->lodic->lock);
+	lodic = file->lodic;
+	if (!attach_forked(lodic)) {
+		attach_lock(lodic);
+		channel_wait(&lodic->channel); /* what is under way may be for it */
+		if (file_must_tell(file, &request))
+			attach_tell(lodic, file->claim->generation, &request);
+		attach_unlock(lodic);
 	}
-	for (claim = file->claim; claim; claim = older) {
-		older = claim->older;
-		free(claim);
-	}
-	close(file->fd);
-	free(file);
+	file_free(file);
+	attach_put(lodic);
 }
 
 EXPORT int lodic_file_cached(const struct lodic_file *file)
@@ -155,8 +253,8 @@ EXPORT int lodic_file_cached(const struct lodic_file *file)
 		return -(int)host_load_relaxed(&claim->reason);
 	if (attach_forked(lodic))
 		return -ESTALE;
-	pthread_mutex_lock(&lodic->lock);
+	attach_lock(lodic);
 	good = claim_is_good(lodic->segment, claim);
-	pthread_mutex_unlock(&lodic->lock);
+	attach_unlock(lodic);
 	return good ? 0 : -ESTALE;
 }

@@ -25,13 +25,15 @@ static inline const struct claim *file_claim(const struct lodic_file *file)
 	return (const struct claim *)host_load_acquire((const u64 *)&file->claim);
 }
 
-/* Gets the file a new claim, if its old one is bad and it is time to try. It never waits
- * for lodic.lock. */
+/* Goes on towards a new claim, if the old one is bad and it is time to try. Never waits. */
 void file_reclaim(struct lodic_file *file);
 
 /* The file's claim, if it agrees with the context's seat and both are good. If not, the
- * function tries once to make them so. NULL: the caller must go to the kernel (no
- * service, not cached, forked). */
+ * function goes one step towards that. NULL: the caller must go to the kernel (no service,
+ * not cached, forked). Never waits. */
 const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file);
+/* The same, but waits for the service, and starts one if none is there. */
+const struct claim *file_tie_wait(struct lodic_context *context,
+                                  struct lodic_file *file);
 
 #endif

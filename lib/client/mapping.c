@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See mapping.h. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -26,19 +27,22 @@ void mapping_free_wiped(void *p, size_t bytes)
 		munmap(p, bytes);
 }
 
-void *mapping_share(int fd, u64 bytes, int protection)
+int mapping_share(int fd, u64 bytes, int protection, void **ret_at)
 {
 	struct stat st;
 	void *p;
 
 	/* If a mapping is longer than its file, the first look behind the file's end
 	 * kills the process. */
-	if (fstat(fd, &st) != 0 || (u64)st.st_size < bytes)
-		return NULL;
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	if ((u64)st.st_size < bytes || bytes == 0)
+		return -EPROTO;
 	p = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
-		return NULL;
+		return -errno;
 	/* A forked child must not use it: see the note on fork() in lodic.h. */
 	madvise(p, bytes, MADV_DONTFORK);
-	return p;
+	*ret_at = p;
+	return 0;
 }

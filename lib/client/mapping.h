@@ -11,8 +11,8 @@
 void *mapping_alloc_wiped(size_t bytes);
 void mapping_free_wiped(void *p, size_t bytes);
 
-/* Maps bytes of fd. A forked child does not get the mapping. NULL: that failed, or the
- * file of fd is shorter. */
-void *mapping_share(int fd, u64 bytes, int protection);
+/* Maps bytes of fd. A forked child does not get the mapping. -EPROTO: the file of fd is
+ * shorter. Otherwise the errors of mmap(2). */
+int mapping_share(int fd, u64 bytes, int protection, void **ret_at);
 
 #endif

@@ -3,9 +3,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/client/file.h"
+
+#define BUSY_PAUSE_NS 5000000
 
 static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 frame,
                             u64 *word, u32 within, u64 left)
@@ -111,26 +114,21 @@ static bool seat_counts(const struct seat *seat, const u64 *word)
 static __attribute__((noinline)) void unpin_slow(struct lodic_context *context,
                                                  struct lodic_pin *pin)
 {
-	struct seat **at = &context->retired;
 	struct seat *seat = context->seat;
+	struct seat *retired = context->retired;
 
 	if (!pin->word || (seat != &no_seat && seat->generation == GENERATION_NONE))
 		return; /* given back already, or a forked child */
 	if (seat != &no_seat && seat_counts(seat, pin->word)) {
 		cache_unpin(&seat->core, pin->word);
 	} else {
-		while (*at && !seat_counts(*at, pin->word))
-			at = &(*at)->older;
-		seat = *at;
-		if (!seat)
+		while (retired && !seat_counts(retired, pin->word))
+			retired = retired->older;
+		if (!retired)
 			return; /* not a pin of this context */
-		cache_unpin(&seat->core, pin->word);
-		if (!seat_in_use(seat)) {
-			*at = seat->older;
-			pthread_mutex_lock(&context->lodic->lock);
-			seat_drop(seat);
-			pthread_mutex_unlock(&context->lodic->lock);
-		}
+		cache_unpin(&retired->core, pin->word);
+		if (!seat_in_use(retired))
+			context_free_retired(context);
 	}
 	pin->word = NULL;
 }
@@ -149,6 +147,46 @@ EXPORT void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin)
 	pin->word = NULL;
 }
 
+static void prefetch_answered(void *owner, const struct channel_reply *reply)
+{
+	*(int *)owner = reply->error;
+}
+
+static void prefetch_close(void *channel)
+{
+	channel_close(channel, -ECONNRESET);
+}
+
+/* Waits until the service has done what it could for every hint posted before. The wait has
+ * a connection of its own and holds no lock, because it may take long. */
+static int prefetch_wait(struct lodic_context *context)
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_SYNC };
+	const struct segment *segment = context->seat->segment;
+	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
+	struct channel channel;
+	int answer = -ECONNRESET;
+	int err;
+
+	channel_init(&channel);
+	pthread_cleanup_push(prefetch_close, &channel);
+	while ((err = channel_connect(&channel, context->lodic->start.socket_path)) ==
+	               -EAGAIN &&
+	       segment_alive(segment))
+		nanosleep(&pause, NULL); /* the service has many others to let in */
+	if (!err)
+		err = channel_ask(&channel, &request, -1, DEADLINE_NEVER,
+		                  prefetch_answered, &answer);
+	if (!err) {
+		channel_wait(&channel);
+		err = segment_alive(segment) ? answer : -ECONNRESET;
+	}
+	pthread_cleanup_pop(1);
+	return err == -ECONNREFUSED || err == -ENOENT || err == -EAGAIN ? -ECONNRESET
+	                                                                : err;
+}
+
 EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file,
                           off_t offset, uint64_t n, unsigned int flags)
 {
@@ -159,7 +197,7 @@ EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file
 
 	if (offset < 0 || flags & ~(unsigned int)LODIC_WAIT)
 		return -EINVAL;
-	claim = file_tie(context, file);
+	claim = file_tie_wait(context, file);
 	if (!claim)
 		return -ESTALE;
 	seat = context->seat;
@@ -167,12 +205,12 @@ EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file
 	if ((u64)offset >= size)
 		return 0;
 	if (flags & LODIC_WAIT && hint_full(&seat->core.memory->ring)) {
-		err = segment_sync(seat->segment);
+		err = prefetch_wait(context);
 		if (err)
 			return err;
 	}
 	end = n == 0 || n > size - (u64)offset ? size : (u64)offset + n;
 	seat_hint(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
 	          ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
-	return flags & LODIC_WAIT ? segment_sync(seat->segment) : 0;
+	return flags & LODIC_WAIT ? prefetch_wait(context) : 0;
 }

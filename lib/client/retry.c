@@ -2,17 +2,12 @@
 /* See retry.h. */
 #include "lib/client/retry.h"
 
-bool retry_due(struct retry *r)
+void retry_failed(struct retry *r)
 {
-	u64 now = host_now_ns();
-
-	if (now < r->at_ns)
-		return false;
 	r->step_ns = r->step_ns ? r->step_ns * 2 : RETRY_FIRST_NS;
 	if (r->step_ns > RETRY_LAST_NS)
 		r->step_ns = RETRY_LAST_NS;
-	host_store_relaxed(&r->at_ns, now + r->step_ns);
-	return true;
+	host_store_relaxed(&r->at_ns, host_now_ns() + r->step_ns);
 }
 
 void retry_reset(struct retry *r)

@@ -10,22 +10,24 @@
 
 struct seat no_seat = { .generation = GENERATION_NONE };
 
-static int seat_map(struct seat *seat, const struct wire_reply *reply, int fd)
+static int seat_map(struct seat *seat, const struct channel_reply *reply)
 {
 	struct segment *s = seat->segment;
-	void *p;
+	const struct wire_reply *wire = reply->wire;
+	int err;
 
-	if (reply->context.bytes !=
-	    arena_context_bytes(s->arena.nr_frames, s->arena.nr_entries))
+	if (reply->nr_fds != 1 ||
+	    wire->context.bytes !=
+	            arena_context_bytes(s->arena.nr_frames, s->arena.nr_entries))
 		return -EPROTO;
-	p = mapping_share(fd, reply->context.bytes, PROT_READ | PROT_WRITE);
-	if (!p)
-		return -EPROTO;
-	seat->memory = p;
-	seat->memory_bytes = reply->context.bytes;
-	seat->place = reply->context.place;
-	context_init(&seat->core, &s->arena, p, s->alive_value,
-	             reply->context.quota > 0);
+	err = mapping_share(reply->fds[0], wire->context.bytes, PROT_READ | PROT_WRITE,
+	                    &seat->memory);
+	if (err)
+		return err;
+	seat->memory_bytes = wire->context.bytes;
+	seat->place = wire->context.place;
+	context_init(&seat->core, &s->arena, seat->memory, s->alive_value,
+	             wire->context.quota > 0);
 	seat->generation = s->generation;
 	if (s->arena.scheme == ARENA_SCANNED)
 		seat->pin_generation = s->generation;
@@ -49,28 +51,17 @@ static void seat_dealloc(struct seat *seat)
 	mapping_free_wiped((u8 *)seat - SEAT_AT, SEAT_AT + sizeof(struct seat));
 }
 
-int seat_open(struct lodic_context *context, struct segment *segment,
-              struct seat **ret_seat)
+int seat_make(struct lodic_context *context, struct segment *segment,
+              const struct channel_reply *reply, struct seat **ret_seat)
 {
-	struct wire_request request = { .version = WIRE_VERSION,
-		                        .op = WIRE_CONTEXT_OPEN };
-	struct wire_reply reply;
-	struct seat *seat;
-	int fds[WIRE_MAX_FDS];
-	u32 nr_fds = 0;
+	struct seat *seat = seat_alloc();
 	int err;
 
-	seat = seat_alloc();
 	if (!seat)
 		return -ENOMEM;
 	seat->segment = segment;
 	seat->context = context;
-	err = segment_request(segment, &request, -1, REQUEST_TIMEOUT_MS, &reply, fds,
-	                      &nr_fds);
-	if (!err)
-		err = nr_fds == 1 ? seat_map(seat, &reply, fds[0]) : -EPROTO;
-	for (u32 i = 0; i < nr_fds; i++)
-		close(fds[i]);
+	err = seat_map(seat, reply);
 	if (err) {
 		seat_dealloc(seat);
 		return err;
@@ -80,33 +71,13 @@ int seat_open(struct lodic_context *context, struct segment *segment,
 	return 0;
 }
 
-static void seat_free(struct seat *seat)
+void seat_free(struct seat *seat)
 {
-	struct wire_request request = { .version = WIRE_VERSION,
-		                        .op = WIRE_CONTEXT_CLOSE,
-		                        .a = seat->place };
-	struct wire_reply reply;
-
+	if (seat == &no_seat || !seat->segment) /* none, or wiped by a fork */
+		return;
 	munmap(seat->memory, seat->memory_bytes);
-	if (segment_alive(seat->segment))
-		segment_request(seat->segment, &request, -1, REQUEST_TIMEOUT_MS, &reply,
-		                NULL, NULL);
 	segment_put(seat->segment);
 	seat_dealloc(seat);
-}
-
-void seat_drop(struct seat *seat)
-{
-	struct segment *segment = seat->segment;
-
-	if (seat == &no_seat || !segment) /* none, or wiped by a fork */
-		return;
-	seat_free(seat);
-}
-
-bool seat_is_good(const struct seat *seat)
-{
-	return seat->segment && segment_alive(seat->segment);
 }
 
 bool seat_in_use(const struct seat *seat)

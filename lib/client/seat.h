@@ -24,16 +24,16 @@ struct seat {
 /* The seat of a context without a service. Its generation matches no claim. */
 extern struct seat no_seat;
 
-/* Asks the service for a seat in segment, which gets one more user. lodic.lock is held.
- * The errors are those of lodic_context_open(). */
-int seat_open(struct lodic_context *context, struct segment *segment,
-              struct seat **ret_seat);
-/* Gives the seat back; no_seat and a seat that a fork has wiped are left alone.
- * lodic.lock is held. */
-void seat_drop(struct seat *seat);
+/* lodic.lock is held for these two. */
 
-/* Does the seat's service live? */
-bool seat_is_good(const struct seat *seat);
+/* Makes a seat of the service's answer to CONTEXT_OPEN; segment, whose service it is, gets
+ * one more user. -EPROTO: the answer is not as it must be. -ENOMEM: there is no memory, or
+ * no room for mappings. */
+int seat_make(struct lodic_context *context, struct segment *segment,
+              const struct channel_reply *reply, struct seat **ret_seat);
+/* Frees the seat; no_seat and a seat that a fork has wiped are left alone. */
+void seat_free(struct seat *seat);
+
 /* May a pin of this seat still be held? Under the rivals' schemes always: their shared
  * words do not tell, so such a seat must stay until its context is closed. */
 bool seat_in_use(const struct seat *seat);

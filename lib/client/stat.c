@@ -7,28 +7,40 @@
 #include "lib/client/attach.h"
 #include "lib/settings.h"
 
+struct stat_answer {
+	int error;
+	struct lodic_stat stat;
+};
+
+static void stat_answered(void *owner, const struct channel_reply *reply)
+{
+	struct stat_answer *answer = owner;
+
+	answer->error = reply->error;
+	if (!reply->error)
+		answer->stat = reply->wire->stat;
+}
+
 EXPORT int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t bytes)
 {
-	struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_STAT };
-	struct wire_reply reply;
-	struct segment *segment;
-	int err = -ESTALE;
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_STAT };
+	struct stat_answer answer;
+	int err;
 
 	if (!lodic || !ret_stat)
 		return -EINVAL;
 	if (attach_forked(lodic))
 		return -ECHILD;
-	pthread_mutex_lock(&lodic->lock);
-	segment = attach_segment_get(lodic);
-	if (segment) {
-		err = segment_request(segment, &request, -1, REQUEST_TIMEOUT_MS, &reply,
-		                      NULL, NULL);
-		segment_put(segment);
-	}
-	pthread_mutex_unlock(&lodic->lock);
+	attach_lock(lodic);
+	err = attach_call(lodic, &request, -1, stat_answered, &answer);
+	attach_unlock(lodic);
 	if (!err)
-		client_copy_out(ret_stat, bytes, &reply.stat, sizeof(reply.stat));
-	return err;
+		err = answer.error;
+	if (err)
+		return err == -ENOENT || err == -ECONNREFUSED ? -ESTALE : err;
+	client_copy_out(ret_stat, bytes, &answer.stat, sizeof(answer.stat));
+	return 0;
 }
 
 EXPORT const char *lodic_scheme_name(enum lodic_scheme scheme)

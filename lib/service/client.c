@@ -437,7 +437,7 @@ static bool client_serve_one(struct service *s, struct client *c)
 
 	if (err == -EAGAIN)
 		return false;
-	if (err && err != -EPROTO) {
+	if (err && err != -EPROTO && err != -EMFILE) {
 		client_hang_up(s, c);
 		return false;
 	}
