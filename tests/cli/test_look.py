@@ -1,0 +1,427 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic files`, `who`, `drop`, `stat`: a running cache, as somebody sees it from outside.
+
+    test_look.py LODIC LOOK_READER [SEED]
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+SECONDS = 60
+PAUSE_SECONDS = 0.01
+BLOCK = 4096
+LOOK_SECONDS = 3  # a look gives up after 2
+NOBODY, SOMEBODY = 65534, 65533
+LODIC, READER = map(os.path.abspath, sys.argv[1:3])
+SEED = int(sys.argv[3]) if len(sys.argv) > 3 else int.from_bytes(os.urandom(4), "little")
+
+
+def wait_for(what):
+    deadline = time.monotonic() + SECONDS
+    while not (found := what()):
+        if time.monotonic() > deadline:
+            raise TimeoutError("it did not happen")
+        time.sleep(PAUSE_SECONDS)
+    return found
+
+
+class Look(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-look-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.socket = self.folder / "s"
+
+    def end(self, process):
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.wait(SECONDS)
+        for stream in process.stdin, process.stdout, process.stderr:
+            if stream:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def start(self, *words, **more):
+        process = subprocess.Popen([str(w) for w in words], text=True, stdout=subprocess.PIPE,
+                                   **more)
+        self.addCleanup(self.end, process)
+        return process
+
+    def serve(self, *options, program=LODIC, **more):
+        service = self.start(program, "serve", "-m", "16M", "-s", self.socket, *options,
+                             stderr=subprocess.DEVNULL, **more)
+        self.assertIn("serving", service.stdout.readline())
+        return service
+
+    def read(self, *files, name="reader", attachments=1, pins=0):
+        """A program of that name that has read the files, and waits."""
+        link = self.folder / name
+        if not link.exists():
+            link.symlink_to(READER)
+        process = self.start(link, self.socket, attachments, pins, *files,
+                             stdin=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "read\n")
+        return process
+
+    def again(self, reader):
+        reader.stdin.write("x")
+        reader.stdin.flush()
+        self.assertEqual(reader.stdout.readline(), "read\n")
+
+    def file(self, name, nr_bytes):
+        path = self.folder / name
+        path.write_bytes(os.urandom(nr_bytes))
+        return path
+
+    def ask(self, command, *words, **more):
+        return subprocess.run([LODIC, command, "-s", self.socket, *map(str, words)],
+                              stdin=subprocess.DEVNULL, text=True, errors="surrogateescape",
+                              check=False, capture_output=True, timeout=SECONDS, **more)
+
+    def out(self, command, *words):
+        done = self.ask(command, *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        return done.stdout
+
+    def json(self, command, *words):
+        return json.loads(self.out(command, "--json", *words))
+
+
+class Lists(Look):
+    def test_three_programs_table_and_json_agree(self):
+        service = self.serve()
+        sizes = {"one": 50 * BLOCK, "two": 30 * BLOCK + 1, "three": 7}
+        paths = {name: self.file(name, size) for name, size in sizes.items()}
+        readers = {"alice": self.read(*paths.values(), name="alice", pins=5),
+                   "bob": self.read(paths["one"], paths["two"], name="bob", attachments=1),
+                   "carol": self.read(paths["one"], name="carol")}
+        self.again(readers["carol"])
+
+        files = self.json("files")
+        self.assertEqual([f["path"] for f in files["files"]],
+                         [str(paths[name]) for name in ("one", "two", "three")])
+        for f, opens in zip(files["files"], (3, 2, 1)):
+            size = sizes[os.path.basename(f["path"])]
+            stat = os.stat(f["path"])
+            self.assertEqual((f["size"], f["cached"], f["opens"]), (size, -(-size // BLOCK), opens))
+            self.assertEqual((f["dev"], f["ino"]), (stat.st_dev, stat.st_ino))
+            self.assertEqual(f["proof"], "lease")
+        self.assertEqual((files["not_cached"], files["unknown"]), ([], []))
+        table = self.out("files")
+        self.assertIn("328 KiB of 16.0 MiB in use, 3 files held", table)
+        rows = [line.split() for line in table.splitlines()[3:]]
+        self.assertEqual([row[-1] for row in rows], [f["path"] for f in files["files"]])
+        self.assertEqual([int(row[-3]) for row in rows], [3, 2, 1])
+        self.assertEqual(rows[0][:5], ["200", "KiB", "200", "KiB", "100.0"])
+
+        who = {r["program"]: r for r in self.json("who")["readers"]}
+        self.assertEqual({name: r["pid"] for name, r in who.items()},
+                         {name: reader.pid for name, reader in readers.items()})
+        self.assertEqual([who[n]["files"] for n in readers], [3, 2, 1])
+        self.assertEqual([who[n]["pinned"] for n in readers], [5, 0, 0])
+        self.assertEqual([who[n]["contexts"] for n in readers], [1, 1, 1])
+        self.assertEqual(who["bob"]["hits"], 81)
+        self.assertEqual(who["carol"]["hits"], 100)
+        rows = {row.split()[1]: row.split() for row in self.out("who").splitlines()[1:]}
+        for name, r in who.items():
+            self.assertEqual(rows[name][0], str(r["pid"]))
+            self.assertEqual([int(n) for n in rows[name][4:9]],
+                             [r[k] for k in ("contexts", "may_pin", "pinned", "hits", "misses")])
+            self.assertEqual(int(rows[name][10]), r["files"])
+        stat = self.json("stat")
+        self.assertEqual((stat["clients"], stat["files"], stat["pinned"]), (3, 3, 5))
+        self.assertEqual(stat["service_pid"], service.pid)
+
+    def test_lists_longer_than_a_page_are_whole(self):
+        self.serve()
+        paths = [self.file(f"{i:04}-{'x' * 200}", 1) for i in range(300)]
+        reader = self.read(*paths, attachments=70)
+        held = [f["path"] for f in self.json("files")["files"]]
+        self.assertEqual(sorted(held), sorted(map(str, paths)))
+        self.assertEqual(self.out("files").count("/0"), 20)
+        self.assertIn("and 280 more", self.out("files"))
+        self.assertEqual(self.out("files", "--all").count("/0"), 300)
+        who = self.json("who")["readers"]
+        self.assertEqual({r["pid"] for r in who}, {reader.pid})
+        self.assertEqual([r["contexts"] for r in who], [1] * 70)
+
+    def test_file_not_held_says_why(self):
+        self.serve()
+        empty, busy, good = self.file("empty", 0), self.file("busy", 9), self.file("good", 9)
+        with open(busy, "r+b"):
+            self.read(empty, busy, good)
+            unknown = self.file("unknown", 9)
+            why = {f["path"]: f for f in self.json("files")["not_cached"]}
+            self.assertEqual(set(why), {str(empty), str(busy)})
+            self.assertIn("empty", why[str(empty)]["why"])
+            self.assertIn("open for writing", why[str(busy)]["why"])
+            self.assertFalse(why[str(busy)]["revoked"])
+            table = self.out("files", busy, unknown)
+            self.assertIn(f"{busy}\n", table)
+            self.assertIn(why[str(busy)]["why"], table)
+            self.assertIn(f"{unknown}: the cache does not know it", table)
+            self.assertNotIn(str(empty), table)
+            self.assertEqual(self.json("files", unknown)["unknown"], [str(unknown)])
+        done = self.ask("files", "/nonexistent")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "lodic: /nonexistent: No such file or directory\n"))
+
+    def test_revoked_file_says_why(self):
+        self.serve()
+        path = self.file("data", 10 * BLOCK)
+        self.read(path)
+        self.assertEqual(len(self.json("files")["files"]), 1)
+        with open(path, "r+b"):
+            gone = wait_for(lambda: self.json("files")["not_cached"])
+        self.assertEqual((gone[0]["path"], gone[0]["revoked"]), (str(path), True))
+        self.assertIn("writ", gone[0]["why"])
+        self.assertIn(gone[0]["why"], self.out("files"))
+
+    def test_strange_names_cannot_steer_a_terminal(self):
+        self.serve()
+        path = self.file("a\x1b[2Jb\nc", 9)
+        other = pathlib.Path(os.fsdecode(os.fsencode(self.folder) + b"/\xff"))
+        other.write_bytes(b"x")
+        self.read(path, other)
+        table = self.out("files")
+        self.assertNotIn("\x1b", table)
+        self.assertIn("a?[2Jb", table)
+        paths = [f["path"] for f in self.json("files")["files"]]
+        self.assertEqual(len(paths), 2)
+        self.assertIn(f"{self.folder}/?", paths)
+
+
+class Drop(Look):
+    def test_one_file_goes_and_comes_back(self):
+        self.serve()
+        one, two = self.file("one", 10 * BLOCK), self.file("two", 5 * BLOCK)
+        reader = self.read(one, two)
+        self.assertEqual(self.json("stat")["cached"], 15)
+        done = self.ask("drop", one)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, f"{one}: 10 blocks (40.0 KiB) let go\n")
+        self.assertIn("programs have 1 of these files open", done.stderr)
+        self.assertEqual(self.json("stat")["cached"], 5)
+        self.assertEqual([f["path"] for f in self.json("files")["files"]], [str(two)])
+
+        def comes_back():
+            self.again(reader)
+            return len(self.json("files")["files"]) == 2
+        wait_for(comes_back)
+
+    def test_all_go_but_what_is_pinned(self):
+        self.serve()
+        path = self.file("data", 10 * BLOCK)
+        reader = self.read(path, pins=3)
+        done = self.ask("drop", "--all")
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, "1 file: 10 blocks (40.0 KiB) let go\n"))
+        self.assertIn("3 blocks stay in memory until their readers unpin them", done.stderr)
+        self.assertEqual(self.json("stat")["cached"], 3)
+        self.end(reader)
+        wait_for(lambda: self.json("stat")["cached"] == 0)
+        self.assertEqual(self.out("drop", "--all"), "the cache holds no file\n")
+        self.assertEqual(self.out("drop", path), f"{path}: the cache holds no such file\n")
+        self.assertEqual(self.json("files")["not_cached"], [])
+
+    def test_more_files_than_one_request_takes(self):
+        self.serve()
+        self.end(self.read(*(self.file(f"f{i}", 1) for i in range(300))))
+        self.assertEqual(self.out("drop", "--all"), "300 files: 300 blocks (1.17 MiB) let go\n")
+        stat = self.json("stat")
+        self.assertEqual((stat["cached"], stat["files"]), (0, 0))
+
+    def test_wrong_usage(self):
+        for words in [], ["--all", "file"]:
+            self.assertEqual(self.ask("drop", *words).returncode, 2)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to mount")
+    def test_umount_works_after_drop(self):
+        mount = self.folder / "mount"
+        mount.mkdir()
+        script = """
+            set -e
+            mount -t tmpfs none "$1"
+            head -c 100000 /dev/zero >"$1/data"
+            "$2" serve --daemon --quiet -m 16M -s "$4" >/dev/null
+            "$3" "$4" 1 0 "$1/data" </dev/null >/dev/null
+            umount "$1" 2>/dev/null && echo "not held"
+            "$2" drop -s "$4" --all && umount "$1" && echo unmounted
+            """
+        # The service ends with the shell, which is the first process of its namespace.
+        done = subprocess.run(["unshare", "--mount", "--pid", "--mount-proc", "--fork",
+                               "--kill-child", "sh", "-c", script, "sh", mount, LODIC, READER,
+                               self.socket], capture_output=True, text=True, timeout=SECONDS,
+                              check=False)
+        self.assertEqual(done.stdout, "1 file: 25 blocks (100 KiB) let go\nunmounted\n",
+                         done.stderr)
+
+
+class Refused(Look):
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to be somebody else")
+    def test_root_looks_at_another_users_service_and_a_user_does_not(self):
+        self.folder.chmod(0o755)
+        program = self.folder / "lodic"
+        shutil.copy(LODIC, program)
+        program.chmod(0o755)
+        home = self.folder / "home"
+        home.mkdir()
+        os.chown(home, NOBODY, NOBODY)
+        self.socket = home / "s"
+        service = self.serve(program=program, user=NOBODY, group=NOBODY, extra_groups=[])
+        self.assertEqual(self.json("stat")["service_pid"], service.pid)
+        self.assertEqual(self.json("files")["files"], [])
+        self.assertEqual(self.json("who")["readers"], [])
+        self.assertEqual(self.out("drop", "--all"), "the cache holds no file\n")
+        for mode in 0o600, 0o666:  # the second: its user lets others connect
+            self.socket.chmod(mode)
+            for words in ["stat"], ["files"], ["who"], ["drop", "--all"], ["stat", "--watch"]:
+                done = subprocess.run([program, *words, "-s", self.socket], user=SOMEBODY,
+                                      group=SOMEBODY, extra_groups=[], capture_output=True,
+                                      text=True, timeout=SECONDS, check=False)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), words)
+                self.assertRegex(done.stderr, r"\Alodic: the service at .* belongs to another "
+                                              r"user.*\n\Z")
+
+    def test_stopped_service_is_told_in_time(self):
+        service = self.serve()
+        self.read(self.file("data", BLOCK))
+        service.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        looks = [self.start(LODIC, *words, "-s", self.socket, stderr=subprocess.PIPE)
+                 for words in (["stat"], ["files"], ["who"], ["drop", "--all"])]
+        for look in looks:
+            out, err = look.communicate(timeout=SECONDS)
+            self.assertEqual((look.returncode, out), (1, ""))
+            self.assertEqual(err, f"lodic: the service at {self.socket} does not answer: it is "
+                                  f"stopped (`kill -CONT {service.pid}' lets it go on)\n")
+        self.assertLess(time.monotonic() - begin, LOOK_SECONDS)
+        service.send_signal(signal.SIGCONT)
+        self.assertEqual(self.json("stat")["clients"], 1)
+
+    def test_no_service_is_told(self):
+        for command in "stat", "files", "who":
+            done = self.ask(command)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("no cache runs at", done.stderr)
+
+    def test_lying_service_harms_nobody(self):
+        """Root may look at another user's service, which may answer anything."""
+        self.serve()
+        self.read(*(self.file(f"f{i}", 1) for i in range(3)), self.file("e", 0))
+        fake = self.folder / "fake"
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(listening.close)
+        listening.bind(str(fake))
+        listening.listen()
+        chance = random.Random(SEED)
+
+        def spoil(answer):
+            answer = bytearray(answer)
+            for _ in range(chance.randrange(4)):
+                at = chance.randrange(len(answer))
+                answer[at] = chance.choice([0, 1, 255, answer[at] ^ 1 << chance.randrange(8)])
+            return bytes(answer[:chance.choice([len(answer)] * 5 + [chance.randrange(600)])])
+
+        def lie():
+            while True:
+                try:
+                    client, _ = listening.accept()
+                except OSError:
+                    return
+                with client, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as real, \
+                        contextlib.suppress(OSError):
+                    real.connect(str(self.socket))
+                    while request := client.recv(1 << 16):
+                        real.send(request)
+                        client.send(spoil(real.recv(1 << 16)))
+        liar = threading.Thread(target=lie)
+        liar.start()
+        try:
+            statuses = set()
+            for _ in range(60):
+                for words in ["files", "--json"], ["who"], ["stat"], ["drop", "f0"]:
+                    done = subprocess.run([LODIC, *words, "-s", fake], capture_output=True,
+                                          timeout=SECONDS, check=False, cwd=self.folder)
+                    self.assertIn(done.returncode, (0, 1), (words, done.stderr))
+                    self.assertNotIn(b"Sanitizer", done.stderr)
+                    statuses.add(done.returncode)
+            self.assertEqual(statuses, {0, 1})
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            liar.join(SECONDS)
+
+
+class Watch(Look):
+    def test_goes_on_with_a_successor(self):
+        first = self.serve()
+        reader = self.read(self.file("data", 10 * BLOCK))
+        watch = self.start(LODIC, "stat", "--watch", "--json", "-s", self.socket,
+                           stderr=subprocess.PIPE)
+        line = json.loads(watch.stdout.readline())
+        self.assertEqual((line["service_pid"], line["per_second"]), (first.pid, None))
+        self.again(reader)
+        line = json.loads(watch.stdout.readline())
+        self.assertIn(line["per_second"]["hits"], range(5, 11))
+        self.assertEqual((line["per_second"]["misses"], line["hits"]), (0, 20))
+        first.kill()
+        self.assertEqual(watch.stderr.readline(),
+                         f"lodic: waiting for a service at {self.socket}\n")
+        self.end(reader)
+        second = self.serve()
+        line = json.loads(watch.stdout.readline())
+        self.assertEqual((line["service_pid"], line["per_second"]), (second.pid, None))
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(watch.wait(SECONDS), 130)
+
+    def test_begins_before_a_service(self):
+        watch = self.start(LODIC, "stat", "--watch", "-s", self.socket, stderr=subprocess.PIPE)
+        self.assertIn("waiting for a service", watch.stderr.readline())
+        self.serve()
+        self.assertRegex(watch.stdout.readline(), r"HITS/s .*HIT % +CACHED")
+        self.assertEqual(watch.stdout.readline().split()[:6], ["0"] * 5 + ["-"])
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(watch.wait(SECONDS), 130)
+
+    def test_terminal_is_redrawn_and_restored(self):
+        self.serve()
+        path = self.file("data", 10 * BLOCK)
+        self.read(path)
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        watch = subprocess.Popen([LODIC, "stat", "--watch", "-s", self.socket], stdout=theirs,
+                                 stdin=theirs, stderr=theirs)
+        self.addCleanup(self.end, watch)
+        os.close(theirs)
+        seen = b""
+        while seen.count(b"\033[H") < 2 or not seen.endswith(b"\033[J"):
+            seen += os.read(ours, 65536)
+        self.assertTrue(seen.startswith(b"\033[?1049h"))
+        screen = seen.decode().split("\033[H")[-1]
+        self.assertIn("1 held", screen)
+        self.assertIn(str(path)[-20:], screen)
+        watch.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the terminal's end
+            while more := os.read(ours, 65536):
+                seen += more
+        self.assertTrue(seen.endswith(b"\033[?1049l"))
+        self.assertEqual(watch.wait(SECONDS), 130)
+
+
+if __name__ == "__main__":
+    print("seed", SEED)
+    unittest.main(argv=sys.argv[:1], verbosity=0)
