@@ -47,6 +47,8 @@ static void reap_kernel(void *arg)
 
 static void reap_service(void *arg)
 {
+	u8 visits;
+
 	(void)arg;
 	world_refill(WORLD_FIRST, world->c);
 	check_wait(world_is_set, &world->hung_up);
@@ -56,7 +58,7 @@ static void reap_service(void *arg)
 	world_leave(&world->readers[0], false);
 	world_refill(WORLD_SECOND, world->d);
 	world_take(WORLD_FIRST);
-	arena_visits(&world->arena, WORLD_SECOND);
+	arena_visits(&world->arena, WORLD_SECOND, 1, &visits);
 }
 
 static void reap_setup(const void *arg)

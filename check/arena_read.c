@@ -104,13 +104,14 @@ static void dma_setup(const void *arg)
 
 static void visits_service(void *arg)
 {
-	u32 turn;
+	u8 visits;
 
 	(void)arg;
-	for (turn = 0; turn < 3; turn++)
-		CHECK_ASSERT(arena_visits(&world->arena, WORLD_FIRST) <=
-		                     FRAME_VISITS_MAX,
+	for (u32 turn = 0; turn < 3; turn++) {
+		arena_visits(&world->arena, WORLD_FIRST, 1, &visits);
+		CHECK_ASSERT(visits <= FRAME_VISITS_MAX,
 		             "R5: visits that count are three at most");
+	}
 }
 
 static void visits_reader(void *arg)

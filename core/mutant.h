@@ -114,6 +114,10 @@ enum mutant {
 	MUTANT_SLOPPY_CENTRAL_FIRST,  /* central lowered before the spares go */
 	MUTANT_SNZI_NEWS_FIRST,       /* NEWS taken away before the indicator is set */
 	MUTANT_SNZI_NOT_UNDONE,       /* an arrival too many stays at the root */
+	/* Eviction: core/cache/reclaim.c. */
+	MUTANT_EVICT_BEGINS_AGAIN,   /* each call begins a new eviction */
+	MUTANT_EVICT_ASKED_ONCE,     /* visits asked for once, not once an eviction */
+	MUTANT_REMOVE_KEEPS_REFUSED, /* a frame that left still counts as refused */
 	MUTANT_NR
 };
 

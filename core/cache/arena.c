@@ -6,6 +6,9 @@
 #include "core/count_word.h"
 #include "core/mutant.h"
 
+/* What a take touches of the frame, the translation and the header. */
+#define TAKE_LINES 8u
+
 static u64 align_line(u64 n)
 {
 	return (n + 63) & ~(u64)63;
@@ -243,9 +246,18 @@ bool arena_take(struct arena *a, u32 frame)
 	return true;
 }
 
-u32 arena_visits(struct arena *a, u32 frame)
+void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits)
 {
-	return walk_visits(a, frame);
+	walk_visits(a, first, nr, ret_visits);
+}
+
+u32 arena_take_lines(const struct arena *a)
+{
+	u32 ways = a->scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS : CONTEXT_WAYS;
+
+	if (a->counts)
+		return TAKE_LINES + 1;
+	return TAKE_LINES + 2 * a->nr_contexts * ((ways * 8 + 63) / 64);
 }
 
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)

@@ -219,9 +219,12 @@ bool arena_take(struct arena *a, u32 frame);
  * stops at the first pin (LODIC s.4.5, eq. 1). */
 bool arena_query(const struct arena *a, u32 frame);
 
-/* arena_visits() collects and clears what readers noted about a frame: 0 to
- * FRAME_VISITS_MAX. */
-u32 arena_visits(struct arena *a, u32 frame);
+/* arena_visits() collects and clears what readers noted about nr frames from first on: 0 to
+ * FRAME_VISITS_MAX for each. 64 frames from a multiple of 64 on share a line in each
+ * context. Cost: a cache line per context. arena_take_lines() says how many cache lines
+ * arena_take() touches at most. */
+void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
+u32 arena_take_lines(const struct arena *a);
 
 /* arena_hint() takes one hint from the context in place; false when there is none. The
  * caller must check that the file exists and that the blocks lie in it (hint.h). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Eviction: S3-FIFO over frame numbers. reclaim.h says what it is, and its invariants R1-R5.
+ * Eviction: S3-FIFO over frame numbers. reclaim.h says what it is, and its invariants R1-R7.
  *
  * Queues are lists through one array. So moving a frame allocates nothing, and a frame that
  * leaves by another way is unlinked at once. GHOST is the same kind of list, and its entries
@@ -13,6 +13,8 @@
  */
 #include "core/cache/reclaim.h"
 
+#include "core/mutant.h"
+
 /* The authors' defaults: SMALL has 1/10 of the frames, GHOST 9/10 as many names. */
 #define SMALL_PART 10u
 #define GHOST_TENTHS 9u
@@ -21,6 +23,15 @@
 /* Turns round MAIN. After FRAME_VISITS_MAX of them every visit that was there at the start
  * is used up. In the last one new visits no longer save a frame. */
 #define MAIN_TURNS (FRAME_VISITS_MAX + 1)
+/* After so many looks without a victim an eviction is long, and asks for the visits of
+ * RECLAIM_NEAR frames at once. Our choice: it then costs no more than it has cost already.
+ * Always to ask for so many would have readers note their visits anew too often. */
+#define LOOKS_ALONE RECLAIM_NEAR
+/* Cache lines that a look touches besides those of its ops. They hold the frame's node and
+ * neighbours, the ends of two queues, and a name in GHOST. */
+#define LOOK_LINES 16u
+/* The nodes of the frames near. */
+#define NEAR_LINES (RECLAIM_NEAR * (u32)sizeof(struct reclaim_node) / 64 + 1)
 
 static void list_push(struct reclaim *r, u32 node, enum reclaim_queue queue)
 {
@@ -116,60 +127,130 @@ static void ghost_remember(struct reclaim *r, u64 block)
 	*bucket = node;
 }
 
-/* Looks at a queued frame: adds the visits that readers noted to those it had. */
-static u32 hand_look(struct reclaim *r, const struct reclaim_ops *ops, void *ctx,
-                     u32 frame)
+static enum reclaim_queue hand_queue(const struct reclaim_hand *hand)
 {
-	u32 visits = ops->visits(ctx, frame);
-	u32 freq = r->nodes[frame].freq;
-
-	freq = visits < FRAME_VISITS_MAX - freq ? freq + visits : FRAME_VISITS_MAX;
-	r->nodes[frame].freq = (u8)freq;
-	return freq;
+	return hand->step == RECLAIM_IN_SMALL ? RECLAIM_SMALL : RECLAIM_MAIN;
 }
 
-/* A victim from SMALL: each of its frames is looked at once at most. */
-static u32 hand_small(struct reclaim *r, const struct reclaim_ops *ops, void *ctx)
+/* Another turn through the hand's queue begins. */
+static void hand_turn(struct reclaim *r, u32 turn)
 {
-	for (u32 left = r->lists[RECLAIM_SMALL].nr; left > 0; left--) {
-		u32 frame = r->lists[RECLAIM_SMALL].oldest;
+	r->hand.turn = turn;
+	r->hand.left = r->lists[hand_queue(&r->hand)].nr;
+}
 
-		if (hand_look(r, ops, ctx, frame) >= FREQ_TO_MAIN) {
-			/* The frame must earn its next round in MAIN anew. */
-			r->nodes[frame].freq = 0;
-			list_move(r, frame, RECLAIM_MAIN);
-		} else if (ops->take(ctx, frame)) {
-			list_unlink(r, frame);
-			ghost_remember(r, r->nodes[frame].block);
-			return frame;
-		} else {
-			list_move(r, frame, RECLAIM_SMALL);
-		}
+static void hand_step(struct reclaim *r, enum reclaim_step step)
+{
+	r->hand.step = step;
+	r->hand.refused = 0;
+	hand_turn(r, 0);
+}
+
+static void hand_begin(struct reclaim *r)
+{
+	r->filled = true;
+	r->hand.nr_looks = 0;
+	r->hand.number++;
+	hand_step(r, r->lists[RECLAIM_MAIN].nr > r->main_size ? RECLAIM_LONG_MAIN
+	                                                      : RECLAIM_IN_SMALL);
+}
+
+static bool hand_all_refused(const struct reclaim *r)
+{
+	return r->hand.step != RECLAIM_IN_SMALL &&
+	       r->hand.refused >= r->lists[RECLAIM_MAIN].nr;
+}
+
+/* The hand's turn is over: the next one, or the next step. After LONG_MAIN, all of MAIN is
+ * refused; after IN_SMALL, SMALL is empty, has just moved to MAIN, or is refused. */
+static void hand_next(struct reclaim *r)
+{
+	const struct reclaim_hand *hand = &r->hand;
+
+	if (hand->step != RECLAIM_IN_SMALL && hand->turn + 1 < MAIN_TURNS &&
+	    !hand_all_refused(r))
+		hand_turn(r, hand->turn + 1);
+	else
+		hand_step(r, (hand->step + 1) % (RECLAIM_IN_MAIN + 1));
+}
+
+static void hand_ask(struct reclaim *r, const struct reclaim_ops *ops, u32 first,
+                     u32 nr)
+{
+	u8 visits[RECLAIM_NEAR];
+
+	ops->visits(ops->ctx, first, nr, visits);
+	r->hand.spent += ops->visits_lines;
+	for (u32 i = 0; i < nr; i++)
+		if (visits[i])
+			reclaim_collect(r, first + i, visits[i]);
+}
+
+/* Looks at a queued frame: adds the visits that readers noted to those it had. Says whether
+ * there are enough to keep it. A frame that was asked for with those near, in this eviction,
+ * may have enough already. What came later then counts the next time. */
+static bool hand_look(struct reclaim *r, const struct reclaim_ops *ops, u32 frame,
+                      u32 enough)
+{
+	u32 first = frame - frame % RECLAIM_NEAR;
+	u32 nr = r->nr_frames - first;
+	u32 *asked = &r->asked[frame / RECLAIM_NEAR];
+
+	if (r->hand.nr_looks < LOOKS_ALONE) {
+		r->hand.nr_looks++;
+		hand_ask(r, ops, frame, 1);
+	} else if (MUTANT(EVICT_ASKED_ONCE) ? *asked == 0 : *asked != r->hand.number) {
+		*asked = r->hand.number;
+		r->hand.spent += NEAR_LINES;
+		hand_ask(r, ops, first, nr < RECLAIM_NEAR ? nr : RECLAIM_NEAR);
+	} else if (r->nodes[frame].freq < enough) {
+		hand_ask(r, ops, frame, 1);
 	}
-	return RECLAIM_NONE;
+	return r->nodes[frame].freq >= enough;
 }
 
-/* A victim from MAIN: each of its frames is looked at MAIN_TURNS times at most. */
-static u32 hand_main(struct reclaim *r, const struct reclaim_ops *ops, void *ctx)
+static bool hand_take(struct reclaim *r, const struct reclaim_ops *ops, u32 frame)
 {
-	u64 nr = r->lists[RECLAIM_MAIN].nr;
-	u64 refused = 0; /* in a row: nr of them are a whole turn */
+	r->hand.spent += ops->take_lines;
+	return ops->take(ops->ctx, frame);
+}
 
-	for (u64 left = nr * MAIN_TURNS; left > 0 && refused < nr; left--) {
-		u32 frame = r->lists[RECLAIM_MAIN].oldest;
-
-		if (hand_look(r, ops, ctx, frame) > 0 && left > nr) {
-			r->nodes[frame].freq--;
-			refused = 0;
-		} else if (ops->take(ctx, frame)) {
-			list_unlink(r, frame);
-			return frame;
-		} else {
-			refused++;
-		}
+/* Looks at the oldest frame of SMALL. true: it is taken. */
+static bool hand_small(struct reclaim *r, const struct reclaim_ops *ops, u32 frame)
+{
+	if (hand_look(r, ops, frame, FREQ_TO_MAIN)) {
+		/* The frame must earn its next round in MAIN anew. */
+		r->nodes[frame].freq = 0;
 		list_move(r, frame, RECLAIM_MAIN);
+	} else if (hand_take(r, ops, frame)) {
+		list_unlink(r, frame);
+		ghost_remember(r, r->nodes[frame].block);
+		return true;
+	} else {
+		list_move(r, frame, RECLAIM_SMALL);
 	}
-	return RECLAIM_NONE;
+	return false;
+}
+
+/* Looks at the oldest frame of MAIN. true: it is taken. */
+static bool hand_main(struct reclaim *r, const struct reclaim_ops *ops, u32 frame)
+{
+	if (hand_look(r, ops, frame, 1) && r->hand.turn + 1 < MAIN_TURNS) {
+		r->nodes[frame].freq--;
+		r->hand.refused = 0;
+	} else if (hand_take(r, ops, frame)) {
+		list_unlink(r, frame);
+		return true;
+	} else {
+		r->hand.refused++; /* R7 */
+	}
+	list_move(r, frame, RECLAIM_MAIN);
+	return false;
+}
+
+static u32 reclaim_nr_near(const struct reclaim *r)
+{
+	return r->nr_frames / RECLAIM_NEAR + 1;
 }
 
 int reclaim_init(struct reclaim *r, u32 nr_frames)
@@ -196,6 +277,13 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
 		return -RECLAIM_ENOMEM;
 	}
+	r->asked = host_alloc(reclaim_nr_near(r) * sizeof(*r->asked), 64);
+	if (!r->asked) {
+		host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
+		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
+		return -RECLAIM_ENOMEM;
+	}
+	r->hand = (struct reclaim_hand){ .step = RECLAIM_IDLE };
 	for (u32 i = 0; i < r->nr_buckets; i++)
 		r->buckets[i] = RECLAIM_NONE;
 	for (u32 i = 0; i < RECLAIM_NR_QUEUES; i++)
@@ -207,8 +295,10 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 
 void reclaim_fini(struct reclaim *r)
 {
+	host_free(r->asked, reclaim_nr_near(r) * sizeof(*r->asked));
 	host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
 	host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
+	r->asked = NULL;
 	r->buckets = NULL;
 	r->nodes = NULL;
 }
@@ -231,24 +321,71 @@ void reclaim_insert(struct reclaim *r, u32 frame, u64 block)
 
 void reclaim_remove(struct reclaim *r, u32 frame)
 {
+	struct reclaim_hand *hand = &r->hand;
+	u32 queue;
+
 	CHECK(frame < r->nr_frames && r->nodes[frame].queue != RECLAIM_OUT,
 	      "R1: removed when queued");
+	queue = r->nodes[frame].queue;
 	list_unlink(r, frame);
+	if (hand->step == RECLAIM_IDLE || queue != hand_queue(hand))
+		return;
+	if (hand->left > r->lists[queue].nr) /* R6 */
+		hand->left = r->lists[queue].nr;
+	if (hand->refused > 0 && !MUTANT(REMOVE_KEEPS_REFUSED)) /* R7 */
+		hand->refused--;
 }
 
-u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, void *ctx)
+void reclaim_collect(struct reclaim *r, u32 frame, u32 visits)
 {
-	u32 frame = RECLAIM_NONE;
+	struct reclaim_node *n = &r->nodes[frame];
 
-	r->filled = true;
-	if (r->lists[RECLAIM_MAIN].nr > r->main_size)
-		frame = hand_main(r, ops, ctx);
-	if (frame == RECLAIM_NONE)
-		frame = hand_small(r, ops, ctx);
-	/* SMALL is empty, has just moved to MAIN, or is pinned. */
-	if (frame == RECLAIM_NONE)
-		frame = hand_main(r, ops, ctx);
-	return frame;
+	if (n->queue == RECLAIM_OUT)
+		return;
+	n->freq = (u8)(visits < FRAME_VISITS_MAX - n->freq ? n->freq + visits
+	                                                   : FRAME_VISITS_MAX); /* R5 */
+}
+
+/* One look of the hand, which is in queue. true: it has taken frame. */
+static bool hand_move(struct reclaim *r, const struct reclaim_ops *ops,
+                      enum reclaim_queue queue, u32 frame, u32 *lines)
+{
+	bool taken;
+
+	r->hand.left--;
+	r->hand.spent = LOOK_LINES;
+	taken = queue == RECLAIM_SMALL ? hand_small(r, ops, frame)
+	                               : hand_main(r, ops, frame);
+	*lines -= r->hand.spent;
+	if (taken)
+		r->hand.step = RECLAIM_IDLE;
+	return taken;
+}
+
+u32 reclaim_look_lines(const struct reclaim_ops *ops)
+{
+	return LOOK_LINES + NEAR_LINES + ops->visits_lines + ops->take_lines;
+}
+
+u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, u32 *lines)
+{
+	if (r->hand.step == RECLAIM_IDLE || MUTANT(EVICT_BEGINS_AGAIN))
+		hand_begin(r);
+	/* A turn is as long as its queue was, and 2 * MAIN_TURNS + 1 are the most. */
+	while (r->hand.step != RECLAIM_IDLE) {
+		enum reclaim_queue queue = hand_queue(&r->hand);
+		u32 frame = r->lists[queue].oldest;
+
+		if (r->hand.left == 0 || hand_all_refused(r)) {
+			hand_next(r);
+			continue;
+		}
+		if (*lines < reclaim_look_lines(ops))
+			return RECLAIM_MORE;
+		if (hand_move(r, ops, queue, frame, lines))
+			return frame;
+	}
+	return RECLAIM_NONE;
 }
 
 static void list_check(const struct reclaim *r, enum reclaim_queue queue)
@@ -315,4 +452,8 @@ void reclaim_check(const struct reclaim *r)
 	}
 	CHECK(queued == r->lists[RECLAIM_SMALL].nr + r->lists[RECLAIM_MAIN].nr,
 	      "R1: no frame is lost");
+	if (r->hand.step == RECLAIM_IDLE)
+		return;
+	CHECK(r->hand.left <= r->lists[hand_queue(&r->hand)].nr, "R6: a turn ends");
+	CHECK(r->hand.refused <= r->lists[RECLAIM_MAIN].nr, "R7: refused, so queued");
 }

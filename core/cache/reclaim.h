@@ -21,6 +21,14 @@
  * each eviction, the decisions are exactly those of the authors' code. (libCacheSim with its
  * defaults: small 0.1, ghost 0.9, two visits to move.)
  *
+ * Asking early loses nothing either. A count that stops at FRAME_VISITS_MAX comes to the same
+ * sum, however its visits are parted into portions (R5). So the service may collect visits
+ * at any time between a visit and the look. A long eviction asks for the visits of
+ * RECLAIM_NEAR frames at once: in each context they share a cache line.
+ *
+ * An eviction may have to look at millions of frames. So a call looks at no more than its
+ * budget allows, and the next call carries the same eviction on.
+ *
  * All of this is private to one thread, the service's, and readers do not map it. Hence
  * plain loads and stores, and pointers.
  *
@@ -30,7 +38,14 @@
  * R3 a block that a queued frame holds is not in GHOST.
  * R4 GHOST holds at most ghost_size names, one more between an eviction and the next
  *    insert (see reclaim_insert()).
- * R5 a visit count is at most FRAME_VISITS_MAX.
+ * R5 a visit count is at most FRAME_VISITS_MAX. A sum stops there.
+ * Of an eviction under way; its hand is in one queue, and takes frames from the old end.
+ * R6 the frames that this turn has yet to look at are among the `left` oldest of the queue.
+ *    An insert goes to the new end, and changes nothing. A removal may shorten the queue:
+ *    then `left` is no more than its length.
+ * R7 in MAIN, each of the `refused` newest frames was refused, or inserted, since the
+ *    eviction began. A removal may take one of these, so it lowers `refused`. Once all of
+ *    MAIN is refused, no further turn helps.
  */
 #ifndef LODIC_CORE_CACHE_RECLAIM_H
 #define LODIC_CORE_CACHE_RECLAIM_H
@@ -38,9 +53,12 @@
 #include "core/frame.h"
 
 #define RECLAIM_NONE 0xffffffffu
+#define RECLAIM_MORE 0xfffffffeu
 #define RECLAIM_MAX_FRAMES 0x80000000u
 #define RECLAIM_ENOMEM 12
 #define RECLAIM_EINVAL 22
+/* Frames whose visits one call of ops->visits() collects at most: a cache line of bytes. */
+#define RECLAIM_NEAR 64u
 
 enum reclaim_queue {
 	RECLAIM_OUT,   /* a frame in no queue: free, or being filled */
@@ -68,9 +86,29 @@ struct reclaim_list {
 	u32 nr;
 };
 
+/* Where an eviction is. MAIN comes first only when it is too long. */
+enum reclaim_step {
+	RECLAIM_IDLE,
+	RECLAIM_LONG_MAIN,
+	RECLAIM_IN_SMALL,
+	RECLAIM_IN_MAIN
+};
+
+struct reclaim_hand {
+	u32 step;     /* enum reclaim_step */
+	u32 turn;     /* round MAIN, from 0 */
+	u32 left;     /* R6 */
+	u32 refused;  /* R7 */
+	u32 nr_looks; /* of this eviction; it counts no further than it must */
+	u32 number;   /* of this eviction */
+	u32 spent;    /* cache lines, in this look */
+};
+
 struct reclaim {
 	struct reclaim_node *nodes;
 	u32 *buckets; /* hash of a block -> its name's node */
+	u32 *asked; /* for RECLAIM_NEAR frames each: the eviction that asked for all */
+	struct reclaim_hand hand;
 	struct reclaim_list lists[RECLAIM_NR_QUEUES];
 	u32 nr_frames;
 	u32 nr_nodes;
@@ -81,14 +119,19 @@ struct reclaim {
 	bool filled; /* reclaim_evict() was called */
 };
 
-/* What eviction asks of the cache about a queued frame.
- * visits: how often readers came by since eviction last asked, 0 to FRAME_VISITS_MAX. More
- * counts as that. The cache then forgets them.
- * take: try to take the frame away from readers. true: nobody has it or can get it any more.
- * false: it is pinned, and nothing has changed. */
+/* What eviction asks of the cache.
+ * visits: how often readers came by each of nr frames from first on, since it last asked. 0
+ * to FRAME_VISITS_MAX are possible, and more counts as that. The cache then forgets them.
+ * nr is 1, or the frames are up to RECLAIM_NEAR from a multiple of it on.
+ * take: try to take a queued frame away from readers. true: nobody has it or can get it any
+ * more. false: it is pinned, and nothing has changed. */
 struct reclaim_ops {
-	u32 (*visits)(void *ctx, u32 frame);
+	void (*visits)(void *ctx, u32 first, u32 nr, u8 *ret_visits);
 	bool (*take)(void *ctx, u32 frame);
+	void *ctx;
+	/* How many cache lines a call of each touches at most. */
+	u32 visits_lines;
+	u32 take_lines;
 };
 
 /* Makes r for frames 0..nr_frames - 1, all OUT. -RECLAIM_EINVAL: nr_frames is 0 or above
@@ -111,17 +154,26 @@ void reclaim_insert(struct reclaim *r, u32 frame, u64 block);
  * instance. It is OUT, and GHOST keeps no name of it. The frame must be queued. O(1). */
 void reclaim_remove(struct reclaim *r, u32 frame);
 
-/* reclaim_evict() chooses a victim that ops->take() could take. It returns the victim, OUT,
- * or RECLAIM_NONE when ops->take() has refused every queued frame once in this call. Then the
- * caller must wait for an unpin before it calls again. A refused frame stays, as the newest
- * of its queue.
- * Cost: amortised a few looks. The worst case is that all frames are pinned, or visited
- * faster than the hand looks. Then it looks once at each frame of SMALL, and twice
- * FRAME_VISITS_MAX + 1 times at each of MAIN. A look costs ops->visits() and, if the frame is
- * not to stay, ops->take(). */
-u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, void *ctx);
+/* The cache lines that one look touches at most. */
+u32 reclaim_look_lines(const struct reclaim_ops *ops);
 
-/* Asserts R1-R5. O(frames). */
+/* reclaim_evict() chooses a victim that ops->take() could take. It returns the victim, OUT.
+ * RECLAIM_MORE: *lines is less than reclaim_look_lines(). The next call goes on from there,
+ * whatever was inserted and removed meanwhile.
+ * RECLAIM_NONE: ops->take() has refused each frame that was queued when the eviction began
+ * and still is. Then the caller must wait for an unpin before it calls again. A refused
+ * frame stays, as the newest of its queue.
+ * Cost: at most *lines cache lines; the call takes off what it has touched. On average an
+ * eviction is a few looks. The worst case is that all frames are pinned, or visited faster
+ * than the hand looks. Then it looks once at each frame of SMALL, and twice
+ * FRAME_VISITS_MAX + 1 times at each of MAIN. A long eviction collects all visits in its
+ * first turn, and later passes each frame that has some without asking. */
+u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, u32 *lines);
+
+/* Adds visits that the caller has collected for frame. Visits to an OUT frame are lost. */
+void reclaim_collect(struct reclaim *r, u32 frame, u32 visits);
+
+/* Asserts R1-R7. O(frames). */
 void reclaim_check(const struct reclaim *r);
 
 #endif

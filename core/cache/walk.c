@@ -106,22 +106,28 @@ bool walk_clear(struct arena *a, u32 frame)
 	return true;
 }
 
-u32 walk_visits(struct arena *a, u32 frame)
+static void walk_visits_one(struct context_table *t, u32 first, u32 nr, u8 *sums)
 {
-	u32 sum = 0;
-	u32 place;
+	for (u32 i = 0; i < nr; i++) {
+		u8 *p = &t->visits[first + i];
+		u32 visits = host_load_byte(p);
 
-	for (place = 0; place < a->nr_contexts; place++) {
-		u8 *p, visits;
-
-		if (!a->contexts[place].memory)
+		if (!visits)
 			continue;
-		p = &a->contexts[place].visits[frame];
-		visits = host_load_byte(p);
 		/* The byte is the reader's to write: it may say anything. */
-		sum += visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
-		if (visits)
-			host_store_byte(p, 0);
+		if (visits > FRAME_VISITS_MAX)
+			visits = FRAME_VISITS_MAX;
+		sums[i] = (u8)(sums[i] + visits < FRAME_VISITS_MAX ? sums[i] + visits
+		                                                   : FRAME_VISITS_MAX);
+		host_store_byte(p, 0);
 	}
-	return sum < FRAME_VISITS_MAX ? sum : FRAME_VISITS_MAX;
+}
+
+void walk_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits)
+{
+	for (u32 i = 0; i < nr; i++)
+		ret_visits[i] = 0;
+	for (u32 place = 0; place < a->nr_contexts; place++)
+		if (a->contexts[place].memory)
+			walk_visits_one(&a->contexts[place], first, nr, ret_visits);
 }

@@ -16,7 +16,7 @@ bool walk_query(const struct arena *a, u32 frame);
  * may then be cleared, and their owners find the frame again by a soft miss. */
 bool walk_clear(struct arena *a, u32 frame);
 
-/* Collects and clears the visits of frame: 0 to FRAME_VISITS_MAX. */
-u32 walk_visits(struct arena *a, u32 frame);
+/* Collects and clears the visits of nr frames from first on: 0 to FRAME_VISITS_MAX each. */
+void walk_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
 
 #endif

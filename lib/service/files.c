@@ -23,7 +23,6 @@
 #include "lib/service/refused.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
-#define ORPHANS_PER_TURN 512u
 #define CHECKS_PER_TICK 256u
 /* What one call of files_drop() looks at, and lets go: each may wait for the lease thread. */
 #define DROP_SLOTS 4096u
@@ -92,6 +91,14 @@ void files_unlink_frame(struct service *s, u32 frame, u64 block)
 		s->nr_orphans--;
 }
 
+void files_hit(struct service *s, u64 block, u32 visits)
+{
+	struct held_file *f = files_find(s, block_file(block));
+
+	if (f)
+		f->hits += visits;
+}
+
 /* Appends all frames of a file to the orphans, in one step. */
 static void files_orphan_frames(struct service *s, struct held_file *f)
 {
@@ -114,9 +121,10 @@ bool files_clear_orphans(struct service *s,
                          bool (*take_back)(struct service *s, u32 frame))
 {
 	u32 list = files_list_of_orphans(s);
-	u32 turn;
+	u32 lines;
 
-	for (turn = 0; turn < ORPHANS_PER_TURN && s->orphans_left > 0; turn++) {
+	for (lines = 0; lines < TURN_LINES && s->orphans_left > 0;
+	     lines += arena_take_lines(&s->arena)) {
 		u32 frame = s->links[list].newer;
 
 		if (frame == list) {

@@ -58,6 +58,8 @@ void files_fill_ended(struct held_file *f);
  * more. */
 void files_link_frame(struct service *s, u32 slot, u32 frame);
 void files_unlink_frame(struct service *s, u32 frame, u64 block);
+/* Readers came by a frame that holds block, so many times. */
+void files_hit(struct service *s, u64 block, u32 visits);
 /* Retires the files that the lease thread has revoked. */
 void files_retire_broken(struct service *s);
 /* Takes some orphans back, by take_back(), which is false for a pinned frame. true: there

@@ -25,8 +25,12 @@
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 
-/* A step looks at so many blocks of a range at most, when all are there already. */
+/* A step looks at so many blocks of a range at most, when all are there already. A look
+ * touches so many lines: translation, frame, reads under way. */
 #define SKIPS_PER_STEP 1024u
+#define SKIP_LINES 4u
+/* What a take touches besides the arena: the lists of the frame's file. */
+#define UNLINK_LINES 8u
 /* Steps before the main loop looks at its clients again. Without io_uring each may wait
  * for the disk. */
 #define STEPS_PER_TURN 128u
@@ -60,16 +64,17 @@ bool fill_take_back(struct service *s, u32 frame)
 	return true;
 }
 
-static u32 victim_visits(void *ctx, u32 frame)
+/* Collects visits for eviction, and counts them as hits of the frames' files. */
+static void victim_visits(void *ctx, u32 first, u32 nr, u8 *ret_visits)
 {
 	struct service *s = ctx;
-	u64 block = host_load_relaxed(&s->arena.frames[frame].block);
-	struct held_file *f = files_find(s, block_file(block));
-	u32 visits = arena_visits(&s->arena, frame);
 
-	if (f)
-		f->hits += visits;
-	return visits;
+	arena_visits(&s->arena, first, nr, ret_visits);
+	for (u32 i = 0; i < nr; i++)
+		if (ret_visits[i])
+			files_hit(s,
+			          host_load_relaxed(&s->arena.frames[first + i].block),
+			          ret_visits[i]);
 }
 
 static bool victim_take(void *ctx, u32 frame)
@@ -82,17 +87,32 @@ static bool victim_take(void *ctx, u32 frame)
 	return taken;
 }
 
-static const struct reclaim_ops victim_ops = { victim_visits, victim_take };
+/* A new turn may touch TURN_LINES. With hazard slots and hundreds of contexts one look alone
+ * may need more; each turn has room for two. */
+static void fill_begin_turn(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	u32 least;
 
-/* A frame that is nobody's, FRAME_NONE when there is none. */
+	fill->eviction = (struct reclaim_ops){
+		.visits = victim_visits,
+		.take = victim_take,
+		.ctx = s,
+		.visits_lines = s->arena.nr_contexts + RECLAIM_NEAR,
+		.take_lines = arena_take_lines(&s->arena) + UNLINK_LINES,
+	};
+	least = 2 * reclaim_look_lines(&fill->eviction);
+	fill->lines = least > TURN_LINES ? least : TURN_LINES;
+}
+
+/* A frame that is nobody's; or what reclaim_evict() says instead of one. */
 static u32 frame_get(struct service *s)
 {
-	u32 frame;
+	struct fill *fill = &s->fill;
 
-	if (s->fill.nr_free > 0)
-		return s->fill.free_frames[--s->fill.nr_free];
-	frame = reclaim_evict(&s->reclaim, &victim_ops, s);
-	return frame == RECLAIM_NONE ? FRAME_NONE : frame;
+	if (fill->nr_free > 0)
+		return fill->free_frames[--fill->nr_free];
+	return reclaim_evict(&s->reclaim, &fill->eviction, &fill->lines);
 }
 
 static u64 nr_blocks(const struct held_file *f)
@@ -137,6 +157,14 @@ static struct fill_range *queue_at(struct fill *fill, u32 i)
 static void queue_push(struct fill *fill, const struct fill_range *range)
 {
 	*queue_at(fill, fill->nr_queued++) = *range;
+}
+
+/* To the front; there is room, because it was popped just now. */
+static void queue_put_back(struct fill *fill, const struct fill_range *range)
+{
+	fill->head = (fill->head + FILL_QUEUE - 1) % FILL_QUEUE;
+	fill->nr_queued++;
+	*queue_at(fill, 0) = *range;
 }
 
 static struct fill_range queue_pop(struct fill *fill)
@@ -316,6 +344,11 @@ static void op_begin(struct service *s, struct fill_op *op)
 	io_uring_sqe_set_data(sqe, op);
 }
 
+static void fill_spend(struct fill *fill, u32 lines)
+{
+	fill->lines -= lines < fill->lines ? lines : fill->lines;
+}
+
 static struct fill_op *op_get(struct fill *fill)
 {
 	u32 i = 0;
@@ -327,13 +360,14 @@ static struct fill_op *op_get(struct fill *fill)
 
 /* The next blocks of range that are wanted, up to FILL_RUN in a row: returns how many,
  * and moves range.next to the first. */
-static u32 range_next_run(const struct service *s, struct fill_range *range)
+static u32 range_next_run(struct service *s, struct fill_range *range)
 {
 	u32 skips = 0, nr = 0;
 
 	while (range->next < range->end && skips++ < SKIPS_PER_STEP &&
 	       !block_is_wanted(s, range->id, range->next))
 		range->next++;
+	fill_spend(&s->fill, skips * SKIP_LINES);
 	if (skips > SKIPS_PER_STEP)
 		return 0;
 	while (nr < FILL_RUN && range->next + nr < range->end &&
@@ -342,9 +376,17 @@ static u32 range_next_run(const struct service *s, struct fill_range *range)
 	return nr;
 }
 
-/* No frame is free. Reads under way will bring some. If there are none, all frames are
- * pinned, and the service drops the hints: readers have the kernel, and ask again. */
-static bool fill_starve(struct service *s, const struct fill_range *range)
+/* Whether a turn goes on to its next step. */
+enum fill_next {
+	FILL_ON,
+	FILL_SPENT,   /* the next turn goes on */
+	FILL_STARVED, /* only a read that comes back, or an unpin, helps */
+};
+
+/* No frame is free, and none can be taken. Reads under way will bring some. If there are
+ * none, all frames are pinned, and the service drops the hints: readers have the kernel, and
+ * ask again. */
+static enum fill_next fill_starve(struct service *s, const struct fill_range *range)
 {
 	if (s->fill.nr_busy > 0) {
 		queue_push(&s->fill, range);
@@ -352,57 +394,64 @@ static bool fill_starve(struct service *s, const struct fill_range *range)
 		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
 		s->fill.nr_queued = 0;
 	}
-	return false;
+	return FILL_STARVED;
 }
 
-/* One range, one read. false: no use in going on now. */
-static bool fill_step(struct service *s)
+/* One range, one read. */
+static enum fill_next fill_step(struct service *s)
 {
 	struct fill *fill = &s->fill;
 	struct fill_range range = queue_pop(fill);
 	struct held_file *f = files_find(s, range.id);
+	u32 nr, got, frame = RECLAIM_NONE;
 	struct fill_op *op;
-	u32 nr, i;
 
 	if (!f || !files_is_live(s, f))
-		return true;
+		return FILL_ON;
 	op = op_get(fill);
 	nr = range_next_run(s, &range);
-	for (i = 0; i < nr; i++) {
-		op->frames[i] = frame_get(s);
-		if (op->frames[i] == FRAME_NONE)
+	for (got = 0; got < nr; got++) {
+		frame = frame_get(s);
+		if (frame == RECLAIM_NONE || frame == RECLAIM_MORE)
 			break;
+		op->frames[got] = frame;
 	}
-	if (nr > 0 && i == 0)
+	if (nr > 0 && got == 0 && frame == RECLAIM_NONE)
 		return fill_starve(s, &range);
-	if (i > 0) {
+	if (nr > 0 && got == 0) {
+		queue_put_back(fill, &range);
+		return FILL_SPENT;
+	}
+	if (got > 0) {
 		op->id = range.id;
 		op->slot = (u32)(f - s->files);
 		op->first = range.next;
 		op->ticket = range.ticket;
-		op->nr = i;
-		range.next += i;
+		op->nr = got;
+		range.next += got;
 		op_begin(s, op);
 	}
 	if (range.next < range.end)
 		queue_push(fill, &range);
-	return true;
+	return FILL_ON;
 }
 
 bool fill_run(struct service *s)
 {
 	struct fill *fill = &s->fill;
 	u32 steps = fill->has_ring ? STEPS_PER_TURN : STEPS_PER_TURN_PREADV;
-	bool more = true;
+	enum fill_next next = FILL_ON;
 
+	fill_begin_turn(s);
 	if (fill->nr_queued > 0 && host_now_ns() < fill->starved_until_ns)
 		fill->nr_queued = 0;
-	while (more && steps-- > 0 && fill->nr_queued > 0 && fill->nr_busy < FILL_OPS)
-		more = fill_step(s);
+	while (next == FILL_ON && steps-- > 0 && fill->lines > 0 &&
+	       fill->nr_queued > 0 && fill->nr_busy < FILL_OPS)
+		next = fill_step(s);
 	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
 	if (fill->has_ring && io_uring_sq_ready(&fill->ring) > 0)
 		io_uring_submit(&fill->ring);
-	return more && fill->nr_queued > 0 && fill->nr_busy < FILL_OPS;
+	return next != FILL_STARVED && fill->nr_queued > 0 && fill->nr_busy < FILL_OPS;
 }
 
 void fill_reap(struct service *s)

@@ -47,6 +47,11 @@
 /* How many hints wait; a power of two. The service drops what comes on top: readers ask
  * for it again. */
 #define FILL_QUEUE 4096u
+/* How many cache lines one piece of the main loop's work may touch before the loop looks at
+ * its clients again. Eviction and all else that goes over contexts, frames or blocks keeps
+ * to it. A take from 1024 contexts was measured at 25 ns a line. So a piece ends after about
+ * 0.4 ms, a fifth of the 2 ms that a client may have to wait. */
+#define TURN_LINES 16384u
 
 /* Memory shared with readers. */
 struct shared_memory {
@@ -81,6 +86,8 @@ struct fill {
 	u32 rotor;            /* the context that is asked first for hints */
 	u64 ticket;           /* of the newest hint */
 	u64 starved_until_ns; /* all frames were pinned: do not look before */
+	struct reclaim_ops eviction;
+	u32 lines; /* that this turn may still touch */
 	u32 *free_frames;
 	u32 nr_free;
 	struct fill_op ops[FILL_OPS];

@@ -225,6 +225,7 @@ static void serve(u64 *ret_evicted, u64 *ret_refused)
 	while (!all_done()) {
 		u32 frame = FRAME_FIRST + (u32)random_next(&state) % opt.frames;
 		u32 block = (u32)random_next(&state) % opt.blocks;
+		u8 visits;
 
 		if (opt.mutant && (nr_wrong() || host_now_ns() > deadline))
 			host_store_relaxed(stop, 1);
@@ -234,7 +235,7 @@ static void serve(u64 *ret_evicted, u64 *ret_refused)
 			++*ret_refused;
 			continue;
 		}
-		arena_visits(&arena, frame);
+		arena_visits(&arena, frame, 1, &visits);
 		held[holds[frame]] = 0;
 		fill(frame, block_id(FILE_ID, block));
 		holds[frame] = block;

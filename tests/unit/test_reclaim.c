@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * core/cache/reclaim.c against the authors' figures (tests/support/trace.h) and in small
- * cases. The cache around it is a model: a table of frames, their visits, and which of them
- * are pinned. LODIC_SEED=n sets the seed of the random case.
+ * cases. LODIC_SEED=n sets the seed of the random case.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -16,8 +15,7 @@
 
 #include <cmocka.h>
 
-#include "core/cache/reclaim.h"
-#include "tests/support/trace.h"
+#include "tests/support/reclaim_model.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLOW_BUILD 1
@@ -36,119 +34,9 @@
 /* Hit ratio: what the project promises, in hits per million. */
 #define RATIO_LIMIT_PPM 5000
 #define FILE_ID 7u
-/* For the small cases: 10 frames make SMALL, 90 fill MAIN, 90 names fill GHOST. */
-#define NR_FRAMES 100u
-#define NR_SMALL 10u
-#define NR_GHOST 90u
 #define NR_RANDOM_STEPS 200000u
 #define NR_RANDOM_FRAMES 97u
 #define NR_RANDOM_BLOCKS 300u
-
-struct model {
-	struct reclaim r;
-	u32 frame_of[TRACE_NR_BLOCKS];
-	u32 block_of[TRACE_NR_BLOCKS];
-	u8 visits[TRACE_NR_BLOCKS];
-	bool pinned[TRACE_NR_BLOCKS];
-	bool restless;             /* readers visit faster than the hand looks */
-	u32 free[TRACE_NR_BLOCKS]; /* a stack */
-	u32 nr_free;
-	u64 nr_takes;
-};
-
-/* Large, so not on the stack; one at a time. */
-static struct model model;
-static struct trace trace;
-
-static u32 model_visits(void *ctx, u32 frame)
-{
-	struct model *m = ctx;
-	u32 visits = m->restless ? FRAME_VISITS_MAX : m->visits[frame];
-
-	m->visits[frame] = 0;
-	return visits;
-}
-
-static bool model_take(void *ctx, u32 frame)
-{
-	struct model *m = ctx;
-
-	m->nr_takes++;
-	if (m->pinned[frame])
-		return false;
-	m->frame_of[m->block_of[frame]] = RECLAIM_NONE;
-	return true;
-}
-
-static const struct reclaim_ops model_ops = { model_visits, model_take };
-
-static struct model *model_start(u32 nr_frames)
-{
-	struct model *m = &model;
-
-	memset(m, 0, sizeof(*m));
-	memset(m->frame_of, 0xff, sizeof(m->frame_of));
-	m->nr_free = nr_frames;
-	for (u32 i = 0; i < nr_frames; i++)
-		m->free[i] = nr_frames - 1 - i;
-	assert_int_equal(reclaim_init(&m->r, nr_frames), 0);
-	reclaim_check(&m->r);
-	return m;
-}
-
-static void model_stop(struct model *m)
-{
-	reclaim_check(&m->r);
-	reclaim_fini(&m->r);
-}
-
-static void model_fill(struct model *m, u32 frame, u32 block)
-{
-	m->frame_of[block] = frame;
-	m->block_of[frame] = block;
-	m->visits[frame] = 0;
-	reclaim_insert(&m->r, frame, block_id(FILE_ID, block));
-}
-
-/* Reads block through the cache; true for a hit. */
-static bool model_read(void *ctx, u32 block)
-{
-	struct model *m = ctx;
-	u32 frame = m->frame_of[block];
-
-	if (frame != RECLAIM_NONE) {
-		if (m->visits[frame] < FRAME_VISITS_MAX)
-			m->visits[frame]++;
-		return true;
-	}
-	if (m->nr_free > 0)
-		frame = m->free[--m->nr_free];
-	else
-		frame = reclaim_evict(&m->r, &model_ops, m);
-	if (frame != RECLAIM_NONE)
-		model_fill(m, frame, block);
-	return false;
-}
-
-static void model_read_range(struct model *m, u32 from, u32 nr)
-{
-	for (u32 block = from; block < from + nr; block++)
-		model_read(m, block);
-}
-
-static u32 model_evict(struct model *m)
-{
-	return reclaim_evict(&m->r, &model_ops, m);
-}
-
-static enum reclaim_queue queue_of(const struct model *m, u32 block)
-{
-	u32 frame = m->frame_of[block];
-
-	if (frame == RECLAIM_NONE)
-		return RECLAIM_OUT;
-	return (enum reclaim_queue)m->r.nodes[frame].queue;
-}
 
 static void init_bad_size_einval(void **state)
 {
@@ -199,15 +87,6 @@ static void evict_three_traces_hit_ratio_of_reference(void **state)
 		assert_int_equal(hits, expected);
 		model_stop(m);
 	}
-}
-
-/* Blocks 0..99 are cached: 0..9 in SMALL, the others in MAIN. */
-static struct model *model_full(void)
-{
-	struct model *m = model_start(NR_FRAMES);
-
-	model_read_range(m, 0, NR_FRAMES);
-	return m;
 }
 
 static void insert_before_first_eviction_overflow_to_main(void **state)
