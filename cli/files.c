@@ -263,7 +263,8 @@ static int show(struct files *f, const struct lodic_stat *s)
 	json_t *path;
 	size_t i;
 
-	qsort(f->list, f->nr, sizeof(*f->list), compare_files);
+	if (f->nr > 0)
+		qsort(f->list, f->nr, sizeof(*f->list), compare_files);
 	if (f->paths) {
 		f->all = true;
 		status = choose(f, unknown);

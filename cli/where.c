@@ -3,26 +3,45 @@
 #include "cli/where.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/service/service.h"
 #include "measure/cli.h"
 
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",
 	  0 },
+	{ "user", 'u', "NAME", 0, "Look at this user's default service; for root", 0 },
 	{ 0 },
 };
+
+static void parse_user(struct where *w, const char *name, struct argp_state *state)
+{
+	const struct passwd *user = getpwnam(name);
+	int err;
+
+	if (!user) {
+		argp_error(state, "there is no user '%s'", name);
+		return;
+	}
+	err = path_socket_of(user->pw_uid, w->of_user, sizeof(w->of_user));
+	if (err)
+		argp_error(state, "%s: %s", w->of_user, strerror(-err));
+	w->socket = w->of_user;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct where *w = state->input;
 
-	if (key != 's')
-		return ARGP_ERR_UNKNOWN;
-	w->socket = arg;
-	return 0;
+	switch (key) {
+	case 's': w->socket = arg; return 0;
+	case 'u': parse_user(w, arg, state); return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
 }
 
 const struct argp where_argp = { option_list, parse, NULL, NULL, NULL, NULL, NULL };
@@ -39,16 +58,6 @@ int where_try(struct where *w, struct look **ret_look, int *ret_pid)
 			w->socket = w->settings.socket;
 	}
 	return err ? err : look_open(w->socket, ret_look, ret_pid);
-}
-
-struct look *where_open(struct where *w)
-{
-	struct look *look = NULL;
-	int pid, err = where_try(w, &look, &pid);
-
-	if (err)
-		where_complain(w, err, pid);
-	return look;
 }
 
 /* Is the process stopped, by a signal or a debugger? */

@@ -11,16 +11,15 @@
 struct where {
 	const char *socket; /* NULL: what the settings say, or the default one */
 	struct settings settings;
+	char of_user[SETTINGS_SOCKET_BYTES];
 };
 
-/* The option --socket, as a child of a command's own. Its input is a struct
+/* The options --socket and --user, as a child of a command's own. Its input is a struct
  * where; the parent passes it in ARGP_KEY_INIT. */
 extern const struct argp where_argp;
 
-/* Finds the default socket if none was named, and connects. Says on stderr what goes wrong,
- * and returns NULL then. */
-struct look *where_open(struct where *w);
-/* The same without a word: 0 or -errno. ret_pid: the service's process, 0: unknown. */
+/* Finds the socket if none was named, and connects. 0 or -errno. ret_pid: the service's
+ * process, 0: unknown. */
 int where_try(struct where *w, struct look **ret_look, int *ret_pid);
 
 /* Says what an error of lib/look.h means for the user. Returns the exit status. */

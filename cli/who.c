@@ -188,7 +188,8 @@ int command_who(int argc, char **argv)
 		err = look_list(look, LOOK_CONTEXTS, add_context, &w);
 	look_close(look);
 	if (!err) {
-		qsort(w.list, w.nr, sizeof(*w.list), compare_readers);
+		if (w.nr > 0)
+			qsort(w.list, w.nr, sizeof(*w.list), compare_readers);
 		if (w.json)
 			print_json(&w);
 		else

@@ -25,12 +25,12 @@ static const struct {
 };
 #define NR_PLACES (sizeof(path_places) / sizeof(*path_places))
 
-/* Writes the folder's path. 0: it is this user's, and only this user may enter it. Otherwise
+/* Writes the folder's path. 0: it is the user's, and only that user may enter it. Otherwise
  * another user could put a socket there. -EACCES: it is not so. -ENOENT: there is no such
  * folder. -ENODEV: there is no place for one. */
-static int path_look(unsigned int place, char folder[FOLDER_BYTES], bool make)
+static int path_look(unsigned int uid, unsigned int place, char folder[FOLDER_BYTES],
+                     bool make)
 {
-	unsigned int uid = geteuid();
 	struct stat st;
 	int n;
 
@@ -50,17 +50,17 @@ static int path_look(unsigned int place, char folder[FOLDER_BYTES], bool make)
 }
 
 /* Chooses the folder, or the one to blame. */
-static int path_choose(char folder[FOLDER_BYTES], bool make)
+static int path_choose(unsigned int uid, char folder[FOLDER_BYTES], bool make)
 {
 	char blamed[FOLDER_BYTES] = "";
 	unsigned int place;
 	int err, first = -EACCES;
 
 	for (place = 0; place < NR_PLACES; place++)
-		if (path_look(place, folder, false) == 0)
+		if (path_look(uid, place, folder, false) == 0)
 			return 0;
 	for (place = 0; place < NR_PLACES; place++) {
-		err = path_look(place, folder, make);
+		err = path_look(uid, place, folder, make);
 		/* Without make: nothing listens yet, and it would listen here. */
 		if (err == 0 || (!make && err == -ENOENT))
 			return 0;
@@ -74,12 +74,22 @@ static int path_choose(char folder[FOLDER_BYTES], bool make)
 	return first;
 }
 
-int path_default_socket(char *path, unsigned long bytes, bool make)
+static int path_find(unsigned int uid, char *path, unsigned long bytes, bool make)
 {
 	char folder[FOLDER_BYTES];
-	int err = path_choose(folder, make);
+	int err = path_choose(uid, folder, make);
 
 	if ((unsigned long)snprintf(path, bytes, "%s/cache.sock", folder) >= bytes)
 		return -ENAMETOOLONG;
 	return err;
+}
+
+int path_default_socket(char *path, unsigned long bytes, bool make)
+{
+	return path_find(geteuid(), path, bytes, make);
+}
+
+int path_socket_of(unsigned int uid, char *path, unsigned long bytes)
+{
+	return path_find(uid, path, bytes, false);
 }

@@ -185,7 +185,8 @@ void list_contexts(const struct service *s, u64 cursor, struct wire_page *page)
 		r->place = (u32)cursor;
 		r->serial = s->seats[cursor].client->serial;
 		r->quota = s->seats[cursor].quota;
-		r->pinned = list_nr_pinned(s, t);
+		/* A look into a table that was never used would give it memory. */
+		r->pinned = r->quota ? list_nr_pinned(s, t) : 0;
 		r->hits = host_load_relaxed(&m->counters[CONTEXT_HITS]);
 		r->soft_misses = host_load_relaxed(&m->counters[CONTEXT_SOFT]);
 		r->misses = host_load_relaxed(&m->counters[CONTEXT_MISSES]);

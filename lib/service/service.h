@@ -55,5 +55,7 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
  * -ENAMETOOLONG: the path has more than bytes bytes; path is not set.
  * Another value: what mkdir(2) or lstat(2) says. */
 int path_default_socket(char *path, unsigned long bytes, bool make);
+/* The same for another user, without make. */
+int path_socket_of(unsigned int uid, char *path, unsigned long bytes);
 
 #endif

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import pwd
 import random
 import shutil
 import signal
@@ -296,6 +297,28 @@ class Refused(Look):
                 self.assertEqual((done.returncode, done.stdout), (1, ""), words)
                 self.assertRegex(done.stderr, r"\Alodic: the service at .* belongs to another "
                                               r"user.*\n\Z")
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to be somebody else")
+    def test_root_names_the_user_whose_service_it_is(self):
+        script = """
+            set -e
+            mount -t tmpfs -o mode=755 none /run
+            cp "$1" /run/lodic
+            mount -t tmpfs -o mode=1777 none /tmp
+            setpriv --reuid "$2" --regid "$2" --clear-groups \\
+                /run/lodic serve --daemon --quiet -m 16M >/dev/null
+            /run/lodic stat --json --user "$3"
+            """
+        done = subprocess.run(["unshare", "--mount", "--pid", "--mount-proc", "--fork",
+                               "--kill-child", "sh", "-c", script, "sh", LODIC, str(NOBODY),
+                               pwd.getpwuid(NOBODY).pw_name], capture_output=True, text=True,
+                              timeout=SECONDS, check=False, cwd="/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["socket"], f"/tmp/lodic-{NOBODY}/cache.sock")
+        done = subprocess.run([LODIC, "stat", "--user", "no such user"], capture_output=True,
+                              text=True, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no user 'no such user'", done.stderr)
 
     def test_stopped_service_is_told_in_time(self):
         service = self.serve()
