@@ -223,7 +223,7 @@ static int start(struct memory *m)
 		error = -errno;
 	if (!error)
 		error = rig_cache_start(&m->cache, m->folder, LODIC_LODIC,
-		                        m->cache_bytes, fd);
+		                        m->cache_bytes, 1, fd);
 	if (fd >= 0)
 		close(fd);
 	return error;
@@ -234,9 +234,6 @@ static void stop(struct memory *m)
 	while (m->nr_contexts > 0)
 		lodic_context_close(m->contexts[--m->nr_contexts]);
 	rig_cache_stop(&m->cache);
-	if (m->folder[0])
-		rmdir(m->folder);
-	m->folder[0] = '\0';
 }
 
 /* Brings the file into the cache, piece by piece. */

@@ -86,21 +86,21 @@ static void add_report(struct demo *d, const struct reader_report *r)
 static int verify_step(struct demo *d, unsigned int nr, uint64_t offset)
 {
 	uint64_t left = d->stand.corpus.bytes - offset;
-	struct reader_order orders[RIG_MAX_READERS] = { 0 };
-	struct reader_report reports[RIG_MAX_READERS];
+	struct rig *rig = &d->stand.rig;
 	int error;
 
-	for (unsigned int r = 0; r < nr; r++) {
-		orders[r].op = READER_VERIFY;
-		orders[r].verify_offset = offset;
-		orders[r].verify_bytes =
-			left < VERIFY_STEP_BYTES ? left : VERIFY_STEP_BYTES;
-	}
-	error = rig_ask(&d->stand.rig, orders, nr, reports);
+	for (unsigned int r = 0; r < nr; r++)
+		rig->orders[r] = (struct reader_order){
+			.op = READER_VERIFY,
+			.verify_offset = offset,
+			.verify_bytes =
+				left < VERIFY_STEP_BYTES ? left : VERIFY_STEP_BYTES,
+		};
+	error = rig_ask(rig, nr);
 	if (cli_stopped)
 		return -EINTR;
 	for (unsigned int r = 0; r < nr && !error; r++)
-		add_report(d, &reports[r]);
+		add_report(d, &rig->reports[r]);
 	return error;
 }
 
@@ -140,6 +140,14 @@ static void make_plan(const struct demo *d, struct measure_plan *plan)
 	memcpy(plan->processes, demo_processes, sizeof(demo_processes));
 }
 
+static bool is_rough(const struct measure *m)
+{
+	for (unsigned int i = 0; i < m->nr_cells; i++)
+		if (m->cells[i].rough)
+			return true;
+	return false;
+}
+
 /* Says in words what the table shows. */
 static void say_meaning(const struct measure *m)
 {
@@ -162,10 +170,13 @@ static void say_meaning(const struct measure *m)
 
 	if (atomic <= 0 || kernel <= 0 || hazard <= 0 || mapped <= 0 || zipf <= 0 ||
 	    alone <= 0) {
-		puts("\nToo few slots were undisturbed to say what the cache is worth. Run "
-		     "the demo with two free CPUs, or for longer (--seconds).");
+		puts("\nThe demo compares two processes, so it takes two CPUs to say what "
+		     "the cache is worth.");
 		return;
 	}
+	if (is_rough(m))
+		puts("\nThis machine was busy, so what follows is rough. Run the demo with "
+		     "two free CPUs, or for longer (--seconds).");
 	printf("\nWhen two processes read 64 bytes of one hot block, a lodic pin is %.1f "
 	       "times as fast as a pin that a shared word counts. It is %.0f times as "
 	       "fast as pread, and runs at %.2f times the rate of hazard slots. "

@@ -24,8 +24,6 @@ volatile sig_atomic_t cli_stopped;
 static bool progress_open;
 static uint64_t progress_due_ns;
 
-static char remove_path[PROGRAM_MAX_BYTES]; /* "": nothing is to be removed */
-
 static void cli_end_progress(void)
 {
 	if (progress_open)
@@ -112,8 +110,6 @@ static void cli_on_signal(int number)
 		caught[number] = 1;
 		return;
 	}
-	if (remove_path[0])
-		unlink(remove_path);
 	signal(number, SIG_DFL);
 	raise(number);
 }
@@ -128,19 +124,6 @@ void cli_catch_signals(void)
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
-}
-
-void cli_remove_when_killed(const char *path)
-{
-	sigset_t all, before;
-
-	/* The handler must not meet half a path. */
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	if (!path || snprintf(remove_path, sizeof(remove_path), "%s", path) >=
-	                     (int)sizeof(remove_path))
-		remove_path[0] = '\0';
-	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 int cli_parse_bytes(const char *text, uint64_t *ret_bytes)

@@ -29,8 +29,6 @@ void cli_check_output(void);
  * steps and undo what they set up. The same signal once more ends the program at once. */
 void cli_catch_signals(void);
 extern volatile sig_atomic_t cli_stopped;
-/* Names the one file that such a second signal removes first; NULL: none. */
-void cli_remove_when_killed(const char *path);
 
 /* Shows progress on stderr: a line that rewrites itself on a terminal, else a line every
  * few seconds. percent > 100 ends it. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "measure/cli.h"
+#include "measure/leftover.h"
 #include "measure/workload.h"
 #include "lodic/lodic.h"
 
@@ -188,8 +189,9 @@ static int corpus_create(struct corpus *c, const char *folder, int from)
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	cli_remove_when_killed(path);
-	error = corpus_fill(fd, from, from < 0 ? MADE_BYTES : c->bytes, &bytes);
+	error = leftover_watch(path);
+	if (!error)
+		error = corpus_fill(fd, from, from < 0 ? MADE_BYTES : c->bytes, &bytes);
 	/* Otherwise the service's direct reads would wait until the bytes are on disk. */
 	if (!error && fsync(fd) != 0)
 		error = -errno;
@@ -197,7 +199,6 @@ static int corpus_create(struct corpus *c, const char *folder, int from)
 		error = -errno;
 	if (error) {
 		unlink(path);
-		cli_remove_when_killed(NULL);
 		return error;
 	}
 	strcpy(c->path, path);
@@ -229,5 +230,4 @@ void corpus_drop(struct corpus *c)
 	if (c->temporary)
 		unlink(c->path);
 	c->temporary = false;
-	cli_remove_when_killed(NULL);
 }

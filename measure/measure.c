@@ -41,10 +41,9 @@ static int measure_add_cell(struct measure *m, enum method method, enum access a
 		               .bytes = bytes,
 		               .processes = processes };
 	cell->mops_at = calloc(m->plan.rounds, sizeof(*cell->mops_at));
-	if (!cell->mops_at)
-		return -ENOMEM;
+	cell->rough_at = calloc(m->plan.rounds, sizeof(*cell->rough_at));
 	m->nr_cells++;
-	return 0;
+	return cell->mops_at && cell->rough_at ? 0 : -ENOMEM;
 }
 
 /* Cells of one group (access, bytes, processes) stand together. */
@@ -88,23 +87,26 @@ static double measure_overlap(const struct reader_report *reports, unsigned int 
 	return end > begin ? (double)(end - begin) / (double)(last - first) : 0;
 }
 
-/* Does the slot count, and what is its rate? */
+/* Does the slot count, and what is its rate? *ret_rough is the rate in any case. */
 static bool measure_judge_slot(const struct reader_report *reports, unsigned int nr,
-                               float *ret_mops)
+                               float *ret_mops, float *ret_rough)
 {
+	bool counts = measure_overlap(reports, nr) >= OVERLAP_LEAST;
 	double mops = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
 		const struct reader_report *r = &reports[i];
 
 		if (r->preempted || r->end_ns <= r->begin_ns || r->nr_ops == 0)
-			return false;
-		mops += 1e3 * (double)r->nr_ops / (double)(r->end_ns - r->begin_ns);
+			counts = false;
+		if (r->end_ns > r->begin_ns)
+			mops += 1e3 * (double)r->nr_ops /
+			        (double)(r->end_ns - r->begin_ns);
 	}
-	if (measure_overlap(reports, nr) < OVERLAP_LEAST)
-		return false;
-	*ret_mops = (float)mops;
-	return true;
+	*ret_rough = (float)mops;
+	if (counts)
+		*ret_mops = (float)mops;
+	return counts;
 }
 
 static void measure_book_slot(struct measure *m, struct cell *cell,
@@ -123,8 +125,6 @@ static void measure_book_slot(struct measure *m, struct cell *cell,
 static int measure_run_slot(struct measure *m, struct cell *cell, struct rig *rig,
                             uint32_t round, uint64_t *random)
 {
-	struct reader_order orders[RIG_MAX_READERS];
-	struct reader_report reports[RIG_MAX_READERS];
 	unsigned int nr = cell->processes;
 	bool spin = nr <= rig->nr_cpus;
 	int tries = spin ? MAX_TRIES : 1, error;
@@ -136,24 +136,24 @@ static int measure_run_slot(struct measure *m, struct cell *cell, struct rig *ri
 		uint64_t start = cli_now_ns() + START_DELAY_NS;
 
 		for (unsigned int r = 0; r < nr; r++)
-			orders[r] = (struct reader_order){
+			rig->orders[r] = (struct reader_order){
 				.op = READER_SLOT,
 				.method = cell->method,
 				.access = cell->access,
 				.bytes = cell->bytes,
-				.position = position +
-				            r * (WORKLOAD_STEPS / RIG_MAX_READERS),
+				.position = position + r * (WORKLOAD_STEPS / nr),
 				.start_ns = start,
 				.warm_ns = WARM_NS,
 				.window_ns = WINDOW_NS,
 				.cpu = spin ? rig->cpus[r] : -1,
 				.spin = spin,
 			};
-		error = rig_ask(rig, orders, nr, reports);
+		error = rig_ask(rig, nr);
 		if (error)
 			return error;
-		measure_book_slot(m, cell, reports);
-		if (measure_judge_slot(reports, nr, &cell->mops_at[round])) {
+		measure_book_slot(m, cell, rig->reports);
+		if (measure_judge_slot(rig->reports, nr, &cell->mops_at[round],
+		                       &cell->rough_at[round])) {
 			cell->nr_slots++;
 			break;
 		}
@@ -236,10 +236,10 @@ static double measure_quantile(const double *sorted, unsigned int nr, double q)
 	return sorted[low] * (1 - part) + sorted[low + 1] * part;
 }
 
-static bool measure_spread_of(double *values, unsigned int nr,
+static bool measure_spread_of(double *values, unsigned int nr, unsigned int least,
                               struct spread *ret_spread)
 {
-	if (nr < MEASURE_LEAST_SLOTS)
+	if (nr < least)
 		return false;
 	qsort(values, nr, sizeof(*values), measure_compare_doubles);
 	*ret_spread = (struct spread){
@@ -250,38 +250,47 @@ static bool measure_spread_of(double *values, unsigned int nr,
 	return true;
 }
 
-/* The ratios of the rounds in which both have a slot. */
-static unsigned int measure_ratios(const struct cell *a, const struct cell *b,
-                                   uint32_t rounds, double *ret_values)
+/* The rates of the rounds that have one; over those of b in the same rounds, unless b is
+ * NULL. */
+static unsigned int measure_rates(const float *a, const float *b, uint32_t rounds,
+                                  double *ret_values)
 {
 	unsigned int nr = 0;
 
 	for (uint32_t r = 0; r < rounds; r++)
-		if (a->mops_at[r] > 0 && b->mops_at[r] > 0)
-			ret_values[nr++] =
-				(double)a->mops_at[r] / (double)b->mops_at[r];
+		if (a[r] > 0 && (!b || b[r] > 0))
+			ret_values[nr++] = (double)a[r] / (b ? (double)b[r] : 1);
 	return nr;
 }
 
-static int measure_evaluate(struct measure *m)
+static void measure_evaluate_cell(const struct measure *m, struct cell *c,
+                                  unsigned int nr_cpus, double *values)
+{
+	const struct cell *pin =
+		measure_cell(m, METHOD_LODIC_PIN, c->access, c->bytes, c->processes);
+	unsigned int nr = measure_rates(c->mops_at, NULL, m->nr_rounds, values);
+
+	c->measurable = measure_spread_of(values, nr, MEASURE_LEAST_SLOTS, &c->mops);
+	if (c->measurable) {
+		nr = measure_rates(c->mops_at, pin->mops_at, m->nr_rounds, values);
+		c->has_ratio =
+			measure_spread_of(values, nr, MEASURE_LEAST_SLOTS, &c->ratio);
+	} else if (c->processes <= nr_cpus) {
+		nr = measure_rates(c->rough_at, NULL, m->nr_rounds, values);
+		c->rough = measure_spread_of(values, nr, 1, &c->mops);
+		nr = measure_rates(c->rough_at, pin->rough_at, m->nr_rounds, values);
+		c->has_ratio = measure_spread_of(values, nr, 1, &c->ratio);
+	}
+}
+
+static int measure_evaluate(struct measure *m, unsigned int nr_cpus)
 {
 	double *values = calloc(m->nr_rounds + 1, sizeof(*values));
 
 	if (!values)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < m->nr_cells; i++) {
-		struct cell *c = &m->cells[i];
-		const struct cell *pin = measure_cell(m, METHOD_LODIC_PIN, c->access,
-		                                      c->bytes, c->processes);
-		unsigned int nr = 0;
-
-		for (uint32_t r = 0; r < m->nr_rounds; r++)
-			if (c->mops_at[r] > 0)
-				values[nr++] = (double)c->mops_at[r];
-		c->measurable = measure_spread_of(values, nr, &c->mops);
-		nr = measure_ratios(c, pin, m->nr_rounds, values);
-		c->has_ratio = measure_spread_of(values, nr, &c->ratio);
-	}
+	for (unsigned int i = 0; i < m->nr_cells; i++)
+		measure_evaluate_cell(m, &m->cells[i], nr_cpus, values);
 	free(values);
 	return 0;
 }
@@ -302,14 +311,16 @@ int measure_run(struct measure *m, const struct measure_plan *plan, struct rig *
 	}
 	cli_progress("", 101);
 	if (!error)
-		error = measure_evaluate(m);
+		error = measure_evaluate(m, rig->nr_cpus);
 	return error;
 }
 
 void measure_drop(struct measure *m)
 {
-	for (unsigned int i = 0; i < m->nr_cells; i++)
+	for (unsigned int i = 0; i < m->nr_cells; i++) {
 		free(m->cells[i].mops_at);
+		free(m->cells[i].rough_at);
+	}
 	free(m->cells);
 	*m = (struct measure){ 0 };
 }
@@ -348,7 +359,7 @@ double measure_hit_ratio(const struct cell *cell)
 
 double measure_over(const struct cell *a, const struct cell *b)
 {
-	if (!a || !b || !a->measurable || !b->measurable)
+	if (!a || !b || !(a->measurable || a->rough) || !(b->measurable || b->rough))
 		return 0;
 	if (a->has_ratio && b->has_ratio && measure_same_group(a, b))
 		return a->ratio.median / b->ratio.median;

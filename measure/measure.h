@@ -5,6 +5,7 @@
  * counts only when no reader was switched out in its window, and the readers' windows
  * overlapped. So a busy machine loses slots, but does not falsify them. The result is the
  * median. The ratio is the median of the rounds' ratios to lodic_pin's slot in that round.
+ * Where hardly a slot counts, the median of all slots stands in, and is called rough.
  */
 #ifndef LODIC_MEASURE_MEASURE_H
 #define LODIC_MEASURE_MEASURE_H
@@ -14,8 +15,8 @@
 
 #include "measure/rig.h"
 
-#define MEASURE_MAX_BYTES 4     /* sizes in a plan */
-#define MEASURE_MAX_PROCESSES 6 /* numbers of processes in a plan */
+#define MEASURE_MAX_BYTES 4      /* sizes in a plan */
+#define MEASURE_MAX_PROCESSES 10 /* numbers of processes in a plan */
 #define MEASURE_MAX_ROUNDS 4096
 /* A cell with fewer slots is not measurable. */
 #define MEASURE_LEAST_SLOTS 8
@@ -42,14 +43,18 @@ struct cell {
 	uint32_t bytes;
 	unsigned int processes;
 	/* The rate of all readers together in each round, 10^6 reads/s; 0: the round has
-	 * no slot that counts. */
+	 * no slot that counts. rough_at: of the last slot, counted or not. */
 	float *mops_at;
+	float *rough_at;
 	uint32_t nr_tried; /* slots */
 	uint32_t nr_slots; /* those that counted */
 	/* In all slots, counted or not, and in their warm-up. */
 	uint64_t nr_ops, hits, misses, nr_fallbacks;
 	/* Set by measure_run() at its end; zero while not measurable. */
 	bool measurable;
+	/* Not measurable, but what follows is there: of all slots, which other programs
+	 * have slowed. Only where each process could have a CPU. */
+	bool rough;
 	struct spread mops;
 	bool has_ratio;
 	struct spread ratio; /* to lodic_pin of the same access, bytes, processes */
@@ -80,7 +85,8 @@ double measure_hit_ratio(const struct cell *cell);
 uint64_t measure_served(const struct cell *cell);
 
 /* The median of the rounds' ratios of a to b, when both have slots in the same rounds;
- * otherwise the ratio of their medians. 0: one of them is not measurable. */
+ * otherwise the ratio of their medians. 0: one of them has no numbers at all. Rough cells
+ * give rough ratios. */
 double measure_over(const struct cell *a, const struct cell *b);
 
 #endif

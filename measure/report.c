@@ -64,7 +64,7 @@ static bool report_column_measurable(const struct measure *m, enum access a,
 		const struct cell *c = &m->cells[i];
 
 		if (c->access == a && c->bytes == bytes && c->processes == processes &&
-		    c->measurable)
+		    (c->measurable || c->rough))
 			return true;
 	}
 	return false;
@@ -84,11 +84,13 @@ static void report_put_cell(struct table *t, const struct cell *c)
 		table_cell(t, " ");
 		return;
 	}
-	if (!c->measurable) {
+	if (!c->measurable && !c->rough) {
 		table_cell(t, "n/m");
 		return;
 	}
-	report_format_mops(mops, sizeof(mops), c->mops.median);
+	if (c->rough)
+		mops[0] = '~';
+	report_format_mops(mops + c->rough, sizeof(mops) - c->rough, c->mops.median);
 	if (!c->has_ratio)
 		table_cell(t, "%s    -", mops);
 	else
@@ -131,16 +133,34 @@ static void report_size_table(const struct measure *m, uint32_t bytes, FILE *to)
 	table_print(&t, to);
 }
 
+/* Says what the mark ~ means, if it was printed. */
+static void report_say_rough(const struct measure *m, FILE *to)
+{
+	uint32_t tried = 0, slots = 0;
+
+	for (unsigned int i = 0; i < m->nr_cells; i++) {
+		tried += m->cells[i].rough ? m->cells[i].nr_tried : 0;
+		slots += m->cells[i].rough ? m->cells[i].nr_slots : 0;
+	}
+	if (tried)
+		fprintf(to,
+		        "~: rough. Only %u of these %u slots passed undisturbed, so the "
+		        "median is of all of them. Other\nprograms took the CPUs, or the "
+		        "run was too short.\n",
+		        slots, tried);
+}
+
 /* Names the numbers of processes that could not be measured at all. */
 static void report_say_missing(const struct measure *m, const struct machine *machine,
                                FILE *to)
 {
+	report_say_rough(m, to);
 	for (unsigned int n = 0; n < m->plan.nr_processes; n++) {
 		unsigned int processes = m->plan.processes[n];
 		uint32_t tried = 0, slots = 0;
 
 		for (unsigned int i = 0; i < m->nr_cells; i++) {
-			if (m->cells[i].processes != processes)
+			if (m->cells[i].processes != processes || m->cells[i].rough)
 				continue;
 			tried += m->cells[i].nr_tried;
 			slots += m->cells[i].nr_slots;
@@ -203,9 +223,12 @@ static const struct goal goals[] = {
 
 static double report_goal_value(const struct measure *m, const struct goal *g)
 {
-	return measure_over(
-		measure_cell(m, g->method, ACCESS_HOT, g->bytes, g->processes),
-		measure_cell(m, g->over, ACCESS_HOT, g->bytes, g->over_processes));
+	const struct cell *a =
+		measure_cell(m, g->method, ACCESS_HOT, g->bytes, g->processes);
+	const struct cell *b =
+		measure_cell(m, g->over, ACCESS_HOT, g->bytes, g->over_processes);
+
+	return a && b && !a->rough && !b->rough ? measure_over(a, b) : 0;
 }
 
 static bool report_goal_met(const struct goal *g, double value)
@@ -279,7 +302,8 @@ static json_t *report_cell_json(const struct cell *c)
 	json_object_set_new(o, "processes", json_integer(c->processes));
 	json_object_set_new(o, "mops", report_real_or_null(known, c->mops.median));
 	json_object_set_new(o, "ratio",
-	                    report_real_or_null(c->has_ratio, c->ratio.median));
+	                    report_real_or_null(known && c->has_ratio,
+	                                        c->ratio.median));
 	json_object_set_new(o, "spread",
 	                    report_real_or_null(known, c->mops.high - c->mops.low));
 	json_object_set_new(o, "slots",
@@ -288,8 +312,10 @@ static json_t *report_cell_json(const struct cell *c)
 	json_object_set_new(o, "hit_ratio",
 	                    report_real_or_null(hit_ratio >= 0, hit_ratio));
 	json_object_set_new(o, "ratio_spread",
-	                    report_real_or_null(c->has_ratio,
+	                    report_real_or_null(known && c->has_ratio,
 	                                        c->ratio.high - c->ratio.low));
+	if (c->rough)
+		json_object_set_new(o, "rough_mops", json_real(c->mops.median));
 	json_object_set_new(o, "slots_tried", json_integer(c->nr_tried));
 	return o;
 }
@@ -381,7 +407,7 @@ int report_write_csv(const struct measure *m, const struct report_run *run,
 			        c->mops.high);
 		else
 			fputs(",,,", f);
-		if (c->has_ratio)
+		if (c->measurable && c->has_ratio)
 			fprintf(f, "%.4g,%.4g,%.4g,", c->ratio.median, c->ratio.low,
 			        c->ratio.high);
 		else

@@ -29,7 +29,7 @@ void report_describe(const struct measure *m, uint64_t file_bytes, char *ret_par
                      size_t size);
 
 /* Prints one table per size: methods down, accesses and processes across; then what the
- * table means. Columns without one measurable cell are left out, and a line below names
+ * table means. Columns without one measurable or rough cell are left out, and a line below names
  * them. */
 void report_tables(const struct measure *m, const struct machine *machine, FILE *to);
 

@@ -7,12 +7,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,14 +22,17 @@
 #include <unistd.h>
 
 #include "measure/cli.h"
+#include "measure/leftover.h"
 #include "measure/machine.h"
 
 /* The file must fit with room to spare. The translation refuses a block whose places are
  * taken, and the small queue of S3-FIFO is a tenth of the frames. */
 #define CACHE_SLACK_PERCENT 25
 #define CACHE_LEAST_BYTES ((uint64_t)16 << 20)
-#define IDLE_EXIT_MS \
-	5000 /* how long a service outlives this program, if that is killed */
+#define IDLE_EXIT_S 5 /* a service that nobody ends outlives this program so long */
+/* In the program itself, and in a service with all its readers; generous. */
+#define OTHER_DESCRIPTORS 128
+#define READER_DESCRIPTORS 4
 #define LOAD_BYTES ((uint64_t)4 << 20)
 #define STOP_WAIT_MS 3000
 #define STOP_STEP_MS 5
@@ -57,20 +62,64 @@ int rig_folder_make(char *path, unsigned int bytes)
 		path[0] = '\0';
 		return -errno;
 	}
-	return 0;
+	return leftover_watch(path);
+}
+
+/* So many contexts can pin in a cache of any size. By default a table has 1/128 as many
+ * entries as there are frames, and all tables together may have 3/4. */
+#define DEFAULT_CONTEXTS 96
+/* With more contexts each table has so many entries, as each context has hazard slots. */
+#define FEW_ENTRIES 64
+
+/* Runs `lodic serve --daemon`, which returns when the service listens. -errno. */
+static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
+                     uint64_t cache_bytes, unsigned int nr_contexts)
+{
+	char memory[32], idle[32], entries[32];
+	char *arguments[] = {
+		"lodic",
+		"serve",
+		"--daemon",
+		"--quiet",
+		"--socket",
+		(char *)cache->socket,
+		"--scheme",
+		(char *)lodic_scheme_name(scheme),
+		"--memory",
+		memory,
+		"--idle-exit",
+		idle,
+		nr_contexts > DEFAULT_CONTEXTS ? "--entries" : NULL,
+		entries,
+		NULL,
+	};
+	uint64_t least =
+		(uint64_t)nr_contexts * FEW_ENTRIES / 3 * 4 * LODIC_BLOCK_BYTES;
+	extern char **environ;
+	int error, status;
+	pid_t pid;
+
+	if (nr_contexts > DEFAULT_CONTEXTS && cache_bytes < least)
+		cache_bytes = least;
+	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)cache_bytes);
+	snprintf(idle, sizeof(idle), "%d", IDLE_EXIT_S);
+	snprintf(entries, sizeof(entries), "%d", FEW_ENTRIES);
+	error = posix_spawn(&pid, cli_program(), NULL, NULL, arguments, environ);
+	if (error)
+		return -error;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
 }
 
 int rig_cache_start(struct rig_cache *cache, const char *folder,
-                    enum lodic_scheme scheme, uint64_t cache_bytes, int fd)
+                    enum lodic_scheme scheme, uint64_t cache_bytes,
+                    unsigned int nr_contexts, int fd)
 {
-	struct lodic_options options = {
-		.bytes = sizeof(options),
-		.socket = cache->socket,
-		.service = cli_program(),
-		.cache_bytes = cache_bytes,
-		.scheme = scheme,
-		.idle_exit_ms = IDLE_EXIT_MS,
-	};
+	struct lodic_options options = { .bytes = sizeof(options),
+		                         .socket = cache->socket,
+		                         .service = "" };
 	struct lodic_stat stat;
 	struct lodic *lodic;
 	int error;
@@ -81,7 +130,9 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	/* The service goes to the background. As our child we learn of its end, and it
 	 * leaves no zombie where no init collects them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	error = lodic_attach(&options, &lodic);
+	error = rig_serve(cache, scheme, cache_bytes, nr_contexts);
+	if (!error)
+		error = lodic_attach(&options, &lodic);
 	if (error)
 		return error;
 	if (lodic_stat(lodic, &stat, sizeof(stat)) == 0)
@@ -230,7 +281,8 @@ static int rig_start_caches(struct rig *rig, int fd)
 		bytes = CACHE_LEAST_BYTES;
 	for (int i = 0; i < NR_SCHEMES; i++) {
 		int error = rig_cache_start(&rig->caches[i], rig->folder,
-		                            (enum lodic_scheme)i, bytes, fd);
+		                            (enum lodic_scheme)i, bytes,
+		                            rig->nr_readers + 1, fd);
 
 		if (cli_stopped)
 			return rig_fail(rig, -EINTR, "stopped");
@@ -267,12 +319,27 @@ static int rig_start_readers(struct rig *rig, unsigned int nr)
 
 static int rig_attach_readers(struct rig *rig)
 {
-	struct reader_order orders[RIG_MAX_READERS] = { 0 };
-	struct reader_report reports[RIG_MAX_READERS];
-
 	for (unsigned int i = 0; i < rig->nr_readers; i++)
-		orders[i].op = READER_ATTACH;
-	return rig_ask(rig, orders, rig->nr_readers, reports);
+		rig->orders[i] = (struct reader_order){ .op = READER_ATTACH };
+	return rig_ask(rig, rig->nr_readers);
+}
+
+/* Each reader takes descriptors here and in the services, which inherit the limit. */
+static int rig_raise_limit(struct rig *rig, unsigned int nr_readers)
+{
+	const rlim_t need = OTHER_DESCRIPTORS + READER_DESCRIPTORS * (rlim_t)nr_readers;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need)
+		return 0;
+	if (limit.rlim_max < need)
+		return rig_fail(rig, -EMFILE,
+		                "%u processes need %llu open files, and this user may "
+		                "have %llu (ulimit -Hn)",
+		                nr_readers, (unsigned long long)need,
+		                (unsigned long long)limit.rlim_max);
+	limit.rlim_cur = need;
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? 0 : -errno;
 }
 
 int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_readers,
@@ -280,11 +347,15 @@ int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_reade
 {
 	int fd, error;
 
-	*rig = (struct rig){ .corpus = corpus };
+	memset(rig, 0, sizeof(*rig)); /* too large for the stack */
+	rig->corpus = corpus;
 	rig->nr_cpus = machine_cpus(rig->cpus, RIG_MAX_READERS);
 	if (nr_readers == 0 || nr_readers > RIG_MAX_READERS)
 		return rig_fail(rig, -EINVAL, "there must be 1 to %d processes",
 		                RIG_MAX_READERS);
+	error = rig_raise_limit(rig, nr_readers);
+	if (error)
+		return error;
 	fd = open(corpus->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return rig_fail(rig, -errno, "cannot open %s: %s", corpus->path,
@@ -312,18 +383,15 @@ void rig_close(struct rig *rig)
 	rig->nr_readers = 0;
 	for (int i = 0; i < NR_SCHEMES; i++)
 		rig_cache_stop(&rig->caches[i]);
-	if (rig->folder[0])
-		rmdir(rig->folder);
-	rig->folder[0] = '\0';
 	workload_drop(&rig->workload);
 	if (rig->private_bytes)
 		munmap(rig->private_bytes, rig->private_map_bytes);
 	rig->private_bytes = NULL;
 }
 
-static int rig_receive_report(struct rig *rig, unsigned int i,
-                              struct reader_report *report)
+static int rig_receive_report(struct rig *rig, unsigned int i)
 {
+	struct reader_report *report = &rig->reports[i];
 	struct pollfd wait = { .fd = rig->readers[i].channel, .events = POLLIN };
 	int ready = poll(&wait, 1, ANSWER_WAIT_MS);
 
@@ -339,16 +407,15 @@ static int rig_receive_report(struct rig *rig, unsigned int i,
 	return 0;
 }
 
-int rig_ask(struct rig *rig, const struct reader_order *orders, unsigned int nr,
-            struct reader_report *ret_reports)
+int rig_ask(struct rig *rig, unsigned int nr)
 {
 	int error = 0;
 
 	for (unsigned int i = 0; i < nr; i++)
-		if (send(rig->readers[i].channel, &orders[i], sizeof(orders[i]),
-		         MSG_NOSIGNAL) < 0)
+		if (send(rig->readers[i].channel, &rig->orders[i],
+		         sizeof(rig->orders[i]), MSG_NOSIGNAL) < 0)
 			return rig_fail(rig, -EPIPE, "reader %u has died", i);
 	for (unsigned int i = 0; i < nr && !error; i++)
-		error = rig_receive_report(rig, i, &ret_reports[i]);
+		error = rig_receive_report(rig, i);
 	return error;
 }

@@ -16,7 +16,9 @@
 #include "measure/reader.h"
 #include "measure/workload.h"
 
-#define RIG_MAX_READERS 16
+/* A service holds 1024 contexts, and the largest machine that lodic-sim knows has so many
+ * CPUs. */
+#define RIG_MAX_READERS 512
 #define RIG_SOCKET_BYTES 108 /* sockaddr_un has no more */
 #define RIG_FOLDER_BYTES 64
 #define RIG_WHY_BYTES 256
@@ -44,7 +46,10 @@ struct rig {
 	unsigned int nr_readers;
 	int cpus[RIG_MAX_READERS]; /* where reader i stays, if there are as many */
 	unsigned int nr_cpus;      /* that this process may use */
-	char why[RIG_WHY_BYTES];   /* what went wrong, for the user */
+	/* What rig_ask() sends to reader i, and what reader i answers. */
+	struct reader_order orders[RIG_MAX_READERS];
+	struct reader_report reports[RIG_MAX_READERS];
+	char why[RIG_WHY_BYTES]; /* what went wrong, for the user */
 };
 
 /* Sets all of it up. -errno with rig->why; the caller must call rig_close() then, too.
@@ -54,19 +59,20 @@ int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_reade
              uint64_t seed);
 void rig_close(struct rig *rig);
 
-/* Gives nr readers an order each and waits for their reports. -errno with rig->why: one of
- * them failed, died, or does not answer. -EINTR: cli_stopped. */
-int rig_ask(struct rig *rig, const struct reader_order *orders, unsigned int nr,
-            struct reader_report *ret_reports);
+/* Gives the first nr readers their rig->orders and waits for rig->reports. -errno with
+ * rig->why: one of them failed, died, or does not answer. -EINTR: cli_stopped. */
+int rig_ask(struct rig *rig, unsigned int nr);
 
-/* Starts a cache of this scheme, and takes a seat in it for the file of fd. -errno as
+/* Starts a cache of this scheme with room for cache_bytes, and takes a seat in it for the
+ * file of fd. The cache is larger if nr_contexts could not all pin otherwise. -errno as
  * lodic_attach(), lodic_open() and lodic_file_cached(). */
 int rig_cache_start(struct rig_cache *cache, const char *folder,
-                    enum lodic_scheme scheme, uint64_t cache_bytes, int fd);
+                    enum lodic_scheme scheme, uint64_t cache_bytes,
+                    unsigned int nr_contexts, int fd);
 /* Ends its service and waits until it is gone. */
 void rig_cache_stop(struct rig_cache *cache);
 
-/* Makes a private folder for sockets. -errno. */
+/* Makes a private folder for sockets, which goes with this program. -errno. */
 int rig_folder_make(char *path, unsigned int bytes);
 
 #endif

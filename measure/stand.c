@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "measure/cli.h"
+#include "measure/leftover.h"
 
 #define MB 1e6
 
@@ -163,4 +164,5 @@ void stand_close(struct stand *s)
 {
 	rig_close(&s->rig);
 	corpus_drop(&s->corpus);
+	leftover_sweep();
 }

@@ -6,8 +6,10 @@ Usage: test_cli.py LODIC
 """
 
 import fcntl
+import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -22,6 +24,7 @@ COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "bench", "map"]
 LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["map"],
           ["bench", "pin"], ["bench", "memory"]]
 FILE_BYTES = 4 << 20
+NR_SCHEMES = 4  # each has a service in a demo
 
 
 def run(*words, **more):
@@ -116,8 +119,8 @@ class Interrupted(unittest.TestCase):
             except OSError:
                 self.skipTest("no leases where temporary files are: set TMPDIR")
 
-    def stopped(self, nr_signals):
-        """What the demo leaves in its folder when it is stopped while it has a copy."""
+    def stopped(self, signals):
+        """The status of the demo, which gets these signals while it has a copy."""
         with open(self.data, "r+b"), subprocess.Popen(
                 [LODIC, "demo", "--file", self.data, "--workdir", self.work,
                  "--json-out", self.folder / "result"], text=True,
@@ -129,20 +132,86 @@ class Interrupted(unittest.TestCase):
             else:
                 self.fail("the demo has ended by itself")
             self.assertEqual(len(list(self.work.glob("lodic-corpus-*"))), 1)
-            for _ in range(nr_signals):
-                demo.send_signal(signal.SIGINT)
+            self.assertEqual(len(self.services()), NR_SCHEMES)
+            for number in signals:
+                demo.send_signal(number)
                 time.sleep(0.002)  # two at once would be one
             status = demo.wait(SECONDS)
         self.assertFalse((self.folder / "result").exists())
         return status
 
-    def test_demo_stopped_leaves_nothing(self):
-        self.assertEqual(self.stopped(1), 130)
-        self.assertEqual(list(self.work.iterdir()), [])
+    def services(self):
+        """The services with a socket in our folder, by their command lines."""
+        found = []
+        for place in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                line = place.read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(self.work) in line and b"\0serve\0" in line:
+                found.append(line)
+        return found
 
-    def test_demo_stopped_twice_leaves_no_copy(self):
-        self.assertIn(self.stopped(2), (130, -signal.SIGINT))
-        self.assertEqual(list(self.work.glob("lodic-corpus-*")), [])
+    def nothing_stays(self):
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            left = list(self.work.iterdir()) + self.services()
+            if not left:
+                return
+            time.sleep(0.01)
+        self.fail(f"the demo has left {left}")
+
+    def test_demo_stopped_leaves_nothing(self):
+        self.assertEqual(self.stopped([signal.SIGINT]), 130)
+        self.assertEqual(list(self.work.iterdir()), [])
+        self.assertEqual(self.services(), [])
+
+    def test_demo_stopped_twice_leaves_nothing(self):
+        self.assertIn(self.stopped([signal.SIGINT] * 2), (130, -signal.SIGINT))
+        self.nothing_stays()
+
+    def test_demo_killed_leaves_nothing(self):
+        self.assertEqual(self.stopped([signal.SIGKILL]), -signal.SIGKILL)
+        self.nothing_stays()
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.data = self.folder / "data"
+        self.data.write_bytes(os.urandom(FILE_BYTES))
+
+    def bench(self, *words):
+        done = run("bench", "pin", "--file", self.data, "--access", "hot", "--bytes", "64",
+                   "--workdir", self.folder, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_few_undisturbed_slots_give_rough_numbers(self):
+        said = self.bench("--processes", "1", "--rounds", "2")
+        self.assertRegex(said, r"\npread +~\d")
+        self.assertRegex(said, r"\n~: rough\. Only \d+ of these \d+ slots")
+        self.assertNotIn("MISSED", said)  # rough numbers judge nothing
+        row = json.loads(self.bench("--processes", "1", "--rounds", "2", "--json"))["results"][0]
+        self.assertIsNone(row["mops"])
+        self.assertGreater(row["rough_mops"], 0)
+
+    def test_more_processes_than_a_default_cache_lets_pin(self):
+        rows = json.loads(self.bench("--processes", "120", "--rounds", "1", "--json"))["results"]
+        shares = {row["method"]: row["hit_ratio"] for row in rows}
+        for method in "lodic_read", "lodic_pin", "pin_atomic", "pin_frozen", "pin_hazard":
+            self.assertGreater(shares[method], 0.95, method)
+
+    def test_too_many_processes_name_the_limit(self):
+        done = run("bench", "pin", "--processes", "100000")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("from 1 to 512", done.stderr)
+        done = run("bench", "pin", "--file", self.data, "--processes", "512",
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Alodic: 512 processes need \d+ open files, and this user "
+                                      r"may have 300 .*\n\Z")
 
 
 if __name__ == "__main__":

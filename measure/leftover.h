@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a measurement puts on disk goes when the program ends, however it ends: in order, by a
+ * second Ctrl-C, or by SIGKILL.
+ */
+#ifndef LODIC_MEASURE_LEFTOVER_H
+#define LODIC_MEASURE_LEFTOVER_H
+
+/* From now on this file goes with the program. A folder goes with its files, and a service
+ * that listens at a socket in it ends. -errno: nobody would remove it. */
+int leftover_watch(const char *path);
+
+/* Removes all of it now, and waits until that is done. */
+void leftover_sweep(void);
+
+#endif
