@@ -82,7 +82,7 @@ static int start_execute(void *arg)
 	if (fcntl(child->report, F_SETFD, 0) == 0)
 		execve(child->program, child->arguments, child->environment);
 	child->error = errno;
-	_exit(1);
+	return 1; /* clone() ends the process */
 }
 
 /* Starts the program and is gone, so that init inherits the program. It must not become the
@@ -97,7 +97,7 @@ static int start_between(void *arg)
 		child->error = errno;
 	else if (child->error)
 		waitpid(pid, NULL, 0);
-	_exit(0);
+	return 0;
 }
 
 static int start_block_signals(int how, const sigset_t *set, sigset_t *ret_old)

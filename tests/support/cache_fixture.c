@@ -207,6 +207,17 @@ int fixture_wait(pid_t pid)
 	return -1;
 }
 
+void fixture_end(pid_t pid)
+{
+	struct pollfd end = { .events = POLLIN };
+
+	/* kill(pid, 0) would find its zombie, where init collects none for a while. */
+	end.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	REQUIRE(end.fd >= 0 && kill(pid, SIGTERM) == 0, "%s", strerror(errno));
+	REQUIRE(poll(&end, 1, FIXTURE_DEADLINE_MS) == 1, "process %d lives", (int)pid);
+	close(end.fd);
+}
+
 void *fixture_shared(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,

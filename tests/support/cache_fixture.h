@@ -71,6 +71,8 @@ pid_t fixture_fork(void);
 /* Waits for a child until the deadline. Returns its wait status. -1: the child hangs, and
  * is now killed. */
 int fixture_wait(pid_t pid);
+/* Sends SIGTERM to a process that is no child of this one, and waits for its end. */
+void fixture_end(pid_t pid);
 /* Zeroed memory that forked children share. */
 void *fixture_shared(size_t bytes);
 

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * lodic_attach() starts a service. The program that called it must notice nothing, the
+ * service must keep nothing of that program, and it must know what its predecessor knew.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "lib/client/start.h"
+#include "tests/support/cache_fixture.h"
+
+#define TEST_SECONDS 60
+#define TEXT_BYTES 4096
+#define FEW_FILES 200
+
+static char program[TEXT_BYTES];
+static volatile sig_atomic_t nr_sigchld;
+
+static int attach_to(const char *socket, const char *service, struct lodic **ret_lodic)
+{
+	const struct lodic_options options = { .bytes = sizeof(options),
+		                               .socket = socket,
+		                               .service = service };
+
+	return lodic_attach(&options, ret_lodic);
+}
+
+/* The text of a file in /proc/PID, NUL bytes as line ends. */
+static void process_text(pid_t pid, const char *name, char text[TEXT_BYTES])
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = fixture_open(path, O_RDONLY);
+	n = read(fd, text, TEXT_BYTES - 1);
+	REQUIRE(n >= 0, "%s: %s", path, strerror(errno));
+	close(fd);
+	text[n] = '\0';
+	for (ssize_t i = 0; i < n; i++)
+		if (!text[i])
+			text[i] = '\n';
+}
+
+/* The rest of the line that begins with key. */
+static void process_line(pid_t pid, const char *name, const char *key,
+                         char line[TEXT_BYTES])
+{
+	char text[TEXT_BYTES], *at;
+
+	process_text(pid, name, text);
+	at = strstr(text, key);
+	REQUIRE(at, "no %s in %s", key, text);
+	at += strlen(key) + strspn(at + strlen(key), " \t");
+	at[strcspn(at, "\n")] = '\0';
+	strcpy(line, at);
+}
+
+static u64 process_mask(pid_t pid, const char *key)
+{
+	char line[TEXT_BYTES];
+
+	process_line(pid, "status", key, line);
+	return strtoull(line, NULL, 16);
+}
+
+/* Does the process have what our descriptor fd has open? */
+static bool process_has(pid_t pid, int fd)
+{
+	char folder[64], path[400];
+	struct stat ours, theirs;
+	struct dirent *entry;
+	bool has = false;
+	DIR *dir;
+
+	REQUIRE(fstat(fd, &ours) == 0, "%s", strerror(errno));
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)pid);
+	dir = opendir(folder);
+	REQUIRE(dir, "%s: %s", folder, strerror(errno));
+	while ((entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		if (stat(path, &theirs) == 0 && theirs.st_dev == ours.st_dev &&
+		    theirs.st_ino == ours.st_ino)
+			has = true;
+	}
+	closedir(dir);
+	return has;
+}
+
+/* What the host has open, none of it close-on-exec. */
+struct caller {
+	int ends[2], lock, listening;
+	char cpus[TEXT_BYTES]; /* that the process may use at first */
+	char lock_path[FIXTURE_PATH_BYTES];
+};
+
+static void on_sigchld(int number)
+{
+	(void)number;
+	nr_sigchld++;
+}
+
+static void caller_open(struct caller *h)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char folder[FIXTURE_PATH_BYTES];
+
+	REQUIRE(pipe(h->ends) == 0, "%s", strerror(errno));
+	fixture_path(h->lock_path, "host-lock");
+	h->lock = open(h->lock_path, O_RDWR | O_CREAT, 0600);
+	REQUIRE(flock(h->lock, LOCK_EX | LOCK_NB) == 0, "%s", strerror(errno));
+	fixture_path(address.sun_path, "host-socket");
+	h->listening = socket(AF_UNIX, SOCK_STREAM, 0);
+	REQUIRE(bind(h->listening, (struct sockaddr *)&address, sizeof(address)) == 0,
+	        "%s", strerror(errno));
+	REQUIRE(listen(h->listening, 1) == 0, "%s", strerror(errno));
+	fixture_path(folder, "host-folder");
+	REQUIRE(mkdir(folder, 0700) == 0 && chdir(folder) == 0, "%s", strerror(errno));
+}
+
+static void caller_limit(__rlimit_resource_t which, rlim_t most)
+{
+	struct rlimit limit;
+
+	REQUIRE(getrlimit(which, &limit) == 0, "%s", strerror(errno));
+	if (limit.rlim_max > most)
+		limit.rlim_cur = most;
+	REQUIRE(setrlimit(which, &limit) == 0, "%s", strerror(errno));
+}
+
+static void caller_choose(struct caller *h)
+{
+	struct sigaction action = { .sa_handler = on_sigchld };
+	cpu_set_t cpus;
+	sigset_t set;
+	int cpu;
+
+	process_line(getpid(), "status", "Cpus_allowed_list:", h->cpus);
+	cpu = sched_getcpu();
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	REQUIRE(sched_setaffinity(0, sizeof(cpus), &cpus) == 0, "%s", strerror(errno));
+	sigaction(SIGCHLD, &action, NULL);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGRTMIN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	umask(0);
+	caller_limit(RLIMIT_NOFILE, FEW_FILES);
+	caller_limit(RLIMIT_CPU, 1000);
+	caller_limit(RLIMIT_FSIZE, 4096);
+	REQUIRE(setpriority(PRIO_PROCESS, 0, 5) == 0, "%s", strerror(errno));
+	setenv("HOST_SECRET", "1", 1);
+}
+
+static void caller_check_limit(pid_t pid, const char *name)
+{
+	char line[TEXT_BYTES], soft[32] = "", hard[32] = "";
+
+	process_line(pid, "limits", name, line);
+	REQUIRE(sscanf(line, "%31s %31s", soft, hard) == 2, "%s", line);
+	REQUIRE(strcmp(soft, hard) == 0, "%s: %s", name, line);
+}
+
+static void caller_check_service(struct caller *h, pid_t pid)
+{
+	const u64 chosen = (u64)1 << (SIGPIPE - 1) | (u64)1 << (SIGXFSZ - 1);
+	char text[TEXT_BYTES], path[64];
+	ssize_t n;
+
+	REQUIRE(!process_has(pid, h->ends[0]), "it has the pipe");
+	REQUIRE(!process_has(pid, h->lock), "it has the lock");
+	REQUIRE(!process_has(pid, h->listening), "it has the listening socket");
+	REQUIRE(process_has(getpid(), h->lock), "the check itself is wrong");
+	snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
+	n = readlink(path, text, sizeof(text) - 1);
+	REQUIRE(n == 1 && text[0] == '/', "its folder is %.*s", (int)n, text);
+	REQUIRE(getsid(pid) == pid, "it is in our session");
+	process_line(pid, "status", "Cpus_allowed_list:", text);
+	REQUIRE(strcmp(text, h->cpus) == 0, "its CPUs are %s, not %s", text, h->cpus);
+	process_line(pid, "status", "Umask:", text);
+	REQUIRE(strcmp(text, "0077") == 0, "its umask is %s", text);
+	REQUIRE((process_mask(pid, "SigIgn:") & ~chosen) == 0, "it ignores signals");
+	REQUIRE((process_mask(pid, "SigBlk:") & process_mask(getpid(), "SigBlk:")) == 0,
+	        "it blocks our signals");
+	caller_check_limit(pid, "Max cpu time");
+	caller_check_limit(pid, "Max file size");
+	caller_check_limit(pid, "Max open files");
+	REQUIRE(geteuid() != 0 || getpriority(PRIO_PROCESS, (id_t)pid) == 0,
+	        "it has our nice value");
+	process_text(pid, "environ", text);
+	REQUIRE(strcmp(text, "LODIC_MEMORY=2M\n") == 0, "it has our environment: %s",
+	        text);
+}
+
+/* Nothing of what the host gives up now is kept by the service. */
+static void caller_check_given_up(struct caller *h)
+{
+	char byte;
+	int fd;
+
+	close(h->ends[1]);
+	fcntl(h->ends[0], F_SETFL, O_NONBLOCK);
+	REQUIRE(read(h->ends[0], &byte, 1) == 0, "the pipe does not end");
+	close(h->lock);
+	fd = fixture_open(h->lock_path, O_RDWR);
+	REQUIRE(flock(fd, LOCK_EX | LOCK_NB) == 0, "the file stays locked");
+}
+
+static _Noreturn void caller_run(const char *socket)
+{
+	struct caller h;
+	struct lodic *lodic;
+	struct lodic_stat stat;
+	int err;
+
+	caller_open(&h);
+	caller_choose(&h);
+	setenv("LODIC_MEMORY", "2M", 1);
+	err = attach_to(socket, program, &lodic);
+	REQUIRE(err == 0, "%s", strerror(-err));
+	stat = test_service_stat(lodic);
+	REQUIRE(stat.frames >= 512 && stat.frames <= 513, "LODIC_MEMORY is not used");
+	caller_check_service(&h, (pid_t)stat.service_pid);
+	caller_check_given_up(&h);
+	REQUIRE(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD,
+	        "the service is our child");
+	fixture_end((pid_t)stat.service_pid);
+	REQUIRE(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD,
+	        "the service was our child");
+	REQUIRE(nr_sigchld == 0, "%d SIGCHLD", (int)nr_sigchld);
+	lodic_detach(lodic);
+	_exit(0);
+}
+
+static void attach_host_full_of_things_service_inherits_none(void **state)
+{
+	char socket[FIXTURE_PATH_BYTES];
+	pid_t pid;
+
+	fixture_path(socket, "host.sock");
+	pid = fixture_fork();
+	if (pid == 0)
+		caller_run(socket);
+	assert_int_equal(fixture_wait(pid), 0);
+	(void)state;
+}
+
+static void script_make(char path[FIXTURE_PATH_BYTES], const char *text, mode_t mode)
+{
+	int fd;
+
+	fixture_path(path, "script");
+	unlink(path);
+	fd = fixture_open(path, O_WRONLY | O_CREAT);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static int start_program(char *path)
+{
+	char socket[FIXTURE_PATH_BYTES];
+	const struct start start = { .program = path,
+		                     .socket_path = socket,
+		                     .wait_ms = 300 };
+	int err, status;
+	pid_t pid;
+
+	fixture_path(socket, "never.sock");
+	pid = fixture_fork();
+	if (pid == 0) {
+		err = start_service(&start);
+		/* Not even a zombie. */
+		REQUIRE(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD,
+		        "it leaves a child");
+		_exit(-err);
+	}
+	status = fixture_wait(pid);
+	assert_true(WIFEXITED(status));
+	return -WEXITSTATUS(status);
+}
+
+static void start_program_that_fails_says_how(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+
+	fixture_path(path, "no-such-program");
+	assert_int_equal(start_program(path), -ENOENT);
+	script_make(path, "#!/bin/sh\nexit 0\n", 0600);
+	assert_int_equal(start_program(path), -EACCES);
+	script_make(path, "#!/bin/sh\nexit 0\n", 0700);
+	assert_int_equal(start_program(path), -ECHILD);
+	(void)state;
+}
+
+static void start_program_that_hangs_given_up(void **state)
+{
+	char path[FIXTURE_PATH_BYTES], pids[FIXTURE_PATH_BYTES], text[300];
+	u64 start = host_now_ns();
+	pid_t pid = 0;
+	FILE *f;
+
+	fixture_path(pids, "pid");
+	snprintf(text, sizeof(text), "#!/bin/sh\necho $$ >%s\nexec sleep 1000\n", pids);
+	script_make(path, text, 0700);
+	assert_int_equal(start_program(path), -ETIMEDOUT);
+	assert_in_range(host_now_ns() - start, 300000000, 5000000000);
+	f = fopen(pids, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%d", &pid), 1);
+	fclose(f);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	(void)state;
+}
+
+static void attach_service_refuses_settings_error_tells(void **state)
+{
+	char socket[FIXTURE_PATH_BYTES];
+	struct lodic *lodic;
+
+	fixture_path(socket, "refused.sock");
+	setenv("LODIC_MEMORY", "lots", 1);
+	assert_int_equal(attach_to(socket, program, &lodic), -EINVAL);
+	setenv("LODIC_MEMORY", "7T", 1);
+	assert_int_equal(attach_to(socket, program, &lodic), -ENOMEM);
+	unsetenv("LODIC_MEMORY");
+	(void)state;
+}
+
+static void attach_cache_bytes_that_no_cache_has_einval(void **state)
+{
+	static const u64 bytes[] = { 1, (32 << 10) - 1, (u64)8 << 40 };
+	struct lodic_options options = { .bytes = sizeof(options) };
+	char socket[FIXTURE_PATH_BYTES];
+	struct lodic *lodic;
+
+	fixture_path(socket, "none.sock");
+	options.socket = socket;
+	options.service = program;
+	for (u32 i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
+		options.cache_bytes = bytes[i];
+		assert_int_equal(lodic_attach(&options, &lodic), -EINVAL);
+	}
+	(void)state;
+}
+
+/* `lodic serve` by hand, until programs can connect. Its stderr goes to the file "log". */
+static pid_t serve_by_hand(const char *socket, const char *const *more)
+{
+	const char *arguments[16] = { "lodic", "serve", "-q", "-s", socket };
+	char log[FIXTURE_PATH_BYTES];
+	struct lodic *lodic;
+	struct lodic_stat stat;
+	int status;
+	pid_t pid;
+
+	for (u32 i = 0; more[i]; i++)
+		arguments[5 + i] = more[i];
+	fixture_path(log, "log");
+	pid = fixture_fork();
+	if (pid == 0) {
+		dup2(fixture_open(log, O_WRONLY | O_CREAT | O_TRUNC), 2);
+		execv(program, (char **)arguments);
+		_exit(1);
+	}
+	for (;;) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return 0;
+		if (attach_to(socket, "", &lodic) == 0) {
+			stat = test_service_stat(lodic);
+			lodic_detach(lodic);
+			if ((pid_t)stat.service_pid == pid)
+				return pid;
+		}
+		fixture_pause_us(1000);
+	}
+}
+
+/* The service by hand is killed, and the next program that attaches starts a successor. */
+static void serve_killed_successor_has_its_settings(void **state)
+{
+	static const char *const more[] = { "-m",     "2M",          "--scheme",
+		                            "atomic", "--immutable", "/nonexistent/*",
+		                            NULL };
+	static const char *const other[] = { "-m", "1M", NULL };
+	static const char *const replace[] = { "-m", "1M", "--replace", NULL };
+	char socket[FIXTURE_PATH_BYTES], path[FIXTURE_PATH_BYTES], text[TEXT_BYTES];
+	struct lodic_stat stat;
+	struct lodic *lodic;
+	pid_t pid, started;
+	FILE *f;
+
+	fixture_path(socket, "left.sock");
+	pid = serve_by_hand(socket, more);
+	assert_true(pid > 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(attach_to(socket, program, &lodic), 0);
+	stat = test_service_stat(lodic);
+	started = (pid_t)stat.service_pid;
+	assert_int_not_equal(started, pid);
+	assert_in_range(stat.frames, 512, 513);
+	assert_int_equal(stat.scheme, LODIC_ATOMIC);
+	/* It hands them on, promises included. */
+	snprintf(path, sizeof(path), "%.90s.conf", socket);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+	fclose(f);
+	assert_non_null(strstr(text, "immutable = /nonexistent/*\n"));
+
+	/* By hand another one cannot take the socket, and says how it could. */
+	assert_int_equal(serve_by_hand(socket, other), 0);
+	fixture_path(path, "log");
+	f = fopen(path, "r");
+	assert_non_null(f);
+	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+	fclose(f);
+	assert_non_null(strstr(text, "serves there already; add --replace"));
+	pid = serve_by_hand(socket, replace);
+	assert_true(pid > 0);
+	lodic_detach(lodic);
+	assert_int_equal(attach_to(socket, "", &lodic), 0);
+	stat = test_service_stat(lodic);
+	assert_in_range(stat.frames, 256, 257);
+	assert_int_equal(stat.scheme, LODIC_LODIC);
+	lodic_detach(lodic);
+	kill(pid, SIGTERM);
+	assert_int_equal(fixture_wait(pid), 0);
+	(void)state;
+}
+
+static int guard_set(void **state)
+{
+	(void)state;
+	alarm(TEST_SECONDS);
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, guard_set)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(attach_host_full_of_things_service_inherits_none),
+		TEST(start_program_that_fails_says_how),
+		TEST(start_program_that_hangs_given_up),
+		TEST(attach_service_refuses_settings_error_tells),
+		TEST(attach_cache_bytes_that_no_cache_has_einval),
+		TEST(serve_killed_successor_has_its_settings),
+	};
+	const char *build = getenv("LODIC_BUILD");
+
+	fixture_begin(argc, argv, NULL);
+	if (!build || !*build)
+		fixture_skip("LODIC_BUILD does not say where the program is");
+	snprintf(program, sizeof(program), "%s/lodic", build);
+	unsetenv("LODIC_SOCKET");
+	unsetenv("LODIC_MEMORY");
+	return cmocka_run_group_tests_name("start", tests, NULL, NULL);
+}
