@@ -375,7 +375,7 @@ struct world_hold *world_pin(struct world_reader *r, u64 block)
 	u32 frame;
 
 	if (!cache_pin_home(c, &f, block, c->scheme != ARENA_SCANNED, &frame, &word) &&
-	    !cache_pin(c, &f, block, &frame, &word))
+	    cache_pin(c, &f, block, &frame, &word) != 0)
 		return NULL;
 	h = world_hold(r, block, frame, word);
 	CHECK_ASSERT(!late, "S1: a pin begun after the writer came used the cache");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <lodic/lodic.h>
 
@@ -40,7 +38,7 @@ static int add_file(struct lodic_context *context, struct lodic_file *file)
 
 static int fail(const char *what, int err)
 {
-	fprintf(stderr, "%s: %s\n", what, strerror(-err));
+	fprintf(stderr, "%s: %s\n", what, lodic_strerror(err));
 	return 1;
 }
 
@@ -59,8 +57,10 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		options.socket = argv[2]; // a cache of one's own
 	fd = open(argv[1], O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return fail(argv[1], -errno);
+	if (fd < 0) {
+		perror(argv[1]);
+		return 1;
+	}
 	err = lodic_attach(&options, &lodic); // starts the service if none is there
 	if (err)
 		return fail("lodic_attach", err);

@@ -262,7 +262,7 @@ static int rig_fill_caches(struct rig *rig)
 				return rig_fail(rig, error,
 				                "cannot fill the %s cache: %s",
 				                lodic_scheme_name((enum lodic_scheme)i),
-				                strerror(-error));
+				                lodic_strerror(error));
 			if (lodic_stat(seat->lodic, &stat, sizeof(stat)) == 0)
 				rig->caches[i].cached_blocks = stat.cached;
 			cli_progress("filling the caches",
@@ -289,7 +289,7 @@ static int rig_start_caches(struct rig *rig, int fd)
 		if (error)
 			return rig_fail(rig, error, "the %s cache cannot hold %s: %s",
 			                lodic_scheme_name((enum lodic_scheme)i),
-			                rig->corpus->path, strerror(-error));
+			                rig->corpus->path, lodic_strerror(error));
 	}
 	return rig_fill_caches(rig);
 }

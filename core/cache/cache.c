@@ -41,18 +41,20 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits)
 	return true;
 }
 
-bool cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
-               u64 **ret_word)
+int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
+              u64 **ret_word)
 {
 	bool early = MUTANT(VOUCH_THEN_PIN) && cache_vouch(c, f);
+	int err;
 
-	if (context_pin(c, block, ret_frame, ret_word) != 0)
-		return false;
+	err = context_pin(c, block, ret_frame, ret_word);
+	if (err)
+		return err;
 	if (likely(MUTANT(VOUCH_THEN_PIN) ? early : cache_vouch(c, f))) /* O22 */
-		return true;
+		return 0;
 	if (!MUTANT(PIN_KEPT))
 		cache_unpin(c, *ret_word); /* O23 */
-	return false;
+	return -CONTEXT_EAGAIN;
 }
 
 void cache_fill_begin(struct arena *a, u32 frame, u64 block)

@@ -90,10 +90,10 @@ CACHE_INLINE bool cache_pin_home(struct context *c, const struct cache_file *f,
 	return false;
 }
 
-/* Pins block, wherever it stands and under any scheme. false: not cached, not to be pinned
- * now, or not vouched for. */
-bool cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
-               u64 **ret_word);
+/* Pins block, wherever it stands and under any scheme. 0, or why not: the errors of
+ * context_pin(), of which -CONTEXT_EAGAIN also means that nobody vouches for the pin. */
+int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
+              u64 **ret_word);
 
 /* ---- the service's side: its one thread calls these ---- */
 

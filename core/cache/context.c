@@ -97,6 +97,10 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 	u64 *at;
 	u32 frame, chosen, tries;
 
+	if (!c->may_pin) {
+		context_bump(c, CONTEXT_FULL);
+		return -CONTEXT_EDQUOT;
+	}
 	/* A try fails only because the service emptied the very entry meanwhile. */
 	for (tries = 0; tries < CONTEXT_PIN_TRIES; tries++) {
 		at = translation_find(&c->translation, block, &word);
@@ -106,9 +110,9 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 		}
 		frame = translation_frame(word);
 		chosen = context_choose(c, home, &old);
-		if (chosen == FRAME_NONE || !c->may_pin) {
+		if (chosen == FRAME_NONE) {
 			context_bump(c, CONTEXT_FULL);
-			return -CONTEXT_EAGAIN;
+			return -CONTEXT_ENOBUFS;
 		}
 		MUTANT_WINDOW(NO_RECHECK);
 		if (!context_soft_set(&c->entries[chosen], old,
@@ -153,10 +157,20 @@ static int context_pin_scanned(struct context *c, u64 block, u32 *ret_frame,
 		}
 		if (pte_count(v) == PTE_COUNT_MAX) {
 			context_bump(c, CONTEXT_FULL);
-			return -CONTEXT_EAGAIN;
+			return -CONTEXT_EOVERFLOW;
 		}
 	}
 	return context_pin_soft(c, block, home, ret_frame, ret_word);
+}
+
+/* Are all hazard slots taken? */
+static bool context_slots_full(const struct context *c)
+{
+	u32 i = 0;
+
+	while (i < ARENA_HAZARD_SLOTS && host_load_relaxed(&c->entries[i]) != 0)
+		i++;
+	return c->scheme == ARENA_HAZARD && i == ARENA_HAZARD_SLOTS;
 }
 
 static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
@@ -165,6 +179,10 @@ static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
 	u64 word;
 	u64 *at = translation_find(&c->translation, block, &word);
 
+	if (!c->may_pin) {
+		context_bump(c, CONTEXT_FULL);
+		return -CONTEXT_EDQUOT;
+	}
 	if (!at) {
 		context_bump(c, CONTEXT_MISSES);
 		return -CONTEXT_EAGAIN;
@@ -173,7 +191,7 @@ static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
 	if (context_pin_word(c, at, word, block, ret_word))
 		return 0;
 	context_bump(c, CONTEXT_FULL);
-	return -CONTEXT_EAGAIN;
+	return context_slots_full(c) ? -CONTEXT_ENOBUFS : -CONTEXT_EAGAIN;
 }
 
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)

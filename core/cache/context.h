@@ -28,6 +28,8 @@
  *    counted but not present holds nothing, and the service leaves it alone.
  * C6 an entry, or a word of the translation, leads to the block that the caller wants only
  *    if the frame's name says so. A tag alone does not: two blocks may share all its bits.
+ * C7 an unpin of an entry whose count is 0 changes nothing. It would make the count 127 for
+ *    good, and with it the frame. Only a misuse of the library comes to this.
  *
  * Mutual exclusion. X: the two must not run at the same time. A rule's name: they may, and
  * the rule keeps them from harm. -: they may, for they share no word.
@@ -55,7 +57,11 @@
 #include "core/mutant.h"
 #include "core/pte.h"
 
-#define CONTEXT_EAGAIN 11
+/* Why a block is not pinned: Linux's numbers. */
+#define CONTEXT_EAGAIN 11    /* it is not cached now */
+#define CONTEXT_EOVERFLOW 75 /* the context holds PTE_COUNT_MAX pins on it */
+#define CONTEXT_ENOBUFS 105  /* its set of the table, or every hazard slot, is pinned */
+#define CONTEXT_EDQUOT 122   /* the context may not pin */
 #define CONTEXT_PIN_TRIES 4u
 
 /* The owner's private view. */
@@ -146,9 +152,9 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 /*
  * Pins block: until cache_unpin() (cache.h), its frame's bytes stand still. On success
  * ret_frame says where they are, and ret_word is what the pin is counted in. context_vouch()
- * must confirm, else the caller must unpin. -CONTEXT_EAGAIN: not cached, or the count (127)
- * or the set is full; read instead. The table is the quota: no more blocks can be pinned than
- * it has entries. Cost: one uncontended atomic add in the context's own cache line.
+ * must confirm, else the caller must unpin. An error is one of -CONTEXT_E...: read instead.
+ * The table is the quota: no more blocks can be pinned than it has entries. Cost: one
+ * uncontended atomic add in the context's own cache line.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 
@@ -232,7 +238,9 @@ static inline void context_unpin_scanned(u64 *pte)
 		return;
 	if (MUTANT(UNPIN_DROPS_ALL))
 		v = (v & ~PTE_COUNT_MASK) + PTE_COUNT_ONE;
-	DCHECK(pte_count(v) > 0, "C2: unpin of what is pinned");
+	DCHECK(pte_count(v) > 0, "C7: an unpin of what is pinned, not of a pin's copy");
+	if (unlikely(pte_count(v) == 0))
+		return;
 	/* Release, partner: the service's cas in walk_clear(). The owner's loads of the
 	 * frame's bytes come before the service sees the lower count. */
 	host_store_release(pte, v - PTE_COUNT_ONE);

@@ -6,8 +6,9 @@
  * - A context belongs to one thread. Open one for each thread; `lodic bench memory` says
  *   what one costs. Two threads on one context corrupt its pin counts.
  * - A context does not survive fork(). In the child lodic_read() still works, from the
- *   kernel, and lodic_pin() returns -EAGAIN. The child must not touch memory that its
- *   parent has pinned. Call lodic_attach() in the child to get a cache there.
+ *   kernel, and lodic_pin() returns -ESTALE. The child does not have the memory that its
+ *   parent has pinned: a look at it is a SIGSEGV. Call lodic_attach() in the child to get
+ *   a cache there.
  * - Pinned memory is read-only, and it is a snapshot of the file as it was when it was
  *   pinned. Never hand it to vmsplice(2), MSG_ZEROCOPY or an io_uring write: the kernel
  *   could still be sending it after lodic_unpin().
@@ -22,7 +23,9 @@
  *   /proc/sys/fs/lease-break-time while somebody opens a cached file for writing, it loses
  *   its lease without noticing. Readers may then see stale bytes.
  * - If the service dies, readers notice at once. They read from the kernel, and attach to
- *   its successor by themselves.
+ *   its successor by themselves. A read never starts a successor, and makes no call that
+ *   waits but pread(2). lodic_attach(), lodic_open(), lodic_context_open() and
+ *   lodic_prefetch() do start one.
  *
  * When not to use lodic
  * - The file is being written, it lies on a network file system, or it belongs to another
@@ -38,10 +41,8 @@
  *
  * Example: doc/example.c, which adds up a file's bytes. Compile it with
  * `cc example.c $(pkg-config --cflags --libs lodic)`.
- *	#include <errno.h>
  *	#include <fcntl.h>
  *	#include <stdio.h>
- *	#include <string.h>
  *
  *	#include <lodic/lodic.h>
  *
@@ -79,7 +80,7 @@
  *
  *	static int fail(const char *what, int err)
  *	{
- *		fprintf(stderr, "%s: %s\n", what, strerror(-err));
+ *		fprintf(stderr, "%s: %s\n", what, lodic_strerror(err));
  *		return 1;
  *	}
  *
@@ -98,8 +99,10 @@
  *		if (argc > 2)
  *			options.socket = argv[2]; // a cache of one's own
  *		fd = open(argv[1], O_RDONLY | O_CLOEXEC);
- *		if (fd < 0)
- *			return fail(argv[1], -errno);
+ *		if (fd < 0) {
+ *			perror(argv[1]);
+ *			return 1;
+ *		}
  *		err = lodic_attach(&options, &lodic); // starts the service if none is there
  *		if (err)
  *			return fail("lodic_attach", err);
@@ -167,39 +170,44 @@ struct lodic_options {
  * -EINVAL: options.bytes or options.scheme is not valid.
  * -ENOENT: no service listens, and the call may not start one or finds no `lodic`.
  * -ECONNREFUSED: the service at the socket is dead, and the call may not start one.
- * -EPERM: the service at the socket, or the socket's folder, is another user's.
+ * -EACCES: the default socket's folder is another user's, or open to others.
+ * -EPERM: the service at the socket is another user's, or this program is privileged.
  * -EPROTO: the service speaks another version.
- * -ETIMEDOUT: the service did not come up, or did not answer.
+ * -ETIMEDOUT: the service did not come up, or does not answer. Is it stopped?
  * -ENAMETOOLONG: the socket's path is longer than a socket's address.
  * -ENOMEM: there is no memory, here or for the cache.
  * Another value says why the service program could not be started.
  */
 int lodic_attach(const struct lodic_options *options, struct lodic **ret_lodic);
 
-/* Ends the attachment; close files and contexts first. The end of the process, in
- * whatever way, does the same. */
+/* Ends the attachment. Contexts and files that are still open go on working; the last that
+ * is closed frees what is left. The end of the process, in whatever way, does the same. */
 void lodic_detach(struct lodic *lodic);
 
 /*
- * A reader for the calling thread. While the service is away the call still succeeds, and
- * reads go to the kernel.
+ * A reader for the calling thread. If no service listens the call starts one. While the
+ * service is away or stopped the call still succeeds, and reads go to the kernel.
  * -EUSERS: the service has as many contexts as it can hold.
- * -EMFILE: the service has no descriptor left.
- * -ENOMEM: there is no memory.
+ * -EMFILE: the service or this process has no descriptor left.
+ * -ENOMEM: there is no memory, or no room for another mapping.
+ * -EPROTO: the service's answer makes no sense.
  * -ECHILD: this process is a forked child of the one that attached.
  * -EINVAL: an argument is NULL.
  */
 int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_context);
 
-/* Closes the context and gives its pins back: their memory must not be read any more. */
+/* Closes the context and gives its pins back: their memory must not be read any more. The
+ * call waits for a stopped service for 2 s at most, as lodic_close() does. */
 void lodic_context_close(struct lodic_context *context);
 
 /*
  * Opens a file by a descriptor that the caller has opened O_RDONLY, which proves that it
  * may read the file. The library duplicates the descriptor; the caller may close its own.
- * A file that cannot be cached is no error.
+ * If the descriptor is O_DIRECT, the library reads by one of its own that is not. A file
+ * that cannot be cached is no error. If no service listens the call starts one.
  * -EBADF: fd is not a descriptor, or is not open for reading.
- * -EINVAL: fd is open for writing as well, or an argument is NULL.
+ * -EINVAL: fd is open for writing as well, or it is O_DIRECT and cannot be opened again, or
+ *     an argument is NULL.
  * -EISDIR: it is a folder.
  * -ENODEV: it is not a regular file.
  * -EMFILE: this process has no descriptor left.
@@ -218,7 +226,7 @@ void lodic_close(struct lodic_file *file);
  * -ENFILE: the service holds as many files as it can.
  * -ESTALE: it was written to since, or the service has gone.
  * -ETIMEDOUT, -ECONNRESET: the service did not answer.
- * The library tries again later, at intervals from 20 ms to 2 s. It caches one open file
+ * Reads try again later, at intervals from 20 ms to 2 s. The library caches one open file
  * at most 4096 times.
  */
 int lodic_file_cached(const struct lodic_file *file);
@@ -227,7 +235,7 @@ int lodic_file_cached(const struct lodic_file *file);
  * Like pread(2): copies up to n bytes from offset on, and returns how many; 0 at the end
  * of the file. It copies cached blocks without a system call and without a write to
  * shared memory. It reads the others from the kernel, and tells the service that they are
- * wanted. It never waits for the service to bring a block in.
+ * wanted. It never waits for the service.
  * -EINVAL: offset is negative.
  * The other errors are those of pread(2), but for -EFAULT. A copy from the cache to a
  * buffer that is not there faults, as memcpy() does.
@@ -251,22 +259,23 @@ struct lodic_pin {
  * Pins the block at offset: ret_pin->data stays readable and unchanged until
  * lodic_unpin(), which the same thread must call, once. A pin costs one atomic add in
  * memory of the context's own; the first pin of a block also sets a table entry.
- * -EAGAIN: not now. Use lodic_read(). The causes are below.
  * -ENODATA: offset lies at or after the end of the file.
  * -EINVAL: offset is negative.
- *
- * -EAGAIN has four causes:
- * - The block is not cached. If its file can be cached, the call has asked for the block.
- * - This context holds 127 pins on the block.
- * - Eight other pinned blocks have its place in the context's table.
- * - The context may not pin, because it came too late: see the next paragraph.
+ * With the errors below there is no pin now, and lodic_read() does the work:
+ * -EAGAIN: the block is not cached. The call has asked the service for it.
+ * -ESTALE: the file is not cached (see lodic_file_cached()), or the service is away.
+ * -EDQUOT: this context may not pin, because it came too late: see below.
+ * -ENOBUFS: eight other pinned blocks have the block's place in the context's table.
+ * -EOVERFLOW: this context holds 127 pins on the block.
  *
  * A context can have as many blocks pinned as its table has entries, by default 1/128
  * of the cache. Once the tables of all contexts come to 3/4 of the cache, later
- * contexts can only read.
+ * contexts can only read. lodic_context_stat() says whether a context may pin.
  */
 int lodic_pin(struct lodic_context *context, struct lodic_file *file, off_t offset,
               struct lodic_pin *ret_pin);
+/* Gives a pin back. Only the struct that lodic_pin() has filled may be given, not a copy. A
+ * pin given back twice is no error; a copy of it may take another's pin away. */
 void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin);
 
 /*
@@ -294,6 +303,7 @@ struct lodic_context_stat {
 	uint64_t retries;      /* copies thrown away: refilled meanwhile */
 	uint64_t pins_refused; /* count or set full, or no table */
 	uint64_t pinned;       /* blocks pinned now */
+	uint64_t may_pin; /* 1: it may pin; 0: it came too late, or has no service */
 };
 void lodic_context_stat(const struct lodic_context *context,
                         struct lodic_context_stat *ret_stat, size_t bytes);
@@ -340,6 +350,14 @@ struct lodic_stat {
  * -ECHILD: this process is a forked child of the one that attached.
  * -EINVAL: lodic or ret_stat is NULL. */
 int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t bytes);
+
+/* What an error of these functions means, and what to do: a sentence that stays. error may
+ * be negative or positive. For another errno it is strerror(3)'s text. */
+const char *lodic_strerror(int error);
+
+/* The version of the library that runs, "0.1.0". LODIC_VERSION_* are of the one that a
+ * program was compiled with. */
+const char *lodic_version(void);
 
 /* "lodic", "atomic", "frozen", "hazard". */
 const char *lodic_scheme_name(enum lodic_scheme scheme);

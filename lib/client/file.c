@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -188,6 +189,22 @@ static void file_free(struct lodic_file *file)
 	free(file);
 }
 
+/* A description that the library reads by. A read by the caller's would have to be aligned
+ * if that is O_DIRECT, and its result would depend on what is cached. */
+static int file_own_descriptor(int fd)
+{
+	char path[32];
+	int own;
+
+	if (!(fcntl(fd, F_GETFL) & O_DIRECT)) {
+		own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		return own < 0 ? -errno : own;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, O_RDONLY | O_CLOEXEC);
+	return own >= 0 ? own : errno == EMFILE || errno == ENFILE ? -errno : -EINVAL;
+}
+
 EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 {
 	struct lodic_file *file;
@@ -202,9 +219,9 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 	if (!file)
 		return -ENOMEM;
 	file->lodic = lodic;
-	file->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	file->fd = file_own_descriptor(fd);
 	if (file->fd < 0) {
-		err = -errno;
+		err = file->fd;
 		free(file);
 		return err;
 	}

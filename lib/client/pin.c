@@ -18,23 +18,16 @@ static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 
 	pin->word = word;
 }
 
-/* Not pinned: finds out why, and asks the service for the block. */
-static int pin_refuse(struct lodic_context *context, struct lodic_file *file,
-                      off_t offset)
+_Static_assert(CONTEXT_EAGAIN == EAGAIN && CONTEXT_EOVERFLOW == EOVERFLOW &&
+                       CONTEXT_ENOBUFS == ENOBUFS && CONTEXT_EDQUOT == EDQUOT,
+               "core's errors are the system's");
+
+/* There is no claim to pin by: tells the end of the file from a file that is not cached. */
+static int pin_uncached(const struct lodic_file *file, off_t offset)
 {
-	const struct claim *claim;
 	struct stat st;
 
-	if (offset < 0)
-		return -EINVAL;
-	claim = file_tie(context, file);
-	if (!claim)
-		return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA
-		                                                         : -EAGAIN;
-	if ((u64)offset >= claim->size)
-		return -ENODATA;
-	seat_hint(context->seat, claim->first + ((u64)offset >> BLOCK_SHIFT), 1);
-	return -EAGAIN;
+	return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA : -ESTALE;
 }
 
 /* All that lodic_pin() does, for any scheme and any entry of the table. */
@@ -42,15 +35,27 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
                                               struct lodic_file *file, off_t offset,
                                               struct lodic_pin *ret_pin)
 {
-	struct seat *seat = context->seat;
-	const struct claim *claim = file_claim(file);
+	const struct claim *claim;
+	struct seat *seat;
 	u64 *word;
+	u64 block;
 	u32 frame;
+	int err;
 
-	if (claim->generation != seat->generation || (u64)offset >= claim->size ||
-	    !cache_pin(&seat->core, &claim->core,
-	               claim->first + ((u64)offset >> BLOCK_SHIFT), &frame, &word))
-		return pin_refuse(context, file, offset);
+	if (offset < 0)
+		return -EINVAL;
+	claim = file_tie(context, file);
+	if (!claim)
+		return pin_uncached(file, offset);
+	if ((u64)offset >= claim->size)
+		return -ENODATA;
+	seat = context->seat;
+	block = claim->first + ((u64)offset >> BLOCK_SHIFT);
+	err = cache_pin(&seat->core, &claim->core, block, &frame, &word);
+	if (err == -EAGAIN)
+		seat_hint(seat, block, 1); /* asks the service for it */
+	if (err)
+		return err;
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
 	         claim->size - (u64)offset);

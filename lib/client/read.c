@@ -66,6 +66,9 @@ static __attribute__((noinline)) ssize_t read_slow(struct lodic_context *context
 
 	if (offset < 0)
 		return -EINVAL;
+	/* Its end cannot be told in an off_t: the kernel says what that means. */
+	if (n > (u64)INT64_MAX - (u64)offset)
+		return read_kernel(context, file, buffer, n, offset);
 	claim = file_tie(context, file);
 	if (!claim)
 		return read_kernel(context, file, buffer, n, offset);
@@ -126,9 +129,16 @@ EXPORT ssize_t lodic_readv(struct lodic_context *context, struct lodic_file *fil
                            const struct iovec *vectors, int nr_vectors, off_t offset)
 {
 	ssize_t total = 0;
+	size_t wanted = 0;
 
-	if (nr_vectors < 0 || nr_vectors > IOV_MAX || (nr_vectors > 0 && !vectors))
+	if (nr_vectors < 0 || nr_vectors > IOV_MAX || (nr_vectors > 0 && !vectors) ||
+	    offset < 0)
 		return -EINVAL;
+	for (int i = 0; i < nr_vectors; i++) {
+		if (vectors[i].iov_len > SSIZE_MAX - wanted)
+			return -EINVAL;
+		wanted += vectors[i].iov_len;
+	}
 	for (int i = 0; i < nr_vectors; i++) {
 		ssize_t got = lodic_read(context, file, vectors[i].iov_base,
 		                         vectors[i].iov_len, offset + total);

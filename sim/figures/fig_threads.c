@@ -85,7 +85,7 @@ static void pinner_read(struct pinner *p)
 
 	sim_work(g->base_work / 2);
 	pinned = cache_pin_home(&p->context, &file, g->block, false, &frame, &pte) ||
-	         cache_pin(&p->context, &file, g->block, &frame, &pte);
+	         cache_pin(&p->context, &file, g->block, &frame, &pte) == 0;
 	if (!pinned) {
 		g->nr_failed++;
 		return;

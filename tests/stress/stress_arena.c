@@ -151,7 +151,7 @@ static void pin_one(struct context *c, struct tally *t, u64 block, u64 dice)
 	u32 frame[2], nr = 0;
 	u64 *word[2];
 
-	while (nr < 2 && cache_pin(c, &file, block, &frame[nr], &word[nr])) {
+	while (nr < 2 && cache_pin(c, &file, block, &frame[nr], &word[nr]) == 0) {
 		nr++;
 		if (dice & 1) /* now and then two pins on one block */
 			break;

@@ -73,7 +73,8 @@ static void pin_one(struct reader *r, u32 file, u64 block)
 	struct lodic_pin pin;
 	int err = lodic_pin(r->context, r->files[file], (off_t)offset, &pin);
 
-	if (err == -EAGAIN) {
+	/* It is not cached yet, or too many others are pinned. */
+	if (err == -EAGAIN || err == -EDQUOT || err == -ENOBUFS) {
 		read_one(r, file, block); /* as programs do */
 		return;
 	}

@@ -413,7 +413,11 @@ static void watcher_pin(struct watcher *watcher, struct look *look,
 	past_end = look->offset >= host_load_relaxed(&look->w->bytes);
 	host_fence_acquire();
 	look->after = host_load_relaxed(&look->w->phase);
-	if (look_is(look, WATCHED_QUIET) && err != (past_end ? -ENODATA : -EAGAIN))
+	/* The block or the file is not cached, or too many others are pinned. */
+	if (look_is(look, WATCHED_QUIET) &&
+	    (past_end ? err != -ENODATA
+	              : err != -EAGAIN && err != -ESTALE && err != -ENOBUFS &&
+	                        err != -EDQUOT))
 		complain(watcher, look, "a pin's error", (u64)-err);
 	/* Reads find out when no pin ever succeeds again. */
 }

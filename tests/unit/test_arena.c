@@ -218,7 +218,7 @@ static void context_pin_128_times_refuses_the_last(void **state)
 	first = pin(bed, 0, 1);
 	for (u32 i = 1; i < PTE_COUNT_MAX; i++)
 		assert_ptr_equal(pin(bed, 0, 1), first);
-	assert_int_equal(context_pin(c, block(1), &frame, &word), -CONTEXT_EAGAIN);
+	assert_int_equal(context_pin(c, block(1), &frame, &word), -CONTEXT_EOVERFLOW);
 	assert_int_equal(context_nr_pinned(c), 1);
 	assert_true(reads(bed, 0, 1));
 	for (u32 i = 0; i < PTE_COUNT_MAX; i++)
@@ -238,7 +238,7 @@ static void context_pin_reserve_spent_refuses(void **state)
 	(void)state;
 	c->may_pin = false;
 	fill(bed, 9, 1);
-	assert_int_equal(context_pin(c, block(1), &frame, &word), -CONTEXT_EAGAIN);
+	assert_int_equal(context_pin(c, block(1), &frame, &word), -CONTEXT_EDQUOT);
 	assert_true(reads(bed, 0, 1));
 	bed_free(bed);
 }
@@ -477,13 +477,13 @@ static void cache_pin_unproved_gives_back(struct bed *bed)
 	u32 frame;
 
 	fill(bed, 9, 1);
-	assert_true(cache_pin(c, &f, block(1), &frame, &word));
+	assert_int_equal(cache_pin(c, &f, block(1), &frame, &word), 0);
 	assert_int_equal(frame, 9);
 	cache_unpin(c, word);
 	file_proof_revoke(&bed->arena.files[0]);
 	assert_false(cache_pin_home(c, &f, block(1), c->scheme != ARENA_SCANNED, &frame,
 	                            &word));
-	assert_false(cache_pin(c, &f, block(1), &frame, &word));
+	assert_int_equal(cache_pin(c, &f, block(1), &frame, &word), -CONTEXT_EAGAIN);
 	assert_true(arena_take(&bed->arena, 9));
 }
 

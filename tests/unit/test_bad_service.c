@@ -512,7 +512,7 @@ static void pin_cache_all_pinned_reads_go_on(void **state)
 
 /* A context that comes when the reserve is spent reads, but does not pin; its quota is
  * the others' again when they go. */
-static void pin_quota_spent_eagain_reads_hit(void **state)
+static void pin_quota_spent_edquot_reads_hit(void **state)
 {
 	static struct lodic_pin pins[SMALL_BLOCKS];
 	struct lodic_context *contexts[8];
@@ -534,7 +534,9 @@ static void pin_quota_spent_eagain_reads_hit(void **state)
 	for (u32 i = 0; i < 8; i++) /* 9 * 16 is more than the whole cache */
 		assert_int_equal(lodic_context_open(b.lodic, &contexts[i]), 0);
 	late = contexts[7];
-	assert_int_equal(lodic_pin(late, b.file, 0, &pin), -EAGAIN);
+	assert_int_equal(test_context_stat(b.context).may_pin, 1);
+	assert_int_equal(test_context_stat(late).may_pin, 0);
+	assert_int_equal(lodic_pin(late, b.file, 0, &pin), -EDQUOT);
 	assert_int_equal(test_context_stat(late).pins_refused, 1);
 	assert_int_equal(lodic_read(late, b.file, buffer, BLOCK, 0), BLOCK);
 	assert_true(pattern_holds(buffer, 1, 1, 0, BLOCK));
@@ -575,7 +577,7 @@ int main(int argc, char **argv)
 		TEST(context_open_1024_then_eusers_until_one_closes),
 		TEST(open_too_many_files_enfile_until_one_closes),
 		TEST(pin_cache_all_pinned_reads_go_on),
-		TEST(pin_quota_spent_eagain_reads_hit),
+		TEST(pin_quota_spent_edquot_reads_hit),
 	};
 	struct test_bed b;
 

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the library says when it cannot: each cause has an error and a sentence of its own.
+ * Reads at the limits answer as pread(2) does, whatever is cached. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "tests/support/cache_fixture.h"
+
+#define BLOCK LODIC_BLOCK_BYTES
+#define TEST_SECONDS 120
+#define NR_BLOCKS 64u
+#define NR_ENTRIES 16u
+
+static void pin_table_full_enobufs(void **state)
+{
+	struct lodic_pin pins[NR_BLOCKS];
+	struct test_bed b;
+	u32 nr = 0;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.nr_entries = NR_ENTRIES;
+	test_bed_make(&b, (u64)NR_BLOCKS * BLOCK);
+	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
+	for (u32 i = 0; i < NR_BLOCKS; i++) {
+		int err = lodic_pin(b.context, b.file, (off_t)i * BLOCK, &pins[nr]);
+
+		assert_true(err == 0 || err == -ENOBUFS);
+		nr += !err;
+	}
+	assert_in_range(nr, 1, NR_ENTRIES);
+	assert_int_equal(test_context_stat(b.context).pins_refused, NR_BLOCKS - nr);
+	while (nr > 0)
+		lodic_unpin(b.context, &pins[--nr]);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static void pin_file_not_cached_estale_block_not_cached_eagain(void **state)
+{
+	struct lodic_pin pin;
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, (u64)2 * BLOCK);
+	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), -EAGAIN);
+	assert_true(WAIT_UNTIL(lodic_pin(b.context, b.file, 0, &pin) == 0));
+	lodic_unpin(b.context, &pin);
+	test_service_kill(&b.service);
+	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), -ESTALE);
+	assert_int_equal(lodic_pin(b.context, b.file, 2 * BLOCK, &pin), -ENODATA);
+	assert_int_equal(lodic_file_cached(b.file), -ESTALE);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* Each error that lodic.h names for a pin or an attachment has a sentence that is neither
+ * strerror's nor another's. */
+static void strerror_lodic_errors_sentences_of_their_own(void **state)
+{
+	static const int errors[] = { EAGAIN,    ESTALE,     EDQUOT,       ENOBUFS,
+		                      EOVERFLOW, EUSERS,     ENODATA,      ETXTBSY,
+		                      EACCES,    EPERM,      ENFILE,       EFBIG,
+		                      EPROTO,    EOPNOTSUPP, ECONNREFUSED, ETIMEDOUT,
+		                      ENOENT,    ECHILD,     ECONNRESET };
+	const u32 nr = sizeof(errors) / sizeof(*errors);
+
+	for (u32 i = 0; i < nr; i++) {
+		const char *text = lodic_strerror(-errors[i]);
+
+		assert_ptr_equal(text, lodic_strerror(errors[i]));
+		assert_string_not_equal(text, strerror(errors[i]));
+		assert_true(strlen(text) > 20);
+		for (u32 k = 0; k < i; k++)
+			assert_string_not_equal(text, lodic_strerror(errors[k]));
+	}
+	assert_string_equal(lodic_strerror(-EISDIR), strerror(EISDIR));
+	assert_string_equal(lodic_strerror(0), strerror(0));
+	assert_non_null(lodic_strerror(123456));
+	assert_non_null(lodic_strerror(INT32_MIN));
+	(void)state;
+}
+
+static void version_library_that_of_the_header(void **state)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d.%d.%d", LODIC_VERSION_MAJOR,
+	         LODIC_VERSION_MINOR, LODIC_VERSION_PATCH);
+	assert_string_equal(lodic_version(), text);
+	(void)state;
+}
+
+static ssize_t pread_or_error(int fd, void *buffer, size_t n, off_t offset)
+{
+	ssize_t got = pread(fd, buffer, n, offset);
+
+	return got < 0 ? -errno : got;
+}
+
+/* Offsets and lengths near the greatest ones, of a file that is not cached, then is. */
+static void read_near_the_greatest_offset_as_pread(void **state)
+{
+	static const off_t offsets[] = { 0,
+		                         1,
+		                         BLOCK,
+		                         INT64_MAX - 2 * BLOCK,
+		                         INT64_MAX - BLOCK,
+		                         INT64_MAX - BLOCK + 1,
+		                         INT64_MAX - 1,
+		                         INT64_MAX };
+	static const size_t lengths[] = { 0, 1, BLOCK, BLOCK + 1 };
+	struct test_bed b;
+	u8 buffer[2 * BLOCK];
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, (u64)2 * BLOCK);
+	for (u32 cached = 0; cached < 2; cached++) {
+		for (u32 i = 0; i < sizeof(offsets) / sizeof(*offsets); i++)
+			for (u32 k = 0; k < sizeof(lengths) / sizeof(*lengths); k++)
+				assert_int_equal(lodic_read(b.context, b.file, buffer,
+				                            lengths[k], offsets[i]),
+				                 pread_or_error(b.fd, buffer,
+				                                lengths[k],
+				                                offsets[i]));
+		assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT),
+		                 0);
+	}
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* O_DIRECT reads must be aligned. The library's need not, with or without a cache. */
+static void open_o_direct_reads_any_bytes(void **state)
+{
+	struct lodic_file *file;
+	struct test_bed b;
+	u8 buffer[BLOCK];
+	int fd;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, (u64)2 * BLOCK);
+	fd = open(b.path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (fd < 0) {
+		test_bed_free(&b);
+		print_message("no O_DIRECT here: %s\n", strerror(errno));
+		skip();
+	}
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_true(fcntl(fd, F_GETFL) & O_DIRECT); /* the caller's stays as it was */
+	close(fd);
+	for (u32 cached = 0; cached < 2; cached++) {
+		assert_int_equal(lodic_read(b.context, file, buffer + 1, 100, 3), 100);
+		assert_true(pattern_holds(buffer + 1, 1, 1, 3, 100));
+		assert_int_equal(
+			lodic_read(b.context, file, buffer, 100, 2 * BLOCK - 50), 50);
+		assert_int_equal(lodic_prefetch(b.context, file, 0, 0, LODIC_WAIT), 0);
+	}
+	lodic_close(file);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* lodic.h says so: the child does not have the memory. */
+static void fork_child_looks_at_pin_sigsegv(void **state)
+{
+	struct lodic_pin pin;
+	struct test_bed b;
+	pid_t pid;
+	int status;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
+	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), 0);
+	pid = fixture_fork();
+	if (pid == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		_exit(*(const volatile u8 *)pin.data & 0);
+	}
+	status = fixture_wait(pid);
+#ifndef __SANITIZE_ADDRESS__
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+#else
+	assert_true(status != 0);
+#endif
+	assert_true(pattern_holds(pin.data, 1, 1, 0, BLOCK));
+	lodic_unpin(b.context, &pin);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static int guard_set(void **state)
+{
+	(void)state;
+	alarm(TEST_SECONDS);
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, guard_set)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(pin_table_full_enobufs),
+		TEST(pin_file_not_cached_estale_block_not_cached_eagain),
+		TEST(strerror_lodic_errors_sentences_of_their_own),
+		TEST(version_library_that_of_the_header),
+		TEST(read_near_the_greatest_offset_as_pread),
+		TEST(open_o_direct_reads_any_bytes),
+		TEST(fork_child_looks_at_pin_sigsegv),
+	};
+	struct test_bed b;
+
+	fixture_begin(argc, argv, NULL);
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, 1);
+	fixture_need_leases(&b.service, b.path);
+	test_bed_free(&b);
+	return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
+}
