@@ -66,8 +66,9 @@
 #ifndef CONTEXT_WAYS
 #define CONTEXT_WAYS 8u /* ptes in a set: one cache line */
 #endif
-#define ARENA_DEAD ((u64)0) /* header.alive of a service that has ended */
-#define COUNT_STRIDE 8u     /* words: a shared counter has a cache line of its own */
+#define ARENA_LINE_FRAMES 64u /* whose visits share a cache line in each context */
+#define ARENA_DEAD ((u64)0)   /* header.alive of a service that has ended */
+#define COUNT_STRIDE 8u       /* words: a shared counter has a cache line of its own */
 
 /* How an arena counts pins; chosen when it is made. */
 enum arena_scheme {
@@ -220,8 +221,8 @@ bool arena_take(struct arena *a, u32 frame);
 bool arena_query(const struct arena *a, u32 frame);
 
 /* arena_visits() collects and clears what readers noted about nr frames from first on: 0 to
- * FRAME_VISITS_MAX for each. 64 frames from a multiple of 64 on share a line in each
- * context. Cost: a cache line per context. arena_take_lines() says how many cache lines
+ * FRAME_VISITS_MAX for each. nr is 1; or first is a multiple of ARENA_LINE_FRAMES, and nr is
+ * at most that. Cost: a cache line per context. arena_take_lines() says how many cache lines
  * arena_take() touches at most. */
 void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
 u32 arena_take_lines(const struct arena *a);

@@ -64,6 +64,8 @@ bool fill_take_back(struct service *s, u32 frame)
 	return true;
 }
 
+_Static_assert(RECLAIM_NEAR == ARENA_LINE_FRAMES, "near: in one line of visits");
+
 /* Collects visits for eviction, and counts them as hits of the frames' files. */
 static void victim_visits(void *ctx, u32 first, u32 nr, u8 *ret_visits)
 {

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/cache/cache.h"
+#include "host/random.h"
 
 #define FILE_ID 3u
 #define NR_FRAMES 32u
@@ -294,6 +295,42 @@ static void arena_visits_read_counted_to_three_and_cleared(void **state)
 	bed_free(bed);
 }
 
+/* Notes random visits in all contexts, also rubbish, and says what they come to. */
+static void note_visits(struct bed *bed, u64 *random, u8 sums[NR_FRAMES])
+{
+	memset(sums, 0, NR_FRAMES);
+	for (u32 place = 0; place < bed->arena.nr_contexts; place++)
+		for (u32 i = 0; i < NR_FRAMES; i++) {
+			u64 bits = random_next(random);
+			u8 noted = (u8)(bits % 8 < 6 ? bits >> 8 & 3 : bits >> 40);
+
+			bed->arena.contexts[place].visits[i] = noted;
+			sums[i] += noted < FRAME_VISITS_MAX ? noted : FRAME_VISITS_MAX;
+		}
+	for (u32 i = 0; i < NR_FRAMES; i++)
+		sums[i] = sums[i] < FRAME_VISITS_MAX ? sums[i] : FRAME_VISITS_MAX;
+}
+
+/* Words are added and bounded as bytes are. */
+static void arena_visits_of_line_each_frame_as_alone(void **state)
+{
+	struct bed *bed = bed_make(ARENA_SCANNED);
+	u8 sums[NR_FRAMES], together[NR_FRAMES];
+	u64 random = 1;
+
+	(void)state;
+	for (u32 round = 0; round < 1000; round++) {
+		note_visits(bed, &random, sums);
+		arena_visits(&bed->arena, 0, NR_FRAMES, together);
+		assert_memory_equal(together, sums, NR_FRAMES);
+		assert_int_equal(visits(bed, round % NR_FRAMES), 0);
+		note_visits(bed, &random, sums);
+		for (u32 i = 0; i < NR_FRAMES; i++)
+			assert_int_equal(visits(bed, i), sums[i]);
+	}
+	bed_free(bed);
+}
+
 static void arena_leave_dead_reader_frees_its_pins(void **state)
 {
 	struct bed *bed = bed_make(ARENA_SCANNED);
@@ -517,6 +554,7 @@ int main(void)
 		cmocka_unit_test(context_read_revoked_not_vouched),
 		cmocka_unit_test(context_read_dead_service_not_vouched),
 		cmocka_unit_test(arena_visits_read_counted_to_three_and_cleared),
+		cmocka_unit_test(arena_visits_of_line_each_frame_as_alone),
 		cmocka_unit_test(arena_leave_dead_reader_frees_its_pins),
 		cmocka_unit_test(arena_leave_atomic_leaks_by_nature),
 		cmocka_unit_test(context_hint_ring_delivers_in_order),
