@@ -8,6 +8,7 @@
 #include "bench/count.h"
 #include "measure/cli.h"
 #include "measure/machine.h"
+#include "measure/report.h"
 #include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 40
@@ -193,6 +194,12 @@ static void plan_defaults(struct bench_plan *p)
 		p->schemes[i] = true;
 }
 
+static int complain_csv(const struct options *o, int error)
+{
+	cli_error("cannot write %s: %s", o->csv, strerror(-error));
+	return CLI_FAILED;
+}
+
 static int publish(const struct bench *b, const struct options *o)
 {
 	int error = 0;
@@ -203,10 +210,7 @@ static int publish(const struct bench *b, const struct options *o)
 		bench_print(b, stdout);
 	if (o->csv)
 		error = bench_write_csv(b, o->csv);
-	if (!error)
-		return CLI_OK;
-	cli_error("cannot write %s: %s", o->csv, strerror(-error));
-	return CLI_FAILED;
+	return error ? complain_csv(o, error) : CLI_OK;
 }
 
 int main(int argc, char **argv)
@@ -219,9 +223,13 @@ int main(int argc, char **argv)
 
 	_Static_assert(BENCH_MAX_LIST > 11, "powers of two up to SLOTS_MAX_WORKERS");
 	argp_err_exit_status = CLI_USAGE;
+	cli_check_output();
 	plan_defaults(&o.plan);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;
+	error = o.csv ? report_check_path(o.csv) : 0;
+	if (error)
+		return complain_csv(&o, error);
 	cli_catch_signals();
 	error = bench_run(&b, &o.plan);
 	if (!error)

@@ -370,6 +370,7 @@ int main(int argc, char **argv)
 	int status = CLI_FAILED, error;
 
 	argp_err_exit_status = CLI_USAGE;
+	cli_check_output();
 	if (argp_parse(&argp, argc, argv, 0, NULL, &m) != 0)
 		return CLI_USAGE;
 	cli_catch_signals();

@@ -11,6 +11,7 @@ bench/scale.py          a panel per walk and kind of worker, a line per scheme o
 A line through a dot, and a band around a line, go from the first to the third quartile. The
 title is a verdict, computed from the rows."""
 
+import argparse
 import csv
 import pathlib
 import sys
@@ -257,19 +258,24 @@ def draw_scale(comments, rows, path):
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: plot.py RESULTS.csv FIGURE.png")
-    comments, rows = load(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("results", help="a CSV file of bench/results/")
+    parser.add_argument("figure", help="the PNG file to draw")
+    options = parser.parse_args()
+    comments, rows = load(options.results)
     if not rows:
-        sys.exit(f"plot: {sys.argv[1]} has no measurable row")
+        sys.exit(f"plot: {options.results} has no measurable row")
     if "method" in rows[0]:
-        draw_pin(comments, rows, sys.argv[2])
+        draw_pin(comments, rows, options.figure)
     elif "source" in rows[0]:
-        draw_scale(comments, rows, sys.argv[2])
+        draw_scale(comments, rows, options.figure)
     else:
-        draw_count(comments, rows, sys.argv[2])
-    print(f"plot: {sys.argv[2]}")
+        draw_count(comments, rows, options.figure)
+    print(f"plot: {options.figure}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -104,6 +104,15 @@ static void print_pairs(const struct options *o)
 			fprintf(stderr, "  %s\n", list.cases[i].scheme);
 }
 
+/* Before the first schedule runs; wrong usage prints nothing. */
+static void print_seed(const struct options *o)
+{
+	if (o->json)
+		return;
+	printf("seed=%llu\n", (unsigned long long)o->seed);
+	fflush(stdout);
+}
+
 static int end(bool whole, u32 bad)
 {
 	if (!whole && bad == 0)
@@ -134,6 +143,7 @@ static int run_searches(const struct options *o)
 		print_pairs(o);
 		return EXIT_USAGE;
 	}
+	print_seed(o);
 	whole = search_all(s, nr, o->jobs, false);
 	bad = report_searches(o, s, nr);
 	for (i = 0; i < nr; i++) {
@@ -190,6 +200,7 @@ static int run_mutants(const struct options *o)
 				             .nr_schedules = budget(o, m, k) }
 			};
 	}
+	print_seed(o);
 	whole = search_all(s, nr, o->jobs, false);
 	survived = report_mutants(o, s, nr);
 	return end(whole, survived);
@@ -223,6 +234,7 @@ static int show_mutant(const struct options *o)
 		        m->scenario, m->scheme);
 		return 1;
 	}
+	print_seed(o);
 	printf("%s: without the rule \"%s\"\n", m->name, m->breaks);
 	fflush(stdout);
 	check_mutant_now = m->number;
@@ -256,10 +268,6 @@ static int run(const struct options *o)
 		print_list();
 		return 0;
 	}
-	if (!o->json) {
-		printf("seed=%llu\n", (unsigned long long)o->seed);
-		fflush(stdout);
-	}
 	if (o->mutants)
 		return run_mutants(o);
 	if (o->mutant && !o->scenario && !o->scheme && !o->all)
@@ -267,18 +275,21 @@ static int run(const struct options *o)
 	return run_searches(o);
 }
 
+/* A result that could not be written is no result. Help and the version end in exit(). */
+static void check_output(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return;
+	perror("lodic-check: stdout");
+	_exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
-	int status;
 
+	atexit(check_output);
 	options_parse(&o, argc, argv);
 	check_list_all(&list);
-	status = run(&o);
-	/* A result that could not be written is no result. */
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		perror("lodic-check: stdout");
-		return status ? status : 1;
-	}
-	return status;
+	return run(&o);
 }

@@ -46,7 +46,8 @@ static const struct argp_option table[] = {
 	  "random, pct3, pct4, exhaustive; all: the first three (default)", 2 },
 	{ "schedules", KEY_SCHEDULES, "N", 0,
 	  "Schedules for each scenario, scheme and memory model, shared evenly by the "
-	  "strategies (default: 10000); exhaustive: at most so many",
+	  "strategies (default: 10000). A deep scenario (--list) gets 10 times as many. "
+	  "exhaustive: at most so many",
 	  2 },
 	{ "bound", KEY_BOUND, "N", 0, "Exhaustive: preemptions at most (default: 2)",
 	  2 },
@@ -186,6 +187,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	static const struct argp argp = { .options = table,
 		                          .parser = parse,
 		                          .doc = doc };
+	static char help[] = "--help";
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	*o = (struct options){
@@ -200,6 +202,8 @@ void options_parse(struct options *o, int argc, char **argv)
 		.seeds = SEEDS_DEFAULT,
 		.jobs = cpus > 0 ? (u32)cpus : 1,
 	};
+	if (argc == 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "-h") == 0))
+		argv[1] = help;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
 	argp_parse(&argp, argc, argv, 0, NULL, o);

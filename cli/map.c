@@ -47,7 +47,8 @@ static const char doc[] =
 	"table. Another kernel gains nothing. The program still reads by read(2) and never "
 	"looks at the mapping."
 	"\v"
-	"A process that had a file mapped prints on stderr, when it ends, what that cost. "
+	"A process that had a file mapped prints on stderr, when it ends, what that cost. So "
+	"does a process of which --budget left a file out. "
 	"It names files, bytes, page tables (expected, and measured as VmPTE) and reads. "
 	"It also prints how many files it did not map, for each reason.\n"
 	"\n"
@@ -201,6 +202,20 @@ static int make_report(const struct map *m, char *ret_path, size_t size)
 	return 0;
 }
 
+/* Its patches count in /proc/vmstat. */
+static bool kernel_has_lodic(void)
+{
+	FILE *f = fopen("/proc/vmstat", "re");
+	char line[128];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strncmp(line, "lodic_", strlen("lodic_")) == 0;
+	if (f)
+		fclose(f);
+	return found;
+}
+
 static int prepare(const struct map *m)
 {
 	static char library[MAP_PROGRAM_PATH_BYTES], report[MAP_TEXT_BYTES];
@@ -226,7 +241,8 @@ static int prepare(const struct map *m)
 	    set_number(MAP_MIN_READS, m->min_reads) || set(MAP_INCLUDE, m->include) ||
 	    set(MAP_EXCLUDE, m->exclude) || set(MAP_REPORT, report) ||
 	    set(MAP_JSON, m->json ? "1" : NULL) ||
-	    set(MAP_VERBOSE, m->verbose ? "1" : NULL)) {
+	    set(MAP_VERBOSE, m->verbose ? "1" : NULL) ||
+	    set(MAP_KERNEL, kernel_has_lodic() ? "1" : NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;
 	}

@@ -165,6 +165,7 @@ struct map_options {
 	char report[MAP_TEXT_BYTES]; /* none: stderr */
 	bool json;
 	bool verbose;
+	bool kernel_has_lodic;
 };
 
 extern struct map_options map_options;

@@ -10,6 +10,7 @@
 #define MAP_REPORT "LODIC_MAP_REPORT" /* a file's path; not set: stderr */
 #define MAP_JSON "LODIC_MAP_JSON"     /* set or not */
 #define MAP_VERBOSE "LODIC_MAP_VERBOSE"
+#define MAP_KERNEL "LODIC_MAP_KERNEL" /* set: the kernel has LODIC */
 
 /* The longest of these texts, with its end. */
 #define MAP_TEXT_BYTES 4096u

@@ -44,6 +44,7 @@ bool map_options_read(void)
 
 	o->json = getenv(MAP_JSON) != NULL;
 	o->verbose = getenv(MAP_VERBOSE) != NULL;
+	o->kernel_has_lodic = getenv(MAP_KERNEL) != NULL;
 	return read_number(MAP_BUDGET, &o->budget_bytes) &&
 	       read_number(MAP_MIN_READS, &o->min_reads) && o->min_reads > 0 &&
 	       read_text(MAP_INCLUDE, o->include, sizeof(o->include)) &&

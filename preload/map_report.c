@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the shim did in one process, and what that cost. The shim says so once, at the end.
- * If it has mapped a file it writes a line to stderr. If there is a report's file and the
- * program has read anything, it adds a line to that file instead. Each line is one
- * write(), so that lines of many processes do not mix.
+ * If it has mapped a file, or the budget had no room for one, it writes a line to stderr. If
+ * there is a report's file and the program has read anything, it adds a line to that file
+ * instead. Each line is one write(), so that lines of many processes do not mix.
  *
  * stderr belongs to the program. If descriptor 2 is not what it was at the start, the shim
  * writes nothing: it may be closed by now, or a data file. If a program closes stderr
@@ -255,6 +255,7 @@ static void put_json(const struct sums *sums)
 {
 	const struct map_state *s = map_state;
 
+	put_member("kernel_has_lodic", map_options.kernel_has_lodic);
 	put_member("files", s->nr_files);
 	put_member("mappings", s->mapped);
 	put_member("evicted", s->evicted);
@@ -324,6 +325,20 @@ static void put_text(const struct sums *sums)
 		put(" times");
 	}
 	put_skips();
+	if (s->skips[MAP_BUDGET_FULL]) {
+		put("; --budget is ");
+		put_bytes(map_options.budget_bytes);
+	}
+	if (!map_options.kernel_has_lodic)
+		put("; this kernel has no LODIC, so mapping gains nothing");
+}
+
+/* The user must also hear that a file was left out for the budget they gave. */
+static bool has_news(void)
+{
+	const struct map_state *s = map_state;
+
+	return s->mapped || s->skips[MAP_BUDGET_FULL] || map_options.verbose;
 }
 
 void map_report_end(bool on_stderr_only)
@@ -335,8 +350,8 @@ void map_report_end(bool on_stderr_only)
 		return;
 	/* A program that closes its stderr early is not at its end. Its stderr may also be
 	 * another file by now. */
-	if (on_stderr_only && (map_options.report[0] || !stderr_is_ours() ||
-	                       (!s->mapped && !map_options.verbose)))
+	if (on_stderr_only &&
+	    (map_options.report[0] || !stderr_is_ours() || !has_news()))
 		return;
 	s->reported = 1;
 	s->off = !on_stderr_only;
@@ -346,7 +361,7 @@ void map_report_end(bool on_stderr_only)
 		sums.reads_other += host_load_relaxed(&s->stripes[i].reads_other);
 	}
 	/* stderr belongs to the program: the shim writes nothing when it has done nothing. */
-	if (!s->mapped && !map_options.verbose &&
+	if (!has_news() &&
 	    (!map_options.report[0] || sums.reads_mapped + sums.reads_other == 0))
 		return;
 	begin();

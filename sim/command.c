@@ -107,6 +107,17 @@ int command_csv_close(FILE *f)
 	return failed ? -EIO : 0;
 }
 
+int command_csv_check(const char *path)
+{
+	FILE *f = path ? fopen(path, "ae") : NULL;
+
+	if (path && !f)
+		return command_fail(path, -errno);
+	if (f)
+		fclose(f);
+	return 0;
+}
+
 static double command_seconds(void)
 {
 	struct timespec t;

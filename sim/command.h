@@ -45,6 +45,10 @@ void command_csv_cells(FILE *f, const char *parameters, const char *hash, u64 se
 /* Closes f. -EIO or -errno when something was not written. */
 int command_csv_close(FILE *f);
 
+/* Before a long run: can the CSV file be written? NULL: none is wanted. Makes an empty file
+ * if there is none. Returns 0, or COMMAND_FAILED and has said why. */
+int command_csv_check(const char *path);
+
 /* Shows progress on stderr if that is a terminal and the command has run for some
  * seconds. The line says "done of nr points", or only "done points" if nr is 0, and
  * rewrites itself. */

@@ -428,6 +428,8 @@ int drbh_main(int argc, char **argv)
 			return COMMAND_USAGE;
 		}
 	}
+	if (command_csv_check(o.csv) != 0)
+		return COMMAND_FAILED;
 	nr = o.nr_schemes * o.nr_cpus;
 	points = calloc(nr, sizeof(*points));
 	if (!points)

@@ -29,20 +29,43 @@ static const char doc[] =
 	"  figure  one of the papers' figures\n"
 	"  micro   the steps that bench_micro measures on a real machine\n"
 	"\n"
-	"`lodic-sim COMMAND --help' tells more.\n"
+	"  help    show this text; `lodic-sim help COMMAND' explains one command\n"
 	"\n"
 	"The model ranks schemes, and finds where and on which line they collapse. It does "
-	"not predict absolute throughput; differences under 20 % mean nothing.\n";
+	"not predict absolute throughput; differences under 20 % mean nothing.\n"
+	"\n"
+	"Exit status: 0 for success, 1 for a failure, 2 for wrong usage, which includes a "
+	"topology or parameter file that cannot be used.\n";
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	(void)arg;
 	switch (key) {
 	case ARGP_KEY_ARG:
+		argp_error(state,
+		           "there is no command '%s'; there are drbh, table, fit, "
+		           "figure, micro, help",
+		           arg);
+		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which command? `lodic-sim --help' lists them");
+		argp_state_help(state, stderr, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK);
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* `help X` is `X --help`; `help` and `-h` are `--help`. */
+static void understand_help(int argc, char **argv)
+{
+	static char help[] = "--help";
+
+	if (argc > 2 && strcmp(argv[1], "help") == 0) {
+		argv[1] = argv[2];
+		argv[2] = help;
+	} else if (argc > 1 &&
+	           (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "-h") == 0)) {
+		argv[1] = help;
+	} else if (argc > 2 && strcmp(argv[2], "-h") == 0) {
+		argv[2] = help;
 	}
 }
 
@@ -54,6 +77,7 @@ int main(int argc, char **argv)
 	size_t i;
 
 	command_begin();
+	understand_help(argc, argv);
 	for (i = 0; argc > 1 && i < NR_COMMANDS; i++) {
 		if (strcmp(commands[i].name, argv[1]) != 0)
 			continue;

@@ -187,6 +187,8 @@ int fig_main(int argc, char **argv)
 		printf("%-16s %s: %s\n", figs[i]->name, figs[i]->paper, figs[i]->title);
 	if (!a.fig)
 		return EXIT_SUCCESS;
+	if (command_csv_check(a.options.csv) != 0)
+		return COMMAND_FAILED;
 	topology = a.fig->topology;
 	if (topology && a.options.topology)
 		topology = a.options.topology;

@@ -21,6 +21,9 @@ SECONDS = 100  # a run may take
 PYTHON = "/usr/bin/python3"
 KIB, MIB = 1 << 10, 1 << 20
 PAGE = 4 * KIB
+# What the line on stderr says at its end, on this kernel.
+KERNEL = "" if "\nlodic_" in pathlib.Path("/proc/vmstat").read_text(encoding="ascii") else \
+    "; this kernel has no LODIC, so mapping gains nothing"
 
 
 def run(command, **more):
@@ -305,11 +308,23 @@ class Command(Case):
             r"\Alodic map: cat\[\d+\]: 1 file mapped, 300\.0 KiB at once",
             r"\d+ of \d+ reads were of mapped files",
             r"page tables: [48]\.0 KiB at once, VmPTE fell by \d.* on unmapping "
-            r"\d+\.0 KiB of them\n\Z"]))
+            r"\d+\.0 KiB of them" + KERNEL + r"\n\Z"]))
         done = self.map(["cat", data])
         self.assertEqual(done.stderr, b"")
         done = self.map(["cat"] + [data] * 12, "--verbose")
         self.assertIn(f"maps {data.resolve()}", done.stderr.decode())
+
+    def test_budget_that_leaves_a_file_out_is_said(self):
+        data = self.file("data", 4 * MIB)
+        done = self.map(["cat"] + [data] * 4, "--budget", "1M")
+        self.assertEqual(done.stdout, data.read_bytes() * 4)
+        self.assertRegex(done.stderr.decode(), r"\Alodic map: cat\[\d+\]: 0 files mapped, .*"
+                         r"; skipped \d+ budget full; --budget is 1\.0 MiB" + KERNEL + r"\n\Z")
+
+    def test_kernel_without_lodic_is_said(self):
+        data = self.file("data", 300 * KIB)
+        [report] = self.reports(["cat"] + [data] * 12)
+        self.assertEqual(report["kernel_has_lodic"], int(not KERNEL))
 
     def test_stderr_broken_pipe_no_signal(self):
         data = self.file("data", 300 * KIB)

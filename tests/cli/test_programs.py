@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""lodic-check, lodic-sim and the scripts as a user meets them: help, wrong usage, output.
+
+Usage: test_programs.py LODIC_CHECK LODIC_SIM SOURCE
+"""
+
+import csv
+import json
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHECK, SIM, SOURCE = sys.argv[1:4]
+PYTHON = "/usr/bin/python3"
+SECONDS = 60  # a run may take
+SIM_COMMANDS = ["drbh", "table", "fit", "figure", "micro"]
+SHORT = ["drbh", "--cpus", "1,2", "--schemes", "atomic", "--no-band"]
+SCRIPTS = ["bench/run.py", "bench/scale.py", "bench/plot.py", "sim/validate.py",
+           "sim/figures/figures.py", "kernel/run", "tools/check.py", "tools/tidy.py",
+           "tools/install.py"]
+FULL = "/dev/full"
+
+
+def run(*words, **more):
+    more.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run(list(words), stdin=subprocess.DEVNULL, text=True, check=False,
+                          stderr=subprocess.PIPE, timeout=SECONDS, **more)
+
+
+class Help(unittest.TestCase):
+    def same(self, expected, *forms):
+        self.assertEqual((expected.returncode, expected.stderr), (0, ""))
+        for form in forms:
+            done = run(*form)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (0, expected.stdout, ""), form)
+
+    def test_help_every_form_same(self):
+        self.same(run(CHECK, "--help"), [CHECK, "help"], [CHECK, "-h"])
+        self.same(run(SIM, "--help"), [SIM, "help"], [SIM, "-h"])
+        for name in SIM_COMMANDS:
+            self.assertIn(f"\n  {name} ", run(SIM, "help").stdout)
+            self.same(run(SIM, name, "--help"), [SIM, "help", name], [SIM, name, "-h"])
+
+    def test_version_every_form_says_version_and_commit(self):
+        for form in [CHECK, "--version"], [CHECK, "-V"], [SIM, "--version"], [SIM, "-V"], \
+                [SIM, "drbh", "--version"]:
+            done = run(*form)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), form)
+            self.assertRegex(done.stdout, r"\Alodic-(check|sim) \d+\.\d+\.\d+ \(\w+.*\)\n\Z")
+
+    def test_scripts_help_and_wrong_usage(self):
+        for name in SCRIPTS:
+            path = str(pathlib.Path(SOURCE, name))
+            done = run(PYTHON, path, "--help")
+            if "no matplotlib" in done.stderr:
+                continue
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+            self.assertIn("usage: ", done.stdout)
+            done = run(PYTHON, path, "--no-such-option")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), name)
+
+
+class Usage(unittest.TestCase):
+    def refused(self, words, *texts):
+        done = run(*words)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_wrong_usage_refused(self):
+        self.refused([SIM], "Usage: lodic-sim", *SIM_COMMANDS)
+        self.refused([SIM, "nothing"], "no command 'nothing'", *SIM_COMMANDS)
+        self.refused([SIM, "drbh", "--no-such-option"], "no-such-option")
+        self.refused([SIM, "drbh", "--topology", "none"], "8x15")
+        self.refused([SIM, "drbh", "--cpus", "0"], "'0'")
+        self.refused([SIM, "figure", "none"], "'none'")
+        self.refused([CHECK], "--all")
+        self.refused([CHECK, "--no-such-option"], "no-such-option")
+        self.refused([CHECK, "--all", "--schedules", "many"], "'many'")
+
+    def test_unknown_name_says_which_and_names_those_there_are(self):
+        self.refused([CHECK, "--scheme", "foo"], "no scheme 'foo'", "  lodic\n", "  atomic\n")
+        self.refused([CHECK, "--scenario", "foo"], "no scenario 'foo'", "  fold\n")
+        self.refused([CHECK, "--scenario", "fold", "--scheme", "atomic"],
+                     "'fold' is not for scheme 'atomic'", "  lodic\n")
+
+
+class Output(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def test_stdout_full_fails_with_one_message(self):
+        for words in [SIM, *SHORT], [SIM, "help"], [SIM, "--version"], [CHECK, "--list"], \
+                [CHECK, "--scenario", "fold", "--schedules", "6"], [CHECK, "help"], \
+                [CHECK, "--version"]:
+            with open(FULL, "w", encoding="ascii") as full:
+                done = run(*words, stdout=full)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertRegex(done.stderr, r"\Alodic-(check|sim): .*: No space left.*\n\Z")
+
+    def test_result_file_unwritable_fails_before_simulating(self):
+        for words in [*SHORT[:1], "--csv"], ["figure", "threads", "--csv"]:
+            done = run(SIM, *words, "/nonexistent/x")
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"\Alodic-sim: /nonexistent/x: .*\n\Z")
+
+    def test_csv_row_says_version_commit_parameters_seed(self):
+        path = self.folder / "drbh.csv"
+        self.assertEqual(run(SIM, *SHORT, "--seed", "7", "--csv", str(path)).returncode, 0)
+        rows = list(csv.DictReader(path.read_text(encoding="ascii").splitlines()))
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertRegex(row["version"], r"\A\d+\.\d+\.\d+\Z")
+            self.assertTrue(row["commit"])
+            self.assertRegex(row["parameters"], r"\Axeon-ex [0-9a-f]{16}\Z")
+            self.assertEqual(row["seed"], "7")
+
+    def test_trace_of_mutant_is_on_stdout(self):
+        done = run(CHECK, "--mutant", "fold-after-clear")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("# BREAKS A RULE", done.stdout)
+
+
+class Search(unittest.TestCase):
+    def test_schedules_are_shared_as_help_says(self):
+        deep = dict(re.findall(r"^(\S+) +lodic(  \(deep: 10 times.*)?$",
+                               run(CHECK, "--list").stdout, re.MULTILINE))
+        self.assertIn("", deep.values())
+        self.assertGreater(len(set(deep.values())), 1)
+        done = run(CHECK, "--scheme", "lodic", "--schedules", "30", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sums = {}
+        for row in json.loads(done.stdout)["results"]:
+            key = row["scenario"], row["memory"]
+            sums[key] = sums.get(key, 0) + row["schedules"]
+        for (scenario, memory), schedules in sums.items():
+            self.assertEqual(schedules, 300 if deep[scenario] else 30, (scenario, memory))
+        words = " ".join(run(CHECK, "--help").stdout.split())
+        self.assertIn("A deep scenario (--list) gets 10 times as many", words)
+
+    def test_stopped_search_counts_what_it_left_out(self):
+        with subprocess.Popen([CHECK, "--mutants", "--jobs", "1"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as check:
+            self.assertEqual(check.stdout.readline(), "seed=1\n")
+            children = pathlib.Path(f"/proc/{check.pid}/task/{check.pid}/children")
+            while not children.read_text(encoding="ascii"):
+                self.assertIsNone(check.poll())
+            check.send_signal(signal.SIGINT)
+            said = check.communicate(timeout=SECONDS)[0]
+        self.assertEqual(check.returncode, 130)
+        nr, found, survived, left = map(int, re.search(
+            r"(\d+) mutants: (\d+) found, (\d+) survived, (\d+) not searched to the end\n\Z",
+            said).groups())
+        self.assertEqual((survived, found + left), (0, nr))
+        self.assertGreater(left, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=0)
