@@ -81,15 +81,26 @@ struct text text_percent(uint64_t part, uint64_t whole)
 	return t;
 }
 
-unsigned int text_columns(void)
+static struct winsize text_terminal(void)
 {
-	struct winsize size;
+	struct winsize size = { 0 };
 
 	if (!isatty(STDOUT_FILENO))
-		return 0;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-		return 80;
-	return size.ws_col;
+		return size;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ||
+	    size.ws_row == 0)
+		size = (struct winsize){ .ws_col = 80, .ws_row = 24 };
+	return size;
+}
+
+unsigned int text_columns(void)
+{
+	return text_terminal().ws_col;
+}
+
+unsigned int text_rows(void)
+{
+	return text_terminal().ws_row;
 }
 
 int text_is_utf8(void)

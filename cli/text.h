@@ -21,8 +21,9 @@ struct text text_age(uint64_t ns);
 /* 1 of 3 -> "33.3"; nothing of nothing -> "-". */
 struct text text_percent(uint64_t part, uint64_t whole);
 
-/* How many columns the terminal at stdout has; 0: it is no terminal. */
+/* How many columns and rows the terminal at stdout has; 0: it is no terminal. */
 unsigned int text_columns(void);
+unsigned int text_rows(void);
 /* Whether it shows UTF-8; call setlocale(LC_CTYPE, "") before. */
 int text_is_utf8(void);
 

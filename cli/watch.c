@@ -20,6 +20,7 @@
 /* With more files than this, the screen does without the list of the largest. */
 #define TOP_FILES_OF 512u
 #define TOP_COLUMNS 33u /* in front of a path */
+#define TOP_ROW 18u     /* the row of the screen in which the first of them stands */
 #define SCREEN_BYTES 16384
 /* The terminal's other screen, without cursor and line breaks; and back. */
 #define SCREEN_ENTER "\033[?1049h\033[?25l\033[?7l"
@@ -45,14 +46,15 @@ struct watch {
 
 /* The numbers with a rate. */
 static const struct watch_row {
-	const char *name, *heading;
+	const char *name, *label, *heading;
 	size_t at;
 } rows[] = {
-	{ "hits", "HITS/s", offsetof(struct lodic_stat, hits) },
-	{ "misses", "MISSES/s", offsetof(struct lodic_stat, misses) },
-	{ "admitted", "ADMITTED/s", offsetof(struct lodic_stat, admitted) },
-	{ "evicted", "EVICTED/s", offsetof(struct lodic_stat, evicted) },
-	{ "pins_refused", "REFUSED/s", offsetof(struct lodic_stat, pins_refused) },
+	{ "hits", "hits", "HITS/s", offsetof(struct lodic_stat, hits) },
+	{ "misses", "misses", "MISSES/s", offsetof(struct lodic_stat, misses) },
+	{ "admitted", "admitted", "ADMITTED/s", offsetof(struct lodic_stat, admitted) },
+	{ "evicted", "evicted", "EVICTED/s", offsetof(struct lodic_stat, evicted) },
+	{ "pins_refused", "pins refused", "REFUSED/s",
+	  offsetof(struct lodic_stat, pins_refused) },
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -203,12 +205,14 @@ static void watch_draw_bar(uint64_t part, uint64_t whole)
 static void watch_draw_top(const struct watch *w)
 {
 	unsigned int columns = text_columns();
+	/* A screen that is too low must not scroll. */
+	size_t room = text_rows() > TOP_ROW ? text_rows() - TOP_ROW : 0;
 
-	if (!w->top[0])
+	if (!w->top[0] || room == 0)
 		return;
 	printf(LINE_END "  %9s  %9s  %5s   %s" LINE_END, "CACHED", "SIZE", "%",
 	       "LARGEST FILES");
-	for (size_t i = 0; i < TOP_FILES && w->top[i]; i++) {
+	for (size_t i = 0; i < TOP_FILES && i < room && w->top[i]; i++) {
 		const struct look_file *r = w->top[i];
 		uint64_t bytes = r->cached * LODIC_BLOCK_BYTES;
 
@@ -244,7 +248,7 @@ static void watch_draw_numbers(const struct watch *w)
 	       (unsigned long long)s->revoked);
 	printf("  %-12s %12s %12s" LINE_END, "", "per second", "in all");
 	for (size_t i = 0; i < NR_ROWS; i++)
-		printf("  %-12s %12s %12s" LINE_END, rows[i].name,
+		printf("  %-12s %12s %12s" LINE_END, rows[i].label,
 		       w->has_rates ? text_count(watch_rate(w, &rows[i])).s : "-",
 		       text_count(watch_value(s, &rows[i])).s);
 	watch_draw_top(w);

@@ -124,7 +124,8 @@ int where_complain(const struct where *w, int error, int pid)
 	case -ETIMEDOUT: where_complain_silent(socket, pid); break;
 	case -EINTR: return CLI_STOPPED;
 	default:
-		cli_error("cannot ask the service at %s: %s", socket, strerror(-error));
+		cli_error("cannot ask the service at %s: %s", socket,
+		          lodic_strerror(error));
 	}
 	return CLI_FAILED;
 }

@@ -109,13 +109,14 @@ static int compare_readers(const void *a, const void *b)
 
 static void print_reader(const struct reader *r)
 {
-	printf("%8u  %-15s %7s %8llu %8llu %7s %8s %8s %6s %5u%s\n", r->r.pid,
-	       r->r.name[0] ? r->r.name : "?", text_age(r->r.age_ns).s,
-	       (unsigned long long)r->contexts, (unsigned long long)r->may_pin,
+	printf("%7u %6s %8llu %7llu %6s %7s %7s %5s %5u  ", r->r.pid,
+	       text_age(r->r.age_ns).s, (unsigned long long)r->contexts,
+	       (unsigned long long)r->may_pin,
 	       r->pinned == LOOK_UNKNOWN ? "?" : text_count(r->pinned).s,
 	       text_count(r->hits).s, text_count(r->misses).s,
-	       text_percent(r->hits, r->hits + r->misses).s, r->r.files,
-	       r->r.hung_up ? "  (hung up)" : "");
+	       text_percent(r->hits, r->hits + r->misses).s, r->r.files);
+	text_print(r->r.name[0] ? r->r.name : "?", 0);
+	puts(r->r.hung_up ? " (hung up)" : "");
 }
 
 static void print_table(const struct who *w)
@@ -124,9 +125,8 @@ static void print_table(const struct who *w)
 		printf("no program is attached to the cache at %s\n", w->where.socket);
 		return;
 	}
-	printf("%8s  %-15s %7s %8s %8s %7s %8s %8s %6s %5s\n", "PID", "PROGRAM",
-	       "SINCE", "CONTEXTS", "MAY PIN", "PINNED", "HITS", "MISSES", "HIT %",
-	       "FILES");
+	printf("%7s %6s %8s %7s %6s %7s %7s %5s %5s  %s\n", "PID", "SINCE", "CONTEXTS",
+	       "MAY PIN", "PINNED", "HITS", "MISSES", "HIT %", "FILES", "PROGRAM");
 	for (size_t i = 0; i < w->nr; i++)
 		print_reader(&w->list[i]);
 }

@@ -18,6 +18,7 @@
 #include "lodic/lodic.h"
 
 #define MAX_PINS 16
+#define PIN_TRIES 1000
 
 static void die_if(int err, const char *what)
 {
@@ -36,6 +37,20 @@ static void read_file(struct lodic_context *context, struct lodic_file *file)
 	while ((n = lodic_read(context, file, bytes, sizeof(bytes), at)) > 0)
 		at += n;
 	die_if((int)n, "lodic_read");
+}
+
+/* The block may have been evicted meanwhile. */
+static void pin(struct lodic_context *context, struct lodic_file *file, int block,
+                struct lodic_pin *ret_pin)
+{
+	off_t at = (off_t)block * LODIC_BLOCK_BYTES;
+	int err;
+
+	for (int tries = 0; (err = lodic_pin(context, file, at, ret_pin)); tries++)
+		die_if(err == -EAGAIN && tries < PIN_TRIES
+		               ? lodic_prefetch(context, file, at, 1, LODIC_WAIT)
+		               : err,
+		       "lodic_pin");
 }
 
 int main(int argc, char **argv)
@@ -68,9 +83,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < nr_files; i++)
 			read_file(context, files[i]);
 		for (int i = 0; i < nr_pins; i++)
-			die_if(lodic_pin(context, files[0],
-			                 (off_t)i * LODIC_BLOCK_BYTES, &pins[i]),
-			       "lodic_pin");
+			pin(context, files[0], i, &pins[i]);
 		nr_pins = 0;
 		puts("read");
 		fflush(stdout);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """`lodic files`, `who`, `drop`, `stat`: a running cache, as somebody sees it from outside.
 
-    test_look.py LODIC LOOK_READER [SEED]
+    test_look.py LODIC LOOK_READER PAGE [SEED]
 """
 
 import contextlib
@@ -28,7 +28,8 @@ BLOCK = 4096
 LOOK_SECONDS = 3  # a look gives up after 2
 NOBODY, SOMEBODY = 65534, 65533
 LODIC, READER = map(os.path.abspath, sys.argv[1:3])
-SEED = int(sys.argv[3]) if len(sys.argv) > 3 else int.from_bytes(os.urandom(4), "little")
+PAGE = pathlib.Path(sys.argv[3]).read_text(encoding="utf-8")
+SEED = int(sys.argv[4]) if len(sys.argv) > 4 else int.from_bytes(os.urandom(4), "little")
 
 
 def wait_for(what):
@@ -124,6 +125,7 @@ class Lists(Look):
         self.assertEqual((files["not_cached"], files["unknown"]), ([], []))
         table = self.out("files")
         self.assertIn("328 KiB of 16.0 MiB in use, 3 files held", table)
+        self.assertIn(f"    {table.splitlines()[2]}\n", PAGE)
         rows = [line.split() for line in table.splitlines()[3:]]
         self.assertEqual([row[-1] for row in rows], [f["path"] for f in files["files"]])
         self.assertEqual([int(row[-3]) for row in rows], [3, 2, 1])
@@ -137,12 +139,14 @@ class Lists(Look):
         self.assertEqual([who[n]["contexts"] for n in readers], [1, 1, 1])
         self.assertEqual(who["bob"]["hits"], 81)
         self.assertEqual(who["carol"]["hits"], 100)
-        rows = {row.split()[1]: row.split() for row in self.out("who").splitlines()[1:]}
+        table = self.out("who")
+        self.assertIn(f"    {table.splitlines()[0]}\n", PAGE)
+        rows = {row.split()[-1]: row.split() for row in table.splitlines()[1:]}
         for name, r in who.items():
             self.assertEqual(rows[name][0], str(r["pid"]))
-            self.assertEqual([int(n) for n in rows[name][4:9]],
+            self.assertEqual([int(n) for n in rows[name][3:8]],
                              [r[k] for k in ("contexts", "may_pin", "pinned", "hits", "misses")])
-            self.assertEqual(int(rows[name][10]), r["files"])
+            self.assertEqual(int(rows[name][9]), r["files"])
         stat = self.json("stat")
         self.assertEqual((stat["clients"], stat["files"], stat["pinned"]), (3, 3, 5))
         self.assertEqual(stat["service_pid"], service.pid)
@@ -171,6 +175,8 @@ class Lists(Look):
             self.assertIn("empty", why[str(empty)]["why"])
             self.assertIn("open for writing", why[str(busy)]["why"])
             self.assertFalse(why[str(busy)]["revoked"])
+            for f in why.values():
+                self.assertIn(f"\n| {f['why']} |", PAGE)
             table = self.out("files", busy, unknown)
             self.assertIn(f"{busy}\n", table)
             self.assertIn(why[str(busy)]["why"], table)
