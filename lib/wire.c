@@ -68,8 +68,8 @@ static unsigned int wire_take_fds(struct msghdr *header, int *fds)
 	return nr;
 }
 
-int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
-                 unsigned int *ret_nr_fds)
+int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fds,
+                     unsigned int *ret_nr_fds)
 {
 	union wire_ancillary ancillary;
 	struct iovec piece = { message, bytes };
@@ -77,25 +77,29 @@ int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
 		                 .msg_iovlen = 1,
 		                 .msg_control = &ancillary,
 		                 .msg_controllen = sizeof(ancillary) };
-	int fds[WIRE_MAX_FDS];
-	unsigned int nr;
 	ssize_t n;
 
 	do
 		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
+	*ret_nr_fds = 0;
 	if (n < 0)
 		return wire_error(errno);
-	nr = wire_take_fds(&header, fds);
-	if ((size_t)n == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		memcpy(ret_fds, fds, nr * sizeof(int));
-		*ret_nr_fds = nr;
+	*ret_nr_fds = wire_take_fds(&header, ret_fds);
+	if ((size_t)n == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return 0;
-	}
-	while (nr > 0)
-		close(fds[--nr]);
 	if ((size_t)n == bytes && !(header.msg_flags & MSG_TRUNC))
 		return -EMFILE; /* the kernel had no room for its descriptors */
-	/* No side sends empty messages: this is the end. */
-	return n == 0 ? -ECONNRESET : -EPROTO;
+	/* No side sends empty messages: without descriptors this is the end. */
+	return n == 0 && *ret_nr_fds == 0 ? -ECONNRESET : -EPROTO;
+}
+
+int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
+                 unsigned int *ret_nr_fds)
+{
+	int err = wire_receive_all(socket, message, bytes, ret_fds, ret_nr_fds);
+
+	while (err && *ret_nr_fds > 0)
+		close(ret_fds[--*ret_nr_fds]);
+	return err;
 }

@@ -96,10 +96,14 @@ struct wire_page {
  * -ECONNRESET: the other side has gone. -EAGAIN: there is none, or no room for one, and the
  * socket is one that does not wait. -EMFILE: the message is whole, but its descriptors are
  * lost, because this process can have no more. Received descriptors are close-on-exec and belong
- * to the caller, also those that it did not expect. */
+ * to the caller, also those that it did not expect.
+ * wire_receive_all() returns descriptors in every case. It closes none, because closing one of
+ * unknown kind may wait. */
 int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,
               unsigned int nr_fds);
 int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
                  unsigned int *ret_nr_fds);
+int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fds,
+                     unsigned int *ret_nr_fds);
 
 #endif

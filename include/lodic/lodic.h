@@ -224,6 +224,7 @@ void lodic_close(struct lodic_file *file);
  * -EFBIG: it has 16 TiB or more.
  * -ENODATA: it is empty.
  * -ENFILE: the service holds as many files as it can.
+ * -EBUSY: the service waits for other files whose file systems do not answer.
  * -ESTALE: it was written to since, or the service has gone.
  * -ETIMEDOUT, -ECONNRESET: the service did not answer.
  * Reads try again later, at intervals from 20 ms to 2 s. The library caches one open file

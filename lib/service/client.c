@@ -32,6 +32,7 @@
 #include "lib/service/list.h"
 #include "lib/service/place.h"
 #include "lib/service/stat.h"
+#include "lib/service/worker.h"
 #include "lib/wire.h"
 
 /* How many requests of one client the main loop takes before it looks at the others. */
@@ -47,7 +48,7 @@
 struct exchange {
 	struct wire_request request;
 	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS]; /* received */
+	int fds[WIRE_MAX_FDS]; /* received; -1: an operation has kept it */
 	u32 nr_fds;
 	int out[WIRE_MAX_FDS]; /* to send back */
 	u32 nr_out;
@@ -67,8 +68,20 @@ static void client_reap(struct service *s, struct client *c)
 	}
 }
 
+/* A file that a client wants to open, while a worker looks at it. */
+struct opening {
+	struct worker_job job;
+	struct client *client; /* the main thread's; NULL: it has hung up meanwhile */
+	const struct service_options *options;
+	int passed;
+	struct passed_file file;
+};
+
 static void client_close_files(struct service *s, struct client *c)
 {
+	if (c->opening)
+		c->opening->client = NULL;
+	c->opening = NULL;
 	while (c->nr_opens > 0) {
 		struct client_open *open = &c->opens[c->nr_opens - 1];
 
@@ -313,26 +326,89 @@ static int client_note_open(struct client *c, u32 slot, u32 id)
 	return 0;
 }
 
-static int client_op_file_open(struct service *s, struct client *c, struct exchange *x)
+static void opening_work(struct worker_job *job)
+{
+	struct opening *o = (struct opening *)job;
+
+	proof_look(o->options, o->passed, &o->file);
+	service_close(&o->passed);
+}
+
+/* The client's open count, and what it needs to know. */
+static int client_admit(struct service *s, struct client *c, struct passed_file *p,
+                        struct wire_reply *reply)
 {
 	const struct held_file *f;
 	u32 slot;
-	int err;
+	int err = files_open(s, p, &slot);
 
-	if (x->nr_fds != 1)
-		return -EINVAL;
-	err = files_open(s, x->fds[0], &slot);
 	if (err)
 		return err;
 	f = &s->files[slot];
-	err = client_note_open(c, slot, f->id);
+	err = c ? client_note_open(c, slot, f->id) : -ECANCELED;
 	if (err) {
 		files_close(s, slot, f->id);
 		return err;
 	}
-	x->reply.file.slot = slot;
-	x->reply.file.id = f->id;
-	x->reply.file.size = f->size;
+	reply->file.slot = slot;
+	reply->file.id = f->id;
+	reply->file.size = f->size;
+	return 0;
+}
+
+static void opening_done(struct service *s, struct worker_job *job)
+{
+	struct opening *o = (struct opening *)job;
+	struct client *c = o->client;
+	struct wire_reply reply = { 0 };
+
+	if (o->job.refused) {
+		proof_refuse(&o->file, o->passed, -EBUSY);
+		worker_close(s, o->passed);
+	}
+	reply.error = client_admit(s, c, &o->file, &reply);
+	free(o);
+	if (!c)
+		return;
+	c->opening = NULL;
+	if (service_watch_again(s, c->socket, EPOLLIN, &c->socket_source) != 0 ||
+	    wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
+		client_hang_up(s, c);
+}
+
+/* The client's next request waits in the socket until this one is answered. So no client has
+ * more than one open under way. */
+static int client_op_file_open(struct service *s, struct client *c, struct exchange *x)
+{
+	struct opening *o;
+	int err;
+
+	if (x->nr_fds != 1)
+		return -EINVAL;
+	o = malloc(sizeof(*o));
+	if (!o)
+		return -ENOMEM;
+	o->job = (struct worker_job){ .process = c->pid ? c->pid : -1,
+		                      .work = opening_work,
+		                      .done = opening_done };
+	o->client = c;
+	o->options = &s->options;
+	o->passed = x->fds[0];
+	err = service_watch_again(s, c->socket, 0, &c->socket_source);
+	if (!err)
+		err = worker_do(s, &o->job);
+	if (err == -EBUSY) {
+		proof_refuse(&o->file, o->passed, err);
+		client_admit(s, NULL, &o->file, &x->reply);
+	}
+	if (err) {
+		service_watch_again(s, c->socket, EPOLLIN, &c->socket_source);
+		free(o);
+		return err;
+	}
+	c->opening = o;
+	x->fds[0] = -1;
+	x->later = true;
 	return 0;
 }
 
@@ -432,8 +508,8 @@ static int client_reply(const struct client *c, struct exchange *x)
 static bool client_serve_one(struct service *s, struct client *c)
 {
 	struct exchange x = { .close_after = -1 };
-	int err = wire_receive(c->socket, &x.request, sizeof(x.request), x.fds,
-	                       &x.nr_fds);
+	int err = wire_receive_all(c->socket, &x.request, sizeof(x.request), x.fds,
+	                           &x.nr_fds);
 
 	if (err == -EAGAIN)
 		return false;
@@ -444,7 +520,8 @@ static bool client_serve_one(struct service *s, struct client *c)
 	/* A request of another length is of another version. */
 	x.reply.error = err ? err : client_carry_out(s, c, &x);
 	for (u32 i = 0; i < x.nr_fds; i++)
-		service_close(&x.fds[i]);
+		if (x.fds[i] >= 0)
+			worker_close(s, x.fds[i]);
 	err = x.later ? 0 : client_reply(c, &x);
 	service_close(&x.close_after);
 	if (err) /* also when it does not read its replies */
@@ -456,7 +533,10 @@ void client_ready(struct service *s, struct client *c)
 {
 	u32 turn = 0;
 
-	while (turn++ < REQUESTS_PER_TURN && c->socket >= 0 && client_serve_one(s, c))
+	if (c->opening && c->socket >= 0)
+		client_hang_up(s, c); /* nothing else is told now */
+	while (turn++ < REQUESTS_PER_TURN && c->socket >= 0 && !c->opening &&
+	       client_serve_one(s, c))
 		;
 }
 

@@ -21,6 +21,7 @@ struct client {
 	bool gone;  /* to be freed after this round of events */
 	bool waits; /* for what was asked before sync_ticket */
 	u64 sync_ticket;
+	struct opening *opening; /* a file that a worker looks at; NULL: none */
 	u32 nr_contexts;
 	u32 nr_opens, max_opens;
 	struct client_open *opens;

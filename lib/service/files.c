@@ -11,8 +11,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,8 +19,8 @@
 #include "lib/service/lease.h"
 #include "lib/service/proof.h"
 #include "lib/service/refused.h"
+#include "lib/service/worker.h"
 
-#define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #define CHECKS_PER_TICK 256u
 /* What one call of files_drop() looks at, and lets go: each may wait for the lease thread. */
 #define DROP_SLOTS 4096u
@@ -54,6 +52,13 @@ static u32 files_list_of_slot(const struct service *s, u32 slot)
 static u32 files_list_of_orphans(const struct service *s)
 {
 	return s->shape.nr_frames + s->shape.nr_files;
+}
+
+/* Of files that no client has open, in the order in which they were closed. Its entries are
+ * the files' own: after this one there is one for each slot. */
+static u32 files_list_of_idle(const struct service *s)
+{
+	return files_list_of_orphans(s) + 1;
 }
 
 static void files_list_remove(struct service *s, u32 i)
@@ -140,13 +145,37 @@ bool files_clear_orphans(struct service *s,
 	return s->orphans_left > 0;
 }
 
+/* Not every file system closes a file without being asked. */
+static void files_close_fd(struct service *s, bool local, int *fd)
+{
+	if (*fd >= 0 && !local)
+		worker_close(s, *fd);
+	else
+		service_close(fd);
+	*fd = -1;
+}
+
+/* No client has the file open from now on; or one has again. */
+static void files_idle_begin(struct service *s, struct held_file *f)
+{
+	u32 list = files_list_of_idle(s);
+
+	f->idle_since_ns = host_now_ns();
+	files_list_push(s, list, list + 1 + files_slot_of(s, f));
+}
+
+static void files_idle_end(struct service *s, const struct held_file *f)
+{
+	files_list_remove(s, files_list_of_idle(s) + 1 + files_slot_of(s, f));
+}
+
 /* Closes a retiring file's descriptors and frees its slot, once no read is under way. */
-static void files_finish(struct held_file *f)
+static void files_finish(struct service *s, struct held_file *f)
 {
 	if (f->state != FILE_RETIRING || f->nr_in_flight > 0)
 		return;
-	service_close(&f->direct_fd);
-	service_close(&f->fd);
+	files_close_fd(s, f->local, &f->direct_fd);
+	files_close_fd(s, f->local, &f->fd);
 	f->state = FILE_FREE;
 }
 
@@ -158,9 +187,11 @@ static void files_retire(struct service *s, struct held_file *f)
 	else
 		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
 	files_orphan_frames(s, f);
+	if (f->nr_opens == 0)
+		files_idle_end(s, f);
 	f->state = FILE_RETIRING;
 	s->nr_held--;
-	files_finish(f);
+	files_finish(s, f);
 }
 
 void files_fill_begun(struct held_file *f)
@@ -168,10 +199,10 @@ void files_fill_begun(struct held_file *f)
 	f->nr_in_flight++;
 }
 
-void files_fill_ended(struct held_file *f)
+void files_fill_ended(struct service *s, struct held_file *f)
 {
 	f->nr_in_flight--;
-	files_finish(f);
+	files_finish(s, f);
 }
 
 /* A writer has come, and the lease thread has revoked the file. */
@@ -198,78 +229,35 @@ void files_retire_broken(struct service *s)
 	}
 }
 
-/* Opens a description of the service's own: the client could change a lease or a flag on
- * that of its own. */
-static int files_reopen(int fd, int flags)
-{
-	char path[64];
-	int own;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* O_NONBLOCK: if a process holds a write lease, say so instead of waiting. */
-	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | flags);
-	if (own < 0 && errno == EPERM) /* not the owner's process */
-		own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
-	if (own < 0)
-		return errno == EWOULDBLOCK ? -ETXTBSY
-		       : errno == ENOENT    ? -EOPNOTSUPP
-		                            : /* no /proc */
-		               -errno;
-	/* io_uring would take the flag for "do not wait for the disk". */
-	fcntl(own, F_SETFL, fcntl(own, F_GETFL) & ~O_NONBLOCK);
-	return own;
-}
-
-static int files_check(int fd, struct stat *ret_st)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
-		return -EINVAL;
-	if (fstat(fd, ret_st) != 0)
-		return -errno;
-	if (S_ISDIR(ret_st->st_mode))
-		return -EISDIR;
-	return S_ISREG(ret_st->st_mode) ? 0 : -ENODEV;
-}
-
-static int files_check_size(u64 size)
-{
-	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
-}
-
-/* The held file that is the same as st's. The search is linear: opens are rare, and slots
- * are few. */
-static struct held_file *files_find_same(struct service *s, const struct stat *st)
+/* The held file that is the same as p. The service has both open, so no other file can have
+ * their numbers meanwhile. The search is linear: opens are rare, and slots are few. */
+static struct held_file *files_find_same(struct service *s, const struct passed_file *p)
 {
 	u32 slot;
 
 	for (slot = 0; slot < s->shape.nr_files; slot++) {
 		struct held_file *f = &s->files[slot];
 
-		if (f->state == FILE_HELD && f->dev == st->st_dev &&
-		    f->ino == st->st_ino)
+		if (f->state == FILE_HELD && f->dev == p->dev && f->ino == p->ino)
 			return f;
 	}
 	return NULL;
 }
 
-/* The file that no client has open and that was used longest ago. */
+/* The file that no client has open and that was closed longest ago. It passes over those that
+ * are being read, of which there are few, and over slots whose ids are used up. */
 static struct held_file *files_find_idle(struct service *s)
 {
-	struct held_file *best = NULL;
-	u32 slot;
+	u32 list = files_list_of_idle(s);
+	u32 i = s->links[list].newer;
 
-	for (slot = 0; slot < s->shape.nr_files; slot++) {
-		struct held_file *f = &s->files[slot];
+	for (; i != list; i = s->links[i].newer) {
+		struct held_file *f = &s->files[i - list - 1];
 
-		if (f->state != FILE_HELD || f->nr_opens > 0 || f->nr_in_flight > 0 ||
-		    f->next_id == FILE_NONE)
-			continue;
-		if (!best || f->last_used < best->last_used)
-			best = f;
+		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE)
+			return f;
 	}
-	return best;
+	return NULL;
 }
 
 /* A free slot: the next one after the last, so that all slots' ids last equally long. */
@@ -291,70 +279,64 @@ static struct held_file *files_find_free(struct service *s)
 	return f;
 }
 
-/* Finds a proof for f->fd and begins to vouch for the file under it. */
-static int files_prove(struct service *s, struct held_file *f)
+/* Begins to vouch for the file that p has found. */
+static int files_prove(struct service *s, struct held_file *f,
+                       const struct passed_file *p)
 {
-	struct stat st;
 	int err = -EOPNOTSUPP;
-	int other;
 
-	/* A lease first, where one is possible: it alone is told of every writer. */
+	/* A lease first, where one is possible: it alone is told of every writer. A writer may
+	 * have come and gone since the worker looked. The lease thread therefore asks for the
+	 * size again, under the lease (L2). Nothing else that the worker saw can change. */
 	f->proof = PROOF_LEASE;
-	if (proof_by_lease_possible(f->fd) && !proof_by_verity(f->fd))
-		err = lease_take(s, f->fd, files_slot_of(s, f), f->id, &f->size);
-	if (err != -EACCES && err != -EOPNOTSUPP)
+	if (p->may_lease)
+		err = lease_take(s, p->fd, files_slot_of(s, f), f->id, &f->size);
+	if ((err != -EACCES && err != -EOPNOTSUPP) || p->other == PROOF_NONE)
 		return err;
-	other = proof_without_lease(s, f->fd, &f->proof);
-	if (other)
-		return err;
-	if (fstat(f->fd, &st) != 0)
-		return -errno;
-	f->size = (u64)st.st_size;
-	err = files_check_size(f->size);
-	if (!err)
-		file_proof_admit(&s->arena.files[files_slot_of(s, f)], f->id, f->size);
-	return err;
+	f->proof = p->other;
+	f->size = p->size;
+	if (p->promise)
+		service_say(s, "%s is cached because of your promise '%s'", p->path,
+		            p->promise);
+	file_proof_admit(&s->arena.files[files_slot_of(s, f)], f->id, f->size);
+	return 0;
 }
 
-static int files_admit(struct service *s, struct held_file *f, int fd,
-                       const struct stat *st)
+static int files_admit(struct service *s, struct held_file *f, struct passed_file *p)
 {
 	int err;
 
-	f->fd = files_reopen(fd, 0);
-	if (f->fd < 0)
-		return f->fd;
-	f->dev = st->st_dev;
-	f->ino = st->st_ino;
 	f->id = f->next_id;
-	err = files_prove(s, f);
-	if (err) {
-		service_close(&f->fd);
+	err = files_prove(s, f, p);
+	if (err)
 		return err;
-	}
 	/* The id was shown, so it is spent, whatever follows. The last becomes FILE_NONE. */
 	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
-	f->direct_fd = s->options.buffered ? -1 : files_reopen(fd, O_DIRECT);
+	f->fd = p->fd;
+	f->direct_fd = p->direct_fd;
+	p->fd = p->direct_fd = -1;
+	f->dev = p->dev;
+	f->ino = p->ino;
+	f->local = p->local;
 	f->direct = f->direct_fd >= 0;
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
 	f->state = FILE_HELD;
 	s->nr_held++;
-	if (files_check_size(f->size)) { /* it has grown since */
+	files_idle_begin(s, f);
+	if (proof_check_size(f->size) != 0) { /* it has grown since */
 		files_retire(s, f);
 		return -EFBIG;
 	}
 	return 0;
 }
 
-static int files_find_or_admit(struct service *s, int fd, const struct stat *st,
-                               u32 *ret_slot)
+static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *ret_slot)
 {
-	struct held_file *f;
+	struct held_file *f = files_find_same(s, p);
 	int err;
 
-	f = files_find_same(s, st);
 	if (f && !files_is_live(s, f)) {
 		files_revoked(s, f); /* just now; the event is on its way */
 		f = NULL;
@@ -363,31 +345,27 @@ static int files_find_or_admit(struct service *s, int fd, const struct stat *st,
 		f = files_find_free(s);
 		if (!f)
 			return -ENFILE;
-		err = files_admit(s, f, fd, st);
+		err = files_admit(s, f, p);
 		if (err)
 			return err;
 	}
 	refused_forget(s, f->dev, f->ino);
-	f->nr_opens++;
-	f->last_used = ++s->use_clock;
+	if (f->nr_opens++ == 0)
+		files_idle_end(s, f);
 	*ret_slot = files_slot_of(s, f);
 	return 0;
 }
 
-int files_open(struct service *s, int fd, u32 *ret_slot)
+int files_open(struct service *s, struct passed_file *p, u32 *ret_slot)
 {
-	char path[PROOF_PATH_BYTES];
-	struct stat st;
-	int err = files_check(fd, &st);
+	int err = p->error;
 
-	if (err)
-		return err;
-	err = files_check_size((u64)st.st_size);
 	if (!err)
-		err = files_find_or_admit(s, fd, &st, ret_slot);
+		err = files_find_or_admit(s, p, ret_slot);
 	if (err)
-		refused_note(s, proof_path(fd, path) ? NULL : path, st.st_dev,
-		             st.st_ino, err, false);
+		refused_note(s, *p->path ? p->path : NULL, p->dev, p->ino, err, false);
+	files_close_fd(s, p->local, &p->fd);
+	files_close_fd(s, p->local, &p->direct_fd);
 	return err;
 }
 
@@ -396,6 +374,9 @@ static void files_drop_if_nameless(struct service *s, struct held_file *f)
 {
 	struct stat st;
 
+	/* Another file system might not answer; such a file goes when its time is over. */
+	if (!f->local)
+		return;
 	if (f->nr_opens == 0 && (fstat(f->fd, &st) != 0 || st.st_nlink == 0))
 		files_retire(s, f);
 }
@@ -406,8 +387,9 @@ void files_close(struct service *s, u32 slot, u32 id)
 
 	if (f->state != FILE_HELD || f->id != id)
 		return; /* it was retired meanwhile */
-	f->nr_opens--;
-	f->last_used = ++s->use_clock;
+	if (--f->nr_opens > 0)
+		return;
+	files_idle_begin(s, f);
 	files_drop_if_nameless(s, f);
 }
 
@@ -439,9 +421,18 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 
 void files_tick(struct service *s)
 {
+	u64 keep_ms = s->options.keep_ms ? s->options.keep_ms : SERVICE_DEFAULT_KEEP_MS;
+	u64 now = host_now_ns();
+	struct held_file *idle;
 	u32 i;
 
 	s->orphans_left = s->nr_orphans;
+	for (i = 0; i < CHECKS_PER_TICK; i++) {
+		idle = files_find_idle(s);
+		if (!idle || (now - idle->idle_since_ns) / NS_PER_MS < keep_ms)
+			break;
+		files_retire(s, idle);
+	}
 	for (i = 0; i < CHECKS_PER_TICK && i < s->shape.nr_files; i++) {
 		struct held_file *f = &s->files[s->next_check++ % s->shape.nr_files];
 
@@ -452,7 +443,7 @@ void files_tick(struct service *s)
 
 int files_init(struct service *s)
 {
-	u32 nr_links = s->shape.nr_frames + s->shape.nr_files + 1;
+	u32 nr_links = files_list_of_idle(s) + 1 + s->shape.nr_files;
 	u32 i;
 
 	if (refused_init(s) != 0)

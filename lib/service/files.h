@@ -4,7 +4,7 @@
 #define LODIC_LIB_SERVICE_FILES_H
 
 #include "lib/look.h"
-#include "lib/service/state.h"
+#include "lib/service/proof.h"
 
 enum file_state { FILE_FREE, FILE_HELD, FILE_RETIRING };
 
@@ -20,13 +20,14 @@ struct held_file {
 	u32 next_id;   /* of the file that comes here next; FILE_NONE: none any more */
 	int fd;        /* our own description; carries the lease */
 	int direct_fd; /* another one, O_DIRECT; -1: none */
+	bool local;    /* its file system asks nobody else */
 	bool direct;   /* reads through direct_fd work, as far as we know */
 	u32 nr_opens;  /* by clients */
 	u32 nr_in_flight; /* reads */
 	u32 nr_frames;    /* that hold its blocks */
 	u64 dev, ino, size;
-	u64 last_used; /* of a clock that ticks at every open and close */
-	u64 hits;      /* visits that were collected for its frames: fewer than reads */
+	u64 idle_since_ns; /* while no client has it open */
+	u64 hits; /* visits that were collected for its frames: fewer than reads */
 };
 
 /* A frame's neighbours in the list of its file, or in that of the orphans. An orphan is a
@@ -37,10 +38,10 @@ struct frame_link {
 
 int files_init(struct service *s);
 void files_fini(struct service *s);
-/* Admits the file behind a client's descriptor, or finds it among those held. The file in
- * ret_slot then has one more open. The errors are those of lodic_file_cached() and
- * lodic_open(). */
-int files_open(struct service *s, int fd, u32 *ret_slot);
+/* Admits the file that a worker has looked at, or finds it among those held. The file in
+ * ret_slot then has one more open. It takes or closes p's descriptors. The errors are those of
+ * lodic_file_cached() and lodic_open(). */
+int files_open(struct service *s, struct passed_file *p, u32 *ret_slot);
 void files_close(struct service *s, u32 slot, u32 id);
 /* The held file with this id; NULL when it has gone. */
 struct held_file *files_find(struct service *s, u32 id);
@@ -53,7 +54,7 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);
 /* A read of the file begins, or has come back. */
 void files_fill_begun(struct held_file *f);
-void files_fill_ended(struct held_file *f);
+void files_fill_ended(struct service *s, struct held_file *f);
 /* The frame now holds a block of the file in slot; or is about to hold its block no
  * more. */
 void files_link_frame(struct service *s, u32 slot, u32 frame);

@@ -319,7 +319,7 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 		service_count(&s->arena.header->nr_errors, 1);
 	op->busy = false;
 	s->fill.nr_busy--;
-	files_fill_ended(f);
+	files_fill_ended(s, f);
 }
 
 static void op_begin(struct service *s, struct fill_op *op)

@@ -12,19 +12,13 @@
 
 #include "lib/service/proof.h"
 
+#define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 #ifndef EROFS_SUPER_MAGIC_V1
 #define EROFS_SUPER_MAGIC_V1 0xE0F5E1E2
 #endif
-
-static u64 proof_file_system(int fd)
-{
-	struct statfs st;
-
-	return fstatfs(fd, &st) == 0 ? (u64)(unsigned long)st.f_type : 0;
-}
 
 /* File systems whose every writer passes through this kernel's open(), and meets a lease
  * there. A lease on overlayfs proves nothing: it lies on the overlay's own inode, and who
@@ -51,23 +45,10 @@ static bool proof_is_format(u64 type)
 
 const char *proof_name(u32 proof)
 {
-	static const char *const names[] = { "lease", "verity", "format", "promise" };
+	static const char *const names[] = { "lease", "verity", "format", "promise",
+		                             "none" };
 
 	return names[proof];
-}
-
-bool proof_by_lease_possible(int fd)
-{
-	return proof_keeps_leases(proof_file_system(fd));
-}
-
-bool proof_by_verity(int fd)
-{
-	struct statx st;
-
-	return proof_keeps_leases(proof_file_system(fd)) &&
-	       statx(fd, "", AT_EMPTY_PATH, 0, &st) == 0 &&
-	       st.stx_attributes & STATX_ATTR_VERITY;
 }
 
 int proof_path(int fd, char path[PROOF_PATH_BYTES])
@@ -83,32 +64,107 @@ int proof_path(int fd, char path[PROOF_PATH_BYTES])
 	return 0;
 }
 
-static bool proof_by_promise(const struct service *s, int fd)
+/* The glob that the user promised about a file of this path. */
+static const char *proof_promise(const struct service_options *o, const char *path)
 {
-	const char *const *glob = s->options.immutable;
-	char path[PROOF_PATH_BYTES];
+	const char *const *glob = o->immutable;
 
-	if (!glob || proof_path(fd, path) != 0)
-		return false;
-	for (; *glob; glob++) {
-		if (fnmatch(*glob, path, FNM_PATHNAME) != 0)
-			continue;
-		service_say(s, "%s is cached because of your promise '%s'", path,
-		            *glob);
-		return true;
-	}
-	return false;
+	while (glob && *glob && fnmatch(*glob, path, FNM_PATHNAME) != 0)
+		glob++;
+	return glob ? *glob : NULL;
 }
 
-int proof_without_lease(const struct service *s, int fd, u32 *ret_proof)
+static bool proof_has_verity(int fd)
 {
-	if (proof_by_verity(fd))
-		*ret_proof = PROOF_VERITY;
-	else if (proof_is_format(proof_file_system(fd)))
-		*ret_proof = PROOF_FORMAT;
-	else if (proof_by_promise(s, fd))
-		*ret_proof = PROOF_PROMISE;
-	else
-		return -EACCES;
+	struct statx st;
+
+	return statx(fd, "", AT_EMPTY_PATH, 0, &st) == 0 &&
+	       st.stx_attributes & STATX_ATTR_VERITY;
+}
+
+/* Opens a description of the service's own: the client could change a lease or a flag on
+ * that of its own. */
+static int proof_reopen(int fd, int flags)
+{
+	char path[64];
+	int own;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	/* O_NONBLOCK: if a process holds a write lease, say so instead of waiting. */
+	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | flags);
+	if (own < 0 && errno == EPERM) /* not the owner's process */
+		own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+	if (own < 0 && errno == ENOENT) /* no /proc */
+		return -EOPNOTSUPP;
+	if (own < 0)
+		return errno == EWOULDBLOCK ? -ETXTBSY : -errno;
+	/* io_uring would take the flag for "do not wait for the disk". */
+	fcntl(own, F_SETFL, fcntl(own, F_GETFL) & ~O_NONBLOCK);
+	return own;
+}
+
+/* What the file system says about the file. The type comes first: a network file system, or
+ * one in user space, is asked nothing more without a promise. */
+static int proof_look_inside(const struct service_options *o, int fd,
+                             struct passed_file *p)
+{
+	struct statfs system;
+	struct stat st;
+	u64 type;
+
+	if (fstatfs(fd, &system) != 0)
+		return -errno;
+	type = (u64)(unsigned long)system.f_type;
+	p->may_lease = proof_keeps_leases(type);
+	p->local = p->may_lease || proof_is_format(type);
+	p->promise = proof_promise(o, p->path);
+	if (!p->local && !p->promise)
+		return -EOPNOTSUPP;
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	p->dev = st.st_dev;
+	p->ino = st.st_ino;
+	p->size = (u64)st.st_size;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -ENODEV;
+	if (proof_check_size(p->size) != 0)
+		return proof_check_size(p->size);
+	p->fd = proof_reopen(fd, 0);
+	if (p->fd < 0)
+		return p->fd;
+	p->direct_fd = o->buffered ? -1 : proof_reopen(fd, O_DIRECT);
+	if (p->may_lease && proof_has_verity(p->fd)) {
+		p->may_lease = false; /* it needs none */
+		p->other = PROOF_VERITY;
+	} else if (proof_is_format(type)) {
+		p->other = PROOF_FORMAT;
+	} else if (p->promise) {
+		p->other = PROOF_PROMISE;
+	}
 	return 0;
+}
+
+int proof_check_size(u64 size)
+{
+	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
+}
+
+void proof_refuse(struct passed_file *p, int fd, int error)
+{
+	*p = (struct passed_file){
+		.error = error, .fd = -1, .direct_fd = -1, .other = PROOF_NONE
+	};
+	if (proof_path(fd, p->path) != 0)
+		*p->path = '\0';
+}
+
+void proof_look(const struct service_options *o, int fd, struct passed_file *p)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	proof_refuse(p, fd, 0);
+	if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
+		p->error = -EINVAL;
+	else
+		p->error = proof_look_inside(o, fd, p);
 }

@@ -7,10 +7,11 @@
 
 /* Why a file is believed not to change. */
 enum proof {
-	PROOF_LEASE,  /* the kernel asks us before a writer gets through */
-	PROOF_VERITY, /* fs-verity: it cannot be written */
-	PROOF_FORMAT, /* its file system's format cannot be written */
-	PROOF_PROMISE /* the user said so (options.immutable) */
+	PROOF_LEASE,   /* the kernel asks us before a writer gets through */
+	PROOF_VERITY,  /* fs-verity: it cannot be written */
+	PROOF_FORMAT,  /* its file system's format cannot be written */
+	PROOF_PROMISE, /* the user said so (options.immutable) */
+	PROOF_NONE
 };
 
 /* "lease", "verity", ... */
@@ -18,11 +19,27 @@ const char *proof_name(u32 proof);
 /* The path of fd, as the kernel names it; no file system is asked. 0 or -errno. */
 #define PROOF_PATH_BYTES 4096
 int proof_path(int fd, char path[PROOF_PATH_BYTES]);
-/* Does the file system of fd keep leases dependably? */
-bool proof_by_lease_possible(int fd);
-/* Has the file fs-verity? */
-bool proof_by_verity(int fd);
-/* Finds a proof that needs no lease; -EACCES: there is none. */
-int proof_without_lease(const struct service *s, int fd, u32 *ret_proof);
+
+/* What a look at a descriptor that a client has passed has found out. It is enough to admit the
+ * file without asking its file system again. */
+struct passed_file {
+	int error;         /* -errno: the file cannot be cached */
+	int fd, direct_fd; /* our own descriptions; -1: none */
+	u64 dev, ino;      /* 0, 0: not known */
+	u64 size;          /* for PROOF_LEASE the size under the lease counts instead */
+	bool local;        /* closing it, or asking it, waits for nobody */
+	bool may_lease;
+	u32 other;           /* the proof that it has without a lease */
+	const char *promise; /* the glob of it */
+	char path[PROOF_PATH_BYTES];
+};
+
+/* Looks at fd. It may wait for ever: only a worker may call it. p->fd and p->direct_fd are
+ * then the caller's to close. */
+void proof_look(const struct service_options *o, int fd, struct passed_file *p);
+/* The same for a descriptor that no worker can look at. It waits for nobody. */
+void proof_refuse(struct passed_file *p, int fd, int error);
+/* 0, -ENODATA or -EFBIG. */
+int proof_check_size(u64 size);
 
 #endif

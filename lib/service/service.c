@@ -26,6 +26,7 @@
 #include "lib/service/lease.h"
 #include "lib/service/memory.h"
 #include "lib/service/socket.h"
+#include "lib/service/worker.h"
 
 /* How often the main thread looks around by itself: pinned orphans, unlinked files. */
 #define TICK_MS 100u
@@ -173,6 +174,11 @@ static int service_begin(struct service *s, const char **ret_why)
 		err = service_watch(s, lease_broken_event(s), EPOLLIN,
 		                    &s->sources[SOURCE_BROKEN]);
 	if (!err)
+		err = worker_start(s);
+	if (!err)
+		err = service_watch(s, worker_event(s), EPOLLIN,
+		                    &s->sources[SOURCE_WORKER]);
+	if (!err)
 		err = socket_listen(s, ret_why);
 	return err;
 }
@@ -181,6 +187,7 @@ static int service_begin(struct service *s, const char **ret_why)
 static void service_end(struct service *s)
 {
 	socket_unlisten(s);
+	worker_stop(s);
 	lease_stop(s);
 	if (s->fill.has_ring)
 		fill_wait_all(s);
@@ -224,6 +231,10 @@ static void service_handle(struct service *s, const struct source *source)
 	case SOURCE_BROKEN:
 		service_drain(lease_broken_event(s));
 		files_retire_broken(s);
+		break;
+	case SOURCE_WORKER:
+		service_drain(worker_event(s));
+		worker_done(s);
 		break;
 	case SOURCE_RING: fill_reap(s); break;
 	case SOURCE_CLIENT: client_ready(s, source->client); break;
@@ -281,6 +292,7 @@ static void service_loop(struct service *s)
 		service_wait(s, busy);
 		if (host_now_ns() >= next_tick_ns) {
 			files_tick(s);
+			worker_tick(s);
 			client_tick(s);
 			next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 		}

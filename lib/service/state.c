@@ -42,6 +42,13 @@ int service_watch(struct service *s, int fd, u32 events, struct source *source)
 	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
+int service_watch_again(struct service *s, int fd, u32 events, struct source *source)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno;
+}
+
 void service_close(int *fd)
 {
 	if (*fd >= 0)

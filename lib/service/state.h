@@ -11,6 +11,7 @@
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     the second thread: leases, revocation, the alive mark
  *   proof     why a file is believed not to change
+ *   worker    threads that touch what clients pass
  *   refused   which files are not cached, and why
  *   memory    the segments that readers map
  *   socket    one service for one socket: lock, listening socket
@@ -18,7 +19,8 @@
  *
  * A file includes only what stands below it in this list.
  *
- * Threads. All of struct service belongs to the main thread. The lease thread has its
+ * Threads. All of struct service belongs to the main thread. Workers have their jobs, and
+ * read the options. The lease thread has its
  * own struct lease_thread, and touches two shared words. file_proof.live is atomic, and
  * both threads write it (see lease.c). The lease thread alone writes header->alive. The
  * main thread gives the lease thread one order at a time, and waits for its answer. The
@@ -100,6 +102,7 @@ enum source_kind {
 	SOURCE_SIGNAL,
 	SOURCE_WAKE,   /* readers post hints */
 	SOURCE_BROKEN, /* the lease thread has revoked something */
+	SOURCE_WORKER, /* a worker has done a job */
 	SOURCE_RING,
 	SOURCE_CLIENT,
 	SOURCE_PROCESS, /* a client's pidfd */
@@ -151,14 +154,15 @@ struct service {
 	u32 next_slot;  /* where to look for a free one: all have their turn */
 	u32 next_check; /* which warm file to look at next */
 	u32 nr_held;
-	u64 use_clock;
-	/* Frames, then a sentinel for each file slot, then one for the orphans. */
+	/* Frames, then a sentinel for each file slot, one for the orphans, and one for the idle
+	 * files. Then a link for each file slot: its place among the idle files. */
 	struct frame_link *links;
 	u64 nr_orphans;
 	u64 orphans_left; /* to look at in this pass */
 
 	struct refused_list *refused;
 	struct lease_thread *lease;
+	struct workers *workers;
 	struct reclaim reclaim;
 	struct fill fill;
 };
@@ -170,6 +174,8 @@ __attribute__((format(printf, 2, 3))) void service_say(const struct service *s,
 __attribute__((format(printf, 1, 2))) const char *service_why(const char *format, ...);
 /* From now on the main loop handles events of fd as source says. */
 int service_watch(struct service *s, int fd, u32 events, struct source *source);
+/* The same for fd, which it handles already. Without events it still hears of a hang-up. */
+int service_watch_again(struct service *s, int fd, u32 events, struct source *source);
 /* Closes *fd if it is open, and makes it -1. */
 void service_close(int *fd);
 static inline void service_count(u64 *statistic, u64 delta)

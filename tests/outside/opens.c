@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Files whose file system does not answer. One program passes such a file, and waits or gives
+ * up. The service must go on for all others. An unanswered fanotify permission event stands
+ * for a dead server, and a FUSE file whose server is this test for one in user space.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fanotify.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "lib/wire.h"
+#include "tests/outside/outside.h"
+
+#define BLOCK LODIC_BLOCK_BYTES
+#define TEST_SECONDS 120
+/* Far less than a client waits for an answer, far more than a healthy one takes. */
+#define SOON_MS 1000
+#define NR_PROGRAMS 8u
+#define OPENS_EACH 2u
+#define MOST_OPENS 9u
+
+/* Connects to the service as liblodic does. */
+static int raw_connect(const struct test_service *service)
+{
+	struct wire_request hello = { .version = WIRE_VERSION, .op = WIRE_HELLO };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct timeval most = { .tv_sec = 5 };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS];
+	u32 nr;
+
+	strcpy(address.sun_path, service->socket);
+	REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0, "%s",
+	        strerror(errno));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+	REQUIRE(wire_send(fd, &hello, sizeof(hello), NULL, 0) == 0, "not sent");
+	REQUIRE(wire_receive(fd, &reply, sizeof(reply), fds, &nr) == 0, "no answer");
+	while (nr > 0)
+		close(fds[--nr]);
+	return fd;
+}
+
+static void raw_send(int socket, u32 op, int fd)
+{
+	struct wire_request request = { .version = WIRE_VERSION, .op = op };
+
+	REQUIRE(wire_send(socket, &request, sizeof(request), &fd, 1) == 0, "not sent");
+}
+
+/* The error in the answer. 1: there is none within so many milliseconds. */
+static int raw_answer(int socket, int ms)
+{
+	struct pollfd wait = { .fd = socket, .events = POLLIN };
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS];
+	u32 nr;
+
+	if (poll(&wait, 1, ms) == 0)
+		return 1;
+	REQUIRE(wire_receive(socket, &reply, sizeof(reply), fds, &nr) == 0, "no answer");
+	return reply.error;
+}
+
+static int other_run(const struct test_service *service, const char *path, int cached)
+{
+	struct lodic_context *context;
+	struct lodic_file *file;
+	struct lodic *lodic;
+	u8 buffer[BLOCK];
+	int fd = fixture_open(path, O_RDONLY);
+
+	REQUIRE(test_service_attach(service, &lodic) == 0, "not attached");
+	REQUIRE(lodic_context_open(lodic, &context) == 0, "no context");
+	REQUIRE(lodic_open(lodic, fd, &file) == 0, "not opened");
+	REQUIRE(lodic_file_cached(file) == cached, "%d", lodic_file_cached(file));
+	if (cached == 0)
+		REQUIRE(lodic_prefetch(context, file, 0, 0, LODIC_WAIT) == 0, "not cached");
+	REQUIRE(lodic_read(context, file, buffer, BLOCK, 0) == BLOCK, "not read");
+	REQUIRE(pattern_holds(buffer, 1, 1, 0, BLOCK), "wrong bytes");
+	lodic_close(file);
+	lodic_context_close(context);
+	lodic_detach(lodic);
+	close(fd);
+	return 0;
+}
+
+/* Another program that attaches, opens a file of its own and reads, when the test says so. */
+struct other {
+	u64 *go;
+	pid_t pid;
+};
+
+static struct other other_start(const struct test_service *service, const char *path,
+                                int cached)
+{
+	struct other o = { .go = fixture_shared(sizeof(*o.go)) };
+
+	o.pid = fixture_fork();
+	if (o.pid == 0) {
+		while (!host_load_acquire(o.go))
+			fixture_pause_us(100);
+		_exit(other_run(service, path, cached));
+	}
+	return o;
+}
+
+static void assert_other_is_served(const struct other *o)
+{
+	u64 start = host_now_ns();
+
+	host_store_release(o->go, 1);
+	assert_int_equal(fixture_wait(o->pid), 0);
+	assert_true(host_now_ns() - start < (u64)SOON_MS * 1000000);
+}
+
+static void assert_others_are_served(const struct test_service *service,
+                                     const char *path, int cached)
+{
+	struct other o = other_start(service, path, cached);
+
+	assert_other_is_served(&o);
+}
+
+/* Opens of path, from now on, wait until the descriptor that this returns is closed. */
+static int hang_opens_of(const char *path)
+{
+	int fan = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
+
+	if (fan < 0)
+		fixture_skip("this kernel has no fanotify permission events");
+	assert_int_equal(
+		fanotify_mark(fan, FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path), 0);
+	return fan;
+}
+
+static void open_unanswered_others_attach_and_open(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	int sockets[MOST_OPENS];
+	struct test_bed b;
+	u32 nr = 0;
+	int fd, fan, answer;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	pattern_file_make(path, "hangs", 2, 1, BLOCK);
+	fd = fixture_open(path, O_RDONLY);
+	fan = hang_opens_of(path);
+	/* One program asks again and again, as after time-outs. Soon it is refused. */
+	do {
+		sockets[nr] = raw_connect(&b.service);
+		raw_send(sockets[nr], WIRE_FILE_OPEN, fd);
+		answer = raw_answer(sockets[nr++], 200);
+		assert_others_are_served(&b.service, b.path, 0);
+	} while (answer == 1 && nr < MOST_OPENS);
+	assert_int_equal(answer, -EBUSY);
+	close(fan); /* the kernel lets all of them go on */
+	assert_int_equal(raw_answer(sockets[0], FIXTURE_DEADLINE_MS), 0);
+	for (u32 i = 0; i < nr; i++)
+		close(sockets[i]);
+	close(fd);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static void open_unanswered_by_many_refused_at_once_then_served(void **state)
+{
+	u64 *nr_sent = fixture_shared(sizeof(*nr_sent));
+	char path[FIXTURE_PATH_BYTES];
+	pid_t pids[NR_PROGRAMS];
+	struct test_bed b;
+	struct lodic_file *file;
+	int fd, other, fan;
+	u8 buffer[BLOCK];
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	pattern_file_make(path, "hangs", 2, 1, BLOCK);
+	fd = fixture_open(path, O_RDONLY);
+	fan = hang_opens_of(path);
+	for (u32 i = 0; i < NR_PROGRAMS; i++) {
+		pids[i] = fixture_fork();
+		if (pids[i] != 0)
+			continue;
+		close(fan);
+		for (u32 k = 0; k < OPENS_EACH; k++)
+			raw_send(raw_connect(&b.service), WIRE_FILE_OPEN, fd);
+		host_fetch_add(nr_sent, 1);
+		for (;;)
+			pause();
+	}
+	assert_true(WAIT_UNTIL(host_load_acquire(nr_sent) == NR_PROGRAMS));
+	pattern_file_make(path, "another", 1, 1, BLOCK);
+	other = fixture_open(path, O_RDONLY);
+	/* Those who wait are told when the workers are known to be stuck. So is this one. */
+	assert_int_equal(lodic_open(b.lodic, other, &file), 0);
+	assert_int_equal(lodic_file_cached(file), -EBUSY);
+	assert_others_are_served(&b.service, b.path, -EBUSY);
+	close(fan);
+	assert_true(WAIT_UNTIL(lodic_read(b.context, file, buffer, BLOCK, 0) == BLOCK &&
+	                       lodic_file_cached(file) == 0));
+	lodic_close(file);
+	close(other);
+	close(fd);
+	for (u32 i = 0; i < NR_PROGRAMS; i++) {
+		kill(pids[i], SIGKILL);
+		fixture_wait(pids[i]);
+	}
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* Answers the kernel's next request of this kind: no error, and so many bytes. */
+static void fuse_answer(int device, u32 opcode, const void *bytes, size_t n)
+{
+	static u8 request[1 << 17];
+	const struct fuse_in_header *in = (const void *)request;
+	u8 reply[sizeof(struct fuse_out_header) + 256];
+	struct fuse_out_header *out = (void *)reply;
+
+	REQUIRE(read(device, request, sizeof(request)) > 0, "%s", strerror(errno));
+	REQUIRE(in->opcode == opcode, "%u", in->opcode);
+	*out = (struct fuse_out_header){ (u32)(sizeof(*out) + n), 0, in->unique };
+	memcpy(out + 1, bytes, n);
+	REQUIRE(write(device, reply, out->len) == (ssize_t)out->len, "%s",
+	        strerror(errno));
+}
+
+/* A FUSE file system that is one file, with a server that answers until the file is open.
+ * Returns the server's descriptor. */
+static int fuse_file_open(const char *path, int *ret_fd)
+{
+	struct fuse_init_out init = { .major = 7, .minor = 31, .max_write = 4096 };
+	struct fuse_open_out open_reply = { .fh = 1 };
+	int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char data[128];
+	pid_t pid;
+
+	if (device < 0)
+		fixture_skip("no /dev/fuse");
+	close(fixture_open(path, O_WRONLY | O_CREAT));
+	snprintf(data, sizeof(data), "fd=%d,rootmode=100444,user_id=0,group_id=0",
+	         device);
+	outside_mount("slow", path, "fuse", MS_NOSUID | MS_NODEV, data);
+	fuse_answer(device, FUSE_INIT, &init, sizeof(init));
+	pid = fixture_fork();
+	if (pid == 0) {
+		fuse_answer(device, FUSE_OPEN, &open_reply, sizeof(open_reply));
+		_exit(0);
+	}
+	*ret_fd = fixture_open(path, O_RDONLY);
+	assert_int_equal(fixture_wait(pid), 0);
+	return device;
+}
+
+/* Whatever the service asks such a descriptor waits for ever: poll, stat, close. */
+static void fuse_descriptor_passed_others_are_served(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	int device, fd, sockets[2];
+	struct other others[2];
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	for (u32 i = 0; i < 2; i++) /* before: their ends would wait for the file, too */
+		others[i] = other_start(&b.service, b.path, 0);
+	fixture_path(path, "fuse");
+	device = fuse_file_open(path, &fd);
+	sockets[0] = raw_connect(&b.service);
+	raw_send(sockets[0], WIRE_HELLO, fd);
+	assert_other_is_served(&others[0]);
+	sockets[1] = raw_connect(&b.service);
+	raw_send(sockets[1], WIRE_FILE_OPEN, fd);
+	assert_other_is_served(&others[1]);
+	close(sockets[0]);
+	close(sockets[1]);
+	close(device); /* the kernel ends all requests */
+	close(fd);
+	umount2(path, MNT_DETACH);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* A file that nobody has open stays for a while, and then no longer holds its disk. */
+static void closed_file_leaves_after_keep_umount_works(void **state)
+{
+	char folder[FIXTURE_PATH_BYTES], path[FIXTURE_PATH_BYTES];
+	struct lodic_file *file;
+	struct test_bed b;
+	u64 start;
+	int fd;
+
+	outside_folder(folder, "mounted");
+	outside_mount("tmpfs", folder, "tmpfs", 0, "size=1m");
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.keep_ms = 300;
+	test_bed_make(&b, BLOCK);
+	pattern_file_make(path, "mounted/file", 2, 1, BLOCK);
+	fd = fixture_open(path, O_RDONLY);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_int_equal(lodic_file_cached(file), 0);
+	close(fd);
+	start = host_now_ns();
+	lodic_close(file);
+	assert_int_equal(umount(folder), -1);
+	assert_int_equal(errno, EBUSY); /* warm */
+	assert_true(WAIT_UNTIL_MS(umount(folder) == 0, 5 * SOON_MS));
+	assert_true(host_now_ns() - start >= b.service.options.keep_ms * 1000000);
+	assert_int_equal(lodic_file_cached(b.file), 0); /* this one is open */
+	test_bed_free(&b);
+	(void)state;
+}
+
+static int guard_set(void **state)
+{
+	(void)state;
+	alarm(TEST_SECONDS);
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, guard_set)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(open_unanswered_others_attach_and_open),
+		TEST(open_unanswered_by_many_refused_at_once_then_served),
+		TEST(fuse_descriptor_passed_others_are_served),
+		TEST(closed_file_leaves_after_keep_umount_works),
+	};
+
+	outside_begin(argc, argv);
+	return cmocka_run_group_tests_name("opens", tests, NULL, NULL);
+}
