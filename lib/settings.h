@@ -72,9 +72,8 @@ int settings_set(struct settings *s, enum setting setting, const char *value,
                  enum settings_source source);
 
 /* Takes the lines of a file, if there is one.
- * -EINVAL: a line is not valid; s->why names file and line.
- * -EPERM: it is not a regular file of the user or of root, or others may write it.
- * Another value: it cannot be read. */
+ * -EINVAL: a line is not valid, and s->why names file and line. Or the file cannot be read,
+ * is not a regular file of the user or of root, or others may write it. */
 int settings_read_file(struct settings *s, const char *path,
                        enum settings_source source);
 

@@ -86,18 +86,16 @@ static int settings_file_take_lines(struct settings *s, FILE *file, const char *
 /* Others must not be able to say what this user's programs do. */
 static int settings_file_check(struct settings *s, int fd, const char *path)
 {
-	struct stat st;
+	struct stat st = { 0 };
 
-	if (fstat(fd, &st) != 0)
-		return -errno;
-	if (S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	    !(st.st_mode & 022))
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & 022))
 		return 0;
 	snprintf(s->why, sizeof(s->why),
 	         "%.300s does not count: it must be a file of yours or of root, which "
 	         "nobody else may write",
 	         path);
-	return -EPERM;
+	return -EINVAL;
 }
 
 int settings_read_file(struct settings *s, const char *path,
@@ -108,13 +106,12 @@ int settings_read_file(struct settings *s, const char *path,
 	FILE *file;
 	int err;
 
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
 	if (fd < 0) {
-		err = -errno;
-		if (err == -ENOENT || err == -ENOTDIR)
-			return 0;
 		snprintf(s->why, sizeof(s->why), "%.300s cannot be read: %s", path,
-		         strerror(-err));
-		return err;
+		         strerror(errno));
+		return -EINVAL;
 	}
 	err = settings_file_check(s, fd, path);
 	file = err ? NULL : fdopen(fd, "r");

@@ -153,29 +153,45 @@ struct lodic_file;    /* an open file; any thread may use it */
 enum lodic_scheme { LODIC_LODIC, LODIC_ATOMIC, LODIC_FROZEN, LODIC_HAZARD };
 
 struct lodic_options {
-	size_t bytes;       /* sizeof(struct lodic_options): lets it grow */
-	const char *socket; /* where the service listens; NULL: the user's default */
+	size_t bytes; /* sizeof(struct lodic_options): lets it grow */
+	const char
+		*socket; /* where the service listens; NULL: as lodic_attach() says */
 	/* The `lodic` program to start when no service listens. NULL: the one built or
 	 * installed with this library; "": start none. */
 	const char *service;
-	/* For a service that this call starts. A running one keeps its own. */
-	uint64_t cache_bytes; /* 0: 256 MiB */
+	/* For a service that this call starts. A running one keeps its own. 0 says nothing:
+	 * then the environment, a configuration file, or the last service may. */
+	uint64_t cache_bytes; /* from 32 KiB to below 8 TiB; else 256 MiB */
 	enum lodic_scheme scheme;
-	uint32_t idle_exit_ms; /* it leaves after so long without a client; 0: 10 s */
+	uint32_t idle_exit_ms; /* it leaves after so long without a client; else 10 s */
 };
 
 /*
  * Connects this process to the cache; options may be NULL. The call starts the service if
  * none listens, and waits up to 10 s for it.
- * -EINVAL: options.bytes or options.scheme is not valid.
+ *
+ * If options name no socket, the library looks in LODIC_SOCKET, ~/.config/lodic.conf and
+ * /etc/lodic.conf, in this order. Else it takes the user's default. A service that it
+ * starts reads these files as well, and LODIC_MEMORY. The library reads no other variable
+ * and no other file (doc/settings.md).
+ *
+ * The service keeps no descriptor, folder, signal, CPU affinity, priority or limit of this
+ * program. It is no child that wait(2) finds, and sends no SIGCHLD. Only a program that
+ * collects orphans, as process 1 of a container or by PR_SET_CHILD_SUBREAPER, becomes its
+ * parent.
+ *
+ * -EINVAL: bytes, cache_bytes or scheme is not valid, or one of these variables or files
+ * is not: `lodic stat` says which.
  * -ENOENT: no service listens, and the call may not start one or finds no `lodic`.
  * -ECONNREFUSED: the service at the socket is dead, and the call may not start one.
  * -EACCES: the default socket's folder is another user's, or open to others.
- * -EPERM: the service at the socket is another user's, or this program is privileged.
+ * -EPERM: the service at the socket is another user's. Or this program has more rights
+ * than its user (setuid, setgid, file capabilities), who could then choose what it reads.
  * -EPROTO: the service speaks another version.
  * -ETIMEDOUT: the service did not come up, or does not answer. Is it stopped?
  * -ENAMETOOLONG: the socket's path is longer than a socket's address.
  * -ENOMEM: there is no memory, here or for the cache.
+ * -ECONNRESET: the service that this call started has died.
  * Another value says why the service program could not be started.
  */
 int lodic_attach(const struct lodic_options *options, struct lodic **ret_lodic);

@@ -32,6 +32,9 @@ static const struct error_text {
 	{ EACCES,
 	  "nothing proves that the file does not change; or the folder of the socket "
 	  "is not yours alone" },
+	{ EINVAL,
+	  "an argument, LODIC_SOCKET, LODIC_MEMORY or a configuration file is not valid: "
+	  "`lodic stat` names such a file" },
 	{ EPERM, "the service is another user's, or this program is privileged" },
 	{ EPROTO,
 	  "the service is of another version: stop it, and it will be started anew" },

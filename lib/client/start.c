@@ -149,7 +149,7 @@ static int start_hear(int fd, u64 deadline_ns)
 			return -errno;
 	}
 	if (read(fd, &answer, sizeof(answer)) != sizeof(answer))
-		return -ECHILD; /* it has ended, or is not `lodic` */
+		return -ECONNRESET; /* it has ended, or is not `lodic` */
 	return answer >= 0 && answer < 4096 ? -answer : -EPROTO;
 }
 

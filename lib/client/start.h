@@ -24,7 +24,7 @@ char *start_find_program(void);
  * that another process's service was faster. The service is no child of this process,
  * unless this process collects orphans (PR_SET_CHILD_SUBREAPER, or process 1).
  * -ETIMEDOUT: it has not said within wait_ms how it fares; it may still come up.
- * -ECHILD: the program has ended without a word. */
+ * -ECONNRESET: the program has ended without a word. */
 int start_service(const struct start *start);
 
 #endif

@@ -86,6 +86,17 @@ class Usage(unittest.TestCase):
         self.refused(["bench", "memory", "--memory", "much"], "'much'")
         self.refused(["bench", "memory", "--seed", "-1"], "'-1'")
 
+    def test_serve_value_no_cache_has_refused_with_limits(self):
+        for size in "1K", "0", "8T", "99999999999999999999":
+            self.refused(["serve", "--memory", size], f"--memory: '{size}' is too", "32K", "8T")
+        self.refused(["serve", "--memory", "much"], "'much' is not a size", "256M")
+        self.refused(["serve", "--scheme", "foo"], "'foo'", "lodic, atomic, frozen or hazard")
+
+    def test_serve_glob_that_matches_no_file_refused(self):
+        for glob in "gdb", "./*", "*/gdb":
+            self.refused(["serve", "--immutable", glob], f"--immutable: '{glob}'", "begins with /")
+        self.refused(["serve", "--immutable", ""], "--immutable: the glob is empty")
+
 
 class Output(unittest.TestCase):
     def test_stdout_full_fails_with_one_message(self):

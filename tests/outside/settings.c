@@ -219,7 +219,9 @@ static void attach_mistake_in_a_file_einval_commands_name_it(void **state)
 	/* Another user's file is not believed. */
 	fixture_path(path, "home/.config/lodic.conf");
 	text_write(path, "memory = 1M\n", 4321);
-	assert_int_equal(attach_as_user(NULL, 0).err, -EPERM);
+	assert_int_equal(attach_as_user(NULL, 0).err, -EINVAL);
+	assert_int_equal(lodic_as_user("stat", text), 1);
+	assert_non_null(strstr(text, path));
 	unlink(path);
 	(void)state;
 }

@@ -73,7 +73,7 @@ static void strerror_lodic_errors_sentences_of_their_own(void **state)
 		                      EOVERFLOW, EUSERS,     ENODATA,      ETXTBSY,
 		                      EACCES,    EPERM,      ENFILE,       EFBIG,
 		                      EPROTO,    EOPNOTSUPP, ECONNREFUSED, ETIMEDOUT,
-		                      ENOENT,    ECHILD,     ECONNRESET };
+		                      ENOENT,    ECHILD,     ECONNRESET,   EINVAL };
 	const u32 nr = sizeof(errors) / sizeof(*errors);
 
 	for (u32 i = 0; i < nr; i++) {
