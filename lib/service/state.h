@@ -17,7 +17,8 @@
  *   socket    one service for one socket: lock, listening socket
  *   state     this one
  *
- * A file includes only what stands below it in this list.
+ * A file calls only what stands below it in this list. place and list also look into struct
+ * client.
  *
  * Threads. All of struct service belongs to the main thread. Workers have their jobs, and
  * read the options. The lease thread has its

@@ -396,6 +396,14 @@ class Refused(Look):
 
 
 class Watch(Look):
+    def test_does_not_keep_an_idle_service(self):
+        service = self.serve("--idle-exit", "0.3")
+        watch = self.start(LODIC, "stat", "--watch", "--json", "-s", self.socket,
+                           stderr=subprocess.PIPE)
+        self.assertEqual(json.loads(watch.stdout.readline())["clients"], 0)
+        self.assertEqual(service.wait(SECONDS), 0)
+        self.assertIn("waiting for a service", watch.stderr.readline())
+
     def test_goes_on_with_a_successor(self):
         first = self.serve()
         reader = self.read(self.file("data", 10 * BLOCK))
