@@ -37,7 +37,6 @@
 
 /* How many requests of one client the main loop takes before it looks at the others. */
 #define REQUESTS_PER_TURN 16u
-#define HINTS_ALL HINT_MAX
 /* Ours: the main thread asks about so many contexts in a millisecond. */
 #define ASKS_PER_TICK 256u
 #ifndef SO_PEERPIDFD
@@ -105,6 +104,7 @@ static void client_hang_up(struct service *s, struct client *c)
 	service_close(&c->socket);
 	client_close_files(s, c);
 	c->waits = false;
+	c->stat_wanted = 0;
 	client_reap(s, c);
 	if (c->nr_contexts == 0)
 		client_bury(s, c);
@@ -426,18 +426,16 @@ static int client_op_file_close(struct service *s, struct client *c, struct exch
 
 static int client_op_sync(struct service *s, struct client *c, struct exchange *x)
 {
-	/* Takes what the client has posted before it asked. */
-	fill_take_hints(s, HINTS_ALL);
+	fill_sync_begin(s, &c->sync);
 	c->waits = true;
-	c->sync_ticket = s->fill.ticket;
 	x->later = true;
 	return 0;
 }
 
 static int client_op_stat(struct service *s, struct client *c, struct exchange *x)
 {
-	(void)c;
-	stat_collect(s, &x->reply.stat);
+	c->stat_wanted = stat_ask(s);
+	x->later = true;
 	return 0;
 }
 
@@ -540,15 +538,35 @@ void client_ready(struct service *s, struct client *c)
 		;
 }
 
-void client_answer_waiting(struct service *s)
+/* The client's request is done. */
+static void client_answer(struct service *s, struct client *c, bool with_stat)
 {
-	const struct wire_reply reply = { 0 };
+	struct wire_reply reply = { 0 };
+
+	if (with_stat)
+		stat_collect(s, &reply.stat);
+	if (wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
+		client_hang_up(s, c);
+}
+
+bool client_answer_waiting(struct service *s)
+{
+	u64 oldest = 0; /* not looked for yet */
+	bool work = false;
 
 	for (struct client *c = s->clients; c; c = c->next) {
-		if (!c->waits || !fill_is_past(s, c->sync_ticket))
+		if (c->stat_wanted && stat_is_done(s, c->stat_wanted)) {
+			c->stat_wanted = 0;
+			client_answer(s, c, true);
+		}
+		if (!c->waits)
 			continue;
-		c->waits = false;
-		if (wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
-			client_hang_up(s, c);
+		oldest = oldest ? oldest : fill_oldest(s);
+		if (fill_sync_is_done(s, &c->sync, oldest)) {
+			c->waits = false;
+			client_answer(s, c, false);
+		}
+		work |= c->waits && c->sync.round > 0;
 	}
+	return work;
 }

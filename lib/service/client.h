@@ -19,8 +19,9 @@ struct client {
 	int process; /* pidfd, -1: none */
 	bool greeted;
 	bool gone;  /* to be freed after this round of events */
-	bool waits; /* for what was asked before sync_ticket */
-	u64 sync_ticket;
+	bool waits; /* for sync */
+	struct fill_sync sync;
+	u64 stat_wanted; /* waits for this count (stat.h); 0: it does not */
 	struct opening *opening; /* a file that a worker looks at; NULL: none */
 	u32 nr_contexts;
 	u32 nr_opens, max_opens;
@@ -34,8 +35,8 @@ void client_ready(struct service *s, struct client *c);
 void client_process_died(struct service *s, struct client *c);
 /* The main loop calls it now and then: contexts of silent clients leave. */
 void client_tick(struct service *s);
-/* Answers each SYNC whose work is done. */
-void client_answer_waiting(struct service *s);
+/* Answers each SYNC and STAT whose work is done. true: for another one there is work now. */
+bool client_answer_waiting(struct service *s);
 /* Frees the clients that are gone; to be called once no event can name them. */
 void client_free_gone(struct service *s);
 void client_free_all(struct service *s);

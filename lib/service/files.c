@@ -96,6 +96,13 @@ void files_unlink_frame(struct service *s, u32 frame, u64 block)
 		s->nr_orphans--;
 }
 
+void files_not_direct(struct service *s, struct held_file *f)
+{
+	if (f->state == FILE_HELD)
+		s->nr_direct -= f->direct;
+	f->direct = false;
+}
+
 void files_hit(struct service *s, u64 block, u32 visits)
 {
 	struct held_file *f = files_find(s, block_file(block));
@@ -191,6 +198,7 @@ static void files_retire(struct service *s, struct held_file *f)
 		files_idle_end(s, f);
 	f->state = FILE_RETIRING;
 	s->nr_held--;
+	s->nr_direct -= f->direct;
 	files_finish(s, f);
 }
 
@@ -324,6 +332,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->hits = 0;
 	f->state = FILE_HELD;
 	s->nr_held++;
+	s->nr_direct += f->direct;
 	files_idle_begin(s, f);
 	if (proof_check_size(f->size) != 0) { /* it has grown since */
 		files_retire(s, f);

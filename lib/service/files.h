@@ -59,6 +59,8 @@ void files_fill_ended(struct service *s, struct held_file *f);
  * more. */
 void files_link_frame(struct service *s, u32 slot, u32 frame);
 void files_unlink_frame(struct service *s, u32 frame, u64 block);
+/* From now on the file is read without O_DIRECT. */
+void files_not_direct(struct service *s, struct held_file *f);
 /* Readers came by a frame that holds block, so many times. */
 void files_hit(struct service *s, u64 block, u32 visits);
 /* Retires the files that the lease thread has revoked. */

@@ -35,6 +35,8 @@
  * for the disk. */
 #define STEPS_PER_TURN 128u
 #define STEPS_PER_TURN_PREADV 4u
+/* Hints that a turn takes, a multiple of what a ring holds: 0.2 ms. */
+#define HINTS_PER_TURN (8 * HINT_MAX)
 /* All frames are pinned, and finding that out has cost a look at each of them. */
 #define STARVED_NS (10 * NS_PER_MS)
 #define WAIT_TRIES 100000u
@@ -214,32 +216,72 @@ static void fill_take_hint(struct service *s, u64 block, u64 nr)
 		queue_push(fill, &range);
 }
 
-void fill_take_hints(struct service *s, u32 most)
+/* Takes up to `most` hints from the context at place: how many it has taken. */
+static u32 fill_take_from(struct service *s, u32 place, u32 most)
 {
-	u32 nr = s->arena.nr_contexts;
-	u32 first = nr ? s->fill.rotor++ % nr : 0;
 	u64 block, blocks;
-	u32 i, taken;
+	u32 taken;
 
-	for (i = 0; i < nr; i++)
-		for (taken = 0; taken < most && arena_hint(&s->arena, (first + i) % nr,
-		                                           &block, &blocks);
-		     taken++)
-			fill_take_hint(s, block, blocks);
+	for (taken = 0; taken < most && arena_hint(&s->arena, place, &block, &blocks);
+	     taken++)
+		fill_take_hint(s, block, blocks);
+	return taken;
 }
 
-bool fill_is_past(const struct service *s, u64 ticket)
+void fill_take_hints(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	u32 nr = s->arena.nr_contexts;
+	u32 left = HINTS_PER_TURN;
+
+	if (nr != fill->round_contexts || nr == 0) {
+		fill->round_contexts = nr;
+		fill->round_asked = 0;
+		fill->nr_rounds += nr == 0; /* all of them were asked */
+	}
+	/* HINTS_PER_TURN is a multiple of HINT_MAX: each ring is emptied. */
+	for (u32 i = 0; i < nr && left >= HINT_MAX; i++) {
+		/* Another context is the first in each round. */
+		u32 place = (fill->round_asked + (u32)(fill->nr_rounds % nr)) % nr;
+
+		left -= fill_take_from(s, place, HINT_MAX);
+		if (++fill->round_asked == nr) {
+			fill->round_asked = 0;
+			fill->nr_rounds++;
+		}
+	}
+}
+
+void fill_sync_begin(const struct service *s, struct fill_sync *sync)
+{
+	/* A round that is under way may have passed the hint by. */
+	sync->round = s->fill.nr_rounds + 1 + (s->fill.round_asked > 0);
+}
+
+bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 oldest)
+{
+	if (s->fill.nr_rounds < sync->round)
+		return false;
+	if (sync->round > 0)
+		*sync = (struct fill_sync){ .ticket = s->fill.ticket };
+	return sync->ticket < oldest;
+}
+
+u64 fill_oldest(const struct service *s)
 {
 	const struct fill *fill = &s->fill;
+	u64 oldest = UINT64_MAX;
 	u32 i;
 
-	for (i = 0; i < fill->nr_queued; i++)
-		if (fill->queue[(fill->head + i) % FILL_QUEUE].ticket <= ticket)
-			return false;
+	for (i = 0; i < fill->nr_queued; i++) {
+		u64 ticket = fill->queue[(fill->head + i) % FILL_QUEUE].ticket;
+
+		oldest = ticket < oldest ? ticket : oldest;
+	}
 	for (i = 0; i < FILL_OPS; i++)
-		if (fill->ops[i].busy && fill->ops[i].ticket <= ticket)
-			return false;
-	return true;
+		if (fill->ops[i].busy && fill->ops[i].ticket < oldest)
+			oldest = fill->ops[i].ticket;
+	return oldest;
 }
 
 /* The bytes of the op's i-th block that the file has. */
@@ -302,7 +344,7 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 
 	if (result == -EINVAL && f->direct_fd >= 0) {
 		/* It opened O_DIRECT, but cannot read so, or not in pieces of 4 KiB. */
-		f->direct = false;
+		files_not_direct(s, f);
 		result = op_preadv(op, f->fd);
 	} else if (result == -EAGAIN || result == -EINTR) {
 		result = op_preadv(op, op_fd(f));

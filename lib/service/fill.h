@@ -7,16 +7,19 @@
 
 int fill_init(struct service *s);
 void fill_fini(struct service *s);
-/* Takes up to `most` hints out of each context's ring. */
-void fill_take_hints(struct service *s, u32 most);
+/* Takes hints out of the contexts' rings, as many as a turn may. */
+void fill_take_hints(struct service *s);
 /* Begins reads. true: there is more to do at once. */
 bool fill_run(struct service *s);
 /* Publishes the reads that have come back. */
 void fill_reap(struct service *s);
 /* Waits until no read is under way. */
 void fill_wait_all(struct service *s);
-/* Is everything done that was asked for up to ticket? */
-bool fill_is_past(const struct service *s, u64 ticket);
+/* From here on, fill_sync_is_done() says whether all is done that readers asked for before. */
+void fill_sync_begin(const struct service *s, struct fill_sync *sync);
+bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 oldest);
+/* The ticket of the oldest hint that is not done; UINT64_MAX: there is none. */
+u64 fill_oldest(const struct service *s);
 /* Takes a cached frame away from readers, out of its file and out of the eviction queues.
  * false: the frame is pinned. */
 bool fill_take_back(struct service *s, u32 frame);

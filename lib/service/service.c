@@ -26,6 +26,7 @@
 #include "lib/service/lease.h"
 #include "lib/service/memory.h"
 #include "lib/service/socket.h"
+#include "lib/service/stat.h"
 #include "lib/service/worker.h"
 
 /* How often the main thread looks around by itself: pinned orphans, unlinked files. */
@@ -33,7 +34,6 @@
 /* The same while nobody is connected, but files are kept warm. */
 #define TICK_ALONE_MS 1000u
 #define EVENTS_PER_TURN 64
-#define HINTS_PER_TURN 32u /* of one context */
 #define DEFAULT_NR_FILES 4096u
 #define MAX_NR_FILES (1u << 20)
 #define MIN_FRAMES ((u32)(SERVICE_MIN_CACHE_BYTES >> BLOCK_SHIFT))
@@ -196,6 +196,7 @@ static void service_end(struct service *s)
 		fill_check(s);
 #endif
 	client_free_all(s);
+	stat_fini(s);
 	fill_fini(s);
 	files_fini(s);
 	memory_free(s);
@@ -285,10 +286,11 @@ static void service_loop(struct service *s)
 	bool busy;
 
 	while (!s->stopping) {
-		fill_take_hints(s, HINTS_PER_TURN);
+		fill_take_hints(s);
 		busy = fill_run(s);
 		busy |= files_clear_orphans(s, fill_take_back);
-		client_answer_waiting(s);
+		busy |= stat_run(s);
+		busy |= client_answer_waiting(s);
 		service_wait(s, busy);
 		if (host_now_ns() >= next_tick_ns) {
 			files_tick(s);

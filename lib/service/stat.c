@@ -12,55 +12,102 @@
 #include "lib/service/files.h"
 #include "lib/service/stat.h"
 
-/* Notes in seen each frame that context t has pinned. */
-static void stat_see_pins(const struct service *s, const struct context_table *t,
-                          u8 *seen)
+/* Counts the frame that entry word v pins, unless another entry pins it too. */
+static bool stat_see_pin(struct service *s, u64 v)
 {
-	for (u32 i = 0; i < s->shape.nr_entries; i++) {
-		u64 v = host_load_relaxed(&t->entries[i]);
-		u64 frame = pte_frame(v);
+	struct stat_count *count = &s->count;
+	u64 frame = pte_frame(v);
+	u8 bit;
 
-		if (s->shape.scheme == ARENA_HAZARD)
-			frame = v - 1; /* of an empty slot: beyond all frames */
-		else if (!pte_present(v) || pte_count(v) == 0)
-			continue;
-		if (frame < s->shape.nr_frames)
-			seen[frame / 8] |= (u8)(1u << frame % 8);
-	}
+	if (s->shape.scheme == ARENA_HAZARD)
+		frame = v - 1; /* of an empty slot: beyond all frames */
+	else if (!pte_present(v) || pte_count(v) == 0)
+		return false;
+	if (frame >= s->shape.nr_frames)
+		return false;
+	bit = (u8)(1u << frame % 8);
+	count->found += !(count->seen[frame / 8] & bit);
+	count->seen[frame / 8] |= bit;
+	return true;
 }
 
-/* Frames pinned by anybody; as it looks while readers go on. */
-static u64 stat_nr_pinned(const struct service *s)
+/* Counts on in the context at count.place. A context that may not pin has an empty table. */
+static void stat_count_entries(struct service *s, u32 *lines)
 {
-	u32 nr = s->shape.nr_frames;
-	u64 pinned = 0;
-	u8 *seen;
+	const struct context_table *t = &s->arena.contexts[s->count.place];
+	u32 nr = t->memory && s->seats[s->count.place].quota ? s->shape.nr_entries : 0;
 
-	if (s->arena.counts) {
-		for (u32 frame = 0; frame < nr; frame++)
-			pinned += arena_query(&s->arena, frame);
-		return pinned;
+	while (s->count.at<nr && * lines> 0) {
+		u64 v = host_load_relaxed(&t->entries[s->count.at]);
+		u32 cost = stat_see_pin(s, v) + (s->count.at % 8 == 0);
+
+		*lines -= cost < *lines ? cost : *lines;
+		s->count.at++;
 	}
-	seen = calloc(nr / 8 + 1, 1);
-	if (!seen)
-		return 0;
-	for (u32 place = 0; place < s->arena.nr_contexts; place++)
-		if (s->arena.contexts[place].memory)
-			stat_see_pins(s, &s->arena.contexts[place], seen);
-	for (u32 i = 0; i < nr / 8 + 1; i++)
-		pinned += (u64)__builtin_popcount(seen[i]);
-	free(seen);
-	return pinned;
+	if (s->count.at < nr)
+		return;
+	s->count.place++;
+	s->count.at = 0;
+	--*lines;
 }
 
-/* Files that are read with O_DIRECT. */
-static u64 stat_nr_direct(const struct service *s)
+static bool stat_count_contexts(struct service *s)
 {
-	u64 nr = 0;
+	u32 lines = TURN_LINES;
 
-	for (u32 slot = 0; slot < s->shape.nr_files; slot++)
-		nr += s->files[slot].state == FILE_HELD && s->files[slot].direct;
-	return nr;
+	while (s->count.place < s->arena.nr_contexts && lines > 0)
+		stat_count_entries(s, &lines);
+	return s->count.place < s->arena.nr_contexts;
+}
+
+static bool stat_count_frames(struct service *s)
+{
+	struct stat_count *count = &s->count;
+
+	for (u32 lines = TURN_LINES; count->at < s->shape.nr_frames && lines > 0;
+	     lines--)
+		count->found += arena_query(&s->arena, count->at++);
+	return count->at < s->shape.nr_frames;
+}
+
+u64 stat_ask(struct service *s)
+{
+	return s->count.wanted = s->count.begun + 1;
+}
+
+static void stat_begin(struct service *s)
+{
+	struct stat_count *count = &s->count;
+
+	count->begun++;
+	count->found = 0;
+	count->place = count->at = 0;
+	if (!s->arena.counts)
+		count->seen = calloc(s->shape.nr_frames / 8 + 1, 1);
+}
+
+bool stat_run(struct service *s)
+{
+	struct stat_count *count = &s->count;
+
+	if (count->done == count->wanted)
+		return false;
+	if (count->begun == count->done)
+		stat_begin(s);
+	/* As it looks while readers go on. Without memory the count is 0. */
+	if (s->arena.counts ? stat_count_frames(s)
+	                    : count->seen && stat_count_contexts(s))
+		return true;
+	stat_fini(s);
+	count->pinned = count->found;
+	count->done = count->begun;
+	return count->done != count->wanted;
+}
+
+void stat_fini(struct service *s)
+{
+	free(s->count.seen);
+	s->count.seen = NULL;
 }
 
 /* What all contexts have counted, those that are gone too. */
@@ -84,13 +131,13 @@ void stat_collect(const struct service *s, struct lodic_stat *ret_stat)
 
 	stat.frames = h->nr_frames - FRAME_FIRST;
 	stat.cached = host_load_relaxed(&h->nr_cached);
-	stat.pinned = stat_nr_pinned(s);
+	stat.pinned = s->count.pinned;
 	stat.admitted = host_load_relaxed(&h->nr_admitted);
 	stat.evicted = host_load_relaxed(&h->nr_evicted);
 	stat.evictions_refused = host_load_relaxed(&h->nr_refused);
 	stat.errors = host_load_relaxed(&h->nr_errors);
 	stat.files = s->nr_held;
-	stat.direct_io = stat_nr_direct(s);
+	stat.direct_io = s->nr_direct;
 	stat.clients = s->nr_clients;
 	stat.contexts = host_load_relaxed(&h->nr_contexts);
 	stat.hits = stat_counter(s, CONTEXT_HITS);

@@ -5,6 +5,18 @@
 
 #include "lib/service/state.h"
 
+/* To count the pinned frames may take many turns. stat_ask() asks for a count that begins
+ * after this call, and returns its number. stat_run() counts some more, in each turn; true:
+ * there is more to count now. stat_fini() ends a count that is under way. */
+u64 stat_ask(struct service *s);
+bool stat_run(struct service *s);
+void stat_fini(struct service *s);
+static inline bool stat_is_done(const struct service *s, u64 number)
+{
+	return s->count.done >= number;
+}
+
+/* `pinned` is what the last count found. */
 void stat_collect(const struct service *s, struct lodic_stat *ret_stat);
 
 #endif

@@ -68,7 +68,7 @@ struct shared_memory {
 struct fill_range {
 	u32 id;
 	u64 next, end; /* block numbers in the file */
-	u64 ticket;    /* grows with each hint, see fill_is_past() */
+	u64 ticket;    /* grows with each hint, see fill_sync_is_done() */
 };
 
 /* A read under way. */
@@ -81,12 +81,21 @@ struct fill_op {
 	struct iovec pieces[FILL_RUN];
 };
 
+/* Somebody waits until what was asked for before is done. */
+struct fill_sync {
+	u64 round;  /* in which all hints of before are taken; 0: they are */
+	u64 ticket; /* of the newest of them */
+};
+
 struct fill {
 	struct io_uring ring;
 	bool has_ring;
 	u32 nr_busy;
-	u32 head, nr_queued;  /* of queue */
-	u32 rotor;            /* the context that is asked first for hints */
+	u32 head, nr_queued; /* of queue */
+	/* A round asks each context once for hints, over several turns if it must. It begins
+	 * again when contexts come or go. */
+	u64 nr_rounds; /* that are over */
+	u32 round_contexts, round_asked;
 	u64 ticket;           /* of the newest hint */
 	u64 starved_until_ns; /* all frames were pinned: do not look before */
 	struct reclaim_ops eviction;
@@ -123,6 +132,16 @@ struct seat_owner {
 	u64 quota; /* frames it may pin */
 };
 
+/* The frames that are pinned, counted piece by piece (stat.c). */
+struct stat_count {
+	u64 wanted, begun, done; /* counts, by number */
+	u64 pinned;              /* what the last one found that is done */
+	u64 found;               /* what this one has found so far */
+	u32 place;               /* where it goes on: the context, and the entry */
+	u32 at;                  /* (or the frame, where frames have shared counters) */
+	u8 *seen;                /* a bit for each frame */
+};
+
 struct service {
 	struct service_options options;
 	struct arena_shape shape;
@@ -155,6 +174,7 @@ struct service {
 	u32 next_slot;  /* where to look for a free one: all have their turn */
 	u32 next_check; /* which warm file to look at next */
 	u32 nr_held;
+	u32 nr_direct; /* of these: read with O_DIRECT */
 	/* Frames, then a sentinel for each file slot, one for the orphans, and one for the idle
 	 * files. Then a link for each file slot: its place among the idle files. */
 	struct frame_link *links;
@@ -166,6 +186,7 @@ struct service {
 	struct workers *workers;
 	struct reclaim reclaim;
 	struct fill fill;
+	struct stat_count count;
 };
 
 /* One line for the user, by way of options.say. */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the service's main loop does in one turn is bounded, however many contexts there are.
+ * These cases call pieces of lib/service on contexts in this process's memory. Eviction has
+ * tests/unit/test_reclaim_carry.c and tests/stress/reclaim_turns.c.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "core/pte.h"
+#include "lib/service/files.h"
+#include "lib/service/fill.h"
+#include "lib/service/stat.h"
+
+#define NR_FRAMES 4096u
+#define NR_FILES 4u
+/* Hints of all contexts that a turn may take. */
+#define MOST_HINTS (8 * HINT_MAX)
+
+static struct service service;
+
+/* A service with so many contexts; nothing else of it is there. */
+static struct service *service_make(u32 nr_contexts, u32 nr_entries)
+{
+	struct service *s = &service;
+	u64 bytes = arena_context_bytes(NR_FRAMES, nr_entries);
+
+	memset(s, 0, sizeof(*s));
+	s->shape =
+		(struct arena_shape){ NR_FRAMES, NR_FILES, nr_entries, ARENA_SCANNED };
+	s->files = calloc(NR_FILES, sizeof(*s->files));
+	s->arena.contexts = calloc(nr_contexts, sizeof(*s->arena.contexts));
+	assert_true(s->files && s->arena.contexts);
+	for (u32 i = 0; i < nr_contexts; i++) {
+		/* Most of it is never written, so it takes no memory. */
+		void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		struct context_table table;
+
+		assert_true(memory != MAP_FAILED);
+		arena_context_table(&table, memory, nr_entries);
+		assert_int_equal(arena_join(&s->arena, &table), i);
+		s->seats[i].quota = nr_entries;
+	}
+	return s;
+}
+
+static void service_free(struct service *s)
+{
+	u64 bytes = arena_context_bytes(NR_FRAMES, s->shape.nr_entries);
+
+	for (u32 i = 0; i < s->arena.nr_contexts; i++)
+		munmap(s->arena.contexts[i].memory, bytes);
+	free(s->arena.contexts);
+	free(s->files);
+}
+
+static void stat_run_many_contexts_counts_in_pieces(void **state)
+{
+	const u32 nr_contexts = 256, nr_entries = 32768;
+	struct service *s = service_make(nr_contexts, nr_entries);
+	u64 before = 0, wanted;
+	u32 turns = 0;
+	bool more;
+
+	(void)state;
+	/* Two contexts pin frame 7, all others a frame of their own; one does not count. */
+	for (u32 i = 0; i < nr_contexts; i++)
+		s->arena.contexts[i].entries[i * 100] =
+			pte_make(i < 2 ? 7 : 100 + i) | PTE_COUNT_ONE;
+	s->arena.contexts[5].entries[0] = pte_make(8);
+	wanted = stat_ask(s);
+	do {
+		u64 now;
+
+		assert_false(stat_is_done(s, wanted));
+		more = stat_run(s);
+		now = (u64)s->count.place * nr_entries + s->count.at;
+		assert_true(now - before <= (u64)TURN_LINES * 8);
+		before = now;
+		assert_in_range(++turns, 1, nr_contexts * (nr_entries / 8));
+	} while (more);
+	assert_true(stat_is_done(s, wanted));
+	assert_true(turns > nr_contexts * (nr_entries / 8) / TURN_LINES);
+	assert_int_equal(s->count.pinned, nr_contexts - 1);
+	service_free(s);
+}
+
+static void stat_ask_while_counting_gets_a_later_count(void **state)
+{
+	const u32 nr_contexts = 64, nr_entries = 32768;
+	struct service *s = service_make(nr_contexts, nr_entries);
+	u64 first = stat_ask(s), second;
+
+	(void)state;
+	assert_true(stat_run(s));
+	/* A pin where the count has been already. */
+	s->arena.contexts[0].entries[0] = pte_make(9) | PTE_COUNT_ONE;
+	second = stat_ask(s);
+	while (!stat_is_done(s, first))
+		assert_true(stat_run(s));
+	assert_int_equal(s->count.pinned, 0);
+	assert_false(stat_is_done(s, second));
+	while (stat_run(s))
+		;
+	assert_true(stat_is_done(s, second));
+	assert_int_equal(s->count.pinned, 1);
+	service_free(s);
+}
+
+static u64 nr_hints_taken(const struct service *s)
+{
+	u64 nr = 0;
+
+	for (u32 i = 0; i < s->arena.nr_contexts; i++)
+		nr += s->arena.contexts[i].memory->ring.tail;
+	return nr;
+}
+
+static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **state)
+{
+	const u32 nr_contexts = 64;
+	struct service *s = service_make(nr_contexts, 64);
+	const u64 nr_hints = (u64)nr_contexts * HINT_MAX;
+	struct fill_sync sync;
+	u64 taken = 0;
+	u64 never = 0;
+
+	(void)state;
+	/* No file is held, so the service drops each hint once it has taken it. */
+	for (u32 i = 0; i < nr_contexts; i++)
+		for (u32 j = 0; j < HINT_MAX; j++)
+			hint_post(&s->arena.contexts[i].memory->ring, &never,
+			          block_id(1, j), 1);
+	fill_take_hints(s);
+	fill_sync_begin(s, &sync);
+	for (u32 turn = 0; !fill_sync_is_done(s, &sync, fill_oldest(s)); turn++) {
+		assert_in_range(turn, 0, 2 * nr_hints / MOST_HINTS);
+		assert_true(nr_hints_taken(s) - taken <= MOST_HINTS);
+		taken = nr_hints_taken(s);
+		fill_take_hints(s);
+	}
+	assert_int_equal(nr_hints_taken(s), nr_hints);
+	service_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
+		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
+		cmocka_unit_test(
+			fill_take_hints_many_contexts_bounded_and_sync_waits_for_all),
+	};
+
+	return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
+}
