@@ -2,6 +2,7 @@
 /* What an error of this library means, and what its user can do; which version it is. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 
 #include "lib/client/client.h"
 
@@ -50,7 +51,7 @@ EXPORT const char *lodic_strerror(int error)
 {
 	const char *text;
 
-	if (error < 0)
+	if (error < 0 && error != INT_MIN)
 		error = -error;
 	for (size_t i = 0; i < sizeof(error_texts) / sizeof(*error_texts); i++)
 		if (error_texts[i].error == error)

@@ -32,14 +32,19 @@
 /* A request may take 2 s, and the machine may be slow. */
 #define MOST_REQUEST_NS ((u64)10000000000)
 
-static struct lodic_file *open_second(struct test_bed *b)
+static int make_second(void)
 {
 	char path[FIXTURE_PATH_BYTES];
-	struct lodic_file *file;
-	int fd;
 
 	pattern_file_make(path, "second", 2, 1, BLOCK);
-	fd = fixture_open(path, O_RDONLY);
+	return fixture_open(path, O_RDONLY);
+}
+
+static struct lodic_file *open_second(struct test_bed *b)
+{
+	struct lodic_file *file;
+	int fd = make_second();
+
 	assert_int_equal(lodic_open(b->lodic, fd, &file), 0);
 	close(fd);
 	return file;
@@ -179,30 +184,42 @@ static void prefetch_waits_service_dies_econnreset(void **state)
 	(void)state;
 }
 
-static void *open_second_in_thread(void *arg)
-{
-	struct lodic_file *file = open_second(arg);
+struct cancelled {
+	struct lodic *lodic;
+	int fd;
+};
 
-	lodic_close(file);
+/* The thread's end is due before the call, so the first place where the call could end it
+ * would. */
+static void *open_cancelled(void *arg)
+{
+	struct cancelled *c = arg;
+	struct lodic_file *file;
+
+	pthread_cancel(pthread_self());
+	if (lodic_open(c->lodic, c->fd, &file) == 0)
+		lodic_close(file);
 	pthread_testcancel();
 	return NULL;
 }
 
-/* A thread is cancelled while it waits for a stopped service. Others can go on. */
+/* A thread is cancelled, and must wait for a stopped service first. Others can go on. */
 static void open_cancelled_in_request_no_lock_left(void **state)
 {
+	struct cancelled c;
 	struct test_bed b;
 	pthread_t thread;
 	void *result;
 
 	test_bed_init(&b, LODIC_LODIC);
 	test_bed_make(&b, BLOCK);
+	c = (struct cancelled){ b.lodic, make_second() };
 	kill(b.service.pid, SIGSTOP);
-	assert_int_equal(pthread_create(&thread, NULL, open_second_in_thread, &b), 0);
-	assert_int_equal(pthread_cancel(thread), 0);
+	assert_int_equal(pthread_create(&thread, NULL, open_cancelled, &c), 0);
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
 	kill(b.service.pid, SIGCONT);
+	close(c.fd);
 	lodic_close(open_second(&b));
 	test_bed_free(&b);
 	(void)state;
