@@ -45,7 +45,7 @@ int wire_send(int socket, const void *message, unsigned long bytes, const int *f
 		memcpy(CMSG_DATA(c), fds, nr_fds * sizeof(int));
 	}
 	do
-		n = sendmsg(socket, &header, MSG_NOSIGNAL);
+		n = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? wire_error(errno) : 0;
 }
@@ -80,7 +80,7 @@ int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fd
 	ssize_t n;
 
 	do
-		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	*ret_nr_fds = 0;
 	if (n < 0)

@@ -93,10 +93,10 @@ struct wire_page {
 };
 
 /* Sends or receives one message, with at most WIRE_MAX_FDS descriptors. 0 or -errno;
- * -ECONNRESET: the other side has gone. -EAGAIN: there is none, or no room for one, and the
- * socket is one that does not wait. -EMFILE: the message is whole, but its descriptors are
- * lost, because this process can have no more. Received descriptors are close-on-exec and belong
- * to the caller, also those that it did not expect.
+ * -ECONNRESET: the other side has gone. -EAGAIN: there is none, or no room for one: neither
+ * function waits. -EMFILE: the message is whole, but its descriptors are lost, because this
+ * process can have no more. Received descriptors are close-on-exec and belong to the caller,
+ * also those that it did not expect.
  * wire_receive_all() returns descriptors in every case. It closes none, because closing one of
  * unknown kind may wait. */
 int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,

@@ -154,12 +154,21 @@ static int attach_start_service(struct lodic *lodic)
 
 int attach_start(struct lodic *lodic)
 {
-	bool due = retry_due(&lodic->retry);
-	int err = attach_wait(lodic);
+	int err;
 
-	if (!due || !attach_nobody_listens(err) || !*lodic->start.program ||
-	    attach_start_service(lodic) != 0)
+	/* A try costs little where nobody listens, and there may be a service now. */
+	if (attach_nobody_listens(lodic->error))
+		retry_put_off(&lodic->retry, 0);
+	err = attach_wait(lodic);
+	/* Readers try to connect all the time, so that their retry says nothing of starts. */
+	if (!attach_nobody_listens(err) || !*lodic->start.program ||
+	    !retry_due(&lodic->start_retry))
 		return err;
+	if (attach_start_service(lodic) != 0) {
+		retry_failed(&lodic->start_retry);
+		return err;
+	}
+	retry_reset(&lodic->start_retry);
 	retry_reset(&lodic->retry);
 	return attach_wait(lodic);
 }

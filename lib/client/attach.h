@@ -24,10 +24,11 @@ struct lodic {
 	struct segment *segment; /* NULL: none now */
 	u64 generation;          /* the segment's; atomic: looked at without the lock */
 	struct channel channel;
-	bool greeted; /* the channel has led to the segment's service */
-	int error;    /* why it leads nowhere now */
-	struct retry retry;
+	bool greeted;       /* the channel has led to the segment's service */
+	int error;          /* why it leads nowhere now */
+	struct retry retry; /* to connect */
 	struct start start;
+	struct retry start_retry;
 	u64 *mark; /* 1; the kernel wipes it in a forked child */
 };
 

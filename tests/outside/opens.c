@@ -39,7 +39,6 @@ static int raw_connect(const struct test_service *service)
 {
 	struct wire_request hello = { .version = WIRE_VERSION, .op = WIRE_HELLO };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval most = { .tv_sec = 5 };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct wire_reply reply;
 	int fds[WIRE_MAX_FDS];
@@ -48,9 +47,9 @@ static int raw_connect(const struct test_service *service)
 	strcpy(address.sun_path, service->socket);
 	REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0, "%s",
 	        strerror(errno));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
 	REQUIRE(wire_send(fd, &hello, sizeof(hello), NULL, 0) == 0, "not sent");
-	REQUIRE(wire_receive(fd, &reply, sizeof(reply), fds, &nr) == 0, "no answer");
+	REQUIRE(WAIT_UNTIL(wire_receive(fd, &reply, sizeof(reply), fds, &nr) == 0),
+	        "no answer");
 	while (nr > 0)
 		close(fds[--nr]);
 	return fd;
@@ -73,7 +72,8 @@ static int raw_answer(int socket, int ms)
 
 	if (poll(&wait, 1, ms) == 0)
 		return 1;
-	REQUIRE(wire_receive(socket, &reply, sizeof(reply), fds, &nr) == 0, "no answer");
+	REQUIRE(WAIT_UNTIL(wire_receive(socket, &reply, sizeof(reply), fds, &nr) == 0),
+	        "no answer");
 	return reply.error;
 }
 
@@ -90,7 +90,8 @@ static int other_run(const struct test_service *service, const char *path, int c
 	REQUIRE(lodic_open(lodic, fd, &file) == 0, "not opened");
 	REQUIRE(lodic_file_cached(file) == cached, "%d", lodic_file_cached(file));
 	if (cached == 0)
-		REQUIRE(lodic_prefetch(context, file, 0, 0, LODIC_WAIT) == 0, "not cached");
+		REQUIRE(lodic_prefetch(context, file, 0, 0, LODIC_WAIT) == 0,
+		        "not cached");
 	REQUIRE(lodic_read(context, file, buffer, BLOCK, 0) == BLOCK, "not read");
 	REQUIRE(pattern_holds(buffer, 1, 1, 0, BLOCK), "wrong bytes");
 	lodic_close(file);
@@ -279,7 +280,8 @@ static void fuse_descriptor_passed_others_are_served(void **state)
 
 	test_bed_init(&b, LODIC_LODIC);
 	test_bed_make(&b, BLOCK);
-	for (u32 i = 0; i < 2; i++) /* before: their ends would wait for the file, too */
+	for (u32 i = 0; i < 2;
+	     i++) /* before: their ends would wait for the file, too */
 		others[i] = other_start(&b.service, b.path, 0);
 	fixture_path(path, "fuse");
 	device = fuse_file_open(path, &fd);

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -306,10 +307,12 @@ static void attach_service_is_not_lodic_clear_error(void **state)
 static int ask(int socket, const struct wire_request *request, u64 bytes,
                u32 *ret_nr_fds)
 {
+	struct pollfd wait = { .fd = socket, .events = POLLIN };
 	struct wire_reply reply;
 	int fds[WIRE_MAX_FDS];
 
 	assert_int_equal(wire_send(socket, request, bytes, NULL, 0), 0);
+	assert_int_equal(poll(&wait, 1, FIXTURE_DEADLINE_MS), 1);
 	assert_int_equal(wire_receive(socket, &reply, sizeof(reply), fds, ret_nr_fds),
 	                 0);
 	for (u32 i = 0; i < *ret_nr_fds; i++)
