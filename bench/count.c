@@ -224,6 +224,7 @@ int main(int argc, char **argv)
 	_Static_assert(BENCH_MAX_LIST > 11, "powers of two up to SLOTS_MAX_WORKERS");
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
+	report_offer_version("bench_count");
 	plan_defaults(&o.plan);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;

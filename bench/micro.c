@@ -371,6 +371,7 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
+	report_offer_version("bench_micro");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &m) != 0)
 		return CLI_USAGE;
 	cli_catch_signals();

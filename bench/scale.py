@@ -186,10 +186,12 @@ def main():
         options.rounds = 8 if options.quick else 60
 
     nr_cpus = min(len(os.sched_getaffinity(0)), COUNT_MAX_CPUS)
-    said, rows = measure(options, numbers_up_to(nr_cpus))
     folder = options.build if options.quick else ROOT / "bench" / "results"
     path = folder / f"scale-{nr_cpus}.csv"
     folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise Failed(f"cannot write {path}")
+    said, rows = measure(options, numbers_up_to(nr_cpus))
     write_csv(path, said, rows, options)
     say_results(rows)
     say_limits(nr_cpus, path)

@@ -2,7 +2,6 @@
 /* `lodic`: the list of its commands. */
 #include <argp.h>
 #include <locale.h>
-#include <stdio.h>
 
 #include "cli/command.h"
 #include "lodic/lodic.h"
@@ -38,12 +37,6 @@ static const char doc[] =
 	"  lodic drop --all && umount /srv\n"
 	"  lodic map -- grep -c lodic notes.txt\n";
 
-static void print_version(FILE *to, struct argp_state *state)
-{
-	(void)state;
-	fprintf(to, "lodic %s (%s)\n", report_version(), report_commit());
-}
-
 int main(int argc, char **argv)
 {
 	static const struct command commands[] = {
@@ -66,7 +59,7 @@ int main(int argc, char **argv)
 	};
 
 	argp_err_exit_status = CLI_USAGE;
-	argp_program_version_hook = print_version;
+	report_offer_version("lodic");
 	cli_check_output();
 	setlocale(LC_CTYPE, ""); /* what the terminal can show */
 	return command_choose(&choice, argc, argv);

@@ -2,6 +2,7 @@
 /* Results for people and for machines. Contract: measure/report.h. */
 #include "measure/report.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -22,6 +23,20 @@ const char *report_version(void)
 const char *report_commit(void)
 {
 	return LODIC_COMMIT;
+}
+
+static const char *report_program;
+
+static void report_print_version(FILE *to, struct argp_state *state)
+{
+	(void)state;
+	fprintf(to, "%s %s (%s)\n", report_program, report_version(), report_commit());
+}
+
+void report_offer_version(const char *program)
+{
+	report_program = program;
+	argp_program_version_hook = report_print_version;
 }
 
 /* Appends "name=1+2+4", as far as it fits. */

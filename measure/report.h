@@ -24,6 +24,9 @@ struct report_run {
 const char *report_version(void);
 const char *report_commit(void);
 
+/* From now on argp knows --version for this program. */
+void report_offer_version(const char *program);
+
 /* The parameters of what m has run on a file of so many bytes. */
 void report_describe(const struct measure *m, uint64_t file_bytes, char *ret_parameters,
                      size_t size);

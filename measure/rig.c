@@ -403,7 +403,7 @@ static int rig_receive_report(struct rig *rig, unsigned int i)
 		return rig_fail(rig, -EPIPE, "reader %u has died", i);
 	if (report->error)
 		return rig_fail(rig, report->error, "reader %u: %s: %s", i, report->why,
-		                strerror(-report->error));
+		                lodic_strerror(report->error));
 	return 0;
 }
 

@@ -139,7 +139,7 @@ int stand_complain(const struct stand *s, int error)
 {
 	if (cli_stopped)
 		return CLI_STOPPED;
-	cli_error("%s", s->rig.why[0] ? s->rig.why : strerror(-error));
+	cli_error("%s", s->rig.why[0] ? s->rig.why : lodic_strerror(error));
 	return CLI_FAILED;
 }
 

@@ -34,7 +34,7 @@ table() {
 	g++|check|cmd:g++|lodic.h must be C++17 as well
 	clang|check|cmd:clang|the second compiler, with other warnings
 	libcmocka-dev|check|pc:cmocka|unit tests
-	python3|check bench|cmd:python3|tools/check.py, tools/tidy.py, bench/run.py
+	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	clang-format|fmt|cmd:clang-format|make fmt
 	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux of the series

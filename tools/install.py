@@ -208,9 +208,9 @@ def tell_user(place, files):
     if place.destdir:
         return
     refresh_loader(packages.parent)
-    known = subprocess.run(["pkg-config", "--variable=prefix", "lodic"], check=False, text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
-    if known != str(place.prefix):
+    known = subprocess.run("pkg-config --variable=prefix lodic", shell=True, check=False,
+                           text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    if known.strip() != str(place.prefix):
         print(f"Tell pkg-config:  export PKG_CONFIG_PATH={packages}")
     if shutil.which("lodic") != str(place.prefix / "bin" / "lodic"):
         print(f"Tell the shell:   export PATH={place.prefix}/bin:$PATH")
