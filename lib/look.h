@@ -35,7 +35,8 @@ struct look_file {
 	uint64_t ino;   /* the same */
 	uint64_t size;  /* bytes */
 	uint64_t cached; /* blocks */
-	uint64_t hits;   /* sampled: what eviction has seen of them */
+	uint64_t
+		hits; /* visits collected: at most 3 a block, reader and round (sweep.c) */
 	uint64_t ago_ns; /* of a file that is not held: when that was decided */
 	uint32_t direct; /* 1: read with O_DIRECT */
 	char proof[20];  /* of a held file: its name */

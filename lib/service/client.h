@@ -21,7 +21,7 @@ struct client {
 	bool gone;  /* to be freed after this round of events */
 	bool waits; /* for sync */
 	struct fill_sync sync;
-	u64 stat_wanted; /* waits for this count (stat.h); 0: it does not */
+	u64 stat_wanted;         /* waits for this count (stat.h); 0: it does not */
 	struct opening *opening; /* a file that a worker looks at; NULL: none */
 	u32 nr_contexts;
 	u32 nr_opens, max_opens;

@@ -24,6 +24,7 @@
 #include "core/cache/cache.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/sweep.h"
 
 /* A step looks at so many blocks of a range at most, when all are there already. A look
  * touches so many lines: translation, frame, reads under way. */
@@ -68,17 +69,9 @@ bool fill_take_back(struct service *s, u32 frame)
 
 _Static_assert(RECLAIM_NEAR == ARENA_LINE_FRAMES, "near: in one line of visits");
 
-/* Collects visits for eviction, and counts them as hits of the frames' files. */
 static void victim_visits(void *ctx, u32 first, u32 nr, u8 *ret_visits)
 {
-	struct service *s = ctx;
-
-	arena_visits(&s->arena, first, nr, ret_visits);
-	for (u32 i = 0; i < nr; i++)
-		if (ret_visits[i])
-			files_hit(s,
-			          host_load_relaxed(&s->arena.frames[first + i].block),
-			          ret_visits[i]);
+	sweep_collect(ctx, first, nr, ret_visits);
 }
 
 static bool victim_take(void *ctx, u32 frame)
@@ -102,7 +95,7 @@ static void fill_begin_turn(struct service *s)
 		.visits = victim_visits,
 		.take = victim_take,
 		.ctx = s,
-		.visits_lines = s->arena.nr_contexts + RECLAIM_NEAR,
+		.visits_lines = s->arena.nr_contexts + SWEEP_LINES,
 		.take_lines = arena_take_lines(&s->arena) + UNLINK_LINES,
 	};
 	least = 2 * reclaim_look_lines(&fill->eviction);

@@ -27,6 +27,7 @@
 #include "lib/service/memory.h"
 #include "lib/service/socket.h"
 #include "lib/service/stat.h"
+#include "lib/service/sweep.h"
 #include "lib/service/worker.h"
 
 /* How often the main thread looks around by itself: pinned orphans, unlinked files. */
@@ -296,6 +297,7 @@ static void service_loop(struct service *s)
 			files_tick(s);
 			worker_tick(s);
 			client_tick(s);
+			sweep_tick(s);
 			next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 		}
 	}

@@ -8,6 +8,7 @@
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
  *   fill      hints in, blocks read, frames filled and taken back
+ *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     the second thread: leases, revocation, the alive mark
  *   proof     why a file is believed not to change
@@ -185,6 +186,8 @@ struct service {
 	struct lease_thread *lease;
 	struct workers *workers;
 	struct reclaim reclaim;
+	u32 sweep_at;  /* the frame where the sweep goes on */
+	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */
 	struct fill fill;
 	struct stat_count count;
 };

@@ -14,11 +14,13 @@
 #include <cmocka.h>
 
 #include "core/pte.h"
+#include "host/random.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/stat.h"
+#include "lib/service/sweep.h"
 
-#define NR_FRAMES 4096u
+#define NR_FRAMES 8192u
 #define NR_FILES 4u
 /* Hints of all contexts that a turn may take. */
 #define MOST_HINTS (8 * HINT_MAX)
@@ -150,6 +152,61 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 	service_free(s);
 }
 
+static void sweep_tick_collects_all_in_rounds_of_bounded_ticks(void **state)
+{
+	const u32 nr_contexts = 64;
+	const u32 nr_lines = NR_FRAMES / ARENA_LINE_FRAMES;
+	struct service *s = service_make(nr_contexts, 64);
+	u64 random = 1;
+
+	(void)state;
+	s->arena.frames = calloc(NR_FRAMES, sizeof(*s->arena.frames));
+	assert_non_null(s->arena.frames);
+	assert_int_equal(reclaim_init(&s->reclaim, NR_FRAMES), 0);
+	s->files[1] = (struct held_file){ .state = FILE_HELD, .id = 2 };
+	for (u32 frame = 1; frame < NR_FRAMES; frame++) {
+		u32 context = (u32)(random_next(&random) % nr_contexts);
+
+		s->arena.frames[frame].block = block_id(2, frame);
+		reclaim_insert(&s->reclaim, frame, block_id(2, frame));
+		s->arena.contexts[context].visits[frame] = 2;
+	}
+	for (u32 round = 1; round <= 2; round++) {
+		u32 ticks = 0;
+
+		for (u32 lines = 0; lines < nr_lines; ticks++) {
+			u32 before = s->sweep_at;
+
+			sweep_tick(s);
+			lines += (s->sweep_at - before + NR_FRAMES) % NR_FRAMES /
+			         ARENA_LINE_FRAMES;
+		}
+		/* No reader stores more often than once in 5 s because of it. */
+		assert_in_range(ticks, 50, 200);
+		/* Nothing came in after the first round. */
+		assert_int_equal(s->files[1].hits, 2 * (NR_FRAMES - 1));
+	}
+	for (u32 frame = 1; frame < NR_FRAMES; frame++)
+		assert_int_equal(s->reclaim.nodes[frame].freq, 2);
+	reclaim_check(&s->reclaim);
+	reclaim_fini(&s->reclaim);
+	free(s->arena.frames);
+	service_free(s);
+}
+
+static void sweep_tick_large_cache_many_contexts_bounded(void **state)
+{
+	const u32 nr_contexts = 200;
+	struct service *s = service_make(nr_contexts, 64);
+	u32 nr_lines = TURN_LINES / nr_contexts;
+
+	(void)state;
+	s->shape.nr_frames = 1u << 22; /* as if; the sweep ends before they do */
+	sweep_tick(s);
+	assert_in_range(s->sweep_at, ARENA_LINE_FRAMES, nr_lines * ARENA_LINE_FRAMES);
+	service_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +214,8 @@ int main(void)
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
 		cmocka_unit_test(
 			fill_take_hints_many_contexts_bounded_and_sync_waits_for_all),
+		cmocka_unit_test(sweep_tick_collects_all_in_rounds_of_bounded_ticks),
+		cmocka_unit_test(sweep_tick_large_cache_many_contexts_bounded),
 	};
 
 	return cmocka_run_group_tests_name("turns", tests, NULL, NULL);

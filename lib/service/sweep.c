@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The sweep: it collects visits in the order of the frames, all the time and slowly. Then a
+ * file's hits are known while nothing is evicted as well. Eviction collects visits too, and
+ * does not care which of the two comes first (reclaim.h).
+ *
+ * A reader notes a visit by a store only until its byte is full. So each collection costs it
+ * up to FRAME_VISITS_MAX stores for each frame that it uses. SWEEP_TICKS keeps that rare.
+ */
+#define _GNU_SOURCE
+#include "lib/service/files.h"
+#include "lib/service/sweep.h"
+
+/* Ticks that the sweep takes to come round, 10 s. With many frames and contexts it takes
+ * longer, because a tick touches no more than TURN_LINES. Our choice: the hits of a file
+ * then lag by 10 s, and a reader stores to a frame's byte 0.3 times a second. */
+#define SWEEP_TICKS 100u
+
+void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits)
+{
+	arena_visits(&s->arena, first, nr, ret_visits);
+	for (u32 i = 0; i < nr; i++)
+		if (ret_visits[i])
+			files_hit(s,
+			          host_load_relaxed(&s->arena.frames[first + i].block),
+			          ret_visits[i]);
+}
+
+/* The frames from s->sweep_at on whose visits lie in one line. */
+static void sweep_line(struct service *s)
+{
+	u32 first = s->sweep_at;
+	u32 nr = s->shape.nr_frames - first;
+	u8 visits[ARENA_LINE_FRAMES];
+
+	nr = nr < ARENA_LINE_FRAMES ? nr : ARENA_LINE_FRAMES;
+	sweep_collect(s, first, nr, visits);
+	for (u32 i = 0; i < nr; i++)
+		if (visits[i])
+			reclaim_collect(&s->reclaim, first + i, visits[i]);
+	s->sweep_at = first + nr < s->shape.nr_frames ? first + nr : 0;
+}
+
+void sweep_tick(struct service *s)
+{
+	u32 most = TURN_LINES / (s->arena.nr_contexts + SWEEP_LINES);
+
+	if (s->arena.nr_contexts == 0)
+		return;
+	/* Each tick adds a hundredth of all lines; a small cache has less than one. */
+	s->sweep_due += s->shape.nr_frames / ARENA_LINE_FRAMES + 1;
+	for (; s->sweep_due >= SWEEP_TICKS && most > 0; most--) {
+		s->sweep_due -= SWEEP_TICKS;
+		sweep_line(s);
+	}
+	if (s->sweep_due >= SWEEP_TICKS) /* it lags, and will not catch up */
+		s->sweep_due = 0;
+}
