@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -71,7 +70,35 @@ int rig_folder_make(char *path, unsigned int bytes)
 /* With more contexts each table has so many entries, as each context has hazard slots. */
 #define FEW_ENTRIES 64
 
-/* Runs `lodic serve --daemon`, which returns when the service listens. -errno. */
+#define REPORT_FD 3
+
+/* Starts the program with the write end of a pipe as REPORT_FD. What it writes there, and
+ * its end without a word, is the outcome. */
+static int rig_spawn(char *const *arguments)
+{
+	posix_spawn_file_actions_t files;
+	extern char **environ;
+	int ends[2], answer, error;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -errno;
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, ends[1], REPORT_FD);
+	error = posix_spawn(&pid, cli_program(), &files, NULL, arguments, environ);
+	posix_spawn_file_actions_destroy(&files);
+	close(ends[1]);
+	do
+		n = error ? 0 : read(ends[0], &answer, sizeof(answer));
+	while (n < 0 && errno == EINTR);
+	close(ends[0]);
+	if (error)
+		return -error;
+	return n == sizeof(answer) ? -answer : -ECONNRESET;
+}
+
+/* Runs a service, as liblodic does (lib/client/start.h). Returns when it listens. -errno. */
 static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
                      uint64_t cache_bytes, unsigned int nr_contexts)
 {
@@ -79,8 +106,8 @@ static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
 	char *arguments[] = {
 		"lodic",
 		"serve",
-		"--daemon",
-		"--quiet",
+		"--report-fd",
+		"3", /* REPORT_FD */
 		"--socket",
 		(char *)cache->socket,
 		"--scheme",
@@ -95,22 +122,13 @@ static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
 	};
 	uint64_t least =
 		(uint64_t)nr_contexts * FEW_ENTRIES / 3 * 4 * LODIC_BLOCK_BYTES;
-	extern char **environ;
-	int error, status;
-	pid_t pid;
 
 	if (nr_contexts > DEFAULT_CONTEXTS && cache_bytes < least)
 		cache_bytes = least;
 	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)cache_bytes);
 	snprintf(idle, sizeof(idle), "%d", IDLE_EXIT_S);
 	snprintf(entries, sizeof(entries), "%d", FEW_ENTRIES);
-	error = posix_spawn(&pid, cli_program(), NULL, NULL, arguments, environ);
-	if (error)
-		return -error;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
+	return rig_spawn(arguments);
 }
 
 int rig_cache_start(struct rig_cache *cache, const char *folder,
@@ -127,9 +145,6 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	if (snprintf(cache->socket, sizeof(cache->socket), "%s/%s", folder,
 	             lodic_scheme_name(scheme)) >= (int)sizeof(cache->socket))
 		return -ENAMETOOLONG;
-	/* The service goes to the background. As our child we learn of its end, and it
-	 * leaves no zombie where no init collects them. */
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	error = rig_serve(cache, scheme, cache_bytes, nr_contexts);
 	if (!error)
 		error = lodic_attach(&options, &lodic);
@@ -166,7 +181,6 @@ void rig_cache_stop(struct rig_cache *cache)
 	reader_leave_seat(&cache->seat);
 	if (pid > 0)
 		kill(pid, SIGTERM);
-	/* rig_cache_start() made it our child; if that failed, init waits for it. */
 	for (unsigned int ms = 0; pid > 0 && ms < STOP_WAIT_MS; ms += STOP_STEP_MS) {
 		if (waitpid(pid, NULL, WNOHANG) == pid || kill(pid, 0) != 0)
 			break;
