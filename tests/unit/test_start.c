@@ -172,6 +172,9 @@ static void caller_choose(struct caller *h)
 	caller_limit(RLIMIT_CPU, 1000);
 	caller_limit(RLIMIT_FSIZE, 4096);
 	REQUIRE(setpriority(PRIO_PROCESS, 0, 5) == 0, "%s", strerror(errno));
+	REQUIRE(write(fixture_open("/proc/self/oom_score_adj", O_WRONLY), "500", 3) ==
+	                3,
+	        "%s", strerror(errno));
 	setenv("HOST_SECRET", "1", 1);
 }
 
@@ -210,6 +213,9 @@ static void caller_check_service(struct caller *h, pid_t pid)
 	caller_check_limit(pid, "Max open files");
 	REQUIRE(geteuid() != 0 || getpriority(PRIO_PROCESS, (id_t)pid) == 0,
 	        "it has our nice value");
+	process_text(pid, "oom_score_adj", text);
+	REQUIRE(geteuid() != 0 || strcmp(text, "0\n") == 0, "its OOM score is %s",
+	        text);
 	process_text(pid, "environ", text);
 	REQUIRE(strcmp(text, "LODIC_MEMORY=2M\n") == 0, "it has our environment: %s",
 	        text);
@@ -367,10 +373,10 @@ static void attach_cache_bytes_that_no_cache_has_einval(void **state)
 	(void)state;
 }
 
-/* `lodic serve` by hand, until programs can connect. Its stderr goes to the file "log". */
+/* `lodic serve` by hand, until programs can connect. What it prints goes to the file "log". */
 static pid_t serve_by_hand(const char *socket, const char *const *more)
 {
-	const char *arguments[16] = { "lodic", "serve", "-q", "-s", socket };
+	const char *arguments[16] = { "lodic", "serve", "-s", socket };
 	char log[FIXTURE_PATH_BYTES];
 	struct lodic *lodic;
 	struct lodic_stat stat;
@@ -378,11 +384,12 @@ static pid_t serve_by_hand(const char *socket, const char *const *more)
 	pid_t pid;
 
 	for (u32 i = 0; more[i]; i++)
-		arguments[5 + i] = more[i];
+		arguments[4 + i] = more[i];
 	fixture_path(log, "log");
 	pid = fixture_fork();
 	if (pid == 0) {
-		dup2(fixture_open(log, O_WRONLY | O_CREAT | O_TRUNC), 2);
+		dup2(fixture_open(log, O_WRONLY | O_CREAT | O_TRUNC), 1);
+		dup2(1, 2);
 		execv(program, (char **)arguments);
 		_exit(1);
 	}
@@ -399,6 +406,15 @@ static pid_t serve_by_hand(const char *socket, const char *const *more)
 	}
 }
 
+static void file_text(const char *path, char text[TEXT_BYTES])
+{
+	FILE *f = fopen(path, "r");
+
+	REQUIRE(f, "%s: %s", path, strerror(errno));
+	text[fread(text, 1, TEXT_BYTES - 1, f)] = '\0';
+	fclose(f);
+}
+
 /* The service by hand is killed, and the next program that attaches starts a successor. */
 static void serve_killed_successor_has_its_settings(void **state)
 {
@@ -407,13 +423,15 @@ static void serve_killed_successor_has_its_settings(void **state)
 		                            NULL };
 	static const char *const other[] = { "-m", "1M", NULL };
 	static const char *const replace[] = { "-m", "1M", "--replace", NULL };
-	char socket[FIXTURE_PATH_BYTES], path[FIXTURE_PATH_BYTES], text[TEXT_BYTES];
+	char socket[FIXTURE_PATH_BYTES], left[FIXTURE_PATH_BYTES],
+		log[FIXTURE_PATH_BYTES], text[TEXT_BYTES];
 	struct lodic_stat stat;
 	struct lodic *lodic;
 	pid_t pid, started;
-	FILE *f;
 
 	fixture_path(socket, "left.sock");
+	fixture_path(left, "left.sock.conf");
+	fixture_path(log, "log");
 	pid = serve_by_hand(socket, more);
 	assert_true(pid > 0);
 	kill(pid, SIGKILL);
@@ -425,20 +443,12 @@ static void serve_killed_successor_has_its_settings(void **state)
 	assert_in_range(stat.frames, 512, 513);
 	assert_int_equal(stat.scheme, LODIC_ATOMIC);
 	/* It hands them on, promises included. */
-	snprintf(path, sizeof(path), "%.90s.conf", socket);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
-	fclose(f);
+	file_text(left, text);
 	assert_non_null(strstr(text, "immutable = /nonexistent/*\n"));
 
 	/* By hand another one cannot take the socket, and says how it could. */
 	assert_int_equal(serve_by_hand(socket, other), 0);
-	fixture_path(path, "log");
-	f = fopen(path, "r");
-	assert_non_null(f);
-	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
-	fclose(f);
+	file_text(log, text);
 	assert_non_null(strstr(text, "serves there already; add --replace"));
 	pid = serve_by_hand(socket, replace);
 	assert_true(pid > 0);
@@ -448,8 +458,100 @@ static void serve_killed_successor_has_its_settings(void **state)
 	assert_in_range(stat.frames, 256, 257);
 	assert_int_equal(stat.scheme, LODIC_LODIC);
 	lodic_detach(lodic);
+	/* What it was not told is forgotten, promises first. */
+	file_text(left, text);
+	assert_non_null(strstr(text, "memory = 1048576\n"));
+	assert_null(strstr(text, "scheme"));
+	assert_null(strstr(text, "immutable"));
 	kill(pid, SIGTERM);
 	assert_int_equal(fixture_wait(pid), 0);
+	(void)state;
+}
+
+/* Neither a file that cannot be written nor one that makes no sense stops a service. */
+static void serve_settings_not_left_service_runs_all_the_same(void **state)
+{
+	static const char *const more[] = { "-m", "1M", NULL };
+	char socket[FIXTURE_PATH_BYTES], path[FIXTURE_PATH_BYTES],
+		log[FIXTURE_PATH_BYTES], text[TEXT_BYTES];
+	struct lodic *lodic;
+	pid_t pid;
+	int fd;
+
+	fixture_path(socket, "odd.sock");
+	fixture_path(path, "odd.sock.conf");
+	assert_int_equal(mkdir(path, 0700), 0);
+	pid = serve_by_hand(socket, more);
+	assert_true(pid > 0);
+	kill(pid, SIGTERM);
+	assert_int_equal(fixture_wait(pid), 0);
+	fixture_path(log, "log");
+	file_text(log, text);
+	assert_non_null(strstr(text, "odd.sock.conf cannot be written"));
+
+	assert_int_equal(rmdir(path), 0);
+	fd = fixture_open(path, O_WRONLY | O_CREAT);
+	assert_int_equal(fchmod(fd, 0600), 0);
+	assert_int_equal(write(fd, "memory = 2M\nwhat?\n", 18), 18);
+	close(fd);
+	assert_int_equal(attach_to(socket, program, &lodic), 0);
+	assert_in_range(test_service_stat(lodic).frames, 512, 513);
+	fixture_end((pid_t)test_service_stat(lodic).service_pid);
+	lodic_detach(lodic);
+	(void)state;
+}
+
+/* The pipe's ends take the numbers of stdin, stdout and stderr. */
+static void attach_host_without_stdio_started(void **state)
+{
+	char socket[FIXTURE_PATH_BYTES];
+	struct lodic *lodic;
+	pid_t pid;
+
+	fixture_path(socket, "bare.sock");
+	for (int first = 0; first < 3; first++) {
+		pid = fixture_fork();
+		if (pid == 0) {
+			for (int fd = first; fd < 3; fd++)
+				close(fd);
+			if (attach_to(socket, program, &lodic) != 0)
+				_exit(1);
+			fixture_end((pid_t)test_service_stat(lodic).service_pid);
+			_exit(0);
+		}
+		assert_int_equal(fixture_wait(pid), 0);
+	}
+	(void)state;
+}
+
+/* A shell that reads what the command prints must not wait for the service's end. */
+static void serve_daemon_lets_go_of_terminal_and_pipes(void **state)
+{
+	char socket[FIXTURE_PATH_BYTES], command[2 * TEXT_BYTES], text[TEXT_BYTES];
+	struct lodic *lodic;
+	size_t n;
+	FILE *f;
+
+	fixture_path(socket, "daemon.sock");
+	snprintf(command, sizeof(command),
+	         "%s serve --daemon -m 1M --idle-exit 20 -s %s 2>&1", program, socket);
+	f = popen(command, "r");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	assert_non_null(strstr(text, "serving 1 MiB at "));
+	assert_int_equal(pclose(f), 0);
+
+	f = popen(command, "r");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	assert_non_null(strstr(text, "serves there already"));
+	assert_int_equal(WEXITSTATUS(pclose(f)), 1);
+
+	assert_int_equal(attach_to(socket, "", &lodic), 0);
+	fixture_end((pid_t)test_service_stat(lodic).service_pid);
+	lodic_detach(lodic);
 	(void)state;
 }
 
@@ -470,7 +572,10 @@ int main(int argc, char **argv)
 		TEST(start_program_that_hangs_given_up),
 		TEST(attach_service_refuses_settings_error_tells),
 		TEST(attach_cache_bytes_that_no_cache_has_einval),
+		TEST(attach_host_without_stdio_started),
 		TEST(serve_killed_successor_has_its_settings),
+		TEST(serve_settings_not_left_service_runs_all_the_same),
+		TEST(serve_daemon_lets_go_of_terminal_and_pipes),
 	};
 	const char *build = getenv("LODIC_BUILD");
 
