@@ -14,7 +14,8 @@
 #include "measure/cli.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-/* Reads that are under way hold a file open. They end soon, or their disk is in trouble. */
+/* Reads that are under way hold a file open, and a worker may be closing it. Both end soon, or
+ * a file system is in trouble. */
 #define BUSY_NS (5 * NS_PER_S)
 #define BUSY_POLL_NS 2000000
 
@@ -66,7 +67,7 @@ static int settle(struct look *look, struct look_dropped *total)
 	while (total->busy > 0 && !cli_stopped) {
 		if (cli_now_ns() > deadline) {
 			cli_error(
-				"the service is still reading from a file that it lets go");
+				"a file is still open: its file system does not answer");
 			return 0;
 		}
 		nanosleep(&pause, NULL);

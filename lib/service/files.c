@@ -423,6 +423,7 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 	}
 	/* The main loop takes the blocks back as it has time; see files_clear_orphans(). */
 	d.busy += s->orphans_left > 0;
+	d.busy += s->nr_closing;
 	d.pinned = s->nr_orphans;
 	*ret_dropped = d;
 	return from < nr ? from : LOOK_END;

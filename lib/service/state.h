@@ -185,6 +185,7 @@ struct service {
 	struct refused_list *refused;
 	struct lease_thread *lease;
 	struct workers *workers;
+	u32 nr_closing; /* descriptors that a worker is to close, or is closing */
 	struct reclaim reclaim;
 	u32 sweep_at;  /* the frame where the sweep goes on */
 	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */

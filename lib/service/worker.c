@@ -186,7 +186,7 @@ static void closing_work(struct worker_job *job)
 
 static void closing_done(struct service *s, struct worker_job *job)
 {
-	(void)s;
+	s->nr_closing--;
 	free(job);
 }
 
@@ -198,8 +198,10 @@ void worker_close(struct service *s, int fd)
 		closing->job = (struct worker_job){ .work = closing_work,
 			                            .done = closing_done };
 		closing->fd = fd;
-		if (worker_do(s, &closing->job) == 0)
+		if (worker_do(s, &closing->job) == 0) {
+			s->nr_closing++;
 			return;
+		}
 		free(closing);
 	}
 	close(fd); /* no memory or no thread; or the service ends */

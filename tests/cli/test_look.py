@@ -256,26 +256,41 @@ class Drop(Look):
         for words in [], ["--all", "file"]:
             self.assertEqual(self.ask("drop", *words).returncode, 2)
 
-    @unittest.skipIf(os.geteuid() != 0, "needs root, to mount")
-    def test_umount_works_after_drop(self):
+    def umount_after_drop(self, nr_files, mount_command):
+        """Mounts, has the files cached, cannot unmount, drops, and unmounts."""
         mount = self.folder / "mount"
-        mount.mkdir()
-        script = """
+        mount.mkdir(exist_ok=True)
+        script = f"""
             set -e
-            mount -t tmpfs none "$1"
-            head -c 100000 /dev/zero >"$1/data"
-            "$2" serve --daemon --quiet -m 16M -s "$4" >/dev/null
-            "$3" "$4" 1 0 "$1/data" </dev/null >/dev/null
+            cd "$5"
+            PATH="$PATH:/sbin:/usr/sbin"
+            {mount_command}
+            for i in $(seq {nr_files}); do echo "$i" >"mount/f$i"; done
+            "$2" serve --daemon --quiet -m 16M -s "$4" --immutable "$1/*" >/dev/null
+            "$3" "$4" 1 0 mount/f* </dev/null >/dev/null
             umount "$1" 2>/dev/null && echo "not held"
             "$2" drop -s "$4" --all && umount "$1" && echo unmounted
             """
         # The service ends with the shell, which is the first process of its namespace.
         done = subprocess.run(["unshare", "--mount", "--pid", "--mount-proc", "--fork",
                                "--kill-child", "sh", "-c", script, "sh", mount, LODIC, READER,
-                               self.socket], capture_output=True, text=True, timeout=SECONDS,
-                              check=False)
-        self.assertEqual(done.stdout, "1 file: 25 blocks (100 KiB) let go\nunmounted\n",
-                         done.stderr)
+                               self.socket, self.folder], capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertRegex(done.stdout, rf"\A{nr_files} files: {nr_files} blocks .* let go\n"
+                                      r"unmounted\n\Z", (mount_command, done.stderr))
+        self.socket.unlink()
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to mount")
+    def test_umount_works_after_drop(self):
+        self.umount_after_drop(2, "mount -t tmpfs none mount")
+        self.umount_after_drop(2, "truncate -s 16M disk; mkfs.ext4 -q disk;"
+                                  "mount -o loop disk mount")
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to mount")
+    def test_umount_works_after_drop_where_workers_close(self):
+        self.umount_after_drop(3000, "mkdir low; mount -t tmpfs none low; mkdir low/a low/b low/c;"
+                                     "mount -t overlay -o lowerdir=low/a,upperdir=low/b,"
+                                     "workdir=low/c overlay mount")
 
 
 class Refused(Look):
