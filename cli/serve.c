@@ -280,7 +280,7 @@ static int complete(struct serve *s)
 	}
 	/* A service that somebody runs by hand is told by hand. It must not make a promise
 	 * that nobody remembers. */
-	if (s->started && settings_take_left(settings) != 0)
+	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
 		on_say(s, settings->why);
 	s->options = (struct service_options){
 		.socket = settings->socket,
@@ -297,6 +297,10 @@ static int complete(struct serve *s)
 		.say = on_say,
 		.say_arg = s,
 	};
+	/* The service believes entries first. An earlier source's quota wins all the same. */
+	if (settings->from[SETTING_QUOTA] &&
+	    settings->from[SETTING_QUOTA] < settings->from[SETTING_ENTRIES])
+		s->options.nr_entries = 0;
 	/* 0 stands for the service's default there. */
 	if (settings->from[SETTING_KEEP] && settings->keep_ms == 0)
 		s->options.keep_ms = 1;

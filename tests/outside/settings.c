@@ -304,6 +304,24 @@ static void attach_program_with_more_rights_than_its_user_eperm(void **state)
 	(void)state;
 }
 
+/* The option's quota chooses the entries, although a file names some. */
+static void serve_quota_wins_over_a_later_source_s_entries(void **state)
+{
+	char text[TEXT_BYTES];
+
+	text_write("/etc/lodic.conf", "entries = 1024\n", 0);
+	assert_int_equal(
+		lodic_as_user("serve --daemon --idle-exit 20 -m 64M --quota 32 -s "
+	                      "/tmp/quota.sock",
+	                      text),
+		0);
+	assert_int_equal(lodic_as_user("stat --json -s /tmp/quota.sock", text), 0);
+	assert_non_null(strstr(text, "\"entries\":32,"));
+	fixture_end((pid_t)atoi(strstr(text, "\"service_pid\":") + 14));
+	unlink("/etc/lodic.conf");
+	(void)state;
+}
+
 /* The fixture's folder keeps its path, in a /tmp that is empty otherwise. */
 static void tmp_make(void)
 {
@@ -359,6 +377,7 @@ int main(int argc, char **argv)
 		TEST(attach_all_folders_squatted_eacces_names_one),
 		TEST(attach_each_source_wins_over_the_next),
 		TEST(attach_mistake_in_a_file_einval_commands_name_it),
+		TEST(serve_quota_wins_over_a_later_source_s_entries),
 		TEST(attach_program_with_more_rights_than_its_user_eperm),
 	};
 	const char *build = getenv("LODIC_BUILD");
