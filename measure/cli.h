@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Exit statuses. */
+/* Exit statuses. lodic-check, lodic-sim and the scripts return the same ones
+ * (tests/cli/test_programs.py). */
 #define CLI_OK 0
 #define CLI_FAILED 1
 #define CLI_USAGE 2

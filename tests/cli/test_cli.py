@@ -130,20 +130,21 @@ class Interrupted(unittest.TestCase):
             except OSError:
                 self.skipTest("no leases where temporary files are: set TMPDIR")
 
-    def stopped(self, signals):
-        """The status of the demo, which gets these signals while it has a copy."""
+    def stopped(self, signals, after="verified"):
+        """The status of the demo, which gets these signals after it has said so much."""
         with open(self.data, "r+b"), subprocess.Popen(
                 [LODIC, "demo", "--file", self.data, "--workdir", self.work,
                  "--json-out", self.folder / "result"], text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 env={**os.environ, "TMPDIR": str(self.work)}) as demo:
             for line in demo.stdout:
-                if line.startswith("verified"):
+                if line.startswith(after):
                     break
             else:
                 self.fail("the demo has ended by itself")
-            self.assertEqual(len(list(self.work.glob("lodic-corpus-*"))), 1)
-            self.assertEqual(len(self.services()), NR_SCHEMES)
+            if after == "verified":
+                self.assertEqual(len(list(self.work.glob("lodic-corpus-*"))), 1)
+                self.assertEqual(len(self.services()), NR_SCHEMES)
             for number in signals:
                 demo.send_signal(number)
                 time.sleep(0.002)  # two at once would be one
@@ -184,6 +185,11 @@ class Interrupted(unittest.TestCase):
     def test_demo_killed_leaves_nothing(self):
         self.assertEqual(self.stopped([signal.SIGKILL]), -signal.SIGKILL)
         self.nothing_stays()
+
+    def test_demo_killed_while_services_start_leaves_nothing(self):
+        for after in "file: ", "a process has the file open":
+            self.assertEqual(self.stopped([signal.SIGKILL], after), -signal.SIGKILL)
+            self.nothing_stays()
 
 
 class Bench(unittest.TestCase):
