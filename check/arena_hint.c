@@ -4,8 +4,10 @@
  *
  *   hint-ring  two readers post; the service takes all hints and sleeps in between. A hint
  *              that is there while the service sleeps for ever is a lost wake-up. The
- *              checker reports it as a deadlock
- *   hint-full  the ring is full: no reader may write over what the service has not read
+ *              checker reports it as a deadlock.
+ *   hint-full  the ring is full: no reader may write over what the service has not read.
+ *   hint-forged  one ring says that it holds more hints than it can. The service ignores it,
+ *              takes the other one's, and sleeps.
  *
  * Hint number n of a ring wants n + 1 blocks from block n on, so that each can be told from
  * all others.
@@ -59,10 +61,12 @@ static bool hint_is_woken(void *arg)
 
 static void ring_service(void *arg)
 {
-	u32 left = HINTS_EACH * world->nr_readers;
+	u32 left = 0;
 	u32 i;
 
 	(void)arg;
+	for (i = 0; i < world->nr_readers; i++)
+		left += HINTS_EACH - (u32)world->readers[i].nr_taken;
 	while (left > 0) {
 		for (i = 0; i < world->nr_readers; i++)
 			while (left > 0 && ring_take(&world->readers[i]))
@@ -101,6 +105,34 @@ static void ring_finish(const void *arg)
 
 	for (i = 0; i < c->nr_readers; i++)
 		CHECK_ASSERT(!ring_take(&world->readers[i]), "no hint comes twice");
+	world_check();
+}
+
+/* ---- hint-forged ---- */
+
+static void forged_service(void *arg)
+{
+	u64 block, nr;
+
+	ring_service(arg);
+	CHECK_ASSERT(!arena_hint(&world->arena, world->readers[0].place, &block, &nr),
+	             "a ring that lies gives nothing");
+	CHECK_ASSERT(arena_sleep(&world->arena), "a ring that lies keeps nobody awake");
+}
+
+static void forged_setup(const void *arg)
+{
+	world_setup(arg);
+	world->readers[0].table.memory->ring.head = HINT_MAX + 1;
+	/* Its hints count as taken, so that the service waits for the other one's. */
+	world->readers[0].nr_taken = HINTS_EACH;
+	check_task("service", 0, forged_service, NULL);
+	check_task("reader", 1, ring_reader, &world->readers[1]);
+}
+
+static void forged_finish(const void *arg)
+{
+	(void)arg;
 	world_check();
 }
 
@@ -156,5 +188,6 @@ void arena_hint_cases(struct check_list *list)
 	static const struct arena_case one = { ARENA_SCANNED, 1, 1 };
 
 	arena_add(list, "hint-ring", &two, 3, ring_setup, ring_finish, false);
+	arena_add(list, "hint-forged", &two, 2, forged_setup, forged_finish, false);
 	arena_add(list, "hint-full", &one, 2, full_setup, full_finish, false);
 }

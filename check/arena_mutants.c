@@ -111,6 +111,8 @@ const struct check_mutant check_mutants_arena[] = {
 	  "H1: a hint is written, then announced", 100000 },
 	{ MUTANT_HINT_TAIL_FIRST, "hint-tail-first", "hint-full", "lodic", CHECK_SC,
 	  "H2: a hint is read, then given back", 100000 },
+	{ MUTANT_HINT_LIE_BELIEVED, "hint-lie-believed", "hint-forged", "lodic",
+	  CHECK_SC, "H5: a ring that lies is ignored", 100000 },
 	{ MUTANT_SLEEP_AFTER_LOOK, "sleep-after-look", "hint-ring", "lodic", CHECK_SC,
 	  "H4: the service says that it sleeps, then looks", 100000 },
 	{ MUTANT_SLEEP_WITHOUT_FENCE, "sleep-without-fence", "hint-ring", "lodic",

@@ -118,6 +118,7 @@ enum mutant {
 	MUTANT_EVICT_BEGINS_AGAIN,   /* each call begins a new eviction */
 	MUTANT_EVICT_ASKED_ONCE,     /* visits asked for once, not once an eviction */
 	MUTANT_REMOVE_KEEPS_REFUSED, /* a frame that left still counts as refused */
+	MUTANT_HINT_LIE_BELIEVED,    /* a ring that cannot hold so many hints is read */
 	MUTANT_NR
 };
 

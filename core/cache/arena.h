@@ -21,6 +21,8 @@
  *    nobody has the memory any more, or its reader has said that it is done. The
  *    service never looks at it afterwards.
  * K3 the service writes a context's entry only while its count is 0.
+ * K4 a context that may not pin has no entries for the walk. Whatever its reader writes there
+ *    holds nothing, so such readers cannot use up the frames.
  * Order
  * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its
  *    entry, full fence, looks at the translation again. One of the two sees the other.
@@ -137,7 +139,7 @@ _Static_assert(CONTEXT_NR_COUNTERS <= 8, "counters fit their line");
 /* One entry of the walk list: where the service has mapped a context. */
 struct context_table {
 	struct context_memory *memory; /* NULL: no context in this place */
-	u64 *entries;
+	u64 *entries;                  /* NULL: its reader may not pin (K4) */
 	u8 *visits;
 };
 

@@ -21,8 +21,9 @@
  * H4 the service says that it sleeps, full fence, looks at all rings. Because of H3 and H4
  *    one of the two sees the other, and no wake-up is lost.
  *
- * A reader may write anything into its ring. So each hint_take() takes one hint at most,
- * whatever head says.
+ * H5 a reader may write anything into its ring. The service believes head only if it is at most
+ *    HINT_MAX ahead of tail, and takes one hint at a time. So it looks at a ring that nobody
+ *    writes HINT_MAX times at most, and then it sleeps.
  */
 #ifndef LODIC_CORE_CACHE_HINT_H
 #define LODIC_CORE_CACHE_HINT_H
@@ -41,6 +42,12 @@ struct hint_ring {
 	u64 pad1[7];
 	u64 slots[HINT_MAX][2]; /* block, number of blocks; reader writes */
 };
+
+/* How many hints are there? 0: none, or the ring lies (H5). */
+static inline u64 hint_nr(u64 head, u64 tail)
+{
+	return head - tail <= HINT_MAX || MUTANT(HINT_LIE_BELIEVED) ? head - tail : 0;
+}
 
 static inline bool hint_full(const struct hint_ring *r)
 {
@@ -75,7 +82,7 @@ static inline bool hint_take(struct hint_ring *r, u64 *ret_block, u64 *ret_nr)
 	u64 tail = host_load_relaxed(&r->tail);
 	u64 *slot = r->slots[tail % HINT_MAX];
 
-	if (host_load_acquire(&r->head) == tail) /* H1 */
+	if (hint_nr(host_load_acquire(&r->head), tail) == 0) /* H1 */
 		return false;
 	if (MUTANT(HINT_TAIL_FIRST))
 		host_store_release(&r->tail, tail + 1);
@@ -88,7 +95,7 @@ static inline bool hint_take(struct hint_ring *r, u64 *ret_block, u64 *ret_nr)
 /* Relaxed: H4's fence stands before it. */
 static inline bool hint_pending(const struct hint_ring *r)
 {
-	return host_load_relaxed(&r->head) != host_load_relaxed(&r->tail);
+	return hint_nr(host_load_relaxed(&r->head), host_load_relaxed(&r->tail)) != 0;
 }
 
 static inline void hint_sleep_begin(u64 *sleeping)

@@ -18,13 +18,17 @@ static bool walk_uses(const struct arena *a, u64 v, u32 frame)
 	return pte_maps(v, frame) && pte_count(v) > 0;
 }
 
-/* The entries of context t in which frame may stand: *ret_nr of them. */
+/* The entries of context t in which frame may stand: *ret_nr of them. K4: none of a context that
+ * may not pin. */
 static u64 *walk_entries(const struct arena *a, const struct context_table *t,
                          u32 frame, u32 *ret_nr)
 {
 	u64 block = host_load_relaxed(&a->frames[frame].block);
 	u64 hash = block_hash(block);
 
+	*ret_nr = 0;
+	if (!t->entries)
+		return NULL;
 	if (a->scheme == ARENA_HAZARD) {
 		*ret_nr = ARENA_HAZARD_SLOTS;
 		return t->entries;

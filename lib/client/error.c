@@ -30,6 +30,7 @@ static const struct error_text {
 	{ EFBIG, "the file has 16 TiB or more" },
 	{ ENFILE,
 	  "the service holds as many files as it can: start it with more (--files)" },
+	{ EBUSY, "the service waits for other files whose file systems do not answer" },
 	{ EACCES,
 	  "nothing proves that the file does not change; or the folder of the socket "
 	  "is not yours alone" },

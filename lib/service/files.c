@@ -224,17 +224,17 @@ static void files_revoked(struct service *s, struct held_file *f)
 	files_retire(s, f);
 }
 
+static void files_retire_one_broken(struct service *s, u32 slot)
+{
+	struct held_file *f = &s->files[slot];
+
+	if (f->state == FILE_HELD && !files_is_live(s, f))
+		files_revoked(s, f);
+}
+
 void files_retire_broken(struct service *s)
 {
-	u32 slot;
-
-	for (slot = 0; slot < s->shape.nr_files; slot++) {
-		struct held_file *f = &s->files[slot];
-
-		if (f->state != FILE_HELD || files_is_live(s, f))
-			continue;
-		files_revoked(s, f);
-	}
+	lease_each_broken(s, files_retire_one_broken);
 }
 
 /* The held file that is the same as p. The service has both open, so no other file can have

@@ -90,6 +90,10 @@ struct lease_thread {
 	struct arena_header *header;
 	struct file_proof *files;
 	struct death_mark *mark;
+	/* A bit for each slot that was revoked because of a writer. This thread sets bits, the
+	 * main thread takes them. */
+	u64 *revoked;
+	u32 nr_words;         /* of revoked */
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
 	pid_t tid;
@@ -144,6 +148,17 @@ static bool lease_is_breaking(const struct lease *lease)
 	return fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
 }
 
+/* The main thread alone can make it try again, and does so once for each event. */
+static void lease_note_revoked(struct lease_thread *t, u32 slot)
+{
+	u64 *word = &t->revoked[slot / 64];
+	u64 old;
+
+	do
+		old = host_load_relaxed(word);
+	while (!host_cas(word, old, old | (u64)1 << slot % 64));
+}
+
 static void leases_tell_main(struct lease_thread *t)
 {
 	const u64 one = 1;
@@ -156,7 +171,7 @@ static void leases_tell_main(struct lease_thread *t)
 static void leases_check(struct lease_thread *t, int fd)
 {
 	bool any = false;
-	u32 i = 0;
+	u32 i = 0, slot;
 
 	while (i < t->nr_leases) {
 		if ((fd >= 0 && t->leases[i].fd != fd) ||
@@ -164,7 +179,9 @@ static void leases_check(struct lease_thread *t, int fd)
 			i++;
 			continue;
 		}
+		slot = t->leases[i].slot;
 		lease_revoke(t, i);
+		lease_note_revoked(t, slot);
 		any = true;
 	}
 	if (any)
@@ -341,6 +358,20 @@ void lease_drop(struct service *s, u32 slot)
 		lease_order(s->lease, &order, NULL);
 }
 
+void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot))
+{
+	struct lease_thread *t = s->lease;
+
+	for (u32 i = 0; i < t->nr_words; i++) {
+		u64 bits = host_load_relaxed(&t->revoked[i]);
+
+		if (bits)
+			bits = host_xchg(&t->revoked[i], 0);
+		for (; bits; bits &= bits - 1)
+			each(s, i * 64 + (u32)__builtin_ctzll(bits));
+	}
+}
+
 int lease_broken_event(const struct service *s)
 {
 	return s->lease->broken;
@@ -355,6 +386,7 @@ static void lease_free(struct lease_thread *t)
 	if (t->mark)
 		munmap(t->mark, sizeof(*t->mark));
 	free(t->leases);
+	free(t->revoked);
 	free(t);
 }
 
@@ -368,11 +400,13 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	t->leases = calloc(nr_files, sizeof(*t->leases));
+	t->nr_words = (nr_files + 63) / 64;
+	t->revoked = calloc(t->nr_words, sizeof(*t->revoked));
 	t->mark = mmap(NULL, sizeof(*t->mark), PROT_READ | PROT_WRITE,
 	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t->mark == MAP_FAILED)
 		t->mark = NULL;
-	if (t->signals < 0 || t->broken < 0 || !t->leases || !t->mark)
+	if (t->signals < 0 || t->broken < 0 || !t->leases || !t->revoked || !t->mark)
 		return -ENOMEM;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t->orders) != 0)
 		return -errno;

@@ -21,6 +21,9 @@ int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size);
 /* The thread stops vouching for the file in slot, if a writer has not made it stop before.
  * When the function returns the thread has forgotten the file's descriptor. */
 void lease_drop(struct service *s, u32 slot);
+/* Calls each() for the slots of files that the thread has revoked because of a writer, since
+ * the last call. A slot may have another file by now. */
+void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot));
 /* An eventfd: readable when the thread has revoked a file since it was last read. */
 int lease_broken_event(const struct service *s);
 

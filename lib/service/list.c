@@ -159,6 +159,8 @@ static u64 list_nr_pinned(const struct service *s, const struct context_table *t
 
 	if (s->arena.counts)
 		return LOOK_UNKNOWN;
+	if (!t->entries)
+		return 0; /* K4 */
 	for (u32 i = 0; i < s->shape.nr_entries; i++) {
 		u64 v = host_load_relaxed(&t->entries[i]);
 

@@ -54,6 +54,8 @@ int place_open(struct service *s, struct client *client, struct place_offer *ret
 	if (seat.fd >= 0 || client->process >= 0)
 		seat.quota = place_next_quota(s);
 	arena_context_table(&table, seat.memory, s->shape.nr_entries);
+	if (seat.quota == 0)
+		table.entries = NULL; /* K4 */
 	/* K2: before the reply. */
 	if (cache_join(&s->arena, &table, place_tell, &offer) == FRAME_NONE) {
 		place_free(s, &seat);

@@ -381,6 +381,27 @@ static void context_hint_ring_delivers_in_order(void **state)
 	bed_free(bed);
 }
 
+/* Its reader can write any number there; nobody reads more than the ring holds (H5). */
+static void hint_ring_that_lies_keeps_nobody_awake(void **state)
+{
+	struct bed *bed = bed_make(ARENA_SCANNED);
+	struct hint_ring *ring = &bed->contexts[1].memory->ring;
+	const u64 lies[] = { HINT_MAX + 1, (u64)1 << 40, ~(u64)0 };
+	u64 first, nr;
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++) {
+		host_store_relaxed(&ring->head, lies[i]);
+		assert_false(arena_hint(&bed->arena, bed->places[1], &first, &nr));
+		assert_true(arena_sleep(&bed->arena));
+	}
+	host_store_relaxed(&ring->head, HINT_MAX); /* it may have written all of them */
+	for (u32 i = 0; i < HINT_MAX; i++)
+		assert_true(arena_hint(&bed->arena, bed->places[1], &first, &nr));
+	assert_true(arena_sleep(&bed->arena));
+	bed_free(bed);
+}
+
 static void arena_view_foreign_memory_refuses(void **state)
 {
 	struct bed *bed = bed_make(ARENA_SCANNED);
@@ -558,6 +579,7 @@ int main(void)
 		cmocka_unit_test(arena_leave_dead_reader_frees_its_pins),
 		cmocka_unit_test(arena_leave_atomic_leaks_by_nature),
 		cmocka_unit_test(context_hint_ring_delivers_in_order),
+		cmocka_unit_test(hint_ring_that_lies_keeps_nobody_awake),
 		cmocka_unit_test(arena_view_foreign_memory_refuses),
 		cmocka_unit_test(file_proof_next_id_last_ends_in_none),
 		cmocka_unit_test(cache_join_full_list_tells_nobody),

@@ -12,9 +12,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "core/cache/arena.h"
+#include "lib/wire.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -108,6 +113,65 @@ static void refusals_are_told_once_with_their_reasons(void **state)
 	(void)state;
 }
 
+/* Asks as liblodic does, and returns the descriptor in the answer. */
+static int raw_ask(int socket, u32 op, struct wire_reply *ret_reply)
+{
+	struct wire_request request = { .version = WIRE_VERSION, .op = op };
+	int fds[WIRE_MAX_FDS];
+	u32 nr;
+
+	assert_int_equal(wire_send(socket, &request, sizeof(request), NULL, 0), 0);
+	assert_int_equal(wire_receive(socket, ret_reply, sizeof(*ret_reply), fds, &nr),
+	                 0);
+	assert_int_equal(ret_reply->error, 0);
+	while (nr > 1)
+		close(fds[--nr]);
+	return fds[0];
+}
+
+/* A reader that got no quota names all frames in its slots. */
+static void context_without_quota_cannot_hold_the_cache(void **state)
+{
+	enum { NR_BLOCKS = 48 };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct context_table table;
+	struct wire_reply reply;
+	struct lodic_stat stat;
+	struct test_bed b;
+	int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), fd;
+	void *memory;
+
+	test_bed_init(&b, LODIC_HAZARD);
+	b.service.options.cache_bytes = (u64)NR_BLOCKS * BLOCK;
+	test_bed_make(&b,
+	              (u64)2 * NR_BLOCKS * BLOCK); /* the bed's context has the quota */
+	strcpy(address.sun_path, b.service.socket);
+	assert_int_equal(
+		connect(socket_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(raw_ask(socket_fd, WIRE_HELLO, &reply));
+	fd = raw_ask(socket_fd, WIRE_CONTEXT_OPEN, &reply);
+	assert_int_equal(reply.context.quota, 0);
+	memory = mmap(NULL, reply.context.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	              0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	arena_context_table(&table, memory, ARENA_HAZARD_SLOTS);
+	for (u32 i = 0; i < ARENA_HAZARD_SLOTS; i++)
+		host_store_release(&table.entries[i], i + 1);
+	for (u32 i = 0; i < 2; i++)
+		assert_int_equal(lodic_prefetch(b.context, b.file,
+		                                i * NR_BLOCKS * BLOCK,
+		                                NR_BLOCKS * BLOCK, LODIC_WAIT),
+		                 0);
+	stat = test_service_stat(b.lodic);
+	assert_int_equal(stat.pinned, 0);
+	assert_true(stat.evicted > 0);
+	munmap(memory, reply.context.bytes);
+	close(fd);
+	close(socket_fd);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -122,6 +186,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(idle_exit_counts_from_ready),
 		TEST(refusals_are_told_once_with_their_reasons),
+		TEST(context_without_quota_cannot_hold_the_cache),
 	};
 	struct test_bed b;
 
