@@ -9,12 +9,16 @@
  * before it gives one back. It raises the most number before, and lowers that after. What
  * a reader had when it died lies between the two.
  *
+ * Some readers have two threads. Some fork children, which read and exit; a child keeps the
+ * socket of a reader that is killed meanwhile. Some call exec(), and are killed afterwards.
+ *
  * Under atomic and frozen the dead reader's pins stay in the shared words for ever, because
  * nothing records who held them. There the test requires that leak.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +45,11 @@
 #define QUOTA 16u
 #define MOST_PASSES 200u
 #define STEPS_PER_LIFE_PART 64u
+/* One reader in so many has two threads, forks, or calls exec() after some parts of a life. */
+#define THREADS_ONE_IN 4u
+#define FORKS_ONE_IN 4u
+#define EXECS_ONE_IN 8u
+#define AFTER_EXEC "--after-exec"
 
 /* What a reader does until it is killed. */
 enum habit {
@@ -56,7 +65,7 @@ struct life {
 	u64 contexts_least, contexts_most;
 	u64 verified;
 	u64 wrong;
-	u64 pad[3];
+	u64 forks, execs, threads;
 };
 
 static struct life *lives;
@@ -71,10 +80,13 @@ static struct {
 	u64 kills, with_pins, pins;
 	u64 contexts_least, contexts_most;
 	u64 verified;
+	u64 forks, execs, threads;
 } total;
 
+/* One thread of a reader. */
 struct reader {
 	struct life *life;
+	u32 first, stride; /* which of the contexts and pins below are its own */
 	u64 random;
 	struct lodic *lodic;
 	struct lodic_file *file;
@@ -85,8 +97,7 @@ struct reader {
 
 static void bump(u64 *p, u64 delta)
 {
-	host_store_release(p, host_load_relaxed(p) + delta);
-	host_fence_full(); /* the parent sees it before the reader's next step */
+	host_fetch_add(p, delta); /* the parent sees it before the reader's next step */
 }
 
 static void reader_verify(struct reader *r, const void *bytes, u64 offset, u64 n)
@@ -95,7 +106,7 @@ static void reader_verify(struct reader *r, const void *bytes, u64 offset, u64 n
 		fprintf(stderr, "wrong bytes at %llu\n", (unsigned long long)offset);
 		bump(&r->life->wrong, 1);
 	}
-	host_store_release(&r->life->verified, r->life->verified + 1);
+	bump(&r->life->verified, 1);
 }
 
 static void reader_open(struct reader *r, int fd)
@@ -133,7 +144,7 @@ static void reader_read(struct reader *r)
 {
 	u8 buffer[LODIC_BLOCK_BYTES];
 	u64 offset = random_offset(r);
-	ssize_t got = lodic_read(r->contexts[0], r->file, buffer, sizeof(buffer),
+	ssize_t got = lodic_read(r->contexts[r->first], r->file, buffer, sizeof(buffer),
 	                         (off_t)offset);
 
 	REQUIRE(got == sizeof(buffer), "%zd", got);
@@ -162,7 +173,8 @@ static void reader_pin(struct reader *r, u32 i)
 
 static void reader_step(struct reader *r, enum habit habit)
 {
-	u32 i = (u32)random_below(&r->random, MOST_PINS);
+	u32 i = (u32)random_below(&r->random, MOST_PINS / r->stride) * r->stride +
+	        r->first;
 
 	if (habit == HABIT_READ || habit == HABIT_COME) {
 		reader_read(r);
@@ -175,18 +187,67 @@ static void reader_step(struct reader *r, enum habit habit)
 	}
 }
 
+static void *thread_run(void *arg)
+{
+	struct reader *r = arg;
+
+	for (;;)
+		reader_step(r, HABIT_HOLD);
+	return NULL;
+}
+
+/* The second context and every second pin become another thread's. */
+static void reader_divide(struct reader *r)
+{
+	static struct reader other;
+	pthread_t thread;
+
+	r->stride = 2;
+	other = *r;
+	other.first = 1;
+	other.random = random_next(&r->random);
+	REQUIRE(pthread_create(&thread, NULL, thread_run, &other) == 0, "no thread");
+	bump(&r->life->threads, 1);
+}
+
+/* A child reads from the kernel, and exits. */
+static void reader_fork(struct reader *r)
+{
+	pid_t pid = fork();
+
+	REQUIRE(pid >= 0, "%s", strerror(errno));
+	if (pid == 0) {
+		reader_read(r);
+		_exit(0);
+	}
+	REQUIRE(waitpid(pid, NULL, 0) == pid, "%s", strerror(errno));
+	bump(&r->life->forks, 1);
+}
+
 static _Noreturn void reader_run(u32 slot, u64 birth)
 {
-	struct reader r = { .life = &lives[slot], .random = random_stream(birth) };
+	struct reader r = { .life = &lives[slot],
+		            .random = random_stream(birth),
+		            .stride = 1 };
 	enum habit habit = (enum habit)random_below(&r.random, NR_HABITS);
+	bool execs = random_below(&r.random, EXECS_ONE_IN) == 0;
+	bool forks = random_below(&r.random, FORKS_ONE_IN) == 0;
 	int fd = fixture_open(hot_path, O_RDONLY);
 
 	if (random_below(&r.random, 2))
 		habit = HABIT_HOLD;
 	reader_open(&r, fd);
+	if (habit != HABIT_COME && random_below(&r.random, THREADS_ONE_IN) == 0)
+		reader_divide(&r);
 	for (;;) {
 		for (u32 i = 0; i < STEPS_PER_LIFE_PART; i++)
 			reader_step(&r, habit);
+		if (forks)
+			reader_fork(&r);
+		if (execs) {
+			bump(&r.life->execs, 1);
+			execl("/proc/self/exe", "crash_readers", AFTER_EXEC, NULL);
+		}
 		if (habit == HABIT_COME) {
 			reader_close(&r);
 			reader_open(&r, fd);
@@ -220,6 +281,9 @@ static void reader_kill(pid_t pid, u32 slot)
 	total.contexts_least += life->contexts_least;
 	total.contexts_most += life->contexts_most;
 	total.verified += life->verified;
+	total.forks += life->forks;
+	total.execs += life->execs;
+	total.threads += life->threads;
 }
 
 static void kill_many(void)
@@ -324,6 +388,11 @@ static void check_after(struct witness *w, bool leaks)
 	       (unsigned long long)total.contexts_least,
 	       (unsigned long long)total.contexts_most, (unsigned long long)stat.reaped,
 	       (unsigned long long)total.verified);
+	printf("%llu forks, %llu execs, %llu readers with two threads\n",
+	       (unsigned long long)total.forks, (unsigned long long)total.execs,
+	       (unsigned long long)total.threads);
+	REQUIRE(total.forks > 0 && total.execs > 0 && total.threads > 0,
+	        "too little was done");
 	REQUIRE(stat.reaped >= total.contexts_least &&
 	                stat.reaped <= total.contexts_most,
 	        "reaped %llu", (unsigned long long)stat.reaped);
@@ -385,6 +454,9 @@ int main(int argc, char **argv)
 	u64 start;
 	bool leaks;
 
+	if (argc == 2 && strcmp(argv[1], AFTER_EXEC) == 0)
+		for (;;)
+			pause();
 	fixture_begin(argc, argv, options);
 	if (least_with_pins == ~(u64)0)
 		least_with_pins = nr_kills / 4;
