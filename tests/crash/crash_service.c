@@ -5,11 +5,14 @@
  * back to the cache by themselves. Often the test writes to a file between the kill and the
  * successor's start. Its open waits until the kernel has dropped the dead service's lease.
  * From then on no watcher may believe what it has mapped.
+ *
+ * A visitor comes and goes all the while. In the end no context is left.
  */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 
+#include "tests/support/visitor.h"
 #include "tests/support/watchers.h"
 
 #define NR_WATCHERS 3u
@@ -18,6 +21,7 @@
 #define HOT_HITS 4u
 #define MOST_DELAY_US 4000u
 #define LOOKS_WHILE_OPEN 5u
+#define VISITED_BLOCKS 32u
 
 static struct watchers watchers = { .nr_files = NR_FILES, .nr = NR_WATCHERS };
 
@@ -110,6 +114,16 @@ static void report(u64 ns)
 	watchers_report(&watchers);
 }
 
+static void check_no_context_left(void)
+{
+	struct lodic *lodic;
+
+	REQUIRE(test_service_attach(&watchers.service, &lodic) == 0, "no service");
+	REQUIRE(WAIT_UNTIL(test_service_stat(lodic).contexts == 0), "%llu contexts",
+	        (unsigned long long)test_service_stat(lodic).contexts);
+	lodic_detach(lodic);
+}
+
 int main(int argc, char **argv)
 {
 	const struct fixture_option options[] = {
@@ -117,19 +131,27 @@ int main(int argc, char **argv)
 		{ .name = "--scheme", .text = &scheme_name },
 		{ 0 },
 	};
+	char visited[FIXTURE_PATH_BYTES];
+	struct visitor visitor;
 	u64 random, start;
 
+	visitor_begin(argc, argv);
 	fixture_begin(argc, argv, options);
 	random = random_stream(0);
 	watchers_start(&watchers, CACHE_BYTES, scheme_name, &random);
 	start = host_now_ns();
+	pattern_file_make(visited, "visited", NR_FILES + 1, 1,
+	                  VISITED_BLOCKS * LODIC_BLOCK_BYTES);
+	visitor_start(&visitor, &watchers.service, visited);
 	/* A watcher that has not attached when the first service dies waits for the next.
 	 * The writer of an early kill would wait for that watcher. */
 	require_progress();
 	for (u64 i = 0; i < nr_kills; i++)
 		kill_once(&watchers.service, &random);
 	wait_for_hits();
+	visitor_stop(&visitor);
 	watchers_stop(&watchers);
+	check_no_context_left();
 	report(host_now_ns() - start);
 	REQUIRE(test_service_stop(&watchers.service) == 0,
 	        "the service did not end in order");
