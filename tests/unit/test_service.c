@@ -121,8 +121,8 @@ static int raw_ask(int socket, u32 op, struct wire_reply *ret_reply)
 	u32 nr;
 
 	assert_int_equal(wire_send(socket, &request, sizeof(request), NULL, 0), 0);
-	assert_int_equal(wire_receive(socket, ret_reply, sizeof(*ret_reply), fds, &nr),
-	                 0);
+	assert_true(WAIT_UNTIL(
+		wire_receive(socket, ret_reply, sizeof(*ret_reply), fds, &nr) == 0));
 	assert_int_equal(ret_reply->error, 0);
 	while (nr > 1)
 		close(fds[--nr]);
