@@ -26,6 +26,9 @@
  *   its successor by themselves. A read never starts a successor, and makes no call that
  *   waits but pread(2). lodic_attach(), lodic_open(), lodic_context_open() and
  *   lodic_prefetch() do start one.
+ * - A debug build of the library (-Ddebug_checks=true) finds two threads of one
+ *   context, a copy of a pin given back, and use after close. It says which, and ends the
+ *   program.
  *
  * When not to use lodic
  * - The file is being written, it lies on a network file system, or it belongs to another

@@ -19,7 +19,7 @@
  *
  * A file here includes only files above its own line:
  *   client.h
- *   retry, mapping, start, channel
+ *   retry, mapping, start, channel, misuse
  *   segment
  *   attach, seat, claim
  *   context, stat

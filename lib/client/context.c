@@ -148,6 +148,7 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 		return -ENOMEM;
 	context->lodic = lodic;
 	context->seat = &no_seat;
+	misuse_opened(&context->misuse, lodic->mark);
 	attach_get(lodic);
 	attach_lock(lodic);
 	attach_start(lodic);
@@ -171,6 +172,7 @@ EXPORT void lodic_context_close(struct lodic_context *context)
 
 	if (!context)
 		return;
+	misuse_context_close(&context->misuse);
 	lodic = context->lodic;
 	if (!attach_forked(lodic)) {
 		attach_lock(lodic);
@@ -184,7 +186,7 @@ EXPORT void lodic_context_close(struct lodic_context *context)
 			attach_tell(lodic, generation, &request);
 		attach_unlock(lodic);
 	}
-	free(context);
+	misuse_closed(&context->misuse, context);
 	attach_put(lodic);
 }
 

@@ -4,6 +4,7 @@
 #define LODIC_LIB_CLIENT_CONTEXT_H
 
 #include "lib/client/attach.h"
+#include "lib/client/misuse.h"
 #include "lib/client/seat.h"
 
 struct lodic_context {
@@ -17,6 +18,7 @@ struct lodic_context {
 	int error; /* of the last try to get a seat */
 	struct retry retry;
 	u64 past[CONTEXT_NR_COUNTERS]; /* counts of earlier seats, and without a seat */
+	struct misuse misuse;
 };
 
 /* The context's owner thread alone may call these. */

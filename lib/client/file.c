@@ -186,7 +186,7 @@ static void file_free(struct lodic_file *file)
 		free(claim);
 	}
 	close(file->fd);
-	free(file);
+	misuse_closed(&file->misuse, file);
 }
 
 /* A description that the library reads by. A read by the caller's would have to be aligned
@@ -205,7 +205,7 @@ static int file_own_descriptor(int fd)
 	return own >= 0 ? own : errno == EMFILE || errno == ENFILE ? -errno : -EINVAL;
 }
 
-EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
+static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 {
 	struct lodic_file *file;
 	int err;
@@ -219,6 +219,7 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 	if (!file)
 		return -ENOMEM;
 	file->lodic = lodic;
+	misuse_opened(&file->misuse, lodic->mark);
 	file->fd = file_own_descriptor(fd);
 	if (file->fd < 0) {
 		err = file->fd;
@@ -241,13 +242,27 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 	return 0;
 }
 
+EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
+{
+	int state, err;
+
+	/* A thread that is cancelled half-way would leave a file that nobody knows. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	err = file_open(lodic, fd, ret_file);
+	pthread_setcancelstate(state, NULL);
+	return err;
+}
+
 EXPORT void lodic_close(struct lodic_file *file)
 {
 	struct wire_request request;
 	struct lodic *lodic;
+	int state;
 
 	if (!file)
 		return;
+	misuse_file(&file->misuse);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	lodic = file->lodic;
 	if (!attach_forked(lodic)) {
 		attach_lock(lodic);
@@ -258,6 +273,7 @@ EXPORT void lodic_close(struct lodic_file *file)
 	}
 	file_free(file);
 	attach_put(lodic);
+	pthread_setcancelstate(state, NULL);
 }
 
 EXPORT int lodic_file_cached(const struct lodic_file *file)

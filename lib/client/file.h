@@ -18,6 +18,7 @@ struct lodic_file {
 	int fd;
 	u32 nr_claims;
 	struct retry retry; /* under lodic.lock; at_ns may be looked at without */
+	struct misuse misuse;
 };
 
 static inline const struct claim *file_claim(const struct lodic_file *file)

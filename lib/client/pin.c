@@ -99,10 +99,18 @@ EXPORT int lodic_pin(struct lodic_context *context, struct lodic_file *file,
 {
 	struct seat *seat = context->seat;
 	const struct claim *claim = file_claim(file);
+	int err;
 
+	misuse_context_enter(&context->misuse);
+	misuse_file(&file->misuse);
 	if (unlikely(claim->generation != seat->pin_generation))
-		return pin_rival(context, file, offset, ret_pin);
-	return pin_home(seat, claim, offset, ret_pin, false);
+		err = pin_rival(context, file, offset, ret_pin);
+	else
+		err = pin_home(seat, claim, offset, ret_pin, false);
+	if (MISUSE_IS_LOOKED_FOR && !err)
+		misuse_pinned(&context->misuse, ret_pin);
+	misuse_context_leave(&context->misuse);
+	return err;
 }
 
 /* Is word one of those that a pin of this seat is counted in? */
@@ -142,14 +150,17 @@ EXPORT void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin)
 {
 	struct seat *seat = context->seat;
 
+	misuse_context_enter(&context->misuse);
+	misuse_unpin(&context->misuse, pin);
 	/* A fork wipes the seat, and with it its generation. */
 	if (unlikely(!pin->word || context->retired ||
 	             seat->generation == GENERATION_NONE)) {
 		unpin_slow(context, pin);
-		return;
+	} else {
+		cache_unpin(&seat->core, pin->word);
+		pin->word = NULL;
 	}
-	cache_unpin(&seat->core, pin->word);
-	pin->word = NULL;
+	misuse_context_leave(&context->misuse);
 }
 
 static void prefetch_answered(void *owner, const struct channel_reply *reply)
@@ -192,8 +203,8 @@ static int prefetch_wait(struct lodic_context *context)
 	                                                                : err;
 }
 
-EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file,
-                          off_t offset, uint64_t n, unsigned int flags)
+static int prefetch(struct lodic_context *context, struct lodic_file *file,
+                    off_t offset, uint64_t n, unsigned int flags)
 {
 	const struct claim *claim;
 	struct seat *seat;
@@ -218,4 +229,16 @@ EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file
 	seat_hint(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
 	          ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
 	return flags & LODIC_WAIT ? prefetch_wait(context) : 0;
+}
+
+EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file,
+                          off_t offset, uint64_t n, unsigned int flags)
+{
+	int err;
+
+	misuse_context_enter(&context->misuse);
+	misuse_file(&file->misuse);
+	err = prefetch(context, file, offset, n, flags);
+	misuse_context_leave(&context->misuse);
+	return err;
 }

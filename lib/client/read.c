@@ -119,10 +119,17 @@ static __attribute__((noinline)) ssize_t read_wide(struct lodic_context *context
 EXPORT ssize_t lodic_read(struct lodic_context *context, struct lodic_file *file,
                           void *buffer, size_t n, off_t offset)
 {
+	ssize_t got;
+
+	misuse_context_enter(&context->misuse);
+	misuse_file(&file->misuse);
 	/* Twice the same code, because without a call to memcpy it needs no stack. */
 	if (n <= HOST_COPY_INLINE)
-		return read_block(context, file, buffer, n, offset);
-	return read_wide(context, file, buffer, n, offset);
+		got = read_block(context, file, buffer, n, offset);
+	else
+		got = read_wide(context, file, buffer, n, offset);
+	misuse_context_leave(&context->misuse);
+	return got;
 }
 
 EXPORT ssize_t lodic_readv(struct lodic_context *context, struct lodic_file *file,

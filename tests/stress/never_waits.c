@@ -308,6 +308,7 @@ static void make_bed(void)
 	options.service = program;
 	test_service_init(&bed.service, "s");
 	options.socket = bed.service.socket;
+	bed.service.inherits = true;
 	bed.service.options.scheme = fixture_scheme(scheme_name);
 	REQUIRE(test_service_start(&bed.service) == 0, "%s", bed.service.why);
 	REQUIRE(lodic_attach(&options, &bed.lodic) == 0, "not attached");

@@ -257,7 +257,7 @@ static _Noreturn void service_child(const struct test_service *service, int repo
 	if (report.error) {
 		snprintf(report.why, sizeof(report.why), "%s", why ? why : "");
 		leaked = write(SERVICE_PIPE, &report, sizeof(report)) != sizeof(report);
-	} else if (__lsan_do_recoverable_leak_check) {
+	} else if (__lsan_do_recoverable_leak_check && !service->inherits) {
 		leaked = __lsan_do_recoverable_leak_check();
 	}
 	_exit(report.error || leaked);

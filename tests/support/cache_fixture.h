@@ -82,6 +82,9 @@ struct test_service {
 	char socket[FIXTURE_PATH_BYTES];
 	char why[256]; /* what the service said when it failed to start */
 	pid_t pid;     /* 0: it does not run */
+	/* It starts while readers are at work in the test. What they have in memory that a
+	 * fork wipes looks leaked in the service. */
+	bool inherits;
 };
 /* Describes a small cache of the LODIC scheme that runs until it is stopped. Its socket is
  * name in the folder. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See misuse.h. */
+#include "lib/client/misuse.h"
+
+#ifdef LODIC_DEBUG
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* How many closed objects keep their place. Our choice: enough that a program which opens and
+ * closes one thing at a time is found out. */
+#define NR_KEPT 16u
+
+static struct {
+	pthread_mutex_t lock;
+	void *objects[NR_KEPT];
+	u32 next;
+} kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void misuse_opened(struct misuse *m, const u64 *mark)
+{
+	m->mark = mark;
+	m->open = MISUSE_OPEN;
+}
+
+void misuse_closed(struct misuse *m, void *object)
+{
+	void *oldest;
+
+	m->open = 0;
+	free(m->pins);
+	m->pins = NULL;
+	pthread_mutex_lock(&kept.lock);
+	oldest = kept.objects[kept.next];
+	kept.objects[kept.next] = object;
+	kept.next = (kept.next + 1) % NR_KEPT;
+	pthread_mutex_unlock(&kept.lock);
+	free(oldest);
+}
+
+void misuse_context_enter(struct misuse *m)
+{
+	CHECK(m->open == MISUSE_OPEN, "a context is used after lodic_context_close()");
+	CHECK(host_cas(&m->busy, 0, 1) || *m->mark == 0,
+	      "two threads use one context at once");
+}
+
+void misuse_context_leave(struct misuse *m)
+{
+	host_store_release(&m->busy, 0);
+}
+
+/* A thread that was cancelled in a call has left its context busy. */
+void misuse_context_close(const struct misuse *m)
+{
+	CHECK(m->open == MISUSE_OPEN, "a context is closed twice");
+}
+
+void misuse_pinned(struct misuse *m, const struct lodic_pin *pin)
+{
+	for (u64 i = m->nr_pins; i > 0; i--)
+		if (m->pins[i - 1] == pin)
+			return;
+	if (m->nr_pins == m->max_pins) {
+		m->max_pins = m->max_pins ? m->max_pins * 2 : 16;
+		m->pins = realloc(m->pins, m->max_pins * sizeof(*m->pins));
+		CHECK(m->pins, "there is memory for a debug build");
+	}
+	m->pins[m->nr_pins++] = pin;
+}
+
+void misuse_unpin(struct misuse *m, const struct lodic_pin *pin)
+{
+	u64 i = m->nr_pins;
+
+	if (!pin->word || *m->mark == 0)
+		return; /* given back already, or a forked child, where it does nothing */
+	while (i > 0 && m->pins[i - 1] != pin)
+		i--;
+	CHECK(i > 0, "a pin is given back by a copy of what lodic_pin() has filled");
+	m->pins[i - 1] = m->pins[--m->nr_pins];
+}
+
+#endif
