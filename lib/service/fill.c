@@ -24,6 +24,7 @@
 #include "core/cache/cache.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/reads.h"
 #include "lib/service/sweep.h"
 
 /* A step looks at so many blocks of a range at most, when all are there already. A look
@@ -32,15 +33,15 @@
 #define SKIP_LINES 4u
 /* What a take touches besides the arena: the lists of the frame's file. */
 #define UNLINK_LINES 8u
-/* Steps before the main loop looks at its clients again. Without io_uring each may wait
- * for the disk. */
+/* Steps before the main loop looks at its clients again. */
 #define STEPS_PER_TURN 128u
-#define STEPS_PER_TURN_PREADV 4u
 /* Hints that a turn takes, a multiple of what a ring holds: 0.2 ms. */
 #define HINTS_PER_TURN (8 * HINT_MAX)
 /* All frames are pinned, and finding that out has cost a look at each of them. */
 #define STARVED_NS (10 * NS_PER_MS)
-#define WAIT_TRIES 100000u
+/* A read that takes longer is stuck: nobody waits for it any more. Our choice: a busy disk
+ * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
+#define STUCK_NS (2000 * NS_PER_MS)
 
 static void frame_free(struct service *s, u32 frame)
 {
@@ -260,9 +261,15 @@ bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 olde
 	return sync->ticket < oldest;
 }
 
+static bool op_is_stuck(const struct fill_op *op, u64 now)
+{
+	return op->busy && now - op->since_ns >= STUCK_NS;
+}
+
 u64 fill_oldest(const struct service *s)
 {
 	const struct fill *fill = &s->fill;
+	u64 now = host_now_ns();
 	u64 oldest = UINT64_MAX;
 	u32 i;
 
@@ -271,10 +278,27 @@ u64 fill_oldest(const struct service *s)
 
 		oldest = ticket < oldest ? ticket : oldest;
 	}
-	for (i = 0; i < FILL_OPS; i++)
-		if (fill->ops[i].busy && fill->ops[i].ticket < oldest)
-			oldest = fill->ops[i].ticket;
+	for (i = 0; i < FILL_OPS; i++) {
+		const struct fill_op *op = &fill->ops[i];
+
+		if (op->busy && !op_is_stuck(op, now) && op->ticket < oldest)
+			oldest = op->ticket;
+	}
 	return oldest;
+}
+
+/* Are all reads stuck that may be under way at once? */
+static bool fill_is_stuck(const struct service *s)
+{
+	u64 now;
+	u32 i, nr = 0;
+
+	if (s->fill.nr_busy < s->fill.most_busy)
+		return false;
+	now = host_now_ns();
+	for (i = 0; i < FILL_OPS; i++)
+		nr += op_is_stuck(&s->fill.ops[i], now);
+	return nr == s->fill.nr_busy;
 }
 
 /* The bytes of the op's i-th block that the file has. */
@@ -311,22 +335,6 @@ static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 v
 	service_count(&s->arena.header->nr_cached, 1);
 }
 
-static int op_preadv(const struct fill_op *op, int fd)
-{
-	ssize_t n;
-
-	do
-		n = preadv(fd, op->pieces, (int)op->nr,
-		           (off_t)(op->first << BLOCK_SHIFT));
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : (int)n;
-}
-
-static int op_fd(const struct held_file *f)
-{
-	return f->direct ? f->direct_fd : f->fd;
-}
-
 /* result: bytes read, or -errno. */
 static void op_end(struct service *s, struct fill_op *op, int result)
 {
@@ -335,13 +343,8 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 	u64 valid;
 	u32 i;
 
-	if (result == -EINVAL && f->direct_fd >= 0) {
-		/* It opened O_DIRECT, but cannot read so, or not in pieces of 4 KiB. */
-		files_not_direct(s, f);
-		result = op_preadv(op, f->fd);
-	} else if (result == -EAGAIN || result == -EINTR) {
-		result = op_preadv(op, op_fd(f));
-	}
+	if (reads_again(s, op, result))
+		return;
 	/* A retired file's frames are nobody's to link, and its short reads no errors. */
 	live = f->state == FILE_HELD && files_is_live(s, f);
 	for (i = 0; i < op->nr; i++) {
@@ -359,26 +362,16 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 
 static void op_begin(struct service *s, struct fill_op *op)
 {
-	struct held_file *f = &s->files[op->slot];
-	struct io_uring_sqe *sqe;
-
 	for (u32 i = 0; i < op->nr; i++) {
 		cache_fill_begin(&s->arena, op->frames[i], op_block(op, i));
 		op->pieces[i].iov_base = arena_frame_bytes(&s->arena, op->frames[i]);
 		op->pieces[i].iov_len = BLOCK_BYTES;
 	}
 	op->busy = true;
+	op->since_ns = host_now_ns();
 	s->fill.nr_busy++;
-	files_fill_begun(f);
-	if (!s->fill.has_ring) {
-		op_end(s, op, op_preadv(op, op_fd(f)));
-		return;
-	}
-	sqe = io_uring_get_sqe(&s->fill.ring);
-	CHECK(sqe, "the ring has a place for every op");
-	io_uring_prep_readv(sqe, op_fd(f), op->pieces, op->nr,
-	                    op->first << BLOCK_SHIFT);
-	io_uring_sqe_set_data(sqe, op);
+	files_fill_begun(&s->files[op->slot]);
+	reads_begin(s, op);
 }
 
 static void fill_spend(struct fill *fill, u32 lines)
@@ -476,42 +469,19 @@ static enum fill_next fill_step(struct service *s)
 bool fill_run(struct service *s)
 {
 	struct fill *fill = &s->fill;
-	u32 steps = fill->has_ring ? STEPS_PER_TURN : STEPS_PER_TURN_PREADV;
+	u32 steps = STEPS_PER_TURN;
 	enum fill_next next = FILL_ON;
 
 	fill_begin_turn(s);
-	if (fill->nr_queued > 0 && host_now_ns() < fill->starved_until_ns)
-		fill->nr_queued = 0;
+	if (fill->nr_queued > 0 &&
+	    (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s)))
+		fill->nr_queued = 0; /* readers ask again */
 	while (next == FILL_ON && steps-- > 0 && fill->lines > 0 &&
-	       fill->nr_queued > 0 && fill->nr_busy < FILL_OPS)
+	       fill->nr_queued > 0 && fill->nr_busy < fill->most_busy)
 		next = fill_step(s);
-	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
-	if (fill->has_ring && io_uring_sq_ready(&fill->ring) > 0)
-		io_uring_submit(&fill->ring);
-	return next != FILL_STARVED && fill->nr_queued > 0 && fill->nr_busy < FILL_OPS;
-}
-
-void fill_reap(struct service *s)
-{
-	struct io_uring_cqe *cqe;
-
-	while (s->fill.has_ring && io_uring_peek_cqe(&s->fill.ring, &cqe) == 0) {
-		struct fill_op *op = io_uring_cqe_get_data(cqe);
-		int result = cqe->res;
-
-		io_uring_cqe_seen(&s->fill.ring, cqe);
-		op_end(s, op, result);
-	}
-}
-
-void fill_wait_all(struct service *s)
-{
-	u32 tries;
-
-	for (tries = 0; s->fill.nr_busy > 0 && tries < WAIT_TRIES; tries++) {
-		io_uring_submit_and_wait(&s->fill.ring, 1);
-		fill_reap(s);
-	}
+	reads_send(s);
+	return next != FILL_STARVED && fill->nr_queued > 0 &&
+	       fill->nr_busy < fill->most_busy;
 }
 
 int fill_init(struct service *s)
@@ -527,22 +497,12 @@ int fill_init(struct service *s)
 		return -ENOMEM;
 	while (nr-- > FRAME_FIRST) /* low ones first out */
 		frame_free(s, nr);
-	err = io_uring_queue_init(FILL_OPS, &fill->ring, 0);
-	if (err) {
-		/* Containers often forbid it. */
-		service_say(s, "no io_uring here (%s); reading with preadv",
-		            strerror(-err));
-		return 0;
-	}
-	fill->has_ring = true;
-	return service_watch(s, fill->ring.ring_fd, EPOLLIN, &s->sources[SOURCE_RING]);
+	return reads_init(s, op_end);
 }
 
 void fill_fini(struct service *s)
 {
-	if (s->fill.has_ring)
-		io_uring_queue_exit(&s->fill.ring);
-	s->fill.has_ring = false;
+	reads_fini(s);
 	free(s->fill.free_frames);
 	if (s->reclaim.nodes)
 		reclaim_fini(&s->reclaim);

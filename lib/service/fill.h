@@ -11,14 +11,11 @@ void fill_fini(struct service *s);
 void fill_take_hints(struct service *s);
 /* Begins reads. true: there is more to do at once. */
 bool fill_run(struct service *s);
-/* Publishes the reads that have come back. */
-void fill_reap(struct service *s);
-/* Waits until no read is under way. */
-void fill_wait_all(struct service *s);
 /* From here on, fill_sync_is_done() says whether all is done that readers asked for before. */
 void fill_sync_begin(const struct service *s, struct fill_sync *sync);
 bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 oldest);
-/* The ticket of the oldest hint that is not done; UINT64_MAX: there is none. */
+/* The ticket of the oldest hint that is not done, but for reads that are stuck; UINT64_MAX:
+ * there is none. */
 u64 fill_oldest(const struct service *s);
 /* Takes a cached frame away from readers, out of its file and out of the eviction queues.
  * false: the frame is pinned. */

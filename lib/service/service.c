@@ -25,6 +25,7 @@
 #include "lib/service/fill.h"
 #include "lib/service/lease.h"
 #include "lib/service/memory.h"
+#include "lib/service/reads.h"
 #include "lib/service/socket.h"
 #include "lib/service/stat.h"
 #include "lib/service/sweep.h"
@@ -190,17 +191,18 @@ static void service_end(struct service *s)
 	socket_unlisten(s);
 	worker_stop(s);
 	lease_stop(s);
-	if (s->fill.has_ring)
-		fill_wait_all(s);
+	reads_wait(s);
 #ifdef LODIC_DEBUG
-	if (s->fill.free_frames)
+	if (s->fill.free_frames && s->fill.nr_busy == 0)
 		fill_check(s);
 #endif
 	client_free_all(s);
 	stat_fini(s);
 	fill_fini(s);
 	files_fini(s);
-	memory_free(s);
+	if (s->fill.nr_busy ==
+	    0) /* else a worker is stuck, and may still read into it */
+		memory_free(s);
 	service_close(&s->spare);
 	service_close(&s->signals);
 	service_close(&s->wake);
@@ -238,7 +240,7 @@ static void service_handle(struct service *s, const struct source *source)
 		service_drain(worker_event(s));
 		worker_done(s);
 		break;
-	case SOURCE_RING: fill_reap(s); break;
+	case SOURCE_RING: reads_reap(s); break;
 	case SOURCE_CLIENT: client_ready(s, source->client); break;
 	case SOURCE_PROCESS: client_process_died(s, source->client); break;
 	case NR_SOURCES: break;

@@ -8,6 +8,7 @@
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
  *   fill      hints in, blocks read, frames filled and taken back
+ *   reads     reads of files, for which the main thread does not wait
  *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     the second thread: leases, revocation, the alive mark
@@ -75,9 +76,11 @@ struct fill_range {
 /* A read under way. */
 struct fill_op {
 	bool busy;
+	bool direct, in_ring; /* how it is being read (reads.c) */
 	u32 slot, id;
 	u32 nr;
 	u64 first, ticket;
+	u64 since_ns;
 	u32 frames[FILL_RUN];
 	struct iovec pieces[FILL_RUN];
 };
@@ -88,10 +91,12 @@ struct fill_sync {
 	u64 ticket; /* of the newest of them */
 };
 
+struct service;
 struct fill {
 	struct io_uring ring;
 	bool has_ring;
-	u32 nr_busy;
+	void (*ended)(struct service *s, struct fill_op *op, int result);
+	u32 nr_busy, most_busy;
 	u32 head, nr_queued; /* of queue */
 	/* A round asks each context once for hints, over several turns if it must. It begins
 	 * again when contexts come or go. */

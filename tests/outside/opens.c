@@ -7,7 +7,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/fuse.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,7 +20,9 @@
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -138,15 +142,15 @@ static void assert_others_are_served(const struct test_service *service,
 	assert_other_is_served(&o);
 }
 
-/* Opens of path, from now on, wait until the descriptor that this returns is closed. */
-static int hang_opens_of(const char *path)
+/* Opens or reads of path, as events says, from now on wait until the descriptor that this
+ * returns is closed. */
+static int hang_file(const char *path, u64 events)
 {
 	int fan = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
 
 	if (fan < 0)
 		fixture_skip("this kernel has no fanotify permission events");
-	assert_int_equal(
-		fanotify_mark(fan, FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path), 0);
+	assert_int_equal(fanotify_mark(fan, FAN_MARK_ADD, events, AT_FDCWD, path), 0);
 	return fan;
 }
 
@@ -162,7 +166,7 @@ static void open_unanswered_others_attach_and_open(void **state)
 	test_bed_make(&b, BLOCK);
 	pattern_file_make(path, "hangs", 2, 1, BLOCK);
 	fd = fixture_open(path, O_RDONLY);
-	fan = hang_opens_of(path);
+	fan = hang_file(path, FAN_OPEN_PERM);
 	/* One program asks again and again, as after time-outs. Soon it is refused. */
 	do {
 		sockets[nr] = raw_connect(&b.service);
@@ -194,7 +198,7 @@ static void open_unanswered_by_many_refused_at_once_then_served(void **state)
 	test_bed_make(&b, BLOCK);
 	pattern_file_make(path, "hangs", 2, 1, BLOCK);
 	fd = fixture_open(path, O_RDONLY);
-	fan = hang_opens_of(path);
+	fan = hang_file(path, FAN_OPEN_PERM);
 	for (u32 i = 0; i < NR_PROGRAMS; i++) {
 		pids[i] = fixture_fork();
 		if (pids[i] != 0)
@@ -300,6 +304,65 @@ static void fuse_descriptor_passed_others_are_served(void **state)
 	(void)state;
 }
 
+/* From now on this process and its children get no io_uring, as in many containers. */
+static void forbid_io_uring(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
+	        "%s", strerror(errno));
+}
+
+/* The service's own read waits. Put this last: the filter stays. */
+static void read_unanswered_without_io_uring_others_are_served(void **state)
+{
+	struct fanotify_event_metadata event;
+	char path[FIXTURE_PATH_BYTES];
+	struct lodic_file *file;
+	struct lodic_pin pin;
+	struct pollfd wait;
+	struct test_bed b;
+	u64 start;
+	int fd;
+
+	forbid_io_uring();
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	assert_int_equal(test_service_stat(b.lodic).io_uring, 0);
+	pattern_file_make(path, "silent", 2, 1, BLOCK);
+	/* Before any open: newer kernels ask only for files opened afterwards. */
+	wait = (struct pollfd){ .fd = hang_file(path, FAN_ACCESS_PERM),
+		                .events = POLLIN };
+	fd = fixture_open(path, O_RDONLY);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_int_equal(lodic_file_cached(file), 0);
+	assert_int_equal(lodic_prefetch(b.context, file, 0, 0, 0), 0);
+	assert_int_equal(poll(&wait, 1, FIXTURE_DEADLINE_MS), 1);
+	assert_int_equal(read(wait.fd, &event, sizeof(event)), sizeof(event));
+	start = host_now_ns();
+	assert_int_equal(test_service_stat(b.lodic).cached, 0);
+	assert_true(host_now_ns() - start < (u64)SOON_MS * 1000000);
+	/* Another file's block comes, and who waits for all does not wait for that one. */
+	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
+	assert_int_equal(test_service_stat(b.lodic).cached, 1);
+	close(event.fd);
+	close(wait.fd); /* the kernel lets the read go on */
+	assert_true(WAIT_UNTIL(lodic_pin(b.context, file, 0, &pin) == 0));
+	assert_true(pattern_holds(pin.data, 2, 1, 0, BLOCK));
+	lodic_unpin(b.context, &pin);
+	lodic_close(file);
+	close(fd);
+	test_bed_free(&b);
+	(void)state;
+}
+
 /* A file that nobody has open stays for a while, and then no longer holds its disk. */
 static void closed_file_leaves_after_keep_umount_works(void **state)
 {
@@ -346,6 +409,7 @@ int main(int argc, char **argv)
 		TEST(open_unanswered_by_many_refused_at_once_then_served),
 		TEST(fuse_descriptor_passed_others_are_served),
 		TEST(closed_file_leaves_after_keep_umount_works),
+		TEST(read_unanswered_without_io_uring_others_are_served),
 	};
 
 	outside_begin(argc, argv);

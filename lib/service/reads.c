@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A read goes through io_uring. Containers often forbid that. Then a worker reads, so that a
+ * slow disk holds nobody up but those who wait for its blocks.
+ *
+ * A worker's job has copies of all that it needs. So a worker that is stuck when the service
+ * ends touches nothing but its job, and the frames that it reads into.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "lib/service/files.h"
+#include "lib/service/reads.h"
+#include "lib/service/worker.h"
+
+/* Half of the workers: the others look at files that programs open. */
+#define READS_BY_WORKERS (WORKERS_MOST / 2)
+#define WAIT_TRIES 100000u
+
+struct read_job {
+	struct worker_job job;
+	struct fill_op *op; /* the main thread's */
+	int fd;
+	u32 nr;
+	u64 first;
+	int result;
+	struct iovec pieces[FILL_RUN];
+};
+
+static int reads_fd(const struct held_file *f, bool direct)
+{
+	return direct ? f->direct_fd : f->fd;
+}
+
+static int reads_now(int fd, const struct iovec *pieces, u32 nr, u64 first)
+{
+	ssize_t n;
+
+	do
+		n = preadv(fd, pieces, (int)nr, (off_t)(first << BLOCK_SHIFT));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : (int)n;
+}
+
+static void reads_work(struct worker_job *job)
+{
+	struct read_job *r = (struct read_job *)job;
+
+	r->result = reads_now(r->fd, r->pieces, r->nr, r->first);
+}
+
+static void reads_done(struct service *s, struct worker_job *job)
+{
+	struct read_job *r = (struct read_job *)job;
+
+	s->fill.ended(s, r->op, r->result);
+	free(r);
+}
+
+static void reads_by_worker(struct service *s, struct fill_op *op)
+{
+	int fd = reads_fd(&s->files[op->slot], op->direct);
+	struct read_job *r = s->workers ? malloc(sizeof(*r)) : NULL;
+
+	op->in_ring = false;
+	if (r) {
+		r->job = (struct worker_job){ .work = reads_work, .done = reads_done };
+		r->op = op;
+		r->fd = fd;
+		r->nr = op->nr;
+		r->first = op->first;
+		memcpy(r->pieces, op->pieces, op->nr * sizeof(op->pieces[0]));
+		if (worker_do(s, &r->job) == 0)
+			return;
+		free(r);
+	}
+	/* No memory or no thread; or the service ends. */
+	s->fill.ended(s, op, reads_now(fd, op->pieces, op->nr, op->first));
+}
+
+void reads_begin(struct service *s, struct fill_op *op)
+{
+	struct held_file *f = &s->files[op->slot];
+	struct io_uring_sqe *sqe;
+
+	op->direct = f->direct;
+	op->in_ring = s->fill.has_ring;
+	if (!op->in_ring) {
+		reads_by_worker(s, op);
+		return;
+	}
+	sqe = io_uring_get_sqe(&s->fill.ring);
+	CHECK(sqe, "the ring has a place for every op");
+	io_uring_prep_readv(sqe, reads_fd(f, op->direct), op->pieces, op->nr,
+	                    op->first << BLOCK_SHIFT);
+	io_uring_sqe_set_data(sqe, op);
+}
+
+bool reads_again(struct service *s, struct fill_op *op, int result)
+{
+	if (result == -EINVAL && op->direct) {
+		/* It opened O_DIRECT, but cannot read so, or not in pieces of 4 KiB. */
+		files_not_direct(s, &s->files[op->slot]);
+		op->direct = false;
+	} else if ((result != -EAGAIN && result != -EINTR) || !op->in_ring) {
+		return false;
+	}
+	reads_by_worker(s, op);
+	return true;
+}
+
+void reads_send(struct service *s)
+{
+	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
+	if (s->fill.has_ring && io_uring_sq_ready(&s->fill.ring) > 0)
+		io_uring_submit(&s->fill.ring);
+}
+
+void reads_reap(struct service *s)
+{
+	struct io_uring_cqe *cqe;
+
+	while (s->fill.has_ring && io_uring_peek_cqe(&s->fill.ring, &cqe) == 0) {
+		struct fill_op *op = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+
+		io_uring_cqe_seen(&s->fill.ring, cqe);
+		s->fill.ended(s, op, result);
+	}
+}
+
+static bool reads_any_in_ring(const struct service *s)
+{
+	for (u32 i = 0; i < FILL_OPS; i++)
+		if (s->fill.ops[i].busy && s->fill.ops[i].in_ring)
+			return true;
+	return false;
+}
+
+void reads_wait(struct service *s)
+{
+	u32 tries;
+
+	for (tries = 0; reads_any_in_ring(s) && tries < WAIT_TRIES; tries++) {
+		io_uring_submit_and_wait(&s->fill.ring, 1);
+		reads_reap(s);
+	}
+}
+
+int reads_init(struct service *s,
+               void (*ended)(struct service *s, struct fill_op *op, int result))
+{
+	struct fill *fill = &s->fill;
+	int err = io_uring_queue_init(FILL_OPS, &fill->ring, 0);
+
+	fill->ended = ended;
+	fill->most_busy = err ? READS_BY_WORKERS : FILL_OPS;
+	if (err) {
+		service_say(s, "no io_uring here (%s); reading with preadv",
+		            strerror(-err));
+		return 0;
+	}
+	fill->has_ring = true;
+	return service_watch(s, fill->ring.ring_fd, EPOLLIN, &s->sources[SOURCE_RING]);
+}
+
+void reads_fini(struct service *s)
+{
+	if (s->fill.has_ring)
+		io_uring_queue_exit(&s->fill.ring);
+	s->fill.has_ring = false;
+}

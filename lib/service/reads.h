@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Reads of files' blocks, for which the main thread does not wait. */
+#ifndef LODIC_LIB_SERVICE_READS_H
+#define LODIC_LIB_SERVICE_READS_H
+
+#include "lib/service/state.h"
+
+/* ended: a read of op has come back with so many bytes, or -errno. */
+int reads_init(struct service *s,
+               void (*ended)(struct service *s, struct fill_op *op, int result));
+void reads_fini(struct service *s);
+/* Begins to read what op describes. There are at most s->fill.most_busy ops. */
+void reads_begin(struct service *s, struct fill_op *op);
+/* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
+ * it in the ring. false: there is no other way. */
+bool reads_again(struct service *s, struct fill_op *op, int result);
+/* Sends what was begun. */
+void reads_send(struct service *s);
+/* Calls ended() for the reads that have come back in the ring. */
+void reads_reap(struct service *s);
+/* Waits until no read is under way in the ring. */
+void reads_wait(struct service *s);
+
+#endif
