@@ -60,7 +60,7 @@ ROOMS = [
           "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `install/`, "
          "`recipes/`, the mutants' builds", ("",)),
-    Room("tools/", "dependencies, the check driver, and the rules as a test", ()),
+    Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]
 # What an installed header may ask of a program's C library.

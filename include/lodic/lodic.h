@@ -160,7 +160,8 @@ struct lodic_options {
 	const char
 		*socket; /* where the service listens; NULL: as lodic_attach() says */
 	/* The `lodic` program to start when no service listens. NULL: the one built or
-	 * installed with this library; "": start none. */
+	 * installed with liblodic.so; "": start none. A program that is linked with
+	 * liblodic.a must name it. */
 	const char *service;
 	/* For a service that this call starts. A running one keeps its own. 0 says nothing:
 	 * then the environment, a configuration file, or the last service may. */
