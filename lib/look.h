@@ -74,7 +74,7 @@ struct look_dropped {
 	uint64_t open; /* of these: files that programs have open */
 	uint64_t blocks;
 	uint64_t pinned; /* blocks that stay in memory until their readers unpin them */
-	uint64_t busy; /* not 0: files are still open, or blocks still to be freed */
+	uint64_t busy;   /* not 0: files are still open, or blocks still to be freed */
 };
 
 struct look;
