@@ -186,12 +186,13 @@ static int corpus_create(struct corpus *c, const char *folder, int from)
 	if (snprintf(path, sizeof(path), "%s/lodic-corpus-XXXXXX", folder) >=
 	    (int)sizeof(path))
 		return -ENAMETOOLONG;
-	fd = mkostemp(path, O_CLOEXEC);
+	error = leftover_name(path);
+	if (error)
+		return error;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	error = leftover_watch(path);
-	if (!error)
-		error = corpus_fill(fd, from, from < 0 ? MADE_BYTES : c->bytes, &bytes);
+	error = corpus_fill(fd, from, from < 0 ? MADE_BYTES : c->bytes, &bytes);
 	/* Otherwise the service's direct reads would wait until the bytes are on disk. */
 	if (!error && fsync(fd) != 0)
 		error = -errno;

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #define MAX_PATHS 16
+#define NAME_LETTERS 6 /* as mkstemp(3) */
 /* A service that was starting may still put files into its folder, and ends then. */
 #define TRIES 400
 #define PAUSE_NS 5000000
@@ -120,10 +122,17 @@ static int leftover_start(void)
 	return 0;
 }
 
-int leftover_watch(const char *path)
+int leftover_name(char *path)
 {
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	size_t bytes = strlen(path) + 1;
+	unsigned char random[NAME_LETTERS];
 	int error = sweeper.child ? 0 : leftover_start();
+
+	if (!error && getrandom(random, sizeof(random), 0) != sizeof(random))
+		error = -EIO;
+	for (size_t i = 0; !error && i < sizeof(random); i++)
+		path[bytes - 2 - i] = letters[random[i] % (sizeof(letters) - 1)];
 
 	if (!error && bytes > PATH_MAX)
 		error = -ENAMETOOLONG;

@@ -6,9 +6,11 @@
 #ifndef LODIC_MEASURE_LEFTOVER_H
 #define LODIC_MEASURE_LEFTOVER_H
 
-/* From now on this file goes with the program. A folder goes with its files, and a service
- * that listens at a socket in it ends. -errno: nobody would remove it. */
-int leftover_watch(const char *path);
+/* Chooses a name for a new file or folder: random letters in the place of the six X at path's
+ * end. What the caller then makes there goes with the program, also if that is killed while it
+ * makes it. A folder goes with its files, and a service that listens at a socket in it ends.
+ * -errno: nobody would remove it. */
+int leftover_name(char *path);
 
 /* Removes all of it now, and waits until that is done. */
 void leftover_sweep(void);

@@ -52,16 +52,18 @@ __attribute__((format(printf, 3, 4))) static int rig_fail(struct rig *rig, int e
 int rig_folder_make(char *path, unsigned int bytes)
 {
 	const char *root = getenv("TMPDIR");
+	int error;
 
 	/* The path of a socket must be short, so a long TMPDIR would not fit. */
 	if (!root || !root[0] || strlen(root) > bytes - sizeof("/lodic-bench-XXXXXX"))
 		root = "/tmp";
 	snprintf(path, bytes, "%s/lodic-bench-XXXXXX", root);
-	if (!mkdtemp(path)) {
+	error = leftover_name(path);
+	if (!error && mkdir(path, 0700) != 0)
+		error = -errno;
+	if (error)
 		path[0] = '\0';
-		return -errno;
-	}
-	return leftover_watch(path);
+	return error;
 }
 
 /* So many contexts can pin in a cache of any size. By default a table has 1/128 as many
