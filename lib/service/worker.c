@@ -37,6 +37,7 @@ struct workers {
 	u32 nr_idle;
 	u32 nr_queued;
 	int event;
+	bool closing; /* a worker has a job that closes */
 	bool stopping;
 	bool orphaned; /* the main thread has gone; the last thread frees this */
 };
@@ -57,20 +58,33 @@ static void worker_free(struct workers *w)
 
 /* ---- the threads ---- */
 
-/* Takes the oldest job. NULL: the service ends. The lock is held. */
+/* Takes the oldest job out of the queue. One worker at a time closes descriptors: so no
+ * number of those can make all workers stick. NULL: there is none for this worker. */
+static struct worker_job *worker_pick(struct workers *w)
+{
+	struct worker_job **at = &w->queue;
+	struct worker_job *job;
+
+	while (*at && (*at)->closes && w->closing)
+		at = &(*at)->next;
+	job = *at;
+	if (job) {
+		*at = job->next;
+		w->nr_queued--;
+		w->closing |= job->closes;
+	}
+	return job;
+}
+
+/* NULL: the service ends. The lock is held. */
 static struct worker_job *worker_wait(struct workers *w)
 {
 	struct worker_job *job;
 
 	w->nr_idle++;
-	while (!w->queue && !w->stopping)
+	while (!(job = worker_pick(w)) && !w->stopping)
 		pthread_cond_wait(&w->wanted, &w->lock);
 	w->nr_idle--;
-	job = w->queue;
-	if (job) {
-		w->queue = job->next;
-		w->nr_queued--;
-	}
 	return job;
 }
 
@@ -78,6 +92,7 @@ static void worker_finish(struct workers *w, struct worker *self)
 {
 	const u64 one = 1;
 
+	w->closing &= !self->job->closes;
 	self->job->next = w->finished;
 	w->finished = self->job;
 	self->job = NULL;
@@ -195,7 +210,8 @@ void worker_close(struct service *s, int fd)
 	struct worker_closing *closing = s->workers ? malloc(sizeof(*closing)) : NULL;
 
 	if (closing) {
-		closing->job = (struct worker_job){ .work = closing_work,
+		closing->job = (struct worker_job){ .closes = true,
+			                            .work = closing_work,
 			                            .done = closing_done };
 		closing->fd = fd;
 		if (worker_do(s, &closing->job) == 0) {
@@ -234,8 +250,9 @@ void worker_done(struct service *s)
 	worker_call_done(s, finished);
 }
 
-/* Takes the jobs out of the queue that some program waits for. The lock is held. */
-static struct worker_job *worker_refuse(struct workers *w)
+/* Takes the jobs out of the queue that some program waits for; when the service ends, what is
+ * to be closed as well. The lock is held. */
+static struct worker_job *worker_refuse(struct workers *w, bool ends)
 {
 	struct worker_job **at = &w->queue;
 	struct worker_job *refused = NULL;
@@ -243,7 +260,7 @@ static struct worker_job *worker_refuse(struct workers *w)
 	while (*at) {
 		struct worker_job *job = *at;
 
-		if (job->process == 0) {
+		if (job->process == 0 && !(ends && job->closes)) {
 			at = &job->next;
 			continue;
 		}
@@ -263,7 +280,7 @@ void worker_tick(struct service *s)
 
 	pthread_mutex_lock(&w->lock);
 	if (worker_nr_stuck(w, 0) == WORKERS_MOST)
-		refused = worker_refuse(w);
+		refused = worker_refuse(w, false);
 	pthread_mutex_unlock(&w->lock);
 	worker_call_done(s, refused);
 }
@@ -304,7 +321,7 @@ void worker_stop(struct service *s)
 	end.tv_sec += end.tv_nsec / 1000000000;
 	end.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&w->lock);
-	refused = worker_refuse(w);
+	refused = worker_refuse(w, true); /* the end of the process closes the rest */
 	w->stopping = true;
 	pthread_cond_broadcast(&w->wanted);
 	while (w->nr > 0 && pthread_cond_timedwait(&w->ended, &w->lock, &end) == 0)

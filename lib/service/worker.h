@@ -5,7 +5,8 @@
  * wait for it. So the main thread passes such work on, and hears of the end by an event.
  *
  * A worker that has been busy with one job for WORKER_STUCK_NS is stuck. One program gets at
- * most WORKERS_EACH workers stuck, and while all workers are stuck no more work is accepted.
+ * most WORKERS_EACH workers stuck, and closing gets one. While all are stuck no more work is
+ * accepted.
  * So a client hears at once that the service cannot serve it, and no queue grows.
  */
 #ifndef LODIC_LIB_SERVICE_WORKER_H
@@ -21,6 +22,7 @@
 struct worker_job {
 	struct worker_job *next;
 	int process;  /* for which program; 0: for none */
+	bool closes;  /* a descriptor of unknown kind: one worker at a time does that */
 	bool refused; /* it was never begun: all workers are stuck */
 	/* A worker calls it. It touches nothing but the job and what stands still. */
 	void (*work)(struct worker_job *job);

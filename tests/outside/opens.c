@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/mount.h>
@@ -37,6 +38,7 @@
 #define NR_PROGRAMS 8u
 #define OPENS_EACH 2u
 #define MOST_OPENS 9u
+#define NR_STRAYS 12u
 
 /* Connects to the service as liblodic does. */
 static int raw_connect(const struct test_service *service)
@@ -247,15 +249,26 @@ static void fuse_answer(int device, u32 opcode, const void *bytes, size_t n)
 	        strerror(errno));
 }
 
+static int fuse_device = -1;
+
+/* Also after a failure: the end of the process would wait for the file. */
+static void fuse_end(void)
+{
+	if (fuse_device >= 0)
+		close(fuse_device); /* the kernel ends all requests */
+	fuse_device = -1;
+}
+
 /* A FUSE file system that is one file, with a server that answers until the file is open.
- * Returns the server's descriptor. */
-static int fuse_file_open(const char *path, int *ret_fd)
+ * Returns the file's descriptor. */
+static int fuse_file_open(const char *path)
 {
 	struct fuse_init_out init = { .major = 7, .minor = 31, .max_write = 4096 };
 	struct fuse_open_out open_reply = { .fh = 1 };
 	int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	char data[128];
 	pid_t pid;
+	int fd;
 
 	if (device < 0)
 		fixture_skip("no /dev/fuse");
@@ -269,16 +282,19 @@ static int fuse_file_open(const char *path, int *ret_fd)
 		fuse_answer(device, FUSE_OPEN, &open_reply, sizeof(open_reply));
 		_exit(0);
 	}
-	*ret_fd = fixture_open(path, O_RDONLY);
+	fd = fixture_open(path, O_RDONLY);
 	assert_int_equal(fixture_wait(pid), 0);
-	return device;
+	umount2(path, MNT_DETACH); /* who removes the folder must not meet it */
+	fuse_device = device;
+	atexit(fuse_end);
+	return fd;
 }
 
 /* Whatever the service asks such a descriptor waits for ever: poll, stat, close. */
 static void fuse_descriptor_passed_others_are_served(void **state)
 {
 	char path[FIXTURE_PATH_BYTES];
-	int device, fd, sockets[2];
+	int fd, sockets[NR_STRAYS + 1];
 	struct other others[2];
 	struct test_bed b;
 
@@ -288,18 +304,19 @@ static void fuse_descriptor_passed_others_are_served(void **state)
 	     i++) /* before: their ends would wait for the file, too */
 		others[i] = other_start(&b.service, b.path, 0);
 	fixture_path(path, "fuse");
-	device = fuse_file_open(path, &fd);
-	sockets[0] = raw_connect(&b.service);
-	raw_send(sockets[0], WIRE_HELLO, fd);
+	fd = fuse_file_open(path);
+	for (u32 i = 0; i < NR_STRAYS; i++) { /* the service must close each */
+		sockets[i] = raw_connect(&b.service);
+		raw_send(sockets[i], WIRE_HELLO, fd);
+	}
 	assert_other_is_served(&others[0]);
-	sockets[1] = raw_connect(&b.service);
-	raw_send(sockets[1], WIRE_FILE_OPEN, fd);
+	sockets[NR_STRAYS] = raw_connect(&b.service);
+	raw_send(sockets[NR_STRAYS], WIRE_FILE_OPEN, fd);
 	assert_other_is_served(&others[1]);
-	close(sockets[0]);
-	close(sockets[1]);
-	close(device); /* the kernel ends all requests */
+	for (u32 i = 0; i <= NR_STRAYS; i++)
+		close(sockets[i]);
+	fuse_end();
 	close(fd);
-	umount2(path, MNT_DETACH);
 	test_bed_free(&b);
 	(void)state;
 }
@@ -407,8 +424,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(open_unanswered_others_attach_and_open),
 		TEST(open_unanswered_by_many_refused_at_once_then_served),
-		TEST(fuse_descriptor_passed_others_are_served),
 		TEST(closed_file_leaves_after_keep_umount_works),
+		TEST(fuse_descriptor_passed_others_are_served),
 		TEST(read_unanswered_without_io_uring_others_are_served),
 	};
 
