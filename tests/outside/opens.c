@@ -17,7 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/mount.h>
@@ -251,7 +250,6 @@ static void fuse_answer(int device, u32 opcode, const void *bytes, size_t n)
 
 static int fuse_device = -1;
 
-/* Also after a failure: the end of the process would wait for the file. */
 static void fuse_end(void)
 {
 	if (fuse_device >= 0)
@@ -286,7 +284,6 @@ static int fuse_file_open(const char *path)
 	assert_int_equal(fixture_wait(pid), 0);
 	umount2(path, MNT_DETACH); /* who removes the folder must not meet it */
 	fuse_device = device;
-	atexit(fuse_end);
 	return fd;
 }
 
@@ -417,6 +414,14 @@ static int guard_set(void **state)
 	return 0;
 }
 
+/* Also after a failure: a process that inherits the file would wait for it. */
+static int fuse_teardown(void **state)
+{
+	(void)state;
+	fuse_end();
+	return 0;
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, guard_set)
 
 int main(int argc, char **argv)
@@ -425,7 +430,9 @@ int main(int argc, char **argv)
 		TEST(open_unanswered_others_attach_and_open),
 		TEST(open_unanswered_by_many_refused_at_once_then_served),
 		TEST(closed_file_leaves_after_keep_umount_works),
-		TEST(fuse_descriptor_passed_others_are_served),
+		cmocka_unit_test_setup_teardown(
+			fuse_descriptor_passed_others_are_served, guard_set,
+			fuse_teardown),
 		TEST(read_unanswered_without_io_uring_others_are_served),
 	};
 
