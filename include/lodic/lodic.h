@@ -15,7 +15,8 @@
  * - A file is cached only while something proves that nobody changes it. The proof is a
  *   read lease of ext4, xfs, btrfs, f2fs or tmpfs, fs-verity, or the user's promise for
  *   its path. A format that cannot be written is one as well: squashfs, erofs, iso9660,
- *   cramfs. A read-only mount is no proof, and a lease on overlayfs is none. For a lease the
+ *   cramfs. A read-only mount is no proof, and a lease on overlayfs is none. Nor is one on
+ *   what memfd_create(2) made, or on a tmpfs file without a name. For a lease the
  *   service's user must own the file, or have CAP_LEASE. Without a proof reads go to the
  *   kernel. The bytes are right in both cases; lodic_file_cached() says
  *   which it is.

@@ -35,6 +35,13 @@ static bool proof_keeps_leases(u64 type)
 	}
 }
 
+/* A tmpfs file without a name may be of memfd_create(), whose own description can write. The
+ * kernel does not count that one as a writer, so it would grant a lease beside it. */
+static bool proof_is_memory(u64 type, const struct stat *st)
+{
+	return type == TMPFS_MAGIC && st->st_nlink == 0;
+}
+
 /* Formats that no kernel can write to, however they are mounted. A read-only mount of
  * another format is no proof: it may be writable in another mount namespace. */
 static bool proof_is_format(u64 type)
@@ -125,6 +132,7 @@ static int proof_look_inside(const struct service_options *o, int fd,
 	p->dev = st.st_dev;
 	p->ino = st.st_ino;
 	p->size = (u64)st.st_size;
+	p->may_lease = p->may_lease && !proof_is_memory(type, &st);
 	if (!S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENODEV;
 	if (proof_check_size(p->size) != 0)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -341,6 +342,38 @@ static void close_deleted_file_let_go(void **state)
 	(void)state;
 }
 
+/* The kernel does not count the description that memfd_create() makes: it would lease the
+ * file to the service while this process can write to it. */
+static void open_memfd_that_others_write_never_stale(void **state)
+{
+	u8 block[LODIC_BLOCK_BYTES], read[LODIC_BLOCK_BYTES];
+	int writer = memfd_create("written", MFD_CLOEXEC);
+	struct lodic_file *file;
+	char path[64];
+	struct test_bed b;
+	int fd;
+
+	assert_true(writer >= 0);
+	pattern_fill(block, 1, 1, 0, sizeof(block));
+	assert_int_equal(pwrite(writer, block, sizeof(block), 0), sizeof(block));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", writer);
+	fd = fixture_open(path, O_RDONLY);
+	bed_make(&b, LODIC_LODIC);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	lodic_prefetch(b.context, file, 0, 0, LODIC_WAIT);
+	pattern_fill(block, 1, 2, 0, sizeof(block));
+	assert_int_equal(pwrite(writer, block, sizeof(block), 0), sizeof(block));
+	assert_int_equal(lodic_read(b.context, file, read, sizeof(read), 0),
+	                 sizeof(read));
+	assert_memory_equal(read, block, sizeof(read));
+	assert_int_equal(lodic_file_cached(file), -EOPNOTSUPP);
+	lodic_close(file);
+	close(fd);
+	close(writer);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static void attach_no_service_starts_one_that_leaves_when_idle(void **state)
 {
 	const char *build = getenv("LODIC_BUILD");
@@ -395,6 +428,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(read_not_prefetched_miss_then_hit, guard_set),
 		cmocka_unit_test_setup(pin_not_cached_eagain_then_pinned, guard_set),
 		cmocka_unit_test_setup(close_deleted_file_let_go, guard_set),
+		cmocka_unit_test_setup(open_memfd_that_others_write_never_stale,
+		                       guard_set),
 		cmocka_unit_test_setup(
 			attach_no_service_starts_one_that_leaves_when_idle, guard_set),
 	};
