@@ -54,11 +54,28 @@ static u32 files_list_of_orphans(const struct service *s)
 	return s->shape.nr_frames + s->shape.nr_files;
 }
 
-/* Of files that no client has open, in the order in which they were closed. Its entries are
- * the files' own: after this one there is one for each slot. */
+/* Of files that no client has open, in the order in which they were closed. */
 static u32 files_list_of_idle(const struct service *s)
 {
 	return files_list_of_orphans(s) + 1;
+}
+
+/* Of free slots, those first that have been free for longest: so all slots' ids last equally
+ * long. A slot whose ids are used up is not there. */
+static u32 files_list_of_free(const struct service *s)
+{
+	return files_list_of_idle(s) + 1;
+}
+
+/* A slot's own entry, in the list of idle files or of free slots. */
+static u32 files_entry_of_slot(const struct service *s, u32 slot)
+{
+	return files_list_of_free(s) + 1 + slot;
+}
+
+static struct held_file *files_of_entry(struct service *s, u32 i)
+{
+	return &s->files[i - files_entry_of_slot(s, 0)];
 }
 
 static void files_list_remove(struct service *s, u32 i)
@@ -165,15 +182,39 @@ static void files_close_fd(struct service *s, bool local, int *fd)
 /* No client has the file open from now on; or one has again. */
 static void files_idle_begin(struct service *s, struct held_file *f)
 {
-	u32 list = files_list_of_idle(s);
-
 	f->idle_since_ns = host_now_ns();
-	files_list_push(s, list, list + 1 + files_slot_of(s, f));
+	files_list_push(s, files_list_of_idle(s),
+	                files_entry_of_slot(s, files_slot_of(s, f)));
 }
 
 static void files_idle_end(struct service *s, const struct held_file *f)
 {
-	files_list_remove(s, files_list_of_idle(s) + 1 + files_slot_of(s, f));
+	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
+}
+
+/* Where the chain of held files with such numbers begins: a slot, or nr_files. */
+static u32 *files_chain(const struct service *s, u64 dev, u64 ino)
+{
+	u64 hash = block_hash(ino ^ block_hash(dev));
+
+	return &s->chains[(hash >> 32) * s->shape.nr_files >> 32];
+}
+
+static void files_chain_add(struct service *s, struct held_file *f)
+{
+	u32 *chain = files_chain(s, f->dev, f->ino);
+
+	f->chain = *chain;
+	*chain = files_slot_of(s, f);
+}
+
+static void files_chain_remove(struct service *s, const struct held_file *f)
+{
+	u32 *link = files_chain(s, f->dev, f->ino);
+
+	while (&s->files[*link] != f) /* a held file is in its chain */
+		link = &s->files[*link].chain;
+	*link = f->chain;
 }
 
 /* Closes a retiring file's descriptors and frees its slot, once no read is under way. */
@@ -184,6 +225,9 @@ static void files_finish(struct service *s, struct held_file *f)
 	files_close_fd(s, f->local, &f->direct_fd);
 	files_close_fd(s, f->local, &f->fd);
 	f->state = FILE_FREE;
+	if (f->next_id != FILE_NONE)
+		files_list_push(s, files_list_of_free(s),
+		                files_entry_of_slot(s, files_slot_of(s, f)));
 }
 
 /* Lets a held file go: when this returns, no new read or pin believes the cache. */
@@ -196,6 +240,7 @@ static void files_retire(struct service *s, struct held_file *f)
 	files_orphan_frames(s, f);
 	if (f->nr_opens == 0)
 		files_idle_end(s, f);
+	files_chain_remove(s, f);
 	f->state = FILE_RETIRING;
 	s->nr_held--;
 	s->nr_direct -= f->direct;
@@ -238,18 +283,16 @@ void files_retire_broken(struct service *s)
 }
 
 /* The held file that is the same as p. The service has both open, so no other file can have
- * their numbers meanwhile. The search is linear: opens are rare, and slots are few. */
+ * their numbers meanwhile. */
 static struct held_file *files_find_same(struct service *s, const struct passed_file *p)
 {
-	u32 slot;
+	u32 slot = *files_chain(s, p->dev, p->ino);
 
-	for (slot = 0; slot < s->shape.nr_files; slot++) {
-		struct held_file *f = &s->files[slot];
-
-		if (f->state == FILE_HELD && f->dev == p->dev && f->ino == p->ino)
-			return f;
-	}
-	return NULL;
+	/* A chain is no longer than the files are many; one or two are usual. */
+	while (slot < s->shape.nr_files &&
+	       (s->files[slot].dev != p->dev || s->files[slot].ino != p->ino))
+		slot = s->files[slot].chain;
+	return slot < s->shape.nr_files ? &s->files[slot] : NULL;
 }
 
 /* The file that no client has open and that was closed longest ago. It passes over those that
@@ -260,7 +303,7 @@ static struct held_file *files_find_idle(struct service *s)
 	u32 i = s->links[list].newer;
 
 	for (; i != list; i = s->links[i].newer) {
-		struct held_file *f = &s->files[i - list - 1];
+		struct held_file *f = files_of_entry(s, i);
 
 		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE)
 			return f;
@@ -268,19 +311,14 @@ static struct held_file *files_find_idle(struct service *s)
 	return NULL;
 }
 
-/* A free slot: the next one after the last, so that all slots' ids last equally long. */
+/* A free slot; it stays in their list until a file is admitted there. */
 static struct held_file *files_find_free(struct service *s)
 {
+	u32 list = files_list_of_free(s);
 	struct held_file *f;
-	u32 i;
 
-	for (i = 0; i < s->shape.nr_files; i++) {
-		f = &s->files[(s->next_slot + i) % s->shape.nr_files];
-		if (f->state != FILE_FREE || f->next_id == FILE_NONE)
-			continue;
-		s->next_slot = files_slot_of(s, f) + 1;
-		return f;
-	}
+	if (s->links[list].newer != list)
+		return files_of_entry(s, s->links[list].newer);
 	f = files_find_idle(s);
 	if (f)
 		files_retire(s, f);
@@ -331,6 +369,8 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->nr_in_flight = 0;
 	f->hits = 0;
 	f->state = FILE_HELD;
+	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
+	files_chain_add(s, f);
 	s->nr_held++;
 	s->nr_direct += f->direct;
 	files_idle_begin(s, f);
@@ -453,21 +493,26 @@ void files_tick(struct service *s)
 
 int files_init(struct service *s)
 {
-	u32 nr_links = files_list_of_idle(s) + 1 + s->shape.nr_files;
+	u32 nr_files = s->shape.nr_files;
+	u32 nr_links = files_entry_of_slot(s, nr_files);
 	u32 i;
 
 	if (refused_init(s) != 0)
 		return -ENOMEM;
-	s->files = calloc(s->shape.nr_files, sizeof(*s->files));
+	s->files = calloc(nr_files, sizeof(*s->files));
+	s->chains = calloc(nr_files, sizeof(*s->chains));
 	s->links = calloc(nr_links, sizeof(*s->links));
-	if (!s->files || !s->links)
+	if (!s->files || !s->chains || !s->links)
 		return -ENOMEM;
-	for (i = 0; i < s->shape.nr_files; i++)
+	for (i = 0; i < nr_links; i++)
+		s->links[i] = (struct frame_link){ i, i };
+	for (i = 0; i < nr_files; i++) {
 		s->files[i] = (struct held_file){ .next_id = i + 1,
 			                          .fd = -1,
 			                          .direct_fd = -1 };
-	for (i = 0; i < nr_links; i++)
-		s->links[i] = (struct frame_link){ i, i };
+		s->chains[i] = nr_files;
+		files_list_push(s, files_list_of_free(s), files_entry_of_slot(s, i));
+	}
 	return 0;
 }
 
@@ -482,6 +527,7 @@ void files_fini(struct service *s)
 		service_close(&f->fd);
 	}
 	free(s->files);
+	free(s->chains);
 	free(s->links);
 	refused_fini(s);
 }

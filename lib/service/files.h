@@ -25,6 +25,7 @@ struct held_file {
 	u32 nr_opens;  /* by clients */
 	u32 nr_in_flight; /* reads */
 	u32 nr_frames;    /* that hold its blocks */
+	u32 chain;        /* the next slot in service.chains; shape.nr_files: none */
 	u64 dev, ino, size;
 	u64 idle_since_ns; /* while no client has it open */
 	u64 hits; /* visits that were collected for its frames: fewer than reads */

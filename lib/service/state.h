@@ -177,12 +177,13 @@ struct service {
 	u64 past_counters[CONTEXT_NR_COUNTERS];
 
 	struct held_file *files;
-	u32 next_slot;  /* where to look for a free one: all have their turn */
+	u32 *chains;    /* of held files, by a hash of their numbers: the first slot */
 	u32 next_check; /* which warm file to look at next */
 	u32 nr_held;
 	u32 nr_direct; /* of these: read with O_DIRECT */
-	/* Frames, then a sentinel for each file slot, one for the orphans, and one for the idle
-	 * files. Then a link for each file slot: its place among the idle files. */
+	/* Frames, then a sentinel for each file slot, one for the orphans, one for the idle
+	 * files, and one for the free slots. Then a link for each file slot: its place among
+	 * the idle files, or the free slots. */
 	struct frame_link *links;
 	u64 nr_orphans;
 	u64 orphans_left; /* to look at in this pass */

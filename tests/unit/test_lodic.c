@@ -342,6 +342,43 @@ static void close_deleted_file_let_go(void **state)
 	(void)state;
 }
 
+/* Slots change hands, and numbers that hash alike share a chain. */
+static void open_more_files_than_slots_each_found_again(void **state)
+{
+	enum { FILES = 9, SLOTS = 4 };
+	char paths[FILES][FIXTURE_PATH_BYTES], name[16];
+	struct lodic_file *first, *again;
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.nr_files = SLOTS;
+	test_bed_make(&b, LODIC_BLOCK_BYTES);
+	for (u32 i = 0; i < FILES; i++) {
+		snprintf(name, sizeof(name), "slot%u", i);
+		pattern_file_make(paths[i], name, 1, 1, LODIC_BLOCK_BYTES);
+	}
+	for (u32 i = 0; i < 4 * FILES; i++) {
+		u8 block[LODIC_BLOCK_BYTES];
+		int fd = fixture_open(paths[i % FILES], O_RDONLY);
+
+		assert_int_equal(lodic_open(b.lodic, fd, &first), 0);
+		assert_int_equal(lodic_file_cached(first), 0);
+		assert_int_equal(
+			lodic_prefetch(b.context, first, 0, 0, LODIC_WAIT), 0);
+		assert_int_equal(lodic_open(b.lodic, fd, &again), 0);
+		assert_int_equal(lodic_read(b.context, again, block, sizeof(block), 0),
+		                 sizeof(block));
+		assert_int_equal(test_context_stat(b.context).hits, i + 1);
+		assert_int_equal(test_service_stat(b.lodic).files,
+		                 i + 2 < SLOTS ? i + 2 : SLOTS);
+		lodic_close(first);
+		lodic_close(again);
+		close(fd);
+	}
+	test_bed_free(&b);
+	(void)state;
+}
+
 /* The kernel does not count the description that memfd_create() makes: it would lease the
  * file to the service while this process can write to it. */
 static void open_memfd_that_others_write_never_stale(void **state)
@@ -428,6 +465,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(read_not_prefetched_miss_then_hit, guard_set),
 		cmocka_unit_test_setup(pin_not_cached_eagain_then_pinned, guard_set),
 		cmocka_unit_test_setup(close_deleted_file_let_go, guard_set),
+		cmocka_unit_test_setup(open_more_files_than_slots_each_found_again,
+		                       guard_set),
 		cmocka_unit_test_setup(open_memfd_that_others_write_never_stale,
 		                       guard_set),
 		cmocka_unit_test_setup(
