@@ -98,6 +98,16 @@ static int settings_file_check(struct settings *s, int fd, const char *path)
 	return -EINVAL;
 }
 
+/* Why the file cannot be opened: is there none? In a user namespace the home folder is often
+ * closed. Then nobody can have meant a file in it. */
+static bool settings_file_is_none(const char *path, int error)
+{
+	struct stat st;
+
+	return error == ENOENT || error == ENOTDIR ||
+	       (error == EACCES && stat(path, &st) != 0 && errno == EACCES);
+}
+
 int settings_read_file(struct settings *s, const char *path,
                        enum settings_source source)
 {
@@ -106,7 +116,7 @@ int settings_read_file(struct settings *s, const char *path,
 	FILE *file;
 	int err;
 
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (fd < 0 && settings_file_is_none(path, errno))
 		return 0;
 	if (fd < 0) {
 		snprintf(s->why, sizeof(s->why), "%.300s cannot be read: %s", path,

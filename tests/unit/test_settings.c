@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -247,6 +248,36 @@ static void read_file_that_others_could_write_refused(void **state)
 	(void)state;
 }
 
+/* What a user who may not enter the folder, or may not read the file, gets. */
+static int read_as_another(const char *path)
+{
+	struct settings s = { 0 };
+	pid_t pid = fixture_fork();
+
+	if (pid == 0) {
+		if (setresuid(12345, 12345, 12345) != 0)
+			_exit(1);
+		_exit(-settings_read_file(&s, path, SETTINGS_USER));
+	}
+	return WEXITSTATUS(fixture_wait(pid));
+}
+
+static void read_file_in_closed_folder_is_none(void **state)
+{
+	char path[FIXTURE_PATH_BYTES], folder[FIXTURE_PATH_BYTES];
+
+	if (geteuid() != 0)
+		skip();
+	fixture_path(folder, "");
+	file_make(path, "memory = 1M\n", 0600);
+	assert_int_equal(read_as_another(path), 0);
+	assert_int_equal(chmod(folder, 0711), 0);
+	assert_int_equal(read_as_another(path), EINVAL);
+	assert_int_equal(chmod(folder, 0700), 0);
+	unlink(path);
+	(void)state;
+}
+
 /* The sources may come in any order; the earlier one in the list wins. */
 static void set_two_sources_earlier_one_wins(void **state)
 {
@@ -394,6 +425,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(read_file_every_key_taken),
 		cmocka_unit_test(read_file_mistake_names_file_and_line),
 		cmocka_unit_test(read_file_that_others_could_write_refused),
+		cmocka_unit_test(read_file_in_closed_folder_is_none),
 		cmocka_unit_test(set_two_sources_earlier_one_wins),
 		cmocka_unit_test(set_overruled_value_still_checked),
 		cmocka_unit_test(gather_environment_taken_unless_privileged),
