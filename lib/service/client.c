@@ -37,6 +37,9 @@
 
 /* How many requests of one client the main loop takes before it looks at the others. */
 #define REQUESTS_PER_TURN 16u
+/* How many files it closes in a turn for clients that have hung up. A file whose last name is
+ * gone costs a word with the lease thread: 15 us. */
+#define CLOSES_PER_TURN 64u
 /* Ours: the main thread asks about so many contexts in a millisecond. */
 #define ASKS_PER_TICK 256u
 #ifndef SO_PEERPIDFD
@@ -76,18 +79,28 @@ struct opening {
 	struct passed_file file;
 };
 
-static void client_close_files(struct service *s, struct client *c)
+/* Gives back at most so many of a client's opens; returns how many more it could. */
+static u32 client_close_files(struct service *s, struct client *c, u32 most)
 {
-	if (c->opening)
-		c->opening->client = NULL;
-	c->opening = NULL;
-	while (c->nr_opens > 0) {
+	while (c->nr_opens > 0 && most > 0) {
 		struct client_open *open = &c->opens[c->nr_opens - 1];
 
-		while (open->nr-- > 0)
-			files_close(s, open->slot, open->id);
-		c->nr_opens--;
+		files_close(s, open->slot, open->id);
+		most--;
+		if (--open->nr == 0)
+			c->nr_opens--;
 	}
+	return most;
+}
+
+bool client_close_hung_up(struct service *s)
+{
+	u32 left = CLOSES_PER_TURN;
+
+	for (struct client *c = s->clients; c && left > 0; c = c->next)
+		if (c->socket < 0)
+			left = client_close_files(s, c, left);
+	return left == 0;
 }
 
 static void client_bury(struct service *s, struct client *c)
@@ -102,7 +115,9 @@ static void client_bury(struct service *s, struct client *c)
 static void client_hang_up(struct service *s, struct client *c)
 {
 	service_close(&c->socket);
-	client_close_files(s, c);
+	if (c->opening)
+		c->opening->client = NULL;
+	c->opening = NULL;
 	c->waits = false;
 	c->stat_wanted = 0;
 	client_reap(s, c);
@@ -146,7 +161,7 @@ void client_free_gone(struct service *s)
 	while (*at) {
 		struct client *c = *at;
 
-		if (!c->gone) {
+		if (!c->gone || c->nr_opens > 0) {
 			at = &c->next;
 			continue;
 		}
@@ -161,9 +176,11 @@ void client_free_all(struct service *s)
 	for (u32 place = 0; place < ARENA_MAX_CONTEXTS; place++)
 		if (s->seats[place].client)
 			place_leave(s, place);
-	for (struct client *c = s->clients; c; c = c->next)
+	for (struct client *c = s->clients; c; c = c->next) {
 		if (!c->gone)
 			client_hang_up(s, c);
+		client_close_files(s, c, UINT32_MAX);
+	}
 	client_free_gone(s);
 }
 

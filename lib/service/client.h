@@ -18,7 +18,7 @@ struct client {
 	int socket;  /* -1: silent; its contexts stay while anybody has their memory */
 	int process; /* pidfd, -1: none */
 	bool greeted;
-	bool gone;  /* to be freed after this round of events */
+	bool gone;  /* to be freed once its files are closed and no event can name it */
 	bool waits; /* for sync */
 	struct fill_sync sync;
 	u64 stat_wanted;         /* waits for this count (stat.h); 0: it does not */
@@ -37,7 +37,10 @@ void client_process_died(struct service *s, struct client *c);
 void client_tick(struct service *s);
 /* Answers each SYNC and STAT whose work is done. true: for another one there is work now. */
 bool client_answer_waiting(struct service *s);
-/* Frees the clients that are gone; to be called once no event can name them. */
+/* Closes some files of clients that have hung up. true: there are more. */
+bool client_close_hung_up(struct service *s);
+/* Frees the clients that are gone and have no file open; to be called once no event can
+ * name them. */
 void client_free_gone(struct service *s);
 void client_free_all(struct service *s);
 

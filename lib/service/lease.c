@@ -96,6 +96,7 @@ struct lease_thread {
 	u32 nr_words;         /* of revoked */
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
+	u32 *places; /* of each slot's lease in leases, counted from 1; 0: it has none */
 	pid_t tid;
 };
 
@@ -124,7 +125,10 @@ static void mark_clear(struct lease_thread *t)
 
 static void lease_forget(struct lease_thread *t, u32 i)
 {
+	t->places[t->leases[i].slot] = 0;
 	t->leases[i] = t->leases[--t->nr_leases];
+	if (i < t->nr_leases)
+		t->places[t->leases[i].slot] = i + 1;
 }
 
 static void lease_unlock(void *ctx)
@@ -260,21 +264,17 @@ static int lease_take_here(struct lease_thread *t, const struct lease_order *ord
 	int err = file_proof_begin(&t->files[order->slot], order->id, &ops, &asked,
 	                           ret_size);
 
-	if (!err)
+	if (!err) {
 		t->leases[t->nr_leases++] = asked.lease;
+		t->places[order->slot] = t->nr_leases;
+	}
 	return err;
 }
 
-static void leases_drop(struct lease_thread *t, u32 slot)
+static void lease_drop_here(struct lease_thread *t, u32 slot)
 {
-	u32 i = 0;
-
-	while (i < t->nr_leases) {
-		if (t->leases[i].slot == slot)
-			lease_revoke(t, i);
-		else
-			i++;
-	}
+	if (t->places[slot] > 0) /* else a writer was faster */
+		lease_revoke(t, t->places[slot] - 1);
 }
 
 /* false: that was the last one. */
@@ -288,7 +288,7 @@ static bool order_carry_out(struct lease_thread *t)
 	if (order.kind == LEASE_TAKE) {
 		answer.error = lease_take_here(t, &order, &answer.size);
 	} else if (order.kind == LEASE_DROP) {
-		leases_drop(t, order.slot);
+		lease_drop_here(t, order.slot);
 	} else {
 		mark_clear(t);
 		while (t->nr_leases > 0)
@@ -386,6 +386,7 @@ static void lease_free(struct lease_thread *t)
 	if (t->mark)
 		munmap(t->mark, sizeof(*t->mark));
 	free(t->leases);
+	free(t->places);
 	free(t->revoked);
 	free(t);
 }
@@ -400,13 +401,15 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	t->leases = calloc(nr_files, sizeof(*t->leases));
+	t->places = calloc(nr_files, sizeof(*t->places));
 	t->nr_words = (nr_files + 63) / 64;
 	t->revoked = calloc(t->nr_words, sizeof(*t->revoked));
 	t->mark = mmap(NULL, sizeof(*t->mark), PROT_READ | PROT_WRITE,
 	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t->mark == MAP_FAILED)
 		t->mark = NULL;
-	if (t->signals < 0 || t->broken < 0 || !t->leases || !t->revoked || !t->mark)
+	if (t->signals < 0 || t->broken < 0 || !t->leases || !t->places ||
+	    !t->revoked || !t->mark)
 		return -ENOMEM;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t->orders) != 0)
 		return -errno;

@@ -294,6 +294,7 @@ static void service_loop(struct service *s)
 		busy |= files_clear_orphans(s, fill_take_back);
 		busy |= stat_run(s);
 		busy |= client_answer_waiting(s);
+		busy |= client_close_hung_up(s);
 		service_wait(s, busy);
 		if (host_now_ns() >= next_tick_ns) {
 			files_tick(s);

@@ -379,6 +379,54 @@ static void open_more_files_than_slots_each_found_again(void **state)
 	(void)state;
 }
 
+/* In the child: opens nameless files, says so, and waits for its end. */
+static _Noreturn void open_nameless(const struct test_service *service, u32 nr,
+                                    volatile u32 *ready)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct lodic_file *file;
+	struct lodic *lodic;
+
+	if (test_service_attach(service, &lodic) != 0)
+		_exit(1);
+	for (u32 i = 0; i < nr; i++) {
+		int fd;
+
+		pattern_file_make(path, "nameless", 1, 1, 1);
+		fd = fixture_open(path, O_RDONLY);
+		if (lodic_open(lodic, fd, &file) != 0 || lodic_file_cached(file) != 0)
+			_exit(2);
+		unlink(path);
+		close(fd);
+	}
+	*ready = 1;
+	for (;;)
+		pause();
+}
+
+/* More than the service closes in one turn. */
+static void killed_with_many_files_open_all_let_go(void **state)
+{
+	volatile u32 *ready = fixture_shared(sizeof(*ready));
+	struct test_bed b;
+	pid_t pid;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.nr_files = 512;
+	test_bed_make(&b, FILE_BYTES);
+	pid = fixture_fork();
+	if (pid == 0)
+		open_nameless(&b.service, 300, ready);
+	assert_true(WAIT_UNTIL(*ready));
+	assert_int_equal(test_service_stat(b.lodic).files, 301);
+	kill(pid, SIGKILL);
+	fixture_wait(pid);
+	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).files == 1));
+	assert_int_equal(test_service_stat(b.lodic).clients, 1);
+	test_bed_free(&b);
+	(void)state;
+}
+
 /* The kernel does not count the description that memfd_create() makes: it would lease the
  * file to the service while this process can write to it. */
 static void open_memfd_that_others_write_never_stale(void **state)
@@ -466,6 +514,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(pin_not_cached_eagain_then_pinned, guard_set),
 		cmocka_unit_test_setup(close_deleted_file_let_go, guard_set),
 		cmocka_unit_test_setup(open_more_files_than_slots_each_found_again,
+		                       guard_set),
+		cmocka_unit_test_setup(killed_with_many_files_open_all_let_go,
 		                       guard_set),
 		cmocka_unit_test_setup(open_memfd_that_others_write_never_stale,
 		                       guard_set),
