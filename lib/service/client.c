@@ -343,6 +343,13 @@ static int client_note_open(struct client *c, u32 slot, u32 id)
 	return 0;
 }
 
+/* A program that was refused a descriptor asks again, and then there is one. */
+static void client_note_error(struct service *s, int error)
+{
+	if (error == -EMFILE)
+		files_spare_descriptors(s);
+}
+
 static void opening_work(struct worker_job *job)
 {
 	struct opening *o = (struct opening *)job;
@@ -384,6 +391,7 @@ static void opening_done(struct service *s, struct worker_job *job)
 		worker_close(s, o->passed);
 	}
 	reply.error = client_admit(s, c, &o->file, &reply);
+	client_note_error(s, reply.error);
 	free(o);
 	if (!c)
 		return;
@@ -534,6 +542,7 @@ static bool client_serve_one(struct service *s, struct client *c)
 	}
 	/* A request of another length is of another version. */
 	x.reply.error = err ? err : client_carry_out(s, c, &x);
+	client_note_error(s, x.reply.error);
 	for (u32 i = 0; i < x.nr_fds; i++)
 		if (x.fds[i] >= 0)
 			worker_close(s, x.fds[i]);

@@ -25,6 +25,8 @@
 /* What one call of files_drop() looks at, and lets go: each may wait for the lease thread. */
 #define DROP_SLOTS 4096u
 #define DROP_FILES 64u
+/* How many warm files go when descriptors run out. */
+#define SPARE_FILES 16u
 
 static u32 files_slot_of(const struct service *s, const struct held_file *f)
 {
@@ -467,6 +469,14 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 	d.pinned = s->nr_orphans;
 	*ret_dropped = d;
 	return from < nr ? from : LOOK_END;
+}
+
+void files_spare_descriptors(struct service *s)
+{
+	struct held_file *idle;
+
+	for (u32 i = 0; i < SPARE_FILES && (idle = files_find_idle(s)); i++)
+		files_retire(s, idle);
 }
 
 void files_tick(struct service *s)

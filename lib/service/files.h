@@ -53,6 +53,8 @@ bool files_is_live(const struct service *s, const struct held_file *f);
  * LOOK_END. A program that has such a file open gets it again when it next reads. */
 u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);
+/* No descriptor is left: lets go some files that no client has open, if there are any. */
+void files_spare_descriptors(struct service *s);
 /* A read of the file begins, or has come back. */
 void files_fill_begun(struct held_file *f);
 void files_fill_ended(struct service *s, struct held_file *f);
