@@ -79,16 +79,14 @@ struct opening {
 	struct passed_file file;
 };
 
-/* Gives back at most so many of a client's opens; returns how many more it could. */
+/* Closes at most so many of a client's files; returns how many more it could. */
 static u32 client_close_files(struct service *s, struct client *c, u32 most)
 {
-	while (c->nr_opens > 0 && most > 0) {
-		struct client_open *open = &c->opens[c->nr_opens - 1];
+	u32 slot, id, nr;
 
-		files_close(s, open->slot, open->id);
+	while (most > 0 && (nr = opens_take(&c->opens, &slot, &id)) > 0) {
+		files_close(s, slot, id, nr);
 		most--;
-		if (--open->nr == 0)
-			c->nr_opens--;
 	}
 	return most;
 }
@@ -161,12 +159,12 @@ void client_free_gone(struct service *s)
 	while (*at) {
 		struct client *c = *at;
 
-		if (!c->gone || c->nr_opens > 0) {
+		if (!c->gone || c->opens.nr > 0) {
 			at = &c->next;
 			continue;
 		}
 		*at = c->next;
-		free(c->opens);
+		opens_fini(&c->opens);
 		free(c);
 	}
 }
@@ -315,34 +313,6 @@ static int client_op_context_close(struct service *s, struct client *c,
 	return 0;
 }
 
-static struct client_open *client_find_open(struct client *c, u64 slot, u64 id)
-{
-	for (u32 i = 0; i < c->nr_opens; i++)
-		if (c->opens[i].slot == slot && c->opens[i].id == id)
-			return &c->opens[i];
-	return NULL;
-}
-
-static int client_note_open(struct client *c, u32 slot, u32 id)
-{
-	struct client_open *open = client_find_open(c, slot, id);
-	u32 max = c->max_opens ? c->max_opens * 2 : 8;
-
-	if (open) {
-		open->nr++;
-		return 0;
-	}
-	if (c->nr_opens == c->max_opens) {
-		open = realloc(c->opens, max * sizeof(*open));
-		if (!open)
-			return -ENOMEM;
-		c->opens = open;
-		c->max_opens = max;
-	}
-	c->opens[c->nr_opens++] = (struct client_open){ slot, id, 1 };
-	return 0;
-}
-
 /* A program that was refused a descriptor asks again, and then there is one. */
 static void client_note_error(struct service *s, int error)
 {
@@ -369,9 +339,9 @@ static int client_admit(struct service *s, struct client *c, struct passed_file 
 	if (err)
 		return err;
 	f = &s->files[slot];
-	err = c ? client_note_open(c, slot, f->id) : -ECANCELED;
+	err = c ? opens_add(&c->opens, s->shape.nr_files, slot, f->id) : -ECANCELED;
 	if (err) {
-		files_close(s, slot, f->id);
+		files_close(s, slot, f->id, 1);
 		return err;
 	}
 	reply->file.slot = slot;
@@ -439,13 +409,11 @@ static int client_op_file_open(struct service *s, struct client *c, struct excha
 
 static int client_op_file_close(struct service *s, struct client *c, struct exchange *x)
 {
-	struct client_open *open = client_find_open(c, x->request.a, x->request.b);
+	u64 slot = x->request.a, id = x->request.b;
 
-	if (!open)
+	if (!opens_remove(&c->opens, slot, id))
 		return -EINVAL;
-	files_close(s, open->slot, open->id);
-	if (--open->nr == 0)
-		*open = c->opens[--c->nr_opens];
+	files_close(s, (u32)slot, (u32)id, 1);
 	return 0;
 }
 

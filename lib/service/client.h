@@ -3,11 +3,8 @@
 #ifndef LODIC_LIB_SERVICE_CLIENT_H
 #define LODIC_LIB_SERVICE_CLIENT_H
 
+#include "lib/service/opens.h"
 #include "lib/service/state.h"
-
-struct client_open {
-	u32 slot, id, nr;
-};
 
 struct client {
 	struct client *next;
@@ -24,8 +21,7 @@ struct client {
 	u64 stat_wanted;         /* waits for this count (stat.h); 0: it does not */
 	struct opening *opening; /* a file that a worker looks at; NULL: none */
 	u32 nr_contexts;
-	u32 nr_opens, max_opens;
-	struct client_open *opens;
+	struct opens opens;
 };
 
 void client_accept(struct service *s);

@@ -432,13 +432,14 @@ static void files_drop_if_nameless(struct service *s, struct held_file *f)
 		files_retire(s, f);
 }
 
-void files_close(struct service *s, u32 slot, u32 id)
+void files_close(struct service *s, u32 slot, u32 id, u32 nr)
 {
 	struct held_file *f = &s->files[slot];
 
 	if (f->state != FILE_HELD || f->id != id)
 		return; /* it was retired meanwhile */
-	if (--f->nr_opens > 0)
+	f->nr_opens -= nr;
+	if (f->nr_opens > 0)
 		return;
 	files_idle_begin(s, f);
 	files_drop_if_nameless(s, f);

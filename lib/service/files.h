@@ -43,7 +43,8 @@ void files_fini(struct service *s);
  * ret_slot then has one more open. It takes or closes p's descriptors. The errors are those of
  * lodic_file_cached() and lodic_open(). */
 int files_open(struct service *s, struct passed_file *p, u32 *ret_slot);
-void files_close(struct service *s, u32 slot, u32 id);
+/* Undoes nr such opens, if the slot still holds the file with this id. */
+void files_close(struct service *s, u32 slot, u32 id, u32 nr);
 /* The held file with this id; NULL when it has gone. */
 struct held_file *files_find(struct service *s, u32 id);
 /* Does the service vouch for the file now? */

@@ -146,7 +146,7 @@ void list_readers(const struct service *s, u64 cursor, struct wire_page *page)
 		cursor = r->serial = c->serial;
 		r->pid = (u32)c->pid;
 		r->age_ns = now - c->since_ns;
-		r->files = c->nr_opens;
+		r->files = c->opens.nr;
 		r->hung_up = c->socket < 0;
 		list_name(r->pid, r->name, sizeof(r->name));
 	}

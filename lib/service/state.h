@@ -15,6 +15,7 @@
  *   proof     why a file is believed not to change
  *   worker    threads that touch what clients pass
  *   refused   which files are not cached, and why
+ *   opens     which files a client has open
  *   memory    the segments that readers map
  *   socket    one service for one socket: lock, listening socket
  *   state     this one

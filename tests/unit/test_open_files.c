@@ -1,19 +1,250 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the service does when it can open no more files. */
+/*
+ * An open and a close cost the service the same, however many files it holds and the client
+ * has open. Most cases call pieces of lib/service on files that are only numbers: a promise
+ * vouches for them, and they have no descriptors. The last case runs a service out of
+ * descriptors.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "lib/service/client.h"
+#include "lib/service/files.h"
+#include "lib/service/opens.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
+#define MANY_SLOTS (1u << 20)
+#define MANY_FILES 100000u
+/* 100,000 files lie in 2^20 chains. At random, a chain of 8 has a chance of 1 in 10^7; the
+ * files' numbers are the same in each run. */
+#define LONGEST_CHAIN 8u
+
+static void opens_follow_what_is_open(void **state)
+{
+	const u32 nr_slots = 3 * OPENS_PAGE_SLOTS - 5;
+	u32 *model = calloc(nr_slots, sizeof(*model));
+	struct opens o = { 0 };
+	u64 random = random_stream(2);
+	u32 nr = 0, slot, id, taken;
+
+	(void)state;
+	assert_false(opens_remove(&o, 0, 1));
+	assert_int_equal(opens_take(&o, &slot, &id), 0);
+	for (u32 round = 0; round < 100000; round++) {
+		slot = (u32)random_below(&random, nr_slots);
+		if (random_below(&random, 2)) {
+			assert_int_equal(opens_add(&o, nr_slots, slot, slot + 1), 0);
+			nr += model[slot]++ == 0;
+		} else {
+			assert_false(opens_remove(&o, slot, slot + 1 + nr_slots));
+			assert_int_equal(opens_remove(&o, slot, slot + 1),
+			                 model[slot] > 0);
+			nr -= model[slot] == 1;
+			model[slot] -= model[slot] > 0;
+		}
+		assert_int_equal(o.nr, nr);
+	}
+	/* The rest is taken, each entry once, with the number of its opens. */
+	while ((taken = opens_take(&o, &slot, &id)) > 0) {
+		assert_int_equal(id, slot + 1);
+		assert_int_equal(taken, model[slot]);
+		model[slot] = 0;
+		nr--;
+	}
+	assert_int_equal(nr, 0);
+	for (u32 i = 0; i < o.nr_pages; i++)
+		assert_null(o.pages[i]);
+	assert_false(opens_remove(&o, UINT64_MAX, 1));
+	opens_fini(&o);
+	free(model);
+}
+
+/* The slot's old file has gone. A close of it must not close the new one. */
+static void opens_of_a_new_file_replace_those_of_the_old_one(void **state)
+{
+	struct opens o = { 0 };
+	u32 slot, id;
+
+	(void)state;
+	assert_int_equal(opens_add(&o, 4, 2, 3), 0);
+	assert_int_equal(opens_add(&o, 4, 2, 3), 0);
+	assert_int_equal(opens_add(&o, 4, 2, 7), 0);
+	assert_int_equal(o.nr, 1);
+	assert_false(opens_remove(&o, 2, 3));
+	assert_int_equal(opens_take(&o, &slot, &id), 1);
+	assert_int_equal(slot, 2);
+	assert_int_equal(id, 7);
+	opens_fini(&o);
+}
+
+static struct service service;
+
+/* A service that holds files; nothing else of it is there. */
+static struct service *service_make(u32 nr_files)
+{
+	struct service *s = &service;
+
+	memset(s, 0, sizeof(*s));
+	s->shape.nr_frames = FRAME_FIRST;
+	s->shape.nr_files = nr_files;
+	s->arena.files = calloc(nr_files, sizeof(*s->arena.files));
+	assert_non_null(s->arena.files);
+	assert_int_equal(files_init(s), 0);
+	return s;
+}
+
+static void service_free(struct service *s)
+{
+	files_fini(s);
+	free(s->arena.files);
+}
+
+/* Opens the file that is number i. 0 or -errno. */
+static int service_open(struct service *s, u64 i, u32 *ret_slot)
+{
+	static struct passed_file p;
+
+	p.fd = p.direct_fd = -1;
+	p.dev = i % 3;
+	p.ino = i / 3;
+	p.size = BLOCK;
+	p.other = PROOF_PROMISE;
+	return files_open(s, &p, ret_slot);
+}
+
+static u32 longest_chain(const struct service *s)
+{
+	u32 longest = 0;
+
+	for (u32 i = 0; i < s->shape.nr_files; i++) {
+		u32 slot = s->chains[i], nr = 0;
+
+		for (; slot < s->shape.nr_files; slot = s->files[slot].chain)
+			nr++;
+		longest = nr > longest ? nr : longest;
+	}
+	return longest;
+}
+
+static void files_open_many_files_each_found_in_a_short_chain(void **state)
+{
+	struct service *s = service_make(MANY_SLOTS);
+	u32 *slots = calloc(MANY_FILES, sizeof(*slots)), slot;
+
+	(void)state;
+	for (u32 i = 0; i < MANY_FILES; i++)
+		assert_int_equal(service_open(s, i, &slots[i]), 0);
+	assert_int_equal(s->nr_held, MANY_FILES);
+	assert_in_range(longest_chain(s), 1, LONGEST_CHAIN);
+	for (u32 i = 0; i < MANY_FILES; i++) {
+		assert_int_equal(service_open(s, i, &slot), 0);
+		assert_int_equal(slot, slots[i]);
+		files_close(s, slot, s->files[slot].id, 2);
+	}
+	assert_int_equal(s->nr_held, MANY_FILES); /* warm */
+	for (u32 i = 0; i < MANY_FILES && s->nr_held > 0; i++)
+		files_spare_descriptors(s);
+	assert_int_equal(s->nr_held, 0);
+	assert_int_equal(longest_chain(s), 0);
+	free(slots);
+	service_free(s);
+}
+
+/* Files come and go in an order of their own, and one slot is in use all the time. */
+static void files_open_takes_the_slot_that_was_free_longest(void **state)
+{
+	enum { NR_SLOTS = 5, NR_ROUNDS = 40 };
+	struct service *s = service_make(NR_SLOTS);
+	u32 first, slot, last = 0;
+
+	(void)state;
+	assert_int_equal(service_open(s, 1000, &first), 0);
+	for (u32 i = 0; i < NR_ROUNDS; i++) {
+		assert_int_equal(service_open(s, i, &slot), 0);
+		assert_int_equal(slot, last % (NR_SLOTS - 1) + 1);
+		last = slot;
+		files_close(s, slot, s->files[slot].id, 1);
+		files_spare_descriptors(s);
+	}
+	for (slot = 1; slot < NR_SLOTS; slot++)
+		assert_int_equal(s->files[slot].next_id,
+		                 slot + 1 + NR_SLOTS * (NR_ROUNDS / (NR_SLOTS - 1)));
+	/* When all slots are in use none is found, and nothing is lost. */
+	for (u32 i = 0; i < NR_SLOTS - 1; i++)
+		assert_int_equal(service_open(s, i, &slot), 0);
+	assert_int_equal(service_open(s, 99, &slot), -ENFILE);
+	files_close(s, first, s->files[first].id, 1);
+	assert_int_equal(service_open(s, 99, &slot), 0);
+	assert_int_equal(slot, first);
+	service_free(s);
+}
+
+static void slot_with_no_id_left_is_used_no_more(void **state)
+{
+	struct service *s = service_make(2);
+	struct look_dropped dropped;
+	u32 slot;
+
+	(void)state;
+	s->files[0].next_id = UINT32_MAX - 1;
+	s->files[1].next_id = UINT32_MAX - 2;
+	for (u32 i = 0; i < 2; i++) {
+		assert_int_equal(service_open(s, i, &slot), 0);
+		assert_int_equal(slot, i);
+	}
+	files_drop(s, 0, 0, LOOK_ALL, &dropped);
+	assert_int_equal(s->nr_held, 0);
+	assert_int_equal(service_open(s, 2, &slot), 0);
+	assert_int_equal(slot, 1);
+	files_close(s, slot, s->files[slot].id, 1); /* this was its last id */
+	assert_int_equal(service_open(s, 3, &slot), -ENFILE);
+	service_free(s);
+}
+
+static void client_hang_up_with_many_opens_closes_them_in_turns(void **state)
+{
+	enum { NR_FILES = 1000, MOST = 64 };
+	struct service *s = service_make(4 * NR_FILES);
+	struct client *c = calloc(1, sizeof(*c));
+	u32 slot, turns = 0, left = NR_FILES;
+	bool more = true;
+
+	(void)state;
+	for (u32 i = 0; i < NR_FILES; i++) {
+		assert_int_equal(service_open(s, i, &slot), 0);
+		assert_int_equal(opens_add(&c->opens, s->shape.nr_files, slot,
+		                           s->files[slot].id),
+		                 0);
+	}
+	c->socket = c->process = -1;
+	c->gone = true;
+	s->clients = c;
+	for (; more; turns++) {
+		client_free_gone(s);
+		assert_ptr_equal(s->clients, c);
+		more = client_close_hung_up(s);
+		assert_in_range(left - c->opens.nr, 1, MOST);
+		left = c->opens.nr;
+	}
+	assert_true(turns >= NR_FILES / MOST);
+	assert_int_equal(left, 0);
+	for (slot = 0; slot < s->shape.nr_files; slot++)
+		assert_int_equal(s->files[slot].nr_opens, 0);
+	client_free_gone(s);
+	assert_null(s->clients);
+	service_free(s);
+}
 
 /* Files that cannot be cached are read from the kernel. When the others are closed, these get
  * their descriptors. */
@@ -71,6 +302,12 @@ static void descriptors_run_out_reads_go_on_and_warm_files_make_room(void **stat
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(opens_follow_what_is_open),
+		cmocka_unit_test(opens_of_a_new_file_replace_those_of_the_old_one),
+		cmocka_unit_test(files_open_many_files_each_found_in_a_short_chain),
+		cmocka_unit_test(files_open_takes_the_slot_that_was_free_longest),
+		cmocka_unit_test(slot_with_no_id_left_is_used_no_more),
+		cmocka_unit_test(client_hang_up_with_many_opens_closes_them_in_turns),
 		cmocka_unit_test(
 			descriptors_run_out_reads_go_on_and_warm_files_make_room),
 	};
