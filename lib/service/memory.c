@@ -399,10 +399,14 @@ int memory_make_context(struct service *s, void **ret_memory, int *ret_fd,
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
 	int err = memory_make_shared(&m, "lodic-context", s->context_bytes, 0, false);
+	bool answers = false;
 	int reader = -1;
 
 	if (!err)
 		err = memory_share(&m);
+	/* Linux before 5.3 refuses such a lease in any case. */
+	if (!err)
+		answers = memory_ask(m.fd) == MEMORY_UNUSED;
 	if (!err)
 		reader = memory_open_again(m.fd, O_RDWR);
 	if (!err && (reader == -EMFILE || reader == -ENFILE))
@@ -419,8 +423,8 @@ int memory_make_context(struct service *s, void **ret_memory, int *ret_fd,
 	}
 	*ret_reader_fd = reader;
 	*ret_fd = m.fd;
-	/* The reader's description is open, so the right answer is known. */
-	if (memory_ask(m.fd) != MEMORY_USED)
+	/* The reader's description is open now, so the right answers are known. */
+	if (!answers || memory_ask(m.fd) != MEMORY_USED)
 		service_close(ret_fd);
 	return 0;
 }

@@ -207,8 +207,13 @@ static void closing_done(struct service *s, struct worker_job *job)
 
 void worker_close(struct service *s, int fd)
 {
-	struct worker_closing *closing = s->workers ? malloc(sizeof(*closing)) : NULL;
+	struct worker_closing *closing;
 
+	/* The service ends, and must give up its leases whatever this file does. The kernel
+	 * closes the descriptor with the process. */
+	if (!s->workers)
+		return;
+	closing = malloc(sizeof(*closing));
 	if (closing) {
 		closing->job = (struct worker_job){ .closes = true,
 			                            .work = closing_work,
@@ -220,7 +225,7 @@ void worker_close(struct service *s, int fd)
 		}
 		free(closing);
 	}
-	close(fd); /* no memory or no thread; or the service ends */
+	close(fd); /* no memory, or no thread */
 }
 
 int worker_event(const struct service *s)

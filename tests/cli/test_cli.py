@@ -218,7 +218,7 @@ class Bench(unittest.TestCase):
         rows = json.loads(self.bench("--processes", "120", "--rounds", "1", "--json"))["results"]
         shares = {row["method"]: row["hit_ratio"] for row in rows}
         for method in "lodic_read", "lodic_pin", "pin_atomic", "pin_frozen", "pin_hazard":
-            self.assertGreater(shares[method], 0.95, method)
+            self.assertGreater(shares[method], 0.9, method)
 
     def test_too_many_processes_name_the_limit(self):
         done = run("bench", "pin", "--processes", "100000")
