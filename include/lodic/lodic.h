@@ -173,7 +173,7 @@ struct lodic_options {
 
 /*
  * Connects this process to the cache; options may be NULL. The call starts the service if
- * none listens, and waits up to 10 s for it.
+ * none listens, and tries so for 10 s. A start that begins late may take 10 s more.
  *
  * If options name no socket, the library looks in LODIC_SOCKET, ~/.config/lodic.conf and
  * /etc/lodic.conf, in this order. Else it takes the user's default. A service that it
@@ -217,8 +217,9 @@ void lodic_detach(struct lodic *lodic);
  */
 int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_context);
 
-/* Closes the context and gives its pins back: their memory must not be read any more. The
- * call waits for a stopped service for 2 s at most, as lodic_close() does. */
+/* Closes the context and gives its pins back: their memory must not be read any more. As
+ * lodic_close(), the call may wait for a stopped service: for 2 s, and before that for 2 s
+ * behind another thread's call. */
 void lodic_context_close(struct lodic_context *context);
 
 /*
@@ -245,6 +246,7 @@ void lodic_close(struct lodic_file *file);
  * -EFBIG: it has 16 TiB or more.
  * -ENODATA: it is empty.
  * -ENFILE: the service holds as many files as it can.
+ * -EMFILE: the service has no descriptor left.
  * -EBUSY: the service waits for other files whose file systems do not answer.
  * -ESTALE: it was written to since, or the service has gone.
  * -ETIMEDOUT, -ECONNRESET: the service did not answer.

@@ -38,6 +38,7 @@
 #define OPENS_EACH 2u
 #define MOST_OPENS 9u
 #define NR_STRAYS 12u
+#define NR_WAITING 16u /* more than there are workers */
 
 /* Connects to the service as liblodic does. */
 static int raw_connect(const struct test_service *service)
@@ -318,6 +319,57 @@ static void fuse_descriptor_passed_others_are_served(void **state)
 	(void)state;
 }
 
+/* Starts a service at the same socket when the test says so. Ends with 0 if that works. */
+static _Noreturn void successor_run(const struct test_service *service, const u64 *go)
+{
+	struct test_service next = *service;
+
+	while (!host_load_acquire(go))
+		fixture_pause_us(100);
+	if (!WAIT_UNTIL_MS(test_service_start(&next) == 0, 5 * SOON_MS))
+		_exit(1);
+	_exit(test_service_stop(&next));
+}
+
+/* The service ends while such descriptors wait for a worker. Its process may stay until the
+ * kernel has closed them, but the next service can begin. */
+static void fuse_descriptors_wait_service_ends_next_begins(void **state)
+{
+	u64 *go = fixture_shared(sizeof(*go));
+	char path[FIXTURE_PATH_BYTES];
+	int fd, sockets[NR_WAITING];
+	struct test_bed b;
+	pid_t successor;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	successor = fixture_fork(); /* before: its end would wait for the file, too */
+	if (successor == 0)
+		successor_run(&b.service, go);
+	fixture_path(path, "fuse-end");
+	fd = fuse_file_open(path);
+	for (u32 i = 0; i < NR_WAITING; i++) {
+		sockets[i] = raw_connect(&b.service);
+		raw_send(sockets[i], WIRE_FILE_OPEN, fd);
+	}
+	close(raw_connect(&b.service)); /* the service has the others now */
+	kill(b.service.pid, SIGTERM);
+	host_store_release(go, 1);
+	assert_int_equal(fixture_wait(successor), 0);
+	for (u32 i = 0; i < NR_WAITING; i++)
+		close(sockets[i]);
+	fuse_end();
+	close(fd);
+	assert_int_equal(fixture_wait(b.service.pid), 0);
+	b.service.pid = 0;
+	lodic_close(b.file);
+	lodic_context_close(b.context);
+	lodic_detach(b.lodic);
+	close(b.fd);
+	unlink(b.path);
+	(void)state;
+}
+
 /* From now on this process and its children get no io_uring, as in many containers. */
 static void forbid_io_uring(void)
 {
@@ -432,6 +484,9 @@ int main(int argc, char **argv)
 		TEST(closed_file_leaves_after_keep_umount_works),
 		cmocka_unit_test_setup_teardown(
 			fuse_descriptor_passed_others_are_served, guard_set,
+			fuse_teardown),
+		cmocka_unit_test_setup_teardown(
+			fuse_descriptors_wait_service_ends_next_begins, guard_set,
 			fuse_teardown),
 		TEST(read_unanswered_without_io_uring_others_are_served),
 	};
