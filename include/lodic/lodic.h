@@ -304,7 +304,8 @@ void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin);
 
 /*
  * Asks the service to bring in the bytes from offset to offset + n; n = 0: to the end of
- * the file. With LODIC_WAIT the call returns when the service has done what it could.
+ * the file. With LODIC_WAIT the call returns when the service has done what it could. For
+ * that the context keeps a connection of its own, one descriptor, until it is closed.
  * -ESTALE: the file is not cached (see lodic_file_cached()).
  * -EINVAL: offset is negative, or flags has other bits.
  * -ECONNRESET: the service has died while the call waited.

@@ -148,6 +148,7 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 		return -ENOMEM;
 	context->lodic = lodic;
 	context->seat = &no_seat;
+	channel_init(&context->waiting);
 	misuse_opened(&context->misuse, lodic->mark);
 	attach_get(lodic);
 	attach_lock(lodic);
@@ -175,6 +176,7 @@ EXPORT void lodic_context_close(struct lodic_context *context)
 	misuse_context_close(&context->misuse);
 	lodic = context->lodic;
 	if (!attach_forked(lodic)) {
+		channel_close(&context->waiting, -ECONNRESET);
 		attach_lock(lodic);
 		channel_wait(&lodic->channel); /* what is under way may be for it */
 		context_move(context);

@@ -17,6 +17,9 @@ struct lodic_context {
 	struct seat *offered;
 	int error; /* of the last try to get a seat */
 	struct retry retry;
+	/* The owner thread's own, for LODIC_WAIT: it may wait long there, without a lock. */
+	struct channel waiting;
+	u64 waiting_generation;        /* of the service that it leads to */
 	u64 past[CONTEXT_NR_COUNTERS]; /* counts of earlier seats, and without a seat */
 	struct misuse misuse;
 };

@@ -168,37 +168,56 @@ static void prefetch_answered(void *owner, const struct channel_reply *reply)
 	*(int *)owner = reply->error;
 }
 
-static void prefetch_close(void *channel)
+/* A cancelled thread leaves its question behind, and the answer would be the next one's. */
+static void prefetch_cancelled(void *arg)
 {
-	channel_close(channel, -ECONNRESET);
+	struct lodic_context *context = arg;
+
+	channel_close(&context->waiting, -ECANCELED);
+	misuse_context_leave(&context->misuse);
+}
+
+/* Asks by the context's own connection, and makes it first where there is none. */
+static int prefetch_ask(struct lodic_context *context, int *ret_answer)
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_SYNC };
+	const struct segment *segment = context->seat->segment;
+	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
+	struct channel *c = &context->waiting;
+	int err;
+
+	if (context->waiting_generation != segment->generation)
+		channel_close(c, -ECONNRESET); /* it leads to an earlier service */
+	context->waiting_generation = segment->generation;
+	/* The service may have hung up since the last wait; then ask() closes it. */
+	if (c->socket >= 0 && channel_ask(c, &request, -1, DEADLINE_NEVER,
+	                                  prefetch_answered, ret_answer) == 0)
+		return 0;
+	channel_close(c, -ECONNRESET);
+	while ((err = channel_connect(c, context->lodic->start.socket_path)) ==
+	               -EAGAIN &&
+	       segment_alive(segment))
+		nanosleep(&pause, NULL); /* the service has many others to let in */
+	return err ? err
+	           : channel_ask(c, &request, -1, DEADLINE_NEVER, prefetch_answered,
+	                         ret_answer);
 }
 
 /* Waits until the service has done what it could for every hint posted before. The wait has
  * a connection of its own and holds no lock, because it may take long. */
 static int prefetch_wait(struct lodic_context *context)
 {
-	static const struct wire_request request = { .version = WIRE_VERSION,
-		                                     .op = WIRE_SYNC };
-	const struct segment *segment = context->seat->segment;
-	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
-	struct channel channel;
 	int answer = -ECONNRESET;
 	int err;
 
-	channel_init(&channel);
-	pthread_cleanup_push(prefetch_close, &channel);
-	while ((err = channel_connect(&channel, context->lodic->start.socket_path)) ==
-	               -EAGAIN &&
-	       segment_alive(segment))
-		nanosleep(&pause, NULL); /* the service has many others to let in */
-	if (!err)
-		err = channel_ask(&channel, &request, -1, DEADLINE_NEVER,
-		                  prefetch_answered, &answer);
+	pthread_cleanup_push(prefetch_cancelled, context);
+	err = prefetch_ask(context, &answer);
 	if (!err) {
-		channel_wait(&channel);
-		err = segment_alive(segment) ? answer : -ECONNRESET;
+		channel_wait(&context->waiting);
+		err = segment_alive(context->seat->segment) ? answer : -ECONNRESET;
 	}
-	pthread_cleanup_pop(1);
+	pthread_cleanup_pop(0);
 	return err == -ECONNREFUSED || err == -ENOENT || err == -EAGAIN ? -ECONNRESET
 	                                                                : err;
 }

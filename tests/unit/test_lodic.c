@@ -363,8 +363,7 @@ static void open_more_files_than_slots_each_found_again(void **state)
 
 		assert_int_equal(lodic_open(b.lodic, fd, &first), 0);
 		assert_int_equal(lodic_file_cached(first), 0);
-		assert_int_equal(
-			lodic_prefetch(b.context, first, 0, 0, LODIC_WAIT), 0);
+		assert_int_equal(lodic_prefetch(b.context, first, 0, 0, LODIC_WAIT), 0);
 		assert_int_equal(lodic_open(b.lodic, fd, &again), 0);
 		assert_int_equal(lodic_read(b.context, again, block, sizeof(block), 0),
 		                 sizeof(block));

@@ -2,6 +2,7 @@
 /* A process and its service lose each other, or cannot have what they ask for. The process
  * comes back to the cache by itself, leaks nothing, and says what is wrong meanwhile. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -99,6 +100,18 @@ static void request_timed_out_connects_anew_keeps_seats(void **state)
 	(void)state;
 }
 
+static u32 nr_descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	u32 n = 0;
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
 /* A thread that prefetches with LODIC_WAIT, in a context that main has opened for it. */
 struct waiter {
 	struct test_bed *b;
@@ -179,6 +192,52 @@ static void prefetch_waits_service_dies_econnreset(void **state)
 	test_service_kill(&b.service);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(w.result, -ECONNRESET);
+	lodic_context_close(w.context);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* A context makes a connection for its first wait. It keeps it until it closes, or another
+ * service has taken over. */
+static void prefetch_waits_again_same_connection(void **state)
+{
+	struct lodic_context *context;
+	struct test_bed b;
+	u32 before;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, (u64)4 * BLOCK);
+	assert_int_equal(lodic_context_open(b.lodic, &context), 0);
+	before = nr_descriptors();
+	for (u32 i = 0; i < 8; i++)
+		assert_int_equal(lodic_prefetch(context, b.file, 0, 0, LODIC_WAIT), 0);
+	assert_int_equal(nr_descriptors(), before + 1);
+	assert_int_equal(test_service_stat(b.lodic).cached, 4);
+	test_service_kill(&b.service);
+	assert_int_equal(test_service_start(&b.service), 0);
+	assert_true(WAIT_UNTIL(lodic_prefetch(context, b.file, 0, 0, LODIC_WAIT) == 0 &&
+	                       test_service_stat(b.lodic).cached == 4));
+	before = nr_descriptors();
+	lodic_context_close(context);
+	assert_int_equal(nr_descriptors(), before - 1);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* A thread is cancelled in its wait. The next wait in that context is answered for itself. */
+static void prefetch_cancelled_in_wait_next_wait_is_its_own(void **state)
+{
+	struct waiter w = { 0 };
+	struct test_bed b;
+	pthread_t thread = waiter_start(&w, &b);
+	void *result;
+
+	assert_int_equal(pthread_cancel(thread), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	kill(b.service.pid, SIGCONT);
+	assert_int_equal(lodic_prefetch(w.context, b.file, 0, 0, LODIC_WAIT), 0);
+	assert_int_equal(test_service_stat(b.lodic).cached, 4);
 	lodic_context_close(w.context);
 	test_bed_free(&b);
 	(void)state;
@@ -413,6 +472,8 @@ int main(int argc, char **argv)
 		TEST(request_timed_out_connects_anew_keeps_seats),
 		TEST(prefetch_waits_other_threads_do_not),
 		TEST(prefetch_waits_service_dies_econnreset),
+		TEST(prefetch_waits_again_same_connection),
+		TEST(prefetch_cancelled_in_wait_next_wait_is_its_own),
 		TEST(open_cancelled_in_request_no_lock_left),
 		TEST(context_open_not_mapped_enomem_none_leaks),
 		TEST(context_open_no_descriptors_emfile_then_opens),
