@@ -26,7 +26,7 @@ BUILDS = {
     "gcc": {
         "cc": "gcc",
         "options": [],
-        "suites": ["unit", "stress", "crash", "mutant"],
+        "suites": ["unit", "cli", "stress", "crash", "mutant"],
         "proves": "logic under load, killed peers; mutants are caught",
     },
     "clang": {
@@ -38,7 +38,7 @@ BUILDS = {
     "asan": {
         "cc": "gcc",
         "options": ["-Dmutants=false", "-Db_sanitize=address,undefined"],
-        "suites": ["unit", "stress", "crash"],
+        "suites": ["unit", "cli", "stress", "crash"],
         "proves": "lifetime, leaks, undefined behaviour",
         "slow": 4,
     },
