@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the measurements of `make bench` and keeps what they say.
 
-bench/results/ keeps pin, memory and count, each as .json and .csv, and count_user.json and
-micro.json. The numbers in README and doc/measured.md come from them. The pictures are
+bench/results/ keeps pin, memory, count and kv, each as .json and .csv, and count_user.json
+and micro.json. The numbers in README and doc/measured.md come from them. The pictures are
 build/figures/pin.png and count.png.
 """
 
@@ -56,7 +56,7 @@ def say_goals(result):
         value = goal["value"]
         shown = value if isinstance(value, str) else f"{value:.2f}"
         verdict = "" if goal.get("met", True) else "  MISSED"
-        print(f"  {goal['what']:<48} {shown:>8}  "
+        print(f"  {goal['what']:<52} {shown:>8}  "
               f"({bound.replace('_', ' ')} {goal[bound]:g}){verdict}")
 
 
@@ -252,6 +252,7 @@ def main():
                         help="rounds of `lodic bench pin` (default: 100)")
     parser.add_argument("--count-rounds", default="60",
                         help="rounds of bench_count and bench_micro (default: 60)")
+    parser.add_argument("--kv-rounds", default="15", help="rounds of bench_kv (default: 15)")
     parser.add_argument("--file", default="", help="the file to read")
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
     parser.add_argument("--document", action="store_true",
@@ -282,9 +283,13 @@ def main():
                                        "--rounds", options.count_rounds]))
     micro = keep("micro", measure([str(programs / "bench_micro"), "--json",
                                    "--rounds", options.count_rounds]))
+    kv = keep("kv", measure([str(programs / "bench_kv"), "--json", "--rounds",
+                             options.kv_rounds, "--csv", "bench/results/kv.csv"]))
     write_doc(pin, memory, count, user, micro)
     print("\none hot block, what is promised and what was measured:")
     say_goals(pin)
+    print("\na key-value reader, gets in a second of CPU time:")
+    say_goals(kv)
     print("\nmemory:")
     say_memory(memory)
     print("\na ref and an unref of one hot object:")

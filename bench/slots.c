@@ -183,9 +183,13 @@ static _Noreturn void process_run(struct slots_worker *w, pid_t parent)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTERM, SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	cpu_set_only(&set, w->cpu);
-	if (getppid() != parent || sched_setaffinity(0, sizeof(set), &set) != 0)
+	if (getppid() != parent)
 		_exit(1);
+	if (w->cpu >= 0) {
+		cpu_set_only(&set, w->cpu);
+		if (sched_setaffinity(0, sizeof(set), &set) != 0)
+			_exit(1);
+	}
 	worker_run(w);
 	_exit(0);
 }

@@ -40,7 +40,8 @@ struct slots {
 	bool processes;
 };
 
-/* Starts workers, which stay on the CPUs named, one each. -ENOMEM. -EAGAIN: the system
+/* Starts workers, which stay on the CPUs named, one each. A process may be anywhere if its
+ * CPU is negative. -ENOMEM. -EAGAIN: the system
  * gives no thread or process. -EPERM: the program may not use one of the CPUs. */
 int slots_open(struct slots *s, const int *cpus, u32 nr, bool processes);
 void slots_close(struct slots *s);

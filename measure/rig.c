@@ -74,6 +74,13 @@ int rig_folder_make(char *path, unsigned int bytes)
 
 #define REPORT_FD 3
 
+static const char *rig_program; /* NULL: this one */
+
+void rig_serve_by(const char *path)
+{
+	rig_program = path;
+}
+
 /* Starts the program with the write end of a pipe as REPORT_FD. What it writes there, and
  * its end without a word, is the outcome. */
 static int rig_spawn(char *const *arguments)
@@ -88,7 +95,8 @@ static int rig_spawn(char *const *arguments)
 		return -errno;
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_adddup2(&files, ends[1], REPORT_FD);
-	error = posix_spawn(&pid, cli_program(), &files, NULL, arguments, environ);
+	error = posix_spawn(&pid, rig_program ? rig_program : cli_program(), &files,
+	                    NULL, arguments, environ);
 	posix_spawn_file_actions_destroy(&files);
 	close(ends[1]);
 	do

@@ -69,6 +69,9 @@ int rig_ask(struct rig *rig, unsigned int nr);
 int rig_cache_start(struct rig_cache *cache, const char *folder,
                     enum lodic_scheme scheme, uint64_t cache_bytes,
                     unsigned int nr_contexts, int fd);
+/* From now on the program at path serves caches: it is `lodic`, and this program is not. path
+ * must stay. */
+void rig_serve_by(const char *path);
 /* Ends its service and waits until it is gone. */
 void rig_cache_stop(struct rig_cache *cache);
 

@@ -39,7 +39,7 @@ uint64_t workload_random(uint64_t *state)
 	return v ^ (v >> 32);
 }
 
-static uint64_t workload_random_below(uint64_t *state, uint64_t n)
+uint64_t workload_random_below(uint64_t *state, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)workload_random(state) * n) >> 64);
 }
@@ -55,62 +55,76 @@ static uint32_t workload_unit_of(uint64_t block, uint64_t *state)
 	                  workload_random_below(state, UNITS_PER_BLOCK));
 }
 
-/* Gives the blocks their ranks by a shuffle, so that hot blocks are not neighbours. */
-static void workload_shuffle(uint32_t *blocks, uint64_t n, uint64_t *state)
+/* Gives the items their ranks. */
+static void workload_shuffle(uint32_t *items, uint64_t n, uint64_t *state)
 {
 	for (uint64_t i = 0; i < n; i++)
-		blocks[i] = (uint32_t)i;
+		items[i] = (uint32_t)i;
 	for (uint64_t i = n - 1; i > 0; i--) {
 		uint64_t j = workload_random_below(state, i + 1);
-		uint32_t t = blocks[i];
+		uint32_t t = items[i];
 
-		blocks[i] = blocks[j];
-		blocks[j] = t;
+		items[i] = items[j];
+		items[j] = t;
 	}
 }
 
-/* The first rank whose cumulated weight reaches v. */
-static uint64_t workload_rank_at(const double *cumulated, uint64_t n, double v)
+int workload_zipf_make(struct workload_zipf *z, uint64_t n, double skew,
+                       uint64_t *state)
 {
-	uint64_t low = 0, high = n - 1;
+	double sum = 0;
 
+	*z = (struct workload_zipf){ .n = n };
+	z->cumulated = malloc(n * sizeof(*z->cumulated));
+	z->items = malloc(n * sizeof(*z->items));
+	if (!z->cumulated || !z->items) {
+		workload_zipf_drop(z);
+		return -ENOMEM;
+	}
+	workload_shuffle(z->items, n, state);
+	for (uint64_t i = 0; i < n; i++) {
+		sum += pow((double)(i + 1), -skew);
+		z->cumulated[i] = sum;
+	}
+	return 0;
+}
+
+void workload_zipf_drop(struct workload_zipf *z)
+{
+	free(z->cumulated);
+	free(z->items);
+	*z = (struct workload_zipf){ 0 };
+}
+
+uint32_t workload_zipf_draw(const struct workload_zipf *z, uint64_t *state)
+{
+	double v = workload_random_unit(state) * z->cumulated[z->n - 1];
+	uint64_t low = 0, high = z->n - 1;
+
+	/* The first rank whose cumulated weight reaches v. */
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		if (cumulated[middle] < v)
+		if (z->cumulated[middle] < v)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low;
+	return z->items[low];
 }
 
 static int workload_make_zipf(struct workload *w, uint64_t *state)
 {
-	uint64_t n = w->nr_blocks;
-	double *cumulated = malloc(n * sizeof(*cumulated));
-	uint32_t *blocks = malloc(n * sizeof(*blocks));
-	double sum = 0;
-	int error = -ENOMEM;
+	struct workload_zipf z;
+	int error = workload_zipf_make(&z, w->nr_blocks, WORKLOAD_ZIPF_SKEW, state);
 
-	if (!cumulated || !blocks)
-		goto out_free;
-	workload_shuffle(blocks, n, state);
-	for (uint64_t i = 0; i < n; i++) {
-		sum += pow((double)(i + 1), -WORKLOAD_ZIPF_SKEW);
-		cumulated[i] = sum;
-	}
-	for (uint64_t i = 0; i < WORKLOAD_STEPS; i++) {
-		uint64_t rank = workload_rank_at(cumulated, n,
-		                                 workload_random_unit(state) * sum);
-
-		w->units[ACCESS_ZIPF][i] = workload_unit_of(blocks[rank], state);
-	}
-	error = 0;
-out_free:
-	free(cumulated);
-	free(blocks);
-	return error;
+	if (error)
+		return error;
+	for (uint64_t i = 0; i < WORKLOAD_STEPS; i++)
+		w->units[ACCESS_ZIPF][i] =
+			workload_unit_of(workload_zipf_draw(&z, state), state);
+	workload_zipf_drop(&z);
+	return 0;
 }
 
 int workload_make(struct workload *w, uint64_t file_bytes, uint64_t seed)

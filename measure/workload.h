@@ -34,6 +34,23 @@ const char *workload_access_name(enum access access);
 /* -EINVAL: no such name. */
 int workload_access_parse(const char *name, enum access *ret_access);
 
+/* A popularity: item i of n is drawn with a weight of (its rank)^-skew. A shuffle gives the
+ * items their ranks, so that hot ones are not neighbours. */
+struct workload_zipf {
+	double *cumulated; /* weights of ranks */
+	uint32_t *items;   /* rank -> item */
+	uint64_t n;
+};
+
+/* -ENOMEM. */
+int workload_zipf_make(struct workload_zipf *z, uint64_t n, double skew,
+                       uint64_t *state);
+void workload_zipf_drop(struct workload_zipf *z);
+uint32_t workload_zipf_draw(const struct workload_zipf *z, uint64_t *state);
+
+/* A number below n; all are equally likely. */
+uint64_t workload_random_below(uint64_t *state, uint64_t n);
+
 /* A generator of 64 random bits; the state is the caller's. */
 uint64_t workload_random(uint64_t *state);
 
