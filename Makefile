@@ -52,6 +52,7 @@ check: deps-check
 kernel-check: deps-kernel
 	@$(PYTHON) kernel/run $(ARGS) check
 
+bench: RELEASE += -Dpeers=enabled
 bench: deps-bench build
 	@$(PYTHON) bench/run.py --build $(BUILD) $(if $(FILE),--file '$(FILE)')
 

@@ -155,17 +155,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The program lodic of the build that this program is of. */
-static const char *find_lodic(void)
-{
-	static char path[PATH_MAX];
-	const char *own = cli_program();
-	const char *slash = strrchr(own, '/');
-
-	snprintf(path, sizeof(path), "%.*s/../lodic", (int)(slash - own), own);
-	return path;
-}
-
 static int count_wrong(const struct kv *kv)
 {
 	u64 nr_wrong = 0, nr_failed = 0, nr_gets = 0;
@@ -234,7 +223,7 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	o.plan.cold_gets = COLD_GETS_A_RECORD * (o.plan.file_bytes / KV_RECORD_BYTES);
 	cli_catch_signals();
-	rig_serve_by(o.lodic ? o.lodic : find_lodic());
+	rig_serve_by(o.lodic ? o.lodic : rig_lodic_beside());
 	error = kv_run(&kv, &o.plan, o.workdir ? o.workdir : corpus_folder());
 	if (!error)
 		status = publish(&o, &kv);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the measurements of `make bench` and keeps what they say.
 
-bench/results/ keeps pin, memory, count and kv, each as .json and .csv, and count_user.json
+bench/results/ keeps pin, memory, count, kv and peers, each as .json and .csv, and count_user.json
 and micro.json. The numbers in README and doc/measured.md come from them. The pictures are
 build/figures/pin.png and count.png.
 """
@@ -66,6 +66,12 @@ def say_memory(result):
               f"{row['bytes_per_frame']:.1f} bytes/frame, "
               f"{row['bytes_per_context']} bytes/context, "
               f"{row['bytes_per_mapped_block']:.1f} bytes/mapped block")
+
+
+def say_peers(result):
+    for row in result["results"]:
+        if row["ns"] is not None:
+            print(f"  {row['way']:<14} threads: {row['threads']} {short_ns(row['ns']):>6} ns")
 
 
 def doc_goals(goals):
@@ -251,7 +257,8 @@ def main():
     parser.add_argument("--rounds", default="100",
                         help="rounds of `lodic bench pin` (default: 100)")
     parser.add_argument("--count-rounds", default="60",
-                        help="rounds of bench_count and bench_micro (default: 60)")
+                        help="rounds of bench_count, bench_micro and bench_peers "
+                             "(default: 60)")
     parser.add_argument("--kv-rounds", default="15", help="rounds of bench_kv (default: 15)")
     parser.add_argument("--file", default="", help="the file to read")
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
@@ -285,11 +292,16 @@ def main():
                                    "--rounds", options.count_rounds]))
     kv = keep("kv", measure([str(programs / "bench_kv"), "--json", "--rounds",
                              options.kv_rounds, "--csv", "bench/results/kv.csv"]))
+    peers = keep("peers", measure([str(programs / "bench_peers"), "--json", "--rounds",
+                                   options.count_rounds, "--csv",
+                                   "bench/results/peers.csv"]))
     write_doc(pin, memory, count, user, micro)
     print("\none hot block, what is promised and what was measured:")
     say_goals(pin)
     print("\na key-value reader, gets in a second of CPU time:")
     say_goals(kv)
+    print("\na hot entry beside RocksDB's caches:")
+    say_peers(peers)
     print("\nmemory:")
     say_memory(memory)
     print("\na ref and an unref of one hot object:")

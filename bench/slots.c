@@ -124,7 +124,7 @@ static void do_slot(struct slots_worker *me)
 	r->nr_ops = run_until(&run, end_ns, &r->end_ns);
 	getrusage(RUSAGE_THREAD, &after);
 	wait_until(end_ns + HOLD_BACK_NS);
-	r->preempted = before.ru_nvcsw != after.ru_nvcsw ||
+	r->preempted = (before.ru_nvcsw != after.ru_nvcsw && !me->work.sleeps) ||
 	               before.ru_nivcsw != after.ru_nivcsw;
 	r->nr_all_ops = nr_warm + r->nr_ops;
 	r->nr_failed = run.nr_failed;

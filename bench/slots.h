@@ -22,6 +22,9 @@ struct slots_work {
 	void (*tick)(void *arg, u32 worker);
 	void *arg;
 	u64 position; /* of worker 0; the others begin elsewhere */
+	/* It waits for other workers in the kernel, by a mutex. So a slot counts also if a
+	 * worker slept; one whose CPU was taken away still spoils it. */
+	bool sleeps;
 };
 
 struct slots_result {

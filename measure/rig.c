@@ -81,6 +81,16 @@ void rig_serve_by(const char *path)
 	rig_program = path;
 }
 
+const char *rig_lodic_beside(void)
+{
+	static char path[PATH_MAX];
+	const char *own = cli_program();
+
+	snprintf(path, sizeof(path), "%.*s/../lodic", (int)(strrchr(own, '/') - own),
+	         own);
+	return path;
+}
+
 /* Starts the program with the write end of a pipe as REPORT_FD. What it writes there, and
  * its end without a word, is the outcome. */
 static int rig_spawn(char *const *arguments)

@@ -72,6 +72,8 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 /* From now on the program at path serves caches: it is `lodic`, and this program is not. path
  * must stay. */
 void rig_serve_by(const char *path);
+/* The `lodic` of the build that this program of bench/ is of. */
+const char *rig_lodic_beside(void);
 /* Ends its service and waits until it is gone. */
 void rig_cache_stop(struct rig_cache *cache);
 

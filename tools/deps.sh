@@ -31,11 +31,12 @@ table() {
 	pkg-config|build|cmd:pkg-config|finds the libraries below
 	liburing-dev|build|pc:liburing|io_uring: the service reads files with it
 	libjansson-dev|build|pc:jansson|writes the JSON of demo, bench and stat
-	g++|check|cmd:g++|lodic.h must be C++17 as well
+	g++|check bench|cmd:g++|lodic.h must be C++17 as well; compiles bench_peers
 	clang|check|cmd:clang|the second compiler, with other warnings
 	libcmocka-dev|check|pc:cmocka|unit tests
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
+	librocksdb-dev|bench|pc:rocksdb|bench_peers measures its caches beside ours
 	clang-format|fmt|cmd:clang-format|make fmt
 	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux of the series
 	qemu-system-x86|kernel|cmd:qemu-system-x86_64|boots it
