@@ -86,6 +86,10 @@ static const struct argp_option option_list[] = {
 	  "How many entries a context's table has: a power of two", 0 },
 	{ "keep", SETTING(KEEP), "SECONDS", 0,
 	  "How long a file stays cached that no program has open (default: 600)", 0 },
+	{ "huge-pages", SETTING(HUGE_PAGES), "auto|off", 0,
+	  "Keep blocks in huge pages, as far as the kernel gives them (auto), or in "
+	  "small ones (default: auto)",
+	  0 },
 	{ "replace", KEY_REPLACE, NULL, 0,
 	  "End the service that listens there, and take its place", 0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
@@ -130,6 +134,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(FILES):
 	case SETTING(ENTRIES):
 	case SETTING(KEEP):
+	case SETTING(HUGE_PAGES):
 		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
 		return 0;
 	case KEY_REPLACE: s->replace = true; return 0;
@@ -294,6 +299,7 @@ static int complete(struct serve *s)
 		.keep_ms = settings->keep_ms,
 		.immutable = (const char *const *)settings->globs,
 		.buffered = settings->buffered,
+		.small_pages = settings->small_pages,
 		.say = on_say,
 		.say_arg = s,
 	};

@@ -96,7 +96,7 @@ static const struct row rows[] = {
 	ROW(scheme, ROW_SCHEME, "how pins are counted"),
 	ROW(entries, ROW_NUMBER, "entries in a context's table"),
 	ROW(io_uring, ROW_YES_NO, "does the service fill blocks by io_uring?"),
-	ROW(huge_pages, ROW_YES_NO, "do the frames lie in huge pages?"),
+	ROW(huge_bytes, ROW_NUMBER, "of the bytes of frames, those in huge pages"),
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(NR_ROWS * sizeof(uint64_t) == sizeof(struct lodic_stat),
@@ -160,8 +160,11 @@ static void print_table(const struct lodic_stat *s, const char *socket)
 	uint64_t asked = s->hits + s->misses;
 	char number[NUMBER_BYTES];
 
-	printf("cache at %s: %llu MiB, counting by %s, up %llu s\n", socket,
-	       (unsigned long long)(s->data_bytes >> MIB_SHIFT),
+	printf("cache at %s: %llu MiB, %llu %% in huge pages, counting by %s, up %llu "
+	       "s\n",
+	       socket, (unsigned long long)(s->data_bytes >> MIB_SHIFT),
+	       (unsigned long long)((100 * s->huge_bytes + s->data_bytes / 2) /
+	                            s->data_bytes),
 	       lodic_scheme_name((enum lodic_scheme)s->scheme),
 	       (unsigned long long)(s->uptime_ns / NS_PER_S));
 	if (asked)

@@ -37,6 +37,7 @@ static const struct {
 	[SETTING_ENTRIES] = { "entries", 1, UINT32_MAX },
 	[SETTING_FILES] = { "files", 1, UINT32_MAX },
 	[SETTING_KEEP] = { .name = "keep" },
+	[SETTING_HUGE_PAGES] = { .name = "huge-pages" },
 };
 
 __attribute__((format(printf, 2, 3))) static int
@@ -133,6 +134,15 @@ static int settings_take_yes(struct settings *s, const char *value, uint64_t *re
 	return 0;
 }
 
+static int settings_take_huge_pages(struct settings *s, const char *value,
+                                    uint64_t *ret)
+{
+	if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
+		return settings_refuse(s, "'%s' is neither auto nor off", value);
+	*ret = *value == 'o';
+	return 0;
+}
+
 /* What stands in a file must read back as the same glob. */
 static int settings_check_glob(struct settings *s, const char *glob)
 {
@@ -178,7 +188,7 @@ static int settings_take_number(struct settings *s, enum setting setting,
 	                       (unsigned long long)least, (unsigned long long)most);
 }
 
-/* Reads any value that is one number; that also covers a scheme, and yes or no. */
+/* Reads any value that is one number; that also covers a word of a list. */
 static int settings_parse(struct settings *s, enum setting setting, const char *value,
                           uint64_t *ret)
 {
@@ -186,6 +196,7 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 	case SETTING_MEMORY: return settings_take_memory(s, value, ret);
 	case SETTING_SCHEME: return settings_take_scheme(s, value, ret);
 	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
+	case SETTING_HUGE_PAGES: return settings_take_huge_pages(s, value, ret);
 	case SETTING_IDLE_EXIT:
 	case SETTING_KEEP:
 		if (value_parse_ms(value, ret) == 0)
@@ -212,6 +223,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_ENTRIES: s->entries = (uint32_t)n; return 0;
 	case SETTING_FILES: s->files = (uint32_t)n; return 0;
 	case SETTING_KEEP: s->keep_ms = n; return 0;
+	case SETTING_HUGE_PAGES: s->small_pages = n != 0; return 0;
 	case NR_SETTINGS: break;
 	}
 	return -EINVAL;

@@ -26,6 +26,7 @@ enum setting {
 	SETTING_ENTRIES,
 	SETTING_FILES,
 	SETTING_KEEP,
+	SETTING_HUGE_PAGES,
 	NR_SETTINGS
 };
 
@@ -50,6 +51,7 @@ struct settings {
 	uint32_t scheme; /* enum lodic_scheme */
 	uint32_t quota, entries, files;
 	bool buffered;
+	bool small_pages;                    /* huge-pages = off */
 	char *globs[SETTINGS_MAX_GLOBS + 1]; /* NULL-ended */
 	char why[SETTINGS_WHY_BYTES];        /* what is wrong, when a function fails */
 };

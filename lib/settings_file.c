@@ -23,7 +23,7 @@
 #define LEFT_MASK \
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
 	 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | 1u << SETTING_ENTRIES | \
-	 1u << SETTING_FILES | 1u << SETTING_KEEP)
+	 1u << SETTING_FILES | 1u << SETTING_KEEP | 1u << SETTING_HUGE_PAGES)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -172,6 +172,9 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 		fprintf(file, "%s = %llu.%03llu\n", key,
 		        (unsigned long long)s->keep_ms / 1000,
 		        (unsigned long long)s->keep_ms % 1000);
+		return;
+	case SETTING_HUGE_PAGES:
+		fprintf(file, "%s = %s\n", key, s->small_pages ? "off" : "auto");
 		return;
 	default: return; /* not in LEFT_MASK */
 	}

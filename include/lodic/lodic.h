@@ -367,7 +367,7 @@ struct lodic_stat {
 	uint64_t scheme;     /* enum lodic_scheme */
 	uint64_t entries;    /* in a context's table */
 	uint64_t io_uring;   /* 1: it fills blocks by io_uring; 0: by preadv(2) */
-	uint64_t huge_pages; /* 1: the frames lie in huge pages */
+	uint64_t huge_bytes; /* of data_bytes: in huge pages when it started */
 };
 
 /* -ESTALE: the service is away.

@@ -7,6 +7,8 @@
 
 #include "lib/client/mapping.h"
 
+#include "lib/huge.h"
+
 void *mapping_alloc_wiped(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -30,7 +32,7 @@ void mapping_free_wiped(void *p, size_t bytes)
 int mapping_share(int fd, u64 bytes, int protection, void **ret_at)
 {
 	struct stat st;
-	void *p;
+	int err;
 
 	/* If a mapping is longer than its file, the first look behind the file's end
 	 * kills the process. */
@@ -38,11 +40,9 @@ int mapping_share(int fd, u64 bytes, int protection, void **ret_at)
 		return -errno;
 	if ((u64)st.st_size < bytes || bytes == 0)
 		return -EPROTO;
-	p = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		return -errno;
+	err = huge_map(fd, bytes, protection, ret_at);
 	/* A forked child must not use it: see the note on fork() in lodic.h. */
-	madvise(p, bytes, MADV_DONTFORK);
-	*ret_at = p;
-	return 0;
+	if (!err)
+		madvise(*ret_at, bytes, MADV_DONTFORK);
+	return err;
 }

@@ -16,16 +16,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/huge.h"
 #include "lib/service/memory.h"
+#include "lib/service/pages.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
-#define HUGE_PAGE_BYTES ((u64)2 << 20)
 /* Our choice: then what is added to make huge pages whole is an eighth at most. */
 #define HUGE_MIN_FRAMES 4096u
 #define MIB_SHIFT 20
@@ -162,70 +160,24 @@ static int memory_make_fd(const char *name, unsigned int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Does the kernel give huge pages to shared memory, if a program asks? */
-static bool memory_thp_is_on(void)
+static int memory_make_shared(const struct service *s, struct shared_memory *m,
+                              const char *name, u64 bytes, unsigned int flags,
+                              bool huge)
 {
-	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
-	char line[256] = "";
-	bool on;
+	int err;
 
-	if (!file)
-		return false;
-	on = fgets(line, sizeof(line), file) && !strstr(line, "[never]") &&
-	     !strstr(line, "[deny]");
-	fclose(file);
-	return on;
-}
-
-/* Is at least half of the mapping at p made of huge pages? The answer is what there is, not
- * what was asked for. */
-static bool memory_thp_is_there(const void *p, u64 bytes)
-{
-	FILE *file = fopen("/proc/self/smaps", "re");
-	bool inside = false, there = false;
-	char line[PATH_BYTES];
-	unsigned long from, to, kib;
-
-	if (!file)
-		return false;
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-			inside = from == (unsigned long)p;
-		else if (inside && sscanf(line, "ShmemPmdMapped: %lu", &kib) == 1)
-			there = (u64)kib << 10 >= bytes / 2;
-	}
-	fclose(file);
-	return there;
-}
-
-/* Maps all of m->fd and makes sure that every page is there. */
-static int memory_fill_shared(struct shared_memory *m, bool huge)
-{
-	void *p;
-
-	if (ftruncate(m->fd, (off_t)m->bytes) != 0)
-		return -errno;
-	p = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	m->at = p;
-	/* A core dump of gigabytes would keep dead leases alive while it is written. */
-	madvise(p, m->bytes, MADV_DONTDUMP);
-	/* fallocate() takes huge pages only where they are forced on. A touch takes
-	 * them here. */
-	if (huge && madvise(p, m->bytes, MADV_HUGEPAGE) == 0)
-		madvise(p, m->bytes, MADV_POPULATE_WRITE);
-	if (fallocate(m->fd, 0, 0, (off_t)m->bytes) != 0)
-		return errno == ENOSPC ? -ENOMEM : -errno;
-	return 0;
-}
-
-static int memory_make_shared(struct shared_memory *m, const char *name, u64 bytes,
-                              unsigned int flags, bool huge)
-{
 	m->bytes = bytes;
 	m->fd = memory_make_fd(name, flags);
-	return m->fd < 0 ? m->fd : memory_fill_shared(m, huge);
+	if (m->fd < 0)
+		return m->fd;
+	if (ftruncate(m->fd, (off_t)bytes) != 0)
+		return -errno;
+	err = huge_map(m->fd, bytes, PROT_READ | PROT_WRITE, &m->at);
+	if (err)
+		return err;
+	/* A core dump of gigabytes would keep dead leases alive while it is written. */
+	madvise(m->at, bytes, MADV_DONTDUMP);
+	return pages_fill(s, m, huge);
 }
 
 static void memory_free_shared(struct shared_memory *m)
@@ -288,19 +240,20 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 /* Takes reserved huge pages, else what the kernel makes of ordinary memory. */
 static int memory_make_data(struct service *s, u64 bytes, bool reserved)
 {
+	bool huge = !s->options.small_pages;
 	int err;
 
 	if (reserved) {
-		err = memory_make_shared(&s->data, "lodic-data", bytes, MFD_HUGETLB,
+		err = memory_make_shared(s, &s->data, "lodic-data", bytes, MFD_HUGETLB,
 		                         false);
-		s->stat.huge_pages = !err;
+		s->stat.huge_bytes = err ? 0 : bytes;
 		if (!err)
 			return 0;
 		memory_free_shared(&s->data); /* another process was faster */
 	}
-	err = memory_make_shared(&s->data, "lodic-data", bytes, 0, memory_thp_is_on());
+	err = memory_make_shared(s, &s->data, "lodic-data", bytes, 0, huge);
 	if (!err)
-		s->stat.huge_pages = memory_thp_is_there(s->data.at, bytes);
+		s->stat.huge_bytes = pages_huge_bytes(&s->data);
 	return err;
 }
 
@@ -310,7 +263,7 @@ static bool memory_round_up(struct service *s)
 	u32 more = (u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT) - 1;
 	u32 nr_frames = (s->shape.nr_frames + more) & ~more;
 
-	if (nr_frames < HUGE_MIN_FRAMES ||
+	if (s->options.small_pages || nr_frames < HUGE_MIN_FRAMES ||
 	    !memory_huge_pages_are_reserved((u64)nr_frames << BLOCK_SHIFT))
 		return false;
 	s->shape.nr_frames = nr_frames;
@@ -323,15 +276,17 @@ static int memory_make_all(struct service *s, const char **ret_why)
 	u64 control = arena_control_bytes(&s->shape);
 	u64 data = (u64)s->shape.nr_frames << BLOCK_SHIFT;
 	u64 counts = arena_count_bytes(&s->shape);
+	bool huge = !s->options.small_pages;
 	int err = memory_check_room(control + data + counts, ret_why);
 
 	if (err)
 		return err;
-	err = memory_make_shared(&s->control, "lodic-control", control, 0, false);
+	err = memory_make_shared(s, &s->control, "lodic-control", control, 0, huge);
 	if (!err)
 		err = memory_make_data(s, data, reserved);
 	if (!err && counts)
-		err = memory_make_shared(&s->counts, "lodic-counts", counts, 0, false);
+		err = memory_make_shared(s, &s->counts, "lodic-counts", counts, 0,
+		                         huge);
 	if (!err)
 		err = memory_close_to_writers(&s->control);
 	if (!err)
@@ -341,6 +296,8 @@ static int memory_make_all(struct service *s, const char **ret_why)
 	if (err)
 		*ret_why = service_why("the kernel refused memory for the cache: %s",
 		                       strerror(-err));
+	else if (huge)
+		pages_say(s, &s->data, s->stat.huge_bytes);
 	return err;
 }
 
@@ -398,7 +355,9 @@ int memory_make_context(struct service *s, void **ret_memory, int *ret_fd,
                         int *ret_reader_fd)
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
-	int err = memory_make_shared(&m, "lodic-context", s->context_bytes, 0, false);
+	/* A context is made while others wait, and few are as large as a huge page. */
+	int err =
+		memory_make_shared(s, &m, "lodic-context", s->context_bytes, 0, false);
 	bool answers = false;
 	int reader = -1;
 

@@ -24,6 +24,7 @@ struct service_options {
 	const char *const
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */
+	bool small_pages;   /* ask for no huge pages */
 	/* Progress and notices, one line each; may be NULL. The library never prints. */
 	void (*say)(void *arg, const char *line);
 	void *say_arg;

@@ -17,6 +17,7 @@
  *   refused   which files are not cached, and why
  *   opens     which files a client has open
  *   memory    the segments that readers map
+ *   pages     huge pages for them
  *   socket    one service for one socket: lock, listening socket
  *   state     this one
  *
@@ -65,6 +66,7 @@ struct shared_memory {
 	int reader_fd; /* what readers get: fd, or a description that cannot write */
 	void *at;      /* NULL: there is none */
 	u64 bytes;
+	int refused; /* why the kernel gave fewer huge pages than it was asked for; 0 */
 };
 
 /* Blocks that a reader wants. */

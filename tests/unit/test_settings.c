@@ -111,6 +111,7 @@ static void set_value_not_valid_refused_with_limits(void **state)
 		{ SETTING_SOCKET, "", "empty" },
 		{ SETTING_FILES, "0", "from 1 to" },
 		{ SETTING_BUFFERED, "1", "neither yes nor no" },
+		{ SETTING_HUGE_PAGES, "yes", "neither auto nor off" },
 		{ SETTING_IDLE_EXIT, "soon", "not a number of seconds" },
 		{ SETTING_KEEP, "-1", "not a number of seconds" },
 	};
@@ -170,7 +171,8 @@ static void read_file_every_key_taken(void **state)
 	                           "quota = 17\n"
 	                           "entries = 32\n"
 	                           "files = 5\n"
-	                           "keep = 0.25",
+	                           "keep = 0.25\n"
+	                           "huge-pages = off",
 	                           SETTINGS_USER),
 	                 0);
 	assert_string_equal(s.socket, "/x/y.sock");
@@ -185,6 +187,7 @@ static void read_file_every_key_taken(void **state)
 	assert_int_equal(s.entries, 32);
 	assert_int_equal(s.files, 5);
 	assert_int_equal(s.keep_ms, 250);
+	assert_true(s.small_pages);
 	for (enum setting i = 0; i < NR_SETTINGS; i++)
 		assert_int_equal(s.from[i], SETTINGS_USER);
 	settings_free(&s);
@@ -361,6 +364,7 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	settings_set(&s, SETTING_IMMUTABLE, "/c", SETTINGS_OPTION);
 	settings_set(&s, SETTING_KEEP, "0.25", SETTINGS_ENVIRONMENT);
 	settings_set(&s, SETTING_BUFFERED, "yes", SETTINGS_OPTION);
+	settings_set(&s, SETTING_HUGE_PAGES, "off", SETTINGS_OPTION);
 	settings_set(&s, SETTING_ENTRIES, "32", SETTINGS_OPTION);
 	settings_set(&s, SETTING_IDLE_EXIT, "7", SETTINGS_OPTION);
 	settings_set(&s, SETTING_QUOTA, "9", SETTINGS_USER);
@@ -379,6 +383,7 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_string_equal(next.globs[1], "/c");
 	assert_int_equal(next.keep_ms, 250);
 	assert_true(next.buffered);
+	assert_true(next.small_pages);
 	assert_int_equal(next.entries, 16);
 	assert_int_equal(next.from[SETTING_IDLE_EXIT], SETTINGS_NOBODY);
 	/* What stands in files is not left: a line that is removed must be gone. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Mappings that huge pages fit into. A random read of a large cache waits for the page
+ * tables, too. A huge page needs one entry for 2 MiB. The kernel enters a huge page as such
+ * only where address and place in the file are multiples of its size. So the service and
+ * each reader map their segments here.
+ */
+#ifndef LODIC_LIB_HUGE_H
+#define LODIC_LIB_HUGE_H
+
+#include <stdint.h>
+
+/* On x86-64, and on arm64 with pages of 4 KiB. Elsewhere the kernel gives none so small. */
+#define HUGE_PAGE_BYTES ((uint64_t)2 << 20)
+
+/* Maps the first bytes of fd, shared. The address is a multiple of HUGE_PAGE_BYTES, unless
+ * bytes are fewer. munmap() of bytes ends it. The errors are those of mmap(2). */
+int huge_map(int fd, uint64_t bytes, int protection, void **ret_at);
+
+#endif
