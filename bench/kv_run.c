@@ -94,7 +94,7 @@ static int cache_open(struct kv *kv, enum kv_setting setting)
 	else if (setting == KV_TIGHT)
 		bytes /= TIGHT_PART;
 	error = rig_cache_start(&kv->cache, kv->folder, LODIC_LODIC, bytes,
-	                        kv->plan.nr_readers, fd);
+	                        kv->plan.nr_readers, NULL, fd);
 	close(fd);
 	if (error)
 		return fail(kv, error, "cannot use a cache: %s", lodic_strerror(error));

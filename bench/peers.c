@@ -246,7 +246,7 @@ static int open_lodic(struct peers *p)
 	if (fd < 0)
 		return -errno;
 	error = rig_cache_start(&p->cache, folder, LODIC_LODIC, CACHE_BYTES,
-	                        p->nr_threads, fd);
+	                        p->nr_threads, NULL, fd);
 	if (!error &&
 	    pread(fd, p->words, PEERS_BYTES, hot_offset()) != (ssize_t)PEERS_BYTES)
 		error = -EIO;

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the measurements of `make bench` and keeps what they say.
 
-bench/results/ keeps pin, memory, count, kv and peers, each as .json and .csv, and count_user.json
-and micro.json. The numbers in README and doc/measured.md come from them. The pictures are
-build/figures/pin.png and count.png.
+bench/results/ keeps pin, memory, huge, count, kv and peers, each as .json and .csv, and
+count_user.json and micro.json. The numbers in README and doc/measured.md come from them. The
+pictures are build/figures/pin.png and count.png.
 """
 
 import argparse
@@ -34,6 +34,11 @@ def measure(command):
 def keep(name, text):
     (RESULTS / f"{name}.json").write_text(text)
     return json.loads(text)
+
+
+def measure_huge(lodic, build):
+    return keep("huge", measure(["bench/huge.py", "--lodic", lodic, "--workdir", build,
+                                 "--csv", "bench/results/huge.csv"]))
 
 
 def keep_memory_csv(result):
@@ -105,6 +110,21 @@ def doc_memory(rows):
     for row in rows:
         yield (f"| {row['contexts']} | {row['bytes_per_frame']:.1f} | "
                f"{row['bytes_per_context']} | {row['bytes_per_mapped_block']:.1f} |")
+
+
+def doc_huge(huge):
+    machine = huge["machine"]
+    yield f"{machine['cpu']}, {machine['cpus']} CPUs. `bench/huge.py`: random blocks, a cache of"
+    yield (f"{huge['cache_bytes'] >> 20} MiB, {huge['pairs']} pairs of runs. The ratio is huge "
+           "pages over small ones,")
+    yield "the median over the pairs."
+    yield ""
+    yield "| method | bytes | processes | huge, 10^6/s | small, 10^6/s | ratio | spread |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in huge["results"]:
+        yield (f"| {row['method']} | {row['bytes']} | {row['processes']} | "
+               f"{row['huge_mops']:.4g} | {row['small_mops']:.4g} | {row['ratio']:.2f} | "
+               f"{row['spread']:.2f} |")
 
 
 def visible(rows):
@@ -210,7 +230,7 @@ def read_notes():
     return {name: "\n".join(lines).strip().splitlines() for name, lines in notes.items()}
 
 
-def write_doc(pin, memory, count, user, micro):
+def write_doc(pin, memory, huge, count, user, micro):
     """doc/measured.md: README points to it. bench/notes.md says what its numbers mean."""
     machine = pin["machine"]
     notes = read_notes()
@@ -230,6 +250,9 @@ def write_doc(pin, memory, count, user, micro):
              *doc_memory(memory["results"]), "",
              "All accesses: bench/results/pin.csv; `make bench` draws them to "
              "build/figures/pin.png.", "",
+             "## Huge pages", "",
+             *doc_huge(huge), "",
+             *notes["Huge pages"], "",
              *doc_counting(count, user, micro, notes), "",
              "All rows: bench/results/count.csv and micro.json; `make bench` draws "
              "build/figures/count.png."]
@@ -267,7 +290,7 @@ def main():
     options = parser.parse_args()
     if options.document:
         write_doc(*(json.loads((RESULTS / f"{name}.json").read_text())
-                    for name in ("pin", "memory", "count", "count_user", "micro")))
+                    for name in ("pin", "memory", "huge", "count", "count_user", "micro")))
         return
 
     lodic = str(pathlib.Path(options.build) / "lodic")
@@ -278,6 +301,7 @@ def main():
                                "--csv", "bench/results/pin.csv"] + extra))
     memory = keep("memory", measure([lodic, "bench", "memory", "--json"] + extra))
     keep_memory_csv(memory)
+    huge = measure_huge(lodic, options.build)
     programs = pathlib.Path(options.build) / "bench"
     count = keep("count", measure([str(programs / "bench_count"), "--json",
                                    "--rounds", options.count_rounds,
@@ -295,7 +319,7 @@ def main():
     peers = keep("peers", measure([str(programs / "bench_peers"), "--json", "--rounds",
                                    options.count_rounds, "--csv",
                                    "bench/results/peers.csv"]))
-    write_doc(pin, memory, count, user, micro)
+    write_doc(pin, memory, huge, count, user, micro)
     print("\none hot block, what is promised and what was measured:")
     say_goals(pin)
     print("\na key-value reader, gets in a second of CPU time:")

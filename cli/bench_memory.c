@@ -223,7 +223,7 @@ static int start(struct memory *m)
 		error = -errno;
 	if (!error)
 		error = rig_cache_start(&m->cache, m->folder, LODIC_LODIC,
-		                        m->cache_bytes, 1, fd);
+		                        m->cache_bytes, 1, m->stand.huge_pages, fd);
 	if (fd >= 0)
 		close(fd);
 	return error;

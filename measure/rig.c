@@ -120,7 +120,8 @@ static int rig_spawn(char *const *arguments)
 
 /* Runs a service, as liblodic does (lib/client/start.h). Returns when it listens. -errno. */
 static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
-                     uint64_t cache_bytes, unsigned int nr_contexts)
+                     uint64_t cache_bytes, unsigned int nr_contexts,
+                     const char *huge_pages)
 {
 	char memory[32], idle[32], entries[32];
 	char *arguments[] = {
@@ -136,6 +137,8 @@ static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
 		memory,
 		"--idle-exit",
 		idle,
+		"--huge-pages",
+		(char *)(huge_pages ? huge_pages : "auto"),
 		nr_contexts > DEFAULT_CONTEXTS ? "--entries" : NULL,
 		entries,
 		NULL,
@@ -153,7 +156,7 @@ static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
 
 int rig_cache_start(struct rig_cache *cache, const char *folder,
                     enum lodic_scheme scheme, uint64_t cache_bytes,
-                    unsigned int nr_contexts, int fd)
+                    unsigned int nr_contexts, const char *huge_pages, int fd)
 {
 	struct lodic_options options = { .bytes = sizeof(options),
 		                         .socket = cache->socket,
@@ -165,7 +168,7 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	if (snprintf(cache->socket, sizeof(cache->socket), "%s/%s", folder,
 	             lodic_scheme_name(scheme)) >= (int)sizeof(cache->socket))
 		return -ENAMETOOLONG;
-	error = rig_serve(cache, scheme, cache_bytes, nr_contexts);
+	error = rig_serve(cache, scheme, cache_bytes, nr_contexts, huge_pages);
 	if (!error)
 		error = lodic_attach(&options, &lodic);
 	if (error)
@@ -316,7 +319,7 @@ static int rig_start_caches(struct rig *rig, int fd)
 	for (int i = 0; i < NR_SCHEMES; i++) {
 		int error = rig_cache_start(&rig->caches[i], rig->folder,
 		                            (enum lodic_scheme)i, bytes,
-		                            rig->nr_readers + 1, fd);
+		                            rig->nr_readers + 1, rig->huge_pages, fd);
 
 		if (cli_stopped)
 			return rig_fail(rig, -EINTR, "stopped");
@@ -377,12 +380,13 @@ static int rig_raise_limit(struct rig *rig, unsigned int nr_readers)
 }
 
 int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_readers,
-             uint64_t seed)
+             uint64_t seed, const char *huge_pages)
 {
 	int fd, error;
 
 	memset(rig, 0, sizeof(*rig)); /* too large for the stack */
 	rig->corpus = corpus;
+	rig->huge_pages = huge_pages;
 	rig->nr_cpus = machine_cpus(rig->cpus, RIG_MAX_READERS);
 	if (nr_readers == 0 || nr_readers > RIG_MAX_READERS)
 		return rig_fail(rig, -EINVAL, "there must be 1 to %d processes",

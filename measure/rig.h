@@ -45,6 +45,7 @@ struct rig {
 	struct rig_reader readers[RIG_MAX_READERS];
 	unsigned int nr_readers;
 	int cpus[RIG_MAX_READERS]; /* where reader i stays, if there are as many */
+	const char *huge_pages;    /* the setting of all caches; NULL: the default */
 	unsigned int nr_cpus;      /* that this process may use */
 	/* What rig_ask() sends to reader i, and what reader i answers. */
 	struct reader_order orders[RIG_MAX_READERS];
@@ -56,7 +57,7 @@ struct rig {
  * -EACCES -ETXTBSY -EOPNOTSUPP: lodic_file_cached() refuses the file, and may accept a
  * copy. -EINTR: cli_stopped. */
 int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_readers,
-             uint64_t seed);
+             uint64_t seed, const char *huge_pages);
 void rig_close(struct rig *rig);
 
 /* Gives the first nr readers their rig->orders and waits for rig->reports. -errno with
@@ -68,7 +69,7 @@ int rig_ask(struct rig *rig, unsigned int nr);
  * lodic_attach(), lodic_open() and lodic_file_cached(). */
 int rig_cache_start(struct rig_cache *cache, const char *folder,
                     enum lodic_scheme scheme, uint64_t cache_bytes,
-                    unsigned int nr_contexts, int fd);
+                    unsigned int nr_contexts, const char *huge_pages, int fd);
 /* From now on the program at path serves caches: it is `lodic`, and this program is not. path
  * must stay. */
 void rig_serve_by(const char *path);

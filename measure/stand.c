@@ -12,7 +12,7 @@
 
 #define MB 1e6
 
-enum { KEY_WORKDIR = 0x1000, KEY_SEED };
+enum { KEY_WORKDIR = 0x1000, KEY_SEED, KEY_HUGE_PAGES };
 
 static const struct argp_option stand_options[] = {
 	{ "file", 'f', "PATH", 0,
@@ -22,6 +22,7 @@ static const struct argp_option stand_options[] = {
 	  "build, where there is one, and else TMPDIR",
 	  0 },
 	{ "seed", KEY_SEED, "N", 0, "Choose the blocks that are read by this seed", 0 },
+	{ "huge-pages", KEY_HUGE_PAGES, "auto|off", 0, "As `lodic serve' has it", 0 },
 	{ 0 },
 };
 
@@ -35,6 +36,11 @@ static error_t stand_parse(int key, char *arg, struct argp_state *state)
 		s->file = arg[0] ? arg : NULL;
 		return 0;
 	case KEY_WORKDIR: s->workdir = arg; return 0;
+	case KEY_HUGE_PAGES:
+		s->huge_pages = arg;
+		if (strcmp(arg, "auto") != 0 && strcmp(arg, "off") != 0)
+			argp_error(state, "'%s' is neither auto nor off", arg);
+		return 0;
 	case KEY_SEED:
 		if (cli_parse_number(arg, 1, UINT32_MAX, &s->seed) != 0)
 			argp_error(state,
@@ -149,12 +155,13 @@ int stand_open(struct stand *s, unsigned int nr_readers)
 
 	if (status != CLI_OK)
 		return status;
-	error = rig_open(&s->rig, &s->corpus, nr_readers, s->seed);
+	error = rig_open(&s->rig, &s->corpus, nr_readers, s->seed, s->huge_pages);
 	if (stand_file_reason(error) && !s->corpus.temporary) {
 		rig_close(&s->rig);
 		error = stand_copy_file(s, error);
 		if (!error)
-			error = rig_open(&s->rig, &s->corpus, nr_readers, s->seed);
+			error = rig_open(&s->rig, &s->corpus, nr_readers, s->seed,
+			                 s->huge_pages);
 	}
 	cli_progress("", 101);
 	return error ? stand_complain(s, error) : CLI_OK;

@@ -14,14 +14,15 @@ struct stand {
 	const char *file;
 	const char *workdir;
 	uint64_t seed;
-	bool quiet; /* print nothing to stdout */
+	const char *huge_pages; /* "auto", "off"; NULL: what `lodic serve` does */
+	bool quiet;             /* print nothing to stdout */
 
 	struct corpus corpus;
 	struct rig rig;
 };
 
-/* The options --file, --workdir and --seed, as a child of a command's parser. Its input is
- * a struct stand. */
+/* The options --file, --workdir, --seed and --huge-pages, as a child of a command's parser.
+ * Its input is a struct stand. */
 extern const struct argp stand_argp;
 
 /* Chooses the file, says which, and opens the rig. Copies the file when the file itself
