@@ -74,6 +74,13 @@ const struct check_mutant check_mutants_arena[] = {
 	  "O20: published if the proof still holds", 1000000 },
 	{ MUTANT_VISITS_UNBOUNDED, "visits-unbounded", "visits", "lodic", CHECK_SC,
 	  "R5: three visits at most", 100000 },
+	/* Views. */
+	{ MUTANT_VIEW_SEQ_NOT_LOOKED, "view-seq-not-looked", "view-refill", "lodic",
+	  CHECK_SC, "C21: the same seq afterwards", 100000 },
+	{ MUTANT_VIEW_NAME_NOT_LOOKED, "view-name-not-looked", "view-refill", "lodic",
+	  CHECK_SC, "C20: the frame has the block's name", 100000 },
+	{ MUTANT_VIEW_NOT_VOUCHED, "view-not-vouched", "view-revoke", "lodic", CHECK_SC,
+	  "C21: the proof is looked at after the bytes", 100000 },
 	/* The file's proof, and the service's life. */
 	{ MUTANT_REVOKE_WITHOUT_FENCE, "revoke-without-fence", "lease-break", "lodic",
 	  CHECK_TSO, "S1: a full fence before the writer goes on", 1000000 },

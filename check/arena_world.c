@@ -469,6 +469,7 @@ void arena_add(struct check_list *list, const char *scenario,
 void check_cases_arena(struct check_list *list)
 {
 	arena_read_cases(list);
+	arena_view_cases(list);
 	arena_pin_cases(list);
 	arena_lease_cases(list);
 	arena_life_cases(list);

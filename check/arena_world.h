@@ -161,6 +161,7 @@ void arena_add(struct check_list *list, const char *scenario,
                const struct arena_case *c, u32 nr_cpus, void (*setup)(const void *),
                void (*finish)(const void *), bool deep);
 void arena_read_cases(struct check_list *list);
+void arena_view_cases(struct check_list *list);
 void arena_pin_cases(struct check_list *list);
 void arena_lease_cases(struct check_list *list);
 void arena_life_cases(struct check_list *list);

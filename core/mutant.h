@@ -119,6 +119,10 @@ enum mutant {
 	MUTANT_EVICT_ASKED_ONCE,     /* visits asked for once, not once an eviction */
 	MUTANT_REMOVE_KEEPS_REFUSED, /* a frame that left still counts as refused */
 	MUTANT_HINT_LIE_BELIEVED,    /* a ring that cannot hold so many hints is read */
+	/* Views: core/cache/view.h. */
+	MUTANT_VIEW_SEQ_NOT_LOOKED,  /* seq not looked at after the bytes */
+	MUTANT_VIEW_NAME_NOT_LOOKED, /* a view believes the translation */
+	MUTANT_VIEW_NOT_VOUCHED,     /* nobody asks for the file's proof */
 	MUTANT_NR
 };
 

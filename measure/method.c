@@ -19,6 +19,7 @@ static const struct {
 	[METHOD_PIN_ATOMIC] = { "pin_atomic", LODIC_ATOMIC },
 	[METHOD_PIN_FROZEN] = { "pin_frozen", LODIC_FROZEN },
 	[METHOD_PIN_HAZARD] = { "pin_hazard", LODIC_HAZARD },
+	[METHOD_LODIC_VIEW] = { "lodic_view", LODIC_LODIC },
 	[METHOD_PREAD] = { "pread", -1 },
 	[METHOD_CAS_PAIR] = { "cas_pair", -1 },
 };
@@ -114,6 +115,27 @@ static void method_run_read(struct method_ground *g, struct method_steps s, uint
 	g->nr_failed += nr_failed;
 }
 
+static void method_run_view(struct method_ground *g, struct method_steps s, uint64_t nr)
+{
+	const struct method_seat seat = g->seats[LODIC_LODIC];
+	uint8_t *buffer = g->buffer;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t offset = method_offset_at(&s, i);
+		struct lodic_view view;
+
+		if (lodic_view_begin(seat.context, seat.file, (off_t)offset, &view) ==
+		    0) {
+			method_copy(buffer, view.data, s.bytes);
+			if (lodic_view_valid(seat.context, &view))
+				continue;
+		}
+		g->nr_fallbacks++;
+		g->nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
+		                           (off_t)offset) != (ssize_t)s.bytes;
+	}
+}
+
 static void method_run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
                            struct method_seat seat)
 {
@@ -141,6 +163,7 @@ void method_run(enum method method, struct method_ground *g,
 	case METHOD_PRIVATE: method_run_memory(g, *s, nr, g->private_bytes); break;
 	case METHOD_MMAP: method_run_memory(g, *s, nr, g->mapped_bytes); break;
 	case METHOD_LODIC_READ: method_run_read(g, *s, nr); break;
+	case METHOD_LODIC_VIEW: method_run_view(g, *s, nr); break;
 	case METHOD_PREAD: method_run_pread(g, *s, nr); break;
 	case METHOD_CAS_PAIR: method_run_cas_pair(g, *s, nr); break;
 	default: method_run_pin(g, *s, nr, g->seats[methods[method].scheme]); break;

@@ -8,6 +8,7 @@
  *   mmap        the file's pages, mapped.
  *   lodic_read  an optimistic copy that holds nothing.
  *   lodic_pin   pin, copy, unpin; counted in the reader's own entry.
+ *   lodic_view  the block read in place, and asked afterwards whether that was right.
  *   pin_atomic  the same calls on a cache that counts in one shared word (cas loop).
  *   pin_frozen  the same, in one shared word by fetch-and-add.
  *   pin_hazard  the same, in a slot of the context that names the frame.
@@ -31,6 +32,7 @@ enum method {
 	METHOD_PIN_ATOMIC,
 	METHOD_PIN_FROZEN,
 	METHOD_PIN_HAZARD,
+	METHOD_LODIC_VIEW,
 	METHOD_PREAD,
 	METHOD_CAS_PAIR,
 	NR_METHODS

@@ -302,6 +302,45 @@ int lodic_pin(struct lodic_context *context, struct lodic_file *file, off_t offs
  * pin given back twice is no error; a copy of it may take another's pin away. */
 void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin);
 
+/* A piece of a block that is read where it lies, and that nothing keeps there. */
+struct lodic_view {
+	const void *data;
+	size_t bytes;      /* from the offset to the end of the block or of the file */
+	const void *claim; /* the library's, as is seq */
+	uint64_t seq;
+};
+
+/*
+ * Begins a view of the block at offset. The program reads ret_view->data in place, and then
+ * asks lodic_view_valid() whether what it has read was right. Until it has asked, the bytes
+ * may be rubbish: another block's, or a mixture. They may change between two looks.
+ *
+ * A view holds nothing, has no end, and may be copied. It costs what lodic_read() costs, but
+ * for the copy, and writes nothing that is shared. Use it for a few words that the program can
+ * check later, as a hash table's probe. Do not use it
+ * - for what the program must not do twice, or cannot undo;
+ * - if a wrong length or offset in the bytes could lead the program astray: compare it with
+ *   known bounds before it is used;
+ * - for memory that a device or a system call reads: they do not ask. lodic_pin() does not
+ *   allow these either, and lodic_read() makes a copy for them.
+ *
+ * ret_view->data can be read until the context's next call other than these two. Any other
+ * call may move the context to another service, and then a look at the data is a SIGSEGV. The
+ * file must stay open for as long as the program asks about the view.
+ * -ENODATA: offset lies at or after the end of the file.
+ * -EINVAL: offset is negative.
+ * With the errors below there is no view now, and lodic_read() does the work:
+ * -EAGAIN: the block is not cached, or is changing. The call has asked the service for it.
+ * -ESTALE: the file is not cached (see lodic_file_cached()), or the service is away. The call
+ *     does not move to a successor, as lodic_read() and lodic_pin() do.
+ */
+int lodic_view_begin(struct lodic_context *context, struct lodic_file *file,
+                     off_t offset, struct lodic_view *ret_view);
+/* 1: all bytes that the program has read through view so far are the file's, which has not
+ * changed since lodic_view_begin(). The program may read on, and ask again. 0: they may be
+ * anything; the view stays so, and lodic_read() does the work. */
+int lodic_view_valid(struct lodic_context *context, const struct lodic_view *view);
+
 /*
  * Asks the service to bring in the bytes from offset to offset + n; n = 0: to the end of
  * the file. With LODIC_WAIT the call returns when the service has done what it could. For
