@@ -35,6 +35,10 @@
 #define HINT_MAX 128u /* hints that a ring holds */
 #endif
 
+/* In a hint's number of blocks: the program has asked for them. Otherwise a reader has missed
+ * them, and the service may find that they are not worth their place. */
+#define HINT_ASKED ((u64)1 << 63)
+
 struct hint_ring {
 	u64 head; /* reader writes */
 	u64 pad0[7];

@@ -222,7 +222,9 @@ static bool hand_small(struct reclaim *r, const struct reclaim_ops *ops, u32 fra
 		/* The frame must earn its next round in MAIN anew. */
 		r->nodes[frame].freq = 0;
 		list_move(r, frame, RECLAIM_MAIN);
+		r->nr_kept++;
 	} else if (hand_take(r, ops, frame)) {
+		r->nr_dropped++;
 		list_unlink(r, frame);
 		ghost_remember(r, r->nodes[frame].block);
 		return true;
@@ -262,6 +264,7 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 		return -RECLAIM_EINVAL;
 	r->nr_frames = nr_frames;
 	r->filled = false;
+	r->nr_kept = r->nr_dropped = 0;
 	r->main_size = nr_frames - (small > 0 ? small : 1);
 	r->ghost_size = (u32)((u64)nr_frames * GHOST_TENTHS / 10);
 	r->nr_nodes = nr_frames + r->ghost_size + 1; /* R4: the one more */

@@ -117,6 +117,8 @@ struct reclaim {
 	u32 main_size; /* above it, MAIN gives the next victim */
 	u32 ghost_size;
 	bool filled; /* reclaim_evict() was called */
+	/* What became of the frames that left SMALL, since the start: MAIN, or gone. */
+	u64 nr_kept, nr_dropped;
 };
 
 /* What eviction asks of the cache.

@@ -343,8 +343,10 @@ int lodic_view_valid(struct lodic_context *context, const struct lodic_view *vie
 
 /*
  * Asks the service to bring in the bytes from offset to offset + n; n = 0: to the end of
- * the file. With LODIC_WAIT the call returns when the service has done what it could. For
- * that the context keeps a connection of its own, one descriptor, until it is closed.
+ * the file. These come in. Of what readers miss the service may leave a part out, where the
+ * blocks in use are many times the cache. With LODIC_WAIT the call returns when the service
+ * has done what it could. For that the context keeps a connection of its own, one descriptor,
+ * until it is closed.
  * -ESTALE: the file is not cached (see lodic_file_cached()).
  * -EINVAL: offset is negative, or flags has other bits.
  * -ECONNRESET: the service has died while the call waited.

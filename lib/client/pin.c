@@ -246,7 +246,8 @@ static int prefetch(struct lodic_context *context, struct lodic_file *file,
 	}
 	end = n == 0 || n > size - (u64)offset ? size : (u64)offset + n;
 	seat_hint(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
-	          ((end - 1) >> BLOCK_SHIFT) - ((u64)offset >> BLOCK_SHIFT) + 1);
+	          HINT_ASKED | (((end - 1) >> BLOCK_SHIFT) -
+	                        ((u64)offset >> BLOCK_SHIFT) + 1));
 	return flags & LODIC_WAIT ? prefetch_wait(context) : 0;
 }
 

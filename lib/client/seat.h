@@ -38,7 +38,8 @@ void seat_free(struct seat *seat);
  * words do not tell, so such a seat must stay until its context is closed. */
 bool seat_in_use(const struct seat *seat);
 
-/* Posts a hint for nr blocks from block on, and wakes the service if it sleeps. */
+/* Posts a hint for nr blocks from block on (with HINT_ASKED or without), and wakes the service
+ * if it sleeps. */
 void seat_hint(struct seat *seat, u64 block, u64 nr);
 
 #endif

@@ -9,6 +9,10 @@
  * Hints are advisory. The service validates each one and may drop it. The service reads a
  * block only if it is neither cached nor under way, so no two frames ever hold one block.
  *
+ * What readers miss and what a program asks for come by the same hints (HINT_ASKED). Of the
+ * first the service takes more than was missed, while that pushes nothing out; and less, when
+ * it would not pay (ADR-0021, admission.h).
+ *
  * The service publishes a read only if the file is still vouched for when the read has come
  * back: cache_fill_end() looks (O20). If a writer got through before the last byte was read,
  * the lease thread had revoked the file before (L1 in lease.c). The service never publishes
@@ -33,6 +37,7 @@
 #define SKIP_LINES 4u
 /* What a take touches besides the arena: the lists of the frame's file. */
 #define UNLINK_LINES 8u
+#define BLOCK_LINES ((u32)(BLOCK_BYTES / 64))
 /* Steps before the main loop looks at its clients again. */
 #define STEPS_PER_TURN 128u
 /* Hints that a turn takes, a multiple of what a ring holds: 0.2 ms. */
@@ -189,15 +194,35 @@ static bool queue_extend(struct fill *fill, const struct fill_range *range)
 	return true;
 }
 
-static void fill_take_hint(struct service *s, u64 block, u64 nr)
+/* Do the free frames have room for all that is not cached of f? Then whatever of it comes in
+ * pushes nothing out. */
+static bool fill_has_room(const struct service *s, const struct held_file *f)
+{
+	return nr_blocks(f) - f->nr_frames <= s->fill.nr_free + s->fill.nr_filling;
+}
+
+/* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */
+static void range_widen(struct fill_range *range, u64 nr)
+{
+	range->next -= range->next % FILL_RUN;
+	range->end += FILL_RUN - 1 - (range->end + FILL_RUN - 1) % FILL_RUN;
+	if (range->end > nr)
+		range->end = nr;
+}
+
+static void fill_take_hint(struct service *s, u64 block, u64 blocks)
 {
 	struct fill *fill = &s->fill;
 	const struct held_file *f = files_find(s, block_file(block));
 	struct fill_range range = { .id = block_file(block),
 		                    .next = block_index(block) };
+	u64 nr = blocks & ~HINT_ASKED;
 	u64 room;
 
 	if (!f || range.next >= nr_blocks(f) || nr == 0)
+		return;
+	if (!(blocks & HINT_ASKED) && fill->nr_free == 0 &&
+	    !admission_wants(&fill->admission, &s->reclaim, fill->now_ns))
 		return;
 	room = nr_blocks(f) - range.next;
 	if (room > s->arena.nr_frames)
@@ -206,6 +231,8 @@ static void fill_take_hint(struct service *s, u64 block, u64 nr)
 	range.ticket = ++fill->ticket;
 	if (nr == 1 && !block_is_wanted(s, range.id, range.next))
 		return;
+	if (!(blocks & HINT_ASKED) && fill_has_room(s, f))
+		range_widen(&range, nr_blocks(f));
 	if (fill->nr_queued < FILL_QUEUE && !queue_extend(fill, &range))
 		queue_push(fill, &range);
 }
@@ -228,6 +255,8 @@ void fill_take_hints(struct service *s)
 	u32 nr = s->arena.nr_contexts;
 	u32 left = HINTS_PER_TURN;
 
+	fill->nr_taken = 0;
+	fill->now_ns = host_now_ns();
 	if (nr != fill->round_contexts || nr == 0) {
 		fill->round_contexts = nr;
 		fill->round_asked = 0;
@@ -238,7 +267,10 @@ void fill_take_hints(struct service *s)
 		/* Another context is the first in each round. */
 		u32 place = (fill->round_asked + (u32)(fill->nr_rounds % nr)) % nr;
 
-		left -= fill_take_from(s, place, HINT_MAX);
+		u32 taken = fill_take_from(s, place, HINT_MAX);
+
+		left -= taken;
+		fill->nr_taken += taken;
 		if (++fill->round_asked == nr) {
 			fill->round_asked = 0;
 			fill->nr_rounds++;
@@ -357,7 +389,13 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 		service_count(&s->arena.header->nr_errors, 1);
 	op->busy = false;
 	s->fill.nr_busy--;
+	s->fill.nr_filling -= op->nr;
 	files_fill_ended(s, f);
+}
+
+static void fill_spend(struct fill *fill, u32 lines)
+{
+	fill->lines -= lines < fill->lines ? lines : fill->lines;
 }
 
 static void op_begin(struct service *s, struct fill_op *op)
@@ -370,13 +408,9 @@ static void op_begin(struct service *s, struct fill_op *op)
 	op->busy = true;
 	op->since_ns = host_now_ns();
 	s->fill.nr_busy++;
+	s->fill.nr_filling += op->nr;
 	files_fill_begun(&s->files[op->slot]);
-	reads_begin(s, op);
-}
-
-static void fill_spend(struct fill *fill, u32 lines)
-{
-	fill->lines -= lines < fill->lines ? lines : fill->lines;
+	fill_spend(&s->fill, reads_begin(s, op) * BLOCK_LINES);
 }
 
 static struct fill_op *op_get(struct fill *fill)

@@ -9,8 +9,9 @@
 int reads_init(struct service *s,
                void (*ended)(struct service *s, struct fill_op *op, int result));
 void reads_fini(struct service *s);
-/* Begins to read what op describes. There are at most s->fill.most_busy ops. */
-void reads_begin(struct service *s, struct fill_op *op);
+/* Begins to read what op describes. There are at most s->fill.most_busy ops. Returns how many
+ * blocks the main thread will copy for that. */
+u32 reads_begin(struct service *s, struct fill_op *op);
 /* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
  * it in the ring. false: there is no other way. */
 bool reads_again(struct service *s, struct fill_op *op, int result);

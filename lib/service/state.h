@@ -8,6 +8,7 @@
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
  *   fill      hints in, blocks read, frames filled and taken back
+ *   admission which missed blocks come into a full cache
  *   reads     reads of files, for which the main thread does not wait
  *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
@@ -42,6 +43,7 @@
 
 #include "core/cache/arena.h"
 #include "core/cache/reclaim.h"
+#include "lib/service/admission.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
 
@@ -103,7 +105,11 @@ struct fill {
 	u32 head, nr_queued; /* of queue */
 	/* A round asks each context once for hints, over several turns if it must. It begins
 	 * again when contexts come or go. */
-	u64 nr_rounds; /* that are over */
+	struct admission admission;
+	u64 now_ns;     /* when this turn began to take hints */
+	u32 nr_taken;   /* hints, in this turn */
+	u32 nr_filling; /* blocks, by the reads under way */
+	u64 nr_rounds;  /* that are over */
 	u32 round_contexts, round_asked;
 	u64 ticket;           /* of the newest hint */
 	u64 starved_until_ns; /* all frames were pinned: do not look before */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See admission.h. */
+#include "lib/service/admission.h"
+
+#include "core/block.h"
+
+#define FREE_NS (1000000000u / ADMISSION_FREE_A_SECOND)
+/* So many of 8 newcomers must be worth their place. Our choice. */
+#define KEPT_LEAST 7u
+/* A turn of a SMALL with fewer frames says little. */
+#define TURN_LEAST 64u
+
+static void admission_adapt(struct admission *a, const struct reclaim *r)
+{
+	u64 kept = r->nr_kept - a->kept, dropped = r->nr_dropped - a->dropped;
+	u64 turn = r->lists[RECLAIM_SMALL].nr;
+
+	if (kept + dropped < turn || kept + dropped < TURN_LEAST)
+		return;
+	a->kept = r->nr_kept;
+	a->dropped = r->nr_dropped;
+	if (8 * kept >= KEPT_LEAST * (kept + dropped))
+		a->shift -= a->shift > 0;
+	else
+		a->shift += a->shift < ADMISSION_SHIFT_MOST;
+}
+
+bool admission_wants(struct admission *a, const struct reclaim *r, u64 now_ns)
+{
+	u64 least_ns = now_ns - ADMISSION_FREE_AT_ONCE * FREE_NS;
+
+	admission_adapt(a, r);
+	if (a->paid_ns < least_ns)
+		a->paid_ns = least_ns;
+	if (a->paid_ns <= now_ns) {
+		a->paid_ns += FREE_NS;
+		return true;
+	}
+	/* Numbers whose hash begins with zeros: one in 2^shift, and no period. */
+	return block_hash(++a->nr_asked) >> 1 >> (63 - a->shift) == 0;
+}

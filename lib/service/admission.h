@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Which of the blocks that readers miss come into a full cache. To bring a block in costs as
+ * much as several hits save. Where the blocks in use are many times the cache, most leave again
+ * before anybody has come by them twice. So beyond a rate that costs little, the service takes
+ * only a part of the hints. A block that is missed often is hinted at often, and soon comes in.
+ *
+ * What becomes of newcomers in SMALL (core/cache/reclaim.h) says how large that part is. After
+ * each turn of SMALL the part doubles if most of them were kept, and halves if not. When other
+ * blocks come into use and have room, they are kept, and soon the part is the whole.
+ */
+#ifndef LODIC_LIB_SERVICE_ADMISSION_H
+#define LODIC_LIB_SERVICE_ADMISSION_H
+
+#include "core/cache/reclaim.h"
+
+/* The least part is one in 2^this. */
+#define ADMISSION_SHIFT_MOST 10u
+/* A free rate: blocks in a second, of which some at once. Our choice: a block takes the
+ * service 4 us, so that is a thirtieth of a CPU. */
+#define ADMISSION_FREE_A_SECOND 4096u
+#define ADMISSION_FREE_AT_ONCE 128u
+
+/* Zeroed at first: every hint is wanted. */
+struct admission {
+	u32 shift; /* one hint in 2^shift is wanted */
+	u64 nr_asked;
+	u64 paid_ns;       /* up to this time the free rate is used up */
+	u64 kept, dropped; /* what reclaim had counted at the last change */
+};
+
+/* A reader has missed blocks, for which a frame must go: are they wanted? */
+bool admission_wants(struct admission *a, const struct reclaim *r, u64 now_ns);
+
+#endif
