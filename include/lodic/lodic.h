@@ -315,9 +315,11 @@ struct lodic_view {
  * asks lodic_view_valid() whether what it has read was right. Until it has asked, the bytes
  * may be rubbish: another block's, or a mixture. They may change between two looks.
  *
- * A view holds nothing, has no end, and may be copied. It costs what lodic_read() costs, but
- * for the copy, and writes nothing that is shared. Use it for a few words that the program can
- * check later, as a hash table's probe. Do not use it
+ * A view holds nothing, has no end, and may be copied. It writes nothing that is shared. Its two
+ * calls cost a little more than a lodic_read() of 64 bytes, and half of a pin. So it is for a
+ * program that looks at several places of a block, or compares much of it in place. Examples
+ * are a hash table's probe and a search in an index. Do not use it
+ * - for one small copy: lodic_read() is faster, and its bytes are right;
  * - for what the program must not do twice, or cannot undo;
  * - if a wrong length or offset in the bytes could lead the program astray: compare it with
  *   known bounds before it is used;
