@@ -31,11 +31,12 @@
 #define PROGRESS_NS ((u64)2000000000)
 /* The kernel waits for all CPUs once a call, so a call is for several pages. */
 #define STEP_BYTES (8 * HUGE_PAGE_BYTES)
-/* Where memory lies in small pieces, the kernel moves other pages out of the way, which takes
- * milliseconds. Our choice: half a second, and 10 ms a huge page. A busy virtual machine
- * whose host had to find the memory took up to 9 ms a page, and otherwise 0.3 ms. */
-#define PATIENCE_NS ((u64)500000000)
-#define PATIENCE_PAGE_NS ((u64)10000000)
+/* A huge page takes 0.3 ms. Where memory lies in small pieces, the kernel moves other pages out
+ * of the way. A virtual machine's host may have to find the memory. That took up to 18 ms a
+ * page on a busy machine. Our choice: 4 s, and twice the usual time. A program that starts
+ * a service waits 10 s for it. */
+#define PATIENCE_NS ((u64)4000000000)
+#define PATIENCE_PAGE_NS ((u64)600000)
 
 /* The kernel takes a piece without a page for one that was truncated, so each gets its first
  * page. Where faults do bring huge pages (MADV_HUGEPAGE), that is all that is needed. 0, or
