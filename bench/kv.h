@@ -4,7 +4,8 @@
  * change. A get finds a record by its number and verifies every byte of it. The record has
  * 1000 bytes, so every fourth one crosses the border of a block. Processes get records by
  * pread, by mmap, by lodic_read() and in place by pins. A record that crosses a border is
- * verified in its pinned pieces, and never copied for that.
+ * verified in its pinned pieces, and never copied for that. When a pin says that a block is not
+ * cached, the reader takes the record by pread.
  *
  * Results are gets in a second of CPU time. They count user and system time of the readers
  * and of the service together, until the service rests. So nothing that the service does for
@@ -52,7 +53,7 @@ struct kv_store {
 struct kv_tally {
 	u64 nr_gets, nr_wrong, nr_failed;
 	u64 cpu_ns;
-	u64 nr_kernel; /* blocks that lodic_read() took from the kernel */
+	u64 nr_kernel; /* blocks that came from the kernel, by pread() or in lodic_read() */
 	u64 copies[KV_NR_COPIES];
 	u64 pad[2];
 };

@@ -69,12 +69,19 @@ static inline u64 get_read(off_t at)
 	return sum_of(me.buffer, KV_RECORD_BYTES);
 }
 
+/* A block that is not cached has been asked for. To look for it again would be in vain. */
 static u64 get_copy(off_t at, int error)
 {
-	bool uncached = error == -EAGAIN || error == -ESTALE;
+	u64 last = (u64)at + KV_RECORD_BYTES - 1;
 
-	me.tally.copies[uncached ? KV_UNCACHED : KV_REFUSED]++;
-	return get_read(at);
+	if (error != -EAGAIN) {
+		me.tally.copies[KV_REFUSED]++;
+		return get_read(at);
+	}
+	me.tally.copies[KV_UNCACHED]++;
+	me.tally.nr_kernel +=
+		last / LODIC_BLOCK_BYTES - (u64)at / LODIC_BLOCK_BYTES + 1;
+	return get_pread(at);
 }
 
 /* Pins the record's pieces: how many, or -errno. */
@@ -163,9 +170,9 @@ static void reader_get(struct kv_order *o, u32 reader)
 	}
 	me.tally.cpu_ns = cpu_ns() - begin_ns;
 	lodic_context_stat(me.seat.context, &after, sizeof(after));
-	/* A pin that finds nothing counts a miss, and reads nothing. */
-	me.tally.nr_kernel =
-		after.misses - before.misses - me.tally.copies[KV_UNCACHED];
+	/* A pin that finds nothing counts a miss as well, and reads nothing. */
+	if (o->method == KV_READ)
+		me.tally.nr_kernel = after.misses - before.misses;
 	o->tallies[reader] = me.tally;
 	o->position[reader] = position;
 }

@@ -153,8 +153,8 @@ void kv_print(const struct kv *kv, FILE *to)
 			print_setting(kv, s, to);
 	fputs("\n10^6/CPU s: gets in a second of CPU time, of readers and service together; "
 	      "service: its part\nof that time; border, uncached, refused: gets by pins that "
-	      "copied, and why; kernel: blocks\nread by pread, of each get, or of each block "
-	      "that readers came by\n",
+	      "copied, and why; reads: blocks\nthat came from the kernel, for each get, or "
+	      "for each block that readers came by\n",
 	      to);
 }
 

@@ -264,7 +264,7 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 		return -RECLAIM_EINVAL;
 	r->nr_frames = nr_frames;
 	r->filled = false;
-	r->nr_kept = r->nr_dropped = 0;
+	r->nr_kept = r->nr_dropped = r->nr_looks = 0;
 	r->main_size = nr_frames - (small > 0 ? small : 1);
 	r->ghost_size = (u32)((u64)nr_frames * GHOST_TENTHS / 10);
 	r->nr_nodes = nr_frames + r->ghost_size + 1; /* R4: the one more */
@@ -357,6 +357,7 @@ static bool hand_move(struct reclaim *r, const struct reclaim_ops *ops,
 
 	r->hand.left--;
 	r->hand.spent = LOOK_LINES;
+	r->nr_looks++;
 	taken = queue == RECLAIM_SMALL ? hand_small(r, ops, frame)
 	                               : hand_main(r, ops, frame);
 	*lines -= r->hand.spent;

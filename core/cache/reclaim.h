@@ -117,8 +117,9 @@ struct reclaim {
 	u32 main_size; /* above it, MAIN gives the next victim */
 	u32 ghost_size;
 	bool filled; /* reclaim_evict() was called */
-	/* What became of the frames that left SMALL, since the start: MAIN, or gone. */
+	/* Since the start: what became of the frames that left SMALL, MAIN or gone; and looks. */
 	u64 nr_kept, nr_dropped;
+	u64 nr_looks;
 };
 
 /* What eviction asks of the cache.

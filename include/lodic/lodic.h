@@ -286,7 +286,8 @@ struct lodic_pin {
  * -ENODATA: offset lies at or after the end of the file.
  * -EINVAL: offset is negative.
  * With the errors below there is no pin now, and lodic_read() does the work:
- * -EAGAIN: the block is not cached. The call has asked the service for it.
+ * -EAGAIN: the block is not cached. The call has asked the service for it. A pread(2) is now
+ *     quicker than lodic_read(), which would look for the block once more.
  * -ESTALE: the file is not cached (see lodic_file_cached()), or the service is away.
  * -EDQUOT: this context may not pin, because it came too late: see below.
  * -ENOBUFS: eight other pinned blocks have the block's place in the context's table.

@@ -5,21 +5,27 @@
 #include "core/block.h"
 
 #define FREE_NS (1000000000u / ADMISSION_FREE_A_SECOND)
-/* So many of 8 newcomers must be worth their place. Our choice. */
+/* So many of 8 newcomers must be kept. Our choice. */
 #define KEPT_LEAST 7u
+/* With more looks for each newcomer, the hand hardly finds a block that is not in use. Our
+ * choice: dead blocks with all their visits take it FRAME_VISITS_MAX + 1. */
+#define LOOKS_MOST 8u
 /* A turn of a SMALL with fewer frames says little. */
 #define TURN_LEAST 64u
 
 static void admission_adapt(struct admission *a, const struct reclaim *r)
 {
 	u64 kept = r->nr_kept - a->kept, dropped = r->nr_dropped - a->dropped;
+	u64 looks = r->nr_looks - a->looks;
 	u64 turn = r->lists[RECLAIM_SMALL].nr;
 
 	if (kept + dropped < turn || kept + dropped < TURN_LEAST)
 		return;
 	a->kept = r->nr_kept;
 	a->dropped = r->nr_dropped;
-	if (8 * kept >= KEPT_LEAST * (kept + dropped))
+	a->looks = r->nr_looks;
+	if (8 * kept >= KEPT_LEAST * (kept + dropped) &&
+	    looks <= LOOKS_MOST * (kept + dropped))
 		a->shift -= a->shift > 0;
 	else
 		a->shift += a->shift < ADMISSION_SHIFT_MOST;

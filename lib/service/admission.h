@@ -6,8 +6,10 @@
  * only a part of the hints. A block that is missed often is hinted at often, and soon comes in.
  *
  * What becomes of newcomers in SMALL (core/cache/reclaim.h) says how large that part is. After
- * each turn of SMALL the part doubles if most of them were kept, and halves if not. When other
- * blocks come into use and have room, they are kept, and soon the part is the whole.
+ * each turn of SMALL the part doubles if most of them were kept, and what had to go for them
+ * was easily found. Otherwise the part halves: either they are not worth a place, or all that
+ * is in MAIN is as good. When other blocks come into use, they are kept, and what they push
+ * out is dead. So soon the part is the whole.
  */
 #ifndef LODIC_LIB_SERVICE_ADMISSION_H
 #define LODIC_LIB_SERVICE_ADMISSION_H
@@ -25,8 +27,9 @@
 struct admission {
 	u32 shift; /* one hint in 2^shift is wanted */
 	u64 nr_asked;
-	u64 paid_ns;       /* up to this time the free rate is used up */
-	u64 kept, dropped; /* what reclaim had counted at the last change */
+	u64 paid_ns; /* up to this time the free rate is used up */
+	/* What reclaim had counted at the last change. */
+	u64 kept, dropped, looks;
 };
 
 /* A reader has missed blocks, for which a frame must go: are they wanted? */

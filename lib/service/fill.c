@@ -255,7 +255,6 @@ void fill_take_hints(struct service *s)
 	u32 nr = s->arena.nr_contexts;
 	u32 left = HINTS_PER_TURN;
 
-	fill->nr_taken = 0;
 	fill->now_ns = host_now_ns();
 	if (nr != fill->round_contexts || nr == 0) {
 		fill->round_contexts = nr;
@@ -267,15 +266,14 @@ void fill_take_hints(struct service *s)
 		/* Another context is the first in each round. */
 		u32 place = (fill->round_asked + (u32)(fill->nr_rounds % nr)) % nr;
 
-		u32 taken = fill_take_from(s, place, HINT_MAX);
-
-		left -= taken;
-		fill->nr_taken += taken;
+		left -= fill_take_from(s, place, HINT_MAX);
 		if (++fill->round_asked == nr) {
 			fill->round_asked = 0;
 			fill->nr_rounds++;
 		}
 	}
+	if (left < HINTS_PER_TURN)
+		fill->hinted_ns = fill->now_ns;
 }
 
 void fill_sync_begin(const struct service *s, struct fill_sync *sync)

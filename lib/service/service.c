@@ -36,9 +36,9 @@
 /* The same while nobody is connected, but files are kept warm. */
 #define TICK_ALONE_MS 1000u
 #define EVENTS_PER_TURN 64
-/* A nap, from which hints do not wake the service. A wake-up costs a reader as much as a read
- * from the kernel. Our choice: a fast reader's ring is full after 0.1 ms, but the hints that
- * it then drops come again. */
+/* After a hint the service naps for so long, and no hint wakes it. A wake-up costs a reader
+ * as much as a read from the kernel. Our choice: a fast reader's ring is full after 0.1 ms,
+ * but the hints that it then drops come again. */
 #define NAP_MS 1
 #define DEFAULT_NR_FILES 4096u
 #define MAX_NR_FILES (1u << 20)
@@ -279,7 +279,7 @@ static void service_wait(struct service *s, bool busy)
 	int n;
 
 	/* While hints come, readers need not wake the service: it looks by itself. */
-	if (!busy && s->fill.nr_taken > 0)
+	if (!busy && s->fill.now_ns - s->fill.hinted_ns < NAP_MS * NS_PER_MS)
 		patience = NAP_MS;
 	else if (busy || !arena_sleep(&s->arena))
 		patience = 0;

@@ -107,7 +107,7 @@ struct fill {
 	 * again when contexts come or go. */
 	struct admission admission;
 	u64 now_ns;     /* when this turn began to take hints */
-	u32 nr_taken;   /* hints, in this turn */
+	u64 hinted_ns;  /* the same of the last turn that found some */
 	u32 nr_filling; /* blocks, by the reads under way */
 	u64 nr_rounds;  /* that are over */
 	u32 round_contexts, round_asked;
