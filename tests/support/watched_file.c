@@ -390,6 +390,24 @@ static void watcher_read(struct watcher *watcher, struct look *look)
 		           bytes_left(look->w, look->offset, look->n));
 }
 
+static void watcher_view(struct watcher *watcher, struct look *look)
+{
+	u8 copy[LODIC_BLOCK_BYTES];
+	struct lodic_view view;
+
+	look->offset = random_words(&watcher->random, 0, WATCHED_MAX_BYTES - 8);
+	look->n = LODIC_BLOCK_BYTES - look->offset % LODIC_BLOCK_BYTES;
+	if (lodic_view_begin(watcher->context, watcher->files[look->file],
+	                     (off_t)look->offset, &view) != 0)
+		return;
+	memcpy(copy, view.data, view.bytes);
+	if (!lodic_view_valid(watcher->context, &view))
+		return;
+	watcher->tally->views++;
+	look_check(watcher, look, copy, view.bytes,
+	           bytes_left(look->w, look->offset, look->n));
+}
+
 static void watcher_pin(struct watcher *watcher, struct look *look,
                         struct watcher_pin *pin)
 {
@@ -506,6 +524,8 @@ void watcher_step(struct watcher *watcher)
 	look.hits = hits_of(watcher);
 	if (what == 0 && watcher->meddles)
 		watcher_meddle(watcher, watcher->fds[file]);
+	else if (what < 3)
+		watcher_view(watcher, &look);
 	else if (what < 9)
 		watcher_read(watcher, &look);
 	else if (!pin->pin.word)

@@ -57,7 +57,7 @@ struct watched_file {
 /* What a watcher has seen. In shared memory; only the watcher writes it. */
 struct watcher_tally {
 	u64 progress; /* grows at each step */
-	u64 reads, pins, hits;
+	u64 reads, views, pins, hits;
 	u64 exact;     /* compared byte by byte with the shadow */
 	u64 open;      /* looks while a writer had the file open */
 	u64 raced;     /* looks during which the file changed */

@@ -74,6 +74,7 @@ struct watcher_tally watchers_report(const struct watchers *w)
 		const struct watcher_tally *t = &w->tallies[i];
 
 		sum.reads += t->reads;
+		sum.views += t->views;
 		sum.pins += t->pins;
 		sum.hits += t->hits;
 		sum.exact += t->exact;
@@ -82,13 +83,16 @@ struct watcher_tally watchers_report(const struct watchers *w)
 		sum.snapshots += t->snapshots;
 		sum.wrong += t->wrong;
 	}
-	printf("%llu reads, %llu pins, %llu hits; %llu compared byte by byte, %llu while a "
-	       "writer had the file, %llu raced; %llu pins kept over a change; %llu wrong\n",
-	       (unsigned long long)sum.reads, (unsigned long long)sum.pins,
-	       (unsigned long long)sum.hits, (unsigned long long)sum.exact,
-	       (unsigned long long)sum.open, (unsigned long long)sum.raced,
-	       (unsigned long long)sum.snapshots, (unsigned long long)sum.wrong);
+	printf("%llu reads, %llu views, %llu pins, %llu hits; %llu compared byte by byte, "
+	       "%llu while a writer had the file, %llu raced; %llu pins kept over a "
+	       "change; %llu wrong\n",
+	       (unsigned long long)sum.reads, (unsigned long long)sum.views,
+	       (unsigned long long)sum.pins, (unsigned long long)sum.hits,
+	       (unsigned long long)sum.exact, (unsigned long long)sum.open,
+	       (unsigned long long)sum.raced, (unsigned long long)sum.snapshots,
+	       (unsigned long long)sum.wrong);
 	REQUIRE(sum.wrong == 0, "%llu", (unsigned long long)sum.wrong);
 	REQUIRE(sum.snapshots > 0, "no pin outlived a change");
+	REQUIRE(sum.views > 0, "no view was valid");
 	return sum;
 }
