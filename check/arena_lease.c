@@ -385,10 +385,10 @@ static void ends_fill_finish(const void *arg)
 void arena_lease_cases(struct check_list *list)
 {
 	static const struct arena_case one[ARENA_NR_SCHEMES] = {
-		{ ARENA_SCANNED, 1, 1 },
-		{ ARENA_ATOMIC, 1, 1 },
-		{ ARENA_FROZEN, 1, 1 },
-		{ ARENA_HAZARD, 1, 1 },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT },
+		{ ARENA_ATOMIC, 1, 1, ARENA_BARRIER_LOCK },
+		{ ARENA_FROZEN, 1, 1, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LOCK },
 	};
 	u32 i;
 

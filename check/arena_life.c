@@ -163,20 +163,26 @@ static void hole_setup(const void *arg)
 void arena_life_cases(struct check_list *list)
 {
 	static const struct arena_case reap[] = {
-		{ ARENA_SCANNED, 2, 2 },
-		{ ARENA_HAZARD, 2, 2 },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 2, 2, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 2, 2, ARENA_BARRIER_LIGHT },
 	};
 	static const struct arena_case join[] = {
-		{ ARENA_SCANNED, 2, 1 },
-		{ ARENA_HAZARD, 2, 1 },
+		{ ARENA_SCANNED, 2, 1, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 2, 1, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 2, 1, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 2, 1, ARENA_BARRIER_LIGHT },
 	};
 	static const struct arena_case hole[] = {
-		{ ARENA_SCANNED, 3, 2 },
-		{ ARENA_HAZARD, 3, 2 },
+		{ ARENA_SCANNED, 3, 2, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 3, 2, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 3, 2, ARENA_BARRIER_LOCK },
+		{ ARENA_HAZARD, 3, 2, ARENA_BARRIER_LIGHT },
 	};
 	u32 i;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < sizeof(reap) / sizeof(reap[0]); i++) {
 		arena_add(list, "reap", &reap[i], 3, reap_setup, reap_finish, false);
 		arena_add(list, "join", &join[i], 2, join_setup, join_finish, false);
 		arena_add(list, "join-hole", &hole[i], 3, hole_setup, join_finish,

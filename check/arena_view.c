@@ -103,8 +103,10 @@ static void revoke_setup(const void *arg)
 
 void arena_view_cases(struct check_list *list)
 {
-	static const struct arena_case one = { ARENA_SCANNED, 1, 1 };
-	static const struct arena_case two = { ARENA_SCANNED, 2, 2 };
+	static const struct arena_case one = { ARENA_SCANNED, 1, 1,
+		                               ARENA_BARRIER_LIGHT };
+	static const struct arena_case two = { ARENA_SCANNED, 2, 2,
+		                               ARENA_BARRIER_LIGHT };
 
 	arena_add(list, "view-refill", &two, 3, refill_setup, view_finish, false);
 	arena_add(list, "view-revoke", &one, 2, revoke_setup, view_finish, false);

@@ -90,6 +90,7 @@ static void world_name_words(void)
 	for (i = 0; i < WORLD_FRAMES; i++) {
 		check_name(&a->frames[i].seq, 8, "frame[%u].seq", i);
 		check_name(&a->frames[i].block, 8, "frame[%u].block", i);
+		check_name(&a->frames[i].pins, 8, "frame[%u].pins", i);
 		check_name(&a->frames[i].state, 8, "frame[%u].state", i);
 		check_name(world_bytes(i), WORLD_BYTES, "frame[%u].bytes", i);
 		if (a->counts)
@@ -102,6 +103,7 @@ static void world_name_words(void)
 	}
 	for (i = 0; i < a->header->nr_words; i++)
 		check_name(&a->translation.words[i], 8, "translation[%u]", i);
+	check_name(a->visits, WORLD_FRAMES, "visits");
 	check_name(world->disk, sizeof(world->disk), "disk");
 	check_name(&world->disk_size, 8, "disk_size");
 	check_name(&world->wake, 8, "eventfd");
@@ -114,8 +116,8 @@ static void world_name_reader(const struct world_reader *r)
 
 	for (i = 0; i < world->arena.nr_entries; i++)
 		check_name(&r->table.entries[i], 8, "entry[%u][%u]", r->number, i);
-	check_name(r->table.visits, WORLD_FRAMES, "visits[%u]", r->number);
 	check_name(m->counters, sizeof(m->counters), "counter[%u]", r->number);
+	check_name(&m->nr_pinned, 8, "nr_pinned[%u]", r->number);
 	check_name(m->ring.slots, sizeof(m->ring.slots), "hint[%u]", r->number);
 	check_name(&m->ring.head, 8, "head[%u]", r->number);
 	check_name(&m->ring.tail, 8, "tail[%u]", r->number);
@@ -150,19 +152,18 @@ void world_leave(struct world_reader *r, bool closed)
 	             "K2: a context that left is not on the walk list");
 	/* munmap(). A reader that was killed may have stores on their way to its memory. */
 	if (closed)
-		check_poison(r->table.memory,
-		             arena_context_bytes(a->nr_frames, a->nr_entries));
+		check_poison(r->table.memory, arena_context_bytes(a->nr_entries, 1));
 }
 
 static void world_make_reader(u32 number, const struct arena_case *c)
 {
 	struct arena *a = &world->arena;
 	struct world_reader *r = &world->readers[number];
-	void *memory = world_alloc(arena_context_bytes(a->nr_frames, a->nr_entries));
+	void *memory = world_alloc(arena_context_bytes(a->nr_entries, 1));
 
 	r->number = number;
-	arena_context_table(&r->table, memory, a->nr_entries);
-	context_init(&r->context, a, memory, world->alive_value, true);
+	arena_context_table(&r->table, memory);
+	context_init(&r->context, a, memory, world->alive_value, a->nr_entries);
 	world_name_reader(r);
 	if (number < c->nr_joined) { /* long ago, before the schedule begins */
 		r->place = arena_join(a, &r->table);
@@ -173,19 +174,21 @@ static void world_make_reader(u32 number, const struct arena_case *c)
 static void world_make_arena(const struct arena_case *c)
 {
 	struct arena_shape shape = { WORLD_FRAMES, WORLD_FILES,
-		                     world_nr_entries(c->scheme), c->scheme };
+		                     world_nr_entries(c->scheme), c->scheme,
+		                     c->barrier };
 	u64 control_bytes = arena_control_bytes(&shape);
 	u64 data_bytes = (u64)WORLD_FRAMES << BLOCK_SHIFT;
-	u64 count_bytes = arena_count_bytes(&shape);
 	void *control = world_alloc(control_bytes);
 	void *data = world_alloc(data_bytes);
-	u64 *counts = count_bytes ? world_alloc(count_bytes) : NULL;
+	void *shared = world_alloc(arena_shared_bytes(&shape));
 
 	arena_format(control, &shape, WORLD_GENERATION);
 	CHECK_ASSERT(arena_view(&world->arena, control, control_bytes, data, data_bytes,
-	                        counts),
+	                        shared),
 	             "an arena as it was made");
 	world->arena.contexts = world->walk;
+	for (u32 i = 0; i < 2; i++)
+		batch_init(&world->batches[i], i + 1);
 	world->alive_value = (u64)WORLD_GENERATION << 32 | WORLD_SERVICE_TID;
 	host_store_release(&world->arena.header->alive, world->alive_value);
 	world->space = &world->arena.files[0];
@@ -244,6 +247,12 @@ static struct world_hold *world_hold(struct world_reader *r, u64 block, u32 fram
                                      u64 *word)
 {
 	struct world_hold *h = r->holds;
+	u32 i, others = 0;
+
+	for (i = 0; i < WORLD_HOLDS; i++)
+		others += h[i].held && h[i].word != word;
+	CHECK_ASSERT(r->context.scheme != ARENA_SCANNED || others < r->context.quota,
+	             "C9: no more entries are pinned than the quota");
 
 	while (h < r->holds + WORLD_HOLDS && h->held)
 		h++;
@@ -272,14 +281,15 @@ static struct cache_file world_file(u64 block)
 
 /* ---- the service's side ---- */
 
-bool world_take(u32 frame)
+/* The service was just told that frame, which held block, is taken or not. */
+static bool world_taken(u32 frame, u64 block, bool taken)
 {
 	const struct frame *f = &world->arena.frames[frame];
-	u64 block = host_load_relaxed(&f->block);
-	bool taken = arena_take(&world->arena, frame);
 
 	CHECK_ASSERT(world_leads(block, frame) == !taken,
 	             "T1: refused, so led to as before; taken, so not");
+	CHECK_ASSERT(taken || host_load_relaxed(&f->pins) == block,
+	             "K7: refused, so it takes pins as before");
 	if (!taken)
 		return false;
 	check_note("has taken frame %u", frame);
@@ -290,6 +300,29 @@ bool world_take(u32 frame)
 	             "F3: a frame that was taken is free and has no name");
 	world->owned[frame] = true;
 	return true;
+}
+
+bool world_take(u32 frame)
+{
+	struct arena *a = &world->arena;
+	u64 block = host_load_relaxed(&a->frames[frame].block);
+
+	return world_taken(frame, block,
+	                   a->counts ? arena_take(a, frame)
+	                             : batch_take_one(a, &world->batches[0], frame));
+}
+
+enum batch_end world_next(struct batch *b, u32 *ret_frame)
+{
+	struct arena *a = &world->arena;
+	u64 block = b->at < b->nr
+	                    ? host_load_relaxed(&a->frames[b->frames[b->at]].block)
+	                    : BLOCK_NONE;
+	enum batch_end end = batch_next(a, b, ret_frame);
+
+	if (end == BATCH_TAKEN || end == BATCH_REFUSED)
+		world_taken(*ret_frame, block, end == BATCH_TAKEN);
+	return end;
 }
 
 static void world_write(u32 frame, u64 block)
@@ -454,11 +487,16 @@ void arena_add(struct check_list *list, const char *scenario,
                const struct arena_case *c, u32 nr_cpus, void (*setup)(const void *),
                void (*finish)(const void *), bool deep)
 {
-	static const char *const schemes[ARENA_NR_SCHEMES] = { "lodic", "atomic",
-		                                               "frozen", "hazard" };
+	/* By the fence that each is shipped with; the other one is in the name. */
+	static const char *const schemes[ARENA_NR_SCHEMES][ARENA_NR_BARRIERS] = {
+		{ "lodic-lock", "lodic" },
+		{ "atomic", NULL },
+		{ "frozen", NULL },
+		{ "hazard", "hazard-light" },
+	};
 	struct check_case one = {
 		.scenario = scenario,
-		.scheme = schemes[c->scheme],
+		.scheme = schemes[c->scheme][c->barrier],
 		.run = { scenario, nr_cpus, c, setup, finish },
 		.deep = deep,
 	};
@@ -471,6 +509,7 @@ void check_cases_arena(struct check_list *list)
 	arena_read_cases(list);
 	arena_view_cases(list);
 	arena_pin_cases(list);
+	arena_batch_cases(list);
 	arena_lease_cases(list);
 	arena_life_cases(list);
 	arena_hint_cases(list);

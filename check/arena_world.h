@@ -13,6 +13,7 @@
 #ifndef LODIC_CHECK_ARENA_WORLD_H
 #define LODIC_CHECK_ARENA_WORLD_H
 
+#include "core/cache/batch.h"
 #include "core/cache/cache.h"
 #include "check/case.h"
 
@@ -38,6 +39,7 @@ struct arena_case {
 	u32 nr_readers;
 	/* Readers on the walk list from the start; the others join. */
 	u32 nr_joined;
+	u32 barrier; /* enum arena_barrier */
 };
 
 /* A pin that its reader was told it has. */
@@ -67,6 +69,7 @@ struct world {
 	u32 nr_readers;
 	u32 first_task;
 	struct context_table walk[WORLD_READERS];
+	struct batch batches[2]; /* [0] for world_take() */
 	struct world_reader readers[WORLD_READERS];
 	/* a and b have one home, as entries and in the translation; c and d have another.
 	 * next comes after a in the file. twin has a's home and a's tag in a pte. alias, of
@@ -86,6 +89,8 @@ struct world {
 	 * writes. By host_*. */
 	u64 disk[2][WORLD_WORDS];
 	u64 disk_size;
+	/* The thread that makes the heavy fence, by its own time. */
+	bool fence_asked, fence_done;
 	/* The device that fills frames by itself. */
 	u32 dma_frame;
 	u64 dma_block;
@@ -115,8 +120,10 @@ static inline u64 *world_bytes(u32 frame)
 
 /* ---- the service's side ---- */
 
-/* world_take(): arena_take(), and the oracle's word on it. true: the frame is owned. */
+/* world_take(): takes a frame at once, and the oracle's word on it. true: it is owned. */
 bool world_take(u32 frame);
+/* batch_next(), and the oracle's word on it. */
+enum batch_end world_next(struct batch *b, u32 *ret_frame);
 /* world_fill(): an owned frame, word by word, then for everybody. */
 void world_fill(u32 frame, u64 block);
 /* The two ends of a fill whose bytes come by another way. world_fill_end() is false when the
@@ -163,6 +170,7 @@ void arena_add(struct check_list *list, const char *scenario,
 void arena_read_cases(struct check_list *list);
 void arena_view_cases(struct check_list *list);
 void arena_pin_cases(struct check_list *list);
+void arena_batch_cases(struct check_list *list);
 void arena_lease_cases(struct check_list *list);
 void arena_life_cases(struct check_list *list);
 void arena_hint_cases(struct check_list *list);

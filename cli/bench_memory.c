@@ -270,11 +270,10 @@ static double per(uint64_t bytes, uint64_t nr)
 	return nr ? (double)bytes / (double)nr : 0;
 }
 
-/* The bytes of a context without its entries (a word each) and its visits (a byte for each
- * frame). */
+/* The bytes of a context without its entries, a word each. */
 static uint64_t fixed_bytes(const struct lodic_stat *s)
 {
-	return s->context_bytes - (uint64_t)s->entries * 8 - s->frames;
+	return s->context_bytes - (uint64_t)s->entries * 8;
 }
 
 static uint64_t context_bytes(const struct point *p)
@@ -292,9 +291,9 @@ static void print_table(const struct memory *m)
 	       (unsigned long long)s->control_bytes, (unsigned long long)s->count_bytes,
 	       (unsigned long long)s->frames,
 	       per(s->control_bytes + s->count_bytes, s->frames), LODIC_BLOCK_BYTES);
-	printf("a context: %llu + 8 x %llu entries + %llu frames = %llu bytes\n\n",
+	printf("a context that may pin: %llu + 8 x %llu entries = %llu bytes\n\n",
 	       (unsigned long long)fixed_bytes(s), (unsigned long long)s->entries,
-	       (unsigned long long)s->frames, (unsigned long long)s->context_bytes);
+	       (unsigned long long)s->context_bytes);
 	table_row(&t);
 	table_cell(&t, "contexts");
 	table_cell(&t, "bytes/frame");

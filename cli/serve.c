@@ -71,6 +71,10 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "scheme", SETTING(SCHEME), "NAME", 0,
 	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
+	{ "barrier", SETTING(BARRIER), "KIND", 0,
+	  "What a pin costs: light (plain stores, and a slow fence in the service), lock (an "
+	  "atomic exchange), auto (default)",
+	  0 },
 	{ "idle-exit", SETTING(IDLE_EXIT), "SECONDS", 0,
 	  "End when no program has been connected for so long; 0: never (default)", 0 },
 	{ "immutable", 'i', "GLOB", 0,
@@ -79,7 +83,7 @@ static const struct argp_option option_list[] = {
 	{ "buffered", SETTING(BUFFERED), NULL, 0,
 	  "Read files through the kernel's page cache, not by O_DIRECT", 0 },
 	{ "quota", SETTING(QUOTA), "N", 0,
-	  "How many blocks one context may pin; chooses --entries", 0 },
+	  "How many blocks one context may pin at a time", 0 },
 	{ "files", SETTING(FILES), "N", 0, "How many files the cache may hold at once",
 	  0 },
 	{ "entries", SETTING(ENTRIES), "N", 0,
@@ -129,6 +133,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'i': want_setting(state, SETTING_IMMUTABLE, arg); return 0;
 	case SETTING(BUFFERED): want_setting(state, SETTING_BUFFERED, "yes"); return 0;
 	case SETTING(SCHEME):
+	case SETTING(BARRIER):
 	case SETTING(IDLE_EXIT):
 	case SETTING(QUOTA):
 	case SETTING(FILES):
@@ -292,6 +297,7 @@ static int complete(struct serve *s)
 		.cache_bytes = settings->memory_bytes ? settings->memory_bytes
 		                                      : SERVICE_DEFAULT_CACHE_BYTES,
 		.scheme = settings->scheme,
+		.barrier = settings->barrier,
 		.nr_files = settings->files,
 		.nr_entries = settings->entries,
 		.quota = settings->quota,

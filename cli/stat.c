@@ -95,6 +95,7 @@ static const struct row rows[] = {
 	ROW(uptime_ns, ROW_NUMBER, "nanoseconds since it started"),
 	ROW(scheme, ROW_SCHEME, "how pins are counted"),
 	ROW(entries, ROW_NUMBER, "entries in a context's table"),
+	ROW(light_pins, ROW_YES_NO, "is a pin a plain store?"),
 	ROW(io_uring, ROW_YES_NO, "does the service fill blocks by io_uring?"),
 	ROW(huge_bytes, ROW_NUMBER, "of the bytes of frames, those in huge pages"),
 };

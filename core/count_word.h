@@ -24,7 +24,8 @@
  * W2 thaw (full fence) pairs with ref. A reader that gets a reference sees what was made of
  *    the object while it was frozen.
  * W3 hazard, reader: slot published, full fence, second look at the object. Freezer: object
- *    marked, full fence, slots scanned. Shape SB: one of the two sees the other.
+ *    marked, full fence, slots scanned. Shape SB: one of the two sees the other. A light
+ *    fence will do for the reader where the freezer has a heavy one.
  *
  * One caller at a time may freeze or thaw a word. Any number may ref, unref and query.
  */
@@ -150,6 +151,13 @@ static inline u64 count_frozen_word_sum(const u64 *word)
 static inline void count_hazard_word_ref(u64 *slot, u32 object)
 {
 	host_xchg(slot, (u64)object + 1);
+}
+
+/* The same by a plain store, for a freezer whose fence is a heavy one. */
+static inline void count_hazard_word_ref_light(u64 *slot, u32 object)
+{
+	host_store_relaxed(slot, (u64)object + 1);
+	host_fence_light();
 }
 
 /* The same for a slot that several threads may want. false: another thread has it. */

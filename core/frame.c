@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How a frame's three words move. See core/frame.h for the states and rules F1-F3; the
+ * How a frame's four words move. See core/frame.h for the states and rules F1-F4; the
  * reader's half of the protocol is context_read() in core/cache/context.h.
  */
 #include "core/frame.h"
@@ -25,6 +25,7 @@ void frame_fill_begin(struct frame *f)
 	if (!MUTANT(FILL_WITHOUT_FENCE))
 		host_fence_full();
 	host_store_relaxed(&f->block, BLOCK_NONE);
+	host_store_relaxed(&f->pins, BLOCK_NONE);
 }
 
 static void frame_settle(struct frame *f, u64 block, enum frame_state state)
@@ -40,6 +41,8 @@ static void frame_settle(struct frame *f, u64 block, enum frame_state state)
 		host_store_release(&f->seq, seq + 2);
 	else
 		host_store_release(&f->seq, seq + 1);
+	/* O30, partner of the acquire load in context_look(). */
+	host_store_release(&f->pins, block);
 }
 
 void frame_fill_end(struct frame *f, u64 block)
@@ -58,6 +61,7 @@ void frame_clear(struct frame *f)
 {
 	if (MUTANT(SEQ_AFTER_FILL)) {
 		host_store_relaxed(&f->block, BLOCK_NONE);
+		host_store_relaxed(&f->pins, BLOCK_NONE);
 		host_store_relaxed(&f->state, FRAME_FREE);
 		return;
 	}
@@ -65,15 +69,34 @@ void frame_clear(struct frame *f)
 	frame_fill_cancel(f);
 }
 
+void frame_hide(struct frame *f, u32 number)
+{
+	if (MUTANT(SEQ_AT_HIDE))
+		host_store_relaxed(&f->seq, host_load_relaxed(&f->seq) + 1);
+	/* Readers who copy go on: seq and the block's name stand. */
+	host_store_relaxed(&f->pins, number);
+}
+
+void frame_show(struct frame *f)
+{
+	if (MUTANT(SEQ_AT_HIDE))
+		host_store_relaxed(&f->seq, host_load_relaxed(&f->seq) + 1);
+	/* Release, as when it was filled (O30): the bytes are what they were. */
+	host_store_release(&f->pins, host_load_relaxed(&f->block));
+}
+
 void frame_check(const struct frame *f)
 {
 	u64 seq = host_load_relaxed(&f->seq);
 	u64 block = host_load_relaxed(&f->block);
 	u64 state = host_load_relaxed(&f->state);
+	u64 pins = host_load_relaxed(&f->pins);
 
 	CHECK(state <= FRAME_CACHED, "F1: a known state");
 	if (!MUTANT(SEQ_AFTER_FILL))
 		CHECK((seq & 1) == (state == FRAME_FILLING), "F1: odd only in a fill");
 	CHECK((block != BLOCK_NONE) == (state == FRAME_CACHED),
 	      "F3: named when cached");
+	CHECK(pins == block || (block != BLOCK_NONE && block_file(pins) == FILE_NONE),
+	      "F4: pins of the frame's block, or none");
 }

@@ -10,11 +10,11 @@
 
 enum mutant {
 	MUTANT_NONE,
-	MUTANT_NO_PIN,           /* a pin that is not counted */
-	MUTANT_CLEAR_AFTER_WALK, /* translation cleared after the contexts were walked */
-	MUTANT_SEQ_AFTER_FILL,   /* seq moved only once, when the fill is done */
+	MUTANT_NO_PIN,            /* a pin that is not counted */
+	MUTANT_HIDE_AFTER_WALK,   /* frames hidden after the contexts were walked */
+	MUTANT_SEQ_AFTER_FILL,    /* seq moved only once, when the fill is done */
 	MUTANT_NO_IDENTITY_CHECK, /* an optimistic read believes the translation */
-	MUTANT_NO_RECHECK,        /* a soft miss does not look again */
+	MUTANT_NO_RECHECK,        /* a pin does not look at the frame */
 	MUTANT_CLEAR_BEFORE_FOLD, /* a pte cleared before its count is in the global word */
 	MUTANT_UNMAP_DROPS_COUNT, /* a pte cleared and its count forgotten */
 	MUTANT_UNREF_OTHER_SLOT,  /* unref at the slot found now, not at the token's */
@@ -23,27 +23,27 @@ enum mutant {
 	MUTANT_GLOBAL_BEFORE_LOCALS, /* a query that reads the global word first */
 	MUTANT_THAW_STORES, /* frozen thawed by a store: late failed refs are lost */
 	/* The scanned gate and the cache: core/cache/ and core/frame.c. */
-	MUTANT_SOFT_WITHOUT_FENCE,   /* a soft miss sets its pte by a plain store */
-	MUTANT_TAKE_WITHOUT_FENCE,   /* no fence between cleared translation and walk */
-	MUTANT_TAKE_STORES,          /* a walk empties entries by a plain store */
-	MUTANT_TAKE_LEAVES_CLEARED,  /* a refused take does not publish again */
+	MUTANT_COUNT_WITHOUT_FENCE, /* a plain store where the service's fence is full */
+	MUTANT_TAKE_WITHOUT_FENCE,  /* no fence between the hide and the walk */
+	MUTANT_LOOK_FIRST,          /* a pin looks at the frame, then counts */
+	MUTANT_REFUSED_STAYS_HIDDEN, /* a refused frame is not shown again */
 	MUTANT_WALK_SKIPS_NEWEST,    /* the walk's bound is one short */
-	MUTANT_ADD_BELIEVED,         /* a pin does not look at what it has added to */
-	MUTANT_ADD_LEFT,             /* a count of nothing stays in its entry */
-	MUTANT_TAKE_FAILED_BELIEVED, /* a walk takes a failed cas for a cleared entry */
+	MUTANT_RAISED_LAST,          /* nr_pinned raised when the pin is made */
+	MUTANT_COUNT_LEFT,           /* a look failed, and the count stays */
+	MUTANT_LOWERED_EACH,         /* nr_pinned lowered at an entry's every unpin */
 	MUTANT_TAKE_LEAVES_NAME,     /* a frame that was taken keeps its name */
 	MUTANT_WALK_SKIPS_LAST_WAY,  /* a walk leaves the last entry of a set out */
 	MUTANT_WALK_OTHER_SET,       /* a walk looks at another set than a pin does */
 	MUTANT_JOIN_SHORTENS,        /* a join into a hole ends the walk there */
 	MUTANT_LEAVE_SHORTENS,       /* a leave in the middle ends the walk there */
-	MUTANT_SOFT_BY_WORD,         /* a soft miss believes the translation's tag */
-	MUTANT_MAPS_BY_TAG,          /* an entry believed by its tag alone */
-	MUTANT_PIN_KEPT,             /* a pin that nobody vouches for stays counted */
-	MUTANT_CHOOSE_PINNED,        /* a soft miss takes the entry of a pinned frame */
-	MUTANT_UNPIN_DROPS_ALL,      /* an unpin forgets the other pins of its entry */
-	MUTANT_NAME_BEFORE_SEQ,      /* a frame's name looked at before its seq */
-	MUTANT_NO_SECOND_LOOK,       /* seq not looked at after the copy */
-	MUTANT_FILL_WITHOUT_FENCE,   /* a fill begins before its odd seq is in memory */
+	MUTANT_TAKE_LEAVES_LED,    /* the translation leads to a frame that was taken */
+	MUTANT_MAPS_BY_TAG,        /* an entry believed by its tag alone */
+	MUTANT_PIN_KEPT,           /* a pin that nobody vouches for stays counted */
+	MUTANT_CHOOSE_PINNED,      /* a soft miss takes the entry of a pinned frame */
+	MUTANT_UNPIN_DROPS_ALL,    /* an unpin forgets the other pins of its entry */
+	MUTANT_NAME_BEFORE_SEQ,    /* a frame's name looked at before its seq */
+	MUTANT_NO_SECOND_LOOK,     /* seq not looked at after the copy */
+	MUTANT_FILL_WITHOUT_FENCE, /* a fill begins before its odd seq is in memory */
 	MUTANT_PUBLISH_BEFORE_BYTES, /* a frame published, then filled */
 	MUTANT_PUBLISH_UNPROVED,     /* published without a look at the file's proof */
 	MUTANT_VISITS_UNBOUNDED,     /* visits counted past three */
@@ -119,6 +119,16 @@ enum mutant {
 	MUTANT_EVICT_ASKED_ONCE,     /* visits asked for once, not once an eviction */
 	MUTANT_REMOVE_KEEPS_REFUSED, /* a frame that left still counts as refused */
 	MUTANT_HINT_LIE_BELIEVED,    /* a ring that cannot hold so many hints is read */
+	/* Frames on their way out: core/cache/batch.c. */
+	MUTANT_HIDE_AFTER_FENCE,  /* frames hidden after the heavy fence */
+	MUTANT_WALK_ANY_TAG,      /* a count for another block refuses a frame */
+	MUTANT_LIST_BEFORE_FENCE, /* who has pins is asked before the fence */
+	MUTANT_ADD_TO_CLOSED,     /* a frame hidden while its batch's fence goes on */
+	MUTANT_RESCUED_IN_OLD_BATCH, /* a frame hidden again goes with its old batch */
+	MUTANT_SEQ_AT_HIDE,          /* a hidden frame cannot be read */
+	MUTANT_GLOBAL_IS_FULL,       /* light pins, and a fence of the service's own */
+	MUTANT_QUOTA_IGNORED,        /* pins past the quota */
+	MUTANT_PINS_BEFORE_BYTES,    /* a frame takes pins while it is filled */
 	/* Views: core/cache/view.h. */
 	MUTANT_VIEW_SEQ_NOT_LOOKED,  /* seq not looked at after the bytes */
 	MUTANT_VIEW_NAME_NOT_LOOKED, /* a view believes the translation */

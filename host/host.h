@@ -49,6 +49,9 @@ static inline void host_fence_release(void);
 static inline void host_fence_full(void);
 static inline void host_fence_light(void);
 void host_fence_heavy(void);
+/* host_fence_heavy() for the threads of all processes. It may take milliseconds. false: this
+ * machine does not have it, and nothing is ordered. */
+bool host_fence_global(void);
 
 /* The CPU that the caller runs on: 0 <= host_cpu() < host_nr_cpus(). The answer may be old
  * at once. */

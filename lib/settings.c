@@ -22,6 +22,9 @@
 static const char *const settings_schemes[] = { "lodic", "atomic", "frozen", "hazard" };
 #define NR_SCHEMES (sizeof(settings_schemes) / sizeof(*settings_schemes))
 
+static const char *const settings_barriers[] = { "auto", "light", "lock" };
+#define NR_BARRIERS (sizeof(settings_barriers) / sizeof(*settings_barriers))
+
 static const struct {
 	const char *name;
 	uint64_t least, most; /* of a number */
@@ -30,6 +33,7 @@ static const struct {
 	[SETTING_MEMORY] = { "memory", SERVICE_MIN_CACHE_BYTES,
 	                     SERVICE_MAX_CACHE_BYTES },
 	[SETTING_SCHEME] = { .name = "scheme" },
+	[SETTING_BARRIER] = { .name = "barrier" },
 	[SETTING_IDLE_EXIT] = { .name = "idle-exit" },
 	[SETTING_IMMUTABLE] = { .name = "immutable" },
 	[SETTING_BUFFERED] = { .name = "buffered" },
@@ -67,6 +71,11 @@ const char *settings_name(enum setting setting)
 const char *settings_scheme_name(uint32_t scheme)
 {
 	return scheme < NR_SCHEMES ? settings_schemes[scheme] : NULL;
+}
+
+const char *settings_barrier_name(uint32_t barrier)
+{
+	return barrier < NR_BARRIERS ? settings_barriers[barrier] : NULL;
 }
 
 bool settings_privileged(void)
@@ -113,17 +122,30 @@ static int settings_take_memory(struct settings *s, const char *value, uint64_t 
 	return 0;
 }
 
+static bool settings_find(const char *const *names, size_t nr, const char *value,
+                          uint64_t *ret)
+{
+	for (*ret = 0; *ret < nr; ++*ret)
+		if (strcmp(names[*ret], value) == 0)
+			return true;
+	return false;
+}
+
 static int settings_take_scheme(struct settings *s, const char *value, uint64_t *ret)
 {
-	for (uint32_t i = 0; i < NR_SCHEMES; i++) {
-		if (strcmp(settings_schemes[i], value) != 0)
-			continue;
-		*ret = i;
+	if (settings_find(settings_schemes, NR_SCHEMES, value, ret))
 		return 0;
-	}
 	return settings_refuse(
 		s, "there is no scheme '%s'; choose lodic, atomic, frozen or hazard",
 		value);
+}
+
+static int settings_take_barrier(struct settings *s, const char *value, uint64_t *ret)
+{
+	if (settings_find(settings_barriers, NR_BARRIERS, value, ret))
+		return 0;
+	return settings_refuse(
+		s, "there is no barrier '%s'; choose auto, light or lock", value);
 }
 
 static int settings_take_yes(struct settings *s, const char *value, uint64_t *ret)
@@ -195,6 +217,7 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 	switch (setting) {
 	case SETTING_MEMORY: return settings_take_memory(s, value, ret);
 	case SETTING_SCHEME: return settings_take_scheme(s, value, ret);
+	case SETTING_BARRIER: return settings_take_barrier(s, value, ret);
 	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
 	case SETTING_HUGE_PAGES: return settings_take_huge_pages(s, value, ret);
 	case SETTING_IDLE_EXIT:
@@ -216,6 +239,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_SOCKET: strcpy(s->socket, value); return 0;
 	case SETTING_MEMORY: s->memory_bytes = n; return 0;
 	case SETTING_SCHEME: s->scheme = (uint32_t)n; return 0;
+	case SETTING_BARRIER: s->barrier = (uint32_t)n; return 0;
 	case SETTING_IDLE_EXIT: s->idle_exit_ms = n; return 0;
 	case SETTING_IMMUTABLE: return settings_add_glob(s, value);
 	case SETTING_BUFFERED: s->buffered = n != 0; return 0;

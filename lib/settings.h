@@ -19,6 +19,7 @@ enum setting {
 	SETTING_SOCKET,
 	SETTING_MEMORY,
 	SETTING_SCHEME,
+	SETTING_BARRIER,
 	SETTING_IDLE_EXIT,
 	SETTING_IMMUTABLE,
 	SETTING_BUFFERED,
@@ -48,7 +49,8 @@ struct settings {
 	uint64_t memory_bytes;
 	uint64_t idle_exit_ms; /* 0: never */
 	uint64_t keep_ms;
-	uint32_t scheme; /* enum lodic_scheme */
+	uint32_t scheme;  /* enum lodic_scheme */
+	uint32_t barrier; /* enum service_barrier */
 	uint32_t quota, entries, files;
 	bool buffered;
 	bool small_pages;                    /* huge-pages = off */
@@ -63,6 +65,8 @@ void settings_free(struct settings *s);
 const char *settings_name(enum setting setting);
 /* "lodic", "atomic", "frozen", "hazard"; NULL: there is none. */
 const char *settings_scheme_name(uint32_t scheme);
+/* "auto", "light", "lock"; NULL: there is none. */
+const char *settings_barrier_name(uint32_t barrier);
 
 /* Does this program run with more rights than its user has (AT_SECURE)? Then that user may
  * not choose what it trusts, and nothing but its own options counts. */

@@ -22,8 +22,9 @@
  * service that somebody runs by hand stays for ever, and its successor must not. */
 #define LEFT_MASK \
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
-	 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | 1u << SETTING_ENTRIES | \
-	 1u << SETTING_FILES | 1u << SETTING_KEEP | 1u << SETTING_HUGE_PAGES)
+	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \
+	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
+	 1u << SETTING_HUGE_PAGES)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -157,6 +158,9 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 		return;
 	case SETTING_SCHEME:
 		fprintf(file, "%s = %s\n", key, settings_scheme_name(s->scheme));
+		return;
+	case SETTING_BARRIER:
+		fprintf(file, "%s = %s\n", key, settings_barrier_name(s->barrier));
 		return;
 	case SETTING_IMMUTABLE:
 		for (char *const *glob = s->globs; *glob; glob++)

@@ -6,7 +6,7 @@
  * mixed install.
  *
  *   request        descriptors sent       reply              descriptors returned
- *   HELLO          -                      arena's sizes      control, data, wake, [counts]
+ *   HELLO          -                      arena's sizes      control, data, wake, shared
  *   CONTEXT_OPEN   -                      place, quota       the context's memory
  *   CONTEXT_CLOSE  -                      -                  -       (a: place)
  *   FILE_OPEN      the file, read-only    slot, id, size     -
@@ -33,7 +33,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 4u
+#define WIRE_VERSION 5u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -63,7 +63,7 @@ struct wire_reply {
 	uint32_t nr_fds;
 	union {
 		struct {
-			uint64_t control_bytes, data_bytes, count_bytes;
+			uint64_t control_bytes, data_bytes, shared_bytes;
 			uint64_t alive;      /* the value of the alive word */
 			uint64_t generation; /* the arena's own number */
 		} hello;

@@ -6,8 +6,8 @@
 #include "core/count_word.h"
 #include "core/mutant.h"
 
-/* What a take touches of the frame, the translation and the header. */
-#define TAKE_LINES 8u
+/* A byte of a word is one frame's visits. */
+#define EACH_BYTE(value) ((value)*0x0101010101010101u)
 
 static u64 align_line(u64 n)
 {
@@ -18,9 +18,9 @@ void arena_shape_default(struct arena_shape *shape)
 {
 	u32 n = 64;
 
-	/* As many blocks as a context may pin; what falls out of a small table costs a
-	 * soft miss, not a read (ADR-0002). */
-	while (n < shape->nr_frames / 128 && n < 4096)
+	/* What falls out of a small table costs a look into the translation, not a read
+	 * (ADR-0002). A table of 256 KiB still fits a core's own cache. */
+	while (n < shape->nr_frames && n < 32768)
 		n *= 2;
 	if (shape->scheme == ARENA_HAZARD)
 		n = ARENA_HAZARD_SLOTS;
@@ -28,19 +28,34 @@ void arena_shape_default(struct arena_shape *shape)
 		shape->nr_entries = n;
 }
 
-u64 arena_context_bytes(u32 nr_frames, u32 nr_entries)
+u32 arena_default_quota(const struct arena_shape *shape)
 {
-	return align_line(sizeof(struct context_memory)) +
-	       align_line((u64)nr_entries * 8) + align_line(nr_frames);
+	u32 n = 64;
+
+	if (shape->scheme == ARENA_HAZARD)
+		return ARENA_HAZARD_SLOTS;
+	while (n < shape->nr_frames / 128 && n < 4096)
+		n *= 2;
+	return n < shape->nr_entries ? n : shape->nr_entries;
 }
 
-void arena_context_table(struct context_table *t, void *memory, u32 nr_entries)
+u32 arena_context_entries(u32 nr_entries, u32 quota)
+{
+	return quota > 0 ? nr_entries : CONTEXT_WAYS;
+}
+
+u64 arena_context_bytes(u32 nr_entries, u32 quota)
+{
+	return align_line(sizeof(struct context_memory)) +
+	       align_line((u64)arena_context_entries(nr_entries, quota) * 8);
+}
+
+void arena_context_table(struct context_table *t, void *memory)
 {
 	u8 *p = memory;
 
 	t->memory = memory;
 	t->entries = (u64 *)(p + align_line(sizeof(struct context_memory)));
-	t->visits = (u8 *)t->entries + align_line((u64)nr_entries * 8);
 }
 
 static u64 arena_files_at(void)
@@ -71,6 +86,12 @@ u64 arena_count_bytes(const struct arena_shape *shape)
 	return (u64)shape->nr_frames * COUNT_STRIDE * 8;
 }
 
+/* The visits, then the counters. */
+u64 arena_shared_bytes(const struct arena_shape *shape)
+{
+	return align_line(shape->nr_frames) + arena_count_bytes(shape);
+}
+
 void arena_format(void *control, const struct arena_shape *shape, u64 generation)
 {
 	struct arena_header *h = control;
@@ -83,6 +104,7 @@ void arena_format(void *control, const struct arena_shape *shape, u64 generation
 	h->nr_entries = shape->nr_entries;
 	h->nr_words = translation_nr_words(shape->nr_frames);
 	h->scheme = shape->scheme;
+	h->barrier = shape->barrier;
 	h->files_at = arena_files_at();
 	h->frames_at = arena_frames_at(shape);
 	h->words_at = arena_words_at(shape);
@@ -97,10 +119,11 @@ static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
 	if (control_bytes < sizeof(*h) || h->magic != ARENA_MAGIC ||
 	    h->nr_frames <= FRAME_FIRST || h->nr_frames >= FRAME_NONE ||
 	    h->nr_files > FRAME_NONE || h->nr_entries > FRAME_NONE ||
-	    h->scheme >= ARENA_NR_SCHEMES)
+	    h->scheme >= ARENA_NR_SCHEMES || h->barrier >= ARENA_NR_BARRIERS)
 		return false;
 	shape = (struct arena_shape){ (u32)h->nr_frames, (u32)h->nr_files,
-		                      (u32)h->nr_entries, (u32)h->scheme };
+		                      (u32)h->nr_entries, (u32)h->scheme,
+		                      (u32)h->barrier };
 	return h->bytes == control_bytes &&
 	       arena_control_bytes(&shape) == control_bytes &&
 	       h->data_bytes == data_bytes &&
@@ -113,7 +136,7 @@ static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
 }
 
 bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
-                u64 data_bytes, u64 *counts)
+                u64 data_bytes, void *shared)
 {
 	struct arena_header *h = control;
 	u8 *base = control;
@@ -125,12 +148,14 @@ bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
 		.files = (struct file_proof *)(base + h->files_at),
 		.frames = (struct frame *)(base + h->frames_at),
 		.data = data,
-		.counts = counts,
+		.visits = shared,
 		.nr_frames = (u32)h->nr_frames,
 		.nr_files = (u32)h->nr_files,
 		.nr_entries = (u32)h->nr_entries,
 		.scheme = (u32)h->scheme,
 	};
+	if (a->scheme == ARENA_ATOMIC || a->scheme == ARENA_FROZEN)
+		a->counts = (u64 *)((u8 *)shared + align_line(a->nr_frames));
 	translation_init(&a->translation, (u64 *)(base + h->words_at),
 	                 translation_nr_words(a->nr_frames));
 	return true;
@@ -199,7 +224,7 @@ bool arena_query(const struct arena *a, u32 frame)
 		return count_atomic_word_query(a->counts + (u64)frame * COUNT_STRIDE);
 	if (a->scheme == ARENA_FROZEN)
 		return count_frozen_word_query(a->counts + (u64)frame * COUNT_STRIDE);
-	return walk_query(a, frame);
+	return walk_query_all(a, frame);
 }
 
 static bool arena_freeze(struct arena *a, u32 frame)
@@ -211,53 +236,67 @@ static bool arena_freeze(struct arena *a, u32 frame)
 	return count_frozen_word_freeze(word);
 }
 
-/* Cleared and refused: nothing must have changed. O3 again. */
-static void arena_restore(u64 *at, u64 word)
+void arena_clear(struct arena *a, u32 frame)
 {
-	if (at && !MUTANT(TAKE_LEAVES_CLEARED))
-		host_store_release(at, word);
+	struct frame *f = &a->frames[frame];
+	u64 *at = translation_find_exact(&a->translation, host_load_relaxed(&f->block),
+	                                 frame);
+
+	/* A reader that comes by the old word finds no such block here. */
+	if (at && !MUTANT(TAKE_LEAVES_LED))
+		host_store_relaxed(at, 0);
+	if (!MUTANT(TAKE_LEAVES_NAME))
+		frame_clear(f);
 }
 
 bool arena_take(struct arena *a, u32 frame)
 {
-	struct frame *f = &a->frames[frame];
-	u64 block = host_load_relaxed(&f->block);
-	u64 *at = translation_find_exact(&a->translation, block, frame);
-	u64 word = at ? host_load_relaxed(at) : 0;
-	bool taken;
-
+	CHECK(a->counts, "a shared word can be frozen at once");
 	/* Look before disturbing anybody (LODIC s.4.5, eq. 1). */
-	if (arena_query(a, frame))
+	if (arena_query(a, frame) || !arena_freeze(a, frame))
 		return false;
-	if (at && !MUTANT(CLEAR_AFTER_WALK))
-		host_store_relaxed(at, 0);
-	if (!MUTANT(TAKE_WITHOUT_FENCE))
-		host_fence_full(); /* O5 */
-	taken = a->counts ? arena_freeze(a, frame) : walk_clear(a, frame);
-	MUTANT_WINDOW(CLEAR_AFTER_WALK);
-	if (!taken) {
-		arena_restore(at, word);
-		return false;
-	}
-	if (at && MUTANT(CLEAR_AFTER_WALK))
-		host_store_relaxed(at, 0);
-	if (!MUTANT(TAKE_LEAVES_NAME))
-		frame_clear(f);
+	arena_clear(a, frame);
 	return true;
 }
 
+/* The visits of eight frames. A byte is the readers' to write: it may say anything. */
+static u64 arena_visits_word(u64 *p)
+{
+	u64 visits = host_load_relaxed(p);
+	u64 more = visits & ~EACH_BYTE(FRAME_VISITS_MAX);
+
+	/* The store may lose a visit that any of them just got. */
+	if (visits)
+		host_store_relaxed(p, 0);
+	if (!more)
+		return visits;
+	more |= more >> 4; /* upper bits of a byte into its bits 0 to 3 */
+	more |= more >> 2;
+	more |= more >> 1;
+	return (visits | (more & EACH_BYTE(1)) * FRAME_VISITS_MAX) &
+	       EACH_BYTE(FRAME_VISITS_MAX);
+}
+_Static_assert(FRAME_VISITS_MAX == 3, "two bits");
+
 void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits)
 {
-	walk_visits(a, first, nr, ret_visits);
-}
+	u8 *p = &a->visits[first];
+	u64 word = 0;
 
-u32 arena_take_lines(const struct arena *a)
-{
-	u32 ways = a->scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS : CONTEXT_WAYS;
-
-	if (a->counts)
-		return TAKE_LINES + 1;
-	return TAKE_LINES + 2 * a->nr_contexts * ((ways * 8 + 63) / 64);
+	if (nr == 1) {
+		*ret_visits = host_load_byte(p);
+		if (*ret_visits)
+			host_store_byte(p, 0);
+		if (*ret_visits > FRAME_VISITS_MAX)
+			*ret_visits = FRAME_VISITS_MAX;
+		return;
+	}
+	CHECK(first % ARENA_LINE_FRAMES == 0 && nr <= ARENA_LINE_FRAMES, "one line");
+	for (u32 i = 0; i < nr; i++) {
+		if (i % 8 == 0)
+			word = arena_visits_word((u64 *)(p + i));
+		ret_visits[i] = (u8)(word >> i % 8 * 8);
+	}
 }
 
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)

@@ -4,28 +4,43 @@
  * contexts whose readers use them. One service writes it. Any number of readers map it
  * read-only. core/cache/context.h is the reader's side; this file is the service's.
  *
- * The scanned gate (ADR-0001). A reader may be killed between any two instructions. So it
- * writes only its own context, and nothing that anybody would have to repair. To take a frame
- * away, the service goes through four steps:
+ * The scanned gate (ADR-0001, ADR-0019). A reader may be killed between any two instructions.
+ * So it writes only its own context, and nothing that anybody would have to repair. To take
+ * frames away, the service goes through five steps, for many frames at a time:
  *
- *   1. It queries every context, load only, and stops at the first pin (LODIC s.4.5).
- *   2. It clears the translation; full fence.
- *   3. It walks every context, and clears its entry for the frame if the count is 0. It
- *      refuses if a count is not 0.
- *   4. Refused, it publishes the frame again. Otherwise the frame is nobody's.
+ *   1. It queries the contexts, load only, and stops at the first pin (LODIC s.4.5).
+ *   2. It hides the frame: no new pin of it holds. Reads go on, and so do pins of before.
+ *   3. The heavy fence: one for all frames that are hidden by now.
+ *   4. It walks every context that has pins at all. A frame that nobody has pinned is taken:
+ *      its translation is cleared, and it is nobody's.
+ *   5. It shows each other frame again. A hidden frame that somebody asks for meanwhile it
+ *      may show at once, if it has not been taken.
+ *
+ * Two kinds of fence make step 3 safe; the arena's header says which. ARENA_BARRIER_LOCK: the
+ * reader's count is an exchange and the service's fence a full one, of its own. It is there at
+ * once. ARENA_BARRIER_LIGHT: the reader's count is a plain store, and the service has a fence
+ * that acts on all processes (membarrier(2), GLOBAL). It takes milliseconds, so that frames
+ * go in batches, and a caller waits elsewhere.
  *
  * Invariants
- * K1 before the service refills or clears a frame, it clears the frame's translation. After
- *    that it must see every context on the walk list without an entry for the frame.
+ * K1 the service hides a frame, passes the heavy fence, then walks. It clears or refills the
+ *    frame only if that walk has seen no pin on it, in any context on the walk list.
  * K2 a context is on the walk list from before its reader has its memory. It stays there until
  *    nobody has the memory any more, or its reader has said that it is done. The
  *    service never looks at it afterwards.
- * K3 the service writes a context's entry only while its count is 0.
+ * K3 the service writes no context's entries. A stale entry stays until its owner needs it.
  * K4 a context that may not pin has no entries for the walk. Whatever its reader writes there
  *    holds nothing, so such readers cannot use up the frames.
+ * K5 the walk looks in the set of the block that the frame holds. An entry's count matters
+ *    only if the frame and the block's tag stand in it. So a passing count on a stale entry
+ *    of another block holds up nobody.
+ * K6 the walk may skip a context whose nr_pinned it has seen at 0 after the heavy fence (C8).
+ *    It may not use what it saw before the fence.
+ * K7 a frame is shown again only while it is hidden and not taken.
  * Order
- * O5 translation cleared, full fence, walk. Shape SB against a soft miss, which sets its
- *    entry, full fence, looks at the translation again. One of the two sees the other.
+ * O5 the frame hidden, heavy fence, walk. Shape SB against a pin, which counts in its
+ *    entry, fence (light or full), looks whether the frame is hidden. One of the two sees
+ *    the other.
  * O20 the last byte of a fill, then the look whether the file's proof still holds, then the
  *    publication. A writer whose byte the fill has read had ended the proof before.
  * O21 the orderly end: the service marks itself dead, full fence, then gives up what proves
@@ -61,14 +76,16 @@
 #include "core/frame.h"
 
 #define ARENA_MAGIC 0x31616c6369646f6cu /* "lodicla1", little end first */
+#ifndef ARENA_MAX_CONTEXTS
 #define ARENA_MAX_CONTEXTS 1024u
+#endif
 #ifndef ARENA_HAZARD_SLOTS
 #define ARENA_HAZARD_SLOTS 64u
 #endif
 #ifndef CONTEXT_WAYS
 #define CONTEXT_WAYS 8u /* ptes in a set: one cache line */
 #endif
-#define ARENA_LINE_FRAMES 64u /* whose visits share a cache line in each context */
+#define ARENA_LINE_FRAMES 64u /* whose visits share a cache line */
 #define ARENA_DEAD ((u64)0)   /* header.alive of a service that has ended */
 #define COUNT_STRIDE 8u       /* words: a shared counter has a cache line of its own */
 
@@ -81,6 +98,13 @@ enum arena_scheme {
 	ARENA_NR_SCHEMES
 };
 
+/* What orders a reader's count and its look: K1, C1. */
+enum arena_barrier {
+	ARENA_BARRIER_LOCK,  /* the reader's exchange, and the service's full fence */
+	ARENA_BARRIER_LIGHT, /* nothing in the reader; a fence over all processes */
+	ARENA_NR_BARRIERS
+};
+
 /* The control segment's first bytes. Everything but the last three lines is written
  * once, before any reader sees it. Offsets are from the start of the control segment. */
 struct arena_header {
@@ -89,15 +113,15 @@ struct arena_header {
 	u64 data_bytes; /* of the data segment: nr_frames blocks */
 	u64 nr_frames;
 	u64 nr_files;
-	u64 nr_entries; /* ptes in a context's table, a power of two; also the most
-			   * blocks that a context can have pinned at a time */
+	u64 nr_entries; /* ptes in a context's table, a power of two */
 	u64 nr_words;   /* of the translation */
 	u64 scheme;     /* enum arena_scheme */
 	u64 files_at;
 	u64 frames_at;
 	u64 words_at;
 	u64 generation; /* differs from that of any other service's arena */
-	u64 pad0[4];
+	u64 barrier;    /* enum arena_barrier */
+	u64 pad0[3];
 	/* The service's life. Its low half is a robust futex that holds the service
 	 * thread's id. When that thread dies, the kernel changes the futex before the
 	 * files' leases fall. A reader compares the word with what it was at attach. */
@@ -118,29 +142,29 @@ _Static_assert(offsetof(struct arena_header, alive) % 64 == 0, "a line of its ow
 /* What a reader may count about itself, in its context's memory: a crash loses none. */
 enum context_counter {
 	CONTEXT_HITS,   /* blocks read or pinned from the cache */
-	CONTEXT_SOFT,   /* of these: pins that had to set an entry first */
+	CONTEXT_SOFT,   /* of these: pins that found no entry of theirs */
 	CONTEXT_MISSES, /* blocks that were not there */
 	CONTEXT_RETRIES, /* copies thrown away because the frame was refilled meanwhile */
-	CONTEXT_FULL, /* pins refused: count full, or every entry of the set pinned */
+	CONTEXT_FULL, /* pins refused: count full, quota, or every entry of the set */
 	CONTEXT_NR_COUNTERS
 };
 
 /* A context's memory: shared by one reader thread and the service, by nobody else.
- * After it come the ptes (or hazard slots) and then the visit bytes, one a frame. */
+ * After it come the ptes (or hazard slots). */
 struct context_memory {
 	struct hint_ring ring;
 	/* enum context_counter; reader writes. These must not lie at the start of a page,
 	 * where readers' buffers often begin. A load waits for a recent store whose
 	 * address has the same low 12 bits. */
-	u64 counters[8];
+	u64 counters[7];
+	u64 nr_pinned; /* C8; scanned gate only */
 };
-_Static_assert(CONTEXT_NR_COUNTERS <= 8, "counters fit their line");
+_Static_assert(CONTEXT_NR_COUNTERS <= 7, "counters fit their line");
 
 /* One entry of the walk list: where the service has mapped a context. */
 struct context_table {
 	struct context_memory *memory; /* NULL: no context in this place */
 	u64 *entries;                  /* NULL: its reader may not pin (K4) */
-	u8 *visits;
 };
 
 /* A process's view of an arena: addresses that hold in that process alone. */
@@ -150,6 +174,8 @@ struct arena {
 	struct frame *frames;
 	struct translation translation;
 	u8 *data;
+	/* The shared segment, which readers write, too. Nothing but eviction believes it. */
+	u8 *visits;  /* a byte for each frame: 0 to FRAME_VISITS_MAX */
 	u64 *counts; /* nr_frames * COUNT_STRIDE words; atomic and frozen only */
 	u32 nr_frames;
 	u32 nr_files;
@@ -167,20 +193,27 @@ struct arena_shape {
 	u32 nr_files;
 	u32 nr_entries; /* 0: arena_shape_default() chooses */
 	u32 scheme;
+	u32 barrier; /* enum arena_barrier */
 };
 void arena_shape_default(struct arena_shape *shape);
+/* How many entries a context may pin, where the user does not say: C9. */
+u32 arena_default_quota(const struct arena_shape *shape);
 u64 arena_control_bytes(const struct arena_shape *shape);
-u64 arena_count_bytes(const struct arena_shape *shape);
-u64 arena_context_bytes(u32 nr_frames, u32 nr_entries);
+u64 arena_shared_bytes(const struct arena_shape *shape);
+/* A context that may not pin has a table of one set, which holds nothing (K4). */
+u32 arena_context_entries(u32 nr_entries, u32 quota);
+u64 arena_context_bytes(u32 nr_entries, u32 quota);
 
 /* arena_format() lays a new arena into zeroed memory of arena_control_bytes().
  * The service sets header->alive afterwards, and lets readers in after that. */
 void arena_format(void *control, const struct arena_shape *shape, u64 generation);
 
-/* arena_view() makes a view. counts may be NULL where the scheme has none.
+/* arena_view() makes a view; shared has arena_shared_bytes().
  * false: this is not an arena, or not one of control_bytes and data_bytes. */
 bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
-                u64 data_bytes, u64 *counts);
+                u64 data_bytes, void *shared);
+/* The bytes of the shared counters, which are a part of the shared segment. */
+u64 arena_count_bytes(const struct arena_shape *shape);
 
 static inline void *arena_frame_bytes(const struct arena *a, u32 frame)
 {
@@ -193,7 +226,7 @@ static inline u32 arena_frame_of(const struct arena *a, const struct frame *f)
 }
 
 /* Where the parts of a context's memory are. */
-void arena_context_table(struct context_table *t, void *memory, u32 nr_entries);
+void arena_context_table(struct context_table *t, void *memory);
 
 /* The service's side. One thread calls these.
  *
@@ -213,21 +246,23 @@ void arena_fill_begin(struct arena *a, u32 frame);
 bool arena_publish(struct arena *a, u32 frame, u64 block);
 void arena_fill_cancel(struct arena *a, u32 frame);
 
-/* arena_take() takes a CACHED frame away from all readers, in the order above. true: it is
- * nobody's and FREE. false: nothing has changed, because a reader has it pinned.
- * Cost: one cache line per context, O(contexts). */
+/* Taking frames away. Under lodic and hazard: core/cache/batch.h. arena_take() is for atomic
+ * and frozen, whose shared words can be frozen at once. true: the frame is nobody's and
+ * FREE. false: nothing has changed, because a reader has it pinned. */
 bool arena_take(struct arena *a, u32 frame);
 
+/* Clears the translation of a CACHED frame that nobody has pinned or can pin, and the frame
+ * (K1). */
+void arena_clear(struct arena *a, u32 frame);
+
 /* arena_query(): has anybody pinned the frame? The answer may be out of date at once. It
- * stops at the first pin (LODIC s.4.5, eq. 1). */
+ * stops at the first pin (LODIC s.4.5, eq. 1). Cost: a cache line per context. */
 bool arena_query(const struct arena *a, u32 frame);
 
 /* arena_visits() collects and clears what readers noted about nr frames from first on: 0 to
  * FRAME_VISITS_MAX for each. nr is 1; or first is a multiple of ARENA_LINE_FRAMES, and nr is
- * at most that. Cost: a cache line per context. arena_take_lines() says how many cache lines
- * arena_take() touches at most. */
+ * at most that. Cost: a cache line, which readers of these frames then load again. */
 void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
-u32 arena_take_lines(const struct arena *a);
 
 /* arena_hint() takes one hint from the context in place; false when there is none. The
  * caller must check that the file exists and that the blocks lie in it (hint.h). */

@@ -60,6 +60,8 @@ int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret
 void cache_fill_begin(struct arena *a, u32 frame, u64 block)
 {
 	arena_fill_begin(a, frame);
+	if (MUTANT(PINS_BEFORE_BYTES))
+		host_store_relaxed(&a->frames[frame].pins, block);
 	if (MUTANT(PUBLISH_BEFORE_BYTES))
 		arena_publish(a, frame, block);
 }

@@ -65,7 +65,7 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits);
 CACHE_INLINE void cache_unpin(struct context *c, u64 *word)
 {
 	if (likely(c->scheme == ARENA_SCANNED))
-		context_unpin_scanned(word);
+		context_unpin_scanned(c, word);
 	else
 		context_unpin_word(c, word);
 }
@@ -86,7 +86,7 @@ CACHE_INLINE bool cache_pin_home(struct context *c, const struct cache_file *f,
 	if (rival) /* O23 */
 		context_unpin_word(c, *ret_word);
 	else
-		context_unpin_scanned(*ret_word);
+		context_unpin_scanned(c, *ret_word);
 	return false;
 }
 

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The slow half of a context: soft misses, and the rival schemes that an arena may be made
- * with for comparison. Protocol and rules: core/cache/context.h.
+ * The slow half of a context: blocks away from their home, and the rival schemes that an arena
+ * may be made with for comparison. Protocol and rules: core/cache/context.h.
  */
 #include "core/cache/context.h"
 
 #include "core/cache/context_rival.h"
 
 void context_init(struct context *c, const struct arena *a, void *memory,
-                  u64 alive_value, bool may_pin)
+                  u64 alive_value, u32 quota)
 {
 	struct context_table t;
 	u32 log = 0;
 
-	arena_context_table(&t, memory, a->nr_entries);
-	while ((u32)1 << log < a->nr_entries)
+	arena_context_table(&t, memory);
+	while ((u32)1 << log < arena_context_entries(a->nr_entries, quota))
 		log++;
 	c->frames = a->frames;
 	c->data = a->data;
 	c->translation = a->translation;
 	c->entries = t.entries;
-	c->visits = t.visits;
+	c->visits = a->visits;
 	c->counts = a->counts;
 	c->memory = t.memory;
 	c->alive = &a->header->alive;
 	c->alive_value = alive_value;
 	c->home_shift = 64 - log;
 	c->scheme = a->scheme;
-	c->may_pin = may_pin;
+	c->quota = quota;
+	c->light = a->header->barrier == ARENA_BARRIER_LIGHT;
 }
 
 bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
@@ -54,9 +55,9 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 }
 
 /* Chooses an entry of home's set for a new pte. The first choice is home unless it is
- * pinned, because the fast paths look nowhere else. The second is an empty entry, the third
- * any that is not pinned. ret_old says what stands there. FRAME_NONE: all are pinned. */
-static u32 context_choose(const struct context *c, u32 home, u64 *ret_old)
+ * pinned, because the fast path looks nowhere else. The second is an empty entry, the third
+ * any that is not pinned. FRAME_NONE: all are pinned. */
+static u32 context_choose(const struct context *c, u32 home)
 {
 	u32 first = home / CONTEXT_WAYS * CONTEXT_WAYS;
 	u32 found = FRAME_NONE;
@@ -69,7 +70,6 @@ static u32 context_choose(const struct context *c, u32 home, u64 *ret_old)
 		if ((pte_count(v) > 0 && !MUTANT(CHOOSE_PINNED)) ||
 		    (v != PTE_EMPTY && found != FRAME_NONE))
 			continue;
-		*ret_old = v;
 		found = at;
 		if (v == PTE_EMPTY || i == 0)
 			break; /* home itself, or as good */
@@ -77,61 +77,65 @@ static u32 context_choose(const struct context *c, u32 home, u64 *ret_old)
 	return found;
 }
 
-static bool context_soft_set(u64 *pte, u64 old, u64 new_pte)
+/* Takes one more reference where this context has block pinned already. 0, or why not;
+ * -CONTEXT_EAGAIN: it has not. */
+static int context_pin_again(struct context *c, u64 block, u32 home, u32 *ret_frame,
+                             u64 **ret_word)
 {
-	if (MUTANT(NO_PIN) || MUTANT(SOFT_WITHOUT_FENCE)) {
-		host_store_relaxed(pte,
-		                   MUTANT(NO_PIN) ? new_pte - PTE_COUNT_ONE : new_pte);
-		return true;
+	u32 first = home / CONTEXT_WAYS * CONTEXT_WAYS;
+	u64 tag = context_tag(block_hash(block));
+	u32 at;
+
+	for (at = first; at < first + CONTEXT_WAYS; at++) {
+		u64 v = host_load_relaxed(&c->entries[at]);
+
+		/* C6. The frame is pinned, so its name stands still, hidden or not. */
+		if (pte_count(v) == 0 || (v & (PTE_PRESENT | PTE_TAG_MASK)) != tag ||
+		    (!MUTANT(MAPS_BY_TAG) &&
+		     host_load_dep(&c->frames[pte_frame(v)].block) != block))
+			continue;
+		if (pte_count(v) == PTE_COUNT_MAX) {
+			context_bump(c, CONTEXT_FULL);
+			return -CONTEXT_EOVERFLOW;
+		}
+		host_store_relaxed(&c->entries[at], v + PTE_COUNT_ONE); /* C2 */
+		*ret_frame = pte_frame(v);
+		*ret_word = &c->entries[at];
+		context_visit(c, *ret_frame);
+		return 0;
 	}
-	/* Fails when the service has just emptied the entry. A full fence: C3, and what
-	 * context_vouch() loads comes after. */
-	return host_cas(pte, old, new_pte);
+	return -CONTEXT_EAGAIN;
 }
 
-/* A soft miss: block is cached, but this context has no pte for it. */
-static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_frame,
-                            u64 **ret_word)
+/* Pins block for the first time in this context, wherever it stands. */
+static int context_pin_first(struct context *c, u64 block, u32 home, u32 *ret_frame,
+                             u64 **ret_word)
 {
-	u64 word, old;
-	u64 *at;
+	u64 word, last = 0;
 	u32 frame, chosen, tries;
 
-	if (!c->may_pin) {
-		context_bump(c, CONTEXT_FULL);
-		return -CONTEXT_EDQUOT;
-	}
-	/* A try fails only because the service emptied the very entry meanwhile. */
+	/* Another try is worth it only if the block has moved meanwhile. Where the frame is
+	 * hidden, the service must be asked. */
 	for (tries = 0; tries < CONTEXT_PIN_TRIES; tries++) {
-		at = translation_find(&c->translation, block, &word);
-		if (!at) {
-			context_bump(c, CONTEXT_MISSES);
-			return -CONTEXT_EAGAIN;
-		}
-		frame = translation_frame(word);
-		chosen = context_choose(c, home, &old);
+		if (!translation_find(&c->translation, block, &word) || word == last)
+			break;
+		chosen = context_choose(c, home);
 		if (chosen == FRAME_NONE) {
 			context_bump(c, CONTEXT_FULL);
 			return -CONTEXT_ENOBUFS;
 		}
+		frame = translation_frame(word);
 		MUTANT_WINDOW(NO_RECHECK);
-		if (!context_soft_set(&c->entries[chosen], old,
-		                      pte_make(frame) | context_tag(block_hash(block)) |
-		                              PTE_COUNT_ONE))
-			continue;
-		/* C3. Acquire, partner O3: the bytes that belong to the translation. */
-		if (!MUTANT(NO_RECHECK) &&
-		    (host_load_acquire(at) != word ||
-		     (host_load_relaxed(&c->frames[frame].block) != block && /* C6 */
-		      !MUTANT(SOFT_BY_WORD)))) {
-			host_store_release(&c->entries[chosen], PTE_EMPTY); /* C2 */
-			continue;
+		if (context_pin_at(c, &c->entries[chosen],
+		                   pte_make(frame) | context_tag(block_hash(block)),
+		                   block)) {
+			context_bump(c, CONTEXT_SOFT);
+			context_visit(c, frame);
+			*ret_frame = frame;
+			*ret_word = &c->entries[chosen];
+			return 0;
 		}
-		context_bump(c, CONTEXT_SOFT);
-		context_visit(c, frame);
-		*ret_frame = frame;
-		*ret_word = &c->entries[chosen];
-		return 0;
+		last = word;
 	}
 	context_bump(c, CONTEXT_MISSES);
 	return -CONTEXT_EAGAIN;
@@ -140,27 +144,16 @@ static int context_pin_soft(struct context *c, u64 block, u32 home, u32 *ret_fra
 static int context_pin_scanned(struct context *c, u64 block, u32 *ret_frame,
                                u64 **ret_word)
 {
-	u64 hash = block_hash(block);
-	u32 home = context_home(c, hash);
-	u32 first = home / CONTEXT_WAYS * CONTEXT_WAYS;
-	u32 at;
+	u32 home = context_home(c, block_hash(block));
+	int err = context_pin_again(c, block, home, ret_frame, ret_word);
 
-	for (at = first; at < first + CONTEXT_WAYS; at++) {
-		u64 v = host_load_relaxed(&c->entries[at]);
-
-		if (!context_maps(c, v, hash, block))
-			continue;
-		if (context_pin_at(c, &c->entries[at], v)) {
-			*ret_frame = pte_frame(v);
-			*ret_word = &c->entries[at];
-			return 0;
-		}
-		if (pte_count(v) == PTE_COUNT_MAX) {
-			context_bump(c, CONTEXT_FULL);
-			return -CONTEXT_EOVERFLOW;
-		}
+	if (err != -CONTEXT_EAGAIN)
+		return err;
+	if (context_pinned(c) >= c->quota && !MUTANT(QUOTA_IGNORED)) { /* C9 */
+		context_bump(c, CONTEXT_FULL);
+		return c->quota ? -CONTEXT_ENOBUFS : -CONTEXT_EDQUOT;
 	}
-	return context_pin_soft(c, block, home, ret_frame, ret_word);
+	return context_pin_first(c, block, home, ret_frame, ret_word);
 }
 
 /* Are all hazard slots taken? */
@@ -177,9 +170,9 @@ static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
                              u64 **ret_word)
 {
 	u64 word;
-	u64 *at = translation_find(&c->translation, block, &word);
+	const u64 *at = translation_find(&c->translation, block, &word);
 
-	if (!c->may_pin) {
+	if (c->quota == 0) {
 		context_bump(c, CONTEXT_FULL);
 		return -CONTEXT_EDQUOT;
 	}
@@ -188,7 +181,7 @@ static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
 		return -CONTEXT_EAGAIN;
 	}
 	*ret_frame = translation_frame(word);
-	if (context_pin_word(c, at, word, block, ret_word))
+	if (context_pin_word(c, *ret_frame, block, ret_word))
 		return 0;
 	context_bump(c, CONTEXT_FULL);
 	return context_slots_full(c) ? -CONTEXT_ENOBUFS : -CONTEXT_EAGAIN;
@@ -234,4 +227,7 @@ void context_check(const struct context *c)
 			              FRAME_CACHED,
 			      "C1: what is pinned is cached");
 	}
+	if (c->scheme == ARENA_SCANNED)
+		CHECK(context_pinned(c) == context_nr_pinned(c),
+		      "C8: as many entries have a count as it says");
 }

@@ -2,34 +2,43 @@
 /*
  * A context: liblodic's process space (LODIC s.4.4.1), the reader's side of an arena. One
  * thread owns it. Its memory holds a bounded table of ptes, each with a pin counter in its
- * upper bits (LODIC s.4.3). A byte per frame notes visits, and a ring takes hints (hint.h).
+ * upper bits (LODIC s.4.3). A ring takes hints (hint.h). All contexts share a byte for each
+ * frame, which notes visits.
  *
  * Words
- *   pte       owner: any change; service: count 0 -> empty, nothing else
- *   visits    owner: count up to 3; service: back to 0. A lost update costs a hint.
+ *   pte       the owner alone writes; the service loads
+ *   nr_pinned the same: how many of the ptes have a count
+ *   visits    all owners: count up to 3; service: back to 0. A lost visit makes a worse
+ *             victim, nothing else.
  *
- *        soft miss, looked again            pin                pin
- *   EMPTY ------------------> present, 1 <------> present, 0 .. 127
- *     ^                                    unpin      |
- *     +---- service (take), or owner needs the entry -+   (count 0 only)
+ *          pin (look succeeds)                pin
+ *   count 0 ------------------> present, 1 <------> present, 2 .. 127
+ *     ^  \                          |        unpin
+ *     |   \--> look fails, undone   | unpin
+ *     +-----------------------------+
+ *   An entry whose count is 0 holds nothing. It may be empty, right, or stale: its frame has
+ *   another block by now. The owner uses it for any block of its set.
  *
  * Rules
- * C1 a pin is the owner's atomic add on a pte that was present, with the same value. Then
- *    translation and reference are one step. The pte stood, so the frame cannot have been
- *    refilled.
- * C2 unpin is a plain store: nobody else writes an entry whose count is not 0. That
- *    holds for one owner thread and only under the scanned gate (ADR-0001).
- * C3 a soft miss sets its pte, full fence, looks at the translation again, and undoes
- *    itself when it changed (partner: O5 in core/cache/arena.h).
+ * C1 to pin, the owner counts in its own pte, passes a fence, and looks. The frame must take
+ *    pins for the block (F4), and the file's proof and the service must still live. The fence
+ *    is light where the service has a heavy one for all processes, else full (O5 in arena.h).
+ * C2 nobody but the owner writes its ptes, so it may use plain stores. That holds for one
+ *    owner thread and only under the scanned gate (ADR-0001).
+ * C3 whose block an entry leads to is decided by the look after the count, never before it.
+ *    The frame that was found may have been refilled in between.
  * C4 a copy counts only if seq was even and the same before and after, and the frame had
  *    the block's name. After the copy, the file's proof and the service must still live.
- * C5 if the add returns a value other than the one checked, the service has emptied the
- *    pte: it writes nothing else. The owner empties the pte again. An entry that is
- *    counted but not present holds nothing, and the service leaves it alone.
+ * C5 if the look fails, the owner takes the count back. Meanwhile it holds nothing. If the
+ *    service sees it, it refuses the frame once, in vain.
  * C6 an entry, or a word of the translation, leads to the block that the caller wants only
  *    if the frame's name says so. A tag alone does not: two blocks may share all its bits.
  * C7 an unpin of an entry whose count is 0 changes nothing. It would make the count 127 for
  *    good, and with it the frame. Only a misuse of the library comes to this.
+ * C8 nr_pinned is raised before an entry's count leaves 0, so before the look (C1). It is
+ *    lowered when the count is back at 0, never in between. So the service may skip a context
+ *    that it sees at 0, after its heavy fence.
+ * C9 an owner pins no more entries at a time than its quota. The table may have more.
  *
  * Mutual exclusion. X: the two must not run at the same time. A rule's name: they may, and
  * the rule keeps them from harm. -: they may, for they share no word.
@@ -37,8 +46,8 @@
  *                                 read, vouch   pin, unpin    hint_post
  *   the owner's calls             X             X             X
  *   another context's calls       -             -             -
- *   arena_publish                 O2            O3            -
- *   arena_take                    C4, O1        C1-C3, C5     -
+ *   arena_publish                 O2            O30           -
+ *   batch_add, batch_next         C4, O1        C1-C3, C5, C8 -
  *   arena_visits                  a visit may be lost         -
  *   arena_hint, arena_sleep       -             -             H1-H4
  *   file_proof_end, arena_end     O22           O22           -
@@ -60,8 +69,8 @@
 /* Why a block is not pinned: Linux's numbers. */
 #define CONTEXT_EAGAIN 11    /* it is not cached now */
 #define CONTEXT_EOVERFLOW 75 /* the context holds PTE_COUNT_MAX pins on it */
-#define CONTEXT_ENOBUFS 105  /* its set of the table, or every hazard slot, is pinned */
-#define CONTEXT_EDQUOT 122   /* the context may not pin */
+#define CONTEXT_ENOBUFS 105  /* its quota, its set, or every hazard slot is pinned */
+#define CONTEXT_EDQUOT 122   /* the context may not pin at all */
 #define CONTEXT_PIN_TRIES 4u
 
 /* The owner's private view. */
@@ -77,12 +86,13 @@ struct context {
 	u64 alive_value;
 	u32 home_shift; /* 64 - log2(entries) */
 	u32 scheme;
-	bool may_pin; /* false: the cache's reserve of pins is spent; reads only */
+	u32 quota;  /* entries that may be pinned at a time; 0: reads only */
+	bool light; /* C1: a light fence will do */
 };
 
 /* memory: arena_context_bytes() bytes that the service has put on the walk list. */
 void context_init(struct context *c, const struct arena *a, void *memory,
-                  u64 alive_value, bool may_pin);
+                  u64 alive_value, u32 quota);
 
 static inline void context_bump(struct context *c, enum context_counter which)
 {
@@ -153,19 +163,18 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
  * Pins block: until cache_unpin() (cache.h), its frame's bytes stand still. On success
  * ret_frame says where they are, and ret_word is what the pin is counted in. context_vouch()
  * must confirm, else the caller must unpin. An error is one of -CONTEXT_E...: read instead.
- * The table is the quota: no more blocks can be pinned than it has entries. Cost: one
- * uncontended atomic add in the context's own cache line.
+ * Cost: a plain store in the context's own cache line, or (lock) an uncontended exchange.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 
-/* The same for ARENA_SCANNED, but it looks only where most entries are, and calls nothing.
- * false may also mean that the entry stands elsewhere: fall back on context_pin(). */
-static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame,
-                                    u64 **ret_word);
-static inline void context_unpin_scanned(u64 *pte);
+/* The same for ARENA_SCANNED, but it looks only where most blocks are, and calls nothing. It
+ * is one pass: warm by the entry's own frame, cold by the translation's guess, and one look.
+ * false may also mean that the block stands elsewhere: fall back on context_pin(). */
+static inline __attribute__((always_inline)) bool
+context_pin_home(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 
-/* How many entries the owner has pinned: a walk over the table. Not known (0) for the
- * schemes that count in shared words. */
+/* How many entries, or hazard slots, have a count: a walk over the table. Not known (0) for
+ * the schemes that count in shared words. */
 u32 context_nr_pinned(const struct context *c);
 
 /* Asserts C1 and C2 for a context whose owner is at rest. */
@@ -180,58 +189,91 @@ static inline u32 context_home(const struct context *c, u64 hash)
 /* What a pte of a block looks like but for its frame and count. */
 static inline u64 context_tag(u64 hash)
 {
-	return PTE_PRESENT | (hash << 12 & PTE_TAG_MASK);
+	return PTE_PRESENT | (hash & PTE_TAG_MASK);
 }
 
-/* Does pte v map block (C6)? The tag spares a look at other frames; the frame's name
- * decides. The name stands still while the pte is present. */
-static inline bool context_maps(const struct context *c, u64 v, u64 hash, u64 block)
+/* How many entries the owner has pinned. */
+static inline u64 context_pinned(const struct context *c)
 {
-	return (v & (PTE_PRESENT | PTE_TAG_MASK)) == context_tag(hash) &&
-	       (MUTANT(MAPS_BY_TAG) ||
-	        host_load_dep(&c->frames[pte_frame(v)].block) == block);
+	return host_load_relaxed(&c->memory->nr_pinned);
 }
 
-/* Takes one more reference through a pte that was seen as v. false: it is full, or the
- * service has just cleared it. */
-static inline bool context_pin_at(struct context *c, u64 *pte, u64 v)
+/* One count in pte becomes visible before anything that the owner loads afterwards: the
+ * owner's half of O5. */
+static inline void context_count(const struct context *c, u64 *pte, u64 v)
 {
-	if (likely(pte_count(v) == 0)) {
-		/* C1. Full fence: what context_vouch() loads comes after. An add, not a
-		 * cas: it need not wait for v, which the processor has predicted. */
-		if (!MUTANT(NO_PIN) &&
-		    unlikely(host_fetch_add(pte, PTE_COUNT_ONE) != v) &&
-		    !MUTANT(ADD_BELIEVED)) {
-			/* C5: the service cleared it just now; the count is of nothing. */
-			if (!MUTANT(ADD_LEFT))
-				host_store_relaxed(pte, PTE_EMPTY);
-			return false;
-		}
+	if (likely(c->light) || MUTANT(COUNT_WITHOUT_FENCE)) {
+		host_store_relaxed(pte, v);
+		host_fence_light();
 	} else {
-		if (unlikely(pte_count(v) == PTE_COUNT_MAX))
-			return false;
-		/* C2: ours alone already, and pinned already. */
-		host_store_relaxed(pte, v + PTE_COUNT_ONE);
+		host_xchg(pte, v);
 	}
-	context_visit(c, pte_frame(v));
-	return true;
 }
 
-static inline bool context_pin_home(struct context *c, u64 block, u32 *ret_frame,
-                                    u64 **ret_word)
+/* C1: does frame take pins for block? Acquire, partner O30: the bytes come after. */
+static inline bool context_look(const struct context *c, u32 frame, u64 block)
+{
+	return likely(host_load_acquire(&c->frames[frame].pins) == block) ||
+	       MUTANT(NO_RECHECK);
+}
+
+static inline void context_unpin_scanned(struct context *c, u64 *pte);
+
+/* The entry at pte has no count: makes it v, counted once. false: the quota is used up (C9),
+ * or v's frame does not take pins for block; then the entry is empty. */
+static inline __attribute__((always_inline)) bool
+context_pin_at(struct context *c, u64 *pte, u64 v, u64 block)
+{
+	u64 *nr_pinned = &c->memory->nr_pinned;
+	u64 nr = host_load_relaxed(nr_pinned);
+	bool early = MUTANT(LOOK_FIRST) && context_look(c, pte_frame(v), block);
+
+	if (unlikely(nr >= c->quota) && !MUTANT(QUOTA_IGNORED))
+		return false;
+	if (MUTANT(NO_PIN))
+		return context_look(c, pte_frame(v), block);
+	if (!MUTANT(RAISED_LAST))
+		host_store_relaxed(nr_pinned, nr + 1); /* C8 */
+	context_count(c, pte, v + PTE_COUNT_ONE);
+	if (likely(MUTANT(LOOK_FIRST) ? early : context_look(c, pte_frame(v), block))) {
+		if (MUTANT(RAISED_LAST))
+			host_store_relaxed(nr_pinned, nr + 1);
+		return true;
+	}
+	if (!MUTANT(COUNT_LEFT)) { /* C5 */
+		host_store_release(pte, PTE_EMPTY);
+		host_store_release(nr_pinned, nr);
+	}
+	return false;
+}
+
+static inline __attribute__((always_inline)) bool
+context_pin_home(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)
 {
 	u64 hash = block_hash(block);
 	u64 *pte = &c->entries[context_home(c, hash)];
 	u64 v = host_load_relaxed(pte);
+	bool cold = (v ^ context_tag(hash)) >> 32; /* another block's, or counted */
 
+	if (cold) {
+		if (unlikely(pte_count(v) > 0))
+			return false;
+		v = context_tag(hash) |
+		    translation_frame(translation_guess(&c->translation, hash));
+	}
+	if (unlikely(!context_pin_at(c, pte, v, block)))
+		return false;
+	if (cold)
+		context_bump(c, CONTEXT_SOFT);
 	*ret_frame = pte_frame(v);
 	*ret_word = pte;
-	return likely(context_maps(c, v, hash, block)) &&
-	       likely(context_pin_at(c, pte, v));
+	context_visit(c, pte_frame(v));
+	return true;
 }
 
-static inline void context_unpin_scanned(u64 *pte)
+static inline void context_unpin_scanned(struct context *c, u64 *pte)
 {
+	u64 *nr = &c->memory->nr_pinned;
 	u64 v = host_load_relaxed(pte);
 
 	if (MUTANT(NO_PIN))
@@ -241,9 +283,11 @@ static inline void context_unpin_scanned(u64 *pte)
 	DCHECK(pte_count(v) > 0, "C7: an unpin of what is pinned, not of a pin's copy");
 	if (unlikely(pte_count(v) == 0))
 		return;
-	/* Release, partner: the service's cas in walk_clear(). The owner's loads of the
-	 * frame's bytes come before the service sees the lower count. */
+	/* Release, partner: the service's loads in walk.c. The owner's loads of the frame's
+	 * bytes come before the service sees the lower count. */
 	host_store_release(pte, v - PTE_COUNT_ONE);
+	if (pte_count(v) == 1 || MUTANT(LOWERED_EACH))
+		host_store_release(nr, host_load_relaxed(nr) - 1); /* C8 */
 }
 
 #endif

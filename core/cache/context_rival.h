@@ -11,21 +11,22 @@
 #include "core/cache/context.h"
 #include "core/count_word.h"
 
-/* Names the frame, full fence, looks again: C3's shape, with a slot for a pte. */
-static inline bool context_pin_hazard(struct context *c, const u64 *at, u64 word,
-                                      u64 block, u64 **ret_word)
+/* Names the frame in a slot, fence, looks whether it takes pins for block: C1's shape, with a
+ * slot for a pte. The fence is as heavy as lodic's own. */
+static inline bool context_pin_hazard(struct context *c, u32 frame, u64 block,
+                                      u64 **ret_word)
 {
-	u32 frame = translation_frame(word);
 	u64 *slot = c->entries;
 	u64 *end = c->entries + ARENA_HAZARD_SLOTS;
 
 	while (unlikely(host_load_relaxed(slot) != 0))
 		if (++slot == end)
 			return false;
-	count_hazard_word_ref(slot, frame);
-	if (unlikely(host_load_acquire(at) != word ||
-	             host_load_relaxed(&c->frames[frame].block) != block) &&
-	    !MUTANT(HAZARD_NO_LOOK)) {
+	if (c->light)
+		count_hazard_word_ref_light(slot, frame);
+	else
+		count_hazard_word_ref(slot, frame);
+	if (unlikely(!context_look(c, frame, block)) && !MUTANT(HAZARD_NO_LOOK)) {
 		count_hazard_word_unref(slot);
 		return false;
 	}
@@ -43,19 +44,18 @@ static inline void context_unpin_word(const struct context *c, u64 *word)
 		count_hazard_word_unref(word);
 }
 
-/* Pins the frame that the translation's word at `at` leads to, if it holds block. A frozen
- * word refuses. The reader looks at the frame's name once it holds the reference. */
-static inline bool context_pin_word(struct context *c, const u64 *at, u64 word,
-                                    u64 block, u64 **ret_word)
+/* Pins frame, if it holds block. A frozen word refuses. The reader looks at the frame's name
+ * once it holds the reference. */
+static inline bool context_pin_word(struct context *c, u32 frame, u64 block,
+                                    u64 **ret_word)
 {
-	u32 frame = translation_frame(word);
 	u64 *count;
 
-	if (unlikely(!c->may_pin))
+	if (unlikely(c->quota == 0))
 		return false;
 	context_visit(c, frame);
 	if (c->scheme == ARENA_HAZARD)
-		return context_pin_hazard(c, at, word, block, ret_word);
+		return context_pin_hazard(c, frame, block, ret_word);
 	count = &c->counts[(u64)frame * COUNT_STRIDE];
 	if (unlikely(c->scheme == ARENA_ATOMIC ? !count_atomic_word_ref(count)
 	                                       : !count_frozen_word_ref(count)))
@@ -72,14 +72,11 @@ static inline bool context_pin_word(struct context *c, const u64 *at, u64 word,
 static inline bool context_pin_word_home(struct context *c, u64 block, u32 *ret_frame,
                                          u64 **ret_word)
 {
-	const u64 *at =
-		&c->translation.words[block_hash(block) >> c->translation.shift];
-	u64 word = host_load_relaxed(at);
-
-	*ret_frame = translation_frame(word);
+	*ret_frame = translation_frame(
+		translation_guess(&c->translation, block_hash(block)));
 	if (unlikely(host_load_dep(&c->frames[*ret_frame].block) != block))
 		return false;
-	return likely(context_pin_word(c, at, word, block, ret_word));
+	return likely(context_pin_word(c, *ret_frame, block, ret_word));
 }
 
 #endif

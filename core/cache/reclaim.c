@@ -180,7 +180,7 @@ static void hand_ask(struct reclaim *r, const struct reclaim_ops *ops, u32 first
 	u8 visits[RECLAIM_NEAR];
 
 	ops->visits(ops->ctx, first, nr, visits);
-	r->hand.spent += ops->visits_lines;
+	r->hand.spent += ops->visits_lines + nr * ops->frame_lines;
 	for (u32 i = 0; i < nr; i++)
 		if (visits[i])
 			reclaim_collect(r, first + i, visits[i]);
@@ -368,7 +368,8 @@ static bool hand_move(struct reclaim *r, const struct reclaim_ops *ops,
 
 u32 reclaim_look_lines(const struct reclaim_ops *ops)
 {
-	return LOOK_LINES + NEAR_LINES + ops->visits_lines + ops->take_lines;
+	return LOOK_LINES + NEAR_LINES + ops->visits_lines +
+	       RECLAIM_NEAR * ops->frame_lines + ops->take_lines;
 }
 
 u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, u32 *lines)

@@ -132,9 +132,10 @@ struct reclaim_ops {
 	void (*visits)(void *ctx, u32 first, u32 nr, u8 *ret_visits);
 	bool (*take)(void *ctx, u32 frame);
 	void *ctx;
-	/* How many cache lines a call of each touches at most. */
+	/* How many cache lines a call of each touches at most; visits: for each frame, too. */
 	u32 visits_lines;
 	u32 take_lines;
+	u32 frame_lines;
 };
 
 /* Makes r for frames 0..nr_frames - 1, all OUT. -RECLAIM_EINVAL: nr_frames is 0 or above

@@ -22,15 +22,15 @@ void translation_init(struct translation *t, u64 *words, u64 nr_words)
 	t->shift = 64 - log;
 }
 
+static bool translation_leads(u64 word, u64 tag)
+{
+	return (word ^ tag) >> 32 == 0 && translation_frame(word) >= FRAME_FIRST;
+}
+
 /* Eight words from a multiple of eight on, the home of hash among them. */
 static u64 *translation_bucket(const struct translation *t, u64 hash)
 {
 	return t->words + (hash >> t->shift) / BUCKET_WAYS * BUCKET_WAYS;
-}
-
-static bool translation_leads(u64 word, u64 tag)
-{
-	return (word ^ tag) >> 32 == 0 && translation_frame(word) >= FRAME_FIRST;
 }
 
 static u64 *translation_find_in(u64 *bucket, u64 tag, u64 *ret_word)
@@ -95,8 +95,8 @@ static bool translation_set_in(struct translation *t, u64 hash, u64 tag, u32 fra
 
 		if (host_load_relaxed(at) != 0)
 			continue;
-		/* O3, partner of the acquire loads in context_pin_soft() and, through
-		 * the frame's seq, of context_read(): the block's bytes first. */
+		/* O3, partners: the acquire loads of the frame's seq in context_read() and
+		 * of its pins in context_look(). The block's bytes come first. */
 		host_store_release(at, translation_word(tag, frame));
 		return true;
 	}

@@ -13,8 +13,8 @@
  * Rules
  * T1 a word leads to a frame only while that frame is CACHED with that word's block.
  * T2 no two words carry the same tag in one bucket.
- * O3 a word is published by a release store, after the frame's bytes and name. A reader that
- *    acts on it without a look at the frame's seq loads it with acquire.
+ * O3 a word is published by a release store, after the frame's bytes and name. A reader
+ *    loads it relaxed. It then looks at the frame's seq, pins or name, by an acquire load.
  */
 #ifndef LODIC_CORE_CACHE_TRANSLATION_H
 #define LODIC_CORE_CACHE_TRANSLATION_H

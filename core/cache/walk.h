@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The walk over all contexts of an arena: is a frame pinned, clear every entry for it,
- * collect its visits. Rules K1 to K3 and O5 are in core/cache/arena.h, whose calls come here
- * for the schemes that count in contexts. Only the service's one thread walks.
+ * The walk over the contexts of an arena: which of them have pins, and is a frame pinned.
+ * Rules K1 to K6 and O5 are in core/cache/arena.h. The walk only loads. Only the service's one
+ * thread walks.
  */
 #ifndef LODIC_CORE_CACHE_WALK_H
 #define LODIC_CORE_CACHE_WALK_H
 
 #include "core/cache/arena.h"
 
-/* Has any context pinned frame? Loads only; stops at the first pin. */
-bool walk_query(const struct arena *a, u32 frame);
+/* Contexts that may have pins, by their places: one may leave meanwhile. */
+struct walk_list {
+	u32 nr;
+	u16 places[ARENA_MAX_CONTEXTS];
+};
 
-/* Clears every context's entry for frame whose count is 0. false: one was not 0; some entries
- * may then be cleared, and their owners find the frame again by a soft miss. */
-bool walk_clear(struct arena *a, u32 frame);
+/* Finds all contexts that have a count in any entry (C8). Cost: a cache line per context. */
+void walk_list(const struct arena *a, struct walk_list *ret);
 
-/* Collects and clears the visits of nr frames from first on: 0 to FRAME_VISITS_MAX each. */
-void walk_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
+/* Has any context of the list pinned frame? It stops at the first pin. Cost: a set of entries
+ * in each. */
+bool walk_query(const struct arena *a, const struct walk_list *list, u32 frame);
+
+/* Has any context pinned frame? */
+bool walk_query_all(const struct arena *a, u32 frame);
+
+/* How many cache lines walk_query() touches at most. */
+u32 walk_lines(const struct arena *a, const struct walk_list *list);
 
 #endif

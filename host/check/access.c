@@ -248,6 +248,12 @@ void host_fence_heavy(void)
 	check_step(STEP_HEAVY, NULL, 0, 0);
 }
 
+bool host_fence_global(void)
+{
+	host_fence_heavy();
+	return true;
+}
+
 /* A holder gives the lock back after boundedly many steps. A holder that was killed, or
  * that waits for the caller, makes a livelock, and the engine reports it. */
 void host_lock(u64 *lock)

@@ -45,6 +45,13 @@ void host_fence_heavy(void)
 	host_fence_full();
 }
 
+/* It waits until each CPU has gone through the scheduler. */
+bool host_fence_global(void)
+{
+	host_fence_full();
+	return syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
+}
+
 /* The largest number of a CPU, plus one. Numbers begin at 0 and may have holes. */
 static u32 nr_cpus_possible(void)
 {

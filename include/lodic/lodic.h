@@ -281,8 +281,8 @@ struct lodic_pin {
 
 /*
  * Pins the block at offset: ret_pin->data stays readable and unchanged until
- * lodic_unpin(), which the same thread must call, once. A pin costs one atomic add in
- * memory of the context's own; the first pin of a block also sets a table entry.
+ * lodic_unpin(), which the same thread must call, once. A pin costs a store in memory of
+ * the context's own, or an atomic exchange there: see the service's setting barrier.
  * -ENODATA: offset lies at or after the end of the file.
  * -EINVAL: offset is negative.
  * With the errors below there is no pin now, and lodic_read() does the work:
@@ -290,15 +290,26 @@ struct lodic_pin {
  *     quicker than lodic_read(), which would look for the block once more.
  * -ESTALE: the file is not cached (see lodic_file_cached()), or the service is away.
  * -EDQUOT: this context may not pin, because it came too late: see below.
- * -ENOBUFS: eight other pinned blocks have the block's place in the context's table.
+ * -ENOBUFS: the context has as many blocks pinned as it may; or eight of them have the
+ *   block's place in its table.
  * -EOVERFLOW: this context holds 127 pins on the block.
  *
- * A context can have as many blocks pinned as its table has entries, by default 1/128
- * of the cache. Once the tables of all contexts come to 3/4 of the cache, later
- * contexts can only read. lodic_context_stat() says whether a context may pin.
+ * A context may have 1/128 of the cache pinned, or what the service's setting quota says.
+ * Once the quotas of all contexts come to 3/4 of the cache, later contexts can only read.
+ * lodic_context_stat() says whether a context may pin.
  */
 int lodic_pin(struct lodic_context *context, struct lodic_file *file, off_t offset,
               struct lodic_pin *ret_pin);
+/*
+ * Pins bytes from offset on, in up to max_pins pieces: a piece ends where its block does. So a
+ * record that crosses one border is two pieces. Returns the number of pieces, which follow
+ * upon each other from offset on. They cover the range, unless max_pins are too few for it
+ * or the file ends before. The caller gives each one back by lodic_unpin().
+ * On an error nothing is pinned. The errors are those of lodic_pin().
+ * -EINVAL: bytes or max_pins is 0, or offset is negative.
+ */
+int lodic_pinv(struct lodic_context *context, struct lodic_file *file, off_t offset,
+               uint64_t bytes, struct lodic_pin *ret_pins, unsigned int max_pins);
 /* Gives a pin back. Only the struct that lodic_pin() has filled may be given, not a copy. A
  * pin given back twice is no error; a copy of it may take another's pin away. */
 void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin);
@@ -412,6 +423,7 @@ struct lodic_stat {
 	uint64_t entries;    /* in a context's table */
 	uint64_t io_uring;   /* 1: it fills blocks by io_uring; 0: by preadv(2) */
 	uint64_t huge_bytes; /* of data_bytes: in huge pages when it started */
+	uint64_t light_pins; /* 1: a pin is a plain store; 0: an atomic exchange */
 };
 
 /* -ESTALE: the service is away.

@@ -212,7 +212,7 @@ EXPORT void lodic_context_stat(const struct lodic_context *context,
 		.retries = n[CONTEXT_RETRIES],
 		.pins_refused = n[CONTEXT_FULL],
 		.pinned = seated ? context_nr_pinned(&seat->core) : 0,
-		.may_pin = seated && seat->core.may_pin,
+		.may_pin = seated && seat->core.quota > 0,
 	};
 	client_copy_out(ret_stat, bytes, &stat, sizeof(stat));
 }

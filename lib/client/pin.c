@@ -2,6 +2,7 @@
 /* Pinning and prefetching. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,8 +95,10 @@ static __attribute__((noinline)) int pin_rival(struct lodic_context *context,
 	return pin_home(seat, claim, offset, ret_pin, true);
 }
 
-EXPORT int lodic_pin(struct lodic_context *context, struct lodic_file *file,
-                     off_t offset, struct lodic_pin *ret_pin)
+static inline __attribute__((always_inline)) int pin_one(struct lodic_context *context,
+                                                         struct lodic_file *file,
+                                                         off_t offset,
+                                                         struct lodic_pin *ret_pin)
 {
 	struct seat *seat = context->seat;
 	const struct claim *claim = file_claim(file);
@@ -111,6 +114,12 @@ EXPORT int lodic_pin(struct lodic_context *context, struct lodic_file *file,
 		misuse_pinned(&context->misuse, ret_pin);
 	misuse_context_leave(&context->misuse);
 	return err;
+}
+
+EXPORT int lodic_pin(struct lodic_context *context, struct lodic_file *file,
+                     off_t offset, struct lodic_pin *ret_pin)
+{
+	return pin_one(context, file, offset, ret_pin);
 }
 
 /* Is word one of those that a pin of this seat is counted in? */
@@ -152,15 +161,47 @@ EXPORT void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin)
 
 	misuse_context_enter(&context->misuse);
 	misuse_unpin(&context->misuse, pin);
-	/* A fork wipes the seat, and with it its generation. */
-	if (unlikely(!pin->word || context->retired ||
-	             seat->generation == GENERATION_NONE)) {
+	/* A fork wipes the seat, and with it its generations. */
+	if (unlikely(!pin->word || context->retired)) {
 		unpin_slow(context, pin);
-	} else {
-		cache_unpin(&seat->core, pin->word);
+	} else if (likely(seat->pin_generation != GENERATION_NONE)) {
+		context_unpin_scanned(&seat->core, pin->word);
+		pin->word = NULL;
+	} else if (seat->generation != GENERATION_NONE) {
+		context_unpin_word(&seat->core, pin->word);
 		pin->word = NULL;
 	}
 	misuse_context_leave(&context->misuse);
+}
+
+EXPORT int lodic_pinv(struct lodic_context *context, struct lodic_file *file,
+                      off_t offset, uint64_t bytes, struct lodic_pin *ret_pins,
+                      unsigned int max_pins)
+{
+	unsigned int nr = 0;
+	int err = 0;
+
+	if (offset < 0 || bytes == 0 || max_pins == 0 || max_pins > INT_MAX)
+		return -EINVAL;
+	while (nr < max_pins) {
+		struct lodic_pin *pin = &ret_pins[nr];
+
+		err = pin_one(context, file, offset, pin);
+		if (err)
+			break;
+		nr++;
+		if (pin->bytes >= bytes) {
+			pin->bytes = bytes;
+			break;
+		}
+		bytes -= pin->bytes;
+		offset += (off_t)pin->bytes;
+	}
+	if (!err || (err == -ENODATA && nr > 0))
+		return (int)nr;
+	while (nr > 0)
+		lodic_unpin(context, &ret_pins[--nr]);
+	return err;
 }
 
 static void prefetch_answered(void *owner, const struct channel_reply *reply)

@@ -18,7 +18,7 @@ static int seat_map(struct seat *seat, const struct channel_reply *reply)
 
 	if (reply->nr_fds != 1 ||
 	    wire->context.bytes !=
-	            arena_context_bytes(s->arena.nr_frames, s->arena.nr_entries))
+	            arena_context_bytes(s->arena.nr_entries, (u32)wire->context.quota))
 		return -EPROTO;
 	err = mapping_share(reply->fds[0], wire->context.bytes, PROT_READ | PROT_WRITE,
 	                    &seat->memory);
@@ -27,7 +27,7 @@ static int seat_map(struct seat *seat, const struct channel_reply *reply)
 	seat->memory_bytes = wire->context.bytes;
 	seat->place = wire->context.place;
 	context_init(&seat->core, &s->arena, seat->memory, s->alive_value,
-	             wire->context.quota > 0);
+	             (u32)wire->context.quota);
 	seat->generation = s->generation;
 	if (s->arena.scheme == ARENA_SCANNED)
 		seat->pin_generation = s->generation;

@@ -17,20 +17,20 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 
 	s->control_bytes = hello->wire->hello.control_bytes;
 	s->data_bytes = hello->wire->hello.data_bytes;
-	s->count_bytes = hello->wire->hello.count_bytes;
+	s->shared_bytes = hello->wire->hello.shared_bytes;
 	s->alive_value = hello->wire->hello.alive;
-	if (hello->nr_fds != (s->count_bytes ? 4u : 3u))
+	if (hello->nr_fds != 4)
 		return -EPROTO;
 	err = mapping_share(fds[0], s->control_bytes, PROT_READ, &s->control);
 	if (!err)
 		err = mapping_share(fds[1], s->data_bytes, PROT_READ, &s->data);
-	if (!err && s->count_bytes)
-		err = mapping_share(fds[3], s->count_bytes, PROT_READ | PROT_WRITE,
-		                    &s->counts);
+	if (!err)
+		err = mapping_share(fds[3], s->shared_bytes, PROT_READ | PROT_WRITE,
+		                    &s->shared);
 	if (err)
 		return err;
 	if (!arena_view(&s->arena, s->control, s->control_bytes, s->data, s->data_bytes,
-	                s->counts))
+	                s->shared))
 		return -EPROTO;
 	s->generation = s->arena.header->generation;
 	s->wake = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
@@ -43,8 +43,8 @@ static void segment_free(struct segment *s)
 		munmap(s->control, s->control_bytes);
 	if (s->data)
 		munmap(s->data, s->data_bytes);
-	if (s->counts)
-		munmap(s->counts, s->count_bytes);
+	if (s->shared)
+		munmap(s->shared, s->shared_bytes);
 	if (s->wake >= 0)
 		close(s->wake);
 	free(s);

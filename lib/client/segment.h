@@ -15,8 +15,8 @@ struct segment {
 	u64 alive_value;
 	int wake;  /* eventfd that rouses the service */
 	u32 users; /* lodic, seats; under lodic.lock */
-	void *control, *data, *counts;
-	u64 control_bytes, data_bytes, count_bytes;
+	void *control, *data, *shared;
+	u64 control_bytes, data_bytes, shared_bytes;
 };
 
 static inline bool segment_alive(const struct segment *s)

@@ -272,14 +272,13 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 	s->nr_clients++;
 	x->reply.hello.control_bytes = s->control.bytes;
 	x->reply.hello.data_bytes = s->arena.header->data_bytes;
-	x->reply.hello.count_bytes = s->counts.bytes;
+	x->reply.hello.shared_bytes = s->shared.bytes;
 	x->reply.hello.alive = host_load_acquire(&s->arena.header->alive);
 	x->reply.hello.generation = s->arena.header->generation;
 	x->out[x->nr_out++] = s->control.reader_fd;
 	x->out[x->nr_out++] = s->data.reader_fd;
 	x->out[x->nr_out++] = s->wake;
-	if (s->counts.bytes)
-		x->out[x->nr_out++] = s->counts.reader_fd;
+	x->out[x->nr_out++] = s->shared.reader_fd;
 	return 0;
 }
 
@@ -297,7 +296,7 @@ static int client_op_context_open(struct service *s, struct client *c,
 		return err;
 	x->reply.context.place = offer.place;
 	x->reply.context.quota = offer.quota;
-	x->reply.context.bytes = s->context_bytes;
+	x->reply.context.bytes = offer.bytes;
 	x->close_after = x->out[x->nr_out++] = offer.fd;
 	return 0;
 }

@@ -148,27 +148,19 @@ static void files_orphan_frames(struct service *s, struct held_file *f)
 	f->nr_frames = 0;
 }
 
-bool files_clear_orphans(struct service *s,
-                         bool (*take_back)(struct service *s, u32 frame))
+u32 files_next_orphan(struct service *s)
 {
 	u32 list = files_list_of_orphans(s);
-	u32 lines;
+	u32 frame = s->links[list].newer;
 
-	for (lines = 0; lines < TURN_LINES && s->orphans_left > 0;
-	     lines += arena_take_lines(&s->arena)) {
-		u32 frame = s->links[list].newer;
-
-		if (frame == list) {
-			s->orphans_left = 0;
-			break;
-		}
-		s->orphans_left--;
-		if (!take_back(s, frame)) { /* pinned: to the end of the list */
-			files_list_remove(s, frame);
-			files_list_push(s, list, frame);
-		}
+	if (s->orphans_left == 0 || frame == list) {
+		s->orphans_left = 0;
+		return FRAME_NONE;
 	}
-	return s->orphans_left > 0;
+	s->orphans_left--;
+	files_list_remove(s, frame);
+	files_list_push(s, list, frame);
+	return frame;
 }
 
 /* Not every file system closes a file without being asked. */
@@ -464,8 +456,9 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 		}
 		d.busy += f->state == FILE_RETIRING;
 	}
-	/* The main loop takes the blocks back as it has time; see files_clear_orphans(). */
+	/* The main loop takes the blocks back as it has time; see evict.c. */
 	d.busy += s->orphans_left > 0;
+	d.busy += s->nr_orphans > 0 && (s->evict.away || s->evict.open->nr > 0);
 	d.busy += s->nr_closing;
 	d.pinned = s->nr_orphans;
 	*ret_dropped = d;

@@ -69,10 +69,9 @@ void files_not_direct(struct service *s, struct held_file *f);
 void files_hit(struct service *s, u64 block, u32 visits);
 /* Retires the files that the lease thread has revoked. */
 void files_retire_broken(struct service *s);
-/* Takes some orphans back, by take_back(), which is false for a pinned frame. true: there
- * are more to look at now. */
-bool files_clear_orphans(struct service *s,
-                         bool (*take_back)(struct service *s, u32 frame));
+/* The orphan that was looked at longest ago, if this pass has not come to its end; it goes to
+ * the end of the list. FRAME_NONE: there is none. */
+u32 files_next_orphan(struct service *s);
 /* The main loop calls it now and then: it looks after pinned orphans and unlinked files. */
 void files_tick(struct service *s);
 

@@ -26,110 +26,40 @@
 #include <time.h>
 
 #include "core/cache/cache.h"
+#include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/reads.h"
-#include "lib/service/sweep.h"
 
 /* A step looks at so many blocks of a range at most, when all are there already. A look
  * touches so many lines: translation, frame, reads under way. */
 #define SKIPS_PER_STEP 1024u
 #define SKIP_LINES 4u
-/* What a take touches besides the arena: the lists of the frame's file. */
-#define UNLINK_LINES 8u
 #define BLOCK_LINES ((u32)(BLOCK_BYTES / 64))
 /* Steps before the main loop looks at its clients again. */
 #define STEPS_PER_TURN 128u
 /* Hints that a turn takes, a multiple of what a ring holds: 0.2 ms. */
 #define HINTS_PER_TURN (8 * HINT_MAX)
-/* All frames are pinned, and finding that out has cost a look at each of them. */
+/* All frames are pinned: readers have the kernel meanwhile. */
 #define STARVED_NS (10 * NS_PER_MS)
 /* A read that takes longer is stuck: nobody waits for it any more. Our choice: a busy disk
  * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
 #define STUCK_NS (2000 * NS_PER_MS)
-
-static void frame_free(struct service *s, u32 frame)
-{
-	s->fill.free_frames[s->fill.nr_free++] = frame;
-}
-
-static bool frame_take(struct service *s, u32 frame)
-{
-	u64 block = host_load_relaxed(&s->arena.frames[frame].block);
-
-	if (!arena_take(&s->arena, frame))
-		return false;
-	files_unlink_frame(s, frame, block);
-	service_count(&s->arena.header->nr_cached, -(u64)1);
-	return true;
-}
-
-bool fill_take_back(struct service *s, u32 frame)
-{
-	if (!frame_take(s, frame))
-		return false;
-	reclaim_remove(&s->reclaim, frame);
-	frame_free(s, frame);
-	return true;
-}
-
-_Static_assert(RECLAIM_NEAR == ARENA_LINE_FRAMES, "near: in one line of visits");
-
-static void victim_visits(void *ctx, u32 first, u32 nr, u8 *ret_visits)
-{
-	sweep_collect(ctx, first, nr, ret_visits);
-}
-
-static bool victim_take(void *ctx, u32 frame)
-{
-	struct service *s = ctx;
-	bool taken = frame_take(s, frame);
-
-	service_count(
-		taken ? &s->arena.header->nr_evicted : &s->arena.header->nr_refused, 1);
-	return taken;
-}
-
-/* A new turn may touch TURN_LINES. With hazard slots and hundreds of contexts one look alone
- * may need more; each turn has room for two. */
-static void fill_begin_turn(struct service *s)
-{
-	struct fill *fill = &s->fill;
-	u32 least;
-
-	fill->eviction = (struct reclaim_ops){
-		.visits = victim_visits,
-		.take = victim_take,
-		.ctx = s,
-		.visits_lines = s->arena.nr_contexts + SWEEP_LINES,
-		.take_lines = arena_take_lines(&s->arena) + UNLINK_LINES,
-	};
-	least = 2 * reclaim_look_lines(&fill->eviction);
-	fill->lines = least > TURN_LINES ? least : TURN_LINES;
-}
-
-/* A frame that is nobody's; or what reclaim_evict() says instead of one. */
-static u32 frame_get(struct service *s)
-{
-	struct fill *fill = &s->fill;
-
-	if (fill->nr_free > 0)
-		return fill->free_frames[--fill->nr_free];
-	return reclaim_evict(&s->reclaim, &fill->eviction, &fill->lines);
-}
 
 static u64 nr_blocks(const struct held_file *f)
 {
 	return (f->size + BLOCK_BYTES - 1) >> BLOCK_SHIFT;
 }
 
-static bool block_is_cached(const struct service *s, u64 block)
+/* The frame that holds block, FRAME_NONE: there is none. */
+static u32 block_frame(const struct service *s, u64 block)
 {
 	u64 word;
 
-	return translation_find(&s->arena.translation, block, &word) &&
-	       host_load_relaxed(&s->arena.frames[translation_frame(word)].block) ==
-	               block;
+	if (!translation_find(&s->arena.translation, block, &word) ||
+	    host_load_relaxed(&s->arena.frames[translation_frame(word)].block) != block)
+		return FRAME_NONE;
+	return translation_frame(word);
 }
 
 static bool block_is_under_way(const struct service *s, u32 id, u64 index)
@@ -148,7 +78,7 @@ static bool block_is_under_way(const struct service *s, u32 id, u64 index)
 
 static bool block_is_wanted(const struct service *s, u32 id, u64 index)
 {
-	return !block_is_cached(s, block_id(id, (u32)index)) &&
+	return block_frame(s, block_id(id, (u32)index)) == FRAME_NONE &&
 	       !block_is_under_way(s, id, index);
 }
 
@@ -198,7 +128,7 @@ static bool queue_extend(struct fill *fill, const struct fill_range *range)
  * pushes nothing out. */
 static bool fill_has_room(const struct service *s, const struct held_file *f)
 {
-	return nr_blocks(f) - f->nr_frames <= s->fill.nr_free + s->fill.nr_filling;
+	return nr_blocks(f) - f->nr_frames <= evict_nr_spare(s) + s->fill.nr_filling;
 }
 
 /* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */
@@ -221,7 +151,7 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks)
 
 	if (!f || range.next >= nr_blocks(f) || nr == 0)
 		return;
-	if (!(blocks & HINT_ASKED) && fill->nr_free == 0 &&
+	if (!(blocks & HINT_ASKED) && evict_nr_spare(s) == 0 &&
 	    !admission_wants(&fill->admission, &s->reclaim, fill->now_ns))
 		return;
 	room = nr_blocks(f) - range.next;
@@ -229,8 +159,14 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks)
 		room = s->arena.nr_frames; /* more would only push itself out */
 	range.end = range.next + (nr < room ? nr : room);
 	range.ticket = ++fill->ticket;
-	if (nr == 1 && !block_is_wanted(s, range.id, range.next))
-		return;
+	if (nr == 1) {
+		u32 frame = block_frame(s, block);
+
+		if (frame != FRAME_NONE)
+			evict_rescue(s, frame);
+		if (frame != FRAME_NONE || block_is_under_way(s, range.id, range.next))
+			return;
+	}
 	if (!(blocks & HINT_ASKED) && fill_has_room(s, f))
 		range_widen(&range, nr_blocks(f));
 	if (fill->nr_queued < FILL_QUEUE && !queue_extend(fill, &range))
@@ -356,7 +292,7 @@ static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 v
 		memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
 		       BLOCK_BYTES - valid);
 	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
-		frame_free(s, frame);
+		evict_push(s, frame);
 		return;
 	}
 	reclaim_insert(&s->reclaim, frame, block);
@@ -442,7 +378,7 @@ static u32 range_next_run(struct service *s, struct fill_range *range)
 enum fill_next {
 	FILL_ON,
 	FILL_SPENT,   /* the next turn goes on */
-	FILL_STARVED, /* only a read that comes back, or an unpin, helps */
+	FILL_STARVED, /* only a read that comes back, a fence, or an unpin helps */
 };
 
 /* No frame is free, and none can be taken. Reads under way will bring some. If there are
@@ -465,24 +401,23 @@ static enum fill_next fill_step(struct service *s)
 	struct fill *fill = &s->fill;
 	struct fill_range range = queue_pop(fill);
 	struct held_file *f = files_find(s, range.id);
-	u32 nr, got, frame = RECLAIM_NONE;
+	enum evict_next next = EVICT_GOT;
 	struct fill_op *op;
+	u32 nr, got = 0;
 
 	if (!f || !files_is_live(s, f))
 		return FILL_ON;
 	op = op_get(fill);
 	nr = range_next_run(s, &range);
-	for (got = 0; got < nr; got++) {
-		frame = frame_get(s);
-		if (frame == RECLAIM_NONE || frame == RECLAIM_MORE)
-			break;
-		op->frames[got] = frame;
-	}
-	if (nr > 0 && got == 0 && frame == RECLAIM_NONE)
+	if (nr > 0)
+		next = evict_get(s, nr);
+	for (; next == EVICT_GOT && got < nr && s->evict.nr_free > 0; got++)
+		op->frames[got] = evict_pop(s);
+	if (next == EVICT_NONE)
 		return fill_starve(s, &range);
-	if (nr > 0 && got == 0) {
+	if (next != EVICT_GOT) {
 		queue_put_back(fill, &range);
-		return FILL_SPENT;
+		return next == EVICT_FENCE ? FILL_STARVED : FILL_SPENT;
 	}
 	if (got > 0) {
 		op->id = range.id;
@@ -504,7 +439,7 @@ bool fill_run(struct service *s)
 	u32 steps = STEPS_PER_TURN;
 	enum fill_next next = FILL_ON;
 
-	fill_begin_turn(s);
+	fill->lines = TURN_LINES;
 	if (fill->nr_queued > 0 &&
 	    (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s)))
 		fill->nr_queued = 0; /* readers ask again */
@@ -518,32 +453,18 @@ bool fill_run(struct service *s)
 
 int fill_init(struct service *s)
 {
-	struct fill *fill = &s->fill;
-	u32 nr = s->shape.nr_frames;
-	int err = reclaim_init(&s->reclaim, nr);
-
-	if (err)
-		return -ENOMEM;
-	fill->free_frames = calloc(nr, sizeof(*fill->free_frames));
-	if (!fill->free_frames)
-		return -ENOMEM;
-	while (nr-- > FRAME_FIRST) /* low ones first out */
-		frame_free(s, nr);
 	return reads_init(s, op_end);
 }
 
 void fill_fini(struct service *s)
 {
 	reads_fini(s);
-	free(s->fill.free_frames);
-	if (s->reclaim.nodes)
-		reclaim_fini(&s->reclaim);
 }
 
 void fill_check(struct service *s)
 {
 	CHECK(s->fill.nr_busy == 0, "checked at rest");
-	CHECK(s->fill.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
+	CHECK(s->evict.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
 	                      FRAME_FIRST ==
 	              s->arena.nr_frames,
 	      "no frame is lost");

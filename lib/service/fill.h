@@ -17,9 +17,6 @@ bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 olde
 /* The ticket of the oldest hint that is not done, but for reads that are stuck; UINT64_MAX:
  * there is none. */
 u64 fill_oldest(const struct service *s);
-/* Takes a cached frame away from readers, out of its file and out of the eviction queues.
- * false: the frame is pinned. */
-bool fill_take_back(struct service *s, u32 frame);
 /* Asserts what must hold while no read is under way. */
 void fill_check(struct service *s);
 

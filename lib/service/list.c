@@ -20,9 +20,8 @@
 #include "lib/service/refused.h"
 
 /* What one page may look at. Ours: each bound keeps a page below a millisecond or so. */
-#define LIST_SLOTS 4096u        /* of files; the records limit the paths */
-#define LIST_READERS 64u        /* each costs an open of a file in /proc */
-#define LIST_ENTRIES (1u << 18) /* of contexts' tables; one table at least */
+#define LIST_SLOTS 4096u /* of files; the records limit the paths */
+#define LIST_READERS 64u /* each costs an open of a file in /proc */
 
 /* Room for one more record. NULL: the page is full, and the next one begins with it. */
 static void *list_add(struct wire_page *page, size_t bytes)
@@ -161,19 +160,18 @@ static u64 list_nr_pinned(const struct service *s, const struct context_table *t
 		return LOOK_UNKNOWN;
 	if (!t->entries)
 		return 0; /* K4 */
-	for (u32 i = 0; i < s->shape.nr_entries; i++) {
-		u64 v = host_load_relaxed(&t->entries[i]);
-
-		nr += s->shape.scheme == ARENA_HAZARD ? v != 0 : pte_count(v) > 0;
-	}
+	if (s->shape.scheme != ARENA_HAZARD)
+		return host_load_relaxed(&t->memory->nr_pinned); /* C8 */
+	for (u32 i = 0; i < ARENA_HAZARD_SLOTS; i++)
+		nr += host_load_relaxed(&t->entries[i]) != 0;
 	return nr;
 }
 
 void list_contexts(const struct service *s, u64 cursor, struct wire_page *page)
 {
-	u64 end = s->arena.nr_contexts, entries = 0;
+	u64 end = s->arena.nr_contexts;
 
-	for (; cursor < end && entries < LIST_ENTRIES; cursor++) {
+	for (; cursor < end; cursor++) {
 		const struct context_table *t = &s->arena.contexts[cursor];
 		const struct context_memory *m = t->memory;
 		struct look_context *r;
@@ -183,11 +181,9 @@ void list_contexts(const struct service *s, u64 cursor, struct wire_page *page)
 		r = list_add(page, sizeof(*r));
 		if (!r)
 			break;
-		entries += s->shape.nr_entries;
 		r->place = (u32)cursor;
 		r->serial = s->seats[cursor].client->serial;
 		r->quota = s->seats[cursor].quota;
-		/* A look into a table that was never used would give it memory. */
 		r->pinned = r->quota ? list_nr_pinned(s, t) : 0;
 		r->hits = host_load_relaxed(&m->counters[CONTEXT_HITS]);
 		r->soft_misses = host_load_relaxed(&m->counters[CONTEXT_SOFT]);

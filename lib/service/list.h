@@ -7,7 +7,7 @@
 #include "lib/wire.h"
 
 /* Each fills page with the records from cursor on, and says there where the next begins. The
- * work of one call is bounded: LIST_SLOTS, LIST_READERS, LIST_ENTRIES. */
+ * work of one call is bounded: LIST_SLOTS, LIST_READERS. */
 void list_files(const struct service *s, u64 cursor, struct wire_page *page);
 void list_readers(const struct service *s, u64 cursor, struct wire_page *page);
 void list_contexts(const struct service *s, u64 cursor, struct wire_page *page);

@@ -270,29 +270,40 @@ static bool memory_round_up(struct service *s)
 	return true;
 }
 
+/* What the tables of all contexts take that may pin: place.c bounds how many there are. */
+static u64 memory_tables(const struct service *s)
+{
+	u64 nr = (u64)s->shape.nr_frames / 4 * 3 / s->quota;
+
+	if (nr > ARENA_MAX_CONTEXTS)
+		nr = ARENA_MAX_CONTEXTS;
+	return (nr > 0 ? nr : 1) * arena_context_bytes(s->shape.nr_entries, s->quota);
+}
+
 static int memory_make_all(struct service *s, const char **ret_why)
 {
 	bool reserved = memory_round_up(s);
 	u64 control = arena_control_bytes(&s->shape);
 	u64 data = (u64)s->shape.nr_frames << BLOCK_SHIFT;
-	u64 counts = arena_count_bytes(&s->shape);
+	u64 shared = arena_shared_bytes(&s->shape);
 	bool huge = !s->options.small_pages;
-	int err = memory_check_room(control + data + counts, ret_why);
+	int err =
+		memory_check_room(control + data + shared + memory_tables(s), ret_why);
 
 	if (err)
 		return err;
 	err = memory_make_shared(s, &s->control, "lodic-control", control, 0, huge);
 	if (!err)
 		err = memory_make_data(s, data, reserved);
-	if (!err && counts)
-		err = memory_make_shared(s, &s->counts, "lodic-counts", counts, 0,
+	if (!err)
+		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, 0,
 		                         huge);
 	if (!err)
 		err = memory_close_to_writers(&s->control);
 	if (!err)
 		err = memory_close_to_writers(&s->data);
-	if (!err && counts)
-		err = memory_share(&s->counts);
+	if (!err)
+		err = memory_share(&s->shared);
 	if (err)
 		*ret_why = service_why("the kernel refused memory for the cache: %s",
 		                       strerror(-err));
@@ -315,10 +326,9 @@ int memory_make(struct service *s, const char **ret_why)
 	                                                                          << 48;
 	arena_format(s->control.at, &s->shape, generation);
 	CHECK(arena_view(&s->arena, s->control.at, s->control.bytes, s->data.at,
-	                 (u64)s->shape.nr_frames << BLOCK_SHIFT, s->counts.at),
+	                 (u64)s->shape.nr_frames << BLOCK_SHIFT, s->shared.at),
 	      "a new arena can be viewed");
 	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));
-	s->context_bytes = arena_context_bytes(s->shape.nr_frames, s->shape.nr_entries);
 	return s->arena.contexts ? 0 : -ENOMEM;
 }
 
@@ -327,7 +337,7 @@ void memory_free(struct service *s)
 	free(s->arena.contexts);
 	memory_free_shared(&s->control);
 	memory_free_shared(&s->data);
-	memory_free_shared(&s->counts);
+	memory_free_shared(&s->shared);
 }
 
 /* The kernel grants a write lease only while no other description is open, and a mapping
@@ -351,13 +361,12 @@ enum memory_use memory_ask(int fd)
 	return use;
 }
 
-int memory_make_context(struct service *s, void **ret_memory, int *ret_fd,
+int memory_make_context(struct service *s, u64 bytes, void **ret_memory, int *ret_fd,
                         int *ret_reader_fd)
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
 	/* A context is made while others wait, and few are as large as a huge page. */
-	int err =
-		memory_make_shared(s, &m, "lodic-context", s->context_bytes, 0, false);
+	int err = memory_make_shared(s, &m, "lodic-context", bytes, 0, false);
 	bool answers = false;
 	int reader = -1;
 

@@ -11,7 +11,7 @@ int memory_make(struct service *s, const char **ret_why);
 void memory_free(struct service *s);
 /* A context's memory, mapped here. ret_reader_fd is for its reader. ret_fd stays here, for
  * memory_ask(); -1: that would not tell. -EMFILE, -ENFILE: no descriptor is left. */
-int memory_make_context(struct service *s, void **ret_memory, int *ret_fd,
+int memory_make_context(struct service *s, u64 bytes, void **ret_memory, int *ret_fd,
                         int *ret_reader_fd);
 
 /* Has anybody the memory behind fd mapped or open, but for the service's own mapping and fd?

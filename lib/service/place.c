@@ -9,14 +9,13 @@
 #include "lib/service/memory.h"
 #include "lib/service/place.h"
 
-/* How many frames the next context may pin: as many as its table has entries, or none.
- * No context may pin the last quarter of the frames, so that the cache goes on serving. A
- * context that comes late can only read. The first may pin in any case, in the smallest
- * cache too. */
+/* How many frames the next context may pin. No context may pin the last quarter of the
+ * frames, so that the cache goes on serving. A context that comes late can only read. The
+ * first may pin in any case, in the smallest cache too. */
 static u64 place_next_quota(const struct service *s)
 {
 	u64 most = (u64)s->shape.nr_frames / 4 * 3;
-	u64 quota = s->shape.nr_entries;
+	u64 quota = s->quota;
 
 	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
 }
@@ -33,9 +32,9 @@ static void place_tell(void *ctx, u32 place)
 	offer->place = place;
 }
 
-static void place_free(struct service *s, struct seat_owner *seat)
+static void place_free(struct seat_owner *seat)
 {
-	munmap(seat->memory, s->context_bytes);
+	munmap(seat->memory, seat->bytes);
 	service_close(&seat->fd);
 	*seat = (struct seat_owner){ .fd = -1 };
 }
@@ -47,22 +46,31 @@ int place_open(struct service *s, struct client *client, struct place_offer *ret
 	struct place_offer offer;
 	int err;
 
-	err = memory_make_context(s, &seat.memory, &seat.fd, &offer.fd);
+	seat.quota = place_next_quota(s);
+	seat.bytes = arena_context_bytes(s->shape.nr_entries, (u32)seat.quota);
+	err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd, &offer.fd);
+	/* If nothing can say when a context is over its pins would be taken back too early. */
+	if (!err && seat.quota > 0 && seat.fd < 0 && client->process < 0) {
+		place_free(&seat);
+		close(offer.fd);
+		seat.quota = 0;
+		seat.bytes = arena_context_bytes(s->shape.nr_entries, 0);
+		err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd,
+		                          &offer.fd);
+	}
 	if (err)
 		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
-	/* If nothing can say when a context is over its pins would be taken back too early. */
-	if (seat.fd >= 0 || client->process >= 0)
-		seat.quota = place_next_quota(s);
-	arena_context_table(&table, seat.memory, s->shape.nr_entries);
+	arena_context_table(&table, seat.memory);
 	if (seat.quota == 0)
 		table.entries = NULL; /* K4 */
 	/* K2: before the reply. */
 	if (cache_join(&s->arena, &table, place_tell, &offer) == FRAME_NONE) {
-		place_free(s, &seat);
+		place_free(&seat);
 		close(offer.fd);
 		return -EUSERS;
 	}
 	offer.quota = seat.quota;
+	offer.bytes = seat.bytes;
 	s->seats[offer.place] = seat;
 	s->quota_given += seat.quota;
 	client->nr_contexts++;
@@ -81,7 +89,7 @@ void place_leave(struct service *s, u32 place)
 	arena_leave(&s->arena, place);
 	s->quota_given -= seat->quota;
 	seat->client->nr_contexts--;
-	place_free(s, seat);
+	place_free(seat);
 	service_count(&s->arena.header->nr_contexts, -(u64)1);
 }
 

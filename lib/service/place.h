@@ -11,7 +11,7 @@
 /* What the reader of a new context is told. */
 struct place_offer {
 	u32 place;
-	u64 quota;
+	u64 quota, bytes;
 	int fd; /* the memory; the caller closes it when it is sent */
 };
 

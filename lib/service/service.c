@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "lib/service/client.h"
+#include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/lease.h"
@@ -46,22 +47,6 @@
 #define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
 #define MAX_NR_ENTRIES (1u << 20)
 
-/* How many entries a context's table has. They are its quota, so the table gets the largest
- * power of two that the user allows. 0: the arena chooses. */
-static u32 service_nr_entries(const struct service_options *o)
-{
-	u32 n = MIN_NR_ENTRIES;
-
-	/* Hazard slots are not entries, and their number is fixed. */
-	if (o->scheme == ARENA_HAZARD)
-		return 0;
-	if (o->nr_entries > 0 || o->quota == 0)
-		return o->nr_entries;
-	while (n <= o->quota / 2 && n < MAX_NR_ENTRIES)
-		n *= 2;
-	return n;
-}
-
 /* The arena's shape from the options. */
 static int service_shape(struct service *s, const char **ret_why)
 {
@@ -69,7 +54,8 @@ static int service_shape(struct service *s, const char **ret_why)
 	u64 bytes = o->cache_bytes ? o->cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
 	u64 nr_frames = (bytes >> BLOCK_SHIFT) + FRAME_FIRST;
 	u32 nr_files = o->nr_files ? o->nr_files : DEFAULT_NR_FILES;
-	u32 nr_entries = service_nr_entries(o);
+	/* Hazard slots are not entries, and their number is fixed. */
+	u32 nr_entries = o->scheme == ARENA_HAZARD ? 0 : o->nr_entries;
 
 	*ret_why = NULL;
 	if (o->scheme >= ARENA_NR_SCHEMES)
@@ -78,6 +64,8 @@ static int service_shape(struct service *s, const char **ret_why)
 		*ret_why = "a cache ends below 8 TiB";
 	else if (nr_files > MAX_NR_FILES)
 		*ret_why = "at most 1048576 files can be held";
+	else if (o->barrier > SERVICE_BARRIER_LOCK)
+		*ret_why = "there is no such barrier";
 	else if (nr_entries &&
 	         (nr_entries < MIN_NR_ENTRIES || nr_entries > MAX_NR_ENTRIES ||
 	          nr_entries & (nr_entries - 1)))
@@ -91,6 +79,13 @@ static int service_shape(struct service *s, const char **ret_why)
 		.scheme = o->scheme,
 	};
 	arena_shape_default(&s->shape);
+	/* A table of twice the quota: then few sets are ever full. */
+	while (o->quota && !nr_entries && s->shape.nr_entries / 2 < o->quota &&
+	       s->shape.nr_entries < MAX_NR_ENTRIES)
+		s->shape.nr_entries *= 2;
+	s->quota = o->quota ? o->quota : arena_default_quota(&s->shape);
+	if (s->quota > s->shape.nr_entries)
+		s->quota = s->shape.nr_entries;
 	return 0;
 }
 
@@ -169,7 +164,14 @@ static int service_begin(struct service *s, const char **ret_why)
 	if (!err)
 		err = service_open_events(s);
 	if (!err)
+		err = evict_start(s, ret_why);
+	if (!err)
 		err = memory_make(s, ret_why);
+	if (!err)
+		err = evict_init(s);
+	if (!err && evict_event(s) >= 0)
+		err = service_watch(s, evict_event(s), EPOLLIN,
+		                    &s->sources[SOURCE_FENCE]);
 	if (!err)
 		err = files_init(s);
 	if (!err)
@@ -197,12 +199,13 @@ static void service_end(struct service *s)
 	lease_stop(s);
 	reads_wait(s);
 #ifdef LODIC_DEBUG
-	if (s->fill.free_frames && s->fill.nr_busy == 0)
+	if (s->evict.free_frames && s->fill.nr_busy == 0)
 		fill_check(s);
 #endif
 	client_free_all(s);
 	stat_fini(s);
 	fill_fini(s);
+	evict_fini(s);
 	files_fini(s);
 	if (s->fill.nr_busy ==
 	    0) /* else a worker is stuck, and may still read into it */
@@ -244,6 +247,7 @@ static void service_handle(struct service *s, const struct source *source)
 		service_drain(worker_event(s));
 		worker_done(s);
 		break;
+	case SOURCE_FENCE: evict_fenced(s); break;
 	case SOURCE_RING: reads_reap(s); break;
 	case SOURCE_CLIENT: client_ready(s, source->client); break;
 	case SOURCE_PROCESS: client_process_died(s, source->client); break;
@@ -297,8 +301,8 @@ static void service_loop(struct service *s)
 
 	while (!s->stopping) {
 		fill_take_hints(s);
-		busy = fill_run(s);
-		busy |= files_clear_orphans(s, fill_take_back);
+		busy = evict_run(s);
+		busy |= fill_run(s);
 		busy |= stat_run(s);
 		busy |= client_answer_waiting(s);
 		busy |= client_close_hung_up(s);
@@ -308,6 +312,7 @@ static void service_loop(struct service *s)
 			worker_tick(s);
 			client_tick(s);
 			sweep_tick(s);
+			evict_tick(s);
 			next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 		}
 	}
@@ -338,7 +343,8 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 	s->options = *options;
 	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals = -1;
 	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
-	s->counts.fd = s->counts.reader_fd = -1;
+	s->shared.fd = s->shared.reader_fd = -1;
+	s->evict.ask = s->evict.done = -1;
 	service_block_signals(&old);
 	s->started_ns = host_now_ns();
 	err = service_begin(s, &why);

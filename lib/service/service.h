@@ -9,14 +9,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What orders a reader's pin against the service (ADR-0019). */
+enum service_barrier {
+	SERVICE_BARRIER_AUTO, /* light where the kernel has the fence and it is worth it */
+	SERVICE_BARRIER_LIGHT, /* plain stores, and a fence over all processes */
+	SERVICE_BARRIER_LOCK   /* an atomic exchange */
+};
+
 struct service_options {
 	const char *socket;   /* NULL: the user's default, see path_default_socket() */
 	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
 	uint32_t scheme;      /* enum lodic_scheme */
+	uint32_t barrier;     /* enum service_barrier */
 	uint32_t nr_files;    /* most files held at once; 0: 4096 */
 	uint32_t nr_entries;  /* ptes a context; 0: chosen from the cache's size */
-	uint32_t quota; /* frames a context may pin, if nr_entries is 0: rounded down
-				    to a power of two, at least 16; 0: the arena chooses */
+	uint32_t quota;       /* blocks a context may pin, at most nr_entries; 0: chosen
+			       * from the cache's size */
 	uint64_t idle_exit_ms; /* leave after so long without a client; 0: never */
 	/* How long a file stays cached that no client has open; until then its file system
 	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS */

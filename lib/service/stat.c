@@ -37,6 +37,11 @@ static void stat_count_entries(struct service *s, u32 *lines)
 	const struct context_table *t = &s->arena.contexts[s->count.place];
 	u32 nr = t->memory && s->seats[s->count.place].quota ? s->shape.nr_entries : 0;
 
+	/* C8. A table that was never used has no memory, and a look would give it some. */
+	if (nr > 0 && s->shape.scheme == ARENA_SCANNED &&
+	    host_load_relaxed(&t->memory->nr_pinned) == 0)
+		nr = 0;
+
 	while (s->count.at<nr && * lines> 0) {
 		u64 v = host_load_relaxed(&t->entries[s->count.at]);
 		u32 cost = stat_see_pin(s, v) + (s->count.at % 8 == 0);
@@ -145,13 +150,15 @@ void stat_collect(const struct service *s, struct lodic_stat *ret_stat)
 	stat.misses = stat_counter(s, CONTEXT_MISSES);
 	stat.retries = stat_counter(s, CONTEXT_RETRIES);
 	stat.pins_refused = stat_counter(s, CONTEXT_FULL);
-	stat.control_bytes = s->control.bytes;
+	stat.control_bytes =
+		s->control.bytes + s->shared.bytes - arena_count_bytes(&s->shape);
 	stat.data_bytes = s->data.bytes;
-	stat.count_bytes = s->counts.bytes;
-	stat.context_bytes = s->context_bytes;
+	stat.count_bytes = arena_count_bytes(&s->shape);
+	stat.context_bytes = arena_context_bytes(s->shape.nr_entries, s->quota);
 	stat.service_pid = (u64)getpid();
 	stat.uptime_ns = host_now_ns() - s->started_ns;
 	stat.scheme = h->scheme;
+	stat.light_pins = h->barrier == ARENA_BARRIER_LIGHT;
 	stat.entries = h->nr_entries;
 	stat.io_uring = s->fill.has_ring;
 	*ret_stat = stat;

@@ -7,9 +7,10 @@
  *   place     contexts, and when one is over
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
- *   fill      hints in, blocks read, frames filled and taken back
+ *   fill      hints in, blocks read, frames filled
  *   admission which missed blocks come into a full cache
  *   reads     reads of files, for which the main thread does not wait
+ *   evict     frames taken back: victims, orphans, the stock of free frames
  *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     the second thread: leases, revocation, the alive mark
@@ -38,10 +39,11 @@
 #define LODIC_LIB_SERVICE_STATE_H
 
 #include <liburing.h>
+#include <pthread.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
-#include "core/cache/arena.h"
+#include "core/cache/batch.h"
 #include "core/cache/reclaim.h"
 #include "lib/service/admission.h"
 #include "lib/service/service.h"
@@ -112,13 +114,31 @@ struct fill {
 	u64 nr_rounds;  /* that are over */
 	u32 round_contexts, round_asked;
 	u64 ticket;           /* of the newest hint */
-	u64 starved_until_ns; /* all frames were pinned: do not look before */
-	struct reclaim_ops eviction;
+	u64 starved_until_ns; /* all frames were pinned: do not ask before */
+	u32 lines;            /* that this turn may still touch */
+	struct fill_op ops[FILL_OPS];
+	struct fill_range queue[FILL_QUEUE];
+};
+
+/* Frames on their way out (evict.c). */
+struct evict {
+	struct batch batches[2];
+	struct batch *open;    /* hidden frames go there; NULL: both are under way */
+	struct batch *away;    /* its fence or its walk is under way; NULL: none */
+	bool waits;            /* away waits for the thread's fence */
+	struct walk_list list; /* who had pins lately */
+	struct reclaim_ops ops;
 	u32 lines; /* that this turn may still touch */
 	u32 *free_frames;
 	u32 nr_free;
-	struct fill_op ops[FILL_OPS];
-	struct fill_range queue[FILL_QUEUE];
+	u32 stock, stock_least, stock_most; /* free and hidden frames to have */
+	bool starved;                       /* a fill has waited since the last tick */
+	u64 none_until_ns;                  /* all were pinned: do not look before */
+	/* The thread that makes the fence: asked by one event, and it answers by another. */
+	pthread_t thread;
+	bool running, said;
+	int ask, done;
+	u64 stop, ok;
 };
 
 /* What an epoll event is about. A client's sources lie inside the client. */
@@ -128,6 +148,7 @@ enum source_kind {
 	SOURCE_WAKE,   /* readers post hints */
 	SOURCE_BROKEN, /* the lease thread has revoked something */
 	SOURCE_WORKER, /* a worker has done a job */
+	SOURCE_FENCE,  /* the heavy fence is over */
 	SOURCE_RING,
 	SOURCE_CLIENT,
 	SOURCE_PROCESS, /* a client's pidfd */
@@ -143,6 +164,7 @@ struct source {
 struct seat_owner {
 	struct client *client;
 	void *memory;
+	u64 bytes;
 	int fd; /* memory_ask() asks it who has the memory; -1: the kernel does not tell */
 	u64 quota; /* frames it may pin */
 };
@@ -160,9 +182,9 @@ struct stat_count {
 struct service {
 	struct service_options options;
 	struct arena_shape shape;
+	u32 quota; /* entries that a context may pin */
 	struct arena arena;
-	struct shared_memory control, data, counts;
-	u64 context_bytes;
+	struct shared_memory control, data, shared;
 	u64 started_ns;
 	/* What is counted as it happens, under its public name; stat.c adds the rest. */
 	struct lodic_stat stat;
@@ -205,6 +227,7 @@ struct service {
 	u32 sweep_at;  /* the frame where the sweep goes on */
 	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */
 	struct fill fill;
+	struct evict evict;
 	struct stat_count count;
 };
 

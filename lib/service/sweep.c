@@ -11,9 +11,9 @@
 #include "lib/service/files.h"
 #include "lib/service/sweep.h"
 
-/* Ticks that the sweep takes to come round, 10 s. With many frames and contexts it takes
- * longer, because a tick touches no more than TURN_LINES. Our choice: the hits of a file
- * then lag by 10 s, and a reader stores to a frame's byte 0.3 times a second. */
+/* Ticks that the sweep takes to come round, 10 s. With millions of frames it takes longer,
+ * because a tick touches no more than TURN_LINES. Our choice: the hits of a file then lag by
+ * 10 s, and readers store to a frame's byte 0.3 times a second. */
 #define SWEEP_TICKS 100u
 
 void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits)
@@ -43,7 +43,7 @@ static void sweep_line(struct service *s)
 
 void sweep_tick(struct service *s)
 {
-	u32 most = TURN_LINES / (s->arena.nr_contexts + SWEEP_LINES);
+	u32 most = TURN_LINES / (1 + ARENA_LINE_FRAMES * SWEEP_FRAME_LINES);
 
 	if (s->arena.nr_contexts == 0)
 		return;

@@ -5,9 +5,8 @@
 
 #include "lib/service/state.h"
 
-/* Cache lines outside the contexts that sweep_collect() touches: each frame's name, and its
- * file. */
-#define SWEEP_LINES (2 * ARENA_LINE_FRAMES)
+/* Cache lines that sweep_collect() touches for each frame: its name, and its file. */
+#define SWEEP_FRAME_LINES 2u
 
 /* Collects visits as arena_visits() does, and counts them as hits of the frames' files. */
 void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits);

@@ -108,16 +108,17 @@ static int pinning_make(struct pinning *g)
 		                     .nr_files = 1,
 		                     .scheme = ARENA_SCANNED };
 	u64 data_bytes = (u64)shape.nr_frames << BLOCK_SHIFT;
-	void *control, *data;
+	void *control, *data, *shared;
 
 	arena_shape_default(&shape);
 	control = host_alloc(arena_control_bytes(&shape), BLOCK_BYTES);
 	data = host_alloc(data_bytes, BLOCK_BYTES);
-	if (!control || !data)
+	shared = host_alloc(arena_shared_bytes(&shape), BLOCK_BYTES);
+	if (!control || !data || !shared)
 		return -ENOMEM;
 	arena_format(control, &shape, 1);
 	if (!arena_view(&g->arena, control, arena_control_bytes(&shape), data,
-	                data_bytes, NULL))
+	                data_bytes, shared))
 		return -EINVAL;
 	g->arena.contexts = g->tables;
 	g->block = block_id(FILE_ID, 0);
@@ -128,7 +129,7 @@ static int pinning_make(struct pinning *g)
 
 static int pinning_start(struct pinning *g, struct pinner *pinners)
 {
-	u64 bytes = arena_context_bytes(g->arena.nr_frames, g->arena.nr_entries);
+	u64 bytes = arena_context_bytes(g->arena.nr_entries, 1);
 	struct context_table table;
 	void *memory;
 	u32 i;
@@ -139,11 +140,11 @@ static int pinning_start(struct pinning *g, struct pinner *pinners)
 		pinners[i].buffer = host_alloc(BLOCK_COPY_BYTES, BLOCK_BYTES);
 		if (!memory || !pinners[i].buffer)
 			return -ENOMEM;
-		arena_context_table(&table, memory, g->arena.nr_entries);
+		arena_context_table(&table, memory);
 		if (arena_join(&g->arena, &table) == FRAME_NONE)
 			return -ENOMEM;
 		context_init(&pinners[i].context, &g->arena, memory,
-		             g->arena.header->alive, true);
+		             g->arena.header->alive, g->arena.nr_entries);
 		sim_task(i, pinner_body, &pinners[i]);
 	}
 	return 0;

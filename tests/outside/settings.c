@@ -304,19 +304,19 @@ static void attach_program_with_more_rights_than_its_user_eperm(void **state)
 	(void)state;
 }
 
-/* The option's quota chooses the entries, although a file names some. */
+/* The option's quota has room in the table, although a file wants a small one. */
 static void serve_quota_wins_over_a_later_source_s_entries(void **state)
 {
 	char text[TEXT_BYTES];
 
-	text_write("/etc/lodic.conf", "entries = 1024\n", 0);
+	text_write("/etc/lodic.conf", "entries = 16\n", 0);
 	assert_int_equal(
 		lodic_as_user("serve --daemon --idle-exit 20 -m 64M --quota 32 -s "
 	                      "/tmp/quota.sock",
 	                      text),
 		0);
 	assert_int_equal(lodic_as_user("stat --json -s /tmp/quota.sock", text), 0);
-	assert_non_null(strstr(text, "\"entries\":32,"));
+	assert_non_null(strstr(text, "\"entries\":32768,"));
 	fixture_end((pid_t)atoi(strstr(text, "\"service_pid\":") + 14));
 	unlink("/etc/lodic.conf");
 	(void)state;

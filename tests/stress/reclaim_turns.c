@@ -30,6 +30,7 @@
 static u64 nr_gib = 1, nr_contexts = 64;
 
 struct bench {
+	struct batch batch;
 	struct arena arena;
 	struct reclaim reclaim;
 	struct reclaim_ops ops;
@@ -55,17 +56,17 @@ static void count_visits(void *ctx, u32 first, u32 nr, u8 *ret_visits)
 	struct bench *b = ctx;
 
 	arena_visits(&b->arena, first, nr, ret_visits);
-	b->lines += nr_contexts;
+	b->lines += 1;
 	b->nr_asked++;
 }
 
-/* In each context the take reads the entries of one set, then clears them. */
+/* As the service does: what the hide touches in this turn, and the walk in another. */
 static bool count_take(void *ctx, u32 frame)
 {
 	struct bench *b = ctx;
 
-	b->lines += 2 * nr_contexts;
-	return arena_take(&b->arena, frame);
+	b->lines += 2;
+	return batch_add(&b->arena, &b->batch, NULL, frame);
 }
 
 static void bench_fill(struct bench *b, u32 frame)
@@ -109,24 +110,22 @@ static void bench_make(struct bench *b)
 
 	REQUIRE(data != MAP_FAILED, "%llu GiB", (unsigned long long)nr_gib);
 	arena_format(control, &shape, 1);
-	REQUIRE(arena_view(&b->arena, control, control_bytes, data, data_bytes, NULL),
+	REQUIRE(arena_view(&b->arena, control, control_bytes, data, data_bytes,
+	                   memory(arena_shared_bytes(&shape))),
 	        "an arena");
+	memset(b->arena.visits, FRAME_VISITS_MAX, shape.nr_frames);
 	b->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*b->arena.contexts));
 	for (u64 i = 0; i < nr_contexts; i++) {
 		struct context_table table;
 
-		arena_context_table(
-			&table,
-			memory(arena_context_bytes(shape.nr_frames, NR_ENTRIES)),
-			NR_ENTRIES);
-		memset(table.visits, FRAME_VISITS_MAX, shape.nr_frames);
+		arena_context_table(&table, memory(arena_context_bytes(NR_ENTRIES, 1)));
 		REQUIRE(arena_join(&b->arena, &table) == i, "context %u", (u32)i);
 	}
 	REQUIRE(reclaim_init(&b->reclaim, shape.nr_frames) == 0, "memory");
+	batch_init(&b->batch, 1);
 	b->random = random_stream(0);
 	bench_fill_all(b, shape.nr_frames);
-	b->ops = (struct reclaim_ops){ count_visits, count_take, b, (u32)nr_contexts,
-		                       arena_take_lines(&b->arena) };
+	b->ops = (struct reclaim_ops){ count_visits, count_take, b, 1, 2, 0 };
 }
 
 static u64 thread_ns(void)
@@ -158,6 +157,36 @@ static u32 bench_turn(struct bench *b, u32 *victims, u32 *ret_ns)
 	        (unsigned long long)b->lines);
 	b->most_lines = b->lines > b->most_lines ? b->lines : b->most_lines;
 	return nr;
+}
+
+static u32 *walk_ns; /* of each turn that walks */
+static u32 nr_walks;
+
+/* The turns after the fence: every victim is taken. */
+static void bench_walk(struct bench *b)
+{
+	enum batch_end end = BATCH_TAKEN;
+	u32 frame;
+
+	batch_close(&b->arena, &b->batch);
+	batch_fence(&b->arena);
+	while (end != BATCH_DONE) {
+		u64 began = thread_ns();
+		u64 lines = 0;
+
+		if (b->batch.state == BATCH_CLOSED) {
+			batch_fenced(&b->arena, &b->batch);
+			lines = nr_contexts;
+		}
+		while (end != BATCH_DONE && lines + BATCH_TAKE_LINES <= TURN_LINES) {
+			end = batch_next(&b->arena, &b->batch, &frame);
+			REQUIRE(end == BATCH_TAKEN || end == BATCH_DONE, "not taken");
+			lines += BATCH_TAKE_LINES;
+		}
+		b->most_lines = lines > b->most_lines ? lines : b->most_lines;
+		if (nr_walks < MOST_TURNS)
+			walk_ns[nr_walks++] = (u32)(thread_ns() - began);
+	}
 }
 
 static int compare_u32(const void *a, const void *b)
@@ -193,10 +222,10 @@ static void run_all_visited(struct bench *b)
 		REQUIRE(nr_turns < MOST_TURNS, "no victim yet");
 		nr = bench_turn(b, victims, &turn_ns[nr_turns++]);
 	}
+	bench_walk(b);
 	for (u32 i = 0; i < nr; i++)
 		bench_fill(b, victims[i]);
-	printf("contexts were asked %llu times for visits\n",
-	       (unsigned long long)b->nr_asked);
+	printf("visits were asked for %llu times\n", (unsigned long long)b->nr_asked);
 	print_turns("all visited", turn_ns, nr_turns);
 }
 
@@ -209,17 +238,19 @@ static void run_steady(struct bench *b)
 		u32 nr;
 
 		for (u32 i = 0; i < VISITS_PER_TURN; i++) {
-			u32 place = (u32)random_below(&b->random, nr_contexts);
 			u32 frame = (u32)random_below(&b->random, b->arena.nr_frames);
 
-			b->arena.contexts[place].visits[frame] = FRAME_VISITS_MAX;
+			b->arena.visits[frame] = FRAME_VISITS_MAX;
 		}
 		nr = bench_turn(b, victims, &turn_ns[turn]);
+		if (nr > 0)
+			bench_walk(b);
 		for (u32 i = 0; i < nr; i++)
 			bench_fill(b, victims[i]);
 		nr_victims += nr;
 	}
 	print_turns("evicting all the time", turn_ns, NR_STEADY_TURNS);
+	print_turns("walking after a fence", walk_ns, nr_walks);
 	printf("%llu victims\n", (unsigned long long)nr_victims);
 }
 
@@ -235,7 +266,8 @@ int main(int argc, char **argv)
 	REQUIRE(nr_gib >= 1 && nr_gib <= 1024, "from 1 to 1024 GiB");
 	REQUIRE(nr_contexts >= 1 && nr_contexts <= ARENA_MAX_CONTEXTS, "1 to 1024");
 	turn_ns = calloc(MOST_TURNS, sizeof(*turn_ns));
-	REQUIRE(turn_ns, "memory");
+	walk_ns = calloc(MOST_TURNS, sizeof(*walk_ns));
+	REQUIRE(turn_ns && walk_ns, "memory");
 	bench_make(&bench);
 	printf("%llu GiB, %llu contexts\n", (unsigned long long)nr_gib,
 	       (unsigned long long)nr_contexts);

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/cache/batch.h"
 #include "core/cache/cache.h"
 #include "host/random.h"
 
@@ -28,12 +29,15 @@
 #define MAX_READERS 16
 #define ALIVE 1u
 #define MUTANT_DEADLINE_NS 40000000000u
+/* A batch hides this part of the frames, and one in so many is rescued. */
+#define BATCH_PART 4u
+#define RESCUE_ONE_IN 4u
 
 enum mode { MODE_BOTH, MODE_READ, MODE_PIN };
 
 static struct {
 	u64 seed, reads, pins;
-	u32 readers, frames, blocks, scheme;
+	u32 readers, frames, blocks, scheme, barrier;
 	bool threads, mutant;
 } opt = { .seed = 1,
 	  .reads = 1000000,
@@ -77,19 +81,19 @@ static void make_arena(void)
 {
 	struct arena_shape shape = { .nr_frames = opt.frames + FRAME_FIRST,
 		                     .nr_files = 1,
-		                     .scheme = opt.scheme };
-	void *control, *counts = NULL;
+		                     .scheme = opt.scheme,
+		                     .barrier = opt.barrier };
+	void *control;
 	u64 bytes;
 
 	arena_shape_default(&shape);
 	bytes = arena_control_bytes(&shape);
 	control = shared(bytes);
-	if (arena_count_bytes(&shape))
-		counts = shared(arena_count_bytes(&shape));
 	arena_format(control, &shape, 1);
 	CHECK(arena_view(&arena, control, bytes,
 	                 shared((u64)shape.nr_frames << BLOCK_SHIFT),
-	                 (u64)shape.nr_frames << BLOCK_SHIFT, counts),
+	                 (u64)shape.nr_frames << BLOCK_SHIFT,
+	                 shared(arena_shared_bytes(&shape))),
 	      "a new arena can be viewed");
 	arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*arena.contexts));
 	host_store_release(&arena.header->alive, ALIVE);
@@ -97,9 +101,8 @@ static void make_arena(void)
 	for (u32 i = 0; i < opt.readers; i++) {
 		struct context_table t;
 
-		context_memory[i] =
-			shared(arena_context_bytes(shape.nr_frames, arena.nr_entries));
-		arena_context_table(&t, context_memory[i], arena.nr_entries);
+		context_memory[i] = shared(arena_context_bytes(arena.nr_entries, 1));
+		arena_context_table(&t, context_memory[i]);
 		arena_join(&arena, &t);
 	}
 }
@@ -173,7 +176,7 @@ static void *reader(void *arg)
 	u64 reads = opt.reads / opt.readers, pins = opt.pins / opt.readers;
 	struct context c;
 
-	context_init(&c, &arena, context_memory[me], ALIVE, true);
+	context_init(&c, &arena, context_memory[me], ALIVE, arena.nr_entries);
 	/* A mutant's readers go on until the mutant shows, or serve() stops them. */
 	while (!host_load_relaxed(stop) &&
 	       (opt.mutant || t->reads < reads || t->pins < pins)) {
@@ -208,42 +211,95 @@ static u64 nr_wrong(void)
 	return n;
 }
 
+/* Which blocks are where. */
+struct held {
+	u32 *frames; /* by block; 0: it is not cached */
+	u64 *blocks; /* by frame */
+	struct batch batch;
+};
+
+static void hold(struct held *h, u32 frame, u32 block)
+{
+	fill(frame, block_id(FILE_ID, block));
+	h->blocks[frame] = block;
+	h->frames[block] = frame;
+}
+
+/* frame was taken: any other block goes there. */
+static void refill(struct held *h, u32 frame, u64 *state)
+{
+	u32 block;
+	u8 visits;
+
+	arena_visits(&arena, frame, 1, &visits);
+	h->frames[h->blocks[frame]] = 0;
+	do
+		block = (u32)random_next(state) % opt.blocks;
+	while (h->frames[block]);
+	hold(h, frame, block);
+}
+
+/* Takes frames by a batch, and one fence. */
+static void serve_batch(struct held *h, u64 *state, u64 *ret_evicted, u64 *ret_refused)
+{
+	struct batch *b = &h->batch;
+	enum batch_end end;
+	u32 frame, i;
+
+	walk_list(&arena, &b->list);
+	for (i = 0; i < opt.frames / BATCH_PART + 1; i++) {
+		frame = FRAME_FIRST + (u32)random_next(state) % opt.frames;
+		if (batch_is_hidden(&arena, frame))
+			continue;
+		*ret_refused += !batch_add(&arena, b, &b->list, frame);
+		if (i % RESCUE_ONE_IN == 0)
+			batch_rescue(&arena, frame);
+	}
+	batch_close(&arena, b);
+	CHECK(batch_fence(&arena), "a fence over all processes");
+	batch_fenced(&arena, b);
+	while ((end = batch_next(&arena, b, &frame)) != BATCH_DONE) {
+		if (end == BATCH_TAKEN)
+			refill(h, frame, state);
+		*ret_evicted += end == BATCH_TAKEN;
+		*ret_refused += end == BATCH_REFUSED;
+	}
+}
+
+static void serve_one(struct held *h, u64 *state, u64 *ret_evicted, u64 *ret_refused)
+{
+	u32 frame = FRAME_FIRST + (u32)random_next(state) % opt.frames;
+	bool taken = arena_take(&arena, frame);
+
+	if (taken)
+		refill(h, frame, state);
+	*ret_evicted += taken;
+	*ret_refused += !taken;
+}
+
 /* Takes and refills frames until the readers are done. */
 static void serve(u64 *ret_evicted, u64 *ret_refused)
 {
+	static struct held h;
 	u64 state = opt.seed * 77 + 5;
 	u64 deadline = host_now_ns() + MUTANT_DEADLINE_NS;
-	u32 *held = calloc(opt.blocks, sizeof(*held)); /* block -> frame */
-	u64 *holds = calloc(opt.frames + FRAME_FIRST, sizeof(*holds));
 
-	for (u32 i = 0; i < opt.frames; i++) {
-		fill(FRAME_FIRST + i, block_id(FILE_ID, i));
-		holds[FRAME_FIRST + i] = i;
-		held[i] = FRAME_FIRST + i;
-	}
+	h.frames = calloc(opt.blocks, sizeof(*h.frames));
+	h.blocks = calloc(opt.frames + FRAME_FIRST, sizeof(*h.blocks));
+	batch_init(&h.batch, 1);
+	for (u32 i = 0; i < opt.frames; i++)
+		hold(&h, FRAME_FIRST + i, i);
 	host_store_release(stop, 0);
 	while (!all_done()) {
-		u32 frame = FRAME_FIRST + (u32)random_next(&state) % opt.frames;
-		u32 block = (u32)random_next(&state) % opt.blocks;
-		u8 visits;
-
 		if (opt.mutant && (nr_wrong() || host_now_ns() > deadline))
 			host_store_relaxed(stop, 1);
-		if (held[block])
-			continue;
-		if (!arena_take(&arena, frame)) {
-			++*ret_refused;
-			continue;
-		}
-		arena_visits(&arena, frame, 1, &visits);
-		held[holds[frame]] = 0;
-		fill(frame, block_id(FILE_ID, block));
-		holds[frame] = block;
-		held[block] = frame;
-		++*ret_evicted;
+		if (arena.counts)
+			serve_one(&h, &state, ret_evicted, ret_refused);
+		else
+			serve_batch(&h, &state, ret_evicted, ret_refused);
 	}
-	free(held);
-	free(holds);
+	free(h.frames);
+	free(h.blocks);
 }
 
 static int run(u64 *ret_evicted, u64 *ret_refused)
@@ -289,6 +345,7 @@ static int parse(int key, char *arg, struct argp_state *state)
 	case 'b': opt.blocks = (u32)atoi(arg); return 0;
 	case 't': opt.threads = true; return 0;
 	case 'm': opt.mutant = true; return 0;
+	case 'l': opt.barrier = ARENA_BARRIER_LIGHT; return 0;
 	case 'c':
 		for (opt.scheme = 0; opt.scheme < ARENA_NR_SCHEMES; opt.scheme++)
 			if (strcmp(arg, schemes[opt.scheme]) == 0)
@@ -315,6 +372,8 @@ int main(int argc, char **argv)
 		{ "frames", 'f', "N", 0, "frames in the cache", 0 },
 		{ "blocks", 'b', "N", 0, "blocks that are read", 0 },
 		{ "scheme", 'c', "NAME", 0, "lodic, atomic, frozen, hazard", 0 },
+		{ "light", 'l', NULL, 0, "plain stores, and a fence over all processes",
+		  0 },
 		{ "threads", 't', NULL, 0, "readers are threads, not processes", 0 },
 		{ "mutant", 'm', NULL, 0, "succeed when wrong bytes are found", 0 },
 		{ 0 }

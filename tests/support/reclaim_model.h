@@ -62,7 +62,7 @@ static inline bool model_take(void *ctx, u32 frame)
  * anything that shall. */
 static inline u32 model_evict_some(struct model *m)
 {
-	const struct reclaim_ops ops = { model_visits, model_take, m, 1, 1 };
+	const struct reclaim_ops ops = { model_visits, model_take, m, 1, 1, 0 };
 	u32 look = reclaim_look_lines(&ops);
 	u32 lines = m->looks ? m->looks * look : UINT32_MAX;
 	u32 frame = reclaim_evict(&m->r, &ops, &lines);

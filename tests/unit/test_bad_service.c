@@ -346,7 +346,7 @@ static void serve_client_of_another_version_eproto_goes_on(void **state)
 		}
 	assert_int_equal(ask(fd, &hello, sizeof(hello) - 8, &nr_fds), -EPROTO);
 	assert_int_equal(ask(fd, &hello, sizeof(hello), &nr_fds), 0);
-	assert_int_equal(nr_fds, 3);
+	assert_int_equal(nr_fds, 4);
 	close(fd);
 	assert_int_equal(test_service_stop(&service), 0);
 	(void)state;

@@ -229,9 +229,13 @@ static void prefetch_cancelled_in_wait_next_wait_is_its_own(void **state)
 {
 	struct waiter w = { 0 };
 	struct test_bed b;
-	pthread_t thread = waiter_start(&w, &b);
+	pthread_t thread;
 	void *result;
 
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* it takes what the cancelled functions leave on the stack for theirs */
+#endif
+	thread = waiter_start(&w, &b);
 	assert_int_equal(pthread_cancel(thread), 0);
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_ptr_equal(result, PTHREAD_CANCELED);

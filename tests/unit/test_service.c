@@ -154,7 +154,7 @@ static void context_without_quota_cannot_hold_the_cache(void **state)
 	memory = mmap(NULL, reply.context.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 	              0);
 	assert_ptr_not_equal(memory, MAP_FAILED);
-	arena_context_table(&table, memory, ARENA_HAZARD_SLOTS);
+	arena_context_table(&table, memory);
 	for (u32 i = 0; i < ARENA_HAZARD_SLOTS; i++)
 		host_store_release(&table.entries[i], i + 1);
 	for (u32 i = 0; i < 2; i++)

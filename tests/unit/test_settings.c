@@ -164,6 +164,7 @@ static void read_file_every_key_taken(void **state)
 	                           "  socket=/x/y.sock  \n"
 	                           "memory = 64M\n"
 	                           "scheme\t=\tatomic\n"
+	                           "barrier = lock\n"
 	                           "idle-exit = 2.5\n"
 	                           "immutable = /a b/*#1\n"
 	                           "immutable = /c=d\n"
@@ -178,6 +179,7 @@ static void read_file_every_key_taken(void **state)
 	assert_string_equal(s.socket, "/x/y.sock");
 	assert_int_equal(s.memory_bytes, 64 << 20);
 	assert_int_equal(s.scheme, LODIC_ATOMIC);
+	assert_int_equal(s.barrier, SERVICE_BARRIER_LOCK);
 	assert_int_equal(s.idle_exit_ms, 2500);
 	assert_string_equal(s.globs[0], "/a b/*#1");
 	assert_string_equal(s.globs[1], "/c=d");
