@@ -93,7 +93,7 @@ static int cache_open(struct kv *kv, enum kv_setting setting)
 		bytes = bytes / ROOMY_DENOMINATOR * ROOMY_NUMERATOR;
 	else if (setting == KV_TIGHT)
 		bytes /= TIGHT_PART;
-	error = rig_cache_start(&kv->cache, kv->folder, LODIC_LODIC, bytes,
+	error = rig_cache_start(&kv->cache, kv->folder, CACHE_LODIC, bytes,
 	                        kv->plan.nr_readers, NULL, fd);
 	close(fd);
 	if (error)

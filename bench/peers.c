@@ -245,7 +245,7 @@ static int open_lodic(struct peers *p)
 	fd = open(p->corpus.path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	error = rig_cache_start(&p->cache, folder, LODIC_LODIC, CACHE_BYTES,
+	error = rig_cache_start(&p->cache, folder, CACHE_LODIC, CACHE_BYTES,
 	                        p->nr_threads, NULL, fd);
 	if (!error &&
 	    pread(fd, p->words, PEERS_BYTES, hot_offset()) != (ssize_t)PEERS_BYTES)

@@ -222,7 +222,7 @@ static int start(struct memory *m)
 	if (!error && fd < 0)
 		error = -errno;
 	if (!error)
-		error = rig_cache_start(&m->cache, m->folder, LODIC_LODIC,
+		error = rig_cache_start(&m->cache, m->folder, CACHE_LODIC,
 		                        m->cache_bytes, 1, m->stand.huge_pages, fd);
 	if (fd >= 0)
 		close(fd);

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "measure/cli.h"
 #include "measure/measure.h"
+#include "measure/goal.h"
 #include "measure/report.h"
 #include "measure/stand.h"
 
@@ -194,7 +195,7 @@ static int publish(const struct bench *b, const struct measure *m)
 	} else {
 		report_tables(m, &machine, stdout);
 	}
-	missed = report_goals(m, b->json ? NULL : stdout);
+	missed = goal_report(m, b->json ? NULL : stdout);
 	if (b->csv)
 		error = report_write_csv(m, &run, b->csv);
 	if (error)

@@ -195,7 +195,7 @@ static double total_hit_ratio(const struct demo *d, const struct measure *m)
 	for (unsigned int i = 0; i < m->nr_cells; i++) {
 		const struct cell *c = &m->cells[i];
 
-		if (method_scheme(c->method) != LODIC_LODIC)
+		if (method_cache(c->method) != CACHE_LODIC)
 			continue;
 		asked += c->nr_ops;
 		served += measure_served(c);

@@ -352,7 +352,7 @@ uint64_t measure_served(const struct cell *cell)
 
 double measure_hit_ratio(const struct cell *cell)
 {
-	if (method_scheme(cell->method) < 0 || cell->nr_ops == 0)
+	if (method_cache(cell->method) < 0 || cell->nr_ops == 0)
 		return -1;
 	return (double)measure_served(cell) / (double)cell->nr_ops;
 }

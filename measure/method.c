@@ -10,16 +10,18 @@
 
 static const struct {
 	const char *name;
-	int scheme;
+	int cache;
 } methods[NR_METHODS] = {
 	[METHOD_PRIVATE] = { "private", -1 },
 	[METHOD_MMAP] = { "mmap", -1 },
-	[METHOD_LODIC_READ] = { "lodic_read", LODIC_LODIC },
-	[METHOD_LODIC_PIN] = { "lodic_pin", LODIC_LODIC },
-	[METHOD_PIN_ATOMIC] = { "pin_atomic", LODIC_ATOMIC },
-	[METHOD_PIN_FROZEN] = { "pin_frozen", LODIC_FROZEN },
-	[METHOD_PIN_HAZARD] = { "pin_hazard", LODIC_HAZARD },
-	[METHOD_LODIC_VIEW] = { "lodic_view", LODIC_LODIC },
+	[METHOD_LODIC_READ] = { "lodic_read", CACHE_LODIC },
+	[METHOD_LODIC_PIN] = { "lodic_pin", CACHE_LODIC },
+	[METHOD_LODIC_PIN_LOCK] = { "lodic_pin_lock", CACHE_LODIC_LOCK },
+	[METHOD_PIN_ATOMIC] = { "pin_atomic", CACHE_ATOMIC },
+	[METHOD_PIN_FROZEN] = { "pin_frozen", CACHE_FROZEN },
+	[METHOD_PIN_HAZARD] = { "pin_hazard", CACHE_HAZARD },
+	[METHOD_PIN_HAZARD_LIGHT] = { "pin_hazard_light", CACHE_HAZARD_LIGHT },
+	[METHOD_LODIC_VIEW] = { "lodic_view", CACHE_LODIC },
 	[METHOD_PREAD] = { "pread", -1 },
 	[METHOD_CAS_PAIR] = { "cas_pair", -1 },
 };
@@ -29,14 +31,42 @@ const char *method_name(enum method method)
 	return methods[method].name;
 }
 
-int method_scheme(enum method method)
+int method_cache(enum method method)
 {
-	return methods[method].scheme;
+	return methods[method].cache;
+}
+
+static const struct {
+	const char *name;
+	enum lodic_scheme scheme;
+	const char *barrier;
+} caches[NR_CACHES] = {
+	[CACHE_LODIC] = { "lodic", LODIC_LODIC, "auto" },
+	[CACHE_ATOMIC] = { "atomic", LODIC_ATOMIC, "auto" },
+	[CACHE_FROZEN] = { "frozen", LODIC_FROZEN, "auto" },
+	[CACHE_HAZARD] = { "hazard", LODIC_HAZARD, "lock" },
+	[CACHE_LODIC_LOCK] = { "lodic-lock", LODIC_LODIC, "lock" },
+	[CACHE_HAZARD_LIGHT] = { "hazard-light", LODIC_HAZARD, "light" },
+};
+
+const char *method_cache_name(enum method_cache cache)
+{
+	return caches[cache].name;
+}
+
+enum lodic_scheme method_cache_scheme(enum method_cache cache)
+{
+	return caches[cache].scheme;
+}
+
+const char *method_cache_barrier(enum method_cache cache)
+{
+	return caches[cache].barrier;
 }
 
 bool method_pins(enum method method)
 {
-	return method >= METHOD_LODIC_PIN && method <= METHOD_PIN_HAZARD;
+	return method >= METHOD_LODIC_PIN && method <= METHOD_PIN_HAZARD_LIGHT;
 }
 
 /* Stands for what a program does with the bytes, the same in every method. It is the C
@@ -166,6 +196,6 @@ void method_run(enum method method, struct method_ground *g,
 	case METHOD_LODIC_VIEW: method_run_view(g, *s, nr); break;
 	case METHOD_PREAD: method_run_pread(g, *s, nr); break;
 	case METHOD_CAS_PAIR: method_run_cas_pair(g, *s, nr); break;
-	default: method_run_pin(g, *s, nr, g->seats[methods[method].scheme]); break;
+	default: method_run_pin(g, *s, nr, g->seats[methods[method].cache]); break;
 	}
 }

@@ -29,16 +29,28 @@ enum method {
 	METHOD_MMAP,
 	METHOD_LODIC_READ,
 	METHOD_LODIC_PIN,
+	METHOD_LODIC_PIN_LOCK,
 	METHOD_PIN_ATOMIC,
 	METHOD_PIN_FROZEN,
 	METHOD_PIN_HAZARD,
+	METHOD_PIN_HAZARD_LIGHT,
 	METHOD_LODIC_VIEW,
 	METHOD_PREAD,
 	METHOD_CAS_PAIR,
 	NR_METHODS
 };
 
-#define NR_SCHEMES 4 /* enum lodic_scheme */
+/* The caches that are compared: a scheme, and what orders its pins. The first ones are enum
+ * lodic_scheme, with the fence that they are shipped with. */
+enum method_cache {
+	CACHE_LODIC,
+	CACHE_ATOMIC,
+	CACHE_FROZEN,
+	CACHE_HAZARD,
+	CACHE_LODIC_LOCK,   /* an atomic exchange in each pin */
+	CACHE_HAZARD_LIGHT, /* a plain store in each slot */
+	NR_CACHES
+};
 
 /* The place of a process in a cache. */
 struct method_seat {
@@ -52,7 +64,7 @@ struct method_ground {
 	const uint8_t *private_bytes;
 	const uint8_t *mapped_bytes;
 	int fd;
-	struct method_seat seats[NR_SCHEMES];
+	struct method_seat seats[NR_CACHES];
 	uint8_t *buffer; /* of a block, and aligned to one */
 	uint64_t *word;  /* for cas_pair, alone in its cache line */
 	/* Results. */
@@ -75,8 +87,13 @@ void method_run(enum method method, struct method_ground *g,
 /* The offset of step i. */
 uint64_t method_offset(const struct method_steps *s, uint64_t i);
 
-/* The cache that the method uses, as enum lodic_scheme; -1: none. */
-int method_scheme(enum method method);
+/* The cache that the method uses, as enum method_cache; -1: none. */
+int method_cache(enum method method);
+/* "lodic", "atomic", ..., "hazard-light". */
+const char *method_cache_name(enum method_cache cache);
+enum lodic_scheme method_cache_scheme(enum method_cache cache);
+const char *
+method_cache_barrier(enum method_cache cache); /* as `lodic serve` takes it */
 bool method_pins(enum method method);
 const char *method_name(enum method method);
 

@@ -102,7 +102,7 @@ static void reader_attach(struct reader *me, struct reader_report *r)
 		return;
 	}
 	g->mapped_bytes = p;
-	for (int i = 0; i < NR_SCHEMES; i++) {
+	for (int i = 0; i < NR_CACHES; i++) {
 		int error;
 
 		if (!setup->sockets[i])
@@ -112,7 +112,7 @@ static void reader_attach(struct reader *me, struct reader_report *r)
 			error = lodic_file_cached(g->seats[i].file);
 		if (error) {
 			reader_report_error(r, error, "cannot use the %s cache",
-			                    lodic_scheme_name((enum lodic_scheme)i));
+			                    method_cache_name((enum method_cache)i));
 			return;
 		}
 	}
@@ -156,7 +156,7 @@ static void reader_verify_pins(struct reader *me, const struct method_seat *seat
 static void reader_verify_piece(struct reader *me, uint64_t offset, size_t n,
                                 struct reader_report *r)
 {
-	for (int i = 0; i < NR_SCHEMES; i++) {
+	for (int i = 0; i < NR_CACHES; i++) {
 		const struct method_seat *seat = &me->ground.seats[i];
 		uint64_t pinned = 0;
 		ssize_t got;
@@ -289,8 +289,8 @@ static void reader_slot(struct reader *me, const struct reader_order *o,
 		.position = o->position,
 		.bytes = o->bytes,
 	};
-	int scheme = method_scheme(o->method);
-	const struct method_seat *seat = &me->ground.seats[scheme < 0 ? 0 : scheme];
+	int cache = method_cache(o->method);
+	const struct method_seat *seat = &me->ground.seats[cache < 0 ? 0 : cache];
 	struct lodic_context_stat stat_before = { 0 }, stat_after = { 0 };
 	uint64_t batch = BATCH_FIRST, end_ns = o->start_ns + o->warm_ns + o->window_ns;
 	struct rusage before, after;
@@ -301,7 +301,7 @@ static void reader_slot(struct reader *me, const struct reader_order *o,
 	reader_wait_until(o->start_ns, o->spin);
 	if (!o->spin) /* a reader that starts late still gets its whole window */
 		end_ns = cli_now_ns() + o->warm_ns + o->window_ns;
-	if (scheme >= 0)
+	if (cache >= 0)
 		reader_add_cache_stat(seat, &stat_before);
 	nr_warm = reader_read_until(me, o, &steps, &batch, end_ns - o->window_ns,
 	                            &r->begin_ns);
@@ -314,7 +314,7 @@ static void reader_slot(struct reader *me, const struct reader_order *o,
 	r->nr_all_ops = nr_warm + r->nr_ops;
 	if (r->nr_all_ops > 0) /* 0: the reader woke too late to read */
 		reader_check_last(me, &steps, r);
-	if (scheme >= 0)
+	if (cache >= 0)
 		reader_add_cache_stat(seat, &stat_after);
 	r->hits = stat_after.hits - stat_before.hits;
 	r->misses = stat_after.misses - stat_before.misses;

@@ -57,7 +57,7 @@ struct reader_setup {
 	uint64_t file_bytes;
 	const uint8_t *private_bytes;
 	const struct workload *workload;
-	const char *sockets[NR_SCHEMES]; /* NULL: there is no such cache */
+	const char *sockets[NR_CACHES]; /* NULL: there is no such cache */
 };
 
 /* Carries out orders from channel until that closes; never returns. */

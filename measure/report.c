@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Results for people and for machines. Contract: measure/report.h. */
+#include "measure/goal.h"
 #include "measure/report.h"
 
 #include <argp.h>
@@ -205,101 +206,6 @@ void report_tables(const struct measure *m, const struct machine *machine, FILE 
 	report_say_missing(m, machine, to);
 }
 
-struct goal {
-	const char *what;
-	enum method method;
-	unsigned int processes;
-	enum method over;
-	unsigned int over_processes;
-	uint32_t bytes; /* read from the hot block */
-	double least;   /* negative: the ratio must be at most -least */
-};
-
-static const struct goal goals[] = {
-	{ "lodic_pin over pin_atomic, 64 B, 2 processes", METHOD_LODIC_PIN, 2,
-	  METHOD_PIN_ATOMIC, 2, 64, 5 },
-	{ "lodic_pin over pread, 64 B, 2 processes", METHOD_LODIC_PIN, 2, METHOD_PREAD,
-	  2, 64, 80 },
-	{ "lodic_pin, 2 processes over 1, 64 B", METHOD_LODIC_PIN, 2, METHOD_LODIC_PIN,
-	  1, 64, 1.8 },
-	{ "lodic_pin over pin_atomic, 4 KiB, 2 processes", METHOD_LODIC_PIN, 2,
-	  METHOD_PIN_ATOMIC, 2, 4096, 1.6 },
-	{ "lodic_pin over pread, 4 KiB, 2 processes", METHOD_LODIC_PIN, 2, METHOD_PREAD,
-	  2, 4096, 8 },
-	{ "lodic_read over lodic_pin, 64 B, 1 process", METHOD_LODIC_READ, 1,
-	  METHOD_LODIC_PIN, 1, 64, 1.3 },
-	{ "lodic_read over mmap, 64 B, 1 process", METHOD_LODIC_READ, 1, METHOD_MMAP, 1,
-	  64, 0.55 },
-	/* The promise is about time, so the rates stand the other way round. */
-	{ "cas_pair over pin_atomic, 64 B, 1 process", METHOD_CAS_PAIR, 1,
-	  METHOD_PIN_ATOMIC, 1, 64, -1.3 },
-};
-#define NR_GOALS (sizeof(goals) / sizeof(goals[0]))
-
-static double report_goal_value(const struct measure *m, const struct goal *g)
-{
-	const struct cell *a =
-		measure_cell(m, g->method, ACCESS_HOT, g->bytes, g->processes);
-	const struct cell *b =
-		measure_cell(m, g->over, ACCESS_HOT, g->bytes, g->over_processes);
-
-	return a && b && !a->rough && !b->rough ? measure_over(a, b) : 0;
-}
-
-static bool report_goal_met(const struct goal *g, double value)
-{
-	return g->least < 0 ? value <= -g->least : value >= g->least;
-}
-
-unsigned int report_goals(const struct measure *m, FILE *to)
-{
-	unsigned int missed = 0;
-
-	if (to)
-		fputs("\nRatios on one hot block, with what this project promises:\n",
-		      to);
-	for (size_t i = 0; i < NR_GOALS; i++) {
-		const struct goal *g = &goals[i];
-		double value = report_goal_value(m, g);
-		bool met = report_goal_met(g, value);
-
-		missed += value > 0 && !met;
-		if (!to)
-			continue;
-		if (value <= 0) {
-			fprintf(to, "  %-48s %s\n", g->what, NOT_MEASURABLE);
-			continue;
-		}
-		fprintf(to, "  %-48s %7.2f  (at %s %g)%s\n", g->what, value,
-		        g->least < 0 ? "most" : "least",
-		        g->least < 0 ? -g->least : g->least, met ? "" : "  MISSED");
-	}
-	return missed;
-}
-
-static json_t *report_goals_json(const struct measure *m)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < NR_GOALS; i++) {
-		const struct goal *g = &goals[i];
-		double value = report_goal_value(m, g);
-		json_t *o = json_object();
-
-		json_object_set_new(o, "what", json_string(g->what));
-		json_object_set_new(o, g->least < 0 ? "at_most" : "at_least",
-		                    json_real(g->least < 0 ? -g->least : g->least));
-		json_object_set_new(o, "value",
-		                    value > 0 ? json_real(value)
-		                              : json_string(NOT_MEASURABLE));
-		if (value > 0)
-			json_object_set_new(o, "met",
-			                    json_boolean(report_goal_met(g, value)));
-		json_array_append_new(list, o);
-	}
-	return list;
-}
-
 static json_t *report_real_or_null(bool known, double v)
 {
 	return known ? json_real(v) : json_null();
@@ -360,7 +266,7 @@ json_t *report_json(const struct measure *m, const struct report_run *run)
 	                    "lodic_pin; spread: interquartile range of mops; "
 	                    "ratio_spread: of the ratio"));
 	json_object_set_new(o, "results", results);
-	json_object_set_new(o, "goals", report_goals_json(m));
+	json_object_set_new(o, "goals", goal_json(m));
 	return o;
 }
 

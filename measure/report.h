@@ -36,10 +36,6 @@ void report_describe(const struct measure *m, uint64_t file_bytes, char *ret_par
  * them. */
 void report_tables(const struct measure *m, const struct machine *machine, FILE *to);
 
-/* Prints the ratios that this project promises, each with its bound; to NULL: prints
- * nothing. Returns how many of those that could be measured miss their bounds. */
-unsigned int report_goals(const struct measure *m, FILE *to);
-
 /* Adds "machine" and what REPORT_RUN_COLUMNS names. */
 void report_run_json(json_t *object, const struct report_run *run);
 /* All of it: the run, "results" and "goals". The caller may add keys. */

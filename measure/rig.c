@@ -119,7 +119,7 @@ static int rig_spawn(char *const *arguments)
 }
 
 /* Runs a service, as liblodic does (lib/client/start.h). Returns when it listens. -errno. */
-static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
+static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
                      uint64_t cache_bytes, unsigned int nr_contexts,
                      const char *huge_pages)
 {
@@ -132,7 +132,9 @@ static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
 		"--socket",
 		(char *)cache->socket,
 		"--scheme",
-		(char *)lodic_scheme_name(scheme),
+		(char *)lodic_scheme_name(method_cache_scheme(kind)),
+		"--barrier",
+		(char *)method_cache_barrier(kind),
 		"--memory",
 		memory,
 		"--idle-exit",
@@ -154,9 +156,9 @@ static int rig_serve(const struct rig_cache *cache, enum lodic_scheme scheme,
 	return rig_spawn(arguments);
 }
 
-int rig_cache_start(struct rig_cache *cache, const char *folder,
-                    enum lodic_scheme scheme, uint64_t cache_bytes,
-                    unsigned int nr_contexts, const char *huge_pages, int fd)
+int rig_cache_start(struct rig_cache *cache, const char *folder, enum method_cache kind,
+                    uint64_t cache_bytes, unsigned int nr_contexts,
+                    const char *huge_pages, int fd)
 {
 	struct lodic_options options = { .bytes = sizeof(options),
 		                         .socket = cache->socket,
@@ -166,9 +168,9 @@ int rig_cache_start(struct rig_cache *cache, const char *folder,
 	int error;
 
 	if (snprintf(cache->socket, sizeof(cache->socket), "%s/%s", folder,
-	             lodic_scheme_name(scheme)) >= (int)sizeof(cache->socket))
+	             method_cache_name(kind)) >= (int)sizeof(cache->socket))
 		return -ENAMETOOLONG;
-	error = rig_serve(cache, scheme, cache_bytes, nr_contexts, huge_pages);
+	error = rig_serve(cache, kind, cache_bytes, nr_contexts, huge_pages);
 	if (!error)
 		error = lodic_attach(&options, &lodic);
 	if (error)
@@ -287,7 +289,7 @@ static void rig_stop_reader(struct rig_reader *reader)
 static int rig_fill_caches(struct rig *rig)
 {
 	for (unsigned int wait = 0; wait < 2; wait++) {
-		for (int i = 0; i < NR_SCHEMES; i++) {
+		for (int i = 0; i < NR_CACHES; i++) {
 			struct method_seat *seat = &rig->caches[i].seat;
 			struct lodic_stat stat;
 			int error = lodic_prefetch(seat->context, seat->file, 0, 0,
@@ -298,12 +300,12 @@ static int rig_fill_caches(struct rig *rig)
 			if (error)
 				return rig_fail(rig, error,
 				                "cannot fill the %s cache: %s",
-				                lodic_scheme_name((enum lodic_scheme)i),
+				                method_cache_name((enum method_cache)i),
 				                lodic_strerror(error));
 			if (lodic_stat(seat->lodic, &stat, sizeof(stat)) == 0)
 				rig->caches[i].cached_blocks = stat.cached;
 			cli_progress("filling the caches",
-			             50 * wait + 50 * (unsigned int)i / NR_SCHEMES);
+			             50 * wait + 50 * (unsigned int)i / NR_CACHES);
 		}
 	}
 	return 0;
@@ -316,16 +318,16 @@ static int rig_start_caches(struct rig *rig, int fd)
 	bytes += bytes / 100 * CACHE_SLACK_PERCENT;
 	if (bytes < CACHE_LEAST_BYTES)
 		bytes = CACHE_LEAST_BYTES;
-	for (int i = 0; i < NR_SCHEMES; i++) {
+	for (int i = 0; i < NR_CACHES; i++) {
 		int error = rig_cache_start(&rig->caches[i], rig->folder,
-		                            (enum lodic_scheme)i, bytes,
+		                            (enum method_cache)i, bytes,
 		                            rig->nr_readers + 1, rig->huge_pages, fd);
 
 		if (cli_stopped)
 			return rig_fail(rig, -EINTR, "stopped");
 		if (error)
 			return rig_fail(rig, error, "the %s cache cannot hold %s: %s",
-			                lodic_scheme_name((enum lodic_scheme)i),
+			                method_cache_name((enum method_cache)i),
 			                rig->corpus->path, lodic_strerror(error));
 	}
 	return rig_fill_caches(rig);
@@ -342,11 +344,11 @@ static int rig_start_readers(struct rig *rig, unsigned int nr)
 		.private_bytes = rig->private_bytes,
 		.workload = &rig->workload,
 	};
-	for (int i = 0; i < NR_SCHEMES; i++) {
+	for (int i = 0; i < NR_CACHES; i++) {
 		char *socket = rig->caches[i].socket;
 
 		snprintf(socket, RIG_SOCKET_BYTES, "%s/%s", rig->folder,
-		         lodic_scheme_name((enum lodic_scheme)i));
+		         method_cache_name((enum method_cache)i));
 		setup.sockets[i] = socket;
 	}
 	while (!error && rig->nr_readers < nr)
@@ -419,7 +421,7 @@ void rig_close(struct rig *rig)
 	for (unsigned int i = 0; i < rig->nr_readers; i++)
 		rig_stop_reader(&rig->readers[i]);
 	rig->nr_readers = 0;
-	for (int i = 0; i < NR_SCHEMES; i++)
+	for (int i = 0; i < NR_CACHES; i++)
 		rig_cache_stop(&rig->caches[i]);
 	workload_drop(&rig->workload);
 	if (rig->private_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What a measurement runs on: four caches of its own, the file in all of them, and reader
- * processes. Each cache is a service of one scheme with a socket in a private folder.
+ * processes. Each cache is a service of one kind with a socket in a private folder.
  * rig_close() removes all that was set up, even after a failure half way.
  */
 #ifndef LODIC_MEASURE_RIG_H
@@ -41,7 +41,7 @@ struct rig {
 	uint8_t *private_bytes;
 	uint64_t private_map_bytes;
 	char folder[RIG_FOLDER_BYTES];
-	struct rig_cache caches[NR_SCHEMES];
+	struct rig_cache caches[NR_CACHES];
 	struct rig_reader readers[RIG_MAX_READERS];
 	unsigned int nr_readers;
 	int cpus[RIG_MAX_READERS]; /* where reader i stays, if there are as many */
@@ -64,12 +64,12 @@ void rig_close(struct rig *rig);
  * rig->why: one of them failed, died, or does not answer. -EINTR: cli_stopped. */
 int rig_ask(struct rig *rig, unsigned int nr);
 
-/* Starts a cache of this scheme with room for cache_bytes, and takes a seat in it for the
+/* Starts a cache of this kind with room for cache_bytes, and takes a seat in it for the
  * file of fd. The cache is larger if nr_contexts could not all pin otherwise. -errno as
  * lodic_attach(), lodic_open() and lodic_file_cached(). */
-int rig_cache_start(struct rig_cache *cache, const char *folder,
-                    enum lodic_scheme scheme, uint64_t cache_bytes,
-                    unsigned int nr_contexts, const char *huge_pages, int fd);
+int rig_cache_start(struct rig_cache *cache, const char *folder, enum method_cache kind,
+                    uint64_t cache_bytes, unsigned int nr_contexts,
+                    const char *huge_pages, int fd);
 /* From now on the program at path serves caches: it is `lodic`, and this program is not. path
  * must stay. */
 void rig_serve_by(const char *path);

@@ -24,7 +24,7 @@ COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "bench", "map"]
 LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["map"],
           ["bench", "pin"], ["bench", "memory"]]
 FILE_BYTES = 4 << 20
-NR_SCHEMES = 4  # each has a service in a demo
+NR_CACHES = 6  # of the comparison
 
 
 def run(*words, **more):
@@ -144,7 +144,7 @@ class Interrupted(unittest.TestCase):
                 self.fail("the demo has ended by itself")
             if after == "verified":
                 self.assertEqual(len(list(self.work.glob("lodic-corpus-*"))), 1)
-                self.assertEqual(len(self.services()), NR_SCHEMES)
+                self.assertEqual(len(self.services()), NR_CACHES)
             for number in signals:
                 demo.send_signal(number)
                 time.sleep(0.002)  # two at once would be one
