@@ -9,6 +9,12 @@
  * before it gives one back. It raises the most number before, and lowers that after. What
  * a reader had when it died lies between the two.
  *
+ * The test also stops readers, makes every frame of their file wanted, and gives the frames to
+ * another file. Then it kills some of the stopped readers, and lets the others go on. A signal
+ * cannot choose the instruction. So some readers pin in a tight loop, where the store of a
+ * count and the look at the frame are a good part of the time. Over the many stops, some lie
+ * between the two. The checker stops readers exactly there (check/arena_batch.c).
+ *
  * Some readers have two threads. Some fork children, which read and exit; a child keeps the
  * socket of a reader that is killed meanwhile. Some call exec(), and are killed afterwards.
  *
@@ -49,12 +55,16 @@
 #define THREADS_ONE_IN 4u
 #define FORKS_ONE_IN 4u
 #define EXECS_ONE_IN 8u
+/* So few blocks that the loop's lines are in the processor's cache. */
+#define HURRY_BLOCKS 16u
+#define HURRY_PINS 1000u
 #define AFTER_EXEC "--after-exec"
 
 /* What a reader does until it is killed. */
 enum habit {
-	HABIT_HOLD, /* keeps several pins, changing them one by one */
-	HABIT_PIN,  /* pins, looks, unpins */
+	HABIT_HOLD,  /* keeps several pins, changing them one by one */
+	HABIT_PIN,   /* pins, looks, unpins */
+	HABIT_HURRY, /* the same in a tight loop, and looks at a word only */
 	HABIT_READ,
 	HABIT_COME, /* opens and closes contexts, files and attachments */
 	NR_HABITS
@@ -66,6 +76,7 @@ struct life {
 	u64 verified;
 	u64 wrong;
 	u64 forks, execs, threads;
+	u64 hurries; /* pins in a tight loop */
 };
 
 static struct life *lives;
@@ -73,6 +84,8 @@ static char hot_path[FIXTURE_PATH_BYTES], other_path[FIXTURE_PATH_BYTES];
 static struct test_service service;
 
 static u64 nr_kills = 2000;
+/* After so many kills the test stops all readers. It kills half of these. */
+static u64 kills_per_stop = 40;
 static u64 least_with_pins = ~(u64)0; /* default: a quarter of the kills */
 static const char *scheme_name = "lodic";
 
@@ -81,6 +94,7 @@ static struct {
 	u64 contexts_least, contexts_most;
 	u64 verified;
 	u64 forks, execs, threads;
+	u64 stops, given, hurries;
 } total;
 
 /* One thread of a reader. */
@@ -171,12 +185,33 @@ static void reader_pin(struct reader *r, u32 i)
 	reader_verify(r, r->pins[i].data, r->offsets[i], r->pins[i].bytes);
 }
 
+static void reader_hurry(struct reader *r)
+{
+	u64 first = random_below(&r->random, HOT_BLOCKS - HURRY_BLOCKS);
+	u64 wrong = 0, pins = 0;
+
+	for (u32 i = 0; i < HURRY_PINS; i++) {
+		u64 offset = (first + i % HURRY_BLOCKS) * LODIC_BLOCK_BYTES;
+		struct lodic_pin pin;
+
+		if (lodic_pin(r->contexts[r->first], r->file, (off_t)offset, &pin) != 0)
+			continue;
+		wrong += !pattern_holds(pin.data, HOT_FILE, 1, offset, sizeof(u64));
+		lodic_unpin(r->contexts[r->first], &pin);
+		pins++;
+	}
+	bump(&r->life->wrong, wrong);
+	bump(&r->life->hurries, pins);
+}
+
 static void reader_step(struct reader *r, enum habit habit)
 {
 	u32 i = (u32)random_below(&r->random, MOST_PINS / r->stride) * r->stride +
 	        r->first;
 
-	if (habit == HABIT_READ || habit == HABIT_COME) {
+	if (habit == HABIT_HURRY)
+		reader_hurry(r);
+	if (habit == HABIT_HURRY || habit == HABIT_READ || habit == HABIT_COME) {
 		reader_read(r);
 	} else if (r->pins[i].word) {
 		reader_unpin(r, i);
@@ -284,29 +319,7 @@ static void reader_kill(pid_t pid, u32 slot)
 	total.forks += life->forks;
 	total.execs += life->execs;
 	total.threads += life->threads;
-}
-
-static void kill_many(void)
-{
-	u64 random = random_stream(0);
-	pid_t readers[NR_READERS];
-	u64 birth;
-	u32 slot;
-
-	for (birth = 0; birth < NR_READERS; birth++)
-		readers[birth] = reader_start((u32)birth, 10 + birth);
-	while (total.kills + NR_READERS < nr_kills) {
-		slot = (u32)random_below(&random, NR_READERS);
-		if (random_below(&random, 2))
-			REQUIRE(WAIT_UNTIL(host_load_acquire(&lives[slot].verified) >=
-			                   RIPE_BLOCKS),
-			        "a reader hangs");
-		fixture_pause_us(random_below(&random, MOST_LIFE_US));
-		reader_kill(readers[slot], slot);
-		readers[slot] = reader_start(slot, 10 + birth++);
-	}
-	for (slot = 0; slot < NR_READERS; slot++)
-		reader_kill(readers[slot], slot);
+	total.hurries += life->hurries;
 }
 
 /* The parent's own place in the cache. */
@@ -391,7 +404,14 @@ static void check_after(struct witness *w, bool leaks)
 	printf("%llu forks, %llu execs, %llu readers with two threads\n",
 	       (unsigned long long)total.forks, (unsigned long long)total.execs,
 	       (unsigned long long)total.threads);
-	REQUIRE(total.forks > 0 && total.execs > 0 && total.threads > 0,
+	printf("%llu stops of readers, with %llu frames given away on average; %llu pins in a "
+	       "tight loop\n",
+	       (unsigned long long)total.stops,
+	       (unsigned long long)(total.given * NR_READERS /
+	                            (total.stops + !total.stops)),
+	       (unsigned long long)total.hurries);
+	REQUIRE(total.forks > 0 && total.execs > 0 && total.threads > 0 &&
+	                total.stops > 0 && total.hurries > 0,
 	        "too little was done");
 	REQUIRE(stat.reaped >= total.contexts_least &&
 	                stat.reaped <= total.contexts_most,
@@ -434,6 +454,68 @@ static void witness_open(struct witness *w)
 	close(other);
 }
 
+/* The readers that are alive, one in each slot. */
+struct herd {
+	pid_t pids[NR_READERS];
+	u64 births, random;
+};
+
+static void herd_replace(struct herd *h, u32 slot)
+{
+	reader_kill(h->pids[slot], slot);
+	h->pids[slot] = reader_start(slot, 10 + h->births++);
+}
+
+/* Stops all readers, and wants every frame of their file. */
+static void herd_stop(struct herd *h, struct witness *w)
+{
+	u64 wanted = (w->nr_usable - NR_READERS * MOST_PINS) * LODIC_BLOCK_BYTES;
+	u32 slot;
+	int status;
+
+	for (slot = 0; slot < NR_READERS; slot++)
+		kill(h->pids[slot], SIGSTOP);
+	for (slot = 0; slot < NR_READERS; slot++)
+		REQUIRE(waitpid(h->pids[slot], &status, WUNTRACED) == h->pids[slot] &&
+		                WIFSTOPPED(status),
+		        "the reader had ended by itself: %x", status);
+	/* A writer ends the proof of the readers' file: no frame that is not pinned stays. */
+	close(fixture_open(hot_path, O_WRONLY));
+	lodic_prefetch(w->context, w->other, 0, wanted, LODIC_WAIT);
+	total.given += test_service_stat(w->lodic).cached;
+	for (slot = 0; slot < NR_READERS; slot++) {
+		total.stops++;
+		if (random_below(&h->random, 2))
+			herd_replace(h, slot);
+		else
+			kill(h->pids[slot], SIGCONT);
+	}
+	close(fixture_open(other_path, O_WRONLY));
+	lodic_prefetch(w->context, w->hot, 0, wanted, 0); /* for the readers to pin */
+}
+
+static void kill_many(struct witness *w)
+{
+	struct herd h = { .random = random_stream(0) };
+	u32 slot;
+
+	for (slot = 0; slot < NR_READERS; slot++)
+		h.pids[slot] = reader_start(slot, 10 + h.births++);
+	while (total.kills + NR_READERS < nr_kills) {
+		slot = (u32)random_below(&h.random, NR_READERS);
+		if (random_below(&h.random, 2))
+			REQUIRE(WAIT_UNTIL(host_load_acquire(&lives[slot].verified) >=
+			                   RIPE_BLOCKS),
+			        "a reader hangs");
+		fixture_pause_us(random_below(&h.random, MOST_LIFE_US));
+		herd_replace(&h, slot);
+		if (h.births % kills_per_stop == 0)
+			herd_stop(&h, w);
+	}
+	for (slot = 0; slot < NR_READERS; slot++)
+		reader_kill(h.pids[slot], slot);
+}
+
 static void witness_close(struct witness *w)
 {
 	lodic_close(w->other);
@@ -446,6 +528,7 @@ int main(int argc, char **argv)
 {
 	const struct fixture_option options[] = {
 		{ .name = "--kills", .number = &nr_kills },
+		{ .name = "--kills-per-stop", .number = &kills_per_stop },
 		{ .name = "--with-pins", .number = &least_with_pins },
 		{ .name = "--scheme", .text = &scheme_name },
 		{ 0 },
@@ -474,7 +557,7 @@ int main(int argc, char **argv)
 	fixture_need_leases(&service, hot_path);
 	start = host_now_ns();
 	witness_open(&witness);
-	kill_many();
+	kill_many(&witness);
 	check_after(&witness, leaks);
 	witness_close(&witness);
 	REQUIRE(test_service_stop(&service) == 0, "the service did not end in order");

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/settings.h"
+
 #define FOLDER_TEMPLATE "/lodic-test-XXXXXX"
 /* A longer one would leave no room for a socket's name. */
 #define FOLDER_MOST_BYTES 60
@@ -28,9 +30,10 @@
 
 static struct {
 	u64 seed;
+	const char *barrier;
 	char folder[FIXTURE_PATH_BYTES];
 	pid_t owner; /* the process that removes the folder */
-} fixture;
+} fixture = { .barrier = "auto" };
 
 /* A service that ended in order must not have leaked memory. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
@@ -122,6 +125,8 @@ void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 	const char *environment = getenv("LODIC_TEST_SEED");
 	const struct fixture_option seed = { .name = "--seed",
 		                             .number = &fixture.seed };
+	const struct fixture_option barrier = { .name = "--barrier",
+		                                .text = &fixture.barrier };
 	const struct fixture_option *o;
 	bool taken;
 	int i;
@@ -130,7 +135,8 @@ void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 	if (environment)
 		option_take(&seed, "--seed", environment);
 	for (i = 1; i < argc; i += 2) {
-		taken = i + 1 < argc && option_take(&seed, argv[i], argv[i + 1]);
+		taken = i + 1 < argc && (option_take(&seed, argv[i], argv[i + 1]) ||
+		                         option_take(&barrier, argv[i], argv[i + 1]));
 		for (o = options; !taken && i + 1 < argc && o && o->name; o++)
 			taken = option_take(o, argv[i], argv[i + 1]);
 		if (!taken) {
@@ -138,7 +144,8 @@ void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 			exit(2);
 		}
 	}
-	printf("seed=%llu\n", (unsigned long long)fixture.seed);
+	printf("seed=%llu barrier=%s\n", (unsigned long long)fixture.seed,
+	       fixture.barrier);
 	fflush(stdout);
 	signal(SIGPIPE, SIG_IGN);
 	folder_make();
@@ -178,6 +185,17 @@ void fixture_fail(const char *file, int line, const char *condition, const char 
 	fprintf(stderr, "FAILED %s:%d: %s: %s (seed=%llu)\n", file, line, condition,
 	        message, (unsigned long long)fixture.seed);
 	leave(1);
+}
+
+static enum service_barrier fixture_barrier(void)
+{
+	enum service_barrier barrier = SERVICE_BARRIER_AUTO;
+
+	while (settings_barrier_name(barrier) &&
+	       strcmp(fixture.barrier, settings_barrier_name(barrier)) != 0)
+		barrier++;
+	REQUIRE(settings_barrier_name(barrier), "there is no '%s'", fixture.barrier);
+	return barrier;
 }
 
 pid_t fixture_fork(void)
@@ -266,7 +284,8 @@ static _Noreturn void service_child(const struct test_service *service, int repo
 void test_service_init(struct test_service *service, const char *name)
 {
 	*service = (struct test_service){ .options = { .cache_bytes = (u64)1 << 20,
-		                                       .nr_files = 64 } };
+		                                       .nr_files = 64,
+		                                       .barrier = fixture_barrier() } };
 	fixture_path(service->socket, name);
 }
 
@@ -293,6 +312,8 @@ int test_service_start(struct test_service *service)
 	service->pid = pid;
 	if (report.error)
 		test_service_kill(service);
+	if (report.error == -EOPNOTSUPP && fixture_barrier() == SERVICE_BARRIER_LIGHT)
+		fixture_skip(service->why);
 	return report.error;
 }
 

@@ -30,7 +30,8 @@ struct fixture_option {
 };
 
 /* Reads the arguments, prints seed=..., and makes the folder. options ends with a NULL name.
- * `--seed N` and LODIC_TEST_SEED set the seed. */
+ * `--seed N` and LODIC_TEST_SEED set the seed. `--barrier light` or `lock` is for each service
+ * that test_service_init() describes; a test ends with 77 where there are no light pins. */
 void fixture_begin(int argc, char **argv, const struct fixture_option *options);
 u64 fixture_seed(void);
 /* Gives a path in the folder. */
