@@ -11,9 +11,9 @@
  *
  * The test also stops readers, makes every frame of their file wanted, and gives the frames to
  * another file. Then it kills some of the stopped readers, and lets the others go on. A signal
- * cannot choose the instruction. So some readers pin in a tight loop, where the store of a
- * count and the look at the frame are a good part of the time. Over the many stops, some lie
- * between the two. The checker stops readers exactly there (check/arena_batch.c).
+ * cannot choose the instruction. So some readers pin in a tight loop, of which the store of a
+ * count and the look at the frame are a good part. Over the many stops, some lie between the
+ * two. The checker stops readers exactly there (check/arena_batch.c).
  *
  * Some readers have two threads. Some fork children, which read and exit; a child keeps the
  * socket of a reader that is killed meanwhile. Some call exec(), and are killed afterwards.
