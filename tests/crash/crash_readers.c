@@ -9,11 +9,11 @@
  * before it gives one back. It raises the most number before, and lowers that after. What
  * a reader had when it died lies between the two.
  *
- * The test also stops readers, makes every frame of their file wanted, and gives the frames to
- * another file. Then it kills some of the stopped readers, and lets the others go on. A signal
- * cannot choose the instruction. So some readers pin in a tight loop, of which the store of a
- * count and the look at the frame are a good part. Over the many stops, some lie between the
- * two. The checker stops readers exactly there (check/arena_batch.c).
+ * The test also stops readers, and gives their frames away: by eviction, or by a writer that
+ * ends the proof of their file. Then it kills some of the stopped readers, and lets the others
+ * go on. A signal cannot choose the instruction. So the readers pin in a tight loop before. The
+ * store of a count and the look at the frame are a good part of it. Over the many stops, some
+ * lie between the two. The checker stops readers exactly there (check/arena_batch.c).
  *
  * Some readers have two threads. Some fork children, which read and exit; a child keeps the
  * socket of a reader that is killed meanwhile. Some call exec(), and are killed afterwards.
@@ -55,16 +55,14 @@
 #define THREADS_ONE_IN 4u
 #define FORKS_ONE_IN 4u
 #define EXECS_ONE_IN 8u
-/* So few blocks that the loop's lines are in the processor's cache. */
-#define HURRY_BLOCKS 16u
 #define HURRY_PINS 1000u
+#define MOST_HURRY_US 1000u
 #define AFTER_EXEC "--after-exec"
 
 /* What a reader does until it is killed. */
 enum habit {
-	HABIT_HOLD,  /* keeps several pins, changing them one by one */
-	HABIT_PIN,   /* pins, looks, unpins */
-	HABIT_HURRY, /* the same in a tight loop, and looks at a word only */
+	HABIT_HOLD, /* keeps several pins, changing them one by one */
+	HABIT_PIN,  /* pins, looks, unpins */
 	HABIT_READ,
 	HABIT_COME, /* opens and closes contexts, files and attachments */
 	NR_HABITS
@@ -80,12 +78,13 @@ struct life {
 };
 
 static struct life *lives;
+static u64 *hurry; /* the parent writes: readers shall pin in a tight loop */
 static char hot_path[FIXTURE_PATH_BYTES], other_path[FIXTURE_PATH_BYTES];
 static struct test_service service;
 
 static u64 nr_kills = 2000;
 /* After so many kills the test stops all readers. It kills half of these. */
-static u64 kills_per_stop = 40;
+static u64 kills_per_stop = 60;
 static u64 least_with_pins = ~(u64)0; /* default: a quarter of the kills */
 static const char *scheme_name = "lodic";
 
@@ -187,11 +186,10 @@ static void reader_pin(struct reader *r, u32 i)
 
 static void reader_hurry(struct reader *r)
 {
-	u64 first = random_below(&r->random, HOT_BLOCKS - HURRY_BLOCKS);
 	u64 wrong = 0, pins = 0;
 
 	for (u32 i = 0; i < HURRY_PINS; i++) {
-		u64 offset = (first + i % HURRY_BLOCKS) * LODIC_BLOCK_BYTES;
+		u64 offset = random_offset(r);
 		struct lodic_pin pin;
 
 		if (lodic_pin(r->contexts[r->first], r->file, (off_t)offset, &pin) != 0)
@@ -209,9 +207,11 @@ static void reader_step(struct reader *r, enum habit habit)
 	u32 i = (u32)random_below(&r->random, MOST_PINS / r->stride) * r->stride +
 	        r->first;
 
-	if (habit == HABIT_HURRY)
+	if (host_load_relaxed(hurry)) {
 		reader_hurry(r);
-	if (habit == HABIT_HURRY || habit == HABIT_READ || habit == HABIT_COME) {
+		return;
+	}
+	if (habit == HABIT_READ || habit == HABIT_COME) {
 		reader_read(r);
 	} else if (r->pins[i].word) {
 		reader_unpin(r, i);
@@ -466,23 +466,37 @@ static void herd_replace(struct herd *h, u32 slot)
 	h->pids[slot] = reader_start(slot, 10 + h->births++);
 }
 
-/* Stops all readers, and wants every frame of their file. */
+/* Gives frames of the readers' file to another file, and the service may take any of them. */
+static void herd_want_frames(struct herd *h, struct witness *w)
+{
+	u64 wanted = w->nr_usable - NR_READERS * MOST_PINS;
+	struct lodic_stat before = test_service_stat(w->lodic), after;
+
+	if (random_below(&h->random, 2)) /* no frame that is not pinned stays */
+		close(fixture_open(hot_path, O_WRONLY));
+	else
+		wanted /= 2;
+	lodic_prefetch(w->context, w->other, 0, wanted * LODIC_BLOCK_BYTES, LODIC_WAIT);
+	after = test_service_stat(w->lodic);
+	total.given += after.admitted - before.admitted;
+}
+
+/* Stops all readers, wants their frames, and kills half of them. */
 static void herd_stop(struct herd *h, struct witness *w)
 {
-	u64 wanted = (w->nr_usable - NR_READERS * MOST_PINS) * LODIC_BLOCK_BYTES;
 	u32 slot;
 	int status;
 
+	host_store_relaxed(hurry, 1);
+	fixture_pause_us(MOST_HURRY_US + random_below(&h->random, MOST_HURRY_US));
 	for (slot = 0; slot < NR_READERS; slot++)
 		kill(h->pids[slot], SIGSTOP);
 	for (slot = 0; slot < NR_READERS; slot++)
 		REQUIRE(waitpid(h->pids[slot], &status, WUNTRACED) == h->pids[slot] &&
 		                WIFSTOPPED(status),
 		        "the reader had ended by itself: %x", status);
-	/* A writer ends the proof of the readers' file: no frame that is not pinned stays. */
-	close(fixture_open(hot_path, O_WRONLY));
-	lodic_prefetch(w->context, w->other, 0, wanted, LODIC_WAIT);
-	total.given += test_service_stat(w->lodic).cached;
+	host_store_relaxed(hurry, 0);
+	herd_want_frames(h, w);
 	for (slot = 0; slot < NR_READERS; slot++) {
 		total.stops++;
 		if (random_below(&h->random, 2))
@@ -491,7 +505,8 @@ static void herd_stop(struct herd *h, struct witness *w)
 			kill(h->pids[slot], SIGCONT);
 	}
 	close(fixture_open(other_path, O_WRONLY));
-	lodic_prefetch(w->context, w->hot, 0, wanted, 0); /* for the readers to pin */
+	/* For the readers to pin. */
+	lodic_prefetch(w->context, w->hot, 0, w->nr_usable * LODIC_BLOCK_BYTES, 0);
 }
 
 static void kill_many(struct witness *w)
@@ -544,6 +559,7 @@ int main(int argc, char **argv)
 	if (least_with_pins == ~(u64)0)
 		least_with_pins = nr_kills / 4;
 	lives = fixture_shared(NR_READERS * sizeof(*lives));
+	hurry = fixture_shared(sizeof(*hurry));
 	pattern_file_make(hot_path, "hot", HOT_FILE, 1, HOT_BLOCKS * LODIC_BLOCK_BYTES);
 	pattern_file_make(other_path, "other", OTHER_FILE, 1,
 	                  OTHER_BLOCKS * LODIC_BLOCK_BYTES);
