@@ -378,10 +378,10 @@ enum { LODIC_WAIT = 1 };
 /* What one context has done; exact for its owner. */
 struct lodic_context_stat {
 	uint64_t hits;         /* blocks read or pinned from the cache */
-	uint64_t soft_misses;  /* of these: pins that had to set their entry first */
+	uint64_t soft_misses;  /* of these: pins that found no entry of theirs */
 	uint64_t misses;       /* blocks read from the kernel */
 	uint64_t retries;      /* copies thrown away: refilled meanwhile */
-	uint64_t pins_refused; /* count or set full, or no table */
+	uint64_t pins_refused; /* count, quota or set full, or no table */
 	uint64_t pinned;       /* blocks pinned now */
 	uint64_t may_pin; /* 1: it may pin; 0: it came too late, or has no service */
 };
