@@ -200,6 +200,7 @@ static void reader_hurry(struct reader *r)
 	}
 	bump(&r->life->wrong, wrong);
 	bump(&r->life->hurries, pins);
+	reader_read(r); /* the parent waits for RIPE_BLOCKS */
 }
 
 static void reader_step(struct reader *r, enum habit habit)
