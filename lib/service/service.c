@@ -40,7 +40,7 @@
 /* After a hint the service naps for so long, and no hint wakes it. A wake-up costs a reader
  * as much as a read from the kernel. Our choice: a fast reader's ring is full after 0.1 ms,
  * but the hints that it then drops come again. */
-#define NAP_MS 1
+#define NAP_MS 2
 #define DEFAULT_NR_FILES 4096u
 #define MAX_NR_FILES (1u << 20)
 #define MIN_FRAMES ((u32)(SERVICE_MIN_CACHE_BYTES >> BLOCK_SHIFT))
