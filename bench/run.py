@@ -13,6 +13,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -201,6 +202,47 @@ def doc_micro(micro):
                    f"{row['cpus']} (spread {row['spread']:.2g})")
 
 
+def figure(value, digits=2):
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def machine_of(result):
+    return f"{result['machine']['cpu']}, commit {result['commit']}"
+
+
+def doc_kv(kv):
+    """One table for each setting."""
+    yield f"`bench_kv`, {machine_of(kv)}:"
+    yield from textwrap.wrap(f"{kv['parameters']}.", 95)
+    for setting in in_order(row["setting"] for row in kv["results"]):
+        rows = [row for row in kv["results"] if row["setting"] == setting]
+        cold = setting == "cold"
+        yield from ["", f"### {setting}: a cache of {rows[0]['cache_bytes'] >> 20} MiB", ""]
+        yield ("| keys | method | 10^6 gets/CPU s | spread | over pread | over mmap "
+               "| service | copied |" + (" kernel reads a block |" if cold else ""))
+        yield "|---|---|---|---|---|---|---|---|" + ("---|" if cold else "")
+        for row in rows:
+            copied = sum(value for key, value in row.items() if key.startswith("copied_"))
+            share = row["service_share"] or 0
+            yield (f"| {row['keys']} | {row['method']} | {figure(row['mgets'])} "
+                   f"| {figure(row['spread'])} | {figure(row['over_pread'])} "
+                   f"| {figure(row['over_mmap'])} | {100 * share:.0f} % "
+                   f"| {100 * copied:.0f} % |"
+                   + (f" {figure(row['kernel_reads'])} |" if cold else ""))
+    yield from ["", *doc_goals(kv["goals"])]
+
+
+def doc_peers(peers):
+    yield f"`bench_peers`, {machine_of(peers)}:"
+    yield from textwrap.wrap(f"{peers['parameters']}. ns on each thread.", 95)
+    yield ""
+    yield "| way | threads | ns | spread | lodic_pin's rate over this one's | slots |"
+    yield "|---|---|---|---|---|---|"
+    for row in peers["results"]:
+        yield (f"| {row['way']} | {row['threads']} | {figure(row['ns'], 1)} "
+               f"| {figure(row['spread'], 1)} | {figure(row['ratio'])} | {row['slots']} |")
+
+
 def doc_counting(count, user, micro, notes):
     """The schemes of core/, by themselves."""
     yield "## Counting: every scheme"
@@ -230,7 +272,7 @@ def read_notes():
     return {name: "\n".join(lines).strip().splitlines() for name, lines in notes.items()}
 
 
-def write_doc(pin, memory, huge, count, user, micro):
+def write_doc(pin, memory, huge, kv, peers, count, user, micro):
     """doc/measured.md: README points to it. bench/notes.md says what its numbers mean."""
     machine = pin["machine"]
     notes = read_notes()
@@ -253,6 +295,10 @@ def write_doc(pin, memory, huge, count, user, micro):
              "## Huge pages", "",
              *doc_huge(huge), "",
              *notes["Huge pages"], "",
+             "## A key-value reader", "",
+             *doc_kv(kv), "", *notes["A key-value reader"], "",
+             "## Beside RocksDB's caches", "",
+             *doc_peers(peers), "", *notes["RocksDB"], "",
              *doc_counting(count, user, micro, notes), "",
              "All rows: bench/results/count.csv and micro.json; `make bench` draws "
              "build/figures/count.png."]
@@ -274,7 +320,7 @@ def plot(name, build):
                    check=True)
 
 
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", default="build", help="where lodic was built")
     parser.add_argument("--rounds", default="100",
@@ -287,10 +333,15 @@ def main():
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
     parser.add_argument("--document", action="store_true",
                         help="measure nothing: write doc/measured.md from bench/results/")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
     if options.document:
         write_doc(*(json.loads((RESULTS / f"{name}.json").read_text())
-                    for name in ("pin", "memory", "huge", "count", "count_user", "micro")))
+                    for name in ("pin", "memory", "huge", "kv", "peers", "count",
+                                 "count_user", "micro")))
         return
 
     lodic = str(pathlib.Path(options.build) / "lodic")
@@ -314,12 +365,12 @@ def main():
                                        "--rounds", options.count_rounds]))
     micro = keep("micro", measure([str(programs / "bench_micro"), "--json",
                                    "--rounds", options.count_rounds]))
-    kv = keep("kv", measure([str(programs / "bench_kv"), "--json", "--rounds",
-                             options.kv_rounds, "--csv", "bench/results/kv.csv"]))
+    kv = keep("kv", measure([str(programs / "bench_kv"), "--json", "--csv",
+                             "bench/results/kv.csv", "--rounds", options.kv_rounds]))
     peers = keep("peers", measure([str(programs / "bench_peers"), "--json", "--rounds",
                                    options.count_rounds, "--csv",
                                    "bench/results/peers.csv"]))
-    write_doc(pin, memory, huge, count, user, micro)
+    write_doc(pin, memory, huge, kv, peers, count, user, micro)
     print("\none hot block, what is promised and what was measured:")
     say_goals(pin)
     print("\na key-value reader, gets in a second of CPU time:")
