@@ -128,7 +128,9 @@ static bool queue_extend(struct fill *fill, const struct fill_range *range)
  * pushes nothing out. */
 static bool fill_has_room(const struct service *s, const struct held_file *f)
 {
-	return nr_blocks(f) - f->nr_frames <= evict_nr_spare(s) + s->fill.nr_filling;
+	/* The stock counts here. It is small, and without it a cache as large as the file would
+	 * warm up block by block. */
+	return nr_blocks(f) - f->nr_frames <= s->evict.nr_free + s->fill.nr_filling;
 }
 
 /* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */

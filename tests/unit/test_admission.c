@@ -186,6 +186,25 @@ static void miss_file_fits_brings_the_blocks_around(void **state)
 	test_bed_free(&b);
 }
 
+/* Light pins want some frames free, also in a cache that the file fills exactly. */
+static void miss_file_fits_light_pins_brings_the_blocks_around(void **state)
+{
+	struct test_bed b;
+
+	(void)state;
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.cache_bytes = (u64)1000 * BLOCK;
+	b.service.options.barrier = SERVICE_BARRIER_LIGHT;
+	if (test_service_start(&b.service) != 0)
+		skip(); /* this machine has no fence over all processes */
+	test_service_stop(&b.service);
+	test_bed_make(&b, (u64)1000 * BLOCK);
+	read_block(&b, RUN + 7);
+	settle(&b);
+	assert_int_equal(nr_admitted(&b), 1 + RUN);
+	test_bed_free(&b);
+}
+
 static void miss_file_too_large_brings_the_block_alone(void **state)
 {
 	struct test_bed b;
@@ -325,6 +344,7 @@ int main(int argc, char **argv)
 		TEST(wants_few_newcomers_no_change),
 		TEST(wants_free_rate_whatever_becomes_of_them),
 		TEST(miss_file_fits_brings_the_blocks_around),
+		TEST(miss_file_fits_light_pins_brings_the_blocks_around),
 		TEST(miss_file_too_large_brings_the_block_alone),
 		TEST(thrash_few_blocks_come_in),
 		TEST(prefetch_while_few_come_in_comes_in),
