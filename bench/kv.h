@@ -3,9 +3,9 @@
  * bench_kv: a key-value reader, as people write it over a file of records that no longer
  * change. A get finds a record by its number and verifies every byte of it. The record has
  * 1000 bytes, so every fourth one crosses the border of a block. Processes get records by
- * pread, by mmap, by lodic_read() and in place by pins. A record that crosses a border is
- * verified in its pinned pieces, and never copied for that. When a pin says that a block is not
- * cached, the reader takes the record by pread.
+ * pread, by mmap, by lodic_read() and in place by lodic_pinv(). A record that crosses a border
+ * is verified in its two pinned pieces. When a pin says that a block is not cached, the reader
+ * takes the record by pread.
  *
  * Results are gets in a second of CPU time. They count user and system time of the readers
  * and of the service together, until the service rests. So nothing that the service does for
@@ -38,7 +38,8 @@
 enum kv_method { KV_PREAD, KV_MMAP, KV_READ, KV_PIN, KV_NR_METHODS };
 enum kv_draw { KV_ZIPF, KV_RANDOM, KV_NR_DRAWS };
 enum kv_setting { KV_ROOMY, KV_TIGHT, KV_COLD, KV_NR_SETTINGS };
-/* Why a get by pins became a copy by lodic_read(). */
+/* Why a get by pins became a copy: they refuse two pieces, a block is not cached, or they refuse
+ * one piece. */
 enum kv_copy { KV_BORDER, KV_UNCACHED, KV_REFUSED, KV_NR_COPIES };
 
 /* The file, and the records that are asked for. Readers inherit it. */

@@ -72,46 +72,29 @@ static inline u64 get_read(off_t at)
 /* A block that is not cached has been asked for. To look for it again would be in vain. */
 static u64 get_copy(off_t at, int error)
 {
-	u64 last = (u64)at + KV_RECORD_BYTES - 1;
+	u64 blocks = ((u64)at + KV_RECORD_BYTES - 1) / LODIC_BLOCK_BYTES -
+	             (u64)at / LODIC_BLOCK_BYTES + 1;
 
 	if (error != -EAGAIN) {
-		me.tally.copies[KV_REFUSED]++;
+		me.tally.copies[blocks > 1 ? KV_BORDER : KV_REFUSED]++;
 		return get_read(at);
 	}
 	me.tally.copies[KV_UNCACHED]++;
-	me.tally.nr_kernel +=
-		last / LODIC_BLOCK_BYTES - (u64)at / LODIC_BLOCK_BYTES + 1;
+	me.tally.nr_kernel += blocks;
 	return get_pread(at);
-}
-
-/* Pins the record's pieces: how many, or -errno. */
-static inline int pin_record(off_t at, struct lodic_pin *pins)
-{
-	int error = lodic_pin(me.seat.context, me.seat.file, at, &pins[0]);
-
-	if (error || pins[0].bytes >= KV_RECORD_BYTES)
-		return error ? error : 1;
-	error = lodic_pin(me.seat.context, me.seat.file, at + (off_t)pins[0].bytes,
-	                  &pins[1]);
-	if (error)
-		lodic_unpin(me.seat.context, &pins[0]);
-	return error ? error : 2;
 }
 
 static inline u64 get_pin(off_t at)
 {
 	struct lodic_pin pins[MAX_PIECES];
-	size_t left = KV_RECORD_BYTES;
-	int nr = pin_record(at, pins);
+	int nr = lodic_pinv(me.seat.context, me.seat.file, at, KV_RECORD_BYTES, pins,
+	                    MAX_PIECES);
 	u64 sum = 0;
 
 	if (nr < 0)
 		return get_copy(at, nr);
 	for (int i = 0; i < nr; i++) {
-		size_t n = pins[i].bytes < left ? pins[i].bytes : left;
-
-		sum += sum_of(pins[i].data, n);
-		left -= n;
+		sum += sum_of(pins[i].data, pins[i].bytes);
 		lodic_unpin(me.seat.context, &pins[i]);
 	}
 	return sum;
