@@ -4,7 +4,7 @@
 
 #include "core/block.h"
 
-#define FREE_NS (1000000000u / ADMISSION_FREE_A_SECOND)
+#define NS_PER_S 1000000000u
 /* So many of 8 newcomers must be kept. Our choice. */
 #define KEPT_LEAST 7u
 /* With more looks for each newcomer, the hand hardly finds a block that is not in use. Our
@@ -31,15 +31,28 @@ static void admission_adapt(struct admission *a, const struct reclaim *r)
 		a->shift += a->shift < ADMISSION_SHIFT_MOST;
 }
 
+/* The time that a block of the free rate pays for. */
+static u64 admission_step_ns(const struct reclaim *r)
+{
+	u64 step_ns = ADMISSION_TURN_NS / (r->lists[RECLAIM_SMALL].nr + 1);
+
+	if (step_ns > NS_PER_S / ADMISSION_FREE_LEAST)
+		return NS_PER_S / ADMISSION_FREE_LEAST;
+	if (step_ns < NS_PER_S / ADMISSION_FREE_MOST)
+		return NS_PER_S / ADMISSION_FREE_MOST;
+	return step_ns;
+}
+
 bool admission_wants(struct admission *a, const struct reclaim *r, u64 now_ns)
 {
-	u64 least_ns = now_ns - ADMISSION_FREE_AT_ONCE * FREE_NS;
+	u64 step_ns = admission_step_ns(r);
+	u64 least_ns = now_ns - ADMISSION_FREE_AT_ONCE * step_ns;
 
 	admission_adapt(a, r);
 	if (a->paid_ns < least_ns)
 		a->paid_ns = least_ns;
 	if (a->paid_ns <= now_ns) {
-		a->paid_ns += FREE_NS;
+		a->paid_ns += step_ns;
 		return true;
 	}
 	/* Numbers whose hash begins with zeros: one in 2^shift, and no period. */

@@ -18,9 +18,13 @@
 
 /* The least part is one in 2^this. */
 #define ADMISSION_SHIFT_MOST 10u
-/* A free rate: blocks in a second, of which some at once. Our choice: a block takes the
- * service 4 us, so that is a thirtieth of a CPU. */
-#define ADMISSION_FREE_A_SECOND 4096u
+/* The free rate turns SMALL round in so long: then the first newcomers are judged. It is also
+ * so many blocks in a second at least and at most. Our choice: a block takes the service 4 us,
+ * so the most is a thirtieth of a CPU. */
+#define ADMISSION_TURN_NS ((u64)2000000000)
+#define ADMISSION_FREE_LEAST 256u
+#define ADMISSION_FREE_MOST 8192u
+/* So many of them may come at once. */
 #define ADMISSION_FREE_AT_ONCE 128u
 
 /* Zeroed at first: every hint is wanted. */

@@ -2,7 +2,7 @@
 /*
  * What the service brings in when readers miss: the blocks around while there is room, and
  * only what pays when there is none. What a program asks for comes in either
- * way. These cases also look at what that costs: reads of the disk, and wake-ups.
+ * way. These cases also look at what that costs: reads of the disk, and CPU time.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -114,20 +114,30 @@ static void wants_few_newcomers_no_change(void **state)
 	assert_in_range(nr_wanted(&a, &r), (1u << 15) - 4, (1u << 15) + 4);
 }
 
-static void wants_free_rate_whatever_becomes_of_them(void **state)
+/* What comes in during a second of a million hints, with so many frames in SMALL. */
+static u32 nr_free(u32 small)
 {
 	const u32 hints = 1000000;
 	struct admission a;
 	struct reclaim r;
-	u32 nr = 0, drawn = hints >> ADMISSION_SHIFT_MOST;
+	u32 nr = 0;
 
-	(void)state;
 	begin(&a, &r);
 	newcomers(&a, &r, ADMISSION_SHIFT_MOST, 0, 1);
-	for (u64 i = 0; i < hints; i++) /* in one second */
-		nr += admission_wants(&a, &r, 2 * NS_PER_S + i * (NS_PER_S / hints));
-	assert_in_range(nr, ADMISSION_FREE_A_SECOND,
-	                ADMISSION_FREE_A_SECOND + ADMISSION_FREE_AT_ONCE + drawn + 8);
+	r.lists[RECLAIM_SMALL].nr = small;
+	for (u64 i = 0; i < hints; i++)
+		nr += admission_wants(&a, &r, 20 * NS_PER_S + i * (NS_PER_S / hints));
+	return nr - (hints >> ADMISSION_SHIFT_MOST) - ADMISSION_FREE_AT_ONCE;
+}
+
+static void wants_free_rate_turns_small_in_two_seconds(void **state)
+{
+	(void)state;
+	assert_in_range(nr_free(10), ADMISSION_FREE_LEAST - 16,
+	                ADMISSION_FREE_LEAST + 16);
+	assert_in_range(nr_free(4000), 2000 - 16, 2000 + 16);
+	assert_in_range(nr_free(1000000), ADMISSION_FREE_MOST - 32,
+	                ADMISSION_FREE_MOST + 32);
 }
 
 /* ---- the service ---- */
@@ -243,7 +253,7 @@ static void thrash_few_blocks_come_in(void **state)
 	settle(&b);
 	misses = test_context_stat(b.context).misses - misses;
 	admitted = nr_admitted(&b) - admitted;
-	free = (host_now_ns() - begin_ns) * ADMISSION_FREE_A_SECOND / NS_PER_S +
+	free = (host_now_ns() - begin_ns) * ADMISSION_FREE_LEAST / NS_PER_S +
 	       ADMISSION_FREE_AT_ONCE;
 	printf("%llu misses, %llu admitted, of which %llu free\n",
 	       (unsigned long long)misses, (unsigned long long)admitted,
@@ -310,20 +320,33 @@ static void fill_page_cached_block_reads_no_disk(void **state)
 	test_bed_free(&b);
 }
 
-static void misses_many_wake_the_service_seldom(void **state)
+/* Of all its threads, user and system. */
+static u64 cpu_ns(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &t), 0);
+	return (u64)t.tv_sec * NS_PER_S + (u64)t.tv_nsec;
+}
+
+static void misses_many_the_service_mostly_naps(void **state)
 {
 	struct test_bed b;
-	u64 wakes;
+	u64 mine, its;
 
 	(void)state;
 	bed_make(&b, FEW_FRAMES, MANY_BLOCKS);
 	thrash(&b, 50000);
-	wakes = process_number(getpid(), "io", "syscw:"); /* a wake-up is a write(2) */
+	mine = cpu_ns(getpid());
+	its = cpu_ns(b.service.pid);
 	thrash(&b, 200000);
-	wakes = process_number(getpid(), "io", "syscw:") - wakes;
-	printf("%llu wake-ups\n", (unsigned long long)wakes);
-	/* Only a reader that had no CPU for longer than a nap finds the service asleep. */
-	assert_in_range(wakes, 0, 64);
+	its = cpu_ns(b.service.pid) - its;
+	mine = cpu_ns(getpid()) - mine;
+	printf("CPU time: %llu us here, %llu us in the service\n",
+	       (unsigned long long)mine / 1000, (unsigned long long)its / 1000);
+	assert_true(its <= mine / 3);
 	test_bed_free(&b);
 }
 
@@ -342,14 +365,14 @@ int main(int argc, char **argv)
 		TEST(wants_newcomers_kept_all_again),
 		TEST(wants_all_in_use_ever_fewer),
 		TEST(wants_few_newcomers_no_change),
-		TEST(wants_free_rate_whatever_becomes_of_them),
+		TEST(wants_free_rate_turns_small_in_two_seconds),
 		TEST(miss_file_fits_brings_the_blocks_around),
 		TEST(miss_file_fits_light_pins_brings_the_blocks_around),
 		TEST(miss_file_too_large_brings_the_block_alone),
 		TEST(thrash_few_blocks_come_in),
 		TEST(prefetch_while_few_come_in_comes_in),
 		TEST(fill_page_cached_block_reads_no_disk),
-		TEST(misses_many_wake_the_service_seldom),
+		TEST(misses_many_the_service_mostly_naps),
 	};
 	struct test_bed b;
 
