@@ -146,7 +146,9 @@ int main(int argc, char **argv)
 	/* A watcher that has not attached when the first service dies waits for the next.
 	 * The writer of an early kill would wait for that watcher. */
 	require_progress();
-	for (u64 i = 0; i < nr_kills; i++)
+	/* The rare things may want some more. */
+	for (u64 i = 0;
+	     i < nr_kills || (i < 10 * nr_kills && !watchers_seen_all(&watchers)); i++)
 		kill_once(&watchers.service, &random);
 	wait_for_hits();
 	visitor_stop(&visitor);

@@ -66,6 +66,17 @@ void watchers_check(const struct watchers *w)
 		REQUIRE(w->tallies[i].wrong == 0, "watcher %u saw wrong bytes", i);
 }
 
+bool watchers_seen_all(const struct watchers *w)
+{
+	u64 snapshots = 0, views = 0;
+
+	for (u32 i = 0; i < w->nr; i++) {
+		snapshots += host_load_relaxed(&w->tallies[i].snapshots);
+		views += host_load_relaxed(&w->tallies[i].views);
+	}
+	return snapshots > 0 && views > 0;
+}
+
 struct watcher_tally watchers_report(const struct watchers *w)
 {
 	struct watcher_tally sum = { 0 };

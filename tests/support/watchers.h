@@ -29,6 +29,8 @@ void watchers_stop(struct watchers *w);
 
 /* No process has seen a wrong byte yet; the test fails otherwise. */
 void watchers_check(const struct watchers *w);
+/* Has a pin outlived a change by now, and was a view valid? */
+bool watchers_seen_all(const struct watchers *w);
 /* Prints what the processes have seen, and returns the sums. The test fails when a byte was
  * wrong, or when no pin outlived a change. */
 struct watcher_tally watchers_report(const struct watchers *w);
