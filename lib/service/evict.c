@@ -232,11 +232,28 @@ static void evict_requeue(struct service *s, u32 frame)
 	reclaim_insert(&s->reclaim, frame, evict_block(s, frame));
 }
 
+static u32 evict_nr_hidden(const struct evict *e)
+{
+	return e->open->nr + (e->away ? e->away->nr : 0);
+}
+
+/* Frames that are free, or on their way. */
+static u32 evict_nr_coming(const struct evict *e)
+{
+	return e->nr_free + evict_nr_hidden(e);
+}
+
+/* Half of the victims must go, even if readers ask for all. Readers ask for all frames of a small
+ * cache before one fence is over. Then nothing new would ever come in. */
 void evict_rescue(struct service *s, u32 frame)
 {
+	struct evict *e = &s->evict;
+
 	if (!batch_is_hidden(&s->arena, frame) ||
+	    2 * e->nr_rescued >= evict_nr_hidden(e) ||
 	    !files_find(s, block_file(evict_block(s, frame))))
 		return;
+	e->nr_rescued++;
 	batch_rescue(&s->arena, frame);
 	evict_requeue(s, frame);
 }
@@ -275,12 +292,6 @@ static void evict_begin_turn(struct service *s)
 	e->lines = least > TURN_LINES ? least : TURN_LINES;
 }
 
-/* Frames that are free, or on their way. */
-static u32 evict_nr_coming(const struct evict *e)
-{
-	return e->nr_free + (e->open ? e->open->nr : 0) + (e->away ? e->away->nr : 0);
-}
-
 /* Hides up to nr victims for the open batch; or takes them, where a word counts. */
 static enum evict_next evict_hide(struct service *s, u32 nr)
 {
@@ -288,7 +299,7 @@ static enum evict_next evict_hide(struct service *s, u32 nr)
 
 	if (host_now_ns() < e->none_until_ns)
 		return EVICT_NONE;
-	while (nr > 0 && e->open && !batch_is_full(e->open)) {
+	while (nr > 0 && !batch_is_full(e->open)) {
 		u32 frame = reclaim_evict(&s->reclaim, &e->ops, &e->lines);
 
 		if (frame == RECLAIM_MORE)
@@ -344,8 +355,7 @@ static bool evict_walk(struct service *s)
 		case BATCH_RESCUED: break;
 		case BATCH_DONE:
 			e->away = NULL;
-			if (!e->open)
-				e->open = b;
+			e->nr_rescued = 0;
 			return true;
 		}
 		evict_spend(e, lines);
@@ -358,7 +368,7 @@ static void evict_send(struct service *s)
 {
 	struct evict *e = &s->evict;
 
-	if (e->away || !e->open || e->open->nr == 0)
+	if (e->away || e->open->nr == 0)
 		return;
 	batch_close(&s->arena, e->open);
 	e->away = e->open;
@@ -388,6 +398,8 @@ void evict_fenced(struct service *s)
 			               "evicted");
 		e->said = true;
 		for (u32 i = 0; i < e->away->nr; i++) {
+			if (!batch_is_hidden(&s->arena, e->away->frames[i]))
+				continue;
 			batch_rescue(&s->arena, e->away->frames[i]);
 			evict_requeue(s, e->away->frames[i]);
 		}
@@ -415,7 +427,7 @@ static bool evict_orphans(struct service *s)
 	u32 lines = evict_walk_lines(s, &e->list);
 	u32 frame;
 
-	while (e->lines >= lines && e->open && !batch_is_full(e->open)) {
+	while (e->lines >= lines && !batch_is_full(e->open)) {
 		frame = files_next_orphan(s);
 		if (frame == FRAME_NONE)
 			return false;
@@ -483,7 +495,7 @@ enum evict_next evict_get(struct service *s, u32 nr)
 		return EVICT_GOT;
 	e->starved = true;
 	e->stock = 2 * e->stock < e->stock_most ? 2 * e->stock : e->stock_most;
-	if (evict_nr_coming(e) > 0)
+	if (evict_nr_coming(e) > 0 || s->fill.nr_busy > 0)
 		return EVICT_FENCE;
 	return host_now_ns() < e->none_until_ns ? EVICT_NONE : EVICT_SPENT;
 }

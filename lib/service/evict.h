@@ -12,8 +12,8 @@
 enum evict_next {
 	EVICT_GOT,   /* there is a free frame at least */
 	EVICT_SPENT, /* the next turn goes on */
-	EVICT_FENCE, /* evict_fenced() will be called, and frames may be free then */
-	EVICT_NONE,  /* all frames are pinned */
+	EVICT_FENCE, /* a fence or a read is under way; frames may be free when it is over */
+	EVICT_NONE, /* all frames are pinned */
 };
 
 /* Chooses the fence, before memory_make(): s->shape.barrier. -errno: the user has asked for

@@ -123,7 +123,7 @@ struct fill {
 /* Frames on their way out (evict.c). */
 struct evict {
 	struct batch batches[2];
-	struct batch *open;    /* hidden frames go there; NULL: both are under way */
+	struct batch *open;    /* hidden frames go there */
 	struct batch *away;    /* its fence or its walk is under way; NULL: none */
 	bool waits;            /* away waits for the thread's fence */
 	struct walk_list list; /* who had pins lately */
@@ -131,6 +131,7 @@ struct evict {
 	u32 lines; /* that this turn may still touch */
 	u32 *free_frames;
 	u32 nr_free;
+	u32 nr_rescued;                     /* since the last batch came to its end */
 	u32 stock, stock_least, stock_most; /* free and hidden frames to have */
 	bool starved;                       /* a fill has waited since the last tick */
 	u64 none_until_ns;                  /* all were pinned: do not look before */

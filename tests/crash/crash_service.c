@@ -26,7 +26,8 @@
 static struct watchers watchers = { .nr_files = NR_FILES, .nr = NR_WATCHERS };
 
 static struct {
-	u64 early;      /* killed before all watchers had come back */
+	u64 kills;
+	u64 early;      /* of these: killed before all watchers had come back */
 	u64 writes;     /* while there was no service */
 	u64 longest_ns; /* from a kill until every watcher had hits again */
 } seen;
@@ -82,6 +83,7 @@ static void kill_once(struct test_service *service, u64 *random)
 	bool early = random_below(random, 5) == 0;
 	u64 start;
 
+	seen.kills++;
 	if (early)
 		seen.early++;
 	else
@@ -108,7 +110,7 @@ static void report(u64 ns)
 {
 	printf("%llu kills of the service (%s), %llu of them early, %llu changes without a "
 	       "service, in %.1f s; back after %.0f ms at most\n",
-	       (unsigned long long)nr_kills, scheme_name,
+	       (unsigned long long)seen.kills, scheme_name,
 	       (unsigned long long)seen.early, (unsigned long long)seen.writes,
 	       (double)ns / 1e9, (double)seen.longest_ns / 1e6);
 	watchers_report(&watchers);
