@@ -23,7 +23,7 @@
 /* The service rests when its CPU time stands still for so long. It is asked no longer than
  * REST_MOST_MS: it has work of its own every 100 ms. */
 #define REST_MS 4u
-#define REST_MOST_MS 1000u
+#define REST_MOST_MS 100u
 /* A cold slot ends by its number of gets. */
 #define COLD_WINDOW_NS ((u64)20000 * NS_PER_MS)
 
