@@ -204,30 +204,28 @@ u32 context_nr_pinned(const struct context *c)
 	u32 nr = 0;
 	u32 i;
 
-	if (c->counts)
-		return 0;
-	for (i = 0; i < context_nr_entries(c); i++) {
-		u64 v = host_load_relaxed(&c->entries[i]);
-
-		nr += c->scheme == ARENA_HAZARD ? v != 0 : pte_count(v) > 0;
-	}
+	if (c->scheme == ARENA_SCANNED)
+		return (u32)context_pinned(c);
+	for (i = 0; c->scheme == ARENA_HAZARD && i < context_nr_entries(c); i++)
+		nr += host_load_relaxed(&c->entries[i]) != 0;
 	return nr;
 }
 
 void context_check(const struct context *c)
 {
-	u32 i;
+	u32 i, nr = 0;
 
 	for (i = 0; c->scheme == ARENA_SCANNED && i < context_nr_entries(c); i++) {
 		u64 v = host_load_relaxed(&c->entries[i]);
 
 		CHECK(pte_present(v) || v == PTE_EMPTY, "C2: present or empty");
-		if (pte_count(v) > 0)
-			CHECK(host_load_relaxed(&c->frames[pte_frame(v)].state) ==
-			              FRAME_CACHED,
-			      "C1: what is pinned is cached");
+		if (pte_count(v) == 0)
+			continue;
+		nr++;
+		CHECK(host_load_relaxed(&c->frames[pte_frame(v)].state) == FRAME_CACHED,
+		      "C1: what is pinned is cached");
 	}
 	if (c->scheme == ARENA_SCANNED)
-		CHECK(context_pinned(c) == context_nr_pinned(c),
+		CHECK(context_pinned(c) == nr,
 		      "C8: as many entries have a count as it says");
 }

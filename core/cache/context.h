@@ -173,8 +173,8 @@ int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 static inline __attribute__((always_inline)) bool
 context_pin_home(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);
 
-/* How many entries, or hazard slots, have a count: a walk over the table. Not known (0) for
- * the schemes that count in shared words. */
+/* How many entries, or hazard slots, have a count. Not known (0) for the schemes that count
+ * in shared words. */
 u32 context_nr_pinned(const struct context *c);
 
 /* Asserts C1 and C2 for a context whose owner is at rest. */
