@@ -293,9 +293,9 @@ static void quota_finish(const void *arg)
 void arena_batch_cases(struct check_list *list)
 {
 	static const struct arena_case cases[] = {
-		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT },
-		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LIGHT, false },
 	};
 
 	for (u32 i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -184,10 +184,10 @@ static void full_finish(const void *arg)
 
 void arena_hint_cases(struct check_list *list)
 {
-	static const struct arena_case two = { ARENA_SCANNED, 2, 2,
-		                               ARENA_BARRIER_LIGHT };
-	static const struct arena_case one = { ARENA_SCANNED, 1, 1,
-		                               ARENA_BARRIER_LIGHT };
+	static const struct arena_case two = { ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT,
+		                               false };
+	static const struct arena_case one = { ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT,
+		                               false };
 
 	arena_add(list, "hint-ring", &two, 3, ring_setup, ring_finish, false);
 	arena_add(list, "hint-forged", &two, 2, forged_setup, forged_finish, false);

@@ -385,13 +385,16 @@ static void ends_fill_finish(const void *arg)
 void arena_lease_cases(struct check_list *list)
 {
 	static const struct arena_case one[ARENA_NR_SCHEMES] = {
-		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT },
-		{ ARENA_ATOMIC, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_FROZEN, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LOCK },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_ATOMIC, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_FROZEN, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LOCK, false },
 	};
+	static const struct arena_case inlined = { ARENA_SCANNED, 1, 1,
+		                                   ARENA_BARRIER_LIGHT, true };
 	u32 i;
 
+	arena_add(list, "lease-break", &inlined, 4, break_setup, break_finish, true);
 	for (i = 0; i < ARENA_NR_SCHEMES; i++) {
 		arena_add(list, "lease-break", &one[i], 4, break_setup, break_finish,
 		          true);

@@ -163,22 +163,22 @@ static void hole_setup(const void *arg)
 void arena_life_cases(struct check_list *list)
 {
 	static const struct arena_case reap[] = {
-		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT },
-		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 2, 2, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 2, 2, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 2, 2, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 2, 2, ARENA_BARRIER_LIGHT, false },
 	};
 	static const struct arena_case join[] = {
-		{ ARENA_SCANNED, 2, 1, ARENA_BARRIER_LIGHT },
-		{ ARENA_SCANNED, 2, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 2, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 2, 1, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 2, 1, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_SCANNED, 2, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 2, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 2, 1, ARENA_BARRIER_LIGHT, false },
 	};
 	static const struct arena_case hole[] = {
-		{ ARENA_SCANNED, 3, 2, ARENA_BARRIER_LIGHT },
-		{ ARENA_SCANNED, 3, 2, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 3, 2, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 3, 2, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 3, 2, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_SCANNED, 3, 2, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 3, 2, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 3, 2, ARENA_BARRIER_LIGHT, false },
 	};
 	u32 i;
 

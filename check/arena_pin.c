@@ -206,18 +206,21 @@ static void evict_setup(const void *arg)
 void arena_pin_cases(struct check_list *list)
 {
 	static const struct arena_case one[] = {
-		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT },
-		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_ATOMIC, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_FROZEN, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LOCK },
-		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LIGHT },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT, true },
+		{ ARENA_SCANNED, 1, 1, ARENA_BARRIER_LOCK, true },
+		{ ARENA_ATOMIC, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_FROZEN, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LOCK, false },
+		{ ARENA_HAZARD, 1, 1, ARENA_BARRIER_LIGHT, false },
 	};
 	static const struct arena_case two[] = {
-		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT },
-		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LOCK },
-		{ ARENA_ATOMIC, 2, 2, ARENA_BARRIER_LOCK },
-		{ ARENA_FROZEN, 2, 2, ARENA_BARRIER_LOCK },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT, false },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LOCK, false },
+		{ ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT, true },
+		{ ARENA_ATOMIC, 2, 2, ARENA_BARRIER_LOCK, false },
+		{ ARENA_FROZEN, 2, 2, ARENA_BARRIER_LOCK, false },
 	};
 	u32 i;
 
@@ -231,7 +234,7 @@ void arena_pin_cases(struct check_list *list)
 	}
 	for (i = 0; i < sizeof(two) / sizeof(two[0]); i++)
 		arena_add(list, "pin-two", &two[i], 3, pin_setup, pin_finish, true);
-	for (i = 0; i < 2; i++) { /* the scanned gate, both fences */
+	for (i = 0; i < 4; i++) { /* the scanned gate, both fences and both texts */
 		arena_add(list, "pin-twin", &one[i], 2, twin_setup, pin_finish, false);
 		arena_add(list, "entries-evict", &one[i], 2, evict_setup, pin_finish,
 		          false);

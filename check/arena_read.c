@@ -147,14 +147,17 @@ static void visits_finish(const void *arg)
 
 void arena_read_cases(struct check_list *list)
 {
-	static const struct arena_case one = { ARENA_SCANNED, 1, 1,
-		                               ARENA_BARRIER_LIGHT };
-	static const struct arena_case two = { ARENA_SCANNED, 2, 2,
-		                               ARENA_BARRIER_LIGHT };
+	static const struct arena_case one = { ARENA_SCANNED, 1, 1, ARENA_BARRIER_LIGHT,
+		                               false };
+	static const struct arena_case two = { ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT,
+		                               false };
+	static const struct arena_case inlined = { ARENA_SCANNED, 2, 2,
+		                                   ARENA_BARRIER_LIGHT, true };
 	static const struct arena_case three = { ARENA_SCANNED, 3, 3,
-		                                 ARENA_BARRIER_LIGHT };
+		                                 ARENA_BARRIER_LIGHT, false };
 
 	arena_add(list, "read-refill", &two, 3, refill_setup, refill_finish, false);
+	arena_add(list, "read-refill", &inlined, 3, refill_setup, refill_finish, false);
 	arena_add(list, "read-dma", &one, 3, dma_setup, refill_finish, false);
 	arena_add(list, "visits", &three, 4, visits_setup, visits_finish, false);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The tiny arena and its oracle. See check/arena_world.h. */
-#include "check/arena_world.h"
+#include "check/arena_short.h"
 
 #define WORLD_GENERATION 7u
 #define WORLD_SERVICE_TID 42u
@@ -215,6 +215,7 @@ void world_setup(const struct arena_case *c)
 	}
 	world->disk_size = WORLD_FILE_BYTES;
 	world_name_words();
+	world->inlined = c->inlined;
 	world->nr_readers = c->nr_readers;
 	for (i = 0; i < c->nr_readers; i++)
 		world_make_reader(i, c);
@@ -388,7 +389,7 @@ bool world_read(struct world_reader *r, u64 block, bool home)
 		                     NULL };
 	u32 i;
 
-	if (!(home ? cache_read_home(&r->context, &f, block, 0, got, WORLD_BYTES)
+	if (!(home ? arena_short_read(&r->context, &f, block, got, WORLD_BYTES)
 	           : cache_read(&r->context, &wanted, &hits)))
 		return false;
 	CHECK_ASSERT(!late, "S1: a read begun after the writer came used the cache");
@@ -407,7 +408,7 @@ struct world_hold *world_pin(struct world_reader *r, u64 block)
 	u64 *word;
 	u32 frame;
 
-	if (!cache_pin_home(c, &f, block, c->scheme != ARENA_SCANNED, &frame, &word) &&
+	if (!arena_short_pin(c, &f, block, &frame, &word) &&
 	    cache_pin(c, &f, block, &frame, &word) != 0)
 		return NULL;
 	h = world_hold(r, block, frame, word);
@@ -429,7 +430,7 @@ void world_look(const struct world_hold *h)
 void world_unpin(struct world_reader *r, struct world_hold *h)
 {
 	h->held = false;
-	cache_unpin(&r->context, h->word);
+	arena_short_unpin(&r->context, h->word);
 }
 
 void world_visit(struct world_reader *r, u64 block)
@@ -494,9 +495,11 @@ void arena_add(struct check_list *list, const char *scenario,
 		{ "frozen", NULL },
 		{ "hazard", "hazard-light" },
 	};
+	static const char *const inlined[] = { "inline-lock", "inline" };
 	struct check_case one = {
 		.scenario = scenario,
-		.scheme = schemes[c->scheme][c->barrier],
+		.scheme = c->inlined ? inlined[c->barrier]
+		                     : schemes[c->scheme][c->barrier],
 		.run = { scenario, nr_cpus, c, setup, finish },
 		.deep = deep,
 	};

@@ -40,6 +40,7 @@ struct arena_case {
 	/* Readers on the walk list from the start; the others join. */
 	u32 nr_joined;
 	u32 barrier; /* enum arena_barrier */
+	bool inlined; /* readers go the short ways of lodic/inline.h; scanned gate only */
 };
 
 /* A pin that its reader was told it has. */
@@ -66,6 +67,7 @@ struct world {
 	struct arena arena;
 	struct file_proof *space;
 	u64 alive_value;
+	bool inlined;
 	u32 nr_readers;
 	u32 first_task;
 	struct context_table walk[WORLD_READERS];

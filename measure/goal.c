@@ -98,8 +98,13 @@ static void goal_add_hot(struct goals *goals)
 	         0.7, "lodic_pin over lodic_read, hot, 64 B, 1 process");
 	goal_add(goals, alone > 0 ? pins / alone : 0, 0.95,
 	         "lodic_pin, 2 processes over 1, over private's, hot, 64 B");
-	goal_add(goals, goal_over(m, METHOD_LODIC_VIEW, &one, METHOD_MMAP, &one), 0.42,
-	         "lodic_view over mmap, hot, 64 B, 1 process");
+	goal_add(goals, goal_over(m, METHOD_LODIC_READ_INLINE, &one, METHOD_MMAP, &one),
+	         0.4, "lodic_read_inline over mmap, hot, 64 B, 1 process");
+	goal_add(goals,
+	         goal_over(m, METHOD_LODIC_READ_INLINE, &one, METHOD_LODIC_READ, &one),
+	         1.3, "lodic_read_inline over lodic_read, hot, 64 B, 1 process");
+	goal_add(goals, goal_over(m, METHOD_LODIC_VIEW_INLINE, &one, METHOD_MMAP, &one),
+	         0.42, "lodic_view_inline over mmap, hot, 64 B, 1 process");
 	/* About time, so the rates stand the other way round. */
 	goal_add(goals, goal_over(m, METHOD_CAS_PAIR, &one, METHOD_PIN_ATOMIC, &one),
 	         -1.3, "cas_pair over pin_atomic, hot, 64 B, 1 process");

@@ -15,13 +15,16 @@ static const struct {
 	[METHOD_PRIVATE] = { "private", -1 },
 	[METHOD_MMAP] = { "mmap", -1 },
 	[METHOD_LODIC_READ] = { "lodic_read", CACHE_LODIC },
+	[METHOD_LODIC_READ_INLINE] = { "lodic_read_inline", CACHE_LODIC },
 	[METHOD_LODIC_PIN] = { "lodic_pin", CACHE_LODIC },
+	[METHOD_LODIC_PIN_INLINE] = { "lodic_pin_inline", CACHE_LODIC },
 	[METHOD_LODIC_PIN_LOCK] = { "lodic_pin_lock", CACHE_LODIC_LOCK },
 	[METHOD_PIN_ATOMIC] = { "pin_atomic", CACHE_ATOMIC },
 	[METHOD_PIN_FROZEN] = { "pin_frozen", CACHE_FROZEN },
 	[METHOD_PIN_HAZARD] = { "pin_hazard", CACHE_HAZARD },
 	[METHOD_PIN_HAZARD_LIGHT] = { "pin_hazard_light", CACHE_HAZARD_LIGHT },
 	[METHOD_LODIC_VIEW] = { "lodic_view", CACHE_LODIC },
+	[METHOD_LODIC_VIEW_INLINE] = { "lodic_view_inline", CACHE_LODIC },
 	[METHOD_PREAD] = { "pread", -1 },
 	[METHOD_CAS_PAIR] = { "cas_pair", -1 },
 };
@@ -132,57 +135,85 @@ static void method_run_pread(struct method_ground *g, struct method_steps s,
 	g->nr_failed += nr_failed;
 }
 
-static void method_run_read(struct method_ground *g, struct method_steps s, uint64_t nr)
+/* Each loop is compiled twice: with calls, and with inline.h. */
+#define METHOD_LOOP static inline __attribute__((always_inline)) void
+
+METHOD_LOOP method_run_read(struct method_ground *g, struct method_steps s, uint64_t nr,
+                            bool inlined)
 {
-	const struct method_seat seat = g->seats[LODIC_LODIC];
+	const struct method_seat seat = g->seats[CACHE_LODIC];
 	uint8_t *buffer = g->buffer;
 	uint64_t nr_failed = 0;
+	struct lodic_inline in;
 
-	for (uint64_t i = 0; i < nr; i++)
-		nr_failed +=
-			lodic_read(seat.context, seat.file, buffer, s.bytes,
-		                   (off_t)method_offset_at(&s, i)) != (ssize_t)s.bytes;
+	lodic_inline_init(&in, seat.context, seat.file);
+	for (uint64_t i = 0; i < nr; i++) {
+		off_t offset = (off_t)method_offset_at(&s, i);
+		ssize_t got = inlined ? lodic_read_inline(&in, buffer, s.bytes, offset)
+		                      : lodic_read(seat.context, seat.file, buffer,
+		                                   s.bytes, offset);
+
+		nr_failed += got != (ssize_t)s.bytes;
+	}
 	g->nr_failed += nr_failed;
 }
 
-static void method_run_view(struct method_ground *g, struct method_steps s, uint64_t nr)
+/* What a program does that gets no view or pin. */
+static __attribute__((noinline)) void method_fall_back(struct method_ground *g,
+                                                       const struct method_seat *seat,
+                                                       uint32_t bytes, off_t offset)
 {
-	const struct method_seat seat = g->seats[LODIC_LODIC];
+	g->nr_fallbacks++;
+	g->nr_failed += lodic_read(seat->context, seat->file, g->buffer, bytes,
+	                           offset) != (ssize_t)bytes;
+}
+
+METHOD_LOOP method_run_view(struct method_ground *g, struct method_steps s, uint64_t nr,
+                            bool inlined)
+{
+	const struct method_seat seat = g->seats[CACHE_LODIC];
 	uint8_t *buffer = g->buffer;
+	struct lodic_inline in;
 
+	lodic_inline_init(&in, seat.context, seat.file);
 	for (uint64_t i = 0; i < nr; i++) {
-		uint64_t offset = method_offset_at(&s, i);
+		off_t offset = (off_t)method_offset_at(&s, i);
 		struct lodic_view view;
+		int err = inlined ? lodic_view_begin_inline(&in, offset, &view)
+		                  : lodic_view_begin(seat.context, seat.file, offset,
+		                                     &view);
 
-		if (lodic_view_begin(seat.context, seat.file, (off_t)offset, &view) ==
-		    0) {
+		if (err == 0) {
 			method_copy(buffer, view.data, s.bytes);
-			if (lodic_view_valid(seat.context, &view))
+			if (inlined ? lodic_view_valid_inline(&in, &view)
+			            : lodic_view_valid(seat.context, &view))
 				continue;
 		}
-		g->nr_fallbacks++;
-		g->nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
-		                           (off_t)offset) != (ssize_t)s.bytes;
+		method_fall_back(g, &seat, s.bytes, offset);
 	}
 }
 
-static void method_run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
-                           struct method_seat seat)
+METHOD_LOOP method_run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
+                           struct method_seat seat, bool inlined)
 {
 	uint8_t *buffer = g->buffer;
+	struct lodic_inline in;
 
+	lodic_inline_init(&in, seat.context, seat.file);
 	for (uint64_t i = 0; i < nr; i++) {
-		uint64_t offset = method_offset_at(&s, i);
+		off_t offset = (off_t)method_offset_at(&s, i);
 		struct lodic_pin pin;
 
-		if (lodic_pin(seat.context, seat.file, (off_t)offset, &pin) == 0) {
-			method_copy(buffer, pin.data, s.bytes);
-			lodic_unpin(seat.context, &pin);
+		if ((inlined ? lodic_pin_inline(&in, offset, &pin)
+		             : lodic_pin(seat.context, seat.file, offset, &pin)) != 0) {
+			method_fall_back(g, &seat, s.bytes, offset);
 			continue;
 		}
-		g->nr_fallbacks++;
-		g->nr_failed += lodic_read(seat.context, seat.file, buffer, s.bytes,
-		                           (off_t)offset) != (ssize_t)s.bytes;
+		method_copy(buffer, pin.data, s.bytes);
+		if (inlined)
+			lodic_unpin_inline(&in, &pin);
+		else
+			lodic_unpin(seat.context, &pin);
 	}
 }
 
@@ -192,10 +223,17 @@ void method_run(enum method method, struct method_ground *g,
 	switch (method) {
 	case METHOD_PRIVATE: method_run_memory(g, *s, nr, g->private_bytes); break;
 	case METHOD_MMAP: method_run_memory(g, *s, nr, g->mapped_bytes); break;
-	case METHOD_LODIC_READ: method_run_read(g, *s, nr); break;
-	case METHOD_LODIC_VIEW: method_run_view(g, *s, nr); break;
+	case METHOD_LODIC_READ: method_run_read(g, *s, nr, false); break;
+	case METHOD_LODIC_READ_INLINE: method_run_read(g, *s, nr, true); break;
+	case METHOD_LODIC_VIEW: method_run_view(g, *s, nr, false); break;
+	case METHOD_LODIC_VIEW_INLINE: method_run_view(g, *s, nr, true); break;
 	case METHOD_PREAD: method_run_pread(g, *s, nr); break;
 	case METHOD_CAS_PAIR: method_run_cas_pair(g, *s, nr); break;
-	default: method_run_pin(g, *s, nr, g->seats[methods[method].cache]); break;
+	case METHOD_LODIC_PIN_INLINE:
+		method_run_pin(g, *s, nr, g->seats[CACHE_LODIC], true);
+		break;
+	default:
+		method_run_pin(g, *s, nr, g->seats[methods[method].cache], false);
+		break;
 	}
 }

@@ -9,6 +9,8 @@
  *   lodic_read  an optimistic copy that holds nothing.
  *   lodic_pin   pin, copy, unpin; counted in the reader's own entry.
  *   lodic_view  the block read in place, and asked afterwards whether that was right.
+ *   lodic_read_inline, lodic_pin_inline, lodic_view_inline
+ *               the same three, by lodic/inline.h.
  *   pin_atomic  the same calls on a cache that counts in one shared word (cas loop).
  *   pin_frozen  the same, in one shared word by fetch-and-add.
  *   pin_hazard  the same, in a slot of the context that names the frame.
@@ -22,19 +24,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lodic/lodic.h"
+#include "lodic/inline.h"
 
 enum method {
 	METHOD_PRIVATE,
 	METHOD_MMAP,
 	METHOD_LODIC_READ,
+	METHOD_LODIC_READ_INLINE,
 	METHOD_LODIC_PIN,
+	METHOD_LODIC_PIN_INLINE,
 	METHOD_LODIC_PIN_LOCK,
 	METHOD_PIN_ATOMIC,
 	METHOD_PIN_FROZEN,
 	METHOD_PIN_HAZARD,
 	METHOD_PIN_HAZARD_LIGHT,
 	METHOD_LODIC_VIEW,
+	METHOD_LODIC_VIEW_INLINE,
 	METHOD_PREAD,
 	METHOD_CAS_PAIR,
 	NR_METHODS

@@ -7,6 +7,7 @@ line is `N passed, N failed`, and the exit status is 0 only when nothing failed.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -57,7 +58,7 @@ STEPS = ["rules", "headers", *BUILDS, "checker", "recipes"]
 SCHEDULES = 10000
 MUTANT_SEEDS = 3
 
-HEADER = "include/lodic/lodic.h"
+HEADERS = ["lodic/inline.h", "lodic/lodic.h"]  # in include/
 HEADER_WAYS = [
     ("gcc", "c11", "c"),
     ("clang", "c11", "c"),
@@ -130,9 +131,8 @@ def check_rules(check):
 
 
 def check_headers(check):
-    """The installed header alone, in both languages, by both compilers."""
-    name = HEADER.removeprefix("include/")
-    for compiler, standard, language in HEADER_WAYS:
+    """Each installed header alone, in both languages, by both compilers."""
+    for name, (compiler, standard, language) in itertools.product(HEADERS, HEADER_WAYS):
         source = check.folder / ("header.c" if language == "c" else "header.cc")
         # Twice: the include guard is part of it.
         source.write_text(f"#include <{name}>\n#include <{name}>\n")

@@ -18,7 +18,7 @@ Room = collections.namedtuple("Room", "name what may imports", defaults=((),))
 CORE = ("core/*", "host/host.h")
 HOST = ("host/host.h", "host/random.h")
 ROOMS = [
-    Room("include/", "what is installed: `lodic.h`", ()),
+    Room("include/", "what is installed: `lodic.h`, and `inline.h` by choice", ()),
     Room("host/host.h", "the contract between core and a machine: 30 functions at most", ()),
     Room("host/random.h", "pseudo-random numbers for hosts, tests and measurements",
          ("host/host.h",)),
@@ -34,7 +34,7 @@ ROOMS = [
     Room("host/check/", "the host that searches schedules", (*HOST, "host/fiber/")),
     Room("host/sim/", "the host that counts what many CPUs would cost", (*HOST, "host/fiber/")),
     Room("check/", "`lodic-check`: scenarios, the oracle, mutants",
-         ("core/", *HOST, "host/check/")),
+         ("core/", *HOST, "host/check/", "include/")),
     Room("sim/", "`lodic-sim`: topologies, parameters, workloads; the papers' `figures/`",
          ("core/", *HOST, "host/sim/"), ("matplotlib",)),
     Room("lib/service/service.h", "how a program runs the service, and finds it", ()),

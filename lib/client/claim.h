@@ -9,7 +9,9 @@
 struct lodic_file;
 
 struct claim {
-	u64 generation;         /* GENERATION_UNCLAIMED: not cached, see reason */
+	/* GENERATION_UNCLAIMED: not cached, see reason. In each layout of inline.h the first
+	 * word, and never 0. */
+	u64 generation;
 	u64 first;              /* the file's block 0: block_id(id, 0) */
 	u64 size;               /* as long as the claim is good (S3) */
 	struct cache_file core; /* its proof, and its id */

@@ -17,13 +17,14 @@
  * request takes. So the functions that read, pin or unpin only ever try to take it. The
  * paths that serve from the cache do not look at it.
  *
- * A file includes only files above its own line:
+ * A file includes only files above its line:
  *   client.h
  *   retry, mapping, start, channel, misuse
  *   segment
  *   attach, seat, claim
  *   context, stat
  *   file
+ *   layout
  *   read, view
  *   pin
  */

@@ -6,6 +6,13 @@
 
 #include "lib/client/context.h"
 
+static void context_sit(struct lodic_context *context, struct seat *seat)
+{
+	context->seat = seat;
+	if (!MISUSE_IS_LOOKED_FOR)
+		context->inline_seats[LODIC_INLINE_LAYOUT] = seat;
+}
+
 /* Adds the seat's counters to the context's own, which outlive it. */
 static void context_keep_counts(struct lodic_context *context)
 {
@@ -61,7 +68,7 @@ static void context_move(struct lodic_context *context)
 	if (!context->offered)
 		return;
 	context_keep_counts(context);
-	context->seat = context->offered;
+	context_sit(context, context->offered);
 	context->offered = NULL;
 	if (old != &no_seat) {
 		old->older = context->retired;
@@ -147,7 +154,9 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 	if (!context)
 		return -ENOMEM;
 	context->lodic = lodic;
-	context->seat = &no_seat;
+	for (u32 i = 0; i < LODIC_INLINE_LAYOUTS; i++)
+		context->inline_seats[i] = &no_seat;
+	context_sit(context, &no_seat);
 	channel_init(&context->waiting);
 	misuse_opened(&context->misuse, lodic->mark);
 	attach_get(lodic);

@@ -6,11 +6,15 @@
 #include "lib/client/attach.h"
 #include "lib/client/misuse.h"
 #include "lib/client/seat.h"
+#include "lodic/inline.h"
 
 struct lodic_context {
-	struct seat *seat; /* never NULL; &no_seat when there is none */
+	/* For inline.h, and first in each layout: [LODIC_INLINE_LAYOUT] is seat, the others
+	 * are &no_seat. All of them are in a build that looks for misuse. */
+	struct seat *inline_seats[LODIC_INLINE_LAYOUTS];
 	struct seat
-		*retired; /* earlier seats that still have pins, or wait to be freed */
+		*retired;  /* earlier seats that still have pins, or wait to be freed */
+	struct seat *seat; /* never NULL; &no_seat when there is none */
 	struct lodic *lodic;
 	/* Under lodic.lock; others may look at retry.at_ns without. The thread that takes the
 	 * service's answer leaves the new seat here, and the owner thread moves to it. */

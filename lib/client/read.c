@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/client/file.h"
+#include "lib/client/layout.h"
 
 /* The read under way, for what is not cached. */
 struct gap_reader {
