@@ -245,8 +245,8 @@ void lodic_close(struct lodic_file *file);
  * -EOPNOTSUPP: its file system has no dependable leases.
  * -EFBIG: it has 16 TiB or more.
  * -ENODATA: it is empty.
- * -ENFILE: the service holds as many files as it can.
- * -EMFILE: the service has no descriptor left.
+ * -ENFILE: the service holds as many files as it can: its setting, or its limit on
+ *     descriptors (RLIMIT_NOFILE). A file takes one of them.
  * -EBUSY: the service waits for other files whose file systems do not answer.
  * -ESTALE: it was written to since, or the service has gone.
  * -ETIMEDOUT, -ECONNRESET: the service did not answer.

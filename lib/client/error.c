@@ -29,7 +29,8 @@ static const struct error_text {
 	{ EOPNOTSUPP, "the file's file system has no dependable leases" },
 	{ EFBIG, "the file has 16 TiB or more" },
 	{ ENFILE,
-	  "the service holds as many files as it can: start it with more (--files)" },
+	  "the service holds as many files as it can: start it with more (--files), or with a "
+	  "higher limit on descriptors (ulimit -n)" },
 	{ EBUSY, "the service waits for other files whose file systems do not answer" },
 	{ EACCES,
 	  "nothing proves that the file does not change; or the folder of the socket "

@@ -315,7 +315,7 @@ static int client_op_context_close(struct service *s, struct client *c,
 /* A program that was refused a descriptor asks again, and then there is one. */
 static void client_note_error(struct service *s, int error)
 {
-	if (error == -EMFILE)
+	if (error == -EMFILE || error == -ENFILE)
 		files_spare_descriptors(s);
 }
 
@@ -507,8 +507,11 @@ static bool client_serve_one(struct service *s, struct client *c)
 		client_hang_up(s, c);
 		return false;
 	}
-	/* A request of another length is of another version. */
-	x.reply.error = err ? err : client_carry_out(s, c, &x);
+	/* A request of another length is of another version. One whose descriptor is lost was for
+	 * a file, and the service has room for no more of those. */
+	x.reply.error = err == -EMFILE ? -ENFILE
+	                : err          ? err
+	                               : client_carry_out(s, c, &x);
 	client_note_error(s, x.reply.error);
 	for (u32 i = 0; i < x.nr_fds; i++)
 		if (x.fds[i] >= 0)

@@ -11,7 +11,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +29,11 @@
 #define DROP_FILES 64u
 /* How many warm files go when descriptors run out. */
 #define SPARE_FILES 16u
+/* What files leave of the limit on descriptors to programs and contexts: a part, between these
+ * two. Our choice: as many as there can be contexts, and some; a few under a small limit. */
+#define LEFT_PART 16u
+#define LEFT_LEAST 8u
+#define LEFT_MOST (ARENA_MAX_CONTEXTS + 256u)
 
 static u32 files_slot_of(const struct service *s, const struct held_file *f)
 {
@@ -248,7 +255,8 @@ void files_fill_begun(struct held_file *f)
 
 void files_fill_ended(struct service *s, struct held_file *f)
 {
-	f->nr_in_flight--;
+	if (--f->nr_in_flight == 0)
+		files_close_fd(s, f->local, &f->direct_fd);
 	files_finish(s, f);
 }
 
@@ -319,6 +327,42 @@ static struct held_file *files_find_free(struct service *s)
 	return f;
 }
 
+/* Have files taken nearly all descriptors? The kernel gives the lowest number that is free, so
+ * a high one says that all below it are in use. The limit may change while the service runs. */
+static bool files_is_crowded(int fd)
+{
+	struct rlimit limit;
+	u64 left;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return false;
+	left = limit.rlim_cur / LEFT_PART;
+	left = left < LEFT_LEAST ? LEFT_LEAST : left < LEFT_MOST ? left : LEFT_MOST;
+	return fd >= 0 && (u64)fd + left >= limit.rlim_cur;
+}
+
+/* A slot for the file that p has found. Where descriptors are few, a file that no client has open
+ * goes for it. p->fd then takes that one's number, because a high number in use stands for a
+ * crowd. NULL: there is no slot, or no such file. */
+static struct held_file *files_find_room(struct service *s, struct passed_file *p)
+{
+	struct held_file *idle;
+	int low;
+
+	if (files_is_crowded(p->fd)) {
+		idle = files_find_idle(s);
+		if (!idle)
+			return NULL;
+		files_retire(s, idle);
+		low = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+		if (low >= 0) {
+			files_close_fd(s, p->local, &p->fd);
+			p->fd = low;
+		}
+	}
+	return files_find_free(s);
+}
+
 /* Begins to vouch for the file that p has found. */
 static int files_prove(struct service *s, struct held_file *f,
                        const struct passed_file *p)
@@ -353,12 +397,11 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	/* The id was shown, so it is spent, whatever follows. The last becomes FILE_NONE. */
 	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
 	f->fd = p->fd;
-	f->direct_fd = p->direct_fd;
-	p->fd = p->direct_fd = -1;
+	p->fd = -1;
 	f->dev = p->dev;
 	f->ino = p->ino;
 	f->local = p->local;
-	f->direct = f->direct_fd >= 0;
+	f->direct = p->direct;
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
@@ -385,7 +428,7 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *re
 		f = NULL;
 	}
 	if (!f) {
-		f = files_find_free(s);
+		f = files_find_room(s, p);
 		if (!f)
 			return -ENFILE;
 		err = files_admit(s, f, p);
@@ -401,14 +444,14 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *re
 
 int files_open(struct service *s, struct passed_file *p, u32 *ret_slot)
 {
-	int err = p->error;
+	/* The program's own limit is another matter. */
+	int err = p->error == -EMFILE ? -ENFILE : p->error;
 
 	if (!err)
 		err = files_find_or_admit(s, p, ret_slot);
 	if (err)
 		refused_note(s, *p->path ? p->path : NULL, p->dev, p->ino, err, false);
 	files_close_fd(s, p->local, &p->fd);
-	files_close_fd(s, p->local, &p->direct_fd);
 	return err;
 }
 

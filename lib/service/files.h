@@ -19,9 +19,9 @@ struct held_file {
 	u32 id;
 	u32 next_id;   /* of the file that comes here next; FILE_NONE: none any more */
 	int fd;        /* our own description; carries the lease */
-	int direct_fd; /* another one, O_DIRECT; -1: none */
+	int direct_fd; /* another one, O_DIRECT, while reads need it; -1: none */
 	bool local;    /* its file system asks nobody else */
-	bool direct;   /* reads through direct_fd work, as far as we know */
+	bool direct;   /* reads with O_DIRECT work, as far as we know */
 	u32 nr_opens;  /* by clients */
 	u32 nr_in_flight; /* reads */
 	u32 nr_frames;    /* that hold its blocks */
@@ -40,8 +40,9 @@ struct frame_link {
 int files_init(struct service *s);
 void files_fini(struct service *s);
 /* Admits the file that a worker has looked at, or finds it among those held. The file in
- * ret_slot then has one more open. It takes or closes p's descriptors. The errors are those of
- * lodic_file_cached() and lodic_open(). */
+ * ret_slot then has one more open. It takes or closes p's descriptor. The errors are those of
+ * lodic_file_cached() and lodic_open(). -ENFILE: all slots are in use, or nearly all
+ * descriptors; a file that no client has open makes room. */
 int files_open(struct service *s, struct passed_file *p, u32 *ret_slot);
 /* Undoes nr such opens, if the slot still holds the file with this id. */
 void files_close(struct service *s, u32 slot, u32 id, u32 nr);
@@ -54,7 +55,7 @@ bool files_is_live(const struct service *s, const struct held_file *f);
  * LOOK_END. A program that has such a file open gets it again when it next reads. */
 u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);
-/* No descriptor is left: lets go some files that no client has open, if there are any. */
+/* Descriptors have run out: lets go some files that no client has open, if there are any. */
 void files_spare_descriptors(struct service *s);
 /* A read of the file begins, or has come back. */
 void files_fill_begun(struct held_file *f);

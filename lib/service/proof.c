@@ -110,6 +110,22 @@ static int proof_reopen(int fd, int flags)
 	return own;
 }
 
+int proof_open_direct(int fd)
+{
+	return proof_reopen(fd, O_DIRECT);
+}
+
+/* Asks the kernel without a second descriptor. */
+static bool proof_takes_direct(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (fcntl(fd, F_SETFL, flags | O_DIRECT) != 0)
+		return false;
+	fcntl(fd, F_SETFL, flags);
+	return true;
+}
+
 /* What the file system says about the file. The type comes first: a network file system, or
  * one in user space, is asked nothing more without a promise. */
 static int proof_look_inside(const struct service_options *o, int fd,
@@ -140,7 +156,8 @@ static int proof_look_inside(const struct service_options *o, int fd,
 	p->fd = proof_reopen(fd, 0);
 	if (p->fd < 0)
 		return p->fd;
-	p->direct_fd = o->buffered ? -1 : proof_reopen(fd, O_DIRECT);
+	/* The main thread opens the description for it when a read comes (reads.c). */
+	p->direct = !o->buffered && p->local && proof_takes_direct(p->fd);
 	if (p->may_lease && proof_has_verity(p->fd)) {
 		p->may_lease = false; /* it needs none */
 		p->other = PROOF_VERITY;
@@ -159,9 +176,7 @@ int proof_check_size(u64 size)
 
 void proof_refuse(struct passed_file *p, int fd, int error)
 {
-	*p = (struct passed_file){
-		.error = error, .fd = -1, .direct_fd = -1, .other = PROOF_NONE
-	};
+	*p = (struct passed_file){ .error = error, .fd = -1, .other = PROOF_NONE };
 	if (proof_path(fd, p->path) != 0)
 		*p->path = '\0';
 }

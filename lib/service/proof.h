@@ -23,22 +23,25 @@ int proof_path(int fd, char path[PROOF_PATH_BYTES]);
 /* What a look at a descriptor that a client has passed has found out. It is enough to admit the
  * file without asking its file system again. */
 struct passed_file {
-	int error;         /* -errno: the file cannot be cached */
-	int fd, direct_fd; /* our own descriptions; -1: none */
-	u64 dev, ino;      /* 0, 0: not known */
-	u64 size;          /* for PROOF_LEASE the size under the lease counts instead */
-	bool local;        /* closing it, or asking it, waits for nobody */
+	int error;    /* -errno: the file cannot be cached */
+	int fd;       /* our own description; -1: none */
+	u64 dev, ino; /* 0, 0: not known */
+	u64 size;     /* for PROOF_LEASE the size under the lease counts instead */
+	bool local;   /* closing it, or asking it, waits for nobody */
+	bool direct;  /* it can be read with O_DIRECT */
 	bool may_lease;
 	u32 other;           /* the proof that it has without a lease */
 	const char *promise; /* the glob of it */
 	char path[PROOF_PATH_BYTES];
 };
 
-/* Looks at fd. It may wait for ever: only a worker may call it. p->fd and p->direct_fd are
- * then the caller's to close. */
+/* Looks at fd. It may wait for ever: only a worker may call it. p->fd is then the caller's to
+ * close. */
 void proof_look(const struct service_options *o, int fd, struct passed_file *p);
 /* The same for a descriptor that no worker can look at. It waits for nobody. */
 void proof_refuse(struct passed_file *p, int fd, int error);
+/* Another description of our own fd, of a local file, for reads with O_DIRECT. -errno. */
+int proof_open_direct(int fd);
 /* 0, -ENODATA or -EFBIG. */
 int proof_check_size(u64 size);
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "lib/service/files.h"
+#include "lib/service/proof.h"
 #include "lib/service/reads.h"
 #include "lib/service/worker.h"
 
@@ -109,6 +110,15 @@ static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
 	       pages.cached >= (range.bytes + page_bytes - 1) / page_bytes;
 }
 
+/* At rest a file has one descriptor. The other one is there while reads from the disk are under
+ * way: to open it takes 2 us, and a read 87. false: there is none now. */
+static bool reads_open_direct(struct held_file *f)
+{
+	if (f->direct_fd < 0)
+		f->direct_fd = proof_open_direct(f->fd);
+	return f->direct_fd >= 0;
+}
+
 u32 reads_begin(struct service *s, struct fill_op *op)
 {
 	struct held_file *f = &s->files[op->slot];
@@ -116,7 +126,7 @@ u32 reads_begin(struct service *s, struct fill_op *op)
 
 	/* Mostly a reader has just read the block from the kernel. Then a copy takes 1.6 us,
 	 * and a read from the disk 87 us. */
-	op->direct = f->direct && !reads_is_warm(f, op);
+	op->direct = f->direct && !reads_is_warm(f, op) && reads_open_direct(f);
 	op->in_ring = s->fill.has_ring;
 	if (!op->in_ring) {
 		reads_by_worker(s, op);

@@ -25,7 +25,6 @@ static const struct {
 	{ -EFBIG, "it has 16 TiB or more" },
 	{ -ENFILE, "the service holds as many files as it can" },
 	{ -EBUSY, "the service waits for files that do not answer" },
-	{ -EMFILE, "the service has no descriptor left" },
 	{ 0, "the service cannot open it" },
 };
 #define NR_REASONS (sizeof(reasons) / sizeof(*reasons))

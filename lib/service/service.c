@@ -114,8 +114,8 @@ static int service_take_path(struct service *s, const char **ret_why)
 	return 0;
 }
 
-/* Each file and each client takes two descriptors, and each context one: more than the usual
- * soft limit allows. */
+/* Each file and each context takes one descriptor, and each client two: more than the usual soft
+ * limit allows. */
 static void service_raise_limit(void)
 {
 	struct rlimit limit;
