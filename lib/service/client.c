@@ -18,12 +18,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/service/client.h"
@@ -31,6 +29,7 @@
 #include "lib/service/fill.h"
 #include "lib/service/list.h"
 #include "lib/service/place.h"
+#include "lib/service/socket.h"
 #include "lib/service/stat.h"
 #include "lib/service/worker.h"
 #include "lib/wire.h"
@@ -40,11 +39,11 @@
 /* How many files it closes in a turn for clients that have hung up. A file whose last name is
  * gone costs a word with the lease thread: 15 us. */
 #define CLOSES_PER_TURN 64u
-/* Ours: the main thread asks about so many contexts in a millisecond. */
-#define ASKS_PER_TICK 256u
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
+/* How many contexts it asks about in a turn. To take one back gives the kernel its memory: 30 us
+ * with a table of 256 KiB. */
+#define ASKS_PER_TURN 8u
+/* The same where a new context waits for it, and all are still in use: 1 ms. */
+#define ASKS_AT_ONCE 256u
 
 /* One request and the reply to it. */
 struct exchange {
@@ -58,17 +57,6 @@ struct exchange {
 	int close_after; /* that of out which is to be closed once it is sent; -1: none */
 	bool later;      /* the reply comes when the work is done */
 };
-
-/* Takes back those contexts of a silent client that may leave. */
-static void client_reap(struct service *s, struct client *c)
-{
-	for (u32 place = 0; c->nr_contexts > 0 && place < ARENA_MAX_CONTEXTS; place++) {
-		if (s->seats[place].client != c || !place_may_leave(s, place))
-			continue;
-		place_leave(s, place);
-		s->stat.reaped++;
-	}
-}
 
 /* A file that a client wants to open, while a worker looks at it. */
 struct opening {
@@ -95,6 +83,8 @@ bool client_close_hung_up(struct service *s)
 {
 	u32 left = CLOSES_PER_TURN;
 
+	if (s->nr_silent == 0)
+		return false;
 	for (struct client *c = s->clients; c && left > 0; c = c->next)
 		if (c->socket < 0)
 			left = client_close_files(s, c, left);
@@ -109,16 +99,64 @@ static void client_bury(struct service *s, struct client *c)
 		s->idle_since_ns = host_now_ns();
 }
 
+/* Asks about all contexts of a silent client, from now on. */
+static void client_reap_begin(struct service *s, struct client *c)
+{
+	s->nr_reaping += c->reap_at == FRAME_NONE && c->newest != FRAME_NONE;
+	c->reap_at = c->newest;
+}
+
+/* Asks about the next context of the client. */
+static void client_reap_next(struct service *s, struct client *c)
+{
+	u32 place = c->reap_at;
+
+	c->reap_at = s->seats[place].older;
+	s->nr_reaping -= c->reap_at == FRAME_NONE;
+	if (!place_may_leave(s, place))
+		return;
+	place_leave(s, place);
+	s->stat.reaped++;
+	if (c->nr_contexts == 0)
+		client_bury(s, c);
+}
+
+bool client_reap(struct service *s)
+{
+	u32 left = ASKS_PER_TURN;
+
+	if (s->nr_reaping == 0)
+		return false;
+	for (struct client *c = s->clients; c && left > 0; c = c->next)
+		for (; c->reap_at != FRAME_NONE && left > 0; left--)
+			client_reap_next(s, c);
+	return s->nr_reaping > 0;
+}
+
+/* No context is left that may pin. A program that has just called exec() may be the one that
+ * asks, and its old contexts are over. */
+static void client_reap_at_once(struct service *s)
+{
+	u32 left = ASKS_AT_ONCE;
+
+	client_tick(s);
+	for (struct client *c = s->clients; c; c = c->next)
+		for (; c->reap_at != FRAME_NONE && left > 0 && place_is_late(s); left--)
+			client_reap_next(s, c);
+}
+
 /* The other side of the socket is closed, or speaks nonsense. */
 static void client_hang_up(struct service *s, struct client *c)
 {
+	s->nr_silent += c->socket >= 0;
 	service_close(&c->socket);
 	if (c->opening)
 		c->opening->client = NULL;
 	c->opening = NULL;
+	s->nr_waiting -= c->waits + (c->stat_wanted > 0);
 	c->waits = false;
 	c->stat_wanted = 0;
-	client_reap(s, c);
+	client_reap_begin(s, c);
 	if (c->nr_contexts == 0)
 		client_bury(s, c);
 }
@@ -133,22 +171,11 @@ void client_process_died(struct service *s, struct client *c)
 
 void client_tick(struct service *s)
 {
-	u32 asked = 0;
-
-	for (u32 i = 0; i < ARENA_MAX_CONTEXTS && asked < ASKS_PER_TICK; i++) {
-		u32 place = s->next_seat++ % ARENA_MAX_CONTEXTS;
-		struct client *c = s->seats[place].client;
-
-		if (!c || c->socket >= 0)
-			continue;
-		asked++;
-		if (!place_may_leave(s, place))
-			continue;
-		place_leave(s, place);
-		s->stat.reaped++;
-		if (c->nr_contexts == 0)
-			client_bury(s, c);
-	}
+	if (s->nr_silent == 0)
+		return;
+	for (struct client *c = s->clients; c; c = c->next)
+		if (c->socket < 0 && c->reap_at == FRAME_NONE)
+			client_reap_begin(s, c);
 }
 
 /* Apart from client_bury(), because events of this round may still name the client. */
@@ -156,6 +183,8 @@ void client_free_gone(struct service *s)
 {
 	struct client **at = &s->clients;
 
+	if (s->nr_silent == 0)
+		return;
 	while (*at) {
 		struct client *c = *at;
 
@@ -164,6 +193,7 @@ void client_free_gone(struct service *s)
 			continue;
 		}
 		*at = c->next;
+		s->nr_silent--;
 		opens_fini(&c->opens);
 		free(c);
 	}
@@ -182,19 +212,11 @@ void client_free_all(struct service *s)
 	client_free_gone(s);
 }
 
-static bool client_peer_is_ours(int socket, struct ucred *ret_peer)
-{
-	socklen_t bytes = sizeof(*ret_peer);
-
-	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
-	       (ret_peer->uid == geteuid() || ret_peer->uid == 0);
-}
-
 static void client_add(struct service *s, int socket)
 {
 	struct ucred peer;
 	struct client *c =
-		client_peer_is_ours(socket, &peer) ? calloc(1, sizeof(*c)) : NULL;
+		socket_peer_is_ours(socket, &peer) ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		close(socket);
@@ -202,6 +224,7 @@ static void client_add(struct service *s, int socket)
 	}
 	c->socket = socket;
 	c->process = -1;
+	c->newest = c->reap_at = FRAME_NONE;
 	c->socket_source = (struct source){ SOURCE_CLIENT, c };
 	c->process_source = (struct source){ SOURCE_PROCESS, c };
 	if (service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
@@ -239,32 +262,11 @@ void client_accept(struct service *s)
 	}
 }
 
-/* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
- * cannot be mistaken about a process whose number is used again. Before that, the number is
- * still the client's if its socket has not hung up afterwards. -1: there is none. */
-static int client_open_process(int socket)
-{
-	struct pollfd look = { .fd = socket, .events = POLLRDHUP };
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-	int fd = -1;
-	socklen_t fd_bytes = sizeof(fd);
-
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_bytes) == 0)
-		return fd;
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-		return -1;
-	fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
-	if (fd >= 0 && poll(&look, 1, 0) != 0)
-		service_close(&fd);
-	return fd;
-}
-
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
 {
 	if (c->greeted || x->nr_fds > 0)
 		return -EINVAL;
-	c->process = client_open_process(c->socket);
+	c->process = socket_peer_process(c->socket);
 	if (c->process >= 0 &&
 	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
 		service_close(&c->process);
@@ -288,9 +290,8 @@ static int client_op_context_open(struct service *s, struct client *c,
 	struct place_offer offer;
 	int err;
 
-	/* A program that has just called exec() may be the one that asks. */
 	if (place_is_late(s))
-		client_tick(s);
+		client_reap_at_once(s);
 	err = place_open(s, c, &offer);
 	if (err)
 		return err;
@@ -419,6 +420,7 @@ static int client_op_file_close(struct service *s, struct client *c, struct exch
 static int client_op_sync(struct service *s, struct client *c, struct exchange *x)
 {
 	fill_sync_begin(s, &c->sync);
+	s->nr_waiting += !c->waits;
 	c->waits = true;
 	x->later = true;
 	return 0;
@@ -426,6 +428,7 @@ static int client_op_sync(struct service *s, struct client *c, struct exchange *
 
 static int client_op_stat(struct service *s, struct client *c, struct exchange *x)
 {
+	s->nr_waiting += c->stat_wanted == 0;
 	c->stat_wanted = stat_ask(s);
 	x->later = true;
 	return 0;
@@ -550,8 +553,11 @@ bool client_answer_waiting(struct service *s)
 	u64 oldest = 0; /* not looked for yet */
 	bool work = false;
 
+	if (s->nr_waiting == 0)
+		return false;
 	for (struct client *c = s->clients; c; c = c->next) {
 		if (c->stat_wanted && stat_is_done(s, c->stat_wanted)) {
+			s->nr_waiting--;
 			c->stat_wanted = 0;
 			client_answer(s, c, true);
 		}
@@ -559,6 +565,7 @@ bool client_answer_waiting(struct service *s)
 			continue;
 		oldest = oldest ? oldest : fill_oldest(s);
 		if (fill_sync_is_done(s, &c->sync, oldest)) {
+			s->nr_waiting--;
 			c->waits = false;
 			client_answer(s, c, false);
 		}

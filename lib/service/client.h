@@ -21,6 +21,8 @@ struct client {
 	u64 stat_wanted;         /* waits for this count (stat.h); 0: it does not */
 	struct opening *opening; /* a file that a worker looks at; NULL: none */
 	u32 nr_contexts;
+	u32 newest;  /* the place of its newest context; FRAME_NONE: it has none */
+	u32 reap_at; /* the place to ask about next; FRAME_NONE: this pass is over */
 	struct opens opens;
 };
 
@@ -29,8 +31,10 @@ void client_accept(struct service *s);
 void client_ready(struct service *s, struct client *c);
 /* The client's pidfd is readable. */
 void client_process_died(struct service *s, struct client *c);
-/* The main loop calls it now and then: contexts of silent clients leave. */
+/* The main loop calls it now and then: contexts of silent clients are asked about again. */
 void client_tick(struct service *s);
+/* Asks about some of those contexts, and takes back what is over. true: there are more. */
+bool client_reap(struct service *s);
 /* Answers each SYNC and STAT whose work is done. true: for another one there is work now. */
 bool client_answer_waiting(struct service *s);
 /* Closes some files of clients that have hung up. true: there are more. */

@@ -32,6 +32,33 @@ static void place_tell(void *ctx, u32 place)
 	offer->place = place;
 }
 
+/* The places of a client are a list, so that taking them back costs what they are many. */
+static void place_link(struct service *s, u32 place, struct client *c)
+{
+	struct seat_owner *seat = &s->seats[place];
+
+	seat->newer = FRAME_NONE;
+	seat->older = c->newest;
+	if (c->newest != FRAME_NONE)
+		s->seats[c->newest].newer = place;
+	c->newest = place;
+	c->nr_contexts++;
+}
+
+static void place_unlink(struct service *s, u32 place)
+{
+	struct seat_owner *seat = &s->seats[place];
+	struct client *c = seat->client;
+
+	if (c->newest == place)
+		c->newest = seat->older;
+	else
+		s->seats[seat->newer].older = seat->older;
+	if (seat->older != FRAME_NONE)
+		s->seats[seat->older].newer = seat->newer;
+	c->nr_contexts--;
+}
+
 static void place_free(struct seat_owner *seat)
 {
 	munmap(seat->memory, seat->bytes);
@@ -73,7 +100,7 @@ int place_open(struct service *s, struct client *client, struct place_offer *ret
 	offer.bytes = seat.bytes;
 	s->seats[offer.place] = seat;
 	s->quota_given += seat.quota;
-	client->nr_contexts++;
+	place_link(s, offer.place, client);
 	service_count(&s->arena.header->nr_contexts, 1);
 	*ret_offer = offer;
 	return 0;
@@ -88,7 +115,7 @@ void place_leave(struct service *s, u32 place)
 		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
 	arena_leave(&s->arena, place);
 	s->quota_given -= seat->quota;
-	seat->client->nr_contexts--;
+	place_unlink(s, place);
 	place_free(seat);
 	service_count(&s->arena.header->nr_contexts, -(u64)1);
 }

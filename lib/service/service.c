@@ -25,6 +25,7 @@
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/lease.h"
+#include "lib/service/life.h"
 #include "lib/service/memory.h"
 #include "lib/service/reads.h"
 #include "lib/service/socket.h"
@@ -294,28 +295,26 @@ static void service_wait(struct service *s, bool busy)
 	client_free_gone(s);
 }
 
-static void service_loop(struct service *s)
+void service_turn(struct service *s)
 {
-	u64 next_tick_ns = host_now_ns();
 	bool busy;
 
-	while (!s->stopping) {
-		fill_take_hints(s);
-		busy = evict_run(s);
-		busy |= fill_run(s);
-		busy |= stat_run(s);
-		busy |= client_answer_waiting(s);
-		busy |= client_close_hung_up(s);
-		service_wait(s, busy);
-		if (host_now_ns() >= next_tick_ns) {
-			files_tick(s);
-			worker_tick(s);
-			client_tick(s);
-			sweep_tick(s);
-			evict_tick(s);
-			next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
-		}
-	}
+	fill_take_hints(s);
+	busy = evict_run(s);
+	busy |= fill_run(s);
+	busy |= stat_run(s);
+	busy |= client_answer_waiting(s);
+	busy |= client_close_hung_up(s);
+	busy |= client_reap(s);
+	service_wait(s, busy);
+	if (host_now_ns() < s->next_tick_ns)
+		return;
+	files_tick(s);
+	worker_tick(s);
+	client_tick(s);
+	sweep_tick(s);
+	evict_tick(s);
+	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
 /* Signals that end the service come through a descriptor, and those about leases go to the
@@ -330,12 +329,10 @@ static void service_block_signals(sigset_t *ret_old)
 	pthread_sigmask(SIG_BLOCK, &set, ret_old);
 }
 
-int service_run(const struct service_options *options, void (*ready)(void *arg),
-                void *ready_arg, const char **ret_why)
+int service_open(const struct service_options *options, struct service **ret_service,
+                 const char **ret_why)
 {
 	struct service *s = calloc(1, sizeof(*s));
-	const char *why = NULL;
-	sigset_t old;
 	int err;
 
 	if (!s)
@@ -345,19 +342,42 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
 	s->shared.fd = s->shared.reader_fd = -1;
 	s->evict.ask = s->evict.done = -1;
-	service_block_signals(&old);
 	s->started_ns = host_now_ns();
-	err = service_begin(s, &why);
+	err = service_begin(s, ret_why);
+	if (err) {
+		service_shut(s);
+		return err;
+	}
+	/* From now on: making a large cache takes longer than some are idle. */
+	s->idle_since_ns = s->next_tick_ns = host_now_ns();
+	*ret_service = s;
+	return 0;
+}
+
+void service_shut(struct service *s)
+{
+	service_end(s);
+	free(s);
+}
+
+int service_run(const struct service_options *options, void (*ready)(void *arg),
+                void *ready_arg, const char **ret_why)
+{
+	struct service *s;
+	const char *why = NULL;
+	sigset_t old;
+	int err;
+
+	service_block_signals(&old);
+	err = service_open(options, &s, &why);
 	if (!err) {
-		/* From now on: making a large cache takes longer than some are idle. */
-		s->idle_since_ns = host_now_ns();
 		if (ready)
 			ready(ready_arg);
-		service_loop(s);
+		while (!s->stopping)
+			service_turn(s);
+		service_shut(s);
 	}
-	service_end(s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	free(s);
 	if (err && ret_why)
 		*ret_why = why;
 	return err;

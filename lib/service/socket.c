@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,15 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/service/socket.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 /* A service that ends just now replaces the lock file while this one opens it. That this
  * happens more than a few times in a row is a fault. */
@@ -170,4 +176,30 @@ void socket_unlisten(struct service *s)
 		return;
 	unlink(s->socket_path);
 	service_close(&s->listening);
+}
+
+bool socket_peer_is_ours(int socket, struct ucred *ret_peer)
+{
+	socklen_t bytes = sizeof(*ret_peer);
+
+	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
+	       (ret_peer->uid == geteuid() || ret_peer->uid == 0);
+}
+
+int socket_peer_process(int socket)
+{
+	struct pollfd look = { .fd = socket, .events = POLLRDHUP };
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	int fd = -1;
+	socklen_t fd_bytes = sizeof(fd);
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_bytes) == 0)
+		return fd;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return -1;
+	fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	if (fd >= 0 && poll(&look, 1, 0) != 0)
+		service_close(&fd);
+	return fd;
 }

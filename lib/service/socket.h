@@ -3,6 +3,8 @@
 #ifndef LODIC_LIB_SERVICE_SOCKET_H
 #define LODIC_LIB_SERVICE_SOCKET_H
 
+#include <sys/socket.h>
+
 #include "lib/service/state.h"
 
 /* Makes this process the only service for the socket, or says why it cannot be.
@@ -13,5 +15,12 @@ void socket_unlock(struct service *s);
  * path. */
 int socket_listen(struct service *s, const char **ret_why);
 void socket_unlisten(struct service *s);
+
+/* Is the program at the other end of socket this user's, or root's? */
+bool socket_peer_is_ours(int socket, struct ucred *ret_peer);
+/* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
+ * cannot be mistaken about a process whose number is used again. Before that, the number is
+ * still the client's if its socket has not hung up afterwards. -1: there is none. */
+int socket_peer_process(int socket);
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * What all files of the service share: struct service, and a few helpers.
  *
+ *   trial     a service that a program measures piece by piece
  *   service   start, main loop, end
  *   client    which programs are connected: requests, contexts, reaping
  *   place     contexts, and when one is over
@@ -164,6 +165,7 @@ struct source {
 /* The owner of the context at a place of the walk list. */
 struct seat_owner {
 	struct client *client;
+	u32 older, newer; /* the client's other places; FRAME_NONE: there are no more */
 	void *memory;
 	u64 bytes;
 	int fd; /* memory_ask() asks it who has the memory; -1: the kernel does not tell */
@@ -197,15 +199,18 @@ struct service {
 	int spare; /* client_accept() gives it up for a moment when descriptors run out */
 	int epoll, wake, signals;
 	bool stopping;
+	u64 next_tick_ns;
 	struct source sources[NR_SOURCES];
 
 	struct client *clients;
 	u32 nr_clients;  /* that are attached; those who only ask do not count */
+	u32 nr_silent;   /* of all: the other side of the socket is closed */
+	u32 nr_reaping;  /* of these: there are contexts to ask about */
+	u32 nr_waiting;  /* requests that are answered when their work is done */
 	u64 last_serial; /* of the newest client */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;
-	u32 next_seat; /* which context to ask about next */
 	u64 past_counters[CONTEXT_NR_COUNTERS];
 
 	struct held_file *files;

@@ -10,13 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/pte.h"
 #include "host/random.h"
+#include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/place.h"
 #include "lib/service/stat.h"
 #include "lib/service/sweep.h"
 
@@ -209,9 +213,108 @@ static void sweep_tick_large_cache_bounded(void **state)
 	service_free(s);
 }
 
+/* A service to which contexts can come. */
+static struct service *service_make_empty(void)
+{
+	struct service *s = service_make(0, 64);
+
+	free(s->arena.contexts);
+	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));
+	s->arena.header = calloc(1, sizeof(*s->arena.header));
+	assert_true(s->arena.contexts && s->arena.header);
+	s->quota = 8;
+	return s;
+}
+
+/* A client that the service hears of by one end of a socket. */
+static struct client *client_make(struct service *s, int *ret_other)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	int ends[2];
+
+	assert_non_null(c);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	*ret_other = ends[1];
+	c->socket = ends[0];
+	c->process = -1;
+	c->newest = c->reap_at = FRAME_NONE;
+	c->next = s->clients;
+	s->clients = c;
+	return c;
+}
+
+/* Gives the client a context. Returns a descriptor of its memory. */
+static int context_make(struct service *s, struct client *c)
+{
+	struct place_offer offer;
+
+	assert_int_equal(place_open(s, c, &offer), 0);
+	return offer.fd;
+}
+
+/* One context is still in use when its client hangs up, and leaves later. */
+static void client_hang_up_with_many_contexts_reaps_them_in_turns(void **state)
+{
+	enum { NR_CONTEXTS = 100, MOST = 8 };
+	struct service *s = service_make_empty();
+	struct client *dying, *living;
+	u32 turns = 0, reaped = 0;
+	int other[2], used = -1;
+	bool more = true, tells;
+
+	(void)state;
+	living = client_make(s, &other[0]);
+	dying = client_make(s, &other[1]);
+	for (u32 i = 0; i < NR_CONTEXTS; i++) {
+		int fd = context_make(s, dying);
+
+		if (i == NR_CONTEXTS / 2)
+			used = fd;
+		else
+			close(fd);
+		close(context_make(s, living));
+	}
+	assert_int_equal(living->nr_contexts, NR_CONTEXTS);
+	tells = s->seats[dying->newest].fd >= 0;
+	assert_false(client_reap(s));
+	client_process_died(s, dying);
+	for (; more; turns++) {
+		more = client_reap(s);
+		assert_in_range(s->stat.reaped - reaped, 0, MOST);
+		reaped = (u32)s->stat.reaped;
+	}
+	assert_in_range(turns, NR_CONTEXTS / MOST, NR_CONTEXTS);
+	if (tells) { /* who has memory */
+		assert_int_equal(reaped, NR_CONTEXTS - 1);
+		assert_int_equal(dying->nr_contexts, 1);
+		assert_false(dying->gone);
+		client_tick(s);
+		assert_false(client_reap(s));
+		assert_int_equal(dying->nr_contexts, 1);
+		close(used);
+		client_tick(s);
+		assert_false(client_reap(s));
+	}
+	assert_int_equal(s->stat.reaped, NR_CONTEXTS);
+	assert_true(dying->gone);
+	client_free_gone(s);
+	assert_ptr_equal(s->clients, living);
+	assert_int_equal(living->nr_contexts, NR_CONTEXTS);
+	client_free_all(s);
+	assert_null(s->clients);
+	assert_int_equal(s->nr_silent, 0);
+	assert_int_equal(s->nr_reaping, 0);
+	close(other[0]);
+	close(other[1]);
+	free(s->arena.header);
+	free(s->arena.contexts);
+	free(s->files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(client_hang_up_with_many_contexts_reaps_them_in_turns),
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
 		cmocka_unit_test(
