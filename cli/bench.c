@@ -9,6 +9,8 @@ static const char doc[] =
 	"  pin      Compare the ways to pin and to read a block.\n"
 	"  memory   Print the bytes that the cache's tables take for each frame, for\n"
 	"           each context and for each mapped block.\n"
+	"  service  Measure what the service's own work costs: to evict, to fill, to reap and to\n"
+	"           open files.\n"
 	"\n"
 	"`lodic help bench pin' explains one of them.\n"
 	"\n"
@@ -21,6 +23,7 @@ int command_bench(int argc, char **argv)
 	static const struct command commands[] = {
 		{ "pin", command_bench_pin },
 		{ "memory", command_bench_memory },
+		{ "service", command_bench_service },
 		{ 0 },
 	};
 	static const struct command_choice choice = {

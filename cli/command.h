@@ -15,6 +15,7 @@ int command_demo(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_bench_pin(int argc, char **argv);
 int command_bench_memory(int argc, char **argv);
+int command_bench_service(int argc, char **argv);
 int command_map(int argc, char **argv);
 
 struct command {

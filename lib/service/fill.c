@@ -282,25 +282,31 @@ static u64 op_block(const struct fill_op *op, u32 i)
 	return block_id(op->id, (u32)(op->first + i));
 }
 
+bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+{
+	const struct cache_file file = { &s->arena.files[slot], block_file(block) };
+
+	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
+		evict_push(s, frame);
+		return false;
+	}
+	reclaim_insert(&s->reclaim, frame, block);
+	files_link_frame(s, slot, frame);
+	service_count(&s->arena.header->nr_admitted, 1);
+	service_count(&s->arena.header->nr_cached, 1);
+	return true;
+}
+
 /* The op's i-th block: valid bytes of it are there, if whole. */
 static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid,
                        bool whole)
 {
 	u32 frame = op->frames[i];
-	u64 block = op_block(op, i);
-	const struct cache_file file = { &s->arena.files[op->slot], op->id };
 
 	if (whole)
 		memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
 		       BLOCK_BYTES - valid);
-	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
-		evict_push(s, frame);
-		return;
-	}
-	reclaim_insert(&s->reclaim, frame, block);
-	files_link_frame(s, op->slot, frame);
-	service_count(&s->arena.header->nr_admitted, 1);
-	service_count(&s->arena.header->nr_cached, 1);
+	fill_publish(s, op->slot, frame, op_block(op, i), whole);
 }
 
 /* result: bytes read, or -errno. */

@@ -9,6 +9,9 @@ int fill_init(struct service *s);
 void fill_fini(struct service *s);
 /* Takes hints out of the contexts' rings, as many as a turn may. */
 void fill_take_hints(struct service *s);
+/* Ends the fill of frame, begun by cache_fill_begin(), with block of the file in slot: the bytes
+ * are whole, or they are not. true: it is cached. false: the frame is free. */
+bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole);
 /* Begins reads. true: there is more to do at once. */
 bool fill_run(struct service *s);
 /* From here on, fill_sync_is_done() says whether all is done that readers asked for before. */

@@ -22,7 +22,7 @@ LODIC = sys.argv[1] if len(sys.argv) > 1 else ""
 SECONDS = 60  # a run may take
 COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "bench", "map"]
 LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["map"],
-          ["bench", "pin"], ["bench", "memory"]]
+          ["bench", "pin"], ["bench", "memory"], ["bench", "service"]]
 FILE_BYTES = 4 << 20
 NR_CACHES = 6  # of the comparison
 

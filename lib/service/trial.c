@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See trial.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "core/cache/cache.h"
+#include "host/random.h"
+#include "lib/service/evict.h"
+#include "lib/service/files.h"
+#include "lib/service/fill.h"
+#include "lib/service/life.h"
+#include "lib/service/stat.h"
+#include "lib/service/trial.h"
+
+/* What the fills of one turn can ask for. */
+#define TAKE_STEPS FILL_OPS
+#define FENCE_WAIT_MS 100
+/* Readers come by one of so many blocks before it is looked at for eviction. */
+#define VISIT_PART 4u
+
+struct service_trial {
+	struct service *s;
+	u32 slot; /* of the file that frames get blocks of */
+	u32 id;
+	u64 next; /* its block that comes next */
+	u64 random;
+	u32 frames[TAKE_STEPS * FILL_RUN];
+};
+
+static u64 trial_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+
+int service_trial_open(const struct service_options *options,
+                       struct service_trial **ret_trial, const char **ret_why)
+{
+	struct service_trial *t = calloc(1, sizeof(*t));
+	sigset_t all, old;
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->random = 1;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = service_open(options, &t->s, ret_why);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		free(t);
+		return err;
+	}
+	*ret_trial = t;
+	return 0;
+}
+
+void service_trial_close(struct service_trial *t)
+{
+	service_shut(t->s);
+	free(t);
+}
+
+int service_trial_wake(struct service_trial *t, int fd)
+{
+	/* The loop does nothing for this source. */
+	return service_watch(t->s, fd, EPOLLIN, &t->s->sources[SOURCE_WAKE]);
+}
+
+u64 service_trial_turn(struct service_trial *t)
+{
+	u64 began = trial_cpu_ns();
+
+	service_turn(t->s);
+	return trial_cpu_ns() - began;
+}
+
+void service_trial_stat(const struct service_trial *t, struct lodic_stat *ret_stat)
+{
+	stat_collect(t->s, ret_stat);
+}
+
+int service_trial_use(struct service_trial *t, uint64_t ino)
+{
+	struct service *s = t->s;
+
+	for (u32 slot = 0; slot < s->shape.nr_files; slot++) {
+		const struct held_file *f = &s->files[slot];
+
+		if (f->state != FILE_HELD || f->ino != ino)
+			continue;
+		t->slot = slot;
+		t->id = f->id;
+		t->next = 0;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* Gives frame, which is nobody's, the file's next block. */
+static void trial_publish(struct service_trial *t, u32 frame)
+{
+	struct service *s = t->s;
+	u64 block = block_id(t->id, (u32)t->next++);
+
+	cache_fill_begin(&s->arena, frame, block);
+	fill_publish(s, t->slot, frame, block, true);
+}
+
+u32 service_trial_stock(struct service_trial *t, u32 nr)
+{
+	struct evict *e = &t->s->evict;
+
+	for (; nr > 0 && e->nr_free > 0; nr--) {
+		u32 i = (u32)(random_next(&t->random) % e->nr_free);
+		u32 frame = e->free_frames[i];
+
+		e->free_frames[i] = e->free_frames[e->nr_free - 1];
+		e->free_frames[e->nr_free - 1] = frame;
+		trial_publish(t, evict_pop(t->s));
+	}
+	return e->nr_free;
+}
+
+/* As readers do. */
+static void trial_visit(struct service_trial *t, u32 frame)
+{
+	if (random_next(&t->random) % VISIT_PART == 0)
+		host_store_byte(&t->s->arena.visits[frame], 1);
+}
+
+/* true: a fence is over. */
+static bool trial_wait(const struct service *s, int patience_ms)
+{
+	struct pollfd wait = { .fd = evict_event(s), .events = POLLIN };
+
+	return poll(&wait, 1, patience_ms) == 1;
+}
+
+void service_trial_evict(struct service_trial *t, struct service_trial_evicted *ret)
+{
+	struct service *s = t->s;
+	enum evict_next next = EVICT_GOT;
+	u64 began = trial_cpu_ns();
+	bool busy = evict_run(s);
+	u32 nr = 0;
+
+	for (u32 step = 0; step < TAKE_STEPS; step++) {
+		next = evict_get(s, FILL_RUN);
+		if (next != EVICT_GOT)
+			break;
+		for (u32 i = 0; i < FILL_RUN && s->evict.nr_free > 0; i++)
+			t->frames[nr++] = evict_pop(s);
+	}
+	ret->ns = trial_cpu_ns() - began;
+	ret->frames = nr;
+	for (u32 i = 0; i < nr; i++) {
+		trial_publish(t, t->frames[i]);
+		trial_visit(t, t->frames[i]);
+	}
+	if (evict_event(s) < 0 ||
+	    !trial_wait(s, busy || next != EVICT_FENCE ? 0 : FENCE_WAIT_MS))
+		return;
+	began = trial_cpu_ns();
+	evict_fenced(s);
+	ret->ns += trial_cpu_ns() - began;
+}
+
+u64 service_trial_newest(const struct service_trial *t, u64 nr, u64 *ret_end)
+{
+	*ret_end = t->next;
+	return t->next > nr ? t->next - nr : 0;
+}
+
+u64 service_trial_fence(const struct service_trial *t)
+{
+	u64 began = host_now_ns();
+
+	batch_fence(&t->s->arena);
+	return host_now_ns() - began;
+}
