@@ -13,7 +13,8 @@
  * ends the proof of their file. Then it kills some of the stopped readers, and lets the others
  * go on. A signal cannot choose the instruction. So the readers pin in a tight loop before. The
  * store of a count and the look at the frame are a good part of it. Over the many stops, some
- * lie between the two. The checker stops readers exactly there (check/arena_batch.c).
+ * lie between the two. crash_steps stops readers at every instruction, and the checker at every
+ * step of the protocol (check/arena_batch.c).
  *
  * Some readers have two threads. Some fork children, which read and exit; a child keeps the
  * socket of a reader that is killed meanwhile. Some call exec(), and are killed afterwards.
