@@ -12,7 +12,7 @@ PYTHON = /usr/bin/python3
 C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
-	kernel-check soak bench bench-scale figures fmt install uninstall \
+	kernel-check soak soak-cache bench bench-scale figures fmt install uninstall \
 	clean
 .DEFAULT_GOAL := help
 
@@ -22,6 +22,7 @@ help:
 	@echo 'make check ARGS="..."   only some of it: see tools/check.py --help'
 	@echo 'make kernel-check       the Linux series: apply, build, boot under QEMU, test'
 	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
+	@echo 'make soak-cache         20,000 readers, 1,000 services killed; 10^9 reads verified'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
@@ -64,6 +65,9 @@ figures: deps-bench build
 
 soak: build
 	@$(BUILD)/lodic-check --all --schedules 500000 $(ARGS)
+
+soak-cache: deps-check
+	@$(PYTHON) tools/soak.py --build $(BUILD)/soak $(ARGS)
 
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
