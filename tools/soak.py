@@ -4,9 +4,10 @@
 
 `make soak-cache` calls this. In each mode it kills 10,000 readers, at least 2,500 of them with
 pins, and 500 services. It also stops readers while their frames are wanted, between any two
-instructions of a pin and at random. In both modes together it verifies 10^9 reads and pins,
-each of them all 4096 bytes of a block. The work is cut into rounds, and each round prints its
-seed. The build has no debug checks, as users have none: their extra steps could hide a race.
+instructions of a pin and at random. In both modes together it verifies 10^9 reads and pins
+byte for byte: whole blocks of 4096 bytes, but for one read in 200. The work is cut into
+rounds, and each round prints its seed. The build has no debug checks, as users have none:
+their extra steps could hide a race.
 
 The last lines are the totals. The exit status is 0 only if no byte was wrong, no frame was
 lost, and nothing hung or failed. All that was asked for must have been done, too. What the
