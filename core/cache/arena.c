@@ -239,12 +239,9 @@ static bool arena_freeze(struct arena *a, u32 frame)
 void arena_clear(struct arena *a, u32 frame)
 {
 	struct frame *f = &a->frames[frame];
-	u64 *at = translation_find_exact(&a->translation, host_load_relaxed(&f->block),
-	                                 frame);
 
-	/* A reader that comes by the old word finds no such block here. */
-	if (at && !MUTANT(TAKE_LEAVES_LED))
-		host_store_relaxed(at, 0);
+	if (!MUTANT(TAKE_LEAVES_LED))
+		translation_clear(&a->translation, host_load_relaxed(&f->block), frame);
 	if (!MUTANT(TAKE_LEAVES_NAME))
 		frame_clear(f);
 }
@@ -331,23 +328,31 @@ void arena_wake(struct arena *a)
 
 void arena_check(const struct arena *a)
 {
-	u64 nr_led = 0, nr_cached = 0;
+	const struct translation *t = &a->translation;
+	u64 nr_led = 0, nr_cached = 0, nr_spilled = 0, nr_spills = 0;
 	u32 i;
 
 	for (i = 0; i < a->nr_frames; i++) {
 		const struct frame *f = &a->frames[i];
 		u64 block = host_load_relaxed(&f->block);
+		const u64 *at;
 
 		frame_check(f);
 		if (block == BLOCK_NONE)
 			continue;
 		nr_cached++;
-		CHECK(translation_find_exact(&a->translation, block, i),
-		      "T1: cached, so led to");
+		at = translation_find_exact(t, block, i);
+		CHECK(at, "T1: cached, so led to");
+		nr_spilled += translation_is_spilled(t, block, at);
 	}
-	for (i = 0; i < a->header->nr_words; i++)
-		nr_led += host_load_relaxed(&a->translation.words[i]) != 0;
+	for (i = 0; i < a->header->nr_words; i++) {
+		u64 word = host_load_relaxed(&t->words[i]);
+
+		nr_led += translation_frame(word) != 0;
+		nr_spills += !!(word & TRANSLATION_SPILL);
+	}
 	CHECK(nr_led == nr_cached, "T1: led to, so cached");
+	CHECK(nr_spills == nr_spilled, "T3: a bit for each block in a second bucket");
 	CHECK(a->nr_contexts == 0 || a->contexts[a->nr_contexts - 1].memory,
 	      "K2: the walk ends at a context");
 }

@@ -256,10 +256,13 @@ context_pin_home(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)
 	bool cold = (v ^ context_tag(hash)) >> 32; /* another block's, or counted */
 
 	if (cold) {
-		if (unlikely(pte_count(v) > 0))
+		u64 word = translation_guess(&c->translation, hash);
+
+		/* The tag first: most blocks that are not cached go no further. */
+		if (unlikely(pte_count(v) > 0 ||
+		             !translation_leads(word, translation_tag(hash, block))))
 			return false;
-		v = context_tag(hash) |
-		    translation_frame(translation_guess(&c->translation, hash));
+		v = context_tag(hash) | translation_frame(word);
 	}
 	if (unlikely(!context_pin_at(c, pte, v, block)))
 		return false;

@@ -5,14 +5,19 @@
  *
  * Idea. Buckets of eight words, a cache line each. A block has a home, one word. When that is
  * taken, the block stands elsewhere in the home's bucket. When that is full, it stands in a
- * second bucket. A word holds a 32-bit tag and the frame. Frame 0 is never used, so an empty
+ * second bucket. A word holds a 31-bit tag and the frame. Frame 0 is never used, so an empty
  * word leads to a frame that holds nothing. The tag only narrows a search; the frame's own
  * block name decides. So a reader may look at a wrong frame or miss a right one. It then
  * reads from the kernel, and never gets a wrong byte.
  *
+ * One bit of each word, also of an empty one, belongs to its bucket. As many of these bits are
+ * set as blocks of this bucket stand in their second one. That is hardly ever any, so a reader
+ * who looks for a block that is not cached looks at one cache line.
+ *
  * Rules
  * T1 a word leads to a frame only while that frame is CACHED with that word's block.
  * T2 no two words carry the same tag in one bucket.
+ * T3 a bucket has as many spill bits as blocks of it stand in their second bucket.
  * O3 a word is published by a release store, after the frame's bytes and name. A reader
  *    loads it relaxed. It then looks at the frame's seq, pins or name, by an acquire load.
  */
@@ -32,10 +37,12 @@ struct translation {
 	u32 shift;  /* 64 - log2(nr_words) */
 };
 
+#define TRANSLATION_SPILL ((u64)1 << 63)
+
 static inline u64 translation_tag(u64 hash, u64 block)
 {
 	/* The hash's low half depends on the index alone, so stir in the file. */
-	return (hash ^ (u64)block_file(block) * 0x85ebca6bu) << 32;
+	return (hash ^ (u64)block_file(block) * 0x85ebca6bu) << 32 & ~TRANSLATION_SPILL;
 }
 
 static inline u64 translation_second_hash(u64 block)
@@ -53,6 +60,13 @@ static inline u32 translation_frame(u64 word)
 	return (u32)word;
 }
 
+/* May word lead to a block with this tag? */
+static inline bool translation_leads(u64 word, u64 tag)
+{
+	return ((word ^ tag) & ~TRANSLATION_SPILL) >> 32 == 0 &&
+	       translation_frame(word) >= FRAME_FIRST;
+}
+
 /* The word at block's home, right seven times in eight: the first look. Relaxed. */
 static inline u64 translation_guess(const struct translation *t, u64 hash)
 {
@@ -61,7 +75,7 @@ static inline u64 translation_guess(const struct translation *t, u64 hash)
 
 /* The word that may lead to block, and its value in ret_word; NULL when there is none.
  * Relaxed: the caller proves the frame, or looks at the word again after a fence. Cost:
- * one cache line when the block stands in its first bucket, else two. */
+ * one cache line, and another one if blocks of the first bucket stand in second ones. */
 u64 *translation_find(const struct translation *t, u64 block, u64 *ret_word);
 
 /* The number of words for nr_frames: a power of two, and four times as many at least. Seven
@@ -75,8 +89,14 @@ void translation_init(struct translation *t, u64 *words, u64 nr_words);
  * translation_set() publishes block -> frame with release order. false when both of the
  * block's buckets are full or hold its tag: then the block is simply not cached. */
 bool translation_set(struct translation *t, u64 block, u32 frame);
+/* Takes block -> frame away, if it is there. A reader that comes by the old word finds no such
+ * block in the frame, so relaxed. */
+void translation_clear(struct translation *t, u64 block, u32 frame);
 
 /* The word of block -> frame, NULL when it is not there. */
 u64 *translation_find_exact(const struct translation *t, u64 block, u32 frame);
+
+/* Does the word at `at`, which is block's, lie in the block's second bucket? */
+bool translation_is_spilled(const struct translation *t, u64 block, const u64 *at);
 
 #endif

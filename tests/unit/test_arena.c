@@ -30,28 +30,63 @@ static void frame_fill_in_the_midst_unreadable(void **state)
 	bed_free(bed);
 }
 
-static void translation_set_full_refuses(void **state)
+/* T3, and each block is found that was set. Returns how many stand in second buckets. */
+static u32 translation_check(const struct arena_bed *bed, const u32 *frames, u32 nr)
 {
-	struct arena_bed *bed = bed_make(ARENA_SCANNED);
-	struct translation *t = &bed->arena.translation;
-	u32 index, nr = 0;
+	const struct translation *t = &bed->arena.translation;
+	u32 nr_spilled = 0, nr_spills = 0;
 	u64 word;
 
-	(void)state;
-	/* Fill until somebody's two buckets are full: never before a quarter of all words. */
-	for (index = 0; index < 1000 && translation_set(t, bed_block(index), index + 1);
-	     index++)
-		nr++;
-	assert_in_range(nr, BED_FRAMES, bed->arena.header->nr_words);
 	for (u32 i = 0; i < nr; i++) {
-		u64 *at = translation_find(t, bed_block(i), &word);
+		const u64 *at = translation_find(t, bed_block(i), &word);
 
+		if (frames[i] == 0)
+			continue;
 		assert_non_null(at);
-		assert_int_equal(translation_frame(word), i + 1);
-		assert_ptr_equal(at, translation_find_exact(t, bed_block(i), i + 1));
-		*at = 0;
-		assert_null(translation_find(t, bed_block(i), &word));
+		assert_int_equal(translation_frame(word), frames[i]);
+		assert_ptr_equal(at,
+		                 translation_find_exact(t, bed_block(i), frames[i]));
+		nr_spilled += translation_is_spilled(t, bed_block(i), at);
 	}
+	for (u32 i = 0; i < bed->arena.header->nr_words; i++)
+		nr_spills += t->words[i] >> 63;
+	assert_int_equal(nr_spills, nr_spilled);
+	return nr_spilled;
+}
+
+static void translation_set_full_refuses(void **state)
+{
+	enum { MANY = 1000 };
+	struct arena_bed *bed = bed_make(ARENA_SCANNED);
+	struct translation *t = &bed->arena.translation;
+	u32 index, nr = 0, first_refused = 0;
+	u32 frames[MANY] = { 0 };
+
+	(void)state;
+	/* Far more than there is room for: nobody is refused before a quarter of all words. */
+	for (index = 0; index < MANY; index++) {
+		if (translation_set(t, bed_block(index), nr + 1))
+			frames[index] = ++nr;
+		else if (first_refused == 0)
+			first_refused = index;
+	}
+	assert_in_range(first_refused, BED_FRAMES, bed->arena.header->nr_words);
+	assert_in_range(nr, first_refused, bed->arena.header->nr_words);
+	assert_true(translation_check(bed, frames, MANY) > 0);
+	/* Blocks go and others come: also into words that keep a bucket's bit. */
+	for (index = 0; index < MANY; index++) {
+		u32 other = (index * 7 + 3) % MANY;
+
+		translation_clear(t, bed_block(index), frames[index]);
+		frames[index] = 0;
+		if (frames[other] == 0 && translation_set(t, bed_block(other), nr + 1))
+			frames[other] = ++nr;
+		translation_check(bed, frames, MANY);
+	}
+	for (index = 0; index < MANY; index++)
+		translation_clear(t, bed_block(index), frames[index]);
+	for (u32 i = 0; i < bed->arena.header->nr_words; i++)
+		assert_int_equal(t->words[i], 0);
 	bed_free(bed);
 }
 
