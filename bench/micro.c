@@ -14,7 +14,7 @@
 #include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 60
-#define MAX_STEPS 16u
+#define MAX_STEPS 32u
 #define UNITS \
 	"ns: one step on one CPU, of ping_pong one way; spread: interquartile range of " \
 	"ns; mops: 10^6 steps a second, all CPUs; medians of undisturbed slots; ratio: " \
@@ -54,7 +54,7 @@ enum { KEY_SEED = 256 };
 static const char doc[] =
 	"Measure the steps that counting is made of. These are adding and "
 	"compare-and-swap on one word, handing a word over, a pin of lodic, and ways to "
-	"update a word of one's own CPU."
+	"update a word of one's own CPU. Measure also what each promise of a cached read costs."
 	"\v"
 	"Examples:\n"
 	"  bench_micro\n"
@@ -233,6 +233,7 @@ static json_t *cell_json(const struct micro *m, u32 step, u32 cpus)
 	json_t *o = json_object();
 
 	json_object_set_new(o, "name", json_string(s->name));
+	json_object_set_new(o, "promise", json_boolean(s->promise));
 	json_object_set_new(o, "cpus", json_integer(cpus));
 	if (c->spread.known) {
 		json_object_set_new(o, "ns",

@@ -192,7 +192,7 @@ def doc_micro(micro):
     yield "| step | CPUs | ns | spread | |"
     yield "|---|---|---|---|---|"
     for row in micro["results"]:
-        if row["ns"] is not None:
+        if row["ns"] is not None and not row["promise"]:
             yield (f"| {row['name']} | {row['cpus']} | {row['ns']:.3g} | "
                    f"{row['spread']:.2g} | {row['what']} |")
     yield ""
@@ -200,6 +200,21 @@ def doc_micro(micro):
         if row["ratio"] is not None:
             yield (f"- {row['name']} costs {row['ratio']:.2f} of {row['over']}, CPUs: "
                    f"{row['cpus']} (spread {row['spread']:.2g})")
+
+
+def doc_promises(micro):
+    """Each row has the promises of the rows above as well."""
+    yield "| promise | ns | more | |"
+    yield "|---|---|---|---|"
+    before = {}
+    for row in micro["results"]:
+        if not row["promise"] or row["cpus"] != 1 or row["ns"] is None:
+            continue
+        # Both kinds of pins are compared with the same read.
+        over = before.get("counted" if row["name"] == "locked" else "last")
+        more = "" if over is None else figure(row["ns"] - over, 1)
+        yield f"| {row['name']} | {figure(row['ns'], 1)} | {more} | {row['what']} |"
+        before["last"] = before[row["name"]] = row["ns"]
 
 
 def figure(value, digits=2):
@@ -299,6 +314,10 @@ def write_doc(pin, memory, huge, kv, peers, count, user, micro):
              *doc_kv(kv), "", *notes["A key-value reader"], "",
              "## Beside RocksDB's caches", "",
              *doc_peers(peers), "", *notes["RocksDB"], "",
+             "## What each promise costs", "",
+             f"`bench_micro`, {machine_of(micro)}: one hot block, 64 bytes of it, on one CPU.",
+             "Each row has the promises of the rows above it as well.", "",
+             *doc_promises(micro), "", *notes["Promises"], "",
              *doc_counting(count, user, micro, notes), "",
              "All rows: bench/results/count.csv and micro.json; `make bench` draws "
              "build/figures/count.png."]

@@ -58,8 +58,8 @@ ROOMS = [
                                          "preload/map_environment.h")),
     Room("kernel/", "LODIC as patches on Linux 6.12, and what builds, boots and tests it", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
-         (*CORE, "core/count/", "core/owned/", "host/posix/", "host/random.h", "include/",
-          "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
+         (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
+          "include/", "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `install/`, "
          "`recipes/`, the mutants' builds", ("",)),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
