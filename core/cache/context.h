@@ -139,7 +139,7 @@ context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 o
  * Copies n bytes of block from offset on (offset + n <= BLOCK_BYTES). true: they are the
  * block's bytes, if context_vouch() says so afterwards. false: not cached, or the frame
  * was refilled under the copy; the buffer holds rubbish. The reader writes nothing that
- * anybody shares, but for a visit byte of its own.
+ * anybody shares, but for the frame's visits, three times at most.
  */
 bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n);
 

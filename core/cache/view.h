@@ -9,8 +9,8 @@
  * C21 what was read through a view counts only if seq is the same afterwards (O1). Then the
  *    file's proof and the service must still live (O22).
  *
- * A view writes a visit byte of its reader's own, and holds nothing. So no view has an end,
- * and a reader that dies leaves nothing behind.
+ * A view writes a visit at most, and holds nothing. So no view has an end, and a reader that
+ * dies leaves nothing behind.
  */
 #ifndef LODIC_CORE_CACHE_VIEW_H
 #define LODIC_CORE_CACHE_VIEW_H

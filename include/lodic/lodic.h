@@ -257,9 +257,9 @@ int lodic_file_cached(const struct lodic_file *file);
 
 /*
  * Like pread(2): copies up to n bytes from offset on, and returns how many; 0 at the end
- * of the file. It copies cached blocks without a system call and without a write to
- * shared memory. It reads the others from the kernel, and tells the service that they are
- * wanted. It never waits for the service.
+ * of the file. It copies cached blocks without a system call. Of what readers share it writes
+ * a block's first three visits, for eviction, and nothing else. It reads the others from the
+ * kernel, and tells the service that they are wanted. It never waits for the service.
  * -EINVAL: offset is negative.
  * The other errors are those of pread(2), but for -EFAULT. A copy from the cache to a
  * buffer that is not there faults, as memcpy() does.
@@ -327,7 +327,7 @@ struct lodic_view {
  * asks lodic_view_valid() whether what it has read was right. Until it has asked, the bytes
  * may be rubbish: another block's, or a mixture. They may change between two looks.
  *
- * A view holds nothing, has no end, and may be copied. It writes nothing that is shared. Its two
+ * A view holds nothing, has no end, and may be copied. It writes what lodic_read() does. Its two
  * calls cost a little more than a lodic_read() of 64 bytes, and half of a pin. So it is for a
  * program that looks at several places of a block, or compares much of it in place. Examples
  * are a hash table's probe and a search in an index. Do not use it
