@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,12 +27,9 @@
 #define DROP_SLOTS 4096u
 #define DROP_FILES 64u
 /* How many warm files go when descriptors run out. */
-#define SPARE_FILES 16u
-/* What files leave of the limit on descriptors to programs and contexts: a part, between these
- * two. Our choice: as many as there can be contexts, and some; a few under a small limit. */
-#define LEFT_PART 16u
-#define LEFT_LEAST 8u
-#define LEFT_MOST (ARENA_MAX_CONTEXTS + 256u)
+#define SPARE_FILES LEASE_DROPS
+/* When one must make room, one in so many goes, by one order to the lease thread. Our choice. */
+#define SPARE_PART 256u
 
 static u32 files_slot_of(const struct service *s, const struct held_file *f)
 {
@@ -231,13 +227,9 @@ static void files_finish(struct service *s, struct held_file *f)
 		                files_entry_of_slot(s, files_slot_of(s, f)));
 }
 
-/* Lets a held file go: when this returns, no new read or pin believes the cache. */
-static void files_retire(struct service *s, struct held_file *f)
+/* No new read or pin believes the cache about the file; the rest follows. */
+static void files_let_go(struct service *s, struct held_file *f)
 {
-	if (f->proof == PROOF_LEASE)
-		lease_drop(s, files_slot_of(s, f));
-	else
-		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
 	files_orphan_frames(s, f);
 	if (f->nr_opens == 0)
 		files_idle_end(s, f);
@@ -246,6 +238,31 @@ static void files_retire(struct service *s, struct held_file *f)
 	s->nr_held--;
 	s->nr_direct -= f->direct;
 	files_finish(s, f);
+}
+
+/* Lets up to SPARE_FILES held files go: when this returns, no new read or pin believes the cache
+ * about them. */
+static void files_retire_some(struct service *s, struct held_file *const *files, u32 nr)
+{
+	u32 leased[SPARE_FILES], nr_leased = 0;
+
+	for (u32 i = 0; i < nr; i++) {
+		u32 slot = files_slot_of(s, files[i]);
+
+		if (files[i]->proof == PROOF_LEASE)
+			leased[nr_leased++] = slot;
+		else
+			file_proof_revoke(&s->arena.files[slot]);
+	}
+	if (nr_leased > 0)
+		lease_drop(s, leased, nr_leased);
+	for (u32 i = 0; i < nr; i++)
+		files_let_go(s, files[i]);
+}
+
+static void files_retire(struct service *s, struct held_file *f)
+{
+	files_retire_some(s, &f, 1);
 }
 
 void files_fill_begun(struct held_file *f)
@@ -297,48 +314,57 @@ static struct held_file *files_find_same(struct service *s, const struct passed_
 	return slot < s->shape.nr_files ? &s->files[slot] : NULL;
 }
 
-/* The file that no client has open and that was closed longest ago. It passes over those that
- * are being read, of which there are few, and over slots whose ids are used up. */
-static struct held_file *files_find_idle(struct service *s)
+/* Up to most files that no client has open, those first that were closed longest ago. It passes
+ * over those that are being read, of which there are few, and over slots whose ids are used up. */
+static u32 files_find_idle_some(struct service *s, u32 most,
+                                struct held_file **ret_files)
 {
 	u32 list = files_list_of_idle(s);
-	u32 i = s->links[list].newer;
+	u32 nr = 0;
 
-	for (; i != list; i = s->links[i].newer) {
+	for (u32 i = s->links[list].newer; i != list && nr < most;
+	     i = s->links[i].newer) {
 		struct held_file *f = files_of_entry(s, i);
 
 		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE)
-			return f;
+			ret_files[nr++] = f;
 	}
-	return NULL;
+	return nr;
+}
+
+static struct held_file *files_find_idle(struct service *s)
+{
+	struct held_file *f;
+
+	return files_find_idle_some(s, 1, &f) > 0 ? f : NULL;
+}
+
+/* Lets some files go that no client has open. false: there are none. */
+static bool files_make_room(struct service *s, u32 most)
+{
+	struct held_file *files[SPARE_FILES];
+	u32 nr = files_find_idle_some(s, most, files);
+
+	files_retire_some(s, files, nr);
+	return nr > 0;
+}
+
+/* How many of them go for one that comes. */
+static u32 files_nr_spare(const struct service *s)
+{
+	u32 nr = s->nr_held / SPARE_PART;
+
+	return nr < 1 ? 1 : nr < SPARE_FILES ? nr : SPARE_FILES;
 }
 
 /* A free slot; it stays in their list until a file is admitted there. */
 static struct held_file *files_find_free(struct service *s)
 {
 	u32 list = files_list_of_free(s);
-	struct held_file *f;
 
-	if (s->links[list].newer != list)
-		return files_of_entry(s, s->links[list].newer);
-	f = files_find_idle(s);
-	if (f)
-		files_retire(s, f);
-	return f;
-}
-
-/* Have files taken nearly all descriptors? The kernel gives the lowest number that is free, so
- * a high one says that all below it are in use. The limit may change while the service runs. */
-static bool files_is_crowded(int fd)
-{
-	struct rlimit limit;
-	u64 left;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return false;
-	left = limit.rlim_cur / LEFT_PART;
-	left = left < LEFT_LEAST ? LEFT_LEAST : left < LEFT_MOST ? left : LEFT_MOST;
-	return fd >= 0 && (u64)fd + left >= limit.rlim_cur;
+	if (s->links[list].newer == list && !files_make_room(s, files_nr_spare(s)))
+		return NULL;
+	return files_of_entry(s, s->links[list].newer);
 }
 
 /* A slot for the file that p has found. Where descriptors are few, a file that no client has open
@@ -346,14 +372,11 @@ static bool files_is_crowded(int fd)
  * crowd. NULL: there is no slot, or no such file. */
 static struct held_file *files_find_room(struct service *s, struct passed_file *p)
 {
-	struct held_file *idle;
 	int low;
 
-	if (files_is_crowded(p->fd)) {
-		idle = files_find_idle(s);
-		if (!idle)
+	if (service_is_crowded(p->fd)) {
+		if (!files_make_room(s, files_nr_spare(s)))
 			return NULL;
-		files_retire(s, idle);
 		low = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
 		if (low >= 0) {
 			files_close_fd(s, p->local, &p->fd);
@@ -510,10 +533,7 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 
 void files_spare_descriptors(struct service *s)
 {
-	struct held_file *idle;
-
-	for (u32 i = 0; i < SPARE_FILES && (idle = files_find_idle(s)); i++)
-		files_retire(s, idle);
+	files_make_room(s, SPARE_FILES);
 }
 
 void files_tick(struct service *s)

@@ -42,6 +42,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -60,8 +61,10 @@ enum lease_order_kind { LEASE_TAKE, LEASE_DROP, LEASE_STOP };
 
 struct lease_order {
 	u32 kind; /* enum lease_order_kind */
-	u32 slot, id;
+	u32 id;
 	int fd;
+	u32 nr; /* slots */
+	u32 slots[LEASE_DROPS];
 };
 
 struct lease_answer {
@@ -260,13 +263,13 @@ static int lease_take_here(struct lease_thread *t, const struct lease_order *ord
                            u64 *ret_size)
 {
 	static const struct file_proof_ops ops = { lease_lock, lease_size, lease_back };
-	struct lease_asked asked = { { order->fd, order->slot }, t->tid };
-	int err = file_proof_begin(&t->files[order->slot], order->id, &ops, &asked,
-	                           ret_size);
+	u32 slot = order->slots[0];
+	struct lease_asked asked = { { order->fd, slot }, t->tid };
+	int err = file_proof_begin(&t->files[slot], order->id, &ops, &asked, ret_size);
 
 	if (!err) {
 		t->leases[t->nr_leases++] = asked.lease;
-		t->places[order->slot] = t->nr_leases;
+		t->places[slot] = t->nr_leases;
 	}
 	return err;
 }
@@ -288,7 +291,8 @@ static bool order_carry_out(struct lease_thread *t)
 	if (order.kind == LEASE_TAKE) {
 		answer.error = lease_take_here(t, &order, &answer.size);
 	} else if (order.kind == LEASE_DROP) {
-		lease_drop_here(t, order.slot);
+		for (u32 i = 0; i < order.nr; i++)
+			lease_drop_here(t, order.slots[i]);
 	} else {
 		mark_clear(t);
 		while (t->nr_leases > 0)
@@ -345,15 +349,17 @@ static int lease_order(struct lease_thread *t, const struct lease_order *order,
 
 int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 {
-	const struct lease_order order = { LEASE_TAKE, slot, id, fd };
+	const struct lease_order order = { LEASE_TAKE, id, fd, 1, { slot } };
 
 	return lease_order(s->lease, &order, ret_size);
 }
 
-void lease_drop(struct service *s, u32 slot)
+void lease_drop(struct service *s, const u32 *slots, u32 nr)
 {
-	const struct lease_order order = { LEASE_DROP, slot, FILE_NONE, -1 };
+	struct lease_order order = { .kind = LEASE_DROP, .fd = -1, .nr = nr };
 
+	CHECK(nr <= LEASE_DROPS, "an order has room");
+	memcpy(order.slots, slots, nr * sizeof(*slots));
 	if (s->lease) /* else lease_stop() has dropped them all */
 		lease_order(s->lease, &order, NULL);
 }
@@ -457,7 +463,7 @@ int lease_start(struct service *s)
 
 void lease_stop(struct service *s)
 {
-	const struct lease_order order = { LEASE_STOP, 0, FILE_NONE, -1 };
+	const struct lease_order order = { .kind = LEASE_STOP, .fd = -1 };
 
 	if (!s->lease)
 		return;

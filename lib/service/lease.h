@@ -18,9 +18,11 @@ void lease_stop(struct service *s);
  * -EOPNOTSUPP: its file system has no leases.
  * -ENOMEM: there is no memory. */
 int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size);
-/* The thread stops vouching for the file in slot, if a writer has not made it stop before.
- * When the function returns the thread has forgotten the file's descriptor. */
-void lease_drop(struct service *s, u32 slot);
+/* The thread stops vouching for the files in nr slots, if a writer has not made it stop before.
+ * When the function returns the thread has forgotten the files' descriptors. An order costs two
+ * changes of thread, so one should be for several files. */
+#define LEASE_DROPS 16u
+void lease_drop(struct service *s, const u32 *slots, u32 nr);
 /* Calls each() for the slots of files that the thread has revoked because of a writer, since
  * the last call. A slot may have another file by now. */
 void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot));

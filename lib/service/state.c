@@ -5,9 +5,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/service/state.h"
+
+/* What files leave of the limit on descriptors to programs and contexts: a part, between these
+ * two. Our choice: as many as there can be contexts, and some; a few under a small limit. */
+#define LEFT_PART 16u
+#define LEFT_LEAST 8u
+#define LEFT_MOST (ARENA_MAX_CONTEXTS + 256u)
 
 #define SENTENCE_BYTES 512
 
@@ -54,4 +61,16 @@ void service_close(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
+}
+
+bool service_is_crowded(int fd)
+{
+	struct rlimit limit;
+	u64 left;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return false;
+	left = limit.rlim_cur / LEFT_PART;
+	left = left < LEFT_LEAST ? LEFT_LEAST : left < LEFT_MOST ? left : LEFT_MOST;
+	return fd >= 0 && (u64)fd + left >= limit.rlim_cur;
 }

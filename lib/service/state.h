@@ -246,6 +246,10 @@ __attribute__((format(printf, 1, 2))) const char *service_why(const char *format
 int service_watch(struct service *s, int fd, u32 events, struct source *source);
 /* The same for fd, which it handles already. Without events it still hears of a hang-up. */
 int service_watch_again(struct service *s, int fd, u32 events, struct source *source);
+/* Have files taken nearly all descriptors, of which fd is the newest? The kernel gives the lowest
+ * number that is free, so a high one says that all below it are in use. The limit may change
+ * while the service runs. */
+bool service_is_crowded(int fd);
 /* Closes *fd if it is open, and makes it -1. */
 void service_close(int *fd);
 static inline void service_count(u64 *statistic, u64 delta)

@@ -21,6 +21,7 @@
 
 #include "lib/service/client.h"
 #include "lib/service/files.h"
+#include "lib/service/lease.h"
 #include "lib/service/opens.h"
 #include "tests/support/cache_fixture.h"
 
@@ -191,6 +192,76 @@ static void files_open_takes_the_slot_that_was_free_longest(void **state)
 	service_free(s);
 }
 
+/* One order to the lease thread is for several files, and a small table keeps what it can. */
+static void files_open_in_a_full_table_lets_a_few_warm_files_go(void **state)
+{
+	static const u32 sizes[][2] = { { 5, 1 }, { 1024, 4 }, { 65536, 16 } };
+	u32 slot;
+
+	(void)state;
+	for (u32 k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+		u32 nr = sizes[k][0], gone = sizes[k][1];
+		struct service *s = service_make(nr);
+
+		for (u32 i = 0; i < nr; i++) {
+			assert_int_equal(service_open(s, i, &slot), 0);
+			if (i > 0)
+				files_close(s, slot, s->files[slot].id, 1);
+		}
+		assert_int_equal(service_open(s, nr, &slot), 0);
+		assert_int_equal(s->nr_held, nr - gone + 1);
+		assert_int_equal(slot, 1); /* the oldest; slot 0's file is open */
+		assert_int_equal(s->files[0].nr_opens, 1);
+		for (u32 i = 2; i <= gone; i++)
+			assert_int_equal(s->files[i].state, FILE_FREE);
+		assert_int_equal(s->files[gone + 1 < nr ? gone + 1 : 0].state,
+		                 FILE_HELD);
+		service_free(s);
+	}
+}
+
+/* By one order to the lease thread, which must carry out all of it. */
+static void files_that_go_together_are_all_revoked(void **state)
+{
+	enum { NR_FILES = 20, GONE = 16 };
+	struct service *s = service_make(NR_FILES);
+	static struct passed_file p;
+	u32 slots[NR_FILES] = { 0 }, ids[NR_FILES];
+	int err = 0;
+
+	(void)state;
+	s->arena.header = calloc(1, sizeof(*s->arena.header));
+	assert_non_null(s->arena.header);
+	assert_int_equal(lease_start(s), 0);
+	for (u32 i = 0; i < NR_FILES && !err; i++) {
+		char path[FIXTURE_PATH_BYTES];
+
+		pattern_file_make(path, "leased", i, 1, BLOCK);
+		p = (struct passed_file){ .fd = fixture_open(path, O_RDONLY),
+			                  .ino = i,
+			                  .local = true,
+			                  .may_lease = true,
+			                  .other = PROOF_NONE };
+		assert_int_equal(unlink(path), 0);
+		err = files_open(s, &p, &slots[i]);
+		ids[i] = err ? FILE_NONE : s->files[slots[i]].id;
+		s->files[slots[i]].local = false; /* it has no name, and stays */
+		if (!err)
+			files_close(s, slots[i], ids[i], 1);
+	}
+	if (!err) { /* else there are no leases here */
+		files_spare_descriptors(s);
+		assert_int_equal(s->nr_held, NR_FILES - GONE);
+		for (u32 i = 0; i < NR_FILES; i++)
+			assert_int_equal(file_proof_holds(&s->arena.files[slots[i]],
+			                                  ids[i]),
+			                 i >= GONE);
+	}
+	lease_stop(s);
+	free(s->arena.header);
+	service_free(s);
+}
+
 static void slot_with_no_id_left_is_used_no_more(void **state)
 {
 	struct service *s = service_make(2);
@@ -358,8 +429,7 @@ static void file_at_rest_takes_one_descriptor(void **state)
 		assert_true(reads_pattern(&b, files[i], i));
 	}
 	/* The context's connection for LODIC_WAIT takes up to two more. */
-	assert_in_range(nr_descriptors(b.service.pid), before + NR_FILES,
-	                before + NR_FILES + 2);
+	assert_in_range(nr_descriptors(b.service.pid), NR_FILES, before + NR_FILES + 2);
 	assert_true(test_service_stat(b.lodic).cached >= NR_FILES);
 	for (u32 i = 0; i < NR_FILES; i++) {
 		lodic_close(files[i]);
@@ -375,6 +445,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(opens_of_a_new_file_replace_those_of_the_old_one),
 		cmocka_unit_test(files_open_many_files_each_found_in_a_short_chain),
 		cmocka_unit_test(files_open_takes_the_slot_that_was_free_longest),
+		cmocka_unit_test(files_open_in_a_full_table_lets_a_few_warm_files_go),
+		cmocka_unit_test(files_that_go_together_are_all_revoked),
 		cmocka_unit_test(slot_with_no_id_left_is_used_no_more),
 		cmocka_unit_test(client_hang_up_with_many_opens_closes_them_in_turns),
 		cmocka_unit_test(
