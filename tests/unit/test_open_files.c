@@ -23,6 +23,7 @@
 #include "lib/service/files.h"
 #include "lib/service/lease.h"
 #include "lib/service/opens.h"
+#include "lib/service/worker.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -262,6 +263,34 @@ static void files_that_go_together_are_all_revoked(void **state)
 	service_free(s);
 }
 
+/* Its pages may go with its descriptor, and nobody may wait for that. */
+static void large_file_is_closed_by_a_worker(void **state)
+{
+	static const u64 sizes[] = { BLOCK, 64 << 20 };
+	struct service *s = service_make(4);
+	static struct passed_file p;
+	u32 slot;
+
+	(void)state;
+	assert_int_equal(worker_start(s), 0);
+	for (u32 i = 0; i < 2; i++) {
+		p = (struct passed_file){ .fd = fixture_open("/dev/null", O_RDONLY),
+			                  .ino = i,
+			                  .local = true,
+			                  .size = sizes[i],
+			                  .other = PROOF_PROMISE };
+		assert_int_equal(files_open(s, &p, &slot), 0);
+		s->files[slot].local = false; /* it has no link, and stays */
+		files_close(s, slot, s->files[slot].id, 1);
+		s->files[slot].local = true;
+		files_spare_descriptors(s);
+		assert_int_equal(s->nr_held, 0);
+		assert_int_equal(s->nr_closing, i);
+	}
+	worker_stop(s);
+	service_free(s);
+}
+
 static void slot_with_no_id_left_is_used_no_more(void **state)
 {
 	struct service *s = service_make(2);
@@ -447,6 +476,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files_open_takes_the_slot_that_was_free_longest),
 		cmocka_unit_test(files_open_in_a_full_table_lets_a_few_warm_files_go),
 		cmocka_unit_test(files_that_go_together_are_all_revoked),
+		cmocka_unit_test(large_file_is_closed_by_a_worker),
 		cmocka_unit_test(slot_with_no_id_left_is_used_no_more),
 		cmocka_unit_test(client_hang_up_with_many_opens_closes_them_in_turns),
 		cmocka_unit_test(
