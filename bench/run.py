@@ -310,6 +310,8 @@ def write_doc(pin, memory, huge, kv, peers, count, user, micro):
              "## Huge pages", "",
              *doc_huge(huge), "",
              *notes["Huge pages"], "",
+             "## The service's own work", "",
+             *notes["The service"], "",
              "## A key-value reader", "",
              *doc_kv(kv), "", *notes["A key-value reader"], "",
              "## Beside RocksDB's caches", "",
