@@ -104,6 +104,7 @@ static void world_name_words(void)
 	for (i = 0; i < a->header->nr_words; i++)
 		check_name(&a->translation.words[i], 8, "translation[%u]", i);
 	check_name(a->visits, WORLD_FRAMES, "visits");
+	check_name(a->posted, ARENA_MAX_CONTEXTS, "posted");
 	check_name(world->disk, sizeof(world->disk), "disk");
 	check_name(&world->disk_size, 8, "disk_size");
 	check_name(&world->wake, 8, "eventfd");

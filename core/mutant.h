@@ -60,7 +60,7 @@ enum mutant {
 	MUTANT_JOIN_AFTER_TOLD,   /* a reader has its memory before the walk knows it */
 	MUTANT_LEAVE_BEFORE_DEATH, /* a context dropped while its reader lives */
 	MUTANT_LEAVE_KEEPS,        /* a context that left is still walked */
-	MUTANT_HINT_WITHOUT_FENCE, /* no fence between a hint and the look at sleeping */
+	MUTANT_HINT_WITHOUT_FENCE, /* no fence between a hint and the look at posted */
 	MUTANT_HINT_OVER_FULL,     /* a full ring overwrites its oldest hint */
 	MUTANT_HINT_HEAD_FIRST,    /* a hint announced, then written */
 	MUTANT_HINT_TAIL_FIRST,    /* a hint given back, then read */
@@ -133,6 +133,10 @@ enum mutant {
 	MUTANT_VIEW_SEQ_NOT_LOOKED,  /* seq not looked at after the bytes */
 	MUTANT_VIEW_NAME_NOT_LOOKED, /* a view believes the translation */
 	MUTANT_VIEW_NOT_VOUCHED,     /* nobody asks for the file's proof */
+	/* Hints once more: posted of core/cache/hint.h. */
+	MUTANT_HINT_MARK_FIRST, /* a ring marked, then the hint posted */
+	MUTANT_HINT_MARK_WITHOUT_FENCE, /* no fence between that and the look at sleeping */
+	MUTANT_HINT_LOOK_WITHOUT_FENCE, /* a mark cleared, and no fence before the ring */
 	MUTANT_NR
 };
 

@@ -33,7 +33,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 5u
+#define WIRE_VERSION 6u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {

@@ -86,10 +86,11 @@ u64 arena_count_bytes(const struct arena_shape *shape)
 	return (u64)shape->nr_frames * COUNT_STRIDE * 8;
 }
 
-/* The visits, then the counters. */
+/* The visits, posted, then the counters. */
 u64 arena_shared_bytes(const struct arena_shape *shape)
 {
-	return align_line(shape->nr_frames) + arena_count_bytes(shape);
+	return align_line(shape->nr_frames) + align_line(ARENA_MAX_CONTEXTS) +
+	       arena_count_bytes(shape);
 }
 
 void arena_format(void *control, const struct arena_shape *shape, u64 generation)
@@ -149,13 +150,14 @@ bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
 		.frames = (struct frame *)(base + h->frames_at),
 		.data = data,
 		.visits = shared,
+		.posted = (u8 *)shared + align_line(h->nr_frames),
 		.nr_frames = (u32)h->nr_frames,
 		.nr_files = (u32)h->nr_files,
 		.nr_entries = (u32)h->nr_entries,
 		.scheme = (u32)h->scheme,
 	};
 	if (a->scheme == ARENA_ATOMIC || a->scheme == ARENA_FROZEN)
-		a->counts = (u64 *)((u8 *)shared + align_line(a->nr_frames));
+		a->counts = (u64 *)(a->posted + align_line(ARENA_MAX_CONTEXTS));
 	translation_init(&a->translation, (u64 *)(base + h->words_at),
 	                 translation_nr_words(a->nr_frames));
 	return true;
@@ -296,6 +298,11 @@ void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits)
 	}
 }
 
+bool arena_posted(struct arena *a, u32 place)
+{
+	return hint_look(&a->posted[place]);
+}
+
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)
 {
 	struct context_memory *m = a->contexts[place].memory;
@@ -309,9 +316,7 @@ bool arena_sleep(struct arena *a)
 
 	hint_sleep_begin(&a->header->sleeping);
 	for (place = 0; place < a->nr_contexts; place++) {
-		const struct context_memory *m = a->contexts[place].memory;
-
-		if (m && hint_pending(&m->ring)) {
+		if (host_load_byte(&a->posted[place])) {
 			arena_wake(a);
 			return false;
 		}

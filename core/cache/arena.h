@@ -176,6 +176,7 @@ struct arena {
 	u8 *data;
 	/* The shared segment, which readers write, too. Nothing but eviction believes it. */
 	u8 *visits;  /* a byte for each frame: 0 to FRAME_VISITS_MAX */
+	u8 *posted;  /* a byte for each place of the walk list: H6 in hint.h */
 	u64 *counts; /* nr_frames * COUNT_STRIDE words; atomic and frozen only */
 	u32 nr_frames;
 	u32 nr_files;
@@ -264,8 +265,11 @@ bool arena_query(const struct arena *a, u32 frame);
  * at most that. Cost: a cache line, which readers of these frames then load again. */
 void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
 
-/* arena_hint() takes one hint from the context in place; false when there is none. The
+/* arena_posted(): has the context in place posted hints since the last time it was true? Then
+ * arena_hint() must be called until it says no, or HINT_MAX times.
+ * arena_hint() takes one hint from the context in place; false when there is none. The
  * caller must check that the file exists and that the blocks lie in it (hint.h). */
+bool arena_posted(struct arena *a, u32 place);
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr);
 
 /* arena_sleep() announces that the service is about to wait (H4). true: from now on a hint

@@ -90,8 +90,10 @@ void seat_hint(struct seat *seat, u64 block, u64 nr)
 {
 	u64 one = 1;
 
-	if (hint_post(&seat->core.memory->ring, &seat->segment->arena.header->sleeping,
-	              block, nr) &&
+	const struct arena *a = &seat->segment->arena;
+
+	if (hint_post(&seat->core.memory->ring, &a->posted[seat->place],
+	              &a->header->sleeping, block, nr) &&
 	    write(seat->segment->wake, &one, sizeof(one)) < 0)
 		return; /* a full eventfd has woken it already */
 }

@@ -181,6 +181,8 @@ static u32 fill_take_from(struct service *s, u32 place, u32 most)
 	u64 block, blocks;
 	u32 taken;
 
+	if (!arena_posted(&s->arena, place))
+		return 0;
 	for (taken = 0; taken < most && arena_hint(&s->arena, place, &block, &blocks);
 	     taken++)
 		fill_take_hint(s, block, blocks);

@@ -177,18 +177,24 @@ static void context_hint_ring_delivers_in_order(void **state)
 {
 	struct arena_bed *bed = bed_make(ARENA_SCANNED);
 	struct hint_ring *ring = &bed->contexts[1].memory->ring;
+	u8 *posted = &bed->arena.posted[bed->places[1]];
 	u64 first, nr;
 
 	(void)state;
+	assert_false(arena_posted(&bed->arena, bed->places[1]));
 	assert_true(arena_sleep(&bed->arena));
-	assert_true(hint_post(ring, &bed->arena.header->sleeping, bed_block(1), 4));
+	assert_true(
+		hint_post(ring, posted, &bed->arena.header->sleeping, bed_block(1), 4));
 	assert_false(arena_sleep(&bed->arena)); /* there is work */
 	for (u32 i = 1; i < HINT_MAX; i++)
-		assert_false(hint_post(ring, &bed->arena.header->sleeping,
+		assert_false(hint_post(ring, posted, &bed->arena.header->sleeping,
 		                       bed_block(i + 1), 4));
 	assert_true(hint_full(ring));
-	assert_false(hint_post(ring, &bed->arena.header->sleeping, bed_block(999),
-	                       4)); /* dropped */
+	assert_false(hint_post(ring, posted, &bed->arena.header->sleeping,
+	                       bed_block(999), 4)); /* dropped */
+	assert_false(arena_posted(&bed->arena, bed->places[0]));
+	assert_true(arena_posted(&bed->arena, bed->places[1]));
+	assert_false(arena_posted(&bed->arena, bed->places[1]));
 	for (u32 i = 0; i < HINT_MAX; i++) {
 		assert_true(arena_hint(&bed->arena, bed->places[1], &first, &nr));
 		assert_int_equal(first, bed_block(i + 1));

@@ -42,7 +42,8 @@ static struct service *service_make(u32 nr_contexts, u32 nr_entries)
 		                         ARENA_BARRIER_LIGHT };
 	s->files = calloc(NR_FILES, sizeof(*s->files));
 	s->arena.contexts = calloc(nr_contexts, sizeof(*s->arena.contexts));
-	assert_true(s->files && s->arena.contexts);
+	s->arena.posted = calloc(nr_contexts, 1);
+	assert_true(s->files && s->arena.contexts && s->arena.posted);
 	for (u32 i = 0; i < nr_contexts; i++) {
 		/* Most of it is never written, so it takes no memory. */
 		void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -64,6 +65,7 @@ static void service_free(struct service *s)
 
 	for (u32 i = 0; i < s->arena.nr_contexts; i++)
 		munmap(s->arena.contexts[i].memory, bytes);
+	free(s->arena.posted);
 	free(s->arena.contexts);
 	free(s->files);
 }
@@ -143,8 +145,8 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 	/* No file is held, so the service drops each hint once it has taken it. */
 	for (u32 i = 0; i < nr_contexts; i++)
 		for (u32 j = 0; j < HINT_MAX; j++)
-			hint_post(&s->arena.contexts[i].memory->ring, &never,
-			          block_id(1, j), 1);
+			hint_post(&s->arena.contexts[i].memory->ring,
+			          &s->arena.posted[i], &never, block_id(1, j), 1);
 	fill_take_hints(s);
 	fill_sync_begin(s, &sync);
 	for (u32 turn = 0; !fill_sync_is_done(s, &sync, fill_oldest(s)); turn++) {
@@ -154,6 +156,32 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 		fill_take_hints(s);
 	}
 	assert_int_equal(nr_hints_taken(s), nr_hints);
+	service_free(s);
+}
+
+/* A thousand idle readers cost the service no look at their memory: it may not even be there. */
+static void fill_take_hints_touches_posted_rings_alone(void **state)
+{
+	const u32 nr_contexts = 64, one = 37;
+	struct service *s = service_make(nr_contexts, 64);
+	const u64 bytes = arena_context_bytes(64, 1);
+	u64 never = 0;
+
+	(void)state;
+	hint_post(&s->arena.contexts[one].memory->ring, &s->arena.posted[one], &never,
+	          block_id(1, 1), 1);
+	for (u32 i = 0; i < nr_contexts; i++)
+		if (i != one)
+			mprotect(s->arena.contexts[i].memory, bytes, PROT_NONE);
+	s->arena.header = calloc(1, sizeof(*s->arena.header));
+	assert_non_null(s->arena.header);
+	assert_false(arena_sleep(&s->arena));
+	fill_take_hints(s);
+	assert_true(arena_sleep(&s->arena));
+	free(s->arena.header);
+	for (u32 i = 0; i < nr_contexts; i++)
+		mprotect(s->arena.contexts[i].memory, bytes, PROT_READ | PROT_WRITE);
+	assert_int_equal(nr_hints_taken(s), 1);
 	service_free(s);
 }
 
@@ -317,6 +345,7 @@ int main(void)
 		cmocka_unit_test(client_hang_up_with_many_contexts_reaps_them_in_turns),
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
+		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),
 		cmocka_unit_test(
 			fill_take_hints_many_contexts_bounded_and_sync_waits_for_all),
 		cmocka_unit_test(sweep_tick_collects_all_in_rounds_of_bounded_ticks),
