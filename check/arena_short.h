@@ -57,22 +57,24 @@ static inline bool arena_short_view(struct context *c, u64 block, struct view *r
 {
 	const struct lodic_inline_frame *f;
 
-	return world->inlined ? lodic_inline_begin(arena_short_core(c), block, &f,
-	                                           &ret_view->data, &ret_view->seq)
-	                      : view_begin_home(c, block, ret_view);
+	if (!world->inlined)
+		return view_begin_home(c, block, ret_view);
+	if (!lodic_inline_begin(arena_short_core(c), block, &f, &ret_view->data,
+	                        &ret_view->seq))
+		return false;
+	ret_view->frame = (const struct frame *)f;
+	return true;
 }
 
 static inline bool arena_short_holds(const struct context *c,
                                      const struct cache_file *f, const struct view *v)
 {
-	const struct lodic_inline_core *core = arena_short_core(c);
 	struct lodic_inline_claim claim = arena_short_claim(f);
 
 	return world->inlined
-	               ? lodic_inline_holds(
-				 core, &claim,
-				 &core->frames[(u64)(v->data - c->data) >> BLOCK_SHIFT],
-				 v->seq)
+	               ? lodic_inline_holds(arena_short_core(c), &claim,
+	                                    (const struct lodic_inline_frame *)v->frame,
+	                                    v->seq)
 	               : view_holds(c, f, v);
 }
 

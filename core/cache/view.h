@@ -19,6 +19,7 @@
 
 struct view {
 	const u8 *data; /* the block's bytes */
+	const struct frame *frame;
 	u64 seq;
 };
 
@@ -36,6 +37,7 @@ CACHE_INLINE bool view_begin_at(struct context *c, u64 block, u32 frame,
 		return false;
 	context_visit(c, frame);
 	ret_view->data = c->data + ((u64)frame << BLOCK_SHIFT);
+	ret_view->frame = f;
 	ret_view->seq = seq;
 	return true;
 }
@@ -59,15 +61,13 @@ static inline bool view_begin(struct context *c, u64 block, struct view *ret_vie
 }
 
 /* Were all bytes that the caller has read through v the block's, which is of file? It may go on
- * reading, and ask again. Once false, it stays false. data may lie anywhere in the block. */
+ * reading, and ask again. Once false, it stays false. */
 CACHE_INLINE bool view_holds(const struct context *c, const struct cache_file *file,
                              const struct view *v)
 {
-	const struct frame *f = &c->frames[(u64)(v->data - c->data) >> BLOCK_SHIFT];
-
 	/* O1: if any byte came from a later fill, its odd seq is seen now. */
 	host_fence_acquire();
-	return likely(host_load_relaxed(&f->seq) == v->seq ||
+	return likely(host_load_relaxed(&v->frame->seq) == v->seq ||
 	              MUTANT(VIEW_SEQ_NOT_LOOKED)) &&
 	       likely(cache_vouch(c, file) || MUTANT(VIEW_NOT_VOUCHED)); /* C21 */
 }

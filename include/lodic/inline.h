@@ -484,6 +484,7 @@ LODIC_INLINE_FN int lodic_view_begin_inline(struct lodic_inline *in, off_t offse
 		ret_view->data = bytes + lodic_inline_within(offset);
 		ret_view->bytes = lodic_inline_left(in, offset);
 		ret_view->claim = in->tied;
+		ret_view->frame = f;
 		ret_view->seq = seq;
 		return 0;
 	}
@@ -499,7 +500,6 @@ LODIC_INLINE_FN int lodic_view_valid_inline(struct lodic_inline *in,
                                             const struct lodic_view *view)
 {
 	struct lodic_view slow;
-	uint64_t at;
 
 	/* Of this claim, and the memory of another seat may be gone. */
 	if (!LODIC_INLINE_LIKELY(view->claim == in->tied) ||
@@ -507,9 +507,8 @@ LODIC_INLINE_FN int lodic_view_valid_inline(struct lodic_inline *in,
 		slow = *view;
 		return lodic_view_valid(in->context, &slow);
 	}
-	at = (uint64_t)((const unsigned char *)view->data - in->core.data);
 	return lodic_inline_holds(&in->core, &in->claim,
-	                          &in->core.frames[at >> LODIC_INLINE_SHIFT],
+	                          (const struct lodic_inline_frame *)view->frame,
 	                          view->seq);
 }
 

@@ -318,7 +318,8 @@ void lodic_unpin(struct lodic_context *context, struct lodic_pin *pin);
 struct lodic_view {
 	const void *data;
 	size_t bytes;      /* from the offset to the end of the block or of the file */
-	const void *claim; /* the library's, as is seq */
+	const void *claim; /* the library's, as are the next two */
+	const void *frame;
 	uint64_t seq;
 };
 

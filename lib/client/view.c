@@ -18,6 +18,7 @@ static inline void view_fill(struct lodic_view *view, const struct claim *claim,
 	view->data = core->data + within;
 	view->bytes = left < BLOCK_BYTES - within ? left : BLOCK_BYTES - within;
 	view->claim = claim;
+	view->frame = core->frame;
 	view->seq = core->seq;
 }
 
@@ -83,7 +84,7 @@ EXPORT int lodic_view_begin(struct lodic_context *context, struct lodic_file *fi
 EXPORT int lodic_view_valid(struct lodic_context *context,
                             const struct lodic_view *view)
 {
-	const struct view core = { view->data, view->seq };
+	const struct view core = { view->data, view->frame, view->seq };
 	const struct claim *claim = view->claim;
 	const struct seat *seat = context->seat;
 	bool valid;
