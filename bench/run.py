@@ -317,8 +317,8 @@ def write_doc(pin, memory, huge, kv, peers, count, user, micro):
              "## Beside RocksDB's caches", "",
              *doc_peers(peers), "", *notes["RocksDB"], "",
              "## What each promise costs", "",
-             f"`bench_micro`, {machine_of(micro)}: one hot block, 64 bytes of it, on one CPU.",
-             "Each row has the promises of the rows above it as well.", "",
+             f"`bench_micro`, {machine_of(micro)}: one hot block, 64 bytes of it,",
+             "on one CPU. Each row has the promises of the rows above it as well.", "",
              *doc_promises(micro), "", *notes["Promises"], "",
              *doc_counting(count, user, micro, notes), "",
              "All rows: bench/results/count.csv and micro.json; `make bench` draws "
