@@ -247,9 +247,11 @@ static struct service *service_make_empty(void)
 	struct service *s = service_make(0, 64);
 
 	free(s->arena.contexts);
+	free(s->arena.posted);
 	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));
+	s->arena.posted = calloc(ARENA_MAX_CONTEXTS, 1);
 	s->arena.header = calloc(1, sizeof(*s->arena.header));
-	assert_true(s->arena.contexts && s->arena.header);
+	assert_true(s->arena.contexts && s->arena.posted && s->arena.header);
 	s->quota = 8;
 	return s;
 }
@@ -336,6 +338,7 @@ static void client_hang_up_with_many_contexts_reaps_them_in_turns(void **state)
 	close(other[1]);
 	free(s->arena.header);
 	free(s->arena.contexts);
+	free(s->arena.posted);
 	free(s->files);
 }
 
