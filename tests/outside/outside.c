@@ -15,6 +15,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MOST_MOUNTS 64u
+
+/* What is mounted, in this order: a folder with a mount in it cannot be removed. */
+static struct {
+	pid_t owner;
+	u32 nr;
+	char at[MOST_MOUNTS][FIXTURE_PATH_BYTES];
+} mounts;
+
+static void mounts_add(const char *at)
+{
+	REQUIRE(mounts.nr < MOST_MOUNTS, "%u mounts", mounts.nr);
+	snprintf(mounts.at[mounts.nr++], FIXTURE_PATH_BYTES, "%s", at);
+}
+
+/* Some are gone already. */
+static void mounts_end(void)
+{
+	while (getpid() == mounts.owner && mounts.nr > 0)
+		umount2(mounts.at[--mounts.nr], MNT_DETACH);
+}
+
 void outside_begin(int argc, char **argv)
 {
 	bool alone = geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
@@ -22,6 +44,8 @@ void outside_begin(int argc, char **argv)
 	char folder[FIXTURE_PATH_BYTES];
 
 	fixture_begin(argc, argv, NULL);
+	mounts.owner = getpid();
+	atexit(mounts_end); /* before the fixture removes the folder */
 	if (!alone)
 		fixture_skip("needs root, and the right to mount");
 	fixture_path(folder, ".");
@@ -39,6 +63,8 @@ void outside_mount(const char *source, const char *at, const char *type,
 {
 	REQUIRE(mount(source, at, type, flags, data) == 0, "%s on %s: %s",
 	        type ? type : "again", at, strerror(errno));
+	if (!(flags & MS_REMOUNT))
+		mounts_add(at);
 }
 
 void outside_mount_ext4(const char *at)
@@ -56,6 +82,7 @@ void outside_mount_ext4(const char *at)
 		"PATH=$PATH:/sbin:/usr/sbin; mkfs.ext4 -q '%s' && mount -o loop '%s' '%s'",
 		image, image, at);
 	REQUIRE(system(command) == 0, "%s", command);
+	mounts_add(at);
 }
 
 void outside_become_nobody(void)
