@@ -128,6 +128,11 @@ const struct check_mutant check_mutants_arena[] = {
 	  "O25: a hang-up is no death", 100000 },
 	{ MUTANT_LEAVE_KEEPS, "leave-keeps", "reap", "lodic", CHECK_SC,
 	  "K2: a context that left is not walked", 100000 },
+	/* The second bucket. */
+	{ MUTANT_SPILL_NOT_MARKED, "spill-not-marked", "pin-alias", "lodic", CHECK_SC,
+	  "T3: a bit for each block in a second bucket", 100000 },
+	{ MUTANT_SPILL_MARK_STAYS, "spill-mark-stays", "pin-alias", "lodic", CHECK_SC,
+	  "T3: no bit without such a block", 100000 },
 	/* Hints. */
 	{ MUTANT_HINT_WITHOUT_FENCE, "hint-without-fence", "hint-ring", "lodic",
 	  CHECK_TSO, "H6: a full fence before the look at posted", 100000 },

@@ -150,6 +150,8 @@ static void alias_service(void *arg)
 	(void)arg;
 	pin_take_and_fill(WORLD_SECOND, world->aliased);
 	pin_take_and_fill(WORLD_SECOND, world->alias);
+	/* Both at once: the other one stands in its second bucket (T2, T3). */
+	pin_take_and_fill(WORLD_FIRST, world->aliased);
 }
 
 static void alias_reader(void *arg)

@@ -59,6 +59,14 @@ static u64 world_tag(u64 block)
 	return translation_tag(block_hash(block), block);
 }
 
+/* Is block's second bucket another one than its first? */
+static bool world_has_second(u64 block)
+{
+	return (translation_second_hash(block) ^ block_hash(block)) >> HOME_SHIFT >>
+	               1 !=
+	       0; /* two words in a bucket */
+}
+
 /* Finds the next block of the file, and the one of the other file, that have one home and one
  * tag in the translation. In each file one block has a given tag, for the hash is odd. */
 static void world_find_alias(u64 *ret_alias, u64 *ret_aliased)
@@ -72,7 +80,8 @@ static void world_find_alias(u64 *ret_alias, u64 *ret_aliased)
 		one = block_id(WORLD_FILE, index);
 		wanted = world_tag(one) ^ world_tag(block_id(WORLD_OTHER, 0));
 		other = block_id(WORLD_OTHER, (u32)(wanted >> 32) * inverse);
-		if (world_tag(one) == world_tag(other) &&
+		if (world_has_second(one) && world_has_second(other) &&
+		    world_tag(one) == world_tag(other) &&
 		    (block_hash(one) ^ block_hash(other)) >> HOME_SHIFT == 0)
 			break;
 	}

@@ -134,9 +134,12 @@ enum mutant {
 	MUTANT_VIEW_NAME_NOT_LOOKED, /* a view believes the translation */
 	MUTANT_VIEW_NOT_VOUCHED,     /* nobody asks for the file's proof */
 	/* Hints once more: posted of core/cache/hint.h. */
-	MUTANT_HINT_MARK_FIRST, /* a ring marked, then the hint posted */
+	MUTANT_HINT_MARK_FIRST,         /* a ring marked, then the hint posted */
 	MUTANT_HINT_MARK_WITHOUT_FENCE, /* no fence between that and the look at sleeping */
 	MUTANT_HINT_LOOK_WITHOUT_FENCE, /* a mark cleared, and no fence before the ring */
+	/* The second bucket: core/cache/translation.c. */
+	MUTANT_SPILL_NOT_MARKED, /* a block in its second bucket, and no bit for it */
+	MUTANT_SPILL_MARK_STAYS, /* the bit outlives the block */
 	MUTANT_NR
 };
 

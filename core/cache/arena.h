@@ -64,7 +64,7 @@
  *   X at [3]: a file's proof belongs to the lease thread or to the main thread, never both.
  *   X at [4]: arena_format() comes before anybody else knows the memory, and the checks want
  *      everybody at rest.
- *   - of [1] and [2]: K1 to K3, O5, F1 to F3 (core/frame.h) and H1 to H4 (hint.h).
+ *   - of [1] and [2]: K1 to K3, O5, F1 to F3 (core/frame.h) and H1 to H6 (hint.h).
  *   - of [1] and [3]: O20.  - of [2] and [3]: S1, S2, O21 and C4.
  */
 #ifndef LODIC_CORE_CACHE_ARENA_H
@@ -174,7 +174,8 @@ struct arena {
 	struct frame *frames;
 	struct translation translation;
 	u8 *data;
-	/* The shared segment, which readers write, too. Nothing but eviction believes it. */
+	/* The shared segment, which readers write, too. A lie there makes a worse victim, or
+	 * delays a hint (H5). */
 	u8 *visits;  /* a byte for each frame: 0 to FRAME_VISITS_MAX */
 	u8 *posted;  /* a byte for each place of the walk list: H6 in hint.h */
 	u64 *counts; /* nr_frames * COUNT_STRIDE words; atomic and frozen only */

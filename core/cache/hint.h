@@ -26,7 +26,8 @@
  *    and H4 one of the two sees the other, and no wake-up is lost.
  * H5 a reader may write anything into its ring, and into posted. The service believes head only
  *    if it is at most HINT_MAX ahead of tail, and takes one hint at a time. So it looks at a
- *    ring that nobody writes HINT_MAX times at most, and then it sleeps.
+ *    ring that nobody writes HINT_MAX times at most, and then it sleeps. A reader that clears
+ *    another's posted delays that one's hints until its next.
  * H6 the reader posts, full fence, looks whether posted is 1 already. The service clears posted,
  *    full fence, looks at the ring. Shape SB: if the reader leaves posted as it is, the service
  *    has yet to see the hint. The service then takes all that the ring can hold.
@@ -76,7 +77,8 @@ static inline bool hint_full(const struct hint_ring *r)
 	       !MUTANT(HINT_OVER_FULL);
 }
 
-/* Posts a hint that nr blocks from block on are wanted, or drops it when the ring is full.
+/* Posts a hint that nr blocks from block on are wanted, or drops it when the ring is full. A
+ * full ring is marked as well: another reader may have taken its mark away (H5).
  * true: the service sleeps, and the caller must wake it. The reader calls this. */
 static inline bool hint_post(struct hint_ring *r, u8 *posted, const u64 *sleeping,
                              u64 block, u64 nr)
@@ -84,8 +86,10 @@ static inline bool hint_post(struct hint_ring *r, u8 *posted, const u64 *sleepin
 	u64 head = host_load_relaxed(&r->head);
 	u64 *slot = r->slots[head % HINT_MAX];
 
-	if (hint_full(r))
-		return false;
+	if (hint_full(r)) {
+		hint_mark(posted);
+		return host_load_relaxed(sleeping);
+	}
 	if (MUTANT(HINT_HEAD_FIRST))
 		host_store_release(&r->head, head + 1);
 	if (MUTANT(HINT_MARK_FIRST))

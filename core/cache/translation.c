@@ -2,6 +2,8 @@
 /* Searching and changing block -> frame. See core/cache/translation.h. */
 #include "core/cache/translation.h"
 
+#include "core/mutant.h"
+
 u64 translation_nr_words(u32 nr_frames)
 {
 	u64 n = BUCKET_WAYS * 2;
@@ -137,7 +139,8 @@ bool translation_set(struct translation *t, u64 block, u32 frame)
 
 	if (translation_set_in(first, translation_way(t, hash), tag, frame))
 		return true;
-	if (first == second || !translation_spill(first, true))
+	if (first == second ||
+	    !(MUTANT(SPILL_NOT_MARKED) || translation_spill(first, true))) /* T3 */
 		return false;
 	if (translation_set_in(second, translation_way(t, second_hash), tag, frame))
 		return true;
@@ -159,6 +162,6 @@ void translation_clear(struct translation *t, u64 block, u32 frame)
 	if (!at)
 		return;
 	host_store_relaxed(at, host_load_relaxed(at) & TRANSLATION_SPILL);
-	if (translation_is_spilled(t, block, at))
+	if (translation_is_spilled(t, block, at) && !MUTANT(SPILL_MARK_STAYS))
 		translation_spill(translation_bucket(t, block_hash(block)), false);
 }
