@@ -103,6 +103,8 @@ static void goal_add_hot(struct goals *goals)
 	goal_add(goals,
 	         goal_over(m, METHOD_LODIC_READ_INLINE, &one, METHOD_LODIC_READ, &one),
 	         1.3, "lodic_read_inline over lodic_read, hot, 64 B, 1 process");
+	goal_add(goals, goal_over(m, METHOD_LODIC_VIEW, &one, METHOD_MMAP, &one), 0.42,
+	         "lodic_view over mmap, hot, 64 B, 1 process");
 	goal_add(goals, goal_over(m, METHOD_LODIC_VIEW_INLINE, &one, METHOD_MMAP, &one),
 	         0.42, "lodic_view_inline over mmap, hot, 64 B, 1 process");
 	/* About time, so the rates stand the other way round. */
