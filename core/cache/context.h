@@ -118,7 +118,7 @@ static inline void context_visit(struct context *c, u32 frame)
 static inline bool context_vouch(const struct context *c, const struct file_proof *s,
                                  u32 id)
 {
-	return file_proof_holds(s, id) &&
+	return likely(file_proof_holds(s, id)) &&
 	       (MUTANT(ALIVE_IGNORED) || host_load_relaxed(c->alive) == c->alive_value);
 }
 

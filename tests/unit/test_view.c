@@ -62,6 +62,39 @@ static void begin_cached_right_bytes_and_valid_again(void **state)
 	(void)state;
 }
 
+/* Blocks that the file fills, and one that it ends in, take different ways. */
+static void begin_near_file_end_bytes_up_to_it(void **state)
+{
+	static const u64 sizes[] = { 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const u64 size = sizes[i];
+		const u64 at[] = { 0, size / 2, (size - 1) / BLOCK * BLOCK, size - 1 };
+		struct lodic_view view;
+		struct test_bed b;
+
+		bed_make(&b, NR_BLOCKS, size);
+		for (size_t j = 0; j < sizeof(at) / sizeof(*at); j++) {
+			u64 block_end = (at[j] / BLOCK + 1) * BLOCK;
+			u64 n = (size < block_end ? size : block_end) - at[j];
+			u64 hits = test_context_stat(b.context).hits;
+
+			assert_int_equal(lodic_view_begin(b.context, b.file,
+			                                  (off_t)at[j], &view),
+			                 0);
+			assert_int_equal(view.bytes, n);
+			assert_true(pattern_holds(view.data, 1, 1, at[j], n));
+			assert_int_equal(lodic_view_valid(b.context, &view), 1);
+			assert_int_equal(test_context_stat(b.context).hits, hits + 1);
+		}
+		assert_int_equal(lodic_view_begin(b.context, b.file, (off_t)size,
+		                                  &view),
+		                 -ENODATA);
+		test_bed_free(&b);
+	}
+	(void)state;
+}
+
 static void begin_refused_with_reason(void **state)
 {
 	struct lodic_view view = { .bytes = 7 };
@@ -232,6 +265,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(begin_cached_right_bytes_and_valid_again),
+		TEST(begin_near_file_end_bytes_up_to_it),
 		TEST(begin_refused_with_reason),
 		TEST(valid_frame_refilled_no_more),
 		TEST(valid_writer_came_no_more),
