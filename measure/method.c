@@ -141,17 +141,19 @@ static void method_run_pread(struct method_ground *g, struct method_steps s,
 METHOD_LOOP method_run_read(struct method_ground *g, struct method_steps s, uint64_t nr,
                             bool inlined)
 {
-	const struct method_seat seat = g->seats[CACHE_LODIC];
+	struct lodic_context *context = g->seats[CACHE_LODIC].context;
+	struct lodic_file *file = g->seats[CACHE_LODIC].file;
 	uint8_t *buffer = g->buffer;
 	uint64_t nr_failed = 0;
 	struct lodic_inline in;
 
-	lodic_inline_init(&in, seat.context, seat.file);
+	if (inlined)
+		lodic_inline_init(&in, context, file);
 	for (uint64_t i = 0; i < nr; i++) {
 		off_t offset = (off_t)method_offset_at(&s, i);
-		ssize_t got = inlined ? lodic_read_inline(&in, buffer, s.bytes, offset)
-		                      : lodic_read(seat.context, seat.file, buffer,
-		                                   s.bytes, offset);
+		ssize_t got =
+			inlined ? lodic_read_inline(&in, buffer, s.bytes, offset)
+				: lodic_read(context, file, buffer, s.bytes, offset);
 
 		nr_failed += got != (ssize_t)s.bytes;
 	}
@@ -171,49 +173,54 @@ static __attribute__((noinline)) void method_fall_back(struct method_ground *g,
 METHOD_LOOP method_run_view(struct method_ground *g, struct method_steps s, uint64_t nr,
                             bool inlined)
 {
-	const struct method_seat seat = g->seats[CACHE_LODIC];
+	const struct method_seat *seat = &g->seats[CACHE_LODIC];
+	struct lodic_context *context = seat->context;
+	struct lodic_file *file = seat->file;
 	uint8_t *buffer = g->buffer;
 	struct lodic_inline in;
 
-	lodic_inline_init(&in, seat.context, seat.file);
+	if (inlined)
+		lodic_inline_init(&in, context, file);
 	for (uint64_t i = 0; i < nr; i++) {
 		off_t offset = (off_t)method_offset_at(&s, i);
 		struct lodic_view view;
 		int err = inlined ? lodic_view_begin_inline(&in, offset, &view)
-		                  : lodic_view_begin(seat.context, seat.file, offset,
-		                                     &view);
+		                  : lodic_view_begin(context, file, offset, &view);
 
 		if (err == 0) {
 			method_copy(buffer, view.data, s.bytes);
 			if (inlined ? lodic_view_valid_inline(&in, &view)
-			            : lodic_view_valid(seat.context, &view))
+			            : lodic_view_valid(context, &view))
 				continue;
 		}
-		method_fall_back(g, &seat, s.bytes, offset);
+		method_fall_back(g, seat, s.bytes, offset);
 	}
 }
 
 METHOD_LOOP method_run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
-                           struct method_seat seat, bool inlined)
+                           const struct method_seat *seat, bool inlined)
 {
+	struct lodic_context *context = seat->context;
+	struct lodic_file *file = seat->file;
 	uint8_t *buffer = g->buffer;
 	struct lodic_inline in;
 
-	lodic_inline_init(&in, seat.context, seat.file);
+	if (inlined)
+		lodic_inline_init(&in, context, file);
 	for (uint64_t i = 0; i < nr; i++) {
 		off_t offset = (off_t)method_offset_at(&s, i);
 		struct lodic_pin pin;
 
 		if ((inlined ? lodic_pin_inline(&in, offset, &pin)
-		             : lodic_pin(seat.context, seat.file, offset, &pin)) != 0) {
-			method_fall_back(g, &seat, s.bytes, offset);
+		             : lodic_pin(context, file, offset, &pin)) != 0) {
+			method_fall_back(g, seat, s.bytes, offset);
 			continue;
 		}
 		method_copy(buffer, pin.data, s.bytes);
 		if (inlined)
 			lodic_unpin_inline(&in, &pin);
 		else
-			lodic_unpin(seat.context, &pin);
+			lodic_unpin(context, &pin);
 	}
 }
 
@@ -230,10 +237,10 @@ void method_run(enum method method, struct method_ground *g,
 	case METHOD_PREAD: method_run_pread(g, *s, nr); break;
 	case METHOD_CAS_PAIR: method_run_cas_pair(g, *s, nr); break;
 	case METHOD_LODIC_PIN_INLINE:
-		method_run_pin(g, *s, nr, g->seats[CACHE_LODIC], true);
+		method_run_pin(g, *s, nr, &g->seats[CACHE_LODIC], true);
 		break;
 	default:
-		method_run_pin(g, *s, nr, g->seats[methods[method].cache], false);
+		method_run_pin(g, *s, nr, &g->seats[methods[method].cache], false);
 		break;
 	}
 }
