@@ -18,7 +18,8 @@
 #define UNITS \
 	"ns: one step on one CPU, of ping_pong one way; spread: interquartile range of " \
 	"ns; mops: 10^6 steps a second, all CPUs; medians of undisturbed slots; ratio: " \
-	"median of the rounds' ratios of the two steps' ns"
+	"median of the rounds' ratios of the two steps' ns; gains: the same of the mops " \
+	"of 2 CPUs and of 1"
 
 struct micro_cell {
 	struct series mops;
@@ -48,6 +49,10 @@ static const struct {
 	{ "percpu_cas", "spinlock" },
 };
 #define NR_QUESTIONS (sizeof(questions) / sizeof(questions[0]))
+
+/* Steps that share nothing: the results say how many times one CPU's rate two CPUs give. */
+static const char *const gains[] = { "multiply", "add", "copy" };
+#define NR_GAINS (sizeof(gains) / sizeof(gains[0]))
 
 enum { KEY_SEED = 256 };
 
@@ -226,6 +231,14 @@ static struct series_spread answer(const struct micro *m, u32 question, u32 cpus
 	                    series_of(m, questions[question].over, cpus));
 }
 
+static struct series_spread gain(const struct micro *m, u32 which)
+{
+	if (m->nr_cpus < 2)
+		return (struct series_spread){ 0 };
+	return series_ratio(series_of(m, gains[which], 2),
+	                    series_of(m, gains[which], 1));
+}
+
 static json_t *cell_json(const struct micro *m, u32 step, u32 cpus)
 {
 	const struct micro_cell *c = &m->cells[step][cpus - 1];
@@ -277,6 +290,24 @@ static json_t *answers_json(const struct micro *m)
 	return list;
 }
 
+static json_t *gains_json(const struct micro *m)
+{
+	json_t *list = json_array();
+
+	for (u32 i = 0; i < NR_GAINS; i++) {
+		struct series_spread s = gain(m, i);
+		json_t *o = json_object();
+
+		json_object_set_new(o, "name", json_string(gains[i]));
+		json_object_set_new(o, "ratio",
+		                    s.known ? json_real(s.median) : json_null());
+		json_object_set_new(o, "spread",
+		                    s.known ? json_real(s.high - s.low) : json_null());
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 static void print_json(const struct micro *m, const struct machine *machine)
 {
 	json_t *o = json_object(), *results = json_array();
@@ -293,6 +324,7 @@ static void print_json(const struct micro *m, const struct machine *machine)
 	json_object_set_new(o, "units", json_string(UNITS));
 	json_object_set_new(o, "results", results);
 	json_object_set_new(o, "ratios", answers_json(m));
+	json_object_set_new(o, "gains", gains_json(m));
 	report_print_json(o, stdout);
 	json_decref(o);
 }
@@ -342,6 +374,13 @@ static void print_table(const struct micro *m, const struct machine *machine)
 				       questions[i].over, s.median, questions[i].under,
 				       cpus, cpus == 1 ? "" : "s");
 		}
+	}
+	for (u32 i = 0; i < NR_GAINS; i++) {
+		struct series_spread s = gain(m, i);
+
+		if (s.known)
+			printf("2 CPUs do %.2f times as many steps of %s as 1\n",
+			       s.median, gains[i]);
 	}
 }
 

@@ -4,8 +4,8 @@
  * against a real machine. It also asks what guards a word of the thread's own CPU best: a
  * restartable update or a spin lock. In the kernel PAYGO disables preemption and takes no
  * lock, because that is cheaper (PAYGO s.3.1). And it says what each promise of a read of the
- * cache costs. Steps alternate in one run, and results are
- * medians over rounds.
+ * cache costs, and what the second CPU adds to loops that share nothing. Steps alternate in one
+ * run, and results are medians over rounds.
  */
 #ifndef LODIC_BENCH_MICRO_H
 #define LODIC_BENCH_MICRO_H

@@ -167,6 +167,37 @@ static u64 run_cpu(void *arg, u32 worker, u64 position, u64 nr)
 	return nr_failed;
 }
 
+/* Two loops that touch no memory, for what the second CPU adds. CPUs that are threads of one
+ * core share its units: they are idle for most of the first loop, and never in the second. */
+static u64 run_multiply(void *arg, u32 worker, u64 position, u64 nr)
+{
+	u64 v = position | 1;
+
+	(void)arg;
+	(void)worker;
+	for (u64 i = 0; i < nr; i++) {
+		v *= 0x9e3779b97f4a7c15u;
+		__asm__ volatile("" : "+r"(v)); /* each by itself */
+	}
+	return v % 2 ? 0 : nr; /* odd times odd */
+}
+
+static u64 run_add(void *arg, u32 worker, u64 position, u64 nr)
+{
+	u64 a = position, b = a, c = a, d = a, e = a, f = a, g = a, h = a;
+
+	(void)arg;
+	(void)worker;
+	for (u64 i = 0; i < nr; i++) {
+		a++, b++, c++, d++, e++, f++, g++, h++;
+		__asm__ volatile(""
+		                 : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f),
+		                   "+r"(g), "+r"(h));
+	}
+	a -= position + nr;
+	return a || b != h || c != g || d != f || e != h ? nr : 0;
+}
+
 const struct micro_step micro_steps[] = {
 	{ .name = "fetch_add",
 	  .what = "host_fetch_add() of one word by all",
@@ -223,6 +254,14 @@ const struct micro_step micro_steps[] = {
 	  .what = "host_cpu() and the way to this CPU's word",
 	  .least_cpus = 1,
 	  .run = run_cpu },
+	{ .name = "multiply",
+	  .what = "a multiplication that waits for the one before",
+	  .least_cpus = 1,
+	  .run = run_multiply },
+	{ .name = "add",
+	  .what = "8 additions that wait for nothing but their own last one",
+	  .least_cpus = 1,
+	  .run = run_add },
 	/* Each with all promises of those before it. */
 	{ .name = "copy",
 	  .what = "64 bytes of a block whose address is known",

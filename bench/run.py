@@ -200,6 +200,10 @@ def doc_micro(micro):
         if row["ratio"] is not None:
             yield (f"- {row['name']} costs {row['ratio']:.2f} of {row['over']}, CPUs: "
                    f"{row['cpus']} (spread {row['spread']:.2g})")
+    for row in micro.get("gains", []):
+        if row["ratio"] is not None:
+            yield (f"- 2 CPUs do {row['ratio']:.2f} times as many steps of {row['name']} as 1 "
+                   f"(spread {row['spread']:.2g})")
 
 
 def doc_promises(micro):

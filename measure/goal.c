@@ -98,6 +98,9 @@ static void goal_add_hot(struct goals *goals)
 	         0.7, "lodic_pin over lodic_read, hot, 64 B, 1 process");
 	goal_add(goals, alone > 0 ? pins / alone : 0, 0.95,
 	         "lodic_pin, 2 processes over 1, over private's, hot, 64 B");
+	goal_add(goals,
+	         goal_over(m, METHOD_LODIC_PIN, &two, METHOD_LODIC_PIN_APART, &two),
+	         0.95, "lodic_pin over lodic_pin_apart, hot, 64 B, 2 processes");
 	goal_add(goals, goal_over(m, METHOD_LODIC_READ_INLINE, &one, METHOD_MMAP, &one),
 	         0.4, "lodic_read_inline over mmap, hot, 64 B, 1 process");
 	goal_add(goals,

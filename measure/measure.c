@@ -22,8 +22,20 @@
 static bool measure_cell_fits(enum method method, enum access access,
                               unsigned int processes)
 {
-	/* The bare compare-and-swap pair is a yardstick for one process on one block. */
-	return method != METHOD_CAS_PAIR || (access == ACCESS_HOT && processes == 1);
+	/* Yardsticks: a bare compare-and-swap pair is one for one process on one block, and
+	 * pins apart for two. */
+	if (method == METHOD_CAS_PAIR)
+		return access == ACCESS_HOT && processes == 1;
+	if (method == METHOD_LODIC_PIN_APART)
+		return access == ACCESS_HOT && processes == 2;
+	return true;
+}
+
+/* Apart, one reader has the cache of lodic_pin for itself. */
+static enum method measure_method_of(const struct cell *cell, unsigned int reader)
+{
+	return cell->method == METHOD_LODIC_PIN_APART && reader == 0 ? METHOD_LODIC_PIN
+	                                                             : cell->method;
 }
 
 static int measure_add_cell(struct measure *m, enum method method, enum access access,
@@ -138,7 +150,7 @@ static int measure_run_slot(struct measure *m, struct cell *cell, struct rig *ri
 		for (unsigned int r = 0; r < nr; r++)
 			rig->orders[r] = (struct reader_order){
 				.op = READER_SLOT,
-				.method = cell->method,
+				.method = measure_method_of(cell, r),
 				.access = cell->access,
 				.bytes = cell->bytes,
 				.position = position + r * (WORKLOAD_STEPS / nr),

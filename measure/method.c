@@ -19,6 +19,7 @@ static const struct {
 	[METHOD_LODIC_PIN] = { "lodic_pin", CACHE_LODIC },
 	[METHOD_LODIC_PIN_INLINE] = { "lodic_pin_inline", CACHE_LODIC },
 	[METHOD_LODIC_PIN_LOCK] = { "lodic_pin_lock", CACHE_LODIC_LOCK },
+	[METHOD_LODIC_PIN_APART] = { "lodic_pin_apart", CACHE_LODIC_APART },
 	[METHOD_PIN_ATOMIC] = { "pin_atomic", CACHE_ATOMIC },
 	[METHOD_PIN_FROZEN] = { "pin_frozen", CACHE_FROZEN },
 	[METHOD_PIN_HAZARD] = { "pin_hazard", CACHE_HAZARD },
@@ -50,6 +51,7 @@ static const struct {
 	[CACHE_HAZARD] = { "hazard", LODIC_HAZARD, "lock" },
 	[CACHE_LODIC_LOCK] = { "lodic-lock", LODIC_LODIC, "lock" },
 	[CACHE_HAZARD_LIGHT] = { "hazard-light", LODIC_HAZARD, "light" },
+	[CACHE_LODIC_APART] = { "lodic-apart", LODIC_LODIC, "auto" },
 };
 
 const char *method_cache_name(enum method_cache cache)

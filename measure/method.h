@@ -8,6 +8,9 @@
  *   mmap        the file's pages, mapped.
  *   lodic_read  an optimistic copy that holds nothing.
  *   lodic_pin   pin, copy, unpin; counted in the reader's own entry.
+ *   lodic_pin_apart
+ *               lodic_pin by two processes, each in a cache of its own. They execute what
+ *               two processes with lodic_pin execute, and share nothing. A yardstick.
  *   lodic_view  the block read in place, and asked afterwards whether that was right.
  *   lodic_read_inline, lodic_pin_inline, lodic_view_inline
  *               the same three, by lodic/inline.h.
@@ -34,6 +37,7 @@ enum method {
 	METHOD_LODIC_PIN,
 	METHOD_LODIC_PIN_INLINE,
 	METHOD_LODIC_PIN_LOCK,
+	METHOD_LODIC_PIN_APART,
 	METHOD_PIN_ATOMIC,
 	METHOD_PIN_FROZEN,
 	METHOD_PIN_HAZARD,
@@ -54,6 +58,7 @@ enum method_cache {
 	CACHE_HAZARD,
 	CACHE_LODIC_LOCK,   /* an atomic exchange in each pin */
 	CACHE_HAZARD_LIGHT, /* a plain store in each slot */
+	CACHE_LODIC_APART,  /* as CACHE_LODIC, for one process alone */
 	NR_CACHES
 };
 

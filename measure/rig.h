@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What a measurement runs on: four caches of its own, the file in all of them, and reader
+ * What a measurement runs on: caches of its own, the file in all of them, and reader
  * processes. Each cache is a service of one kind with a socket in a private folder.
  * rig_close() removes all that was set up, even after a failure half way.
  */

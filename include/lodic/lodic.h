@@ -329,7 +329,7 @@ struct lodic_view {
  * may be rubbish: another block's, or a mixture. They may change between two looks.
  *
  * A view holds nothing, has no end, and may be copied. It writes what lodic_read() does. Its two
- * calls cost a little more than a lodic_read() of 64 bytes, and half of a pin. So it is for a
+ * calls cost a little more than a lodic_read() of 64 bytes, and less than a pin. So it is for a
  * program that looks at several places of a block, or compares much of it in place. Examples
  * are a hash table's probe and a search in an index. Do not use it
  * - for one small copy: lodic_read() is faster, and its bytes are right;

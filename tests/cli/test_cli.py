@@ -24,7 +24,7 @@ COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "bench", "map"]
 LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["map"],
           ["bench", "pin"], ["bench", "memory"], ["bench", "service"]]
 FILE_BYTES = 4 << 20
-NR_CACHES = 6  # of the comparison
+NR_CACHES = 7  # of the comparison
 
 
 def run(*words, **more):
@@ -219,6 +219,15 @@ class Bench(unittest.TestCase):
         shares = {row["method"]: row["hit_ratio"] for row in rows}
         for method in "lodic_read", "lodic_pin", "pin_atomic", "pin_frozen", "pin_hazard":
             self.assertGreater(shares[method], 0.9, method)
+
+    def test_two_processes_pin_apart_too(self):
+        said = json.loads(self.bench("--processes", "1,2", "--rounds", "3", "--json"))
+        apart = [row for row in said["results"] if row["method"] == "lodic_pin_apart"]
+        self.assertEqual([row["processes"] for row in apart], [2])
+        self.assertEqual(apart[0]["hit_ratio"], 1)
+        whats = [goal["what"] for goal in said["goals"]]
+        self.assertIn("lodic_pin over lodic_pin_apart, hot, 64 B, 2 processes", whats)
+        self.assertIn("lodic_pin, 2 processes over 1, over private's, hot, 64 B", whats)
 
     def test_too_many_processes_name_the_limit(self):
         done = run("bench", "pin", "--processes", "100000")
