@@ -2,8 +2,11 @@
 /*
  * The proof that nobody changes the file, and what happens when it ends.
  *
- *   lease-take    the file is admitted while a writer opens it: its size is the one that it
- *                 has under the lease (S4)
+ *   lease-take    the main thread admits the file while a writer opens it: its size is the one
+ *                 that it has under the lease (S4). The lease thread answers the writer's break
+ *                 whenever it comes (S5): else the writer waits for ever
+ *   lease-drop    the same, and the main thread drops the lease meanwhile: one of the two threads
+ *                 ends the proof, and the other finds nothing
  *   lease-break   a writer opens the file: the lease thread revokes, fences, gives the lease
  *                 back, and the writer goes on. What begins later must not use the cache;
  *                 pins from before are snapshots (S1). Then the file is admitted again,
@@ -44,7 +47,27 @@ static void lease_give_back(void *ctx)
 	world->lease_held = false;
 }
 
-/* ---- lease-take ---- */
+/* ---- lease-take, lease-drop ---- */
+
+static bool leases_lock_is_free(void *arg)
+{
+	(void)arg;
+	return world->leases_lock == 0;
+}
+
+static void leases_lock(void *ctx)
+{
+	(void)ctx;
+	do
+		check_wait(leases_lock_is_free, NULL);
+	while (!host_cas(&world->leases_lock, 0, 1));
+}
+
+static void leases_unlock(void *ctx)
+{
+	(void)ctx;
+	host_store_release(&world->leases_lock, 0);
+}
 
 static bool take_may_open(void *arg)
 {
@@ -55,9 +78,14 @@ static bool take_may_open(void *arg)
 static void take_writer(void *arg)
 {
 	(void)arg;
-	check_wait(take_may_open, NULL);
+	host_relax(); /* open() */
+	if (world->lease_held) {
+		world->break_asked = true; /* the kernel's signal */
+		check_wait(take_may_open, NULL);
+	}
 	world->writer_open = true;
 	check_note("has the file open for writing");
+	CHECK_ASSERT(world->space->live == FILE_NONE, "S1: revoked before the writer");
 	host_store_relaxed(&world->disk_size, SIZE_AGAIN);
 	host_fence_full(); /* close() */
 	world->writer_open = false;
@@ -81,18 +109,53 @@ static int take_size(void *ctx, u64 *ret_size)
 	return 0;
 }
 
-static void take_lease_thread(void *arg)
+static void take_enter(void *ctx)
 {
-	static const struct file_proof_ops ops = { take_lease, take_size,
-		                                   lease_give_back };
+	(void)ctx;
+	host_relax();
+	world->lease_entered = true;
+	CHECK_ASSERT(host_load_relaxed(&world->space->size) == world->disk_size,
+	             "S4: the size that the file has under the lease");
+}
+
+/* As lease_revoke() in lib/service/lease.c, which drops and answers end with. */
+static void take_end(void)
+{
+	leases_lock(NULL);
+	if (world->lease_entered) {
+		file_proof_end(world->space, lease_give_back, NULL);
+		world->lease_entered = false;
+	}
+	leases_unlock(NULL);
+}
+
+/* wait: until the writer has come and gone. */
+static void take_main(void *wait)
+{
+	static const struct file_proof_ops ops = { leases_lock,     take_lease,
+		                                   take_size,       take_enter,
+		                                   lease_give_back, leases_unlock };
 	u64 size;
 
-	(void)arg;
 	if (file_proof_begin(world->space, WORLD_FILE_AGAIN, &ops, NULL, &size) != 0)
 		return;
-	CHECK_ASSERT(size == host_load_relaxed(&world->disk_size),
-	             "S4: the size that the file has under the lease");
-	file_proof_end(world->space, lease_give_back, NULL);
+	if (wait)
+		check_wait(world_is_set, &world->writer_closed);
+	take_end();
+}
+
+static bool take_lease_thread_wakes(void *arg)
+{
+	(void)arg;
+	return world->break_asked || world->writer_closed;
+}
+
+static void take_lease_thread(void *arg)
+{
+	(void)arg;
+	check_wait(take_lease_thread_wakes, NULL);
+	if (world->break_asked)
+		take_end();
 }
 
 static void take_reader(void *arg)
@@ -109,19 +172,31 @@ static void take_reader(void *arg)
 		CHECK_ASSERT(seen == real, "S4: the size that the file has");
 }
 
-static void take_setup(const void *arg)
+static void take_setup_some(const void *arg, bool wait)
 {
 	world_setup(arg);
 	file_proof_revoke(world->space);
-	check_task("lease", 0, take_lease_thread, NULL);
-	check_task("writer", 1, take_writer, NULL);
-	check_task("reader", 2, take_reader, NULL);
+	check_task("main", 0, take_main, wait ? world : NULL);
+	check_task("lease", 1, take_lease_thread, NULL);
+	check_task("writer", 2, take_writer, NULL);
+	check_task("reader", 3, take_reader, NULL);
+}
+
+static void take_setup(const void *arg)
+{
+	take_setup_some(arg, true);
+}
+
+static void drop_setup(const void *arg)
+{
+	take_setup_some(arg, false);
 }
 
 static void take_finish(const void *arg)
 {
 	(void)arg;
-	CHECK_ASSERT(world->writer_closed && !world->lease_held,
+	CHECK_ASSERT(world->writer_closed && !world->lease_held &&
+	                     !world->lease_entered,
 	             "the writer came through, the lease is given back");
 	CHECK_ASSERT(world->space->live == FILE_NONE, "S1: nobody vouches any more");
 	world_check();
@@ -401,7 +476,9 @@ void arena_lease_cases(struct check_list *list)
 		arena_add(list, "ends-fill", &one[i], 3, ends_fill_setup,
 		          ends_fill_finish, false);
 	}
-	arena_add(list, "lease-take", &one[ARENA_SCANNED], 3, take_setup, take_finish,
+	arena_add(list, "lease-take", &one[ARENA_SCANNED], 4, take_setup, take_finish,
+	          false);
+	arena_add(list, "lease-drop", &one[ARENA_SCANNED], 4, drop_setup, take_finish,
 	          false);
 	arena_add(list, "service-ends", &one[ARENA_SCANNED], 2, ends_setup, ends_finish,
 	          false);

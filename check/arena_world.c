@@ -116,6 +116,7 @@ static void world_name_words(void)
 	check_name(a->posted, ARENA_MAX_CONTEXTS, "posted");
 	check_name(world->disk, sizeof(world->disk), "disk");
 	check_name(&world->disk_size, 8, "disk_size");
+	check_name(&world->leases_lock, 8, "leases_lock");
 	check_name(&world->wake, 8, "eventfd");
 }
 

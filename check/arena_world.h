@@ -87,6 +87,8 @@ struct world {
 	bool writer_open;
 	bool writer_closed;
 	bool lease_held;
+	u64 leases_lock;    /* 0: free. By host_*. */
+	bool lease_entered; /* the lease thread finds it; under the lock */
 	/* The file itself, blocks c and next: words that the kernel reads and the writer
 	 * writes. By host_*. */
 	u64 disk[2][WORLD_WORDS];

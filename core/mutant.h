@@ -140,6 +140,9 @@ enum mutant {
 	/* The second bucket: core/cache/translation.c. */
 	MUTANT_SPILL_NOT_MARKED, /* a block in its second bucket, and no bit for it */
 	MUTANT_SPILL_MARK_STAYS, /* the bit outlives the block */
+	/* The table of leases: core/cache/file_proof.h. */
+	MUTANT_PROOF_UNLOCKED,     /* a lease taken, and its table is not locked */
+	MUTANT_ENTER_AFTER_UNLOCK, /* a lease entered when the table's lock is free again */
 	MUTANT_NR
 };
 

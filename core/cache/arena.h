@@ -61,7 +61,8 @@
  *
  *   X at [1]: one thread of the service makes all these calls.
  *   X at [2]: one thread owns a context.
- *   X at [3]: a file's proof belongs to the lease thread or to the main thread, never both.
+ *   X at [3]: for a file under a lease, the lock of the table of leases (S5); else one thread
+ *   makes all these calls.
  *   X at [4]: arena_format() comes before anybody else knows the memory, and the checks want
  *      everybody at rest.
  *   - of [1] and [2]: K1 to K3, O5, F1 to F3 (core/frame.h) and H1 to H6 (hint.h).

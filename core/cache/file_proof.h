@@ -11,9 +11,14 @@
  *    after it has copied or pinned had the proof all the while.
  * S3 size stands still while live is not FILE_NONE.
  * S4 the size is asked for under the proof, so that no writer can change it afterwards.
+ * S5 who answers for the end of a proof looks for it in a table. From the take on until the
+ *    file is admitted and entered there, it must not look. Otherwise it overlooks the proof, or
+ *    ends one that is admitted only then. One lock is held for all of the steps, and for each
+ *    answer.
  * O4 live is stored with release, after the size, and loaded with acquire.
  *
- * Mutual exclusion: one thread at a time admits, revokes, begins or ends one file's proof.
+ * Mutual exclusion: one thread at a time admits, revokes, begins or ends one file's proof. For
+ * proofs that a host grants, the lock of S5 sees to it.
  * Any number of readers may look at the same moment.
  */
 #ifndef LODIC_CORE_CACHE_FILE_PROOF_H
@@ -30,12 +35,17 @@ struct file_proof {
 _Static_assert(sizeof(struct file_proof) == 64, "a cache line each");
 
 /* What the host does for a proof that somebody has to grant, as the kernel grants a lease.
+ * lock, unlock: of the table, S5.
  * take: 0, and nobody can change the file until give_back(); or an error.
- * size: the file's size now, in bytes; or an error. */
+ * size: the file's size now, in bytes; or an error.
+ * enter: into the table. */
 struct file_proof_ops {
+	void (*lock)(void *ctx);
 	int (*take)(void *ctx);
 	int (*size)(void *ctx, u64 *ret_size);
+	void (*enter)(void *ctx);
 	void (*give_back)(void *ctx);
+	void (*unlock)(void *ctx);
 };
 
 /* The id under which the same entry's next file is admitted (S2). Ids of an entry are
@@ -65,9 +75,8 @@ static inline void file_proof_revoke(struct file_proof *s)
 		host_fence_full();
 }
 
-/* Takes a proof, asks for the size under it (S4), and begins to vouch for file id. An error
- * is one of ops'; then nothing has changed. */
-static inline int file_proof_begin(struct file_proof *s, u32 id,
+/* The first half of file_proof_begin(). The table is locked (S5). */
+static inline int file_proof_grant(struct file_proof *s, u32 id,
                                    const struct file_proof_ops *ops, void *ctx,
                                    u64 *ret_size)
 {
@@ -89,8 +98,28 @@ static inline int file_proof_begin(struct file_proof *s, u32 id,
 	return 0;
 }
 
+/* Takes a proof, asks for the size under it (S4), and begins to vouch for file id. Then it enters
+ * the proof where its end is answered (S5). An error is one of ops'; then nothing has changed. */
+static inline int file_proof_begin(struct file_proof *s, u32 id,
+                                   const struct file_proof_ops *ops, void *ctx,
+                                   u64 *ret_size)
+{
+	int err;
+
+	if (!MUTANT(PROOF_UNLOCKED))
+		ops->lock(ctx);
+	err = file_proof_grant(s, id, ops, ctx, ret_size);
+	if (!err && !MUTANT(ENTER_AFTER_UNLOCK))
+		ops->enter(ctx);
+	if (!MUTANT(PROOF_UNLOCKED))
+		ops->unlock(ctx);
+	if (!err && MUTANT(ENTER_AFTER_UNLOCK))
+		ops->enter(ctx);
+	return err;
+}
+
 /* Ends a proof: revokes, fences, and gives it back only then (S1). give_back() is the
- * system call after which a waiting writer goes on. */
+ * system call after which a waiting writer goes on. The table is locked (S5). */
 static inline void file_proof_end(struct file_proof *s, void (*give_back)(void *ctx),
                                   void *ctx)
 {

@@ -23,13 +23,13 @@
 #include "lib/service/worker.h"
 
 #define CHECKS_PER_TICK 256u
-/* What one call of files_drop() looks at, and lets go: each may wait for the lease thread. */
+/* What one call of files_drop() looks at, and lets go. A file takes some system calls. */
 #define DROP_SLOTS 4096u
 #define DROP_FILES 64u
 /* A close may free the pages of a deleted file: 2 to 3 ms for 64 MiB, and 50 us for 1. */
 #define CLOSE_HERE_BYTES ((u64)1 << 20)
-/* When one must make room, one in so many goes, by one order to the lease thread. Our choice. */
-#define SPARE_PART 256u
+/* Files that no client has open, and that go when descriptors have run out. Our choice. */
+#define SPARE_FILES 16u
 
 static u32 files_slot_of(const struct service *s, const struct held_file *f)
 {
@@ -229,9 +229,13 @@ static void files_finish(struct service *s, struct held_file *f)
 		                files_entry_of_slot(s, files_slot_of(s, f)));
 }
 
-/* No new read or pin believes the cache about the file; the rest follows. */
-static void files_let_go(struct service *s, struct held_file *f)
+/* Lets a file go: when it returns, no new read or pin believes the cache about it. */
+static void files_retire(struct service *s, struct held_file *f)
 {
+	if (f->proof == PROOF_LEASE)
+		lease_drop(s, files_slot_of(s, f));
+	else
+		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
 	files_orphan_frames(s, f);
 	if (f->nr_opens == 0)
 		files_idle_end(s, f);
@@ -240,30 +244,6 @@ static void files_let_go(struct service *s, struct held_file *f)
 	s->nr_held--;
 	s->nr_direct -= f->direct;
 	files_finish(s, f);
-}
-
-/* Lets files go: when it returns, no new read or pin believes the cache about them. */
-static void files_retire_some(struct service *s, struct held_file *const *files, u32 nr)
-{
-	u32 leased[LEASE_DROPS], nr_leased = 0;
-
-	for (u32 i = 0; i < nr; i++) {
-		u32 slot = files_slot_of(s, files[i]);
-
-		if (files[i]->proof == PROOF_LEASE)
-			leased[nr_leased++] = slot;
-		else
-			file_proof_revoke(&s->arena.files[slot]);
-	}
-	if (nr_leased > 0)
-		lease_drop(s, leased, nr_leased);
-	for (u32 i = 0; i < nr; i++)
-		files_let_go(s, files[i]);
-}
-
-static void files_retire(struct service *s, struct held_file *f)
-{
-	files_retire_some(s, &f, 1);
 }
 
 void files_fill_begun(struct held_file *f)
@@ -315,47 +295,29 @@ static struct held_file *files_find_same(struct service *s, const struct passed_
 	return slot < s->shape.nr_files ? &s->files[slot] : NULL;
 }
 
-/* Up to most files that no client has open, those first that were closed longest ago. It passes
- * over those that are being read, of which there are few, and over slots whose ids are used up. */
-static u32 files_find_idle_some(struct service *s, u32 most,
-                                struct held_file **ret_files)
+/* The file that no client has open since longest ago. It passes over those that are being read,
+ * of which there are few, and over slots whose ids are used up. NULL: there is none. */
+static struct held_file *files_find_idle(struct service *s)
 {
 	u32 list = files_list_of_idle(s);
-	u32 nr = 0;
 
-	for (u32 i = s->links[list].newer; i != list && nr < most;
-	     i = s->links[i].newer) {
+	for (u32 i = s->links[list].newer; i != list; i = s->links[i].newer) {
 		struct held_file *f = files_of_entry(s, i);
 
 		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE)
-			ret_files[nr++] = f;
+			return f;
 	}
-	return nr;
+	return NULL;
 }
 
-static struct held_file *files_find_idle(struct service *s)
+/* Lets a file go that no client has open. false: there is none. */
+static bool files_make_room(struct service *s)
 {
-	struct held_file *f;
+	struct held_file *f = files_find_idle(s);
 
-	return files_find_idle_some(s, 1, &f) > 0 ? f : NULL;
-}
-
-/* Lets some files go that no client has open. false: there are none. */
-static bool files_make_room(struct service *s, u32 most)
-{
-	struct held_file *files[LEASE_DROPS];
-	u32 nr = files_find_idle_some(s, most, files);
-
-	files_retire_some(s, files, nr);
-	return nr > 0;
-}
-
-/* How many of them go for one that comes. */
-static u32 files_nr_spare(const struct service *s)
-{
-	u32 nr = s->nr_held / SPARE_PART;
-
-	return nr < 1 ? 1 : nr < LEASE_DROPS ? nr : LEASE_DROPS;
+	if (f)
+		files_retire(s, f);
+	return f != NULL;
 }
 
 /* A free slot; it stays in their list until a file is admitted there. */
@@ -363,7 +325,7 @@ static struct held_file *files_find_free(struct service *s)
 {
 	u32 list = files_list_of_free(s);
 
-	if (s->links[list].newer == list && !files_make_room(s, files_nr_spare(s)))
+	if (s->links[list].newer == list && !files_make_room(s))
 		return NULL;
 	return files_of_entry(s, s->links[list].newer);
 }
@@ -375,7 +337,7 @@ static struct held_file *files_find_room(struct service *s, struct passed_file *
 	int low;
 
 	if (service_is_crowded(p->fd)) {
-		if (!files_make_room(s, files_nr_spare(s)))
+		if (!files_make_room(s))
 			return NULL;
 		low = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
 		if (low >= 0) {
@@ -393,7 +355,7 @@ static int files_prove(struct service *s, struct held_file *f,
 	int err = -EOPNOTSUPP;
 
 	/* A lease first, where one is possible: it alone is told of every writer. A writer may
-	 * have come and gone since the worker looked. The lease thread therefore asks for the
+	 * have come and gone since the worker looked. lease_take() therefore asks for the
 	 * size again, under the lease (L2). Nothing else that the worker saw can change. */
 	f->proof = PROOF_LEASE;
 	if (p->may_lease)
@@ -533,7 +495,8 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 
 void files_spare_descriptors(struct service *s)
 {
-	files_make_room(s, LEASE_DROPS);
+	for (u32 i = 0; i < SPARE_FILES && files_make_room(s); i++)
+		;
 }
 
 void files_tick(struct service *s)

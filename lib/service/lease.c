@@ -1,35 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The lease thread: why no reader ever believes an old byte.
+ * Leases: why no reader ever believes an old byte.
  *
  * A process opens a file for writing, or truncates it. If the file has a read lease, the
- * kernel makes that process wait and sends the service a signal. The process goes on when
- * the service gives the lease back. This thread does nothing else. So it gives the lease
+ * kernel makes that process wait and sends the lease thread a signal. The process goes on when
+ * the service gives the lease back. The lease thread does nothing else. So it gives the lease
  * back at once, whatever the main thread is busy with.
+ *
+ * The main thread takes leases and drops them by itself, under the lock of struct
+ * lease_thread. The lease thread answers a break under the same lock. An order to the lease
+ * thread would cost two changes of thread for each open.
  *
  * Order
  * L1 a break: file_proof_end() stores, fences, and calls F_UNLCK last. The writer's open
  *    returns after F_UNLCK, so a reader that begins after it finds the file revoked.
- * L2 an admission: file_proof_begin() calls F_SETLEASE, asks for the size, and admits. This
- *    thread does all three and also answers breaks, so no break can fall in between. The
- *    size shows a writer that came and went before the lease; a later one meets L1.
+ * L2 an admission: file_proof_begin() calls F_SETLEASE, asks for the size, admits, and enters
+ *    the lease in the table. All four are under the lock, so no answer to a break can fall in
+ *    between (S5). The size shows a writer that came and went before the lease; a later one
+ *    meets L1.
  * L3 the orderly end: arena_end() marks the service dead and fences; then the leases go.
  * L4 the end by SIGKILL: a task that exits goes through exit_mm before exit_files. In
  *    exit_mm the kernel walks the thread's robust list and marks the futex on it: the low
  *    half of header->alive. The kernel closes the descriptors, and drops the leases, when
- *    the last thread of the process has passed exit_files. That is later than this thread's
- *    exit_mm, in whatever order the threads die. Hence a writer that gets through because
- *    the service was killed comes after the mark. The same holds for exec.
+ *    the last thread of the process has passed exit_files. That is later than the lease
+ *    thread's exit_mm, in whatever order the threads die. Hence a writer that gets through
+ *    because the service was killed comes after the mark. The same holds for exec.
+ *    The main thread may still admit a file when the mark is there. No reader believes it.
  *    The kernel reads the list, which is plain memory, at that moment. The list lies in a
  *    shared mapping, because the OOM killer's reaper takes private memory away beforehand.
  *    mlock() keeps the list and the marked word in memory, so that no disk has to answer.
  *
- * file_proof.live. This thread writes it for files under a lease, the main thread for files
- * with another proof. One thread at a time writes it for each file: the main thread gets a
- * file's slot back only by lease_drop(), which this thread answers.
+ * No break is missed. The kernel sends its signal after F_SETLEASE. The lease thread takes a
+ * signal off the queue first and the lock then. At that moment the lease stands in the table, or
+ * it has been given back and no writer waits. These cases look dangerous:
+ * - The break comes before the entry. The lease thread waits for the lock, and finds the entry.
+ * - The number is another file's by now. While a number is in the table, it means that file:
+ *   the main thread closes a descriptor with a lease after lease_drop(). So the lease thread asks
+ *   the right file, and F_GETLEASE tells whether it is breaking (lease_is_breaking()).
+ * - The kernel's queue was full, and it sent one plain SIGIO. The lease thread then looks at all
+ *   leases that are in the table. One that comes later sends a signal of its own.
+ * - The service ends. The lease thread gives all leases back, whether they are breaking or not.
  *
- * The main thread closes a descriptor with a lease after lease_drop(). As long as this
- * thread knows the number, it means that file.
+ * The lock. Nothing under it waits for a client, or for a file system that asks others:
+ * proof.c lets only local ones have leases. The main thread holds it for two system calls, or
+ * for one in a drop. Drops of many files take it for each file anew. The lease thread holds it
+ * for one break, or for LOOKS_AT_ONCE looks. To find a break's lease it reads 8 bytes of each.
+ * - A main thread that the kernel preempts under the lock delays the answer until it runs
+ *   again. That is no longer than the kernel may delay the lease thread itself, for the two
+ *   have the same priority. The kernel gives a writer's lease up after 45 s, not before.
+ * - The lock does not inherit priorities. Linux passes on real-time ones alone, and both
+ *   threads have an ordinary one.
+ * - Neither thread can starve the other. Each break ends a lease, and the main thread alone
+ *   makes new ones. The main thread drops a bounded number in a turn.
+ *
+ * file_proof.live. For files under a lease the main thread writes it, or the lease thread, and
+ * both under the lock. For files with another proof the main thread alone writes it. A slot
+ * changes from one kind to the other when its lease has left the table.
  *
  * What is not here: a service that is stopped for longer than lease-break-time. The kernel
  * then lets the writer through, and the service learns of it too late (lodic.h says so).
@@ -46,7 +72,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -54,23 +79,10 @@
 #include "lib/service/lease.h"
 
 #define SIGNALS_AT_ONCE 64
+/* Each is a system call. The lock is free between two pieces of so many. */
+#define LOOKS_AT_ONCE 256u
 /* Any real-time signal will do: the thread that gets it blocks it. */
 #define LEASE_SIGNAL (SIGRTMIN + 4)
-
-enum lease_order_kind { LEASE_TAKE, LEASE_DROP, LEASE_STOP };
-
-struct lease_order {
-	u32 kind; /* enum lease_order_kind */
-	u32 id;
-	int fd;
-	u32 nr; /* slots */
-	u32 slots[LEASE_DROPS];
-};
-
-struct lease_answer {
-	int error;
-	u64 size;
-};
 
 struct lease {
 	int fd;
@@ -83,24 +95,25 @@ struct death_mark {
 	struct robust_list entry;
 };
 
-/* The thread's own, but for what stands still while it runs: the ends of the order
- * channel, the eventfd, and the arena's addresses. */
 struct lease_thread {
 	pthread_t thread;
-	int orders[2]; /* [0]: main thread; [1]: lease thread */
-	int broken;    /* eventfd; the main thread reads it */
+	pthread_barrier_t started; /* the thread, and the one that starts it */
+	int broken;                /* eventfd; the main thread reads it */
+	int stop;                  /* eventfd; the main thread writes it */
 	int signals;
 	struct arena_header *header;
 	struct file_proof *files;
-	struct death_mark *mark;
-	/* A bit for each slot that was revoked because of a writer. This thread sets bits, the
-	 * main thread takes them. */
+	struct death_mark *mark; /* the thread's own */
+	pid_t tid;               /* the thread's; stands still once it has started */
+	/* A bit for each slot that was revoked because of a writer. The lease thread sets bits,
+	 * the main thread takes them. */
 	u64 *revoked;
-	u32 nr_words;         /* of revoked */
+	u32 nr_words; /* of revoked */
+	/* Guards what follows, and the proofs of files that have leases. */
+	pthread_mutex_t lock;
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
 	u32 *places; /* of each slot's lease in leases, counted from 1; 0: it has none */
-	pid_t tid;
 };
 
 static void mark_set(struct lease_thread *t)
@@ -126,6 +139,13 @@ static void mark_clear(struct lease_thread *t)
 	t->mark->head.list.next = &t->mark->head.list;
 }
 
+static void lease_enter(struct lease_thread *t, struct lease lease)
+{
+	t->leases[t->nr_leases++] = lease;
+	t->places[lease.slot] = t->nr_leases;
+}
+
+/* The last lease takes its place. */
 static void lease_forget(struct lease_thread *t, u32 i)
 {
 	t->places[t->leases[i].slot] = 0;
@@ -174,22 +194,49 @@ static void leases_tell_main(struct lease_thread *t)
 		return; /* full: it has not looked since 2^64 others */
 }
 
-/* fd < 0: look at all leases. */
-static void leases_check(struct lease_thread *t, int fd)
+/* true: a writer waits for the lease, and goes on now. The lock is held. */
+static bool lease_answer(struct lease_thread *t, u32 i)
+{
+	u32 slot = t->leases[i].slot;
+
+	if (!lease_is_breaking(&t->leases[i]))
+		return false;
+	lease_revoke(t, i);
+	lease_note_revoked(t, slot);
+	return true;
+}
+
+/* The signal names a descriptor. */
+static void lease_check(struct lease_thread *t, int fd)
 {
 	bool any = false;
-	u32 i = 0, slot;
+	u32 i = 0;
 
-	while (i < t->nr_leases) {
-		if ((fd >= 0 && t->leases[i].fd != fd) ||
-		    !lease_is_breaking(&t->leases[i])) {
-			i++;
-			continue;
-		}
-		slot = t->leases[i].slot;
-		lease_revoke(t, i);
-		lease_note_revoked(t, slot);
-		any = true;
+	pthread_mutex_lock(&t->lock);
+	while (i < t->nr_leases && t->leases[i].fd != fd)
+		i++;
+	if (i < t->nr_leases)
+		any = lease_answer(t, i);
+	pthread_mutex_unlock(&t->lock);
+	if (any)
+		leases_tell_main(t);
+}
+
+/* Looks at all leases, from the last to the first, and lets the main thread in now and then.
+ * Leases from i on have been looked at, or have come since. When one before i goes, the last one
+ * takes its place, which is one of these; or all of these have gone. So none is passed over. */
+static void leases_check_all(struct lease_thread *t)
+{
+	bool any = false;
+	u32 i = UINT32_MAX;
+
+	while (i > 0) {
+		pthread_mutex_lock(&t->lock);
+		if (i > t->nr_leases)
+			i = t->nr_leases;
+		for (u32 looks = LOOKS_AT_ONCE; i > 0 && looks > 0; looks--)
+			any |= lease_answer(t, --i);
+		pthread_mutex_unlock(&t->lock);
 	}
 	if (any)
 		leases_tell_main(t);
@@ -204,9 +251,9 @@ static void signals_read(struct lease_thread *t)
 		/* The queue of real-time signals was full. The kernel sends one plain SIGIO
 		 * instead, which names no descriptor. */
 		if (infos[i].ssi_signo == SIGIO)
-			leases_check(t, -1);
+			leases_check_all(t);
 		else
-			leases_check(t, infos[i].ssi_fd);
+			lease_check(t, infos[i].ssi_fd);
 	}
 }
 
@@ -223,21 +270,23 @@ static int lease_error(int error)
 
 /* What file_proof_begin() needs for a lease (L2). */
 struct lease_asked {
+	struct lease_thread *t;
 	struct lease lease;
-	pid_t tid; /* the thread that the kernel tells of a break */
 };
 
-static int lease_lock(void *ctx)
+static void lease_lock(void *ctx)
+{
+	struct lease_asked *asked = ctx;
+
+	pthread_mutex_lock(&asked->t->lock);
+}
+
+static int lease_grant(void *ctx)
 {
 	const struct lease_asked *asked = ctx;
-	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = asked->tid };
-	int fd = asked->lease.fd;
 
-	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
-	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0 ||
-	    fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
-		return lease_error(errno);
-	return 0;
+	return fcntl(asked->lease.fd, F_SETLEASE, F_RDLCK) == 0 ? 0
+	                                                        : lease_error(errno);
 }
 
 static int lease_size(void *ctx, u64 *ret_size)
@@ -251,6 +300,13 @@ static int lease_size(void *ctx, u64 *ret_size)
 	return 0;
 }
 
+static void lease_granted(void *ctx)
+{
+	const struct lease_asked *asked = ctx;
+
+	lease_enter(asked->t, asked->lease);
+}
+
 static void lease_back(void *ctx)
 {
 	struct lease_asked *asked = ctx;
@@ -258,110 +314,66 @@ static void lease_back(void *ctx)
 	lease_unlock(&asked->lease);
 }
 
-/* L2. */
-static int lease_take_here(struct lease_thread *t, const struct lease_order *order,
-                           u64 *ret_size)
+static void lease_let_in(void *ctx)
 {
-	static const struct file_proof_ops ops = { lease_lock, lease_size, lease_back };
-	u32 slot = order->slots[0];
-	struct lease_asked asked = { { order->fd, slot }, t->tid };
-	int err = file_proof_begin(&t->files[slot], order->id, &ops, &asked, ret_size);
+	struct lease_asked *asked = ctx;
 
-	if (!err) {
-		t->leases[t->nr_leases++] = asked.lease;
-		t->places[slot] = t->nr_leases;
-	}
-	return err;
+	pthread_mutex_unlock(&asked->t->lock);
 }
 
-static void lease_drop_here(struct lease_thread *t, u32 slot)
+/* L2. */
+int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 {
+	static const struct file_proof_ops ops = { lease_lock, lease_grant,
+		                                   lease_size, lease_granted,
+		                                   lease_back, lease_let_in };
+	struct lease_thread *t = s->lease;
+	const struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = t->tid };
+	struct lease_asked asked = { t, { fd, slot } };
+
+	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
+	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0)
+		return lease_error(errno);
+	return file_proof_begin(&t->files[slot], id, &ops, &asked, ret_size);
+}
+
+void lease_drop(struct service *s, u32 slot)
+{
+	struct lease_thread *t = s->lease;
+
+	if (!t)
+		return; /* lease_stop() has dropped them all */
+	pthread_mutex_lock(&t->lock);
 	if (t->places[slot] > 0) /* else a writer was faster */
 		lease_revoke(t, t->places[slot] - 1);
+	pthread_mutex_unlock(&t->lock);
 }
 
-/* false: that was the last one. */
-static bool order_carry_out(struct lease_thread *t)
+/* The main thread waits for the end of it. */
+static void leases_end(struct lease_thread *t)
 {
-	struct lease_answer answer = { 0 };
-	struct lease_order order;
-
-	if (recv(t->orders[1], &order, sizeof(order), 0) != sizeof(order))
-		return true; /* interrupted */
-	if (order.kind == LEASE_TAKE) {
-		answer.error = lease_take_here(t, &order, &answer.size);
-	} else if (order.kind == LEASE_DROP) {
-		for (u32 i = 0; i < order.nr; i++)
-			lease_drop_here(t, order.slots[i]);
-	} else {
-		mark_clear(t);
-		while (t->nr_leases > 0)
-			lease_revoke(t, t->nr_leases - 1);
-	}
-	send(t->orders[1], &answer, sizeof(answer), MSG_NOSIGNAL);
-	return order.kind != LEASE_STOP;
+	pthread_mutex_lock(&t->lock);
+	mark_clear(t);
+	while (t->nr_leases > 0)
+		lease_revoke(t, t->nr_leases - 1);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void *lease_run(void *arg)
 {
 	struct lease_thread *t = arg;
-	struct lease_answer ready = { 0 };
 	struct pollfd wait[2] = { { .fd = t->signals, .events = POLLIN },
-		                  { .fd = t->orders[1], .events = POLLIN } };
-	bool more = true;
+		                  { .fd = t->stop, .events = POLLIN } };
 
 	t->tid = (pid_t)syscall(SYS_gettid);
 	mark_set(t);
-	send(t->orders[1], &ready, sizeof(ready), MSG_NOSIGNAL);
-	while (more) {
-		if (poll(wait, 2, -1) <= 0)
-			continue;
-		if (wait[0].revents)
-			signals_read(t); /* first: a writer waits */
-		if (wait[1].revents)
-			more = order_carry_out(t);
+	pthread_barrier_wait(&t->started);
+	while (!wait[1].revents) {
+		if (poll(wait, 2, -1) > 0 && wait[0].revents)
+			signals_read(t);
 	}
+	leases_end(t);
 	return NULL;
-}
-
-static void lease_receive(struct lease_thread *t, struct lease_answer *ret)
-{
-	ssize_t n;
-
-	do
-		n = recv(t->orders[0], ret, sizeof(*ret), 0);
-	while (n < 0 && errno == EINTR);
-	CHECK(n == sizeof(*ret), "the lease thread answers");
-}
-
-static int lease_order(struct lease_thread *t, const struct lease_order *order,
-                       u64 *ret_size)
-{
-	struct lease_answer answer;
-
-	CHECK(send(t->orders[0], order, sizeof(*order), MSG_NOSIGNAL) == sizeof(*order),
-	      "the lease thread listens");
-	lease_receive(t, &answer);
-	if (!answer.error && ret_size)
-		*ret_size = answer.size;
-	return answer.error;
-}
-
-int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
-{
-	const struct lease_order order = { LEASE_TAKE, id, fd, 1, { slot } };
-
-	return lease_order(s->lease, &order, ret_size);
-}
-
-void lease_drop(struct service *s, const u32 *slots, u32 nr)
-{
-	struct lease_order order = { .kind = LEASE_DROP, .fd = -1, .nr = nr };
-
-	CHECK(nr <= LEASE_DROPS, "an order has room");
-	memcpy(order.slots, slots, nr * sizeof(*slots));
-	if (s->lease) /* else lease_stop() has dropped them all */
-		lease_order(s->lease, &order, NULL);
 }
 
 void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot))
@@ -385,10 +397,11 @@ int lease_broken_event(const struct service *s)
 
 static void lease_free(struct lease_thread *t)
 {
-	service_close(&t->orders[0]);
-	service_close(&t->orders[1]);
 	service_close(&t->broken);
+	service_close(&t->stop);
 	service_close(&t->signals);
+	pthread_barrier_destroy(&t->started);
+	pthread_mutex_destroy(&t->lock);
 	if (t->mark)
 		munmap(t->mark, sizeof(*t->mark));
 	free(t->leases);
@@ -406,6 +419,7 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	sigaddset(&set, SIGIO);
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	t->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	t->leases = calloc(nr_files, sizeof(*t->leases));
 	t->places = calloc(nr_files, sizeof(*t->places));
 	t->nr_words = (nr_files + 63) / 64;
@@ -414,11 +428,9 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t->mark == MAP_FAILED)
 		t->mark = NULL;
-	if (t->signals < 0 || t->broken < 0 || !t->leases || !t->places ||
-	    !t->revoked || !t->mark)
+	if (t->signals < 0 || t->broken < 0 || t->stop < 0 || !t->leases ||
+	    !t->places || !t->revoked || !t->mark)
 		return -ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, t->orders) != 0)
-		return -errno;
 	/* L4; without the right to it, the pages are merely likely to be there. */
 	mlock(t->mark, sizeof(*t->mark));
 	mlock(t->header, sizeof(*t->header));
@@ -441,12 +453,13 @@ static int lease_spawn(struct lease_thread *t)
 int lease_start(struct service *s)
 {
 	struct lease_thread *t = calloc(1, sizeof(*t));
-	struct lease_answer ready;
 	int err;
 
 	if (!t)
 		return -ENOMEM;
-	t->orders[0] = t->orders[1] = t->broken = t->signals = -1;
+	t->broken = t->stop = t->signals = -1;
+	pthread_barrier_init(&t->started, NULL, 2);
+	pthread_mutex_init(&t->lock, NULL);
 	t->header = s->arena.header;
 	t->files = s->arena.files;
 	err = lease_make(t, s->shape.nr_files);
@@ -456,18 +469,19 @@ int lease_start(struct service *s)
 		lease_free(t);
 		return err;
 	}
-	lease_receive(t, &ready);
+	pthread_barrier_wait(&t->started);
 	s->lease = t;
 	return 0;
 }
 
 void lease_stop(struct service *s)
 {
-	const struct lease_order order = { .kind = LEASE_STOP, .fd = -1 };
+	const u64 one = 1;
 
 	if (!s->lease)
 		return;
-	lease_order(s->lease, &order, NULL);
+	CHECK(write(s->lease->stop, &one, sizeof(one)) == sizeof(one),
+	      "an eventfd that is 0 takes a 1");
 	pthread_join(s->lease->thread, NULL);
 	lease_free(s->lease);
 	s->lease = NULL;

@@ -14,7 +14,7 @@
  *   evict     frames taken back: victims, orphans, the stock of free frames
  *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
- *   lease     the second thread: leases, revocation, the alive mark
+ *   lease     leases, and the second thread: revocation, the alive mark
  *   proof     why a file is believed not to change
  *   worker    threads that touch what clients pass
  *   refused   which files are not cached, and why
@@ -28,11 +28,11 @@
  * client.
  *
  * Threads. All of struct service belongs to the main thread. Workers have their jobs, and
- * read the options. The lease thread has its
- * own struct lease_thread, and touches two shared words. file_proof.live is atomic, and
- * both threads write it (see lease.c). The lease thread alone writes header->alive. The
- * main thread gives the lease thread one order at a time, and waits for its answer. The
- * lease thread has an eventfd that tells the main thread to look at the files again.
+ * read the options. Struct lease_thread belongs to the main thread and the lease thread: its
+ * lock guards the table of leases (see lease.c). The lease thread touches two more words.
+ * file_proof.live is atomic, and both threads write it, for a file under a lease with that lock
+ * held. The lease thread alone writes header->alive. By an eventfd it tells the main thread to
+ * look at the files again.
  *
  * The functions declared here are named after struct service.
  */

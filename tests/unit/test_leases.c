@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The main thread takes and drops leases, and the lease thread answers breaks. No writer is
+ * forgotten, whenever it comes. A writer that is forgotten would wait for 45 s.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/service/lease.h"
+#include "tests/support/cache_fixture.h"
+
+#define BYTES 4096u
+
+static struct service service;
+
+/* The leases of a service; nothing else of it is there. */
+static struct service *leases_make(u32 nr_files)
+{
+	struct service *s = &service;
+
+	memset(s, 0, sizeof(*s));
+	s->shape.nr_files = nr_files;
+	s->arena.files = calloc(nr_files, sizeof(*s->arena.files));
+	s->arena.header = calloc(1, sizeof(*s->arena.header));
+	assert_non_null(s->arena.files);
+	assert_non_null(s->arena.header);
+	s->arena.header->generation = 7;
+	assert_int_equal(lease_start(s), 0);
+	assert_int_not_equal(host_load_acquire(&s->arena.header->alive), ARENA_DEAD);
+	return s;
+}
+
+static void leases_free(struct service *s)
+{
+	lease_stop(s);
+	assert_int_equal(s->arena.header->alive, ARENA_DEAD);
+	free(s->arena.header);
+	free(s->arena.files);
+}
+
+/* Makes file number i, and opens it. */
+static int make_file(char path[FIXTURE_PATH_BYTES], u32 i)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "file%u", i);
+	pattern_file_make(path, name, i, 1, BYTES);
+	return fixture_open(path, O_RDONLY);
+}
+
+/* Opens a file for writing when its lease is gone; asks again and again, for the deadline's
+ * sake. */
+static bool opens_for_writing(const char *path)
+{
+	int fd = -1;
+
+	if (!WAIT_UNTIL((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0))
+		return false;
+	close(fd);
+	return true;
+}
+
+static u32 nr_broken;
+
+static void note_broken(struct service *s, u32 slot)
+{
+	(void)s;
+	(void)slot;
+	nr_broken++;
+}
+
+struct writer {
+	const char *path;
+	struct service *s;
+	u64 stop;
+	u64 nr_opens, nr_failed, nr_believed;
+};
+
+static void *writer_run(void *arg)
+{
+	struct writer *w = arg;
+	int fd;
+
+	while (!host_load_relaxed(&w->stop)) {
+		fd = -1;
+		if (!WAIT_UNTIL((fd = open(w->path,
+		                           O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0)) {
+			host_store_relaxed(&w->nr_failed, 1);
+			break;
+		}
+		w->nr_believed +=
+			host_load_acquire(&w->s->arena.files[0].live) != FILE_NONE;
+		close(fd);
+		w->nr_opens++;
+	}
+	return NULL;
+}
+
+/* Each lease is on a new description, mostly with the number of the one before. */
+static void breaks_while_leases_come_and_go_are_all_answered(void **state)
+{
+	enum { LEAST_TAKEN = 100, LEAST_BROKEN = 30 };
+	struct service *s = leases_make(1);
+	char path[FIXTURE_PATH_BYTES];
+	struct writer w = { .path = path, .s = s };
+	int fd = make_file(path, 0), err;
+	u64 taken = 0, size = 0;
+	pthread_t thread;
+	u32 id = 1;
+
+	(void)state;
+	err = lease_take(s, fd, 0, id, &size);
+	if (err == -EOPNOTSUPP) {
+		leases_free(s);
+		fixture_skip("there are no leases in the folder");
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(size, BYTES);
+	lease_drop(s, 0);
+	nr_broken = 0;
+	assert_int_equal(pthread_create(&thread, NULL, writer_run, &w), 0);
+	assert_true(WAIT_UNTIL(({
+		close(fd);
+		fd = fixture_open(path, O_RDONLY);
+		err = lease_take(s, fd, 0, ++id, &size);
+		taken += err == 0;
+		if (id % 2)
+			lease_drop(s, 0);
+		else if (err == 0) /* only the writer ends this one */
+			while (file_proof_holds(&s->arena.files[0], id) &&
+			       !host_load_relaxed(&w.nr_failed))
+				fixture_pause_us(50);
+		lease_drop(s, 0);
+		lease_each_broken(s, note_broken);
+		(taken >= LEAST_TAKEN && nr_broken >= LEAST_BROKEN) ||
+			host_load_relaxed(&w.nr_failed);
+	})));
+	host_store_relaxed(&w.stop, 1);
+	pthread_join(thread, NULL);
+	assert_int_equal(w.nr_failed, 0);
+	assert_int_equal(w.nr_believed, 0);
+	assert_true(w.nr_opens > 0);
+	close(fd);
+	leases_free(s);
+}
+
+/* The kernel has no room for a signal with a descriptor, and sends one that has none. The lease
+ * thread then looks at all leases: at the first one last, in another piece than the last one. */
+static void break_without_a_descriptor_in_its_signal_is_answered(void **state)
+{
+	enum { NR_FILES = 600, NR_BROKEN = 3 };
+	static const u32 broken[NR_BROKEN] = { 0, 300, NR_FILES - 1 };
+	static char paths[NR_FILES][FIXTURE_PATH_BYTES];
+	static int fds[NR_FILES];
+	struct service *s = leases_make(NR_FILES);
+	struct rlimit limit, none;
+	u64 size;
+	int err = 0;
+
+	(void)state;
+	for (u32 i = 0; i < NR_FILES && !err; i++) {
+		fds[i] = make_file(paths[i], i);
+		err = lease_take(s, fds[i], i, i + 1, &size);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	none = (struct rlimit){ 0, limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	for (u32 k = 0; k < NR_BROKEN; k++) {
+		assert_true(opens_for_writing(paths[broken[k]]));
+		assert_int_equal(host_load_acquire(&s->arena.files[broken[k]].live),
+		                 FILE_NONE);
+	}
+	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	nr_broken = 0;
+	WAIT_UNTIL(({
+		lease_each_broken(s, note_broken);
+		nr_broken == NR_BROKEN;
+	}));
+	assert_int_equal(nr_broken, NR_BROKEN);
+	for (u32 i = 0; i < NR_FILES; i++) {
+		bool gone = i == broken[0] || i == broken[1] || i == broken[2];
+
+		assert_int_equal(file_proof_holds(&s->arena.files[i], i + 1), !gone);
+	}
+	/* The end gives all others back. */
+	leases_free(s);
+	for (u32 i = 0; i < NR_FILES; i++) {
+		int fd = open(paths[i], O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+
+		assert_true(fd >= 0);
+		close(fd);
+		close(fds[i]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(breaks_while_leases_come_and_go_are_all_answered),
+		cmocka_unit_test(break_without_a_descriptor_in_its_signal_is_answered),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	return cmocka_run_group_tests_name("leases", tests, NULL, NULL);
+}
