@@ -13,6 +13,17 @@
 #define NS_PER_MS 1000000u
 /* poll(2) may wake late, and takes an int: it is asked again. */
 #define MAX_POLL_MS 60000u
+/* How long channel_wait() looks for a reply before it sleeps. Our choice: an open takes 40 to 60 us
+ * while its program spins, and with 60 us one spin in ten was in vain. */
+#define SPIN_NS 100000u
+#define SPIN_LOOK_RELAXES 20u
+/* Of so many waits, so many go the other way, to see which is quicker now. Our choice. */
+#define WAYS_TURN 256u
+#define WAYS_TRIES 8u
+/* A wait counts as at most so long: one of seconds says nothing of either way. */
+#define WAYS_MOST_NS (4 * (u64)SPIN_NS)
+/* A mean is over about so many waits. */
+#define WAYS_MEAN 16u
 
 void channel_init(struct channel *c)
 {
@@ -111,7 +122,19 @@ bool channel_poll(struct channel *c)
 	return !c->done;
 }
 
-void channel_wait(struct channel *c)
+/* Looks for the reply again and again. false: it has not come by end_ns. */
+static bool channel_spin(struct channel *c, u64 end_ns)
+{
+	while (!channel_poll(c)) {
+		if (host_now_ns() >= end_ns)
+			return false;
+		for (u32 i = 0; i < SPIN_LOOK_RELAXES; i++)
+			host_relax();
+	}
+	return true;
+}
+
+static void channel_sleep(struct channel *c)
 {
 	struct pollfd wait = { .events = POLLIN };
 	u64 now, ms;
@@ -122,6 +145,49 @@ void channel_wait(struct channel *c)
 		ms = now < c->deadline_ns ? (c->deadline_ns - now) / NS_PER_MS + 1 : 0;
 		poll(&wait, 1, (int)(ms < MAX_POLL_MS ? ms : MAX_POLL_MS));
 	}
+}
+
+/* The way to wait that was quicker lately, or the other one, to try it. */
+static u32 channel_way(struct channel *c)
+{
+	u32 quicker = c->mean_ns[CHANNEL_SPIN] <= c->mean_ns[CHANNEL_SLEEP]
+	                      ? CHANNEL_SPIN
+	                      : CHANNEL_SLEEP;
+
+	return c->nr_waits++ % WAYS_TURN < WAYS_TRIES ? !quicker : quicker;
+}
+
+/* Why spin. It takes 30 us to wake an idle CPU of a virtual machine. While the program sleeps, its
+ * CPU is idle, and the service's threads wake each other there and on the other CPUs. While it
+ * spins, they meet on a CPU that is awake.
+ * Where the service's threads want the program's own CPU, because no other one is free, a spin
+ * is in their way. So the channel measures which way is quicker. That also covers a process that
+ * may use one CPU only.
+ * These are medians of 5 runs on 2 CPUs of such a machine. An open took 117 us by sleep alone, and
+ * takes 41 us this way. An open and a close took 122 us of CPU time by sleep alone, of program and
+ * service together. They take 117 us this way, of which the program has 73 us instead of 43. With
+ * one CPU busy, or both, the noise is larger than the difference. Tries of the slower way cost
+ * 3 us a wait at most.
+ * A request without a deadline waits for work, and sleeps. */
+void channel_wait(struct channel *c)
+{
+	u64 begun, took;
+	u32 way;
+
+	if (channel_poll(c))
+		return;
+	if (c->deadline_ns == DEADLINE_NEVER) {
+		channel_sleep(c);
+		return;
+	}
+	way = channel_way(c);
+	begun = host_now_ns();
+	if (way == CHANNEL_SLEEP || !channel_spin(c, begun + SPIN_NS))
+		channel_sleep(c);
+	took = host_now_ns() - begun;
+	if (took > WAYS_MOST_NS)
+		took = WAYS_MOST_NS;
+	c->mean_ns[way] = (c->mean_ns[way] * (WAYS_MEAN - 1) + took) / WAYS_MEAN;
 }
 
 void channel_ignore(void *owner, const struct channel_reply *reply)

@@ -31,6 +31,9 @@ struct channel_reply {
 	u32 nr_fds;
 };
 
+/* How channel_wait() waits: it lets the CPU go, or first looks for the reply for a while. */
+enum channel_way { CHANNEL_SLEEP, CHANNEL_SPIN, CHANNEL_NR_WAYS };
+
 struct channel {
 	int socket;      /* -1: closed */
 	int error;       /* why it was closed */
@@ -38,6 +41,9 @@ struct channel {
 	/* Called once for each request; it may ask again. NULL: none is under way. */
 	void (*done)(void *owner, const struct channel_reply *reply);
 	void *owner;
+	/* What waits have taken lately, either way; and how many there were. */
+	u64 mean_ns[CHANNEL_NR_WAYS];
+	u32 nr_waits;
 };
 
 void channel_init(struct channel *c);
@@ -58,7 +64,7 @@ int channel_ask(struct channel *c, const struct wire_request *request, int fd,
 /* Takes the reply if it is there, and gives up if it is too late. true: nothing is under
  * way now. */
 bool channel_poll(struct channel *c);
-/* Waits until nothing is under way. */
+/* Waits until nothing is under way. It may spin for 100 us before it sleeps. */
 void channel_wait(struct channel *c);
 /* A done() for requests whose outcome changes nothing. */
 void channel_ignore(void *owner, const struct channel_reply *reply);

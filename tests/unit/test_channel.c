@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* How a channel waits for a reply: it spins as long as that is the quicker way, and never for
+ * long. The service is a thread. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/client/channel.h"
+#include "tests/support/cache_fixture.h"
+
+#define LATE_MS 60u
+#define LATE_CPU_NS ((u64)20000000) /* of a wait of LATE_MS */
+
+struct answerer {
+	int socket;
+	u64 late_ms;
+};
+
+static void *answerer_run(void *arg)
+{
+	struct answerer *a = arg;
+	struct wire_reply reply = { 0 };
+	struct wire_request request;
+
+	while (recv(a->socket, &request, sizeof(request), 0) == sizeof(request)) {
+		fixture_pause_us(host_load_relaxed(&a->late_ms) * 1000);
+		if (wire_send(a->socket, &reply, sizeof(reply), NULL, 0) != 0)
+			break;
+	}
+	return NULL;
+}
+
+static struct channel channel;
+static struct answerer answerer;
+static pthread_t thread;
+static u32 nr_done;
+
+static void done(void *owner, const struct channel_reply *reply)
+{
+	(void)owner;
+	assert_int_equal(reply->error, 0);
+	nr_done++;
+}
+
+static int set_up(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	channel_init(&channel);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends),
+	                 0);
+	channel.socket = ends[0];
+	answerer = (struct answerer){ .socket = ends[1] };
+	assert_int_equal(pthread_create(&thread, NULL, answerer_run, &answerer), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	channel_close(&channel, -ECONNRESET);
+	pthread_join(thread, NULL);
+	close(answerer.socket);
+	return 0;
+}
+
+/* One request. Returns the CPU time that the wait has taken. */
+static u64 ask(u64 deadline_ns)
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_FILE_CLOSE };
+	struct timespec t;
+	u64 begun;
+
+	nr_done = 0;
+	assert_int_equal(channel_ask(&channel, &request, -1, deadline_ns, done, NULL),
+	                 0);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	begun = (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+	channel_wait(&channel);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	assert_int_equal(nr_done, 1);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec - begun;
+}
+
+static u64 soon(void)
+{
+	return host_now_ns() + (u64)FIXTURE_DEADLINE_MS * 1000000;
+}
+
+/* Asks until the channel has waited so often: a reply may be there before it waits. */
+static void ask_until(u32 nr_waits)
+{
+	assert_true(WAIT_UNTIL(({
+		ask(soon());
+		channel.nr_waits >= nr_waits;
+	})));
+}
+
+static void channel_wait_tries_the_slower_way_now_and_then(void **state)
+{
+	static const u64 slow = 400000;
+
+	(void)state;
+	for (u32 way = 0; way < CHANNEL_NR_WAYS; way++) {
+		channel.nr_waits = 100;
+		channel.mean_ns[way] = slow;
+		channel.mean_ns[!way] = 1;
+		ask_until(200);
+		assert_int_equal(channel.mean_ns[way], slow);
+		assert_int_not_equal(channel.mean_ns[!way], 1);
+		channel.mean_ns[!way] = 1;
+		ask_until(256 + 9);
+		assert_int_not_equal(channel.mean_ns[way], slow);
+	}
+}
+
+static void channel_wait_for_a_late_reply_does_not_spin_for_long(void **state)
+{
+	(void)state;
+	host_store_relaxed(&answerer.late_ms, LATE_MS);
+	for (u32 i = 0; i < 2; i++) {
+		channel.nr_waits = 100;
+		channel.mean_ns[CHANNEL_SPIN] = 0;
+		channel.mean_ns[CHANNEL_SLEEP] = 1;
+		assert_in_range(ask(soon()), 0, LATE_CPU_NS);
+		assert_int_equal(channel.nr_waits, 101);
+		assert_in_range(channel.mean_ns[CHANNEL_SPIN], 1, 400000);
+	}
+}
+
+static void channel_wait_without_a_deadline_only_sleeps(void **state)
+{
+	(void)state;
+	host_store_relaxed(&answerer.late_ms, 1);
+	assert_in_range(ask(DEADLINE_NEVER), 0, LATE_CPU_NS);
+	assert_int_equal(channel.nr_waits, 0);
+	assert_int_equal(channel.mean_ns[CHANNEL_SPIN], 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			channel_wait_tries_the_slower_way_now_and_then, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			channel_wait_for_a_late_reply_does_not_spin_for_long, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			channel_wait_without_a_deadline_only_sleeps, set_up, tear_down),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	return cmocka_run_group_tests_name("channel", tests, NULL, NULL);
+}
