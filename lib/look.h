@@ -68,6 +68,26 @@ struct look_context {
 };
 #define LOOK_UNKNOWN (~(uint64_t)0)
 
+/* A hold, and the processes that it was given to since nobody had it. The service cannot know
+ * which of them still has it: only whether anybody has. */
+#define LOOK_HOLD_PIDS 32u
+struct look_hold {
+	uint32_t bytes;
+	uint32_t state; /* enum look_hold_state */
+	uint64_t number;
+	uint64_t dev, ino; /* of its file, as stat(2) has them */
+	uint64_t offset, length;
+	uint64_t memory; /* bytes that count */
+	uint64_t huge_bytes;
+	uint64_t age_ns;
+	uint32_t had;     /* 1: somebody may have it */
+	uint32_t nr_pids; /* that stand here */
+	uint32_t more;    /* further processes */
+	uint32_t pad;
+	uint32_t pids[LOOK_HOLD_PIDS];
+};
+enum look_hold_state { LOOK_HOLD_LOADING, LOOK_HOLD_SHARED, LOOK_HOLD_PAST };
+
 /* What a drop has done. */
 struct look_dropped {
 	uint64_t files;
@@ -96,7 +116,7 @@ int look_stat(struct look *look, struct lodic_stat *ret_stat);
 
 /* Calls each() with every record of the list, until it returns something else than 0, which
  * is then returned. The record is each()'s only while it runs. */
-enum look_list { LOOK_FILES, LOOK_READERS, LOOK_CONTEXTS };
+enum look_list { LOOK_FILES, LOOK_READERS, LOOK_CONTEXTS, LOOK_HOLDS };
 int look_list(struct look *look, enum look_list list,
               int (*each)(void *ctx, const void *record), void *ctx);
 

@@ -11,17 +11,27 @@
  *   CONTEXT_CLOSE  -                      -                  -       (a: place)
  *   FILE_OPEN      the file, read-only    slot, id, size     -
  *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
+ *   HOLD           -                      number, range      the hold's memory (a: file id,
+ *                                                            b: offset, c: bytes)
+ *   HOLD_FD        -                      number, range      the hold's memory (a: number)
  *   SYNC           -                      -, once idle       -
+ *   HOLD_WAIT      -                      -, once settled    -       (a: number)
  *   STAT           -                      struct lodic_stat  -
  *   FILES          -                      a page of records  -       (a: cursor)
  *   READERS        -                      a page of records  -       (a: cursor)
  *   CONTEXTS       -                      a page of records  -       (a: cursor)
+ *   HOLDS          -                      a page of records  -       (a: cursor)
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *
  * HELLO makes a client a reader, which may open contexts and files. A connection without it
  * may only ask: SYNC and all that follow. The cursor of a first page is 0. The records of
  * lib/look.h follow their reply in the same message.
+ *
+ * HOLD asks for a range of a file that the client has open (c = 0: to its end). If the memory is
+ * ready it comes with the reply. -EINPROGRESS: the service reads it, and number names it for
+ * HOLD_WAIT, which any connection may ask. When that is answered with 0 the client asks HOLD
+ * again. HOLD_FD gives a holder another description of what HOLD gave it.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
@@ -33,7 +43,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 6u
+#define WIRE_VERSION 7u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -48,6 +58,10 @@ enum wire_op {
 	WIRE_READERS,
 	WIRE_CONTEXTS,
 	WIRE_DROP,
+	WIRE_HOLD,
+	WIRE_HOLD_FD,
+	WIRE_HOLD_WAIT,
+	WIRE_HOLDS,
 };
 
 struct wire_request {
@@ -74,6 +88,13 @@ struct wire_reply {
 		struct {
 			uint64_t slot, id, size;
 		} file;
+		struct {
+			uint64_t number; /* never used again while the service runs */
+			/* The memory begins with the file's byte at offset, a multiple of a
+			 * page; bytes of it are the file's. */
+			uint64_t offset, bytes;
+			uint64_t huge_bytes; /* of these in huge pages */
+		} hold;
 		struct lodic_stat stat;
 		struct {
 			uint64_t next;      /* cursor; LOOK_END: this was the last */

@@ -371,6 +371,70 @@ int lodic_prefetch(struct lodic_context *context, struct lodic_file *file, off_t
 enum { LODIC_WAIT = 1 };
 
 /*
+ * A hold: a contiguous range of a file, in memory that nobody can change, for as long as the
+ * program likes. All programs that hold the same range share its memory. Any thread may look at
+ * it and release it. What is held stands: the file may be truncated, rewritten or deleted, and
+ * the service may die. There is no SIGBUS. The kernel itself keeps the memory while a device, a
+ * pipe or a socket still uses it. So vmsplice(2), MSG_ZEROCOPY and io_uring may have it, also
+ * beyond lodic_release(). A pin may not be used so.
+ *
+ * A forked child has the view as well. Its lodic_release() ends its own view only.
+ */
+struct lodic_hold;
+
+/*
+ * Holds n bytes of the file from offset on; n = 0, or a range that ends behind the file's end:
+ * to its end. With LODIC_WAIT the call returns when the bytes are there. Without it the call
+ * never waits for the file. The hold may then not be ready yet: see lodic_hold_ready(). A range
+ * inside one that is held already needs no reading, and takes no memory.
+ *
+ * Below 1 MiB a hold is a copy, in memory of this process, and takes no descriptor. From there on
+ * the service has the memory: its setting `holds` is the limit for all programs. The call needs a
+ * descriptor for a moment, and a hold keeps one mapping. The bytes are those that the file had at
+ * one moment between the call and the hold's being ready.
+ *
+ * -ENODATA: offset lies at or after the end of the file.
+ * -EINVAL: offset is negative, flags has other bits, or an argument is NULL.
+ * -EFBIG: the range is larger than the limit for holds.
+ * -ENOSPC: what programs hold already leaves no room for it. Try again when they release some.
+ * -ESTALE: the file is not cached (see lodic_file_cached()), or a writer came while it was read.
+ * -EIO, or what else pread(2) says: the file could not be read. Nothing is held.
+ * -EMFILE, -ENFILE: this process, or the service, has no descriptor left.
+ * -ENOMEM: there is no memory, or no room for another mapping.
+ * -EOPNOTSUPP: the service has no /proc, and can make no hold.
+ * -ECHILD: this process is a forked child of the one that attached.
+ * -ECONNRESET, -ETIMEDOUT: the service has died, or does not answer.
+ */
+int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset, uint64_t n,
+               unsigned int flags, struct lodic_hold **ret_hold);
+
+/* 1: the bytes are there. 0: not yet; lodic_hold_event() says when to ask again. An error of
+ * lodic_hold(): they will never be, and the hold can only be released. One thread at a time may
+ * ask while a hold is not ready. */
+int lodic_hold_ready(struct lodic_hold *hold);
+/* A descriptor that poll(2) finds readable when lodic_hold_ready() is worth asking. It is the
+ * hold's: the program must not close or read it. -1: the hold is ready, or has failed. */
+int lodic_hold_event(const struct lodic_hold *hold);
+
+/* The first byte, and how many there are. NULL and 0: it is not ready. Read-only. */
+const void *lodic_hold_data(const struct lodic_hold *hold);
+uint64_t lodic_hold_bytes(const struct lodic_hold *hold);
+
+/*
+ * A new descriptor of the hold's memory, for another process or for mmap(2) elsewhere. It is the
+ * caller's, close-on-exec, and can only be read. The hold's first byte lies in it at *ret_at. As
+ * long as anybody has it, the memory counts against the limit for holds.
+ * -ESTALE: the service that made the hold has gone.
+ * -EAGAIN: the hold is not ready.
+ * The other errors are those of lodic_hold().
+ */
+int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at);
+
+/* Ends the hold: its bytes must not be read any more. Any thread may call it, also at exit, and
+ * after lodic_detach() and lodic_close(). It never waits. NULL is allowed. */
+void lodic_release(struct lodic_hold *hold);
+
+/*
  * Statistics. Both structs may grow at their end; each field is 64 bits wide. bytes is
  * the caller's sizeof the struct: the library writes no more, and a field that it does not
  * know becomes 0.
@@ -425,6 +489,15 @@ struct lodic_stat {
 	uint64_t io_uring;   /* 1: it fills blocks by io_uring; 0: by preadv(2) */
 	uint64_t huge_bytes; /* of data_bytes: in huge pages when it started */
 	uint64_t light_pins; /* 1: a pin is a plain store; 0: an atomic exchange */
+	/* Holds. */
+	uint64_t holds;      /* ranges in memory now: shared, being read, or outdated */
+	uint64_t hold_limit; /* bytes they may have */
+	uint64_t hold_bytes; /* that they have */
+	uint64_t hold_used_bytes; /* of these: of holds that a program may have */
+	uint64_t hold_huge_bytes; /* of hold_bytes: in huge pages */
+	uint64_t holds_given;     /* to programs, since the service started */
+	uint64_t holds_read;      /* ranges read from files */
+	uint64_t holds_failed;    /* ranges that could not be read, or changed meanwhile */
 };
 
 /* -ESTALE: the service is away.
