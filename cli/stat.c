@@ -98,6 +98,14 @@ static const struct row rows[] = {
 	ROW(light_pins, ROW_YES_NO, "is a pin a plain store?"),
 	ROW(io_uring, ROW_YES_NO, "does the service fill blocks by io_uring?"),
 	ROW(huge_bytes, ROW_NUMBER, "of the bytes of frames, those in huge pages"),
+	ROW(holds, ROW_NUMBER, "ranges in memory of their own"),
+	ROW(hold_limit, ROW_NUMBER, "bytes that holds may have"),
+	ROW(hold_bytes, ROW_NUMBER, "bytes that they have"),
+	ROW(hold_used_bytes, ROW_NUMBER, "of these, bytes that a program may have"),
+	ROW(hold_huge_bytes, ROW_NUMBER, "bytes of holds in huge pages"),
+	ROW(holds_given, ROW_NUMBER, "times that a hold was given to a program"),
+	ROW(holds_read, ROW_NUMBER, "ranges read from files"),
+	ROW(holds_failed, ROW_NUMBER, "ranges that could not be read, or changed"),
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(NR_ROWS * sizeof(uint64_t) == sizeof(struct lodic_stat),
