@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A hold: a range of a file, read once into memory that nobody can change afterwards, and given
- * to whoever asks for it (ADR-0022).
+ * A hold: a range of a file, read once into memory that nobody can change afterwards. The service
+ * gives it to each program that asks (ADR-0022).
  *
  *        begin             publish              outdate, or its file's proof is gone
  *   FREE ------> LOADING ---------> SHARED ---------------------------------> PAST
