@@ -14,7 +14,8 @@ static uint64_t huge_round_up(uint64_t n, uint64_t unit)
 
 /* Linux aligns the mappings of a memfd only where it gives huge pages unasked. So this takes
  * more room than is needed, maps into its middle, and gives the ends back. */
-static int huge_map_aligned(int fd, uint64_t bytes, int protection, void **ret_at)
+static int huge_map_aligned(int fd, uint64_t offset, uint64_t bytes, int protection,
+                            void **ret_at)
 {
 	uint64_t whole = huge_round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
 	uint64_t before;
@@ -25,8 +26,9 @@ static int huge_map_aligned(int fd, uint64_t bytes, int protection, void **ret_a
 	            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		return -errno;
-	before = -(uint64_t)(uintptr_t)room % HUGE_PAGE_BYTES;
-	at = mmap(room + before, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
+	before = (offset - (uint64_t)(uintptr_t)room) % HUGE_PAGE_BYTES;
+	at = mmap(room + before, bytes, protection, MAP_SHARED | MAP_FIXED, fd,
+	          (off_t)offset);
 	if (at == MAP_FAILED) {
 		err = -errno;
 		munmap(room, whole + HUGE_PAGE_BYTES);
@@ -39,15 +41,21 @@ static int huge_map_aligned(int fd, uint64_t bytes, int protection, void **ret_a
 	return 0;
 }
 
-int huge_map(int fd, uint64_t bytes, int protection, void **ret_at)
+int huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection,
+                  void **ret_at)
 {
 	void *at;
 
 	if (bytes >= HUGE_PAGE_BYTES)
-		return huge_map_aligned(fd, bytes, protection, ret_at);
-	at = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+		return huge_map_aligned(fd, offset, bytes, protection, ret_at);
+	at = mmap(NULL, bytes, protection, MAP_SHARED, fd, (off_t)offset);
 	if (at == MAP_FAILED)
 		return -errno;
 	*ret_at = at;
 	return 0;
+}
+
+int huge_map(int fd, uint64_t bytes, int protection, void **ret_at)
+{
+	return huge_map_part(fd, 0, bytes, protection, ret_at);
 }

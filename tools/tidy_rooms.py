@@ -47,7 +47,7 @@ ROOMS = [
          ("include/", "lib/service/service.h")),
     Room("lib/service/", "the service: files, leases, fills, eviction, reaping",
          (*CORE, "host/random.h", "core/cache/", "include/", "lib/*")),
-    Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin, view",
+    Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin, hold",
          (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
     Room("preload/", "the shim that `lodic map` puts into other programs", ("host/host.h",)),
     Room("measure/", "what `lodic` and `bench/` share: rigs, readers, reports",

@@ -7,11 +7,12 @@
  *   what one costs. Two threads on one context corrupt its pin counts.
  * - A context does not survive fork(). In the child lodic_read() still works, from the
  *   kernel, and lodic_pin() returns -ESTALE. The child does not have the memory that its
- *   parent has pinned: a look at it is a SIGSEGV. Call lodic_attach() in the child to get
- *   a cache there.
+ *   parent has pinned: a look at it is a SIGSEGV. What its parent holds (lodic_hold()) it has.
+ *   Call lodic_attach() in the child to get a cache there.
  * - Pinned memory is read-only, and it is a snapshot of the file as it was when it was
- *   pinned. Never hand it to vmsplice(2), MSG_ZEROCOPY or an io_uring write: the kernel
- *   could still be sending it after lodic_unpin().
+ *   pinned. Never hand it to vmsplice(2), MSG_ZEROCOPY or an io_uring write. The kernel could
+ *   still be sending from it after lodic_unpin(), when the service has put another block there.
+ *   What lodic_hold() gives may be handed to all of these: nothing else ever comes there.
  * - A file is cached only while something proves that nobody changes it. The proof is a
  *   read lease of ext4, xfs, btrfs, f2fs or tmpfs, fs-verity, or the user's promise for
  *   its path. A format that cannot be written is one as well: squashfs, erofs, iso9660,
@@ -25,11 +26,11 @@
  *   its lease without noticing. Readers may then see stale bytes.
  * - If the service dies, readers notice at once. They read from the kernel, and attach to
  *   its successor by themselves. A read never starts a successor, and makes no call that
- *   waits but pread(2). lodic_attach(), lodic_open(), lodic_context_open() and
- *   lodic_prefetch() do start one.
- * - A debug build of the library (-Ddebug_checks=true) finds two threads of one
- *   context, a copy of a pin given back, and use after close. It says which, and ends the
- *   program.
+ *   waits but pread(2). lodic_attach(), lodic_open(), lodic_context_open(), lodic_prefetch()
+ *   and lodic_hold() do start one.
+ * - A debug build of the library (-Ddebug_checks=true) finds two threads of one context, and a
+ *   copy of a pin given back. It finds a hold released twice, and use after close. It says
+ *   which, and ends the program.
  *
  * When not to use lodic
  * - The file is being written, it lies on a network file system, or it belongs to another
@@ -371,67 +372,89 @@ int lodic_prefetch(struct lodic_context *context, struct lodic_file *file, off_t
 enum { LODIC_WAIT = 1 };
 
 /*
- * A hold: a contiguous range of a file, in memory that nobody can change, for as long as the
- * program likes. All programs that hold the same range share its memory. Any thread may look at
- * it and release it. What is held stands: the file may be truncated, rewritten or deleted, and
- * the service may die. There is no SIGBUS. The kernel itself keeps the memory while a device, a
- * pipe or a socket still uses it. So vmsplice(2), MSG_ZEROCOPY and io_uring may have it, also
- * beyond lodic_release(). A pin may not be used so.
+ * A hold: a contiguous range of a file, in memory that stays for as long as the program likes.
+ * Any thread may look at it and release it. What is held stands: the file may be truncated,
+ * rewritten or deleted, and the service may die. There is no SIGBUS.
  *
- * A forked child has the view as well. Its lodic_release() ends its own view only.
+ * A hold may be given to vmsplice(2), MSG_ZEROCOPY, io_uring or a device. The program may release
+ * it before they are done: the kernel keeps a page while it uses it. A pin may not be used so. Once
+ * nobody has its frame pinned, the service puts another block there. It cannot see that the kernel
+ * still sends from it.
+ *
+ * From 1 MiB on, the service has the memory, and all programs that hold a range share it. A range
+ * inside one that is held already needs no reading, and takes no memory. Nobody can change it. The
+ * service's setting `holds` is the limit for all programs. Such a hold keeps one mapping, and no
+ * descriptor. Below 1 MiB a hold is a copy, in pages of this process's own, at least one. It needs
+ * no descriptor, and many copies share a mapping. The program must not write there.
+ *
+ * A forked child has what its parent holds. Its lodic_release() ends its own hold only.
  */
 struct lodic_hold;
 
 /*
  * Holds n bytes of the file from offset on; n = 0, or a range that ends behind the file's end:
  * to its end. With LODIC_WAIT the call returns when the bytes are there. Without it the call
- * never waits for the file. The hold may then not be ready yet: see lodic_hold_ready(). A range
- * inside one that is held already needs no reading, and takes no memory.
+ * does not wait until the service has read the range: lodic_hold_ready() tells when it has.
+ * The call reads a range below 1 MiB itself, as pread(2) does. If no service listens it starts
+ * one. As lodic_open(), it may wait 2 s for a stopped service.
  *
- * Below 1 MiB a hold is a copy, in memory of this process, and takes no descriptor. From there on
- * the service has the memory: its setting `holds` is the limit for all programs. The call needs a
- * descriptor for a moment, and a hold keeps one mapping. The bytes are those that the file had at
- * one moment between the call and the hold's being ready.
+ * The bytes are those that the file had at one moment between the call and the hold's being ready.
+ * The first byte has the same place in its page as in the file.
  *
+ * The file must stay open until the hold is ready, or has failed. Until then the hold keeps a
+ * descriptor. A thread may be cancelled while it waits; then nothing is held.
+ *
+ * On an error nothing is held, and *ret_hold is untouched.
  * -ENODATA: offset lies at or after the end of the file.
- * -EINVAL: offset is negative, flags has other bits, or an argument is NULL.
+ * -EINVAL: offset is negative, flags has other bits, an argument is NULL, or file was opened by
+ *     another attachment.
  * -EFBIG: the range is larger than the limit for holds.
  * -ENOSPC: what programs hold already leaves no room for it. Try again when they release some.
- * -ESTALE: the file is not cached (see lodic_file_cached()), or a writer came while it was read.
- * -EIO, or what else pread(2) says: the file could not be read. Nothing is held.
+ * -ESTALE: the file is not cached (see lodic_file_cached()), or writers came while it was read.
+ * -EAGAIN: the service reads 64 ranges for this program already. With LODIC_WAIT the call waits
+ *     for one of them.
+ * -EIO, or what else pread(2) says: the file could not be read.
  * -EMFILE, -ENFILE: this process, or the service, has no descriptor left.
  * -ENOMEM: there is no memory, or no room for another mapping.
  * -EOPNOTSUPP: the service has no /proc, and can make no hold.
  * -ECHILD: this process is a forked child of the one that attached.
- * -ECONNRESET, -ETIMEDOUT: the service has died, or does not answer.
+ * -ECONNRESET: the service has died while the call waited, and so has its successor.
+ * -ETIMEDOUT, -EPROTO: the service did not answer, or its answer makes no sense.
  */
 int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset, uint64_t n,
                unsigned int flags, struct lodic_hold **ret_hold);
 
 /* 1: the bytes are there. 0: not yet; lodic_hold_event() says when to ask again. An error of
- * lodic_hold(): they will never be, and the hold can only be released. One thread at a time may
- * ask while a hold is not ready. */
+ * lodic_hold(): they will never be, and the hold can only be released. -ECHILD: a forked child
+ * cannot know. The call never waits for the file. One thread at a time may call this and
+ * lodic_hold_event() while a hold is not ready. */
 int lodic_hold_ready(struct lodic_hold *hold);
 /* A descriptor that poll(2) finds readable when lodic_hold_ready() is worth asking. It is the
- * hold's: the program must not close or read it. -1: the hold is ready, or has failed. */
+ * hold's: the program must not close or read it. It may be another after each
+ * lodic_hold_ready(). -1: the hold is ready, or has failed, or this is a forked child. */
 int lodic_hold_event(const struct lodic_hold *hold);
 
-/* The first byte, and how many there are. NULL and 0: it is not ready. Read-only. */
+/* The first byte, and how many there are. NULL and 0: it is not ready. Any thread may ask. */
 const void *lodic_hold_data(const struct lodic_hold *hold);
 uint64_t lodic_hold_bytes(const struct lodic_hold *hold);
 
 /*
  * A new descriptor of the hold's memory, for another process or for mmap(2) elsewhere. It is the
- * caller's, close-on-exec, and can only be read. The hold's first byte lies in it at *ret_at. As
- * long as anybody has it, the memory counts against the limit for holds.
+ * caller's, close-on-exec, and can only be read; nobody can change what it leads to. The hold's
+ * first byte lies in it at *ret_at. As long as anybody has it, the memory counts against the limit
+ * for holds. Of a hold below 1 MiB it is another copy, which does not count, and needs no service.
  * -ESTALE: the service that made the hold has gone.
  * -EAGAIN: the hold is not ready.
- * The other errors are those of lodic_hold().
+ * -EINVAL: an argument is NULL.
+ * -EOPNOTSUPP: there is no /proc, here or for the service.
+ * -EMFILE, -ENFILE, -ENOMEM, -ECHILD, -ECONNRESET, -ETIMEDOUT, -EPROTO: as lodic_hold() says.
  */
 int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at);
 
-/* Ends the hold: its bytes must not be read any more. Any thread may call it, also at exit, and
- * after lodic_detach() and lodic_close(). It never waits. NULL is allowed. */
+/* Ends the hold: the program must not look at its bytes any more. What the kernel still sends
+ * from them is right. Any thread may call it, once: also as it ends, at exit, after
+ * lodic_detach() and lodic_close(), and in a forked child. It never waits, and takes no lock of
+ * the library's. A hold that is not ready ends too. NULL is allowed. */
 void lodic_release(struct lodic_hold *hold);
 
 /*

@@ -234,6 +234,28 @@ int attach_call(struct lodic *lodic, const struct wire_request *request, int fd,
 	return err;
 }
 
+int attach_call_same(struct lodic *lodic, u64 generation,
+                     const struct wire_request *request, int fd,
+                     void (*done)(void *owner, const struct channel_reply *reply),
+                     void *owner)
+{
+	int tries = 0;
+	int err;
+
+	do { /* twice: the service may have hung up, and live */
+		err = attach_wait(lodic);
+		if (!err && lodic->generation != generation)
+			return -ECONNRESET;
+		if (!err)
+			err = attach_ask(lodic, request, fd, done, owner);
+	} while (err == -ECONNRESET && tries++ == 0);
+	if (!err)
+		channel_wait(&lodic->channel);
+	if (attach_nobody_listens(err))
+		return -ECONNRESET;
+	return err == -EAGAIN ? -ETIMEDOUT : err; /* it lets nobody in */
+}
+
 void attach_tell(struct lodic *lodic, u64 generation,
                  const struct wire_request *request)
 {
@@ -286,6 +308,7 @@ static void attach_free(struct lodic *lodic)
 		channel_close(&lodic->channel, -ECONNRESET);
 		attach_set_segment(lodic, NULL);
 	}
+	copy_end(&lodic->copies);
 	pthread_mutex_destroy(&lodic->lock);
 	mapping_free_wiped(lodic->mark, sizeof(*lodic->mark));
 	free(lodic->start.socket_path);

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "lib/client/copy.h"
 #include "lib/client/retry.h"
 #include "lib/client/segment.h"
 #include "lib/client/start.h"
@@ -20,7 +21,7 @@
 struct lodic {
 	pthread_mutex_t lock;
 	int cancel_state;        /* of the thread that holds the lock */
-	u64 users;               /* the program, contexts, files; atomic */
+	u64 users;               /* the program, contexts, files, holds; atomic */
 	struct segment *segment; /* NULL: none now */
 	u64 generation;          /* the segment's; atomic: looked at without the lock */
 	struct channel channel;
@@ -29,7 +30,8 @@ struct lodic {
 	struct retry retry; /* to connect */
 	struct start start;
 	struct retry start_retry;
-	u64 *mark; /* 1; the kernel wipes it in a forked child */
+	struct copies copies; /* for small holds; under the lock */
+	u64 *mark;            /* 1; the kernel wipes it in a forked child */
 };
 
 /* Is this process a forked child of the one that attached? */
@@ -74,6 +76,12 @@ int attach_ask(struct lodic *lodic, const struct wire_request *request, int fd,
 int attach_call(struct lodic *lodic, const struct wire_request *request, int fd,
                 void (*done)(void *owner, const struct channel_reply *reply),
                 void *owner);
+/* The same, but asks the service of that generation alone: what a file's id, or a hold's
+ * number, means to its successor is something else. -ECONNRESET: it has gone. */
+int attach_call_same(struct lodic *lodic, u64 generation,
+                     const struct wire_request *request, int fd,
+                     void (*done)(void *owner, const struct channel_reply *reply),
+                     void *owner);
 /* Tells the service that something of the segment of that generation is given back. Waits
  * for the reply, at most as long as one request may take. If the service cannot be told now,
  * it finds out by itself. */

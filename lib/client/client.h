@@ -17,15 +17,15 @@
  * request takes. So the functions that read, pin or unpin only ever try to take it. The
  * paths that serve from the cache do not look at it.
  *
- * A file includes only files above its line:
+ * A file includes only files above its line.
  *   client.h
- *   retry, mapping, start, channel, misuse
+ *   retry, mapping, start, channel, misuse, copy
  *   segment
  *   attach, seat, claim
  *   context, stat
  *   file
  *   layout
- *   read, view
+ *   read, view, hold
  *   pin
  */
 #ifndef LODIC_LIB_CLIENT_CLIENT_H

@@ -13,7 +13,9 @@ static const struct error_text {
 	int error;
 	const char *text;
 } error_texts[] = {
-	{ EAGAIN, "the block is not cached yet: use lodic_read(), or prefetch it" },
+	{ EAGAIN,
+	  "the block is not cached yet: use lodic_read(), or prefetch it; or the hold is not "
+	  "ready, or must wait for others: ask again later" },
 	{ ESTALE,
 	  "the file is not cached, or the service is away: lodic_file_cached() says more" },
 	{ EDQUOT,
@@ -26,8 +28,15 @@ static const struct error_text {
 	{ EUSERS, "the service has as many contexts as it can hold: close one" },
 	{ ENODATA, "the file is empty, or it ends before the offset" },
 	{ ETXTBSY, "somebody has the file open for writing" },
-	{ EOPNOTSUPP, "the file's file system has no dependable leases" },
-	{ EFBIG, "the file has 16 TiB or more" },
+	{ EOPNOTSUPP,
+	  "the file's file system has no dependable leases; or there can be no hold, because "
+	  "there is no /proc" },
+	{ EFBIG,
+	  "the file has 16 TiB or more; or the range is larger than all holds may be: hold "
+	  "less, or start the service with more (--holds)" },
+	{ ENOSPC,
+	  "what programs hold leaves no room: release a hold, or start the service with more "
+	  "(--holds)" },
 	{ ENFILE,
 	  "the service holds as many files as it can: start it with more (--files), or with a "
 	  "higher limit on descriptors (ulimit -n)" },

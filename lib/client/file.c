@@ -137,6 +137,45 @@ static void file_reclaim_wait(struct lodic_file *file)
 		channel_wait(&file->lodic->channel);
 }
 
+int file_claim_wait(struct lodic_file *file, const struct claim **ret_claim)
+{
+	struct lodic *lodic = file->lodic;
+	int err = 0;
+
+	if (!claim_is_good(lodic->segment, file->claim)) {
+		err = attach_start(lodic);
+		file_reclaim_wait(file);
+	}
+	if (claim_is_good(lodic->segment, file->claim)) {
+		*ret_claim = file->claim;
+		return 0;
+	}
+	if (err == -EAGAIN)
+		return -ETIMEDOUT; /* it lets nobody in */
+	return err && err != -ENOENT && err != -ECONNREFUSED ? err : -ESTALE;
+}
+
+void file_claim_anew(struct lodic_file *file)
+{
+	static const struct wire_request open = { .version = WIRE_VERSION,
+		                                  .op = WIRE_FILE_OPEN };
+	u64 generation = file->claim->generation;
+	struct wire_request close;
+
+	if (file->nr_claims >= MAX_CLAIMS)
+		return;
+	if (file_must_tell(file, &close))
+		attach_tell(file->lodic, generation, &close);
+	attach_call_same(file->lodic, generation, &open, file->fd, file_answered, file);
+}
+
+int file_uncached(const struct lodic_file *file, off_t offset)
+{
+	struct stat st;
+
+	return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA : -ESTALE;
+}
+
 static bool file_tie_is_good(const struct lodic_context *context,
                              const struct claim *claim)
 {

@@ -26,6 +26,18 @@ static inline const struct claim *file_claim(const struct lodic_file *file)
 	return (const struct claim *)host_load_acquire((const u64 *)&file->claim);
 }
 
+/* The file's claim, if it is good now. If not, the function asks for a new one first. It may
+ * wait for the service, and starts one if none is there. lodic.lock is held.
+ * -ESTALE: the file is not cached, or the service is away. -ETIMEDOUT, -ECONNRESET, -EPROTO,
+ * -EPERM, -ENOMEM, -EMFILE: why there is no service. */
+int file_claim_wait(struct lodic_file *file, const struct claim **ret_claim);
+/* Asks for a new claim, though the old one looks good. The service has hung up once, and does
+ * not know any more that this process has the file open. lodic.lock is held. */
+void file_claim_anew(struct lodic_file *file);
+/* There is no claim: tells the end of the file (-ENODATA) from a file that is not cached
+ * (-ESTALE). */
+int file_uncached(const struct lodic_file *file, off_t offset);
+
 /* Goes on towards a new claim, if the old one is bad and it is time to try. Never waits. */
 void file_reclaim(struct lodic_file *file);
 

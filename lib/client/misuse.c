@@ -4,18 +4,18 @@
 
 #ifdef LODIC_DEBUG
 
-#include <pthread.h>
 #include <stdlib.h>
 
 /* How many closed objects keep their place. Our choice: enough that a program which opens and
  * closes one thing at a time is found out. */
 #define NR_KEPT 16u
 
+/* Atomic, without a lock: a hold may be released in a forked child, whose parent had other
+ * threads. */
 static struct {
-	pthread_mutex_t lock;
-	void *objects[NR_KEPT];
-	u32 next;
-} kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	u64 objects[NR_KEPT];
+	u64 next;
+} kept;
 
 void misuse_opened(struct misuse *m, const u64 *mark)
 {
@@ -25,17 +25,12 @@ void misuse_opened(struct misuse *m, const u64 *mark)
 
 void misuse_closed(struct misuse *m, void *object)
 {
-	void *oldest;
+	u64 place = host_fetch_add(&kept.next, 1) % NR_KEPT;
 
 	m->open = 0;
 	free(m->pins);
 	m->pins = NULL;
-	pthread_mutex_lock(&kept.lock);
-	oldest = kept.objects[kept.next];
-	kept.objects[kept.next] = object;
-	kept.next = (kept.next + 1) % NR_KEPT;
-	pthread_mutex_unlock(&kept.lock);
-	free(oldest);
+	free((void *)host_xchg(&kept.objects[place], (u64)object));
 }
 
 void misuse_context_enter(struct misuse *m)

@@ -2,7 +2,8 @@
 /*
  * A debug build (LODIC_DEBUG) looks for misuse by its program, says what it has found, and
  * stops. It finds two threads at once in one context, a copied or moved pin, and use after
- * close. A release build has none of this.
+ * close. It finds a hold that is released twice or used afterwards. A release build has none
+ * of this.
  *
  * A context that is handed from one thread to another is no misuse. So a flag tells that a
  * call is under way, and not whose. Objects that are closed keep their place for a while, so
@@ -18,7 +19,7 @@
 
 #define MISUSE_IS_LOOKED_FOR 1
 
-/* Part of each context and file. */
+/* Part of each context, file and hold. */
 struct misuse {
 	u64 open; /* MISUSE_OPEN until it is closed */
 	u64 busy; /* contexts: 1 while a call is under way; atomic */
@@ -42,6 +43,14 @@ void misuse_unpin(struct misuse *m, const struct lodic_pin *pin);
 static inline void misuse_file(const struct misuse *m)
 {
 	CHECK(m->open == MISUSE_OPEN, "a file is used after lodic_close()");
+}
+static inline void misuse_hold(const struct misuse *m)
+{
+	CHECK(m->open == MISUSE_OPEN, "a hold is used after lodic_release()");
+}
+static inline void misuse_hold_release(const struct misuse *m)
+{
+	CHECK(m->open == MISUSE_OPEN, "a hold is released twice");
 }
 
 #else
@@ -93,6 +102,16 @@ static inline void misuse_unpin(struct misuse *m, const struct lodic_pin *pin)
 }
 
 static inline void misuse_file(const struct misuse *m)
+{
+	(void)m;
+}
+
+static inline void misuse_hold(const struct misuse *m)
+{
+	(void)m;
+}
+
+static inline void misuse_hold_release(const struct misuse *m)
 {
 	(void)m;
 }

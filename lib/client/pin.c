@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,14 +22,6 @@ _Static_assert(CONTEXT_EAGAIN == EAGAIN && CONTEXT_EOVERFLOW == EOVERFLOW &&
                        CONTEXT_ENOBUFS == ENOBUFS && CONTEXT_EDQUOT == EDQUOT,
                "core's errors are the system's");
 
-/* There is no claim to pin by: tells the end of the file from a file that is not cached. */
-static int pin_uncached(const struct lodic_file *file, off_t offset)
-{
-	struct stat st;
-
-	return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA : -ESTALE;
-}
-
 /* All that lodic_pin() does, for any scheme and any entry of the table. */
 static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
                                               struct lodic_file *file, off_t offset,
@@ -47,7 +38,7 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
 		return -EINVAL;
 	claim = file_tie(context, file);
 	if (!claim)
-		return pin_uncached(file, offset);
+		return file_uncached(file, offset);
 	if ((u64)offset >= claim->size)
 		return -ENODATA;
 	seat = context->seat;

@@ -65,7 +65,7 @@ static void pin_file_not_cached_estale_block_not_cached_eagain(void **state)
 	(void)state;
 }
 
-/* Each error that lodic.h names for a pin or an attachment has a sentence that is neither
+/* Each error that lodic.h names for a pin, a hold or an attachment has a sentence that is neither
  * strerror's nor another's. */
 static void strerror_lodic_errors_sentences_of_their_own(void **state)
 {
@@ -73,7 +73,8 @@ static void strerror_lodic_errors_sentences_of_their_own(void **state)
 		                      EOVERFLOW, EUSERS,     ENODATA,      ETXTBSY,
 		                      EACCES,    EPERM,      ENFILE,       EFBIG,
 		                      EPROTO,    EOPNOTSUPP, ECONNREFUSED, ETIMEDOUT,
-		                      ENOENT,    ECHILD,     ECONNRESET,   EINVAL };
+		                      ENOENT,    ECHILD,     ECONNRESET,   EINVAL,
+		                      ENOSPC };
 	const u32 nr = sizeof(errors) / sizeof(*errors);
 
 	for (u32 i = 0; i < nr; i++) {

@@ -153,12 +153,39 @@ static void use_closed_file(struct test_bed *b)
 	lodic_pin(b->context, b->file, 0, &pin);
 }
 
+static struct lodic_hold *hold_one(struct test_bed *b)
+{
+	struct lodic_hold *hold;
+
+	REQUIRE(lodic_hold(b->lodic, b->file, 0, BLOCK, 0, &hold) == 0, "not held");
+	return hold;
+}
+
+static void release_hold_twice(struct test_bed *b)
+{
+	struct lodic_hold *hold = hold_one(b);
+
+	lodic_release(hold);
+	lodic_release(hold_one(b)); /* it does not take the other's place */
+	lodic_release(hold);
+}
+
+static void use_released_hold(struct test_bed *b)
+{
+	struct lodic_hold *hold = hold_one(b);
+
+	lodic_release(hold);
+	lodic_hold_data(hold);
+}
+
 static void use_after_close_debug_build_says_so(void **state)
 {
 	assert_dies_saying(use_closed_context,
 	                   "a context is used after lodic_context_close()");
 	assert_dies_saying(close_context_twice, "a context is closed twice");
 	assert_dies_saying(use_closed_file, "a file is used after lodic_close()");
+	assert_dies_saying(release_hold_twice, "a hold is released twice");
+	assert_dies_saying(use_released_hold, "a hold is used after lodic_release()");
 	(void)state;
 }
 

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See hold.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/client/file.h"
+#include "lib/client/hold.h"
+#include "lib/huge.h"
+
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
+#define BUSY_PAUSE_NS 5000000
+/* How often the service may say that it reads the range. Only what is evicted or outdated in
+ * between needs more than one. */
+#define MOST_ROUNDS 4u
+/* The file has changed while it was read. No errno has this value. */
+#define HOLD_CHANGED (-100000)
+
+/* What a hold that is not ready needs besides. */
+struct hold_wish {
+	struct lodic_file *file;
+	u64 offset, n;
+	struct channel channel; /* its own, for HOLD_WAIT */
+	int answer;             /* to its last request */
+	u64 number;             /* the service's, of what it reads */
+	u32 id;                 /* the file's, when the service was asked last */
+	u32 rounds, changes, deaths;
+	bool outdated; /* some round has met a change */
+};
+
+struct lodic_hold {
+	struct lodic *lodic;
+	/* 0: ready. EINPROGRESS: not yet. Else why it never will be. Atomic: it is stored with
+	 * release after data and bytes, so any thread may ask for these (acquire). */
+	u64 state;
+	const u8 *data;
+	u64 bytes;
+	struct copy copy; /* small: its memory; else copy.chunk is NULL */
+	void *map;        /* large: what is mapped; NULL: nothing */
+	u64 map_bytes;
+	u64 offset;             /* in the file */
+	u64 number;             /* the service's, of a large one that is ready */
+	u64 generation;         /* of that service */
+	struct hold_wish *wish; /* NULL: ready, or failed */
+	struct misuse misuse;
+};
+
+int hold_check(int fd, const struct wire_reply *reply, uint64_t offset, uint64_t bytes)
+{
+	u64 begin = reply->hold.offset, length = reply->hold.bytes;
+	int seals = fcntl(fd, F_GET_SEALS);
+	int flags = fcntl(fd, F_GETFL);
+	struct stat st;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || flags < 0 ||
+	    (flags & O_ACCMODE) != O_RDONLY || fstat(fd, &st) != 0)
+		return -EPROTO;
+	if (begin % BLOCK_BYTES != 0 || length > (u64)st.st_size || offset < begin ||
+	    offset - begin > length || bytes > length - (offset - begin))
+		return -EPROTO;
+	return 0;
+}
+
+/* Maps what the service has answered HOLD with. A forked child keeps it. */
+static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
+{
+	u64 page = (u64)sysconf(_SC_PAGESIZE);
+	u64 at, within, bytes;
+	int err;
+
+	if (reply->nr_fds != 1)
+		return -EPROTO;
+	err = hold_check(reply->fds[0], reply->wire, h->offset, h->bytes);
+	if (err)
+		return err;
+	at = h->offset - reply->wire->hold.offset;
+	within = at % page;
+	bytes = within + h->bytes;
+	err = huge_map_part(reply->fds[0], at - within, bytes, PROT_READ, &h->map);
+	if (err)
+		return err;
+	h->map_bytes = bytes;
+	h->data = (const u8 *)h->map + within;
+	h->number = reply->wire->hold.number;
+	return 0;
+}
+
+/* The service has answered HOLD. lodic.lock is held. */
+static void hold_answered(void *owner, const struct channel_reply *reply)
+{
+	struct lodic_hold *h = owner;
+	struct hold_wish *w = h->wish;
+
+	w->answer = reply->error;
+	if (reply->error == -EINPROGRESS && reply->wire)
+		w->number = reply->wire->hold.number;
+	else if (!reply->error)
+		w->answer = hold_map(h, reply);
+}
+
+/* Asks for the memory. lodic.lock is held. */
+static int hold_ask_service(struct lodic_hold *h, const struct claim *claim)
+{
+	const struct wire_request request = { .version = WIRE_VERSION,
+		                              .op = WIRE_HOLD,
+		                              .a = claim->core.id,
+		                              .b = h->offset,
+		                              .c = h->bytes };
+	struct hold_wish *w = h->wish;
+	int err;
+
+	w->outdated |= w->rounds > 0 && w->id != claim->core.id;
+	w->id = claim->core.id;
+	h->generation = claim->generation;
+	err = attach_call_same(h->lodic, claim->generation, &request, -1, hold_answered,
+	                       h);
+	if (!err)
+		err = w->answer;
+	/* The service has hung up once since then, and closed what was open. */
+	if (err == -EINVAL)
+		file_claim_anew(w->file);
+	return err == -EINVAL || err == -ESTALE ? HOLD_CHANGED : err;
+}
+
+/* Reads the range from the library's own descriptor. The file's size cannot change while its
+ * proof holds (S3), so a read that ends before the range does has met a change. */
+static int hold_read(const struct lodic_hold *h)
+{
+	u64 done = 0;
+	ssize_t n;
+
+	while (done < h->bytes) {
+		n = pread(h->wish->file->fd, h->copy.at + done, h->bytes - done,
+		          (off_t)(h->offset + done));
+		if (n == 0)
+			return HOLD_CHANGED;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			done += (u64)n;
+	}
+	return 0;
+}
+
+/*
+ * Copies the range into memory of this process, between two looks at the file's proof and at
+ * the service's life. lodic.lock is held, but not while the file is read.
+ *
+ * HD2: claim was looked at after the program had asked. HD1: the second look follows the last
+ * byte. The kernel copies in this thread, so its loads come before the acquire fence, and the
+ * looks behind it. If a look finds the proof, it has read the word before the service ended the
+ * proof (S1). Only after that does the kernel let a writer's open return. So all bytes were
+ * loaded before any writer could store. The word alive is marked before a dead service's leases
+ * fall, so the same holds for it.
+ */
+static int hold_copy(struct lodic_hold *h, const struct claim *claim)
+{
+	struct lodic *lodic = h->lodic;
+	struct segment *segment = lodic->segment;
+	int err = copy_alloc(&lodic->copies, h->bytes,
+	                     h->offset % (u64)sysconf(_SC_PAGESIZE), &h->copy);
+
+	if (err)
+		return err;
+	segment->users++; /* its words stay mapped */
+	attach_unlock(lodic);
+	err = hold_read(h);
+	host_fence_acquire(); /* HD1; partner: file_proof_end(), and the kernel at a death */
+	if (!err && !claim_is_good(segment, claim))
+		err = HOLD_CHANGED;
+	attach_lock(lodic);
+	segment_put(segment);
+	if (err) {
+		copy_free(&h->copy);
+		h->copy.chunk = NULL;
+		return err;
+	}
+	h->data = h->copy.at;
+	return 0;
+}
+
+/* Asks once. 0: the bytes are there. -EINPROGRESS: the service reads them. HOLD_CHANGED, and
+ * -ECONNRESET: another try may do better. lodic.lock is held. */
+static int hold_ask(struct lodic_hold *h)
+{
+	const struct hold_wish *w = h->wish;
+	const struct claim *claim;
+	u64 left;
+	int err = file_claim_wait(w->file, &claim);
+
+	if (err)
+		return err == -ESTALE ? file_uncached(w->file, (off_t)w->offset) : err;
+	if (w->offset >= claim->size)
+		return -ENODATA;
+	left = claim->size - w->offset;
+	h->offset = w->offset;
+	h->bytes = w->n == 0 || w->n > left ? left : w->n;
+	if (h->bytes < COPY_LIMIT_BYTES)
+		return hold_copy(h, claim);
+	return hold_ask_service(h, claim);
+}
+
+/* The service has answered HOLD_WAIT, by the hold's own connection. */
+static void hold_settled(void *owner, const struct channel_reply *reply)
+{
+	struct hold_wish *w = owner;
+
+	w->answer = reply->error;
+}
+
+/* Asks to be told when the service has read the range. It does not wait for that. */
+static int hold_listen(struct lodic_hold *h)
+{
+	struct hold_wish *w = h->wish;
+	const struct wire_request request = { .version = WIRE_VERSION,
+		                              .op = WIRE_HOLD_WAIT,
+		                              .a = w->number };
+	u64 deadline = host_now_ns() + REQUEST_TIMEOUT_NS;
+	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
+	struct channel *c = &w->channel;
+	int err;
+
+	/* That of the last round, if the service has not hung up since. */
+	if (c->socket >= 0 &&
+	    channel_ask(c, &request, -1, DEADLINE_NEVER, hold_settled, w) == 0)
+		return 0;
+	channel_close(c, -ECONNRESET);
+	while ((err = channel_connect(c, h->lodic->start.socket_path)) == -EAGAIN) {
+		if (host_now_ns() > deadline)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL); /* the service has many others to let in */
+	}
+	if (!err)
+		err = channel_ask(c, &request, -1, DEADLINE_NEVER, hold_settled, w);
+	return err == -ENOENT || err == -ECONNREFUSED ? -ECONNRESET : err;
+}
+
+/* May the next try do better than this error? Each reason is good for one try. */
+static bool hold_tries_again(struct hold_wish *w, int err)
+{
+	if (err == HOLD_CHANGED) {
+		w->outdated = true;
+		return w->changes++ == 0;
+	}
+	return err == -ECONNRESET && w->deaths++ == 0;
+}
+
+/* It is ready (err is 0), or never will be. */
+static void hold_settle(struct lodic_hold *h, int err)
+{
+	channel_close(&h->wish->channel, -ECONNRESET);
+	free(h->wish);
+	h->wish = NULL;
+	host_store_release(&h->state, (u64)-err); /* partner: lodic_hold_data() */
+}
+
+/* Nothing is under way by the hold's connection: does what can be done now. 0: it is ready.
+ * -EINPROGRESS: the service reads, and will answer there. */
+static int hold_go_on(struct lodic_hold *h)
+{
+	struct hold_wish *w = h->wish;
+	int err = w->answer;
+
+	if (err == -ESTALE) { /* a writer came: the file may be cached anew */
+		w->outdated = true;
+		err = 0;
+	}
+	while (!err || hold_tries_again(w, err)) {
+		attach_lock(h->lodic);
+		err = hold_ask(h);
+		attach_unlock(h->lodic);
+		if (err == -EINPROGRESS && w->rounds++ == MOST_ROUNDS)
+			err = w->outdated ? -ESTALE : -ENOSPC;
+		if (err == -EINPROGRESS) {
+			err = hold_listen(h);
+			if (!err)
+				return -EINPROGRESS;
+		} else if (!err) {
+			break;
+		}
+	}
+	if (err == HOLD_CHANGED)
+		err = -ESTALE;
+	hold_settle(h, err);
+	return err;
+}
+
+static struct lodic_hold *hold_make(struct lodic_file *file)
+{
+	struct lodic_hold *h = calloc(1, sizeof(*h));
+	struct hold_wish *w = calloc(1, sizeof(*w));
+
+	if (!h || !w) {
+		free(h);
+		free(w);
+		return NULL;
+	}
+	channel_init(&w->channel);
+	w->file = file;
+	h->wish = w;
+	h->state = EINPROGRESS;
+	h->lodic = file->lodic;
+	misuse_opened(&h->misuse, h->lodic->mark);
+	attach_get(h->lodic);
+	return h;
+}
+
+static void hold_free(struct lodic_hold *h)
+{
+	struct lodic *lodic = h->lodic;
+
+	if (h->map)
+		munmap(h->map, h->map_bytes);
+	if (h->copy.chunk)
+		copy_free(&h->copy);
+	/* In a forked child the connection is the parent's. */
+	if (h->wish && !attach_forked(lodic))
+		channel_close(&h->wish->channel, -ECANCELED);
+	free(h->wish);
+	misuse_closed(&h->misuse, h);
+	attach_put(lodic);
+}
+
+static void hold_cancelled(void *arg)
+{
+	hold_free(arg);
+}
+
+/* Goes on until the hold is ready, or has failed. The thread can be cancelled only while it
+ * waits for the service, if its own state allows that. */
+static int hold_wait(struct lodic_hold *h, int cancel_state)
+{
+	int err;
+
+	while ((err = hold_go_on(h)) == -EINPROGRESS) {
+		pthread_cleanup_push(hold_cancelled, h);
+		pthread_setcancelstate(cancel_state, NULL);
+		channel_wait(&h->wish->channel);
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		pthread_cleanup_pop(0);
+	}
+	return err;
+}
+
+/* On an error there is no hold, and *ret_hold is untouched. The caller cannot be cancelled. */
+static int hold_begin(struct lodic_file *file, u64 offset, u64 n, bool wait,
+                      int cancel_state, struct lodic_hold **ret_hold)
+{
+	struct lodic_hold *h = hold_make(file);
+	int err;
+
+	if (!h)
+		return -ENOMEM;
+	h->wish->offset = offset;
+	h->wish->n = n;
+	err = wait ? hold_wait(h, cancel_state) : hold_go_on(h);
+	if (err && err != -EINPROGRESS) {
+		hold_free(h);
+		return err;
+	}
+	*ret_hold = h;
+	return 0;
+}
+
+EXPORT int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset,
+                      uint64_t n, unsigned int flags, struct lodic_hold **ret_hold)
+{
+	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
+	bool wait = flags & LODIC_WAIT;
+	int state, err;
+
+	if (!lodic || !file || !ret_hold || file->lodic != lodic || offset < 0 ||
+	    flags & ~(unsigned int)LODIC_WAIT)
+		return -EINVAL;
+	misuse_file(&file->misuse);
+	if (attach_forked(lodic))
+		return -ECHILD;
+	/* A thread that is cancelled half-way would leave a hold that nobody knows. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	/* -EAGAIN ends when one of the program's other ranges has been read. */
+	while ((err = hold_begin(file, (u64)offset, n, wait, state, ret_hold)) ==
+	               -EAGAIN &&
+	       wait) {
+		pthread_setcancelstate(state, NULL);
+		nanosleep(&pause, NULL);
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	}
+	pthread_setcancelstate(state, NULL);
+	return err;
+}
+
+EXPORT int lodic_hold_ready(struct lodic_hold *hold)
+{
+	u64 now;
+	int state, err;
+
+	misuse_hold(&hold->misuse);
+	now = host_load_acquire(&hold->state);
+	if (now != EINPROGRESS)
+		return now ? -(int)now : 1;
+	if (attach_forked(hold->lodic))
+		return -ECHILD;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	err = channel_poll(&hold->wish->channel) ? hold_go_on(hold) : -EINPROGRESS;
+	pthread_setcancelstate(state, NULL);
+	return err == -EINPROGRESS ? 0 : err ? err : 1;
+}
+
+EXPORT int lodic_hold_event(const struct lodic_hold *hold)
+{
+	misuse_hold(&hold->misuse);
+	if (host_load_acquire(&hold->state) != EINPROGRESS ||
+	    attach_forked(hold->lodic))
+		return -1;
+	return hold->wish->channel.socket;
+}
+
+EXPORT const void *lodic_hold_data(const struct lodic_hold *hold)
+{
+	misuse_hold(&hold->misuse);
+	return host_load_acquire(&hold->state) == 0 ? hold->data : NULL;
+}
+
+EXPORT uint64_t lodic_hold_bytes(const struct lodic_hold *hold)
+{
+	misuse_hold(&hold->misuse);
+	return host_load_acquire(&hold->state) == 0 ? hold->bytes : 0;
+}
+
+/* What the service has answered HOLD_FD with. */
+struct hold_descriptor {
+	const struct lodic_hold *hold;
+	int error;
+	int fd;
+	u64 at;
+};
+
+static void hold_fd_answered(void *owner, const struct channel_reply *reply)
+{
+	struct hold_descriptor *d = owner;
+	const struct lodic_hold *h = d->hold;
+
+	d->error = reply->error;
+	if (!d->error && (reply->nr_fds != 1 || reply->wire->hold.number != h->number))
+		d->error = -EPROTO;
+	if (!d->error)
+		d->error = hold_check(reply->fds[0], reply->wire, h->offset, h->bytes);
+	if (d->error)
+		return;
+	d->at = h->offset - reply->wire->hold.offset;
+	d->fd = fcntl(reply->fds[0], F_DUPFD_CLOEXEC, 0);
+	if (d->fd < 0)
+		d->error = -errno;
+}
+
+/* Asks the service that made the hold, and starts none. */
+static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
+{
+	const struct wire_request request = { .version = WIRE_VERSION,
+		                              .op = WIRE_HOLD_FD,
+		                              .a = h->number };
+	struct lodic *lodic = h->lodic;
+	int err = -ESTALE;
+
+	if (attach_forked(lodic))
+		return -ECHILD;
+	attach_lock(lodic);
+	if (lodic->generation == h->generation) {
+		err = attach_call_same(lodic, h->generation, &request, -1,
+		                       hold_fd_answered, d);
+		if (!err)
+			err = d->error;
+		/* Away, or followed by another. */
+		if (err && (lodic->generation != h->generation ||
+		            !segment_alive(lodic->segment)))
+			err = -ESTALE;
+	}
+	attach_unlock(lodic);
+	return err;
+}
+
+EXPORT int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at)
+{
+	struct hold_descriptor d = { .hold = hold };
+	int state, err;
+	u64 now;
+
+	if (!hold || !ret_at)
+		return -EINVAL;
+	misuse_hold(&hold->misuse);
+	now = host_load_acquire(&hold->state);
+	if (now)
+		return now == EINPROGRESS ? -EAGAIN : -(int)now;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	err = hold->copy.chunk ? copy_descriptor(&hold->copy, &d.fd, &d.at)
+	                       : hold_ask_fd(hold, &d);
+	pthread_setcancelstate(state, NULL);
+	if (err)
+		return err;
+	*ret_at = (off_t)d.at;
+	return d.fd;
+}
+
+EXPORT void lodic_release(struct lodic_hold *hold)
+{
+	int state;
+
+	if (!hold)
+		return;
+	misuse_hold_release(&hold->misuse);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	hold_free(hold);
+	pthread_setcancelstate(state, NULL);
+}
