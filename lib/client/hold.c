@@ -50,7 +50,7 @@ struct lodic_hold {
 	struct misuse misuse;
 };
 
-int hold_check(int fd, const struct wire_reply *reply, uint64_t offset, uint64_t bytes)
+int hold_verify(int fd, const struct wire_reply *reply, uint64_t offset, uint64_t bytes)
 {
 	u64 begin = reply->hold.offset, length = reply->hold.bytes;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -75,7 +75,7 @@ static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
 
 	if (reply->nr_fds != 1)
 		return -EPROTO;
-	err = hold_check(reply->fds[0], reply->wire, h->offset, h->bytes);
+	err = hold_verify(reply->fds[0], reply->wire, h->offset, h->bytes);
 	if (err)
 		return err;
 	at = h->offset - reply->wire->hold.offset;
@@ -193,6 +193,8 @@ static int hold_ask(struct lodic_hold *h)
 	u64 left;
 	int err = file_claim_wait(w->file, &claim);
 
+	if (err == -ESTALE && w->deaths > 0 && !h->lodic->segment)
+		return -ECONNRESET; /* it has no successor */
 	if (err)
 		return err == -ESTALE ? file_uncached(w->file, (off_t)w->offset) : err;
 	if (w->offset >= claim->size)
@@ -266,10 +268,11 @@ static int hold_go_on(struct lodic_hold *h)
 	struct hold_wish *w = h->wish;
 	int err = w->answer;
 
-	if (err == -ESTALE) { /* a writer came: the file may be cached anew */
-		w->outdated = true;
+	/* A writer came: the file may be cached anew. Or the service has given the reading up,
+	 * because nobody seemed to want it. */
+	w->outdated |= err == -ESTALE;
+	if (err == -ESTALE || err == -ECANCELED)
 		err = 0;
-	}
 	while (!err || hold_tries_again(w, err)) {
 		attach_lock(h->lodic);
 		err = hold_ask(h);
@@ -449,7 +452,7 @@ static void hold_fd_answered(void *owner, const struct channel_reply *reply)
 	if (!d->error && (reply->nr_fds != 1 || reply->wire->hold.number != h->number))
 		d->error = -EPROTO;
 	if (!d->error)
-		d->error = hold_check(reply->fds[0], reply->wire, h->offset, h->bytes);
+		d->error = hold_verify(reply->fds[0], reply->wire, h->offset, h->bytes);
 	if (d->error)
 		return;
 	d->at = h->offset - reply->wire->hold.offset;

@@ -20,6 +20,7 @@
 /* May bytes from the file's byte at offset on be mapped from fd, which came with this reply?
  * 0: they are in there, and nobody can change, cut off or extend them: a look at them is never
  * a SIGBUS. -EPROTO: it is not so. */
-int hold_check(int fd, const struct wire_reply *reply, uint64_t offset, uint64_t bytes);
+int hold_verify(int fd, const struct wire_reply *reply, uint64_t offset,
+                uint64_t bytes);
 
 #endif
