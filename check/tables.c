@@ -25,6 +25,7 @@ void check_list_all(struct check_list *list)
 	list->nr = 0;
 	check_cases_count(list);
 	check_cases_arena(list);
+	check_cases_hold(list);
 }
 
 const struct check_mutant *check_mutant_at(u32 i)

@@ -140,6 +140,22 @@ enum mutant {
 	/* The second bucket: core/cache/translation.c. */
 	MUTANT_SPILL_NOT_MARKED, /* a block in its second bucket, and no bit for it */
 	MUTANT_SPILL_MARK_STAYS, /* the bit outlives the block */
+	/* Holds: core/cache/hold.c. */
+	MUTANT_HOLD_UNPROVED,        /* published without a look at the proof */
+	MUTANT_HOLD_ASK_UNPROVED,    /* given without a look at the proof */
+	MUTANT_HOLD_ALIVE_IGNORED,   /* the end of the arena is no end of its proofs */
+	MUTANT_HOLD_OTHER_ID,        /* a file's new id gets the old one's hold */
+	MUTANT_HOLD_OTHER_ARENA,     /* an id gets the hold of another arena's id */
+	MUTANT_HOLD_OUTDATED_SHARED, /* outdated or spoilt while being read, and shared */
+	MUTANT_HOLD_PIECE_IGNORED,   /* a piece that could not be read is not noticed */
+	MUTANT_HOLD_PIECES_UNCOUNTED, /* published while a piece is still being read */
+	MUTANT_HOLD_SEAL_IGNORED,     /* given though the seal failed */
+	MUTANT_HOLD_PASSED_EARLY,     /* passed on by number before it is published */
+	MUTANT_HOLD_NOT_JOINED,       /* a range that is being read is read once more */
+	MUTANT_HOLD_ROOM_LATE,        /* bytes counted when they have been read */
+	MUTANT_HOLD_ROOM_EARLY,       /* bytes given back before the memory is */
+	MUTANT_HOLD_LEAVE_UNASKED,    /* a hold leaves, and nobody asks who has it */
+	MUTANT_HOLD_ASK_KEPT,         /* asked, then given, then left by that answer */
 	/* The table of leases: core/cache/file_proof.h. */
 	MUTANT_PROOF_UNLOCKED,     /* a lease taken, and its table is not locked */
 	MUTANT_ENTER_AFTER_UNLOCK, /* a lease entered when the table's lock is free again */
