@@ -119,6 +119,7 @@ static const struct look_kind {
 	[LOOK_READERS] = { WIRE_READERS, sizeof(struct look_reader),
 	                   sizeof(struct look_reader) - 1 },
 	[LOOK_CONTEXTS] = { WIRE_CONTEXTS, sizeof(struct look_context), 0 },
+	[LOOK_HOLDS] = { WIRE_HOLDS, sizeof(struct look_hold), 0 },
 };
 _Static_assert(offsetof(struct look_file, path) ==
                        offsetof(struct look_file, proof) +

@@ -27,6 +27,8 @@
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/hold_request.h"
+#include "lib/service/hold_table.h"
 #include "lib/service/list.h"
 #include "lib/service/place.h"
 #include "lib/service/socket.h"
@@ -156,6 +158,7 @@ static void client_hang_up(struct service *s, struct client *c)
 	s->nr_waiting -= c->waits + (c->stat_wanted > 0);
 	c->waits = false;
 	c->stat_wanted = 0;
+	hold_table_forget(&c->holds);
 	client_reap_begin(s, c);
 	if (c->nr_contexts == 0)
 		client_bury(s, c);
@@ -316,8 +319,10 @@ static int client_op_context_close(struct service *s, struct client *c,
 /* A program that was refused a descriptor asks again, and then there is one. */
 static void client_note_error(struct service *s, int error)
 {
-	if (error == -EMFILE || error == -ENFILE)
-		files_spare_descriptors(s);
+	if (error != -EMFILE && error != -ENFILE)
+		return;
+	files_spare_descriptors(s);
+	holds_spare_descriptors(s);
 }
 
 static void opening_work(struct worker_job *job)
@@ -453,6 +458,16 @@ static int client_op_drop(struct service *s, struct exchange *x)
 	return 0;
 }
 
+static int client_op_hold(struct service *s, struct client *c, struct exchange *x)
+{
+	int err = hold_request(s, c, &x->request, &x->reply, &x->close_after);
+
+	if (x->close_after >= 0)
+		x->out[x->nr_out++] = x->close_after;
+	x->later = err == -EINPROGRESS && x->request.op == WIRE_HOLD_WAIT;
+	return err;
+}
+
 /* Only a reader may ask for this. */
 static int client_carry_out_greeted(struct service *s, struct client *c,
                                     struct exchange *x)
@@ -462,6 +477,8 @@ static int client_carry_out_greeted(struct service *s, struct client *c,
 	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
 	case WIRE_FILE_OPEN: return client_op_file_open(s, c, x);
 	case WIRE_FILE_CLOSE: return client_op_file_close(s, c, x);
+	case WIRE_HOLD:
+	case WIRE_HOLD_FD: return client_op_hold(s, c, x);
 	default: return -EINVAL;
 	}
 }
@@ -477,6 +494,8 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_FILES: return client_op_list(s, x, list_files);
 	case WIRE_READERS: return client_op_list(s, x, list_readers);
 	case WIRE_CONTEXTS: return client_op_list(s, x, list_contexts);
+	case WIRE_HOLDS: return client_op_list(s, x, list_holds);
+	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
 	default: return c->greeted ? client_carry_out_greeted(s, c, x) : -EINVAL;
 	}
@@ -538,9 +557,10 @@ void client_ready(struct service *s, struct client *c)
 }
 
 /* The client's request is done. */
-static void client_answer(struct service *s, struct client *c, bool with_stat)
+static void client_answer(struct service *s, struct client *c, int error,
+                          bool with_stat)
 {
-	struct wire_reply reply = { 0 };
+	struct wire_reply reply = { .error = error };
 
 	if (with_stat)
 		stat_collect(s, &reply.stat);
@@ -551,15 +571,18 @@ static void client_answer(struct service *s, struct client *c, bool with_stat)
 bool client_answer_waiting(struct service *s)
 {
 	u64 oldest = 0; /* not looked for yet */
+	struct hold_waiter *waiter;
 	bool work = false;
 
+	while ((waiter = hold_table_settled(s)) != NULL)
+		client_answer(s, waiter->client, waiter->error, false);
 	if (s->nr_waiting == 0)
 		return false;
 	for (struct client *c = s->clients; c; c = c->next) {
 		if (c->stat_wanted && stat_is_done(s, c->stat_wanted)) {
 			s->nr_waiting--;
 			c->stat_wanted = 0;
-			client_answer(s, c, true);
+			client_answer(s, c, 0, true);
 		}
 		if (!c->waits)
 			continue;
@@ -567,7 +590,7 @@ bool client_answer_waiting(struct service *s)
 		if (fill_sync_is_done(s, &c->sync, oldest)) {
 			s->nr_waiting--;
 			c->waits = false;
-			client_answer(s, c, false);
+			client_answer(s, c, 0, false);
 		}
 		work |= c->waits && c->sync.round > 0;
 	}

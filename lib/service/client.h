@@ -3,6 +3,7 @@
 #ifndef LODIC_LIB_SERVICE_CLIENT_H
 #define LODIC_LIB_SERVICE_CLIENT_H
 
+#include "lib/service/holds.h"
 #include "lib/service/opens.h"
 #include "lib/service/state.h"
 
@@ -24,6 +25,7 @@ struct client {
 	u32 newest;  /* the place of its newest context; FRAME_NONE: it has none */
 	u32 reap_at; /* the place to ask about next; FRAME_NONE: this pass is over */
 	struct opens opens;
+	struct hold_asker holds;
 };
 
 void client_accept(struct service *s);

@@ -15,6 +15,7 @@
 #include "core/pte.h"
 #include "lib/service/client.h"
 #include "lib/service/files.h"
+#include "lib/service/hold_table.h"
 #include "lib/service/list.h"
 #include "lib/service/proof.h"
 #include "lib/service/refused.h"
@@ -22,6 +23,7 @@
 /* What one page may look at. Ours: each bound keeps a page below a millisecond or so. */
 #define LIST_SLOTS 4096u /* of files; the records limit the paths */
 #define LIST_READERS 64u /* each costs an open of a file in /proc */
+#define LIST_HOLDS 4096u /* places of their table; the records limit the page as well */
 
 /* Room for one more record. NULL: the page is full, and the next one begins with it. */
 static void *list_add(struct wire_page *page, size_t bytes)
@@ -191,4 +193,53 @@ void list_contexts(const struct service *s, u64 cursor, struct wire_page *page)
 		r->pins_refused = host_load_relaxed(&m->counters[CONTEXT_FULL]);
 	}
 	page->reply.page.next = cursor < end ? cursor : LOOK_END;
+}
+
+static enum look_hold_state list_hold_state(const struct held_range *h)
+{
+	switch (h->queue) {
+	case HOLDS_READING: return LOOK_HOLD_LOADING;
+	case HOLDS_SMALL:
+	case HOLDS_MAIN: return LOOK_HOLD_SHARED;
+	default: return LOOK_HOLD_PAST;
+	}
+}
+
+static bool list_hold(struct wire_page *page, const struct held_range *h, u64 now)
+{
+	struct look_hold *r = list_add(page, sizeof(*r));
+
+	if (!r)
+		return false;
+	r->state = list_hold_state(h);
+	r->number = h->number;
+	r->dev = h->dev;
+	r->ino = h->ino;
+	r->offset = h->offset;
+	r->length = h->length;
+	r->memory = h->bytes;
+	r->huge_bytes = h->huge_bytes;
+	r->age_ns = now - h->since_ns;
+	r->had = h->had;
+	r->nr_pids = h->nr_pids;
+	r->more = h->more;
+	memcpy(r->pids, h->pids, sizeof(r->pids));
+	return true;
+}
+
+/* Only those that have memory. */
+void list_holds(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	u64 nr = hold_table_nr_places(s);
+	u64 end = cursor < nr && nr - cursor > LIST_HOLDS ? cursor + LIST_HOLDS : nr;
+	u64 now = host_now_ns();
+	bool room = true;
+
+	for (; cursor < end && room; cursor += room) {
+		const struct held_range *h = hold_table_at(s, cursor);
+
+		if (h && h->queue != HOLDS_WANTING && h->queue != HOLDS_FAILED)
+			room = list_hold(page, h, now);
+	}
+	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }

@@ -7,9 +7,10 @@
 #include "lib/wire.h"
 
 /* Each fills page with the records from cursor on, and says there where the next begins. The
- * work of one call is bounded: LIST_SLOTS, LIST_READERS. */
+ * work of one call is bounded: LIST_SLOTS, LIST_READERS, LIST_HOLDS. */
 void list_files(const struct service *s, u64 cursor, struct wire_page *page);
 void list_readers(const struct service *s, u64 cursor, struct wire_page *page);
 void list_contexts(const struct service *s, u64 cursor, struct wire_page *page);
+void list_holds(const struct service *s, u64 cursor, struct wire_page *page);
 
 #endif

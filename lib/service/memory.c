@@ -152,7 +152,7 @@ static int memory_check_room(u64 bytes, const char **ret_why)
 	return -ENOMEM;
 }
 
-static int memory_make_fd(const char *name, unsigned int flags)
+int memory_make_fd(const char *name, unsigned int flags)
 {
 	int fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING |
 	                                    MFD_NOEXEC_SEAL);
@@ -194,9 +194,7 @@ static void memory_free_shared(struct shared_memory *m)
 	*m = (struct shared_memory){ .fd = -1, .reader_fd = -1 };
 }
 
-/* Opens another description of the memory behind fd. -errno: there is no /proc, or another
- * reason. */
-static int memory_open_again(int fd, int flags)
+int memory_open_again(int fd, int flags)
 {
 	char path[64];
 	int other;
@@ -346,13 +344,10 @@ void memory_free(struct service *s)
 /* The kernel grants a write lease only while no other description is open, and a mapping
  * keeps its description open. The kernel counts what open() made. It does not count the
  * description that memfd_create() made, which is the service's. */
-enum memory_use memory_ask(int fd)
+static enum memory_use memory_lease(int own)
 {
-	int own = memory_open_again(fd, O_RDONLY);
 	enum memory_use use;
 
-	if (own < 0)
-		return MEMORY_UNKNOWN;
 	/* If a process opens the memory just now the kernel tells the lease's owner: by a
 	 * signal that nobody minds. */
 	fcntl(own, F_SETSIG, SIGURG);
@@ -360,7 +355,27 @@ enum memory_use memory_ask(int fd)
 		use = MEMORY_UNUSED;
 	else
 		use = errno == EAGAIN ? MEMORY_USED : MEMORY_UNKNOWN;
+	return use;
+}
+
+enum memory_use memory_ask(int fd)
+{
+	int own = memory_open_again(fd, O_RDONLY);
+	enum memory_use use;
+
+	if (own < 0)
+		return MEMORY_UNKNOWN;
+	use = memory_lease(own);
 	close(own); /* and the lease goes */
+	return use;
+}
+
+enum memory_use memory_ask_own(int fd)
+{
+	enum memory_use use = memory_lease(fd);
+
+	if (use == MEMORY_UNUSED)
+		fcntl(fd, F_SETLEASE, F_UNLCK);
 	return use;
 }
 

@@ -18,5 +18,15 @@ int memory_make_context(struct service *s, u64 bytes, void **ret_memory, int *re
  * MEMORY_UNKNOWN: no answer now; ask again. */
 enum memory_use { MEMORY_UNUSED, MEMORY_USED, MEMORY_UNKNOWN };
 enum memory_use memory_ask(int fd);
+/* The same where fd is a description of the service's own that memory_open_again() has opened
+ * read-only, and the service has no other one. */
+enum memory_use memory_ask_own(int fd);
+
+/* A new memfd that can be sealed and never executed. flags are more of memfd_create(2)'s. Returns
+ * the descriptor or -errno. */
+int memory_make_fd(const char *name, unsigned int flags);
+/* Opens another description of the memory behind fd: one that the kernel counts. Returns the
+ * descriptor or -errno. -ENOENT: there is no /proc. */
+int memory_open_again(int fd, int flags);
 
 #endif

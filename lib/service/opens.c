@@ -63,6 +63,17 @@ int opens_add(struct opens *o, u32 nr_slots, u32 slot, u32 id)
 	return 0;
 }
 
+bool opens_have(const struct opens *o, u64 slot, u64 id)
+{
+	const struct opens_page *page;
+
+	if (slot / OPENS_PAGE_SLOTS >= o->nr_pages)
+		return false;
+	page = o->pages[slot / OPENS_PAGE_SLOTS];
+	return page && page->entries[slot % OPENS_PAGE_SLOTS].nr > 0 &&
+	       page->entries[slot % OPENS_PAGE_SLOTS].id == id;
+}
+
 bool opens_remove(struct opens *o, u64 slot, u64 id)
 {
 	struct opens_page *page;

@@ -27,6 +27,8 @@ struct opens {
 
 /* The client has opened the file with this id, in one of nr_slots slots. 0 or -ENOMEM. */
 int opens_add(struct opens *o, u32 nr_slots, u32 slot, u32 id);
+/* Does the client have it open? */
+bool opens_have(const struct opens *o, u64 slot, u64 id);
 /* Undoes one opens_add(). false: the client does not have it open. */
 bool opens_remove(struct opens *o, u64 slot, u64 id);
 /* Takes one entry out and returns how often the file is open; 0: there is none left. */

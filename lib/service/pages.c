@@ -39,9 +39,8 @@
 #define PATIENCE_PAGE_NS ((u64)600000)
 
 /* The kernel takes a piece without a page for one that was truncated, so each gets its first
- * page. Where faults do bring huge pages (MADV_HUGEPAGE), that is all that is needed. 0, or
- * why the kernel made fewer. */
-static int pages_ask(u8 *at, u64 bytes)
+ * page. Where faults do bring huge pages (MADV_HUGEPAGE), that is all that is needed. */
+int pages_ask(u8 *at, u64 bytes)
 {
 	u64 whole = bytes - bytes % HUGE_PAGE_BYTES;
 
@@ -100,7 +99,7 @@ u64 pages_huge_bytes(const struct shared_memory *m)
 	return (u64)found << 10;
 }
 
-static const char *pages_why(int refused)
+const char *pages_why(int refused)
 {
 	switch (refused) {
 	case ENOMEM: return "no memory in one piece is left";

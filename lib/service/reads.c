@@ -92,22 +92,26 @@ static void reads_by_worker(struct service *s, struct fill_op *op)
 	s->fill.ended(s, op, reads_now(fd, op->pieces, op->nr, op->first));
 }
 
-/* Does the kernel's page cache hold all that op reads? The answer may be old at once. false
- * also where the kernel cannot tell (cachestat(2) came with 6.5). */
-static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
+bool reads_is_cached(int fd, u64 offset, u64 bytes)
 {
 	struct {
 		u64 offset, bytes;
-	} range = { op->first << BLOCK_SHIFT, (u64)op->nr << BLOCK_SHIFT };
+	} range = { offset, bytes };
 	struct {
 		u64 cached, dirty, writeback, evicted, recently_evicted;
 	} pages;
 	u64 page_bytes = (u64)sysconf(_SC_PAGESIZE);
 
-	if (range.bytes > f->size - range.offset)
-		range.bytes = f->size - range.offset;
-	return syscall(SYS_cachestat, f->fd, &range, &pages, 0) == 0 &&
-	       pages.cached >= (range.bytes + page_bytes - 1) / page_bytes;
+	return syscall(SYS_cachestat, fd, &range, &pages, 0) == 0 &&
+	       pages.cached >= (bytes + page_bytes - 1) / page_bytes;
+}
+
+static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
+{
+	u64 offset = op->first << BLOCK_SHIFT, bytes = (u64)op->nr << BLOCK_SHIFT;
+
+	return reads_is_cached(f->fd, offset,
+	                       bytes < f->size - offset ? bytes : f->size - offset);
 }
 
 /* At rest a file has one descriptor. The other one is there while reads from the disk are under

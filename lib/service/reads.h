@@ -12,6 +12,10 @@ void reads_fini(struct service *s);
 /* Begins to read what op describes. There are at most s->fill.most_busy ops. Returns how many
  * blocks the main thread will copy for that. */
 u32 reads_begin(struct service *s, struct fill_op *op);
+/* Does the kernel's page cache hold all of these bytes, which begin with a page? The answer may be
+ * old at once. false also where the kernel cannot tell (cachestat(2) came with 6.5). Any thread may
+ * call it. */
+bool reads_is_cached(int fd, u64 offset, u64 bytes);
 /* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
  * it in the ring. false: there is no other way. */
 bool reads_again(struct service *s, struct fill_op *op, int result);

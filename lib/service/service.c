@@ -24,6 +24,7 @@
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/holds.h"
 #include "lib/service/lease.h"
 #include "lib/service/life.h"
 #include "lib/service/memory.h"
@@ -181,6 +182,8 @@ static int service_begin(struct service *s, const char **ret_why)
 	if (!err)
 		err = lease_start(s);
 	if (!err)
+		err = holds_init(s);
+	if (!err)
 		err = service_watch(s, lease_broken_event(s), EPOLLIN,
 		                    &s->sources[SOURCE_BROKEN]);
 	if (!err)
@@ -197,6 +200,7 @@ static int service_begin(struct service *s, const char **ret_why)
 static void service_end(struct service *s)
 {
 	socket_unlisten(s);
+	holds_stop(s);
 	worker_stop(s);
 	lease_stop(s);
 	reads_wait(s);
@@ -208,6 +212,7 @@ static void service_end(struct service *s)
 	stat_fini(s);
 	fill_fini(s);
 	evict_fini(s);
+	holds_fini(s);
 	files_fini(s);
 	if (s->fill.nr_busy ==
 	    0) /* else a worker is stuck, and may still read into it */
@@ -274,7 +279,8 @@ static int service_patience(struct service *s)
 		left = (idle_end - now) / NS_PER_MS + 1;
 		return (int)(left < TICK_ALONE_MS ? left : TICK_ALONE_MS);
 	}
-	return s->nr_held > 0 || s->nr_orphans > 0 ? (int)TICK_ALONE_MS : -1;
+	return s->nr_held > 0 || s->nr_orphans > 0 || holds_any(s) ? (int)TICK_ALONE_MS
+	                                                           : -1;
 }
 
 /* Waits, unless there is work, and handles what has happened. */
@@ -304,6 +310,7 @@ void service_turn(struct service *s)
 	busy = evict_run(s);
 	busy |= fill_run(s);
 	busy |= stat_run(s);
+	busy |= holds_run(s);
 	busy |= client_answer_waiting(s);
 	busy |= client_close_hung_up(s);
 	busy |= client_reap(s);
@@ -311,6 +318,7 @@ void service_turn(struct service *s)
 	if (host_now_ns() < s->next_tick_ns)
 		return;
 	files_tick(s);
+	holds_tick(s);
 	worker_tick(s);
 	client_tick(s);
 	sweep_tick(s);

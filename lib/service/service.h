@@ -19,6 +19,7 @@ enum service_barrier {
 struct service_options {
 	const char *socket;   /* NULL: the user's default, see path_default_socket() */
 	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
+	uint64_t hold_bytes;  /* that holds may have beside it; 0: there are no holds */
 	uint32_t scheme;      /* enum lodic_scheme */
 	uint32_t barrier;     /* enum service_barrier */
 	uint32_t nr_files;    /* most files held at once; 0: 4096 */

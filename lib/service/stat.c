@@ -10,6 +10,7 @@
 
 #include "core/pte.h"
 #include "lib/service/files.h"
+#include "lib/service/hold_table.h"
 #include "lib/service/stat.h"
 
 /* Counts the frame that entry word v pins, unless another entry pins it too. */
@@ -161,5 +162,6 @@ void stat_collect(const struct service *s, struct lodic_stat *ret_stat)
 	stat.light_pins = h->barrier == ARENA_BARRIER_LIGHT;
 	stat.entries = h->nr_entries;
 	stat.io_uring = s->fill.has_ring;
+	hold_table_stat(s, &stat);
 	*ret_stat = stat;
 }

@@ -5,9 +5,14 @@
  *   trial     a service that a program measures piece by piece
  *   service   start, main loop, end
  *   client    which programs are connected: requests, contexts, reaping
+ *   hold_request what they ask about holds
  *   place     contexts, and when one is over
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
+ *   holds     ranges of files in memory of their own, given to who asks
+ *   hold_load how such a range is read
+ *   hold_table which ranges there are, who has them, who waits for them
+ *   hold_queue in which order they leave
  *   fill      hints in, blocks read, frames filled
  *   admission which missed blocks come into a full cache
  *   reads     reads of files, for which the main thread does not wait
@@ -24,8 +29,8 @@
  *   socket    one service for one socket: lock, listening socket
  *   state     this one
  *
- * A file calls only what stands below it in this list. place and list also look into struct
- * client.
+ * A file calls only what stands below it in this list. place, list
+ * and hold_request also look into struct client, and hold_load calls holds when it is done.
  *
  * Threads. All of struct service belongs to the main thread. Workers have their jobs, and
  * read the options. Struct lease_thread belongs to the main thread and the lease thread: its
@@ -228,7 +233,8 @@ struct service {
 	struct refused_list *refused;
 	struct lease_thread *lease;
 	struct workers *workers;
-	u32 nr_closing; /* descriptors that a worker is to close, or is closing */
+	struct holds *holds; /* NULL: there are none */
+	u32 nr_closing;      /* descriptors that a worker is to close, or is closing */
 	struct reclaim reclaim;
 	u32 sweep_at;  /* the frame where the sweep goes on */
 	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See hold_table.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/service/hold_table.h"
+#include "lib/service/memory.h"
+
+/* How long a range that was just read waits for those who wanted it, and a failed one for those
+ * who have not asked yet. */
+#define FRESH_NS (1000 * NS_PER_MS)
+
+/* ---- the kernel, and core's rules ---- */
+
+bool hold_table_is_had(void *ctx)
+{
+	const struct held_range *r = ctx;
+
+	return memory_ask_own(r->fd) != MEMORY_UNUSED;
+}
+
+struct hold_file hold_table_file(const struct service *s, const struct held_file *f)
+{
+	const u64 *alive = &s->arena.header->alive;
+
+	return (struct hold_file){ .proof = &s->arena.files[f - s->files],
+		                   .alive = alive,
+		                   .alive_value = s->holds->alive,
+		                   .id = f->id };
+}
+
+void hold_table_note(struct holds *h, struct held_range *r)
+{
+	h->used_bytes += (r->core.had ? r->bytes : 0) - (r->had ? r->bytes : 0);
+	r->had = r->core.had;
+	if (!r->had)
+		r->nr_pids = r->more = 0;
+}
+
+/* ---- the table ---- */
+
+struct held_range *hold_table_new(struct holds *h)
+{
+	struct held_range *r;
+	u64 place;
+
+	if (h->nr_free == 0 && h->nr_places == HOLD_PLACES)
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	place = h->nr_free > 0 ? h->free_places[--h->nr_free] : h->nr_places++;
+	h->table[place] = r;
+	r->number = ++h->last_serial * HOLD_PLACES + place;
+	r->fd = -1;
+	r->queue = HOLDS_NR_QUEUES;
+	r->since_ns = host_now_ns();
+	return r;
+}
+
+void hold_table_free(struct holds *h, struct held_range *r)
+{
+	u32 place = (u32)(r->number % HOLD_PLACES);
+
+	hold_queue_remove(&h->queues, r);
+	h->table[place] = NULL;
+	h->free_places[h->nr_free++] = place;
+	free(r);
+}
+
+struct held_range *hold_table_find(const struct service *s, u64 number)
+{
+	struct holds *h = s->holds;
+	struct held_range *r = h ? h->table[number % HOLD_PLACES] : NULL;
+
+	return r && r->number == number ? r : NULL;
+}
+
+void hold_table_link(struct holds *h, struct held_range *r)
+{
+	struct hold **head = &h->chains[r->slot];
+
+	r->core.next = *head;
+	r->at = head;
+	if (*head)
+		hold_table_range(*head)->at = &r->core.next;
+	*head = &r->core;
+}
+
+void hold_table_unlink(struct held_range *r)
+{
+	if (!r->at)
+		return;
+	*r->at = r->core.next;
+	if (r->core.next)
+		hold_table_range(r->core.next)->at = r->at;
+	r->at = NULL;
+}
+
+/* ---- who waits ---- */
+
+static void hold_table_leave_asker(struct held_range *r)
+{
+	if (!r->asker)
+		return;
+	*r->asker_at = r->asker_next;
+	if (r->asker_next)
+		r->asker_next->asker_at = r->asker_at;
+	r->asker->nr--;
+	r->asker = NULL;
+}
+
+void hold_table_join_asker(struct held_range *r, struct hold_asker *asker)
+{
+	r->asker = asker;
+	r->asker_next = asker->first;
+	r->asker_at = &asker->first;
+	if (r->asker_next)
+		r->asker_next->asker_at = &r->asker_next;
+	asker->first = r;
+	asker->nr++;
+}
+
+static void hold_table_unlink_waiter(struct hold_waiter *w)
+{
+	if (!w->at)
+		return;
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	w->at = NULL;
+}
+
+static void hold_table_link_waiter(struct hold_waiter **head, struct hold_waiter *w)
+{
+	w->next = *head;
+	w->at = head;
+	if (w->next)
+		w->next->at = &w->next;
+	*head = w;
+}
+
+/* All who wait for r get their answer. */
+void hold_table_settle(struct holds *h, struct held_range *r, int error)
+{
+	struct hold_waiter *w;
+
+	if (r->settled)
+		return;
+	r->settled = true;
+	r->error = error;
+	hold_table_leave_asker(r);
+	for (r->owed = 0; (w = r->waiters) != NULL; r->owed++) {
+		hold_table_unlink_waiter(w);
+		w->error = error;
+		hold_table_link_waiter(&h->answers, w);
+	}
+	/* The client for which it was read may not have begun to wait. */
+	r->owed += r->owed == 0;
+	r->until_ns = host_now_ns() + FRESH_NS;
+}
+
+int hold_table_wait(struct service *s, u64 number, struct hold_waiter *w)
+{
+	struct held_range *r = hold_table_find(s, number);
+
+	if (w->at)
+		return -EBUSY;
+	if (!r)
+		return 0;
+	if (r->settled)
+		return r->error;
+	hold_table_link_waiter(&r->waiters, w);
+	return -EINPROGRESS;
+}
+
+struct hold_waiter *hold_table_settled(struct service *s)
+{
+	struct hold_waiter *w = s->holds ? s->holds->answers : NULL;
+
+	if (w)
+		hold_table_unlink_waiter(w);
+	return w;
+}
+
+void hold_table_forget(struct hold_asker *asker)
+{
+	hold_table_unlink_waiter(&asker->waiter);
+	while (asker->first)
+		hold_table_leave_asker(asker->first);
+}
+
+/* ---- who has it ---- */
+
+void hold_table_charge(struct holds *h, struct held_range *r, int pid)
+{
+	u32 i = 0;
+
+	hold_table_note(h, r);
+	while (i < r->nr_pids && r->pids[i] != (u32)pid)
+		i++;
+	if (i < r->nr_pids)
+		return;
+	if (r->nr_pids < LOOK_HOLD_PIDS)
+		r->pids[r->nr_pids++] = (u32)pid;
+	else
+		r->more++;
+}
+
+/* ---- what others see ---- */
+
+u64 hold_table_nr_places(const struct service *s)
+{
+	return s->holds ? s->holds->nr_places : 0;
+}
+
+const struct held_range *hold_table_at(const struct service *s, u64 place)
+{
+	return s->holds->table[place];
+}
+
+void hold_table_stat(const struct service *s, struct lodic_stat *stat)
+{
+	const struct holds *h = s->holds;
+
+	if (!h)
+		return;
+	stat->holds = h->nr_places - h->nr_free - h->queues.lists[HOLDS_WANTING].nr -
+	              h->queues.lists[HOLDS_FAILED].nr;
+	stat->hold_limit = h->room.most;
+	stat->hold_bytes = h->room.used;
+	stat->hold_used_bytes = h->used_bytes;
+	stat->hold_huge_bytes = h->huge_bytes;
+}

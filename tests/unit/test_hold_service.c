@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Holds as the service gives them, asked for by its wire. The tests look at ranges that join, at
+ * limits, at what leaves and what stays, and at files that change. The library's half is tested
+ * apart.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "lib/wire.h"
+#include "tests/support/cache_fixture.h"
+
+#define TEST_SECONDS 120
+#define MIB ((u64)1 << 20)
+#define PAGE 4096u
+
+/* A connection to the service, and the answer to its last request. */
+struct caller {
+	int socket;
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS];
+	unsigned int nr_fds;
+};
+
+static void caller_connect(struct caller *c, const struct test_service *service)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	c->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_true(c->socket >= 0);
+	strcpy(address.sun_path, service->socket);
+	assert_int_equal(
+		connect(c->socket, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+static void caller_send(struct caller *c, u32 op, u64 a, u64 b, u64 n, int fd)
+{
+	const struct wire_request request = {
+		.version = WIRE_VERSION, .op = op, .a = a, .b = b, .c = n
+	};
+
+	assert_int_equal(wire_send(c->socket, &request, sizeof(request), &fd, fd >= 0),
+	                 0);
+}
+
+static int caller_receive(struct caller *c)
+{
+	assert_true(WAIT_UNTIL(wire_receive(c->socket, &c->reply, sizeof(c->reply),
+	                                    c->fds, &c->nr_fds) != -EAGAIN));
+	return c->reply.error;
+}
+
+/* The reply's error. Descriptors that it brings are c->fds. */
+static int caller_ask(struct caller *c, u32 op, u64 a, u64 b, u64 n)
+{
+	caller_send(c, op, a, b, n, -1);
+	return caller_receive(c);
+}
+
+static void caller_hello(struct caller *c, const struct test_service *service)
+{
+	caller_connect(c, service);
+	assert_int_equal(caller_ask(c, WIRE_HELLO, 0, 0, 0), 0);
+	while (c->nr_fds > 0)
+		close(c->fds[--c->nr_fds]);
+}
+
+/* Opens the file at path; its id. */
+static u64 caller_open(struct caller *c, const char *path)
+{
+	int fd = fixture_open(path, O_RDONLY);
+
+	caller_send(c, WIRE_FILE_OPEN, 0, 0, 0, fd);
+	assert_int_equal(caller_receive(c), 0);
+	close(fd);
+	return c->reply.file.id;
+}
+
+/* Waits on a connection of its own, as the library does. */
+static int wait_settled(const struct test_service *service, u64 number)
+{
+	struct caller c;
+	int err;
+
+	caller_connect(&c, service);
+	err = caller_ask(&c, WIRE_HOLD_WAIT, number, 0, 0);
+	close(c.socket);
+	return err;
+}
+
+/* HOLD, and again until it is there: its descriptor, or -errno. */
+static int caller_hold(struct caller *c, const struct test_service *service, u64 id,
+                       u64 offset, u64 n)
+{
+	int err = caller_ask(c, WIRE_HOLD, id, offset, n);
+
+	while (err == -EINPROGRESS) {
+		err = wait_settled(service, c->reply.hold.number);
+		if (!err)
+			err = caller_ask(c, WIRE_HOLD, id, offset, n);
+	}
+	if (err) {
+		assert_int_equal(c->nr_fds, 0);
+		return err;
+	}
+	assert_int_equal(c->nr_fds, 1);
+	return c->fds[0];
+}
+
+static struct lodic_stat caller_stat(struct caller *c)
+{
+	assert_int_equal(caller_ask(c, WIRE_STAT, 0, 0, 0), 0);
+	return c->reply.stat;
+}
+
+/* How many descriptors the service has. */
+static u32 nr_descriptors(const struct test_service *service)
+{
+	char path[64];
+	u32 nr = 0;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", service->pid);
+	folder = opendir(path);
+	assert_non_null(folder);
+	while (readdir(folder))
+		nr++;
+	closedir(folder);
+	return nr;
+}
+
+/* A service with room for holds of so many bytes. */
+static void serve(struct test_service *service, const char *name, u64 hold_bytes)
+{
+	test_service_init(service, name);
+	service->options.hold_bytes = hold_bytes;
+	assert_int_equal(test_service_start(service), 0);
+}
+
+/* The held memory, mapped; bytes of it are the file's. */
+static const u8 *map_held(int fd, u64 bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+
+	assert_true(at != MAP_FAILED);
+	return at;
+}
+
+static void hold_range_right_bytes_sealed_and_charged(void **state)
+{
+	const u64 bytes = 9 * MIB + 1234;
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct caller c;
+	const u8 *at;
+	u64 id;
+	int fd;
+
+	serve(&service, "right", 64 * MIB);
+	pattern_file_make(path, "right.bin", 1, 1, bytes);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(c.reply.hold.offset, 0);
+	assert_int_equal(c.reply.hold.bytes, bytes);
+	at = map_held(fd, bytes);
+	assert_true(pattern_holds(at, 1, 1, 0, bytes));
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_int_equal(fcntl(fd, F_GET_SEALS) & (F_SEAL_WRITE | F_SEAL_SHRINK |
+	                                           F_SEAL_GROW | F_SEAL_SEAL),
+	                 F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	assert_int_equal(caller_stat(&c).hold_bytes, 9 * MIB + PAGE);
+	assert_int_equal(c.reply.stat.hold_used_bytes, 9 * MIB + PAGE);
+	munmap((void *)at, bytes);
+	close(fd);
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_used_bytes == 0));
+	assert_int_equal(c.reply.stat.hold_bytes, 9 * MIB + PAGE); /* warm */
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* Two programs hold the same range, and ranges inside it: its memory is taken once. */
+static void hold_range_inside_another_joins_it(void **state)
+{
+	const u64 bytes = 6 * MIB + 7;
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct caller a, b;
+	u64 id, number;
+	u32 nr;
+	int fd;
+
+	serve(&service, "join", 64 * MIB);
+	pattern_file_make(path, "join.bin", 1, 1, bytes);
+	caller_hello(&a, &service);
+	caller_hello(&b, &service);
+	nr = nr_descriptors(&service);
+	id = caller_open(&a, path);
+	assert_int_equal(caller_open(&b, path), id);
+	/* Both ask while it is being read. */
+	caller_send(&a, WIRE_HOLD, id, 0, 0, -1);
+	caller_send(&b, WIRE_HOLD, id, MIB + 5, 77, -1);
+	assert_int_equal(caller_receive(&a), -EINPROGRESS);
+	number = a.reply.hold.number;
+	if (caller_receive(&b) == -EINPROGRESS)
+		assert_int_equal(b.reply.hold.number, number);
+	else
+		close(b.fds[0]);
+	assert_int_equal(wait_settled(&service, number), 0);
+	fd = caller_hold(&a, &service, id, 0, 0);
+	close(fd);
+	fd = caller_hold(&b, &service, id, 3 * MIB, 0);
+	assert_int_equal(b.reply.hold.number, number);
+	assert_int_equal(b.reply.hold.offset, 0);
+	assert_int_equal(b.reply.hold.bytes, bytes);
+	close(fd);
+	assert_int_equal(caller_stat(&a).holds, 1);
+	assert_int_equal(a.reply.stat.holds_read, 1);
+	assert_int_equal(a.reply.stat.hold_bytes, 6 * MIB + PAGE);
+	/* The file, and the memory; the other description of the file is closed again. */
+	assert_true(WAIT_UNTIL(nr_descriptors(&service) == nr + 2));
+	close(a.socket);
+	close(b.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+static void hold_bad_requests_clear_errors(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct caller a, b;
+	u64 id;
+
+	serve(&service, "bad", 4 * MIB);
+	pattern_file_make(path, "bad.bin", 1, 1, 5 * MIB);
+	caller_hello(&a, &service);
+	caller_connect(&b, &service);
+	id = caller_open(&a, path);
+	assert_int_equal(caller_ask(&b, WIRE_HOLD, id, 0, 1), -EINVAL); /* no HELLO */
+	assert_int_equal(caller_ask(&b, WIRE_HOLD_FD, 1, 0, 0), -EINVAL);
+	assert_int_equal(caller_ask(&b, WIRE_HELLO, 0, 0, 0), 0);
+	while (b.nr_fds > 0)
+		close(b.fds[--b.nr_fds]);
+	assert_int_equal(caller_ask(&b, WIRE_HOLD, id, 0, 1), -EINVAL); /* not open */
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, 0, 0, 1), -EINVAL);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id + ((u64)1 << 32), 0, 1), -EINVAL);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, ~(u64)0, 0, 1), -EINVAL);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 5 * MIB, 1), -ENODATA);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, ~(u64)0, ~(u64)0), -ENODATA);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 0, 0), -EFBIG);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 1, 4 * MIB), -EFBIG);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD_FD, 12345, 0, 0), -ESTALE);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD_WAIT, 12345, 0, 0), 0);
+	assert_int_equal(caller_stat(&a).hold_bytes, 0);
+	/* An end beyond all numbers is the file's end. */
+	assert_true(caller_hold(&a, &service, id, 5 * MIB - 1, ~(u64)0) >= 0);
+	assert_int_equal(a.reply.hold.offset, 5 * MIB - PAGE);
+	assert_int_equal(a.reply.hold.bytes, PAGE);
+	close(a.fds[0]);
+	close(a.socket);
+	close(b.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* What somebody has stays; what nobody has goes. */
+static void hold_no_room_enospc_until_one_is_released(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct caller c;
+	int first, second;
+	u32 nr;
+	u64 id;
+
+	serve(&service, "room", 4 * MIB);
+	pattern_file_make(path, "room.bin", 1, 1, 12 * MIB);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	first = caller_hold(&c, &service, id, 0, 2 * MIB);
+	second = caller_hold(&c, &service, id, 2 * MIB, 2 * MIB);
+	assert_true(first >= 0 && second >= 0);
+	nr = nr_descriptors(&service);
+	assert_int_equal(caller_hold(&c, &service, id, 4 * MIB, 2 * MIB), -ENOSPC);
+	assert_int_equal(caller_hold(&c, &service, id, 4 * MIB, 1), -ENOSPC);
+	assert_int_equal(caller_stat(&c).hold_bytes, 4 * MIB);
+	close(second);
+	second = caller_hold(&c, &service, id, 4 * MIB, 2 * MIB);
+	assert_true(second >= 0);
+	assert_int_equal(caller_stat(&c).hold_bytes, 4 * MIB);
+	assert_int_equal(c.reply.stat.holds, 2);
+	assert_int_equal(nr_descriptors(&service), nr);
+	close(first);
+	close(second);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* What is held stands; a new request gets the new bytes. */
+static void hold_file_changed_old_stands_new_is_read(void **state)
+{
+	const u64 bytes = 2 * MIB;
+	static u8 fresh[2 * MIB];
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct caller c;
+	u64 id, number;
+	const u8 *at;
+	int fd, writer;
+
+	serve(&service, "changed", 16 * MIB);
+	pattern_file_make(path, "changed.bin", 1, 1, bytes);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	number = c.reply.hold.number;
+	at = map_held(fd, bytes);
+	close(fd);
+	writer = fixture_open(path, O_WRONLY);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -ESTALE);
+	pattern_fill(fresh, 1, 2, 0, bytes);
+	assert_int_equal(pwrite(writer, fresh, bytes, 0), bytes);
+	close(writer);
+	assert_true(pattern_holds(at, 1, 1, 0, bytes));
+	/* A holder may have another description of what it has. */
+	assert_int_equal(caller_ask(&c, WIRE_HOLD_FD, number, 0, 0), 0);
+	close(c.fds[0]);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	assert_true(c.reply.hold.number != number);
+	assert_int_equal(caller_stat(&c).hold_bytes, 2 * bytes);
+	munmap((void *)at, bytes);
+	/* The old one leaves by itself, and the new one stays. */
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == bytes));
+	assert_int_equal(caller_ask(&c, WIRE_HOLD_FD, number, 0, 0), -ESTALE);
+	at = map_held(fd, bytes);
+	assert_true(pattern_holds(at, 1, 2, 0, bytes));
+	munmap((void *)at, bytes);
+	close(fd);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hold_range_right_bytes_sealed_and_charged),
+		cmocka_unit_test(hold_range_inside_another_joins_it),
+		cmocka_unit_test(hold_bad_requests_clear_errors),
+		cmocka_unit_test(hold_no_room_enospc_until_one_is_released),
+		cmocka_unit_test(hold_file_changed_old_stands_new_is_read),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	alarm(TEST_SECONDS);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
