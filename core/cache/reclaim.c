@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Eviction: S3-FIFO over frame numbers. reclaim.h says what it is, and its invariants R1-R7.
+ * Eviction: S3-FIFO over frame numbers. reclaim.h says what it is, and its invariants R1-R8.
  *
  * Queues are lists through one array. So moving a frame allocates nothing, and a frame that
  * leaves by another way is unlinked at once. GHOST is the same kind of list, and its entries
@@ -64,6 +64,8 @@ static void list_unlink(struct reclaim *r, u32 node)
 		r->nodes[n->newer].older = n->older;
 	list->nr--;
 	n->queue = RECLAIM_OUT;
+	if (r->walk == node) /* R8 */
+		r->walk = n->newer;
 }
 
 static void list_move(struct reclaim *r, u32 node, enum reclaim_queue queue)
@@ -264,6 +266,7 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 		return -RECLAIM_EINVAL;
 	r->nr_frames = nr_frames;
 	r->filled = false;
+	r->walk = RECLAIM_NONE;
 	r->nr_kept = r->nr_dropped = r->nr_looks = 0;
 	r->main_size = nr_frames - (small > 0 ? small : 1);
 	r->ghost_size = (u32)((u64)nr_frames * GHOST_TENTHS / 10);
@@ -320,6 +323,37 @@ void reclaim_insert(struct reclaim *r, u32 frame, u64 block)
 	list_push(r, frame, to_main ? RECLAIM_MAIN : RECLAIM_SMALL);
 	if (r->lists[RECLAIM_GHOST].nr > r->ghost_size)
 		ghost_forget_oldest(r);
+}
+
+void reclaim_walk_begin(struct reclaim *r, enum reclaim_queue queue)
+{
+	r->walk = r->lists[queue].oldest;
+}
+
+u32 reclaim_walk(struct reclaim *r)
+{
+	u32 frame = r->walk;
+
+	if (frame != RECLAIM_NONE)
+		r->walk = r->nodes[frame].newer;
+	return frame;
+}
+
+void reclaim_adopt_begin(struct reclaim *r, bool filled)
+{
+	r->filled = filled;
+}
+
+void reclaim_adopt(struct reclaim *r, u32 frame, u64 block, enum reclaim_queue queue,
+                   u32 visits)
+{
+	struct reclaim_node *n = &r->nodes[frame];
+
+	CHECK(frame < r->nr_frames && n->queue == RECLAIM_OUT, "R1: adopted when OUT");
+	DCHECK(!ghost_find(r, block), "R3: adopted, or in the ghost");
+	n->block = block;
+	n->freq = (u8)(visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX);
+	list_push(r, frame, queue);
 }
 
 void reclaim_remove(struct reclaim *r, u32 frame)
@@ -457,6 +491,9 @@ void reclaim_check(const struct reclaim *r)
 	}
 	CHECK(queued == r->lists[RECLAIM_SMALL].nr + r->lists[RECLAIM_MAIN].nr,
 	      "R1: no frame is lost");
+	CHECK(r->walk == RECLAIM_NONE || (r->walk < r->nr_frames &&
+	                                  r->nodes[r->walk].queue != RECLAIM_OUT),
+	      "R8: a walk stands at a queued frame");
 	if (r->hand.step == RECLAIM_IDLE)
 		return;
 	CHECK(r->hand.left <= r->lists[hand_queue(&r->hand)].nr, "R6: a turn ends");

@@ -46,6 +46,8 @@
  * R7 in MAIN, each of the `refused` newest frames was refused, or inserted, since the
  *    eviction began. A removal may take one of these, so it lowers `refused`. Once all of
  *    MAIN is refused, no further turn helps.
+ * R8 a walk under way stands at a queued frame. When that frame leaves its place, the walk
+ *    goes on with the next newer one.
  */
 #ifndef LODIC_CORE_CACHE_RECLAIM_H
 #define LODIC_CORE_CACHE_RECLAIM_H
@@ -116,6 +118,7 @@ struct reclaim {
 	u32 bucket_shift;
 	u32 main_size; /* above it, MAIN gives the next victim */
 	u32 ghost_size;
+	u32 walk;    /* R8: where reclaim_walk() is; RECLAIM_NONE: at the end */
 	bool filled; /* reclaim_evict() was called */
 	/* Since the start: what became of the frames that left SMALL, MAIN or gone; and looks. */
 	u64 nr_kept, nr_dropped;
@@ -177,7 +180,26 @@ u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, u32 *lines);
 /* Adds visits that the caller has collected for frame. Visits to an OUT frame are lost. */
 void reclaim_collect(struct reclaim *r, u32 frame, u32 visits);
 
-/* Asserts R1-R7. O(frames). */
+/*
+ * How frames of one cache come into another one, queue by queue.
+ *
+ * reclaim_walk_begin() begins a walk over queue, SMALL or MAIN, at its oldest frame.
+ * reclaim_walk() returns the frame where the walk is, and goes to the next newer one;
+ * RECLAIM_NONE: the walk is over. Anything may happen between two calls (R8). A frame that
+ * moves to the new end meanwhile is met there, perhaps for the second time. One walk at a time.
+ * O(1).
+ *
+ * reclaim_adopt() is reclaim_insert() for a frame of which more is known: it becomes the newest
+ * of queue, with so many visits. GHOST must not have the block's name. Where frames are left
+ * behind, reclaim_adopt_begin() says first that the cache counts as filled. O(1).
+ */
+void reclaim_walk_begin(struct reclaim *r, enum reclaim_queue queue);
+u32 reclaim_walk(struct reclaim *r);
+void reclaim_adopt_begin(struct reclaim *r, bool filled);
+void reclaim_adopt(struct reclaim *r, u32 frame, u64 block, enum reclaim_queue queue,
+                   u32 visits);
+
+/* Asserts R1-R8. O(frames). */
 void reclaim_check(const struct reclaim *r);
 
 #endif
