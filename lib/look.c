@@ -206,3 +206,18 @@ int look_drop(struct look *look, uint64_t dev, uint64_t ino, struct look_dropped
 	} while (request.a != LOOK_END);
 	return err;
 }
+
+int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize)
+{
+	struct wire_request request = { .version = WIRE_VERSION,
+		                        .op = WIRE_RESIZE,
+		                        .a = bytes };
+	uint64_t more;
+	int err = look_ask(look, &request, &more);
+
+	if (err && err != -EBUSY)
+		return err;
+	*ret_resize = look->page.reply.resize;
+	ret_resize->why[LOOK_WHY_BYTES - 1] = '\0';
+	return err;
+}

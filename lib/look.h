@@ -97,6 +97,25 @@ struct look_dropped {
 	uint64_t busy;   /* not 0: files are still open, or blocks still to be freed */
 };
 
+/* A change of the cache's size. */
+#define LOOK_WHY_BYTES 160
+enum look_resize_state {
+	LOOK_RESIZE_NONE, /* there has been none */
+	LOOK_RESIZE_RUNS,
+	LOOK_RESIZE_DONE,
+	LOOK_RESIZE_FAILED /* the cache is as it was */
+};
+struct look_resize {
+	uint64_t number;          /* of the resize: the service's first is 1 */
+	uint32_t state;           /* enum look_resize_state */
+	int32_t error;            /* -errno, if it failed */
+	uint64_t from, to;        /* bytes */
+	uint64_t had;             /* blocks that the cache held */
+	uint64_t taken;           /* of these, those that it holds in the new memory */
+	uint64_t ns;              /* how long it took, or has taken so far */
+	char why[LOOK_WHY_BYTES]; /* a sentence, if it failed */
+};
+
 struct look;
 
 /* Connects to the service at the socket, and maps nothing. ret_pid is the service's process,
@@ -130,5 +149,10 @@ const char *look_file_why(const struct look_file *file);
 #define LOOK_NOTHING (~(uint64_t)0)
 int look_drop(struct look *look, uint64_t dev, uint64_t ino,
               struct look_dropped *total);
+
+/* Makes the service give its cache another size; bytes = 0: only asks how that goes. The call does
+ * not wait for the end. *ret_resize is what goes on now, also with -EBUSY.
+ * -EBUSY: another resize is under way.  -EINVAL: there is no cache of that size. */
+int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize);
 
 #endif

@@ -23,6 +23,7 @@
  *   HOLDS          -                      a page of records  -       (a: cursor)
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
+ *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
  *
  * HELLO makes a client a reader, which may open contexts and files. A connection without it
  * may only ask: SYNC and all that follow. The cursor of a first page is 0. The records of
@@ -62,6 +63,7 @@ enum wire_op {
 	WIRE_HOLD_FD,
 	WIRE_HOLD_WAIT,
 	WIRE_HOLDS,
+	WIRE_RESIZE,
 };
 
 struct wire_request {
@@ -104,6 +106,7 @@ struct wire_reply {
 			uint64_t next;
 			struct look_dropped dropped; /* in this step */
 		} drop;
+		struct look_resize resize;
 	};
 };
 

@@ -54,7 +54,9 @@ static void file_answered(void *owner, const struct channel_reply *reply)
 	struct lodic_file *file = owner;
 	struct claim *claim = claim_make(file, file->lodic->segment, reply);
 
-	if (claim && claim->generation != GENERATION_UNCLAIMED)
+	/* The service has gone, or another one has its place: attach_step() says when to ask. */
+	if ((claim && claim->generation != GENERATION_UNCLAIMED) ||
+	    reply->error == -ECONNRESET)
 		retry_reset(&file->retry);
 	else
 		retry_failed(&file->retry);

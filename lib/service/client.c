@@ -31,6 +31,7 @@
 #include "lib/service/hold_table.h"
 #include "lib/service/list.h"
 #include "lib/service/place.h"
+#include "lib/service/resize.h"
 #include "lib/service/socket.h"
 #include "lib/service/stat.h"
 #include "lib/service/worker.h"
@@ -64,7 +65,7 @@ struct exchange {
 struct opening {
 	struct worker_job job;
 	struct client *client; /* the main thread's; NULL: it has hung up meanwhile */
-	const struct service_options *options;
+	struct service_options options; /* the service may be replaced meanwhile */
 	int passed;
 	struct passed_file file;
 };
@@ -147,14 +148,19 @@ static void client_reap_at_once(struct service *s)
 			client_reap_next(s, c);
 }
 
+void client_forget_opening(struct client *c)
+{
+	if (c->opening)
+		c->opening->client = NULL;
+	c->opening = NULL;
+}
+
 /* The other side of the socket is closed, or speaks nonsense. */
 static void client_hang_up(struct service *s, struct client *c)
 {
 	s->nr_silent += c->socket >= 0;
 	service_close(&c->socket);
-	if (c->opening)
-		c->opening->client = NULL;
-	c->opening = NULL;
+	client_forget_opening(c);
 	s->nr_waiting -= c->waits + (c->stat_wanted > 0);
 	c->waits = false;
 	c->stat_wanted = 0;
@@ -213,56 +219,6 @@ void client_free_all(struct service *s)
 		client_close_files(s, c, UINT32_MAX);
 	}
 	client_free_gone(s);
-}
-
-static void client_add(struct service *s, int socket)
-{
-	struct ucred peer;
-	struct client *c =
-		socket_peer_is_ours(socket, &peer) ? calloc(1, sizeof(*c)) : NULL;
-
-	if (!c) {
-		close(socket);
-		return;
-	}
-	c->socket = socket;
-	c->process = -1;
-	c->newest = c->reap_at = FRAME_NONE;
-	c->socket_source = (struct source){ SOURCE_CLIENT, c };
-	c->process_source = (struct source){ SOURCE_PROCESS, c };
-	if (service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
-		close(socket);
-		free(c);
-		return;
-	}
-	c->pid = peer.pid;
-	c->since_ns = host_now_ns();
-	c->serial = ++s->last_serial;
-	c->next = s->clients;
-	s->clients = c;
-}
-
-void client_accept(struct service *s)
-{
-	int socket;
-
-	for (;;) {
-		socket =
-			accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (socket >= 0) {
-			client_add(s, socket);
-			continue;
-		}
-		if (errno == ECONNABORTED || errno == EINTR)
-			continue;
-		if ((errno != EMFILE && errno != ENFILE) || s->spare < 0)
-			return;
-		/* No descriptor is left: hang up on the program, instead of spinning. */
-		service_close(&s->spare);
-		socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC);
-		service_close(&socket);
-		s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	}
 }
 
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
@@ -329,7 +285,7 @@ static void opening_work(struct worker_job *job)
 {
 	struct opening *o = (struct opening *)job;
 
-	proof_look(o->options, o->passed, &o->file);
+	proof_look(&o->options, o->passed, &o->file);
 	service_close(&o->passed);
 }
 
@@ -392,7 +348,7 @@ static int client_op_file_open(struct service *s, struct client *c, struct excha
 		                      .work = opening_work,
 		                      .done = opening_done };
 	o->client = c;
-	o->options = &s->options;
+	o->options = s->options;
 	o->passed = x->fds[0];
 	err = service_watch_again(s, c->socket, 0, &c->socket_source);
 	if (!err)
@@ -455,6 +411,7 @@ static int client_op_drop(struct service *s, struct exchange *x)
 {
 	x->reply.drop.next = files_drop(s, x->request.a, x->request.b, x->request.c,
 	                                &x->reply.drop.dropped);
+	resize_drop(s, x->request.a, x->reply.drop.next, x->request.b, x->request.c);
 	return 0;
 }
 
@@ -472,6 +429,8 @@ static int client_op_hold(struct service *s, struct client *c, struct exchange *
 static int client_carry_out_greeted(struct service *s, struct client *c,
                                     struct exchange *x)
 {
+	if (c->moved && x->request.op != WIRE_HOLD_FD)
+		return -ECONNRESET; /* it will find that mark, and come again */
 	switch (x->request.op) {
 	case WIRE_CONTEXT_OPEN: return client_op_context_open(s, c, x);
 	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
@@ -497,6 +456,7 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_HOLDS: return client_op_list(s, x, list_holds);
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
+	case WIRE_RESIZE: return resize_request(s, x->request.a, &x->reply.resize);
 	default: return c->greeted ? client_carry_out_greeted(s, c, x) : -EINVAL;
 	}
 }

@@ -16,6 +16,7 @@ struct client {
 	int socket;  /* -1: silent; its contexts stay while anybody has their memory */
 	int process; /* pidfd, -1: none */
 	bool greeted;
+	bool moved; /* greeted by the service before: what it opens would be for that one */
 	bool gone;  /* to be freed once its files are closed and no event can name it */
 	bool waits; /* for sync */
 	struct fill_sync sync;
@@ -28,7 +29,6 @@ struct client {
 	struct hold_asker holds;
 };
 
-void client_accept(struct service *s);
 /* The client's socket is readable. */
 void client_ready(struct service *s, struct client *c);
 /* The client's pidfd is readable. */
@@ -45,5 +45,7 @@ bool client_close_hung_up(struct service *s);
  * name them. */
 void client_free_gone(struct service *s);
 void client_free_all(struct service *s);
+/* Nobody waits for the file that a worker looks at for the client. */
+void client_forget_opening(struct client *c);
 
 #endif

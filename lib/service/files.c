@@ -487,7 +487,7 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 	/* The main loop takes the blocks back as it has time; see evict.c. */
 	d.busy += s->orphans_left > 0;
 	d.busy += s->nr_orphans > 0 && (s->evict.away || s->evict.open->nr > 0);
-	d.busy += s->nr_closing;
+	d.busy += worker_nr_closing(s);
 	d.pinned = s->nr_orphans;
 	*ret_dropped = d;
 	return from < nr ? from : LOOK_END;

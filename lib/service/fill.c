@@ -62,6 +62,11 @@ static u32 block_frame(const struct service *s, u64 block)
 	return translation_frame(word);
 }
 
+bool fill_has(const struct service *s, u64 block)
+{
+	return block_frame(s, block) != FRAME_NONE;
+}
+
 static bool block_is_under_way(const struct service *s, u32 id, u64 index)
 {
 	u32 left = s->fill.nr_busy;
@@ -284,7 +289,8 @@ static u64 op_block(const struct fill_op *op, u32 i)
 	return block_id(op->id, (u32)(op->first + i));
 }
 
-bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+/* All but the queues of eviction. */
+static bool fill_end(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
 {
 	const struct cache_file file = { &s->arena.files[slot], block_file(block) };
 
@@ -292,11 +298,41 @@ bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
 		evict_push(s, frame);
 		return false;
 	}
-	reclaim_insert(&s->reclaim, frame, block);
 	files_link_frame(s, slot, frame);
-	service_count(&s->arena.header->nr_admitted, 1);
 	service_count(&s->arena.header->nr_cached, 1);
 	return true;
+}
+
+bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+{
+	if (!fill_end(s, slot, frame, block, whole))
+		return false;
+	reclaim_insert(&s->reclaim, frame, block);
+	service_count(&s->arena.header->nr_admitted, 1);
+	return true;
+}
+
+bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
+                enum reclaim_queue queue, u32 visits)
+{
+	if (!fill_end(s, slot, frame, block, true))
+		return false;
+	reclaim_adopt(&s->reclaim, frame, block, queue, visits);
+	return true;
+}
+
+void fill_take_over(struct service *s, const struct service *old,
+                    u32 (*new_id)(const struct service *old, u32 id))
+{
+	for (u32 i = 0; i < old->fill.nr_queued; i++) {
+		struct fill_range range =
+			old->fill.queue[(old->fill.head + i) % FILL_QUEUE];
+
+		range.id = new_id(old, range.id);
+		range.ticket = ++s->fill.ticket;
+		if (range.id != FILE_NONE)
+			queue_push(&s->fill, &range);
+	}
 }
 
 /* The op's i-th block: valid bytes of it are there, if whole. */

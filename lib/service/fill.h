@@ -12,6 +12,15 @@ void fill_take_hints(struct service *s);
 /* Ends the fill of frame, begun by cache_fill_begin(), with block of the file in slot: the bytes
  * are whole, or they are not. true: it is cached. false: the frame is free. */
 bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole);
+/* The same for a block that comes along from another service of this process. Its bytes are there,
+ * and its place among the others is known. It does not count as brought in. */
+bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
+                enum reclaim_queue queue, u32 visits);
+/* Is the block cached? */
+bool fill_has(const struct service *s, u64 block);
+/* Takes over what waits in old's queue. new_id(): a file's id here; FILE_NONE: it has none. */
+void fill_take_over(struct service *s, const struct service *old,
+                    u32 (*new_id)(const struct service *old, u32 id));
 /* Begins reads. true: there is more to do at once. */
 bool fill_run(struct service *s);
 /* From here on, fill_sync_is_done() says whether all is done that readers asked for before. */

@@ -419,6 +419,11 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 	return 0;
 }
 
+bool hold_load_is_of(const struct hold_load *load, const struct service *s)
+{
+	return load->file >= s->files && load->file < s->files + s->shape.nr_files;
+}
+
 void hold_load_abandon(struct hold_load *load)
 {
 	if (load->nr_pieces > 0 || load->ending)

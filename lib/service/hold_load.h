@@ -30,6 +30,8 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 /* After hold_outdate(): nobody wants it any more, or nobody may have it. It is over as soon as
  * the pieces under way are back. */
 void hold_load_cancel(struct service *s, struct hold_load *load);
+/* Does it read a file that s holds? A service that is replaced may have gone on. */
+bool hold_load_is_of(const struct hold_load *load, const struct service *s);
 /* At the end of the service: frees what no worker still uses. */
 void hold_load_abandon(struct hold_load *load);
 

@@ -33,6 +33,8 @@
 
 struct read_job {
 	struct worker_job job;
+	struct service
+		*s; /* whose frames: the one before a resize has reads to the last */
 	struct fill_op *op; /* the main thread's */
 	int fd;
 	u32 nr;
@@ -67,7 +69,8 @@ static void reads_done(struct service *s, struct worker_job *job)
 {
 	struct read_job *r = (struct read_job *)job;
 
-	s->fill.ended(s, r->op, r->result);
+	(void)s;
+	r->s->fill.ended(r->s, r->op, r->result);
 	free(r);
 }
 
@@ -79,6 +82,7 @@ static void reads_by_worker(struct service *s, struct fill_op *op)
 	op->in_ring = false;
 	if (r) {
 		r->job = (struct worker_job){ .work = reads_work, .done = reads_done };
+		r->s = s;
 		r->op = op;
 		r->fd = fd;
 		r->nr = op->nr;

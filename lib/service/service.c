@@ -3,6 +3,7 @@
  * The service's life: start, one loop over everything that can happen, end.
  *
  * Start   1 lock, 2 memory, 3 lease thread and alive mark, 4 listen, 5 ready.
+ * Resize  another struct service takes this one's place in the loop (resize.h).
  * End     1 no new clients, 2 alive = dead, then the leases (L3 in lease.c), 3 reads under
  *         way, 4 clients, 5 memory, 6 lock. Readers need nothing from the service to go
  *         on: they see the mark and read from the kernel.
@@ -20,6 +21,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "lib/service/accept.h"
 #include "lib/service/client.h"
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
@@ -29,6 +31,7 @@
 #include "lib/service/life.h"
 #include "lib/service/memory.h"
 #include "lib/service/reads.h"
+#include "lib/service/resize.h"
 #include "lib/service/socket.h"
 #include "lib/service/stat.h"
 #include "lib/service/sweep.h"
@@ -129,43 +132,53 @@ static void service_raise_limit(void)
 	}
 }
 
+/* Signals that the service takes by a descriptor. */
+static void service_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+}
+
 static int service_open_events(struct service *s)
 {
-	sigset_t set;
-	int err;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
 	for (u32 kind = 0; kind < NR_SOURCES; kind++)
 		s->sources[kind].kind = kind;
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (s->epoll < 0 || s->wake < 0 || s->signals < 0)
+	if (s->epoll < 0 || s->wake < 0)
 		return -errno;
 	/* Edge-triggered, and never read: all readers share the description, and one of
 	 * them could make a read wait. */
-	err = service_watch(s, s->wake, EPOLLIN | EPOLLET, &s->sources[SOURCE_WAKE]);
+	return service_watch(s, s->wake, EPOLLIN | EPOLLET, &s->sources[SOURCE_WAKE]);
+}
+
+/* What the process has once, however often the cache is resized. */
+static int service_open_process(struct service *s)
+{
+	sigset_t set;
+
+	service_signals(&set);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return s->signals < 0 ? -errno : worker_start(s);
+}
+
+int service_watch_process(struct service *s, const struct service *owner)
+{
+	int err = service_watch(s, owner->signals, EPOLLIN, &s->sources[SOURCE_SIGNAL]);
+
 	if (!err)
-		err = service_watch(s, s->signals, EPOLLIN, &s->sources[SOURCE_SIGNAL]);
+		err = service_watch(s, worker_event(owner), EPOLLIN,
+		                    &s->sources[SOURCE_WORKER]);
 	return err;
 }
 
-static int service_begin(struct service *s, const char **ret_why)
+int service_fill_arena(struct service *s, const char **ret_why)
 {
-	int err = service_shape(s, ret_why);
+	int err = service_open_events(s);
 
-	if (!err)
-		err = service_take_path(s, ret_why);
-	if (err)
-		return err;
-	service_raise_limit();
-	snprintf(s->lock_path, sizeof(s->lock_path), "%s.lock", s->socket_path);
-	err = socket_lock(s, ret_why);
-	if (!err)
-		err = service_open_events(s);
 	if (!err)
 		err = evict_start(s, ret_why);
 	if (!err)
@@ -186,11 +199,26 @@ static int service_begin(struct service *s, const char **ret_why)
 	if (!err)
 		err = service_watch(s, lease_broken_event(s), EPOLLIN,
 		                    &s->sources[SOURCE_BROKEN]);
+	return err;
+}
+
+static int service_begin(struct service *s, const char **ret_why)
+{
+	int err = service_shape(s, ret_why);
+
 	if (!err)
-		err = worker_start(s);
+		err = service_take_path(s, ret_why);
+	if (err)
+		return err;
+	service_raise_limit();
+	snprintf(s->lock_path, sizeof(s->lock_path), "%s.lock", s->socket_path);
+	err = socket_lock(s, ret_why);
 	if (!err)
-		err = service_watch(s, worker_event(s), EPOLLIN,
-		                    &s->sources[SOURCE_WORKER]);
+		err = service_fill_arena(s, ret_why);
+	if (!err)
+		err = service_open_process(s);
+	if (!err)
+		err = service_watch_process(s, s);
 	if (!err)
 		err = socket_listen(s, ret_why);
 	return err;
@@ -203,12 +231,14 @@ static void service_end(struct service *s)
 	holds_stop(s);
 	worker_stop(s);
 	lease_stop(s);
+	resize_fini(s);
 	reads_wait(s);
 #ifdef LODIC_DEBUG
 	if (s->evict.free_frames && s->fill.nr_busy == 0)
 		fill_check(s);
 #endif
 	client_free_all(s);
+	opens_fini(&s->handed);
 	stat_fini(s);
 	fill_fini(s);
 	evict_fini(s);
@@ -236,14 +266,19 @@ static void service_read_signal(struct service *s)
 {
 	struct signalfd_siginfo info;
 
-	if (read(s->signals, &info, sizeof(info)) == sizeof(info))
+	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	/* The kernel itself sends SIGHUP when the terminal goes. */
+	if (info.ssi_signo == SIGHUP && info.ssi_code != SI_KERNEL)
+		resize_reread(s);
+	else
 		s->stopping = true;
 }
 
 static void service_handle(struct service *s, const struct source *source)
 {
 	switch ((enum source_kind)source->kind) {
-	case SOURCE_LISTEN: client_accept(s); break;
+	case SOURCE_LISTEN: accept_clients(s); break;
 	case SOURCE_SIGNAL: service_read_signal(s); break;
 	case SOURCE_WAKE: break; /* the loop takes the hints */
 	case SOURCE_BROKEN:
@@ -269,7 +304,7 @@ static int service_patience(struct service *s)
 	u64 idle_end = s->idle_since_ns + s->options.idle_exit_ms * NS_PER_MS;
 	u64 left;
 
-	if (s->nr_clients > 0)
+	if (s->nr_clients > 0 || s->resize)
 		return TICK_MS;
 	if (s->options.idle_exit_ms > 0) {
 		if (now >= idle_end) {
@@ -308,9 +343,11 @@ void service_turn(struct service *s)
 
 	fill_take_hints(s);
 	busy = evict_run(s);
-	busy |= fill_run(s);
+	if (!resize_stops_fills(s))
+		busy |= fill_run(s);
 	busy |= stat_run(s);
 	busy |= holds_run(s);
+	busy |= resize_run(s);
 	busy |= client_answer_waiting(s);
 	busy |= client_close_hung_up(s);
 	busy |= client_reap(s);
@@ -323,6 +360,7 @@ void service_turn(struct service *s)
 	client_tick(s);
 	sweep_tick(s);
 	evict_tick(s);
+	resize_tick(s);
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
@@ -332,26 +370,51 @@ static void service_block_signals(sigset_t *ret_old)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	service_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, ret_old);
 }
 
-int service_open(const struct service_options *options, struct service **ret_service,
-                 const char **ret_why)
+static struct service *service_alloc(const struct service_options *options)
 {
 	struct service *s = calloc(1, sizeof(*s));
-	int err;
 
 	if (!s)
-		return -ENOMEM;
+		return NULL;
 	s->options = *options;
 	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals = -1;
 	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
 	s->shared.fd = s->shared.reader_fd = -1;
 	s->evict.ask = s->evict.done = -1;
 	s->started_ns = host_now_ns();
+	return s;
+}
+
+int service_make(const struct service *like, u64 cache_bytes,
+                 struct service **ret_service, const char **ret_why)
+{
+	struct service *s = service_alloc(&like->options);
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->options.cache_bytes = cache_bytes;
+	err = service_shape(s, ret_why);
+	if (err) {
+		free(s);
+		return err;
+	}
+	*ret_service = s;
+	return 0;
+}
+
+int service_open(const struct service_options *options, struct service **ret_service,
+                 const char **ret_why)
+{
+	struct service *s = service_alloc(options);
+	int err;
+
+	if (!s)
+		return -ENOMEM;
 	err = service_begin(s, ret_why);
 	if (err) {
 		service_shut(s);
@@ -382,8 +445,10 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 	if (!err) {
 		if (ready)
 			ready(ready_arg);
-		while (!s->stopping)
+		while (!s->stopping) {
 			service_turn(s);
+			s = resize_next(s);
+		}
 		service_shut(s);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -37,6 +37,10 @@ struct service_options {
 	/* Progress and notices, one line each; may be NULL. The library never prints. */
 	void (*say)(void *arg, const char *line);
 	void *say_arg;
+	/* The cache has another size, because somebody has asked for it; may be NULL. */
+	void (*resized)(void *arg, uint64_t cache_bytes);
+	/* SIGHUP: what size shall the cache have now? 0: its own; may be NULL. */
+	uint64_t (*reread)(void *arg);
 };
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)

@@ -116,8 +116,7 @@ void stat_fini(struct service *s)
 	s->count.seen = NULL;
 }
 
-/* What all contexts have counted, those that are gone too. */
-static u64 stat_counter(const struct service *s, enum context_counter counter)
+u64 stat_counter(const struct service *s, enum context_counter counter)
 {
 	u64 n = s->past_counters[counter];
 

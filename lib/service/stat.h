@@ -16,6 +16,8 @@ static inline bool stat_is_done(const struct service *s, u64 number)
 	return s->count.done >= number;
 }
 
+/* What all contexts have counted, those that are gone too. */
+u64 stat_counter(const struct service *s, enum context_counter counter);
 /* `pinned` is what the last count found. */
 void stat_collect(const struct service *s, struct lodic_stat *ret_stat);
 

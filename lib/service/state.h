@@ -4,15 +4,20 @@
  *
  *   trial     a service that a program measures piece by piece
  *   service   start, main loop, end
+ *   resize    a cache of another size takes over
+ *   move      what goes over then, at once
+ *   carry     what comes along before: files and blocks
+ *   hold_move what becomes of holds then
+ *   accept    programs that connect
  *   client    which programs are connected: requests, contexts, reaping
- *   hold_request what they ask about holds
+ *   hold_request  what they ask about holds
  *   place     contexts, and when one is over
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
  *   holds     ranges of files in memory of their own, given to who asks
- *   hold_load how such a range is read
- *   hold_table which ranges there are, who has them, who waits for them
- *   hold_queue in which order they leave
+ *   hold_load  how such a range is read
+ *   hold_table  which ranges there are, who has them, who waits for them
+ *   hold_queue  in which order they leave
  *   fill      hints in, blocks read, frames filled
  *   admission which missed blocks come into a full cache
  *   reads     reads of files, for which the main thread does not wait
@@ -51,7 +56,9 @@
 
 #include "core/cache/batch.h"
 #include "core/cache/reclaim.h"
+#include "lib/look.h"
 #include "lib/service/admission.h"
+#include "lib/service/opens.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
 
@@ -187,32 +194,46 @@ struct stat_count {
 	u8 *seen;                /* a bit for each frame */
 };
 
-struct service {
-	struct service_options options;
-	struct arena_shape shape;
-	u32 quota; /* entries that a context may pin */
-	struct arena arena;
-	struct shared_memory control, data, shared;
-	u64 started_ns;
-	/* What is counted as it happens, under its public name; stat.c adds the rest. */
-	struct lodic_stat stat;
+struct resize;
 
+/* A resize makes another one of these. The first part is the process's, and goes over to it
+ * (move.c). The rest belongs to one arena, and ends with that. */
+struct service {
+	/* ---- the process's ---- */
+	struct service_options options; /* but for cache_bytes, which is this arena's */
 	char lock_path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int lock;
 	int listening;
-	int spare; /* client_accept() gives it up for a moment when descriptors run out */
-	int epoll, wake, signals;
+	int spare; /* accept_clients() gives it up for a moment when descriptors run out */
+	int signals;
+	u64 started_ns;
+	u64 last_serial; /* of the newest client */
+	struct refused_list *refused;
+	struct workers *workers;    /* the service that is being made has them, too */
+	struct holds *holds;        /* NULL: there are none */
+	struct resize *resize;      /* under way; NULL: none is */
+	struct look_resize resized; /* the last one, or that one */
+
+	/* ---- one arena's ---- */
+	struct arena_shape shape;
+	u32 quota; /* entries that a context may pin */
+	struct arena arena;
+	struct shared_memory control, data, shared;
+	/* What is counted as it happens, under its public name; stat.c adds the rest. */
+	struct lodic_stat stat;
+
+	int epoll, wake;
 	bool stopping;
+	bool replaced; /* another one has taken over, and this one ends beside it */
 	u64 next_tick_ns;
 	struct source sources[NR_SOURCES];
 
 	struct client *clients;
-	u32 nr_clients;  /* that are attached; those who only ask do not count */
-	u32 nr_silent;   /* of all: the other side of the socket is closed */
-	u32 nr_reaping;  /* of these: there are contexts to ask about */
-	u32 nr_waiting;  /* requests that are answered when their work is done */
-	u64 last_serial; /* of the newest client */
+	u32 nr_clients; /* that are attached; those who only ask do not count */
+	u32 nr_silent;  /* of all: the other side of the socket is closed */
+	u32 nr_reaping; /* of these: there are contexts to ask about */
+	u32 nr_waiting; /* requests that are answered when their work is done */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;
@@ -229,12 +250,11 @@ struct service {
 	struct frame_link *links;
 	u64 nr_orphans;
 	u64 orphans_left; /* to look at in this pass */
+	/* Files that programs had open in the arena before, open here for a while. */
+	struct opens handed;
+	u64 handed_until_ns;
 
-	struct refused_list *refused;
 	struct lease_thread *lease;
-	struct workers *workers;
-	struct holds *holds; /* NULL: there are none */
-	u32 nr_closing;      /* descriptors that a worker is to close, or is closing */
 	struct reclaim reclaim;
 	u32 sweep_at;  /* the frame where the sweep goes on */
 	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */

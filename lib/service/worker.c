@@ -36,6 +36,7 @@ struct workers {
 	u32 nr; /* threads */
 	u32 nr_idle;
 	u32 nr_queued;
+	u32 nr_closing; /* descriptors to close, or being closed; the main thread's */
 	int event;
 	bool closing; /* a worker has a job that closes */
 	bool stopping;
@@ -201,7 +202,8 @@ static void closing_work(struct worker_job *job)
 
 static void closing_done(struct service *s, struct worker_job *job)
 {
-	s->nr_closing--;
+	if (s->workers) /* else they end */
+		s->workers->nr_closing--;
 	free(job);
 }
 
@@ -210,9 +212,12 @@ void worker_close(struct service *s, int fd)
 	struct worker_closing *closing;
 
 	/* The service ends, and must give up its leases whatever this file does. The kernel
-	 * closes the descriptor with the process. */
-	if (!s->workers)
+	 * closes the descriptor with the process. One that is replaced ends in a worker. */
+	if (!s->workers) {
+		if (s->replaced)
+			close(fd);
 		return;
+	}
 	closing = malloc(sizeof(*closing));
 	if (closing) {
 		closing->job = (struct worker_job){ .closes = true,
@@ -220,12 +225,17 @@ void worker_close(struct service *s, int fd)
 			                            .done = closing_done };
 		closing->fd = fd;
 		if (worker_do(s, &closing->job) == 0) {
-			s->nr_closing++;
+			s->workers->nr_closing++;
 			return;
 		}
 		free(closing);
 	}
 	close(fd); /* no memory, or no thread */
+}
+
+u32 worker_nr_closing(const struct service *s)
+{
+	return s->workers ? s->workers->nr_closing : 0;
 }
 
 int worker_event(const struct service *s)

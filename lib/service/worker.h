@@ -38,6 +38,8 @@ void worker_stop(struct service *s);
 int worker_do(struct service *s, struct worker_job *job);
 /* Lets a worker close fd. */
 void worker_close(struct service *s, int fd);
+/* How many such descriptors are not closed yet. */
+u32 worker_nr_closing(const struct service *s);
 /* An eventfd: readable when worker_done() has something to do. */
 int worker_event(const struct service *s);
 /* Calls done() of the jobs that have ended. */

@@ -290,7 +290,7 @@ static void large_file_is_closed_by_a_worker(void **state)
 		s->files[slot].local = true;
 		files_spare_descriptors(s);
 		assert_int_equal(s->nr_held, 0);
-		assert_int_equal(s->nr_closing, i);
+		assert_int_equal(worker_nr_closing(s), i);
 	}
 	worker_stop(s);
 	service_free(s);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A cache of another size takes over (ADR-0023). Only the main thread calls these.
+ *
+ * An arena is sealed and cannot change its size. So the service makes another one beside it,
+ * takes along what is worth keeping, and marks the old one dead. Readers then do what they do
+ * when a service dies: they go to the kernel and attach again, by the same socket. What they
+ * have pinned stays readable in the old memory, which the kernel keeps for them.
+ */
+#ifndef LODIC_LIB_SERVICE_RESIZE_H
+#define LODIC_LIB_SERVICE_RESIZE_H
+
+#include "lib/service/state.h"
+
+/* Begins to give the cache another size; s->resized says how that goes on. asked: somebody wants
+ * that size for good. -EBUSY: a resize is under way. -EINVAL: no cache has that size. -ENOMEM,
+ * -EAGAIN: there is no memory, or no thread. */
+int resize_begin(struct service *s, u64 cache_bytes, bool asked);
+/* WIRE_RESIZE. */
+int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret);
+/* SIGHUP: the user has changed the configuration. */
+void resize_reread(struct service *s);
+
+/* A drop has let go what stands under the slots from ... to: it must not come along. */
+void resize_drop(struct service *s, u64 from, u64 to, u64 dev, u64 ino);
+/* One turn's work. true: there is more to do at once. */
+bool resize_run(struct service *s);
+/* Must fills wait? At the end they do, so that nothing is left behind. */
+bool resize_stops_fills(const struct service *s);
+/* The main loop calls it now and then. */
+void resize_tick(struct service *s);
+/* The service whose turn comes next: s, or the one that takes over now. */
+struct service *resize_next(struct service *s);
+/* The service ends. Its workers and its lease thread have. */
+void resize_fini(struct service *s);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What comes along from one service to the next, step by step. The two services of this process
+ * have no main loop. So a file can change at any chosen moment between the steps.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/cache/cache.h"
+#include "lib/service/carry.h"
+#include "lib/service/evict.h"
+#include "lib/service/files.h"
+#include "lib/service/fill.h"
+#include "lib/service/life.h"
+#include "tests/support/cache_fixture.h"
+
+#define BLOCK LODIC_BLOCK_BYTES
+#define BLOCKS 200u
+
+struct bed {
+	struct service *s, *to;
+	struct carry carry;
+	char path[FIXTURE_PATH_BYTES];
+	u32 slot, id;
+};
+
+static struct held_file *bed_file(const struct bed *b)
+{
+	return &b->s->files[b->slot];
+}
+
+/* Publishes the file's block in b->s, as a fill does. Returns its frame. */
+static u32 bed_fill(struct bed *b, u32 index)
+{
+	u32 frame = evict_pop(b->s);
+	u64 block = block_id(b->id, index);
+
+	cache_fill_begin(&b->s->arena, frame, block);
+	pattern_fill(arena_frame_bytes(&b->s->arena, frame), 1, 1, (u64)index * BLOCK,
+	             BLOCK);
+	assert_true(fill_publish(b->s, b->slot, frame, block, true));
+	return frame;
+}
+
+/* A service with one file, all of it cached; and one of cache_blocks that has nothing. */
+static void bed_make(struct bed *b, u64 cache_blocks)
+{
+	static char socket[FIXTURE_PATH_BYTES];
+	static struct passed_file p;
+	struct service_options options = { .socket = socket,
+		                           .cache_bytes = 256 * BLOCK,
+		                           .barrier = SERVICE_BARRIER_LOCK,
+		                           .nr_files = 64 };
+	const char *why = NULL;
+	sigset_t all, old;
+	int fd;
+
+	memset(b, 0, sizeof(*b));
+	fixture_path(socket, "carry");
+	pattern_file_make(b->path, "carried", 1, 1, BLOCKS * BLOCK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	assert_int_equal(service_open(&options, &b->s, &why), 0);
+	assert_int_equal(service_make(b->s, cache_blocks * BLOCK, &b->to, &why), 0);
+	assert_int_equal(service_fill_arena(b->to, &why), 0);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	b->to->workers = b->s->workers;
+	fd = fixture_open(b->path, O_RDONLY);
+	proof_look(&b->s->options, fd, &p);
+	close(fd);
+	if (files_open(b->s, &p, &b->slot) != 0)
+		fixture_skip("no leases where temporary files are: set TMPDIR");
+	b->id = bed_file(b)->id;
+	assert_int_equal(carry_init(&b->carry, b->s), 0);
+	carry_begin(&b->carry, b->to);
+}
+
+static void bed_free(struct bed *b)
+{
+	carry_fini(&b->carry);
+	b->to->workers = NULL;
+	service_shut(b->to);
+	service_shut(b->s);
+	unlink(b->path);
+}
+
+static void bed_carry_files(struct bed *b)
+{
+	struct pollfd wait = { .fd = worker_event(b->s), .events = POLLIN };
+	enum carry_next next;
+
+	while ((next = carry_files(b->s, &b->carry)) != CARRY_DONE) {
+		if (next == CARRY_WAITS)
+			poll(&wait, 1, 50);
+		worker_done(b->s);
+	}
+}
+
+static void bed_carry_blocks(struct bed *b)
+{
+	while (carry_blocks(b->s, &b->carry) != CARRY_DONE)
+		;
+}
+
+/* Changes the file, and closes it: a later lease is granted. Only lease threads have a say. */
+static void bed_change_file(const struct bed *b)
+{
+	int fd = fixture_open(b->path, O_WRONLY);
+	u8 block[BLOCK];
+
+	pattern_fill(block, 1, 2, 0, BLOCK);
+	assert_int_equal(pwrite(fd, block, BLOCK, 0), BLOCK);
+	close(fd);
+}
+
+static u64 nr_cached(const struct service *s)
+{
+	return host_load_relaxed(&s->arena.header->nr_cached);
+}
+
+/* The frame of `to` that has the block has the right bytes. */
+static bool bed_has(const struct bed *b, u32 index)
+{
+	u32 id = carry_new_id(&b->carry, b->s, b->id);
+	u64 word, block = block_id(id, index);
+
+	if (id == FILE_NONE || !fill_has(b->to, block))
+		return false;
+	assert_true(translation_find(&b->to->arena.translation, block, &word));
+	assert_true(
+		pattern_holds(arena_frame_bytes(&b->to->arena, translation_frame(word)),
+	                      1, 1, (u64)index * BLOCK, BLOCK));
+	return true;
+}
+
+static void carry_unchanged_file_all_in_order(void **state)
+{
+	struct bed b;
+
+	(void)state;
+	bed_make(&b, 400);
+	for (u32 i = 0; i < BLOCKS; i++)
+		bed_fill(&b, i);
+	bed_carry_files(&b);
+	bed_carry_blocks(&b);
+	for (u32 i = 0; i < BLOCKS; i++)
+		assert_true(bed_has(&b, i));
+	for (u32 q = RECLAIM_SMALL; q <= RECLAIM_MAIN; q++) {
+		u32 from = b.s->reclaim.lists[q].oldest;
+		u32 to = b.to->reclaim.lists[q].oldest;
+
+		assert_int_equal(b.to->reclaim.lists[q].nr, b.s->reclaim.lists[q].nr);
+		for (; from != RECLAIM_NONE; from = b.s->reclaim.nodes[from].newer) {
+			assert_int_equal(block_index(b.to->reclaim.nodes[to].block),
+			                 block_index(b.s->reclaim.nodes[from].block));
+			to = b.to->reclaim.nodes[to].newer;
+		}
+	}
+	assert_int_equal(b.carry.taken, BLOCKS);
+	assert_int_equal(host_load_relaxed(&b.to->arena.header->nr_admitted), 0);
+	fill_check(b.to);
+	bed_free(&b);
+}
+
+/* A writer has come and gone before the new proof began, and the main thread has not noticed. Both
+ * services vouch for the file as far as they know, but for different bytes (RS1). */
+static void carry_file_changed_before_new_proof_blocks_stay_behind(void **state)
+{
+	struct bed b;
+
+	(void)state;
+	bed_make(&b, 400);
+	for (u32 i = 0; i < BLOCKS; i++)
+		bed_fill(&b, i);
+	bed_change_file(&b);
+	bed_carry_files(&b);
+	assert_non_null(files_find(b.to, carry_new_id(&b.carry, b.s, b.id)));
+	bed_carry_blocks(&b);
+	assert_int_equal(nr_cached(b.to), 0);
+	fill_check(b.to);
+	bed_free(&b);
+}
+
+/* A writer has to wait for both services (RS2). */
+static void carry_file_changed_after_new_proof_blocks_stay_behind(void **state)
+{
+	struct held_file *n;
+	struct bed b;
+
+	(void)state;
+	bed_make(&b, 400);
+	for (u32 i = 0; i < BLOCKS; i++)
+		bed_fill(&b, i);
+	bed_carry_files(&b);
+	n = files_find(b.to, carry_new_id(&b.carry, b.s, b.id));
+	assert_non_null(n);
+	assert_true(files_is_live(b.to, n));
+	bed_change_file(&b);
+	assert_false(files_is_live(b.to, n));
+	assert_false(files_is_live(b.s, bed_file(&b)));
+	bed_carry_blocks(&b);
+	assert_int_equal(nr_cached(b.to), 0);
+	fill_check(b.to);
+	bed_free(&b);
+}
+
+/* Only some fit: those that were visited, whatever their place. */
+static void carry_little_room_visited_blocks_come(void **state)
+{
+	struct bed b;
+	u32 nr = 0;
+
+	(void)state;
+	bed_make(&b, 64);
+	for (u32 i = 0; i < BLOCKS; i++) {
+		u32 frame = bed_fill(&b, i);
+
+		/* All were read, and a fifth of them more often. */
+		host_store_byte(&b.s->arena.visits[frame], i % 5 == 2 ? 3 : 1);
+	}
+	bed_carry_files(&b);
+	bed_carry_blocks(&b);
+	assert_int_equal(b.carry.had, BLOCKS);
+	for (u32 i = 2; i < BLOCKS; i += 5)
+		nr += bed_has(&b, i);
+	assert_int_equal(nr, BLOCKS / 5);
+	assert_int_equal(nr_cached(b.to), b.to->shape.nr_frames - FRAME_FIRST);
+	fill_check(b.to);
+	bed_free(&b);
+}
+
+/* What is cached during the first round comes along in the second. */
+static void carry_second_round_takes_what_is_new(void **state)
+{
+	struct bed b;
+
+	(void)state;
+	bed_make(&b, 400);
+	for (u32 i = 0; i < BLOCKS / 2; i++)
+		bed_fill(&b, i);
+	bed_carry_files(&b);
+	bed_carry_blocks(&b);
+	assert_true(b.carry.again);
+	for (u32 i = BLOCKS / 2; i < BLOCKS; i++)
+		bed_fill(&b, i);
+	bed_carry_files(&b);
+	bed_carry_blocks(&b);
+	for (u32 i = 0; i < BLOCKS; i++)
+		assert_true(bed_has(&b, i));
+	assert_int_equal(nr_cached(b.to), BLOCKS);
+	fill_check(b.to);
+	bed_free(&b);
+}
+
+/* Frames leave the queue, and move in it, while the walk is there (R8). */
+static void carry_frames_move_meanwhile_walk_goes_on(void **state)
+{
+	struct bed b;
+	u32 moved = 0;
+
+	(void)state;
+	bed_make(&b, 400);
+	for (u32 i = 0; i < BLOCKS; i++)
+		bed_fill(&b, i);
+	bed_carry_files(&b);
+	while (!b.carry.again) {
+		u32 at = b.s->reclaim.walk;
+
+		moved += at != RECLAIM_NONE;
+
+		/* The frame that comes next goes, as an orphan does. */
+		if (at != RECLAIM_NONE) {
+			reclaim_remove(&b.s->reclaim, at);
+			assert_int_not_equal(b.s->reclaim.walk, at);
+			reclaim_insert(&b.s->reclaim, at,
+			               host_load_relaxed(&b.s->arena.frames[at].block));
+		}
+		reclaim_check(&b.s->reclaim);
+		carry_blocks(b.s, &b.carry);
+	}
+	assert_true(moved > 0);
+	for (u32 i = 0; i < BLOCKS; i++)
+		assert_true(bed_has(&b, i));
+	bed_free(&b);
+}
+
+/* A worker that waits until it may go on. */
+struct stuck {
+	struct worker_job job;
+	u64 *go_on;
+};
+
+static void stuck_work(struct worker_job *job)
+{
+	struct stuck *stuck = (struct stuck *)job;
+
+	while (!host_load_acquire(stuck->go_on))
+		fixture_pause_us(1000);
+}
+
+static void stuck_done(struct service *s, struct worker_job *job)
+{
+	(void)s;
+	free(job);
+}
+
+/* No worker is free for the file. The resize goes on without it, and in time. */
+static void carry_file_does_not_answer_stays_behind(void **state)
+{
+	u64 go_on = 0, since;
+	struct bed b;
+
+	(void)state;
+	bed_make(&b, 400);
+	bed_fill(&b, 0);
+	for (u32 i = 0; i < WORKERS_MOST; i++) {
+		struct stuck *stuck = calloc(1, sizeof(*stuck));
+
+		stuck->job =
+			(struct worker_job){ .work = stuck_work, .done = stuck_done };
+		stuck->go_on = &go_on;
+		assert_int_equal(worker_do(b.s, &stuck->job), 0);
+	}
+	since = host_now_ns();
+	bed_carry_files(&b);
+	assert_true(host_now_ns() - since < 5000 * NS_PER_MS);
+	bed_carry_blocks(&b);
+	assert_int_equal(b.to->nr_held, 0);
+	assert_int_equal(nr_cached(b.to), 0);
+	host_store_release(&go_on, 1);
+	bed_free(&b);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(carry_unchanged_file_all_in_order),
+		cmocka_unit_test(
+			carry_file_changed_before_new_proof_blocks_stay_behind),
+		cmocka_unit_test(carry_file_changed_after_new_proof_blocks_stay_behind),
+		cmocka_unit_test(carry_little_room_visited_blocks_come),
+		cmocka_unit_test(carry_second_round_takes_what_is_new),
+		cmocka_unit_test(carry_frames_move_meanwhile_walk_goes_on),
+		cmocka_unit_test(carry_file_does_not_answer_stays_behind),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
+}
