@@ -11,6 +11,7 @@ int command_stat(int argc, char **argv);
 int command_files(int argc, char **argv);
 int command_who(int argc, char **argv);
 int command_drop(int argc, char **argv);
+int command_resize(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_bench_pin(int argc, char **argv);

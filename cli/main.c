@@ -21,6 +21,7 @@ static const char doc[] =
 	"  files   Show which files it holds, and why it does not hold others.\n"
 	"  who     Show which programs read through it.\n"
 	"  drop    Make it let files go.\n"
+	"  resize  Give it another size.\n"
 	"  bench   Measure what a pin, a read and the cache's tables cost here.\n"
 	"  map     Run a program, and map the files that it reads again and again.\n"
 	"          This helps on a kernel with LODIC only.\n"
@@ -40,15 +41,11 @@ static const char doc[] =
 int main(int argc, char **argv)
 {
 	static const struct command commands[] = {
-		{ "demo", command_demo },
-		{ "serve", command_serve },
-		{ "stat", command_stat },
-		{ "files", command_files },
-		{ "who", command_who },
-		{ "drop", command_drop },
-		{ "bench", command_bench },
-		{ "map", command_map },
-		{ 0 },
+		{ "demo", command_demo },     { "serve", command_serve },
+		{ "stat", command_stat },     { "files", command_files },
+		{ "who", command_who },       { "drop", command_drop },
+		{ "resize", command_resize }, { "bench", command_bench },
+		{ "map", command_map },       { 0 },
 	};
 	static const struct command_choice choice = {
 		.name = "lodic",

@@ -35,6 +35,9 @@ enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_SETTING };
 
 struct serve {
 	struct settings settings;
+	struct settings said; /* by options alone */
+	struct settings
+		told; /* by these and all other sources, when they were last read */
 	struct service_options options;
 	bool quiet;
 	bool daemon;
@@ -176,6 +179,58 @@ static void report(struct serve *s, int error)
 	s->report = -1;
 }
 
+/* Somebody has resized the cache: the next service shall have that size. */
+static void on_resized(void *arg, uint64_t cache_bytes)
+{
+	struct serve *s = arg;
+
+	s->options.cache_bytes = s->settings.memory_bytes = cache_bytes;
+	/* A size that stands in a configuration file is found there. */
+	if (cache_bytes != s->told.memory_bytes ||
+	    s->settings.from[SETTING_MEMORY] == SETTINGS_NOBODY)
+		s->settings.from[SETTING_MEMORY] = SETTINGS_OPTION;
+	if (settings_leave(&s->settings) != 0)
+		on_say(s, s->settings.why);
+}
+
+/* SIGHUP: the configuration files may say something else now. */
+static uint64_t on_reread(void *arg)
+{
+	struct serve *s = arg;
+	struct settings now = { 0 };
+	uint64_t bytes = 0;
+	int nr = 0;
+
+	if (settings_copy(&now, &s->said) != 0 ||
+	    settings_gather(&now, settings_privileged()) != 0) {
+		on_say(s, now.why);
+		settings_free(&now);
+		return 0;
+	}
+	for (enum setting i = 0; i < NR_SETTINGS; i++) {
+		char line[SETTINGS_WHY_BYTES];
+
+		if (settings_equal(&now, &s->told, i))
+			continue;
+		nr++;
+		if (i == SETTING_MEMORY) {
+			s->settings.from[i] = now.from[i];
+			bytes = now.memory_bytes ? now.memory_bytes
+			                         : SERVICE_DEFAULT_CACHE_BYTES;
+			continue;
+		}
+		snprintf(line, sizeof(line),
+		         "`%s' has changed: the service must be started anew for that",
+		         settings_name(i));
+		on_say(s, line);
+	}
+	if (nr == 0)
+		on_say(s, "the configuration says what it said before");
+	settings_free(&s->told);
+	s->told = now;
+	return bytes;
+}
+
 static void on_ready(void *arg)
 {
 	struct serve *s = arg;
@@ -282,8 +337,12 @@ static int run_in_background(struct serve *s)
 static int complete(struct serve *s)
 {
 	struct settings *settings = &s->settings;
-	int error = settings_find_socket(settings, true);
+	int error = settings_copy(&s->said, settings);
 
+	if (!error)
+		error = settings_find_socket(settings, true);
+	if (!error)
+		error = settings_copy(&s->told, settings);
 	if (error) {
 		cli_error("%s", settings->why);
 		return error;
@@ -308,6 +367,8 @@ static int complete(struct serve *s)
 		.small_pages = settings->small_pages,
 		.say = on_say,
 		.say_arg = s,
+		.resized = on_resized,
+		.reread = on_reread,
 	};
 	/* The service believes entries first. An earlier source's quota wins all the same. */
 	if (settings->from[SETTING_QUOTA] &&

@@ -63,6 +63,52 @@ void settings_free(struct settings *s)
 	}
 }
 
+int settings_copy(struct settings *s, const struct settings *from)
+{
+	int err = 0;
+
+	*s = *from;
+	for (unsigned int i = 0; from->globs[i]; i++) {
+		s->globs[i] = strdup(from->globs[i]);
+		if (!s->globs[i])
+			err = -ENOMEM;
+	}
+	return err;
+}
+
+static bool settings_equal_globs(const struct settings *a, const struct settings *b)
+{
+	unsigned int i = 0;
+
+	while (a->globs[i] && b->globs[i] && strcmp(a->globs[i], b->globs[i]) == 0)
+		i++;
+	return !a->globs[i] && !b->globs[i];
+}
+
+bool settings_equal(const struct settings *a, const struct settings *b,
+                    enum setting setting)
+{
+	switch (setting) {
+	case SETTING_SOCKET:
+		/* The default is not looked for again. */
+		return a->from[setting] == b->from[setting] &&
+		       (!a->from[setting] || strcmp(a->socket, b->socket) == 0);
+	case SETTING_MEMORY: return a->memory_bytes == b->memory_bytes;
+	case SETTING_SCHEME: return a->scheme == b->scheme;
+	case SETTING_BARRIER: return a->barrier == b->barrier;
+	case SETTING_IDLE_EXIT: return a->idle_exit_ms == b->idle_exit_ms;
+	case SETTING_IMMUTABLE: return settings_equal_globs(a, b);
+	case SETTING_BUFFERED: return a->buffered == b->buffered;
+	case SETTING_QUOTA: return a->quota == b->quota;
+	case SETTING_ENTRIES: return a->entries == b->entries;
+	case SETTING_FILES: return a->files == b->files;
+	case SETTING_KEEP: return a->keep_ms == b->keep_ms;
+	case SETTING_HUGE_PAGES: return a->small_pages == b->small_pages;
+	case NR_SETTINGS: break;
+	}
+	return true;
+}
+
 const char *settings_name(enum setting setting)
 {
 	return settings_known[setting].name;

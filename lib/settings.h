@@ -61,6 +61,12 @@ struct settings {
 /* Gives the globs' memory back. */
 void settings_free(struct settings *s);
 
+/* Copies all of from to the zeroed s. -ENOMEM. */
+int settings_copy(struct settings *s, const struct settings *from);
+/* Do both say the same about it? */
+bool settings_equal(const struct settings *a, const struct settings *b,
+                    enum setting setting);
+
 /* "memory": its name in files, and as a long option. */
 const char *settings_name(enum setting setting);
 /* "lodic", "atomic", "frozen", "hazard"; NULL: there is none. */

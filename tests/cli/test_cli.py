@@ -20,8 +20,10 @@ import unittest
 
 LODIC = sys.argv[1] if len(sys.argv) > 1 else ""
 SECONDS = 60  # a run may take
-COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "bench", "map"]
-LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["map"],
+COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "resize", "bench",
+            "map"]
+LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["resize"],
+          ["map"],
           ["bench", "pin"], ["bench", "memory"], ["bench", "service"]]
 FILE_BYTES = 4 << 20
 NR_CACHES = 7  # of the comparison

@@ -212,6 +212,39 @@ class Lists(Look):
         self.assertIn(f"{self.folder}/?", paths)
 
 
+class Resize(Look):
+    def test_readers_go_on_and_the_next_service_knows(self):
+        service = self.serve()
+        reader = self.read(self.file("data", 100 * BLOCK))
+        before = self.json("stat")
+        done = self.ask("resize", "32M")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^the cache has 32\.0 MiB now \(it had 16\.0 MiB\); 100 of "
+                                      r"100 blocks came along, in \d+ ms\n$")
+        after = self.json("stat")
+        self.assertEqual((after["service_pid"], after["admitted"], after["cached"]),
+                         (service.pid, before["admitted"], 100))
+        self.assertEqual(after["data_bytes"] // BLOCK, (32 << 20) // BLOCK + 1)
+        wait_for(lambda: self.again(reader) or self.json("stat")["hits"] > after["hits"])
+        left = pathlib.Path(f"{self.socket}.conf").read_text(encoding="utf-8")
+        self.assertIn("memory = 33554432\n", left)
+        answer = self.json("resize", "1M")
+        self.assertEqual((answer["from_bytes"], answer["bytes"], answer["had"], answer["taken"]),
+                         (32 << 20, 1 << 20, 100, 100))
+        self.assertGreater(answer["ns"], 0)
+
+    def test_no_memory_for_it(self):
+        self.serve()
+        done = self.ask("resize", "7T")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"the cache keeps its 16\.0 MiB: the cache needs \d+ MiB and")
+        self.assertEqual(self.json("stat")["frames"], (16 << 20) // BLOCK)
+
+    def test_wrong_usage(self):
+        for words in [], ["1K"], ["1M", "2M"], ["much"]:
+            self.assertEqual(self.ask("resize", *words).returncode, 2)
+
+
 class Drop(Look):
     def test_one_file_goes_and_comes_back(self):
         self.serve()

@@ -322,6 +322,62 @@ static void serve_quota_wins_over_a_later_source_s_entries(void **state)
 	(void)state;
 }
 
+static bool stat_says(const char *words)
+{
+	char text[TEXT_BYTES * 2];
+
+	return lodic_as_user("stat --json -s /tmp/hup.sock", text) == 0 &&
+	       strstr(text, words);
+}
+
+static bool log_says(const char *words)
+{
+	char text[4 * TEXT_BYTES];
+	int fd = fixture_open("/tmp/hup.log", O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return strstr(text, words);
+}
+
+/* A file has a new size, a setting that wants a new service, and a mistake. */
+static void serve_sighup_files_are_read_again(void **state)
+{
+	char text[TEXT_BYTES];
+	pid_t pid;
+
+	text_write("/etc/lodic.conf", "memory = 2M\nkeep = 100\n", 0);
+	assert_int_equal(lodic_as_user("serve --daemon --idle-exit 20 -s /tmp/hup.sock "
+	                               "2>/tmp/hup.log",
+	                               text),
+	                 0);
+	assert_int_equal(lodic_as_user("stat --json -s /tmp/hup.sock", text), 0);
+	assert_non_null(strstr(text, "\"frames\":512,"));
+	pid = (pid_t)atoi(strstr(text, "\"service_pid\":") + 14);
+	kill(pid, SIGHUP);
+	assert_true(WAIT_UNTIL(log_says("says what it said before")));
+
+	text_write("/etc/lodic.conf", "memory = 4M\nkeep = 50\n", 0);
+	kill(pid, SIGHUP);
+	assert_true(WAIT_UNTIL(stat_says("\"frames\":1024,")));
+	assert_true(log_says("`keep' has changed"));
+	assert_false(log_says("`memory' has changed"));
+	/* The next service reads the same file. */
+	assert_int_not_equal(access("/tmp/hup.sock.conf", F_OK), 0);
+
+	text_write("/etc/lodic.conf", "memori = 8M\n", 0);
+	kill(pid, SIGHUP);
+	assert_true(WAIT_UNTIL(log_says("/etc/lodic.conf:1: there is no setting")));
+	unlink("/etc/lodic.conf");
+	/* What somebody has asked for by hand stands nowhere else. */
+	assert_int_equal(lodic_as_user("resize 3M -s /tmp/hup.sock", text), 0);
+	assert_true(stat_says("\"frames\":768,"));
+	assert_int_equal(system("grep -qx 'memory = 3145728' /tmp/hup.sock.conf"), 0);
+	fixture_end(pid);
+	(void)state;
+}
+
 /* The fixture's folder keeps its path, in a /tmp that is empty otherwise. */
 static void tmp_make(void)
 {
@@ -378,6 +434,7 @@ int main(int argc, char **argv)
 		TEST(attach_each_source_wins_over_the_next),
 		TEST(attach_mistake_in_a_file_einval_commands_name_it),
 		TEST(serve_quota_wins_over_a_later_source_s_entries),
+		TEST(serve_sighup_files_are_read_again),
 		TEST(attach_program_with_more_rights_than_its_user_eperm),
 	};
 	const char *build = getenv("LODIC_BUILD");
