@@ -15,7 +15,7 @@
 #include "measure/cli.h"
 
 #define SHORT_ROWS 20u     /* without --all */
-#define TABLE_COLUMNS 48u  /* in front of a path */
+#define TABLE_COLUMNS 58u  /* in front of a path */
 #define REASON_COLUMNS 13u /* the same, for a file that is not held */
 #define LEAST_PATH 24u     /* columns of a terminal that a path has in any case */
 #define PROGRESS_RECORDS 4096u
@@ -122,8 +122,9 @@ static void print_held(const struct look_file *r)
 {
 	uint64_t bytes = r->cached * LODIC_BLOCK_BYTES;
 
-	printf("%9s %9s %5s %7s %5u  %-9s ",
-	       text_bytes(bytes < r->size ? bytes : r->size).s, text_bytes(r->size).s,
+	printf("%9s %9s %9s %5s %7s %5u  %-9s ",
+	       text_bytes(bytes < r->size ? bytes : r->size).s,
+	       r->held ? text_bytes(r->held).s : "-", text_bytes(r->size).s,
 	       text_percent(r->cached, blocks_of(r->size)).s, text_count(r->hits).s,
 	       r->opens, r->proof);
 	text_print(r->path, path_columns(TABLE_COLUMNS));
@@ -169,9 +170,13 @@ static void print_table(const struct files *f, const struct lodic_stat *s)
 	       text_bytes(s->cached * LODIC_BLOCK_BYTES).s,
 	       text_bytes(s->frames * LODIC_BLOCK_BYTES).s,
 	       (unsigned long long)s->files);
+	if (s->hold_limit > 0)
+		printf("holds: %s of %s, %s of these in use\n",
+		       text_bytes(s->hold_bytes).s, text_bytes(s->hold_limit).s,
+		       text_bytes(s->hold_used_bytes).s);
 	if (held > 0) {
-		printf("\n%9s %9s %5s %7s %5s  %-9s %s\n", "CACHED", "SIZE", "%",
-		       "HITS", "OPENS", "PROOF", "FILE");
+		printf("\n%9s %9s %9s %5s %7s %5s  %-9s %s\n", "CACHED", "HOLDS",
+		       "SIZE", "%", "HITS", "OPENS", "PROOF", "FILE");
 		print_part(f, 0, held, print_held);
 	}
 	if (held < f->nr) {
@@ -197,6 +202,7 @@ static json_t *json_of(const struct look_file *r)
 	}
 	json_object_set_new(o, "size", json_integer((json_int_t)r->size));
 	json_object_set_new(o, "cached", json_integer((json_int_t)r->cached));
+	json_object_set_new(o, "hold_bytes", json_integer((json_int_t)r->held));
 	json_object_set_new(o, "hits", json_integer((json_int_t)r->hits));
 	json_object_set_new(o, "opens", json_integer((json_int_t)r->opens));
 	json_object_set_new(o, "proof", json_string(r->proof));

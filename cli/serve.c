@@ -70,7 +70,10 @@ static const char doc[] =
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "Listen here (default: the user's own place)", 0 },
 	{ "memory", 'm', "SIZE", 0,
-	  "Memory for cached blocks, as 256M or 4G; 32K at least, and less than 8T",
+	  "Memory for cached blocks and holds, as 256M or 4G; 32K at least, and less than 8T",
+	  0 },
+	{ "holds", SETTING(HOLDS), "SIZE", 0,
+	  "How much of the memory is for holds (lodic_hold); 0: none (default: a quarter)",
 	  0 },
 	{ "scheme", SETTING(SCHEME), "NAME", 0,
 	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
@@ -143,6 +146,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(ENTRIES):
 	case SETTING(KEEP):
 	case SETTING(HUGE_PAGES):
+	case SETTING(HOLDS):
 		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
 		return 0;
 	case KEY_REPLACE: s->replace = true; return 0;
@@ -239,7 +243,9 @@ static void on_ready(void *arg)
 		on_say(s, s->settings.why);
 	if (!s->quiet) {
 		printf("lodic: serving %llu MiB at %s, counting by %s\n",
-		       (unsigned long long)(s->options.cache_bytes >> MIB_SHIFT),
+		       (unsigned long long)((s->options.cache_bytes +
+		                             s->options.hold_bytes) >>
+		                            MIB_SHIFT),
 		       s->settings.socket, settings_scheme_name(s->options.scheme));
 		fflush(stdout);
 	}
@@ -338,6 +344,7 @@ static int complete(struct serve *s)
 {
 	struct settings *settings = &s->settings;
 	int error = settings_copy(&s->said, settings);
+	uint64_t cache_bytes, hold_bytes;
 
 	if (!error)
 		error = settings_find_socket(settings, true);
@@ -351,10 +358,15 @@ static int complete(struct serve *s)
 	 * that nobody remembers. */
 	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
 		on_say(s, settings->why);
+	error = settings_split(settings, &cache_bytes, &hold_bytes);
+	if (error) {
+		cli_error("%s", settings->why);
+		return error;
+	}
 	s->options = (struct service_options){
 		.socket = settings->socket,
-		.cache_bytes = settings->memory_bytes ? settings->memory_bytes
-		                                      : SERVICE_DEFAULT_CACHE_BYTES,
+		.cache_bytes = cache_bytes,
+		.hold_bytes = hold_bytes,
 		.scheme = settings->scheme,
 		.barrier = settings->barrier,
 		.nr_files = settings->files,

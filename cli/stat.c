@@ -180,6 +180,13 @@ static void print_table(const struct lodic_stat *s, const char *socket)
 		printf("hits: %.2f %% of %llu blocks asked for\n",
 		       100.0 * (double)s->hits / (double)asked,
 		       (unsigned long long)asked);
+	if (s->hold_limit)
+		printf("holds: %llu of %llu MiB, %llu %% in huge pages\n",
+		       (unsigned long long)(s->hold_bytes >> MIB_SHIFT),
+		       (unsigned long long)(s->hold_limit >> MIB_SHIFT),
+		       (unsigned long long)(s->hold_bytes ? 100 * s->hold_huge_bytes /
+		                                                    s->hold_bytes
+		                                          : 0));
 	for (size_t i = 0; i < NR_ROWS; i++)
 		printf("  %-17s %15s  %s\n", rows[i].name,
 		       row_text(s, &rows[i], number), rows[i].meaning);

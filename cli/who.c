@@ -16,6 +16,8 @@
 struct reader {
 	struct look_reader r;
 	uint64_t contexts, may_pin, pinned, hits, soft_misses, misses, pins_refused;
+	uint64_t held; /* bytes of holds that it was given, and that somebody has */
+	bool away;     /* it is not attached, but may have holds */
 };
 
 struct who {
@@ -27,7 +29,7 @@ struct who {
 
 static const char doc[] =
 	"Print which programs read through the running cache: how many contexts each has, how "
-	"many blocks it has pinned, and how often it finds what it asks for."
+	"many blocks it has pinned, what it holds, and how often it finds what it asks for."
 	"\v"
 	"Examples:\n"
 	"  lodic who\n"
@@ -53,22 +55,68 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int keep_reader(void *ctx, const void *record)
+/* A new row at the end of the list; NULL: there is no memory. */
+static struct reader *add_row(struct who *w)
 {
-	struct who *w = ctx;
 	struct reader *list = w->list;
 
-	if (cli_stopped)
-		return -EINTR;
 	if (w->nr == w->room) {
 		w->room = w->room ? w->room * 2 : 16;
 		list = realloc(list, w->room * sizeof(*list));
 		if (!list)
-			return -ENOMEM;
+			return NULL;
 		w->list = list;
 	}
 	memset(&list[w->nr], 0, sizeof(*list));
-	memcpy(&list[w->nr++].r, record, sizeof(list->r));
+	return &list[w->nr++];
+}
+
+static int keep_reader(void *ctx, const void *record)
+{
+	struct reader *row;
+
+	if (cli_stopped)
+		return -EINTR;
+	row = add_row(ctx);
+	if (!row)
+		return -ENOMEM;
+	memcpy(&row->r, record, sizeof(row->r));
+	return 0;
+}
+
+/* The first row of the process. A process that is not attached gets one. */
+static struct reader *row_of_process(struct who *w, uint32_t pid)
+{
+	struct reader *row = w->list;
+
+	while (row < w->list + w->nr && row->r.pid != pid)
+		row++;
+	if (row < w->list + w->nr)
+		return row;
+	row = add_row(w);
+	if (row) {
+		row->r.pid = pid;
+		row->away = true;
+	}
+	return row;
+}
+
+/* Charges a hold to all that it was given to, if somebody may have it. */
+static int add_hold(void *ctx, const void *record)
+{
+	const struct look_hold *h = record;
+
+	if (cli_stopped)
+		return -EINTR;
+	if (h->nr_pids > LOOK_HOLD_PIDS)
+		return -EPROTO;
+	for (uint32_t i = 0; h->had && i < h->nr_pids; i++) {
+		struct reader *row = row_of_process(ctx, h->pids[i]);
+
+		if (!row)
+			return -ENOMEM;
+		row->held += h->memory;
+	}
 	return 0;
 }
 
@@ -82,7 +130,7 @@ static int add_context(void *ctx, const void *record)
 	if (cli_stopped)
 		return -EINTR;
 	for (struct reader *r = w->list; r < w->list + w->nr; r++) {
-		if (r->r.serial != c->serial)
+		if (r->away || r->r.serial != c->serial)
 			continue;
 		r->contexts++;
 		r->may_pin += c->quota > 0;
@@ -109,12 +157,19 @@ static int compare_readers(const void *a, const void *b)
 
 static void print_reader(const struct reader *r)
 {
-	printf("%7u %6s %8llu %7llu %6s %7s %7s %5s %5u  ", r->r.pid,
+	if (r->away) {
+		printf("%7u %6s %8s %7s %6s %9s %7s %7s %5s %5s  (not attached)\n",
+		       r->r.pid, "-", "-", "-", "-", text_bytes(r->held).s, "-", "-",
+		       "-", "-");
+		return;
+	}
+	printf("%7u %6s %8llu %7llu %6s %9s %7s %7s %5s %5u  ", r->r.pid,
 	       text_age(r->r.age_ns).s, (unsigned long long)r->contexts,
 	       (unsigned long long)r->may_pin,
 	       r->pinned == LOOK_UNKNOWN ? "?" : text_count(r->pinned).s,
-	       text_count(r->hits).s, text_count(r->misses).s,
-	       text_percent(r->hits, r->hits + r->misses).s, r->r.files);
+	       r->held ? text_bytes(r->held).s : "-", text_count(r->hits).s,
+	       text_count(r->misses).s, text_percent(r->hits, r->hits + r->misses).s,
+	       r->r.files);
 	text_print(r->r.name[0] ? r->r.name : "?", 0);
 	puts(r->r.hung_up ? " (hung up)" : "");
 }
@@ -125,8 +180,9 @@ static void print_table(const struct who *w)
 		printf("no program is attached to the cache at %s\n", w->where.socket);
 		return;
 	}
-	printf("%7s %6s %8s %7s %6s %7s %7s %5s %5s  %s\n", "PID", "SINCE", "CONTEXTS",
-	       "MAY PIN", "PINNED", "HITS", "MISSES", "HIT %", "FILES", "PROGRAM");
+	printf("%7s %6s %8s %7s %6s %9s %7s %7s %5s %5s  %s\n", "PID", "SINCE",
+	       "CONTEXTS", "MAY PIN", "PINNED", "HOLDS", "HITS", "MISSES", "HIT %",
+	       "FILES", "PROGRAM");
 	for (size_t i = 0; i < w->nr; i++)
 		print_reader(&w->list[i]);
 }
@@ -136,6 +192,8 @@ static json_t *json_of(const struct reader *r)
 	json_t *o = json_object();
 
 	json_object_set_new(o, "pid", json_integer(r->r.pid));
+	json_object_set_new(o, "attached", json_boolean(!r->away));
+	json_object_set_new(o, "hold_bytes", json_integer((json_int_t)r->held));
 	json_object_set_new(o, "program", text_json(r->r.name));
 	json_object_set_new(o, "age_ns", json_integer((json_int_t)r->r.age_ns));
 	json_object_set_new(o, "hung_up", json_boolean(r->r.hung_up));
@@ -186,6 +244,8 @@ int command_who(int argc, char **argv)
 	err = look_list(look, LOOK_READERS, keep_reader, &w);
 	if (!err)
 		err = look_list(look, LOOK_CONTEXTS, add_context, &w);
+	if (!err)
+		err = look_list(look, LOOK_HOLDS, add_hold, &w);
 	look_close(look);
 	if (!err) {
 		if (w.nr > 0)

@@ -35,6 +35,7 @@ struct look_file {
 	uint64_t ino;   /* the same */
 	uint64_t size;  /* bytes */
 	uint64_t cached; /* blocks */
+	uint64_t held;   /* bytes in holds that the service can give */
 	uint64_t
 		hits; /* visits collected: at most 3 a block, reader and round (sweep.c) */
 	uint64_t ago_ns; /* of a file that is not held: when that was decided */

@@ -17,6 +17,8 @@
 #include "lib/service/service.h"
 #include "lib/value.h"
 
+#define HOLDS_PART 4u
+#define HOLDS_LEAST_MEMORY ((uint64_t)8 << 20)
 #define PASSWORD_BYTES 16384 /* an entry of the password database */
 
 static const char *const settings_schemes[] = { "lodic", "atomic", "frozen", "hazard" };
@@ -42,6 +44,7 @@ static const struct {
 	[SETTING_FILES] = { "files", 1, UINT32_MAX },
 	[SETTING_KEEP] = { .name = "keep" },
 	[SETTING_HUGE_PAGES] = { .name = "huge-pages" },
+	[SETTING_HOLDS] = { "holds", 0, SERVICE_MAX_CACHE_BYTES },
 };
 
 __attribute__((format(printf, 2, 3))) static int
@@ -168,6 +171,22 @@ static int settings_take_memory(struct settings *s, const char *value, uint64_t 
 	return 0;
 }
 
+static int settings_take_holds(struct settings *s, const char *value, uint64_t *ret)
+{
+	uint64_t n;
+	int err = strcmp(value, "0") == 0 ? 0 : value_parse_bytes(value, &n);
+
+	if (err == -EINVAL)
+		return settings_refuse(
+			s, "'%s' is not a size; write it as 256M or 4G, or 0", value);
+	n = strcmp(value, "0") == 0 ? 0 : n;
+	if (err || n > SERVICE_MAX_CACHE_BYTES)
+		return settings_refuse(s, "'%s' is too large: holds have less than 8T",
+		                       value);
+	*ret = n;
+	return 0;
+}
+
 static bool settings_find(const char *const *names, size_t nr, const char *value,
                           uint64_t *ret)
 {
@@ -262,6 +281,7 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 {
 	switch (setting) {
 	case SETTING_MEMORY: return settings_take_memory(s, value, ret);
+	case SETTING_HOLDS: return settings_take_holds(s, value, ret);
 	case SETTING_SCHEME: return settings_take_scheme(s, value, ret);
 	case SETTING_BARRIER: return settings_take_barrier(s, value, ret);
 	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
@@ -294,6 +314,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_FILES: s->files = (uint32_t)n; return 0;
 	case SETTING_KEEP: s->keep_ms = n; return 0;
 	case SETTING_HUGE_PAGES: s->small_pages = n != 0; return 0;
+	case SETTING_HOLDS: s->hold_bytes = n; return 0;
 	case NR_SETTINGS: break;
 	}
 	return -EINVAL;
@@ -320,6 +341,25 @@ int settings_set(struct settings *s, enum setting setting, const char *value,
 		settings_free(s); /* the later source's globs */
 	s->from[setting] = (uint8_t)source;
 	return settings_store(s, setting, value, n);
+}
+
+int settings_split(struct settings *s, uint64_t *ret_cache_bytes,
+                   uint64_t *ret_hold_bytes)
+{
+	uint64_t all = s->memory_bytes ? s->memory_bytes : SERVICE_DEFAULT_CACHE_BYTES;
+	uint64_t holds = all < HOLDS_LEAST_MEMORY ? 0 : all / HOLDS_PART;
+
+	if (s->from[SETTING_HOLDS])
+		holds = s->hold_bytes;
+	if (holds > all - SERVICE_MIN_CACHE_BYTES)
+		return settings_refuse(s,
+		                       "holds of %llu KiB leave no room for blocks in "
+		                       "a memory of %llu KiB",
+		                       (unsigned long long)(holds >> 10),
+		                       (unsigned long long)(all >> 10));
+	*ret_cache_bytes = all - holds;
+	*ret_hold_bytes = holds;
+	return 0;
 }
 
 static int settings_take_variable(struct settings *s, enum setting setting,

@@ -28,6 +28,7 @@ enum setting {
 	SETTING_FILES,
 	SETTING_KEEP,
 	SETTING_HUGE_PAGES,
+	SETTING_HOLDS,
 	NR_SETTINGS
 };
 
@@ -47,6 +48,7 @@ struct settings {
 	uint8_t from[NR_SETTINGS]; /* enum settings_source */
 	char socket[SETTINGS_SOCKET_BYTES];
 	uint64_t memory_bytes;
+	uint64_t hold_bytes; /* of these */
 	uint64_t idle_exit_ms; /* 0: never */
 	uint64_t keep_ms;
 	uint32_t scheme;  /* enum lodic_scheme */
@@ -99,6 +101,12 @@ int settings_gather(struct settings *s, bool privileged);
  * -EACCES: the default's folder is another user's, or others may enter it.
  * The other errors are those of settings_gather() and path_default_socket(). */
 int settings_find_socket(struct settings *s, bool make);
+
+/* How much of the memory is for blocks, and how much for holds: a quarter if nobody says, and none
+ * of less than 8 MiB.
+ * -EINVAL: holds leave too little for blocks, and s->why says so. */
+int settings_split(struct settings *s, uint64_t *ret_cache_bytes,
+                   uint64_t *ret_hold_bytes);
 
 /* Writes what a successor at s->socket cannot know otherwise into SOCKET.conf: values from
  * options, from the environment, and from an earlier such file. If there are none, it

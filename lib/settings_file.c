@@ -24,7 +24,7 @@
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
 	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \
 	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
-	 1u << SETTING_HUGE_PAGES)
+	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -155,6 +155,9 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	switch (i) {
 	case SETTING_MEMORY:
 		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->memory_bytes);
+		return;
+	case SETTING_HOLDS:
+		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->hold_bytes);
 		return;
 	case SETTING_SCHEME:
 		fprintf(file, "%s = %s\n", key, settings_scheme_name(s->scheme));

@@ -220,6 +220,18 @@ const struct held_range *hold_table_at(const struct service *s, u64 place)
 	return s->holds->table[place];
 }
 
+u64 hold_table_bytes_of(const struct service *s, const struct held_file *f)
+{
+	u64 bytes = 0;
+
+	if (!s->holds)
+		return 0;
+	for (const struct hold *h = s->holds->chains[f - s->files]; h; h = h->next)
+		if (h->file.id == f->id)
+			bytes += h->bytes;
+	return bytes;
+}
+
 void hold_table_stat(const struct service *s, struct lodic_stat *stat)
 {
 	const struct holds *h = s->holds;

@@ -69,6 +69,8 @@ void hold_table_forget(struct hold_asker *asker);
 /* For list.c: the range at place of the table, NULL: none; and how many places there are. */
 u64 hold_table_nr_places(const struct service *s);
 const struct held_range *hold_table_at(const struct service *s, u64 place);
+/* The memory of the ranges of the held file f that requests find. Cost: their number. */
+u64 hold_table_bytes_of(const struct service *s, const struct held_file *f);
 void hold_table_stat(const struct service *s, struct lodic_stat *stat);
 
 #endif

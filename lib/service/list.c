@@ -54,7 +54,8 @@ static struct look_file *list_add_file(struct wire_page *page, const char *path,
 	return r;
 }
 
-static bool list_held(struct wire_page *page, const struct held_file *f)
+static bool list_held(const struct service *s, struct wire_page *page,
+                      const struct held_file *f)
 {
 	char path[PROOF_PATH_BYTES];
 	struct look_file *r;
@@ -69,6 +70,7 @@ static bool list_held(struct wire_page *page, const struct held_file *f)
 	r->ino = f->ino;
 	r->size = f->size;
 	r->cached = f->nr_frames;
+	r->held = hold_table_bytes_of(s, f);
 	r->opens = f->nr_opens;
 	r->hits = f->hits;
 	r->direct = f->direct;
@@ -107,7 +109,7 @@ void list_files(const struct service *s, u64 cursor, struct wire_page *page)
 			room = list_refused(page, refused_at(s, (u32)(cursor - slots)),
 			                    now);
 		else if (s->files[cursor].state == FILE_HELD)
-			room = list_held(page, &s->files[cursor]);
+			room = list_held(s, page, &s->files[cursor]);
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
 

@@ -5,8 +5,9 @@
  *   look_reader SOCKET NR_ATTACHMENTS NR_PINS FILE...
  *
  * It has NR_ATTACHMENTS attachments with a context each. It opens the files through the first,
- * has them cached, reads them, and pins the first NR_PINS blocks of the first file. For each
- * byte on stdin it reads them all again. Each time it says "read" on stdout.
+ * has them cached, reads them, and pins the first NR_PINS blocks of the first file. With
+ * LOOK_HOLD=BYTES it holds so many of the first file, and a forked child keeps the view until
+ * stdin ends. For each byte on stdin it reads them all again. Each time it says "read" on stdout.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +54,20 @@ static void pin(struct lodic_context *context, struct lodic_file *file, int bloc
 		       "lodic_pin");
 }
 
+static void hold(struct lodic *lodic, struct lodic_file *file, const char *bytes)
+{
+	struct lodic_hold *held;
+	char byte;
+
+	die_if(lodic_hold(lodic, file, 0, strtoull(bytes, NULL, 0), LODIC_WAIT, &held),
+	       "lodic_hold");
+	if (fork() != 0)
+		return;
+	while (read(0, &byte, 1) > 0)
+		;
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct lodic_options options = { .bytes = sizeof(options), .service = "" };
@@ -79,6 +94,8 @@ int main(int argc, char **argv)
 		err = lodic_prefetch(context, files[i], 0, 0, LODIC_WAIT);
 		die_if(err == -ESTALE ? 0 : err, "lodic_prefetch");
 	}
+	if (getenv("LOOK_HOLD"))
+		hold(lodic, files[0], getenv("LOOK_HOLD"));
 	do {
 		for (int i = 0; i < nr_files; i++)
 			read_file(context, files[i]);

@@ -25,6 +25,7 @@ import unittest
 SECONDS = 60
 PAUSE_SECONDS = 0.01
 BLOCK = 4096
+MIB = 1 << 20
 LOOK_SECONDS = 3  # a look gives up after 2
 NOBODY, SOMEBODY = 65534, 65533
 LODIC, READER = map(os.path.abspath, sys.argv[1:3])
@@ -69,13 +70,14 @@ class Look(unittest.TestCase):
         self.assertIn("serving", service.stdout.readline())
         return service
 
-    def read(self, *files, name="reader", attachments=1, pins=0):
+    def read(self, *files, name="reader", attachments=1, pins=0, hold=0):
         """A program of that name that has read the files, and waits."""
         link = self.folder / name
         if not link.exists():
             link.symlink_to(READER)
         process = self.start(link, self.socket, attachments, pins, *files,
-                             stdin=subprocess.PIPE)
+                             stdin=subprocess.PIPE,
+                             env=os.environ | ({"LOOK_HOLD": str(hold)} if hold else {}))
         self.assertEqual(process.stdout.readline(), "read\n")
         return process
 
@@ -124,12 +126,13 @@ class Lists(Look):
             self.assertEqual(f["proof"], "lease")
         self.assertEqual((files["not_cached"], files["unknown"]), ([], []))
         table = self.out("files")
-        self.assertIn("328 KiB of 16.0 MiB in use, 3 files held", table)
-        self.assertIn(f"    {table.splitlines()[2]}\n", PAGE)
-        rows = [line.split() for line in table.splitlines()[3:]]
+        self.assertIn("328 KiB of 12.0 MiB in use, 3 files held", table)
+        self.assertIn("holds: 0 B of 4.00 MiB", table)
+        self.assertIn(f"    {table.splitlines()[3]}\n", PAGE)
+        rows = [line.split() for line in table.splitlines()[4:]]
         self.assertEqual([row[-1] for row in rows], [f["path"] for f in files["files"]])
         self.assertEqual([int(row[-3]) for row in rows], [3, 2, 1])
-        self.assertEqual(rows[0][:5], ["200", "KiB", "200", "KiB", "100.0"])
+        self.assertEqual(rows[0][:6], ["200", "KiB", "-", "200", "KiB", "100.0"])
 
         who = {r["program"]: r for r in self.json("who")["readers"]}
         self.assertEqual({name: r["pid"] for name, r in who.items()},
@@ -144,12 +147,33 @@ class Lists(Look):
         rows = {row.split()[-1]: row.split() for row in table.splitlines()[1:]}
         for name, r in who.items():
             self.assertEqual(rows[name][0], str(r["pid"]))
-            self.assertEqual([int(n) for n in rows[name][3:8]],
+            self.assertEqual([int(n) for n in rows[name][3:6] + rows[name][7:9]],
                              [r[k] for k in ("contexts", "may_pin", "pinned", "hits", "misses")])
-            self.assertEqual(int(rows[name][9]), r["files"])
+            self.assertEqual((rows[name][6], r["hold_bytes"]), ("-", 0))
+            self.assertEqual(int(rows[name][10]), r["files"])
         stat = self.json("stat")
         self.assertEqual((stat["clients"], stat["files"], stat["pinned"]), (3, 3, 5))
         self.assertEqual(stat["service_pid"], service.pid)
+
+    def test_hold_is_charged_while_a_child_of_a_dead_holder_has_it(self):
+        self.serve()
+        big = self.file("big", 3 * MIB)
+        holder = self.read(big, name="holder", hold=2 * MIB)
+        self.assertEqual(self.json("who")["readers"][0]["hold_bytes"], 2 * MIB)
+        self.assertEqual(self.json("files")["files"][0]["hold_bytes"], 2 * MIB)
+        self.assertIn("holds: 2.00 MiB of 4.00 MiB, 2.00 MiB of these in use", self.out("files"))
+        holder.kill()
+        holder.wait()
+        wait_for(lambda: self.json("stat")["clients"] == 0)
+        self.assertEqual([(r["pid"], r["attached"], r["hold_bytes"])
+                          for r in self.json("who")["readers"]], [(holder.pid, False, 2 * MIB)])
+        self.assertIn("(not attached)", self.out("who"))
+        self.out("drop", big)
+        self.assertEqual(self.json("stat")["hold_used_bytes"], 2 * MIB)
+        holder.stdin.close()  # and the child ends
+        wait_for(lambda: self.json("stat")["hold_bytes"] == 0)
+        self.assertEqual(self.json("who")["readers"], [])
+        self.assertEqual(self.json("stat")["holds"], 0)
 
     def test_lists_longer_than_a_page_are_whole(self):
         self.serve()
