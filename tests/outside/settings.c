@@ -311,7 +311,7 @@ static void serve_quota_wins_over_a_later_source_s_entries(void **state)
 
 	text_write("/etc/lodic.conf", "entries = 16\n", 0);
 	assert_int_equal(
-		lodic_as_user("serve --daemon --idle-exit 20 -m 64M --quota 32 -s "
+		lodic_as_user("serve --daemon --idle-exit 20 -m 64M --holds 0 --quota 32 -s "
 	                      "/tmp/quota.sock",
 	                      text),
 		0);

@@ -24,127 +24,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "lib/wire.h"
-#include "tests/support/cache_fixture.h"
+#include "tests/support/wire_caller.h"
 
 #define TEST_SECONDS 120
 #define MIB ((u64)1 << 20)
 #define PAGE 4096u
-
-/* A connection to the service, and the answer to its last request. */
-struct caller {
-	int socket;
-	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS];
-	unsigned int nr_fds;
-};
-
-static void caller_connect(struct caller *c, const struct test_service *service)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	c->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	assert_true(c->socket >= 0);
-	strcpy(address.sun_path, service->socket);
-	assert_int_equal(
-		connect(c->socket, (struct sockaddr *)&address, sizeof(address)), 0);
-}
-
-static void caller_send(struct caller *c, u32 op, u64 a, u64 b, u64 n, int fd)
-{
-	const struct wire_request request = {
-		.version = WIRE_VERSION, .op = op, .a = a, .b = b, .c = n
-	};
-
-	assert_int_equal(wire_send(c->socket, &request, sizeof(request), &fd, fd >= 0),
-	                 0);
-}
-
-static int caller_receive(struct caller *c)
-{
-	assert_true(WAIT_UNTIL(wire_receive(c->socket, &c->reply, sizeof(c->reply),
-	                                    c->fds, &c->nr_fds) != -EAGAIN));
-	return c->reply.error;
-}
-
-/* The reply's error. Descriptors that it brings are c->fds. */
-static int caller_ask(struct caller *c, u32 op, u64 a, u64 b, u64 n)
-{
-	caller_send(c, op, a, b, n, -1);
-	return caller_receive(c);
-}
-
-static void caller_hello(struct caller *c, const struct test_service *service)
-{
-	caller_connect(c, service);
-	assert_int_equal(caller_ask(c, WIRE_HELLO, 0, 0, 0), 0);
-	while (c->nr_fds > 0)
-		close(c->fds[--c->nr_fds]);
-}
-
-/* Opens the file at path; its id. */
-static u64 caller_open(struct caller *c, const char *path)
-{
-	int fd = fixture_open(path, O_RDONLY);
-
-	caller_send(c, WIRE_FILE_OPEN, 0, 0, 0, fd);
-	assert_int_equal(caller_receive(c), 0);
-	close(fd);
-	return c->reply.file.id;
-}
-
-/* Waits on a connection of its own, as the library does. */
-static int wait_settled(const struct test_service *service, u64 number)
-{
-	struct caller c;
-	int err;
-
-	caller_connect(&c, service);
-	err = caller_ask(&c, WIRE_HOLD_WAIT, number, 0, 0);
-	close(c.socket);
-	return err;
-}
-
-/* HOLD, and again until it is there: its descriptor, or -errno. */
-static int caller_hold(struct caller *c, const struct test_service *service, u64 id,
-                       u64 offset, u64 n)
-{
-	int err = caller_ask(c, WIRE_HOLD, id, offset, n);
-
-	while (err == -EINPROGRESS) {
-		err = wait_settled(service, c->reply.hold.number);
-		if (!err)
-			err = caller_ask(c, WIRE_HOLD, id, offset, n);
-	}
-	if (err) {
-		assert_int_equal(c->nr_fds, 0);
-		return err;
-	}
-	assert_int_equal(c->nr_fds, 1);
-	return c->fds[0];
-}
-
-static struct lodic_stat caller_stat(struct caller *c)
-{
-	assert_int_equal(caller_ask(c, WIRE_STAT, 0, 0, 0), 0);
-	return c->reply.stat;
-}
-
-/* How many descriptors the service has. */
-static u32 nr_descriptors(const struct test_service *service)
-{
-	char path[64];
-	u32 nr = 0;
-	DIR *folder;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", service->pid);
-	folder = opendir(path);
-	assert_non_null(folder);
-	while (readdir(folder))
-		nr++;
-	closedir(folder);
-	return nr;
-}
 
 /* A service with room for holds of so many bytes. */
 static void serve(struct test_service *service, const char *name, u64 hold_bytes)
@@ -168,7 +52,7 @@ static void hold_range_right_bytes_sealed_and_charged(void **state)
 	const u64 bytes = 9 * MIB + 1234;
 	char path[FIXTURE_PATH_BYTES];
 	struct test_service service;
-	struct caller c;
+	struct wire_caller c;
 	const u8 *at;
 	u64 id;
 	int fd;
@@ -204,7 +88,7 @@ static void hold_range_inside_another_joins_it(void **state)
 	const u64 bytes = 6 * MIB + 7;
 	char path[FIXTURE_PATH_BYTES];
 	struct test_service service;
-	struct caller a, b;
+	struct wire_caller a, b;
 	u64 id, number;
 	u32 nr;
 	int fd;
@@ -213,7 +97,7 @@ static void hold_range_inside_another_joins_it(void **state)
 	pattern_file_make(path, "join.bin", 1, 1, bytes);
 	caller_hello(&a, &service);
 	caller_hello(&b, &service);
-	nr = nr_descriptors(&service);
+	nr = caller_nr_descriptors(&service);
 	id = caller_open(&a, path);
 	assert_int_equal(caller_open(&b, path), id);
 	/* Both ask while it is being read. */
@@ -225,7 +109,7 @@ static void hold_range_inside_another_joins_it(void **state)
 		assert_int_equal(b.reply.hold.number, number);
 	else
 		close(b.fds[0]);
-	assert_int_equal(wait_settled(&service, number), 0);
+	assert_int_equal(caller_wait_settled(&service, number), 0);
 	fd = caller_hold(&a, &service, id, 0, 0);
 	close(fd);
 	fd = caller_hold(&b, &service, id, 3 * MIB, 0);
@@ -237,7 +121,7 @@ static void hold_range_inside_another_joins_it(void **state)
 	assert_int_equal(a.reply.stat.holds_read, 1);
 	assert_int_equal(a.reply.stat.hold_bytes, 6 * MIB + PAGE);
 	/* The file, and the memory; the other description of the file is closed again. */
-	assert_true(WAIT_UNTIL(nr_descriptors(&service) == nr + 2));
+	assert_true(WAIT_UNTIL(caller_nr_descriptors(&service) == nr + 2));
 	close(a.socket);
 	close(b.socket);
 	assert_int_equal(test_service_stop(&service), 0);
@@ -248,7 +132,7 @@ static void hold_bad_requests_clear_errors(void **state)
 {
 	char path[FIXTURE_PATH_BYTES];
 	struct test_service service;
-	struct caller a, b;
+	struct wire_caller a, b;
 	u64 id;
 
 	serve(&service, "bad", 4 * MIB);
@@ -288,7 +172,7 @@ static void hold_no_room_enospc_until_one_is_released(void **state)
 {
 	char path[FIXTURE_PATH_BYTES];
 	struct test_service service;
-	struct caller c;
+	struct wire_caller c;
 	int first, second;
 	u32 nr;
 	u64 id;
@@ -300,7 +184,7 @@ static void hold_no_room_enospc_until_one_is_released(void **state)
 	first = caller_hold(&c, &service, id, 0, 2 * MIB);
 	second = caller_hold(&c, &service, id, 2 * MIB, 2 * MIB);
 	assert_true(first >= 0 && second >= 0);
-	nr = nr_descriptors(&service);
+	nr = caller_nr_descriptors(&service);
 	assert_int_equal(caller_hold(&c, &service, id, 4 * MIB, 2 * MIB), -ENOSPC);
 	assert_int_equal(caller_hold(&c, &service, id, 4 * MIB, 1), -ENOSPC);
 	assert_int_equal(caller_stat(&c).hold_bytes, 4 * MIB);
@@ -309,7 +193,7 @@ static void hold_no_room_enospc_until_one_is_released(void **state)
 	assert_true(second >= 0);
 	assert_int_equal(caller_stat(&c).hold_bytes, 4 * MIB);
 	assert_int_equal(c.reply.stat.holds, 2);
-	assert_int_equal(nr_descriptors(&service), nr);
+	assert_int_equal(caller_nr_descriptors(&service), nr);
 	close(first);
 	close(second);
 	close(c.socket);
@@ -324,7 +208,7 @@ static void hold_file_changed_old_stands_new_is_read(void **state)
 	static u8 fresh[2 * MIB];
 	char path[FIXTURE_PATH_BYTES];
 	struct test_service service;
-	struct caller c;
+	struct wire_caller c;
 	u64 id, number;
 	const u8 *at;
 	int fd, writer;
@@ -363,6 +247,135 @@ static void hold_file_changed_old_stands_new_is_read(void **state)
 	(void)state;
 }
 
+/* Ranges that were asked for once leave first, though they came later. */
+static void hold_asked_for_twice_stays(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct wire_caller c;
+	u64 id, number;
+
+	serve(&service, "twice", 8 * MIB);
+	pattern_file_make(path, "twice.bin", 1, 1, 32 * MIB);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	close(caller_hold(&c, &service, id, 0, 2 * MIB));
+	number = c.reply.hold.number;
+	close(caller_hold(&c, &service, id, 0, 2 * MIB));
+	for (u64 i = 1; i < 16; i++)
+		close(caller_hold(&c, &service, id, 2 * i * MIB, 2 * MIB));
+	assert_int_equal(caller_stat(&c).holds_read, 16);
+	close(caller_hold(&c, &service, id, 0, 2 * MIB));
+	assert_int_equal(c.reply.hold.number, number);
+	close(caller_hold(&c, &service, id, 2 * MIB, 2 * MIB)); /* this one has left */
+	assert_int_equal(caller_stat(&c).holds_read, 17);
+	assert_true(c.reply.stat.hold_bytes <= 8 * MIB);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* A writer comes while the range is being read. */
+static void hold_writer_comes_while_read_estale_then_new_bytes(void **state)
+{
+	const u64 bytes = 48 * MIB;
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	static u8 fresh[8 * MIB];
+	struct wire_caller c;
+	int err, fd, writer;
+	u64 id;
+
+	serve(&service, "writer", 64 * MIB);
+	pattern_file_make(path, "writer.bin", 1, 1, bytes);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -EINPROGRESS);
+	writer = fixture_open(path, O_WRONLY);
+	err = caller_wait_settled(&service, c.reply.hold.number);
+	assert_true(err == -ESTALE || err == 0); /* 0: it was read before */
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -ESTALE);
+	assert_int_equal(ftruncate(writer, 8 * MIB), 0);
+	pattern_fill(fresh, 1, 2, 0, 8 * MIB);
+	assert_int_equal(pwrite(writer, fresh, 8 * MIB, 0), 8 * MIB);
+	close(writer);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	assert_true(fd >= 0);
+	assert_true(caller_holds_pattern(fd, 1, 2, 0, 8 * MIB));
+	close(fd);
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == 8 * MIB));
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* A descriptor that was passed on keeps the bytes charged, though its first holder is dead. */
+static void hold_passed_on_stays_charged(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct wire_caller c;
+	int fd, keeper;
+	u64 id;
+
+	serve(&service, "passed", 4 * MIB);
+	pattern_file_make(path, "passed.bin", 1, 1, 8 * MIB);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 3 * MIB);
+	assert_true(fd >= 0);
+	keeper = dup(fd);
+	close(fd);
+	close(c.socket); /* it hangs up, and keeps the memory */
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	assert_int_equal(caller_hold(&c, &service, id, 4 * MIB, 2 * MIB), -ENOSPC);
+	assert_int_equal(caller_stat(&c).hold_used_bytes, 3 * MIB);
+	close(keeper);
+	fd = caller_hold(&c, &service, id, 4 * MIB, 2 * MIB);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_used_bytes == 0));
+	assert_int_equal(c.reply.stat.hold_bytes, 2 * MIB);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* Each connection that waits gets one answer. */
+static void hold_many_wait_all_answered(void **state)
+{
+	enum { NR_WAITERS = 24 };
+	struct wire_caller c, waiters[NR_WAITERS];
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	u64 id, number;
+
+	serve(&service, "many", 64 * MIB);
+	pattern_file_make(path, "many.bin", 1, 1, 32 * MIB);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -EINPROGRESS);
+	number = c.reply.hold.number;
+	for (u32 i = 0; i < NR_WAITERS; i++) {
+		caller_connect(&waiters[i], &service);
+		caller_send(&waiters[i], WIRE_HOLD_WAIT, number, 0, 0, -1);
+	}
+	close(waiters[3].socket); /* one hangs up */
+	for (u32 i = 0; i < NR_WAITERS; i++) {
+		if (i == 3)
+			continue;
+		assert_int_equal(caller_receive(&waiters[i]), 0);
+		close(waiters[i].socket);
+	}
+	assert_true(caller_hold(&c, &service, id, 0, 0) >= 0);
+	close(c.fds[0]);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +384,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(hold_bad_requests_clear_errors),
 		cmocka_unit_test(hold_no_room_enospc_until_one_is_released),
 		cmocka_unit_test(hold_file_changed_old_stands_new_is_read),
+		cmocka_unit_test(hold_asked_for_twice_stays),
+		cmocka_unit_test(hold_writer_comes_while_read_estale_then_new_bytes),
+		cmocka_unit_test(hold_passed_on_stays_charged),
+		cmocka_unit_test(hold_many_wait_all_answered),
 	};
 
 	fixture_begin(argc, argv, NULL);

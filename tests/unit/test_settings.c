@@ -102,6 +102,8 @@ static void set_value_not_valid_refused_with_limits(void **state)
 		  "than 8T" },
 		{ SETTING_MEMORY, "99999999999999999999", "too large" },
 		{ SETTING_MEMORY, "much", "'much' is not a size; write it as 256M" },
+		{ SETTING_HOLDS, "much", "'much' is not a size; write it as 256M" },
+		{ SETTING_HOLDS, "99999999999999999999", "too large" },
 		{ SETTING_SCHEME, "foo", "choose lodic, atomic, frozen or hazard" },
 		{ SETTING_IMMUTABLE, "gdb", "it begins with /" },
 		{ SETTING_IMMUTABLE, "./*", "it begins with /" },
@@ -173,11 +175,13 @@ static void read_file_every_key_taken(void **state)
 	                           "entries = 32\n"
 	                           "files = 5\n"
 	                           "keep = 0.25\n"
+	                           "holds = 8M\n"
 	                           "huge-pages = off",
 	                           SETTINGS_USER),
 	                 0);
 	assert_string_equal(s.socket, "/x/y.sock");
 	assert_int_equal(s.memory_bytes, 64 << 20);
+	assert_int_equal(s.hold_bytes, 8 << 20);
 	assert_int_equal(s.scheme, LODIC_ATOMIC);
 	assert_int_equal(s.barrier, SERVICE_BARRIER_LOCK);
 	assert_int_equal(s.idle_exit_ms, 2500);
@@ -352,6 +356,43 @@ static void left_path_of(char path[FIXTURE_PATH_BYTES], const struct settings *s
 	snprintf(path, FIXTURE_PATH_BYTES, "%.90s.conf", s->socket);
 }
 
+/* Blocks and holds together are the memory. */
+static void split_memory_quarter_or_what_was_said(void **state)
+{
+	static const struct {
+		const char *memory, *holds; /* NULL: not said */
+		uint64_t cache_bytes, hold_bytes;
+	} cases[] = {
+		{ NULL, NULL, 192 << 20, 64 << 20 },
+		{ "16M", NULL, 12 << 20, 4 << 20 },
+		{ "4M", NULL, 4 << 20, 0 },
+		{ "4M", "1M", 3 << 20, 1 << 20 },
+		{ "64M", "0", 64 << 20, 0 },
+		{ "64M", "64M", 0, 0 }, /* refused */
+		{ "64M", "7T", 0, 0 },
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint64_t cache_bytes = 0, hold_bytes = 0;
+		struct settings s = { 0 };
+		int err;
+
+		if (cases[i].memory)
+			settings_set(&s, SETTING_MEMORY, cases[i].memory,
+			             SETTINGS_OPTION);
+		if (cases[i].holds)
+			settings_set(&s, SETTING_HOLDS, cases[i].holds,
+			             SETTINGS_OPTION);
+		err = settings_split(&s, &cache_bytes, &hold_bytes);
+		assert_int_equal(err, cases[i].cache_bytes ? 0 : -EINVAL);
+		assert_int_equal(cache_bytes, cases[i].cache_bytes);
+		assert_int_equal(hold_bytes, cases[i].hold_bytes);
+		if (err)
+			assert_non_null(strstr(s.why, "leave no room for blocks"));
+	}
+	(void)state;
+}
+
 static void leave_what_was_told_taken_by_successor(void **state)
 {
 	char socket[FIXTURE_PATH_BYTES], path[FIXTURE_PATH_BYTES];
@@ -368,6 +409,7 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	settings_set(&s, SETTING_BUFFERED, "yes", SETTINGS_OPTION);
 	settings_set(&s, SETTING_HUGE_PAGES, "off", SETTINGS_OPTION);
 	settings_set(&s, SETTING_ENTRIES, "32", SETTINGS_OPTION);
+	settings_set(&s, SETTING_HOLDS, "0", SETTINGS_OPTION);
 	settings_set(&s, SETTING_IDLE_EXIT, "7", SETTINGS_OPTION);
 	settings_set(&s, SETTING_QUOTA, "9", SETTINGS_USER);
 	settings_set(&s, SETTING_FILES, "9", SETTINGS_SYSTEM);
@@ -387,6 +429,7 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_true(next.buffered);
 	assert_true(next.small_pages);
 	assert_int_equal(next.entries, 16);
+	assert_int_equal(next.from[SETTING_HOLDS], SETTINGS_LEFT);
 	assert_int_equal(next.from[SETTING_IDLE_EXIT], SETTINGS_NOBODY);
 	/* What stands in files is not left: a line that is removed must be gone. */
 	assert_int_equal(next.from[SETTING_QUOTA], SETTINGS_NOBODY);
@@ -436,6 +479,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(set_two_sources_earlier_one_wins),
 		cmocka_unit_test(set_overruled_value_still_checked),
 		cmocka_unit_test(gather_environment_taken_unless_privileged),
+		cmocka_unit_test(split_memory_quarter_or_what_was_said),
 		cmocka_unit_test(leave_what_was_told_taken_by_successor),
 		cmocka_unit_test(leave_nothing_told_file_removed),
 		cmocka_unit_test(leave_folder_gone_says_which_file),

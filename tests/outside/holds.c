@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Holds of a file whose file system errs, or does not answer: a FUSE file that the user has
+ * promised not to change. Its server is a process of this test.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "tests/outside/outside.h"
+#include "tests/support/wire_caller.h"
+
+#define TEST_SECONDS 120
+#define FILE_BYTES ((u64)12 << 20)
+#define BAD_AT ((u64)9 << 20)
+#define FUSE_BYTES (1u << 18)
+#define SOON_MS 1000
+
+enum fuse_mood { FUSE_GOOD, FUSE_EIO, FUSE_SILENT };
+
+/* One FUSE file system that is one file. */
+struct fuse_file {
+	char path[FIXTURE_PATH_BYTES];
+	int device;
+	pid_t server;
+	u64 *mood; /* enum fuse_mood: how it answers reads from BAD_AT on */
+};
+
+static struct fuse_file fuse = { .device = -1 };
+
+static void fuse_reply(int device, const struct fuse_in_header *in, int error,
+                       const void *bytes, size_t n)
+{
+	static u8 reply[sizeof(struct fuse_out_header) + FUSE_BYTES];
+	struct fuse_out_header *out = (void *)reply;
+
+	*out = (struct fuse_out_header){ (u32)(sizeof(*out) + n), error, in->unique };
+	if (n > 0)
+		memcpy(out + 1, bytes, n);
+	if (write(device, reply, out->len) != (ssize_t)out->len && errno != ENOENT)
+		_exit(1);
+}
+
+static void fuse_serve_read(int device, const struct fuse_in_header *in, u64 mood)
+{
+	static u8 bytes[FUSE_BYTES];
+	const struct fuse_read_in *r = (const void *)(in + 1);
+	u64 n = r->offset < FILE_BYTES ? FILE_BYTES - r->offset : 0;
+
+	n = n < r->size ? n : r->size;
+	if (r->offset + n > BAD_AT && mood == FUSE_SILENT)
+		return;
+	if (r->offset + n > BAD_AT && mood == FUSE_EIO) {
+		fuse_reply(device, in, -EIO, NULL, 0);
+		return;
+	}
+	pattern_fill(bytes, 1, 1, r->offset, n);
+	fuse_reply(device, in, 0, bytes, n);
+}
+
+static _Noreturn void fuse_serve(const struct fuse_file *f)
+{
+	static u8 request[1 << 17];
+	const struct fuse_in_header *in = (const void *)request;
+	const struct fuse_init_out init = {
+		.major = 7, .minor = 31, .max_readahead = 1 << 17, .max_write = 1 << 16
+	};
+	const struct fuse_open_out opened = { .fh = 1 };
+	const struct fuse_attr_out attr = { .attr_valid = 1000,
+		                            .attr = { .ino = 1,
+		                                      .size = FILE_BYTES,
+		                                      .mode = S_IFREG | 0444,
+		                                      .nlink = 1,
+		                                      .blksize = 4096 } };
+	const struct fuse_statfs_out statfs = { .st = { .bsize = 4096 } };
+
+	while (read(f->device, request, sizeof(request)) > 0) {
+		switch (in->opcode) {
+		case FUSE_INIT:
+			fuse_reply(f->device, in, 0, &init, sizeof(init));
+			break;
+		case FUSE_OPEN:
+			fuse_reply(f->device, in, 0, &opened, sizeof(opened));
+			break;
+		case FUSE_GETATTR:
+			fuse_reply(f->device, in, 0, &attr, sizeof(attr));
+			break;
+		case FUSE_STATFS:
+			fuse_reply(f->device, in, 0, &statfs, sizeof(statfs));
+			break;
+		case FUSE_READ:
+			fuse_serve_read(f->device, in, host_load_acquire(f->mood));
+			break;
+		case FUSE_FORGET:
+		case FUSE_INTERRUPT: break;
+		case FUSE_RELEASE:
+		case FUSE_FLUSH: fuse_reply(f->device, in, 0, NULL, 0); break;
+		default: fuse_reply(f->device, in, -ENOSYS, NULL, 0);
+		}
+	}
+	_exit(0);
+}
+
+static void fuse_begin(enum fuse_mood mood)
+{
+	char data[128];
+
+	fuse.device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	if (fuse.device < 0)
+		fixture_skip("no /dev/fuse");
+	fuse.mood = fixture_shared(sizeof(*fuse.mood));
+	host_store_release(fuse.mood, mood);
+	fixture_path(fuse.path, "fuse.bin");
+	close(fixture_open(fuse.path, O_WRONLY | O_CREAT));
+	snprintf(data, sizeof(data), "fd=%d,rootmode=100444,user_id=0,group_id=0",
+	         fuse.device);
+	outside_mount("held", fuse.path, "fuse", MS_NOSUID | MS_NODEV, data);
+	fuse.server = fixture_fork();
+	if (fuse.server == 0)
+		fuse_serve(&fuse);
+}
+
+/* The kernel ends all requests. */
+static void fuse_end(void)
+{
+	if (fuse.device < 0)
+		return;
+	kill(fuse.server, SIGKILL);
+	fixture_wait(fuse.server);
+	close(fuse.device);
+	fuse.device = -1;
+	umount2(fuse.path, MNT_DETACH);
+}
+
+static void serve(struct test_service *service, const char *name)
+{
+	static const char *globs[2];
+
+	globs[0] = fuse.path;
+	test_service_init(service, name);
+	service->options.hold_bytes = (u64)64 << 20;
+	service->options.immutable = globs;
+	assert_int_equal(test_service_start(service), 0);
+}
+
+/* Nothing is held in part, and the memory comes back. What can be read can be held. */
+static void hold_eio_midway_fails_whole_memory_comes_back(void **state)
+{
+	struct test_service service;
+	struct wire_caller c;
+	u32 nr;
+	u64 id;
+	int fd;
+
+	fuse_begin(FUSE_EIO);
+	serve(&service, "eio");
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	nr = caller_nr_descriptors(&service);
+	assert_int_equal(caller_hold(&c, &service, id, 0, 0), -EIO);
+	assert_int_equal(caller_stat(&c).hold_bytes, 0);
+	assert_int_equal(c.reply.stat.holds, 0);
+	assert_int_equal(c.reply.stat.holds_failed, 1);
+	assert_int_equal(caller_nr_descriptors(&service), nr);
+	fd = caller_hold(&c, &service, id, 0, (u64)8 << 20);
+	assert_true(fd >= 0);
+	assert_true(caller_holds_pattern(fd, 1, 1, 0, (u64)8 << 20));
+	close(fd);
+	host_store_release(fuse.mood, FUSE_GOOD);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	assert_true(fd >= 0);
+	assert_true(caller_holds_pattern(fd, 1, 1, 0, FILE_BYTES));
+	close(fd);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	fuse_end();
+	(void)state;
+}
+
+/* A file that does not answer has pieces under way for ever. Others are read meanwhile. One who
+ * waits hears when the file is dropped. */
+static void hold_unanswered_others_are_read_drop_ends_it(void **state)
+{
+	struct test_service service;
+	char path[FIXTURE_PATH_BYTES];
+	struct wire_caller c, waiting;
+	u64 id, other, number;
+	int fd;
+
+	fuse_begin(FUSE_SILENT);
+	serve(&service, "silent");
+	pattern_file_make(path, "other.bin", 2, 1, (u64)20 << 20);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	for (u64 i = 0; i < 3; i++) /* three ranges, and two of them stick */
+		assert_int_equal(caller_ask(&c, WIRE_HOLD, id, (i << 12) + BAD_AT,
+		                            4096 - i),
+		                 -EINPROGRESS);
+	number = c.reply.hold.number;
+	caller_connect(&waiting, &service);
+	caller_send(&waiting, WIRE_HOLD_WAIT, number, 0, 0, -1);
+	other = caller_open(&c, path);
+	fd = caller_hold(&c, &service, other, 0, 0);
+	assert_true(fd >= 0);
+	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)20 << 20));
+	close(fd);
+	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(caller_receive(&waiting), -ESTALE);
+	close(waiting.socket);
+	fuse_end();
+	/* The pieces come back with an error, and so does the memory. */
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == 0));
+	assert_int_equal(c.reply.stat.holds, 0);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+static int guard_set(void **state)
+{
+	(void)state;
+	alarm(TEST_SECONDS);
+	return 0;
+}
+
+static int fuse_teardown(void **state)
+{
+	(void)state;
+	fuse_end();
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set, fuse_teardown)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(hold_eio_midway_fails_whole_memory_comes_back),
+		TEST(hold_unanswered_others_are_read_drop_ends_it),
+	};
+
+	outside_begin(argc, argv);
+	return cmocka_run_group_tests_name("holds", tests, NULL, NULL);
+}
