@@ -183,16 +183,21 @@ static void report(struct serve *s, int error)
 	s->report = -1;
 }
 
-/* Somebody has resized the cache: the next service shall have that size. */
+/* Somebody has resized the cache, but for its holds: the next service shall have that size. */
 static void on_resized(void *arg, uint64_t cache_bytes)
 {
 	struct serve *s = arg;
 
-	s->options.cache_bytes = s->settings.memory_bytes = cache_bytes;
-	/* A size that stands in a configuration file is found there. */
-	if (cache_bytes != s->told.memory_bytes ||
-	    s->settings.from[SETTING_MEMORY] == SETTINGS_NOBODY)
+	s->options.cache_bytes = cache_bytes;
+	s->settings.memory_bytes = cache_bytes + s->options.hold_bytes;
+	/* A size that stands in a configuration file is found there. Otherwise the next service
+	 * must split it in the same way. */
+	if (s->settings.memory_bytes != s->told.memory_bytes ||
+	    s->settings.from[SETTING_MEMORY] == SETTINGS_NOBODY) {
 		s->settings.from[SETTING_MEMORY] = SETTINGS_OPTION;
+		s->settings.from[SETTING_HOLDS] = SETTINGS_OPTION;
+		s->settings.hold_bytes = s->options.hold_bytes;
+	}
 	if (settings_leave(&s->settings) != 0)
 		on_say(s, s->settings.why);
 }
@@ -232,7 +237,12 @@ static uint64_t on_reread(void *arg)
 		on_say(s, "the configuration says what it said before");
 	settings_free(&s->told);
 	s->told = now;
-	return bytes;
+	/* Holds keep their part. */
+	if (bytes > 0 && bytes < s->options.hold_bytes + SERVICE_MIN_CACHE_BYTES) {
+		on_say(s, "the holds leave no room for a cache of that size");
+		return 0;
+	}
+	return bytes > 0 ? bytes - s->options.hold_bytes : 0;
 }
 
 static void on_ready(void *arg)

@@ -107,6 +107,9 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_FILES: return a->files == b->files;
 	case SETTING_KEEP: return a->keep_ms == b->keep_ms;
 	case SETTING_HUGE_PAGES: return a->small_pages == b->small_pages;
+	case SETTING_HOLDS:
+		return a->from[setting] == b->from[setting] &&
+		       a->hold_bytes == b->hold_bytes;
 	case NR_SETTINGS: break;
 	}
 	return true;

@@ -238,7 +238,7 @@ class Lists(Look):
 
 class Resize(Look):
     def test_readers_go_on_and_the_next_service_knows(self):
-        service = self.serve()
+        service = self.serve("--holds", "0")
         reader = self.read(self.file("data", 100 * BLOCK))
         before = self.json("stat")
         done = self.ask("resize", "32M")
@@ -258,7 +258,7 @@ class Resize(Look):
         self.assertGreater(answer["ns"], 0)
 
     def test_no_memory_for_it(self):
-        self.serve()
+        self.serve("--holds", "0")
         done = self.ask("resize", "7T")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"the cache keeps its 16\.0 MiB: the cache needs \d+ MiB and")
