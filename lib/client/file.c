@@ -161,14 +161,10 @@ void file_claim_anew(struct lodic_file *file)
 {
 	static const struct wire_request open = { .version = WIRE_VERSION,
 		                                  .op = WIRE_FILE_OPEN };
-	u64 generation = file->claim->generation;
-	struct wire_request close;
 
-	if (file->nr_claims >= MAX_CLAIMS)
-		return;
-	if (file_must_tell(file, &close))
-		attach_tell(file->lodic, generation, &close);
-	attach_call_same(file->lodic, generation, &open, file->fd, file_answered, file);
+	if (file->nr_claims < MAX_CLAIMS)
+		attach_call_same(file->lodic, file->claim->generation, &open, file->fd,
+		                 file_answered, file);
 }
 
 int file_uncached(const struct lodic_file *file, off_t offset)

@@ -468,21 +468,18 @@ static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
 		                              .op = WIRE_HOLD_FD,
 		                              .a = h->number };
 	struct lodic *lodic = h->lodic;
-	int err = -ESTALE;
+	int err;
 
 	if (attach_forked(lodic))
 		return -ECHILD;
 	attach_lock(lodic);
-	if (lodic->generation == h->generation) {
-		err = attach_call_same(lodic, h->generation, &request, -1,
-		                       hold_fd_answered, d);
-		if (!err)
-			err = d->error;
-		/* Away, or followed by another. */
-		if (err && (lodic->generation != h->generation ||
-		            !segment_alive(lodic->segment)))
-			err = -ESTALE;
-	}
+	err = attach_call_same(lodic, h->generation, &request, -1, hold_fd_answered, d);
+	if (!err)
+		err = d->error;
+	/* It has gone, or another has followed. */
+	if (err &&
+	    (lodic->generation != h->generation || !segment_alive(lodic->segment)))
+		err = -ESTALE;
 	attach_unlock(lodic);
 	return err;
 }

@@ -39,7 +39,7 @@ u32 held_nr_descriptors(void)
 	return n;
 }
 
-u32 held_nr_mappings(void)
+u32 held_nr_mappings(const char *name)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
 	char line[4096];
@@ -47,7 +47,7 @@ u32 held_nr_mappings(void)
 
 	REQUIRE(file, "no /proc");
 	while (fgets(line, sizeof(line), file))
-		n++;
+		n += !name || strstr(line, name);
 	fclose(file);
 	return n;
 }

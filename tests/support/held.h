@@ -13,9 +13,9 @@ bool held_has(const struct lodic_hold *hold, u64 file, u64 version, u64 offset, 
  * change them. */
 bool held_descriptor_is_right(int fd, off_t at, u64 offset, u64 n);
 
-/* Of this process. */
+/* Of this process. name: only what /proc calls so; NULL: all. */
 u32 held_nr_descriptors(void);
-u32 held_nr_mappings(void);
+u32 held_nr_mappings(const char *name);
 
 /* Does a thread of this process sleep? 0: it has not begun. */
 bool held_thread_sleeps(u64 thread_id);
