@@ -91,7 +91,7 @@ struct wire_reply {
 			uint64_t slot, id, size;
 		} file;
 		struct {
-			uint64_t number; /* never used again while the service runs */
+			uint64_t number; /* never used again, by a successor neither */
 			/* The memory begins with the file's byte at offset, a multiple of a
 			 * page; bytes of it are the file's. */
 			uint64_t offset, bytes;

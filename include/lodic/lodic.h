@@ -447,7 +447,7 @@ uint64_t lodic_hold_bytes(const struct lodic_hold *hold);
  * -EAGAIN: the hold is not ready.
  * -EINVAL: an argument is NULL.
  * -EOPNOTSUPP: there is no /proc, here or for the service.
- * -EMFILE, -ENFILE, -ENOMEM, -ECHILD, -ECONNRESET, -ETIMEDOUT, -EPROTO: as lodic_hold() says.
+ * -EMFILE, -ENFILE, -ENOMEM, -ECHILD, -ETIMEDOUT, -EPROTO: as lodic_hold() says.
  */
 int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at);
 

@@ -76,8 +76,8 @@ int attach_ask(struct lodic *lodic, const struct wire_request *request, int fd,
 int attach_call(struct lodic *lodic, const struct wire_request *request, int fd,
                 void (*done)(void *owner, const struct channel_reply *reply),
                 void *owner);
-/* The same, but asks the service of that generation alone: what a file's id, or a hold's
- * number, means to its successor is something else. -ECONNRESET: it has gone. */
+/* The same, but asks the service of that generation alone: a file's id means something else to
+ * its successor. -ECONNRESET: it has gone. -ETIMEDOUT: also if it lets nobody in. */
 int attach_call_same(struct lodic *lodic, u64 generation,
                      const struct wire_request *request, int fd,
                      void (*done)(void *owner, const struct channel_reply *reply),

@@ -116,7 +116,6 @@ static int hold_ask_service(struct lodic_hold *h, const struct claim *claim)
 
 	w->outdated |= w->rounds > 0 && w->id != claim->core.id;
 	w->id = claim->core.id;
-	h->generation = claim->generation;
 	err = attach_call_same(h->lodic, claim->generation, &request, -1, hold_answered,
 	                       h);
 	if (!err)
@@ -461,27 +460,29 @@ static void hold_fd_answered(void *owner, const struct channel_reply *reply)
 		d->error = -errno;
 }
 
-/* Asks the service that made the hold, and starts none. */
+/* Asks the service that made the hold, and starts none. Another one does not know the number,
+ * which is -ESTALE too. */
 static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
 {
 	const struct wire_request request = { .version = WIRE_VERSION,
 		                              .op = WIRE_HOLD_FD,
 		                              .a = h->number };
 	struct lodic *lodic = h->lodic;
+	int tries = 0;
 	int err;
 
 	if (attach_forked(lodic))
 		return -ECHILD;
 	attach_lock(lodic);
-	err = attach_call_same(lodic, h->generation, &request, -1, hold_fd_answered, d);
-	if (!err)
-		err = d->error;
-	/* It has gone, or another has followed. */
-	if (err &&
-	    (lodic->generation != h->generation || !segment_alive(lodic->segment)))
-		err = -ESTALE;
+	do { /* twice: it may have hung up, or its cache has another size now */
+		err = attach_call(lodic, &request, -1, hold_fd_answered, d);
+		if (!err)
+			err = d->error;
+	} while (err == -ECONNRESET && tries++ == 0);
 	attach_unlock(lodic);
-	return err;
+	if (err == -ENOENT || err == -ECONNREFUSED || err == -ECONNRESET)
+		return -ESTALE;
+	return err == -EAGAIN ? -ETIMEDOUT : err; /* it lets nobody in */
 }
 
 EXPORT int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at)

@@ -18,7 +18,7 @@ struct holds {
 	struct held_range **table;
 	u32 *free_places;
 	u64 nr_places, nr_free; /* places that were ever used; of these, free ones */
-	u64 last_serial;
+	u64 last_serial; /* a program that asks a successor for it finds nothing */
 	struct hold **chains; /* by file slot: those that others may join */
 	struct hold_waiter *answers;
 	u64 page_bytes;

@@ -351,6 +351,9 @@ int holds_init(struct service *s)
 	h->room.most = h->queues.most = s->options.hold_bytes;
 	h->queues.search = 1;
 	h->alive = host_load_acquire(&s->arena.header->alive);
+	/* A time in ns: no two services of a socket have a number in common, because each range
+	 * takes longer than that. */
+	h->last_serial = s->arena.header->generation;
 	h->table = calloc(HOLD_PLACES, sizeof(*h->table));
 	h->free_places = calloc(HOLD_PLACES, sizeof(*h->free_places));
 	h->chains = calloc(s->shape.nr_files, sizeof(*h->chains));

@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "lib/client/hold.h"
+#include "lib/look.h"
 #include "tests/support/held.h"
 
 #define TEST_SECONDS 120
@@ -281,7 +282,7 @@ static void hold_fd_of_service_sealed_estale_without_it(void **state)
 	assert_int_equal(lodic_hold_fd(h, &at), -ESTALE);
 	b.service.inherits = true;
 	assert_int_equal(test_service_start(&b.service), 0);
-	/* A hold of the new service, which counts its numbers from the first on again. */
+	/* The new service has one, of the same range, and would give its descriptor. */
 	other = held_range(&b, 0, 0);
 	assert_int_equal(lodic_hold_fd(h, &at), -ESTALE);
 	lodic_release(h);
@@ -291,6 +292,42 @@ static void hold_fd_of_service_sealed_estale_without_it(void **state)
 	assert_true(fd >= 0 && held_descriptor_is_right(fd, at, 0, FILE_BYTES));
 	close(fd);
 	lodic_release(other);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static bool resize_is_over(struct look *look, struct look_resize *now)
+{
+	assert_int_equal(look_resize(look, 0, now), 0);
+	return now->state != LOOK_RESIZE_RUNS;
+}
+
+/* The cache has another size, and holds do not notice. */
+static void resize_holds_stand_and_are_shared(void **state)
+{
+	struct lodic_hold *h, *again;
+	struct look_resize now;
+	struct look *look;
+	struct test_bed b;
+	off_t at = -1;
+	int pid, fd;
+
+	bed_make(&b);
+	h = held_range(&b, 1, 2 * MIB);
+	assert_int_equal(look_open(b.service.socket, &look, &pid), 0);
+	assert_int_equal(look_resize(look, 2 * MIB, &now), 0);
+	assert_true(WAIT_UNTIL(resize_is_over(look, &now)));
+	assert_int_equal(now.state, LOOK_RESIZE_DONE);
+	look_close(look);
+	assert_true(held_has(h, 1, 1, 1, 2 * MIB));
+	fd = lodic_hold_fd(h, &at);
+	assert_true(fd >= 0 && held_descriptor_is_right(fd, at, 1, 2 * MIB));
+	close(fd);
+	again = held_range(&b, 1, 2 * MIB);
+	assert_true(held_has(again, 1, 1, 1, 2 * MIB));
+	assert_int_equal(test_service_stat(b.lodic).holds_read, 1);
+	lodic_release(again);
+	lodic_release(h);
 	test_bed_free(&b);
 	(void)state;
 }
@@ -479,6 +516,7 @@ int main(int argc, char **argv)
 		TEST(held_bytes_stand_whatever_happens),
 		TEST(fork_child_keeps_its_own),
 		TEST(hold_fd_of_service_sealed_estale_without_it),
+		TEST(resize_holds_stand_and_are_shared),
 		TEST(hold_limits_clear_errors_nothing_kept),
 		TEST(hold_verify_answer_that_could_harm_eproto),
 		TEST(hold_again_and_again_nothing_stays),
