@@ -32,7 +32,8 @@
  * HOLD asks for a range of a file that the client has open (c = 0: to its end). If the memory is
  * ready it comes with the reply. -EINPROGRESS: the service reads it, and number names it for
  * HOLD_WAIT, which any connection may ask. When that is answered with 0 the client asks HOLD
- * again. HOLD_FD gives a holder another description of what HOLD gave it.
+ * again. -EAGAIN: 64 ranges are being read for this client. HOLD_FD gives a holder another
+ * description of what HOLD gave it.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H

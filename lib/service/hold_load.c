@@ -78,6 +78,7 @@ struct hold_piece {
 	u64 bytes;  /* of memory */
 	u64 length;
 	bool huge;
+	u64 needed; /* memory for the pieces of the whole range; 0: it was looked for */
 	int error;
 	int huge_refused;
 	u64 huge_ns;
@@ -134,11 +135,16 @@ static void piece_work(struct worker_job *job)
 {
 	struct hold_piece *p = (struct hold_piece *)job;
 	u64 began = host_now_ns();
+	const char *why;
 
-	if (p->huge)
+	/* Otherwise the kernel would kill a process, and mostly this one. */
+	if (p->needed > 0)
+		p->error = memory_check_room(p->needed, &why);
+	if (p->huge && !p->error)
 		p->huge_refused = pages_ask(p->at, p->bytes);
 	p->huge_ns = host_now_ns() - began;
-	p->error = piece_read(p);
+	if (!p->error)
+		p->error = piece_read(p);
 	/* Here, so that the last job has no mapping of the whole range to take away. */
 	if (munmap(p->at, p->bytes) != 0 && !p->error)
 		p->error = -ENOMEM;
@@ -263,6 +269,7 @@ static int load_begin_piece(struct service *s, struct hold_load *load)
 	p->at = load->at + load->next;
 	p->offset = load->offset + load->next;
 	p->bytes = n;
+	p->needed = load->next == 0 ? load->bytes : 0;
 	p->length = length < n ? length : n;
 	p->huge = load->huge && n >= HUGE_PAGE_BYTES;
 	if (worker_do(s, &p->job) != 0) {

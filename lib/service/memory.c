@@ -134,7 +134,7 @@ static u64 memory_groups_room(void)
 	return room;
 }
 
-static int memory_check_room(u64 bytes, const char **ret_why)
+int memory_check_room(u64 bytes, const char **ret_why)
 {
 	u64 room = memory_groups_room();
 	u64 available;

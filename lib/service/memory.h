@@ -22,6 +22,10 @@ enum memory_use memory_ask(int fd);
  * read-only, and the service has no other one. */
 enum memory_use memory_ask_own(int fd);
 
+/* -ENOMEM: this machine, or a control group of this process, does not have so much memory left now;
+ * *ret_why says so. It reads some files of /proc and /sys. Any thread may call it. */
+int memory_check_room(u64 bytes, const char **ret_why);
+
 /* A new memfd that can be sealed and never executed. flags are more of memfd_create(2)'s. Returns
  * the descriptor or -errno. */
 int memory_make_fd(const char *name, unsigned int flags);

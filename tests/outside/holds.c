@@ -27,7 +27,7 @@
 #define FILE_BYTES ((u64)12 << 20)
 #define BAD_AT ((u64)9 << 20)
 #define FUSE_BYTES (1u << 18)
-#define SOON_MS 1000
+#define HOLDS_EACH 64u /* as lib/service/holds.h has it */
 
 enum fuse_mood { FUSE_GOOD, FUSE_EIO, FUSE_SILENT };
 
@@ -196,7 +196,7 @@ static void hold_unanswered_others_are_read_drop_ends_it(void **state)
 {
 	struct test_service service;
 	char path[FIXTURE_PATH_BYTES];
-	struct wire_caller c, waiting;
+	struct wire_caller c, d, waiting, hasty;
 	u64 id, other, number;
 	int fd;
 
@@ -205,27 +205,63 @@ static void hold_unanswered_others_are_read_drop_ends_it(void **state)
 	pattern_file_make(path, "other.bin", 2, 1, (u64)20 << 20);
 	caller_hello(&c, &service);
 	id = caller_open(&c, fuse.path);
-	for (u64 i = 0; i < 3; i++) /* three ranges, and two of them stick */
+	for (u64 i = 0; i < HOLDS_EACH; i++) /* and two of them stick */
 		assert_int_equal(caller_ask(&c, WIRE_HOLD, id, (i << 12) + BAD_AT,
 		                            4096 - i),
 		                 -EINPROGRESS);
 	number = c.reply.hold.number;
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 1), -EAGAIN);
 	caller_connect(&waiting, &service);
 	caller_send(&waiting, WIRE_HOLD_WAIT, number, 0, 0, -1);
-	other = caller_open(&c, path);
-	fd = caller_hold(&c, &service, other, 0, 0);
+	caller_connect(&hasty, &service);
+	caller_send(&hasty, WIRE_HOLD_WAIT, number, 0, 0, -1);
+	close(hasty.socket);
+	caller_hello(&d, &service);
+	other = caller_open(&d, path);
+	fd = caller_hold(&d, &service, other, 0, 0);
 	assert_true(fd >= 0);
 	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)20 << 20));
 	close(fd);
 	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
 	assert_int_equal(caller_receive(&waiting), -ESTALE);
 	close(waiting.socket);
+	close(d.socket);
 	fuse_end();
 	/* The pieces come back with an error, and so does the memory. */
 	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == 0));
 	assert_int_equal(c.reply.stat.holds, 0);
 	close(c.socket);
 	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* The service ends in order while a worker is stuck, and another range is being read. */
+static void hold_unanswered_service_ends(void **state)
+{
+	struct test_service service;
+	char path[FIXTURE_PATH_BYTES];
+	struct wire_caller c, waiting;
+	u64 id;
+
+	fuse_begin(FUSE_SILENT);
+	serve(&service, "ends");
+	pattern_file_make(path, "ends.bin", 2, 1, (u64)20 << 20);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
+	caller_connect(&waiting, &service);
+	caller_send(&waiting, WIRE_HOLD_WAIT, c.reply.hold.number, 0, 0, -1);
+	id = caller_open(&c, path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -EINPROGRESS);
+	kill(service.pid, SIGTERM);
+	/* Its process stays until the kernel has ended the stuck read. */
+	assert_true(WAIT_UNTIL(wire_receive(waiting.socket, &waiting.reply,
+	                                    sizeof(waiting.reply), waiting.fds,
+	                                    &waiting.nr_fds) == -ECONNRESET));
+	close(waiting.socket);
+	close(c.socket);
+	fuse_end();
+	assert_int_equal(fixture_wait(service.pid), 0);
 	(void)state;
 }
 
@@ -250,6 +286,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(hold_eio_midway_fails_whole_memory_comes_back),
 		TEST(hold_unanswered_others_are_read_drop_ends_it),
+		TEST(hold_unanswered_service_ends),
 	};
 
 	outside_begin(argc, argv);

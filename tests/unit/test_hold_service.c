@@ -128,6 +128,68 @@ static void hold_range_inside_another_joins_it(void **state)
 	(void)state;
 }
 
+/* A range that was just read stays until the program that waited for it has asked again. */
+static void hold_just_read_waits_for_its_program(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct wire_caller a, b;
+	u64 id, number;
+
+	serve(&service, "fresh", 2 * MIB);
+	pattern_file_make(path, "fresh.bin", 1, 1, 4 * MIB);
+	caller_hello(&a, &service);
+	caller_hello(&b, &service);
+	id = caller_open(&a, path);
+	caller_open(&b, path);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 0, 2 * MIB), -EINPROGRESS);
+	number = a.reply.hold.number;
+	assert_int_equal(caller_wait_settled(&service, number), 0);
+	assert_int_equal(caller_ask(&b, WIRE_HOLD, id, 2 * MIB, 2 * MIB), -ENOSPC);
+	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 0, 2 * MIB), 0);
+	assert_int_equal(a.reply.hold.number, number);
+	close(a.fds[0]);
+	close(caller_hold(&b, &service, id, 2 * MIB, 2 * MIB));
+	close(a.socket);
+	close(b.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* A number is of use to a process that was given the hold, and to no other. */
+static void hold_fd_of_another_process_estale(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct wire_caller c;
+	u64 id, number;
+	pid_t pid;
+	int fd;
+
+	serve(&service, "other", 4 * MIB);
+	pattern_file_make(path, "other.bin", 1, 1, MIB);
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	number = c.reply.hold.number;
+	assert_int_equal(caller_ask(&c, WIRE_HOLD_FD, number, 0, 0), 0);
+	close(c.fds[0]);
+	pid = fixture_fork();
+	if (pid == 0) {
+		struct wire_caller other;
+
+		caller_hello(&other, &service);
+		REQUIRE(caller_ask(&other, WIRE_HOLD_FD, number, 0, 0) == -ESTALE, "%d",
+		        other.reply.error);
+		_exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+	close(fd);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 static void hold_bad_requests_clear_errors(void **state)
 {
 	char path[FIXTURE_PATH_BYTES];
@@ -381,6 +443,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hold_range_right_bytes_sealed_and_charged),
 		cmocka_unit_test(hold_range_inside_another_joins_it),
+		cmocka_unit_test(hold_just_read_waits_for_its_program),
+		cmocka_unit_test(hold_fd_of_another_process_estale),
 		cmocka_unit_test(hold_bad_requests_clear_errors),
 		cmocka_unit_test(hold_no_room_enospc_until_one_is_released),
 		cmocka_unit_test(hold_file_changed_old_stands_new_is_read),
