@@ -145,12 +145,14 @@ static void fuse_end(void)
 	umount2(fuse.path, MNT_DETACH);
 }
 
-static void serve(struct test_service *service, const char *name)
+/* stuck: a job is left to a worker at the end, and looks leaked. */
+static void serve(struct test_service *service, const char *name, bool stuck)
 {
 	static const char *globs[2];
 
 	globs[0] = fuse.path;
 	test_service_init(service, name);
+	service->inherits = stuck;
 	service->options.hold_bytes = (u64)64 << 20;
 	service->options.immutable = globs;
 	assert_int_equal(test_service_start(service), 0);
@@ -166,7 +168,7 @@ static void hold_eio_midway_fails_whole_memory_comes_back(void **state)
 	int fd;
 
 	fuse_begin(FUSE_EIO);
-	serve(&service, "eio");
+	serve(&service, "eio", false);
 	caller_hello(&c, &service);
 	id = caller_open(&c, fuse.path);
 	nr = caller_nr_descriptors(&service);
@@ -201,7 +203,7 @@ static void hold_unanswered_others_are_read_drop_ends_it(void **state)
 	int fd;
 
 	fuse_begin(FUSE_SILENT);
-	serve(&service, "silent");
+	serve(&service, "silent", false);
 	pattern_file_make(path, "other.bin", 2, 1, (u64)20 << 20);
 	caller_hello(&c, &service);
 	id = caller_open(&c, fuse.path);
@@ -244,7 +246,7 @@ static void hold_unanswered_service_ends(void **state)
 	u64 id;
 
 	fuse_begin(FUSE_SILENT);
-	serve(&service, "ends");
+	serve(&service, "ends", true);
 	pattern_file_make(path, "ends.bin", 2, 1, (u64)20 << 20);
 	caller_hello(&c, &service);
 	id = caller_open(&c, fuse.path);
