@@ -100,6 +100,10 @@ static const struct argp_option option_list[] = {
 	  "Keep blocks in huge pages, as far as the kernel gives them (auto), or in "
 	  "small ones (default: auto)",
 	  0 },
+	{ "pressure", SETTING(PRESSURE), "FILE|off", 0,
+	  "Give memory back when this file says that it is short (default: "
+	  "/proc/pressure/memory)",
+	  0 },
 	{ "replace", KEY_REPLACE, NULL, 0,
 	  "End the service that listens there, and take its place", 0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
@@ -147,6 +151,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(KEEP):
 	case SETTING(HUGE_PAGES):
 	case SETTING(HOLDS):
+	case SETTING(PRESSURE):
 		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
 		return 0;
 	case KEY_REPLACE: s->replace = true; return 0;
@@ -349,6 +354,18 @@ static int run_in_background(struct serve *s)
 	return answer == 0 ? CLI_OK : CLI_FAILED;
 }
 
+/* NULL: none. A kernel without PSI has no such file, which is no mistake of the user's. */
+static const char *pressure_file(const struct settings *settings)
+{
+	const char *path = settings->pressure;
+
+	if (!*path)
+		path = access(SETTINGS_PRESSURE_FILE, R_OK) == 0
+		               ? SETTINGS_PRESSURE_FILE
+		               : "off";
+	return strcmp(path, "off") == 0 ? NULL : path;
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
@@ -389,6 +406,7 @@ static int complete(struct serve *s)
 		.small_pages = settings->small_pages,
 		.say = on_say,
 		.say_arg = s,
+		.pressure = pressure_file(settings),
 		.resized = on_resized,
 		.reread = on_reread,
 	};

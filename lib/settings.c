@@ -45,6 +45,7 @@ static const struct {
 	[SETTING_KEEP] = { .name = "keep" },
 	[SETTING_HUGE_PAGES] = { .name = "huge-pages" },
 	[SETTING_HOLDS] = { "holds", 0, SERVICE_MAX_CACHE_BYTES },
+	[SETTING_PRESSURE] = { .name = "pressure" },
 };
 
 __attribute__((format(printf, 2, 3))) static int
@@ -110,6 +111,7 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_HOLDS:
 		return a->from[setting] == b->from[setting] &&
 		       a->hold_bytes == b->hold_bytes;
+	case SETTING_PRESSURE: return strcmp(a->pressure, b->pressure) == 0;
 	case NR_SETTINGS: break;
 	}
 	return true;
@@ -233,6 +235,16 @@ static int settings_take_huge_pages(struct settings *s, const char *value,
 	return 0;
 }
 
+static int settings_check_pressure(struct settings *s, const char *value)
+{
+	if ((*value != '/' && strcmp(value, "off") != 0) || strchr(value, '\n'))
+		return settings_refuse(
+			s, "'%s' is neither off nor a path that begins with /", value);
+	if (strlen(value) >= sizeof(s->pressure))
+		return settings_refuse(s, "'%s' is too long", value);
+	return 0;
+}
+
 /* What stands in a file must read back as the same glob. */
 static int settings_check_glob(struct settings *s, const char *glob)
 {
@@ -297,6 +309,7 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 			s, "'%s' is not a number of seconds, at most 1000000000",
 			value);
 	case SETTING_IMMUTABLE: return settings_check_glob(s, value);
+	case SETTING_PRESSURE: return settings_check_pressure(s, value);
 	default: return settings_take_number(s, setting, value, ret);
 	}
 }
@@ -318,6 +331,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_KEEP: s->keep_ms = n; return 0;
 	case SETTING_HUGE_PAGES: s->small_pages = n != 0; return 0;
 	case SETTING_HOLDS: s->hold_bytes = n; return 0;
+	case SETTING_PRESSURE: strcpy(s->pressure, value); return 0;
 	case NR_SETTINGS: break;
 	}
 	return -EINVAL;

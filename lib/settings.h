@@ -12,6 +12,8 @@
 
 #define SETTINGS_SOCKET_BYTES 108 /* a socket's address holds no more */
 #define SETTINGS_MAX_GLOBS 64
+#define SETTINGS_PATH_BYTES 256
+#define SETTINGS_PRESSURE_FILE "/proc/pressure/memory"
 #define SETTINGS_WHY_BYTES 512
 #define SETTINGS_SYSTEM_FILE "/etc/lodic.conf"
 
@@ -29,6 +31,7 @@ enum setting {
 	SETTING_KEEP,
 	SETTING_HUGE_PAGES,
 	SETTING_HOLDS,
+	SETTING_PRESSURE,
 	NR_SETTINGS
 };
 
@@ -48,7 +51,7 @@ struct settings {
 	uint8_t from[NR_SETTINGS]; /* enum settings_source */
 	char socket[SETTINGS_SOCKET_BYTES];
 	uint64_t memory_bytes;
-	uint64_t hold_bytes; /* of these */
+	uint64_t hold_bytes;   /* of these */
 	uint64_t idle_exit_ms; /* 0: never */
 	uint64_t keep_ms;
 	uint32_t scheme;  /* enum lodic_scheme */
@@ -56,6 +59,7 @@ struct settings {
 	uint32_t quota, entries, files;
 	bool buffered;
 	bool small_pages;                    /* huge-pages = off */
+	char pressure[SETTINGS_PATH_BYTES];  /* "": nobody says; "off", or a path */
 	char *globs[SETTINGS_MAX_GLOBS + 1]; /* NULL-ended */
 	char why[SETTINGS_WHY_BYTES];        /* what is wrong, when a function fails */
 };

@@ -24,7 +24,7 @@
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
 	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \
 	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
-	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS)
+	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | 1u << SETTING_PRESSURE)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -183,6 +183,7 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	case SETTING_HUGE_PAGES:
 		fprintf(file, "%s = %s\n", key, s->small_pages ? "off" : "auto");
 		return;
+	case SETTING_PRESSURE: fprintf(file, "%s = %s\n", key, s->pressure); return;
 	default: return; /* not in LEFT_MASK */
 	}
 }

@@ -292,6 +292,20 @@ void holds_spare_descriptors(struct service *s)
 		;
 }
 
+bool holds_give_back(struct service *s)
+{
+	u32 probes = HOLDS_PROBES, looks = LOOKS_PER_TURN;
+	bool any = false;
+	int err;
+
+	if (!s->holds)
+		return false;
+	s->holds->searching = false;
+	while ((err = holds_evict(s, &probes, &looks)) == 0)
+		any = true;
+	return any || err == -EAGAIN;
+}
+
 /* ---- now and then ---- */
 
 static void holds_tick_one(struct service *s, struct held_range *r, u32 *probes)

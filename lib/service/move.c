@@ -127,6 +127,7 @@ static void move_process(struct service *old, struct service *s)
 	old->refused = refused;
 	s->resize = old->resize;
 	s->resized = old->resized;
+	s->pressure = old->pressure;
 	old->resize = NULL;
 	s->stopping = old->stopping;
 	s->next_tick_ns = old->next_tick_ns;

@@ -29,6 +29,7 @@
 #include "lib/service/hold_move.h"
 #include "lib/service/life.h"
 #include "lib/service/move.h"
+#include "lib/service/pressure.h"
 #include "lib/service/reads.h"
 #include "lib/service/resize.h"
 #include "lib/service/worker.h"
@@ -305,6 +306,8 @@ struct service *resize_next(struct service *s)
 		(unsigned long long)next->resized.taken,
 		(unsigned long long)next->resized.had,
 		(unsigned long long)((host_now_ns() - r->since_ns) / NS_PER_MS));
+	if (r->asked)
+		pressure_configure(next, next->resized.to);
 	if (r->asked && next->options.resized)
 		next->options.resized(next->options.say_arg, next->resized.to);
 	return next;

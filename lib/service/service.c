@@ -30,6 +30,7 @@
 #include "lib/service/lease.h"
 #include "lib/service/life.h"
 #include "lib/service/memory.h"
+#include "lib/service/pressure.h"
 #include "lib/service/reads.h"
 #include "lib/service/resize.h"
 #include "lib/service/socket.h"
@@ -361,6 +362,7 @@ void service_turn(struct service *s)
 	sweep_tick(s);
 	evict_tick(s);
 	resize_tick(s);
+	pressure_tick(s);
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
@@ -422,6 +424,8 @@ int service_open(const struct service_options *options, struct service **ret_ser
 	}
 	/* From now on: making a large cache takes longer than some are idle. */
 	s->idle_since_ns = s->next_tick_ns = host_now_ns();
+	pressure_configure(s, s->options.cache_bytes ? s->options.cache_bytes
+	                                             : SERVICE_DEFAULT_CACHE_BYTES);
 	*ret_service = s;
 	return 0;
 }

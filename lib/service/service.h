@@ -30,6 +30,7 @@ struct service_options {
 	/* How long a file stays cached that no client has open; until then its file system
 	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS */
 	uint64_t keep_ms;
+	const char *pressure; /* a file like /proc/pressure/memory; NULL: none */
 	const char *const
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */

@@ -4,6 +4,7 @@
  *
  *   trial     a service that a program measures piece by piece
  *   service   start, main loop, end
+ *   pressure  what goes when the machine's memory is short
  *   resize    a cache of another size takes over
  *   move      what goes over then, at once
  *   carry     what comes along before: files and blocks
@@ -59,6 +60,7 @@
 #include "lib/look.h"
 #include "lib/service/admission.h"
 #include "lib/service/opens.h"
+#include "lib/service/pressure.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
 
@@ -214,6 +216,7 @@ struct service {
 	struct holds *holds;        /* NULL: there are none */
 	struct resize *resize;      /* under way; NULL: none is */
 	struct look_resize resized; /* the last one, or that one */
+	struct pressure pressure;
 
 	/* ---- one arena's ---- */
 	struct arena_shape shape;

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See pressure.h. Only the main thread comes here. It does not wake up for this: a service that
+ * sleeps holds nothing, or looks after it once a second anyway. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/service/holds.h"
+#include "lib/service/pressure.h"
+#include "lib/service/resize.h"
+
+#define LOOK_NS ((u64)1000 * NS_PER_MS)
+#define TEXT_BYTES 256
+#define MIB_SHIFT 20
+
+bool pressure_parse(const char *text, u32 *ret_some)
+{
+	unsigned int whole, part;
+
+	if (sscanf(text, "some avg10=%3u.%2u", &whole, &part) != 2 || whole > 100)
+		return false;
+	*ret_some = whole * 100 + part;
+	return true;
+}
+
+static u64 pressure_smaller(const struct pressure *p, u64 bytes)
+{
+	u64 least = p->configured / PRESSURE_LEAST_PART;
+	u64 next = bytes / 4 * 3;
+
+	least = least > SERVICE_MIN_CACHE_BYTES ? least : SERVICE_MIN_CACHE_BYTES;
+	return next > least ? next : least;
+}
+
+static u64 pressure_larger(const struct pressure *p, u64 bytes)
+{
+	u64 next = bytes / 3 * 4;
+
+	return next < p->configured ? next : p->configured;
+}
+
+enum pressure_step pressure_decide(struct pressure *p, u64 now_ns, u32 some, u64 bytes,
+                                   bool warm, u64 *ret_bytes)
+{
+	bool early = p->resized_ns > 0 && now_ns - p->resized_ns < PRESSURE_PAUSE_NS;
+	u64 next = bytes;
+
+	if (some >= PRESSURE_LOW)
+		p->calm_ns = 0;
+	else if (p->calm_ns == 0)
+		p->calm_ns = now_ns;
+	if (some >= PRESSURE_HIGH && warm)
+		return PRESSURE_HOLDS;
+	if (some >= PRESSURE_HIGH)
+		next = pressure_smaller(p, bytes);
+	else if (p->calm_ns > 0 && now_ns - p->calm_ns >= PRESSURE_CALM_NS)
+		next = pressure_larger(p, bytes);
+	/* A user may have made it smaller than pressure would. */
+	if (early || (some >= PRESSURE_HIGH ? next >= bytes : next <= bytes))
+		return PRESSURE_NOTHING;
+	p->resized_ns = now_ns;
+	p->calm_ns = 0; /* each step back wants its own quiet time */
+	*ret_bytes = next;
+	return PRESSURE_CACHE;
+}
+
+/* false: there is no number. */
+static bool pressure_look(const struct service *s, u32 *ret_some)
+{
+	char text[TEXT_BYTES];
+	/* Not to wait for a FIFO. */
+	int fd = open(s->options.pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return pressure_parse(text, ret_some);
+}
+
+void pressure_configure(struct service *s, u64 bytes)
+{
+	s->pressure.configured = bytes;
+}
+
+static void pressure_resize(struct service *s, u32 some, u64 bytes)
+{
+	if (resize_begin(s, bytes, false) == 0)
+		service_say(s, "memory pressure is %u.%02u %%: the cache gets %llu MiB",
+		            some / 100, some % 100,
+		            (unsigned long long)(bytes >> MIB_SHIFT));
+}
+
+void pressure_tick(struct service *s)
+{
+	struct pressure *p = &s->pressure;
+	u64 now = host_now_ns(), bytes;
+	enum pressure_step step;
+	u32 some;
+
+	if (!s->options.pressure || now < p->next_ns || s->resize)
+		return;
+	p->next_ns = now + LOOK_NS;
+	if (!pressure_look(s, &some)) {
+		if (!p->said)
+			service_say(s, "%s says nothing of memory pressure",
+			            s->options.pressure);
+		p->said = true;
+		return;
+	}
+	step = pressure_decide(p, now, some, s->options.cache_bytes, holds_any(s),
+	                       &bytes);
+	if (step == PRESSURE_HOLDS && !holds_give_back(s))
+		step = pressure_decide(p, now, some, s->options.cache_bytes, false,
+		                       &bytes);
+	if (step == PRESSURE_CACHE)
+		pressure_resize(s, some, bytes);
+}
