@@ -176,6 +176,7 @@ static void read_file_every_key_taken(void **state)
 	                           "files = 5\n"
 	                           "keep = 0.25\n"
 	                           "holds = 8M\n"
+	                           "pressure = /x/memory.pressure\n"
 	                           "huge-pages = off",
 	                           SETTINGS_USER),
 	                 0);
@@ -194,6 +195,7 @@ static void read_file_every_key_taken(void **state)
 	assert_int_equal(s.files, 5);
 	assert_int_equal(s.keep_ms, 250);
 	assert_true(s.small_pages);
+	assert_string_equal(s.pressure, "/x/memory.pressure");
 	for (enum setting i = 0; i < NR_SETTINGS; i++)
 		assert_int_equal(s.from[i], SETTINGS_USER);
 	settings_free(&s);
@@ -209,6 +211,7 @@ static void read_file_mistake_names_file_and_line(void **state)
 		  "conf:2: there is no setting 'memori'" },
 		{ "\n\nmemory 1M\n", "conf:3: this is not 'key = value'" },
 		{ "memory = 1K\n", "conf:1: '1K' is too small" },
+		{ "pressure = on\n", "conf:1: 'on' is neither off nor a path" },
 		{ "= 1\n", "conf:1: there is no setting ''" },
 	};
 	char *longest = malloc(10000);
