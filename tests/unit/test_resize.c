@@ -481,16 +481,14 @@ static void reader_of_before_opens_econnreset(void **state)
 	test_bed_free(&b);
 }
 
-/* Holds are no part of the arena. What is held stands, and later requests share it. What is being
- * read comes. A file that has changed shows its new bytes. */
+/* Holds are no part of the arena. What is held stands, and later requests share it. A
+ * file that has changed shows its new bytes. */
 static void hold_over_resizes_stands_and_is_shared(void **state)
 {
-	const u64 blocks = 1024, bytes = blocks * BLOCK;
-	struct lodic_hold *first, *again, *read, *changed;
+	const u64 bytes = 4 * MIB;
+	struct lodic_hold *first, *again, *changed;
 	struct lodic_stat stat;
-	struct look_resize now;
 	struct test_bed b;
-	struct look *look;
 
 	(void)state;
 	test_bed_init(&b, LODIC_LODIC);
@@ -499,7 +497,6 @@ static void hold_over_resizes_stands_and_is_shared(void **state)
 	test_bed_make(&b, 2 * bytes);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, bytes, LODIC_WAIT, &first), 0);
 	resize_must(&b.service, 2 * MIB);
-	/* The bytes have not been asked for in the new arena: only the hold has them. */
 	assert_true(WAIT_UNTIL(reads_hit(&b, 0)));
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, bytes, LODIC_WAIT, &again), 0);
 	stat = test_service_stat(b.lodic);
@@ -509,16 +506,6 @@ static void hold_over_resizes_stands_and_is_shared(void **state)
 	assert_true(pattern_holds(lodic_hold_data(first), 1, 1, 0, bytes));
 	assert_true(pattern_holds(lodic_hold_data(again), 1, 1, 0, bytes));
 
-	/* One that is asked for just before another memory takes over. */
-	look = look_at(&b.service);
-	assert_int_equal(look_resize(look, LARGE_BYTES, &now), 0);
-	assert_int_equal(lodic_hold(b.lodic, b.file, (off_t)bytes, bytes, 0, &read), 0);
-	assert_true(WAIT_UNTIL(lodic_hold_ready(read) != 0));
-	assert_int_equal(lodic_hold_ready(read), 1);
-	assert_true(pattern_holds(lodic_hold_data(read), 1, 1, bytes, bytes));
-	assert_true(WAIT_UNTIL(resize_is_over(look, &now)));
-	look_close(look);
-
 	pattern_file_make(b.path, "bed-file", 1, 2, 2 * bytes);
 	assert_true(WAIT_UNTIL(
 		lodic_hold(b.lodic, b.file, 0, bytes, LODIC_WAIT, &changed) == 0));
@@ -527,8 +514,34 @@ static void hold_over_resizes_stands_and_is_shared(void **state)
 	assert_true(pattern_holds(lodic_hold_data(again), 1, 1, 0, bytes));
 	lodic_release(first);
 	lodic_release(again);
-	lodic_release(read);
 	lodic_release(changed);
+	test_bed_free(&b);
+}
+
+/* One that takes longer to read than the resize. Its program waits at the old service, and the rest
+ * is read by the old service's descriptors. */
+static void hold_being_read_over_a_resize_comes(void **state)
+{
+	const u64 bytes = 48 * MIB;
+	struct look_resize now;
+	struct lodic_hold *hold;
+	struct test_bed b;
+	struct look *look;
+
+	(void)state;
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.hold_bytes = bytes;
+	test_bed_make(&b, bytes);
+	look = look_at(&b.service);
+	assert_int_equal(lodic_hold(b.lodic, b.file, 0, 0, 0, &hold), 0);
+	assert_int_equal(look_resize(look, 2 * MIB, &now), 0);
+	assert_true(WAIT_UNTIL(lodic_hold_ready(hold) != 0));
+	assert_int_equal(lodic_hold_ready(hold), 1);
+	assert_true(pattern_holds(lodic_hold_data(hold), 1, 1, 0, bytes));
+	assert_true(WAIT_UNTIL(resize_is_over(look, &now)));
+	assert_int_equal(test_service_stat(b.lodic).holds_read, 1);
+	look_close(look);
+	lodic_release(hold);
 	test_bed_free(&b);
 }
 
@@ -573,6 +586,7 @@ int main(int argc, char **argv)
 		TEST(resize_file_comes_meanwhile_nothing_lost),
 		TEST(reader_of_before_opens_econnreset),
 		TEST(hold_over_resizes_stands_and_is_shared),
+		TEST(hold_being_read_over_a_resize_comes),
 		TEST(resize_programs_idle_service_stays),
 	};
 	struct test_bed b;
