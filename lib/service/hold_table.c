@@ -169,8 +169,9 @@ int hold_table_wait(struct service *s, u64 number, struct hold_waiter *w)
 		return -EBUSY;
 	if (!r)
 		return 0;
+	/* A range that was cancelled, because nobody waited: the client asks for it anew. */
 	if (r->settled)
-		return r->error;
+		return r->error == -ECANCELED ? 0 : r->error;
 	hold_table_link_waiter(&r->waiters, w);
 	return -EINPROGRESS;
 }

@@ -264,6 +264,9 @@ void holds_loaded(struct service *s, struct held_range *r, int error)
 	if (r->settled) { /* it was cancelled, or outdated */
 		h->leaving_bytes -= r->bytes;
 		error = r->error;
+	} else if (error && !hold_vouch(&r->core.file)) {
+		/* A writer has cut the file off, for example. That is no error of a disk. */
+		error = -ESTALE;
 	}
 	h->huge_bytes += r->fd >= 0 ? r->huge_bytes : 0;
 	if (hold_publish(&r->core, !error)) {
