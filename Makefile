@@ -12,7 +12,7 @@ PYTHON = /usr/bin/python3
 C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
-	kernel-check soak soak-cache bench bench-scale figures fmt install uninstall \
+	kernel-check soak soak-cache soak-holds bench bench-scale figures fmt install uninstall \
 	clean
 .DEFAULT_GOAL := help
 
@@ -23,6 +23,7 @@ help:
 	@echo 'make kernel-check       the Linux series: apply, build, boot under QEMU, test'
 	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
 	@echo 'make soak-cache         20,000 readers, 1,000 services killed; 10^9 reads verified'
+	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
@@ -68,6 +69,9 @@ soak: build
 
 soak-cache: deps-check
 	@$(PYTHON) tools/soak.py --build $(BUILD)/soak $(ARGS)
+
+soak-holds: deps-check
+	@$(PYTHON) tools/soak_holds.py --build $(BUILD) $(ARGS)
 
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
