@@ -209,6 +209,18 @@ static void holder_release(struct holder *h, struct held *held)
 	host_fetch_add(&h->life->has, -(u64)1);
 }
 
+/* A hold that is not ready needs its file, so it ends before. */
+static void holder_close(struct holder *h, u32 i)
+{
+	for (u32 k = 0; k < MOST_HOLDS; k++)
+		if (h->held[k].hold && h->held[k].file == i &&
+		    lodic_hold_ready(h->held[k].hold) != 1)
+			holder_release(h, &h->held[k]);
+	if (h->files[i])
+		lodic_close(h->files[i]);
+	h->files[i] = NULL;
+}
+
 /* Opens the file that has the name now, if it is another than before. */
 static bool holder_open(struct holder *h, u32 i)
 {
@@ -223,9 +235,7 @@ static bool holder_open(struct holder *h, u32 i)
 	fd = gen_file_open(&h->world->files[i], &epoch);
 	if (fd < 0)
 		return h->files[i] != NULL;
-	if (h->files[i])
-		lodic_close(h->files[i]);
-	h->files[i] = NULL;
+	holder_close(h, i);
 	err = lodic_open(h->lodic, fd, &h->files[i]);
 	close(fd);
 	REQUIRE(err == 0, "not opened: %s", strerror(-err));
@@ -348,14 +358,8 @@ static void holder_pass_on(struct holder *h, struct held *held)
 /* Detaches, keeps what it holds, and attaches anew. */
 static void holder_detach(struct holder *h)
 {
-	for (u32 i = 0; i < MOST_HOLDS; i++)
-		if (h->held[i].hold && lodic_hold_ready(h->held[i].hold) != 1)
-			holder_release(h, &h->held[i]);
-	for (u32 i = 0; i < HOLDER_FILES; i++) {
-		if (h->files[i])
-			lodic_close(h->files[i]);
-		h->files[i] = NULL;
-	}
+	for (u32 i = 0; i < HOLDER_FILES; i++)
+		holder_close(h, i);
 	lodic_detach(h->lodic);
 	bump(&h->life->detached);
 	holder_attach(h);
