@@ -52,6 +52,7 @@ struct hold_load {
 	struct hold_load *before, *after; /* in its turns */
 	struct hold_turns *turns;         /* NULL: it is not there */
 	struct held_range *range;
+	struct service *owner; /* of file; another one may have taken its place since */
 	struct held_file *file;
 	bool far, direct, huge;
 	bool ending; /* the last job is under way */
@@ -226,7 +227,7 @@ static void load_end_done(struct service *s, struct worker_job *job)
 	r->load = NULL;
 	r->fd = load->kept_fd;
 	r->huge_bytes = load->huge_bytes;
-	files_fill_ended(s, load->file);
+	files_fill_ended(load->owner, load->file);
 	free(load);
 	holds_loaded(s, r, error);
 }
@@ -401,6 +402,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 		return -ENOMEM;
 	load->all = all;
 	load->range = r;
+	load->owner = s;
 	load->file = f;
 	load->far = !f->local;
 	load->direct_fd = load->kept_fd = -1;
@@ -428,7 +430,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 
 bool hold_load_is_of(const struct hold_load *load, const struct service *s)
 {
-	return load->file >= s->files && load->file < s->files + s->shape.nr_files;
+	return load->owner == s;
 }
 
 void hold_load_abandon(struct hold_load *load)

@@ -313,6 +313,15 @@ struct service *resize_next(struct service *s)
 	return next;
 }
 
+void resize_stop(struct service *s)
+{
+	struct resize *r = s->resize;
+
+	/* Those that make it, or free it, have no such pointer. */
+	if (r && r->step != RESIZE_MAKES && r->step != RESIZE_FREES)
+		r->other->workers = NULL;
+}
+
 void resize_fini(struct service *s)
 {
 	struct resize *r = s->resize;
@@ -321,7 +330,7 @@ void resize_fini(struct service *s)
 	if (!r || r->step == RESIZE_MAKES || r->step == RESIZE_FREES)
 		return;
 	carry_forget(&r->carry);
-	r->other->workers = NULL;
+	r->other->workers = NULL; /* it was made while they ended */
 	service_shut(r->other);
 	resize_free(s);
 }

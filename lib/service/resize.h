@@ -31,6 +31,8 @@ bool resize_stops_fills(const struct service *s);
 void resize_tick(struct service *s);
 /* The service whose turn comes next: s, or the one that takes over now. */
 struct service *resize_next(struct service *s);
+/* The workers end: the other service has them no more. */
+void resize_stop(struct service *s);
 /* The service ends. Its workers and its lease thread have. */
 void resize_fini(struct service *s);
 

@@ -230,6 +230,7 @@ static void service_end(struct service *s)
 {
 	socket_unlisten(s);
 	holds_stop(s);
+	resize_stop(s);
 	worker_stop(s);
 	lease_stop(s);
 	resize_fini(s);

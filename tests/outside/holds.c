@@ -267,6 +267,41 @@ static void hold_unanswered_service_ends(void **state)
 	(void)state;
 }
 
+/* A piece of a file that was dropped is still under way when another arena takes over. */
+static void hold_unanswered_dropped_resized_comes_back(void **state)
+{
+	struct test_service service;
+	char path[FIXTURE_PATH_BYTES];
+	struct wire_caller c, asks;
+	u64 id;
+	int fd;
+
+	fuse_begin(FUSE_SILENT);
+	serve(&service, "dropped", false);
+	pattern_file_make(path, "dropped.bin", 2, 1, (u64)2 << 20);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
+	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	close(c.socket);
+	caller_connect(&asks, &service);
+	assert_int_equal(caller_ask(&asks, WIRE_RESIZE, (u64)2 << 20, 0, 0), 0);
+	assert_true(WAIT_UNTIL(caller_ask(&asks, WIRE_RESIZE, 0, 0, 0) == 0 &&
+	                       asks.reply.resize.state == LOOK_RESIZE_DONE));
+	fuse_end();
+	assert_true(WAIT_UNTIL(caller_stat(&asks).hold_bytes == 0));
+	/* All slots of the new arena are as they were. */
+	caller_hello(&c, &service);
+	id = caller_open(&c, path);
+	fd = caller_hold(&c, &service, id, 0, 0);
+	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)2 << 20));
+	close(fd);
+	close(c.socket);
+	close(asks.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -289,6 +324,7 @@ int main(int argc, char **argv)
 		TEST(hold_eio_midway_fails_whole_memory_comes_back),
 		TEST(hold_unanswered_others_are_read_drop_ends_it),
 		TEST(hold_unanswered_service_ends),
+		TEST(hold_unanswered_dropped_resized_comes_back),
 	};
 
 	outside_begin(argc, argv);
