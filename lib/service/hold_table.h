@@ -18,13 +18,15 @@ struct holds {
 	struct held_range **table;
 	u32 *free_places;
 	u64 nr_places, nr_free; /* places that were ever used; of these, free ones */
-	u64 last_serial; /* a program that asks a successor for it finds nothing */
+	u64 last_serial;      /* a program that asks a successor for it finds nothing */
 	struct hold **chains; /* by file slot: those that others may join */
 	struct hold_waiter *answers;
 	u64 page_bytes;
 	u64 alive; /* the value of the alive word while the service lives */
 	u64 used_bytes, huge_bytes;
-	u64 leaving_bytes; /* of ranges that a worker closes, or that are cancelled */
+	/* Of ranges that a worker closes. Also of cancelled ones, but for those that do not come
+	 * back. Who wants room waits for these. */
+	u64 leaving_bytes;
 	u64 tick_at;
 	bool searching; /* for room: hold_queue_search() was called */
 };

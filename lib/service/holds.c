@@ -33,6 +33,13 @@ struct hold_closing {
 
 /* ---- how a range ends ---- */
 
+/* Will its memory be there for others soon? */
+static void holds_set_leaving(struct holds *h, struct held_range *r, bool leaving)
+{
+	h->leaving_bytes += (leaving ? r->bytes : 0) - (r->leaving ? r->bytes : 0);
+	r->leaving = leaving;
+}
+
 /* It has no memory any more. The error stays for those who have not asked yet. */
 static void holds_fail(struct service *s, struct held_range *r, int error)
 {
@@ -51,7 +58,7 @@ static void holds_closed(struct service *s, struct held_range *r)
 	struct holds *h = s->holds;
 
 	r->fd = -1;
-	h->leaving_bytes -= r->bytes;
+	holds_set_leaving(h, r, false);
 	h->huge_bytes -= r->huge_bytes;
 	hold_end(&r->core);
 	if (r->error)
@@ -82,7 +89,7 @@ static void holds_close(struct service *s, struct held_range *r)
 	hold_table_note(h, r);
 	hold_table_unlink(r);
 	hold_queue_move(&h->queues, r, HOLDS_CLOSING);
-	h->leaving_bytes += r->bytes;
+	holds_set_leaving(h, r, true);
 	if (r->bytes > CLOSE_HERE_BYTES && s->workers)
 		closing = malloc(sizeof(*closing));
 	if (closing) {
@@ -110,7 +117,7 @@ void holds_outdate(struct service *s, struct held_range *r)
 			break;
 		hold_outdate(&r->core);
 		hold_table_settle(h, r, -ESTALE);
-		h->leaving_bytes += r->bytes;
+		holds_set_leaving(h, r, true);
 		hold_load_cancel(s, r->load);
 		break;
 	case HOLDS_SMALL:
@@ -172,7 +179,7 @@ static bool holds_cancel_unwanted(struct service *s)
 		hold_outdate(&r->core);
 		hold_table_settle(h, r, -ECANCELED);
 		hold_table_unlink(r);
-		h->leaving_bytes += r->bytes;
+		holds_set_leaving(h, r, true);
 		hold_load_cancel(s, r->load);
 		return true;
 	}
@@ -262,7 +269,7 @@ void holds_loaded(struct service *s, struct held_range *r, int error)
 	struct holds *h = s->holds;
 
 	if (r->settled) { /* it was cancelled, or outdated */
-		h->leaving_bytes -= r->bytes;
+		holds_set_leaving(h, r, false);
 		error = r->error;
 	} else if (error && !hold_vouch(&r->core.file)) {
 		/* A writer has cut the file off, for example. That is no error of a disk. */
@@ -318,6 +325,9 @@ static void holds_tick_one(struct service *s, struct held_range *r, u32 *probes)
 
 	if (!live)
 		holds_outdate(s, r);
+	/* It was cancelled, and its file does not answer: nobody should wait for this. */
+	if (r->queue == HOLDS_READING && r->settled && r->until_ns < host_now_ns())
+		holds_set_leaving(s->holds, r, false);
 	if ((r->queue != HOLDS_PAST && !(hold_is_ready(r) && r->had)) || *probes == 0)
 		return;
 	--*probes;

@@ -63,11 +63,14 @@ struct held_range {
 	u64 bytes;          /* of memory: whole pages */
 	u64 huge_bytes;
 	u64 since_ns;
-	u64 until_ns; /* FAILED: until then it stays. Just read: until then it is kept */
+	/* FAILED: until then it stays. Just read: until then it is kept. READING, but cancelled:
+	 * until then others wait for its memory. */
+	u64 until_ns;
 	u32 owed;     /* just read: so many who waited have not asked again */
 	int fd;       /* our description of the memory, read-only; -1: none */
 	int error;    /* why it failed */
 	bool settled; /* those who wait have their answer */
+	bool leaving; /* holds.leaving_bytes has its bytes */
 	bool had;     /* core.had, as used_bytes has it */
 	u8 visits;    /* givings after the first, up to HOLDS_VISITS_MAX */
 	u64 nr_given;

@@ -145,17 +145,24 @@ static void fuse_end(void)
 	umount2(fuse.path, MNT_DETACH);
 }
 
-/* stuck: a job is left to a worker at the end, and looks leaked. */
-static void serve(struct test_service *service, const char *name, bool stuck)
+/* With room for holds of so many bytes. stuck: a job is left to a worker at the end, and looks
+ * leaked. */
+static void serve_room(struct test_service *service, const char *name, u64 hold_bytes,
+                       bool stuck)
 {
 	static const char *globs[2];
 
 	globs[0] = fuse.path;
 	test_service_init(service, name);
 	service->inherits = stuck;
-	service->options.hold_bytes = (u64)64 << 20;
+	service->options.hold_bytes = hold_bytes;
 	service->options.immutable = globs;
 	assert_int_equal(test_service_start(service), 0);
+}
+
+static void serve(struct test_service *service, const char *name, bool stuck)
+{
+	serve_room(service, name, (u64)64 << 20, stuck);
 }
 
 /* Nothing is held in part, and the memory comes back. What can be read can be held. */
@@ -302,6 +309,40 @@ static void hold_unanswered_dropped_resized_comes_back(void **state)
 	(void)state;
 }
 
+/* The memory of a range that nobody may have, but that a worker may still write, does not come
+ * back. Nobody waits for it for ever. */
+static void hold_unanswered_takes_room_others_hear_enospc(void **state)
+{
+	struct test_service service;
+	char path[FIXTURE_PATH_BYTES];
+	struct wire_caller c;
+	u64 id, number;
+	int fd;
+
+	fuse_begin(FUSE_SILENT);
+	serve_room(&service, "takes", (u64)4 << 20, false);
+	pattern_file_make(path, "takes.bin", 2, 1, FILE_BYTES);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
+	number = c.reply.hold.number;
+	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(caller_wait_settled(&service, number), -ESTALE);
+	id = caller_open(&c, path);
+	assert_int_equal(caller_hold(&c, &service, id, 0, (u64)2 << 20), -ENOSPC);
+	fd = caller_hold(&c, &service, id, 0, (u64)1 << 20); /* this has room */
+	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)1 << 20));
+	close(fd);
+	fuse_end();
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == (u64)1 << 20));
+	fd = caller_hold(&c, &service, id, 0, (u64)4 << 20);
+	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)4 << 20));
+	close(fd);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -325,6 +366,7 @@ int main(int argc, char **argv)
 		TEST(hold_unanswered_others_are_read_drop_ends_it),
 		TEST(hold_unanswered_service_ends),
 		TEST(hold_unanswered_dropped_resized_comes_back),
+		TEST(hold_unanswered_takes_room_others_hear_enospc),
 	};
 
 	outside_begin(argc, argv);
