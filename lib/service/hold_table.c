@@ -144,6 +144,7 @@ static void hold_table_link_waiter(struct hold_waiter **head, struct hold_waiter
 /* All who wait for r get their answer. */
 void hold_table_settle(struct holds *h, struct held_range *r, int error)
 {
+	bool asked = r->asker != NULL;
 	struct hold_waiter *w;
 
 	if (r->settled)
@@ -153,11 +154,12 @@ void hold_table_settle(struct holds *h, struct held_range *r, int error)
 	hold_table_leave_asker(r);
 	for (r->owed = 0; (w = r->waiters) != NULL; r->owed++) {
 		hold_table_unlink_waiter(w);
+		w->range = NULL;
 		w->error = error;
 		hold_table_link_waiter(&h->answers, w);
 	}
 	/* The client for which it was read may not have begun to wait. */
-	r->owed += r->owed == 0;
+	r->owed += asked && r->owed == 0;
 	r->until_ns = host_now_ns() + FRESH_NS;
 }
 
@@ -172,6 +174,7 @@ int hold_table_wait(struct service *s, u64 number, struct hold_waiter *w)
 	/* A range that was cancelled, because nobody waited: the client asks for it anew. */
 	if (r->settled)
 		return r->error == -ECANCELED ? 0 : r->error;
+	w->range = r;
 	hold_table_link_waiter(&r->waiters, w);
 	return -EINPROGRESS;
 }
@@ -187,7 +190,13 @@ struct hold_waiter *hold_table_settled(struct service *s)
 
 void hold_table_forget(struct hold_asker *asker)
 {
+	struct held_range *r = asker->waiter.range;
+
 	hold_table_unlink_waiter(&asker->waiter);
+	asker->waiter.range = NULL;
+	/* The program that had it read has waited, too: nobody wants it any more. */
+	if (r && !r->waiters)
+		hold_table_leave_asker(r);
 	while (asker->first)
 		hold_table_leave_asker(asker->first);
 }

@@ -25,7 +25,7 @@ struct holds {
 	u64 alive; /* the value of the alive word while the service lives */
 	u64 used_bytes, huge_bytes;
 	/* Of ranges that a worker closes. Also of cancelled ones, but for those that do not come
-	 * back. Who wants room waits for these. */
+	 * back. A range that wants room waits for these. */
 	u64 leaving_bytes;
 	u64 tick_at;
 	bool searching; /* for room: hold_queue_search() was called */

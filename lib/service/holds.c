@@ -174,7 +174,7 @@ static bool holds_cancel_unwanted(struct service *s)
 	struct held_range *r = h->queues.lists[HOLDS_READING].oldest;
 
 	for (u32 left = HOLDS_PROBES; r && left > 0; r = r->newer, left--) {
-		if (r->settled || r->asker || r->waiters)
+		if (r->settled || hold_is_wanted(r))
 			continue;
 		hold_outdate(&r->core);
 		hold_table_settle(h, r, -ECANCELED);
@@ -187,7 +187,8 @@ static bool holds_cancel_unwanted(struct service *s)
 }
 
 /* Makes room for r, and takes it. -EAGAIN: the next turn goes on. -EINPROGRESS: there will be
- * room when what leaves has left. -ENOSPC. -ESTALE: its file has changed. */
+ * room when what leaves has left. -ENOSPC. -ESTALE: its file has changed. -ECANCELED: nobody
+ * wants it any more. */
 static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
                            u32 *looks)
 {
@@ -196,6 +197,8 @@ static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
 	struct hold_file file;
 	int err;
 
+	if (!hold_is_wanted(r))
+		return -ECANCELED;
 	if (!f)
 		return -ESTALE;
 	file = hold_table_file(s, f);

@@ -37,6 +37,7 @@ enum holds_queue {
 /* A connection that waits until a range is settled. */
 struct hold_waiter {
 	struct hold_waiter *next, **at; /* at: NULL: it does not wait */
+	struct held_range *range;       /* that it waits for; NULL: it is settled */
 	struct client *client;
 	int error; /* once it is settled */
 };
@@ -85,6 +86,12 @@ struct held_range {
 static inline bool hold_is_ready(const struct held_range *r)
 {
 	return r->queue == HOLDS_SMALL || r->queue == HOLDS_MAIN;
+}
+
+/* Does anybody want a range that is not settled? A program that has given its wait up does not. */
+static inline bool hold_is_wanted(const struct held_range *r)
+{
+	return r->asker || r->waiters;
 }
 
 struct holds;

@@ -343,6 +343,72 @@ static void hold_unanswered_takes_room_others_hear_enospc(void **state)
 	(void)state;
 }
 
+/* A program that gives up ranges while they are being read may ask for others. */
+static void hold_unanswered_released_counts_no_more(void **state)
+{
+	struct test_service service;
+	char path[FIXTURE_PATH_BYTES];
+	struct wire_caller c, waiting;
+	u64 id;
+	int fd;
+
+	fuse_begin(FUSE_SILENT);
+	serve(&service, "released", false);
+	pattern_file_make(path, "released.bin", 2, 1, (u64)2 << 20);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	for (u64 i = 0; i < HOLDS_EACH; i++) {
+		assert_int_equal(caller_ask(&c, WIRE_HOLD, id, (i << 12) + BAD_AT,
+		                            4096 - i),
+		                 -EINPROGRESS);
+		caller_connect(&waiting, &service);
+		caller_send(&waiting, WIRE_HOLD_WAIT, c.reply.hold.number, 0, 0, -1);
+		close(waiting.socket);
+	}
+	id = caller_open(&c, path);
+	assert_true(WAIT_UNTIL((fd = caller_hold(&c, &service, id, 0, 0)) != -EAGAIN));
+	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)2 << 20));
+	close(fd);
+	fuse_end();
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
+/* A program that waits for room, and ends. Nothing is read for it. */
+static void hold_waits_for_room_given_up_is_not_read(void **state)
+{
+	struct test_service service;
+	char path[FIXTURE_PATH_BYTES];
+	struct wire_caller c, d;
+	u64 id, number;
+	int fd;
+
+	fuse_begin(FUSE_SILENT);
+	serve_room(&service, "given-up", (u64)4 << 20, false);
+	pattern_file_make(path, "given-up.bin", 2, 1, (u64)4 << 20);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
+	number = c.reply.hold.number;
+	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(caller_wait_settled(&service, number), -ESTALE);
+	caller_hello(&d, &service);
+	id = caller_open(&d, path);
+	assert_int_equal(caller_ask(&d, WIRE_HOLD, id, 0, (u64)2 << 20), -EINPROGRESS);
+	close(d.socket);
+	assert_int_equal(caller_open(&c, path), id);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, (u64)2 << 20, 0), -EINPROGRESS);
+	fuse_end();
+	fd = caller_hold(&c, &service, id, (u64)2 << 20, 0);
+	assert_true(caller_holds_pattern(fd, 2, 1, (u64)2 << 20, (u64)2 << 20));
+	close(fd);
+	assert_int_equal(caller_stat(&c).holds_read, 1);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -367,6 +433,8 @@ int main(int argc, char **argv)
 		TEST(hold_unanswered_service_ends),
 		TEST(hold_unanswered_dropped_resized_comes_back),
 		TEST(hold_unanswered_takes_room_others_hear_enospc),
+		TEST(hold_unanswered_released_counts_no_more),
+		TEST(hold_waits_for_room_given_up_is_not_read),
 	};
 
 	outside_begin(argc, argv);
