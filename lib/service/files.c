@@ -553,6 +553,9 @@ void files_fini(struct service *s)
 	for (slot = 0; s->files && slot < s->shape.nr_files; slot++) {
 		struct held_file *f = &s->files[slot];
 
+		/* A worker that is stuck may still read it: the process's end closes it. */
+		if (f->nr_in_flight > 0)
+			continue;
 		service_close(&f->direct_fd);
 		service_close(&f->fd);
 	}
