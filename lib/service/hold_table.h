@@ -28,7 +28,8 @@ struct holds {
 	 * back. A range that wants room waits for these. */
 	u64 leaving_bytes;
 	u64 tick_at;
-	bool searching; /* for room: hold_queue_search() was called */
+	bool searching;            /* for room: hold_queue_search() was called */
+	u32 probes, looks, begins; /* that this turn has left */
 };
 
 /* What vouches for the held file f. */

@@ -104,7 +104,8 @@ void holds_stop(struct service *s);
 void holds_fini(struct service *s);
 
 /* A new range wants room: it may be read already when this returns, or have
- * failed. Then it stays as a failed one for a while. */
+ * failed. Then it stays as a failed one for a while. All that come in one turn share what a turn
+ * may do. */
 void holds_want(struct service *s, struct held_range *r);
 /* Nobody may have r any more; those who have it keep it. */
 void holds_outdate(struct service *s, struct held_range *r);
