@@ -323,14 +323,13 @@ bool holds_give_back(struct service *s)
 {
 	u32 probes = HOLDS_PROBES, looks = LOOKS_PER_TURN;
 	bool any = false;
-	int err;
 
 	if (!s->holds)
 		return false;
-	s->holds->searching = false;
-	while ((err = holds_evict(s, &probes, &looks)) == 0)
+	/* It goes on where the last call has ended. */
+	while (holds_evict(s, &probes, &looks) == 0)
 		any = true;
-	return any || err == -EAGAIN;
+	return any;
 }
 
 /* ---- now and then ---- */

@@ -116,8 +116,8 @@ bool holds_run(struct service *s);
 void holds_tick(struct service *s);
 /* Descriptors have run out: lets some ranges go that nobody has. */
 void holds_spare_descriptors(struct service *s);
-/* Memory is short: lets ranges go that nobody has, as many as a turn may ask about. false: there
- * are none. */
+/* Memory is short: lets ranges go that nobody has, as many as a turn may ask about. false: all of
+ * these are in use, or there are none. */
 bool holds_give_back(struct service *s);
 /* Is there anything that holds_tick() must look at? */
 bool holds_any(const struct service *s);

@@ -16,13 +16,14 @@
 #include <cmocka.h>
 
 #include "lib/service/pressure.h"
-#include "tests/support/cache_fixture.h"
+#include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define MIB ((u64)1 << 20)
 #define GIB ((u64)1 << 30)
 #define NS_PER_S ((u64)1000000000)
 #define TEST_SECONDS 120
+#define NR_IN_USE 70u /* more than one look asks about */
 
 static void parse_takes_the_kernel_s_text_only(void **state)
 {
@@ -168,6 +169,39 @@ static void service_under_pressure_holds_go_then_cache_shrinks(void **state)
 	test_bed_free(&b);
 }
 
+/* Many holds are in use. None can go, and the cache shrinks all the same. */
+static void service_under_pressure_holds_in_use_cache_shrinks(void **state)
+{
+	static char path[FIXTURE_PATH_BYTES];
+	int fds[NR_IN_USE];
+	struct wire_caller c;
+	struct test_bed b;
+	u64 id;
+
+	(void)state;
+	alarm(TEST_SECONDS);
+	fixture_path(path, "pressure");
+	pressure_write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.cache_bytes = 4 * MIB;
+	b.service.options.hold_bytes = 4 * MIB;
+	b.service.options.pressure = path;
+	test_bed_make(&b, 2 * NR_IN_USE * BLOCK);
+	caller_hello(&c, &b.service);
+	id = caller_open(&c, b.path);
+	for (u32 i = 0; i < NR_IN_USE; i++) {
+		fds[i] = caller_hold(&c, &b.service, id, 2 * i * BLOCK, BLOCK);
+		assert_true(fds[i] >= 0);
+	}
+	pressure_write(path, "some avg10=25.00 avg60=0.00 avg300=0.00 total=0\n");
+	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).frames == 3 * MIB / BLOCK));
+	assert_int_equal(test_service_stat(b.lodic).holds, NR_IN_USE);
+	for (u32 i = 0; i < NR_IN_USE; i++)
+		close(fds[i]);
+	close(c.socket);
+	test_bed_free(&b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +211,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(decide_long_calm_grows_back_in_steps),
 		cmocka_unit_test(decide_warm_holds_first),
 		cmocka_unit_test(service_under_pressure_holds_go_then_cache_shrinks),
+		cmocka_unit_test(service_under_pressure_holds_in_use_cache_shrinks),
 	};
 	struct test_bed b;
 
