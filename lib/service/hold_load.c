@@ -79,7 +79,7 @@ struct hold_piece {
 	u64 bytes;  /* of memory */
 	u64 length;
 	bool huge;
-	u64 needed; /* memory for the pieces of the whole range; 0: it was looked for */
+	u64 needed; /* memory that is to come for all ranges; 0: it was looked for */
 	int error;
 	int huge_refused;
 	u64 huge_ns;
@@ -236,6 +236,7 @@ static void load_end_done(struct service *s, struct worker_job *job)
 static void load_end(struct service *s, struct hold_load *load)
 {
 	load_remove(load);
+	load->all->to_come -= load->bytes - load->next;
 	load->ending = true;
 	load->job = (struct worker_job){ .work = load_end_work, .done = load_end_done };
 	if (s->workers && worker_do(s, &load->job) == 0)
@@ -270,7 +271,7 @@ static int load_begin_piece(struct service *s, struct hold_load *load)
 	p->at = load->at + load->next;
 	p->offset = load->offset + load->next;
 	p->bytes = n;
-	p->needed = load->next == 0 ? load->bytes : 0;
+	p->needed = load->next == 0 ? load->all->to_come : 0;
 	p->length = length < n ? length : n;
 	p->huge = load->huge && n >= HUGE_PAGE_BYTES;
 	if (worker_do(s, &p->job) != 0) {
@@ -342,6 +343,7 @@ static void piece_done(struct service *s, struct worker_job *job)
 	struct hold_loads *all = load->all;
 
 	all->nr_pieces--;
+	all->to_come -= p->bytes;
 	all->nr_far -= load->far;
 	load->nr_pieces--;
 	load_note_piece(load, p);
@@ -422,6 +424,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 		load->direct_fd = proof_open_direct(f->fd);
 	load->direct = load->direct_fd >= 0;
 	files_fill_begun(f);
+	all->to_come += load->bytes;
 	r->load = load;
 	load_push(load);
 	load_run(s, all);

@@ -409,6 +409,44 @@ static void hold_waits_for_room_given_up_is_not_read(void **state)
 	(void)state;
 }
 
+/* Two ranges at once, of which the machine has memory for one. */
+static void hold_two_at_once_memory_for_one_enomem(void **state)
+{
+	static const char text[] = "MemAvailable: 4096 kB\n";
+	char path[FIXTURE_PATH_BYTES], fake[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct wire_caller c;
+	u64 id, other;
+	int fd;
+
+	fuse_begin(FUSE_SILENT);
+	serve(&service, "memory", false);
+	pattern_file_make(path, "memory.bin", 2, 1, FILE_BYTES);
+	fixture_path(fake, "meminfo");
+	fd = fixture_open(fake, O_WRONLY | O_CREAT);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	outside_mount(fake, "/proc/meminfo", NULL, MS_BIND, NULL);
+	caller_hello(&c, &service);
+	id = caller_open(&c, fuse.path);
+	other = caller_open(&c, path);
+	fd = caller_hold(&c, &service, other, 0, (u64)2 << 20);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
+	assert_int_equal(caller_hold(&c, &service, other, (u64)4 << 20, (u64)2 << 20),
+	                 -ENOMEM);
+	fuse_end();
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == (u64)2 << 20));
+	fd = caller_hold(&c, &service, other, (u64)4 << 20, (u64)2 << 20);
+	assert_true(caller_holds_pattern(fd, 2, 1, (u64)4 << 20, (u64)2 << 20));
+	close(fd);
+	umount2("/proc/meminfo", MNT_DETACH);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -435,6 +473,7 @@ int main(int argc, char **argv)
 		TEST(hold_unanswered_takes_room_others_hear_enospc),
 		TEST(hold_unanswered_released_counts_no_more),
 		TEST(hold_waits_for_room_given_up_is_not_read),
+		TEST(hold_two_at_once_memory_for_one_enomem),
 	};
 
 	outside_begin(argc, argv);
