@@ -416,7 +416,8 @@ struct lodic_hold;
  * -EIO, or what else pread(2) says: the file could not be read.
  * -EMFILE, -ENFILE: this process, or the service, has no descriptor left.
  * -ENOMEM: there is no memory, or no room for another mapping.
- * -EOPNOTSUPP: the service has no /proc, and can make no hold.
+ * -EOPNOTSUPP: the service has no /proc, or its kernel has no leases (fs.leases-enable), and it
+ *     can make no hold.
  * -ECHILD: this process is a forked child of the one that attached.
  * -ECONNRESET: the service has died while the call waited, and so has its successor.
  * -ETIMEDOUT, -EPROTO: the service did not answer, or its answer makes no sense.

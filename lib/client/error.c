@@ -30,7 +30,7 @@ static const struct error_text {
 	{ ETXTBSY, "somebody has the file open for writing" },
 	{ EOPNOTSUPP,
 	  "the file's file system has no dependable leases; or there can be no hold, because "
-	  "there is no /proc" },
+	  "there is no /proc, or the kernel has no leases" },
 	{ EFBIG,
 	  "the file has 16 TiB or more; or the range is larger than all holds may be: hold "
 	  "less, or start the service with more (--holds)" },

@@ -176,6 +176,11 @@ static void load_end_work(struct worker_job *job)
 		if (load->kept_fd < 0)
 			load->error = load->kept_fd;
 	}
+	/* Without leases nothing tells when nobody has it: it would count for ever (HD4). */
+	if (!load->error && memory_ask_own(load->kept_fd) == MEMORY_UNKNOWN) {
+		service_close(&load->kept_fd);
+		load->error = -EOPNOTSUPP;
+	}
 	/* If there was an error this gives the memory back. */
 	service_close(&load->fd);
 	service_close(&load->direct_fd);

@@ -10,7 +10,8 @@
  * -EINPROGRESS: the range is not ready; the reply has its number.
  * -EINVAL: the client does not have the file open. -ESTALE: the file has changed.
  * -ENODATA: the offset lies at or after the file's end. -EFBIG: more than all holds may have.
- * -ENOSPC: there is no room. -ENFILE, -ENOMEM. -EOPNOTSUPP: there is no /proc.
+ * -ENOSPC: there is no room. -ENFILE, -ENOMEM. -EOPNOTSUPP: there is no /proc, or the
+ * kernel has no leases.
  * -EAGAIN: the program has HOLDS_EACH ranges that are being read.
  *
  * HOLD_FD: the same. -ESTALE: there is no such hold, or this process never had it.

@@ -6,7 +6,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/fuse.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,7 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -447,6 +451,52 @@ static void hold_two_at_once_memory_for_one_enomem(void **state)
 	(void)state;
 }
 
+/* From now on the kernel knows no leases; for this process and its children. */
+static void lease_forbid(void)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		         offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLEASE, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog filter = { .len = 6, .filter = steps };
+
+	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0,
+	        "no filter");
+}
+
+/* Where nothing tells that nobody has a hold, there is none: it would count for ever. */
+static void hold_kernel_without_leases_eopnotsupp(void **state)
+{
+	struct test_service service;
+	struct wire_caller c;
+	pid_t pid;
+	u64 id;
+
+	fuse_begin(FUSE_GOOD);
+	pid = fixture_fork();
+	if (pid == 0) {
+		lease_forbid();
+		serve(&service, "leases", false);
+		caller_hello(&c, &service);
+		id = caller_open(&c, fuse.path);
+		REQUIRE(caller_hold(&c, &service, id, 0, 0) == -EOPNOTSUPP, "%d",
+		        c.reply.error);
+		REQUIRE(caller_stat(&c).hold_bytes == 0, "memory is left");
+		close(c.socket);
+		REQUIRE(test_service_stop(&service) == 0, "no end in order");
+		_exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+	fuse_end();
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -474,6 +524,7 @@ int main(int argc, char **argv)
 		TEST(hold_unanswered_released_counts_no_more),
 		TEST(hold_waits_for_room_given_up_is_not_read),
 		TEST(hold_two_at_once_memory_for_one_enomem),
+		TEST(hold_kernel_without_leases_eopnotsupp),
 	};
 
 	outside_begin(argc, argv);
