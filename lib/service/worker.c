@@ -91,12 +91,17 @@ static struct worker_job *worker_wait(struct workers *w)
 
 static void worker_finish(struct workers *w, struct worker *self)
 {
-	const u64 one = 1;
-
 	w->closing &= !self->job->closes;
 	self->job->next = w->finished;
 	w->finished = self->job;
 	self->job = NULL;
+}
+
+/* Without the lock: the main thread may take this one's CPU at once, and then wants it. */
+static void worker_tell(const struct workers *w)
+{
+	const u64 one = 1;
+
 	if (write(w->event, &one, sizeof(one)) != sizeof(one))
 		return; /* full: the main thread will look all the same */
 }
@@ -114,6 +119,9 @@ static void *worker_run(void *arg)
 		self->job->work(self->job);
 		pthread_mutex_lock(&w->lock);
 		worker_finish(w, self);
+		pthread_mutex_unlock(&w->lock);
+		worker_tell(w); /* it is there while this thread counts in nr */
+		pthread_mutex_lock(&w->lock);
 	}
 	last = --w->nr == 0 && w->orphaned;
 	pthread_cond_signal(&w->ended);
