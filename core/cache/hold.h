@@ -101,8 +101,9 @@ typedef bool hold_is_had(void *ctx);
 /* Does the proof of f still hold, in an arena that lives? */
 bool hold_vouch(const struct hold_file *f);
 
-/* A request has come for [from, to) of f. Searches the list that begins with first, in which
- * all holds of f's entry must be. Outdates those of f when f's proof has gone (HD2, HD7).
+/* A request has come for [from, to) of f. Searches the list that begins with first (HD7), and
+ * outdates those of f in it when f's proof has gone (HD2). The list may leave out any hold that
+ * does not have the range: each giving looks at the proof itself.
  * Cost: the length of the list. */
 enum hold_answer hold_ask(struct hold *first, const struct hold_file *f, u64 from,
                           u64 to, struct hold **ret_hold);

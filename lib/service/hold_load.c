@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * How a range is read. The main thread makes the memory and hands out pieces; a worker reads a
- * piece, and unmaps it here. The last job seals the memory, and opens the description that the
- * service keeps. So no step of the main thread grows with the range.
+ * piece, and unmaps it here. The last job seals the memory. So no step of the main thread grows
+ * with the range.
  *
- *   begin --> piece, piece, ... --> seal, open again --> holds_loaded()
- *               an error, or cancelled --> close -----------^
+ *   begin --> piece, piece, ... --> seal --> holds_loaded()
+ *               an error, or cancelled --> close ---^
  *
  * A piece of a local file comes back. One of another file may never come back: then its worker,
  * its memory and its file stay as they are. So only HOLD_PIECES_FAR such pieces are under way.
@@ -171,17 +171,12 @@ static void load_end_work(struct worker_job *job)
 		munmap(load->at + load->next, load->bytes - load->next);
 	if (!load->error)
 		load->error = load_seal(load->fd); /* HD3 */
-	if (!load->error) {
-		load->kept_fd = memory_open_again(load->fd, O_RDONLY);
-		if (load->kept_fd < 0)
-			load->error = load->kept_fd;
-	}
 	/* Without leases nothing tells when nobody has it: it would count for ever (HD4). */
-	if (!load->error && memory_ask_own(load->kept_fd) == MEMORY_UNKNOWN) {
-		service_close(&load->kept_fd);
+	if (!load->error && memory_ask_own(load->kept_fd) == MEMORY_UNKNOWN)
 		load->error = -EOPNOTSUPP;
-	}
 	/* If there was an error this gives the memory back. */
+	if (load->error)
+		service_close(&load->kept_fd);
 	service_close(&load->fd);
 	service_close(&load->direct_fd);
 }
@@ -372,30 +367,34 @@ void hold_load_cancel(struct service *s, struct hold_load *load)
 /* The memory, mapped. */
 static int load_make(struct hold_load *load)
 {
+	u64 whole = load->huge ? load->bytes - load->bytes % HUGE_PAGE_BYTES : 0;
 	void *at;
 	int err;
 
 	load->fd = memory_make_fd("lodic-hold", 0);
 	if (load->fd < 0)
 		return load->fd == -EMFILE ? -ENFILE : load->fd;
-	if (service_is_crowded(load->fd))
-		return -ENFILE;
 	if (ftruncate(load->fd, (off_t)load->bytes) != 0)
 		return -ENOMEM;
-	/* Early, because without /proc all the reading would be for nothing. */
+	/* Early: without /proc, or a descriptor, all the reading would be for nothing. This one
+	 * stays while the lower ones of the load go, so it tells how many there are. */
 	load->kept_fd = memory_open_again(load->fd, O_RDONLY);
+	if (load->kept_fd == -ENOENT)
+		return -EOPNOTSUPP;
+	if (load->kept_fd == -EMFILE || service_is_crowded(load->kept_fd))
+		return -ENFILE;
 	if (load->kept_fd < 0)
-		return load->kept_fd == -EMFILE   ? -ENFILE
-		       : load->kept_fd == -ENOENT ? -EOPNOTSUPP
-		                                  : load->kept_fd;
-	service_close(&load->kept_fd);
+		return load->kept_fd;
 	err = huge_map(load->fd, load->bytes, PROT_READ | PROT_WRITE, &at);
 	if (err)
 		return err;
 	load->at = at;
 	madvise(at, load->bytes, MADV_DONTDUMP);
 	if (load->huge)
-		madvise(at, load->bytes, MADV_HUGEPAGE);
+		madvise(at, whole, MADV_HUGEPAGE);
+	/* A huge page at the range's end would have memory that does not count (HD5). */
+	if (whole < load->bytes)
+		madvise(load->at + whole, load->bytes - whole, MADV_NOHUGEPAGE);
 	return 0;
 }
 
@@ -422,6 +421,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 	err = load_make(load);
 	if (err) {
 		service_close(&load->fd);
+		service_close(&load->kept_fd);
 		free(load);
 		return err;
 	}

@@ -38,7 +38,7 @@ void hold_move_all(struct service *old, struct service *s,
 		           r->queue != HOLDS_WANTING))
 			continue;
 		linked = r->at != NULL;
-		hold_table_unlink(r);
+		hold_table_unlink(h, r);
 		if (!hold_move_file(old, s, r, new_id(old, r->file)))
 			holds_outdate(s, r);
 		else if (linked)

@@ -9,7 +9,7 @@
 #include "lib/service/memory.h"
 
 /* Our choice: few ranges ever wait for room. */
-#define WANTED_LOOKS 1024u
+#define WANTED_LOOKS 256u
 
 /* What a program gets. */
 struct hold_offer {
@@ -44,7 +44,7 @@ static int hold_request_give_shared(struct service *s, struct held_range *r, int
 	r->owed -= r->owed > 0;
 	if (r->nr_given++ > 0 && r->visits < HOLD_VISITS_MAX)
 		r->visits++;
-	hold_table_unlink(r); /* to the front */
+	hold_table_unlink(s->holds, r); /* to the front */
 	hold_table_link(s->holds, r);
 	return 0;
 }
@@ -147,8 +147,8 @@ static int hold_request_for(struct service *s, struct hold_asker *asker, int pid
 	if (bytes > h->room.most)
 		return -EFBIG;
 	file = hold_table_file(s, f);
-	switch (hold_ask(h->chains[f - s->files], &file, first, first + bytes,
-	                 &found)) {
+	switch (hold_table_ask(h, &file, (u32)(f - s->files), first, first + bytes,
+	                       &found)) {
 	case HOLD_GIVE:
 		return hold_request_give_shared(s, hold_table_range(found), pid,
 		                                ret_offer);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/block.h"
 #include "lib/service/hold_table.h"
 #include "lib/service/memory.h"
 
@@ -77,10 +78,64 @@ struct held_range *hold_table_find(const struct service *s, u64 number)
 	return r && r->number == number ? r : NULL;
 }
 
+/*
+ * A range of class c has 2^c bytes at least, and fewer than twice as many. The file is cut into
+ * pieces of 2^c bytes, and the chain is chosen by the piece in which the range begins. What lies
+ * around a byte begins in that byte's piece, or in one of the two before it.
+ */
+static u32 hold_table_class(u64 bytes)
+{
+	return HOLD_CLASSES - 1 - (u32)__builtin_clzll(bytes);
+}
+
+static struct hold **hold_table_chain(struct holds *h, u32 slot, u32 class, u64 piece)
+{
+	u64 file = block_hash((u64)slot * HOLD_CLASSES + class);
+
+	return &h->chains[block_hash(file ^ piece) % HOLD_PLACES];
+}
+
+enum hold_answer hold_table_ask(struct holds *h, const struct hold_file *file, u32 slot,
+                                u64 from, u64 to, struct hold **ret_hold)
+{
+	enum hold_answer best = HOLD_NONE, answer;
+	struct hold *found;
+
+	for (u32 class = hold_table_class(to - from); class < HOLD_CLASSES; class ++) {
+		u64 piece = from >> class;
+
+		if (h->nr_of_class[class] == 0)
+			continue;
+		for (u64 i = 0; i <= 2 && i <= piece; i++) {
+			answer = hold_ask(*hold_table_chain(h, slot, class, piece - i),
+			                  file, from, to, &found);
+			if (answer == HOLD_NONE || answer == best)
+				continue;
+			*ret_hold = found;
+			best = answer;
+			if (best == HOLD_GIVE)
+				return best;
+		}
+	}
+	return best;
+}
+
+static void hold_table_add_bytes(struct holds *h, const struct held_range *r)
+{
+	struct hold_sum *sum = &h->sums[r->slot];
+
+	if (sum->id != r->file)
+		*sum = (struct hold_sum){ .id = r->file };
+	sum->bytes += r->bytes;
+}
+
 void hold_table_link(struct holds *h, struct held_range *r)
 {
-	struct hold **head = &h->chains[r->slot];
+	u32 class = hold_table_class(r->bytes);
+	struct hold **head = hold_table_chain(h, r->slot, class, r->offset >> class);
 
+	h->nr_of_class[class]++;
+	hold_table_add_bytes(h, r);
 	r->core.next = *head;
 	r->at = head;
 	if (*head)
@@ -88,10 +143,14 @@ void hold_table_link(struct holds *h, struct held_range *r)
 	*head = &r->core;
 }
 
-void hold_table_unlink(struct held_range *r)
+void hold_table_unlink(struct holds *h, struct held_range *r)
 {
+	struct hold_sum *sum = &h->sums[r->slot];
+
 	if (!r->at)
 		return;
+	h->nr_of_class[hold_table_class(r->bytes)]--;
+	sum->bytes -= sum->id == r->file ? r->bytes : 0;
 	*r->at = r->core.next;
 	if (r->core.next)
 		hold_table_range(r->core.next)->at = r->at;
@@ -232,14 +291,12 @@ const struct held_range *hold_table_at(const struct service *s, u64 place)
 
 u64 hold_table_bytes_of(const struct service *s, const struct held_file *f)
 {
-	u64 bytes = 0;
+	const struct hold_sum *sum;
 
 	if (!s->holds)
 		return 0;
-	for (const struct hold *h = s->holds->chains[f - s->files]; h; h = h->next)
-		if (h->file.id == f->id)
-			bytes += h->bytes;
-	return bytes;
+	sum = &s->holds->sums[f - s->files];
+	return sum->id == f->id ? sum->bytes : 0;
 }
 
 void hold_table_stat(const struct service *s, struct lodic_stat *stat)

@@ -11,6 +11,15 @@
 /* Ranges at once. A range's number says where in the table it stands. */
 #define HOLD_PLACES ((u64)1 << 14)
 
+/* Sizes of ranges, by powers of two. */
+#define HOLD_CLASSES 64u
+
+/* The memory of a file's ranges that requests find. */
+struct hold_sum {
+	u64 bytes;
+	u32 id; /* of the file; those of an earlier one do not count */
+};
+
 struct holds {
 	struct hold_room room;
 	struct hold_queues queues;
@@ -19,7 +28,9 @@ struct holds {
 	u32 *free_places;
 	u64 nr_places, nr_free; /* places that were ever used; of these, free ones */
 	u64 last_serial;      /* a program that asks a successor for it finds nothing */
-	struct hold **chains; /* by file slot: those that others may join */
+	struct hold **chains; /* that others may join, by hash: hold_table_ask() */
+	u32 nr_of_class[HOLD_CLASSES]; /* that are in chains */
+	struct hold_sum *sums;         /* by file slot */
 	struct hold_waiter *answers;
 	u64 page_bytes;
 	u64 alive; /* the value of the alive word while the service lives */
@@ -28,7 +39,8 @@ struct holds {
 	 * back. A range that wants room waits for these. */
 	u64 leaving_bytes;
 	u64 tick_at;
-	bool searching;            /* for room: hold_queue_search() was called */
+	bool searching; /* for room: hold_queue_search() was called */
+	bool sweeping;  /* outdated ranges leave: the next turn looks for more */
 	u32 probes, looks, begins; /* that this turn has left */
 };
 
@@ -45,9 +57,13 @@ void hold_table_free(struct holds *h, struct held_range *r);
 /* NULL: there is no such number. */
 struct held_range *hold_table_find(const struct service *s, u64 number);
 
-/* From now on hold_ask() finds r, before those that were linked earlier; or it does not. */
+/* From now on hold_table_ask() finds r, before those that were linked earlier; or it does not. */
 void hold_table_link(struct holds *h, struct held_range *r);
-void hold_table_unlink(struct held_range *r);
+void hold_table_unlink(struct holds *h, struct held_range *r);
+/* hold_ask(), for bytes [from, to) of file, which has this slot. Cost: three short chains for each
+ * class of ranges that is as large. */
+enum hold_answer hold_table_ask(struct holds *h, const struct hold_file *file, u32 slot,
+                                u64 from, u64 to, struct hold **ret_hold);
 static inline struct held_range *hold_table_range(struct hold *core)
 {
 	return (struct held_range *)core;
@@ -72,7 +88,7 @@ void hold_table_forget(struct hold_asker *asker);
 /* For list.c: the range at place of the table, NULL: none; and how many places there are. */
 u64 hold_table_nr_places(const struct service *s);
 const struct held_range *hold_table_at(const struct service *s, u64 place);
-/* The memory of the ranges of the held file f that requests find. Cost: their number. */
+/* The memory of the ranges of the held file f that requests find. */
 u64 hold_table_bytes_of(const struct service *s, const struct held_file *f);
 void hold_table_stat(const struct service *s, struct lodic_stat *stat);
 

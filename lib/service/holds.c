@@ -22,8 +22,10 @@
 #define BEGINS_PER_TURN 16u
 /* Failed ranges that stay for a moment. */
 #define FAILED_MOST 1024u
-/* To close more takes longer: the kernel frees 1 MiB in 50 us. */
-#define CLOSE_HERE_BYTES ((u64)1 << 20)
+/* To close more takes longer than to tell a worker: the kernel frees 1 MiB in 50 us. */
+#define CLOSE_HERE_BYTES ((u64)64 << 10)
+/* What it costs to let a range go, in looks of HOLDS_PROBES. */
+#define CLOSE_PROBES 4u
 /* Ranges that go when descriptors run out. */
 #define SPARE 16u
 
@@ -47,7 +49,7 @@ static void holds_fail(struct service *s, struct held_range *r, int error)
 {
 	struct holds *h = s->holds;
 
-	hold_table_unlink(r);
+	hold_table_unlink(h, r);
 	hold_table_settle(h, r, error);
 	hold_queue_move(&h->queues, r, HOLDS_FAILED);
 	if (h->queues.lists[HOLDS_FAILED].nr > FAILED_MOST)
@@ -89,7 +91,7 @@ static void holds_close(struct service *s, struct held_range *r)
 	struct hold_closing *closing = NULL;
 
 	hold_table_note(h, r);
-	hold_table_unlink(r);
+	hold_table_unlink(h, r);
 	hold_queue_move(&h->queues, r, HOLDS_CLOSING);
 	holds_set_leaving(h, r, true);
 	if (r->bytes > CLOSE_HERE_BYTES && s->workers)
@@ -111,7 +113,7 @@ void holds_outdate(struct service *s, struct held_range *r)
 {
 	struct holds *h = s->holds;
 
-	hold_table_unlink(r);
+	hold_table_unlink(h, r);
 	switch (r->queue) {
 	case HOLDS_WANTING: holds_fail(s, r, -ESTALE); break;
 	case HOLDS_READING:
@@ -159,6 +161,7 @@ static int holds_evict(struct service *s, u32 *probes, u32 *looks)
 			hold_queue_refuse(&h->queues, r);
 			continue;
 		}
+		*probes -= *probes < CLOSE_PROBES ? *probes : CLOSE_PROBES;
 		hold_queue_evicted(&h->queues, r);
 		holds_close(s, r);
 		return 0;
@@ -180,7 +183,7 @@ static bool holds_cancel_unwanted(struct service *s)
 			continue;
 		hold_outdate(&r->core);
 		hold_table_settle(h, r, -ECANCELED);
-		hold_table_unlink(r);
+		hold_table_unlink(h, r);
 		holds_set_leaving(h, r, true);
 		hold_load_cancel(s, r->load);
 		return true;
@@ -214,7 +217,6 @@ static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
 		if (err)
 			return err;
 	}
-	h->searching = false;
 	return 0;
 }
 
@@ -225,8 +227,28 @@ static void holds_spoil(struct service *s, struct held_range *r, int error)
 	holds_fail(s, r, error);
 }
 
-/* r has room: workers begin to read. */
-static void holds_read(struct service *s, struct held_range *r)
+/* Lets some ranges go. The errors are those of holds_evict(). */
+static int holds_spare(struct service *s)
+{
+	u32 probes = HOLDS_PROBES, looks = LOOKS_PER_TURN, nr = 0;
+	int err = 0;
+
+	while (nr < SPARE && (err = holds_evict(s, &probes, &looks)) == 0)
+		nr++;
+	return nr > 0 ? 0 : err;
+}
+
+void holds_spare_descriptors(struct service *s)
+{
+	if (!s->holds)
+		return;
+	s->holds->searching = false;
+	holds_spare(s);
+}
+
+/* r has room: workers begin to read. -EINPROGRESS: there is no descriptor until what leaves has
+ * left. -EAGAIN: the next turn goes on. In both cases r waits for room again. */
+static int holds_read(struct service *s, struct held_range *r)
 {
 	struct holds *h = s->holds;
 	int err;
@@ -234,10 +256,21 @@ static void holds_read(struct service *s, struct held_range *r)
 	hold_queue_move(&h->queues, r, HOLDS_READING);
 	hold_table_link(h, r);
 	err = hold_load_begin(s, &h->loads, r, files_find(s, r->file));
-	if (!err)
-		return;
+	if (!err) {
+		h->searching = false;
+		return 0;
+	}
 	hold_publish(&r->core, false);
-	holds_spoil(s, r, err);
+	if (err != -ENFILE ||
+	    (h->queues.lists[HOLDS_CLOSING].nr == 0 && holds_spare(s) == -ENOSPC)) {
+		h->searching = false;
+		holds_spoil(s, r, err);
+		return 0;
+	}
+	hold_end(&r->core);
+	hold_table_unlink(h, r);
+	hold_queue_move(&h->queues, r, HOLDS_WANTING);
+	return h->queues.lists[HOLDS_CLOSING].nr > 0 ? -EINPROGRESS : -EAGAIN;
 }
 
 /* As far as this turn may go. true: there is more to do at once. */
@@ -251,28 +284,16 @@ static bool holds_go_on(struct service *s)
 		if (h->begins == 0)
 			return true;
 		err = holds_take_room(s, r, &h->probes, &h->looks);
+		if (!err)
+			err = holds_read(s, r);
 		if (err == -EAGAIN)
 			return true;
 		if (err == -EINPROGRESS)
 			return false;
 		if (err)
 			holds_fail(s, r, err);
-		else
-			holds_read(s, r);
 	}
 	return false;
-}
-
-bool holds_run(struct service *s)
-{
-	struct holds *h = s->holds;
-
-	if (!h)
-		return false;
-	h->probes = HOLDS_PROBES;
-	h->looks = LOOKS_PER_TURN;
-	h->begins = BEGINS_PER_TURN;
-	return holds_go_on(s);
 }
 
 void holds_want(struct service *s, struct held_range *r)
@@ -301,22 +322,13 @@ void holds_loaded(struct service *s, struct held_range *r, int error)
 	}
 	error = error ? error : -ESTALE;
 	s->stat.holds_failed++;
+	if (error == -ENFILE)
+		holds_spare_descriptors(s); /* for the next try */
 	hold_table_settle(h, r, error);
 	if (r->fd >= 0)
 		holds_close(s, r);
 	else
 		holds_spoil(s, r, error);
-}
-
-void holds_spare_descriptors(struct service *s)
-{
-	u32 probes = HOLDS_PROBES, looks = LOOKS_PER_TURN;
-
-	if (!s->holds)
-		return;
-	s->holds->searching = false;
-	for (u32 i = 0; i < SPARE && holds_evict(s, &probes, &looks) == 0; i++)
-		;
 }
 
 bool holds_give_back(struct service *s)
@@ -334,7 +346,7 @@ bool holds_give_back(struct service *s)
 
 /* ---- now and then ---- */
 
-static void holds_tick_one(struct service *s, struct held_range *r, u32 *probes)
+static void holds_sweep_one(struct service *s, struct held_range *r, u32 *probes)
 {
 	const struct held_file *f = files_find(s, r->file);
 	bool live = f && files_is_live(s, f);
@@ -348,6 +360,8 @@ static void holds_tick_one(struct service *s, struct held_range *r, u32 *probes)
 		return;
 	--*probes;
 	if (r->queue == HOLDS_PAST && hold_leave(&r->core, hold_table_is_had, r)) {
+		*probes -= *probes < CLOSE_PROBES ? *probes : CLOSE_PROBES;
+		s->holds->sweeping = true;
 		holds_close(s, r);
 		return;
 	}
@@ -355,20 +369,46 @@ static void holds_tick_one(struct service *s, struct held_range *r, u32 *probes)
 	hold_table_note(s->holds, r);
 }
 
-void holds_tick(struct service *s)
+/* One piece of the table. Where a range has left, more may: then the next turn goes on. */
+static void holds_sweep(struct service *s)
 {
 	struct holds *h = s->holds;
 	u32 probes = HOLDS_PROBES;
+	struct held_range *r;
+
+	h->sweeping = false;
+	for (u32 i = 0; i < LOOKS_PER_TICK && i < h->nr_places && probes > 0; i++) {
+		r = h->table[h->tick_at++ % h->nr_places];
+		if (r)
+			holds_sweep_one(s, r, &probes);
+	}
+}
+
+bool holds_run(struct service *s)
+{
+	struct holds *h = s->holds;
+	bool busy;
+
+	if (!h)
+		return false;
+	h->probes = HOLDS_PROBES;
+	h->looks = LOOKS_PER_TURN;
+	h->begins = BEGINS_PER_TURN;
+	if (h->sweeping)
+		holds_sweep(s);
+	busy = holds_go_on(s);
+	return busy || h->sweeping;
+}
+
+void holds_tick(struct service *s)
+{
+	struct holds *h = s->holds;
 	struct held_range *r;
 	u64 now = host_now_ns();
 
 	if (!h)
 		return;
-	for (u32 i = 0; i < LOOKS_PER_TICK && i < h->nr_places && probes > 0; i++) {
-		r = h->table[h->tick_at++ % h->nr_places];
-		if (r)
-			holds_tick_one(s, r, &probes);
-	}
+	holds_sweep(s);
 	while ((r = h->queues.lists[HOLDS_FAILED].oldest) != NULL && r->until_ns < now)
 		hold_table_free(h, r);
 }
@@ -399,8 +439,9 @@ int holds_init(struct service *s)
 	h->last_serial = s->arena.header->generation;
 	h->table = calloc(HOLD_PLACES, sizeof(*h->table));
 	h->free_places = calloc(HOLD_PLACES, sizeof(*h->free_places));
-	h->chains = calloc(s->shape.nr_files, sizeof(*h->chains));
-	return h->table && h->free_places && h->chains ? 0 : -ENOMEM;
+	h->chains = calloc(HOLD_PLACES, sizeof(*h->chains));
+	h->sums = calloc(s->shape.nr_files, sizeof(*h->sums));
+	return h->table && h->free_places && h->chains && h->sums ? 0 : -ENOMEM;
 }
 
 void holds_stop(struct service *s)
@@ -429,6 +470,7 @@ void holds_fini(struct service *s)
 	free(h->table);
 	free(h->free_places);
 	free(h->chains);
+	free(h->sums);
 	free(h);
 	s->holds = NULL;
 }
