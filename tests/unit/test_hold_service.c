@@ -223,6 +223,10 @@ static void hold_bad_requests_clear_errors(void **state)
 	assert_int_equal(a.reply.hold.offset, 5 * MIB - PAGE);
 	assert_int_equal(a.reply.hold.bytes, PAGE);
 	close(a.fds[0]);
+	assert_true(caller_hold(&a, &service, id, 2 * MIB + 1, ~(u64)0) >= 0);
+	assert_int_equal(a.reply.hold.offset, 2 * MIB);
+	assert_int_equal(a.reply.hold.bytes, 3 * MIB);
+	close(a.fds[0]);
 	close(a.socket);
 	close(b.socket);
 	assert_int_equal(test_service_stop(&service), 0);
