@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the measurements of `make bench` and keeps what they say.
 
-bench/results/ keeps pin, memory, huge, count, kv and peers, each as .json and .csv, and
+bench/results/ keeps pin, memory, huge, count, kv, hold and peers, each as .json and .csv, and
 count_user.json and micro.json. The numbers in README and doc/measured.md come from them. The
 pictures are build/figures/pin.png and count.png.
 """
@@ -251,6 +251,27 @@ def doc_kv(kv):
     yield from ["", *doc_goals(kv["goals"])]
 
 
+def doc_hold(hold):
+    """One table for each size."""
+    yield f"`bench_hold`, {machine_of(hold)}:"
+    yield from textwrap.wrap(f"{hold['parameters']}. The service read {hold['holds_read']} "
+                             f"ranges; {hold['huge_percent']} % of the largest hold lay in "
+                             "huge pages.", 95)
+    for size in in_order(row["bytes"] for row in hold["results"]):
+        name = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+        yield from ["", f"### A file of {name}", ""]
+        yield ("| start | processes | way | first us | last ms | random ns | again us "
+               "| memory MiB |")
+        yield "|---|---|---|---|---|---|---|---|"
+        rows = [row for row in hold["results"] if row["bytes"] == size]
+        for row in sorted(rows, key=lambda row: (row["start"], row["processes"])):
+            yield (f"| {row['start']} | {row['processes']} | {row['way']} "
+                   f"| {figure(row['first_us'], 1)} | {figure(row['last_us'] / 1e3)} "
+                   f"| {figure(row['random_ns'], 1)} | {figure(row.get('again_us'), 1)} "
+                   f"| {figure(row['memory_bytes'] / (1 << 20), 1)} |")
+    yield from ["", *doc_goals(hold["goals"])]
+
+
 def doc_peers(peers):
     yield f"`bench_peers`, {machine_of(peers)}:"
     yield from textwrap.wrap(f"{peers['parameters']}. ns on each thread.", 95)
@@ -291,7 +312,7 @@ def read_notes():
     return {name: "\n".join(lines).strip().splitlines() for name, lines in notes.items()}
 
 
-def write_doc(pin, memory, huge, kv, peers, count, user, micro):
+def write_doc(pin, memory, huge, kv, hold, peers, count, user, micro):
     """doc/measured.md: README points to it. bench/notes.md says what its numbers mean."""
     machine = pin["machine"]
     notes = read_notes()
@@ -318,6 +339,8 @@ def write_doc(pin, memory, huge, kv, peers, count, user, micro):
              *notes["The service"], "",
              "## A key-value reader", "",
              *doc_kv(kv), "", *notes["A key-value reader"], "",
+             "## Whole files as one range", "",
+             *doc_hold(hold), "", *notes["Holds"], "",
              "## Beside RocksDB's caches", "",
              *doc_peers(peers), "", *notes["RocksDB"], "",
              "## What each promise costs", "",
@@ -356,56 +379,93 @@ def parse_options():
     parser.add_argument("--kv-rounds", default="15", help="rounds of bench_kv (default: 15)")
     parser.add_argument("--file", default="", help="the file to read")
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
+    parser.add_argument("--only", action="append", metavar="NAME",
+                        choices=["pin", "memory", "huge", "count", "count_user", "micro", "kv",
+                                 "hold", "peers"],
+                        help="measure only this, and keep what bench/results/ says of the "
+                             "others; may be given again")
     parser.add_argument("--document", action="store_true",
                         help="measure nothing: write doc/measured.md from bench/results/")
     return parser.parse_args()
 
 
-def main():
-    options = parse_options()
-    if options.document:
-        write_doc(*(json.loads((RESULTS / f"{name}.json").read_text())
-                    for name in ("pin", "memory", "huge", "kv", "peers", "count",
-                                 "count_user", "micro")))
-        return
-
+def measure_pin(options):
     lodic = str(pathlib.Path(options.build) / "lodic")
     extra = ["--file", options.file] if options.file else []
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    pin = keep("pin", measure([lodic, "bench", "pin", "--json",
-                               "--rounds", options.rounds,
-                               "--csv", "bench/results/pin.csv"] + extra))
+    return keep("pin", measure([lodic, "bench", "pin", "--json", "--rounds", options.rounds,
+                                "--csv", "bench/results/pin.csv"] + extra))
+
+
+def measure_memory(options):
+    lodic = str(pathlib.Path(options.build) / "lodic")
+    extra = ["--file", options.file] if options.file else []
     memory = keep("memory", measure([lodic, "bench", "memory", "--json"] + extra))
     keep_memory_csv(memory)
-    huge = measure_huge(lodic, options.build)
-    programs = pathlib.Path(options.build) / "bench"
-    count = keep("count", measure([str(programs / "bench_count"), "--json",
-                                   "--rounds", options.count_rounds,
-                                   "--csv", "bench/results/count.csv"]))
+    return memory
+
+
+def measure_program(name, options, *arguments, result=None):
+    """One of bench/'s own programs."""
+    program = str(pathlib.Path(options.build) / "bench" / f"bench_{name}")
+    return keep(result or name, measure([program, "--json", *arguments]))
+
+
+def csv_of(name):
+    return ["--csv", f"bench/results/{name}.csv"]
+
+
+def measure_user(options):
     # If a scheme counts by process, threads of one process share its words.
-    cpus = str(min(2, count["machine"]["cpus"]))
-    user = keep("count_user", measure([str(programs / "bench_count"), "--json",
-                                       "--walk", "hot", "--objects", "1", "--cpus", cpus,
-                                       "--per-user", cpus,
-                                       "--rounds", options.count_rounds]))
-    micro = keep("micro", measure([str(programs / "bench_micro"), "--json",
-                                   "--rounds", options.count_rounds]))
-    kv = keep("kv", measure([str(programs / "bench_kv"), "--json", "--csv",
-                             "bench/results/kv.csv", "--rounds", options.kv_rounds]))
-    peers = keep("peers", measure([str(programs / "bench_peers"), "--json", "--rounds",
-                                   options.count_rounds, "--csv",
-                                   "bench/results/peers.csv"]))
-    write_doc(pin, memory, huge, kv, peers, count, user, micro)
+    cpus = str(min(2, json.loads((RESULTS / "count.json").read_text())["machine"]["cpus"]))
+    return measure_program("count", options, "--walk", "hot", "--objects", "1", "--cpus", cpus,
+                           "--per-user", cpus, "--rounds", options.count_rounds,
+                           result="count_user")
+
+
+# In the order in which they run.
+MEASUREMENTS = {
+    "pin": measure_pin,
+    "memory": measure_memory,
+    "huge": lambda o: measure_huge(str(pathlib.Path(o.build) / "lodic"), o.build),
+    "count": lambda o: measure_program("count", o, "--rounds", o.count_rounds,
+                                       *csv_of("count")),
+    "count_user": measure_user,
+    "micro": lambda o: measure_program("micro", o, "--rounds", o.count_rounds),
+    "kv": lambda o: measure_program("kv", o, "--rounds", o.kv_rounds, *csv_of("kv")),
+    "hold": lambda o: measure_program("hold", o, *csv_of("hold")),
+    "peers": lambda o: measure_program("peers", o, "--rounds", o.count_rounds,
+                                       *csv_of("peers")),
+}
+
+
+def say_all(results):
     print("\none hot block, what is promised and what was measured:")
-    say_goals(pin)
+    say_goals(results["pin"])
     print("\na key-value reader, gets in a second of CPU time:")
-    say_goals(kv)
+    say_goals(results["kv"])
+    print("\nwhole files as one range:")
+    say_goals(results["hold"])
     print("\na hot entry beside RocksDB's caches:")
-    say_peers(peers)
+    say_peers(results["peers"])
     print("\nmemory:")
-    say_memory(memory)
+    say_memory(results["memory"])
     print("\na ref and an unref of one hot object:")
-    say_count(count)
+    say_count(results["count"])
+
+
+def main():
+    options = parse_options()
+    wanted = [] if options.document else options.only or list(MEASUREMENTS)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for name, run in MEASUREMENTS.items():
+        results[name] = (run(options) if name in wanted
+                         else json.loads((RESULTS / f"{name}.json").read_text()))
+    write_doc(*(results[name] for name in ("pin", "memory", "huge", "kv", "hold", "peers",
+                                           "count", "count_user", "micro")))
+    if options.document:
+        return
+    say_all(results)
     if not options.no_plot:
         plot("pin", options.build)
         plot("count", options.build)

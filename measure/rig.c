@@ -81,6 +81,11 @@ void rig_serve_by(const char *path)
 	rig_program = path;
 }
 
+const char *rig_served_by(void)
+{
+	return rig_program ? rig_program : cli_program();
+}
+
 const char *rig_lodic_beside(void)
 {
 	static char path[PATH_MAX];
@@ -105,8 +110,7 @@ static int rig_spawn(char *const *arguments)
 		return -errno;
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_adddup2(&files, ends[1], REPORT_FD);
-	error = posix_spawn(&pid, rig_program ? rig_program : cli_program(), &files,
-	                    NULL, arguments, environ);
+	error = posix_spawn(&pid, rig_served_by(), &files, NULL, arguments, environ);
 	posix_spawn_file_actions_destroy(&files);
 	close(ends[1]);
 	do
@@ -123,7 +127,7 @@ static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
                      uint64_t cache_bytes, unsigned int nr_contexts,
                      const char *huge_pages)
 {
-	char memory[32], idle[32], entries[32];
+	char memory[32], holds[32], idle[32], entries[32];
 	char *arguments[] = {
 		"lodic",
 		"serve",
@@ -138,7 +142,7 @@ static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
 		"--memory",
 		memory,
 		"--holds",
-		"0",
+		holds,
 		"--idle-exit",
 		idle,
 		"--huge-pages",
@@ -152,7 +156,9 @@ static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
 
 	if (nr_contexts > DEFAULT_CONTEXTS && cache_bytes < least)
 		cache_bytes = least;
-	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)cache_bytes);
+	snprintf(memory, sizeof(memory), "%llu",
+	         (unsigned long long)(cache_bytes + cache->hold_bytes));
+	snprintf(holds, sizeof(holds), "%llu", (unsigned long long)cache->hold_bytes);
 	snprintf(idle, sizeof(idle), "%d", IDLE_EXIT_S);
 	snprintf(entries, sizeof(entries), "%d", FEW_ENTRIES);
 	return rig_spawn(arguments);

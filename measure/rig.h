@@ -31,6 +31,7 @@ struct rig_reader {
 struct rig_cache {
 	char socket[RIG_SOCKET_BYTES];
 	struct method_seat seat; /* the parent's; it keeps the file in the cache */
+	uint64_t hold_bytes; /* for holds, beside the cache; to be set before the start */
 	uint64_t service_pid;
 	uint64_t cached_blocks;
 };
@@ -73,6 +74,8 @@ int rig_cache_start(struct rig_cache *cache, const char *folder, enum method_cac
 /* From now on the program at path serves caches: it is `lodic`, and this program is not. path
  * must stay. */
 void rig_serve_by(const char *path);
+/* The path of that program, or of this one. */
+const char *rig_served_by(void);
 /* The `lodic` of the build that this program of bench/ is of. */
 const char *rig_lodic_beside(void);
 /* Ends its service and waits until it is gone. */
