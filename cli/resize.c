@@ -28,7 +28,8 @@ struct resize {
 static const char doc[] =
 	"Give the running cache another size. Programs go on, and what they use most stays "
 	"cached. For a moment both the old and the new memory are there. The next service that a "
-	"program starts has the new size, too."
+	"program starts has the new size, too. SIZE is that of the part for blocks; holds keep "
+	"theirs."
 	"\v"
 	"Examples:\n"
 	"  lodic resize 4G\n"
