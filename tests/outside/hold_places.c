@@ -77,6 +77,9 @@ static void hold_without_proc_estale_and_why_reads_work(void **state)
 	struct test_bed b;
 	pid_t pid;
 
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* its look for leaks at the service's end needs /proc */
+#endif
 	bed_init(&b);
 	pid = fixture_fork();
 	if (pid == 0) {
