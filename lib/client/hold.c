@@ -45,7 +45,6 @@ struct lodic_hold {
 	u64 map_bytes;
 	u64 offset;             /* in the file */
 	u64 number;             /* the service's, of a large one that is ready */
-	u64 generation;         /* of that service */
 	struct hold_wish *wish; /* NULL: ready, or failed */
 	struct misuse misuse;
 };
