@@ -380,8 +380,7 @@ def parse_options():
     parser.add_argument("--file", default="", help="the file to read")
     parser.add_argument("--no-plot", action="store_true", help="draw nothing")
     parser.add_argument("--only", action="append", metavar="NAME",
-                        choices=["pin", "memory", "huge", "count", "count_user", "micro", "kv",
-                                 "hold", "peers"],
+                        choices=list(MEASUREMENTS),
                         help="measure only this, and keep what bench/results/ says of the "
                              "others; may be given again")
     parser.add_argument("--document", action="store_true",
