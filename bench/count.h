@@ -59,8 +59,8 @@ struct bench {
 /* core/count/count.c's schemes, and the control after them. NULL: no more. */
 const struct count_scheme *bench_scheme(u32 i);
 u32 bench_nr_schemes(void);
-/* Do people want scheme i in a table? Files have all schemes. null counts nothing and
- * template is there to be copied, so they are shown only when the user names them. */
+/* Do people want scheme i in a table? count_scheme_is_shown() says so, or the user has named
+ * it. Files have all schemes. */
 bool bench_is_shown(const struct bench_plan *plan, u32 i);
 
 /* Runs plan. -EINTR: the user has stopped it; else -errno. */

@@ -28,8 +28,8 @@ bool bench_is_shown(const struct bench_plan *plan, u32 i)
 {
 	const struct count_scheme *scheme = bench_scheme(i);
 
-	return plan->schemes[i] &&
-	       (plan->named || (scheme != &count_null && scheme != &count_template));
+	return plan->schemes[i] && (plan->named || scheme == &private_control ||
+	                            count_scheme_is_shown(scheme));
 }
 
 const struct bench_cell *bench_cell(const struct bench *b, u32 scheme,

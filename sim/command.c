@@ -83,12 +83,7 @@ bool command_shows_name(const char *name)
 {
 	const struct count_scheme *scheme = count_scheme_find(name);
 
-	return strcmp(name, "template") != 0 && (!scheme || scheme->counts);
-}
-
-bool command_shows(const struct count_scheme *scheme)
-{
-	return command_shows_name(scheme->name);
+	return !scheme || count_scheme_is_shown(scheme);
 }
 
 void command_csv_cells(FILE *f, const char *parameters, const char *hash, u64 seed)

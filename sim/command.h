@@ -32,9 +32,8 @@ int command_fail(const char *what, int err);
 u64 command_number(const char *arg, const char *what, u64 least, u64 most,
                    struct argp_state *state);
 
-/* Tables leave out the scheme that does not count and the example of
- * doc/add-a-scheme.md. JSON and CSV have them. */
-bool command_shows(const struct count_scheme *scheme);
+/* Does a table for people have rows of this name? It has if the name is no scheme's. JSON and
+ * CSV have all. */
 bool command_shows_name(const char *name);
 
 /* The last columns of every CSV, and their cells. parameters: the file's name, or "none".

@@ -174,7 +174,7 @@ static int points_run(const struct drbh_options *o, const struct machine *m,
 /* A scheme that was asked for is shown, whichever it is. */
 static bool shows(const struct drbh_options *o, const struct count_scheme *scheme)
 {
-	return o->named || command_shows(scheme);
+	return o->named || count_scheme_is_shown(scheme);
 }
 
 /* One scheme that does not scale: how far it gets, and which line it moves. */

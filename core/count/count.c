@@ -9,6 +9,11 @@ const struct count_scheme *const count_schemes[] = {
 };
 const u32 count_nr_schemes = sizeof(count_schemes) / sizeof(count_schemes[0]);
 
+bool count_scheme_is_shown(const struct count_scheme *scheme)
+{
+	return scheme->counts && scheme != &count_template;
+}
+
 /* A longer name is not a scheme's. */
 #define NAME_MAX_BYTES 32u
 

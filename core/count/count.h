@@ -95,6 +95,10 @@ struct count_scheme {
 extern const struct count_scheme *const count_schemes[];
 extern const u32 count_nr_schemes;
 
+/* Do tables for people have it? Not the scheme that does not count, nor the example that is
+ * there to be copied. Files have all schemes. */
+bool count_scheme_is_shown(const struct count_scheme *scheme);
+
 /* The scheme of that name; NULL when there is none. */
 const struct count_scheme *count_scheme_find(const char *name);
 

@@ -10,6 +10,8 @@ import dataclasses
 import sys
 import textwrap
 
+from figure_data import HIDDEN
+
 try:
     import matplotlib
     matplotlib.use("Agg")
@@ -18,8 +20,6 @@ try:
 except ImportError:
     sys.exit("no matplotlib; `make deps` installs it (python3-matplotlib)")
 
-# The scheme that does not count, and the example of doc/add-a-scheme.md.
-HIDDEN = {"null", "template"}
 MOST_LINES = 6
 # Where a figure says nothing else, these are drawn before others, in this order.
 RELEVANT = ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi", "hazard", "lodic_file"]

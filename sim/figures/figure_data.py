@@ -3,6 +3,10 @@
 
 import csv
 
+# Schemes that files have and tables leave out: one counts nothing, one is there to be copied
+# (count_scheme_is_shown() in core/count/count.h).
+HIDDEN = {"null", "template"}
+
 
 class Figure:
     """One CSV file: what its head says, and its rows by panel and series."""
