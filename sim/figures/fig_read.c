@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The reading workload of the papers' figures: sim/figures/fig_read.h. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +15,12 @@
 #define FIG_LINE_BYTES 64u
 /* References on their way to another CPU; more than there are CPUs. */
 #define FIG_MAIL 1024u
-/* A window with fewer operations is run again with a longer one, once. */
-#define FIG_OPS_ENOUGH 2000u
-#define FIG_WINDOW_LONGER 5u
+/* A window with fewer turns of a thread than this, on average, may begin before some
+ * threads have begun. It counts their first reads, which bring their buffers from memory.
+ * Such a run is made again, once, with all times longer. They are so much longer that there
+ * are enough turns, but at most so many times as long. */
+#define FIG_OPS_ENOUGH_PER_THREAD 100u
+#define FIG_LONGER_MOST 8u
 /* The file that ranges above come from; the blocks' files begin at 1. */
 #define FIG_OTHER_FILE 4096u
 
@@ -86,7 +90,8 @@ struct fig_reading {
 	u64 *process_words; /* nr_process_words lines for each user */
 	struct fig_mail mail[FIG_MAIL];
 	u32 nr_mail;
-	u64 nr_held, nr_failed;
+	u64 warm_ns; /* the window begins then */
+	u64 nr_held, nr_failed, nr_home, nr_away;
 	double held_ns;
 };
 
@@ -97,12 +102,28 @@ struct fig_reader {
 	u32 user, position, self;
 };
 
+/* A block by Zipf's law with this exponent (LODIC s.3), the hottest first: the inverse of
+ * the continuous law, cut to whole ranks. */
+#define FIG_ZIPF_EXPONENT 0.98
+
+static u32 fig_random_zipf(u64 *random, u32 nr)
+{
+	double rest = 1 - FIG_ZIPF_EXPONENT;
+	double all = pow((double)nr + 1, rest) - 1;
+	double rank = pow(1 + fig_random_unit(random) * all, 1 / rest);
+
+	/* The last step only guards against rounding. */
+	return rank < nr + 1.0 ? (u32)rank - 1 : nr - 1;
+}
+
 static u32 fig_reader_choose(struct fig_reader *r)
 {
 	const struct fig_read *s = r->reading->setup;
 
 	if (s->access == FIG_UNIFORM)
 		return (u32)(fig_random(&r->random) % s->nr_objects);
+	if (s->access == FIG_ZIPF)
+		return fig_random_zipf(&r->random, s->nr_objects);
 	if (s->access == FIG_SEQUENTIAL)
 		return r->position++ % s->nr_objects;
 	return 0;
@@ -118,6 +139,7 @@ static void fig_reader_take_mail(struct fig_reader *r)
 		return;
 	mail = g->mail[--g->nr_mail];
 	count_unref(&g->world.count, mail.object, mail.user, mail.token);
+	g->nr_away += host_now_ns() >= g->warm_ns;
 }
 
 static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
@@ -125,11 +147,14 @@ static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
 	struct fig_reading *g = r->reading;
 	u32 split = g->setup->split_per_million;
 
-	if (split && fig_random(&r->random) % 1000000 < split && g->nr_mail < FIG_MAIL)
+	if (split && fig_random(&r->random) % 1000000 < split &&
+	    g->nr_mail < FIG_MAIL) {
 		g->mail[g->nr_mail++] =
 			(struct fig_mail){ token, object, r->user, r->self };
-	else
-		count_unref(&g->world.count, object, r->user, token);
+		return;
+	}
+	count_unref(&g->world.count, object, r->user, token);
+	g->nr_home += host_now_ns() >= g->warm_ns;
 }
 
 static void fig_reader_touch_process(struct fig_reader *r)
@@ -182,7 +207,7 @@ static void fig_reader_read(struct fig_reader *r)
 	host_load_relaxed(flags);
 	host_copy(r->buffer, w->data + object * w->data_stride, s->copy_bytes);
 	host_load_relaxed(flags);
-	if (from >= FIG_WARM_NS) {
+	if (from >= g->warm_ns) {
 		g->held_ns += (double)(host_now_ns() - from);
 		g->nr_held++;
 	}
@@ -276,6 +301,8 @@ static int fig_reading_start(struct fig_reading *g, struct fig_reader *readers,
 		r->user = mapper ? s->nr_users + s->nr_idle_users + i - nr_threads
 		                 : fig_reader_user(s, i);
 		r->position = (u32)(fig_random(&r->random) % s->nr_objects);
+		if (s->from_start)
+			r->position = 0;
 		r->buffer = host_alloc(s->copy_bytes + FIG_LINE_BYTES, FIG_LINE_BYTES);
 		if (!r->buffer)
 			return -ENOMEM;
@@ -286,44 +313,63 @@ static int fig_reading_start(struct fig_reading *g, struct fig_reader *readers,
 	return 0;
 }
 
+/* All times are so many times as long as the setup says. */
 static int fig_read_once(const struct sim_machine *machine, u64 seed,
                          struct fig_reading *g, struct fig_reader *readers,
-                         u32 nr_threads, u64 window_ns, struct sim_result *ret_result)
+                         u32 nr_threads, u64 times, struct sim_result *ret_result)
 {
 	const struct fig_read *s = g->setup;
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
+	u64 window_ns = s->window_ns ? s->window_ns : FIG_WINDOW_NS;
 	int err;
 
 	memset(g, 0, sizeof(*g));
 	g->setup = s;
+	g->warm_ns = (s->warm_ns ? s->warm_ns : FIG_WARM_NS) * times;
 	sim_begin(machine, seed);
 	err = fig_reading_make(g, s);
 	if (!err)
 		err = fig_reading_start(g, readers, nr_threads, nr_cpus, seed);
 	if (!err)
-		sim_run(s->warm_ns ? s->warm_ns : FIG_WARM_NS, window_ns, ret_result);
+		sim_run(g->warm_ns, window_ns * times, ret_result);
 	return err;
+}
+
+/* How many times as long a run must last for enough turns of each thread. */
+static u64 fig_read_times(u64 ops, u32 nr_threads)
+{
+	u64 enough = (u64)FIG_OPS_ENOUGH_PER_THREAD * nr_threads;
+	u64 times = enough / (ops + 1) + 1;
+
+	return times < FIG_LONGER_MOST ? times : FIG_LONGER_MOST;
+}
+
+static u32 fig_read_threads(const struct fig_read *s)
+{
+	if (s->nr_threads)
+		return s->nr_threads;
+	return s->nr_users * (s->threads_per_user ? s->threads_per_user : 1);
 }
 
 int fig_read_run(const struct sim_machine *machine, u64 seed,
                  const struct fig_read *setup, struct fig_read_result *ret_result)
 {
-	u32 nr_threads = setup->nr_users *
-	                 (setup->threads_per_user ? setup->threads_per_user : 1);
+	u32 nr_threads = fig_read_threads(setup);
 	struct fig_reading *g = calloc(1, sizeof(*g));
 	struct fig_reader *readers =
 		calloc(nr_threads + setup->nr_mappers, sizeof(*readers));
-	u64 window = setup->window_ns ? setup->window_ns : FIG_WINDOW_NS;
 	struct sim_result result;
+	u64 times;
 	int err = -ENOMEM;
 
 	if (!g || !readers)
 		goto out;
 	g->setup = setup;
-	err = fig_read_once(machine, seed, g, readers, nr_threads, window, &result);
-	if (!err && result.ops < FIG_OPS_ENOUGH)
-		err = fig_read_once(machine, seed, g, readers, nr_threads,
-		                    window * FIG_WINDOW_LONGER, &result);
+	err = fig_read_once(machine, seed, g, readers, nr_threads, 1, &result);
+	times = err ? 1 : fig_read_times(result.ops, nr_threads);
+	if (times > 1)
+		err = fig_read_once(machine, seed, g, readers, nr_threads, times,
+		                    &result);
 	if (err)
 		goto out;
 	*ret_result = (struct fig_read_result){
@@ -332,6 +378,8 @@ int fig_read_run(const struct sim_machine *machine, u64 seed,
 			result.ops ? (double)result.transfers / (double)result.ops : 0,
 		.held_ns = g->nr_held ? g->held_ns / (double)g->nr_held : 0,
 		.nr_failed = g->nr_failed,
+		.nr_home = g->nr_home,
+		.nr_away = g->nr_away,
 	};
 out:
 	free(readers);

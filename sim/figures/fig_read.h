@@ -11,7 +11,7 @@
 #include "core/count/count.h"
 #include "sim/figures/fig.h"
 
-enum fig_access { FIG_ONE, FIG_SEQUENTIAL, FIG_UNIFORM };
+enum fig_access { FIG_ONE, FIG_SEQUENTIAL, FIG_UNIFORM, FIG_ZIPF };
 
 struct fig_read {
 	const struct count_scheme *scheme;
@@ -19,9 +19,11 @@ struct fig_read {
 	u32 nr_files;   /* 0 means 1; the blocks are spread over them evenly */
 	u32 nr_users;
 	u32 threads_per_user; /* 0 means 1 */
-	u32 nr_idle_users;    /* they share the blocks, and read nothing */
-	bool scatter;         /* a process's threads go to different sockets */
+	u32 nr_threads; /* 0: nr_users * threads_per_user; the last user may have fewer */
+	u32 nr_idle_users; /* they share the blocks, and read nothing */
+	bool scatter;      /* a process's threads go to different sockets */
 	enum fig_access access;
+	bool from_start; /* FIG_SEQUENTIAL: all begin at block 0, not each at its own */
 	u32 copy_bytes;
 	u32 base_work;    /* cycles of one read outside the counting */
 	u32 request_work; /* cycles of one request around its read */
@@ -43,9 +45,13 @@ struct fig_read_result {
 	double transfers_per_op;
 	double held_ns; /* mean time between a ref's return and its unref's call */
 	u64 nr_failed;  /* refs refused; 0 unless a task freezes */
+	/* References of the window that were returned on the CPU they were taken on, and
+	 * on another one. */
+	u64 nr_home, nr_away;
 };
 
-/* Runs it in a new world. 0 or -errno. */
+/* Runs it in a new world, and once more for longer if a thread had too few turns on
+ * average. 0 or -errno. */
 int fig_read_run(const struct sim_machine *machine, u64 seed,
                  const struct fig_read *setup, struct fig_read_result *ret_result);
 

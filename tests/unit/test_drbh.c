@@ -123,20 +123,104 @@ static void drbh_every_scheme_runs(void **state)
 	}
 }
 
-/* The figures' reads: all 30 CPUs on one block. */
-static double figure_mops(const struct count_scheme *scheme)
+/* The figures' reads, on 8x15. */
+static struct fig_read_result reading(struct fig_read setup)
 {
-	struct fig_read setup = { .scheme = scheme,
-		                  .nr_objects = 1,
-		                  .nr_users = 30,
-		                  .copy_bytes = 4096,
-		                  .base_work = 1000 };
 	struct fig_read_result result;
 	struct machine m;
 
+	setup.copy_bytes = 4096;
+	setup.base_work = 1000;
 	assert_int_equal(machine_read("8x15", NULL, &m), 0);
 	assert_int_equal(fig_read_run(&m.timing, 1, &setup, &result), 0);
-	return result.mops;
+	assert_true(result.nr_failed == 0);
+	return result;
+}
+
+static double figure_mops(const struct count_scheme *scheme)
+{
+	struct fig_read setup = { .scheme = scheme, .nr_objects = 1, .nr_users = 30 };
+
+	return reading(setup).mops;
+}
+
+static bool is_near(double a, double b, double share)
+{
+	return a > b * (1 - share) && a < b * (1 + share);
+}
+
+/* 120 CPUs on one word make few operations, and each CPU's first one brings its buffer from
+ * memory: 64 lines. */
+static void reading_of_collapsed_scheme_is_warm(void **state)
+{
+	struct fig_read setup = { .scheme = &count_atomic,
+		                  .nr_objects = 1,
+		                  .nr_users = 120 };
+	struct sim_result r;
+
+	(void)state;
+	drbh("atomic", 120, 1, &r);
+	assert_true(is_near(reading(setup).transfers_per_op, drbh_transfers_per_op(&r),
+	                    0.03));
+}
+
+/* 30 threads in 8 processes of 4: the last one has 2. */
+static void reading_of_processes_equals_drbh(void **state)
+{
+	struct fig_read setup = { .scheme = count_scheme_find("lodic"),
+		                  .nr_objects = 1,
+		                  .nr_users = 8,
+		                  .threads_per_user = 4,
+		                  .nr_threads = 30 };
+	struct fig_read_result result = reading(setup);
+	struct sim_result r;
+
+	(void)state;
+	drbh("lodic", 30, 4, &r);
+	assert_true(drbh_transfers_per_op(&r) > 2);
+	assert_true(is_near(result.transfers_per_op, drbh_transfers_per_op(&r), 0.03));
+	assert_true(is_near(result.mops, r.mops, 0.03));
+}
+
+static void reading_counts_where_references_end(void **state)
+{
+	struct fig_read setup = { .scheme = &count_paygo,
+		                  .nr_objects = 1,
+		                  .nr_users = 30 };
+	struct fig_read_result result = reading(setup);
+
+	(void)state;
+	assert_true(result.nr_home > 3000);
+	assert_true(result.nr_away == 0);
+	assert_true(result.transfers_per_op < 0.01);
+	/* One in ten; each is two transfers, of the anchor's line there and back. */
+	setup.split_per_million = 100000;
+	result = reading(setup);
+	assert_true(is_near((double)result.nr_away,
+	                    (double)(result.nr_home + result.nr_away) / 10, 0.1));
+	assert_true(result.transfers_per_op > 0.1);
+}
+
+/* Under Zipf's law the hottest of 256 blocks gets every sixth read. */
+static void reading_by_zipf_contends(void **state)
+{
+	struct fig_read setup = { .scheme = &count_atomic,
+		                  .nr_objects = 256,
+		                  .nr_users = 120,
+		                  .access = FIG_UNIFORM };
+	double uniform = reading(setup).mops, zipf, spread;
+
+	(void)state;
+	setup.access = FIG_ZIPF;
+	zipf = reading(setup).mops;
+	assert_true(zipf < uniform / 2);
+	setup.access = FIG_ONE;
+	assert_true(reading(setup).mops < zipf / 2);
+	/* Readers that all begin at the first block meet there. */
+	setup.access = FIG_SEQUENTIAL;
+	spread = reading(setup).mops;
+	setup.from_start = true;
+	assert_true(reading(setup).mops < 0.95 * spread);
 }
 
 /* Both workloads recognise a scheme by what it is, never by its name or address. */
@@ -242,6 +326,10 @@ int main(void)
 		cmocka_unit_test(machine_of_wrong_file_einval),
 		cmocka_unit_test(drbh_transfers_tell_schemes_apart),
 		cmocka_unit_test(drbh_every_scheme_runs),
+		cmocka_unit_test(reading_of_collapsed_scheme_is_warm),
+		cmocka_unit_test(reading_of_processes_equals_drbh),
+		cmocka_unit_test(reading_counts_where_references_end),
+		cmocka_unit_test(reading_by_zipf_contends),
 		cmocka_unit_test(drbh_of_renamed_scheme_equals),
 		cmocka_unit_test(judge_of_points_tells_three_apart),
 		cmocka_unit_test(judge_of_schemes_finds_the_collapse),
