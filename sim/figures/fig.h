@@ -113,6 +113,12 @@ int fig_print_json(const struct fig_heading *heading, const struct fig_table *ta
 int fig_write_csv(const struct fig_heading *heading, const struct fig_table *table,
                   const char *path);
 
+/* The schemes that the papers compare, and those of this tree that stand in the kernel
+ * series beside them. Figures of one question ask these, where all schemes would be too
+ * many. A name that this tree does not have is skipped by count_scheme_find(). */
+#define FIG_NR_COMPARED 4u
+extern const char *const fig_compared[FIG_NR_COMPARED];
+
 /* What one figure measures and the table of costs shows too. Each call measures in a
  * new world, on one machine. 0 or -errno. */
 struct count_scheme;

@@ -50,25 +50,25 @@ static int anchor_measure(struct fig_run *run, const struct sim_machine *machine
 
 static int run_anchor(struct fig_run *run)
 {
-	static const char *const schemes[] = { "atomic", "refcache", "paygo", "lodic" };
 	static const u32 splits[] = { 0, 100, 1000, 10000, 100000, 500000 };
 	u32 step = run->options->quick ? 4 : 1;
 	struct fig_band bands[2];
 	size_t s, i;
 	int err = 0;
 
-	for (s = 0; s < 4; s++)
+	for (s = 0; s < FIG_NR_COMPARED; s++)
 		for (i = 0; i < 6 && !err; i += step) {
-			struct anchor_point point = { count_scheme_find(schemes[s]),
-				                      NR_CPUS, splits[i] };
+			struct anchor_point point = {
+				count_scheme_find(fig_compared[s]), NR_CPUS, splits[i]
+			};
 
 			if (!point.scheme)
 				continue;
 			err = fig_measure(run, anchor_measure, &point, 2, bands);
 			if (!err)
-				err = fig_add(run, "96 CPUs, one block", schemes[s],
-				              splits[i], "Mops/s", FIG_PREDICTED,
-				              &bands[0], FIG_NO_PAPER);
+				err = fig_add(run, "96 CPUs, one block",
+				              fig_compared[s], splits[i], "Mops/s",
+				              FIG_PREDICTED, &bands[0], FIG_NO_PAPER);
 		}
 	return err;
 }

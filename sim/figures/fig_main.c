@@ -17,16 +17,19 @@
 extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
 	fig_reclaim, fig_walk, fig_latency, fig_scaling, fig_mapping, fig_threads,
 	fig_applications, fig_spectrum, fig_scaling_paygo, fig_weak, fig_anchor,
-	fig_reclaim_paygo;
+	fig_reclaim_paygo, fig_processes;
 
 const struct fig *const figs[] = {
 	&fig_maximum,       &fig_held,          &fig_memory,  &fig_costs,
 	&fig_query,         &fig_reclaim,       &fig_walk,    &fig_latency,
 	&fig_scaling,       &fig_mapping,       &fig_threads, &fig_applications,
 	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,    &fig_anchor,
-	&fig_reclaim_paygo,
+	&fig_reclaim_paygo, &fig_processes,
 };
 const u32 nr_figs = sizeof(figs) / sizeof(*figs);
+
+const char *const fig_compared[FIG_NR_COMPARED] = { "atomic", "refcache", "paygo",
+	                                            "lodic" };
 
 enum {
 	KEY_CSV = 256,

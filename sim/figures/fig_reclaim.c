@@ -212,7 +212,6 @@ static int reclaim_add(struct fig_run *run, struct reclaim_point *point,
 
 static int run_reclaim(struct fig_run *run)
 {
-	static const char *const schemes[] = { "atomic", "refcache", "paygo", "lodic" };
 	static const u32 users[] = { 4, 15, 45, 80, 119 };
 	static const u32 percents[] = { 10, 20, 100 };
 	u32 nr_points = run->options->quick ? 2 : 5;
@@ -220,11 +219,11 @@ static int run_reclaim(struct fig_run *run)
 	u32 s, i, p;
 	int err = 0;
 
-	for (s = 0; s < 4; s++)
+	for (s = 0; s < FIG_NR_COMPARED; s++)
 		for (i = 0; i < nr_points; i++)
 			for (p = 0; p < 3 && !err; p++) {
 				struct reclaim_point point = {
-					.scheme = count_scheme_find(schemes[s]),
+					.scheme = count_scheme_find(fig_compared[s]),
 					.nr_users = users[i],
 					.shared_percent = percents[p],
 					.nr_blocks = BLOCKS_1GB,
@@ -235,11 +234,11 @@ static int run_reclaim(struct fig_run *run)
 				if (!point.scheme->has_ptes && p != 2)
 					continue;
 				if (point.scheme->has_ptes)
-					snprintf(series, sizeof(series), "lodic (%u%%)",
-					         percents[p]);
+					snprintf(series, sizeof(series), "%s (%u%%)",
+					         fig_compared[s], percents[p]);
 				else
 					snprintf(series, sizeof(series), "%s",
-					         schemes[s]);
+					         fig_compared[s]);
 				err = reclaim_add(run, &point, "all blocks of 1 GB",
 				                  series, users[i]);
 			}

@@ -19,7 +19,7 @@ import sys
 
 import drawing
 from drawing import Line, Page, number
-from figure_data import Figure, paper_anywhere
+from figure_data import HIDDEN, Figure, paper_anywhere
 from verdicts import verdict_of, verdict_of_readme
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -48,6 +48,7 @@ SUBJECTS = {
 # Which series come first, where the usual choice misses what the figure is about.
 RELEVANT = {
     "query": ["lodic", "atomic", "refcache", "paygo", "hazard", "sloppy"],
+    "processes": ["lodic", "atomic", "refcache", "paygo", "hazard", "lodic_file"],
     "scaling": ["lodic", "atomic", "refcache", "paygo", "frozen", "lodic_file"],
     "scaling-paygo": ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi"],
     "threads": ["a context each (liblodic)", "atomic", "pte, side by side",
@@ -63,7 +64,7 @@ def panels_of(figure):
     """(title, series -> rows) of each panel; one with two units becomes two."""
     for name, panel in figure.panels.items():
         panel = {series: rows for series, rows in panel.items()
-                 if series not in drawing.HIDDEN}
+                 if series not in HIDDEN}
         units = list(dict.fromkeys(rows[0]["unit"] for rows in panel.values()))
         for unit in units:
             title = name if len(units) == 1 else f"{name}, {unit}"
@@ -241,7 +242,7 @@ def table_of_costs(figure):
     """LODIC Table 1, measured, as markdown."""
     columns = list(figure.panels)
     schemes = dict.fromkeys(name for panel in figure.panels.values() for name in panel
-                            if name not in drawing.HIDDEN)
+                            if name not in HIDDEN)
     yield "<!-- SPDX-License-Identifier: GPL-2.0-only OR MIT -->"
     yield f"# {figure.title} (simulated)"
     yield ""

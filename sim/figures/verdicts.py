@@ -4,7 +4,8 @@
 A verdict that finds a row missing, as in a quick run, gives way to the figure's title.
 """
 
-from drawing import HIDDEN, number
+from drawing import number
+from figure_data import HIDDEN
 
 # As lodic-sim drbh has it (sim/drbh_verdict.h): below this share of its own peak at the
 # most CPUs, a scheme has collapsed.
@@ -161,6 +162,16 @@ def threads(r):
             f"{number(r.last(panel, mine))}")
 
 
+def processes(r):
+    panel = "kept, far apart"
+    threads = r.last_x(panel, "lodic")
+
+    def kept(scheme):
+        return f"{scheme} {percent(r.last(panel, scheme))}"
+    return (f"With {threads:g} threads a process, far apart, {kept('lodic')} of its rate at "
+            f"one thread a process is left, {kept('paygo')}")
+
+
 def applications(r):
     works = sorted(row["x"] for row in r.of("50 processes, over atomic", "lodic"))
     work = min(works, key=lambda x: abs(x - 8))
@@ -213,7 +224,7 @@ def reclaim_paygo(r):
 VERDICTS = {
     "anchor": anchor, "applications": applications, "costs": costs, "held": held,
     "latency": latency, "mapping": mapping, "maximum": maximum, "memory": memory,
-    "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
+    "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
     "scaling": scaling, "scaling-paygo": scaling, "spectrum": spectrum,
     "threads": threads, "walk": walk, "weak": weak}
 
