@@ -14,6 +14,7 @@ static const struct race_table *const tables[] = {
 	&disturb_map,
 	&disturb_file,
 	&disturb_move,
+	&disturb_machine,
 };
 
 static bool wanted(const struct race *race)

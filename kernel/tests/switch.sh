@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # LODIC is off in this boot, and the test switches it on and off. It shows that no reader
-# counts locally before vm.lodic is 1 and after it is 0 again. It does not switch while readers
-# run, because QEMU may then kill any kernel. While the kernel patches a branch, QEMU's TCG
-# with a thread for each processor sometimes runs the breakpoint after the patch is complete.
-# A kernel without LODIC died of it too, with kernel.numa_balancing.
+# counts locally before vm.lodic is 1 and after it is 0 again. Nothing may be lost when it is
+# switched while readers run. The boot has lodic.one_thread on its command line. With a thread
+# for each processor QEMU sometimes runs a breakpoint after the kernel has patched it away. Any
+# kernel dies of that; one without LODIC did, with kernel.numa_balancing.
 count() {
 	awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat
 }
@@ -25,7 +25,7 @@ if [ -z "$(count lodic_ref)" ]; then
 	echo "1..0 # SKIP no LODIC"
 	exit 4
 fi
-echo "1..5"
+echo "1..6"
 dir=$(awk '$1 == "/dev/vda" { print $2; exit }' /proc/mounts)
 if [ -z "$dir" ]; then
 	dir=/tmp/lodic-switch
@@ -56,6 +56,13 @@ done
 [ $status = 0 ] || sed 's/^/# /' /tmp/switch.log
 [ "$(count lodic_ref)" = $(($(count lodic_unref) + $(count lodic_unref_global))) ] || status=1
 result $status "off-and-on"
+
+echo 1 > /proc/sys/vm/lodic
+/tests/race -s switch -t 5 > /tmp/switch.log
+status=$?
+sed 's/^/# /' /tmp/switch.log
+grep -q '^ok 1 switch$' /tmp/switch.log || status=1
+result $status "under-load"
 
 echo 0 > /proc/sys/vm/lodic
 before=$(count lodic_ref)

@@ -31,6 +31,8 @@ DISKS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
 DISK_BYTES = 512 << 20
 BOOT_LIMIT_S = 120
 DONE = "# guest: done"
+# A word of a test in tests/list.
+ONE_THREAD = "lodic.one_thread"
 BEGIN = re.compile(r"^# guest: begin (\S+)")
 
 
@@ -164,9 +166,17 @@ def arguments(name):
     return [word for line in read_lines(path) for word in line.split()]
 
 
+def accelerator(machine, cmdline):
+    """How QEMU runs the processors. The machine of the measurements says so itself."""
+    if machine == "icount":
+        return []
+    return arguments("one-thread" if ONE_THREAD in cmdline else "threads")
+
+
 def qemu(work, image, machine, cmdline, console):
     """The whole command. TCG always: a /dev/kvm may be there and still not boot Linux."""
-    words = ["qemu-system-x86_64", *arguments(machine), "-kernel", image,
+    words = ["qemu-system-x86_64", *accelerator(machine, cmdline), *arguments(machine),
+             "-kernel", image,
              "-initrd", initramfs(work, tests_of(cmdline)), "-append", " ".join(cmdline),
              "-serial", "stdio", "-serial", f"file:{console}"]
     for path in disks(work):

@@ -20,6 +20,9 @@ MARK = re.compile(r"guest: (begin (\S+)|end|done)")
 NOT_OK = re.compile(r"^\s+not ok\b(?!.*# (TODO|SKIP))")
 SKIP_REASON = re.compile(r"#\s*SKIP\b[ :]*(\S.*)")
 RESULT = re.compile(r"^(ok|not ok) \d+ (\S+)(.*)$")
+# With a thread for each processor TCG may run a breakpoint that the kernel has patched away:
+# see boot/one-thread.args. About one boot in fifty dies of it before the first test.
+QEMU_FLAW = "Oops: int3"
 STATUS = re.compile(r"^# guest: status (\S+), (\d+) s")
 
 
@@ -168,13 +171,17 @@ def run_tests(work, image, flavour, tests, json_path=None, append=()):
     for test in tests:
         groups.setdefault(test.words, []).append(test)
     for words, group in (groups or {(): []}).items():
-        left = group
+        left, again = group, False
         while True:
             number += 1
             say(f"boot {number}: {flavour} kernel, {len(left)} tests {' '.join(words)}".rstrip())
             before = len(left)
             left, wrong = run_boot(work, image, flavour, left, [*words, *append],
                                    f"{flavour}-{number}")
+            if len(left) == before and any(QEMU_FLAW in text for text in wrong) and not again:
+                again = True
+                say(f"  boot {number} died before its first test of a flaw of QEMU: once more")
+                continue
             problems += wrong
             if not left or len(left) == before:
                 break

@@ -12,9 +12,9 @@ struct vmstat_name {
 		"lodic_" #field, offsetof(struct counters, field) \
 	}
 static const struct vmstat_name vmstat_names[] = {
-	VMSTAT_NAME(ref),      VMSTAT_NAME(unref),  VMSTAT_NAME(unref_global),
-	VMSTAT_NAME(fold),     VMSTAT_NAME(folded), VMSTAT_NAME(fold_retry),
-	VMSTAT_NAME(fallback), VMSTAT_NAME(lookup),
+	VMSTAT_NAME(ref),    VMSTAT_NAME(unref),  VMSTAT_NAME(unref_global),
+	VMSTAT_NAME(fold),   VMSTAT_NAME(folded), VMSTAT_NAME(fallback),
+	VMSTAT_NAME(lookup),
 };
 
 /* One line of /proc/vmstat: "name value". Returns false for a line that is not LODIC's. */
@@ -83,7 +83,6 @@ struct counters counters_since(const struct counters *then)
 	now.unref_global -= then->unref_global;
 	now.fold -= then->fold;
 	now.folded -= then->folded;
-	now.fold_retry -= then->fold_retry;
 	now.fallback -= then->fallback;
 	now.lookup -= then->lookup;
 	return now;
@@ -91,11 +90,10 @@ struct counters counters_since(const struct counters *then)
 
 void counters_diag(const char *name, const struct counters *d)
 {
-	ktap_diag(
-		"%s: ref %llu unref %llu unref_global %llu fold %llu folded %llu retry %llu "
-		"fallback %llu lookup %llu",
-		name, (unsigned long long)d->ref, (unsigned long long)d->unref,
-		(unsigned long long)d->unref_global, (unsigned long long)d->fold,
-		(unsigned long long)d->folded, (unsigned long long)d->fold_retry,
-		(unsigned long long)d->fallback, (unsigned long long)d->lookup);
+	ktap_diag("%s: ref %llu unref %llu unref_global %llu fold %llu folded %llu "
+	          "fallback %llu lookup %llu",
+	          name, (unsigned long long)d->ref, (unsigned long long)d->unref,
+	          (unsigned long long)d->unref_global, (unsigned long long)d->fold,
+	          (unsigned long long)d->folded, (unsigned long long)d->fallback,
+	          (unsigned long long)d->lookup);
 }

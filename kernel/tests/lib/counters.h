@@ -6,7 +6,7 @@
 #include "base.h"
 
 struct counters {
-	u64 ref, unref, unref_global, fold, folded, fold_retry;
+	u64 ref, unref, unref_global, fold, folded;
 	u64 fallback, lookup;
 };
 

@@ -10,8 +10,8 @@
 #include "race.h"
 #include "seat.h"
 
-/* The races of disturb_map.c, disturb_file.c and disturb_move.c. */
-extern const struct race_table disturb_map, disturb_file, disturb_move;
+/* The races of the files of these names. */
+extern const struct race_table disturb_map, disturb_file, disturb_move, disturb_machine;
 
 void disturb_munmap(struct seat *s);
 void disturb_map_fixed(struct seat *s);

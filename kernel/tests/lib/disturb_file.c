@@ -67,6 +67,40 @@ void disturb_punch(struct running *r)
 	clock_sleep_ms(1);
 }
 
+/* -- writes past the page cache ----------------------------------------------------------- */
+
+static int disturb_direct_setup(struct running *r)
+{
+	static int fd;
+
+	fd = open(r->path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+	if (fd < 0)
+		return race_skip(r, "no O_DIRECT: %s", strerror(errno));
+	r->extra = &fd;
+	r->done_name = "direct writes";
+	return 0;
+}
+
+/* Writes each byte as it is. The kernel drops the pages from the cache, held or not. */
+static void disturb_direct(struct running *r)
+{
+	u64 at = random_next(&r->rng) % 8 * PAGE,
+	    bytes = (1 + random_next(&r->rng) % 3) * PAGE;
+
+	if (at + bytes > HOT_BYTES)
+		bytes = HOT_BYTES - at;
+	if (pwrite(*(int *)r->extra, race_expect + at, bytes, at) != (ssize_t)bytes)
+		ktap_fail("direct write: %s", strerror(errno));
+	r->done++;
+	clock_sleep_ms(1);
+}
+
+static void disturb_direct_teardown(struct running *r)
+{
+	if (r->extra)
+		close(*(int *)r->extra);
+}
+
 /* -- reclaim by a control group ----------------------------------------------------------- */
 
 static int disturb_cgroup_make(struct running *r, const char *name)
@@ -271,6 +305,12 @@ static int disturb_kill_setup(struct running *r)
 		.outside = fn, __VA_ARGS__ \
 	}
 
+/*
+ * No fold is asked of four races. A reader of xfs holds the inode's lock, so truncate-xfs never
+ * meets one in its copy. The two that collapse do so only while a page has no reader. A process
+ * that is killed gives its references back before its entries go. The case killed of hold and
+ * the number of huge pages say what these races must show.
+ */
 static const struct race races[] = {
 	OUTSIDE("fadvise", "ext4", CREW_UNMAP, disturb_fadvise, .min_fold = 1),
 	OUTSIDE("drop-caches", "ext4", CREW_UNMAP | CREW_GUEST, disturb_drop_caches,
@@ -283,6 +323,12 @@ static const struct race races[] = {
 	        .min_fold = 1),
 	OUTSIDE("punch-hole", "ext4", CREW_ZEROS, disturb_punch, .min_fold = 1),
 	OUTSIDE("punch-hole-tmpfs", "tmpfs", CREW_ZEROS, disturb_punch, .min_fold = 1),
+	OUTSIDE("direct-write", "ext4", 0, disturb_direct,
+	        .setup = disturb_direct_setup, .teardown = disturb_direct_teardown,
+	        .min_fold = 1),
+	OUTSIDE("direct-write-xfs", "xfs", CREW_LARGE, disturb_direct,
+	        .setup = disturb_direct_setup, .teardown = disturb_direct_teardown,
+	        .min_fold = 1),
 	OUTSIDE("reclaim", "ext4", CREW_GUEST, disturb_reclaim,
 	        .setup = disturb_reclaim_setup, .teardown = disturb_cgroup_remove,
 	        .min_fold = 1),

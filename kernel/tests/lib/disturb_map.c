@@ -133,6 +133,45 @@ void disturb_fork(struct seat *s)
 	waitpid(pid, &status, 0);
 }
 
+/*
+ * The kernel copies entries of a private mapping only once something was written there. So
+ * the last of the hot pages is written first.
+ */
+static void disturb_fork_private(struct seat *s)
+{
+	if (madvise(s->map + HOT_BYTES - PAGE, PAGE, MADV_POPULATE_WRITE))
+		crew_bad(s->crew, "populate: %s", strerror(errno));
+	disturb_fork(s);
+}
+
+/*
+ * A child in the same address space counts in the same entries. When it becomes another
+ * program, the address space must stay as it was.
+ */
+static void disturb_vfork(struct seat *s)
+{
+	static u8 got[256];
+	static volatile ssize_t n;
+	u64 offset = random_next(&s->rng) % (HOT_BYTES - sizeof(got));
+	int status;
+	pid_t pid;
+
+	if (random_next(&s->rng) % 4 == 0)
+		madvise(s->map, s->map_bytes, MADV_DONTNEED);
+	seat_populate(s);
+	pid = vfork();
+	if (!pid) {
+		n = pread(s->fd, got, sizeof(got), offset);
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(1);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		crew_bad(s->crew, "vfork's child");
+	else if (n != sizeof(got) || memcmp(got, s->crew->expect + offset, sizeof(got)))
+		crew_bad(s->crew, "vfork's child: read at %llu: %zd",
+		         (unsigned long long)offset, n);
+}
+
 /* Writes to a private mapping. The kernel copies each page and replaces its entry. */
 static void disturb_cow(struct seat *s)
 {
@@ -261,6 +300,10 @@ static void disturb_uffd_wp(struct seat *s)
 		.inside = fn, __VA_ARGS__ \
 	}
 
+/*
+ * No fold is asked of fork and of madvise-cold. They clear no entry: they must leave each
+ * count where it is.
+ */
 static const struct race races[] = {
 	/* One process, one page, a reader on each other processor: all on one entry. */
 	INSIDE("munmap-hot", "ext4", 0, 1, 3, disturb_munmap, .hot_pages = 1,
@@ -276,18 +319,23 @@ static const struct race races[] = {
 	INSIDE("mprotect", "ext4", CREW_WRITABLE, 2, 2, disturb_mprotect,
 	       .min_fold = 1),
 	INSIDE("fork", "ext4", 0, 2, 2, disturb_fork),
-	INSIDE("fork-private", "ext4", CREW_PRIVATE, 2, 2, disturb_fork),
+	INSIDE("fork-private", "ext4", CREW_PRIVATE | CREW_WRITABLE, 2, 2,
+	       disturb_fork_private),
+	INSIDE("vfork-exec", "ext4", 0, 2, 2, disturb_vfork, .min_fold = 1),
 	INSIDE("copy-on-write", "ext4", CREW_PRIVATE | CREW_WRITABLE, 2, 2, disturb_cow,
 	       .min_fold = 1),
 	INSIDE("write-fault", "ext4", CREW_WRITABLE, 2, 2, disturb_write_fault,
 	       .min_fold = 1),
-	INSIDE("write-fault-tmpfs", "tmpfs", CREW_WRITABLE, 2, 2, disturb_write_fault),
+	INSIDE("write-fault-tmpfs", "tmpfs", CREW_WRITABLE, 2, 2, disturb_write_fault,
+	       .min_fold = 1),
 	INSIDE("madvise-dontneed", "ext4", 0, 2, 2, disturb_madv_dontneed,
 	       .min_fold = 1),
 	INSIDE("madvise-cold", "ext4", 0, 2, 2, disturb_madv_cold),
 	INSIDE("madvise-pageout", "ext4", 0, 1, 4, disturb_madv_pageout, .min_fold = 1),
-	INSIDE("clear-refs", "ext4", CREW_WRITABLE, 2, 2, disturb_clear_refs),
-	INSIDE("gup", "ext4", 0, 2, 2, disturb_gup, .seat_setup = disturb_gup_setup),
+	INSIDE("clear-refs", "ext4", CREW_WRITABLE, 2, 2, disturb_clear_refs,
+	       .min_fold = 1),
+	INSIDE("gup", "ext4", 0, 2, 2, disturb_gup, .seat_setup = disturb_gup_setup,
+	       .min_fold = 1),
 	INSIDE("uffd-wp", "tmpfs", CREW_WRITABLE, 2, 2, disturb_uffd_wp,
 	       .setup = disturb_uffd_setup, .seat_setup = disturb_uffd_seat_setup,
 	       .min_fold = 1),

@@ -28,6 +28,15 @@ long file_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 /* Fails the subtest if anything holds a page of the file that should not. */
 void file_check_exact(const struct test_fs *fs, const char *path, size_t bytes);
 
+/* Whether the entry for an address of this process is present. */
+bool file_present(const char *at);
+
+/*
+ * Fails the subtest unless each of the nr present pages belongs to a large folio. Looks at
+ * nothing where the kernel does not say, and prints that.
+ */
+void file_check_large(const char *map, u32 nr);
+
 /* Maps the file's first bytes, with all their entries. */
 void *file_map(int fd, size_t bytes, int prot, int flags);
 

@@ -30,7 +30,7 @@ static int held_uffd(struct held *h)
 {
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register reg = {
-		.range = { (u64)(uintptr_t)h->dest, HOLDERS * PAGE },
+		.range = { (u64)(uintptr_t)h->dest, h->nr * PAGE },
 		.mode = UFFDIO_REGISTER_MODE_MISSING,
 	};
 
@@ -42,13 +42,15 @@ static int held_uffd(struct held *h)
 	return 0;
 }
 
-int held_init(struct held *h)
+int held_init(struct held *h, u32 nr)
 {
 	u32 i;
 	int err;
 
 	memset(h, 0, sizeof(*h));
-	h->dest = mmap(NULL, HOLDERS * PAGE, PROT_READ | PROT_WRITE,
+	h->nr = nr;
+	h->wp_fd = -1;
+	h->dest = mmap(NULL, h->nr * PAGE, PROT_READ | PROT_WRITE,
 	               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (h->dest == MAP_FAILED)
 		return -ENOMEM;
@@ -56,7 +58,7 @@ int held_init(struct held *h)
 	if (err)
 		return err;
 	sem_init(&h->done, 0, 0);
-	for (i = 0; i < HOLDERS; i++) {
+	for (i = 0; i < nr; i++) {
 		h->holders[i].held = h;
 		h->holders[i].index = i;
 		sem_init(&h->holders[i].go, 0, 0);
@@ -85,7 +87,7 @@ void held_take(struct held *h, u32 first, u32 nr, u64 offset)
 
 	madvise(h->dest + first * PAGE, nr * PAGE, MADV_DONTNEED);
 	for (i = first; i < first + nr; i++) {
-		h->holders[i].offset = offset;
+		h->holders[i].offset = offset + i * h->stride;
 		sem_post(&h->holders[i].go);
 	}
 	for (i = 0; i < nr; i++) {

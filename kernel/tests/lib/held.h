@@ -14,6 +14,7 @@
 #include <semaphore.h>
 
 #define HOLDERS 4
+#define HOLDERS_MOST 40
 #define HELD_BYTES 64 /* of each read */
 
 struct held;
@@ -29,20 +30,27 @@ struct holder {
 
 struct held {
 	const char *path;
-	int fd;   /* for reading and writing */
-	int uffd; /* answers faults of dest */
-	u8 *dest; /* a page for each holder */
+	int fd;     /* for reading and writing */
+	int uffd;   /* answers faults of dest */
+	int wp_fd;  /* protects the mapping from writes; -1 for none */
+	u32 nr;     /* holders */
+	u64 stride; /* from one holder's offset to the next one's */
+	u8 *dest;   /* a page for each holder */
 	const u8 *expect;
 	char *map; /* of the file, in this process */
 	size_t map_bytes;
+	bool all_held; /* an act ends before the readers go on */
 	sem_t done;
-	struct holder holders[HOLDERS];
+	struct holder holders[HOLDERS_MOST];
 };
 
-/* Starts the threads. Returns 0, or -errno if this kernel has no userfaultfd. */
-int held_init(struct held *h);
+/* Starts nr threads. Returns 0, or -errno if this kernel has no userfaultfd. */
+int held_init(struct held *h, u32 nr);
 
-/* Makes holders first .. first + nr - 1 read at offset, and waits until each holds. */
+/*
+ * Makes holders first .. first + nr - 1 read, and waits until each holds. The first of all
+ * holders reads at offset, the others at their strides from there.
+ */
 void held_take(struct held *h, u32 first, u32 nr, u64 offset);
 
 /* Answers their faults. Their reads may still go on when this returns. */

@@ -24,6 +24,7 @@ struct running {
 	u64 round;
 	u64 done;              /* what the disturber counts as success */
 	const char *done_name; /* what that is */
+	long long before;      /* a counter of the machine, read by setup */
 	char skip[120];        /* why the race cannot run here, written by setup */
 	void *extra;
 };

@@ -44,3 +44,31 @@ long long text_read_number(const char *path)
 	close(fd);
 	return text[0] ? atoll(text) : -1;
 }
+
+long long text_vmstat(const char *name)
+{
+	FILE *f = fopen("/proc/vmstat", "re");
+	char line[128], found[64];
+	long long value = -1, n;
+
+	while (f && value < 0 && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%63s %lld", found, &n) == 2 && !strcmp(found, name))
+			value = n;
+	}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+bool text_has_word(const char *path, const char *word)
+{
+	FILE *f = fopen(path, "re");
+	char found[256];
+	bool has = false;
+
+	while (f && !has && fscanf(f, "%255s", found) == 1)
+		has = !strcmp(found, word);
+	if (f)
+		fclose(f);
+	return has;
+}
