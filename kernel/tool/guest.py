@@ -31,8 +31,9 @@ DISKS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
 DISK_BYTES = 512 << 20
 BOOT_LIMIT_S = 120
 DONE = "# guest: done"
-# A word of a test in tests/list.
+# Words of a test in tests/list, or of --append.
 ONE_THREAD = "lodic.one_thread"
+FIVE_LEVELS = "lodic.five_levels"
 BEGIN = re.compile(r"^# guest: begin (\S+)")
 
 
@@ -173,9 +174,15 @@ def accelerator(machine, cmdline):
     return arguments("one-thread" if ONE_THREAD in cmdline else "threads")
 
 
+def processor(machine, cmdline):
+    """The machine. With FIVE_LEVELS its processors have five-level tables."""
+    words = arguments(machine)
+    return [w.replace(",-la57", "") for w in words] if FIVE_LEVELS in cmdline else words
+
+
 def qemu(work, image, machine, cmdline, console):
     """The whole command. TCG always: a /dev/kvm may be there and still not boot Linux."""
-    words = ["qemu-system-x86_64", *accelerator(machine, cmdline), *arguments(machine),
+    words = ["qemu-system-x86_64", *accelerator(machine, cmdline), *processor(machine, cmdline),
              "-kernel", image,
              "-initrd", initramfs(work, tests_of(cmdline)), "-append", " ".join(cmdline),
              "-serial", "stdio", "-serial", f"file:{console}"]

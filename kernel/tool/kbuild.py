@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Configuring and building: four kernels from the same fragments, each in its own folder.
+"""Configuring and building: kernels from the same fragments, each in its own folder.
 
 A build goes on where it was stopped. It says first how much there is to do, and then how far
 it is.
 """
 
+import lzma
 import os
+import pathlib
 import re
 import shutil
 import time
@@ -20,8 +22,21 @@ FLAVOURS = {
     "debug": (True, ["base", "lodic", "debug"], 2100),
     "release": (True, ["base", "release"], 2000),
     "vanilla": (False, ["base", "vanilla"], 2000),
-    "each": (True, ["base", "lodic"], 2000),
+    # Outside CI.
+    "debian": (True, ["base", "lodic", "debian"], 2700),
+    "kcsan": (True, ["base", "lodic", "kcsan"], 2000),
+    # Parts of two kernels: what each patch touches, with what it adds and without.
+    "each": (True, ["base", "lodic", "each"], 200),
+    "each-off": (True, ["base", "each"], 200),
 }
+EACH = ("each", "each-off")
+# Compiled after every patch, beside the folders of the files that it changes.
+EACH_FOLDERS = {"mm", "arch/x86/mm"}
+# An unfinished series need not have these.
+OURS = ("CONFIG_LODIC", "CONFIG_FOLIOREF", "CONFIG_PAYGO", "CONFIG_HYBRID")
+# What tinyconfig is for the others: Debian's own configuration.
+DEBIAN_PACKAGE = "linux-config-6.12"
+DEBIAN_CONFIG = pathlib.Path("/usr/src/linux-config-6.12/config.amd64_none_amd64.xz")
 # CPU seconds of one object, the rest of make and the links included. 1,990 objects took 17
 # CPU minutes with an empty compiler cache, and 6 with a full one.
 SECONDS_PER_OBJECT = 0.52
@@ -38,20 +53,22 @@ def fragments(flavour):
 
 
 def tree_of(work, flavour):
+    if flavour in EACH:
+        return work.folder / "each"
     return work.tree if FLAVOURS[flavour][0] else work.vanilla
 
 
-def prepare_vanilla(work):
-    """The base in a second work tree, so that neither build disturbs the other."""
-    base = work.git("rev-parse", "base").strip()
-    if (work.vanilla / "Makefile").exists() and work.stamped("vanilla", base):
+def prepare_base(work, flavour):
+    """The base in a work tree of its own, so that no build disturbs another."""
+    base, tree = work.git("rev-parse", "base").strip(), tree_of(work, flavour)
+    if (tree / "Makefile").exists() and work.stamped(tree.name, base):
         return
-    say("build: the unpatched tree, half a minute")
-    shutil.rmtree(work.vanilla, ignore_errors=True)
+    say(f"build: the tree {tree.name}, half a minute")
+    shutil.rmtree(tree, ignore_errors=True)
     work.git("worktree", "prune")
-    work.run(["git", "worktree", "add", "-q", "--detach", work.vanilla, "base"], "fetch.log",
+    work.run(["git", "worktree", "add", "-q", "--detach", tree, "base"], "fetch.log",
              cwd=work.tree)
-    work.stamp("vanilla", base)
+    work.stamp(tree.name, base)
 
 
 def make_env(work):
@@ -63,9 +80,9 @@ def make_env(work):
                     CCACHE_NOHASHDIR="1", CCACHE_MAXSIZE="3G", CCACHE_COMPRESSLEVEL="1")
 
 
-def make(work, flavour, target, on_line=None):
+def make(work, flavour, *targets, on_line=None):
     words = ["make", "-C", tree_of(work, flavour), f"O={work.out(flavour)}", f"-j{work.jobs}",
-             "ARCH=x86_64", "CC=ccache gcc", target]
+             "ARCH=x86_64", "CC=ccache gcc", *targets]
     return work.run(words, f"build-{flavour}.log", env=make_env(work), on_line=on_line)
 
 
@@ -96,20 +113,33 @@ def check_survived(config, wanted, may_lack=None):
                      "the name is wrong):\n" + "\n".join(lost))
 
 
+def start_config(work, flavour):
+    """What the fragments are merged into: tinyconfig, or what Debian builds into its kernel."""
+    if flavour != "debian":
+        make(work, flavour, "tinyconfig")
+        return
+    if not DEBIAN_CONFIG.exists():
+        raise Failed(f"{DEBIAN_CONFIG} is not there: apt-get install {DEBIAN_PACKAGE}")
+    lines = lzma.decompress(DEBIAN_CONFIG.read_bytes()).decode().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.endswith("=m\n"))
+    (work.out(flavour) / ".config").write_text(text)
+
+
 def configure(work, flavour):
-    """tinyconfig, our fragments, olddefconfig. make compares symbols, not the file's time."""
+    """The start, our fragments, olddefconfig. make compares symbols, not the file's time."""
     out, paths = work.out(flavour), fragments(flavour)
     tree = tree_of(work, flavour)
-    key = digest(work.git("rev-parse", "base"), *paths,
+    start = [DEBIAN_CONFIG] if flavour == "debian" and DEBIAN_CONFIG.exists() else []
+    key = digest(work.git("rev-parse", "base"), *paths, *start,
                  work.git("diff", "base", "--", "*Kconfig*", cwd=tree))
     if (out / ".config").exists() and work.stamped(f"config-{flavour}", key):
         return
     out.mkdir(exist_ok=True)
-    make(work, flavour, "tinyconfig")
+    start_config(work, flavour)
     work.run(["scripts/kconfig/merge_config.sh", "-m", "-O", out, out / ".config", *paths],
              f"build-{flavour}.log", cwd=tree, env=make_env(work))
     make(work, flavour, "olddefconfig")
-    check_survived(out / ".config", requested(paths), "CONFIG_LODIC" if flavour == "each" else None)
+    check_survived(out / ".config", requested(paths), OURS if flavour in EACH else None)
     work.stamp(f"config-{flavour}", key)
 
 
@@ -164,7 +194,7 @@ def build(work, flavour="normal", as_is=False):
     """bzImage of one flavour; returns its path. as_is: the tree may have changed since apply."""
     image = work.out(flavour) / "arch/x86/boot/bzImage"
     if not FLAVOURS[flavour][0]:
-        prepare_vanilla(work)
+        prepare_base(work, flavour)
     elif not work.note("apply") and not as_is:
         raise Failed("no series is applied yet: run apply")
     head = work.git("rev-parse", "HEAD", cwd=tree_of(work, flavour)).strip()
@@ -175,7 +205,7 @@ def build(work, flavour="normal", as_is=False):
         return image
     progress = Progress(flavour, announce(work, flavour))
     before = time.monotonic()
-    make(work, flavour, "bzImage", progress)
+    make(work, flavour, "bzImage", on_line=progress)
     work.stamp(f"build-{flavour}", "" if as_is else key)
     work.stamp(f"objects-{flavour}", "", str(objects(work.out(flavour))))
     say(f"build: {flavour}, {progress.done} objects in {time.monotonic() - before:.0f} s, "
@@ -183,22 +213,34 @@ def build(work, flavour="normal", as_is=False):
     return image
 
 
+def each_targets(work, commit):
+    """The folders of what a patch changes, and mm, for make."""
+    names = work.git("diff-tree", "-r", "--no-commit-id", "--name-only", commit).split()
+    folders = EACH_FOLDERS | {os.path.dirname(n) for n in names if n.endswith(".c")}
+    tree = tree_of(work, "each")
+    return [f"{f}/" for f in sorted(folders)
+            if (tree / f / "Makefile").exists() and not f.startswith(("tools/", "mm/", "Doc"))]
+
+
 def each_builds(work):
-    """Every commit of the series builds, without a warning: one checkout and one build after
-    another, in the folder of the one before."""
+    """After every commit of the series mm and what it changes compile without a warning, with
+    the series' options and without. Only `build` shows that the whole kernel links."""
     passed = failed = 0
-    try:
-        for topic, commit in series.commits(work):
+    prepare_base(work, "each")
+    tree = tree_of(work, "each")
+    for topic, commit in series.commits(work):
+        work.git("checkout", "-q", "--detach", commit, cwd=tree)
+        targets = each_targets(work, commit)
+        for flavour in EACH:
             before = time.monotonic()
-            work.git("checkout", "-q", "--detach", commit)
             try:
-                build(work, "each")
+                configure(work, flavour)
+                make(work, flavour, *targets)
                 verdict = "ok"
                 passed += 1
             except Failed as err:
                 verdict = f"FAILED\n{err}"
                 failed += 1
-            say(f"each-builds: {topic:<40} {time.monotonic() - before:5.0f} s  {verdict}")
-    finally:
-        work.git("checkout", "-q", "--force", "main")
+            say(f"each-builds: {topic:<24} {flavour:<8} {time.monotonic() - before:5.0f} s  "
+                f"{verdict}")
     return passed, failed

@@ -15,7 +15,7 @@ from tool import guest
 from tool.work import Failed, read_lines, say
 
 # flavour -> how many times as long its tests may take, and their cases run
-SLOW = {"debug": 5}
+SLOW = {"debug": 5, "kcsan": 8, "debian": 2}
 MARK = re.compile(r"guest: (begin (\S+)|end|done)")
 NOT_OK = re.compile(r"^\s+not ok\b(?!.*# (TODO|SKIP))")
 SKIP_REASON = re.compile(r"#\s*SKIP\b[ :]*(\S.*)")
