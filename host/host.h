@@ -69,6 +69,14 @@ u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta);
  * two tasks of a CPU lies a switch, which is a full fence. */
 bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value);
 
+/* host_preempt_off() switches preemption off and returns the CPU that the caller is on. Until
+ * host_preempt_on() the caller stays there, and no other task runs there. So tasks of a CPU
+ * may share words of it by plain loads and stores. Other CPUs go on. The section must
+ * be short, must not nest, and must wait for nobody. It orders nothing. Between two sections
+ * of a CPU lies the program order of one task, or a switch, which is a full fence. */
+u32 host_preempt_off(void);
+void host_preempt_on(void);
+
 /* A lock in one word, 0 when free. A caller may hold it for bounded work only. */
 void host_lock(u64 *lock);
 void host_unlock(u64 *lock);

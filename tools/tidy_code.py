@@ -9,7 +9,7 @@ from tidy_source import (C_SUFFIXES, OF_LINUX, c_files, code_of, comments_of, fu
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
-MAX_HOST_FUNCTIONS = 30
+MAX_HOST_FUNCTIONS = 32
 
 CORE_FORBIDDEN = [
     (r"\b(float|double)\b", "floating point in core"),
@@ -136,10 +136,10 @@ def atomics(tree):
             yield path, line_of(text, found.start()), f"{found[0]}: use host_*"
 
 
-@rule(bad=[{"host/host.h": "".join(f"u64 host_f{i}(u64 a);\n" for i in range(31))}],
+@rule(bad=[{"host/host.h": "".join(f"u64 host_f{i}(u64 a);\n" for i in range(33))}],
       good={"host/host.h": "u64 host_f(u64 a);\n/* host_g(); */\n"})
 def host_functions(tree):
-    """host/host.h has at most 30 functions."""
+    """host/host.h has at most 32 functions."""
     text = tree.get("host/host.h", "")
     names = set(re.findall(r"\b(host_\w+)\s*\([^;{]*\)\s*;", code_of(text)))
     if len(names) > MAX_HOST_FUNCTIONS:

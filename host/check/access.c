@@ -210,7 +210,7 @@ u32 host_cpu(void)
 	u32 cpu;
 
 	if (!engine.running)
-		return 0;
+		return engine.alone_on;
 	engine_point();
 	cpu = home(engine.tasks[engine.current].cpu);
 	return cpu;

@@ -78,6 +78,9 @@ u32 check_task(const char *name, u32 cpu, void (*body)(void *), void *arg);
  * (what it does is the kernel's doing). */
 u32 check_fault(const char *name, void (*body)(void *), void *arg);
 
+/* setup() and finish() run on this CPU from now on; first on CPU 0. */
+void check_alone_on(u32 cpu);
+
 /* Names words for traces: "frame[2].seq". Format as printf's. */
 void check_name(const void *p, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -88,10 +91,12 @@ void check_name(const void *p, size_t bytes, const char *format, ...)
 u32 check_self(void);
 
 /* Ends a task between two of its steps, as SIGKILL does; what is in its CPU's store buffer
- * still reaches memory. No effect on a task that is done. */
+ * still reaches memory. No effect on a task that is done. With preemption off a task cannot
+ * be killed, so that is an error. */
 void check_kill(u32 task);
 
-/* Moves a task to another CPU; its old CPU's store buffer is emptied first. */
+/* Moves a task to another CPU; its old CPU's store buffer is emptied first. If the task has
+ * switched preemption off, it moves when it switches it on again. */
 void check_migrate(u32 task, u32 cpu);
 
 /* Has the task ended, by itself or by a kill? */

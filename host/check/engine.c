@@ -66,11 +66,21 @@ _Noreturn void host_fail(const char *what, const char *file, u32 line)
 
 /* ---- who can be next ---- */
 
+/* Another task of its CPU has switched preemption off. */
+static bool is_kept_out(u32 i)
+{
+	u32 keeper = engine.cpus[engine.tasks[i].cpu].kept_by;
+
+	return keeper != CHECK_MAX_TASKS && keeper != i;
+}
+
 static bool runnable(u32 i)
 {
 	struct task *t = &engine.tasks[i];
 
 	if (t->is_fault && !t->begun && engine.executed < t->starts_at)
+		return false;
+	if (is_kept_out(i))
 		return false;
 	switch (t->state) {
 	case TASK_READY: return true;
@@ -97,7 +107,7 @@ static u32 entities_now(u32 *entities)
 	for (i = 0; i < engine.nr_tasks; i++) {
 		const struct task *t = &engine.tasks[i];
 
-		if (t->state != TASK_SPINNING)
+		if (t->state != TASK_SPINNING || is_kept_out(i))
 			continue;
 		if (nr == 0 || t->spins_until < engine.tasks[entities[0]].spins_until)
 			entities[0] = i;
@@ -246,6 +256,8 @@ static void task_main(void *arg)
 
 	arrive(engine.current);
 	t->body(t->arg);
+	if (t->stays)
+		engine_fail("a task ends with preemption off");
 	t->state = TASK_DONE;
 	next = next_task();
 	engine.current = next;
@@ -297,6 +309,8 @@ bool check_is_done(u32 task)
 void check_kill(u32 task)
 {
 	engine.foot.everything = true;
+	if (engine.tasks[task].stays)
+		engine_fail("a task is killed with preemption off, which none can be");
 	if (engine.tasks[task].state != TASK_DONE)
 		check_note("kills %s", engine.tasks[task].name);
 	engine.tasks[task].state = TASK_DONE;
@@ -309,9 +323,52 @@ void check_migrate(u32 task, u32 cpu)
 	engine.foot.everything = true;
 	if (t->state == TASK_DONE)
 		return;
+	t->moves_to = cpu;
+	if (t->stays)
+		return;
 	check_note("moves %s to CPU %u", t->name, cpu);
 	access_drain_all(t->cpu);
 	t->cpu = cpu;
+}
+
+void check_alone_on(u32 cpu)
+{
+	engine.alone_on = cpu;
+}
+
+u32 host_preempt_off(void)
+{
+	struct task *t;
+
+	if (!engine.running)
+		return engine.alone_on;
+	engine_point();
+	engine.foot.everything = true; /* who can be next changes */
+	t = &engine.tasks[engine.current];
+	if (t->is_fault || t->stays)
+		engine_fail(t->is_fault ? "a fault has no CPU to stay on"
+		                        : "preemption is switched off twice");
+	check_note("preemption off on CPU %u", t->cpu);
+	t->stays = true;
+	t->moves_to = t->cpu;
+	engine.cpus[t->cpu].kept_by = engine.current;
+	return t->cpu;
+}
+
+void host_preempt_on(void)
+{
+	struct task *t = &engine.tasks[engine.current];
+
+	if (!engine.running)
+		return;
+	engine.foot.everything = true;
+	if (!t->stays)
+		engine_fail("preemption is switched on twice");
+	check_note("preemption on");
+	t->stays = false;
+	engine.cpus[t->cpu].kept_by = CHECK_MAX_TASKS;
+	if (t->moves_to != t->cpu)
+		check_migrate(engine.current, t->moves_to);
 }
 
 void check_wait(bool (*ready)(void *), void *arg)
@@ -319,6 +376,8 @@ void check_wait(bool (*ready)(void *), void *arg)
 	struct task *t = &engine.tasks[engine.current];
 
 	engine.foot.everything = true;
+	if (t->stays)
+		engine_fail("a task waits with preemption off");
 	while (!ready(arg)) {
 		t->ready = ready;
 		t->ready_arg = arg;
@@ -351,6 +410,7 @@ static void reset_cpus(void)
 	for (i = 0; i < CHECK_MAX_CPUS + CHECK_MAX_TASKS; i++) {
 		engine.cpus[i].nr = 0;
 		engine.cpus[i].last_task = CHECK_MAX_TASKS;
+		engine.cpus[i].kept_by = CHECK_MAX_TASKS;
 	}
 }
 
@@ -361,6 +421,7 @@ void engine_setup(const struct check_scenario *s)
 	engine.nr_tasks = 0;
 	engine.nr_cpus = s->nr_cpus;
 	engine.running = engine.failed = false;
+	engine.alone_on = 0;
 	engine.stepped = NULL;
 	s->setup(s->arg);
 	memory_snapshot();
@@ -377,7 +438,7 @@ static void reset(void)
 
 		t->cpu = t->first_cpu;
 		t->state = TASK_READY;
-		t->begun = false;
+		t->begun = t->stays = false;
 		t->nr_spins = t->nr_steps = t->nr_steps_spin = 0;
 		fiber_reset(t->fiber, task_main, t);
 	}
@@ -395,6 +456,7 @@ static void finish(const struct check_scenario *s)
 	void (*stepped)(const struct footprint *) = engine.stepped;
 
 	engine.stepped = NULL;
+	engine.alone_on = 0;
 	in_finish = true;
 	if (setjmp(finish_failed) == 0) {
 		for (u32 i = 0; i < engine.nr_cpus; i++)

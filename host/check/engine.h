@@ -39,6 +39,8 @@ struct task {
 	u32 starts_at; /* faults: not before so many steps */
 	u8 state;
 	bool is_fault, begun;
+	bool stays;   /* preemption is off: it keeps its CPU */
+	u32 moves_to; /* a move that waits for that to end; its own CPU: none */
 };
 
 struct store {
@@ -50,6 +52,7 @@ struct cpu {
 	struct store buffer[BUFFER_MAX];
 	u32 nr;
 	u32 last_task;
+	u32 kept_by; /* the task that stays on it, or CHECK_MAX_TASKS: none does */
 };
 
 struct engine {
@@ -57,6 +60,7 @@ struct engine {
 	struct cpu cpus[CHECK_MAX_CPUS + CHECK_MAX_TASKS]; /* faults: one each */
 	u32 nr_tasks, nr_cpus;
 	u32 current;
+	u32 alone_on; /* the CPU of setup() and finish() */
 	bool running, tso, failed;
 	bool cut;     /* choose() said NOBODY */
 	u64 executed; /* steps in this schedule */

@@ -147,6 +147,31 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	return host_cpu() == cpu && host_cas(p, old, new_value);
 }
 
+/*
+ * A program cannot switch preemption off. A lock for each CPU stands in for it. A thread
+ * that is moved meanwhile keeps the number of the CPU, and no other thread has it. That is
+ * right for tests, and far too slow for anything else.
+ */
+#define PREEMPT_CPUS 1024u /* CPUs above share them, which is as right */
+
+static struct {
+	u64 lock;
+	u64 unused[7];
+} preempt[PREEMPT_CPUS] __attribute__((aligned(64)));
+static _Thread_local u32 preempt_cpu;
+
+u32 host_preempt_off(void)
+{
+	preempt_cpu = host_cpu();
+	host_lock(&preempt[preempt_cpu % PREEMPT_CPUS].lock);
+	return preempt_cpu;
+}
+
+void host_preempt_on(void)
+{
+	host_unlock(&preempt[preempt_cpu % PREEMPT_CPUS].lock);
+}
+
 void host_lock(u64 *lock)
 {
 	u32 spins = 0;

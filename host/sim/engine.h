@@ -65,7 +65,7 @@ struct task {
 	struct task *next; /* in its CPU's queue */
 	u32 cpu;
 	u32 number;
-	u32 nr_locks;
+	u32 nr_locks;   /* that it holds, and 1 while preemption is off */
 	u32 nr_relaxed; /* turns of waiting since it was last switched to */
 	u32 timer;      /* 1 + the timer whose ticks it does; 0: an ordinary task */
 	bool idle;      /* such a task: between two ticks */

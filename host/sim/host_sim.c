@@ -65,6 +65,25 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	return true;
 }
 
+/* Linux counts the sections in a word of the CPU's own: a store when one begins and when it
+ * ends. */
+u32 host_preempt_off(void)
+{
+	if (!world.current)
+		return 0;
+	world.current->nr_locks++;
+	engine_cpu()->clock += engine_cycles_ps(world.machine.store);
+	return world.current->cpu;
+}
+
+void host_preempt_on(void)
+{
+	if (!world.current)
+		return;
+	engine_cpu()->clock += engine_cycles_ps(world.machine.store);
+	world.current->nr_locks--;
+}
+
 void host_lock(u64 *lock)
 {
 	/* The holder bounds this loop: it does bounded work and is not preempted
