@@ -309,6 +309,7 @@ static const struct count_case scatter = { .nr_readers = 2,
 static const struct count_case migrate = { .nr_readers = 2, .migrates = true };
 
 void check_cases_owned(struct check_list *list);
+void check_cases_entry(struct check_list *list);
 
 void check_cases_count(struct check_list *list)
 {
@@ -338,4 +339,5 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
 	}
 	check_cases_owned(list);
+	check_cases_entry(list);
 }

@@ -53,6 +53,42 @@ static void name_owned(void)
 	}
 }
 
+/* So do the entries of a table. */
+static void name_entries(struct paygo_table *t)
+{
+	static const char *const words[] = { "key", "local", "away", "mark" };
+	u64 *word = (u64 *)t->entries;
+	u32 cpu, i, w;
+
+	for (cpu = 0; cpu < t->nr_cpus; cpu++)
+		for (i = 0; i < t->stride; i++)
+			for (w = 0; w < 4; w++)
+				check_name(word++, 8, "cpu[%u].%s[%u]", cpu, words[w],
+				           i);
+	for (i = 0; i < WORLD_FRAMES && !counted->c->scheme->has_ptes; i++)
+		check_name(&t->globals[i * COUNT_LINE_WORDS], 8, "global[%u]", i);
+	check_name(t->disabled, 8, "disabled");
+}
+
+struct paygo_table *count_world_table(void)
+{
+	return counted->c->scheme->table(&counted->count);
+}
+
+static void setup_table(void)
+{
+	const struct count_case *c = counted->c;
+
+	if (!c->scheme->table)
+		return;
+	if (c->ways)
+		CHECK_ASSERT(paygo_table_shape(count_world_table(), 1, c->ways) == 0,
+		             "memory for a table");
+	if (c->lazy)
+		count_world_table()->eager = false;
+	name_entries(count_world_table());
+}
+
 void count_world_setup_shared(const struct count_case *c, u32 first, u32 end)
 {
 	u32 f, u, i;
@@ -64,6 +100,7 @@ void count_world_setup_shared(const struct count_case *c, u32 first, u32 end)
 	                        WORLD_FRAMES, WORLD_USERS) == 0,
 	             "a scheme starts");
 	name_owned();
+	setup_table();
 	for (f = 0; f < WORLD_FRAMES; f++) {
 		frame_fill_begin(&counted->frames[f]);
 		for (i = 0; i < WORLD_BYTES_WORDS; i++)
@@ -324,8 +361,11 @@ static bool freeze_at_last(u32 frame)
 	for (i = 0; i < FREEZE_TRIES; i++) {
 		if (count_freeze(&counted->count, frame))
 			return true;
-		for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+		for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
+			check_alone_on(cpu);
 			count_tick(&counted->count, cpu);
+		}
+		check_alone_on(0);
 	}
 	return false;
 }

@@ -15,6 +15,7 @@
 #ifndef LODIC_CHECK_COUNT_WORLD_H
 #define LODIC_CHECK_COUNT_WORLD_H
 
+#include "core/count/paygo_table.h"
 #include "core/owned/count_owned.h"
 #include "check/case.h"
 
@@ -34,6 +35,8 @@ struct count_case {
 	bool one_cpu;  /* and run on one CPU */
 	bool migrates;
 	bool deep; /* as in struct check_case */
+	u32 ways;  /* of a scheme's table; 0: as it comes */
+	bool lazy; /* its entries come only where a cas fails */
 };
 
 struct count_world {
@@ -61,6 +64,9 @@ extern struct count_world *counted;
  * the users from first to end - 1 (in the other). */
 void count_world_setup(const struct count_case *c);
 void count_world_setup_shared(const struct count_case *c, u32 first, u32 end);
+
+/* The scheme's table of entries; only for schemes that have one. */
+struct paygo_table *count_world_table(void);
 
 /* What is still held must be counted as its tokens say. Once it is given back, sums must be
  * 0, invariants must hold, and every frame can be frozen. */

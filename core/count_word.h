@@ -55,6 +55,19 @@ static inline bool count_atomic_word_ref(u64 *word)
 	return true;
 }
 
+/* The same. ret_contended becomes true when a cas has failed, and is left alone otherwise. */
+static inline bool count_atomic_word_ref_told(u64 *word, bool *ret_contended)
+{
+	u64 v = host_load_relaxed(word); /* as above */
+
+	if (unlikely(v == 0))
+		return false;
+	if (likely(host_cas(word, v, v + 1)))
+		return true;
+	*ret_contended = true;
+	return count_atomic_word_ref(word);
+}
+
 static inline void count_atomic_word_unref(u64 *word)
 {
 	u64 before = host_fetch_add(word, -(u64)1); /* W1 */

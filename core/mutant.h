@@ -159,6 +159,23 @@ enum mutant {
 	/* The table of leases: core/cache/file_proof.h. */
 	MUTANT_PROOF_UNLOCKED,     /* a lease taken, and its table is not locked */
 	MUTANT_ENTER_AFTER_UNLOCK, /* a lease entered when the table's lock is free again */
+	/* PAYGO's entries that own a reference: core/paygo_gate.h and what uses it. */
+	MUTANT_ENTRY_CLOSED_FIRST, /* an entry closed, then its live count folds */
+	MUTANT_ENTRY_OWN_FIRST,    /* its own reference dropped before the fold */
+	MUTANT_ENTRY_SURPLUS_KEPT, /* returns during a fold stay in the global word */
+	MUTANT_ENTRY_AWAY_BLIND,   /* a return from elsewhere, and no look at CLOSED */
+	MUTANT_ENTRY_AWAY_LOOK_FIRST,  /* a look at CLOSED, then the return */
+	MUTANT_ENTRY_AWAY_PLAIN,       /* a return from elsewhere by load and store */
+	MUTANT_ENTRY_REUSED_EARLY,     /* a closed entry used again, tokens still out */
+	MUTANT_ENTRY_BESIDE_TOMBSTONE, /* an open entry beside a tombstone of its key */
+	MUTANT_ENTRY_HIT_CLOSED,       /* a hit in a closed entry */
+	MUTANT_ENTRY_INSTALL_DISABLED, /* an install while entries are disabled */
+	MUTANT_ENTRY_DISABLED_LAST,    /* all tables folded, then entries disabled */
+	MUTANT_ENTRY_PREEMPT_ON,       /* an entry counted in with preemption on */
+	MUTANT_ENTRY_FOLD_ELSEWHERE, /* a CPU folds the table of another one, which runs */
+	MUTANT_ENTRY_PUT_BY_FLAG, /* an unref by whether there is an entry, not by its token */
+	MUTANT_ENTRY_NO_LOOK, /* a hit, and no look at what the frame holds */
+	MUTANT_GATE_CLOSED_LATE, /* a gate closed by a store when the counts were looked at */
 	MUTANT_NR
 };
 

@@ -88,9 +88,10 @@
  *     That drops in global what was counted in the open entry, so that global is too low.
  * O35 Disabled: a task that wants no entries sets the flag first, and then folds each table
  *     at its home. Home looks at the flag in the same section with preemption off in which
- *     it hits or installs. Each such section of that CPU comes before the fold, which then
- *     takes its count along, or after it. One that comes after it sees the flag, because
- *     the flag was set before the fold. So nothing else orders the two.
+ *     it installs. Each such section of that CPU comes before the fold, which then closes
+ *     its entry, or after it. One that comes after it sees the flag, because the flag was
+ *     set before the fold. So nothing else orders the two. A hit need not look at the flag:
+ *     before the fold it does no harm, and after it there is nothing to hit.
  *
  * All other accesses of home need no order. Each comes after the one before it in program
  * order, or a switch of tasks lies between them, which is a full fence. A token carries the
@@ -108,7 +109,7 @@
  *   struct paygo_words         where global words are found; passed by value
  *   paygo_add(words, key, n)   adds n to the global word of key, and is a full fence on both
  *                              sides
- *   paygo_disabled(words)      are hits and installs forbidden (O35)?
+ *   paygo_disabled(words)      are installs forbidden (O35)?
  *
  * It also defines host_load_relaxed(), host_store_relaxed(), host_fetch_add(), DCHECK(),
  * MUTANT() and MUTANT_WINDOW(). host_fetch_add() is a full fence. MUTANT(x) is true only
@@ -180,11 +181,8 @@ static inline struct paygo_entry *paygo_gate_find(struct paygo_bucket b, u64 key
  */
 static inline struct paygo_entry *paygo_gate_hit(struct paygo_bucket b, u64 key)
 {
-	struct paygo_entry *e;
+	struct paygo_entry *e = paygo_gate_find(b, key);
 
-	if (paygo_disabled(b.words) && !MUTANT(ENTRY_HIT_DISABLED)) /* O35 */
-		return NULL;
-	e = paygo_gate_find(b, key);
 	if (!e)
 		return NULL;
 	/* Only home sets CLOSED, and this is home. */

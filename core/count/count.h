@@ -18,7 +18,8 @@
  *    What holders did with the object happens before freeze returns true.
  * N3 A user that gets a reference sees everything done to the object before its last thaw.
  * N4 A query must not say "nobody" while some reference is held all through the call. It
- *    may say so when one holder comes and another goes: it looks at counters one by one.
+ *    may say so when one holder comes and another goes: it looks at counters one by one. If
+ *    the scheme has a table, it may take an entry that nobody uses for a user.
  * N5 Sum is the number of references not yet returned, when nothing moves.
  *
  * One caller at a time may freeze or thaw an object. All other operations may run at once,
@@ -43,6 +44,7 @@
 #define COUNT_LINE_BYTES 64u
 
 struct count;
+struct paygo_table;
 
 /* Memory that counting takes, as the scheme's source lays it out: so many bytes for each
  * object, each CPU (host_nr_cpus()) and each user. Page tables are not in it: they would be
@@ -85,6 +87,9 @@ struct count_scheme {
 	int (*share)(struct count *c, u32 user, u32 object);
 	void (*unshare)(struct count *c, u32 user, u32 object);
 	void (*tick)(struct count *c, u32 cpu);
+	/* Counts in entries of its CPU's table that own a reference, with preemption off. So
+	 * it is for kernels and models: the posix host pays a lock for each section. */
+	struct paygo_table *(*table)(struct count *c);
 };
 
 #define COUNT_SCHEME(scheme) extern const struct count_scheme scheme;

@@ -211,6 +211,13 @@ static inline bool count_gate_freeze(struct count *c, u32 object, u64 *gate,
 	u64 v, closed;
 	bool is_used;
 
+	if (MUTANT(GATE_CLOSED_LATE)) {
+		v = host_load_relaxed(gate);
+		is_used = used(c, object);
+		if (!is_used)
+			host_store_relaxed(gate, count_gate_turn(v, COUNT_GATE_FROZEN));
+		return !is_used;
+	}
 	do {
 		/* Retried when a reader passed, or a query watches. */
 		v = host_load_relaxed(gate);

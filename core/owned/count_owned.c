@@ -49,39 +49,11 @@
  * (core/cache/context.h). Nor finding the pte through file space
  * (core/owned/count_owned_file.c), nor the paper's flag (core/owned/count_owned_flag.c).
  */
-#include "core/owned/count_owned.h"
-
-#include "core/mutant.h"
+#include "core/owned/gate.h"
 
 /* In a pte that is not present: freeze took it. It tells MARKED from EMPTY for frame 0
  * too. */
 #define PTE_MARKED ((u64)1 << PTE_TAG_SHIFT)
-
-/* What core/pte_gate.h wants defined. */
-struct gate_frame {
-	u32 nr;
-};
-
-struct gate_words {
-	struct count *c;
-};
-
-static inline bool gate_present(u64 pte)
-{
-	return pte_present(pte);
-}
-
-static inline bool gate_maps(u64 pte, struct gate_frame frame)
-{
-	return pte_maps(pte, frame.nr);
-}
-
-static inline void gate_add(struct gate_words words, u64 pte, u64 n)
-{
-	host_fetch_add(&count_owned_words(words.c, pte_frame(pte))->global, n);
-}
-
-#include "core/pte_gate.h"
 
 static u64 *count_owned_token_pte(struct process_space *space, u64 token)
 {

@@ -10,6 +10,7 @@
  *   core/owned/count_owned_state.c   memory, sums, checks
  *   core/owned/count_owned_file.c    scheme lodic_file: finds the pte through file space
  *   core/owned/count_owned_flag.c    scheme lodic_flag: the paper's query flag, no gate
+ *   core/owned/count_hybrid.c        scheme hybrid: the owned gate, and entries on CPUs
  */
 #ifndef LODIC_CORE_OWNED_COUNT_OWNED_H
 #define LODIC_CORE_OWNED_COUNT_OWNED_H
@@ -45,6 +46,7 @@ struct count_owned {
 	struct count_owned_words *words;
 	struct process_space *spaces;
 	struct rmap *rmaps;
+	struct paygo_table *table; /* hybrid only; else NULL */
 	u64 share_min;
 	/* Which variant; constant. */
 	bool by_file;

@@ -4,6 +4,7 @@
  * rest the invariants of core/pte_gate.h and core/owned/count_owned_flag.c. No reference
  * runs through this file.
  */
+#include "core/count/paygo_table.h"
 #include "core/owned/count_owned.h"
 
 #include "core/mutant.h"
@@ -12,6 +13,15 @@
 static u64 count_owned_owned(struct count *c, u64 nr)
 {
 	return count_owned_of(c)->by_flag ? 0 : nr;
+}
+
+/* What tokens of open entries add to a frame's sum, less what the entries own in its global
+ * word (PG2). When nothing moves. */
+static u64 count_owned_in_table(struct count *c, u32 frame)
+{
+	struct paygo_table *t = count_owned_of(c)->table;
+
+	return t ? paygo_table_live(t, frame) - paygo_table_nr_open(t, frame) : 0;
 }
 
 static u64 count_owned_words_bytes(const struct count *c)
@@ -76,7 +86,7 @@ u64 count_owned_sum(struct count *c, u32 frame)
 		sum = (MUTANT(SUM_GLOBAL_ONLY)
 		               ? 0
 		               : count_owned_locals(rmap, block, frame, ~(u64)0)) +
-		      global - COUNT_BASE -
+		      global + count_owned_in_table(c, frame) - COUNT_BASE -
 		      count_owned_owned(c, count_owned_share(c, frame));
 	host_unlock(&rmap->lock);
 	return sum;
@@ -118,12 +128,13 @@ static void count_owned_check_frame(struct count *c, u32 frame, u32 nr_tokens)
 	CHECK(count_owned_share(c, frame) == nr_ptes,
 	      "I4: share is the number of ptes");
 	if (count_owned_frozen(c, frame))
-		CHECK(nr_tokens == 0 && nr_ptes == 0,
-		      "I3, J2: no freeze under a reference");
+		CHECK(nr_tokens == 0 && nr_ptes == 0 &&
+		              count_owned_in_table(c, frame) == 0,
+		      "I3, J2, PG3: no freeze under a reference");
 	if (global != 0)
-		CHECK(global + locals ==
+		CHECK(global + locals + count_owned_in_table(c, frame) ==
 		              COUNT_BASE + count_owned_owned(c, nr_ptes) + nr_tokens,
-		      "I2, J1: global + locals = base + what ptes own + tokens");
+		      "I2, J1, PG2: global + locals = base + what is owned + tokens");
 }
 
 /* One pte's value against the tokens that name it. */

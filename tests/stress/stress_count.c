@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/count/paygo_table.h"
 #include "core/owned/count_owned.h"
 #include "host/random.h"
 
@@ -369,6 +370,9 @@ static void world_start(void)
 		fprintf(stderr, "no memory\n");
 		exit(1);
 	}
+	/* Two CPUs seldom make a compare-and-swap fail. */
+	if (opt.scheme->table)
+		opt.scheme->table(&world.count)->eager = true;
 	for (u32 i = 0; i < opt.frames; i++)
 		fill(i, i);
 	if (!opt.scheme->has_ptes)
