@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/count/paygo_table.h"
 #include "core/owned/count_owned.h"
 #include "sim/drbh.h"
 #include "sim/figures/fig_read.h"
@@ -91,7 +92,8 @@ struct fig_reading {
 	struct fig_mail mail[FIG_MAIL];
 	u32 nr_mail;
 	u64 warm_ns; /* the window begins then */
-	u64 nr_held, nr_failed, nr_home, nr_away;
+	u64 nr_held, nr_failed;
+	u64 nr_home, nr_away, nr_entry_home, nr_entry_away;
 	double held_ns;
 };
 
@@ -129,6 +131,12 @@ static u32 fig_reader_choose(struct fig_reader *r)
 	return 0;
 }
 
+/* Was the reference counted in an entry of a CPU's table? */
+static bool fig_token_is_entry(const struct fig_reading *g, u64 token)
+{
+	return g->setup->scheme->table && token & PAYGO_TOKEN;
+}
+
 /* A moved task returns on this CPU what it took on another one. */
 static void fig_reader_take_mail(struct fig_reader *r)
 {
@@ -139,7 +147,10 @@ static void fig_reader_take_mail(struct fig_reader *r)
 		return;
 	mail = g->mail[--g->nr_mail];
 	count_unref(&g->world.count, mail.object, mail.user, mail.token);
-	g->nr_away += host_now_ns() >= g->warm_ns;
+	if (host_now_ns() < g->warm_ns)
+		return;
+	g->nr_away++;
+	g->nr_entry_away += fig_token_is_entry(g, mail.token);
 }
 
 static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
@@ -154,7 +165,10 @@ static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
 		return;
 	}
 	count_unref(&g->world.count, object, r->user, token);
-	g->nr_home += host_now_ns() >= g->warm_ns;
+	if (host_now_ns() < g->warm_ns)
+		return;
+	g->nr_home++;
+	g->nr_entry_home += fig_token_is_entry(g, token);
 }
 
 static void fig_reader_touch_process(struct fig_reader *r)
@@ -258,6 +272,22 @@ static u32 fig_reader_user(const struct fig_read *s, u32 thread)
 	return s->scatter ? thread % s->nr_users : thread / per_user;
 }
 
+/* What the setup says of the scheme's tables. */
+static int fig_reading_shape(struct fig_reading *g)
+{
+	const struct fig_read *s = g->setup;
+	struct paygo_table *t =
+		s->scheme->table ? s->scheme->table(&g->world.count) : NULL;
+
+	if (!t)
+		return 0;
+	t->eager = s->table_eager;
+	if (s->table_entries == 0)
+		return 0;
+	return paygo_table_shape(t, s->table_entries / PAYGO_TABLE_WAYS,
+	                         PAYGO_TABLE_WAYS);
+}
+
 static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 {
 	u32 nr_sharers = s->nr_users + s->nr_idle_users;
@@ -268,6 +298,8 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	err = fig_world_make(&g->world, s->scheme, s->nr_objects,
 	                     s->nr_files ? s->nr_files : 1, nr_sharers + s->nr_mappers,
 	                     s->copy_bytes);
+	if (!err)
+		err = fig_reading_shape(g);
 	for (user = 0; user < nr_sharers && !err && !s->not_shared; user++) {
 		if (s->scheme->has_ptes)
 			err = fig_world_map_above(&g->world, user, s->nr_maps_above);
@@ -380,6 +412,8 @@ int fig_read_run(const struct sim_machine *machine, u64 seed,
 		.nr_failed = g->nr_failed,
 		.nr_home = g->nr_home,
 		.nr_away = g->nr_away,
+		.nr_entry_home = g->nr_entry_home,
+		.nr_entry_away = g->nr_entry_away,
 	};
 out:
 	free(readers);

@@ -33,6 +33,8 @@ struct fig_read {
 	u32 nr_maps_above;     /* other mapped ranges in front of the block's (lodic) */
 	bool not_shared;       /* nobody maps the blocks: lodic counts globally */
 	u32 split_per_million; /* references that another CPU returns */
+	u32 table_entries;     /* of a CPU's table; 0: as many as the scheme says */
+	bool table_eager;      /* an entry at once, not only where a cas has failed */
 	u32 nr_mappers; /* processes that map and unmap one more block, over and over */
 	u64 mapper_sleep_ns;
 	bool mapper_touches; /* and so becomes one that shares the block (lodic) */
@@ -48,6 +50,8 @@ struct fig_read_result {
 	/* References of the window that were returned on the CPU they were taken on, and
 	 * on another one. */
 	u64 nr_home, nr_away;
+	/* How many of them were counted in an entry of a CPU's table. */
+	u64 nr_entry_home, nr_entry_away;
 };
 
 /* Runs it in a new world, and once more for longer if a thread had too few turns on

@@ -201,6 +201,62 @@ static void reading_counts_where_references_end(void **state)
 	assert_true(result.transfers_per_op > 0.1);
 }
 
+/* Threads of one process meet in one pte. hybrid counts on its CPUs from then on. */
+static void reading_of_hybrid_keeps_rate_with_threads(void **state)
+{
+	static const u32 threads[] = { 1, 2, 16 };
+	struct fig_read_result result[3], plain;
+	struct fig_read setup = { .scheme = count_scheme_find("hybrid"),
+		                  .nr_objects = 1,
+		                  .nr_threads = 120,
+		                  .scatter = true };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		setup.threads_per_user = threads[i];
+		setup.nr_users = (120 + threads[i] - 1) / threads[i];
+		result[i] = reading(setup);
+	}
+	/* Alone in its process, a thread never fails. One of each pair stays with its pte. */
+	assert_true(result[0].nr_entry_home == 0);
+	assert_true(result[1].mops > 0.9 * result[0].mops);
+	assert_true(result[1].nr_entry_home > result[1].nr_home / 3);
+	assert_true(result[2].mops > 0.9 * result[0].mops);
+	assert_true(result[2].nr_entry_home > result[2].nr_home * 3 / 4);
+	assert_true(result[2].transfers_per_op < 0.1);
+	setup.scheme = count_scheme_find("lodic");
+	plain = reading(setup);
+	assert_true(plain.mops < 0.3 * result[0].mops);
+	assert_true(plain.nr_entry_home == 0);
+}
+
+static void reading_of_table_counts_in_its_entries(void **state)
+{
+	struct fig_read setup = { .scheme = count_scheme_find("paygo_fold"),
+		                  .nr_objects = 256,
+		                  .nr_users = 8,
+		                  .access = FIG_UNIFORM,
+		                  .table_entries = 64,
+		                  .table_eager = true,
+		                  .split_per_million = 100000,
+		                  .warm_ns = 1000000,
+		                  .window_ns = 1000000 };
+	struct fig_read_result result = reading(setup);
+
+	(void)state;
+	assert_true(is_near((double)(result.nr_entry_home + result.nr_entry_away),
+	                    (double)(result.nr_home + result.nr_away) * 64 / 256, 0.1));
+	assert_true(is_near((double)result.nr_entry_away,
+	                    (double)result.nr_away * 64 / 256, 0.2));
+	setup.table_entries = 0; /* 512 */
+	result = reading(setup);
+	assert_true(result.nr_entry_home == result.nr_home);
+	assert_true(result.nr_entry_away == result.nr_away);
+	setup.table_eager = false; /* 8 CPUs seldom meet on 256 blocks */
+	result = reading(setup);
+	assert_true(result.nr_entry_home < result.nr_home / 10);
+}
+
 /* Under Zipf's law the hottest of 256 blocks gets every sixth read. */
 static void reading_by_zipf_contends(void **state)
 {
@@ -226,7 +282,8 @@ static void reading_by_zipf_contends(void **state)
 /* Both workloads recognise a scheme by what it is, never by its name or address. */
 static void drbh_of_renamed_scheme_equals(void **state)
 {
-	static const char *const names[] = { "atomic", "frozen", "lodic", "hazard" };
+	static const char *const names[] = { "atomic", "frozen",     "lodic",
+		                             "hazard", "paygo_fold", "hybrid" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -329,6 +386,8 @@ int main(void)
 		cmocka_unit_test(reading_of_collapsed_scheme_is_warm),
 		cmocka_unit_test(reading_of_processes_equals_drbh),
 		cmocka_unit_test(reading_counts_where_references_end),
+		cmocka_unit_test(reading_of_hybrid_keeps_rate_with_threads),
+		cmocka_unit_test(reading_of_table_counts_in_its_entries),
 		cmocka_unit_test(reading_by_zipf_contends),
 		cmocka_unit_test(drbh_of_renamed_scheme_equals),
 		cmocka_unit_test(judge_of_points_tells_three_apart),
