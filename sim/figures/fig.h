@@ -74,6 +74,7 @@ struct fig {
 	const char *topology;            /* NULL: no machine in it */
 	bool simulated;                  /* false: draws or arithmetic only */
 	bool few_machines;               /* long to run: see fig_main.c */
+	bool one_machine;                /* longer: no band at all */
 	int (*run)(struct fig_run *run); /* 0 or -errno */
 };
 
@@ -116,7 +117,7 @@ int fig_write_csv(const struct fig_heading *heading, const struct fig_table *tab
 /* The schemes that the papers compare, and those of this tree that stand in the kernel
  * series beside them. Figures of one question ask these, where all schemes would be too
  * many. A name that this tree does not have is skipped by count_scheme_find(). */
-#define FIG_NR_COMPARED 4u
+#define FIG_NR_COMPARED 6u
 extern const char *const fig_compared[FIG_NR_COMPARED];
 
 /* What one figure measures and the table of costs shows too. Each call measures in a

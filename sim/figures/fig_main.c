@@ -17,19 +17,20 @@
 extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
 	fig_reclaim, fig_walk, fig_latency, fig_scaling, fig_mapping, fig_threads,
 	fig_applications, fig_spectrum, fig_scaling_paygo, fig_weak, fig_anchor,
-	fig_reclaim_paygo, fig_processes;
+	fig_reclaim_paygo, fig_processes, fig_entries;
 
 const struct fig *const figs[] = {
 	&fig_maximum,       &fig_held,          &fig_memory,  &fig_costs,
 	&fig_query,         &fig_reclaim,       &fig_walk,    &fig_latency,
 	&fig_scaling,       &fig_mapping,       &fig_threads, &fig_applications,
 	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,    &fig_anchor,
-	&fig_reclaim_paygo, &fig_processes,
+	&fig_reclaim_paygo, &fig_processes,     &fig_entries,
 };
 const u32 nr_figs = sizeof(figs) / sizeof(*figs);
 
-const char *const fig_compared[FIG_NR_COMPARED] = { "atomic", "refcache", "paygo",
-	                                            "lodic" };
+const char *const fig_compared[FIG_NR_COMPARED] = {
+	"atomic", "refcache", "paygo", "paygo_fold", "lodic", "hybrid"
+};
 
 enum {
 	KEY_CSV = 256,
@@ -136,10 +137,11 @@ static u32 fig_keep_few(struct sim_machine *set, u32 nr)
 	return kept;
 }
 
-/* Fills in a run's machines and seed. nr_machines stays 0 if the figure has no machine. */
+/* Fills in a run's machines and seed. nr_machines stays 0 if the figure has no machine. fig:
+ * NULL for micro, which is none. */
 static int fig_prepare(struct fig_run *run, const struct fig_options *options,
-                       const char *topology, bool few, struct machine *machine,
-                       struct sim_machine *set)
+                       const struct fig *fig, const char *topology,
+                       struct machine *machine, struct sim_machine *set)
 {
 	int err;
 
@@ -153,9 +155,9 @@ static int fig_prepare(struct fig_run *run, const struct fig_options *options,
 		return err;
 	run->base_work = machine->base_work;
 	run->nr_machines = machine_set(machine, set);
-	if (few)
+	if (fig && fig->few_machines)
 		run->nr_machines = fig_keep_few(set, run->nr_machines);
-	if (options->no_band)
+	if (options->no_band || (fig && fig->one_machine))
 		run->nr_machines = 1;
 	return 0;
 }
@@ -196,8 +198,7 @@ int fig_main(int argc, char **argv)
 	if (topology && a.options.topology)
 		topology = a.options.topology;
 	/* machine_read() has said what is wrong with a file. */
-	if (fig_prepare(&run, &a.options, topology, a.fig->few_machines, &machine,
-	                set) != 0)
+	if (fig_prepare(&run, &a.options, a.fig, topology, &machine, set) != 0)
 		return COMMAND_USAGE;
 	err = a.fig->run(&run);
 	command_progress_end();
@@ -256,7 +257,7 @@ int fig_micro_main(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return COMMAND_USAGE;
-	if (fig_prepare(&run, &o, o.topology, false, &machine, set) != 0)
+	if (fig_prepare(&run, &o, NULL, o.topology, &machine, set) != 0)
 		return COMMAND_USAGE;
 	err = fig_micro(&run, o.topology, machine.hash, o.json);
 	command_progress_end();

@@ -4,13 +4,18 @@
  * 1 GB file, by the number of processes that share it (LODIC s.5.2.2, Fig. 10). The
  * other is PAYGO's drop of a 4 GiB file, with and without readers (PAYGO s.6, Fig. 13).
  *
- * A few hundred blocks stand for the file. The time of one block is multiplied; a wait
- * for epochs does not grow with the blocks, so it is added once.
+ * A few hundred blocks stand for the file. The time of one block is multiplied. A wait for
+ * epochs or for other CPUs does not grow with the blocks, so it is added once.
+ *
+ * Where an entry of a CPU's table owns a reference, readers have made an entry for every
+ * block that there is room for. The reclaimer first has every CPU fold its entries, as
+ * lru_add_drain_all() does in Linux, and again when it gets no further.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/count/paygo_table.h"
 #include "sim/figures/fig_read.h"
 
 #define BLOCKS 200u
@@ -34,8 +39,9 @@ struct reclaim_point {
 struct reclaiming {
 	const struct reclaim_point *point;
 	struct fig_world world;
-	u32 nr_objects, nr_ready;
-	u64 ns, busy_ns; /* in all; freezing, not waiting */
+	u32 nr_objects, nr_ready, nr_cpus;
+	u32 nr_drains, nr_drained; /* asked for; CPUs that have done the last one */
+	u64 ns, busy_ns;           /* in all; freezing, not waiting */
 	bool done;
 };
 
@@ -76,6 +82,40 @@ static void reclaim_reader_body(void *arg)
 	}
 }
 
+static struct paygo_table *reclaim_table(struct reclaiming *g)
+{
+	const struct count_scheme *scheme = g->point->scheme;
+
+	return scheme->table ? scheme->table(&g->world.count) : NULL;
+}
+
+/* One on each CPU: folds when the reclaimer asks for it. */
+static void drainer_body(void *arg)
+{
+	struct reclaimer *r = arg;
+	struct reclaiming *g = r->reclaiming;
+	u32 nr_done = 0;
+
+	while (!g->done && !sim_stopping()) {
+		if (nr_done < g->nr_drains) {
+			nr_done = g->nr_drains;
+			paygo_table_fold(reclaim_table(g), r->user);
+			g->nr_drained++;
+		}
+		sim_sleep(PAUSE_NS);
+	}
+}
+
+static void reclaimer_drain(struct reclaiming *g)
+{
+	if (!reclaim_table(g))
+		return;
+	g->nr_drained = 0;
+	g->nr_drains++;
+	while (g->nr_drained < g->nr_cpus && !sim_stopping())
+		sim_sleep(PAUSE_NS);
+}
+
 /* Freezes one block after the other. Blocks in use, or not yet known to be unused, get
  * another turn. */
 static void reclaimer_body(void *arg)
@@ -85,13 +125,15 @@ static void reclaimer_body(void *arg)
 	bool *frozen = calloc(g->nr_objects, sizeof(*frozen));
 	u32 nr_left = g->nr_objects;
 	/* With epochs, asking sooner changes nothing. */
-	u64 pause_ns = g->point->scheme->tick ? EPOCH_NS : PAUSE_NS;
+	bool epochs = g->point->scheme->tick && !reclaim_table(g);
+	u64 pause_ns = epochs ? EPOCH_NS : PAUSE_NS;
 	u32 rounds, object;
 	u64 from;
 
 	while (g->nr_ready < g->point->nr_users && !sim_stopping())
 		sim_sleep(PAUSE_NS);
 	from = host_now_ns();
+	reclaimer_drain(g);
 	for (rounds = 0; nr_left > 0 && rounds < ROUNDS_MAX && !sim_stopping();
 	     rounds++) {
 		u32 nr_before = nr_left;
@@ -104,8 +146,10 @@ static void reclaimer_body(void *arg)
 			nr_left -= frozen[object];
 		}
 		g->busy_ns += host_now_ns() - begin;
-		if (nr_left == nr_before)
+		if (nr_left == nr_before) {
+			reclaimer_drain(g);
 			sim_sleep(pause_ns);
+		}
 	}
 	g->ns = host_now_ns() - from;
 	g->done = nr_left == 0;
@@ -123,9 +167,9 @@ static int reclaim_run(const struct sim_machine *machine, u64 seed,
 {
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
 	struct reclaiming *g = calloc(1, sizeof(*g));
-	struct reclaimer *all = calloc(point->nr_users + 1, sizeof(*all));
+	struct reclaimer *all = calloc(point->nr_users + 1 + nr_cpus, sizeof(*all));
 	struct sim_result result;
-	u32 user;
+	u32 user, cpu;
 	int err = -ENOMEM;
 
 	if (!g || !all)
@@ -133,6 +177,7 @@ static int reclaim_run(const struct sim_machine *machine, u64 seed,
 	sim_begin(machine, seed);
 	g->point = point;
 	g->nr_objects = nr_objects;
+	g->nr_cpus = nr_cpus;
 	/* Blocks that are not shared lie in files of their own, as if the reverse
 	 * mapping knew at once that no process maps that part. Linux's does. */
 	err = fig_world_make(&g->world, point->scheme, nr_objects,
@@ -142,11 +187,17 @@ static int reclaim_run(const struct sim_machine *machine, u64 seed,
 		                      nr_objects * point->shared_percent / 100);
 	if (err)
 		goto out;
+	if (reclaim_table(g))
+		reclaim_table(g)->eager = true;
 	for (user = 0; user <= point->nr_users; user++) {
 		all[user] = (struct reclaimer){ g, user, seed * 1000 + user };
 		sim_task(user % nr_cpus,
 		         user == point->nr_users ? reclaimer_body : reclaim_reader_body,
 		         &all[user]);
+	}
+	for (cpu = 0; cpu < nr_cpus && reclaim_table(g); cpu++) {
+		all[user + cpu] = (struct reclaimer){ g, cpu, 0 };
+		sim_task(cpu, drainer_body, &all[user + cpu]);
 	}
 	if (point->scheme->tick)
 		sim_every(EPOCH_NS, reclaim_tick, g);
@@ -170,7 +221,7 @@ static int reclaim_measure(struct fig_run *run, const struct sim_machine *machin
 	int err = reclaim_run(machine, seed, point, BLOCKS, &ns, &busy_ns);
 
 	(void)run;
-	/* The wait for epochs comes once, however many blocks there are. */
+	/* The wait comes once, however many blocks there are. */
 	if (!err)
 		ret_values[0] = point->scheme->tick
 		                        ? (ns - busy_ns + busy_ns * times) / 1e6
@@ -276,7 +327,8 @@ const struct fig fig_reclaim = {
 	.x = "processes that have read all of it",
 	.modelled =
 		"one reclaimer freezes, by the schemes' own freeze, blocks whose counters "
-		"lie dirty in the sharers' caches; RefCache's epochs of 10 ms",
+		"lie dirty in the sharers' caches; RefCache's epochs of 10 ms; a fold on "
+		"every CPU where entries own references, of as many entries as can be",
 	.left_out =
 		"unmapping cost in hardware (TLB shootdowns), the LRU lists, the freeing "
 		"of pages. 200 blocks stand for 262144",

@@ -32,13 +32,15 @@ NEVER_AN_HOUR = 1e-12
 # Beside lines a panel of bars is high; with fewer bars than this they would be thick.
 FEW_BARS = 6
 # These begin first, so that no other waits for them in the end.
-LONGEST = {"spectrum", "weak", "reclaim-paygo", "costs"}
+LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs"}
 
 # What a figure is about, where that is not the scheme lodic.
 SUBJECTS = {
+    "entries": {"512 entries, filled"},
     "latency": {"LODIC, mapped, process space", "process space"},
     "maximum": {"key-value, always holding", "zipf 0.98", "5 bits, zipf 0.98"},
     "memory": {"LODIC, 120 processes", "lodic"},
+    "processes": {"hybrid"},
     "query": {"measured, p = 0.9", "lodic"},
     "reclaim": {"lodic (10%)", "lodic (20%)", "lodic (100%)"},
     "spectrum": {"paygo"},
@@ -48,7 +50,9 @@ SUBJECTS = {
 # Which series come first, where the usual choice misses what the figure is about.
 RELEVANT = {
     "query": ["lodic", "atomic", "refcache", "paygo", "hazard", "sloppy"],
-    "processes": ["lodic", "atomic", "refcache", "paygo", "hazard", "lodic_file"],
+    "entries": ["512 entries, filled", "atomic", "paygo", "64 entries, filled",
+                "4096 entries, filled", "512 entries, at a failed cas"],
+    "processes": ["hybrid", "lodic", "atomic", "paygo", "paygo_fold", "hazard"],
     "scaling": ["lodic", "atomic", "refcache", "paygo", "frozen", "lodic_file"],
     "scaling-paygo": ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi"],
     "threads": ["a context each (liblodic)", "atomic", "pte, side by side",

@@ -168,8 +168,19 @@ def processes(r):
 
     def kept(scheme):
         return f"{scheme} {percent(r.last(panel, scheme))}"
-    return (f"With {threads:g} threads a process, far apart, {kept('lodic')} of its rate at "
-            f"one thread a process is left, {kept('paygo')}")
+    return (f"With {threads:g} threads a process, far apart, what is left of the rate at one "
+            f"thread a process: {kept('lodic')}, {kept('hybrid')}, {kept('paygo')}")
+
+
+def entries(r):
+    panel = "4 KiB by Zipf's law"
+    mib = r.last_x(panel, "atomic")
+
+    def words(series):
+        return f"{number(r.last(panel, series))} with {series}"
+    return (f"Reads of {mib:g} MiB by Zipf's law, Mops/s: {words('atomic')}, "
+            f"{words('64 entries, filled')}, {words('512 entries, filled')}, "
+            f"{words('4096 entries, filled')}, {words('paygo')}")
 
 
 def applications(r):
@@ -222,8 +233,8 @@ def reclaim_paygo(r):
 
 
 VERDICTS = {
-    "anchor": anchor, "applications": applications, "costs": costs, "held": held,
-    "latency": latency, "mapping": mapping, "maximum": maximum, "memory": memory,
+    "anchor": anchor, "applications": applications, "costs": costs, "entries": entries,
+    "held": held, "latency": latency, "mapping": mapping, "maximum": maximum, "memory": memory,
     "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
     "scaling": scaling, "scaling-paygo": scaling, "spectrum": spectrum,
     "threads": threads, "walk": walk, "weak": weak}
