@@ -17,14 +17,14 @@
 extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
 	fig_reclaim, fig_walk, fig_latency, fig_scaling, fig_mapping, fig_threads,
 	fig_applications, fig_spectrum, fig_scaling_paygo, fig_weak, fig_anchor,
-	fig_reclaim_paygo, fig_processes, fig_entries;
+	fig_reclaim_paygo, fig_processes, fig_entries, fig_drains;
 
 const struct fig *const figs[] = {
 	&fig_maximum,       &fig_held,          &fig_memory,  &fig_costs,
 	&fig_query,         &fig_reclaim,       &fig_walk,    &fig_latency,
 	&fig_scaling,       &fig_mapping,       &fig_threads, &fig_applications,
 	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,    &fig_anchor,
-	&fig_reclaim_paygo, &fig_processes,     &fig_entries,
+	&fig_reclaim_paygo, &fig_processes,     &fig_entries, &fig_drains,
 };
 const u32 nr_figs = sizeof(figs) / sizeof(*figs);
 

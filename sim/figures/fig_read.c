@@ -259,6 +259,19 @@ static void fig_mapper_body(void *arg)
 	}
 }
 
+/* One on each CPU; user is the CPU. */
+static void fig_drainer_body(void *arg)
+{
+	struct fig_reader *r = arg;
+	struct fig_reading *g = r->reading;
+	u64 period = g->setup->drain_ns;
+
+	while (!sim_stopping()) {
+		sim_sleep(period - host_now_ns() % period);
+		paygo_table_fold(g->setup->scheme->table(&g->world.count), r->user);
+	}
+}
+
 static void fig_reading_tick(void *arg, u32 cpu)
 {
 	count_tick(&((struct fig_reading *)arg)->world.count, cpu);
@@ -318,12 +331,23 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	return 0;
 }
 
+static u32 fig_read_drainers(const struct fig_read *s, u32 nr_cpus)
+{
+	return s->scheme->table && s->drain_ns ? nr_cpus : 0;
+}
+
 static int fig_reading_start(struct fig_reading *g, struct fig_reader *readers,
                              u32 nr_threads, u32 nr_cpus, u64 seed)
 {
 	const struct fig_read *s = g->setup;
+	struct fig_reader *drainers = readers + nr_threads + s->nr_mappers;
 	u32 i;
 
+	/* Before the readers, so that they sleep while those run. */
+	for (i = 0; i < fig_read_drainers(s, nr_cpus); i++) {
+		drainers[i] = (struct fig_reader){ .reading = g, .user = i };
+		sim_task(i, fig_drainer_body, &drainers[i]);
+	}
 	for (i = 0; i < nr_threads + s->nr_mappers; i++) {
 		struct fig_reader *r = &readers[i];
 		bool mapper = i >= nr_threads;
@@ -387,9 +411,11 @@ int fig_read_run(const struct sim_machine *machine, u64 seed,
                  const struct fig_read *setup, struct fig_read_result *ret_result)
 {
 	u32 nr_threads = fig_read_threads(setup);
+	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
 	struct fig_reading *g = calloc(1, sizeof(*g));
-	struct fig_reader *readers =
-		calloc(nr_threads + setup->nr_mappers, sizeof(*readers));
+	struct fig_reader *readers = calloc(nr_threads + setup->nr_mappers +
+	                                            fig_read_drainers(setup, nr_cpus),
+	                                    sizeof(*readers));
 	struct sim_result result;
 	u64 times;
 	int err = -ENOMEM;

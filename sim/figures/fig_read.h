@@ -35,6 +35,7 @@ struct fig_read {
 	u32 split_per_million; /* references that another CPU returns */
 	u32 table_entries;     /* of a CPU's table; 0: as many as the scheme says */
 	bool table_eager;      /* an entry at once, not only where a cas has failed */
+	u64 drain_ns;   /* all CPUs at once fold their tables so often; 0: never */
 	u32 nr_mappers; /* processes that map and unmap one more block, over and over */
 	u64 mapper_sleep_ns;
 	bool mapper_touches; /* and so becomes one that shares the block (lodic) */

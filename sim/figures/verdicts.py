@@ -172,6 +172,17 @@ def processes(r):
             f"thread a process: {kept('lodic')}, {kept('hybrid')}, {kept('paygo')}")
 
 
+def drains(r):
+    panel = "120 CPUs read one block"
+    often = 1000
+
+    def words(series):
+        return percent(r.at(panel, series, often) / r.first(panel, series))
+    return (f"While all CPUs fold their tables {often} times a second, readers keep "
+            f"{words('paygo_fold')} of their rate with paygo_fold, "
+            f"{words('hybrid, 16 threads a process')} with hybrid and 16 threads a process")
+
+
 def entries(r):
     panel = "4 KiB by Zipf's law"
     mib = r.last_x(panel, "atomic")
@@ -233,8 +244,9 @@ def reclaim_paygo(r):
 
 
 VERDICTS = {
-    "anchor": anchor, "applications": applications, "costs": costs, "entries": entries,
-    "held": held, "latency": latency, "mapping": mapping, "maximum": maximum, "memory": memory,
+    "anchor": anchor, "applications": applications, "costs": costs, "drains": drains,
+    "entries": entries, "held": held, "latency": latency, "mapping": mapping,
+    "maximum": maximum, "memory": memory,
     "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
     "scaling": scaling, "scaling-paygo": scaling, "spectrum": spectrum,
     "threads": threads, "walk": walk, "weak": weak}

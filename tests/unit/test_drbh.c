@@ -257,6 +257,24 @@ static void reading_of_table_counts_in_its_entries(void **state)
 	assert_true(result.nr_entry_home < result.nr_home / 10);
 }
 
+/* After a drain of all CPUs the readers meet on the global word, until all have entries. */
+static void reading_of_drained_table_makes_entries_again(void **state)
+{
+	struct fig_read setup = { .scheme = count_scheme_find("paygo_fold"),
+		                  .nr_objects = 1,
+		                  .nr_users = 60 };
+	struct fig_read_result kept = reading(setup), drained;
+
+	(void)state;
+	setup.drain_ns = 20000;
+	drained = reading(setup);
+	assert_true(kept.transfers_per_op < 0.001);
+	assert_true(drained.transfers_per_op > 0.01);
+	assert_true(drained.mops < 0.9 * kept.mops);
+	assert_true(drained.nr_entry_home > drained.nr_home / 2);
+	assert_true(drained.nr_entry_home < drained.nr_home);
+}
+
 /* Under Zipf's law the hottest of 256 blocks gets every sixth read. */
 static void reading_by_zipf_contends(void **state)
 {
@@ -388,6 +406,7 @@ int main(void)
 		cmocka_unit_test(reading_counts_where_references_end),
 		cmocka_unit_test(reading_of_hybrid_keeps_rate_with_threads),
 		cmocka_unit_test(reading_of_table_counts_in_its_entries),
+		cmocka_unit_test(reading_of_drained_table_makes_entries_again),
 		cmocka_unit_test(reading_by_zipf_contends),
 		cmocka_unit_test(drbh_of_renamed_scheme_equals),
 		cmocka_unit_test(judge_of_points_tells_three_apart),
