@@ -133,6 +133,8 @@ const struct check_mutant check_mutants_count[] = {
 	  "home has preemption off", 100000 },
 	{ MUTANT_ENTRY_FOLD_ELSEWHERE, "entry-fold-elsewhere", "elsewhere",
 	  "paygo_fold", CHECK_SC, "a CPU that runs folds its own table", 100000 },
+	{ MUTANT_ENTRY_DEAD_EARLY, "entry-dead-early", "dead", "paygo_fold", CHECK_TSO,
+	  "O37: an offline CPU's stores, then the fold in its place", 100000 },
 	{ MUTANT_ENTRY_PUT_BY_FLAG, "entry-put-by-flag", "put", "paygo_fold", CHECK_SC,
 	  "PG1: a reference goes back as its token says", 100000 },
 	{ MUTANT_ENTRY_NO_LOOK, "entry-no-look", "truncate", "paygo_fold", CHECK_SC,

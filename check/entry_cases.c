@@ -12,7 +12,7 @@
  *               frame and in another one
  *   full        three frames, one way: entries go and others come in their place
  *   disable     entries are disabled and folded everywhere: then there must be none
- *   dead        the CPU is gone, and another one folds its table; then it comes back
+ *   dead        tasks are moved off a CPU, and another one folds its table; then it comes back
  *   elsewhere   another CPU ticks for the one that counts, which must do nothing
  *   truncate    a block leaves the page cache, and its frame is refilled with another one,
  *               while readers look both blocks up
@@ -250,9 +250,29 @@ static void disable_setup(const void *arg)
 	add_movers(arg);
 }
 
+/* Tasks 1 and 2 have left the first CPU, or are done. */
+static bool is_empty(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 1; i <= 2; i++)
+		if (!check_is_done(i) && check_cpu_of(i) == 0)
+			return false;
+	return true;
+}
+
+/* As Linux takes a CPU away: its tasks go, as soon as they let themselves be moved, and then
+ * it executes its last fence (O37). */
 static void undertaker(void *arg)
 {
-	paygo_table_fold_dead(count_world_table(), (u32)(uintptr_t)arg);
+	(void)arg;
+	check_migrate(1, 1);
+	check_migrate(2, 2);
+	check_wait(is_empty, NULL);
+	if (!MUTANT(ENTRY_DEAD_EARLY))
+		host_fence_heavy();
+	paygo_table_fold_dead(count_world_table(), 0);
 }
 
 static bool is_buried(void *arg)
@@ -268,10 +288,10 @@ static void late_reader(void *arg)
 
 static void dead_setup(const void *arg)
 {
-	begin(arg, 0, 3);
+	begin(arg, 0, 2);
 	task("stayer", 3, stayer, 6);
-	task("giver", 1, giver, 1);
-	task("giver", 2, giver, 2);
+	task("giver", 0, giver, 1);
+	task("reader", 0, reader, 2);
 	task("undertaker", 1, undertaker, 0);
 	task("late reader", 0, late_reader, 3);
 	task("taker", 3, taker, 0);

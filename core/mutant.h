@@ -173,6 +173,7 @@ enum mutant {
 	MUTANT_ENTRY_DISABLED_LAST,    /* all tables folded, then entries disabled */
 	MUTANT_ENTRY_PREEMPT_ON,       /* an entry counted in with preemption on */
 	MUTANT_ENTRY_FOLD_ELSEWHERE, /* a CPU folds the table of another one, which runs */
+	MUTANT_ENTRY_DEAD_EARLY, /* a CPU's table folded when its last stores are on their way */
 	MUTANT_ENTRY_PUT_BY_FLAG, /* an unref by whether there is an entry, not by its token */
 	MUTANT_ENTRY_NO_LOOK, /* a hit, and no look at what the frame holds */
 	MUTANT_GATE_CLOSED_LATE, /* a gate closed by a store when the counts were looked at */

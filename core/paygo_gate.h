@@ -26,7 +26,8 @@
  *           folio's _refcount.
  * "Home" is a task that runs on the table's CPU with preemption off. It is never an interrupt
  * of that CPU, which would come between home's load and home's store. For a CPU that is
- * offline, home is a task elsewhere that keeps the CPU from coming back meanwhile.
+ * offline, home is a task elsewhere that keeps the CPU from coming back meanwhile. Such a
+ * task must come after all that the CPU did (O37).
  *
  * live = local - returns, where returns is away without CLOSED.
  *
@@ -92,6 +93,9 @@
  *     its entry, or after it. One that comes after it sees the flag, because the flag was
  *     set before the fold. So nothing else orders the two. A hit need not look at the flag:
  *     before the fold it does no harm, and after it there is nothing to hit.
+ * O37 Offline: a CPU's last stores to its entries may still be in its store buffer when its
+ *     last task has gone. Taking a CPU offline is a full fence on that CPU, and the fold in
+ *     its place must come after it. Otherwise the fold takes an old live count along.
  *
  * All other accesses of home need no order. Each comes after the one before it in program
  * order, or a switch of tasks lies between them, which is a full fence. A token carries the

@@ -99,6 +99,9 @@ void check_kill(u32 task);
  * switched preemption off, it moves when it switches it on again. */
 void check_migrate(u32 task, u32 cpu);
 
+/* The CPU that a task is on; for plain looks, as those of check_wait(). */
+u32 check_cpu_of(u32 task);
+
 /* Has the task ended, by itself or by a kill? */
 bool check_is_done(u32 task);
 

@@ -331,6 +331,12 @@ void check_migrate(u32 task, u32 cpu)
 	t->cpu = cpu;
 }
 
+u32 check_cpu_of(u32 task)
+{
+	engine.foot.everything = true;
+	return engine.tasks[task].cpu;
+}
+
 void check_alone_on(u32 cpu)
 {
 	engine.alone_on = cpu;
