@@ -25,7 +25,8 @@
 enum {
 	VALUE_MOPS,
 	VALUE_TRANSFERS,
-	VALUE_KEPT, /* of the rate at one thread a process */
+	VALUE_KEPT,  /* of the rate at one thread a process */
+	VALUE_ENTRY, /* of 100 references, how many in an entry of a CPU's table */
 	VALUE_HOME,
 	VALUE_AWAY,
 	NR_VALUES,
@@ -68,12 +69,18 @@ static int processes_read(struct fig_run *run, const struct sim_machine *machine
 	};
 	struct fig_read_result result;
 	int err = fig_read_run(machine, seed, &setup, &result);
+	double nr, entries;
 
+	if (err)
+		return err;
+	nr = (double)(result.nr_home + result.nr_away);
+	entries = (double)(result.nr_entry_home + result.nr_entry_away);
 	ret_values[VALUE_MOPS] = result.mops;
 	ret_values[VALUE_TRANSFERS] = result.transfers_per_op;
+	ret_values[VALUE_ENTRY] = nr > 0 ? 100 * entries / nr : 0;
 	ret_values[VALUE_HOME] = (double)result.nr_home;
 	ret_values[VALUE_AWAY] = (double)result.nr_away;
-	return err;
+	return 0;
 }
 
 /* All points of a series on one machine. Where the scheme does not count by user, threads of
@@ -125,6 +132,7 @@ static int processes_add(struct fig_run *run, const struct processes_series *ser
 		[VALUE_MOPS] = { "reads", "Mops/s" },
 		[VALUE_TRANSFERS] = { "line transfers of an operation", "transfers" },
 		[VALUE_KEPT] = { "kept", "ratio" },
+		[VALUE_ENTRY] = { "counted in an entry", "percent" },
 		[VALUE_HOME] = { "returned where taken", "refs" },
 		[VALUE_AWAY] = { "returned elsewhere", "refs" },
 	};
@@ -135,6 +143,8 @@ static int processes_add(struct fig_run *run, const struct processes_series *ser
 	int err = 0;
 
 	for (v = 0; v < nr_values && !err; v++) {
+		if (v == VALUE_ENTRY && !series->scheme->table)
+			continue;
 		snprintf(panel, sizeof(panel), "%s, %s", panels[v].name, placing->name);
 		err = fig_add(run, panel, series->scheme->name, threads, panels[v].unit,
 		              FIG_PREDICTED, &bands[v], FIG_NO_PAPER);
