@@ -470,11 +470,11 @@ def entries_words(figure):
            f"read at most {most_gain(figure, any_block, large, middle):.2f} and "
            f"{most_gain(figure, zipf, large, middle):.2f} times as much as 512. The first of "
            "these takes a file of 4 to 16 MiB whose blocks are all alike and of 4 KiB each. In "
-           "folios of 64 KiB such a file has no more than 256 objects. What 4096 entries can "
-           f"keep in memory on {held[middle]['x']:g} CPUs is {number(held[large]['value'])} "
-           f"MB instead of {number(held[middle]['value'])} MB, and a table takes 128 KiB of a "
-           "CPU's caches instead of 16 KiB. The model has no caches, so it flatters the larger "
-           "table. We therefore take 512.")
+           "folios of 64 KiB such a file has no more than 256 objects. On "
+           f"{held[middle]['x']:g} CPUs, 4096 entries can keep {number(held[large]['value'])} "
+           f"MB in memory, and 512 entries {number(held[middle]['value'])} MB. A table of 4096 "
+           "takes 128 KiB of a CPU's caches instead of 16 KiB. The model has no caches, so it "
+           "flatters the larger table. We therefore take 512.")
     yield ""
     yield ("So a CPU's entries hold 2 MiB of blocks of 4 KiB at most. The number of entries "
            "bounds no bytes where folios are large: 512 folios of 2 MiB are 1 GiB. The largest "

@@ -159,7 +159,7 @@ const struct fig fig_entries = {
 	.name = "entries",
 	.paper = "PAYGO Fig. 10, as a kernel can have it",
 	.title = "How many entries a CPU's table needs when each owns a reference",
-	.x = "MiB of the file that 96 threads read at random | CPUs",
+	.x = "MiB of the file that 96 threads read at random; in the last panel CPUs",
 	.modelled =
 		"the tables of paygo_fold with 64, 512 and 4096 entries a CPU in buckets of "
 		"four; filled ones, and ones that fill where a cas fails; blocks alike, or "
