@@ -406,21 +406,28 @@ static void unmapper(void *arg)
 	count_world_unshare(user, 0);
 }
 
-/* Tokens 0 and 1 are of the first user's pte, 2 and 3 of the first CPU's entry. */
+static void unmap_once(void *arg)
+{
+	count_world_unshare((u32)(uintptr_t)arg, 0);
+}
+
+/* Tokens 0 and 1 are of the first CPU's entry, and 2 is of the first user's pte. */
 static void both_setup(const void *arg)
 {
-	u32 i, at;
+	u32 at;
 
 	count_world_setup_shared(arg, 0, 1);
-	for (i = 0; i < 4; i++) {
-		count_owned_set_share_min(&counted->count, i < 2 ? 1 : WORLD_USERS);
-		CHECK_ASSERT(count_world_ref(0, i < 2 ? 0 : i, &at), "a reference");
-	}
+	count_owned_set_share_min(&counted->count, WORLD_USERS);
+	CHECK_ASSERT(count_world_ref(0, 1, &at) && count_world_ref(0, 2, &at),
+	             "references in the table");
 	count_owned_set_share_min(&counted->count, 1);
+	check_alone_on(1);
+	CHECK_ASSERT(count_world_ref(0, 0, &at), "a reference in the pte");
+	check_alone_on(0);
 	task("stayer", 3, stayer, 6);
-	task("giver", 0, giver, 1);
-	task("giver", 1, giver, 2);
-	task("unmapper", 2, unmapper, 0);
+	task("giver", 1, giver, 1);
+	task("giver", 0, giver, 2);
+	task("unmapper", 2, unmap_once, 0);
 	task("folder", 0, folder, 0);
 	task("taker", 3, taker, 0);
 	add_movers(arg);
