@@ -23,7 +23,7 @@
  *   meet        threads of one user, which meet in its pte and install; it is unmapped
  *
  * In x-moved the tasks of x are moved to another CPU at any moment. In x-ways a bucket has
- * as many ways as in Linux.
+ * four ways, as in the timing model; otherwise it has two, or one.
  */
 #include "check/count_world.h"
 
@@ -31,7 +31,7 @@
 #define TURNS 2u
 #define FREEZE_TRIES 3u
 #define CPUS 4u
-#define LINUX_WAYS PAYGO_TABLE_WAYS
+#define MORE_WAYS PAYGO_TABLE_WAYS
 
 /* The page cache: which frame holds a block, plus one; 0: none. */
 static u64 *slots;
@@ -449,10 +449,10 @@ static void meet_setup(const void *arg)
 static const struct count_case plain;
 static const struct count_case moved = { .migrates = true, .nr_readers = 3 };
 static const struct count_case more_moved = { .migrates = true, .nr_readers = 4 };
-static const struct count_case linux_ways = { .ways = LINUX_WAYS };
-static const struct count_case linux_ways_moved = { .ways = LINUX_WAYS,
-	                                            .migrates = true,
-	                                            .nr_readers = 3 };
+static const struct count_case more_ways = { .ways = MORE_WAYS };
+static const struct count_case more_ways_moved = { .ways = MORE_WAYS,
+	                                           .migrates = true,
+	                                           .nr_readers = 3 };
 static const struct count_case one_way = { .ways = 1 };
 static const struct count_case one_way_moved = { .ways = 1,
 	                                         .migrates = true,
@@ -478,10 +478,10 @@ void check_cases_entry(struct check_list *list)
 		{ "hit-moved", hit_setup, &moved, false },
 		{ "refill", refill_setup, &plain, false },
 		{ "refill-moved", refill_setup, &moved, false },
-		{ "refill-ways", refill_setup, &linux_ways_moved, false },
+		{ "refill-ways", refill_setup, &more_ways_moved, false },
 		{ "tombstone", tombstone_setup, &plain, false },
 		{ "tombstone-moved", tombstone_setup, &moved, false },
-		{ "tombstone-ways", tombstone_setup, &linux_ways, false },
+		{ "tombstone-ways", tombstone_setup, &more_ways, false },
 		{ "full", full_setup, &one_way, false },
 		{ "full-moved", full_setup, &one_way_moved, false },
 		{ "disable", disable_setup, &plain, false },

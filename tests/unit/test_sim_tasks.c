@@ -194,6 +194,42 @@ static void lock_excludes_and_goes_on(void **state)
 		assert_true(s.ticks[i] > 10);
 }
 
+/* Adds 1 to a word of the CPU by a load and a store. */
+static void body_section(void *arg)
+{
+	u32 self = *(const u32 *)arg;
+	u64 v;
+
+	while (!sim_stopping()) {
+		assert_int_equal(host_preempt_off(), 0);
+		v = host_load_relaxed(s.own[0]);
+		sim_work(300);
+		host_load_relaxed(s.own[1]);
+		host_store_relaxed(s.own[0], v + 1);
+		host_preempt_on();
+		s.ops[self]++;
+		sim_op_done();
+		host_load_relaxed(s.own[1]);
+	}
+}
+
+static void preempt_off_tasks_of_a_cpu_take_turns_outside(void **state)
+{
+	struct sim_machine m = plain_machine();
+	struct sim_result r;
+
+	(void)state;
+	m.slice_ns = 700;
+	begin(&m, 1);
+	tasks_on_all(body_section, 1);
+	s.own[1] = new_line("own");
+	numbers[1] = 1;
+	sim_task(0, body_section, &numbers[1]);
+	sim_run(0, 1000000, &r);
+	assert_int_equal(*s.own[0], s.ops[0] + s.ops[1]);
+	assert_true(s.ops[0] > 100 && s.ops[1] > 100);
+}
+
 static void world_of_512_cpus_runs(void **state)
 {
 	struct sim_machine m = plain_machine();
@@ -232,6 +268,7 @@ int main(void)
 		cmocka_unit_test(tasks_of_one_cpu_share_it),
 		cmocka_unit_test(sleeping_task_leaves_its_cpu),
 		cmocka_unit_test(lock_excludes_and_goes_on),
+		cmocka_unit_test(preempt_off_tasks_of_a_cpu_take_turns_outside),
 		cmocka_unit_test(world_of_512_cpus_runs),
 		cmocka_unit_test(run_twice_goes_on_in_the_same_world),
 	};
