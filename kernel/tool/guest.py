@@ -26,6 +26,8 @@ CFLAGS = ["-static", "-O2", "-g0", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
 TEXTS = [TESTS / "list", TESTS / "alarms"]
 # Programs of this machine that tests/map.c runs as they are.
 STOCK = ["perl", "cat"]
+# Programs that tests/observe.sh watches.
+WATCHED = ["db_bench", "nginx"]
 LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 DISKS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
 DISK_BYTES = 512 << 20
@@ -106,6 +108,22 @@ def copy_map(work, root):
         copy_dynamic(work, program, root / "usr/bin" / name, root)
 
 
+def copy_watched(work, root):
+    """What tests/observe.sh needs: the programs, and the users that nginx asks for."""
+    copy_map(work, root)
+    for name in WATCHED:
+        program = shutil.which(name, path=f"{work.env()['PATH']}:/usr/sbin")
+        if not program:
+            raise Failed(f"{name} is not there: `tools/deps.sh bench` installs it")
+        copy_dynamic(work, program, root / "usr/bin" / name, root)
+    for name in ("etc", "var/log/nginx"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    for name in ("observe.awk", "observe.sites"):
+        shutil.copy(TESTS / name, root / "tests")
+
+
 def initramfs(work, tests):
     """busybox, the tests and init; for some of the tests also programs of others."""
     root, built = work.folder / "guest/root", work.folder / "guest/programs"
@@ -127,6 +145,8 @@ def initramfs(work, tests):
         shutil.copy(text, root / "tests")
     if "map" in tests:
         copy_map(work, root)
+    if "observe" in tests:
+        copy_watched(work, root)
     if any(name.startswith("selftests") for name in tests):
         selftests.copy(work, root / "opt/selftests")
         shutil.copy(selftests.LIST, root / "tests")

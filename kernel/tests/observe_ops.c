@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * observe_ops FILE: instructions of calls that get and put one object each, by the time stamp
+ * counter of `-icount shift=0`. Run with probes and without them, it says what a probe costs.
+ * Prints "call instructions", the medians of 201. For observe.sh.
+ */
+#include "base.h"
+
+#include <pthread.h>
+
+#define ROUNDS 201
+
+static const char *path;
+static int file;
+static char other[256];
+
+static u64 ticks(void)
+{
+	u32 low, high;
+
+	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
+	return (u64)high << 32 | low;
+}
+
+static void op_read(void)
+{
+	static char to[64];
+
+	if (pread(file, to, sizeof(to), 0) < 0)
+		exit(1);
+}
+
+static void op_stat(void)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		exit(1);
+}
+
+static void op_unlink(void)
+{
+	int fd = open(other, O_WRONLY | O_CREAT, 0600);
+
+	if (fd < 0)
+		exit(1);
+	close(fd);
+	if (unlink(other))
+		exit(1);
+}
+
+static int compare(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void measure(const char *name, void (*op)(void))
+{
+	static u64 samples[ROUNDS];
+	u32 i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		u64 began = ticks();
+
+		op();
+		samples[i] = ticks() - began;
+	}
+	qsort(samples, ROUNDS, sizeof(samples[0]), compare);
+	printf("%s %llu\n", name, (unsigned long long)samples[ROUNDS / 2]);
+}
+
+static void *wait_for_ever(void *arg)
+{
+	pause();
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	void *map;
+
+	path = argc > 1 ? argv[1] : "/bin/busybox";
+	file = open(path, O_RDONLY);
+	if (file < 0)
+		return 1;
+	snprintf(other, sizeof(other), "%s.other", path);
+	map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
+	if (map == MAP_FAILED || madvise(map, PAGE, MADV_POPULATE_READ))
+		return 1;
+	/* With a second thread each call takes a reference of the open file. */
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+		return 1;
+	measure("read", op_read);
+	measure("stat", op_stat);
+	measure("unlink", op_unlink);
+	return 0;
+}

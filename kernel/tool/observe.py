@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What the papers take for granted, looked at in the guest: tests/observe.sh, doc/observed.md."""
+
+import csv
+import re
+
+from tool import guest, kbuild
+from tool.work import KERNEL, ROOT, Failed, read_lines, say
+
+FILE = KERNEL / "results/observed.csv"
+PAGE = ROOT / "doc/observed.md"
+# What switches LODIC on, whatever the series calls it.
+LODIC = ["lodic=on", "folioref=lodic"]
+# what is asked -> the machine
+BOOTS = {"sites": "two-node", "highest": "two-node", "mapped": "two-node", "times": "icount"}
+LINE = re.compile(r"^\s*(site|refs|most|most-entry|vmas|plain|lodic|obs|held)\|(.*)$")
+LIMIT_S = 500
+# object -> the call of tests/observe_ops.c that gets and puts one, the probes that are on
+PAIRS = {"page": ("read", "lodic"), "file": ("read", "obs"), "dentry": ("stat", "obs"),
+         "inode": ("stat", "obs")}
+
+
+def ask(work, image, what):
+    """The lines of one boot, as lists of words."""
+    say(f"observe: {what}")
+    lines, _, ended = guest.boot(work, image, BOOTS[what],
+                                 guest.kernel_line(["observe"], [*LODIC, f"observe={what}"]),
+                                 f"observe-{what}", lambda _: LIMIT_S)
+    rows = [[m[1], *m[2].split("|")] for m in map(LINE.match, lines) if m]
+    if ended != "done" or not rows:
+        raise Failed(f"the guest did not answer: see {work.logs}/observe-{what}.ktap")
+    return rows
+
+
+def sites(rows):
+    """A line for each function, a column for each program."""
+    calls = {(r[2], r[1]): r[3] for r in rows if r[0] == "site"}
+    programs = list(dict.fromkeys(r[1] for r in rows if r[0] == "site"))
+    yield f"| function | counted by | what for | {' | '.join(programs)} |"
+    yield f"|{'---|' * (len(programs) + 3)}"
+    for line in read_lines(guest.TESTS / "observe.sites"):
+        name, scheme, what = line.split("|")
+        cells = [calls.get((name, p), "") for p in programs]
+        yield f"| `{name}` | {scheme} | {what} | {' | '.join(cells)} |"
+
+
+def highest(rows):
+    yield "| program | references | pages | most at a time in a page | in an entry |"
+    yield "|---|---|---|---|---|"
+    for _, who, refs in (r for r in rows if r[0] == "refs"):
+        pages = [(int(r[2]), int(r[3])) for r in rows if r[:2] == ["most", who]]
+        entry = next((r[2] for r in rows if r[:2] == ["most-entry", who]), "")
+        spread = ", ".join(f"{m} ({n} pages)" for m, n in sorted(pages))
+        yield f"| {who} | {refs} | {sum(n for _, n in pages)} | {spread} | {entry} |"
+
+
+def mapped(rows):
+    yield "| program | VMAs | of its files | place from the top |"
+    yield "|---|---|---|---|"
+    for line in dict.fromkeys(tuple(r[1:]) for r in rows if r[0] == "vmas" and r[3] != "0"):
+        who, all_vmas, files, first, last = line
+        place = first if first == last else f"{first} to {last}"
+        yield f"| {who} | {all_vmas} | {files} | {place} |"
+
+
+def times(rows):
+    """Less half of what the two probes cost: the end of the first, the beginning of the
+    second."""
+    cost = {tuple(r[:1] + r[1].split()[:1]): int(r[1].split()[1]) for r in rows
+            if r[0] in ("plain", "lodic", "obs")}
+    yield "| program | object | pairs | median | 99 of 100 below | longest |"
+    yield "|---|---|---|---|---|---|"
+    for _, who, kind, nr, *values in (r for r in rows if r[0] == "held"):
+        call, probes = PAIRS[kind]
+        own = (cost[probes, call] - cost["plain", call]) // 2
+        cells = " | ".join(f"{max(int(v) - own, 0):,}" for v in values)
+        yield f"| {who} | {kind} | {nr} | {cells} |"
+
+
+TABLES = {"sites": sites, "highest": highest, "mapped": mapped, "times": times}
+
+
+def observe(work):
+    """Boots once for each question, and keeps kernel/results/observed.csv and doc/observed.md."""
+    image = kbuild.build(work)
+    text = PAGE.read_text(encoding="utf-8")
+    with open(FILE, "w", newline="", encoding="utf-8") as f:
+        writer = csv.writer(f, lineterminator="\n")
+        for what in BOOTS:
+            rows = ask(work, image, what)
+            writer.writerows([what, *row] for row in rows)
+            table = "\n".join(TABLES[what](rows))
+            text = re.sub(rf"<!-- {what} -->.*<!-- /{what} -->",
+                          f"<!-- {what} -->\n{table}\n<!-- /{what} -->", text, flags=re.DOTALL)
+    PAGE.write_text(text, encoding="utf-8")
