@@ -30,6 +30,8 @@ const struct check_mutant check_mutants_count[] = {
 	  "O11: also when a clear runs out of tries", 200000 },
 	{ MUTANT_REF_PAST_MAX, "ref-past-max", "full", "lodic", CHECK_SC,
 	  "I1: a pte counts no more than its bits hold", 100000 },
+	{ MUTANT_UNREF_GIVES_UP, "unref-gives-up", "threads", "lodic", CHECK_SC,
+	  "I1: a count stays where it is until its unref succeeds", 200000 },
 	{ MUTANT_UNMAP_LEAVES_MARK, "unmap-leaves-mark", "fault", "lodic", CHECK_SC,
 	  "I4: an unmap takes a freezer's mark away", 1000000 },
 	{ MUTANT_UNMAP_FRAME_ONE, "unmap-frame-one", "move-two", "lodic", CHECK_SC,

@@ -177,6 +177,8 @@ enum mutant {
 	MUTANT_ENTRY_PUT_BY_FLAG, /* an unref by whether there is an entry, not by its token */
 	MUTANT_ENTRY_NO_LOOK, /* a hit, and no look at what the frame holds */
 	MUTANT_GATE_CLOSED_LATE, /* a gate closed by a store when the counts were looked at */
+	/* The owned gate once more. */
+	MUTANT_UNREF_GIVES_UP, /* an unref out of tries drops a global reference */
 	MUTANT_NR
 };
 

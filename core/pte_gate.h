@@ -86,14 +86,25 @@
 #define GATE_CLEAR_TRIES 4u
 #endif
 
+/* Ours, as GATE_REF_TRIES. The caller may stand where it must not stay long. */
+#ifndef GATE_UNREF_TRIES
+#define GATE_UNREF_TRIES 8u
+#endif
+
+enum gate_unref {
+	GATE_GLOBAL, /* the count is in the global word: the caller must subtract one there */
+	GATE_LOCAL,  /* returned */
+	GATE_AGAIN   /* not returned: the caller must call once more */
+};
+
 /*
  * Takes a reference on frame in *pte. The pte is a guess: it may be empty, or lead to
  * another frame. true: the caller has a reference on frame and must return it by
  * pte_gate_unref() with the same pte. It must still look at what frame holds (O12).
- * false: the caller must count in the global word.
- * Lock-free, at most GATE_REF_TRIES tries.
+ * *ret_seen becomes what the pte was before. false: the caller must count in the global
+ * word. Lock-free, at most GATE_REF_TRIES tries.
  */
-static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
+static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame, u64 *ret_seen)
 {
 	u32 tries;
 
@@ -110,23 +121,36 @@ static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame)
 		 * the release with which the pte was made present. So the caller sees
 		 * the frame's contents.
 		 */
-		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE)))
+		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE))) {
+			*ret_seen = v;
 			return true;
+		}
 	}
 	return false;
 }
 
 /*
- * Returns a reference of pte_gate_ref() where it was taken. false: the pte has been cleared
- * since, so the count is in the global word and the caller must subtract one there.
- * Lock-free: another thread of the same process that counts on the same pte makes it
- * retry, and so does one clear.
+ * Returns a reference as pte_gate_unref() does, if the pte is what pte_gate_ref() has
+ * seen, and one more. Such a pte leads to the frame and has a count. Most ptes are so:
+ * nobody else counts there, and the hardware has set its flags long ago. One try.
  */
-static inline bool pte_gate_unref(u64 *pte, struct gate_frame frame)
+static inline bool pte_gate_unref_seen(u64 *pte, u64 seen)
 {
-	u64 v;
+	/* A full fence, as in pte_gate_unref(). A failed cas says nothing. */
+	return likely(host_cas(pte, seen + PTE_COUNT_ONE, seen));
+}
 
-	do {
+/*
+ * Returns a reference of pte_gate_ref() where it was taken, or says what else to do. Another
+ * thread of the same process that counts on the same pte makes it retry, and so does one
+ * clear. Wait-free: GATE_UNREF_TRIES tries, then GATE_AGAIN. The caller may call again
+ * at once, or let others run first.
+ */
+static inline enum gate_unref pte_gate_unref(u64 *pte, struct gate_frame frame)
+{
+	u32 tries;
+
+	for (tries = 0; tries < GATE_UNREF_TRIES; tries++) {
 		/*
 		 * Acquire, partner: the cas of pte_gate_clear(). If the pte no longer
 		 * leads to frame, the count is in global already (O11). The same holds
@@ -134,13 +158,17 @@ static inline bool pte_gate_unref(u64 *pte, struct gate_frame frame)
 		 * be another reference on the same frame. That does no harm: all of
 		 * them fold and drop alike.
 		 */
-		v = host_load_acquire(pte);
+		u64 v = host_load_acquire(pte);
+
 		if ((!MUTANT(UNREF_ANY_FRAME) && !gate_maps(v, frame)) ||
 		    pte_count(v) == 0)
-			return false;
+			return GATE_GLOBAL;
 		/* A full fence: the caller's reads of the frame come before the return. */
-	} while (unlikely(!host_cas(pte, v, v - PTE_COUNT_ONE)));
-	return true;
+		if (likely(host_cas(pte, v, v - PTE_COUNT_ONE)))
+			return GATE_LOCAL;
+	}
+	/* Neither a lost count nor a global one: the reference is still in the pte. */
+	return MUTANT(UNREF_GIVES_UP) ? GATE_GLOBAL : GATE_AGAIN;
 }
 
 /* Breaks O11, or forgets the count, as the mutant says. */

@@ -43,7 +43,7 @@ static bool count_hybrid_ref_pte(struct count *c, u32 frame, u64 block, u32 user
                                  u64 *ret_token, bool *ret_contended)
 {
 	struct gate_frame wanted = { frame };
-	u64 page, v;
+	u64 page, seen, v;
 	u64 *pte;
 
 	/* Relaxed, as in core/owned/count_owned.c. */
@@ -53,7 +53,7 @@ static bool count_hybrid_ref_pte(struct count *c, u32 frame, u64 block, u32 user
 	pte = rmap_self(count_owned_space(c, user), block, &page);
 	if (!pte)
 		return false;
-	if (likely(pte_gate_ref(pte, wanted))) {
+	if (likely(pte_gate_ref(pte, wanted, &seen))) {
 		*ret_token = count_owned_token(page);
 		return true;
 	}

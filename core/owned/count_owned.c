@@ -76,14 +76,14 @@ static u64 *count_owned_find(struct count *c, u32 user, u64 block, u64 *ret_page
 static bool count_owned_ref_local(struct count *c, u32 frame, u64 block, u32 user,
                                   u64 *ret_token)
 {
-	u64 page;
+	u64 page, seen;
 	u64 *pte;
 
 	/* Relaxed: an old number of sharers costs time only; either way counts right. */
 	if (count_owned_share(c, frame) < count_owned_of(c)->share_min)
 		return false;
 	pte = count_owned_find(c, user, block, &page);
-	if (!pte || !pte_gate_ref(pte, (struct gate_frame){ frame }))
+	if (!pte || !pte_gate_ref(pte, (struct gate_frame){ frame }, &seen))
 		return false;
 	*ret_token = count_owned_token(page);
 	return true;
@@ -102,6 +102,20 @@ static void count_owned_unref_by_add(struct count *c, u32 frame, u32 user)
 	}
 	MUTANT_WINDOW(UNREF_BY_ADD);
 	host_fetch_add(pte, -PTE_COUNT_ONE);
+}
+
+/* The token has no room for what the ref has seen: a pte of the frame that counts nobody. */
+static void count_owned_unref_pte(struct count *c, u32 frame, u64 *pte)
+{
+	enum gate_unref how = GATE_LOCAL;
+
+	if (pte_gate_unref_seen(pte, pte_make(frame)))
+		return;
+	do {
+		how = pte_gate_unref(pte, (struct gate_frame){ frame });
+	} while (how == GATE_AGAIN);
+	if (how == GATE_GLOBAL)
+		count_owned_unref_global(c, frame);
 }
 
 void count_owned_unref(struct count *c, u32 frame, u32 user, u64 token)
@@ -124,8 +138,7 @@ void count_owned_unref(struct count *c, u32 frame, u32 user, u64 token)
 			token = count_owned_token(page);
 	}
 	pte = count_owned_token_pte(count_owned_space(c, user), token);
-	if (!pte_gate_unref(pte, (struct gate_frame){ frame }))
-		count_owned_unref_global(c, frame);
+	count_owned_unref_pte(c, frame, pte);
 }
 
 bool count_owned_take(struct count *c, u32 frame, u64 block, u32 user, u64 *ret_token)
