@@ -195,7 +195,7 @@ static const char *state(void)
 {
 	if (!counters_present())
 		return "not in this kernel";
-	return text_read_number(SYSCTL_LODIC) == 1 ? "on" : "off";
+	return text_read_number(SYSCTL_FOLIOREF) == 1 ? "on" : "off";
 }
 
 int main(int argc, char **argv)

@@ -165,7 +165,7 @@ static void measure(u32 nr)
 	if (!ops)
 		ktap_fail("nobody read anything");
 	if (!run.unmapped && run.level != LOW && counters_present() &&
-	    text_read_number(SYSCTL_LODIC) == 1 && d.ref < ops / 10 * 9)
+	    text_read_number(SYSCTL_FOLIOREF) == 1 && d.ref < ops / 10 * 9)
 		ktap_fail("%u processes: %llu local references for %lu reads", nr,
 		          (unsigned long long)d.ref, ops);
 }

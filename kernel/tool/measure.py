@@ -12,7 +12,7 @@ RESULTS = KERNEL / "results"
 README = KERNEL / "README.md"
 # column, kernel, its command line
 KERNELS = [("vanilla", "vanilla", []), ("off", "release", []),
-           ("on", "release", ["lodic=on"])]
+           ("on", "release", ["folioref=lodic"])]
 ROW = re.compile(r"^\s*([a-z][a-z0-9-]*),(\d+),(\d+(?:\.\d+)?)$")
 LIMIT_S = 400
 

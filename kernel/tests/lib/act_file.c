@@ -104,7 +104,7 @@ int act_switch_off(struct held *h)
 	(void)h;
 	if (!counters_present())
 		return -EOPNOTSUPP;
-	text_write_number(SYSCTL_LODIC, 0);
-	text_write_number(SYSCTL_LODIC, 1);
+	text_write_number(SYSCTL_FOLIOREF, 0);
+	text_write_number(SYSCTL_FOLIOREF, 1);
 	return 0;
 }

@@ -114,8 +114,8 @@ static int disturb_switch_setup(struct running *r)
 
 static void disturb_switch(struct running *r)
 {
-	if (text_write_number(SYSCTL_LODIC, r->round % 2))
-		ktap_fail("vm.lodic");
+	if (text_write_number(SYSCTL_FOLIOREF, r->round % 2))
+		ktap_fail("vm.folioref");
 	r->done++;
 	clock_sleep_ms(random_next(&r->rng) % 16);
 }
@@ -123,7 +123,7 @@ static void disturb_switch(struct running *r)
 static void disturb_switch_teardown(struct running *r)
 {
 	if (!r->skip[0])
-		text_write_number(SYSCTL_LODIC, 1);
+		text_write_number(SYSCTL_FOLIOREF, 1);
 }
 
 /* -- the table --------------------------------------------------------------------------- */

@@ -13,10 +13,10 @@ bool switches_on(void)
 		ktap_diag("no LODIC: its counters are not looked at");
 		return false;
 	}
-	if (text_read_number(SYSCTL_LODIC) != 1) {
-		err = text_write_number(SYSCTL_LODIC, 1);
-		if (err || text_read_number(SYSCTL_LODIC) != 1) {
-			ktap_diag("no LODIC: vm.lodic does not turn on (%s)",
+	if (text_read_number(SYSCTL_FOLIOREF) != 1) {
+		err = text_write_number(SYSCTL_FOLIOREF, 1);
+		if (err || text_read_number(SYSCTL_FOLIOREF) != 1) {
+			ktap_diag("no LODIC: vm.folioref does not turn on (%s)",
 			          strerror(-err));
 			return false;
 		}

@@ -5,7 +5,7 @@
 
 #include "base.h"
 
-#define SYSCTL_LODIC "/proc/sys/vm/lodic"
+#define SYSCTL_FOLIOREF "/proc/sys/vm/folioref"
 #define SYSCTL_MAPPERS "/proc/sys/vm/lodic_mappers"
 #define DEBUG_WINDOW "/sys/kernel/debug/lodic/window"
 #define DEBUG_MUTANT "/sys/kernel/debug/lodic/mutant"

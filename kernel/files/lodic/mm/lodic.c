@@ -11,7 +11,8 @@
  * folio unmaps it first, with LODIC or without, and needs to know nothing of this.
  *
  * The three loops on one entry are in mm/lodic_gate.h, a text that is shared with a
- * model checker. This file adds what it leaves open: how a reader finds the entry.
+ * model checker. What it leaves open is how a reader finds the entry: lodic_hint.c has
+ * hints and the walk, lodic_read.c the reader. This file clears entries and switches.
  *
  * Finding it is only a guess. A reference is valid because the reader changed, by
  * compare-and-swap, an entry that is present and leads to the folio. Interrupts are
@@ -19,31 +20,31 @@
  * lock of the mm, and an outdated hint costs a walk, not correctness:
  *
  *   1. Each CPU has a table of hints: this mm maps this range of this mapping
- *      there, or does not map it.
- *   2. When that fails and the mm's mappings have changed since, the reader walks
- *      over the VMAs from the top down, under RCU.
+ *      there, or does not map it. The CPU tries the hint that it used last first.
+ *   2. A hint also leads to one page table of its range. The pointer is good while
+ *      the mm's generation of tables is what it was before the table was found.
+ *   3. When no hint fits, or the mm's mappings have changed since, the reader walks
+ *      over the VMAs from the top down, under RCU. It goes on where the walk before
+ *      stopped. After each walk in vain the next waits for twice as many readers.
  *
  * The reader never uses i_mmap, because all readers would share its lock.
  *
  * An mm is marked (MMF_LODIC) before its first local reference, because mremap()
  * moves whole tables to other addresses, and a count must not move. mremap() looks
  * at the mark with the mmap_lock held for writing. The reader sets the mark with
- * the mmap_lock held for reading.
+ * the mmap_lock held for reading. An mm that maps none of what it reads is not marked.
  */
 #include <linux/lodic.h>
 #include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/mm.h>
-#include <linux/mmap_lock.h>
-#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/coredump.h>
-#include <linux/sched/mm.h>
 #include <linux/sysctl.h>
 #include <linux/vmstat.h>
 
-#include <asm/lodic.h>
-
+#include "folioref.h"
+#include "lodic.h"
 #include "lodic_host.h"
 #include "lodic_count.h"
 #include "lodic_gate.h"
@@ -51,291 +52,23 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/lodic.h>
 
-#define LODIC_HINT_BITS 4
-/* A walk gives up after so many VMAs: the reader then counts in _refcount. */
-#define LODIC_WALK_MAX 256
-
-/* Entries may hold counts: once on, never off. */
+/* Entries may hold counts. */
 DEFINE_STATIC_KEY_FALSE(lodic_ptes);
-EXPORT_SYMBOL_GPL(lodic_ptes);
-/* New local references may be taken. */
-DEFINE_STATIC_KEY_FALSE(lodic_refs);
-
-static unsigned int lodic_mappers __read_mostly = 4;
 
 #ifdef CONFIG_LODIC_DEBUG
 unsigned int lodic_mutant __read_mostly;
 unsigned int lodic_window __read_mostly;
 #endif
 
-/*
- * A reader compares mm and mapping, and never follows them: they may be gone, and
- * others may be at their place. seq is the mm's mm_lock_seq from before the walk.
- */
-struct lodic_hint {
-	struct mm_struct *mm;
-	struct address_space *mapping;
-	unsigned long start;	/* 0: a gap, the mm maps none of these */
-	pgoff_t pgoff;
-	unsigned long nr;	/* pages */
-	unsigned int seq;
-} ____cacheline_aligned;
-
-static DEFINE_PER_CPU(struct lodic_hint[1 << LODIC_HINT_BITS], lodic_hints);
-
-static struct lodic_hint *lodic_hint(struct mm_struct *mm,
-				     struct address_space *mapping)
-{
-	unsigned long key = (unsigned long)mm ^ (unsigned long)mapping;
-
-	return this_cpu_ptr(&lodic_hints[hash_long(key, LODIC_HINT_BITS)]);
-}
-
-static unsigned int lodic_seq(struct mm_struct *mm)
-{
-	return READ_ONCE(mm->mm_lock_seq.sequence);
-}
-
-/*
- * Does vma map index of mapping? If not, but others of it, *hint and *end become
- * the gap between them.
- */
-static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *mapping,
-			   pgoff_t index, struct lodic_hint *hint, pgoff_t *end)
-{
-	bool maps = false;
-
-	if (!vma_start_read(vma))
-		return false;
-	if (!vma->detached && vma->vm_file && vma->vm_file->f_mapping == mapping) {
-		pgoff_t next = vma->vm_pgoff + vma_pages(vma);
-
-		if (index >= next) {
-			hint->pgoff = max(hint->pgoff, next);
-		} else if (index < vma->vm_pgoff) {
-			*end = min(*end, vma->vm_pgoff);
-		} else {
-			hint->start = vma->vm_start;
-			hint->pgoff = vma->vm_pgoff;
-			hint->nr = vma_pages(vma);
-			maps = true;
-		}
-	}
-	vma_end_read(vma);
-	return maps;
-}
-
-/* Under RCU. It starts at the top: few VMAs are there, and new ones come below. */
-static void lodic_walk(struct mm_struct *mm, struct address_space *mapping,
-		       pgoff_t index, struct lodic_hint *hint)
-{
-	MA_STATE(mas, &mm->mm_mt, TASK_SIZE_MAX - 1, TASK_SIZE_MAX - 1);
-	unsigned int left = LODIC_WALK_MAX;
-	struct vm_area_struct *vma;
-	pgoff_t end = ULONG_MAX;
-
-	*hint = (struct lodic_hint){ .mm = mm, .mapping = mapping, .seq = lodic_seq(mm) };
-	count_vm_event(LODIC_LOOKUP);
-	while (left-- && (vma = mas_find_rev(&mas, 0))) {
-		/* Only a look: lodic_vma_maps() takes the VMA's lock. */
-		if (data_race(vma->vm_file) &&
-		    lodic_vma_maps(vma, mapping, index, hint, &end))
-			return;
-	}
-	hint->nr = end - hint->pgoff;
-}
-
 bool lodic_mm_counts(struct mm_struct *mm)
 {
 	return test_bit(MMF_LODIC, &mm->flags) && !MUTANT(TABLE_MOVES);
 }
 
-static bool lodic_mm_mark(struct mm_struct *mm)
+void __lodic_table_gone(struct mm_struct *mm)
 {
-	if (!mmap_read_trylock(mm))
-		return false;
-	set_bit(MMF_LODIC, &mm->flags);
-	mmap_read_unlock(mm);
-	return true;
-}
-
-static struct lodic_batch *lodic_batch(struct folio_batch *fbatch)
-{
-	return container_of(fbatch, struct lodic_batch, fbatch);
-}
-
-/*
- * Do many read folio, and nobody who could drop the reference, as
- * filemap_update_page() does? The caller does not hold it, and it may be a tail page
- * by now. So this uses none of the functions that check what they are given.
- */
-static __always_inline bool lodic_wants(struct folio *folio)
-{
-	const unsigned long mask = BIT(PG_uptodate) | BIT(PG_readahead);
-	unsigned long flags = READ_ONCE(folio->flags);
-	int mappers;
-
-	if ((flags & mask) != BIT(PG_uptodate))
-		return false;
-	/* How many mappings a page of it has, on average. */
-	if (likely(!(flags & BIT(PG_head))))
-		mappers = atomic_read(&folio->_mapcount) + 1;
-	else
-		mappers = (atomic_read(&folio->_large_mapcount) + 1) >>
-			  /* Its order, or a number of somebody else's. */
-			  (data_race(folio->_flags_1) & 31);
-	return mappers >= (int)READ_ONCE(lodic_mappers);
-}
-
-static noinline bool lodic_traced(struct folio *folio, unsigned long addr)
-{
-	trace_lodic_ref(folio, addr);
-	return true;
-}
-
-static __always_inline bool lodic_got(struct folio_batch *fbatch, unsigned long addr,
-				      struct folio *folio)
-{
-	unsigned int i = folio_batch_count(fbatch);
-
-	lodic_batch(fbatch)->addr[i] = addr;
-	fbatch->lodic |= BIT(i);
-	return trace_lodic_ref_enabled() ? lodic_traced(folio, addr) : true;
-}
-
-/* The page that was counted is not the one that the caller asked for. */
-static noinline bool lodic_undo(u64 *pte, struct page *page)
-{
-	struct gate_frame frame = { page_to_pfn(page), 1 };
-	bool local = pte_gate_unref(pte, frame);
-
-	local_irq_enable();
-	count_vm_event(LODIC_FALLBACK);
-	if (local) {
-		count_vm_event(LODIC_UNREF);
-	} else {
-		count_vm_event(LODIC_UNREF_GLOBAL);
-		put_page(page);
-	}
-	return false;
-}
-
-static bool lodic_get_slowly(struct folio_batch *fbatch, struct address_space *mapping,
-			     pgoff_t index, struct folio *folio);
-
-/*
- * Takes a reference on folio where the hint says that its page is mapped. The folio
- * may have been freed and used for anything meanwhile. All calls come last, so that
- * the usual way saves no registers.
- */
-static __always_inline bool
-lodic_get_hinted(struct folio_batch *fbatch, struct address_space *mapping,
-		 pgoff_t index, struct folio *folio, bool may_walk)
-{
-	struct page *page = folio_page(folio, index - folio->index);
-	struct gate_frame frame = { page_to_pfn(page), 1 };
-	struct mm_struct *mm = current->mm;
-	struct lodic_hint *hint;
-	unsigned long addr;
-	u64 *pte;
-
-	local_irq_disable();
-	hint = lodic_hint(mm, mapping);
-	if (unlikely(hint->mm != mm || hint->mapping != mapping ||
-		     !test_bit(MMF_LODIC, &mm->flags) ||
-		     index - hint->pgoff >= hint->nr))
-		goto walk;
-	addr = hint->start + ((index - hint->pgoff) << PAGE_SHIFT);
-	if (unlikely(!hint->start || !lodic_pte(mm, addr, &pte) ||
-		     !pte_gate_ref(pte, frame)))
-		goto miss;
-	__count_vm_event(LODIC_REF);
-	/*
-	 * We hold the page now, so its folio stands still. Is that the one? A tail
-	 * page's word for the mapping holds something else. A count in the entry of
-	 * another kind of page must be gone before interrupts are on. khugepaged takes
-	 * tables of anonymous pages away with their entries, and waits for no more.
-	 */
-	if (unlikely(READ_ONCE(folio->mapping) != mapping) ||
-	    unlikely(page != &folio->page && page_folio(page) != folio))
-		return lodic_undo(pte, page);
-	local_irq_enable();
-	return lodic_got(fbatch, addr, folio);
-miss:
-	/* The hint is right while the mappings of this mm are what they were. */
-	may_walk = may_walk && hint->seq != lodic_seq(mm);
-walk:
-	local_irq_enable();
-	if (may_walk)
-		return lodic_get_slowly(fbatch, mapping, index, folio);
-	count_vm_event(LODIC_FALLBACK);
-	return false;
-}
-
-/* Walks, and tries what it found. */
-static noinline bool lodic_get_slowly(struct folio_batch *fbatch,
-				      struct address_space *mapping, pgoff_t index,
-				      struct folio *folio)
-{
-	struct mm_struct *mm = current->mm;
-	struct lodic_hint found;
-
-	if (!mm || (!test_bit(MMF_LODIC, &mm->flags) && !lodic_mm_mark(mm))) {
-		count_vm_event(LODIC_FALLBACK);
-		return false;
-	}
-	lodic_walk(mm, mapping, index, &found);
-	local_irq_disable();
-	*lodic_hint(mm, mapping) = found;
-	local_irq_enable();
-	return lodic_get_hinted(fbatch, mapping, index, folio, false);
-}
-
-static noinline bool lodic_get(struct folio_batch *fbatch, struct address_space *mapping,
-			       pgoff_t index, struct folio *folio)
-{
-	return lodic_get_hinted(fbatch, mapping, index, folio, true);
-}
-
-bool __lodic_try_get(struct folio_batch *fbatch, struct address_space *mapping,
-		     pgoff_t index, struct folio *folio)
-{
-	if (!(fbatch->lodic & LODIC_BATCH) || !lodic_wants(folio))
-		return false;
-	return lodic_get(fbatch, mapping, index, folio);
-}
-
-static noinline void lodic_put_traced(struct folio *folio, unsigned long addr)
-{
-	trace_lodic_unref(folio, addr, true);
-}
-
-/* The entry was cleared, and the count folded: the reference is in _refcount. */
-static noinline void lodic_put_folded(struct folio *folio, unsigned long addr)
-{
-	trace_lodic_unref(folio, addr, false);
-	count_vm_event(LODIC_UNREF_GLOBAL);
-	folio_put(folio);
-}
-
-void __lodic_put(struct folio_batch *fbatch, unsigned int i, struct folio *folio)
-{
-	struct gate_frame frame = { folio_pfn(folio), folio_nr_pages(folio) };
-	unsigned long addr = lodic_batch(fbatch)->addr[i];
-	bool local;
-	u64 *pte;
-
-	fbatch->lodic &= ~BIT(i);
-	local_irq_disable();
-	local = lodic_pte(current->mm, addr, &pte) && pte_gate_unref(pte, frame);
-	local_irq_enable();
-	if (unlikely(!local)) {
-		lodic_put_folded(folio, addr);
-		return;
-	}
-	count_vm_event(LODIC_UNREF);
-	if (trace_lodic_unref_enabled())
-		lodic_put_traced(folio, addr);
+	if (!MUTANT(TABLE_STAYS))
+		lodic_tables_change(mm);
 }
 
 /**
@@ -359,63 +92,84 @@ pte_t lodic_ptep_clear(pte_t *ptep)
 	}
 	return __pte(pte & ~PTE_COUNT_MASK);
 }
-EXPORT_SYMBOL_GPL(lodic_ptep_clear);
+
+#ifdef CONFIG_LODIC_DEBUG
+/* Called by set_pte() and set_ptes(): the old entry's count is lost. */
+void lodic_overwritten(pte_t old, pte_t new)
+{
+	WARN_ONCE(1, "lodic: %016lx overwrites %016lx\n",
+		  (unsigned long)pte_val(new), (unsigned long)old.pte);
+}
+#endif
+
+static void lodic_check_bits(void)
+{
+	/* What the gate counts in is what the architecture gives, all of it. */
+	BUILD_BUG_ON(PTE_COUNT_MASK != _PAGE_LODIC);
+	BUILD_BUG_ON(PTE_COUNT_SHIFT != _PAGE_BIT_LODIC);
+	/* The hardware does not look at the bits, and nobody else in Linux does. */
+	BUILD_BUG_ON(_PAGE_LODIC & (GENMASK_ULL(51, 0) | _PAGE_NX));
+	BUILD_BUG_ON(_PAGE_LODIC & BIT_ULL(_PAGE_BIT_DEVMAP));
+	BUILD_BUG_ON(_PAGE_LODIC & BIT_ULL(_PAGE_BIT_SAVED_DIRTY));
+	BUILD_BUG_ON(_PAGE_LODIC & GENMASK_ULL(_PAGE_BIT_PKEY_BIT3, _PAGE_BIT_PKEY_BIT0));
+	/* A mark is of one mm: fork() and exec() do not pass it on. */
+	BUILD_BUG_ON(MMF_INIT_MASK & BIT(MMF_LODIC));
+	BUILD_BUG_ON(sizeof(struct lodic_hint) != 64);
+}
 
 /*
  * First all CPUs look for counts, then readers may take references. In between,
  * sections that had passed the branch must end. They run under a page table lock,
  * so with preemption off.
  */
-static void lodic_switch(bool on)
+static int lodic_start(void)
 {
-	if (!on) {
-		static_branch_disable(&lodic_refs);
-		return;
-	}
+	lodic_check_bits();
+	/* On Xen PV the tables are not our own: each count would be an exit. */
+	if (boot_cpu_has(X86_FEATURE_XENPV))
+		return -EOPNOTSUPP;
 	if (!static_key_enabled(&lodic_ptes)) {
+		int err = lodic_hints_make();
+
+		if (err)
+			return err;
 		static_branch_enable(&lodic_ptes);
 		synchronize_rcu();
 	}
-	static_branch_enable(&lodic_refs);
-}
-
-/* Where the hypervisor shadows page tables, each count would be an exit. */
-static bool lodic_can(void)
-{
-	return !boot_cpu_has(X86_FEATURE_XENPV);
-}
-
-static DEFINE_MUTEX(lodic_switch_lock);
-
-static int lodic_sysctl(const struct ctl_table *table, int write, void *buffer,
-			size_t *lenp, loff_t *ppos)
-{
-	int on = static_key_enabled(&lodic_refs);
-	struct ctl_table local = {
-		.data = &on,
-		.maxlen = sizeof(on),
-		.mode = table->mode,
-		.extra1 = SYSCTL_ZERO,
-		.extra2 = SYSCTL_ONE,
-	};
-	int err = proc_dointvec_minmax(&local, write, buffer, lenp, ppos);
-
-	if (err || !write)
-		return err;
-	if (on && !lodic_can())
-		return -EOPNOTSUPP;
-	mutex_lock(&lodic_switch_lock);
-	lodic_switch(on);
-	mutex_unlock(&lodic_switch_lock);
 	return 0;
 }
 
+/* Is a reference out? A reader counts an event after each step, never before. */
+static bool lodic_is_out(void)
+{
+	static unsigned long events[NR_VM_EVENT_ITEMS];
+
+	if (!IS_ENABLED(CONFIG_VM_EVENT_COUNTERS))
+		return true;
+	all_vm_events(events);
+	return events[LODIC_REF] != events[LODIC_UNREF] + events[LODIC_UNREF_GLOBAL];
+}
+
+/*
+ * No reader takes references any more. When all are back, no entry has a count, and
+ * clearing costs what it costs without LODIC. Readers who sleep in a page fault may
+ * keep it from that; then the next vm.folioref=0 tries again.
+ */
+static void lodic_stop(void)
+{
+	if (static_key_enabled(&lodic_ptes) && !lodic_is_out())
+		static_branch_disable(&lodic_ptes);
+}
+
+const struct folioref_scheme lodic_scheme = {
+	.name		= "lodic",
+	.try_get	= lodic_try_get,
+	.put		= lodic_put,
+	.start		= lodic_start,
+	.stop		= lodic_stop,
+};
+
 static struct ctl_table lodic_sysctls[] = {
-	{
-		.procname	= "lodic",
-		.mode		= 0644,
-		.proc_handler	= lodic_sysctl,
-	},
 	{
 		.procname	= "lodic_mappers",
 		.data		= &lodic_mappers,
@@ -427,21 +181,9 @@ static struct ctl_table lodic_sysctls[] = {
 	},
 };
 
-static bool lodic_at_boot __initdata;
-
-static int __init lodic_param(char *arg)
-{
-	return kstrtobool(arg, &lodic_at_boot);
-}
-early_param("lodic", lodic_param);
-
 static int __init lodic_init(void)
 {
 	register_sysctl("vm", lodic_sysctls);
-	if (lodic_at_boot && !lodic_can())
-		pr_warn("lodic: off: page tables are not our own\n");
-	else if (lodic_at_boot)
-		lodic_switch(true);
 	return 0;
 }
 late_initcall(lodic_init);
@@ -454,6 +196,7 @@ static const char * const lodic_mutants[NR_MUTANTS] = {
 	[MUTANT_UNREF_ANY_FRAME]	= "unref-any-frame",
 	[MUTANT_REF_ANY_FRAME]		= "ref-any-frame",
 	[MUTANT_TABLE_MOVES]		= "table-moves",
+	[MUTANT_TABLE_STAYS]		= "table-stays",
 };
 
 static ssize_t lodic_mutant_read(struct file *file, char __user *buf, size_t n,

@@ -21,17 +21,15 @@ TRACE_EVENT(lodic_ref,
 );
 
 TRACE_EVENT(lodic_unref,
-	    TP_PROTO(struct folio *folio, unsigned long addr, bool local),
-	    TP_ARGS(folio, addr, local),
+	    TP_PROTO(struct folio *folio, bool local),
+	    TP_ARGS(folio, local),
 	    TP_STRUCT__entry(__field(unsigned long, pfn)
-			     __field(unsigned long, addr)
 			     __field(bool, local)
 	    ),
 	    TP_fast_assign(__entry->pfn = folio_pfn(folio);
-			   __entry->addr = addr;
 			   __entry->local = local;
 	    ),
-	    TP_printk("pfn=0x%lx addr=0x%lx %s", __entry->pfn, __entry->addr,
+	    TP_printk("pfn=0x%lx %s", __entry->pfn,
 		      __entry->local ? "local" : "global")
 );
 

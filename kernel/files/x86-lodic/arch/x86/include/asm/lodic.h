@@ -4,6 +4,37 @@
 
 #include <linux/mm.h>
 
+/* No other mm has this number, or had it. */
+static inline u64 lodic_mm_id(struct mm_struct *mm)
+{
+	return mm->context.ctx_id;
+}
+
+/**
+ * lodic_tables - the generation of an mm's page tables
+ * @mm: current's
+ *
+ * Context: interrupts off. Read it before the walk that finds a table. The table is
+ * still there in a later section in which it has not changed.
+ */
+static inline unsigned long lodic_tables(struct mm_struct *mm)
+{
+	/*
+	 * Acquire, partner: the increment in lodic_tables_change(). A reader that sees
+	 * the new generation also sees that no pmd leads to the table any more.
+	 */
+	return atomic64_read_acquire(&mm->context.lodic_tables);
+}
+
+static inline void lodic_tables_change(struct mm_struct *mm)
+{
+	/* After the pmd's clear: a walk that has the new value must not find the table. */
+	smp_mb__before_atomic();
+	atomic64_inc(&mm->context.lodic_tables);
+	/* Before the IPI or the grace period, which waits for readers of the old value. */
+	smp_mb__after_atomic();
+}
+
 /*
  * Makes *entry the one for addr in the table that it leads to, where an entry maps
  * 1 << shift bytes. Returns false if it leads to none.

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where a process maps a page: hints of each CPU, and the walk over the VMAs that makes
+ * them. All of it is a guess, see mm/lodic.c.
+ */
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/vmstat.h>
+
+#include "lodic.h"
+
+static DEFINE_PER_CPU(struct lodic_hints *, lodic_hints);
+DEFINE_PER_CPU(struct lodic_hint *, lodic_last);
+
+static struct lodic_hint *lodic_set(u64 mm_id, struct address_space *mapping)
+{
+	unsigned long key = mm_id * GOLDEN_RATIO_64 ^ (unsigned long)mapping;
+
+	return this_cpu_read(lodic_hints)->hint[hash_long(key, LODIC_SET_BITS)];
+}
+
+/* The hint for index, or NULL; rather one that leads somewhere. Interrupts are off. */
+struct lodic_hint *lodic_find(u64 mm_id, struct address_space *mapping,
+			      pgoff_t index)
+{
+	struct lodic_hint *set = lodic_set(mm_id, mapping);
+	struct lodic_hint *gap = NULL;
+	int i;
+
+	for (i = 0; i < LODIC_WAYS; i++) {
+		if (!lodic_hint_fits(&set[i], mm_id, mapping, index))
+			continue;
+		if (set[i].start)
+			return &set[i];
+		gap = &set[i];
+	}
+	return gap;
+}
+
+/* Where a new hint goes: over an empty one, a gap, or any. Interrupts are off. */
+static struct lodic_hint *lodic_victim(u64 mm_id, struct address_space *mapping)
+{
+	struct lodic_hint *set = lodic_set(mm_id, mapping);
+	int i;
+
+	for (i = 0; i < LODIC_WAYS; i++)
+		if (!set[i].start)
+			return &set[i];
+	return &set[this_cpu_read(lodic_hints)->turn++ % LODIC_WAYS];
+}
+
+/*
+ * Does vma map index of mapping? If not, but others of it, the hint's pgoff and *end
+ * become the gap between them.
+ */
+static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *mapping,
+			   pgoff_t index, struct lodic_hint *hint, pgoff_t *end)
+{
+	bool maps = false;
+
+	if (!vma_start_read(vma))
+		return false;
+	if (!vma->detached && vma->vm_file && vma->vm_file->f_mapping == mapping) {
+		pgoff_t next = vma->vm_pgoff + vma_pages(vma);
+
+		if (index >= next) {
+			hint->pgoff = max(hint->pgoff, next);
+		} else if (index < vma->vm_pgoff) {
+			*end = min(*end, vma->vm_pgoff);
+		} else {
+			hint->start = vma->vm_start;
+			hint->pgoff = vma->vm_pgoff;
+			*end = next;
+			maps = true;
+		}
+	}
+	vma_end_read(vma);
+	return maps;
+}
+
+/*
+ * A look at the VMA without its lock, so that most VMAs cost no more. RCU keeps the VMA,
+ * and the memory of its file, whatever has become of both.
+ */
+static bool lodic_vma_may_map(struct vm_area_struct *vma, struct address_space *mapping)
+{
+	struct file *file = READ_ONCE(vma->vm_file);
+
+	/* Only a look: lodic_vma_maps() looks again with the VMA's lock. */
+	return file && data_race(file->f_mapping) == mapping;
+}
+
+/*
+ * Under RCU. It starts at the top: few VMAs are there, and new ones come below. Or it
+ * goes on with the gap that hint is. Returns true if it has found the VMA. If it has not,
+ * and hint->rest is 0, there is none.
+ */
+bool lodic_walk(struct mm_struct *mm, struct address_space *mapping, pgoff_t index,
+		struct lodic_hint *hint)
+{
+	unsigned long top = hint->rest ?: TASK_SIZE_MAX - 1;
+
+	MA_STATE(mas, &mm->mm_mt, top, top);
+	pgoff_t end = hint->rest ? hint->pgoff + hint->nr : ULONG_MAX;
+	unsigned int left = LODIC_WALK_MAX;
+	struct vm_area_struct *vma;
+	bool maps = false;
+
+	if (!hint->rest) {
+		hint->pgoff = 0;
+		hint->seq = lodic_seq(mm);
+	}
+	hint->rest = 0;
+	hint->chunk = LODIC_NO_TABLE;
+	count_vm_event(LODIC_LOOKUP);
+	while (!maps && (vma = mas_find_rev(&mas, 0))) {
+		maps = lodic_vma_may_map(vma, mapping) &&
+		       lodic_vma_maps(vma, mapping, index, hint, &end);
+		if (!--left && !maps) {
+			hint->rest = mas.index ? mas.index - 1 : 0;
+			break;
+		}
+	}
+	/* More than a hint can say is as good as nothing: it says what it can. */
+	hint->nr = min_t(unsigned long, end - hint->pgoff, U32_MAX);
+	return maps;
+}
+
+/* Remembers what a walk has found, or that it was in vain. Interrupts are off. */
+void lodic_remember(struct lodic_hint *found)
+{
+	struct lodic_hint *hint = lodic_find(found->mm_id, found->mapping, found->pgoff);
+	bool news = found->start ? !hint || hint->start != found->start : found->rest;
+
+	found->vain = news || !hint ? 0 : min(hint->vain + 1, LODIC_BACKOFF_MAX);
+	found->skip = (1 << found->vain) - 1;
+	if (!hint)
+		hint = lodic_victim(found->mm_id, found->mapping);
+	*hint = *found;
+	this_cpu_write(lodic_last, hint);
+}
+
+int lodic_hints_make(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct lodic_hints **hints = &per_cpu(lodic_hints, cpu);
+
+		if (!*hints)
+			*hints = kvzalloc_node(sizeof(**hints), GFP_KERNEL, cpu_to_node(cpu));
+		if (!*hints)
+			return -ENOMEM;
+		/* No generation grew while nobody looked for counts. */
+		memset(*hints, 0, sizeof(**hints));
+		per_cpu(lodic_last, cpu) = &(*hints)->hint[0][0];
+	}
+	return 0;
+}
