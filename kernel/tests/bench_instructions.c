@@ -15,6 +15,7 @@
 #define WARM 64
 #define PAGES 768
 #define BYTES (PAGES * PAGE)
+#define LONG_READ (16 * PAGE)
 #define THRESHOLD 4 /* vm.lodic_mappers as users have it */
 
 static u64 samples[PREADS];
@@ -66,7 +67,7 @@ static void *map_file(int prot, int flags)
 
 static void measure_pread(const char *name, size_t bytes, u64 empty)
 {
-	static u8 to[2 * PAGE] __attribute__((aligned(4096)));
+	static u8 to[LONG_READ] __attribute__((aligned(4096)));
 	u64 offset = 16 * PAGE;
 	u32 i;
 
@@ -90,6 +91,9 @@ static void measure_case(const char *name, u32 mappers, bool self, u64 empty)
 	void *map = NULL;
 	u32 i;
 
+	/* So that all of it is in the page cache, and no readahead is under way. */
+	munmap(map_file(PROT_READ, MAP_SHARED), BYTES);
+
 	for (i = 0; i < mappers; i++)
 		pids[i] = waiter_map(file, BYTES);
 	if (self)
@@ -97,6 +101,7 @@ static void measure_case(const char *name, u32 mappers, bool self, u64 empty)
 	counters_read(&before);
 	measure_pread(name, 64, empty);
 	measure_pread(name, PAGE, empty);
+	measure_pread(name, LONG_READ, empty);
 	d = counters_since(&before);
 	printf("# %s: %llu local references\n", name, (unsigned long long)d.ref);
 	if (map)
@@ -191,6 +196,43 @@ static void measure_touch(u64 empty)
 	say_sweep("fault", empty);
 }
 
+/* The file anew, on a file system of that kind. */
+static void bench_open(struct test_fs *fs, const char *kind)
+{
+	static char name[160];
+	int err = fs_mount(kind, fs);
+
+	if (err)
+		ktap_bail("no %s (%s)", kind, strerror(-err));
+	snprintf(name, sizeof(name), "%s/bench", fs->dir);
+	path = name;
+	if (file_make(path, expect, BYTES))
+		ktap_bail("%s", path);
+	file = open(path, O_RDWR | O_CLOEXEC);
+}
+
+static void bench_close(struct test_fs *fs)
+{
+	close(file);
+	unlink(path);
+	fs_umount(fs);
+}
+
+/* Local references, and then vm.folioref=0: what is left of the cost? */
+static void off_again(void)
+{
+	void *map = map_file(PROT_READ, MAP_SHARED);
+	u8 to[64];
+
+	text_write_number(SYSCTL_MAPPERS, 1);
+	if (pread(file, to, sizeof(to), 0) != sizeof(to))
+		ktap_bail("pread");
+	text_write_number(SYSCTL_MAPPERS, THRESHOLD);
+	munmap(map, BYTES);
+	if (text_write_number(SYSCTL_FOLIOREF, 0))
+		ktap_bail("vm.folioref");
+}
+
 static const char *state(void)
 {
 	if (!counters_present())
@@ -201,23 +243,14 @@ static const char *state(void)
 int main(int argc, char **argv)
 {
 	struct test_fs fs;
-	char name[160];
 	u64 empty;
-	int err;
 
 	opt.window = 0;
 	options_parse(argc, argv);
-	err = fs_mount("ext4", &fs);
-	if (err)
-		ktap_bail("no ext4 (%s)", strerror(-err));
-	snprintf(name, sizeof(name), "%s/bench", fs.dir);
-	path = name;
 	expect = data_expected(BYTES);
-	if (file_make(path, expect, BYTES))
-		ktap_bail("%s", path);
-	file = open(path, O_RDWR | O_CLOEXEC);
-	/* So that all of it is in the page cache, and no readahead is under way. */
-	munmap(map_file(PROT_READ, MAP_SHARED), BYTES);
+	bench_open(&fs, "ext4");
+	if (text_has_word("/proc/cmdline", "lodic.off_again"))
+		off_again();
 	empty = empty_ticks();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("# LODIC: %s\ncase,bytes,instructions\n", state());
@@ -229,8 +262,10 @@ int main(int argc, char **argv)
 	measure_mprotect(empty);
 	measure_fork(empty);
 	measure_touch(empty);
-	close(file);
-	unlink(path);
-	fs_umount(&fs);
+	bench_close(&fs);
+	bench_open(&fs, "tmpfs");
+	measure_case("tmpfs-not-mapped", 0, false, empty);
+	measure_case("tmpfs-local", THRESHOLD, true, empty);
+	bench_close(&fs);
 	return 0;
 }

@@ -100,6 +100,7 @@ static const struct hold_case cases[] = {
 	HOLD_WHOLE("past-the-max", 0, whole_past_the_max),
 	HOLD_WHOLE("seal-write", 0, whole_seal_write),
 	HOLD_WHOLE("two-frames", 0, whole_two_frames),
+	HOLD_WHOLE("table-reused", 0, whole_table_reused),
 	HOLD_WHOLE("not-mapped-any-more", PRIVATE | WRITABLE,
 	           whole_not_mapped_any_more),
 };

@@ -12,7 +12,8 @@ RESULTS = KERNEL / "results"
 README = KERNEL / "README.md"
 # column, kernel, its command line
 KERNELS = [("vanilla", "vanilla", []), ("off", "release", []),
-           ("on", "release", ["folioref=lodic"])]
+           ("lodic", "release", ["folioref=lodic"]),
+           ("off again", "release", ["folioref=lodic", "lodic.off_again"])]
 ROW = re.compile(r"^\s*([a-z][a-z0-9-]*),(\d+),(\d+(?:\.\d+)?)$")
 LIMIT_S = 400
 
@@ -32,14 +33,15 @@ def count(work, name, flavour, words):
 
 def table(columns):
     names = list(columns)
-    yield f"| case | bytes | {' | '.join(names)} | off - vanilla | on - vanilla |"
-    yield f"|{'---|' * (len(names) + 4)}"
+    more = [f"{name} - {names[0]}" for name in names[1:]]
+    yield f"| {' | '.join(['case', 'bytes', *names, *more])} |"
+    yield f"|{'---|' * (2 + len(names) + len(more))}"
     for case, size in columns[names[0]]:
         values = [columns[name].get((case, size)) for name in names]
         if None in values:
             continue
         cells = [case, str(size), *(f"{v:g}" for v in values),
-                 f"{values[1] - values[0]:+g}", f"{values[2] - values[0]:+g}"]
+                 *(f"{value - values[0]:+.4g}" for value in values[1:])]
         yield f"| {' | '.join(cells)} |"
 
 

@@ -18,5 +18,6 @@ void whole_killed(struct held *h);
 void whole_exec(struct held *h);
 void whole_past_the_max(struct held *h);
 void whole_seal_write(struct held *h);
+void whole_table_reused(struct held *h);
 
 #endif
