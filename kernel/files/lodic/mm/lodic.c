@@ -94,9 +94,16 @@ pte_t lodic_ptep_clear(pte_t *ptep)
 }
 
 #ifdef CONFIG_LODIC_DEBUG
-/* Called by set_pte() and set_ptes(): the old entry's count is lost. */
+/*
+ * Called by set_pte() and set_ptes(): the old entry's count is lost. A new table of the
+ * kernel's own mappings may hold anything before it is filled, so that is no entry.
+ */
 void lodic_overwritten(pte_t old, pte_t new)
 {
+	pteval_t both = new.pte & (_PAGE_PRESENT | _PAGE_USER);
+
+	if (!lodic_ptes_count() || !(old.pte & _PAGE_USER) || both == _PAGE_PRESENT)
+		return;
 	WARN_ONCE(1, "lodic: %016lx overwrites %016lx\n",
 		  (unsigned long)pte_val(new), (unsigned long)old.pte);
 }

@@ -9,7 +9,7 @@
 #include <asm/lodic.h>
 
 /* Hints of one CPU: so many sets of so many. kernel/README.md has what others give. */
-#define LODIC_SET_BITS 7
+#define LODIC_SET_BITS 8
 #define LODIC_WAYS 4
 /* A walk stops after so many VMAs: the next reader goes on from there. */
 #define LODIC_WALK_MAX 256
@@ -38,12 +38,6 @@ struct lodic_hint {
 	u16 skip;		/* so many readers more do without a walk */
 	u8 vain;		/* so many walks in a row found nothing new */
 } ____cacheline_aligned;
-
-/* Of one CPU. */
-struct lodic_hints {
-	struct lodic_hint hint[1 << LODIC_SET_BITS][LODIC_WAYS];
-	u8 turn;
-};
 
 /* The last one that was used; never NULL while a reader may ask. */
 DECLARE_PER_CPU(struct lodic_hint *, lodic_last);

@@ -12,7 +12,14 @@
 
 #include "lodic.h"
 
+/* One for each CPU, made at the first start. */
+struct lodic_hints {
+	struct lodic_hint hint[1 << LODIC_SET_BITS][LODIC_WAYS];
+};
+
 static DEFINE_PER_CPU(struct lodic_hints *, lodic_hints);
+/* Which hint of a full set goes next. */
+static DEFINE_PER_CPU(unsigned int, lodic_turn);
 DEFINE_PER_CPU(struct lodic_hint *, lodic_last);
 
 static struct lodic_hint *lodic_set(u64 mm_id, struct address_space *mapping)
@@ -49,7 +56,7 @@ static struct lodic_hint *lodic_victim(u64 mm_id, struct address_space *mapping)
 	for (i = 0; i < LODIC_WAYS; i++)
 		if (!set[i].start)
 			return &set[i];
-	return &set[this_cpu_read(lodic_hints)->turn++ % LODIC_WAYS];
+	return &set[__this_cpu_inc_return(lodic_turn) % LODIC_WAYS];
 }
 
 /*

@@ -15,6 +15,9 @@
 /* Bits 52 to 56: 57 is _PAGE_DEVMAP, 58 _PAGE_SAVED_DIRTY, 59 to 62 keys. */
 #define PTE_COUNT_BITS 5
 
+/* A reader whose try fails takes the slow way, which tries once more. */
+#define GATE_REF_TRIES 1u
+
 /* Wrong orders on purpose, to show that the tests see them: debugfs lodic/mutant. */
 enum lodic_mutant {
 	MUTANT_NONE,

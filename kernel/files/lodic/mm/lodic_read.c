@@ -90,14 +90,6 @@ static noinline bool lodic_undo(u64 *pte, struct page *page, struct folio *folio
 	return folio_try_get(folio);
 }
 
-/* Can the reference on the page at addr be found again, by what refs can remember? */
-static __always_inline bool lodic_follows(struct folioref_batch *refs, pgoff_t index,
-					  unsigned long addr)
-{
-	return likely(!refs->counted) ||
-	       addr - refs->lodic.addr == (index - refs->lodic.index) << PAGE_SHIFT;
-}
-
 /*
  * Counts on index's page of folio in *pte, if that maps the page. Interrupts are off and
  * become on if this returns true: then *ret is whether the caller has a reference. The
@@ -110,10 +102,22 @@ lodic_count(struct folioref_batch *refs, unsigned int i, struct address_space *m
 {
 	struct page *page = folio_page(folio, index - folio->index);
 	struct gate_frame frame = { page_to_pfn(page), 1 };
+	u32 counted = refs->counted;
 	u64 seen;
 
+	/* The first one says where all others are. Nobody looks at it before a bit is set. */
+	if (likely(!counted)) {
+		refs->lodic.addr = addr;
+		refs->lodic.index = index;
+	} else if (addr - refs->lodic.addr != (index - refs->lodic.index) << PAGE_SHIFT) {
+		return false;
+	}
 	if (unlikely(!pte_gate_ref(pte, frame, &seen)))
 		return false;
+	refs->lodic.pte = pte;
+	refs->lodic.seen = seen;
+	refs->lodic.tables = tables;
+	refs->lodic.nr = i;
 	__count_vm_event(LODIC_REF);
 	/*
 	 * We hold the page now, so its folio stands still. Is that the one? A tail
@@ -127,15 +131,7 @@ lodic_count(struct folioref_batch *refs, unsigned int i, struct address_space *m
 		return true;
 	}
 	local_irq_enable();
-	if (!refs->counted) {
-		refs->lodic.addr = addr;
-		refs->lodic.index = index;
-		refs->lodic.pte = pte;
-		refs->lodic.seen = seen;
-		refs->lodic.tables = tables;
-		refs->lodic.nr = i;
-	}
-	refs->counted |= BIT(i);
+	refs->counted = counted | BIT(i);
 	if (trace_lodic_ref_enabled())
 		lodic_traced(folio, addr);
 	*ret = true;
@@ -155,7 +151,7 @@ lodic_get_hinted(struct folioref_batch *refs, unsigned int i,
 	unsigned long tables = lodic_tables(mm);
 	u64 *pte;
 
-	if (!lodic_follows(refs, index, addr) || !lodic_pte(mm, addr, &pte))
+	if (!lodic_pte(mm, addr, &pte))
 		return false;
 	hint->table = (u64 *)((unsigned long)pte & PAGE_MASK);
 	hint->chunk = addr >> PMD_SHIFT;
@@ -257,8 +253,7 @@ bool lodic_try_get(struct folioref_batch *refs, unsigned int i,
 		goto on;
 	addr = lodic_hint_addr(hint, index);
 	if (unlikely((u32)(addr >> PMD_SHIFT) != hint->chunk ||
-		     lodic_tables(mm) != hint->tables ||
-		     !lodic_follows(refs, index, addr)))
+		     lodic_tables(mm) != hint->tables))
 		goto on;
 	if (likely(lodic_count(refs, i, mapping, index, folio, addr,
 			       hint->table + (addr >> PAGE_SHIFT & (PTRS_PER_PTE - 1)),
@@ -283,12 +278,13 @@ static noinline void lodic_put_folded(struct folio *folio)
 	folio_put(folio);
 }
 
-/* Not the first folio, or another table, or the entry has changed since. */
+/* Not the last folio, or another table, or the entry has changed since. */
 static noinline void lodic_put_slowly(struct folioref_batch *refs, unsigned int i,
 				      struct folio *folio)
 {
 	struct gate_frame frame = { folio_pfn(folio), folio_nr_pages(folio) };
-	pgoff_t index = i == refs->lodic.nr ? refs->lodic.index : folio->index;
+	/* A read may begin within the first folio of all, and the bits stay set. */
+	pgoff_t index = i == __ffs(refs->counted) ? refs->lodic.index : folio->index;
 	unsigned long addr = refs->lodic.addr +
 			     ((index - refs->lodic.index) << PAGE_SHIFT);
 	enum gate_unref how;
