@@ -30,6 +30,16 @@ if [ -n "$(count lodic_ref)" ]; then
 	echo "# sums of this boot: lodic_ref $(count lodic_ref), lodic_folded $(count lodic_folded)"
 fi
 
+if [ -n "$(count paygo_hit)" ]; then
+	taken=$(($(count paygo_hit) + $(count paygo_install)))
+	given=$(($(count paygo_unref) + $(count paygo_away)))
+	[ "$taken" = "$given" ] || wrong "paygo: $taken taken, $given given back"
+	[ "$(count paygo_unref_global)" = "$(count paygo_folded)" ] ||
+		wrong "paygo_unref_global $(count paygo_unref_global), folded $(count paygo_folded)"
+	echo "# sums of this boot: paygo $taken, away $(count paygo_away)," \
+		"folded $(count paygo_folded)"
+fi
+
 # What a test mounted and left is a failure of its own; what boot mounted is mounted anew.
 sync
 mounts=$(grep -E '^/dev/vd|^none /tmp/lodic-' /proc/mounts)

@@ -7,10 +7,12 @@
  *
  *     negative MUTANT PROGRAM CASE [seconds]
  *
- * PROGRAM is the path of another test. CASE must pass first, with no rule broken. After that
- * the control breaks the kernel, and nothing else may run in the same boot. While it
- * watches it stays in memory and uses nothing that it has not used before.
+ * MUTANT is one of LODIC's, or one of PAYGO's after "paygo/". PROGRAM is the path of another
+ * test. CASE must pass first, with no rule broken. After that the control breaks the kernel,
+ * and nothing else may run in the same boot. While it watches it stays in memory and uses
+ * nothing that it has not used before.
  */
+#include "paygo.h"
 #include "test.h"
 
 #include <signal.h>
@@ -142,9 +144,16 @@ static void stay_in_memory(void)
 	text_write("/proc/sys/kernel/panic_on_warn", "0");
 }
 
+static bool mutant_is_paygo(const char *name)
+{
+	return !strncmp(name, "paygo/", strlen("paygo/"));
+}
+
 static int mutant_on(const char *name)
 {
-	int err = text_write(DEBUG_MUTANT, name);
+	int err = mutant_is_paygo(name)
+	                  ? text_write(PAYGO_MUTANT, name + strlen("paygo/"))
+	                  : text_write(DEBUG_MUTANT, name);
 
 	if (err)
 		printf("ok 1 %s # SKIP this kernel has no such switch (%s)\n", name,
@@ -166,7 +175,7 @@ int main(int argc, char **argv)
 	opt.seconds = seconds;
 	snprintf(name, sizeof(name), "%s-is-caught-by-%s", argv[1], argv[3]);
 	ktap_plan(1);
-	if (!switches_on()) {
+	if (mutant_is_paygo(argv[1]) ? !paygo_on() : !switches_on()) {
 		ktap_skip(name, "no LODIC");
 		return KTAP_SKIPPED;
 	}

@@ -5,12 +5,38 @@
 #include "options.h"
 #include "text.h"
 
+const char *switches_scheme(void)
+{
+	static char line[1024];
+	FILE *f = fopen("/proc/cmdline", "re");
+	char *at;
+
+	if (!f || !fgets(line, sizeof(line), f))
+		line[0] = 0;
+	if (f)
+		fclose(f);
+	at = strstr(line, "folioref=");
+	if (!at)
+		return "";
+	at += strlen("folioref=");
+	at[strcspn(at, " \n")] = 0;
+	return at;
+}
+
 bool switches_on(void)
 {
+	const char *scheme = switches_scheme();
 	int err;
 
 	if (!counters_present()) {
 		ktap_diag("no LODIC: its counters are not looked at");
+		return false;
+	}
+	if (scheme[0] && strcmp(scheme, "lodic")) {
+		ktap_diag("folioref=%s: LODIC's counters are not looked at", scheme);
+		/* Hybrid counts in entries too, but which references is not known. */
+		text_write_number(SYSCTL_MAPPERS, opt.mappers);
+		text_write_number(DEBUG_WINDOW, opt.window);
 		return false;
 	}
 	if (text_read_number(SYSCTL_FOLIOREF) != 1) {

@@ -10,9 +10,12 @@
 #define DEBUG_WINDOW "/sys/kernel/debug/lodic/window"
 #define DEBUG_MUTANT "/sys/kernel/debug/lodic/mutant"
 
+/* What the boot chose by folioref=; "" if it did not. */
+const char *switches_scheme(void);
+
 /*
  * Switches LODIC on for the test. Returns false if this kernel has none, or does not switch
- * it on. The test then shows only that reads are right without it.
+ * it on, or counts by another scheme. The test then shows only that reads are right without it.
  */
 bool switches_on(void);
 
