@@ -44,16 +44,15 @@ struct hold_case {
 static const u8 *expect;
 static struct held held;
 static bool lodic;
-static const char *cannot; /* why the case cannot run here */
 
 #define HOLD(n, kind, f, folds, fn, ...) \
 	{ \
 		.name = n, .fs = kind, .flags = f, .fold = folds, .act = fn, \
 		__VA_ARGS__ \
 	}
-#define HOLD_WHOLE(n, f, fn) \
+#define HOLD_WHOLE(n, kind, f, fn) \
 	{ \
-		.name = n, .fs = "ext4", .flags = f, .whole = fn \
+		.name = n, .fs = kind, .flags = f, .whole = fn \
 	}
 
 static const struct hold_case cases[] = {
@@ -94,14 +93,16 @@ static const struct hold_case cases[] = {
 	HOLD("hwpoison", "ext4", 0, FOLD_ALL, act_hwpoison),
 	HOLD("fadvise-mapped", "ext4", 0, FOLD_NONE, act_fadvise),
 	HOLD("clear-refs", "ext4", WRITABLE, FOLD_ALL, act_clear_refs),
-	HOLD("switch-off", "ext4", ONLY_AFTER, FOLD_NONE, act_switch_off),
-	HOLD_WHOLE("killed", 0, whole_killed),
-	HOLD_WHOLE("exec", 0, whole_exec),
-	HOLD_WHOLE("past-the-max", 0, whole_past_the_max),
-	HOLD_WHOLE("seal-write", 0, whole_seal_write),
-	HOLD_WHOLE("two-frames", 0, whole_two_frames),
-	HOLD_WHOLE("table-reused", 0, whole_table_reused),
-	HOLD_WHOLE("not-mapped-any-more", PRIVATE | WRITABLE,
+	HOLD("switch-off", "ext4", ONLY_AFTER, FOLD_ALL, act_switch_off),
+	HOLD_WHOLE("switch-on", "ext4", 0, whole_switch_on),
+	HOLD_WHOLE("stale-look-up", "xfs", LARGE, whole_stale_look_up),
+	HOLD_WHOLE("killed", "ext4", 0, whole_killed),
+	HOLD_WHOLE("exec", "ext4", 0, whole_exec),
+	HOLD_WHOLE("past-the-max", "ext4", 0, whole_past_the_max),
+	HOLD_WHOLE("seal-write", "ext4", 0, whole_seal_write),
+	HOLD_WHOLE("two-frames", "ext4", 0, whole_two_frames),
+	HOLD_WHOLE("table-reused", "ext4", 0, whole_table_reused),
+	HOLD_WHOLE("not-mapped-any-more", "ext4", PRIVATE | WRITABLE,
 	           whole_not_mapped_any_more),
 };
 
@@ -162,7 +163,7 @@ static void hold_after(const struct hold_case *c)
 	d = counters_since(&before);
 	held_release(&held, 0, HOLDERS, c->flags & ZEROS);
 	if (err) {
-		cannot = strerror(-err);
+		held.cannot = strerror(-err);
 		return;
 	}
 	if (lodic && c->fold == FOLD_ALL && d.folded != HOLDERS + c->own)
@@ -211,11 +212,11 @@ static void run_rounds(const struct hold_case *c)
 	u64 rng = random_mix(opt.seed);
 	u32 rounds = c->flags & ONLY_AFTER ? 0 : DURING_ROUNDS, i;
 
-	for (i = 0; i <= rounds && !ktap_failing() && !cannot; i++) {
+	for (i = 0; i <= rounds && !ktap_failing() && !held.cannot; i++) {
 		int err = case_map(c);
 
 		if (err && c->flags & WP_ASYNC)
-			cannot = "no asynchronous userfaultfd-wp";
+			held.cannot = "no asynchronous userfaultfd-wp";
 		else if (err)
 			ktap_fail("mapping: %s", strerror(-err));
 		if (err)
@@ -249,11 +250,11 @@ static void run_case(const struct hold_case *c, int klog)
 	held.path = path;
 	held.fd = open(path, O_RDWR | O_CLOEXEC);
 	held.expect = expect;
-	cannot = NULL;
+	held.cannot = NULL;
 	counters_read(&before);
 	err = c->flags & SWAP ? swap_on() : 0;
 	if (err)
-		cannot = strerror(-err);
+		held.cannot = strerror(-err);
 	run_rounds(c);
 	if (c->flags & SWAP && !err)
 		swap_off();
@@ -265,8 +266,8 @@ static void run_case(const struct hold_case *c, int klog)
 	file_check_exact(fs, path, FILE_BYTES);
 	unlink(path);
 	klog_check(klog);
-	if (cannot && !ktap_failing())
-		ktap_skip(c->name, cannot);
+	if (held.cannot && !ktap_failing())
+		ktap_skip(c->name, held.cannot);
 	else
 		ktap_result(c->name);
 }

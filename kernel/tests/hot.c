@@ -14,6 +14,8 @@
 #define FILE_PAGES 4u
 #define HOT_FILE (FILE_PAGES * PAGE)
 #define READS_MOST 200000u
+#define REUSES 64u
+#define REUSE_READS 200u
 #define ABOVE (AREA_A + (1ul << 36)) /* where VMAs lie above the files' */
 
 static int files[FILES_MOST];
@@ -100,12 +102,13 @@ static void run_mapped(const struct test_fs *fs, u32 nr, u32 vmas)
 	munmap(ABOVE, (u64)vmas * 2 * PAGE + PAGE);
 	files_close(fs->dir, nr);
 	if (lodic) {
-		ktap_diag("%s: %u reads, %llu local, %llu walks, %llu per 1000 reads", name,
-		          reads, (unsigned long long)d.ref, (unsigned long long)d.lookup,
+		ktap_diag("%s: %u reads, %llu local, %llu walks, %llu per 1000 reads",
+		          name, reads, (unsigned long long)d.ref,
+		          (unsigned long long)d.lookup,
 		          (unsigned long long)d.lookup * 1000 / reads);
 		if (d.ref < reads * 95ull / 100)
-			ktap_fail("%llu of %u reads were local", (unsigned long long)d.ref,
-			          reads);
+			ktap_fail("%llu of %u reads were local",
+			          (unsigned long long)d.ref, reads);
 		counters_check_quiet();
 	}
 	ktap_result(name);
@@ -118,7 +121,8 @@ static void *map_and_unmap(void *arg)
 {
 	(void)arg;
 	while (!stop)
-		munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
+		munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		       PAGE);
 	return NULL;
 }
 
@@ -148,11 +152,73 @@ static void run_unmapped(const struct test_fs *fs, bool writer)
 		ktap_diag("%s: %u reads, %llu local, %llu walks", name, reads,
 		          (unsigned long long)d.ref, (unsigned long long)d.lookup);
 		if (d.fallback < reads / 2)
-			ktap_fail("%llu of %u reads tried", (unsigned long long)d.fallback,
-			          reads);
+			ktap_fail("%llu of %u reads tried",
+			          (unsigned long long)d.fallback, reads);
 		if (d.lookup > reads / 50 + 20)
-			ktap_fail("%llu walks in %u reads", (unsigned long long)d.lookup,
-			          reads);
+			ktap_fail("%llu walks in %u reads",
+			          (unsigned long long)d.lookup, reads);
+		counters_check_quiet();
+	}
+	ktap_result(name);
+}
+
+/* In a process of its own, which maps the file as no other before it did. */
+static int read_in_child(u32 i)
+{
+	u8 got[64];
+	u32 reads;
+
+	cpu_pin(0);
+	maps[0] = mmap(i % 2 ? AREA_B : AREA_A + PMD_BYTES, HOT_FILE, PROT_READ,
+	               MAP_SHARED | MAP_FIXED | MAP_POPULATE, files[0], 0);
+	if (maps[0] == MAP_FAILED)
+		return 1;
+	for (reads = 0; reads < REUSE_READS; reads++) {
+		u64 offset = reads % FILE_PAGES * PAGE;
+
+		if (pread(files[0], got, sizeof(got), offset) != sizeof(got) ||
+		    memcmp(got, expect + offset, sizeof(got)))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * One process after another on one processor: each gets the memory of the last one's address
+ * space, and each second one maps the file elsewhere. A hint of the last one must not keep
+ * the new one from its own mapping.
+ */
+static void run_reused(const struct test_fs *fs)
+{
+	const char *name = "address-space-reused";
+	struct counters before, d;
+	int status;
+	u32 i;
+
+	files_open(fs->dir, 1);
+	munmap(maps[0], HOT_FILE);
+	counters_read(&before);
+	for (i = 0; i < REUSES; i++) {
+		pid_t pid;
+
+		fflush(stdout);
+		pid = fork();
+		if (pid < 0)
+			ktap_bail("fork");
+		if (!pid)
+			_exit(read_in_child(i));
+		if (waitpid(pid, &status, 0) != pid || status)
+			ktap_fail("child %u: status 0x%x", i, status);
+	}
+	d = counters_since(&before);
+	files_close(fs->dir, 1);
+	if (lodic) {
+		ktap_diag("%s: %u reads, %llu local, %llu walks", name,
+		          REUSES * REUSE_READS, (unsigned long long)d.ref,
+		          (unsigned long long)d.lookup);
+		if (d.ref < REUSES * REUSE_READS * 95ull / 100)
+			ktap_fail("%llu of %u reads were local",
+			          (unsigned long long)d.ref, REUSES * REUSE_READS);
 		counters_check_quiet();
 	}
 	ktap_result(name);
@@ -168,7 +234,7 @@ int main(int argc, char **argv)
 
 	opt.window = 0;
 	options_parse(argc, argv);
-	ktap_plan(NR(numbers) + 3);
+	ktap_plan(NR(numbers) + 4);
 	lodic = switches_on();
 	expect = data_expected(HOT_FILE);
 	err = fs_mount("ext4", &fs);
@@ -178,6 +244,7 @@ int main(int argc, char **argv)
 		run_mapped(&fs, numbers[i][0], numbers[i][1]);
 	run_unmapped(&fs, false);
 	run_unmapped(&fs, true);
+	run_reused(&fs);
 	fs_umount(&fs);
 	ktap_result("umount");
 	switches_restore();

@@ -98,13 +98,18 @@ int act_hwpoison(struct held *h)
 	return errno == EBUSY || errno == EAGAIN || errno == EIO ? 0 : -errno;
 }
 
-/* Not while readers run: see switch.sh. */
+/*
+ * While references are out, the kernel must go on looking for counts. Not while readers run:
+ * see switch.sh.
+ */
 int act_switch_off(struct held *h)
 {
-	(void)h;
+	int err;
+
 	if (!counters_present())
 		return -EOPNOTSUPP;
 	text_write_number(SYSCTL_FOLIOREF, 0);
+	err = munmap(h->map, h->map_bytes) ? -errno : 0;
 	text_write_number(SYSCTL_FOLIOREF, 1);
-	return 0;
+	return err;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "counters.h"
 #include "ktap.h"
+#include "switches.h"
+#include "text.h"
 
 struct vmstat_name {
 	const char *name;
@@ -59,6 +61,7 @@ bool counters_present(void)
 void counters_check_quiet(void)
 {
 	struct counters c;
+	long long added;
 
 	if (!counters_read(&c))
 		return;
@@ -67,6 +70,11 @@ void counters_check_quiet(void)
 			"lodic_ref %llu != lodic_unref %llu + lodic_unref_global %llu",
 			(unsigned long long)c.ref, (unsigned long long)c.unref,
 			(unsigned long long)c.unref_global);
+	/* What clears have added to folios, not what they found in the entries. */
+	added = text_read_number(DEBUG_ADDED);
+	if (added >= 0 && (u64)added != c.folded)
+		ktap_fail("%lld references added to folios, lodic_folded %llu", added,
+		          (unsigned long long)c.folded);
 	if (c.unref_global != c.folded)
 		ktap_fail("lodic_unref_global %llu != lodic_folded %llu",
 		          (unsigned long long)c.unref_global,

@@ -18,3 +18,14 @@ void cpu_pin(u32 n)
 	CPU_SET(n % cpu_nr(), &set);
 	sched_setaffinity(0, sizeof(set), &set);
 }
+
+void cpu_unpin(void)
+{
+	cpu_set_t set;
+	u32 i;
+
+	CPU_ZERO(&set);
+	for (i = 0; i < CPU_SETSIZE; i++)
+		CPU_SET(i, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}

@@ -29,6 +29,8 @@ enum crew_flags {
 	CREW_GUEST = 1 << 10,   /* does something to the whole machine: not with -d */
 	CREW_LARGE = 1 << 11,   /* large folios: the whole file mapped, and populated */
 	CREW_LAZY = 1 << 12,    /* readers pause: a page is free of them now and then */
+	CREW_WARM =
+		1 << 13, /* destinations stay: references are short, and come fast */
 };
 
 /* One reader's results, written by it alone; the parent reads them at any time. */

@@ -263,11 +263,20 @@ static int disturb_collapse_setup(struct running *r)
 /* Splits the huge page, so that the readers can collapse it again. */
 void disturb_split(struct running *r)
 {
-	char text[220];
-
-	snprintf(text, sizeof(text), "%s,0x0,0x%lx", r->path, FILE_BYTES / PAGE);
-	text_write("/sys/kernel/debug/split_huge_pages", text);
+	file_split(r->path, FILE_BYTES);
 	clock_sleep_ms(1);
+}
+
+/*
+ * Splits the file's large folios, and drops them so that readers bring large ones back. A
+ * reader that has looked its folio up before the split must not count on a page that belongs
+ * to another folio by now.
+ */
+static void disturb_split_often(struct running *r)
+{
+	disturb_split(r);
+	if (r->round % 4 == 3)
+		posix_fadvise(r->fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 static void disturb_collapse_teardown(struct running *r)
@@ -341,6 +350,8 @@ static const struct race races[] = {
 	OUTSIDE("collapse-tmpfs", "tmpfs", CREW_WHOLE | CREW_LAZY, disturb_split,
 	        .inside = disturb_collapse, .seat_setup = disturb_collapse_seat_setup,
 	        .setup = disturb_collapse_setup, .teardown = disturb_collapse_teardown),
+	OUTSIDE("split-xfs", "xfs", CREW_LARGE | CREW_UNMAP, disturb_split_often,
+	        .min_fold = 1),
 	OUTSIDE("kill", "ext4", CREW_KILLED, disturb_kill, .setup = disturb_kill_setup),
 };
 

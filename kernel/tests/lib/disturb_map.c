@@ -7,8 +7,11 @@
 
 #include "clock.h"
 #include "data.h"
+#include "ktap.h"
+#include "options.h"
 #include "random.h"
 #include "seat.h"
+#include "switches.h"
 #include "text.h"
 #include "uffd.h"
 
@@ -216,6 +219,30 @@ void disturb_madv_dontneed(struct seat *s)
 	seat_settle(s);
 }
 
+/*
+ * Entries are cleared while readers count on them all the time. A clear whose
+ * compare-and-swaps all fail adds as much as the count can be, and takes the rest back.
+ */
+#define BUSY_WINDOW 20000 /* spins: other readers count in every one */
+
+static int disturb_busy_setup(struct running *r)
+{
+	r->before = text_read_number(DEBUG_MOST);
+	r->done_name = "clears gave up trying";
+	text_write_number(DEBUG_WINDOW, opt.window ? BUSY_WINDOW : 0);
+	return 0;
+}
+
+static void disturb_busy_teardown(struct running *r)
+{
+	text_write_number(DEBUG_WINDOW, opt.window);
+	if (r->skip[0] || r->before < 0 || !opt.window)
+		return;
+	r->done = text_read_number(DEBUG_MOST) - r->before;
+	if (!r->done)
+		ktap_fail("no clear gave up trying: shows nothing");
+}
+
 void disturb_madv_cold(struct seat *s)
 {
 	madvise(s->map, s->map_bytes, random_next(&s->rng) % 2 ? MADV_COLD : MADV_FREE);
@@ -308,6 +335,9 @@ static const struct race races[] = {
 	/* One process, one page, a reader on each other processor: all on one entry. */
 	INSIDE("munmap-hot", "ext4", 0, 1, 3, disturb_munmap, .hot_pages = 1,
 	       .min_fold = 1),
+	INSIDE("clear-busy", "ext4", CREW_WARM, 1, 3, disturb_madv_dontneed,
+	       .hot_pages = 1, .setup = disturb_busy_setup,
+	       .teardown = disturb_busy_teardown, .min_fold = 1),
 	INSIDE("munmap", "ext4", 0, 2, 2, disturb_munmap, .min_fold = 1),
 	INSIDE("munmap-xfs", "xfs", CREW_LARGE, 2, 2, disturb_munmap, .min_fold = 1),
 	INSIDE("munmap-tmpfs", "tmpfs", 0, 2, 2, disturb_munmap, .min_fold = 1),

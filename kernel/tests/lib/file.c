@@ -2,6 +2,7 @@
 #include "file.h"
 #include "clock.h"
 #include "ktap.h"
+#include "text.h"
 
 #include <linux/kernel-page-flags.h>
 
@@ -149,6 +150,14 @@ static u64 file_page_flags(int pagemap, int flags, const char *at)
 		return 0;
 	entry &= (1ull << 55) - 1;
 	return pread(flags, &found, 8, entry * 8) == 8 ? found : 0;
+}
+
+void file_split(const char *path, size_t bytes)
+{
+	char text[220];
+
+	snprintf(text, sizeof(text), "%s,0x0,0x%lx", path, bytes / PAGE);
+	text_write("/sys/kernel/debug/split_huge_pages", text);
 }
 
 bool file_present(const char *at)

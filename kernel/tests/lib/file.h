@@ -28,6 +28,9 @@ long file_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 /* Fails the subtest if anything holds a page of the file that should not. */
 void file_check_exact(const struct test_fs *fs, const char *path, size_t bytes);
 
+/* Splits all large folios of the file that the kernel can split. */
+void file_split(const char *path, size_t bytes);
+
 /* Whether the entry for an address of this process is present. */
 bool file_present(const char *at);
 

@@ -81,7 +81,7 @@ static bool held_fault(struct held *h)
 	       msg.event == UFFD_EVENT_PAGEFAULT;
 }
 
-void held_take(struct held *h, u32 first, u32 nr, u64 offset)
+void held_start(struct held *h, u32 first, u32 nr, u64 offset)
 {
 	u32 i;
 
@@ -90,12 +90,24 @@ void held_take(struct held *h, u32 first, u32 nr, u64 offset)
 		h->holders[i].offset = offset + i * h->stride;
 		sem_post(&h->holders[i].go);
 	}
+}
+
+void held_stopped(struct held *h, u32 nr)
+{
+	u32 i;
+
 	for (i = 0; i < nr; i++) {
 		if (!held_fault(h)) {
 			ktap_fail("only %u of %u readers stopped in their copy", i, nr);
 			return;
 		}
 	}
+}
+
+void held_take(struct held *h, u32 first, u32 nr, u64 offset)
+{
+	held_start(h, first, nr, offset);
+	held_stopped(h, nr);
 }
 
 void held_let_go(struct held *h, u32 first, u32 nr)

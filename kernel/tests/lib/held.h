@@ -39,7 +39,8 @@ struct held {
 	const u8 *expect;
 	char *map; /* of the file, in this process */
 	size_t map_bytes;
-	bool all_held; /* an act ends before the readers go on */
+	bool all_held;      /* an act ends before the readers go on */
+	const char *cannot; /* why the case cannot run here */
 	sem_t done;
 	struct holder holders[HOLDERS_MOST];
 };
@@ -48,9 +49,15 @@ struct held {
 int held_init(struct held *h, u32 nr);
 
 /*
- * Makes holders first .. first + nr - 1 read, and waits until each holds. The first of all
- * holders reads at offset, the others at their strides from there.
+ * Makes holders first .. first + nr - 1 read. The first of all holders reads at offset, the
+ * others at their strides from there.
  */
+void held_start(struct held *h, u32 first, u32 nr, u64 offset);
+
+/* Waits until nr more of them hold a reference. */
+void held_stopped(struct held *h, u32 nr);
+
+/* Makes them read, and waits until each holds. */
 void held_take(struct held *h, u32 first, u32 nr, u64 offset);
 
 /* Answers their faults. Their reads may still go on when this returns. */

@@ -59,7 +59,7 @@ static void reader_loop(struct reader *r, u8 *dest, struct uring *ring)
 		if (s->crew->flags & CREW_LAZY)
 			clock_sleep_ms(random_next(&rng) % 8);
 		/* One time in eight the destination stays, so the reference is a short one. */
-		if (random_next(&rng) % 8)
+		if (random_next(&rng) % 8 && !(s->crew->flags & CREW_WARM))
 			madvise(dest, READ_MAX + PAGE, MADV_DONTNEED);
 		if (ring) {
 			n = uring_read(ring, s->fd, to, len, offset);

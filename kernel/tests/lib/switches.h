@@ -9,6 +9,11 @@
 #define SYSCTL_MAPPERS "/proc/sys/vm/lodic_mappers"
 #define DEBUG_WINDOW "/sys/kernel/debug/lodic/window"
 #define DEBUG_MUTANT "/sys/kernel/debug/lodic/mutant"
+#define DEBUG_LOOK "/sys/kernel/debug/lodic/look_window"
+/* What no counter of /proc/vmstat tells. */
+#define DEBUG_UNDONE "/sys/kernel/debug/lodic/undone"
+#define DEBUG_MOST "/sys/kernel/debug/lodic/most"
+#define DEBUG_ADDED "/sys/kernel/debug/lodic/added"
 
 /* What the boot chose by folioref=; "" if it did not. */
 const char *switches_scheme(void);

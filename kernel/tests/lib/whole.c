@@ -2,9 +2,13 @@
 /* Cases of hold.c that are more than one act while four readers hold a page. */
 #include "whole.h"
 #include "act.h"
+#include "clock.h"
 #include "counters.h"
+#include "cpu.h"
 #include "file.h"
 #include "ktap.h"
+#include "switches.h"
+#include "text.h"
 #include "waiter.h"
 
 #include <signal.h>
@@ -232,4 +236,68 @@ void whole_seal_write(struct held *h)
 	close(h->fd);
 	close(memfd);
 	h->fd = fd;
+}
+
+/* -- the switch -------------------------------------------------------------------------- */
+
+/* The kernel must look for counts before the first reader may count. */
+void whole_switch_on(struct held *h)
+{
+	struct counters before;
+
+	if (!counters_present()) {
+		h->cannot = "no LODIC";
+		return;
+	}
+	text_write_number(SYSCTL_FOLIOREF, 0);
+	text_write_number(SYSCTL_FOLIOREF, 1);
+	counters_read(&before);
+	held_take(h, 0, HOLDERS, 0);
+	whole_expect_out(&before, HOLDERS);
+	if (act_munmap(h))
+		ktap_fail("munmap: %s", strerror(errno));
+	if (counters_since(&before).folded != HOLDERS)
+		ktap_fail("%llu references folded, not %u",
+		          (unsigned long long)counters_since(&before).folded, HOLDERS);
+	held_release(h, 0, HOLDERS, false);
+}
+
+/* -- a folio that is split between look and count ---------------------------------------- */
+
+#define LOOK_TURNS 4000000 /* of cpu_relax(): longer than a split takes */
+#define LOOKERS 3          /* so the first processor is free for the one that splits */
+
+/*
+ * Readers have found a large folio in the page cache. Before they count, it is split. The page
+ * that they asked for belongs to another folio now. They count on that page's entry, must
+ * notice, and must take the count back.
+ */
+void whole_stale_look_up(struct held *h)
+{
+	long long before = text_read_number(DEBUG_UNDONE), undone;
+
+	if (before < 0) {
+		h->cannot = "no CONFIG_LODIC_DEBUG";
+		return;
+	}
+	h->stride = 0;
+	cpu_pin(0);
+	text_write_number(DEBUG_LOOK, LOOK_TURNS);
+	/* Not the first page of a folio, whose number of pages is even. */
+	held_start(h, 0, LOOKERS, 5 * PAGE);
+	clock_sleep_ms(10);
+	file_split(h->path, 16 * PAGE);
+	/* The split has unmapped them. Now the entry leads to the page again. */
+	madvise(h->map, 16 * PAGE, MADV_POPULATE_READ);
+	text_write_number(DEBUG_LOOK, 0);
+	held_stopped(h, LOOKERS);
+	cpu_unpin();
+	undone = text_read_number(DEBUG_UNDONE) - before;
+	ktap_diag("%lld references were undone", undone);
+	if (!undone)
+		ktap_fail("no reader undid its reference on another folio's page");
+	held_release(h, 0, LOOKERS, false);
+	/* The next round gets large folios again. */
+	munmap(h->map, h->map_bytes);
+	posix_fadvise(h->fd, 0, 0, POSIX_FADV_DONTNEED);
 }

@@ -19,5 +19,7 @@ void whole_exec(struct held *h);
 void whole_past_the_max(struct held *h);
 void whole_seal_write(struct held *h);
 void whole_table_reused(struct held *h);
+void whole_switch_on(struct held *h);
+void whole_stale_look_up(struct held *h);
 
 #endif

@@ -95,6 +95,6 @@ void whole_table_reused(struct held *h)
 	held_release(h, 0, 1, false);
 	changed = pipes_changed(pipes, nr, word, &pages);
 	if (changed)
-		ktap_fail("%llu words of %llu pages changed", (unsigned long long)changed,
-		          (unsigned long long)pages);
+		ktap_fail("%llu words of %llu pages changed",
+		          (unsigned long long)changed, (unsigned long long)pages);
 }
