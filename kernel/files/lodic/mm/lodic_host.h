@@ -27,11 +27,6 @@ enum lodic_mutant {
 	MUTANT_REF_ANY_FRAME,
 	MUTANT_TABLE_MOVES,
 	MUTANT_TABLE_STAYS,
-	MUTANT_GET_SHOWS,
-	MUTANT_SET_DROPS,
-	MUTANT_NO_SECOND_LOOK,
-	MUTANT_REFS_BEFORE_PTES,
-	MUTANT_OFF_TOO_EARLY,
 	NR_MUTANTS,
 	/* Only the model checker sets these. */
 	MUTANT_CLEAR_LAST_LATE,
@@ -42,62 +37,18 @@ enum lodic_mutant {
 #ifdef CONFIG_LODIC_DEBUG
 extern unsigned int lodic_mutant;
 extern unsigned int lodic_window;
-extern unsigned int lodic_look_window;
-
-/* What no counter of /proc/vmstat tells. The tests show that these paths ran. */
-struct lodic_witness {
-	atomic_t undone;	/* references on a page of another folio */
-	atomic_t most;		/* clears that added as much as a count can be */
-	atomic_long_t added;	/* to folios by clears; equals lodic_folded */
-};
-
-extern struct lodic_witness lodic_witness;
-
-static inline void lodic_witness_add(u64 pte, u64 n)
-{
-	atomic_long_add((long)n, &lodic_witness.added);
-	/* No clear adds more than it has found, but the one that gives up trying. */
-	if ((s64)n > (s64)((pte & _PAGE_LODIC) >> _PAGE_BIT_LODIC))
-		atomic_inc(&lodic_witness.most);
-}
-
-static inline void lodic_witness_undo(void)
-{
-	atomic_inc(&lodic_witness.undone);
-}
-
-static inline void lodic_spin(unsigned int turns)
-{
-	while (turns--)
-		cpu_relax();
-}
 
 static inline void lodic_wait(void)
 {
-	lodic_spin(READ_ONCE(lodic_window));
-}
+	unsigned int spins = READ_ONCE(lodic_window);
 
-/* Between the look at the page cache and the count, where a folio may be split. */
-static inline void lodic_wait_look(void)
-{
-	lodic_spin(READ_ONCE(lodic_look_window));
+	while (spins--)
+		cpu_relax();
 }
 
 #define MUTANT(name) unlikely(READ_ONCE(lodic_mutant) == MUTANT_##name)
 #else
-static inline void lodic_witness_add(u64 pte, u64 n)
-{
-}
-
-static inline void lodic_witness_undo(void)
-{
-}
-
 static inline void lodic_wait(void)
-{
-}
-
-static inline void lodic_wait_look(void)
 {
 }
 
@@ -176,7 +127,6 @@ static inline void gate_add(struct gate_words words, u64 pte, u64 n)
 	folio_ref_add(pfn_folio(gate_pfn(pte)), (int)n);
 	/* The count is in _refcount before the entry goes: O11 of lodic_gate.h. */
 	smp_mb__after_atomic();
-	lodic_witness_add(pte, n);
 	lodic_wait();
 }
 

@@ -79,7 +79,6 @@ static noinline bool lodic_undo(u64 *pte, struct page *page, struct folio *folio
 {
 	bool local = lodic_unref_page(pte, page);
 
-	lodic_witness_undo();
 	local_irq_enable();
 	count_vm_event(LODIC_FALLBACK);
 	if (local) {
@@ -126,9 +125,8 @@ lodic_count(struct folioref_batch *refs, unsigned int i, struct address_space *m
 	 * another kind of page must be gone before interrupts are on. khugepaged takes
 	 * tables of anonymous pages away with their entries, and waits for no more.
 	 */
-	if (!MUTANT(NO_SECOND_LOOK) &&
-	    (unlikely(READ_ONCE(folio->mapping) != mapping) ||
-	     unlikely(page != &folio->page && page_folio(page) != folio))) {
+	if (unlikely(READ_ONCE(folio->mapping) != mapping) ||
+	    unlikely(page != &folio->page && page_folio(page) != folio)) {
 		*ret = lodic_undo(pte, page, folio);
 		return true;
 	}
@@ -247,7 +245,6 @@ bool lodic_try_get(struct folioref_batch *refs, unsigned int i,
 
 	if (!lodic_wants(folio))
 		return folio_try_get(folio);
-	lodic_wait_look();
 	if (unlikely(!mm))
 		goto slowly;
 	local_irq_disable();
