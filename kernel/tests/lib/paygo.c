@@ -57,6 +57,8 @@ bool paygo_on(void)
 		return false;
 	paygo_was_at_once = fgetc(f) == 'Y';
 	fclose(f);
+	if (switches_word("paygo_at_once") && !paygo_was_at_once)
+		ktap_fail("the kernel did not understand paygo_at_once");
 	return !strcmp(switches_scheme(), "paygo") ||
 	       !strcmp(switches_scheme(), "hybrid");
 }

@@ -5,17 +5,27 @@
 #include "options.h"
 #include "text.h"
 
-const char *switches_scheme(void)
+static char *switches_line(void)
 {
 	static char line[1024];
 	FILE *f = fopen("/proc/cmdline", "re");
-	char *at;
 
 	if (!f || !fgets(line, sizeof(line), f))
 		line[0] = 0;
 	if (f)
 		fclose(f);
-	at = strstr(line, "folioref=");
+	return line;
+}
+
+bool switches_word(const char *word)
+{
+	return strstr(switches_line(), word);
+}
+
+const char *switches_scheme(void)
+{
+	char *at = strstr(switches_line(), "folioref=");
+
 	if (!at)
 		return "";
 	at += strlen("folioref=");

@@ -15,6 +15,9 @@
 #define DEBUG_MOST "/sys/kernel/debug/lodic/most"
 #define DEBUG_ADDED "/sys/kernel/debug/lodic/added"
 
+/* Whether the kernel's command line has that word. */
+bool switches_word(const char *word);
+
 /* What the boot chose by folioref=; "" if it did not. */
 const char *switches_scheme(void);
 

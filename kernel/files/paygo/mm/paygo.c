@@ -489,7 +489,9 @@ early_param("paygo_entries", paygo_entries_param);
 #ifdef CONFIG_FOLIOREF_DEBUG
 static int __init paygo_at_once_param(char *arg)
 {
-	return kstrtobool(arg, &paygo_at_once);
+	/* The word alone means yes. */
+	paygo_at_once = !arg;
+	return arg ? kstrtobool(arg, &paygo_at_once) : 0;
 }
 early_param("paygo_at_once", paygo_at_once_param);
 #endif
