@@ -37,7 +37,6 @@ table() {
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	rocksdb-tools|bench|cmd:db_bench|kernel/run observe watches it in the guest
-	nginx-light|bench|cmd:nginx|the same
 	librocksdb-dev|bench|pc:rocksdb|bench_peers measures its caches beside ours
 	clang-format|fmt|cmd:clang-format|make fmt
 	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux of the series

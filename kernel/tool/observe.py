@@ -9,8 +9,6 @@ from tool.work import KERNEL, ROOT, Failed, read_lines, say
 
 FILE = KERNEL / "results/observed.csv"
 PAGE = ROOT / "doc/observed.md"
-# What switches LODIC on, whatever the series calls it.
-LODIC = ["lodic=on", "folioref=lodic"]
 # what is asked -> the machine
 BOOTS = {"sites": "two-node", "highest": "two-node", "mapped": "two-node", "times": "icount"}
 LINE = re.compile(r"^\s*(site|refs|most|most-entry|vmas|plain|lodic|obs|held)\|(.*)$")
@@ -24,7 +22,8 @@ def ask(work, image, what):
     """The lines of one boot, as lists of words."""
     say(f"observe: {what}")
     lines, _, ended = guest.boot(work, image, BOOTS[what],
-                                 guest.kernel_line(["observe"], [*LODIC, f"observe={what}"]),
+                                 guest.kernel_line(["observe"],
+                                                   ["folioref=lodic", f"observe={what}"]),
                                  f"observe-{what}", lambda _: LIMIT_S)
     rows = [[m[1], *m[2].split("|")] for m in map(LINE.match, lines) if m]
     if ended != "done" or not rows:
