@@ -14,6 +14,7 @@
 #include "whole.h"
 
 #define WIDE 100000 /* spins in a window that readers are to end in */
+#define TRIES 4
 #define DURING_ROUNDS 4
 #define LARGE_PAGES 16ul        /* that are present where folios are large */
 #define LARGE_STRIDE (5 * PAGE) /* so four readers hold pages of different folios */
@@ -147,16 +148,37 @@ static void case_unmap(void)
 	held.wp_fd = -1;
 }
 
+/*
+ * All readers take local references. A reader may always count globally, for example if it
+ * finds a lock taken. So this tries a few times.
+ */
+static void hold_all(const struct hold_case *c, struct counters *ret_before)
+{
+	u32 tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		counters_read(ret_before);
+		held_take(&held, 0, HOLDERS, 0);
+		if (!lodic || whole_out(ret_before) == HOLDERS)
+			return;
+		ktap_diag("%llu local references held, not %u: again",
+		          (unsigned long long)whole_out(ret_before), HOLDERS);
+		held_release(&held, 0, HOLDERS, c->flags & ZEROS);
+		case_unmap();
+		if (case_map(c))
+			break;
+	}
+	held_take(&held, 0, HOLDERS, 0);
+	ktap_fail("not all readers count locally");
+}
+
 /* The readers go on after it has happened: what must have been folded is known. */
 static void hold_after(const struct hold_case *c)
 {
 	struct counters before, d;
 	int err;
 
-	counters_read(&before);
-	held_take(&held, 0, HOLDERS, 0);
-	if (lodic)
-		whole_expect_out(&before, HOLDERS);
+	hold_all(c, &before);
 	held.all_held = true;
 	err = c->act(&held);
 	held.all_held = false;
@@ -277,13 +299,19 @@ static bool wanted(const struct hold_case *c)
 	return !opt.only || !strcmp(opt.only, c->name);
 }
 
+#define BALANCING "/proc/sys/kernel/numa_balancing"
+
 int main(int argc, char **argv)
 {
 	pthread_t actor;
 	u32 i, nr = 1;
 	int klog, err;
+	long long balancing = text_read_number(BALANCING);
 
 	options_parse(argc, argv);
+	/* It hides entries of writable mappings now and then, and then no reader counts there. */
+	if (balancing > 0)
+		text_write_number(BALANCING, 0);
 	for (i = 0; i < NR(cases); i++)
 		nr += wanted(&cases[i]);
 	ktap_plan(nr);
@@ -307,5 +335,7 @@ int main(int argc, char **argv)
 	fs_umount_all();
 	ktap_result("umount");
 	switches_restore();
+	if (balancing > 0)
+		text_write_number(BALANCING, balancing);
 	return ktap_end();
 }

@@ -15,8 +15,7 @@
 
 #define COUNT_MAX 31 /* that an entry holds: 5 bits */
 
-/* Local references that are out, of those taken since then. */
-static u64 whole_out(const struct counters *then)
+u64 whole_out(const struct counters *then)
 {
 	struct counters d = counters_since(then);
 

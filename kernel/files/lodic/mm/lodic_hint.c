@@ -68,8 +68,10 @@ static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *map
 {
 	bool maps = false;
 
-	if (!vma_start_read(vma))
+	if (!vma_start_read(vma)) {
+		hint->seq--; /* It may map it: whatever the walk finds is not to last. */
 		return false;
+	}
 	if (!vma->detached && vma->vm_file && vma->vm_file->f_mapping == mapping) {
 		pgoff_t next = vma->vm_pgoff + vma_pages(vma);
 
@@ -86,18 +88,6 @@ static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *map
 	}
 	vma_end_read(vma);
 	return maps;
-}
-
-/*
- * A look at the VMA without its lock, so that most VMAs cost no more. RCU keeps the VMA,
- * and the memory of its file, whatever has become of both.
- */
-static bool lodic_vma_may_map(struct vm_area_struct *vma, struct address_space *mapping)
-{
-	struct file *file = READ_ONCE(vma->vm_file);
-
-	/* Only a look: lodic_vma_maps() looks again with the VMA's lock. */
-	return file && data_race(file->f_mapping) == mapping;
 }
 
 /*
@@ -124,7 +114,8 @@ bool lodic_walk(struct mm_struct *mm, struct address_space *mapping, pgoff_t ind
 	hint->chunk = LODIC_NO_TABLE;
 	count_vm_event(LODIC_LOOKUP);
 	while (!maps && (vma = mas_find_rev(&mas, 0))) {
-		maps = lodic_vma_may_map(vma, mapping) &&
+		/* Only a look: lodic_vma_maps() takes the VMA's lock. */
+		maps = data_race(vma->vm_file) &&
 		       lodic_vma_maps(vma, mapping, index, hint, &end);
 		if (!--left && !maps) {
 			hint->rest = mas.index ? mas.index - 1 : 0;
