@@ -13,6 +13,8 @@
  * left the page cache. entries: how many entries of the sharers still lead to them.
  *
  * drop-caches, fadvise: all pages of the file, which nobody maps.
+ * drop-caches-read, fadvise-read: the same, when a reader has just read a part of each. With
+ *     folioref=paygo and paygo_at_once this CPU's table has entries of half of them then.
  * drop-caches-mapped, fadvise-mapped: the same, mapped: these two refuse.
  * reclaim: memory.reclaim of pages that are mapped and unused.
  * reclaim-held-first, -last: for each page that a reader holds while its neighbours are
@@ -80,8 +82,18 @@ static u64 least(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
+static void read_each(void)
+{
+	u32 page;
+	u8 to[64];
+
+	for (page = 0; page < PAGES; page++)
+		if (pread(file, to, sizeof(to), page * PAGE) != sizeof(to))
+			ktap_bail("pread");
+}
+
 /* Less what the same call takes when no page of the file is there. */
-static void measure_call(const char *name, void (*act)(void), u32 nr)
+static void measure_call(const char *name, void (*act)(void), u32 nr, bool read)
 {
 	u64 all = UINT64_MAX, empty = UINT64_MAX, entries = 0;
 	u32 left = 0, i;
@@ -96,6 +108,8 @@ static void measure_call(const char *name, void (*act)(void), u32 nr)
 		empty = least(empty, count(act));
 		sharers_start(&s);
 		sharers_age(&s);
+		if (read)
+			read_each();
 		all = least(all, count(act));
 		left = sharers_resident(&s);
 		entries = sharers_entries(&s, false);
@@ -226,11 +240,13 @@ int main(int argc, char **argv)
 	file = open(path, O_RDWR | O_CLOEXEC);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("case,sharers,asked,gone,entries,instructions\n");
-	measure_call("drop-caches", act_drop_caches, 0);
-	measure_call("fadvise", act_fadvise, 0);
+	measure_call("drop-caches", act_drop_caches, 0, false);
+	measure_call("fadvise", act_fadvise, 0, false);
+	measure_call("drop-caches-read", act_drop_caches, 0, true);
+	measure_call("fadvise-read", act_fadvise, 0, true);
 	for (nr = 1; nr <= SHARERS_MOST; nr *= 2) {
-		measure_call("drop-caches-mapped", act_drop_caches, nr);
-		measure_call("fadvise-mapped", act_fadvise, nr);
+		measure_call("drop-caches-mapped", act_drop_caches, nr, false);
+		measure_call("fadvise-mapped", act_fadvise, nr, false);
 		measure_reclaim(nr);
 		measure_pageout(nr);
 	}

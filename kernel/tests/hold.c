@@ -14,7 +14,6 @@
 #include "whole.h"
 
 #define WIDE 100000 /* spins in a window that readers are to end in */
-#define TRIES 4
 #define DURING_ROUNDS 4
 #define LARGE_PAGES 16ul        /* that are present where folios are large */
 #define LARGE_STRIDE (5 * PAGE) /* so four readers hold pages of different folios */
@@ -148,37 +147,16 @@ static void case_unmap(void)
 	held.wp_fd = -1;
 }
 
-/*
- * All readers take local references. A reader may always count globally, for example if it
- * finds a lock taken. So this tries a few times.
- */
-static void hold_all(const struct hold_case *c, struct counters *ret_before)
-{
-	u32 tries;
-
-	for (tries = 0; tries < TRIES; tries++) {
-		counters_read(ret_before);
-		held_take(&held, 0, HOLDERS, 0);
-		if (!lodic || whole_out(ret_before) == HOLDERS)
-			return;
-		ktap_diag("%llu local references held, not %u: again",
-		          (unsigned long long)whole_out(ret_before), HOLDERS);
-		held_release(&held, 0, HOLDERS, c->flags & ZEROS);
-		case_unmap();
-		if (case_map(c))
-			break;
-	}
-	held_take(&held, 0, HOLDERS, 0);
-	ktap_fail("not all readers count locally");
-}
-
 /* The readers go on after it has happened: what must have been folded is known. */
 static void hold_after(const struct hold_case *c)
 {
 	struct counters before, d;
 	int err;
 
-	hold_all(c, &before);
+	counters_read(&before);
+	held_take(&held, 0, HOLDERS, 0);
+	if (lodic)
+		whole_expect_out(&before, HOLDERS);
 	held.all_held = true;
 	err = c->act(&held);
 	held.all_held = false;

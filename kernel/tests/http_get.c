@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * http_get SOCKET CLIENTS REQUESTS PATH...: CLIENTS threads ask the server behind a socket of
- * the file system for the paths in turn. Each asks REQUESTS times on a connection that stays.
- * Prints the bytes that came. For observe.sh: its kernel has no TCP.
+ * the file system for the paths in turn. SOCKET may be a TCP port of this machine instead.
+ * Each asks REQUESTS times on a connection that stays. Prints the bytes that came. For
+ * observe.sh: most of its kernels have no TCP.
  */
 #include "base.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #define HEAD_MOST 4096
 
-static struct sockaddr_un server = { .sun_family = AF_UNIX };
+static struct sockaddr_un local = { .sun_family = AF_UNIX };
+static struct sockaddr_in tcp = { .sin_family = AF_INET };
+static struct sockaddr *server = (struct sockaddr *)&local;
+static socklen_t server_size = sizeof(local);
 static u32 requests, nr_paths;
 static char **paths;
 static _Atomic u64 bytes;
@@ -55,11 +61,11 @@ static u64 answer(int fd)
 
 static void *client(void *arg)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	int fd = socket(server->sa_family, SOCK_STREAM, 0);
 	char text[512];
 	u32 i;
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&server, sizeof(server)))
+	if (fd < 0 || connect(fd, server, server_size))
 		die("connect");
 	for (i = 0; i < requests; i++) {
 		int n = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -82,7 +88,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: http_get SOCKET CLIENTS REQUESTS PATH...\n");
 		return 2;
 	}
-	snprintf(server.sun_path, sizeof(server.sun_path), "%s", argv[1]);
+	if (argv[1][0] == '/') {
+		snprintf(local.sun_path, sizeof(local.sun_path), "%s", argv[1]);
+	} else {
+		tcp.sin_port = htons(atoi(argv[1]));
+		tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		server = (struct sockaddr *)&tcp;
+		server_size = sizeof(tcp);
+	}
 	requests = atoi(argv[3]);
 	paths = argv + 4;
 	nr_paths = argc - 4;

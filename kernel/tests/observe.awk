@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Reads a trace; see observe.sh. A line is "comm-PID [cpu] flags TIME: EVENT: fields".
+# These drop what a socket held, and not what a packet did.
+BEGIN { SOCKETS = "^(inet_sock_destruct|__sk_destruct|tcp_v4_connect)$" }
 function field(name,    i) {
 	for (i = 1; i <= NF; i++)
 		if (index($i, name "=") == 1)
@@ -62,7 +64,35 @@ event ~ /_put$/ {
 		delete since[kind, at, pid]
 	}
 }
+# A packet counts its dst entry from __dev_queue_xmit() until its receiver drops it. One
+# processor delivers packets in their order. So the first that was sent is the first to drop.
+event == "dst_xmit" {
+	at = field("ref")
+	# The lowest bit says that the packet has not counted its entry yet.
+	takes = at ~ /[13579bdf]$/
+	call[takes ? "takes|__dev_queue_xmit" : "takes none|__dev_queue_xmit"]++
+	at = substr(at, 1, length(at) - 1)
+	sent[at, ++last[at]] = takes ? now : 0
+}
+event == "dst_route" { call["takes|ip_route_output_key_hash_rcu"]++ }
+event == "dst_rx" {
+	takes = field("ref") !~ /^0x0+$/
+	call[(takes ? "takes" : "takes none") "|inet_sk_rx_dst_set"]++
+}
+event == "dst_put" && field("at") !~ /^0x0+$/ {
+	at = field("at")
+	from = field("from")
+	sub(/\+.*/, "", from)
+	call["drops|" from]++
+	at = substr(at, 1, length(at) - 1)
+	if (from ~ SOCKETS || first[at] == last[at])
+		next
+	if (sent[at, ++first[at]])
+		held("dst", now - sent[at, first[at]])
+}
 END {
+	for (c in call)
+		printf "dst|%s|%s|%d\n", who, c, call[c]
 	if (!times) {
 		for (p in most)
 			folios[most[p]]++

@@ -6,10 +6,12 @@
 #   observe=highest  how many local references a page and an entry have at a time
 #   observe=mapped   where the files are among the VMAs
 #   observe=times    how long references are held; one CPU that counts instructions
+#   observe=dst      the same of dst entries, and who takes them; a kernel with TCP
 export PATH=$PATH:/usr/bin
 T=/sys/kernel/tracing
 DIR=/mnt/ext4/observe
-SOCKET=/tmp/nginx.sock
+SOCKET=/tmp/nginx.sock	# or a TCP port
+LISTEN=unix:$SOCKET
 DB="--db=$DIR/db --num=20000 --key_size=16 --value_size=100 --compression_type=none
 	--cache_size=65536 --use_existing_db=1 --open_files=-1 --seed=1 --statistics=0"
 trace_off() {
@@ -41,7 +43,7 @@ nginx_start() {	# on|off
 		client_body_temp_path /tmp/nginx/a; proxy_temp_path /tmp/nginx/b;
 		fastcgi_temp_path /tmp/nginx/c; uwsgi_temp_path /tmp/nginx/d;
 		scgi_temp_path /tmp/nginx/e;
-		server { listen unix:$SOCKET; root $DIR/www; }
+		server { listen $LISTEN; root $DIR/www; }
 	}
 	END
 	rm -f $SOCKET
@@ -195,6 +197,39 @@ probe_cost() {
 	trace_off
 }
 
+# Offset 88 of a packet is its dst entry; the lowest bit is 1 while it is not counted.
+dst_probes() {
+	echo 'p:dsts/dst_xmit __dev_queue_xmit ref=+88($arg1):x64' >>$T/kprobe_events
+	echo 'p:dsts/dst_put dst_release at=$arg1 from=$stack0:symbol' >>$T/kprobe_events
+	echo x86-tsc >$T/trace_clock
+	echo 24576 >$T/buffer_size_kb
+	echo 1 >$T/events/dsts/enable
+	echo 1 >$T/tracing_on
+}
+
+# What a probe costs: a datagram, and how many probes it meets.
+dst_cost() {
+	observe_ops - udp | sed 's/^/plain|/'
+	dst_probes
+	observe_ops - udp | sed 's/^/dsts|/'
+	echo 0 >$T/tracing_on
+	echo "hits|send|$(($(grep -c ' dst_' $T/trace) / 201))"
+	trace_off
+}
+
+dst() {	# PROGRAM
+	before "$1"
+	program "$1"
+	echo 'p:dsts/dst_route ip_route_output_key_hash_rcu' >>$T/kprobe_events
+	echo 'p:dsts/dst_rx inet_sk_rx_dst_set ref=+88($arg2):x64' >>$T/kprobe_events
+	dst_probes
+	program "$1"
+	echo 0 >$T/tracing_on
+	awk -v who="$1" -v times=1 -f /tests/observe.awk $T/trace
+	trace_off
+	after "$1"
+}
+
 trace_off
 echo 1 >/proc/sys/vm/lodic_mappers
 CLIENTS=4 READS=500 REQUESTS=40 PATHS="/index.html /64k /index.html /1m"
@@ -219,6 +254,14 @@ case $(cat /proc/cmdline) in
 	MAP="/opt/lodic/lodic map --"
 	mapped db_bench-pread
 	mapped nginx-read
+	;;
+*observe=dst*)
+	ifconfig lo 127.0.0.1 up
+	PATHS="/index.html /64k" SOCKET=8080 LISTEN=127.0.0.1:8080
+	dst_cost
+	for name in nginx-read nginx-sendfile; do
+		dst $name
+	done
 	;;
 *observe=times*)
 	probe_cost

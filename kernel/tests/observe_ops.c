@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * observe_ops FILE: instructions of calls that get and put one object each, by the time stamp
+ * observe_ops FILE [udp]: instructions of calls that get and put one object each, by the time stamp
  * counter of `-icount shift=0`. Run with probes and without them, it says what a probe costs.
- * Prints "call instructions", the medians of 201. For observe.sh.
+ * Prints "call instructions", the medians of 201. With `udp` the only call is a datagram to
+ * itself. For observe.sh.
  */
 #include "base.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 #define ROUNDS 201
 
 static const char *path;
 static int file;
+static int udp;
 static char other[256];
 
 static u64 ticks(void)
@@ -49,6 +54,27 @@ static void op_unlink(void)
 		exit(1);
 }
 
+static void op_send(void)
+{
+	char c = 0;
+
+	if (send(udp, &c, 1, 0) != 1 || recv(udp, &c, 1, 0) != 1)
+		exit(1);
+}
+
+/* A socket that is connected to itself. */
+static int udp_open(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(8081) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&to, sizeof(to)) ||
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		exit(1);
+	return fd;
+}
+
 static int compare(const void *a, const void *b)
 {
 	u64 x = *(const u64 *)a, y = *(const u64 *)b;
@@ -82,6 +108,11 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	void *map;
 
+	if (argc > 2) {
+		udp = udp_open();
+		measure("send", op_send);
+		return 0;
+	}
 	path = argc > 1 ? argv[1] : "/bin/busybox";
 	file = open(path, O_RDONLY);
 	if (file < 0)

@@ -53,8 +53,8 @@ def frames_of(path):
 def check(rows):
     """What the series promises."""
     vanilla = rows["filemap_read"]["vanilla"]
-    plain = rows["filemap_read_plain"]["normal"]
-    counting = rows["filemap_read_counting"]["normal"]
+    plain = rows["filemap_read_plain"]["release"]
+    counting = rows["filemap_read_counting"]["release"]
     if plain > vanilla:
         raise Failed(f"filemap_read_plain() needs {plain} bytes, vanilla {vanilla}")
     if counting > vanilla + COUNTING_MORE:
@@ -64,9 +64,9 @@ def check(rows):
 def frames(work):
     """Prints the frames of both kernels, and keeps them."""
     rows = {name: {} for names in FUNCTIONS.values() for name in names}
-    for flavour in ("vanilla", "normal"):
+    for flavour in ("vanilla", "release"):
         if flavour == "vanilla":
-            kbuild.prepare_vanilla(work)
+            kbuild.prepare_base(work, flavour)
         kbuild.configure(work, flavour)
         for path in FUNCTIONS:
             kbuild.make(work, flavour, path)
@@ -77,8 +77,8 @@ def frames(work):
     with open(RESULT, "w", newline="", encoding="utf-8") as f:
         writer = csv.writer(f, lineterminator="\n")
         writer.writerow(["function", "vanilla", "series"])
-        writer.writerows([name, row.get("vanilla", ""), row.get("normal", "")]
+        writer.writerows([name, row.get("vanilla", ""), row.get("release", "")]
                          for name, row in rows.items())
     for name, row in rows.items():
-        say(f"frames: {name:<32} {row.get('vanilla', '-'):>5} {row.get('normal', '-'):>5}")
+        say(f"frames: {name:<32} {row.get('vanilla', '-'):>5} {row.get('release', '-'):>5}")
     check(rows)

@@ -10,10 +10,14 @@ from tool.work import KERNEL, Failed, say
 
 RESULTS = KERNEL / "results"
 README = KERNEL / "README.md"
-# column, kernel, its command line
+# column, kernel, its command line. With paygo_at_once the CPU's table has an entry.
 KERNELS = [("vanilla", "vanilla", []), ("off", "release", []),
            ("lodic", "release", ["folioref=lodic"]),
-           ("off again", "release", ["folioref=lodic", "lodic.off_again"])]
+           ("lodic, off again", "release", ["folioref=lodic", "lodic.off_again"]),
+           ("paygo", "release", ["folioref=paygo"]),
+           ("paygo, entry", "release", ["folioref=paygo", "paygo_at_once"]),
+           ("hybrid", "release", ["folioref=hybrid"]),
+           ("hybrid, entry", "release", ["folioref=hybrid", "paygo_at_once"])]
 ROW = re.compile(r"^\s*([a-z][a-z0-9-]*),(\d+),(\d+(?:\.\d+)?)$")
 LIMIT_S = 400
 
@@ -32,15 +36,15 @@ def count(work, name, flavour, words):
 
 
 def table(columns):
+    """The first column, and how much more each of the others needs."""
     names = list(columns)
-    more = [f"{name} - {names[0]}" for name in names[1:]]
-    yield f"| {' | '.join(['case', 'bytes', *names, *more])} |"
-    yield f"|{'---|' * (2 + len(names) + len(more))}"
+    yield f"| {' | '.join(['case', 'bytes', *names])} |"
+    yield f"|{'---|' * (2 + len(names))}"
     for case, size in columns[names[0]]:
         values = [columns[name].get((case, size)) for name in names]
         if None in values:
             continue
-        cells = [case, str(size), *(f"{v:g}" for v in values),
+        cells = [case, str(size), f"{values[0]:g}",
                  *(f"{value - values[0]:+.4g}" for value in values[1:])]
         yield f"| {' | '.join(cells)} |"
 

@@ -9,19 +9,24 @@ from tool.work import KERNEL, ROOT, Failed, read_lines, say
 
 FILE = KERNEL / "results/observed.csv"
 PAGE = ROOT / "doc/observed.md"
-# what is asked -> the machine
-BOOTS = {"sites": "two-node", "highest": "two-node", "mapped": "two-node", "times": "icount"}
-LINE = re.compile(r"^\s*(site|refs|most|most-entry|vmas|plain|lodic|obs|held)\|(.*)$")
+# what is asked -> the machine, the kernel
+BOOTS = {"sites": ("two-node", "normal"), "highest": ("two-node", "normal"),
+         "mapped": ("two-node", "normal"), "times": ("icount", "normal"),
+         "dst": ("icount", "observe")}
+LINE = re.compile(r"^\s*(site|refs|most|most-entry|vmas|plain|lodic|obs|dsts|hits|held|dst)"
+                  r"\|(.*)$")
 LIMIT_S = 500
 # object -> the call of tests/observe_ops.c that gets and puts one, the probes that are on
 PAIRS = {"page": ("read", "lodic"), "file": ("read", "obs"), "dentry": ("stat", "obs"),
-         "inode": ("stat", "obs")}
+         "inode": ("stat", "obs"), "dst": ("send", "dsts")}
 
 
-def ask(work, image, what):
+def ask(work, what):
     """The lines of one boot, as lists of words."""
+    machine, flavour = BOOTS[what]
+    image = kbuild.build(work, flavour)
     say(f"observe: {what}")
-    lines, _, ended = guest.boot(work, image, BOOTS[what],
+    lines, _, ended = guest.boot(work, image, machine,
                                  guest.kernel_line(["observe"],
                                                    ["folioref=lodic", f"observe={what}"]),
                                  f"observe-{what}", lambda _: LIMIT_S)
@@ -63,30 +68,56 @@ def mapped(rows):
 
 
 def times(rows):
-    """Less half of what the two probes cost: the end of the first, the beginning of the
-    second."""
+    """Less what one probe costs: the end of the first, the beginning of the second."""
     cost = {tuple(r[:1] + r[1].split()[:1]): int(r[1].split()[1]) for r in rows
-            if r[0] in ("plain", "lodic", "obs")}
+            if r[0] in ("plain", "lodic", "obs", "dsts")}
+    hits = {r[1]: int(r[2]) for r in rows if r[0] == "hits"}
     yield "| program | object | pairs | median | 99 of 100 below | longest |"
     yield "|---|---|---|---|---|---|"
     for _, who, kind, nr, *values in (r for r in rows if r[0] == "held"):
         call, probes = PAIRS[kind]
-        own = (cost[probes, call] - cost["plain", call]) // 2
+        own = (cost[probes, call] - cost["plain", call]) // hits.get(call, 2)
         cells = " | ".join(f"{max(int(v) - own, 0):,}" for v in values)
         yield f"| {who} | {kind} | {nr} | {cells} |"
 
 
-TABLES = {"sites": sites, "highest": highest, "mapped": mapped, "times": times}
+def dst(rows):
+    """The times, and then who takes and drops."""
+    yield from times(rows)
+    programs = list(dict.fromkeys(r[1] for r in rows if r[0] == "dst"))
+    calls = {(r[2], r[3], r[1]): r[4] for r in rows if r[0] == "dst"}
+    yield ""
+    yield f"| what happens | where | {' | '.join(programs)} |"
+    yield f"|{'---|' * (len(programs) + 2)}"
+    for kind in ("takes", "takes none", "drops"):
+        for where in sorted({w for k, w, _ in calls if k == kind}):
+            cells = " | ".join(calls.get((kind, where, p), "0") for p in programs)
+            yield f"| {kind} | `{where}` | {cells} |"
 
 
-def observe(work):
+TABLES = {"sites": sites, "highest": highest, "mapped": mapped, "times": times, "dst": dst}
+
+
+def kept():
+    """question -> the rows that were kept."""
+    found = {}
+    with open(FILE, newline="", encoding="utf-8") as f:
+        for what, *row in csv.reader(f):
+            found.setdefault(what, []).append(row)
+    return found
+
+
+def observe(work, questions=()):
     """Boots once for each question, and keeps kernel/results/observed.csv and doc/observed.md."""
-    image = kbuild.build(work)
+    if unknown := set(questions) - set(BOOTS):
+        raise Failed(f"nobody can ask for {', '.join(sorted(unknown))}")
     text = PAGE.read_text(encoding="utf-8")
+    answers = kept() if questions else {}
+    answers |= {what: ask(work, what) for what in questions or BOOTS}
     with open(FILE, "w", newline="", encoding="utf-8") as f:
         writer = csv.writer(f, lineterminator="\n")
         for what in BOOTS:
-            rows = ask(work, image, what)
+            rows = answers.get(what, [])
             writer.writerows([what, *row] for row in rows)
             table = "\n".join(TABLES[what](rows))
             text = re.sub(rf"<!-- {what} -->.*<!-- /{what} -->",

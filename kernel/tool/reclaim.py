@@ -15,6 +15,11 @@ COLUMNS = {
     "off": ("release", []),
     "lodic": ("release", ["folioref=lodic"]),
     "lodic, no exit": ("release", ["folioref=lodic", "sysctl.vm.lodic_early_exit=0"]),
+    "paygo": ("release", ["folioref=paygo"]),
+    "hybrid": ("release", ["folioref=hybrid"]),
+    # Each page that was read has an entry of the CPU's table, as long as there is room.
+    "paygo, entries": ("release", ["folioref=paygo", "paygo_at_once"]),
+    "hybrid, entries": ("release", ["folioref=hybrid", "paygo_at_once"]),
 }
 FIELDS = ["kernel", "case", "sharers", "asked", "gone", "entries", "instructions"]
 ROW = re.compile(r"^\s*([a-z][a-z-]*),(\d+),(\d+),(\d+),(\d+),(\d+\.\d)$")
@@ -57,6 +62,9 @@ def table(rows):
         one = next(r for r in found if r)
         cells = []
         for r in found:
+            # Where reclaim waits, the time would be taken off a held page as if it were work.
+            if r and "held" in case and "entries" in r["kernel"]:
+                r = None
             cell = f"{round(float(r['instructions'])):,}" if r else ""
             if r and "held" in case:
                 cell += f" / {r['entries']}"

@@ -301,7 +301,8 @@ def export(work, folder):
         (folder / name).write_bytes(mail)
     if COVER.exists():
         stat = work.git("diff", "--stat", "--summary", *DIFF, "base", "HEAD")
-        (folder / "0000-cover-letter.patch").write_text(f"{COVER.read_text()}\n{stat}")
+        cover = re.sub(r"(?<=\[PATCH 0/)\d+", str(total), COVER.read_text(), count=1)
+        (folder / "0000-cover-letter.patch").write_text(f"{cover}\n{stat}")
     say(f"export: {total} patches{' and the cover letter' if COVER.exists() else ''} in {folder}")
 
 

@@ -15,7 +15,8 @@
 
 #define COUNT_MAX 31 /* that an entry holds: 5 bits */
 
-u64 whole_out(const struct counters *then)
+/* Local references that are out, of those taken since then. */
+static u64 whole_out(const struct counters *then)
 {
 	struct counters d = counters_since(then);
 
@@ -263,7 +264,7 @@ void whole_switch_on(struct held *h)
 
 /* -- a folio that is split between look and count ---------------------------------------- */
 
-#define LOOK_TURNS 4000000 /* of cpu_relax(): longer than a split takes */
+#define LOOK_TURNS 1000000000 /* of cpu_relax(), at most: the test ends them after the split */
 #define LOOKERS 3          /* so the first processor is free for the one that splits */
 
 /*

@@ -9,9 +9,6 @@
 #include "counters.h"
 #include "held.h"
 
-/* Local references that are out, of those taken since then. */
-u64 whole_out(const struct counters *then);
-
 /* Fails the subtest unless nr local references taken since then are out. */
 void whole_expect_out(const struct counters *then, u32 nr);
 

@@ -58,6 +58,10 @@ DEFINE_STATIC_KEY_FALSE(lodic_ptes);
 #ifdef CONFIG_LODIC_DEBUG
 unsigned int lodic_mutant __read_mostly;
 unsigned int lodic_window __read_mostly;
+unsigned int lodic_look_window __read_mostly;
+bool lodic_get_shows __read_mostly;
+bool lodic_set_drops __read_mostly;
+struct lodic_witness lodic_witness;
 #endif
 
 bool lodic_mm_counts(struct mm_struct *mm)
@@ -140,6 +144,8 @@ static int lodic_start(void)
 
 		if (err)
 			return err;
+		if (MUTANT(REFS_BEFORE_PTES))
+			return 0;
 		static_branch_enable(&lodic_ptes);
 		synchronize_rcu();
 	}
@@ -164,7 +170,8 @@ static bool lodic_is_out(void)
  */
 static void lodic_stop(void)
 {
-	if (static_key_enabled(&lodic_ptes) && !lodic_is_out())
+	if (static_key_enabled(&lodic_ptes) &&
+	    (!lodic_is_out() || MUTANT(OFF_TOO_EARLY)))
 		static_branch_disable(&lodic_ptes);
 }
 
@@ -204,6 +211,11 @@ static const char * const lodic_mutants[NR_MUTANTS] = {
 	[MUTANT_REF_ANY_FRAME]		= "ref-any-frame",
 	[MUTANT_TABLE_MOVES]		= "table-moves",
 	[MUTANT_TABLE_STAYS]		= "table-stays",
+	[MUTANT_GET_SHOWS]		= "get-shows-count",
+	[MUTANT_SET_DROPS]		= "set-drops-count",
+	[MUTANT_NO_SECOND_LOOK]		= "no-second-look",
+	[MUTANT_REFS_BEFORE_PTES]	= "refs-before-ptes",
+	[MUTANT_OFF_TOO_EARLY]		= "off-too-early",
 };
 
 static ssize_t lodic_mutant_read(struct file *file, char __user *buf, size_t n,
@@ -229,6 +241,8 @@ static ssize_t lodic_mutant_write(struct file *file, const char __user *buf, siz
 	if (i < 0)
 		return i;
 	WRITE_ONCE(lodic_mutant, i);
+	WRITE_ONCE(lodic_get_shows, i == MUTANT_GET_SHOWS);
+	WRITE_ONCE(lodic_set_drops, i == MUTANT_SET_DROPS);
 	return n;
 }
 
@@ -238,12 +252,24 @@ static const struct file_operations lodic_mutant_fops = {
 	.write	= lodic_mutant_write,
 };
 
+static int lodic_added_get(void *data, u64 *val)
+{
+	*val = atomic_long_read(&lodic_witness.added);
+	return 0;
+}
+
+DEFINE_DEBUGFS_ATTRIBUTE(lodic_added_fops, lodic_added_get, NULL, "%llu\n");
+
 static int __init lodic_debug_init(void)
 {
 	struct dentry *dir = debugfs_create_dir("lodic", NULL);
 
 	debugfs_create_file("mutant", 0600, dir, NULL, &lodic_mutant_fops);
 	debugfs_create_u32("window", 0600, dir, &lodic_window);
+	debugfs_create_u32("look_window", 0600, dir, &lodic_look_window);
+	debugfs_create_atomic_t("undone", 0400, dir, &lodic_witness.undone);
+	debugfs_create_atomic_t("most", 0400, dir, &lodic_witness.most);
+	debugfs_create_file("added", 0400, dir, NULL, &lodic_added_fops);
 	return 0;
 }
 late_initcall(lodic_debug_init);

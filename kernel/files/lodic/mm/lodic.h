@@ -15,8 +15,6 @@
 #define LODIC_WALK_MAX 256
 /* At most 1 << this readers do without a walk after one that was in vain. */
 #define LODIC_BACKOFF_MAX 10
-/* lodic_hint.chunk: no table. No user address has this chunk. */
-#define LODIC_NO_TABLE U32_MAX
 
 /*
  * Of one CPU, which reads and writes it with interrupts off. A reader compares mapping
@@ -25,18 +23,24 @@
 struct lodic_hint {
 	u64 mm_id;		/* 0: an empty hint */
 	struct address_space *mapping;
-	unsigned long start;	/* 0: a gap, the mm maps none of these */
-	pgoff_t pgoff;
+	unsigned long base;	/* address of the file's first page, mapped or not */
+	pgoff_t first;		/* page whose entry pte is */
 	union {
-		u64 *table;	/* of the chunk */
+		u64 *pte;
 		unsigned long rest;	/* of a gap: the walk goes on below this; 0: ended */
 	};
 	unsigned long tables;	/* generation from before the table was found */
-	u32 nr;			/* pages */
-	u32 chunk;		/* of the address space, of the size of a table's range */
+	u32 before;		/* so many pages before first belong to the hint, */
+	u32 nr;			/* and so many in all */
 	u32 seq;		/* the mm's mm_lock_seq from before the walk */
-	u16 skip;		/* so many readers more do without a walk */
-	u8 vain;		/* so many walks in a row found nothing new */
+	/*
+	 * Pages from first on that need no walk: their entries are in one table, or they
+	 * are of a gap whose walk has ended.
+	 */
+	u16 here;
+	u16 skip:11;		/* so many readers more do without a walk */
+	u16 vain:4;		/* so many walks in a row found nothing new */
+	u16 maps:1;		/* 0: a gap, the mm maps none of these pages */
 } ____cacheline_aligned;
 
 /* The last one that was used; never NULL while a reader may ask. */
@@ -46,12 +50,7 @@ static __always_inline bool lodic_hint_fits(struct lodic_hint *hint, u64 mm_id,
 					    struct address_space *mapping, pgoff_t index)
 {
 	return hint->mm_id == mm_id && hint->mapping == mapping &&
-	       index - hint->pgoff < hint->nr;
-}
-
-static __always_inline unsigned long lodic_hint_addr(struct lodic_hint *hint, pgoff_t index)
-{
-	return hint->start + ((index - hint->pgoff) << PAGE_SHIFT);
+	       index - hint->first + hint->before < hint->nr;
 }
 
 static inline unsigned int lodic_seq(struct mm_struct *mm)
@@ -61,6 +60,8 @@ static inline unsigned int lodic_seq(struct mm_struct *mm)
 
 /* lodic_hint.c; all but the first and the second with interrupts off. */
 int lodic_hints_make(void);
+void lodic_hint_table(struct lodic_hint *hint, pgoff_t index, u64 *pte,
+		      unsigned long tables);
 bool lodic_walk(struct mm_struct *mm, struct address_space *mapping, pgoff_t index,
 		struct lodic_hint *hint);
 struct lodic_hint *lodic_find(u64 mm_id, struct address_space *mapping, pgoff_t index);

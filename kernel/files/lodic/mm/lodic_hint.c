@@ -40,11 +40,26 @@ struct lodic_hint *lodic_find(u64 mm_id, struct address_space *mapping,
 	for (i = 0; i < LODIC_WAYS; i++) {
 		if (!lodic_hint_fits(&set[i], mm_id, mapping, index))
 			continue;
-		if (set[i].start)
+		if (set[i].maps)
 			return &set[i];
 		gap = &set[i];
 	}
 	return gap;
+}
+
+/* The hint's pages in the table that has index's entry: the next reader needs no walk. */
+void lodic_hint_table(struct lodic_hint *hint, pgoff_t index, u64 *pte,
+		      unsigned long tables)
+{
+	pgoff_t begin = hint->first - hint->before, end = begin + hint->nr;
+	unsigned long slot = ((unsigned long)pte & ~PAGE_MASK) / sizeof(*pte);
+	pgoff_t first = index - min(slot, index - begin);
+
+	hint->here = min(end - index, PTRS_PER_PTE - slot) + index - first;
+	hint->first = first;
+	hint->before = first - begin;
+	hint->pte = pte - (index - first);
+	hint->tables = tables;
 }
 
 /* Where a new hint goes: over an empty one, a gap, or any. Interrupts are off. */
@@ -54,13 +69,13 @@ static struct lodic_hint *lodic_victim(u64 mm_id, struct address_space *mapping)
 	int i;
 
 	for (i = 0; i < LODIC_WAYS; i++)
-		if (!set[i].start)
+		if (!set[i].maps)
 			return &set[i];
 	return &set[__this_cpu_inc_return(lodic_turn) % LODIC_WAYS];
 }
 
 /*
- * Does vma map index of mapping? If not, but others of it, the hint's pgoff and *end
+ * Does vma map index of mapping? If not, but others of it, the hint's first and *end
  * become the gap between them.
  */
 static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *mapping,
@@ -76,12 +91,13 @@ static bool lodic_vma_maps(struct vm_area_struct *vma, struct address_space *map
 		pgoff_t next = vma->vm_pgoff + vma_pages(vma);
 
 		if (index >= next) {
-			hint->pgoff = max(hint->pgoff, next);
+			hint->first = max(hint->first, next);
 		} else if (index < vma->vm_pgoff) {
 			*end = min(*end, vma->vm_pgoff);
 		} else {
-			hint->start = vma->vm_start;
-			hint->pgoff = vma->vm_pgoff;
+			hint->base = vma->vm_start - (vma->vm_pgoff << PAGE_SHIFT);
+			hint->first = vma->vm_pgoff;
+			hint->maps = true;
 			*end = next;
 			maps = true;
 		}
@@ -101,17 +117,19 @@ bool lodic_walk(struct mm_struct *mm, struct address_space *mapping, pgoff_t ind
 	unsigned long top = hint->rest ?: TASK_SIZE_MAX - 1;
 
 	MA_STATE(mas, &mm->mm_mt, top, top);
-	pgoff_t end = hint->rest ? hint->pgoff + hint->nr : ULONG_MAX;
+	pgoff_t end = hint->rest ? hint->first + hint->nr : ULONG_MAX;
 	unsigned int left = LODIC_WALK_MAX;
 	struct vm_area_struct *vma;
 	bool maps = false;
 
 	if (!hint->rest) {
-		hint->pgoff = 0;
+		hint->first = 0;
 		hint->seq = lodic_seq(mm);
 	}
 	hint->rest = 0;
-	hint->chunk = LODIC_NO_TABLE;
+	hint->before = 0;
+	hint->here = 0;
+	hint->maps = false;
 	count_vm_event(LODIC_LOOKUP);
 	while (!maps && (vma = mas_find_rev(&mas, 0))) {
 		/* Only a look: lodic_vma_maps() takes the VMA's lock. */
@@ -123,15 +141,18 @@ bool lodic_walk(struct mm_struct *mm, struct address_space *mapping, pgoff_t ind
 		}
 	}
 	/* More than a hint can say is as good as nothing: it says what it can. */
-	hint->nr = min_t(unsigned long, end - hint->pgoff, U32_MAX);
+	hint->nr = min_t(unsigned long, end - hint->first, U32_MAX);
+	if (!maps && !hint->rest)
+		hint->here = min_t(u32, hint->nr, U16_MAX);
 	return maps;
 }
 
 /* Remembers what a walk has found, or that it was in vain. Interrupts are off. */
 void lodic_remember(struct lodic_hint *found)
 {
-	struct lodic_hint *hint = lodic_find(found->mm_id, found->mapping, found->pgoff);
-	bool news = found->start ? !hint || hint->start != found->start : found->rest;
+	struct lodic_hint *hint = lodic_find(found->mm_id, found->mapping, found->first);
+	bool news = found->maps ? !hint || !hint->maps || hint->base != found->base :
+				  found->rest;
 
 	found->vain = news || !hint ? 0 : min(hint->vain + 1, LODIC_BACKOFF_MAX);
 	found->skip = (1 << found->vain) - 1;

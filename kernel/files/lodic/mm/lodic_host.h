@@ -15,9 +15,6 @@
 /* Bits 52 to 56: 57 is _PAGE_DEVMAP, 58 _PAGE_SAVED_DIRTY, 59 to 62 keys. */
 #define PTE_COUNT_BITS 5
 
-/* A reader whose try fails takes the slow way, which tries once more. */
-#define GATE_REF_TRIES 1u
-
 /* Wrong orders on purpose, to show that the tests see them: debugfs lodic/mutant. */
 enum lodic_mutant {
 	MUTANT_NONE,
@@ -27,6 +24,11 @@ enum lodic_mutant {
 	MUTANT_REF_ANY_FRAME,
 	MUTANT_TABLE_MOVES,
 	MUTANT_TABLE_STAYS,
+	MUTANT_GET_SHOWS,
+	MUTANT_SET_DROPS,
+	MUTANT_NO_SECOND_LOOK,
+	MUTANT_REFS_BEFORE_PTES,
+	MUTANT_OFF_TOO_EARLY,
 	NR_MUTANTS,
 	/* Only the model checker sets these. */
 	MUTANT_CLEAR_LAST_LATE,
@@ -37,18 +39,68 @@ enum lodic_mutant {
 #ifdef CONFIG_LODIC_DEBUG
 extern unsigned int lodic_mutant;
 extern unsigned int lodic_window;
+extern unsigned int lodic_look_window;
+
+/* What no counter of /proc/vmstat tells. The tests show that these paths ran. */
+struct lodic_witness {
+	atomic_t undone;	/* references on a page of another folio */
+	atomic_t most;		/* clears that added as much as a count can be */
+	atomic_long_t added;	/* to folios by clears; equals lodic_folded */
+};
+
+extern struct lodic_witness lodic_witness;
+
+static inline void lodic_witness_add(u64 pte, u64 n)
+{
+	atomic_long_add((long)n, &lodic_witness.added);
+	/* No clear adds more than it has found, but the one that gives up trying. */
+	if ((s64)n > (s64)((pte & _PAGE_LODIC) >> _PAGE_BIT_LODIC))
+		atomic_inc(&lodic_witness.most);
+}
+
+static inline void lodic_witness_undo(void)
+{
+	atomic_inc(&lodic_witness.undone);
+}
+
+static inline void lodic_spin(unsigned int turns)
+{
+	while (turns--)
+		cpu_relax();
+}
 
 static inline void lodic_wait(void)
 {
-	unsigned int spins = READ_ONCE(lodic_window);
+	lodic_spin(READ_ONCE(lodic_window));
+}
 
-	while (spins--)
+/*
+ * Between the look at the page cache and the count, where a folio may be split. It ends
+ * early when the window is set to 0.
+ */
+static inline void lodic_wait_look(void)
+{
+	unsigned int turns = READ_ONCE(lodic_look_window);
+
+	while (turns-- && READ_ONCE(lodic_look_window))
 		cpu_relax();
 }
 
 #define MUTANT(name) unlikely(READ_ONCE(lodic_mutant) == MUTANT_##name)
 #else
+static inline void lodic_witness_add(u64 pte, u64 n)
+{
+}
+
+static inline void lodic_witness_undo(void)
+{
+}
+
 static inline void lodic_wait(void)
+{
+}
+
+static inline void lodic_wait_look(void)
 {
 }
 
@@ -127,6 +179,7 @@ static inline void gate_add(struct gate_words words, u64 pte, u64 n)
 	folio_ref_add(pfn_folio(gate_pfn(pte)), (int)n);
 	/* The count is in _refcount before the entry goes: O11 of lodic_gate.h. */
 	smp_mb__after_atomic();
+	lodic_witness_add(pte, n);
 	lodic_wait();
 }
 

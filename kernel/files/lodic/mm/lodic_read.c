@@ -35,31 +35,35 @@ static bool lodic_mm_mark(struct mm_struct *mm)
 }
 
 /*
- * Do many read folio, and nobody who could drop the reference, as
- * filemap_update_page() does? The caller does not hold it, and it may be a tail page
- * by now. So this uses none of the functions that check what they are given.
+ * What tells whether many read a folio, and nobody who could drop the reference, as
+ * filemap_update_page() does. The caller does not hold the folio, and it may be a tail
+ * page by now. So no function that checks what it is given may be used here.
  */
-static __always_inline bool lodic_wants(struct folio *folio)
+static __always_inline unsigned long lodic_flags(struct folio *folio)
 {
-	const unsigned long mask = BIT(PG_uptodate) | BIT(PG_readahead);
-	unsigned long flags = READ_ONCE(folio->flags);
-	int mappers;
+	return READ_ONCE(folio->flags) &
+	       (BIT(PG_uptodate) | BIT(PG_readahead) | BIT(PG_head));
+}
 
-	if (unlikely((flags & mask) != BIT(PG_uptodate)))
-		return false;
-	/* How many mappings a page of it has, on average. */
-	if (likely(!(flags & BIT(PG_head))))
-		mappers = atomic_read(&folio->_mapcount) + 1;
-	else
-		mappers = (atomic_read(&folio->_large_mapcount) + 1) >>
-			  /* Its order, or a number of somebody else's. */
-			  (data_race(folio->_flags_1) & 31);
+/* So many mappings a page of a large folio has, on average. */
+static __always_inline int lodic_large_mappers(struct folio *folio)
+{
+	return (atomic_read(&folio->_large_mapcount) + 1) >>
+	       /* Its order, or a number of somebody else's. */
+	       (data_race(folio->_flags_1) & 31);
+}
+
+static __always_inline bool lodic_suffices(int mappers)
+{
 	return mappers >= (int)READ_ONCE(lodic_mappers);
 }
 
-static noinline void lodic_traced(struct folio *folio, unsigned long addr)
+/* The reference is taken: what is rarely left to do. Always true. */
+static noinline bool lodic_counted(struct folioref_batch *refs, pgoff_t index,
+				   struct folio *folio)
 {
-	trace_lodic_ref(folio, addr);
+	trace_lodic_ref(folio, refs->lodic.base + (index << PAGE_SHIFT));
+	return true;
 }
 
 /* Gives back what was counted in pte, in whatever place. Interrupts are off. */
@@ -79,6 +83,7 @@ static noinline bool lodic_undo(u64 *pte, struct page *page, struct folio *folio
 {
 	bool local = lodic_unref_page(pte, page);
 
+	lodic_witness_undo();
 	local_irq_enable();
 	count_vm_event(LODIC_FALLBACK);
 	if (local) {
@@ -97,22 +102,22 @@ static noinline bool lodic_undo(u64 *pte, struct page *page, struct folio *folio
  */
 static __always_inline bool
 lodic_count(struct folioref_batch *refs, unsigned int i, struct address_space *mapping,
-	    pgoff_t index, struct folio *folio, unsigned long addr, u64 *pte,
-	    unsigned long tables, bool *ret)
+	    pgoff_t index, struct folio *folio, unsigned long base, u64 *pte,
+	    unsigned long tables, bool once, bool *ret)
 {
 	struct page *page = folio_page(folio, index - folio->index);
 	struct gate_frame frame = { page_to_pfn(page), 1 };
-	u32 counted = refs->counted;
 	u64 seen;
 
 	/* The first one says where all others are. Nobody looks at it before a bit is set. */
-	if (likely(!counted)) {
-		refs->lodic.addr = addr;
+	if (likely(!refs->counted)) {
+		refs->lodic.base = base;
 		refs->lodic.index = index;
-	} else if (addr - refs->lodic.addr != (index - refs->lodic.index) << PAGE_SHIFT) {
+	} else if (base != refs->lodic.base) {
 		return false;
 	}
-	if (unlikely(!pte_gate_ref(pte, frame, &seen)))
+	if (unlikely(!(once ? pte_gate_ref_once(pte, frame, &seen) :
+			      pte_gate_ref(pte, frame, &seen))))
 		return false;
 	refs->lodic.pte = pte;
 	refs->lodic.seen = seen;
@@ -125,16 +130,15 @@ lodic_count(struct folioref_batch *refs, unsigned int i, struct address_space *m
 	 * another kind of page must be gone before interrupts are on. khugepaged takes
 	 * tables of anonymous pages away with their entries, and waits for no more.
 	 */
-	if (unlikely(READ_ONCE(folio->mapping) != mapping) ||
-	    unlikely(page != &folio->page && page_folio(page) != folio)) {
+	if (!MUTANT(NO_SECOND_LOOK) &&
+	    (unlikely(READ_ONCE(folio->mapping) != mapping) ||
+	     unlikely(page != &folio->page && page_folio(page) != folio))) {
 		*ret = lodic_undo(pte, page, folio);
 		return true;
 	}
 	local_irq_enable();
-	refs->counted = counted | BIT(i);
-	if (trace_lodic_ref_enabled())
-		lodic_traced(folio, addr);
-	*ret = true;
+	refs->counted |= 1u << i;
+	*ret = trace_lodic_ref_enabled() ? lodic_counted(refs, index, folio) : true;
 	return true;
 }
 
@@ -147,16 +151,14 @@ lodic_get_hinted(struct folioref_batch *refs, unsigned int i,
 		 struct address_space *mapping, pgoff_t index, struct folio *folio,
 		 struct mm_struct *mm, struct lodic_hint *hint, bool *ret)
 {
-	unsigned long addr = lodic_hint_addr(hint, index);
 	unsigned long tables = lodic_tables(mm);
 	u64 *pte;
 
-	if (!lodic_pte(mm, addr, &pte))
+	if (!lodic_pte(mm, hint->base + (index << PAGE_SHIFT), &pte))
 		return false;
-	hint->table = (u64 *)((unsigned long)pte & PAGE_MASK);
-	hint->chunk = addr >> PMD_SHIFT;
-	hint->tables = tables;
-	return lodic_count(refs, i, mapping, index, folio, addr, pte, tables, ret);
+	lodic_hint_table(hint, index, pte, tables);
+	return lodic_count(refs, i, mapping, index, folio, hint->base, pte, tables, false,
+			   ret);
 }
 
 /* Walks, and tries what it found. */
@@ -169,18 +171,17 @@ lodic_get_by_walk(struct folioref_batch *refs, unsigned int i,
 	bool ret;
 
 	found.rest = rest;
-	found.start = 0;
 	if (lodic_walk(mm, mapping, index, &found) && !lodic_mm_mark(mm)) {
 		/* A writer has the mmap_lock. Later, and not at each turn: as a gap. */
-		found.start = 0;
-		found.pgoff = index;
+		found.maps = false;
+		found.first = index;
 		found.nr = 1;
 		found.seq = lodic_seq(mm) - 1;
 	}
 	local_irq_disable();
 	lodic_remember(&found);
-	if (found.start && lodic_get_hinted(refs, i, mapping, index, folio, mm,
-					    this_cpu_read(lodic_last), &ret))
+	if (found.maps && lodic_get_hinted(refs, i, mapping, index, folio, mm,
+					   this_cpu_read(lodic_last), &ret))
 		return ret;
 	local_irq_enable();
 	count_vm_event(LODIC_FALLBACK);
@@ -209,7 +210,7 @@ lodic_get_slowly(struct folioref_batch *refs, unsigned int i,
 		}
 		this_cpu_write(lodic_last, hint);
 	}
-	if (hint->start) {
+	if (hint->maps) {
 		if (lodic_get_hinted(refs, i, mapping, index, folio, mm, hint, &ret))
 			return ret;
 	} else if (hint->rest) {
@@ -231,38 +232,67 @@ global:
 walk:
 	local_irq_enable();
 	return lodic_get_by_walk(refs, i, mapping, index, folio, mm,
-				 old.start ? 0 : old.rest, &old);
+				 old.maps ? 0 : old.rest, &old);
+}
+
+/* Tries the last hint first. */
+static noinline bool
+lodic_get(struct folioref_batch *refs, unsigned int i, struct address_space *mapping,
+	  pgoff_t index, struct folio *folio)
+{
+	struct mm_struct *mm = current->mm;
+	struct lodic_hint *hint;
+	pgoff_t n;
+	bool ret;
+
+	lodic_wait_look();
+	if (unlikely(!mm))
+		goto slowly;
+	local_irq_disable();
+	hint = this_cpu_read(lodic_last);
+	if (unlikely(hint->mm_id != lodic_mm_id(mm) || hint->mapping != mapping))
+		goto on;
+	n = index - hint->first;
+	if (unlikely(n >= hint->here))
+		goto on;
+	if (likely(hint->maps)) {
+		if (likely(lodic_tables(mm) == hint->tables) &&
+		    likely(lodic_count(refs, i, mapping, index, folio, hint->base,
+				       hint->pte + n, hint->tables, true, &ret)))
+			return ret;
+	} else if (likely(hint->seq == lodic_seq(mm))) {
+		__count_vm_event(LODIC_FALLBACK);
+		local_irq_enable();
+		return folio_try_get(folio);
+	}
+on:
+	local_irq_enable();
+slowly:
+	return lodic_get_slowly(refs, i, mapping, index, folio);
+}
+
+/* A large folio, or one with a mark for readahead or not up to date. */
+static noinline bool
+lodic_get_rare(struct folioref_batch *refs, unsigned int i, struct address_space *mapping,
+	       pgoff_t index, struct folio *folio, unsigned long flags)
+{
+	if (flags == (BIT(PG_uptodate) | BIT(PG_head)) &&
+	    lodic_suffices(lodic_large_mappers(folio)))
+		return lodic_get(refs, i, mapping, index, folio);
+	return folio_try_get(folio);
 }
 
 /* folioref_try_get() */
 bool lodic_try_get(struct folioref_batch *refs, unsigned int i,
 		   struct address_space *mapping, pgoff_t index, struct folio *folio)
 {
-	struct mm_struct *mm = current->mm;
-	struct lodic_hint *hint;
-	unsigned long addr;
-	bool ret;
+	unsigned long flags = lodic_flags(folio);
 
-	if (!lodic_wants(folio))
-		return folio_try_get(folio);
-	if (unlikely(!mm))
-		goto slowly;
-	local_irq_disable();
-	hint = this_cpu_read(lodic_last);
-	if (unlikely(!lodic_hint_fits(hint, lodic_mm_id(mm), mapping, index)))
-		goto on;
-	addr = lodic_hint_addr(hint, index);
-	if (unlikely((u32)(addr >> PMD_SHIFT) != hint->chunk ||
-		     lodic_tables(mm) != hint->tables))
-		goto on;
-	if (likely(lodic_count(refs, i, mapping, index, folio, addr,
-			       hint->table + (addr >> PAGE_SHIFT & (PTRS_PER_PTE - 1)),
-			       hint->tables, &ret)))
-		return ret;
-on:
-	local_irq_enable();
-slowly:
-	return lodic_get_slowly(refs, i, mapping, index, folio);
+	if (unlikely(flags != BIT(PG_uptodate)))
+		return lodic_get_rare(refs, i, mapping, index, folio, flags);
+	if (likely(lodic_suffices(atomic_read(&folio->_mapcount) + 1)))
+		return lodic_get(refs, i, mapping, index, folio);
+	return folio_try_get(folio);
 }
 
 static noinline void lodic_put_traced(struct folio *folio, bool local)
@@ -285,8 +315,7 @@ static noinline void lodic_put_slowly(struct folioref_batch *refs, unsigned int 
 	struct gate_frame frame = { folio_pfn(folio), folio_nr_pages(folio) };
 	/* A read may begin within the first folio of all, and the bits stay set. */
 	pgoff_t index = i == __ffs(refs->counted) ? refs->lodic.index : folio->index;
-	unsigned long addr = refs->lodic.addr +
-			     ((index - refs->lodic.index) << PAGE_SHIFT);
+	unsigned long addr = refs->lodic.base + (index << PAGE_SHIFT);
 	enum gate_unref how;
 	u64 *pte;
 

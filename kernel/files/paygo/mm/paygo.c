@@ -80,14 +80,16 @@ DEFINE_STATIC_KEY_FALSE(paygo_tables_used);
 
 static DEFINE_PER_CPU(struct paygo_table, paygo_tables);
 static unsigned int paygo_entries __read_mostly = PAYGO_ENTRIES;
-static unsigned int paygo_bits __read_mostly;		/* of a bucket's number */
+static unsigned int paygo_shift __read_mostly;		/* a hash's bits beside a bucket's number */
 static unsigned long paygo_held_max __read_mostly;	/* bytes, of each CPU */
 
 static __always_inline struct paygo_bucket paygo_bucket(struct paygo_table *t,
 							struct folio *folio)
 {
+	u64 hash = (u64)folio * GOLDEN_RATIO_64;
+
 	return (struct paygo_bucket){
-		.entries = t->entries + hash_64((u64)folio, paygo_bits) * PAYGO_WAYS,
+		.entries = t->entries + (hash >> paygo_shift) * PAYGO_WAYS,
 		.ways = PAYGO_WAYS,
 	};
 }
@@ -165,7 +167,7 @@ static __always_inline void paygo_record(struct folioref_batch *refs, unsigned i
 					 int cpu)
 {
 	refs->home[i] = cpu;
-	refs->counted |= BIT(i);
+	refs->counted |= 1u << i;
 }
 
 static noinline bool paygo_get_global(struct folioref_batch *refs, unsigned int i,
@@ -426,14 +428,19 @@ static void paygo_free(void)
 
 static int paygo_watch_cpus(void)
 {
-	int err = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/paygo:dead", NULL,
-					    paygo_cpu_dead);
+	int dead, online;
 
-	if (err < 0)
-		return err;
-	err = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "mm/paygo:online",
-					paygo_cpu_online, paygo_cpu_leaves);
-	return err < 0 ? err : 0;
+	dead = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/paygo:dead", NULL,
+					 paygo_cpu_dead);
+	if (dead < 0)
+		return dead;
+	online = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "mm/paygo:online",
+					   paygo_cpu_online, paygo_cpu_leaves);
+	if (online >= 0)
+		return 0;
+	/* The caller frees the tables. */
+	cpuhp_remove_state_nocalls(dead);
+	return online;
 }
 
 static int paygo_start(void)
@@ -442,7 +449,7 @@ static int paygo_start(void)
 
 	if (static_key_enabled(&paygo_tables_used))
 		return 0;
-	paygo_bits = ilog2(paygo_entries / PAYGO_WAYS);
+	paygo_shift = 64 - ilog2(paygo_entries / PAYGO_WAYS);
 	paygo_held_max = max((totalram_pages() << PAGE_SHIFT >> PAYGO_HELD_SHIFT) /
 			     num_possible_cpus(), PAYGO_HELD_MIN);
 	err = paygo_alloc();

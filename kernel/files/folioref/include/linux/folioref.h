@@ -152,13 +152,18 @@ static inline void folioref_globalize(struct folioref_batch *refs, unsigned int 
  * @folio: the folio, which may be freed and reused before this returns true.
  * @contended: becomes true if another CPU changed _refcount at the same time.
  *
+ * Context: RCU read lock held.
  * Return: false if the folio is being freed.
  */
 static __always_inline bool folioref_try_get_global(struct folio *folio, bool *contended)
 {
-	int old = folio_ref_count(folio);
+	int old;
 
 	*contended = false;
+	/* As folio_try_get(): the page may be a huge one's by now, and read-only. */
+	if (page_is_fake_head(&folio->page))
+		return false;
+	old = folio_ref_count(folio);
 	while (likely(old)) {
 		/* A full fence, as in folio_try_get(). */
 		if (likely(atomic_try_cmpxchg(&folio->_refcount, &old, old + 1))) {
