@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/private.h"
-#include "bench/shared.h"
+#include "measure/shared.h"
 #include "measure/cli.h"
 #include "measure/machine.h"
 #include "measure/workload.h"

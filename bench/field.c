@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "bench/private.h"
-#include "bench/shared.h"
+#include "measure/shared.h"
 #include "host/random.h"
 
 #define FILE_ID 1u

@@ -24,8 +24,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "bench/series.h"
-#include "bench/slots.h"
+#include "measure/series.h"
+#include "measure/slots.h"
 #include "measure/rig.h"
 
 #define HOLD_MAX_PROCESSES 4u

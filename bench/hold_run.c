@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "bench/hold.h"
-#include "bench/shared.h"
+#include "measure/shared.h"
 #include "host/random.h"
 #include "measure/cli.h"
 #include "measure/leftover.h"

@@ -24,8 +24,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "bench/series.h"
-#include "bench/slots.h"
+#include "measure/series.h"
+#include "measure/slots.h"
 #include "measure/rig.h"
 
 #define KV_RECORD_BYTES 1000u

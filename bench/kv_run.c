@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "bench/kv.h"
-#include "bench/shared.h"
+#include "measure/shared.h"
 #include "host/random.h"
 #include "measure/cli.h"
 

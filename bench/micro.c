@@ -6,8 +6,8 @@
 
 #include "bench/field.h"
 #include "bench/micro.h"
-#include "bench/series.h"
-#include "bench/shared.h"
+#include "measure/series.h"
+#include "measure/shared.h"
 #include "measure/cli.h"
 #include "measure/report.h"
 #include "measure/table.h"

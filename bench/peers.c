@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "bench/peers.h"
-#include "bench/series.h"
-#include "bench/shared.h"
-#include "bench/slots.h"
+#include "measure/series.h"
+#include "measure/shared.h"
+#include "measure/slots.h"
 #include "host/random.h"
 #include "measure/cli.h"
 #include "measure/corpus.h"

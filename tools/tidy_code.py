@@ -37,6 +37,7 @@ MODULES = {
     "lib/client/": ("lodic",),
     "lib/service/file": ("files",),
     "measure/measure": ("cell",),
+    "measure/shared": ("__wrap",),  # the linker's name
     "measure/workload": ("access",),
     "sim/drbh_fit": ("fit",),
     "sim/drbh_table": ("table",),

@@ -6,8 +6,8 @@
  * host_alloc() here (--wrap, bench/meson.build). Users can then be processes as well as
  * threads, and count in the same memory either way.
  */
-#ifndef LODIC_BENCH_SHARED_H
-#define LODIC_BENCH_SHARED_H
+#ifndef LODIC_MEASURE_SHARED_H
+#define LODIC_MEASURE_SHARED_H
 
 #include "host/host.h"
 

@@ -4,8 +4,8 @@
  * series is the median of their rounds' ratios. So a machine that is slower for a while is
  * slower for both.
  */
-#ifndef LODIC_BENCH_SERIES_H
-#define LODIC_BENCH_SERIES_H
+#ifndef LODIC_MEASURE_SERIES_H
+#define LODIC_MEASURE_SERIES_H
 
 #include "host/host.h"
 

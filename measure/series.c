@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Medians over rounds. Contract: bench/series.h. */
-#include "bench/series.h"
+/* Medians over rounds. Contract: measure/series.h. */
+#include "measure/series.h"
 
 #include <errno.h>
 #include <stdlib.h>

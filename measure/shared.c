@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Memory that forked processes share. Contract: bench/shared.h. */
-#include "bench/shared.h"
+/* Memory that forked processes share. Contract: measure/shared.h. */
+#include "measure/shared.h"
 
 #include <errno.h>
 #include <sys/mman.h>

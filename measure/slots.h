@@ -6,8 +6,8 @@
  * distort results. The idea is that of measure/measure.h. There the work is a read by one of
  * liblodic's readers; here it is any function.
  */
-#ifndef LODIC_BENCH_SLOTS_H
-#define LODIC_BENCH_SLOTS_H
+#ifndef LODIC_MEASURE_SLOTS_H
+#define LODIC_MEASURE_SLOTS_H
 
 #include "host/host.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Measured slots. Contract: bench/slots.h. */
+/* Measured slots. Contract: measure/slots.h. */
 #define _GNU_SOURCE
-#include "bench/slots.h"
+#include "measure/slots.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/shared.h"
+#include "measure/shared.h"
 #include "host/random.h"
 
 #define LINE_BYTES 64u
