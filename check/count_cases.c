@@ -28,7 +28,6 @@
 #include "check/count_world.h"
 
 #define TURNS 2u /* refs of each reader */
-#define FREEZE_TRIES 3u
 #define EPOCH_TICKS 9u
 /* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
 #define HOARD 35u
@@ -53,16 +52,8 @@ static void reader(void *arg)
 
 static void reclaimer(void *arg)
 {
-	u32 i;
-
 	(void)arg;
-	for (i = 0; i < FREEZE_TRIES; i++) {
-		if (count_world_freeze(0)) {
-			count_world_refill(0, WORLD_FRAMES);
-			return;
-		}
-		host_relax();
-	}
+	count_world_reclaim(WORLD_FRAMES);
 }
 
 static void asker(void *arg)

@@ -84,15 +84,7 @@ static void newcomer(void *arg)
 
 static void freezer(void *arg)
 {
-	u32 i;
-
-	for (i = 0; i < 3; i++) {
-		if (count_world_freeze(0)) {
-			count_world_refill(0, WORLD_FRAMES + (u32)(uintptr_t)arg);
-			return;
-		}
-		host_relax();
-	}
+	count_world_reclaim(WORLD_FRAMES + (u32)(uintptr_t)arg);
 }
 
 static bool others_are_done(void *arg)

@@ -6,6 +6,7 @@
 #include "check/count_world.h"
 
 #define FREEZE_TRIES 32u /* with ticks between, for a scheme that needs epochs */
+#define RECLAIM_TRIES 3u /* each is a few steps of a schedule */
 #define TICKS 4u
 
 struct count_world *counted;
@@ -319,6 +320,20 @@ void count_world_refill(u32 frame, u32 index)
 	counted->owned[frame] = false;
 	check_note("thaws frame %u", frame);
 	count_thaw(&counted->count, frame);
+}
+
+bool count_world_reclaim(u32 index)
+{
+	u32 i;
+
+	for (i = 0; i < RECLAIM_TRIES; i++) {
+		if (count_world_freeze(0)) {
+			count_world_refill(0, index);
+			return true;
+		}
+		host_relax();
+	}
+	return false;
 }
 
 void count_world_query(u32 frame)

@@ -88,6 +88,8 @@ void count_world_look(u32 i);
 bool count_world_freeze(u32 frame);
 /* Fills a frame that is the caller's with block index, and lets users in again. */
 void count_world_refill(u32 frame, u32 index);
+/* Both for frame 0, which a few tries may find free; false: none of them did. */
+bool count_world_reclaim(u32 index);
 
 /* Asks the scheme, and the oracle whether the answer can be true (N4). */
 void count_world_query(u32 frame);

@@ -29,7 +29,6 @@
 
 #define NR_ENTRY(cases) (sizeof(cases) / sizeof((cases)[0]))
 #define TURNS 2u
-#define FREEZE_TRIES 3u
 #define CPUS 4u
 #define MORE_WAYS PAYGO_TABLE_WAYS
 
@@ -87,16 +86,8 @@ static void folder_twice(void *arg)
 
 static void freezer(void *arg)
 {
-	u32 i;
-
 	(void)arg;
-	for (i = 0; i < FREEZE_TRIES; i++) {
-		if (count_world_freeze(0)) {
-			count_world_refill(0, WORLD_FRAMES);
-			return;
-		}
-		host_relax();
-	}
+	count_world_reclaim(WORLD_FRAMES);
 }
 
 /* Keeps what it has frozen: its bytes stay poisoned to the end. */
@@ -341,18 +332,10 @@ static void page_reader(void *arg)
 
 static void truncater(void *arg)
 {
-	u32 i;
-
 	(void)arg;
 	host_store_relaxed(&slots[0], 0);
-	for (i = 0; i < FREEZE_TRIES; i++) {
-		if (count_world_freeze(0)) {
-			count_world_refill(0, WORLD_FRAMES);
-			host_store_release(&slots[WORLD_FRAMES], 1);
-			return;
-		}
-		host_relax();
-	}
+	if (count_world_reclaim(WORLD_FRAMES))
+		host_store_release(&slots[WORLD_FRAMES], 1);
 }
 
 static void truncate_setup(const void *arg)

@@ -97,6 +97,34 @@ enum gate_unref {
 	GATE_AGAIN   /* not returned: the caller must call once more */
 };
 
+/* May a reader of frame count in a pte that is v? */
+static inline bool pte_gate_admits(u64 v, struct gate_frame frame)
+{
+	if (MUTANT(REF_ANY_FRAME) ? !gate_present(v) : !gate_maps(v, frame))
+		return false;
+	return pte_count(v) != PTE_COUNT_MAX || MUTANT(REF_PAST_MAX);
+}
+
+/*
+ * One try of pte_gate_ref(), for a caller with another way if it fails. *ret_seen becomes
+ * what the pte was, also then. Wait-free.
+ */
+static inline bool pte_gate_ref_once(u64 *pte, struct gate_frame frame, u64 *ret_seen)
+{
+	u64 v;
+
+	MUTANT_WINDOW(REF_ANY_FRAME);
+	v = host_load_dep(pte);
+	*ret_seen = v;
+	/*
+	 * Success: the pte stood, so its own reference did too. Acquire, partner: the
+	 * release with which the pte was made present. So the caller sees the frame's
+	 * contents.
+	 */
+	return likely(pte_gate_admits(v, frame)) &&
+	       likely(host_cas(pte, v, v + PTE_COUNT_ONE));
+}
+
 /*
  * Takes a reference on frame in *pte. The pte is a guess: it may be empty, or lead to
  * another frame. true: the caller has a reference on frame and must return it by
@@ -108,23 +136,11 @@ static inline bool pte_gate_ref(u64 *pte, struct gate_frame frame, u64 *ret_seen
 {
 	u32 tries;
 
-	MUTANT_WINDOW(REF_ANY_FRAME);
 	for (tries = 0; tries < GATE_REF_TRIES; tries++) {
-		u64 v = host_load_dep(pte);
-
-		if (MUTANT(REF_ANY_FRAME) ? !gate_present(v) : !gate_maps(v, frame))
-			return false;
-		if (pte_count(v) == PTE_COUNT_MAX && !MUTANT(REF_PAST_MAX))
-			return false;
-		/*
-		 * Success: the pte stood, so its own reference did too. Acquire, partner:
-		 * the release with which the pte was made present. So the caller sees
-		 * the frame's contents.
-		 */
-		if (likely(host_cas(pte, v, v + PTE_COUNT_ONE))) {
-			*ret_seen = v;
+		if (likely(pte_gate_ref_once(pte, frame, ret_seen)))
 			return true;
-		}
+		if (!pte_gate_admits(*ret_seen, frame))
+			return false;
 	}
 	return false;
 }

@@ -25,9 +25,6 @@
  * entry is open, so a freeze may need a tick or two on each CPU first.
  * Locks: as lodic.
  */
-/* One try in a pte. A second one would be a second move of its line. */
-#undef GATE_REF_TRIES
-#define GATE_REF_TRIES 1u
 #include "core/owned/gate.h"
 
 #include "core/count/paygo_table.h"
@@ -43,7 +40,7 @@ static bool count_hybrid_ref_pte(struct count *c, u32 frame, u64 block, u32 user
                                  u64 *ret_token, bool *ret_contended)
 {
 	struct gate_frame wanted = { frame };
-	u64 page, seen, v;
+	u64 page, seen;
 	u64 *pte;
 
 	/* Relaxed, as in core/owned/count_owned.c. */
@@ -53,12 +50,12 @@ static bool count_hybrid_ref_pte(struct count *c, u32 frame, u64 block, u32 user
 	pte = rmap_self(count_owned_space(c, user), block, &page);
 	if (!pte)
 		return false;
-	if (likely(pte_gate_ref(pte, wanted, &seen))) {
+	/* One try: a second one would be a second move of the pte's line. */
+	if (likely(pte_gate_ref_once(pte, wanted, &seen))) {
 		*ret_token = count_owned_token(page);
 		return true;
 	}
-	v = host_load_relaxed(pte); /* a hint */
-	if (gate_maps(v, wanted))
+	if (gate_maps(seen, wanted))
 		*ret_contended = true;
 	return false;
 }
