@@ -34,6 +34,8 @@ void check_cases_count(struct check_list *list);
 void check_cases_arena(struct check_list *list);
 /* check/hold_*.c: the service's holds. */
 void check_cases_hold(struct check_list *list);
+/* check/own_*.c: a program's own objects. */
+void check_cases_own(struct check_list *list);
 
 /* A wrong order and where it shows. */
 struct check_mutant {
@@ -49,6 +51,7 @@ struct check_mutant {
 /* Each folder's part of the table ends with number MUTANT_NONE. */
 extern const struct check_mutant check_mutants_count[];
 extern const struct check_mutant check_mutants_arena[];
+extern const struct check_mutant check_mutants_own[];
 
 /* The i-th of all mutants, the one with that number, the one with that name. NULL: there is
  * none. */

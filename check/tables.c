@@ -6,7 +6,8 @@
 #include "check/case.h"
 
 static const struct check_mutant *const tables[] = { check_mutants_count,
-	                                             check_mutants_arena };
+	                                             check_mutants_arena,
+	                                             check_mutants_own };
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define ROOM_FIRST 256u /* cases; the list grows */
 
@@ -26,6 +27,7 @@ void check_list_all(struct check_list *list)
 	check_cases_count(list);
 	check_cases_arena(list);
 	check_cases_hold(list);
+	check_cases_own(list);
 }
 
 const struct check_mutant *check_mutant_at(u32 i)

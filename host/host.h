@@ -69,6 +69,27 @@ u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta);
  * two tasks of a CPU lies a switch, which is a full fence. */
 bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value);
 
+/* A restartable sequence: host_percpu_cas() with two more compares, and one commit. gate is any
+ * word, which other CPUs may change. Its top bit closes it. guard is another word of that CPU.
+ *
+ *    HOST_STEP_DONE    the caller ran on cpu, the gate was open, guard held is, p held old, and
+ *                      now p holds new_value
+ *    HOST_STEP_SHUT    the gate was closed
+ *    HOST_STEP_OTHER   another CPU, another value, or the caller was disturbed: look again
+ *
+ * Only this function may change p and guard. Between its look at the gate and its commit
+ * another CPU can close the gate. Then the commit still comes, unless host_fence_abort() does
+ * before it. It orders nothing. */
+enum host_step { HOST_STEP_DONE, HOST_STEP_SHUT, HOST_STEP_OTHER };
+#define HOST_STEP_CLOSED ((u64)1 << 63)
+enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,
+                                u32 cpu, u64 old, u64 new_value);
+
+/* host_fence_heavy() that also aborts the sequences of other threads that are under way. Each
+ * of them has committed before, or begins again and sees what the caller wrote before. false:
+ * this machine, kernel or C library has no such sequences, or no such fence. */
+bool host_fence_abort(void);
+
 /* host_preempt_off() switches preemption off and returns the CPU that the caller is on. Until
  * host_preempt_on() the caller stays there, and no other task runs there. So tasks of a CPU
  * may share words of it by plain loads and stores. Other CPUs go on. The section must

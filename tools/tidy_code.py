@@ -9,7 +9,7 @@ from tidy_source import (C_SUFFIXES, OF_LINUX, c_files, code_of, comments_of, fu
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
-MAX_HOST_FUNCTIONS = 32
+MAX_HOST_FUNCTIONS = 34
 
 CORE_FORBIDDEN = [
     (r"\b(float|double)\b", "floating point in core"),
@@ -32,9 +32,11 @@ PREFIXED = ("core/", "host/", "lib/", "measure/", "check/", "sim/", "cli/")
 # A file, or a folder, whose functions have one more prefix, because it holds one more thing.
 MODULES = {
     "check/arena_world": ("world",),
+    "check/own_world": ("lodic",),  # what lodic/counter.h calls
     "cli/": ("command",),
     "core/owned/process_space": ("vma", "rmap"),
     "lib/client/": ("lodic",),
+    "lib/counter/": ("lodic",),
     "lib/service/file": ("files",),
     "measure/measure": ("cell",),
     "measure/shared": ("__wrap",),  # the linker's name
@@ -130,17 +132,18 @@ def function_length(tree):
 def atomics(tree):
     """Atomics only through host_*, with the order in the name."""
     for path, text in c_files(tree):
-        # Programs have inline.h without a host.
-        if path.startswith(("host/", "include/lodic/inline.h", *OF_LINUX)):
+        # Programs have these headers without a host.
+        if path.startswith(("host/", "include/lodic/inline.h", "include/lodic/counter.h",
+                            *OF_LINUX)):
             continue
         for found in ATOMIC.finditer(code_of(text)):
             yield path, line_of(text, found.start()), f"{found[0]}: use host_*"
 
 
-@rule(bad=[{"host/host.h": "".join(f"u64 host_f{i}(u64 a);\n" for i in range(33))}],
+@rule(bad=[{"host/host.h": "".join(f"u64 host_f{i}(u64 a);\n" for i in range(35))}],
       good={"host/host.h": "u64 host_f(u64 a);\n/* host_g(); */\n"})
 def host_functions(tree):
-    """host/host.h has at most 32 functions."""
+    """host/host.h has at most 34 functions."""
     text = tree.get("host/host.h", "")
     names = set(re.findall(r"\b(host_\w+)\s*\([^;{]*\)\s*;", code_of(text)))
     if len(names) > MAX_HOST_FUNCTIONS:

@@ -18,8 +18,8 @@ Room = collections.namedtuple("Room", "name what may imports", defaults=((),))
 CORE = ("core/*", "host/host.h")
 HOST = ("host/host.h", "host/random.h")
 ROOMS = [
-    Room("include/", "what is installed: `lodic.h`, and `inline.h` by choice", ()),
-    Room("host/host.h", "the contract between core and a machine: 32 functions at most", ()),
+    Room("include/", "what is installed: `lodic.h`, and `inline.h` by choice; `counter.h`", ()),
+    Room("host/host.h", "the contract between core and a machine: 34 functions at most", ()),
     Room("host/random.h", "pseudo-random numbers for hosts, tests and measurements",
          ("host/host.h",)),
     Room("core/*", "what all of core shares: blocks, frames, ptes and the gate on one pte",
@@ -27,6 +27,8 @@ ROOMS = [
     Room("core/cache/", "the shared cache: arena, contexts, translation, proofs, eviction",
          CORE),
     Room("core/count/", "the counting schemes behind one contract", CORE),
+    Room("core/counter/", "PAYGO for a program's own objects: references, and an exact kill",
+         CORE),
     Room("core/owned/", "LODIC with the owned gate: process spaces, reverse mapping",
          (*CORE, "core/count/")),
     Room("host/fiber/", "the fibers on which the two simulated hosts run tasks", ()),
@@ -49,6 +51,8 @@ ROOMS = [
          (*CORE, "host/random.h", "core/cache/", "include/", "lib/*")),
     Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin, hold",
          (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
+    Room("lib/counter/", "a program's own objects: domains, threads, guards",
+         (*CORE, "core/counter/", "include/")),
     Room("preload/", "the shim that `lodic map` puts into other programs", ("host/host.h",)),
     Room("measure/", "what `lodic` and `bench/` share: rigs, readers, reports",
          ("include/", *HOST, "lib/value.h")),
@@ -56,7 +60,7 @@ ROOMS = [
                                          "lib/look.h", "lib/service/service.h",
                                          "lib/service/trial.h", "lib/settings.h",
                                          "preload/map_environment.h")),
-    Room("kernel/", "LODIC as patches on Linux 6.12, and what builds, boots and tests it", ()),
+    Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py

@@ -243,6 +243,54 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	return changed;
 }
 
+/* A sequence is two steps: the looks, and the commit. Between them all others may go on. But
+ * where they disturb it the commit does not come. The looks at words of the CPU need no step
+ * of their own, because what changes them disturbs the sequence. */
+enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,
+                                u32 cpu, u64 old, u64 new_value)
+{
+	struct task *t = &engine.tasks[engine.current];
+	bool changed = false;
+
+	if (!engine.running) {
+		if (*gate & HOST_STEP_CLOSED)
+			return HOST_STEP_SHUT;
+		changed =
+			*guard == is && check_step(STEP_PERCPU_CAS, p, old, new_value);
+		return changed ? HOST_STEP_DONE : HOST_STEP_OTHER;
+	}
+	engine_point();
+	engine.foot.everything = true;
+	if (home(t->cpu) != cpu)
+		return HOST_STEP_OTHER;
+	t->disturbed = false;
+	memory_check_word(gate, "load");
+	if (load(t->cpu, gate) & HOST_STEP_CLOSED)
+		return HOST_STEP_SHUT;
+	memory_check_word(guard, "load");
+	if (load(t->cpu, guard) != is)
+		return HOST_STEP_OTHER;
+	engine_point();
+	engine.foot.everything = true;
+	if (!t->disturbed)
+		execute(STEP_PERCPU_CAS, t->cpu, p, old, new_value, &changed);
+	if (engine.seen)
+		see(STEP_PERCPU_CAS, engine.current, t->cpu, p, old, new_value, 0,
+		    changed);
+	return changed ? HOST_STEP_DONE : HOST_STEP_OTHER;
+}
+
+bool host_fence_abort(void)
+{
+	u32 i;
+
+	check_step(STEP_HEAVY, NULL, 0, 0);
+	engine.foot.everything = true;
+	for (i = 0; i < engine.nr_tasks; i++)
+		engine.tasks[i].disturbed = true;
+	return true;
+}
+
 void host_fence_heavy(void)
 {
 	check_step(STEP_HEAVY, NULL, 0, 0);

@@ -207,8 +207,10 @@ static void arrive(u32 self)
 
 	t->begun = true;
 	t->state = TASK_READY;
-	if (c->last_task != self)
+	if (c->last_task != self) {
 		access_drain_all(t->cpu);
+		t->disturbed = true;
+	}
 	c->last_task = self;
 }
 
@@ -329,6 +331,7 @@ void check_migrate(u32 task, u32 cpu)
 	check_note("moves %s to CPU %u", t->name, cpu);
 	access_drain_all(t->cpu);
 	t->cpu = cpu;
+	t->disturbed = true;
 }
 
 u32 check_cpu_of(u32 task)

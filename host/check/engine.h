@@ -41,6 +41,7 @@ struct task {
 	bool is_fault, begun;
 	bool stays;   /* preemption is off: it keeps its CPU */
 	u32 moves_to; /* a move that waits for that to end; its own CPU: none */
+	bool disturbed; /* since its sequence began: it was moved, switched out or aborted */
 };
 
 struct store {

@@ -147,6 +147,44 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	return host_cpu() == cpu && host_cas(p, old, new_value);
 }
 
+enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,
+                                u32 cpu, u64 old, u64 new_value)
+{
+#if RSEQ_HAVE
+	switch (rseq_step(gate, guard, is, p, cpu, old, new_value)) {
+	case RSEQ_DONE: return HOST_STEP_DONE;
+	case RSEQ_SHUT: return HOST_STEP_SHUT;
+	default: return HOST_STEP_OTHER;
+	}
+#else
+	(void)gate, (void)guard, (void)is, (void)p, (void)cpu, (void)old,
+		(void)new_value;
+	host_fail("this host has no restartable sequences", __FILE__, __LINE__);
+#endif
+}
+
+/* Registering twice is as good as once, and then it is short. A child of fork inherits it. */
+bool host_fence_abort(void)
+{
+#if RSEQ_HAVE
+	static u64 registered;
+
+	if (!rseq_usable())
+		return false;
+	if (!host_load_relaxed(&registered)) {
+		if (syscall(__NR_membarrier,
+		            MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) != 0)
+			return false;
+		host_store_relaxed(&registered, 1);
+	}
+	host_fence_full();
+	return syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) ==
+	       0;
+#else
+	return false;
+#endif
+}
+
 /*
  * A program cannot switch preemption off. A lock for each CPU stands in for it. A thread
  * that is moved meanwhile keeps the number of the CPU, and no other thread has it. That is

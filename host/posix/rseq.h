@@ -33,6 +33,7 @@ enum rseq_end {
 	RSEQ_DONE,
 	RSEQ_OTHER, /* another CPU, or another value */
 	RSEQ_AGAIN, /* aborted: nothing has happened */
+	RSEQ_SHUT,  /* the gate is closed */
 };
 
 static inline bool rseq_usable(void)
@@ -91,6 +92,35 @@ static inline enum rseq_end rseq_compare_store(u64 *word, u32 cpu, u64 old,
 	             : "memory", "cc", "rax"
 	             : other, again);
 	return RSEQ_DONE;
+other:
+	return RSEQ_OTHER;
+again:
+	return RSEQ_AGAIN;
+}
+
+/* shut: the top bit of *gate is set. */
+static inline enum rseq_end rseq_step(const u64 *gate, const u64 *guard, u64 is,
+                                      u64 *word, u32 cpu, u64 old, u64 new_value)
+{
+	struct rseq *self = rseq_self();
+
+	__asm__ goto(RSEQ_BEGIN "cmpq $0, %[gate]\n\t"
+	                        "jl %l[shut]\n\t"
+	                        "cmpq %[is], %[guard]\n\t"
+	                        "jne %l[other]\n\t"
+	                        "cmpq %[old], %[word]\n\t"
+	                        "jne %l[other]\n\t"
+	                        "movq %[new_value], %[word]\n" RSEQ_END
+	             :
+	             : [descriptor] "m"(self->rseq_cs), [cpu_id] "m"(self->cpu_id),
+	               [cpu] "r"(cpu), [gate] "m"(*gate), [guard] "m"(*guard),
+	               [is] "r"(is), [word] "m"(*word), [old] "r"(old),
+	               [new_value] "r"(new_value), [signature] "i"(RSEQ_SIG)
+	             : "memory", "cc", "rax"
+	             : shut, other, again);
+	return RSEQ_DONE;
+shut:
+	return RSEQ_SHUT;
 other:
 	return RSEQ_OTHER;
 again:

@@ -65,6 +65,30 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 	return true;
 }
 
+enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,
+                                u32 cpu, u64 old, u64 new_value)
+{
+	if (host_cpu() != cpu)
+		return HOST_STEP_OTHER;
+	sim_access(gate, SIM_LOAD);
+	if (*gate & HOST_STEP_CLOSED)
+		return HOST_STEP_SHUT;
+	sim_access(guard, SIM_LOAD);
+	if (*guard != is)
+		return HOST_STEP_OTHER;
+	sim_access(p, SIM_STORE);
+	if (*p != old)
+		return HOST_STEP_OTHER;
+	*p = new_value;
+	return HOST_STEP_DONE;
+}
+
+bool host_fence_abort(void)
+{
+	host_fence_heavy();
+	return true;
+}
+
 /* Linux counts the sections in a word of the CPU's own: a store when one begins and when it
  * ends. */
 u32 host_preempt_off(void)

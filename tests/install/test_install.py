@@ -28,6 +28,129 @@ NR_BLOCKS = 20
 TAIL = 100
 STEP = 7
 
+# C and C++: an object is killed while it is held. GUARD is defined for C++ alone.
+COUNTER = """
+#ifdef __cplusplus
+#include <lodic/counter.hpp>
+static bool guarded(struct lodic_domain *domain, struct lodic_counter *counter);
+#else
+#include <lodic/counter.h>
+static bool guarded(struct lodic_domain *domain, struct lodic_counter *counter)
+{
+	struct lodic_guard *guard = lodic_guard_take(domain, counter);
+
+	if (guard)
+		lodic_guard_drop(guard);
+	return guard != NULL;
+}
+#endif
+#include <stdio.h>
+
+static int nr_released;
+
+static void release(struct lodic_counter *counter, void *arg)
+{
+	(void)counter;
+	(void)arg;
+	nr_released++;
+}
+
+int main(void)
+{
+	static struct lodic_domain_options options;
+	struct lodic_counter counter = LODIC_COUNTER_INIT;
+	struct lodic_domain *domain;
+	uint64_t token;
+
+	options.release = release;
+	if (lodic_domain_create(&options, &domain) != 0)
+		return 1;
+	if (!guarded(domain, &counter))
+		return 2;
+	if (!lodic_counter_try_get(domain, &counter, &token))
+		return 3;
+	if (lodic_counter_kill(domain, &counter) != 0 || nr_released != 0)
+		return 4;
+	if (guarded(domain, &counter))
+		return 5;
+	lodic_counter_put(domain, &counter, token);
+	lodic_domain_destroy(domain);
+	printf("released %d\\n", nr_released);
+	return 0;
+}
+"""
+GUARD = """
+#include <utility>
+
+static bool guarded(struct lodic_domain *domain, struct lodic_counter *counter)
+{
+	lodic::counter_guard guard(domain, *counter);
+	lodic::counter_handle handle = lodic::counter_handle::take(domain, *counter);
+	lodic::counter_handle copy = handle, moved = std::move(handle);
+
+	if (handle || bool(copy) != bool(guard) || bool(moved) != bool(guard))
+		return !guard;
+	if (guard && lodic_counter_sum(domain, counter) != 3)
+		return false;
+	return bool(guard);
+}
+"""
+# A second file of the same program. The compiler puts guards' functions into both, and the linker
+# throws one copy away. No sequence of that copy may stay.
+OTHER = """
+#include <lodic/counter.hpp>
+
+bool other(struct lodic_domain *domain, struct lodic_counter *counter);
+bool other(struct lodic_domain *domain, struct lodic_counter *counter)
+{
+	lodic::counter_guard guard(domain, *counter);
+
+	return bool(guard);
+}
+"""
+# A plug-in's library goes, and its threads go on. Linux still reads the descriptor of the last
+# sequence, whenever the thread was switched out.
+CLOSED = """
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+#include <lodic/counter.h>
+
+static void release(struct lodic_counter *counter, void *arg)
+{
+	(void)counter;
+	(void)arg;
+}
+
+int main(int argc, char **argv)
+{
+	struct lodic_domain_options options = { .release = release };
+	const struct timespec pause = { 0, 10000 };
+	struct lodic_counter counter = LODIC_COUNTER_INIT;
+	struct lodic_domain *domain;
+	uint64_t token;
+	void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+	__typeof__(lodic_domain_create) *create = dlsym(library, "lodic_domain_create");
+	__typeof__(lodic_domain_destroy) *destroy = dlsym(library, "lodic_domain_destroy");
+	__typeof__(lodic_counter_try_get_call) *get =
+		dlsym(library, "lodic_counter_try_get_call");
+	__typeof__(lodic_counter_put_call) *put = dlsym(library, "lodic_counter_put_call");
+
+	if (create(&options, &domain) != 0 || !get(domain, &counter, &token))
+		return 1;
+	put(domain, &counter, token);
+	destroy(domain);
+	dlclose(library);
+	for (int i = 0; i < 100; i++) {
+		nanosleep(&pause, NULL);
+		sched_yield();
+	}
+	puts("went on");
+	return 0;
+}
+"""
+
 # In namespaces of its own: what it mounts and starts ends with it. The folder in /run is where
 # the library looks for a user's socket.
 AS_NOBODY = """
@@ -138,6 +261,29 @@ class Installed(unittest.TestCase):
         self.assertIn("simulated: topology 8x15, parameters xeon-ex", said)
         self.assertIn("6 searches, ", said)
         self.assertIn("mapped", said)
+
+    def test_counter_program_runs_by_each_compiler(self):
+        library = next(self.prefix.rglob("liblodic.so")).parent
+        for name, text in (("c.c", COUNTER), ("c.cc", COUNTER + GUARD), ("other.cc", OTHER)):
+            (self.folder / name).write_text(text, encoding="ascii")
+        for compiler, *names in (("gcc", "c.c"), ("clang", "c.c"),
+                                 ("g++", "c.cc", "other.cc"), ("clang++", "c.cc", "other.cc")):
+            for level in "-O0", "-O2":
+                program = self.folder / f"counter-{compiler}{level}"
+                done = run(compiler, "-Wall", "-Wextra", "-Werror", level, "-I",
+                           self.prefix / "include", *(self.folder / name for name in names),
+                           "-o", program, f"-L{library}", "-llodic",
+                           f"-Wl,-rpath,{library}", "-pthread")
+                self.assertEqual((done.returncode, done.stderr), (0, ""), compiler)
+                self.assertEqual(self.as_stranger(str(program)), "released 1\n", compiler)
+
+    def test_thread_goes_on_after_library_was_closed(self):
+        (self.folder / "closed.c").write_text(CLOSED, encoding="ascii")
+        library = next(self.prefix.rglob("liblodic.so"))
+        done = run("cc", "-Wall", "-Wextra", "-Werror", "-O2", "-I", self.prefix / "include",
+                   self.folder / "closed.c", "-o", self.folder / "closed", "-ldl")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.as_stranger(f"{self.folder}/closed {library}"), "went on\n")
 
     def test_one_version_everywhere(self):
         header = (self.prefix / "include" / "lodic" / "lodic.h").read_text(encoding="ascii")

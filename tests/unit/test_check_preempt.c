@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Sections with preemption off (host_preempt_off()) in the checker: what cannot happen in
- * them any more, and what still can.
+ * them any more, and what still can. The same of restartable sequences with a gate.
  */
 #include <string.h>
 
@@ -217,9 +217,121 @@ static void alone_on_says_so(void **state)
 	assert_int_equal(run(&s, CHECK_RANDOM, CHECK_SC, 2).violations, 0);
 }
 
+/* ---- restartable sequences with a gate ---- */
+
+#define DONE 1u
+#define SHUT 2u
+#define DISTURBED 4u
+#define COMMIT_LATE 8u /* after another CPU has closed the gate, fenced, and looked */
+
+static bool aborts;
+
+static void step_task(void *arg)
+{
+	(void)arg;
+	world->seen[0] = 1 + (u64)host_percpu_step(&world->y, &world->seen[3], 0,
+	                                           &world->x, 0, 0, 1);
+}
+
+static void closer(void *arg)
+{
+	(void)arg;
+	host_xchg(&world->y, HOST_STEP_CLOSED);
+	if (aborts)
+		host_fence_abort();
+	else
+		host_fence_heavy();
+	world->seen[1] = 1 + host_load_relaxed(&world->x);
+}
+
+static void step_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	check_task("stepper", 0, step_task, NULL);
+	check_task("closer", 1, closer, NULL);
+}
+
+static void step_finish(const void *arg)
+{
+	(void)arg;
+	assert_int_equal(world->x, world->seen[0] == 1 + HOST_STEP_DONE);
+	outcomes |= world->seen[0] == 1 + HOST_STEP_DONE   ? DONE
+	            : world->seen[0] == 1 + HOST_STEP_SHUT ? SHUT
+	                                                   : DISTURBED;
+	if (world->seen[1] == 1 && world->x == 1)
+		outcomes |= COMMIT_LATE;
+}
+
+static u64 step_outcomes(const struct check_scenario *s)
+{
+	u64 found = 0;
+
+	for (u32 i = 0; i < NR_ALL; i++)
+		for (u32 m = 0; m < 2; m++) {
+			struct check_result r =
+				run(s, all[i], m ? CHECK_TSO : CHECK_SC, MANY);
+
+			assert_int_equal(r.violations, 0);
+			found |= outcomes;
+		}
+	return found;
+}
+
+static void step_commits_late_unless_aborted(void **state)
+{
+	const struct check_scenario s = { "step", 2, NULL, step_setup, step_finish };
+
+	(void)state;
+	aborts = false;
+	assert_int_equal(step_outcomes(&s), DONE | SHUT | COMMIT_LATE);
+	aborts = true;
+	assert_int_equal(step_outcomes(&s), DONE | SHUT | DISTURBED);
+}
+
+/* Each adds 1, and tries again when it was disturbed. */
+static void step_adder(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		u64 v = host_load_relaxed(&world->x);
+		enum host_step end = host_percpu_step(&world->y, &world->seen[3], 0,
+		                                      &world->x, 0, v, v + 1);
+
+		if (end == HOST_STEP_DONE)
+			return;
+		world->seen[0] = 1;
+	}
+}
+
+static void adders_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	check_task("adder", 0, step_adder, NULL);
+	check_task("adder", 0, step_adder, NULL);
+}
+
+static void adders_finish(const void *arg)
+{
+	(void)arg;
+	assert_int_equal(world->x, 2);
+	outcomes |= world->seen[0] ? DISTURBED : DONE;
+}
+
+static void step_of_two_tasks_loses_nothing(void **state)
+{
+	const struct check_scenario s = { "steps", 1, NULL, adders_setup, adders_finish };
+
+	(void)state;
+	assert_int_equal(step_outcomes(&s), DONE | DISTURBED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(step_commits_late_unless_aborted),
+		cmocka_unit_test(step_of_two_tasks_loses_nothing),
 		cmocka_unit_test(off_same_cpu_nothing_lost),
 		cmocka_unit_test(off_other_cpu_goes_on),
 		cmocka_unit_test(off_move_waits_for_the_end),

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a program's own objects must stand (core/counter/counter.h):
+ *
+ *   own-kill     two readers get, look and put; one more kills the object
+ *   own-moved    the same, the readers being moved to other CPUs at any moment
+ *   own-killers  the same with two killers
+ *   own-again    the killed object lives again at its address, and the readers go on
+ *   own-pass     one task takes references, another one on another CPU puts them, a third kills
+ *   own-one-cpu  two readers of one CPU, and a killer of another one
+ *   own-collide  three readers of one CPU. Each has an object of its own, and their bucket has two
+ *                entries. All three objects are killed
+ *   own-ask      a task holds a reference and asks, while readers come, go and are moved
+ *
+ * In scheme paygo all threads have sequences, in packed none has, and in mixed every second one.
+ * In inline they call the functions of lodic/counter.h. In atomic the word alone counts.
+ */
+#include "check/own_world.h"
+
+#define TURNS 2u
+
+static void reader(void *arg)
+{
+	u32 object = (u32)(uintptr_t)arg, turn;
+	u64 token, more;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		if (!own_get(object, &token))
+			continue;
+		own_look(object);
+		if (turn == 1) {
+			more = own_get_more(object);
+			own_put(object, token);
+			token = more;
+			own_look(object);
+		}
+		own_put(object, token);
+	}
+}
+
+static void killer(void *arg)
+{
+	own_kill((u32)(uintptr_t)arg);
+}
+
+static void kill_all(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < OWN_OBJECTS; i++)
+		own_kill(i);
+}
+
+/* To the next CPU, and so from a common one to one of its own. */
+static void mover(void *arg)
+{
+	u32 task = (u32)(uintptr_t)arg;
+
+	check_migrate(task, (check_cpu_of(task) + task + 1) % host_nr_cpus());
+}
+
+static void add_movers(const struct own_case *c)
+{
+	u32 i;
+
+	for (i = 0; c->moves && i < c->nr_readers; i++)
+		check_fault("mover", mover, (void *)(uintptr_t)i);
+}
+
+static void kill_tasks(const struct own_case *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		check_task("reader", i, reader, NULL);
+	check_task("killer", c->nr_readers, killer, NULL);
+	add_movers(c);
+}
+
+static void killers_tasks(const struct own_case *c)
+{
+	kill_tasks(c);
+	check_task("killer", 0, killer, NULL);
+}
+
+static bool is_released(void *arg)
+{
+	(void)arg;
+	return own->objects[0].released;
+}
+
+static void renewer(void *arg)
+{
+	(void)arg;
+	own_kill(0);
+	check_wait(is_released, NULL);
+	own_renew(0);
+}
+
+static void again_tasks(const struct own_case *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		check_task("reader", i, reader, NULL);
+	check_task("renewer", c->nr_readers, renewer, NULL);
+	add_movers(c);
+}
+
+static void taker(void *arg)
+{
+	struct own_token *t;
+	u64 token;
+
+	(void)arg;
+	while (own->nr_passed < TURNS + 1 && own_get(0, &token)) {
+		t = &own->passed[own->nr_passed++];
+		t->object = 0;
+		t->token = token;
+		t->there = true;
+	}
+	own->takers_done = true;
+}
+
+static bool is_passed(void *arg)
+{
+	u32 *nr = arg;
+
+	return own->nr_passed > *nr || own->takers_done;
+}
+
+static void giver(void *arg)
+{
+	u32 nr = 0;
+
+	(void)arg;
+	for (;;) {
+		check_wait(is_passed, &nr);
+		if (nr == own->nr_passed)
+			return;
+		own->passed[nr].there = false;
+		own_look(0);
+		own_put(0, own->passed[nr].token);
+		nr++;
+	}
+}
+
+static void pass_tasks(const struct own_case *c)
+{
+	(void)c;
+	check_task("taker", 0, taker, NULL);
+	check_task("giver", 1, giver, NULL);
+	check_task("killer", 2, killer, NULL);
+}
+
+static void one_cpu_tasks(const struct own_case *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		check_task("reader", 0, reader, NULL);
+	check_task("killer", 1, killer, NULL);
+	add_movers(c);
+}
+
+static void collide_tasks(const struct own_case *c)
+{
+	u32 i;
+
+	for (i = 0; i < OWN_OBJECTS; i++)
+		check_task("reader", 0, reader, (void *)(uintptr_t)i);
+	check_task("killer", 1, kill_all, NULL);
+	add_movers(c);
+}
+
+static void asker(void *arg)
+{
+	u64 token;
+	u32 i;
+
+	(void)arg;
+	if (!own_get(0, &token))
+		return;
+	for (i = 0; i < 2; i++)
+		own_query(0);
+	own_put(0, token);
+}
+
+/* The asker's reference is in the entry in which the readers count. */
+static void ask_tasks(const struct own_case *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->nr_readers; i++)
+		check_task("reader", 0, reader, NULL);
+	check_task("asker", 0, asker, NULL);
+	for (i = 0; i <= c->nr_readers; i++)
+		check_fault("mover", mover, (void *)(uintptr_t)i);
+}
+
+/* One row per way of counting. */
+static const struct {
+	const char *name;
+	struct own_case c;
+} ways[] = {
+	{ "paygo", { .scheme = COUNTER_PAYGO } },
+	{ "packed", { .scheme = COUNTER_PERCPU, .packed = true } },
+	{ "mixed", { .scheme = COUNTER_PAYGO, .mixed = true } },
+	{ "inline", { .scheme = COUNTER_PAYGO, .inline_calls = true } },
+	{ "atomic", { .scheme = COUNTER_ATOMIC } },
+};
+#define NR_WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static const struct {
+	const char *name;
+	void (*tasks)(const struct own_case *c);
+	u32 nr_readers, nr_cpus;
+	bool moves;
+} scenarios[] = {
+	{ "own-kill", kill_tasks, 2, 3, false },
+	{ "own-moved", kill_tasks, 2, 3, true },
+	{ "own-killers", killers_tasks, 2, 3, false },
+	{ "own-again", again_tasks, 2, 3, true },
+	{ "own-pass", pass_tasks, 0, 3, false },
+	{ "own-one-cpu", one_cpu_tasks, 2, 2, true },
+	{ "own-collide", collide_tasks, 3, 2, true },
+	{ "own-ask", ask_tasks, 2, 2, true },
+};
+#define NR_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
+
+void check_cases_own(struct check_list *list)
+{
+	static struct own_case cases[NR_SCENARIOS][NR_WAYS];
+	u32 s, w;
+
+	for (s = 0; s < NR_SCENARIOS; s++)
+		for (w = 0; w < NR_WAYS; w++) {
+			struct own_case *c = &cases[s][w];
+			struct check_case one = { .scenario = scenarios[s].name,
+				                  .scheme = ways[w].name,
+				                  .run = { scenarios[s].name,
+				                           scenarios[s].nr_cpus, c,
+				                           own_setup, own_finish } };
+
+			*c = ways[w].c;
+			c->tasks = scenarios[s].tasks;
+			c->nr_readers = scenarios[s].nr_readers;
+			c->moves = scenarios[s].moves;
+			check_list_add(list, &one);
+		}
+}

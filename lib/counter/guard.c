@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Guards: references that end with their thread. Each thread has its guards in blocks of its own,
+ * which the library owns. They cannot be in the program's frames: when the C library runs what
+ * is to be done at a thread's end, those frames have gone.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "lib/counter/domain.h"
+
+#define BLOCK_GUARDS 31u
+
+struct lodic_guard {
+	struct lodic_domain *domain; /* NULL: free */
+	struct lodic_counter *counter;
+	u64 token;
+	struct lodic_guard *next; /* free ones */
+};
+
+struct block {
+	struct block *next;
+	u64 unused[3];
+	struct lodic_guard guards[BLOCK_GUARDS];
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_made;
+
+static __thread struct block *blocks;
+static __thread struct lodic_guard *unused;
+
+static bool drop_all(void)
+{
+	struct block *b;
+	bool found = false;
+	u32 i;
+
+	for (b = blocks; b; b = b->next)
+		for (i = 0; i < BLOCK_GUARDS; i++)
+			if (b->guards[i].domain) {
+				lodic_guard_drop(&b->guards[i]);
+				found = true;
+			}
+	return found;
+}
+
+/* At the end of a thread that has taken guards. If what is to be done there for others takes
+ * guards again, the C library calls this once more. */
+static void thread_ends(void *arg)
+{
+	struct block *b;
+
+	(void)arg;
+	/* release() may take guards, in any block. Bounded by what it takes. */
+	while (drop_all())
+		;
+	unused = NULL; /* they lie in the blocks that go now */
+	while ((b = blocks)) {
+		blocks = b->next;
+		free(b);
+	}
+}
+
+static void make_key(void)
+{
+	key_made = pthread_key_create(&key, thread_ends) == 0;
+}
+
+static bool add_block(void)
+{
+	struct block *b;
+	u32 i;
+
+	pthread_once(&once, make_key);
+	b = key_made ? calloc(1, sizeof(*b)) : NULL;
+	if (!b)
+		return false;
+	if (pthread_setspecific(key, b) != 0) {
+		free(b);
+		return false;
+	}
+	b->next = blocks;
+	blocks = b;
+	for (i = 0; i < BLOCK_GUARDS; i++) {
+		b->guards[i].next = unused;
+		unused = &b->guards[i];
+	}
+	return true;
+}
+
+EXPORT struct lodic_guard *lodic_guard_take(struct lodic_domain *domain,
+                                            struct lodic_counter *counter)
+{
+	struct lodic_guard *guard;
+
+	if (unlikely(!unused) && !add_block())
+		return NULL;
+	guard = unused;
+	if (!lodic_counter_try_get(domain, counter, &guard->token))
+		return NULL;
+	unused = guard->next;
+	guard->counter = counter;
+	guard->domain = domain;
+	return guard;
+}
+
+EXPORT void lodic_guard_drop(struct lodic_guard *guard)
+{
+	struct lodic_domain *domain = guard->domain;
+
+	/* First its own again: release() may take guards. */
+	guard->domain = NULL;
+	guard->next = unused;
+	unused = guard;
+	lodic_counter_put(domain, guard->counter, guard->token);
+}
