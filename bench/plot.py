@@ -7,12 +7,15 @@ lodic bench pin --csv   a panel per size and access, a row per method, a dot per
 bench_count --csv       a panel per walk and number of CPUs, a row per scheme, a dot per
                         number of objects
 bench/scale.py          a panel per walk and kind of worker, a line per scheme over CPUs
+lodic bench counter --json
+                        PAYGO's Fig. 11 and 12: a line per way, over threads and over objects
 
 A line through a dot, and a band around a line, go from the first to the third quartile. The
 title is a verdict, computed from the rows."""
 
 import argparse
 import csv
+import json
 import pathlib
 import sys
 
@@ -257,11 +260,59 @@ def draw_scale(comments, rows, path):
     page.save(path)
 
 
+def counter_line(name, rows, x):
+    points = sorted((row[x], row["mops"], row["low"], row["high"]) for row in rows
+                    if row["scheme"] == name)
+    return Line(name, *(list(column) for column in zip(*points)))
+
+
+def counter_panels(rows):
+    """(title, what x is, rows) of each."""
+    yield "1 object (PAYGO Fig. 11)", "threads", [row for row in rows if row["objects"] == 1]
+    for n in in_order(row["threads"] for row in rows):
+        yield (f"{n} thread{'s' if n > 1 else ''} (PAYGO Fig. 12)", "objects",
+               [row for row in rows if row["threads"] == n])
+
+
+def draw_counter(found, path):
+    rows = [row for row in found["results"] if "in_word" not in row and row["mops"] > 0]
+    ours, panels = {"paygo"}, []
+    for title, x, chosen in counter_panels(rows):
+        names = drawing.choose((row["scheme"] for row in chosen),
+                               ["private", "bare", "paygo", "percpu", "fetch_add", "cas"])
+        panels.append((title, x, [counter_line(name, chosen, x) for name in names]))
+    names = [[line.name for line in lines] for _, _, lines in panels]
+    colours = drawing.colours_of(names, ours)
+    colours["fetch_add"] = drawing.YARDSTICK_COLOUR
+    times = {line.name: line.ys[-1] for line in panels[0][2]}
+    page = Page((f"On {panels[0][2][0].xs[-1]} threads, one object: paygo is "
+                 f"{number(times['paygo'] / times['fetch_add'])} times as fast as fetch_add",
+                 "A get and a put; bands: quartiles",
+                 f"{found['machine']['cpu']}, {found['rounds']} rounds"), len(panels),
+                [name for some in names for name in some], [])
+    drawn = []
+    for title, x, lines in panels:
+        axes = page.panel(title)
+        drawing.draw_lines(axes, lines, colours, ours)
+        scale_axes(axes, lines)
+        axes.set_xlabel(x, fontsize=8, color=drawing.INK)
+        axes.set_ylabel("million a second, all threads", fontsize=8, color=drawing.INK)
+        drawn.append((axes, lines))
+    for axes, lines in drawn:
+        drawing.label_ends(axes, lines, colours, ours)
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    page.save(path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("results", help="a CSV file of bench/results/")
+    parser.add_argument("results", help="a CSV file of bench/results/, or counter.json")
     parser.add_argument("figure", help="the PNG file to draw")
     options = parser.parse_args()
+    if options.results.endswith(".json"):
+        draw_counter(json.loads(pathlib.Path(options.results).read_text()), options.figure)
+        print(f"plot: {options.figure}")
+        return
     comments, rows = load(options.results)
     if not rows:
         sys.exit(f"plot: {options.results} has no measurable row")

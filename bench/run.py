@@ -3,8 +3,8 @@
 """Runs the measurements of `make bench` and keeps what they say.
 
 bench/results/ keeps pin, memory, huge, count, kv, hold and peers, each as .json and .csv, and
-count_user.json and micro.json. The numbers in README and doc/measured.md come from them. The
-pictures are build/figures/pin.png and count.png.
+count_user.json, counter.json and micro.json. The numbers in README and doc/measured.md come from
+them. The pictures are build/figures/pin.png, count.png and counter.png.
 """
 
 import argparse
@@ -362,8 +362,8 @@ def say_count(count):
                   f"{short_ns(row['ns']):>7} ns {ratio}")
 
 
-def plot(name, build):
-    subprocess.run(["/usr/bin/python3", "bench/plot.py", f"bench/results/{name}.csv",
+def plot(name, build, kind="csv"):
+    subprocess.run(["/usr/bin/python3", "bench/plot.py", f"bench/results/{name}.{kind}",
                     str(pathlib.Path(build) / "figures" / f"{name}.png")], cwd=ROOT,
                    check=True)
 
@@ -421,6 +421,19 @@ def measure_user(options):
                            result="count_user")
 
 
+def measure_counter(options):
+    lodic = str(pathlib.Path(options.build) / "lodic")
+    return keep("counter", measure([lodic, "bench", "counter", "--json", "--crowd", "2000",
+                                    "--rounds", options.count_rounds]))
+
+
+def say_counter(counter):
+    for goal in counter["goals"]:
+        bound = "at most" if goal["at_most"] else "at least"
+        print(f"  {goal['name']:44} {goal['value']:6.2f}  ({bound} {goal['bound']:.2f})  "
+              f"{goal['verdict']}")
+
+
 # In the order in which they run.
 MEASUREMENTS = {
     "pin": measure_pin,
@@ -430,6 +443,7 @@ MEASUREMENTS = {
                                        *csv_of("count")),
     "count_user": measure_user,
     "micro": lambda o: measure_program("micro", o, "--rounds", o.count_rounds),
+    "counter": measure_counter,
     "kv": lambda o: measure_program("kv", o, "--rounds", o.kv_rounds, *csv_of("kv")),
     "hold": lambda o: measure_program("hold", o, *csv_of("hold")),
     "peers": lambda o: measure_program("peers", o, "--rounds", o.count_rounds,
@@ -450,6 +464,8 @@ def say_all(results):
     say_memory(results["memory"])
     print("\na ref and an unref of one hot object:")
     say_count(results["count"])
+    print("\na get and a put of a program's own object:")
+    say_counter(results["counter"])
 
 
 def main():
@@ -468,6 +484,7 @@ def main():
     if not options.no_plot:
         plot("pin", options.build)
         plot("count", options.build)
+        plot("counter", options.build, "json")
     print("\nresults in bench/results/ and doc/measured.md")
 
 

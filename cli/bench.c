@@ -3,9 +3,10 @@
 #include "cli/command.h"
 
 static const char doc[] =
-	"Measure the cache on this machine."
+	"Measure the cache and the counters on this machine."
 	"\v"
 	"Measurements:\n"
+	"  counter  Compare the ways to count references to a program's own objects.\n"
 	"  pin      Compare the ways to pin and to read a block.\n"
 	"  memory   Print the bytes that the cache's tables take for each frame, for\n"
 	"           each context and for each mapped block.\n"
@@ -16,11 +17,13 @@ static const char doc[] =
 	"\n"
 	"Examples:\n"
 	"  lodic bench pin --access hot\n"
+	"  lodic bench counter --json\n"
 	"  lodic bench memory --json\n";
 
 int command_bench(int argc, char **argv)
 {
 	static const struct command commands[] = {
+		{ "counter", command_bench_counter },
 		{ "pin", command_bench_pin },
 		{ "memory", command_bench_memory },
 		{ "service", command_bench_service },

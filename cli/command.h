@@ -14,6 +14,7 @@ int command_drop(int argc, char **argv);
 int command_resize(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_bench_counter(int argc, char **argv);
 int command_bench_pin(int argc, char **argv);
 int command_bench_memory(int argc, char **argv);
 int command_bench_service(int argc, char **argv);

@@ -17,7 +17,7 @@
 extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
 	fig_reclaim, fig_walk, fig_latency, fig_scaling, fig_mapping, fig_threads,
 	fig_applications, fig_spectrum, fig_scaling_paygo, fig_weak, fig_anchor,
-	fig_reclaim_paygo, fig_processes, fig_entries, fig_drains;
+	fig_reclaim_paygo, fig_processes, fig_entries, fig_drains, fig_counter;
 
 const struct fig *const figs[] = {
 	&fig_maximum,       &fig_held,          &fig_memory,  &fig_costs,
@@ -25,6 +25,7 @@ const struct fig *const figs[] = {
 	&fig_scaling,       &fig_mapping,       &fig_threads, &fig_applications,
 	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,    &fig_anchor,
 	&fig_reclaim_paygo, &fig_processes,     &fig_entries, &fig_drains,
+	&fig_counter,
 };
 const u32 nr_figs = sizeof(figs) / sizeof(*figs);
 
