@@ -87,7 +87,8 @@ enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *
 
 /* host_fence_heavy() that also aborts the sequences of other threads that are under way. Each
  * of them has committed before, or begins again and sees what the caller wrote before. false:
- * this machine, kernel or C library has no such sequences, or no such fence. */
+ * this machine, kernel or C library has no such sequences or no such fence, or host_nr_cpus()
+ * had to guess. */
 bool host_fence_abort(void);
 
 /* host_preempt_off() switches preemption off and returns the CPU that the caller is on. Until

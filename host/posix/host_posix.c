@@ -52,8 +52,10 @@ bool host_fence_global(void)
 	return syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
 }
 
+#define GUESSED ((u64)1 << 32)
+
 /* The largest number of a CPU, plus one. Numbers begin at 0 and may have holes. */
-static u32 nr_cpus_possible(void)
+static u64 nr_cpus_possible(void)
 {
 	FILE *f = fopen(CPUS_POSSIBLE, "r");
 	long configured = sysconf(_SC_NPROCESSORS_CONF);
@@ -61,7 +63,7 @@ static u32 nr_cpus_possible(void)
 	u32 last;
 
 	if (!f)
-		return nr;
+		return nr | GUESSED;
 	/* "0-3,8-11" */
 	while (fscanf(f, "%u", &last) == 1) {
 		if (last >= nr)
@@ -73,7 +75,8 @@ static u32 nr_cpus_possible(void)
 	return nr;
 }
 
-u32 host_nr_cpus(void)
+/* The first answer stays, also if it was a guess. */
+static u64 nr_cpus(void)
 {
 	static u64 nr; /* every thread finds the same */
 	u64 v = host_load_relaxed(&nr);
@@ -82,7 +85,12 @@ u32 host_nr_cpus(void)
 		v = nr_cpus_possible();
 		host_store_relaxed(&nr, v);
 	}
-	return (u32)v;
+	return v;
+}
+
+u32 host_nr_cpus(void)
+{
+	return (u32)nr_cpus();
 }
 
 u32 host_cpu(void)
@@ -163,13 +171,14 @@ enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *
 #endif
 }
 
-/* Registering twice is as good as once, and then it is short. A child of fork inherits it. */
+/* Registering twice is as good as once, and then it is short. A child of fork inherits it.
+ * Where the number of CPUs is a guess, a sequence could run on one that has no words. */
 bool host_fence_abort(void)
 {
 #if RSEQ_HAVE
 	static u64 registered;
 
-	if (!rseq_usable())
+	if (!rseq_usable() || nr_cpus() & GUESSED)
 		return false;
 	if (!host_load_relaxed(&registered)) {
 		if (syscall(__NR_membarrier,

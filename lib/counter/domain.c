@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/counter/domain.h"
 
 #define ENTRIES_DEFAULT 4096u
-/* From it host_nr_cpus() knows how many there may ever be. */
-#define CPUS_POSSIBLE "/sys/devices/system/cpu/possible"
 #define ENTRIES_MOST (1u << 20)
 /* Two buckets. */
 #define ENTRIES_LEAST (2 * COUNTER_WAYS)
@@ -74,9 +71,8 @@ EXPORT int lodic_domain_create(const struct lodic_domain_options *options,
 		return err;
 	}
 	/* Is the fence of a kill there? Without it there must be no sequences. Nor may there be
-	 * any where the number of CPUs is a guess: the inline calls believe it. */
-	d->sequences = d->core.scheme == COUNTER_PAYGO &&
-	               access(CPUS_POSSIBLE, R_OK) == 0 && host_fence_abort();
+	 * any where the number of CPUs is a guess, and there the fence says no. */
+	d->sequences = d->core.scheme == COUNTER_PAYGO && host_fence_abort();
 	if (d->core.scheme == COUNTER_PAYGO && !d->sequences)
 		d->core.scheme = COUNTER_PERCPU;
 	*ret_domain = d;
