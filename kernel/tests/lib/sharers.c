@@ -13,12 +13,16 @@
 
 static const struct sharers *shared; /* in a child: what hold_main() reads */
 static u8 *hold_to;
+static pthread_barrier_t hold_start;
 
+/* No thread reads while another one is created. That takes the mmap_lock, and a process's first
+ * local reference is not taken under it: lodic_mm_mark(). */
 static void *hold_main(void *arg)
 {
 	u64 i = (u64)(uintptr_t)arg;
 	size_t bytes = HOLD_EACH * PAGE;
 
+	pthread_barrier_wait(&hold_start);
 	if (pread(shared->fd, hold_to + i * bytes, bytes, i * bytes) < 0)
 		perror("pread");
 	return NULL;
@@ -43,6 +47,8 @@ static int hold(const struct sharers *s)
 	fd = syscall(SYS_userfaultfd, O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg))
 		return -errno;
+	if (pthread_barrier_init(&hold_start, NULL, HOLD_THREADS))
+		return -ENOMEM;
 	for (i = 0; i < HOLD_THREADS; i++) {
 		if (pthread_create(&thread, NULL, hold_main, (void *)(uintptr_t)i))
 			return -EAGAIN;
