@@ -188,7 +188,10 @@ lodic_get_by_walk(struct folioref_batch *refs, unsigned int i,
 	return folio_try_get(folio);
 }
 
-/* The last hint is another one, or it leads to no table, or the entry says no. */
+/*
+ * The last hint is another one, or it leads to no table, or the entry says no or has
+ * changed meanwhile: the usual way tries only once.
+ */
 static noinline bool
 lodic_get_slowly(struct folioref_batch *refs, unsigned int i,
 		 struct address_space *mapping, pgoff_t index, struct folio *folio)
