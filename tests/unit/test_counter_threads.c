@@ -27,7 +27,7 @@
 #define NR_PASSED 64u
 #define ENDS_AT_A_TIME 8u
 #define GUARDS_MOST 40u /* more than one block of a thread */
-#define DEADLINE_NS 50000000000ull
+#define DEADLINE_NS 50000000000ull /* of one kill */
 
 static u64 nr_ends = 1000, nr_kills = 800, seed = 20240731;
 
@@ -147,10 +147,18 @@ static u64 passed_left(void)
 	return nr;
 }
 
+/* A soak takes minutes. */
+static void progress(u64 done, u64 all, const char *what)
+{
+	if (done && done % 5000 == 0)
+		print_message("             %lu of %lu %s\n", (unsigned long)done,
+		              (unsigned long)all, what);
+}
+
 /* Kills, waits for the release, and makes it live again. */
 static void kills_under_load(enum lodic_counter_scheme scheme, u32 entries)
 {
-	u64 end = host_now_ns() + DEADLINE_NS, kill;
+	u64 end, kill;
 	pthread_t threads[NR_THREADS];
 	u32 i;
 
@@ -159,9 +167,11 @@ static void kills_under_load(enum lodic_counter_scheme scheme, u32 entries)
 		assert_int_equal(pthread_create(&threads[i], NULL, user_main,
 		                                (void *)(uintptr_t)i),
 		                 0);
-	for (kill = 0; kill < nr_kills && host_now_ns() < end; kill++) {
+	for (kill = 0; kill < nr_kills; kill++) {
 		struct object *o = &objects[kill % NR_OBJECTS];
 
+		progress(kill, nr_kills, "kills");
+		end = host_now_ns() + DEADLINE_NS;
 		assert_int_equal(lodic_counter_kill(domain, &o->counter), 0);
 		assert_int_equal(lodic_counter_kill(domain, &o->counter), -EALREADY);
 		while (host_load_acquire(&o->state) == OBJECT_LIVE &&
@@ -177,7 +187,6 @@ static void kills_under_load(enum lodic_counter_scheme scheme, u32 entries)
 	for (i = 0; i < NR_THREADS; i++)
 		pthread_join(threads[i], NULL);
 	passed_left();
-	assert_int_equal(kill, nr_kills);
 	assert_int_equal(nr_wrong, 0);
 	for (i = 0; i < NR_OBJECTS; i++) {
 		assert_int_equal(lodic_counter_sum(domain, &objects[i].counter), 0);
@@ -240,8 +249,10 @@ static void *ender_main(void *arg)
 	case 0: return NULL;
 	case 1: pthread_exit(NULL);
 	default:
-		for (;;) /* until it is cancelled */
+		for (;;) { /* until it is cancelled */
 			pthread_testcancel();
+			sched_yield();
+		}
 	}
 }
 
@@ -253,6 +264,7 @@ static void end_with_guards_leaves_no_count(void **state)
 	(void)state;
 	make_domain(LODIC_COUNTER_PAYGO, 0);
 	for (done = 0; done < nr_ends; done += ENDS_AT_A_TIME) {
+		progress(done, nr_ends, "ends");
 		nr_started = 0;
 		for (i = 0; i < ENDS_AT_A_TIME; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, ender_main,
