@@ -189,8 +189,8 @@ lodic_get_by_walk(struct folioref_batch *refs, unsigned int i,
 }
 
 /*
- * The last hint is another one, or it leads to no table, or the entry says no or has
- * changed meanwhile: the usual way tries only once.
+ * The last hint is another one, or it leads to no table. Or the entry says no, or has
+ * changed meanwhile: the usual way tries once.
  */
 static noinline bool
 lodic_get_slowly(struct folioref_batch *refs, unsigned int i,
