@@ -9,8 +9,9 @@ break it, and a tree that does not.
 import re
 
 C_SUFFIXES = (".c", ".h")
-# Text of Linux: its own rules (checkpatch.pl) say what it includes and how it counts.
-OF_LINUX = ("kernel/files/", "kernel/tests/")
+# Text of Linux, and programs that run on one. Its own rules (checkpatch.pl) say what it includes
+# and how it counts.
+OF_LINUX = ("kernel/files/", "kernel/tests/", "kernel/extra/")
 # Neighbouring // lines are one comment.
 C_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*|"
                      r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)

@@ -44,8 +44,15 @@ BEGIN = re.compile(r"^# guest: begin (\S+)")
 # -- initramfs -----------------------------------------------------------------------------
 
 def programs():
-    """Each .c file of kernel/tests is a program; those of kernel/tests/lib are parts."""
-    return sorted(TESTS.glob("*.c"))
+    """name -> (sources, options). Each .c file of kernel/tests is a program; those of
+    kernel/tests/lib are parts. In kernel/extra a list has lines 'NAME SOURCE|-IFOLDER ...'."""
+    found = {path.stem: ([path], []) for path in sorted(TESTS.glob("*.c"))}
+    for listed in sorted(KERNEL.glob("extra/*/programs")):
+        here = listed.parent
+        for name, *words in (line.split() for line in read_lines(listed)):
+            found[name] = ([here / w for w in words if not w.startswith("-I")],
+                           [f"-I{here / w[2:]}" for w in words if w.startswith("-I")])
+    return found
 
 
 def compile_lib(work, folder):
@@ -67,13 +74,13 @@ def compile_lib(work, folder):
 def compile_tests(work, folder):
     """The programs are linked statically, because the guest has no C library."""
     archive, lib_key = compile_lib(work, folder)
-    for source in programs():
-        binary = folder / source.stem
-        key = digest(source, lib_key)
-        if binary.exists() and work.stamped(f"program-{source.stem}", key):
+    for name, (sources, options) in programs().items():
+        binary = folder / name
+        key = digest(*sources, *sorted(sources[0].parent.glob("*.h")), lib_key)
+        if binary.exists() and work.stamped(f"program-{name}", key):
             continue
-        work.run(["gcc", *CFLAGS, "-o", binary, source, archive], "guest.log")
-        work.stamp(f"program-{source.stem}", key)
+        work.run(["gcc", *CFLAGS, *options, "-o", binary, *sources, archive], "guest.log")
+        work.stamp(f"program-{name}", key)
 
 
 def build_lodic(work):
@@ -138,8 +145,8 @@ def initramfs(work, tests):
         raise Failed("busybox is not there: `make deps-kernel` installs busybox-static")
     shutil.copy(busybox, root / "bin/busybox")
     compile_tests(work, built)
-    for program in programs():
-        shutil.copy(built / program.stem, root / "tests")
+    for name in programs():
+        shutil.copy(built / name, root / "tests")
     for script in [*sorted(BOOT.glob("*.sh")), *sorted(TESTS.glob("*.sh"))]:
         shutil.copy(script, root / "tests")
         (root / "tests" / script.name).chmod(0o755)

@@ -306,21 +306,28 @@ def export(work, folder):
     say(f"export: {total} patches{' and the cover letter' if COVER.exists() else ''} in {folder}")
 
 
-def checkpatch(work):
-    """scripts/checkpatch.pl --strict on every complete patch reports nothing."""
-    ignored = [line.split()[0] for line in read_lines(KERNEL / "config/checkpatch.ignore")]
+def checkpatch_ignored():
+    return [line.split()[0] for line in read_lines(KERNEL / "config/checkpatch.ignore")]
+
+
+def checkpatch_mail(work, mail):
+    """What scripts/checkpatch.pl --strict has to say of one complete patch."""
     words = ["perl", "scripts/checkpatch.pl", "--strict", "--show-types", "--no-summary", "--quiet",
              "--color=never"]
+    ignored = checkpatch_ignored()
     words += [f"--ignore={','.join(ignored)}"] if ignored else []
-    wrong = []
-    for name, mail in mails(work):
-        try:
-            said = work.run([*words, "-"], "checkpatch.log", cwd=work.tree, text=mail).strip()
-        except Failed as err:
-            said = str(err)
-        if said:
-            wrong.append(f"{name}\n{said}")
+    try:
+        return work.run([*words, "-"], "checkpatch.log", cwd=work.tree, text=mail).strip()
+    except Failed as err:
+        return str(err)
+
+
+def checkpatch(work):
+    """checkpatch_mail() reports nothing of any patch."""
+    said = {name: checkpatch_mail(work, mail) for name, mail in mails(work)}
+    wrong = [f"{name}\n{text}" for name, text in said.items() if text]
     if wrong:
         raise Failed("\n".join(wrong))
+    ignored = checkpatch_ignored()
     say(f"checkpatch: {len(topics())} patches, nothing to report"
         + (f" (ignored: {', '.join(ignored)})" if ignored else ""))
