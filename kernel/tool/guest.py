@@ -45,13 +45,14 @@ BEGIN = re.compile(r"^# guest: begin (\S+)")
 
 def programs():
     """name -> (sources, options). Each .c file of kernel/tests is a program; those of
-    kernel/tests/lib are parts. In kernel/extra a list has lines 'NAME SOURCE|-IFOLDER ...'."""
+    kernel/tests/lib are parts. In kernel/extra lists have lines 'NAME SOURCE|-IFOLDER ...'."""
     found = {path.stem: ([path], []) for path in sorted(TESTS.glob("*.c"))}
     for listed in sorted(KERNEL.glob("extra/*/programs")):
         here = listed.parent
         for name, *words in (line.split() for line in read_lines(listed)):
-            found[name] = ([here / w for w in words if not w.startswith("-I")],
-                           [f"-I{here / w[2:]}" for w in words if w.startswith("-I")])
+            sources, options = found.setdefault(name, ([], []))
+            sources += [here / w for w in words if not w.startswith("-I")]
+            options += [f"-I{here / w[2:]}" for w in words if w.startswith("-I")]
     return found
 
 
