@@ -6,6 +6,9 @@ In the repository a patch is three things, so that it quotes of Linux only what 
   files/TOPIC/...         the files it adds, as they are
   files/TOPIC.generated   files it adds that are made from core/: lines 'TARGET SOURCE'
 In the work tree it is one commit. Both ways lead back: refresh(apply(x)) == x.
+
+Patches that kernel/extra/series names come on top, for the kernels that are tested. Each is one
+whole mail, kernel/extra/NAME/NAME.patch, and fits the base without the series, too.
 """
 
 import os
@@ -16,6 +19,7 @@ from tool.work import KERNEL, ROOT, Failed, digest, files_below, read_fields, re
 
 PATCHES = KERNEL / "patches"
 FILES = KERNEL / "files"
+EXTRA = KERNEL / "extra"
 COVER = PATCHES / "0000-cover.txt"
 HOST_HEADER = '#include "lodic_host.h"'
 OUR_INCLUDE = re.compile(r'#include "(?:core|host)/[^"]*"$')
@@ -27,6 +31,14 @@ MAIL = ["format-patch", "--stdout", "--zero-commit", "--no-signature", "--no-num
 
 def topics():
     return read_lines(KERNEL / "series")
+
+
+def extras():
+    return read_lines(EXTRA / "series")
+
+
+def extra_patch(name):
+    return EXTRA / name / f"{name}.patch"
 
 
 def generated(topic):
@@ -59,7 +71,8 @@ def generate(target, source):
 
 def inputs():
     """Every file that the series is made of."""
-    found = [p for p in (KERNEL / "series", KERNEL / "BASE") if p.exists()]
+    found = [p for p in (KERNEL / "series", KERNEL / "BASE", EXTRA / "series") if p.exists()]
+    found += [extra_patch(name) for name in extras()]
     for topic in topics():
         found += [p for p in (PATCHES / f"{topic}.patch", FILES / f"{topic}.generated")
                   if p.exists()]
@@ -145,6 +158,9 @@ def apply(work, force=False):
     for number, topic in enumerate(topics(), 1):
         say(f"apply: {number}/{len(topics())} {topic}")
         apply_one(work, topic)
+    for name in extras():
+        say(f"apply: {name}, on top")
+        apply_mail(work, name, extra_patch(name))
     for path, blob in blobs(work, "HEAD").items():
         if before.get(path) == blob and path in times:
             os.utime(work.tree / path, ns=(times[path], times[path]))
@@ -176,16 +192,20 @@ def blobs(work, commit):
     return {path: info.split()[3] for info, path in zip(fields[0::2], fields[1::2])}
 
 
-def apply_one(work, topic):
-    patch = PATCHES / f"{topic}.patch"
-    if not patch.exists():
-        raise Failed(f"kernel/series names {topic}: there is no kernel/patches/{topic}.patch")
+def apply_mail(work, name, patch):
     try:
         work.run(["git", "am", "-q", "--empty=keep", "--committer-date-is-author-date", patch],
                  "apply.log", cwd=work.tree)
     except Failed as err:
         abort_am(work)
-        raise Failed(f"{topic} does not apply to Linux {version_of(work.tree)}\n{err}") from err
+        raise Failed(f"{name} does not apply to Linux {version_of(work.tree)}\n{err}") from err
+
+
+def apply_one(work, topic):
+    patch = PATCHES / f"{topic}.patch"
+    if not patch.exists():
+        raise Failed(f"kernel/series names {topic}: there is no kernel/patches/{topic}.patch")
+    apply_mail(work, topic, patch)
     names = []
     for path in files_below(FILES / topic):
         name = str(path.relative_to(FILES / topic))
@@ -212,19 +232,33 @@ def put(work, topic, name, content):
 
 # -- refresh, export -----------------------------------------------------------------------
 
-def commits(work):
-    """The commits of the tree, one for each topic."""
+def all_commits(work):
+    """The commits of the tree, one for each topic, and then one for each of extras()."""
     found = work.git("rev-list", "--reverse", "base..HEAD").split()
-    if len(found) != len(topics()):
-        raise Failed(f"the tree has {len(found)} commits, kernel/series {len(topics())} topics: "
-                     "write the names into kernel/series first, in the order of the commits")
-    return list(zip(topics(), found))
+    names = topics() + extras()
+    if len(found) != len(names):
+        raise Failed(f"the tree has {len(found)} commits, kernel/series and kernel/extra/series "
+                     f"{len(names)} names: write the new ones there first, in the order of the "
+                     "commits")
+    return list(zip(names, found))
+
+
+def commits(work):
+    """Those of the series."""
+    return all_commits(work)[:len(topics())]
+
+
+def extra_mails(work):
+    """name -> the whole mail."""
+    return {name: work.git(*MAIL, "-p", "-1", commit, binary=True)
+            for name, commit in all_commits(work)[len(topics()):]}
 
 
 def as_files(work):
     """What the repository must hold for the tree to be as it is: path below kernel/ -> (bytes,
     executable)."""
-    files = {}
+    files = {str(extra_patch(name).relative_to(KERNEL)): (mail, False)
+             for name, mail in extra_mails(work).items()}
     for topic, commit in commits(work):
         mail = work.git(*MAIL, "--diff-filter=a", "-p", "-U2", "-1", commit, binary=True)
         files[f"patches/{topic}.patch"] = (mail, False)
@@ -245,6 +279,7 @@ def as_files(work):
 def ours():
     """What the repository holds now, of what refresh writes."""
     paths = [p for p in files_below(PATCHES) if p.suffix == ".patch"]
+    paths += [extra_patch(name) for name in extras()]
     paths += [p for p in files_below(FILES) if p.suffix != ".generated" or p.parent != FILES]
     return {str(p.relative_to(KERNEL)): (p.read_bytes(), bool(p.stat().st_mode & 0o100))
             for p in paths}
@@ -300,7 +335,7 @@ def export(work, folder):
         mail = mail.replace(b"Subject: [PATCH] ", b"Subject: [PATCH %d/%d] " % (number, total), 1)
         (folder / name).write_bytes(mail)
     if COVER.exists():
-        stat = work.git("diff", "--stat", "--summary", *DIFF, "base", "HEAD")
+        stat = work.git("diff", "--stat", "--summary", *DIFF, "base", commits(work)[-1][1])
         cover = re.sub(r"(?<=\[PATCH 0/)\d+", str(total), COVER.read_text(), count=1)
         (folder / "0000-cover-letter.patch").write_text(f"{cover}\n{stat}")
     say(f"export: {total} patches{' and the cover letter' if COVER.exists() else ''} in {folder}")
@@ -324,7 +359,8 @@ def checkpatch_mail(work, mail):
 
 def checkpatch(work):
     """checkpatch_mail() reports nothing of any patch."""
-    said = {name: checkpatch_mail(work, mail) for name, mail in mails(work)}
+    said = {name: checkpatch_mail(work, mail)
+            for name, mail in [*mails(work), *extra_mails(work).items()]}
     wrong = [f"{name}\n{text}" for name, text in said.items() if text]
     if wrong:
         raise Failed("\n".join(wrong))
