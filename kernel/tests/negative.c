@@ -20,19 +20,33 @@
 #define BROKEN "/tmp/lodic-broken"
 
 static char evidence[300];
+static bool broken; /* the kernel, by now */
 static u64 started_ns;
+
+/* Keeps the first that says what is wrong. A broken kernel may stop at any time, so this says at
+ * once that it was caught: tool/report.py believes it. */
+static void see(const char *what, const char *line)
+{
+	if (evidence[0])
+		return;
+	snprintf(evidence, sizeof(evidence), "%s%.250s", what, line);
+	if (broken) {
+		printf("# caught: %s\n", evidence);
+		fflush(stdout);
+	}
+}
 
 static u32 seconds_since(u64 then)
 {
 	return (clock_now_ns() - then) / 1000000000ull;
 }
 
-/* One line of the test's KTAP. Keeps the first that says what is wrong. */
+/* One line of the test's KTAP. */
 static void test_line(const char *line)
 {
 	printf("# test: %s\n", line);
-	if (!evidence[0] && !strncmp(line, "not ok", 6))
-		snprintf(evidence, sizeof(evidence), "%.250s", line);
+	if (!strncmp(line, "not ok", 6))
+		see("", line);
 }
 
 /* What the test has printed so far; the pipe does not block. */
@@ -98,7 +112,7 @@ static void watch(pid_t pid, int fd, int klog, u32 seconds, bool *ret_ended)
 	*ret_ended = false;
 	while (seconds_since(started_ns) < seconds && !evidence[0]) {
 		if (klog_look(klog, line, sizeof(line))) {
-			snprintf(evidence, sizeof(evidence), "kernel log: %s", line);
+			see("kernel log: ", line);
 			return;
 		}
 		test_output(fd);
@@ -108,9 +122,9 @@ static void watch(pid_t pid, int fd, int klog, u32 seconds, bool *ret_ended)
 			if (WIFEXITED(status) && WEXITSTATUS(status) > 1)
 				ktap_bail("the test cannot run: status %d",
 				          WEXITSTATUS(status));
-			if (!evidence[0] && status)
-				snprintf(evidence, sizeof(evidence),
-				         "test: status 0x%x", status);
+			snprintf(line, sizeof(line), "0x%x", status);
+			if (status)
+				see("test: status ", line);
 			return;
 		}
 		clock_sleep_ms(50);
@@ -188,6 +202,7 @@ int main(int argc, char **argv)
 	}
 	if (mutant_on(argv[1]))
 		return KTAP_SKIPPED;
+	broken = true;
 	close(open(BROKEN, O_WRONLY | O_CREAT, 0644));
 	stay_in_memory();
 	rounds = run(argv, klog, UINT32_MAX, seconds);

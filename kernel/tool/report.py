@@ -18,6 +18,7 @@ from tool.work import Failed, read_lines, say
 SLOW = {"debug": 5, "kcsan": 8, "debian": 2}
 MARK = re.compile(r"guest: (begin (\S+)|end|done)")
 NOT_OK = re.compile(r"^\s+not ok\b(?!.*# (TODO|SKIP))")
+CAUGHT = re.compile(r"^\s+# caught: ")
 SKIP_REASON = re.compile(r"#\s*SKIP\b[ :]*(\S.*)")
 RESULT = re.compile(r"^(ok|not ok) \d+ (\S+)(.*)$")
 # With a thread for each processor TCG may run a breakpoint that the kernel has patched away:
@@ -138,7 +139,9 @@ def run_boot(work, image, flavour, tests, words, name):
         why = "took longer than its limit" if ended == "time" else "the guest ended"
         if stopped:
             stopped.reason = f"{why}; {(stopped.reports or last_words(log))[0]}"
-            stopped.judge(None, round(time.monotonic() - progress.at))
+            # A negative control has broken the kernel, and may say no more than this.
+            caught = any(CAUGHT.match(line) for line in stopped.lines)
+            stopped.judge("0" if caught else None, round(time.monotonic() - progress.at))
             left.remove(stopped)
         else:
             problems.append(f"the boot: {why}; {last_words(log)[0]}")
