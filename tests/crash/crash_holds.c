@@ -444,7 +444,9 @@ int main(int argc, char **argv)
 	waitpid(h.writer, NULL, 0);
 	kill(h.sampler, SIGKILL);
 	waitpid(h.sampler, NULL, 0);
-	kill(service_pid(), SIGCONT); /* the sampler may have stopped it */
+	/* The sampler may have stopped it, and then it does not say who it is. */
+	if (common->stopped > 0)
+		kill(common->stopped, SIGCONT);
 	fixture_end(service_pid());
 	check_log();
 	report(host_now_ns() - start);
