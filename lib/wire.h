@@ -9,7 +9,8 @@
  *   HELLO          -                      arena's sizes      control, data, wake, shared
  *   CONTEXT_OPEN   -                      place, quota       the context's memory
  *   CONTEXT_CLOSE  -                      -                  -       (a: place)
- *   FILE_OPEN      the file, read-only    slot, id, size     -
+ *   FILE_OPEN      the file, read-only    slot, id, size,    -
+ *                                         device, inode
  *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
  *   HOLD           -                      number, range      the hold's memory (a: file id,
  *                                                            b: offset, c: bytes)
@@ -45,7 +46,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 7u
+#define WIRE_VERSION 8u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -90,6 +91,7 @@ struct wire_reply {
 		} context;
 		struct {
 			uint64_t slot, id, size;
+			uint64_t dev, ino; /* of the file that was passed */
 		} file;
 		struct {
 			uint64_t number; /* never used again, by a successor neither */

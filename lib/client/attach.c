@@ -327,18 +327,11 @@ void attach_put(struct lodic *lodic)
 		attach_free(lodic);
 }
 
-EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_lodic)
+/* An attachment that leads nowhere yet; the lock is held. -ENOMEM. */
+static int attach_make(struct lodic **ret_lodic)
 {
-	struct lodic_options o = { 0 };
-	struct lodic *lodic;
-	int err;
+	struct lodic *lodic = calloc(1, sizeof(*lodic));
 
-	if (!ret_lodic || (options && (options->bytes == 0 || options->bytes > 4096)))
-		return -EINVAL;
-	if (options)
-		memcpy(&o, options,
-		       options->bytes < sizeof(o) ? options->bytes : sizeof(o));
-	lodic = calloc(1, sizeof(*lodic));
 	if (!lodic)
 		return -ENOMEM;
 	pthread_mutex_init(&lodic->lock, NULL);
@@ -351,6 +344,42 @@ EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_
 	}
 	*lodic->mark = 1;
 	attach_lock(lodic);
+	*ret_lodic = lodic;
+	return 0;
+}
+
+int attach_later(const char *socket, struct lodic **ret_lodic)
+{
+	struct lodic *lodic;
+	int err = attach_make(&lodic);
+
+	if (err)
+		return err;
+	lodic->start.socket_path = strdup(socket);
+	lodic->start.program = strdup("");
+	err = lodic->start.socket_path && lodic->start.program ? 0 : -ENOMEM;
+	attach_unlock(lodic);
+	if (err)
+		attach_free(lodic);
+	else
+		*ret_lodic = lodic;
+	return err;
+}
+
+EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_lodic)
+{
+	struct lodic_options o = { 0 };
+	struct lodic *lodic;
+	int err;
+
+	if (!ret_lodic || (options && (options->bytes == 0 || options->bytes > 4096)))
+		return -EINVAL;
+	if (options)
+		memcpy(&o, options,
+		       options->bytes < sizeof(o) ? options->bytes : sizeof(o));
+	err = attach_make(&lodic);
+	if (err)
+		return err;
 	err = attach_take_options(lodic, &o);
 	if (!err)
 		err = attach_first(lodic);

@@ -47,6 +47,9 @@ static inline bool attach_is_current(const struct lodic *lodic, const struct seg
 	       segment_alive(s);
 }
 
+/* An attachment to the service at socket, which is not connected yet. It starts none. -ENOMEM. */
+int attach_later(const char *socket, struct lodic **ret_lodic);
+
 /* Takes lodic.lock. A thread that holds it is not cancelled. */
 void attach_lock(struct lodic *lodic);
 bool attach_trylock(struct lodic *lodic); /* false: somebody has it */

@@ -23,7 +23,7 @@
  *   segment
  *   attach, seat, claim
  *   context, stat
- *   file
+ *   file, lent
  *   layout
  *   read, view, hold
  *   pin

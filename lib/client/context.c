@@ -141,16 +141,10 @@ int context_reseat_wait(struct lodic_context *context)
 	return context_is_seated(context) ? 0 : context->error;
 }
 
-EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_context)
+int context_make(struct lodic *lodic, struct lodic_context **ret_context)
 {
-	struct lodic_context *context;
-	int err;
+	struct lodic_context *context = calloc(1, sizeof(*context));
 
-	if (!lodic || !ret_context)
-		return -EINVAL;
-	if (attach_forked(lodic))
-		return -ECHILD;
-	context = calloc(1, sizeof(*context));
 	if (!context)
 		return -ENOMEM;
 	context->lodic = lodic;
@@ -160,6 +154,22 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 	channel_init(&context->waiting);
 	misuse_opened(&context->misuse, lodic->mark);
 	attach_get(lodic);
+	*ret_context = context;
+	return 0;
+}
+
+EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_context)
+{
+	struct lodic_context *context;
+	int err;
+
+	if (!lodic || !ret_context)
+		return -EINVAL;
+	if (attach_forked(lodic))
+		return -ECHILD;
+	err = context_make(lodic, &context);
+	if (err)
+		return err;
 	attach_lock(lodic);
 	attach_start(lodic);
 	err = context_reseat_wait(context);

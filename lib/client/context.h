@@ -28,6 +28,9 @@ struct lodic_context {
 	struct misuse misuse;
 };
 
+/* A context without a seat. -ENOMEM. */
+int context_make(struct lodic *lodic, struct lodic_context **ret_context);
+
 /* The context's owner thread alone may call these. */
 
 /* Is the context's seat in the current segment, and does its service live? */

@@ -310,6 +310,8 @@ static int client_admit(struct service *s, struct client *c, struct passed_file 
 	reply->file.slot = slot;
 	reply->file.id = f->id;
 	reply->file.size = f->size;
+	reply->file.dev = f->dev;
+	reply->file.ino = f->ino;
 	return 0;
 }
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Files read by lent descriptors: the library's half of the shim of `lodic run`. The shim runs
+ * inside a program that knows nothing of it. So these functions never wait, keep no descriptor
+ * of a file, and serve a read wholly from the cache or not at all. The program's own pread(2)
+ * does the rest.
+ *
+ * Why no descriptor. A close() in this process drops the program's fcntl() locks on the file,
+ * also the close of a duplicate. And a duplicate that somebody has closed would lead elsewhere.
+ * So the caller lends a descriptor for one call, and the service says which file it was.
+ *
+ * A lent file is a place in the caller's table. The caller may use the place for another file
+ * at any time, while other threads read there.
+ *
+ * D11 name says which file the place is for. It is never 0 for a file, and never used again. A
+ *    read gives the name that it means, and is refused if the place has another.
+ * D12 a writer makes version odd, release fence, stores; then it makes version even, with release
+ *    order. A reader copies the words between two looks at version (acquire). So its copy is of
+ *    one time, or it throws it away. Such a copy proves itself. Its id is good for one file
+ *    only, and the read looks last whether the service still vouches for it (O22).
+ * D13 an answer of the service counts only if the place still has the name that was asked for.
+ *    Also, the file that was sent must be (dev, ino). Otherwise the service gets it back.
+ */
+#ifndef LODIC_LIB_CLIENT_LENT_H
+#define LODIC_LIB_CLIENT_LENT_H
+
+#include "core/cache/cache.h"
+#include "lib/client/context.h"
+
+/* Zeroed: for no file, with nothing at the service. */
+struct lent_file {
+	/* D12: readers copy these. */
+	u64 version;
+	u64 name;
+	u64 generation; /* of the segment where it is cached; GENERATION_NONE: nowhere */
+	u64 id;
+	u64 size;
+	u64 proof; /* a struct file_proof's address */
+
+	/* Under the caller's lock. */
+	struct lodic *lodic; /* to which it was last asked */
+	u64 slot;
+	u64 dev, ino;
+	u64 asked;  /* the name for which an answer is on its way; 0: none */
+	bool told;  /* the service has it back */
+	u64 reason; /* why it is not cached: an errno; atomic, relaxed */
+	struct retry retry;
+};
+
+/* An attachment that is not connected yet: lent_step() does that. -ENOMEM, -EPERM: as
+ * lodic_attach(). */
+int lent_attach(const char *socket, struct lodic **ret_lodic);
+/* A context that has no seat yet. -ENOMEM. */
+int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
+/* Connects, as far as that goes without waiting. */
+void lent_connect(struct lodic *lodic);
+
+/* One thread at a time may call these four; the caller has a lock for that. */
+
+/* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
+void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);
+/* Goes one step towards the file's being cached. fd leads to the file, as far as the caller
+ * knows. Only the context's owner may call it. */
+void lent_step(struct lodic_context *context, struct lent_file *file, int fd);
+/* Nobody has the file open any more: tells the service. false: not now, try again later. */
+bool lent_give_back(struct lent_file *file);
+/* Why is the file not cached? An errno; 0: it is, or nobody knows yet. */
+int lent_reason(const struct lodic_context *context, const struct lent_file *file);
+
+/* Is it time for lent_step()? Any thread; a hint. */
+bool lent_due(const struct lodic_context *context, const struct lent_file *file);
+
+/*
+ * Reads like preadv(2), with one to IOV_MAX vectors of at most SSIZE_MAX bytes together, from an
+ * offset that is not negative. The context's owner alone calls it.
+ * -EAGAIN: not all of it is cached. The service knows now that it is wanted.
+ * -ESTALE: the file is not cached, or the place is not for name any more.
+ * After an error the buffers may hold rubbish.
+ */
+ssize_t lent_read(struct lodic_context *context, const struct lent_file *file, u64 name,
+                  const struct iovec *to, int nr, u64 offset);
+
+#endif
