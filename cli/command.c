@@ -48,7 +48,7 @@ static int command_unknown(const struct command_choice *choice, const char *name
 	return CLI_USAGE;
 }
 
-static int command_run(const struct command_choice *choice, int argc, char **argv)
+static int command_enter(const struct command_choice *choice, int argc, char **argv)
 {
 	static char name[MAX_NAME_BYTES], help[] = "--help";
 
@@ -79,7 +79,7 @@ static int command_help(const struct command_choice *choice, const struct argp *
 	}
 	memmove(argv, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
 	argv[argc - 1] = help;
-	return command_run(choice, argc, argv);
+	return command_enter(choice, argc, argv);
 }
 
 int command_choose(const struct command_choice *choice, int argc, char **argv)
@@ -97,5 +97,5 @@ int command_choose(const struct command_choice *choice, int argc, char **argv)
 		return CLI_USAGE;
 	if (strcmp(words.argv[0], "help") == 0)
 		return command_help(choice, &argp, words.argc, words.argv);
-	return command_run(choice, words.argc, words.argv);
+	return command_enter(choice, words.argc, words.argv);
 }

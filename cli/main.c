@@ -23,12 +23,13 @@ static const char doc[] =
 	"  drop    Make it let files go.\n"
 	"  resize  Give it another size.\n"
 	"  bench   Measure what a pin, a read and the cache's tables cost here.\n"
+	"  run     Run an unmodified program, and serve its reads from the cache.\n"
 	"  map     Run a program, and map the files that it reads again and again.\n"
 	"          This helps on a kernel with LODIC only.\n"
 	"  help    Show this text. `lodic help COMMAND' explains one command.\n"
 	"\n"
 	"Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 after\n"
-	"Ctrl-C. `lodic map' returns the program's own status.\n"
+	"Ctrl-C. `lodic run' and `lodic map' return the program's own status.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic demo\n"
@@ -36,16 +37,23 @@ static const char doc[] =
 	"  lodic stat --watch\n"
 	"  lodic files /srv/models/*\n"
 	"  lodic drop --all && umount /srv\n"
+	"  lodic run --report -- sqlite3 -readonly data.db 'select count(*) from t'\n"
 	"  lodic map -- grep -c lodic notes.txt\n";
 
 int main(int argc, char **argv)
 {
 	static const struct command commands[] = {
-		{ "demo", command_demo },     { "serve", command_serve },
-		{ "stat", command_stat },     { "files", command_files },
-		{ "who", command_who },       { "drop", command_drop },
-		{ "resize", command_resize }, { "bench", command_bench },
-		{ "map", command_map },       { 0 },
+		{ "demo", command_demo },
+		{ "serve", command_serve },
+		{ "stat", command_stat },
+		{ "files", command_files },
+		{ "who", command_who },
+		{ "drop", command_drop },
+		{ "resize", command_resize },
+		{ "bench", command_bench },
+		{ "run", command_run },
+		{ "map", command_map },
+		{ 0 },
 	};
 	static const struct command_choice choice = {
 		.name = "lodic",

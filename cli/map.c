@@ -7,21 +7,15 @@
 #define _GNU_SOURCE
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/map_program.h"
+#include "cli/preload.h"
 #include "measure/cli.h"
 #include "preload/map_environment.h"
-
-/* The statuses that shells and env(1) return. */
-#define STATUS_CANNOT_RUN 126
-#define STATUS_NOT_FOUND 127
+#include "preload/run_environment.h"
 
 #define DEFAULT_BUDGET_BYTES (UINT64_C(1) << 30)
 /* Enough reads to tell one pass from many in most small files. Few enough to cost nothing
@@ -133,75 +127,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Looks beside this program, where a build puts the library, and then in the library folder
- * relative to this program, where it is installed. */
-static int find_library(char *ret, size_t size)
-{
-	const char *program = cli_program();
-	const char *slash = strrchr(program, '/');
-	int n = slash ? (int)(slash - program) : 0;
-
-	snprintf(ret, size, "%.*s/" MAP_LIBRARY, n, program);
-	if (access(ret, R_OK) == 0)
-		return 0;
-	snprintf(ret, size, "%.*s/" LODIC_LIBDIR_FROM_BIN "/" MAP_LIBRARY, n, program);
-	return access(ret, R_OK) == 0 ? 0 : -errno;
-}
-
-/* An empty value unsets the variable: a value from outside must not reach the shim. */
-static int set(const char *name, const char *value)
-{
-	return value && *value ? setenv(name, value, 1) : unsetenv(name);
-}
-
-static int set_number(const char *name, uint64_t n)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, n);
-	return setenv(name, text, 1);
-}
-
-/* Puts the library in front of what is preloaded already, unless it is there. */
-static int set_preload(const char *library)
-{
-	const char *others = getenv("LD_PRELOAD");
-	char *all;
-	int error;
-
-	if (!others || !*others)
-		return setenv("LD_PRELOAD", library, 1);
-	if (strstr(others, library))
-		return 0;
-	if (asprintf(&all, "%s:%s", library, others) < 0)
-		return -1;
-	error = setenv("LD_PRELOAD", all, 1);
-	free(all);
-	return error;
-}
-
-/* Makes an empty file at the report's path. Gives the path as an absolute one, because the
- * program and its children may change their folders. */
-static int make_report(const struct map *m, char *ret_path, size_t size)
-{
-	int fd = open(m->report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	char *path;
-
-	if (fd < 0)
-		return -errno;
-	close(fd);
-	path = realpath(m->report, NULL);
-	if (!path)
-		return -errno;
-	if (strlen(path) >= size) {
-		free(path);
-		return -ENAMETOOLONG;
-	}
-	strcpy(ret_path, path);
-	free(path);
-	return 0;
-}
-
 /* Its patches count in /proc/vmstat. */
 static bool kernel_has_lodic(void)
 {
@@ -218,31 +143,22 @@ static bool kernel_has_lodic(void)
 
 static int prepare(const struct map *m)
 {
-	static char library[MAP_PROGRAM_PATH_BYTES], report[MAP_TEXT_BYTES];
-	int error = find_library(library, sizeof(library));
+	static char report[MAP_TEXT_BYTES];
+	int status =
+		m->report ? preload_report(m->report, report, sizeof(report)) : CLI_OK;
 
-	if (error) {
-		cli_error("cannot read %s: %s; is lodic completely installed?", library,
-		          strerror(-error));
-		return CLI_FAILED;
-	}
-	if (strpbrk(library, " :$\n")) {
-		cli_error(
-			"the loader takes no path with a space, a colon or a dollar: %s",
-			library);
-		return CLI_FAILED;
-	}
-	error = m->report ? make_report(m, report, sizeof(report)) : 0;
-	if (error) {
-		cli_error("cannot write %s: %s", m->report, strerror(-error));
-		return CLI_FAILED;
-	}
-	if (set_preload(library) || set_number(MAP_BUDGET, m->budget_bytes) ||
-	    set_number(MAP_MIN_READS, m->min_reads) || set(MAP_INCLUDE, m->include) ||
-	    set(MAP_EXCLUDE, m->exclude) || set(MAP_REPORT, report) ||
-	    set(MAP_JSON, m->json ? "1" : NULL) ||
-	    set(MAP_VERBOSE, m->verbose ? "1" : NULL) ||
-	    set(MAP_KERNEL, kernel_has_lodic() ? "1" : NULL)) {
+	if (status == CLI_OK)
+		status = preload_enter();
+	if (status != CLI_OK)
+		return status;
+	if (preload_set_number(MAP_BUDGET, m->budget_bytes) ||
+	    preload_set_number(MAP_MIN_READS, m->min_reads) ||
+	    preload_set(MAP_INCLUDE, m->include) ||
+	    preload_set(MAP_EXCLUDE, m->exclude) || preload_set(MAP_REPORT, report) ||
+	    preload_set(MAP_JSON, m->json ? "1" : NULL) ||
+	    preload_set(MAP_VERBOSE, m->verbose ? "1" : NULL) ||
+	    preload_set(MAP_KERNEL, kernel_has_lodic() ? "1" : NULL) ||
+	    preload_set(RUN_SOCKET, NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;
 	}
@@ -256,29 +172,12 @@ int command_map(int argc, char **argv)
 		                          NULL };
 	static struct map m = { .budget_bytes = DEFAULT_BUDGET_BYTES,
 		                .min_reads = DEFAULT_MIN_READS };
-	static char path[MAP_PROGRAM_PATH_BYTES];
-	const char *name, *why;
-	int status, error;
+	int status;
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &m) != 0 || !m.command)
 		return CLI_USAGE;
-	name = m.command[0];
-	error = map_program_find(name, path, sizeof(path));
-	if (error) {
-		cli_error(error == -ENOENT ? "%s: not found"
-		                           : "%s: not a program that you may run",
-		          name);
-		return error == -ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
-	}
-	why = map_program_refuses(path);
-	if (why) {
-		cli_error("%s %s; run it without `lodic map'", name, why);
-		return STATUS_CANNOT_RUN;
-	}
-	status = prepare(&m);
-	if (status != CLI_OK)
-		return status;
-	execvp(name, m.command);
-	cli_error("cannot run %s: %s", name, strerror(errno));
-	return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+	status = preload_check("map", m.command[0]);
+	if (status == CLI_OK)
+		status = prepare(&m);
+	return status == CLI_OK ? preload_become(m.command) : status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The program that `lodic map` runs: where it is on disk, and whether a library can be
- * preloaded into it. */
+/* The program that `lodic map` or `lodic run` runs: where it is on disk, and whether a library
+ * can be preloaded into it. */
 #ifndef LODIC_CLI_MAP_PROGRAM_H
 #define LODIC_CLI_MAP_PROGRAM_H
 

@@ -26,11 +26,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "preload/line.h"
 
 /* How often a thread looks again at what it believes: once in so many reads, which takes 3
  * system calls. */
@@ -44,61 +44,33 @@ struct map_state *map_state;
 
 static __thread u32 ticks;
 
-/* A slot: 0, not looked at; SLOT_SKIP; or generation << 16 | index << 2 | SLOT_FILE. */
-#define SLOT_SKIP 1u
-#define SLOT_FILE 2u
-#define SLOT_KIND 3u
-#define SLOT_INDEX_SHIFT 2
-#define SLOT_GENERATION_SHIFT 16
-
-static_assert(MAP_FILES <= 1u << (SLOT_GENERATION_SHIFT - SLOT_INDEX_SHIFT),
-              "an index has its bits in a slot");
+static_assert(MAP_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
 static_assert(sizeof(u64) == sizeof(void *), "pointers are kept in words");
 
 static u64 slot_of(const struct map_file *f)
 {
-	return f->generation << SLOT_GENERATION_SHIFT |
-	       (u64)(f - map_state->files) << SLOT_INDEX_SHIFT | SLOT_FILE;
+	return fds_of_file(f->generation, (u64)(f - map_state->files));
 }
 
 /* NULL: the slot names no file, or one that is gone. */
 static struct map_file *slot_file(u64 slot)
 {
-	struct map_file *f =
-		&map_state->files[slot >> SLOT_INDEX_SHIFT & (MAP_FILES - 1)];
+	struct map_file *f = &map_state->files[fds_index(slot) & (MAP_FILES - 1)];
 
-	if ((slot & SLOT_KIND) != SLOT_FILE ||
-	    host_load_relaxed(&f->generation) != slot >> SLOT_GENERATION_SHIFT)
+	if ((slot & FDS_KIND) != FDS_FILE ||
+	    host_load_relaxed(&f->generation) != fds_generation(slot))
 		return NULL;
 	return f;
 }
 
-bool map_lock(struct map_hold *hold, bool wait)
+bool map_lock(struct fds_hold *hold, bool wait)
 {
-	struct map_state *s = map_state;
-	sigset_t all;
-
-	hold->error = errno;
-	if (!s || host_load_relaxed(&s->pid) != (u64)getpid())
-		return false;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &hold->cancel);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &hold->signals);
-	if ((wait ? pthread_mutex_lock(&s->lock) : pthread_mutex_trylock(&s->lock)) ==
-	    0)
-		return true;
-	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
-	pthread_setcancelstate(hold->cancel, NULL);
-	errno = hold->error;
-	return false;
+	return map_state && fds_lock(&map_state->fds, hold, wait);
 }
 
-void map_unlock(const struct map_hold *hold)
+void map_unlock(const struct fds_hold *hold)
 {
-	pthread_mutex_unlock(&map_state->lock);
-	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
-	pthread_setcancelstate(hold->cancel, NULL);
-	errno = hold->error;
+	fds_unlock(&map_state->fds, hold);
 }
 
 /* File systems whose read(2) and mmap(2) both go by the page cache of this machine alone.
@@ -124,14 +96,6 @@ static bool file_system_fits(int fd)
 	return false;
 }
 
-/* Then the shim's mappings would take from what the program may have. */
-static bool address_space_limited(void)
-{
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
-}
-
 /* Judges what the open descriptor shows. true: its file may be mapped one day. */
 static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_skip)
 {
@@ -149,7 +113,7 @@ static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_sk
 		*ret_skip = MAP_FILE_SYSTEM;
 	else if (!map_options_want(fd))
 		*ret_skip = MAP_EXCLUDED;
-	else if (address_space_limited())
+	else if (fds_address_space_limited())
 		*ret_skip = MAP_LIMITED;
 	else
 		return true;
@@ -205,30 +169,29 @@ static struct map_file *file_find(const struct stat *st)
 static void skip(int fd, enum map_skip why)
 {
 	map_state->skips[why]++;
-	host_store_relaxed(&map_state->slots[fd], SLOT_SKIP);
+	host_store_relaxed(&map_state->fds.slots[fd], FDS_SKIP);
 }
 
 /* Looks at what is behind fd now, and fills its slot. */
 static struct map_file *descriptor_look(int fd)
 {
 	struct map_state *s = map_state;
-	u64 before = host_load_relaxed(&s->slots[fd]);
+	u64 before = host_load_relaxed(&s->fds.slots[fd]);
 	enum map_skip why = MAP_TABLE_FULL;
 	struct map_file *f = NULL;
-	struct map_hold hold;
+	struct fds_hold hold;
 	struct stat st;
 
 	if (!map_lock(&hold, false))
 		return NULL;
-	if ((u64)fd >= s->top)
-		host_store_relaxed(&s->top, (u64)fd + 1);
+	fds_saw(&s->fds, fd);
 	if (s->off || fstat(fd, &st) != 0)
 		goto out;
 	if (descriptor_fits(fd, &st, &why))
 		f = file_find(&st);
 	if (!f) {
 		/* Counted once, not at each look. */
-		if ((before & SLOT_KIND) != SLOT_SKIP)
+		if ((before & FDS_KIND) != FDS_SKIP)
 			skip(fd, why);
 		goto out;
 	}
@@ -237,7 +200,7 @@ static struct map_file *descriptor_look(int fd)
 	if (f->address && (u64)st.st_size > f->nr_pages << MAP_PAGE_SHIFT)
 		map_pages_unmap(f);
 	host_store_relaxed(&f->bytes, (u64)st.st_size);
-	host_store_relaxed(&s->slots[fd], slot_of(f));
+	host_store_relaxed(&s->fds.slots[fd], slot_of(f));
 out:
 	map_unlock(&hold);
 	return f;
@@ -292,7 +255,7 @@ static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
 static void file_map(struct map_file *f, int fd)
 {
 	struct map_state *s = map_state;
-	struct map_hold hold;
+	struct fds_hold hold;
 	enum map_skip why;
 	struct stat st;
 
@@ -302,7 +265,7 @@ static void file_map(struct map_file *f, int fd)
 		goto out;
 	if (f->dev != st.st_dev || f->ino != st.st_ino ||
 	    !descriptor_fits(fd, &st, &why)) {
-		host_store_relaxed(&s->slots[fd], 0);
+		host_store_relaxed(&s->fds.slots[fd], 0);
 		goto out;
 	}
 	host_store_relaxed(&f->bytes, (u64)st.st_size);
@@ -321,7 +284,7 @@ out:
 static void file_ask(struct map_file *f, u64 offset, u64 n)
 {
 	u64 generation = host_load_relaxed(&f->generation);
-	struct map_hold hold;
+	struct fds_hold hold;
 
 	if (!map_lock(&hold, false))
 		return;
@@ -352,12 +315,12 @@ void map_note(int fd, ssize_t n, off_t offset)
 	bool again;
 	u64 slot;
 
-	if (!s || n <= 0 || (u32)fd >= MAP_FDS)
+	if (!s || n <= 0 || (u32)fd >= FDS_NR)
 		return;
-	slot = host_load_relaxed(&s->slots[fd]);
+	slot = host_load_relaxed(&s->fds.slots[fd]);
 	f = slot_file(slot);
 	again = ++ticks % MAP_TICK_READS == 0;
-	if (again || (!f && slot != SLOT_SKIP))
+	if (again || (!f && slot != FDS_SKIP))
 		f = descriptor_look(fd);
 	if (f && !host_load_relaxed(&f->address) && file_is_due(f, fd, (u64)n, offset))
 		file_map(f, fd);
@@ -372,7 +335,7 @@ void map_note(int fd, ssize_t n, off_t offset)
 /* Unmaps the file behind fd; with made_from_it, only if the mapping was made from fd. */
 static void unmap(struct map_file *f, int fd, bool made_from_it)
 {
-	struct map_hold hold;
+	struct fds_hold hold;
 
 	if (!map_lock(&hold, true))
 		return; /* a vfork() child closes a descriptor of its own */
@@ -389,31 +352,31 @@ void map_closing(int fd)
 	struct map_file *f;
 	u64 slot;
 
-	if (!s || (u32)fd >= MAP_FDS)
+	if (!s || (u32)fd >= FDS_NR)
 		return;
-	slot = host_load_relaxed(&s->slots[fd]);
+	slot = host_load_relaxed(&s->fds.slots[fd]);
 	if (slot == 0)
 		return;
 	f = slot_file(slot);
 	if (f && host_load_relaxed(&f->address) && host_load_relaxed(&f->fd) == (u64)fd)
 		unmap(f, fd, true);
-	host_store_relaxed(&s->slots[fd], 0);
+	host_store_relaxed(&s->fds.slots[fd], 0);
 }
 
 void map_dropping(int fd)
 {
 	struct map_file *f;
 
-	if (!map_state || (u32)fd >= MAP_FDS)
+	if (!map_state || (u32)fd >= FDS_NR)
 		return;
-	f = slot_file(host_load_relaxed(&map_state->slots[fd]));
+	f = slot_file(host_load_relaxed(&map_state->fds.slots[fd]));
 	if (f && host_load_relaxed(&f->address))
 		unmap(f, fd, false);
 }
 
 void map_closing_from(unsigned int first, unsigned int last)
 {
-	u64 top = map_state ? host_load_relaxed(&map_state->top) : 0;
+	u64 top = map_state ? host_load_relaxed(&map_state->fds.top) : 0;
 
 	for (u64 fd = first; fd <= last && fd < top; fd++)
 		map_closing((int)fd);
@@ -421,7 +384,7 @@ void map_closing_from(unsigned int first, unsigned int last)
 
 void map_stop(void)
 {
-	struct map_hold hold;
+	struct fds_hold hold;
 
 	if (!map_lock(&hold, true))
 		return;
@@ -432,7 +395,7 @@ void map_stop(void)
 
 void map_end(void)
 {
-	struct map_hold hold;
+	struct fds_hold hold;
 
 	if (!map_lock(&hold, true))
 		return;
@@ -442,19 +405,12 @@ void map_end(void)
 
 void map_stderr_closing(void)
 {
-	struct map_hold hold;
+	struct fds_hold hold;
 
 	if (!map_lock(&hold, true))
 		return;
 	map_report_end(true);
 	map_unlock(&hold);
-}
-
-/* fork() has wiped the state. A child of a bare clone() does not come here, so its pid
- * stays 0 (M1). */
-static void after_fork(void)
-{
-	map_state->pid = (u64)getpid();
 }
 
 __attribute__((constructor)) static void map_start(void)
@@ -463,17 +419,10 @@ __attribute__((constructor)) static void map_start(void)
 
 	if (!map_options_read())
 		return;
-	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (s == MAP_FAILED)
+	s = fds_state(sizeof(*s));
+	if (!s)
 		return;
-	if (madvise(s, sizeof(*s), MADV_WIPEONFORK) != 0 ||
-	    pthread_atfork(NULL, NULL, after_fork) != 0) {
-		munmap(s, sizeof(*s));
-		return;
-	}
-	s->pid = (u64)getpid();
-	map_report_start();
+	line_start();
 	map_state = s;
 }
 

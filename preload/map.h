@@ -6,7 +6,8 @@
  * references of read(2). The program's bytes still come from its own read(2): nothing
  * ever touches the mapping.
  *
- *   map_hooks.c    the functions of libc that the shim stands in for
+ *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic run`
+ *   fds.c          what is known of descriptors, line.c how lines are written: shared as well
  *   map.c          which descriptor is which file; when a file is mapped and unmapped
  *   map_pages.c    a mapping's pages, what they may cost, which file goes first
  *   map_options.c  what `lodic map` says, through the environment
@@ -36,18 +37,9 @@
 #ifndef LODIC_PRELOAD_MAP_H
 #define LODIC_PRELOAD_MAP_H
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
-
-#include "host/host.h"
+#include "preload/fds.h"
 #include "preload/map_environment.h"
 
-/* The shim does not look at descriptors from this number on. Each lower one takes 8 bytes,
- * in memory that the kernel gives only once it is touched. */
-#define MAP_FDS 65536u
 /* How many files the shim knows at once, in sets of a few. */
 #define MAP_SET_FILES 8u
 #define MAP_SETS 128u
@@ -130,13 +122,11 @@ struct map_totals {
 /* All that changes. The kernel wipes it in a child, where nothing is mapped, nothing is
  * counted, and the lock is free. */
 struct map_state {
-	u64 pid; /* M1; 0: a child that did not come by fork() */
-	u64 off; /* nothing is mapped any more */
-	pthread_mutex_t lock;
+	struct fds fds; /* M1 */
+	u64 off;        /* nothing is mapped any more */
 
 	u64 last_generation;
 	u64 hand; /* the next file to look at for a victim */
-	u64 top;  /* no descriptor from here on was seen */
 	u64 next_stripe;
 
 	struct map_totals now, peak;
@@ -145,12 +135,9 @@ struct map_state {
 	u64 measured, measured_bytes, measured_tables;
 	u64 reported; /* on stderr */
 
-	char path[MAP_TEXT_BYTES];     /* not on the stack: a signal's may be small */
-	char text[8 * MAP_TEXT_BYTES]; /* a path, with every byte escaped */
-	size_t text_n;
+	char path[MAP_TEXT_BYTES]; /* not on the stack: a signal's may be small */
 	struct map_stripe stripes[MAP_STRIPES] __attribute__((aligned(64)));
 	struct map_file files[MAP_FILES] __attribute__((aligned(64)));
-	u64 slots[MAP_FDS];
 };
 
 /* NULL: the shim does nothing. */
@@ -194,17 +181,9 @@ void map_end(void);
 /* The program is about to close stderr. Keeps errno. */
 void map_stderr_closing(void);
 
-/* What M4 and M5 ask of a thread that takes the lock. */
-struct map_hold {
-	sigset_t signals;
-	int cancel;
-	int error;
-};
-
-/* false: the state is another process's (M1), or wait is false and another thread holds the
- * lock. */
-bool map_lock(struct map_hold *hold, bool wait);
-void map_unlock(const struct map_hold *hold);
+/* M4, M5: as fds_lock(). */
+bool map_lock(struct fds_hold *hold, bool wait);
+void map_unlock(const struct fds_hold *hold);
 
 /* map_pages.c; under the lock. */
 
@@ -219,9 +198,8 @@ void map_pages_unmap(struct map_file *f);
 void map_pages_prove(struct map_file *f);
 void map_pages_unmap_all(void);
 
-/* map_report.c; under the lock, but for the first three. */
+/* map_report.c; under the lock, but for the first two. */
 void map_count_read(bool mapped);
-void map_report_start(void);
 bool map_report_wants_tables(void);
 /* VmPTE in bytes; 0: not known. */
 u64 map_report_tables(void);

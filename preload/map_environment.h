@@ -15,8 +15,8 @@
 /* The longest of these texts, with its end. */
 #define MAP_TEXT_BYTES 4096u
 
-/* The shim's file. It lies beside the program `lodic` in the build folder, else in
- * LIBDIR/lodic. */
-#define MAP_LIBRARY "liblodic-map.so"
+/* The shim's file, which `lodic run` preloads too. It lies beside the program `lodic` in the
+ * build folder, else in LIBDIR/lodic. */
+#define MAP_LIBRARY "liblodic-preload.so"
 
 #endif

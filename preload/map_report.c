@@ -3,27 +3,15 @@
  * What the shim did in one process, and what that cost. The shim says so once, at the end.
  * If it has mapped a file, or the budget had no room for one, it writes a line to stderr. If
  * there is a report's file and the program has read anything, it adds a line to that file
- * instead. Each line is one write(), so that lines of many processes do not mix.
- *
- * stderr belongs to the program. If descriptor 2 is not what it was at the start, the shim
- * writes nothing: it may be closed by now, or a data file. If a program closes stderr
- * at exit, as the usual tools do, the line is written just before.
+ * instead. line.h says how.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "preload/line.h"
 #include "preload/map.h"
 
 /* How many unmappings the shim measures the page tables of. Each measurement reads a file
  * of /proc twice, which takes 0.1 ms. */
 #define MEASURED_MAX 64u
-#define NAME_BYTES 64u
 
 static const char *const skip_names[MAP_NR_SKIPS] = {
 	[MAP_NOT_REGULAR] = "not_regular",
@@ -37,10 +25,6 @@ static const char *const skip_names[MAP_NR_SKIPS] = {
 	[MAP_BUDGET_FULL] = "budget_full",
 	[MAP_TABLE_FULL] = "too_many_files",
 };
-
-static char program_name[NAME_BYTES];
-/* What descriptor 2 is at the start. */
-static struct stat first_stderr;
 
 static __thread u32 stripe; /* 1 more than its number; 0: none yet */
 
@@ -57,138 +41,14 @@ void map_count_read(bool mapped)
 	host_fetch_add(mapped ? &mine->reads_mapped : &mine->reads_other, 1);
 }
 
-void map_report_start(void)
-{
-	if (fstat(STDERR_FILENO, &first_stderr) != 0)
-		first_stderr.st_nlink = 0;
-	strncpy(program_name, program_invocation_short_name, NAME_BYTES - 1);
-}
-
-static void put(const char *text)
-{
-	struct map_state *s = map_state;
-	size_t n = strlen(text);
-
-	if (n > sizeof(s->text) - 1 - s->text_n)
-		n = sizeof(s->text) - 1 - s->text_n;
-	memcpy(s->text + s->text_n, text, n);
-	s->text_n += n;
-}
-
-static void put_number(u64 n)
-{
-	char digits[24];
-	char *p = digits + sizeof(digits) - 1;
-
-	*p = '\0';
-	do
-		*--p = (char)('0' + n % 10);
-	while (n /= 10);
-	put(p);
-}
-
-/* "12.3 MiB" */
-static void put_bytes(u64 bytes)
-{
-	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB" };
-	u32 unit = 0;
-	u64 tenths = 0;
-
-	while (bytes >= 1024 && unit < 4) {
-		tenths = bytes % 1024 * 10 / 1024;
-		bytes /= 1024;
-		unit++;
-	}
-	put_number(bytes);
-	if (unit) {
-		put(".");
-		put_number(tenths);
-	}
-	put(units[unit]);
-}
-
-/* Puts the inside of a JSON string, and escapes what must not stand there. */
-static void put_escaped(const char *text)
-{
-	char one[8] = { 0 };
-
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c < ' ' || c > '~' || c == '"' || c == '\\')
-			snprintf(one, sizeof(one), "\\u%04x", c);
-		else
-			snprintf(one, sizeof(one), "%c", c);
-		put(one);
-	}
-}
-
-static void put_member(const char *name, u64 n)
-{
-	put(",\"");
-	put(name);
-	put("\":");
-	put_number(n);
-}
-
 static void begin(void)
 {
-	map_state->text_n = 0;
-	if (map_options.json) {
-		put("{\"program\":\"");
-		put_escaped(program_name);
-		put("\"");
-		put_member("pid", (u64)getpid());
-	} else {
-		put("lodic map: ");
-		put(program_name);
-		put("[");
-		put_number((u64)getpid());
-		put("]: ");
-	}
+	line_begin("lodic map", map_options.json);
 }
 
-/* Is descriptor 2 what it was? */
-static bool stderr_is_ours(void)
-{
-	struct stat st;
-
-	return first_stderr.st_nlink && fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == first_stderr.st_dev && st.st_ino == first_stderr.st_ino &&
-	       st.st_rdev == first_stderr.st_rdev;
-}
-
-/* Ends the line and writes it. All signals are blocked. The function takes away those that
- * its own write() brings (a broken pipe, a file at its limit): they are not meant for the
- * program. */
 static void end(void)
 {
-	struct map_state *s = map_state;
-	const struct timespec at_once = { 0 };
-	sigset_t ours, before;
-	int fd = STDERR_FILENO;
-
-	s->text[s->text_n++] = '\n';
-	sigpending(&before);
-	if (map_options.report[0])
-		fd = open(map_options.report,
-		          O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
-		                  O_NOCTTY,
-		          0666);
-	else if (!stderr_is_ours())
-		return;
-	if (fd < 0)
-		return;
-	sigemptyset(&ours);
-	if (syscall(SYS_write, fd, s->text, s->text_n) < 0) {
-		if (errno == EPIPE && !sigismember(&before, SIGPIPE))
-			sigaddset(&ours, SIGPIPE);
-		if (errno == EFBIG && !sigismember(&before, SIGXFSZ))
-			sigaddset(&ours, SIGXFSZ);
-		sigtimedwait(&ours, NULL, &at_once);
-	}
-	if (map_options.report[0])
-		syscall(SYS_close, fd);
+	line_end(map_options.report);
 }
 
 bool map_report_wants_tables(void)
@@ -198,27 +58,9 @@ bool map_report_wants_tables(void)
 
 u64 map_report_tables(void)
 {
-	static const char name[] = "\nVmPTE:";
-	struct map_state *s = map_state;
-	u64 kib = 0;
-	const char *p;
-	long n;
-	int fd;
+	u64 kib = line_of_status("\nVmPTE:");
 
-	/* Bare system calls, because those of libc would come by this shim. */
-	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status",
-	                  O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = syscall(SYS_read, fd, s->path, sizeof(s->path) - 1);
-	syscall(SYS_close, fd);
-	s->path[n > 0 ? n : 0] = '\0';
-	p = strstr(s->path, name);
-	for (p = p ? p + sizeof(name) - 1 : ""; *p == ' ' || *p == '\t'; p++)
-		;
-	for (; *p >= '0' && *p <= '9'; p++)
-		kib = kib * 10 + (u64)(*p - '0');
-	return kib * 1024;
+	return kib == LINE_UNKNOWN ? 0 : kib * 1024;
 }
 
 void map_report_file(const char *what, int fd, const struct map_file *f)
@@ -227,21 +69,21 @@ void map_report_file(const char *what, int fd, const struct map_file *f)
 		return;
 	begin();
 	if (map_options.json) {
-		put(",\"event\":\"");
-		put(what);
-		put("\",\"path\":\"");
-		put_escaped(map_path(fd));
-		put("\"");
-		put_member("bytes", f->bytes);
-		put_member("pages_asked", f->nr_asked);
-		put("}");
+		line_put(",\"event\":\"");
+		line_put(what);
+		line_put("\",\"path\":\"");
+		line_put_escaped(map_path(fd));
+		line_put("\"");
+		line_put_member("bytes", f->bytes);
+		line_put_member("pages_asked", f->nr_asked);
+		line_put("}");
 	} else {
-		put(what);
-		put(" ");
-		put(map_path(fd));
-		put(" (");
-		put_bytes(f->bytes);
-		put(")");
+		line_put(what);
+		line_put(" ");
+		line_put(map_path(fd));
+		line_put(" (");
+		line_put_bytes(f->bytes);
+		line_put(")");
 	}
 	end();
 }
@@ -255,30 +97,30 @@ static void put_json(const struct sums *sums)
 {
 	const struct map_state *s = map_state;
 
-	put_member("kernel_has_lodic", map_options.kernel_has_lodic);
-	put_member("files", s->nr_files);
-	put_member("mappings", s->mapped);
-	put_member("evicted", s->evicted);
-	put_member("files_at_once", s->peak.files);
-	put_member("bytes_at_once", s->peak.bytes);
-	put_member("budget_bytes", map_options.budget_bytes);
-	put_member("table_bytes_at_once", s->peak.tables * MAP_PAGE_BYTES);
-	put_member("measured_mappings", s->measured);
-	put_member("measured_table_bytes", s->measured_bytes);
-	put_member("measured_table_bytes_expected",
-	           s->measured_tables * MAP_PAGE_BYTES);
-	put_member("reads_of_mapped", sums->reads_mapped);
-	put_member("reads_other", sums->reads_other);
-	put_member("asked", s->asked);
-	put_member("ask_failed", s->ask_failed);
-	put(",\"skipped\":{");
+	line_put_member("kernel_has_lodic", map_options.kernel_has_lodic);
+	line_put_member("files", s->nr_files);
+	line_put_member("mappings", s->mapped);
+	line_put_member("evicted", s->evicted);
+	line_put_member("files_at_once", s->peak.files);
+	line_put_member("bytes_at_once", s->peak.bytes);
+	line_put_member("budget_bytes", map_options.budget_bytes);
+	line_put_member("table_bytes_at_once", s->peak.tables * MAP_PAGE_BYTES);
+	line_put_member("measured_mappings", s->measured);
+	line_put_member("measured_table_bytes", s->measured_bytes);
+	line_put_member("measured_table_bytes_expected",
+	                s->measured_tables * MAP_PAGE_BYTES);
+	line_put_member("reads_of_mapped", sums->reads_mapped);
+	line_put_member("reads_other", sums->reads_other);
+	line_put_member("asked", s->asked);
+	line_put_member("ask_failed", s->ask_failed);
+	line_put(",\"skipped\":{");
 	for (u32 i = 0; i < MAP_NR_SKIPS; i++) {
-		put(i ? ",\"" : "\"");
-		put(skip_names[i]);
-		put("\":");
-		put_number(s->skips[i]);
+		line_put(i ? ",\"" : "\"");
+		line_put(skip_names[i]);
+		line_put("\":");
+		line_put_number(s->skips[i]);
 	}
-	put("}}");
+	line_put("}}");
 }
 
 static void put_skips(void)
@@ -289,11 +131,11 @@ static void put_skips(void)
 	for (u32 i = 0; i < MAP_NR_SKIPS; i++) {
 		if (!s->skips[i])
 			continue;
-		put(between);
-		put_number(s->skips[i]);
-		put(" ");
+		line_put(between);
+		line_put_number(s->skips[i]);
+		line_put(" ");
 		for (const char *p = skip_names[i]; *p; p++)
-			put(*p == '_' ? " " : (char[2]){ *p, '\0' });
+			line_put(*p == '_' ? " " : (char[2]){ *p, '\0' });
 		between = ", ";
 	}
 }
@@ -302,35 +144,35 @@ static void put_text(const struct sums *sums)
 {
 	const struct map_state *s = map_state;
 
-	put_number(s->nr_files);
-	put(s->nr_files == 1 ? " file mapped, " : " files mapped, ");
-	put_bytes(s->peak.bytes);
-	put(" at once; ");
-	put_number(sums->reads_mapped);
-	put(" of ");
-	put_number(sums->reads_mapped + sums->reads_other);
-	put(" reads were of mapped files; page tables: ");
-	put_bytes(s->peak.tables * MAP_PAGE_BYTES);
-	put(" at once");
+	line_put_number(s->nr_files);
+	line_put(s->nr_files == 1 ? " file mapped, " : " files mapped, ");
+	line_put_bytes(s->peak.bytes);
+	line_put(" at once; ");
+	line_put_number(sums->reads_mapped);
+	line_put(" of ");
+	line_put_number(sums->reads_mapped + sums->reads_other);
+	line_put(" reads were of mapped files; page tables: ");
+	line_put_bytes(s->peak.tables * MAP_PAGE_BYTES);
+	line_put(" at once");
 	if (s->measured) {
-		put(", VmPTE fell by ");
-		put_bytes(s->measured_bytes);
-		put(" on unmapping ");
-		put_bytes(s->measured_tables * MAP_PAGE_BYTES);
-		put(" of them");
+		line_put(", VmPTE fell by ");
+		line_put_bytes(s->measured_bytes);
+		line_put(" on unmapping ");
+		line_put_bytes(s->measured_tables * MAP_PAGE_BYTES);
+		line_put(" of them");
 	}
 	if (s->ask_failed) {
-		put("; the kernel refused pages ");
-		put_number(s->ask_failed);
-		put(" times");
+		line_put("; the kernel refused pages ");
+		line_put_number(s->ask_failed);
+		line_put(" times");
 	}
 	put_skips();
 	if (s->skips[MAP_BUDGET_FULL]) {
-		put("; --budget is ");
-		put_bytes(map_options.budget_bytes);
+		line_put("; --budget is ");
+		line_put_bytes(map_options.budget_bytes);
 	}
 	if (!map_options.kernel_has_lodic)
-		put("; this kernel has no LODIC, so mapping gains nothing");
+		line_put("; this kernel has no LODIC, so mapping gains nothing");
 }
 
 /* The user must also hear that a file was left out for the budget they gave. */
@@ -351,7 +193,7 @@ void map_report_end(bool on_stderr_only)
 	/* A program that closes its stderr early is not at its end. Its stderr may also be
 	 * another file by now. */
 	if (on_stderr_only &&
-	    (map_options.report[0] || !stderr_is_ours() || !has_news()))
+	    (map_options.report[0] || !line_stderr_is_ours() || !has_news()))
 		return;
 	s->reported = 1;
 	s->off = !on_stderr_only;

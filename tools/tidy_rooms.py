@@ -53,18 +53,20 @@ ROOMS = [
          (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
     Room("lib/counter/", "a program's own objects: domains, threads, guards",
          (*CORE, "core/counter/", "include/")),
-    Room("preload/", "the shim that `lodic map` puts into other programs", ("host/host.h",)),
+    Room("preload/", "the shim that `lodic map` and `lodic run` put into other programs",
+         ("host/host.h", "core/cache/", "include/", "lib/client/")),
     Room("measure/", "what `lodic` and `bench/` share: rigs, readers, reports",
          ("include/", *HOST, "lib/value.h")),
     Room("cli/", "the program `lodic`", ("include/", "host/random.h", "measure/",
                                          "lib/look.h", "lib/service/service.h",
                                          "lib/service/trial.h", "lib/settings.h",
-                                         "preload/map_environment.h")),
+                                         "preload/map_environment.h",
+                                         "preload/run_environment.h")),
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
-    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `install/`, "
+    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `run/`, `install/`, "
          "`recipes/`, the mutants' builds", ("",)),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),

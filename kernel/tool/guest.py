@@ -89,7 +89,7 @@ def build_lodic(work):
     folder = work.folder / "lodic"
     work.run(["sh", ROOT / "tools/setup.sh", folder, "-Dbuildtype=debugoptimized",
               "-Dtests=disabled"], "guest.log")
-    work.run(["ninja", "-C", folder, "lodic", "liblodic-map.so"], "guest.log")
+    work.run(["ninja", "-C", folder, "lodic", "liblodic-preload.so"], "guest.log")
     return folder
 
 
@@ -110,7 +110,7 @@ def copy_map(work, root):
     """What tests/map.c needs: `lodic map`, its shim beside it, and the programs to run."""
     built = build_lodic(work)
     copy_dynamic(work, built / "lodic", root / "opt/lodic/lodic", root)
-    shutil.copy(built / "liblodic-map.so", root / "opt/lodic")
+    shutil.copy(built / "liblodic-preload.so", root / "opt/lodic")
     for name in STOCK:
         program = shutil.which(name, path=work.env()["PATH"])
         if not program:

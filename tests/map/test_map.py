@@ -341,11 +341,11 @@ class Command(Case):
         done = self.map(["sh", "-c", "echo $LD_PRELOAD; echo $LODIC_MAP_BUDGET"],
                         env=dict(bare, LD_PRELOAD="libm.so.6"))
         preload, budget = done.stdout.decode().splitlines()
-        self.assertRegex(preload, r"/liblodic-map\.so:libm\.so\.6\Z")
+        self.assertRegex(preload, r"/liblodic-preload\.so:libm\.so\.6\Z")
         self.assertEqual(budget, str(1 << 30))
         # Twice under it is as once.
         done = self.map([LODIC, "map", "--", "sh", "-c", "echo $LD_PRELOAD"], env=bare)
-        self.assertEqual(done.stdout.decode().count("liblodic-map.so"), 1)
+        self.assertEqual(done.stdout.decode().count("liblodic-preload.so"), 1)
 
     def test_listed_in_help(self):
         self.assertRegex(run([LODIC, "--help"]).stdout.decode(), r"\n  map +Run a program")

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See preload.h. */
+#define _GNU_SOURCE
+#include "cli/preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/map_program.h"
+#include "measure/cli.h"
+#include "preload/map_environment.h"
+
+/* The statuses that shells and env(1) return. */
+#define STATUS_CANNOT_RUN 126
+#define STATUS_NOT_FOUND 127
+
+int preload_check(const char *verb, const char *name)
+{
+	static char path[MAP_PROGRAM_PATH_BYTES];
+	int error = map_program_find(name, path, sizeof(path));
+	const char *why;
+
+	if (error) {
+		cli_error(error == -ENOENT ? "%s: not found"
+		                           : "%s: not a program that you may run",
+		          name);
+		return error == -ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+	}
+	why = map_program_refuses(path);
+	if (!why)
+		return CLI_OK;
+	cli_error("%s %s; run it without `lodic %s'", name, why, verb);
+	return STATUS_CANNOT_RUN;
+}
+
+/* Looks beside this program, where a build puts the library, and then in the library folder
+ * relative to this program, where it is installed. */
+static int find_library(char *ret, size_t size)
+{
+	const char *program = cli_program();
+	const char *slash = strrchr(program, '/');
+	int n = slash ? (int)(slash - program) : 0;
+
+	snprintf(ret, size, "%.*s/" MAP_LIBRARY, n, program);
+	if (access(ret, R_OK) == 0)
+		return 0;
+	snprintf(ret, size, "%.*s/" LODIC_LIBDIR_FROM_BIN "/" MAP_LIBRARY, n, program);
+	return access(ret, R_OK) == 0 ? 0 : -errno;
+}
+
+int preload_set(const char *name, const char *value)
+{
+	return value && *value ? setenv(name, value, 1) : unsetenv(name);
+}
+
+int preload_set_number(const char *name, uint64_t n)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, n);
+	return setenv(name, text, 1);
+}
+
+/* Puts the library in front of what is preloaded already, unless it is there. */
+static int set_preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *all;
+	int error;
+
+	if (!others || !*others)
+		return setenv("LD_PRELOAD", library, 1);
+	if (strstr(others, library))
+		return 0;
+	if (asprintf(&all, "%s:%s", library, others) < 0)
+		return -1;
+	error = setenv("LD_PRELOAD", all, 1);
+	free(all);
+	return error;
+}
+
+int preload_enter(void)
+{
+	static char library[MAP_PROGRAM_PATH_BYTES];
+	int error = find_library(library, sizeof(library));
+
+	if (error) {
+		cli_error("cannot read %s: %s; is lodic completely installed?", library,
+		          strerror(-error));
+		return CLI_FAILED;
+	}
+	if (strpbrk(library, " :$\n")) {
+		cli_error(
+			"the loader takes no path with a space, a colon or a dollar: %s",
+			library);
+		return CLI_FAILED;
+	}
+	if (set_preload(library) != 0) {
+		cli_error("cannot set the environment: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	return CLI_OK;
+}
+
+static int make_report(const char *report, char *ret_path, size_t size)
+{
+	int fd = open(report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	char *path;
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	path = realpath(report, NULL);
+	if (!path)
+		return -errno;
+	if (strlen(path) >= size) {
+		free(path);
+		return -ENAMETOOLONG;
+	}
+	strcpy(ret_path, path);
+	free(path);
+	return 0;
+}
+
+int preload_report(const char *path, char *ret_path, size_t size)
+{
+	int error = make_report(path, ret_path, size);
+
+	if (error)
+		cli_error("cannot write %s: %s", path, strerror(-error));
+	return error ? CLI_FAILED : CLI_OK;
+}
+
+int preload_become(char **command)
+{
+	execvp(command[0], command);
+	cli_error("cannot run %s: %s", command[0], strerror(errno));
+	return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+}

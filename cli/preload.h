@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What `lodic map` and `lodic run` share: they put the shim into a program and become it. */
+#ifndef LODIC_CLI_PRELOAD_H
+#define LODIC_CLI_PRELOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ends with an exit status, and has said why, unless it is 0. verb is "map" or "run". */
+
+/* Can the shim be put into the program called name? 126 or 127 if not. */
+int preload_check(const char *verb, const char *name);
+/* Puts the shim into the environment, in front of what is preloaded already. */
+int preload_enter(void);
+/* Makes an empty report at path. Gives its absolute path, because the program and its children
+ * may change their folders. */
+int preload_report(const char *path, char *ret_path, size_t size);
+/* Becomes the program; returns only if that fails. */
+int preload_become(char **command);
+
+/* 0, or -1 and errno. An empty value unsets the variable: one from outside must not reach the
+ * shim. */
+int preload_set(const char *name, const char *value);
+int preload_set_number(const char *name, uint64_t n);
+
+#endif

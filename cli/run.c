@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * `lodic run -- PROGRAM` runs an unmodified program, whose pread(2) is served from the cache.
+ * This file finds or starts the service, puts the options into the environment and calls exec. So
+ * the program keeps its own exit status, signals and process id, and nothing is left behind.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/preload.h"
+#include "lib/settings.h"
+#include "lodic/lodic.h"
+#include "measure/cli.h"
+#include "preload/map_environment.h"
+#include "preload/run_environment.h"
+
+/* A service that this command starts waits so long for its next client. The first program is
+ * connected all the time; this is for one that leaves its children behind. */
+#define IDLE_EXIT_MS 60000
+
+struct run {
+	const char *socket; /* NULL: what the settings say */
+	uint64_t memory_bytes;
+	const char *report; /* NULL: none; "": stderr */
+	bool json;
+	char **command; /* NULL: none was named */
+};
+
+enum { KEY_JSON = 256 };
+
+static const char doc[] =
+	"Run a program, and serve what it reads by pread, pread64, preadv or preadv2 from the "
+	"cache, as far as the cache has it. The program and its children need no change, and "
+	"see the same bytes, errors and signals. What the cache does not have, the program "
+	"reads from the kernel as before."
+	"\v"
+	"The command starts the cache's service if none runs, and then becomes the program.\n"
+	"\n"
+	"A descriptor is served if it was opened read-only, without O_DIRECT, and is read "
+	"twice. The service must be able to prove that nobody changes the file (see "
+	"doc/settings.md): the file belongs to the service's user, or is promised by "
+	"--immutable. read(2), readv(2) and what stdio reads stay with the kernel, and so "
+	"does mmap(2).\n"
+	"\n"
+	"--report prints for each process, when it ends, which reads of which file were "
+	"served, and why others were not. A process that is killed, or that runs another "
+	"program in its place, prints nothing; `lodic who' shows those that run. Counting makes "
+	"reads slower.\n"
+	"\n"
+	"Programs that are linked statically or are setuid cannot be run this way; children of "
+	"this kind run as before. doc/hazards.md says what else differs.\n"
+	"\n"
+	"Exit status: that of the program; 126 when it cannot be run this way, 127 when it "
+	"does not exist, 1 when there is no cache, 2 for a wrong option.\n"
+	"\n"
+	"Examples:\n"
+	"  lodic run -- nginx -c /srv/nginx.conf\n"
+	"  lodic run --report=run.txt -- db_bench --use_existing_db=1 "
+	"--benchmarks=readrandom\n";
+
+static const struct argp_option option_list[] = {
+	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",
+	  0 },
+	{ "memory", 'm', "SIZE", 0,
+	  "The cache's size, if this command starts the service, as 512M or 4G (default: "
+	  "what the settings say)",
+	  0 },
+	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
+	  "Print at the end of each process what was served, to FILE or else to stderr",
+	  0 },
+	{ "json", 'j', NULL, 0, "Print it as JSON, an object in each line", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct run *r = state->input;
+
+	switch (key) {
+	case 's': r->socket = arg; return 0;
+	case 'm':
+		if (cli_parse_bytes(arg, &r->memory_bytes) != 0 || r->memory_bytes == 0)
+			argp_error(state, "'%s' is not a size; write it as 512M or 4G",
+			           arg);
+		return 0;
+	case 'r': r->report = arg ? arg : ""; return 0;
+	case 'j': r->json = true; return 0;
+	case ARGP_KEY_ARG:
+		r->command = state->argv + state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "name the program to run, after the options");
+		return 0;
+	case ARGP_KEY_END:
+		if (r->json && !r->report)
+			argp_error(state, "--json says how to print the --report; ask "
+			                  "for that too");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The socket as an absolute path: the program may change its folder. */
+static int find_socket(struct run *r)
+{
+	static struct settings settings;
+	static char absolute[SETTINGS_SOCKET_BYTES];
+	char *folder;
+	int n;
+
+	if (!r->socket) {
+		if (settings_find_socket(&settings, true) != 0) {
+			cli_error("%s", settings.why);
+			return CLI_FAILED;
+		}
+		r->socket = settings.socket;
+	}
+	if (*r->socket == '/')
+		return CLI_OK;
+	folder = realpath(".", NULL);
+	n = folder ? snprintf(absolute, sizeof(absolute), "%s/%s", folder, r->socket)
+	           : -1;
+	free(folder);
+	if (n < 0 || n >= (int)sizeof(absolute)) {
+		cli_error("the path of the socket %s is too long, or not known",
+		          r->socket);
+		return CLI_FAILED;
+	}
+	r->socket = absolute;
+	return CLI_OK;
+}
+
+/* Is there a service? If not, this call starts one. The attachment ends with this program; the
+ * shim makes its own. */
+static int find_service(const struct run *r)
+{
+	struct lodic_options options = { .bytes = sizeof(options),
+		                         .socket = r->socket,
+		                         .service = cli_program(),
+		                         .cache_bytes = r->memory_bytes,
+		                         .idle_exit_ms = IDLE_EXIT_MS };
+	struct lodic *lodic;
+	int err = lodic_attach(&options, &lodic);
+
+	if (err) {
+		cli_error("no cache at %s: %s", r->socket, lodic_strerror(err));
+		return CLI_FAILED;
+	}
+	lodic_detach(lodic);
+	return CLI_OK;
+}
+
+/* How many seccomp filters this process is under; the highest number: nobody knows. A program
+ * that gets one more may be killed for a system call of the shim's. */
+static uint64_t count_filters(void)
+{
+	static const char name[] = "Seccomp_filters:";
+	FILE *f = fopen("/proc/self/status", "re");
+	uint64_t n = prctl(PR_GET_SECCOMP) == 0 ? 0 : UINT64_MAX;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, sizeof(name) - 1) == 0)
+			n = strtoull(line + sizeof(name) - 1, NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static int prepare(const struct run *r)
+{
+	static char report[RUN_TEXT_BYTES];
+	int status = CLI_OK;
+
+	if (r->report && *r->report)
+		status = preload_report(r->report, report, sizeof(report));
+	else if (r->report)
+		strcpy(report, RUN_REPORT_STDERR);
+	if (status == CLI_OK)
+		status = preload_enter();
+	if (status != CLI_OK)
+		return status;
+	if (preload_set(RUN_SOCKET, r->socket) ||
+	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
+	    preload_set_number(RUN_FILTERS, count_filters()) ||
+	    preload_set(RUN_REPORT, report) ||
+	    preload_set(RUN_JSON, r->json ? "1" : NULL) ||
+	    preload_set(MAP_BUDGET, NULL)) {
+		cli_error("cannot set the environment: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	return CLI_OK;
+}
+
+int command_run(int argc, char **argv)
+{
+	static const struct argp argp = { option_list, parse, "[--] PROGRAM [ARG...]",
+		                          doc,         NULL,  NULL,
+		                          NULL };
+	static struct run r;
+	int status;
+
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &r) != 0 || !r.command)
+		return CLI_USAGE;
+	status = preload_check("run", r.command[0]);
+	if (status == CLI_OK)
+		status = find_socket(&r);
+	if (status == CLI_OK)
+		status = find_service(&r);
+	if (status == CLI_OK)
+		status = prepare(&r);
+	return status == CLI_OK ? preload_become(r.command) : status;
+}

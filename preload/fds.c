@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See fds.h. */
+#define _GNU_SOURCE
+#include "preload/fds.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "preload/own.h"
+
+static struct fds *fds_of_process;
+
+/* The kernel has wiped the state. A child of a bare clone() does not come here. */
+static void fds_after_fork(void)
+{
+	fds_of_process->pid = (u64)getpid();
+	own_forked();
+}
+
+void *fds_state(size_t bytes)
+{
+	struct fds *fds = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (fds == MAP_FAILED)
+		return NULL;
+	fds_of_process = fds;
+	if (madvise(fds, bytes, MADV_WIPEONFORK) != 0 ||
+	    pthread_atfork(NULL, NULL, fds_after_fork) != 0) {
+		munmap(fds, bytes);
+		return NULL;
+	}
+	fds->pid = (u64)getpid();
+	return fds;
+}
+
+bool fds_lock(struct fds *fds, struct fds_hold *hold, bool wait)
+{
+	sigset_t all;
+
+	hold->error = errno;
+	if (!fds || host_load_relaxed(&fds->pid) != (u64)getpid())
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &hold->cancel);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &hold->signals);
+	if ((wait ? pthread_mutex_lock(&fds->lock)
+	          : pthread_mutex_trylock(&fds->lock)) == 0)
+		return true;
+	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
+	pthread_setcancelstate(hold->cancel, NULL);
+	errno = hold->error;
+	return false;
+}
+
+void fds_unlock(struct fds *fds, const struct fds_hold *hold)
+{
+	pthread_mutex_unlock(&fds->lock);
+	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
+	pthread_setcancelstate(hold->cancel, NULL);
+	errno = hold->error;
+}
+
+void fds_saw(struct fds *fds, int fd)
+{
+	if ((u64)fd >= fds->top)
+		host_store_relaxed(&fds->top, (u64)fd + 1);
+}
+
+bool fds_address_space_limited(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}

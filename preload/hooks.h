@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The functions of libc that the shim stands in for. Each calls the next one of its name,
+ * which is libc's or another shim's, and hands the answer and errno to the program untouched.
+ *
+ *   hooks_read.c       reads
+ *   hooks_fd.c         what opens, closes and duplicates descriptors
+ *   hooks_process.c    what ends, splits or confines a process, and syscall()
+ *
+ * libc's own calls do not come by here. So the shim does not see what stdio reads for fread()
+ * or fgets(), nor what posix_spawn() does in the child.
+ *
+ * A function with variable arguments is defined under another C name, with as many words as it
+ * may get (HOOKS_AS). On the machines that lodic supports the two are called the same way.
+ */
+#ifndef LODIC_PRELOAD_HOOKS_H
+#define LODIC_PRELOAD_HOOKS_H
+
+#include "host/host.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define HOOKS_AS(name) __asm__(name)
+
+enum next {
+	NEXT_READ,
+	NEXT_READ_INNER,
+	NEXT_READ_CHECKED,
+	NEXT_PREAD,
+	NEXT_PREAD64,
+	NEXT_PREAD64_INNER,
+	NEXT_PREAD_CHECKED,
+	NEXT_PREAD64_CHECKED,
+	NEXT_READV,
+	NEXT_PREADV,
+	NEXT_PREADV64,
+	NEXT_PREADV2,
+	NEXT_PREADV64V2,
+	NEXT_OPEN,
+	NEXT_OPEN64,
+	NEXT_OPEN_INNER,
+	NEXT_OPEN64_INNER,
+	NEXT_OPEN_CHECKED,
+	NEXT_OPEN64_CHECKED,
+	NEXT_OPENAT,
+	NEXT_OPENAT64,
+	NEXT_OPENAT_CHECKED,
+	NEXT_OPENAT64_CHECKED,
+	NEXT_CREAT,
+	NEXT_CREAT64,
+	NEXT_CLOSE,
+	NEXT_CLOSE_INNER,
+	NEXT_CLOSE_RANGE,
+	NEXT_CLOSEFROM,
+	NEXT_DUP,
+	NEXT_DUP2,
+	NEXT_DUP2_INNER,
+	NEXT_DUP3,
+	NEXT_FCNTL,
+	NEXT_FCNTL64,
+	NEXT_FCNTL_INNER,
+	NEXT_FCLOSE,
+	NEXT_FREOPEN,
+	NEXT_FREOPEN64,
+	NEXT_FADVISE,
+	NEXT_FADVISE64,
+	NEXT_MLOCKALL,
+	NEXT_PRCTL,
+	NEXT_UNSHARE,
+	NEXT_CLONE,
+	NEXT_SYSCALL,
+	NEXT_EXIT_AT_ONCE,
+	NEXT_EXIT_AT_ONCE_C,
+	NEXT_QUICK_EXIT,
+	NEXT_NR
+};
+
+/* The next function of this name, as a number. Any thread may ask, before any constructor has
+ * run, too. */
+u64 hooks_next(enum next which);
+
+/* What close_range() does, whichever way it is called: the shim's own descriptors stay. */
+int hooks_close_range(unsigned int first, unsigned int last, int flags);
+/* Before and after a descriptor goes, or makes room for another file. */
+void hooks_fd_goes(int fd);
+void hooks_fd_gone(int fd);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What ends, splits or confines a process, and syscall(). See hooks.h, and U13 in run.h. */
+#define _GNU_SOURCE
+#include "preload/hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/map.h"
+#include "preload/own.h"
+#include "preload/run.h"
+
+typedef int (*mlockall_fn)(int flags);
+typedef int (*prctl_fn)(int option, ...);
+typedef int (*unshare_fn)(int flags);
+typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+typedef long (*syscall_fn)(long number, ...);
+typedef void (*exit_fn)(int status);
+
+EXPORT int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                       unsigned long d) HOOKS_AS("prctl");
+EXPORT int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg,
+                       unsigned long a, unsigned long b, unsigned long c)
+	HOOKS_AS("clone");
+EXPORT long hooks_syscall(long number, unsigned long a, unsigned long b,
+                          unsigned long c, unsigned long d, unsigned long e,
+                          unsigned long f) HOOKS_AS("syscall");
+
+/* It would lock what the shim has mapped into memory, whole files at once. */
+EXPORT int mlockall(int flags)
+{
+	map_stop();
+	run_stop();
+	return ((mlockall_fn)hooks_next(NEXT_MLOCKALL))(flags);
+}
+
+/* A filter may kill the program for a system call that it does not make by itself. */
+int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                unsigned long d)
+{
+	if (option == PR_SET_SECCOMP)
+		run_stop();
+	return ((prctl_fn)hooks_next(NEXT_PRCTL))(option, a, b, c, d);
+}
+
+/* Does a clone() or unshare() with these flags part memory from descriptors? Where the parent
+ * waits for the child (CLONE_VFORK) only one of them runs. */
+static bool parts(unsigned long flags)
+{
+	if (flags & CLONE_FILES)
+		return !(flags & CLONE_VM);
+	return (flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM;
+}
+
+EXPORT int unshare(int flags)
+{
+	if (flags & CLONE_FILES)
+		run_stop();
+	return ((unshare_fn)hooks_next(NEXT_UNSHARE))(flags);
+}
+
+int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned long a,
+                unsigned long b, unsigned long c)
+{
+	if (parts((unsigned long)flags))
+		run_stop();
+	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg, a, b, c);
+}
+
+/* Does this system call make the shim step aside? */
+static bool stops(long number, unsigned long a)
+{
+	switch (number) {
+	case SYS_seccomp: return true;
+	case SYS_prctl: return (int)a == PR_SET_SECCOMP;
+	case SYS_unshare: return a & CLONE_FILES;
+	case SYS_clone: return parts(a);
+	case SYS_clone3: return parts(*(const unsigned long *)a); /* its flags */
+	case SYS_io_uring_setup: return true; /* a ring opens and closes unseen */
+	default: return false;
+	}
+}
+
+/* The call puts another file at its result. */
+static bool opens(long number)
+{
+	switch (number) {
+#ifdef SYS_open
+	case SYS_open:
+	case SYS_creat:
+#endif
+	case SYS_openat:
+	case SYS_openat2:
+	case SYS_dup:
+	case SYS_fcntl:
+	case SYS_pidfd_getfd: return true;
+	default: return false;
+	}
+}
+
+/* The descriptor that the call closes or replaces; -1: it does none. */
+static int closes(long number, unsigned long a, unsigned long b)
+{
+	switch (number) {
+	case SYS_close: return (int)a;
+#ifdef SYS_dup2
+	case SYS_dup2:
+#endif
+	case SYS_dup3: return (int)b;
+	default: return -1;
+	}
+}
+
+/* Calls with which a program goes round libc. Other calls leave by a jump: a child of
+ * syscall(SYS_vfork) must not come back to a frame of ours. */
+long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long c,
+                   unsigned long d, unsigned long e, unsigned long f)
+{
+	syscall_fn next = (syscall_fn)hooks_next(NEXT_SYSCALL);
+	int fd = closes(number, a, b);
+	long result;
+
+	if (stops(number, a))
+		run_stop();
+	if (number == SYS_close_range)
+		return hooks_close_range((unsigned int)a, (unsigned int)b, (int)c);
+	if (fd < 0 && !opens(number))
+		return next(number, a, b, c, d, e, f);
+	if (number == SYS_close && own_is(fd)) {
+		errno = EBADF;
+		return -1;
+	}
+	hooks_fd_goes(fd);
+	result = next(number, a, b, c, d, e, f);
+	if (fd >= 0)
+		hooks_fd_gone(fd);
+	else if (number == SYS_fcntl && (int)b == F_SETFL)
+		run_changes((int)a);
+	else if (number != SYS_fcntl || (int)b == F_DUPFD || (int)b == F_DUPFD_CLOEXEC)
+		run_changes((int)result);
+	return result;
+}
+
+static void ends(void)
+{
+	map_end();
+	run_end(false);
+}
+
+/* These functions run no destructors. */
+EXPORT void _exit(int status)
+{
+	ends();
+	((exit_fn)hooks_next(NEXT_EXIT_AT_ONCE))(status);
+	__builtin_unreachable();
+}
+
+EXPORT void _Exit(int status)
+{
+	ends();
+	((exit_fn)hooks_next(NEXT_EXIT_AT_ONCE_C))(status);
+	__builtin_unreachable();
+}
+
+EXPORT void quick_exit(int status)
+{
+	ends();
+	((exit_fn)hooks_next(NEXT_QUICK_EXIT))(status);
+	__builtin_unreachable();
+}

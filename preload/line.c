@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See line.h. */
+#define _GNU_SOURCE
+#include "preload/line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NAME_BYTES 64u
+/* A path, with every byte escaped, and what stands around it. */
+#define LINE_BYTES (8u * 4096)
+#define STATUS_BYTES 4096u
+
+static char program_name[NAME_BYTES];
+/* What descriptor 2 is at the start. */
+static struct stat first_stderr;
+static char text[LINE_BYTES];
+static size_t text_n;
+
+void line_start(void)
+{
+	if (fstat(STDERR_FILENO, &first_stderr) != 0)
+		first_stderr.st_nlink = 0;
+	strncpy(program_name, program_invocation_short_name, NAME_BYTES - 1);
+}
+
+void line_put(const char *more)
+{
+	size_t n = strlen(more);
+
+	if (n > sizeof(text) - 1 - text_n)
+		n = sizeof(text) - 1 - text_n;
+	memcpy(text + text_n, more, n);
+	text_n += n;
+}
+
+void line_put_number(u64 n)
+{
+	char digits[24];
+	char *p = digits + sizeof(digits) - 1;
+
+	*p = '\0';
+	do
+		*--p = (char)('0' + n % 10);
+	while (n /= 10);
+	line_put(p);
+}
+
+/* "12.3 MiB" */
+void line_put_bytes(u64 bytes)
+{
+	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB" };
+	u32 unit = 0;
+	u64 tenths = 0;
+
+	while (bytes >= 1024 && unit < 4) {
+		tenths = bytes % 1024 * 10 / 1024;
+		bytes /= 1024;
+		unit++;
+	}
+	line_put_number(bytes);
+	if (unit) {
+		line_put(".");
+		line_put_number(tenths);
+	}
+	line_put(units[unit]);
+}
+
+/* Puts the inside of a JSON string, and escapes what must not stand there. */
+void line_put_escaped(const char *more)
+{
+	char one[8] = { 0 };
+
+	for (; *more; more++) {
+		unsigned char c = (unsigned char)*more;
+
+		if (c < ' ' || c > '~' || c == '"' || c == '\\')
+			snprintf(one, sizeof(one), "\\u%04x", c);
+		else
+			snprintf(one, sizeof(one), "%c", c);
+		line_put(one);
+	}
+}
+
+void line_put_member(const char *name, u64 n)
+{
+	line_put(",\"");
+	line_put(name);
+	line_put("\":");
+	line_put_number(n);
+}
+
+void line_begin(const char *command, bool json)
+{
+	text_n = 0;
+	if (json) {
+		line_put("{\"program\":\"");
+		line_put_escaped(program_name);
+		line_put("\"");
+		line_put_member("pid", (u64)getpid());
+	} else {
+		line_put(command);
+		line_put(": ");
+		line_put(program_name);
+		line_put("[");
+		line_put_number((u64)getpid());
+		line_put("]: ");
+	}
+}
+
+/* Is descriptor 2 what it was? */
+bool line_stderr_is_ours(void)
+{
+	struct stat st;
+
+	return first_stderr.st_nlink && fstat(STDERR_FILENO, &st) == 0 &&
+	       st.st_dev == first_stderr.st_dev && st.st_ino == first_stderr.st_ino &&
+	       st.st_rdev == first_stderr.st_rdev;
+}
+
+/* Ends the line and writes it. All signals are blocked. The function takes away those that
+ * its own write() brings (a broken pipe, a file at its limit): they are not meant for the
+ * program. */
+void line_end(const char *path)
+{
+	const struct timespec at_once = { 0 };
+	sigset_t ours, before;
+	int fd = STDERR_FILENO;
+
+	text[text_n++] = '\n';
+	sigpending(&before);
+	if (path[0])
+		fd = open(path,
+		          O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
+		                  O_NOCTTY,
+		          0666);
+	else if (!line_stderr_is_ours())
+		return;
+	if (fd < 0)
+		return;
+	sigemptyset(&ours);
+	if (syscall(SYS_write, fd, text, text_n) < 0) {
+		if (errno == EPIPE && !sigismember(&before, SIGPIPE))
+			sigaddset(&ours, SIGPIPE);
+		if (errno == EFBIG && !sigismember(&before, SIGXFSZ))
+			sigaddset(&ours, SIGXFSZ);
+		sigtimedwait(&ours, NULL, &at_once);
+	}
+	if (path[0])
+		syscall(SYS_close, fd);
+}
+
+/* Bare system calls, because those of libc would come by this shim. */
+u64 line_of_status(const char *name)
+{
+	static char status[STATUS_BYTES];
+	u64 number = 0;
+	const char *p;
+	long n;
+	int fd;
+
+	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status",
+	                  O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return LINE_UNKNOWN;
+	n = syscall(SYS_read, fd, status, sizeof(status) - 1);
+	syscall(SYS_close, fd);
+	status[n > 0 ? n : 0] = '\0';
+	p = strstr(status, name);
+	if (!p)
+		return LINE_UNKNOWN;
+	for (p += strlen(name); *p == ' ' || *p == '\t'; p++)
+		;
+	for (; *p >= '0' && *p <= '9'; p++)
+		number = number * 10 + (u64)(*p - '0');
+	return number;
+}

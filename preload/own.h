@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the shim of `lodic run` itself has in the program. These are two descriptors, the socket to
+ * the service and the event that wakes it, and some memory. The client half of liblodic is
+ * compiled once more for the shim, and calls these functions in place of libc's (own_names.h).
+ *
+ * - The descriptors lie high, because a program counts on getting low numbers. The program cannot
+ *   close them: it has not opened them. Its close() of such a number gives EBADF.
+ * - A bare system call may close one, and the number then is another file's. So each use looks
+ *   first whether the number still leads to what the shim has opened.
+ * - A forked child closes its copies, so that the service sees when the parent ends.
+ * - Memory comes from mmap(2), because a read in a signal handler may have interrupted malloc().
+ */
+#ifndef LODIC_PRELOAD_OWN_H
+#define LODIC_PRELOAD_OWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "host/host.h"
+
+int own_socket(int domain, int type, int protocol);
+int own_fcntl(int fd, int command, ...); /* F_DUPFD_CLOEXEC alone */
+int own_close(int fd);
+ssize_t own_write(int fd, const void *bytes, size_t n);
+ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t own_recvmsg(int fd, struct msghdr *message, int flags);
+void *own_calloc(size_t nr, size_t bytes);
+void own_free(void *p);
+char *own_strdup(const char *text);
+
+/* Is fd the shim's? */
+bool own_is(int fd);
+/* The lowest number in [first, last] that is the shim's; above last: none. */
+u64 own_next(u64 first, u64 last);
+/* The program takes this number for another file. The shim's descriptor is lost. */
+void own_lost(int fd);
+/* In a forked child. */
+void own_forked(void);
+
+#endif

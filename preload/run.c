@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Which descriptor is which file, and the reads. Rules: run.h.
+ *
+ * A descriptor's first read goes to the kernel and costs a look at its slot. Many descriptors
+ * are read once, and a look at the file costs more than that read. The second read makes the
+ * look: fstat() finds the file's place in the table, or takes one. From then on each read of the
+ * file that is not served takes a step towards that: connect, ask for the file, take the answer.
+ *
+ *   slot:  0 --first read--> SEEN --second--> LOOKING n ----> FILE or SKIP
+ *          ^______________________any change of the descriptor_______|
+ *
+ * A file keeps its place while a descriptor leads to it, and for RUN_KEEP_NS after that. Then
+ * the service gets it back, so that a deleted file's space and a mount become free. The shim has
+ * no thread of its own, and so it does that in the course of some later call.
+ */
+#define _GNU_SOURCE
+#include "preload/fds.h"
+
+#include "preload/run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/client/lent.h"
+#include "preload/line.h"
+#include "preload/own.h"
+#include "preload/run_environment.h"
+
+#define RUN_SET_FILES 8u
+#define RUN_SETS 512u
+#define RUN_FILES (RUN_SETS * RUN_SET_FILES)
+#define RUN_KEEP_NS UINT64_C(1000000000)
+/* What one read(2) takes at most. */
+#define RUN_MOST_BYTES 0x7ffff000u
+
+#define SLOT_SEEN FDS_OTHER
+#define SLOT_LOOKING(n) ((n) << FDS_INDEX_SHIFT | FDS_OTHER)
+
+struct run_file {
+	struct lent_file lent;
+	u64 nr_fds;        /* slots that name it; atomic */
+	u64 idle_since_ns; /* while there is none */
+	u64 pad[6];        /* so that readers of two files share no line */
+};
+
+static_assert(RUN_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
+
+/* What a thread reads by. When the thread ends, another one may take it over. */
+struct run_reader {
+	struct lodic_context *context;
+	struct run_reader *next;
+	u64 busy; /* U16 */
+};
+
+/* All that changes. The kernel wipes it in a child. */
+struct run_state {
+	struct fds fds;
+	u64 off;
+	struct lodic *lodic; /* NULL: none yet */
+	struct run_reader *free_readers;
+	u64 last_name, last_look;
+	u64 nr_idle; /* files whose last descriptor has gone since the last sweep; atomic */
+	u64 sweep_at_ns;
+	struct run_file files[RUN_FILES] __attribute__((aligned(64)));
+};
+
+static struct run_state *run_state; /* NULL: the shim does nothing */
+static char run_socket[RUN_TEXT_BYTES];
+static bool run_reports;
+static pthread_key_t run_key;
+
+static __thread struct run_reader *run_mine;
+static __thread u64 run_pid; /* the process that it is of: after fork() another one */
+static __thread bool run_over;
+
+bool run_is_on(void)
+{
+	return run_state != NULL;
+}
+
+void run_stop(void)
+{
+	if (run_state)
+		host_store_relaxed(&run_state->off, 1);
+}
+
+static struct run_file *slot_file(u64 slot)
+{
+	return &run_state->files[fds_index(slot)];
+}
+
+/* ---- descriptors ---- */
+
+/* One slot less names the file. */
+static void file_unnamed(struct run_state *s, struct run_file *f)
+{
+	if (host_fetch_add(&f->nr_fds, -(u64)1) != 1)
+		return;
+	host_store_relaxed(&f->idle_since_ns, host_now_ns());
+	host_fetch_add(&s->nr_idle, 1);
+}
+
+/* Gives back the files that nobody has had open for a while. The lock is held. */
+static void sweep(struct run_state *s, u64 now)
+{
+	u64 left = 0;
+
+	host_store_relaxed(&s->nr_idle, 0);
+	for (u32 i = 0; i < RUN_FILES; i++) {
+		struct run_file *f = &s->files[i];
+
+		if (host_load_relaxed(&f->nr_fds) || !f->lent.lodic)
+			continue;
+		if (now - host_load_relaxed(&f->idle_since_ns) < RUN_KEEP_NS ||
+		    !lent_give_back(&f->lent))
+			left++;
+		else
+			f->lent.lodic = NULL;
+	}
+	host_store_relaxed(&s->sweep_at_ns, now + RUN_KEEP_NS);
+	host_fetch_add(&s->nr_idle, left);
+}
+
+static void sweep_if_due(struct run_state *s)
+{
+	struct fds_hold hold;
+	u64 now;
+
+	if (!host_load_relaxed(&s->nr_idle) || host_load_relaxed(&s->off))
+		return;
+	now = host_now_ns();
+	if (now < host_load_relaxed(&s->sweep_at_ns) ||
+	    !fds_lock(&s->fds, &hold, false))
+		return;
+	sweep(s, now);
+	fds_unlock(&s->fds, &hold);
+}
+
+void run_changes(int fd)
+{
+	struct run_state *s = run_state;
+	u64 slot;
+
+	if (!s || (u32)fd >= FDS_NR || !host_load_relaxed(&s->fds.slots[fd]))
+		return;
+	slot = host_xchg(&s->fds.slots[fd], 0);
+	if ((slot & FDS_KIND) == FDS_FILE) {
+		file_unnamed(s, slot_file(slot));
+		sweep_if_due(s);
+	}
+}
+
+void run_changes_from(unsigned int first, unsigned int last)
+{
+	u64 top = run_state ? host_load_relaxed(&run_state->fds.top) : 0;
+
+	for (u64 fd = first; fd <= last && fd < top; fd++)
+		run_changes((int)fd);
+}
+
+/* The file's place: its own, or one that it takes over from a file that has gone. NULL: its
+ * set is full. The lock is held. */
+static struct run_file *file_find(struct run_state *s, const struct stat *st)
+{
+	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
+	           UINT64_C(0x9e3779b97f4a7c15);
+	struct run_file *set = &s->files[(hash >> 32) % RUN_SETS * RUN_SET_FILES];
+	struct run_file *oldest = NULL;
+
+	for (u32 i = 0; i < RUN_SET_FILES; i++) {
+		struct run_file *f = &set[i];
+
+		if (f->lent.name && f->lent.dev == st->st_dev &&
+		    f->lent.ino == st->st_ino)
+			return f;
+		if (host_load_relaxed(&f->nr_fds) == 0 &&
+		    (!oldest || f->idle_since_ns < oldest->idle_since_ns))
+			oldest = f;
+	}
+	if (!oldest || !lent_give_back(&oldest->lent))
+		return NULL;
+	oldest->lent.lodic = NULL;
+	lent_begin(&oldest->lent, ++s->last_name, st->st_dev, st->st_ino);
+	return oldest;
+}
+
+/* Judges what the open descriptor shows. */
+static enum run_why descriptor_fits(int fd, struct stat *ret_st)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fstat(fd, ret_st) != 0 || !S_ISREG(ret_st->st_mode))
+		return RUN_NOT_REGULAR;
+	if ((flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
+		return RUN_WRITABLE;
+	return flags & O_DIRECT ? RUN_DIRECT : RUN_SERVED;
+}
+
+/* Finds out what is behind fd, and fills its slot (U12). Returns RUN_NOT_CACHED for a file that
+ * may be served from now on. */
+static enum run_why descriptor_look(struct run_state *s, int fd)
+{
+	u64 *slot = &s->fds.slots[fd];
+	enum run_why why = RUN_BUSY;
+	struct run_file *f = NULL;
+	struct fds_hold hold;
+	struct stat st;
+	u64 looking;
+
+	if (!fds_lock(&s->fds, &hold, false))
+		return RUN_BUSY;
+	looking = SLOT_LOOKING(++s->last_look);
+	if (!host_cas(slot, SLOT_SEEN, looking))
+		goto out;
+	why = descriptor_fits(fd, &st);
+	if (why != RUN_SERVED) {
+		host_cas(slot, looking, FDS_SKIP);
+		goto out;
+	}
+	f = file_find(s, &st);
+	if (!f) {
+		host_cas(slot, looking, SLOT_SEEN); /* there may be room later */
+		why = RUN_TABLE_FULL;
+		goto out;
+	}
+	why = RUN_NOT_CACHED;
+	host_fetch_add(&f->nr_fds, 1);
+	if (!host_cas(slot, looking, fds_of_file(f->lent.name, (u64)(f - s->files))))
+		file_unnamed(s, f);
+out:
+	fds_unlock(&s->fds, &hold);
+	return why;
+}
+
+/* Reads of a descriptor that names no file yet. */
+static enum run_why descriptor_new(struct run_state *s, int fd, u64 slot)
+{
+	struct fds_hold hold;
+
+	sweep_if_due(s);
+	if (slot == SLOT_SEEN)
+		return descriptor_look(s, fd);
+	if (slot != 0)
+		return RUN_BUSY; /* another thread looks */
+	/* The table's top is written under the lock. */
+	if (!fds_lock(&s->fds, &hold, false))
+		return RUN_BUSY;
+	fds_saw(&s->fds, fd);
+	host_cas(&s->fds.slots[fd], 0, SLOT_SEEN);
+	fds_unlock(&s->fds, &hold);
+	return RUN_FIRST_READ;
+}
+
+/* Why a descriptor is left alone: for the report. */
+static enum run_why descriptor_skipped(int fd)
+{
+	enum run_why why = RUN_WRITABLE;
+	int error = errno;
+	struct stat st;
+
+	if (run_reports)
+		why = descriptor_fits(fd, &st);
+	errno = error;
+	return why;
+}
+
+/* ---- threads ---- */
+
+/* The thread ends: another one may have its context. */
+static void reader_leave(void *arg)
+{
+	struct run_reader *r = arg;
+	struct run_state *s = run_state;
+	struct fds_hold hold;
+
+	run_mine = NULL;
+	run_over = true;
+	if (run_pid != host_load_relaxed(&s->fds.pid) || r->busy ||
+	    !fds_lock(&s->fds, &hold, true))
+		return;
+	r->next = s->free_readers;
+	s->free_readers = r;
+	fds_unlock(&s->fds, &hold);
+}
+
+/* The lock is held. */
+static struct run_reader *reader_make(struct run_state *s)
+{
+	struct run_reader *r = s->free_readers;
+
+	if (r) {
+		s->free_readers = r->next;
+		return r;
+	}
+	if (!s->lodic && lent_attach(run_socket, &s->lodic) != 0)
+		return NULL;
+	r = own_calloc(1, sizeof(*r));
+	if (r && lent_context(s->lodic, &r->context) != 0) {
+		own_free(r);
+		r = NULL;
+	}
+	return r;
+}
+
+static struct run_reader *reader_mine(struct run_state *s)
+{
+	u64 pid = host_load_relaxed(&s->fds.pid);
+	struct fds_hold hold;
+
+	if (likely(run_mine && run_pid == pid))
+		return run_mine;
+	if (run_over || !fds_lock(&s->fds, &hold, false))
+		return NULL;
+	run_mine = reader_make(s);
+	run_pid = pid;
+	if (run_mine && pthread_setspecific(run_key, run_mine) != 0) {
+		run_mine->next = s->free_readers;
+		s->free_readers = run_mine;
+		run_mine = NULL;
+	}
+	fds_unlock(&s->fds, &hold);
+	return run_mine;
+}
+
+/* ---- reads ---- */
+
+/* A read was not served, because the file is not cached. */
+static enum run_why file_step(struct run_state *s, struct run_reader *r,
+                              struct run_file *f, int fd, u64 slot)
+{
+	enum run_why why = RUN_AWAY;
+	struct fds_hold hold;
+	int reason;
+
+	if (!lent_due(r->context, &f->lent) || !fds_lock(&s->fds, &hold, false)) {
+		if (run_reports && host_load_relaxed(&f->lent.reason))
+			why = RUN_REFUSED;
+		return why;
+	}
+	if (fds_address_space_limited()) {
+		host_store_relaxed(&s->off, 1);
+		why = RUN_STOPPED;
+	} else if (f->lent.name == fds_generation(slot)) {
+		r->busy = 1; /* so that the thread's end does not hand it on half-way */
+		lent_step(r->context, &f->lent, fd);
+		r->busy = 0;
+	}
+	reason = lent_reason(r->context, &f->lent);
+	fds_unlock(&s->fds, &hold);
+	if (why == RUN_AWAY && reason && host_load_relaxed(&f->lent.reason))
+		why = RUN_REFUSED;
+	return why;
+}
+
+static bool is_usual(const struct iovec *to, int nr, off_t offset)
+{
+	size_t bytes = 0;
+
+	if (offset < 0 || nr <= 0 || nr > IOV_MAX)
+		return false;
+	for (int i = 0; i < nr; i++) {
+		if (to[i].iov_len > RUN_MOST_BYTES - bytes)
+			return false;
+		bytes += to[i].iov_len;
+	}
+	return bytes > 0;
+}
+
+enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
+                      ssize_t *ret_n)
+{
+	struct run_state *s = run_state;
+	struct run_reader *r;
+	struct run_file *f;
+	ssize_t got;
+	u64 slot;
+
+	if (!s || (u32)fd >= FDS_NR)
+		return RUN_STOPPED;
+	slot = host_load_acquire(&s->fds.slots[fd]);
+	if (slot == FDS_SKIP)
+		return descriptor_skipped(fd);
+	if (host_load_relaxed(&s->off) || !host_load_relaxed(&s->fds.pid))
+		return RUN_STOPPED;
+	if ((slot & FDS_KIND) != FDS_FILE)
+		return descriptor_new(s, fd, slot);
+	if (!is_usual(to, nr, offset))
+		return RUN_UNUSUAL;
+	r = reader_mine(s);
+	if (!r || r->busy)
+		return RUN_BUSY;
+	pthread_testcancel(); /* as pread() does */
+	f = slot_file(slot);
+	r->busy = 1;
+	host_fence_light();
+	got = lent_read(r->context, &f->lent, fds_generation(slot), to, nr,
+	                (u64)offset);
+	host_fence_light();
+	r->busy = 0;
+	if (likely(got >= 0)) {
+		*ret_n = got;
+		return RUN_SERVED;
+	}
+	sweep_if_due(s);
+	return got == -EAGAIN ? RUN_NOT_CACHED : file_step(s, r, f, fd, slot);
+}
+
+void run_note(int fd, ssize_t n, enum run_why why)
+{
+	int error = errno, reason = 0;
+	u64 slot;
+
+	if (!run_reports || n < 0)
+		return;
+	if (why == RUN_REFUSED) {
+		slot = host_load_relaxed(&run_state->fds.slots[fd]);
+		if ((slot & FDS_KIND) == FDS_FILE)
+			reason = (int)host_load_relaxed(&slot_file(slot)->lent.reason);
+	}
+	run_report_note(fd, (u64)n, why, reason);
+	errno = error;
+}
+
+void run_end(bool stderr_closing)
+{
+	struct fds_hold hold;
+
+	if (!run_reports || !run_state || !fds_lock(&run_state->fds, &hold, true))
+		return;
+	run_report_end(stderr_closing);
+	fds_unlock(&run_state->fds, &hold);
+}
+
+/* ---- start ---- */
+
+/* Is this process under a seccomp filter that `lodic run` was not under? Such a filter may kill
+ * a program for a system call that it does not make by itself. */
+static bool is_filtered(void)
+{
+	const char *allowed = getenv(RUN_FILTERS);
+	u64 nr = line_of_status("\nSeccomp_filters:");
+
+	if (nr == LINE_UNKNOWN && prctl(PR_GET_SECCOMP) == 0)
+		nr = 0; /* no /proc */
+	return !allowed || nr != strtoull(allowed, NULL, 10);
+}
+
+/* The service stays while somebody is connected. So the first program is, from its start. */
+static void connect_first(struct run_state *s)
+{
+	const char *first = getenv(RUN_FIRST);
+
+	if (first && strtoull(first, NULL, 10) == s->fds.pid && !s->off &&
+	    lent_attach(run_socket, &s->lodic) == 0)
+		lent_connect(s->lodic);
+}
+
+__attribute__((constructor)) static void run_start(void)
+{
+	const char *path = getenv(RUN_SOCKET);
+	struct run_state *s;
+
+	if (!path || strlen(path) >= sizeof(run_socket) ||
+	    pthread_key_create(&run_key, reader_leave) != 0)
+		return;
+	strcpy(run_socket, path);
+	s = fds_state(sizeof(*s));
+	if (!s)
+		return;
+	line_start();
+	run_reports = run_report_start();
+	if (is_filtered() || fds_address_space_limited())
+		s->off = 1;
+	connect_first(s);
+	run_state = s;
+}
+
+__attribute__((destructor)) static void run_finish(void)
+{
+	run_end(false);
+}

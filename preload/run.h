@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The shim behind `lodic run` runs inside a program that knows nothing of it. It serves the
+ * program's pread(2) and its relatives from the cache, where the cache has all of the bytes. In
+ * every other case the program's own system call does the work, as if there were no shim.
+ *
+ *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic map`
+ *   fds.c, line.c  shared as well
+ *   run.c          which descriptor is which file; the reads
+ *   own.c          the shim's own descriptors and memory
+ *   run_report.c   what was served, and what not
+ *
+ * The program must not notice the shim. These rules follow, beside M4 and M5 of map.h:
+ *
+ * U11 A slot that names a file is believed without a system call. So each function that ends a
+ *    descriptor, or puts another file at its number, empties the slot, before and after. Each
+ *    function that opens one empties it, too.
+ * U12 The shim fills a slot only if nobody has emptied it since before it looked at what is open
+ *    there. For that it first stores a number that is never used again, and replaces that.
+ * U13 The process that shares its memory with another table of descriptors, or its table with
+ *    another memory, gets nothing served: run_stop().
+ * U14 The shim waits for nobody: not for the service, and in a read not for another thread.
+ * U15 The shim closes no descriptor of the program's files, its own duplicates neither. A close
+ *    would drop the program's fcntl() locks.
+ * U16 The shim serves no read that a signal handler does while it has interrupted one. A handler
+ *    that jumps out of a read leaves that thread with the kernel.
+ */
+#ifndef LODIC_PRELOAD_RUN_H
+#define LODIC_PRELOAD_RUN_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* What became of a read. run_report.c has the names. */
+enum run_why {
+	RUN_SERVED,
+	RUN_KEEPS_OFFSET, /* read(2), readv(2): the kernel keeps their offset */
+	RUN_FIRST_READ,   /* of a descriptor: it may be the only one */
+	RUN_NOT_CACHED,   /* not all of it, yet */
+	RUN_REFUSED,      /* the service does not cache the file */
+	RUN_AWAY,         /* there is no service, or it has not answered yet */
+	RUN_WRITABLE,
+	RUN_DIRECT,
+	RUN_NOT_REGULAR,
+	RUN_UNUSUAL, /* flags, or an offset or a size that only the kernel can judge */
+	RUN_TABLE_FULL,
+	RUN_BUSY,    /* in a signal handler, or at the end of a thread */
+	RUN_STOPPED, /* the shim has stepped aside in this process */
+	RUN_NR_WHYS
+};
+
+/* Is the shim at work in this process? */
+bool run_is_on(void);
+
+/* Serves the read, or says why the kernel must. Keeps errno. *ret_n is set for RUN_SERVED. */
+enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
+                      ssize_t *ret_n);
+/* The kernel has done it, and n bytes came (-1: an error); or the shim has. For the report. */
+void run_note(int fd, ssize_t n, enum run_why why);
+
+/* fd is, or has been, closed or replaced, or is new (U11). Keeps errno. */
+void run_changes(int fd);
+void run_changes_from(unsigned int first, unsigned int last);
+/* From now on the shim serves nothing, and makes no system call of its own. */
+void run_stop(void);
+/* The program ends, in a way that the shim can see; or is about to close stderr. */
+void run_end(bool stderr_closing);
+
+/* run_report.c; under the lock, but for the first two. */
+bool run_report_start(void);
+void run_report_note(int fd, u64 bytes, enum run_why why, int error);
+void run_report_end(bool stderr_closing);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* How `lodic run` speaks to the shim that it preloads: environment variables. */
+#ifndef LODIC_PRELOAD_RUN_ENVIRONMENT_H
+#define LODIC_PRELOAD_RUN_ENVIRONMENT_H
+
+#define RUN_SOCKET \
+	"LODIC_RUN_SOCKET" /* the service's; without it the shim does nothing */
+#define RUN_FIRST "LODIC_RUN_FIRST"     /* the process that connects before it reads */
+#define RUN_FILTERS "LODIC_RUN_FILTERS" /* seccomp filters of `lodic run` itself */
+#define RUN_REPORT "LODIC_RUN_REPORT"   /* a file's path, or RUN_REPORT_STDERR */
+#define RUN_JSON "LODIC_RUN_JSON"       /* set or not */
+
+#define RUN_REPORT_STDERR "-"
+
+/* The longest of these texts, with its end. */
+#define RUN_TEXT_BYTES 4096u
+
+#endif
