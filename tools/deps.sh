@@ -36,7 +36,10 @@ table() {
 	libcmocka-dev|check|pc:cmocka|unit tests
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
-	rocksdb-tools|bench|cmd:db_bench|kernel/run observe watches it in the guest
+	rocksdb-tools|check bench|cmd:db_bench|runs under lodic run; kernel/run observe watches it
+	nginx|check|file:/usr/sbin/nginx|tests/run: a server under lodic run
+	fio|check|cmd:fio|tests/run: reads that verify themselves
+	sqlite3|check|cmd:sqlite3|tests/run: a database that is only read
 	librocksdb-dev|bench|pc:rocksdb|bench_peers measures its caches beside ours
 	clang-format|fmt|cmd:clang-format|make fmt
 	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux of the series
@@ -44,7 +47,7 @@ table() {
 	busybox-static|kernel|cmd:busybox|the guest's shell and tools
 	ccache|kernel|cmd:ccache|keeps what the compiler has made
 	git|kernel|cmd:git|applies the series
-	perl|kernel|cmd:perl|checkpatch.pl, and Linux's own build
+	perl|check kernel|cmd:perl|checkpatch.pl, and Linux's own build; tests/run
 	python3-ply|kernel|py:ply|checkpatch.pl looks at licence lines with it
 	python3-git|kernel|py:git|the same
 	bc|kernel|cmd:bc|Linux's build
@@ -54,7 +57,7 @@ table() {
 	libssl-dev|kernel|pc:libcrypto|Linux's build: certificates
 	kmod|kernel|cmd:depmod|Linux's build: modules
 	xz-utils|kernel|cmd:xz|unpacks Linux
-	rsync|kernel|cmd:rsync|Linux's build: headers for its selftests
+	rsync|check kernel|cmd:rsync|Linux's build: headers for its selftests; tests/run
 	cpio|kernel|cmd:cpio|packs the guest's initramfs
 	e2fsprogs|check kernel|cmd:mkfs.ext4|disks for the guest and for tests/outside
 	xfsprogs|kernel|cmd:mkfs.xfs|the other disk

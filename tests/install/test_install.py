@@ -150,6 +150,23 @@ int main(int argc, char **argv)
 	return 0;
 }
 """
+# Reads until a read is served, which /proc/self/io does not count, for at most 20 s.
+READS = """
+import os, time
+def reads():
+    with open("/proc/self/io", "rb", 0) as f:
+        return int(f.read().split(b"syscr:")[1].split()[0])
+fd = os.open("data", os.O_RDONLY)
+end = time.monotonic() + 20
+of_one = -reads() + reads()
+while time.monotonic() < end:
+    for i in range(200):
+        os.pread(fd, 1000, 0)
+    before = reads()
+    os.pread(fd, 1000, 0)
+    if reads() - before == of_one:
+        break
+"""
 
 # In namespaces of its own: what it mounts and starts ends with it. The folder in /run is where
 # the library looks for a user's socket.
@@ -261,6 +278,20 @@ class Installed(unittest.TestCase):
         self.assertIn("simulated: topology 8x15, parameters xeon-ex", said)
         self.assertIn("6 searches, ", said)
         self.assertIn("mapped", said)
+
+    def test_unchanged_program_is_served(self):
+        (self.folder / "reads.py").write_text(READS, encoding="ascii")
+        said = self.as_stranger(f"""
+            head -c 20000 /dev/zero >data
+            {self.prefix}/bin/lodic run --report=report --json -- {PYTHON} {self.folder}/reads.py
+            cat report
+            {self.prefix}/bin/lodic stat --json >stat
+            kill $(sed -n 's/.*"service_pid": *\\([0-9]*\\).*/\\1/p' stat)
+            """)
+        served = [r["served"] for r in map(json.loads, said.splitlines())
+                  if r["path"].endswith("/data")]
+        self.assertEqual(len(served), 1)
+        self.assertGreater(served[0], 0)
 
     def test_counter_program_runs_by_each_compiler(self):
         library = next(self.prefix.rglob("liblodic.so")).parent

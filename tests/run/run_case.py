@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What the tests of `lodic run` share: a folder and a service of their own, and programs."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+SECONDS = 100  # a run may take
+PYTHON = "/usr/bin/python3"
+KIB, MIB = 1 << 10, 1 << 20
+
+# For programs in Python: reads until the cache serves fd, for at most 20 s. /proc/self/io
+# counts the reads that the kernel does.
+WARM = """
+import os, sys, time
+def reads():
+    with open("/proc/self/io", "rb", 0) as f:
+        return int(f.read().split(b"syscr:")[1].split()[0])
+def warm(fd):
+    end = time.monotonic() + 20
+    of_one = -reads() + reads()
+    while time.monotonic() < end:
+        for i in range(200):
+            os.pread(fd, 1000, 0)
+        before = reads()
+        os.pread(fd, 1000, 0)
+        if reads() - before == of_one:
+            return
+"""
+
+
+def run(command, **more):
+    more.setdefault("timeout", SECONDS)
+    more.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False, **more)
+
+
+def until(condition, what, seconds=20):
+    """Waits for the event; a failure says what did not come."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.01)
+
+
+class Case(unittest.TestCase):
+    """A folder on a file system that has leases, and a service for it."""
+
+    lodic = ""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-run-", dir=".")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        # Elsewhere, because a socket's path must be short.
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="lodic-run-"))
+        self.addCleanup(shutil.rmtree, self.place, True)
+        self.socket = self.place / "socket"
+        self.report = self.folder / "report"
+        self.serve()
+        self.addCleanup(self.end_service)
+
+    def serve(self):
+        done = run([self.lodic, "run", "--socket", self.socket, "--memory", "64M", "--", "true"])
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def ask(self, verb):
+        done = run([self.lodic, verb, "--socket", self.socket, "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def service_pid(self):
+        return self.ask("stat")["service_pid"]
+
+    def end_service(self):
+        done = run([self.lodic, "stat", "--socket", self.socket, "--json"])
+        if done.returncode == 0:
+            os.kill(json.loads(done.stdout)["service_pid"], signal.SIGKILL)
+
+    def readers(self):
+        return self.ask("who")["readers"]
+
+    def hits(self, program):
+        return sum(r["hits"] for r in self.readers() if r["program"] == program)
+
+    def under(self, command, *options):
+        """The words that run command under the cache."""
+        return [str(word) for word in
+                (self.lodic, "run", "--socket", self.socket, *options, "--", *command)]
+
+    def reports(self, command, status=0, **more):
+        """Runs it with a report; returns (what it did, [the report's objects])."""
+        done = run(self.under(command, f"--report={self.report}", "--json"), **more)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done, [json.loads(line) for line in self.report.read_text().splitlines()]
+
+    def same(self, command, clean=lambda text: text, **more):
+        """The program must do the same with and without; returns what the report says."""
+        plain = run(command, **more)
+        done, reports = self.reports(command, plain.returncode, **more)
+        self.assertEqual((clean(done.stdout), clean(done.stderr)),
+                         (clean(plain.stdout), clean(plain.stderr)))
+        return reports
+
+    def file(self, name, size, seed=1):
+        path = self.folder / name
+        path.write_bytes(random.Random(seed).randbytes(size))
+        return path
+
+
+def of_all_files(reports, program):
+    """The sums of a program's processes."""
+    found = [r for r in reports if r["program"] == program and not r["path"]]
+    return {key: sum(r[key] for r in found) for key in
+            ("reads", "served", "served_bytes", "bytes", "read_keeps_offset")}

@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic run`: its options, its errors, exit statuses and signals, and the report's text.
+
+    test_run_command.py LODIC
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from run_case import KIB, PYTHON, WARM, Case, run, until  # pylint: disable=C0413
+
+Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
+READS = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(3000):
+    os.pread(fd, 1000, 0)
+"""
+SERVED = WARM + """
+fd = os.open(sys.argv[1], os.O_RDONLY)
+warm(fd)
+"""
+
+
+class Command(Case):
+    """The command before it becomes the program, and what it hands on."""
+
+    def fails(self, words, status, pattern):
+        done = run([self.lodic, "run", *words])
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        self.assertRegex(done.stderr.decode(), pattern)
+        self.assertEqual(done.stdout, b"")
+
+    def test_wrong_use(self):
+        self.fails([], 2, "name the program to run")
+        self.fails(["--memory", "lots", "true"], 2, "is not a size")
+        self.fails(["--json", "true"], 2, "--report")
+        self.fails(["--no-such", "true"], 2, "unrecognized option")
+
+    def test_programs_that_cannot_be_run(self):
+        self.fails(["no-such-program"], 127, "not found")
+        self.fails([self.folder], 126, "not a program that you may run")
+        busybox = shutil.which("busybox")
+        if busybox:
+            self.fails([busybox, "true"], 126, "linked statically.*without `lodic run'")
+
+    def test_no_cache(self):
+        self.fails(["--socket", f"{self.place}/{'x' * 120}", "true"], 1, "no cache at .*long")
+        self.fails(["--socket", "/no/such/folder/socket", "true"], 1, "no cache at")
+        # There is a service, but it is stopped.
+        pid = self.service_pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.fails(["--socket", self.socket, "true"], 1, "stopped")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def test_report_that_cannot_be_written(self):
+        self.fails(["--socket", self.socket, "--report=/no/such/folder/r", "true"], 1,
+                   "cannot write /no/such")
+
+    def test_exit_status_and_signal(self):
+        self.assertEqual(run(self.under(["sh", "-c", "exit 42"])).returncode, 42)
+        self.assertEqual(run(self.under(["sh", "-c", "kill -TERM $$"])).returncode,
+                         -signal.SIGTERM)
+
+    def test_signal_reaches_program_process_id_kept(self):
+        program = subprocess.Popen(self.under(["sh", "-c", "trap 'echo got; exit 3' USR1; "
+                                               "echo $$; while :; do sleep 0.05; done"]),
+                                   stdout=subprocess.PIPE)
+        self.assertEqual(int(program.stdout.readline()), program.pid)
+        program.send_signal(signal.SIGUSR1)
+        self.assertEqual((program.communicate(timeout=20)[0], program.returncode), (b"got\n", 3))
+
+    def test_connected_from_the_start(self):
+        program = subprocess.Popen(self.under(["sleep", "100"]))
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        until(lambda: [r for r in self.readers() if r["pid"] == program.pid], "it is connected")
+
+    def test_relative_socket(self):
+        os.symlink(self.place, self.folder / "at")
+        done = run([self.lodic, "run", "--socket", "at/socket", "--report", "--", "sh", "-c",
+                    f"cd /; exec {PYTHON} -c '{SERVED}' {self.file('data', 8 * KIB)}"],
+                   cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertRegex(done.stderr.decode(), r"/data: [1-9]\d* of \d+ reads served")
+
+    def test_environment_handed_on_once(self):
+        words = self.under([self.lodic, "run", "--socket", self.socket, "--", "sh", "-c",
+                            "echo $LD_PRELOAD; echo $LODIC_RUN_SOCKET"],)
+        done = run(words, env=dict(os.environ, LD_PRELOAD="libm.so.6"))
+        preload, at = done.stdout.decode().splitlines()
+        self.assertRegex(preload, r"\A\S+/liblodic-preload\.so:libm\.so\.6\Z")
+        self.assertEqual(at, str(self.socket))
+
+    def test_map_and_run_the_last_counts(self):
+        data = self.file("data", 300 * KIB)
+        done = run(self.under([self.lodic, "map", "--", "cat"] + [data] * 12, "--report"))
+        self.assertIn(b"lodic map: cat[", done.stderr)
+        self.assertNotIn(b"lodic run: cat[", done.stderr)
+
+    def test_listed_in_help(self):
+        self.assertRegex(run([self.lodic, "--help"]).stdout.decode(), r"\n  run +Run an unmod")
+        text = run([self.lodic, "run", "--help"]).stdout.decode()
+        self.assertIn("doc/hazards.md", text)
+
+
+class Report(Case):
+    """What --report says."""
+
+    def test_text_each_file_and_reason(self):
+        data = self.file("data", 8 * KIB)
+        done = run(self.under([PYTHON, "-c", SERVED + "os.read(fd, 10)", data], "--report"))
+        text = done.stderr.decode()
+        found = re.search(rf"lodic run: python3\[\d+\]: {data}: (\d+) of \d+ reads served, .*; the "
+                          r"kernel read 1 \(read keeps offset\), 1 \(first read", text)
+        self.assertTrue(found, text)
+        self.assertGreater(int(found[1]), 0)
+
+    def test_no_report_not_a_word(self):
+        done = run(self.under([PYTHON, "-c", SERVED, self.file("data", 8 * KIB)]))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+
+    def test_refused_says_why(self):
+        data = self.file("data", 8 * KIB)
+        with open(data, "r+b"):
+            _, reports = self.reports([PYTHON, "-c", READS + """
+import time
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    os.pread(fd, 1000, 0)
+""", data])
+        [one] = [r for r in reports if r["path"] == str(data)]
+        self.assertEqual((one["served"], one["refused_errno"]), (0, 26))  # ETXTBSY
+        self.assertGreater(one["refused"], 0)
+
+    def test_writable_and_direct_say_so(self):
+        data = self.file("data", 8 * KIB)
+        _, reports = self.reports([PYTHON, "-c", READS.replace("O_RDONLY", "O_RDWR"), data])
+        [one] = [r for r in reports if r["path"] == str(data)]
+        self.assertEqual((one["reads"], one["opened_for_writing"]), (3000, 2999))
+
+    def test_stderr_closed_nothing_written_elsewhere(self):
+        data = self.file("data", 8 * KIB)
+        script = READS + "os.close(2)\nassert os.open('out', os.O_WRONLY | os.O_CREAT) == 2"
+        done = run(self.under([PYTHON, "-c", script, data], "--report"), cwd=self.folder)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"reads served", done.stderr)
+        self.assertEqual((self.folder / "out").read_bytes(), b"")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
