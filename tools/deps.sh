@@ -3,7 +3,10 @@
 # Installs the missing packages that lodic needs, and says what each is for. When all are
 # there, it is silent and quick.
 #
-#   tools/deps.sh [build|check|bench|fmt|kernel|all]
+#   tools/deps.sh [build|check|bench|fmt|kernel|server|all]
+#
+# The packages of `server` start a server when they are installed. So `all` is without them, and no
+# goal of the Makefile asks for them: only .ci/run does.
 #
 # Installs as root, or by sudo where that asks for no password. Otherwise it prints the
 # one command to run and ends with status 1. With LODIC_DEPS=skip in the environment
@@ -12,9 +15,9 @@ set -eu
 
 set_name=${1:-all}
 case $set_name in
-build | check | bench | fmt | kernel | all) ;;
+build | check | bench | fmt | kernel | server | all) ;;
 *)
-	echo "deps: unknown set '$set_name' (build, check, bench, fmt, kernel, all)" >&2
+	echo "deps: unknown set '$set_name' (build, check, bench, fmt, kernel, server, all)" >&2
 	exit 2
 	;;
 esac
@@ -37,7 +40,7 @@ table() {
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	rocksdb-tools|check bench|cmd:db_bench|runs under lodic run; kernel/run observe watches it
-	nginx|check|file:/usr/sbin/nginx|tests/run: a server under lodic run
+	nginx|server|file:/usr/sbin/nginx|tests/run: a server under lodic run
 	fio|check|cmd:fio|tests/run: reads that verify themselves
 	sqlite3|check|cmd:sqlite3|tests/run: a database that is only read
 	librocksdb-dev|bench|pc:rocksdb|bench_peers measures its caches beside ours
@@ -68,7 +71,7 @@ table() {
 wanted() {
 	case " $1 " in
 	*" $set_name "* | *" build "*) [ "$set_name" != fmt ] || [ "$1" = fmt ] ;;
-	*) [ "$set_name" = all ] ;;
+	*) [ "$set_name" = all ] && [ "$1" != server ] ;;
 	esac
 }
 

@@ -5,7 +5,8 @@
     test_run_programs.py LODIC
 
 The programs are Debian's nginx, fio, db_bench (rocksdb-tools), sqlite3, python3, perl, tar, grep
-and rsync. tools/deps.sh installs them for `make check`. A program that is missing is a failure.
+and rsync. tools/deps.sh installs them for `make check`, all but nginx, whose package starts a
+server. A program that is missing is a failure, nginx only where .ci/run has installed it.
 """
 
 import bisect
@@ -14,7 +15,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from run_case import KIB, MIB, PYTHON, Case, of_all_files, run, until  # pylint: disable=C0413
 
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
+NGINX = "/usr/sbin/nginx"
 FILES = 1000
 CONFIGURATION = """
 daemon off; worker_processes {workers}; pid {folder}/pid; error_log {folder}/errors; {user}
@@ -105,7 +106,9 @@ class Server(Case):
             pass
 
     def nginx(self, workers, requests):
-        self.assertTrue(shutil.which("nginx", path="/usr/sbin:/usr/bin"), "there is no nginx")
+        # On a machine for continuous integration .ci/run has installed it.
+        if not os.path.exists(NGINX) and not os.environ.get("CI"):
+            self.skipTest("install nginx, and stop the server that its package starts")
         www = self.folder / "www"
         www.mkdir()
         for number in range(FILES):
@@ -114,7 +117,7 @@ class Server(Case):
         (self.folder / "conf").write_text(CONFIGURATION.format(
             workers=workers, folder=self.folder, socket=listens,
             user="user root;" if os.getuid() == 0 else ""))
-        server = subprocess.Popen(self.under(["/usr/sbin/nginx", "-c", self.folder / "conf"]),
+        server = subprocess.Popen(self.under([NGINX, "-c", self.folder / "conf"]),
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   start_new_session=True)
         self.addCleanup(server.wait)
