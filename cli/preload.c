@@ -138,7 +138,10 @@ int preload_report(const char *path, char *ret_path, size_t size)
 
 int preload_become(char **command)
 {
+	int error;
+
 	execvp(command[0], command);
-	cli_error("cannot run %s: %s", command[0], strerror(errno));
-	return errno == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+	error = errno;
+	cli_error("cannot run %s: %s", command[0], strerror(error));
+	return error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
 }

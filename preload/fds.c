@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include "preload/own.h"
+#include "preload/run.h"
 
 static struct fds *fds_of_process;
 
 /* The kernel has wiped the state. A child of a bare clone() does not come here. */
 static void fds_after_fork(void)
 {
+	if (!run_forked())
+		return;
 	fds_of_process->pid = (u64)getpid();
 	own_forked();
 }
@@ -34,6 +37,12 @@ void *fds_state(size_t bytes)
 	}
 	fds->pid = (u64)getpid();
 	return fds;
+}
+
+bool fds_is_ours(void)
+{
+	return fds_of_process &&
+	       host_load_relaxed(&fds_of_process->pid) == (u64)getpid();
 }
 
 bool fds_lock(struct fds *fds, struct fds_hold *hold, bool wait)

@@ -64,6 +64,9 @@ static inline u64 fds_index(u64 slot)
  * is none. Only a constructor may call it, once in each process. */
 void *fds_state(size_t bytes);
 
+/* Is the state this process's? */
+bool fds_is_ours(void);
+
 /* A thread that holds the lock has its signals blocked and cannot be cancelled. */
 struct fds_hold {
 	sigset_t signals;

@@ -58,6 +58,7 @@ enum next {
 	NEXT_FCNTL,
 	NEXT_FCNTL64,
 	NEXT_FCNTL_INNER,
+	NEXT_FLOCK,
 	NEXT_FCLOSE,
 	NEXT_FREOPEN,
 	NEXT_FREOPEN64,
@@ -67,6 +68,7 @@ enum next {
 	NEXT_PRCTL,
 	NEXT_UNSHARE,
 	NEXT_CLONE,
+	NEXT_VFORK,
 	NEXT_SYSCALL,
 	NEXT_EXIT_AT_ONCE,
 	NEXT_EXIT_AT_ONCE_C,
@@ -80,8 +82,12 @@ u64 hooks_next(enum next which);
 
 /* What close_range() does, whichever way it is called: the shim's own descriptors stay. */
 int hooks_close_range(unsigned int first, unsigned int last, int flags);
+/* Does this command of fcntl() lock the open file, not the process's view of it? */
+bool hooks_fcntl_locks(int command);
 /* Before and after a descriptor goes, or makes room for another file. */
 void hooks_fd_goes(int fd);
 void hooks_fd_gone(int fd);
+/* A call has opened fd, or has put another file there (-1: it has failed). */
+void hooks_fd_opened(int fd);
 
 #endif

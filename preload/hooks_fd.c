@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "preload/map.h"
@@ -24,6 +25,7 @@ typedef int (*dup_fn)(int from);
 typedef int (*dup2_fn)(int from, int to);
 typedef int (*dup3_fn)(int from, int to, int flags);
 typedef int (*fcntl_fn)(int fd, int command, ...);
+typedef int (*flock_fn)(int fd, int operation);
 typedef int (*fclose_fn)(FILE *stream);
 typedef FILE *(*freopen_fn)(const char *path, const char *how, FILE *stream);
 typedef int (*fadvise_fn)(int fd, off_t offset, off_t n, int advice);
@@ -49,10 +51,16 @@ EXPORT int hooks_fcntl64(int fd, int command, unsigned long more) HOOKS_AS("fcnt
 EXPORT int hooks_fcntl_inner(int fd, int command, unsigned long more)
 	HOOKS_AS("__fcntl");
 
-/* A call has opened fd (-1: it has failed). */
-static int opened(int fd)
+void hooks_fd_opened(int fd)
 {
 	run_changes(fd);
+	if (own_is(fd))
+		own_lost(fd);
+}
+
+static int opened(int fd)
+{
+	hooks_fd_opened(fd);
 	return fd;
 }
 
@@ -222,20 +230,25 @@ static void makes_room(int from, int to)
 		return;
 	map_closing(to);
 	run_changes(to);
-	if (own_is(to))
-		own_lost(to);
+}
+
+static int dup2_by(enum next which, int from, int to)
+{
+	int result;
+
+	makes_room(from, to);
+	result = ((dup2_fn)hooks_next(which))(from, to);
+	return from == to ? result : opened(result);
 }
 
 EXPORT int dup2(int from, int to)
 {
-	makes_room(from, to);
-	return opened(((dup2_fn)hooks_next(NEXT_DUP2))(from, to));
+	return dup2_by(NEXT_DUP2, from, to);
 }
 
 EXPORT int __dup2(int from, int to)
 {
-	makes_room(from, to);
-	return opened(((dup2_fn)hooks_next(NEXT_DUP2_INNER))(from, to));
+	return dup2_by(NEXT_DUP2_INNER, from, to);
 }
 
 EXPORT int dup3(int from, int to, int flags)
@@ -244,14 +257,29 @@ EXPORT int dup3(int from, int to, int flags)
 	return opened(((dup3_fn)hooks_next(NEXT_DUP3))(from, to, flags));
 }
 
+EXPORT int flock(int fd, int operation)
+{
+	run_locks(fd);
+	return ((flock_fn)hooks_next(NEXT_FLOCK))(fd, operation);
+}
+
+bool hooks_fcntl_locks(int command)
+{
+	return command == F_OFD_SETLK || command == F_OFD_SETLKW ||
+	       command == F_SETLEASE;
+}
+
 static int fcntl_by(enum next which, int fd, int command, unsigned long more)
 {
-	int result = ((fcntl_fn)hooks_next(which))(fd, command, more);
+	int result;
 
+	if (hooks_fcntl_locks(command))
+		run_locks(fd);
+	result = ((fcntl_fn)hooks_next(which))(fd, command, more);
 	if (command == F_SETFL) /* O_DIRECT */
 		run_changes(fd);
 	else if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-		run_changes(result);
+		hooks_fd_opened(result);
 	return result;
 }
 

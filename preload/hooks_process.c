@@ -24,6 +24,7 @@ typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg, ..
 typedef long (*syscall_fn)(long number, ...);
 typedef void (*exit_fn)(int status);
 
+__attribute__((used)) u64 hooks_vfork(void); /* the code below calls it */
 EXPORT int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
                        unsigned long d) HOOKS_AS("prctl");
 EXPORT int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg,
@@ -46,7 +47,7 @@ int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
                 unsigned long d)
 {
 	if (option == PR_SET_SECCOMP)
-		run_stop();
+		run_confined();
 	return ((prctl_fn)hooks_next(NEXT_PRCTL))(option, a, b, c, d);
 }
 
@@ -58,6 +59,46 @@ static bool parts(unsigned long flags)
 		return !(flags & CLONE_VM);
 	return (flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM;
 }
+
+/* The calling thread waits, and the child runs on its thread-local words. */
+static bool suspends(unsigned long flags)
+{
+	return (flags & CLONE_VM) && (flags & CLONE_VFORK);
+}
+
+/* Returns the next vfork(). */
+u64 hooks_vfork(void)
+{
+	run_suspends();
+	return hooks_next(NEXT_VFORK);
+}
+
+/* vfork() returns twice, so no frame of the shim may lie below it: this jumps there. */
+__asm__(".pushsection .text\n"
+        ".globl vfork, __vfork\n"
+        ".type vfork, %function\n"
+        ".type __vfork, %function\n"
+        "vfork:\n"
+        "__vfork:\n"
+#if defined(__x86_64__)
+        "endbr64\n"
+        "sub $8, %rsp\n"
+        "call hooks_vfork\n"
+        "add $8, %rsp\n"
+        "jmp *%rax\n"
+#elif defined(__aarch64__)
+        "hint #34\n" /* bti c */
+        "stp x29, x30, [sp, #-16]!\n"
+        "bl hooks_vfork\n"
+        "ldp x29, x30, [sp], #16\n"
+        "mov x16, x0\n"
+        "br x16\n"
+#else
+#error "vfork() has no jump here"
+#endif
+        ".size vfork, . - vfork\n"
+        ".size __vfork, . - __vfork\n"
+        ".popsection\n");
 
 EXPORT int unshare(int flags)
 {
@@ -71,6 +112,8 @@ int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned l
 {
 	if (parts((unsigned long)flags))
 		run_stop();
+	if (suspends((unsigned long)flags))
+		run_suspends();
 	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg, a, b, c);
 }
 
@@ -78,14 +121,35 @@ int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned l
 static bool stops(long number, unsigned long a)
 {
 	switch (number) {
-	case SYS_seccomp: return true;
-	case SYS_prctl: return (int)a == PR_SET_SECCOMP;
 	case SYS_unshare: return a & CLONE_FILES;
 	case SYS_clone: return parts(a);
 	case SYS_clone3: return parts(*(const unsigned long *)a); /* its flags */
 	case SYS_io_uring_setup: return true; /* a ring opens and closes unseen */
 	default: return false;
 	}
+}
+
+/* What the shim must do first, for some calls. */
+static void prepares(long number, unsigned long a, unsigned long b)
+{
+	unsigned long flags = 0;
+
+	if (number == SYS_seccomp || (number == SYS_prctl && (int)a == PR_SET_SECCOMP))
+		run_confined();
+	else if (stops(number, a))
+		run_stop();
+	if (number == SYS_flock || (number == SYS_fcntl && hooks_fcntl_locks((int)b)))
+		run_locks((int)a);
+	if (number == SYS_clone)
+		flags = a;
+	else if (number == SYS_clone3)
+		flags = *(const unsigned long *)a;
+#ifdef SYS_vfork
+	if (number == SYS_vfork)
+		flags = CLONE_VM | CLONE_VFORK;
+#endif
+	if (suspends(flags))
+		run_suspends();
 }
 
 /* The call puts another file at its result. */
@@ -127,8 +191,7 @@ long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long 
 	int fd = closes(number, a, b);
 	long result;
 
-	if (stops(number, a))
-		run_stop();
+	prepares(number, a, b);
 	if (number == SYS_close_range)
 		return hooks_close_range((unsigned int)a, (unsigned int)b, (int)c);
 	if (fd < 0 && !opens(number))
@@ -139,12 +202,14 @@ long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long 
 	}
 	hooks_fd_goes(fd);
 	result = next(number, a, b, c, d, e, f);
-	if (fd >= 0)
+	if (fd >= 0 && (number == SYS_close || a == b || result < 0))
 		hooks_fd_gone(fd);
+	else if (fd >= 0)
+		hooks_fd_opened(fd);
 	else if (number == SYS_fcntl && (int)b == F_SETFL)
 		run_changes((int)a);
 	else if (number != SYS_fcntl || (int)b == F_DUPFD || (int)b == F_DUPFD_CLOEXEC)
-		run_changes((int)result);
+		hooks_fd_opened((int)result);
 	return result;
 }
 

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/own.h"
+
 #define NAME_BYTES 64u
 /* A path, with every byte escaped, and what stands around it. */
 #define LINE_BYTES (8u * 4096)
@@ -136,16 +138,16 @@ void line_end(const char *path)
 	text[text_n++] = '\n';
 	sigpending(&before);
 	if (path[0])
-		fd = open(path,
-		          O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK |
-		                  O_NOCTTY,
-		          0666);
+		fd = (int)own_call(SYS_openat, AT_FDCWD, path,
+		                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+		                           O_NONBLOCK | O_NOCTTY,
+		                   0666);
 	else if (!line_stderr_is_ours())
 		return;
 	if (fd < 0)
 		return;
 	sigemptyset(&ours);
-	if (syscall(SYS_write, fd, text, text_n) < 0) {
+	if (own_call(SYS_write, fd, text, text_n) < 0) {
 		if (errno == EPIPE && !sigismember(&before, SIGPIPE))
 			sigaddset(&ours, SIGPIPE);
 		if (errno == EFBIG && !sigismember(&before, SIGXFSZ))
@@ -153,10 +155,9 @@ void line_end(const char *path)
 		sigtimedwait(&ours, NULL, &at_once);
 	}
 	if (path[0])
-		syscall(SYS_close, fd);
+		own_call(SYS_close, fd);
 }
 
-/* Bare system calls, because those of libc would come by this shim. */
 u64 line_of_status(const char *name)
 {
 	static char status[STATUS_BYTES];
@@ -165,12 +166,12 @@ u64 line_of_status(const char *name)
 	long n;
 	int fd;
 
-	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status",
+	fd = (int)own_call(SYS_openat, AT_FDCWD, "/proc/self/status",
 	                  O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return LINE_UNKNOWN;
-	n = syscall(SYS_read, fd, status, sizeof(status) - 1);
-	syscall(SYS_close, fd);
+	n = own_call(SYS_read, fd, status, sizeof(status) - 1);
+	own_call(SYS_close, fd);
 	status[n > 0 ? n : 0] = '\0';
 	p = strstr(status, name);
 	if (!p)

@@ -14,11 +14,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/fds.h"
+
 #define OWN_NR 8u
 /* The shim's descriptors lie just below this number, or below the program's limit. Higher ones
  * would make the kernel's table larger, which a fork() copies. */
 #define OWN_TOP 1024u
 #define OWN_HEAD_BYTES 64u
+#define OWN_LOST (~(u64)0) /* in place of the device */
 
 /* In memory that a child keeps: it must close its copies. */
 static struct {
@@ -43,7 +46,7 @@ static void own_add(int fd)
 }
 
 /* A duplicate of fd, as high as it should lie; fd itself stays. */
-static int own_dup(int fd)
+static int own_high(int fd)
 {
 	struct rlimit limit;
 	u64 top = OWN_TOP;
@@ -51,10 +54,17 @@ static int own_dup(int fd)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < top)
 		top = limit.rlim_cur;
-	high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
+	high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
 	                    top > 2 * OWN_NR ? (int)(top - OWN_NR) : 0);
 	if (high < 0)
-		high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+		high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+	return high;
+}
+
+static int own_dup(int fd)
+{
+	int high = own_high(fd);
+
 	if (high >= 0)
 		own_add(high);
 	return high;
@@ -68,12 +78,12 @@ int own_fcntl(int fd, int command, ...)
 
 int own_socket(int domain, int type, int protocol)
 {
-	int fd = (int)syscall(SYS_socket, domain, type, protocol);
+	int fd = (int)own_call(SYS_socket, domain, type, protocol);
 	int high = fd < 0 ? -1 : own_dup(fd);
 	int error = errno;
 
 	if (fd >= 0)
-		syscall(SYS_close, fd);
+		own_call(SYS_close, fd);
 	errno = error;
 	return high;
 }
@@ -88,12 +98,19 @@ static bool own_same(u32 i)
 	       st.st_ino == own_list[i].ino;
 }
 
-/* Its place in the list; OWN_NR: it is not the shim's. */
-static u32 own_find(int fd)
+static bool own_is_lost(u32 i)
+{
+	return host_load_relaxed(&own_list[i].dev) == OWN_LOST;
+}
+
+/* Its place in the list, among those that are lost or those that are not. OWN_NR: it is not
+ * there. A number may be lost and be the shim's once more. */
+static u32 own_find(int fd, bool lost)
 {
 	u32 i = 0;
 
-	while (i < OWN_NR && host_load_relaxed(&own_list[i].fd) != (u64)fd + 1)
+	while (i < OWN_NR && (host_load_relaxed(&own_list[i].fd) != (u64)fd + 1 ||
+	                      own_is_lost(i) != lost))
 		i++;
 	return i;
 }
@@ -101,7 +118,7 @@ static u32 own_find(int fd)
 /* May the shim use it? If not, errno says that the other side has gone. */
 static bool own_usable(int fd)
 {
-	u32 i = own_find(fd);
+	u32 i = own_find(fd, false);
 
 	if (i < OWN_NR && own_same(i))
 		return true;
@@ -111,33 +128,59 @@ static bool own_usable(int fd)
 
 int own_close(int fd)
 {
-	u32 i = own_find(fd);
-	bool ours = i == OWN_NR || own_same(i);
+	u32 i = own_find(fd, true);
+	bool ours;
 
+	if (i == OWN_NR)
+		i = own_find(fd, false);
+	ours = i == OWN_NR || own_same(i);
 	if (i < OWN_NR)
 		host_store_relaxed(&own_list[i].fd, 0);
 	/* If it is another file by now, it is the program's. */
-	return ours ? (int)syscall(SYS_close, fd) : 0;
+	return ours ? (int)own_call(SYS_close, fd) : 0;
 }
 
 ssize_t own_write(int fd, const void *bytes, size_t n)
 {
-	return own_usable(fd) ? syscall(SYS_write, fd, bytes, n) : -1;
+	return own_usable(fd) ? own_call(SYS_write, fd, bytes, n) : -1;
 }
 
 ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	return own_usable(fd) ? syscall(SYS_sendmsg, fd, message, flags) : -1;
+	return own_usable(fd) ? own_call(SYS_sendmsg, fd, message, flags) : -1;
+}
+
+/* Moves what has come away from the numbers of the standard descriptors. */
+static void own_rise(struct msghdr *message)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		int *fds = (int *)CMSG_DATA(c);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int high = fds[i] > STDERR_FILENO ? -1 : own_high(fds[i]);
+
+			if (high < 0)
+				continue;
+			own_call(SYS_close, fds[i]);
+			fds[i] = high;
+		}
+	}
 }
 
 ssize_t own_recvmsg(int fd, struct msghdr *message, int flags)
 {
-	return own_usable(fd) ? syscall(SYS_recvmsg, fd, message, flags) : -1;
+	ssize_t n = own_usable(fd) ? own_call(SYS_recvmsg, fd, message, flags) : -1;
+
+	if (n >= 0)
+		own_rise(message);
+	return n;
 }
 
 bool own_is(int fd)
 {
-	return fd >= 0 && own_find(fd) < OWN_NR;
+	return fd >= 0 && own_find(fd, false) < OWN_NR;
 }
 
 u64 own_next(u64 first, u64 last)
@@ -147,7 +190,7 @@ u64 own_next(u64 first, u64 last)
 	for (u32 i = 0; i < OWN_NR; i++) {
 		u64 fd = host_load_relaxed(&own_list[i].fd);
 
-		if (fd > first && fd - 1 < least)
+		if (fd > first && fd - 1 < least && !own_is_lost(i))
 			least = fd - 1;
 	}
 	return least;
@@ -155,19 +198,21 @@ u64 own_next(u64 first, u64 last)
 
 void own_lost(int fd)
 {
-	u32 i = own_find(fd);
+	u32 i = own_find(fd, false);
 
-	if (i < OWN_NR)
-		own_list[i].dev = own_list[i].ino = ~(u64)0;
+	/* A vfork() child has descriptors of its own. */
+	if (i < OWN_NR && fds_is_ours())
+		host_store_relaxed(&own_list[i].dev, OWN_LOST);
 }
 
 void own_forked(void)
 {
 	for (u32 i = 0; i < OWN_NR; i++) {
+		bool ours = own_same(i);
 		u64 fd = host_xchg(&own_list[i].fd, 0);
 
-		if (fd)
-			syscall(SYS_close, (int)fd - 1);
+		if (ours)
+			own_call(SYS_close, (int)fd - 1);
 	}
 }
 

@@ -20,6 +20,10 @@
 #include <sys/types.h>
 
 #include "host/host.h"
+#include "preload/hooks.h"
+
+/* A system call of the shim's own. syscall() would come by the shim, which may hold its lock. */
+#define own_call ((long (*)(long number, ...))hooks_next(NEXT_SYSCALL))
 
 int own_socket(int domain, int type, int protocol);
 int own_fcntl(int fd, int command, ...); /* F_DUPFD_CLOEXEC alone */
@@ -35,7 +39,7 @@ char *own_strdup(const char *text);
 bool own_is(int fd);
 /* The lowest number in [first, last] that is the shim's; above last: none. */
 u64 own_next(u64 first, u64 last);
-/* The program takes this number for another file. The shim's descriptor is lost. */
+/* The program has taken this number for another file. The shim's descriptor is lost. */
 void own_lost(int fd);
 /* In a forked child. */
 void own_forked(void);

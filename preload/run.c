@@ -48,7 +48,8 @@ struct run_file {
 	struct lent_file lent;
 	u64 nr_fds;        /* slots that name it; atomic */
 	u64 idle_since_ns; /* while there is none */
-	u64 pad[6];        /* so that readers of two files share no line */
+	u64 locked;        /* U17; atomic */
+	u64 pad[5];        /* so that readers of two files share no line */
 };
 
 static_assert(RUN_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
@@ -76,6 +77,8 @@ static struct run_state *run_state; /* NULL: the shim does nothing */
 static char run_socket[RUN_TEXT_BYTES];
 static bool run_reports;
 static pthread_key_t run_key;
+/* Under a filter the shim makes no system call. A child inherits the filter, and this. */
+static u64 run_filtered;
 
 static __thread struct run_reader *run_mine;
 static __thread u64 run_pid; /* the process that it is of: after fork() another one */
@@ -90,6 +93,21 @@ void run_stop(void)
 {
 	if (run_state)
 		host_store_relaxed(&run_state->off, 1);
+}
+
+void run_confined(void)
+{
+	run_end(false);
+	host_store_relaxed(&run_filtered, 1);
+	run_stop();
+}
+
+bool run_forked(void)
+{
+	run_mine = NULL;
+	run_over = false;
+	run_report_forked();
+	return !host_load_relaxed(&run_filtered);
 }
 
 static struct run_file *slot_file(u64 slot)
@@ -188,6 +206,7 @@ static struct run_file *file_find(struct run_state *s, const struct stat *st)
 	if (!oldest || !lent_give_back(&oldest->lent))
 		return NULL;
 	oldest->lent.lodic = NULL;
+	host_store_relaxed(&oldest->locked, 0);
 	lent_begin(&oldest->lent, ++s->last_name, st->st_dev, st->st_ino);
 	return oldest;
 }
@@ -205,58 +224,73 @@ static enum run_why descriptor_fits(int fd, struct stat *ret_st)
 }
 
 /* Finds out what is behind fd, and fills its slot (U12). Returns RUN_NOT_CACHED for a file that
- * may be served from now on. */
+ * may be served from now on. The lock is held. */
 static enum run_why descriptor_look(struct run_state *s, int fd)
 {
+	u64 looking = SLOT_LOOKING(++s->last_look);
 	u64 *slot = &s->fds.slots[fd];
-	enum run_why why = RUN_BUSY;
-	struct run_file *f = NULL;
-	struct fds_hold hold;
+	struct run_file *f;
+	enum run_why why;
 	struct stat st;
-	u64 looking;
 
-	if (!fds_lock(&s->fds, &hold, false))
-		return RUN_BUSY;
-	looking = SLOT_LOOKING(++s->last_look);
 	if (!host_cas(slot, SLOT_SEEN, looking))
-		goto out;
+		return RUN_BUSY;
 	why = descriptor_fits(fd, &st);
 	if (why != RUN_SERVED) {
 		host_cas(slot, looking, FDS_SKIP);
-		goto out;
+		return why;
 	}
 	f = file_find(s, &st);
 	if (!f) {
 		host_cas(slot, looking, SLOT_SEEN); /* there may be room later */
-		why = RUN_TABLE_FULL;
-		goto out;
+		return RUN_TABLE_FULL;
 	}
-	why = RUN_NOT_CACHED;
 	host_fetch_add(&f->nr_fds, 1);
 	if (!host_cas(slot, looking, fds_of_file(f->lent.name, (u64)(f - s->files))))
 		file_unnamed(s, f);
-out:
+	return RUN_NOT_CACHED;
+}
+
+void run_locks(int fd)
+{
+	struct run_state *s = run_state;
+	struct fds_hold hold;
+	u64 *slot, found;
+
+	if (!s || (u32)fd >= FDS_NR || host_load_relaxed(&s->off) ||
+	    host_load_relaxed(&run_filtered) || !fds_lock(&s->fds, &hold, true))
+		return;
+	slot = &s->fds.slots[fd];
+	fds_saw(&s->fds, fd);
+	host_cas(slot, 0, SLOT_SEEN);
+	descriptor_look(s, fd);
+	found = host_load_acquire(slot);
+	if ((found & FDS_KIND) == FDS_FILE)
+		host_store_relaxed(&slot_file(found)->locked, 1);
+	else
+		host_cas(slot, SLOT_SEEN, FDS_SKIP); /* the table has no room */
 	fds_unlock(&s->fds, &hold);
-	return why;
 }
 
 /* Reads of a descriptor that names no file yet. */
 static enum run_why descriptor_new(struct run_state *s, int fd, u64 slot)
 {
+	enum run_why why = RUN_FIRST_READ;
 	struct fds_hold hold;
 
 	sweep_if_due(s);
-	if (slot == SLOT_SEEN)
-		return descriptor_look(s, fd);
-	if (slot != 0)
+	if (slot != 0 && slot != SLOT_SEEN)
 		return RUN_BUSY; /* another thread looks */
-	/* The table's top is written under the lock. */
 	if (!fds_lock(&s->fds, &hold, false))
 		return RUN_BUSY;
-	fds_saw(&s->fds, fd);
-	host_cas(&s->fds.slots[fd], 0, SLOT_SEEN);
+	if (slot == SLOT_SEEN) {
+		why = descriptor_look(s, fd);
+	} else {
+		fds_saw(&s->fds, fd);
+		host_cas(&s->fds.slots[fd], 0, SLOT_SEEN);
+	}
 	fds_unlock(&s->fds, &hold);
-	return RUN_FIRST_READ;
+	return why;
 }
 
 /* Why a descriptor is left alone: for the report. */
@@ -266,7 +300,7 @@ static enum run_why descriptor_skipped(int fd)
 	int error = errno;
 	struct stat st;
 
-	if (run_reports)
+	if (run_reports && !host_load_relaxed(&run_filtered))
 		why = descriptor_fits(fd, &st);
 	errno = error;
 	return why;
@@ -274,21 +308,34 @@ static enum run_why descriptor_skipped(int fd)
 
 /* ---- threads ---- */
 
-/* The thread ends: another one may have its context. */
-static void reader_leave(void *arg)
+/* Another thread may have this one's reader. One that is in the middle of a read stays. */
+static void reader_give(void)
 {
-	struct run_reader *r = arg;
 	struct run_state *s = run_state;
+	struct run_reader *r = run_mine;
 	struct fds_hold hold;
 
-	run_mine = NULL;
-	run_over = true;
-	if (run_pid != host_load_relaxed(&s->fds.pid) || r->busy ||
-	    !fds_lock(&s->fds, &hold, true))
+	if (!r || run_pid != host_load_relaxed(&s->fds.pid) || r->busy ||
+	    host_load_relaxed(&run_filtered) || !fds_lock(&s->fds, &hold, true))
 		return;
+	run_mine = NULL;
 	r->next = s->free_readers;
 	s->free_readers = r;
 	fds_unlock(&s->fds, &hold);
+}
+
+/* The thread ends. */
+static void reader_leave(void *arg)
+{
+	(void)arg;
+	reader_give();
+	run_mine = NULL;
+	run_over = true;
+}
+
+void run_suspends(void)
+{
+	reader_give();
 }
 
 /* The lock is held. */
@@ -340,6 +387,8 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r,
 	struct fds_hold hold;
 	int reason;
 
+	if (host_load_relaxed(&f->locked))
+		return RUN_LOCKED;
 	if (!lent_due(r->context, &f->lent) || !fds_lock(&s->fds, &hold, false)) {
 		if (run_reports && host_load_relaxed(&f->lent.reason))
 			why = RUN_REFUSED;
@@ -348,7 +397,8 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r,
 	if (fds_address_space_limited()) {
 		host_store_relaxed(&s->off, 1);
 		why = RUN_STOPPED;
-	} else if (f->lent.name == fds_generation(slot)) {
+	} else if (f->lent.name == fds_generation(slot) &&
+	           !host_load_relaxed(&f->locked)) {
 		r->busy = 1; /* so that the thread's end does not hand it on half-way */
 		lent_step(r->context, &f->lent, fd);
 		r->busy = 0;
@@ -418,7 +468,7 @@ void run_note(int fd, ssize_t n, enum run_why why)
 	int error = errno, reason = 0;
 	u64 slot;
 
-	if (!run_reports || n < 0)
+	if (!run_reports || n < 0 || host_load_relaxed(&run_filtered))
 		return;
 	if (why == RUN_REFUSED) {
 		slot = host_load_relaxed(&run_state->fds.slots[fd]);
@@ -433,7 +483,8 @@ void run_end(bool stderr_closing)
 {
 	struct fds_hold hold;
 
-	if (!run_reports || !run_state || !fds_lock(&run_state->fds, &hold, true))
+	if (!run_reports || !run_state || host_load_relaxed(&run_filtered) ||
+	    !fds_lock(&run_state->fds, &hold, true))
 		return;
 	run_report_end(stderr_closing);
 	fds_unlock(&run_state->fds, &hold);
@@ -477,7 +528,8 @@ __attribute__((constructor)) static void run_start(void)
 		return;
 	line_start();
 	run_reports = run_report_start();
-	if (is_filtered() || fds_address_space_limited())
+	run_filtered = is_filtered();
+	if (run_filtered || fds_address_space_limited())
 		s->off = 1;
 	connect_first(s);
 	run_state = s;

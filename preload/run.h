@@ -24,6 +24,11 @@
  *    would drop the program's fcntl() locks.
  * U16 The shim serves no read that a signal handler does while it has interrupted one. A handler
  *    that jumps out of a read leaves that thread with the kernel.
+ * U17 A file is not lent from when the program locks it by flock() or the like. Such a lock
+ *    belongs to the open file, and the service's copy would keep it after the program's close.
+ * U18 The child of vfork() gets no reader. It has descriptors of its own, but the slots are those
+ *    of its parent, where other threads run on and fill them. So the thread gives its reader away
+ *    before, and the lock refuses the child.
  */
 #ifndef LODIC_PRELOAD_RUN_H
 #define LODIC_PRELOAD_RUN_H
@@ -39,6 +44,7 @@ enum run_why {
 	RUN_FIRST_READ,   /* of a descriptor: it may be the only one */
 	RUN_NOT_CACHED,   /* not all of it, yet */
 	RUN_REFUSED,      /* the service does not cache the file */
+	RUN_LOCKED,       /* U17 */
 	RUN_AWAY,         /* there is no service, or it has not answered yet */
 	RUN_WRITABLE,
 	RUN_DIRECT,
@@ -64,6 +70,14 @@ void run_changes(int fd);
 void run_changes_from(unsigned int first, unsigned int last);
 /* From now on the shim serves nothing, and makes no system call of its own. */
 void run_stop(void);
+/* The same, and it writes its report now: a filter for system calls is about to come. */
+void run_confined(void);
+/* The program is about to lock the open file behind fd: U17. */
+void run_locks(int fd);
+/* A child is about to run on this thread's thread-local words: U18. */
+void run_suspends(void);
+/* In a forked child. false: the shim does nothing more here. */
+bool run_forked(void);
 /* The program ends, in a way that the shim can see; or is about to close stderr. */
 void run_end(bool stderr_closing);
 
@@ -71,5 +85,6 @@ void run_end(bool stderr_closing);
 bool run_report_start(void);
 void run_report_note(int fd, u64 bytes, enum run_why why, int error);
 void run_report_end(bool stderr_closing);
+void run_report_forked(void);
 
 #endif

@@ -32,6 +32,7 @@ static const char *const why_names[RUN_NR_WHYS] = {
 	[RUN_FIRST_READ] = "first_read_of_descriptor",
 	[RUN_NOT_CACHED] = "not_cached_yet",
 	[RUN_REFUSED] = "refused",
+	[RUN_LOCKED] = "locked",
 	[RUN_AWAY] = "service_away",
 	[RUN_WRITABLE] = "opened_for_writing",
 	[RUN_DIRECT] = "opened_direct",
@@ -57,6 +58,11 @@ static struct seen *seen;
 static char report[RUN_TEXT_BYTES]; /* a path; "": stderr */
 static bool json;
 static u64 reported_pid;
+
+void run_report_forked(void)
+{
+	reported_pid = 0;
+}
 
 bool run_report_start(void)
 {

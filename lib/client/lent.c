@@ -244,10 +244,12 @@ static ssize_t lent_missed(struct seat *seat, const struct lent_claim *claim,
 	u64 first = offset >> BLOCK_SHIFT;
 	u64 nr = ((offset + n - 1) >> BLOCK_SHIFT) - first + 1;
 	u64 *misses = &seat->core.memory->counters[CONTEXT_MISSES];
+	int error = errno;
 
 	if (!cache_vouch(&seat->core, &claim->core))
 		return -ESTALE;
 	seat_hint(seat, block_id(claim->core.id, 0) + first, nr);
+	errno = error;
 	host_store_relaxed(misses, host_load_relaxed(misses) + nr);
 	return -EAGAIN;
 }

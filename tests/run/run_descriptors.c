@@ -240,6 +240,18 @@ static void way_standard_closed(void)
 	NEED(socket(AF_UNIX, SOCK_STREAM, 0) == 3, "the next number");
 }
 
+/* They are closed when the shim knows a file and has not begun to ask for it. */
+static void way_standard_closed_later(void)
+{
+	int fd = file_open(1);
+
+	complain_fd = fcntl(STDERR_FILENO, F_DUPFD, 100);
+	for (int i = 0; i < 3; i++)
+		close(i);
+	warm(fd, 1);
+	NEED(file_open(2) == 0, "the lowest number is free");
+}
+
 /* The program takes the shim's number for a file. */
 static void way_own_number_taken(void)
 {
@@ -257,6 +269,10 @@ static void way_own_number_taken(void)
 	for (int to = 900; to < 1024; to++) {
 		look(to, 2);
 		NEED(pread(to, &byte, 1, FILE_BYTES) == 0, "number %d has grown", to);
+	}
+	for (int to = 900; to < 1024; to++) {
+		NEED(close(to) == 0, "number %d: %s", to, strerror(errno));
+		NEED(fcntl(to, F_GETFD) == -1, "number %d is open", to);
 	}
 }
 
@@ -363,6 +379,7 @@ const struct way descriptor_ways[] = {
 	{ "writable", way_writable },
 	{ "close_all", way_close_all },
 	{ "standard_closed", way_standard_closed },
+	{ "standard_closed_later", way_standard_closed_later },
 	{ "own_number_taken", way_own_number_taken },
 	{ "descriptors_used_up", way_descriptors_used_up },
 	{ "bad_buffer", way_bad_buffer },

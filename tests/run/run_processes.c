@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -65,26 +66,51 @@ static void way_fork(void)
 	NEED(is_served(fd, 1) == cached, "after a bare clone");
 }
 
-/* The child has this memory, and descriptors of its own. */
+static uint8_t vfork_over; /* atomic */
+
+static void *vfork_reads(void *arg)
+{
+	while (!host_load_byte(&vfork_over))
+		look(*(int *)arg, 1);
+	return NULL;
+}
+
+static int vfork_body(void *arg)
+{
+	const int *fds = arg;
+
+	dup2(fds[1], fds[0]);
+	for (int i = 0; i < 3000; i++)
+		look(fds[0], 2);
+	close(fds[1]);
+	close_range(3, ~0u, 0);
+	_exit(0);
+}
+
+/* The child has this memory, and descriptors of its own. Another thread fills the slots that the
+ * child empties. */
 static void way_vfork(void)
 {
-	int fd = warm_open(1), other = file_open(2);
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+	int fd = warm_open(1), other = file_open(2), fds[] = { fd, other };
+	pthread_t thread;
 	pid_t child;
 
+	pthread_create(&thread, NULL, vfork_reads, &fd);
 	for (int i = 0; i < 20; i++) {
+		look(fd, 1); /* so that this thread reads from the cache */
 		child = vfork();
-		if (child == 0) {
-			dup2(other, fd);
-			for (int k = 0; k < 5; k++)
-				look(fd, 2);
-			close(other);
-			close_range(3, ~0u, 0);
-			_exit(0);
-		}
+		if (child == 0)
+			vfork_body(fds);
 		wait_for(child);
 		look(fd, 1);
 		look(other, 2);
+		wait_for(clone(vfork_body, stack + sizeof(stack),
+		               CLONE_VM | CLONE_VFORK | SIGCHLD, fds));
+		look(fd, 1);
 	}
+	host_store_byte(&vfork_over, 1);
+	pthread_join(thread, NULL);
 	warm(fd, 1);
 	warm(other, 2);
 }
@@ -163,19 +189,74 @@ static void way_unshare_user(void)
 	look(fd, 1);
 }
 
-/* Any system call but these kills the process. */
-static void way_seccomp(void)
+/* Child and parent are the first of their name spaces, so both have number 1. */
+static void way_same_pid(void)
 {
-	const unsigned int allowed[] = { SYS_read,  SYS_pread64, SYS_write,
-		                         SYS_close, SYS_openat,  SYS_exit_group };
-	struct sock_filter code[2 + 2 * 6 + 1];
+	int fd = warm_open(1);
+	pid_t child;
+
+	NEED(getpid() == 1, "start it by unshare -pf");
+	NEED(unshare(CLONE_NEWPID) == 0, "%s", strerror(errno));
+	child = fork();
+	if (child == 0) {
+		NEED(getpid() == 1, "number %d", getpid());
+		for (int i = 0; i < 200; i++)
+			look(fd, 1);
+		_exit(0);
+	}
+	wait_for(child);
+	warm(fd, 1);
+}
+
+/* flock() and the like fall with the program's last descriptor. With SERVICE_PID the service is
+ * stopped meanwhile. */
+static void way_flock(void)
+{
+	const char *pid = getenv("SERVICE_PID"), *path = file_make(1);
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int fd, result, writer;
+
+	warm_open(2);
+	if (pid)
+		kill(atoi(pid), SIGSTOP);
+	for (int i = 0; i < 500; i++) {
+		fd = file_open(1);
+		result = i % 2 ? flock(fd, LOCK_EX | LOCK_NB)
+		               : (int)syscall(SYS_flock, fd, LOCK_EX | LOCK_NB);
+		NEED(result == 0, "round %d: %s", i, strerror(errno));
+		for (int k = 0; k < 20; k++)
+			look(fd, 1);
+		close(fd);
+	}
+	for (int i = 0; i < 50; i++) {
+		lock.l_type = F_RDLCK;
+		fd = file_open(1);
+		NEED(fcntl(fd, F_OFD_SETLK, &lock) == 0, "%s", strerror(errno));
+		for (int k = 0; k < 20; k++)
+			look(fd, 1);
+		close(fd);
+		lock.l_type = F_WRLCK;
+		writer = open(path, O_RDWR);
+		NEED(fcntl(writer, F_OFD_SETLK, &lock) == 0, "round %d: %s", i,
+		     strerror(errno));
+		close(writer);
+	}
+}
+
+/* Any system call but these kills the process. The last four are for a thread's end. */
+static void confine(void)
+{
+	const unsigned int allowed[] = { SYS_read,           SYS_pread64, SYS_write,
+		                         SYS_close,          SYS_openat,  SYS_exit_group,
+		                         SYS_rt_sigprocmask, SYS_madvise, SYS_futex,
+		                         SYS_exit };
+	struct sock_filter code[2 + 2 * 10 + 1];
 	struct sock_fprog program = { .filter = code };
 	unsigned short n = 0;
-	int fd = warm_open(1), other = file_open(2);
 
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 	                                         offsetof(struct seccomp_data, nr));
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 10; i++) {
 		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
 		                                         allowed[i], 0, 1);
 		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
@@ -187,9 +268,33 @@ static void way_seccomp(void)
 	NEED(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "%s", strerror(errno));
 	NEED(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "%s",
 	     strerror(errno));
+}
+
+static void *confined_body(void *arg)
+{
+	int fd = warm_open(1);
+
+	(void)arg;
+	confine();
+	for (int i = 0; i < 100; i++)
+		look(fd, 1);
+	return NULL;
+}
+
+static void way_seccomp(void)
+{
+	int fd = warm_open(1), other = file_open(2), written = open(file_make(3), O_RDWR);
+	pthread_t thread;
+
+	for (int i = 0; i < 10; i++)
+		look(written, 3); /* it is never served */
+	pthread_create(&thread, NULL, confined_body, NULL);
+	pthread_join(thread, NULL);
+	confine();
 	for (int i = 0; i < 100; i++) {
 		look(fd, 1);
 		look(other, 2);
+		look(written, 3);
 	}
 	close(other);
 	_exit(0);
@@ -455,6 +560,8 @@ const struct way process_ways[] = {
 	{ "unshare_user", way_unshare_user },
 	{ "seccomp", way_seccomp },
 	{ "locks", way_locks },
+	{ "flock", way_flock },
+	{ "same_pid", way_same_pid },
 	{ "threads", way_threads },
 	{ "cancel", way_cancel },
 	{ "writer", way_writer },

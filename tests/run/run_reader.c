@@ -65,10 +65,13 @@ void look(int fd, unsigned int n)
 {
 	const off_t at = 3 * BLOCK + 5;
 	uint8_t bytes[300];
-	ssize_t got = pread(fd, bytes, sizeof(bytes), at);
+	ssize_t got;
 
+	errno = 77;
+	got = pread(fd, bytes, sizeof(bytes), at);
 	NEED(got == (ssize_t)sizeof(bytes), "%zd of file %u: %s", got, n,
 	     strerror(errno));
+	NEED(errno == 77, "errno %d", errno);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		NEED(bytes[i] == file_byte(n, (uint64_t)at + i),
 		     "byte %zu is not file %u's", i, n);

@@ -27,12 +27,15 @@ Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else 
 class Ways(Case):
     """Each way of the reader, without the cache and with it."""
 
-    def way(self, name):
-        for mode in ("plain", "cached"):
+    def way(self, name, *, before=(), reports=False):
+        for mode in ("plain", "cached") + ("reported",) * reports:
             folder = self.folder / mode
             folder.mkdir()
-            words = [READER, name, folder, mode]
-            done = run(self.under(words) if mode == "cached" else words)
+            words = [READER, name, folder, "plain" if mode == "plain" else "cached"]
+            if mode != "plain":
+                options = [f"--report={self.report}"] if mode == "reported" else []
+                words = self.under(words, *options)
+            done = run([*before, *words])
             self.assertEqual((done.returncode, done.stderr), (0, b""), (name, mode))
 
     def test_reads_ends_and_errors(self):
@@ -54,10 +57,13 @@ class Ways(Case):
         self.way("writable")
 
     def test_all_closed_own_stay(self):
-        self.way("close_all")
+        self.way("close_all", reports=True)
 
     def test_standard_descriptors_closed(self):
-        self.way("standard_closed")
+        self.way("standard_closed", reports=True)
+
+    def test_standard_descriptors_closed_later(self):
+        self.way("standard_closed_later", reports=True)
 
     def test_own_number_taken_other_file(self):
         self.way("own_number_taken")
@@ -96,10 +102,26 @@ class Ways(Case):
         self.way("unshare_user")
 
     def test_seccomp_no_system_call(self):
-        self.way("seccomp")
+        self.way("seccomp", reports=True)
 
     def test_fcntl_locks_stay(self):
         self.way("locks")
+
+    def test_flock_falls_with_close(self):
+        self.way("flock")
+
+    def test_flock_falls_with_close_service_stopped(self):
+        pid = self.service_pid()
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+        done = run(self.under([READER, "flock", self.folder, "cached"]),
+                   env=dict(os.environ, SERVICE_PID=str(pid)))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_child_has_parents_number(self):
+        before = ["unshare", "-pf"]
+        if run([*before, "true"]).returncode:
+            self.skipTest("no name space of processes may be made here")
+        self.way("same_pid", before=before)
 
     def test_threads_and_signals(self):
         self.way("threads")
@@ -164,9 +186,9 @@ class Service(Case):
         self.addCleanup(os.kill, pid, signal.SIGCONT)
         before = self.reads(reader)
         until(lambda: self.reads(reader) > before + 3000, "reads")
-        # Nothing waited for the service: a request to it may take 2 s.
+        # The service stays stopped, so a read that waited for it would never end.
         longest, _ = self.tell(reader)
-        self.assertLess(longest, 1.5)
+        self.assertLess(longest, 10)
 
     def test_program_killed_nothing_left(self):
         reader = self.start()
