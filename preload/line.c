@@ -167,7 +167,7 @@ u64 line_of_status(const char *name)
 	int fd;
 
 	fd = (int)own_call(SYS_openat, AT_FDCWD, "/proc/self/status",
-	                  O_RDONLY | O_CLOEXEC);
+	                   O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return LINE_UNKNOWN;
 	n = own_call(SYS_read, fd, status, sizeof(status) - 1);

@@ -55,7 +55,7 @@ static int own_high(int fd)
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < top)
 		top = limit.rlim_cur;
 	high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
-	                    top > 2 * OWN_NR ? (int)(top - OWN_NR) : 0);
+	                     top > 2 * OWN_NR ? (int)(top - OWN_NR) : 0);
 	if (high < 0)
 		high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
 	return high;
@@ -153,7 +153,8 @@ ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags)
 /* Moves what has come away from the numbers of the standard descriptors. */
 static void own_rise(struct msghdr *message)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c;
+	     c = CMSG_NXTHDR(message, c)) {
 		int *fds = (int *)CMSG_DATA(c);
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)

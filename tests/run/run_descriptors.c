@@ -261,6 +261,11 @@ static void way_own_number_taken(void)
 
 	for (int to = 900; to < 1024; to++)
 		NEED(dup2(other, to) == to, "%s", strerror(errno));
+	/* The service cannot be woken. */
+	errno = 77;
+	for (int block = 0; block < FILE_BLOCKS; block++)
+		NEED(pread(fd, &byte, 1, block * BLOCK) == 1 && errno == 77, "errno %d",
+		     errno);
 	for (int i = 0; i < 100; i++)
 		for (int to = 900; to < 1024; to += 9)
 			look(to, 2);

@@ -243,20 +243,22 @@ static void way_flock(void)
 	}
 }
 
-/* Any system call but these kills the process. The last four are for a thread's end. */
+/* Any system call but these kills the process. The last seven are for a thread's end and a fork. */
 static void confine(void)
 {
-	const unsigned int allowed[] = { SYS_read,           SYS_pread64, SYS_write,
-		                         SYS_close,          SYS_openat,  SYS_exit_group,
-		                         SYS_rt_sigprocmask, SYS_madvise, SYS_futex,
-		                         SYS_exit };
-	struct sock_filter code[2 + 2 * 10 + 1];
+	const unsigned int allowed[] = {
+		SYS_read,           SYS_pread64,    SYS_write,          SYS_close,
+		SYS_openat,         SYS_exit_group, SYS_rt_sigprocmask, SYS_madvise,
+		SYS_futex,          SYS_exit,       SYS_clone,          SYS_wait4,
+		SYS_set_robust_list
+	};
+	struct sock_filter code[2 + 2 * 13 + 1];
 	struct sock_fprog program = { .filter = code };
 	unsigned short n = 0;
 
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 	                                         offsetof(struct seccomp_data, nr));
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 13; i++) {
 		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
 		                                         allowed[i], 0, 1);
 		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
@@ -283,8 +285,10 @@ static void *confined_body(void *arg)
 
 static void way_seccomp(void)
 {
-	int fd = warm_open(1), other = file_open(2), written = open(file_make(3), O_RDWR);
+	int fd = warm_open(1), other = file_open(2),
+	    written = open(file_make(3), O_RDWR);
 	pthread_t thread;
+	pid_t child;
 
 	for (int i = 0; i < 10; i++)
 		look(written, 3); /* it is never served */
@@ -296,6 +300,13 @@ static void way_seccomp(void)
 		look(other, 2);
 		look(written, 3);
 	}
+	child = fork();
+	if (child == 0) {
+		for (int i = 0; i < 100; i++)
+			look(fd, 1);
+		_exit(0);
+	}
+	wait_for(child);
 	close(other);
 	_exit(0);
 }
