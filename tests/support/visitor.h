@@ -23,7 +23,8 @@ struct visitor {
 /* Starts a visitor of the service that reads the file at path, which nobody changes. */
 void visitor_start(struct visitor *v, const struct test_service *service,
                    const char *path);
-/* Waits until it has gone. The test fails when it hangs, or when a byte was wrong. */
+/* Waits until it has pinned and called exec(), and has gone. The service must be there, with
+ * room for its pins. The test fails when the visitor hangs, or when a byte was wrong. */
 void visitor_stop(struct visitor *v);
 /* A test's main() calls it first: it does not return in a visitor that has called exec(). */
 void visitor_begin(int argc, char **argv);

@@ -13,6 +13,7 @@ struct watchers {
 	u32 nr_files; /* at most WATCHED_MAX_FILES */
 	u32 nr;       /* processes, at most WATCHED_MAX_WATCHERS */
 	bool meddles; /* the first one does: struct watcher */
+	u32 quota;    /* blocks that a context may pin; 0: the service chooses */
 
 	struct test_service service;
 	struct watched_file *files;    /* in shared memory */
