@@ -256,7 +256,8 @@ class Lines:
 def boot(work, image, machine, cmdline, name, limit, on_line=None):
     """Boots once; returns (KTAP lines, kernel log, why it ended: done, ended, time).
 
-    limit(test) is the seconds that a test may take; None asks for the boot itself.
+    limit(test) is the seconds that a test may take; None asks for the boot itself. What
+    on_line(line) returns is how many seconds the test has left, or None.
     """
     console = work.logs / f"{name}.console"
     console.write_text("")
@@ -279,8 +280,8 @@ def boot(work, image, machine, cmdline, name, limit, on_line=None):
             lines.append(line)
             f.write(line + "\n")
             f.flush()
-            if on_line:
-                on_line(line)
+            if on_line and (left := on_line(line)):
+                deadline = min(deadline, time.monotonic() + left)
             if found := BEGIN.match(line):
                 current = found[1]
                 deadline = time.monotonic() + limit(current)

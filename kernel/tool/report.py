@@ -19,6 +19,8 @@ SLOW = {"debug": 5, "kcsan": 8, "debian": 2}
 MARK = re.compile(r"guest: (begin (\S+)|end|done)")
 NOT_OK = re.compile(r"^\s+not ok\b(?!.*# (TODO|SKIP))")
 CAUGHT = re.compile(r"^\s+# caught: ")
+# A kernel that was caught has so long to end its test: most do in one or two, a few never.
+CAUGHT_SECONDS = 20
 SKIP_REASON = re.compile(r"#\s*SKIP\b[ :]*(\S.*)")
 RESULT = re.compile(r"^(ok|not ok) \d+ (\S+)(.*)$")
 # With a thread for each processor TCG may run a breakpoint that the kernel has patched away:
@@ -153,7 +155,8 @@ def last_words(log):
 
 
 class Watcher:
-    """Follows the guest's lines as they come."""
+    """Follows the guest's lines as they come. A call returns how many seconds the test has
+    left, or None: that its limit stays."""
 
     def __init__(self, tests, began):
         self.tests, self.at = tests, began
@@ -171,6 +174,8 @@ class Watcher:
             self.current = None
         elif self.current:
             self.current.lines.append(line)
+            return CAUGHT_SECONDS if CAUGHT.match(line) else None
+        return None
 
 
 def run_tests(work, image, flavour, tests, json_path=None, append=()):

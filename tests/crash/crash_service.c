@@ -18,7 +18,7 @@
 #define NR_WATCHERS 3u
 #define NR_FILES 4u
 #define CACHE_BYTES ((u64)64 * LODIC_BLOCK_BYTES)
-/* Six contexts share three quarters of the cache: whoever comes last, the visitor can pin. */
+/* Six contexts share three quarters of the cache: the visitor can pin though it comes last. */
 #define QUOTA 8u
 #define HOT_HITS 4u
 #define MOST_DELAY_US 4000u
@@ -26,8 +26,8 @@
 #define VISITED_BLOCKS 32u
 
 static struct watchers watchers = { .nr_files = NR_FILES,
-	                             .nr = NR_WATCHERS,
-	                             .quota = QUOTA };
+	                            .nr = NR_WATCHERS,
+	                            .quota = QUOTA };
 
 static struct {
 	u64 kills;
