@@ -155,6 +155,8 @@ static void caller_choose(struct caller *h)
 	sigset_t set;
 	int cpu;
 
+	memset(&cpus, 0xff, sizeof(cpus));
+	REQUIRE(sched_setaffinity(0, sizeof(cpus), &cpus) == 0, "%s", strerror(errno));
 	process_line(getpid(), "status", "Cpus_allowed_list:", h->cpus);
 	cpu = sched_getcpu();
 	CPU_ZERO(&cpus);
