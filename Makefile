@@ -13,7 +13,7 @@ C_FILES = find bench check cli core doc host include lib measure preload sim tes
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
 	kernel-check soak soak-cache soak-counter soak-holds \
-	bench bench-scale figures fmt install uninstall \
+	bench bench-apps bench-scale figures fmt install uninstall \
 	clean
 .DEFAULT_GOAL := help
 
@@ -28,6 +28,7 @@ help:
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
+	@echo 'make bench-apps         fio, db_bench and nginx with and without lodic run'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
@@ -62,6 +63,10 @@ bench: deps-bench build
 
 bench-scale: deps-bench build
 	@$(PYTHON) bench/scale.py --build $(BUILD) $(ARGS)
+
+bench-apps: deps-bench build
+	@$(PYTHON) bench/apps.py --build $(BUILD) $(ARGS)
+	@$(PYTHON) bench/limited.py --build $(BUILD) $(ARGS)
 
 figures: deps-bench build
 	@$(PYTHON) sim/figures/figures.py --build $(BUILD) $(ARGS)

@@ -41,7 +41,7 @@ table() {
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	rocksdb-tools|check bench|cmd:db_bench|runs under lodic run; kernel/run observe watches it
 	nginx|server|file:/usr/sbin/nginx|tests/run: a server under lodic run
-	fio|check|cmd:fio|tests/run: reads that verify themselves
+	fio|check bench|cmd:fio|tests/run: reads that verify themselves; make bench-apps
 	sqlite3|check|cmd:sqlite3|tests/run: a database that is only read
 	librocksdb-dev|bench|pc:rocksdb|bench_peers measures its caches beside ours
 	clang-format|fmt|cmd:clang-format|make fmt
