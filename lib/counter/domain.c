@@ -30,6 +30,8 @@ static int tables_make(struct lodic_domain *d, u32 entries)
 	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
+	/* A huge page would be of several CPUs. Where there are none, this fails, and is right. */
+	(void)madvise(p, d->bytes, MADV_NOHUGEPAGE);
 	/* Tokens have 48 bits for an address and 16 for a CPU. Linux gives no higher address
 	 * unless it is asked to, and has fewer CPUs. */
 	CHECK(((u64)(size_t)p + d->bytes) >> COUNTER_TOKEN_ADDRESS_BITS == 0 &&

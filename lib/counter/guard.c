@@ -95,15 +95,18 @@ EXPORT struct lodic_guard *lodic_guard_take(struct lodic_domain *domain,
                                             struct lodic_counter *counter)
 {
 	struct lodic_guard *guard;
+	u64 token;
 
 	if (unlikely(!unused) && !add_block())
 		return NULL;
-	guard = unused;
-	if (!lodic_counter_try_get(domain, counter, &guard->token))
+	if (!lodic_counter_try_get(domain, counter, &token))
 		return NULL;
+	/* Only now: a refused try may have called release(), which may take guards. */
+	guard = unused;
 	unused = guard->next;
 	guard->counter = counter;
 	guard->domain = domain;
+	guard->token = token;
 	return guard;
 }
 
