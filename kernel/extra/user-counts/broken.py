@@ -9,15 +9,17 @@ BROKEN = [
             "		if (true) {\n"
             "			uc_entry_add",
     }),
-    ("own-anchor-last", "moved", {
-        "		if (anchor->cpu == cpu)\n"
-        "			break;":
-            "		if (anchor->cpu != cpu)\n"
-            "			break;",
+    ("own-anchor-last", "nested", {
+        "		return here;\n":
+            "		;\n",
+    }),
+    ("oldest-goes", "nested", {
+        "(here != oldest || here->nr > 1)":
+            "oldest",
     }),
     ("any-memory", "fork", {
-        "return hash_long(obj + hash_ptr(mm, 32), bits);":
-            "return hash_long(obj, bits);",
+        "return siphash_1u64((unsigned long)mm, &uc_key);":
+            "return 0 * (unsigned long)mm;",
         "		if (entry->obj == obj && entry->mm == mm)\n"
         "			return entry;":
             "		if (entry->obj == obj)\n"

@@ -137,6 +137,31 @@ static void case_moved(void)
 	expect("its unref", user_unref(objects), 0);
 }
 
+/* The oldest anchor keeps a reference as long as the thread has any. */
+static void case_nested(void)
+{
+	struct debug before = debug_read(), after;
+
+	on_cpu(1);
+	expect("a ref on 1", user_ref(objects), 0);
+	expect("another on 1", user_ref(objects), 0);
+	on_cpu(0);
+	expect("a ref on 0", user_ref(objects), 0);
+	on_cpu(1);
+	expect("an unref on 1, of two", user_unref(objects), 0);
+	after = debug_read();
+	expect("returns elsewhere", after.away - before.away, 0);
+	/* A sum that has been at 0 before the ref there, and comes to 1 now, must find one. */
+	expect("an unref on 1, of the last one", user_unref(objects), 0);
+	after = debug_read();
+	expect("returns elsewhere", after.away - before.away, 1);
+	expect("the sum", user_readall(objects), 1);
+	expect("an unref on 1, of the last of all", user_unref(objects), 0);
+	after = debug_read();
+	expect("returns elsewhere", after.away - before.away, 1);
+	expect("the sum", user_readall(objects), 0);
+}
+
 static int online(u32 cpu, const char *state)
 {
 	char path[64];
@@ -425,6 +450,7 @@ static const struct {
 	{ "arguments", case_arguments },
 	{ "no-ref", case_no_ref },
 	{ "moved", case_moved },
+	{ "nested", case_nested },
 	{ "offline", case_offline },
 	{ "many-threads", case_many_threads },
 	{ "sum-while-moving", case_sum_while_moving },
