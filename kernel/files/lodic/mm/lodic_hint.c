@@ -24,9 +24,10 @@ DEFINE_PER_CPU(struct lodic_hint *, lodic_last);
 
 static struct lodic_hint *lodic_set(u64 mm_id, struct address_space *mapping)
 {
-	unsigned long key = mm_id * GOLDEN_RATIO_64 ^ (unsigned long)mapping;
+	u64 key = (mm_id * GOLDEN_RATIO_64 ^ (unsigned long)mapping) * GOLDEN_RATIO_64;
 
-	return this_cpu_read(lodic_hints)->hint[hash_long(key, LODIC_SET_BITS)];
+	/* Inodes lie at equal distances, and one product would keep many of them together. */
+	return this_cpu_read(lodic_hints)->hint[hash_64(key ^ key >> 32, LODIC_SET_BITS)];
 }
 
 /* The hint for index, or NULL; rather one that leads somewhere. Interrupts are off. */
