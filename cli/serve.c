@@ -19,6 +19,7 @@
 
 #include "cli/command.h"
 #include "cli/daemon.h"
+#include "cli/notify.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
 #include "lodic/lodic.h"
@@ -43,7 +44,8 @@ struct serve {
 	bool daemon;
 	bool replace;
 	bool started; /* a program has started this service */
-	int report;   /* to tell how the start went; -1: nobody asks */
+	struct notify_passed passed;
+	int report; /* to tell how the start went; -1: nobody asks */
 };
 
 static const char doc[] =
@@ -188,6 +190,16 @@ static void report(struct serve *s, int error)
 	s->report = -1;
 }
 
+static unsigned long long serve_mib(const struct serve *s)
+{
+	return (s->options.cache_bytes + s->options.hold_bytes) >> MIB_SHIFT;
+}
+
+static void tell_status(const struct serve *s)
+{
+	notify_send("STATUS=serving %llu MiB at %s", serve_mib(s), s->settings.socket);
+}
+
 /* Somebody has resized the cache, but for its holds: the next service shall have that size. */
 static void on_resized(void *arg, uint64_t cache_bytes)
 {
@@ -205,12 +217,12 @@ static void on_resized(void *arg, uint64_t cache_bytes)
 	}
 	if (settings_leave(&s->settings) != 0)
 		on_say(s, s->settings.why);
+	tell_status(s);
 }
 
-/* SIGHUP: the configuration files may say something else now. */
-static uint64_t on_reread(void *arg)
+/* The configuration files may say something else now. Returns a new size, or 0. */
+static uint64_t reread(struct serve *s)
 {
-	struct serve *s = arg;
 	struct settings now = { 0 };
 	uint64_t bytes = 0;
 	int nr = 0;
@@ -250,6 +262,30 @@ static uint64_t on_reread(void *arg)
 	return bytes > 0 ? bytes - s->options.hold_bytes : 0;
 }
 
+/* SIGHUP. A resize that begins with it does not keep the manager waiting. */
+static uint64_t on_reread(void *arg)
+{
+	uint64_t bytes;
+
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%llu",
+	            (unsigned long long)(cli_now_ns() / 1000));
+	bytes = reread(arg);
+	notify_send("READY=1");
+	return bytes;
+}
+
+static void on_alive(void *arg)
+{
+	(void)arg;
+	notify_alive();
+}
+
+static void on_stopping(void *arg)
+{
+	(void)arg;
+	notify_send("STOPPING=1\nSTATUS=ending");
+}
+
 static void on_ready(void *arg)
 {
 	struct serve *s = arg;
@@ -257,13 +293,12 @@ static void on_ready(void *arg)
 	if (settings_leave(&s->settings) != 0)
 		on_say(s, s->settings.why);
 	if (!s->quiet) {
-		printf("lodic: serving %llu MiB at %s, counting by %s\n",
-		       (unsigned long long)((s->options.cache_bytes +
-		                             s->options.hold_bytes) >>
-		                            MIB_SHIFT),
+		printf("lodic: serving %llu MiB at %s, counting by %s\n", serve_mib(s),
 		       s->settings.socket, settings_scheme_name(s->options.scheme));
 		fflush(stdout);
 	}
+	notify_send("READY=1");
+	tell_status(s);
 	report(s, 0);
 }
 
@@ -324,6 +359,8 @@ static int run(struct serve *s)
 	          error == -EADDRINUSE && !s->replace
 	                  ? "; add --replace to end it and take its place"
 	                  : "");
+	notify_send("ERRNO=%d\nSTATUS=cannot serve: %s", -error,
+	            why ? why : strerror(-error));
 	report(s, error);
 	return error;
 }
@@ -366,13 +403,39 @@ static const char *pressure_file(const struct settings *settings)
 	return strcmp(path, "off") == 0 ? NULL : path;
 }
 
+/* A socket that the service manager has passed in says where it listens. */
+static int take_passed(struct serve *s)
+{
+	struct settings *settings = &s->settings;
+
+	if (!s->passed.socket)
+		return 0;
+	if (s->daemon || s->replace) {
+		snprintf(
+			settings->why, sizeof(settings->why),
+			"with the service manager's socket neither --daemon nor --replace "
+			"is possible");
+		return -EINVAL;
+	}
+	if (settings->from[SETTING_SOCKET] &&
+	    strcmp(settings->socket, s->passed.path) != 0) {
+		snprintf(settings->why, sizeof(settings->why),
+		         "the service manager has passed in %s; remove --socket",
+		         s->passed.path);
+		return -EINVAL;
+	}
+	return settings_set(settings, SETTING_SOCKET, s->passed.path, SETTINGS_OPTION);
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
 	struct settings *settings = &s->settings;
-	int error = settings_copy(&s->said, settings);
+	int error = take_passed(s);
 	uint64_t cache_bytes, hold_bytes;
 
+	if (!error)
+		error = settings_copy(&s->said, settings);
 	if (!error)
 		error = settings_find_socket(settings, true);
 	if (!error)
@@ -409,6 +472,9 @@ static int complete(struct serve *s)
 		.pressure = pressure_file(settings),
 		.resized = on_resized,
 		.reread = on_reread,
+		.listening = s->passed.socket,
+		.alive = notify_is_watched() ? on_alive : NULL,
+		.stopping = on_stopping,
 	};
 	/* The service believes entries first. An earlier source's quota wins all the same. */
 	if (settings->from[SETTING_QUOTA] &&
@@ -431,6 +497,10 @@ int command_serve(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0)
 		return CLI_USAGE;
+	if (notify_begin(&s.passed) != 0) {
+		cli_error("%s", s.passed.why);
+		return CLI_FAILED;
+	}
 	if (s.started) {
 		s.report = daemon_leave(s.report);
 		daemon_silence(false);

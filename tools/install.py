@@ -76,7 +76,8 @@ def give_back(build):
 
 
 def stage(build, folder):
-    """Lets meson install into folder, without debugging information. Gives meson's prefix."""
+    """Lets meson install into folder, without debugging information. Gives meson's prefix, below
+    folder and as it is."""
     done = subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet",
                            "--strip", "--destdir", folder], text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -87,7 +88,7 @@ def stage(build, folder):
         subprocess.run(["strip", "--strip-debug", library], check=True)
     package = next(pathlib.Path(folder).rglob("lodic.pc"))
     prefix = package.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("prefix=")
-    return pathlib.Path(folder) / prefix.lstrip("/")
+    return pathlib.Path(folder) / prefix.lstrip("/"), prefix
 
 
 def describe_package(text, prefix):
@@ -97,6 +98,11 @@ def describe_package(text, prefix):
     if str(prefix) in SYSTEM_PREFIXES:
         lines = [line.replace(" -Wl,-rpath,${libdir}", "") for line in lines]
     return "\n".join(lines)
+
+
+def describe_unit(text, staged_prefix, prefix):
+    """A unit of systemd's for this prefix."""
+    return text.replace(f"={staged_prefix}/", f"={str(prefix).rstrip('/')}/")
 
 
 def missing_folders(place, files):
@@ -110,7 +116,7 @@ def missing_folders(place, files):
     return found
 
 
-def copy(staged, place, files):
+def copy(staged, built_for, place, files):
     for file in files:
         if file == str(place.list):
             continue
@@ -123,6 +129,8 @@ def copy(staged, place, files):
         content = source.read_bytes()
         if source.suffix == ".pc":
             content = describe_package(content.decode(), place.prefix).encode()
+        if source.suffix in (".service", ".socket"):
+            content = describe_unit(content.decode(), built_for, place.prefix).encode()
         runs = os.access(source, os.X_OK)
         put(target, content, PROGRAM_MODE if runs else FILE_MODE)
 
@@ -131,7 +139,7 @@ def install(place, build):
     """Over an older one too: what that had and this one lacks goes."""
     old_files, old_folders = place.read_list() or ([], [])
     with tempfile.TemporaryDirectory(prefix="lodic-install-") as folder:
-        staged = stage(build, folder)
+        staged, built_for = stage(build, folder)
         files = [str(place.prefix / path.relative_to(staged))
                  for path in sorted(staged.rglob("*")) if path.is_symlink() or path.is_file()]
         files.append(str(place.list))
@@ -142,7 +150,7 @@ def install(place, build):
                 place.real(name).chmod(FOLDER_MODE)
             # First, so that uninstalling finds all of an install that was cut off.
             place.write_list(sorted({*files, *old_files}), [*made, *old_folders])
-            copy(staged, place, files)
+            copy(staged, built_for, place, files)
         except OSError:
             if not old_files:
                 remove(place, files, sorted(made, key=len, reverse=True))

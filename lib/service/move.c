@@ -118,6 +118,7 @@ static void move_process(struct service *old, struct service *s)
 	strcpy(s->socket_path, old->socket_path);
 	s->lock = old->lock;
 	s->listening = old->listening;
+	s->lent = old->lent;
 	s->spare = old->spare;
 	s->signals = old->signals;
 	old->lock = old->listening = old->spare = old->signals = -1;

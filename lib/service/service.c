@@ -41,7 +41,7 @@
 /* How often the main thread looks around by itself: pinned orphans, unlinked files. */
 #define TICK_MS 100u
 /* The same while nobody is connected, but files are kept warm. */
-#define TICK_ALONE_MS 1000u
+#define TICK_ALONE_MS SERVICE_ALIVE_MS
 /* A hang-up takes 40 us, so that these take a third of the 2 ms that a client may wait. */
 #define EVENTS_PER_TURN 16
 /* After a hint the service naps for so long, and no hint wakes it. A wake-up costs a reader
@@ -316,8 +316,9 @@ static int service_patience(struct service *s)
 		left = (idle_end - now) / NS_PER_MS + 1;
 		return (int)(left < TICK_ALONE_MS ? left : TICK_ALONE_MS);
 	}
-	return s->nr_held > 0 || s->nr_orphans > 0 || holds_any(s) ? (int)TICK_ALONE_MS
-	                                                           : -1;
+	return s->nr_held > 0 || s->nr_orphans > 0 || holds_any(s) || s->options.alive
+	               ? (int)TICK_ALONE_MS
+	               : -1;
 }
 
 /* Waits, unless there is work, and handles what has happened. */
@@ -364,6 +365,8 @@ void service_turn(struct service *s)
 	evict_tick(s);
 	resize_tick(s);
 	pressure_tick(s);
+	if (s->options.alive)
+		s->options.alive(s->options.say_arg);
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
@@ -454,6 +457,8 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 			service_turn(s);
 			s = resize_next(s);
 		}
+		if (s->options.stopping)
+			s->options.stopping(s->options.say_arg);
 		service_shut(s);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

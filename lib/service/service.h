@@ -42,7 +42,17 @@ struct service_options {
 	void (*resized)(void *arg, uint64_t cache_bytes);
 	/* SIGHUP: what size shall the cache have now? 0: its own; may be NULL. */
 	uint64_t (*reread)(void *arg);
+	/* A socket that listens, and whose path is `socket': the service listens there and
+	 * leaves the path as it is. It is the service's from then on. 0: it makes one. */
+	int listening;
+	/* The main loop goes on: at least every SERVICE_ALIVE_MS, but for a long turn; may be
+	 * NULL. These two get say_arg as well. */
+	void (*alive)(void *arg);
+	/* The end begins; may be NULL. */
+	void (*stopping)(void *arg);
 };
+
+#define SERVICE_ALIVE_MS 1000u
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
 #define SERVICE_DEFAULT_KEEP_MS ((uint64_t)10 * 60 * 1000)

@@ -144,11 +144,26 @@ static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
 	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
+/* Listens once more, for its side effect: from now on the kernel tells programs that this process
+ * is at the other end. Before, it told of the one that has made the socket. */
+static int socket_listen_passed(struct service *s, const char **ret_why)
+{
+	s->listening = s->options.listening;
+	s->lent = true;
+	if (listen(s->listening, BACKLOG) != 0) {
+		*ret_why = service_why("the socket that was passed in does not listen");
+		return -errno;
+	}
+	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
+}
+
 int socket_listen(struct service *s, const char **ret_why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int err;
 
+	if (s->options.listening > 0)
+		return socket_listen_passed(s, ret_why);
 	strcpy(address.sun_path, s->socket_path);
 	err = socket_clear(&address, ret_why);
 	if (err)
@@ -174,7 +189,8 @@ void socket_unlisten(struct service *s)
 {
 	if (s->listening < 0)
 		return;
-	unlink(s->socket_path);
+	if (!s->lent)
+		unlink(s->socket_path);
 	service_close(&s->listening);
 }
 

@@ -207,6 +207,7 @@ struct service {
 	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int lock;
 	int listening;
+	bool lent; /* the listening socket: its path is another's, who removes it */
 	int spare; /* accept_clients() gives it up for a moment when descriptors run out */
 	int signals;
 	u64 started_ns;

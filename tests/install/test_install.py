@@ -372,6 +372,16 @@ class Uninstalled(unittest.TestCase):
         self.assertRegex(done.stderr, rf"\Ainstall: {self.folder}/bin.*: Not a directory\n\Z")
         self.assertEqual(files_below(self.folder), before)
 
+    def test_units_of_staged_install_name_final_prefix(self):
+        installer("install", "/opt/x", "--destdir", self.folder)
+        units = self.folder / "opt" / "x" / "lib" / "systemd"
+        self.assertEqual([path for path in files_below(units) if "." in path],
+                         [f"{path}.{kind}" for path in ("system/lodic@", "user/lodic")
+                          for kind in ("service", "socket")])
+        for unit in units.rglob("*.service"):
+            self.assertIn("\nExecStart=/opt/x/bin/lodic serve\n",
+                          unit.read_text(encoding="ascii"))
+
     def test_package_of_staged_install_names_final_prefix(self):
         installer("install", "/opt/x", "--destdir", self.folder)
         package = next(self.folder.rglob("lodic.pc")).read_text(encoding="utf-8")

@@ -1,0 +1,292 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic serve` under a service manager: this test stands in for systemd.
+
+Usage: test_manager.py LODIC READER UNITS
+
+READER is look_reader; UNITS is the folder with the unit files of this build.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LODIC, READER, UNITS = (os.path.abspath(word) for word in sys.argv[1:4])
+SECONDS = 30
+END_SECONDS = 5  # a service's end may take, whatever its programs do
+
+
+class Manager(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-manager-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.socket = self.folder / "cache.sock"
+        self.told = self.hear(str(self.folder / "notify"))
+
+    def hear(self, name):
+        """A manager's socket."""
+        told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(told.close)
+        told.bind(name.replace("@", "\0", 1))
+        told.settimeout(SECONDS)
+        return told
+
+    def next(self, told=None):
+        """The next message, as a dictionary."""
+        text = (told or self.told).recv(4096).decode()
+        return dict(line.split("=", 1) for line in text.split("\n"))
+
+    def wait_for(self, key, value=None, told=None):
+        """The first message with this variable; the others are lost."""
+        while True:
+            message = self.next(told)
+            if key in message and value in (None, message[key]):
+                return message
+
+    def passed(self, kind=socket.SOCK_SEQPACKET, listens=True, path=None):
+        """A socket as a manager makes it before there is a service."""
+        made = socket.socket(socket.AF_UNIX, kind)
+        self.addCleanup(made.close)
+        made.bind(str(path or self.socket))
+        if listens:
+            made.listen()
+        return made
+
+    def serve(self, *words, fd=None, nr_fds=1, pid="$$", **variables):
+        """Runs it as a manager does: the socket that is passed in is descriptor 3."""
+        variables.setdefault("NOTIFY_SOCKET", str(self.folder / "notify"))
+        passes = f"exec 3<&{fd.fileno()}; LISTEN_PID={pid} LISTEN_FDS={nr_fds}" if fd else ""
+        process = subprocess.Popen(
+            ["sh", "-c", f'{passes} exec "$0" serve -m 4M "$@"', LODIC, *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **variables}, pass_fds=[fd.fileno()] if fd else [])
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        process.kill()
+        process.communicate()
+
+    def ask(self, socket_path=None):
+        return subprocess.run([LODIC, "stat", "-s", socket_path or self.socket], text=True,
+                              check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=SECONDS)
+
+    def read(self):
+        """A program that reads a file through the cache, and pins some of it."""
+        data = self.folder / "data"
+        data.write_bytes(os.urandom(1 << 20))
+        reader = subprocess.Popen([READER, self.socket, "1", "3", data], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.end, reader)
+        self.assertEqual(reader.stdout.readline(), "read\n")
+        return reader
+
+
+class Notify(Manager):
+    def test_ready_then_stopping(self):
+        served = self.serve("-s", self.socket)
+        self.assertEqual(self.next(), {"READY": "1"})
+        self.assertEqual(self.next(), {"STATUS": f"serving 4 MiB at {self.socket}"})
+        self.assertEqual(self.ask().returncode, 0)
+        served.terminate()
+        self.assertEqual(self.next()["STOPPING"], "1")
+        self.assertEqual(served.wait(SECONDS), 0)
+        self.assertFalse(self.socket.exists())
+
+    def test_abstract_socket(self):
+        told = self.hear(f"@lodic-test-{os.getpid()}")
+        self.serve("-s", self.socket, NOTIFY_SOCKET=f"@lodic-test-{os.getpid()}")
+        self.assertEqual(self.next(told), {"READY": "1"})
+
+    def test_manager_that_has_gone_is_not_waited_for(self):
+        self.told.close()
+        served = self.serve("-s", self.socket)
+        self.assertIn("serving", served.stdout.readline())
+        served.terminate()
+        self.assertEqual(served.wait(SECONDS), 0)
+
+    def test_manager_that_takes_nothing_is_not_waited_for(self):
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(sender.close)
+        sender.setblocking(False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                sender.sendto(b"FULL=1", str(self.folder / "notify"))
+        served = self.serve("-s", self.socket)
+        self.assertIn("serving", served.stdout.readline())
+        served.terminate()
+        self.assertEqual(served.wait(SECONDS), 0)
+
+    def test_failed_start_says_why(self):
+        self.socket.write_text("in the way")
+        served = self.serve("-s", self.socket)
+        message = self.wait_for("ERRNO")
+        self.assertIn("not a socket", message["STATUS"])
+        self.assertEqual(served.wait(SECONDS), 1)
+
+    def test_sighup_reloads(self):
+        served = self.serve("-s", self.socket)
+        self.wait_for("READY")
+        served.send_signal(signal.SIGHUP)
+        self.assertTrue(int(self.wait_for("RELOADING")["MONOTONIC_USEC"]) > 0)
+        self.assertEqual(self.wait_for("READY"), {"READY": "1"})
+
+    def test_watchdog_hears_of_it_while_it_is_idle(self):
+        served = self.serve("-s", self.socket, WATCHDOG_USEC="2000000")
+        for _ in range(2):
+            begun = time.monotonic()
+            self.wait_for("WATCHDOG", "1")
+            self.assertLess(time.monotonic() - begun, 2)
+        served.send_signal(signal.SIGSTOP)
+        self.told.settimeout(2.5)
+        with self.assertRaises(TimeoutError):
+            while True:
+                self.next()
+
+    def test_watchdog_of_another_process_is_not_fed(self):
+        self.serve("-s", self.socket, WATCHDOG_USEC="200000", WATCHDOG_PID="1")
+        self.wait_for("STATUS")
+        self.told.settimeout(2.5)
+        with self.assertRaises(TimeoutError):
+            self.next()
+
+
+class Passed(Manager):
+    def test_socket_is_used_and_stays(self):
+        passed = self.passed()
+        for _ in range(2):  # the manager starts it again when it has ended
+            served = self.serve(fd=passed)
+            self.wait_for("READY")
+            self.assertEqual(self.ask().returncode, 0)
+            served.terminate()
+            self.assertEqual(served.wait(SECONDS), 0)
+            self.assertTrue(self.socket.exists())
+
+    def test_program_that_came_before_the_service_is_served(self):
+        passed = self.passed()
+        data = self.folder / "data"
+        data.write_bytes(os.urandom(1 << 20))
+        reader = subprocess.Popen([READER, self.socket, "1", "0", data], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.end, reader)
+        self.serve(fd=passed)
+        self.assertEqual(reader.stdout.readline(), "read\n")
+
+    def test_programs_see_the_service_at_the_other_end(self):
+        """Not the manager that made the socket: `lodic serve --replace` would end that."""
+        passed = self.passed()
+        served = self.serve(fd=passed)
+        self.wait_for("READY")
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(client.close)
+        client.connect(str(self.socket))
+        peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        self.assertEqual(int.from_bytes(peer[:4], "little"), served.pid)
+
+    def test_variables_for_another_process_do_not_count(self):
+        other = self.folder / "other"
+        served = self.serve("-s", other, fd=self.passed(), pid="1")
+        self.assertIn(str(other), served.stdout.readline())
+
+    def refused(self, text, *words, **more):
+        served = self.serve(*words, **more)
+        self.assertEqual(served.wait(SECONDS), 1)
+        error = served.stderr.read()
+        self.assertIn(text, error)
+        self.assertEqual(error.count("\n"), 1)
+
+    def test_wrong_socket_refused(self):
+        self.refused("ListenSequentialPacket=", fd=self.passed(socket.SOCK_STREAM))
+        other = self.folder / "other"
+        self.refused("Accept=no", fd=self.passed(listens=False, path=other))
+        with open(other.with_name("file"), "w", encoding="ascii") as file:
+            self.refused("it is no socket", fd=file)
+        self.refused("there must be one", fd=self.passed(path=self.folder / "a"), nr_fds=2)
+
+    def test_options_that_do_not_go_with_it_refused(self):
+        passed = self.passed()
+        self.refused("remove --socket", "-s", self.folder / "other", fd=passed)
+        self.refused("neither --daemon", "--daemon", fd=passed)
+
+
+class Ends(Manager):
+    def ends(self, served):
+        begun = time.monotonic()
+        served.terminate()
+        self.assertEqual(served.wait(SECONDS), 0)
+        self.assertLess(time.monotonic() - begun, END_SECONDS)
+
+    def test_program_that_is_stopped_keeps_nobody(self):
+        served = self.serve("-s", self.socket)
+        self.wait_for("READY")
+        reader = self.read()
+        reader.send_signal(signal.SIGSTOP)
+        self.ends(served)
+        reader.send_signal(signal.SIGCONT)
+        # It reads from the kernel now, and still has what it has pinned.
+        reader.stdin.write("x")
+        reader.stdin.flush()
+        self.assertEqual(reader.stdout.readline(), "read\n")
+
+    def test_programs_that_never_read_an_answer_keep_nobody(self):
+        served = self.serve("-s", self.socket)
+        self.wait_for("READY")
+        clients = []
+        for _ in range(100):
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.addCleanup(client.close)
+            client.connect(str(self.socket))
+            client.send(b"no request")
+            clients.append(client)
+        self.ends(served)
+        for client in clients:
+            client.settimeout(SECONDS)
+            try:
+                while client.recv(4096):
+                    pass
+            except ConnectionResetError:
+                pass
+
+
+class Units(unittest.TestCase):
+    def test_units_name_the_program_and_verify(self):
+        for name, folder in ("lodic", "user"), ("lodic@", "system"):
+            text = pathlib.Path(UNITS, f"{name}.service").read_text(encoding="ascii")
+            self.assertRegex(text, r"\nExecStart=/\S+/lodic serve\n")
+            self.assertNotIn("@bindir@", text)
+            verify = shutil.which("systemd-analyze")
+            if not verify:
+                self.skipTest("there is no systemd-analyze")
+            self.verify(verify, name, folder, text)
+
+    def verify(self, program, name, scope, text):
+        """In a copy that names a program that is there."""
+        with tempfile.TemporaryDirectory(prefix="lodic-units-") as folder:
+            place = pathlib.Path(folder)
+            instance = name + "daemon" if name.endswith("@") else name
+            for kind in "service", "socket":
+                unit = pathlib.Path(UNITS, f"{name}.{kind}").read_text(encoding="ascii")
+                unit = "\n".join(
+                    line if not line.startswith("Exec") else
+                    line.split("=")[0] + f"={LODIC} " + line.split(" ", 1)[1]
+                    for line in unit.split("\n"))
+                place.joinpath(f"{instance}.{kind}").write_text(unit, encoding="ascii")
+            done = subprocess.run(
+                [program, f"--{scope}", "verify", place / f"{instance}.service",
+                 place / f"{instance}.socket"], text=True, check=False, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, timeout=SECONDS,
+                env={**os.environ, "XDG_RUNTIME_DIR": folder})
+            ours = [line for line in done.stdout.split("\n") if "lodic" in line]
+            self.assertEqual(ours, [], text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=0)
