@@ -107,7 +107,9 @@ static const struct argp_option option_list[] = {
 	  "/proc/pressure/memory)",
 	  0 },
 	{ "replace", KEY_REPLACE, NULL, 0,
-	  "End the service that listens there, and take its place", 0 },
+	  "Take the place of the service that listens there, with what it has cached; "
+	  "that one ends",
+	  0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
 	  "Go to the background once programs can connect", 0 },
 	{ "report-fd", KEY_REPORT_FD, "FD", OPTION_HIDDEN, NULL, 0 },
@@ -280,6 +282,13 @@ static void on_alive(void *arg)
 	notify_alive();
 }
 
+/* The other service was the manager's main process. It ends next. */
+static void on_taking(void *arg)
+{
+	(void)arg;
+	notify_send("MAINPID=%d", (int)getpid());
+}
+
 static void on_stopping(void *arg)
 {
 	(void)arg;
@@ -322,19 +331,34 @@ static pid_t holder(const char *path)
 	return found ? peer.pid : 0;
 }
 
-/* Runs the service; with --replace, as soon as the other one has ended. Readers may start
- * another one in between: that one ends, too. */
+/* Another start may do what this one could not: without the other service's cache. */
+static bool starts_empty(struct serve *s, int error, const char *why)
+{
+	if (!s->options.takeover || (error != -EPROTO && error != -ETIMEDOUT))
+		return false;
+	cli_note("the cache starts empty: %s", why ? why : strerror(-error));
+	s->options.takeover = false;
+	return true;
+}
+
+/* Runs the service; with --replace, in the other one's place and with its cache. If that cannot be,
+ * it runs as soon as the other one has ended. Readers may start another one in between: that one
+ * ends, too. */
 static int run_or_replace(struct serve *s, const char **ret_why)
 {
 	const struct timespec pause = { .tv_nsec = REPLACE_POLL_NS };
-	uint64_t deadline = cli_now_ns() + REPLACE_WAIT_NS;
+	uint64_t deadline = 0;
 	pid_t pid, told = 0;
 	int error;
 
 	for (;;) {
 		error = service_run(&s->options, on_ready, s, ret_why);
+		if (error && starts_empty(s, error, *ret_why))
+			continue;
+		deadline = deadline ? deadline : cli_now_ns() + REPLACE_WAIT_NS;
 		if (error != -EADDRINUSE || !s->replace || cli_now_ns() > deadline)
 			return error;
+		s->options.takeover = false;
 		pid = holder(s->settings.socket);
 		if (pid > 0 && pid != told)
 			kill(pid, SIGTERM);
@@ -357,8 +381,9 @@ static int run(struct serve *s)
 	cli_error("cannot serve at %s: %s%s%s%s", s->settings.socket, strerror(-error),
 	          why ? "; " : "", why ? why : "",
 	          error == -EADDRINUSE && !s->replace
-	                  ? "; add --replace to end it and take its place"
-	                  : "");
+	                  ? "; add --replace to take its place"
+	          : s->options.takeover ? "; the other service goes on, if there is one"
+	                                : "");
 	notify_send("ERRNO=%d\nSTATUS=cannot serve: %s", -error,
 	            why ? why : strerror(-error));
 	report(s, error);
@@ -475,6 +500,8 @@ static int complete(struct serve *s)
 		.listening = s->passed.socket,
 		.alive = notify_is_watched() ? on_alive : NULL,
 		.stopping = on_stopping,
+		.takeover = s->replace,
+		.taking = on_taking,
 	};
 	/* The service believes entries first. An earlier source's quota wins all the same. */
 	if (settings->from[SETTING_QUOTA] &&

@@ -188,15 +188,17 @@ enum mutant {
 	MUTANT_COUNTER_FOLD_STORES,   /* an entry marked by load and store */
 	MUTANT_COUNTER_KEY_FIRST,     /* a fold reads the key, then the counts */
 	MUTANT_COUNTER_LAST_WAY,      /* a fold leaves the last entry of a bucket out */
-	MUTANT_COUNTER_AWAY_BLIND,    /* a return from elsewhere that ignores the mark */
-	MUTANT_COUNTER_AWAY_PLAIN,    /* a return from elsewhere by load and store */
-	MUTANT_COUNTER_PACKED_BLIND,  /* a packed return that ignores the mark */
+	MUTANT_COUNTER_AWAY_BLIND,   /* a return from elsewhere that ignores the mark */
+	MUTANT_COUNTER_AWAY_PLAIN,   /* a return from elsewhere by load and store */
+	MUTANT_COUNTER_PACKED_BLIND, /* a packed return that ignores the mark */
 	MUTANT_COUNTER_PACKED_NO_LOOK, /* a packed reference, and no look at the word */
 	MUTANT_COUNTER_MARK_STAYS,     /* the last return leaves the mark */
 	MUTANT_COUNTER_EVICT_LIVE,     /* an entry gets a new key while it counts */
-	MUTANT_COUNTER_UNREF_HERE,     /* given back on this CPU, whatever the token says */
-	MUTANT_COUNTER_UNREF_NO_GATE,  /* a return at home, and no look at the word */
-	MUTANT_COUNTER_LOCAL_FIRST,    /* a query reads local, then away */
+	MUTANT_COUNTER_UNREF_HERE, /* given back on this CPU, whatever the token says */
+	MUTANT_COUNTER_UNREF_NO_GATE, /* a return at home, and no look at the word */
+	MUTANT_COUNTER_LOCAL_FIRST,   /* a query reads local, then away */
+	/* The service: lib/service/takeover.c. */
+	MUTANT_HAND_UNPROVED, /* a successor believes what it has copied */
 	MUTANT_NR
 };
 

@@ -25,6 +25,10 @@
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
+ *   HAND_FILE      -                      what it holds      the service's descriptor  (a: slot)
+ *   HAND_FRAMES    -                      a byte a frame     -       (a: the first frame)
+ *   HAND_OVER      -                      -                  listening socket, lock
+ *   HANDED         -                      -                  -
  *
  * HELLO makes a client a reader, which may open contexts and files. A connection without it
  * may only ask: SYNC and all that follow. The cursor of a first page is 0. The records of
@@ -35,6 +39,9 @@
  * HOLD_WAIT, which any connection may ask. When that is answered with 0 the client asks HOLD
  * again. -EAGAIN: 64 ranges are being read for this client. HOLD_FD gives a holder another
  * description of what HOLD gave it.
+ *
+ * The last four are a successor's, in that order (lib/service/takeover.h). It must be a reader, and
+ * run as the service's own user: root may not ask for them.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
@@ -46,7 +53,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 8u
+#define WIRE_VERSION 9u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -66,6 +73,10 @@ enum wire_op {
 	WIRE_HOLD_WAIT,
 	WIRE_HOLDS,
 	WIRE_RESIZE,
+	WIRE_HAND_FILE,
+	WIRE_HAND_FRAMES,
+	WIRE_HAND_OVER,
+	WIRE_HANDED,
 };
 
 struct wire_request {
@@ -110,8 +121,24 @@ struct wire_reply {
 			struct look_dropped dropped; /* in this step */
 		} drop;
 		struct look_resize resize;
+		struct {
+			uint64_t id, size, hits;
+			uint64_t idle_since_ns; /* if no program has it open */
+			uint32_t opens;         /* by programs */
+			uint32_t local;         /* 1: a look at it waits for nobody */
+		} hand_file;
+		struct {
+			uint64_t
+				lent; /* 1: the socket's path is another's, who removes it */
+		} hand_over;
 	};
 };
+
+/* HAND_FRAMES: of a frame that has no block that is worth it, 0. Otherwise its visits, and this if
+ * eviction has it in MAIN, or that. */
+#define WIRE_FRAME_SMALL 0x10u
+#define WIRE_FRAME_MAIN 0x20u
+#define WIRE_FRAME_VISITS 0x0fu
 
 /* A reply with the records that follow it. */
 struct wire_page {

@@ -200,23 +200,31 @@ static void carry_leave(struct carry_queue *q, u32 nr)
 	q->more = nr;
 }
 
-static void carry_plan(const struct service *s, struct carry *c)
+static u32 carry_nr(const struct carry_queue *q)
 {
-	struct reclaim *to = &c->to->reclaim;
-	u32 nr_small = s->reclaim.lists[RECLAIM_SMALL].nr;
-	u32 nr_main = s->reclaim.lists[RECLAIM_MAIN].nr;
-	u32 room = evict_nr_spare(c->to);
-	u32 small = room > to->main_size ? room - to->main_size : 0;
+	u32 nr = 0;
+
+	for (u32 i = 0; i < CARRY_VISITS; i++)
+		nr += q->counts[i];
+	return nr;
+}
+
+void carry_plan(struct service *to, struct carry_queue *queues, bool filled)
+{
+	struct reclaim *r = &to->reclaim;
+	u32 nr_small = carry_nr(&queues[RECLAIM_SMALL]);
+	u32 nr_main = carry_nr(&queues[RECLAIM_MAIN]);
+	u32 room = evict_nr_spare(to);
+	u32 small = room > r->main_size ? room - r->main_size : 0;
 	u32 keep_main, keep_small;
 
-	c->had = (u64)nr_small + nr_main;
-	reclaim_adopt_begin(to, s->reclaim.filled || c->had > room);
+	reclaim_adopt_begin(r, filled || (u64)nr_small + nr_main > room);
 	/* SMALL keeps its part, and what MAIN leaves. */
 	small = small < nr_small ? small : nr_small;
 	keep_main = nr_main < room - small ? nr_main : room - small;
 	keep_small = nr_small < room - keep_main ? nr_small : room - keep_main;
-	carry_leave(&c->queues[RECLAIM_MAIN], nr_main - keep_main);
-	carry_leave(&c->queues[RECLAIM_SMALL], nr_small - keep_small);
+	carry_leave(&queues[RECLAIM_MAIN], nr_main - keep_main);
+	carry_leave(&queues[RECLAIM_SMALL], nr_small - keep_small);
 }
 
 /* true: all are counted. */
@@ -232,16 +240,16 @@ static bool carry_count(const struct service *s, struct carry *c)
 			c->queues[queue].counts[carry_visits(s, c->frame)]++;
 		c->frame++;
 	}
-	carry_plan(s, c);
+	c->had = (u64)carry_nr(&c->queues[RECLAIM_SMALL]) +
+	         carry_nr(&c->queues[RECLAIM_MAIN]);
+	carry_plan(c->to, c->queues, s->reclaim.filled);
 	c->counted = true;
 	return true;
 }
 
-static bool carry_leaves(struct carry *c, u32 visits)
+bool carry_leaves(struct carry_queue *q, u32 visits)
 {
-	struct carry_queue *q = &c->queues[c->queue];
-
-	if (c->again || visits > q->least)
+	if (visits > q->least)
 		return false;
 	if (visits < q->least)
 		return true;
@@ -277,7 +285,8 @@ static u32 carry_block(struct service *s, struct carry *c, u32 frame)
 	const struct held_file *f = files_find(s, block_file(block));
 	const struct held_file *n;
 
-	if (!f || carry_leaves(c, carry_visits(s, frame)))
+	if (!f ||
+	    (!c->again && carry_leaves(&c->queues[c->queue], carry_visits(s, frame))))
 		return LOOK_LINES;
 	n = files_find(c->to, carry_new_id(c, s, f->id));
 	if (!n || n->size != f->size)

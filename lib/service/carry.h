@@ -35,6 +35,12 @@ struct carry_queue {
 	u32 least, more;
 };
 
+/* Decides which frames stay behind where `to' has not room for all: those that eviction would take
+ * first. The counts stand in queues[RECLAIM_SMALL] and [RECLAIM_MAIN]; queues are filled. */
+void carry_plan(struct service *to, struct carry_queue *queues, bool filled);
+/* Does the next frame of the queue, with so many visits, stay behind? */
+bool carry_leaves(struct carry_queue *queue, u32 visits);
+
 struct carry {
 	struct service *to;
 	bool again;      /* the second round */

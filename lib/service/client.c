@@ -27,6 +27,7 @@
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/hand.h"
 #include "lib/service/hold_request.h"
 #include "lib/service/hold_table.h"
 #include "lib/service/list.h"
@@ -160,6 +161,8 @@ void client_forget_opening(struct client *c)
 /* The other side of the socket is closed, or speaks nonsense. */
 static void client_hang_up(struct service *s, struct client *c)
 {
+	if (s->successor == c)
+		s->successor = NULL; /* HO3 */
 	s->nr_silent += c->socket >= 0;
 	service_close(&c->socket);
 	client_forget_opening(c);
@@ -429,10 +432,28 @@ static int client_op_hold(struct service *s, struct client *c, struct exchange *
 	return err;
 }
 
+/* A successor asks (hand.h). */
+static int client_op_hand(struct service *s, struct client *c, struct exchange *x)
+{
+	if (!socket_peer_is_own(c->socket))
+		return -EPERM;
+	if (c->moved)
+		return -EBUSY; /* what it knows of was another arena */
+	switch (x->request.op) {
+	case WIRE_HAND_FILE:
+		return hand_file(s, x->request.a, &x->reply, x->out, &x->nr_out);
+	case WIRE_HAND_FRAMES: return client_op_list(s, x, hand_frames);
+	case WIRE_HAND_OVER: return hand_over(s, c, &x->reply, x->out, &x->nr_out);
+	default: return hand_end(s, c);
+	}
+}
+
 /* Only a reader may ask for this. */
 static int client_carry_out_greeted(struct service *s, struct client *c,
                                     struct exchange *x)
 {
+	if (x->request.op >= WIRE_HAND_FILE)
+		return client_op_hand(s, c, x);
 	if (c->moved && x->request.op != WIRE_HOLD_FD)
 		return -ECONNRESET; /* it will find that mark, and come again */
 	switch (x->request.op) {

@@ -36,6 +36,7 @@
 #include "lib/service/socket.h"
 #include "lib/service/stat.h"
 #include "lib/service/sweep.h"
+#include "lib/service/takeover.h"
 #include "lib/service/worker.h"
 
 /* How often the main thread looks around by itself: pinned orphans, unlinked files. */
@@ -203,8 +204,40 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	return err;
 }
 
+/* Takes the place of the service that t knows, if that still lives; else of none. */
+static int service_succeed(struct service *s, struct takeover *t, const char **ret_why)
+{
+	int err = takeover_cache(s, t, ret_why);
+
+	if (!err)
+		err = takeover_place(s, t, ret_why);
+	if (err != -ECONNRESET)
+		return err;
+	err = socket_lock_soon(s, ret_why); /* HO6 */
+	return err ? err : socket_listen(s, ret_why);
+}
+
+static int service_begin_at(struct service *s, struct takeover *t, const char **ret_why)
+{
+	int err = 0;
+
+	if (!t) /* HO6 */
+		err = s->options.takeover ? socket_lock_soon(s, ret_why)
+		                          : socket_lock(s, ret_why);
+	if (!err)
+		err = service_fill_arena(s, ret_why);
+	if (!err)
+		err = service_open_process(s);
+	if (!err)
+		err = service_watch_process(s, s);
+	if (err)
+		return err;
+	return t ? service_succeed(s, t, ret_why) : socket_listen(s, ret_why);
+}
+
 static int service_begin(struct service *s, const char **ret_why)
 {
+	struct takeover *t = NULL;
 	int err = service_shape(s, ret_why);
 
 	if (!err)
@@ -213,15 +246,11 @@ static int service_begin(struct service *s, const char **ret_why)
 		return err;
 	service_raise_limit();
 	snprintf(s->lock_path, sizeof(s->lock_path), "%s.lock", s->socket_path);
-	err = socket_lock(s, ret_why);
+	if (s->options.takeover)
+		err = takeover_begin(s, &t, ret_why);
 	if (!err)
-		err = service_fill_arena(s, ret_why);
-	if (!err)
-		err = service_open_process(s);
-	if (!err)
-		err = service_watch_process(s, s);
-	if (!err)
-		err = socket_listen(s, ret_why);
+		err = service_begin_at(s, t, ret_why);
+	takeover_end(t);
 	return err;
 }
 

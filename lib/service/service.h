@@ -45,8 +45,13 @@ struct service_options {
 	/* A socket that listens, and whose path is `socket': the service listens there and
 	 * leaves the path as it is. It is the service's from then on. 0: it makes one. */
 	int listening;
+	/* If a service listens there, take its place, and what it has cached along
+	 * (takeover.h). */
+	bool takeover;
+	/* That is settled, and the other service ends next; may be NULL. */
+	void (*taking)(void *arg);
 	/* The main loop goes on: at least every SERVICE_ALIVE_MS, but for a long turn; may be
-	 * NULL. These two get say_arg as well. */
+	 * NULL. These three get say_arg as well. */
 	void (*alive)(void *arg);
 	/* The end begins; may be NULL. */
 	void (*stopping)(void *arg);
@@ -64,6 +69,9 @@ struct service_options {
  * ready() is called once, when clients can connect. 0 or -errno; ret_why then points to
  * a sentence that says what to do about it, which stays as long as the thread.
  * -EADDRINUSE: another service holds this socket.
+ * With takeover: -EBUSY, the other service cannot hand over now. -EPROTO, -ETIMEDOUT: it does not
+ * know how, or does not answer. -ENOMEM: there is no room for both. -EINTR: SIGTERM or SIGINT has
+ * come. The other service goes on in each case.
  * -EEXIST: something that is not a socket, or another user's, stands at the path.
  * -ENOMEM: there is no room for the cache.
  * Another value: ret_why, or the system call's reason. */

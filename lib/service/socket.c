@@ -59,7 +59,7 @@ static bool socket_lock_is_current(const struct service *s)
 	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-static int socket_sign_lock(struct service *s)
+int socket_sign_lock(const struct service *s)
 {
 	char holder[32];
 	int n = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
@@ -93,11 +93,24 @@ int socket_lock(struct service *s, const char **ret_why)
 	return -EADDRINUSE;
 }
 
+int socket_lock_soon(struct service *s, const char **ret_why)
+{
+	const struct timespec pause = { .tv_nsec = STALE_PAUSE_NS };
+	int err = socket_lock(s, ret_why);
+
+	for (int tries = 0; err == -EADDRINUSE && tries < STALE_TRIES; tries++) {
+		nanosleep(&pause, NULL);
+		err = socket_lock(s, ret_why);
+	}
+	return err;
+}
+
 void socket_unlock(struct service *s)
 {
 	if (s->lock < 0)
 		return;
-	unlink(s->lock_path);
+	if (!s->succeeded) /* HO4 */
+		unlink(s->lock_path);
 	service_close(&s->lock);
 }
 
@@ -144,17 +157,24 @@ static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
 	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-/* Listens once more, for its side effect: from now on the kernel tells programs that this process
- * is at the other end. Before, it told of the one that has made the socket. */
-static int socket_listen_passed(struct service *s, const char **ret_why)
+int socket_adopt(struct service *s, int listening, const char **ret_why)
 {
-	s->listening = s->options.listening;
-	s->lent = true;
-	if (listen(s->listening, BACKLOG) != 0) {
+	int err;
+
+	if (listen(listening, BACKLOG) != 0) {
 		*ret_why = service_why("the socket that was passed in does not listen");
 		return -errno;
 	}
-	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
+	err = service_watch(s, listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
+	if (!err)
+		s->listening = listening;
+	return err;
+}
+
+static int socket_listen_passed(struct service *s, const char **ret_why)
+{
+	s->lent = true;
+	return socket_adopt(s, s->options.listening, ret_why);
 }
 
 int socket_listen(struct service *s, const char **ret_why)
@@ -189,7 +209,7 @@ void socket_unlisten(struct service *s)
 {
 	if (s->listening < 0)
 		return;
-	if (!s->lent)
+	if (!s->lent && !s->succeeded)
 		unlink(s->socket_path);
 	service_close(&s->listening);
 }
@@ -200,6 +220,13 @@ bool socket_peer_is_ours(int socket, struct ucred *ret_peer)
 
 	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
 	       (ret_peer->uid == geteuid() || ret_peer->uid == 0);
+}
+
+bool socket_peer_is_own(int socket)
+{
+	struct ucred peer;
+
+	return socket_peer_is_ours(socket, &peer) && peer.uid == geteuid();
 }
 
 int socket_peer_process(int socket)

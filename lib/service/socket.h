@@ -10,14 +10,24 @@
 /* Makes this process the only service for the socket, or says why it cannot be.
  * -EADDRINUSE: another process is; -EEXIST: something else stands at the lock's path. */
 int socket_lock(struct service *s, const char **ret_why);
+/* The same where the other process has just died: its lock may be free a moment later. */
+int socket_lock_soon(struct service *s, const char **ret_why);
 void socket_unlock(struct service *s);
 /* Lets clients connect. -EEXIST: something that is not a dead socket of ours stands at the
  * path. */
 int socket_listen(struct service *s, const char **ret_why);
 void socket_unlisten(struct service *s);
+/* The same by a socket that another process has made. It listens once more, for its side effect:
+ * from now on the kernel tells programs that this process is at the other end. An error leaves
+ * the socket to the caller. */
+int socket_adopt(struct service *s, int listening, const char **ret_why);
+/* Writes into the lock file whose the lock is now. */
+int socket_sign_lock(const struct service *s);
 
 /* Is the program at the other end of socket this user's, or root's? */
 bool socket_peer_is_ours(int socket, struct ucred *ret_peer);
+/* Is it this user's, and not another one's who happens to be root? */
+bool socket_peer_is_own(int socket);
 /* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
  * cannot be mistaken about a process whose number is used again. Before that, the number is
  * still the client's if its socket has not hung up afterwards. -1: there is none. */

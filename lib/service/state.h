@@ -5,6 +5,8 @@
  *   trial     a service that a program measures piece by piece
  *   service   start, main loop, end
  *   pressure  what goes when the machine's memory is short
+ *   takeover  this process takes the place of another service, with what that has cached
+ *   hand      what such a successor is given
  *   resize    a cache of another size takes over
  *   move      what goes over then, at once
  *   carry     what comes along before: files and blocks
@@ -208,6 +210,10 @@ struct service {
 	int lock;
 	int listening;
 	bool lent; /* the listening socket: its path is another's, who removes it */
+	/* The client that has that socket, and the lock, and may take this one's place; NULL: none.
+	 * HO5. */
+	struct client *successor;
+	bool succeeded; /* it has done so: lock and path stay as they are */
 	int spare; /* accept_clients() gives it up for a moment when descriptors run out */
 	int signals;
 	u64 started_ns;

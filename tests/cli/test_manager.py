@@ -7,6 +7,7 @@ Usage: test_manager.py LODIC READER UNITS
 READER is look_reader; UNITS is the folder with the unit files of this build.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -20,6 +21,26 @@ import unittest
 
 LODIC, READER, UNITS = (os.path.abspath(word) for word in sys.argv[1:4])
 SECONDS = 30
+# It has the lock, as a service has.
+OTHER_VERSION = """
+import fcntl, os, signal, socket, sys
+def end(*_):
+    os.unlink(sys.argv[1])
+    os.unlink(sys.argv[1] + ".lock")
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+lock = open(sys.argv[1] + ".lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listening.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o600)
+listening.listen()
+print("ready", flush=True)
+while True:
+    client = listening.accept()[0]
+    if client.recv(4096):
+        client.send(b"x" * 64)
+"""
 END_SECONDS = 5  # a service's end may take, whatever its programs do
 
 
@@ -215,6 +236,69 @@ class Passed(Manager):
         passed = self.passed()
         self.refused("remove --socket", "-s", self.folder / "other", fd=passed)
         self.refused("neither --daemon", "--daemon", fd=passed)
+
+
+class Restart(Manager):
+    """What ExecReload= of the units does."""
+
+    def stat(self):
+        done = subprocess.run([LODIC, "stat", "--json", "-s", self.socket], text=True, check=True,
+                              stdout=subprocess.PIPE, timeout=SECONDS)
+        return json.loads(done.stdout)
+
+    def reload(self, *words):
+        return subprocess.run(
+            [LODIC, "serve", "--replace", "--daemon", "-s", self.socket, *words], text=True,
+            check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS,
+            env={**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")})
+
+    def end_by_pid(self, pid):
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + SECONDS
+        while pathlib.Path(f"/proc/{pid}/fd/1").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def test_manager_hears_of_the_successor_before_the_old_one_ends(self):
+        passed = self.passed()
+        served = self.serve(fd=passed)
+        self.wait_for("READY")
+        reader = self.read()
+        before = self.stat()
+        done = self.reload("-m", "6M")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pid = int(self.wait_for("MAINPID")["MAINPID"])
+        self.addCleanup(self.end_by_pid, pid)
+        self.assertEqual(self.wait_for("READY"), {"READY": "1"})
+        self.assertEqual(served.wait(SECONDS), 0)
+        after = self.stat()
+        self.assertEqual(after["service_pid"], pid)
+        self.assertEqual((after["cached"], after["admitted"]), (before["cached"], 0))
+        self.assertTrue(self.socket.exists())
+        reader.stdin.write("x")
+        reader.stdin.flush()
+        self.assertEqual(reader.stdout.readline(), "read\n")
+
+    def test_successor_that_finds_no_memory_leaves_the_old_one(self):
+        served = self.serve("-s", self.socket)
+        self.wait_for("READY")
+        done = self.reload("-m", "7T")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Alodic: cannot serve at .*MiB are free.*"
+                                      r"the other service goes on.*\n\Z")
+        self.assertEqual(self.stat()["service_pid"], served.pid)
+
+    def test_service_of_another_version_is_ended_and_the_cache_starts_empty(self):
+        """A stand-in that answers everything by nonsense, and ends on SIGTERM."""
+        other = subprocess.Popen(
+            [sys.executable, "-c", OTHER_VERSION, self.socket], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, other)
+        other.stdout.readline()
+        served = self.serve("--replace", "-s", self.socket)
+        self.assertIn("serving", served.stdout.readline())
+        self.assertIn("starts empty: the other service is of another version",
+                      served.stderr.readline())
+        self.assertEqual(other.wait(SECONDS), 0)
+        self.assertEqual(self.stat()["service_pid"], served.pid)
 
 
 class Ends(Manager):

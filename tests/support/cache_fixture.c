@@ -289,10 +289,8 @@ void test_service_init(struct test_service *service, const char *name)
 	fixture_path(service->socket, name);
 }
 
-int test_service_start(struct test_service *service)
+void test_service_begin(struct test_service *service)
 {
-	struct service_report report = { .error = -EIO };
-	struct pollfd wait = { .events = POLLIN };
 	int ends[2];
 	pid_t pid;
 
@@ -303,18 +301,38 @@ int test_service_start(struct test_service *service)
 	if (pid == 0)
 		service_child(service, ends[1]);
 	close(ends[1]);
-	wait.fd = ends[0];
-	if (poll(&wait, 1, FIXTURE_DEADLINE_MS) == 1 &&
-	    read(ends[0], &report, sizeof(report)) != sizeof(report))
-		report.error = -EIO;
-	close(ends[0]);
-	memcpy(service->why, report.why, sizeof(service->why));
+	service->report = ends[0];
 	service->pid = pid;
+}
+
+bool test_service_has_said(const struct test_service *service)
+{
+	struct pollfd look = { .fd = service->report, .events = POLLIN };
+
+	return poll(&look, 1, 0) == 1;
+}
+
+int test_service_await(struct test_service *service)
+{
+	struct service_report report = { .error = -EIO };
+	struct pollfd wait = { .fd = service->report, .events = POLLIN };
+
+	if (poll(&wait, 1, FIXTURE_DEADLINE_MS) == 1 &&
+	    read(service->report, &report, sizeof(report)) != sizeof(report))
+		report.error = -EIO;
+	close(service->report);
+	memcpy(service->why, report.why, sizeof(service->why));
 	if (report.error)
 		test_service_kill(service);
 	if (report.error == -EOPNOTSUPP && fixture_barrier() == SERVICE_BARRIER_LIGHT)
 		fixture_skip(service->why);
 	return report.error;
+}
+
+int test_service_start(struct test_service *service)
+{
+	test_service_begin(service);
+	return test_service_await(service);
 }
 
 void test_service_kill(struct test_service *service)

@@ -83,6 +83,7 @@ struct test_service {
 	char socket[FIXTURE_PATH_BYTES];
 	char why[256]; /* what the service said when it failed to start */
 	pid_t pid;     /* 0: it does not run */
+	int report;    /* between test_service_begin() and test_service_await() */
 	/* It starts while readers are at work in the test. What they have in memory that a
 	 * fork wipes looks leaked in the service. */
 	bool inherits;
@@ -92,6 +93,11 @@ struct test_service {
 void test_service_init(struct test_service *service, const char *name);
 /* 0 once clients can connect. -errno as service_run(); -EIO: it died. */
 int test_service_start(struct test_service *service);
+/* The same in two steps. A service that has been killed between them says -EIO. */
+void test_service_begin(struct test_service *service);
+int test_service_await(struct test_service *service);
+/* Would test_service_await() return at once? */
+bool test_service_has_said(const struct test_service *service);
 void test_service_kill(struct test_service *service); /* kill -9 */
 /* Sends SIGTERM. 0: the service ended in order; 1: it did not. */
 int test_service_stop(struct test_service *service);
