@@ -318,7 +318,8 @@ static int takeover_file(struct service *s, struct takeover *t, u32 slot)
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	fd = t->fds[--t->nr_fds];
-	MUTANT_WINDOW(HAND_UNPROVED);
+	for (u32 i = 0; i < 10; i++) /* a writer must fit in */
+		MUTANT_WINDOW(HAND_UNPROVED);
 	if (!t->page.reply.hand_file.local) {
 		if (takeover_let_look(s, fd, &p))
 			takeover_admit(s, t, slot, &p);

@@ -82,7 +82,7 @@ static void change_files(const struct test_service *next, u64 us, u64 *random)
 
 	while (!test_service_has_said(next) && host_now_ns() < end_ns) {
 		change_one(random);
-		fixture_pause_us(random_below(random, 300));
+		fixture_pause_us(random_below(random, mutant ? 3000 : 300));
 	}
 }
 
@@ -147,7 +147,7 @@ static void restart_once(u64 *random)
 
 	way = way < NR_WAYS ? way : WAY_LIVES;
 	seen.ways[way]++;
-	if (random_below(random, 4) > 0 && !mutant)
+	if (random_below(random, 4) > 0)
 		wait_for_hits();
 	next.options.takeover = true;
 	test_service_begin(&next);
