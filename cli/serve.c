@@ -19,6 +19,7 @@
 
 #include "cli/command.h"
 #include "cli/daemon.h"
+#include "cli/metrics.h"
 #include "cli/notify.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
@@ -32,7 +33,7 @@
 #define REPLACE_WAIT_NS UINT64_C(10000000000)
 #define REPLACE_POLL_NS 10000000
 
-enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_SETTING };
+enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_METRICS, KEY_SETTING };
 
 struct serve {
 	struct settings settings;
@@ -45,6 +46,7 @@ struct serve {
 	bool replace;
 	bool started; /* a program has started this service */
 	struct notify_passed passed;
+	struct metrics metrics;
 	int report; /* to tell how the start went; -1: nobody asks */
 };
 
@@ -110,6 +112,10 @@ static const struct argp_option option_list[] = {
 	  "Take the place of the service that listens there, with what it has cached; "
 	  "that one ends",
 	  0 },
+	{ "metrics", KEY_METRICS, "FILE", 0,
+	  "Write the numbers of `lodic stat' and histograms there, every five seconds, in "
+	  "the text format of Prometheus",
+	  0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
 	  "Go to the background once programs can connect", 0 },
 	{ "report-fd", KEY_REPORT_FD, "FD", OPTION_HIDDEN, NULL, 0 },
@@ -159,6 +165,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
 		return 0;
 	case KEY_REPLACE: s->replace = true; return 0;
+	case KEY_METRICS: s->metrics.path = arg; return 0;
 	case KEY_DAEMON: s->daemon = true; return 0;
 	case KEY_REPORT_FD: want_report(state, arg); return 0;
 	case 'q': s->quiet = true; return 0;
@@ -306,6 +313,9 @@ static void on_ready(void *arg)
 		       s->settings.socket, settings_scheme_name(s->options.scheme));
 		fflush(stdout);
 	}
+	s->metrics.socket = s->settings.socket;
+	if (metrics_start(&s->metrics) != 0)
+		on_say(s, s->metrics.why);
 	notify_send("READY=1");
 	tell_status(s);
 	report(s, 0);
@@ -452,6 +462,21 @@ static int take_passed(struct serve *s)
 	return settings_set(settings, SETTING_SOCKET, s->passed.path, SETTINGS_OPTION);
 }
 
+static void complete_limits(struct serve *s)
+{
+	const struct settings *settings = &s->settings;
+
+	/* The service believes entries first. An earlier source's quota wins all the same. */
+	if (settings->from[SETTING_QUOTA] &&
+	    settings->from[SETTING_QUOTA] < settings->from[SETTING_ENTRIES])
+		s->options.nr_entries = 0;
+	/* 0 stands for the service's default there. */
+	if (settings->from[SETTING_KEEP] && settings->keep_ms == 0)
+		s->options.keep_ms = 1;
+	if (s->started && !settings->from[SETTING_IDLE_EXIT])
+		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
@@ -500,18 +525,12 @@ static int complete(struct serve *s)
 		.listening = s->passed.socket,
 		.alive = notify_is_watched() ? on_alive : NULL,
 		.stopping = on_stopping,
+		.fills = &s->metrics.fills,
+		.misses = &s->metrics.misses,
 		.takeover = s->replace,
 		.taking = on_taking,
 	};
-	/* The service believes entries first. An earlier source's quota wins all the same. */
-	if (settings->from[SETTING_QUOTA] &&
-	    settings->from[SETTING_QUOTA] < settings->from[SETTING_ENTRIES])
-		s->options.nr_entries = 0;
-	/* 0 stands for the service's default there. */
-	if (settings->from[SETTING_KEEP] && settings->keep_ms == 0)
-		s->options.keep_ms = 1;
-	if (s->started && !settings->from[SETTING_IDLE_EXIT])
-		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
+	complete_limits(s);
 	return 0;
 }
 
@@ -534,6 +553,10 @@ int command_serve(int argc, char **argv)
 		daemon_forget_choices();
 	}
 	error = complete(&s);
+	if (!error && s.metrics.path && *s.metrics.path != '/') {
+		cli_error("--metrics: '%s' does not begin with /", s.metrics.path);
+		error = -EINVAL;
+	}
 	if (error) {
 		report(&s, error);
 		return CLI_FAILED;

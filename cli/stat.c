@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/metrics.h"
 #include "cli/watch.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
@@ -53,7 +54,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* How a number is shown. */
-enum row_kind { ROW_NUMBER, ROW_YES_NO, ROW_SCHEME };
+/* A counter only grows. */
+enum row_kind { ROW_NUMBER, ROW_COUNTER, ROW_YES_NO, ROW_SCHEME };
 
 /* One list for the table and for JSON, so that neither forgets a number. */
 struct row {
@@ -72,21 +74,21 @@ static const struct row rows[] = {
 	ROW(frames, ROW_NUMBER, "blocks the cache can hold"),
 	ROW(cached, ROW_NUMBER, "blocks it holds now"),
 	ROW(pinned, ROW_NUMBER, "blocks pinned now"),
-	ROW(admitted, ROW_NUMBER, "blocks brought in since the start"),
-	ROW(evicted, ROW_NUMBER, "blocks thrown out to make room"),
-	ROW(evictions_refused, ROW_NUMBER, "evictions that met a pin"),
-	ROW(errors, ROW_NUMBER, "reads of a file that failed"),
+	ROW(admitted, ROW_COUNTER, "blocks brought in since the start"),
+	ROW(evicted, ROW_COUNTER, "blocks thrown out to make room"),
+	ROW(evictions_refused, ROW_COUNTER, "evictions that met a pin"),
+	ROW(errors, ROW_COUNTER, "reads of a file that failed"),
 	ROW(files, ROW_NUMBER, "files held under a proof"),
 	ROW(direct_io, ROW_NUMBER, "of these, files read with O_DIRECT"),
-	ROW(revoked, ROW_NUMBER, "files given up for a writer"),
+	ROW(revoked, ROW_COUNTER, "files given up for a writer"),
 	ROW(clients, ROW_NUMBER, "processes connected"),
 	ROW(contexts, ROW_NUMBER, "contexts open"),
-	ROW(reaped, ROW_NUMBER, "contexts taken back from dead processes"),
-	ROW(hits, ROW_NUMBER, "blocks read or pinned from the cache"),
-	ROW(soft_misses, ROW_NUMBER, "of these, pins that set an entry first"),
-	ROW(misses, ROW_NUMBER, "blocks read from the kernel"),
-	ROW(retries, ROW_NUMBER, "copies thrown away"),
-	ROW(pins_refused, ROW_NUMBER, "pins refused: count or set full, or no table"),
+	ROW(reaped, ROW_COUNTER, "contexts taken back from dead processes"),
+	ROW(hits, ROW_COUNTER, "blocks read or pinned from the cache"),
+	ROW(soft_misses, ROW_COUNTER, "of these, pins that set an entry first"),
+	ROW(misses, ROW_COUNTER, "blocks read from the kernel"),
+	ROW(retries, ROW_COUNTER, "copies thrown away"),
+	ROW(pins_refused, ROW_COUNTER, "pins refused: count or set full, or no table"),
 	ROW(control_bytes, ROW_NUMBER, "bytes of shared tables"),
 	ROW(data_bytes, ROW_NUMBER, "bytes of frames"),
 	ROW(count_bytes, ROW_NUMBER, "bytes of shared counters"),
@@ -103,9 +105,9 @@ static const struct row rows[] = {
 	ROW(hold_bytes, ROW_NUMBER, "bytes that they have"),
 	ROW(hold_used_bytes, ROW_NUMBER, "of these, bytes that a program may have"),
 	ROW(hold_huge_bytes, ROW_NUMBER, "bytes of holds in huge pages"),
-	ROW(holds_given, ROW_NUMBER, "times that a hold was given to a program"),
-	ROW(holds_read, ROW_NUMBER, "ranges read from files"),
-	ROW(holds_failed, ROW_NUMBER, "ranges that could not be read, or changed"),
+	ROW(holds_given, ROW_COUNTER, "times that a hold was given to a program"),
+	ROW(holds_read, ROW_COUNTER, "ranges read from files"),
+	ROW(holds_failed, ROW_COUNTER, "ranges that could not be read, or changed"),
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(NR_ROWS * sizeof(uint64_t) == sizeof(struct lodic_stat),
@@ -126,6 +128,7 @@ static json_t *row_json(const struct lodic_stat *s, const struct row *row)
 	switch (row->kind) {
 	case ROW_SCHEME: return json_string(lodic_scheme_name((enum lodic_scheme)v));
 	case ROW_YES_NO: return json_boolean(v);
+	case ROW_COUNTER:
 	case ROW_NUMBER: break;
 	}
 	return json_integer((json_int_t)v);
@@ -190,6 +193,20 @@ static void print_table(const struct lodic_stat *s, const char *socket)
 	for (size_t i = 0; i < NR_ROWS; i++)
 		printf("  %-17s %15s  %s\n", rows[i].name,
 		       row_text(s, &rows[i], number), rows[i].meaning);
+}
+
+void stat_expose(FILE *to, const struct lodic_stat *s)
+{
+	for (size_t i = 0; i < NR_ROWS; i++) {
+		bool counter = rows[i].kind == ROW_COUNTER;
+		const char *end = counter ? "_total" : "";
+
+		fprintf(to, "# HELP lodic_%s%s %s\n# TYPE lodic_%s%s %s\n",
+		        rows[i].name, end, rows[i].meaning, rows[i].name, end,
+		        counter ? "counter" : "gauge");
+		fprintf(to, "lodic_%s%s %llu\n", rows[i].name, end,
+		        (unsigned long long)row_value(s, &rows[i]));
+	}
 }
 
 int command_stat(int argc, char **argv)

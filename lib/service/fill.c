@@ -152,6 +152,7 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks)
 	struct fill *fill = &s->fill;
 	const struct held_file *f = files_find(s, block_file(block));
 	struct fill_range range = { .id = block_file(block),
+		                    .hinted_ns = s->fill.now_ns,
 		                    .next = block_index(block) };
 	u64 nr = blocks & ~HINT_ASKED;
 	u64 room;
@@ -347,12 +348,24 @@ static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 v
 	fill_publish(s, op->slot, frame, op_block(op, i), whole);
 }
 
+static void fill_note_time(struct service_times *times, u64 ns)
+{
+	u32 bucket = 0;
+
+	if (!times)
+		return;
+	while (bucket < SERVICE_TIME_BUCKETS - 1 && ns > (u64)1000 << bucket)
+		bucket++;
+	service_count(&times->nr[bucket], 1);
+	service_count(&times->sum_ns, ns);
+}
+
 /* result: bytes read, or -errno. */
 static void op_end(struct service *s, struct fill_op *op, int result)
 {
 	struct held_file *f = &s->files[op->slot];
 	bool live, failed = false;
-	u64 valid;
+	u64 valid, now;
 	u32 i;
 
 	if (reads_again(s, op, result))
@@ -367,6 +380,9 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 	}
 	if (live && failed)
 		service_count(&s->arena.header->nr_errors, 1);
+	now = host_now_ns();
+	fill_note_time(s->options.fills, now - op->since_ns);
+	fill_note_time(s->options.misses, now - op->hinted_ns);
 	op->busy = false;
 	s->fill.nr_busy--;
 	s->fill.nr_filling -= op->nr;
@@ -470,6 +486,7 @@ static enum fill_next fill_step(struct service *s)
 		op->slot = (u32)(f - s->files);
 		op->first = range.next;
 		op->ticket = range.ticket;
+		op->hinted_ns = range.hinted_ns;
 		op->nr = got;
 		range.next += got;
 		op_begin(s, op);

@@ -16,6 +16,16 @@ enum service_barrier {
 	SERVICE_BARRIER_LOCK   /* an atomic exchange */
 };
 
+/* How long things took, since the start: bucket i counts those of up to 2^i us, and the last one
+ * all others. The service's main thread writes it, and others see it by service_times_copy(). */
+#define SERVICE_TIME_BUCKETS 24u
+struct service_times {
+	uint64_t nr[SERVICE_TIME_BUCKETS];
+	uint64_t sum_ns;
+};
+
+void service_times_copy(const struct service_times *times, struct service_times *ret);
+
 struct service_options {
 	const char *socket;   /* NULL: the user's default, see path_default_socket() */
 	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
@@ -42,6 +52,9 @@ struct service_options {
 	void (*resized)(void *arg, uint64_t cache_bytes);
 	/* SIGHUP: what size shall the cache have now? 0: its own; may be NULL. */
 	uint64_t (*reread)(void *arg);
+	struct service_times *fills; /* reads of files into the cache; may be NULL */
+	/* From a reader's hint to the end of the read that it led to; may be NULL. */
+	struct service_times *misses;
 	/* A socket that listens, and whose path is `socket': the service listens there and
 	 * leaves the path as it is. It is the service's from then on. 0: it makes one. */
 	int listening;

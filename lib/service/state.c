@@ -42,6 +42,14 @@ const char *service_why(const char *format, ...)
 	return why;
 }
 
+void service_times_copy(const struct service_times *times, struct service_times *ret)
+{
+	/* Relaxed: numbers that belong together may be one event apart. */
+	for (u32 i = 0; i < SERVICE_TIME_BUCKETS; i++)
+		ret->nr[i] = host_load_relaxed((const u64 *)&times->nr[i]);
+	ret->sum_ns = host_load_relaxed((const u64 *)&times->sum_ns);
+}
+
 int service_watch(struct service *s, int fd, u32 events, struct source *source)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };

@@ -95,6 +95,7 @@ struct fill_range {
 	u32 id;
 	u64 next, end; /* block numbers in the file */
 	u64 ticket;    /* grows with each hint, see fill_sync_is_done() */
+	u64 hinted_ns; /* when the service took it */
 };
 
 /* A read under way. */
@@ -104,7 +105,7 @@ struct fill_op {
 	u32 slot, id;
 	u32 nr;
 	u64 first, ticket;
-	u64 since_ns;
+	u64 since_ns, hinted_ns;
 	u32 frames[FILL_RUN];
 	struct iovec pieces[FILL_RUN];
 };

@@ -10,6 +10,7 @@ READER is look_reader; UNITS is the folder with the unit files of this build.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -299,6 +300,81 @@ class Restart(Manager):
                       served.stderr.readline())
         self.assertEqual(other.wait(SECONDS), 0)
         self.assertEqual(self.stat()["service_pid"], served.pid)
+
+
+class Metrics(Manager):
+    LINE = re.compile(r'(lodic_[a-z_]+)(?:\{le="([^"]+)"\})? (-?[0-9.]+)')
+
+    def parse(self, text):
+        """({name: value}, {name: [(upper bound, value)]}); the format must be right."""
+        values, buckets, types = {}, {}, {}
+        for line in text.rstrip("\n").split("\n"):
+            if line.startswith("# TYPE "):
+                name, kind = line.split(" ")[2:]
+                self.assertNotIn(name, types)
+                self.assertIn(kind, ("counter", "gauge", "histogram"))
+                self.assertEqual(name.endswith("_total"), kind == "counter", name)
+                types[name] = kind
+            elif not line.startswith("# HELP "):
+                found = self.LINE.fullmatch(line)
+                self.assertTrue(found, line)
+                name, bound, value = found.groups()
+                base = re.sub("_(bucket|sum|count)$", "", name) if "_seconds" in name else name
+                self.assertIn(base, types, line)
+                if bound:
+                    buckets.setdefault(base, []).append((float(bound), float(value)))
+                else:
+                    self.assertNotIn(name, values)
+                    values[name] = float(value)
+        return values, buckets
+
+    def written(self, path, after=0):
+        """The file's text, as soon as it is newer."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            if path.exists() and path.stat().st_mtime_ns > after:
+                return path.read_text(encoding="ascii"), path.stat().st_mtime_ns
+            time.sleep(0.05)
+        self.fail("no metrics are written")
+
+    def test_numbers_and_histograms(self):
+        path = self.folder / "lodic.prom"
+        self.serve("-s", self.socket, "--metrics", path)
+        self.wait_for("READY")
+        before, when = self.written(path)
+        self.read()
+        asked = json.loads(subprocess.run([LODIC, "stat", "--json", "-s", self.socket], text=True,
+                                          check=True, stdout=subprocess.PIPE).stdout)
+        values, buckets = self.parse(self.written(path, when)[0])
+        self.assertEqual(values["lodic_cached"], asked["cached"])
+        self.assertEqual(values["lodic_admitted_total"], asked["admitted"])
+        self.assertEqual(self.parse(before)[0]["lodic_admitted_total"], 0)
+        numbers = [name for name in asked if name != "socket"]
+        for name in numbers:
+            self.assertTrue(f"lodic_{name}" in values or f"lodic_{name}_total" in values, name)
+        for name in "lodic_fill_seconds", "lodic_miss_seconds":
+            bounds, counts = zip(*buckets[name])
+            self.assertEqual(list(bounds), sorted(bounds))
+            self.assertEqual(list(counts), sorted(counts))
+            self.assertEqual(bounds[-1], float("inf"))
+            self.assertEqual(counts[-1], values[f"{name}_count"])
+            self.assertGreater(counts[-1], 0)
+            self.assertGreater(values[f"{name}_sum"], 0)
+        # A miss waits for its fill.
+        self.assertGreaterEqual(values["lodic_miss_seconds_sum"],
+                                values["lodic_fill_seconds_sum"])
+
+    def test_file_that_cannot_be_written_is_said_once(self):
+        served = self.serve("-s", self.socket, "--metrics", "/nonexistent/lodic.prom")
+        self.wait_for("READY")
+        for line in served.stderr:
+            if "cannot write the metrics to /nonexistent/lodic.prom" in line:
+                break
+        else:
+            self.fail("nothing is said")
+        self.assertEqual(self.ask().returncode, 0)
+        done = self.serve("--metrics", "relative")
+        self.assertEqual(done.wait(SECONDS), 1)
 
 
 class Ends(Manager):
