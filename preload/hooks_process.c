@@ -17,6 +17,8 @@
 #include "preload/own.h"
 #include "preload/run.h"
 
+#define CLONE3_LEAST_BYTES 64u /* of its first version */
+
 typedef int (*mlockall_fn)(int flags);
 typedef int (*prctl_fn)(int option, ...);
 typedef int (*unshare_fn)(int flags);
@@ -117,13 +119,19 @@ int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned l
 	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg, a, b, c);
 }
 
+/* The flags that clone3() will find. Without them it fails, and says why. */
+static unsigned long clone3_flags(unsigned long args, unsigned long bytes)
+{
+	return args && bytes >= CLONE3_LEAST_BYTES ? *(const unsigned long *)args : 0;
+}
+
 /* Does this system call make the shim step aside? */
-static bool stops(long number, unsigned long a)
+static bool stops(long number, unsigned long a, unsigned long b)
 {
 	switch (number) {
 	case SYS_unshare: return a & CLONE_FILES;
 	case SYS_clone: return parts(a);
-	case SYS_clone3: return parts(*(const unsigned long *)a); /* its flags */
+	case SYS_clone3: return parts(clone3_flags(a, b));
 	case SYS_io_uring_setup: return true; /* a ring opens and closes unseen */
 	default: return false;
 	}
@@ -136,14 +144,14 @@ static void prepares(long number, unsigned long a, unsigned long b)
 
 	if (number == SYS_seccomp || (number == SYS_prctl && (int)a == PR_SET_SECCOMP))
 		run_confined();
-	else if (stops(number, a))
+	else if (stops(number, a, b))
 		run_stop();
 	if (number == SYS_flock || (number == SYS_fcntl && hooks_fcntl_locks((int)b)))
 		run_locks((int)a);
 	if (number == SYS_clone)
 		flags = a;
 	else if (number == SYS_clone3)
-		flags = *(const unsigned long *)a;
+		flags = clone3_flags(a, b);
 #ifdef SYS_vfork
 	if (number == SYS_vfork)
 		flags = CLONE_VM | CLONE_VFORK;

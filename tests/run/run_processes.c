@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Threads, signals, children, confinement: the other ways of run_reader.c. */
+/* Threads, signals, children, writers: the other ways of run_reader.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -24,16 +20,6 @@
 
 #define THREADS 8
 #define STACK_BYTES (64 << 10)
-
-/* The child must end with 0. */
-static void wait_for(pid_t child)
-{
-	int status = -1;
-
-	NEED(child > 0, "%s", strerror(errno));
-	NEED(waitpid(child, &status, __WALL) == child, "%s", strerror(errno));
-	NEED(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
-}
 
 static void way_fork(void)
 {
@@ -179,6 +165,19 @@ static void way_unshare_files(void)
 		look(fds[0], 1);
 }
 
+/* The kernel says what is wrong with the words of clone3(). It clones nothing. */
+static void way_clone3_wrong(void)
+{
+	static const uint64_t flags = CLONE_FILES;
+	int fd = warm_open(1);
+
+	NEED(syscall(SYS_clone3, NULL, 0) == -1 && errno == EINVAL, "errno %d", errno);
+	NEED(syscall(SYS_clone3, NULL, 64) == -1 && errno == EFAULT, "errno %d", errno);
+	NEED(syscall(SYS_clone3, &flags, 8) == -1 && errno == EINVAL, "errno %d",
+	     errno);
+	NEED(is_served(fd, 1) == cached, "afterwards");
+}
+
 /* A name space of users can only be left by a process with one thread: the shim has none. */
 static void way_unshare_user(void)
 {
@@ -241,74 +240,6 @@ static void way_flock(void)
 		     strerror(errno));
 		close(writer);
 	}
-}
-
-/* Any system call but these kills the process. The last seven are for a thread's end and a fork. */
-static void confine(void)
-{
-	const unsigned int allowed[] = {
-		SYS_read,           SYS_pread64,    SYS_write,          SYS_close,
-		SYS_openat,         SYS_exit_group, SYS_rt_sigprocmask, SYS_madvise,
-		SYS_futex,          SYS_exit,       SYS_clone,          SYS_wait4,
-		SYS_set_robust_list
-	};
-	struct sock_filter code[2 + 2 * 13 + 1];
-	struct sock_fprog program = { .filter = code };
-	unsigned short n = 0;
-
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-	                                         offsetof(struct seccomp_data, nr));
-	for (int i = 0; i < 13; i++) {
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-		                                         allowed[i], 0, 1);
-		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-		                                         SECCOMP_RET_ALLOW);
-	}
-	code[n++] =
-		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	program.len = n;
-	NEED(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "%s", strerror(errno));
-	NEED(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "%s",
-	     strerror(errno));
-}
-
-static void *confined_body(void *arg)
-{
-	int fd = warm_open(1);
-
-	(void)arg;
-	confine();
-	for (int i = 0; i < 100; i++)
-		look(fd, 1);
-	return NULL;
-}
-
-static void way_seccomp(void)
-{
-	int fd = warm_open(1), other = file_open(2),
-	    written = open(file_make(3), O_RDWR);
-	pthread_t thread;
-	pid_t child;
-
-	for (int i = 0; i < 10; i++)
-		look(written, 3); /* it is never served */
-	pthread_create(&thread, NULL, confined_body, NULL);
-	pthread_join(thread, NULL);
-	confine();
-	for (int i = 0; i < 100; i++) {
-		look(fd, 1);
-		look(other, 2);
-		look(written, 3);
-	}
-	child = fork();
-	if (child == 0) {
-		for (int i = 0; i < 100; i++)
-			look(fd, 1);
-		_exit(0);
-	}
-	wait_for(child);
-	close(other);
-	_exit(0);
 }
 
 /* fcntl() locks fall when this process closes any descriptor of the file, so the shim must
@@ -567,9 +498,9 @@ const struct way process_ways[] = {
 	{ "vfork", way_vfork },
 	{ "spawn", way_spawn },
 	{ "clone_files", way_clone_files },
+	{ "clone3_wrong", way_clone3_wrong },
 	{ "unshare_files", way_unshare_files },
 	{ "unshare_user", way_unshare_user },
-	{ "seccomp", way_seccomp },
 	{ "locks", way_locks },
 	{ "flock", way_flock },
 	{ "same_pid", way_same_pid },

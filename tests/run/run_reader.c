@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/run/run_reader.h"
@@ -121,9 +122,18 @@ int warm_open(unsigned int n)
 	return fd;
 }
 
+void wait_for(pid_t child)
+{
+	int status = -1;
+
+	NEED(child > 0, "%s", strerror(errno));
+	NEED(waitpid(child, &status, __WALL) == child, "%s", strerror(errno));
+	NEED(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+}
+
 int main(int argc, char **argv)
 {
-	const struct way *lists[] = { descriptor_ways, process_ways };
+	const struct way *lists[] = { descriptor_ways, process_ways, confined_ways };
 
 	if (argc < 4) {
 		fprintf(stderr, "usage: %s WAY FOLDER plain|cached\n", argv[0]);
@@ -131,7 +141,7 @@ int main(int argc, char **argv)
 	}
 	folder = argv[2];
 	cached = strcmp(argv[3], "cached") == 0;
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+	for (size_t i = 0; i < LENGTH(lists); i++)
 		for (const struct way *way = lists[i]; way->name; way++)
 			if (strcmp(argv[1], way->name) == 0) {
 				way->run();

@@ -11,6 +11,7 @@
 
 #define BLOCK 4096
 #define FILE_BLOCKS 16
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define TAIL 100 /* bytes of the last block */
 #define FILE_BYTES ((FILE_BLOCKS - 1) * BLOCK + TAIL)
 
@@ -45,11 +46,14 @@ void warm(int fd, unsigned int n);
 /* warm(), of a new descriptor of file n. */
 int warm_open(unsigned int n);
 
+/* The child must end with 0. */
+void wait_for(pid_t child);
+
 /* The ways; each is a case of test_run.py. */
 struct way {
 	const char *name;
 	void (*run)(void);
 };
-extern const struct way descriptor_ways[], process_ways[];
+extern const struct way descriptor_ways[], process_ways[], confined_ways[];
 
 #endif

@@ -95,6 +95,9 @@ class Ways(Case):
     def test_clone_files_not_served(self):
         self.way("clone_files")
 
+    def test_clone3_wrong(self):
+        self.way("clone3_wrong")
+
     def test_unshare_files_not_served(self):
         self.way("unshare_files")
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Filters for system calls: the ways of run_reader.c where the shim may make none of its own. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "tests/run/run_reader.h"
+
+#define MAX_ALLOWED 48
+
+/* Any system call but these kills the process. */
+static void confine(const unsigned int *allowed, unsigned short nr)
+{
+	struct sock_filter code[2 * MAX_ALLOWED + 2];
+	struct sock_fprog program = { .filter = code };
+	unsigned short n = 0;
+
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+	                                         offsetof(struct seccomp_data, nr));
+	for (unsigned short i = 0; i < nr; i++) {
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+		                                         allowed[i], 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+		                                         SECCOMP_RET_ALLOW);
+	}
+	code[n++] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	program.len = n;
+	NEED(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "%s", strerror(errno));
+	NEED(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "%s",
+	     strerror(errno));
+}
+
+/* What a confined reader needs. The last seven are for a thread's end and a fork. */
+static const unsigned int reads_only[] = {
+	SYS_read,       SYS_pread64,        SYS_write,          SYS_close, SYS_openat,
+	SYS_exit_group, SYS_rt_sigprocmask, SYS_madvise,        SYS_futex, SYS_exit,
+	SYS_clone,      SYS_wait4,          SYS_set_robust_list
+};
+
+static void *confined_body(void *arg)
+{
+	int fd = warm_open(1);
+
+	(void)arg;
+	confine(reads_only, LENGTH(reads_only));
+	for (int i = 0; i < 100; i++)
+		look(fd, 1);
+	return NULL;
+}
+
+static void way_seccomp(void)
+{
+	int fd = warm_open(1), other = file_open(2),
+	    written = open(file_make(3), O_RDWR);
+	pthread_t thread;
+	pid_t child;
+
+	for (int i = 0; i < 10; i++)
+		look(written, 3); /* it is never served */
+	pthread_create(&thread, NULL, confined_body, NULL);
+	pthread_join(thread, NULL);
+	confine(reads_only, LENGTH(reads_only));
+	for (int i = 0; i < 100; i++) {
+		look(fd, 1);
+		look(other, 2);
+		look(written, 3);
+	}
+	child = fork();
+	if (child == 0) {
+		for (int i = 0; i < 100; i++)
+			look(fd, 1);
+		_exit(0);
+	}
+	wait_for(child);
+	close(other);
+	_exit(0);
+}
+
+const struct way confined_ways[] = {
+	{ "seccomp", way_seccomp },
+	{ NULL, NULL },
+};
