@@ -493,7 +493,8 @@ void run_end(bool stderr_closing)
 /* ---- start ---- */
 
 /* Is this process under a seccomp filter that `lodic run` was not under? Such a filter may kill
- * a program for a system call that it does not make by itself. */
+ * a program for a system call that it does not make by itself. The question takes openat(), read()
+ * and close(), which the loader has just done, too. */
 static bool is_filtered(void)
 {
 	const char *allowed = getenv(RUN_FILTERS);
@@ -519,7 +520,7 @@ __attribute__((constructor)) static void run_start(void)
 	const char *path = getenv(RUN_SOCKET);
 	struct run_state *s;
 
-	if (!path || strlen(path) >= sizeof(run_socket) ||
+	if (!path || strlen(path) >= sizeof(run_socket) || is_filtered() ||
 	    pthread_key_create(&run_key, reader_leave) != 0)
 		return;
 	strcpy(run_socket, path);
@@ -528,8 +529,7 @@ __attribute__((constructor)) static void run_start(void)
 		return;
 	line_start();
 	run_reports = run_report_start();
-	run_filtered = is_filtered();
-	if (run_filtered || fds_address_space_limited())
+	if (fds_address_space_limited())
 		s->off = 1;
 	connect_first(s);
 	run_state = s;

@@ -84,7 +84,62 @@ static void way_seccomp(void)
 	_exit(0);
 }
 
+/* After the filter and exec(): what the loader, libc's start and the reader itself need. */
+static const unsigned int starts_and_reads[] = {
+	SYS_execve,
+	SYS_brk,
+	SYS_mmap,
+	SYS_munmap,
+	SYS_mprotect,
+	SYS_openat,
+	SYS_newfstatat,
+	SYS_fstat,
+	SYS_faccessat,
+	SYS_read,
+	SYS_pread64,
+	SYS_write,
+	SYS_close,
+	SYS_prlimit64,
+	SYS_getrandom,
+	SYS_rseq,
+	SYS_set_tid_address,
+	SYS_set_robust_list,
+	SYS_futex,
+	SYS_exit_group,
+#ifdef __x86_64__
+	SYS_arch_prctl,
+	SYS_access,
+	SYS_readlink,
+#endif
+};
+
+/* A parent has set the filter, and then it starts this. */
+static void way_seccomp_started(void)
+{
+	int fd = file_open(1), other = file_open(2);
+
+	for (int i = 0; i < 100; i++) {
+		look(fd, 1);
+		look(other, 2);
+	}
+	close(other);
+}
+
+static void way_seccomp_exec(void)
+{
+	char *const command[] = { "run_reader", "seccomp_started", (char *)folder,
+		                  "plain", NULL };
+
+	warm_open(1);
+	file_make(2);
+	confine(starts_and_reads, LENGTH(starts_and_reads));
+	execv("/proc/self/exe", command);
+	NEED(false, "%s", strerror(errno));
+}
+
 const struct way confined_ways[] = {
 	{ "seccomp", way_seccomp },
+	{ "seccomp_exec", way_seccomp_exec },
+	{ "seccomp_started", way_seccomp_started },
 	{ NULL, NULL },
 };

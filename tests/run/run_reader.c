@@ -26,7 +26,7 @@
 
 int complain_fd = STDERR_FILENO;
 bool cached;
-static const char *folder;
+const char *folder;
 
 uint8_t file_byte(unsigned int n, uint64_t offset)
 {

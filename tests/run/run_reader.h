@@ -26,6 +26,7 @@
 	} while (0)
 
 extern int complain_fd;
+extern const char *folder;
 extern bool cached; /* the program runs under the shim, with a service */
 
 /* Makes the folder's file number n, whose bytes depend on n. Returns its path, in one of a few

@@ -107,6 +107,9 @@ class Ways(Case):
     def test_seccomp_no_system_call(self):
         self.way("seccomp", reports=True)
 
+    def test_seccomp_started_under_filter(self):
+        self.way("seccomp_exec", reports=True)
+
     def test_fcntl_locks_stay(self):
         self.way("locks")
 
