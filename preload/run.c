@@ -15,11 +15,8 @@
  * no thread of its own, and so it does that in the course of some later call.
  */
 #define _GNU_SOURCE
-#include "preload/fds.h"
+#include "preload/run_state.h"
 
-#include "preload/run.h"
-
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,14 +26,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/client/lent.h"
 #include "preload/line.h"
-#include "preload/own.h"
 #include "preload/run_environment.h"
 
-#define RUN_SET_FILES 8u
-#define RUN_SETS 512u
-#define RUN_FILES (RUN_SETS * RUN_SET_FILES)
 #define RUN_KEEP_NS UINT64_C(1000000000)
 /* What one read(2) takes at most. */
 #define RUN_MOST_BYTES 0x7ffff000u
@@ -44,70 +36,13 @@
 #define SLOT_SEEN FDS_OTHER
 #define SLOT_LOOKING(n) ((n) << FDS_INDEX_SHIFT | FDS_OTHER)
 
-struct run_file {
-	struct lent_file lent;
-	u64 nr_fds;        /* slots that name it; atomic */
-	u64 idle_since_ns; /* while there is none */
-	u64 locked;        /* U17; atomic */
-	u64 pad[5];        /* so that readers of two files share no line */
-};
-
-static_assert(RUN_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
-
-/* What a thread reads by. When the thread ends, another one may take it over. */
-struct run_reader {
-	struct lodic_context *context;
-	struct run_reader *next;
-	u64 busy; /* U16 */
-};
-
-/* All that changes. The kernel wipes it in a child. */
-struct run_state {
-	struct fds fds;
-	u64 off;
-	struct lodic *lodic; /* NULL: none yet */
-	struct run_reader *free_readers;
-	u64 last_name, last_look;
-	u64 nr_idle; /* files whose last descriptor has gone since the last sweep; atomic */
-	u64 sweep_at_ns;
-	struct run_file files[RUN_FILES] __attribute__((aligned(64)));
-};
-
-static struct run_state *run_state; /* NULL: the shim does nothing */
-static char run_socket[RUN_TEXT_BYTES];
-static bool run_reports;
-static pthread_key_t run_key;
-/* Under a filter the shim makes no system call. A child inherits the filter, and this. */
-static u64 run_filtered;
-
-static __thread struct run_reader *run_mine;
-static __thread u64 run_pid; /* the process that it is of: after fork() another one */
-static __thread bool run_over;
+struct run_state *run_state;
+char run_socket[RUN_TEXT_BYTES];
+bool run_reports;
 
 bool run_is_on(void)
 {
 	return run_state != NULL;
-}
-
-void run_stop(void)
-{
-	if (run_state)
-		host_store_relaxed(&run_state->off, 1);
-}
-
-void run_confined(void)
-{
-	run_end(false);
-	host_store_relaxed(&run_filtered, 1);
-	run_stop();
-}
-
-bool run_forked(void)
-{
-	run_mine = NULL;
-	run_over = false;
-	run_report_forked();
-	return !host_load_relaxed(&run_filtered);
 }
 
 static struct run_file *slot_file(u64 slot)
@@ -117,10 +52,11 @@ static struct run_file *slot_file(u64 slot)
 
 /* ---- descriptors ---- */
 
-/* One slot less names the file. */
+/* One slot less names the file. When the shim has stepped aside it also reads no clock: that is
+ * a system call on some machines. */
 static void file_unnamed(struct run_state *s, struct run_file *f)
 {
-	if (host_fetch_add(&f->nr_fds, -(u64)1) != 1)
+	if (host_fetch_add(&f->nr_fds, -(u64)1) != 1 || host_load_relaxed(&s->off))
 		return;
 	host_store_relaxed(&f->idle_since_ns, host_now_ns());
 	host_fetch_add(&s->nr_idle, 1);
@@ -147,6 +83,7 @@ static void sweep(struct run_state *s, u64 now)
 	host_fetch_add(&s->nr_idle, left);
 }
 
+/* Within calls_begin(), or when the shim has stepped aside. */
 static void sweep_if_due(struct run_state *s)
 {
 	struct fds_hold hold;
@@ -155,25 +92,28 @@ static void sweep_if_due(struct run_state *s)
 	if (!host_load_relaxed(&s->nr_idle) || host_load_relaxed(&s->off))
 		return;
 	now = host_now_ns();
-	if (now < host_load_relaxed(&s->sweep_at_ns) ||
-	    !fds_lock(&s->fds, &hold, false))
+	if (now < host_load_relaxed(&s->sweep_at_ns) || !run_lock(s, &hold, false))
 		return;
 	sweep(s, now);
-	fds_unlock(&s->fds, &hold);
+	run_unlock(s, &hold);
 }
 
 void run_changes(int fd)
 {
 	struct run_state *s = run_state;
+	bool calls;
 	u64 slot;
 
 	if (!s || (u32)fd >= FDS_NR || !host_load_relaxed(&s->fds.slots[fd]))
 		return;
+	calls = calls_begin(s);
 	slot = host_xchg(&s->fds.slots[fd], 0);
 	if ((slot & FDS_KIND) == FDS_FILE) {
 		file_unnamed(s, slot_file(slot));
 		sweep_if_due(s);
 	}
+	if (calls)
+		calls_end(s);
 }
 
 void run_changes_from(unsigned int first, unsigned int last)
@@ -258,7 +198,7 @@ void run_locks(int fd)
 	u64 *slot, found;
 
 	if (!s || (u32)fd >= FDS_NR || host_load_relaxed(&s->off) ||
-	    host_load_relaxed(&run_filtered) || !fds_lock(&s->fds, &hold, true))
+	    !run_lock(s, &hold, true))
 		return;
 	slot = &s->fds.slots[fd];
 	fds_saw(&s->fds, fd);
@@ -269,7 +209,7 @@ void run_locks(int fd)
 		host_store_relaxed(&slot_file(found)->locked, 1);
 	else
 		host_cas(slot, SLOT_SEEN, FDS_SKIP); /* the table has no room */
-	fds_unlock(&s->fds, &hold);
+	run_unlock(s, &hold);
 }
 
 /* Reads of a descriptor that names no file yet. */
@@ -278,10 +218,9 @@ static enum run_why descriptor_new(struct run_state *s, int fd, u64 slot)
 	enum run_why why = RUN_FIRST_READ;
 	struct fds_hold hold;
 
-	sweep_if_due(s);
 	if (slot != 0 && slot != SLOT_SEEN)
 		return RUN_BUSY; /* another thread looks */
-	if (!fds_lock(&s->fds, &hold, false))
+	if (!run_lock(s, &hold, false))
 		return RUN_BUSY;
 	if (slot == SLOT_SEEN) {
 		why = descriptor_look(s, fd);
@@ -289,7 +228,7 @@ static enum run_why descriptor_new(struct run_state *s, int fd, u64 slot)
 		fds_saw(&s->fds, fd);
 		host_cas(&s->fds.slots[fd], 0, SLOT_SEEN);
 	}
-	fds_unlock(&s->fds, &hold);
+	run_unlock(s, &hold);
 	return why;
 }
 
@@ -300,96 +239,28 @@ static enum run_why descriptor_skipped(int fd)
 	int error = errno;
 	struct stat st;
 
-	if (run_reports && !host_load_relaxed(&run_filtered))
+	if (run_reports && calls_begin(run_state)) {
 		why = descriptor_fits(fd, &st);
+		calls_end(run_state);
+	}
 	errno = error;
 	return why;
-}
-
-/* ---- threads ---- */
-
-/* Another thread may have this one's reader. One that is in the middle of a read stays. */
-static void reader_give(void)
-{
-	struct run_state *s = run_state;
-	struct run_reader *r = run_mine;
-	struct fds_hold hold;
-
-	if (!r || run_pid != host_load_relaxed(&s->fds.pid) || r->busy ||
-	    host_load_relaxed(&run_filtered) || !fds_lock(&s->fds, &hold, true))
-		return;
-	run_mine = NULL;
-	r->next = s->free_readers;
-	s->free_readers = r;
-	fds_unlock(&s->fds, &hold);
-}
-
-/* The thread ends. */
-static void reader_leave(void *arg)
-{
-	(void)arg;
-	reader_give();
-	run_mine = NULL;
-	run_over = true;
-}
-
-void run_suspends(void)
-{
-	reader_give();
-}
-
-/* The lock is held. */
-static struct run_reader *reader_make(struct run_state *s)
-{
-	struct run_reader *r = s->free_readers;
-
-	if (r) {
-		s->free_readers = r->next;
-		return r;
-	}
-	if (!s->lodic && lent_attach(run_socket, &s->lodic) != 0)
-		return NULL;
-	r = own_calloc(1, sizeof(*r));
-	if (r && lent_context(s->lodic, &r->context) != 0) {
-		own_free(r);
-		r = NULL;
-	}
-	return r;
-}
-
-static struct run_reader *reader_mine(struct run_state *s)
-{
-	u64 pid = host_load_relaxed(&s->fds.pid);
-	struct fds_hold hold;
-
-	if (likely(run_mine && run_pid == pid))
-		return run_mine;
-	if (run_over || !fds_lock(&s->fds, &hold, false))
-		return NULL;
-	run_mine = reader_make(s);
-	run_pid = pid;
-	if (run_mine && pthread_setspecific(run_key, run_mine) != 0) {
-		run_mine->next = s->free_readers;
-		s->free_readers = run_mine;
-		run_mine = NULL;
-	}
-	fds_unlock(&s->fds, &hold);
-	return run_mine;
 }
 
 /* ---- reads ---- */
 
 /* A read was not served, because the file is not cached. */
-static enum run_why file_step(struct run_state *s, struct run_reader *r,
-                              struct run_file *f, int fd, u64 slot)
+static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
+                              u64 slot)
 {
+	struct run_file *f = slot_file(slot);
 	enum run_why why = RUN_AWAY;
 	struct fds_hold hold;
 	int reason;
 
 	if (host_load_relaxed(&f->locked))
 		return RUN_LOCKED;
-	if (!lent_due(r->context, &f->lent) || !fds_lock(&s->fds, &hold, false)) {
+	if (!lent_due(r->context, &f->lent) || !run_lock(s, &hold, false)) {
 		if (run_reports && host_load_relaxed(&f->lent.reason))
 			why = RUN_REFUSED;
 		return why;
@@ -399,14 +270,32 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r,
 		why = RUN_STOPPED;
 	} else if (f->lent.name == fds_generation(slot) &&
 	           !host_load_relaxed(&f->locked)) {
-		r->busy = 1; /* so that the thread's end does not hand it on half-way */
+		/* So that the thread's end does not hand it on half-way. */
+		host_store_relaxed(&r->busy, 1);
 		lent_step(r->context, &f->lent, fd);
-		r->busy = 0;
+		host_store_relaxed(&r->busy, 0);
 	}
 	reason = lent_reason(r->context, &f->lent);
-	fds_unlock(&s->fds, &hold);
+	run_unlock(s, &hold);
 	if (why == RUN_AWAY && reason && host_load_relaxed(&f->lent.reason))
 		why = RUN_REFUSED;
+	return why;
+}
+
+/* What the kernel must read brings the shim further. got: why the reader has not read it. */
+static enum run_why read_unserved(struct run_state *s, struct run_reader *r, int fd,
+                                  u64 slot, ssize_t got)
+{
+	enum run_why why = RUN_NOT_CACHED;
+
+	if (!calls_begin(s))
+		return RUN_STOPPED;
+	sweep_if_due(s);
+	if ((slot & FDS_KIND) != FDS_FILE)
+		why = descriptor_new(s, fd, slot);
+	else if (got != -EAGAIN)
+		why = file_step(s, r, fd, slot);
+	calls_end(s);
 	return why;
 }
 
@@ -429,8 +318,8 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 {
 	struct run_state *s = run_state;
 	struct run_reader *r;
-	struct run_file *f;
-	ssize_t got;
+	ssize_t got = -ESTALE;
+	bool off;
 	u64 slot;
 
 	if (!s || (u32)fd >= FDS_NR)
@@ -441,26 +330,26 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	if (host_load_relaxed(&s->off) || !host_load_relaxed(&s->fds.pid))
 		return RUN_STOPPED;
 	if ((slot & FDS_KIND) != FDS_FILE)
-		return descriptor_new(s, fd, slot);
+		return read_unserved(s, NULL, fd, slot, 0);
 	if (!is_usual(to, nr, offset))
 		return RUN_UNUSUAL;
 	r = reader_mine(s);
-	if (!r || r->busy)
+	if (!r || host_load_relaxed(&r->busy))
 		return RUN_BUSY;
 	pthread_testcancel(); /* as pread() does */
-	f = slot_file(slot);
-	r->busy = 1;
+	host_store_relaxed(&r->busy, 1);
 	host_fence_light();
-	got = lent_read(r->context, &f->lent, fds_generation(slot), to, nr,
-	                (u64)offset);
+	off = host_load_relaxed(&s->off); /* once more: U19 */
+	if (likely(!off))
+		got = lent_read(r->context, &slot_file(slot)->lent,
+		                fds_generation(slot), to, nr, (u64)offset);
 	host_fence_light();
-	r->busy = 0;
+	host_store_relaxed(&r->busy, 0);
 	if (likely(got >= 0)) {
 		*ret_n = got;
 		return RUN_SERVED;
 	}
-	sweep_if_due(s);
-	return got == -EAGAIN ? RUN_NOT_CACHED : file_step(s, r, f, fd, slot);
+	return off ? RUN_STOPPED : read_unserved(s, r, fd, slot, got);
 }
 
 void run_note(int fd, ssize_t n, enum run_why why)
@@ -468,7 +357,7 @@ void run_note(int fd, ssize_t n, enum run_why why)
 	int error = errno, reason = 0;
 	u64 slot;
 
-	if (!run_reports || n < 0 || host_load_relaxed(&run_filtered))
+	if (!run_reports || n < 0 || !calls_begin(run_state))
 		return;
 	if (why == RUN_REFUSED) {
 		slot = host_load_relaxed(&run_state->fds.slots[fd]);
@@ -476,6 +365,7 @@ void run_note(int fd, ssize_t n, enum run_why why)
 			reason = (int)host_load_relaxed(&slot_file(slot)->lent.reason);
 	}
 	run_report_note(fd, (u64)n, why, reason);
+	calls_end(run_state);
 	errno = error;
 }
 
@@ -483,11 +373,13 @@ void run_end(bool stderr_closing)
 {
 	struct fds_hold hold;
 
-	if (!run_reports || !run_state || host_load_relaxed(&run_filtered) ||
-	    !fds_lock(&run_state->fds, &hold, true))
+	if (!run_reports || !run_state || !calls_begin(run_state))
 		return;
-	run_report_end(stderr_closing);
-	fds_unlock(&run_state->fds, &hold);
+	if (fds_lock(&run_state->fds, &hold, true)) {
+		run_report_end(stderr_closing);
+		fds_unlock(&run_state->fds, &hold);
+	}
+	calls_end(run_state);
 }
 
 /* ---- start ---- */
@@ -520,8 +412,8 @@ __attribute__((constructor)) static void run_start(void)
 	const char *path = getenv(RUN_SOCKET);
 	struct run_state *s;
 
-	if (!path || strlen(path) >= sizeof(run_socket) || is_filtered() ||
-	    pthread_key_create(&run_key, reader_leave) != 0)
+	if (!path || strlen(path) >= RUN_TEXT_BYTES || is_filtered() ||
+	    !run_threads_start())
 		return;
 	strcpy(run_socket, path);
 	s = fds_state(sizeof(*s));

@@ -7,6 +7,7 @@
  *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic map`
  *   fds.c, line.c  shared as well
  *   run.c          which descriptor is which file; the reads
+ *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
  *   run_report.c   what was served, and what not
  *
@@ -29,6 +30,8 @@
  * U18 The child of vfork() gets no reader. It has descriptors of its own, but the slots are those
  *    of its parent, where other threads run on and fill them. So the thread gives its reader away
  *    before, and the lock refuses the child.
+ * U19 A thread that confines the process waits until no other thread is in a part of the shim that
+ *    makes system calls. A thread that enters one says so first, and then looks whether it may.
  */
 #ifndef LODIC_PRELOAD_RUN_H
 #define LODIC_PRELOAD_RUN_H

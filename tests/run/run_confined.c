@@ -10,13 +10,21 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "tests/run/run_reader.h"
 
 #define MAX_ALLOWED 48
 
+/* With some clock sources the vDSO cannot read the clock, and then it is a system call. Here it
+ * always is: the shim, like all others in this process, takes this function in place of libc's. */
+int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+	return (int)syscall(SYS_clock_gettime, clock, ret_time);
+}
+
 /* Any system call but these kills the process. */
-static void confine(const unsigned int *allowed, unsigned short nr)
+static void confine(const unsigned int *allowed, unsigned short nr, unsigned int flags)
 {
 	struct sock_filter code[2 * MAX_ALLOWED + 2];
 	struct sock_fprog program = { .filter = code };
@@ -34,8 +42,10 @@ static void confine(const unsigned int *allowed, unsigned short nr)
 		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	program.len = n;
 	NEED(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "%s", strerror(errno));
-	NEED(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "%s",
-	     strerror(errno));
+	NEED((flags ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags,
+	                           &program)
+	            : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) == 0,
+	     "%s", strerror(errno));
 }
 
 /* What a confined reader needs. The last seven are for a thread's end and a fork. */
@@ -50,7 +60,7 @@ static void *confined_body(void *arg)
 	int fd = warm_open(1);
 
 	(void)arg;
-	confine(reads_only, LENGTH(reads_only));
+	confine(reads_only, LENGTH(reads_only), 0);
 	for (int i = 0; i < 100; i++)
 		look(fd, 1);
 	return NULL;
@@ -58,7 +68,7 @@ static void *confined_body(void *arg)
 
 static void way_seccomp(void)
 {
-	int fd = warm_open(1), other = file_open(2),
+	int fd = warm_open(1), other = file_open(2), last = warm_open(4),
 	    written = open(file_make(3), O_RDWR);
 	pthread_t thread;
 	pid_t child;
@@ -67,7 +77,7 @@ static void way_seccomp(void)
 		look(written, 3); /* it is never served */
 	pthread_create(&thread, NULL, confined_body, NULL);
 	pthread_join(thread, NULL);
-	confine(reads_only, LENGTH(reads_only));
+	confine(reads_only, LENGTH(reads_only), 0);
 	for (int i = 0; i < 100; i++) {
 		look(fd, 1);
 		look(other, 2);
@@ -81,7 +91,70 @@ static void way_seccomp(void)
 	}
 	wait_for(child);
 	close(other);
+	close(last); /* the only descriptor of a file that was served */
 	_exit(0);
+}
+
+#define TSYNC_ROUNDS 40
+#define TSYNC_THREADS 4
+
+/* What these threads do themselves. */
+static const unsigned int opens_and_reads[] = {
+	SYS_pread64,
+	SYS_write,
+	SYS_close,
+	SYS_openat,
+	SYS_futex,
+	SYS_faccessat,
+	SYS_exit_group,
+	SYS_madvise,
+	/* at a thread's start */
+	SYS_rt_sigprocmask,
+	SYS_set_robust_list,
+	SYS_rseq,
+	SYS_mprotect,
+#ifdef __x86_64__
+	SYS_access,
+#endif
+};
+
+/* Keeps the shim busy: new descriptors, new files, misses. */
+static void *tsync_body(void *arg)
+{
+	unsigned int n = (unsigned int)(size_t)arg;
+
+	for (;;) {
+		int fd = file_open(1 + n++ % 8);
+
+		for (int i = 0; i < 6; i++)
+			look(fd, 1 + (n - 1) % 8);
+		close(fd);
+	}
+	return NULL;
+}
+
+/* A thread confines all others, wherever they are. */
+static void way_seccomp_all_threads(void)
+{
+	pthread_t thread;
+
+	for (unsigned int n = 1; n <= 8; n++)
+		file_make(n);
+	for (unsigned int round = 0; round < TSYNC_ROUNDS; round++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			for (size_t i = 0; i < TSYNC_THREADS; i++)
+				pthread_create(&thread, NULL, tsync_body, (void *)i);
+			usleep(200 + round * 997 % 20000);
+			confine(opens_and_reads, LENGTH(opens_and_reads),
+			        SECCOMP_FILTER_FLAG_TSYNC);
+			for (int i = 0; i < 50; i++)
+				look(file_open(9), 9);
+			_exit(0);
+		}
+		wait_for(child);
+	}
 }
 
 /* After the filter and exec(): what the loader, libc's start and the reader itself need. */
@@ -132,13 +205,14 @@ static void way_seccomp_exec(void)
 
 	warm_open(1);
 	file_make(2);
-	confine(starts_and_reads, LENGTH(starts_and_reads));
+	confine(starts_and_reads, LENGTH(starts_and_reads), 0);
 	execv("/proc/self/exe", command);
 	NEED(false, "%s", strerror(errno));
 }
 
 const struct way confined_ways[] = {
 	{ "seccomp", way_seccomp },
+	{ "seccomp_all_threads", way_seccomp_all_threads },
 	{ "seccomp_exec", way_seccomp_exec },
 	{ "seccomp_started", way_seccomp_started },
 	{ NULL, NULL },

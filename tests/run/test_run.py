@@ -107,6 +107,9 @@ class Ways(Case):
     def test_seccomp_no_system_call(self):
         self.way("seccomp", reports=True)
 
+    def test_seccomp_all_threads(self):
+        self.way("seccomp_all_threads", reports=True)
+
     def test_seccomp_started_under_filter(self):
         self.way("seccomp_exec", reports=True)
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the files of the shim of `lodic run` share. Rules: run.h. */
+#ifndef LODIC_PRELOAD_RUN_STATE_H
+#define LODIC_PRELOAD_RUN_STATE_H
+
+#include "lib/client/lent.h"
+#include "preload/fds.h"
+#include "preload/run.h"
+
+#define RUN_SET_FILES 8u
+#define RUN_SETS 512u
+#define RUN_FILES (RUN_SETS * RUN_SET_FILES)
+
+struct run_file {
+	struct lent_file lent;
+	u64 nr_fds;        /* slots that name it; atomic */
+	u64 idle_since_ns; /* while there is none */
+	u64 locked;        /* U17; atomic */
+	u64 pad[5];        /* so that readers of two files share no line */
+};
+
+_Static_assert(RUN_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
+
+/* What a thread reads by. When the thread ends, another one may take it over. */
+struct run_reader {
+	struct lodic_context *context;
+	struct run_reader *next;
+	struct run_reader *made_before; /* of all that there are */
+	u64 busy;                       /* U16; atomic */
+};
+
+/* All that changes. The kernel wipes it in a child. */
+struct run_state {
+	struct fds fds;
+	u64 off;
+	u64 inside;          /* threads that may make system calls: U19; atomic */
+	struct lodic *lodic; /* NULL: none yet */
+	struct run_reader *free_readers;
+	struct run_reader *readers; /* all of them, also those; added under the lock */
+	u64 last_name, last_look;
+	u64 nr_idle; /* files whose last descriptor has gone since the last sweep; atomic */
+	u64 sweep_at_ns;
+	struct run_file files[RUN_FILES] __attribute__((aligned(64)));
+};
+
+extern struct run_state *run_state; /* NULL: the shim does nothing */
+extern char run_socket[];
+extern bool run_reports;
+/* Under a filter the shim makes no system call. A child inherits the filter, and this. */
+extern u64 run_filtered; /* atomic */
+
+/* Only a constructor may call it. */
+bool run_threads_start(void);
+
+/* The thread makes system calls of the shim's until it says calls_end(). false: it must not. */
+bool calls_begin(struct run_state *s);
+void calls_end(struct run_state *s);
+/* The lock, while the shim is at work. */
+bool run_lock(struct run_state *s, struct fds_hold *hold, bool wait);
+void run_unlock(struct run_state *s, const struct fds_hold *hold);
+
+/* What this thread reads by. NULL: it has nothing now. */
+struct run_reader *reader_mine(struct run_state *s);
+
+#endif
