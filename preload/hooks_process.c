@@ -53,12 +53,13 @@ int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
 	return ((prctl_fn)hooks_next(NEXT_PRCTL))(option, a, b, c, d);
 }
 
-/* Does a clone() or unshare() with these flags part memory from descriptors? Where the parent
- * waits for the child (CLONE_VFORK) only one of them runs. */
+/* Does a clone() with these flags share memory or descriptors against U13? Where the parent waits
+ * for the child (CLONE_VFORK) only one of them runs. Descriptors that another process shares are
+ * closed there unseen. */
 static bool parts(unsigned long flags)
 {
 	if (flags & CLONE_FILES)
-		return !(flags & CLONE_VM);
+		return !(flags & CLONE_THREAD);
 	return (flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM;
 }
 

@@ -107,10 +107,12 @@ void run_changes(int fd)
 	if (!s || (u32)fd >= FDS_NR || !host_load_relaxed(&s->fds.slots[fd]))
 		return;
 	calls = calls_begin(s);
-	slot = host_xchg(&s->fds.slots[fd], 0);
-	if ((slot & FDS_KIND) == FDS_FILE) {
-		file_unnamed(s, slot_file(slot));
-		sweep_if_due(s);
+	if (!calls || fds_is_ours()) { /* U18 */
+		slot = host_xchg(&s->fds.slots[fd], 0);
+		if ((slot & FDS_KIND) == FDS_FILE) {
+			file_unnamed(s, slot_file(slot));
+			sweep_if_due(s);
+		}
 	}
 	if (calls)
 		calls_end(s);

@@ -19,7 +19,7 @@
  * U12 The shim fills a slot only if nobody has emptied it since before it looked at what is open
  *    there. For that it first stores a number that is never used again, and replaces that.
  * U13 The process that shares its memory with another table of descriptors, or its table with
- *    another memory, gets nothing served: run_stop().
+ *    another process, gets nothing served: run_stop().
  * U14 The shim waits for nobody: not for the service, and in a read not for another thread.
  * U15 The shim closes no descriptor of the program's files, its own duplicates neither. A close
  *    would drop the program's fcntl() locks.
@@ -29,7 +29,7 @@
  *    belongs to the open file, and the service's copy would keep it after the program's close.
  * U18 The child of vfork() gets no reader. It has descriptors of its own, but the slots are those
  *    of its parent, where other threads run on and fill them. So the thread gives its reader away
- *    before, and the lock refuses the child.
+ *    before, and the lock refuses the child. What the child closes empties no slot.
  * U19 A thread that confines the process waits until no other thread is in a part of the shim that
  *    makes system calls. A thread that enters one says so first, and then looks whether it may.
  */

@@ -98,6 +98,13 @@ static void way_vfork(void)
 	host_store_byte(&vfork_over, 1);
 	pthread_join(thread, NULL);
 	warm(fd, 1);
+	child = vfork();
+	if (child == 0) {
+		close_range(3, ~0u, 0);
+		_exit(0);
+	}
+	wait_for(child);
+	NEED(is_served(fd, 1) == cached, "the child has closed its own");
 	warm(other, 2);
 }
 
@@ -138,6 +145,18 @@ static void way_clone_files(void)
 	int fds[] = { warm_open(1), file_open(2) };
 
 	wait_for(clone(clone_body, stack + sizeof(stack), CLONE_FILES | SIGCHLD, fds));
+	for (int i = 0; i < 100; i++)
+		look(fds[0], 2);
+}
+
+/* The child has the same memory, too, but it is another process. */
+static void way_clone_all(void)
+{
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+	int fds[] = { warm_open(1), file_open(2) };
+
+	wait_for(clone(clone_body, stack + sizeof(stack),
+	               CLONE_VM | CLONE_FILES | SIGCHLD, fds));
 	for (int i = 0; i < 100; i++)
 		look(fds[0], 2);
 }
@@ -497,6 +516,7 @@ const struct way process_ways[] = {
 	{ "fork", way_fork },
 	{ "vfork", way_vfork },
 	{ "spawn", way_spawn },
+	{ "clone_all", way_clone_all },
 	{ "clone_files", way_clone_files },
 	{ "clone3_wrong", way_clone3_wrong },
 	{ "unshare_files", way_unshare_files },

@@ -92,6 +92,9 @@ class Ways(Case):
     def test_spawn(self):
         self.way("spawn")
 
+    def test_clone_all_not_served(self):
+        self.way("clone_all")
+
     def test_clone_files_not_served(self):
         self.way("clone_files")
 
