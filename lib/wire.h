@@ -7,7 +7,8 @@
  *
  *   request        descriptors sent       reply              descriptors returned
  *   HELLO          -                      arena's sizes      control, data, wake, shared
- *   CONTEXT_OPEN   -                      place, quota       the context's memory
+ *   CONTEXT_OPEN   -                      place, quota       the context's memory (a: 1 if it
+ *                                                            only reads: quota is 0 then)
  *   CONTEXT_CLOSE  -                      -                  -       (a: place)
  *   FILE_OPEN      the file, read-only    slot, id, size,    -
  *                                         device, inode

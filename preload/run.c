@@ -2,12 +2,13 @@
 /*
  * Which descriptor is which file, and the reads. Rules: run.h.
  *
- * A descriptor's first read goes to the kernel and costs a look at its slot. Many descriptors
- * are read once, and a look at the file costs more than that read. The second read makes the
- * look: fstat() finds the file's place in the table, or takes one. From then on each read of the
- * file that is not served takes a step towards that: connect, ask for the file, take the answer.
+ * A descriptor's first read goes to the kernel. The shim only notes it, which takes the lock and
+ * three short system calls. Many descriptors are read once, and a look at the file costs more.
+ * The second read makes the look: fstat() finds the file's place in the table, or takes one. From
+ * then on each read of the file that is not served takes a step towards that: connect, ask for
+ * the file, take the answer. If the table is full, the next look comes RUN_FULL_MS later.
  *
- *   slot:  0 --first read--> SEEN --second--> LOOKING n ----> FILE or SKIP
+ *   slot:  0 --first read--> SEEN --second--> LOOKING n ----> FILE, SKIP or FULL
  *          ^______________________any change of the descriptor_______|
  *
  * A file keeps its place while a descriptor leads to it, and for RUN_KEEP_NS after that. Then
@@ -33,8 +34,15 @@
 /* What one read(2) takes at most. */
 #define RUN_MOST_BYTES 0x7ffff000u
 
+#define RUN_FULL_MS 1000u
+#define NS_PER_MS 1000000u
+
+/* Both hold a number: a time in ms, or one that is never used again. */
 #define SLOT_SEEN FDS_OTHER
-#define SLOT_LOOKING(n) ((n) << FDS_INDEX_SHIFT | FDS_OTHER)
+#define SLOT_IS_FULL ((u64)1 << FDS_INDEX_SHIFT)
+#define SLOT_SHIFT (FDS_INDEX_SHIFT + 1)
+#define SLOT_FULL(ms) ((ms) << SLOT_SHIFT | SLOT_IS_FULL | FDS_OTHER)
+#define SLOT_LOOKING(n) ((n) << SLOT_SHIFT | FDS_OTHER)
 
 struct run_state *run_state;
 char run_socket[RUN_TEXT_BYTES];
@@ -165,9 +173,17 @@ static enum run_why descriptor_fits(int fd, struct stat *ret_st)
 	return flags & O_DIRECT ? RUN_DIRECT : RUN_SERVED;
 }
 
-/* Finds out what is behind fd, and fills its slot (U12). Returns RUN_NOT_CACHED for a file that
- * may be served from now on. The lock is held. */
-static enum run_why descriptor_look(struct run_state *s, int fd)
+/* May a look begin where this stands? Another thread may be at it, or there was no room lately. */
+static bool slot_may_look(u64 slot)
+{
+	if ((slot & FDS_KIND) == FDS_OTHER && slot & SLOT_IS_FULL)
+		return host_now_ns() / NS_PER_MS - (slot >> SLOT_SHIFT) >= RUN_FULL_MS;
+	return slot == SLOT_SEEN;
+}
+
+/* Finds out what is behind fd, and fills its slot, where found stood (U12). Returns RUN_NOT_CACHED
+ * for a file that may be served from now on. The lock is held. */
+static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 {
 	u64 looking = SLOT_LOOKING(++s->last_look);
 	u64 *slot = &s->fds.slots[fd];
@@ -175,7 +191,7 @@ static enum run_why descriptor_look(struct run_state *s, int fd)
 	enum run_why why;
 	struct stat st;
 
-	if (!host_cas(slot, SLOT_SEEN, looking))
+	if (!host_cas(slot, found, looking))
 		return RUN_BUSY;
 	why = descriptor_fits(fd, &st);
 	if (why != RUN_SERVED) {
@@ -184,7 +200,7 @@ static enum run_why descriptor_look(struct run_state *s, int fd)
 	}
 	f = file_find(s, &st);
 	if (!f) {
-		host_cas(slot, looking, SLOT_SEEN); /* there may be room later */
+		host_cas(slot, looking, SLOT_FULL(host_now_ns() / NS_PER_MS));
 		return RUN_TABLE_FULL;
 	}
 	host_fetch_add(&f->nr_fds, 1);
@@ -205,12 +221,14 @@ void run_locks(int fd)
 	slot = &s->fds.slots[fd];
 	fds_saw(&s->fds, fd);
 	host_cas(slot, 0, SLOT_SEEN);
-	descriptor_look(s, fd);
+	found = host_load_relaxed(slot);
+	if ((found & FDS_KIND) == FDS_OTHER)
+		descriptor_look(s, fd, found);
 	found = host_load_acquire(slot);
 	if ((found & FDS_KIND) == FDS_FILE)
 		host_store_relaxed(&slot_file(found)->locked, 1);
-	else
-		host_cas(slot, SLOT_SEEN, FDS_SKIP); /* the table has no room */
+	else if ((found & FDS_KIND) == FDS_OTHER)
+		host_cas(slot, found, FDS_SKIP); /* the table has no room */
 	run_unlock(s, &hold);
 }
 
@@ -220,12 +238,12 @@ static enum run_why descriptor_new(struct run_state *s, int fd, u64 slot)
 	enum run_why why = RUN_FIRST_READ;
 	struct fds_hold hold;
 
-	if (slot != 0 && slot != SLOT_SEEN)
-		return RUN_BUSY; /* another thread looks */
+	if (slot != 0 && !slot_may_look(slot))
+		return slot & SLOT_IS_FULL ? RUN_TABLE_FULL : RUN_BUSY;
 	if (!run_lock(s, &hold, false))
 		return RUN_BUSY;
-	if (slot == SLOT_SEEN) {
-		why = descriptor_look(s, fd);
+	if (slot != 0) {
+		why = descriptor_look(s, fd, slot);
 	} else {
 		fds_saw(&s->fds, fd);
 		host_cas(&s->fds.slots[fd], 0, SLOT_SEEN);

@@ -54,8 +54,9 @@ context_ask(struct lodic_context *context,
                        void (*done)(void *owner, const struct channel_reply *reply),
                        void *owner))
 {
-	static const struct wire_request request = { .version = WIRE_VERSION,
-		                                     .op = WIRE_CONTEXT_OPEN };
+	const struct wire_request request = { .version = WIRE_VERSION,
+		                              .op = WIRE_CONTEXT_OPEN,
+		                              .a = context->reads_only };
 
 	return ask(context->lodic, &request, -1, context_answered, context);
 }

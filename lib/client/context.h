@@ -19,7 +19,8 @@ struct lodic_context {
 	/* Under lodic.lock; others may look at retry.at_ns without. The thread that takes the
 	 * service's answer leaves the new seat here, and the owner thread moves to it. */
 	struct seat *offered;
-	int error; /* of the last try to get a seat */
+	int error;       /* of the last try to get a seat */
+	bool reads_only; /* it never pins, and takes no quota from others */
 	struct retry retry;
 	/* The owner thread's own, for LODIC_WAIT: it may wait long there, without a lock. */
 	struct channel waiting;

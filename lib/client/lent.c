@@ -21,7 +21,11 @@ int lent_attach(const char *socket, struct lodic **ret_lodic)
 
 int lent_context(struct lodic *lodic, struct lodic_context **ret_context)
 {
-	return context_make(lodic, ret_context);
+	int err = context_make(lodic, ret_context);
+
+	if (!err)
+		(*ret_context)->reads_only = true;
+	return err;
 }
 
 void lent_connect(struct lodic *lodic)
@@ -219,11 +223,8 @@ int lent_reason(const struct lodic_context *context, const struct lent_file *fil
 
 bool lent_due(const struct lodic_context *context, const struct lent_file *file)
 {
-	u64 now = host_now_ns();
-
-	return now >= host_load_relaxed(&file->retry.at_ns) ||
-	       (!context_is_seated(context) &&
-	        now >= host_load_relaxed(&context->retry.at_ns));
+	/* Without a seat it could not read the file that it asks for. */
+	return retry_due(context_is_seated(context) ? &file->retry : &context->retry);
 }
 
 /* What is not cached is not read here: the caller's pread(2) does it all. */

@@ -50,7 +50,7 @@ struct lent_file {
 /* An attachment that is not connected yet: lent_step() does that. -ENOMEM, -EPERM: as
  * lodic_attach(). */
 int lent_attach(const char *socket, struct lodic **ret_lodic);
-/* A context that has no seat yet. -ENOMEM. */
+/* A context that has no seat yet. It only reads. -ENOMEM. */
 int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */
 void lent_connect(struct lodic *lodic);

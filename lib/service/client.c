@@ -251,12 +251,13 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 static int client_op_context_open(struct service *s, struct client *c,
                                   struct exchange *x)
 {
+	bool reads_only = x->request.a != 0;
 	struct place_offer offer;
 	int err;
 
-	if (place_is_late(s))
+	if (!reads_only && place_is_late(s))
 		client_reap_at_once(s);
-	err = place_open(s, c, &offer);
+	err = place_open(s, c, reads_only, &offer);
 	if (err)
 		return err;
 	x->reply.context.place = offer.place;

@@ -66,14 +66,15 @@ static void place_free(struct seat_owner *seat)
 	*seat = (struct seat_owner){ .fd = -1 };
 }
 
-int place_open(struct service *s, struct client *client, struct place_offer *ret_offer)
+int place_open(struct service *s, struct client *client, bool reads_only,
+               struct place_offer *ret_offer)
 {
 	struct seat_owner seat = { .client = client };
 	struct context_table table;
 	struct place_offer offer;
 	int err;
 
-	seat.quota = place_next_quota(s);
+	seat.quota = reads_only ? 0 : place_next_quota(s);
 	seat.bytes = arena_context_bytes(s->shape.nr_entries, (u32)seat.quota);
 	err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd, &offer.fd);
 	/* If nothing can say when a context is over its pins would be taken back too early. */

@@ -17,9 +17,10 @@ struct place_offer {
 
 /* Would the next context come too late to pin? */
 bool place_is_late(const struct service *s);
-/* Gives client a context.
+/* Gives client a context; with reads_only one that may not pin, in any case.
  * -EUSERS: ARENA_MAX_CONTEXTS are there. -EMFILE: no descriptor is left. -ENOMEM. */
-int place_open(struct service *s, struct client *client, struct place_offer *ret_offer);
+int place_open(struct service *s, struct client *client, bool reads_only,
+               struct place_offer *ret_offer);
 /* Takes the context in place off the walk list. */
 void place_leave(struct service *s, u32 place);
 /* May the context in place, whose reader has hung up or is dead, leave now (O25)? Yes, if

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -361,6 +362,53 @@ static void way_address_space(void)
 }
 
 /* Many files are open at once, and half of them go. */
+#define SETS 512 /* of the shim's table */
+#define SET_FILES 8
+
+/* Leaves one file more in a set of the table than it has places for. Returns their descriptors. */
+static void table_set_fill(int fds[SET_FILES + 1])
+{
+	static unsigned int sets[SETS][SET_FILES + 1], nr[SETS], set;
+	struct stat st;
+	char path[4096];
+
+	for (unsigned int n = 0; nr[set] <= SET_FILES; n++) {
+		snprintf(path, sizeof(path), "%s/set%u", folder, n);
+		close(open(path, O_WRONLY | O_CREAT, 0600));
+		NEED(stat(path, &st) == 0, "%s", strerror(errno));
+		set = (unsigned int)((((uint64_t)st.st_ino ^ (uint64_t)st.st_dev
+		                                                     << 32) *
+		                      UINT64_C(0x9e3779b97f4a7c15)) >>
+		                     32) %
+		      SETS;
+		sets[set][nr[set]++] = n;
+	}
+	for (int i = 0; i <= SET_FILES; i++) {
+		snprintf(path, sizeof(path), "%s/set%u", folder, sets[set][i]);
+		NEED(truncate(path, BLOCK) == 0, "%s", strerror(errno));
+		fds[i] = open(path, O_RDONLY);
+	}
+}
+
+/* Where the table has no place the shim does not look again with each read. */
+static void way_table_full(void)
+{
+	int fds[SET_FILES + 1];
+	char byte = 1;
+	long before;
+
+	table_set_fill(fds);
+	for (int i = 0; i <= SET_FILES; i++)
+		for (int k = 0; k < 100; k++)
+			NEED(pread(fds[i], &byte, 1, 7) == 1 && !byte, "file %d", i);
+	before = count_getpids();
+	for (int k = 0; k < 1000; k++)
+		NEED(pread(fds[SET_FILES], &byte, 1, 7) == 1 && !byte, "read %d", k);
+	NEED(count_getpids() - before < 50, "%ld locks", count_getpids() - before);
+	NEED(flock(fds[SET_FILES], LOCK_EX | LOCK_NB) == 0, "%s", strerror(errno));
+	NEED(pread(fds[SET_FILES], &byte, 1, 7) == 1, "a locked file");
+}
+
 static void way_many_files(void)
 {
 	int fds[MANY_FILES];
@@ -390,6 +438,7 @@ const struct way descriptor_ways[] = {
 	{ "bad_buffer", way_bad_buffer },
 	{ "access_time", way_access_time },
 	{ "address_space", way_address_space },
+	{ "table_full", way_table_full },
 	{ "many_files", way_many_files },
 	{ NULL, NULL },
 };

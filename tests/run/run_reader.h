@@ -37,6 +37,9 @@ uint8_t file_byte(unsigned int n, uint64_t offset);
 
 /* Reads block 3 of file n; the bytes must be right. */
 void look(int fd, unsigned int n);
+/* How often the shim, or a way, has asked for the process's number: the shim does so each time
+ * that it takes its lock. */
+long count_getpids(void);
 /* Reads that the kernel has done for this process. Each call is one more. */
 long count_reads(void);
 /* Did a pread() of fd just now make no system call? */
@@ -55,6 +58,7 @@ struct way {
 	const char *name;
 	void (*run)(void);
 };
-extern const struct way descriptor_ways[], process_ways[], confined_ways[];
+extern const struct way descriptor_ways[], process_ways[], confined_ways[],
+	thread_ways[];
 
 #endif

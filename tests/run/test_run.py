@@ -83,6 +83,9 @@ class Ways(Case):
     def test_many_files(self):
         self.way("many_files")
 
+    def test_table_full_looks_seldom(self):
+        self.way("table_full")
+
     def test_fork_and_bare_clone(self):
         self.way("fork")
 
@@ -152,6 +155,32 @@ class Ways(Case):
 
     def test_mlockall_not_served(self):
         self.way("mlockall")
+
+
+class Threads(Case):
+    """Many threads, each with a context."""
+
+    def start(self, way, threads):
+        """Runs the way, and returns it when it is ready."""
+        reader = subprocess.Popen(self.under([READER, way, self.folder, "cached"]),
+                                  env=dict(os.environ, THREADS=str(threads)),
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+        self.addCleanup(reader.kill)
+        line = reader.stdout.readline()
+        self.assertEqual(line, b"ready\n", line or reader.communicate())
+        return reader
+
+    def test_many_threads_take_no_quota(self):
+        reader = self.start("threads_many", 130)
+        row = [r for r in self.readers() if r["program"] == "run_reader"]
+        self.assertEqual([(r["contexts"], r["may_pin"]) for r in row], [(130, 0)])
+        self.assertEqual(reader.communicate(b"x")[1], b"")
+
+    def test_more_threads_than_contexts(self):
+        reader = self.start("threads_many", 1026)
+        self.assertEqual(self.ask("stat")["contexts"], 1024)
+        self.assertEqual((reader.communicate(b"x")[1], reader.returncode), (b"", 0))
 
 
 class Service(Case):

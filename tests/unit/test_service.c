@@ -114,9 +114,9 @@ static void refusals_are_told_once_with_their_reasons(void **state)
 }
 
 /* Asks as liblodic does, and returns the descriptor in the answer. */
-static int raw_ask(int socket, u32 op, struct wire_reply *ret_reply)
+static int raw_ask(int socket, u32 op, u64 a, struct wire_reply *ret_reply)
 {
-	struct wire_request request = { .version = WIRE_VERSION, .op = op };
+	struct wire_request request = { .version = WIRE_VERSION, .op = op, .a = a };
 	int fds[WIRE_MAX_FDS];
 	u32 nr;
 
@@ -127,6 +127,31 @@ static int raw_ask(int socket, u32 op, struct wire_reply *ret_reply)
 	while (nr > 1)
 		close(fds[--nr]);
 	return fds[0];
+}
+
+/* They leave what may be pinned to those that pin. */
+static void contexts_that_only_read_take_no_quota(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct wire_reply reply;
+	struct test_bed b;
+	int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	strcpy(address.sun_path, b.service.socket);
+	assert_int_equal(
+		connect(socket_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(raw_ask(socket_fd, WIRE_HELLO, 0, &reply));
+	for (int i = 0; i < 200; i++) {
+		close(raw_ask(socket_fd, WIRE_CONTEXT_OPEN, 1, &reply));
+		assert_int_equal(reply.context.quota, 0);
+	}
+	close(raw_ask(socket_fd, WIRE_CONTEXT_OPEN, 0, &reply));
+	assert_true(reply.context.quota > 0);
+	close(socket_fd);
+	test_bed_free(&b);
+	(void)state;
 }
 
 /* A reader that got no quota names all frames in its slots. */
@@ -148,8 +173,8 @@ static void context_without_quota_cannot_hold_the_cache(void **state)
 	strcpy(address.sun_path, b.service.socket);
 	assert_int_equal(
 		connect(socket_fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	close(raw_ask(socket_fd, WIRE_HELLO, &reply));
-	fd = raw_ask(socket_fd, WIRE_CONTEXT_OPEN, &reply);
+	close(raw_ask(socket_fd, WIRE_HELLO, 0, &reply));
+	fd = raw_ask(socket_fd, WIRE_CONTEXT_OPEN, 0, &reply);
 	assert_int_equal(reply.context.quota, 0);
 	memory = mmap(NULL, reply.context.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 	              0);
@@ -187,6 +212,7 @@ int main(int argc, char **argv)
 		TEST(idle_exit_counts_from_ready),
 		TEST(refusals_are_told_once_with_their_reasons),
 		TEST(context_without_quota_cannot_hold_the_cache),
+		TEST(contexts_that_only_read_take_no_quota),
 	};
 	struct test_bed b;
 

@@ -278,7 +278,7 @@ static int context_make(struct service *s, struct client *c)
 {
 	struct place_offer offer;
 
-	assert_int_equal(place_open(s, c, &offer), 0);
+	assert_int_equal(place_open(s, c, false, &offer), 0);
 	return offer.fd;
 }
 

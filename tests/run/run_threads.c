@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Many threads: the ways of run_reader.c about what each of them has at the service. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "tests/run/run_reader.h"
+
+#define STACK_BYTES (64 << 10)
+#define CONTEXTS 1024 /* that a service has for all programs */
+
+static u64 nr_warm; /* atomic */
+static pthread_mutex_t over = PTHREAD_MUTEX_INITIALIZER;
+
+/* Says that all is ready, and waits for a byte of stdin. */
+static void wait_until_told(void)
+{
+	char byte;
+
+	dprintf(STDOUT_FILENO, "ready\n");
+	NEED(read(STDIN_FILENO, &byte, 1) == 1, "%s", strerror(errno));
+}
+
+static void *warm_body(void *fd)
+{
+	warm(*(int *)fd, 1);
+	host_fetch_add(&nr_warm, 1);
+	pthread_mutex_lock(&over); /* and stays */
+	pthread_mutex_unlock(&over);
+	return NULL;
+}
+
+/* There is no context left. It reads from the kernel, and seldom asks for one. */
+static void *late_body(void *fd)
+{
+	long before = count_getpids();
+
+	for (int i = 0; i < 1000; i++)
+		look(*(int *)fd, 1);
+	NEED(count_getpids() - before < 100, "%ld locks", count_getpids() - before);
+	return NULL;
+}
+
+static void way_threads_many(void)
+{
+	unsigned int nr = (unsigned int)atoi(getenv("THREADS"));
+	pthread_t threads[CONTEXTS], late;
+	pthread_attr_t small;
+	int fd = file_open(1);
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, STACK_BYTES);
+	pthread_mutex_lock(&over);
+	for (unsigned int i = 0; i < nr && i < CONTEXTS; i++) {
+		NEED(pthread_create(&threads[i], &small, warm_body, &fd) == 0, "%u", i);
+		while (host_load_relaxed(&nr_warm) == i)
+			usleep(100);
+	}
+	for (unsigned int i = CONTEXTS; i < nr; i++) {
+		pthread_create(&late, &small, late_body, &fd);
+		pthread_join(late, NULL);
+	}
+	wait_until_told();
+	pthread_mutex_unlock(&over);
+	for (unsigned int i = 0; i < nr && i < CONTEXTS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+const struct way thread_ways[] = {
+	{ "threads_many", way_threads_many },
+	{ NULL, NULL },
+};
