@@ -30,7 +30,8 @@
 #include "preload/line.h"
 #include "preload/run_environment.h"
 
-#define RUN_KEEP_NS UINT64_C(1000000000)
+/* How soon a sweep goes on that has found the service busy. */
+#define RUN_SOON_NS 2000000u
 /* What one read(2) takes at most. */
 #define RUN_MOST_BYTES 0x7ffff000u
 
@@ -70,25 +71,35 @@ static void file_unnamed(struct run_state *s, struct run_file *f)
 	host_fetch_add(&s->nr_idle, 1);
 }
 
-/* Gives back the files that nobody has had open for a while. The lock is held. */
+/* Gives back the files that nobody has had open for a while. false: the service is busy. */
+static bool files_sweep(struct run_state *s, u64 now)
+{
+	for (u32 n = 0; n < RUN_FILES; n++) {
+		struct run_file *f = &s->files[s->sweep_from];
+
+		if (f->lent.lodic && !host_load_relaxed(&f->nr_fds)) {
+			if (now - host_load_relaxed(&f->idle_since_ns) < RUN_KEEP_NS)
+				host_fetch_add(&s->nr_idle, 1);
+			else if (!lent_give_back(&f->lent))
+				return false;
+			else
+				f->lent.lodic = NULL;
+		}
+		s->sweep_from = (s->sweep_from + 1) % RUN_FILES;
+	}
+	return true;
+}
+
+/* The service takes one request at a time, and a sweep does not wait for it. The lock is held. */
 static void sweep(struct run_state *s, u64 now)
 {
-	u64 left = 0;
-
 	host_store_relaxed(&s->nr_idle, 0);
-	for (u32 i = 0; i < RUN_FILES; i++) {
-		struct run_file *f = &s->files[i];
-
-		if (host_load_relaxed(&f->nr_fds) || !f->lent.lodic)
-			continue;
-		if (now - host_load_relaxed(&f->idle_since_ns) < RUN_KEEP_NS ||
-		    !lent_give_back(&f->lent))
-			left++;
-		else
-			f->lent.lodic = NULL;
+	if (readers_sweep(s, now) && files_sweep(s, now)) {
+		host_store_relaxed(&s->sweep_at_ns, now + RUN_KEEP_NS);
+	} else {
+		host_fetch_add(&s->nr_idle, 1);
+		host_store_relaxed(&s->sweep_at_ns, now + RUN_SOON_NS);
 	}
-	host_store_relaxed(&s->sweep_at_ns, now + RUN_KEEP_NS);
-	host_fetch_add(&s->nr_idle, left);
 }
 
 /* Within calls_begin(), or when the shim has stepped aside. */
@@ -109,19 +120,21 @@ static void sweep_if_due(struct run_state *s)
 void run_changes(int fd)
 {
 	struct run_state *s = run_state;
-	bool calls;
+	bool calls, known;
 	u64 slot;
 
-	if (!s || (u32)fd >= FDS_NR || !host_load_relaxed(&s->fds.slots[fd]))
+	if (!s || (u32)fd >= FDS_NR)
+		return;
+	known = host_load_relaxed(&s->fds.slots[fd]) != 0;
+	if (!known && !host_load_relaxed(&s->nr_idle))
 		return;
 	calls = calls_begin(s);
-	if (!calls || fds_is_ours()) { /* U18 */
+	if (known && (!calls || fds_is_ours())) { /* U18 */
 		slot = host_xchg(&s->fds.slots[fd], 0);
-		if ((slot & FDS_KIND) == FDS_FILE) {
+		if ((slot & FDS_KIND) == FDS_FILE)
 			file_unnamed(s, slot_file(slot));
-			sweep_if_due(s);
-		}
 	}
+	sweep_if_due(s);
 	if (calls)
 		calls_end(s);
 }
@@ -286,7 +299,7 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
 		return why;
 	}
 	if (fds_address_space_limited()) {
-		host_store_relaxed(&s->off, 1);
+		run_step_aside(s);
 		why = RUN_STOPPED;
 	} else if (f->lent.name == fds_generation(slot) &&
 	           !host_load_relaxed(&f->locked)) {
@@ -294,6 +307,10 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
 		host_store_relaxed(&r->busy, 1);
 		lent_step(r->context, &f->lent, fd);
 		host_store_relaxed(&r->busy, 0);
+		if (s->generation != lent_generation(s->lodic)) {
+			s->generation = lent_generation(s->lodic);
+			sweep(s, host_now_ns());
+		}
 	}
 	reason = lent_reason(r->context, &f->lent);
 	run_unlock(s, &hold);

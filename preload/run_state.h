@@ -10,6 +10,8 @@
 #define RUN_SET_FILES 8u
 #define RUN_SETS 512u
 #define RUN_FILES (RUN_SETS * RUN_SET_FILES)
+/* What nobody uses is given back after so long. */
+#define RUN_KEEP_NS UINT64_C(1000000000)
 
 struct run_file {
 	struct lent_file lent;
@@ -27,6 +29,8 @@ struct run_reader {
 	struct run_reader *next;
 	struct run_reader *made_before; /* of all that there are */
 	u64 busy;                       /* U16; atomic */
+	u64 idle_since_ns;              /* when its thread has given it away */
+	bool seated;                    /* it may have a seat then */
 };
 
 /* All that changes. The kernel wipes it in a child. */
@@ -38,8 +42,10 @@ struct run_state {
 	struct run_reader *free_readers;
 	struct run_reader *readers; /* all of them, also those; added under the lock */
 	u64 last_name, last_look;
-	u64 nr_idle; /* files whose last descriptor has gone since the last sweep; atomic */
+	u64 generation; /* of the service at the last sweep after a step */
+	u64 nr_idle;    /* not 0: a sweep may find something to give back; atomic */
 	u64 sweep_at_ns;
+	u32 sweep_from; /* the file where it goes on */
 	struct run_file files[RUN_FILES] __attribute__((aligned(64)));
 };
 
@@ -59,7 +65,14 @@ void calls_end(struct run_state *s);
 bool run_lock(struct run_state *s, struct fds_hold *hold, bool wait);
 void run_unlock(struct run_state *s, const struct fds_hold *hold);
 
+/* From now on the shim serves nothing, and the service has all back. The lock is held. */
+void run_step_aside(struct run_state *s);
+
 /* What this thread reads by. NULL: it has nothing now. */
 struct run_reader *reader_mine(struct run_state *s);
+
+/* Gives back the seats of readers that no thread has; those of a service that has gone at once.
+ * false: the service is busy. The lock is held. */
+bool readers_sweep(struct run_state *s, u64 now);
 
 #endif

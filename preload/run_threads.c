@@ -22,10 +22,26 @@ static __thread struct run_reader *run_mine;
 static __thread u64 run_pid; /* the process that it is of: after fork() another one */
 static __thread bool run_over;
 
+void run_step_aside(struct run_state *s)
+{
+	host_store_relaxed(&s->off, 1);
+	if (s->lodic)
+		lent_hang_up(s->lodic);
+}
+
 void run_stop(void)
 {
-	if (run_state)
-		host_store_relaxed(&run_state->off, 1);
+	struct run_state *s = run_state;
+	struct fds_hold hold;
+
+	if (!s || host_load_relaxed(&s->off))
+		return;
+	/* A vfork() child gets no lock. */
+	if (run_lock(s, &hold, true)) {
+		run_step_aside(s);
+		run_unlock(s, &hold);
+	}
+	host_store_relaxed(&s->off, 1);
 }
 
 bool calls_begin(struct run_state *s)
@@ -110,9 +126,28 @@ static void reader_give(void)
 	    host_load_relaxed(&r->busy) || !run_lock(s, &hold, true))
 		return;
 	run_mine = NULL;
+	r->idle_since_ns = host_now_ns();
+	r->seated = true;
 	r->next = s->free_readers;
 	s->free_readers = r;
+	host_fetch_add(&s->nr_idle, 1);
 	run_unlock(s, &hold);
+}
+
+bool readers_sweep(struct run_state *s, u64 now)
+{
+	bool done = true;
+
+	for (struct run_reader *r = s->free_readers; r; r = r->next) {
+		bool old = now - r->idle_since_ns >= RUN_KEEP_NS;
+
+		if (r->seated && ((done && old) || lent_is_dead(r->context))) {
+			r->seated = !lent_park(r->context);
+			done &= !r->seated;
+		}
+		host_fetch_add(&s->nr_idle, r->seated);
+	}
+	return done;
 }
 
 /* The thread ends. */

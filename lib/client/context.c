@@ -142,6 +142,30 @@ int context_reseat_wait(struct lodic_context *context)
 	return context_is_seated(context) ? 0 : context->error;
 }
 
+bool context_unseat(struct lodic_context *context)
+{
+	struct wire_request request = { .version = WIRE_VERSION,
+		                        .op = WIRE_CONTEXT_CLOSE };
+	int err = attach_step(context->lodic);
+	struct seat *seat;
+
+	context_move(context);
+	seat = context->seat;
+	/* Without a channel the service sees that the program has hung up. */
+	if (context_is_seated(context) && (err == 0 || err == -EINPROGRESS)) {
+		request.a = seat->place;
+		if (err || attach_ask(context->lodic, &request, -1, channel_ignore,
+		                      NULL) == -EAGAIN)
+			return false;
+	}
+	context_keep_counts(context);
+	context_sit(context, &no_seat);
+	seat_free(seat);
+	context_sweep(context, true);
+	retry_reset(&context->retry);
+	return err != -EINPROGRESS;
+}
+
 int context_make(struct lodic *lodic, struct lodic_context **ret_context)
 {
 	struct lodic_context *context = calloc(1, sizeof(*context));

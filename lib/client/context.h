@@ -45,6 +45,9 @@ void context_reseat(struct lodic_context *context);
 /* The same, but waits for the service; lodic.lock is held. 0: the context has a seat, or
  * the service is away. */
 int context_reseat_wait(struct lodic_context *context);
+/* Gives all seats back; the context pins nothing. lodic.lock is held. Never waits. false: not now,
+ * or an answer is on its way. */
+bool context_unseat(struct lodic_context *context);
 /* Frees those earlier seats that have no pins any more. Never waits: those that it cannot
  * free now stay for the next time. */
 void context_free_retired(struct lodic_context *context);

@@ -209,6 +209,36 @@ bool lent_give_back(struct lent_file *file)
 	return done;
 }
 
+bool lent_park(struct lodic_context *context)
+{
+	bool done;
+
+	if (!attach_trylock(context->lodic))
+		return false;
+	done = context_unseat(context);
+	attach_unlock(context->lodic);
+	return done;
+}
+
+bool lent_is_dead(const struct lodic_context *context)
+{
+	return context->seat != &no_seat && !context_is_seated(context);
+}
+
+u64 lent_generation(const struct lodic *lodic)
+{
+	return host_load_relaxed(&lodic->generation);
+}
+
+void lent_hang_up(struct lodic *lodic)
+{
+	if (!attach_trylock(lodic))
+		return;
+	lodic->greeted = false;
+	channel_close(&lodic->channel, -ECONNRESET);
+	attach_unlock(lodic);
+}
+
 int lent_reason(const struct lodic_context *context, const struct lent_file *file)
 {
 	const struct lodic *lodic = context->lodic;

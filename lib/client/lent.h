@@ -55,7 +55,7 @@ int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */
 void lent_connect(struct lodic *lodic);
 
-/* One thread at a time may call these four; the caller has a lock for that. */
+/* One thread at a time may call these eight; the caller has a lock for that. */
 
 /* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);
@@ -64,6 +64,16 @@ void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);
 void lent_step(struct lodic_context *context, struct lent_file *file, int fd);
 /* Nobody has the file open any more: tells the service. false: not now, try again later. */
 bool lent_give_back(struct lent_file *file);
+/* Nobody reads by the context for a while: gives its seat back. It may be used again. false: not
+ * all is given back yet, try again later. */
+bool lent_park(struct lodic_context *context);
+/* Is the context's seat of a service that has gone? */
+bool lent_is_dead(const struct lodic_context *context);
+/* The service's generation; another one: the service has changed. */
+u64 lent_generation(const struct lodic *lodic);
+/* Hangs up. The service takes back all that this process has there. lent_step() would connect
+ * again. */
+void lent_hang_up(struct lodic *lodic);
 /* Why is the file not cached? An errno; 0: it is, or nobody knows yet. */
 int lent_reason(const struct lodic_context *context, const struct lent_file *file);
 

@@ -19,6 +19,7 @@
 #include "tests/run/run_reader.h"
 
 #define MANY_FILES 64
+#define LEFT_FILES 200
 
 ssize_t __pread_chk(int fd, void *to, size_t n, off_t offset, size_t room);
 ssize_t __pread64_chk(int fd, void *to, size_t n, off_t offset, size_t room);
@@ -409,6 +410,36 @@ static void way_table_full(void)
 	NEED(pread(fds[SET_FILES], &byte, 1, 7) == 1, "a locked file");
 }
 
+/* Each file was served, and its last descriptor is closed. From then on the program reads
+ * something else. */
+static void way_files_left(void)
+{
+	char text[64];
+
+	for (unsigned int n = 0; n < LEFT_FILES; n++)
+		close(warm_open(n));
+	fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+	dprintf(STDOUT_FILENO, "ready\n");
+	while (read(STDIN_FILENO, text, 1) < 0) {
+		int fd = open("/proc/self/stat", O_RDONLY);
+
+		NEED(read(fd, text, sizeof(text)) > 0, "%s", strerror(errno));
+		close(fd);
+		usleep(500);
+	}
+}
+
+/* The shim steps aside, and the program goes on with its file open. */
+static void way_stepped_aside(void)
+{
+	int fd = warm_open(1);
+
+	if (mlockall(MCL_CURRENT) == 0)
+		munlockall();
+	wait_until_told();
+	look(fd, 1);
+}
+
 static void way_many_files(void)
 {
 	int fds[MANY_FILES];
@@ -438,6 +469,8 @@ const struct way descriptor_ways[] = {
 	{ "bad_buffer", way_bad_buffer },
 	{ "access_time", way_access_time },
 	{ "address_space", way_address_space },
+	{ "files_left", way_files_left },
+	{ "stepped_aside", way_stepped_aside },
 	{ "table_full", way_table_full },
 	{ "many_files", way_many_files },
 	{ NULL, NULL },

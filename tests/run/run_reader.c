@@ -138,6 +138,14 @@ int warm_open(unsigned int n)
 	return fd;
 }
 
+void wait_until_told(void)
+{
+	char byte;
+
+	dprintf(STDOUT_FILENO, "ready\n");
+	NEED(read(STDIN_FILENO, &byte, 1) == 1, "%s", strerror(errno));
+}
+
 void wait_for(pid_t child)
 {
 	int status = -1;

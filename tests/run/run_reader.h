@@ -50,6 +50,8 @@ void warm(int fd, unsigned int n);
 /* warm(), of a new descriptor of file n. */
 int warm_open(unsigned int n);
 
+/* Says that all is ready, and waits for a byte of stdin. */
+void wait_until_told(void);
 /* The child must end with 0. */
 void wait_for(pid_t child);
 

@@ -10,18 +10,59 @@
 #include "tests/run/run_reader.h"
 
 #define STACK_BYTES (64 << 10)
+#define ENDED 8
 #define CONTEXTS 1024 /* that a service has for all programs */
 
 static u64 nr_warm; /* atomic */
 static pthread_mutex_t over = PTHREAD_MUTEX_INITIALIZER;
 
-/* Says that all is ready, and waits for a byte of stdin. */
-static void wait_until_told(void)
-{
-	char byte;
+static pthread_barrier_t barrier;
 
-	dprintf(STDOUT_FILENO, "ready\n");
-	NEED(read(STDIN_FILENO, &byte, 1) == 1, "%s", strerror(errno));
+static void *end_body(void *fd)
+{
+	warm(*(int *)fd, 1);
+	pthread_barrier_wait(&barrier);
+	return NULL;
+}
+
+/* How many lines of /proc/self/maps have the word. */
+static unsigned int count_maps(const char *word)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned int nr = 0;
+	char line[4096];
+
+	NEED(f, "%s", strerror(errno));
+	while (fgets(line, sizeof(line), f))
+		nr += strstr(line, word) != NULL;
+	fclose(f);
+	return nr;
+}
+
+/* Threads have read, and end. Then another service takes the first one's place. */
+static void way_threads_ended(void)
+{
+	pthread_t threads[ENDED];
+	int fd = file_open(1);
+
+	pthread_barrier_init(&barrier, NULL, ENDED);
+	for (int i = 0; i < ENDED; i++)
+		pthread_create(&threads[i], NULL, end_body, &fd);
+	for (int i = 0; i < ENDED; i++)
+		pthread_join(threads[i], NULL);
+	wait_until_told();
+	warm(fd, 1);
+	for (int i = 0; i < 3000; i++) {
+		if (count_maps("memfd:lodic-data") == 1 &&
+		    count_maps("memfd:lodic-context") == 1)
+			break;
+		look(fd, 1);
+		usleep(1000);
+	}
+	NEED(count_maps("memfd:lodic-data") == 1, "%u caches are mapped",
+	     count_maps("memfd:lodic-data"));
+	NEED(count_maps("memfd:lodic-context") == 1, "%u contexts are mapped",
+	     count_maps("memfd:lodic-context"));
 }
 
 static void *warm_body(void *fd)
@@ -70,6 +111,7 @@ static void way_threads_many(void)
 }
 
 const struct way thread_ways[] = {
+	{ "threads_ended", way_threads_ended },
 	{ "threads_many", way_threads_many },
 	{ NULL, NULL },
 };

@@ -18,7 +18,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from run_case import PYTHON, WARM, Case, of_all_files, run, until  # pylint: disable=C0413
+from run_case import PYTHON, SECONDS, WARM, Case, of_all_files, run, until  # pylint: disable=C0413
 
 READER = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else ""
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
@@ -157,10 +157,10 @@ class Ways(Case):
         self.way("mlockall")
 
 
-class Threads(Case):
-    """Many threads, each with a context."""
+class Left(Case):
+    """What is at the service for threads and files that come and go."""
 
-    def start(self, way, threads):
+    def start(self, way, threads=0):
         """Runs the way, and returns it when it is ready."""
         reader = subprocess.Popen(self.under([READER, way, self.folder, "cached"]),
                                   env=dict(os.environ, THREADS=str(threads)),
@@ -171,16 +171,44 @@ class Threads(Case):
         self.assertEqual(line, b"ready\n", line or reader.communicate())
         return reader
 
+    def ends(self, reader):
+        errors = reader.communicate(b"x", timeout=SECONDS)[1]
+        self.assertEqual((errors, reader.returncode), (b"", 0))
+
+    def opens(self):
+        return sum(f["opens"] for f in self.ask("files")["files"])
+
+    def test_threads_ended_successor_alone_mapped(self):
+        reader = self.start("threads_ended")
+        self.assertEqual(self.ask("stat")["contexts"], 8)
+        os.kill(self.service_pid(), signal.SIGKILL)
+        self.serve()
+        self.ends(reader)
+
+    def test_threads_ended_contexts_given_back(self):
+        self.ends(self.start("threads_ended"))
+
+    def test_files_left_given_back(self):
+        reader = self.start("files_left")
+        self.assertGreater(self.opens(), 100)
+        until(lambda: self.opens() == 0, "the service has all files back", 8)
+        self.ends(reader)
+
+    def test_stepped_aside_given_back(self):
+        reader = self.start("stepped_aside")
+        until(lambda: self.opens() == 0, "the service has the file back", 5)
+        self.ends(reader)
+
     def test_many_threads_take_no_quota(self):
         reader = self.start("threads_many", 130)
         row = [r for r in self.readers() if r["program"] == "run_reader"]
         self.assertEqual([(r["contexts"], r["may_pin"]) for r in row], [(130, 0)])
-        self.assertEqual(reader.communicate(b"x")[1], b"")
+        self.ends(reader)
 
     def test_more_threads_than_contexts(self):
         reader = self.start("threads_many", 1026)
         self.assertEqual(self.ask("stat")["contexts"], 1024)
-        self.assertEqual((reader.communicate(b"x")[1], reader.returncode), (b"", 0))
+        self.ends(reader)
 
 
 class Service(Case):
