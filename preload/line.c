@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 /* A path, with every byte escaped, and what stands around it. */
 #define LINE_BYTES (8u * 4096)
 #define STATUS_BYTES 4096u
+#define READER_MS 500 /* that a line waits for its reader; our choice */
 
 static char program_name[NAME_BYTES];
 /* What descriptor 2 is at the start. */
@@ -126,14 +128,28 @@ bool line_stderr_is_ours(void)
 	       st.st_rdev == first_stderr.st_rdev;
 }
 
+/* May a write begin? It waits once for a reader that is slow; after that for none. A line is
+ * shorter than what a pipe that is ready takes at once. */
+static bool line_may_go(int fd)
+{
+	static bool nobody_reads;
+	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+	if (poll(&ready, 1, nobody_reads ? 0 : READER_MS) != 0)
+		return true; /* also if it failed: then the write says why */
+	nobody_reads = true;
+	return false;
+}
+
 /* Ends the line and writes it. All signals are blocked. The function takes away those that
  * its own write() brings (a broken pipe, a file at its limit): they are not meant for the
  * program. */
-void line_end(const char *path)
+bool line_end(const char *path)
 {
 	const struct timespec at_once = { 0 };
 	sigset_t ours, before;
 	int fd = STDERR_FILENO;
+	bool goes;
 
 	text[text_n++] = '\n';
 	sigpending(&before);
@@ -143,11 +159,12 @@ void line_end(const char *path)
 		                           O_NONBLOCK | O_NOCTTY,
 		                   0666);
 	else if (!line_stderr_is_ours())
-		return;
+		return true;
 	if (fd < 0)
-		return;
+		return true;
 	sigemptyset(&ours);
-	if (own_call(SYS_write, fd, text, text_n) < 0) {
+	goes = line_may_go(fd);
+	if (goes && own_call(SYS_write, fd, text, text_n) < 0) {
 		if (errno == EPIPE && !sigismember(&before, SIGPIPE))
 			sigaddset(&ours, SIGPIPE);
 		if (errno == EFBIG && !sigismember(&before, SIGXFSZ))
@@ -156,6 +173,7 @@ void line_end(const char *path)
 	}
 	if (path[0])
 		own_call(SYS_close, fd);
+	return goes;
 }
 
 u64 line_of_status(const char *name)

@@ -27,8 +27,10 @@ void line_put_bytes(u64 bytes); /* "12.3 MiB" */
 /* The inside of a JSON string: what must not stand there is escaped. */
 void line_put_escaped(const char *text);
 void line_put_member(const char *name, u64 n); /* ,"name":n */
-/* Ends the line and writes it: to the file at path, else ("") to stderr, if that is ours. */
-void line_end(const char *path);
+/* Ends the line and writes it: to the file at path, else ("") to stderr, if that is ours. false:
+ * nobody reads there (a pipe that is full). A program must not hang at its end for that, so the
+ * line is lost. */
+bool line_end(const char *path);
 
 /* A number of /proc/self/status; name is as "\nVmPTE:". LINE_UNKNOWN: it is not there. */
 #define LINE_UNKNOWN (~(u64)0)

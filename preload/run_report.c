@@ -188,7 +188,7 @@ static void put_json(const struct seen *f)
 	line_put("}");
 }
 
-static void put(const struct seen *f, const char *path)
+static bool put(const struct seen *f, const char *path)
 {
 	line_begin("lodic run", json);
 	if (json) {
@@ -201,12 +201,27 @@ static void put(const struct seen *f, const char *path)
 		line_put(*path ? ": " : "");
 		put_text(f);
 	}
+	return line_end(report);
+}
+
+/* Nobody read the report for a while. Perhaps there is room for this. */
+static void put_lost(u64 nr)
+{
+	line_begin("lodic run", json);
+	if (json) {
+		line_put_member("lost_lines", nr);
+		line_put("}");
+	} else {
+		line_put_number(nr);
+		line_put(" lines of the report are lost: nobody has read them");
+	}
 	line_end(report);
 }
 
 void run_report_end(bool stderr_closing)
 {
 	static struct seen all;
+	u64 lost = 0;
 
 	if (reported_pid == (u64)getpid() || (stderr_closing && report[0]))
 		return;
@@ -221,10 +236,12 @@ void run_report_end(bool stderr_closing)
 	if (sum(all.reads) == 0)
 		return;
 	reported_pid = (u64)getpid();
-	put(&all, "");
+	lost += !put(&all, "");
 	for (u32 i = 0; i < SEEN_FILES; i++)
 		if (host_load_acquire(&seen[i].owner) == 2)
-			put(&seen[i], seen[i].path);
+			lost += !put(&seen[i], seen[i].path);
 	if (sum(seen[SEEN_FILES].reads))
-		put(&seen[SEEN_FILES], "other files");
+		lost += !put(&seen[SEEN_FILES], "other files");
+	if (lost)
+		put_lost(lost);
 }

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -149,6 +150,43 @@ while time.monotonic() < end:
         _, reports = self.reports([PYTHON, "-c", READS.replace("O_RDONLY", "O_RDWR"), data])
         [one] = [r for r in reports if r["path"] == str(data)]
         self.assertEqual((one["reads"], one["opened_for_writing"]), (3000, 2999))
+
+    def test_nobody_reads_stderr_program_ends(self):
+        """The pipe is full, so that the report has no room."""
+        data = self.file("data", 8 * KIB)
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+        with subprocess.Popen(self.under([PYTHON, "-c", SERVED, data], "--report"),
+                              stderr=writer) as program:
+            os.close(writer)
+            try:
+                self.assertEqual(program.wait(timeout=30), 0)
+            finally:
+                program.kill()
+
+    def test_slow_reader_gets_all_lines(self):
+        """600 files are more lines than a pipe has room for."""
+        script = """
+import os, sys
+for i in range(600):
+    path = f"{sys.argv[1]}/file{i}"
+    open(path, "w").write("x" * 100)
+    fd = os.open(path, os.O_RDONLY)
+    os.pread(fd, 10, 0)
+    os.pread(fd, 10, 0)
+"""
+        lines = 0
+        with subprocess.Popen(self.under([PYTHON, "-c", script, self.folder], "--report"),
+                              stderr=subprocess.PIPE) as program:
+            for line in program.stderr:
+                lines += b"/file" in line
+                time.sleep(0.0005)
+        self.assertEqual((lines, program.returncode), (600, 0))
 
     def test_stderr_closed_nothing_written_elsewhere(self):
         data = self.file("data", 8 * KIB)
