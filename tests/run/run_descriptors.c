@@ -414,10 +414,13 @@ static void way_table_full(void)
  * something else. */
 static void way_files_left(void)
 {
+	int fds[LEFT_FILES];
 	char text[64];
 
 	for (unsigned int n = 0; n < LEFT_FILES; n++)
-		close(warm_open(n));
+		fds[n] = warm_open(n);
+	for (unsigned int n = 0; n < LEFT_FILES; n++)
+		close(fds[n]);
 	fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 	dprintf(STDOUT_FILENO, "ready\n");
 	while (read(STDIN_FILENO, text, 1) < 0) {
