@@ -111,14 +111,14 @@ ssize_t __pread64_chk(int fd, void *to, size_t n, off_t offset, size_t room);
 static ssize_t noted(int fd, ssize_t n, off_t offset, enum run_why why)
 {
 	map_note(fd, n, offset);
-	run_note(fd, n, why);
+	run_note(fd, n, offset, why);
 	return n;
 }
 
 /* The cache has read n bytes. */
 static ssize_t served(int fd, ssize_t n)
 {
-	run_note(fd, n, RUN_SERVED);
+	run_note(fd, n, -1, RUN_SERVED);
 	return n;
 }
 

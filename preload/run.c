@@ -48,6 +48,7 @@
 struct run_state *run_state;
 char run_socket[RUN_TEXT_BYTES];
 bool run_reports;
+static bool run_watches; /* for `lodic doctor`: it counts, and serves nothing */
 
 bool run_is_on(void)
 {
@@ -370,6 +371,9 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 		return read_unserved(s, NULL, fd, slot, 0);
 	if (!is_usual(to, nr, offset))
 		return RUN_UNUSUAL;
+	if (run_watches)
+		return host_load_relaxed(&slot_file(slot)->locked) ? RUN_LOCKED
+		                                                   : RUN_COULD;
 	r = reader_mine(s);
 	if (!r || host_load_relaxed(&r->busy))
 		return RUN_BUSY;
@@ -389,19 +393,27 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	return off ? RUN_STOPPED : read_unserved(s, r, fd, slot, got);
 }
 
-void run_note(int fd, ssize_t n, enum run_why why)
+void run_note(int fd, ssize_t n, off_t offset, enum run_why why)
 {
-	int error = errno, reason = 0;
+	struct run_noted noted = {
+		.fd = fd, .offset = offset, .bytes = (u64)n, .why = why
+	};
+	const struct run_file *f;
+	int error = errno;
 	u64 slot;
 
-	if (!run_reports || n < 0 || !calls_begin(run_state))
+	if (!run_reports || !run_state || n < 0 || !calls_begin(run_state))
 		return;
-	if (why == RUN_REFUSED) {
-		slot = host_load_relaxed(&run_state->fds.slots[fd]);
-		if ((slot & FDS_KIND) == FDS_FILE)
-			reason = (int)host_load_relaxed(&slot_file(slot)->lent.reason);
+	slot = (u32)fd < FDS_NR ? host_load_relaxed(&run_state->fds.slots[fd]) : 0;
+	if ((slot & FDS_KIND) == FDS_FILE) {
+		f = slot_file(slot);
+		noted.known = true;
+		noted.dev = f->lent.dev;
+		noted.ino = f->lent.ino;
+		if (why == RUN_REFUSED)
+			noted.error = (int)host_load_relaxed(&f->lent.reason);
 	}
-	run_report_note(fd, (u64)n, why, reason);
+	run_report_note(&noted);
 	calls_end(run_state);
 	errno = error;
 }
@@ -449,6 +461,9 @@ __attribute__((constructor)) static void run_start(void)
 	const char *path = getenv(RUN_SOCKET);
 	struct run_state *s;
 
+	run_watches = getenv(RUN_DOCTOR) != NULL;
+	if (run_watches)
+		path = "";
 	if (!path || strlen(path) >= RUN_TEXT_BYTES || is_filtered() ||
 	    !run_threads_start())
 		return;
@@ -460,7 +475,8 @@ __attribute__((constructor)) static void run_start(void)
 	run_reports = run_report_start();
 	if (fds_address_space_limited())
 		s->off = 1;
-	connect_first(s);
+	if (!run_watches)
+		connect_first(s);
 	run_state = s;
 }
 

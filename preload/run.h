@@ -11,6 +11,8 @@
  *   own.c          the shim's own descriptors and memory
  *   run_report.c   what was served, and what not
  *
+ * `lodic doctor` uses the same shim, which then has no service: it serves nothing and only counts.
+ *
  * The program must not notice the shim. These rules follow, beside M4 and M5 of map.h:
  *
  * U11 A slot that names a file is believed without a system call. So each function that ends a
@@ -40,24 +42,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* What became of a read. run_report.c has the names. */
-enum run_why {
-	RUN_SERVED,
-	RUN_KEEPS_OFFSET, /* read(2), readv(2): the kernel keeps their offset */
-	RUN_FIRST_READ,   /* of a descriptor: it may be the only one */
-	RUN_NOT_CACHED,   /* not all of it, yet */
-	RUN_REFUSED,      /* the service does not cache the file */
-	RUN_LOCKED,       /* U17 */
-	RUN_AWAY,         /* there is no service, or it has not answered yet */
-	RUN_WRITABLE,
-	RUN_DIRECT,
-	RUN_NOT_REGULAR,
-	RUN_UNUSUAL, /* flags, or an offset or a size that only the kernel can judge */
-	RUN_TABLE_FULL,
-	RUN_BUSY,    /* in a signal handler, or at the end of a thread */
-	RUN_STOPPED, /* the shim has stepped aside in this process */
-	RUN_NR_WHYS
-};
+#include "preload/run_seen.h"
 
 /* Is the shim at work in this process? */
 bool run_is_on(void);
@@ -65,8 +50,9 @@ bool run_is_on(void);
 /* Serves the read, or says why the kernel must. Keeps errno. *ret_n is set for RUN_SERVED. */
 enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
                       ssize_t *ret_n);
-/* The kernel has done it, and n bytes came (-1: an error); or the shim has. For the report. */
-void run_note(int fd, ssize_t n, enum run_why why);
+/* The kernel has done it at offset (-1: where the descriptor stood), and n bytes came (-1: an
+ * error); or the shim has. For the report. */
+void run_note(int fd, ssize_t n, off_t offset, enum run_why why);
 
 /* fd is, or has been, closed or replaced, or is new (U11). Keeps errno. */
 void run_changes(int fd);
@@ -85,8 +71,17 @@ bool run_forked(void);
 void run_end(bool stderr_closing);
 
 /* run_report.c; under the lock, but for the first two. */
+struct run_noted {
+	int fd;
+	bool known;        /* dev and ino are: it is a regular file */
+	uint64_t dev, ino; /* the function finds them if not */
+	off_t offset;
+	uint64_t bytes;
+	enum run_why why;
+	int error;
+};
 bool run_report_start(void);
-void run_report_note(int fd, u64 bytes, enum run_why why, int error);
+void run_report_note(struct run_noted *noted);
 void run_report_end(bool stderr_closing);
 void run_report_forked(void);
 

@@ -4,11 +4,13 @@
 #define LODIC_PRELOAD_RUN_ENVIRONMENT_H
 
 #define RUN_SOCKET \
-	"LODIC_RUN_SOCKET" /* the service's; without it the shim does nothing */
+	"LODIC_RUN_SOCKET" /* the service's; without it, and RUN_DOCTOR, the shim does nothing */
 #define RUN_FIRST "LODIC_RUN_FIRST"     /* the process that connects before it reads */
 #define RUN_FILTERS "LODIC_RUN_FILTERS" /* seccomp filters of `lodic run` itself */
 #define RUN_REPORT "LODIC_RUN_REPORT"   /* a file's path, or RUN_REPORT_STDERR */
 #define RUN_JSON "LODIC_RUN_JSON"       /* set or not */
+/* A folder, in which each process leaves its counts (run_seen.h). The shim serves nothing then. */
+#define RUN_DOCTOR "LODIC_RUN_DOCTOR"
 
 #define RUN_REPORT_STDERR "-"
 

@@ -1,107 +1,146 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the shim of `lodic run` served in one process, and what not, per file and reason. Each
- * process says so at its end, if the user has asked (--report). Then each read costs an fstat()
- * and a few words that threads share, so that a run with a report is slower than one without.
+ * process says so at its end, if the user has asked (--report). Then each read costs a few words,
+ * and an fstat() if its descriptor has no file in the shim's table. So a run with a report is
+ * slower than one without.
  *
- * A read is counted for the file that fstat() shows just after it.
+ * For `lodic doctor` the words lie in a file, and the process says nothing.
+ *
+ * A read is counted for the file in the table, or for the one that fstat() shows just after it.
  */
 #define _GNU_SOURCE
 #include "preload/fds.h"
 
 #include "preload/run.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lodic/lodic.h"
 #include "preload/line.h"
+#include "preload/own.h"
 #include "preload/run_environment.h"
 
-#define SEEN_FILES 4096u /* a power of two */
 #define SEEN_TRIES 64u
-#define SEEN_PATH_BYTES 256u
+/* Programs that one process may run in its own place. */
+#define PROGRAMS_MOST 1000
+/* The file system's sizes end there, and so does what a bit for each block would take. */
+#define BITS_MOST_FILE ((u64)16 << 40)
 
-static const char *const why_names[RUN_NR_WHYS] = {
-	[RUN_SERVED] = "served",
-	[RUN_KEEPS_OFFSET] = "read_keeps_offset",
-	[RUN_FIRST_READ] = "first_read_of_descriptor",
-	[RUN_NOT_CACHED] = "not_cached_yet",
-	[RUN_REFUSED] = "refused",
-	[RUN_LOCKED] = "locked",
-	[RUN_AWAY] = "service_away",
-	[RUN_WRITABLE] = "opened_for_writing",
-	[RUN_DIRECT] = "opened_direct",
-	[RUN_NOT_REGULAR] = "not_regular",
-	[RUN_UNUSUAL] = "unusual_read",
-	[RUN_TABLE_FULL] = "too_many_files",
-	[RUN_BUSY] = "busy",
-	[RUN_STOPPED] = "stepped_aside",
-};
-
-/* A file that was read. Any thread counts; all words are atomic. */
-struct seen {
-	u64 owner; /* 0: free, 1: being filled, 2: filled */
-	u64 dev, ino;
-	u64 reason; /* the service's, for RUN_REFUSED: an errno */
-	u64 reads[RUN_NR_WHYS];
-	u64 bytes[RUN_NR_WHYS];
-	char path[SEEN_PATH_BYTES];
-};
-
-/* The last one is of all files that have no place. The kernel wipes it in a child. */
-static struct seen *seen;
+/* Of this process. The kernel wipes it in a child, or the child gets another one. */
+static struct seen_process *process;
+static struct seen *seen;           /* its files */
 static char report[RUN_TEXT_BYTES]; /* a path; "": stderr */
+static char folder[RUN_TEXT_BYTES]; /* of `lodic doctor`; "": it does not watch */
 static bool json;
 static u64 reported_pid;
 
+/* For `lodic doctor`: a bit for each block that was read. */
+static u64 *bits[SEEN_FILES];
+static u64 bits_pid; /* the process that they are of */
+
+static u64 next_stripe;
+static __thread u32 stripe; /* 1 more than its number; 0: none yet */
+
+/* A new file of this process in the doctor's folder; -1: it cannot be had. */
+static int process_file(void)
+{
+	char path[RUN_TEXT_BYTES + 32];
+	int fd = -1;
+
+	for (int i = 0; i < PROGRAMS_MOST && fd < 0; i++) {
+		snprintf(path, sizeof(path), "%s/%d-%d", folder, (int)getpid(), i);
+		fd = (int)own_call(SYS_openat, AT_FDCWD, path,
+		                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	if (fd >= 0 && own_call(SYS_ftruncate, fd, sizeof(*process)) != 0) {
+		own_call(SYS_close, fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Memory to count in, at the address at if that is not NULL. */
+static struct seen_process *process_map(void *at)
+{
+	int fd = folder[0] ? process_file() : -1;
+	int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) |
+	            MAP_NORESERVE | (at ? MAP_FIXED : 0);
+	struct seen_process *p =
+		mmap(at, sizeof(*p), PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (fd >= 0)
+		own_call(SYS_close, fd);
+	else if (p != MAP_FAILED)
+		madvise(p, sizeof(*p), MADV_WIPEONFORK);
+	if (p == MAP_FAILED)
+		return NULL;
+	p->pid = (u64)getpid();
+	strncpy(p->name, program_invocation_short_name, sizeof(p->name) - 1);
+	return p;
+}
+
 void run_report_forked(void)
 {
+	int error = errno;
+
 	reported_pid = 0;
+	if (process && folder[0])
+		process_map(process);
+	errno = error;
 }
 
 bool run_report_start(void)
 {
-	const char *path = getenv(RUN_REPORT);
-	const size_t bytes = (SEEN_FILES + 1) * sizeof(*seen);
+	const char *path = getenv(RUN_REPORT), *watched = getenv(RUN_DOCTOR);
 
-	if (!path || !*path || strlen(path) >= sizeof(report))
+	if (watched && strlen(watched) < sizeof(folder))
+		strcpy(folder, watched);
+	else if (!path || !*path || strlen(path) >= sizeof(report))
 		return false;
-	if (strcmp(path, RUN_REPORT_STDERR) != 0)
+	else if (strcmp(path, RUN_REPORT_STDERR) != 0)
 		strcpy(report, path);
 	json = getenv(RUN_JSON) != NULL;
-	seen = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (seen == MAP_FAILED)
-		return false;
-	madvise(seen, bytes, MADV_WIPEONFORK);
-	return true;
+	process = process_map(NULL);
+	if (process)
+		seen = process->files;
+	return process;
 }
 
-static void seen_fill(struct seen *f, int fd, const struct stat *st)
+static void seen_fill(struct seen *f, const struct run_noted *noted)
 {
 	char name[32];
+	struct stat st;
 	ssize_t n;
 
-	f->dev = st->st_dev;
-	f->ino = st->st_ino;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	f->dev = noted->dev;
+	f->ino = noted->ino;
+	if (fstat(noted->fd, &st) == 0 && st.st_dev == f->dev && st.st_ino == f->ino) {
+		f->size = (u64)st.st_size;
+		f->mtime_ns =
+			(u64)st.st_mtim.tv_sec * 1000000000u + (u64)st.st_mtim.tv_nsec;
+	}
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", noted->fd);
 	n = readlink(name, f->path, sizeof(f->path) - 1);
 	if (n < 0) /* no /proc */
 		snprintf(f->path, sizeof(f->path), "inode %llu of device %llu",
-		         (unsigned long long)st->st_ino,
-		         (unsigned long long)st->st_dev);
+		         (unsigned long long)f->ino, (unsigned long long)f->dev);
 	host_store_release(&f->owner, 2);
 }
 
-static struct seen *seen_find(int fd, const struct stat *st)
+static struct seen *seen_find(const struct run_noted *noted)
 {
-	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
-	           UINT64_C(0x9e3779b97f4a7c15);
+	u64 hash = (noted->ino ^ noted->dev << 32) * UINT64_C(0x9e3779b97f4a7c15);
 	u64 owner;
 
 	for (u32 i = 0; i < SEEN_TRIES; i++) {
@@ -109,11 +148,11 @@ static struct seen *seen_find(int fd, const struct stat *st)
 
 		owner = host_load_acquire(&f->owner);
 		if (owner == 0 && host_cas(&f->owner, 0, 1)) {
-			seen_fill(f, fd, st);
+			seen_fill(f, noted);
 			return f;
 		}
 		/* Another thread fills it: it may be for this file. Look there no more. */
-		if (owner == 2 && f->dev == st->st_dev && f->ino == st->st_ino)
+		if (owner == 2 && f->dev == noted->dev && f->ino == noted->ino)
 			return f;
 		if (owner < 2)
 			break;
@@ -121,18 +160,91 @@ static struct seen *seen_find(int fd, const struct stat *st)
 	return &seen[SEEN_FILES];
 }
 
-void run_report_note(int fd, u64 bytes, enum run_why why, int error)
+/* The bits of a file's blocks. NULL: there is no memory. */
+static u64 *bits_of(const struct seen *f)
 {
-	struct seen *f;
+	const size_t bytes = f->size / SEEN_BLOCK_BYTES / 8 + sizeof(u64);
+	u64 *place = (u64 *)&bits[f - seen], *made;
+
+	if (host_load_relaxed(&bits_pid) != process->pid) { /* a child's */
+		memset(bits, 0, sizeof(bits));
+		host_store_relaxed(&bits_pid, process->pid);
+	}
+	if (!host_load_acquire(place) && f->size < BITS_MOST_FILE) {
+		made = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (made != MAP_FAILED && !host_cas(place, 0, (u64)made))
+			munmap(made, bytes);
+	}
+	return (u64 *)host_load_acquire(place);
+}
+
+/* Which blocks a program came to for the first time. Two threads may lose a bit, and count a
+ * block twice: the number is for an estimate. */
+static void count_blocks(struct seen *f, const struct run_noted *noted)
+{
+	u64 *of_file = f == &seen[SEEN_FILES] ? NULL : bits_of(f);
+	u64 from = (u64)noted->offset / SEEN_BLOCK_BYTES, to = from, new = 0;
+
+	if (!of_file || noted->bytes == 0)
+		return;
+	to = ((u64)noted->offset + noted->bytes - 1) / SEEN_BLOCK_BYTES;
+	for (u64 i = from; i <= to && i <= f->size / SEEN_BLOCK_BYTES; i++) {
+		u64 word = host_load_relaxed(&of_file[i / 64]);
+
+		if (word >> i % 64 & 1)
+			continue;
+		host_store_relaxed(&of_file[i / 64], word | UINT64_C(1) << i % 64);
+		new ++;
+	}
+	if (new)
+		host_fetch_add(&f->blocks, new);
+}
+
+void run_report_note(struct run_noted *noted)
+{
+	struct seen *f = &seen[SEEN_FILES];
+	struct seen_counts *mine;
+	u32 size = 0;
 	struct stat st;
 
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+	if (!noted->known) {
+		if (fstat(noted->fd, &st) != 0)
+			return;
+		noted->known = S_ISREG(st.st_mode);
+		noted->dev = st.st_dev;
+		noted->ino = st.st_ino;
+	}
+	if (noted->known)
+		f = seen_find(noted);
+	else if (!folder[0])
 		return;
-	f = seen_find(fd, &st);
-	host_fetch_add(&f->reads[why], 1);
-	host_fetch_add(&f->bytes[why], bytes);
-	if (error)
-		host_store_relaxed(&f->reason, (u64)error);
+	else
+		noted->why = RUN_NOT_REGULAR;
+	if (!stripe)
+		stripe = (u32)(host_fetch_add(&next_stripe, 1) % SEEN_STRIPES) + 1;
+	mine = &f->counts[stripe - 1];
+	host_fetch_add(&mine->reads[noted->why], 1);
+	host_fetch_add(&mine->bytes[noted->why], noted->bytes);
+	if (noted->error)
+		host_store_relaxed(&f->reason, (u64)noted->error);
+	if (noted->why != RUN_COULD)
+		return;
+	while (size < SEEN_SIZES - 1 && noted->bytes > seen_size_ends[size])
+		size++;
+	host_fetch_add(&mine->size_reads[size], 1);
+	host_fetch_add(&mine->size_bytes[size], noted->bytes);
+	count_blocks(f, noted);
+}
+
+/* All threads' counts. */
+static void add_counts(struct seen_counts *to, const struct seen *f)
+{
+	for (u32 i = 0; i < SEEN_STRIPES; i++)
+		for (u32 k = 0; k < RUN_NR_WHYS; k++) {
+			to->reads[k] += host_load_relaxed(&f->counts[i].reads[k]);
+			to->bytes[k] += host_load_relaxed(&f->counts[i].bytes[k]);
+		}
 }
 
 static u64 sum(const u64 *numbers)
@@ -150,56 +262,56 @@ static void put_name(const char *name)
 		line_put((char[2]){ *name == '_' ? ' ' : *name, '\0' });
 }
 
-static void put_text(const struct seen *f)
+static void put_text(const struct seen_counts *c, u64 reason)
 {
 	const char *between = "; the kernel read ";
 
-	line_put_number(f->reads[RUN_SERVED]);
+	line_put_number(c->reads[RUN_SERVED]);
 	line_put(" of ");
-	line_put_number(sum(f->reads));
+	line_put_number(sum(c->reads));
 	line_put(" reads served, ");
-	line_put_bytes(f->bytes[RUN_SERVED]);
+	line_put_bytes(c->bytes[RUN_SERVED]);
 	line_put(" of ");
-	line_put_bytes(sum(f->bytes));
+	line_put_bytes(sum(c->bytes));
 	for (u32 i = RUN_SERVED + 1; i < RUN_NR_WHYS; i++) {
-		if (!f->reads[i])
+		if (!c->reads[i])
 			continue;
 		line_put(between);
-		line_put_number(f->reads[i]);
+		line_put_number(c->reads[i]);
 		line_put(" (");
-		put_name(why_names[i]);
-		if (i == RUN_REFUSED && f->reason) {
+		put_name(run_why_name(i));
+		if (i == RUN_REFUSED && reason) {
 			line_put(": ");
-			line_put(lodic_strerror((int)f->reason));
+			line_put(lodic_strerror((int)reason));
 		}
 		line_put(")");
 		between = ", ";
 	}
 }
 
-static void put_json(const struct seen *f)
+static void put_json(const struct seen_counts *c, u64 reason)
 {
-	line_put_member("reads", sum(f->reads));
-	line_put_member("bytes", sum(f->bytes));
-	line_put_member("served_bytes", f->bytes[RUN_SERVED]);
-	for (u32 i = 0; i < RUN_NR_WHYS; i++)
-		line_put_member(why_names[i], f->reads[i]);
-	line_put_member("refused_errno", f->reason);
+	line_put_member("reads", sum(c->reads));
+	line_put_member("bytes", sum(c->bytes));
+	line_put_member("served_bytes", c->bytes[RUN_SERVED]);
+	for (u32 i = 0; i < RUN_COULD; i++)
+		line_put_member(run_why_name(i), c->reads[i]);
+	line_put_member("refused_errno", reason);
 	line_put("}");
 }
 
-static bool put(const struct seen *f, const char *path)
+static bool put(const struct seen_counts *c, u64 reason, const char *path)
 {
 	line_begin("lodic run", json);
 	if (json) {
 		line_put(",\"path\":\"");
 		line_put_escaped(path);
 		line_put("\"");
-		put_json(f);
+		put_json(c, reason);
 	} else {
 		line_put(path);
 		line_put(*path ? ": " : "");
-		put_text(f);
+		put_text(c, reason);
 	}
 	return line_end(report);
 }
@@ -220,28 +332,34 @@ static void put_lost(u64 nr)
 
 void run_report_end(bool stderr_closing)
 {
-	static struct seen all;
+	static struct seen_counts all;
 	u64 lost = 0;
+	u32 i;
 
+	if (folder[0])
+		return;
 	if (reported_pid == (u64)getpid() || (stderr_closing && report[0]))
 		return;
 	if (!report[0] && !line_stderr_is_ours())
 		return;
 	memset(&all, 0, sizeof(all));
-	for (u32 i = 0; i <= SEEN_FILES; i++)
-		for (u32 k = 0; k < RUN_NR_WHYS; k++) {
-			all.reads[k] += host_load_relaxed(&seen[i].reads[k]);
-			all.bytes[k] += host_load_relaxed(&seen[i].bytes[k]);
-		}
+	for (i = 0; i <= SEEN_FILES; i++)
+		if (i == SEEN_FILES || host_load_acquire(&seen[i].owner))
+			add_counts(&all, &seen[i]);
 	if (sum(all.reads) == 0)
 		return;
 	reported_pid = (u64)getpid();
-	lost += !put(&all, "");
-	for (u32 i = 0; i < SEEN_FILES; i++)
-		if (host_load_acquire(&seen[i].owner) == 2)
-			lost += !put(&seen[i], seen[i].path);
-	if (sum(seen[SEEN_FILES].reads))
-		lost += !put(&seen[SEEN_FILES], "other files");
+	lost += !put(&all, 0, "");
+	for (i = 0; i <= SEEN_FILES; i++) {
+		struct seen_counts of_file = { 0 };
+
+		if (i < SEEN_FILES && host_load_acquire(&seen[i].owner) != 2)
+			continue;
+		add_counts(&of_file, &seen[i]);
+		if (sum(of_file.reads))
+			lost += !put(&of_file, host_load_relaxed(&seen[i].reason),
+			             i < SEEN_FILES ? seen[i].path : "other files");
+	}
 	if (lost)
 		put_lost(lost);
 }

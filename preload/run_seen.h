@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the shim of `lodic run` and `lodic doctor` counts in one process: its reads, for each file
+ * and reason. `lodic doctor` shares this memory with each process, through a file in its folder.
+ * So the counts outlive a process that is killed.
+ */
+#ifndef LODIC_PRELOAD_RUN_SEEN_H
+#define LODIC_PRELOAD_RUN_SEEN_H
+
+#include <stdint.h>
+
+#define SEEN_FILES 4096u /* a power of two */
+#define SEEN_PATH_BYTES 256u
+#define SEEN_NAME_BYTES 64u
+/* Threads count in so many places, so that two threads seldom share a line. */
+#define SEEN_STRIPES 8u
+#define SEEN_BLOCK_BYTES 4096u
+
+/* What became of a read. */
+enum run_why {
+	RUN_SERVED,
+	RUN_KEEPS_OFFSET, /* read(2), readv(2): the kernel keeps their offset */
+	RUN_FIRST_READ,   /* of a descriptor: it may be the only one */
+	RUN_NOT_CACHED,   /* not all of it, yet */
+	RUN_REFUSED,      /* the service does not cache the file */
+	RUN_LOCKED,       /* U17 */
+	RUN_AWAY,         /* there is no service, or it has not answered yet */
+	RUN_WRITABLE,
+	RUN_DIRECT,
+	RUN_NOT_REGULAR,
+	RUN_UNUSUAL, /* flags, or an offset or a size that only the kernel can judge */
+	RUN_TABLE_FULL,
+	RUN_BUSY,    /* in a signal handler, or at the end of a thread */
+	RUN_STOPPED, /* the shim has stepped aside in this process */
+	RUN_COULD,   /* `lodic doctor` alone: `lodic run` would ask the cache */
+	RUN_NR_WHYS
+};
+
+/* Its name in a report; people read it with blanks. */
+static inline const char *run_why_name(enum run_why why)
+{
+	static const char *const names[RUN_NR_WHYS] = {
+		[RUN_SERVED] = "served",
+		[RUN_KEEPS_OFFSET] = "read_keeps_offset",
+		[RUN_FIRST_READ] = "first_read_of_descriptor",
+		[RUN_NOT_CACHED] = "not_cached_yet",
+		[RUN_REFUSED] = "refused",
+		[RUN_LOCKED] = "locked",
+		[RUN_AWAY] = "service_away",
+		[RUN_WRITABLE] = "opened_for_writing",
+		[RUN_DIRECT] = "opened_direct",
+		[RUN_NOT_REGULAR] = "not_regular",
+		[RUN_UNUSUAL] = "unusual_read",
+		[RUN_TABLE_FULL] = "too_many_files",
+		[RUN_BUSY] = "busy",
+		[RUN_STOPPED] = "stepped_aside",
+		[RUN_COULD] = "could_be_served",
+	};
+
+	return names[why];
+}
+
+/* Reads of RUN_COULD by their size: up to 512 bytes, 4 KiB, 64 KiB, and above. A time that is
+ * linear in the size within each of these needs no more than their number and bytes. */
+#define SEEN_SIZES 4u
+static const uint32_t seen_size_ends[SEEN_SIZES - 1] = { 512, 4096, 65536 };
+
+struct seen_counts {
+	uint64_t reads[RUN_NR_WHYS];
+	uint64_t bytes[RUN_NR_WHYS];
+	uint64_t size_reads[SEEN_SIZES];
+	uint64_t size_bytes[SEEN_SIZES];
+} __attribute__((aligned(64)));
+
+/* A file that was read. Any thread counts; the counts and owner are atomic. */
+struct seen {
+	uint64_t owner; /* 0: free, 1: being filled, 2: filled */
+	uint64_t dev, ino;
+	uint64_t size;     /* bytes, as first seen */
+	uint64_t mtime_ns; /* the same */
+	uint64_t reason;   /* the service's, for RUN_REFUSED: an errno */
+	uint64_t
+		blocks; /* different ones that reads of RUN_COULD came to; doctor alone */
+	char path[SEEN_PATH_BYTES];
+	struct seen_counts counts[SEEN_STRIPES];
+};
+
+struct seen_process {
+	uint64_t pid;
+	char name[SEEN_NAME_BYTES];        /* of its program */
+	struct seen files[SEEN_FILES + 1]; /* the last: all that have no place */
+};
+
+#endif
