@@ -20,6 +20,7 @@ int command_bench_memory(int argc, char **argv);
 int command_bench_service(int argc, char **argv);
 int command_map(int argc, char **argv);
 int command_run(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 
 struct command {
 	const char *name;

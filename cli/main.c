@@ -26,10 +26,12 @@ static const char doc[] =
 	"  run     Run an unmodified program, and serve its reads from the cache.\n"
 	"  map     Run a program, and map the files that it reads again and again.\n"
 	"          This helps on a kernel with LODIC only.\n"
+	"  doctor  Run a program without the cache, and say what it would gain by it.\n"
 	"  help    Show this text. `lodic help COMMAND' explains one command.\n"
 	"\n"
 	"Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 after\n"
-	"Ctrl-C. `lodic run' and `lodic map' return the program's own status.\n"
+	"Ctrl-C. `lodic run', `lodic map' and `lodic doctor' return the\n"
+	"program's own status.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic demo\n"
@@ -53,6 +55,7 @@ int main(int argc, char **argv)
 		{ "bench", command_bench },
 		{ "run", command_run },
 		{ "map", command_map },
+		{ "doctor", command_doctor },
 		{ 0 },
 	};
 	static const struct command_choice choice = {

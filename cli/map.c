@@ -158,7 +158,7 @@ static int prepare(const struct map *m)
 	    preload_set(MAP_JSON, m->json ? "1" : NULL) ||
 	    preload_set(MAP_VERBOSE, m->verbose ? "1" : NULL) ||
 	    preload_set(MAP_KERNEL, kernel_has_lodic() ? "1" : NULL) ||
-	    preload_set(RUN_SOCKET, NULL)) {
+	    preload_set(RUN_SOCKET, NULL) || preload_set(RUN_DOCTOR, NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;
 	}

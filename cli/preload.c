@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli/map_program.h"
@@ -105,6 +106,21 @@ int preload_enter(void)
 		return CLI_FAILED;
 	}
 	return CLI_OK;
+}
+
+uint64_t preload_count_filters(void)
+{
+	static const char name[] = "Seccomp_filters:";
+	FILE *f = fopen("/proc/self/status", "re");
+	uint64_t n = prctl(PR_GET_SECCOMP) == 0 ? 0 : UINT64_MAX;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, sizeof(name) - 1) == 0)
+			n = strtoull(line + sizeof(name) - 1, NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
 }
 
 static int make_report(const char *report, char *ret_path, size_t size)

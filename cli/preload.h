@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What `lodic map` and `lodic run` share: they put the shim into a program and become it. */
+/* What `lodic map`, `run` and `doctor` share: they put the shim into a program. */
 #ifndef LODIC_CLI_PRELOAD_H
 #define LODIC_CLI_PRELOAD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends with an exit status, and has said why, unless it is 0. verb is "map" or "run". */
+/* Ends with an exit status, and has said why, unless it is 0. verb is "map", "run" or "doctor". */
 
 /* Can the shim be put into the program called name? 126 or 127 if not. */
 int preload_check(const char *verb, const char *name);
@@ -22,5 +22,9 @@ int preload_become(char **command);
  * shim. */
 int preload_set(const char *name, const char *value);
 int preload_set_number(const char *name, uint64_t n);
+
+/* How many seccomp filters this process is under; the highest number: nobody knows. A program
+ * that gets one more may be killed for a system call of the shim's. */
+uint64_t preload_count_filters(void);
 
 #endif

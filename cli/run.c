@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -158,23 +157,6 @@ static int find_service(const struct run *r)
 	return CLI_OK;
 }
 
-/* How many seccomp filters this process is under; the highest number: nobody knows. A program
- * that gets one more may be killed for a system call of the shim's. */
-static uint64_t count_filters(void)
-{
-	static const char name[] = "Seccomp_filters:";
-	FILE *f = fopen("/proc/self/status", "re");
-	uint64_t n = prctl(PR_GET_SECCOMP) == 0 ? 0 : UINT64_MAX;
-	char line[256];
-
-	while (f && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, sizeof(name) - 1) == 0)
-			n = strtoull(line + sizeof(name) - 1, NULL, 10);
-	if (f)
-		fclose(f);
-	return n;
-}
-
 static int prepare(const struct run *r)
 {
 	static char report[RUN_TEXT_BYTES];
@@ -190,10 +172,10 @@ static int prepare(const struct run *r)
 		return status;
 	if (preload_set(RUN_SOCKET, r->socket) ||
 	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
-	    preload_set_number(RUN_FILTERS, count_filters()) ||
+	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set(RUN_REPORT, report) ||
 	    preload_set(RUN_JSON, r->json ? "1" : NULL) ||
-	    preload_set(MAP_BUDGET, NULL)) {
+	    preload_set(MAP_BUDGET, NULL) || preload_set(RUN_DOCTOR, NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;
 	}

@@ -35,6 +35,9 @@
 /* What one read(2) takes at most. */
 #define RUN_MOST_BYTES 0x7ffff000u
 
+/* `lodic doctor` takes the time of one read in so many. */
+#define RUN_TIMED_READS 17u
+
 #define RUN_FULL_MS 1000u
 #define NS_PER_MS 1000000u
 
@@ -49,6 +52,9 @@ struct run_state *run_state;
 char run_socket[RUN_TEXT_BYTES];
 bool run_reports;
 static bool run_watches; /* for `lodic doctor`: it counts, and serves nothing */
+/* For `lodic doctor`: when the read began whose time is taken; 0: it is not. */
+static __thread u64 run_timed_ns;
+static __thread u32 run_timed;
 
 bool run_is_on(void)
 {
@@ -371,9 +377,11 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 		return read_unserved(s, NULL, fd, slot, 0);
 	if (!is_usual(to, nr, offset))
 		return RUN_UNUSUAL;
-	if (run_watches)
+	if (run_watches) {
+		run_timed_ns = ++run_timed % RUN_TIMED_READS ? 0 : host_now_ns();
 		return host_load_relaxed(&slot_file(slot)->locked) ? RUN_LOCKED
 		                                                   : RUN_COULD;
+	}
 	r = reader_mine(s);
 	if (!r || host_load_relaxed(&r->busy))
 		return RUN_BUSY;
@@ -404,6 +412,10 @@ void run_note(int fd, ssize_t n, off_t offset, enum run_why why)
 
 	if (!run_reports || !run_state || n < 0 || !calls_begin(run_state))
 		return;
+	if (why == RUN_COULD && run_timed_ns) {
+		noted.ns = host_now_ns() - run_timed_ns;
+		run_timed_ns = 0;
+	}
 	slot = (u32)fd < FDS_NR ? host_load_relaxed(&run_state->fds.slots[fd]) : 0;
 	if ((slot & FDS_KIND) == FDS_FILE) {
 		f = slot_file(slot);

@@ -79,6 +79,7 @@ struct run_noted {
 	uint64_t bytes;
 	enum run_why why;
 	int error;
+	uint64_t ns; /* what it took; 0: nobody has looked */
 };
 bool run_report_start(void);
 void run_report_note(struct run_noted *noted);

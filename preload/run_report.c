@@ -234,6 +234,8 @@ void run_report_note(struct run_noted *noted)
 		size++;
 	host_fetch_add(&mine->size_reads[size], 1);
 	host_fetch_add(&mine->size_bytes[size], noted->bytes);
+	if (noted->ns)
+		host_fetch_add(&process->times[size][seen_time_place(noted->ns)], 1);
 	count_blocks(f, noted);
 }
 

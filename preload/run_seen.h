@@ -85,10 +85,36 @@ struct seen {
 	struct seen_counts counts[SEEN_STRIPES];
 };
 
+/* For `lodic doctor`, each thread takes the time of some of its reads of RUN_COULD, by the clock.
+ * A place is for times that differ by an eighth at most: SEEN_STEPS from one power of two to the
+ * next. What waits for a device or for a CPU stands far to the right. */
+#define SEEN_STEPS 8u
+#define SEEN_TIMES (24u * SEEN_STEPS)
+
+static inline unsigned int seen_time_place(uint64_t ns)
+{
+	unsigned int power, place;
+
+	if (ns < SEEN_STEPS)
+		return 0;
+	power = 63 - (unsigned int)__builtin_clzll(ns);
+	place = (power - 3) * SEEN_STEPS + (unsigned int)(ns >> (power - 3)) -
+	        SEEN_STEPS;
+	return place < SEEN_TIMES ? place : SEEN_TIMES - 1;
+}
+
+/* The middle of a place's times. */
+static inline double seen_time_ns(unsigned int place)
+{
+	return (SEEN_STEPS + place % SEEN_STEPS + 0.5) *
+	       (double)(UINT64_C(1) << place / SEEN_STEPS);
+}
+
 struct seen_process {
 	uint64_t pid;
-	char name[SEEN_NAME_BYTES];        /* of its program */
-	struct seen files[SEEN_FILES + 1]; /* the last: all that have no place */
+	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* how many; atomic */
+	char name[SEEN_NAME_BYTES];             /* of its program */
+	struct seen files[SEEN_FILES + 1];      /* the last: all that have no place */
 };
 
 #endif

@@ -61,7 +61,7 @@ ROOMS = [
                                          "lib/look.h", "lib/service/service.h",
                                          "lib/service/trial.h", "lib/settings.h",
                                          "preload/map_environment.h",
-                                         "preload/run_environment.h")),
+                                         "preload/run_environment.h", "preload/run_seen.h")),
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * `lodic doctor`: what would lodic gain for this program, here? Its steps, a file each:
+ *
+ *   doctor.c           options, and the order of the steps
+ *   doctor_run.c       runs the program, with the shim that counts and serves nothing
+ *   doctor_proc.c      what /proc says of a process: bytes, CPU time, mappings, offsets
+ *   doctor_try.c       asks a private service which files it would cache, and measures reads
+ *   doctor_forecast.c  from the counts and the measured times to the gain and an advice
+ *   doctor_report.c    for people; doctor_json.c for machines
+ */
+#ifndef LODIC_CLI_DOCTOR_H
+#define LODIC_CLI_DOCTOR_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "measure/series.h"
+#include "preload/run_seen.h"
+
+#define DOCTOR_FOLDER_BYTES 64u
+#define DOCTOR_MAPPED 8u  /* mapped files that are named */
+#define DOCTOR_ASKED 256u /* files that the service is asked about */
+#define DOCTOR_UNKNOWN (~(uint64_t)0)
+#define DOCTOR_WHY_BYTES 256u
+
+struct doctor_counts {
+	uint64_t reads[RUN_NR_WHYS];
+	uint64_t bytes[RUN_NR_WHYS];
+	uint64_t size_reads[SEEN_SIZES];
+	uint64_t size_bytes[SEEN_SIZES];
+};
+
+/* A file that the program's processes read. */
+struct doctor_file {
+	char path[SEEN_PATH_BYTES];
+	uint64_t dev, ino, size, mtime_ns;
+	uint64_t blocks; /* different ones: the most of one process */
+	struct doctor_counts counts;
+	bool asked;
+	int refused;  /* -errno, as lodic_file_cached(); 0: it would be cached */
+	bool gone;    /* its path leads elsewhere by now */
+	bool written; /* it has another time of change by now */
+};
+
+/* What /proc says of a process, and of the children that it has waited for. */
+struct doctor_io {
+	bool known;
+	uint64_t read_bytes, reads; /* by system calls that read */
+	uint64_t device_bytes;      /* that came from devices */
+};
+
+struct doctor_mapped {
+	char path[SEEN_PATH_BYTES];
+	unsigned int place; /* from the top, the first is 1 */
+	uint64_t bytes, resident_bytes;
+};
+
+/* The mappings of one process, when it was last looked at. */
+struct doctor_maps {
+	int pid; /* 0: none was looked at */
+	unsigned int nr;
+	unsigned int nr_of_files;       /* data files: no program, no library */
+	uint64_t bytes, resident_bytes; /* of these */
+	struct doctor_mapped files[DOCTOR_MAPPED]; /* the first of these */
+	bool rings;                                /* it has an io_uring */
+};
+
+/* Sizes that are measured, and ways to read. */
+#define DOCTOR_SIZES 3u
+enum doctor_way { DOCTOR_PLAIN, DOCTOR_COUNTED, DOCTOR_SERVED, DOCTOR_WAYS };
+#define DOCTOR_ROUNDS 21u
+/* Reads of a file, after which it is surely served. */
+#define DOCTOR_NEW_READS 24u
+
+struct doctor_price {
+	bool known;
+	char why[DOCTOR_WHY_BYTES]; /* it is not */
+	char path[PATH_MAX];        /* what was read */
+	uint64_t span_bytes;
+	double ns[DOCTOR_WAYS][DOCTOR_SIZES][DOCTOR_ROUNDS]; /* of a read */
+	uint64_t times[SEEN_SIZES]
+		      [SEEN_TIMES]; /* of the second way, taken by the shim */
+	double start_ns;            /* of `lodic run`, once */
+	double new_ns; /* more that a file takes for its first DOCTOR_NEW_READS reads */
+	double fstat_ns; /* what a read that is counted otherwise costs */
+};
+extern const uint32_t doctor_sizes[DOCTOR_SIZES];
+
+enum doctor_advice {
+	DOCTOR_NOTHING,
+	DOCTOR_LITTLE,
+	DOCTOR_RUN,
+	DOCTOR_PERHAPS,
+	DOCTOR_NOT_KNOWN
+};
+
+struct doctor_gain {
+	double low, expected, high; /* CPU time without, over CPU time with */
+	double first_run;           /* expected, with an empty cache */
+	double time_low, time_high; /* the same of the time by the clock */
+	enum doctor_advice advice;
+	uint64_t cache_bytes; /* that it takes */
+};
+
+struct doctor {
+	/* What the user said. */
+	const char *json; /* NULL: none; a path */
+	int pid;          /* 0: the program */
+	uint64_t watch_ms;
+	char **command;
+
+	char folder[DOCTOR_FOLDER_BYTES];
+	int json_fd;
+
+	/* What was seen. */
+	struct doctor_file *files;
+	size_t nr_files;
+	struct doctor_counts counts; /* of all files and processes */
+	unsigned int nr_programs;    /* that the shim was in */
+	unsigned int nr_served;      /* of these: with reads that could be served */
+	double nr_new; /* files in all of these; one that was read less counts as a part */
+	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* of some reads */
+	uint64_t cpu_ns, system_ns, wall_ns;    /* with the shim's counting */
+	uint64_t counted_ns; /* what the counting took, as far as known */
+	struct doctor_io io;
+	struct doctor_maps maps;
+	/* --pid: bytes by which the offsets of regular files moved, and what else can be read. */
+	uint64_t moved_bytes;
+	unsigned int nr_read_only, nr_others;
+
+	struct doctor_price price;
+	struct doctor_gain gain;
+};
+
+/* ---- doctor_run.c ---- */
+
+/* Runs the program to its end. 0, and *ret_status is as waitpid(2) has it; or an exit status, and
+ * the function has said why. */
+int doctor_run(struct doctor *d, int *ret_status);
+/* Watches the process d->pid for d->watch_ms, or to its end. An exit status. */
+int doctor_watch(struct doctor *d);
+
+/* The file's entry, its own or a new one; NULL: there is no memory. */
+struct doctor_file *doctor_file_of(struct doctor *d, uint64_t dev, uint64_t ino,
+                                   const char *path);
+
+/* The counts of one process, as it has left them; NULL: it has left none. To be unmapped. */
+struct seen_process *doctor_counts_map(const char *folder, const char *name);
+void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p);
+
+/* ---- doctor_proc.c ---- */
+
+void doctor_proc_io(int pid, struct doctor_io *ret);
+/* CPU time of a process with all its threads. -errno. */
+int doctor_proc_cpu(int pid, uint64_t *ret_user_ns, uint64_t *ret_system_ns);
+/* Files below the folder ours are left out. Leaves *ret as it is if the process has gone, or is
+ * another user's. */
+void doctor_proc_maps(int pid, const char *ours, struct doctor_maps *ret);
+
+/* The offsets of a process's descriptors. */
+#define DOCTOR_FDS 4096u
+struct doctor_fds {
+	uint64_t offset[DOCTOR_FDS]; /* DOCTOR_UNKNOWN: it is no regular file */
+	uint64_t ino[DOCTOR_FDS];
+};
+/* Looks at the descriptors. What moved forward since the last look is added to d->moved_bytes. */
+void doctor_proc_fds(struct doctor *d, struct doctor_fds *fds);
+
+/* ---- doctor_try.c ---- */
+
+/* Fills in refused, gone and written of each file, and the prices. Says nothing. */
+void doctor_try(struct doctor *d);
+/* `lodic doctor --reader FILE`: what the former starts. */
+int doctor_reader(const char *path);
+
+/* ---- doctor_forecast.c ---- */
+
+void doctor_forecast(struct doctor *d);
+/* How many times longer a read takes in the program than in the loop that was measured. The reads
+ * are of one class of sizes, with so many bytes on average. */
+double doctor_slower(const struct doctor *d, unsigned int class, double bytes);
+struct series_spread doctor_price_spread(const struct doctor_price *p,
+                                         enum doctor_way way, unsigned int size);
+/* Would the service cache it, as far as anybody knows? */
+bool doctor_qualifies(const struct doctor_file *f);
+/* Does it map its files rather than read them? */
+bool doctor_fits_holds(const struct doctor *d);
+/* The size of the cache that `lodic run` would start. */
+uint64_t doctor_cache_setting(void);
+/* Bytes of reads that `lodic run` would serve. */
+uint64_t doctor_covered_bytes(const struct doctor *d);
+/* Why it would not serve this file, or serve it only in part; "": it would. */
+const char *doctor_file_why(const struct doctor_file *f);
+/* What this host lacks, in words; NULL: no more. */
+const char *doctor_host_lacks(unsigned int i);
+
+/* ---- doctor_report.c, doctor_json.c ---- */
+
+const char *doctor_advice_name(enum doctor_advice advice);
+void doctor_print(const struct doctor *d);
+/* -errno */
+int doctor_write_json(const struct doctor *d);
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * From what was seen, and what reads cost here, to the gain. The model is a sum:
+ *
+ *   with lodic = CPU time - served reads * (time of pread - time of a served read)
+ *                + what is paid once, at each start and for each file
+ *
+ * The times are those of each measured round at the mean size of the reads in each class of sizes.
+ * So the rounds give a spread. A tight loop of reads is not a program, whose own work drives the
+ * kernel's lines and the cache's out of the CPU. So the shim takes the time of some reads, in the
+ * program and in the loop, and all times are multiplied by their ratio. MODEL_PART is added to both
+ * ends for what the model leaves out.
+ *
+ * The forecast is for a cache that has the files. The first run with an empty cache reads each
+ * block from the kernel once.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <linux/membarrier.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "lib/service/service.h"
+#include "lib/settings.h"
+#include "lodic/lodic.h"
+
+/* By how much the saved time may be off: our estimate, see doc/doctor.md. */
+#define MODEL_PART 0.2
+/* No range is wider, and none is narrower: a start, and a measurement, cost something, too. */
+#define WIDEST 1.3
+#define NARROWEST 1.04
+/* Of a read's times: more than 4 times the median is a wait for a device or a CPU. */
+#define WAIT_PLACES (2 * SEEN_STEPS)
+#define LEAST_TIMES 100u
+/* A read in the program may take so much less or more time than in a loop. Beyond that something
+ * else was measured. */
+#define LEAST_SLOWER 0.7
+#define MOST_SLOWER 3.0
+/* A program cannot save all that it takes. */
+#define MOST_SAVED 0.95
+#define LEAST_GAIN 1.02
+#define GOOD_GAIN 1.10
+/* So much of a file system's blocks must come again, or it is read once. */
+#define AGAIN_PART 1.5
+/* A smaller hold is a copy of the process's own. */
+#define HOLD_LEAST ((uint64_t)1 << 20)
+
+/* A time at so many bytes, between and beyond the measured sizes. */
+static double between(const double *times, double bytes)
+{
+	unsigned int i = 0;
+	double x;
+
+	if (bytes < doctor_sizes[0])
+		bytes = doctor_sizes[0];
+	while (i < DOCTOR_SIZES - 2 && bytes > doctor_sizes[i + 1])
+		i++;
+	x = (bytes - doctor_sizes[i]) / (doctor_sizes[i + 1] - doctor_sizes[i]);
+	return times[i] + x * (times[i + 1] - times[i]);
+}
+
+static double price_at(const struct doctor_price *p, enum doctor_way way,
+                       unsigned int round, double bytes)
+{
+	double times[DOCTOR_SIZES];
+
+	for (unsigned int i = 0; i < DOCTOR_SIZES; i++)
+		times[i] = p->ns[way][i][round];
+	return between(times, bytes);
+}
+
+bool doctor_qualifies(const struct doctor_file *f)
+{
+	return !(f->asked && f->refused) && !(f->asked && f->written);
+}
+
+uint64_t doctor_covered_bytes(const struct doctor *d)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < d->nr_files; i++)
+		if (doctor_qualifies(&d->files[i]))
+			bytes += d->files[i].counts.bytes[RUN_COULD];
+	return bytes;
+}
+
+const char *doctor_file_why(const struct doctor_file *f)
+{
+	static char why[DOCTOR_WHY_BYTES];
+	const uint64_t *bytes = f->counts.bytes;
+	uint64_t most = 0;
+	unsigned int reason = RUN_COULD;
+
+	if (f->asked && f->refused)
+		return lodic_strerror(f->refused);
+	if (f->asked && f->written)
+		return "it was written to meanwhile";
+	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
+		if (bytes[i] > most) {
+			most = bytes[i];
+			reason = i;
+		}
+	if (most && reason != RUN_COULD) {
+		snprintf(why, sizeof(why), "%s", run_why_name(reason));
+		for (char *c = why; *c; c++)
+			*c = *c == '_' ? ' ' : *c;
+		return why;
+	}
+	if (f->gone)
+		return "it has gone, so nobody could ask; taken as cacheable";
+	if (most &&
+	    (double)most < AGAIN_PART * (double)(f->blocks * SEEN_BLOCK_BYTES) &&
+	    most >= f->size)
+		return "read once only: it helps the next run";
+	return "";
+}
+
+bool doctor_fits_holds(const struct doctor *d)
+{
+	return d->maps.resident_bytes >= HOLD_LEAST &&
+	       d->maps.resident_bytes > d->io.read_bytes;
+}
+
+/* Reads of RUN_COULD by size, of files that qualify; or of all. */
+static struct doctor_counts reads_of(const struct doctor *d, bool all)
+{
+	struct doctor_counts sum = { 0 };
+
+	for (size_t i = 0; i < d->nr_files; i++)
+		for (unsigned int k = 0; k < SEEN_SIZES; k++)
+			if (all || doctor_qualifies(&d->files[i])) {
+				sum.size_reads[k] += d->files[i].counts.size_reads[k];
+				sum.size_bytes[k] += d->files[i].counts.size_bytes[k];
+			}
+	return sum;
+}
+
+/* The mean of the times of a class that are no wait; 0: there are too few. */
+static double usual_ns(const uint64_t *times)
+{
+	uint64_t nr = 0, until = 0;
+	double sum = 0, used = 0;
+	unsigned int median = 0;
+
+	for (unsigned int i = 0; i < SEEN_TIMES; i++)
+		nr += times[i];
+	while (median < SEEN_TIMES - 1 && (until += times[median]) * 2 < nr)
+		median++;
+	for (unsigned int i = 0; i < SEEN_TIMES && i <= median + WAIT_PLACES; i++) {
+		sum += (double)times[i] * seen_time_ns(i);
+		used += (double)times[i];
+	}
+	return nr < LEAST_TIMES ? 0 : sum / used;
+}
+
+/* The same shim took times in both. */
+double doctor_slower(const struct doctor *d, unsigned int class, double bytes)
+{
+	const struct doctor_price *p = &d->price;
+	double ours = usual_ns(d->times[class]);
+	double loops[DOCTOR_SIZES], loop;
+
+	for (unsigned int i = 0; i < DOCTOR_SIZES; i++)
+		loops[i] = usual_ns(p->times[i]);
+	loop = between(loops, bytes);
+	if (ours <= 0 || loop <= 0)
+		return 1;
+	return fmax(LEAST_SLOWER, fmin(MOST_SLOWER, ours / loop));
+}
+
+struct series_spread doctor_price_spread(const struct doctor_price *p,
+                                         enum doctor_way way, unsigned int size)
+{
+	double at[DOCTOR_ROUNDS];
+	struct series s = { .at = at, .nr_rounds = DOCTOR_ROUNDS };
+
+	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++)
+		at[r] = p->ns[way][size][r];
+	return series_spread(&s);
+}
+
+/* What these reads take in a round, in ns. */
+static double cost(const struct doctor *d, const struct doctor_counts *c,
+                   enum doctor_way way, unsigned int round)
+{
+	double sum = 0;
+
+	for (unsigned int i = 0; i < SEEN_SIZES; i++) {
+		double n = (double)c->size_reads[i];
+		double bytes = n > 0 ? (double)c->size_bytes[i] / n : 0;
+
+		if (n > 0)
+			sum += n * doctor_slower(d, i, bytes) *
+			       price_at(&d->price, way, round, bytes);
+	}
+	return sum;
+}
+
+/* What they take by one way more than by the other; DOCTOR_WAYS: than nothing. */
+static struct series_spread spread(const struct doctor *d,
+                                   const struct doctor_counts *c, enum doctor_way more,
+                                   enum doctor_way less)
+{
+	double at[DOCTOR_ROUNDS];
+	struct series s = { .at = at, .nr_rounds = DOCTOR_ROUNDS };
+
+	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++)
+		at[r] = cost(d, c, more, r) -
+		        (less < DOCTOR_WAYS ? cost(d, c, less, r) : 0);
+	return series_spread(&s);
+}
+
+/* What the shim's counting has taken of the program's CPU time. */
+static double counting_ns(const struct doctor *d)
+{
+	struct doctor_counts all = reads_of(d, true);
+	double others = 0;
+
+	for (unsigned int i = 0; i < RUN_COULD; i++)
+		others += (double)d->counts.reads[i];
+	return others * d->price.fstat_ns +
+	       fmax(0, spread(d, &all, DOCTOR_COUNTED, DOCTOR_WAYS).median -
+	                       spread(d, &all, DOCTOR_PLAIN, DOCTOR_WAYS).median);
+}
+
+/* /proc of a process shows no more than bytes and calls. What did not move an offset was pread. */
+static struct doctor_counts reads_by_proc(const struct doctor *d)
+{
+	struct doctor_counts c = { 0 };
+	uint64_t bytes = d->io.read_bytes, calls = d->io.reads;
+	unsigned int size = 0;
+
+	if (!d->nr_read_only || bytes <= d->moved_bytes || !calls)
+		return c;
+	while (size < SEEN_SIZES - 1 && bytes / calls > seen_size_ends[size])
+		size++;
+	c.size_bytes[size] = bytes - d->moved_bytes;
+	c.size_reads[size] =
+		(uint64_t)((double)calls * (double)c.size_bytes[size] / (double)bytes);
+	return c;
+}
+
+/* What `lodic run` costs at the start of each process and each file, in ns. The first reads of a
+ * file are not served, so they do not save what the others do. */
+static double paid_once(const struct doctor *d)
+{
+	const struct doctor_price *p = &d->price;
+	double reads =
+		DOCTOR_NEW_READS * (doctor_price_spread(p, DOCTOR_PLAIN, 0).median -
+	                            doctor_price_spread(p, DOCTOR_SERVED, 0).median);
+
+	return p->start_ns * fmax(1, d->nr_served) +
+	       d->nr_new * fmax(0, p->new_ns + reads);
+}
+
+static double ratio(double all, double saved)
+{
+	if (all <= 0)
+		return 1;
+	return all / (all - fmax(fmin(saved, MOST_SAVED * all), -all));
+}
+
+static uint64_t cache_needed(const struct doctor *d)
+{
+	uint64_t blocks = 0;
+
+	for (size_t i = 0; i < d->nr_files; i++)
+		if (doctor_qualifies(&d->files[i]))
+			blocks += d->files[i].blocks;
+	return blocks * SEEN_BLOCK_BYTES;
+}
+
+static enum doctor_advice advice(const struct doctor *d)
+{
+	const struct doctor_gain *g = &d->gain;
+
+	if (d->pid && d->nr_others && g->high >= LEAST_GAIN)
+		return DOCTOR_PERHAPS;
+	return g->expected < LEAST_GAIN  ? DOCTOR_NOTHING
+	       : g->expected < GOOD_GAIN ? DOCTOR_LITTLE
+	                                 : DOCTOR_RUN;
+}
+
+/* Of CPU time: saved by reads, and paid once. */
+static void forecast_cpu(struct doctor_gain *g, double cpu, struct series_spread saved,
+                         double once)
+{
+	g->expected = ratio(cpu, saved.median - once);
+	g->low = ratio(cpu, saved.low * (1 - MODEL_PART) - once);
+	g->high = ratio(cpu, saved.high * (1 + MODEL_PART) - once);
+	g->low = fmax(g->low, g->expected / sqrt(WIDEST));
+	g->low = fmin(g->low, g->expected / sqrt(NARROWEST));
+	g->high = fmin(g->high, g->expected * sqrt(WIDEST));
+	g->high = fmax(g->high, g->expected * sqrt(NARROWEST));
+}
+
+/* The part of the reads that come to a block for the first time. */
+static double first_part(const struct doctor *d, const struct doctor_counts *c)
+{
+	double blocks = (double)cache_needed(d) / SEEN_BLOCK_BYTES, accesses = 0;
+
+	for (unsigned int i = 0; i < SEEN_SIZES; i++)
+		accesses += fmax((double)c->size_reads[i],
+		                 (double)c->size_bytes[i] / SEEN_BLOCK_BYTES);
+	return accesses > 0 && !d->pid ? fmin(1, blocks / accesses) : 0;
+}
+
+void doctor_forecast(struct doctor *d)
+{
+	struct doctor_counts could = d->pid ? reads_by_proc(d) : reads_of(d, false);
+	struct doctor_gain *g = &d->gain;
+	struct series_spread saved;
+	double cpu, wall, at_once, once;
+
+	*g = (struct doctor_gain){
+		1, 1, 1, 1, 1, 1, DOCTOR_NOT_KNOWN, cache_needed(d)
+	};
+	if (!d->price.known && (d->pid || d->counts.reads[RUN_COULD]))
+		return;
+	d->counted_ns = (uint64_t)counting_ns(d);
+	cpu = fmax((double)d->cpu_ns / 2, (double)d->cpu_ns - (double)d->counted_ns);
+	saved = spread(d, &could, DOCTOR_PLAIN, DOCTOR_SERVED);
+	once = d->pid ? 0 : paid_once(d);
+	forecast_cpu(g, cpu, saved, once);
+	g->first_run = ratio(cpu, saved.median * (1 - first_part(d, &could)) - once);
+	/* Threads that run at once save their time at once. */
+	wall = fmax((double)d->wall_ns - (double)d->cpu_ns + cpu, 1);
+	at_once = fmax(1, (double)d->cpu_ns / (double)(d->wall_ns + 1));
+	g->time_low = ratio(wall, cpu * (1 - 1 / g->low) / at_once);
+	g->time_high = ratio(wall, cpu * (1 - 1 / g->high) / at_once);
+	g->advice = advice(d);
+}
+
+/* ---- the host ---- */
+
+static bool file_says(const char *path, const char *word)
+{
+	char line[128] = "";
+	FILE *f = fopen(path, "re");
+
+	if (f && !fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	if (f)
+		fclose(f);
+	return strstr(line, word);
+}
+
+static const char *lacks_huge_pages(void)
+{
+	return file_says("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "[never]")
+	               ? "huge pages for shared memory: the service asks for them one by one "
+	                 "(doc/settings.md, huge-pages)"
+	               : NULL;
+}
+
+static const char *lacks_lease_right(void)
+{
+	unsigned long long caps = ~0ULL;
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "CapEff: %llx", &caps);
+	if (f)
+		fclose(f);
+	return caps >> 28 & 1 ? NULL
+	                      : "CAP_LEASE: files of other users are cached only with "
+	                        "--immutable";
+}
+
+static const char *lacks_leases(void)
+{
+	return file_says("/proc/sys/fs/leases-enable", "0")
+	               ? "leases (fs.leases-enable is 0): files are cached only with "
+	                 "--immutable"
+	               : NULL;
+}
+
+static const char *lacks_fence(void)
+{
+	long has = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	return has >= 0 && has & MEMBARRIER_CMD_GLOBAL
+	               ? NULL
+	               : "membarrier(2) GLOBAL: each pin is an atomic exchange; reads cost "
+	                 "the same";
+}
+
+static const char *lacks_rings(void)
+{
+	return file_says("/proc/sys/kernel/io_uring_disabled", "2")
+	               ? "io_uring: the service's workers read instead"
+	               : NULL;
+}
+
+static const char *lacks_lodic(void)
+{
+	char line[128];
+	FILE *f = fopen("/proc/vmstat", "re");
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strncmp(line, "lodic_", strlen("lodic_")) == 0;
+	if (f)
+		fclose(f);
+	return found ? NULL : "a kernel with LODIC: `lodic map' gains nothing";
+}
+
+/* The default, or what the settings say. */
+static uint64_t cache_size(void)
+{
+	static struct settings s;
+	uint64_t bytes = 0;
+
+	if (settings_gather(&s, settings_privileged()) == 0)
+		bytes = s.memory_bytes;
+	settings_free(&s);
+	return bytes ? bytes : SERVICE_DEFAULT_CACHE_BYTES;
+}
+
+uint64_t doctor_cache_setting(void)
+{
+	static uint64_t bytes;
+
+	if (!bytes)
+		bytes = cache_size();
+	return bytes;
+}
+
+const char *doctor_host_lacks(unsigned int i)
+{
+	static const char *(*const looks[])(
+		void) = { lacks_huge_pages, lacks_lease_right, lacks_leases,
+		          lacks_fence,      lacks_rings,       lacks_lodic };
+	const char *lack;
+
+	for (unsigned int k = 0; k < sizeof(looks) / sizeof(*looks); k++) {
+		lack = looks[k]();
+		if (lack && i-- == 0)
+			return lack;
+	}
+	return NULL;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the doctor writes for machines: one object, with every file. */
+#include <errno.h>
+#include <jansson.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "cli/text.h"
+
+static void put(json_t *o, const char *name, uint64_t n)
+{
+	json_object_set_new(o, name, json_integer((json_int_t)n));
+}
+
+/* Numbers with four digits behind the point. */
+static void put_real(json_t *o, const char *name, double x)
+{
+	json_object_set_new(o, name, json_real((double)(int64_t)(x * 1e4 + 0.5) / 1e4));
+}
+
+static json_t *counts_json(const struct doctor_counts *c)
+{
+	json_t *o = json_object();
+
+	for (unsigned int i = RUN_SERVED + 1; i < RUN_NR_WHYS; i++)
+		json_object_set_new(o, run_why_name(i),
+		                    json_pack("{s:I,s:I}", "reads",
+		                              (json_int_t)c->reads[i], "bytes",
+		                              (json_int_t)c->bytes[i]));
+	return o;
+}
+
+static json_t *file_json(const struct doctor_file *f)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "path", text_json(f->path));
+	put(o, "size", f->size);
+	put(o, "blocks", f->blocks);
+	json_object_set_new(o, "reads", counts_json(&f->counts));
+	json_object_set_new(o, "qualifies", json_boolean(doctor_qualifies(f)));
+	json_object_set_new(o, "asked", json_boolean(f->asked));
+	json_object_set_new(o, "errno", json_integer(-f->refused));
+	json_object_set_new(o, "why", text_json(doctor_file_why(f)));
+	return o;
+}
+
+static json_t *maps_json(const struct doctor_maps *m)
+{
+	json_t *o = json_object(), *files = json_array();
+
+	put(o, "pid", (uint64_t)m->pid);
+	put(o, "mappings", m->nr);
+	put(o, "of_files", m->nr_of_files);
+	put(o, "file_bytes", m->bytes);
+	put(o, "file_resident_bytes", m->resident_bytes);
+	json_object_set_new(o, "io_uring", json_boolean(m->rings));
+	for (unsigned int i = 0; i < DOCTOR_MAPPED && i < m->nr_of_files; i++) {
+		json_t *file = json_object();
+
+		json_object_set_new(file, "path", text_json(m->files[i].path));
+		put(file, "place_from_top", m->files[i].place);
+		put(file, "bytes", m->files[i].bytes);
+		json_array_append_new(files, file);
+	}
+	json_object_set_new(o, "files", files);
+	return o;
+}
+
+static json_t *prices_json(const struct doctor_price *p)
+{
+	static const char *const names[DOCTOR_WAYS] = { "pread", "counted", "served" };
+	json_t *o = json_object();
+
+	json_object_set_new(o, "known", json_boolean(p->known));
+	json_object_set_new(o, "why", text_json(p->why));
+	put(o, "span_bytes", p->span_bytes);
+	json_object_set_new(o, "path", text_json(p->path));
+	put_real(o, "fstat_ns", p->fstat_ns);
+	put_real(o, "start_ns", p->start_ns);
+	put_real(o, "new_file_ns", p->new_ns);
+	for (unsigned int w = 0; p->known && w < DOCTOR_WAYS; w++) {
+		json_t *sizes = json_array();
+
+		for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
+			struct series_spread s = doctor_price_spread(p, w, i);
+			json_t *size = json_object();
+
+			put(size, "bytes", doctor_sizes[i]);
+			put_real(size, "median_ns", s.median);
+			put_real(size, "low_ns", s.low);
+			put_real(size, "high_ns", s.high);
+			json_array_append_new(sizes, size);
+		}
+		json_object_set_new(o, names[w], sizes);
+	}
+	return o;
+}
+
+/* Of each class of sizes; null: no read was of it. */
+static json_t *slower_json(const struct doctor *d)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < SEEN_SIZES; i++) {
+		uint64_t n = d->counts.size_reads[i];
+
+		json_array_append_new(
+			list,
+			n && d->price.known
+				? json_real(doctor_slower(
+					  d, i, (double)d->counts.size_bytes[i] / n))
+				: json_null());
+	}
+	return list;
+}
+
+static json_t *gain_json(const struct doctor_gain *g)
+{
+	json_t *o = json_object();
+
+	put_real(o, "low", g->low);
+	put_real(o, "expected", g->expected);
+	put_real(o, "high", g->high);
+	put_real(o, "first_run", g->first_run);
+	put_real(o, "time_low", g->time_low);
+	put_real(o, "time_high", g->time_high);
+	return o;
+}
+
+static json_t *command_json(const struct doctor *d)
+{
+	json_t *words = json_array();
+
+	for (char **word = d->command; word && *word; word++)
+		json_array_append_new(words, text_json(*word));
+	return words;
+}
+
+int doctor_write_json(const struct doctor *d)
+{
+	json_t *o = json_object(), *files = json_array(), *lacks = json_array();
+	const char *lack;
+	int error;
+
+	json_object_set_new(o, "command", command_json(d));
+	put(o, "pid", (uint64_t)d->pid);
+	put(o, "programs", d->nr_programs);
+	put(o, "wall_ns", d->wall_ns);
+	put(o, "cpu_ns", d->cpu_ns);
+	put(o, "system_ns", d->system_ns);
+	put(o, "counting_ns", d->counted_ns);
+	json_object_set_new(o, "io_known", json_boolean(d->io.known));
+	put(o, "io_bytes", d->io.read_bytes);
+	put(o, "io_reads", d->io.reads);
+	put(o, "io_device_bytes", d->io.device_bytes);
+	put(o, "moved_bytes", d->moved_bytes);
+	put(o, "others_open", d->nr_others);
+	json_object_set_new(o, "reads", counts_json(&d->counts));
+	put(o, "covered_bytes", doctor_covered_bytes(d));
+	for (size_t i = 0; i < d->nr_files; i++)
+		json_array_append_new(files, file_json(&d->files[i]));
+	json_object_set_new(o, "files", files);
+	json_object_set_new(o, "mappings", maps_json(&d->maps));
+	json_object_set_new(o, "prices", prices_json(&d->price));
+	json_object_set_new(o, "slower", slower_json(d));
+	json_object_set_new(o, "gain", gain_json(&d->gain));
+	put(o, "cache_bytes", d->gain.cache_bytes);
+	put(o, "cache_setting_bytes", doctor_cache_setting());
+	json_object_set_new(o, "advice",
+	                    json_string(doctor_advice_name(d->gain.advice)));
+	json_object_set_new(o, "holds", json_boolean(doctor_fits_holds(d)));
+	for (unsigned int i = 0; (lack = doctor_host_lacks(i)); i++)
+		json_array_append_new(lacks, json_string(lack));
+	json_object_set_new(o, "lacks", lacks);
+	errno = EIO;
+	error = json_dumpfd(o, d->json_fd, JSON_INDENT(1)) == 0 ? 0 : -errno;
+	json_decref(o);
+	close(d->json_fd);
+	return error;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What the doctor says to people. All of it goes to stdout, which doctor.c has put in place. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/doctor.h"
+#include "cli/text.h"
+#include "lodic/lodic.h"
+
+#define FILE_ROWS 12u
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static void print_row(uint64_t bytes, uint64_t whole, uint64_t reads, const char *what)
+{
+	if (bytes == 0 && reads == 0)
+		return;
+	printf("%10s %6s %9s  ", text_bytes(bytes).s, text_percent(bytes, whole).s,
+	       reads ? text_count(reads).s : "-");
+	for (; *what; what++)
+		putchar(*what == '_' ? ' ' : *what);
+	putchar('\n');
+}
+
+/* All that processes read by the kernel's count, or what was seen if nobody knows that. */
+static uint64_t whole_bytes(const struct doctor *d)
+{
+	uint64_t seen = 0;
+
+	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
+		seen += d->counts.bytes[i];
+	return d->io.known && d->io.read_bytes > seen ? d->io.read_bytes : seen;
+}
+
+static void print_reads(const struct doctor *d)
+{
+	const struct doctor_counts *c = &d->counts;
+	uint64_t whole = whole_bytes(d), seen = 0, nr_seen = 0, bytes = 0, reads = 0;
+
+	for (unsigned int i = 0; i < RUN_NR_WHYS; i++) {
+		seen += c->bytes[i];
+		nr_seen += c->reads[i];
+	}
+	for (size_t i = 0; i < d->nr_files; i++)
+		if (d->files[i].counts.reads[RUN_COULD] &&
+		    doctor_qualifies(&d->files[i])) {
+			bytes += d->files[i].counts.bytes[RUN_COULD];
+			reads += d->files[i].counts.reads[RUN_COULD];
+		}
+	printf("\n%10s %6s %9s  %s\n", "BYTES", "%", "READS", "HOW");
+	print_row(bytes, whole, reads,
+	          "pread and its relatives: `lodic run' can serve them");
+	print_row(c->bytes[RUN_COULD] - bytes, whole, c->reads[RUN_COULD] - reads,
+	          "the same, of files that the service would not cache");
+	for (unsigned int i = 0; i < RUN_COULD; i++)
+		if (i != RUN_KEEPS_OFFSET && i != RUN_NOT_REGULAR)
+			print_row(c->bytes[i], whole, c->reads[i], run_why_name(i));
+	print_row(c->bytes[RUN_KEEPS_OFFSET], whole, c->reads[RUN_KEEPS_OFFSET],
+	          "read and readv of files: the kernel keeps the offset");
+	print_row(c->bytes[RUN_NOT_REGULAR], whole, c->reads[RUN_NOT_REGULAR],
+	          "of pipes, terminals, devices");
+	print_row(whole - seen, whole,
+	          d->io.known && d->io.reads > nr_seen ? d->io.reads - nr_seen : 0,
+	          "not seen: stdio, sendfile, and processes without the shim");
+	bytes = c->bytes[RUN_COULD] + c->bytes[RUN_FIRST_READ] +
+	        c->bytes[RUN_KEEPS_OFFSET];
+	printf("%10s %6s %9s  `lodic map' could map these, of files opened read-only\n",
+	       text_bytes(bytes).s, text_percent(bytes, whole).s, "");
+}
+
+static void print_watched(const struct doctor *d)
+{
+	uint64_t moved = d->moved_bytes, bytes = d->io.read_bytes;
+
+	printf("\n%10s %6s %9s  %s\n", "BYTES", "%", "READS", "HOW");
+	print_row(bytes < moved ? bytes : moved, bytes, 0,
+	          "moved an offset: read and readv, at least so many");
+	print_row(bytes < moved ? 0 : bytes - moved, bytes, 0,
+	          d->nr_others ? "the rest: pread, or pipes and sockets"
+	                       : "the rest: pread, as far as /proc can tell");
+	print_row(bytes, bytes, d->io.reads, "all");
+	printf("\nopen: %u files read-only, %u pipes, sockets and devices\n",
+	       d->nr_read_only, d->nr_others);
+}
+
+static void print_mappings(const struct doctor *d)
+{
+	const struct doctor_maps *m = &d->maps;
+	unsigned int named =
+		m->nr_of_files < DOCTOR_MAPPED ? m->nr_of_files : DOCTOR_MAPPED;
+
+	if (!m->pid) {
+		puts("\nmappings: it ended before anybody could look");
+		return;
+	}
+	printf("\nmappings: %u of process %d, %u of data files (%s, %s of that in memory)\n",
+	       m->nr, m->pid, m->nr_of_files, text_bytes(m->bytes).s,
+	       text_bytes(m->resident_bytes).s);
+	for (unsigned int i = named; i-- > 0;) {
+		printf("%10s  %u. from the top  ", text_bytes(m->files[i].bytes).s,
+		       m->files[i].place);
+		text_print(m->files[i].path, 0);
+		putchar('\n');
+	}
+	if (m->rings)
+		puts("it has an io_uring: no counter shows what comes that way");
+}
+
+static void print_files(const struct doctor *d)
+{
+	size_t end = d->nr_files < FILE_ROWS ? d->nr_files : FILE_ROWS;
+
+	if (d->nr_files == 0)
+		return;
+	printf("\n%10s %9s %8s  %s\n", d->pid ? "SIZE" : "BYTES", "READS", "AGAIN",
+	       "FILE");
+	for (size_t i = 0; i < end; i++) {
+		const struct doctor_file *f = &d->files[i];
+		uint64_t bytes = 0, reads = 0, once = f->blocks * SEEN_BLOCK_BYTES;
+		const char *why = doctor_file_why(f);
+
+		for (unsigned int k = 0; k < RUN_NR_WHYS; k++) {
+			bytes += f->counts.bytes[k];
+			reads += f->counts.reads[k];
+		}
+		printf("%10s %9s ",
+		       d->pid ? text_bytes(f->size).s : text_bytes(bytes).s,
+		       d->pid ? "-" : text_count(reads).s);
+		if (once && !d->pid)
+			printf("%7.1fx  ",
+			       (double)f->counts.bytes[RUN_COULD] / (double)once);
+		else
+			printf("%8s  ", "-");
+		text_print(f->path, 0);
+		printf("%s%s\n", *why ? ": " : "", why);
+	}
+	if (end < d->nr_files)
+		printf("and %zu more; --json writes them all\n", d->nr_files - end);
+}
+
+static void print_prices(const struct doctor *d)
+{
+	const struct doctor_price *p = &d->price;
+	static const char *const names[DOCTOR_WAYS] = { "pread", "counted", "served" };
+
+	if (!p->known) {
+		printf("\n%s\n", p->why);
+		return;
+	}
+	printf("\nns of a read here, of %s at random; median and quartiles of %u rounds\n",
+	       text_bytes(p->span_bytes).s, DOCTOR_ROUNDS);
+	for (unsigned int w = 0; w < DOCTOR_WAYS; w++) {
+		printf("%10s", names[w]);
+		for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
+			struct series_spread s = doctor_price_spread(p, w, i);
+
+			printf("  %s: %.0f (%.0f to %.0f)",
+			       text_bytes(doctor_sizes[i]).s, s.median, s.low, s.high);
+		}
+		putchar('\n');
+	}
+}
+
+/* The same words in the JSON. */
+const char *doctor_advice_name(enum doctor_advice advice)
+{
+	static const char *const names[] = { "nothing", "little", "run", "perhaps",
+		                             "not known" };
+
+	return names[advice];
+}
+
+static void print_advice(const struct doctor *d)
+{
+	const struct doctor_gain *g = &d->gain;
+
+	if (g->advice == DOCTOR_NOT_KNOWN) {
+		puts("advice: none, because no gain is known");
+		return;
+	}
+	printf("\ngain by `lodic run': %.2f, from %.2f to %.2f, in CPU time; %.2f to %.2f by "
+	       "the clock\n",
+	       g->expected, g->low, g->high, g->time_low, g->time_high);
+	if (g->first_run < g->low)
+		printf("the first run, while the cache fills: %.2f\n", g->first_run);
+	switch (g->advice) {
+	case DOCTOR_NOTHING:
+		puts("advice: nothing. Don't bother: lodic would gain too little here.");
+		break;
+	case DOCTOR_PERHAPS:
+		puts("advice: perhaps, for that gain holds only if the rest is pread. "
+		     "Start it once under "
+		     "`lodic doctor -- PROGRAM'.");
+		break;
+	case DOCTOR_LITTLE: puts("advice: `lodic run', for a small gain."); break;
+	case DOCTOR_NOT_KNOWN: break;
+	case DOCTOR_RUN: puts("advice: `lodic run'."); break;
+	}
+	if (g->advice != DOCTOR_NOTHING && g->cache_bytes > doctor_cache_setting())
+		printf("its files take %s, and the cache is %s: give it --memory\n",
+		       text_bytes(g->cache_bytes).s,
+		       text_bytes(doctor_cache_setting()).s);
+	if (doctor_fits_holds(d))
+		puts("holds may fit: it maps more of its files than it reads. A program that "
+		     "calls lodic_hold() shares that memory.");
+}
+
+void doctor_print(const struct doctor *d)
+{
+	const char *lack;
+
+	printf("lodic doctor: ");
+	if (d->pid)
+		printf("process %d", d->pid);
+	else
+		text_print(d->command[0], 0);
+	printf(": %.2f s, CPU time %.2f s, of that %.2f s in the kernel",
+	       seconds(d->wall_ns), seconds(d->cpu_ns), seconds(d->system_ns));
+	if (d->counted_ns)
+		printf("; counting took about %.2f s", seconds(d->counted_ns));
+	putchar('\n');
+	if (!d->pid && d->nr_programs == 0)
+		puts("no process could be watched from inside: the loader preloaded nothing");
+	if (d->pid)
+		print_watched(d);
+	else
+		print_reads(d);
+	print_files(d);
+	print_mappings(d);
+	print_prices(d);
+	print_advice(d);
+	for (unsigned int i = 0; (lack = doctor_host_lacks(i)); i++)
+		printf("%s%s\n", i ? "                 " : "this host lacks: ", lack);
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the doctor tries out here, after the program has ended. A private service with a folder of
+ * its own says which of the program's files it would cache, and why not the others. Then three
+ * readers take turns, in short slots. One reads as the program does, by pread(2) in a file that
+ * the program has read. One does the same under the shim that counts. The third reads by the
+ * shim of `lodic run`, and that service serves it a file of the same size.
+ *
+ * The readers are processes of this program, so the times are those of the real shim and of the
+ * real kernel. Each slot is CPU time of the reader alone. The service holds a lease on a file of
+ * the program for some milliseconds, while it is asked.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "cli/preload.h"
+#include "lodic/lodic.h"
+#include "measure/cli.h"
+#include "measure/leftover.h"
+#include "measure/rig.h"
+#include "preload/run_environment.h"
+
+#define SPAN_LEAST ((uint64_t)64 << 10)
+#define SPAN_MOST ((uint64_t)64 << 20)
+#define SLOT_NS 2000000.0
+#define FIRST_READS 2000u
+#define MOST_READ 65536u
+#define FSTATS 2000u
+/* Of the reads of a slot, so many may come from the kernel. */
+#define KERNEL_PART 10u
+
+const uint32_t doctor_sizes[DOCTOR_SIZES] = { 512, 4096, MOST_READ };
+
+struct order {
+	uint32_t bytes, reads; /* 0 reads: the whole span once, from its begin */
+	uint64_t span;         /* 0: new files, until they are served */
+};
+
+struct reader {
+	pid_t pid;
+	int channel;
+	uint32_t reads[DOCTOR_SIZES]; /* of a slot */
+};
+
+struct trial {
+	struct doctor *d;
+	struct rig_cache cache;
+	char own[PATH_MAX]; /* the file that is served */
+	int own_fd;
+	char fresh[DOCTOR_FOLDER_BYTES + 8]; /* new files begin so */
+	uint64_t span;
+	struct reader readers[DOCTOR_WAYS];
+};
+
+static void fail(struct trial *t, const char *what, int error)
+{
+	struct doctor_price *p = &t->d->price;
+
+	if (!p->why[0])
+		snprintf(p->why, sizeof(p->why), "%s: %s", what, lodic_strerror(error));
+}
+
+/* Where the new files are: for a reader alone. */
+#define NEW_PLACE "LODIC_DOCTOR_NEW"
+#define NEW_FILES 64u
+#define NEW_PAUSE_NS 200000
+#define STARTS 7u
+
+/* ---- a reader ---- */
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static double read_all(int fd, const struct order *o, char *to, uint64_t *seed)
+{
+	uint64_t places = o->span / o->bytes, began = cpu_ns();
+
+	for (uint64_t i = 0; i < (o->reads ? o->reads : places); i++) {
+		/* xorshift64 */
+		*seed ^= *seed << 13;
+		*seed ^= *seed >> 7;
+		*seed ^= *seed << 17;
+		if (pread(fd, to, o->bytes,
+		          (off_t)((o->reads ? *seed % places : i) * o->bytes)) < 0)
+			return -1;
+	}
+	return (double)(cpu_ns() - began) / (o->reads ? o->reads : 1);
+}
+
+/* Opens new files and reads them in turn, with pauses in which the service can answer. Returns
+ * the time of one file. */
+static double read_new(const char *path)
+{
+	const struct timespec pause = { .tv_nsec = NEW_PAUSE_NS };
+	char name[PATH_MAX + 8], to[512];
+	uint64_t began = cpu_ns();
+	int fds[NEW_FILES];
+
+	for (unsigned int i = 0; i < NEW_FILES; i++) {
+		snprintf(name, sizeof(name), "%s-%u", path, i);
+		fds[i] = open(name, O_RDONLY | O_CLOEXEC);
+		if (fds[i] < 0)
+			return -1;
+	}
+	for (unsigned int r = 0; r < DOCTOR_NEW_READS; r++) {
+		for (unsigned int i = 0; i < NEW_FILES; i++)
+			if (pread(fds[i], to, sizeof(to), 0) < 0)
+				return -1;
+		nanosleep(&pause, NULL);
+	}
+	return (double)(cpu_ns() - began) / NEW_FILES;
+}
+
+int doctor_reader(const char *path)
+{
+	static char to[MOST_READ];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t seed = 88172645463325252u;
+	struct order o;
+	double ns;
+
+	while (fd >= 0 && recv(STDIN_FILENO, &o, sizeof(o), 0) == sizeof(o)) {
+		if (o.span == 0)
+			ns = read_new(getenv(NEW_PLACE));
+		else
+			ns = read_all(fd, &o, to, &seed);
+		if (send(STDIN_FILENO, &ns, sizeof(ns), MSG_NOSIGNAL) != sizeof(ns))
+			break;
+	}
+	return CLI_OK;
+}
+
+/* ---- its parent ---- */
+
+static _Noreturn void reader_become(const struct trial *t, enum doctor_way way,
+                                    int channel)
+{
+	char path[PATH_MAX];
+	char *arguments[] = { "lodic", "doctor", "--reader", path, NULL };
+
+	snprintf(path, sizeof(path), "%s",
+	         way == DOCTOR_SERVED ? t->own : t->d->price.path);
+	if (dup2(channel, STDIN_FILENO) < 0 ||
+	    (way != DOCTOR_PLAIN && preload_enter() != CLI_OK) ||
+	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
+	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
+	    preload_set(NEW_PLACE, t->fresh) ||
+	    preload_set(RUN_SOCKET, way == DOCTOR_SERVED ? t->cache.socket : NULL) ||
+	    preload_set(RUN_DOCTOR, way == DOCTOR_COUNTED ? t->d->folder : NULL))
+		_exit(CLI_FAILED);
+	execv(cli_program(), arguments);
+	_exit(CLI_FAILED);
+}
+
+static int reader_start(struct trial *t, enum doctor_way way)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return -errno;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		reader_become(t, way, ends[1]);
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		return -EAGAIN;
+	}
+	t->readers[way].pid = pid;
+	t->readers[way].channel = ends[0];
+	return 0;
+}
+
+static void reader_stop(struct reader *r)
+{
+	if (r->pid <= 0)
+		return;
+	close(r->channel);
+	kill(r->pid, SIGKILL);
+	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	r->pid = 0;
+}
+
+static int reader_ask(const struct reader *r, struct order o, double *ret_ns)
+{
+	double ns;
+
+	if (cli_stopped)
+		return -EINTR;
+	if (send(r->channel, &o, sizeof(o), MSG_NOSIGNAL) != sizeof(o) ||
+	    recv(r->channel, &ns, sizeof(ns), 0) != sizeof(ns))
+		return cli_stopped ? -EINTR : -EPIPE;
+	if (ns < 0)
+		return -EIO;
+	*ret_ns = ns;
+	return 0;
+}
+
+/* Brings its file into memory, and finds out how many reads make a slot. */
+static int reader_warm(struct trial *t, struct reader *r)
+{
+	double ns;
+	int error = reader_ask(r, (struct order){ MOST_READ, 0, t->span }, &ns);
+
+	for (unsigned int i = 0; !error && i < DOCTOR_SIZES; i++) {
+		error = reader_ask(
+			r, (struct order){ doctor_sizes[i], FIRST_READS, t->span },
+			&ns);
+		r->reads[i] = (uint32_t)(SLOT_NS / (ns + 1)) + 1;
+	}
+	return error;
+}
+
+/* All ways take turns, each in another order than in the round before. */
+static int measure(struct trial *t)
+{
+	struct doctor_price *p = &t->d->price;
+	struct doctor_io before = { 0 }, after = { 0 };
+	uint64_t served = 0;
+	int error = 0;
+
+	for (unsigned int w = 0; !error && w < DOCTOR_WAYS; w++)
+		error = reader_warm(t, &t->readers[w]);
+	doctor_proc_io(t->readers[DOCTOR_SERVED].pid, &before);
+	for (unsigned int i = 0; i < DOCTOR_ROUNDS * DOCTOR_SIZES * DOCTOR_WAYS; i++) {
+		unsigned int round = i / (DOCTOR_SIZES * DOCTOR_WAYS);
+		unsigned int size = i / DOCTOR_WAYS % DOCTOR_SIZES;
+		unsigned int way = (i + round + size) % DOCTOR_WAYS;
+		const struct reader *r = &t->readers[way];
+		struct order o = { doctor_sizes[size], r->reads[size], t->span };
+
+		if (!error)
+			error = reader_ask(r, o, &p->ns[way][size][round]);
+		if (way == DOCTOR_SERVED)
+			served += o.reads;
+	}
+	doctor_proc_io(t->readers[DOCTOR_SERVED].pid, &after);
+	if (!error && after.known && after.reads - before.reads > served / KERNEL_PART)
+		error = -EAGAIN; /* the cache did not serve them */
+	return error;
+}
+
+/* The times that the shim has taken of the reads of the second way. */
+static void take_times(struct trial *t)
+{
+	struct seen_process *p;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%d-0", (int)t->readers[DOCTOR_COUNTED].pid);
+	p = doctor_counts_map(t->d->folder, name);
+	if (!p)
+		return;
+	doctor_add_times(t->d->price.times, p);
+	munmap(p, sizeof(*p));
+}
+
+static void measure_fstat(struct trial *t)
+{
+	struct stat st;
+	uint64_t began, least = UINT64_MAX, ns;
+
+	for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
+		began = cpu_ns();
+		for (unsigned int k = 0; k < FSTATS; k++)
+			fstat(t->own_fd, &st);
+		ns = cpu_ns() - began;
+		least = ns < least ? ns : least;
+	}
+	t->d->price.fstat_ns = (double)least / FSTATS;
+}
+
+/* ---- files ---- */
+
+static int own_file_fill(int fd, uint64_t bytes)
+{
+	static char part[MOST_READ];
+
+	if (getrandom(part, 256, 0) < 0)
+		return -errno;
+	for (uint64_t at = 0; at < bytes; at += sizeof(part))
+		if (pwrite(fd, part, sizeof(part), (off_t)at) != sizeof(part))
+			return errno ? -errno : -ENOSPC;
+	return 0;
+}
+
+/* Makes the file that is served, and starts the service for it. */
+static int own_file(struct trial *t, const char *folder)
+{
+	int fd, error;
+
+	snprintf(t->own, sizeof(t->own), "%s/lodic-doctor-XXXXXX", folder);
+	error = leftover_name(t->own);
+	if (error)
+		return error;
+	fd = open(t->own, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	error = own_file_fill(fd, t->span);
+	close(fd);
+	t->own_fd = error ? -1 : open(t->own, O_RDONLY | O_CLOEXEC);
+	if (t->own_fd >= 0)
+		error = rig_cache_start(&t->cache, t->d->folder, CACHE_LODIC,
+		                        t->span / 4 * 5 + SPAN_MOST / 4, 1, NULL,
+		                        t->own_fd);
+	else if (!error)
+		error = -errno;
+	if (error) {
+		if (t->own_fd >= 0)
+			close(t->own_fd);
+		t->own_fd = -1;
+		rig_cache_stop(&t->cache);
+		unlink(t->own);
+	}
+	return error;
+}
+
+static int make_new(struct trial *t)
+{
+	char path[sizeof(t->fresh) + 16];
+	int fd, error = 0;
+
+	snprintf(t->fresh, sizeof(t->fresh), "%s/new", t->d->folder);
+	for (unsigned int i = 0; !error && i < NEW_FILES; i++) {
+		snprintf(path, sizeof(path), "%s-%u", t->fresh, i);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		error = fd < 0 ? -errno : own_file_fill(fd, MOST_READ);
+		if (fd >= 0)
+			close(fd);
+	}
+	return error;
+}
+
+/* What a file costs until it is served, beside what its reads then save. */
+static int measure_new(struct trial *t)
+{
+	double plain = 0, served = 0;
+	int error = reader_ask(&t->readers[DOCTOR_PLAIN], (struct order){ 0 }, &plain);
+
+	if (!error)
+		error = reader_ask(&t->readers[DOCTOR_SERVED], (struct order){ 0 },
+		                   &served);
+	t->d->price.new_ns = served - plain;
+	return error;
+}
+
+/* CPU time of a program that does nothing, in ns; or -errno. */
+static double time_start(char *const *words)
+{
+	struct rusage used;
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		execvp(words[0], words);
+		_exit(CLI_FAILED);
+	}
+	if (pid < 0 || wait4(pid, &status, 0, &used) != pid || status != 0)
+		return -1;
+	return 1e9 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+	       1e3 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* What `lodic run` costs before the program begins, and its first look for the service. */
+static int measure_start(struct trial *t)
+{
+	char *words[] = { (char *)cli_program(),
+		          "run",
+		          "--socket",
+		          t->cache.socket,
+		          "--",
+		          "true",
+		          NULL };
+	double at[STARTS];
+	struct series s = { .at = at, .nr_rounds = STARTS };
+	double with, without;
+
+	for (unsigned int i = 0; i < STARTS; i++) {
+		with = time_start(words);
+		without = time_start(words + 5);
+		if (with < 0 || without < 0)
+			return -ECHILD;
+		at[i] = with - without;
+	}
+	t->d->price.start_ns = fmax(0, series_spread(&s).median);
+	return 0;
+}
+
+static void ask_file(struct trial *t, struct doctor_file *f)
+{
+	int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct lodic_file *file;
+	struct stat st;
+
+	f->gone = fd < 0 || fstat(fd, &st) != 0 || st.st_dev != f->dev ||
+	          st.st_ino != f->ino;
+	if (!f->gone) {
+		f->written = f->mtime_ns != (uint64_t)st.st_mtim.tv_sec * 1000000000u +
+		                                    (uint64_t)st.st_mtim.tv_nsec;
+		f->refused = lodic_open(t->cache.seat.lodic, fd, &file);
+		if (f->refused == 0) {
+			f->refused = lodic_file_cached(file);
+			lodic_close(file);
+		}
+		f->asked = true;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The most read files come first. */
+static int compare_files(const void *a, const void *b)
+{
+	const struct doctor_file *x = a, *y = b;
+	uint64_t x_bytes = 0, y_bytes = 0;
+
+	if (x->counts.bytes[RUN_COULD] != y->counts.bytes[RUN_COULD])
+		return x->counts.bytes[RUN_COULD] < y->counts.bytes[RUN_COULD] ? 1 : -1;
+	for (unsigned int i = 0; i < RUN_NR_WHYS; i++) {
+		x_bytes += x->counts.bytes[i];
+		y_bytes += y->counts.bytes[i];
+	}
+	return (x_bytes < y_bytes) - (x_bytes > y_bytes);
+}
+
+/* The file that the plain reader reads: the program's most read one, if it is large enough. */
+static void choose_file(struct trial *t)
+{
+	const struct doctor *d = t->d;
+	const char *path = t->own;
+
+	if (d->nr_files && !d->files[0].gone && d->files[0].size >= t->span &&
+	    d->files[0].counts.reads[RUN_COULD] && access(d->files[0].path, R_OK) == 0)
+		path = d->files[0].path;
+	snprintf(t->d->price.path, sizeof(t->d->price.path), "%s", path);
+}
+
+static int prepare(struct trial *t)
+{
+	int error = own_file(t, corpus_folder());
+
+	if (error && error != -EINTR) /* no leases there, or no room */
+		error = own_file(t, t->d->folder);
+	if (error) {
+		fail(t, "no private service could be had", error);
+		return error;
+	}
+	for (size_t i = 0; i < t->d->nr_files && i < DOCTOR_ASKED; i++)
+		ask_file(t, &t->d->files[i]);
+	error = make_new(t);
+	if (!error)
+		error = lodic_prefetch(t->cache.seat.context, t->cache.seat.file, 0, 0,
+		                       LODIC_WAIT);
+	if (error)
+		fail(t, "the private service cannot fill its cache", error);
+	return error;
+}
+
+static int measure_reads(struct trial *t)
+{
+	int error = 0;
+
+	choose_file(t);
+	for (unsigned int w = 0; !error && w < DOCTOR_WAYS; w++)
+		error = reader_start(t, (enum doctor_way)w);
+	if (!error)
+		error = measure(t);
+	if (!error)
+		error = measure_new(t);
+	if (!error)
+		take_times(t);
+	return error;
+}
+
+void doctor_try(struct doctor *d)
+{
+	struct trial t = { .d = d, .own_fd = -1 };
+	int error;
+
+	if (d->nr_files)
+		qsort(d->files, d->nr_files, sizeof(*d->files), compare_files);
+	for (size_t i = 0; i < d->nr_files; i++)
+		t.span += d->files[i].blocks * SEEN_BLOCK_BYTES;
+	t.span = t.span < SPAN_LEAST  ? SPAN_LEAST
+	         : t.span > SPAN_MOST ? SPAN_MOST
+	                              : t.span;
+	t.span -= t.span % MOST_READ;
+	d->price.span_bytes = t.span;
+	error = prepare(&t);
+	if (error)
+		return;
+	measure_fstat(&t);
+	error = measure_start(&t);
+	if (!error && (d->pid || d->counts.reads[RUN_COULD]))
+		error = measure_reads(&t);
+	else if (!error)
+		snprintf(d->price.why, sizeof(d->price.why),
+		         "no read could be served, so no times were measured");
+	if (error)
+		fail(&t, "the times of reads could not be measured", error);
+	d->price.known = !d->price.why[0];
+	for (unsigned int w = 0; w < DOCTOR_WAYS; w++)
+		reader_stop(&t.readers[w]);
+	rig_cache_stop(&t.cache);
+	close(t.own_fd);
+	unlink(t.own);
+}

@@ -1,0 +1,290 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic doctor`: what it says of real programs, and that it changes nothing for them.
+
+    test_run_doctor.py LODIC
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from run_case import MIB, PYTHON, Case, run, until  # pylint: disable=C0413
+
+Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
+PREAD = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(150000):
+    os.pread(fd, 4096, i * 7919 * 4096 % (1 << 20))
+"""
+READ = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(20000):
+    os.read(fd, 512) or os.lseek(fd, 0, 0)
+"""
+
+
+def left():
+    """What doctors have in the folders where they put things."""
+    return {path for root in ("/dev/shm", "/tmp", ".", "build")
+            for path in pathlib.Path(root).glob("lodic-doctor-*")}
+
+
+class Doctor(Case):
+    """No service runs: the doctor must need none of the user's."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-run-", dir=".")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.json = self.folder / "json"
+        self.environment = dict(os.environ, LODIC_SOCKET=str(self.folder / "none"))
+        self.before = left()
+
+    def doctor(self, *words, status=0, **more):
+        done = run([self.lodic, "doctor", *words], env=self.environment, **more)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        self.assertFalse((self.folder / "none").exists(), "it has started a service")
+        return done
+
+    def said(self, command, status=0, **more):
+        """Runs command under the doctor; returns (what it did, the JSON object)."""
+        done = self.doctor(f"--json={self.json}", "--", *command, status=status, **more)
+        said = json.loads(self.json.read_text())
+        gain = said["gain"]
+        if said["reads"]["could_be_served"]["reads"]:
+            self.assertTrue(said["prices"]["known"], said["prices"]["why"])
+        self.assertLessEqual(gain["low"], gain["expected"])
+        self.assertLessEqual(gain["expected"], gain["high"])
+        self.assertLess(gain["high"], 1.31 * gain["low"])
+        return done, said
+
+    def of(self, said, path):
+        [one] = [f for f in said["files"] if f["path"] == str(path)]
+        return one
+
+
+class Forecasts(Doctor):
+    """What it says of programs."""
+
+    def test_pread_again_and_again_covered(self):
+        data = self.file("data", 2 * MIB)
+        done, said = self.said([PYTHON, "-c", PREAD, data])
+        self.assertGreater(said["covered_bytes"], 0.98 * said["io_bytes"])
+        self.assertEqual(said["advice"], "run", done.stderr.decode())
+        self.assertGreater(said["gain"]["low"], 1.02)
+        one = self.of(said, data)
+        self.assertEqual((one["qualifies"], one["why"], one["blocks"]), (True, "", 256))
+        # All but the first two, of which the second finds the file.
+        self.assertEqual(one["reads"]["could_be_served"],
+                         {"reads": 149998, "bytes": 149998 * 4096})
+        pread, served = said["prices"]["pread"], said["prices"]["served"]
+        self.assertEqual([p["bytes"] for p in pread], [512, 4096, 65536])
+        self.assertLess(served[1]["median_ns"], pread[1]["median_ns"])
+        text = done.stderr.decode()
+        self.assertRegex(text, r"\n +586 MiB +(100|99)\.\d +149 k  pread and its relatives")
+        self.assertIn("\nadvice: `lodic run'.\n", text)
+
+    def test_read_only_by_read_do_not_bother(self):
+        data = self.file("data", 2 * MIB)
+        done, said = self.said([PYTHON, "-c", READ, data])
+        self.assertEqual((said["advice"], said["covered_bytes"]), ("nothing", 0))
+        one = self.of(said, data)
+        # At the end of the file a read brings nothing, and is counted.
+        self.assertEqual(one["reads"]["read_keeps_offset"]["reads"], 20000)
+        self.assertEqual(one["why"], "read keeps offset")
+        self.assertIn("Don't bother", done.stderr.decode())
+
+    def test_computes_do_not_bother(self):
+        done, said = self.said([PYTHON, "-c", "print(sum(i * i for i in range(3000000)))"])
+        self.assertEqual(done.stdout, b"8999995500000500000\n")
+        self.assertEqual(said["advice"], "nothing")
+        self.assertLess(said["gain"]["expected"], 1.02)
+
+    def test_files_that_do_not_qualify_say_why(self):
+        data, busy = self.file("data", MIB), self.file("busy", MIB)
+        with open(busy, "r+b"):
+            _, said = self.said([PYTHON, "-c", PREAD.replace("150000", "9000"), busy])
+        one = self.of(said, busy)
+        self.assertEqual((one["qualifies"], one["errno"], said["covered_bytes"]), (False, 26, 0))
+        _, said = self.said([PYTHON, "-c", PREAD.replace("O_RDONLY", "O_RDWR"), data])
+        one = self.of(said, data)
+        self.assertEqual((one["why"], one["reads"]["could_be_served"]["reads"]),
+                         ("opened for writing", 0))
+        self.assertEqual(said["advice"], "nothing")
+
+    def test_written_meanwhile_says_so(self):
+        data = self.file("data", MIB)
+        _, said = self.said([PYTHON, "-c", PREAD.replace("150000", "9000") +
+                             "open(sys.argv[1], 'r+b').write(b'new')", data])
+        self.assertEqual(self.of(said, data)["why"], "it was written to meanwhile")
+
+    def test_children_are_counted(self):
+        data = self.file("data", MIB)
+        one = f"{PYTHON} -c '{PREAD.replace('150000', '2000')}' {data}"
+        _, said = self.said(["sh", "-c", f"{one}; {one}"])
+        self.assertEqual(self.of(said, data)["reads"]["could_be_served"]["reads"], 2 * 1998)
+        self.assertEqual(said["programs"], 3)
+
+    def test_mapped_files_have_places(self):
+        data = self.file("data", 3 * MIB)
+        _, said = self.said([PYTHON, "-c", """
+import mmap, sys, time
+with open(sys.argv[1], "rb") as f:
+    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+sum(m[::4096])
+time.sleep(0.5)
+""", data])
+        [one] = [f for f in said["mappings"]["files"] if f["path"] == str(data)]
+        self.assertEqual(one["bytes"], 3 * MIB)
+        self.assertLess(0, one["place_from_top"])
+        self.assertLessEqual(one["place_from_top"], said["mappings"]["mappings"])
+        self.assertTrue(said["holds"])
+
+    @unittest.skipUnless(shutil.which("fio"), "fio is not installed")
+    def test_fio_psync(self):
+        data = self.file("data", 4 * MIB)
+        _, said = self.said(["fio", "--name=a", f"--filename={data}", "--readonly", "--size=4M",
+                             "--bs=4k", "--ioengine=psync", "--rw=randread", "--invalidate=0",
+                             "--loops=50"], cwd=self.folder)
+        self.assertGreater(said["covered_bytes"], 0.9 * said["io_bytes"])
+        self.assertEqual(said["advice"], "run")
+
+    @unittest.skipUnless(shutil.which("db_bench"), "db_bench is not installed")
+    def test_db_bench(self):
+        base = ["db_bench", f"--db={self.folder}/db", "--num=50000", "--compression_type=none"]
+        run([*base, "--benchmarks=fillrandom,compact", "--seed=1"])
+        _, said = self.said([*base, "--benchmarks=readrandom", "--use_existing_db=1",
+                             "--readonly", "--reads=60000", "--cache_size=0", "--seed=2"])
+        self.assertGreater(said["covered_bytes"], 0.9 * said["io_bytes"])
+        self.assertNotEqual(said["advice"], "nothing")
+
+
+class Command(Doctor):
+    """The program's status, signals, errors, and what stays behind."""
+
+    def tearDown(self):
+        # A private service may need a moment to end.
+        until(lambda: not left() - self.before, "nothing is left", 5)
+
+    def test_wrong_use(self):
+        for words, pattern in (([], "name the program"), (["--pid", "x"], "not the number"),
+                               (["--pid", "1", "true"], "choose one"),
+                               (["--seconds", "3", "true"], "is for --pid"),
+                               (["--no-such", "true"], "unrecognized option")):
+            done = self.doctor(*words, status=2)
+            self.assertRegex(done.stderr.decode(), pattern)
+            self.assertEqual(done.stdout, b"")
+
+    def test_programs_that_cannot_be_watched(self):
+        self.assertIn(b"not found", self.doctor("no-such-program", status=127).stderr)
+        busybox = shutil.which("busybox")
+        if busybox:
+            done = self.doctor(busybox, "true", status=126)
+            self.assertRegex(done.stderr.decode(), "linked statically.*without `lodic doctor'")
+
+    def test_no_such_process(self):
+        self.assertIn(b"no process", self.doctor("--pid", "4194304", status=1).stderr)
+
+    def test_json_that_cannot_be_written_runs_nothing(self):
+        done = self.doctor("--json=/no/such/folder/j", "--", "sh", "-c", "echo ran", status=1)
+        self.assertIn(b"cannot write /no/such", done.stderr)
+        self.assertEqual(done.stdout, b"")
+
+    def test_exit_status_and_output(self):
+        done, _ = self.said(["sh", "-c", "echo out; echo err >&2; exit 42"], status=42)
+        self.assertEqual(done.stdout, b"out\n")
+        self.assertTrue(done.stderr.startswith(b"err\nlodic doctor: sh: "), done.stderr)
+        self.said(["sh", "-c", "kill -TERM $$"], status=-signal.SIGTERM)
+
+    def test_killed_program_is_counted(self):
+        data = self.file("data", MIB)
+        _, said = self.said([PYTHON, "-c", PREAD.replace("150000", "5000") +
+                             "os.kill(os.getpid(), 9)", data], status=-signal.SIGKILL)
+        self.assertEqual(self.of(said, data)["reads"]["could_be_served"]["reads"], 4998)
+
+    def start(self, *words):
+        process = subprocess.Popen([self.lodic, "doctor", *map(str, words)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=self.environment, start_new_session=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_signal_reaches_program(self):
+        process = self.start("--", "sh", "-c", "trap 'exit 3' TERM; echo up; "
+                             "while :; do sleep 0.05; done")
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, text = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 3)
+        self.assertIn(b"advice: ", text)
+
+    def test_interrupt_ends_program_and_is_reported(self):
+        process = self.start("--", "sh", "-c", "echo up; exec sleep 100")
+        process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT) # as a terminal does
+        _, text = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertIn(b"advice: ", text)
+
+    def test_doctor_killed_leaves_nothing(self):
+        process = self.start("--", "sh", "-c", "echo up; exec sleep 100")
+        process.stdout.readline()
+        until(lambda: left() - self.before, "there is a folder")
+        os.killpg(process.pid, signal.SIGKILL)
+
+    def test_listed_in_help(self):
+        self.assertRegex(run([self.lodic, "--help"]).stdout.decode(), r"\n  doctor +Run a")
+        self.assertIn("doc/doctor.md", run([self.lodic, "doctor", "--help"]).stdout.decode())
+
+
+class Processes(Doctor):
+    """--pid."""
+
+    def watched(self, script, *more):
+        data = self.file("data", MIB)
+        process = subprocess.Popen([PYTHON, "-c", script, data], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, **dict(more))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        until(lambda: str(data) in {os.readlink(f"/proc/{process.pid}/fd/{fd}")
+                                    for fd in os.listdir(f"/proc/{process.pid}/fd")}, "it reads")
+        done = self.doctor("--pid", str(process.pid), "--seconds", "1", f"--json={self.json}")
+        self.assertIsNone(process.poll())
+        said = json.loads(self.json.read_text())
+        self.assertTrue(self.of(said, data)["qualifies"])
+        return done.stdout.decode(), said
+
+    def test_pid_pread(self):
+        text, said = self.watched(PREAD.replace("range(150000)", "range(10**9)"))
+        self.assertEqual((said["advice"], said["moved_bytes"]), ("run", 0))
+        self.assertGreater(said["io_reads"], 1000)
+        self.assertIn("the rest: pread", text)
+
+    def test_pid_read_do_not_bother(self):
+        _, said = self.watched("""
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+import time
+while True:
+    os.read(fd, 16) or os.lseek(fd, 0, 0)
+    time.sleep(0.001)
+""")
+        self.assertGreater(said["moved_bytes"], 0.8 * said["io_bytes"])
+        self.assertEqual(said["advice"], "nothing")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
