@@ -81,11 +81,10 @@ class Server(Program):
     """nginx answers requests for files that it reads by pread()."""
 
     def use(self, process):
-        listens, end = self.folder / "listens", time.monotonic() + 20
-        while not listens.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+        end = time.monotonic() + 20
         with socket.socket(socket.AF_UNIX) as stream:
-            stream.connect(str(listens))
+            while stream.connect_ex(str(self.folder / "listens")) != 0 and time.monotonic() < end:
+                time.sleep(0.02)
             answers, chosen = stream.makefile("rb"), random.Random(1)
             for _ in range(WEB_REQUESTS // 50):
                 stream.sendall(b"".join(b"GET /f%d HTTP/1.1\r\nHost: a\r\n\r\n" %

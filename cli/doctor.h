@@ -40,9 +40,10 @@ struct doctor_file {
 	uint64_t blocks; /* different ones: the most of one process */
 	struct doctor_counts counts;
 	bool asked;
-	int refused;  /* -errno, as lodic_file_cached(); 0: it would be cached */
-	bool gone;    /* its path leads elsewhere by now */
-	bool written; /* it has another time of change by now */
+	int refused; /* -errno, as lodic_file_cached(); 0: it would be cached */
+	char refused_why[DOCTOR_WHY_BYTES]; /* in the words of `lodic files` */
+	bool gone;                          /* its path leads elsewhere by now */
+	bool written;                       /* it has another time of change by now */
 };
 
 /* What /proc says of a process, and of the children that it has waited for. */

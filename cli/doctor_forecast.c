@@ -96,7 +96,7 @@ const char *doctor_file_why(const struct doctor_file *f)
 	unsigned int reason = RUN_COULD;
 
 	if (f->asked && f->refused)
-		return lodic_strerror(f->refused);
+		return f->refused_why[0] ? f->refused_why : lodic_strerror(f->refused);
 	if (f->asked && f->written)
 		return "it was written to meanwhile";
 	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)

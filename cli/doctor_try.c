@@ -29,6 +29,7 @@
 
 #include "cli/doctor.h"
 #include "cli/preload.h"
+#include "lib/look.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
 #include "measure/leftover.h"
@@ -432,6 +433,34 @@ static void ask_file(struct trial *t, struct doctor_file *f)
 		close(fd);
 }
 
+static int take_why(void *arg, const void *record)
+{
+	const struct look_file *r = record;
+	struct doctor *d = arg;
+
+	for (size_t i = 0; i < d->nr_files && i < DOCTOR_ASKED; i++) {
+		struct doctor_file *f = &d->files[i];
+
+		if (f->refused && f->dev == r->dev && f->ino == r->ino)
+			snprintf(f->refused_why, sizeof(f->refused_why), "%s",
+			         look_file_why(r));
+	}
+	return 0;
+}
+
+static void ask_files(struct trial *t)
+{
+	struct look *look;
+	int pid;
+
+	for (size_t i = 0; i < t->d->nr_files && i < DOCTOR_ASKED; i++)
+		ask_file(t, &t->d->files[i]);
+	if (look_open(t->cache.socket, &look, &pid) != 0)
+		return;
+	look_list(look, LOOK_FILES, take_why, t->d);
+	look_close(look);
+}
+
 /* The most read files come first. */
 static int compare_files(const void *a, const void *b)
 {
@@ -469,8 +498,7 @@ static int prepare(struct trial *t)
 		fail(t, "no private service could be had", error);
 		return error;
 	}
-	for (size_t i = 0; i < t->d->nr_files && i < DOCTOR_ASKED; i++)
-		ask_file(t, &t->d->files[i]);
+	ask_files(t);
 	error = make_new(t);
 	if (!error)
 		error = lodic_prefetch(t->cache.seat.context, t->cache.seat.file, 0, 0,

@@ -21,9 +21,9 @@ import unittest
 LODIC = sys.argv[1] if len(sys.argv) > 1 else ""
 SECONDS = 60  # a run may take
 COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "resize", "bench",
-            "map"]
+            "map", "doctor"]
 LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["resize"],
-          ["map"],
+          ["map"], ["doctor"],
           ["bench", "pin"], ["bench", "memory"], ["bench", "service"]]
 FILE_BYTES = 4 << 20
 NR_CACHES = 7  # of the comparison

@@ -116,6 +116,7 @@ class Forecasts(Doctor):
             _, said = self.said([PYTHON, "-c", PREAD.replace("150000", "9000"), busy])
         one = self.of(said, busy)
         self.assertEqual((one["qualifies"], one["errno"], said["covered_bytes"]), (False, 26, 0))
+        self.assertEqual(one["why"], "a program has it open for writing")
         _, said = self.said([PYTHON, "-c", PREAD.replace("O_RDONLY", "O_RDWR"), data])
         one = self.of(said, data)
         self.assertEqual((one["why"], one["reads"]["could_be_served"]["reads"]),
