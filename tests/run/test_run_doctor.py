@@ -260,7 +260,8 @@ class Processes(Doctor):
                                    stdout=subprocess.DEVNULL, **dict(more))
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        until(lambda: str(data) in {os.readlink(f"/proc/{process.pid}/fd/{fd}")
+        # realpath() bears descriptors that go meanwhile.
+        until(lambda: str(data) in {os.path.realpath(f"/proc/{process.pid}/fd/{fd}")
                                     for fd in os.listdir(f"/proc/{process.pid}/fd")}, "it reads")
         done = self.doctor("--pid", str(process.pid), "--seconds", "1", f"--json={self.json}")
         self.assertIsNone(process.poll())
