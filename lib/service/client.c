@@ -445,7 +445,8 @@ static int client_op_hand(struct service *s, struct client *c, struct exchange *
 		return hand_file(s, x->request.a, &x->reply, x->out, &x->nr_out);
 	case WIRE_HAND_FRAMES: return client_op_list(s, x, hand_frames);
 	case WIRE_HAND_OVER: return hand_over(s, c, &x->reply, x->out, &x->nr_out);
-	default: return hand_end(s, c);
+	case WIRE_HANDED: return hand_end(s, c);
+	default: return -EINVAL;
 	}
 }
 

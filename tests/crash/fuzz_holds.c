@@ -37,7 +37,7 @@
 #define LARGE_BYTES (9 * MIB) /* the last file: more than holds may have */
 #define HOLD_BYTES (8 * MIB)
 #define MOST_MESSAGE 256u
-#define NR_OPS 15u /* WIRE_RESIZE comes behind them */
+#define NR_OPS ((u64)WIRE_HANDED)
 #define NR_ERRORS 140u
 /* One in so many. */
 #define HANG_UP 60u
@@ -141,7 +141,7 @@ static bool is_named(int error)
 		                     EFBIG,  ENOSPC,      ENFILE,  EMFILE, ENOMEM,
 		                     EAGAIN, EBUSY,       EPROTO,  EBADF,  EISDIR,
 		                     ENODEV, EOPNOTSUPP,  ETXTBSY, EUSERS, EACCES,
-		                     EDQUOT };
+		                     EDQUOT, ENOENT };
 
 	for (u32 i = 0; i < sizeof(named) / sizeof(*named); i++)
 		if (named[i] == error)
@@ -317,7 +317,7 @@ static void line_send(struct line *l)
 	nr = request_descriptors(&r, fds);
 	if (one_in(MUTATE))
 		request_mutate(&r);
-	if (r.op == WIRE_RESIZE) /* another service would take over */
+	if (r.op == WIRE_RESIZE || r.op == WIRE_HANDED) /* another service takes over */
 		r.op = WIRE_HOLD;
 	for (u32 i = 0; i < sizeof(message); i++)
 		message[i] = (u8)random_next(&fuzz.random);
