@@ -90,6 +90,7 @@ static _Noreturn void leftover_run(int channel)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	send(channel, "", 1, MSG_NOSIGNAL);
 	/* A program that reads our output must not wait for the child. */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		dup2(null, fd);
@@ -102,8 +103,10 @@ static _Noreturn void leftover_run(int channel)
 
 static int leftover_start(void)
 {
+	ssize_t got;
 	int ends[2];
 	pid_t pid;
+	char ready;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -errno;
@@ -113,7 +116,10 @@ static int leftover_start(void)
 		leftover_run(ends[1]);
 	}
 	close(ends[1]);
-	if (pid < 0) {
+	/* A Ctrl-C before its setsid() reaches the child, too. So nothing is named until then. */
+	while (pid > 0 && (got = recv(ends[0], &ready, 1, 0)) < 0 && errno == EINTR)
+		;
+	if (pid < 0 || got != 1) {
 		close(ends[0]);
 		return -EAGAIN;
 	}
