@@ -103,7 +103,7 @@ static _Noreturn void leftover_run(int channel)
 
 static int leftover_start(void)
 {
-	ssize_t got;
+	ssize_t got = -1;
 	int ends[2];
 	pid_t pid;
 	char ready;
@@ -119,7 +119,7 @@ static int leftover_start(void)
 	/* A Ctrl-C before its setsid() reaches the child, too. So nothing is named until then. */
 	while (pid > 0 && (got = recv(ends[0], &ready, 1, 0)) < 0 && errno == EINTR)
 		;
-	if (pid < 0 || got != 1) {
+	if (got != 1) {
 		close(ends[0]);
 		return -EAGAIN;
 	}
