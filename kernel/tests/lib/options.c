@@ -15,11 +15,14 @@ static void options_usage(const char *name)
 void options_scale(void)
 {
 	const char *seconds = getenv("LODIC_SECONDS"), *slow = getenv("LODIC_SLOW");
+	const char *burst = getenv("LODIC_BURST");
 
 	if (slow)
 		opt.seconds *= atoi(slow);
 	if (seconds)
 		opt.seconds = atoi(seconds);
+	if (burst)
+		opt.burst = atoi(burst);
 }
 
 void options_parse(int argc, char **argv)

@@ -11,6 +11,7 @@ struct options {
 	u32 procs;        /* 0: what the subtest says */
 	u32 threads;      /* readers per process; 0: as procs */
 	u32 window;       /* spins by which race windows are widened */
+	u32 burst;        /* short reads after each that drops its destination */
 	u32 mappers;      /* vm.lodic_mappers while the test runs */
 	const char *only; /* name of the one subtest to run */
 	const char *dir;  /* use this directory, mount nothing */
@@ -18,7 +19,7 @@ struct options {
 
 extern struct options opt;
 
-/* Changes opt.seconds as the words lodic.slow and lodic.seconds of the boot ask. */
+/* Changes opt as the words lodic.slow, lodic.seconds and lodic.burst of the boot ask. */
 void options_scale(void);
 
 /* Fills in opt. Ends the program if an option is wrong. */

@@ -7,10 +7,13 @@
 
 #include <pthread.h>
 
+struct uring;
+
 struct reader {
 	struct seat *seat;
 	u32 index;
 	pthread_t thread;
+	struct uring *ring; /* or NULL: it reads by pread() */
 };
 
 /* Of a thread; arg is its struct reader. */
