@@ -5,7 +5,8 @@
 In each round every way of a case runs once, and the first one changes from round to round. The
 CPU time is that of the program and of lodic's service together. A share says how much of the CPU
 time that mmap saves over pread is saved by lodic, in the same round. mmap is the bound: it copies
-and counts nothing. Figures are medians over the rounds; the spread is the interquartile range.
+and counts nothing. Figures are medians over the rounds. A spread in the results is the
+interquartile range, and what stands behind +- is half of it.
 """
 
 import argparse
@@ -23,9 +24,10 @@ import sys
 import tempfile
 import time
 
+import nginx
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
-NGINX = "/usr/sbin/nginx"
 MIB = 1 << 20
 FILE_MIB = 256
 DB_KEYS = 1000000
@@ -35,17 +37,6 @@ COLUMNS = ["case", "way", "cpu_us", "spread", "per_second", "ratio", "ratio_spre
 # time that it may take
 LEAST_SHARE = {"fio 4 KiB": 0.5, "fio 512 B": 0.6, "db_bench readrandom": 0.5}
 MOST_RATIO = 1.03
-CONFIGURATION = """
-daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/errors; {user}
-events {{ worker_connections 128; }}
-http {{
-  access_log off; sendfile off; keepalive_requests 100000000;
-  open_file_cache max=100 inactive=600s; open_file_cache_valid 60s;
-  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2;
-  fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-  server {{ listen unix:{socket}; root {folder}; }}
-}}
-"""
 
 
 class Failed(Exception):
@@ -189,9 +180,7 @@ class Nginx:
     def measure(self, way, folder, service):
         listens = self.folder / "nginx"
         listens.unlink(missing_ok=True)
-        (folder / "conf").write_text(CONFIGURATION.format(
-            folder=folder, socket=listens, user="user root;" if os.getuid() == 0 else ""))
-        command = [NGINX, "-c", str(folder / "conf")]
+        command = nginx.command(folder, f"unix:{listens}", folder)
         server = subprocess.Popen(service.under(command) if way == "lodic" else command,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   start_new_session=True)
@@ -234,7 +223,7 @@ CASES = {
     "nginx 612 B, 10 connections": Nginx(10, 20000),
     "nginx 612 B, 50 connections": Nginx(50, 20000),
 }
-NEEDS = {Fio: "fio", DbBench: "db_bench", Nginx: NGINX}
+NEEDS = {Fio: "fio", DbBench: "db_bench", Nginx: nginx.NGINX}
 
 
 def spread(values):
@@ -316,23 +305,32 @@ def keep(options, rows):
         writer.writerows(rows)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
+def parse_options(doc, rounds, needs=()):
+    """The options of this script and of limited.py. options.lodic is the program."""
+    parser = argparse.ArgumentParser(description=doc, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="where lodic was built")
-    parser.add_argument("--rounds", type=int, default=9, help="of each case (default: 9)")
+    parser.add_argument("--rounds", type=int, default=rounds,
+                        help="of each case, 2 at least (default: %(default)s)")
     parser.add_argument("--only", action="append", metavar="WORD",
                         help="only cases with this word in their name; keeps no results")
     options = parser.parse_args()
-    lodic = (ROOT / options.build / "lodic").resolve()
-    if not lodic.exists():
-        sys.exit(f"apps: {lodic} is not there: run make build")
+    options.lodic = (ROOT / options.build / "lodic").resolve()
+    for needed in (options.lodic, *needs):
+        if not shutil.which(needed):
+            parser.error(f"{needed} is not there: run make deps build")
     if options.rounds < 2:
-        sys.exit("apps: --rounds must be 2 at least")
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-apps-", dir=lodic.parent))
+        parser.error("--rounds must be 2 at least")
+    return options
+
+
+def main():
+    options = parse_options(__doc__, rounds=9)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-apps-", dir=options.lodic.parent))
     service = None
     try:
-        service = Service(lodic, pathlib.Path(tempfile.mkdtemp(prefix="lodic-bench-")), "512M")
+        place = pathlib.Path(tempfile.mkdtemp(prefix="lodic-bench-"))
+        service = Service(options.lodic, place, "512M")
         rows = measure(options, folder, service)
         if rows and not options.only:
             keep(options, rows)

@@ -24,20 +24,10 @@ import sys
 import tempfile
 import time
 
+import nginx
+
 PYTHON = "/usr/bin/python3"
-NGINX = "/usr/sbin/nginx"
 WEB_FILES, WEB_REQUESTS = 500, 60000
-CONFIGURATION = """
-daemon off; worker_processes 1; pid {0}/pid; error_log {0}/errors; {1}
-events {{ worker_connections 64; }}
-http {{
-  access_log off; sendfile off; output_buffers 1 64k; keepalive_requests 10000000;
-  open_file_cache max=2000 inactive=60s; open_file_cache_valid 60s;
-  client_body_temp_path {0}/t1; proxy_temp_path {0}/t2;
-  fastcgi_temp_path {0}/t3; uwsgi_temp_path {0}/t4; scgi_temp_path {0}/t5;
-  server {{ listen unix:{0}/listens; root {0}/www; }}
-}}
-"""
 PREAD = """
 import os, random, sys
 fd, at = os.open(sys.argv[1], os.O_RDONLY), random.Random(1)
@@ -119,15 +109,13 @@ def programs(folder):
         yield Program("db_bench readrandom", [
             *base, "--benchmarks=readrandom", "--use_existing_db=1", "--readonly",
             "--reads=300000", "--seed=2", "--cache_size=0", "--open_files=-1"], folder)
-    if os.path.exists(NGINX):
+    if os.path.exists(nginx.NGINX):
         web = pathlib.Path(tempfile.mkdtemp(prefix="lodic-web-", dir=folder)).resolve()
         (web / "www").mkdir()
         for number in range(WEB_FILES):
             size = 600 + number * 7919 % 16384
             (web / "www" / f"f{number}").write_bytes(random.Random(number).randbytes(size))
-        (web / "conf").write_text(CONFIGURATION.format(
-            web, "user root;" if os.getuid() == 0 else ""))
-        yield Server("nginx", [NGINX, "-c", web / "conf"], web)
+        yield Server("nginx", nginx.command(web, f"unix:{web}/listens", web / "www"), web)
     yield Program("python, read", [PYTHON, "-c", READ, data], folder)
     yield Program("python, computes", [PYTHON, "-c", COMPUTE], folder)
 

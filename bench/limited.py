@@ -4,11 +4,11 @@
 
 Each way has the same limit for everything: its readers, their caches, the kernel's pages of the
 files, and lodic's service. What was read from the disk is what the kernel counts for the readers
-and the service. Figures are medians over the rounds; the spread is half the interquartile range.
+and the service. Figures are medians over the rounds. A spread in the results is the interquartile
+range, and what stands behind +- is half of it.
 Needs root, and a memory cgroup of version 1 or 2.
 """
 
-import argparse
 import csv
 import json
 import os
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from apps import MIB, RESULTS, ROOT, Failed, Service, spread, statistics
+from apps import MIB, RESULTS, ROOT, Failed, Service, parse_options, spread, statistics
 
 LIMIT_MIB = 512
 # Of lodic, or of the four caches together. A db_bench needs some 20 MiB beside its cache.
@@ -253,17 +253,7 @@ def keep(options, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="where lodic was built")
-    parser.add_argument("--rounds", type=int, default=7, help="of each case (default: 7)")
-    parser.add_argument("--only", action="append", metavar="WORD",
-                        help="only cases with this word in their name; keeps no results")
-    options = parser.parse_args()
-    options.lodic = (ROOT / options.build / "lodic").resolve()
-    for needed in (options.lodic, "fio", "db_bench"):
-        if not shutil.which(needed):
-            sys.exit(f"limited: {needed} is not there: run make deps build")
+    options = parse_options(__doc__, rounds=7, needs=("fio", "db_bench"))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-limited-", dir=options.lodic.parent))
     try:
         rows = measure(options, folder)
