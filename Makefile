@@ -9,6 +9,8 @@ DESTDIR ?=
 # What users run: -O2 with debug information, no tests, warnings are only warnings.
 RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
+# For tools/wheels.sh, and what uses them.
+export LODIC_WHEELS = $(abspath $(BUILD))/wheels
 C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \

@@ -5,6 +5,8 @@
 #
 #   tools/deps.sh [build|check|bench|fmt|kernel|server|all]
 #
+# With `check`, `bench` and `all` it then has tools/wheels.sh install what Debian does not have.
+#
 # The packages of `server` start a server when they are installed. So `all` is without them, and no
 # goal of the Makefile asks for them: only .ci/run does.
 #
@@ -38,6 +40,7 @@ table() {
 	clang|check|cmd:clang|the second compiler, with other warnings
 	libcmocka-dev|check|pc:cmocka|unit tests
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
+	python3-pip|check bench|py:pip|tools/wheels.sh: duckdb, which Debian does not have
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	rocksdb-tools|check bench|cmd:db_bench|runs under lodic run; kernel/run observe watches it
 	nginx|server|file:/usr/sbin/nginx|tests/run: a server under lodic run
@@ -92,6 +95,13 @@ else
 	debian=no
 fi
 
+wheels() {
+	case $set_name in
+	check | bench | all) sh "$(dirname "$0")/wheels.sh" ;;
+	esac
+	exit
+}
+
 missing=
 why=
 while IFS='|' read -r package sets probe reason; do
@@ -107,7 +117,7 @@ while IFS='|' read -r package sets probe reason; do
 done <<END
 $(table)
 END
-[ -z "$missing" ] && exit 0
+[ -z "$missing" ] && wheels
 
 echo "deps: missing:"
 printf '%s' "$why"
@@ -153,9 +163,10 @@ if ! install_missing >>"$log" 2>&1; then
 	if [ $updated = no ]; then
 		echo "deps: package lists are old: apt-get update"
 		apt update >>"$log" 2>&1 || true
-		install_missing >>"$log" 2>&1 && exit 0
+		install_missing >>"$log" 2>&1 && wheels
 	fi
 	tail -n 20 "$log" >&2
 	echo "deps: apt-get could not install them; the end of its output is above" >&2
 	exit 1
 fi
+wheels

@@ -65,9 +65,9 @@ ROOMS = [
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
-          "include/", "measure/"), ("matplotlib", "drawing")),  # sim/figures/drawing.py
+          "include/", "measure/"), ("matplotlib", "drawing", "duckdb")),  # sim/figures/drawing.py
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `run/`, `install/`, "
-         "`recipes/`, the mutants' builds", ("",)),
+         "`recipes/`, the mutants' builds", ("",), ("duck", "nginx")),  # of bench/
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]
