@@ -8,12 +8,14 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 SECONDS = 100  # a run may take
 PYTHON = "/usr/bin/python3"
+NOBODY = 65534
 KIB, MIB = 1 << 10, 1 << 20
 
 # For programs in Python: reads until the cache serves fd, for at most 20 s. /proc/self/io
@@ -50,6 +52,35 @@ def until(condition, what, seconds=20):
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.01)
+
+
+def without_privileges(lodic):
+    """If root runs this script, it begins again as nobody; nothing here needs more. Where nobody
+    may not read the build, root goes on."""
+    if os.getuid() != 0:
+        return
+    folder = tempfile.mkdtemp(prefix="lodic-nobody-", dir=".")
+    os.chown(folder, NOBODY, NOBODY)
+    nobody = {"cwd": folder, "user": NOBODY, "group": NOBODY, "extra_groups": []}
+    again = [PYTHON, os.path.abspath(sys.argv[0]), lodic, *sys.argv[2:]]
+    tries = ([lodic, "run", "--help"], ["test", "-r", again[1], "-a", "-w", tempfile.gettempdir()])
+    try:
+        if all(run(words, **nobody).returncode == 0 for words in tries):
+            sys.exit(subprocess.run(again, check=False, **nobody).returncode)
+    except OSError:
+        pass
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print("nobody may not read this build, so these programs run as root", file=sys.stderr)
+
+
+def kill_all(process):
+    """It, and what it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 class Case(unittest.TestCase):
@@ -95,6 +126,20 @@ class Case(unittest.TestCase):
         """The words that run command under the cache."""
         return [str(word) for word in
                 (self.lodic, "run", "--socket", self.socket, *options, "--", *command)]
+
+    def start(self, command, **more):
+        """Starts it in a session of its own."""
+        process = subprocess.Popen([str(word) for word in command], start_new_session=True, **more)
+        self.addCleanup(kill_all, process)
+        return process
+
+    def nothing_left(self):
+        """Of all programs, at the service."""
+        until(lambda: not self.readers(), "nobody is left")
+        until(lambda: sum(f["opens"] for f in self.ask("files")["files"]) == 0,
+              "the service has all files back")
+        until(lambda: [self.ask("stat")[key] for key in ("clients", "contexts", "pinned")] ==
+              [0, 0, 0], "nothing is left")
 
     def reports(self, command, status=0, **more):
         """Runs it with a report; returns (what it did, [the report's objects])."""
