@@ -30,7 +30,7 @@ help:
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
-	@echo 'make bench-apps         fio, db_bench and nginx with and without lodic run'
+	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 
+import duck
 import nginx
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -31,6 +32,7 @@ RESULTS = ROOT / "bench" / "results"
 MIB = 1 << 20
 FILE_MIB = 256
 DB_KEYS = 1000000
+DUCK_ROWS = 2000000
 COLUMNS = ["case", "way", "cpu_us", "spread", "per_second", "ratio", "ratio_spread", "share",
            "share_spread", "rounds"]
 # case -> the least share of mmap's saving that lodic must have, or the most of nginx's own CPU
@@ -76,11 +78,12 @@ class Service:
         os.kill(self.pid, signal.SIGTERM)
 
 
-def run(command, service, folder):
-    """One run to its end: (CPU ns with the service's, seconds, what it printed)."""
+def run(command, service, folder, asks=os.devnull):
+    """One run to its end, which reads the file asks: (CPU ns with the service's, seconds, what it
+    printed)."""
     before, began = cpu_ns([service.pid]), time.monotonic()
-    with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+    with tempfile.TemporaryFile() as out, open(asks, "rb") as stdin:
+        process = subprocess.Popen([str(word) for word in command], stdin=stdin,
                                    stdout=out, stderr=subprocess.STDOUT, cwd=folder)
         try:
             _, status, used = os.wait4(process.pid, 0)
@@ -152,6 +155,27 @@ class DbBench:
         return cpu / done, done / seconds
 
 
+class DuckDb:
+    """A table of 41 MB, asked again and again in one process, whose start counts as well."""
+
+    ways = ["pread", "lodic", "own memory"]
+
+    def __init__(self, statements):
+        self.asks = "\n".join(statements) + "\n"
+        self.times = len(statements)
+
+    def prepare(self, folder, service):
+        if not (folder / "duck").exists():
+            run(duck.words("duck", "make", str(DUCK_ROWS)), service, folder)
+        (folder / "asks").write_text(self.asks)
+
+    def measure(self, way, folder, service):
+        command = duck.words("duck", "memory", "1GB" if way == "own memory" else duck.MEMORY)
+        cpu, seconds, _ = run(service.under(command) if way == "lodic" else command, service,
+                              folder, folder / "asks")
+        return cpu / self.times, self.times / seconds
+
+
 class Nginx:
     """A page of 612 bytes, asked for over connections that stay, on a Unix socket."""
 
@@ -219,11 +243,19 @@ CASES = {
     "fio 512 B": Fio(512, 2500000),
     "db_bench readrandom": DbBench("readrandom", 1000000, ["pread", "lodic", "mmap", "own cache"]),
     "db_bench readseq": DbBench("readseq", DB_KEYS, ["pread", "lodic", "mmap"]),
+    "duckdb scan": DuckDb([duck.SCAN] * 40),
+    "duckdb lookup": DuckDb([duck.lookup(i * 31337 % DUCK_ROWS) for i in range(1000)]),
     "nginx 612 B, 1 connection": Nginx(1, 20000),
     "nginx 612 B, 10 connections": Nginx(10, 20000),
     "nginx 612 B, 50 connections": Nginx(50, 20000),
 }
-NEEDS = {Fio: "fio", DbBench: "db_bench", Nginx: nginx.NGINX}
+# What is needed for a case, and whether it is there.
+NEEDS = {
+    Fio: ("fio", shutil.which("fio")),
+    DbBench: ("db_bench", shutil.which("db_bench")),
+    DuckDb: ("duckdb", duck.installed()),
+    Nginx: (nginx.NGINX, shutil.which(nginx.NGINX)),
+}
 
 
 def spread(values):
@@ -253,8 +285,9 @@ def measure(options, folder, service):
     for name, case in CASES.items():
         if options.only and not any(word in name for word in options.only):
             continue
-        if not shutil.which(NEEDS[type(case)]):
-            print(f"apps: {name}: {NEEDS[type(case)]} is not installed", file=sys.stderr)
+        needed, there = NEEDS[type(case)]
+        if not there:
+            print(f"apps: {name}: {needed} is not installed", file=sys.stderr)
             continue
         case.prepare(folder, service)
         case.measure("lodic", folder, service)  # the cache has the blocks afterwards

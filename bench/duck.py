@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Asks DuckDB. Each line of stdin is a statement, and each line of stdout is its answer.
 
-    bench/duck.py DATABASE [make ROWS]
+    bench/duck.py DATABASE [make ROWS | memory SIZE]
 
 With `make` it makes the database: a table `a` of so many rows, of 20 bytes each. Otherwise it
-opens the database read-only, with so little memory that it keeps hardly a block for itself.
-tools/wheels.sh has installed DuckDB.
+opens the database read-only. SIZE is what its memory may have. Without it the limit is so low that
+it keeps hardly a block. tools/wheels.sh has installed DuckDB.
 """
 
 import os
@@ -18,6 +18,10 @@ WHEELS = pathlib.Path(os.environ.get("LODIC_WHEELS") or
 MEMORY = "6MB"
 # Reads all of the table, and what it says depends on each row.
 SCAN = "select count(*), sum(b), min(c), max(c) from a where b % 7 = 3"
+
+
+def lookup(row):
+    return f"select c from a where i = {row}"
 
 
 def installed():
@@ -39,7 +43,8 @@ def main():
             base.execute("create table a as select i, (i * 7919) % 1000003 as b, md5(i::varchar) "
                          f"as c from range({int(sys.argv[3])}) as t(i)")
         return
-    settings = {"memory_limit": MEMORY, "threads": 2}
+    memory = sys.argv[3] if sys.argv[2:3] == ["memory"] else MEMORY
+    settings = {"memory_limit": memory, "threads": 2}
     with duckdb.connect(sys.argv[1], read_only=True, config=settings) as base:
         for line in sys.stdin:
             print(base.execute(line).fetchall(), flush=True)

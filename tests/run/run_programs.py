@@ -21,6 +21,7 @@ class Programs(Case):
 
     def begin(self, program, at_work):
         """Starts it under lodic, and asks half of what it is to be asked, until it is at work."""
+        self.serve() # it may have ended, with nothing to do
         process = self.start(self.under(program.words), cwd=self.folder, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdin.write(b"".join(program.asks[:len(program.asks) // 2]))
@@ -43,7 +44,6 @@ class Programs(Case):
         answer = (plain.returncode, program.found(plain.stdout, plain.stderr))
         self.assertEqual(plain.returncode, 0, plain.stderr.decode())
 
-        self.serve() # it may have ended, with nothing to do
         process = self.begin(program, at_work)
         kill_all(process)
         process.communicate()

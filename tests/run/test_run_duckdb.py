@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "bench")]
 
 import duck  # pylint: disable=C0413
 from run_case import Case, run, without_privileges  # pylint: disable=C0413
-from run_programs import Programs  # pylint: disable=C0413
+from run_programs import Program, Programs, printed  # pylint: disable=C0413
 
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
 
@@ -28,9 +28,18 @@ class DuckDB(Programs):
         data = self.folder / "db"
         made = run(duck.words(data, "make", "500000"))
         self.assertEqual(made.returncode, 0, made.stderr.decode())
-        self.served("python3", duck.words(data),
-                    [duck.SCAN.encode() + b"\n"] * 40 +
-                    [b"select c from a where i = %d\n" % (i * 31337) for i in range(10)])
+        asks = [duck.SCAN.encode() + b"\n"] * 40 + \
+            [duck.lookup(i * 31337).encode() + b"\n" for i in range(10)]
+        self.served("python3", duck.words(data), asks)
+
+        # Its lock of the file stays, so a writer is refused.
+        program = Program("python3", duck.words(data), asks, printed)
+        reader = self.begin(program, lambda _: self.hits("python3") > 0)
+        made = run(duck.words(data, "make", "10"))
+        self.assertNotEqual(made.returncode, 0)
+        self.assertIn(b"Conflicting lock", made.stderr)
+        status, (_, errors) = self.end(program, reader)
+        self.assertEqual((status, errors), (0, b""))
 
 
 if __name__ == "__main__":
