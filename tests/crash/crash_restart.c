@@ -21,7 +21,6 @@
 #define NR_FILES 4u
 #define CACHE_BYTES ((u64)64 * LODIC_BLOCK_BYTES)
 #define QUOTA 8u
-#define HOT_HITS 4u
 #define MOST_DELAY_US 30000u
 /* After a successor's death: HANDED may be on its way, and the old service still ends. */
 #define SETTLE_MS 200u
@@ -49,18 +48,6 @@ static bool any_wrong(void)
 		if (host_load_relaxed(&watchers.tallies[i].wrong) > 0)
 			return true;
 	return false;
-}
-
-static void wait_for_hits(void)
-{
-	u64 before[NR_WATCHERS];
-
-	for (u32 i = 0; i < NR_WATCHERS; i++)
-		before[i] = host_load_acquire(&watchers.tallies[i].hits);
-	for (u32 i = 0; i < NR_WATCHERS; i++)
-		REQUIRE(WAIT_UNTIL(host_load_acquire(&watchers.tallies[i].hits) >=
-		                   before[i] + HOT_HITS),
-		        "watcher %u does not come back to the cache", i);
 }
 
 static void change_one(u64 *random)
@@ -148,7 +135,7 @@ static void restart_once(u64 *random)
 	way = way < NR_WAYS ? way : WAY_LIVES;
 	seen.ways[way]++;
 	if (random_below(random, 4) > 0)
-		wait_for_hits();
+		watchers_wait_for_hits(&watchers);
 	next.options.takeover = true;
 	test_service_begin(&next);
 	if (way == WAY_LIVES)
@@ -206,7 +193,7 @@ int main(int argc, char **argv)
 	random = random_stream(0);
 	watchers_start(&watchers, CACHE_BYTES, scheme_name, &random);
 	start = host_now_ns();
-	wait_for_hits();
+	watchers_wait_for_hits(&watchers);
 	if (mutant)
 		return run_mutant(&random);
 	/* The rare things may want some more. */
@@ -215,7 +202,7 @@ int main(int argc, char **argv)
 	                         (!watchers_seen_all(&watchers) || seen.went_on == 0));
 	     i++)
 		restart_once(&random);
-	wait_for_hits();
+	watchers_wait_for_hits(&watchers);
 	watchers_stop(&watchers);
 	report(host_now_ns() - start);
 	REQUIRE(test_service_stop(&watchers.service) == 0,

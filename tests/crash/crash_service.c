@@ -20,7 +20,6 @@
 #define CACHE_BYTES ((u64)64 * LODIC_BLOCK_BYTES)
 /* Six contexts share three quarters of the cache: the visitor can pin though it comes last. */
 #define QUOTA 8u
-#define HOT_HITS 4u
 #define MOST_DELAY_US 4000u
 #define LOOKS_WHILE_OPEN 5u
 #define VISITED_BLOCKS 32u
@@ -52,19 +51,6 @@ static void require_progress(void)
 	watchers_check(&watchers);
 }
 
-/* Every watcher gets hits that it did not have before. */
-static void wait_for_hits(void)
-{
-	u64 before[NR_WATCHERS];
-
-	for (u32 i = 0; i < NR_WATCHERS; i++)
-		before[i] = host_load_acquire(&watchers.tallies[i].hits);
-	for (u32 i = 0; i < NR_WATCHERS; i++)
-		REQUIRE(WAIT_UNTIL(host_load_acquire(&watchers.tallies[i].hits) >=
-		                   before[i] + HOT_HITS),
-		        "watcher %u does not come back to the cache", i);
-}
-
 /* Makes one to three changes to files that the dead service had leases on. The first often
  * begins while the kernel is still killing the service. */
 static void outsider_writes(u64 *random)
@@ -91,7 +77,7 @@ static void kill_once(struct test_service *service, u64 *random)
 	if (early)
 		seen.early++;
 	else
-		wait_for_hits();
+		watchers_wait_for_hits(&watchers);
 	fixture_pause_us(random_below(random, MOST_DELAY_US));
 	start = host_now_ns();
 	if (random_below(random, 2)) {
@@ -104,7 +90,7 @@ static void kill_once(struct test_service *service, u64 *random)
 	REQUIRE(test_service_start(service) == 0, "%s", service->why);
 	require_progress();
 	if (!early && random_below(random, 4) == 0) {
-		wait_for_hits();
+		watchers_wait_for_hits(&watchers);
 		if (host_now_ns() - start > seen.longest_ns)
 			seen.longest_ns = host_now_ns() - start;
 	}
@@ -156,7 +142,7 @@ int main(int argc, char **argv)
 	for (u64 i = 0;
 	     i < nr_kills || (i < 10 * nr_kills && !watchers_seen_all(&watchers)); i++)
 		kill_once(&watchers.service, &random);
-	wait_for_hits();
+	watchers_wait_for_hits(&watchers);
 	visitor_stop(&visitor);
 	watchers_stop(&watchers);
 	check_no_context_left();

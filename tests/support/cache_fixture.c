@@ -490,6 +490,39 @@ void test_bed_make(struct test_bed *bed, u64 file_bytes)
 	REQUIRE(lodic_open(bed->lodic, bed->fd, &bed->file) == 0, "not opened");
 }
 
+void test_bed_make_blocks(struct test_bed *bed, u64 cache_bytes, u64 blocks)
+{
+	test_bed_init(bed, LODIC_LODIC);
+	bed->service.options.cache_bytes = cache_bytes;
+	test_bed_make(bed, blocks * LODIC_BLOCK_BYTES);
+}
+
+void test_bed_fill(struct test_bed *bed)
+{
+	REQUIRE(lodic_prefetch(bed->context, bed->file, 0, 0, LODIC_WAIT) == 0,
+	        "not brought in");
+}
+
+bool test_bed_reads_hit(struct test_bed *bed, u64 i)
+{
+	u64 hits = test_context_stat(bed->context).hits;
+	u64 at = i * LODIC_BLOCK_BYTES;
+	u8 buffer[LODIC_BLOCK_BYTES];
+
+	REQUIRE(lodic_read(bed->context, bed->file, buffer, sizeof(buffer),
+	                   (off_t)at) == (ssize_t)sizeof(buffer),
+	        "block %llu is not read", (unsigned long long)i);
+	REQUIRE(pattern_holds(buffer, 1, 1, at, sizeof(buffer)),
+	        "wrong bytes in block %llu", (unsigned long long)i);
+	return test_context_stat(bed->context).hits > hits;
+}
+
+void test_bed_come_back(struct test_bed *bed)
+{
+	REQUIRE(WAIT_UNTIL(test_bed_reads_hit(bed, 0)),
+	        "the reader does not come back to the cache");
+}
+
 void test_bed_free(struct test_bed *bed)
 {
 	lodic_close(bed->file);

@@ -134,6 +134,14 @@ struct test_bed {
 void test_bed_init(struct test_bed *bed, enum lodic_scheme scheme);
 /* Starts the service and opens the file. No block of the file is cached yet. */
 void test_bed_make(struct test_bed *bed, u64 file_bytes);
+/* All of it: a bed of the LODIC scheme with a cache of that size and a file of so many blocks. */
+void test_bed_make_blocks(struct test_bed *bed, u64 cache_bytes, u64 blocks);
+/* Brings the file into the cache, as far as there is room. */
+void test_bed_fill(struct test_bed *bed);
+/* Reads block i and says whether it came from the cache. The bytes must be right. */
+bool test_bed_reads_hit(struct test_bed *bed, u64 i);
+/* Waits until the reader is back in the cache: it comes back as it reads. */
+void test_bed_come_back(struct test_bed *bed);
 void test_bed_free(struct test_bed *bed);
 struct lodic_context_stat test_context_stat(struct lodic_context *context);
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HOT_HITS 4u
+
 static _Noreturn void watchers_run_one(const struct watchers *w, u32 number)
 {
 	static struct watcher watcher;
@@ -59,6 +61,18 @@ void watchers_stop(struct watchers *w)
 		host_store_release(&w->tallies[i].stop, 1);
 		REQUIRE(fixture_wait(w->pids[i]) == 0, "watcher %u", i);
 	}
+}
+
+void watchers_wait_for_hits(const struct watchers *w)
+{
+	u64 before[WATCHED_MAX_WATCHERS];
+
+	for (u32 i = 0; i < w->nr; i++)
+		before[i] = host_load_acquire(&w->tallies[i].hits);
+	for (u32 i = 0; i < w->nr; i++)
+		REQUIRE(WAIT_UNTIL(host_load_acquire(&w->tallies[i].hits) >=
+		                   before[i] + HOT_HITS),
+		        "watcher %u does not come back to the cache", i);
 }
 
 void watchers_check(const struct watchers *w)

@@ -28,6 +28,9 @@ void watchers_start(struct watchers *w, u64 cache_bytes, const char *scheme,
 /* Ends the processes in order. The service stays. */
 void watchers_stop(struct watchers *w);
 
+/* Waits until every process has had hits that it did not have before. The test fails when one has
+ * none by the deadline. */
+void watchers_wait_for_hits(const struct watchers *w);
 /* No process has seen a wrong byte yet; the test fails otherwise. */
 void watchers_check(const struct watchers *w);
 /* Has a pin outlived a change by now, and was a view valid? */

@@ -71,33 +71,6 @@ static void resize_must(const struct test_service *service, u64 bytes)
 	REQUIRE(now.to == bytes, "%llu", (unsigned long long)now.to);
 }
 
-/* Reads block i and says whether it came from the cache. The bytes must be right. */
-static bool reads_hit(struct test_bed *b, u64 i)
-{
-	u64 hits = test_context_stat(b->context).hits;
-	u8 buffer[BLOCK];
-
-	assert_int_equal(lodic_read(b->context, b->file, buffer, BLOCK,
-	                            (off_t)(i * BLOCK)),
-	                 BLOCK);
-	assert_true(pattern_holds(buffer, 1, 1, i * BLOCK, BLOCK));
-	return test_context_stat(b->context).hits > hits;
-}
-
-/* The reader has come back to the cache: it does so as it reads. */
-static void come_back(struct test_bed *b)
-{
-	assert_true(WAIT_UNTIL(reads_hit(b, 0)));
-}
-
-static void bed_make(struct test_bed *b, u64 cache_bytes, u64 blocks)
-{
-	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = cache_bytes;
-	test_bed_make(b, blocks * BLOCK);
-	assert_int_equal(lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT), 0);
-}
-
 /* Four readers compare all that they see with what may be there, and keep pins. Meanwhile the
  * cache grows and shrinks, and files change at any moment of that. */
 static void resize_while_files_change_no_wrong_byte(void **state)
@@ -147,15 +120,16 @@ static void resize_with_room_nothing_read_again(void **state)
 	u32 hits;
 
 	(void)state;
-	bed_make(&b, MIB, blocks);
+	test_bed_make_blocks(&b, MIB, blocks);
+	test_bed_fill(&b);
 	before = test_service_stat(b.lodic);
 	assert_int_equal(before.cached, blocks);
 	for (u32 round = 0; round < 2; round++) {
 		resize_must(&b.service, round == 0 ? 4 * MIB : (blocks + 30) * BLOCK);
-		come_back(&b);
+		test_bed_come_back(&b);
 		hits = 0;
 		for (u64 i = 0; i < blocks; i++)
-			hits += reads_hit(&b, i);
+			hits += test_bed_reads_hit(&b, i);
 		assert_int_equal(hits, blocks);
 		after = test_service_stat(b.lodic);
 		assert_int_equal(after.frames,
@@ -180,15 +154,16 @@ static void resize_smaller_hot_blocks_stay(void **state)
 	u32 hits = 0;
 
 	(void)state;
-	bed_make(&b, MIB, blocks);
+	test_bed_make_blocks(&b, MIB, blocks);
+	test_bed_fill(&b);
 	for (u32 round = 0; round < 3; round++)
 		for (u64 i = 0; i < hot; i++)
-			assert_true(reads_hit(&b, i * 4));
+			assert_true(test_bed_reads_hit(&b, i * 4));
 	before = test_service_stat(b.lodic);
 	resize_must(&b.service, 96 * BLOCK);
-	come_back(&b);
+	test_bed_come_back(&b);
 	for (u64 i = 0; i < hot; i++)
-		hits += reads_hit(&b, i * 4);
+		hits += test_bed_reads_hit(&b, i * 4);
 	assert_int_equal(hits, hot);
 	assert_int_equal(test_service_stat(b.lodic).admitted, before.admitted);
 	assert_true(test_service_stat(b.lodic).cached > 80);
@@ -202,22 +177,23 @@ static void pin_over_resizes_bytes_stay(void **state)
 	struct test_bed b;
 
 	(void)state;
-	bed_make(&b, MIB, 100);
+	test_bed_make_blocks(&b, MIB, 100);
+	test_bed_fill(&b);
 	for (u32 i = 0; i < 4; i++) {
 		assert_int_equal(lodic_pin(b.context, b.file, i * BLOCK, &pins[i]), 0);
 		resize_must(&b.service, (i % 2 ? 1 : 2) * MIB);
-		come_back(&b);
+		test_bed_come_back(&b);
 	}
 	/* Frames that are used again must not be theirs. */
 	resize_must(&b.service, 32 * BLOCK);
 	for (u64 i = 0; i < 100; i++)
-		reads_hit(&b, i);
+		test_bed_reads_hit(&b, i);
 	for (u32 i = 0; i < 4; i++) {
 		assert_int_equal(pins[i].bytes, BLOCK);
 		assert_true(pattern_holds(pins[i].data, 1, 1, i * BLOCK, BLOCK));
 		lodic_unpin(b.context, &pins[i]);
 	}
-	come_back(&b);
+	test_bed_come_back(&b);
 	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), 0);
 	assert_int_equal(test_service_stat(b.lodic).pinned, 1);
 	lodic_unpin(b.context, &pin);
@@ -231,15 +207,16 @@ static void resize_open_file_without_name_stays(void **state)
 	u64 admitted;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	unlink(b.path);
 	admitted = test_service_stat(b.lodic).admitted;
 	resize_must(&b.service, 2 * MIB);
 	/* Longer than the service takes to let such a file go. */
 	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).uptime_ns > 300000000));
-	come_back(&b);
+	test_bed_come_back(&b);
 	for (u64 i = 0; i < 20; i++)
-		assert_true(reads_hit(&b, i));
+		assert_true(test_bed_reads_hit(&b, i));
 	assert_int_equal(test_service_stat(b.lodic).admitted, admitted);
 	test_bed_free(&b);
 }
@@ -250,13 +227,15 @@ static void resize_no_memory_says_so_cache_stays(void **state)
 	struct test_bed b;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	now = resize(&b.service, (u64)7 << 40);
 	assert_int_equal(now.state, LOOK_RESIZE_FAILED);
 	assert_int_equal(now.error, -ENOMEM);
 	assert_non_null(strstr(now.why, "give it less"));
 	for (u64 i = 0; i < 20; i++)
-		assert_true(reads_hit(&b, i)); /* at once: nobody had to come back */
+		assert_true(test_bed_reads_hit(
+			&b, i)); /* at once: nobody had to come back */
 	assert_int_equal(test_service_stat(b.lodic).frames, MIB / BLOCK);
 	resize_must(&b.service, 2 * MIB);
 	test_bed_free(&b);
@@ -269,7 +248,8 @@ static void resize_while_another_runs_ebusy(void **state)
 	struct look *look;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	look = look_at(&b.service);
 	assert_int_equal(look_resize(look, LARGE_BYTES, &now), 0);
 	assert_int_equal(now.state, LOOK_RESIZE_RUNS);
@@ -292,7 +272,8 @@ static void drop_while_resizing_nothing_comes_along(void **state)
 	struct look *look;
 
 	(void)state;
-	bed_make(&b, LARGE_BYTES, 4000);
+	test_bed_make_blocks(&b, LARGE_BYTES, 4000);
+	test_bed_fill(&b);
 	look = look_at(&b.service);
 	assert_int_equal(look_resize(look, 2 * LARGE_BYTES, &now), 0);
 	assert_true(WAIT_UNTIL(resize_is_over(look, &now) || now.taken > 0));
@@ -312,7 +293,8 @@ static void service_ends_in_resize(bool killed)
 	struct test_bed b;
 	struct look *look;
 
-	bed_make(&b, LARGE_BYTES, 4000);
+	test_bed_make_blocks(&b, LARGE_BYTES, 4000);
+	test_bed_fill(&b);
 	for (u32 i = 0; i < KILLS; i++) {
 		look = look_at(&b.service);
 		assert_int_equal(look_resize(look, LARGE_BYTES - i * MIB, &now), 0);
@@ -327,10 +309,10 @@ static void service_ends_in_resize(bool killed)
 			test_service_kill(&b.service);
 		else
 			assert_int_equal(test_service_stop(&b.service), 0);
-		reads_hit(&b, i);
+		test_bed_reads_hit(&b, i);
 		b.service.inherits = true;
 		assert_int_equal(test_service_start(&b.service), 0);
-		assert_true(WAIT_UNTIL(reads_hit(&b, i)));
+		assert_true(WAIT_UNTIL(test_bed_reads_hit(&b, i)));
 	}
 	test_bed_free(&b);
 }
@@ -381,7 +363,8 @@ static void resize_while_programs_open_requests_answered(void **state)
 	u64 resizes = 20;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	o.b = &b;
 	assert_int_equal(pthread_create(&thread, NULL, open_on, &o), 0);
 	for (u64 i = 0; i < resizes; i++)
@@ -406,7 +389,8 @@ static void resize_file_comes_meanwhile_nothing_lost(void **state)
 	struct look *look;
 
 	(void)state;
-	bed_make(&b, LARGE_BYTES, 4000);
+	test_bed_make_blocks(&b, LARGE_BYTES, 4000);
+	test_bed_fill(&b);
 	look = look_at(&b.service);
 	for (u64 round = 0; round < 6; round++) {
 		u64 admitted = test_service_stat(b.lodic).admitted, hits;
@@ -421,7 +405,7 @@ static void resize_file_comes_meanwhile_nothing_lost(void **state)
 		assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
 		lodic_prefetch(b.context, file, 0, 0, LODIC_WAIT);
 		assert_true(WAIT_UNTIL(resize_is_over(look, &now)));
-		come_back(&b);
+		test_bed_come_back(&b);
 		admitted = test_service_stat(b.lodic).admitted - admitted;
 		assert_true(WAIT_UNTIL(lodic_read(b.context, file, buffer, 1, 0) == 1 &&
 		                       lodic_file_cached(file) == 0));
@@ -457,7 +441,8 @@ static void reader_of_before_opens_econnreset(void **state)
 	u32 nr_fds;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	strcpy(address.sun_path, b.service.socket);
 	wait.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(wait.fd, (struct sockaddr *)&address, sizeof(address)),
@@ -497,7 +482,7 @@ static void hold_over_resizes_stands_and_is_shared(void **state)
 	test_bed_make(&b, 2 * bytes);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, bytes, LODIC_WAIT, &first), 0);
 	resize_must(&b.service, 2 * MIB);
-	assert_true(WAIT_UNTIL(reads_hit(&b, 0)));
+	assert_true(WAIT_UNTIL(test_bed_reads_hit(&b, 0)));
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, bytes, LODIC_WAIT, &again), 0);
 	stat = test_service_stat(b.lodic);
 	assert_int_equal(stat.holds_read, 1);
@@ -556,7 +541,7 @@ static void resize_programs_idle_service_stays(void **state)
 	test_bed_make(&b, 20 * BLOCK);
 	resize_must(&b.service, 2 * MIB);
 	fixture_pause_us(250000); /* it must outlive this: nothing happens then */
-	come_back(&b);
+	test_bed_come_back(&b);
 	test_bed_free(&b);
 }
 

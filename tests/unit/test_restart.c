@@ -38,35 +38,6 @@ struct load {
 	u64 hits, misses; /* of blocks */
 };
 
-static void bed_make(struct test_bed *b, u64 cache_bytes, u64 blocks)
-{
-	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = cache_bytes;
-	test_bed_make(b, blocks * BLOCK);
-}
-
-static void fill(struct test_bed *b)
-{
-	assert_int_equal(lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT), 0);
-}
-
-static bool reads_hit(struct test_bed *b, u64 i)
-{
-	u64 hits = test_context_stat(b->context).hits;
-	u8 buffer[BLOCK];
-
-	assert_int_equal(lodic_read(b->context, b->file, buffer, BLOCK,
-	                            (off_t)(i * BLOCK)),
-	                 BLOCK);
-	assert_true(pattern_holds(buffer, 1, 1, i * BLOCK, BLOCK));
-	return test_context_stat(b->context).hits > hits;
-}
-
-static void come_back(struct test_bed *b)
-{
-	assert_true(WAIT_UNTIL(reads_hit(b, 0)));
-}
-
 /* A successor with such options. The old service must end in order. */
 static void restart(struct test_bed *b)
 {
@@ -86,13 +57,13 @@ static void restart_full_cache_is_full_and_fills_nothing(void **state)
 	struct lodic_stat stat;
 
 	(void)state;
-	bed_make(&b, MIB, 200);
-	fill(&b);
+	test_bed_make_blocks(&b, MIB, 200);
+	test_bed_fill(&b);
 	for (u32 round = 0; round < 3; round++) {
 		restart(&b);
-		come_back(&b);
+		test_bed_come_back(&b);
 		for (u64 i = 0; i < 200; i++)
-			assert_true(reads_hit(&b, i));
+			assert_true(test_bed_reads_hit(&b, i));
 		stat = test_service_stat(b.lodic);
 		assert_int_equal(stat.service_pid, b.service.pid);
 		assert_int_equal(stat.cached, 200);
@@ -107,11 +78,11 @@ static void restart_what_was_pinned_stays_readable(void **state)
 	struct test_bed b;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
-	fill(&b);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	assert_int_equal(lodic_pin(b.context, b.file, 3 * BLOCK, &pin), 0);
 	restart(&b);
-	come_back(&b);
+	test_bed_come_back(&b);
 	assert_true(pattern_holds(pin.data, 1, 1, 3 * BLOCK, BLOCK));
 	lodic_unpin(b.context, &pin);
 	test_bed_free(&b);
@@ -123,25 +94,25 @@ static void restart_other_size_takes_what_has_room(void **state)
 	u64 hits = 0;
 
 	(void)state;
-	bed_make(&b, MIB, 200);
-	fill(&b);
+	test_bed_make_blocks(&b, MIB, 200);
+	test_bed_fill(&b);
 	/* SMALL has the last ones. Those that were read are the last to stay behind there. */
 	for (u32 round = 0; round < 3; round++)
 		for (u64 i = 0; i < 20; i++)
-			assert_true(reads_hit(&b, i));
+			assert_true(test_bed_reads_hit(&b, i));
 	b.service.options.cache_bytes = 64 * BLOCK;
 	restart(&b);
 	assert_in_range(test_service_stat(b.lodic).cached, 60, 64);
 	assert_int_equal(test_service_stat(b.lodic).admitted, 0);
-	come_back(&b);
+	test_bed_come_back(&b);
 	for (u64 i = 0; i < 20; i++)
-		hits += reads_hit(&b, i);
+		hits += test_bed_reads_hit(&b, i);
 	assert_true(hits > 0);
 	b.service.options.cache_bytes = 2 * MIB;
 	restart(&b);
 	assert_in_range(test_service_stat(b.lodic).cached, 40, 64);
 	for (u64 i = 0; i < 200; i++)
-		reads_hit(&b, i);
+		test_bed_reads_hit(&b, i);
 	test_bed_free(&b);
 }
 
@@ -152,8 +123,8 @@ static void restart_file_that_a_writer_has_stays_behind(void **state)
 	int writer;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
-	fill(&b);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	writer = fixture_open(b.path, O_WRONLY);
 	restart(&b);
 	pattern_fill(buffer, 1, 2, 0, BLOCK);
@@ -176,10 +147,10 @@ static void restart_writer_is_answered_by_the_successor(void **state)
 	int writer;
 
 	(void)state;
-	bed_make(&b, MIB, 20);
-	fill(&b);
+	test_bed_make_blocks(&b, MIB, 20);
+	test_bed_fill(&b);
 	restart(&b);
-	come_back(&b);
+	test_bed_come_back(&b);
 	start = host_now_ns();
 	writer = fixture_open(b.path, O_WRONLY);
 	/* The kernel would wait for 45 s. */
@@ -201,7 +172,7 @@ static void restart_many_files_come_along(void **state)
 	int fds[60];
 
 	(void)state;
-	bed_make(&b, MIB, 1);
+	test_bed_make_blocks(&b, MIB, 1);
 	for (u32 i = 0; i < 60; i++) {
 		char name[16];
 
@@ -212,7 +183,7 @@ static void restart_many_files_come_along(void **state)
 		assert_int_equal(lodic_prefetch(b.context, files[i], 0, 0, LODIC_WAIT),
 		                 0);
 	}
-	fill(&b);
+	test_bed_fill(&b);
 	restart(&b);
 	assert_int_equal(test_service_stat(b.lodic).files, 61);
 	assert_int_equal(test_service_stat(b.lodic).cached, 121);
@@ -288,8 +259,8 @@ static void two_successors_one_gets_the_place(void **state)
 	u32 winner;
 
 	(void)state;
-	bed_make(&b, MIB, 100);
-	fill(&b);
+	test_bed_make_blocks(&b, MIB, 100);
+	test_bed_fill(&b);
 	for (u32 round = 0; round < 10; round++) {
 		for (u32 i = 0; i < 2; i++) {
 			next[i] = b.service;
@@ -320,7 +291,7 @@ static void two_successors_one_gets_the_place(void **state)
 		}
 		b.service = next[winner];
 		b.service.options.takeover = false;
-		come_back(&b);
+		test_bed_come_back(&b);
 	}
 	test_bed_free(&b);
 }
@@ -389,7 +360,7 @@ static void restart_under_load_keeps_the_hit_ratio(void **state)
 	pid_t pids[NR_READERS];
 
 	(void)state;
-	bed_make(&b, LOAD_BLOCKS / 2 * BLOCK, LOAD_BLOCKS);
+	test_bed_make_blocks(&b, LOAD_BLOCKS / 2 * BLOCK, LOAD_BLOCKS);
 	for (u32 i = 0; i < NR_READERS; i++) {
 		pids[i] = fixture_fork();
 		if (pids[i] == 0)
