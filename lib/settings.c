@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "lib/settings.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
@@ -235,17 +236,26 @@ static int settings_take_huge_pages(struct settings *s, const char *value,
 	return 0;
 }
 
+/* Is value, which is not empty, the same when it has stood on a line of a file? */
+static bool settings_reads_back(const char *value)
+{
+	return !strchr(value, '\n') &&
+	       !isspace((unsigned char)value[strlen(value) - 1]);
+}
+
 static int settings_check_pressure(struct settings *s, const char *value)
 {
-	if ((*value != '/' && strcmp(value, "off") != 0) || strchr(value, '\n'))
+	if (*value != '/' && strcmp(value, "off") != 0)
 		return settings_refuse(
 			s, "'%s' is neither off nor a path that begins with /", value);
 	if (strlen(value) >= sizeof(s->pressure))
 		return settings_refuse(s, "'%s' is too long", value);
+	if (!settings_reads_back(value))
+		return settings_refuse(
+			s, "'%s' has a line's end in it, or ends with a blank", value);
 	return 0;
 }
 
-/* What stands in a file must read back as the same glob. */
 static int settings_check_glob(struct settings *s, const char *glob)
 {
 	size_t n = strlen(glob);
@@ -257,7 +267,9 @@ static int settings_check_glob(struct settings *s, const char *glob)
 		                       "'%s' would match no file: a glob stands for "
 		                       "whole paths, so it begins with /",
 		                       glob);
-	if (strchr(glob, '\n') || strchr(" \t", glob[n - 1]))
+	if (n >= PATH_MAX)
+		return settings_refuse(s, "'%.100s...' is longer than any path", glob);
+	if (!settings_reads_back(glob))
 		return settings_refuse(s,
 		                       "'%s' has a line's end in it, or ends with a "
 		                       "blank; write ? for that character",

@@ -110,6 +110,9 @@ static void set_value_not_valid_refused_with_limits(void **state)
 		{ SETTING_IMMUTABLE, "", "the glob is empty" },
 		{ SETTING_IMMUTABLE, "/a\n/b", "a line's end" },
 		{ SETTING_IMMUTABLE, "/a ", "a blank" },
+		{ SETTING_IMMUTABLE, "/a\r", "a blank" },
+		{ SETTING_PRESSURE, "/a\v", "a blank" },
+		{ SETTING_PRESSURE, "/a\n", "a line's end" },
 		{ SETTING_SOCKET, "", "empty" },
 		{ SETTING_FILES, "0", "from 1 to" },
 		{ SETTING_BUFFERED, "1", "neither yes nor no" },
@@ -215,6 +218,7 @@ static void read_file_mistake_names_file_and_line(void **state)
 		{ "= 1\n", "conf:1: there is no setting ''" },
 	};
 	char *longest = malloc(10000);
+	struct settings told = { 0 };
 
 	for (u32 i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct settings s = { 0 };
@@ -231,6 +235,13 @@ static void read_file_mistake_names_file_and_line(void **state)
 		assert_non_null(strstr(s.why, "conf:1: the line is too long"));
 		memcpy(longest, "immutable=/", 11);
 	}
+	/* What no successor could read back. */
+	memcpy(longest, "/", 1);
+	longest[5500] = '\0';
+	assert_int_equal(settings_set(&told, SETTING_IMMUTABLE, longest,
+	                              SETTINGS_OPTION),
+	                 -EINVAL);
+	assert_non_null(strstr(told.why, "longer than any path"));
 	free(longest);
 	(void)state;
 }
