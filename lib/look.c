@@ -108,18 +108,19 @@ int look_stat(struct look *look, struct lodic_stat *ret_stat)
 }
 
 /* Each kind of record: how one asks for it, how long it is at least, and where its text must
- * have come to its end. */
+ * have come to its end. Its cursor rises from page to page, or falls. */
 static const struct look_kind {
 	uint32_t op;
 	size_t least;
 	size_t text_end;
+	bool falls;
 } look_kinds[] = {
 	[LOOK_FILES] = { WIRE_FILES, sizeof(struct look_file) + 1,
-	                 offsetof(struct look_file, path) - 1 },
+	                 offsetof(struct look_file, path) - 1, false },
 	[LOOK_READERS] = { WIRE_READERS, sizeof(struct look_reader),
-	                   sizeof(struct look_reader) - 1 },
-	[LOOK_CONTEXTS] = { WIRE_CONTEXTS, sizeof(struct look_context), 0 },
-	[LOOK_HOLDS] = { WIRE_HOLDS, sizeof(struct look_hold), 0 },
+	                   sizeof(struct look_reader) - 1, true },
+	[LOOK_CONTEXTS] = { WIRE_CONTEXTS, sizeof(struct look_context), 0, false },
+	[LOOK_HOLDS] = { WIRE_HOLDS, sizeof(struct look_hold), 0, false },
 };
 _Static_assert(offsetof(struct look_file, path) ==
                        offsetof(struct look_file, proof) +
@@ -155,6 +156,14 @@ static int look_hand_over(struct look *l, const struct look_kind *kind, uint64_t
 	return err;
 }
 
+/* Otherwise the pages could lead round in a circle. */
+static bool look_goes_on(const struct look_kind *kind, uint64_t now, uint64_t next)
+{
+	if (kind->falls && now && next != LOOK_END)
+		return next < now;
+	return next > now;
+}
+
 int look_list(struct look *look, enum look_list list,
               int (*each)(void *ctx, const void *record), void *ctx)
 {
@@ -167,8 +176,8 @@ int look_list(struct look *look, enum look_list list,
 		err = look_ask(look, &request, &bytes);
 		if (!err)
 			err = look_hand_over(look, kind, bytes, each, ctx);
-		if (!err && look->page.reply.page.next == request.a)
-			err = -EPROTO; /* it goes round in a circle */
+		if (!err && !look_goes_on(kind, request.a, look->page.reply.page.next))
+			err = -EPROTO;
 		request.a = look->page.reply.page.next;
 	} while (!err && request.a != LOOK_END);
 	return err;
