@@ -72,8 +72,8 @@ static int own_dup(int fd)
 
 int own_fcntl(int fd, int command, ...)
 {
-	(void)command;
-	return own_dup(fd);
+	return command == F_DUPFD_CLOEXEC ? own_dup(fd)
+	                                  : (int)own_call(SYS_fcntl, fd, command);
 }
 
 int own_socket(int domain, int type, int protocol)

@@ -26,7 +26,8 @@
 #define own_call ((long (*)(long number, ...))hooks_next(NEXT_SYSCALL))
 
 int own_socket(int domain, int type, int protocol);
-int own_fcntl(int fd, int command, ...); /* F_DUPFD_CLOEXEC alone */
+int own_fcntl(int fd, int command,
+              ...); /* no command that has an argument which is not 0 */
 int own_close(int fd);
 ssize_t own_write(int fd, const void *bytes, size_t n);
 ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags);

@@ -112,13 +112,23 @@ void arena_format(void *control, const struct arena_shape *shape, u64 generation
 	h->generation = generation;
 }
 
+/* What is written once, read once: what has been looked at is what is used. */
+static void arena_header_copy(const struct arena_header *h, struct arena_header *ret)
+{
+	const u64 *from = (const u64 *)h;
+	u64 *to = (u64 *)ret;
+
+	for (u32 i = 0; i < sizeof(*h) / 8; i++)
+		to[i] = host_load_relaxed(&from[i]);
+}
+
 static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
                               u64 data_bytes)
 {
 	struct arena_shape shape;
 
-	if (control_bytes < sizeof(*h) || h->magic != ARENA_MAGIC ||
-	    h->nr_frames <= FRAME_FIRST || h->nr_frames >= FRAME_NONE ||
+	if (h->magic != ARENA_MAGIC || h->nr_frames <= FRAME_FIRST ||
+	    h->nr_frames >= FRAME_NONE || h->nr_files == 0 ||
 	    h->nr_files > FRAME_NONE || h->nr_entries > FRAME_NONE ||
 	    h->scheme >= ARENA_NR_SCHEMES || h->barrier >= ARENA_NR_BARRIERS)
 		return false;
@@ -129,7 +139,8 @@ static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
 	       arena_control_bytes(&shape) == control_bytes &&
 	       h->data_bytes == data_bytes &&
 	       h->nr_frames << BLOCK_SHIFT == data_bytes &&
-	       h->nr_entries >= CONTEXT_WAYS &&
+	       h->nr_entries >= (h->scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS
+	                                                   : CONTEXT_WAYS) &&
 	       !(h->nr_entries & (h->nr_entries - 1)) &&
 	       h->files_at == arena_files_at() &&
 	       h->frames_at == arena_frames_at(&shape) &&
@@ -139,28 +150,40 @@ static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
 bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
                 u64 data_bytes, void *shared)
 {
-	struct arena_header *h = control;
+	struct arena_header h;
 	u8 *base = control;
 
-	if (!arena_header_fits(h, control_bytes, data_bytes))
+	if (control_bytes < sizeof(h))
+		return false;
+	arena_header_copy(control, &h);
+	if (!arena_header_fits(&h, control_bytes, data_bytes))
 		return false;
 	*a = (struct arena){
-		.header = h,
-		.files = (struct file_proof *)(base + h->files_at),
-		.frames = (struct frame *)(base + h->frames_at),
+		.header = control,
+		.files = (struct file_proof *)(base + h.files_at),
+		.frames = (struct frame *)(base + h.frames_at),
 		.data = data,
 		.visits = shared,
-		.posted = (u8 *)shared + align_line(h->nr_frames),
-		.nr_frames = (u32)h->nr_frames,
-		.nr_files = (u32)h->nr_files,
-		.nr_entries = (u32)h->nr_entries,
-		.scheme = (u32)h->scheme,
+		.posted = (u8 *)shared + align_line(h.nr_frames),
+		.nr_frames = (u32)h.nr_frames,
+		.nr_files = (u32)h.nr_files,
+		.nr_entries = (u32)h.nr_entries,
+		.scheme = (u32)h.scheme,
 	};
 	if (a->scheme == ARENA_ATOMIC || a->scheme == ARENA_FROZEN)
 		a->counts = (u64 *)(a->posted + align_line(ARENA_MAX_CONTEXTS));
-	translation_init(&a->translation, (u64 *)(base + h->words_at),
+	translation_init(&a->translation, (u64 *)(base + h.words_at),
 	                 translation_nr_words(a->nr_frames));
+	a->translation.nr_frames = a->nr_frames;
 	return true;
+}
+
+bool arena_shared_fits(const struct arena *a, u64 shared_bytes)
+{
+	const struct arena_shape shape = { .nr_frames = a->nr_frames,
+		                           .scheme = a->scheme };
+
+	return shared_bytes == arena_shared_bytes(&shape);
 }
 
 u32 arena_join(struct arena *a, const struct context_table *t)

@@ -211,10 +211,14 @@ u64 arena_context_bytes(u32 nr_entries, u32 quota);
  * The service sets header->alive afterwards, and lets readers in after that. */
 void arena_format(void *control, const struct arena_shape *shape, u64 generation);
 
-/* arena_view() makes a view; shared has arena_shared_bytes().
+/* arena_view() makes a view; shared has arena_shared_bytes(). It believes nothing of the header
+ * that it has not looked at.
  * false: this is not an arena, or not one of control_bytes and data_bytes. */
 bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
                 u64 data_bytes, void *shared);
+/* Does the shared segment of such a view have so many bytes? A process that has not made the
+ * segment must ask. */
+bool arena_shared_fits(const struct arena *a, u64 shared_bytes);
 /* The bytes of the shared counters, which are a part of the shared segment. */
 u64 arena_count_bytes(const struct arena_shape *shape);
 

@@ -36,7 +36,8 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 	const struct frame *f;
 	u64 word, seq;
 
-	if (!translation_find(&c->translation, block, &word))
+	if (!translation_find(&c->translation, block, &word) ||
+	    !context_has(c, translation_frame(word)))
 		return false;
 	f = &c->frames[translation_frame(word)];
 	MUTANT_WINDOW(NO_IDENTITY_CHECK);
@@ -91,6 +92,7 @@ static int context_pin_again(struct context *c, u64 block, u32 home, u32 *ret_fr
 
 		/* C6. The frame is pinned, so its name stands still, hidden or not. */
 		if (pte_count(v) == 0 || (v & (PTE_PRESENT | PTE_TAG_MASK)) != tag ||
+		    !context_has(c, pte_frame(v)) ||
 		    (!MUTANT(MAPS_BY_TAG) &&
 		     host_load_dep(&c->frames[pte_frame(v)].block) != block))
 			continue;

@@ -39,6 +39,8 @@
  *    lowered when the count is back at 0, never in between. So the service may skip a context
  *    that it sees at 0, after its heavy fence.
  * C9 an owner pins no more entries at a time than its quota. The table may have more.
+ * C22 an owner looks at a frame only if the arena has one of that number. The service, or a
+ *    fault of its memory, may have written any number.
  *
  * Mutual exclusion. X: the two must not run at the same time. A rule's name: they may, and
  * the rule keeps them from harm. -: they may, for they share no word.
@@ -93,6 +95,12 @@ struct context {
 /* memory: arena_context_bytes() bytes that the service has put on the walk list. */
 void context_init(struct context *c, const struct arena *a, void *memory,
                   u64 alive_value, u32 quota);
+
+/* Has the arena a frame of that number (C22)? */
+static inline bool context_has(const struct context *c, u32 frame)
+{
+	return likely(frame < c->translation.nr_frames);
+}
 
 static inline void context_bump(struct context *c, enum context_counter which)
 {
@@ -151,9 +159,12 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 	u32 frame = translation_frame(
 		translation_guess(&c->translation, block_hash(block)));
 	const struct frame *f = &c->frames[frame];
-	/* O2: after an even seq, the name and the bytes that belong to it. */
-	u64 seq = host_load_acquire(&f->seq);
+	u64 seq;
 
+	if (unlikely(!context_has(c, frame)))
+		return false;
+	/* O2: after an even seq, the name and the bytes that belong to it. */
+	seq = host_load_acquire(&f->seq);
 	if (unlikely(host_load_relaxed(&f->block) != block || seq & 1))
 		return false;
 	return context_copy(c, f, frame, seq, offset, to, n);
@@ -219,8 +230,9 @@ static inline bool context_look(const struct context *c, u32 frame, u64 block)
 
 static inline void context_unpin_scanned(struct context *c, u64 *pte);
 
-/* The entry at pte has no count: makes it v, counted once. false: the quota is used up (C9),
- * or v's frame does not take pins for block; then the entry is empty. */
+/* The entry at pte has no count: makes it v, counted once. false: the quota is used up (C9), or
+ * there is no such frame (C22). Or the frame does not take pins for block; then the entry is
+ * empty. */
 static inline __attribute__((always_inline)) bool
 context_pin_at(struct context *c, u64 *pte, u64 v, u64 block)
 {
@@ -229,6 +241,8 @@ context_pin_at(struct context *c, u64 *pte, u64 v, u64 block)
 	bool early = MUTANT(LOOK_FIRST) && context_look(c, pte_frame(v), block);
 
 	if (unlikely(nr >= c->quota) && !MUTANT(QUOTA_IGNORED))
+		return false;
+	if (unlikely(!context_has(c, pte_frame(v))))
 		return false;
 	if (MUTANT(NO_PIN))
 		return context_look(c, pte_frame(v), block);

@@ -51,7 +51,7 @@ static inline bool context_pin_word(struct context *c, u32 frame, u64 block,
 {
 	u64 *count;
 
-	if (unlikely(c->quota == 0))
+	if (unlikely(c->quota == 0 || !context_has(c, frame)))
 		return false;
 	context_visit(c, frame);
 	if (c->scheme == ARENA_HAZARD)
@@ -74,7 +74,8 @@ static inline bool context_pin_word_home(struct context *c, u64 block, u32 *ret_
 {
 	*ret_frame = translation_frame(
 		translation_guess(&c->translation, block_hash(block)));
-	if (unlikely(host_load_dep(&c->frames[*ret_frame].block) != block))
+	if (unlikely(!context_has(c, *ret_frame) ||
+	             host_load_dep(&c->frames[*ret_frame].block) != block))
 		return false;
 	return likely(context_pin_word(c, *ret_frame, block, ret_word));
 }

@@ -33,8 +33,9 @@
 #define FRAME_FIRST 1u /* frame 0 holds nothing, ever */
 
 struct translation {
-	u64 *words; /* service writes, everybody reads */
-	u32 shift;  /* 64 - log2(nr_words) */
+	u64 *words;    /* service writes, everybody reads */
+	u32 shift;     /* 64 - log2(nr_words) */
+	u32 nr_frames; /* a word that leads to no frame of these is wrong: C22 */
 };
 
 #define TRANSLATION_SPILL ((u64)1 << 63)

@@ -29,8 +29,11 @@ CACHE_INLINE bool view_begin_at(struct context *c, u64 block, u32 frame,
                                 struct view *ret_view)
 {
 	const struct frame *f = &c->frames[frame];
-	u64 seq = host_load_acquire(&f->seq); /* O2 */
+	u64 seq;
 
+	if (unlikely(!context_has(c, frame)))
+		return false;
+	seq = host_load_acquire(&f->seq); /* O2 */
 	if (unlikely((host_load_relaxed(&f->block) != block &&
 	              !MUTANT(VIEW_NAME_NOT_LOOKED)) ||
 	             seq & 1)) /* C20 */

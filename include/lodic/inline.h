@@ -40,7 +40,7 @@
 extern "C" {
 #endif
 
-#define LODIC_INLINE_LAYOUT 0  /* grows with each change of what follows */
+#define LODIC_INLINE_LAYOUT 1  /* grows with each change of what follows */
 #define LODIC_INLINE_LAYOUTS 4 /* that contexts have a word for, in every layout */
 
 /*
@@ -59,6 +59,7 @@ struct lodic_inline_core {
 	const unsigned char *data;
 	const uint64_t *words;
 	uint32_t word_shift;
+	uint32_t nr_frames;
 	uint64_t *entries;
 	unsigned char *visits;
 	uint64_t *counts;
@@ -216,9 +217,12 @@ LODIC_INLINE_FN int lodic_inline_begin(const struct lodic_inline_core *c,
 {
 	uint32_t frame = lodic_inline_guess(c, lodic_inline_hash(block));
 	const struct lodic_inline_frame *f = &c->frames[frame];
-	/* O2: acquire, so that the name and the bytes are of this seq, or later. */
-	uint64_t seq = LODIC_INLINE_LOAD_ACQUIRE(&f->seq);
+	uint64_t seq;
 
+	if (!LODIC_INLINE_LIKELY(frame < c->nr_frames)) /* C22 */
+		return 0;
+	/* O2: acquire, so that the name and the bytes are of this seq, or later. */
+	seq = LODIC_INLINE_LOAD_ACQUIRE(&f->seq);
 	if (!LODIC_INLINE_LIKELY(LODIC_INLINE_LOAD(&f->block) == block) ||
 	    !LODIC_INLINE_LIKELY(!(seq & 1)))
 		return 0;
@@ -263,7 +267,8 @@ LODIC_INLINE_FN int lodic_inline_count(const struct lodic_inline_core *c,
 	uint64_t *nr_pinned = &lodic_inline_counters(c)[LODIC_INLINE_NR_PINNED];
 	uint64_t nr = LODIC_INLINE_LOAD(nr_pinned);
 
-	if (!LODIC_INLINE_LIKELY(nr < c->quota)) /* C9 */
+	if (!LODIC_INLINE_LIKELY(nr < c->quota) ||            /* C9 */
+	    !LODIC_INLINE_LIKELY((uint32_t)v < c->nr_frames)) /* C22 */
 		return 0;
 	LODIC_INLINE_STORE(nr_pinned, nr + 1); /* C8: before the count, and the look */
 	/* O5: the count becomes visible before the look. Where the service has a fence for

@@ -78,7 +78,8 @@ static void attach_greeted(void *owner, const struct channel_reply *reply)
 {
 	struct lodic *lodic = owner;
 	struct segment *s;
-	int err = reply->error;
+	/* -EINPROGRESS means something else to those who wait for this. */
+	int err = reply->error == -EINPROGRESS ? -EPROTO : reply->error;
 
 	if (!err && (!lodic->segment ||
 	             lodic->segment->generation != reply->wire->hello.generation)) {

@@ -11,6 +11,7 @@
 #include "lib/client/channel.h"
 
 #define NS_PER_MS 1000000u
+#define MOST_ERRNO 4095 /* Linux's */
 /* poll(2) may wake late, and takes an int: it is asked again. */
 #define MAX_POLL_MS 60000u
 /* How long channel_wait() looks for a reply before it sleeps. Our choice: an open takes 40 to 60 us
@@ -115,7 +116,10 @@ bool channel_poll(struct channel *c)
 		channel_close(c, err == -EAGAIN ? -ETIMEDOUT : err);
 		return !c->done;
 	}
-	reply.error = err ? err : wire.error;
+	/* What is no error's name is no answer. */
+	reply.error = err                                          ? err
+	              : wire.error > 0 || wire.error < -MOST_ERRNO ? -EPROTO
+	                                                           : wire.error;
 	reply.wire = &wire;
 	reply.fds = fds;
 	channel_finish(c, &reply);

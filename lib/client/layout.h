@@ -27,6 +27,7 @@ SAME_PLACE(lodic_inline_core, frames, context, frames);
 SAME_PLACE(lodic_inline_core, data, context, data);
 SAME_PLACE(lodic_inline_core, words, context, translation.words);
 SAME_PLACE(lodic_inline_core, word_shift, context, translation.shift);
+SAME_PLACE(lodic_inline_core, nr_frames, context, translation.nr_frames);
 SAME_PLACE(lodic_inline_core, entries, context, entries);
 SAME_PLACE(lodic_inline_core, visits, context, visits);
 SAME_PLACE(lodic_inline_core, memory, context, memory);

@@ -2,6 +2,7 @@
 /* See mapping.h. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -31,14 +32,16 @@ void mapping_free_wiped(void *p, size_t bytes)
 
 int mapping_share(int fd, u64 bytes, int protection, void **ret_at)
 {
+	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 	int err;
 
 	/* If a mapping is longer than its file, the first look behind the file's end
-	 * kills the process. */
+	 * kills the process. So the file must not become shorter, either. */
 	if (fstat(fd, &st) != 0)
 		return -errno;
-	if ((u64)st.st_size < bytes || bytes == 0)
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || (u64)st.st_size < bytes ||
+	    bytes == 0)
 		return -EPROTO;
 	err = huge_map(fd, bytes, protection, ret_at);
 	/* A forked child must not use it: see the note on fork() in lodic.h. */

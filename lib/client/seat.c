@@ -16,7 +16,8 @@ static int seat_map(struct seat *seat, const struct channel_reply *reply)
 	const struct wire_reply *wire = reply->wire;
 	int err;
 
-	if (reply->nr_fds != 1 ||
+	if (reply->nr_fds != 1 || wire->context.place >= ARENA_MAX_CONTEXTS ||
+	    wire->context.quota > s->arena.nr_entries ||
 	    wire->context.bytes !=
 	            arena_context_bytes(s->arena.nr_entries, (u32)wire->context.quota))
 		return -EPROTO;

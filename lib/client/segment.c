@@ -5,10 +5,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/client/mapping.h"
 #include "lib/client/segment.h"
+
+/* May a reader write to it, and not wait there or get a SIGPIPE? An eventfd has no type. */
+static bool segment_may_wake(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct stat st;
+
+	return flags >= 0 && flags & O_NONBLOCK && fstat(fd, &st) == 0 &&
+	       (st.st_mode & S_IFMT) == 0;
+}
 
 static int segment_map_parts(struct segment *s, const struct channel_reply *hello)
 {
@@ -30,9 +41,16 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 	if (err)
 		return err;
 	if (!arena_view(&s->arena, s->control, s->control_bytes, s->data, s->data_bytes,
-	                s->shared))
+	                s->shared) ||
+	    !arena_shared_fits(&s->arena, s->shared_bytes))
 		return -EPROTO;
-	s->generation = s->arena.header->generation;
+	s->generation = host_load_relaxed(&s->arena.header->generation);
+	if (s->generation != hello->wire->hello.generation ||
+	    s->generation == GENERATION_NONE || s->generation == GENERATION_UNCLAIMED ||
+	    !segment_may_wake(fds[2]))
+		return -EPROTO;
+	if (!segment_alive(s))
+		return -ECONNRESET; /* it has ended since it answered */
 	s->wake = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
 	return s->wake < 0 ? -errno : 0;
 }

@@ -130,9 +130,11 @@ void waitless_begin(void)
 		PASS(close),
 		PASS(fstat),
 		PASS(newfstatat), /* fstat() of some C libraries */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 6),
 		LOAD(ARG_OFFSET(1)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_DUPFD_CLOEXEC, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_DUPFD_CLOEXEC, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_GETFL, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_GET_SEALS, 0, 1),
 		RETURN(SECCOMP_RET_ALLOW),
 		RETURN(SECCOMP_RET_TRAP),
 		/* Time, the wake-up of others, the thread's own end. */

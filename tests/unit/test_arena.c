@@ -231,6 +231,7 @@ static void arena_view_foreign_memory_refuses(void **state)
 {
 	struct arena_bed *bed = bed_make(ARENA_SCANNED);
 	struct arena_header *h = bed->arena.header;
+	struct arena_shape shape;
 	struct arena other;
 	u64 bytes = h->bytes, data = h->data_bytes;
 
@@ -244,7 +245,38 @@ static void arena_view_foreign_memory_refuses(void **state)
 	h->frames_at -= 64;
 	h->magic++;
 	assert_false(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	h->magic--;
+	assert_true(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	shape = (struct arena_shape){ .nr_frames = other.nr_frames };
+	assert_true(arena_shared_fits(&other, arena_shared_bytes(&shape)));
+	assert_false(arena_shared_fits(&other, arena_shared_bytes(&shape) - 64));
 	bed_free(bed);
+}
+
+/* C22: a word of the translation that leads to no frame of the arena. */
+static void read_frame_that_is_none_not_cached(struct arena_bed *bed)
+{
+	u64 block = bed_block(3), right, *word, *pinned;
+	struct context *c = &bed->contexts[0];
+	u32 frame;
+
+	bed_fill(bed, 5, 3);
+	word = translation_find_exact(&bed->arena.translation, block, 5);
+	right = *word;
+	assert_true(bed_reads(bed, 0, 3));
+	for (u32 wrong = BED_FRAMES; wrong != 0; wrong *= 2) {
+		*word = (right & ~(u64)UINT32_MAX) | wrong;
+		assert_false(bed_reads(bed, 0, 3));
+		assert_int_not_equal(context_pin(c, block, &frame, &pinned), 0);
+	}
+	*word = right;
+	assert_true(bed_reads(bed, 0, 3));
+}
+
+static void read_frame_that_is_none_each_scheme(void **state)
+{
+	(void)state;
+	bed_for_each_scheme(read_frame_that_is_none_not_cached);
 }
 
 static void file_proof_next_id_last_ends_in_none(void **state)
@@ -376,6 +408,7 @@ int main(void)
 		cmocka_unit_test(context_hint_ring_delivers_in_order),
 		cmocka_unit_test(hint_ring_that_lies_keeps_nobody_awake),
 		cmocka_unit_test(arena_view_foreign_memory_refuses),
+		cmocka_unit_test(read_frame_that_is_none_each_scheme),
 		cmocka_unit_test(file_proof_next_id_last_ends_in_none),
 		cmocka_unit_test(cache_join_full_list_tells_nobody),
 		cmocka_unit_test(cache_fill_end_torn_or_unproved_frees),
