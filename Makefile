@@ -14,7 +14,7 @@ export LODIC_WHEELS = $(abspath $(BUILD))/wheels
 C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
-	kernel-check soak soak-cache soak-counter soak-holds \
+	kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
 	bench bench-apps bench-scale figures fmt install uninstall \
 	clean
 .DEFAULT_GOAL := help
@@ -27,6 +27,7 @@ help:
 	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
 	@echo 'make soak-cache         20,000 readers, 1,000 services killed; 10^9 reads verified'
 	@echo 'make soak-counter       100,000 threads end with guards; 20,000 kills, four ways'
+	@echo 'make soak-fuzz          10^6 executions of each of five fuzzers, under sanitizers'
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
@@ -84,6 +85,9 @@ soak-counter: deps-check
 		-Ddebug_checks=true
 	@ninja -C $(BUILD)/soak-counter tests/test_counter_threads
 	@$(BUILD)/soak-counter/tests/test_counter_threads --ends 100000 --kills 20000 $(ARGS)
+
+soak-fuzz: deps-check
+	@$(PYTHON) tools/soak_fuzz.py --build $(BUILD) $(ARGS)
 
 soak-holds: deps-check
 	@$(PYTHON) tools/soak_holds.py --build $(BUILD) $(ARGS)

@@ -87,8 +87,11 @@ static inline __attribute__((always_inline)) bool promise_read(const struct prom
 	u32 frame = p.found ? lodic_inline_guess(c, lodic_inline_hash(ground.block))
 	                    : FRAME_FIRST;
 	const struct lodic_inline_frame *f = &c->frames[frame];
-	u64 seq = p.whole ? LODIC_INLINE_LOAD_ACQUIRE(&f->seq) : 0;
+	u64 seq;
 
+	if (p.found && frame >= c->nr_frames)
+		return false;
+	seq = p.whole ? LODIC_INLINE_LOAD_ACQUIRE(&f->seq) : 0;
 	if (p.found && LODIC_INLINE_LOAD(&f->block) != ground.block)
 		return false;
 	if (seq & 1)

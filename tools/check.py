@@ -41,7 +41,7 @@ BUILDS = {
         # -O1: a third less to compile.
         "options": ["-Dmutants=false", "-Doptimization=1",
                     "-Db_sanitize=address,undefined"],
-        "suites": ["unit", "cli", "stress", "crash"],
+        "suites": ["unit", "cli", "stress", "crash", "fuzz"],
         "proves": "lifetime, leaks, undefined behaviour",
         "slow": 4,
     },

@@ -66,8 +66,8 @@ ROOMS = [
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "measure/"), ("matplotlib", "drawing", "duckdb")),  # sim/figures/drawing.py
-    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `cli/`, `map/`, `run/`, `install/`, "
-         "`recipes/`, the mutants' builds", ("",), ("duck", "nginx")),  # of bench/
+    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
+         "`install/`, `recipes/`, the mutants' builds", ("",), ("duck", "nginx")),  # of bench/
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]

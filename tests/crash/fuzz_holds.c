@@ -5,6 +5,9 @@
  * and connections hang up at any point. Files change meanwhile. The service must live, and serve
  * right bytes afterwards. Nothing of what the connections had may be left.
  *
+ * Each operation of the wire is among them. A resize goes on beside the others. Now and then a
+ * connection acts as a successor, and the service ends in order; the next one starts.
+ *
  * Most requests are nearly right: they name files, holds and numbers that there are, or were. The
  * others differ from these in one place. The program prints how many of each answer came.
  */
@@ -24,6 +27,8 @@
 
 #include "lib/wire.h"
 #include "tests/support/hold_watch.h"
+#include "tests/support/odd_message.h"
+#include "tests/support/wire_caller.h"
 
 #define NR_LINES 6u
 #define NR_FILES 3u
@@ -46,11 +51,15 @@
 #define CHANGE 2000u
 #define PROGRESS 100000u
 #define CHECK 20000u
+#define ODD_MESSAGE 12u
+#define HAND_OVER 6000u
+#define RESIZE 1000u
+#define RESIZE_LEAST ((u64)256 << 10)
 
 /* A connection. */
 struct line {
 	int socket; /* -1: none */
-	bool greeted;
+	bool greeted, moved;
 	u32 op; /* of the request whose reply comes next, as a rule */
 	u32 nr_ids;
 	u64 ids[NR_IDS]; /* of files that it has open, or had */
@@ -58,7 +67,7 @@ struct line {
 
 static struct {
 	u64 requests, replies, cut, mutated, hung_up, connections, descriptors, changes,
-		looks;
+		looks, odd, handed;
 	u64 errors[NR_ERRORS];
 } seen;
 
@@ -111,7 +120,7 @@ static bool line_connect(struct line *l)
 		l->socket = -1;
 		return false;
 	}
-	l->greeted = false;
+	l->greeted = l->moved = false;
 	l->nr_ids = 0;
 	seen.connections++;
 	return true;
@@ -137,11 +146,11 @@ static void fuzz_keep(int fd)
 /* Each answer is one that lib/wire.h, or a call of lodic.h, has a name for. */
 static bool is_named(int error)
 {
-	static const int named[] = { 0,      EINPROGRESS, EINVAL,  ESTALE, ENODATA,
-		                     EFBIG,  ENOSPC,      ENFILE,  EMFILE, ENOMEM,
-		                     EAGAIN, EBUSY,       EPROTO,  EBADF,  EISDIR,
-		                     ENODEV, EOPNOTSUPP,  ETXTBSY, EUSERS, EACCES,
-		                     EDQUOT, ENOENT };
+	static const int named[] = { 0,      EINPROGRESS, EINVAL,    ESTALE, ENODATA,
+		                     EFBIG,  ENOSPC,      ENFILE,    EMFILE, ENOMEM,
+		                     EAGAIN, EBUSY,       EPROTO,    EBADF,  EISDIR,
+		                     ENODEV, EOPNOTSUPP,  ETXTBSY,   EUSERS, EACCES,
+		                     EDQUOT, ENOENT,      ECONNRESET };
 
 	for (u32 i = 0; i < sizeof(named) / sizeof(*named); i++)
 		if (named[i] == error)
@@ -162,6 +171,7 @@ static void line_take(struct line *l, const struct wire_reply *reply, int *fds, 
 	         (reply->error == 0 || reply->error == -EINPROGRESS))
 		fuzz.numbers[at] = reply->hold.number;
 	l->greeted |= l->op == WIRE_HELLO && reply->error == 0;
+	l->moved |= reply->error == -ECONNRESET; /* its arena has gone */
 	while (nr > 0) {
 		nr--;
 		if (l->op == WIRE_HOLD || l->op == WIRE_HOLD_FD)
@@ -241,16 +251,17 @@ static struct wire_request request_right(const struct line *l)
 	struct wire_request r = { .version = WIRE_VERSION };
 	u64 kind = below(l->nr_ids ? 100 : 200);
 
-	r.op = kind < 55     ? WIRE_HOLD
-	       : kind < 65   ? WIRE_HOLD_FD
-	       : kind < 75   ? WIRE_HOLD_WAIT
-	       : kind < 80   ? WIRE_HOLDS
-	       : kind < 90   ? WIRE_FILE_OPEN
-	       : kind < 93   ? WIRE_FILE_CLOSE
-	       : kind < 96   ? WIRE_STAT
-	       : kind >= 100 ? WIRE_FILE_OPEN
-	       : one_in(20)  ? WIRE_DROP
-	                     : (u32)below(NR_OPS) + 1;
+	r.op = one_in(RESIZE) ? WIRE_RESIZE
+	       : kind < 55    ? WIRE_HOLD
+	       : kind < 65    ? WIRE_HOLD_FD
+	       : kind < 75    ? WIRE_HOLD_WAIT
+	       : kind < 80    ? WIRE_HOLDS
+	       : kind < 90    ? WIRE_FILE_OPEN
+	       : kind < 93    ? WIRE_FILE_CLOSE
+	       : kind < 96    ? WIRE_STAT
+	       : kind >= 100  ? WIRE_FILE_OPEN
+	       : one_in(20)   ? WIRE_DROP
+	                      : (u32)below(NR_OPS) + 1;
 	switch (r.op) {
 	case WIRE_HOLD:
 		r.a = number_file(l);
@@ -261,6 +272,7 @@ static struct wire_request request_right(const struct line *l)
 		r.b = number_file(l);
 		r.a = (r.b - 1) % fuzz.service.options.nr_files;
 		break;
+	case WIRE_RESIZE: r.a = one_in(4) ? 0 : RESIZE_LEAST + below(2 * MIB); break;
 	default: r.a = fuzz.numbers[below(NR_NUMBERS)];
 	}
 	return r;
@@ -317,8 +329,10 @@ static void line_send(struct line *l)
 	nr = request_descriptors(&r, fds);
 	if (one_in(MUTATE))
 		request_mutate(&r);
-	if (r.op == WIRE_RESIZE || r.op == WIRE_HANDED) /* another service takes over */
+	if (r.op == WIRE_HANDED) /* fuzz_hand_over() sends it */
 		r.op = WIRE_HOLD;
+	if (r.op == WIRE_RESIZE && r.a > 4 * MIB) /* it could get that memory */
+		r.a |= (u64)1 << 60;
 	for (u32 i = 0; i < sizeof(message); i++)
 		message[i] = (u8)random_next(&fuzz.random);
 	memcpy(message, &r, sizeof(r));
@@ -326,7 +340,12 @@ static void line_send(struct line *l)
 		bytes = below(sizeof(message) + 1);
 		seen.cut++;
 	}
-	err = wire_send(l->socket, message, bytes, fds, nr);
+	if (one_in(ODD_MESSAGE)) {
+		err = odd_message_send(l->socket, message, bytes, &fuzz.random);
+		seen.odd++;
+	} else {
+		err = wire_send(l->socket, message, bytes, fds, nr);
+	}
 	seen.requests += !err;
 	l->op = r.op;
 	if (err && err != -EAGAIN) {
@@ -391,6 +410,43 @@ static void fuzz_look(bool must)
 	lodic_detach(lodic);
 }
 
+/* Of all connections, and of what they have brought. */
+static void fuzz_let_go(void)
+{
+	for (u32 i = 0; i < NR_LINES; i++)
+		line_hang_up(&fuzz.lines[i]);
+	for (u32 i = 0; i < NR_KEPT; i++) {
+		if (fuzz.kept[i] >= 0)
+			close(fuzz.kept[i]);
+		fuzz.kept[i] = -1;
+	}
+}
+
+/* A successor that keeps to the protocol until it has the socket, and then has no use for it. The
+ * next service starts as after any other's end. */
+static void fuzz_hand_over(void)
+{
+	struct wire_caller c;
+	int err, status;
+
+	caller_hello(&c, &fuzz.service);
+	/* A resize may be under way, or another connection may have asked. */
+	err = caller_ask(&c, WIRE_HAND_OVER, 0, 0, 0);
+	while (c.nr_fds > 0)
+		close(c.fds[--c.nr_fds]);
+	if (err || one_in(4)) { /* it dies: the service goes on */
+		close(c.socket);
+		return;
+	}
+	REQUIRE(caller_ask(&c, WIRE_HANDED, 0, 0, 0) == 0, "not handed over");
+	close(c.socket);
+	status = fixture_wait(fuzz.service.pid);
+	REQUIRE(status == 0, "the service did not end in order: %x", status);
+	fuzz_let_go(); /* the old socket and lock may be among what came, or on their way */
+	seen.handed++;
+	REQUIRE(test_service_start(&fuzz.service) == 0, "%s", fuzz.service.why);
+}
+
 static void fuzz_step(void)
 {
 	struct line *l = &fuzz.lines[below(NR_LINES)];
@@ -400,12 +456,14 @@ static void fuzz_step(void)
 		return;
 	}
 	line_send(l);
-	if (one_in(HANG_UP))
+	if (one_in(l->moved ? 4 : HANG_UP))
 		line_hang_up(l);
 	else if (!one_in(8))
 		line_drain(l, one_in(16) ? 0 : PATIENCE_MS);
 	if (one_in(CHANGE))
 		fuzz_change((u32)below(NR_FILES));
+	if (one_in(HAND_OVER))
+		fuzz_hand_over();
 	if (seen.requests % CHECK == 0)
 		fuzz_look(false);
 	if (seen.requests % PROGRESS == 0) {
@@ -421,11 +479,7 @@ static void fuzz_end(void)
 	struct lodic_stat stat = { 0 };
 	int pid;
 
-	for (u32 i = 0; i < NR_LINES; i++)
-		line_hang_up(&fuzz.lines[i]);
-	for (u32 i = 0; i < NR_KEPT; i++)
-		if (fuzz.kept[i] >= 0)
-			close(fuzz.kept[i]);
+	fuzz_let_go();
 	(void)WAIT_UNTIL(hold_watch_stat(fuzz.service.socket, &stat, &pid) != 0 ||
 	                 stat.hold_used_bytes == 0);
 	REQUIRE(stat.hold_used_bytes == 0, "%llu bytes in use",
@@ -485,6 +539,8 @@ static void report(u64 ns)
 	       (unsigned long long)seen.mutated, (unsigned long long)seen.cut,
 	       (unsigned long long)seen.replies, (unsigned long long)seen.descriptors,
 	       (unsigned long long)seen.changes);
+	printf("%llu messages with odd ancillary data; %llu services have handed over\n",
+	       (unsigned long long)seen.odd, (unsigned long long)seen.handed);
 	printf("%llu requests: 0 crashes, %llu holds right meanwhile and afterwards, 0 memfds "
 	       "left, in %.1f s\n",
 	       (unsigned long long)seen.requests, (unsigned long long)seen.looks,

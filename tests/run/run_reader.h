@@ -61,6 +61,6 @@ struct way {
 	void (*run)(void);
 };
 extern const struct way descriptor_ways[], process_ways[], confined_ways[],
-	thread_ways[];
+	random_ways[], thread_ways[];
 
 #endif
