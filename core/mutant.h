@@ -197,8 +197,27 @@ enum mutant {
 	MUTANT_COUNTER_UNREF_HERE, /* given back on this CPU, whatever the token says */
 	MUTANT_COUNTER_UNREF_NO_GATE, /* a return at home, and no look at the word */
 	MUTANT_COUNTER_LOCAL_FIRST,   /* a query reads local, then away */
-	/* The service: lib/service/takeover.c. */
-	MUTANT_HAND_UNPROVED, /* a successor believes what it has copied */
+	/* A successor: lib/service/takeover.h. */
+	MUTANT_HAND_UNPROVED,    /* it believes what it has copied */
+	MUTANT_HAND_LEASE_MOVES, /* the old service's lease goes with the descriptor */
+	MUTANT_HAND_SUCCESSOR_KEPT, /* one that has died keeps its place in the queue */
+	MUTANT_HAND_UNLINKS_LOCK,   /* the old service removes what both have locked */
+	MUTANT_HAND_ENDS_EARLY, /* the old service ends when it is asked for its socket */
+	MUTANT_HAND_DEATH_ENDS, /* the old service's death is an error of the successor */
+	/* Lent files: lib/client/lent.c. */
+	MUTANT_LENT_ANY_NAME,   /* a read believes a place whatever file that is for */
+	MUTANT_LENT_ANY_TIME,   /* a read believes words of two times */
+	MUTANT_LENT_ANY_ANSWER, /* an answer counts whatever file was sent */
+	/* The shim of `lodic run`: preload/run.c, run_threads.c. */
+	MUTANT_RUN_SLOT_KEPT,    /* a slot outlives its descriptor */
+	MUTANT_RUN_SLOT_STORED,  /* a look fills a slot that was emptied meanwhile */
+	MUTANT_RUN_GOES_ON,      /* descriptors are shared, and reads are served */
+	MUTANT_RUN_CLOSES_COPY,  /* the shim closes a duplicate of the program's */
+	MUTANT_RUN_BUSY_IGNORED, /* a read inside a read is served */
+	MUTANT_RUN_LENDS_LOCKED, /* a locked file is lent */
+	MUTANT_RUN_CHILD_EMPTIES, /* what a vfork() child closes empties its parent's slot */
+	MUTANT_RUN_CHILD_READS,    /* a vfork() child has its parent's reader */
+	MUTANT_RUN_CONFINED_EARLY, /* a filter comes while other threads are in the shim */
 	MUTANT_NR
 };
 
@@ -214,8 +233,12 @@ enum mutant {
 #define MUTANT_WINDOW_SPINS 2000u
 #endif
 
-/* An unref and a freeze must fit into the window of CLEAR_LAST_LATE. */
-#define MUTANT_WINDOW_TIMES(name) (MUTANT_##name == MUTANT_CLEAR_LAST_LATE ? 5u : 1u)
+/* An unref and a freeze must fit into the window of CLEAR_LAST_LATE, and an answer of the service
+ * into that of LENT_ANY_TIME. */
+#define MUTANT_WINDOW_TIMES(name) \
+	(MUTANT_##name == MUTANT_CLEAR_LAST_LATE ? 5u \
+	 : MUTANT_##name == MUTANT_LENT_ANY_TIME ? 10u \
+	                                         : 1u)
 
 #define MUTANT_WINDOW(name) \
 	do { \

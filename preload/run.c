@@ -25,9 +25,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/line.h"
+#include "preload/own.h"
 #include "preload/run_environment.h"
 
 /* How soon a sweep goes on that has found the service busy. */
@@ -130,13 +132,13 @@ void run_changes(int fd)
 	bool calls, known;
 	u64 slot;
 
-	if (!s || (u32)fd >= FDS_NR)
+	if (!s || (u32)fd >= FDS_NR || MUTANT(RUN_SLOT_KEPT)) /* not U11 */
 		return;
 	known = host_load_relaxed(&s->fds.slots[fd]) != 0;
 	if (!known && !host_load_relaxed(&s->nr_idle))
 		return;
 	calls = calls_begin(s);
-	if (known && (!calls || fds_is_ours())) { /* U18 */
+	if (known && (!calls || fds_is_ours() || MUTANT(RUN_CHILD_EMPTIES))) { /* U18 */
 		slot = host_xchg(&s->fds.slots[fd], 0);
 		if ((slot & FDS_KIND) == FDS_FILE)
 			file_unnamed(s, slot_file(slot));
@@ -224,7 +226,12 @@ static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 		return RUN_TABLE_FULL;
 	}
 	host_fetch_add(&f->nr_fds, 1);
-	if (!host_cas(slot, looking, fds_of_file(f->lent.name, (u64)(f - s->files))))
+	MUTANT_WINDOW(RUN_SLOT_STORED);
+	if (MUTANT(RUN_SLOT_STORED)) /* not U12 */
+		host_store_relaxed(slot,
+		                   fds_of_file(f->lent.name, (u64)(f - s->files)));
+	else if (!host_cas(slot, looking,
+	                   fds_of_file(f->lent.name, (u64)(f - s->files))))
 		file_unnamed(s, f);
 	return RUN_NOT_CACHED;
 }
@@ -236,7 +243,7 @@ void run_locks(int fd)
 	u64 *slot, found;
 
 	if (!s || (u32)fd >= FDS_NR || host_load_relaxed(&s->off) ||
-	    !run_lock(s, &hold, true))
+	    MUTANT(RUN_LENDS_LOCKED) || !run_lock(s, &hold, true)) /* U17 */
 		return;
 	slot = &s->fds.slots[fd];
 	fds_saw(&s->fds, fd);
@@ -313,6 +320,8 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
 		/* So that the thread's end does not hand it on half-way. */
 		host_store_relaxed(&r->busy, 1);
 		lent_step(r->context, &f->lent, fd);
+		if (MUTANT(RUN_CLOSES_COPY)) /* not U15 */
+			own_call(SYS_close, own_call(SYS_dup, fd));
 		host_store_relaxed(&r->busy, 0);
 		if (s->generation != lent_generation(s->lodic)) {
 			s->generation = lent_generation(s->lodic);
@@ -383,7 +392,7 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 		                                                   : RUN_COULD;
 	}
 	r = reader_mine(s);
-	if (!r || host_load_relaxed(&r->busy))
+	if (!r || (host_load_relaxed(&r->busy) && !MUTANT(RUN_BUSY_IGNORED))) /* U16 */
 		return RUN_BUSY;
 	pthread_testcancel(); /* as pread() does */
 	host_store_relaxed(&r->busy, 1);

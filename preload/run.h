@@ -22,7 +22,8 @@
  *    there. For that it first stores a number that is never used again, and replaces that.
  * U13 The process that shares its memory with another table of descriptors, or its table with
  *    another process, gets nothing served: run_stop().
- * U14 The shim waits for nobody: not for the service, and in a read not for another thread.
+ * U14 The shim waits for nobody: not for the service, and in a read not for another thread. No
+ *    mutant breaks this: a short wait changes no answer.
  * U15 The shim closes no descriptor of the program's files, its own duplicates neither. A close
  *    would drop the program's fcntl() locks.
  * U16 The shim serves no read that a signal handler does while it has interrupted one. A handler

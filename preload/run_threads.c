@@ -34,7 +34,7 @@ void run_stop(void)
 	struct run_state *s = run_state;
 	struct fds_hold hold;
 
-	if (!s || host_load_relaxed(&s->off))
+	if (!s || host_load_relaxed(&s->off) || MUTANT(RUN_GOES_ON)) /* U13 */
 		return;
 	/* A vfork() child gets no lock. */
 	if (run_lock(s, &hold, true)) {
@@ -47,8 +47,10 @@ void run_stop(void)
 bool calls_begin(struct run_state *s)
 {
 	host_fetch_add(&s->inside, 1);
-	if (likely(!host_load_relaxed(&run_filtered)))
+	if (likely(!host_load_relaxed(&run_filtered))) {
+		MUTANT_WINDOW(RUN_CONFINED_EARLY);
 		return true;
+	}
 	host_fetch_add(&s->inside, -(u64)1);
 	return false;
 }
@@ -102,7 +104,9 @@ void run_confined(void)
 	run_stop();
 	host_store_relaxed(&run_filtered, 1);
 	host_fence_full();
-	for (u32 i = 0; i < RUN_CONFINE_LOOKS && (i == 0 || others_call(s)); i++)
+	for (u32 i = 0; i < RUN_CONFINE_LOOKS && (i == 0 || others_call(s)) &&
+	                !MUTANT(RUN_CONFINED_EARLY);
+	     i++) /* U19 */
 		own_call(SYS_nanosleep, &pause, NULL);
 	errno = error;
 }
@@ -161,7 +165,8 @@ static void reader_leave(void *arg)
 
 void run_suspends(void)
 {
-	reader_give();
+	if (!MUTANT(RUN_CHILD_READS)) /* U18 */
+		reader_give();
 }
 
 /* The lock is held. */

@@ -58,13 +58,15 @@ static inline bool lent_copy(const struct lent_file *file, u64 name,
 	u64 version = host_load_acquire(&file->version);
 	u64 found = host_load_relaxed(&file->name);
 
+	MUTANT_WINDOW(LENT_ANY_TIME);
 	ret->generation = host_load_relaxed(&file->generation);
 	ret->size = host_load_relaxed(&file->size);
 	ret->core.id = (u32)host_load_relaxed(&file->id);
 	ret->core.proof = (const struct file_proof *)host_load_relaxed(&file->proof);
 	host_fence_acquire();
-	return found == name && version % 2 == 0 &&
-	       host_load_relaxed(&file->version) == version;
+	return (found == name || MUTANT(LENT_ANY_NAME)) &&
+	       (MUTANT(LENT_ANY_TIME) ||
+	        (version % 2 == 0 && host_load_relaxed(&file->version) == version));
 }
 
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino)
@@ -104,12 +106,13 @@ static void lent_answered(void *owner, const struct channel_reply *reply)
 	file->asked = 0;
 	if (!err && wire->file.slot >= s->arena.nr_files)
 		err = -EPROTO;
-	if (!err && (asked != file->name || wire->file.dev != file->dev ||
-	             wire->file.ino != file->ino)) {
+	if (!err && !MUTANT(LENT_ANY_ANSWER) &&
+	    (asked != file->name || wire->file.dev != file->dev ||
+	     wire->file.ino != file->ino)) {
 		lent_refuse(lodic, wire);
 		err = -ESTALE;
 	}
-	if (asked != file->name)
+	if (asked != file->name && !MUTANT(LENT_ANY_ANSWER))
 		return;
 	host_store_relaxed(&file->reason, (u64)-err);
 	if (err == -ECONNRESET)
@@ -125,7 +128,7 @@ static void lent_answered(void *owner, const struct channel_reply *reply)
 	claim.core.proof = &s->arena.files[wire->file.slot];
 	file->slot = wire->file.slot;
 	file->told = false;
-	lent_write(file, asked, &claim);
+	lent_write(file, file->name, &claim);
 }
 
 static bool lent_is_good(const struct lodic *lodic, const struct lent_file *file)

@@ -161,7 +161,7 @@ void client_forget_opening(struct client *c)
 /* The other side of the socket is closed, or speaks nonsense. */
 static void client_hang_up(struct service *s, struct client *c)
 {
-	if (s->successor == c)
+	if (s->successor == c && !MUTANT(HAND_SUCCESSOR_KEPT))
 		s->successor = NULL; /* HO3 */
 	s->nr_silent += c->socket >= 0;
 	service_close(&c->socket);

@@ -2,6 +2,7 @@
 /* See hand.h. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 
 #include "lib/service/files.h"
 #include "lib/service/hand.h"
@@ -24,6 +25,8 @@ int hand_file(struct service *s, u64 slot, struct wire_reply *reply, int *fds,
 	reply->hand_file.idle_since_ns = f->idle_since_ns;
 	reply->hand_file.local = f->local;
 	fds[(*ret_nr)++] = f->fd;
+	if (MUTANT(HAND_LEASE_MOVES)) /* not HO2 */
+		fcntl(f->fd, F_SETLEASE, F_UNLCK);
 	return 0;
 }
 
@@ -56,6 +59,8 @@ int hand_over(struct service *s, struct client *c, struct wire_reply *reply, int
 	reply->hand_over.lent = s->lent;
 	fds[(*ret_nr)++] = s->listening;
 	fds[(*ret_nr)++] = s->lock;
+	if (MUTANT(HAND_ENDS_EARLY)) /* not HO5 */
+		return hand_end(s, c);
 	return 0;
 }
 

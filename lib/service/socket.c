@@ -109,7 +109,7 @@ void socket_unlock(struct service *s)
 {
 	if (s->lock < 0)
 		return;
-	if (!s->succeeded) /* HO4 */
+	if (!s->succeeded || MUTANT(HAND_UNLINKS_LOCK)) /* HO4 */
 		unlink(s->lock_path);
 	service_close(&s->lock);
 }

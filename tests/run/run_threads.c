@@ -11,6 +11,7 @@
 
 #define STACK_BYTES (64 << 10)
 #define ENDED 8
+#define REPLACED 4000u
 #define CONTEXTS 1024 /* that a service has for all programs */
 
 static u64 nr_warm; /* atomic */
@@ -110,7 +111,37 @@ static void way_threads_many(void)
 		pthread_join(threads[i], NULL);
 }
 
+/* Reads there as often as it can, so that the shim looks at what is open there all the time. */
+static void *replaced_body(void *number)
+{
+	uint8_t byte;
+
+	while (!host_load_acquire(&nr_warm))
+		NEED(pread(*(int *)number, &byte, 1, 5) == 1 &&
+		             (byte == file_byte(1, 5) || byte == file_byte(2, 5)),
+		     "%#x", byte);
+	return NULL;
+}
+
+/* Two threads, one number. This one puts one file there, then the other, and reads. */
+static void way_threads_replaced(void)
+{
+	int fds[] = { warm_open(1), warm_open(2) };
+	int number = dup(fds[0]);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, replaced_body, &number);
+	for (unsigned int i = 0; i < REPLACED; i++) {
+		NEED(dup2(fds[i % 2], number) == number, "%s", strerror(errno));
+		for (int k = 0; k < 4; k++)
+			look(number, i % 2 + 1);
+	}
+	host_store_release(&nr_warm, 1);
+	pthread_join(thread, NULL);
+}
+
 const struct way thread_ways[] = {
+	{ "threads_replaced", way_threads_replaced },
 	{ "threads_ended", way_threads_ended },
 	{ "threads_many", way_threads_many },
 	{ NULL, NULL },

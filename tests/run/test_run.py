@@ -141,6 +141,9 @@ class Ways(Case):
     def test_threads_and_signals(self):
         self.way("threads")
 
+    def test_threads_one_replaces_what_another_reads(self):
+        self.way("threads_replaced")
+
     def test_cancelled_in_read(self):
         self.way("cancel")
 

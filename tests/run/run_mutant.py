@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Does a case of test_run.py fail with a shim in which one rule is broken?
+
+    run_mutant.py LODIC SHIM RUN_READER CASE
+
+One other case must pass with that shim: it is there, and serves.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PASSES = "Ways.test_offset_stays_with_kernel"
+TRIES = 3  # what two threads do is a matter of luck
+
+
+def passes(lodic, reader, case):
+    script = pathlib.Path(__file__).with_name("test_run.py")
+    done = subprocess.run([sys.executable, script, lodic, reader, case], check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print(done.stdout.decode(errors="replace"), end="", flush=True)
+    return done.returncode == 0
+
+
+def main():
+    lodic, shim, reader, case = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="lodic-mutant-") as folder:
+        # lodic looks for the shim beside itself.
+        program = shutil.copy(lodic, folder)
+        shutil.copyfile(shim, pathlib.Path(folder, "liblodic-preload.so"))
+        if not passes(program, reader, PASSES):
+            print("mutant: it spoils more than its rule")
+            return 1
+        if all(passes(program, reader, case) for _ in range(TRIES)):
+            print("mutant NOT caught")
+            return 1
+    print("mutant caught")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
