@@ -218,6 +218,8 @@ enum mutant {
 	MUTANT_RUN_CHILD_EMPTIES, /* what a vfork() child closes empties its parent's slot */
 	MUTANT_RUN_CHILD_READS,    /* a vfork() child has its parent's reader */
 	MUTANT_RUN_CONFINED_EARLY, /* a filter comes while other threads are in the shim */
+	/* What a reader looks at: core/cache/context.h. */
+	MUTANT_FRAME_UNBOUNDED, /* a frame's number believed, whatever it is */
 	MUTANT_NR
 };
 

@@ -99,7 +99,7 @@ void context_init(struct context *c, const struct arena *a, void *memory,
 /* Has the arena a frame of that number (C22)? */
 static inline bool context_has(const struct context *c, u32 frame)
 {
-	return likely(frame < c->translation.nr_frames);
+	return likely(frame < c->translation.nr_frames) || MUTANT(FRAME_UNBOUNDED);
 }
 
 static inline void context_bump(struct context *c, enum context_counter which)
