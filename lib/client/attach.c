@@ -19,6 +19,8 @@
 #define START_WAIT_MS 10000u
 #define FIRST_PAUSE_NS 5000000
 #define LAST_PAUSE_NS 80000000
+/* Our choice: no service ends so often while one program attaches. */
+#define MOST_TURNS 64u
 
 static bool attach_nobody_listens(int err)
 {
@@ -131,12 +133,19 @@ int attach_step(struct lodic *lodic)
 
 int attach_wait(struct lodic *lodic)
 {
+	u32 turns = 0;
 	int err;
 
-	/* Ends, because each turn but one ends a request, and the last one is HELLO. */
-	while ((err = attach_step(lodic)) == -EINPROGRESS)
+	/* Ends, because each turn but one ends a request, and the last one is HELLO. There are more
+	 * if the service has ended since it answered that, as in a resize. */
+	while ((err = attach_step(lodic)) == -EINPROGRESS && turns++ < MOST_TURNS)
 		channel_wait(&lodic->channel);
-	return err;
+	if (err != -EINPROGRESS)
+		return err;
+	/* Its arena is always dead already. */
+	channel_close(&lodic->channel, -EPROTO);
+	attach_failed(lodic, -EPROTO);
+	return -EPROTO;
 }
 
 /* Lets go of the lock meanwhile: a service may take long to come up. A thread that only

@@ -49,8 +49,6 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 	    s->generation == GENERATION_NONE || s->generation == GENERATION_UNCLAIMED ||
 	    !segment_may_wake(fds[2]))
 		return -EPROTO;
-	if (!segment_alive(s))
-		return -ECONNRESET; /* it has ended since it answered */
 	s->wake = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
 	return s->wake < 0 ? -errno : 0;
 }
