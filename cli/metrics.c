@@ -4,11 +4,13 @@
 #include "cli/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "measure/cli.h"
 
 #define PERIOD_S 5
+#define FILE_MODE 0644
 #define NS_PER_S 1e9
 
 /* The buckets of a histogram count what is in those below them, too. */
@@ -54,6 +57,45 @@ static int metrics_ask(const struct metrics *m, struct lodic_stat *ret_stat)
 	return !err && ret_stat->service_pid != (uint64_t)getpid() ? -ECONNRESET : err;
 }
 
+/* Makes a file that was not there before, whatever another user has put at its path. Readers of
+ * metrics are other users, so umask does not count. */
+static int metrics_create(const char *path, FILE **ret_to)
+{
+	int fd, err;
+
+	if (unlink(path) != 0 && errno != ENOENT)
+		return -errno;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	          FILE_MODE);
+	if (fd < 0)
+		return -errno;
+	*ret_to = fchmod(fd, FILE_MODE) == 0 ? fdopen(fd, "w") : NULL;
+	if (*ret_to)
+		return 0;
+	err = -errno;
+	close(fd);
+	unlink(path);
+	return err;
+}
+
+static int metrics_print(const struct metrics *m, FILE *to,
+                         const struct lodic_stat *stat)
+{
+	int err;
+
+	errno = 0;
+	stat_expose(to, stat);
+	metrics_expose(to, "fill", "reads of files into the cache", &m->fills);
+	metrics_expose(to, "miss",
+	               "from the hint of a reader to its blocks in the cache",
+	               &m->misses);
+	err = ferror(to) ? -(errno ? errno : EIO) : 0;
+	if (fclose(to) != 0 && !err)
+		err = -errno;
+	return err;
+}
+
+/* A name of this process's own: a predecessor may still write. */
 static int metrics_write(const struct metrics *m)
 {
 	struct lodic_stat stat = { 0 };
@@ -63,20 +105,18 @@ static int metrics_write(const struct metrics *m)
 
 	if (err)
 		return err;
-	if (snprintf(path, sizeof(path), "%s.new", m->path) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s.%d.new", m->path, (int)getpid()) >=
+	    (int)sizeof(path))
 		return -ENAMETOOLONG;
-	to = fopen(path, "we");
-	if (!to)
-		return -errno;
-	stat_expose(to, &stat);
-	metrics_expose(to, "fill", "reads of files into the cache", &m->fills);
-	metrics_expose(to, "miss",
-	               "from the hint of a reader to its blocks in the cache",
-	               &m->misses);
-	err = ferror(to) ? -EIO : 0;
-	if (fclose(to) != 0 && !err)
+	err = metrics_create(path, &to);
+	if (err)
+		return err;
+	err = metrics_print(m, to, &stat);
+	if (!err && rename(path, m->path) != 0)
 		err = -errno;
-	return err ? err : rename(path, m->path) == 0 ? 0 : -errno;
+	if (err)
+		unlink(path);
+	return err;
 }
 
 static void *metrics_run(void *arg)

@@ -32,6 +32,9 @@
 /* How long --replace waits for the other service's end, and how often it looks. */
 #define REPLACE_WAIT_NS UINT64_C(10000000000)
 #define REPLACE_POLL_NS 10000000
+/* From one line of a start to the next, or to its end. The service has one every 2 s while it asks
+ * for huge pages; what it does between two others takes less. */
+#define START_LINE_US 30000000u
 
 enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_METRICS, KEY_SETTING };
 
@@ -45,6 +48,7 @@ struct serve {
 	bool daemon;
 	bool replace;
 	bool started; /* a program has started this service */
+	bool ready;   /* programs can connect */
 	struct notify_passed passed;
 	struct metrics metrics;
 	int report; /* to tell how the start went; -1: nobody asks */
@@ -181,6 +185,9 @@ static void on_say(void *arg, const char *line)
 {
 	const struct serve *s = arg;
 
+	/* A large cache takes its time. The manager then waits for the next line. */
+	if (!s->ready)
+		notify_send("EXTEND_TIMEOUT_USEC=%u", START_LINE_US);
 	if (!s->quiet)
 		cli_note("%s", line);
 }
@@ -316,6 +323,7 @@ static void on_ready(void *arg)
 	s->metrics.socket = s->settings.socket;
 	if (metrics_start(&s->metrics) != 0)
 		on_say(s, s->metrics.why);
+	s->ready = true;
 	notify_send("READY=1");
 	tell_status(s);
 	report(s, 0);

@@ -486,7 +486,7 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 			service_turn(s);
 			s = resize_next(s);
 		}
-		if (s->options.stopping)
+		if (s->options.stopping && !s->succeeded)
 			s->options.stopping(s->options.say_arg);
 		service_shut(s);
 	}

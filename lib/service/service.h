@@ -66,7 +66,7 @@ struct service_options {
 	/* The main loop goes on: at least every SERVICE_ALIVE_MS, but for a long turn; may be
 	 * NULL. These three get say_arg as well. */
 	void (*alive)(void *arg);
-	/* The end begins; may be NULL. */
+	/* The end begins, and no successor goes on instead; may be NULL. */
 	void (*stopping)(void *arg);
 };
 

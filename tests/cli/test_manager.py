@@ -11,12 +11,14 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -43,6 +45,14 @@ while True:
         client.send(b"x" * 64)
 """
 END_SECONDS = 5  # a service's end may take, whatever its programs do
+
+
+def wait_until(true):
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        if time.monotonic() > deadline:
+            raise TimeoutError("it did not happen")
+        time.sleep(0.02)
 
 
 class Manager(unittest.TestCase):
@@ -115,7 +125,7 @@ class Manager(unittest.TestCase):
 class Notify(Manager):
     def test_ready_then_stopping(self):
         served = self.serve("-s", self.socket)
-        self.assertEqual(self.next(), {"READY": "1"})
+        self.assertEqual(self.wait_for("READY"), {"READY": "1"})
         self.assertEqual(self.next(), {"STATUS": f"serving 4 MiB at {self.socket}"})
         self.assertEqual(self.ask().returncode, 0)
         served.terminate()
@@ -126,7 +136,11 @@ class Notify(Manager):
     def test_abstract_socket(self):
         told = self.hear(f"@lodic-test-{os.getpid()}")
         self.serve("-s", self.socket, NOTIFY_SOCKET=f"@lodic-test-{os.getpid()}")
-        self.assertEqual(self.next(told), {"READY": "1"})
+        self.assertEqual(self.wait_for("READY", told=told), {"READY": "1"})
+
+    def test_start_that_takes_long_asks_for_more_time_with_each_line(self):
+        self.serve("-s", self.socket)
+        self.assertGreater(int(self.next()["EXTEND_TIMEOUT_USEC"]), 2000000)
 
     def test_manager_that_has_gone_is_not_waited_for(self):
         self.told.close()
@@ -241,6 +255,18 @@ class Passed(Manager):
 
 class Restart(Manager):
     """What ExecReload= of the units does."""
+
+    def test_service_that_has_a_successor_does_not_say_that_the_unit_stops(self):
+        served = self.serve(fd=self.passed())
+        self.wait_for("READY")
+        done = self.reload()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(self.end_by_pid, int(self.wait_for("MAINPID")["MAINPID"]))
+        self.assertEqual(served.wait(SECONDS), 0)
+        self.told.settimeout(0)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                self.assertNotIn("STOPPING", self.next())
 
     def stat(self):
         done = subprocess.run([LODIC, "stat", "--json", "-s", self.socket], text=True, check=True,
@@ -364,14 +390,58 @@ class Metrics(Manager):
         self.assertGreaterEqual(values["lodic_miss_seconds_sum"],
                                 values["lodic_fill_seconds_sum"])
 
+    def test_link_of_another_user_is_not_followed(self):
+        path, precious = self.folder / "lodic.prom", self.folder / "precious"
+        precious.write_text("mine", encoding="ascii")
+        path.symlink_to(precious)
+        served = self.serve("-s", self.socket, "--metrics", path)
+        self.wait_for("READY")
+        wait_until(lambda: not path.is_symlink())
+        self.assertIn("# TYPE lodic_cached gauge", path.read_text(encoding="ascii"))
+        # The name under which it writes is known as well. A FIFO there would hold it up.
+        place = path.with_name(f"lodic.prom.{served.pid}.new")
+        place.symlink_to(precious)
+        _, when = self.written(path)
+        _, when = self.written(path, when)
+        self.assertFalse(place.is_symlink())
+        os.mkfifo(place)
+        self.written(path, when)
+        self.assertEqual(precious.read_text(encoding="ascii"), "mine")
+
+    def test_other_users_may_read_them_also_of_a_daemon(self):
+        path = self.folder / "lodic.prom"
+        self.serve("-s", self.socket, "--metrics", path, "--daemon")
+        self.wait_for("READY")
+        self.written(path)
+        pid = json.loads(subprocess.run([LODIC, "stat", "--json", "-s", self.socket], check=True,
+                                        stdout=subprocess.PIPE).stdout)["service_pid"]
+        self.addCleanup(os.kill, pid, signal.SIGTERM)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o644)
+
+    def test_full_disk_leaves_the_old_file_and_no_part_of_a_new_one(self):
+        path = self.folder / "lodic.prom"
+        served = self.serve("-s", self.socket, "--metrics", path)
+        self.wait_for("READY")
+        old, _ = self.written(path)
+        resource.prlimit(served.pid, resource.RLIMIT_FSIZE, (512, 512))
+        self.heard(served, f"cannot write the metrics to {path}: File too large")
+        self.assertEqual(path.read_text(encoding="ascii"), old)
+        self.assertEqual(list(self.folder.glob("lodic.prom.*")), [])
+        self.assertEqual(self.ask().returncode, 0)
+
+    def heard(self, served, text):
+        too_late = threading.Timer(SECONDS, served.kill)
+        too_late.start()
+        self.addCleanup(too_late.cancel)
+        for line in served.stderr:
+            if text in line:
+                return
+        self.fail("nothing is said")
+
     def test_file_that_cannot_be_written_is_said_once(self):
         served = self.serve("-s", self.socket, "--metrics", "/nonexistent/lodic.prom")
         self.wait_for("READY")
-        for line in served.stderr:
-            if "cannot write the metrics to /nonexistent/lodic.prom" in line:
-                break
-        else:
-            self.fail("nothing is said")
+        self.heard(served, "cannot write the metrics to /nonexistent/lodic.prom")
         self.assertEqual(self.ask().returncode, 0)
         done = self.serve("--metrics", "relative")
         self.assertEqual(done.wait(SECONDS), 1)
