@@ -53,14 +53,15 @@ static bool daemon_is_log(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-void daemon_silence(bool keep_log)
+void daemon_silence(bool keep_log, bool journal)
 {
 	int null = open("/dev/null", O_RDWR);
 
 	if (null < 0)
 		_exit(EXIT_FAILURE);
 	for (int i = 0; i < FIRST_FD; i++)
-		if (i == 0 || !keep_log || !daemon_is_log(i))
+		if (!(i == STDERR_FILENO && journal) &&
+		    (i == 0 || !keep_log || !daemon_is_log(i)))
 			dup2(null, i);
 	if (null >= FIRST_FD)
 		close(null);

@@ -14,8 +14,8 @@
 int daemon_leave(int fd);
 
 /* From now on nothing is read, and what is printed is lost. With keep_log, stdout and stderr
- * stay where they are regular files. */
-void daemon_silence(bool keep_log);
+ * stay where they are regular files. With journal, stderr stays in any case. */
+void daemon_silence(bool keep_log, bool journal);
 
 /* Gives up what the starting program has chosen for itself, as far as this process may:
  * CPUs, priority, policy of memory, soft limits. */

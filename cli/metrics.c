@@ -14,36 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/log.h"
+#include "cli/stat_times.h"
 #include "lib/look.h"
-#include "measure/cli.h"
 
 #define PERIOD_S 5
 #define FILE_MODE 0644
-#define NS_PER_S 1e9
 
-/* The buckets of a histogram count what is in those below them, too. */
-static void metrics_expose(FILE *to, const char *name, const char *help,
-                           const struct service_times *times)
-{
-	struct service_times now;
-	uint64_t nr = 0;
-
-	service_times_copy(times, &now);
-	fprintf(to, "# HELP lodic_%s_seconds %s\n# TYPE lodic_%s_seconds histogram\n",
-	        name, help, name);
-	for (unsigned int i = 0; i < SERVICE_TIME_BUCKETS; i++) {
-		nr += now.nr[i];
-		if (i < SERVICE_TIME_BUCKETS - 1)
-			fprintf(to, "lodic_%s_seconds_bucket{le=\"%.6f\"} %llu\n", name,
-			        (double)(1u << i) / 1e6, (unsigned long long)nr);
-	}
-	fprintf(to, "lodic_%s_seconds_bucket{le=\"+Inf\"} %llu\n", name,
-	        (unsigned long long)nr);
-	fprintf(to, "lodic_%s_seconds_sum %.9f\nlodic_%s_seconds_count %llu\n", name,
-	        (double)now.sum_ns / NS_PER_S, name, (unsigned long long)nr);
-}
-
-static int metrics_ask(const struct metrics *m, struct lodic_stat *ret_stat)
+static int metrics_ask(const struct metrics *m, struct lodic_stat *ret_stat,
+                       struct look_times ret_times[LOOK_NR_TIMES])
 {
 	struct look *look;
 	int pid, err;
@@ -52,6 +31,8 @@ static int metrics_ask(const struct metrics *m, struct lodic_stat *ret_stat)
 	if (err)
 		return err;
 	err = look_stat(look, ret_stat);
+	if (!err)
+		err = stat_times_ask(look, ret_times);
 	look_close(look);
 	/* A successor writes its own. */
 	return !err && ret_stat->service_pid != (uint64_t)getpid() ? -ECONNRESET : err;
@@ -78,17 +59,14 @@ static int metrics_create(const char *path, FILE **ret_to)
 	return err;
 }
 
-static int metrics_print(const struct metrics *m, FILE *to,
-                         const struct lodic_stat *stat)
+static int metrics_print(FILE *to, const struct lodic_stat *stat,
+                         const struct look_times times[LOOK_NR_TIMES])
 {
 	int err;
 
 	errno = 0;
 	stat_expose(to, stat);
-	metrics_expose(to, "fill", "reads of files into the cache", &m->fills);
-	metrics_expose(to, "miss",
-	               "from the hint of a reader to its blocks in the cache",
-	               &m->misses);
+	stat_times_expose(to, times);
 	err = ferror(to) ? -(errno ? errno : EIO) : 0;
 	if (fclose(to) != 0 && !err)
 		err = -errno;
@@ -98,9 +76,10 @@ static int metrics_print(const struct metrics *m, FILE *to,
 /* A name of this process's own: a predecessor may still write. */
 static int metrics_write(const struct metrics *m)
 {
+	struct look_times times[LOOK_NR_TIMES] = { 0 };
 	struct lodic_stat stat = { 0 };
 	char path[PATH_MAX];
-	int err = metrics_ask(m, &stat);
+	int err = metrics_ask(m, &stat, times);
 	FILE *to;
 
 	if (err)
@@ -111,7 +90,7 @@ static int metrics_write(const struct metrics *m)
 	err = metrics_create(path, &to);
 	if (err)
 		return err;
-	err = metrics_print(m, to, &stat);
+	err = metrics_print(to, &stat, times);
 	if (!err && rename(path, m->path) != 0)
 		err = -errno;
 	if (err)
@@ -128,8 +107,9 @@ static void *metrics_run(void *arg)
 	for (;;) {
 		err = metrics_write(m);
 		if (err && err != said && err != -ECONNRESET)
-			cli_note("cannot write the metrics to %s: %s", m->path,
-			         strerror(-err));
+			log_say(SERVICE_WARNING, "metrics",
+			        "cannot write the metrics to %s: %s", m->path,
+			        strerror(-err));
 		said = err;
 		nanosleep(&period, NULL);
 	}

@@ -9,14 +9,12 @@
 
 #include <stdio.h>
 
-#include "lib/service/service.h"
 #include "lodic/lodic.h"
 
 struct metrics {
 	const char *path;   /* NULL: nobody wants them */
 	const char *socket; /* of the service */
-	struct service_times fills, misses;
-	char why[256]; /* the last error; the thread's, once it runs */
+	char why[256];      /* the last error; the thread's, once it runs */
 };
 
 /* Starts the thread, if there is a path. It writes the file at once, and then every five seconds;

@@ -1,58 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * `lodic serve`: the cache's service. It runs in the foreground, in the background
- * (--daemon), or for a program that uses the library (--report-fd, see lib/client/start.c).
+ * `lodic serve`: the cache's service, and what options and other sources tell it. It runs in the
+ * foreground, in the background (--daemon), or for a program that uses the library (--report-fd,
+ * see lib/client/start.c).
  */
 #define _GNU_SOURCE
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/daemon.h"
-#include "cli/metrics.h"
-#include "cli/notify.h"
-#include "lib/service/service.h"
-#include "lib/settings.h"
+#include "cli/log.h"
+#include "cli/serve.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
 
-#define MIB_SHIFT 20 /* sizes are printed in MiB */
 /* How long a service that a program has started stays without a client. */
 #define STARTED_IDLE_EXIT_MS 10000u
-/* How long --replace waits for the other service's end, and how often it looks. */
-#define REPLACE_WAIT_NS UINT64_C(10000000000)
-#define REPLACE_POLL_NS 10000000
-/* From one line of a start to the next, or to its end. The service has one every 2 s while it asks
- * for huge pages; what it does between two others takes less. */
-#define START_LINE_US 30000000u
 
 enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_METRICS, KEY_SETTING };
-
-struct serve {
-	struct settings settings;
-	struct settings said; /* by options alone */
-	struct settings
-		told; /* by these and all other sources, when they were last read */
-	struct service_options options;
-	bool quiet;
-	bool daemon;
-	bool replace;
-	bool started; /* a program has started this service */
-	bool ready;   /* programs can connect */
-	struct notify_passed passed;
-	struct metrics metrics;
-	int report; /* to tell how the start went; -1: nobody asks */
-};
 
 static const char doc[] =
 	"Run the service that fills and owns a cache. A program that uses liblodic starts "
@@ -112,6 +84,12 @@ static const struct argp_option option_list[] = {
 	  "Give memory back when this file says that it is short (default: "
 	  "/proc/pressure/memory)",
 	  0 },
+	{ "log", SETTING(LOG), "text|json", 0,
+	  "Write the log as text (default), or as JSON: an object in each line", 0 },
+	{ "log-level", SETTING(LOG_LEVEL), "LEVEL", 0,
+	  "What the log has: error, warning, info (default) or debug, each with those "
+	  "before it",
+	  0 },
 	{ "replace", KEY_REPLACE, NULL, 0,
 	  "Take the place of the service that listens there, with what it has cached; "
 	  "that one ends",
@@ -166,6 +144,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(HUGE_PAGES):
 	case SETTING(HOLDS):
 	case SETTING(PRESSURE):
+	case SETTING(LOG):
+	case SETTING(LOG_LEVEL):
 		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
 		return 0;
 	case KEY_REPLACE: s->replace = true; return 0;
@@ -179,259 +159,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
-}
-
-static void on_say(void *arg, const char *line)
-{
-	const struct serve *s = arg;
-
-	/* A large cache takes its time. The manager then waits for the next line. */
-	if (!s->ready)
-		notify_send("EXTEND_TIMEOUT_USEC=%u", START_LINE_US);
-	if (!s->quiet)
-		cli_note("%s", line);
-}
-
-/* Tells the program that waits for it how the start went. */
-static void report(struct serve *s, int error)
-{
-	int answer = -error;
-
-	if (s->report < 0)
-		return;
-	/* If that program has gone, programs can connect all the same. */
-	if (write(s->report, &answer, sizeof(answer)) == sizeof(answer) && !error)
-		daemon_silence(!s->started);
-	close(s->report);
-	s->report = -1;
-}
-
-static unsigned long long serve_mib(const struct serve *s)
-{
-	return (s->options.cache_bytes + s->options.hold_bytes) >> MIB_SHIFT;
-}
-
-static void tell_status(const struct serve *s)
-{
-	notify_send("STATUS=serving %llu MiB at %s", serve_mib(s), s->settings.socket);
-}
-
-/* Somebody has resized the cache, but for its holds: the next service shall have that size. */
-static void on_resized(void *arg, uint64_t cache_bytes)
-{
-	struct serve *s = arg;
-
-	s->options.cache_bytes = cache_bytes;
-	s->settings.memory_bytes = cache_bytes + s->options.hold_bytes;
-	/* A size that stands in a configuration file is found there. Otherwise the next service
-	 * must split it in the same way. */
-	if (s->settings.memory_bytes != s->told.memory_bytes ||
-	    s->settings.from[SETTING_MEMORY] == SETTINGS_NOBODY) {
-		s->settings.from[SETTING_MEMORY] = SETTINGS_OPTION;
-		s->settings.from[SETTING_HOLDS] = SETTINGS_OPTION;
-		s->settings.hold_bytes = s->options.hold_bytes;
-	}
-	if (settings_leave(&s->settings) != 0)
-		on_say(s, s->settings.why);
-	tell_status(s);
-}
-
-/* The configuration files may say something else now. Returns a new size, or 0. */
-static uint64_t reread(struct serve *s)
-{
-	struct settings now = { 0 };
-	uint64_t bytes = 0;
-	int nr = 0;
-
-	if (settings_copy(&now, &s->said) != 0 ||
-	    settings_gather(&now, settings_privileged()) != 0) {
-		on_say(s, now.why);
-		settings_free(&now);
-		return 0;
-	}
-	for (enum setting i = 0; i < NR_SETTINGS; i++) {
-		char line[SETTINGS_WHY_BYTES];
-
-		if (settings_equal(&now, &s->told, i))
-			continue;
-		nr++;
-		if (i == SETTING_MEMORY) {
-			s->settings.from[i] = now.from[i];
-			bytes = now.memory_bytes ? now.memory_bytes
-			                         : SERVICE_DEFAULT_CACHE_BYTES;
-			continue;
-		}
-		snprintf(line, sizeof(line),
-		         "`%s' has changed: the service must be started anew for that",
-		         settings_name(i));
-		on_say(s, line);
-	}
-	if (nr == 0)
-		on_say(s, "the configuration says what it said before");
-	settings_free(&s->told);
-	s->told = now;
-	/* Holds keep their part. */
-	if (bytes > 0 && bytes < s->options.hold_bytes + SERVICE_MIN_CACHE_BYTES) {
-		on_say(s, "the holds leave no room for a cache of that size");
-		return 0;
-	}
-	return bytes > 0 ? bytes - s->options.hold_bytes : 0;
-}
-
-/* SIGHUP. A resize that begins with it does not keep the manager waiting. */
-static uint64_t on_reread(void *arg)
-{
-	uint64_t bytes;
-
-	notify_send("RELOADING=1\nMONOTONIC_USEC=%llu",
-	            (unsigned long long)(cli_now_ns() / 1000));
-	bytes = reread(arg);
-	notify_send("READY=1");
-	return bytes;
-}
-
-static void on_alive(void *arg)
-{
-	(void)arg;
-	notify_alive();
-}
-
-/* The other service was the manager's main process. It ends next. */
-static void on_taking(void *arg)
-{
-	(void)arg;
-	notify_send("MAINPID=%d", (int)getpid());
-}
-
-static void on_stopping(void *arg)
-{
-	(void)arg;
-	notify_send("STOPPING=1\nSTATUS=ending");
-}
-
-static void on_ready(void *arg)
-{
-	struct serve *s = arg;
-
-	if (settings_leave(&s->settings) != 0)
-		on_say(s, s->settings.why);
-	if (!s->quiet) {
-		printf("lodic: serving %llu MiB at %s, counting by %s\n", serve_mib(s),
-		       s->settings.socket, settings_scheme_name(s->options.scheme));
-		fflush(stdout);
-	}
-	s->metrics.socket = s->settings.socket;
-	if (metrics_start(&s->metrics) != 0)
-		on_say(s, s->metrics.why);
-	s->ready = true;
-	notify_send("READY=1");
-	tell_status(s);
-	report(s, 0);
-}
-
-/* The process that listens at the path, if it is this user's; 0: there is none. Its lock
- * file would name a dead one between two services. */
-static pid_t holder(const char *path)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct ucred peer = { 0 };
-	socklen_t bytes = sizeof(peer);
-	bool found;
-
-	strcpy(address.sun_path, path);
-	found = fd >= 0 &&
-	        connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-	        peer.uid == geteuid();
-	if (fd >= 0)
-		close(fd);
-	return found ? peer.pid : 0;
-}
-
-/* Another start may do what this one could not: without the other service's cache. */
-static bool starts_empty(struct serve *s, int error, const char *why)
-{
-	if (!s->options.takeover || (error != -EPROTO && error != -ETIMEDOUT))
-		return false;
-	cli_note("the cache starts empty: %s", why ? why : strerror(-error));
-	s->options.takeover = false;
-	return true;
-}
-
-/* Runs the service; with --replace, in the other one's place and with its cache. If that cannot be,
- * it runs as soon as the other one has ended. Readers may start another one in between: that one
- * ends, too. */
-static int run_or_replace(struct serve *s, const char **ret_why)
-{
-	const struct timespec pause = { .tv_nsec = REPLACE_POLL_NS };
-	uint64_t deadline = 0;
-	pid_t pid, told = 0;
-	int error;
-
-	for (;;) {
-		error = service_run(&s->options, on_ready, s, ret_why);
-		if (error && starts_empty(s, error, *ret_why))
-			continue;
-		deadline = deadline ? deadline : cli_now_ns() + REPLACE_WAIT_NS;
-		if (error != -EADDRINUSE || !s->replace || cli_now_ns() > deadline)
-			return error;
-		s->options.takeover = false;
-		pid = holder(s->settings.socket);
-		if (pid > 0 && pid != told)
-			kill(pid, SIGTERM);
-		told = pid > 0 ? pid : told;
-		nanosleep(&pause, NULL);
-	}
-}
-
-/* 0 or -errno, after a message. */
-static int run(struct serve *s)
-{
-	const char *why = NULL;
-	int error;
-
-	signal(SIGXFSZ, SIG_IGN); /* a file size limit gives an error instead */
-	signal(SIGPIPE, SIG_IGN);
-	error = run_or_replace(s, &why);
-	if (!error)
-		return 0;
-	cli_error("cannot serve at %s: %s%s%s%s", s->settings.socket, strerror(-error),
-	          why ? "; " : "", why ? why : "",
-	          error == -EADDRINUSE && !s->replace
-	                  ? "; add --replace to take its place"
-	          : s->options.takeover ? "; the other service goes on, if there is one"
-	                                : "");
-	notify_send("ERRNO=%d\nSTATUS=cannot serve: %s", -error,
-	            why ? why : strerror(-error));
-	report(s, error);
-	return error;
-}
-
-/* Runs the service in a child. The parent returns when programs can connect. */
-static int run_in_background(struct serve *s)
-{
-	int ends[2], answer = -1;
-	ssize_t n;
-	pid_t pid;
-
-	if (pipe2(ends, O_CLOEXEC) != 0 || (pid = fork()) < 0) {
-		cli_error("cannot go to the background: %s", strerror(errno));
-		return CLI_FAILED;
-	}
-	if (pid == 0) {
-		s->report = daemon_leave(ends[1]);
-		clearenv();
-		_exit(run(s) ? CLI_FAILED : CLI_OK);
-	}
-	close(ends[1]);
-	do
-		n = read(ends[0], &answer, sizeof(answer));
-	while (n < 0 && errno == EINTR);
-	close(ends[0]);
-	if (n != sizeof(answer))
-		cli_error("the service has died");
-	return answer == 0 ? CLI_OK : CLI_FAILED;
 }
 
 /* NULL: none. A kernel without PSI has no such file, which is no mistake of the user's. */
@@ -485,6 +212,13 @@ static void complete_limits(struct serve *s)
 		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
 }
 
+static int refuse(const char *why, int error)
+{
+	log_say(SERVICE_ERROR, "cannot_serve", "%s", why);
+	log_flush();
+	return error;
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
@@ -498,19 +232,16 @@ static int complete(struct serve *s)
 		error = settings_find_socket(settings, true);
 	if (!error)
 		error = settings_copy(&s->told, settings);
-	if (error) {
-		cli_error("%s", settings->why);
-		return error;
-	}
+	if (error)
+		return refuse(settings->why, error);
+	serve_configure_log(s, settings);
 	/* A service that somebody runs by hand is told by hand. It must not make a promise
 	 * that nobody remembers. */
 	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
-		on_say(s, settings->why);
+		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
 	error = settings_split(settings, &cache_bytes, &hold_bytes);
-	if (error) {
-		cli_error("%s", settings->why);
-		return error;
-	}
+	if (error)
+		return refuse(settings->why, error);
 	s->options = (struct service_options){
 		.socket = settings->socket,
 		.cache_bytes = cache_bytes,
@@ -525,19 +256,11 @@ static int complete(struct serve *s)
 		.immutable = (const char *const *)settings->globs,
 		.buffered = settings->buffered,
 		.small_pages = settings->small_pages,
-		.say = on_say,
-		.say_arg = s,
 		.pressure = pressure_file(settings),
-		.resized = on_resized,
-		.reread = on_reread,
 		.listening = s->passed.socket,
-		.alive = notify_is_watched() ? on_alive : NULL,
-		.stopping = on_stopping,
-		.fills = &s->metrics.fills,
-		.misses = &s->metrics.misses,
 		.takeover = s->replace,
-		.taking = on_taking,
 	};
+	serve_connect(s);
 	complete_limits(s);
 	return 0;
 }
@@ -551,27 +274,27 @@ int command_serve(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0)
 		return CLI_USAGE;
+	s.journal = log_is_journal();
+	serve_configure_log(&s, &s.settings);
 	if (notify_begin(&s.passed) != 0) {
-		cli_error("%s", s.passed.why);
+		refuse(s.passed.why, -EINVAL);
 		return CLI_FAILED;
 	}
 	if (s.started) {
 		s.report = daemon_leave(s.report);
-		daemon_silence(false);
+		daemon_silence(false, false);
 		daemon_forget_choices();
 	}
 	error = complete(&s);
-	if (!error && s.metrics.path && *s.metrics.path != '/') {
-		cli_error("--metrics: '%s' does not begin with /", s.metrics.path);
-		error = -EINVAL;
-	}
+	if (!error && s.metrics.path && *s.metrics.path != '/')
+		error = refuse("--metrics must be a path that begins with /", -EINVAL);
 	if (error) {
-		report(&s, error);
+		serve_report(&s, error);
 		return CLI_FAILED;
 	}
 	if (s.daemon)
-		return run_in_background(&s);
+		return serve_in_background(&s);
 	if (s.started)
 		clearenv();
-	return run(&s) ? CLI_FAILED : CLI_OK;
+	return serve_run(&s) ? CLI_FAILED : CLI_OK;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic stat`: what the running cache holds and has done. */
 #include <argp.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/metrics.h"
+#include "cli/stat_times.h"
 #include "cli/watch.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
@@ -144,10 +146,12 @@ static json_t *stat_json(const struct lodic_stat *s, const char *socket)
 	return o;
 }
 
-static void print_json(const struct lodic_stat *s, const char *socket)
+static void print_json(const struct lodic_stat *s, const struct look_times *times,
+                       const char *socket)
 {
 	json_t *o = stat_json(s, socket);
 
+	stat_times_json(o, times);
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);
@@ -167,7 +171,8 @@ static const char *row_text(const struct lodic_stat *s, const struct row *row,
 	return number;
 }
 
-static void print_table(const struct lodic_stat *s, const char *socket)
+static void print_table(const struct lodic_stat *s, const struct look_times *times,
+                        const char *socket)
 {
 	uint64_t asked = s->hits + s->misses;
 	char number[NUMBER_BYTES];
@@ -190,6 +195,7 @@ static void print_table(const struct lodic_stat *s, const char *socket)
 		       (unsigned long long)(s->hold_bytes ? 100 * s->hold_huge_bytes /
 		                                                    s->hold_bytes
 		                                          : 0));
+	stat_times_print(times);
 	for (size_t i = 0; i < NR_ROWS; i++)
 		printf("  %-17s %15s  %s\n", rows[i].name,
 		       row_text(s, &rows[i], number), rows[i].meaning);
@@ -216,6 +222,7 @@ int command_stat(int argc, char **argv)
 	static const struct argp argp = { option_list, parse, NULL, doc,
 		                          children,    NULL,  NULL };
 	static struct stat_options o;
+	struct look_times times[LOOK_NR_TIMES];
 	struct lodic_stat s;
 	struct look *look;
 	int err, pid;
@@ -229,12 +236,16 @@ int command_stat(int argc, char **argv)
 	if (err)
 		return where_complain(&o.where, err, pid);
 	err = look_stat(look, &s);
+	/* A service of before the times says that there is no such request. */
+	if (!err)
+		err = stat_times_ask(look, times);
 	look_close(look);
+	err = err == -EINVAL ? 0 : err;
 	if (err)
 		return where_complain(&o.where, err, pid);
 	if (o.json)
-		print_json(&s, o.where.socket);
+		print_json(&s, times, o.where.socket);
 	else
-		print_table(&s, o.where.socket);
+		print_table(&s, times, o.where.socket);
 	return CLI_OK;
 }

@@ -122,6 +122,16 @@ static void text_print_part(const char *s, size_t n)
 	}
 }
 
+void text_clean(char *s)
+{
+	for (unsigned char *c = (unsigned char *)s; *c; c++) {
+		if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			*c++ = '?', *c = '?';
+		else if (*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
+}
+
 /* The first byte of a character from s[at] on. */
 static size_t text_character(const char *s, size_t at)
 {

@@ -30,6 +30,8 @@ int text_is_utf8(void);
 /* Prints a string of a stranger: what could steer a terminal becomes '?'. With width, a longer
  * one loses its middle. */
 void text_print(const char *s, size_t width);
+/* The same in place: it prints nothing, and no byte more or less is there afterwards. */
+void text_clean(char *s);
 /* The same for JSON, which is UTF-8: bytes that are not become '?'. */
 json_t *text_json(const char *s);
 

@@ -121,6 +121,7 @@ static const struct look_kind {
 	                   sizeof(struct look_reader) - 1, true },
 	[LOOK_CONTEXTS] = { WIRE_CONTEXTS, sizeof(struct look_context), 0, false },
 	[LOOK_HOLDS] = { WIRE_HOLDS, sizeof(struct look_hold), 0, false },
+	[LOOK_TIMES] = { WIRE_TIMES, sizeof(struct look_times), 0, false },
 };
 _Static_assert(offsetof(struct look_file, path) ==
                        offsetof(struct look_file, proof) +

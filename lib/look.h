@@ -89,6 +89,21 @@ struct look_hold {
 };
 enum look_hold_state { LOOK_HOLD_LOADING, LOOK_HOLD_SHARED, LOOK_HOLD_PAST };
 
+/* How long things took, since the start. Bucket i counts those of up to 2^i us that no bucket
+ * before it has, and the last one all others. */
+#define LOOK_TIME_BUCKETS 24u
+enum look_times_kind {
+	LOOK_TIMES_FILL, /* a read of a file into the cache, up to 32 blocks */
+	LOOK_TIMES_MISS, /* from a reader's hint to the end of the read that it led to */
+	LOOK_NR_TIMES
+};
+struct look_times {
+	uint32_t bytes;
+	uint32_t kind; /* enum look_times_kind */
+	uint64_t sum_ns;
+	uint64_t nr[LOOK_TIME_BUCKETS];
+};
+
 /* What a drop has done. */
 struct look_dropped {
 	uint64_t files;
@@ -136,7 +151,7 @@ int look_stat(struct look *look, struct lodic_stat *ret_stat);
 
 /* Calls each() with every record of the list, until it returns something else than 0, which
  * is then returned. The record is each()'s only while it runs. */
-enum look_list { LOOK_FILES, LOOK_READERS, LOOK_CONTEXTS, LOOK_HOLDS };
+enum look_list { LOOK_FILES, LOOK_READERS, LOOK_CONTEXTS, LOOK_HOLDS, LOOK_TIMES };
 int look_list(struct look *look, enum look_list list,
               int (*each)(void *ctx, const void *record), void *ctx);
 

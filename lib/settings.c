@@ -28,6 +28,13 @@ static const char *const settings_schemes[] = { "lodic", "atomic", "frozen", "ha
 static const char *const settings_barriers[] = { "auto", "light", "lock" };
 #define NR_BARRIERS (sizeof(settings_barriers) / sizeof(*settings_barriers))
 
+static const char *const settings_logs[] = { "text", "json" };
+#define NR_LOGS (sizeof(settings_logs) / sizeof(*settings_logs))
+
+/* In the order of enum service_level. */
+static const char *const settings_levels[] = { "error", "warning", "info", "debug" };
+#define NR_LEVELS (sizeof(settings_levels) / sizeof(*settings_levels))
+
 static const struct {
 	const char *name;
 	uint64_t least, most; /* of a number */
@@ -47,6 +54,8 @@ static const struct {
 	[SETTING_HUGE_PAGES] = { .name = "huge-pages" },
 	[SETTING_HOLDS] = { "holds", 0, SERVICE_MAX_CACHE_BYTES },
 	[SETTING_PRESSURE] = { .name = "pressure" },
+	[SETTING_LOG] = { .name = "log" },
+	[SETTING_LOG_LEVEL] = { .name = "log-level" },
 };
 
 __attribute__((format(printf, 2, 3))) static int
@@ -113,6 +122,10 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 		return a->from[setting] == b->from[setting] &&
 		       a->hold_bytes == b->hold_bytes;
 	case SETTING_PRESSURE: return strcmp(a->pressure, b->pressure) == 0;
+	case SETTING_LOG: return a->log_json == b->log_json;
+	case SETTING_LOG_LEVEL:
+		return a->from[setting] == b->from[setting] &&
+		       a->log_level == b->log_level;
 	case NR_SETTINGS: break;
 	}
 	return true;
@@ -131,6 +144,11 @@ const char *settings_scheme_name(uint32_t scheme)
 const char *settings_barrier_name(uint32_t barrier)
 {
 	return barrier < NR_BARRIERS ? settings_barriers[barrier] : NULL;
+}
+
+const char *settings_level_name(uint32_t level)
+{
+	return level < NR_LEVELS ? settings_levels[level] : NULL;
 }
 
 bool settings_privileged(void)
@@ -217,6 +235,22 @@ static int settings_take_barrier(struct settings *s, const char *value, uint64_t
 		return 0;
 	return settings_refuse(
 		s, "there is no barrier '%s'; choose auto, light or lock", value);
+}
+
+static int settings_take_log(struct settings *s, const char *value, uint64_t *ret)
+{
+	if (settings_find(settings_logs, NR_LOGS, value, ret))
+		return 0;
+	return settings_refuse(s, "'%s' is neither text nor json", value);
+}
+
+static int settings_take_level(struct settings *s, const char *value, uint64_t *ret)
+{
+	if (settings_find(settings_levels, NR_LEVELS, value, ret))
+		return 0;
+	return settings_refuse(
+		s, "there is no level '%s'; choose error, warning, info or debug",
+		value);
 }
 
 static int settings_take_yes(struct settings *s, const char *value, uint64_t *ret)
@@ -322,6 +356,8 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 			value);
 	case SETTING_IMMUTABLE: return settings_check_glob(s, value);
 	case SETTING_PRESSURE: return settings_check_pressure(s, value);
+	case SETTING_LOG: return settings_take_log(s, value, ret);
+	case SETTING_LOG_LEVEL: return settings_take_level(s, value, ret);
 	default: return settings_take_number(s, setting, value, ret);
 	}
 }
@@ -344,6 +380,8 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_HUGE_PAGES: s->small_pages = n != 0; return 0;
 	case SETTING_HOLDS: s->hold_bytes = n; return 0;
 	case SETTING_PRESSURE: strcpy(s->pressure, value); return 0;
+	case SETTING_LOG: s->log_json = n != 0; return 0;
+	case SETTING_LOG_LEVEL: s->log_level = (uint32_t)n; return 0;
 	case NR_SETTINGS: break;
 	}
 	return -EINVAL;

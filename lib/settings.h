@@ -32,6 +32,8 @@ enum setting {
 	SETTING_HUGE_PAGES,
 	SETTING_HOLDS,
 	SETTING_PRESSURE,
+	SETTING_LOG,
+	SETTING_LOG_LEVEL,
 	NR_SETTINGS
 };
 
@@ -57,6 +59,8 @@ struct settings {
 	uint32_t scheme;  /* enum lodic_scheme */
 	uint32_t barrier; /* enum service_barrier */
 	uint32_t quota, entries, files;
+	uint32_t log_level; /* enum service_level */
+	bool log_json;
 	bool buffered;
 	bool small_pages;                    /* huge-pages = off */
 	char pressure[SETTINGS_PATH_BYTES];  /* "": nobody says; "off", or a path */
@@ -79,6 +83,9 @@ const char *settings_name(enum setting setting);
 const char *settings_scheme_name(uint32_t scheme);
 /* "auto", "light", "lock"; NULL: there is none. */
 const char *settings_barrier_name(uint32_t barrier);
+
+/* "error", "warning", "info", "debug"; NULL: there is none. */
+const char *settings_level_name(uint32_t level);
 
 /* Does this program run with more rights than its user has (AT_SECURE)? Then that user may
  * not choose what it trusts, and nothing but its own options counts. */

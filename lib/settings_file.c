@@ -18,8 +18,9 @@
 #define LINE_BYTES 5000 /* a path, and a key */
 #define LEFT_BYTES (SETTINGS_SOCKET_BYTES + 16)
 
-/* Which settings a service leaves: not where it listens, and not how long it stays. A
- * service that somebody runs by hand stays for ever, and its successor must not. */
+/* Which settings a service leaves: not where it listens, not how long it stays, and
+ * not what it logs. A service that somebody runs by hand stays for ever, and its successor, which
+ * has no log, must not. */
 #define LEFT_MASK \
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
 	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \

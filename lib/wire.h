@@ -23,6 +23,7 @@
  *   READERS        -                      a page of records  -       (a: cursor)
  *   CONTEXTS       -                      a page of records  -       (a: cursor)
  *   HOLDS          -                      a page of records  -       (a: cursor)
+ *   TIMES          -                      a page of records  -
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
@@ -41,8 +42,8 @@
  * again. -EAGAIN: 64 ranges are being read for this client. HOLD_FD gives a holder another
  * description of what HOLD gave it.
  *
- * The last four are a successor's, in that order (lib/service/takeover.h). It must be a reader, and
- * run as the service's own user: root may not ask for them.
+ * HAND_FILE to HANDED are a successor's, in that order (lib/service/takeover.h). It must be a
+ * reader, and run as the service's own user: root may not ask for them.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
@@ -78,6 +79,7 @@ enum wire_op {
 	WIRE_HAND_FRAMES,
 	WIRE_HAND_OVER,
 	WIRE_HANDED,
+	WIRE_TIMES,
 };
 
 struct wire_request {

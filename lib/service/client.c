@@ -101,7 +101,10 @@ static void client_bury(struct service *s, struct client *c)
 {
 	service_close(&c->process);
 	c->gone = true;
-	if (c->greeted && --s->nr_clients == 0)
+	if (!c->greeted)
+		return;
+	service_say(s, SERVICE_DEBUG, "detached", "process %d has left", c->pid);
+	if (--s->nr_clients == 0)
 		s->idle_since_ns = host_now_ns();
 }
 
@@ -236,6 +239,7 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 		service_close(&c->process);
 	c->greeted = true;
 	s->nr_clients++;
+	service_say(s, SERVICE_DEBUG, "attached", "process %d is a reader now", c->pid);
 	x->reply.hello.control_bytes = s->control.bytes;
 	x->reply.hello.data_bytes = s->arena.header->data_bytes;
 	x->reply.hello.shared_bytes = s->shared.bytes;
@@ -481,6 +485,7 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_READERS: return client_op_list(s, x, list_readers);
 	case WIRE_CONTEXTS: return client_op_list(s, x, list_contexts);
 	case WIRE_HOLDS: return client_op_list(s, x, list_holds);
+	case WIRE_TIMES: return client_op_list(s, x, list_times);
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
 	case WIRE_RESIZE: return resize_request(s, x->request.a, &x->reply.resize);

@@ -394,8 +394,9 @@ void evict_fenced(struct service *s)
 	if (!host_load_acquire(&e->ok)) {
 		/* It was there when the service started. Nothing is taken without it. */
 		if (!e->said)
-			service_say(s, "the fence over all processes fails: nothing is "
-			               "evicted");
+			service_say(s, SERVICE_ERROR, "fence_failed",
+			            "the fence over all processes fails: nothing is "
+			            "evicted");
 		e->said = true;
 		for (u32 i = 0; i < e->away->nr; i++) {
 			if (!batch_is_hidden(&s->arena, e->away->frames[i]))

@@ -365,7 +365,8 @@ static int files_prove(struct service *s, struct held_file *f,
 	f->proof = p->other;
 	f->size = p->size;
 	if (p->promise)
-		service_say(s, "%s is cached because of your promise '%s'", p->path,
+		service_say(s, SERVICE_INFO, "promised",
+		            "%s is cached because of your promise '%s'", p->path,
 		            p->promise);
 	file_proof_admit(&s->arena.files[files_slot_of(s, f)], f->id, f->size);
 	return 0;
@@ -396,6 +397,8 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	s->nr_held++;
 	s->nr_direct += f->direct;
 	files_idle_begin(s, f);
+	service_say(s, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,
+	            proof_name(f->proof));
 	if (proof_check_size(f->size) != 0) { /* it has grown since */
 		files_retire(s, f);
 		return -EFBIG;

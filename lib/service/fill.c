@@ -348,16 +348,14 @@ static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 v
 	fill_publish(s, op->slot, frame, op_block(op, i), whole);
 }
 
-static void fill_note_time(struct service_times *times, u64 ns)
+static void fill_note_time(struct look_times *times, u64 ns)
 {
 	u32 bucket = 0;
 
-	if (!times)
-		return;
-	while (bucket < SERVICE_TIME_BUCKETS - 1 && ns > (u64)1000 << bucket)
+	while (bucket < LOOK_TIME_BUCKETS - 1 && ns > (u64)1000 << bucket)
 		bucket++;
-	service_count(&times->nr[bucket], 1);
-	service_count(&times->sum_ns, ns);
+	times->nr[bucket]++;
+	times->sum_ns += ns;
 }
 
 /* result: bytes read, or -errno. */
@@ -381,8 +379,8 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 	if (live && failed)
 		service_count(&s->arena.header->nr_errors, 1);
 	now = host_now_ns();
-	fill_note_time(s->options.fills, now - op->since_ns);
-	fill_note_time(s->options.misses, now - op->hinted_ns);
+	fill_note_time(&s->times[LOOK_TIMES_FILL], now - op->since_ns);
+	fill_note_time(&s->times[LOOK_TIMES_MISS], now - op->hinted_ns);
 	op->busy = false;
 	s->fill.nr_busy--;
 	s->fill.nr_filling -= op->nr;

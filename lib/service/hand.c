@@ -71,6 +71,7 @@ int hand_end(struct service *s, struct client *c)
 	s->succeeded = true; /* HO4 */
 	socket_unlisten(s);
 	s->stopping = true; /* HO5; L3 */
-	service_say(s, "process %d has taken over", c->pid);
+	service_say(s, SERVICE_INFO, "handed_over", "process %d has taken over",
+	            c->pid);
 	return 0;
 }

@@ -212,7 +212,8 @@ static void load_say(struct service *s, const struct hold_load *load)
 	    load->bytes < HUGE_PAGE_BYTES || load->huge_bytes > 0)
 		return;
 	load->all->said = true;
-	service_say(s, "a hold of %llu MiB has no huge pages: %s",
+	service_say(s, SERVICE_INFO, "huge_pages",
+	            "a hold of %llu MiB has no huge pages: %s",
 	            (unsigned long long)(load->bytes >> 20),
 	            pages_why(load->huge_refused ? load->huge_refused : EINVAL));
 }

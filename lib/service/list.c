@@ -245,3 +245,17 @@ void list_holds(const struct service *s, u64 cursor, struct wire_page *page)
 	}
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
+
+void list_times(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	(void)cursor; /* all of them fit */
+	for (u32 kind = 0; kind < LOOK_NR_TIMES; kind++) {
+		struct look_times *r = list_add(page, sizeof(*r));
+		u32 bytes = r->bytes;
+
+		*r = s->times[kind];
+		r->bytes = bytes;
+		r->kind = kind;
+	}
+	page->reply.page.next = LOOK_END;
+}

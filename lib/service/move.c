@@ -129,6 +129,7 @@ static void move_process(struct service *old, struct service *s)
 	s->resize = old->resize;
 	s->resized = old->resized;
 	s->pressure = old->pressure;
+	memcpy(s->times, old->times, sizeof(s->times));
 	old->resize = NULL;
 	s->stopping = old->stopping;
 	s->next_tick_ns = old->next_tick_ns;

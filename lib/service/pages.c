@@ -73,7 +73,8 @@ int pages_fill(const struct service *s, struct shared_memory *m, bool huge)
 		if (now - said < PROGRESS_NS)
 			continue;
 		said = now;
-		service_say(s, "the kernel has given %llu of %llu MiB so far",
+		service_say(s, SERVICE_INFO, "filling",
+		            "the kernel has given %llu of %llu MiB so far",
 		            (unsigned long long)((at + n) >> MIB_SHIFT),
 		            (unsigned long long)(m->bytes >> MIB_SHIFT));
 	}
@@ -117,12 +118,16 @@ void pages_say(const struct service *s, const struct shared_memory *m, u64 huge_
 	u32 percent = (u32)((100 * huge_bytes + m->bytes / 2) / m->bytes);
 
 	if (m->bytes < HUGE_PAGE_BYTES)
-		service_say(s, "no huge pages: the cache is smaller than one");
+		service_say(s, SERVICE_INFO, "huge_pages",
+		            "no huge pages: the cache is smaller than one");
 	else if (huge_bytes == 0)
-		service_say(s, "no huge pages: %s; %s", pages_why(m->refused), cost);
+		service_say(s, SERVICE_INFO, "huge_pages", "no huge pages: %s; %s",
+		            pages_why(m->refused), cost);
 	else if (m->refused)
-		service_say(s, "huge pages: %u %% of the cache, %s; %s", percent,
+		service_say(s, SERVICE_INFO, "huge_pages",
+		            "huge pages: %u %% of the cache, %s; %s", percent,
 		            pages_why(m->refused), cost);
 	else
-		service_say(s, "huge pages: %u %% of the cache", percent);
+		service_say(s, SERVICE_INFO, "huge_pages",
+		            "huge pages: %u %% of the cache", percent);
 }

@@ -91,7 +91,8 @@ void pressure_configure(struct service *s, u64 bytes)
 static void pressure_resize(struct service *s, u32 some, u64 bytes)
 {
 	if (resize_begin(s, bytes, false) == 0)
-		service_say(s, "memory pressure is %u.%02u %%: the cache gets %llu MiB",
+		service_say(s, SERVICE_WARNING, "pressure",
+		            "memory pressure is %u.%02u %%: the cache gets %llu MiB",
 		            some / 100, some % 100,
 		            (unsigned long long)(bytes >> MIB_SHIFT));
 }
@@ -108,7 +109,8 @@ void pressure_tick(struct service *s)
 	p->next_ns = now + LOOK_NS;
 	if (!pressure_look(s, &some)) {
 		if (!p->said)
-			service_say(s, "%s says nothing of memory pressure",
+			service_say(s, SERVICE_WARNING, "no_pressure",
+			            "%s says nothing of memory pressure",
 			            s->options.pressure);
 		p->said = true;
 		return;

@@ -219,7 +219,8 @@ int reads_init(struct service *s,
 	fill->ended = ended;
 	fill->most_busy = err ? READS_BY_WORKERS : FILL_OPS;
 	if (err) {
-		service_say(s, "no io_uring here (%s); reading with preadv",
+		service_say(s, SERVICE_WARNING, "no_io_uring",
+		            "no io_uring here (%s); reading with preadv",
 		            strerror(-err));
 		return 0;
 	}

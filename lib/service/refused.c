@@ -117,8 +117,9 @@ void refused_note(struct service *s, const char *path, u64 dev, u64 ino, int err
 	r->revoked = revoked;
 	r->when_ns = host_now_ns();
 	if (!(r->said & bit))
-		service_say(s, "%s is not cached%s: %s", path,
-		            revoked ? " any more" : "", refused_reason(error, revoked));
+		service_say(s, SERVICE_INFO, revoked ? "revoked" : "refused",
+		            "%s is not cached%s: %s", path, revoked ? " any more" : "",
+		            refused_reason(error, revoked));
 	r->said |= bit;
 }
 

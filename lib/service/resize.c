@@ -94,7 +94,8 @@ static void resize_report(struct service *s, int error, const char *why)
 	if (!error)
 		return;
 	snprintf(report->why, sizeof(report->why), "%s", *why ? why : strerror(-error));
-	service_say(s, "the cache keeps its %llu MiB: %s",
+	service_say(s, SERVICE_WARNING, "resize_failed",
+	            "the cache keeps its %llu MiB: %s",
 	            (unsigned long long)(report->from >> MIB_SHIFT), report->why);
 }
 
@@ -298,7 +299,7 @@ struct service *resize_next(struct service *s)
 	resize_step(r, RESIZE_ENDS);
 	next->handed_until_ns = host_now_ns() + HANDED_NS;
 	service_say(
-		next,
+		next, SERVICE_INFO, "resized",
 		"the cache has %llu MiB now (it had %llu); %llu of %llu blocks came "
 		"along, in %llu ms",
 		(unsigned long long)(next->resized.to >> MIB_SHIFT),
@@ -365,7 +366,8 @@ void resize_reread(struct service *s)
 	if (bytes > 0)
 		err = resize_begin(s, bytes, true);
 	if (err)
-		service_say(s, "the cache keeps its size: %s",
+		service_say(s, SERVICE_WARNING, "resize_failed",
+		            "the cache keeps its size: %s",
 		            err == -EBUSY
 		                    ? "another resize is under way; send SIGHUP again"
 		                    : strerror(-err));

@@ -16,15 +16,8 @@ enum service_barrier {
 	SERVICE_BARRIER_LOCK   /* an atomic exchange */
 };
 
-/* How long things took, since the start: bucket i counts those of up to 2^i us, and the last one
- * all others. The service's main thread writes it, and others see it by service_times_copy(). */
-#define SERVICE_TIME_BUCKETS 24u
-struct service_times {
-	uint64_t nr[SERVICE_TIME_BUCKETS];
-	uint64_t sum_ns;
-};
-
-void service_times_copy(const struct service_times *times, struct service_times *ret);
+/* How bad a line of the log is. */
+enum service_level { SERVICE_ERROR, SERVICE_WARNING, SERVICE_INFO, SERVICE_DEBUG };
 
 struct service_options {
 	const char *socket;   /* NULL: the user's default, see path_default_socket() */
@@ -45,16 +38,16 @@ struct service_options {
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */
 	bool small_pages;   /* ask for no huge pages */
-	/* Progress and notices, one line each; may be NULL. The library never prints. */
-	void (*say)(void *arg, const char *line);
+	/* What happens, one line each; may be NULL. The library never prints. Several threads call
+	 * it, and it must not wait. event is a word for machines, and a constant: the same
+	 * for all lines that differ in their numbers and names only. */
+	void (*say)(void *arg, enum service_level level, const char *event,
+	            const char *line);
 	void *say_arg;
 	/* The cache has another size, because somebody has asked for it; may be NULL. */
 	void (*resized)(void *arg, uint64_t cache_bytes);
 	/* SIGHUP: what size shall the cache have now? 0: its own; may be NULL. */
 	uint64_t (*reread)(void *arg);
-	struct service_times *fills; /* reads of files into the cache; may be NULL */
-	/* From a reader's hint to the end of the read that it led to; may be NULL. */
-	struct service_times *misses;
 	/* A socket that listens, and whose path is `socket': the service listens there and
 	 * leaves the path as it is. It is the service's from then on. 0: it makes one. */
 	int listening;

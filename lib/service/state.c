@@ -18,7 +18,8 @@
 
 #define SENTENCE_BYTES 512
 
-void service_say(const struct service *s, const char *format, ...)
+void service_say(const struct service *s, enum service_level level, const char *event,
+                 const char *format, ...)
 {
 	char line[SENTENCE_BYTES];
 	va_list args;
@@ -28,7 +29,7 @@ void service_say(const struct service *s, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	s->options.say(s->options.say_arg, line);
+	s->options.say(s->options.say_arg, level, event, line);
 }
 
 const char *service_why(const char *format, ...)
@@ -40,14 +41,6 @@ const char *service_why(const char *format, ...)
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
 	return why;
-}
-
-void service_times_copy(const struct service_times *times, struct service_times *ret)
-{
-	/* Relaxed: numbers that belong together may be one event apart. */
-	for (u32 i = 0; i < SERVICE_TIME_BUCKETS; i++)
-		ret->nr[i] = host_load_relaxed((const u64 *)&times->nr[i]);
-	ret->sum_ns = host_load_relaxed((const u64 *)&times->sum_ns);
 }
 
 int service_watch(struct service *s, int fd, u32 events, struct source *source)

@@ -225,6 +225,7 @@ struct service {
 	struct resize *resize;      /* under way; NULL: none is */
 	struct look_resize resized; /* the last one, or that one */
 	struct pressure pressure;
+	struct look_times times[LOOK_NR_TIMES];
 
 	/* ---- one arena's ---- */
 	struct arena_shape shape;
@@ -274,8 +275,10 @@ struct service {
 	struct stat_count count;
 };
 
-/* One line for the user, by way of options.say. */
-__attribute__((format(printf, 2, 3))) void service_say(const struct service *s,
+/* One line for the user, by way of options.say. doc/service.md has the events. */
+__attribute__((format(printf, 4, 5))) void service_say(const struct service *s,
+                                                       enum service_level level,
+                                                       const char *event,
                                                        const char *format, ...);
 /* A sentence for ret_why; it stays until the thread's next one. */
 __attribute__((format(printf, 1, 2))) const char *service_why(const char *format, ...);

@@ -510,7 +510,7 @@ int takeover_place(struct service *s, struct takeover *t, const char **ret_why)
 	 * one has died, or it hears of it later: this service has all that it needs. */
 	takeover_ask(t, WIRE_HANDED, 0, 0, 0);
 	socket_sign_lock(s);
-	service_say(s,
+	service_say(s, SERVICE_INFO, "took_over",
 	            "took the place of the other service: %llu files, and %llu of %llu "
 	            "blocks, in %llu ms",
 	            (unsigned long long)t->nr_files, (unsigned long long)t->taken,

@@ -96,7 +96,7 @@ class Manager(unittest.TestCase):
         variables.setdefault("NOTIFY_SOCKET", str(self.folder / "notify"))
         passes = f"exec 3<&{fd.fileno()}; LISTEN_PID={pid} LISTEN_FDS={nr_fds}" if fd else ""
         process = subprocess.Popen(
-            ["sh", "-c", f'{passes} exec "$0" serve -m 4M "$@"', LODIC, *words],
+            ["sh", "-c", f'{passes} exec "$0" serve -m 4M --pressure off "$@"', LODIC, *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **variables}, pass_fds=[fd.fileno()] if fd else [])
         self.addCleanup(self.end, process)
@@ -354,6 +354,20 @@ class Metrics(Manager):
                     values[name] = float(value)
         return values, buckets
 
+    def check_times(self, times):
+        """Those of `lodic stat --json`: the quantiles are the buckets' upper bounds."""
+        nr = times["count"]
+        self.assertGreater(nr, 0)
+        self.assertEqual(sum(times["buckets"]), nr)
+        self.assertEqual(len(times["buckets"]), 24)
+        for percent in 50, 90, 99:
+            bound = times[f"p{percent}_us"]
+            bucket = bound.bit_length() - 1
+            self.assertGreaterEqual(sum(times["buckets"][:bucket + 1]) * 100, nr * percent)
+            self.assertLess(sum(times["buckets"][:bucket]) * 100, nr * percent)
+        highest = sum((1000 << i) * n for i, n in enumerate(times["buckets"]))
+        self.assertTrue(0 < times["sum_ns"] <= highest)
+
     def written(self, path, after=0):
         """The file's text, as soon as it is newer."""
         deadline = time.monotonic() + SECONDS
@@ -375,7 +389,7 @@ class Metrics(Manager):
         self.assertEqual(values["lodic_cached"], asked["cached"])
         self.assertEqual(values["lodic_admitted_total"], asked["admitted"])
         self.assertEqual(self.parse(before)[0]["lodic_admitted_total"], 0)
-        numbers = [name for name in asked if name != "socket"]
+        numbers = [name for name in asked if name != "socket" and not name.endswith("_times")]
         for name in numbers:
             self.assertTrue(f"lodic_{name}" in values or f"lodic_{name}_total" in values, name)
         for name in "lodic_fill_seconds", "lodic_miss_seconds":
@@ -386,6 +400,11 @@ class Metrics(Manager):
             self.assertEqual(counts[-1], values[f"{name}_count"])
             self.assertGreater(counts[-1], 0)
             self.assertGreater(values[f"{name}_sum"], 0)
+            self.check_times(asked[name.replace("lodic_", "").replace("seconds", "times")])
+        table = self.ask().stdout
+        self.assertRegex(
+            table, r"\nfill: \d+, mean \d+ us, half within \d+ us, 99 % within \d+ us ")
+        self.assertRegex(table, r"\nmiss: \d+, mean")
         # A miss waits for its fill.
         self.assertGreaterEqual(values["lodic_miss_seconds_sum"],
                                 values["lodic_fill_seconds_sum"])

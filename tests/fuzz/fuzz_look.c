@@ -54,6 +54,7 @@ static u64 record_bytes(u32 op)
 	case WIRE_FILES: return (sizeof(struct look_file) + 2 + below(300) + 7) / 8 * 8;
 	case WIRE_READERS: return sizeof(struct look_reader);
 	case WIRE_CONTEXTS: return sizeof(struct look_context);
+	case WIRE_TIMES: return sizeof(struct look_times);
 	default: return sizeof(struct look_hold);
 	}
 }
@@ -164,6 +165,7 @@ static int each(void *ctx, const void *record)
 		REQUIRE(f->bytes >= sizeof(struct look_context), "short");
 		break;
 	case LOOK_HOLDS: REQUIRE(f->bytes >= sizeof(struct look_hold), "short"); break;
+	case LOOK_TIMES: REQUIRE(f->bytes >= sizeof(struct look_times), "short"); break;
 	}
 	return one_in(200) ? -ECANCELED : 0;
 }
@@ -173,7 +175,7 @@ static int look_once(struct look *look)
 	struct look_dropped dropped = { 0 };
 	struct look_resize resize;
 	struct lodic_stat stat;
-	enum look_list list = (enum look_list)below(LOOK_HOLDS + 1);
+	enum look_list list = (enum look_list)below(LOOK_TIMES + 1);
 	int err;
 
 	switch (below(8)) {

@@ -31,11 +31,14 @@ struct log {
 	char text[4096];
 };
 
-static void log_take(void *arg, const char *line)
+static void log_take(void *arg, enum service_level level, const char *event,
+                     const char *line)
 {
 	struct log *log = arg;
 	size_t n = strlen(log->text);
 
+	(void)level;
+	(void)event;
 	snprintf(log->text + n, sizeof(log->text) - n, "%s\n", line);
 }
 

@@ -32,11 +32,14 @@ struct log {
 	char lines[LOG_LINES][256];
 };
 
-static void log_take(void *arg, const char *line)
+static void log_take(void *arg, enum service_level level, const char *event,
+                     const char *line)
 {
 	struct log *log = arg;
 	u64 nr = host_load_relaxed(&log->nr);
 
+	(void)level;
+	(void)event;
 	snprintf(log->lines[nr % LOG_LINES], sizeof(*log->lines), "%s", line);
 	host_store_release(&log->nr, nr + 1);
 }

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A service from its start to its end. This is what it tells its log, its manager and the program
+ * that started it. It may take another one's place, and may go to the background.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/daemon.h"
+#include "cli/log.h"
+#include "cli/serve.h"
+#include "measure/cli.h"
+
+#define MIB_SHIFT 20 /* sizes are printed in MiB */
+/* How long --replace waits for the other service's end, and how often it looks. */
+#define REPLACE_WAIT_NS UINT64_C(10000000000)
+#define REPLACE_POLL_NS 10000000
+/* From one line of a start to the next, or to its end. The service has one every 2 s while it asks
+ * for huge pages; what it does between two others takes less. */
+#define START_LINE_US 30000000u
+
+void serve_configure_log(const struct serve *s, const struct settings *settings)
+{
+	enum service_level level = settings->from[SETTING_LOG_LEVEL]
+	                                   ? (enum service_level)settings->log_level
+	                                   : SERVICE_INFO;
+
+	log_configure(settings->log_json, s->quiet ? SERVICE_ERROR : level);
+}
+
+static void on_say(void *arg, enum service_level level, const char *event,
+                   const char *line)
+{
+	const struct serve *s = arg;
+
+	/* A large cache takes its time. The manager then waits for the next line. */
+	if (!s->ready)
+		notify_send("EXTEND_TIMEOUT_USEC=%u", START_LINE_US);
+	log_say(level, event, "%s", line);
+}
+
+void serve_report(struct serve *s, int error)
+{
+	int answer = -error;
+
+	if (s->report < 0)
+		return;
+	/* If that program has gone, programs can connect all the same. */
+	if (write(s->report, &answer, sizeof(answer)) == sizeof(answer) && !error)
+		daemon_silence(!s->started, s->journal);
+	close(s->report);
+	s->report = -1;
+}
+
+static unsigned long long serve_mib(const struct serve *s)
+{
+	return (s->options.cache_bytes + s->options.hold_bytes) >> MIB_SHIFT;
+}
+
+static void tell_status(const struct serve *s)
+{
+	notify_send("STATUS=serving %llu MiB at %s", serve_mib(s), s->settings.socket);
+}
+
+/* Somebody has resized the cache, but for its holds: the next service shall have that size. */
+static void on_resized(void *arg, uint64_t cache_bytes)
+{
+	struct serve *s = arg;
+
+	s->options.cache_bytes = cache_bytes;
+	s->settings.memory_bytes = cache_bytes + s->options.hold_bytes;
+	/* A size that stands in a configuration file is found there. Otherwise the next service
+	 * must split it in the same way. */
+	if (s->settings.memory_bytes != s->told.memory_bytes ||
+	    s->settings.from[SETTING_MEMORY] == SETTINGS_NOBODY) {
+		s->settings.from[SETTING_MEMORY] = SETTINGS_OPTION;
+		s->settings.from[SETTING_HOLDS] = SETTINGS_OPTION;
+		s->settings.hold_bytes = s->options.hold_bytes;
+	}
+	if (settings_leave(&s->settings) != 0)
+		log_say(SERVICE_WARNING, "settings", "%s", s->settings.why);
+	tell_status(s);
+}
+
+/* The configuration files may say something else now. Returns a new size, or 0. */
+static uint64_t reread(struct serve *s)
+{
+	struct settings now = { 0 };
+	uint64_t bytes = 0;
+	int nr = 0;
+
+	if (settings_copy(&now, &s->said) != 0 ||
+	    settings_gather(&now, settings_privileged()) != 0) {
+		log_say(SERVICE_WARNING, "settings", "%s", now.why);
+		settings_free(&now);
+		return 0;
+	}
+	for (enum setting i = 0; i < NR_SETTINGS; i++) {
+		if (settings_equal(&now, &s->told, i))
+			continue;
+		nr++;
+		if (i == SETTING_MEMORY) {
+			s->settings.from[i] = now.from[i];
+			bytes = now.memory_bytes ? now.memory_bytes
+			                         : SERVICE_DEFAULT_CACHE_BYTES;
+			continue;
+		}
+		if (i == SETTING_LOG || i == SETTING_LOG_LEVEL)
+			continue; /* at once */
+		log_say(SERVICE_WARNING, "settings",
+		        "`%s' has changed: the service must be started anew for that",
+		        settings_name(i));
+	}
+	serve_configure_log(s, &now);
+	if (nr == 0)
+		log_say(SERVICE_INFO, "settings",
+		        "the configuration says what it said before");
+	settings_free(&s->told);
+	s->told = now;
+	/* Holds keep their part. */
+	if (bytes > 0 && bytes < s->options.hold_bytes + SERVICE_MIN_CACHE_BYTES) {
+		log_say(SERVICE_WARNING, "settings",
+		        "the holds leave no room for a cache of that size");
+		return 0;
+	}
+	return bytes > 0 ? bytes - s->options.hold_bytes : 0;
+}
+
+/* SIGHUP. A resize that begins with it does not keep the manager waiting. */
+static uint64_t on_reread(void *arg)
+{
+	uint64_t bytes;
+
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%llu",
+	            (unsigned long long)(cli_now_ns() / 1000));
+	bytes = reread(arg);
+	notify_send("READY=1");
+	return bytes;
+}
+
+static void on_alive(void *arg)
+{
+	(void)arg;
+	notify_alive();
+}
+
+/* The other service was the manager's main process. It ends next. */
+static void on_taking(void *arg)
+{
+	(void)arg;
+	notify_send("MAINPID=%d", (int)getpid());
+}
+
+static void on_stopping(void *arg)
+{
+	(void)arg;
+	notify_send("STOPPING=1\nSTATUS=ending");
+}
+
+static void on_ready(void *arg)
+{
+	struct serve *s = arg;
+
+	if (settings_leave(&s->settings) != 0)
+		log_say(SERVICE_WARNING, "settings", "%s", s->settings.why);
+	log_ready("serving %llu MiB at %s, counting by %s", serve_mib(s),
+	          s->settings.socket, settings_scheme_name(s->options.scheme));
+	s->metrics.socket = s->settings.socket;
+	if (metrics_start(&s->metrics) != 0)
+		log_say(SERVICE_WARNING, "metrics", "%s", s->metrics.why);
+	s->ready = true;
+	notify_send("READY=1");
+	tell_status(s);
+	log_flush();
+	serve_report(s, 0);
+}
+
+/* The process that listens at the path, if it is this user's; 0: there is none. Its lock
+ * file would name a dead one between two services. */
+static pid_t holder(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred peer = { 0 };
+	socklen_t bytes = sizeof(peer);
+	bool found;
+
+	strcpy(address.sun_path, path);
+	found = fd >= 0 &&
+	        connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+	        peer.uid == geteuid();
+	if (fd >= 0)
+		close(fd);
+	return found ? peer.pid : 0;
+}
+
+/* Another start may do what this one could not: without the other service's cache. */
+static bool starts_empty(struct serve *s, int error, const char *why)
+{
+	if (!s->options.takeover || (error != -EPROTO && error != -ETIMEDOUT))
+		return false;
+	log_say(SERVICE_WARNING, "starts_empty", "the cache starts empty: %s",
+	        why ? why : strerror(-error));
+	s->options.takeover = false;
+	return true;
+}
+
+/* Runs the service; with --replace, in the other one's place and with its cache. If that cannot be,
+ * it runs as soon as the other one has ended. Readers may start another one in between: that one
+ * ends, too. */
+static int run_or_replace(struct serve *s, const char **ret_why)
+{
+	const struct timespec pause = { .tv_nsec = REPLACE_POLL_NS };
+	uint64_t deadline = 0;
+	pid_t pid, told = 0;
+	int error;
+
+	for (;;) {
+		error = service_run(&s->options, on_ready, s, ret_why);
+		if (error && starts_empty(s, error, *ret_why))
+			continue;
+		deadline = deadline ? deadline : cli_now_ns() + REPLACE_WAIT_NS;
+		if (error != -EADDRINUSE || !s->replace || cli_now_ns() > deadline)
+			return error;
+		s->options.takeover = false;
+		pid = holder(s->settings.socket);
+		if (pid > 0 && pid != told)
+			kill(pid, SIGTERM);
+		told = pid > 0 ? pid : told;
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void complain(const struct serve *s, int error, const char *why)
+{
+	const char *hint = "";
+
+	if (error == -EADDRINUSE && !s->replace)
+		hint = "; add --replace to take its place";
+	else if (s->options.takeover)
+		hint = "; the other service goes on, if there is one";
+	log_say(SERVICE_ERROR, "cannot_serve", "cannot serve at %s: %s%s%s%s",
+	        s->settings.socket, strerror(-error), why ? "; " : "", why ? why : "",
+	        hint);
+	notify_send("ERRNO=%d\nSTATUS=cannot serve: %s", -error,
+	            why ? why : strerror(-error));
+}
+
+int serve_run(struct serve *s)
+{
+	const char *why = NULL;
+	int error;
+
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit gives an error instead */
+	signal(SIGPIPE, SIG_IGN);
+	error = log_start();
+	if (error)
+		why = "no thread for the log";
+	else
+		error = run_or_replace(s, &why);
+	if (error) {
+		complain(s, error, why);
+		serve_report(s, error);
+	}
+	log_flush();
+	return error;
+}
+
+void serve_connect(struct serve *s)
+{
+	struct service_options *o = &s->options;
+
+	o->say = on_say;
+	o->say_arg = s;
+	o->resized = on_resized;
+	o->reread = on_reread;
+	o->alive = notify_is_watched() ? on_alive : NULL;
+	o->stopping = on_stopping;
+	o->taking = on_taking;
+}
+
+int serve_in_background(struct serve *s)
+{
+	int ends[2], answer = -1;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) != 0 || (pid = fork()) < 0) {
+		cli_error("cannot go to the background: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	if (pid == 0) {
+		s->report = daemon_leave(ends[1]);
+		clearenv();
+		_exit(serve_run(s) ? CLI_FAILED : CLI_OK);
+	}
+	close(ends[1]);
+	do
+		n = read(ends[0], &answer, sizeof(answer));
+	while (n < 0 && errno == EINTR);
+	close(ends[0]);
+	if (n != sizeof(answer))
+		cli_error("the service has died");
+	return answer == 0 ? CLI_OK : CLI_FAILED;
+}
