@@ -8,6 +8,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,14 @@
 /* How long a service that a program has started stays without a client. */
 #define STARTED_IDLE_EXIT_MS 10000u
 
-enum { KEY_DAEMON = 0x1000, KEY_REPORT_FD, KEY_REPLACE, KEY_METRICS, KEY_SETTING };
+enum {
+	KEY_DAEMON = 0x1000,
+	KEY_REPORT_FD,
+	KEY_REPLACE,
+	KEY_METRICS,
+	KEY_GROUP,
+	KEY_SETTING
+};
 
 static const char doc[] =
 	"Run the service that fills and owns a cache. A program that uses liblodic starts "
@@ -98,6 +106,10 @@ static const struct argp_option option_list[] = {
 	  "Write the numbers of `lodic stat' and histograms there, every five seconds, in "
 	  "the text format of Prometheus",
 	  0 },
+	{ "group", KEY_GROUP, "NAME", 0,
+	  "Serve all members of this group. Only files that each of them may open are "
+	  "cached, and there are no holds",
+	  0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
 	  "Go to the background once programs can connect", 0 },
 	{ "report-fd", KEY_REPORT_FD, "FD", OPTION_HIDDEN, NULL, 0 },
@@ -125,6 +137,18 @@ static void want_report(struct argp_state *state, const char *arg)
 	s->started = true;
 }
 
+static void want_group(struct argp_state *state, const char *arg)
+{
+	struct serve *s = state->input;
+	const struct group *found = getgrnam(arg);
+	uint64_t number = found ? found->gr_gid : 0;
+
+	if (!found && cli_parse_number(arg, 0, UINT32_MAX - 1, &number) != 0)
+		argp_error(state, "there is no group '%s'", arg);
+	s->for_group = true;
+	s->group = (uint32_t)number;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct serve *s = state->input;
@@ -150,6 +174,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_REPLACE: s->replace = true; return 0;
 	case KEY_METRICS: s->metrics.path = arg; return 0;
+	case KEY_GROUP: want_group(state, arg); return 0;
 	case KEY_DAEMON: s->daemon = true; return 0;
 	case KEY_REPORT_FD: want_report(state, arg); return 0;
 	case 'q': s->quiet = true; return 0;
@@ -239,6 +264,9 @@ static int complete(struct serve *s)
 	 * that nobody remembers. */
 	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
+	/* A program that has a hold keeps its memory: no share of that can be taken back. */
+	if (s->for_group && !settings->from[SETTING_HOLDS])
+		settings_set(settings, SETTING_HOLDS, "0", SETTINGS_OPTION);
 	error = settings_split(settings, &cache_bytes, &hold_bytes);
 	if (error)
 		return refuse(settings->why, error);
@@ -256,6 +284,8 @@ static int complete(struct serve *s)
 		.immutable = (const char *const *)settings->globs,
 		.buffered = settings->buffered,
 		.small_pages = settings->small_pages,
+		.for_group = s->for_group,
+		.group = s->group,
 		.pressure = pressure_file(settings),
 		.listening = s->passed.socket,
 		.takeover = s->replace,

@@ -17,6 +17,8 @@ struct serve {
 	struct settings
 		told; /* by these and all other sources, when they were last read */
 	struct service_options options;
+	bool for_group;
+	uint32_t group;
 	bool quiet;
 	bool daemon;
 	bool replace;

@@ -115,8 +115,9 @@ static uint64_t reread(struct serve *s)
 			                         : SERVICE_DEFAULT_CACHE_BYTES;
 			continue;
 		}
-		if (i == SETTING_LOG || i == SETTING_LOG_LEVEL)
-			continue; /* at once */
+		/* The log changes at once, and a service trusts nobody. */
+		if (i == SETTING_LOG || i == SETTING_LOG_LEVEL || i == SETTING_TRUST)
+			continue;
 		log_say(SERVICE_WARNING, "settings",
 		        "`%s' has changed: the service must be started anew for that",
 		        settings_name(i));

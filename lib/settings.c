@@ -56,6 +56,7 @@ static const struct {
 	[SETTING_PRESSURE] = { .name = "pressure" },
 	[SETTING_LOG] = { .name = "log" },
 	[SETTING_LOG_LEVEL] = { .name = "log-level" },
+	[SETTING_TRUST] = { .name = "trust" },
 };
 
 __attribute__((format(printf, 2, 3))) static int
@@ -126,6 +127,7 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_LOG_LEVEL:
 		return a->from[setting] == b->from[setting] &&
 		       a->log_level == b->log_level;
+	case SETTING_TRUST: return a->trust == b->trust;
 	case NR_SETTINGS: break;
 	}
 	return true;
@@ -253,6 +255,19 @@ static int settings_take_level(struct settings *s, const char *value, uint64_t *
 		value);
 }
 
+static int settings_take_user(struct settings *s, const char *value, uint64_t *ret)
+{
+	char entry[PASSWORD_BYTES];
+	struct passwd user, *found = NULL;
+
+	if (value_parse_number(value, 0, SETTINGS_NO_USER - 1, ret) == 0)
+		return 0;
+	if (getpwnam_r(value, &user, entry, sizeof(entry), &found) != 0 || !found)
+		return settings_refuse(s, "there is no user '%s'", value);
+	*ret = user.pw_uid;
+	return 0;
+}
+
 static int settings_take_yes(struct settings *s, const char *value, uint64_t *ret)
 {
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
@@ -358,6 +373,7 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 	case SETTING_PRESSURE: return settings_check_pressure(s, value);
 	case SETTING_LOG: return settings_take_log(s, value, ret);
 	case SETTING_LOG_LEVEL: return settings_take_level(s, value, ret);
+	case SETTING_TRUST: return settings_take_user(s, value, ret);
 	default: return settings_take_number(s, setting, value, ret);
 	}
 }
@@ -382,6 +398,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_PRESSURE: strcpy(s->pressure, value); return 0;
 	case SETTING_LOG: s->log_json = n != 0; return 0;
 	case SETTING_LOG_LEVEL: s->log_level = (uint32_t)n; return 0;
+	case SETTING_TRUST: s->trust = (uint32_t)n; return 0;
 	case NR_SETTINGS: break;
 	}
 	return -EINVAL;
@@ -496,6 +513,17 @@ static int settings_default_socket(struct settings *s, bool make)
 	strncat(s->why, "; name a socket with --socket or LODIC_SOCKET",
 	        sizeof(s->why) - strlen(s->why) - 1);
 	return err;
+}
+
+uint32_t settings_trusted(void)
+{
+	struct settings s = { 0 };
+	uint32_t user = SETTINGS_NO_USER;
+
+	if (settings_gather(&s, settings_privileged()) == 0 && s.from[SETTING_TRUST])
+		user = s.trust;
+	settings_free(&s);
+	return user;
 }
 
 int settings_find_socket(struct settings *s, bool make)

@@ -34,6 +34,7 @@ enum setting {
 	SETTING_PRESSURE,
 	SETTING_LOG,
 	SETTING_LOG_LEVEL,
+	SETTING_TRUST,
 	NR_SETTINGS
 };
 
@@ -61,6 +62,7 @@ struct settings {
 	uint32_t quota, entries, files;
 	uint32_t log_level; /* enum service_level */
 	bool log_json;
+	uint32_t trust; /* the user whose service a program believes */
 	bool buffered;
 	bool small_pages;                    /* huge-pages = off */
 	char pressure[SETTINGS_PATH_BYTES];  /* "": nobody says; "off", or a path */
@@ -105,6 +107,11 @@ int settings_read_file(struct settings *s, const char *path,
 /* Takes the environment and both configuration files; nothing if privileged. The errors
  * are those of settings_set() and settings_read_file(). */
 int settings_gather(struct settings *s, bool privileged);
+
+/* The user whose service a program believes, beside its own: as the configuration files say, also
+ * for a program that names its socket. SETTINGS_NO_USER: there is none, or they are not valid. */
+#define SETTINGS_NO_USER UINT32_MAX
+uint32_t settings_trusted(void);
 
 /* Completes what options have set: settings_gather(), and the user's default socket if
  * nobody names one. With make, it makes that socket's folder. s->socket is set, also when

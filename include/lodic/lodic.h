@@ -248,6 +248,8 @@ void lodic_close(struct lodic_file *file);
  * -ENODATA: it is empty.
  * -ENFILE: the service holds as many files as it can: its setting, or its limit on
  *     descriptors (RLIMIT_NOFILE). A file takes one of them.
+ * -EPERM: the service is for a group, and not each member may open the file by its path.
+ * -EDQUOT: the same, and this user has half of the files already.
  * -EBUSY: the service waits for other files whose file systems do not answer.
  * -ESTALE: it was written to since, or the service has gone.
  * -ETIMEDOUT, -ECONNRESET: the service did not answer.

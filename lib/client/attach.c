@@ -121,7 +121,7 @@ int attach_step(struct lodic *lodic)
 	lodic->greeted = false;
 	if (!retry_due(&lodic->retry))
 		return lodic->error;
-	err = channel_connect(c, lodic->start.socket_path);
+	err = channel_connect(c, lodic->start.socket_path, lodic->start.trusted);
 	if (!err)
 		err = channel_ask(c, &hello, -1, host_now_ns() + REQUEST_TIMEOUT_NS,
 		                  attach_greeted, lodic);
@@ -302,6 +302,7 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 	if (err)
 		return err;
 	lodic->start.socket_path = strdup(settings.socket);
+	lodic->start.trusted = settings_trusted();
 	lodic->start.program = o->service ? strdup(o->service) : start_find_program();
 	lodic->start.cache_bytes = o->cache_bytes;
 	lodic->start.scheme = o->scheme;
@@ -366,6 +367,7 @@ int attach_later(const char *socket, struct lodic **ret_lodic)
 	if (err)
 		return err;
 	lodic->start.socket_path = strdup(socket);
+	lodic->start.trusted = settings_trusted();
 	lodic->start.program = strdup("");
 	err = lodic->start.socket_path && lodic->start.program ? 0 : -ENOMEM;
 	attach_unlock(lodic);

@@ -48,10 +48,10 @@ struct channel {
 
 void channel_init(struct channel *c);
 
-/* Connects a closed channel, without waiting. -EAGAIN: the service has not taken the
- * connections before. -EPERM: it is another user's, or no socket of lodic.
- * -ENAMETOOLONG, and the errors of connect(2). */
-int channel_connect(struct channel *c, const char *path);
+/* Connects a closed channel, without waiting. The service must be this user's, or trusted's.
+ * -EAGAIN: the service has not taken the connections before. -EPERM: it is another user's, or no
+ * socket of lodic. -ENAMETOOLONG, and the errors of connect(2). */
+int channel_connect(struct channel *c, const char *path, u32 trusted);
 /* Closes it. A request under way gets error. */
 void channel_close(struct channel *c, int error);
 

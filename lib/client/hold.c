@@ -230,7 +230,8 @@ static int hold_listen(struct lodic_hold *h)
 	    channel_ask(c, &request, -1, DEADLINE_NEVER, hold_settled, w) == 0)
 		return 0;
 	channel_close(c, -ECONNRESET);
-	while ((err = channel_connect(c, h->lodic->start.socket_path)) == -EAGAIN) {
+	while ((err = channel_connect(c, h->lodic->start.socket_path,
+	                              h->lodic->start.trusted)) == -EAGAIN) {
 		if (host_now_ns() > deadline)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL); /* the service has many others to let in */

@@ -227,8 +227,8 @@ static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 	                                  prefetch_answered, ret_answer) == 0)
 		return 0;
 	channel_close(c, -ECONNRESET);
-	while ((err = channel_connect(c, context->lodic->start.socket_path)) ==
-	               -EAGAIN &&
+	while ((err = channel_connect(c, context->lodic->start.socket_path,
+	                              context->lodic->start.trusted)) == -EAGAIN &&
 	       segment_alive(segment))
 		nanosleep(&pause, NULL); /* the service has many others to let in */
 	return err ? err

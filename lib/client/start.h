@@ -9,6 +9,7 @@
 struct start {
 	char *program; /* "": start none */
 	char *socket_path;
+	u32 trusted; /* a user whose service may listen there, beside this process's */
 	/* 0: what the service's own settings say, see lib/settings.h. */
 	u64 cache_bytes;
 	u32 idle_exit_ms;

@@ -10,20 +10,23 @@
 
 #include "lib/service/accept.h"
 #include "lib/service/client.h"
+#include "lib/service/domain.h"
 #include "lib/service/socket.h"
 
 static void accept_add(struct service *s, int socket)
 {
 	struct ucred peer;
-	struct client *c =
-		socket_peer_is_ours(socket, &peer) ? calloc(1, sizeof(*c)) : NULL;
+	bool foreign;
+	struct client *c = domain_takes_peer(s, socket, &peer, &foreign)
+	                           ? calloc(1, sizeof(*c))
+	                           : NULL;
 
 	if (!c) {
 		close(socket);
 		return;
 	}
 	c->socket = socket;
-	c->process = -1;
+	c->process = c->wake = -1;
 	c->newest = c->reap_at = FRAME_NONE;
 	c->socket_source = (struct source){ SOURCE_CLIENT, c };
 	c->process_source = (struct source){ SOURCE_PROCESS, c };
@@ -33,6 +36,8 @@ static void accept_add(struct service *s, int socket)
 		return;
 	}
 	c->pid = peer.pid;
+	c->uid = peer.uid;
+	c->foreign = foreign;
 	c->since_ns = host_now_ns();
 	c->serial = ++s->last_serial;
 	c->next = s->clients;

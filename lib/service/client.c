@@ -21,10 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/service/client.h"
+#include "lib/service/domain.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/hand.h"
@@ -43,8 +45,6 @@
 /* How many files it closes in a turn for clients that have hung up. A file whose last name is
  * gone also loses its lease and its descriptor, by three system calls. */
 #define CLOSES_PER_TURN 64u
-/* How many it tells that a hold is settled: 4 us each. */
-#define ANSWERS_PER_TURN 64u
 /* How many contexts it asks about in a turn. To take one back gives the kernel its memory: 30 us
  * with a table of 256 KiB. */
 #define ASKS_PER_TURN 8u
@@ -161,8 +161,7 @@ void client_forget_opening(struct client *c)
 	c->opening = NULL;
 }
 
-/* The other side of the socket is closed, or speaks nonsense. */
-static void client_hang_up(struct service *s, struct client *c)
+void client_hang_up(struct service *s, struct client *c)
 {
 	if (s->successor == c && !MUTANT(HAND_SUCCESSOR_KEPT))
 		s->successor = NULL; /* HO3 */
@@ -212,6 +211,10 @@ void client_free_gone(struct service *s)
 		*at = c->next;
 		s->nr_silent--;
 		opens_fini(&c->opens);
+		/* The program may have it still, and then closing is not enough. */
+		if (c->wake >= 0)
+			epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->wake, NULL);
+		service_close(&c->wake);
 		free(c);
 	}
 }
@@ -229,14 +232,29 @@ void client_free_all(struct service *s)
 	client_free_gone(s);
 }
 
+static int client_make_wake(struct service *s, struct client *c)
+{
+	if (!s->options.for_group)
+		return 0;
+	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return c->wake < 0 ? -errno
+	                   : service_watch(s, c->wake, EPOLLIN | EPOLLET,
+	                                   &s->sources[SOURCE_WAKE]);
+}
+
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
 {
+	int err;
+
 	if (c->greeted || x->nr_fds > 0)
 		return -EINVAL;
 	c->process = socket_peer_process(c->socket);
 	if (c->process >= 0 &&
 	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
 		service_close(&c->process);
+	err = client_make_wake(s, c);
+	if (err)
+		return err;
 	c->greeted = true;
 	s->nr_clients++;
 	service_say(s, SERVICE_DEBUG, "attached", "process %d is a reader now", c->pid);
@@ -247,7 +265,7 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 	x->reply.hello.generation = s->arena.header->generation;
 	x->out[x->nr_out++] = s->control.reader_fd;
 	x->out[x->nr_out++] = s->data.reader_fd;
-	x->out[x->nr_out++] = s->wake;
+	x->out[x->nr_out++] = c->wake >= 0 ? c->wake : s->wake;
 	x->out[x->nr_out++] = s->shared.reader_fd;
 	return 0;
 }
@@ -353,10 +371,12 @@ static int client_op_file_open(struct service *s, struct client *c, struct excha
 
 	if (x->nr_fds != 1)
 		return -EINVAL;
+	if (domain_has_files(s, c))
+		return -EDQUOT;
 	o = malloc(sizeof(*o));
 	if (!o)
 		return -ENOMEM;
-	o->job = (struct worker_job){ .process = c->pid ? c->pid : -1,
+	o->job = (struct worker_job){ .process = domain_account(s, c),
 		                      .work = opening_work,
 		                      .done = opening_done };
 	o->client = c;
@@ -477,6 +497,8 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 {
 	if (x->request.version != WIRE_VERSION)
 		return -EPROTO;
+	if (c->foreign && !domain_allows(x->request.op))
+		return -EPERM;
 	switch (x->request.op) {
 	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_SYNC: return client_op_sync(s, c, x);
@@ -546,49 +568,4 @@ void client_ready(struct service *s, struct client *c)
 	while (turn++ < REQUESTS_PER_TURN && c->socket >= 0 && !c->opening &&
 	       client_serve_one(s, c))
 		;
-}
-
-/* The client's request is done. */
-static void client_answer(struct service *s, struct client *c, int error,
-                          bool with_stat)
-{
-	struct wire_reply reply = { .error = error };
-
-	if (with_stat)
-		stat_collect(s, &reply.stat);
-	if (wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
-		client_hang_up(s, c);
-}
-
-bool client_answer_waiting(struct service *s)
-{
-	u64 oldest = 0; /* not looked for yet */
-	struct hold_waiter *waiter;
-	u32 left = ANSWERS_PER_TURN;
-	bool work;
-
-	while (left > 0 && (waiter = hold_table_settled(s)) != NULL) {
-		client_answer(s, waiter->client, waiter->error, false);
-		left--;
-	}
-	work = left == 0;
-	if (s->nr_waiting == 0)
-		return work;
-	for (struct client *c = s->clients; c; c = c->next) {
-		if (c->stat_wanted && stat_is_done(s, c->stat_wanted)) {
-			s->nr_waiting--;
-			c->stat_wanted = 0;
-			client_answer(s, c, 0, true);
-		}
-		if (!c->waits)
-			continue;
-		oldest = oldest ? oldest : fill_oldest(s);
-		if (fill_sync_is_done(s, &c->sync, oldest)) {
-			s->nr_waiting--;
-			c->waits = false;
-			client_answer(s, c, 0, false);
-		}
-		work |= c->waits && c->sync.round > 0;
-	}
-	return work;
 }

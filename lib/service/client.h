@@ -12,7 +12,12 @@ struct client {
 	struct source socket_source, process_source;
 	u64 serial; /* larger: came later */
 	u64 since_ns;
-	int pid;     /* as the service sees it; 0: it cannot */
+	int pid; /* as the service sees it; 0: it cannot */
+	u32 uid;
+	bool foreign; /* of a group's service: another user's (domain.h) */
+	/* A group's programs must not share this: one could make the others wait at it. -1: it has
+	 * that which all share. */
+	int wake;
 	int socket;  /* -1: silent; its contexts stay while anybody has their memory */
 	int process; /* pidfd, -1: none */
 	bool greeted;
@@ -31,14 +36,14 @@ struct client {
 
 /* The client's socket is readable. */
 void client_ready(struct service *s, struct client *c);
+/* The other side of the socket is closed, or speaks nonsense. */
+void client_hang_up(struct service *s, struct client *c);
 /* The client's pidfd is readable. */
 void client_process_died(struct service *s, struct client *c);
 /* The main loop calls it now and then: contexts of silent clients are asked about again. */
 void client_tick(struct service *s);
 /* Asks about some of those contexts, and takes back what is over. true: there are more. */
 bool client_reap(struct service *s);
-/* Answers each SYNC and STAT whose work is done. true: for another one there is work now. */
-bool client_answer_waiting(struct service *s);
 /* Closes some files of clients that have hung up. true: there are more. */
 bool client_close_hung_up(struct service *s);
 /* Frees the clients that are gone and have no file open; to be called once no event can

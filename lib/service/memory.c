@@ -207,13 +207,17 @@ int memory_open_again(int fd, int flags)
 /* From now on there is no new way to write to it; the service's own mapping stands. The
  * descriptor for readers is opened read-only as well, which is a second wall. Without
  * /proc the seal must do. */
-static int memory_close_to_writers(struct shared_memory *m)
+static int memory_close_to_writers(struct shared_memory *m, bool for_group)
 {
 	/* Linux before 5.1 lacks the seal against future writers. There the read-only
 	 * description is the only wall. */
-	if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 &&
-	    fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
-		return -errno;
+	if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+		/* Another user could open the description again, for writing. */
+		if (for_group)
+			return -ENOTSUP;
+		if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
+			return -errno;
+	}
 	m->reader_fd = memory_open_again(m->fd, O_RDONLY);
 	if (m->reader_fd < 0)
 		m->reader_fd = m->fd;
@@ -300,9 +304,9 @@ static int memory_make_all(struct service *s, const char **ret_why)
 		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, 0,
 		                         huge);
 	if (!err)
-		err = memory_close_to_writers(&s->control);
+		err = memory_close_to_writers(&s->control, s->options.for_group);
 	if (!err)
-		err = memory_close_to_writers(&s->data);
+		err = memory_close_to_writers(&s->data, s->options.for_group);
 	if (!err)
 		err = memory_share(&s->shared);
 	if (err)

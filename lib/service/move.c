@@ -57,6 +57,9 @@ static struct client *move_client(struct service *old, struct service *s,
 	from->socket = from->process = -1;
 	old->nr_silent++;
 	c->pid = from->pid;
+	c->uid = from->uid;
+	c->foreign = from->foreign;
+	c->wake = -1;
 	c->since_ns = from->since_ns;
 	c->serial = from->serial;
 	c->greeted = c->moved = from->greeted;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/cache/cache.h"
+#include "lib/service/domain.h"
 #include "lib/service/memory.h"
 #include "lib/service/place.h"
 
@@ -74,7 +75,11 @@ int place_open(struct service *s, struct client *client, bool reads_only,
 	struct place_offer offer;
 	int err;
 
+	if (domain_has_contexts(s, client))
+		return -EUSERS;
 	seat.quota = reads_only ? 0 : place_next_quota(s);
+	if (seat.quota > domain_pins_left(s, client))
+		seat.quota = 0;
 	seat.bytes = arena_context_bytes(s->shape.nr_entries, (u32)seat.quota);
 	err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd, &offer.fd);
 	/* If nothing can say when a context is over its pins would be taken back too early. */

@@ -10,6 +10,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "lib/service/domain.h"
 #include "lib/service/proof.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
@@ -153,6 +154,8 @@ static int proof_look_inside(const struct service_options *o, int fd,
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENODEV;
 	if (proof_check_size(p->size) != 0)
 		return proof_check_size(p->size);
+	if (o->for_group && !domain_admits(o->group, p->path, &st))
+		return -EPERM;
 	p->fd = proof_reopen(fd, 0);
 	if (p->fd < 0)
 		return p->fd;

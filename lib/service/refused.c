@@ -21,6 +21,7 @@ static const struct {
 	  "nothing proves that it does not change: its file system keeps no "
 	  "dependable leases (--immutable is your promise)" },
 	{ -ETXTBSY, "a program has it open for writing" },
+	{ -EPERM, "not each member of the group may open it by its path" },
 	{ -ENODATA, "it is empty" },
 	{ -EFBIG, "it has 16 TiB or more" },
 	{ -ENFILE, "the service holds as many files as it can" },

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "lib/service/accept.h"
+#include "lib/service/answer.h"
 #include "lib/service/client.h"
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
@@ -70,6 +71,13 @@ static int service_shape(struct service *s, const char **ret_why)
 		*ret_why = "there is no such scheme";
 	else if (nr_frames + nr_files >= RECLAIM_MAX_FRAMES)
 		*ret_why = "a cache ends below 8 TiB";
+	else if (o->for_group &&
+	         (o->scheme == ARENA_ATOMIC || o->scheme == ARENA_FROZEN))
+		*ret_why =
+			"for a group choose lodic or hazard: counters that all of it "
+			"can write are no protection";
+	else if (o->for_group && o->hold_bytes > 0)
+		*ret_why = "for a group there are no holds; leave that setting out";
 	else if (nr_files > MAX_NR_FILES)
 		*ret_why = "at most 1048576 files can be held";
 	else if (o->barrier > SERVICE_BARRIER_LOCK)
@@ -380,7 +388,7 @@ void service_turn(struct service *s)
 	busy |= stat_run(s);
 	busy |= holds_run(s);
 	busy |= resize_run(s);
-	busy |= client_answer_waiting(s);
+	busy |= answer_waiting(s);
 	busy |= client_close_hung_up(s);
 	busy |= client_reap(s);
 	service_wait(s, busy);

@@ -38,6 +38,10 @@ struct service_options {
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */
 	bool small_pages;   /* ask for no huge pages */
+	/* Also the members of this group may attach, and only files are held that each of them may
+	 * open (domain.h). There are no holds then. */
+	bool for_group;
+	uint32_t group;
 	/* What happens, one line each; may be NULL. The library never prints. Several threads call
 	 * it, and it must not wait. event is a word for machines, and a constant: the same
 	 * for all lines that differ in their numbers and names only. */
@@ -80,6 +84,7 @@ struct service_options {
  * come. The other service goes on in each case.
  * -EEXIST: something that is not a socket, or another user's, stands at the path.
  * -ENOMEM: there is no room for the cache.
+ * -ENOTSUP: for a group, the kernel lacks a seal (before Linux 5.1).
  * Another value: ret_why, or the system call's reason. */
 int service_run(const struct service_options *options, void (*ready)(void *arg),
                 void *ready_arg, const char **ret_why);

@@ -177,6 +177,16 @@ static int socket_listen_passed(struct service *s, const char **ret_why)
 	return socket_adopt(s, s->options.listening, ret_why);
 }
 
+/* Lets the group connect. The umask does not count. */
+static int socket_give(const struct service *s)
+{
+	const char *path = s->socket_path;
+
+	if (!s->options.for_group)
+		return 0;
+	return lchown(path, (uid_t)-1, s->options.group) != 0 ? -1 : chmod(path, 0660);
+}
+
 int socket_listen(struct service *s, const char **ret_why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -193,7 +203,8 @@ int socket_listen(struct service *s, const char **ret_why)
 	/* bind() gives the unbound socket's mode to the file, so that there is no moment
 	 * at which others could connect. */
 	if (s->listening < 0 || fchmod(s->listening, 0600) != 0 ||
-	    bind(s->listening, (struct sockaddr *)&address, sizeof(address)) != 0) {
+	    bind(s->listening, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    socket_give(s) != 0) {
 		err = -errno;
 		service_close(&s->listening);
 		*ret_why = service_why("%s cannot be made: %s", s->socket_path,

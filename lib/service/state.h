@@ -12,8 +12,10 @@
  *   carry     what comes along before: files and blocks
  *   hold_move what becomes of holds then
  *   accept    programs that connect
+ *   answer    what they hear when their work is done
  *   client    which programs are connected: requests, contexts, reaping
  *   hold_request  what they ask about holds
+ *   domain    whom one arena is for: a user, or a group
  *   place     contexts, and when one is over
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts

@@ -180,6 +180,7 @@ static void read_file_every_key_taken(void **state)
 	                           "keep = 0.25\n"
 	                           "holds = 8M\n"
 	                           "pressure = /x/memory.pressure\n"
+	                           "trust = 17\n"
 	                           "log = json\n"
 	                           "log-level = debug\n"
 	                           "huge-pages = off",
@@ -201,6 +202,7 @@ static void read_file_every_key_taken(void **state)
 	assert_int_equal(s.keep_ms, 250);
 	assert_true(s.small_pages);
 	assert_string_equal(s.pressure, "/x/memory.pressure");
+	assert_int_equal(s.trust, 17);
 	assert_true(s.log_json);
 	assert_int_equal(s.log_level, SERVICE_DEBUG);
 	for (enum setting i = 0; i < NR_SETTINGS; i++)
@@ -219,6 +221,7 @@ static void read_file_mistake_names_file_and_line(void **state)
 		{ "\n\nmemory 1M\n", "conf:3: this is not 'key = value'" },
 		{ "memory = 1K\n", "conf:1: '1K' is too small" },
 		{ "pressure = on\n", "conf:1: 'on' is neither off nor a path" },
+		{ "trust = no such user\n", "conf:1: there is no user 'no such user'" },
 		{ "log = xml\n", "conf:1: 'xml' is neither text nor json" },
 		{ "log-level = 3\n", "conf:1: there is no level '3'" },
 		{ "= 1\n", "conf:1: there is no setting ''" },
