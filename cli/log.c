@@ -164,7 +164,7 @@ void log_ready(const char *format, ...)
 	text_clean(e.text); /* a path may have any byte in it; an event has one line */
 	pthread_mutex_lock(&the_log.lock);
 	e.to_stdout = !the_log.json;
-	if (the_log.most > SERVICE_ERROR)
+	if (the_log.most >= (e.to_stdout ? SERVICE_WARNING : SERVICE_INFO))
 		log_queue(&e);
 	pthread_mutex_unlock(&the_log.lock);
 }

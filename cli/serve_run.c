@@ -182,7 +182,8 @@ static void on_ready(void *arg)
 	s->ready = true;
 	notify_send("READY=1");
 	tell_status(s);
-	log_flush();
+	if (s->report >= 0)
+		log_flush(); /* stdout and stderr may go now */
 	serve_report(s, 0);
 }
 

@@ -234,12 +234,17 @@ void client_free_all(struct service *s)
 
 static int client_make_wake(struct service *s, struct client *c)
 {
+	int err;
+
 	if (!s->options.for_group)
 		return 0;
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return c->wake < 0 ? -errno
-	                   : service_watch(s, c->wake, EPOLLIN | EPOLLET,
-	                                   &s->sources[SOURCE_WAKE]);
+	if (c->wake < 0)
+		return -errno;
+	err = service_watch(s, c->wake, EPOLLIN | EPOLLET, &s->sources[SOURCE_WAKE]);
+	if (err)
+		service_close(&c->wake);
+	return err;
 }
 
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
@@ -248,13 +253,13 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 
 	if (c->greeted || x->nr_fds > 0)
 		return -EINVAL;
+	err = client_make_wake(s, c);
+	if (err)
+		return err;
 	c->process = socket_peer_process(c->socket);
 	if (c->process >= 0 &&
 	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
 		service_close(&c->process);
-	err = client_make_wake(s, c);
-	if (err)
-		return err;
 	c->greeted = true;
 	s->nr_clients++;
 	service_say(s, SERVICE_DEBUG, "attached", "process %d is a reader now", c->pid);

@@ -2,7 +2,7 @@
 /* See domain.h. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/xattr.h>
@@ -25,17 +25,21 @@
 
 static bool domain_has_member(int socket, const struct ucred *peer, u32 group)
 {
-	gid_t groups[NGROUPS_MAX];
-	socklen_t bytes = sizeof(groups);
+	socklen_t bytes = 0;
+	bool found = peer->gid == group;
+	gid_t *groups;
 
-	if (peer->gid == group)
-		return true;
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) != 0)
-		return false;
-	for (u32 i = 0; i < bytes / sizeof(*groups); i++)
-		if (groups[i] == group)
-			return true;
-	return false;
+	/* The kernel says how much room they need. */
+	if (found || getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &bytes) == 0 ||
+	    errno != ERANGE)
+		return found;
+	groups = malloc(bytes);
+	if (groups &&
+	    getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
+		for (u32 i = 0; i < bytes / sizeof(*groups); i++)
+			found |= groups[i] == group;
+	free(groups);
+	return found;
 }
 
 bool domain_takes_peer(const struct service *s, int socket, struct ucred *ret_peer,
