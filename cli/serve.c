@@ -90,7 +90,7 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "pressure", SETTING(PRESSURE), "FILE|off", 0,
 	  "Give memory back when this file says that it is short (default: "
-	  "/proc/pressure/memory)",
+	  "/proc/pressure/memory), or when a control group's limit is near; off: never",
 	  0 },
 	{ "log", SETTING(LOG), "text|json", 0,
 	  "Write the log as text (default), or as JSON: an object in each line", 0 },
@@ -287,6 +287,7 @@ static int complete(struct serve *s)
 		.for_group = s->for_group,
 		.group = s->group,
 		.pressure = pressure_file(settings),
+		.watch_groups = strcmp(settings->pressure, "off") != 0,
 		.listening = s->passed.socket,
 		.takeover = s->replace,
 	};

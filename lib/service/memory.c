@@ -5,7 +5,6 @@
  * which control and data cannot be written, whatever a reader does with them.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -19,6 +18,7 @@
 #include "lib/huge.h"
 #include "lib/service/memory.h"
 #include "lib/service/pages.h"
+#include "lib/service/room.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -30,116 +30,16 @@
 /* Our choice: then what is added to make huge pages whole is an eighth at most. */
 #define HUGE_MIN_FRAMES 4096u
 #define MIB_SHIFT 20
-#define PATH_BYTES 4096
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-
-/* Finds the number after key in a file of lines like "key: number". If key is NULL the file
- * is one number. false: it is not there, or is not a number ("max"). */
-static bool memory_read_number(const char *path, const char *key, u64 *ret)
-{
-	size_t key_bytes = key ? strlen(key) : 0;
-	FILE *file = fopen(path, "re");
-	bool found = false;
-	char line[256];
-
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof(line), file)) {
-		const char *p = line + key_bytes;
-
-		if (key && strncmp(line, key, key_bytes) != 0)
-			continue;
-		while (*p == ':' || *p == ' ')
-			p++;
-		if (!isdigit((unsigned char)*p))
-			continue;
-		*ret = strtoull(p, NULL, 10);
-		found = true;
-	}
-	fclose(file);
-	return found;
-}
-
-static u64 memory_number_in(const char *folder, const char *name, const char *key)
-{
-	char path[PATH_BYTES + 64];
-	u64 n = 0;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return memory_read_number(path, key, &n) ? n : 0;
-}
-
-/* What one control group leaves. Cached files count as free, because the kernel drops them. */
-static u64 memory_group_room(const char *folder, bool second)
-{
-	u64 limit = memory_number_in(
-		folder, second ? "memory.max" : "memory.limit_in_bytes", NULL);
-	u64 used = memory_number_in(
-		folder, second ? "memory.current" : "memory.usage_in_bytes", NULL);
-	u64 files =
-		memory_number_in(folder, "memory.stat",
-	                         second ? "inactive_file " : "total_inactive_file ") +
-		memory_number_in(folder, "memory.stat",
-	                         second ? "active_file " : "total_active_file ");
-
-	if (limit == 0)
-		return UINT64_MAX; /* no limit */
-	used -= files < used ? files : used;
-	return limit > used ? limit - used : 0;
-}
-
-/* The least that this process's group and those around it leave. */
-static u64 memory_least_room(const char *mount, const char *group, bool second)
-{
-	char folder[PATH_BYTES];
-	size_t root = strlen(mount);
-	u64 room, least = UINT64_MAX;
-	char *slash;
-
-	snprintf(folder, sizeof(folder), "%s%s", mount, group);
-	for (;;) {
-		room = memory_group_room(folder, second);
-		least = room < least ? room : least;
-		slash = strrchr(folder, '/');
-		if (strlen(folder) <= root || !slash)
-			return least;
-		*slash = '\0';
-	}
-}
-
-static u64 memory_groups_room(void)
-{
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	u64 room = UINT64_MAX, found;
-	char line[PATH_BYTES / 2];
-
-	if (!file)
-		return room;
-	while (fgets(line, sizeof(line), file)) {
-		char *group = strrchr(line, ':');
-
-		if (!group)
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		if (strncmp(line, "0::", 3) == 0)
-			found = memory_least_room("/sys/fs/cgroup", group + 1, true);
-		else if (strstr(line, ":memory:"))
-			found = memory_least_room("/sys/fs/cgroup/memory", group + 1,
-			                          false);
-		else
-			continue;
-		room = found < room ? found : room;
-	}
-	fclose(file);
-	return room;
-}
 
 int memory_check_room(u64 bytes, const char **ret_why)
 {
-	u64 room = memory_groups_room();
-	u64 available;
+	struct room group;
+	u64 room, available;
 
-	if (memory_read_number("/proc/meminfo", "MemAvailable", &available) &&
+	room_look(ROOM_LIST, ROOM_MOUNT, &group);
+	room = group.left;
+	if (room_read_number("/proc/meminfo", "MemAvailable", &available) &&
 	    available << 10 < room)
 		room = available << 10;
 	if (bytes <= room)
@@ -235,9 +135,9 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 {
 	u64 nr_free = 0, nr_reserved = 0, size_kib = 0;
 
-	memory_read_number("/proc/meminfo", "HugePages_Free", &nr_free);
-	memory_read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
-	memory_read_number("/proc/meminfo", "Hugepagesize", &size_kib);
+	room_read_number("/proc/meminfo", "HugePages_Free", &nr_free);
+	room_read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
+	room_read_number("/proc/meminfo", "Hugepagesize", &size_kib);
 	return size_kib << 10 == HUGE_PAGE_BYTES && nr_free > nr_reserved &&
 	       (nr_free - nr_reserved) * HUGE_PAGE_BYTES >= bytes;
 }

@@ -34,6 +34,7 @@ struct service_options {
 	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS */
 	uint64_t keep_ms;
 	const char *pressure; /* a file like /proc/pressure/memory; NULL: none */
+	bool watch_groups;    /* also give memory back before a control group's limit */
 	const char *const
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */

@@ -34,6 +34,7 @@
  *   worker    threads that touch what clients pass
  *   refused   which files are not cached, and why
  *   opens     which files a client has open
+ *   room      how much memory control groups leave
  *   memory    the segments that readers map
  *   pages     huge pages for them
  *   socket    one service for one socket: lock, listening socket

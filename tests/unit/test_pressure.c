@@ -4,6 +4,7 @@
  * and a service that reads a stand-in for /proc/pressure/memory.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +12,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "lib/service/pressure.h"
+#include "lib/service/room.h"
 #include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -118,12 +121,112 @@ static void decide_warm_holds_first(void **state)
 	                 PRESSURE_CACHE);
 }
 
+static void decide_tight_group_waits_less(void **state)
+{
+	struct pressure p = { .configured = GIB, .tight = true };
+
+	(void)state;
+	assert_int_equal(look(&p, 1000, PRESSURE_HIGH, GIB), GIB / 4 * 3);
+	assert_int_equal(look(&p, 1004, PRESSURE_HIGH, GIB / 4 * 3), 0);
+	assert_int_equal(look(&p, 1005, PRESSURE_HIGH, GIB / 4 * 3), GIB / 16 * 9);
+}
+
+static void fits_both_caches_must_have_room_for_a_moment(void **state)
+{
+	struct room room = { 8 * GIB, GIB - 1 };
+	u64 next = GIB;
+
+	(void)state;
+	assert_true(pressure_is_tight(&room));
+	assert_true(pressure_fits(&room, 2 * GIB, &next));
+	assert_int_equal(next, GIB / 2 - BLOCK);
+	next = GIB / 4;
+	assert_true(pressure_fits(&room, 2 * GIB, &next));
+	assert_int_equal(next, GIB / 4);
+	room.left = 16 << 10;
+	assert_false(pressure_fits(&room, 2 * GIB, &next));
+	/* A larger one: it must not make the group tight. */
+	room.left = 3 * GIB - 1;
+	next = 2 * GIB;
+	assert_false(pressure_is_tight(&room));
+	assert_false(pressure_fits(&room, GIB, &next));
+	room.left = 3 * GIB;
+	assert_true(pressure_fits(&room, GIB, &next));
+	assert_int_equal(next, 2 * GIB);
+	room = (struct room){ UINT64_MAX, UINT64_MAX };
+	assert_false(pressure_is_tight(&room));
+	assert_true(pressure_fits(&room, GIB, &next));
+}
+
 static void pressure_write(const char *path, const char *text)
 {
 	int fd = fixture_open(path, O_WRONLY | O_CREAT | O_TRUNC);
 
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
+}
+
+/* Stand-ins for the files of one control group. */
+static void group_write(const char *folder, const char *const files[][2], u32 nr)
+{
+	char path[FIXTURE_PATH_BYTES + 128];
+
+	assert_true(mkdir(folder, 0755) == 0 || errno == EEXIST);
+	for (u32 i = 0; i < nr; i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, files[i][0]);
+		pressure_write(path, files[i][1]);
+	}
+}
+
+static void room_of_either_version_is_the_tightest_group_s(void **state)
+{
+	static const char *const outer[][2] = { { "memory.max", "2000000\n" },
+		                                { "memory.current", "1700000\n" },
+		                                { "memory.stat", "anon 9\n" } };
+	static const char *const inner[][2] = {
+		{ "memory.max", "1000000\n" },
+		{ "memory.current", "900000\n" },
+		{ "memory.stat", "anon 1\ninactive_file 150000\nactive_file 50000\n" }
+	};
+	static const char *const endless[][2] = { { "memory.max", "max\n" },
+		                                  { "memory.current", "999999\n" } };
+	static const char *const first[][2] = {
+		{ "memory.limit_in_bytes", "500000\n" },
+		{ "memory.usage_in_bytes", "450000\n" },
+		{ "memory.stat", "inactive_file 400000\ntotal_inactive_file 10000\n"
+		                 "total_active_file 5000\n" }
+	};
+	char mount[FIXTURE_PATH_BYTES], list[FIXTURE_PATH_BYTES];
+	char folder[FIXTURE_PATH_BYTES + 64];
+	struct room room;
+
+	(void)state;
+	fixture_path(mount, "groups");
+	fixture_path(list, "list");
+	room_look(list, mount, &room); /* there is neither */
+	assert_true(room.limit == UINT64_MAX && room.left == UINT64_MAX);
+	pressure_write(list, "1:cpu:/x\n0::/a/b\n");
+	room_look(list, mount, &room);
+	assert_true(room.limit == UINT64_MAX);
+	assert_int_equal(mkdir(mount, 0755), 0);
+	snprintf(folder, sizeof(folder), "%s/a", mount);
+	group_write(folder, outer, 3);
+	snprintf(folder, sizeof(folder), "%s/a/b", mount);
+	group_write(folder, endless, 2);
+	room_look(list, mount, &room);
+	assert_int_equal(room.limit, 2000000);
+	assert_int_equal(room.left, 300000);
+	/* The inner one leaves 300000 only because its cached files count as free. */
+	group_write(folder, inner, 3);
+	room_look(list, mount, &room);
+	assert_int_equal(room.left, 300000);
+	snprintf(folder, sizeof(folder), "%s/memory", mount);
+	group_write(folder, first, 3);
+	pressure_write(list, "4:memory:/not/here\n0::/a/b\n");
+	room_look(list, mount, &room);
+	assert_int_equal(room.limit, 500000);
+	assert_int_equal(room.left, 65000);
+	assert_false(pressure_is_tight(&room));
 }
 
 /* A hold that nobody has goes first; then the cache is handed over smaller. What is held stays. */
@@ -210,6 +313,9 @@ int main(int argc, char **argv)
 			decide_pressure_smaller_in_steps_and_not_below_an_eighth),
 		cmocka_unit_test(decide_long_calm_grows_back_in_steps),
 		cmocka_unit_test(decide_warm_holds_first),
+		cmocka_unit_test(decide_tight_group_waits_less),
+		cmocka_unit_test(fits_both_caches_must_have_room_for_a_moment),
+		cmocka_unit_test(room_of_either_version_is_the_tightest_group_s),
 		cmocka_unit_test(service_under_pressure_holds_go_then_cache_shrinks),
 		cmocka_unit_test(service_under_pressure_holds_in_use_cache_shrinks),
 	};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Contract: room.h. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/service/room.h"
+
+#define PATH_BYTES 4096
+
+static const struct room room_without_limit = { UINT64_MAX, UINT64_MAX };
+
+bool room_read_number(const char *path, const char *key, u64 *ret)
+{
+	size_t key_bytes = key ? strlen(key) : 0;
+	FILE *file = fopen(path, "re");
+	bool found = false;
+	char line[256];
+
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file)) {
+		const char *p = line + key_bytes;
+
+		if (key && strncmp(line, key, key_bytes) != 0)
+			continue;
+		while (*p == ':' || *p == ' ')
+			p++;
+		if (!isdigit((unsigned char)*p))
+			continue;
+		*ret = strtoull(p, NULL, 10);
+		found = true;
+	}
+	fclose(file);
+	return found;
+}
+
+static u64 room_number_in(const char *folder, const char *name, const char *key)
+{
+	char path[PATH_BYTES + 64];
+	u64 n = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return room_read_number(path, key, &n) ? n : 0;
+}
+
+/* What one control group leaves. Cached files count as free, because the kernel drops them. */
+static struct room room_of_group(const char *folder, bool second)
+{
+	u64 limit = room_number_in(
+		folder, second ? "memory.max" : "memory.limit_in_bytes", NULL);
+	u64 used = room_number_in(
+		folder, second ? "memory.current" : "memory.usage_in_bytes", NULL);
+	u64 files = room_number_in(folder, "memory.stat",
+	                           second ? "inactive_file " : "total_inactive_file ") +
+	            room_number_in(folder, "memory.stat",
+	                           second ? "active_file " : "total_active_file ");
+
+	if (limit == 0)
+		return room_without_limit;
+	used -= files < used ? files : used;
+	return (struct room){ limit, limit > used ? limit - used : 0 };
+}
+
+/* The least that this group and those around it leave. */
+static struct room room_least(const char *mount, const char *group, bool second)
+{
+	struct room room, least = room_without_limit;
+	char folder[PATH_BYTES];
+	size_t root = strlen(mount);
+	char *slash;
+
+	if (snprintf(folder, sizeof(folder), "%s%s", mount, group) >=
+	    (int)sizeof(folder))
+		return least;
+	for (;;) {
+		room = room_of_group(folder, second);
+		least = room.left < least.left ? room : least;
+		slash = strrchr(folder, '/');
+		if (strlen(folder) <= root || !slash)
+			return least;
+		*slash = '\0';
+	}
+}
+
+void room_look(const char *list, const char *mount, struct room *ret)
+{
+	FILE *file = fopen(list, "re");
+	char line[PATH_BYTES / 2], first[PATH_BYTES / 2];
+	struct room found;
+
+	*ret = room_without_limit;
+	if (!file)
+		return;
+	snprintf(first, sizeof(first), "%s/memory", mount);
+	while (fgets(line, sizeof(line), file)) {
+		char *group = strrchr(line, ':');
+
+		if (!group)
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, "0::", 3) == 0)
+			found = room_least(mount, group + 1, true);
+		else if (strstr(line, ":memory:"))
+			found = room_least(first, group + 1, false);
+		else
+			continue;
+		*ret = found.left < ret->left ? found : *ret;
+	}
+	fclose(file);
+}
