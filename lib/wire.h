@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What a client and the service say to each other. A request is one SOCK_SEQPACKET message,
- * and so is the reply; descriptors travel as SCM_RIGHTS. Both ends run as the same user
- * on the same machine, so the structs travel as they are. The version guards against a
+ * and so is the reply; descriptors travel as SCM_RIGHTS. Both ends run on the same
+ * machine, so the structs travel as they are. The version guards against a
  * mixed install.
  *
  *   request        descriptors sent       reply              descriptors returned
