@@ -177,14 +177,15 @@ static int socket_listen_passed(struct service *s, const char **ret_why)
 	return socket_adopt(s, s->options.listening, ret_why);
 }
 
-/* Lets the group connect. The umask does not count. */
-static int socket_give(const struct service *s)
+int socket_give(const struct service *s)
 {
 	const char *path = s->socket_path;
 
-	if (!s->options.for_group)
+	if (s->lent)
 		return 0;
-	return lchown(path, (uid_t)-1, s->options.group) != 0 ? -1 : chmod(path, 0660);
+	if (s->options.for_group && lchown(path, (uid_t)-1, s->options.group) != 0)
+		return -errno;
+	return chmod(path, s->options.for_group ? 0660 : 0600) != 0 ? -errno : 0;
 }
 
 int socket_listen(struct service *s, const char **ret_why)

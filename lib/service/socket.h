@@ -21,6 +21,9 @@ void socket_unlisten(struct service *s);
  * from now on the kernel tells programs that this process is at the other end. An error leaves
  * the socket to the caller. */
 int socket_adopt(struct service *s, int listening, const char **ret_why);
+/* Lets the user connect, or the group, unless another process has made the path. The umask does not
+ * count. 0 or -errno. */
+int socket_give(const struct service *s);
 /* Writes into the lock file whose the lock is now. */
 int socket_sign_lock(const struct service *s);
 

@@ -510,6 +510,11 @@ int takeover_place(struct service *s, struct takeover *t, const char **ret_why)
 	 * one has died, or it hears of it later: this service has all that it needs. */
 	takeover_ask(t, WIRE_HANDED, 0, 0, 0);
 	socket_sign_lock(s);
+	err = socket_give(s);
+	if (err)
+		service_say(s, SERVICE_WARNING, "socket",
+		            "%s keeps its group and mode: %s", s->socket_path,
+		            strerror(-err));
 	service_say(s, SERVICE_INFO, "took_over",
 	            "took the place of the other service: %llu files, and %llu of %llu "
 	            "blocks, in %llu ms",

@@ -269,10 +269,25 @@ class Files(Group):
         self.assertEqual(reader.stdout.readline(), "read\n")
         self.assertEqual(self.opened(mine), -errno.EPERM)
 
-        def look():
-            data = mmap.mmap(self.attached_fds()[1], 0, prot=mmap.PROT_READ)
-            return [data.find(b"for the group") >= 0, data.find(b"only for some") >= 0]
-        self.assertEqual(as_user(BOB, look), [True, False])
+        self.assertEqual(as_user(BOB, self.finds), [True, False])
+
+    def finds(self):
+        """Are the two files' bytes in the arena?"""
+        data = mmap.mmap(self.attached_fds()[1], 0, prot=mmap.PROT_READ)
+        return [data.find(b"for the group") >= 0, data.find(b"only for some") >= 0]
+
+    def test_private_file_stays_behind_when_a_group_s_service_takes_over(self):
+        self.assertIn("serving", self.serve().stdout.readline())
+        shared = self.file("shared", 0o640, uid=0, text=b"for the group" + bytes(4083))
+        mine = self.file("mine", 0o600, uid=0)
+        reader = subprocess.Popen([READER, self.socket, "1", "0", shared, mine], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(reader.communicate)
+        self.addCleanup(reader.kill)
+        self.assertEqual(reader.stdout.readline(), "read\n")
+        self.assertEqual(self.finds(), [True, True])
+        self.served("--replace")
+        self.assertEqual(as_user(BOB, self.finds), [True, False])
 
     def reader(self, uid, conf, path):
         """A program that uses the library. What stands in /etc/lodic.conf, it alone sees."""
