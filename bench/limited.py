@@ -106,10 +106,10 @@ class Reader:
         self.process.wait()
 
 
-def disk_bytes(service):
-    if not service:
+def disk_bytes(process):
+    if not process:
         return 0
-    text = pathlib.Path(f"/proc/{service.pid}/io").read_text()
+    text = pathlib.Path(f"/proc/{process.pid}/io").read_text()
     return int(re.search(r"^read_bytes: (\d+)", text, re.MULTILINE)[1])
 
 
@@ -149,47 +149,50 @@ class Database:
 
 class Zipf:
     """Two threads read a file four times as large as the limit, 4 KiB each, by zipf. With a scan,
-    another program reads all of it in order, again and again."""
+    another program reads that file or another one in order, again and again."""
 
     ways = ["pread", "mmap", "lodic"]
 
-    def __init__(self, scan):
+    def __init__(self, scan=None):
         self.scan = scan
 
     def prepare(self, folder):
-        with open(folder / "data", "wb") as f:
-            for _ in range(FILE_MIB // 16):
-                f.write(os.urandom(16 * MIB))
+        for name in {"data", self.scan or "data"}:
+            with open(folder / name, "wb") as f:
+                for _ in range(FILE_MIB // 16):
+                    f.write(os.urandom(16 * MIB))
 
-    def job(self, way, seconds):
+    def job(self, way):
         engine = "mmap" if way == "mmap" else "psync"
         return ["fio", "--name=a", "--filename=data", "--readonly", "--rw=randread", "--bs=4096",
                 f"--size={FILE_MIB}M", "--thread", "--numjobs=2", "--group_reporting",
                 "--norandommap", "--random_distribution=zipf:1.1", "--time_based",
-                f"--runtime={seconds}", f"--ramp_time={seconds}", f"--ioengine={engine}",
+                f"--runtime={FIO_SECONDS}", f"--ramp_time={FIO_SECONDS}", f"--ioengine={engine}",
                 "--invalidate=0", "--lat_percentiles=1", "--clat_percentiles=0",
                 "--output-format=json"]
 
     def measure(self, way, folder, group, service):
-        before = disk_bytes(service)
-        command = self.job(way, FIO_SECONDS)
-        scan = ["sh", "-c", "while :; do cat data >/dev/null; done"]
+        command = self.job(way)
+        scan = ["sh", "-c", f"while :; do cat {self.scan} >/dev/null; done"]
         beside = Reader(scan, group, folder) if self.scan else None
         try:
-            text, read = Reader(service.under(command) if service else command, group,
-                                folder).wait()
+            reader = Reader(service.under(command) if service else command, group, folder)
+            time.sleep(FIO_SECONDS)
+            before = disk_bytes(service) + disk_bytes(reader.process)
+            text, read = reader.wait()
         finally:
             if beside:
                 beside.kill()
         done = json.loads(text[text.index("{"):])["jobs"][0]["read"]
         return (done["iops"], done["lat_ns"]["percentile"]["99.000000"] / 1000,
-                (read + disk_bytes(service) - before) / (2 * done["total_ios"]))
+                (read + disk_bytes(service) - before) / done["total_ios"])
 
 
 CASES = {
     "four db_bench": Database(),
-    "zipf": Zipf(False),
-    "zipf and a scan": Zipf(True),
+    "zipf": Zipf(),
+    "zipf and a scan": Zipf("data"),
+    "zipf and a scan elsewhere": Zipf("other"),
 }
 
 
@@ -236,7 +239,7 @@ def measure(options, folder):
             rounds.append({way: measure_once(options, case, way, place) for way in ways})
         rows += rows_of(name, case, rounds)
         for row in rows[-len(case.ways):]:
-            print(f"{row['case']:16} {row['way']:10} {row['per_second']:10.0f} +- "
+            print(f"{row['case']:25} {row['way']:10} {row['per_second']:10.0f} +- "
                   f"{row['per_second_spread'] / 2:.0f} a second   p99 {row['p99_us']:9.1f} us   "
                   f"{row['disk_bytes_each']:7.0f} bytes from the disk each", flush=True)
         shutil.rmtree(place)

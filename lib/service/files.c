@@ -242,6 +242,7 @@ static void files_retire(struct service *s, struct held_file *f)
 	files_chain_remove(s, f);
 	f->state = FILE_RETIRING;
 	s->nr_held--;
+	s->held_blocks -= files_nr_blocks(f);
 	s->nr_direct -= f->direct;
 	files_finish(s, f);
 }
@@ -395,6 +396,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
 	files_chain_add(s, f);
 	s->nr_held++;
+	s->held_blocks += files_nr_blocks(f);
 	s->nr_direct += f->direct;
 	files_idle_begin(s, f);
 	service_say(s, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,

@@ -31,6 +31,11 @@ struct held_file {
 	u64 hits; /* visits that were collected for its frames: fewer than reads */
 };
 
+static inline u64 files_nr_blocks(const struct held_file *f)
+{
+	return (f->size + BLOCK_BYTES - 1) >> BLOCK_SHIFT;
+}
+
 /* A frame's neighbours in the list of its file, or in that of the orphans. An orphan is a
  * frame whose file has gone and that has not been taken back yet. */
 struct frame_link {

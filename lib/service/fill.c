@@ -46,11 +46,6 @@
  * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
 #define STUCK_NS (2000 * NS_PER_MS)
 
-static u64 nr_blocks(const struct held_file *f)
-{
-	return (f->size + BLOCK_BYTES - 1) >> BLOCK_SHIFT;
-}
-
 /* The frame that holds block, FRAME_NONE: there is none. */
 static u32 block_frame(const struct service *s, u64 block)
 {
@@ -129,13 +124,16 @@ static bool queue_extend(struct fill *fill, const struct fill_range *range)
 	return true;
 }
 
-/* Do the free frames have room for all that is not cached of f? Then whatever of it comes in
- * pushes nothing out. */
-static bool fill_has_room(const struct service *s, const struct held_file *f)
+/* Do the free frames have room for all that is not cached of all held files? Then whatever of it
+ * comes in pushes nothing out. Each of many files may have room alone: a database's tables. Then
+ * the blocks around would fill the cache before those that readers want. */
+static bool fill_has_room(const struct service *s)
 {
-	/* The stock counts here. It is small, and without it a cache as large as the file would
+	u64 cached = host_load_relaxed(&s->arena.header->nr_cached) - s->nr_orphans;
+
+	/* The stock counts here. It is small, and without it a cache as large as the files would
 	 * warm up block by block. */
-	return nr_blocks(f) - f->nr_frames <= s->evict.nr_free + s->fill.nr_filling;
+	return s->held_blocks - cached <= s->evict.nr_free + s->fill.nr_filling;
 }
 
 /* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */
@@ -157,12 +155,12 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks)
 	u64 nr = blocks & ~HINT_ASKED;
 	u64 room;
 
-	if (!f || range.next >= nr_blocks(f) || nr == 0)
+	if (!f || range.next >= files_nr_blocks(f) || nr == 0)
 		return;
 	if (!(blocks & HINT_ASKED) && evict_nr_spare(s) == 0 &&
 	    !admission_wants(&fill->admission, &s->reclaim, fill->now_ns))
 		return;
-	room = nr_blocks(f) - range.next;
+	room = files_nr_blocks(f) - range.next;
 	if (room > s->arena.nr_frames)
 		room = s->arena.nr_frames; /* more would only push itself out */
 	range.end = range.next + (nr < room ? nr : room);
@@ -175,8 +173,8 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks)
 		if (frame != FRAME_NONE || block_is_under_way(s, range.id, range.next))
 			return;
 	}
-	if (!(blocks & HINT_ASKED) && fill_has_room(s, f))
-		range_widen(&range, nr_blocks(f));
+	if (!(blocks & HINT_ASKED) && fill_has_room(s))
+		range_widen(&range, files_nr_blocks(f));
 	if (fill->nr_queued < FILL_QUEUE && !queue_extend(fill, &range))
 		queue_push(fill, &range);
 }

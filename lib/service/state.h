@@ -258,6 +258,7 @@ struct service {
 	u32 *chains;    /* of held files, by a hash of their numbers: the first slot */
 	u32 next_check; /* which warm file to look at next */
 	u32 nr_held;
+	u64 held_blocks; /* that these have, cached or not */
 	u32 nr_direct; /* of these: read with O_DIRECT */
 	/* Frames, then a sentinel for each file slot, one for the orphans, one for the idle
 	 * files, and one for the free slots. Then a link for each file slot: its place among

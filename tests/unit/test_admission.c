@@ -228,6 +228,37 @@ static void miss_file_too_large_brings_the_block_alone(void **state)
 	test_bed_free(&b);
 }
 
+/* Each of the two files has room, and both together have none: the tables of a database. */
+static void miss_files_together_too_large_brings_the_block_alone(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct lodic_file *other;
+	struct test_bed b;
+	int fd;
+
+	(void)state;
+	bed_make(&b, 1000, 600);
+	fixture_path(path, "other");
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(ftruncate(fd, 600 * BLOCK), 0);
+	close(fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(lodic_open(b.lodic, fd, &other), 0);
+	assert_int_equal(lodic_file_cached(other), 0);
+	read_block(&b, RUN + 7);
+	settle(&b);
+	assert_int_equal(nr_admitted(&b), 2);
+	/* The service lets it go: there is room again. */
+	lodic_close(other);
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).files == 1));
+	read_block(&b, RUN + 8);
+	settle(&b);
+	assert_int_equal(nr_admitted(&b), 1 + RUN);
+	test_bed_free(&b);
+}
+
 /* Reads random blocks, many times what the cache has. */
 static void thrash(struct test_bed *b, u32 reads)
 {
@@ -369,6 +400,7 @@ int main(int argc, char **argv)
 		TEST(miss_file_fits_brings_the_blocks_around),
 		TEST(miss_file_fits_light_pins_brings_the_blocks_around),
 		TEST(miss_file_too_large_brings_the_block_alone),
+		TEST(miss_files_together_too_large_brings_the_block_alone),
 		TEST(thrash_few_blocks_come_in),
 		TEST(prefetch_while_few_come_in_comes_in),
 		TEST(fill_page_cached_block_reads_no_disk),
