@@ -176,6 +176,7 @@ static int examine(struct doctor *d)
 {
 	int status, ended = 0;
 
+	doctor_memory_look(&d->memory, d->pid);
 	if (!d->pid) {
 		status = doctor_run(d, &ended);
 		cli_catch_signals();

@@ -7,6 +7,7 @@
  *   doctor_proc.c      what /proc says of a process: bytes, CPU time, mappings, offsets
  *   doctor_try.c       asks a private service which files it would cache, and measures reads
  *   doctor_forecast.c  from the counts and the measured times to the gain and an advice
+ *   doctor_host.c      what this host lacks, and whether its memory has room for a cache
  *   doctor_report.c    for people; doctor_json.c for machines
  */
 #ifndef LODIC_CLI_DOCTOR_H
@@ -31,6 +32,7 @@ struct doctor_counts {
 	uint64_t bytes[RUN_NR_WHYS];
 	uint64_t size_reads[SEEN_SIZES];
 	uint64_t size_bytes[SEEN_SIZES];
+	uint64_t in_order_bytes;
 };
 
 /* A file that the program's processes read. */
@@ -90,6 +92,24 @@ struct doctor_price {
 };
 extern const uint32_t doctor_sizes[DOCTOR_SIZES];
 
+/* What the program's memory says of the forecast, which is for a cache that has all. */
+enum doctor_fit {
+	DOCTOR_FITS,
+	DOCTOR_CROWDED, /* the files fit, but not twice: in the cache and in the page cache */
+	DOCTOR_EXCEEDS, /* the files do not fit */
+	DOCTOR_PASSES   /* the files are read in order, and the cache holds a part of them */
+};
+
+struct doctor_memory {
+	uint64_t bytes; /* that the program may use */
+	uint64_t room_bytes; /* that the doctor's own groups leave it; no limit: UINT64_MAX */
+	bool grouped;   /* a control group says so, and not the machine */
+	uint64_t touched_bytes; /* of files: what the page cache would hold of them */
+	enum doctor_fit fit;
+};
+
+/* A smaller gain is not worth the trouble. */
+#define DOCTOR_LEAST_GAIN 1.02
 enum doctor_advice {
 	DOCTOR_NOTHING,
 	DOCTOR_LITTLE,
@@ -133,6 +153,7 @@ struct doctor {
 	unsigned int nr_read_only, nr_others;
 
 	struct doctor_price price;
+	struct doctor_memory memory;
 	struct doctor_gain gain;
 };
 
@@ -151,6 +172,8 @@ struct doctor_file *doctor_file_of(struct doctor *d, uint64_t dev, uint64_t ino,
 /* The counts of one process, as it has left them; NULL: it has left none. To be unmapped. */
 struct seen_process *doctor_counts_map(const char *folder, const char *name);
 void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p);
+/* Of all RUN_NR_WHYS. */
+uint64_t doctor_sum(const uint64_t *numbers);
 
 /* ---- doctor_proc.c ---- */
 
@@ -189,12 +212,21 @@ struct series_spread doctor_price_spread(const struct doctor_price *p,
 bool doctor_qualifies(const struct doctor_file *f);
 /* Does it map its files rather than read them? */
 bool doctor_fits_holds(const struct doctor *d);
-/* The size of the cache that `lodic run` would start. */
-uint64_t doctor_cache_setting(void);
 /* Bytes of reads that `lodic run` would serve. */
 uint64_t doctor_covered_bytes(const struct doctor *d);
 /* Why it would not serve this file, or serve it only in part; "": it would. */
 const char *doctor_file_why(const struct doctor_file *f);
+
+/* ---- doctor_host.c ---- */
+
+/* Finds out how much memory the process, 0: this one, may use; and the doctor. */
+void doctor_memory_look(struct doctor_memory *m, int pid);
+/* Fills in the rest, from the files and the gain. */
+void doctor_memory_judge(struct doctor *d);
+/* It in words; "": it fits. */
+const char *doctor_memory_why(const struct doctor *d);
+/* The size of the cache that `lodic run` would start. */
+uint64_t doctor_cache_setting(void);
 /* What this host lacks, in words; NULL: no more. */
 const char *doctor_host_lacks(unsigned int i);
 

@@ -14,18 +14,10 @@
  * The forecast is for a cache that has the files. The first run with an empty cache reads each
  * block from the kernel once.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <linux/membarrier.h>
-#include <unistd.h>
 
 #include "cli/doctor.h"
-#include "lib/service/service.h"
-#include "lib/settings.h"
 #include "lodic/lodic.h"
 
 /* By how much the saved time may be off: our estimate, see doc/doctor.md. */
@@ -42,7 +34,6 @@
 #define MOST_SLOWER 3.0
 /* A program cannot save all that it takes. */
 #define MOST_SAVED 0.95
-#define LEAST_GAIN 1.02
 #define GOOD_GAIN 1.10
 /* So much of a file system's blocks must come again, or it is read once. */
 #define AGAIN_PART 1.5
@@ -278,9 +269,11 @@ static enum doctor_advice advice(const struct doctor *d)
 {
 	const struct doctor_gain *g = &d->gain;
 
-	if (d->pid && d->nr_others && g->high >= LEAST_GAIN)
+	if (d->pid && d->nr_others && g->high >= DOCTOR_LEAST_GAIN)
 		return DOCTOR_PERHAPS;
-	return g->expected < LEAST_GAIN  ? DOCTOR_NOTHING
+	if (d->memory.fit >= DOCTOR_EXCEEDS && !d->pid)
+		return DOCTOR_NOTHING;
+	return g->expected < DOCTOR_LEAST_GAIN  ? DOCTOR_NOTHING
 	       : g->expected < GOOD_GAIN ? DOCTOR_LITTLE
 	                                 : DOCTOR_RUN;
 }
@@ -332,116 +325,6 @@ void doctor_forecast(struct doctor *d)
 	at_once = fmax(1, (double)d->cpu_ns / (double)(d->wall_ns + 1));
 	g->time_low = ratio(wall, cpu * (1 - 1 / g->low) / at_once);
 	g->time_high = ratio(wall, cpu * (1 - 1 / g->high) / at_once);
+	doctor_memory_judge(d);
 	g->advice = advice(d);
-}
-
-/* ---- the host ---- */
-
-static bool file_says(const char *path, const char *word)
-{
-	char line[128] = "";
-	FILE *f = fopen(path, "re");
-
-	if (f && !fgets(line, sizeof(line), f))
-		line[0] = '\0';
-	if (f)
-		fclose(f);
-	return strstr(line, word);
-}
-
-static const char *lacks_huge_pages(void)
-{
-	return file_says("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "[never]")
-	               ? "huge pages for shared memory: the service asks for them one by one "
-	                 "(doc/settings.md, huge-pages)"
-	               : NULL;
-}
-
-static const char *lacks_lease_right(void)
-{
-	unsigned long long caps = ~0ULL;
-	FILE *f = fopen("/proc/self/status", "re");
-	char line[256];
-
-	while (f && fgets(line, sizeof(line), f))
-		sscanf(line, "CapEff: %llx", &caps);
-	if (f)
-		fclose(f);
-	return caps >> 28 & 1 ? NULL
-	                      : "CAP_LEASE: files of other users are cached only with "
-	                        "--immutable";
-}
-
-static const char *lacks_leases(void)
-{
-	return file_says("/proc/sys/fs/leases-enable", "0")
-	               ? "leases (fs.leases-enable is 0): files are cached only with "
-	                 "--immutable"
-	               : NULL;
-}
-
-static const char *lacks_fence(void)
-{
-	long has = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-
-	return has >= 0 && has & MEMBARRIER_CMD_GLOBAL
-	               ? NULL
-	               : "membarrier(2) GLOBAL: each pin is an atomic exchange; reads cost "
-	                 "the same";
-}
-
-static const char *lacks_rings(void)
-{
-	return file_says("/proc/sys/kernel/io_uring_disabled", "2")
-	               ? "io_uring: the service's workers read instead"
-	               : NULL;
-}
-
-static const char *lacks_lodic(void)
-{
-	char line[128];
-	FILE *f = fopen("/proc/vmstat", "re");
-	bool found = false;
-
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = strncmp(line, "lodic_", strlen("lodic_")) == 0;
-	if (f)
-		fclose(f);
-	return found ? NULL : "a kernel with LODIC: `lodic map' gains nothing";
-}
-
-/* The default, or what the settings say. */
-static uint64_t cache_size(void)
-{
-	static struct settings s;
-	uint64_t bytes = 0;
-
-	if (settings_gather(&s, settings_privileged()) == 0)
-		bytes = s.memory_bytes;
-	settings_free(&s);
-	return bytes ? bytes : SERVICE_DEFAULT_CACHE_BYTES;
-}
-
-uint64_t doctor_cache_setting(void)
-{
-	static uint64_t bytes;
-
-	if (!bytes)
-		bytes = cache_size();
-	return bytes;
-}
-
-const char *doctor_host_lacks(unsigned int i)
-{
-	static const char *(*const looks[])(
-		void) = { lacks_huge_pages, lacks_lease_right, lacks_leases,
-		          lacks_fence,      lacks_rings,       lacks_lodic };
-	const char *lack;
-
-	for (unsigned int k = 0; k < sizeof(looks) / sizeof(*looks); k++) {
-		lack = looks[k]();
-		if (lack && i-- == 0)
-			return lack;
-	}
-	return NULL;
 }

@@ -128,6 +128,18 @@ static json_t *gain_json(const struct doctor_gain *g)
 	return o;
 }
 
+static json_t *memory_json(const struct doctor *d)
+{
+	json_t *o = json_object();
+
+	put(o, "limit_bytes", d->memory.bytes);
+	json_object_set_new(o, "of_group", json_boolean(d->memory.grouped));
+	put(o, "touched_bytes", d->memory.touched_bytes);
+	put(o, "in_order_bytes", d->counts.in_order_bytes);
+	json_object_set_new(o, "why", text_json(doctor_memory_why(d)));
+	return o;
+}
+
 static json_t *command_json(const struct doctor *d)
 {
 	json_t *words = json_array();
@@ -165,6 +177,7 @@ int doctor_write_json(const struct doctor *d)
 	json_object_set_new(o, "prices", prices_json(&d->price));
 	json_object_set_new(o, "slower", slower_json(d));
 	json_object_set_new(o, "gain", gain_json(&d->gain));
+	json_object_set_new(o, "memory", memory_json(d));
 	put(o, "cache_bytes", d->gain.cache_bytes);
 	put(o, "cache_setting_bytes", doctor_cache_setting());
 	json_object_set_new(o, "advice",

@@ -28,22 +28,17 @@ static void print_row(uint64_t bytes, uint64_t whole, uint64_t reads, const char
 /* All that processes read by the kernel's count, or what was seen if nobody knows that. */
 static uint64_t whole_bytes(const struct doctor *d)
 {
-	uint64_t seen = 0;
+	uint64_t seen = doctor_sum(d->counts.bytes);
 
-	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
-		seen += d->counts.bytes[i];
 	return d->io.known && d->io.read_bytes > seen ? d->io.read_bytes : seen;
 }
 
 static void print_reads(const struct doctor *d)
 {
 	const struct doctor_counts *c = &d->counts;
-	uint64_t whole = whole_bytes(d), seen = 0, nr_seen = 0, bytes = 0, reads = 0;
+	uint64_t seen = doctor_sum(c->bytes), nr_seen = doctor_sum(c->reads);
+	uint64_t whole = whole_bytes(d), bytes = 0, reads = 0;
 
-	for (unsigned int i = 0; i < RUN_NR_WHYS; i++) {
-		seen += c->bytes[i];
-		nr_seen += c->reads[i];
-	}
 	for (size_t i = 0; i < d->nr_files; i++)
 		if (d->files[i].counts.reads[RUN_COULD] &&
 		    doctor_qualifies(&d->files[i])) {
@@ -119,13 +114,11 @@ static void print_files(const struct doctor *d)
 	       "FILE");
 	for (size_t i = 0; i < end; i++) {
 		const struct doctor_file *f = &d->files[i];
-		uint64_t bytes = 0, reads = 0, once = f->blocks * SEEN_BLOCK_BYTES;
+		uint64_t bytes = doctor_sum(f->counts.bytes);
+		uint64_t reads = doctor_sum(f->counts.reads);
+		uint64_t once = f->blocks * SEEN_BLOCK_BYTES;
 		const char *why = doctor_file_why(f);
 
-		for (unsigned int k = 0; k < RUN_NR_WHYS; k++) {
-			bytes += f->counts.bytes[k];
-			reads += f->counts.reads[k];
-		}
 		printf("%10s %9s ",
 		       d->pid ? text_bytes(f->size).s : text_bytes(bytes).s,
 		       d->pid ? "-" : text_count(reads).s);
@@ -173,9 +166,10 @@ const char *doctor_advice_name(enum doctor_advice advice)
 	return names[advice];
 }
 
-static void print_advice(const struct doctor *d)
+static void print_gain(const struct doctor *d)
 {
 	const struct doctor_gain *g = &d->gain;
+	const char *memory = doctor_memory_why(d);
 
 	if (g->advice == DOCTOR_NOT_KNOWN) {
 		puts("advice: none, because no gain is known");
@@ -188,8 +182,12 @@ static void print_advice(const struct doctor *d)
 		printf("the first run, while the cache fills: %.2f\n", g->first_run);
 	switch (g->advice) {
 	case DOCTOR_NOTHING:
-		puts("advice: nothing. Don't bother: lodic would gain too little here.");
-		break;
+		if (g->expected < DOCTOR_LEAST_GAIN)
+			puts("advice: nothing. Don't bother: lodic would gain too little here.");
+		else
+			printf("advice: nothing, for that gain needs all files in the cache: %s.\n",
+			       memory);
+		return;
 	case DOCTOR_PERHAPS:
 		puts("advice: perhaps, for that gain holds only if the rest is pread. "
 		     "Start it once under "
@@ -199,13 +197,13 @@ static void print_advice(const struct doctor *d)
 	case DOCTOR_NOT_KNOWN: break;
 	case DOCTOR_RUN: puts("advice: `lodic run'."); break;
 	}
-	if (g->advice != DOCTOR_NOTHING && g->cache_bytes > doctor_cache_setting())
+	if (*memory)
+		printf("warning: %s.\n", memory);
+	if (g->cache_bytes > doctor_cache_setting() ||
+	    d->memory.bytes <= doctor_cache_setting())
 		printf("its files take %s, and the cache is %s: give it --memory\n",
 		       text_bytes(g->cache_bytes).s,
 		       text_bytes(doctor_cache_setting()).s);
-	if (doctor_fits_holds(d))
-		puts("holds may fit: it maps more of its files than it reads. A program that "
-		     "calls lodic_hold() shares that memory.");
 }
 
 void doctor_print(const struct doctor *d)
@@ -231,7 +229,10 @@ void doctor_print(const struct doctor *d)
 	print_files(d);
 	print_mappings(d);
 	print_prices(d);
-	print_advice(d);
+	print_gain(d);
+	if (d->gain.advice != DOCTOR_NOT_KNOWN && doctor_fits_holds(d))
+		puts("holds may fit: it maps more of its files than it reads. A program that "
+		     "calls lodic_hold() shares that memory.");
 	for (unsigned int i = 0; (lack = doctor_host_lacks(i)); i++)
 		printf("%s%s\n", i ? "                 " : "this host lacks: ", lack);
 }

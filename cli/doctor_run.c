@@ -83,7 +83,17 @@ static void add_counts(struct doctor_counts *to, const struct seen *seen)
 			to->size_reads[i] += c->size_reads[i];
 			to->size_bytes[i] += c->size_bytes[i];
 		}
+		to->in_order_bytes += c->in_order_bytes;
 	}
+}
+
+uint64_t doctor_sum(const uint64_t *numbers)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
+		sum += numbers[i];
+	return sum;
 }
 
 void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p)

@@ -38,6 +38,8 @@
 
 #define SPAN_LEAST ((uint64_t)64 << 10)
 #define SPAN_MOST ((uint64_t)64 << 20)
+/* The cache has so much beside the span. */
+#define CACHE_MORE ((uint64_t)16 << 20)
 #define SLOT_NS 2000000.0
 #define FIRST_READS 2000u
 #define MOST_READ 65536u
@@ -324,7 +326,7 @@ static int own_file(struct trial *t, const char *folder)
 	t->own_fd = error ? -1 : open(t->own, O_RDONLY | O_CLOEXEC);
 	if (t->own_fd >= 0)
 		error = rig_cache_start(&t->cache, t->d->folder, CACHE_LODIC,
-		                        t->span / 4 * 5 + SPAN_MOST / 4, 1, NULL,
+		                        t->span / 4 * 5 + CACHE_MORE, 1, NULL,
 		                        t->own_fd);
 	else if (!error)
 		error = -errno;
@@ -465,14 +467,10 @@ static void ask_files(struct trial *t)
 static int compare_files(const void *a, const void *b)
 {
 	const struct doctor_file *x = a, *y = b;
-	uint64_t x_bytes = 0, y_bytes = 0;
+	uint64_t x_bytes = doctor_sum(x->counts.bytes), y_bytes = doctor_sum(y->counts.bytes);
 
 	if (x->counts.bytes[RUN_COULD] != y->counts.bytes[RUN_COULD])
 		return x->counts.bytes[RUN_COULD] < y->counts.bytes[RUN_COULD] ? 1 : -1;
-	for (unsigned int i = 0; i < RUN_NR_WHYS; i++) {
-		x_bytes += x->counts.bytes[i];
-		y_bytes += y->counts.bytes[i];
-	}
 	return (x_bytes < y_bytes) - (x_bytes > y_bytes);
 }
 
@@ -524,6 +522,20 @@ static int measure_reads(struct trial *t)
 	return error;
 }
 
+/* As many bytes as the program reads, and no more than memory has room for. Half of the room is
+ * for the span in the cache, and the rest for the page cache and the readers. */
+static uint64_t choose_span(const struct doctor *d)
+{
+	uint64_t span = 0, most = SPAN_MOST, room = d->memory.room_bytes / 2;
+
+	for (size_t i = 0; i < d->nr_files; i++)
+		span += d->files[i].blocks * SEEN_BLOCK_BYTES;
+	if (room < CACHE_MORE + SPAN_MOST / 4 * 5)
+		most = room > CACHE_MORE ? (room - CACHE_MORE) / 5 * 4 : 0;
+	span = span < most ? span : most;
+	return span < SPAN_LEAST ? SPAN_LEAST : span - span % MOST_READ;
+}
+
 void doctor_try(struct doctor *d)
 {
 	struct trial t = { .d = d, .own_fd = -1 };
@@ -531,13 +543,7 @@ void doctor_try(struct doctor *d)
 
 	if (d->nr_files)
 		qsort(d->files, d->nr_files, sizeof(*d->files), compare_files);
-	for (size_t i = 0; i < d->nr_files; i++)
-		t.span += d->files[i].blocks * SEEN_BLOCK_BYTES;
-	t.span = t.span < SPAN_LEAST  ? SPAN_LEAST
-	         : t.span > SPAN_MOST ? SPAN_MOST
-	                              : t.span;
-	t.span -= t.span % MOST_READ;
-	d->price.span_bytes = t.span;
+	d->price.span_bytes = t.span = choose_span(d);
 	error = prepare(&t);
 	if (error)
 		return;

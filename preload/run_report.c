@@ -46,6 +46,7 @@ static u64 reported_pid;
 /* For `lodic doctor`: a bit for each block that was read. */
 static u64 *bits[SEEN_FILES];
 static u64 bits_pid; /* the process that they are of */
+static u64 *ends;    /* of each descriptor: where its last read by offset has ended */
 
 static u64 next_stripe;
 static __thread u32 stripe; /* 1 more than its number; 0: none yet */
@@ -114,6 +115,11 @@ bool run_report_start(void)
 	process = process_map(NULL);
 	if (process)
 		seen = process->files;
+	if (folder[0])
+		ends = mmap(NULL, FDS_NR * sizeof(*ends), PROT_READ | PROT_WRITE,
+		            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (ends == MAP_FAILED)
+		ends = NULL;
 	return process;
 }
 
@@ -201,8 +207,22 @@ static void count_blocks(struct seen *f, const struct run_noted *noted)
 		host_fetch_add(&f->blocks, new);
 }
 
+/* Does the read go on where the last one of its descriptor has ended? Threads that share one may
+ * be taken for a scan, or a scan for them. */
+static bool goes_on(const struct run_noted *noted)
+{
+	u64 begin = (u64)noted->offset, end;
+
+	if (!ends || (u32)noted->fd >= FDS_NR || noted->offset < 0)
+		return false;
+	end = host_load_relaxed(&ends[noted->fd]);
+	host_store_relaxed(&ends[noted->fd], begin + noted->bytes);
+	return begin > 0 && begin == end;
+}
+
 void run_report_note(struct run_noted *noted)
 {
+	bool in_order = goes_on(noted);
 	struct seen *f = &seen[SEEN_FILES];
 	struct seen_counts *mine;
 	u32 size = 0;
@@ -234,6 +254,8 @@ void run_report_note(struct run_noted *noted)
 		size++;
 	host_fetch_add(&mine->size_reads[size], 1);
 	host_fetch_add(&mine->size_bytes[size], noted->bytes);
+	if (in_order)
+		host_fetch_add(&mine->in_order_bytes, noted->bytes);
 	if (noted->ns)
 		host_fetch_add(&process->times[size][seen_time_place(noted->ns)], 1);
 	count_blocks(f, noted);

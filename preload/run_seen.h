@@ -70,6 +70,8 @@ struct seen_counts {
 	uint64_t bytes[RUN_NR_WHYS];
 	uint64_t size_reads[SEEN_SIZES];
 	uint64_t size_bytes[SEEN_SIZES];
+	/* Of RUN_COULD: of reads that begin where the last one of the descriptor has ended. */
+	uint64_t in_order_bytes;
 } __attribute__((aligned(64)));
 
 /* A file that was read. Any thread counts; the counts and owner are atomic. */

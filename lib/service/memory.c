@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "lib/huge.h"
+#include "lib/room.h"
 #include "lib/service/memory.h"
 #include "lib/service/pages.h"
-#include "lib/service/room.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/room.h"
 #include "lib/service/holds.h"
 #include "lib/service/pressure.h"
 #include "lib/service/resize.h"
-#include "lib/service/room.h"
 
 #define LOOK_NS ((u64)1000 * NS_PER_MS)
 #define TEXT_BYTES 256
@@ -163,7 +163,7 @@ static bool pressure_ask(struct service *s, u32 *ret_some)
 
 void pressure_tick(struct service *s)
 {
-	struct room room = { UINT64_MAX, UINT64_MAX };
+	struct room room = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	struct pressure *p = &s->pressure;
 	u64 now = host_now_ns(), bytes;
 	enum pressure_step step;

@@ -168,6 +168,100 @@ time.sleep(0.5)
         self.assertGreater(said["covered_bytes"], 0.9 * said["io_bytes"])
 
 
+class Memory(Doctor):
+    """Limits of control groups, of this kernel's version and of stand-ins; and scans."""
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.file("data", 100 * MIB)
+        # Each block once, in no order, and then some of them again.
+        self.command = [PYTHON, "-c", """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(150000):
+    os.pread(fd, 4096, i * 7919 % 25600 * 4096)
+""", self.data]
+
+    def group(self, limit):
+        """A memory group of our own, or none."""
+        for root, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+            path = pathlib.Path("/sys/fs/cgroup", root, f"lodic-test-{os.getpid()}")
+            try:
+                path.mkdir()
+                self.addCleanup(path.rmdir)
+                (path / name).write_text(str(limit))
+                return path
+            except OSError:
+                continue
+        return self.skipTest("no memory group can be made here")
+
+    def test_group_smaller_than_the_files_nothing(self):
+        group = self.group(90 * MIB)
+        done, said = self.said(self.command, preexec_fn=lambda: (
+            group / "cgroup.procs").write_text(str(os.getpid())))
+        text, memory = done.stderr.decode(), said["memory"]
+        until(lambda: not (group / "cgroup.procs").read_text(), "all have ended")
+        self.assertEqual((memory["limit_bytes"], memory["of_group"]), (90 * MIB, True))
+        self.assertGreaterEqual(memory["touched_bytes"], 100 * MIB)
+        self.assertEqual(said["advice"], "nothing", text)
+        self.assertIn("its memory limit is 90.0 MiB", memory["why"])
+        if said["gain"]["expected"] >= 1.02:
+            self.assertIn("\nadvice: nothing, for that gain needs all files in the cache: " +
+                          memory["why"], text)
+
+    def stand_in(self, limit):
+        """A group around ours with this limit, in a place of its own. Returns the words before."""
+        fake = self.folder / "groups"
+        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            if names in ("", "memory"):
+                (fake / names / path.strip("/")).mkdir(parents=True, exist_ok=True)
+        if (fake / "memory").exists():
+            (fake / "memory" / "memory.limit_in_bytes").write_text(f"{limit}\n")
+        else:
+            (fake / "memory.max").write_text(f"{limit}\n")
+        script = f'mount --bind {fake} /sys/fs/cgroup && exec "$@"'
+        if run(["unshare", "-m", "sh", "-c", script, "sh", "true"]).returncode:
+            self.skipTest("no mount namespace can be made here")
+        return ["unshare", "-m", "sh", "-c", script, "sh"]
+
+    def test_files_fit_but_not_twice_warns(self):
+        words = self.stand_in(150 * MIB)
+        done = run([*words, self.lodic, "doctor", f"--json={self.json}", "--", *self.command],
+                   env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        said = json.loads(self.json.read_text())
+        self.assertEqual(said["memory"]["limit_bytes"], 150 * MIB)
+        self.assertRegex(said["memory"]["why"], "a second time, and its memory limit is 150 MiB")
+        if said["advice"] in ("run", "little"):
+            self.assertIn("\nwarning: " + said["memory"]["why"], done.stderr.decode())
+        else:
+            self.assertEqual(said["advice"], "nothing")
+
+    def test_no_groups_takes_the_machine(self):
+        words = self.stand_in("max")
+        done = run([*words, self.lodic, "doctor", f"--json={self.json}", "--", "true"],
+                   env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        memory = json.loads(self.json.read_text())["memory"]
+        self.assertEqual((memory["limit_bytes"], memory["of_group"], memory["why"]), (
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"), False, ""))
+
+    def test_scan_of_more_than_the_cache_nothing(self):
+        self.environment["LODIC_MEMORY"] = "32M"
+        done, said = self.said([PYTHON, "-c", """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(80):
+    for at in range(0, 50 << 20, 8192):
+        os.pread(fd, 8192, at)
+""", self.data])
+        self.assertGreater(said["memory"]["in_order_bytes"],
+                           0.98 * said["reads"]["could_be_served"]["bytes"])
+        self.assertEqual(said["advice"], "nothing", done.stderr.decode())
+        self.assertRegex(said["memory"]["why"], "reads 50.0 MiB in order and the cache has 32.0")
+
+
 class Command(Doctor):
     """The program's status, signals, errors, and what stays behind."""
 

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "lib/service/pressure.h"
-#include "lib/service/room.h"
+#include "lib/room.h"
 #include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -133,7 +133,7 @@ static void decide_tight_group_waits_less(void **state)
 
 static void fits_both_caches_must_have_room_for_a_moment(void **state)
 {
-	struct room room = { 8 * GIB, GIB - 1 };
+	struct room room = { 8 * GIB, GIB - 1, 8 * GIB };
 	u64 next = GIB;
 
 	(void)state;
@@ -153,7 +153,7 @@ static void fits_both_caches_must_have_room_for_a_moment(void **state)
 	room.left = 3 * GIB;
 	assert_true(pressure_fits(&room, GIB, &next));
 	assert_int_equal(next, 2 * GIB);
-	room = (struct room){ UINT64_MAX, UINT64_MAX };
+	room = (struct room){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	assert_false(pressure_is_tight(&room));
 	assert_true(pressure_fits(&room, GIB, &next));
 }

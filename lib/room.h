@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* How much memory the control groups of this process leave it, of either version. */
-#ifndef LODIC_LIB_SERVICE_ROOM_H
-#define LODIC_LIB_SERVICE_ROOM_H
+/* How much memory the control groups of a process leave it, of either version. */
+#ifndef LODIC_LIB_ROOM_H
+#define LODIC_LIB_ROOM_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "host/host.h"
 
 #define ROOM_LIST "/proc/self/cgroup"
 #define ROOM_MOUNT "/sys/fs/cgroup"
 
 struct room {
-	u64 limit; /* bytes; UINT64_MAX: there is none */
-	u64 left; /* of these; cached files count as free, because the kernel drops them */
+	uint64_t limit; /* bytes; UINT64_MAX: there is none */
+	uint64_t
+		left; /* of these; cached files count as free, because the kernel drops them */
+	uint64_t least; /* the least limit, of whichever group */
 };
 
 /* The group, of those that list names and those around them, that leaves least. list is a file like
@@ -23,6 +23,6 @@ void room_look(const char *list, const char *mount, struct room *ret);
 
 /* Finds the number after key in a file of lines like "key: number". If key is NULL the file
  * is one number. false: it is not there, or is not a number ("max"). */
-bool room_read_number(const char *path, const char *key, u64 *ret);
+bool room_read_number(const char *path, const char *key, uint64_t *ret);
 
 #endif

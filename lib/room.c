@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: room.h. */
+/* Contract: room.h. In a container the path in /proc may be the host's. So the walk up goes on to
+ * where the groups are mounted: the container's own group is there. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/service/room.h"
+#include "lib/room.h"
 
 #define PATH_BYTES 4096
 
-static const struct room room_without_limit = { UINT64_MAX, UINT64_MAX };
+static const struct room room_without_limit = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
 
-bool room_read_number(const char *path, const char *key, u64 *ret)
+bool room_read_number(const char *path, const char *key, uint64_t *ret)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
 	FILE *file = fopen(path, "re");
@@ -37,10 +38,10 @@ bool room_read_number(const char *path, const char *key, u64 *ret)
 	return found;
 }
 
-static u64 room_number_in(const char *folder, const char *name, const char *key)
+static uint64_t room_number_in(const char *folder, const char *name, const char *key)
 {
 	char path[PATH_BYTES + 64];
-	u64 n = 0;
+	uint64_t n = 0;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	return room_read_number(path, key, &n) ? n : 0;
@@ -49,19 +50,29 @@ static u64 room_number_in(const char *folder, const char *name, const char *key)
 /* What one control group leaves. Cached files count as free, because the kernel drops them. */
 static struct room room_of_group(const char *folder, bool second)
 {
-	u64 limit = room_number_in(
+	uint64_t limit = room_number_in(
 		folder, second ? "memory.max" : "memory.limit_in_bytes", NULL);
-	u64 used = room_number_in(
+	uint64_t used = room_number_in(
 		folder, second ? "memory.current" : "memory.usage_in_bytes", NULL);
-	u64 files = room_number_in(folder, "memory.stat",
-	                           second ? "inactive_file " : "total_inactive_file ") +
-	            room_number_in(folder, "memory.stat",
-	                           second ? "active_file " : "total_active_file ");
+	uint64_t files =
+		room_number_in(folder, "memory.stat",
+	                       second ? "inactive_file " : "total_inactive_file ") +
+		room_number_in(folder, "memory.stat",
+	                       second ? "active_file " : "total_active_file ");
 
 	if (limit == 0)
 		return room_without_limit;
 	used -= files < used ? files : used;
-	return (struct room){ limit, limit > used ? limit - used : 0 };
+	return (struct room){ limit, limit > used ? limit - used : 0, limit };
+}
+
+/* Of two, the one that leaves less; the least limit is of both. */
+static struct room room_less(const struct room *a, const struct room *b)
+{
+	struct room room = a->left < b->left ? *a : *b;
+
+	room.least = a->least < b->least ? a->least : b->least;
+	return room;
 }
 
 /* The least that this group and those around it leave. */
@@ -77,7 +88,7 @@ static struct room room_least(const char *mount, const char *group, bool second)
 		return least;
 	for (;;) {
 		room = room_of_group(folder, second);
-		least = room.left < least.left ? room : least;
+		least = room_less(&room, &least);
 		slash = strrchr(folder, '/');
 		if (strlen(folder) <= root || !slash)
 			return least;
@@ -96,18 +107,16 @@ void room_look(const char *list, const char *mount, struct room *ret)
 		return;
 	snprintf(first, sizeof(first), "%s/memory", mount);
 	while (fgets(line, sizeof(line), file)) {
-		char *group = strrchr(line, ':');
+		const char *name = strchr(line, ':');
 
-		if (!group)
-			continue;
 		line[strcspn(line, "\n")] = '\0';
 		if (strncmp(line, "0::", 3) == 0)
-			found = room_least(mount, group + 1, true);
-		else if (strstr(line, ":memory:"))
-			found = room_least(first, group + 1, false);
+			found = room_least(mount, line + 3, true);
+		else if (name && strncmp(name, ":memory:", 8) == 0)
+			found = room_least(first, name + 8, false);
 		else
 			continue;
-		*ret = found.left < ret->left ? found : *ret;
+		*ret = room_less(&found, ret);
 	}
 	fclose(file);
 }
