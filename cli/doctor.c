@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #include "measure/leftover.h"
 
 #define DEFAULT_WATCH_MS 5000u
+/* Free bytes of a folder in memory. Our choice: the counts of some hundred processes. */
+#define ROOM_LEAST ((uint64_t)16 << 20)
 
 enum { KEY_PID = 256, KEY_SECONDS, KEY_READER };
 
@@ -111,12 +114,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static int make_folder(struct doctor *d)
 {
 	static const char *const roots[] = { "/dev/shm", "/tmp" };
+	struct statvfs fs;
 	int error = -ENOENT;
 
 	for (unsigned int i = 0; error && i < sizeof(roots) / sizeof(*roots); i++) {
 		snprintf(d->folder, sizeof(d->folder), "%s/lodic-doctor-XXXXXX",
 		         roots[i]);
-		if (access(roots[i], W_OK) != 0)
+		if (access(roots[i], W_OK) != 0 || statvfs(roots[i], &fs) != 0 ||
+		    (i == 0 && (uint64_t)fs.f_bavail * fs.f_bsize < ROOM_LEAST))
 			continue;
 		error = leftover_name(d->folder);
 		if (!error && mkdir(d->folder, 0700) != 0)

@@ -6,6 +6,7 @@
  *   doctor_run.c       runs the program, with the shim that counts and serves nothing
  *   doctor_proc.c      what /proc says of a process: bytes, CPU time, mappings, offsets
  *   doctor_try.c       asks a private service which files it would cache, and measures reads
+ *   doctor_reader.c    the processes that read for that
  *   doctor_forecast.c  from the counts and the measured times to the gain and an advice
  *   doctor_host.c      what this host lacks, and whether its memory has room for a cache
  *   doctor_report.c    for people; doctor_json.c for machines
@@ -16,7 +17,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 
 #include "measure/series.h"
 #include "preload/run_seen.h"
@@ -32,7 +34,7 @@ struct doctor_counts {
 	uint64_t bytes[RUN_NR_WHYS];
 	uint64_t size_reads[SEEN_SIZES];
 	uint64_t size_bytes[SEEN_SIZES];
-	uint64_t in_order_bytes;
+	uint64_t in_order_bytes, askew_reads;
 };
 
 /* A file that the program's processes read. */
@@ -71,8 +73,10 @@ struct doctor_maps {
 	bool rings;                                /* it has an io_uring */
 };
 
-/* Sizes that are measured, and ways to read. */
-#define DOCTOR_SIZES 3u
+/* Sizes that are measured, and ways to read. Hot: nothing else happens between two reads. Cold: as
+ * much as the CPU's nearer caches hold. */
+enum doctor_state { DOCTOR_HOT, DOCTOR_COLD, DOCTOR_STATES };
+#define DOCTOR_SIZES (SEEN_SIZES - 1) /* seen_size_ends */
 enum doctor_way { DOCTOR_PLAIN, DOCTOR_COUNTED, DOCTOR_SERVED, DOCTOR_WAYS };
 #define DOCTOR_ROUNDS 21u
 /* Reads of a file, after which it is surely served. */
@@ -83,27 +87,28 @@ struct doctor_price {
 	char why[DOCTOR_WHY_BYTES]; /* it is not */
 	char path[PATH_MAX];        /* what was read */
 	uint64_t span_bytes;
-	double ns[DOCTOR_WAYS][DOCTOR_SIZES][DOCTOR_ROUNDS]; /* of a read */
-	uint64_t times[SEEN_SIZES]
-		      [SEEN_TIMES]; /* of the second way, taken by the shim */
-	double start_ns;            /* of `lodic run`, once */
+	/* Of a read. */
+	double ns[DOCTOR_STATES][DOCTOR_WAYS][DOCTOR_SIZES][DOCTOR_ROUNDS];
+	/* Of the second way while hot, taken by the shim. */
+	uint64_t times[SEEN_SIZES][SEEN_TIMES];
+	double start_ns; /* of `lodic run`, once */
 	double new_ns; /* more that a file takes for its first DOCTOR_NEW_READS reads */
 	double fstat_ns; /* what a read that is counted otherwise costs */
 };
-extern const uint32_t doctor_sizes[DOCTOR_SIZES];
 
 /* What the program's memory says of the forecast, which is for a cache that has all. */
 enum doctor_fit {
 	DOCTOR_FITS,
 	DOCTOR_CROWDED, /* the files fit, but not twice: in the cache and in the page cache */
 	DOCTOR_EXCEEDS, /* the files do not fit */
-	DOCTOR_PASSES   /* the files are read in order, and the cache holds a part of them */
+	DOCTOR_PASSES /* the files are read in order, and the cache holds a part of them */
 };
 
 struct doctor_memory {
 	uint64_t bytes; /* that the program may use */
-	uint64_t room_bytes; /* that the doctor's own groups leave it; no limit: UINT64_MAX */
-	bool grouped;   /* a control group says so, and not the machine */
+	uint64_t
+		room_bytes; /* that the doctor's own groups leave it; no limit: UINT64_MAX */
+	bool grouped;       /* a control group says so, and not the machine */
 	uint64_t touched_bytes; /* of files: what the page cache would hold of them */
 	enum doctor_fit fit;
 };
@@ -141,6 +146,7 @@ struct doctor {
 	size_t nr_files;
 	struct doctor_counts counts; /* of all files and processes */
 	unsigned int nr_programs;    /* that the shim was in */
+	unsigned int nr_lost;        /* with the shim, and without room for counts */
 	unsigned int nr_served;      /* of these: with reads that could be served */
 	double nr_new; /* files in all of these; one that was read less counts as a part */
 	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* of some reads */
@@ -169,11 +175,23 @@ int doctor_watch(struct doctor *d);
 struct doctor_file *doctor_file_of(struct doctor *d, uint64_t dev, uint64_t ino,
                                    const char *path);
 
-/* The counts of one process, as it has left them; NULL: it has left none. To be unmapped. */
+/* A copy of a process's counts; NULL: it has left none. To be unmapped. */
 struct seen_process *doctor_counts_map(const char *folder, const char *name);
 void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p);
 /* Of all RUN_NR_WHYS. */
 uint64_t doctor_sum(const uint64_t *numbers);
+
+static inline uint64_t doctor_ns_of(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_usec * 1000;
+}
+
+/* When its bytes last changed. */
+static inline uint64_t doctor_mtime_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * 1000000000u +
+	       (uint64_t)st->st_mtim.tv_nsec;
+}
 
 /* ---- doctor_proc.c ---- */
 
@@ -197,7 +215,26 @@ void doctor_proc_fds(struct doctor *d, struct doctor_fds *fds);
 
 /* Fills in refused, gone and written of each file, and the prices. Says nothing. */
 void doctor_try(struct doctor *d);
-/* `lodic doctor --reader FILE`: what the former starts. */
+
+/* ---- doctor_reader.c ---- */
+
+#define DOCTOR_MOST_READ 65536u
+#define DOCTOR_COLD_READS 16u /* of a slot; their median counts */
+#define DOCTOR_NEW_FILES 64u
+/* In the environment: how the paths of the new files begin. */
+#define DOCTOR_NEW_PLACE "LODIC_DOCTOR_NEW"
+
+/* What a reader is to do. It answers with the ns of a read, or of a new file. */
+struct doctor_order {
+	uint32_t bytes, reads; /* 0 reads: the whole span once, from its begin */
+	uint64_t span;         /* 0: new files, until they are served */
+	bool cold;
+	bool askew; /* reads begin anywhere in a block */
+};
+
+/* CPU time of this thread. */
+uint64_t doctor_cpu_ns(void);
+/* `lodic doctor --reader FILE`: it gets orders at stdin, one by one. */
 int doctor_reader(const char *path);
 
 /* ---- doctor_forecast.c ---- */
@@ -207,7 +244,8 @@ void doctor_forecast(struct doctor *d);
  * are of one class of sizes, with so many bytes on average. */
 double doctor_slower(const struct doctor *d, unsigned int class, double bytes);
 struct series_spread doctor_price_spread(const struct doctor_price *p,
-                                         enum doctor_way way, unsigned int size);
+                                         enum doctor_state state, enum doctor_way way,
+                                         unsigned int size);
 /* Would the service cache it, as far as anybody knows? */
 bool doctor_qualifies(const struct doctor_file *f);
 /* Does it map its files rather than read them? */

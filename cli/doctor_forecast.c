@@ -8,7 +8,8 @@
  * The times are those of each measured round at the mean size of the reads in each class of sizes.
  * So the rounds give a spread. A tight loop of reads is not a program, whose own work drives the
  * kernel's lines and the cache's out of the CPU. So the shim takes the time of some reads, in the
- * program and in the loop, and all times are multiplied by their ratio. MODEL_PART is added to both
+ * program and in the loop. Their ratio says where the program stands between two measured states,
+ * hot and cold: a served read loses more by the cold than pread does. MODEL_PART is added to both
  * ends for what the model leaves out.
  *
  * The forecast is for a cache that has the files. The first run with an empty cache reads each
@@ -46,21 +47,21 @@ static double between(const double *times, double bytes)
 	unsigned int i = 0;
 	double x;
 
-	if (bytes < doctor_sizes[0])
-		bytes = doctor_sizes[0];
-	while (i < DOCTOR_SIZES - 2 && bytes > doctor_sizes[i + 1])
+	if (bytes < seen_size_ends[0])
+		bytes = seen_size_ends[0];
+	while (i < DOCTOR_SIZES - 2 && bytes > seen_size_ends[i + 1])
 		i++;
-	x = (bytes - doctor_sizes[i]) / (doctor_sizes[i + 1] - doctor_sizes[i]);
+	x = (bytes - seen_size_ends[i]) / (seen_size_ends[i + 1] - seen_size_ends[i]);
 	return times[i] + x * (times[i + 1] - times[i]);
 }
 
-static double price_at(const struct doctor_price *p, enum doctor_way way,
-                       unsigned int round, double bytes)
+static double price_at(const struct doctor_price *p, enum doctor_state state,
+                       enum doctor_way way, unsigned int round, double bytes)
 {
 	double times[DOCTOR_SIZES];
 
 	for (unsigned int i = 0; i < DOCTOR_SIZES; i++)
-		times[i] = p->ns[way][i][round];
+		times[i] = p->ns[state][way][i][round];
 	return between(times, bytes);
 }
 
@@ -148,6 +149,31 @@ static double usual_ns(const uint64_t *times)
 	return nr < LEAST_TIMES ? 0 : sum / used;
 }
 
+struct series_spread doctor_price_spread(const struct doctor_price *p,
+                                         enum doctor_state state, enum doctor_way way,
+                                         unsigned int size)
+{
+	double at[DOCTOR_ROUNDS];
+	struct series s = { .at = at, .nr_rounds = DOCTOR_ROUNDS };
+
+	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++)
+		at[r] = p->ns[state][way][size][r];
+	return series_spread(&s);
+}
+
+/* How many times longer pread takes in the cold, under the shim that takes times. */
+static double cold_ratio(const struct doctor_price *p, double bytes)
+{
+	double times[DOCTOR_STATES][DOCTOR_SIZES];
+
+	for (unsigned int s = 0; s < DOCTOR_STATES; s++)
+		for (unsigned int i = 0; i < DOCTOR_SIZES; i++)
+			times[s][i] =
+				doctor_price_spread(p, s, DOCTOR_COUNTED, i).median;
+	return fmax(1, between(times[DOCTOR_COLD], bytes) /
+	                       between(times[DOCTOR_HOT], bytes));
+}
+
 /* The same shim took times in both. */
 double doctor_slower(const struct doctor *d, unsigned int class, double bytes)
 {
@@ -163,15 +189,19 @@ double doctor_slower(const struct doctor *d, unsigned int class, double bytes)
 	return fmax(LEAST_SLOWER, fmin(MOST_SLOWER, ours / loop));
 }
 
-struct series_spread doctor_price_spread(const struct doctor_price *p,
-                                         enum doctor_way way, unsigned int size)
+/* What a read of so many bytes takes in the program. Beyond the cold state all ways grow alike. */
+static double read_ns(const struct doctor_price *p, enum doctor_way way,
+                      unsigned int round, double bytes, double slower)
 {
-	double at[DOCTOR_ROUNDS];
-	struct series s = { .at = at, .nr_rounds = DOCTOR_ROUNDS };
+	double hot = price_at(p, DOCTOR_HOT, way, round, bytes);
+	double cold = price_at(p, DOCTOR_COLD, way, round, bytes);
+	double most = cold_ratio(p, bytes);
 
-	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++)
-		at[r] = p->ns[way][size][r];
-	return series_spread(&s);
+	if (slower <= 1)
+		return hot * slower;
+	if (slower >= most)
+		return fmax(hot, cold) * slower / most;
+	return hot + fmax(0, cold - hot) * (slower - 1) / (most - 1);
 }
 
 /* What these reads take in a round, in ns. */
@@ -185,8 +215,8 @@ static double cost(const struct doctor *d, const struct doctor_counts *c,
 		double bytes = n > 0 ? (double)c->size_bytes[i] / n : 0;
 
 		if (n > 0)
-			sum += n * doctor_slower(d, i, bytes) *
-			       price_at(&d->price, way, round, bytes);
+			sum += n * read_ns(&d->price, way, round, bytes,
+			                   doctor_slower(d, i, bytes));
 	}
 	return sum;
 }
@@ -240,9 +270,9 @@ static struct doctor_counts reads_by_proc(const struct doctor *d)
 static double paid_once(const struct doctor *d)
 {
 	const struct doctor_price *p = &d->price;
-	double reads =
-		DOCTOR_NEW_READS * (doctor_price_spread(p, DOCTOR_PLAIN, 0).median -
-	                            doctor_price_spread(p, DOCTOR_SERVED, 0).median);
+	double reads = DOCTOR_NEW_READS *
+	               (doctor_price_spread(p, DOCTOR_HOT, DOCTOR_PLAIN, 0).median -
+	                doctor_price_spread(p, DOCTOR_HOT, DOCTOR_SERVED, 0).median);
 
 	return p->start_ns * fmax(1, d->nr_served) +
 	       d->nr_new * fmax(0, p->new_ns + reads);
@@ -273,9 +303,9 @@ static enum doctor_advice advice(const struct doctor *d)
 		return DOCTOR_PERHAPS;
 	if (d->memory.fit >= DOCTOR_EXCEEDS && !d->pid)
 		return DOCTOR_NOTHING;
-	return g->expected < DOCTOR_LEAST_GAIN  ? DOCTOR_NOTHING
-	       : g->expected < GOOD_GAIN ? DOCTOR_LITTLE
-	                                 : DOCTOR_RUN;
+	return g->expected < DOCTOR_LEAST_GAIN ? DOCTOR_NOTHING
+	       : g->expected < GOOD_GAIN       ? DOCTOR_LITTLE
+	                                       : DOCTOR_RUN;
 }
 
 /* Of CPU time: saved by reads, and paid once. */

@@ -70,25 +70,29 @@ const char *doctor_memory_why(const struct doctor *d)
 	static char why[DOCTOR_WHY_BYTES];
 	const struct doctor_memory *m = &d->memory;
 	const char *whose = m->grouped ? "its memory limit is" : "this machine has";
-	struct text limit = text_bytes(m->bytes), touched = text_bytes(m->touched_bytes);
+	struct text limit = text_bytes(m->bytes),
+		    touched = text_bytes(m->touched_bytes);
 
 	why[0] = '\0';
 	if (m->fit == DOCTOR_EXCEEDS)
-		snprintf(why, sizeof(why),
-		         "its files take %s and %s %s: a second cache leaves less for each, and "
-		         "more reads wait for the disk",
-		         touched.s, whose, limit.s);
+		snprintf(
+			why, sizeof(why),
+			"its files take %s and %s %s: a second cache leaves less for each, and "
+			"more reads wait for the disk",
+			touched.s, whose, limit.s);
 	else if (m->fit == DOCTOR_PASSES)
-		snprintf(why, sizeof(why),
-		         "it reads %s in order and the cache has %s: each pass pushes out "
-		         "what the next one wants first",
-		         text_bytes(d->gain.cache_bytes).s,
-		         text_bytes(doctor_cache_setting()).s);
+		snprintf(
+			why, sizeof(why),
+			"it reads %s in order and the cache has %s: each pass pushes out "
+			"what the next one wants first",
+			text_bytes(d->gain.cache_bytes).s,
+			text_bytes(doctor_cache_setting()).s);
 	else if (m->fit == DOCTOR_CROWDED)
-		snprintf(why, sizeof(why),
-		         "its files take %s in the page cache and the cache has them a second "
-		         "time, and %s %s: reads may wait for the disk",
-		         touched.s, whose, limit.s);
+		snprintf(
+			why, sizeof(why),
+			"its files take %s in the page cache and the cache has them a second "
+			"time, and %s %s: reads may wait for the disk",
+			touched.s, whose, limit.s);
 	return why;
 }
 

@@ -83,13 +83,16 @@ static json_t *prices_json(const struct doctor_price *p)
 		json_t *sizes = json_array();
 
 		for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
-			struct series_spread s = doctor_price_spread(p, w, i);
+			struct series_spread s =
+				doctor_price_spread(p, DOCTOR_HOT, w, i);
 			json_t *size = json_object();
 
-			put(size, "bytes", doctor_sizes[i]);
+			put(size, "bytes", seen_size_ends[i]);
 			put_real(size, "median_ns", s.median);
 			put_real(size, "low_ns", s.low);
 			put_real(size, "high_ns", s.high);
+			put_real(size, "cold_ns",
+			         doctor_price_spread(p, DOCTOR_COLD, w, i).median);
 			json_array_append_new(sizes, size);
 		}
 		json_object_set_new(o, names[w], sizes);
@@ -158,6 +161,7 @@ int doctor_write_json(const struct doctor *d)
 	json_object_set_new(o, "command", command_json(d));
 	put(o, "pid", (uint64_t)d->pid);
 	put(o, "programs", d->nr_programs);
+	put(o, "programs_lost", d->nr_lost);
 	put(o, "wall_ns", d->wall_ns);
 	put(o, "cpu_ns", d->cpu_ns);
 	put(o, "system_ns", d->system_ns);

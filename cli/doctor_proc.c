@@ -253,8 +253,7 @@ static void note_file(struct doctor *d, int folder, const char *name,
 		return;
 	f->size = (uint64_t)st->st_size;
 	f->blocks = f->size / SEEN_BLOCK_BYTES;
-	f->mtime_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u +
-	              (uint64_t)st->st_mtim.tv_nsec;
+	f->mtime_ns = doctor_mtime_ns(st);
 }
 
 static void look_at_fd(struct doctor *d, struct doctor_fds *fds, int folder,

@@ -148,10 +148,12 @@ static void print_prices(const struct doctor *d)
 	for (unsigned int w = 0; w < DOCTOR_WAYS; w++) {
 		printf("%10s", names[w]);
 		for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
-			struct series_spread s = doctor_price_spread(p, w, i);
+			struct series_spread s =
+				doctor_price_spread(p, DOCTOR_HOT, w, i);
 
 			printf("  %s: %.0f (%.0f to %.0f)",
-			       text_bytes(doctor_sizes[i]).s, s.median, s.low, s.high);
+			       text_bytes(seen_size_ends[i]).s, s.median, s.low,
+			       s.high);
 		}
 		putchar('\n');
 	}
@@ -220,7 +222,10 @@ void doctor_print(const struct doctor *d)
 	if (d->counted_ns)
 		printf("; counting took about %.2f s", seconds(d->counted_ns));
 	putchar('\n');
-	if (!d->pid && d->nr_programs == 0)
+	if (d->nr_lost)
+		printf("%u processes were not counted: there was no room in %s\n",
+		       d->nr_lost, d->folder);
+	else if (!d->pid && d->nr_programs == 0)
 		puts("no process could be watched from inside: the loader preloaded nothing");
 	if (d->pid)
 		print_watched(d);

@@ -36,20 +36,39 @@ static const int handed_on[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGU
 
 /* ---- the counts ---- */
 
+/* A copy, because a look at a hole of the file would take memory for it. Most of it is holes. */
+static struct seen_process *counts_copy(int fd)
+{
+	off_t from, to = 0;
+	struct seen_process *p =
+		mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE,
+	             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	while ((from = lseek(fd, to, SEEK_DATA)) >= 0 && (size_t)from < sizeof(*p)) {
+		to = lseek(fd, from, SEEK_HOLE);
+		if (to <= from || (size_t)to > sizeof(*p) ||
+		    pread(fd, (char *)p + from, (size_t)(to - from), from) < 0)
+			break;
+	}
+	return p;
+}
+
 struct seen_process *doctor_counts_map(const char *folder, const char *name)
 {
 	char path[DOCTOR_FOLDER_BYTES + NAME_MAX + 2];
-	struct seen_process *p = MAP_FAILED;
+	struct seen_process *p = NULL;
 	struct stat st;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == sizeof(*p))
-		p = mmap(NULL, sizeof(*p), PROT_READ, MAP_SHARED, fd, 0);
+		p = counts_copy(fd);
 	if (fd >= 0)
 		close(fd);
-	return p == MAP_FAILED ? NULL : p;
+	return p;
 }
 
 struct doctor_file *doctor_file_of(struct doctor *d, uint64_t dev, uint64_t ino,
@@ -84,6 +103,7 @@ static void add_counts(struct doctor_counts *to, const struct seen *seen)
 			to->size_bytes[i] += c->size_bytes[i];
 		}
 		to->in_order_bytes += c->in_order_bytes;
+		to->askew_reads += c->askew_reads;
 	}
 }
 
@@ -149,6 +169,7 @@ static void take_counts(struct doctor *d)
 	while (folder && (e = readdir(folder))) {
 		p = e->d_name[0] == '.' ? NULL
 		                        : doctor_counts_map(d->folder, e->d_name);
+		d->nr_lost += e->d_name[0] != '.' && !p;
 		if (!p)
 			continue;
 		take_process(d, p);
@@ -248,11 +269,6 @@ static void unprepare(const char *preload)
 	preload_set(RUN_FILTERS, NULL);
 }
 
-static uint64_t ns_of(const struct timeval *t)
-{
-	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_usec * 1000;
-}
-
 static int run(struct doctor *d, const sigset_t *ours, const sigset_t *before,
                int *ret_status)
 {
@@ -275,8 +291,8 @@ static int run(struct doctor *d, const sigset_t *ours, const sigset_t *before,
 		cli_error("cannot wait for the program: %s", strerror(errno));
 		return CLI_FAILED;
 	}
-	d->system_ns = ns_of(&used.ru_stime);
-	d->cpu_ns = ns_of(&used.ru_utime) + d->system_ns;
+	d->system_ns = doctor_ns_of(&used.ru_stime);
+	d->cpu_ns = doctor_ns_of(&used.ru_utime) + d->system_ns;
 	take_counts(d);
 	return CLI_OK;
 }

@@ -42,17 +42,9 @@
 #define CACHE_MORE ((uint64_t)16 << 20)
 #define SLOT_NS 2000000.0
 #define FIRST_READS 2000u
-#define MOST_READ 65536u
 #define FSTATS 2000u
 /* Of the reads of a slot, so many may come from the kernel. */
 #define KERNEL_PART 10u
-
-const uint32_t doctor_sizes[DOCTOR_SIZES] = { 512, 4096, MOST_READ };
-
-struct order {
-	uint32_t bytes, reads; /* 0 reads: the whole span once, from its begin */
-	uint64_t span;         /* 0: new files, until they are served */
-};
 
 struct reader {
 	pid_t pid;
@@ -78,82 +70,9 @@ static void fail(struct trial *t, const char *what, int error)
 		snprintf(p->why, sizeof(p->why), "%s: %s", what, lodic_strerror(error));
 }
 
-/* Where the new files are: for a reader alone. */
-#define NEW_PLACE "LODIC_DOCTOR_NEW"
-#define NEW_FILES 64u
-#define NEW_PAUSE_NS 200000
 #define STARTS 7u
 
-/* ---- a reader ---- */
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double read_all(int fd, const struct order *o, char *to, uint64_t *seed)
-{
-	uint64_t places = o->span / o->bytes, began = cpu_ns();
-
-	for (uint64_t i = 0; i < (o->reads ? o->reads : places); i++) {
-		/* xorshift64 */
-		*seed ^= *seed << 13;
-		*seed ^= *seed >> 7;
-		*seed ^= *seed << 17;
-		if (pread(fd, to, o->bytes,
-		          (off_t)((o->reads ? *seed % places : i) * o->bytes)) < 0)
-			return -1;
-	}
-	return (double)(cpu_ns() - began) / (o->reads ? o->reads : 1);
-}
-
-/* Opens new files and reads them in turn, with pauses in which the service can answer. Returns
- * the time of one file. */
-static double read_new(const char *path)
-{
-	const struct timespec pause = { .tv_nsec = NEW_PAUSE_NS };
-	char name[PATH_MAX + 8], to[512];
-	uint64_t began = cpu_ns();
-	int fds[NEW_FILES];
-
-	for (unsigned int i = 0; i < NEW_FILES; i++) {
-		snprintf(name, sizeof(name), "%s-%u", path, i);
-		fds[i] = open(name, O_RDONLY | O_CLOEXEC);
-		if (fds[i] < 0)
-			return -1;
-	}
-	for (unsigned int r = 0; r < DOCTOR_NEW_READS; r++) {
-		for (unsigned int i = 0; i < NEW_FILES; i++)
-			if (pread(fds[i], to, sizeof(to), 0) < 0)
-				return -1;
-		nanosleep(&pause, NULL);
-	}
-	return (double)(cpu_ns() - began) / NEW_FILES;
-}
-
-int doctor_reader(const char *path)
-{
-	static char to[MOST_READ];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	uint64_t seed = 88172645463325252u;
-	struct order o;
-	double ns;
-
-	while (fd >= 0 && recv(STDIN_FILENO, &o, sizeof(o), 0) == sizeof(o)) {
-		if (o.span == 0)
-			ns = read_new(getenv(NEW_PLACE));
-		else
-			ns = read_all(fd, &o, to, &seed);
-		if (send(STDIN_FILENO, &ns, sizeof(ns), MSG_NOSIGNAL) != sizeof(ns))
-			break;
-	}
-	return CLI_OK;
-}
-
-/* ---- its parent ---- */
+/* ---- the readers, as their parent sees them ---- */
 
 static _Noreturn void reader_become(const struct trial *t, enum doctor_way way,
                                     int channel)
@@ -167,7 +86,7 @@ static _Noreturn void reader_become(const struct trial *t, enum doctor_way way,
 	    (way != DOCTOR_PLAIN && preload_enter() != CLI_OK) ||
 	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
-	    preload_set(NEW_PLACE, t->fresh) ||
+	    preload_set(DOCTOR_NEW_PLACE, t->fresh) ||
 	    preload_set(RUN_SOCKET, way == DOCTOR_SERVED ? t->cache.socket : NULL) ||
 	    preload_set(RUN_DOCTOR, way == DOCTOR_COUNTED ? t->d->folder : NULL))
 		_exit(CLI_FAILED);
@@ -207,7 +126,7 @@ static void reader_stop(struct reader *r)
 	r->pid = 0;
 }
 
-static int reader_ask(const struct reader *r, struct order o, double *ret_ns)
+static int reader_ask(const struct reader *r, struct doctor_order o, double *ret_ns)
 {
 	double ns;
 
@@ -225,44 +144,49 @@ static int reader_ask(const struct reader *r, struct order o, double *ret_ns)
 /* Brings its file into memory, and finds out how many reads make a slot. */
 static int reader_warm(struct trial *t, struct reader *r)
 {
-	double ns;
-	int error = reader_ask(r, (struct order){ MOST_READ, 0, t->span }, &ns);
+	double ns = 0;
+	int error = reader_ask(
+		r, (struct doctor_order){ .bytes = DOCTOR_MOST_READ, .span = t->span },
+		&ns);
 
 	for (unsigned int i = 0; !error && i < DOCTOR_SIZES; i++) {
-		error = reader_ask(
-			r, (struct order){ doctor_sizes[i], FIRST_READS, t->span },
-			&ns);
+		struct doctor_order o = { .bytes = seen_size_ends[i],
+			                  .reads = FIRST_READS,
+			                  .span = t->span };
+
+		error = reader_ask(r, o, &ns);
 		r->reads[i] = (uint32_t)(SLOT_NS / (ns + 1)) + 1;
 	}
 	return error;
 }
 
-/* All ways take turns, each in another order than in the round before. */
-static int measure(struct trial *t)
+/* All ways take turns, each in another order than in the round before. ret_served: reads of the
+ * third way. */
+static int measure(struct trial *t, enum doctor_state state, uint64_t *ret_served)
 {
+	const struct doctor_counts *c = &t->d->counts;
 	struct doctor_price *p = &t->d->price;
-	struct doctor_io before = { 0 }, after = { 0 };
-	uint64_t served = 0;
 	int error = 0;
 
-	for (unsigned int w = 0; !error && w < DOCTOR_WAYS; w++)
-		error = reader_warm(t, &t->readers[w]);
-	doctor_proc_io(t->readers[DOCTOR_SERVED].pid, &before);
-	for (unsigned int i = 0; i < DOCTOR_ROUNDS * DOCTOR_SIZES * DOCTOR_WAYS; i++) {
+	for (unsigned int i = 0;
+	     !error && i < DOCTOR_ROUNDS * DOCTOR_SIZES * DOCTOR_WAYS; i++) {
 		unsigned int round = i / (DOCTOR_SIZES * DOCTOR_WAYS);
 		unsigned int size = i / DOCTOR_WAYS % DOCTOR_SIZES;
 		unsigned int way = (i + round + size) % DOCTOR_WAYS;
 		const struct reader *r = &t->readers[way];
-		struct order o = { doctor_sizes[size], r->reads[size], t->span };
+		struct doctor_order o = { .bytes = seen_size_ends[size],
+			                  .reads = state == DOCTOR_COLD
+			                                   ? DOCTOR_COLD_READS
+			                                   : r->reads[size],
+			                  .span = t->span,
+			                  .cold = state == DOCTOR_COLD,
+			                  .askew = 2 * c->askew_reads >
+			                           c->reads[RUN_COULD] };
 
-		if (!error)
-			error = reader_ask(r, o, &p->ns[way][size][round]);
+		error = reader_ask(r, o, &p->ns[state][way][size][round]);
 		if (way == DOCTOR_SERVED)
-			served += o.reads;
+			*ret_served += o.reads;
 	}
-	doctor_proc_io(t->readers[DOCTOR_SERVED].pid, &after);
-	if (!error && after.known && after.reads - before.reads > served / KERNEL_PART)
-		error = -EAGAIN; /* the cache did not serve them */
 	return error;
 }
 
@@ -280,16 +204,37 @@ static void take_times(struct trial *t)
 	munmap(p, sizeof(*p));
 }
 
+static int measure_all(struct trial *t)
+{
+	struct doctor_io before = { 0 }, after = { 0 };
+	uint64_t served = 0;
+	int error = 0;
+
+	for (unsigned int w = 0; !error && w < DOCTOR_WAYS; w++)
+		error = reader_warm(t, &t->readers[w]);
+	doctor_proc_io(t->readers[DOCTOR_SERVED].pid, &before);
+	if (!error)
+		error = measure(t, DOCTOR_HOT, &served);
+	if (!error)
+		take_times(t);
+	if (!error)
+		error = measure(t, DOCTOR_COLD, &served);
+	doctor_proc_io(t->readers[DOCTOR_SERVED].pid, &after);
+	if (!error && after.known && after.reads - before.reads > served / KERNEL_PART)
+		error = -EAGAIN; /* the cache did not serve them */
+	return error;
+}
+
 static void measure_fstat(struct trial *t)
 {
 	struct stat st;
 	uint64_t began, least = UINT64_MAX, ns;
 
 	for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
-		began = cpu_ns();
+		began = doctor_cpu_ns();
 		for (unsigned int k = 0; k < FSTATS; k++)
 			fstat(t->own_fd, &st);
-		ns = cpu_ns() - began;
+		ns = doctor_cpu_ns() - began;
 		least = ns < least ? ns : least;
 	}
 	t->d->price.fstat_ns = (double)least / FSTATS;
@@ -299,7 +244,7 @@ static void measure_fstat(struct trial *t)
 
 static int own_file_fill(int fd, uint64_t bytes)
 {
-	static char part[MOST_READ];
+	static char part[DOCTOR_MOST_READ];
 
 	if (getrandom(part, 256, 0) < 0)
 		return -errno;
@@ -346,10 +291,10 @@ static int make_new(struct trial *t)
 	int fd, error = 0;
 
 	snprintf(t->fresh, sizeof(t->fresh), "%s/new", t->d->folder);
-	for (unsigned int i = 0; !error && i < NEW_FILES; i++) {
+	for (unsigned int i = 0; !error && i < DOCTOR_NEW_FILES; i++) {
 		snprintf(path, sizeof(path), "%s-%u", t->fresh, i);
 		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		error = fd < 0 ? -errno : own_file_fill(fd, MOST_READ);
+		error = fd < 0 ? -errno : own_file_fill(fd, DOCTOR_MOST_READ);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -360,11 +305,12 @@ static int make_new(struct trial *t)
 static int measure_new(struct trial *t)
 {
 	double plain = 0, served = 0;
-	int error = reader_ask(&t->readers[DOCTOR_PLAIN], (struct order){ 0 }, &plain);
+	int error = reader_ask(&t->readers[DOCTOR_PLAIN], (struct doctor_order){ 0 },
+	                       &plain);
 
 	if (!error)
-		error = reader_ask(&t->readers[DOCTOR_SERVED], (struct order){ 0 },
-		                   &served);
+		error = reader_ask(&t->readers[DOCTOR_SERVED],
+		                   (struct doctor_order){ 0 }, &served);
 	t->d->price.new_ns = served - plain;
 	return error;
 }
@@ -384,8 +330,7 @@ static double time_start(char *const *words)
 	}
 	if (pid < 0 || wait4(pid, &status, 0, &used) != pid || status != 0)
 		return -1;
-	return 1e9 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-	       1e3 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+	return (double)(doctor_ns_of(&used.ru_utime) + doctor_ns_of(&used.ru_stime));
 }
 
 /* What `lodic run` costs before the program begins, and its first look for the service. */
@@ -422,8 +367,7 @@ static void ask_file(struct trial *t, struct doctor_file *f)
 	f->gone = fd < 0 || fstat(fd, &st) != 0 || st.st_dev != f->dev ||
 	          st.st_ino != f->ino;
 	if (!f->gone) {
-		f->written = f->mtime_ns != (uint64_t)st.st_mtim.tv_sec * 1000000000u +
-		                                    (uint64_t)st.st_mtim.tv_nsec;
+		f->written = f->mtime_ns != doctor_mtime_ns(&st);
 		f->refused = lodic_open(t->cache.seat.lodic, fd, &file);
 		if (f->refused == 0) {
 			f->refused = lodic_file_cached(file);
@@ -467,7 +411,8 @@ static void ask_files(struct trial *t)
 static int compare_files(const void *a, const void *b)
 {
 	const struct doctor_file *x = a, *y = b;
-	uint64_t x_bytes = doctor_sum(x->counts.bytes), y_bytes = doctor_sum(y->counts.bytes);
+	uint64_t x_bytes = doctor_sum(x->counts.bytes),
+		 y_bytes = doctor_sum(y->counts.bytes);
 
 	if (x->counts.bytes[RUN_COULD] != y->counts.bytes[RUN_COULD])
 		return x->counts.bytes[RUN_COULD] < y->counts.bytes[RUN_COULD] ? 1 : -1;
@@ -514,11 +459,9 @@ static int measure_reads(struct trial *t)
 	for (unsigned int w = 0; !error && w < DOCTOR_WAYS; w++)
 		error = reader_start(t, (enum doctor_way)w);
 	if (!error)
-		error = measure(t);
+		error = measure_all(t);
 	if (!error)
 		error = measure_new(t);
-	if (!error)
-		take_times(t);
 	return error;
 }
 
@@ -533,7 +476,7 @@ static uint64_t choose_span(const struct doctor *d)
 	if (room < CACHE_MORE + SPAN_MOST / 4 * 5)
 		most = room > CACHE_MORE ? (room - CACHE_MORE) / 5 * 4 : 0;
 	span = span < most ? span : most;
-	return span < SPAN_LEAST ? SPAN_LEAST : span - span % MOST_READ;
+	return span < SPAN_LEAST ? SPAN_LEAST : span - span % DOCTOR_MOST_READ;
 }
 
 void doctor_try(struct doctor *d)

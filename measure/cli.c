@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,7 +146,10 @@ const char *cli_program(void)
 {
 	static char path[PROGRAM_MAX_BYTES];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	const char *called = (const char *)getauxval(AT_EXECFN);
 
+	if (n <= 0 && called && realpath(called, path)) /* no /proc */
+		return path;
 	/* When the program was rebuilt meanwhile, the text of the link leads nowhere. The
 	 * link itself still does. */
 	if (n <= 0 || access(path, X_OK) != 0)

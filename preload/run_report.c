@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,9 @@
 #include "preload/own.h"
 #include "preload/run_environment.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define SEEN_TRIES 64u
 /* Programs that one process may run in its own place. */
 #define PROGRAMS_MOST 1000
@@ -45,8 +49,9 @@ static u64 reported_pid;
 
 /* For `lodic doctor`: a bit for each block that was read. */
 static u64 *bits[SEEN_FILES];
-static u64 bits_pid; /* the process that they are of */
-static u64 *ends;    /* of each descriptor: where its last read by offset has ended */
+static u64 bits_pid;         /* the process that they are of */
+static u8 there[SEEN_FILES]; /* of seen: has_room() has said so */
+static u64 *ends; /* of each descriptor: where its last read by offset has ended */
 
 static u64 next_stripe;
 static __thread u32 stripe; /* 1 more than its number; 0: none yet */
@@ -71,20 +76,47 @@ static int process_file(void)
 	return fd;
 }
 
-/* Memory to count in, at the address at if that is not NULL. */
-static struct seen_process *process_map(void *at)
+/* Is there memory behind these bytes of the doctor's folder? When it is full, the first touch of a
+ * page would kill the program with a SIGBUS. Before Linux 5.14 nobody can ask. */
+static bool has_room(void *at, size_t bytes)
 {
-	int fd = folder[0] ? process_file() : -1;
+	u64 page = (u64)sysconf(_SC_PAGESIZE);
+	u64 from = (u64)at / page * page, to = (u64)at + bytes;
+
+	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
+	       errno == EINVAL;
+}
+
+static struct seen_process *process_map_fd(void *at, int fd)
+{
 	int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) |
 	            MAP_NORESERVE | (at ? MAP_FIXED : 0);
 	struct seen_process *p =
 		mmap(at, sizeof(*p), PROT_READ | PROT_WRITE, flags, fd, 0);
 
+	if (p == MAP_FAILED)
+		return NULL;
+	if (fd < 0)
+		madvise(p, sizeof(*p), MADV_WIPEONFORK);
+	return p;
+}
+
+/* Memory to count in, at the address at if that is not NULL. A process that finds the doctor's
+ * folder full leaves an empty file. */
+static struct seen_process *process_map(void *at)
+{
+	int fd = folder[0] ? process_file() : -1;
+	struct seen_process *p = process_map_fd(at, fd);
+
+	if (p && fd >= 0 &&
+	    (!has_room(p, offsetof(struct seen_process, files)) ||
+	     !has_room(&p->files[SEEN_FILES], sizeof(struct seen)))) {
+		p = process_map_fd(p, -1);
+		own_call(SYS_ftruncate, fd, 0);
+	}
 	if (fd >= 0)
 		own_call(SYS_close, fd);
-	else if (p != MAP_FAILED)
-		madvise(p, sizeof(*p), MADV_WIPEONFORK);
-	if (p == MAP_FAILED)
+	if (!p)
 		return NULL;
 	p->pid = (u64)getpid();
 	strncpy(p->name, program_invocation_short_name, sizeof(p->name) - 1);
@@ -96,8 +128,10 @@ void run_report_forked(void)
 	int error = errno;
 
 	reported_pid = 0;
-	if (process && folder[0])
+	if (process && folder[0]) {
+		memset(there, 0, sizeof(there));
 		process_map(process);
+	}
 	errno = error;
 }
 
@@ -150,8 +184,14 @@ static struct seen *seen_find(const struct run_noted *noted)
 	u64 owner;
 
 	for (u32 i = 0; i < SEEN_TRIES; i++) {
-		struct seen *f = &seen[((hash >> 32) + i) & (SEEN_FILES - 1)];
+		u32 place = (u32)((hash >> 32) + i) & (SEEN_FILES - 1);
+		struct seen *f = &seen[place];
 
+		if (!host_load_byte(&there[place])) {
+			if (folder[0] && !has_room(f, sizeof(*f)))
+				break;
+			host_store_byte(&there[place], 1);
+		}
 		owner = host_load_acquire(&f->owner);
 		if (owner == 0 && host_cas(&f->owner, 0, 1)) {
 			seen_fill(f, noted);
@@ -183,6 +223,14 @@ static u64 *bits_of(const struct seen *f)
 			munmap(made, bytes);
 	}
 	return (u64 *)host_load_acquire(place);
+}
+
+static bool is_askew(const struct run_noted *noted)
+{
+	u64 within = (u64)noted->offset % SEEN_BLOCK_BYTES;
+	u64 last = noted->bytes ? (noted->bytes - 1) % SEEN_BLOCK_BYTES : 0;
+
+	return within + last >= SEEN_BLOCK_BYTES;
 }
 
 /* Which blocks a program came to for the first time. Two threads may lose a bit, and count a
@@ -256,6 +304,8 @@ void run_report_note(struct run_noted *noted)
 	host_fetch_add(&mine->size_bytes[size], noted->bytes);
 	if (in_order)
 		host_fetch_add(&mine->in_order_bytes, noted->bytes);
+	if (is_askew(noted))
+		host_fetch_add(&mine->askew_reads, 1);
 	if (noted->ns)
 		host_fetch_add(&process->times[size][seen_time_place(noted->ns)], 1);
 	count_blocks(f, noted);

@@ -60,10 +60,10 @@ static inline const char *run_why_name(enum run_why why)
 	return names[why];
 }
 
-/* Reads of RUN_COULD by their size: up to 512 bytes, 4 KiB, 64 KiB, and above. A time that is
- * linear in the size within each of these needs no more than their number and bytes. */
-#define SEEN_SIZES 4u
-static const uint32_t seen_size_ends[SEEN_SIZES - 1] = { 512, 4096, 65536 };
+/* Reads of RUN_COULD by their size: up to each of these, and above. A time that is linear in the
+ * size within each of these needs no more than their number and bytes. */
+#define SEEN_SIZES 5u
+static const uint32_t seen_size_ends[SEEN_SIZES - 1] = { 512, 4096, 16384, 65536 };
 
 struct seen_counts {
 	uint64_t reads[RUN_NR_WHYS];
@@ -72,6 +72,8 @@ struct seen_counts {
 	uint64_t size_bytes[SEEN_SIZES];
 	/* Of RUN_COULD: of reads that begin where the last one of the descriptor has ended. */
 	uint64_t in_order_bytes;
+	/* Of RUN_COULD: reads that lie in one block more than so many bytes must. */
+	uint64_t askew_reads;
 } __attribute__((aligned(64)));
 
 /* A file that was read. Any thread counts; the counts and owner are atomic. */

@@ -88,8 +88,8 @@ class Forecasts(Doctor):
         self.assertEqual(one["reads"]["could_be_served"],
                          {"reads": 149998, "bytes": 149998 * 4096})
         pread, served = said["prices"]["pread"], said["prices"]["served"]
-        self.assertEqual([p["bytes"] for p in pread], [512, 4096, 65536])
-        self.assertEqual(len(served), 3)
+        self.assertEqual([p["bytes"] for p in pread], [512, 4096, 16384, 65536])
+        self.assertEqual(len(served), 4)
         text = done.stderr.decode()
         self.assertRegex(text, r"\n +586 MiB +(100|99)\.\d +149 k  pread and its relatives")
         self.assertIn("\nadvice: ", text)
@@ -262,6 +262,69 @@ for i in range(80):
         self.assertRegex(said["memory"]["why"], "reads 50.0 MiB in order and the cache has 32.0")
 
 
+class Hosts(Doctor):
+    """Hosts where something is missing or full, each a mount namespace of its own."""
+
+    def within(self, script, *words, status=0):
+        """Runs the doctor behind a script that changes the mounts; what it said, and the JSON."""
+        enter = ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"]
+        if run([*enter, "true"]).returncode:
+            self.skipTest("no mount namespace can be made here")
+        done = run([*enter, self.lodic, "doctor", f"--json={self.json}", *words],
+                   env=self.environment)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done.stderr.decode(), json.loads(self.json.read_text() or "{}")
+
+    def test_small_memory_folder_takes_another(self):
+        data = self.file("data", MIB)
+        text, said = self.within("mount -t tmpfs -o size=1m none /dev/shm", "--", PYTHON, "-c",
+                                 PREAD.replace("150000", "9000"), data)
+        self.assertEqual(self.of(said, data)["reads"]["could_be_served"]["reads"], 8998, text)
+        self.assertEqual(said["programs_lost"], 0)
+
+    def test_full_folder_kills_nobody(self):
+        files = [self.file(f"data{i}", 8192) for i in range(400)]
+        # The doctor finds room, and then somebody takes it.
+        script = """
+import os, sys
+with open("/dev/shm/full", "wb", 0) as f:
+    try:
+        while True:
+            f.write(b"x" * 4096)
+    except OSError:
+        pass
+for path in sys.argv[1:]:
+    fd = os.open(path, os.O_RDONLY)
+    for i in range(3):
+        assert len(os.pread(fd, 4096, 4096)) == 4096
+child = os.fork()
+child or os._exit(0)
+os.waitpid(child, 0)
+os.unlink("/dev/shm/full")
+"""
+        text, said = self.within("mount -t tmpfs -o size=17m none /dev/shm", "--", PYTHON, "-c",
+                                 script, *files)
+        self.assertEqual(said["programs_lost"], 1, text)
+        self.assertIn("1 processes were not counted: there was no room in /dev/shm/", text)
+        # What has no place of its own is counted as well.
+        self.assertEqual(said["reads"]["could_be_served"]["reads"], 400)
+
+    def test_no_room_anywhere_says_so(self):
+        script = ("mount -t tmpfs -o size=1m,ro none /dev/shm && "
+                  "mount -t tmpfs -o ro none /tmp")
+        text, _ = self.within(script, "--", "true", status=1)
+        self.assertRegex(text, "cannot make a folder in /dev/shm or /tmp")
+
+    def test_without_proc_ends_as_the_program(self):
+        text, said = self.within("umount -l /proc", "--", "sh", "-c", "exit 5", status=5)
+        self.assertEqual((said["io_known"], said["memory"]["of_group"]), (False, False), text)
+
+    def test_many_children_take_little_memory(self):
+        _, said = self.within("mount -t tmpfs -o size=64m none /dev/shm", "--", "sh", "-c",
+                              "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i + 1)); done")
+        self.assertEqual((said["programs"], said["programs_lost"]), (301, 0))
+
+
 class Command(Doctor):
     """The program's status, signals, errors, and what stays behind."""
 
@@ -337,6 +400,23 @@ class Command(Doctor):
         process.stdout.readline()
         until(lambda: left() - self.before, "there is a folder")
         os.killpg(process.pid, signal.SIGKILL)
+
+    def test_interrupt_while_it_measures_leaves_nothing(self):
+        process = self.start("--", "true")
+        # The file that its own readers read.
+        until(lambda: any(path.is_file() for path in left() - self.before), "it measures")
+        process.send_signal(signal.SIGINT)
+        _, text = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, text), (130, b""))
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root to be another user")
+    def test_process_of_another_user_says_so(self):
+        process = subprocess.Popen(["sleep", "100"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        done = self.doctor("--pid", str(process.pid), status=1, user=65534, group=65534,
+                           extra_groups=[])
+        self.assertRegex(done.stderr.decode(), "look as its user or as root")
 
     def test_listed_in_help(self):
         self.assertRegex(run([self.lodic, "--help"]).stdout.decode(), r"\n  doctor +Run a")

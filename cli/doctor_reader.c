@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* A process of the doctor's own that reads a file in slots, and says what a read takes. Whether the
+ * shim is in it, and which one, the parent has decided (doctor_try.c). */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "host/random.h"
+#include "measure/cli.h"
+
+#define NEW_PAUSE_NS 200000
+/* Between two cold reads the reader goes over so many bytes, line by line. Our choice: the second
+ * cache of most CPUs. */
+#define WASHED ((size_t)1 << 20)
+
+uint64_t doctor_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static off_t random_place(const struct doctor_order *o, uint64_t *seed)
+{
+	uint64_t n = random_next(seed);
+
+	return (off_t)(o->askew ? n % (o->span - o->bytes + 1)
+	                        : n % (o->span / o->bytes) * o->bytes);
+}
+
+static double read_all(int fd, const struct doctor_order *o, char *to, uint64_t *seed)
+{
+	uint64_t places = o->span / o->bytes, began = doctor_cpu_ns();
+	off_t at;
+
+	for (uint64_t i = 0; i < (o->reads ? o->reads : places); i++) {
+		at = o->reads ? random_place(o, seed) : (off_t)(i * o->bytes);
+		if (pread(fd, to, o->bytes, at) < 0)
+			return -1;
+	}
+	return (double)(doctor_cpu_ns() - began) / (o->reads ? o->reads : 1);
+}
+
+/* What lies in the CPU's caches goes, as a program's own work makes it go. */
+static void wash(void)
+{
+	static volatile char memory[WASHED];
+
+	for (size_t i = 0; i < WASHED; i += 64)
+		memory[i]++;
+}
+
+/* The median, because an interrupt may hit a read. */
+static double read_cold(int fd, const struct doctor_order *o, char *to, uint64_t *seed)
+{
+	double at[DOCTOR_COLD_READS];
+	struct series s = { .at = at, .nr_rounds = DOCTOR_COLD_READS };
+	uint64_t began;
+	off_t place;
+
+	for (unsigned int i = 0; i < DOCTOR_COLD_READS; i++) {
+		place = random_place(o, seed);
+		wash();
+		began = cli_now_ns();
+		if (pread(fd, to, o->bytes, place) < 0)
+			return -1;
+		at[i] = (double)(cli_now_ns() - began);
+	}
+	return series_spread(&s).median;
+}
+
+/* Opens new files and reads them in turn, with pauses in which the service can answer. Returns
+ * the time of one file. */
+static double read_new(const char *path)
+{
+	const struct timespec pause = { .tv_nsec = NEW_PAUSE_NS };
+	char name[PATH_MAX + 8], to[512];
+	uint64_t began = doctor_cpu_ns();
+	int fds[DOCTOR_NEW_FILES];
+
+	for (unsigned int i = 0; i < DOCTOR_NEW_FILES; i++) {
+		snprintf(name, sizeof(name), "%s-%u", path, i);
+		fds[i] = open(name, O_RDONLY | O_CLOEXEC);
+		if (fds[i] < 0)
+			return -1;
+	}
+	for (unsigned int r = 0; r < DOCTOR_NEW_READS; r++) {
+		for (unsigned int i = 0; i < DOCTOR_NEW_FILES; i++)
+			if (pread(fds[i], to, sizeof(to), 0) < 0)
+				return -1;
+		nanosleep(&pause, NULL);
+	}
+	return (double)(doctor_cpu_ns() - began) / DOCTOR_NEW_FILES;
+}
+
+int doctor_reader(const char *path)
+{
+	static char to[DOCTOR_MOST_READ];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t seed = 1;
+	struct doctor_order o;
+	double ns;
+
+	while (fd >= 0 && recv(STDIN_FILENO, &o, sizeof(o), 0) == sizeof(o)) {
+		if (o.span == 0)
+			ns = read_new(getenv(DOCTOR_NEW_PLACE));
+		else if (o.cold)
+			ns = read_cold(fd, &o, to, &seed);
+		else
+			ns = read_all(fd, &o, to, &seed);
+		if (send(STDIN_FILENO, &ns, sizeof(ns), MSG_NOSIGNAL) != sizeof(ns))
+			break;
+	}
+	return CLI_OK;
+}
