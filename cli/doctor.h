@@ -270,6 +270,7 @@ const char *doctor_host_lacks(unsigned int i);
 
 /* ---- doctor_report.c, doctor_json.c ---- */
 
+extern const char *const doctor_way_names[DOCTOR_WAYS];
 const char *doctor_advice_name(enum doctor_advice advice);
 void doctor_print(const struct doctor *d);
 /* -errno */

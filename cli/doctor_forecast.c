@@ -342,6 +342,7 @@ void doctor_forecast(struct doctor *d)
 	*g = (struct doctor_gain){
 		1, 1, 1, 1, 1, 1, DOCTOR_NOT_KNOWN, cache_needed(d)
 	};
+	doctor_memory_judge(d);
 	if (!d->price.known && (d->pid || d->counts.reads[RUN_COULD]))
 		return;
 	d->counted_ns = (uint64_t)counting_ns(d);
@@ -355,6 +356,5 @@ void doctor_forecast(struct doctor *d)
 	at_once = fmax(1, (double)d->cpu_ns / (double)(d->wall_ns + 1));
 	g->time_low = ratio(wall, cpu * (1 - 1 / g->low) / at_once);
 	g->time_high = ratio(wall, cpu * (1 - 1 / g->high) / at_once);
-	doctor_memory_judge(d);
 	g->advice = advice(d);
 }

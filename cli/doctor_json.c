@@ -69,7 +69,6 @@ static json_t *maps_json(const struct doctor_maps *m)
 
 static json_t *prices_json(const struct doctor_price *p)
 {
-	static const char *const names[DOCTOR_WAYS] = { "pread", "counted", "served" };
 	json_t *o = json_object();
 
 	json_object_set_new(o, "known", json_boolean(p->known));
@@ -95,7 +94,7 @@ static json_t *prices_json(const struct doctor_price *p)
 			         doctor_price_spread(p, DOCTOR_COLD, w, i).median);
 			json_array_append_new(sizes, size);
 		}
-		json_object_set_new(o, names[w], sizes);
+		json_object_set_new(o, doctor_way_names[w], sizes);
 	}
 	return o;
 }

@@ -9,6 +9,8 @@
 
 #define FILE_ROWS 12u
 
+const char *const doctor_way_names[DOCTOR_WAYS] = { "pread", "counted", "served" };
+
 static double seconds(uint64_t ns)
 {
 	return (double)ns / 1e9;
@@ -137,7 +139,6 @@ static void print_files(const struct doctor *d)
 static void print_prices(const struct doctor *d)
 {
 	const struct doctor_price *p = &d->price;
-	static const char *const names[DOCTOR_WAYS] = { "pread", "counted", "served" };
 
 	if (!p->known) {
 		printf("\n%s\n", p->why);
@@ -146,7 +147,7 @@ static void print_prices(const struct doctor *d)
 	printf("\nns of a read here, of %s at random; median and quartiles of %u rounds\n",
 	       text_bytes(p->span_bytes).s, DOCTOR_ROUNDS);
 	for (unsigned int w = 0; w < DOCTOR_WAYS; w++) {
-		printf("%10s", names[w]);
+		printf("%10s", doctor_way_names[w]);
 		for (unsigned int i = 0; i < DOCTOR_SIZES; i++) {
 			struct series_spread s =
 				doctor_price_spread(p, DOCTOR_HOT, w, i);
@@ -175,6 +176,8 @@ static void print_gain(const struct doctor *d)
 
 	if (g->advice == DOCTOR_NOT_KNOWN) {
 		puts("advice: none, because no gain is known");
+		if (*memory)
+			printf("warning: %s.\n", memory);
 		return;
 	}
 	printf("\ngain by `lodic run': %.2f, from %.2f to %.2f, in CPU time; %.2f to %.2f by "
