@@ -84,19 +84,6 @@ static const struct argp_option option_list[] = {
 	{ 0 },
 };
 
-/* Adds a line to globs. */
-static void add_glob(struct argp_state *state, char *globs, const char *glob)
-{
-	size_t n = strlen(globs);
-
-	if (*glob == '\0' || strchr(glob, '\n'))
-		argp_error(state, "'%s' is not a glob", glob);
-	else if (n + strlen(glob) + 2 > MAP_TEXT_BYTES)
-		argp_error(state, "too many globs: at most %u bytes", MAP_TEXT_BYTES);
-	else
-		snprintf(globs + n, MAP_TEXT_BYTES - n, "%s\n", glob);
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct map *m = state->input;
@@ -111,8 +98,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (cli_parse_number(arg, 1, UINT32_MAX, &m->min_reads) != 0)
 			argp_error(state, "'%s' is not a number above 0", arg);
 		return 0;
-	case KEY_INCLUDE: add_glob(state, m->include, arg); return 0;
-	case KEY_EXCLUDE: add_glob(state, m->exclude, arg); return 0;
+	case KEY_INCLUDE:
+		preload_add_glob(state, m->include, sizeof(m->include), arg);
+		return 0;
+	case KEY_EXCLUDE:
+		preload_add_glob(state, m->exclude, sizeof(m->exclude), arg);
+		return 0;
 	case 'r': m->report = arg; return 0;
 	case 'j': m->json = true; return 0;
 	case 'v': m->verbose = true; return 0;

@@ -108,6 +108,19 @@ int preload_enter(void)
 	return CLI_OK;
 }
 
+void preload_add_glob(struct argp_state *state, char *globs, size_t size,
+                      const char *glob)
+{
+	size_t n = strlen(globs);
+
+	if (*glob == '\0' || strchr(glob, '\n'))
+		argp_error(state, "'%s' is not a glob", glob);
+	else if (n + strlen(glob) + 2 > size)
+		argp_error(state, "too many globs: at most %zu bytes", size);
+	else
+		snprintf(globs + n, size - n, "%s\n", glob);
+}
+
 uint64_t preload_count_filters(void)
 {
 	static const char name[] = "Seccomp_filters:";

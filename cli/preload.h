@@ -3,6 +3,7 @@
 #ifndef LODIC_CLI_PRELOAD_H
 #define LODIC_CLI_PRELOAD_H
 
+#include <argp.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,10 @@ int preload_become(char **command);
  * shim. */
 int preload_set(const char *name, const char *value);
 int preload_set_number(const char *name, uint64_t n);
+
+/* Adds a line to globs, which has room for size bytes. If that cannot be, argp_error() says why. */
+void preload_add_glob(struct argp_state *state, char *globs, size_t size,
+                      const char *glob);
 
 /* How many seccomp filters this process is under; the highest number: nobody knows. A program
  * that gets one more may be killed for a system call of the shim's. */

@@ -4,6 +4,7 @@
 #include "preload/fds.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -76,6 +77,18 @@ void fds_saw(struct fds *fds, int fd)
 {
 	if ((u64)fd >= fds->top)
 		host_store_relaxed(&fds->top, (u64)fd + 1);
+}
+
+bool fds_path(int fd, char *path, size_t size)
+{
+	char name[32];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	n = readlink(name, path, size - 1);
+	if (n >= 0)
+		path[n] = '\0';
+	return n >= 0;
 }
 
 bool fds_address_space_limited(void)

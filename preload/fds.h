@@ -81,6 +81,9 @@ void fds_unlock(struct fds *fds, const struct fds_hold *hold); /* errno as it wa
 /* Under the lock. */
 void fds_saw(struct fds *fds, int fd);
 
+/* The path of what is open there, with its end. false: it is not known (no /proc). */
+bool fds_path(int fd, char *path, size_t size);
+
 /* Does the process have a limit on its address space? Then what the shim maps would take from
  * what the program may have. */
 bool fds_address_space_limited(void);

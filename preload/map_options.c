@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "preload/glob.h"
 #include "preload/map.h"
 #include "preload/map_environment.h"
 
@@ -55,94 +55,10 @@ bool map_options_read(void)
 const char *map_path(int fd)
 {
 	char *path = map_state->path;
-	char name[32];
-	ssize_t n;
 
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, path, sizeof(map_state->path) - 1);
-	path[n > 0 ? n : 0] = '\0';
+	if (!fds_path(fd, path, sizeof(map_state->path)))
+		path[0] = '\0';
 	return path;
-}
-
-/* Does c lie in the set behind '['? *ret_end points behind its ']'. If there is none,
- * *ret_end is NULL, and the bracket stands for itself. */
-static bool set_has(const char *set, const char *end, char c, const char **ret_end)
-{
-	bool not = set < end && (*set == '!' || *set == '^');
-	const char *p = set + not ;
-	const char *first = p;
-	bool found = false;
-
-	for (; p < end && (*p != ']' || p == first); p++) {
-		char low = *p;
-
-		if (p + 2 < end && p[1] == '-' && p[2] != ']')
-			p += 2;
-		found |= (unsigned char)low <= (unsigned char)c &&
-		         (unsigned char)c <= (unsigned char)*p;
-	}
-	*ret_end = p < end ? p + 1 : NULL;
-	return found != not ;
-}
-
-/* Compares c with the glob's next piece, and returns what is behind it. NULL: they
- * differ. */
-static const char *piece_match(const char *glob, const char *end, char c)
-{
-	const char *behind;
-	bool has;
-
-	if (*glob == '?')
-		return glob + 1;
-	if (*glob == '[') {
-		has = set_has(glob + 1, end, c, &behind);
-		if (behind)
-			return has ? behind : NULL;
-	}
-	return *glob == c ? glob + 1 : NULL;
-}
-
-/* A glob has * ? [set]; a star stands for any characters, slashes too. fnmatch() may call
- * malloc, which a read() in a signal handler must not. */
-static bool glob_match(const char *glob, const char *end, const char *text)
-{
-	const char *star = NULL, *from = NULL, *next;
-
-	while (*text) {
-		if (glob < end && *glob == '*') {
-			star = ++glob;
-			from = text;
-		} else if (glob < end && (next = piece_match(glob, end, *text))) {
-			glob = next;
-			text++;
-		} else if (star) {
-			glob = star; /* let the star have one more */
-			text = ++from;
-		} else {
-			return false;
-		}
-	}
-	while (glob < end && *glob == '*')
-		glob++;
-	return glob == end;
-}
-
-/* Does one of these lines match? A line with a slash is about the whole path, any other is
- * about the name. */
-static bool globs_match(const char *globs, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-
-	while (*globs) {
-		const char *end = strchrnul(globs, '\n');
-		bool whole = memchr(globs, '/', (size_t)(end - globs)) != NULL;
-
-		if (end > globs && glob_match(globs, end, whole ? path : name))
-			return true;
-		globs = *end ? end + 1 : end;
-	}
-	return false;
 }
 
 bool map_options_want(int fd)
@@ -153,6 +69,6 @@ bool map_options_want(int fd)
 	if (!o->include[0] && !o->exclude[0])
 		return true;
 	path = map_path(fd);
-	return (!o->include[0] || globs_match(o->include, path)) &&
-	       !globs_match(o->exclude, path);
+	return (!o->include[0] || glob_lists(o->include, path)) &&
+	       !glob_lists(o->exclude, path);
 }

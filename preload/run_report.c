@@ -159,9 +159,7 @@ bool run_report_start(void)
 
 static void seen_fill(struct seen *f, const struct run_noted *noted)
 {
-	char name[32];
 	struct stat st;
-	ssize_t n;
 
 	f->dev = noted->dev;
 	f->ino = noted->ino;
@@ -170,9 +168,7 @@ static void seen_fill(struct seen *f, const struct run_noted *noted)
 		f->mtime_ns =
 			(u64)st.st_mtim.tv_sec * 1000000000u + (u64)st.st_mtim.tv_nsec;
 	}
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", noted->fd);
-	n = readlink(name, f->path, sizeof(f->path) - 1);
-	if (n < 0) /* no /proc */
+	if (!fds_path(noted->fd, f->path, sizeof(f->path)))
 		snprintf(f->path, sizeof(f->path), "inode %llu of device %llu",
 		         (unsigned long long)f->ino, (unsigned long long)f->dev);
 	host_store_release(&f->owner, 2);
