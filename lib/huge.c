@@ -15,7 +15,7 @@ static uint64_t huge_round_up(uint64_t n, uint64_t unit)
 /* Linux aligns the mappings of a memfd only where it gives huge pages unasked. So this takes
  * more room than is needed, maps into its middle, and gives the ends back. */
 static int huge_map_aligned(int fd, uint64_t offset, uint64_t bytes, int protection,
-                            void **ret_at)
+                            int flags, void **ret_at)
 {
 	uint64_t whole = huge_round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
 	uint64_t before;
@@ -27,7 +27,7 @@ static int huge_map_aligned(int fd, uint64_t offset, uint64_t bytes, int protect
 	if (room == MAP_FAILED)
 		return -errno;
 	before = (offset - (uint64_t)(uintptr_t)room) % HUGE_PAGE_BYTES;
-	at = mmap(room + before, bytes, protection, MAP_SHARED | MAP_FIXED, fd,
+	at = mmap(room + before, bytes, protection, flags | MAP_FIXED, fd,
 	          (off_t)offset);
 	if (at == MAP_FAILED) {
 		err = -errno;
@@ -41,14 +41,14 @@ static int huge_map_aligned(int fd, uint64_t offset, uint64_t bytes, int protect
 	return 0;
 }
 
-int huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection,
+int huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection, int flags,
                   void **ret_at)
 {
 	void *at;
 
 	if (bytes >= HUGE_PAGE_BYTES)
-		return huge_map_aligned(fd, offset, bytes, protection, ret_at);
-	at = mmap(NULL, bytes, protection, MAP_SHARED, fd, (off_t)offset);
+		return huge_map_aligned(fd, offset, bytes, protection, flags, ret_at);
+	at = mmap(NULL, bytes, protection, flags, fd, (off_t)offset);
 	if (at == MAP_FAILED)
 		return -errno;
 	*ret_at = at;
@@ -57,5 +57,5 @@ int huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection,
 
 int huge_map(int fd, uint64_t bytes, int protection, void **ret_at)
 {
-	return huge_map_part(fd, 0, bytes, protection, ret_at);
+	return huge_map_part(fd, 0, bytes, protection, MAP_SHARED, ret_at);
 }

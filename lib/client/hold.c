@@ -80,7 +80,8 @@ static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
 	at = h->offset - reply->wire->hold.offset;
 	within = at % page;
 	bytes = within + h->bytes;
-	err = huge_map_part(reply->fds[0], at - within, bytes, PROT_READ, &h->map);
+	err = huge_map_part(reply->fds[0], at - within, bytes, PROT_READ, MAP_SHARED,
+	                    &h->map);
 	if (err)
 		return err;
 	h->map_bytes = bytes;

@@ -2,8 +2,11 @@
 /* See lent.h. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sys/mman.h>
 
+#include "lib/client/hold.h"
 #include "lib/client/lent.h"
+#include "lib/huge.h"
 #include "lib/settings.h"
 
 /* What a reader copies of a lent file (D12). */
@@ -69,11 +72,11 @@ static inline bool lent_copy(const struct lent_file *file, u64 name,
 	        (version % 2 == 0 && host_load_relaxed(&file->version) == version));
 }
 
+static const struct lent_claim lent_none = { .generation = GENERATION_NONE };
+
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino)
 {
-	static const struct lent_claim none = { .generation = GENERATION_NONE };
-
-	lent_write(file, name, &none);
+	lent_write(file, name, &lent_none);
 	file->dev = dev;
 	file->ino = ino;
 	file->told = true;
@@ -193,6 +196,86 @@ void lent_step(struct lodic_context *context, struct lent_file *file, int fd)
 	else if (err)
 		retry_put_off(&file->retry, host_load_relaxed(&lodic->retry.at_ns));
 	attach_unlock(lodic);
+}
+
+/* What the service answers HOLD goes here. */
+struct lent_wish {
+	const struct lent_take *take;
+	int error;
+};
+
+static void lent_held(void *owner, const struct channel_reply *reply)
+{
+	struct lent_wish *w = owner;
+	const struct lent_take *take = w->take;
+
+	w->error = reply->error;
+	if (!w->error && reply->nr_fds != 1)
+		w->error = -EPROTO;
+	if (!w->error)
+		w->error = hold_verify(reply->fds[0], reply->wire, 0, take->bytes);
+	if (!w->error)
+		take->take(take->ctx, reply->fds[0]);
+}
+
+/* The service has hung up since it answered FILE_OPEN, and closed what this process had open. */
+static void lent_claim_anew(struct lent_file *file)
+{
+	lent_write(file, file->name, &lent_none);
+	retry_reset(&file->retry);
+}
+
+/* Asks for the whole file, and waits for the answer. The channel is free. */
+static int lent_ask_hold(struct lodic *lodic, struct lent_file *file, u64 deadline_ns,
+                         const struct lent_take *take)
+{
+	const struct wire_request request = { .version = WIRE_VERSION,
+		                              .op = WIRE_HOLD,
+		                              .a = file->id,
+		                              .c = take->bytes };
+	struct lent_wish wish = { .take = take };
+	int err;
+
+	if (file->size != take->bytes)
+		return -ESTALE;
+	err = channel_ask(&lodic->channel, &request, -1, deadline_ns, lent_held, &wish);
+	if (!err) {
+		channel_wait(&lodic->channel);
+		err = wish.error;
+	}
+	switch (err) {
+	case -EINPROGRESS:
+	case -EAGAIN: return -EALREADY;
+	case -EINVAL: lent_claim_anew(file); return -EINPROGRESS;
+	case -ECONNRESET: return -EINPROGRESS;
+	case -ETIMEDOUT: return -ENOTCONN;
+	default: return err;
+	}
+}
+
+int lent_hold(struct lodic *lodic, struct lent_file *file, int fd, u64 deadline_ns,
+              const struct lent_take *take)
+{
+	int err, reason;
+
+	if (!attach_trylock(lodic))
+		return -EINPROGRESS;
+	err = lent_ask(lodic, file, fd);
+	if (!err && lent_is_good(lodic, file)) {
+		err = lent_ask_hold(lodic, file, deadline_ns, take);
+	} else if (!err) {
+		reason = (int)host_load_relaxed(&file->reason);
+		err = reason ? -reason : -EINPROGRESS; /* a reader has asked just now */
+	} else if (err != -EINPROGRESS) {
+		err = -ENOTCONN;
+	}
+	attach_unlock(lodic);
+	return err;
+}
+
+int lent_map(int fd, u64 offset, u64 bytes, int flags, void **ret_at)
+{
+	return huge_map_part(fd, offset, bytes, PROT_READ, flags, ret_at);
 }
 
 bool lent_give_back(struct lent_file *file)

@@ -55,13 +55,35 @@ int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */
 void lent_connect(struct lodic *lodic);
 
-/* One thread at a time may call these eight; the caller has a lock for that. */
+/* One thread at a time may call these nine, but for lent_map(); the caller has a lock for that. */
 
 /* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);
 /* Goes one step towards the file's being cached. fd leads to the file, as far as the caller
  * knows. Only the context's owner may call it. */
 void lent_step(struct lodic_context *context, struct lent_file *file, int fd);
+/* What lent_hold() gives. */
+struct lent_take {
+	u64 bytes; /* what the file must have */
+	/* The memory begins with the file's first byte, and has whole pages. Nobody can change
+	 * it. fd is closed afterwards. */
+	void (*take)(void *ctx, int fd);
+	void *ctx;
+};
+/* Goes one step towards the file's hold, and calls take() if it is there. The call waits for the
+ * service's answer, until deadline_ns, but not for the file. fd leads to the file, as far as the
+ * caller knows. Rules: HD2, D13.
+ * 0: take() was called. The bytes are those that the file had at one moment after the call.
+ * -EINPROGRESS: the service must answer something first; ask again.
+ * -EALREADY: the service reads the file; ask again.
+ * -ENOTCONN: there is no service, or it does not answer.
+ * -EFBIG, -ENOSPC: there is no room.
+ * Other errors are those of lodic_hold() and lodic_file_cached(). */
+int lent_hold(struct lodic *lodic, struct lent_file *file, int fd, u64 deadline_ns,
+              const struct lent_take *take);
+/* For take(): maps bytes from offset on, to be read, where huge pages fit. flags, and what it
+ * returns, are as for mmap(2), but 0 or -errno. */
+int lent_map(int fd, u64 offset, u64 bytes, int flags, void **ret_at);
 /* Nobody has the file open any more: tells the service. false: not now, try again later. */
 bool lent_give_back(struct lent_file *file);
 /* Nobody reads by the context for a while: gives its seat back. It may be used again. false: not

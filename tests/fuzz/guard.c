@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/huge.h"
 #include "tests/support/cache_fixture.h"
 
 /* A frame's number has 32 bits, and a frame's words take 32 bytes. */
@@ -22,12 +23,8 @@ static struct {
 } guard;
 
 /* The linker's names: the real functions, and those that are called in their place. */
-int __real_huge_map(int fd, uint64_t bytes, int protection, void **ret_at);
-int __wrap_huge_map(int fd, uint64_t bytes, int protection, void **ret_at);
-int __real_huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection,
-                         void **ret_at);
-int __wrap_huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection,
-                         void **ret_at);
+__typeof__(huge_map) __real_huge_map, __wrap_huge_map;
+__typeof__(huge_map_part) __real_huge_map_part, __wrap_huge_map_part;
 
 static void guard_reserve(u8 *at, u64 bytes, int more)
 {
@@ -67,9 +64,10 @@ int __wrap_huge_map(int fd, uint64_t bytes, int protection, void **ret_at)
 }
 
 int __wrap_huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection,
-                         void **ret_at)
+                         int flags, void **ret_at)
 {
-	int err = __real_huge_map_part(fd, offset, bytes, protection, ret_at);
+	int err = __real_huge_map_part(fd, offset, bytes, protection, flags,
+	                               ret_at);
 
 	if (!err)
 		guard_move(ret_at, bytes);
