@@ -239,8 +239,9 @@ void doctor_print(const struct doctor *d)
 	print_prices(d);
 	print_gain(d);
 	if (d->gain.advice != DOCTOR_NOT_KNOWN && doctor_fits_holds(d))
-		puts("holds may fit: it maps more of its files than it reads. A program that "
-		     "calls lodic_hold() shares that memory.");
+		puts("holds may fit: it maps more of its files than it reads. "
+		     "`lodic run --mmap' shares that memory, and so does a program that calls "
+		     "lodic_hold().");
 	for (unsigned int i = 0; (lack = doctor_host_lacks(i)); i++)
 		printf("%s%s\n", i ? "                 " : "this host lacks: ", lack);
 }

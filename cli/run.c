@@ -29,10 +29,12 @@ struct run {
 	uint64_t memory_bytes;
 	const char *report; /* NULL: none; "": stderr */
 	bool json;
-	char **command; /* NULL: none was named */
+	bool mmap;
+	char promised[RUN_TEXT_BYTES]; /* globs, a line each */
+	char **command;                /* NULL: none was named */
 };
 
-enum { KEY_JSON = 256 };
+enum { KEY_MMAP = 256 };
 
 static const char doc[] =
 	"Run a program, and serve what it reads by pread, pread64, preadv or preadv2 from the "
@@ -46,7 +48,15 @@ static const char doc[] =
 	"twice. The service must be able to prove that nobody changes the file (see "
 	"doc/settings.md): the file belongs to the service's user, or is promised by "
 	"--immutable. read(2), readv(2) and what stdio reads stay with the kernel, and so "
-	"does mmap(2).\n"
+	"does mmap(2) without --mmap.\n"
+	"\n"
+	"With --mmap the program also gets its private mappings (MAP_PRIVATE, PROT_READ) of files "
+	"from 1 MiB on from the cache: as holds, in huge pages as far as the kernel gives them. "
+	"Such a mapping is a snapshot of the file. A shared mapping shows what others write, so it "
+	"stays with the kernel. --mmap=GLOB serves it as well, for files that match: "
+	"you promise that the program need not see them change while they are mapped. GLOB is as "
+	"for `lodic map'. An mmap() may wait 0.25 s, while the service reads the file, and once a "
+	"second for a service that does not answer.\n"
 	"\n"
 	"--report prints for each process, when it ends, which reads of which file were "
 	"served, and why others were not. A process that is killed, or that runs another "
@@ -61,6 +71,7 @@ static const char doc[] =
 	"\n"
 	"Examples:\n"
 	"  lodic run -- nginx -c /srv/nginx.conf\n"
+	"  lodic run --mmap='*.db' -- ./server --data /srv\n"
 	"  lodic run --report=run.txt -- db_bench --use_existing_db=1 "
 	"--benchmarks=readrandom\n";
 
@@ -70,6 +81,10 @@ static const struct argp_option option_list[] = {
 	{ "memory", 'm', "SIZE", 0,
 	  "The cache's size, if this command starts the service, as 512M or 4G (default: "
 	  "what the settings say)",
+	  0 },
+	{ "mmap", KEY_MMAP, "GLOB", OPTION_ARG_OPTIONAL,
+	  "Serve mmap, too; and shared mappings of files that match GLOB, of which the program "
+	  "need see no change. May be repeated",
 	  0 },
 	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
 	  "Print at the end of each process what was served, to FILE or else to stderr",
@@ -88,6 +103,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (cli_parse_bytes(arg, &r->memory_bytes) != 0 || r->memory_bytes == 0)
 			argp_error(state, "'%s' is not a size; write it as 512M or 4G",
 			           arg);
+		return 0;
+	case KEY_MMAP:
+		r->mmap = true;
+		if (arg)
+			preload_add_glob(state, r->promised, sizeof(r->promised), arg);
 		return 0;
 	case 'r': r->report = arg ? arg : ""; return 0;
 	case 'j': r->json = true; return 0;
@@ -175,6 +195,9 @@ static int prepare(const struct run *r)
 	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set(RUN_REPORT, report) ||
 	    preload_set(RUN_JSON, r->json ? "1" : NULL) ||
+	    preload_set(RUN_MMAP, !r->mmap         ? NULL
+	                          : r->promised[0] ? r->promised
+	                                           : "\n") ||
 	    preload_set(MAP_BUDGET, NULL) || preload_set(RUN_DOCTOR, NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;

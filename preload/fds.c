@@ -25,8 +25,8 @@ static void fds_after_fork(void)
 
 void *fds_state(size_t bytes)
 {
-	struct fds *fds = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct fds *fds = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (fds == MAP_FAILED)
 		return NULL;

@@ -4,6 +4,7 @@
  * which is libc's or another shim's, and hands the answer and errno to the program untouched.
  *
  *   hooks_read.c       reads
+ *   hooks_map.c        mmap()
  *   hooks_fd.c         what opens, closes and duplicates descriptors
  *   hooks_process.c    what ends, splits or confines a process, and syscall()
  *
@@ -35,6 +36,8 @@ enum next {
 	NEXT_PREADV64,
 	NEXT_PREADV2,
 	NEXT_PREADV64V2,
+	NEXT_MMAP,
+	NEXT_MMAP64,
 	NEXT_OPEN,
 	NEXT_OPEN64,
 	NEXT_OPEN_INNER,

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 
 #include "preload/map.h"
+#include "preload/own.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
@@ -72,8 +73,9 @@ static bool bits_make(struct map_file *f, u64 nr_pages)
 		if (f->many_bytes < bytes) {
 			/* The old piece stays where it is, empty. */
 			bytes = round_up(2 * bytes, MAP_PAGE_BYTES);
-			p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			p = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			             0);
 			if (p == MAP_FAILED)
 				return false;
 			/* A child does not get the pointer either. */
@@ -101,9 +103,9 @@ static void *place(int fd, u64 bytes)
 	u64 p, at;
 
 	if (bytes <= MAP_SPAN_BYTES)
-		return mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-	p = (u64)mmap(NULL, bytes + slack, PROT_NONE,
-	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		return own_mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	p = (u64)own_mmap(NULL, bytes + slack, PROT_NONE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == (u64)MAP_FAILED)
 		return MAP_FAILED;
 	at = round_up(p, MAP_SPAN_BYTES);
@@ -111,7 +113,7 @@ static void *place(int fd, u64 bytes)
 		munmap((void *)p, at - p);
 	if (p + slack > at)
 		munmap((void *)(at + bytes), p + slack - at);
-	if (mmap((void *)at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
+	if (own_mmap((void *)at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
 	    MAP_FAILED) {
 		munmap((void *)at, bytes);
 		return MAP_FAILED;

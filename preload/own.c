@@ -73,7 +73,7 @@ static int own_dup(int fd)
 int own_fcntl(int fd, int command, ...)
 {
 	return command == F_DUPFD_CLOEXEC ? own_dup(fd)
-	                                  : (int)own_call(SYS_fcntl, fd, command);
+	                                  : (int)own_call(SYS_fcntl, fd, command, 0);
 }
 
 int own_socket(int domain, int type, int protocol)
@@ -217,11 +217,19 @@ void own_forked(void)
 	}
 }
 
+void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
+{
+	typedef void *(*mmap_fn)(void *, size_t, int, int, int, off_t);
+
+	return ((mmap_fn)hooks_next(NEXT_MMAP))(address, n, protection, flags, fd,
+	                                        offset);
+}
+
 void *own_calloc(size_t nr, size_t bytes)
 {
 	size_t all = nr * bytes + OWN_HEAD_BYTES;
-	size_t *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-	                 -1, 0);
+	size_t *p = own_mmap(NULL, all, PROT_READ | PROT_WRITE,
+	                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED) {
 		errno = ENOMEM;

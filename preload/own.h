@@ -26,12 +26,14 @@
 #define own_call ((long (*)(long number, ...))hooks_next(NEXT_SYSCALL))
 
 int own_socket(int domain, int type, int protocol);
-int own_fcntl(int fd, int command,
-              ...); /* no command that has an argument which is not 0 */
+int own_fcntl(int fd, int command, ...); /* no command that needs a third argument */
 int own_close(int fd);
 ssize_t own_write(int fd, const void *bytes, size_t n);
 ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t own_recvmsg(int fd, struct msghdr *message, int flags);
+/* The next mmap(): the shim's own would serve the mapping, under the lock that its caller has. */
+void *own_mmap(void *address, size_t n, int protection, int flags, int fd,
+               off_t offset);
 void *own_calloc(size_t nr, size_t bytes);
 void own_free(void *p);
 char *own_strdup(const char *text);

@@ -9,6 +9,7 @@
 #define write own_write
 #define sendmsg own_sendmsg
 #define recvmsg own_recvmsg
+#define mmap own_mmap
 #define calloc own_calloc
 #define free own_free
 #define strdup own_strdup

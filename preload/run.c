@@ -63,11 +63,6 @@ bool run_is_on(void)
 	return run_state != NULL;
 }
 
-static struct run_file *slot_file(u64 slot)
-{
-	return &run_state->files[fds_index(slot)];
-}
-
 /* ---- descriptors ---- */
 
 /* One slot less names the file. When the shim has stepped aside it also reads no clock: that is
@@ -141,7 +136,7 @@ void run_changes(int fd)
 	if (known && (!calls || fds_is_ours() || MUTANT(RUN_CHILD_EMPTIES))) { /* U18 */
 		slot = host_xchg(&s->fds.slots[fd], 0);
 		if ((slot & FDS_KIND) == FDS_FILE)
-			file_unnamed(s, slot_file(slot));
+			file_unnamed(s, run_file_of(slot));
 	}
 	sweep_if_due(s);
 	if (calls)
@@ -183,8 +178,7 @@ static struct run_file *file_find(struct run_state *s, const struct stat *st)
 	return oldest;
 }
 
-/* Judges what the open descriptor shows. */
-static enum run_why descriptor_fits(int fd, struct stat *ret_st)
+enum run_why run_fits(int fd, struct stat *ret_st)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -215,7 +209,7 @@ static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 
 	if (!host_cas(slot, found, looking))
 		return RUN_BUSY;
-	why = descriptor_fits(fd, &st);
+	why = run_fits(fd, &st);
 	if (why != RUN_SERVED) {
 		host_cas(slot, looking, FDS_SKIP);
 		return why;
@@ -236,26 +230,32 @@ static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 	return RUN_NOT_CACHED;
 }
 
-void run_locks(int fd)
+u64 run_look(struct run_state *s, int fd)
 {
-	struct run_state *s = run_state;
-	struct fds_hold hold;
-	u64 *slot, found;
+	u64 *slot = &s->fds.slots[fd], found;
 
-	if (!s || (u32)fd >= FDS_NR || host_load_relaxed(&s->off) ||
-	    MUTANT(RUN_LENDS_LOCKED) || !run_lock(s, &hold, true)) /* U17 */
-		return;
-	slot = &s->fds.slots[fd];
 	fds_saw(&s->fds, fd);
 	host_cas(slot, 0, SLOT_SEEN);
 	found = host_load_relaxed(slot);
 	if ((found & FDS_KIND) == FDS_OTHER)
 		descriptor_look(s, fd, found);
-	found = host_load_acquire(slot);
+	return host_load_acquire(slot);
+}
+
+void run_locks(int fd)
+{
+	struct run_state *s = run_state;
+	struct fds_hold hold;
+	u64 found;
+
+	if (!s || (u32)fd >= FDS_NR || host_load_relaxed(&s->off) ||
+	    MUTANT(RUN_LENDS_LOCKED) || !run_lock(s, &hold, true)) /* U17 */
+		return;
+	found = run_look(s, fd);
 	if ((found & FDS_KIND) == FDS_FILE)
-		host_store_relaxed(&slot_file(found)->locked, 1);
+		host_store_relaxed(&run_file_of(found)->locked, 1);
 	else if ((found & FDS_KIND) == FDS_OTHER)
-		host_cas(slot, found, FDS_SKIP); /* the table has no room */
+		host_cas(&s->fds.slots[fd], found, FDS_SKIP); /* there is no room */
 	run_unlock(s, &hold);
 }
 
@@ -287,7 +287,7 @@ static enum run_why descriptor_skipped(int fd)
 	struct stat st;
 
 	if (run_reports && calls_begin(run_state)) {
-		why = descriptor_fits(fd, &st);
+		why = run_fits(fd, &st);
 		calls_end(run_state);
 	}
 	errno = error;
@@ -300,7 +300,7 @@ static enum run_why descriptor_skipped(int fd)
 static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
                               u64 slot)
 {
-	struct run_file *f = slot_file(slot);
+	struct run_file *f = run_file_of(slot);
 	enum run_why why = RUN_AWAY;
 	struct fds_hold hold;
 	int reason;
@@ -388,8 +388,8 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 		return RUN_UNUSUAL;
 	if (run_watches) {
 		run_timed_ns = ++run_timed % RUN_TIMED_READS ? 0 : host_now_ns();
-		return host_load_relaxed(&slot_file(slot)->locked) ? RUN_LOCKED
-		                                                   : RUN_COULD;
+		return host_load_relaxed(&run_file_of(slot)->locked) ? RUN_LOCKED
+		                                                     : RUN_COULD;
 	}
 	r = reader_mine(s);
 	if (!r || (host_load_relaxed(&r->busy) && !MUTANT(RUN_BUSY_IGNORED))) /* U16 */
@@ -399,7 +399,7 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	host_fence_light();
 	off = host_load_relaxed(&s->off); /* once more: U19 */
 	if (likely(!off))
-		got = lent_read(r->context, &slot_file(slot)->lent,
+		got = lent_read(r->context, &run_file_of(slot)->lent,
 		                fds_generation(slot), to, nr, (u64)offset);
 	host_fence_light();
 	host_store_relaxed(&r->busy, 0);
@@ -410,14 +410,30 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	return off ? RUN_STOPPED : read_unserved(s, r, fd, slot, got);
 }
 
+/* Within calls_begin(). */
+static void note(struct run_noted *noted)
+{
+	u64 slot = (u32)noted->fd < FDS_NR
+	                   ? host_load_relaxed(&run_state->fds.slots[noted->fd])
+	                   : 0;
+	const struct run_file *f = run_file_of(slot);
+
+	if ((slot & FDS_KIND) == FDS_FILE) {
+		noted->known = true;
+		noted->dev = f->lent.dev;
+		noted->ino = f->lent.ino;
+		if (noted->why == RUN_REFUSED && !noted->map)
+			noted->error = (int)host_load_relaxed(&f->lent.reason);
+	}
+	run_report_note(noted);
+}
+
 void run_note(int fd, ssize_t n, off_t offset, enum run_why why)
 {
 	struct run_noted noted = {
 		.fd = fd, .offset = offset, .bytes = (u64)n, .why = why
 	};
-	const struct run_file *f;
 	int error = errno;
-	u64 slot;
 
 	if (!run_reports || !run_state || n < 0 || !calls_begin(run_state))
 		return;
@@ -425,16 +441,23 @@ void run_note(int fd, ssize_t n, off_t offset, enum run_why why)
 		noted.ns = host_now_ns() - run_timed_ns;
 		run_timed_ns = 0;
 	}
-	slot = (u32)fd < FDS_NR ? host_load_relaxed(&run_state->fds.slots[fd]) : 0;
-	if ((slot & FDS_KIND) == FDS_FILE) {
-		f = slot_file(slot);
-		noted.known = true;
-		noted.dev = f->lent.dev;
-		noted.ino = f->lent.ino;
-		if (why == RUN_REFUSED)
-			noted.error = (int)host_load_relaxed(&f->lent.reason);
-	}
-	run_report_note(&noted);
+	note(&noted);
+	calls_end(run_state);
+	errno = error;
+}
+
+void run_note_map(const struct run_mapping *m, enum run_why why)
+{
+	struct run_noted noted = { .fd = m->fd,
+		                   .bytes = m->bytes,
+		                   .why = why,
+		                   .error = m->error,
+		                   .map = true };
+	int error = errno;
+
+	if (!run_reports || !run_state || !calls_begin(run_state))
+		return;
+	note(&noted);
 	calls_end(run_state);
 	errno = error;
 }
@@ -453,6 +476,13 @@ void run_end(bool stderr_closing)
 }
 
 /* ---- start ---- */
+
+struct lodic *run_attach(struct run_state *s)
+{
+	if (!s->lodic && lent_attach(run_socket, &s->lodic) != 0)
+		return NULL;
+	return s->lodic;
+}
 
 /* Is this process under a seccomp filter that `lodic run` was not under? Such a filter may kill
  * a program for a system call that it does not make by itself. The question takes openat(), read()
@@ -473,7 +503,7 @@ static void connect_first(struct run_state *s)
 	const char *first = getenv(RUN_FIRST);
 
 	if (first && strtoull(first, NULL, 10) == s->fds.pid && !s->off &&
-	    lent_attach(run_socket, &s->lodic) == 0)
+	    run_attach(s))
 		lent_connect(s->lodic);
 }
 
@@ -496,8 +526,10 @@ __attribute__((constructor)) static void run_start(void)
 	run_reports = run_report_start();
 	if (fds_address_space_limited())
 		s->off = 1;
-	if (!run_watches)
+	if (!run_watches) {
+		run_map_start();
 		connect_first(s);
+	}
 	run_state = s;
 }
 

@@ -7,6 +7,7 @@
  *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic map`
  *   fds.c, line.c  shared as well
  *   run.c          which descriptor is which file; the reads
+ *   run_map.c      mmap(), if the user wants that
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
  *   run_report.c   what was served, and what not
@@ -22,8 +23,9 @@
  *    there. For that it first stores a number that is never used again, and replaces that.
  * U13 The process that shares its memory with another table of descriptors, or its table with
  *    another process, gets nothing served: run_stop().
- * U14 The shim waits for nobody: not for the service, and in a read not for another thread. No
- *    mutant breaks this: a short wait changes no answer.
+ * U14 The shim waits for nobody: not for the service, and in a read not for another thread. Only
+ *    mmap() waits for the service, for a time that is bounded (run_map.c). No mutant breaks
+ *    this: a short wait changes no answer.
  * U15 The shim closes no descriptor of the program's files, its own duplicates neither. A close
  *    would drop the program's fcntl() locks.
  * U16 The shim serves no read that a signal handler does while it has interrupted one. A handler
@@ -55,6 +57,23 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
  * error); or the shim has. For the report. */
 void run_note(int fd, ssize_t n, off_t offset, enum run_why why);
 
+/* A mapping of a file, as the program asks for it. */
+struct run_mapping {
+	void *address;
+	size_t bytes;
+	int protection, flags, fd;
+	off_t offset;
+	int error; /* for RUN_REFUSED: an errno */
+};
+
+/* Is mmap() served? */
+bool run_maps(void);
+/* Maps the file's hold, or says why the kernel must map the file. Keeps errno. *ret_at is set for
+ * RUN_SERVED. */
+enum run_why run_map(struct run_mapping *m, void **ret_at);
+/* It is mapped, by the shim or by the kernel. For the report. */
+void run_note_map(const struct run_mapping *m, enum run_why why);
+
 /* fd is, or has been, closed or replaced, or is new (U11). Keeps errno. */
 void run_changes(int fd);
 void run_changes_from(unsigned int first, unsigned int last);
@@ -81,6 +100,7 @@ struct run_noted {
 	enum run_why why;
 	int error;
 	uint64_t ns; /* what it took; 0: nobody has looked */
+	bool map;    /* it is a mapping, and not a read */
 };
 bool run_report_start(void);
 void run_report_note(struct run_noted *noted);

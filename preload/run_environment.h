@@ -9,6 +9,9 @@
 #define RUN_FILTERS "LODIC_RUN_FILTERS" /* seccomp filters of `lodic run` itself */
 #define RUN_REPORT "LODIC_RUN_REPORT"   /* a file's path, or RUN_REPORT_STDERR */
 #define RUN_JSON "LODIC_RUN_JSON"       /* set or not */
+/* Set: mmap() is served, too. It has globs of files that the user promises not to change while they
+ * are mapped, a line each; an empty line names none. */
+#define RUN_MMAP "LODIC_RUN_MMAP"
 /* A folder, in which each process leaves its counts (run_seen.h). The shim serves nothing then. */
 #define RUN_DOCTOR "LODIC_RUN_DOCTOR"
 

@@ -92,7 +92,7 @@ static struct seen_process *process_map_fd(void *at, int fd)
 	int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) |
 	            MAP_NORESERVE | (at ? MAP_FIXED : 0);
 	struct seen_process *p =
-		mmap(at, sizeof(*p), PROT_READ | PROT_WRITE, flags, fd, 0);
+		own_mmap(at, sizeof(*p), PROT_READ | PROT_WRITE, flags, fd, 0);
 
 	if (p == MAP_FAILED)
 		return NULL;
@@ -213,8 +213,8 @@ static u64 *bits_of(const struct seen *f)
 		host_store_relaxed(&bits_pid, process->pid);
 	}
 	if (!host_load_acquire(place) && f->size < BITS_MOST_FILE) {
-		made = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		made = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (made != MAP_FAILED && !host_cas(place, 0, (u64)made))
 			munmap(made, bytes);
 	}
@@ -288,10 +288,16 @@ void run_report_note(struct run_noted *noted)
 	if (!stripe)
 		stripe = (u32)(host_fetch_add(&next_stripe, 1) % SEEN_STRIPES) + 1;
 	mine = &f->counts[stripe - 1];
-	host_fetch_add(&mine->reads[noted->why], 1);
-	host_fetch_add(&mine->bytes[noted->why], noted->bytes);
 	if (noted->error)
 		host_store_relaxed(&f->reason, (u64)noted->error);
+	if (noted->map) {
+		host_fetch_add(&mine->maps[noted->why], 1);
+		if (noted->why == RUN_SERVED)
+			host_fetch_add(&mine->mapped_bytes, noted->bytes);
+		return;
+	}
+	host_fetch_add(&mine->reads[noted->why], 1);
+	host_fetch_add(&mine->bytes[noted->why], noted->bytes);
 	if (noted->why != RUN_COULD)
 		return;
 	while (size < SEEN_SIZES - 1 && noted->bytes > seen_size_ends[size])
@@ -310,20 +316,36 @@ void run_report_note(struct run_noted *noted)
 /* All threads' counts. */
 static void add_counts(struct seen_counts *to, const struct seen *f)
 {
-	for (u32 i = 0; i < SEEN_STRIPES; i++)
+	for (u32 i = 0; i < SEEN_STRIPES; i++) {
+		const struct seen_counts *c = &f->counts[i];
+
 		for (u32 k = 0; k < RUN_NR_WHYS; k++) {
-			to->reads[k] += host_load_relaxed(&f->counts[i].reads[k]);
-			to->bytes[k] += host_load_relaxed(&f->counts[i].bytes[k]);
+			to->reads[k] += host_load_relaxed(&c->reads[k]);
+			to->bytes[k] += host_load_relaxed(&c->bytes[k]);
 		}
+		for (u32 k = 0; k < RUN_NR_MAP_WHYS; k++)
+			to->maps[k] += host_load_relaxed(&c->maps[k]);
+		to->mapped_bytes += host_load_relaxed(&c->mapped_bytes);
+	}
 }
 
-static u64 sum(const u64 *numbers)
+static u64 sum(const u64 *numbers, u32 nr)
 {
 	u64 all = 0;
 
-	for (u32 i = 0; i < RUN_NR_WHYS; i++)
+	for (u32 i = 0; i < nr; i++)
 		all += numbers[i];
 	return all;
+}
+
+static u64 sum_reads(const struct seen_counts *c)
+{
+	return sum(c->reads, RUN_NR_WHYS);
+}
+
+static u64 sum_maps(const struct seen_counts *c)
+{
+	return sum(c->maps, RUN_NR_MAP_WHYS);
 }
 
 static void put_name(const char *name)
@@ -332,22 +354,16 @@ static void put_name(const char *name)
 		line_put((char[2]){ *name == '_' ? ' ' : *name, '\0' });
 }
 
-static void put_text(const struct seen_counts *c, u64 reason)
+/* What the kernel has done itself, and why. */
+static void put_whys(const char *did, const u64 *numbers, u32 nr, u64 reason)
 {
-	const char *between = "; the kernel read ";
+	const char *between = did;
 
-	line_put_number(c->reads[RUN_SERVED]);
-	line_put(" of ");
-	line_put_number(sum(c->reads));
-	line_put(" reads served, ");
-	line_put_bytes(c->bytes[RUN_SERVED]);
-	line_put(" of ");
-	line_put_bytes(sum(c->bytes));
-	for (u32 i = RUN_SERVED + 1; i < RUN_NR_WHYS; i++) {
-		if (!c->reads[i])
+	for (u32 i = RUN_SERVED + 1; i < nr; i++) {
+		if (!numbers[i])
 			continue;
 		line_put(between);
-		line_put_number(c->reads[i]);
+		line_put_number(numbers[i]);
 		line_put(" (");
 		put_name(run_why_name(i));
 		if (i == RUN_REFUSED && reason) {
@@ -359,14 +375,44 @@ static void put_text(const struct seen_counts *c, u64 reason)
 	}
 }
 
+static void put_text(const struct seen_counts *c, u64 reason)
+{
+	line_put_number(c->reads[RUN_SERVED]);
+	line_put(" of ");
+	line_put_number(sum_reads(c));
+	line_put(" reads served, ");
+	line_put_bytes(c->bytes[RUN_SERVED]);
+	line_put(" of ");
+	line_put_bytes(sum(c->bytes, RUN_NR_WHYS));
+	put_whys("; the kernel read ", c->reads, RUN_NR_WHYS, reason);
+	if (!sum_maps(c))
+		return;
+	line_put("; ");
+	line_put_number(c->maps[RUN_SERVED]);
+	line_put(" of ");
+	line_put_number(sum_maps(c));
+	line_put(" mappings served, ");
+	line_put_bytes(c->mapped_bytes);
+	put_whys("; the kernel mapped ", c->maps, RUN_NR_MAP_WHYS, reason);
+}
+
 static void put_json(const struct seen_counts *c, u64 reason)
 {
-	line_put_member("reads", sum(c->reads));
-	line_put_member("bytes", sum(c->bytes));
+	line_put_member("reads", sum_reads(c));
+	line_put_member("bytes", sum(c->bytes, RUN_NR_WHYS));
 	line_put_member("served_bytes", c->bytes[RUN_SERVED]);
 	for (u32 i = 0; i < RUN_COULD; i++)
 		line_put_member(run_why_name(i), c->reads[i]);
 	line_put_member("refused_errno", reason);
+	if (run_maps()) {
+		line_put(",\"mappings\":{\"all\":");
+		line_put_number(sum_maps(c));
+		line_put_member("served_bytes", c->mapped_bytes);
+		for (u32 i = 0; i < RUN_NR_MAP_WHYS; i++)
+			if (i == RUN_SERVED || c->maps[i])
+				line_put_member(run_why_name(i), c->maps[i]);
+		line_put("}");
+	}
 	line_put("}");
 }
 
@@ -416,7 +462,7 @@ void run_report_end(bool stderr_closing)
 	for (i = 0; i <= SEEN_FILES; i++)
 		if (i == SEEN_FILES || host_load_acquire(&seen[i].owner))
 			add_counts(&all, &seen[i]);
-	if (sum(all.reads) == 0)
+	if (sum_reads(&all) + sum_maps(&all) == 0)
 		return;
 	reported_pid = (u64)getpid();
 	lost += !put(&all, 0, "");
@@ -426,7 +472,7 @@ void run_report_end(bool stderr_closing)
 		if (i < SEEN_FILES && host_load_acquire(&seen[i].owner) != 2)
 			continue;
 		add_counts(&of_file, &seen[i]);
-		if (sum(of_file.reads))
+		if (sum_reads(&of_file) + sum_maps(&of_file))
 			lost += !put(&of_file, host_load_relaxed(&seen[i].reason),
 			             i < SEEN_FILES ? seen[i].path : "other files");
 	}

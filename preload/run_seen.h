@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the shim of `lodic run` and `lodic doctor` counts in one process: its reads, for each file
- * and reason. `lodic doctor` shares this memory with each process, through a file in its folder.
- * So the counts outlive a process that is killed.
+ * What the shim of `lodic run` and `lodic doctor` counts in one process: its reads and mappings,
+ * for each file and reason. `lodic doctor` shares this memory with each process, through a file in
+ * its folder. So the counts outlive a process that is killed.
  */
 #ifndef LODIC_PRELOAD_RUN_SEEN_H
 #define LODIC_PRELOAD_RUN_SEEN_H
@@ -16,7 +16,7 @@
 #define SEEN_STRIPES 8u
 #define SEEN_BLOCK_BYTES 4096u
 
-/* What became of a read. */
+/* What became of a read, or of a mapping. */
 enum run_why {
 	RUN_SERVED,
 	RUN_KEEPS_OFFSET, /* read(2), readv(2): the kernel keeps their offset */
@@ -33,13 +33,21 @@ enum run_why {
 	RUN_BUSY,    /* in a signal handler, or at the end of a thread */
 	RUN_STOPPED, /* the shim has stepped aside in this process */
 	RUN_COULD,   /* `lodic doctor` alone: `lodic run` would ask the cache */
-	RUN_NR_WHYS
+	RUN_NR_WHYS,
+	/* Of mappings alone. */
+	RUN_SHARED =
+		RUN_NR_WHYS, /* MAP_SHARED, and the user has not promised anything */
+	RUN_OTHER_KIND,      /* to be written or executed; unusual flags */
+	RUN_SMALL,           /* the file: below 1 MiB */
+	RUN_BEYOND_END,      /* it has pages after the file's last one */
+	RUN_NO_ROOM,         /* the service has none for the hold */
+	RUN_NR_MAP_WHYS
 };
 
 /* Its name in a report; people read it with blanks. */
 static inline const char *run_why_name(enum run_why why)
 {
-	static const char *const names[RUN_NR_WHYS] = {
+	static const char *const names[RUN_NR_MAP_WHYS] = {
 		[RUN_SERVED] = "served",
 		[RUN_KEEPS_OFFSET] = "read_keeps_offset",
 		[RUN_FIRST_READ] = "first_read_of_descriptor",
@@ -55,6 +63,11 @@ static inline const char *run_why_name(enum run_why why)
 		[RUN_BUSY] = "busy",
 		[RUN_STOPPED] = "stepped_aside",
 		[RUN_COULD] = "could_be_served",
+		[RUN_SHARED] = "shared_not_promised",
+		[RUN_OTHER_KIND] = "other_kind_of_mapping",
+		[RUN_SMALL] = "too_small",
+		[RUN_BEYOND_END] = "beyond_the_end",
+		[RUN_NO_ROOM] = "no_room",
 	};
 
 	return names[why];
@@ -74,6 +87,8 @@ struct seen_counts {
 	uint64_t in_order_bytes;
 	/* Of RUN_COULD: reads that lie in one block more than so many bytes must. */
 	uint64_t askew_reads;
+	uint64_t maps[RUN_NR_MAP_WHYS]; /* mappings */
+	uint64_t mapped_bytes;          /* that were served */
 } __attribute__((aligned(64)));
 
 /* A file that was read. Any thread counts; the counts and owner are atomic. */

@@ -7,6 +7,8 @@
 #include "preload/fds.h"
 #include "preload/run.h"
 
+#include <sys/stat.h>
+
 #define RUN_SET_FILES 8u
 #define RUN_SETS 512u
 #define RUN_FILES (RUN_SETS * RUN_SET_FILES)
@@ -42,6 +44,7 @@ struct run_state {
 	struct run_reader *free_readers;
 	struct run_reader *readers; /* all of them, also those; added under the lock */
 	u64 last_name, last_look;
+	u64 unanswered; /* a mapping has waited for the service in vain; atomic */
 	u64 generation; /* of the service at the last sweep after a step */
 	u64 nr_idle;    /* not 0: a sweep may find something to give back; atomic */
 	u64 sweep_at_ns;
@@ -64,6 +67,21 @@ void calls_end(struct run_state *s);
 /* The lock, while the shim is at work. */
 bool run_lock(struct run_state *s, struct fds_hold *hold, bool wait);
 void run_unlock(struct run_state *s, const struct fds_hold *hold);
+
+/* Judges what the open descriptor shows. RUN_SERVED: it may be served. */
+enum run_why run_fits(int fd, struct stat *ret_st);
+/* Finds out what is behind fd, if nobody knows. Returns its slot. The lock is held. */
+u64 run_look(struct run_state *s, int fd);
+/* The file that the slot names. */
+static inline struct run_file *run_file_of(u64 slot)
+{
+	return &run_state->files[fds_index(slot)];
+}
+/* This process's attachment; NULL: there is no memory. The lock is held. */
+struct lodic *run_attach(struct run_state *s);
+
+/* run_map.c: what the user wants. Only a constructor may call it. */
+void run_map_start(void);
 
 /* From now on the shim serves nothing, and the service has all back. The lock is held. */
 void run_step_aside(struct run_state *s);

@@ -178,7 +178,7 @@ static struct run_reader *reader_make(struct run_state *s)
 		s->free_readers = r->next;
 		return r;
 	}
-	if (!s->lodic && lent_attach(run_socket, &s->lodic) != 0)
+	if (!run_attach(s))
 		return NULL;
 	r = own_calloc(1, sizeof(*r));
 	if (r && lent_context(s->lodic, &r->context) != 0) {
