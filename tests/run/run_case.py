@@ -87,6 +87,7 @@ class Case(unittest.TestCase):
     """A folder on a file system that has leases, and a service for it."""
 
     lodic = ""
+    reader = "" # tests/run/run_reader.c
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-run-", dir=".")).resolve()
@@ -140,6 +141,18 @@ class Case(unittest.TestCase):
               "the service has all files back")
         until(lambda: [self.ask("stat")[key] for key in ("clients", "contexts", "pinned")] ==
               [0, 0, 0], "nothing is left")
+
+    def way(self, name, *options, before=(), reports=False):
+        """A way of the reader, without the cache and with it."""
+        for mode in ("plain", "cached") + ("reported",) * reports:
+            folder = self.folder / mode
+            folder.mkdir()
+            words = [self.reader, name, folder, "plain" if mode == "plain" else "cached"]
+            if mode != "plain":
+                report = [f"--report={self.report}", "--json"] if mode == "reported" else []
+                words = self.under(words, *options, *report)
+            done = run([*before, *words])
+            self.assertEqual((done.returncode, done.stderr), (0, b""), (name, mode))
 
     def reports(self, command, status=0, **more):
         """Runs it with a report; returns (what it did, [the report's objects])."""

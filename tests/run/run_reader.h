@@ -52,6 +52,8 @@ int warm_open(unsigned int n);
 
 /* Says that all is ready, and waits for a byte of stdin. */
 void wait_until_told(void);
+/* From now on any system call but these kills the process. flags are those of seccomp(2). */
+void confine(const unsigned int *allowed, unsigned short nr, unsigned int flags);
 /* The child must end with 0. */
 void wait_for(pid_t child);
 
@@ -61,6 +63,6 @@ struct way {
 	void (*run)(void);
 };
 extern const struct way descriptor_ways[], process_ways[], confined_ways[],
-	random_ways[], thread_ways[];
+	random_ways[], thread_ways[], map_ways[], mapped_ways[];
 
 #endif

@@ -20,23 +20,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from run_case import PYTHON, SECONDS, WARM, Case, of_all_files, run, until  # pylint: disable=C0413
 
-READER = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else ""
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
+Case.reader = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else ""
 
 
 class Ways(Case):
     """Each way of the reader, without the cache and with it."""
-
-    def way(self, name, *, before=(), reports=False):
-        for mode in ("plain", "cached") + ("reported",) * reports:
-            folder = self.folder / mode
-            folder.mkdir()
-            words = [READER, name, folder, "plain" if mode == "plain" else "cached"]
-            if mode != "plain":
-                options = [f"--report={self.report}"] if mode == "reported" else []
-                words = self.under(words, *options)
-            done = run([*before, *words])
-            self.assertEqual((done.returncode, done.stderr), (0, b""), (name, mode))
 
     def test_reads_ends_and_errors(self):
         self.way("ends")
@@ -128,7 +117,7 @@ class Ways(Case):
     def test_flock_falls_with_close_service_stopped(self):
         pid = self.service_pid()
         self.addCleanup(os.kill, pid, signal.SIGCONT)
-        done = run(self.under([READER, "flock", self.folder, "cached"]),
+        done = run(self.under([self.reader, "flock", self.folder, "cached"]),
                    env=dict(os.environ, SERVICE_PID=str(pid)))
         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
@@ -165,7 +154,7 @@ class Left(Case):
 
     def start(self, way, threads=0):
         """Runs the way, and returns it when it is ready."""
-        reader = subprocess.Popen(self.under([READER, way, self.folder, "cached"]),
+        reader = subprocess.Popen(self.under([self.reader, way, self.folder, "cached"]),
                                   env=dict(os.environ, THREADS=str(threads)),
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE)
@@ -217,7 +206,7 @@ class Service(Case):
     """The service dies or stops, and so does the program."""
 
     def start(self):
-        reader = subprocess.Popen(self.under([READER, "until_told", self.folder, "cached"]),
+        reader = subprocess.Popen(self.under([self.reader, "until_told", self.folder, "cached"]),
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE)
         self.addCleanup(reader.kill)

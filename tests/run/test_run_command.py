@@ -44,6 +44,7 @@ class Command(Case):
     def test_wrong_use(self):
         self.fails([], 2, "name the program to run")
         self.fails(["--memory", "lots", "true"], 2, "is not a size")
+        self.fails(["--mmap=", "true"], 2, "is not a glob")
         self.fails(["--json", "true"], 2, "--report")
         self.fails(["--no-such", "true"], 2, "unrecognized option")
 
