@@ -239,7 +239,7 @@ enum mutant {
  * into that of LENT_ANY_TIME. */
 #define MUTANT_WINDOW_TIMES(name) \
 	(MUTANT_##name == MUTANT_CLEAR_LAST_LATE ? 5u \
-	 : MUTANT_##name == MUTANT_LENT_ANY_TIME ? 10u \
+	 : MUTANT_##name == MUTANT_LENT_ANY_TIME ? 100u \
 	                                         : 1u)
 
 #define MUTANT_WINDOW(name) \
