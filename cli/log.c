@@ -285,9 +285,8 @@ static bool log_renew_all(void)
 /* The lock is held. */
 static void log_wait(void)
 {
-	struct timespec until;
-
 	bool more = log_renew_all();
+	struct timespec until;
 
 	if (the_log.nr > 0 || the_log.lost > 0)
 		return;

@@ -8,12 +8,11 @@ its seed. A crash, a hang or a wrong answer also tells the execution, and the tw
 exit status is 0 only if none of them failed. The last line says what was done.
 """
 
-import argparse
 import re
 import sys
 import time
 
-from soak_holds import BUILDS, LIMIT_S, ROOT, build, run
+from soak_holds import BUILDS, LIMIT_S, ROOT, build, parse_options, run
 
 EXECUTIONS = 1_000_000
 PYTHON = "/usr/bin/python3"
@@ -33,13 +32,7 @@ def commands(folder, number, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the folder of the builds")
-    parser.add_argument("--part", type=int, default=1, metavar="N",
-                        help="do only one Nth of it, for a quick look")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     started = time.monotonic()
     folder = (ROOT / options.build / "soak-asan").resolve()
     build(folder, BUILDS["soak-asan"], TARGETS)

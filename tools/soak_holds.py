@@ -41,14 +41,18 @@ def run(command, limit_s):
     return "".join(said), child.returncode == 0
 
 
-def main():
+def parse_options(description):
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="the folder of the builds")
     parser.add_argument("--part", type=int, default=1, metavar="N",
                         help="do only one Nth of it, for a quick look")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options(__doc__)
     started = time.monotonic()
     done = {name: 0 for name in DONE}
     failed = 0

@@ -523,6 +523,29 @@ void test_bed_come_back(struct test_bed *bed)
 	        "the reader does not come back to the cache");
 }
 
+void test_bed_need_leases(void)
+{
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, 1);
+	fixture_need_leases(&b.service, b.path);
+	test_bed_free(&b);
+}
+
+void test_bed_succeed(struct test_bed *bed)
+{
+	struct test_service next = bed->service;
+	int status;
+
+	next.options.takeover = true;
+	REQUIRE(test_service_start(&next) == 0, "%s", next.why);
+	status = fixture_wait(bed->service.pid);
+	REQUIRE(status == 0, "the service before has ended with %d", status);
+	bed->service = next;
+	bed->service.options.takeover = false;
+}
+
 void test_bed_free(struct test_bed *bed)
 {
 	lodic_close(bed->file);

@@ -130,6 +130,8 @@ struct test_bed {
 	struct lodic_context *context;
 	struct lodic_file *file;
 };
+/* Skips the test program when the kernel gives no leases where beds have their files. */
+void test_bed_need_leases(void);
 /* Describes a bed. The test may change service.options before test_bed_make(). */
 void test_bed_init(struct test_bed *bed, enum lodic_scheme scheme);
 /* Starts the service and opens the file. No block of the file is cached yet. */
@@ -142,6 +144,8 @@ void test_bed_fill(struct test_bed *bed);
 bool test_bed_reads_hit(struct test_bed *bed, u64 i);
 /* Waits until the reader is back in the cache: it comes back as it reads. */
 void test_bed_come_back(struct test_bed *bed);
+/* A successor takes the service's place, and that ends in order. */
+void test_bed_succeed(struct test_bed *bed);
 void test_bed_free(struct test_bed *bed);
 struct lodic_context_stat test_context_stat(struct lodic_context *context);
 

@@ -406,12 +406,8 @@ int main(int argc, char **argv)
 		TEST(fill_page_cached_block_reads_no_disk),
 		TEST(misses_many_the_service_mostly_naps),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("admission", tests, NULL, NULL);
 }

@@ -549,12 +549,8 @@ int main(int argc, char **argv)
 		TEST(fork_child_uses_parents_context_parent_unharmed),
 		TEST(pin_one_block_128_times_last_refused),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("bad_input", tests, NULL, NULL);
 }

@@ -582,12 +582,8 @@ int main(int argc, char **argv)
 		TEST(pin_cache_all_pinned_reads_go_on),
 		TEST(pin_quota_spent_edquot_reads_hit),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("bad_service", tests, NULL, NULL);
 }

@@ -224,12 +224,8 @@ int main(int argc, char **argv)
 		TEST(open_o_direct_reads_any_bytes),
 		TEST(fork_child_looks_at_pin_sigsegv),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
 }

@@ -26,19 +26,6 @@
 #define STEP_US 3000u
 #define TEST_SECONDS 120
 
-/* Another service takes the place, and the old one ends in order. */
-static void succeed(struct test_bed *b)
-{
-	struct test_service next = b->service;
-
-	next.options.takeover = true;
-	if (test_service_start(&next) != 0)
-		fail_msg("%s", next.why);
-	assert_int_equal(fixture_wait(b->service.pid), 0);
-	b->service = next;
-	b->service.options.takeover = false;
-}
-
 /* HO3, HO5: it has had the socket and the lock, and says nothing more. */
 static void successor_dies_before_handed_old_goes_on(void **state)
 {
@@ -60,7 +47,7 @@ static void successor_dies_before_handed_old_goes_on(void **state)
 	lodic_detach(other);
 	for (u64 i = 0; i < FEW_BLOCKS; i++)
 		assert_true(test_bed_reads_hit(&b, i)); /* nobody had to come back */
-	succeed(&b); /* its place in the queue is free */
+	test_bed_succeed(&b); /* its place in the queue is free */
 	test_bed_come_back(&b);
 	test_bed_free(&b);
 }
@@ -76,7 +63,7 @@ static void old_ends_lock_stays(void **state)
 	test_bed_make_blocks(&b, MIB, FEW_BLOCKS);
 	snprintf(lock, sizeof(lock), "%s.lock", b.service.socket);
 	for (u32 i = 0; i < 2; i++) {
-		succeed(&b);
+		test_bed_succeed(&b);
 		assert_int_equal(access(lock, F_OK), 0);
 		assert_int_equal(access(b.service.socket, F_OK), 0);
 		third = b.service;
@@ -119,13 +106,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(old_ends_lock_stays),
 		cmocka_unit_test(old_dies_successor_serves),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
 	alarm(TEST_SECONDS);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hand", tests, NULL, NULL);
 }

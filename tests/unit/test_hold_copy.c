@@ -456,12 +456,8 @@ int main(int argc, char **argv)
 		TEST(hold_very_many_few_mappings_memory_given_back),
 		TEST(hold_pages_given_back_one_by_one),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hold_copy", tests, NULL, NULL);
 }

@@ -523,12 +523,8 @@ int main(int argc, char **argv)
 		TEST(hold_many_threads_at_once_right_bytes),
 		TEST(release_on_other_thread_after_detach),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hold_large", tests, NULL, NULL);
 }

@@ -297,12 +297,8 @@ int main(int argc, char **argv)
 		TEST(release_at_exit_works),
 		TEST(hold_fd_of_copy_sealed_outlives_service),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hold_release", tests, NULL, NULL);
 }

@@ -263,12 +263,8 @@ int main(int argc, char **argv)
 		TEST(small_hold_released_while_pipe_has_it),
 		TEST(large_hold_released_while_pipe_has_it),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hold_send", tests, NULL, NULL);
 }

@@ -124,13 +124,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_ask_at_once_turns_stay_short),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
 	alarm(TEST_SECONDS);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hold turns", tests, NULL, NULL);
 }

@@ -440,13 +440,9 @@ int main(int argc, char **argv)
 		TEST(hold_waits_service_dies_econnreset),
 		TEST(hold_waits_thread_cancelled_nothing_stays),
 	};
-	struct test_bed b;
 
 	reading = fixture_shared(sizeof(*reading));
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("hold_wait", tests, NULL, NULL);
 }

@@ -214,12 +214,8 @@ int main(int argc, char **argv)
 		TEST(cache_smaller_than_huge_page_said),
 		TEST(switched_off_none_asked_for),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("huge", tests, NULL, NULL);
 }

@@ -202,13 +202,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(answer_for_another_file_does_not_count),
 		cmocka_unit_test(place_changes_under_a_read_no_mixture),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
 	alarm(TEST_SECONDS);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("lent", tests, NULL, NULL);
 }

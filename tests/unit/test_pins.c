@@ -244,12 +244,8 @@ int main(int argc, char **argv)
 		TEST(barrier_auto_by_the_cache_s_size),
 		TEST(membarrier_forbidden_auto_locks_light_says_why),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("pins", tests, NULL, NULL);
 }

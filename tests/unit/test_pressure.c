@@ -319,12 +319,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(service_under_pressure_holds_go_then_cache_shrinks),
 		cmocka_unit_test(service_under_pressure_holds_in_use_cache_shrinks),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("pressure", tests, NULL, NULL);
 }

@@ -484,12 +484,8 @@ int main(int argc, char **argv)
 		TEST(detach_first_last_close_frees),
 		TEST(attach_old_service_leaves_starts_another),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("reattach", tests, NULL, NULL);
 }

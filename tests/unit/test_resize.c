@@ -581,12 +581,8 @@ int main(int argc, char **argv)
 		TEST(hold_being_read_over_a_resize_comes),
 		TEST(resize_programs_idle_service_stays),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("resize", tests, NULL, NULL);
 }

@@ -38,19 +38,6 @@ struct load {
 	u64 hits, misses; /* of blocks */
 };
 
-/* A successor with such options. The old service must end in order. */
-static void restart(struct test_bed *b)
-{
-	struct test_service next = b->service;
-
-	next.options.takeover = true;
-	if (test_service_start(&next) != 0)
-		fail_msg("%s", next.why);
-	assert_int_equal(fixture_wait(b->service.pid), 0);
-	b->service = next;
-	b->service.options.takeover = false;
-}
-
 static void restart_full_cache_is_full_and_fills_nothing(void **state)
 {
 	struct test_bed b;
@@ -60,7 +47,7 @@ static void restart_full_cache_is_full_and_fills_nothing(void **state)
 	test_bed_make_blocks(&b, MIB, 200);
 	test_bed_fill(&b);
 	for (u32 round = 0; round < 3; round++) {
-		restart(&b);
+		test_bed_succeed(&b);
 		test_bed_come_back(&b);
 		for (u64 i = 0; i < 200; i++)
 			assert_true(test_bed_reads_hit(&b, i));
@@ -81,7 +68,7 @@ static void restart_what_was_pinned_stays_readable(void **state)
 	test_bed_make_blocks(&b, MIB, 20);
 	test_bed_fill(&b);
 	assert_int_equal(lodic_pin(b.context, b.file, 3 * BLOCK, &pin), 0);
-	restart(&b);
+	test_bed_succeed(&b);
 	test_bed_come_back(&b);
 	assert_true(pattern_holds(pin.data, 1, 1, 3 * BLOCK, BLOCK));
 	lodic_unpin(b.context, &pin);
@@ -101,7 +88,7 @@ static void restart_other_size_takes_what_has_room(void **state)
 		for (u64 i = 0; i < 20; i++)
 			assert_true(test_bed_reads_hit(&b, i));
 	b.service.options.cache_bytes = 64 * BLOCK;
-	restart(&b);
+	test_bed_succeed(&b);
 	assert_in_range(test_service_stat(b.lodic).cached, 60, 64);
 	assert_int_equal(test_service_stat(b.lodic).admitted, 0);
 	test_bed_come_back(&b);
@@ -109,7 +96,7 @@ static void restart_other_size_takes_what_has_room(void **state)
 		hits += test_bed_reads_hit(&b, i);
 	assert_true(hits > 0);
 	b.service.options.cache_bytes = 2 * MIB;
-	restart(&b);
+	test_bed_succeed(&b);
 	assert_in_range(test_service_stat(b.lodic).cached, 40, 64);
 	for (u64 i = 0; i < 200; i++)
 		test_bed_reads_hit(&b, i);
@@ -126,7 +113,7 @@ static void restart_file_that_a_writer_has_stays_behind(void **state)
 	test_bed_make_blocks(&b, MIB, 20);
 	test_bed_fill(&b);
 	writer = fixture_open(b.path, O_WRONLY);
-	restart(&b);
+	test_bed_succeed(&b);
 	pattern_fill(buffer, 1, 2, 0, BLOCK);
 	assert_int_equal(pwrite(writer, buffer, BLOCK, 0), BLOCK);
 	close(writer);
@@ -149,7 +136,7 @@ static void restart_writer_is_answered_by_the_successor(void **state)
 	(void)state;
 	test_bed_make_blocks(&b, MIB, 20);
 	test_bed_fill(&b);
-	restart(&b);
+	test_bed_succeed(&b);
 	test_bed_come_back(&b);
 	start = host_now_ns();
 	writer = fixture_open(b.path, O_WRONLY);
@@ -184,7 +171,7 @@ static void restart_many_files_come_along(void **state)
 		                 0);
 	}
 	test_bed_fill(&b);
-	restart(&b);
+	test_bed_succeed(&b);
 	assert_int_equal(test_service_stat(b.lodic).files, 61);
 	assert_int_equal(test_service_stat(b.lodic).cached, 121);
 	for (u32 i = 0; i < 60; i++) {
@@ -369,7 +356,7 @@ static void restart_under_load_keeps_the_hit_ratio(void **state)
 	ratio_of(loads, 2 * MEASURE_NS); /* until the cache has settled */
 	for (u32 round = 0; round < 3; round++) {
 		before = ratio_of(loads, MEASURE_NS);
-		restart(&b);
+		test_bed_succeed(&b);
 		fixture_pause_us(MEASURE_NS / 1000);
 		after = ratio_of(loads, MEASURE_NS);
 		printf("hit ratio %.4f before, %.4f from 1 s after\n", before, after);

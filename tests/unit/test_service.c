@@ -217,12 +217,8 @@ int main(int argc, char **argv)
 		TEST(context_without_quota_cannot_hold_the_cache),
 		TEST(contexts_that_only_read_take_no_quota),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);
 }

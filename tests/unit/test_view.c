@@ -273,12 +273,8 @@ int main(int argc, char **argv)
 		TEST(valid_in_forked_child_no),
 		TEST(views_under_eviction_valid_ones_right),
 	};
-	struct test_bed b;
 
 	fixture_begin(argc, argv, NULL);
-	test_bed_init(&b, LODIC_LODIC);
-	test_bed_make(&b, 1);
-	fixture_need_leases(&b.service, b.path);
-	test_bed_free(&b);
+	test_bed_need_leases();
 	return cmocka_run_group_tests_name("view", tests, NULL, NULL);
 }
