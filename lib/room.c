@@ -47,11 +47,23 @@ static uint64_t room_number_in(const char *folder, const char *name, const char 
 	return room_read_number(path, key, &n) ? n : 0;
 }
 
+/* Its limit; 0: it has none. Above memory.high the kernel lets the group's programs wait, and takes
+ * what it can. So that is a limit, too. */
+static uint64_t room_limit(const char *folder, bool second)
+{
+	uint64_t limit, high;
+
+	if (!second)
+		return room_number_in(folder, "memory.limit_in_bytes", NULL);
+	limit = room_number_in(folder, "memory.max", NULL);
+	high = room_number_in(folder, "memory.high", NULL);
+	return high != 0 && (limit == 0 || high < limit) ? high : limit;
+}
+
 /* What one control group leaves. Cached files count as free, because the kernel drops them. */
 static struct room room_of_group(const char *folder, bool second)
 {
-	uint64_t limit = room_number_in(
-		folder, second ? "memory.max" : "memory.limit_in_bytes", NULL);
+	uint64_t limit = room_limit(folder, second);
 	uint64_t used = room_number_in(
 		folder, second ? "memory.current" : "memory.usage_in_bytes", NULL);
 	uint64_t files =

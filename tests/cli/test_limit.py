@@ -36,6 +36,7 @@ def group_of(version):
 class Limit(unittest.TestCase):
     NAMES = {1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
              2: ("memory.max", "memory.current")}
+    high = False
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-limit-"))
@@ -53,7 +54,10 @@ class Limit(unittest.TestCase):
         self.place.mkdir(parents=True, exist_ok=True)
         self.names = self.NAMES[version]
         self.use(0)
-        (self.place / self.names[0]).write_text(f"{LIMIT}\n", encoding="ascii")
+        (self.place / self.names[0]).write_text("max\n" if self.high else f"{LIMIT}\n",
+                                                encoding="ascii")
+        if self.high:
+            (self.place / "memory.high").write_text(f"{LIMIT}\n", encoding="ascii")
         served = subprocess.Popen(
             ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /sys/fs/cgroup && shift && exec "$@"',
              "sh", self.groups, LODIC, "serve", "-m", "8M", "--holds", "0", "-s", self.socket,
@@ -113,6 +117,10 @@ class Limit(unittest.TestCase):
         self.shrinks(1)
 
     def test_second_version(self):
+        self.shrinks(2)
+
+    def test_memory_high_is_a_limit_too(self):
+        self.high = True
         self.shrinks(2)
 
     def test_no_room_for_a_smaller_cache_is_said_and_harms_nothing(self):
