@@ -98,7 +98,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			           arg);
 		o->seconds = true;
 		return 0;
-	case 'j': o->d->json = arg; return 0;
+	case 'j':
+		if (arg[0] == '-')
+			argp_error(state, "--json needs the name of a file: --json=doctor.json");
+		o->d->json = arg;
+		return 0;
 	case KEY_READER: o->reader = arg; return 0;
 	case ARGP_KEY_ARG:
 		o->d->command = state->argv + state->next - 1;

@@ -351,6 +351,11 @@ class Command(Doctor):
     def test_no_such_process(self):
         self.assertIn(b"no process", self.doctor("--pid", "4194304", status=1).stderr)
 
+    def test_json_without_a_file_runs_nothing(self):
+        done = self.doctor("--json", "--", "sh", "-c", "echo ran", status=2)
+        self.assertIn(b"--json needs the name of a file", done.stderr)
+        self.assertEqual(done.stdout, b"")
+
     def test_json_that_cannot_be_written_runs_nothing(self):
         done = self.doctor("--json=/no/such/folder/j", "--", "sh", "-c", "echo ran", status=1)
         self.assertIn(b"cannot write /no/such", done.stderr)
