@@ -8,6 +8,7 @@ READER is tests/run/run_reader.c, with the ways of run_maps.c. The programs are 
 git and python3.
 """
 
+import errno
 import json
 import os
 import pathlib
@@ -188,6 +189,125 @@ class Left(Case):
         found = [json.loads(line) for line in self.report.read_text().splitlines()]
         self.assertEqual(mappings(found, "python3", "large"),
                          {"all": 3, "served": 0, "served_bytes": 0, "no_room": 3})
+
+
+# Maps the file until the hold is what it gets, at most for 20 s. Then it looks at what
+# doc/hazards.md says that a program can notice, and prints one object.
+NOTICED = """
+import ctypes, fcntl, json, os, sys, time
+path, served = sys.argv[1], sys.argv[2] == "served"
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+READ, EXEC, PRIVATE, FIXED, MIB = 1, 4, 2, 16, 1 << 20
+fd = os.open(path, os.O_RDONLY)
+size = os.fstat(fd).st_size
+
+def map(at, size, offset=0, flags=PRIVATE):
+    return libc.mmap(at, size, READ, flags, fd, offset)
+
+def shown(at):
+    with open("/proc/self/maps") as f:
+        return any("lodic-hold" in line for line in f if int(line.split("-")[0], 16) == at)
+
+def failed(result):
+    return ctypes.get_errno() if result not in (0,) else 0
+
+def rss(name):
+    with open("/proc/self/status") as f:
+        return [int(line.split()[1]) for line in f if line.startswith(name)][0]
+
+end, at = time.monotonic() + 20, map(None, size)
+while served and not shown(at) and time.monotonic() < end:
+    libc.munmap(at, size)
+    time.sleep(0.05)
+    at = map(None, size)
+said = {"hold": shown(at), "aligned": at % (2 * MIB) == 0}
+pages = (ctypes.c_ubyte * (size // 4096))()
+libc.mincore(at, size, pages)
+said["all_in"] = all(n & 1 for n in pages)
+before = rss("RssShmem"), rss("RssFile")
+ctypes.string_at(at, size)
+said["shared_memory"] = rss("RssShmem") - before[0] > rss("RssFile") - before[1]
+said["executable"] = failed(libc.mprotect(at, size, READ | EXEC))
+half = size // 2
+place = libc.mmap(None, size, 0, PRIVATE | 32, -1, 0)
+map(place, half, 0, PRIVATE | FIXED)
+map(place + half, half, half, PRIVATE | FIXED)
+said["merged"] = libc.mremap(place, size, size * 2, 1) != 2 ** 64 - 1 or ctypes.get_errno()
+fcntl.flock(fd, fcntl.LOCK_EX)
+os.close(fd)
+fd = os.open(path, os.O_RDONLY)
+try:
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    said["lock"] = "falls with the close"
+except BlockingIOError:
+    said["lock"] = "stays with the mapping"
+os.close(fd)
+print(json.dumps(said), flush=True)
+sys.stdin.read()
+"""
+
+
+class Noticed(Case):
+    """doc/hazards.md, "What a program can notice": without the cache and with it."""
+
+    def mounted(self):
+        """A file system of our own, on which nothing is executed."""
+        place = self.folder / "mount"
+        place.mkdir()
+        done = run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", place])
+        if done.returncode:
+            self.skipTest(done.stderr.decode().strip())
+        self.addCleanup(run, ["umount", "-l", place])
+        path = place / "file"
+        path.write_bytes(os.urandom(4 * MIB))
+        return place, path
+
+    def noticed(self, path, *under):
+        process = self.start([*under, PYTHON, "-c", NOTICED, path, "served" if under else "plain"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        line = process.stdout.readline()
+        self.assertTrue(line, process.poll())
+        return process, json.loads(line)
+
+    def ends(self, process):
+        process.communicate(timeout=SECONDS)
+        self.assertEqual(process.returncode, 0)
+
+    def test_noticed(self):
+        place, path = self.mounted()
+        process, said = self.noticed(path)
+        self.assertEqual((said["hold"], said["shared_memory"]), (False, True)) # a tmpfs
+        self.assertEqual(said["executable"], errno.EACCES)
+        self.assertEqual((said["merged"], said["lock"]), (True, "stays with the mapping"))
+        self.assertNotEqual(run(["umount", place]).returncode, 0)
+        self.ends(process)
+
+        process, said = self.noticed(path, *self.under([], "--mmap"))
+        self.assertEqual((said["hold"], said["aligned"], said["all_in"]), (True, True, True))
+        self.assertEqual((said["shared_memory"], said["executable"]), (True, 0))
+        self.assertEqual((said["merged"], said["lock"]), (errno.EFAULT, "falls with the close"))
+        self.assertEqual(run([self.lodic, "drop", "--socket", self.socket, path]).returncode, 0)
+        until(lambda: run(["umount", place]).returncode == 0, "the mapping keeps no mount")
+        self.ends(process)
+
+    def test_memory_is_the_services(self):
+        path = self.file("file", 4 * MIB)
+        with open(path, "rb") as f:
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        process, said = self.noticed(path)
+        self.assertEqual((said["hold"], said["all_in"], said["shared_memory"]),
+                         (False, False, False))
+        self.ends(process)
+        process, said = self.noticed(path, *self.under([], "--mmap"))
+        self.assertEqual((said["hold"], said["all_in"], said["shared_memory"]), (True,) * 3)
+        self.ends(process)
 
 
 class Programs(Case):
