@@ -106,26 +106,28 @@ def copy_dynamic(work, program, target, root):
         shutil.copy(name, place)
 
 
+def copy_found(work, root, name, why):
+    """A program of this machine, into the guest's /usr/bin."""
+    program = shutil.which(name, path=f"{work.env()['PATH']}:/usr/sbin")
+    if not program:
+        raise Failed(f"{name} is not there: {why}")
+    copy_dynamic(work, program, root / "usr/bin" / name, root)
+
+
 def copy_map(work, root):
     """What tests/map.c needs: `lodic map`, its shim beside it, and the programs to run."""
     built = build_lodic(work)
     copy_dynamic(work, built / "lodic", root / "opt/lodic/lodic", root)
     shutil.copy(built / "liblodic-preload.so", root / "opt/lodic")
     for name in STOCK:
-        program = shutil.which(name, path=work.env()["PATH"])
-        if not program:
-            raise Failed(f"{name} is not there: tests/map.c runs it in the guest")
-        copy_dynamic(work, program, root / "usr/bin" / name, root)
+        copy_found(work, root, name, "tests/map.c runs it in the guest")
 
 
 def copy_watched(work, root):
     """What tests/observe.sh needs: the programs, and the users that nginx asks for."""
     copy_map(work, root)
     for name, how in WATCHED.items():
-        program = shutil.which(name, path=f"{work.env()['PATH']}:/usr/sbin")
-        if not program:
-            raise Failed(f"{name} is not there: {how}")
-        copy_dynamic(work, program, root / "usr/bin" / name, root)
+        copy_found(work, root, name, how)
     for name in ("etc", "var/log/nginx"):
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
@@ -155,6 +157,9 @@ def initramfs(work, tests):
         shutil.copy(text, root / "tests")
     if "map" in tests:
         copy_map(work, root)
+    if "group" in tests:
+        copy_map(work, root)
+        copy_found(work, root, "sqlite3", "`make deps-check` installs it")
     if "observe" in tests:
         copy_watched(work, root)
     if any(name.startswith("selftests") for name in tests):
