@@ -220,6 +220,28 @@ enum mutant {
 	MUTANT_RUN_CONFINED_EARLY, /* a filter comes while other threads are in the shim */
 	/* What a reader looks at: core/cache/context.h. */
 	MUTANT_FRAME_UNBOUNDED, /* a frame's number believed, whatever it is */
+	/* Knodes and tiers: core/kloc/. */
+	MUTANT_KLOC_LIST_GENERATION_IGNORED, /* a list serves a knode that has ended */
+	MUTANT_KLOC_LIST_FORGET_LATE,  /* a knode's generation raised when it is used again */
+	MUTANT_KLOC_LIST_FORGET_PLAIN, /* it waits in the store buffer */
+	MUTANT_KLOC_LIST_GENERATION_NOW, /* a late use counts for the next file */
+	MUTANT_KLOC_LIST_COLLECT_STALE,  /* a stale entry counts as a use */
+	MUTANT_KLOC_LIST_LATE_LOST,      /* a use whose store comes after the tick is lost */
+	MUTANT_KLOC_OBJECT_REUSED, /* a removed object's number is free while it moves */
+	MUTANT_KLOC_KNODE_REUSED,  /* a knode is free while an object of it moves */
+	MUTANT_KLOC_ROOM_LATE,     /* room counted when the bytes have come */
+	MUTANT_KLOC_ROOM_EARLY,    /* room given back before the bytes have left */
+	MUTANT_KLOC_UNLINKED_MOVES, /* an unlinked knode's objects still move */
+	MUTANT_KLOC_UNLINK_OPEN,    /* an unlinked file dies while it is open */
+	MUTANT_KLOC_CLOSE_FIRST,    /* the first of two closes makes it inactive */
+	MUTANT_KLOC_CLOSE_KEEPS,    /* a promotion goes on after the last close */
+	MUTANT_KLOC_LATE_STAYS, /* what a late move brought to the wrong tier stays there */
+	MUTANT_KLOC_BUSY_LOST,  /* what was busy once never moves */
+	MUTANT_KLOC_OLD_TIER,   /* a moved object is listed where it was */
+	MUTANT_KLOC_COUNTER_IGNORED, /* the ping-pong counter stops nothing */
+	MUTANT_KLOC_AGED_STAYS, /* a use does not wake an open knode that has aged */
+	MUTANT_KLOC_COPIES_KEPT, /* a removed object's copies still count */
+	MUTANT_KLOC_LIMIT_IGNORED, /* a lowered limit moves nothing */
 	MUTANT_NR
 };
 

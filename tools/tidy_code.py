@@ -26,7 +26,7 @@ TYPEDEF_T = re.compile(r"\btypedef\b[^;{]*\b(\w+_t)\s*(\[[^]]*\])?\s*;|^}\s*(\w+
                        re.MULTILINE)
 GUARD = re.compile(r"^#ifndef (\w+)\n#define (\w+)$", re.MULTILINE)
 # Headers that mean another thing at each place that includes them.
-NO_GUARD = {"core/count/count_list.h"}
+NO_GUARD = {"core/count/count_list.h", "core/kloc/policy_list.h"}
 
 PREFIXED = ("core/", "host/", "lib/", "measure/", "check/", "sim/", "cli/")
 # A file, or a folder, whose functions have one more prefix, because it holds one more thing.

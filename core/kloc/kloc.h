@@ -130,7 +130,8 @@ enum kloc_why {
 	KLOC_BY_LIMIT,  /* kloc_memsize() */
 	KLOC_BY_FUTURE, /* the oracle */
 	KLOC_FULL,      /* the tier that it should be in has no room */
-	KLOC_BY_COUNTER, /* KL5 */
+	KLOC_BY_COUNTER,  /* KL5 */
+	KLOC_BY_PREFETCH, /* it was prefetched, and nobody has used it */
 	KLOC_WAS_BUSY,   /* the caller could not move it */
 	KLOC_NR_WHYS
 };

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * KLOCs: objects of active knodes are placed in fast memory; when a knode becomes inactive, all it
+ * has there leaves together (KLOCs s.4.2.2, s.4.4, s.4.5). Pages of programs go by the LRU lists,
+ * as under nimble, and come first: kernel objects leave them the last of fast memory (s.4.2.2).
+ * no-migration places in the same way, and moves nothing but pages of programs (s.7.1).
+ */
+#include "core/kloc/policy.h"
+
+/* A search for a knode that can give room ends after so many. */
+#define KNODE_LOOKS 64u
+
+struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o, u32 cpu)
+{
+	u64 low = kloc_watermark(k, KLOC_FAST, k->p.low_permille);
+
+	(void)cpu;
+	if (o->kind == KLOC_APP)
+		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_POLICY, 0 };
+	/* Nobody knows yet whose packet it is. It has just come, so it is hot. */
+	if (o->knode == KLOC_NONE)
+		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_USE, low };
+	if (kloc_knode_state(k, o->knode) == KLOC_ACTIVE)
+		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_STATE, low };
+	return (struct kloc_wish){ KLOC_SLOW, KLOC_BY_STATE, 0 };
+}
+
+/* An active knode's object is in slow memory, because fast memory was full, or because activity
+ * promotes no more than what is used. */
+static void touched_kloc(struct kloc *k, u32 object, u32 cpu)
+{
+	const struct kloc_object *o = &k->objects[object];
+
+	(void)cpu;
+	if (o->tier == KLOC_FAST || !kloc_is_grouped(k, o) || !kloc_can_move(k, o) ||
+	    kloc_knode_state(k, o->knode) != KLOC_ACTIVE ||
+	    (kloc_object_class(o) == KLOC_SMALL && !k->p.promote_small))
+		return;
+	if (!k->p.promote_whole) {
+		if (kloc_is_idle(o))
+			kloc_want(k, object, KLOC_PROMOTE, KLOC_FAST, KLOC_BY_USE);
+	} else if (k->knodes[o->knode].work == WORK_NONE) {
+		kloc_knode_plan(k, o->knode);
+	}
+}
+
+/* A closed knode that still has something in fast memory: it was not eager, or busy. */
+static bool relieve_inactive(struct kloc *k, enum kloc_why why)
+{
+	struct kloc_ring r = RING(k->knodes, by_age);
+	u32 looks, knode;
+
+	for (looks = 0; looks < KNODE_LOOKS; looks++) {
+		struct knode *n;
+
+		knode = k->ages[KLOC_INACTIVE];
+		if (knode == KLOC_NONE)
+			return false;
+		/* To the end: a later search goes on with the next one. */
+		k->ages[KLOC_INACTIVE] = kloc_ring_next(r, KLOC_NONE, knode);
+		n = &k->knodes[knode];
+		if (!n->bytes[KLOC_FAST] || n->tried == k->now ||
+		    n->flags & KLOC_MAP_FAST)
+			continue;
+		n->tried = k->now;
+		n->why = (u8)why;
+		kloc_knode_plan(k, knode);
+		if (n->work == WORK_DEMOTE)
+			return true;
+	}
+	return false;
+}
+
+/* The active knode that was used longest ago; for need, one that the last tick did not see. */
+static bool relieve_active(struct kloc *k, enum kloc_why why)
+{
+	u32 knode = KLOC_NONE, looks;
+
+	for (looks = 0; looks < KNODE_LOOKS; looks++) {
+		struct knode *n;
+
+		knode = kloc_next_coldest(k, knode);
+		if (knode == KLOC_NONE)
+			return false;
+		n = &k->knodes[knode];
+		if (why != KLOC_BY_LIMIT && k->now - n->last_use < 2)
+			return false;
+		if (!n->bytes[KLOC_FAST] || n->tried == k->now ||
+		    n->flags & KLOC_MAP_FAST)
+			continue;
+		n->tried = k->now;
+		kloc_knode_deactivate(k, knode, why);
+		return true;
+	}
+	return false;
+}
+
+static bool relieve_kloc(struct kloc *k, u32 tier, enum kloc_why why)
+{
+	return relieve_inactive(k, why) || relieve_active(k, KLOC_BY_NEED) ||
+	       kloc_lru_relieve(k, tier, KLOC_BY_NEED) ||
+	       (why == KLOC_BY_LIMIT &&
+	        (relieve_active(k, why) || kloc_lru_relieve(k, tier, why)));
+}
+
+const struct kloc_policy kloc_no_migration = { .name = "kloc-nomigration",
+	                                       .groups = true,
+	                                       .lru_kinds = KLOC_BIT(KLOC_APP),
+	                                       .promote_kinds = KLOC_BIT(KLOC_APP),
+	                                       .place = kloc_place_by_state,
+	                                       .tick = kloc_lru_tick,
+	                                       .relieve = kloc_lru_relieve };
+const struct kloc_policy kloc_kloc = { .name = "kloc",
+	                               .groups = true,
+	                               .mover = MOVER_STATE,
+	                               .lru_kinds = KLOC_BIT(KLOC_APP),
+	                               .promote_kinds = KLOC_BIT(KLOC_APP),
+	                               .place = kloc_place_by_state,
+	                               .touched = touched_kloc,
+	                               .tick = kloc_lru_tick,
+	                               .relieve = relieve_kloc };
