@@ -27,7 +27,7 @@
  * KL4 All decisions follow from the calls and their order alone: not from addresses, clocks or
  *     random numbers. The same calls give the same log.
  * KL5 An object that has moved ping_pong times stays in fast memory (KLOCs s.4.5), unless a limit
- *     was lowered.
+ *     was lowered. The oracle alone does as it likes.
  * KL6 A stale entry of a CPU's list is never served (knode_list.h, KL20 to KL24).
  *
  * One thread at a time may call this room: a service's main thread, a simulator, a kernel under a

@@ -140,7 +140,7 @@ static void check_knode(const struct kloc *k, u32 knode)
 
 	CHECK(n->work != WORK_DEMOTE || state == KLOC_INACTIVE, "KL13: inactive");
 	CHECK(n->work != WORK_PROMOTE || state == KLOC_ACTIVE, "KL13: active");
-	CHECK(n->work != WORK_FOLLOW || state == KLOC_ACTIVE, "KL13: follows");
+	CHECK(n->work != WORK_FOLLOW || n->state == KLOC_ACTIVE, "KL13: follows");
 	CHECK(n->state != KLOC_UNLINKED || n->work == WORK_NONE, "KL13: unlinked");
 	CHECK(n->state != KLOC_ACTIVE || master->nr_opens > 0, "KL13: open");
 	CHECK(master->master == n->master && master->state != KLOC_FREE,

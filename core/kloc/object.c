@@ -286,6 +286,7 @@ void kloc_object_tick(struct kloc *k)
 		k->stat.prefetch_cold++;
 		to = kloc_nearest(k, KLOC_FAST, o->bytes);
 		if (o->tier == KLOC_FAST && kloc_can_move(k, o) && to != KLOC_NO_TIER &&
+		    !(o->flags & F_RETAINED) &&
 		    k->knodes[o->knode].state != KLOC_UNLINKED)
 			kloc_want(k, object, KLOC_DEMOTE, to, KLOC_BY_PREFETCH);
 	}
