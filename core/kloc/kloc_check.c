@@ -36,7 +36,7 @@ static bool is_leaving(const struct kloc_object *o)
 static void check_tier(const struct kloc *k, u32 tier)
 {
 	const struct kloc_tier *t = &k->tiers[tier];
-	u64 used = 0, leaving = 0;
+	u64 used = 0, leaving = 0, nr[KLOC_NR_KINDS] = { 0 };
 	u32 i;
 
 	for (i = 0; i < k->shape.nr_objects; i++) {
@@ -45,7 +45,10 @@ static void check_tier(const struct kloc *k, u32 tier)
 		used += bytes_in(o, tier);
 		if (o->tier == tier && is_leaving(o))
 			leaving += o->bytes;
+		nr[o->kind] += o->tier == tier && is_live(o);
 	}
+	for (i = 0; i < KLOC_NR_KINDS; i++)
+		CHECK(t->nr[i] == nr[i], "KL10: nr by kind");
 	for (i = 0; i < k->shape.nr_knodes; i++)
 		if (k->knodes[i].state != KLOC_FREE && k->knodes[i].charged == tier)
 			used += sizeof(struct knode) + sizeof(struct knode_name);

@@ -298,6 +298,8 @@ static void arrive(struct kloc *k, u32 object, u32 what, u32 to)
 		k->knodes[o->knode].bytes[from] -= o->bytes;
 		k->knodes[o->knode].bytes[to] += o->bytes;
 	}
+	k->tiers[from].nr[o->kind]--;
+	k->tiers[to].nr[o->kind]++;
 	if (!MUTANT(KLOC_OLD_TIER))
 		o->tier = to & 15;
 	o->flags &= (u8)~F_ACTIVE;

@@ -150,6 +150,7 @@ int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
 		k->stat.prefetched++;
 	}
 	k->tiers[tier].used += o->bytes;
+	k->tiers[tier].nr[o->kind]++;
 	if (knode != KLOC_NONE) {
 		kloc_knode_take_object(k, knode);
 		k->knodes[knode].bytes[tier] += o->bytes;
@@ -205,6 +206,7 @@ void kloc_remove(struct kloc *k, u32 object)
 	CHECK(o->list != LIST_FREE && !(o->flags & F_GONE), "kloc_remove: an object");
 	index_remove(k, object);
 	k->stat.nr_objects--;
+	k->tiers[o->tier].nr[o->kind]--;
 	if (knode != KLOC_NONE)
 		k->knodes[knode].bytes[o->tier] -= o->bytes;
 	for (tier = 0; tier < k->shape.nr_tiers && !MUTANT(KLOC_COPIES_KEPT); tier++)

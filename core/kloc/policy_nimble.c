@@ -33,7 +33,8 @@ static void touched_tpp(struct kloc *k, u32 object, u32 cpu)
 
 	(void)cpu;
 	if (o->tier != KLOC_FAST && is_wanted && kloc_is_idle(o) && kloc_can_move(k, o) &&
-	    o->flags & F_REFERENCED && o->used != (u8)k->now)
+	    (o->flags & F_ACTIVE ||
+	     (o->flags & F_REFERENCED && o->used != (u8)k->now)))
 		kloc_want(k, object, KLOC_PROMOTE, KLOC_FAST, KLOC_BY_USE);
 }
 

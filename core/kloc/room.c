@@ -28,7 +28,9 @@ u64 kloc_room_soon(const struct kloc *k, u32 tier)
 
 u64 kloc_watermark(const struct kloc *k, u32 tier, u32 permille)
 {
-	return k->tiers[tier].limit / 1000 * permille;
+	u64 limit = k->tiers[tier].limit;
+
+	return limit / 1000 * permille + limit % 1000 * permille / 1000;
 }
 
 u32 kloc_nearest(const struct kloc *k, u32 tier, u64 bytes)
@@ -98,10 +100,6 @@ void kloc_tier_stat(const struct kloc *k, u32 tier, struct kloc_tier_stat *ret)
 
 	*ret = (struct kloc_tier_stat){ .capacity = t->capacity, .limit = t->limit,
 		                        .used = t->used };
-	for (i = 0; i < k->shape.nr_objects; i++) {
-		const struct kloc_object *o = &k->objects[i];
-
-		if (o->list != LIST_FREE && !(o->flags & F_GONE) && o->tier == tier)
-			ret->objects[o->kind]++;
-	}
+	for (i = 0; i < KLOC_NR_KINDS; i++)
+		ret->objects[i] = t->nr[i];
 }

@@ -104,6 +104,7 @@ struct knode {
 
 struct kloc_tier {
 	u64 capacity, limit, used, leaving;
+	u64 nr[KLOC_NR_KINDS]; /* objects */
 	u32 lru[2]; /* first of inactive, of active; the last one was touched longest ago */
 	u32 nr_lru[2];
 	bool is_low; /* under pressure until high_permille is free */

@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* core/kloc, rule by rule, under the policy kloc: states, groups, moves, limits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/kloc_rig.h"
+
+#define PAGE 100u
+
+static struct kloc_rig *start(const struct kloc_shape *shape)
+{
+	static struct kloc_rig rig;
+
+	kloc_rig_start(&rig, shape);
+	return &rig;
+}
+
+static struct kloc_rig *start_kloc(u64 fast, u64 slow)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, fast, slow);
+
+	return start(&s);
+}
+
+static u64 used(const struct kloc_rig *r, u32 tier)
+{
+	struct kloc_tier_stat stat;
+
+	kloc_tier_stat(r->k, tier, &stat);
+	return stat.used;
+}
+
+static struct kloc_stat stat_of(const struct kloc_rig *r)
+{
+	struct kloc_stat stat;
+
+	kloc_stat(r->k, &stat);
+	return stat;
+}
+
+static void ticks(struct kloc_rig *r, u32 nr)
+{
+	for (; nr > 0; nr--)
+		kloc_tick(r->k);
+}
+
+static void init_bad_shape_einval(void **state)
+{
+	struct kloc_shape good = kloc_rig_shape(KLOC_POLICY_KLOC, 1, 1), s;
+	static const u8 bad_tier[] = { 0, 0, 0, 2 };
+	struct kloc *k = NULL;
+
+	(void)state;
+#define REFUSED(member, value) \
+	do { \
+		s = good; \
+		s.member = value; \
+		assert_int_equal(kloc_init(&s, &k), -KLOC_EINVAL); \
+	} while (0)
+	REFUSED(nr_tiers, 1);
+	REFUSED(nr_tiers, KLOC_MAX_TIERS + 1);
+	REFUSED(nr_objects, 0);
+	REFUSED(nr_knodes, 0);
+	REFUSED(nr_knodes, 0x1000001);
+	REFUSED(nr_cpus, 0);
+	REFUSED(list_length, 0);
+	REFUSED(list_length, 33);
+	REFUSED(cpu_tier, bad_tier);
+	REFUSED(policy, KLOC_NR_POLICIES);
+	REFUSED(parameters.ping_pong, 0);
+	REFUSED(parameters.ping_pong, 256);
+	REFUSED(parameters.low_permille, 1);
+	REFUSED(parameters.high_permille, 1001);
+	REFUSED(parameters.max_in_flight, 0);
+	REFUSED(parameters.knode_tier, 2);
+	assert_null(k);
+}
+
+static void names_are_found_again(void **state)
+{
+	(void)state;
+	for (u32 i = 0; i < KLOC_NR_POLICIES; i++)
+		assert_int_equal(kloc_policy_named(kloc_policy_name(i)), i);
+	assert_int_equal(kloc_policy_named("kloc-"), KLOC_NR_POLICIES);
+	assert_int_equal(kloc_policy_named(""), KLOC_NR_POLICIES);
+	assert_string_equal(kloc_kind_name(KLOC_RMAP), "rmap");
+	assert_string_equal(kloc_what_name(KLOC_KEEP), "keep");
+	assert_string_equal(kloc_why_name(KLOC_WAS_BUSY), "busy");
+}
+
+/* KLOCs s.4.2.2. */
+static void add_by_state_places(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 active = kloc_rig_file(r, 7), inactive;
+
+	(void)state;
+	assert_int_equal(kloc_map(r->k, 8, 0, &inactive), 0);
+	assert_int_equal(kloc_rig_state(r, active), KLOC_ACTIVE);
+	assert_int_equal(kloc_rig_state(r, inactive), KLOC_INACTIVE);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, active, KLOC_FRAME, PAGE)),
+	                 KLOC_FAST);
+	assert_int_equal(r->last.why, KLOC_BY_STATE);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, active, KLOC_SLAB, PAGE)),
+	                 KLOC_FAST);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, inactive, KLOC_FRAME, PAGE)),
+	                 KLOC_SLOW);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE)),
+	                 KLOC_FAST);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, KLOC_NONE, KLOC_SOCKET, PAGE)),
+	                 KLOC_FAST);
+	kloc_rig_stop(r);
+}
+
+/* Pages of programs come first: kernel objects leave them the last of fast memory (s.4.2.2). */
+static void add_low_memory_prefers_programs(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file;
+
+	(void)state;
+	s.parameters.low_permille = s.parameters.high_permille = 200;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	kloc_rig_add(r, file, KLOC_FRAME, 800);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, file, KLOC_FRAME, PAGE)),
+	                 KLOC_SLOW);
+	assert_int_equal(r->last.why, KLOC_FULL);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, KLOC_NONE, KLOC_APP, 200)),
+	                 KLOC_FAST);
+	assert_int_equal(used(r, KLOC_FAST), 1000);
+	kloc_rig_stop(r);
+}
+
+static void add_no_room_enospc(void **state)
+{
+	struct kloc_rig *r = start_kloc(100, 100);
+	struct kloc_new n = { .knode = KLOC_NONE, .kind = KLOC_APP, .bytes = 60 };
+	u32 object = 77, tier = 77, i;
+
+	(void)state;
+	kloc_rig_add(r, KLOC_NONE, KLOC_APP, 60);
+	kloc_rig_add(r, KLOC_NONE, KLOC_APP, 60);
+	assert_int_equal(kloc_add(r->k, &n, &object, &tier), -KLOC_ENOSPC);
+	assert_int_equal(object, 77);
+	assert_int_equal(tier, 77);
+	kloc_rig_stop(r);
+	r = start_kloc(1000, 1000);
+	n.bytes = 1;
+	for (i = 0; i < 64; i++)
+		kloc_rig_add(r, KLOC_NONE, KLOC_APP, 1);
+	assert_int_equal(kloc_add(r->k, &n, &object, &tier), -KLOC_ENOSPC);
+	kloc_rig_stop(r);
+}
+
+/* KLOCs s.4.4: all of a knode leaves together, at once, large objects first. */
+static void close_last_demotes_all(void **state)
+{
+	struct kloc_rig *r = start_kloc(2000, 2000);
+	u32 file = kloc_rig_file(r, 1), other = kloc_rig_file(r, 2), i;
+	struct kloc_move m;
+
+	(void)state;
+	kloc_rig_add(r, file, KLOC_JOURNAL, PAGE);
+	for (i = 0; i < 3; i++)
+		kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_rig_add(r, other, KLOC_FRAME, PAGE);
+	assert_false(kloc_next(r->k, &m));
+	kloc_close(r->k, file, 0);
+	assert_true(kloc_next(r->k, &m));
+	assert_int_equal(m.object, 1);
+	assert_int_equal(m.what, KLOC_DEMOTE);
+	assert_int_equal(m.why, KLOC_BY_STATE);
+	kloc_moved(r->k, m.object, KLOC_MOVED);
+	assert_int_equal(kloc_rig_drain(r), 3);
+	assert_int_equal(used(r, KLOC_FAST), PAGE);
+	assert_int_equal(used(r, KLOC_SLOW), 4 * PAGE);
+	assert_int_equal(r->last.kind, KLOC_JOURNAL);
+	kloc_rig_stop(r);
+}
+
+static void close_first_of_two_stays_active(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1);
+
+	(void)state;
+	kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_open(r->k, file, 1);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_ACTIVE);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	kloc_close(r->k, file, 1);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	kloc_rig_stop(r);
+}
+
+/* Only in need (KLOCs s.4.1), instead of at once (s.4.5). */
+static void close_not_eager_waits_for_need(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file;
+
+	(void)state;
+	s.parameters.eager = false;
+	s.parameters.low_permille = 100;
+	s.parameters.high_permille = 200;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	for (u32 i = 0; i < 4; i++)
+		kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	for (u32 i = 0; i < 6; i++)
+		kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	assert_int_equal(used(r, KLOC_FAST), 1000);
+	assert_int_equal(kloc_rig_drain(r), 4);
+	assert_int_equal(r->nr[KLOC_DEMOTE][KLOC_BY_NEED], 4);
+	kloc_rig_stop(r);
+}
+
+/* Promotion is mainly of page cache (KLOCs s.4.4): small objects stay, unless asked for. */
+static void open_again_promotes_large(void **state)
+{
+	for (u32 small = 0; small < 2; small++) {
+		struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+		struct kloc_rig *r;
+		u32 file;
+
+		(void)state;
+		s.parameters.promote_small = small;
+		r = start(&s);
+		file = kloc_rig_file(r, 1);
+		kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+		kloc_rig_add(r, file, KLOC_SLAB, PAGE);
+		kloc_close(r->k, file, 0);
+		assert_int_equal(kloc_rig_drain(r), 2);
+		kloc_open(r->k, file, 0);
+		assert_int_equal(kloc_rig_drain(r), 1 + small);
+		assert_int_equal(r->last.what, KLOC_PROMOTE);
+		assert_int_equal(used(r, KLOC_FAST), (1 + small) * PAGE);
+		kloc_rig_stop(r);
+	}
+}
+
+static void touch_not_whole_promotes_one(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file, first;
+
+	(void)state;
+	s.parameters.promote_whole = false;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	first = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 2);
+	kloc_open(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	assert_int_equal(kloc_touch(r->k, first, 0), KLOC_SLOW);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_touch(r->k, first, 0), KLOC_FAST);
+	kloc_rig_stop(r);
+}
+
+/* An open file that nobody uses is cold, too (KLOCs s.3.2, s.4.3); a use wakes it. */
+static void tick_unused_knode_ages(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file, used_file, object, first;
+
+	(void)state;
+	s.parameters.age_limit = 3;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	used_file = kloc_rig_file(r, 2);
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	first = kloc_rig_add(r, used_file, KLOC_FRAME, PAGE);
+	for (u32 i = 0; i < 3; i++) {
+		kloc_tick(r->k);
+		kloc_touch(r->k, first, 0);
+	}
+	assert_int_equal(kloc_next_coldest(r->k, KLOC_NONE), file);
+	assert_int_equal(kloc_next_coldest(r->k, file), used_file);
+	assert_int_equal(kloc_next_coldest(r->k, used_file), KLOC_NONE);
+	kloc_tick(r->k);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_INACTIVE);
+	assert_int_equal(kloc_rig_state(r, used_file), KLOC_ACTIVE);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(r->nr[KLOC_DEMOTE][KLOC_BY_AGE], 1);
+	assert_int_equal(stat_of(r).aged, 1);
+	assert_int_equal(kloc_touch(r->k, object, 0), KLOC_SLOW);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_ACTIVE);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_FAST);
+	kloc_rig_stop(r);
+}
+
+/* Objects of a deleted file are freed, not moved (KLOCs s.3.2). */
+static void unlink_closed_moves_nothing(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1), object, again;
+
+	(void)state;
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	kloc_unlink(r->k, file, 0);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_UNLINKED);
+	assert_int_equal(kloc_find(r->k, 1, 0), KLOC_NONE);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	/* Another file gets the inode before the last object of the old one is gone. */
+	assert_int_equal(kloc_map(r->k, 1, 0, &again), 0);
+	assert_int_not_equal(again, file);
+	assert_int_equal(kloc_find(r->k, 1, 0), again);
+	kloc_remove(r->k, object);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_FREE);
+	assert_int_equal(used(r, KLOC_FAST) + used(r, KLOC_SLOW), 0);
+	kloc_rig_stop(r);
+}
+
+static void unlink_open_lives_until_close(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1), object;
+
+	(void)state;
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_unlink(r->k, file, 0);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_ACTIVE);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, file, KLOC_FRAME, PAGE)),
+	                 KLOC_FAST);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_UNLINKED);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	kloc_remove(r->k, object);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_UNLINKED);
+	kloc_remove(r->k, object + 1);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_FREE);
+	kloc_rig_stop(r);
+}
+
+/* KL3: neither the object's number nor its knode's comes free while the bytes are copied. */
+static void remove_moving_number_waits(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1), object, other;
+	struct kloc_move m;
+
+	(void)state;
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_true(kloc_next(r->k, &m));
+	assert_int_equal(used(r, KLOC_FAST) + used(r, KLOC_SLOW), 2 * PAGE);
+	kloc_remove(r->k, object);
+	kloc_unlink(r->k, file, 0);
+	kloc_check(r->k);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_UNLINKED);
+	assert_int_equal(used(r, KLOC_FAST) + used(r, KLOC_SLOW), 2 * PAGE);
+	other = kloc_rig_add(r, kloc_rig_file(r, 2), KLOC_FRAME, PAGE);
+	assert_int_not_equal(other, object);
+	kloc_moved(r->k, object, KLOC_MOVED);
+	assert_int_equal(kloc_rig_state(r, file), KLOC_FREE);
+	assert_int_equal(used(r, KLOC_FAST) + used(r, KLOC_SLOW), PAGE);
+	assert_int_equal(stat_of(r).abandoned, 1);
+	kloc_rig_stop(r);
+}
+
+/* What comes late to the tier that its file has left, goes back. */
+static void moved_late_goes_back(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1), object;
+	struct kloc_move m;
+
+	(void)state;
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_true(kloc_next(r->k, &m));
+	kloc_open(r->k, file, 0);
+	kloc_moved(r->k, m.object, KLOC_MOVED);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_SLOW);
+	assert_true(kloc_next(r->k, &m));
+	assert_int_equal(m.what, KLOC_PROMOTE);
+	kloc_close(r->k, file, 0);
+	kloc_moved(r->k, m.object, KLOC_MOVED);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_FAST);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_SLOW);
+	kloc_rig_stop(r);
+}
+
+static void moved_busy_next_tick_again(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1), pinned;
+	struct kloc_move m;
+
+	(void)state;
+	pinned = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_true(kloc_next(r->k, &m));
+	assert_int_equal(m.object, pinned);
+	kloc_moved(r->k, pinned, KLOC_BUSY);
+	assert_int_equal(r->last.why, KLOC_WAS_BUSY);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, pinned), KLOC_FAST);
+	kloc_tick(r->k);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, pinned), KLOC_SLOW);
+	assert_int_equal(stat_of(r).busy, 1);
+	kloc_rig_stop(r);
+}
+
+/* KL5. */
+static void moved_often_is_retained(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file, object;
+
+	(void)state;
+	s.parameters.ping_pong = 4;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	for (u32 i = 0; i < 2; i++) {
+		kloc_close(r->k, file, 0);
+		assert_int_equal(kloc_rig_drain(r), 1);
+		kloc_open(r->k, file, 0);
+		assert_int_equal(kloc_rig_drain(r), 1);
+	}
+	assert_int_equal(stat_of(r).retained, 1);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	assert_int_equal(r->last.why, KLOC_BY_COUNTER);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_FAST);
+	assert_int_equal(stat_of(r).kept, 1);
+	/* A limit outranks it. */
+	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, 50), 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_SLOW);
+	kloc_rig_stop(r);
+}
+
+static void memsize_lowered_moves_the_rest(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 file = kloc_rig_file(r, 1);
+
+	(void)state;
+	for (u32 i = 0; i < 4; i++) {
+		kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+		kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	}
+	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, 250), 0);
+	kloc_rig_drain(r);
+	assert_true(used(r, KLOC_FAST) <= 250);
+	assert_true(r->nr[KLOC_DEMOTE][KLOC_BY_LIMIT] > 0);
+	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, 5000), 0);
+	assert_int_equal(kloc_memsize(r->k, 2, 1), -KLOC_EINVAL);
+	kloc_rig_stop(r);
+}
+
+/* KL2: an object under way has its room in both tiers. */
+static void next_full_tier_waits(void **state)
+{
+	struct kloc_rig *r = start_kloc(300, 300);
+	u32 file = kloc_rig_file(r, 1), app;
+	struct kloc_move m;
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++)
+		kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	for (u32 i = 0; i < 2; i++)
+		app = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	assert_int_equal(kloc_rig_tier(r, app), KLOC_SLOW);
+	kloc_close(r->k, file, 0);
+	assert_true(kloc_next(r->k, &m));
+	assert_int_equal(used(r, KLOC_SLOW), 300);
+	assert_false(kloc_next(r->k, &m)); /* both are full now */
+	assert_int_equal(r->last.what, KLOC_KEEP);
+	assert_int_equal(r->last.why, KLOC_FULL);
+	kloc_moved(r->k, m.object, KLOC_MOVED);
+	kloc_remove(r->k, app);
+	kloc_tick(r->k);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	kloc_rig_stop(r);
+}
+
+static void next_many_in_flight_waits(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_move m[3];
+	struct kloc_rig *r;
+	u32 file;
+
+	(void)state;
+	s.parameters.max_in_flight = 2;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	for (u32 i = 0; i < 3; i++)
+		kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_true(kloc_next(r->k, &m[0]));
+	assert_true(kloc_next(r->k, &m[1]));
+	assert_false(kloc_next(r->k, &m[2]));
+	kloc_moved(r->k, m[1].object, KLOC_MOVED);
+	assert_true(kloc_next(r->k, &m[2]));
+	kloc_moved(r->k, m[0].object, KLOC_MOVED);
+	kloc_moved(r->k, m[2].object, KLOC_NO_ROOM);
+	assert_int_equal(stat_of(r).no_room, 1);
+	kloc_rig_stop(r);
+}
+
+/* KLOCs s.7.3: kinds that are not in the groups stay in fast memory. */
+static void add_excluded_kind_stays_fast(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file, journal;
+
+	(void)state;
+	s.parameters.kinds &= ~KLOC_BIT(KLOC_JOURNAL);
+	r = start(&s);
+	assert_int_equal(kloc_map(r->k, 1, 0, &file), 0);
+	journal = kloc_rig_add(r, file, KLOC_JOURNAL, PAGE);
+	assert_int_equal(kloc_rig_tier(r, journal), KLOC_FAST);
+	kloc_open(r->k, file, 0);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	kloc_rig_stop(r);
+}
+
+static void close_unmovable_kind_stays(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file, slab;
+
+	(void)state;
+	s.parameters.movable = KLOC_BIT(KLOC_FRAME);
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	slab = kloc_rig_add(r, file, KLOC_SLAB, PAGE);
+	kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, slab), KLOC_FAST);
+	ticks(r, 3);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	kloc_rig_stop(r);
+}
+
+static void map_flags_overrule_state(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 fast, slow;
+
+	(void)state;
+	assert_int_equal(kloc_map(r->k, 1, KLOC_MAP_FAST, &fast), 0);
+	assert_int_equal(kloc_map(r->k, 2, KLOC_MAP_SLOW, &slow), 0);
+	kloc_open(r->k, slow, 0);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, fast, KLOC_FRAME, PAGE)),
+	                 KLOC_FAST);
+	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, slow, KLOC_FRAME, PAGE)),
+	                 KLOC_SLOW);
+	kloc_open(r->k, fast, 0);
+	kloc_close(r->k, fast, 0);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	kloc_rig_stop(r);
+}
+
+/* A packet whose socket is found out later (KLOCs s.4.2.3). */
+static void adopt_joins_its_group(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 socket = kloc_rig_file(r, 1), packet;
+
+	(void)state;
+	packet = kloc_rig_add(r, KLOC_NONE, KLOC_SOCKET, PAGE);
+	kloc_adopt(r->k, packet, socket, 2);
+	kloc_check(r->k);
+	kloc_close(r->k, socket, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, packet), KLOC_SLOW);
+	kloc_rig_stop(r);
+}
+
+/* A prefetched object that nobody uses is cold before its file is (KLOCs s.4.4). */
+static void prefetched_unused_leaves_early(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_new n = { .kind = KLOC_FRAME, .bytes = PAGE, .prefetch = true };
+	struct kloc_rig *r;
+	u32 good, bad, tier;
+
+	(void)state;
+	s.parameters.prefetch_age = 2;
+	r = start(&s);
+	n.knode = kloc_rig_file(r, 1);
+	assert_int_equal(kloc_add(r->k, &n, &good, &tier), 0);
+	assert_int_equal(kloc_add(r->k, &n, &bad, &tier), 0);
+	kloc_touch(r->k, good, 0);
+	ticks(r, 3);
+	assert_int_equal(kloc_rig_state(r, n.knode), KLOC_ACTIVE);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(r->last.why, KLOC_BY_PREFETCH);
+	assert_int_equal(kloc_rig_tier(r, bad), KLOC_SLOW);
+	assert_int_equal(kloc_rig_tier(r, good), KLOC_FAST);
+	assert_int_equal(stat_of(r).prefetch_used, 1);
+	assert_int_equal(stat_of(r).prefetch_cold, 1);
+	/* Readahead comes back to it. */
+	assert_true(kloc_prefetch(r->k, bad, 0));
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, bad), KLOC_FAST);
+	kloc_close(r->k, n.knode, 0);
+	kloc_rig_drain(r);
+	assert_false(kloc_prefetch(r->k, bad, 0));
+	kloc_rig_stop(r);
+}
+
+/* KLOCs s.4.4, future work: a giant file of which one part is hot. */
+static void segments_age_apart(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 2000, 2000);
+	struct kloc_new n = { .kind = KLOC_FRAME, .bytes = PAGE };
+	struct kloc_knode_stat stat;
+	u32 objects[4], tier, file, at = KLOC_NONE;
+	struct kloc_rig *r;
+
+	(void)state;
+	s.parameters.segment_bytes = 1000;
+	s.parameters.age_limit = 2;
+	r = start(&s);
+	n.knode = file = kloc_rig_file(r, 1);
+	for (u32 i = 0; i < 4; i++) {
+		n.key = i * 1000;
+		assert_int_equal(kloc_add(r->k, &n, &objects[i], &tier), 0);
+		assert_int_equal(tier, KLOC_FAST);
+	}
+	for (u32 i = 0; i < 3; i++) {
+		kloc_tick(r->k);
+		kloc_touch(r->k, objects[2], 1);
+	}
+	assert_int_equal(kloc_rig_drain(r), 2);
+	assert_int_equal(kloc_rig_tier(r, objects[1]), KLOC_SLOW);
+	assert_int_equal(kloc_rig_tier(r, objects[2]), KLOC_FAST);
+	assert_int_equal(kloc_rig_tier(r, objects[3]), KLOC_SLOW);
+	assert_true(kloc_next_knode(r->k, &at, &stat));
+	assert_int_equal(stat.nr_segments, 4);
+	assert_int_equal(stat.nr_objects, 4);
+	assert_int_equal(stat.bytes[KLOC_FAST], 2 * PAGE);
+	assert_int_equal(kloc_find(r->k, 1, 1), file);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 2);
+	kloc_unlink(r->k, file, 0);
+	for (u32 i = 0; i < 4; i++)
+		kloc_remove(r->k, objects[i]);
+	assert_int_equal(stat_of(r).nr_knodes, 0);
+	kloc_rig_stop(r);
+}
+
+/* KLOCs s.4.2.2: knodes are in fast memory. */
+static void map_charges_fast_memory(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 0, 0);
+	struct kloc_cost cost;
+	struct kloc_rig *r;
+	u32 a, b, c;
+
+	(void)state;
+	s.parameters.knode_tier = KLOC_FAST;
+	s.capacity[0] = s.capacity[1] = 200;
+	r = start(&s);
+	kloc_cost(r->k, &cost);
+	assert_true(cost.knode_bytes > 100 && cost.knode_bytes <= 200);
+	assert_int_equal(kloc_map(r->k, 1, 0, &a), 0);
+	assert_int_equal(used(r, KLOC_FAST), cost.knode_bytes);
+	assert_int_equal(kloc_map(r->k, 2, 0, &b), 0); /* no room: in the next tier */
+	assert_int_equal(used(r, KLOC_SLOW), cost.knode_bytes);
+	assert_int_equal(kloc_map(r->k, 3, 0, &c), -KLOC_ENOSPC);
+	assert_int_equal(kloc_map(r->k, 1, 0, &c), 0);
+	assert_int_equal(c, a);
+	kloc_unlink(r->k, a, 0);
+	assert_int_equal(used(r, KLOC_FAST), 0);
+	kloc_rig_stop(r);
+}
+
+/* itr_knode_cache(), itr_knode_slab() (KLOCs table 2). */
+static void next_object_iterates_class(void **state)
+{
+	struct kloc_rig *r = start_kloc(250, 1000);
+	u32 file = kloc_rig_file(r, 1), object = KLOC_NONE, nr[KLOC_NR_CLASSES] = { 0 };
+
+	(void)state;
+	for (u32 i = 0; i < 5; i++)
+		kloc_rig_add(r, file, i % 2 ? KLOC_SLAB : KLOC_FRAME, PAGE);
+	for (u32 class_ = 0; class_ < KLOC_NR_CLASSES; class_++)
+		while ((object = kloc_next_object(r->k, file, class_, object)) != KLOC_NONE)
+			nr[class_]++;
+	assert_int_equal(nr[KLOC_LARGE], 3);
+	assert_int_equal(nr[KLOC_SMALL], 2);
+	kloc_rig_stop(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(init_bad_shape_einval),
+		cmocka_unit_test(names_are_found_again),
+		cmocka_unit_test(add_by_state_places),
+		cmocka_unit_test(add_low_memory_prefers_programs),
+		cmocka_unit_test(add_no_room_enospc),
+		cmocka_unit_test(close_last_demotes_all),
+		cmocka_unit_test(close_first_of_two_stays_active),
+		cmocka_unit_test(close_not_eager_waits_for_need),
+		cmocka_unit_test(open_again_promotes_large),
+		cmocka_unit_test(touch_not_whole_promotes_one),
+		cmocka_unit_test(tick_unused_knode_ages),
+		cmocka_unit_test(unlink_closed_moves_nothing),
+		cmocka_unit_test(unlink_open_lives_until_close),
+		cmocka_unit_test(remove_moving_number_waits),
+		cmocka_unit_test(moved_late_goes_back),
+		cmocka_unit_test(moved_busy_next_tick_again),
+		cmocka_unit_test(moved_often_is_retained),
+		cmocka_unit_test(memsize_lowered_moves_the_rest),
+		cmocka_unit_test(next_full_tier_waits),
+		cmocka_unit_test(next_many_in_flight_waits),
+		cmocka_unit_test(add_excluded_kind_stays_fast),
+		cmocka_unit_test(close_unmovable_kind_stays),
+		cmocka_unit_test(map_flags_overrule_state),
+		cmocka_unit_test(adopt_joins_its_group),
+		cmocka_unit_test(prefetched_unused_leaves_early),
+		cmocka_unit_test(segments_age_apart),
+		cmocka_unit_test(map_charges_fast_memory),
+		cmocka_unit_test(next_object_iterates_class),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
