@@ -36,6 +36,9 @@ void check_cases_arena(struct check_list *list);
 void check_cases_hold(struct check_list *list);
 /* check/own_*.c: a program's own objects. */
 void check_cases_own(struct check_list *list);
+/* check/kloc_*.c: knodes and tiers, and the CPUs' lists of knodes. */
+void check_cases_kloc(struct check_list *list);
+void check_cases_kloc_list(struct check_list *list);
 
 /* A wrong order and where it shows. */
 struct check_mutant {
@@ -52,6 +55,7 @@ struct check_mutant {
 extern const struct check_mutant check_mutants_count[];
 extern const struct check_mutant check_mutants_arena[];
 extern const struct check_mutant check_mutants_own[];
+extern const struct check_mutant check_mutants_kloc[];
 
 /* The i-th of all mutants, the one with that number, the one with that name. NULL: there is
  * none. */

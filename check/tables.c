@@ -7,7 +7,8 @@
 
 static const struct check_mutant *const tables[] = { check_mutants_count,
 	                                             check_mutants_arena,
-	                                             check_mutants_own };
+	                                             check_mutants_own,
+	                                             check_mutants_kloc };
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define ROOM_FIRST 256u /* cases; the list grows */
 
@@ -28,6 +29,7 @@ void check_list_all(struct check_list *list)
 	check_cases_arena(list);
 	check_cases_hold(list);
 	check_cases_own(list);
+	check_cases_kloc(list);
 }
 
 const struct check_mutant *check_mutant_at(u32 i)

@@ -221,11 +221,11 @@ enum mutant {
 	/* What a reader looks at: core/cache/context.h. */
 	MUTANT_FRAME_UNBOUNDED, /* a frame's number believed, whatever it is */
 	/* Knodes and tiers: core/kloc/. */
-	MUTANT_KLOC_LIST_GENERATION_IGNORED, /* a list serves a knode that has ended */
+	MUTANT_KLOC_LIST_STALE_SERVED, /* a list serves a knode that has ended */
 	MUTANT_KLOC_LIST_FORGET_LATE,  /* a knode's generation raised when it is used again */
 	MUTANT_KLOC_LIST_FORGET_PLAIN, /* it waits in the store buffer */
-	MUTANT_KLOC_LIST_GENERATION_NOW, /* a late use counts for the next file */
-	MUTANT_KLOC_LIST_COLLECT_STALE,  /* a stale entry counts as a use */
+	MUTANT_KLOC_LIST_TOKEN_NOW, /* a late use counts for the next file */
+	MUTANT_KLOC_LIST_STALE_COUNTS,  /* a stale entry counts as a use */
 	MUTANT_KLOC_LIST_LATE_LOST,      /* a use whose store comes after the tick is lost */
 	MUTANT_KLOC_OBJECT_REUSED, /* a removed object's number is free while it moves */
 	MUTANT_KLOC_KNODE_REUSED,  /* a knode is free while an object of it moves */

@@ -29,6 +29,8 @@ ROOMS = [
     Room("core/count/", "the counting schemes behind one contract", CORE),
     Room("core/counter/", "PAYGO for a program's own objects: references, and an exact kill",
          CORE),
+    Room("core/kloc/", "what belongs to a file goes to fast or slow memory together; policies",
+         CORE),
     Room("core/owned/", "LODIC with the owned gate: process spaces, reverse mapping",
          (*CORE, "core/count/")),
     Room("host/fiber/", "the fibers on which the two simulated hosts run tasks", ()),

@@ -8,13 +8,13 @@ static const struct kloc_policy *const policies[] = {
 #undef KLOC_POLICY
 };
 
-static const char *const kind_names[] = { "app",      "frame",  "hold", "journal",
-	                                  "block-io", "socket", "slab", "table",
-	                                  "rmap" };
-static const char *const what_names[] = { "place",  "demote", "promote", "follow",
-	                                  "copy",   "drop",   "keep" };
-static const char *const why_names[] = { "policy", "state",  "age",     "use",
-	                                 "need",   "limit",  "future",  "full",
+static const char *const kind_names[] = { "app",     "frame",    "hold",
+	                                  "journal", "block-io", "socket",
+	                                  "slab",    "table",    "rmap" };
+static const char *const what_names[] = { "place", "demote", "promote", "follow",
+	                                  "copy",  "drop",   "keep" };
+static const char *const why_names[] = { "policy",  "state",    "age",    "use",
+	                                 "need",    "limit",    "future", "full",
 	                                 "counter", "prefetch", "busy" };
 
 _Static_assert(sizeof(kind_names) / sizeof(char *) == KLOC_NR_KINDS, "a name each");
@@ -61,11 +61,11 @@ void kloc_parameters_default(enum kloc_policy_id policy, struct kloc_parameters 
 	*ret = (struct kloc_parameters){
 		.kinds = KLOC_ALL_KINDS & ~KLOC_BIT(KLOC_APP),
 		.movable = KLOC_ALL_KINDS,
-		.age_limit = 16,     /* ours: the paper leaves it to the LRU (s.3.2) */
-		.ping_pong = 8,      /* ours: four there-and-backs; the paper has 8 bits */
-		.low_permille = 20,  /* ours: Linux's default is 1 to 4 times 10 permille */
+		.age_limit = 16, /* ours; KLOCs s.3.2 leaves it to the LRU */
+		.ping_pong = 8,  /* ours: four there-and-backs; the paper has 8 bits */
+		.low_permille = 20,  /* ours; Linux has 1 to 40 */
 		.high_permille = 40, /* ours: twice that */
-		.scan = 4096,        /* ours: 8 ms at the paper's 2 s for a million (s.3.3) */
+		.scan = 4096,        /* ours: 8 ms, at 2 s a million (KLOCs s.3.3) */
 		.prefetch_age = 4,
 		.max_in_flight = 32,
 		.copy_threads = 4,
@@ -90,9 +90,10 @@ static bool has_sense(const struct kloc_shape *s)
 	       s->nr_objects < KLOC_NONE && s->nr_knodes > 0 &&
 	       s->nr_knodes <= KNODE_LIST_MAX_KNODES && s->nr_cpus > 0 &&
 	       s->list_length > 0 && s->list_length <= KNODE_LIST_MAX_LENGTH &&
-	       s->policy < KLOC_NR_POLICIES && p->ping_pong > 0 && p->ping_pong <= 255 &&
-	       p->low_permille <= p->high_permille && p->high_permille <= 1000 &&
-	       p->max_in_flight > 0 && p->prefetch_age < 255 &&
+	       s->policy < KLOC_NR_POLICIES && p->ping_pong > 0 &&
+	       p->ping_pong <= 255 && p->low_permille <= p->high_permille &&
+	       p->high_permille <= 1000 && p->max_in_flight > 0 &&
+	       p->prefetch_age < 255 &&
 	       (p->knode_tier < s->nr_tiers || p->knode_tier == KLOC_NO_TIER);
 }
 
@@ -105,7 +106,8 @@ static bool make_arrays(struct kloc *k)
 	k->knodes = host_alloc(s->nr_knodes * sizeof(*k->knodes), 64);
 	k->buckets = host_alloc(k->nr_buckets * sizeof(*k->buckets), 64);
 	if (k->p.trees) {
-		k->object_tree = host_alloc(s->nr_objects * sizeof(*k->object_tree), 64);
+		k->object_tree =
+			host_alloc(s->nr_objects * sizeof(*k->object_tree), 64);
 		k->knode_tree = host_alloc(s->nr_knodes * sizeof(*k->knode_tree), 64);
 		k->roots = host_alloc(s->nr_knodes * sizeof(*k->roots), 64);
 		if (!k->object_tree || !k->knode_tree || !k->roots)
@@ -123,7 +125,8 @@ static void begin_lists(struct kloc *k)
 		k->buckets[i] = KLOC_NONE;
 	for (i = 0; i < k->shape.nr_objects; i++) {
 		k->objects[i].list = LIST_FREE;
-		k->objects[i].link.next = i + 1 < k->shape.nr_objects ? i + 1 : KLOC_NONE;
+		k->objects[i].link.next =
+			i + 1 < k->shape.nr_objects ? i + 1 : KLOC_NONE;
 	}
 	for (i = 0; i < k->shape.nr_knodes; i++)
 		k->knodes[i].chain = i + 1 < k->shape.nr_knodes ? i + 1 : KLOC_NONE;
@@ -135,9 +138,10 @@ static void begin_lists(struct kloc *k)
 	for (i = 0; i < NR_WORKS; i++)
 		k->work[i] = KLOC_NONE;
 	for (tier = 0; tier < KLOC_MAX_TIERS; tier++)
-		k->tiers[tier] = (struct kloc_tier){ .capacity = k->shape.capacity[tier],
-			                             .limit = k->shape.capacity[tier],
-			                             .lru = { KLOC_NONE, KLOC_NONE } };
+		k->tiers[tier] =
+			(struct kloc_tier){ .capacity = k->shape.capacity[tier],
+			                    .limit = k->shape.capacity[tier],
+			                    .lru = { KLOC_NONE, KLOC_NONE } };
 	for (i = 0; k->shape.cpu_tier && i < k->shape.nr_cpus; i++)
 		k->cpu_tier[i] = k->shape.cpu_tier[i];
 	k->fresh = k->kmap_root = KLOC_NONE;

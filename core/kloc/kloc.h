@@ -17,9 +17,8 @@
  *                     last object removed, last move ended: the knode is free again
  *
  * Contract
- * KL1 An object of an active knode is placed in fast memory while that has room, and an object of
- *     an inactive one in slow memory (KLOCs s.4.2.2). Objects of an unlinked knode never move
- *     (KLOCs s.3.2).
+ * KL1 Objects of active knodes are placed in fast memory while that has room, and others in slow
+ *     memory (KLOCs s.4.2.2). Objects of an unlinked knode never move (KLOCs s.3.2).
  * KL2 used <= limit of each tier, but for what kloc_memsize() has lowered and for all-fast. A move
  *     has its room in both tiers from kloc_next() to kloc_moved().
  * KL3 An object is in at most one move. A removed object's number is used again only after its
@@ -90,24 +89,24 @@ enum kloc_kernel_place { KLOC_KERNEL_FAST, KLOC_KERNEL_SLOW };
 
 /* kloc_parameters_default() fills it for a policy; a caller changes what it wants. */
 struct kloc_parameters {
-	u64 segment_bytes;  /* a knode for each so many bytes of a file; 0: one a file (s.4.4) */
-	u32 kinds;          /* bits: kinds in the groups; others stay in tier 0 (KLOCs s.7.3) */
-	u32 movable;        /* bits: kinds whose bytes the caller can move */
-	u32 age_limit;      /* ticks without a use until an open knode is inactive; 0: never */
-	u32 ping_pong;      /* KL5; 1 to 255 */
-	u32 low_permille;   /* of a limit: less free than this is pressure, */
-	u32 high_permille;  /* which lasts until so much is free; promotions leave it free */
-	u32 scan;           /* objects of the LRU lists that a tick looks at, for each tier */
-	u32 prefetch_age;   /* ticks until a prefetched object that nobody used is cold */
-	u32 max_in_flight;  /* moves between kloc_next() and kloc_moved(): concurrent copies */
-	u32 copy_threads;   /* threads a copy: for the caller, who charges them */
-	u32 kernel_place;   /* enum kloc_kernel_place */
-	u32 knode_tier;     /* where knodes are charged: 0, 1; KLOC_NO_TIER: nowhere */
-	bool eager;         /* a last close demotes at once (s.4.5), not only in need (s.4.1) */
+	u64 segment_bytes; /* a knode for each so many bytes; 0: one a file (KLOCs s.4.4) */
+	u32 kinds; /* bits: kinds in the groups; others stay in tier 0 (KLOCs s.7.3) */
+	u32 movable;   /* bits: kinds whose bytes the caller can move */
+	u32 age_limit; /* ticks without a use until an open knode is inactive; 0: never */
+	u32 ping_pong;    /* KL5; 1 to 255 */
+	u32 low_permille; /* of a limit: less free than this is pressure, */
+	u32 high_permille; /* which lasts until so much is free; promotions leave it free */
+	u32 scan; /* objects of the LRU lists that a tick looks at, for each tier */
+	u32 prefetch_age; /* ticks until a prefetched object that nobody used is cold */
+	u32 max_in_flight; /* moves between kloc_next() and kloc_moved(): concurrent copies */
+	u32 copy_threads; /* threads a copy: for the caller, who charges them */
+	u32 kernel_place; /* enum kloc_kernel_place */
+	u32 knode_tier;   /* where knodes are charged: 0, 1; KLOC_NO_TIER: nowhere */
+	bool eager; /* a last close demotes at once (KLOCs s.4.5); else need does */
 	bool promote_whole; /* activity promotes the knode, not only the object touched */
 	bool promote_small; /* activity promotes small objects, too */
 	bool promote_file;  /* tpp: frames are promoted as pages of programs are */
-	bool trees;         /* keep the paper's red-black trees as well, and count their visits */
+	bool trees; /* keep the paper's red-black trees as well, and count their visits */
 };
 
 enum kloc_what {
@@ -124,15 +123,15 @@ enum kloc_what {
 enum kloc_why {
 	KLOC_BY_POLICY, /* where the policy puts all of them */
 	KLOC_BY_STATE,  /* its knode is active; inactive */
-	KLOC_BY_AGE,    /* its knode has not been used for long; the LRU's list says so */
-	KLOC_BY_USE,    /* it, or its knode, was used */
-	KLOC_BY_NEED,   /* the tier has too little room */
-	KLOC_BY_LIMIT,  /* kloc_memsize() */
-	KLOC_BY_FUTURE, /* the oracle */
-	KLOC_FULL,      /* the tier that it should be in has no room */
+	KLOC_BY_AGE,  /* its knode has not been used for long; the LRU's list says so */
+	KLOC_BY_USE,  /* it, or its knode, was used */
+	KLOC_BY_NEED, /* the tier has too little room */
+	KLOC_BY_LIMIT,    /* kloc_memsize() */
+	KLOC_BY_FUTURE,   /* the oracle */
+	KLOC_FULL,        /* the tier that it should be in has no room */
 	KLOC_BY_COUNTER,  /* KL5 */
 	KLOC_BY_PREFETCH, /* it was prefetched, and nobody has used it */
-	KLOC_WAS_BUSY,   /* the caller could not move it */
+	KLOC_WAS_BUSY,    /* the caller could not move it */
 	KLOC_NR_WHYS
 };
 
@@ -160,7 +159,7 @@ struct kloc_shape {
 	u64 capacity[KLOC_MAX_TIERS]; /* bytes; the limit at first */
 	u32 nr_tiers;                 /* 2 to KLOC_MAX_TIERS */
 	u32 nr_objects;               /* at most; moves under way included */
-	u32 nr_knodes;                /* at most KNODE_LIST_MAX_KNODES; segments included */
+	u32 nr_knodes; /* at most KNODE_LIST_MAX_KNODES; segments included */
 	u32 nr_cpus;
 	u32 list_length;    /* entries of a CPU's list of knodes */
 	const u8 *cpu_tier; /* the node of each CPU, copied; NULL: all 0 */
@@ -205,7 +204,7 @@ void kloc_close(struct kloc *k, u32 knode, u32 cpu);
 void kloc_unlink(struct kloc *k, u32 knode, u32 cpu);
 
 struct kloc_new {
-	u64 key;   /* the caller's. Of a frame or hold: its first byte in the file (segments) */
+	u64 key; /* the caller's. Of a frame or hold: its first byte in the file (segments) */
 	u32 knode; /* KLOC_NONE: of a program, or nobody knows yet whose it is */
 	u32 kind;
 	u32 bytes; /* > 0 */
@@ -236,14 +235,14 @@ void kloc_tick(struct kloc *k);
 
 struct kloc_move {
 	u32 object;
-	u32 what;     /* DEMOTE, PROMOTE, FOLLOW, COPY or DROP */
+	u32 what; /* DEMOTE, PROMOTE, FOLLOW, COPY or DROP */
 	u32 why;
 	u32 from, to; /* of DROP: the copy is in from */
 };
 
 enum kloc_result {
 	KLOC_MOVED,
-	KLOC_BUSY,   /* pinned, held, dirty: a tick tries again where that is still wanted */
+	KLOC_BUSY, /* pinned, held, dirty: a tick tries again where that is still wanted */
 	KLOC_NO_ROOM /* the caller found no memory there after all */
 };
 
@@ -258,7 +257,8 @@ int kloc_memsize(struct kloc *k, u32 tier, u64 bytes);
 
 /* The paper's iterators (KLOCs table 2). */
 /* The next object of a knode's class after object; KLOC_NONE begins and ends. */
-u32 kloc_next_object(const struct kloc *k, u32 knode, enum kloc_class class_, u32 object);
+u32 kloc_next_object(const struct kloc *k, u32 knode, enum kloc_class class_,
+                     u32 object);
 /* The active knode that was used longest ago, and those after it; KLOC_NONE begins and ends. */
 u32 kloc_next_coldest(const struct kloc *k, u32 knode);
 /* The CPU that used the knode last; KLOC_NONE: none has. */
@@ -303,10 +303,11 @@ struct kloc_stat {
 	u64 retained;      /* objects that reached ping_pong moves */
 	u64 kept;          /* times that KL5 kept one in fast memory */
 	u64 activated, closed, aged, unlinked; /* knodes, by what changed their state */
-	u64 list_hits, list_misses;            /* uses that found the knode in the CPU's list */
-	u64 list_stale;                        /* entries refused by their generation */
-	u64 tree_walks, tree_visits; /* of the kmap and of knodes' trees; 0 without trees */
-	u64 scanned;                 /* objects that LRU scans looked at */
+	u64 list_hits, list_misses; /* uses that found the knode in the CPU's list */
+	u64 list_stale;             /* entries refused by their generation */
+	u64 tree_walks,
+		tree_visits; /* of the kmap and of knodes' trees; 0 without trees */
+	u64 scanned;         /* objects that LRU scans looked at */
 	u64 prefetched, prefetch_used, prefetch_cold;
 	u64 nr_knodes, nr_objects; /* now */
 	u64 peak_knodes, peak_objects;

@@ -83,7 +83,8 @@ static void check_lists(const struct kloc *k)
 
 	for (tier = 0; tier < KLOC_MAX_TIERS; tier++) {
 		for (active = 0; active < 2; active++) {
-			u32 nr = check_list(k, k->tiers[tier].lru[active], LIST_LRU, tier);
+			u32 nr = check_list(k, k->tiers[tier].lru[active], LIST_LRU,
+			                    tier);
 
 			CHECK(nr == k->tiers[tier].nr_lru[active], "KL11: nr_lru");
 			listed += nr;
@@ -96,8 +97,9 @@ static void check_lists(const struct kloc *k)
 			for (class_ = 0; class_ < KLOC_NR_CLASSES &&
 			                 k->knodes[i].state != KLOC_FREE;
 			     class_++)
-				listed += check_list(k, k->knodes[i].first[class_][tier],
-				                     LIST_KNODE, tier);
+				listed +=
+					check_list(k, k->knodes[i].first[class_][tier],
+				                   LIST_KNODE, tier);
 	}
 	for (i = 0; i < k->shape.nr_objects; i++) {
 		u32 list = k->objects[i].list;
@@ -200,9 +202,11 @@ static void check_ages(const struct kloc *k)
 		before = KLOC_NONE;
 		for (i = k->ages[state]; i != KLOC_NONE;
 		     i = kloc_ring_next(r, k->ages[state], i)) {
-			CHECK(k->knodes[i].state == state, "KL17: a list for each state");
+			CHECK(k->knodes[i].state == state,
+			      "KL17: a list for each state");
 			CHECK(state != KLOC_ACTIVE || before == KLOC_NONE ||
-			              k->knodes[before].last_use <= k->knodes[i].last_use,
+			              k->knodes[before].last_use <=
+			                      k->knodes[i].last_use,
 			      "KL17: the coldest first");
 			before = i;
 			nr++;

@@ -72,7 +72,7 @@ void kloc_kmap_walk(struct kloc *k, u32 knode)
 u32 kloc_find(struct kloc *k, u64 inode, u32 cpu)
 {
 	struct knode_token found =
-	        knode_list_find(&k->lists, cpu, inode, &k->stat.list_stale);
+		knode_list_find(&k->lists, cpu, inode, &k->stat.list_stale);
 	u32 knode;
 
 	/* A list may have found a segment: its file's knode is the master. */

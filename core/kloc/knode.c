@@ -73,20 +73,20 @@ static enum kloc_work work_of(const struct kloc *k, u32 knode)
 		return WORK_NONE;
 	if (k->policy->mover == MOVER_CPU)
 		return n->state == KLOC_ACTIVE && home != KLOC_NO_TIER &&
-		                       has_bytes_outside(n, home) ?
-		               WORK_FOLLOW :
-		               WORK_NONE;
+		                       has_bytes_outside(n, home)
+		               ? WORK_FOLLOW
+		               : WORK_NONE;
 	if (k->policy->mover != MOVER_STATE)
 		return WORK_NONE;
 	if (kloc_knode_state(k, knode) == KLOC_ACTIVE)
-		return k->p.promote_whole && has_bytes_outside(n, KLOC_FAST) ?
-		               WORK_PROMOTE :
-		               WORK_NONE;
+		return k->p.promote_whole && has_bytes_outside(n, KLOC_FAST)
+		               ? WORK_PROMOTE
+		               : WORK_NONE;
 	if (!n->bytes[KLOC_FAST])
 		return WORK_NONE;
-	return k->p.eager || n->why == KLOC_BY_NEED || n->why == KLOC_BY_LIMIT ?
-	               WORK_DEMOTE :
-	               WORK_NONE;
+	return k->p.eager || n->why == KLOC_BY_NEED || n->why == KLOC_BY_LIMIT
+	               ? WORK_DEMOTE
+	               : WORK_NONE;
 }
 
 void kloc_knode_plan(struct kloc *k, u32 knode)
@@ -99,15 +99,12 @@ bool kloc_knode_misplaces(const struct kloc *k, const struct kloc_object *o)
 	if (!kloc_is_grouped(k, o) || !kloc_can_move(k, o))
 		return false;
 	switch (work_of(k, o->knode)) {
-	case WORK_DEMOTE:
-		return o->tier == KLOC_FAST;
+	case WORK_DEMOTE: return o->tier == KLOC_FAST;
 	case WORK_PROMOTE:
 		return o->tier != KLOC_FAST &&
 		       (kloc_object_class(o) == KLOC_LARGE || k->p.promote_small);
-	case WORK_FOLLOW:
-		return o->tier != kloc_knode_home(k, o->knode);
-	default:
-		return false;
+	case WORK_FOLLOW: return o->tier != kloc_knode_home(k, o->knode);
+	default: return false;
 	}
 }
 
@@ -150,8 +147,8 @@ void kloc_knode_deactivate(struct kloc *k, u32 knode, enum kloc_why why)
 /* Notes the use in cpu's list; a miss costs the paper's walk. */
 static void list_use(struct kloc *k, u32 knode, u32 cpu)
 {
-	enum knode_found found = knode_list_use(&k->lists, cpu,
-	                                        knode_list_token(&k->lists, knode));
+	enum knode_found found =
+		knode_list_use(&k->lists, cpu, knode_list_token(&k->lists, knode));
 
 	if (found == KNODE_HIT) {
 		k->stat.list_hits++;
@@ -171,7 +168,7 @@ static void refresh(struct kloc *k, u32 knode)
 	kloc_ring_take(by_age(k), &k->ages[n->state], knode);
 	kloc_ring_add(by_age(k), &k->ages[n->state], knode);
 	if (n->state == KLOC_INACTIVE && master_of(k, knode)->nr_opens > 0 &&
-	    !MUTANT(KLOC_AGED_STAYS))
+	    !(MUTANT(KLOC_AGED_STAYS) && n->why == KLOC_BY_AGE))
 		kloc_knode_activate(k, knode);
 }
 
@@ -223,9 +220,14 @@ static u32 make(struct kloc *k, u64 inode, u32 flags, u32 master, u32 segment)
 		return KLOC_NONE;
 	next = n->chain;
 	pass = n->pass;
-	*n = (struct knode){ .last_use = k->now, .last_cpu = KLOC_NONE, .segment = segment,
-		             .next_segment = KLOC_NONE, .flags = (u8)flags,
-		             .pass = pass, .tried = KLOC_NONE, .chain = next };
+	*n = (struct knode){ .last_use = k->now,
+		             .last_cpu = KLOC_NONE,
+		             .segment = segment,
+		             .next_segment = KLOC_NONE,
+		             .flags = (u8)flags,
+		             .pass = pass,
+		             .tried = KLOC_NONE,
+		             .chain = next };
 	for (class_ = 0; class_ < KLOC_NR_CLASSES; class_++)
 		for (tier = 0; tier < KLOC_MAX_TIERS; tier++)
 			n->first[class_][tier] = KLOC_NONE;
@@ -291,7 +293,7 @@ static void free_one(struct kloc *k, u32 knode)
 	set_state(k, knode, KLOC_FREE);
 	if (n->charged != KLOC_NO_TIER)
 		k->tiers[n->charged].used -=
-		        sizeof(struct knode) + sizeof(struct knode_name);
+			sizeof(struct knode) + sizeof(struct knode_name);
 	n->chain = k->free_knode;
 	k->free_knode = knode;
 	k->stat.nr_knodes--;
@@ -324,7 +326,8 @@ void kloc_open(struct kloc *k, u32 knode, u32 cpu)
 {
 	struct knode *n = &k->knodes[knode];
 
-	CHECK(n->state != KLOC_UNLINKED && n->master == knode, "kloc_open: a file's knode");
+	CHECK(n->state != KLOC_UNLINKED && n->master == knode,
+	      "kloc_open: a file's knode");
 	n->nr_opens++;
 	kloc_knode_use(k, knode, cpu, true);
 }
@@ -334,7 +337,8 @@ static void unlink_all(struct kloc *k, u32 master)
 {
 	u32 knode;
 
-	for (knode = master; knode != KLOC_NONE; knode = k->knodes[knode].next_segment) {
+	for (knode = master; knode != KLOC_NONE;
+	     knode = k->knodes[knode].next_segment) {
 		if (!MUTANT(KLOC_UNLINKED_MOVES))
 			kloc_knode_work(k, knode, WORK_NONE);
 		kloc_kmap_remove(k, knode);
@@ -411,7 +415,7 @@ void kloc_knode_age(struct kloc *k)
 	/* A file too large for the room that there is must not keep others waiting. */
 	if (k->promote_bytes && k->work[WORK_PROMOTE] != KLOC_NONE)
 		k->work[WORK_PROMOTE] =
-		        kloc_ring_next(by_work(k), KLOC_NONE, k->work[WORK_PROMOTE]);
+			kloc_ring_next(by_work(k), KLOC_NONE, k->work[WORK_PROMOTE]);
 	k->promote_bytes = 0;
 }
 
@@ -429,7 +433,8 @@ void kloc_task_moved(struct kloc *k, u32 from_cpu, u32 to_cpu)
 	}
 }
 
-u32 kloc_next_object(const struct kloc *k, u32 knode, enum kloc_class class_, u32 object)
+u32 kloc_next_object(const struct kloc *k, u32 knode, enum kloc_class class_,
+                     u32 object)
 {
 	const struct knode *n = &k->knodes[knode];
 	struct kloc_ring r = RING(k->objects, link);
@@ -468,8 +473,10 @@ bool kloc_next_knode(const struct kloc *k, u32 *knode, struct kloc_knode_stat *r
 	n = &k->knodes[i];
 	*ret = (struct kloc_knode_stat){ .inode = k->lists.names[i].inode,
 		                         .nr_objects = n->nr_objects,
-		                         .nr_opens = n->nr_opens, .state = n->state,
-		                         .age = k->now - n->last_use, .flags = n->flags };
+		                         .nr_opens = n->nr_opens,
+		                         .state = n->state,
+		                         .age = k->now - n->last_use,
+		                         .flags = n->flags };
 	for (one = i; one != KLOC_NONE; one = k->knodes[one].next_segment) {
 		ret->nr_segments++;
 		for (tier = 0; tier < KLOC_MAX_TIERS; tier++)

@@ -51,7 +51,7 @@ struct knode_token knode_list_find(struct knode_lists *l, u32 cpu, u64 inode,
 		if (!entry || host_load_acquire(&l->names[knode].inode) != inode)
 			continue;
 		if (generation_of(l, knode) == entry_generation(entry) ||
-		    MUTANT(KLOC_LIST_GENERATION_IGNORED))
+		    MUTANT(KLOC_LIST_STALE_SERVED))
 			return (struct knode_token){ knode, entry_generation(entry) };
 		if (nr_stale)
 			(*nr_stale)++;
@@ -84,14 +84,15 @@ static u32 place_for(struct knode_lists *l, const u64 *list, u64 *turn, bool *re
 	return place;
 }
 
-enum knode_found knode_list_use(struct knode_lists *l, u32 cpu, struct knode_token token)
+enum knode_found knode_list_use(struct knode_lists *l, u32 cpu,
+                                struct knode_token token)
 {
 	u64 *list = list_of(l, cpu), *turn = &list[l->length];
 	u64 now = host_load_relaxed(&l->tick), mine;
 	bool is_stale = false;
 	u32 i;
 
-	if (MUTANT(KLOC_LIST_GENERATION_NOW))
+	if (MUTANT(KLOC_LIST_TOKEN_NOW))
 		token.generation = generation_of(l, token.knode);
 	mine = entry_of(token.knode, token.generation, now);
 	for (i = 0; i < l->length; i++) {
@@ -151,7 +152,7 @@ u32 knode_list_collect(const struct knode_lists *l, u32 cpu, u32 i, u32 *ret_age
 	if (!entry)
 		return KNODE_NONE;
 	if (generation_of(l, knode) != entry_generation(entry) &&
-	    !MUTANT(KLOC_LIST_COLLECT_STALE))
+	    !MUTANT(KLOC_LIST_STALE_COUNTS))
 		return KNODE_NONE;
 	if (MUTANT(KLOC_LIST_LATE_LOST) && age)
 		return KNODE_NONE;
@@ -168,7 +169,8 @@ bool knode_list_init(struct knode_lists *l, u32 nr_knodes, u32 nr_cpus, u32 leng
 {
 	u32 i;
 
-	*l = (struct knode_lists){ .nr_knodes = nr_knodes, .nr_cpus = nr_cpus,
+	*l = (struct knode_lists){ .nr_knodes = nr_knodes,
+		                   .nr_cpus = nr_cpus,
 		                   .length = length };
 	l->stride = (length + LINE_WORDS) / LINE_WORDS * LINE_WORDS;
 	l->names = host_alloc(nr_knodes * sizeof(*l->names), 64);

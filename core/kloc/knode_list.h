@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Per-CPU lists: the knodes that a CPU used lately, so that most uses need no look into the kmap.
- * Source: KLOCs s.4.3. The paper's ages are incremented by the scan; here a CPU stamps its entry
- * with the tick of its use, so that nobody but the CPU writes its list (ADR-0030).
+ * Source: KLOCs s.4.3. There a scan increments an entry's age. Here a CPU stamps its entry with the
+ * tick of its use. So nobody but the CPU writes its list (ADR-0030).
  *
  * Words
  *   inode       one per knode. Only the manager writes it.
@@ -36,13 +36,12 @@
  * KL24 A use is counted at the tick of its stamp, also when its store came after that tick's
  *      collection. So no use is lost.
  *
- * A generation has 24 bits: an entry would have to stay while its knode ends 2^24 times, without
- * its CPU taking another knode in its place. It would then count as a use of another file, or be
- * served for the same inode; the kmap is not harmed. A stamp has 16 bits: an entry that nobody
- * touched for 2^16 ticks seems used once more.
+ * A generation has 24 bits. An entry that stays while its knode ends 2^24 times would seem alive.
+ * It would count as a use of another file; a find still compares the inode. A stamp has 16 bits: an
+ * entry that its CPU has not touched for 2^16 ticks seems used once more.
  *
  * Progress: wait-free; a call looks at one list. Locks: none.
- * Not here: who is active. The manager's half of a knode is in knode.c.
+ * Not here: which knode is active. The manager's half of a knode is in knode.c.
  */
 #ifndef LODIC_CORE_KLOC_KNODE_LIST_H
 #define LODIC_CORE_KLOC_KNODE_LIST_H
@@ -75,7 +74,11 @@ struct knode_lists {
 };
 
 /* What a use found. */
-enum knode_found { KNODE_MISS, KNODE_HIT, KNODE_STALE /* a miss, where a stale entry stood */ };
+enum knode_found {
+	KNODE_MISS,
+	KNODE_HIT,
+	KNODE_STALE /* a miss, where a stale entry stood */
+};
 
 /* false: no memory. 1 <= length <= KNODE_LIST_MAX_LENGTH. */
 bool knode_list_init(struct knode_lists *l, u32 nr_knodes, u32 nr_cpus, u32 length);
@@ -86,7 +89,8 @@ void knode_list_fini(struct knode_lists *l);
 struct knode_token knode_list_find(struct knode_lists *l, u32 cpu, u64 inode,
                                    u64 *nr_stale);
 /* The token's knode is used, now. It enters the list if it is not there (KL22). */
-enum knode_found knode_list_use(struct knode_lists *l, u32 cpu, struct knode_token token);
+enum knode_found knode_list_use(struct knode_lists *l, u32 cpu,
+                                struct knode_token token);
 
 /* The manager's half: one task at a time. */
 /* A free knode gets an inode. */
@@ -96,8 +100,8 @@ void knode_list_forget(struct knode_lists *l, u32 knode);
 struct knode_token knode_list_token(const struct knode_lists *l, u32 knode);
 /* Is it still what it was? */
 bool knode_list_is(const struct knode_lists *l, struct knode_token token);
-/* The i-th entry of cpu's list: its knode, or KNODE_NONE when that is empty or stale (KL23), and
- * how many ticks ago the CPU used it. */
+/* The knode of the i-th entry of cpu's list; KNODE_NONE: it is empty or stale (KL23). ret_age: how
+ * many ticks ago the CPU used it. */
 u32 knode_list_collect(const struct knode_lists *l, u32 cpu, u32 i, u32 *ret_age);
 void knode_list_tick(struct knode_lists *l);
 

@@ -72,7 +72,8 @@ void kloc_lru_tick(struct kloc *k)
 }
 
 /* Can it leave? In a tick a busy object is asked once. */
-static bool can_leave(const struct kloc *k, const struct kloc_object *o, enum kloc_why why)
+static bool can_leave(const struct kloc *k, const struct kloc_object *o,
+                      enum kloc_why why)
 {
 	return kloc_can_move(k, o) && o->pass != k->now % 255 + 1 &&
 	       (!(o->flags & F_RETAINED) || why == KLOC_BY_LIMIT ||
@@ -100,8 +101,8 @@ bool kloc_lru_relieve(struct kloc *k, u32 tier, enum kloc_why why)
 		to = kloc_nearest(k, tier, o->bytes);
 		if (to == KLOC_NO_TIER)
 			return false;
-		kloc_want(k, object, k->policy->has_nodes ? KLOC_FOLLOW : KLOC_DEMOTE, to,
-		          why == KLOC_BY_LIMIT ? KLOC_BY_LIMIT : KLOC_BY_AGE);
+		kloc_want(k, object, k->policy->has_nodes ? KLOC_FOLLOW : KLOC_DEMOTE,
+		          to, why == KLOC_BY_LIMIT ? KLOC_BY_LIMIT : KLOC_BY_AGE);
 		return true;
 	}
 	return false;

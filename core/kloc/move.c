@@ -10,7 +10,8 @@ static bool leaves(u32 what)
 	return what == KLOC_DEMOTE || what == KLOC_PROMOTE || what == KLOC_FOLLOW;
 }
 
-void kloc_want(struct kloc *k, u32 object, enum kloc_what what, u32 to, enum kloc_why why)
+void kloc_want(struct kloc *k, u32 object, enum kloc_what what, u32 to,
+               enum kloc_why why)
 {
 	struct kloc_object *o = &k->objects[object];
 
@@ -102,8 +103,9 @@ static bool take_wanted(struct kloc *k, u32 what, u32 to, struct kloc_move *ret_
 	while (k->wanted[what][to] != KLOC_NONE) {
 		u32 object = k->wanted[what][to];
 		struct kloc_object *o = &k->objects[object];
-		struct kloc_move m = { .what = what, .why = o->why, .from = o->tier,
-			               .to = to };
+		struct kloc_move m = {
+			.what = what, .why = o->why, .from = o->tier, .to = to
+		};
 
 		if (!is_still_wanted(k, o, what) || (leaves(what) && o->tier == to)) {
 			kloc_unwant(k, object);
@@ -132,8 +134,8 @@ static bool is_retained(struct kloc *k, u32 object, const struct knode *n, u32 w
 {
 	const struct kloc_object *o = &k->objects[object];
 
-	if (!(o->flags & F_RETAINED) || work == WORK_PROMOTE || n->why == KLOC_BY_LIMIT ||
-	    MUTANT(KLOC_COUNTER_IGNORED))
+	if (!(o->flags & F_RETAINED) || work == WORK_PROMOTE ||
+	    n->why == KLOC_BY_LIMIT || MUTANT(KLOC_COUNTER_IGNORED))
 		return false;
 	k->stat.kept++;
 	kloc_log(k, object, KLOC_KEEP, KLOC_BY_COUNTER, o->tier, o->tier);
@@ -165,7 +167,8 @@ static u32 next_of_knode(struct kloc *k, u32 knode)
 	u32 class_, tier, object;
 
 	for (class_ = 0; class_ < KLOC_NR_CLASSES; class_++) {
-		if (n->work == WORK_PROMOTE && class_ == KLOC_SMALL && !k->p.promote_small)
+		if (n->work == WORK_PROMOTE && class_ == KLOC_SMALL &&
+		    !k->p.promote_small)
 			continue;
 		for (tier = 0; tier < k->shape.nr_tiers; tier++) {
 			if ((tier == home) != (n->work == WORK_DEMOTE))
@@ -181,9 +184,9 @@ static u32 next_of_knode(struct kloc *k, u32 knode)
 /* Why the knode's objects move. */
 static enum kloc_why why_of(const struct knode *n)
 {
-	return n->work == WORK_DEMOTE ? (enum kloc_why)n->why :
-	       n->work == WORK_FOLLOW ? KLOC_BY_USE :
-	                                KLOC_BY_STATE;
+	return n->work == WORK_DEMOTE   ? (enum kloc_why)n->why
+	       : n->work == WORK_FOLLOW ? KLOC_BY_USE
+	                                : KLOC_BY_STATE;
 }
 
 /* The next object of the knodes that wait for this work: a pass each, one after the other. */
@@ -205,9 +208,9 @@ static bool take_work(struct kloc *k, u32 work, struct kloc_move *ret_move)
 		}
 		o = &k->objects[object];
 		m.from = o->tier;
-		m.to = work == WORK_PROMOTE ? KLOC_FAST :
-		       work == WORK_FOLLOW  ? kloc_knode_home(k, knode) :
-		                              kloc_nearest(k, o->tier, o->bytes);
+		m.to = work == WORK_PROMOTE  ? KLOC_FAST
+		       : work == WORK_FOLLOW ? kloc_knode_home(k, knode)
+		                             : kloc_nearest(k, o->tier, o->bytes);
 		if (m.to == KLOC_NO_TIER || !has_room(k, o, m.what, m.to)) {
 			if (work == WORK_PROMOTE) {
 				k->promote_bytes = o->bytes;
@@ -256,8 +259,8 @@ bool kloc_next(struct kloc *k, struct kloc_move *ret_move)
 
 	if (k->stat.in_flight >= k->p.max_in_flight)
 		return false;
-	/* Each turn but the last one hands out, or takes a knode or an object for need, which a
-	 * policy does once a tick for each. */
+	/* A turn that goes on has found a knode or an object that can give room. A policy takes
+	 * each of them once a tick. */
 	for (;;) {
 		if (take_leaving(k, ret_move))
 			return true;
@@ -312,7 +315,8 @@ static void arrive(struct kloc *k, u32 object, u32 what, u32 to)
 }
 
 /* Nothing has changed but that somebody tried. */
-static void come_back(struct kloc *k, u32 object, u32 what, u32 to, enum kloc_result result)
+static void come_back(struct kloc *k, u32 object, u32 what, u32 to,
+                      enum kloc_result result)
 {
 	struct kloc_object *o = &k->objects[object];
 
@@ -378,7 +382,8 @@ void kloc_moved(struct kloc *k, u32 object, enum kloc_result result)
 	if (is_back && o->list == LIST_KNODE)
 		o->pass = k->knodes[o->knode].pass;
 	else if (is_back)
-		o->pass = (u8)(k->now % 255 + 1); /* the LRU's: not again in this tick */
+		o->pass =
+			(u8)(k->now % 255 + 1); /* the LRU's: not again in this tick */
 	if (!MUTANT(KLOC_BUSY_LOST) || !is_back)
 		look_again(k, o, is_back);
 }

@@ -4,13 +4,18 @@
 
 static const struct kloc_ring no_ring;
 
-void kloc_log(struct kloc *k, u32 object, enum kloc_what what, enum kloc_why why, u32 from,
-              u32 to)
+void kloc_log(struct kloc *k, u32 object, enum kloc_what what, enum kloc_why why,
+              u32 from, u32 to)
 {
 	const struct kloc_object *o = &k->objects[object];
-	struct kloc_decision d = { .key = o->key, .object = object, .knode = KLOC_NONE,
-		                   .what = what, .why = why, .kind = o->kind,
-		                   .from = from, .to = to };
+	struct kloc_decision d = { .key = o->key,
+		                   .object = object,
+		                   .knode = KLOC_NONE,
+		                   .what = what,
+		                   .why = why,
+		                   .kind = o->kind,
+		                   .from = from,
+		                   .to = to };
 
 	d.number = ++k->stat.decisions;
 	if (!k->shape.ops.log)
@@ -30,16 +35,12 @@ static u32 *list_of(struct kloc *k, const struct kloc_object *o)
 	switch (o->list) {
 	case LIST_KNODE:
 		return &k->knodes[o->knode].first[kloc_object_class(o)][o->tier];
-	case LIST_LRU:
-		return &k->tiers[o->tier].lru[!!(o->flags & F_ACTIVE)];
-	case LIST_FRESH:
-		return &k->fresh;
+	case LIST_LRU: return &k->tiers[o->tier].lru[!!(o->flags & F_ACTIVE)];
+	case LIST_FRESH: return &k->fresh;
 	case LIST_NONE:
 	case LIST_MOVING:
-	case LIST_FREE:
-		return NULL;
-	default:
-		return &k->wanted[wanted / KLOC_MAX_TIERS][wanted % KLOC_MAX_TIERS];
+	case LIST_FREE: return NULL;
+	default: return &k->wanted[wanted / KLOC_MAX_TIERS][wanted % KLOC_MAX_TIERS];
 	}
 }
 
@@ -65,9 +66,9 @@ void kloc_object_settle(struct kloc *k, u32 object)
 	u32 *first;
 
 	if (kloc_is_grouped(k, o))
-		o->list = o->flags & F_PREFETCHED && k->policy->mover == MOVER_STATE ?
-		                  LIST_FRESH :
-		                  LIST_KNODE;
+		o->list = o->flags & F_PREFETCHED && k->policy->mover == MOVER_STATE
+		                  ? LIST_FRESH
+		                  : LIST_KNODE;
 	else
 		o->list = k->lru_kinds & KLOC_BIT(o->kind) ? LIST_LRU : LIST_NONE;
 	first = list_of(k, o);
@@ -136,9 +137,12 @@ int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
 		kloc_knode_use(k, knode, new_object->cpu, false);
 	o = &k->objects[object];
 	link = o->link;
-	*o = (struct kloc_object){ .key = new_object->key, .knode = knode,
-		                   .bytes = new_object->bytes, .link = link,
-		                   .kind = new_object->kind & 15, .list = LIST_FREE,
+	*o = (struct kloc_object){ .key = new_object->key,
+		                   .knode = knode,
+		                   .bytes = new_object->bytes,
+		                   .link = link,
+		                   .kind = new_object->kind & 15,
+		                   .list = LIST_FREE,
 		                   .used = (u8)k->now };
 	tier = choose_tier(k, o, new_object->cpu, &why);
 	if (tier == KLOC_NO_TIER)
@@ -200,9 +204,12 @@ void kloc_object_free(struct kloc *k, u32 object)
 void kloc_remove(struct kloc *k, u32 object)
 {
 	struct kloc_object *o = &k->objects[object];
-	bool is_moving = o->list == LIST_MOVING && !MUTANT(KLOC_OBJECT_REUSED);
 	u32 knode = o->knode, tier;
+	bool is_moving;
 
+	if (MUTANT(KLOC_OBJECT_REUSED) && o->list == LIST_MOVING)
+		kloc_moved(k, object, KLOC_BUSY);
+	is_moving = o->list == LIST_MOVING;
 	CHECK(o->list != LIST_FREE && !(o->flags & F_GONE), "kloc_remove: an object");
 	index_remove(k, object);
 	k->stat.nr_objects--;
@@ -298,8 +305,11 @@ void kloc_object_stat(const struct kloc *k, u32 object, struct kloc_object_stat 
 {
 	const struct kloc_object *o = &k->objects[object];
 
-	*ret = (struct kloc_object_stat){ .key = o->key, .kind = o->kind, .bytes = o->bytes,
-		                          .tier = o->tier, .copies = o->copies,
+	*ret = (struct kloc_object_stat){ .key = o->key,
+		                          .kind = o->kind,
+		                          .bytes = o->bytes,
+		                          .tier = o->tier,
+		                          .copies = o->copies,
 		                          .nr_moves = o->nr_moves,
 		                          .is_moving = o->list == LIST_MOVING };
 	ret->knode = o->knode == KLOC_NONE ? KLOC_NONE : k->knodes[o->knode].master;

@@ -23,7 +23,7 @@ struct kloc_wish {
 
 struct kloc_policy {
 	const char *name;
-	bool groups; /* objects of parameters.kinds hang on their knodes */
+	bool groups;       /* objects of parameters.kinds hang on their knodes */
 	bool is_unbounded; /* its tier 0 has no limit: a bound, not a policy */
 	bool has_nodes;    /* tiers are nodes, none is faster */
 	enum kloc_mover mover;
@@ -50,7 +50,8 @@ struct kloc_policy {
 #undef KLOC_POLICY
 
 /* policy_kloc.c: placement by the state of the knode. */
-struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o, u32 cpu);
+struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o,
+                                     u32 cpu);
 /* policy_numa.c: placement at the CPU's node; a page follows its second use in a row. */
 struct kloc_wish kloc_place_local(struct kloc *k, const struct kloc_object *o, u32 cpu);
 void kloc_touched_foreign(struct kloc *k, u32 object, u32 cpu);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * KLOCs: objects of active knodes are placed in fast memory; when a knode becomes inactive, all it
+ * kloc: objects of active knodes are placed in fast memory. When a knode becomes inactive, all it
  * has there leaves together (KLOCs s.4.2.2, s.4.4, s.4.5). Pages of programs go by the LRU lists,
- * as under nimble, and come first: kernel objects leave them the last of fast memory (s.4.2.2).
- * no-migration places in the same way, and moves nothing but pages of programs (s.7.1).
+ * as under nimble. They come first: kernel objects leave them the last of fast memory. The other
+ * policy places in the same way, and moves nothing but pages of programs (KLOCs s.7.1).
  */
 #include "core/kloc/policy.h"
 
 /* A search for a knode that can give room ends after so many. */
 #define KNODE_LOOKS 64u
 
-struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o, u32 cpu)
+struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o,
+                                     u32 cpu)
 {
 	u64 low = kloc_watermark(k, KLOC_FAST, k->p.low_permille);
 

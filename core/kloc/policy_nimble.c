@@ -9,7 +9,8 @@
 
 #define FILE_KINDS (KLOC_BIT(KLOC_FRAME) | KLOC_BIT(KLOC_HOLD))
 
-static struct kloc_wish place_nimble(struct kloc *k, const struct kloc_object *o, u32 cpu)
+static struct kloc_wish place_nimble(struct kloc *k, const struct kloc_object *o,
+                                     u32 cpu)
 {
 	bool is_slow = o->kind != KLOC_APP && k->p.kernel_place == KLOC_KERNEL_SLOW;
 
@@ -32,9 +33,9 @@ static void touched_tpp(struct kloc *k, u32 object, u32 cpu)
 	                 (k->p.promote_file && FILE_KINDS & KLOC_BIT(o->kind));
 
 	(void)cpu;
-	if (o->tier != KLOC_FAST && is_wanted && kloc_is_idle(o) && kloc_can_move(k, o) &&
-	    (o->flags & F_ACTIVE ||
-	     (o->flags & F_REFERENCED && o->used != (u8)k->now)))
+	if (o->tier != KLOC_FAST && is_wanted && kloc_is_idle(o) &&
+	    kloc_can_move(k, o) &&
+	    (o->flags & F_ACTIVE || (o->flags & F_REFERENCED && o->used != (u8)k->now)))
 		kloc_want(k, object, KLOC_PROMOTE, KLOC_FAST, KLOC_BY_USE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Policies whose tiers are nodes (KLOCs s.4.5, s.6.2). autonuma places at the CPU's node, and moves
- * a page of a program that another node has used twice in a row, in two ticks; nothing else.
+ * Policies whose tiers are nodes (KLOCs s.4.5, s.6.2). autonuma places at the CPU's node. A page of
+ * a program that another node uses in two ticks, twice in a row, moves there; nothing else does.
  * kloc-numa also lets the objects of an active knode follow the CPU that used the file last.
  * replicate (ours, ADR-0030) gives a node a copy of what never changes.
  */

@@ -2,8 +2,8 @@
 /*
  * The oracle: fast memory holds what is used next, as the caller tells it (Belady). A simulator can
  * tell; a running cache cannot. An object in slow memory is promoted at a use if something in fast
- * memory is needed later than it. The oracle knows nothing of what a move costs: a caller that wants
- * moves to pay tells of an object's third next use, say, instead of its next.
+ * memory is needed later than it. The oracle does not know what a move costs. A caller that wants
+ * moves to pay may tell of an object's third next use, say, instead of its next.
  *
  * Invariant
  * KL18 The heap holds the objects on the LRU lists of tier 0, each once; none is needed later than
@@ -22,8 +22,8 @@ static u64 ask(const struct kloc *k, u32 object)
 {
 	const struct kloc_ops *ops = &k->shape.ops;
 
-	return ops->next_use ? ops->next_use(ops->arg, object, k->objects[object].key) :
-	                       KLOC_NEVER;
+	return ops->next_use ? ops->next_use(ops->arg, object, k->objects[object].key)
+	                     : KLOC_NEVER;
 }
 
 static void put(struct oracle *h, u32 place, u32 object)
@@ -78,7 +78,8 @@ static void unlisted(struct kloc *k, u32 object)
 		sift(h, h->at[object], last);
 }
 
-static struct kloc_wish place_oracle(struct kloc *k, const struct kloc_object *o, u32 cpu)
+static struct kloc_wish place_oracle(struct kloc *k, const struct kloc_object *o,
+                                     u32 cpu)
 {
 	(void)o;
 	(void)cpu;

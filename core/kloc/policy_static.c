@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Policies that move nothing: the two bounds, and naive. Naive gives fast memory to whoever comes
+ * Policies that move nothing: the two bounds, and naive, which gives fast memory to what comes
  * first (KLOCs s.6, table 5). all-fast pretends that fast memory has no end.
  */
 #include "core/kloc/policy.h"

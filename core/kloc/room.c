@@ -98,7 +98,8 @@ void kloc_tier_stat(const struct kloc *k, u32 tier, struct kloc_tier_stat *ret)
 	const struct kloc_tier *t = &k->tiers[tier];
 	u32 i;
 
-	*ret = (struct kloc_tier_stat){ .capacity = t->capacity, .limit = t->limit,
+	*ret = (struct kloc_tier_stat){ .capacity = t->capacity,
+		                        .limit = t->limit,
 		                        .used = t->used };
 	for (i = 0; i < KLOC_NR_KINDS; i++)
 		ret->objects[i] = t->nr[i];

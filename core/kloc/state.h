@@ -62,7 +62,8 @@ struct kloc_object {
 	u64 key;
 	u32 knode;
 	u32 bytes;
-	struct kloc_link link; /* free: next is the next free one; moving: what, and to where */
+	struct kloc_link
+		link; /* free: next is the next free one; moving: what, and to where */
 	u8 kind : 4;
 	u8 tier : 4;
 	u8 flags;
@@ -76,7 +77,14 @@ struct kloc_object {
 };
 _Static_assert(sizeof(struct kloc_object) == 32, "two objects a cache line");
 
-enum kloc_work { WORK_NONE, WORK_DEMOTE, WORK_PROMOTE, WORK_FOLLOW, WORK_WAIT, NR_WORKS };
+enum kloc_work {
+	WORK_NONE,
+	WORK_DEMOTE,
+	WORK_PROMOTE,
+	WORK_FOLLOW,
+	WORK_WAIT,
+	NR_WORKS
+};
 
 struct knode {
 	u64 bytes[KLOC_MAX_TIERS];
@@ -87,7 +95,7 @@ struct knode {
 	u32 nr_opens; /* of a master */
 	u32 last_use; /* tick */
 	u32 last_cpu;
-	u32 tried; /* the tick in which need last took it */
+	u32 tried;  /* the tick in which need last took it */
 	u32 master; /* itself, unless it is a segment */
 	u32 segment;
 	u32 next_segment; /* of its master */
@@ -96,9 +104,9 @@ struct knode {
 	u8 flags;
 	u8 work;
 	u8 pass;
-	u8 charged; /* the tier that pays for it, or KLOC_NO_TIER */
-	u8 why;     /* it is inactive */
-	bool waits; /* an object was busy: look again at the next tick */
+	u8 charged;     /* the tier that pays for it, or KLOC_NO_TIER */
+	u8 why;         /* it is inactive */
+	bool waits;     /* an object was busy: look again at the next tick */
 	bool is_doomed; /* unlinked while open */
 };
 
@@ -128,7 +136,7 @@ struct kloc {
 	u32 free_object, free_knode;
 	u32 wanted[KLOC_NR_WHATS][KLOC_MAX_TIERS];
 	u32 fresh;
-	u32 hand; /* replicate: over all objects */
+	u32 hand;                    /* replicate: over all objects */
 	u32 ages[KLOC_UNLINKED + 1]; /* knodes by state, oldest use first */
 	u32 work[NR_WORKS];
 	u32 now; /* ticks */
@@ -145,7 +153,8 @@ struct kloc_ring {
 	u32 stride;
 };
 
-#define RING(array, link) ((struct kloc_ring){ (u8 *)&(array)[0].link, sizeof((array)[0]) })
+#define RING(array, link) \
+	((struct kloc_ring){ (u8 *)&(array)[0].link, sizeof((array)[0]) })
 
 static inline struct kloc_link *kloc_link_of(struct kloc_ring r, u32 i)
 {
@@ -208,8 +217,8 @@ static inline bool kloc_can_move(const struct kloc *k, const struct kloc_object 
 }
 
 /* object.c */
-void kloc_log(struct kloc *k, u32 object, enum kloc_what what, enum kloc_why why, u32 from,
-              u32 to);
+void kloc_log(struct kloc *k, u32 object, enum kloc_what what, enum kloc_why why,
+              u32 from, u32 to);
 /* Puts an object on the list where it belongs while nothing is wanted of it. */
 void kloc_object_settle(struct kloc *k, u32 object);
 void kloc_object_unlist(struct kloc *k, u32 object);
@@ -232,8 +241,8 @@ bool kloc_relieve(struct kloc *k);
 void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch);
 void kloc_knode_activate(struct kloc *k, u32 knode);
 void kloc_knode_deactivate(struct kloc *k, u32 knode, enum kloc_why why);
-/* Puts the knode into the work list that its state and its objects' places ask for, or takes it
- * out of the one it is in. */
+/* Puts the knode into the work list that its state and its objects' places ask for. If they ask for
+ * none, it leaves the one that it is in. */
 void kloc_knode_plan(struct kloc *k, u32 knode);
 void kloc_knode_work(struct kloc *k, u32 knode, enum kloc_work work);
 /* An object names the knode; or no longer, and that may free it. */
@@ -263,7 +272,8 @@ static inline bool kloc_is_idle(const struct kloc_object *o)
 	return o->list < LIST_MOVING;
 }
 /* The object shall move, on its own. It must be on no list of wanted ones. */
-void kloc_want(struct kloc *k, u32 object, enum kloc_what what, u32 to, enum kloc_why why);
+void kloc_want(struct kloc *k, u32 object, enum kloc_what what, u32 to,
+               enum kloc_why why);
 /* What nobody took since the last tick goes back. */
 void kloc_unwant_all(struct kloc *k);
 void kloc_unwant(struct kloc *k, u32 object);

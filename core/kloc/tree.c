@@ -78,8 +78,10 @@ void tree_insert(struct tree_node *nodes, u32 *root, u32 node, u64 key,
 		side = !is_before(nodes, key, node, at);
 		at = nodes[at].child[side];
 	}
-	nodes[node] = (struct tree_node){ .key = key, .child = { TREE_NONE, TREE_NONE },
-		                          .parent = parent, .red = true };
+	nodes[node] = (struct tree_node){ .key = key,
+		                          .child = { TREE_NONE, TREE_NONE },
+		                          .parent = parent,
+		                          .red = true };
 	if (parent == TREE_NONE)
 		*root = node;
 	else
@@ -91,7 +93,8 @@ void tree_insert(struct tree_node *nodes, u32 *root, u32 node, u64 key,
 static void mend_remove(struct tree_node *nodes, u32 *root, u32 node, u32 parent)
 {
 	while (node != *root && !is_red(nodes, node)) {
-		u32 side = nodes[parent].child[1] == node && nodes[parent].child[0] != node;
+		u32 side = nodes[parent].child[1] == node &&
+		           nodes[parent].child[0] != node;
 		u32 sibling = nodes[parent].child[!side];
 
 		if (nodes[sibling].red) {

@@ -7,7 +7,7 @@
  *
  * Invariants
  * KL30 In order: a node's left subtree is before it, its right one after it.
- * KL31 The root is black, a red node has no red child, and all paths from a node down to a missing
+ * KL31 The root is black, and a red node has no red child. All paths from a node down to a missing
  *      child have the same number of black nodes.
  */
 #ifndef LODIC_CORE_KLOC_TREE_H

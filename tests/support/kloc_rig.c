@@ -13,8 +13,8 @@
 static void log_decision(void *arg, const struct kloc_decision *d)
 {
 	struct kloc_rig *r = arg;
-	const u64 words[] = { d->number, d->inode, d->key, d->object, d->knode,
-		              d->what,   d->why,   d->kind, d->from,  d->to };
+	const u64 words[] = { d->number, d->inode, d->key,  d->object, d->knode,
+		              d->what,   d->why,   d->kind, d->from,   d->to };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		r->hash = (r->hash ^ words[i]) * HASH_PRIME;
@@ -32,9 +32,13 @@ static u64 ask_next_use(void *arg, u32 object, u64 key)
 struct kloc_shape kloc_rig_shape(enum kloc_policy_id policy, u64 fast, u64 slow)
 {
 	static const u8 cpu_tier[] = { 0, 0, 1, 1 };
-	struct kloc_shape s = { .capacity = { fast, slow }, .nr_tiers = 2,
-		                .nr_objects = 64, .nr_knodes = 16, .nr_cpus = 4,
-		                .list_length = 4, .cpu_tier = cpu_tier,
+	struct kloc_shape s = { .capacity = { fast, slow },
+		                .nr_tiers = 2,
+		                .nr_objects = 64,
+		                .nr_knodes = 16,
+		                .nr_cpus = 4,
+		                .list_length = 4,
+		                .cpu_tier = cpu_tier,
 		                .policy = policy };
 
 	kloc_parameters_default(policy, &s.parameters);
@@ -49,7 +53,8 @@ void kloc_rig_start(struct kloc_rig *r, const struct kloc_shape *shape)
 	struct kloc_shape s = *shape;
 
 	memset(r, 0, sizeof(*r));
-	s.ops = (struct kloc_ops){ .arg = r, .log = log_decision,
+	s.ops = (struct kloc_ops){ .arg = r,
+		                   .log = log_decision,
 		                   .next_use = ask_next_use };
 	assert_int_equal(kloc_init(&s, &r->k), 0);
 }

@@ -26,9 +26,9 @@ static void all_fast_has_no_limit(void **state)
 
 	(void)state;
 	for (u32 i = 0; i < 9; i++)
-		assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, KLOC_NONE, KLOC_APP,
-		                                               PAGE)),
-		                 KLOC_FAST);
+		assert_int_equal(
+			kloc_rig_tier(r, kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE)),
+			KLOC_FAST);
 	assert_int_equal(kloc_rig_drain(r), 0);
 	kloc_rig_stop(r);
 }
@@ -84,19 +84,19 @@ static void nimble_swaps_hot_and_cold(void **state)
 	kloc_rig_stop(r);
 }
 
-/* nimble never moves a kernel object, and nimble++ does; the paper says both of where they begin. */
+/* nimble never moves a kernel object, and nimble++ does. The paper says both of their start. */
 static void nimble_kernel_objects_by_parameter(void **state)
 {
 	(void)state;
 	for (u32 plus = 0; plus < 2; plus++)
 		for (u32 slow = 0; slow < 2; slow++) {
 			struct kloc_shape s = kloc_rig_shape(
-			        plus ? KLOC_POLICY_NIMBLE_PP : KLOC_POLICY_NIMBLE, 1000,
-			        1000);
+				plus ? KLOC_POLICY_NIMBLE_PP : KLOC_POLICY_NIMBLE, 1000,
+				1000);
 			u32 file, frame;
 
-			s.parameters.kernel_place = slow ? KLOC_KERNEL_SLOW :
-			                                   KLOC_KERNEL_FAST;
+			s.parameters.kernel_place =
+				slow ? KLOC_KERNEL_SLOW : KLOC_KERNEL_FAST;
 			kloc_rig_start(&rig, &s);
 			file = kloc_rig_file(&rig, 1);
 			frame = kloc_rig_add(&rig, file, KLOC_FRAME, PAGE);

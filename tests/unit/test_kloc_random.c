@@ -80,8 +80,9 @@ static struct model_object *any_object(struct model *m)
 
 static void step_open(struct model *m)
 {
-	static const u32 flags[] = { 0, 0, 0, KLOC_MAP_FAST, KLOC_MAP_SLOW,
-		                     KLOC_MAP_REPLICATE };
+	static const u32 flags[] = {
+		0, 0, 0, KLOC_MAP_FAST, KLOC_MAP_SLOW, KLOC_MAP_REPLICATE
+	};
 	struct model_file *f = any_file(m);
 
 	if (f->knode == KLOC_NONE) {
@@ -131,8 +132,11 @@ static void step_add(struct model *m)
 {
 	u32 file = choose(m, NR_FILES + 3);
 	struct model_file *f = file < NR_FILES ? &m->files[file] : NULL;
-	struct kloc_new n = { .knode = KLOC_NONE, .kind = KLOC_APP, .cpu = choose(m, 4),
-		              .bytes = 10 + choose(m, 90), .key = choose(m, 1000),
+	struct kloc_new n = { .knode = KLOC_NONE,
+		              .kind = KLOC_APP,
+		              .cpu = choose(m, 4),
+		              .bytes = 10 + choose(m, 90),
+		              .key = choose(m, 1000),
 		              .prefetch = !choose(m, 5) };
 	struct model_object *o;
 	u32 object, tier;
@@ -148,8 +152,11 @@ static void step_add(struct model *m)
 	assert_true(object < NR_OBJECTS && tier < 2);
 	o = &m->objects[object];
 	assert_false(o->there); /* KL3 */
-	*o = (struct model_object){ .there = true, .file = f ? file : NR_FILES,
-		                    .kind = n.kind, .bytes = n.bytes, .tier = tier };
+	*o = (struct model_object){ .there = true,
+		                    .file = f ? file : NR_FILES,
+		                    .kind = n.kind,
+		                    .bytes = n.bytes,
+		                    .tier = tier };
 	if (f)
 		f->nr_objects++;
 }
@@ -260,8 +267,9 @@ static void step_next(struct model *m)
 
 static void step_moved(struct model *m)
 {
-	static const enum kloc_result results[] = { KLOC_MOVED, KLOC_MOVED, KLOC_MOVED,
-		                                    KLOC_MOVED, KLOC_BUSY, KLOC_NO_ROOM };
+	static const enum kloc_result results[] = {
+		KLOC_MOVED, KLOC_MOVED, KLOC_MOVED, KLOC_MOVED, KLOC_BUSY, KLOC_NO_ROOM
+	};
 	struct model_object *o = &m->objects[choose(m, NR_OBJECTS)];
 	enum kloc_result result = results[choose(m, 6)];
 
@@ -299,15 +307,11 @@ static void step_rare(struct model *m)
 		m->was_limited = true;
 		break;
 	case 1:
-	case 2:
-		kloc_task_moved(m->rig.k, choose(m, 4), choose(m, 4));
-		break;
+	case 2: kloc_task_moved(m->rig.k, choose(m, 4), choose(m, 4)); break;
 	case 3:
 	case 4:
 	case 5:
-	case 6:
-		kloc_tick(m->rig.k);
-		break;
+	case 6: kloc_tick(m->rig.k); break;
 	}
 }
 
@@ -367,10 +371,11 @@ static u64 future(u32 object, u64 key)
 }
 
 static void (*const steps[])(struct model *) = {
-	step_open, step_open, step_close, step_unlink, step_add,  step_add,  step_add,
-	step_remove, step_remove, step_touch, step_touch, step_touch, step_touch,
-	step_adopt, step_next, step_next, step_next, step_moved, step_moved, step_moved,
-	step_moved, step_moved, step_moved, step_rare, step_rare,
+	step_open,  step_open,  step_close,  step_unlink, step_add,
+	step_add,   step_add,   step_remove, step_remove, step_touch,
+	step_touch, step_touch, step_touch,  step_adopt,  step_next,
+	step_next,  step_next,  step_moved,  step_moved,  step_moved,
+	step_moved, step_moved, step_moved,  step_rare,   step_rare,
 };
 
 /* The hash of all decisions. */
