@@ -33,7 +33,7 @@
  * lock. Only the CPUs' lists have a second side (knode_list.h). No call sleeps. Tier 0 is the
  * fast one of two tiers and 1 the slow one; for the NUMA policies a tier is a node.
  *
- * A policy is a file policy_<name>.c and its line in policy_list.h.
+ * A policy is a structure in a file policy_<name>.c (policy.h) and its line in policy_list.h.
  */
 #ifndef LODIC_CORE_KLOC_KLOC_H
 #define LODIC_CORE_KLOC_KLOC_H
