@@ -133,6 +133,7 @@ static void unlink_tasks(void)
 	check_task("unlinker", 0, close_and_unlink, NULL);
 	check_task("remover", 1, remover, (void *)0);
 	check_task("newcomer", 2, newcomer, NULL);
+	check_task("reader", 1, reader, (void *)1);
 	add_movers(1, 3);
 }
 

@@ -15,6 +15,8 @@ const struct check_mutant check_mutants_kloc[] = {
 	  CHECK_SC, "KL23: a stale entry is no use", 100000 },
 	{ MUTANT_KLOC_LIST_LATE_LOST, "kloc-list-late-lost", "kloc-list-ticks", "list",
 	  CHECK_SC, "KL24: a use whose store comes late counts", 100000 },
+	{ MUTANT_KLOC_LIST_DEAD_USED, "kloc-list-dead-used", "kloc-unlink", "kloc",
+	  CHECK_SC, "KL6: a use of what has ended enters no list", 100000 },
 	{ MUTANT_KLOC_OBJECT_REUSED, "kloc-object-reused", "kloc-unlink", "kloc",
 	  CHECK_SC, "KL3: an object's number waits for its move", 500000 },
 	{ MUTANT_KLOC_KNODE_REUSED, "kloc-knode-reused", "kloc-unlink", "kloc",

@@ -227,6 +227,7 @@ enum mutant {
 	MUTANT_KLOC_LIST_TOKEN_NOW, /* a late use counts for the next file */
 	MUTANT_KLOC_LIST_STALE_COUNTS,  /* a stale entry counts as a use */
 	MUTANT_KLOC_LIST_LATE_LOST,      /* a use whose store comes after the tick is lost */
+	MUTANT_KLOC_LIST_DEAD_USED, /* a use of what has ended enters a list */
 	MUTANT_KLOC_OBJECT_REUSED, /* a removed object's number is free while it moves */
 	MUTANT_KLOC_KNODE_REUSED,  /* a knode is free while an object of it moves */
 	MUTANT_KLOC_ROOM_LATE,     /* room counted when the bytes have come */

@@ -156,7 +156,9 @@ struct kloc_ops {
 };
 
 struct kloc_shape {
-	u64 capacity[KLOC_MAX_TIERS]; /* bytes; the limit at first */
+	/* Bytes; the limit at first. (Or pages: the unit is the caller's, but knodes are charged
+	 * in bytes.) */
+	u64 capacity[KLOC_MAX_TIERS];
 	u32 nr_tiers;                 /* 2 to KLOC_MAX_TIERS */
 	u32 nr_objects;               /* at most; moves under way included */
 	u32 nr_knodes; /* at most KNODE_LIST_MAX_KNODES; segments included */
@@ -218,7 +220,8 @@ int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
              u32 *ret_tier);
 /* The knode of an object added without one (packets: KLOCs s.4.2.3). */
 void kloc_adopt(struct kloc *k, u32 object, u32 knode, u32 cpu);
-/* The object is freed. If it is in a move, the caller must still end that by kloc_moved(). */
+/* The object is freed, and its copies with it. If it is in a move, the caller must still end that
+ * by kloc_moved(). */
 void kloc_remove(struct kloc *k, u32 object);
 
 /* A use of the object. It returns the tier that serves it: a copy in cpu's own node, if there is
@@ -252,7 +255,8 @@ bool kloc_next(struct kloc *k, struct kloc_move *ret_move);
 void kloc_moved(struct kloc *k, u32 object, enum kloc_result result);
 
 /* The most that a tier may hold (sys_kloc_memsize()); more than its capacity is its capacity.
- * What is too much moves away by kloc_next(). -KLOC_EINVAL: no such tier. */
+ * What is too much moves away by kloc_next(), as far as the policy moves such objects. Nothing
+ * moves up out of the slowest tier: there a limit is for what comes. -KLOC_EINVAL: no such tier. */
 int kloc_memsize(struct kloc *k, u32 tier, u64 bytes);
 
 /* The paper's iterators (KLOCs table 2). */

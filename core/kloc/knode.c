@@ -180,6 +180,9 @@ void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
 	CHECK(knode < k->shape.nr_knodes && n->state != KLOC_FREE &&
 	              cpu < k->shape.nr_cpus,
 	      "a knode in use, and a CPU");
+	/* Its generation has been raised: an entry made now would seem alive (KL21). */
+	if (n->state == KLOC_UNLINKED && !MUTANT(KLOC_LIST_DEAD_USED))
+		return;
 	list_use(k, knode, cpu);
 	/* An interrupt adds objects on any CPU: only a user's CPU is where the file is used. */
 	if (is_touch || n->last_cpu == KLOC_NONE)

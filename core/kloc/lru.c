@@ -93,8 +93,11 @@ bool kloc_lru_relieve(struct kloc *k, u32 tier, enum kloc_why why)
 		bool is_used = o->flags & F_REFERENCED && why != KLOC_BY_LIMIT;
 
 		if (is_used || !can_leave(k, o, why)) {
-			if (!is_used && o->flags & F_RETAINED)
+			if (!is_used && o->flags & F_RETAINED) {
 				k->stat.kept++;
+				kloc_log(k, object, KLOC_KEEP, KLOC_BY_COUNTER, tier,
+				         tier);
+			}
 			list_again(k, object, true);
 			continue;
 		}

@@ -31,6 +31,7 @@ struct model_object {
 };
 
 struct model_file {
+	u64 inode;
 	u32 knode; /* KLOC_NONE: no file */
 	u32 opens, nr_objects, flags;
 	bool unlinked;
@@ -43,7 +44,6 @@ struct model {
 	u64 limit[2];
 	struct model_object objects[NR_OBJECTS];
 	struct model_file files[NR_FILES];
-	u64 next_inode;
 	u32 nr_moving;
 	bool was_limited; /* a limit was lowered: used may be above it */
 };
@@ -87,7 +87,8 @@ static void step_open(struct model *m)
 
 	if (f->knode == KLOC_NONE) {
 		f->flags = flags[choose(m, 6)];
-		if (kloc_map(m->rig.k, ++m->next_inode, f->flags, &f->knode) != 0) {
+		f->inode = (u64)(f - m->files) + 1; /* again and again the same */
+		if (kloc_map(m->rig.k, f->inode, f->flags, &f->knode) != 0) {
 			f->knode = KLOC_NONE;
 			return;
 		}
@@ -193,15 +194,21 @@ static void step_touch(struct model *m)
 
 	if (!o)
 		return;
-	/* A file that was unlinked and closed is used by nobody. */
-	if (o->file < NR_FILES && is_gone(&m->files[o->file]))
-		return;
 	if (!choose(m, 10)) {
 		kloc_prefetch(m->rig.k, (u32)(o - m->objects), cpu);
 		return;
 	}
 	served = kloc_touch(m->rig.k, (u32)(o - m->objects), cpu);
 	assert_int_equal(served, o->copies >> node & 1 ? node : o->tier);
+}
+
+/* KL6: what is found is the file's own knode, and nothing after its end. */
+static void step_find(struct model *m)
+{
+	const struct model_file *f = any_file(m);
+	u32 found = kloc_find(m->rig.k, (u64)(f - m->files) + 1, choose(m, 4));
+
+	assert_int_equal(found, is_gone(f) ? KLOC_NONE : f->knode);
 }
 
 static void step_adopt(struct model *m)
@@ -373,7 +380,7 @@ static u64 future(u32 object, u64 key)
 static void (*const steps[])(struct model *) = {
 	step_open,  step_open,  step_close,  step_unlink, step_add,
 	step_add,   step_add,   step_remove, step_remove, step_touch,
-	step_touch, step_touch, step_touch,  step_adopt,  step_next,
+	step_touch, step_touch, step_find,   step_adopt,  step_next,
 	step_next,  step_next,  step_moved,  step_moved,  step_moved,
 	step_moved, step_moved, step_moved,  step_rare,   step_rare,
 };
