@@ -214,7 +214,8 @@ void kloc_world_use(u32 object, u32 cpu)
 		return;
 	}
 	tier = kloc_touch(kloc_world->k, object, cpu);
-	CHECK_ASSERT(!is_dead(f) || kloc_find(kloc_world->k, f->inode, cpu) == KLOC_NONE,
+	CHECK_ASSERT(!is_dead(f) ||
+	                     kloc_find(kloc_world->k, f->inode, cpu) == KLOC_NONE,
 	             "KL6: what has ended is not found");
 	CHECK_ASSERT(t->at[tier] != KLOC_NONE, "a use is served where the bytes are");
 	CHECK_ASSERT(!f || !f->opens || state_of(f->knode) == KLOC_ACTIVE,

@@ -243,6 +243,12 @@ enum mutant {
 	MUTANT_KLOC_AGED_STAYS, /* a use does not wake an open knode that has aged */
 	MUTANT_KLOC_COPIES_KEPT, /* a removed object's copies still count */
 	MUTANT_KLOC_LIMIT_IGNORED, /* a lowered limit moves nothing */
+	MUTANT_KLOC_TREE_NOT_MENDED, /* a new node stays red below a red one */
+	MUTANT_KLOC_AGES_UNORDERED,  /* a use leaves its knode where it is */
+	MUTANT_KLOC_HEAP_UNSIFTED,   /* the oracle's heap forgets what a use changed */
+	MUTANT_KLOC_PLACE_ANY_STATE, /* what an inactive knode gets is fast, too */
+	MUTANT_KLOC_EXCLUDED_PLACED, /* a kind outside the groups goes by its knode */
+	MUTANT_KLOC_PROGRAMS_LAST,   /* kernel objects take the last of fast memory */
 	MUTANT_NR
 };
 

@@ -159,9 +159,9 @@ struct kloc_shape {
 	/* Bytes; the limit at first. (Or pages: the unit is the caller's, but knodes are charged
 	 * in bytes.) */
 	u64 capacity[KLOC_MAX_TIERS];
-	u32 nr_tiers;                 /* 2 to KLOC_MAX_TIERS */
-	u32 nr_objects;               /* at most; moves under way included */
-	u32 nr_knodes; /* at most KNODE_LIST_MAX_KNODES; segments included */
+	u32 nr_tiers;   /* 2 to KLOC_MAX_TIERS */
+	u32 nr_objects; /* at most; moves under way included */
+	u32 nr_knodes;  /* at most KNODE_LIST_MAX_KNODES; segments included */
 	u32 nr_cpus;
 	u32 list_length;    /* entries of a CPU's list of knodes */
 	const u8 *cpu_tier; /* the node of each CPU, copied; NULL: all 0 */

@@ -165,8 +165,10 @@ static void refresh(struct kloc *k, u32 knode)
 	struct knode *n = &k->knodes[knode];
 
 	n->last_use = k->now;
-	kloc_ring_take(by_age(k), &k->ages[n->state], knode);
-	kloc_ring_add(by_age(k), &k->ages[n->state], knode);
+	if (!MUTANT(KLOC_AGES_UNORDERED)) {
+		kloc_ring_take(by_age(k), &k->ages[n->state], knode);
+		kloc_ring_add(by_age(k), &k->ages[n->state], knode);
+	}
 	if (n->state == KLOC_INACTIVE && master_of(k, knode)->nr_opens > 0 &&
 	    !(MUTANT(KLOC_AGED_STAYS) && n->why == KLOC_BY_AGE))
 		kloc_knode_activate(k, knode);

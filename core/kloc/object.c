@@ -107,7 +107,7 @@ static u32 choose_tier(struct kloc *k, const struct kloc_object *o, u32 cpu,
 	u32 tier;
 
 	if (o->kind == KLOC_APP || !k->policy->groups || k->policy->has_nodes ||
-	    k->p.kinds & KLOC_BIT(o->kind))
+	    k->p.kinds & KLOC_BIT(o->kind) || MUTANT(KLOC_EXCLUDED_PLACED))
 		wish = k->policy->place(k, o, cpu);
 	*ret_why = wish.why;
 	if (kloc_room(k, wish.tier) >= o->bytes + wish.spare)

@@ -16,12 +16,15 @@ struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o
 	u64 low = kloc_watermark(k, KLOC_FAST, k->p.low_permille);
 
 	(void)cpu;
+	if (MUTANT(KLOC_PROGRAMS_LAST))
+		low = 0;
 	if (o->kind == KLOC_APP)
 		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_POLICY, 0 };
 	/* Nobody knows yet whose packet it is. It has just come, so it is hot. */
 	if (o->knode == KLOC_NONE)
 		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_USE, low };
-	if (kloc_knode_state(k, o->knode) == KLOC_ACTIVE)
+	if (kloc_knode_state(k, o->knode) == KLOC_ACTIVE ||
+	    MUTANT(KLOC_PLACE_ANY_STATE))
 		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_STATE, low };
 	return (struct kloc_wish){ KLOC_SLOW, KLOC_BY_STATE, 0 };
 }

@@ -304,6 +304,37 @@ static void oracle_keeps_what_is_next(void **state)
 	kloc_rig_stop(r);
 }
 
+static u64 when_used[64];
+
+static u64 told_next_use(u32 object, u64 key)
+{
+	(void)key;
+	return when_used[object];
+}
+
+/* A use in fast memory may make an object the one that is needed last. */
+static void oracle_use_changes_order(void **state)
+{
+	struct kloc_rig *r = start(KLOC_POLICY_ORACLE, 200, 1000);
+	u32 a, b, slow;
+
+	(void)state;
+	r->next_use = told_next_use;
+	a = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	when_used[a + 1] = 20;
+	b = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	slow = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	when_used[a] = 90;
+	kloc_touch(r->k, a, 0);
+	when_used[slow] = 50;
+	kloc_touch(r->k, slow, 0);
+	assert_int_equal(kloc_rig_drain(r), 2);
+	assert_int_equal(kloc_rig_tier(r, a), KLOC_SLOW);
+	assert_int_equal(kloc_rig_tier(r, b), KLOC_FAST);
+	assert_int_equal(kloc_rig_tier(r, slow), KLOC_FAST);
+	kloc_rig_stop(r);
+}
+
 /* kloc: pages of programs go by the LRU lists as under nimble, and outlive cold files. */
 static void kloc_need_takes_cold_file_first(void **state)
 {
@@ -344,6 +375,7 @@ int main(void)
 		cmocka_unit_test(kloc_numa_tick_brings_rest),
 		cmocka_unit_test(replicate_second_use_copies),
 		cmocka_unit_test(oracle_keeps_what_is_next),
+		cmocka_unit_test(oracle_use_changes_order),
 		cmocka_unit_test(kloc_need_takes_cold_file_first),
 	};
 

@@ -41,7 +41,7 @@ struct model {
 	struct kloc_rig rig;
 	struct kloc_shape shape;
 	u64 random;
-	u64 limit[2];
+	u64 limit[KLOC_MAX_TIERS];
 	struct model_object objects[NR_OBJECTS];
 	struct model_file files[NR_FILES];
 	u32 nr_moving;
@@ -150,7 +150,7 @@ static void step_add(struct model *m)
 		n.kind = 1 + choose(m, KLOC_NR_KINDS - 1);
 	if (kloc_add(m->rig.k, &n, &object, &tier) != 0)
 		return;
-	assert_true(object < NR_OBJECTS && tier < 2);
+	assert_true(object < NR_OBJECTS && tier < m->shape.nr_tiers);
 	o = &m->objects[object];
 	assert_false(o->there); /* KL3 */
 	*o = (struct model_object){ .there = true,
@@ -190,7 +190,7 @@ static void step_remove(struct model *m)
 static void step_touch(struct model *m)
 {
 	struct model_object *o = any_object(m);
-	u32 cpu = choose(m, 4), node = cpu / 2, served;
+	u32 cpu = choose(m, 4), node = m->shape.cpu_tier[cpu], served;
 
 	if (!o)
 		return;
@@ -239,7 +239,7 @@ static void check_move(struct model *m, const struct kloc_move *move)
 	}
 	assert_int_equal(move->from, o->tier);
 	assert_int_not_equal(move->to, o->tier);
-	assert_true(move->to < 2);
+	assert_true(move->to < m->shape.nr_tiers);
 	assert_true(p->movable & KLOC_BIT(o->kind));
 	if (by_counter && move->why != KLOC_BY_LIMIT &&
 	    m->shape.policy != KLOC_POLICY_ORACLE)
@@ -303,7 +303,7 @@ static void step_moved(struct model *m)
 
 static void step_rare(struct model *m)
 {
-	u32 tier = choose(m, 2);
+	u32 tier = choose(m, m->shape.nr_tiers);
 
 	switch (choose(m, 40)) {
 	case 0:
@@ -325,7 +325,7 @@ static void step_rare(struct model *m)
 /* What the room says of itself is what the model knows. */
 static void compare(struct model *m)
 {
-	u64 used[2] = { 0, 0 };
+	u64 used[KLOC_MAX_TIERS] = { 0 };
 	struct kloc_tier_stat tier;
 	u32 i, seen = 0, at = KLOC_NONE;
 	struct kloc_knode_stat knode;
@@ -337,8 +337,8 @@ static void compare(struct model *m)
 		if (!o->there)
 			continue;
 		used[o->tier] += o->bytes;
-		used[0] += o->copies & 1 ? o->bytes : 0;
-		used[1] += o->copies & 2 ? o->bytes : 0;
+		for (u32 t = 0; t < KLOC_MAX_TIERS; t++)
+			used[t] += o->copies >> t & 1 ? o->bytes : 0;
 		if (o->moving && (o->move.what != KLOC_DROP || o->gone))
 			used[o->move.to] += o->bytes;
 		if (o->gone)
@@ -349,7 +349,7 @@ static void compare(struct model *m)
 		assert_int_equal(stat.is_moving, o->moving);
 		assert_int_equal(stat.nr_moves, o->nr_moves);
 	}
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < m->shape.nr_tiers; i++) {
 		kloc_tier_stat(m->rig.k, i, &tier);
 		assert_int_equal(tier.used, used[i]);
 		if (!m->was_limited && m->shape.policy != KLOC_POLICY_ALL_FAST)
@@ -372,9 +372,13 @@ static void compare(struct model *m)
 	assert_int_equal(seen, 0);
 }
 
+static u64 future_now;
+
+/* It goes on with each question, as time does. */
 static u64 future(u32 object, u64 key)
 {
-	return key % 7 ? key * 31 % 1009 + object : KLOC_NEVER;
+	future_now += 7;
+	return key % 7 ? future_now + (key * 31 + object * 17) % 1009 : KLOC_NEVER;
 }
 
 static void (*const steps[])(struct model *) = {
@@ -398,6 +402,7 @@ static u64 run(const struct kloc_shape *shape, u64 seed)
 	m->random = seed;
 	kloc_rig_start(&m->rig, shape);
 	m->rig.next_use = future;
+	future_now = 0;
 	for (i = 0; i < NR_FILES; i++)
 		m->files[i].knode = KLOC_NONE;
 	for (i = 0; i < NR_STEPS; i++) {
@@ -415,7 +420,7 @@ static u64 run(const struct kloc_shape *shape, u64 seed)
 		if (m->objects[i].there && m->objects[i].moving)
 			kloc_moved(m->rig.k, i, KLOC_MOVED);
 	assert_false(kloc_next(m->rig.k, &move));
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < m->shape.nr_tiers; i++) {
 		struct kloc_tier_stat tier;
 
 		kloc_tier_stat(m->rig.k, i, &tier);
@@ -431,6 +436,7 @@ static struct kloc_shape shape_of(enum kloc_policy_id policy, u64 seed)
 {
 	struct kloc_shape s = kloc_rig_shape(policy, FAST, SLOW);
 	struct kloc_parameters *p = &s.parameters;
+	static const u8 three_nodes[] = { 0, 1, 2, 2 };
 
 	p->low_permille = 50;
 	p->high_permille = 100;
@@ -449,6 +455,12 @@ static struct kloc_shape shape_of(enum kloc_policy_id policy, u64 seed)
 	p->segment_bytes = seed & 64 ? 0 : 300;
 	p->kernel_place = seed & 128 ? KLOC_KERNEL_FAST : KLOC_KERNEL_SLOW;
 	s.nr_knodes = 64;
+	/* Of nodes there may be three. */
+	if (seed & 256 && policy >= KLOC_POLICY_AUTONUMA) {
+		s.nr_tiers = 3;
+		s.capacity[2] = FAST;
+		s.cpu_tier = three_nodes;
+	}
 	return s;
 }
 
