@@ -11,6 +11,7 @@
  *   kloc-limit   fast memory gets smaller
  *   kloc-often   a file is opened and closed again and again
  *   kloc-age     an open file is not used, and then it is
+ *   kloc-note    CPUs note uses in their lists, while files age and end
  *   kloc-copy    a node's copy comes and goes while its object is removed (replicate)
  *   kloc-follow  a task goes on to the other node (kloc-numa)
  *
@@ -229,6 +230,42 @@ static void age_tasks(void)
 	add_movers(1, 4);
 }
 
+/* ---- kloc-note ---- */
+
+static void note_begin(void)
+{
+	open_file(0, 1);
+	open_file(1, 1);
+}
+
+static void noter(void *arg)
+{
+	u32 cpu = (u32)(uintptr_t)arg;
+
+	kloc_world_note(cpu, cpu);
+	kloc_world_note(1 - cpu, cpu);
+}
+
+static void tick_and_unlink(void *arg)
+{
+	(void)arg;
+	kloc_world_tick();
+	kloc_world_close(0, 2);
+	kloc_world_unlink(0);
+	kloc_world_remove(0);
+	kloc_world_map(0, 0);
+	kloc_world_open(0, 2);
+	kloc_world_tick();
+}
+
+static void note_tasks(void)
+{
+	check_task("noter", 0, noter, (void *)0);
+	check_task("noter", 1, noter, (void *)1);
+	check_task("manager", 2, tick_and_unlink, NULL);
+	add_movers(1, 2);
+}
+
 /* ---- kloc-copy ---- */
 
 static void copy_begin(void)
@@ -313,6 +350,8 @@ static const struct {
 	  { two_frames_begin, often_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 2, 0, true } },
 	{ "kloc-age",
 	  { two_frames_begin, age_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 1, true } },
+	{ "kloc-note",
+	  { note_begin, note_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 1, false } },
 	{ "kloc-copy",
 	  { copy_begin, copy_tasks, KLOC_POLICY_REPLICATE, { 4, 4 }, 255, 0, false } },
 	{ "kloc-follow",

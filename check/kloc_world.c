@@ -108,6 +108,7 @@ void kloc_world_open(u32 file, u32 cpu)
 	lock();
 	if (f->inode && (f->opens > 0 || !f->is_unlinked)) {
 		f->opens++;
+		f->used = kloc_world->k->now;
 		kloc_open(kloc_world->k, f->knode, cpu);
 		CHECK_ASSERT(state_of(f->knode) == KLOC_ACTIVE,
 		             "an open file is active");
@@ -174,8 +175,10 @@ u32 kloc_world_add(u32 file, enum kloc_kind kind, u32 cpu)
 		t->at[i] = KLOC_NONE;
 	t->at[tier] = take_slot(tier);
 	host_store_relaxed(&kloc_world->slots[tier][t->at[tier]].word, t->serial);
-	if (f)
+	if (f) {
 		f->nr_things++;
+		f->used = kloc_world->k->now;
+	}
 out:
 	unlock();
 	return object;
@@ -213,6 +216,8 @@ void kloc_world_use(u32 object, u32 cpu)
 		unlock();
 		return;
 	}
+	if (f && !is_dead(f))
+		f->used = kloc_world->k->now;
 	tier = kloc_touch(kloc_world->k, object, cpu);
 	CHECK_ASSERT(!is_dead(f) ||
 	                     kloc_find(kloc_world->k, f->inode, cpu) == KLOC_NONE,
@@ -226,6 +231,31 @@ void kloc_world_use(u32 object, u32 cpu)
 	lock();
 	t->nr_pins--;
 	unlock();
+}
+
+void kloc_world_note(u32 file, u32 cpu)
+{
+	struct kloc_file *f = &kloc_world->files[file];
+	struct knode_lists *lists = &kloc_world->k->lists;
+	struct knode_token token = { .knode = KNODE_NONE };
+	u64 inode;
+	u32 now;
+
+	lock();
+	inode = f->inode;
+	if (inode && !is_dead(f))
+		token = knode_list_token(lists, f->knode);
+	if (token.knode != KNODE_NONE)
+		f->may_be_noted = true;
+	now = kloc_world->k->now;
+	unlock();
+	if (token.knode == KNODE_NONE)
+		return;
+	knode_list_use(lists, cpu, token);
+	if (f->inode != inode)
+		return;
+	f->is_noted = true;
+	f->noted = now;
 }
 
 void kloc_world_tick(void)
@@ -360,6 +390,23 @@ void kloc_world_setup(const void *arg)
 	c->tasks();
 }
 
+/* The room has heard of each noted use of a file that lives, and of no other. */
+static void check_noted(const struct kloc_file *f)
+{
+	const struct knode *n = &kloc_world->k->knodes[f->knode];
+
+	if (!f->inode || is_dead(f))
+		return;
+	CHECK_ASSERT(f->may_be_noted || n->last_use == f->used,
+	             "KL22, KL23: a noted use counts for its own file");
+	if (!f->is_noted)
+		return;
+	CHECK_ASSERT(n->last_use >= f->noted, "KL24: a noted use counts");
+	CHECK_ASSERT(!f->opens || n->state == KLOC_ACTIVE ||
+	                     kloc_world->k->now - f->noted > kloc_world->c->age_limit,
+	             "KL24: a noted use keeps an open file active");
+}
+
 static void drain(void)
 {
 	u32 nr = 0;
@@ -405,6 +452,9 @@ void kloc_world_finish(const void *arg)
 	u32 i, files = 0, turn;
 
 	(void)arg;
+	kloc_world_tick();
+	for (i = 0; i < KLOC_WORLD_FILES; i++)
+		check_noted(&kloc_world->files[i]);
 	/* What was busy gets its turn at the next tick. A file that ages is used before it. */
 	for (turn = 0; turn < 2; turn++) {
 		drain();

@@ -15,6 +15,7 @@
 
 #include "check/case.h"
 #include "core/kloc/kloc.h"
+#include "core/kloc/state.h"
 
 #define KLOC_WORLD_FILES 2u
 #define KLOC_WORLD_THINGS 6u
@@ -51,6 +52,10 @@ struct kloc_file {
 	u64 inode; /* 0: no file */
 	u32 knode, opens, nr_things, flags;
 	bool is_unlinked;
+	u32 used;  /* the tick of its last use under the lock */
+	u32 noted; /* the tick in which its last noted use began */
+	bool is_noted;
+	bool may_be_noted; /* such a use has begun */
 };
 
 struct kloc_world {
@@ -82,6 +87,8 @@ void kloc_world_use(u32 object, u32 cpu);
 void kloc_world_tick(void);
 void kloc_world_limit(u64 slots);
 void kloc_world_task_moved(u32 from_cpu, u32 to_cpu);
+/* A CPU notes a use in its own list, without the lock, and the room hears of it at a tick. */
+void kloc_world_note(u32 file, u32 cpu);
 /* Takes a move and carries it out. false: there was none. */
 bool kloc_world_move(void);
 
