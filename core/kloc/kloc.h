@@ -260,7 +260,8 @@ void kloc_moved(struct kloc *k, u32 object, enum kloc_result result);
 int kloc_memsize(struct kloc *k, u32 tier, u64 bytes);
 
 /* The paper's iterators (KLOCs table 2). */
-/* The next object of a knode's class after object; KLOC_NONE begins and ends. */
+/* The next object of a knode's class after object; KLOC_NONE begins and ends. Objects that wait for
+ * a move of their own, or are under way, are left out. */
 u32 kloc_next_object(const struct kloc *k, u32 knode, enum kloc_class class_,
                      u32 object);
 /* The active knode that was used longest ago, and those after it; KLOC_NONE begins and ends. */

@@ -174,10 +174,22 @@ static void refresh(struct kloc *k, u32 knode)
 		kloc_knode_activate(k, knode);
 }
 
-void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
+static void use_one(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
 {
 	struct knode *n = &k->knodes[knode];
 	u32 home = kloc_knode_home(k, knode);
+
+	/* An interrupt adds objects on any CPU: only a user's CPU is where the file is used. */
+	if (is_touch || n->last_cpu == KLOC_NONE)
+		n->last_cpu = cpu;
+	refresh(k, knode);
+	if (k->policy->mover == MOVER_CPU && kloc_knode_home(k, knode) != home)
+		kloc_knode_plan(k, knode);
+}
+
+void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
+{
+	const struct knode *n = &k->knodes[knode];
 
 	CHECK(knode < k->shape.nr_knodes && n->state != KLOC_FREE &&
 	              cpu < k->shape.nr_cpus,
@@ -186,14 +198,9 @@ void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
 	if (n->state == KLOC_UNLINKED && !MUTANT(KLOC_LIST_DEAD_USED))
 		return;
 	list_use(k, knode, cpu);
-	/* An interrupt adds objects on any CPU: only a user's CPU is where the file is used. */
-	if (is_touch || n->last_cpu == KLOC_NONE)
-		n->last_cpu = cpu;
-	refresh(k, knode);
+	use_one(k, knode, cpu, is_touch);
 	if (n->master != knode)
-		refresh(k, n->master);
-	if (k->policy->mover == MOVER_CPU && kloc_knode_home(k, knode) != home)
-		kloc_knode_plan(k, knode);
+		use_one(k, n->master, cpu, is_touch);
 }
 
 /* Charges a knode to its tier, or to the next one (KLOCs s.4.2.2: always to fast memory). */
@@ -441,18 +448,22 @@ void kloc_task_moved(struct kloc *k, u32 from_cpu, u32 to_cpu)
 u32 kloc_next_object(const struct kloc *k, u32 knode, enum kloc_class class_,
                      u32 object)
 {
-	const struct knode *n = &k->knodes[knode];
-	struct kloc_ring r = RING(k->objects, link);
-	u32 tier = 0;
+	u32 tier = 0, next;
 
 	if (object != KLOC_NONE) {
+		knode = k->objects[object].knode;
 		tier = k->objects[object].tier;
-		object = kloc_ring_next(r, n->first[class_][tier], object);
+		next = kloc_ring_next(RING(k->objects, link),
+		                      k->knodes[knode].first[class_][tier], object);
+		if (next != KLOC_NONE)
+			return next;
 		tier++;
 	}
-	while (object == KLOC_NONE && tier < k->shape.nr_tiers)
-		object = n->first[class_][tier++];
-	return object;
+	for (; knode != KLOC_NONE; knode = k->knodes[knode].next_segment, tier = 0)
+		for (; tier < k->shape.nr_tiers; tier++)
+			if (k->knodes[knode].first[class_][tier] != KLOC_NONE)
+				return k->knodes[knode].first[class_][tier];
+	return KLOC_NONE;
 }
 
 u32 kloc_next_coldest(const struct kloc *k, u32 knode)

@@ -290,7 +290,7 @@ static void segments_age_apart(void **state)
 	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 2000, 2000);
 	struct kloc_new n = { .kind = KLOC_FRAME, .bytes = PAGE };
 	struct kloc_knode_stat stat;
-	u32 objects[4], tier, file, at = KLOC_NONE;
+	u32 objects[4], tier, file, at = KLOC_NONE, object = KLOC_NONE, nr = 0;
 	struct kloc_rig *r;
 
 	(void)state;
@@ -316,6 +316,10 @@ static void segments_age_apart(void **state)
 	assert_int_equal(stat.nr_objects, 4);
 	assert_int_equal(stat.bytes[KLOC_FAST], 2 * PAGE);
 	assert_int_equal(kloc_find(r->k, 1, 1), file);
+	assert_int_equal(kloc_last_cpu(r->k, file), 1);
+	while ((object = kloc_next_object(r->k, file, KLOC_LARGE, object)) != KLOC_NONE)
+		nr++;
+	assert_int_equal(nr, 4);
 	kloc_close(r->k, file, 0);
 	assert_int_equal(kloc_rig_drain(r), 2);
 	kloc_unlink(r->k, file, 0);
