@@ -62,6 +62,7 @@ void kloc_parameters_default(enum kloc_policy_id policy, struct kloc_parameters 
 		.kinds = KLOC_ALL_KINDS & ~KLOC_BIT(KLOC_APP),
 		.movable = KLOC_ALL_KINDS,
 		.age_limit = 16, /* ours; KLOCs s.3.2 leaves it to the LRU */
+		.forgive = 64,   /* ours: four times age_limit */
 		.ping_pong = 8,  /* ours: four there-and-backs; the paper has 8 bits */
 		.low_permille = 20,  /* ours; Linux has 1 to 40 */
 		.high_permille = 40, /* ours: twice that */
@@ -93,7 +94,7 @@ static bool has_sense(const struct kloc_shape *s)
 	       s->policy < KLOC_NR_POLICIES && p->ping_pong > 0 &&
 	       p->ping_pong <= 255 && p->low_permille <= p->high_permille &&
 	       p->high_permille <= 1000 && p->max_in_flight > 0 &&
-	       p->prefetch_age < 255 &&
+	       p->prefetch_age < 255 && p->forgive < 255 &&
 	       (p->knode_tier < s->nr_tiers || p->knode_tier == KLOC_NO_TIER);
 }
 

@@ -25,8 +25,8 @@
  *     move has ended, and so is the number of its knode.
  * KL4 All decisions follow from the calls and their order alone: not from addresses, clocks or
  *     random numbers. The same calls give the same log.
- * KL5 An object that has moved ping_pong times stays in fast memory (KLOCs s.4.5), unless a limit
- *     was lowered. The oracle alone does as it likes.
+ * KL5 An object that has moved ping_pong times stays in fast memory (KLOCs s.4.5). A limit outranks
+ *     it, and it begins anew after forgive ticks without a use. The oracle does as it likes.
  * KL6 A stale entry of a CPU's list is never served (knode_list.h, KL20 to KL24).
  *
  * One thread at a time may call this room: a service's main thread, a simulator, a kernel under a
@@ -94,6 +94,7 @@ struct kloc_parameters {
 	u32 movable;   /* bits: kinds whose bytes the caller can move */
 	u32 age_limit; /* ticks without a use until an open knode is inactive; 0: never */
 	u32 ping_pong;    /* KL5; 1 to 255 */
+	u32 forgive;      /* KL5: ticks without a use; 0: never; at most 254 */
 	u32 low_permille; /* of a limit: less free than this is pressure, */
 	u32 high_permille; /* which lasts until so much is free; promotions leave it free */
 	u32 scan; /* objects of the LRU lists that a tick looks at, for each tier */
@@ -307,6 +308,7 @@ struct kloc_stat {
 	u64 abandoned;     /* moves whose object was removed meanwhile */
 	u64 retained;      /* objects that reached ping_pong moves */
 	u64 kept;          /* times that KL5 kept one in fast memory */
+	u64 forgiven;      /* retained objects that began anew */
 	u64 activated, closed, aged, unlinked; /* knodes, by what changed their state */
 	u64 list_hits, list_misses; /* uses that found the knode in the CPU's list */
 	u64 list_stale;             /* entries refused by their generation */

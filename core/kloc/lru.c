@@ -72,12 +72,12 @@ void kloc_lru_tick(struct kloc *k)
 }
 
 /* Can it leave? In a tick a busy object is asked once. */
-static bool can_leave(const struct kloc *k, const struct kloc_object *o,
-                      enum kloc_why why)
+static bool can_leave(struct kloc *k, u32 object, enum kloc_why why)
 {
+	const struct kloc_object *o = &k->objects[object];
+
 	return kloc_can_move(k, o) && o->pass != k->now % 255 + 1 &&
-	       (!(o->flags & F_RETAINED) || why == KLOC_BY_LIMIT ||
-	        MUTANT(KLOC_COUNTER_IGNORED));
+	       !kloc_object_is_spared(k, object, (u8)(k->now - o->used), why);
 }
 
 bool kloc_lru_relieve(struct kloc *k, u32 tier, enum kloc_why why)
@@ -92,12 +92,7 @@ bool kloc_lru_relieve(struct kloc *k, u32 tier, enum kloc_why why)
 		struct kloc_object *o = &k->objects[object];
 		bool is_used = o->flags & F_REFERENCED && why != KLOC_BY_LIMIT;
 
-		if (is_used || !can_leave(k, o, why)) {
-			if (!is_used && o->flags & F_RETAINED) {
-				k->stat.kept++;
-				kloc_log(k, object, KLOC_KEEP, KLOC_BY_COUNTER, tier,
-				         tier);
-			}
+		if (is_used || !can_leave(k, object, why)) {
 			list_again(k, object, true);
 			continue;
 		}

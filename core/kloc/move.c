@@ -129,30 +129,20 @@ static bool take_wanted(struct kloc *k, u32 what, u32 to, struct kloc_move *ret_
 	return false;
 }
 
-/* Must it stay where it is (KL5)? A limit outranks the counter. */
-static bool is_retained(struct kloc *k, u32 object, const struct knode *n, u32 work)
-{
-	const struct kloc_object *o = &k->objects[object];
-
-	if (!(o->flags & F_RETAINED) || work == WORK_PROMOTE ||
-	    n->why == KLOC_BY_LIMIT || MUTANT(KLOC_COUNTER_IGNORED))
-		return false;
-	k->stat.kept++;
-	kloc_log(k, object, KLOC_KEEP, KLOC_BY_COUNTER, o->tier, o->tier);
-	return true;
-}
-
 /* The next object of the knode's pass in one of its lists; KLOC_NONE: the list is done. */
-static u32 next_in_list(struct kloc *k, struct knode *n, u32 work, u32 *first)
+static u32 next_in_list(struct kloc *k, struct knode *n, u32 *first)
 {
 	struct kloc_ring r = RING(k->objects, link);
+	u32 idle = k->now - n->last_use;
 
 	while (*first != KLOC_NONE) {
 		struct kloc_object *o = &k->objects[*first];
 
 		if (o->pass == n->pass)
 			return KLOC_NONE;
-		if (kloc_can_move(k, o) && !is_retained(k, *first, n, work))
+		if (kloc_can_move(k, o) &&
+		    (n->work == WORK_PROMOTE ||
+		     !kloc_object_is_spared(k, *first, idle, (enum kloc_why)n->why)))
 			return *first;
 		o->pass = n->pass;
 		*first = kloc_ring_next(r, KLOC_NONE, *first);
@@ -173,7 +163,7 @@ static u32 next_of_knode(struct kloc *k, u32 knode)
 		for (tier = 0; tier < k->shape.nr_tiers; tier++) {
 			if ((tier == home) != (n->work == WORK_DEMOTE))
 				continue;
-			object = next_in_list(k, n, n->work, &n->first[class_][tier]);
+			object = next_in_list(k, n, &n->first[class_][tier]);
 			if (object != KLOC_NONE)
 				return object;
 		}

@@ -301,6 +301,24 @@ void kloc_object_tick(struct kloc *k)
 	}
 }
 
+bool kloc_object_is_spared(struct kloc *k, u32 object, u32 idle, enum kloc_why why)
+{
+	struct kloc_object *o = &k->objects[object];
+
+	if (!(o->flags & F_RETAINED) || why == KLOC_BY_LIMIT ||
+	    MUTANT(KLOC_COUNTER_IGNORED))
+		return false;
+	if (k->p.forgive && idle > k->p.forgive) {
+		o->flags &= (u8)~F_RETAINED;
+		o->nr_moves = 0;
+		k->stat.forgiven++;
+		return false;
+	}
+	k->stat.kept++;
+	kloc_log(k, object, KLOC_KEEP, KLOC_BY_COUNTER, o->tier, o->tier);
+	return true;
+}
+
 void kloc_object_stat(const struct kloc *k, u32 object, struct kloc_object_stat *ret)
 {
 	const struct kloc_object *o = &k->objects[object];

@@ -224,6 +224,8 @@ void kloc_object_settle(struct kloc *k, u32 object);
 void kloc_object_unlist(struct kloc *k, u32 object);
 void kloc_object_free(struct kloc *k, u32 object);
 void kloc_object_tick(struct kloc *k);
+/* Must it stay where it is (KL5), so many ticks after its last use? */
+bool kloc_object_is_spared(struct kloc *k, u32 object, u32 idle, enum kloc_why why);
 
 /* room.c */
 u64 kloc_room(const struct kloc *k, u32 tier); /* limit less used */

@@ -387,6 +387,39 @@ static void prefetched_unused_leaves_early(void **state)
 	kloc_rig_stop(r);
 }
 
+/* What was retained begins anew when nobody has used it for long. */
+static void moved_often_unused_is_forgiven(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
+	struct kloc_rig *r;
+	u32 file, object, page;
+
+	(void)state;
+	s.parameters.ping_pong = 2;
+	s.parameters.forgive = 3;
+	s.parameters.low_permille = 100;
+	s.parameters.high_permille = 200;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	kloc_close(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	kloc_open(r->k, file, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	kloc_close(r->k, file, 0);
+	page = kloc_rig_add(r, KLOC_NONE, KLOC_APP, 850);
+	ticks(r, 3);
+	kloc_touch(r->k, page, 0);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_FAST);
+	ticks(r, 1);
+	kloc_touch(r->k, page, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_SLOW);
+	assert_int_equal(stat_of(r).forgiven, 1);
+	kloc_rig_stop(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +432,7 @@ int main(void)
 		cmocka_unit_test(moved_late_goes_back),
 		cmocka_unit_test(moved_busy_next_tick_again),
 		cmocka_unit_test(moved_often_is_retained),
+		cmocka_unit_test(moved_often_unused_is_forgiven),
 		cmocka_unit_test(memsize_lowered_moves_the_rest),
 		cmocka_unit_test(next_full_tier_waits),
 		cmocka_unit_test(next_many_in_flight_waits),

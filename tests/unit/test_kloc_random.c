@@ -257,12 +257,30 @@ static void check_move(struct model *m, const struct kloc_move *move)
 	}
 }
 
+/* A search for moves may forgive what was retained (KL5). */
+static void note_forgiven(struct model *m)
+{
+	struct kloc_object_stat stat;
+
+	for (u32 i = 0; i < NR_OBJECTS; i++) {
+		struct model_object *o = &m->objects[i];
+
+		if (!o->there || o->gone || o->nr_moves < m->shape.parameters.ping_pong)
+			continue;
+		kloc_object_stat(m->rig.k, i, &stat);
+		if (!stat.nr_moves && m->shape.parameters.forgive)
+			o->nr_moves = 0;
+	}
+}
+
 static void step_next(struct model *m)
 {
 	struct kloc_move move;
 	struct model_object *o;
+	bool found = kloc_next(m->rig.k, &move);
 
-	if (!kloc_next(m->rig.k, &move))
+	note_forgiven(m);
+	if (!found)
 		return;
 	check_move(m, &move);
 	o = &m->objects[move.object];
@@ -443,6 +461,7 @@ static struct kloc_shape shape_of(enum kloc_policy_id policy, u64 seed)
 	p->scan = 8;
 	p->age_limit = 3;
 	p->ping_pong = 3;
+	p->forgive = seed & 512 ? 0 : 2;
 	p->max_in_flight = 5;
 	p->prefetch_age = 1;
 	/* Each seed has its parameters. */
