@@ -94,7 +94,7 @@ struct kloc_parameters {
 	u32 movable;   /* bits: kinds whose bytes the caller can move */
 	u32 age_limit; /* ticks without a use until an open knode is inactive; 0: never */
 	u32 ping_pong;    /* KL5; 1 to 255 */
-	u32 forgive;      /* KL5: ticks without a use; 0: never; at most 254 */
+	u32 forgive;      /* KL5: ticks without a use, at most 254; 0: never */
 	u32 low_permille; /* of a limit: less free than this is pressure, */
 	u32 high_permille; /* which lasts until so much is free; promotions leave it free */
 	u32 scan; /* objects of the LRU lists that a tick looks at, for each tier */
