@@ -64,26 +64,36 @@ static void tree_random_against_array(void **state)
 	free(nodes);
 }
 
-/* A walk looks at no more than 2 log2(n + 1) nodes; the paper counts 10 for its files. */
-static void tree_walk_visits_are_few(void **state)
+static u32 tenths_of_visits(u32 nr, u64 seed)
 {
-	struct tree_node *nodes = calloc(NR_MANY, sizeof(*nodes));
+	struct tree_node *nodes = calloc(nr, sizeof(*nodes));
 	struct tree_walks w = { 0 };
-	u64 random = seed_of_run();
 	u32 root = TREE_NONE, i;
 
-	(void)state;
 	assert_non_null(nodes);
-	for (i = 0; i < NR_MANY; i++)
-		tree_insert(nodes, &root, i, random_next(&random), &w);
-	assert_int_equal(tree_check(nodes, root), NR_MANY);
+	for (i = 0; i < nr; i++)
+		tree_insert(nodes, &root, i, random_next(&seed), &w);
+	assert_int_equal(tree_check(nodes, root), nr);
 	w = (struct tree_walks){ 0 };
-	for (i = 0; i < NR_MANY; i++)
+	for (i = 0; i < nr; i++)
 		assert_int_equal(tree_find(nodes, root, nodes[i].key, &w), i);
-	assert_int_equal(w.walks, NR_MANY);
-	printf("%u nodes: %.2f visits a walk\n", NR_MANY, (double)w.visits / w.walks);
-	assert_true(w.visits > 8 * w.walks && w.visits < 34 * w.walks);
+	assert_int_equal(w.walks, nr);
+	printf("%u nodes: %.2f visits a walk\n", nr, (double)w.visits / w.walks);
 	free(nodes);
+	return (u32)(10 * w.visits / w.walks);
+}
+
+/* The paper counts 10 references a walk (KLOCs s.4.2.3), for files of 4 MB. A find here goes on to
+ * the leaves, for the first of equal keys. */
+static void tree_walk_visits_are_few(void **state)
+{
+	u64 seed = seed_of_run();
+	u32 small = tenths_of_visits(4 << 20 >> 12, seed);
+	u32 large = tenths_of_visits(NR_MANY, seed);
+
+	(void)state;
+	assert_in_range(small, 90, 120);
+	assert_in_range(large, 150, 180);
 }
 
 static struct knode_lists start_lists(void)
