@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sim/command.h"
-#include "sim/machine.h"
+#include "sim/keys.h"
 
 /* A terminal shows progress after so long, and then so often. */
 #define QUIET_S 2.0
@@ -36,7 +36,7 @@ static void command_find_data(void)
 	program[strrchr(program, '/') ? strrchr(program, '/') - program : 0] = '\0';
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
 		snprintf(folder, sizeof(folder), "%s/%s", program, places[i]);
-		if (machine_look_in(folder) == 0)
+		if (keys_look_in(folder) == 0)
 			return;
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Machines from text files: sim/machine.h. */
-#include <dirent.h>
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,26 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/keys.h"
 #include "sim/machine.h"
 
-#define FILE_BYTES_MAX 65536u
-#define PATH_BYTES 512u
+static_assert(SIM_MAX_SOCKETS <= KEYS_MAX_NUMBERS, "a row of hops is one line");
 
 /* What files may say, and where a key's numbers go. The parameters up to and with
  * load_memory are in cycles of the machine that they were measured on (table_cycle_ps). */
-struct key {
-	const char *name;
-	size_t offset; /* in struct machine */
-	u32 nr;        /* numbers in a row */
-	u32 least;
-};
-
 #define KEY(field, nr, least) \
 	{ \
 #field, offsetof(struct machine, timing.field), nr, least \
 	}
 
-static const struct key parameter_keys[] = {
+static const struct keys_key parameter_keys[] = {
 	KEY(load_dirty, 3, 1),
 	KEY(load_shared, 3, 1),
 	KEY(rmw_dirty, 3, 1),
@@ -56,99 +49,25 @@ static const struct key parameter_keys[] = {
 };
 #define NR_PARAMETERS (sizeof(parameter_keys) / sizeof(*parameter_keys))
 
-static const struct key topology_keys[] = {
+static const struct keys_key topology_keys[] = {
 	KEY(nr_sockets, 1, 1),
 	KEY(cpus_per_socket, 1, 1),
 	KEY(cycle_ps, 1, 1),
 };
 #define NR_TOPOLOGY (sizeof(topology_keys) / sizeof(*topology_keys))
 
-/* One "name = value ...  # comment" of a file. */
-struct setting {
-	const char *path;
-	u32 line;
-	char *name, *value, *comment;
-};
-
-static int setting_wrong(const struct setting *s, const char *why)
+static int band_add(struct machine *m, u32 parameter, const struct keys_line *line)
 {
-	fprintf(stderr, "%s:%u: %s: %s\n", s->path, s->line, s->name, why);
-	return -EINVAL;
-}
-
-static char *text_trim(char *text)
-{
-	char *end;
-
-	while (*text == ' ' || *text == '\t')
-		text++;
-	end = text + strlen(text);
-	while (end > text && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
-		*--end = 0;
-	return text;
-}
-
-/* 0 and a name, or 0 and none: an empty line. */
-static int setting_parse(struct setting *s, char *text)
-{
-	char *hash = strchr(text, '#');
-	char *equals;
-
-	s->name = "line";
-	s->value = NULL;
-	s->comment = "";
-	if (hash) {
-		*hash = 0;
-		s->comment = hash + 1;
-	}
-	text = text_trim(text);
-	if (!*text)
-		return 0;
-	equals = strchr(text, '=');
-	if (!equals)
-		return setting_wrong(s, "neither empty nor NAME = VALUE");
-	*equals = 0;
-	s->name = text_trim(text);
-	s->value = text_trim(equals + 1);
-	return 0;
-}
-
-static int setting_numbers(const struct setting *s, u32 nr, u32 least, u32 *ret_numbers)
-{
-	u32 numbers[SIM_MAX_SOCKETS];
-	char *at = s->value, *end;
-	u32 i;
-
-	for (i = 0; i < nr; i++) {
-		unsigned long v;
-
-		errno = 0;
-		v = strtoul(at, &end, 10);
-		if (end == at || errno || *at == '-' || v < least || v > 1000000000)
-			return setting_wrong(s, "not the numbers that it takes");
-		numbers[i] = (u32)v;
-		at = end;
-	}
-	if (*text_trim(at))
-		return setting_wrong(s, "more than the numbers that it takes");
-	memcpy(ret_numbers, numbers, nr * sizeof(*numbers));
-	return 0;
-}
-
-static int setting_band(const struct setting *s, struct machine *m, u32 parameter)
-{
-	const char *at = strstr(s->comment, "band ");
 	struct machine_band band = { parameter, 0, 0 };
+	int found =
+		keys_band(line, parameter_keys[parameter].least, &band.low, &band.high);
 
-	if (!at)
-		return 0;
+	if (found <= 0)
+		return found;
 	if (parameter < NR_TABLE_KEYS || parameter_keys[parameter].nr != 1)
-		return setting_wrong(s, "no band for what stands in the table");
-	if (sscanf(at, "band %u..%u", &band.low, &band.high) != 2 ||
-	    band.low > band.high || band.low < parameter_keys[parameter].least)
-		return setting_wrong(s, "not band LOW..HIGH");
+		return keys_wrong(line, "no band for what stands in the table");
 	if (m->nr_bands == MACHINE_MAX_BANDS)
-		return setting_wrong(s, "too many bands");
+		return keys_wrong(line, "too many bands");
 	m->bands[m->nr_bands++] = band;
 	return 0;
 }
@@ -160,163 +79,46 @@ struct reader {
 	u32 nr_hops; /* rows */
 };
 
-static int reader_topology(struct reader *r, const struct setting *s)
+static int reader_topology(void *arg, const struct keys_line *line)
 {
+	struct reader *r = arg;
 	struct machine *m = r->machine;
+	int key;
 	u32 i;
 
-	if (strcmp(s->name, "parameters") == 0) {
-		snprintf(m->parameters, sizeof(m->parameters), "%s", s->value);
+	if (strcmp(line->name, "parameters") == 0) {
+		snprintf(m->parameters, sizeof(m->parameters), "%s", line->value);
 		return 0;
 	}
-	if (strcmp(s->name, "hops") == 0) {
+	if (strcmp(line->name, "hops") == 0) {
 		u32 *row = m->timing.hops[r->nr_hops];
 
 		if (r->nr_hops >= m->timing.nr_sockets)
-			return setting_wrong(s, "more rows than sockets before them");
+			return keys_wrong(line, "more rows than sockets before them");
 		for (i = 0; i < m->timing.nr_sockets; i++)
 			row[i] = 0;
 		r->nr_hops++;
-		return setting_numbers(s, m->timing.nr_sockets, 0, row);
+		return keys_numbers(line, m->timing.nr_sockets, 0, row);
 	}
-	for (i = 0; i < NR_TOPOLOGY; i++) {
-		const struct key *key = &topology_keys[i];
-
-		if (strcmp(s->name, key->name) != 0)
-			continue;
-		r->seen_topology[i] = true;
-		if (setting_numbers(s, 1, key->least, (u32 *)((char *)m + key->offset)))
-			return -EINVAL;
-		if (m->timing.nr_sockets > SIM_MAX_SOCKETS)
-			return setting_wrong(s, "more sockets than the model knows");
-		return 0;
-	}
-	return setting_wrong(s, "no such word in a topology");
+	key = keys_take(topology_keys, NR_TOPOLOGY, m, r->seen_topology, line);
+	if (key == -ENOENT)
+		return keys_wrong(line, "no such word in a topology");
+	if (key >= 0 && m->timing.nr_sockets > SIM_MAX_SOCKETS)
+		return keys_wrong(line, "more sockets than the model knows");
+	return key < 0 ? key : 0;
 }
 
-static int reader_parameter(struct reader *r, const struct setting *s)
+static int reader_parameter(void *arg, const struct keys_line *line)
 {
-	struct machine *m = r->machine;
-	u32 i;
-	int err;
+	struct reader *r = arg;
+	int key;
 
-	if (!*text_trim(s->comment))
-		return setting_wrong(s, "a number without its source");
-	for (i = 0; i < NR_PARAMETERS; i++) {
-		const struct key *key = &parameter_keys[i];
-
-		if (strcmp(s->name, key->name) != 0)
-			continue;
-		if (r->seen[i])
-			return setting_wrong(s, "twice");
-		r->seen[i] = true;
-		err = setting_numbers(s, key->nr, key->least,
-		                      (u32 *)((char *)m + key->offset));
-		return err ? err : setting_band(s, m, i);
-	}
-	return setting_wrong(s, "no such parameter");
-}
-
-static char home[PATH_BYTES]; /* of topologies/ and parameters/ */
-
-int machine_look_in(const char *folder)
-{
-	char path[PATH_BYTES];
-
-	if (snprintf(path, sizeof(path), "%s/topologies", folder) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	if (access(path, R_OK | X_OK) != 0)
-		return -errno;
-	snprintf(home, sizeof(home), "%s", folder);
-	return 0;
-}
-
-/* Lists on stderr what a name without a slash may be: the files of the folder. */
-static void folder_list(const char *folder)
-{
-	char path[PATH_BYTES];
-	const struct dirent *entry;
-	DIR *dir;
-
-	if (snprintf(path, sizeof(path), "%s/%s", home, folder) >= (int)sizeof(path) ||
-	    !(dir = opendir(path))) {
-		fprintf(stderr,
-		        "; the folder %s is not there: is lodic completely "
-		        "installed?\n",
-		        folder);
-		return;
-	}
-	fprintf(stderr, "; known %s:", folder);
-	while ((entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			fprintf(stderr, " %s", entry->d_name);
-	fprintf(stderr, ", or a file's path with a slash\n");
-	closedir(dir);
-}
-
-/* A name without a slash is a file of ours; anything else is a path. */
-static int file_path(const char *folder, const char *name, char *ret_path)
-{
-	bool ours = !strchr(name, '/');
-	int n = snprintf(ret_path, PATH_BYTES, "%s%s%s%s%s", ours ? home : "",
-	                 ours ? "/" : "", ours ? folder : "", ours ? "/" : "", name);
-
-	return n < (int)PATH_BYTES ? 0 : -ENAMETOOLONG;
-}
-
-/* Reads the whole file that name means in folder, and ends the text with a 0. */
-static int file_read(const char *folder, const char *name, char *ret_path,
-                     char *ret_text, size_t room)
-{
-	const char *path = ret_path;
-	FILE *f = NULL;
-	size_t n;
-
-	errno = -file_path(folder, name, ret_path);
-	if (!errno)
-		f = fopen(path, "r");
-	if (!f) {
-		fprintf(stderr, "lodic-sim: %s: %s", name, strerror(errno));
-		if (strchr(name, '/'))
-			fprintf(stderr, "\n");
-		else
-			folder_list(folder);
-		return -ENOENT;
-	}
-	n = fread(ret_text, 1, room, f);
-	fclose(f);
-	if (n == room) {
-		fprintf(stderr, "%s: too long\n", path);
-		return -EINVAL;
-	}
-	ret_text[n] = 0;
-	return 0;
-}
-
-static int file_settings(const char *path, char *text, struct reader *r,
-                         int (*take)(struct reader *, const struct setting *))
-{
-	struct setting s = { .path = path };
-	char *line;
-	int err = 0;
-
-	while (!err && (line = strsep(&text, "\n"))) {
-		s.line++;
-		err = setting_parse(&s, line);
-		if (!err && s.value)
-			err = take(r, &s);
-	}
-	return err;
-}
-
-/* FNV-1a: it tells parameter files apart and protects from nothing. */
-static void text_hash(const char *text, char ret_hash[17])
-{
-	u64 h = 0xcbf29ce484222325u;
-
-	for (; *text; text++)
-		h = (h ^ (u8)*text) * 0x100000001b3u;
-	snprintf(ret_hash, 17, "%016llx", (unsigned long long)h);
+	if (!keys_has_comment(line))
+		return keys_wrong(line, "a number without its source");
+	key = keys_take(parameter_keys, NR_PARAMETERS, r->machine, r->seen, line);
+	if (key == -ENOENT)
+		return keys_wrong(line, "no such parameter");
+	return key < 0 ? key : band_add(r->machine, (u32)key, line);
 }
 
 /* Multiplies what stands in the table by numerator / denominator. */
@@ -325,7 +127,7 @@ static void machine_scale(struct machine *m, u32 numerator, u32 denominator)
 	u32 i, j;
 
 	for (i = 0; i < NR_TABLE_KEYS; i++) {
-		const struct key *key = &parameter_keys[i];
+		const struct keys_key *key = &parameter_keys[i];
 		u32 *at = (u32 *)((char *)m + key->offset);
 
 		for (j = 0; j < key->nr; j++)
@@ -339,12 +141,8 @@ static int topology_check(const struct reader *r, const char *path)
 	const struct sim_machine *t = &r->machine->timing;
 	u32 i, j;
 
-	for (i = 0; i < NR_TOPOLOGY; i++) {
-		if (!r->seen_topology[i]) {
-			fprintf(stderr, "%s: no %s\n", path, topology_keys[i].name);
-			return -EINVAL;
-		}
-	}
+	if (keys_missing(topology_keys, NR_TOPOLOGY, r->seen_topology, path) != 0)
+		return -EINVAL;
 	if (t->nr_sockets * t->cpus_per_socket > SIM_MAX_CPUS ||
 	    t->cpus_per_socket > SIM_MAX_CPUS || r->nr_hops != t->nr_sockets) {
 		fprintf(stderr, "%s: too many CPUs, or not a row of hops each socket\n",
@@ -363,34 +161,14 @@ static int topology_check(const struct reader *r, const char *path)
 	return 0;
 }
 
-static int parameters_check(const struct reader *r, const char *path)
-{
-	u32 i;
-
-	for (i = 0; i < NR_PARAMETERS; i++) {
-		if (!r->seen[i]) {
-			fprintf(stderr, "%s: no %s\n", path, parameter_keys[i].name);
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
 static const char *topology_file(const char *topology)
 {
 	return strcmp(topology, "host") == 0 ? "1x2" : topology;
 }
 
-static const char *file_base(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void topology_name(struct machine *m, const char *topology)
 {
-	snprintf(m->timing.name, sizeof(m->timing.name), "%s", file_base(topology));
+	snprintf(m->timing.name, sizeof(m->timing.name), "%s", keys_base(topology));
 	if (strcmp(topology, "host") == 0) {
 		long n = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -403,34 +181,27 @@ static void topology_name(struct machine *m, const char *topology)
 int machine_read(const char *topology, const char *parameters,
                  struct machine *ret_machine)
 {
-	static char text[FILE_BYTES_MAX];
-	char path[PATH_BYTES];
+	char path[KEYS_PATH_BYTES], hash[KEYS_HASH_BYTES];
 	struct machine m = { .nr_bands = 0 };
 	struct reader r = { .machine = &m };
 	int err;
 
-	err = file_read("topologies", topology_file(topology), path, text,
-	                sizeof(text));
-	if (!err)
-		err = file_settings(path, text, &r, reader_topology);
+	err = keys_read("topologies", topology_file(topology), reader_topology, &r,
+	                path, hash);
 	if (!err)
 		err = topology_check(&r, path);
 	if (err)
 		return err;
 	topology_name(&m, topology);
-	err = file_read("parameters", parameters ? parameters : m.parameters, path,
-	                text, sizeof(text));
+	err = keys_read("parameters", parameters ? parameters : m.parameters,
+	                reader_parameter, &r, path, m.hash);
+	if (!err)
+		err = keys_missing(parameter_keys, NR_PARAMETERS, r.seen, path);
 	if (err)
 		return err;
 	if (parameters)
 		snprintf(m.parameters, sizeof(m.parameters), "%s",
-		         file_base(parameters));
-	text_hash(text, m.hash);
-	err = file_settings(path, text, &r, reader_parameter);
-	if (!err)
-		err = parameters_check(&r, path);
-	if (err)
-		return err;
+		         keys_base(parameters));
 	/* Cycles of the machine that was measured become cycles of this one. */
 	machine_scale(&m, m.table_cycle_ps, m.timing.cycle_ps);
 	*ret_machine = m;
@@ -440,7 +211,7 @@ int machine_read(const char *topology, const char *parameters,
 static struct sim_machine machine_with(const struct machine *machine, u32 parameter,
                                        u32 value)
 {
-	const struct key *key = &parameter_keys[parameter];
+	const struct keys_key *key = &parameter_keys[parameter];
 	struct machine m = *machine;
 
 	if (key->offset == offsetof(struct machine, table_cycle_ps))

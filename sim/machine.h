@@ -2,9 +2,8 @@
 /*
  * Machines from text files. A topology (sim/topologies) says how many sockets and CPUs
  * there are, how far apart they are and how fast they tick. A parameter file
- * (sim/parameters) says what everything costs; a comment behind each number gives its
- * source. "band LOW..HIGH" in such a comment means that the number is not known better
- * than that. The sensitivity set has a machine for each end of each band.
+ * (sim/parameters) says what everything costs, with a source and perhaps a band (sim/keys.h).
+ * The sensitivity set has a machine for each end of each band.
  */
 #ifndef LODIC_SIM_MACHINE_H
 #define LODIC_SIM_MACHINE_H
@@ -29,10 +28,6 @@ struct machine {
 	struct machine_band bands[MACHINE_MAX_BANDS];
 	u32 nr_bands;
 };
-
-/* Takes the topologies and parameters that have names from this folder's topologies/ and
- * parameters/. Returns 0, or -errno if it cannot read them. */
-int machine_look_in(const char *folder);
 
 /* Reads a topology by its name or as a file ("8x15", "./mine"), and its parameters, or
  * those in parameters if that is not NULL. "host" is this computer: one socket with as

@@ -11,6 +11,7 @@
 
 #include "sim/drbh_verdict.h"
 #include "sim/figures/fig_read.h"
+#include "sim/keys.h"
 
 static u64 transfers_of(const struct sim_result *r, const char *name)
 {
@@ -391,7 +392,7 @@ static void judge_of_schemes_finds_the_collapse(void **state)
 static int find_data(void **state)
 {
 	(void)state;
-	return machine_look_in(LODIC_MODEL_DIR);
+	return keys_look_in(LODIC_MODEL_DIR);
 }
 
 int main(void)
