@@ -7,6 +7,7 @@
 #include "sim/command.h"
 #include "sim/drbh_main.h"
 #include "sim/figures/fig_main.h"
+#include "sim/tier/tier_main.h"
 
 #define NAME_BYTES 64
 
@@ -15,12 +16,13 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "drbh", drbh_main },  { "table", table_main },     { "fit", fit_main },
-	{ "figure", fig_main }, { "micro", fig_micro_main },
+	{ "figure", fig_main }, { "micro", fig_micro_main }, { "tier", tier_main },
 };
 #define NR_COMMANDS (sizeof(commands) / sizeof(*commands))
 
 static const char doc[] =
-	"Simulate many-core machines: how schemes of counting references scale."
+	"Simulate many-core machines: how schemes of counting references scale; and two tiers of "
+	"memory: what belongs where."
 	"\v"
 	"Commands:\n"
 	"  drbh    every CPU reads one block: all schemes, 1 to 120 CPUs\n"
@@ -28,6 +30,7 @@ static const char doc[] =
 	"  fit     find again the two parameters that are fitted to the paper\n"
 	"  figure  one of the papers' figures\n"
 	"  micro   the steps that bench_micro measures on a real machine\n"
+	"  tier    two tiers of memory: KLOC and its rivals, by workload\n"
 	"\n"
 	"  help    show this text; `lodic-sim help COMMAND' explains one command\n"
 	"\n"
@@ -43,7 +46,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		argp_error(state,
 		           "there is no command '%s'; there are drbh, table, fit, "
-		           "figure, micro, help",
+		           "figure, micro, tier, help",
 		           arg);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
