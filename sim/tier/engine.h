@@ -26,7 +26,8 @@ struct engine_options {
 	bool in_slow;      /* nimble, nimble++: kernel objects begin in slow memory */
 	bool one_by_one;   /* no concurrent moves */
 	bool nodes; /* tiers are nodes; the tasks change theirs when it is measured */
-	u64 seed;   /* for messages */
+	bool check; /* asserts all invariants of core/kloc at the end; slow */
+	u64 seed;   /* of the machine that core/ has its memory from; changes nothing */
 	FILE *log;  /* of decisions; NULL: none */
 };
 

@@ -283,7 +283,8 @@ int tier_main(int argc, char **argv)
 	if (policies_choose(&a, report.nodes, &report) != 0)
 		return COMMAND_USAGE;
 	err = policies_run(&a, &report);
-	/* run_policy() has said what is wrong. */
+	if (err)
+		fprintf(stderr, "lodic-sim: tier: %s\n", strerror(-err));
 	if (err)
 		return err == -ENOENT || err == -EINVAL ? COMMAND_USAGE
 		                                        : COMMAND_FAILED;

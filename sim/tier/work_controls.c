@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Controls: workloads where grouping by file has no right to gain, and one where it has. Each
- * reads whole files or frames of them out of many, by Zipf's law or evenly, and differs from the
- * first one in one thing.
+ * Controls: workloads where grouping by file has no right to gain, and one where it has. Threads
+ * take a file, read frames of it, and take another one. Each control differs from the first one
+ * in one thing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,10 +10,8 @@
 #include "sim/tier/work.h"
 
 #define READS 64u /* frames that a thread reads of a file before it takes the next */
-#define ACTIVE_PERCENT 4u /* of the files: those that are in use for a while */
-#define PHASE_FILES 8u    /* files a thread takes until the set in use moves by one */
-#define GIANT_PERCENT 1u  /* of the giant file: what is hot, */
-#define GIANT_READS 99u   /* and how many of 100 reads go there */
+#define GIANT_PERCENT 1u /* of the giant file: what is hot, */
+#define GIANT_READS 99u  /* and how many of 100 reads go there */
 #define STREAM_PAGES 32u
 #define LOAD_CHUNK 64u
 
@@ -27,7 +25,7 @@ struct control_shape {
 };
 
 struct thread {
-	u32 file, reads, taken, page;
+	u32 file, reads, page;
 };
 
 struct control {
@@ -36,7 +34,7 @@ struct control {
 	u32 *files;
 	bool *is_open;
 	u32 nr_files, file_frames, nr_loaded, load_frame;
-	u32 first_active, nr_active;
+	u32 next_file;
 };
 
 static int control_begin(struct work *w)
@@ -54,8 +52,6 @@ static int control_begin(struct work *w)
 	              : shape->tiny ? c->tiny_files / w->scale + 1
 	                            : c->control_files;
 	s->file_frames = shape->tiny ? 1 : (pages - w->app_pages) / s->nr_files + 1;
-	s->nr_active =
-		shape->even ? s->nr_files : s->nr_files * ACTIVE_PERCENT / 100 + 1;
 	s->threads = calloc(c->threads, sizeof(*s->threads));
 	s->files = calloc(s->nr_files, sizeof(u32));
 	s->is_open = calloc(s->nr_files, sizeof(bool));
@@ -95,14 +91,15 @@ static void control_load(struct work *w, u32 cpu)
 	s->load_frame = 0;
 }
 
-/* The files in use are neighbours, and the first of them falls out now and then. */
-static u32 control_take(struct work *w, struct thread *t)
+/* Each thread takes the next file in turn, so that one that is closed stays so for long. */
+static u32 control_take(struct work *w)
 {
 	struct control *s = w->state;
 
-	if (++t->taken % PHASE_FILES == 0)
-		s->first_active = (s->first_active + 1) % s->nr_files;
-	return (s->first_active + work_random(w, s->nr_active)) % s->nr_files;
+	if (s->shape.even || s->shape.tiny)
+		return work_random(w, s->nr_files);
+	s->next_file = (s->next_file + 1) % s->nr_files;
+	return s->next_file;
 }
 
 static void control_read(struct work *w, u32 cpu, struct thread *t)
@@ -111,7 +108,7 @@ static void control_read(struct work *w, u32 cpu, struct thread *t)
 	u32 hot = s->file_frames * GIANT_PERCENT / 100 + 1, frame;
 
 	if (t->reads == 0) {
-		t->file = control_take(w, t);
+		t->file = control_take(w);
 		if (!s->is_open[t->file])
 			work_file_open(w, cpu, s->files[t->file]);
 	}
