@@ -9,7 +9,8 @@
 
 #include "sim/tier/work.h"
 
-#define READS 64u /* frames that a thread reads of a file before it takes the next */
+#define READS_A_FRAME 8u /* of a file before a thread takes the next one */
+#define STRIDE 1597u     /* from a file to the next one taken: a prime */
 #define GIANT_PERCENT 1u /* of the giant file: what is hot, */
 #define GIANT_READS 99u  /* and how many of 100 reads go there */
 #define STREAM_PAGES 32u
@@ -98,7 +99,7 @@ static u32 control_take(struct work *w)
 
 	if (s->shape.even || s->shape.tiny)
 		return work_random(w, s->nr_files);
-	s->next_file = (s->next_file + 1) % s->nr_files;
+	s->next_file = (s->next_file + STRIDE) % s->nr_files;
 	return s->next_file;
 }
 
@@ -119,7 +120,7 @@ static void control_read(struct work *w, u32 cpu, struct thread *t)
 		frame = work_random(w, s->file_frames);
 	work_file_read(w, cpu, s->files[t->file], frame, WORK_PAGE);
 	work_app(w, cpu, work_random(w, w->app_pages), 256, true);
-	if (++t->reads < (s->shape.tiny ? 1 : READS))
+	if (++t->reads < (s->shape.tiny ? 1 : READS_A_FRAME * s->file_frames))
 		return;
 	t->reads = 0;
 	if (!s->is_open[t->file])
