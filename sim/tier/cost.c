@@ -169,5 +169,9 @@ struct cost cost_with(const struct cost *cost, const struct cost_band *band, boo
 	struct cost changed = *cost;
 
 	*(u32 *)((char *)&changed + band->offset) = high ? band->high : band->low;
+	/* Where a tier reads and writes at one rate, it does so at both ends of the band. */
+	if (cost->machine.read_mb_s[1] == cost->machine.write_mb_s[1] &&
+	    changed.machine.read_mb_s[1] != cost->machine.read_mb_s[1])
+		changed.machine.write_mb_s[1] = changed.machine.read_mb_s[1];
 	return changed;
 }

@@ -59,15 +59,17 @@ static void engine_turn(struct engine *e)
 	double ns = charge_turn(&e->charge);
 	struct kloc_stat now;
 
+	/* What took the movers longer than they had is taken off their next turn. */
+	e->work_ns = (e->work_ns < 0 ? e->work_ns : 0) + ns;
+	/* What uses have asked for goes first: a tick forgets it. A thread of its own scans then,
+	 * and does not scan more than it has time for. */
+	engine_move(e);
 	kloc_tick(e->kloc);
+	engine_move(e);
 	kloc_stat(e->kloc, &now);
-	/* What took longer than the threads had is taken off the next turn. */
-	e->work_ns = (e->work_ns < 0 ? e->work_ns : 0) + ns -
-	             (double)(now.scanned - e->last.scanned) * m->scan_ns;
 	charge_kernel(&e->charge,
 	              (double)(now.tree_visits - e->last.tree_visits) * m->walk_ns);
 	e->last = now;
-	engine_move(e);
 }
 
 static void engine_touch(struct engine *e, const struct tier_event *event, u32 cpu,
@@ -248,8 +250,13 @@ static u64 engine_next_use(void *arg, u32 object, u64 key)
 {
 	const struct engine *e = arg;
 	const struct engine_object *o = &e->objects[object];
+	const struct tier_event *adding = e->adding;
 
 	(void)key;
+	/* core/kloc asks before it has told which number the new object has. */
+	if (adding)
+		return future_next_use(e->source, adding->file, adding->kind,
+		                       adding->index);
 	return future_next_use(e->source, o->file, o->kind, o->index);
 }
 
@@ -275,6 +282,10 @@ static void engine_parameters(const struct engine *e, struct kloc_parameters *p)
 	p->segment_bytes = o->segment_bytes;
 	p->trees = o->trees;
 	p->kernel_place = o->in_slow ? KLOC_KERNEL_SLOW : KLOC_KERNEL_FAST;
+	if (o->lazy)
+		p->eager = false;
+	if (o->piecemeal)
+		p->promote_whole = false;
 	if (o->one_by_one)
 		p->max_in_flight = 1;
 	/* What one CPU scans in a tick, half of it in each tier. */

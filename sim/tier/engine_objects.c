@@ -137,10 +137,15 @@ u32 engine_add(struct engine *e, const struct tier_event *event, u32 cpu, bool p
 	};
 	struct table_entry *entry;
 	u32 object, tier;
+	int err;
 
-	while (kloc_add(e->kloc, &new_object, &object, &tier) != 0)
-		if (!engine_reclaim(e))
-			return KLOC_NONE;
+	do {
+		e->adding = event;
+		err = kloc_add(e->kloc, &new_object, &object, &tier);
+		e->adding = NULL;
+	} while (err && engine_reclaim(e));
+	if (err)
+		return KLOC_NONE;
 	entry = table_insert(&e->names, event->file, event->kind, event->index);
 	if (!entry || object >= e->nr_objects) {
 		kloc_remove(e->kloc, object);

@@ -38,8 +38,9 @@ struct engine {
 	double tick_ns;
 	double work_ns; /* that the kernel's threads may still use */
 	bool moves_by_batch;
-	u32 task_cpus;         /* added to each event's CPU: where the tasks are now */
-	struct kloc_stat last; /* at the turn before */
+	u32 task_cpus; /* added to each event's CPU: where the tasks are now */
+	const struct tier_event *adding; /* inside kloc_add() */
+	struct kloc_stat last;           /* at the turn before */
 	struct engine_result *result;
 	u64 live[KLOC_NR_KINDS];
 };

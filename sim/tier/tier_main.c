@@ -32,6 +32,9 @@ enum {
 	KEY_SEGMENT,
 	KEY_TREES,
 	KEY_KERNEL_SLOW,
+	KEY_LAZY,
+	KEY_PIECEMEAL,
+	KEY_ONE_BY_ONE,
 	KEY_LOG,
 	KEY_LIST,
 };
@@ -62,6 +65,11 @@ static const struct argp_option options[] = {
 	  0 },
 	{ "kernel-slow", KEY_KERNEL_SLOW, NULL, 0,
 	  "nimble, nimble++: kernel objects begin in slow memory", 0 },
+	{ "lazy", KEY_LAZY, NULL, 0,
+	  "kloc: what is closed leaves fast memory only in need", 0 },
+	{ "piecemeal", KEY_PIECEMEAL, NULL, 0,
+	  "kloc: activity promotes what is touched, not the whole group", 0 },
+	{ "one-by-one", KEY_ONE_BY_ONE, NULL, 0, "No concurrent moves", 0 },
 	{ "record", KEY_RECORD, "FILE", 0, "Write the events down as a trace", 0 },
 	{ "log", KEY_LOG, "FILE", 0, "Write each decision of the last policy down", 0 },
 	{ "list", KEY_LIST, NULL, 0, "List workloads and policies", 0 },
@@ -151,6 +159,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_TREES: a->run.options.trees = true; return 0;
 	case KEY_KERNEL_SLOW: a->run.options.in_slow = true; return 0;
+	case KEY_LAZY: a->run.options.lazy = true; return 0;
+	case KEY_PIECEMEAL: a->run.options.piecemeal = true; return 0;
+	case KEY_ONE_BY_ONE: a->run.options.one_by_one = true; return 0;
 	case KEY_LOG: a->log = arg; return 0;
 	case KEY_LIST: a->list = true; return 0;
 	case 'j': a->json = true; return 0;
