@@ -5,7 +5,7 @@
 
 #include "sim/tier/charge.h"
 
-#define LINE_BYTES 64.0
+#define LINE_BYTES 64u
 #define PAGE_BYTES 4096u
 
 /* MB are 10^6 bytes, so bytes over MB/s are 10^-6 s. */
@@ -112,7 +112,7 @@ void charge_touch(struct charge *c, u32 cpu, u32 tier, u32 object, u32 kind, u32
 	const struct cost_machine *m = c->machine;
 	bool large = kind == KLOC_APP || kind == KLOC_FRAME || kind == KLOC_HOLD;
 	double part = (large ? m->large_miss_percent : m->small_miss_percent) / 100.0;
-	double lines = (bytes + LINE_BYTES - 1) / LINE_BYTES * part;
+	double lines = (double)((bytes + LINE_BYTES - 1) / LINE_BYTES) * part;
 	double latency = m->load_ns[tier];
 	double best = m->cache_ns ? m->cache_ns : m->load_ns[KLOC_FAST];
 	double unloaded = m->lookup_ns + stall(c, lines, best);
@@ -145,7 +145,7 @@ void charge_storage(struct charge *c, u32 bytes)
 double charge_copy(struct charge *c, u32 from, u32 to, u32 bytes, u32 threads)
 {
 	const struct cost_machine *m = c->machine;
-	double lines = bytes / LINE_BYTES;
+	double lines = (double)(bytes / LINE_BYTES);
 
 	tier_traffic(c, from, bytes, false);
 	tier_traffic(c, to, bytes, true);

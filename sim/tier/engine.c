@@ -118,7 +118,7 @@ static void engine_access(struct engine *e, const struct tier_event *event, u32 
 		struct tier_event add = *event;
 		const struct engine_file *f = engine_file(e, event->file);
 
-		if (event->file && (!f || f->knode == 0))
+		if (event->file && (!f || f->knode == KNODE_NONE_YET))
 			return; /* it was unlinked */
 		if (event->kind != KLOC_FRAME && event->kind != KLOC_APP)
 			return;
@@ -140,32 +140,31 @@ static void engine_access(struct engine *e, const struct tier_event *event, u32 
 static void engine_gone(struct engine *e, struct engine_file *f, u32 cpu)
 {
 	engine_remove_all(e, f);
-	kloc_unlink(e->kloc, f->knode - 1, cpu);
-	f->knode = 0;
+	if (engine_knode(f) != KLOC_NONE)
+		kloc_unlink(e->kloc, engine_knode(f), cpu);
+	f->knode = KNODE_NONE_YET;
 }
 
 static int engine_of_file(struct engine *e, const struct tier_event *event, u32 cpu)
 {
 	struct engine_file *f = engine_file(e, event->file);
 
-	if (!f || !event->file) {
-		fprintf(stderr,
-		        "lodic-sim: file %" PRIu32 ": more files than core/kloc has "
-		        "knodes for\n",
-		        event->file);
-		return -ENOSPC;
-	}
-	if (f->knode == 0)
-		return 0; /* it was unlinked: a trace may name it again by mistake */
+	if (!f)
+		return -ENOMEM;
+	/* It was unlinked: a trace may name it again by mistake. */
+	if (!event->file || f->knode == KNODE_NONE_YET)
+		return 0;
 	charge_kernel(&e->charge, e->options->cost->machine.open_ns / 2.0);
 	if (event->op == TIER_OPEN) {
-		kloc_open(e->kloc, f->knode - 1, cpu);
 		f->nr_opens++;
+		if (engine_knode(f) != KLOC_NONE)
+			kloc_open(e->kloc, engine_knode(f), cpu);
 	} else if (event->op == TIER_UNLINK) {
 		f->is_unlinked = true;
 	} else if (f->nr_opens > 0) {
 		f->nr_opens--;
-		kloc_close(e->kloc, f->knode - 1, cpu);
+		if (engine_knode(f) != KLOC_NONE)
+			kloc_close(e->kloc, engine_knode(f), cpu);
 	}
 	if (f->is_unlinked && f->nr_opens == 0)
 		engine_gone(e, f, cpu);
@@ -178,8 +177,8 @@ static void engine_begin_adding(struct engine *e, const struct tier_event *event
 	const struct cost_machine *m = &e->options->cost->machine;
 	bool large = kloc_class_of(event->kind) == KLOC_LARGE;
 
-	if (event->file &&
-	    (!engine_file(e, event->file) || engine_file(e, event->file)->knode == 0))
+	if (event->file && (!engine_file(e, event->file) ||
+	                    engine_file(e, event->file)->knode == KNODE_NONE_YET))
 		return;
 	if (engine_find(e, event->file, event->kind, event->index) != KLOC_NONE)
 		return;

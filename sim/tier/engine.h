@@ -47,6 +47,7 @@ struct engine_result {
 	u64 placed_slow[KLOC_NR_KINDS];
 	u64 moved[KLOC_NR_KINDS][KLOC_NR_WHATS];
 	u64 missed, reclaimed; /* frames read from storage; given back */
+	u64 ungrouped;         /* files that core/kloc had no room for */
 	u64 failed;            /* objects for which there was no room at all */
 	u64 list_hits, list_misses, tree_walks, tree_visits;
 	u64 scanned;

@@ -48,15 +48,36 @@ struct engine_file *engine_file(struct engine *e, u32 file)
 		e->files = files;
 	}
 	f = &e->files[file];
-	/* A new one: all bytes are 0, and 0 is an object. */
-	if (file && f->knode == 0 && f->nr_opens == 0 && !f->is_unlinked) {
-		if (kloc_map(e->kloc, file, 0, &f->knode) != 0)
-			return NULL;
+	if (file && f->knode == KNODE_NONE_YET && !f->is_unlinked) {
+		u32 knode;
+
+		/* Where core/kloc has no room for a knode, the file's objects are in no group. */
+		f->knode = KNODE_UNGROUPED;
+		if (kloc_map(e->kloc, file, 0, &knode) == 0)
+			f->knode = knode + KNODE_FIRST;
+		else
+			e->result->ungrouped++;
 		f->first = KLOC_NONE;
 		f->last_frame = KLOC_NONE;
-		f->knode++; /* 0 means none yet */
 	}
 	return f;
+}
+
+u32 engine_knode(const struct engine_file *f)
+{
+	return f && f->knode >= KNODE_FIRST ? f->knode - KNODE_FIRST : KLOC_NONE;
+}
+
+/* The inode leaves memory: nobody has the file open, and nothing of it is left. */
+static void file_forget(struct engine *e, u32 file)
+{
+	struct engine_file *f = &e->files[file];
+
+	if (!file || f->first != KLOC_NONE || f->nr_opens > 0)
+		return;
+	if (engine_knode(f) != KLOC_NONE)
+		kloc_unlink(e->kloc, engine_knode(f), 0);
+	f->knode = KNODE_NONE_YET;
 }
 
 static void object_link(struct engine *e, u32 object)
@@ -116,6 +137,7 @@ static bool engine_reclaim(struct engine *e)
 			o->was_used = false;
 		} else if (o->is_live && o->kind == KLOC_FRAME) {
 			engine_remove(e, e->hand);
+			file_forget(e, o->file);
 			given++;
 		}
 		e->hand = (e->hand + 1) % e->nr_objects;
@@ -129,7 +151,7 @@ u32 engine_add(struct engine *e, const struct tier_event *event, u32 cpu, bool p
 	struct engine_file *f = event->file ? engine_file(e, event->file) : NULL;
 	struct kloc_new new_object = {
 		.key = (u64)event->index * (event->kind == KLOC_FRAME ? 4096 : 1),
-		.knode = f ? f->knode - 1 : KLOC_NONE,
+		.knode = engine_knode(f),
 		.kind = event->kind,
 		.bytes = event->bytes ? event->bytes : 4096,
 		.cpu = cpu,

@@ -16,8 +16,13 @@ struct engine_object {
 	double begin_ns;
 };
 
+/* All bytes of a new file are 0. */
+#define KNODE_NONE_YET 0u
+#define KNODE_UNGROUPED 1u
+#define KNODE_FIRST 2u
+
 struct engine_file {
-	u32 knode; /* KLOC_NONE: none yet, or gone */
+	u32 knode; /* its number + KNODE_FIRST, or one of the two above */
 	u32 first; /* of its objects */
 	u32 nr_opens;
 	u32 last_frame; /* the last one read, for readahead */
@@ -53,6 +58,8 @@ void engine_objects_end(struct engine *e);
 u32 engine_find(const struct engine *e, u32 file, u32 kind, u32 index);
 /* The file, which begins if it is new. NULL: no memory. */
 struct engine_file *engine_file(struct engine *e, u32 file);
+/* KLOC_NONE: the file has no group. f may be NULL. */
+u32 engine_knode(const struct engine_file *f);
 /* Places an object. KLOC_NONE: there is no room, even after some frames were given back. */
 u32 engine_add(struct engine *e, const struct tier_event *event, u32 cpu,
                bool prefetch);

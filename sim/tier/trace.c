@@ -10,6 +10,7 @@
 #include "sim/tier/trace.h"
 
 #define FRAME_BYTES 4096u
+#define FILE_BYTES ((u64)FRAME_BYTES << 32) /* a frame's number has 32 bits */
 #define HEAD_TEXT 4096u
 
 struct trace {
@@ -137,7 +138,8 @@ static int public_next(struct tier_source *source, struct tier_event *ret_event)
 			return trace_wrong(t, why);
 		if (got == 0)
 			return 0;
-		if (t->request.offset + t->request.bytes > (u64)FRAME_BYTES << 32)
+		if (t->request.offset >= FILE_BYTES || t->request.bytes > FILE_BYTES ||
+		    t->request.offset + t->request.bytes > FILE_BYTES)
 			return trace_wrong(t, "beyond 16 TiB of a file");
 		t->first = t->request.offset / FRAME_BYTES;
 		t->last = (t->request.offset + t->request.bytes - 1) / FRAME_BYTES;

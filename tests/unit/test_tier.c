@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The tier simulator: its sources of events, what a run adds up to, and what it charges. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/random.h"
+#include "sim/tier/future.h"
+#include "sim/tier/run.h"
+#include "sim/tier/table.h"
+#include "sim/tier/trace.h"
+#include "sim/tier/work.h"
+
+#define SCALE 8192u
+#define SEED 20261123u
+#define NEAR(a, b) ((a) > (b)*0.999999 && (a) < (b)*1.000001)
+
+static struct cost cost;
+
+static struct tier_source *work_of(const char *name, u64 seed)
+{
+	struct work_options options = { seed, SCALE, &cost };
+	struct tier_source *source;
+
+	assert_int_equal(work_open(name, &options, &source), 0);
+	return source;
+}
+
+static u64 hash_of(struct tier_source *source, u64 *ret_nr)
+{
+	struct tier_event event;
+	u64 hash = 0;
+	int got;
+
+	*ret_nr = 0;
+	while ((got = source->next(source, &event)) > 0) {
+		u64 words[2];
+
+		assert_int_equal(sizeof(event), sizeof(words));
+		memcpy(words, &event, sizeof(words));
+		hash = random_mix(hash ^ words[0]) + random_mix(words[1]);
+		++*ret_nr;
+	}
+	assert_int_equal(got, 0);
+	source->close(source);
+	return hash;
+}
+
+static void work_of_one_seed_same_events(void **state)
+{
+	u64 nr, again, other;
+	u32 i;
+
+	(void)state;
+	for (i = 0; i < work_nr_kinds; i++) {
+		const char *name = work_kinds[i]->name;
+		u64 hash = hash_of(work_of(name, SEED), &nr);
+
+		assert_true(hash == hash_of(work_of(name, SEED), &again));
+		assert_int_equal(nr, again);
+		assert_true(nr > 1000);
+		/* Terasort takes its files in order; the pages of its heap are random. */
+		assert_false(hash == hash_of(work_of(name, SEED + 1), &other));
+	}
+}
+
+static char *file_with(const void *bytes, size_t n)
+{
+	char *path = strdup("/tmp/lodic-tier-XXXXXX");
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, n), (ssize_t)n);
+	close(fd);
+	return path;
+}
+
+static void file_gone(char *path)
+{
+	unlink(path);
+	free(path);
+}
+
+static void trace_of_record_same_events(void **state)
+{
+	char *path = file_with("", 0);
+	struct tier_source *recorder, *trace;
+	u64 nr, again, hash;
+
+	(void)state;
+	assert_int_equal(trace_record(work_of("redis", SEED), path, &recorder), 0);
+	hash = hash_of(recorder, &nr);
+	assert_int_equal(trace_open(path, NULL, &trace), 0);
+	assert_int_equal(trace->os_percent, cost.work.redis_os_percent);
+	assert_int_equal(trace->nr_cpus, cost.work.threads);
+	assert_true(hash == hash_of(trace, &again));
+	assert_int_equal(nr, again);
+	/* A record that is cut off. */
+	assert_int_equal(truncate(path, (off_t)(sizeof(struct trace_head) +
+	                                        3 * sizeof(struct tier_event) - 1)),
+	                 0);
+	assert_int_equal(trace_open(path, NULL, &trace), 0);
+	for (again = 0; again < 2; again++)
+		assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 1);
+	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
+	trace->close(trace);
+	file_gone(path);
+}
+
+static void trace_of_wrong_record_einval(void **state)
+{
+	struct {
+		struct trace_head head;
+		struct tier_event event;
+	} text = { { TRACE_MAGIC, 2, 2, 0, sizeof(struct tier_event) },
+		   { .op = TIER_ADD, .kind = KLOC_FRAME, .file = 1, .bytes = 4096 } };
+	static const struct tier_event wrong[] = {
+		{ .op = TIER_NR_OPS },
+		{ .op = TIER_READ, .kind = KLOC_NR_KINDS },
+		{ .op = TIER_READ, .cpu = 2 },
+		{ .op = TIER_TASK, .index = 2 },
+		{ .op = TIER_ADD, .kind = KLOC_FRAME },
+	};
+	struct tier_source *trace;
+	char *path;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i <= sizeof(wrong) / sizeof(*wrong); i++) {
+		path = file_with(&text, sizeof(text));
+		assert_int_equal(trace_open(path, "own", &trace), 0);
+		assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }),
+		                 i == 0 ? 1 : -22);
+		trace->close(trace);
+		file_gone(path);
+		if (i < sizeof(wrong) / sizeof(*wrong))
+			text.event = wrong[i];
+	}
+	text.head.nr_cpus_busy = 3;
+	path = file_with(&text, sizeof(text));
+	assert_int_equal(trace_open(path, NULL, &trace), -22);
+	file_gone(path);
+}
+
+static void oracle_record(u8 *to, u64 object, u32 bytes)
+{
+	memset(to, 0xff, 24);
+	memcpy(to + 4, &object, 8);
+	memcpy(to + 12, &bytes, 4);
+}
+
+static void expect(struct tier_source *trace, enum tier_op op, u32 file, u32 index,
+                   u32 bytes)
+{
+	struct tier_event event;
+
+	assert_int_equal(trace->next(trace, &event), 1);
+	assert_int_equal(event.op, op);
+	assert_int_equal(event.file, file);
+	assert_int_equal(event.index, index);
+	assert_int_equal(event.bytes, bytes);
+}
+
+static void trace_of_oracle_reads_objects(void **state)
+{
+	u8 records[3 * 24];
+	struct tier_source *trace;
+	char *path;
+
+	(void)state;
+	oracle_record(records, 0x123456789abcdef0u, 5000);
+	oracle_record(records + 24, 7, 1);
+	oracle_record(records + 48, 0x123456789abcdef0u, 4096);
+	path = file_with(records, sizeof(records));
+	assert_int_equal(trace_open(path, NULL, &trace), 0);
+	expect(trace, TIER_OPEN, 1, 0, 0);
+	expect(trace, TIER_READ, 1, 0, 4096);
+	expect(trace, TIER_READ, 1, 1, 904);
+	expect(trace, TIER_OPEN, 2, 0, 0);
+	expect(trace, TIER_READ, 2, 0, 1);
+	expect(trace, TIER_READ, 1, 0, 4096);
+	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 0);
+	trace->close(trace);
+	assert_int_equal(truncate(path, 23), 0);
+	assert_int_equal(trace_open(path, "oracle", &trace), 0);
+	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
+	trace->close(trace);
+	file_gone(path);
+}
+
+/* More objects than are open at a time: the reader closes one that was not used. */
+static void trace_of_many_objects_closes_files(void **state)
+{
+	u32 nr = 3 * TRACE_OPEN_FILES, i, opens = 0, closes = 0;
+	u8 *records = calloc(nr, 24);
+	struct tier_source *trace;
+	struct tier_event event;
+	char *path;
+
+	(void)state;
+	for (i = 0; i < nr; i++)
+		oracle_record(records + 24 * i, i % 5 ? i : 0, 100);
+	path = file_with(records, 24 * nr);
+	free(records);
+	assert_int_equal(trace_open(path, "oracle", &trace), 0);
+	while (trace->next(trace, &event) > 0) {
+		opens += event.op == TIER_OPEN;
+		closes += event.op == TIER_CLOSE;
+		/* The object that is always in use stays open. */
+		assert_false(event.op == TIER_CLOSE && event.file == 1);
+	}
+	trace->close(trace);
+	file_gone(path);
+	assert_int_equal(opens, nr - nr / 5 - 1 + 1);
+	assert_int_equal(opens - closes, TRACE_OPEN_FILES);
+}
+
+#define THESIOS "application,filename,file_offset,op_type,request_io_size_bytes\n"
+
+static void trace_of_thesios_reads_columns(void **state)
+{
+	static const char text[] = THESIOS "a,f00,4000,READ,200\r\n"
+					   "b,f01,0,WRITE,4096\n"
+					   "a,f00,8192,READ,0\n";
+	struct tier_source *trace;
+	char *path = file_with(text, sizeof(text) - 1);
+
+	(void)state;
+	assert_int_equal(trace_open(path, NULL, &trace), 0);
+	expect(trace, TIER_OPEN, 1, 0, 0);
+	expect(trace, TIER_READ, 1, 0, 96);
+	expect(trace, TIER_READ, 1, 1, 104);
+	expect(trace, TIER_OPEN, 2, 0, 0);
+	expect(trace, TIER_WRITE, 2, 0, 4096);
+	expect(trace, TIER_READ, 1, 2, 1);
+	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 0);
+	trace->close(trace);
+	file_gone(path);
+}
+
+static void trace_of_wrong_thesios_einval(void **state)
+{
+	static const char *const wrong[] = {
+		"filename,offset\nf,1\n",
+		THESIOS "a,f00,4000,READ\n",
+		THESIOS "a,f00,4000,TRIM,1\n",
+		THESIOS "a,f00,-1,READ,1\n",
+		THESIOS "a,f00,0,READ,x\n",
+		THESIOS "a,f00,18446744073709551615,READ,1\n",
+	};
+	struct tier_source *trace;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		char *path = file_with(wrong[i], strlen(wrong[i]));
+
+		assert_int_equal(trace_open(path, "thesios", &trace), 0);
+		assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
+		trace->close(trace);
+		file_gone(path);
+	}
+	assert_int_equal(trace_open("/nonexistent/x", NULL, &trace), -2);
+}
+
+static void table_of_random_calls_as_model(void **state)
+{
+	static u32 model[4][64]; /* value and 1 */
+	struct table table;
+	u64 random = SEED;
+	u32 i;
+
+	(void)state;
+	assert_int_equal(table_begin(&table), 0);
+	for (i = 0; i < 200000; i++) {
+		u32 file = (u32)random_next(&random) % 4;
+		u32 index = (u32)random_next(&random) % 64;
+		struct table_entry *entry = table_find(&table, file, 3, index * 1024);
+
+		assert_int_equal(entry ? entry->value + 1 : 0, model[file][index]);
+		if (entry && i % 3) {
+			table_erase(&table, entry);
+			model[file][index] = 0;
+		} else if (!entry) {
+			table_insert(&table, file, 3, index * 1024)->value = i;
+			model[file][index] = i + 1;
+		}
+	}
+	for (i = 0; i < 5000; i++)
+		assert_non_null(table_insert(&table, 9, 1, i));
+	for (i = 0; i < 5000; i++)
+		assert_non_null(table_find(&table, 9, 1, i));
+	table_end(&table);
+}
+
+/* The oracle's answers are those of a look through all events. */
+static void future_of_events_next_use(void **state)
+{
+	struct tier_source *source = work_of("phases", SEED);
+	struct tier_event *events = NULL, event;
+	struct tier_source *future;
+	u64 nr = 0, at, next;
+
+	(void)state;
+	for (; source->next(source, &event) > 0; nr++) {
+		if ((nr & (nr - 1)) == 0)
+			events = realloc(events, (nr ? 2 * nr : 1) * sizeof(*events));
+		events[nr] = event;
+	}
+	source->close(source);
+	assert_true(nr < FUTURE_EVENTS);
+	future = future_open(work_of("phases", SEED));
+	for (at = 0; at < nr; at++) {
+		assert_int_equal(future->next(future, &event), 1);
+		assert_memory_equal(&event, &events[at], sizeof(event));
+		if (at % 97 != 0 || (event.op != TIER_READ && event.op != TIER_WRITE))
+			continue;
+		for (next = at + 1; next < nr; next++)
+			if ((events[next].op == TIER_READ ||
+			     events[next].op == TIER_WRITE) &&
+			    events[next].file == event.file &&
+			    events[next].kind == event.kind &&
+			    events[next].index == event.index)
+				break;
+		assert_true(
+			future_next_use(future, event.file, event.kind, event.index) ==
+			(next < nr ? next : KLOC_NEVER));
+	}
+	assert_int_equal(future->next(future, &event), 0);
+	future->close(future);
+	free(events);
+}
+
+static void run_one(const char *workload, enum kloc_policy_id policy,
+                    struct engine_result *r)
+{
+	struct run run = { .workload = workload,
+		           .seed = SEED,
+		           .options = {
+				   .cost = &cost, .scale = SCALE, .check = true } };
+
+	assert_int_equal(run_policy(&run, policy, r), 0);
+}
+
+/* What was added and not removed is there, and no tier has more than it may. */
+static void engine_of_each_policy_conserves(void **state)
+{
+	enum kloc_policy_id policies[RUN_MAX_POLICIES];
+	u32 nr = run_policies(false, policies), i, j, kind;
+	struct engine_result r;
+
+	(void)state;
+	for (i = 0; i < work_nr_kinds; i++) {
+		for (j = 0; j < nr; j++) {
+			run_one(work_kinds[i]->name, policies[j], &r);
+			for (kind = 0; kind < KLOC_NR_KINDS; kind++)
+				assert_int_equal(r.live_at_begin[kind] + r.added[kind],
+				                 r.live_at_end[kind] + r.removed[kind]);
+			assert_true(r.ns > 0);
+			assert_int_equal(r.failed, 0);
+			assert_true(r.used[KLOC_SLOW] <= r.capacity[KLOC_SLOW]);
+			if (policies[j] != KLOC_POLICY_ALL_FAST)
+				assert_true(r.used[KLOC_FAST] <= r.capacity[KLOC_FAST]);
+		}
+	}
+}
+
+static void engine_of_one_seed_same_result(void **state)
+{
+	struct engine_result a, b;
+
+	(void)state;
+	run_one("rocksdb", KLOC_POLICY_KLOC, &a);
+	run_one("rocksdb", KLOC_POLICY_KLOC, &b);
+	assert_true(a.ns == b.ns);
+	assert_memory_equal(a.moved, b.moved, sizeof(a.moved));
+	assert_memory_equal(a.placed_slow, b.placed_slow, sizeof(a.placed_slow));
+}
+
+/* The model implies this much: the same touches cost less in fast memory, and a policy that never
+ * moves does not move. */
+static void engine_of_bounds_in_order(void **state)
+{
+	struct engine_result fast, slow, naive;
+	u32 i;
+
+	(void)state;
+	for (i = 0; i < work_nr_kinds; i++) {
+		run_one(work_kinds[i]->name, KLOC_POLICY_ALL_FAST, &fast);
+		run_one(work_kinds[i]->name, KLOC_POLICY_ALL_SLOW, &slow);
+		run_one(work_kinds[i]->name, KLOC_POLICY_NAIVE, &naive);
+		assert_true(fast.ns < slow.ns);
+		assert_memory_equal(fast.touched, slow.touched, sizeof(fast.touched));
+		assert_memory_equal(fast.touched, naive.touched, sizeof(fast.touched));
+		assert_int_equal(engine_placed_slow(&fast), 0);
+		assert_int_equal(engine_moved(&naive, KLOC_DEMOTE), 0);
+		assert_int_equal(engine_moved(&naive, KLOC_PROMOTE), 0);
+	}
+}
+
+/* Two runs of one trace, whose tiers hold a tenth of its frames: the rest is given back. */
+static void engine_of_full_tiers_gives_frames_back(void **state)
+{
+	u32 nr = 4000, i;
+	u8 *records = calloc(nr, 24);
+	struct run run = { .options = {
+				   .cost = &cost, .scale = 65536, .check = true } };
+	struct engine_result r;
+	char *path;
+
+	(void)state;
+	for (i = 0; i < nr; i++)
+		oracle_record(records + 24 * i, i % 1000, 4096);
+	path = file_with(records, 24 * nr);
+	free(records);
+	run.trace = path;
+	assert_int_equal(run_policy(&run, KLOC_POLICY_KLOC, &r), 0);
+	assert_int_equal(r.failed, 0);
+	assert_true(r.reclaimed > 0);
+	assert_true(r.missed >= r.reclaimed);
+	assert_int_equal(r.added[KLOC_FRAME],
+	                 r.removed[KLOC_FRAME] + r.live_at_end[KLOC_FRAME]);
+	file_gone(path);
+}
+
+static void charge_of_touch_by_hand(void **state)
+{
+	const struct cost_machine *m = &cost.machine;
+	struct charge c;
+	double cpu = m->lookup_ns + 64.0 * m->load_ns[1] / m->overlap;
+	double slow = 4096 * 1000.0 / m->read_mb_s[1];
+
+	(void)state;
+	assert_int_equal(charge_begin(&c, m, 1, 16, 0, 0), 0);
+	charge_touch(&c, 0, KLOC_SLOW, 1, KLOC_FRAME, 4096, false);
+	assert_true(NEAR(c.busy[CHARGE_CPU], cpu / 16));
+	assert_true(NEAR(c.busy[CHARGE_SLOW], slow));
+	assert_true(NEAR(charge_elapsed(&c), slow));
+	/* The slow tier takes its share of the fast one. */
+	c.busy[CHARGE_FAST] = 10 * slow;
+	assert_true(NEAR(charge_turn(&c),
+	                 10 * slow + slow * m->interference_percent / 100));
+	assert_true(c.bound[CHARGE_FAST] > 0 && c.bound[CHARGE_SLOW] == 0);
+	assert_true(charge_elapsed(&c) == 0);
+	charge_end(&c);
+}
+
+/* The program's time is the rest of the share that the kernel has. */
+static void charge_of_os_percent_owes_the_rest(void **state)
+{
+	struct charge c;
+
+	(void)state;
+	assert_int_equal(charge_begin(&c, &cost.machine, 1, 1, 40, 0), 0);
+	charge_kernel(&c, 400);
+	assert_true(NEAR(charge_elapsed(&c), 1000));
+	charge_touch(&c, 0, KLOC_FAST, 1, KLOC_APP, 64, false);
+	assert_true(NEAR(charge_elapsed(&c), 1000));
+	charge_end(&c);
+}
+
+static void cost_of_missing_source_einval(void **state)
+{
+	static const char text[] = "threads = 16\n";
+	char *path = file_with(text, sizeof(text) - 1);
+	struct cost other;
+	u32 i;
+
+	(void)state;
+	assert_int_equal(cost_read(NULL, path, &other), -22);
+	assert_int_equal(cost_read("no-such", NULL, &other), -2);
+	assert_int_equal(cost_read("tier-optane", NULL, &other), 0);
+	assert_true(run_has_nodes(&other) && !run_has_nodes(&cost));
+	for (i = 0; i < cost.nr_bands; i++)
+		assert_true(cost.bands[i].low <= cost.bands[i].high);
+	file_gone(path);
+}
+
+static int find_data(void **state)
+{
+	(void)state;
+	printf("seed=%u\n", SEED);
+	if (keys_look_in(LODIC_MODEL_DIR) != 0)
+		return -1;
+	return cost_read(NULL, NULL, &cost);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(work_of_one_seed_same_events),
+		cmocka_unit_test(trace_of_record_same_events),
+		cmocka_unit_test(trace_of_wrong_record_einval),
+		cmocka_unit_test(trace_of_oracle_reads_objects),
+		cmocka_unit_test(trace_of_many_objects_closes_files),
+		cmocka_unit_test(trace_of_thesios_reads_columns),
+		cmocka_unit_test(trace_of_wrong_thesios_einval),
+		cmocka_unit_test(table_of_random_calls_as_model),
+		cmocka_unit_test(future_of_events_next_use),
+		cmocka_unit_test(engine_of_each_policy_conserves),
+		cmocka_unit_test(engine_of_one_seed_same_result),
+		cmocka_unit_test(engine_of_bounds_in_order),
+		cmocka_unit_test(engine_of_full_tiers_gives_frames_back),
+		cmocka_unit_test(charge_of_touch_by_hand),
+		cmocka_unit_test(charge_of_os_percent_owes_the_rest),
+		cmocka_unit_test(cost_of_missing_source_einval),
+	};
+
+	return cmocka_run_group_tests(tests, find_data, NULL);
+}
