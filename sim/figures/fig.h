@@ -61,6 +61,9 @@ struct fig_run {
 	u32 base_work; /* cycles of a read that have nothing to do with counting */
 	u64 seed;
 	u32 nr_measured; /* for the line of progress */
+	/* Of figures without a topology that have parameters all the same (fig_tier.h). */
+	const char *parameters;
+	char hash[64];
 	struct fig_table *table;
 };
 

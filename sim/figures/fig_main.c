@@ -17,15 +17,20 @@
 extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
 	fig_reclaim, fig_walk, fig_latency, fig_scaling, fig_mapping, fig_threads,
 	fig_applications, fig_spectrum, fig_scaling_paygo, fig_weak, fig_anchor,
-	fig_reclaim_paygo, fig_processes, fig_entries, fig_drains, fig_counter;
+	fig_reclaim_paygo, fig_processes, fig_entries, fig_drains, fig_counter,
+	fig_tier_policies, fig_tier_controls, fig_tier_kinds, fig_tier_ratio,
+	fig_tier_objects, fig_tier_slow, fig_tier_memory, fig_tier_nodes,
+	fig_tier_claims;
 
 const struct fig *const figs[] = {
-	&fig_maximum,       &fig_held,          &fig_memory,  &fig_costs,
-	&fig_query,         &fig_reclaim,       &fig_walk,    &fig_latency,
-	&fig_scaling,       &fig_mapping,       &fig_threads, &fig_applications,
-	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,    &fig_anchor,
-	&fig_reclaim_paygo, &fig_processes,     &fig_entries, &fig_drains,
-	&fig_counter,
+	&fig_maximum,       &fig_held,          &fig_memory,        &fig_costs,
+	&fig_query,         &fig_reclaim,       &fig_walk,          &fig_latency,
+	&fig_scaling,       &fig_mapping,       &fig_threads,       &fig_applications,
+	&fig_spectrum,      &fig_scaling_paygo, &fig_weak,          &fig_anchor,
+	&fig_reclaim_paygo, &fig_processes,     &fig_entries,       &fig_drains,
+	&fig_counter,       &fig_tier_policies, &fig_tier_controls, &fig_tier_kinds,
+	&fig_tier_ratio,    &fig_tier_objects,  &fig_tier_slow,     &fig_tier_memory,
+	&fig_tier_nodes,    &fig_tier_claims,
 };
 const u32 nr_figs = sizeof(figs) / sizeof(*figs);
 
@@ -205,8 +210,10 @@ int fig_main(int argc, char **argv)
 	command_progress_end();
 	heading = (struct fig_heading){ a.fig,
 		                        topology ? topology : "none",
-		                        topology ? machine.parameters : "none",
-		                        topology ? machine.hash : "",
+		                        topology         ? machine.parameters
+		                        : run.parameters ? run.parameters
+		                                         : "none",
+		                        topology ? machine.hash : run.hash,
 		                        run.seed,
 		                        run.nr_machines };
 	if (err)

@@ -13,7 +13,7 @@
 /* Knodes in a list of a CPU: KLOCs s.7.1 has less than 800 KB for all lists. */
 #define LIST_LENGTH 32u
 #define MOVES_AT_ONCE 512u
-#define SPARE_OBJECTS 65536u
+#define SPARE_OBJECTS 8192u
 #define MOST_KNODES (1u << 18)
 
 /* Between two turns: the kernel's threads copy what core/kloc wants, as far as their time goes.

@@ -18,7 +18,7 @@
 #include "sim/tier/trace.h"
 #include "sim/tier/work.h"
 
-#define SCALE 8192u
+#define SCALE 2048u
 #define SEED 20261123u
 #define NEAR(a, b) ((a) > (b)*0.999999 && (a) < (b)*1.000001)
 
