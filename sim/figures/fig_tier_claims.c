@@ -196,7 +196,7 @@ static int run_claims(struct fig_run *run)
 
 const struct fig fig_tier_claims = {
 	.name = "tier-claims",
-	.paper = "KLOCs s.1, s.4, s.7",
+	.paper = "KLOCs s.1, s.4.2.3 to 4.5, s.7.1 to 7.4",
 	.title = "The numbers of the KLOC paper's text, and the model's",
 	.x = "claim",
 	.modelled =

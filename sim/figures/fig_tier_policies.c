@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* KLOCs Fig. 4: policies by workload; the same for the controls; and Fig. 5a, between sockets. */
+/* KLOCs Fig. 4: policies by workload. The same for the controls. Fig. 5a: between sockets. */
 #include "sim/figures/fig_tier.h"
 #include "sim/tier/work.h"
 

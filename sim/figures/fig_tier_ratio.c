@@ -59,7 +59,7 @@ static int run_ratio(struct fig_run *run)
 	return err;
 }
 
-/* In the paper's order (s.7.3). What is not in the groups is always fast. */
+/* In the paper's order (KLOCs s.7.3). What is not in the groups is always fast. */
 static int run_kinds(struct fig_run *run)
 {
 	static const struct {

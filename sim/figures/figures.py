@@ -32,7 +32,8 @@ NEVER_AN_HOUR = 1e-12
 # Beside lines a panel of bars is high; with fewer bars than this they would be thick.
 FEW_BARS = 6
 # These begin first, so that no other waits for them in the end.
-LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs"}
+LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs", "tier-policies",
+           "tier-controls", "tier-claims"}
 
 # What a figure is about, where that is not the scheme lodic.
 SUBJECTS = {
@@ -46,6 +47,15 @@ SUBJECTS = {
     "reclaim": {"lodic (10%)", "lodic (20%)", "lodic (100%)"},
     "spectrum": {"paygo"},
     "threads": {"a context each (liblodic)"},
+    "tier-claims": set(),
+    "tier-controls": {"kloc", "kloc, in need"},
+    "tier-kinds": {"+ block I/O"},
+    "tier-memory": set(),
+    "tier-nodes": {"kloc_numa"},
+    "tier-objects": {"frame"},
+    "tier-policies": {"kloc", "kloc, in need"},
+    "tier-ratio": {"kloc", "kloc, in need"},
+    "tier-slow": {"kloc", "kloc, in need"},
     "walk": {"process space"},
     "weak": {"paygo"}}
 # Which series come first, where the usual choice misses what the figure is about.
@@ -58,7 +68,8 @@ RELEVANT = {
     "scaling-paygo": ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi"],
     "threads": ["a context each (liblodic)", "atomic", "pte, side by side",
                 "pte, far apart", "pte + 2 words, side by side",
-                "pte + 2 words, far apart"]}
+                "pte + 2 words, far apart"],
+    "tier-ratio": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"]}
 
 # The README's figure.
 README_PANEL = "one block, all CPUs"

@@ -6,6 +6,7 @@ A verdict that finds a row missing, as in a quick run, gives way to the figure's
 
 from drawing import number
 from figure_data import HIDDEN
+from tier_verdicts import TIER_VERDICTS
 
 # As lodic-sim drbh has it (sim/drbh_verdict.h): below this share of its own peak at the
 # most CPUs, a scheme has collapsed.
@@ -244,6 +245,7 @@ def reclaim_paygo(r):
 
 
 VERDICTS = {
+    **TIER_VERDICTS,
     "anchor": anchor, "applications": applications, "costs": costs, "drains": drains,
     "entries": entries, "held": held, "latency": latency, "mapping": mapping,
     "maximum": maximum, "memory": memory,

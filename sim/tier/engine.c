@@ -335,13 +335,7 @@ static int engine_start(struct engine *e)
 	 * machine charges nothing. */
 	sim_begin(&(struct sim_machine){ .nr_sockets = 1, .cpus_per_socket = 1 },
 	          o->seed);
-	err = kloc_init(&shape, &e->kloc);
-	if (err == -KLOC_ENOMEM)
-		fprintf(stderr,
-		        "lodic-sim: no room for %u objects; a larger --scale needs "
-		        "less\n",
-		        shape.nr_objects);
-	return err;
+	return kloc_init(&shape, &e->kloc);
 }
 
 static void engine_finish(struct engine *e)
@@ -399,6 +393,11 @@ int engine_run(struct tier_source *source, const struct engine_options *options,
 		err = got;
 	if (!err)
 		engine_finish(&e);
+	else if (err == -ENOMEM)
+		fprintf(stderr,
+		        "lodic-sim: tier: no memory; a larger --scale needs less\n");
+	else if (got >= 0) /* otherwise the source has said so */
+		fprintf(stderr, "lodic-sim: tier: %s\n", strerror(-err));
 	if (e.kloc)
 		kloc_fini(e.kloc);
 	engine_objects_end(&e);

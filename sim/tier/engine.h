@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * One run: the events of a source go through core/kloc with one policy, and charge.h says how
- * long they take. The engine is core/kloc's caller: it keeps which object is which, does what
- * kloc_next() wants between two turns, as far as the kernel's threads have time for it, and
- * gives back frames when both tiers are full.
+ * long they take. The engine is core/kloc's caller. It keeps which object is which. Between two
+ * turns it does what kloc_next() wants, as far as the kernel's threads have time for it. When both
+ * tiers are full, it gives frames back.
  */
 #ifndef LODIC_SIM_TIER_ENGINE_H
 #define LODIC_SIM_TIER_ENGINE_H
@@ -24,7 +24,7 @@ struct engine_options {
 	u64 segment_bytes; /* a knode for each so many bytes of a file; 0: one a file */
 	bool trees;        /* keep the paper's trees, and charge for them */
 	bool in_slow;      /* nimble, nimble++: kernel objects begin in slow memory */
-	bool lazy; /* kloc: what is closed leaves only in need (KLOCs s.4.1, not s.4.5) */
+	bool lazy; /* kloc: what is closed leaves only in need (KLOCs s.4.1) */
 	bool piecemeal; /* kloc: activity promotes what is touched, not the whole group */
 	bool one_by_one; /* no concurrent moves */
 	bool nodes; /* tiers are nodes; the tasks change theirs when it is measured */

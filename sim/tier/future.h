@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the oracle sees: a source in front of another one that reads FUTURE_EVENTS ahead, and
- * knows for each object at which of them it is touched next. So even the oracle does not hold
+ * What the oracle sees: a source in front of another one. It reads FUTURE_EVENTS ahead, and knows
+ * for each object at which of them it is touched next. So even the oracle does not hold
  * the whole trace.
  */
 #ifndef LODIC_SIM_TIER_FUTURE_H

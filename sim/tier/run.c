@@ -88,10 +88,12 @@ static int source_open(const struct run *run, struct tier_source **ret_source)
 	if (run->trace)
 		return trace_open(run->trace, run->format, ret_source);
 	err = work_open(run->workload, &options, ret_source);
-	if (err)
-		fprintf(stderr, "lodic-sim: %s: %s\n", run->workload,
-		        err == -ENOENT ? "no such workload; --list shows them"
-		                       : strerror(-err));
+	if (err == -ENOENT)
+		fprintf(stderr,
+		        "lodic-sim: there is no workload '%s'; --list shows them\n",
+		        run->workload);
+	else if (err)
+		fprintf(stderr, "lodic-sim: %s: %s\n", run->workload, strerror(-err));
 	return err;
 }
 

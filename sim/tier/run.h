@@ -18,7 +18,7 @@ struct run {
 		options; /* cost, scale and more; the policy is set by run_policy() */
 };
 
-/* Do this machine's tiers belong to sockets? Then tasks move, and not all policies mean anything. */
+/* Do this machine's tiers belong to sockets? Then tasks move, and other policies make sense. */
 bool run_has_nodes(const struct cost *cost);
 
 /* Policies as users write and read them: "all_slow", "nimble++", "kloc". On a machine with

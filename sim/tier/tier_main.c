@@ -294,8 +294,7 @@ int tier_main(int argc, char **argv)
 	if (policies_choose(&a, report.nodes, &report) != 0)
 		return COMMAND_USAGE;
 	err = policies_run(&a, &report);
-	if (err)
-		fprintf(stderr, "lodic-sim: tier: %s\n", strerror(-err));
+	/* run_policy() has said what is wrong. */
 	if (err)
 		return err == -ENOENT || err == -EINVAL ? COMMAND_USAGE
 		                                        : COMMAND_FAILED;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Traces as sources of events, and the recorder: doc/tier-trace.md has the formats. Own traces
- * carry all events. Public ones have only files and what was read or written of them; the reader
- * opens a file when it is used and closes the one of TRACE_OPEN_FILES that was not used for long.
+ * carry all events. Public ones have only files, and what was read or written of them. So the
+ * reader opens a file when it is used. It closes one of TRACE_OPEN_FILES that was not used for
+ * long.
  */
 #ifndef LODIC_SIM_TIER_TRACE_H
 #define LODIC_SIM_TIER_TRACE_H
@@ -37,7 +38,7 @@ struct trace_request {
 	u64 offset, bytes;
 	bool write;
 };
-/* 1 and a request; 0: no more; -EINVAL and a reason. */
+/* 1 and a request. 0: no more. -EINVAL and a reason. */
 typedef int (*trace_parse)(void *file, u64 *line, struct trace_request *ret_request,
                            const char **ret_why);
 int trace_parse_oracle(void *file, u64 *line, struct trace_request *ret_request,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Cassandra under YCSB (KLOCs Table 3, s.7.1): half reads, half writes, keys by Zipf's law. A
+ * Cassandra under YCSB (KLOCs s.7.1, Table 3): half reads, half writes, keys by Zipf's law. A
  * cache in the program answers most reads, and Java touches much memory for each request, so
  * the kernel has little to do. It is the control that must not gain.
  */

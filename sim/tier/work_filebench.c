@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Filebench (KLOCs Table 3, s.3.1): each thread reads and writes blocks of 4 KB of a file of its
- * own, half in order and half at random. The files stay open.
+ * Filebench (KLOCs s.3.1, Table 3). Each thread has a file of its own, and reads and writes blocks
+ * of 4 KB of it: half in order, half at random. The files stay open.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Redis (KLOCs Table 3): 16 servers with a client each, 75 % sets. A request comes and goes in
  * packets of the client's socket, which stays open. Meanwhile a child of each server writes the
- * data to a large file, and begins again when it is done: the file before is then deleted.
+ * data to a large file. When it is done, it deletes the file before, and begins again.
  */
 #include <errno.h>
 #include <stdlib.h>

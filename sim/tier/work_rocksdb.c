@@ -2,8 +2,8 @@
 /*
  * RocksDB under db_bench (KLOCs Table 3): half reads, half writes, each half of them at random
  * and half in order. Values lie in files of 4 MB, one a range of keys. A write goes to the log
- * and to a memtable; a full memtable becomes a file, and then a compaction merges it with the
- * next ranges: it reads their files, writes new ones, and deletes the old ones. A table cache
+ * and to a memtable. A full memtable becomes a file. Then a compaction merges it with the next
+ * ranges: it reads their files, writes new ones, and deletes the old ones. A table cache
  * keeps some files open and closes those that are not used.
  */
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Spark's Terasort on HDFS (KLOCs Table 3): it writes the data, a file a partition; reads them
- * and writes them again in the order of a shuffle; reads those and writes the sorted files. All
- * of it is measured. A file is open only while a task works on it.
+ * Spark's Terasort on HDFS (KLOCs Table 3). It writes the data, a file a partition. It reads them
+ * and writes them again in the order of a shuffle. It reads those, and writes the sorted files.
+ * All of it is measured. A file is open only while a task works on it.
  */
 #include <errno.h>
 #include <stdlib.h>

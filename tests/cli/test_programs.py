@@ -20,8 +20,11 @@ import unittest
 CHECK, SIM, SOURCE = sys.argv[1:4]
 PYTHON = "/usr/bin/python3"
 SECONDS = 60  # a run may take
-SIM_COMMANDS = ["drbh", "table", "fit", "figure", "micro"]
+SIM_COMMANDS = ["drbh", "table", "fit", "figure", "micro", "tier"]
 SHORT = ["drbh", "--cpus", "1,2", "--schemes", "atomic", "--no-band"]
+TIER = ["tier", "--workload", "redis", "--scale", "4096"]
+TIER_ROW = {"workload", "policy", "throughput", "migrations", "slow_allocations",
+            "small_objects", "metadata_bytes", "parameters"}
 SCRIPTS = ["bench/run.py", "bench/scale.py", "bench/plot.py", "sim/validate.py",
            "sim/figures/figures.py", "kernel/run", "tools/check.py", "tools/tidy.py",
            "tools/install.py"]
@@ -83,6 +86,13 @@ class Usage(unittest.TestCase):
         self.refused([SIM, "drbh", "--topology", "none"], "8x15")
         self.refused([SIM, "drbh", "--cpus", "0"], "'0'")
         self.refused([SIM, "figure", "none"], "'none'")
+        self.refused([SIM, "tier"], "--workload")
+        self.refused([SIM, "tier", "--workload", "none"], "'none'", "--list")
+        self.refused([SIM, "tier", "--trace", "/nonexistent/x"], "/nonexistent/x")
+        self.refused([SIM, *TIER, "--policy", "none"], "'none'", "--list")
+        self.refused([SIM, *TIER, "--fast", "8x"], "'8x'")
+        self.refused([SIM, *TIER, "--parameters", "none"], "tier-two")
+        self.refused([SIM, *TIER, "--parameters", "xeon-ex"], "table_cycle_ps")
         self.refused([CHECK], "--all")
         self.refused([CHECK, "--no-such-option"], "no-such-option")
         self.refused([CHECK, "--all", "--schedules", "many"], "'many'")
@@ -116,6 +126,33 @@ class Output(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"\Alodic-sim: /nonexistent/x: .*\n\Z")
             self.assertLess(spent, REFUSED_SECONDS)
+
+    def test_tier_json_has_a_row_per_policy(self):
+        done = run(SIM, *TIER, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = {row["policy"]: row for row in json.loads(done.stdout)["results"]}
+        self.assertLessEqual({"all_slow", "all_fast", "naive", "nimble", "nimble++", "kloc",
+                              "kloc_nomigration", "oracle"}, set(rows))
+        for row in rows.values():
+            self.assertLessEqual(TIER_ROW, set(row))
+            self.assertEqual(set(row["migrations"]), {"down", "up"})
+        self.assertEqual(rows["all_slow"]["throughput"], 1)
+        self.assertGreater(rows["all_fast"]["throughput"], 1)
+        self.assertEqual(rows["naive"]["migrations"], {"down": 0, "up": 0})
+
+    def test_tier_trace_of_a_record_gives_the_same(self):
+        path, log = str(self.folder / "redis.trace"), self.folder / "log"
+        words = ["--policy", "kloc", "--json", "--log", str(log), "--scale", "4096"]
+        recorded = run(SIM, *TIER, *words, "--record", path)
+        decisions = log.read_text(encoding="ascii")
+        replayed = run(SIM, "tier", "--trace", path, *words)
+        self.assertEqual((recorded.returncode, replayed.returncode), (0, 0))
+        self.assertGreater(len(decisions.splitlines()), 1000)
+        self.assertEqual(decisions, log.read_text(encoding="ascii"))
+        same = [json.loads(done.stdout)["results"][0] for done in (recorded, replayed)]
+        for row in same:
+            del row["workload"]
+        self.assertEqual(*same)
 
     def test_csv_row_says_version_commit_parameters_seed(self):
         path = self.folder / "drbh.csv"

@@ -338,13 +338,13 @@ static void future_of_events_next_use(void **state)
 	free(events);
 }
 
-static void run_one(const char *workload, enum kloc_policy_id policy,
+static void run_one(const char *workload, enum kloc_policy_id policy, bool check,
                     struct engine_result *r)
 {
 	struct run run = { .workload = workload,
 		           .seed = SEED,
 		           .options = {
-				   .cost = &cost, .scale = SCALE, .check = true } };
+				   .cost = &cost, .scale = SCALE, .check = check } };
 
 	assert_int_equal(run_policy(&run, policy, r), 0);
 }
@@ -359,7 +359,8 @@ static void engine_of_each_policy_conserves(void **state)
 	(void)state;
 	for (i = 0; i < work_nr_kinds; i++) {
 		for (j = 0; j < nr; j++) {
-			run_one(work_kinds[i]->name, policies[j], &r);
+			/* core/kloc looks at all of itself in one of the runs. */
+			run_one(work_kinds[i]->name, policies[j], j == i % nr, &r);
 			for (kind = 0; kind < KLOC_NR_KINDS; kind++)
 				assert_int_equal(r.live_at_begin[kind] + r.added[kind],
 				                 r.live_at_end[kind] + r.removed[kind]);
@@ -377,8 +378,8 @@ static void engine_of_one_seed_same_result(void **state)
 	struct engine_result a, b;
 
 	(void)state;
-	run_one("rocksdb", KLOC_POLICY_KLOC, &a);
-	run_one("rocksdb", KLOC_POLICY_KLOC, &b);
+	run_one("rocksdb", KLOC_POLICY_KLOC, false, &a);
+	run_one("rocksdb", KLOC_POLICY_KLOC, false, &b);
 	assert_true(a.ns == b.ns);
 	assert_memory_equal(a.moved, b.moved, sizeof(a.moved));
 	assert_memory_equal(a.placed_slow, b.placed_slow, sizeof(a.placed_slow));
@@ -393,9 +394,9 @@ static void engine_of_bounds_in_order(void **state)
 
 	(void)state;
 	for (i = 0; i < work_nr_kinds; i++) {
-		run_one(work_kinds[i]->name, KLOC_POLICY_ALL_FAST, &fast);
-		run_one(work_kinds[i]->name, KLOC_POLICY_ALL_SLOW, &slow);
-		run_one(work_kinds[i]->name, KLOC_POLICY_NAIVE, &naive);
+		run_one(work_kinds[i]->name, KLOC_POLICY_ALL_FAST, false, &fast);
+		run_one(work_kinds[i]->name, KLOC_POLICY_ALL_SLOW, false, &slow);
+		run_one(work_kinds[i]->name, KLOC_POLICY_NAIVE, false, &naive);
 		assert_true(fast.ns < slow.ns);
 		assert_memory_equal(fast.touched, slow.touched, sizeof(fast.touched));
 		assert_memory_equal(fast.touched, naive.touched, sizeof(fast.touched));
