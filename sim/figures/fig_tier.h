@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the figures of the KLOC paper share: runs of the tier simulator by name, and bands. A band
- * is over seeds, and over the parameters that nothing pins down. For speed the paper's sizes are divided
- * by FIG_TIER_SCALE.
+ * is over seeds, and over the parameters that nothing pins down. For speed the paper's
+ * sizes are divided by FIG_TIER_SCALE.
  */
 #ifndef LODIC_SIM_FIGURES_FIG_TIER_H
 #define LODIC_SIM_FIGURES_FIG_TIER_H

@@ -3,8 +3,8 @@
  * What time memory takes. Each turn of the simulation lasts as long as the busiest of these: the
  * CPUs, each tier, the link between sockets, the storage. A touch costs its CPU a latency for
  * each line that is not in the CPU's caches, `overlap' of them at a time. It costs its tier the
- * bytes over the bandwidth. The slow tier's busy time takes a share of the fast one's. A tier may have
- * a cache in front, direct-mapped in pages.
+ * bytes over the bandwidth. The slow tier's busy time takes a share of the fast one's. A tier
+ * may have a cache in front, direct-mapped in pages.
  *
  * Program time: the paper gives the share of time that a workload spends in the kernel. A step
  * of the kernel, in fast memory without contention, owes the program the rest of that share; the

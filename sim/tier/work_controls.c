@@ -120,7 +120,8 @@ static void control_read(struct work *w, u32 cpu, struct thread *t)
 		frame = work_random(w, s->file_frames);
 	work_file_read(w, cpu, s->files[t->file], frame, WORK_PAGE);
 	work_app(w, cpu, work_random(w, w->app_pages), 256, true);
-	if (++t->reads < (s->shape.tiny ? 1 : READS_A_FRAME * s->file_frames))
+	if (++t->reads <
+	    (s->shape.tiny || s->shape.even ? 1 : READS_A_FRAME * s->file_frames))
 		return;
 	t->reads = 0;
 	if (!s->is_open[t->file])
@@ -179,7 +180,7 @@ const struct work_kind work_open_files = {
 
 const struct work_kind work_hot_set = {
 	.name = "hot_set",
-	.what = "all files are hot, and larger than fast memory",
+	.what = "all files are hot, larger than fast memory, and open for one read",
 	.variant = &(const struct control_shape){ .even = true },
 	.is_control = true,
 	.state_bytes = sizeof(struct control),
