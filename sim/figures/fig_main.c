@@ -209,7 +209,9 @@ int fig_main(int argc, char **argv)
 	err = a.fig->run(&run);
 	command_progress_end();
 	heading = (struct fig_heading){ a.fig,
-		                        topology ? topology : "none",
+		                        topology         ? topology
+		                        : run.parameters ? "memory tiers"
+		                                         : "none",
 		                        topology         ? machine.parameters
 		                        : run.parameters ? run.parameters
 		                                         : "none",

@@ -128,6 +128,8 @@ int fig_tier_run(struct fig_run *run, const struct fig_tier_setup *setup,
 	int err = costs_read(run, setup, &variant.cost);
 
 	variant.seed = run->seed;
+	if (run->nr_machines == 0)
+		run->nr_machines = 1;
 	return err ? err : variant_run(run, setup, series, &variant, ret_result);
 }
 
