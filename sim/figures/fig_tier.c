@@ -99,7 +99,9 @@ static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
                        const struct fig_tier_series *series, struct variant *variant,
                        struct engine_result *ret_result)
 {
-	u32 scale = run->options->quick ? FIG_TIER_QUICK_SCALE : FIG_TIER_SCALE;
+	u32 scale = run->options->quick ? FIG_TIER_QUICK_SCALE
+	            : setup->scale      ? setup->scale
+	                                : FIG_TIER_SCALE;
 	struct cost cost = variant->cost;
 	struct run one = { .workload = setup->workload,
 		           .seed = variant->seed,
@@ -171,10 +173,4 @@ int fig_tier_measure(struct fig_run *run, const struct fig_tier_setup *setup,
 		}
 	}
 	return 0;
-}
-
-struct fig_band fig_tier_over(struct fig_band above, struct fig_band below)
-{
-	return (struct fig_band){ above.value / below.value, above.low / below.high,
-		                  above.high / below.low };
 }

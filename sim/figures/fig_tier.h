@@ -37,6 +37,7 @@ struct fig_tier_setup {
 	u32 ratio;           /* 0: as the file has it */
 	u32 kinds;           /* 0: the policy's */
 	u32 prefetch;
+	u32 scale; /* 0: FIG_TIER_SCALE */
 	bool trees;
 };
 
@@ -50,8 +51,5 @@ int fig_tier_run(struct fig_run *run, const struct fig_tier_setup *setup,
 int fig_tier_measure(struct fig_run *run, const struct fig_tier_setup *setup,
                      const struct fig_tier_series *series, u32 nr, bool few,
                      struct fig_band *ret_bands);
-
-/* One band over another one, as if both moved together or not at all: the widest of that. */
-struct fig_band fig_tier_over(struct fig_band above, struct fig_band below);
 
 #endif
