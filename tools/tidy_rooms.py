@@ -39,7 +39,8 @@ ROOMS = [
     Room("host/sim/", "the host that counts what many CPUs would cost", (*HOST, "host/fiber/")),
     Room("check/", "`lodic-check`: scenarios, the oracle, mutants",
          ("core/", *HOST, "host/check/", "include/")),
-    Room("sim/", "`lodic-sim`: topologies, parameters, workloads; the papers' `figures/`",
+    Room("sim/", "`lodic-sim`: topologies, parameters, workloads; `tier/`, two tiers of memory; "
+         "the papers' `figures/`",
          ("core/", *HOST, "host/sim/"), ("matplotlib",)),
     Room("lib/service/service.h", "how a program runs the service, and finds it", ()),
     Room("lib/room.h", "how much memory control groups allow a process", ()),

@@ -25,7 +25,7 @@ SHORT = ["drbh", "--cpus", "1,2", "--schemes", "atomic", "--no-band"]
 TIER = ["tier", "--workload", "redis", "--scale", "4096"]
 TIER_ROW = {"workload", "policy", "throughput", "migrations", "slow_allocations",
             "small_objects", "metadata_bytes", "parameters"}
-SCRIPTS = ["bench/run.py", "bench/scale.py", "bench/plot.py", "sim/validate.py",
+SCRIPTS = ["bench/run.py", "bench/scale.py", "bench/plot.py", "sim/validate.py", "sim/tiers.py",
            "sim/figures/figures.py", "kernel/run", "tools/check.py", "tools/tidy.py",
            "tools/install.py"]
 FULL = "/dev/full"
