@@ -60,15 +60,15 @@ memory takes: latency, bandwidth, what one tier's traffic takes from the other, 
 Counts are exact. Times come from a stated cost model (`sim/parameters/tier-two`,
 `tier-optane`), and differences under 20 % mean nothing. The generators have the shape of the
 paper's workloads (`sim/parameters/tier-work`), as far as its text gives one. All three files were
-committed before a workload of the paper was run, and since then only comments in them changed.
+committed before a workload of the paper was run. Since then only comments in them changed.
 After the first runs the engine lost two faults: a tick dropped the moves that uses had asked for,
 and scans took their time from the movers. The controls were shaped until each asks its question.
 """, """
 ## The paper's numbers
 
 The paper says two things of when a closed file leaves fast memory: at once (KLOCs s.4.5), and as
-pressure demands (KLOCs s.4.1). `kloc` is the first reading: whole groups leave at the last close and
-come back when they are used. `kloc, in need` is the second one: groups leave under pressure, and
+pressure demands (KLOCs s.4.1). `kloc` is the first reading: whole groups leave at the last close
+and come back when they are used. `kloc, in need` is the second one: groups leave under pressure, and
 what is touched comes back (ADR-0030). Numbers of policies are times another policy's throughput.
 """, """
 ## Policies by workload
@@ -122,10 +122,11 @@ freed count, and no others.
 - Where a page lies in the DRAM cache of the second platform: an object's number decides.
 - Recordings of real programs. Public traces can be read ([tier-trace.md](tier-trace.md)), and none
   has been run here.
-- Prefetching is told to the policy, as KLOCs s.4.4 has it, for frames that are in memory. Frames that
-  are on disk are not fetched early.
-- How long the run is: it touches three times the footprint. LRU scans, at the paper's 2 s for a
-  million pages, go round once or twice in that time. A longer run is kinder to nimble++.
+- Prefetching is told to the policy, as KLOCs s.4.4 has it, for frames that are in memory. Frames
+  that are on disk are not fetched early.
+- How long the run is: it touches three times the footprint. With `run_percent` 3000, ten times as
+  long, no row of RocksDB or Redis changes by more than 7 % but that of `kloc` on Redis. What it
+  moves out at first then counts for less, and it comes level with naive.
 """]
 
 
@@ -221,16 +222,16 @@ def page(figures):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--figures", default="build/figures", help="where the CSV files are")
-    parser.add_argument("--output", default=str(ROOT / "doc" / "tiers.md"))
+    parser.add_argument("--build", default="build", help="where figures/*.csv are")
+    parser.add_argument("--out", default=str(ROOT / "doc" / "tiers.md"))
     options = parser.parse_args()
-    folder = pathlib.Path(options.figures)
+    folder = (ROOT / options.build).resolve() / "figures"
     missing = [n for n in FIGURES if not (folder / f"{n}.csv").exists()]
     if missing:
         sys.exit(f"tiers: no {missing[0]}.csv in {folder}: run `make figures` first")
     figures = {name: Figure(folder / f"{name}.csv") for name in FIGURES}
-    pathlib.Path(options.output).write_text("\n".join(page(figures)) + "\n")
-    print(f"tiers: {options.output}")
+    pathlib.Path(options.out).write_text("\n".join(page(figures)) + "\n")
+    print(f"tiers: {options.out}")
 
 
 if __name__ == "__main__":

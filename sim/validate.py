@@ -567,7 +567,7 @@ def main():
     build = (ROOT / options.build).resolve()
     figures = {path.stem: Figure(path)
                for path in sorted((build / "figures").glob("*.csv"))
-               if Figure.is_figure(path)}
+               if Figure.is_figure(path) and not path.stem.startswith("tier-")}  # tiers.py
     if not figures:
         sys.exit("validate: no figures; run sim/figures/figures.py first")
     if options.micro:
