@@ -68,8 +68,8 @@ and scans took their time from the movers. The controls were shaped until each a
 
 The paper says two things of when a closed file leaves fast memory: at once (KLOCs s.4.5), and as
 pressure demands (KLOCs s.4.1). `kloc` is the first reading: whole groups leave at the last close
-and come back when they are used. `kloc, in need` is the second one: groups leave under pressure, and
-what is touched comes back (ADR-0030). Numbers of policies are times another policy's throughput.
+and come back when they are used. `kloc, in need` is the second one: groups leave under pressure,
+and what is touched comes back (ADR-0030). Numbers of policies are times another policy's throughput.
 """, """
 ## Policies by workload
 

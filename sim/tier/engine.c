@@ -298,7 +298,7 @@ static int engine_start(struct engine *e)
 	const struct engine_options *o = e->options;
 	const struct cost_machine *m = &o->cost->machine;
 	u32 nr_cpus = e->source->nr_cpus, tier, cpu;
-	u8 cpu_tier[2 * 256] = { 0 };
+	u8 cpu_tier[2 * TIER_MAX_CPUS] = { 0 };
 	struct kloc_shape shape = {
 		.nr_tiers = COST_TIERS,
 		.nr_cpus = o->nodes ? 2 * nr_cpus : nr_cpus,
@@ -315,7 +315,7 @@ static int engine_start(struct engine *e)
 			shape.capacity[tier] = o->fast_bytes;
 		all += shape.capacity[tier];
 	}
-	for (cpu = nr_cpus; cpu < 2 * nr_cpus && cpu < sizeof(cpu_tier); cpu++)
+	for (cpu = nr_cpus; cpu < 2 * nr_cpus; cpu++)
 		cpu_tier[cpu] = 1;
 	shape.cpu_tier = cpu_tier;
 	/* As many small objects as frames would be more than any workload has. */

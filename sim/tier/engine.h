@@ -24,7 +24,7 @@ struct engine_options {
 	u64 segment_bytes; /* a knode for each so many bytes of a file; 0: one a file */
 	bool trees;        /* keep the paper's trees, and charge for them */
 	bool in_slow;      /* nimble, nimble++: kernel objects begin in slow memory */
-	bool lazy; /* kloc: what is closed leaves only in need (KLOCs s.4.1) */
+	bool lazy;         /* kloc: what is closed leaves only in need (KLOCs s.4.1) */
 	bool piecemeal; /* kloc: activity promotes what is touched, not the whole group */
 	bool one_by_one; /* no concurrent moves */
 	bool nodes; /* tiers are nodes; the tasks change theirs when it is measured */

@@ -33,9 +33,11 @@ struct tier_event {
 	u32 bytes; /* of ADD: its size; of READ and WRITE: how many are touched */
 };
 
+#define TIER_MAX_CPUS 256u
+
 struct tier_source {
 	const char *name;
-	u32 nr_cpus;    /* cpu is below */
+	u32 nr_cpus;    /* cpu is below; at most TIER_MAX_CPUS */
 	u32 os_percent; /* a program's time in the kernel; 0: it has no time of its own */
 	u32 nr_cpus_busy; /* on how many CPUs it runs at a time */
 	/* 1 and an event; 0: no more. -errno, and has said why. */

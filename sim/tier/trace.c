@@ -55,6 +55,10 @@ static int own_next(struct tier_source *source, struct tier_event *ret_event)
 		return trace_wrong(t, "no such operation, kind or CPU");
 	if (ret_event->op == TIER_ADD && ret_event->bytes == 0)
 		return trace_wrong(t, "an object of no bytes");
+	/* The engine has an array by file. */
+	if (ret_event->file >= TRACE_MAX_FILES)
+		return trace_wrong(t,
+		                   "a file's number is too large; number them from 1");
 	return 1;
 }
 
@@ -186,7 +190,7 @@ static int own_begin(struct trace *t)
 		return trace_wrong(t,
 		                   "not a trace of lodic-sim, or of another version");
 	if (head.record_bytes != sizeof(struct tier_event) || head.nr_cpus == 0 ||
-	    head.nr_cpus > 256 || head.nr_cpus_busy == 0 ||
+	    head.nr_cpus > TIER_MAX_CPUS || head.nr_cpus_busy == 0 ||
 	    head.nr_cpus_busy > head.nr_cpus || head.os_percent > 100)
 		return trace_wrong(t, "the head makes no sense");
 	t->source.nr_cpus = head.nr_cpus;

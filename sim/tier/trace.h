@@ -12,6 +12,7 @@
 
 #define TRACE_MAGIC "LODICTR1"
 #define TRACE_OPEN_FILES 256u
+#define TRACE_MAX_FILES (1u << 26)
 #define TRACE_CPUS \
 	16u /* a public trace has none: a file's requests are all on one of these */
 

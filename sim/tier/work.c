@@ -279,6 +279,8 @@ int work_open(const char *name, const struct work_options *options,
 
 	if (!kind)
 		return -ENOENT;
+	if (options->cost->work.threads > TIER_MAX_CPUS)
+		return -E2BIG;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;

@@ -69,7 +69,8 @@ struct work_options {
 extern const struct work_kind *const work_kinds[];
 extern const u32 work_nr_kinds;
 
-/* A source of that workload's events. -ENOENT: no such workload. -ENOMEM. */
+/* A source of that workload's events. -ENOENT: no such workload. -E2BIG: more threads than
+ * TIER_MAX_CPUS. -ENOMEM. */
 int work_open(const char *name, const struct work_options *options,
               struct tier_source **ret_source);
 

@@ -127,6 +127,7 @@ static void trace_of_wrong_record_einval(void **state)
 		{ .op = TIER_READ, .cpu = 2 },
 		{ .op = TIER_TASK, .index = 2 },
 		{ .op = TIER_ADD, .kind = KLOC_FRAME },
+		{ .op = TIER_OPEN, .file = TRACE_MAX_FILES },
 	};
 	struct tier_source *trace;
 	char *path;
@@ -406,7 +407,37 @@ static void engine_of_bounds_in_order(void **state)
 	}
 }
 
-/* Two runs of one trace, whose tiers hold a tenth of its frames: the rest is given back. */
+/* Between sockets, what the tasks use follows them, and memory beside them is the best. */
+static void engine_of_nodes_follows_tasks(void **state)
+{
+	enum kloc_policy_id policies[RUN_MAX_POLICIES];
+	u32 nr = run_policies(true, policies), i;
+	static struct engine_result r[RUN_MAX_POLICIES];
+	char name[RUN_NAME_BYTES];
+	struct cost nodes;
+
+	(void)state;
+	assert_int_equal(cost_read("tier-optane", NULL, &nodes), 0);
+	for (i = 0; i < nr; i++) {
+		struct run run = { .workload = "filebench",
+			           .seed = SEED,
+			           .options = { .cost = &nodes, .scale = SCALE } };
+
+		run_policy_name(policies[i], true, name);
+		assert_int_equal(run_policy_named(name, true), policies[i]);
+		assert_int_equal(run_policy(&run, policies[i], &r[i]), 0);
+		if (policies[i] == KLOC_POLICY_KLOC_NUMA)
+			assert_true(engine_moved(&r[i], KLOC_FOLLOW) > 0);
+		assert_true(r[i].cache_hits > 0);
+	}
+	/* The table begins with all_remote and ends with all_local. */
+	assert_int_equal(engine_moved(&r[0], KLOC_FOLLOW), 0);
+	for (i = 0; i < nr; i++)
+		assert_true(r[nr - 1].ns <= r[i].ns);
+	assert_true(r[nr - 1].ns < r[0].ns);
+}
+
+/* A trace with more frames than the tiers hold: some are given back. */
 static void engine_of_full_tiers_gives_frames_back(void **state)
 {
 	u32 nr = 4000, i;
@@ -508,6 +539,7 @@ int main(void)
 		cmocka_unit_test(engine_of_each_policy_conserves),
 		cmocka_unit_test(engine_of_one_seed_same_result),
 		cmocka_unit_test(engine_of_bounds_in_order),
+		cmocka_unit_test(engine_of_nodes_follows_tasks),
 		cmocka_unit_test(engine_of_full_tiers_gives_frames_back),
 		cmocka_unit_test(charge_of_touch_by_hand),
 		cmocka_unit_test(charge_of_os_percent_owes_the_rest),
