@@ -13,6 +13,8 @@
 /* Knodes in a list of a CPU: KLOCs s.7.1 has less than 800 KB for all lists. */
 #define LIST_LENGTH 32u
 #define MOVES_AT_ONCE 512u
+/* What the simulated machine has memory for, with the oracle's heap. */
+#define MOST_OBJECTS (12u << 20)
 #define SPARE_OBJECTS 8192u
 #define MOST_KNODES (1u << 18)
 
@@ -319,7 +321,9 @@ static int engine_start(struct engine *e)
 		cpu_tier[cpu] = 1;
 	shape.cpu_tier = cpu_tier;
 	/* As many small objects as frames would be more than any workload has. */
-	shape.nr_objects = (u32)(all / 4096 * 2) + SPARE_OBJECTS;
+	shape.nr_objects =
+		(u32)(all / 4096 * 2 < MOST_OBJECTS ? all / 4096 * 2 : MOST_OBJECTS) +
+		SPARE_OBJECTS;
 	shape.nr_knodes = MOST_KNODES;
 	if (shape.nr_knodes > shape.nr_objects)
 		shape.nr_knodes = shape.nr_objects;

@@ -109,7 +109,8 @@ int run_policy(const struct run *run, enum kloc_policy_id policy,
 	options.policy = policy;
 	options.nodes = run_has_nodes(options.cost);
 	if (run->record) {
-		err = trace_record(source, run->record, &in_front);
+		/* That it cannot be written is no wrong usage. */
+		err = trace_record(source, run->record, &in_front) ? -EIO : 0;
 		source = err ? source : in_front;
 	}
 	if (!err && policy == KLOC_POLICY_ORACLE) {

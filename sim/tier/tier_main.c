@@ -13,6 +13,7 @@
 #include "sim/tier/work.h"
 
 #define MAX_SCALE 65536u
+#define LEAST_FAST 4096u
 #define MAX_RATIO 1000u
 #define MAX_PREFETCH 1024u
 
@@ -48,7 +49,8 @@ static const struct argp_option options[] = {
 	  0 },
 	{ "seed", KEY_SEED, "N", 0, "Seed of the generator (default: 1)", 0 },
 	{ "scale", KEY_SCALE, "N", 0,
-	  "Divide the paper's bytes by N (default: 64; of a trace: 1)", 0 },
+	  "Divide the paper's bytes by N (default: 64); of a trace, only the memory's",
+	  0 },
 	{ "fast", KEY_FAST, "BYTES", 0,
 	  "Fast memory, before scaling (default: the parameter file's)", 0 },
 	{ "ratio", KEY_RATIO, "N", 0,
@@ -83,7 +85,7 @@ struct arguments {
 	char *policies;
 	u64 fast, segment;
 	u32 ratio;
-	bool json, list, has_scale;
+	bool json, list;
 };
 
 /* Digits, and one of k, m, g for 2^10, 2^20, 2^30. */
@@ -126,7 +128,6 @@ static error_t parse_source(int key, char *arg, struct arguments *a,
 	case KEY_SCALE:
 		a->run.options.scale =
 			(u32)command_number(arg, "a scale", 1, MAX_SCALE, state);
-		a->has_scale = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is more than tier takes", arg);
@@ -231,8 +232,8 @@ static int policies_run(struct arguments *a, struct tier_report *report)
 		if (a->log && i + 1 == report->nr)
 			run.options.log = fopen(a->log, "w");
 		if (a->log && i + 1 == report->nr && !run.options.log) {
-			err = -errno;
-			command_fail(a->log, err);
+			command_fail(a->log, -errno);
+			err = -EIO;
 		} else if (row->policy == yardstick && !run.options.log) {
 			row->result = slowest;
 		} else {
@@ -268,7 +269,7 @@ int tier_main(int argc, char **argv)
 	static const struct argp argp = { options, parse, NULL, doc, NULL, NULL, NULL };
 	static struct tier_report report;
 	static struct cost cost;
-	struct arguments a = { .run = { .seed = 1 } };
+	struct arguments a = { .run = { .seed = 1, .options.scale = RUN_SCALE } };
 	int err;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0)
@@ -280,8 +281,6 @@ int tier_main(int argc, char **argv)
 	/* cost_read() has said what is wrong with a file. */
 	if (cost_read(a.parameters, a.work, &cost) != 0)
 		return COMMAND_USAGE;
-	if (!a.has_scale)
-		a.run.options.scale = a.run.trace ? 1 : RUN_SCALE;
 	if (a.ratio) {
 		cost.machine.read_mb_s[1] = cost.machine.read_mb_s[0] / a.ratio;
 		cost.machine.write_mb_s[1] = cost.machine.write_mb_s[0] / a.ratio;
@@ -289,6 +288,12 @@ int tier_main(int argc, char **argv)
 	a.run.options.cost = &cost;
 	a.run.options.fast_bytes = a.fast / a.run.options.scale;
 	a.run.options.segment_bytes = a.segment / a.run.options.scale;
+	if (a.fast && a.run.options.fast_bytes < LEAST_FAST) {
+		fprintf(stderr,
+		        "lodic-sim: --fast: less than a page is left of it at scale %u\n",
+		        a.run.options.scale);
+		return COMMAND_USAGE;
+	}
 	report.run = &a.run;
 	report.nodes = run_has_nodes(&cost);
 	if (policies_choose(&a, report.nodes, &report) != 0)

@@ -10,6 +10,7 @@
 #define LINE_ROOM 4096u
 #define MAX_COLUMNS 64u
 #define ORACLE_BYTES 24u
+#define ORACLE_MOST_BYTES (1u << 30)
 
 /* libCacheSim's oracleGeneral: 24 bytes little-endian, without gaps. Seconds (u32), object (u64),
  * its size (u32), when it is asked for next (i64). An object is a file, and all of it is read. */
@@ -29,6 +30,10 @@ int trace_parse_oracle(void *file, u64 *line, struct trace_request *ret_request,
 	}
 	memcpy(&ret_request->file, record + 4, sizeof(ret_request->file));
 	memcpy(&size, record + 12, sizeof(size));
+	if (size > ORACLE_MOST_BYTES) {
+		*ret_why = "an object of more than 1 GiB: is it this format?";
+		return -EINVAL;
+	}
 	ret_request->offset = 0;
 	ret_request->bytes = size ? size : 1;
 	ret_request->write = false;

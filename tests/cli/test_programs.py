@@ -91,6 +91,7 @@ class Usage(unittest.TestCase):
         self.refused([SIM, "tier", "--trace", "/nonexistent/x"], "/nonexistent/x")
         self.refused([SIM, *TIER, "--policy", "none"], "'none'", "--list")
         self.refused([SIM, *TIER, "--fast", "8x"], "'8x'")
+        self.refused([SIM, *TIER, "--fast", "1"], "--fast")
         self.refused([SIM, *TIER, "--parameters", "none"], "tier-two")
         self.refused([SIM, *TIER, "--parameters", "xeon-ex"], "table_cycle_ps")
         self.refused([CHECK], "--all")
@@ -139,6 +140,13 @@ class Output(unittest.TestCase):
         self.assertEqual(rows["all_slow"]["throughput"], 1)
         self.assertGreater(rows["all_fast"]["throughput"], 1)
         self.assertEqual(rows["naive"]["migrations"], {"down": 0, "up": 0})
+
+    def test_tier_file_unwritable_fails_with_one_message(self):
+        for words in ["--record", "/nonexistent/x"], ["--log", "/nonexistent/x"], \
+                ["--record", FULL]:
+            done = run(SIM, *TIER, "--policy", "kloc", *words)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), words)
+            self.assertRegex(done.stderr, rf"\Alodic-sim: {words[1]}: .*\n\Z")
 
     def test_tier_trace_of_a_record_gives_the_same(self):
         path, log = str(self.folder / "redis.trace"), self.folder / "log"

@@ -189,6 +189,12 @@ static void trace_of_oracle_reads_objects(void **state)
 	expect(trace, TIER_READ, 1, 0, 4096);
 	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 0);
 	trace->close(trace);
+	oracle_record(records, 1, (1u << 30) + 1);
+	file_gone(path);
+	path = file_with(records, 24);
+	assert_int_equal(trace_open(path, "oracle", &trace), 0);
+	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
+	trace->close(trace);
 	assert_int_equal(truncate(path, 23), 0);
 	assert_int_equal(trace_open(path, "oracle", &trace), 0);
 	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
