@@ -66,10 +66,11 @@ and scans took their time from the movers. The controls were shaped until each a
 """, """
 ## The paper's numbers
 
-The paper says two things of when a closed file leaves fast memory: at once (KLOCs s.4.5), and as
-pressure demands (KLOCs s.4.1). `kloc` is the first reading: whole groups leave at the last close
-and come back when they are used. `kloc, in need` is the second one: groups leave under pressure,
-and what is touched comes back (ADR-0030). Numbers of policies are times another policy's throughput.
+The paper says two things of when a closed file leaves fast memory: at once (KLOCs s.4.5), and
+as pressure demands (KLOCs s.4.1). `kloc` is the first reading: whole groups leave at the last
+close and come back when they are used. `kloc, in need` is the second one: groups leave under
+pressure, and what is touched comes back (ADR-0030). Numbers of policies are times another
+policy's throughput.
 """, """
 ## Policies by workload
 
@@ -94,7 +95,7 @@ long. It does, by the second reading. The others are workloads where it has no r
 - `hot_set`: all files are hot, larger than fast memory, and open for one read. The first reading
   has half of what naive has.
 - `giant`: one file, hot in 1 %. A group is all or nothing: KLOC gains nothing, and the oracle more
-  than three times. `--segment BYTES` groups by parts of a file.
+  than three times. What is hot lies all over the file, so groups by parts of it (`--segment`) lose.
 - `tiny`: a million files of one frame. All of them fit, and the first reading still moves each of
   them out and in again.
 - `streams`: half of the threads stream through the programs' memory. What grouping puts into fast
