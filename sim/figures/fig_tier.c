@@ -115,6 +115,8 @@ static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
 		                        .lazy = series->lazy,
 		                        .piecemeal = series->piecemeal } };
 
+	if (setup->interference)
+		cost.machine.interference_percent = setup->interference;
 	if (setup->ratio) {
 		cost.machine.read_mb_s[1] = cost.machine.read_mb_s[0] / setup->ratio;
 		cost.machine.write_mb_s[1] = cost.machine.write_mb_s[0] / setup->ratio;

@@ -35,6 +35,7 @@ struct fig_tier_setup {
 	const char *machine; /* NULL: tier-two */
 	u64 fast_bytes;      /* of the paper's machine; 0: as the file has it */
 	u32 ratio;           /* 0: as the file has it */
+	u32 interference;    /* percent; 0: as the file has it */
 	u32 kinds;           /* 0: the policy's */
 	u32 prefetch;
 	u32 scale; /* 0: FIG_TIER_SCALE */
