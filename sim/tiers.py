@@ -50,7 +50,7 @@ WHY = [
 WORDS = ["""
 # Two tiers of memory
 
-`lodic-sim tier` runs a workload's events through `core/kloc` with each policy, and charges what
+`lodic-sim tier` runs a workload's events through `core/kloc` with each policy. It charges what
 memory takes: latency, bandwidth, what one tier's traffic takes from the other, copies, scans.
 
     build/lodic-sim tier --list
@@ -62,7 +62,7 @@ Counts are exact. Times come from a stated cost model (`sim/parameters/tier-two`
 `tier-optane`), and differences under 20 % mean nothing. The generators have the shape of the
 paper's workloads (`sim/parameters/tier-work`), as far as its text gives one. All three files were
 committed before a workload of the paper was run. Since then only comments in them changed.
-After the first runs the engine lost two faults: a tick dropped the moves that uses had asked for,
+After the first runs the engine lost two faults. A tick dropped the moves that uses had asked for,
 and scans took their time from the movers. The controls were shaped until each asks its question.
 """, """
 ## The paper's numbers
@@ -75,21 +75,21 @@ policy's throughput.
 """, """
 ## Policies by workload
 
-Throughput in times all_slow. The band is over three seeds, and over the ends of the bands of the
-parameters that decide: slow bandwidth (1:2 to 1:8), interference, what a move costs, how much is
-scanned, the tick, and those of the workload itself.
+Throughput in times all_slow. The band is over three seeds, and over both ends of the parameters
+that decide, one at a time. These are slow bandwidth (1:2 to 1:8), interference, what a move costs,
+how much is scanned, the tick, and those of the workload itself.
 
 KLOC's order in the paper's Fig. 4 does not come out. The model waits for slow memory in most
 runs, and there a move costs what the access would have cost that it saves. So a policy that moves
 pays only for what is used several times between two moves. The first reading moves most, and it
-is below all_slow where files are opened for one use. The paper's own inputs do not
-settle this: it gives neither the ratio of bandwidths of Fig. 4 nor how often a file is used
-while it is open.
+is below all_slow where files are opened for one use. The paper's text does not settle this. It
+gives neither the ratio of bandwidths of Fig. 4, nor how often a file is used while it is open.
 """, """
 ## Controls
 
 `phases` is where grouping should gain: files are opened, read eight times over, and closed for
-long. It does, by the second reading. The oracle has far more. The others are workloads where it has no right to:
+long. It does, by the second reading. The oracle has far more. The others are workloads where it
+has no right to:
 
 - `open_files`: nobody closes a file. KLOC gains all the same, because a file that nobody uses ages
   (KLOCs s.3.2). Without ages it would not.
@@ -108,8 +108,8 @@ long. It does, by the second reading. The oracle has far more. The others are wo
 """, """
 ## Where objects are placed, and how they move
 
-RocksDB, counts of the measured part (KLOCs Fig. 5b). As in the paper, KLOC places the fewest frames
-in slow memory. Unlike there, it moves more than nimble++. The paper draws the bars without
+RocksDB, counts of the measured part (KLOCs Fig. 5b). As in the paper, KLOC places the fewest
+frames in slow memory. Unlike there, it moves more than nimble++. The paper draws the bars without
 numbers.
 """, """
 ## Bandwidth and capacity
@@ -133,9 +133,11 @@ freed count, and no others.
 """, """
 ## What the model lacks
 
-- The programs. A generator has one idea of each: RocksDB's ranges are hot by Zipf's law and its
-  table cache closes files; Redis writes checkpoints all the time; Filebench keeps its files open.
-- A CPU's caches, but for a share of misses; device traffic; write-back that waits for the disk.
+- The programs. A generator has one idea of each. RocksDB's ranges are hot by Zipf's law, and its
+  table cache closes files. Redis writes checkpoints all the time. Filebench keeps its files open.
+- A CPU's caches, but for a share of misses. Device traffic. Write-back that waits for the disk.
+- All policies move 32 objects at a time. The paper's KLOC moves kernel objects one by one
+  (KLOCs s.6.2), which `--one-by-one` does.
 - Where a page lies in the DRAM cache of the second platform: an object's number decides.
 - Recordings of real programs. Public traces can be read ([tier-trace.md](tier-trace.md)), and none
   has been run here.
