@@ -65,7 +65,9 @@ static int run_kinds(struct fig_run *run)
 	static const struct {
 		const char *name;
 		u32 bits;
-	} steps[] = { { "page cache", KLOC_BIT(KLOC_FRAME) },
+	} steps[] = { { "none",
+		        KLOC_BIT(KLOC_APP) }, /* never in a group; 0 means all */
+		      { "+ page cache", KLOC_BIT(KLOC_FRAME) },
 		      { "+ journal", KLOC_BIT(KLOC_JOURNAL) },
 		      { "+ slab", KLOC_BIT(KLOC_SLAB) | KLOC_BIT(KLOC_TABLE) },
 		      { "+ socket buffers", KLOC_BIT(KLOC_SOCKET) },

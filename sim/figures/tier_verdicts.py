@@ -47,7 +47,7 @@ def kinds(r):
     def words(panel):
         rows = [series[0]["value"] for series in r.panels[panel].values()]
         return f"{panel} {number(rows[-1] / rows[0])}"
-    return ("All kinds in the groups over page cache alone: " + ", ".join(map(words, r.panels)))
+    return ("All kinds in the groups over none: " + ", ".join(map(words, r.panels)))
 
 
 def objects(r):
