@@ -231,6 +231,7 @@ void world_setup(const struct arena_case *c)
 	for (i = 0; i < c->nr_readers; i++)
 		world_make_reader(i, c);
 	world->owned[WORLD_FIRST] = world->owned[WORLD_SECOND] = true;
+	world->owned[WORLD_THIRD] = true;
 	world_fill(WORLD_FIRST, world->a);
 	world_fill(WORLD_SECOND, world->b);
 }
@@ -242,7 +243,7 @@ bool world_is_set(void *arg)
 
 /* ---- oracle ---- */
 
-static bool world_is_held(u32 frame)
+bool world_is_held(u32 frame)
 {
 	u32 i, k;
 
@@ -277,8 +278,7 @@ static struct world_hold *world_hold(struct world_reader *r, u64 block, u32 fram
 	return h;
 }
 
-/* Does the translation lead to frame as block? */
-static bool world_leads(u64 block, u32 frame)
+bool world_leads(u64 block, u32 frame)
 {
 	return translation_find_exact(&world->arena.translation, block, frame);
 }
@@ -527,4 +527,5 @@ void check_cases_arena(struct check_list *list)
 	arena_lease_cases(list);
 	arena_life_cases(list);
 	arena_hint_cases(list);
+	arena_move_cases(list);
 }

@@ -15,11 +15,13 @@
 
 #include "core/cache/batch.h"
 #include "core/cache/cache.h"
+#include "core/cache/move.h"
 #include "check/case.h"
 
-#define WORLD_FRAMES 3u /* frame 0 holds nothing, ever: two blocks */
+#define WORLD_FRAMES 4u /* frame 0 holds nothing, ever */
 #define WORLD_FIRST FRAME_FIRST
 #define WORLD_SECOND (FRAME_FIRST + 1)
+#define WORLD_THIRD (FRAME_FIRST + 2) /* the service's own at first: a move's target */
 #define WORLD_FILES 2u
 #define WORLD_READERS 3u
 #define WORLD_HOLDS 3u
@@ -122,6 +124,11 @@ static inline u64 *world_bytes(u32 frame)
 	return arena_frame_bytes(&world->arena, frame);
 }
 
+/* Has any reader, that lives, been told that it has frame pinned? */
+bool world_is_held(u32 frame);
+/* Does the translation lead to frame as block? */
+bool world_leads(u64 block, u32 frame);
+
 /* ---- the service's side ---- */
 
 /* world_take(): takes a frame at once, and the oracle's word on it. true: it is owned. */
@@ -178,6 +185,7 @@ void arena_batch_cases(struct check_list *list);
 void arena_lease_cases(struct check_list *list);
 void arena_life_cases(struct check_list *list);
 void arena_hint_cases(struct check_list *list);
+void arena_move_cases(struct check_list *list);
 
 /* A ready() function for check_wait(): arg is a bool that another task will set. */
 bool world_is_set(void *arg);

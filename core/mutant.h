@@ -237,11 +237,11 @@ enum mutant {
 	MUTANT_KLOC_CLOSE_FIRST,    /* the first of two closes makes it inactive */
 	MUTANT_KLOC_CLOSE_KEEPS,    /* a promotion goes on after the last close */
 	MUTANT_KLOC_LATE_STAYS, /* what a late move brought to the wrong tier stays there */
-	MUTANT_KLOC_BUSY_LOST,  /* what was busy once never moves */
-	MUTANT_KLOC_OLD_TIER,   /* a moved object is listed where it was */
+	MUTANT_KLOC_BUSY_LOST,       /* what was busy once never moves */
+	MUTANT_KLOC_OLD_TIER,        /* a moved object is listed where it was */
 	MUTANT_KLOC_COUNTER_IGNORED, /* the ping-pong counter stops nothing */
-	MUTANT_KLOC_AGED_STAYS, /* a use does not wake an open knode that has aged */
-	MUTANT_KLOC_COPIES_KEPT, /* a removed object's copies still count */
+	MUTANT_KLOC_AGED_STAYS,    /* a use does not wake an open knode that has aged */
+	MUTANT_KLOC_COPIES_KEPT,   /* a removed object's copies still count */
 	MUTANT_KLOC_LIMIT_IGNORED, /* a lowered limit moves nothing */
 	MUTANT_KLOC_TREE_NOT_MENDED, /* a new node stays red below a red one */
 	MUTANT_KLOC_AGES_UNORDERED,  /* a use leaves its knode where it is */
@@ -249,6 +249,18 @@ enum mutant {
 	MUTANT_KLOC_PLACE_ANY_STATE, /* what an inactive knode gets is fast, too */
 	MUTANT_KLOC_EXCLUDED_PLACED, /* a kind outside the groups goes by its knode */
 	MUTANT_KLOC_PROGRAMS_LAST,   /* kernel objects take the last of fast memory */
+	/* Blocks from frame to frame: core/cache/move.c and what it calls. */
+	MUTANT_MOVE_LED_FIRST, /* the translation leads to a frame, then that is filled */
+	MUTANT_MOVE_NAMED_FIRST, /* a frame named, then its bytes copied */
+	MUTANT_MOVE_CLEARED_FIRST, /* the source cleared, then the block led to elsewhere */
+	MUTANT_MOVE_LEAVES_LED,    /* the translation leads to where the block was */
+	MUTANT_MOVE_KEEPS_SOURCE,  /* one block in two frames for good */
+	MUTANT_MOVE_TARGET_HIDDEN, /* a block that has moved takes no pins */
+	MUTANT_MOVE_PINNED,        /* nobody asks whether the source is pinned */
+	MUTANT_MOVE_OF_RESCUED,    /* moved though it is in the batch no more */
+	MUTANT_MOVE_DROPS_SPILL,   /* a word takes its bucket's bit along */
+	MUTANT_MOVE_VISITS_LOST,   /* a block that has moved counts as never visited */
+	MUTANT_MOVE_WALK_STAYS,    /* a walk stands where the block was */
 	MUTANT_NR
 };
 

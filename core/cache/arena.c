@@ -214,7 +214,7 @@ void arena_leave(struct arena *a, u32 place)
 
 /* The shared words: a frame's word is frozen while the frame is not CACHED. A fresh
  * arena's zero words are frozen under atomic already. */
-static void arena_thaw(struct arena *a, u32 frame)
+void arena_thaw(struct arena *a, u32 frame)
 {
 	if (a->scheme == ARENA_ATOMIC)
 		count_atomic_word_thaw(&a->counts[(u64)frame * COUNT_STRIDE]);
@@ -252,10 +252,15 @@ bool arena_query(const struct arena *a, u32 frame)
 	return walk_query_all(a, frame);
 }
 
-static bool arena_freeze(struct arena *a, u32 frame)
+bool arena_freeze(struct arena *a, u32 frame)
 {
-	u64 *word = a->counts + (u64)frame * COUNT_STRIDE;
+	u64 *word;
 
+	CHECK(a->counts, "a shared word can be frozen at once");
+	/* Look before disturbing anybody (LODIC s.4.5, eq. 1). */
+	if (arena_query(a, frame))
+		return false;
+	word = a->counts + (u64)frame * COUNT_STRIDE;
 	if (a->scheme == ARENA_ATOMIC)
 		return count_atomic_word_freeze(word);
 	return count_frozen_word_freeze(word);
@@ -273,9 +278,7 @@ void arena_clear(struct arena *a, u32 frame)
 
 bool arena_take(struct arena *a, u32 frame)
 {
-	CHECK(a->counts, "a shared word can be frozen at once");
-	/* Look before disturbing anybody (LODIC s.4.5, eq. 1). */
-	if (arena_query(a, frame) || !arena_freeze(a, frame))
+	if (!arena_freeze(a, frame))
 		return false;
 	arena_clear(a, frame);
 	return true;

@@ -257,6 +257,10 @@ void arena_fill_cancel(struct arena *a, u32 frame);
  * and frozen, whose shared words can be frozen at once. true: the frame is nobody's and
  * FREE. false: nothing has changed, because a reader has it pinned. */
 bool arena_take(struct arena *a, u32 frame);
+/* The first half of arena_take(): true, and nobody gets a reference to the frame any more. Then
+ * arena_thaw() ends a fill: readers get references. It does nothing under lodic and hazard. */
+bool arena_freeze(struct arena *a, u32 frame);
+void arena_thaw(struct arena *a, u32 frame);
 
 /* Clears the translation of a CACHED frame that nobody has pinned or can pin, and the frame
  * (K1). */

@@ -54,7 +54,7 @@ static bool batch_has(const struct arena *a, const struct batch *b, u32 frame)
 	               : frame_is_hidden(&a->frames[frame], b->number);
 }
 
-enum batch_end batch_next(struct arena *a, struct batch *b, u32 *ret_frame)
+enum batch_end batch_look(struct arena *a, struct batch *b, u32 *ret_frame)
 {
 	u32 frame;
 
@@ -67,13 +67,21 @@ enum batch_end batch_next(struct arena *a, struct batch *b, u32 *ret_frame)
 	frame = *ret_frame = b->frames[b->at++];
 	if (!batch_has(a, b, frame))
 		return BATCH_RESCUED;
-	if (walk_query(a, &b->list, frame)) {
-		if (!MUTANT(REFUSED_STAYS_HIDDEN))
-			frame_show(&a->frames[frame]);
-		return BATCH_REFUSED;
-	}
+	if (!walk_query(a, &b->list, frame))
+		return BATCH_TAKEN;
+	if (!MUTANT(REFUSED_STAYS_HIDDEN))
+		frame_show(&a->frames[frame]);
+	return BATCH_REFUSED;
+}
+
+enum batch_end batch_next(struct arena *a, struct batch *b, u32 *ret_frame)
+{
+	enum batch_end end = batch_look(a, b, ret_frame);
+
+	if (end != BATCH_TAKEN)
+		return end;
 	MUTANT_WINDOW(HIDE_AFTER_WALK);
-	arena_clear(a, frame);
+	arena_clear(a, *ret_frame);
 	return BATCH_TAKEN;
 }
 

@@ -76,6 +76,8 @@ void batch_fenced(struct arena *a, struct batch *b);
 /* Ends the stay of one more frame. Cost: walk_lines(), and BATCH_TAKE_LINES. */
 enum batch_end batch_next(struct arena *a, struct batch *b, u32 *ret_frame);
 #define BATCH_TAKE_LINES 8u
+/* The same, but what nobody has (BATCH_TAKEN) stays hidden, and the caller must clear it. */
+enum batch_end batch_look(struct arena *a, struct batch *b, u32 *ret_frame);
 
 /* Shows frame again if it is hidden. */
 void batch_rescue(struct arena *a, u32 frame);

@@ -373,6 +373,31 @@ void reclaim_remove(struct reclaim *r, u32 frame)
 		hand->refused--;
 }
 
+void reclaim_move(struct reclaim *r, u32 from, u32 to)
+{
+	struct reclaim_node *n = &r->nodes[from];
+	struct reclaim_list *list = &r->lists[n->queue];
+
+	CHECK(from < r->nr_frames && to < r->nr_frames &&
+	              (n->queue == RECLAIM_SMALL || n->queue == RECLAIM_MAIN) &&
+	              r->nodes[to].queue == RECLAIM_OUT,
+	      "R1: moved from a queued frame to one that is OUT");
+	r->nodes[to] = *n;
+	if (MUTANT(MOVE_VISITS_LOST))
+		r->nodes[to].freq = 0;
+	n->queue = RECLAIM_OUT;
+	if (n->older == RECLAIM_NONE)
+		list->oldest = to;
+	else
+		r->nodes[n->older].newer = to;
+	if (n->newer == RECLAIM_NONE)
+		list->newest = to;
+	else
+		r->nodes[n->newer].older = to;
+	if (r->walk == from && !MUTANT(MOVE_WALK_STAYS)) /* R8 */
+		r->walk = to;
+}
+
 void reclaim_collect(struct reclaim *r, u32 frame, u32 visits)
 {
 	struct reclaim_node *n = &r->nodes[frame];

@@ -161,6 +161,11 @@ void reclaim_insert(struct reclaim *r, u32 frame, u64 block);
  * instance. It is OUT, and GHOST keeps no name of it. The frame must be queued. O(1). */
 void reclaim_remove(struct reclaim *r, u32 frame);
 
+/* The block of a queued frame is in frame `to` now, which was OUT. It keeps its place in the
+ * queue and its visits; from is OUT. An eviction and a walk under way go on. Visits that readers
+ * noted at from, and nobody has collected, are lost. O(1). */
+void reclaim_move(struct reclaim *r, u32 from, u32 to);
+
 /* The cache lines that one look touches at most. */
 u32 reclaim_look_lines(const struct reclaim_ops *ops);
 

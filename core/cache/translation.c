@@ -165,3 +165,19 @@ void translation_clear(struct translation *t, u64 block, u32 frame)
 	if (translation_is_spilled(t, block, at) && !MUTANT(SPILL_MARK_STAYS))
 		translation_spill(translation_bucket(t, block_hash(block)), false);
 }
+
+void translation_move(struct translation *t, u64 block, u32 from, u32 to)
+{
+	u64 *at = translation_find_exact(t, block, from);
+	u64 spill;
+
+	if (!at)
+		return;
+	/* It may stand for another block of the bucket, which is not here. */
+	spill = MUTANT(MOVE_DROPS_SPILL) ? 0 : TRANSLATION_SPILL;
+	/* O3: the bytes and the name in the new frame come first. */
+	host_store_release(
+		at, (host_load_relaxed(at) & spill) |
+			    translation_word(translation_tag(block_hash(block), block),
+	                                     to));
+}

@@ -94,6 +94,10 @@ bool translation_set(struct translation *t, u64 block, u32 frame);
  * block in the frame, so relaxed. */
 void translation_clear(struct translation *t, u64 block, u32 frame);
 
+/* Makes the word of block -> from lead to another frame, by one store with release order. It
+ * keeps its place, and T2 and T3 hold as before. */
+void translation_move(struct translation *t, u64 block, u32 from, u32 to);
+
 /* The word of block -> frame, NULL when it is not there. */
 u64 *translation_find_exact(const struct translation *t, u64 block, u32 frame);
 
