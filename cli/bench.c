@@ -12,6 +12,8 @@ static const char doc[] =
 	"           each context and for each mapped block.\n"
 	"  service  Measure what the service's own work costs: to evict, to fill, to reap and to\n"
 	"           open files.\n"
+	"  tier     Measure how fast blocks move between tiers of memory, and what readers\n"
+	"           notice.\n"
 	"\n"
 	"`lodic help bench pin' explains one of them.\n"
 	"\n"
@@ -27,6 +29,7 @@ int command_bench(int argc, char **argv)
 		{ "pin", command_bench_pin },
 		{ "memory", command_bench_memory },
 		{ "service", command_bench_service },
+		{ "tier", command_bench_tier },
 		{ 0 },
 	};
 	static const struct command_choice choice = {

@@ -22,6 +22,7 @@ static const char doc[] =
 	"  who     Show which programs read through it.\n"
 	"  drop    Make it let files go.\n"
 	"  resize  Give it another size.\n"
+	"  tier    Show what lies in fast and in slow memory, and move files.\n"
 	"  bench   Measure what a pin, a read and the cache's tables cost here.\n"
 	"  run     Run an unmodified program, and serve its reads from the cache.\n"
 	"  map     Run a program, and map the files that it reads again and again.\n"
@@ -52,6 +53,7 @@ int main(int argc, char **argv)
 		{ "who", command_who },
 		{ "drop", command_drop },
 		{ "resize", command_resize },
+		{ "tier", command_tier },
 		{ "bench", command_bench },
 		{ "run", command_run },
 		{ "map", command_map },

@@ -31,6 +31,7 @@ enum {
 	KEY_REPLACE,
 	KEY_METRICS,
 	KEY_GROUP,
+	KEY_RECORD,
 	KEY_SETTING
 };
 
@@ -65,6 +66,21 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "scheme", SETTING(SCHEME), "NAME", 0,
 	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
+	{ "fast-memory", SETTING(FAST_MEMORY), "SIZE", 0,
+	  "How much of the memory for blocks is fast; the rest is slow, on another node where "
+	  "there is one; 0: all memory is alike (default)",
+	  0 },
+	{ "fast", SETTING(FAST), "GLOB", 0,
+	  "Files whose blocks go to fast memory, as /srv/db/*.sst; may be given again",
+	  0 },
+	{ "slow", SETTING(SLOW), "GLOB", 0,
+	  "Files whose blocks go to slow memory; may be given again", 0 },
+	{ "policy", SETTING(POLICY), "NAME", 0,
+	  "What places blocks in the two tiers and moves them: kloc, naive, nimble, tpp and "
+	  "others of doc/tier.md; none: you do (default)",
+	  0 },
+	{ "policy-record", KEY_RECORD, "FILE", 0,
+	  "Write the policy's calls and decisions there", 0 },
 	{ "barrier", SETTING(BARRIER), "KIND", 0,
 	  "What a pin costs: light (plain stores, and a slow fence in the service), lock (an "
 	  "atomic exchange), auto (default)",
@@ -167,6 +183,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(KEEP):
 	case SETTING(HUGE_PAGES):
 	case SETTING(HOLDS):
+	case SETTING(FAST_MEMORY):
+	case SETTING(FAST):
+	case SETTING(SLOW):
+	case SETTING(POLICY):
 	case SETTING(PRESSURE):
 	case SETTING(LOG):
 	case SETTING(LOG_LEVEL):
@@ -175,6 +195,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_REPLACE: s->replace = true; return 0;
 	case KEY_METRICS: s->metrics.path = arg; return 0;
 	case KEY_GROUP: want_group(state, arg); return 0;
+	case KEY_RECORD: s->record = arg; return 0;
 	case KEY_DAEMON: s->daemon = true; return 0;
 	case KEY_REPORT_FD: want_report(state, arg); return 0;
 	case 'q': s->quiet = true; return 0;
@@ -281,7 +302,13 @@ static int complete(struct serve *s)
 		.quota = settings->quota,
 		.idle_exit_ms = settings->idle_exit_ms,
 		.keep_ms = settings->keep_ms,
-		.immutable = (const char *const *)settings->globs,
+		.immutable = (const char *const *)settings->globs[GLOBS_IMMUTABLE],
+		.fast = (const char *const *)settings->globs[GLOBS_FAST],
+		.slow = (const char *const *)settings->globs[GLOBS_SLOW],
+		.fast_bytes = settings->fast_bytes,
+		.policy =
+			strcmp(settings->policy, "none") == 0 ? NULL : settings->policy,
+		.policy_record = s->record,
 		.buffered = settings->buffered,
 		.small_pages = settings->small_pages,
 		.for_group = s->for_group,

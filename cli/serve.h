@@ -19,6 +19,7 @@ struct serve {
 	struct service_options options;
 	bool for_group;
 	uint32_t group;
+	const char *record; /* of the policy; NULL: none */
 	bool quiet;
 	bool daemon;
 	bool replace;

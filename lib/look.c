@@ -122,6 +122,8 @@ static const struct look_kind {
 	[LOOK_CONTEXTS] = { WIRE_CONTEXTS, sizeof(struct look_context), 0, false },
 	[LOOK_HOLDS] = { WIRE_HOLDS, sizeof(struct look_hold), 0, false },
 	[LOOK_TIMES] = { WIRE_TIMES, sizeof(struct look_times), 0, false },
+	[LOOK_TIERS] = { WIRE_TIERS, sizeof(struct look_tier),
+	                 sizeof(struct look_tier) - 1, false },
 };
 _Static_assert(offsetof(struct look_file, path) ==
                        offsetof(struct look_file, proof) +
@@ -131,6 +133,11 @@ _Static_assert(sizeof(struct look_reader) ==
                        offsetof(struct look_reader, name) +
                                sizeof(((struct look_reader *)0)->name),
                "a reader's name ends its record");
+
+_Static_assert(sizeof(struct look_tier) ==
+                       offsetof(struct look_tier, policy) +
+                               sizeof(((struct look_tier *)0)->policy),
+               "a policy's name ends its record");
 
 /* Hands over the records of a page. They may lie: nothing is believed but what is checked. */
 static int look_hand_over(struct look *l, const struct look_kind *kind, uint64_t bytes,
@@ -230,4 +237,14 @@ int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resiz
 	*ret_resize = look->page.reply.resize;
 	ret_resize->why[LOOK_WHY_BYTES - 1] = '\0';
 	return err;
+}
+
+int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind to)
+{
+	struct wire_request request = {
+		.version = WIRE_VERSION, .op = WIRE_MOVE, .a = to, .b = dev, .c = ino
+	};
+	uint64_t more;
+
+	return look_ask(look, &request, &more);
 }

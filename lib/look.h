@@ -24,6 +24,7 @@
 #define LOOK_END (~(uint64_t)0) /* a cursor: there is no further page */
 
 enum look_state { LOOK_HELD, LOOK_REFUSED, LOOK_REVOKED };
+enum look_knode { LOOK_KNODE_NONE, LOOK_KNODE_INACTIVE, LOOK_KNODE_ACTIVE };
 
 /* Every record begins with its own length, a multiple of 8. */
 struct look_file {
@@ -39,6 +40,10 @@ struct look_file {
 	uint64_t
 		hits; /* visits collected: at most 3 a block, reader and round (sweep.c) */
 	uint64_t ago_ns; /* of a file that is not held: when that was decided */
+	uint64_t fast;   /* of the cached blocks, those in fast memory */
+	uint32_t
+		tier; /* enum look_tier_kind: where its new blocks go, without a policy */
+	uint32_t knode;  /* enum look_knode: what the policy thinks of it */
 	uint32_t direct; /* 1: read with O_DIRECT */
 	char proof[20];  /* of a held file: its name */
 	char path[];     /* as the service sees it; why it is not held stands behind */
@@ -104,6 +109,25 @@ struct look_times {
 	uint64_t nr[LOOK_TIME_BUCKETS];
 };
 
+/* A tier of memory. A service without tiers has one, the fast one. */
+enum look_tier_kind { LOOK_TIER_FAST, LOOK_TIER_SLOW, LOOK_NR_TIERS };
+struct look_tier {
+	uint32_t bytes;
+	uint32_t tier; /* enum look_tier_kind */
+	int32_t node;  /* where its memory was asked for; -1: anywhere */
+	uint32_t busy; /* 1: the service moves blocks now, or files wait for that */
+	uint64_t frames;
+	uint64_t free_frames;
+	uint64_t moved;   /* blocks that came from the other tier, since the start */
+	uint64_t begun;   /* such moves, also those that were refused: */
+	uint64_t refused; /* for a pin, an eviction, or a file that has gone */
+	uint64_t no_room; /* never begun, for want of a free frame here */
+	uint64_t asked;   /* blocks that came in and were wanted here, */
+	uint64_t
+		missed; /* and of these, those that went elsewhere for want of a free frame */
+	char policy[24]; /* its name; "": users place and move */
+};
+
 /* What a drop has done. */
 struct look_dropped {
 	uint64_t files;
@@ -151,7 +175,14 @@ int look_stat(struct look *look, struct lodic_stat *ret_stat);
 
 /* Calls each() with every record of the list, until it returns something else than 0, which
  * is then returned. The record is each()'s only while it runs. */
-enum look_list { LOOK_FILES, LOOK_READERS, LOOK_CONTEXTS, LOOK_HOLDS, LOOK_TIMES };
+enum look_list {
+	LOOK_FILES,
+	LOOK_READERS,
+	LOOK_CONTEXTS,
+	LOOK_HOLDS,
+	LOOK_TIMES,
+	LOOK_TIERS
+};
 int look_list(struct look *look, enum look_list list,
               int (*each)(void *ctx, const void *record), void *ctx);
 
@@ -165,6 +196,12 @@ const char *look_file_why(const struct look_file *file);
 #define LOOK_NOTHING (~(uint64_t)0)
 int look_drop(struct look *look, uint64_t dev, uint64_t ino,
               struct look_dropped *total);
+
+/* Makes the service bring the cached blocks of the file (dev, ino) into a tier, as far as there is
+ * room, and its later ones. The call does not wait for that: struct look_tier says busy.
+ * -ENOENT: the service holds no such file.  -ENOTSUP: it has one tier.  -EPERM: a policy moves.
+ * -EAGAIN: too many files wait. */
+int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind to);
 
 /* Makes the service give its cache another size; bytes = 0: only asks how that goes. The call does
  * not wait for the end. *ret_resize is what goes on now, also with -EBUSY.

@@ -53,6 +53,10 @@ static const struct {
 	[SETTING_KEEP] = { .name = "keep" },
 	[SETTING_HUGE_PAGES] = { .name = "huge-pages" },
 	[SETTING_HOLDS] = { "holds", 0, SERVICE_MAX_CACHE_BYTES },
+	[SETTING_FAST_MEMORY] = { "fast-memory", 0, SERVICE_MAX_CACHE_BYTES },
+	[SETTING_FAST] = { .name = "fast" },
+	[SETTING_SLOW] = { .name = "slow" },
+	[SETTING_POLICY] = { .name = "policy" },
 	[SETTING_PRESSURE] = { .name = "pressure" },
 	[SETTING_LOG] = { .name = "log" },
 	[SETTING_LOG_LEVEL] = { .name = "log-level" },
@@ -70,12 +74,28 @@ settings_refuse(struct settings *s, const char *format, ...)
 	return -EINVAL;
 }
 
-void settings_free(struct settings *s)
+enum settings_globs settings_globs(enum setting setting)
+{
+	switch (setting) {
+	case SETTING_IMMUTABLE: return GLOBS_IMMUTABLE;
+	case SETTING_FAST: return GLOBS_FAST;
+	case SETTING_SLOW: return GLOBS_SLOW;
+	default: return NR_GLOBS;
+	}
+}
+
+static void settings_free_globs(struct settings *s, enum settings_globs list)
 {
 	for (unsigned int i = 0; i < SETTINGS_MAX_GLOBS; i++) {
-		free(s->globs[i]);
-		s->globs[i] = NULL;
+		free(s->globs[list][i]);
+		s->globs[list][i] = NULL;
 	}
+}
+
+void settings_free(struct settings *s)
+{
+	for (enum settings_globs list = 0; list < NR_GLOBS; list++)
+		settings_free_globs(s, list);
 }
 
 int settings_copy(struct settings *s, const struct settings *from)
@@ -83,21 +103,20 @@ int settings_copy(struct settings *s, const struct settings *from)
 	int err = 0;
 
 	*s = *from;
-	for (unsigned int i = 0; from->globs[i]; i++) {
-		s->globs[i] = strdup(from->globs[i]);
-		if (!s->globs[i])
-			err = -ENOMEM;
-	}
+	for (enum settings_globs list = 0; list < NR_GLOBS; list++)
+		for (unsigned int i = 0; from->globs[list][i]; i++) {
+			s->globs[list][i] = strdup(from->globs[list][i]);
+			if (!s->globs[list][i])
+				err = -ENOMEM;
+		}
 	return err;
 }
 
-static bool settings_equal_globs(const struct settings *a, const struct settings *b)
+static bool settings_equal_globs(char *const *a, char *const *b)
 {
-	unsigned int i = 0;
-
-	while (a->globs[i] && b->globs[i] && strcmp(a->globs[i], b->globs[i]) == 0)
-		i++;
-	return !a->globs[i] && !b->globs[i];
+	while (*a && *b && strcmp(*a, *b) == 0)
+		a++, b++;
+	return !*a && !*b;
 }
 
 bool settings_equal(const struct settings *a, const struct settings *b,
@@ -112,7 +131,11 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_SCHEME: return a->scheme == b->scheme;
 	case SETTING_BARRIER: return a->barrier == b->barrier;
 	case SETTING_IDLE_EXIT: return a->idle_exit_ms == b->idle_exit_ms;
-	case SETTING_IMMUTABLE: return settings_equal_globs(a, b);
+	case SETTING_IMMUTABLE:
+	case SETTING_FAST:
+	case SETTING_SLOW:
+		return settings_equal_globs(a->globs[settings_globs(setting)],
+		                            b->globs[settings_globs(setting)]);
 	case SETTING_BUFFERED: return a->buffered == b->buffered;
 	case SETTING_QUOTA: return a->quota == b->quota;
 	case SETTING_ENTRIES: return a->entries == b->entries;
@@ -122,6 +145,8 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_HOLDS:
 		return a->from[setting] == b->from[setting] &&
 		       a->hold_bytes == b->hold_bytes;
+	case SETTING_FAST_MEMORY: return a->fast_bytes == b->fast_bytes;
+	case SETTING_POLICY: return strcmp(a->policy, b->policy) == 0;
 	case SETTING_PRESSURE: return strcmp(a->pressure, b->pressure) == 0;
 	case SETTING_LOG: return a->log_json == b->log_json;
 	case SETTING_LOG_LEVEL:
@@ -197,7 +222,9 @@ static int settings_take_memory(struct settings *s, const char *value, uint64_t 
 	return 0;
 }
 
-static int settings_take_holds(struct settings *s, const char *value, uint64_t *ret)
+/* A part of the memory, which may be none. */
+static int settings_take_part(struct settings *s, enum setting setting,
+                              const char *value, uint64_t *ret)
 {
 	uint64_t n;
 	int err = strcmp(value, "0") == 0 ? 0 : value_parse_bytes(value, &n);
@@ -207,8 +234,8 @@ static int settings_take_holds(struct settings *s, const char *value, uint64_t *
 			s, "'%s' is not a size; write it as 256M or 4G, or 0", value);
 	n = strcmp(value, "0") == 0 ? 0 : n;
 	if (err || n > SERVICE_MAX_CACHE_BYTES)
-		return settings_refuse(s, "'%s' is too large: holds have less than 8T",
-		                       value);
+		return settings_refuse(s, "'%s' is too large: %s has less than 8T",
+		                       value, settings_name(setting));
 	*ret = n;
 	return 0;
 }
@@ -305,6 +332,16 @@ static int settings_check_pressure(struct settings *s, const char *value)
 	return 0;
 }
 
+/* The service knows the names. Here it must only be such a word. */
+static int settings_check_policy(struct settings *s, const char *value)
+{
+	size_t n = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789+-");
+
+	if (n > 0 && n < sizeof(s->policy) && !value[n])
+		return 0;
+	return settings_refuse(s, "'%.40s' is no policy; see doc/tier.md", value);
+}
+
 static int settings_check_glob(struct settings *s, const char *glob)
 {
 	size_t n = strlen(glob);
@@ -326,17 +363,17 @@ static int settings_check_glob(struct settings *s, const char *glob)
 	return 0;
 }
 
-static int settings_add_glob(struct settings *s, const char *glob)
+static int settings_add_glob(struct settings *s, char **globs, const char *glob)
 {
 	unsigned int nr = 0;
 
-	while (s->globs[nr])
+	while (globs[nr])
 		nr++;
 	if (nr == SETTINGS_MAX_GLOBS)
 		return settings_refuse(s, "at most %d globs can be given",
 		                       SETTINGS_MAX_GLOBS);
-	s->globs[nr] = strdup(glob);
-	return s->globs[nr] ? 0 : -ENOMEM;
+	globs[nr] = strdup(glob);
+	return globs[nr] ? 0 : -ENOMEM;
 }
 
 static int settings_take_number(struct settings *s, enum setting setting,
@@ -357,7 +394,8 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 {
 	switch (setting) {
 	case SETTING_MEMORY: return settings_take_memory(s, value, ret);
-	case SETTING_HOLDS: return settings_take_holds(s, value, ret);
+	case SETTING_HOLDS:
+	case SETTING_FAST_MEMORY: return settings_take_part(s, setting, value, ret);
 	case SETTING_SCHEME: return settings_take_scheme(s, value, ret);
 	case SETTING_BARRIER: return settings_take_barrier(s, value, ret);
 	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
@@ -369,7 +407,10 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 		return settings_refuse(
 			s, "'%s' is not a number of seconds, at most 1000000000",
 			value);
-	case SETTING_IMMUTABLE: return settings_check_glob(s, value);
+	case SETTING_IMMUTABLE:
+	case SETTING_FAST:
+	case SETTING_SLOW: return settings_check_glob(s, value);
+	case SETTING_POLICY: return settings_check_policy(s, value);
 	case SETTING_PRESSURE: return settings_check_pressure(s, value);
 	case SETTING_LOG: return settings_take_log(s, value, ret);
 	case SETTING_LOG_LEVEL: return settings_take_level(s, value, ret);
@@ -387,7 +428,10 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_SCHEME: s->scheme = (uint32_t)n; return 0;
 	case SETTING_BARRIER: s->barrier = (uint32_t)n; return 0;
 	case SETTING_IDLE_EXIT: s->idle_exit_ms = n; return 0;
-	case SETTING_IMMUTABLE: return settings_add_glob(s, value);
+	case SETTING_IMMUTABLE:
+	case SETTING_FAST:
+	case SETTING_SLOW:
+		return settings_add_glob(s, s->globs[settings_globs(setting)], value);
 	case SETTING_BUFFERED: s->buffered = n != 0; return 0;
 	case SETTING_QUOTA: s->quota = (uint32_t)n; return 0;
 	case SETTING_ENTRIES: s->entries = (uint32_t)n; return 0;
@@ -395,6 +439,8 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_KEEP: s->keep_ms = n; return 0;
 	case SETTING_HUGE_PAGES: s->small_pages = n != 0; return 0;
 	case SETTING_HOLDS: s->hold_bytes = n; return 0;
+	case SETTING_FAST_MEMORY: s->fast_bytes = n; return 0;
+	case SETTING_POLICY: strcpy(s->policy, value); return 0;
 	case SETTING_PRESSURE: strcpy(s->pressure, value); return 0;
 	case SETTING_LOG: s->log_json = n != 0; return 0;
 	case SETTING_LOG_LEVEL: s->log_level = (uint32_t)n; return 0;
@@ -421,8 +467,9 @@ int settings_set(struct settings *s, enum setting setting, const char *value,
 	 * show only on the day when nobody overrules it. */
 	if (err || (s->from[setting] && s->from[setting] < source))
 		return err;
-	if (setting == SETTING_IMMUTABLE && s->from[setting] != source)
-		settings_free(s); /* the later source's globs */
+	if (settings_globs(setting) < NR_GLOBS && s->from[setting] != source)
+		settings_free_globs(s,
+		                    settings_globs(setting)); /* the later source's */
 	s->from[setting] = (uint8_t)source;
 	return settings_store(s, setting, value, n);
 }

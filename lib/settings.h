@@ -13,6 +13,7 @@
 #define SETTINGS_SOCKET_BYTES 108 /* a socket's address holds no more */
 #define SETTINGS_MAX_GLOBS 64
 #define SETTINGS_PATH_BYTES 256
+#define SETTINGS_NAME_BYTES 32
 #define SETTINGS_PRESSURE_FILE "/proc/pressure/memory"
 #define SETTINGS_WHY_BYTES 512
 #define SETTINGS_SYSTEM_FILE "/etc/lodic.conf"
@@ -31,6 +32,10 @@ enum setting {
 	SETTING_KEEP,
 	SETTING_HUGE_PAGES,
 	SETTING_HOLDS,
+	SETTING_FAST_MEMORY,
+	SETTING_FAST,
+	SETTING_SLOW,
+	SETTING_POLICY,
 	SETTING_PRESSURE,
 	SETTING_LOG,
 	SETTING_LOG_LEVEL,
@@ -38,8 +43,11 @@ enum setting {
 	NR_SETTINGS
 };
 
-/* Where a value comes from: an earlier source wins. For the globs of SETTING_IMMUTABLE this holds
- * for all of a source's globs together. */
+/* Lists of globs. */
+enum settings_globs { GLOBS_IMMUTABLE, GLOBS_FAST, GLOBS_SLOW, NR_GLOBS };
+
+/* Where a value comes from: an earlier source wins. For the globs of one setting this holds for all
+ * of a source's globs together. */
 enum settings_source {
 	SETTINGS_NOBODY,
 	SETTINGS_OPTION,
@@ -55,6 +63,7 @@ struct settings {
 	char socket[SETTINGS_SOCKET_BYTES];
 	uint64_t memory_bytes;
 	uint64_t hold_bytes;   /* of these */
+	uint64_t fast_bytes;   /* of those that are not for holds */
 	uint64_t idle_exit_ms; /* 0: never */
 	uint64_t keep_ms;
 	uint32_t scheme;  /* enum lodic_scheme */
@@ -64,10 +73,11 @@ struct settings {
 	bool log_json;
 	uint32_t trust; /* the user whose service a program believes */
 	bool buffered;
-	bool small_pages;                    /* huge-pages = off */
-	char pressure[SETTINGS_PATH_BYTES];  /* "": nobody says; "off", or a path */
-	char *globs[SETTINGS_MAX_GLOBS + 1]; /* NULL-ended */
-	char why[SETTINGS_WHY_BYTES];        /* what is wrong, when a function fails */
+	bool small_pages;                   /* huge-pages = off */
+	char policy[SETTINGS_NAME_BYTES];   /* "" or "none": users place and move */
+	char pressure[SETTINGS_PATH_BYTES]; /* "": nobody says; "off", or a path */
+	char *globs[NR_GLOBS][SETTINGS_MAX_GLOBS + 1]; /* each NULL-ended */
+	char why[SETTINGS_WHY_BYTES]; /* what is wrong, when a function fails */
 };
 
 /* Gives the globs' memory back. */
@@ -78,6 +88,9 @@ int settings_copy(struct settings *s, const struct settings *from);
 /* Do both say the same about it? */
 bool settings_equal(const struct settings *a, const struct settings *b,
                     enum setting setting);
+
+/* Which list a setting of globs is; NR_GLOBS: it is none. */
+enum settings_globs settings_globs(enum setting setting);
 
 /* "memory": its name in files, and as a long option. */
 const char *settings_name(enum setting setting);

@@ -25,7 +25,9 @@
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
 	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \
 	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
-	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | 1u << SETTING_PRESSURE)
+	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | 1u << SETTING_PRESSURE | \
+	 1u << SETTING_FAST_MEMORY | 1u << SETTING_FAST | 1u << SETTING_SLOW | \
+	 1u << SETTING_POLICY)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -166,8 +168,13 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	case SETTING_BARRIER:
 		fprintf(file, "%s = %s\n", key, settings_barrier_name(s->barrier));
 		return;
+	case SETTING_FAST_MEMORY:
+		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->fast_bytes);
+		return;
 	case SETTING_IMMUTABLE:
-		for (char *const *glob = s->globs; *glob; glob++)
+	case SETTING_FAST:
+	case SETTING_SLOW:
+		for (char *const *glob = s->globs[settings_globs(i)]; *glob; glob++)
 			fprintf(file, "%s = %s\n", key, *glob);
 		return;
 	case SETTING_BUFFERED:
@@ -184,6 +191,7 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	case SETTING_HUGE_PAGES:
 		fprintf(file, "%s = %s\n", key, s->small_pages ? "off" : "auto");
 		return;
+	case SETTING_POLICY: fprintf(file, "%s = %s\n", key, s->policy); return;
 	case SETTING_PRESSURE: fprintf(file, "%s = %s\n", key, s->pressure); return;
 	default: return; /* not in LEFT_MASK */
 	}

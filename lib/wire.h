@@ -24,6 +24,8 @@
  *   CONTEXTS       -                      a page of records  -       (a: cursor)
  *   HOLDS          -                      a page of records  -       (a: cursor)
  *   TIMES          -                      a page of records  -
+ *   TIERS          -                      a page of records  -
+ *   MOVE           -                      -                  -       (a: tier, b: dev, c: ino)
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
@@ -55,7 +57,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 9u
+#define WIRE_VERSION 10u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -80,6 +82,8 @@ enum wire_op {
 	WIRE_HAND_OVER,
 	WIRE_HANDED,
 	WIRE_TIMES,
+	WIRE_TIERS,
+	WIRE_MOVE,
 };
 
 struct wire_request {

@@ -52,7 +52,7 @@ ROOMS = [
     Room("lib/service/trial.h", "how a program measures a service, piece by piece",
          ("include/", "lib/service/service.h")),
     Room("lib/service/", "the service: files, leases, fills, eviction, reaping",
-         (*CORE, "host/random.h", "core/cache/", "include/", "lib/*")),
+         (*CORE, "host/random.h", "core/cache/", "core/kloc/", "include/", "lib/*")),
     Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin, hold",
          (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
     Room("lib/counter/", "a program's own objects: domains, threads, guards",

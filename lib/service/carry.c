@@ -15,6 +15,7 @@
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/policy.h"
 
 /* Stuck workers count by program. These two are none: for local files, and for others. */
 #define PROCESS_LOCAL (-2)
@@ -265,7 +266,7 @@ static void carry_copy(struct service *s, struct carry *c, u32 frame,
 {
 	struct service *to = c->to;
 	u32 slot = (u32)(n - to->files);
-	u32 copy = evict_pop(to);
+	u32 copy = policy_frame(to, n, block_index(block));
 	u32 visits = carry_visits(s, frame);
 
 	cache_fill_begin(&to->arena, copy, block);

@@ -33,6 +33,7 @@
 #include "lib/service/hold_request.h"
 #include "lib/service/hold_table.h"
 #include "lib/service/list.h"
+#include "lib/service/mover.h"
 #include "lib/service/place.h"
 #include "lib/service/resize.h"
 #include "lib/service/socket.h"
@@ -513,6 +514,9 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_CONTEXTS: return client_op_list(s, x, list_contexts);
 	case WIRE_HOLDS: return client_op_list(s, x, list_holds);
 	case WIRE_TIMES: return client_op_list(s, x, list_times);
+	case WIRE_TIERS: return client_op_list(s, x, list_tiers);
+	case WIRE_MOVE:
+		return mover_request(s, x->request.a, x->request.b, x->request.c);
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
 	case WIRE_RESIZE: return resize_request(s, x->request.a, &x->reply.resize);

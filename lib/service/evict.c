@@ -8,31 +8,27 @@
  *     ^                            |               |                  |
  *     +--- refused, or rescued ----+---------------+------------------+
  *
- * Light pins want a fence over all processes, which takes 8 ms or so. A thread of its own
- * makes it. Meanwhile fills live from the stock of free frames, and the next batch fills up.
- * The stock is as large as fills have lately needed. Frames in a batch are still read, so
- * only the free ones cost hits.
+ * Light pins want a fence over all processes, which takes 8 ms or so (fence.c). Meanwhile fills
+ * live from the stock of free frames, and the next batch fills up. The stock is as large as fills
+ * have lately needed. Frames in a batch are still read, so only the free ones cost hits.
  *
  * With locked pins the fence is there at once. Then there is no stock: a fill's frames are
  * evicted when it asks, all with one fence. Under atomic and frozen a frame is taken alone.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "lib/service/evict.h"
+#include "lib/service/fence.h"
 #include "lib/service/files.h"
+#include "lib/service/policy.h"
 #include "lib/service/sweep.h"
 
 /* What a frame touches besides the arena when it goes: the lists of its file. */
 #define UNLINK_LINES 8u
 /* All frames are pinned, and finding that out has cost a look at each of them. */
 #define NONE_NS (10 * NS_PER_MS)
-/* In a smaller cache the stock would cost more than light pins bring. Our choice. */
-#define LIGHT_MIN_FRAMES 16384u
 /* The stock: of the cache at least and at most, and in frames. At most two batches. */
 #define STOCK_LEAST_PART 256u
 #define STOCK_MOST_PART 16u
@@ -42,94 +38,15 @@
 
 _Static_assert(RECLAIM_NEAR == ARENA_LINE_FRAMES, "near: in one line of visits");
 
-/* ---- the fence ---- */
-
-static void *evict_thread(void *arg)
-{
-	struct evict *e = arg;
-	u64 n;
-
-	while (read(e->ask, &n, sizeof(n)) == sizeof(n) &&
-	       !host_load_acquire(&e->stop)) {
-		host_store_release(&e->ok, host_fence_global());
-		n = 1;
-		if (write(e->done, &n, sizeof(n)) != sizeof(n))
-			break;
-	}
-	return NULL;
-}
-
-static bool evict_ask_fence(struct evict *e)
-{
-	u64 one = 1;
-
-	return write(e->ask, &one, sizeof(one)) == sizeof(one);
-}
-
-static void evict_stop_thread(struct evict *e)
-{
-	if (e->running) {
-		host_store_release(&e->stop, 1);
-		evict_ask_fence(e);
-		pthread_join(e->thread, NULL);
-		e->running = false;
-	}
-	service_close(&e->ask);
-	service_close(&e->done);
-}
-
-/* Starts the thread, and has it make a fence. false: this machine has none, or no thread. */
-static bool evict_try_light(struct evict *e)
-{
-	u64 n;
-
-	e->ask = eventfd(0, EFD_CLOEXEC);
-	e->done = eventfd(0, EFD_CLOEXEC);
-	if (e->ask >= 0 && e->done >= 0)
-		e->running = pthread_create(&e->thread, NULL, evict_thread, e) == 0;
-	if (e->running && evict_ask_fence(e) &&
-	    read(e->done, &n, sizeof(n)) == sizeof(n) && host_load_acquire(&e->ok))
-		return true;
-	evict_stop_thread(e);
-	return false;
-}
-
-int evict_start(struct service *s, const char **ret_why)
-{
-	struct evict *e = &s->evict;
-	enum service_barrier wanted = s->options.barrier;
-
-	e->ask = e->done = -1;
-	s->shape.barrier = ARENA_BARRIER_LOCK;
-	if (wanted == SERVICE_BARRIER_LOCK || s->shape.scheme == ARENA_ATOMIC ||
-	    s->shape.scheme == ARENA_FROZEN)
-		return 0;
-	if (wanted == SERVICE_BARRIER_AUTO &&
-	    (s->shape.scheme == ARENA_HAZARD || s->shape.nr_frames < LIGHT_MIN_FRAMES))
-		return 0;
-#if defined(__x86_64__)
-	/* Weaker machines need more than a compiler's barrier; nobody has searched that. */
-	if (evict_try_light(e)) {
-		s->shape.barrier = ARENA_BARRIER_LIGHT;
-		return 0;
-	}
-#endif
-	if (wanted == SERVICE_BARRIER_AUTO)
-		return 0;
-	*ret_why =
-		"this machine has no fence over all processes (membarrier(2), GLOBAL); "
-		"choose --barrier lock";
-	return -EOPNOTSUPP;
-}
-
-int evict_event(const struct service *s)
-{
-	return s->shape.barrier == ARENA_BARRIER_LIGHT ? s->evict.done : -1;
-}
-
 static bool evict_is_light(const struct service *s)
 {
 	return s->shape.barrier == ARENA_BARRIER_LIGHT;
+}
+
+/* A policy moves blocks of a full cache, too, and a move needs a free frame. */
+static bool evict_keeps_stock(const struct service *s)
+{
+	return evict_is_light(s) || s->policy;
 }
 
 int evict_init(struct service *s)
@@ -141,11 +58,6 @@ int evict_init(struct service *s)
 
 	if (err)
 		return -ENOMEM;
-	e->free_frames = calloc(nr, sizeof(*e->free_frames));
-	if (!e->free_frames)
-		return -ENOMEM;
-	while (nr-- > FRAME_FIRST) /* low ones first out */
-		evict_push(s, nr);
 	batch_init(&e->batches[0], 1);
 	batch_init(&e->batches[1], 2);
 	e->open = &e->batches[0];
@@ -158,29 +70,17 @@ int evict_init(struct service *s)
 
 void evict_fini(struct service *s)
 {
-	evict_stop_thread(&s->evict);
-	free(s->evict.free_frames);
 	if (s->reclaim.nodes)
 		reclaim_fini(&s->reclaim);
 }
 
 /* ---- frames ---- */
 
-void evict_push(struct service *s, u32 frame)
-{
-	s->evict.free_frames[s->evict.nr_free++] = frame;
-}
-
-u32 evict_pop(struct service *s)
-{
-	return s->evict.free_frames[--s->evict.nr_free];
-}
-
 u32 evict_nr_spare(const struct service *s)
 {
-	u32 kept = evict_is_light(s) ? s->evict.stock : 0;
+	u32 kept = evict_keeps_stock(s) ? s->evict.stock : 0;
 
-	return s->evict.nr_free > kept ? s->evict.nr_free - kept : 0;
+	return s->tiers.nr_free > kept ? s->tiers.nr_free - kept : 0;
 }
 
 static u64 evict_block(const struct service *s, u32 frame)
@@ -195,7 +95,7 @@ static void evict_taken(struct service *s, u32 frame, u64 block)
 		service_count(&s->arena.header->nr_evicted, 1);
 	files_unlink_frame(s, frame, block);
 	service_count(&s->arena.header->nr_cached, -(u64)1);
-	evict_push(s, frame);
+	policy_free(s, frame);
 }
 
 /* Under atomic and frozen: a frame is taken at once, or not. */
@@ -238,9 +138,20 @@ static u32 evict_nr_hidden(const struct evict *e)
 }
 
 /* Frames that are free, or on their way. */
-static u32 evict_nr_coming(const struct evict *e)
+static u32 evict_nr_coming(const struct service *s)
 {
-	return e->nr_free + evict_nr_hidden(e);
+	return s->tiers.nr_free + evict_nr_hidden(&s->evict);
+}
+
+/* Has eviction hidden frame? What is hidden for a move stays in the queues, and nobody rescues
+ * it: it is shown again soon, here or in another tier. */
+static bool evict_has(const struct service *s, u32 frame)
+{
+	const struct frame *f = &s->arena.frames[frame];
+
+	return host_load_relaxed(&f->state) == FRAME_CACHED &&
+	       (frame_is_hidden(f, s->evict.batches[0].number) ||
+	        frame_is_hidden(f, s->evict.batches[1].number));
 }
 
 /* Half of the victims must go, even if readers ask for all. Readers ask for all frames of a small
@@ -249,8 +160,7 @@ void evict_rescue(struct service *s, u32 frame)
 {
 	struct evict *e = &s->evict;
 
-	if (!batch_is_hidden(&s->arena, frame) ||
-	    2 * e->nr_rescued >= evict_nr_hidden(e) ||
+	if (!evict_has(s, frame) || 2 * e->nr_rescued >= evict_nr_hidden(e) ||
 	    !files_find(s, block_file(evict_block(s, frame))))
 		return;
 	e->nr_rescued++;
@@ -304,7 +214,7 @@ static enum evict_next evict_hide(struct service *s, u32 nr)
 
 		if (frame == RECLAIM_MORE)
 			return EVICT_SPENT;
-		if (frame == RECLAIM_NONE && evict_nr_coming(e) > 0)
+		if (frame == RECLAIM_NONE && evict_nr_coming(s) > 0)
 			return EVICT_GOT; /* all others are on their way, or free */
 		if (frame == RECLAIM_NONE) {
 			/* A read under way brings another frame sooner. */
@@ -322,7 +232,7 @@ static void evict_rescue_visited(struct service *s, u32 frame)
 {
 	u8 visits = 0;
 
-	if (!batch_is_hidden(&s->arena, frame))
+	if (!evict_has(s, frame))
 		return;
 	sweep_collect(s, frame, 1, &visits);
 	if (visits)
@@ -363,6 +273,43 @@ static bool evict_walk(struct service *s)
 	return false;
 }
 
+/* The fence of the batch that is away fails. It was there when the service started. Nothing is
+ * taken without it. */
+static void evict_show_away(struct service *s)
+{
+	struct evict *e = &s->evict;
+
+	if (!e->said)
+		service_say(s, SERVICE_ERROR, "fence_failed",
+		            "the fence over all processes fails: nothing is evicted");
+	e->said = true;
+	for (u32 i = 0; i < e->away->nr; i++) {
+		if (!evict_has(s, e->away->frames[i]))
+			continue;
+		batch_rescue(&s->arena, e->away->frames[i]);
+		evict_requeue(s, e->away->frames[i]);
+	}
+	e->none_until_ns = host_now_ns() + NONE_NS;
+}
+
+void evict_fenced(struct service *s)
+{
+	struct evict *e = &s->evict;
+	enum fence_state state;
+
+	if (!e->waits)
+		return;
+	state = fence_state(s, e->fence);
+	if (state == FENCE_WAITS)
+		return;
+	e->waits = false;
+	if (state == FENCE_FAILED)
+		evict_show_away(s);
+	batch_fenced(&s->arena, e->away);
+	evict_spend(e, s->arena.nr_contexts);
+	e->list = e->away->list;
+}
+
 /* Sends the open batch away, unless it is empty or another one is. */
 static void evict_send(struct service *s)
 {
@@ -373,41 +320,9 @@ static void evict_send(struct service *s)
 	batch_close(&s->arena, e->open);
 	e->away = e->open;
 	e->open = &e->batches[e->away == &e->batches[0]];
-	e->waits = evict_is_light(s);
-	if (e->waits && evict_ask_fence(e))
-		return;
-	e->waits = false;
-	batch_fence(&s->arena);
-	batch_fenced(&s->arena, e->away);
-	evict_spend(e, s->arena.nr_contexts);
-	e->list = e->away->list;
-}
-
-void evict_fenced(struct service *s)
-{
-	struct evict *e = &s->evict;
-	u64 n;
-
-	if (read(e->done, &n, sizeof(n)) != sizeof(n) || !e->waits)
-		return;
-	e->waits = false;
-	if (!host_load_acquire(&e->ok)) {
-		/* It was there when the service started. Nothing is taken without it. */
-		if (!e->said)
-			service_say(s, SERVICE_ERROR, "fence_failed",
-			            "the fence over all processes fails: nothing is "
-			            "evicted");
-		e->said = true;
-		for (u32 i = 0; i < e->away->nr; i++) {
-			if (!batch_is_hidden(&s->arena, e->away->frames[i]))
-				continue;
-			batch_rescue(&s->arena, e->away->frames[i]);
-			evict_requeue(s, e->away->frames[i]);
-		}
-		e->none_until_ns = host_now_ns() + NONE_NS;
-	}
-	batch_fenced(&s->arena, e->away);
-	e->list = e->away->list;
+	e->waits = true;
+	e->fence = fence_want(s);
+	evict_fenced(s);
 }
 
 /* Takes an orphan, now or by way of a batch. It may be on its way already, or pinned. */
@@ -449,8 +364,8 @@ bool evict_run(struct service *s)
 	if (e->away && !e->waits && !evict_walk(s))
 		return true;
 	busy = evict_orphans(s);
-	coming = evict_nr_coming(e);
-	if (evict_is_light(s) && coming < e->stock)
+	coming = evict_nr_coming(s);
+	if (evict_keeps_stock(s) && coming < e->stock)
 		next = evict_hide(s, e->stock - coming);
 	evict_send(s);
 	return busy || next == EVICT_SPENT || (e->away && !e->waits);
@@ -472,13 +387,13 @@ static enum evict_next evict_now(struct service *s, u32 nr)
 	enum evict_next next = EVICT_SPENT;
 
 	if (e->away && !evict_walk(s))
-		return e->nr_free > 0 ? EVICT_GOT : EVICT_SPENT;
-	if (e->nr_free < nr)
-		next = evict_hide(s, nr - e->nr_free);
+		return s->tiers.nr_free > 0 ? EVICT_GOT : EVICT_SPENT;
+	if (s->tiers.nr_free < nr)
+		next = evict_hide(s, nr - s->tiers.nr_free);
 	evict_send(s);
 	if (e->away)
 		evict_walk(s);
-	if (e->nr_free > 0)
+	if (s->tiers.nr_free > 0)
 		return EVICT_GOT;
 	/* A victim may have been pinned between the look and the hide. */
 	return next == EVICT_GOT ? EVICT_SPENT : next;
@@ -488,15 +403,15 @@ enum evict_next evict_get(struct service *s, u32 nr)
 {
 	struct evict *e = &s->evict;
 
-	if (e->nr_free >= nr)
+	if (s->tiers.nr_free >= nr)
 		return EVICT_GOT;
 	if (!evict_is_light(s))
 		return evict_now(s, nr);
-	if (e->nr_free > 0)
+	if (s->tiers.nr_free > 0)
 		return EVICT_GOT;
 	e->starved = true;
 	e->stock = 2 * e->stock < e->stock_most ? 2 * e->stock : e->stock_most;
-	if (evict_nr_coming(e) > 0 || s->fill.nr_busy > 0)
+	if (evict_nr_coming(s) > 0 || s->fill.nr_busy > 0)
 		return EVICT_FENCE;
 	return host_now_ns() < e->none_until_ns ? EVICT_NONE : EVICT_SPENT;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Frames out of the cache: victims, orphans, and a stock of free frames. Only the main thread
- * comes here; a thread of evict.c's own makes the heavy fence where it takes milliseconds.
+ * comes here.
  */
 #ifndef LODIC_LIB_SERVICE_EVICT_H
 #define LODIC_LIB_SERVICE_EVICT_H
@@ -16,15 +16,10 @@ enum evict_next {
 	EVICT_NONE, /* all frames are pinned */
 };
 
-/* Chooses the fence, before memory_make(): s->shape.barrier. -errno: the user has asked for
- * one that this machine does not have; *ret_why says so. */
-int evict_start(struct service *s, const char **ret_why);
 /* What needs the arena: after memory_make(). */
 int evict_init(struct service *s);
 void evict_fini(struct service *s);
-
-/* Readable when a fence is over; -1: there is no such event. Then evict_fenced(). */
-int evict_event(const struct service *s);
+/* A fence may be over. */
 void evict_fenced(struct service *s);
 
 /* One turn: keeps the stock, and ends what is under way. true: there is more to do at once. */
@@ -32,13 +27,11 @@ bool evict_run(struct service *s);
 /* Now and then: adapts the stock to what fills have needed. */
 void evict_tick(struct service *s);
 
-/* Makes up to nr frames free, if it can be done in this turn. */
+/* Makes up to nr frames free, of whatever tier, if it can be done in this turn. */
 enum evict_next evict_get(struct service *s, u32 nr);
 /* Free frames that no fill needs to wait for, and that are not kept in stock. 0: what comes in
  * pushes something out. */
 u32 evict_nr_spare(const struct service *s);
-u32 evict_pop(struct service *s); /* after EVICT_GOT */
-void evict_push(struct service *s, u32 frame);
 
 /* Somebody asks for the block in frame: it stays, if it is still there. */
 void evict_rescue(struct service *s, u32 frame);

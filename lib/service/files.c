@@ -18,8 +18,10 @@
 
 #include "lib/service/files.h"
 #include "lib/service/lease.h"
+#include "lib/service/policy.h"
 #include "lib/service/proof.h"
 #include "lib/service/refused.h"
+#include "lib/service/tier.h"
 #include "lib/service/worker.h"
 
 #define CHECKS_PER_TICK 256u
@@ -105,6 +107,7 @@ void files_link_frame(struct service *s, u32 slot, u32 frame)
 {
 	files_list_push(s, files_list_of_slot(s, slot), frame);
 	s->files[slot].nr_frames++;
+	s->files[slot].nr_fast += tier_of(s, frame) == TIER_FAST;
 }
 
 void files_unlink_frame(struct service *s, u32 frame, u64 block)
@@ -112,10 +115,33 @@ void files_unlink_frame(struct service *s, u32 frame, u64 block)
 	struct held_file *f = files_find(s, block_file(block));
 
 	files_list_remove(s, frame);
-	if (f)
+	if (f) {
 		f->nr_frames--;
-	else
+		f->nr_fast -= tier_of(s, frame) == TIER_FAST;
+	} else {
 		s->nr_orphans--;
+	}
+}
+
+void files_move_frame(struct service *s, struct held_file *f, u32 frame, u32 to)
+{
+	struct frame_link l = s->links[frame];
+
+	s->links[l.older].newer = s->links[l.newer].older = to;
+	s->links[to] = l;
+	s->links[frame] = (struct frame_link){ frame, frame };
+	f->nr_fast += tier_of(s, to) == TIER_FAST;
+	f->nr_fast -= tier_of(s, frame) == TIER_FAST;
+}
+
+u32 files_next_frame(struct service *s, u32 slot)
+{
+	u32 list = files_list_of_slot(s, slot);
+	u32 frame = s->links[list].newer;
+
+	files_list_remove(s, frame);
+	files_list_push(s, list, frame);
+	return frame;
 }
 
 void files_not_direct(struct service *s, struct held_file *f)
@@ -148,7 +174,7 @@ static void files_orphan_frames(struct service *s, struct held_file *f)
 	}
 	s->nr_orphans += f->nr_frames;
 	s->orphans_left = s->nr_orphans;
-	f->nr_frames = 0;
+	f->nr_frames = f->nr_fast = 0;
 }
 
 u32 files_next_orphan(struct service *s)
@@ -237,6 +263,7 @@ static void files_retire(struct service *s, struct held_file *f)
 	else
 		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
 	files_orphan_frames(s, f);
+	policy_retire(s, f);
 	if (f->nr_opens == 0)
 		files_idle_end(s, f);
 	files_chain_remove(s, f);
@@ -283,15 +310,13 @@ void files_retire_broken(struct service *s)
 	lease_each_broken(s, files_retire_one_broken);
 }
 
-/* The held file that is the same as p. The service has both open, so no other file can have
- * their numbers meanwhile. */
-static struct held_file *files_find_same(struct service *s, const struct passed_file *p)
+struct held_file *files_find_held(struct service *s, u64 dev, u64 ino)
 {
-	u32 slot = *files_chain(s, p->dev, p->ino);
+	u32 slot = *files_chain(s, dev, ino);
 
 	/* A chain is no longer than the files are many; one or two are usual. */
 	while (slot < s->shape.nr_files &&
-	       (s->files[slot].dev != p->dev || s->files[slot].ino != p->ino))
+	       (s->files[slot].dev != dev || s->files[slot].ino != ino))
 		slot = s->files[slot].chain;
 	return slot < s->shape.nr_files ? &s->files[slot] : NULL;
 }
@@ -392,6 +417,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
+	policy_hold(s, f, p->path);
 	f->state = FILE_HELD;
 	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
 	files_chain_add(s, f);
@@ -410,7 +436,8 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 
 static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *ret_slot)
 {
-	struct held_file *f = files_find_same(s, p);
+	/* The service has both open, so no other file can have their numbers meanwhile. */
+	struct held_file *f = files_find_held(s, p->dev, p->ino);
 	int err;
 
 	if (f && !files_is_live(s, f)) {
@@ -428,6 +455,7 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *re
 	refused_forget(s, f->dev, f->ino);
 	if (f->nr_opens++ == 0)
 		files_idle_end(s, f);
+	policy_open(s, f);
 	*ret_slot = files_slot_of(s, f);
 	return 0;
 }
@@ -464,6 +492,7 @@ void files_close(struct service *s, u32 slot, u32 id, u32 nr)
 	if (f->state != FILE_HELD || f->id != id)
 		return; /* it was retired meanwhile */
 	f->nr_opens -= nr;
+	policy_close(s, f, nr);
 	if (f->nr_opens > 0)
 		return;
 	files_idle_begin(s, f);

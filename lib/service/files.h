@@ -25,6 +25,9 @@ struct held_file {
 	u32 nr_opens;  /* by clients */
 	u32 nr_in_flight; /* reads */
 	u32 nr_frames;    /* that hold its blocks */
+	u32 nr_fast;      /* of these, in the fast tier */
+	u32 tier;         /* enum tier: where its new blocks go, if no policy decides */
+	u32 knode;        /* of the policy */
 	u32 chain;        /* the next slot in service.chains; shape.nr_files: none */
 	u64 dev, ino, size;
 	u64 idle_since_ns; /* while no client has it open */
@@ -53,6 +56,8 @@ int files_open(struct service *s, struct passed_file *p, u32 *ret_slot);
 void files_close(struct service *s, u32 slot, u32 id, u32 nr);
 /* The held file with this id; NULL when it has gone. */
 struct held_file *files_find(struct service *s, u32 id);
+/* The held file with these numbers; NULL: there is none. */
+struct held_file *files_find_held(struct service *s, u64 dev, u64 ino);
 /* Does the service vouch for the file now? */
 bool files_is_live(const struct service *s, const struct held_file *f);
 /* Lets go the files held under slots from, from + 1, ... that are (dev, ino), or all of them
@@ -69,6 +74,11 @@ void files_fill_ended(struct service *s, struct held_file *f);
  * more. */
 void files_link_frame(struct service *s, u32 slot, u32 frame);
 void files_unlink_frame(struct service *s, u32 frame, u64 block);
+/* A block of f has moved to frame `to`, at the same place of the list. */
+void files_move_frame(struct service *s, struct held_file *f, u32 frame, u32 to);
+/* The frame of the file that was looked at longest ago; it goes to the end of the list. The file
+ * has one at least. */
+u32 files_next_frame(struct service *s, u32 slot);
 /* From now on the file is read without O_DIRECT. */
 void files_not_direct(struct service *s, struct held_file *f);
 /* Readers came by a frame that holds block, so many times. */

@@ -29,6 +29,8 @@
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/mover.h"
+#include "lib/service/policy.h"
 #include "lib/service/reads.h"
 
 /* A step looks at so many blocks of a range at most, when all are there already. A look
@@ -133,7 +135,7 @@ static bool fill_has_room(const struct service *s)
 
 	/* The stock counts here. It is small, and without it a cache as large as the files would
 	 * warm up block by block. */
-	return s->held_blocks - cached <= s->evict.nr_free + s->fill.nr_filling;
+	return s->held_blocks - cached <= s->tiers.nr_free + s->fill.nr_filling;
 }
 
 /* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */
@@ -294,7 +296,7 @@ static bool fill_end(struct service *s, u32 slot, u32 frame, u64 block, bool who
 	const struct cache_file file = { &s->arena.files[slot], block_file(block) };
 
 	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
-		evict_push(s, frame);
+		policy_free(s, frame);
 		return false;
 	}
 	files_link_frame(s, slot, frame);
@@ -469,8 +471,8 @@ static enum fill_next fill_step(struct service *s)
 	nr = range_next_run(s, &range);
 	if (nr > 0)
 		next = evict_get(s, nr);
-	for (; next == EVICT_GOT && got < nr && s->evict.nr_free > 0; got++)
-		op->frames[got] = evict_pop(s);
+	for (; next == EVICT_GOT && got < nr && s->tiers.nr_free > 0; got++)
+		op->frames[got] = policy_frame(s, f, range.next + got);
 	if (next == EVICT_NONE)
 		return fill_starve(s, &range);
 	if (next != EVICT_GOT) {
@@ -523,8 +525,8 @@ void fill_fini(struct service *s)
 void fill_check(struct service *s)
 {
 	CHECK(s->fill.nr_busy == 0, "checked at rest");
-	CHECK(s->evict.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
-	                      FRAME_FIRST ==
+	CHECK(s->tiers.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
+	                      mover_nr_targets(s) + FRAME_FIRST ==
 	              s->arena.nr_frames,
 	      "no frame is lost");
 	arena_check(&s->arena);

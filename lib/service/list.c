@@ -17,6 +17,8 @@
 #include "lib/service/files.h"
 #include "lib/service/hold_table.h"
 #include "lib/service/list.h"
+#include "lib/service/mover.h"
+#include "lib/service/policy.h"
 #include "lib/service/proof.h"
 #include "lib/service/refused.h"
 
@@ -74,6 +76,9 @@ static bool list_held(const struct service *s, struct wire_page *page,
 	r->opens = f->nr_opens;
 	r->hits = f->hits;
 	r->direct = f->direct;
+	r->fast = f->nr_fast;
+	r->tier = f->tier;
+	r->knode = policy_knode(s, f);
 	snprintf(r->proof, sizeof(r->proof), "%s", proof_name(f->proof));
 	return true;
 }
@@ -256,6 +261,29 @@ void list_times(const struct service *s, u64 cursor, struct wire_page *page)
 		*r = s->times[kind];
 		r->bytes = bytes;
 		r->kind = kind;
+	}
+	page->reply.page.next = LOOK_END;
+}
+
+void list_tiers(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	(void)cursor; /* both fit */
+	for (u32 tier = 0; tier < (s->tiers.two ? NR_TIERS : 1); tier++) {
+		struct look_tier *r = list_add(page, sizeof(*r));
+
+		r->tier = tier;
+		r->node = s->tiers.of[tier].node;
+		r->busy = !mover_is_idle(s);
+		r->frames = s->tiers.of[tier].nr_frames;
+		r->free_frames = s->tiers.of[tier].nr_free;
+		r->moved = s->tiers.of[tier].moved;
+		r->begun = s->tiers.of[tier].begun;
+		r->refused = s->tiers.of[tier].refused;
+		r->no_room = s->tiers.of[tier].no_room;
+		r->asked = s->tiers.of[tier].asked;
+		r->missed = s->tiers.of[tier].missed;
+		snprintf(r->policy, sizeof(r->policy), "%s",
+		         s->policy ? s->options.policy : "");
 	}
 	page->reply.page.next = LOOK_END;
 }

@@ -13,6 +13,7 @@ void list_readers(const struct service *s, u64 cursor, struct wire_page *page);
 void list_contexts(const struct service *s, u64 cursor, struct wire_page *page);
 void list_holds(const struct service *s, u64 cursor, struct wire_page *page);
 /* How long fills and misses took: LOOK_NR_TIMES records. */
+void list_tiers(const struct service *s, u64 cursor, struct wire_page *page);
 void list_times(const struct service *s, u64 cursor, struct wire_page *page);
 
 #endif

@@ -19,6 +19,7 @@
 #include "lib/room.h"
 #include "lib/service/memory.h"
 #include "lib/service/pages.h"
+#include "lib/service/tier.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -63,7 +64,7 @@ int memory_make_fd(const char *name, unsigned int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-static int memory_make_shared(const struct service *s, struct shared_memory *m,
+static int memory_make_shared(struct service *s, struct shared_memory *m,
                               const char *name, u64 bytes, unsigned int flags,
                               bool huge)
 {
@@ -80,6 +81,8 @@ static int memory_make_shared(const struct service *s, struct shared_memory *m,
 		return err;
 	/* A core dump of gigabytes would keep dead leases alive while it is written. */
 	madvise(m->at, bytes, MADV_DONTDUMP);
+	if (m == &s->data)
+		tier_bind(s, m->at);
 	return pages_fill(s, m, huge);
 }
 
@@ -212,7 +215,9 @@ static int memory_make_all(struct service *s, const char **ret_why)
 	if (err)
 		*ret_why = service_why("the kernel refused memory for the cache: %s",
 		                       strerror(-err));
-	else if (huge)
+	else
+		tier_say(s);
+	if (!err && huge)
 		pages_say(s, &s->data, s->stat.huge_bytes);
 	return err;
 }

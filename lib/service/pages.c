@@ -91,10 +91,11 @@ u64 pages_huge_bytes(const struct shared_memory *m)
 	if (!file)
 		return 0;
 	while (fgets(line, sizeof(line), file)) {
+		/* Tiers on two nodes are two mappings (tier_bind()). */
 		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-			inside = from == (unsigned long)m->at;
+			inside = from - (unsigned long)m->at < m->bytes;
 		else if (inside && sscanf(line, "ShmemPmdMapped: %lu", &kib) == 1)
-			found = kib;
+			found += kib;
 	}
 	fclose(file);
 	return (u64)found << 10;

@@ -25,12 +25,15 @@
 #include "lib/service/answer.h"
 #include "lib/service/client.h"
 #include "lib/service/evict.h"
+#include "lib/service/fence.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/holds.h"
 #include "lib/service/lease.h"
 #include "lib/service/life.h"
 #include "lib/service/memory.h"
+#include "lib/service/mover.h"
+#include "lib/service/policy.h"
 #include "lib/service/pressure.h"
 #include "lib/service/reads.h"
 #include "lib/service/resize.h"
@@ -38,6 +41,7 @@
 #include "lib/service/stat.h"
 #include "lib/service/sweep.h"
 #include "lib/service/takeover.h"
+#include "lib/service/tier.h"
 #include "lib/service/worker.h"
 
 /* How often the main thread looks around by itself: pinned orphans, unlinked files. */
@@ -102,7 +106,7 @@ static int service_shape(struct service *s, const char **ret_why)
 	s->quota = o->quota ? o->quota : arena_default_quota(&s->shape);
 	if (s->quota > s->shape.nr_entries)
 		s->quota = s->shape.nr_entries;
-	return 0;
+	return tier_shape(s, ret_why);
 }
 
 static int service_take_path(struct service *s, const char **ret_why)
@@ -190,13 +194,19 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	int err = service_open_events(s);
 
 	if (!err)
-		err = evict_start(s, ret_why);
+		err = fence_start(s, ret_why);
 	if (!err)
 		err = memory_make(s, ret_why);
 	if (!err)
+		err = tier_init(s);
+	if (!err)
+		err = policy_init(s, ret_why);
+	if (!err)
 		err = evict_init(s);
-	if (!err && evict_event(s) >= 0)
-		err = service_watch(s, evict_event(s), EPOLLIN,
+	if (!err)
+		err = mover_init(s);
+	if (!err && fence_event(s) >= 0)
+		err = service_watch(s, fence_event(s), EPOLLIN,
 		                    &s->sources[SOURCE_FENCE]);
 	if (!err)
 		err = files_init(s);
@@ -273,14 +283,18 @@ static void service_end(struct service *s)
 	resize_fini(s);
 	reads_wait(s);
 #ifdef LODIC_DEBUG
-	if (s->evict.free_frames && s->fill.nr_busy == 0)
+	if (s->reclaim.nodes && s->fill.nr_busy == 0)
 		fill_check(s);
 #endif
 	client_free_all(s);
 	opens_fini(&s->handed);
 	stat_fini(s);
 	fill_fini(s);
+	mover_fini(s);
 	evict_fini(s);
+	fence_fini(s);
+	policy_fini(s);
+	tier_fini(s);
 	holds_fini(s);
 	files_fini(s);
 	if (s->fill.nr_busy ==
@@ -328,7 +342,10 @@ static void service_handle(struct service *s, const struct source *source)
 		service_drain(worker_event(s));
 		worker_done(s);
 		break;
-	case SOURCE_FENCE: evict_fenced(s); break;
+	case SOURCE_FENCE:
+		fence_reap(s);
+		evict_fenced(s);
+		break;
 	case SOURCE_RING: reads_reap(s); break;
 	case SOURCE_CLIENT: client_ready(s, source->client); break;
 	case SOURCE_PROCESS: client_process_died(s, source->client); break;
@@ -383,6 +400,7 @@ void service_turn(struct service *s)
 
 	fill_take_hints(s);
 	busy = evict_run(s);
+	busy |= mover_run(s);
 	if (!resize_stops_fills(s))
 		busy |= fill_run(s);
 	busy |= stat_run(s);
@@ -400,6 +418,7 @@ void service_turn(struct service *s)
 	client_tick(s);
 	sweep_tick(s);
 	evict_tick(s);
+	policy_tick(s);
 	resize_tick(s);
 	pressure_tick(s);
 	if (s->options.alive)
@@ -427,7 +446,7 @@ static struct service *service_alloc(const struct service_options *options)
 	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals = -1;
 	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
 	s->shared.fd = s->shared.reader_fd = -1;
-	s->evict.ask = s->evict.done = -1;
+	s->fence.ask = s->fence.done = -1;
 	s->started_ns = host_now_ns();
 	return s;
 }
@@ -441,6 +460,8 @@ int service_make(const struct service *like, u64 cache_bytes,
 	if (!s)
 		return -ENOMEM;
 	s->options.cache_bytes = cache_bytes;
+	s->options.policy_record = NULL; /* it is of one arena */
+	s->options.fast_bytes = tier_fast_of(&like->options, cache_bytes);
 	err = service_shape(s, ret_why);
 	if (err) {
 		free(s);

@@ -23,11 +23,14 @@ struct service_options {
 	const char *socket;   /* NULL: the user's default, see path_default_socket() */
 	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
 	uint64_t hold_bytes;  /* that holds may have beside it; 0: there are no holds */
-	uint32_t scheme;      /* enum lodic_scheme */
-	uint32_t barrier;     /* enum service_barrier */
-	uint32_t nr_files;    /* most files held at once; 0: 4096 */
-	uint32_t nr_entries;  /* ptes a context; 0: chosen from the cache's size */
-	uint32_t quota;       /* blocks a context may pin, at most nr_entries; 0: chosen
+	uint64_t
+		fast_bytes; /* of cache_bytes, in fast memory; the rest is slow. 0: there is
+			       * one tier */
+	uint32_t scheme;     /* enum lodic_scheme */
+	uint32_t barrier;    /* enum service_barrier */
+	uint32_t nr_files;   /* most files held at once; 0: 4096 */
+	uint32_t nr_entries; /* ptes a context; 0: chosen from the cache's size */
+	uint32_t quota;      /* blocks a context may pin, at most nr_entries; 0: chosen
 			       * from the cache's size */
 	uint64_t idle_exit_ms; /* leave after so long without a client; 0: never */
 	/* How long a file stays cached that no client has open; until then its file system
@@ -37,8 +40,16 @@ struct service_options {
 	bool watch_groups;    /* also give memory back before a control group's limit */
 	const char *const
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
-	bool buffered;      /* read through the kernel's page cache, not O_DIRECT */
-	bool small_pages;   /* ask for no huge pages */
+	/* Globs of paths whose blocks shall be in that tier; NULL-ended, or NULL. */
+	const char *const *fast, *const *slow;
+	/* The policy of core/kloc that places and moves blocks; NULL or "": none. */
+	const char *policy;
+	uint64_t policy_tick_ms; /* how fast time passes for it; 0: a tick a second */
+	uint32_t
+		move_batch; /* most blocks that move after one fence; 0: as many as fit */
+	const char *policy_record; /* a file for its calls and decisions; NULL: none */
+	bool buffered;    /* read through the kernel's page cache, not O_DIRECT */
+	bool small_pages; /* ask for no huge pages */
 	/* Also the members of this group may attach, and only files are held that each of them may
 	 * open (domain.h). There are no holds then. */
 	bool for_group;

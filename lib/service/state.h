@@ -26,7 +26,9 @@
  *   fill      hints in, blocks read, frames filled
  *   admission which missed blocks come into a full cache
  *   reads     reads of files, for which the main thread does not wait
+ *   mover     blocks moved from tier to tier
  *   evict     frames taken back: victims, orphans, the stock of free frames
+ *   fence     the heavy fence, and the thread that makes it
  *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
  *   lease     leases, and the second thread: revocation, the alive mark
@@ -35,6 +37,8 @@
  *   refused   which files are not cached, and why
  *   opens     which files a client has open
  *   room      how much memory control groups leave
+ *   policy    where blocks begin and which move, if a policy of core/kloc decides
+ *   tier      which frames are fast and which are slow; free frames
  *   memory    the segments that readers map
  *   pages     huge pages for them
  *   socket    one service for one socket: lock, listening socket
@@ -146,21 +150,48 @@ struct evict {
 	struct batch batches[2];
 	struct batch *open;    /* hidden frames go there */
 	struct batch *away;    /* its fence or its walk is under way; NULL: none */
-	bool waits;            /* away waits for the thread's fence */
+	bool waits;            /* away waits for its fence */
+	u64 fence;             /* which is that one */
 	struct walk_list list; /* who had pins lately */
 	struct reclaim_ops ops;
-	u32 lines; /* that this turn may still touch */
-	u32 *free_frames;
-	u32 nr_free;
+	u32 lines;                          /* that this turn may still touch */
 	u32 nr_rescued;                     /* since the last batch came to its end */
 	u32 stock, stock_least, stock_most; /* free and hidden frames to have */
 	bool starved;                       /* a fill has waited since the last tick */
 	u64 none_until_ns;                  /* all were pinned: do not look before */
-	/* The thread that makes the fence: asked by one event, and it answers by another. */
+	bool said;
+};
+
+/* The heavy fence, one after the other, by number. Where it takes milliseconds a thread makes it:
+ * asked by one event, and it answers by another. */
+struct fence {
+	u64 begun, over;
+	u64 good;   /* the newest that has ordered anything */
+	u64 wanted; /* begun, or the next */
 	pthread_t thread;
-	bool running, said;
+	bool running;
 	int ask, done;
 	u64 stop, ok;
+};
+
+/* Where a frame lies. Without tiers all are in the first. */
+enum tier { TIER_FAST, TIER_SLOW, NR_TIERS };
+
+struct tiers {
+	bool two;
+	u32 slow_from; /* the first slow frame; nr_frames: there are none */
+	u32 nr_free;   /* of both */
+	struct {
+		u32 *free; /* a stack */
+		u32 nr_free;
+		u32 nr_frames;
+		int node; /* its memory is asked for there; -1: anywhere */
+		/* Moves to here that have begun, and what became of them; and those that have not,
+		 * for want of a free frame. */
+		u64 begun, moved, refused, no_room;
+		u64 asked;  /* frames that fills wanted here */
+		u64 missed; /* of these: got in the other tier, for want of a free one */
+	} of[NR_TIERS];
 };
 
 /* What an epoll event is about. A client's sources lie inside the client. */
@@ -203,6 +234,8 @@ struct stat_count {
 };
 
 struct resize;
+struct mover;
+struct policy;
 
 /* A resize makes another one of these. The first part is the process's, and goes over to it
  * (move.c). The rest belongs to one arena, and ends with that. */
@@ -259,7 +292,7 @@ struct service {
 	u32 next_check; /* which warm file to look at next */
 	u32 nr_held;
 	u64 held_blocks; /* that these have, cached or not */
-	u32 nr_direct; /* of these: read with O_DIRECT */
+	u32 nr_direct;   /* of these: read with O_DIRECT */
 	/* Frames, then a sentinel for each file slot, one for the orphans, one for the idle
 	 * files, and one for the free slots. Then a link for each file slot: its place among
 	 * the idle files, or the free slots. */
@@ -276,6 +309,10 @@ struct service {
 	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */
 	struct fill fill;
 	struct evict evict;
+	struct fence fence;
+	struct tiers tiers;
+	struct mover *mover;   /* NULL: there is one tier */
+	struct policy *policy; /* NULL: users place and move */
 	struct stat_count count;
 };
 

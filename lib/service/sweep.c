@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "lib/service/files.h"
+#include "lib/service/policy.h"
 #include "lib/service/sweep.h"
 
 /* Ticks that the sweep takes to come round, 10 s. With millions of frames it takes longer,
@@ -19,11 +20,13 @@
 void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits)
 {
 	arena_visits(&s->arena, first, nr, ret_visits);
-	for (u32 i = 0; i < nr; i++)
-		if (ret_visits[i])
-			files_hit(s,
-			          host_load_relaxed(&s->arena.frames[first + i].block),
-			          ret_visits[i]);
+	for (u32 i = 0; i < nr; i++) {
+		if (!ret_visits[i])
+			continue;
+		files_hit(s, host_load_relaxed(&s->arena.frames[first + i].block),
+		          ret_visits[i]);
+		policy_visit(s, first + i);
+	}
 }
 
 /* The frames from s->sweep_at on whose visits lie in one line. */

@@ -22,6 +22,7 @@
 #include "lib/service/socket.h"
 #include "lib/service/takeover.h"
 #include "lib/service/worker.h"
+#include "lib/service/policy.h"
 #include "lib/wire.h"
 
 /* One answer takes the old service a turn. If it takes so long it hangs. */
@@ -389,7 +390,7 @@ static void takeover_copy(struct service *s, struct takeover *t, u32 frame,
                           const struct held_file *n, u64 seq, u32 old_id, u64 block)
 {
 	const struct frame *f = &t->old.frames[frame];
-	u32 slot = (u32)(n - s->files), copy = evict_pop(s);
+	u32 slot = (u32)(n - s->files), copy = policy_frame(s, n, block_index(block));
 	u32 old_slot = (old_id - 1) % t->old.nr_files;
 	bool whole;
 

@@ -13,10 +13,12 @@
 #include "core/cache/cache.h"
 #include "host/random.h"
 #include "lib/service/evict.h"
+#include "lib/service/fence.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/life.h"
 #include "lib/service/stat.h"
+#include "lib/service/tier.h"
 #include "lib/service/trial.h"
 
 /* What the fills of one turn can ask for. */
@@ -118,17 +120,12 @@ static void trial_publish(struct service_trial *t, u32 frame)
 
 u32 service_trial_stock(struct service_trial *t, u32 nr)
 {
-	struct evict *e = &t->s->evict;
+	const struct tiers *free_frames = &t->s->tiers;
 
-	for (; nr > 0 && e->nr_free > 0; nr--) {
-		u32 i = (u32)(random_next(&t->random) % e->nr_free);
-		u32 frame = e->free_frames[i];
-
-		e->free_frames[i] = e->free_frames[e->nr_free - 1];
-		e->free_frames[e->nr_free - 1] = frame;
-		trial_publish(t, evict_pop(t->s));
-	}
-	return e->nr_free;
+	for (; nr > 0 && free_frames->nr_free > 0; nr--)
+		trial_publish(t, tier_pop_nth(t->s, (u32)(random_next(&t->random) %
+		                                          free_frames->nr_free)));
+	return free_frames->nr_free;
 }
 
 /* As readers do. */
@@ -141,7 +138,7 @@ static void trial_visit(struct service_trial *t, u32 frame)
 /* true: a fence is over. */
 static bool trial_wait(const struct service *s, int patience_ms)
 {
-	struct pollfd wait = { .fd = evict_event(s), .events = POLLIN };
+	struct pollfd wait = { .fd = fence_event(s), .events = POLLIN };
 
 	return poll(&wait, 1, patience_ms) == 1;
 }
@@ -158,8 +155,8 @@ void service_trial_evict(struct service_trial *t, struct service_trial_evicted *
 		next = evict_get(s, FILL_RUN);
 		if (next != EVICT_GOT)
 			break;
-		for (u32 i = 0; i < FILL_RUN && s->evict.nr_free > 0; i++)
-			t->frames[nr++] = evict_pop(s);
+		for (u32 i = 0; i < FILL_RUN && s->tiers.nr_free > 0; i++)
+			t->frames[nr++] = tier_pop(s, TIER_FAST);
 	}
 	ret->ns = trial_cpu_ns() - began;
 	ret->frames = nr;
@@ -167,10 +164,11 @@ void service_trial_evict(struct service_trial *t, struct service_trial_evicted *
 		trial_publish(t, t->frames[i]);
 		trial_visit(t, t->frames[i]);
 	}
-	if (evict_event(s) < 0 ||
+	if (fence_event(s) < 0 ||
 	    !trial_wait(s, busy || next != EVICT_FENCE ? 0 : FENCE_WAIT_MS))
 		return;
 	began = trial_cpu_ns();
+	fence_reap(s);
 	evict_fenced(s);
 	ret->ns += trial_cpu_ns() - began;
 }

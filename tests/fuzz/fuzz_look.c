@@ -55,6 +55,7 @@ static u64 record_bytes(u32 op)
 	case WIRE_READERS: return sizeof(struct look_reader);
 	case WIRE_CONTEXTS: return sizeof(struct look_context);
 	case WIRE_TIMES: return sizeof(struct look_times);
+	case WIRE_TIERS: return sizeof(struct look_tier);
 	default: return sizeof(struct look_hold);
 	}
 }
@@ -151,9 +152,11 @@ static int each(void *ctx, const void *record)
 	enum look_list list = *(const enum look_list *)ctx;
 	const struct look_file *f = record;
 	const struct look_reader *r = record;
+	const struct look_tier *t = record;
 
 	fuzz.records++;
 	switch (list) {
+	case LOOK_TIERS: require_text(t->policy, t, t->bytes); break;
 	case LOOK_FILES:
 		require_text(f->path, f, f->bytes);
 		if (*look_file_why(f))
@@ -175,7 +178,7 @@ static int look_once(struct look *look)
 	struct look_dropped dropped = { 0 };
 	struct look_resize resize;
 	struct lodic_stat stat;
-	enum look_list list = (enum look_list)below(LOOK_TIMES + 1);
+	enum look_list list = (enum look_list)below(LOOK_TIERS + 1);
 	int err;
 
 	switch (below(8)) {

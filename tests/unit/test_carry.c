@@ -21,6 +21,7 @@
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/life.h"
+#include "lib/service/tier.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -41,7 +42,7 @@ static struct held_file *bed_file(const struct bed *b)
 /* Publishes the file's block in b->s, as a fill does. Returns its frame. */
 static u32 bed_fill(struct bed *b, u32 index)
 {
-	u32 frame = evict_pop(b->s);
+	u32 frame = tier_pop(b->s, TIER_FAST);
 	u64 block = block_id(b->id, index);
 
 	cache_fill_begin(&b->s->arena, frame, block);

@@ -179,6 +179,11 @@ static void read_file_every_key_taken(void **state)
 	                           "files = 5\n"
 	                           "keep = 0.25\n"
 	                           "holds = 8M\n"
+	                           "fast-memory = 16M\n"
+	                           "fast = /db/*.sst\n"
+	                           "slow = /backup/*\n"
+	                           "slow = /log/*\n"
+	                           "policy = kloc\n"
 	                           "pressure = /x/memory.pressure\n"
 	                           "trust = 17\n"
 	                           "log = json\n"
@@ -189,12 +194,17 @@ static void read_file_every_key_taken(void **state)
 	assert_string_equal(s.socket, "/x/y.sock");
 	assert_int_equal(s.memory_bytes, 64 << 20);
 	assert_int_equal(s.hold_bytes, 8 << 20);
+	assert_int_equal(s.fast_bytes, 16 << 20);
+	assert_string_equal(s.globs[GLOBS_FAST][0], "/db/*.sst");
+	assert_string_equal(s.globs[GLOBS_SLOW][0], "/backup/*");
+	assert_string_equal(s.globs[GLOBS_SLOW][1], "/log/*");
+	assert_string_equal(s.policy, "kloc");
 	assert_int_equal(s.scheme, LODIC_ATOMIC);
 	assert_int_equal(s.barrier, SERVICE_BARRIER_LOCK);
 	assert_int_equal(s.idle_exit_ms, 2500);
-	assert_string_equal(s.globs[0], "/a b/*#1");
-	assert_string_equal(s.globs[1], "/c=d");
-	assert_null(s.globs[2]);
+	assert_string_equal(s.globs[GLOBS_IMMUTABLE][0], "/a b/*#1");
+	assert_string_equal(s.globs[GLOBS_IMMUTABLE][1], "/c=d");
+	assert_null(s.globs[GLOBS_IMMUTABLE][2]);
 	assert_true(s.buffered);
 	assert_int_equal(s.quota, 17);
 	assert_int_equal(s.entries, 32);
@@ -335,8 +345,8 @@ static void set_two_sources_earlier_one_wins(void **state)
 			}
 			assert_int_equal(s.memory_bytes, (u64)winner << 20);
 			snprintf(value, sizeof(value), "/%u", winner);
-			assert_string_equal(s.globs[0], value);
-			assert_null(s.globs[1]);
+			assert_string_equal(s.globs[GLOBS_IMMUTABLE][0], value);
+			assert_null(s.globs[GLOBS_IMMUTABLE][1]);
 			settings_free(&s);
 		}
 	(void)state;
@@ -433,6 +443,9 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	settings_set(&s, SETTING_HUGE_PAGES, "off", SETTINGS_OPTION);
 	settings_set(&s, SETTING_ENTRIES, "32", SETTINGS_OPTION);
 	settings_set(&s, SETTING_HOLDS, "0", SETTINGS_OPTION);
+	settings_set(&s, SETTING_FAST_MEMORY, "16M", SETTINGS_OPTION);
+	settings_set(&s, SETTING_SLOW, "/d/*", SETTINGS_OPTION);
+	settings_set(&s, SETTING_POLICY, "tpp", SETTINGS_OPTION);
 	settings_set(&s, SETTING_IDLE_EXIT, "7", SETTINGS_OPTION);
 	settings_set(&s, SETTING_QUOTA, "9", SETTINGS_USER);
 	settings_set(&s, SETTING_FILES, "9", SETTINGS_SYSTEM);
@@ -446,8 +459,12 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_int_equal(settings_take_left(&next), 0);
 	assert_int_equal(next.memory_bytes, 64 << 20);
 	assert_int_equal(next.scheme, LODIC_ATOMIC);
-	assert_string_equal(next.globs[0], "/a b");
-	assert_string_equal(next.globs[1], "/c");
+	assert_string_equal(next.globs[GLOBS_IMMUTABLE][0], "/a b");
+	assert_string_equal(next.globs[GLOBS_IMMUTABLE][1], "/c");
+	assert_int_equal(next.fast_bytes, 16 << 20);
+	assert_string_equal(next.globs[GLOBS_SLOW][0], "/d/*");
+	assert_null(next.globs[GLOBS_FAST][0]);
+	assert_string_equal(next.policy, "tpp");
 	assert_int_equal(next.keep_ms, 250);
 	assert_true(next.buffered);
 	assert_true(next.small_pages);

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * See policy.h.
+ *
+ * The record. With options.policy_record each call of core/kloc, and each decision, is a line of
+ * that file. Decisions follow from the calls alone (KL4), so the same calls give the same
+ * decisions. tests/unit/test_policy.c makes them again. A line that begins with a number is a
+ * decision.
+ *
+ *     begin POLICY FAST SLOW OBJECTS KNODES MOVES     bytes, and how many at most
+ *     map KNODE INODE FLAGS   open KNODE   close KNODE   unlink KNODE
+ *     add OBJECT KNODE KEY    touch OBJECT   remove OBJECT
+ *     tick   next   moved OBJECT RESULT
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/kloc/kloc.h"
+#include "core/kloc/knode_list.h"
+#include "lib/service/policy.h"
+#include "lib/service/tier.h"
+
+/* Time passes for the policy in such steps. Our choice: a knode that nobody uses is then inactive
+ * after 16 s, and visits are at most 10 s old (sweep.c). */
+#define TICK_MS 1000u
+/* Knodes of the CPU's list, which is one here. */
+#define LIST_LENGTH 32u
+#define CPU 0u
+
+struct policy {
+	struct kloc *kloc;
+	u32 *objects; /* by frame; KLOC_NONE: it has none */
+	u32 *frames;  /* by object */
+	FILE *record; /* NULL: there is none */
+	bool changed; /* since kloc_next() had nothing */
+	u64 next_tick_ns;
+};
+
+__attribute__((format(printf, 2, 3))) static void policy_note(struct policy *p,
+                                                              const char *format, ...)
+{
+	va_list args;
+
+	p->changed = true;
+	if (!p->record)
+		return;
+	va_start(args, format);
+	vfprintf(p->record, format, args);
+	va_end(args);
+}
+
+static void policy_log(void *arg, const struct kloc_decision *d)
+{
+	policy_note(arg, "%llu %s %s inode=%llu key=%llu kind=%s from=%u to=%u\n",
+	            (unsigned long long)d->number,
+	            kloc_what_name((enum kloc_what)d->what),
+	            kloc_why_name((enum kloc_why)d->why), (unsigned long long)d->inode,
+	            (unsigned long long)d->key, kloc_kind_name((enum kloc_kind)d->kind),
+	            d->from, d->to);
+}
+
+static enum kloc_policy_id policy_named(const struct service *s, const char **ret_why)
+{
+	enum kloc_policy_id id = kloc_policy_named(s->options.policy);
+
+	if (id == KLOC_NR_POLICIES)
+		*ret_why = service_why("there is no policy '%s'", s->options.policy);
+	else if (id == KLOC_POLICY_ORACLE)
+		*ret_why = "no service knows what is used next: the oracle is for "
+			   "lodic-sim";
+	else if (!s->tiers.two)
+		*ret_why = "a policy places blocks in two tiers: say how large the "
+			   "fast one is (fast-memory)";
+	else
+		return id;
+	return KLOC_NR_POLICIES;
+}
+
+static struct kloc_shape policy_shape(const struct service *s, struct policy *p,
+                                      enum kloc_policy_id id)
+{
+	u64 knodes = 2 * (u64)s->shape.nr_files;
+	struct kloc_shape shape = {
+		.capacity = { (u64)s->tiers.of[TIER_FAST].nr_frames << BLOCK_SHIFT,
+		              (u64)s->tiers.of[TIER_SLOW].nr_frames << BLOCK_SHIFT },
+		.nr_tiers = NR_TIERS,
+		/* One that is removed while it moves keeps its number until that ends. */
+		.nr_objects = s->shape.nr_frames + 2 * BATCH_FRAMES,
+		/* An unlinked knode stays until its last frame has gone. */
+		.nr_knodes = knodes < KNODE_LIST_MAX_KNODES ? (u32)knodes
+		                                            : KNODE_LIST_MAX_KNODES,
+		.nr_cpus = 1,
+		.list_length = LIST_LENGTH,
+		.policy = id,
+		.ops = { .arg = p, .log = policy_log },
+	};
+
+	kloc_parameters_default(id, &shape.parameters);
+	shape.parameters.max_in_flight = BATCH_FRAMES;
+	/* The tiers hold blocks and nothing else. */
+	shape.parameters.knode_tier = KLOC_NO_TIER;
+	return shape;
+}
+
+static int policy_make(struct service *s, struct policy *p,
+                       const struct kloc_shape *shape)
+{
+	int err = kloc_init(shape, &p->kloc);
+
+	if (err)
+		return err == -KLOC_ENOMEM ? -ENOMEM : -EINVAL;
+	p->objects = malloc(s->shape.nr_frames * sizeof(*p->objects));
+	p->frames = malloc(shape->nr_objects * sizeof(*p->frames));
+	if (!p->objects || !p->frames)
+		return -ENOMEM;
+	for (u32 i = 0; i < s->shape.nr_frames; i++)
+		p->objects[i] = KLOC_NONE;
+	if (!s->options.policy_record)
+		return 0;
+	p->record = fopen(s->options.policy_record, "we");
+	if (!p->record)
+		return -errno;
+	policy_note(p, "begin %s %llu %llu %u %u %u\n", kloc_policy_name(shape->policy),
+	            (unsigned long long)shape->capacity[0],
+	            (unsigned long long)shape->capacity[1], shape->nr_objects,
+	            shape->nr_knodes, shape->parameters.max_in_flight);
+	return 0;
+}
+
+int policy_init(struct service *s, const char **ret_why)
+{
+	enum kloc_policy_id id;
+	struct kloc_shape shape;
+	int err;
+
+	if (!s->options.policy || !*s->options.policy)
+		return 0;
+	id = policy_named(s, ret_why);
+	if (id == KLOC_NR_POLICIES)
+		return -EINVAL;
+	s->policy = calloc(1, sizeof(*s->policy));
+	if (!s->policy)
+		return -ENOMEM;
+	shape = policy_shape(s, s->policy, id);
+	err = policy_make(s, s->policy, &shape);
+	if (err)
+		policy_fini(s);
+	return err;
+}
+
+void policy_fini(struct service *s)
+{
+	struct policy *p = s->policy;
+
+	if (!p)
+		return;
+#ifdef LODIC_DEBUG
+	if (p->kloc)
+		kloc_check(p->kloc);
+#endif
+	if (p->record)
+		fclose(p->record);
+	if (p->kloc)
+		kloc_fini(p->kloc);
+	free(p->objects);
+	free(p->frames);
+	free(p);
+	s->policy = NULL;
+}
+
+/* ---- files ---- */
+
+void policy_hold(struct service *s, struct held_file *f, const char *path)
+{
+	struct policy *p = s->policy;
+	bool said;
+	u32 flags;
+
+	f->tier = tier_wanted(s, path, &said);
+	f->knode = KLOC_NONE;
+	if (!p)
+		return;
+	flags = !said ? 0 : f->tier == TIER_FAST ? KLOC_MAP_FAST : KLOC_MAP_SLOW;
+	/* The id: no two files have one, and a file that was changed has another. */
+	if (kloc_map(p->kloc, f->id, flags, &f->knode) != 0)
+		f->knode = KLOC_NONE; /* its frames are nobody's in particular */
+	else
+		policy_note(p, "map %u %u %u\n", f->knode, f->id, flags);
+}
+
+void policy_open(struct service *s, const struct held_file *f)
+{
+	if (!s->policy || f->knode == KLOC_NONE)
+		return;
+	policy_note(s->policy, "open %u\n", f->knode);
+	kloc_open(s->policy->kloc, f->knode, CPU);
+}
+
+void policy_close(struct service *s, const struct held_file *f, u32 nr)
+{
+	if (!s->policy || f->knode == KLOC_NONE)
+		return;
+	for (; nr > 0; nr--) {
+		policy_note(s->policy, "close %u\n", f->knode);
+		kloc_close(s->policy->kloc, f->knode, CPU);
+	}
+}
+
+void policy_retire(struct service *s, struct held_file *f)
+{
+	if (!s->policy || f->knode == KLOC_NONE)
+		return;
+	/* Nobody tells of closes that come after this. */
+	policy_close(s, f, f->nr_opens);
+	policy_note(s->policy, "unlink %u\n", f->knode);
+	kloc_unlink(s->policy->kloc, f->knode, CPU);
+	f->knode = KLOC_NONE;
+}
+
+enum look_knode policy_knode(const struct service *s, const struct held_file *f)
+{
+	struct kloc_knode_stat stat;
+	u32 knode = f->knode - 1; /* the one before; before the first is KLOC_NONE */
+
+	if (!s->policy || f->knode == KLOC_NONE ||
+	    !kloc_next_knode(s->policy->kloc, &knode, &stat) || knode != f->knode)
+		return LOOK_KNODE_NONE;
+	return stat.state == KLOC_ACTIVE ? LOOK_KNODE_ACTIVE : LOOK_KNODE_INACTIVE;
+}
+
+/* ---- frames ---- */
+
+u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
+{
+	struct policy *p = s->policy;
+	struct kloc_new new_object = { .key = index << BLOCK_SHIFT,
+		                       .kind = KLOC_FRAME,
+		                       .bytes = (u32)BLOCK_BYTES,
+		                       .cpu = CPU };
+	u32 object, tier, frame;
+
+	if (!p)
+		return tier_pop(s, (enum tier)f->tier);
+	new_object.knode = f->knode;
+	if (kloc_add(p->kloc, &new_object, &object, &tier) != 0)
+		return tier_pop(s, TIER_SLOW);
+	policy_note(p, "add %u %u %llu\n", object, f->knode,
+	            (unsigned long long)new_object.key);
+	/* all-fast believes in a fast tier without a limit. */
+	frame = tier_pop(s, (enum tier)tier);
+	p->objects[frame] = object;
+	p->frames[object] = frame;
+	return frame;
+}
+
+void policy_free(struct service *s, u32 frame)
+{
+	struct policy *p = s->policy;
+
+	if (p && p->objects[frame] != KLOC_NONE) {
+		policy_note(p, "remove %u\n", p->objects[frame]);
+		kloc_remove(p->kloc, p->objects[frame]);
+		p->objects[frame] = KLOC_NONE;
+	}
+	tier_push(s, frame);
+}
+
+void policy_visit(struct service *s, u32 frame)
+{
+	struct policy *p = s->policy;
+
+	if (!p || p->objects[frame] == KLOC_NONE)
+		return;
+	policy_note(p, "touch %u\n", p->objects[frame]);
+	kloc_touch(p->kloc, p->objects[frame], CPU);
+}
+
+void policy_tick(struct service *s)
+{
+	struct policy *p = s->policy;
+	u64 now = host_now_ns();
+
+	if (!p || now < p->next_tick_ns)
+		return;
+	p->next_tick_ns = now + (s->options.policy_tick_ms ? s->options.policy_tick_ms
+	                                                   : TICK_MS) *
+	                                NS_PER_MS;
+	policy_note(p, "tick\n");
+	kloc_tick(p->kloc);
+	if (p->record)
+		fflush(p->record);
+}
+
+/* ---- moves ---- */
+
+bool policy_next(struct service *s, struct policy_move *ret_move)
+{
+	struct policy *p = s->policy;
+	struct kloc_move m;
+
+	while (p && p->changed) {
+		policy_note(p, "next\n");
+		if (!kloc_next(p->kloc, &m)) {
+			p->changed = false;
+			return false;
+		}
+		if (m.what != KLOC_COPY && m.what != KLOC_DROP)
+			break;
+		/* A block stands in one frame here. */
+		policy_moved(s, m.object, POLICY_NO_ROOM);
+	}
+	if (!p || !p->changed)
+		return false;
+	ret_move->object = m.object;
+	ret_move->frame = p->frames[m.object];
+	ret_move->to = (enum tier)m.to;
+	return true;
+}
+
+void policy_moved(struct service *s, u32 object, enum policy_result result)
+{
+	static const enum kloc_result results[] = { [POLICY_MOVED] = KLOC_MOVED,
+		                                    [POLICY_BUSY] = KLOC_BUSY,
+		                                    [POLICY_NO_ROOM] = KLOC_NO_ROOM };
+
+	policy_note(s->policy, "moved %u %u\n", object, results[result]);
+	kloc_moved(s->policy->kloc, object, results[result]);
+}
+
+void policy_follow(struct service *s, u32 source, u32 target)
+{
+	struct policy *p = s->policy;
+
+	if (!p || p->objects[source] == KLOC_NONE)
+		return;
+	p->objects[target] = p->objects[source];
+	p->frames[p->objects[target]] = target;
+	p->objects[source] = KLOC_NONE;
+}

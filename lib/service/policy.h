@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A policy of core/kloc, driven by the running cache: it decides in which tier a block begins, and
+ * which blocks move. Without one, a file's globs say where its blocks begin, and users move them.
+ * Only the main thread comes here.
+ *
+ * A held file has a knode, and each of its frames is an object, from the moment at which it is
+ * chosen for a read. Programs' opens are the knode's; the service's own descriptor is none. What
+ * readers note as visits are the objects' uses, as late as they are collected. The service does not
+ * know on which CPU a reader is, so all uses are of one.
+ */
+#ifndef LODIC_LIB_SERVICE_POLICY_H
+#define LODIC_LIB_SERVICE_POLICY_H
+
+#include "lib/service/files.h"
+
+/* -EINVAL: there is no such policy, or not for this service; *ret_why says so. 0: also where the
+ * user wants none. After tier_init(). */
+int policy_init(struct service *s, const char **ret_why);
+void policy_fini(struct service *s);
+
+/* The file is held from now on; its globs say where its blocks go. */
+void policy_hold(struct service *s, struct held_file *f, const char *path);
+void policy_open(struct service *s, const struct held_file *f);
+void policy_close(struct service *s, const struct held_file *f, u32 nr);
+/* The file goes. Its frames follow, one by one. */
+void policy_retire(struct service *s, struct held_file *f);
+
+/* A free frame for a block of f that comes in; s->tiers.nr_free is not 0. */
+u32 policy_frame(struct service *s, const struct held_file *f, u64 index);
+/* The frame is nobody's. */
+void policy_free(struct service *s, u32 frame);
+/* Readers came by the frame. */
+void policy_visit(struct service *s, u32 frame);
+void policy_tick(struct service *s);
+/* What the policy thinks of the file. */
+enum look_knode policy_knode(const struct service *s, const struct held_file *f);
+
+/* The next block to move. false: none now. policy_moved() must end each. */
+struct policy_move {
+	u32 object, frame;
+	enum tier to;
+};
+bool policy_next(struct service *s, struct policy_move *ret_move);
+enum policy_result { POLICY_MOVED, POLICY_BUSY, POLICY_NO_ROOM };
+void policy_moved(struct service *s, u32 object, enum policy_result result);
+/* The object of the block that has moved is in target now. */
+void policy_follow(struct service *s, u32 source, u32 target);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * See tier.h. The service asks for memory at a node by mbind(2) on the shared memory itself, so
+ * all processes have the same pages. Where that node is full, the kernel gives pages of another
+ * one. A cache that starts is worth more than one that lies as asked.
+ *
+ * Without two nodes the tiers are two parts of the same memory. All else is the same, and so
+ * tests on any machine run what two nodes run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fnmatch.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/huge.h"
+#include "lib/service/tier.h"
+
+#define NODES "/sys/devices/system/node/"
+#define MOST_NODES 1024u
+#define NODE_WORDS (MOST_NODES / (8 * sizeof(unsigned long)))
+/* A huge page lies in one tier as a whole. A smaller cache has none. */
+#define WHOLE_FRAMES ((u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT))
+#define WHOLE_MIN_FRAMES 4096u
+#define MIB_SHIFT 20
+/* What stays slow of a cache that has become smaller. Our choice. */
+#define SLOW_PART 8u
+
+int tier_shape(struct service *s, const char **ret_why)
+{
+	struct tiers *t = &s->tiers;
+	u32 nr = s->shape.nr_frames;
+	u64 fast = s->options.fast_bytes >> BLOCK_SHIFT;
+
+	t->of[TIER_FAST].node = t->of[TIER_SLOW].node = -1;
+	t->slow_from = nr;
+	if (s->options.fast_bytes == 0)
+		return 0;
+	if (fast + FRAME_FIRST >= nr) {
+		*ret_why = "the fast tier is as large as the whole cache; leave that "
+			   "setting out, or give the cache more memory";
+		return -EINVAL;
+	}
+	t->two = true;
+	t->slow_from = (u32)fast + FRAME_FIRST;
+	if (nr < WHOLE_MIN_FRAMES || s->options.small_pages)
+		return 0;
+	t->slow_from = (t->slow_from + WHOLE_FRAMES / 2) / WHOLE_FRAMES * WHOLE_FRAMES;
+	if (t->slow_from == 0)
+		t->slow_from = WHOLE_FRAMES;
+	if (t->slow_from + WHOLE_FRAMES > nr)
+		t->slow_from = nr / WHOLE_FRAMES * WHOLE_FRAMES - WHOLE_FRAMES;
+	return 0;
+}
+
+u64 tier_fast_of(const struct service_options *o, u64 cache_bytes)
+{
+	u64 most = cache_bytes / SLOW_PART * (SLOW_PART - 1);
+
+	return o->fast_bytes < most ? o->fast_bytes : most;
+}
+
+/* Sets the bit of each node that a list like "0-3,8" names. false: there is no such list. */
+static bool tier_read_nodes(const char *path, unsigned long *ret_nodes)
+{
+	unsigned int from, to, nr = 0;
+	FILE *file = fopen(path, "re");
+	int more = ',';
+
+	memset(ret_nodes, 0, NODE_WORDS * sizeof(*ret_nodes));
+	if (!file)
+		return false;
+	while (more == ',' && nr < MOST_NODES && fscanf(file, "%u", &from) == 1) {
+		to = from;
+		more = fgetc(file);
+		if (more == '-') {
+			if (fscanf(file, "%u", &to) != 1)
+				break;
+			more = fgetc(file);
+		}
+		for (; from <= to && from < MOST_NODES; from++, nr++)
+			ret_nodes[from / 64] |= 1ul << from % 64;
+	}
+	fclose(file);
+	return nr > 0;
+}
+
+static bool tier_has_node(const unsigned long *nodes, u32 node)
+{
+	return nodes[node / 64] >> node % 64 & 1;
+}
+
+/* The fast one: the first with memory and CPUs. The slow one: the first with memory and without
+ * CPUs, as persistent and CXL memory show up; else another one's. */
+static bool tier_find_nodes(struct tiers *t)
+{
+	unsigned long memory[NODE_WORDS], cpus[NODE_WORDS];
+	int fast = -1, other = -1, bare = -1;
+
+	if (!tier_read_nodes(NODES "has_memory", memory) ||
+	    !tier_read_nodes(NODES "has_cpu", cpus))
+		return false;
+	for (u32 node = 0; node < MOST_NODES; node++) {
+		if (!tier_has_node(memory, node))
+			continue;
+		if (!tier_has_node(cpus, node))
+			bare = bare < 0 ? (int)node : bare;
+		else if (fast < 0)
+			fast = (int)node;
+		else
+			other = other < 0 ? (int)node : other;
+	}
+	t->of[TIER_FAST].node = fast;
+	t->of[TIER_SLOW].node = bare >= 0 ? bare : other;
+	return fast >= 0 && t->of[TIER_SLOW].node >= 0;
+}
+
+static int tier_bind_part(void *at, u64 bytes, int node)
+{
+	unsigned long nodes[NODE_WORDS] = { 0 };
+
+	nodes[(u32)node / 64] = 1ul << (u32)node % 64;
+	return syscall(SYS_mbind, at, bytes, MPOL_PREFERRED, nodes, MOST_NODES + 1,
+	               0) == 0
+	               ? 0
+	               : -errno;
+}
+
+void tier_bind(struct service *s, void *data)
+{
+	struct tiers *t = &s->tiers;
+	u64 fast = (u64)t->slow_from << BLOCK_SHIFT;
+	u64 all = (u64)s->shape.nr_frames << BLOCK_SHIFT;
+
+	if (!t->two)
+		return;
+	if (tier_find_nodes(t) &&
+	    tier_bind_part(data, fast, t->of[TIER_FAST].node) == 0 &&
+	    tier_bind_part((u8 *)data + fast, all - fast, t->of[TIER_SLOW].node) == 0)
+		return;
+	t->of[TIER_FAST].node = t->of[TIER_SLOW].node = -1;
+}
+
+void tier_bind_whole(const struct service *s, void *at, u64 bytes, enum tier tier)
+{
+	if (s->tiers.two && s->tiers.of[tier].node >= 0)
+		tier_bind_part(at, bytes, s->tiers.of[tier].node);
+}
+
+void tier_say(const struct service *s)
+{
+	const struct tiers *t = &s->tiers;
+	unsigned long long fast = (u64)t->slow_from << BLOCK_SHIFT >> MIB_SHIFT;
+	unsigned long long slow =
+		(u64)(s->shape.nr_frames - t->slow_from) << BLOCK_SHIFT >> MIB_SHIFT;
+
+	if (!t->two)
+		return;
+	if (t->of[TIER_FAST].node >= 0)
+		service_say(s, SERVICE_INFO, "tiers",
+		            "two tiers: %llu MiB fast on node %d, %llu MiB slow on "
+		            "node %d",
+		            fast, t->of[TIER_FAST].node, slow, t->of[TIER_SLOW].node);
+	else
+		service_say(s, SERVICE_INFO, "tiers",
+		            "two tiers: %llu MiB fast, %llu MiB slow; both lie "
+		            "anywhere, because there are no two nodes of memory, or "
+		            "mbind(2) is refused",
+		            fast, slow);
+}
+
+int tier_init(struct service *s)
+{
+	struct tiers *t = &s->tiers;
+	u32 nr = s->shape.nr_frames;
+
+	if (!t->two) /* memory_make() may have added some */
+		t->slow_from = nr;
+	t->of[TIER_FAST].nr_frames = t->slow_from - FRAME_FIRST;
+	t->of[TIER_SLOW].nr_frames = nr - t->slow_from;
+	for (u32 i = 0; i < NR_TIERS; i++) {
+		t->of[i].free = calloc((u64)t->of[i].nr_frames + 1, sizeof(u32));
+		if (!t->of[i].free)
+			return -ENOMEM;
+	}
+	while (nr-- > FRAME_FIRST) /* low ones first out */
+		tier_push(s, nr);
+	return 0;
+}
+
+void tier_fini(struct service *s)
+{
+	for (u32 i = 0; i < NR_TIERS; i++)
+		free(s->tiers.of[i].free);
+}
+
+const char *tier_name(enum tier tier)
+{
+	return tier == TIER_FAST ? "fast" : "slow";
+}
+
+void tier_push(struct service *s, u32 frame)
+{
+	struct tiers *t = &s->tiers;
+	u32 tier = tier_of(s, frame);
+
+	t->of[tier].free[t->of[tier].nr_free++] = frame;
+	t->nr_free++;
+}
+
+u32 tier_pop_exact(struct service *s, enum tier tier)
+{
+	struct tiers *t = &s->tiers;
+
+	if (t->of[tier].nr_free == 0)
+		return FRAME_NONE;
+	t->nr_free--;
+	return t->of[tier].free[--t->of[tier].nr_free];
+}
+
+u32 tier_pop(struct service *s, enum tier wanted)
+{
+	u32 frame = tier_pop_exact(s, wanted);
+
+	s->tiers.of[wanted].asked++;
+	if (frame != FRAME_NONE)
+		return frame;
+	s->tiers.of[wanted].missed++;
+	return tier_pop_exact(s, wanted == TIER_FAST ? TIER_SLOW : TIER_FAST);
+}
+
+u32 tier_pop_nth(struct service *s, u32 i)
+{
+	struct tiers *t = &s->tiers;
+	enum tier tier = i < t->of[TIER_FAST].nr_free ? TIER_FAST : TIER_SLOW;
+	u32 *free_frames = t->of[tier].free;
+	u32 last = t->of[tier].nr_free - 1, frame;
+
+	i -= tier == TIER_SLOW ? t->of[TIER_FAST].nr_free : 0;
+	frame = free_frames[i];
+	free_frames[i] = free_frames[last];
+	free_frames[last] = frame;
+	return tier_pop_exact(s, tier);
+}
+
+static bool tier_matches(const char *const *globs, const char *path)
+{
+	for (; globs && *globs; globs++)
+		if (fnmatch(*globs, path, FNM_PATHNAME) == 0)
+			return true;
+	return false;
+}
+
+enum tier tier_wanted(const struct service *s, const char *path, bool *ret_said)
+{
+	bool fast = tier_matches(s->options.fast, path);
+	bool slow = !fast && tier_matches(s->options.slow, path);
+
+	*ret_said = fast || slow;
+	return slow ? TIER_SLOW : TIER_FAST;
+}
