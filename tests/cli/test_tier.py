@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic tier`: two tiers of a running cache, as a user sees and moves them.
+
+    test_tier.py LODIC LOOK_READER
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SECONDS = 60
+BLOCK = 4096
+MIB = 1 << 20
+LODIC, READER = map(os.path.abspath, sys.argv[1:3])
+
+
+class Tier(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-tier-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.socket = self.folder / "s"
+        self.file = self.folder / "file"
+        self.file.write_bytes(os.urandom(MIB))
+
+    def start(self, *words, **more):
+        process = subprocess.Popen([str(w) for w in words], text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, **more)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        process.kill()
+        process.communicate(timeout=SECONDS)
+
+    def serve(self, *options):
+        service = self.start(LODIC, "serve", "-m", "8M", "--holds", "0", "-s", self.socket,
+                             *options)
+        self.assertIn("serving", service.stdout.readline())
+        reader = self.start(READER, self.socket, 1, 0, self.file, stdin=subprocess.PIPE)
+        reader.stdout.readline()
+        return service
+
+    def tier(self, *options, status=0):
+        done = subprocess.run([LODIC, "tier", "-s", str(self.socket), *map(str, options)],
+                              capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def now(self):
+        return json.loads(self.tier("--json", "--wait").stdout)
+
+    def of_file(self):
+        return [(f["fast"], f["slow"], f["new"]) for f in self.now()["files"]]
+
+    def test_two_tiers_file_moves_there_and_back(self):
+        self.serve("--fast-memory", "4M")
+        self.assertEqual(self.of_file(), [(MIB // BLOCK, 0, "fast")])
+        self.tier("--to", "slow", self.file, "--wait")
+        self.assertEqual(self.of_file(), [(0, MIB // BLOCK, "slow")])
+        self.tier("--to", "fast", self.file, "--wait")
+        o = self.now()
+        self.assertEqual([t["tier"] for t in o["tiers"]], ["fast", "slow"])
+        self.assertEqual(sum(t["frames"] for t in o["tiers"]), 8 * MIB // BLOCK)
+        self.assertEqual([(m["to"], m["moved"]) for m in o["moves"]],
+                         [("fast", MIB // BLOCK), ("slow", MIB // BLOCK)])
+        self.assertFalse(o["moving"])
+        self.assertIn("two tiers", self.tier().stdout)
+
+    def test_globs_place(self):
+        self.serve("--fast-memory", "4M", "--slow", self.folder / "*")
+        self.assertEqual(self.of_file(), [(0, MIB // BLOCK, "slow")])
+
+    def test_one_tier_says_how_to_have_two(self):
+        self.serve()
+        self.assertIn("--fast-memory", self.tier().stdout)
+        self.assertIn("one tier", self.tier("--to", "slow", self.file, status=1).stderr)
+
+    def test_policy_moves_alone(self):
+        self.serve("--fast-memory", "4M", "--policy", "kloc")
+        self.assertIn("policy", self.tier("--to", "slow", self.file, status=1).stderr)
+        self.assertEqual(self.of_file()[0][:2], (MIB // BLOCK, 0))
+        o = self.now()
+        self.assertEqual(o["policy"], "kloc")
+        self.assertEqual([(k["active"], k["opens"]) for k in o["knodes"]], [(True, 1)])
+        self.assertIn("active", self.tier().stdout)
+
+    def test_mistakes_are_named(self):
+        self.serve("--fast-memory", "4M")
+        self.assertIn("neither", self.tier("--to", "nowhere", self.file, status=2).stderr)
+        self.assertIn("name the files", self.tier("--to", "slow", status=2).stderr)
+        other = self.folder / "other"
+        other.write_bytes(b"x")
+        self.assertIn("does not hold", self.tier("--to", "slow", other, status=1).stderr)
+        for options, why in ((["--fast-memory", "8M"], "as large as"),
+                             (["--fast-memory", "4M", "--policy", "no"], "no policy"),
+                             (["--policy", "kloc"], "fast-memory")):
+            done = subprocess.run([LODIC, "serve", "-m", "8M", "--holds", "0", "-s",
+                                   self.folder / "t", *options], capture_output=True,
+                                  text=True, timeout=SECONDS, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(why, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
