@@ -15,6 +15,7 @@ C_FILES = find bench check cli core doc host include lib measure preload sim tes
 
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
 	kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
+	soak-move \
 	bench bench-apps bench-scale figures fmt install uninstall \
 	clean
 .DEFAULT_GOAL := help
@@ -29,6 +30,7 @@ help:
 	@echo 'make soak-counter       100,000 threads end with guards; 20,000 kills, four ways'
 	@echo 'make soak-fuzz          10^6 executions of each of five fuzzers, under sanitizers'
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
+	@echo 'make soak-move          10^6 blocks move under readers that pin, view, read and die'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'
@@ -91,6 +93,14 @@ soak-fuzz: deps-check
 
 soak-holds: deps-check
 	@$(PYTHON) tools/soak_holds.py --build $(BUILD) $(ARGS)
+
+soak-move: deps-check
+	@sh tools/setup.sh $(BUILD)/soak-move -Dbuildtype=debugoptimized -Dtests=enabled \
+		-Ddebug_checks=true
+	@ninja -C $(BUILD)/soak-move tests/stress_move
+	@$(BUILD)/soak-move/tests/stress_move --barrier light --moves 200000 --kills 300 $(ARGS)
+	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 1000000 --kills 1000 $(ARGS)
+	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 300000 --restarts 100 $(ARGS)
 
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
