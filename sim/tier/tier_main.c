@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/command.h"
+#include "sim/tier/record.h"
 #include "sim/tier/run.h"
 #include "sim/tier/tier_main.h"
 #include "sim/tier/tier_report.h"
@@ -21,6 +22,7 @@ enum {
 	KEY_WORKLOAD = 256,
 	KEY_TRACE,
 	KEY_FORMAT,
+	KEY_REPLAY,
 	KEY_RECORD,
 	KEY_POLICY,
 	KEY_SEED,
@@ -44,7 +46,12 @@ static const struct argp_option options[] = {
 	{ "workload", KEY_WORKLOAD, "NAME", 0, "A generator; --list shows them", 0 },
 	{ "trace", KEY_TRACE, "FILE", 0, "A trace instead", 0 },
 	{ "format", KEY_FORMAT, "NAME", 0,
-	  "Of the trace: own, oracle, thesios (default: by what is in it)", 0 },
+	  "Of the trace: own, oracle, thesios, service (default: by what is in it)",
+	  0 },
+	{ "replay", KEY_REPLAY, "FILE", 0,
+	  "Make the calls that `lodic serve --policy-record' wrote there once more, and "
+	  "compare the decisions",
+	  0 },
 	{ "policy", KEY_POLICY, "A,B", 0, "Which policies (default: the usual ones)",
 	  0 },
 	{ "seed", KEY_SEED, "N", 0, "Seed of the generator (default: 1)", 0 },
@@ -81,7 +88,7 @@ static const struct argp_option options[] = {
 
 struct arguments {
 	struct run run;
-	const char *parameters, *work, *log;
+	const char *parameters, *work, *log, *replay;
 	char *policies;
 	u64 fast, segment;
 	u32 ratio;
@@ -114,14 +121,15 @@ static error_t parse_source(int key, char *arg, struct arguments *a,
 	case KEY_TRACE: a->run.trace = arg; return 0;
 	case KEY_FORMAT:
 		if (strcmp(arg, "own") != 0 && strcmp(arg, "oracle") != 0 &&
-		    strcmp(arg, "thesios") != 0)
+		    strcmp(arg, "thesios") != 0 && strcmp(arg, "service") != 0)
 			argp_error(state,
 			           "there is no format '%s'; there are own, oracle, "
-			           "thesios",
+			           "thesios, service",
 			           arg);
 		a->run.format = arg;
 		return 0;
 	case KEY_RECORD: a->run.record = arg; return 0;
+	case KEY_REPLAY: a->replay = arg; return 0;
 	case KEY_SEED:
 		a->run.seed = command_number(arg, "a seed", 0, UINT64_MAX, state);
 		return 0;
@@ -133,7 +141,7 @@ static error_t parse_source(int key, char *arg, struct arguments *a,
 		argp_error(state, "'%s' is more than tier takes", arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->list && !a->run.workload == !a->run.trace)
+		if (!a->list && !a->replay && !a->run.workload == !a->run.trace)
 			argp_error(state, "either --workload NAME or --trace FILE; "
 			                  "--list shows the workloads");
 		return 0;
@@ -251,6 +259,25 @@ static int policies_run(struct arguments *a, struct tier_report *report)
 	return err;
 }
 
+/* What a running cache decided: does it follow from its calls? */
+static int replay(const struct arguments *a)
+{
+	struct record_result result;
+
+	/* It says what is wrong. */
+	if (record_replay(a->replay, &result) != 0)
+		return COMMAND_FAILED;
+	if (a->json)
+		printf("{\"policy\": \"%s\", \"calls\": %" PRIu64
+		       ", \"decisions\": %" PRIu64 "}\n",
+		       result.policy, result.nr_calls, result.nr_decisions);
+	else
+		printf("%s: %" PRIu64 " calls give the same %" PRIu64
+		       " decisions again\n",
+		       result.policy, result.nr_calls, result.nr_decisions);
+	return EXIT_SUCCESS;
+}
+
 static const char doc[] =
 	"Two tiers of memory, and what each policy makes of them: KLOC and its rivals.\v"
 	"Throughput is relative to all_slow, in the measured part, after the workload has "
@@ -278,6 +305,8 @@ int tier_main(int argc, char **argv)
 		list_print();
 		return EXIT_SUCCESS;
 	}
+	if (a.replay)
+		return replay(&a);
 	/* cost_read() has said what is wrong with a file. */
 	if (cost_read(a.parameters, a.work, &cost) != 0)
 		return COMMAND_USAGE;

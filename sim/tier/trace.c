@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/kloc/kloc.h"
+#include "sim/tier/record.h"
 #include "sim/tier/table.h"
 #include "sim/tier/trace.h"
 
@@ -177,6 +178,8 @@ static const char *trace_guess(FILE *f)
 	if (n >= sizeof(TRACE_MAGIC) - 1 &&
 	    memcmp(text, TRACE_MAGIC, sizeof(TRACE_MAGIC) - 1) == 0)
 		return "own";
+	if (strncmp(text, RECORD_MAGIC, strlen(RECORD_MAGIC)) == 0)
+		return "service";
 	text[strcspn(text, "\n")] = '\0';
 	return strstr(text, "filename") && strchr(text, ',') ? "thesios" : "oracle";
 }
@@ -208,8 +211,6 @@ static int trace_begin(struct trace *t, const char *format)
 		                          .next = public_next,
 		                          .close = trace_close };
 	t->first = 1;
-	if (!format)
-		format = trace_guess(t->f);
 	if (strcmp(format, "own") == 0)
 		return own_begin(t);
 	t->parse = strcmp(format, "oracle") == 0 ? trace_parse_oracle
@@ -220,6 +221,7 @@ static int trace_begin(struct trace *t, const char *format)
 int trace_open(const char *path, const char *format, struct tier_source **ret_source)
 {
 	struct trace *t = calloc(1, sizeof(*t));
+	bool is_record = false;
 	int err = -ENOMEM;
 
 	if (!t)
@@ -230,11 +232,13 @@ int trace_open(const char *path, const char *format, struct tier_source **ret_so
 		err = -errno;
 		fprintf(stderr, "lodic-sim: %s: %s\n", path, strerror(errno));
 	} else if (t->path) {
-		err = trace_begin(t, format);
+		format = format ? format : trace_guess(t->f);
+		is_record = strcmp(format, "service") == 0;
+		err = is_record ? 0 : trace_begin(t, format);
 	}
-	if (err) {
+	if (err || is_record) {
 		trace_close(&t->source);
-		return err;
+		return err ? err : record_open(path, ret_source);
 	}
 	*ret_source = &t->source;
 	return 0;

@@ -24,8 +24,8 @@ struct trace_head {
 	u32 record_bytes;
 };
 
-/* "own", "oracle" (libCacheSim's oracleGeneral), "thesios" (CSV); NULL: by what is in it. Prints
- * what is wrong. 0, -ENOENT, -EINVAL or -ENOMEM. */
+/* "own", "oracle" (libCacheSim's oracleGeneral), "thesios" (CSV), "service" (record.h);
+ * NULL: by what is in it. Prints what is wrong. 0, -ENOENT, -EINVAL or -ENOMEM. */
 int trace_open(const char *path, const char *format, struct tier_source **ret_source);
 
 /* A source that writes down what it passes on. Takes source: it is closed with the new one. The
