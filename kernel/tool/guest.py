@@ -38,6 +38,7 @@ DONE = "# guest: done"
 # Words of a test in tests/list, or of --append.
 ONE_THREAD = "lodic.one_thread"
 FIVE_LEVELS = "lodic.five_levels"
+TWO_TIER = "lodic.two_tier"
 BEGIN = re.compile(r"^# guest: begin (\S+)")
 
 
@@ -157,7 +158,7 @@ def initramfs(work, tests):
         shutil.copy(text, root / "tests")
     if "map" in tests:
         copy_map(work, root)
-    if "group" in tests:
+    if "group" in tests or "tier" in tests:
         copy_map(work, root)
         copy_found(work, root, "sqlite3", "`make deps-check` installs it")
     if "observe" in tests:
@@ -210,8 +211,9 @@ def accelerator(machine, cmdline):
 
 
 def processor(machine, cmdline):
-    """The machine. With FIVE_LEVELS its processors have five-level tables."""
-    words = arguments(machine)
+    """The machine, or with TWO_TIER the one for tests of tiers. With FIVE_LEVELS its processors
+    have five-level tables."""
+    words = arguments("two-tier" if TWO_TIER in cmdline else machine)
     return [w.replace(",-la57", "") for w in words] if FIVE_LEVELS in cmdline else words
 
 
