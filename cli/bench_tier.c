@@ -462,11 +462,20 @@ static void print_json(const struct tier_bench *b)
 	json_decref(o);
 }
 
+/* Without readers there is none. */
+static void table_time(struct table *t, const struct tier_result *r, uint64_t ns)
+{
+	if (r->reads > 0)
+		table_cell(t, "%.2f", (double)ns / 1e3);
+	else
+		table_cell(t, "-");
+}
+
 static void print_table(const struct tier_bench *b)
 {
 	struct table t = { 0 };
 
-	printf("a file of %" PRIu64 " MiB, %" PRIu64 " readers, %s pins\n\n",
+	printf("a file of %" PRIu64 " MiB; readers: %" PRIu64 "; %s pins\n\n",
 	       b->size >> 20, b->nr_readers, b->light ? "light" : "locked");
 	table_row(&t);
 	table_cell(&t, "what");
@@ -485,10 +494,10 @@ static void print_table(const struct tier_bench *b)
 		table_cell(&t, "%.0f", per_second(r->moved, r->ns));
 		table_cell(&t, "%" PRIu64, r->refused);
 		table_cell(&t, "%" PRIu64, r->reads);
-		table_cell(&t, "%.2f", (double)r->p50_ns / 1e3);
-		table_cell(&t, "%.2f", (double)r->p99_ns / 1e3);
-		table_cell(&t, "%.2f", (double)r->p999_ns / 1e3);
-		table_cell(&t, "%.2f", (double)r->max_ns / 1e3);
+		table_time(&t, r, r->p50_ns);
+		table_time(&t, r, r->p99_ns);
+		table_time(&t, r, r->p999_ns);
+		table_time(&t, r, r->max_ns);
 	}
 	table_print(&t, stdout);
 }
