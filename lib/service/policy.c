@@ -107,7 +107,7 @@ static struct kloc_shape policy_shape(const struct service *s, struct policy *p,
 }
 
 static int policy_make(struct service *s, struct policy *p,
-                       const struct kloc_shape *shape)
+                       const struct kloc_shape *shape, const char **ret_why)
 {
 	int err = kloc_init(shape, &p->kloc);
 
@@ -122,8 +122,12 @@ static int policy_make(struct service *s, struct policy *p,
 	if (!s->options.policy_record)
 		return 0;
 	p->record = fopen(s->options.policy_record, "we");
-	if (!p->record)
-		return -errno;
+	if (!p->record) {
+		err = -errno;
+		*ret_why = service_why("cannot write the policy's record, %s",
+		                       s->options.policy_record);
+		return err;
+	}
 	policy_note(p, "begin %s %llu %llu %u %u %u\n", kloc_policy_name(shape->policy),
 	            (unsigned long long)shape->capacity[0],
 	            (unsigned long long)shape->capacity[1], shape->nr_objects,
@@ -146,7 +150,7 @@ int policy_init(struct service *s, const char **ret_why)
 	if (!s->policy)
 		return -ENOMEM;
 	shape = policy_shape(s, s->policy, id);
-	err = policy_make(s, s->policy, &shape);
+	err = policy_make(s, s->policy, &shape, ret_why);
 	if (err)
 		policy_fini(s);
 	return err;
@@ -162,8 +166,10 @@ void policy_fini(struct service *s)
 	if (p->kloc)
 		kloc_check(p->kloc);
 #endif
-	if (p->record)
-		fclose(p->record);
+	if (p->record && (ferror(p->record) | fclose(p->record)))
+		service_say(s, SERVICE_WARNING, "policy_record",
+		            "%s is not complete: a write failed",
+		            s->options.policy_record);
 	if (p->kloc)
 		kloc_fini(p->kloc);
 	free(p->objects);

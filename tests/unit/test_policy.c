@@ -178,6 +178,19 @@ static void start_unknown_policy_or_oracle_refused(void **state)
 	}
 }
 
+static void start_record_unwritable_refused(void **state)
+{
+	struct test_service service;
+
+	(void)state;
+	test_service_init(&service, "refused");
+	service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.policy = "kloc";
+	service.options.policy_record = "/no/such/record";
+	assert_int_equal(test_service_start(&service), -ENOENT);
+	assert_non_null(strstr(service.why, "/no/such/record"));
+}
+
 /* ---- the same calls once more ---- */
 
 /* lodic-sim makes all calls of the record, and compares all decisions: some least. */
@@ -258,6 +271,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(naive_close_moves_nothing),
 		cmocka_unit_test(user_moves_policy_refuses),
 		cmocka_unit_test(start_unknown_policy_or_oracle_refused),
+		cmocka_unit_test(start_record_unwritable_refused),
 		cmocka_unit_test(each_policy_same_calls_same_decisions),
 	};
 
