@@ -52,8 +52,15 @@ def generated(topic):
     return pairs
 
 
+def tabbed(line):
+    """We align with spaces what does not fit on a line, and Linux with as many tabs as fit."""
+    text = line.lstrip(" \t")
+    width = len(line[:len(line) - len(text)].expandtabs(8))
+    return "\t" * (width // 8) + " " * (width % 8) + text
+
+
 def generate(target, source):
-    """core's text as Linux wants it: the licence line, where it comes from, its includes."""
+    """core's text as Linux wants it: licence line, where it comes from, includes, tabs."""
     text = (ROOT / source).read_text(encoding="utf-8").splitlines()
     licence = text.pop(0)
     if target.endswith(".c"):
@@ -65,7 +72,7 @@ def generate(target, source):
             if included:
                 continue
             line, included = HOST_HEADER, True
-        lines.append(line)
+        lines.append(tabbed(line))
     return "\n".join(lines) + "\n"
 
 
