@@ -397,12 +397,12 @@ static void check_noted(const struct kloc_file *f)
 
 	if (!f->inode || is_dead(f))
 		return;
-	CHECK_ASSERT(f->may_be_noted || n->last_use == f->used,
+	CHECK_ASSERT(f->may_be_noted || n->life.last_use == f->used,
 	             "KL22, KL23: a noted use counts for its own file");
 	if (!f->is_noted)
 		return;
-	CHECK_ASSERT(n->last_use >= f->noted, "KL24: a noted use counts");
-	CHECK_ASSERT(!f->opens || n->state == KLOC_ACTIVE ||
+	CHECK_ASSERT(n->life.last_use >= f->noted, "KL24: a noted use counts");
+	CHECK_ASSERT(!f->opens || n->life.state == KLOC_ACTIVE ||
 	                     kloc_world->k->now - f->noted > kloc_world->c->age_limit,
 	             "KL24: a noted use keeps an open file active");
 }

@@ -61,9 +61,9 @@ void kloc_parameters_default(enum kloc_policy_id policy, struct kloc_parameters 
 	*ret = (struct kloc_parameters){
 		.kinds = KLOC_ALL_KINDS & ~KLOC_BIT(KLOC_APP),
 		.movable = KLOC_ALL_KINDS,
-		.age_limit = 16, /* ours; KLOCs s.3.2 leaves it to the LRU */
-		.forgive = 64,   /* ours: four times age_limit */
-		.ping_pong = 8,  /* ours: four there-and-backs; the paper has 8 bits */
+		.age_limit = LIFE_AGE_LIMIT,
+		.forgive = LIFE_FORGIVE,
+		.ping_pong = LIFE_PING_PONG,
 		.low_permille = 20,  /* ours; Linux has 1 to 40 */
 		.high_permille = 40, /* ours: twice that */
 		.scan = 4096,        /* ours: 8 ms, at 2 s a million (KLOCs s.3.3) */
@@ -165,6 +165,12 @@ int kloc_init(const struct kloc_shape *shape, struct kloc **ret_kloc)
 	k->policy = policies[shape->policy];
 	if (k->policy->groups)
 		k->group_kinds = k->p.kinds & ~KLOC_BIT(KLOC_APP);
+	k->rules = (struct life_rules){ .age_limit = k->p.age_limit,
+		                        .ping_pong = k->p.ping_pong,
+		                        .forgive = k->p.forgive,
+		                        .mover = (u8)k->policy->mover,
+		                        .eager = k->p.eager,
+		                        .promote_whole = k->p.promote_whole };
 	k->lru_kinds = k->policy->lru_kinds & movable;
 	for (k->nr_buckets = 1; k->nr_buckets < shape->nr_knodes;)
 		k->nr_buckets *= 2;

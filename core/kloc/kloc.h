@@ -8,13 +8,8 @@
  * objects of no knode. This room decides where an object goes, and which one moves. Its caller
  * owns the bytes, moves them, and says how that ended.
  *
- *        map              open; or a use, while it is open       unlink, nobody has it open
- *   FREE ----> INACTIVE ---------------------------> ACTIVE      any of the two ----> UNLINKED
- *    ^            ^     <---------------------------   |                                |
- *    |            |     last close; or no use for      |     (unlink while open: at the |
- *    |            |     age_limit ticks                |      last close)               |
- *    '------------+------------------------------------+--------------------------------'
- *                     last object removed, last move ended: the knode is free again
+ * life.h has the states of a knode, and what each asks for. A knode that has ended is free again
+ * when its last object is removed and its last move has ended.
  *
  * Contract
  * KL1 Objects of active knodes are placed in fast memory while that has room, and others in slow
@@ -39,6 +34,8 @@
 #define LODIC_CORE_KLOC_KLOC_H
 
 #include "core/check.h"
+#include "core/mutant.h"
+#include "core/kloc/life.h"
 
 #define KLOC_NONE 0xffffffffu
 #define KLOC_MAX_TIERS 4u
@@ -73,8 +70,6 @@ static inline enum kloc_class kloc_class_of(enum kloc_kind kind)
 {
 	return kind <= KLOC_HOLD ? KLOC_LARGE : KLOC_SMALL;
 }
-
-enum kloc_state { KLOC_FREE, KLOC_INACTIVE, KLOC_ACTIVE, KLOC_UNLINKED };
 
 /* In the order of policy_list.h. */
 enum kloc_policy_id {
@@ -119,21 +114,6 @@ enum kloc_what {
 	KLOC_DROP,    /* a copy goes; there is nothing to copy */
 	KLOC_KEEP,    /* something that would have moved stays */
 	KLOC_NR_WHATS
-};
-
-enum kloc_why {
-	KLOC_BY_POLICY, /* where the policy puts all of them */
-	KLOC_BY_STATE,  /* its knode is active; inactive */
-	KLOC_BY_AGE,  /* its knode has not been used for long; the LRU's list says so */
-	KLOC_BY_USE,  /* it, or its knode, was used */
-	KLOC_BY_NEED, /* the tier has too little room */
-	KLOC_BY_LIMIT,    /* kloc_memsize() */
-	KLOC_BY_FUTURE,   /* the oracle */
-	KLOC_FULL,        /* the tier that it should be in has no room */
-	KLOC_BY_COUNTER,  /* KL5 */
-	KLOC_BY_PREFETCH, /* it was prefetched, and nobody has used it */
-	KLOC_WAS_BUSY,    /* the caller could not move it */
-	KLOC_NR_WHYS
 };
 
 struct kloc_decision {
@@ -187,13 +167,9 @@ void kloc_parameters_default(enum kloc_policy_id policy, struct kloc_parameters 
 int kloc_init(const struct kloc_shape *shape, struct kloc **ret_kloc);
 void kloc_fini(struct kloc *k);
 
-/* What kloc_map() is told of a file; path globs of an administrator say so. */
-#define KLOC_MAP_FAST 1u      /* its objects are always as those of an active knode */
-#define KLOC_MAP_SLOW 2u      /* always as those of an inactive one */
-#define KLOC_MAP_REPLICATE 4u /* it never changes: a node may have a copy (replicate) */
-
-/* The knode of an inode; a new one is inactive. inode is not 0. A caller keeps the knode beside
- * its inode, and needs kloc_find() only where it has nothing but the inode.
+/* The knode of an inode; a new one is inactive. inode is not 0; flags are KLOC_MAP_... of life.h.
+ * A caller keeps the knode beside its inode, and needs kloc_find() only where it has nothing but
+ * the inode.
  * -KLOC_ENOSPC: no knode is free, or no room for one in its tier. */
 int kloc_map(struct kloc *k, u64 inode, u32 flags, u32 *ret_knode);
 /* Looks in cpu's list, then in the kmap. KLOC_NONE: the inode has no knode. */

@@ -50,7 +50,8 @@ static void check_tier(const struct kloc *k, u32 tier)
 	for (i = 0; i < KLOC_NR_KINDS; i++)
 		CHECK(t->nr[i] == nr[i], "KL10: nr by kind");
 	for (i = 0; i < k->shape.nr_knodes; i++)
-		if (k->knodes[i].state != KLOC_FREE && k->knodes[i].charged == tier)
+		if (k->knodes[i].life.state != KLOC_FREE &&
+		    k->knodes[i].charged == tier)
 			used += sizeof(struct knode) + sizeof(struct knode_name);
 	CHECK(t->used == used, "KL10: used is what is there");
 	CHECK(t->leaving == leaving, "KL14: leaving is what leaves");
@@ -95,7 +96,7 @@ static void check_lists(const struct kloc *k)
 			                     KLOC_NO_TIER);
 		for (i = 0; i < k->shape.nr_knodes; i++)
 			for (class_ = 0; class_ < KLOC_NR_CLASSES &&
-			                 k->knodes[i].state != KLOC_FREE;
+			                 k->knodes[i].life.state != KLOC_FREE;
 			     class_++)
 				listed +=
 					check_list(k, k->knodes[i].first[class_][tier],
@@ -117,14 +118,14 @@ static void check_knode_objects(const struct kloc *k)
 		const struct knode *n = &k->knodes[knode];
 		u64 bytes[KLOC_MAX_TIERS] = { 0 };
 
-		if (n->state == KLOC_FREE)
+		if (n->life.state == KLOC_FREE)
 			continue;
 		for (i = nr = 0; i < k->shape.nr_objects; i++) {
 			const struct kloc_object *o = &k->objects[i];
 
 			if (o->list == LIST_FREE || o->knode == KLOC_NONE)
 				continue;
-			CHECK(k->knodes[o->knode].state != KLOC_FREE,
+			CHECK(k->knodes[o->knode].life.state != KLOC_FREE,
 			      "KL3: an object's knode lives");
 			nr += o->knode == knode || k->knodes[o->knode].master == knode;
 			if (o->knode == knode && is_live(o))
@@ -145,10 +146,10 @@ static void check_knode(const struct kloc *k, u32 knode)
 
 	CHECK(n->work != WORK_DEMOTE || state == KLOC_INACTIVE, "KL13: inactive");
 	CHECK(n->work != WORK_PROMOTE || state == KLOC_ACTIVE, "KL13: active");
-	CHECK(n->work != WORK_FOLLOW || n->state == KLOC_ACTIVE, "KL13: follows");
-	CHECK(n->state != KLOC_UNLINKED || n->work == WORK_NONE, "KL13: unlinked");
-	CHECK(n->state != KLOC_ACTIVE || master->nr_opens > 0, "KL13: open");
-	CHECK(master->master == n->master && master->state != KLOC_FREE,
+	CHECK(n->work != WORK_FOLLOW || n->life.state == KLOC_ACTIVE, "KL13: follows");
+	CHECK(n->life.state != KLOC_UNLINKED || n->work == WORK_NONE, "KL13: unlinked");
+	CHECK(n->life.state != KLOC_ACTIVE || master->life.nr_opens > 0, "KL13: open");
+	CHECK(master->master == n->master && master->life.state != KLOC_FREE,
 	      "KL16: a master is none's segment");
 	for (i = n->master, nr = 0; i != knode; i = k->knodes[i].next_segment)
 		CHECK(i != KLOC_NONE && ++nr <= k->shape.nr_knodes, "KL16: its chain");
@@ -161,14 +162,14 @@ static void check_kmap(const struct kloc *k)
 	for (bucket = 0; bucket < k->nr_buckets; bucket++)
 		for (knode = k->buckets[bucket]; knode != KLOC_NONE;
 		     knode = k->knodes[knode].chain) {
-			CHECK(k->knodes[knode].state == KLOC_INACTIVE ||
-			              k->knodes[knode].state == KLOC_ACTIVE,
+			CHECK(k->knodes[knode].life.state == KLOC_INACTIVE ||
+			              k->knodes[knode].life.state == KLOC_ACTIVE,
 			      "KL15: only files that are there");
 			CHECK(++nr <= k->shape.nr_knodes, "KL15: a chain ends");
 		}
 	for (knode = 0; knode < k->shape.nr_knodes; knode++) {
-		bool is_there = k->knodes[knode].state == KLOC_INACTIVE ||
-		                k->knodes[knode].state == KLOC_ACTIVE;
+		bool is_there = k->knodes[knode].life.state == KLOC_INACTIVE ||
+		                k->knodes[knode].life.state == KLOC_ACTIVE;
 
 		live += is_there;
 		masters += is_there && k->knodes[knode].master == knode;
@@ -184,8 +185,8 @@ static void check_trees(const struct kloc *k)
 	u32 knode, class_, i, nr = 0, live = 0;
 
 	for (knode = 0; knode < k->shape.nr_knodes; knode++)
-		for (class_ = 0;
-		     class_ < KLOC_NR_CLASSES && k->knodes[knode].state != KLOC_FREE;
+		for (class_ = 0; class_ < KLOC_NR_CLASSES &&
+		                 k->knodes[knode].life.state != KLOC_FREE;
 		     class_++)
 			nr += tree_check(k->object_tree, k->roots[knode][class_]);
 	for (i = 0; i < k->shape.nr_objects; i++)
@@ -202,18 +203,18 @@ static void check_ages(const struct kloc *k)
 		before = KLOC_NONE;
 		for (i = k->ages[state]; i != KLOC_NONE;
 		     i = kloc_ring_next(r, k->ages[state], i)) {
-			CHECK(k->knodes[i].state == state,
+			CHECK(k->knodes[i].life.state == state,
 			      "KL17: a list for each state");
 			CHECK(state != KLOC_ACTIVE || before == KLOC_NONE ||
-			              k->knodes[before].last_use <=
-			                      k->knodes[i].last_use,
+			              k->knodes[before].life.last_use <=
+			                      k->knodes[i].life.last_use,
 			      "KL17: the coldest first");
 			before = i;
 			nr++;
 		}
 	}
 	for (i = 0; i < k->shape.nr_knodes; i++)
-		live += k->knodes[i].state != KLOC_FREE;
+		live += k->knodes[i].life.state != KLOC_FREE;
 	CHECK(nr == live && nr == k->stat.nr_knodes, "KL17: each knode is in one");
 }
 
@@ -226,7 +227,7 @@ void kloc_check(const struct kloc *k)
 	check_lists(k);
 	check_knode_objects(k);
 	for (i = 0; i < k->shape.nr_knodes; i++)
-		if (k->knodes[i].state != KLOC_FREE)
+		if (k->knodes[i].life.state != KLOC_FREE)
 			check_knode(k, i);
 	check_kmap(k);
 	check_ages(k);

@@ -63,7 +63,7 @@ void kloc_kmap_walk(struct kloc *k, u32 knode)
 	u32 found;
 
 	if (!k->knode_tree || k->knodes[knode].segment ||
-	    k->knodes[knode].state == KLOC_UNLINKED)
+	    k->knodes[knode].life.state == KLOC_UNLINKED)
 		return;
 	found = tree_find(k->knode_tree, k->kmap_root, inode_of(k, knode), &k->walks);
 	CHECK(found == knode, "KL15: the kmap has the inode's knode");

@@ -22,13 +22,7 @@ static struct knode *master_of(const struct kloc *k, u32 knode)
 
 enum kloc_state kloc_knode_state(const struct kloc *k, u32 knode)
 {
-	const struct knode *n = &k->knodes[knode];
-
-	if (n->state == KLOC_UNLINKED)
-		return KLOC_UNLINKED;
-	if (n->flags & KLOC_MAP_FAST)
-		return KLOC_ACTIVE;
-	return n->flags & KLOC_MAP_SLOW ? KLOC_INACTIVE : (enum kloc_state)n->state;
+	return life_state(&k->knodes[knode].life);
 }
 
 u32 kloc_knode_home(const struct kloc *k, u32 knode)
@@ -53,40 +47,19 @@ void kloc_knode_work(struct kloc *k, u32 knode, enum kloc_work work)
 	n->pass = n->pass == 255 ? 1 : n->pass + 1;
 }
 
-static bool has_bytes_outside(const struct knode *n, u32 tier)
-{
-	u32 i;
-
-	for (i = 0; i < KLOC_MAX_TIERS; i++)
-		if (i != tier && n->bytes[i])
-			return true;
-	return false;
-}
-
 /* What the knode's state asks for. */
 static enum kloc_work work_of(const struct kloc *k, u32 knode)
 {
 	const struct knode *n = &k->knodes[knode];
-	u32 home = kloc_knode_home(k, knode);
+	u32 home = k->rules.mover == MOVER_CPU ? kloc_knode_home(k, knode) : KLOC_FAST;
+	u64 elsewhere = 0;
+	u32 tier;
 
-	if (n->state == KLOC_UNLINKED || n->state == KLOC_FREE)
+	if (home == KLOC_NO_TIER)
 		return WORK_NONE;
-	if (k->policy->mover == MOVER_CPU)
-		return n->state == KLOC_ACTIVE && home != KLOC_NO_TIER &&
-		                       has_bytes_outside(n, home)
-		               ? WORK_FOLLOW
-		               : WORK_NONE;
-	if (k->policy->mover != MOVER_STATE)
-		return WORK_NONE;
-	if (kloc_knode_state(k, knode) == KLOC_ACTIVE)
-		return k->p.promote_whole && has_bytes_outside(n, KLOC_FAST)
-		               ? WORK_PROMOTE
-		               : WORK_NONE;
-	if (!n->bytes[KLOC_FAST])
-		return WORK_NONE;
-	return k->p.eager || n->why == KLOC_BY_NEED || n->why == KLOC_BY_LIMIT
-	               ? WORK_DEMOTE
-	               : WORK_NONE;
+	for (tier = 0; tier < KLOC_MAX_TIERS; tier++)
+		elsewhere += tier == home ? 0 : n->bytes[tier];
+	return life_work(&n->life, &k->rules, n->bytes[home], elsewhere);
 }
 
 void kloc_knode_plan(struct kloc *k, u32 knode)
@@ -108,35 +81,25 @@ bool kloc_knode_misplaces(const struct kloc *k, const struct kloc_object *o)
 	}
 }
 
-static void set_state(struct kloc *k, u32 knode, enum kloc_state state)
+/* The knode's life has changed, or it was used: it is the last one of its state now. */
+static void list_by_age(struct kloc *k, u32 knode, u32 was)
 {
-	struct knode *n = &k->knodes[knode];
+	u32 state = k->knodes[knode].life.state;
 
-	if (n->state != KLOC_FREE)
-		kloc_ring_take(by_age(k), &k->ages[n->state], knode);
-	n->state = (u8)state;
+	if (was != KLOC_FREE)
+		kloc_ring_take(by_age(k), &k->ages[was], knode);
 	if (state != KLOC_FREE)
 		kloc_ring_add(by_age(k), &k->ages[state], knode);
-}
-
-void kloc_knode_activate(struct kloc *k, u32 knode)
-{
-	if (k->knodes[knode].state == KLOC_ACTIVE)
-		return;
-	set_state(k, knode, KLOC_ACTIVE);
-	k->knodes[knode].why = KLOC_BY_STATE;
-	k->stat.activated++;
-	kloc_knode_plan(k, knode);
 }
 
 void kloc_knode_deactivate(struct kloc *k, u32 knode, enum kloc_why why)
 {
 	struct knode *n = &k->knodes[knode];
+	u32 was = n->life.state;
 
-	n->why = (u8)why;
-	if (n->state != KLOC_ACTIVE)
+	if (life_deactivate(&n->life, why) == LIFE_SAME)
 		return;
-	set_state(k, knode, KLOC_INACTIVE);
+	list_by_age(k, knode, was);
 	if (why != KLOC_BY_STATE)
 		k->stat.aged++;
 	if (MUTANT(KLOC_CLOSE_KEEPS) && n->work == WORK_PROMOTE)
@@ -163,15 +126,16 @@ static void list_use(struct kloc *k, u32 knode, u32 cpu)
 static void refresh(struct kloc *k, u32 knode)
 {
 	struct knode *n = &k->knodes[knode];
+	bool is_open = master_of(k, knode)->life.nr_opens > 0;
+	u32 was = n->life.state;
+	bool is_new = life_use(&n->life, is_open, k->now) == LIFE_ACTIVATED;
 
-	n->last_use = k->now;
-	if (!MUTANT(KLOC_AGES_UNORDERED)) {
-		kloc_ring_take(by_age(k), &k->ages[n->state], knode);
-		kloc_ring_add(by_age(k), &k->ages[n->state], knode);
-	}
-	if (n->state == KLOC_INACTIVE && master_of(k, knode)->nr_opens > 0 &&
-	    !(MUTANT(KLOC_AGED_STAYS) && n->why == KLOC_BY_AGE))
-		kloc_knode_activate(k, knode);
+	if (is_new || !MUTANT(KLOC_AGES_UNORDERED))
+		list_by_age(k, knode, was);
+	if (!is_new)
+		return;
+	k->stat.activated++;
+	kloc_knode_plan(k, knode);
 }
 
 static void use_one(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
@@ -191,11 +155,11 @@ void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
 {
 	const struct knode *n = &k->knodes[knode];
 
-	CHECK(knode < k->shape.nr_knodes && n->state != KLOC_FREE &&
+	CHECK(knode < k->shape.nr_knodes && n->life.state != KLOC_FREE &&
 	              cpu < k->shape.nr_cpus,
 	      "a knode in use, and a CPU");
 	/* Its generation has been raised: an entry made now would seem alive (KL21). */
-	if (n->state == KLOC_UNLINKED && !MUTANT(KLOC_LIST_DEAD_USED))
+	if (n->life.state == KLOC_UNLINKED && !MUTANT(KLOC_LIST_DEAD_USED))
 		return;
 	list_use(k, knode, cpu);
 	use_one(k, knode, cpu, is_touch);
@@ -232,13 +196,11 @@ static u32 make(struct kloc *k, u64 inode, u32 flags, u32 master, u32 segment)
 		return KLOC_NONE;
 	next = n->chain;
 	pass = n->pass;
-	*n = (struct knode){ .last_use = k->now,
+	*n = (struct knode){ .life = { .last_use = k->now, .flags = (u8)flags },
 		             .last_cpu = KLOC_NONE,
 		             .segment = segment,
 		             .next_segment = KLOC_NONE,
-		             .flags = (u8)flags,
 		             .pass = pass,
-		             .tried = KLOC_NONE,
 		             .chain = next };
 	for (class_ = 0; class_ < KLOC_NR_CLASSES; class_++)
 		for (tier = 0; tier < KLOC_MAX_TIERS; tier++)
@@ -250,7 +212,8 @@ static u32 make(struct kloc *k, u64 inode, u32 flags, u32 master, u32 segment)
 	if (k->roots)
 		k->roots[knode][0] = k->roots[knode][1] = TREE_NONE;
 	kloc_kmap_add(k, knode, inode);
-	set_state(k, knode, KLOC_INACTIVE);
+	life_begin(&n->life);
+	list_by_age(k, knode, KLOC_FREE);
 	if (master != KLOC_NONE) {
 		n->next_segment = k->knodes[master].next_segment;
 		k->knodes[master].next_segment = knode;
@@ -286,7 +249,7 @@ u32 kloc_knode_for(struct kloc *k, const struct kloc_new *new_object)
 	inode = k->lists.names[knode].inode;
 	found = kloc_kmap_find(k, inode, segment);
 	if (found == KLOC_NONE)
-		found = make(k, inode, k->knodes[knode].flags, knode, segment);
+		found = make(k, inode, k->knodes[knode].life.flags, knode, segment);
 	return found == KLOC_NONE ? knode : found;
 }
 
@@ -300,9 +263,11 @@ void kloc_knode_take_object(struct kloc *k, u32 knode)
 static void free_one(struct kloc *k, u32 knode)
 {
 	struct knode *n = &k->knodes[knode];
+	u32 was = n->life.state;
 
 	kloc_knode_work(k, knode, WORK_NONE);
-	set_state(k, knode, KLOC_FREE);
+	n->life.state = KLOC_FREE;
+	list_by_age(k, knode, was);
 	if (n->charged != KLOC_NO_TIER)
 		k->tiers[n->charged].used -=
 			sizeof(struct knode) + sizeof(struct knode_name);
@@ -316,7 +281,7 @@ static void free_if_empty(struct kloc *k, u32 knode)
 	struct knode *n = &k->knodes[knode];
 	u32 next;
 
-	if (n->state != KLOC_UNLINKED || n->nr_objects > 0 || n->nr_opens > 0)
+	if (n->life.state != KLOC_UNLINKED || n->nr_objects > 0 || n->life.nr_opens > 0)
 		return;
 	for (; knode != KLOC_NONE; knode = next) {
 		next = k->knodes[knode].next_segment;
@@ -338,23 +303,25 @@ void kloc_open(struct kloc *k, u32 knode, u32 cpu)
 {
 	struct knode *n = &k->knodes[knode];
 
-	CHECK(n->state != KLOC_UNLINKED && n->master == knode,
+	CHECK(n->life.state != KLOC_UNLINKED && n->master == knode,
 	      "kloc_open: a file's knode");
-	n->nr_opens++;
+	life_open(&n->life);
 	kloc_knode_use(k, knode, cpu, true);
 }
 
 /* The file is gone: nothing of it may be found, or move, any more. */
 static void unlink_all(struct kloc *k, u32 master)
 {
-	u32 knode;
+	u32 knode, was;
 
 	for (knode = master; knode != KLOC_NONE;
 	     knode = k->knodes[knode].next_segment) {
 		if (!MUTANT(KLOC_UNLINKED_MOVES))
 			kloc_knode_work(k, knode, WORK_NONE);
 		kloc_kmap_remove(k, knode);
-		set_state(k, knode, KLOC_UNLINKED);
+		was = k->knodes[knode].life.state;
+		life_end(&k->knodes[knode].life);
+		list_by_age(k, knode, was);
 	}
 	k->stat.unlinked++;
 	free_if_empty(k, master);
@@ -364,18 +331,12 @@ void kloc_close(struct kloc *k, u32 knode, u32 cpu)
 {
 	struct knode *n = &k->knodes[knode];
 
-	CHECK(n->nr_opens > 0, "kloc_close: an open knode");
+	CHECK(n->life.nr_opens > 0, "kloc_close: an open knode");
 	list_use(k, knode, cpu);
-	n->nr_opens--;
-	if (n->nr_opens > 0 && !MUTANT(KLOC_CLOSE_FIRST))
-		return;
-	if (n->is_doomed) {
-		unlink_all(k, knode);
-		return;
-	}
-	if (n->state == KLOC_UNLINKED) {
-		free_if_empty(k, knode);
-		return;
+	switch (life_close(&n->life)) {
+	case LIFE_ENDED: unlink_all(k, knode); return;
+	case LIFE_CLOSED: break;
+	default: free_if_empty(k, knode); return;
 	}
 	k->stat.closed++;
 	for (; knode != KLOC_NONE; knode = k->knodes[knode].next_segment)
@@ -386,12 +347,11 @@ void kloc_unlink(struct kloc *k, u32 knode, u32 cpu)
 {
 	struct knode *n = &k->knodes[knode];
 
-	CHECK(n->state != KLOC_FREE && n->state != KLOC_UNLINKED && n->master == knode,
+	CHECK(n->life.state != KLOC_FREE && n->life.state != KLOC_UNLINKED &&
+	              n->master == knode,
 	      "kloc_unlink: a file's knode");
 	list_use(k, knode, cpu);
-	if (n->nr_opens > 0 && !MUTANT(KLOC_UNLINK_OPEN))
-		n->is_doomed = true;
-	else
+	if (life_unlink(&n->life) == LIFE_ENDED)
 		unlink_all(k, knode);
 }
 
@@ -404,8 +364,8 @@ static void collect(struct kloc *k)
 	for (cpu = 0; cpu < k->shape.nr_cpus; cpu++)
 		for (i = 0; i < k->lists.length; i++) {
 			knode = knode_list_collect(&k->lists, cpu, i, &age);
-			if (knode == KLOC_NONE || k->now < age ||
-			    k->knodes[knode].last_use >= k->now - age)
+			if (knode == KLOC_NONE ||
+			    !life_is_news(&k->knodes[knode].life, k->now, age))
 				continue;
 			k->knodes[knode].last_cpu = cpu;
 			refresh(k, knode);
@@ -419,9 +379,9 @@ void kloc_knode_age(struct kloc *k)
 	collect(k);
 	k->now++;
 	knode_list_tick(&k->lists);
-	while (k->p.age_limit && k->ages[KLOC_ACTIVE] != KLOC_NONE &&
-	       k->now - k->knodes[k->ages[KLOC_ACTIVE]].last_use > k->p.age_limit)
-		kloc_knode_deactivate(k, k->ages[KLOC_ACTIVE], KLOC_BY_AGE);
+	while ((knode = k->ages[KLOC_ACTIVE]) != KLOC_NONE &&
+	       life_is_old(&k->knodes[knode].life, &k->rules, k->now))
+		kloc_knode_deactivate(k, knode, KLOC_BY_AGE);
 	while ((knode = k->work[WORK_WAIT]) != KLOC_NONE)
 		kloc_knode_plan(k, knode);
 	/* A file too large for the room that there is must not keep others waiting. */
@@ -482,17 +442,17 @@ bool kloc_next_knode(const struct kloc *k, u32 *knode, struct kloc_knode_stat *r
 	const struct knode *n;
 
 	while (i < k->shape.nr_knodes &&
-	       (k->knodes[i].state == KLOC_FREE || k->knodes[i].master != i))
+	       (k->knodes[i].life.state == KLOC_FREE || k->knodes[i].master != i))
 		i++;
 	if (i == k->shape.nr_knodes)
 		return false;
 	n = &k->knodes[i];
 	*ret = (struct kloc_knode_stat){ .inode = k->lists.names[i].inode,
 		                         .nr_objects = n->nr_objects,
-		                         .nr_opens = n->nr_opens,
-		                         .state = n->state,
-		                         .age = k->now - n->last_use,
-		                         .flags = n->flags };
+		                         .nr_opens = n->life.nr_opens,
+		                         .state = n->life.state,
+		                         .age = k->now - n->life.last_use,
+		                         .flags = n->life.flags };
 	for (one = i; one != KLOC_NONE; one = k->knodes[one].next_segment) {
 		ret->nr_segments++;
 		for (tier = 0; tier < KLOC_MAX_TIERS; tier++)

@@ -13,11 +13,12 @@
  *    |            |     last close; or no use for      |     (unlink while open: at the |
  *    |            |     age_limit ticks                |      last close)               |
  *    '------------+------------------------------------+--------------------------------'
+ *                 the includer has forgotten it
  *
  * Rules
- * KL30 Only a file that somebody has open is active.
- * KL31 An ended file has no work, whatever it had before.
- * KL32 What a counter retains moves down for the sake of a limit alone.
+ * KL40 Only a file that somebody has open is active.
+ * KL41 An ended file has no work, whatever it had before.
+ * KL42 What a counter retains moves down for the sake of a limit alone.
  *
  * The caller must not let two calls about one file run at the same time. A call that only reads may
  * run beside them where an old answer does no harm. No call sleeps, loops or waits.
@@ -116,7 +117,7 @@ static inline enum kloc_state life_state(const struct knode_life *l)
 	return l->flags & KLOC_MAP_SLOW ? KLOC_INACTIVE : (enum kloc_state)l->state;
 }
 
-/* Somebody uses it, now. is_open: its file is. SAME or ACTIVATED. */
+/* Somebody uses it, now. is_open: its file is (KL40). SAME or ACTIVATED. */
 static inline enum life_change life_use(struct knode_life *l, bool is_open, u32 now)
 {
 	l->last_use = now;
@@ -205,7 +206,7 @@ static inline bool life_take(struct knode_life *l, u32 now)
 /*
  * What the knode's state asks of its objects. at_home and elsewhere are their bytes, or pages. Home
  * is fast memory; for MOVER_CPU it is the node of the CPU, and without one both are 0. Work in
- * progress ends when this has another answer.
+ * progress ends when this has another answer (KL41).
  */
 static inline enum kloc_work life_work(const struct knode_life *l,
                                        const struct life_rules *r, u64 at_home,
@@ -267,7 +268,7 @@ enum life_stay {
 	LIFE_FORGIVEN /* it goes: the counter has begun anew */
 };
 
-/* Something shall move down, so many ticks after its last use. May it (KL32)? */
+/* Something shall move down, so many ticks after its last use. May it (KL42)? */
 static inline enum life_stay life_stay(u8 *nr_moves, const struct life_rules *r,
                                        u32 idle, enum kloc_why why)
 {

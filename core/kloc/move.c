@@ -55,7 +55,8 @@ static bool is_still_wanted(const struct kloc *k, const struct kloc_object *o, u
 {
 	if (o->knode == KLOC_NONE || !kloc_is_grouped(k, o))
 		return true;
-	if (k->knodes[o->knode].state == KLOC_UNLINKED && !MUTANT(KLOC_UNLINKED_MOVES))
+	if (k->knodes[o->knode].life.state == KLOC_UNLINKED &&
+	    !MUTANT(KLOC_UNLINKED_MOVES))
 		return false;
 	return what != KLOC_PROMOTE || k->policy->mover != MOVER_STATE ||
 	       kloc_knode_state(k, o->knode) == KLOC_ACTIVE;
@@ -133,7 +134,7 @@ static bool take_wanted(struct kloc *k, u32 what, u32 to, struct kloc_move *ret_
 static u32 next_in_list(struct kloc *k, struct knode *n, u32 *first)
 {
 	struct kloc_ring r = RING(k->objects, link);
-	u32 idle = k->now - n->last_use;
+	u32 idle = k->now - n->life.last_use;
 
 	while (*first != KLOC_NONE) {
 		struct kloc_object *o = &k->objects[*first];
@@ -142,7 +143,8 @@ static u32 next_in_list(struct kloc *k, struct knode *n, u32 *first)
 			return KLOC_NONE;
 		if (kloc_can_move(k, o) &&
 		    (n->work == WORK_PROMOTE ||
-		     !kloc_object_is_spared(k, *first, idle, (enum kloc_why)n->why)))
+		     !kloc_object_is_spared(k, *first, idle,
+		                            (enum kloc_why)n->life.why)))
 			return *first;
 		o->pass = n->pass;
 		*first = kloc_ring_next(r, KLOC_NONE, *first);
@@ -171,16 +173,8 @@ static u32 next_of_knode(struct kloc *k, u32 knode)
 	return KLOC_NONE;
 }
 
-/* Why the knode's objects move. */
-static enum kloc_why why_of(const struct knode *n)
-{
-	return n->work == WORK_DEMOTE   ? (enum kloc_why)n->why
-	       : n->work == WORK_FOLLOW ? KLOC_BY_USE
-	                                : KLOC_BY_STATE;
-}
-
 /* The next object of the knodes that wait for this work: a pass each, one after the other. */
-static bool take_work(struct kloc *k, u32 work, struct kloc_move *ret_move)
+static bool take_work(struct kloc *k, enum kloc_work work, struct kloc_move *ret_move)
 {
 	static const u8 what_of[NR_WORKS] = { [WORK_DEMOTE] = KLOC_DEMOTE,
 		                              [WORK_PROMOTE] = KLOC_PROMOTE,
@@ -189,7 +183,8 @@ static bool take_work(struct kloc *k, u32 work, struct kloc_move *ret_move)
 	while (k->work[work] != KLOC_NONE) {
 		u32 knode = k->work[work], object = next_of_knode(k, knode);
 		struct knode *n = &k->knodes[knode];
-		struct kloc_move m = { .what = what_of[work], .why = why_of(n) };
+		struct kloc_move m = { .what = what_of[work],
+			               .why = life_why(&n->life, work) };
 		struct kloc_object *o;
 
 		if (object == KLOC_NONE) {
@@ -296,12 +291,7 @@ static void arrive(struct kloc *k, u32 object, u32 what, u32 to)
 	if (!MUTANT(KLOC_OLD_TIER))
 		o->tier = to & 15;
 	o->flags &= (u8)~F_ACTIVE;
-	if (o->nr_moves < 255)
-		o->nr_moves++;
-	if (o->nr_moves == k->p.ping_pong) {
-		o->flags |= F_RETAINED;
-		k->stat.retained++;
-	}
+	k->stat.retained += life_moved(&o->nr_moves, &k->rules);
 }
 
 /* Nothing has changed but that somebody tried. */
@@ -338,7 +328,8 @@ static void look_again(struct kloc *k, const struct kloc_object *o, bool is_back
 	struct knode *n = o->knode == KLOC_NONE ? NULL : &k->knodes[o->knode];
 
 	if (!n || !kloc_knode_misplaces(k, o) || o->why == KLOC_BY_PREFETCH ||
-	    (o->flags & F_RETAINED && kloc_knode_state(k, o->knode) != KLOC_ACTIVE))
+	    (life_is_retained(o->nr_moves, &k->rules) &&
+	     kloc_knode_state(k, o->knode) != KLOC_ACTIVE))
 		return;
 	if (is_back && n->work != WORK_NONE)
 		n->waits = true;

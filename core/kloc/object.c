@@ -295,8 +295,8 @@ void kloc_object_tick(struct kloc *k)
 		k->stat.prefetch_cold++;
 		to = kloc_nearest(k, KLOC_FAST, o->bytes);
 		if (o->tier == KLOC_FAST && kloc_can_move(k, o) && to != KLOC_NO_TIER &&
-		    !(o->flags & F_RETAINED) &&
-		    k->knodes[o->knode].state != KLOC_UNLINKED)
+		    !life_is_retained(o->nr_moves, &k->rules) &&
+		    k->knodes[o->knode].life.state != KLOC_UNLINKED)
 			kloc_want(k, object, KLOC_DEMOTE, to, KLOC_BY_PREFETCH);
 	}
 }
@@ -305,15 +305,11 @@ bool kloc_object_is_spared(struct kloc *k, u32 object, u32 idle, enum kloc_why w
 {
 	struct kloc_object *o = &k->objects[object];
 
-	if (!(o->flags & F_RETAINED) || why == KLOC_BY_LIMIT ||
-	    MUTANT(KLOC_COUNTER_IGNORED))
+	enum life_stay stay = life_stay(&o->nr_moves, &k->rules, idle, why);
+
+	k->stat.forgiven += stay == LIFE_FORGIVEN;
+	if (stay != LIFE_STAYS)
 		return false;
-	if (k->p.forgive && idle > k->p.forgive) {
-		o->flags &= (u8)~F_RETAINED;
-		o->nr_moves = 0;
-		k->stat.forgiven++;
-		return false;
-	}
 	k->stat.kept++;
 	kloc_log(k, object, KLOC_KEEP, KLOC_BY_COUNTER, o->tier, o->tier);
 	return true;

@@ -8,13 +8,6 @@
 
 #include "core/kloc/state.h"
 
-/* What moves the objects of a group. */
-enum kloc_mover {
-	MOVER_NONE,
-	MOVER_STATE, /* active: to fast memory; inactive: to slow memory */
-	MOVER_CPU,   /* active: to the node of the CPU that used the knode last */
-};
-
 struct kloc_wish {
 	u32 tier;
 	enum kloc_why why;

@@ -14,19 +14,16 @@ struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o
                                      u32 cpu)
 {
 	u64 low = kloc_watermark(k, KLOC_FAST, k->p.low_permille);
+	enum kloc_why why;
 
 	(void)cpu;
 	if (MUTANT(KLOC_PROGRAMS_LAST))
 		low = 0;
 	if (o->kind == KLOC_APP)
 		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_POLICY, 0 };
-	/* Nobody knows yet whose packet it is. It has just come, so it is hot. */
-	if (o->knode == KLOC_NONE)
-		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_USE, low };
-	if (kloc_knode_state(k, o->knode) == KLOC_ACTIVE ||
-	    MUTANT(KLOC_PLACE_ANY_STATE))
-		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_STATE, low };
-	return (struct kloc_wish){ KLOC_SLOW, KLOC_BY_STATE, 0 };
+	if (life_place(o->knode == KLOC_NONE ? NULL : &k->knodes[o->knode].life, &why))
+		return (struct kloc_wish){ KLOC_FAST, why, low };
+	return (struct kloc_wish){ KLOC_SLOW, why, 0 };
 }
 
 /* An active knode's object is in slow memory, because fast memory was full, or because activity
@@ -63,11 +60,9 @@ static bool relieve_inactive(struct kloc *k, enum kloc_why why)
 		/* To the end: a later search goes on with the next one. */
 		k->ages[KLOC_INACTIVE] = kloc_ring_next(r, KLOC_NONE, knode);
 		n = &k->knodes[knode];
-		if (!n->bytes[KLOC_FAST] || n->tried == k->now ||
-		    n->flags & KLOC_MAP_FAST)
+		if (!n->bytes[KLOC_FAST] || !life_take(&n->life, k->now))
 			continue;
-		n->tried = k->now;
-		n->why = (u8)why;
+		kloc_knode_deactivate(k, knode, why);
 		kloc_knode_plan(k, knode);
 		if (n->work == WORK_DEMOTE)
 			return true;
@@ -87,12 +82,10 @@ static bool relieve_active(struct kloc *k, enum kloc_why why)
 		if (knode == KLOC_NONE)
 			return false;
 		n = &k->knodes[knode];
-		if (why != KLOC_BY_LIMIT && k->now - n->last_use < 2)
+		if (!life_may_give(&n->life, why, k->now))
 			return false;
-		if (!n->bytes[KLOC_FAST] || n->tried == k->now ||
-		    n->flags & KLOC_MAP_FAST)
+		if (!n->bytes[KLOC_FAST] || !life_take(&n->life, k->now))
 			continue;
-		n->tried = k->now;
 		kloc_knode_deactivate(k, knode, why);
 		return true;
 	}

@@ -40,7 +40,7 @@ void kloc_touched_foreign(struct kloc *k, u32 object, u32 cpu)
 	if (o->flags & F_FOREIGN && o->seen == node && kloc_is_idle(o) &&
 	    kloc_can_move(k, o)) {
 		o->flags &= (u8)~F_FOREIGN;
-		if (o->flags & F_RETAINED)
+		if (life_is_retained(o->nr_moves, &k->rules))
 			k->stat.kept++;
 		else
 			kloc_want(k, object, KLOC_FOLLOW, node, KLOC_BY_USE);
@@ -71,7 +71,7 @@ static void touched_replicate(struct kloc *k, u32 object, u32 cpu)
 	u32 node = k->cpu_tier[cpu];
 
 	if (o->knode == KLOC_NONE ||
-	    !(k->knodes[o->knode].flags & KLOC_MAP_REPLICATE) ||
+	    !(k->knodes[o->knode].life.flags & KLOC_MAP_REPLICATE) ||
 	    !(FILE_KINDS & KLOC_BIT(o->kind))) {
 		kloc_touched_foreign(k, object, cpu);
 		return;

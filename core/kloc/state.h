@@ -54,9 +54,8 @@ enum kloc_list {
 #define F_REFERENCED 1u
 #define F_ACTIVE 2u
 #define F_PREFETCHED 4u
-#define F_GONE 8u /* removed while it moves */
-#define F_RETAINED 16u
-#define F_FOREIGN 32u /* autonuma: the last use came from the node in seen */
+#define F_GONE 8u     /* removed while it moves */
+#define F_FOREIGN 16u /* autonuma: the last use came from the node in seen */
 
 struct kloc_object {
 	u64 key;
@@ -77,37 +76,22 @@ struct kloc_object {
 };
 _Static_assert(sizeof(struct kloc_object) == 32, "two objects a cache line");
 
-enum kloc_work {
-	WORK_NONE,
-	WORK_DEMOTE,
-	WORK_PROMOTE,
-	WORK_FOLLOW,
-	WORK_WAIT,
-	NR_WORKS
-};
-
 struct knode {
 	u64 bytes[KLOC_MAX_TIERS];
 	u32 first[KLOC_NR_CLASSES][KLOC_MAX_TIERS];
+	struct knode_life life;   /* a segment's own; a master's has the opens */
 	struct kloc_link by_age;  /* in ages[state] */
 	struct kloc_link by_work; /* in work[work] */
 	u32 nr_objects;
-	u32 nr_opens; /* of a master */
-	u32 last_use; /* tick */
 	u32 last_cpu;
-	u32 tried;  /* the tick in which need last took it */
 	u32 master; /* itself, unless it is a segment */
 	u32 segment;
 	u32 next_segment; /* of its master */
 	u32 chain;        /* in its bucket; free: the next free one */
-	u8 state;
-	u8 flags;
-	u8 work;
+	u8 work;          /* enum kloc_work */
 	u8 pass;
-	u8 charged;     /* the tier that pays for it, or KLOC_NO_TIER */
-	u8 why;         /* it is inactive */
-	bool waits;     /* an object was busy: look again at the next tick */
-	bool is_doomed; /* unlinked while open */
+	u8 charged; /* the tier that pays for it, or KLOC_NO_TIER */
+	bool waits; /* an object was busy: look again at the next tick */
 };
 
 struct kloc_tier {
@@ -122,6 +106,7 @@ struct kloc {
 	const struct kloc_policy *policy;
 	struct kloc_shape shape;
 	struct kloc_parameters p;
+	struct life_rules rules; /* of p and the policy */
 	u8 *cpu_tier;
 	struct kloc_object *objects;
 	struct knode *knodes;
@@ -241,7 +226,6 @@ bool kloc_relieve(struct kloc *k);
 
 /* knode.c */
 void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch);
-void kloc_knode_activate(struct kloc *k, u32 knode);
 void kloc_knode_deactivate(struct kloc *k, u32 knode, enum kloc_why why);
 /* Puts the knode into the work list that its state and its objects' places ask for. If they ask for
  * none, it leaves the one that it is in. */
