@@ -41,6 +41,11 @@ const char *kloc_policy_name(enum kloc_policy_id policy)
 	return policies[policy]->name;
 }
 
+enum kloc_mover kloc_policy_mover(enum kloc_policy_id policy)
+{
+	return policies[policy]->mover;
+}
+
 enum kloc_policy_id kloc_policy_named(const char *name)
 {
 	u32 i, at;

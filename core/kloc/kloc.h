@@ -157,6 +157,7 @@ struct kloc;
  * there is none. */
 enum kloc_policy_id kloc_policy_named(const char *name);
 const char *kloc_policy_name(enum kloc_policy_id policy);
+enum kloc_mover kloc_policy_mover(enum kloc_policy_id policy);
 const char *kloc_kind_name(enum kloc_kind kind);
 const char *kloc_what_name(enum kloc_what what);
 const char *kloc_why_name(enum kloc_why why);
@@ -263,6 +264,7 @@ struct kloc_knode_stat {
 	u32 nr_opens;
 	u32 nr_segments;
 	u32 state; /* enum kloc_state */
+	u32 why;   /* enum kloc_why: why it is inactive */
 	u32 age;   /* ticks since its last use */
 	u32 flags; /* KLOC_MAP_... */
 };

@@ -451,6 +451,7 @@ bool kloc_next_knode(const struct kloc *k, u32 *knode, struct kloc_knode_stat *r
 		                         .nr_objects = n->nr_objects,
 		                         .nr_opens = n->life.nr_opens,
 		                         .state = n->life.state,
+		                         .why = n->life.why,
 		                         .age = k->now - n->life.last_use,
 		                         .flags = n->life.flags };
 	for (one = i; one != KLOC_NONE; one = k->knodes[one].next_segment) {

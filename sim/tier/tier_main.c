@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/command.h"
+#include "sim/tier/kernel_replay.h"
 #include "sim/tier/record.h"
 #include "sim/tier/run.h"
 #include "sim/tier/tier_main.h"
@@ -49,8 +50,8 @@ static const struct argp_option options[] = {
 	  "Of the trace: own, oracle, thesios, service (default: by what is in it)",
 	  0 },
 	{ "replay", KEY_REPLAY, "FILE", 0,
-	  "Make the calls that `lodic serve --policy-record' wrote there once more, and "
-	  "compare the decisions",
+	  "Make the calls that `lodic serve --policy-record' wrote there, or the kernel's "
+	  "events of kloc, once more, and compare the decisions",
 	  0 },
 	{ "policy", KEY_POLICY, "A,B", 0, "Which policies (default: the usual ones)",
 	  0 },
@@ -259,6 +260,40 @@ static int policies_run(struct arguments *a, struct tier_report *report)
 	return err;
 }
 
+static bool is_of_service(const char *path)
+{
+	char begin[sizeof(RECORD_MAGIC)] = "";
+	FILE *f = fopen(path, "r");
+	bool is =
+		f && fgets(begin, sizeof(begin), f) && strcmp(begin, RECORD_MAGIC) == 0;
+
+	if (f)
+		fclose(f);
+	return is;
+}
+
+static int replay_kernel(const struct arguments *a)
+{
+	struct kernel_result result;
+
+	/* It says what is wrong. */
+	if (kernel_replay(a->replay, &result) != 0)
+		return COMMAND_FAILED;
+	if (a->json)
+		printf("{\"policy\": \"%s\", \"calls\": %" PRIu64
+		       ", \"decisions\": %" PRIu64 ", \"knodes\": %" PRIu64
+		       ", \"left_out\": %" PRIu64 "}\n",
+		       result.policy, result.nr_inputs, result.nr_decisions,
+		       result.nr_knodes, result.nr_left_out);
+	else
+		printf("%s: %" PRIu64 " calls give the same %" PRIu64
+		       " decisions again, of %" PRIu64 " knodes; %" PRIu64
+		       " lines of older ones left out\n",
+		       result.policy, result.nr_inputs, result.nr_decisions,
+		       result.nr_knodes, result.nr_left_out);
+	return EXIT_SUCCESS;
+}
+
 /* What a running cache decided: does it follow from its calls? */
 static int replay(const struct arguments *a)
 {
@@ -306,7 +341,7 @@ int tier_main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (a.replay)
-		return replay(&a);
+		return is_of_service(a.replay) ? replay(&a) : replay_kernel(&a);
 	/* cost_read() has said what is wrong with a file. */
 	if (cost_read(a.parameters, a.work, &cost) != 0)
 		return COMMAND_USAGE;

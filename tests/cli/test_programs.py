@@ -162,6 +162,27 @@ class Output(unittest.TestCase):
             del row["workload"]
         self.assertEqual(*same)
 
+    def test_tier_replay_tells_kernel_from_service(self):
+        knode = "dev=8:1 ino=5 knode=1"
+        kernel = "".join(f"  sh-1 [000] ..... 1: {line} now=0\n" for line in (
+            "kloc_rules: policy=kloc promote=0 age_limit=16 ping_pong=8 forgive=64",
+            f"kloc_input: input=new {knode} n=0", f"kloc_input: input=open {knode} n=1",
+            f"kloc_decision: what=activate {knode} why=state fast=0 slow=0"))
+        service = "begin kloc 16384 16384 16 4 2\nmap 0 7 0\nopen 0\n"
+        for text, said in (kernel, "kloc: 2 calls give the same 1 decisions again, of 1 knodes;"), \
+                (service, "kloc: 2 calls give the same 0 decisions again\n"):
+            path = self.folder / "record"
+            path.write_text(text, encoding="ascii")
+            done = run(SIM, "tier", "--replay", str(path))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.stdout[:len(said)], said)
+            json.loads(run(SIM, "tier", "--json", "--replay", str(path)).stdout)
+        for text in kernel.replace("what=activate", "what=demote"), "":
+            path.write_text(text, encoding="ascii")
+            done = run(SIM, "tier", "--replay", str(path))
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, rf"\Alodic-sim: {path}: line \d.*\n")
+
     def test_csv_row_says_version_commit_parameters_seed(self):
         path = self.folder / "drbh.csv"
         self.assertEqual(run(SIM, *SHORT, "--seed", "7", "--csv", str(path)).returncode, 0)
