@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/text.h"
+#include "cli/tier_kernel.h"
 #include "cli/where.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
@@ -24,9 +25,9 @@
 
 struct tier {
 	struct where where;
-	bool json, watch, move, wait;
+	bool json, watch, move, wait, kernel;
 	enum look_tier_kind to;
-	char **paths; /* to move; NULL-ended */
+	char **paths; /* to move, or of the kernel's knodes; NULL-ended */
 	struct look_tier tiers[LOOK_NR_TIERS];
 	size_t nr_tiers;
 	struct look_file **files;
@@ -42,17 +43,22 @@ static const char doc[] =
 	"  lodic tier\n"
 	"  lodic tier --to fast /srv/db/*.sst\n"
 	"  lodic tier --json | jq '.tiers[] | {tier, free}'\n"
+	"  sudo lodic tier --kernel /srv/db/*.sst\n"
 	"\n"
 	"A service has two tiers if it was started with --fast-memory. A block that a program "
 	"has pinned stays where it is.\n";
 
-enum { KEY_TO = 0x1000, KEY_WAIT };
+enum { KEY_TO = 0x1000, KEY_WAIT, KEY_KERNEL };
 
 static const struct argp_option option_list[] = {
 	{ "json", 'j', NULL, 0, "Print JSON, one object, with every file", 0 },
 	{ "watch", 'w', NULL, 0, "Print it anew every second, until Ctrl-C", 0 },
 	{ "to", KEY_TO, "fast|slow", 0, "Move these files there", 0 },
 	{ "wait", KEY_WAIT, NULL, 0, "Wait until the service has nothing more to move",
+	  0 },
+	{ "kernel", KEY_KERNEL, NULL, 0,
+	  "Of a Linux with KLOC: its settings, counters and knodes, of FILEs or of all; "
+	  "for root",
 	  0 },
 	{ 0 },
 };
@@ -66,6 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'j': t->json = true; return 0;
 	case 'w': t->watch = true; return 0;
 	case KEY_WAIT: t->wait = true; return 0;
+	case KEY_KERNEL: t->kernel = true; return 0;
 	case KEY_TO:
 		t->move = true;
 		t->to = strcmp(arg, "slow") == 0 ? LOOK_TIER_SLOW : LOOK_TIER_FAST;
@@ -74,7 +81,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARGS: t->paths = state->argv + state->next; return 0;
 	case ARGP_KEY_END:
-		if (t->move != (t->paths != NULL))
+		if (t->kernel && (t->move || t->watch || t->wait))
+			argp_error(state, "--kernel goes with --json and files alone");
+		if (!t->kernel && t->move != (t->paths != NULL))
 			argp_error(state, t->move ? "name the files to move"
 			                          : "say --to fast or --to slow");
 		return 0;
@@ -382,8 +391,9 @@ int command_tier(int argc, char **argv)
 	static const struct argp_child children[] = { { &where_argp, 0, NULL, 0 },
 		                                      { 0 } };
 	static const struct argp argp = {
-		option_list, parse, "[--to fast|slow FILE...]", doc, children,
-		NULL,        NULL
+		option_list, parse,    "[--to fast|slow FILE...]\n--kernel [FILE...]",
+		doc,         children, NULL,
+		NULL
 	};
 	static struct tier t;
 	struct look *l;
@@ -391,6 +401,8 @@ int command_tier(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &t) != 0)
 		return CLI_USAGE;
+	if (t.kernel)
+		return tier_kernel(t.json, t.paths);
 	cli_catch_signals();
 	err = where_try(&t.where, &l, &pid);
 	if (err)

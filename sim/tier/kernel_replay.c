@@ -373,6 +373,8 @@ int kernel_replay(const char *path, struct kernel_result *ret_result)
 		err = replay_all(&r);
 		table_end(&r.table);
 	}
+	if (err == -ENOMEM)
+		kernel_trace_wrong(&r.trace, strerror(ENOMEM));
 	memcpy(r.result.policy, r.trace.policy, sizeof(r.result.policy));
 	*ret_result = r.result;
 	free(r.follows);
