@@ -240,7 +240,7 @@ static int input_tick(struct replay *r)
 	return 0;
 }
 
-/* The first ones also say what time it is. */
+/* The first ones also say what time it is: the replay begins there. */
 static void rules(struct replay *r)
 {
 	r->rules = r->trace.rules;
@@ -253,24 +253,19 @@ static void rules(struct replay *r)
 
 static int input(struct replay *r)
 {
-	struct follow *f;
+	bool is_new = r->trace.what == INPUT_NEW, is_tick = r->trace.what == INPUT_TICK;
+	struct follow *f = follow_of(r, r->trace.knode);
 	int err;
 
-	if (!r->has_rules)
-		return kernel_trace_wrong(&r->trace,
-		                          "no line of kloc_rules before it: switch the "
-		                          "events on, then write a setting");
-	r->result.nr_inputs++;
-	if (r->trace.what == INPUT_TICK)
-		return input_tick(r);
-	if (r->trace.what == INPUT_NEW)
-		return follow_begin(r);
-	f = follow_of(r, r->trace.knode);
-	if (!f) {
-		r->result.nr_inputs--;
+	if (!r->has_rules || (!f && !is_new && !is_tick)) {
 		r->result.nr_left_out++;
 		return 0;
 	}
+	r->result.nr_inputs++;
+	if (is_tick)
+		return input_tick(r);
+	if (is_new)
+		return follow_begin(r);
 	err = all_told(r, f);
 	return err ? err : input_of(r, f);
 }
@@ -354,7 +349,11 @@ static int replay_all(struct replay *r)
 	}
 	for (i = 0; !err && i < r->nr; i++)
 		err = all_told(r, &r->follows[i]);
-	if (!err && !r->result.nr_inputs)
+	if (!err && !r->has_rules && r->result.nr_left_out)
+		err = kernel_trace_wrong(&r->trace,
+		                         "no line of kloc_rules: switch the events "
+		                         "on, then write a setting");
+	else if (!err && !r->result.nr_inputs)
 		err = kernel_trace_wrong(
 			&r->trace, "neither a record of `lodic serve "
 				   "--policy-record' nor events of kloc of tracefs");

@@ -17,7 +17,7 @@ struct kernel_result {
 	char policy[32];             /* the last one */
 	u64 nr_inputs, nr_decisions; /* made again, and compared */
 	u64 nr_knodes;               /* followed */
-	u64 nr_left_out; /* lines of knodes that were there before the record */
+	u64 nr_left_out; /* lines before the first rules, and of knodes from then */
 };
 
 /* 0: each decision is the recorded one, and none is missing. -EINVAL: it is not, or the file is no

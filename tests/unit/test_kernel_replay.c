@@ -498,7 +498,7 @@ static void replay_of_rubbish_einval(void **state)
 	assert_int_equal(replay(&result, text, sizeof(text)), -ENOENT);
 }
 
-/* Knodes from before the record, and events of somebody else. */
+/* What was before the first rules, and events of somebody else. */
 static void replay_of_other_lines_left_out(void **state)
 {
 	struct kernel_result result;
@@ -510,11 +510,12 @@ static void replay_of_other_lines_left_out(void **state)
 	longer[sizeof(longer) - 1] = '\0';
 	write_text(longer);
 	assert_int_equal(replay(&result, text, sizeof(text)), -EINVAL);
-	write_text(RULES INPUT("close", "1") DECISION("deactivate", "age") AT
+	write_text(INPUT("new", "0") RULES INPUT("close", "1")
+	                   DECISION("deactivate", "age") AT
 	           "mm_migrate_pages: nr_succeeded=9\n" AT
 	           "kloc_input: input=tick dev=0:0 ino=0 knode=0 n=0 now=1\n");
 	assert_int_equal(replay(&result, text, sizeof(text)), 0);
-	assert_int_equal(result.nr_left_out, 2);
+	assert_int_equal(result.nr_left_out, 3);
 	assert_int_equal(result.nr_inputs, 1);
 	assert_int_equal(result.nr_decisions, 0);
 }
