@@ -110,7 +110,7 @@ static int parse_rules(struct kernel_trace *t)
 	size_t length;
 	const char *policy = field(t, "policy", &length);
 	enum kloc_policy_id id;
-	u64 promote, ping_pong;
+	u64 promote, ping_pong, on;
 
 	if (!policy || length >= sizeof(t->policy))
 		return missing(t, "policy");
@@ -119,7 +119,7 @@ static int parse_rules(struct kernel_trace *t)
 	id = kloc_policy_named(t->policy);
 	if (id == KLOC_NR_POLICIES)
 		return missing(t, "policy");
-	if (number(t, "promote", 1, &promote) ||
+	if (number(t, "on", 1, &on) || number(t, "promote", 1, &promote) ||
 	    number(t, "ping_pong", 255, &ping_pong) ||
 	    number32(t, "age_limit", &t->rules.age_limit) ||
 	    number32(t, "forgive", &t->rules.forgive))
@@ -127,7 +127,8 @@ static int parse_rules(struct kernel_trace *t)
 	t->rules.ping_pong = (u32)ping_pong;
 	t->rules.promote_whole = promote;
 	t->rules.eager = true; /* a kernel knows no other way */
-	t->rules.mover = (u8)kloc_policy_mover(id);
+	/* While it is off, states change and nothing moves. */
+	t->rules.mover = (u8)(on ? kloc_policy_mover(id) : MOVER_NONE);
 	return 0;
 }
 

@@ -165,7 +165,7 @@ class Output(unittest.TestCase):
     def test_tier_replay_tells_kernel_from_service(self):
         knode = "dev=8:1 ino=5 knode=1"
         kernel = "".join(f"  sh-1 [000] ..... 1: {line} now=0\n" for line in (
-            "kloc_rules: policy=kloc promote=0 age_limit=16 ping_pong=8 forgive=64",
+            "kloc_rules: policy=kloc on=1 promote=0 age_limit=16 ping_pong=8 forgive=64",
             f"kloc_input: input=new {knode} n=0", f"kloc_input: input=open {knode} n=1",
             f"kloc_decision: what=activate {knode} why=state fast=0 slow=0"))
         service = "begin kloc 16384 16384 16 4 2\nmap 0 7 0\nopen 0\n"

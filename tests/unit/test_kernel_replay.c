@@ -313,7 +313,8 @@ static void record(u64 seed, bool promotes)
 	assert_non_null(w.f);
 	fputs("# tracer: nop\n#\n", w.f);
 	event("kloc_rules");
-	fprintf(w.f, "policy=kloc promote=%d age_limit=3 ping_pong=3 forgive=2 now=0\n",
+	fprintf(w.f,
+	        "policy=kloc on=1 promote=%d age_limit=3 ping_pong=3 forgive=2 now=0\n",
 	        promotes);
 	for (i = 0; i < STEPS; i++)
 		step(&seed);
@@ -444,7 +445,7 @@ static void replay_of_broken_record_einval(void **state)
 
 #define AT "  sh-1  [000] .....  1: "
 #define RULES \
-	AT "kloc_rules: policy=kloc promote=0 age_limit=3 ping_pong=8 forgive=64 now=0\n"
+	AT "kloc_rules: policy=kloc on=1 promote=0 age_limit=3 ping_pong=8 forgive=64 now=0\n"
 #define INPUT(what, n) \
 	AT "kloc_input: input=" what " dev=8:1 ino=5 knode=1 n=" n " now=0\n"
 #define DECISION(what, why) \
@@ -468,9 +469,9 @@ static void replay_of_rubbish_einval(void **state)
 		RULES AT "kloc_input: input=tick dev=0:0 ino=0 n=0 now=0\n",
 		RULES AT "kloc_input: input=tick dev=0:0 ino=0 knode=0 n=0 now=0",
 		AT
-		"kloc_rules: policy=none promote=0 age_limit=3 ping_pong=8 forgive=6 now=0\n",
+		"kloc_rules: policy=none on=1 promote=0 age_limit=3 ping_pong=8 forgive=6 now=0\n",
 		AT
-		"kloc_rules: policy=kloc promote=2 age_limit=3 ping_pong=8 forgive=6 now=0\n",
+		"kloc_rules: policy=kloc on=1 promote=2 age_limit=3 ping_pong=8 forgive=6 now=0\n",
 		OPENED INPUT("open", "1"),
 		OPENED INPUT("close", "0") DECISION("deactivate", "state"),
 		OPENED INPUT("close", "0") DECISION("deactivate", "state")
@@ -493,6 +494,11 @@ static void replay_of_rubbish_einval(void **state)
 	}
 	write_text(OPENED INPUT("close", "0") DECISION("deactivate", "state")
 	                   DECISION("demote", "state") DECISION("place", "state"));
+	assert_int_equal(replay(&result, text, sizeof(text)), 0);
+	/* Closed while it is off: nothing moves. */
+	write_text(OPENED AT "kloc_rules: policy=kloc on=0 promote=0 age_limit=3 "
+	                     "ping_pong=8 forgive=64 now=0\n" INPUT("close", "0")
+	                             DECISION("deactivate", "state"));
 	assert_int_equal(replay(&result, text, sizeof(text)), 0);
 	unlink(path);
 	assert_int_equal(replay(&result, text, sizeof(text)), -ENOENT);
