@@ -102,7 +102,8 @@ def paper_functions(tree):
 def guest_words(tree):
     """Names of tests in the guest: programs, subtests and KUnit cases."""
     texts = [text for path, text in tree.items()
-             if path.startswith(("kernel/tests/", "kernel/files/lodic-kunit/", "kernel/extra/"))]
+             if path.startswith(("kernel/tests/", "kernel/files/lodic-kunit/",
+                              "kernel/files/kloc-kunit/", "kernel/extra/"))]
     stems = [path.rsplit("/", 1)[-1].split(".")[0] for path in tree
              if path.startswith("kernel/tests/")]
     return " ".join(texts + stems)
