@@ -75,10 +75,16 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "slow", SETTING(SLOW), "GLOB", 0,
 	  "Files whose blocks go to slow memory; may be given again", 0 },
+	{ "replicate", SETTING(REPLICATE), "GLOB", 0,
+	  "Files that never change and whose holds each node of memory has a copy of; may be "
+	  "given again",
+	  0 },
 	{ "policy", SETTING(POLICY), "NAME", 0,
 	  "What places blocks in the two tiers and moves them: kloc, naive, nimble, tpp and "
 	  "others of doc/tier.md; none: you do (default)",
 	  0 },
+	{ "policy-tick", SETTING(POLICY_TICK), "SECONDS", 0,
+	  "How fast time passes for the policy: a tick in so long (default: 1)", 0 },
 	{ "policy-record", KEY_RECORD, "FILE", 0,
 	  "Write the policy's calls and decisions there", 0 },
 	{ "barrier", SETTING(BARRIER), "KIND", 0,
@@ -186,7 +192,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(FAST_MEMORY):
 	case SETTING(FAST):
 	case SETTING(SLOW):
+	case SETTING(REPLICATE):
 	case SETTING(POLICY):
+	case SETTING(POLICY_TICK):
 	case SETTING(PRESSURE):
 	case SETTING(LOG):
 	case SETTING(LOG_LEVEL):
@@ -305,9 +313,11 @@ static int complete(struct serve *s)
 		.immutable = (const char *const *)settings->globs[GLOBS_IMMUTABLE],
 		.fast = (const char *const *)settings->globs[GLOBS_FAST],
 		.slow = (const char *const *)settings->globs[GLOBS_SLOW],
+		.replicate = (const char *const *)settings->globs[GLOBS_REPLICATE],
 		.fast_bytes = settings->fast_bytes,
 		.policy =
 			strcmp(settings->policy, "none") == 0 ? NULL : settings->policy,
+		.policy_tick_ms = settings->policy_tick_ms,
 		.policy_record = s->record,
 		.buffered = settings->buffered,
 		.small_pages = settings->small_pages,

@@ -56,7 +56,9 @@ static const struct {
 	[SETTING_FAST_MEMORY] = { "fast-memory", 0, SERVICE_MAX_CACHE_BYTES },
 	[SETTING_FAST] = { .name = "fast" },
 	[SETTING_SLOW] = { .name = "slow" },
+	[SETTING_REPLICATE] = { .name = "replicate" },
 	[SETTING_POLICY] = { .name = "policy" },
+	[SETTING_POLICY_TICK] = { .name = "policy-tick" },
 	[SETTING_PRESSURE] = { .name = "pressure" },
 	[SETTING_LOG] = { .name = "log" },
 	[SETTING_LOG_LEVEL] = { .name = "log-level" },
@@ -80,6 +82,7 @@ enum settings_globs settings_globs(enum setting setting)
 	case SETTING_IMMUTABLE: return GLOBS_IMMUTABLE;
 	case SETTING_FAST: return GLOBS_FAST;
 	case SETTING_SLOW: return GLOBS_SLOW;
+	case SETTING_REPLICATE: return GLOBS_REPLICATE;
 	default: return NR_GLOBS;
 	}
 }
@@ -134,6 +137,7 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_IMMUTABLE:
 	case SETTING_FAST:
 	case SETTING_SLOW:
+	case SETTING_REPLICATE:
 		return settings_equal_globs(a->globs[settings_globs(setting)],
 		                            b->globs[settings_globs(setting)]);
 	case SETTING_BUFFERED: return a->buffered == b->buffered;
@@ -147,6 +151,7 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 		       a->hold_bytes == b->hold_bytes;
 	case SETTING_FAST_MEMORY: return a->fast_bytes == b->fast_bytes;
 	case SETTING_POLICY: return strcmp(a->policy, b->policy) == 0;
+	case SETTING_POLICY_TICK: return a->policy_tick_ms == b->policy_tick_ms;
 	case SETTING_PRESSURE: return strcmp(a->pressure, b->pressure) == 0;
 	case SETTING_LOG: return a->log_json == b->log_json;
 	case SETTING_LOG_LEVEL:
@@ -249,37 +254,35 @@ static bool settings_find(const char *const *names, size_t nr, const char *value
 	return false;
 }
 
-static int settings_take_scheme(struct settings *s, const char *value, uint64_t *ret)
+static int settings_take_word(struct settings *s, enum setting setting,
+                              const char *value, uint64_t *ret)
 {
-	if (settings_find(settings_schemes, NR_SCHEMES, value, ret))
-		return 0;
-	return settings_refuse(
-		s, "there is no scheme '%s'; choose lodic, atomic, frozen or hazard",
-		value);
-}
-
-static int settings_take_barrier(struct settings *s, const char *value, uint64_t *ret)
-{
-	if (settings_find(settings_barriers, NR_BARRIERS, value, ret))
-		return 0;
-	return settings_refuse(
-		s, "there is no barrier '%s'; choose auto, light or lock", value);
-}
-
-static int settings_take_log(struct settings *s, const char *value, uint64_t *ret)
-{
-	if (settings_find(settings_logs, NR_LOGS, value, ret))
-		return 0;
-	return settings_refuse(s, "'%s' is neither text nor json", value);
-}
-
-static int settings_take_level(struct settings *s, const char *value, uint64_t *ret)
-{
-	if (settings_find(settings_levels, NR_LEVELS, value, ret))
-		return 0;
-	return settings_refuse(
-		s, "there is no level '%s'; choose error, warning, info or debug",
-		value);
+	switch (setting) {
+	case SETTING_SCHEME:
+		if (settings_find(settings_schemes, NR_SCHEMES, value, ret))
+			return 0;
+		return settings_refuse(s,
+		                       "there is no scheme '%s'; choose lodic, atomic, "
+		                       "frozen or hazard",
+		                       value);
+	case SETTING_BARRIER:
+		if (settings_find(settings_barriers, NR_BARRIERS, value, ret))
+			return 0;
+		return settings_refuse(
+			s, "there is no barrier '%s'; choose auto, light or lock",
+			value);
+	case SETTING_LOG:
+		if (settings_find(settings_logs, NR_LOGS, value, ret))
+			return 0;
+		return settings_refuse(s, "'%s' is neither text nor json", value);
+	default:
+		if (settings_find(settings_levels, NR_LEVELS, value, ret))
+			return 0;
+		return settings_refuse(s,
+		                       "there is no level '%s'; choose error, warning, "
+		                       "info or debug",
+		                       value);
+	}
 }
 
 static int settings_take_user(struct settings *s, const char *value, uint64_t *ret)
@@ -388,6 +391,21 @@ static int settings_take_number(struct settings *s, enum setting setting,
 	                       (unsigned long long)least, (unsigned long long)most);
 }
 
+static int settings_take_ms(struct settings *s, enum setting setting, const char *value,
+                            uint64_t *ret)
+{
+	uint64_t n;
+
+	if (value_parse_ms(value, &n) != 0)
+		return settings_refuse(
+			s, "'%s' is not a number of seconds, at most 1000000000",
+			value);
+	if (n == 0 && setting == SETTING_POLICY_TICK)
+		return settings_refuse(s, "a tick takes 0.001 seconds at least");
+	*ret = n;
+	return 0;
+}
+
 /* Reads any value that is one number; that also covers a word of a list. */
 static int settings_parse(struct settings *s, enum setting setting, const char *value,
                           uint64_t *ret)
@@ -396,24 +414,21 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 	case SETTING_MEMORY: return settings_take_memory(s, value, ret);
 	case SETTING_HOLDS:
 	case SETTING_FAST_MEMORY: return settings_take_part(s, setting, value, ret);
-	case SETTING_SCHEME: return settings_take_scheme(s, value, ret);
-	case SETTING_BARRIER: return settings_take_barrier(s, value, ret);
+	case SETTING_SCHEME:
+	case SETTING_BARRIER:
+	case SETTING_LOG:
+	case SETTING_LOG_LEVEL: return settings_take_word(s, setting, value, ret);
 	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
 	case SETTING_HUGE_PAGES: return settings_take_huge_pages(s, value, ret);
 	case SETTING_IDLE_EXIT:
 	case SETTING_KEEP:
-		if (value_parse_ms(value, ret) == 0)
-			return 0;
-		return settings_refuse(
-			s, "'%s' is not a number of seconds, at most 1000000000",
-			value);
+	case SETTING_POLICY_TICK: return settings_take_ms(s, setting, value, ret);
 	case SETTING_IMMUTABLE:
 	case SETTING_FAST:
-	case SETTING_SLOW: return settings_check_glob(s, value);
+	case SETTING_SLOW:
+	case SETTING_REPLICATE: return settings_check_glob(s, value);
 	case SETTING_POLICY: return settings_check_policy(s, value);
 	case SETTING_PRESSURE: return settings_check_pressure(s, value);
-	case SETTING_LOG: return settings_take_log(s, value, ret);
-	case SETTING_LOG_LEVEL: return settings_take_level(s, value, ret);
 	case SETTING_TRUST: return settings_take_user(s, value, ret);
 	default: return settings_take_number(s, setting, value, ret);
 	}
@@ -431,6 +446,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_IMMUTABLE:
 	case SETTING_FAST:
 	case SETTING_SLOW:
+	case SETTING_REPLICATE:
 		return settings_add_glob(s, s->globs[settings_globs(setting)], value);
 	case SETTING_BUFFERED: s->buffered = n != 0; return 0;
 	case SETTING_QUOTA: s->quota = (uint32_t)n; return 0;
@@ -441,6 +457,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_HOLDS: s->hold_bytes = n; return 0;
 	case SETTING_FAST_MEMORY: s->fast_bytes = n; return 0;
 	case SETTING_POLICY: strcpy(s->policy, value); return 0;
+	case SETTING_POLICY_TICK: s->policy_tick_ms = n; return 0;
 	case SETTING_PRESSURE: strcpy(s->pressure, value); return 0;
 	case SETTING_LOG: s->log_json = n != 0; return 0;
 	case SETTING_LOG_LEVEL: s->log_level = (uint32_t)n; return 0;

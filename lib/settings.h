@@ -35,7 +35,9 @@ enum setting {
 	SETTING_FAST_MEMORY,
 	SETTING_FAST,
 	SETTING_SLOW,
+	SETTING_REPLICATE,
 	SETTING_POLICY,
+	SETTING_POLICY_TICK,
 	SETTING_PRESSURE,
 	SETTING_LOG,
 	SETTING_LOG_LEVEL,
@@ -44,7 +46,13 @@ enum setting {
 };
 
 /* Lists of globs. */
-enum settings_globs { GLOBS_IMMUTABLE, GLOBS_FAST, GLOBS_SLOW, NR_GLOBS };
+enum settings_globs {
+	GLOBS_IMMUTABLE,
+	GLOBS_FAST,
+	GLOBS_SLOW,
+	GLOBS_REPLICATE,
+	NR_GLOBS
+};
 
 /* Where a value comes from: an earlier source wins. For the globs of one setting this holds for all
  * of a source's globs together. */
@@ -66,8 +74,9 @@ struct settings {
 	uint64_t fast_bytes;   /* of those that are not for holds */
 	uint64_t idle_exit_ms; /* 0: never */
 	uint64_t keep_ms;
-	uint32_t scheme;  /* enum lodic_scheme */
-	uint32_t barrier; /* enum service_barrier */
+	uint64_t policy_tick_ms; /* 0: nobody says */
+	uint32_t scheme;         /* enum lodic_scheme */
+	uint32_t barrier;        /* enum service_barrier */
 	uint32_t quota, entries, files;
 	uint32_t log_level; /* enum service_level */
 	bool log_json;

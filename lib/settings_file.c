@@ -27,7 +27,7 @@
 	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
 	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | 1u << SETTING_PRESSURE | \
 	 1u << SETTING_FAST_MEMORY | 1u << SETTING_FAST | 1u << SETTING_SLOW | \
-	 1u << SETTING_POLICY)
+	 1u << SETTING_REPLICATE | 1u << SETTING_POLICY | 1u << SETTING_POLICY_TICK)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -151,6 +151,12 @@ static bool settings_file_is_left(const struct settings *s, enum setting i)
 	        s->from[i] == SETTINGS_LEFT);
 }
 
+static void settings_file_print_ms(const char *key, uint64_t ms, FILE *file)
+{
+	fprintf(file, "%s = %llu.%03llu\n", key, (unsigned long long)ms / 1000,
+	        (unsigned long long)ms % 1000);
+}
+
 static void settings_file_print(const struct settings *s, enum setting i, FILE *file)
 {
 	const char *key = settings_name(i);
@@ -174,6 +180,7 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	case SETTING_IMMUTABLE:
 	case SETTING_FAST:
 	case SETTING_SLOW:
+	case SETTING_REPLICATE:
 		for (char *const *glob = s->globs[settings_globs(i)]; *glob; glob++)
 			fprintf(file, "%s = %s\n", key, *glob);
 		return;
@@ -183,10 +190,9 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	case SETTING_QUOTA: fprintf(file, "%s = %u\n", key, s->quota); return;
 	case SETTING_ENTRIES: fprintf(file, "%s = %u\n", key, s->entries); return;
 	case SETTING_FILES: fprintf(file, "%s = %u\n", key, s->files); return;
-	case SETTING_KEEP:
-		fprintf(file, "%s = %llu.%03llu\n", key,
-		        (unsigned long long)s->keep_ms / 1000,
-		        (unsigned long long)s->keep_ms % 1000);
+	case SETTING_KEEP: settings_file_print_ms(key, s->keep_ms, file); return;
+	case SETTING_POLICY_TICK:
+		settings_file_print_ms(key, s->policy_tick_ms, file);
 		return;
 	case SETTING_HUGE_PAGES:
 		fprintf(file, "%s = %s\n", key, s->small_pages ? "off" : "auto");

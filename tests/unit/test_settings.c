@@ -119,6 +119,9 @@ static void set_value_not_valid_refused_with_limits(void **state)
 		{ SETTING_HUGE_PAGES, "yes", "neither auto nor off" },
 		{ SETTING_IDLE_EXIT, "soon", "not a number of seconds" },
 		{ SETTING_KEEP, "-1", "not a number of seconds" },
+		{ SETTING_POLICY_TICK, "fast", "not a number of seconds" },
+		{ SETTING_POLICY_TICK, "0", "0.001 seconds at least" },
+		{ SETTING_REPLICATE, "m/*", "begins with /" },
 	};
 	struct settings s = { 0 };
 
@@ -183,7 +186,9 @@ static void read_file_every_key_taken(void **state)
 	                           "fast = /db/*.sst\n"
 	                           "slow = /backup/*\n"
 	                           "slow = /log/*\n"
+	                           "replicate = /models/*\n"
 	                           "policy = kloc\n"
+	                           "policy-tick = 0.05\n"
 	                           "pressure = /x/memory.pressure\n"
 	                           "trust = 17\n"
 	                           "log = json\n"
@@ -198,7 +203,9 @@ static void read_file_every_key_taken(void **state)
 	assert_string_equal(s.globs[GLOBS_FAST][0], "/db/*.sst");
 	assert_string_equal(s.globs[GLOBS_SLOW][0], "/backup/*");
 	assert_string_equal(s.globs[GLOBS_SLOW][1], "/log/*");
+	assert_string_equal(s.globs[GLOBS_REPLICATE][0], "/models/*");
 	assert_string_equal(s.policy, "kloc");
+	assert_int_equal(s.policy_tick_ms, 50);
 	assert_int_equal(s.scheme, LODIC_ATOMIC);
 	assert_int_equal(s.barrier, SERVICE_BARRIER_LOCK);
 	assert_int_equal(s.idle_exit_ms, 2500);
@@ -445,7 +452,9 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	settings_set(&s, SETTING_HOLDS, "0", SETTINGS_OPTION);
 	settings_set(&s, SETTING_FAST_MEMORY, "16M", SETTINGS_OPTION);
 	settings_set(&s, SETTING_SLOW, "/d/*", SETTINGS_OPTION);
+	settings_set(&s, SETTING_REPLICATE, "/m/*", SETTINGS_OPTION);
 	settings_set(&s, SETTING_POLICY, "tpp", SETTINGS_OPTION);
+	settings_set(&s, SETTING_POLICY_TICK, "0.5", SETTINGS_OPTION);
 	settings_set(&s, SETTING_IDLE_EXIT, "7", SETTINGS_OPTION);
 	settings_set(&s, SETTING_QUOTA, "9", SETTINGS_USER);
 	settings_set(&s, SETTING_FILES, "9", SETTINGS_SYSTEM);
@@ -464,7 +473,9 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_int_equal(next.fast_bytes, 16 << 20);
 	assert_string_equal(next.globs[GLOBS_SLOW][0], "/d/*");
 	assert_null(next.globs[GLOBS_FAST][0]);
+	assert_string_equal(next.globs[GLOBS_REPLICATE][0], "/m/*");
 	assert_string_equal(next.policy, "tpp");
+	assert_int_equal(next.policy_tick_ms, 500);
 	assert_int_equal(next.keep_ms, 250);
 	assert_true(next.buffered);
 	assert_true(next.small_pages);
