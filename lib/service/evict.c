@@ -140,7 +140,7 @@ static u32 evict_nr_hidden(const struct evict *e)
 /* Frames that are free, or on their way. */
 static u32 evict_nr_coming(const struct service *s)
 {
-	return s->tiers.nr_free + evict_nr_hidden(&s->evict);
+	return s->tiers.nr_free + s->tiers.nr_aside + evict_nr_hidden(&s->evict);
 }
 
 /* Has eviction hidden frame? What is hidden for a move stays in the queues, and nobody rescues

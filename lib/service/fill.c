@@ -526,7 +526,7 @@ void fill_check(struct service *s)
 {
 	CHECK(s->fill.nr_busy == 0, "checked at rest");
 	CHECK(s->tiers.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
-	                      mover_nr_targets(s) + FRAME_FIRST ==
+	                      s->tiers.nr_aside + FRAME_FIRST ==
 	              s->arena.nr_frames,
 	      "no frame is lost");
 	arena_check(&s->arena);

@@ -8,7 +8,9 @@
  *   cached here  <--shown, the free frame goes back-- pinned, rescued, or its file has gone
  *
  * The target is set aside when the frame is hidden. So a move that has begun does not end for
- * want of room, and a fill finds fewer free frames for a fence's time.
+ * want of room, and a fill finds fewer free frames for a fence's time. Eviction counts it as one
+ * that comes: else each move in a full cache would push a block out, and let another one in
+ * without a look at how many may come (admission.h).
  *
  * Eviction may choose a frame that is hidden for a move. It hides the frame by its own number,
  * and the move passes it by (B1 in core/cache/batch.h). The mover in turn leaves alone what
@@ -126,6 +128,7 @@ static void mover_end(struct service *s, u32 target, bool moved)
 {
 	enum tier to = tier_of(s, target);
 
+	s->tiers.nr_aside--;
 	s->tiers.of[to].moved += moved;
 	s->tiers.of[to].refused += !moved;
 	if (!moved)
@@ -178,11 +181,13 @@ static enum mover_answer mover_frame(struct service *s, u32 frame, enum tier to,
 		s->tiers.of[to].no_room++;
 		return MOVER_NO_ROOM;
 	}
+	s->tiers.nr_aside++;
 	if (s->arena.counts)
 		return mover_word(s, frame, target);
 	/* The list says which contexts had pins lately: that spares a hide in vain. */
 	mover_spend(m, walk_lines(&s->arena, &s->evict.list) + NEXT_LINES);
 	if (!batch_add(&s->arena, b, &s->evict.list, frame)) {
+		s->tiers.nr_aside--;
 		tier_push(s, target);
 		return MOVER_BUSY;
 	}
@@ -406,17 +411,4 @@ bool mover_is_idle(const struct service *s)
 	const struct mover *m = s->mover;
 
 	return !m || (!m->away && m->open->batch.nr == 0 && m->nr_files == 0);
-}
-
-u32 mover_nr_targets(const struct service *s)
-{
-	const struct mover *m = s->mover;
-	u32 nr = 0;
-
-	if (m)
-		nr = m->open->batch.nr;
-	/* Those that it has walked over are free, or hold blocks. It begins after the fence. */
-	if (m && m->away)
-		nr += m->away->batch.nr - (m->waits ? 0 : m->away->batch.at);
-	return nr;
 }

@@ -29,7 +29,5 @@ int mover_request(struct service *s, u64 to, u64 dev, u64 ino);
 bool mover_run(struct service *s);
 /* Is nothing under way, and does no file wait? */
 bool mover_is_idle(const struct service *s);
-/* Free frames that moves have set aside for themselves. */
-u32 mover_nr_targets(const struct service *s);
 
 #endif

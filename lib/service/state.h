@@ -181,6 +181,8 @@ struct tiers {
 	bool two;
 	u32 slow_from; /* the first slow frame; nr_frames: there are none */
 	u32 nr_free;   /* of both */
+	/* Free ones that moves have set aside. As many are free again when the moves end. */
+	u32 nr_aside;
 	struct {
 		u32 *free; /* a stack */
 		u32 nr_free;

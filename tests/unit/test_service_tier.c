@@ -27,17 +27,27 @@ static struct test_bed bed;
 static struct look *look;
 static struct stat st;
 
-static void make(u64 blocks)
+static void make_begin(void)
 {
-	int pid;
-
 	test_bed_init(&bed, LODIC_LODIC);
 	bed.service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
 	bed.service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
 	bed.service.options.quota = 16;
+}
+
+static void make_end(u64 blocks)
+{
+	int pid;
+
 	test_bed_make(&bed, blocks * LODIC_BLOCK_BYTES);
 	assert_int_equal(look_open(bed.service.socket, &look, &pid), 0);
 	assert_int_equal(stat(bed.path, &st), 0);
+}
+
+static void make(u64 blocks)
+{
+	make_begin();
+	make_end(blocks);
 }
 
 static void end(void)
@@ -201,6 +211,33 @@ static void move_both_tiers_full_no_room(void **state)
 	end();
 }
 
+/* The frame that a move has set aside is free again when the move ends, or the other one is. So
+ * a move alone pushes nothing out of a full cache. */
+static void move_in_full_cache_evicts_nothing(void **state)
+{
+	struct look_tier tiers[LOOK_NR_TIERS];
+	u64 evicted;
+
+	(void)state;
+	make_begin();
+	/* Then some frames are kept free. */
+	bed.service.options.barrier = SERVICE_BARRIER_LIGHT;
+	make_end(CACHE_BLOCKS);
+	test_bed_fill(&bed);
+	assert_true(WAIT_UNTIL(
+		(settled(tiers), tiers[0].free_frames + tiers[1].free_frames > 0)));
+	evicted = test_service_stat(bed.lodic).evicted;
+	for (u32 round = 0; round < 20; round++) {
+		assert_int_equal(move_to(LOOK_TIER_SLOW), 0);
+		settled(tiers);
+		assert_int_equal(move_to(LOOK_TIER_FAST), 0);
+		settled(tiers);
+	}
+	assert_true(tiers[0].moved + tiers[1].moved > 0);
+	assert_int_equal(test_service_stat(bed.lodic).evicted, evicted);
+	end();
+}
+
 /* More than fits moves as far as there is room. */
 static void move_larger_than_tier_fills_it(void **state)
 {
@@ -346,6 +383,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(move_pinned_block_stays_until_unpinned),
 		cmocka_unit_test(move_view_of_before_is_not_valid),
 		cmocka_unit_test(move_both_tiers_full_no_room),
+		cmocka_unit_test(move_in_full_cache_evicts_nothing),
 		cmocka_unit_test(move_larger_than_tier_fills_it),
 		cmocka_unit_test(move_file_revoked_frees_both_tiers),
 		cmocka_unit_test(open_path_matches_slow_glob_comes_in_slow),
