@@ -377,7 +377,7 @@ static struct hold_request process_request(u32 version, u64 from, u64 to)
 	return (struct hold_request){
 		.file = { &hold_world->proofs[arena], &hold_world->headers[arena].alive,
 		          ALIVE_VALUE + arena,
-		          version == HOLD_AFTER ? hold_world->again_id : HOLD_FILE },
+		          version == HOLD_AFTER ? hold_world->again_id : HOLD_FILE, 0 },
 		.version = version,
 		.from = from,
 		.to = to,

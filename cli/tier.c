@@ -37,7 +37,7 @@ struct tier {
 static const char doc[] =
 	"Print how much of the running cache lies in fast memory and how much in slow, which "
 	"blocks have moved, and where each file is. With --to, move the cached blocks of files; "
-	"their later blocks go there, too."
+	"their later blocks and holds go there, too."
 	"\v"
 	"Examples:\n"
 	"  lodic tier\n"
@@ -46,7 +46,7 @@ static const char doc[] =
 	"  sudo lodic tier --kernel /srv/db/*.sst\n"
 	"\n"
 	"A service has two tiers if it was started with --fast-memory. A block that a program "
-	"has pinned stays where it is.\n";
+	"has pinned stays where it is, and a hold until no program has it.\n";
 
 enum { KEY_TO = 0x1000, KEY_WAIT, KEY_KERNEL };
 
@@ -186,6 +186,26 @@ static void print_tier(const struct look_tier *r)
 	       text_count(r->missed).s);
 }
 
+/* Holds have memory of their own, beside the tiers' frames. */
+static void print_holds(const struct tier *t)
+{
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < t->nr_tiers; i++)
+		any |= t->tiers[i].holds | t->tiers[i].holds_came |
+		       t->tiers[i].holds_refused;
+	if (!any)
+		return;
+	printf("\n%-5s %5s %10s %10s %8s %8s\n", "HOLDS", "", "NUMBER", "SIZE", "CAME",
+	       "REFUSED");
+	for (size_t i = 0; i < t->nr_tiers; i++)
+		printf("%-5s %5s %10s %10s %8s %8s\n", name_of(t->tiers[i].tier), "",
+		       text_count(t->tiers[i].holds).s,
+		       text_bytes(t->tiers[i].hold_bytes).s,
+		       text_count(t->tiers[i].holds_came).s,
+		       text_count(t->tiers[i].holds_refused).s);
+}
+
 static void print_table(const struct tier *t)
 {
 	size_t columns = text_columns();
@@ -203,6 +223,7 @@ static void print_table(const struct tier *t)
 	if (t->nr_tiers < LOOK_NR_TIERS)
 		puts("all memory is alike; `lodic serve --fast-memory SIZE' makes two "
 		     "tiers");
+	print_holds(t);
 	if (t->nr > 0)
 		printf("\n%10s %10s  %-8s %s\n", "FAST", "SLOW", "NEW", "FILE");
 	for (size_t i = 0; i < end; i++) {
@@ -234,6 +255,8 @@ static json_t *json_of_tier(const struct look_tier *r)
 	json_object_set_new(o, "free", number(r->free_frames));
 	json_object_set_new(o, "asked", number(r->asked));
 	json_object_set_new(o, "missed", number(r->missed));
+	json_object_set_new(o, "holds", number(r->holds));
+	json_object_set_new(o, "hold_bytes", number(r->hold_bytes));
 	return o;
 }
 
@@ -246,6 +269,8 @@ static json_t *json_of_moves(const struct look_tier *r)
 	json_object_set_new(o, "moved", number(r->moved));
 	json_object_set_new(o, "refused", number(r->refused));
 	json_object_set_new(o, "no_room", number(r->no_room));
+	json_object_set_new(o, "holds_moved", number(r->holds_came));
+	json_object_set_new(o, "holds_refused", number(r->holds_refused));
 	return o;
 }
 

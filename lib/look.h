@@ -89,7 +89,7 @@ struct look_hold {
 	uint32_t had;     /* 1: somebody may have it */
 	uint32_t nr_pids; /* that stand here */
 	uint32_t more;    /* further processes */
-	uint32_t pad;
+	int32_t node;     /* it is the copy for that node; -1: its file has one copy */
 	uint32_t pids[LOOK_HOLD_PIDS];
 };
 enum look_hold_state { LOOK_HOLD_LOADING, LOOK_HOLD_SHARED, LOOK_HOLD_PAST };
@@ -115,7 +115,8 @@ struct look_tier {
 	uint32_t bytes;
 	uint32_t tier; /* enum look_tier_kind */
 	int32_t node;  /* where its memory was asked for; -1: anywhere */
-	uint32_t busy; /* 1: the service moves blocks now, or files wait for that */
+	uint32_t
+		busy; /* 1: the service moves blocks or holds now, or some wait for that */
 	uint64_t frames;
 	uint64_t free_frames;
 	uint64_t moved;   /* blocks that came from the other tier, since the start */
@@ -125,7 +126,10 @@ struct look_tier {
 	uint64_t asked;   /* blocks that came in and were wanted here, */
 	uint64_t
 		missed; /* and of these, those that went elsewhere for want of a free frame */
-	char policy[24]; /* its name; "": users place and move */
+	uint64_t holds, hold_bytes; /* whose memory was asked for here, now */
+	uint64_t holds_came;        /* moves of holds that brought them here */
+	uint64_t holds_refused;     /* those that the kernel refused, also in part */
+	char policy[24];            /* its name; "": users place and move */
 };
 
 /* What a drop has done. */

@@ -57,7 +57,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 10u
+#define WIRE_VERSION 11u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -92,6 +92,7 @@ struct wire_request {
 	uint64_t a;
 	uint64_t b;
 	uint64_t c;
+	uint64_t cpu; /* FILE_OPEN, HOLD: on which the program runs; else nothing */
 };
 
 struct wire_reply {

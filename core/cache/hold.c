@@ -16,7 +16,7 @@ static bool hold_is_of(const struct hold *h, const struct hold_file *f)
 {
 	if (MUTANT(HOLD_OTHER_ID))
 		return true; /* the list is of one entry of the arena */
-	return h->file.id == f->id &&
+	return h->file.id == f->id && h->file.node == f->node &&
 	       (MUTANT(HOLD_OTHER_ARENA) || h->file.alive_value == f->alive_value);
 }
 

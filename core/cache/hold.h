@@ -30,7 +30,8 @@
  * HD6 A description by number is of bytes that a holder has already. It may be of a PAST hold,
  *     but never of one that is LOADING or GOING.
  * HD7 A request for a range inside one that is SHARED or LOADING gets that one. So no byte
- *     is read or counted twice because two programs ask for the same range at one time.
+ *     is read or counted twice because two programs ask for the same range at one time. Where the
+ *     caller wants copies for nodes of memory, this holds for each copy.
  * HD8 A hold is of one file id in one arena (alive_value): ids are used again in another arena.
  *     After hold_outdate() nothing here looks at the arena's words, and they may be unmapped.
  * HD9 A hold stays LOADING while a worker may still write its memory.
@@ -68,6 +69,7 @@ struct hold_file {
 	const u64 *alive; /* of the arena's header */
 	u64 alive_value;  /* what it is while that arena lives; no other arena's */
 	u32 id;           /* under which the file was admitted there */
+	u32 node;         /* which copy, where there are several (HD7) */
 };
 
 /* The memory of all holds, in bytes. most may change at any time; used then falls as holds go. */

@@ -196,6 +196,10 @@ struct kloc_new {
  * knode. -KLOC_ENOSPC: no tier has room, or no object is free; nothing has changed. */
 int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
              u32 *ret_tier);
+/* Where the policy would place such an object of the knode now, if there were room. It asks, and
+ * changes nothing. *ret_follows: such objects follow when the answer changes. */
+u32 kloc_wished(struct kloc *k, u32 knode, enum kloc_kind kind, u32 cpu,
+                bool *ret_follows);
 /* The knode of an object added without one (packets: KLOCs s.4.2.3). */
 void kloc_adopt(struct kloc *k, u32 object, u32 knode, u32 cpu);
 /* The object is freed, and its copies with it. If it is in a move, the caller must still end that

@@ -99,16 +99,31 @@ static void index_remove(struct kloc *k, u32 object)
 		            object, &k->walks);
 }
 
-/* The tier of a new object. Kinds outside the groups stay in fast memory (KLOCs s.7.3). */
+/* Kinds outside the groups stay in fast memory (KLOCs s.7.3). */
+static struct kloc_wish wish_of(struct kloc *k, const struct kloc_object *o, u32 cpu)
+{
+	if (o->kind == KLOC_APP || !k->policy->groups || k->policy->has_nodes ||
+	    k->p.kinds & KLOC_BIT(o->kind) || MUTANT(KLOC_EXCLUDED_PLACED))
+		return k->policy->place(k, o, cpu);
+	return (struct kloc_wish){ .tier = KLOC_FAST, .why = KLOC_BY_POLICY };
+}
+
+u32 kloc_wished(struct kloc *k, u32 knode, enum kloc_kind kind, u32 cpu,
+                bool *ret_follows)
+{
+	const struct kloc_object o = { .knode = knode, .bytes = 1, .kind = kind & 15 };
+
+	*ret_follows = k->policy->mover != MOVER_NONE && kloc_is_grouped(k, &o);
+	return wish_of(k, &o, cpu).tier;
+}
+
+/* The tier of a new object. */
 static u32 choose_tier(struct kloc *k, const struct kloc_object *o, u32 cpu,
                        enum kloc_why *ret_why)
 {
-	struct kloc_wish wish = { .tier = KLOC_FAST, .why = KLOC_BY_POLICY };
+	struct kloc_wish wish = wish_of(k, o, cpu);
 	u32 tier;
 
-	if (o->kind == KLOC_APP || !k->policy->groups || k->policy->has_nodes ||
-	    k->p.kinds & KLOC_BIT(o->kind) || MUTANT(KLOC_EXCLUDED_PLACED))
-		wish = k->policy->place(k, o, cpu);
 	*ret_why = wish.why;
 	if (kloc_room(k, wish.tier) >= o->bytes + wish.spare)
 		return wish.tier;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -85,10 +86,12 @@ int channel_ask(struct channel *c, const struct wire_request *request, int fd,
                 void (*done)(void *owner, const struct channel_reply *reply),
                 void *owner)
 {
-	int err = c->socket < 0 ? -ECONNRESET
-	                        : wire_send(c->socket, request, sizeof(*request), &fd,
-	                                    fd >= 0);
+	struct wire_request told = *request;
+	int cpu = sched_getcpu(), err = -ECONNRESET;
 
+	told.cpu = cpu > 0 ? (u64)cpu : 0;
+	if (c->socket >= 0)
+		err = wire_send(c->socket, &told, sizeof(told), &fd, fd >= 0);
 	DCHECK(!c->done, "one request at a time");
 	if (err == -ECONNRESET)
 		channel_close(c, err);

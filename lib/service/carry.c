@@ -83,7 +83,7 @@ static void carry_admit(struct service *s, struct carry_opening *o)
 	struct held_file *n;
 	u32 slot;
 
-	if (!f || files_open(to, &o->file, &slot) != 0)
+	if (!f || files_open(to, &o->file, f->cpu, &slot) != 0)
 		return;
 	n = &to->files[slot];
 	n->hits = f->hits;

@@ -32,6 +32,7 @@
 #include "lib/service/hand.h"
 #include "lib/service/hold_request.h"
 #include "lib/service/hold_table.h"
+#include "lib/service/hold_tier.h"
 #include "lib/service/list.h"
 #include "lib/service/mover.h"
 #include "lib/service/place.h"
@@ -71,6 +72,7 @@ struct opening {
 	struct client *client; /* the main thread's; NULL: it has hung up meanwhile */
 	struct service_options options; /* the service may be replaced meanwhile */
 	int passed;
+	u64 cpu;
 	struct passed_file file;
 };
 
@@ -325,11 +327,11 @@ static void opening_work(struct worker_job *job)
 
 /* The client's open count, and what it needs to know. */
 static int client_admit(struct service *s, struct client *c, struct passed_file *p,
-                        struct wire_reply *reply)
+                        u64 cpu, struct wire_reply *reply)
 {
 	const struct held_file *f;
 	u32 slot;
-	int err = files_open(s, p, &slot);
+	int err = files_open(s, p, cpu, &slot);
 
 	if (err)
 		return err;
@@ -357,7 +359,7 @@ static void opening_done(struct service *s, struct worker_job *job)
 		proof_refuse(&o->file, o->passed, -EBUSY);
 		worker_close(s, o->passed);
 	}
-	reply.error = client_admit(s, c, &o->file, &reply);
+	reply.error = client_admit(s, c, &o->file, o->cpu, &reply);
 	client_note_error(s, reply.error);
 	free(o);
 	if (!c)
@@ -388,12 +390,13 @@ static int client_op_file_open(struct service *s, struct client *c, struct excha
 	o->client = c;
 	o->options = s->options;
 	o->passed = x->fds[0];
+	o->cpu = x->request.cpu;
 	err = service_watch_again(s, c->socket, 0, &c->socket_source);
 	if (!err)
 		err = worker_do(s, &o->job);
 	if (err == -EBUSY) {
 		proof_refuse(&o->file, o->passed, err);
-		client_admit(s, NULL, &o->file, &x->reply);
+		client_admit(s, NULL, &o->file, 0, &x->reply);
 	}
 	if (err) {
 		service_watch_again(s, c->socket, EPOLLIN, &c->socket_source);
@@ -463,6 +466,14 @@ static int client_op_hold(struct service *s, struct client *c, struct exchange *
 	return err;
 }
 
+static int client_op_move(struct service *s, struct exchange *x)
+{
+	int err = mover_request(s, x->request.a, x->request.b, x->request.c);
+
+	hold_tier_look(s);
+	return err;
+}
+
 /* A successor asks (hand.h). */
 static int client_op_hand(struct service *s, struct client *c, struct exchange *x)
 {
@@ -515,8 +526,7 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_HOLDS: return client_op_list(s, x, list_holds);
 	case WIRE_TIMES: return client_op_list(s, x, list_times);
 	case WIRE_TIERS: return client_op_list(s, x, list_tiers);
-	case WIRE_MOVE:
-		return mover_request(s, x->request.a, x->request.b, x->request.c);
+	case WIRE_MOVE: return client_op_move(s, x);
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
 	case WIRE_RESIZE: return resize_request(s, x->request.a, &x->reply.resize);

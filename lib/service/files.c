@@ -6,8 +6,7 @@
  * A file stays held when no client has it open any more: it is warm. It goes when a writer
  * comes, when its slot is needed, or when its last name is gone and no client has it
  * open. Its frames then become orphans, which the main loop takes back as fast as it has
- * time. Pinned orphans stay as they are, snapshots; the main loop looks at them again at
- * each tick.
+ * time. Pinned orphans stay as they are, snapshots; each tick looks at them again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -417,7 +416,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
-	policy_hold(s, f, p->path);
+	policy_hold(s, f, p);
 	f->state = FILE_HELD;
 	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
 	files_chain_add(s, f);
@@ -434,7 +433,8 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	return 0;
 }
 
-static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *ret_slot)
+static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu,
+                               u32 *ret_slot)
 {
 	/* The service has both open, so no other file can have their numbers meanwhile. */
 	struct held_file *f = files_find_held(s, p->dev, p->ino);
@@ -455,18 +455,18 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u32 *re
 	refused_forget(s, f->dev, f->ino);
 	if (f->nr_opens++ == 0)
 		files_idle_end(s, f);
-	policy_open(s, f);
+	policy_open(s, f, cpu);
 	*ret_slot = files_slot_of(s, f);
 	return 0;
 }
 
-int files_open(struct service *s, struct passed_file *p, u32 *ret_slot)
+int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 {
 	/* The program's own limit is another matter. */
 	int err = p->error == -EMFILE ? -ENFILE : p->error;
 
 	if (!err)
-		err = files_find_or_admit(s, p, ret_slot);
+		err = files_find_or_admit(s, p, cpu, ret_slot);
 	if (err)
 		refused_note(s, *p->path ? p->path : NULL, p->dev, p->ino, err, false);
 	files_close_fd(s, p->local, &p->fd);

@@ -27,6 +27,8 @@ struct held_file {
 	u32 nr_frames;    /* that hold its blocks */
 	u32 nr_fast;      /* of these, in the fast tier */
 	u32 tier;         /* enum tier: where its new blocks go, if no policy decides */
+	u32 cpu;          /* on which a program has opened it last */
+	bool replicates;  /* its holds have a copy on each node */
 	u32 knode;        /* of the policy */
 	u32 chain;        /* the next slot in service.chains; shape.nr_files: none */
 	u64 dev, ino, size;
@@ -48,10 +50,10 @@ struct frame_link {
 int files_init(struct service *s);
 void files_fini(struct service *s);
 /* Admits the file that a worker has looked at, or finds it among those held. The file in
- * ret_slot then has one more open. It takes or closes p's descriptor. The errors are those of
- * lodic_file_cached() and lodic_open(). -ENFILE: all slots are in use, or nearly all
- * descriptors; a file that no client has open makes room. */
-int files_open(struct service *s, struct passed_file *p, u32 *ret_slot);
+ * ret_slot then has one more open, by a program on that CPU. It takes or closes p's descriptor.
+ * The errors are those of lodic_file_cached() and lodic_open(). -ENFILE: all slots are in use, or
+ * nearly all descriptors; a file that no client has open makes room. */
+int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot);
 /* Undoes nr such opens, if the slot still holds the file with this id. */
 void files_close(struct service *s, u32 slot, u32 id, u32 nr);
 /* The held file with this id; NULL when it has gone. */

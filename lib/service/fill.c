@@ -29,7 +29,6 @@
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
-#include "lib/service/mover.h"
 #include "lib/service/policy.h"
 #include "lib/service/reads.h"
 

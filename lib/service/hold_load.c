@@ -24,11 +24,11 @@
 
 #include "lib/huge.h"
 #include "lib/service/hold_load.h"
+#include "lib/service/hold_tier.h"
 #include "lib/service/memory.h"
 #include "lib/service/pages.h"
 #include "lib/service/proof.h"
 #include "lib/service/reads.h"
-#include "lib/service/tier.h"
 #include "lib/service/worker.h"
 
 /* Our choice: a disk takes 2 ms, so that a worker is soon free for those who open files. Two huge
@@ -391,7 +391,7 @@ static int load_make(struct hold_load *load)
 	if (err)
 		return err;
 	load->at = at;
-	tier_bind_whole(load->owner, at, load->bytes, (enum tier)load->file->tier);
+	hold_tier_bind(load->owner, load->range, load->file, at);
 	madvise(at, load->bytes, MADV_DONTDUMP);
 	if (load->huge)
 		madvise(at, whole, MADV_HUGEPAGE);

@@ -15,7 +15,7 @@ static bool hold_move_file(const struct service *old, struct service *s,
 		return false;
 	r->file = n->id;
 	r->slot = (u32)(n - s->files);
-	r->core.file = hold_table_file(s, n);
+	r->core.file = hold_table_file(s, n, r->node);
 	return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "lib/service/hold_request.h"
 #include "lib/service/hold_table.h"
+#include "lib/service/hold_tier.h"
 #include "lib/service/memory.h"
 
 /* Our choice: few ranges ever wait for room. */
@@ -51,13 +52,13 @@ static int hold_request_give_shared(struct service *s, struct held_range *r, int
 
 /* A range that waits for room, around these bytes of f. */
 static struct held_range *hold_request_wanted(const struct holds *h,
-                                              const struct held_file *f, u64 first,
-                                              u64 bytes)
+                                              const struct held_file *f, u32 node,
+                                              u64 first, u64 bytes)
 {
 	struct held_range *r = h->queues.lists[HOLDS_WANTING].oldest;
 
 	for (u32 left = WANTED_LOOKS; r && left > 0; r = r->newer, left--)
-		if (r->file == f->id && r->offset <= first &&
+		if (r->file == f->id && r->node == node && r->offset <= first &&
 		    first + bytes <= r->offset + r->bytes)
 			return r;
 	return NULL;
@@ -66,7 +67,7 @@ static struct held_range *hold_request_wanted(const struct holds *h,
 /* A new range, which waits for room. It may be read already when this returns, or have failed:
  * then it stays as a failed one for a while. */
 static int hold_request_begin(struct service *s, struct hold_asker *asker,
-                              const struct held_file *f, u64 first, u64 bytes,
+                              const struct held_file *f, u32 node, u64 first, u64 bytes,
                               struct held_range **ret_range)
 {
 	struct holds *h = s->holds;
@@ -80,6 +81,7 @@ static int hold_request_begin(struct service *s, struct hold_asker *asker,
 		                                                      : -ENOMEM;
 	r->file = f->id;
 	r->slot = (u32)(f - s->files);
+	r->node = node;
 	r->dev = f->dev;
 	r->ino = f->ino;
 	r->offset = first;
@@ -93,14 +95,14 @@ static int hold_request_begin(struct service *s, struct hold_asker *asker,
 
 /* What is not ready for a request: it is being read, waits for room, or comes anew. */
 static int hold_request_later(struct service *s, struct hold_asker *asker,
-                              const struct held_file *f, u64 first, u64 bytes,
+                              const struct held_file *f, u32 node, u64 first, u64 bytes,
                               struct held_range **ret_range)
 {
-	struct held_range *r = hold_request_wanted(s->holds, f, first, bytes);
+	struct held_range *r = hold_request_wanted(s->holds, f, node, first, bytes);
 	int err;
 
 	if (!r) {
-		err = hold_request_begin(s, asker, f, first, bytes, &r);
+		err = hold_request_begin(s, asker, f, node, first, bytes, &r);
 		if (err)
 			return err;
 	}
@@ -128,8 +130,9 @@ static int hold_request_pages(const struct held_file *f, u64 page_bytes, u64 off
 	return 0;
 }
 
-static int hold_request_for(struct service *s, struct hold_asker *asker, int pid,
-                            const struct held_file *f, u64 offset, u64 n,
+static int hold_request_for(struct service *s, struct client *c,
+                            const struct held_file *f,
+                            const struct wire_request *request,
                             struct hold_offer *ret_offer)
 {
 	struct holds *h = s->holds;
@@ -137,29 +140,32 @@ static int hold_request_for(struct service *s, struct hold_asker *asker, int pid
 	struct hold *found;
 	struct hold_file file;
 	u64 first, bytes;
+	u32 node;
 	int err;
 
 	if (!h)
 		return -EFBIG;
-	err = hold_request_pages(f, h->page_bytes, offset, n, &first, &bytes);
+	err = hold_request_pages(f, h->page_bytes, request->b, request->c, &first,
+	                         &bytes);
 	if (err)
 		return err;
 	if (bytes > h->room.most)
 		return -EFBIG;
-	file = hold_table_file(s, f);
+	node = hold_tier_node(s, f, request->cpu);
+	file = hold_table_file(s, f, node);
 	switch (hold_table_ask(h, &file, (u32)(f - s->files), first, first + bytes,
 	                       &found)) {
 	case HOLD_GIVE:
-		return hold_request_give_shared(s, hold_table_range(found), pid,
+		return hold_request_give_shared(s, hold_table_range(found), c->pid,
 		                                ret_offer);
 	case HOLD_WAIT:
 		r = hold_table_range(found);
 		err = -EINPROGRESS;
 		break;
 	default:
-		err = hold_vouch(&file)
-		              ? hold_request_later(s, asker, f, first, bytes, &r)
-		              : -ESTALE;
+		err = hold_vouch(&file) ? hold_request_later(s, &c->holds, f, node,
+		                                             first, bytes, &r)
+		                        : -ESTALE;
 	}
 	if (err == -EINPROGRESS)
 		ret_offer->number = r->number;
@@ -196,9 +202,7 @@ static int hold_request_offer(struct service *s, struct client *c,
 	    !opens_have(&c->opens, (id - 1) % s->shape.nr_files, id))
 		return -EINVAL;
 	f = files_find(s, (u32)id);
-	return f ? hold_request_for(s, &c->holds, c->pid, f, request->b, request->c,
-	                            ret_offer)
-	         : -ESTALE;
+	return f ? hold_request_for(s, c, f, request, ret_offer) : -ESTALE;
 }
 
 int hold_request(struct service *s, struct client *c,

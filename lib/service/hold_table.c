@@ -21,14 +21,16 @@ bool hold_table_is_had(void *ctx)
 	return memory_ask_own(r->fd) != MEMORY_UNUSED;
 }
 
-struct hold_file hold_table_file(const struct service *s, const struct held_file *f)
+struct hold_file hold_table_file(const struct service *s, const struct held_file *f,
+                                 u32 node)
 {
 	const u64 *alive = &s->arena.header->alive;
 
 	return (struct hold_file){ .proof = &s->arena.files[f - s->files],
 		                   .alive = alive,
 		                   .alive_value = s->holds->alive,
-		                   .id = f->id };
+		                   .id = f->id,
+		                   .node = node };
 }
 
 void hold_table_note(struct holds *h, struct held_range *r)

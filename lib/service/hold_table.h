@@ -20,6 +20,12 @@ struct hold_sum {
 	u32 id; /* of the file; those of an earlier one do not count */
 };
 
+/* What lies in a tier, what came there by a move, and what could not. */
+struct hold_tier_sum {
+	u64 nr, bytes, came, refused;
+};
+struct hold_moving;
+
 struct holds {
 	struct hold_room room;
 	struct hold_queues queues;
@@ -38,14 +44,18 @@ struct holds {
 	/* Of ranges that a worker closes. Also of cancelled ones, but for those that do not come
 	 * back. A range that wants room waits for these. */
 	u64 leaving_bytes;
+	struct hold_tier_sum tiers[NR_TIERS];
+	struct hold_moving *moving; /* NULL: no range moves */
+	u64 look_at, look_left;     /* hold_tier_run(): where, and how many places */
 	u64 tick_at;
 	bool searching; /* for room: hold_queue_search() was called */
 	bool sweeping;  /* outdated ranges leave: the next turn looks for more */
 	u32 probes, looks, begins; /* that this turn has left */
 };
 
-/* What vouches for the held file f. */
-struct hold_file hold_table_file(const struct service *s, const struct held_file *f);
+/* What vouches for the held file f; node as in struct held_range. */
+struct hold_file hold_table_file(const struct service *s, const struct held_file *f,
+                                 u32 node);
 /* HD4: may anybody else have the memory? ctx is the struct held_range. */
 bool hold_table_is_had(void *ctx);
 /* core.had may have changed. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/service/hold_table.h"
+#include "lib/service/hold_tier.h"
 #include "lib/service/memory.h"
 #include "lib/service/worker.h"
 
@@ -64,6 +65,7 @@ static void holds_closed(struct service *s, struct held_range *r)
 	r->fd = -1;
 	holds_set_leaving(h, r, false);
 	h->huge_bytes -= r->huge_bytes;
+	hold_tier_count(h, r, false);
 	hold_end(&r->core);
 	if (r->error)
 		holds_fail(s, r, r->error);
@@ -156,7 +158,8 @@ static int holds_evict(struct service *s, u32 *probes, u32 *looks)
 		if (!r)
 			break;
 		--*probes;
-		if (holds_is_fresh(r) || !hold_leave(&r->core, hold_table_is_had, r)) {
+		if (holds_is_fresh(r) || hold_tier_moves(h, r) ||
+		    !hold_leave(&r->core, hold_table_is_had, r)) {
 			hold_table_note(h, r);
 			hold_queue_refuse(&h->queues, r);
 			continue;
@@ -206,7 +209,7 @@ static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
 		return -ECANCELED;
 	if (!f)
 		return -ESTALE;
-	file = hold_table_file(s, f);
+	file = hold_table_file(s, f, r->node);
 	while (!hold_begin(&r->core, &h->room, &file, r->offset, r->offset + r->bytes,
 	                   r->bytes, hold_load_nr_pieces(r->bytes))) {
 		if (r->bytes + h->room.used <= h->room.most + h->leaving_bytes)
@@ -313,7 +316,10 @@ void holds_loaded(struct service *s, struct held_range *r, int error)
 		/* A writer has cut the file off, for example. That is no error of a disk. */
 		error = -ESTALE;
 	}
-	h->huge_bytes += r->fd >= 0 ? r->huge_bytes : 0;
+	if (r->fd >= 0) {
+		h->huge_bytes += r->huge_bytes;
+		hold_tier_count(h, r, true);
+	}
 	if (hold_publish(&r->core, !error)) {
 		s->stat.holds_read++;
 		hold_table_settle(h, r, 0);
@@ -359,7 +365,8 @@ static void holds_sweep_one(struct service *s, struct held_range *r, u32 *probes
 	if ((r->queue != HOLDS_PAST && !(hold_is_ready(r) && r->had)) || *probes == 0)
 		return;
 	--*probes;
-	if (r->queue == HOLDS_PAST && hold_leave(&r->core, hold_table_is_had, r)) {
+	if (r->queue == HOLDS_PAST && !hold_tier_moves(s->holds, r) &&
+	    hold_leave(&r->core, hold_table_is_had, r)) {
 		*probes -= *probes < CLOSE_PROBES ? *probes : CLOSE_PROBES;
 		s->holds->sweeping = true;
 		holds_close(s, r);
@@ -397,6 +404,7 @@ bool holds_run(struct service *s)
 	if (h->sweeping)
 		holds_sweep(s);
 	busy = holds_go_on(s);
+	busy |= hold_tier_run(s, &h->probes);
 	return busy || h->sweeping;
 }
 
@@ -409,6 +417,7 @@ void holds_tick(struct service *s)
 	if (!h)
 		return;
 	holds_sweep(s);
+	hold_tier_look(s);
 	while ((r = h->queues.lists[HOLDS_FAILED].oldest) != NULL && r->until_ns < now)
 		hold_table_free(h, r);
 }
@@ -446,8 +455,10 @@ int holds_init(struct service *s)
 
 void holds_stop(struct service *s)
 {
-	if (s->holds)
-		s->holds->loads.stopping = true;
+	if (!s->holds)
+		return;
+	s->holds->loads.stopping = true;
+	hold_tier_stop(s->holds);
 }
 
 void holds_fini(struct service *s)

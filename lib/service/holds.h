@@ -58,6 +58,9 @@ struct held_range {
 	struct held_range *asker_next, **asker_at;
 	u32 queue; /* enum holds_queue */
 	u32 slot;  /* of its file */
+	u32 node;  /* for whose programs it is, if its file has copies; else 0 */
+	u32 tier;  /* enum tier: where its memory lies */
+	u64 rests_until_ns; /* it does not move before */
 	u64 number;
 	u64 dev, ino;
 	u64 offset, length; /* of the file, in bytes; offset is a multiple of a page */

@@ -16,6 +16,7 @@
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/hold_table.h"
+#include "lib/service/hold_tier.h"
 #include "lib/service/list.h"
 #include "lib/service/mover.h"
 #include "lib/service/policy.h"
@@ -212,8 +213,10 @@ static enum look_hold_state list_hold_state(const struct held_range *h)
 	}
 }
 
-static bool list_hold(struct wire_page *page, const struct held_range *h, u64 now)
+static bool list_hold(const struct service *s, struct wire_page *page,
+                      const struct held_range *h, u64 now)
 {
+	const struct held_file *f = files_find((struct service *)s, h->file);
 	struct look_hold *r = list_add(page, sizeof(*r));
 
 	if (!r)
@@ -230,6 +233,7 @@ static bool list_hold(struct wire_page *page, const struct held_range *h, u64 no
 	r->had = h->had;
 	r->nr_pids = h->nr_pids;
 	r->more = h->more;
+	r->node = f && f->replicates ? (int)h->node : -1;
 	memcpy(r->pids, h->pids, sizeof(r->pids));
 	return true;
 }
@@ -246,7 +250,7 @@ void list_holds(const struct service *s, u64 cursor, struct wire_page *page)
 		const struct held_range *h = hold_table_at(s, cursor);
 
 		if (h && h->queue != HOLDS_WANTING && h->queue != HOLDS_FAILED)
-			room = list_hold(page, h, now);
+			room = list_hold(s, page, h, now);
 	}
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
@@ -267,13 +271,17 @@ void list_times(const struct service *s, u64 cursor, struct wire_page *page)
 
 void list_tiers(const struct service *s, u64 cursor, struct wire_page *page)
 {
+	const struct hold_tier_sum none = { 0 };
+
 	(void)cursor; /* both fit */
 	for (u32 tier = 0; tier < (s->tiers.two ? NR_TIERS : 1); tier++) {
 		struct look_tier *r = list_add(page, sizeof(*r));
+		const struct hold_tier_sum *holds =
+			s->holds ? &s->holds->tiers[tier] : &none;
 
 		r->tier = tier;
 		r->node = s->tiers.of[tier].node;
-		r->busy = !mover_is_idle(s);
+		r->busy = !mover_is_idle(s) || hold_tier_is_busy(s);
 		r->frames = s->tiers.of[tier].nr_frames;
 		r->free_frames = s->tiers.of[tier].nr_free;
 		r->moved = s->tiers.of[tier].moved;
@@ -282,6 +290,10 @@ void list_tiers(const struct service *s, u64 cursor, struct wire_page *page)
 		r->no_room = s->tiers.of[tier].no_room;
 		r->asked = s->tiers.of[tier].asked;
 		r->missed = s->tiers.of[tier].missed;
+		r->holds = holds->nr;
+		r->hold_bytes = holds->bytes;
+		r->holds_came = holds->came;
+		r->holds_refused = holds->refused;
 		snprintf(r->policy, sizeof(r->policy), "%s",
 		         s->policy ? s->options.policy : "");
 	}

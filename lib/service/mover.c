@@ -8,9 +8,10 @@
  *   cached here  <--shown, the free frame goes back-- pinned, rescued, or its file has gone
  *
  * The target is set aside when the frame is hidden. So a move that has begun does not end for
- * want of room, and a fill finds fewer free frames for a fence's time. Eviction counts it as one
- * that comes: else each move in a full cache would push a block out, and let another one in
- * without a look at how many may come (admission.h).
+ * want of room, and a fill finds fewer free frames for a fence's time.
+ *
+ * Eviction counts such a target as a frame that comes. Otherwise each move in a full cache would
+ * push a block out. Another one would then come in, however many have come (admission.h).
  *
  * Eviction may choose a frame that is hidden for a move. It hides the frame by its own number,
  * and the move passes it by (B1 in core/cache/batch.h). The mover in turn leaves alone what

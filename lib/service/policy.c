@@ -7,9 +7,9 @@
  * decisions. tests/unit/test_policy.c makes them again. A line that begins with a number is a
  * decision.
  *
- *     begin POLICY FAST SLOW OBJECTS KNODES MOVES     bytes, and how many at most
- *     map KNODE INODE FLAGS   open KNODE   close KNODE   unlink KNODE
- *     add OBJECT KNODE KEY    touch OBJECT   remove OBJECT
+ *     begin POLICY FAST SLOW OBJECTS KNODES MOVES TIERS   bytes, how many at most, CPUs' tiers
+ *     map KNODE INODE FLAGS   open KNODE CPU   close KNODE CPU   unlink KNODE CPU
+ *     add OBJECT KNODE KEY CPU   touch OBJECT CPU   remove OBJECT
  *     tick   next   moved OBJECT RESULT
  */
 #define _GNU_SOURCE
@@ -27,9 +27,8 @@
 /* Time passes for the policy in such steps. Our choice: a knode that nobody uses is then inactive
  * after 16 s, and visits are at most 10 s old (sweep.c). */
 #define TICK_MS 1000u
-/* Knodes of the CPU's list, which is one here. */
+/* Knodes of a CPU's list. */
 #define LIST_LENGTH 32u
-#define CPU 0u
 
 struct policy {
 	struct kloc *kloc;
@@ -37,6 +36,9 @@ struct policy {
 	u32 *frames;  /* by object */
 	FILE *record; /* NULL: there is none */
 	bool changed; /* since kloc_next() had nothing */
+	u32 nr_cpus;
+	/* The tier that lies on each CPU's node; all 0 where the tiers are no nodes. */
+	u8 cpu_tier[NODES_MOST_CPUS];
 	u64 next_tick_ns;
 };
 
@@ -80,6 +82,16 @@ static enum kloc_policy_id policy_named(const struct service *s, const char **re
 	return KLOC_NR_POLICIES;
 }
 
+/* Where the slow tier's node has no CPUs, all CPUs are at the fast one. */
+static void policy_find_cpus(const struct service *s, struct policy *p)
+{
+	int slow = s->tiers.of[TIER_SLOW].node;
+
+	p->nr_cpus = s->nodes.nr_cpus;
+	for (u32 cpu = 0; cpu < p->nr_cpus; cpu++)
+		p->cpu_tier[cpu] = slow >= 0 && s->nodes.of_cpu[cpu] == slow;
+}
+
 static struct kloc_shape policy_shape(const struct service *s, struct policy *p,
                                       enum kloc_policy_id id)
 {
@@ -93,7 +105,8 @@ static struct kloc_shape policy_shape(const struct service *s, struct policy *p,
 		/* An unlinked knode stays until its last frame has gone. */
 		.nr_knodes = knodes < KNODE_LIST_MAX_KNODES ? (u32)knodes
 		                                            : KNODE_LIST_MAX_KNODES,
-		.nr_cpus = 1,
+		.nr_cpus = p->nr_cpus,
+		.cpu_tier = p->cpu_tier,
 		.list_length = LIST_LENGTH,
 		.policy = id,
 		.ops = { .arg = p, .log = policy_log },
@@ -128,10 +141,13 @@ static int policy_make(struct service *s, struct policy *p,
 		                       s->options.policy_record);
 		return err;
 	}
-	policy_note(p, "begin %s %llu %llu %u %u %u\n", kloc_policy_name(shape->policy),
+	policy_note(p, "begin %s %llu %llu %u %u %u ", kloc_policy_name(shape->policy),
 	            (unsigned long long)shape->capacity[0],
 	            (unsigned long long)shape->capacity[1], shape->nr_objects,
 	            shape->nr_knodes, shape->parameters.max_in_flight);
+	for (u32 cpu = 0; cpu < p->nr_cpus; cpu++)
+		policy_note(p, "%u", p->cpu_tier[cpu]);
+	policy_note(p, "\n");
 	return 0;
 }
 
@@ -149,6 +165,7 @@ int policy_init(struct service *s, const char **ret_why)
 	s->policy = calloc(1, sizeof(*s->policy));
 	if (!s->policy)
 		return -ENOMEM;
+	policy_find_cpus(s, s->policy);
 	shape = policy_shape(s, s->policy, id);
 	err = policy_make(s, s->policy, &shape, ret_why);
 	if (err)
@@ -180,13 +197,18 @@ void policy_fini(struct service *s)
 
 /* ---- files ---- */
 
-void policy_hold(struct service *s, struct held_file *f, const char *path)
+void policy_hold(struct service *s, struct held_file *f,
+                 const struct passed_file *passed)
 {
 	struct policy *p = s->policy;
 	bool said;
 	u32 flags;
 
-	f->tier = tier_wanted(s, path, &said);
+	f->tier = tier_wanted(s, passed->path, &said);
+	/* Also under a lease, if it would not need that. */
+	f->replicates = passed->other != PROOF_NONE && s->nodes.nr_near > 1 &&
+	                tier_replicates(s, passed->path);
+	f->cpu = 0;
 	f->knode = KLOC_NONE;
 	if (!p)
 		return;
@@ -198,12 +220,13 @@ void policy_hold(struct service *s, struct held_file *f, const char *path)
 		policy_note(p, "map %u %u %u\n", f->knode, f->id, flags);
 }
 
-void policy_open(struct service *s, const struct held_file *f)
+void policy_open(struct service *s, struct held_file *f, u64 cpu)
 {
+	f->cpu = cpu < s->nodes.nr_cpus ? (u32)cpu : 0;
 	if (!s->policy || f->knode == KLOC_NONE)
 		return;
-	policy_note(s->policy, "open %u\n", f->knode);
-	kloc_open(s->policy->kloc, f->knode, CPU);
+	policy_note(s->policy, "open %u %u\n", f->knode, f->cpu);
+	kloc_open(s->policy->kloc, f->knode, f->cpu);
 }
 
 void policy_close(struct service *s, const struct held_file *f, u32 nr)
@@ -211,8 +234,8 @@ void policy_close(struct service *s, const struct held_file *f, u32 nr)
 	if (!s->policy || f->knode == KLOC_NONE)
 		return;
 	for (; nr > 0; nr--) {
-		policy_note(s->policy, "close %u\n", f->knode);
-		kloc_close(s->policy->kloc, f->knode, CPU);
+		policy_note(s->policy, "close %u %u\n", f->knode, f->cpu);
+		kloc_close(s->policy->kloc, f->knode, f->cpu);
 	}
 }
 
@@ -222,8 +245,8 @@ void policy_retire(struct service *s, struct held_file *f)
 		return;
 	/* Nobody tells of closes that come after this. */
 	policy_close(s, f, f->nr_opens);
-	policy_note(s->policy, "unlink %u\n", f->knode);
-	kloc_unlink(s->policy->kloc, f->knode, CPU);
+	policy_note(s->policy, "unlink %u %u\n", f->knode, f->cpu);
+	kloc_unlink(s->policy->kloc, f->knode, f->cpu);
 	f->knode = KLOC_NONE;
 }
 
@@ -238,6 +261,13 @@ enum look_knode policy_knode(const struct service *s, const struct held_file *f)
 	return stat.state == KLOC_ACTIVE ? LOOK_KNODE_ACTIVE : LOOK_KNODE_INACTIVE;
 }
 
+enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
+                           bool *ret_moves)
+{
+	return (enum tier)kloc_wished(s->policy->kloc, f->knode, KLOC_HOLD, f->cpu,
+	                              ret_moves);
+}
+
 /* ---- frames ---- */
 
 u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
@@ -246,7 +276,7 @@ u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
 	struct kloc_new new_object = { .key = index << BLOCK_SHIFT,
 		                       .kind = KLOC_FRAME,
 		                       .bytes = (u32)BLOCK_BYTES,
-		                       .cpu = CPU };
+		                       .cpu = f->cpu };
 	u32 object, tier, frame;
 
 	if (!p)
@@ -254,8 +284,8 @@ u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
 	new_object.knode = f->knode;
 	if (kloc_add(p->kloc, &new_object, &object, &tier) != 0)
 		return tier_pop(s, TIER_SLOW);
-	policy_note(p, "add %u %u %llu\n", object, f->knode,
-	            (unsigned long long)new_object.key);
+	policy_note(p, "add %u %u %llu %u\n", object, f->knode,
+	            (unsigned long long)new_object.key, f->cpu);
 	/* all-fast believes in a fast tier without a limit. */
 	frame = tier_pop(s, (enum tier)tier);
 	p->objects[frame] = object;
@@ -275,14 +305,14 @@ void policy_free(struct service *s, u32 frame)
 	tier_push(s, frame);
 }
 
-void policy_visit(struct service *s, u32 frame)
+void policy_visit(struct service *s, u32 frame, u32 cpu)
 {
 	struct policy *p = s->policy;
 
 	if (!p || p->objects[frame] == KLOC_NONE)
 		return;
-	policy_note(p, "touch %u\n", p->objects[frame]);
-	kloc_touch(p->kloc, p->objects[frame], CPU);
+	policy_note(p, "touch %u %u\n", p->objects[frame], cpu);
+	kloc_touch(p->kloc, p->objects[frame], cpu);
 }
 
 void policy_tick(struct service *s)

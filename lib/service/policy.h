@@ -6,8 +6,9 @@
  *
  * A held file has a knode, and each of its frames is an object, from the moment at which it is
  * chosen for a read. Programs' opens are the knode's; the service's own descriptor is none. What
- * readers note as visits are the objects' uses, as late as they are collected. The service does not
- * know on which CPU a reader is, so all uses are of one.
+ * readers note as visits are the objects' uses, as late as they are collected. They count for the
+ * CPU from which the file was opened last: no visit says where it was made. Holds are no objects:
+ * their memory is in no tier's size. Their file's knode says where they belong.
  */
 #ifndef LODIC_LIB_SERVICE_POLICY_H
 #define LODIC_LIB_SERVICE_POLICY_H
@@ -19,19 +20,26 @@
 int policy_init(struct service *s, const char **ret_why);
 void policy_fini(struct service *s);
 
-/* The file is held from now on; its globs say where its blocks go. */
-void policy_hold(struct service *s, struct held_file *f, const char *path);
-void policy_open(struct service *s, const struct held_file *f);
+/* The file is held from now on; its globs say where its blocks go, and whether holds have copies.
+ */
+void policy_hold(struct service *s, struct held_file *f,
+                 const struct passed_file *passed);
+/* By a program on that CPU, as the program says. */
+void policy_open(struct service *s, struct held_file *f, u64 cpu);
 void policy_close(struct service *s, const struct held_file *f, u32 nr);
 /* The file goes. Its frames follow, one by one. */
 void policy_retire(struct service *s, struct held_file *f);
+
+/* Where a new hold of f belongs. *ret_moves: so do those that lie elsewhere. There is a policy. */
+enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
+                           bool *ret_moves);
 
 /* A free frame for a block of f that comes in; s->tiers.nr_free is not 0. */
 u32 policy_frame(struct service *s, const struct held_file *f, u64 index);
 /* The frame is nobody's. */
 void policy_free(struct service *s, u32 frame);
-/* Readers came by the frame. */
-void policy_visit(struct service *s, u32 frame);
+/* Readers came by the frame, which counts for that CPU. */
+void policy_visit(struct service *s, u32 frame, u32 cpu);
 void policy_tick(struct service *s);
 /* What the policy thinks of the file. */
 enum look_knode policy_knode(const struct service *s, const struct held_file *f);

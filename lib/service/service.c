@@ -28,11 +28,13 @@
 #include "lib/service/fence.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/hold_tier.h"
 #include "lib/service/holds.h"
 #include "lib/service/lease.h"
 #include "lib/service/life.h"
 #include "lib/service/memory.h"
 #include "lib/service/mover.h"
+#include "lib/service/nodes.h"
 #include "lib/service/policy.h"
 #include "lib/service/pressure.h"
 #include "lib/service/reads.h"
@@ -443,6 +445,7 @@ static struct service *service_alloc(const struct service_options *options)
 	if (!s)
 		return NULL;
 	s->options = *options;
+	nodes_look(&s->nodes, options->nodes);
 	s->lock = s->listening = s->spare = s->epoll = s->wake = s->signals = -1;
 	s->control.fd = s->control.reader_fd = s->data.fd = s->data.reader_fd = -1;
 	s->shared.fd = s->shared.reader_fd = -1;
@@ -484,6 +487,7 @@ int service_open(const struct service_options *options, struct service **ret_ser
 		service_shut(s);
 		return err;
 	}
+	hold_tier_say(s);
 	/* From now on: making a large cache takes longer than some are idle. */
 	s->idle_since_ns = s->next_tick_ns = host_now_ns();
 	pressure_configure(s, s->options.cache_bytes ? s->options.cache_bytes

@@ -42,8 +42,8 @@ struct service_options {
 		*immutable; /* globs of paths that the user vouches for; NULL-ended */
 	/* Globs of paths whose blocks shall be in that tier; NULL-ended, or NULL. */
 	const char *const *fast, *const *slow;
-	/* The same of those whose holds have a copy on each node of memory, if nothing can change
-	 * them (not those under a lease). */
+	/* The same of those whose holds have a copy on each node of memory, if they have another
+	 * proof than a lease. */
 	const char *const *replicate;
 	const char *nodes; /* a folder like /sys/devices/system/node; NULL: that one */
 	/* The policy of core/kloc that places and moves blocks; NULL or "": none. */

@@ -20,7 +20,8 @@
  *   stat      the numbers behind lodic_stat()
  *   list      what a look is told: files, readers, contexts
  *   holds     ranges of files in memory of their own, given to who asks
- *   hold_load  how such a range is read
+ *   hold_load   how such a range is read
+ *   hold_tier   where their memory lies, and how it moves
  *   hold_table  which ranges there are, who has them, who waits for them
  *   hold_queue  in which order they leave
  *   fill      hints in, blocks read, frames filled
@@ -40,6 +41,7 @@
  *   policy    where blocks begin and which move, if a policy of core/kloc decides
  *   tier      which frames are fast and which are slow; free frames
  *   memory    the segments that readers map
+ *   nodes     which nodes of memory there are, and whose CPUs
  *   pages     huge pages for them
  *   socket    one service for one socket: lock, listening socket
  *   state     this one
@@ -174,6 +176,16 @@ struct fence {
 	u64 stop, ok;
 };
 
+/* The machine's nodes of memory (nodes.h). */
+#define NODES_MOST_CPUS 4096u
+struct nodes {
+	int fast, slow; /* for the two tiers; -1: there is none */
+	u32 nr_near;    /* that have memory and CPUs */
+	u32 nr_cpus;    /* the highest number of one, plus 1 */
+	bool stands_in; /* a test's */
+	u16 of_cpu[NODES_MOST_CPUS];
+};
+
 /* Where a frame lies. Without tiers all are in the first. */
 enum tier { TIER_FAST, TIER_SLOW, NR_TIERS };
 
@@ -266,6 +278,7 @@ struct service {
 	struct look_times times[LOOK_NR_TIMES];
 
 	/* ---- one arena's ---- */
+	struct nodes nodes;
 	struct arena_shape shape;
 	u32 quota; /* entries that a context may pin */
 	struct arena arena;

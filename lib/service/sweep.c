@@ -21,11 +21,15 @@ void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits)
 {
 	arena_visits(&s->arena, first, nr, ret_visits);
 	for (u32 i = 0; i < nr; i++) {
+		const struct held_file *f;
+		u64 block;
+
 		if (!ret_visits[i])
 			continue;
-		files_hit(s, host_load_relaxed(&s->arena.frames[first + i].block),
-		          ret_visits[i]);
-		policy_visit(s, first + i);
+		block = host_load_relaxed(&s->arena.frames[first + i].block);
+		f = files_find(s, block_file(block));
+		files_hit(s, block, ret_visits[i]);
+		policy_visit(s, first + i, f ? f->cpu : 0);
 	}
 }
 

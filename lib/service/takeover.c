@@ -294,7 +294,7 @@ static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
 	struct held_file *n;
 	u32 slot;
 
-	if (files_open(s, p, &slot) != 0)
+	if (files_open(s, p, 0, &slot) != 0)
 		return;
 	n = &s->files[slot];
 	n->hits = r->hand_file.hits;

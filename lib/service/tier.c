@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * See tier.h. The service asks for memory at a node by mbind(2) on the shared memory itself, so
- * all processes have the same pages. Where that node is full, the kernel gives pages of another
- * one. A cache that starts is worth more than one that lies as asked.
- *
- * Without two nodes the tiers are two parts of the same memory. All else is the same, and so
- * tests on any machine run what two nodes run.
+ * See tier.h. Without two nodes the tiers are two parts of the same memory. All else is the same,
+ * and so tests on any machine run what two nodes run.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fnmatch.h>
-#include <linux/mempolicy.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/huge.h"
+#include "lib/service/nodes.h"
 #include "lib/service/tier.h"
 
-#define NODES "/sys/devices/system/node/"
-#define MOST_NODES 1024u
-#define NODE_WORDS (MOST_NODES / (8 * sizeof(unsigned long)))
 /* A huge page lies in one tier as a whole. A smaller cache has none. */
 #define WHOLE_FRAMES ((u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT))
 #define WHOLE_MIN_FRAMES 4096u
@@ -65,91 +54,19 @@ u64 tier_fast_of(const struct service_options *o, u64 cache_bytes)
 	return o->fast_bytes < most ? o->fast_bytes : most;
 }
 
-/* Sets the bit of each node that a list like "0-3,8" names. false: there is no such list. */
-static bool tier_read_nodes(const char *path, unsigned long *ret_nodes)
-{
-	unsigned int from, to, nr = 0;
-	FILE *file = fopen(path, "re");
-	int more = ',';
-
-	memset(ret_nodes, 0, NODE_WORDS * sizeof(*ret_nodes));
-	if (!file)
-		return false;
-	while (more == ',' && nr < MOST_NODES && fscanf(file, "%u", &from) == 1) {
-		to = from;
-		more = fgetc(file);
-		if (more == '-') {
-			if (fscanf(file, "%u", &to) != 1)
-				break;
-			more = fgetc(file);
-		}
-		for (; from <= to && from < MOST_NODES; from++, nr++)
-			ret_nodes[from / 64] |= 1ul << from % 64;
-	}
-	fclose(file);
-	return nr > 0;
-}
-
-static bool tier_has_node(const unsigned long *nodes, u32 node)
-{
-	return nodes[node / 64] >> node % 64 & 1;
-}
-
-/* The fast one: the first with memory and CPUs. The slow one: the first with memory and without
- * CPUs, as persistent and CXL memory show up; else another one's. */
-static bool tier_find_nodes(struct tiers *t)
-{
-	unsigned long memory[NODE_WORDS], cpus[NODE_WORDS];
-	int fast = -1, other = -1, bare = -1;
-
-	if (!tier_read_nodes(NODES "has_memory", memory) ||
-	    !tier_read_nodes(NODES "has_cpu", cpus))
-		return false;
-	for (u32 node = 0; node < MOST_NODES; node++) {
-		if (!tier_has_node(memory, node))
-			continue;
-		if (!tier_has_node(cpus, node))
-			bare = bare < 0 ? (int)node : bare;
-		else if (fast < 0)
-			fast = (int)node;
-		else
-			other = other < 0 ? (int)node : other;
-	}
-	t->of[TIER_FAST].node = fast;
-	t->of[TIER_SLOW].node = bare >= 0 ? bare : other;
-	return fast >= 0 && t->of[TIER_SLOW].node >= 0;
-}
-
-static int tier_bind_part(void *at, u64 bytes, int node)
-{
-	unsigned long nodes[NODE_WORDS] = { 0 };
-
-	nodes[(u32)node / 64] = 1ul << (u32)node % 64;
-	return syscall(SYS_mbind, at, bytes, MPOL_PREFERRED, nodes, MOST_NODES + 1,
-	               0) == 0
-	               ? 0
-	               : -errno;
-}
-
 void tier_bind(struct service *s, void *data)
 {
+	const struct nodes *n = &s->nodes;
 	struct tiers *t = &s->tiers;
 	u64 fast = (u64)t->slow_from << BLOCK_SHIFT;
 	u64 all = (u64)s->shape.nr_frames << BLOCK_SHIFT;
 
-	if (!t->two)
+	if (!t->two || n->fast < 0 || n->slow < 0 ||
+	    nodes_bind(n, data, fast, (u32)n->fast) != 0 ||
+	    nodes_bind(n, (u8 *)data + fast, all - fast, (u32)n->slow) != 0)
 		return;
-	if (tier_find_nodes(t) &&
-	    tier_bind_part(data, fast, t->of[TIER_FAST].node) == 0 &&
-	    tier_bind_part((u8 *)data + fast, all - fast, t->of[TIER_SLOW].node) == 0)
-		return;
-	t->of[TIER_FAST].node = t->of[TIER_SLOW].node = -1;
-}
-
-void tier_bind_whole(const struct service *s, void *at, u64 bytes, enum tier tier)
-{
-	if (s->tiers.two && s->tiers.of[tier].node >= 0)
-		tier_bind_part(at, bytes, s->tiers.of[tier].node);
+	t->of[TIER_FAST].node = n->fast;
+	t->of[TIER_SLOW].node = n->slow;
 }
 
 void tier_say(const struct service *s)
@@ -254,6 +171,11 @@ static bool tier_matches(const char *const *globs, const char *path)
 		if (fnmatch(*globs, path, FNM_PATHNAME) == 0)
 			return true;
 	return false;
+}
+
+bool tier_replicates(const struct service *s, const char *path)
+{
+	return tier_matches(s->options.replicate, path);
 }
 
 enum tier tier_wanted(const struct service *s, const char *path, bool *ret_said)

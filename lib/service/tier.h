@@ -16,8 +16,6 @@ u64 tier_fast_of(const struct service_options *o, u64 cache_bytes);
 /* Where there are two nodes of memory, asks for each tier's part of the frames' memory at its
  * own. It comes before the first page. */
 void tier_bind(struct service *s, void *data);
-/* The same for memory of its own, a hold's: all of it goes to that tier's node. */
-void tier_bind_whole(const struct service *s, void *at, u64 bytes, enum tier tier);
 /* Says once what tier_bind() has done. */
 void tier_say(const struct service *s);
 
@@ -43,5 +41,7 @@ u32 tier_pop_nth(struct service *s, u32 i);
 
 /* Where blocks of the file at path shall go, as the user's globs say; TIER_FAST if none does. */
 enum tier tier_wanted(const struct service *s, const char *path, bool *ret_said);
+/* Do they ask for a copy of its holds on each node? */
+bool tier_replicates(const struct service *s, const char *path);
 
 #endif

@@ -10,12 +10,12 @@
 #include "host/sim/sim.h"
 #include "sim/tier/record.h"
 
-#define LINE_BYTES 256u
+#define MOST_CPUS 4096u /* as lib/service/state.h has it */
+#define LINE_BYTES (256u + MOST_CPUS)
 #define LIST_LENGTH 32u /* as lib/service/policy.c has it */
 #define FRAME_BYTES 4096u
 #define MOST_FRAMES ((u64)1 << 32)
 #define MOST_OBJECTS 0x4000000u
-#define CPU 0u
 
 enum call {
 	CALL_BEGIN,
@@ -39,9 +39,9 @@ static const struct {
 	u32 nr;
 } calls[NR_CALLS] = {
 	[CALL_BEGIN] = { "begin", 5 },   [CALL_MAP] = { "map", 3 },
-	[CALL_OPEN] = { "open", 1 },     [CALL_CLOSE] = { "close", 1 },
-	[CALL_UNLINK] = { "unlink", 1 }, [CALL_ADD] = { "add", 3 },
-	[CALL_TOUCH] = { "touch", 1 },   [CALL_REMOVE] = { "remove", 1 },
+	[CALL_OPEN] = { "open", 2 },     [CALL_CLOSE] = { "close", 2 },
+	[CALL_UNLINK] = { "unlink", 2 }, [CALL_ADD] = { "add", 4 },
+	[CALL_TOUCH] = { "touch", 2 },   [CALL_REMOVE] = { "remove", 1 },
 	[CALL_TICK] = { "tick", 0 },     [CALL_NEXT] = { "next", 0 },
 	[CALL_MOVED] = { "moved", 2 },
 };
@@ -69,6 +69,9 @@ struct record {
 	u64 args[5];
 	char policy[32];
 	u64 capacity[2];
+	u8 cpu_tier[MOST_CPUS];
+	u32 nr_cpus;
+	u32 cpu; /* that the call is about */
 	struct knode *knodes;
 	struct object *objects;
 	u32 nr_knodes, nr_objects, max_in_flight;
@@ -85,6 +88,17 @@ static int record_wrong(const struct record *r, const char *why)
 {
 	fprintf(stderr, "lodic-sim: %s: line %" PRIu64 ": %s\n", r->path, r->line, why);
 	return -EINVAL;
+}
+
+/* A digit for each CPU: the tier that lies on its node. */
+static int record_parse_cpus(struct record *r, const char *text)
+{
+	r->nr_cpus = text ? (u32)strspn(text, "01") : 0;
+	if (r->nr_cpus == 0 || r->nr_cpus > MOST_CPUS || text[r->nr_cpus])
+		return record_wrong(r, "the CPUs' tiers make no sense");
+	for (u32 i = 0; i < r->nr_cpus; i++)
+		r->cpu_tier[i] = text[i] == '1';
+	return 1;
 }
 
 /* The call of a line, and its numbers. */
@@ -116,7 +130,7 @@ static int record_parse(struct record *r)
 			return record_wrong(r, "a number is missing");
 		text = *end ? end + 1 : end;
 	}
-	return 1;
+	return r->call == CALL_BEGIN ? record_parse_cpus(r, text) : 1;
 }
 
 /* Reads a line: 1, or 0 at the end. -EINVAL: it has said why. */
@@ -136,11 +150,16 @@ static int record_follow(struct record *r)
 {
 	static const char what[] = "it names what is not there";
 	const u64 *a = r->args;
-	bool of_knode = r->call == CALL_OPEN || r->call == CALL_CLOSE ||
-	                r->call == CALL_UNLINK;
+	bool of_knode =
+		r->call == CALL_OPEN || r->call == CALL_CLOSE || r->call == CALL_UNLINK;
 	bool of_object = r->call == CALL_TOUCH || r->call == CALL_REMOVE ||
 	                 r->call == CALL_MOVED;
 
+	r->cpu = of_knode || r->call == CALL_TOUCH ? (u32)a[1]
+	         : r->call == CALL_ADD             ? (u32)a[3]
+	                                           : 0;
+	if (r->cpu >= r->nr_cpus)
+		return record_wrong(r, what);
 	if (of_knode && (a[0] >= r->nr_knodes || r->knodes[a[0]].file == 0))
 		return record_wrong(r, what);
 	if (of_object && (a[0] >= r->nr_objects ||
@@ -270,6 +289,7 @@ static int record_next(struct tier_source *source, struct tier_event *ret_event)
 			continue;
 		*ret_event = (struct tier_event){ .op = ops[r->call],
 			                          .kind = KLOC_FRAME,
+			                          .cpu = (u16)(r->cpu % TIER_MAX_CPUS),
 			                          .file = r->file };
 		if (ret_event->op == TIER_READ) {
 			ret_event->index = r->objects[r->args[0]].index;
@@ -288,8 +308,10 @@ int record_open(const char *path, struct tier_source **ret_source)
 	if (err)
 		return err;
 	r->source = (struct tier_source){ .name = r->path,
-		                          .nr_cpus = 1,
-		                          .nr_cpus_busy = 1,
+		                          .nr_cpus = r->nr_cpus < TIER_MAX_CPUS
+		                                             ? r->nr_cpus
+		                                             : TIER_MAX_CPUS,
+		                          .nr_cpus_busy = 1, /* nobody knows */
 		                          .next = record_next,
 		                          .close = record_close };
 	*ret_source = &r->source;
@@ -331,7 +353,8 @@ static int replay_begin(struct record *r)
 		                    .nr_tiers = 2,
 		                    .nr_objects = r->nr_objects,
 		                    .nr_knodes = r->nr_knodes,
-		                    .nr_cpus = 1,
+		                    .nr_cpus = r->nr_cpus,
+		                    .cpu_tier = r->cpu_tier,
 		                    .list_length = LIST_LENGTH,
 		                    .policy = kloc_policy_named(r->policy),
 		                    .ops = { .arg = r, .log = replay_log } };
@@ -354,7 +377,7 @@ static int replay_add(struct record *r)
 		              .knode = (u32)r->args[1],
 		              .kind = KLOC_FRAME,
 		              .bytes = FRAME_BYTES,
-		              .cpu = CPU };
+		              .cpu = r->cpu };
 	u32 object, tier;
 
 	if (kloc_add(r->kloc, &n, &object, &tier) != 0 || object != r->args[0])
@@ -379,11 +402,11 @@ static int replay_call(struct record *r)
 
 	switch (r->call) {
 	case CALL_MAP: return replay_map(r);
-	case CALL_OPEN: kloc_open(r->kloc, a, CPU); return 1;
-	case CALL_CLOSE: kloc_close(r->kloc, a, CPU); return 1;
-	case CALL_UNLINK: kloc_unlink(r->kloc, a, CPU); return 1;
+	case CALL_OPEN: kloc_open(r->kloc, a, r->cpu); return 1;
+	case CALL_CLOSE: kloc_close(r->kloc, a, r->cpu); return 1;
+	case CALL_UNLINK: kloc_unlink(r->kloc, a, r->cpu); return 1;
 	case CALL_ADD: return replay_add(r);
-	case CALL_TOUCH: kloc_touch(r->kloc, a, CPU); return 1;
+	case CALL_TOUCH: kloc_touch(r->kloc, a, r->cpu); return 1;
 	case CALL_REMOVE: kloc_remove(r->kloc, a); return 1;
 	case CALL_TICK: kloc_tick(r->kloc); return 1;
 	case CALL_NEXT:

@@ -431,6 +431,33 @@ void pattern_file_make(char path[FIXTURE_PATH_BYTES], const char *name, u64 file
 	free(buffer);
 }
 
+static void fixture_put(const char *folder, const char *name, const char *text)
+{
+	char path[2 * FIXTURE_PATH_BYTES];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	REQUIRE(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s", path);
+}
+
+const char *fixture_two_nodes(void)
+{
+	static char folder[FIXTURE_PATH_BYTES];
+	char node[FIXTURE_PATH_BYTES + 8];
+
+	fixture_path(folder, "nodes");
+	mkdir(folder, 0700);
+	fixture_put(folder, "has_memory", "0-1\n");
+	fixture_put(folder, "has_cpu", "0-1\n");
+	for (u32 i = 0; i < 2; i++) {
+		snprintf(node, sizeof(node), "%s/node%u", folder, i);
+		mkdir(node, 0700);
+		fixture_put(node, "cpulist", i ? "1-255\n" : "0\n");
+	}
+	return folder;
+}
+
 int fixture_open(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC, 0644);

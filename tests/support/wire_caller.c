@@ -17,6 +17,7 @@ void caller_connect(struct wire_caller *c, const struct test_service *service)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
+	c->cpu = 0;
 	c->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	REQUIRE(c->socket >= 0, "%s", strerror(errno));
 	strcpy(address.sun_path, service->socket);
@@ -27,7 +28,7 @@ void caller_connect(struct wire_caller *c, const struct test_service *service)
 void caller_send(struct wire_caller *c, u32 op, u64 a, u64 b, u64 n, int fd)
 {
 	const struct wire_request request = {
-		.version = WIRE_VERSION, .op = op, .a = a, .b = b, .c = n
+		.version = WIRE_VERSION, .op = op, .a = a, .b = b, .c = n, .cpu = c->cpu
 	};
 
 	REQUIRE(wire_send(c->socket, &request, sizeof(request), &fd, fd >= 0) == 0,

@@ -9,6 +9,7 @@
 /* A connection to the service, and the answer to its last request. */
 struct wire_caller {
 	int socket;
+	u64 cpu; /* what it says of itself; 0 at first */
 	struct wire_reply reply;
 	int fds[WIRE_MAX_FDS]; /* that came with it; the test closes them */
 	unsigned int nr_fds;

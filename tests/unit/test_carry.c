@@ -78,7 +78,7 @@ static void bed_make(struct bed *b, u64 cache_blocks)
 	fd = fixture_open(b->path, O_RDONLY);
 	proof_look(&b->s->options, fd, &p);
 	close(fd);
-	if (files_open(b->s, &p, &b->slot) != 0)
+	if (files_open(b->s, &p, 0, &b->slot) != 0)
 		fixture_skip("no leases where temporary files are: set TMPDIR");
 	b->id = bed_file(b)->id;
 	assert_int_equal(carry_init(&b->carry, b->s), 0);

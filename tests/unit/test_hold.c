@@ -29,7 +29,7 @@ static void bed_make(struct bed *bed)
 {
 	*bed = (struct bed){ .alive = ALIVE, .room = { .most = 16 * PAGE } };
 	file_proof_admit(&bed->proof, ID, 100 * PAGE);
-	bed->file = (struct hold_file){ &bed->proof, &bed->alive, ALIVE, ID };
+	bed->file = (struct hold_file){ &bed->proof, &bed->alive, ALIVE, ID, 0 };
 	for (u32 i = 0; i + 1 < 3; i++)
 		bed->holds[i].next = &bed->holds[i + 1];
 }

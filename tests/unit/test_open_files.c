@@ -123,7 +123,7 @@ static int service_open(struct service *s, u64 i, u32 *ret_slot)
 	p.ino = i / 3;
 	p.size = BLOCK;
 	p.other = PROOF_PROMISE;
-	return files_open(s, &p, ret_slot);
+	return files_open(s, &p, 0, ret_slot);
 }
 
 static u32 longest_chain(const struct service *s)
@@ -244,7 +244,7 @@ static void files_that_go_together_are_all_revoked(void **state)
 			                  .may_lease = true,
 			                  .other = PROOF_NONE };
 		assert_int_equal(unlink(path), 0);
-		err = files_open(s, &p, &slots[i]);
+		err = files_open(s, &p, 0, &slots[i]);
 		ids[i] = err ? FILE_NONE : s->files[slots[i]].id;
 		s->files[slots[i]].local = false; /* it has no name, and stays */
 		if (!err)
@@ -284,7 +284,7 @@ static void large_file_is_closed_by_a_worker(void **state)
 			                  .local = true,
 			                  .size = sizes[i],
 			                  .other = PROOF_PROMISE };
-		assert_int_equal(files_open(s, &p, &slot), 0);
+		assert_int_equal(files_open(s, &p, 0, &slot), 0);
 		s->files[slot].local = false; /* it has no link, and stays */
 		files_close(s, slot, s->files[slot].id, 1);
 		s->files[slot].local = true;

@@ -21,7 +21,7 @@
 
 #include "core/kloc/kloc.h"
 #include "lib/look.h"
-#include "tests/support/cache_fixture.h"
+#include "tests/support/wire_caller.h"
 
 #define CACHE_BLOCKS 400u
 #define FAST_BLOCKS 160u
@@ -33,10 +33,8 @@ static char record[FIXTURE_PATH_BYTES];
 
 /* ---- the running cache ---- */
 
-static void make(const char *policy, u64 blocks)
+static void make_begin(const char *policy)
 {
-	int pid;
-
 	fixture_path(record, "record");
 	test_bed_init(&bed, LODIC_LODIC);
 	bed.service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
@@ -44,9 +42,21 @@ static void make(const char *policy, u64 blocks)
 	bed.service.options.policy = policy;
 	bed.service.options.policy_tick_ms = 1;
 	bed.service.options.policy_record = record;
+}
+
+static void make_end(u64 blocks)
+{
+	int pid;
+
 	test_bed_make(&bed, blocks * LODIC_BLOCK_BYTES);
 	assert_int_equal(look_open(bed.service.socket, &look, &pid), 0);
 	assert_int_equal(stat(bed.path, &st), 0);
+}
+
+static void make(const char *policy, u64 blocks)
+{
+	make_begin(policy);
+	make_end(blocks);
 }
 
 static int keep_file(void *ctx, const void *r)
@@ -76,6 +86,38 @@ static void end(void)
 	look_close(look);
 	test_bed_free(&bed);
 }
+
+/* ---- the same calls once more ---- */
+
+/* lodic-sim makes all calls of the record, and compares all decisions: some least. */
+static void replay(u64 least)
+{
+/* There is no lodic-sim in a build for the thread sanitizer. */
+#ifndef __SANITIZE_THREAD__
+	const char *build = getenv("LODIC_BUILD");
+	char command[2 * FIXTURE_PATH_BYTES], policy[32];
+	unsigned long long calls, nr;
+	FILE *said;
+
+	assert_non_null(build);
+	snprintf(command, sizeof(command),
+	         "'%s/lodic-sim' tier --json --replay '%s' 2>&1", build, record);
+	said = popen(command, "r");
+	assert_non_null(said);
+	assert_int_equal(fscanf(said,
+	                        "{\"policy\": \"%31[^\"]\", \"calls\": %llu, "
+	                        "\"decisions\": %llu}",
+	                        policy, &calls, &nr),
+	                 3);
+	assert_int_equal(pclose(said), 0);
+	printf("%s: %llu calls, %llu decisions\n", policy, calls, nr);
+	assert_true(nr >= least);
+#else
+	(void)least;
+#endif
+}
+
+/* ---- what policies do ---- */
 
 static void kloc_last_close_demotes_open_promotes(void **state)
 {
@@ -141,6 +183,35 @@ static void kloc_after_a_resize_goes_on(void **state)
 	end();
 }
 
+/* A program on the other node opens the file: its blocks follow. */
+static void kloc_numa_file_opened_on_other_node_follows(void **state)
+{
+	struct wire_caller far, near;
+
+	(void)state;
+	make_begin("kloc-numa");
+	bed.service.options.nodes = fixture_two_nodes();
+	make_end(100);
+	caller_hello(&near, &bed.service);
+	caller_open(&near, bed.path);
+	test_bed_fill(&bed);
+	assert_true(WAIT_UNTIL(file_now().fast == 100));
+	for (u32 round = 0; round < 2; round++) {
+		caller_hello(&far, &bed.service);
+		far.cpu = 1;
+		caller_open(&far, bed.path);
+		assert_true(WAIT_UNTIL(file_now().fast == 0));
+		caller_open(&near, bed.path);
+		assert_true(WAIT_UNTIL(file_now().fast == 100));
+		close(far.socket);
+	}
+	for (u64 i = 0; i < 100; i++)
+		assert_true(test_bed_reads_hit(&bed, i));
+	close(near.socket);
+	end();
+	replay(100 + 4 * 100);
+}
+
 static void naive_close_moves_nothing(void **state)
 {
 	(void)state;
@@ -191,35 +262,7 @@ static void start_record_unwritable_refused(void **state)
 	assert_non_null(strstr(service.why, "/no/such/record"));
 }
 
-/* ---- the same calls once more ---- */
-
-/* lodic-sim makes all calls of the record, and compares all decisions: some least. */
-static void replay(u64 least)
-{
-/* There is no lodic-sim in a build for the thread sanitizer. */
-#ifndef __SANITIZE_THREAD__
-	const char *build = getenv("LODIC_BUILD");
-	char command[2 * FIXTURE_PATH_BYTES], policy[32];
-	unsigned long long calls, nr;
-	FILE *said;
-
-	assert_non_null(build);
-	snprintf(command, sizeof(command),
-	         "'%s/lodic-sim' tier --json --replay '%s' 2>&1", build, record);
-	said = popen(command, "r");
-	assert_non_null(said);
-	assert_int_equal(fscanf(said,
-	                        "{\"policy\": \"%31[^\"]\", \"calls\": %llu, "
-	                        "\"decisions\": %llu}",
-	                        policy, &calls, &nr),
-	                 3);
-	assert_int_equal(pclose(said), 0);
-	printf("%s: %llu calls, %llu decisions\n", policy, calls, nr);
-	assert_true(nr >= least);
-#else
-	(void)least;
-#endif
-}
+/* ---- each policy ---- */
 
 /* Opens, reads, closes, and a writer. demotes: a last close empties fast memory. */
 static void live(u64 blocks, bool demotes)
@@ -268,6 +311,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(kloc_last_close_demotes_open_promotes),
 		cmocka_unit_test(kloc_pinned_block_follows_when_unpinned),
 		cmocka_unit_test(kloc_after_a_resize_goes_on),
+		cmocka_unit_test(kloc_numa_file_opened_on_other_node_follows),
 		cmocka_unit_test(naive_close_moves_nothing),
 		cmocka_unit_test(user_moves_policy_refuses),
 		cmocka_unit_test(start_unknown_policy_or_oracle_refused),

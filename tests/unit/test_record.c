@@ -17,15 +17,15 @@
 #include "sim/tier/record.h"
 #include "sim/tier/trace.h"
 
-#define BEGIN "begin kloc 16384 16384 16 4 2\n"
-#define MAP BEGIN "map 0 7 0\nopen 0\n"
+#define BEGIN "begin kloc 16384 16384 16 4 2 00\n"
+#define MAP BEGIN "map 0 7 0\nopen 0 1\n"
 #define PLACE_1 "1 place state inode=7 key=0 kind=frame from=4 to=0\n"
 #define PLACE_2 "2 place state inode=7 key=4096 kind=frame from=4 to=0\n"
-#define ADDED MAP PLACE_1 "add 0 0 0\n" PLACE_2 "add 1 0 4096\n"
+#define ADDED MAP PLACE_1 "add 0 0 0 0\n" PLACE_2 "add 1 0 4096 0\n"
 #define DEMOTE "3 demote state inode=7 key=0 kind=frame from=0 to=1\n"
 #define WHOLE \
-	ADDED "touch 1\nclose 0\nnext\n" DEMOTE \
-	      "moved 0 0\ntick\nunlink 0\nremove 0\nremove 1\n"
+	ADDED "touch 1 1\nclose 0 1\nnext\n" DEMOTE \
+	      "moved 0 0\ntick\nunlink 0 1\nremove 0\nremove 1\n"
 
 static char path[] = "/tmp/lodic-record-XXXXXX";
 
@@ -59,13 +59,13 @@ static void replay_of_other_decision_einval(void **state)
 {
 	static const char *const others[] = {
 		/* The tier, a decision too many, one that is missing. */
-		MAP "1 place state inode=7 key=0 kind=frame from=4 to=1\nadd 0 0 0\n",
+		MAP "1 place state inode=7 key=0 kind=frame from=4 to=1\nadd 0 0 0 0\n",
 		ADDED DEMOTE,
-		MAP "add 0 0 0\n",
-		ADDED "close 0\nnext\n",
+		MAP "add 0 0 0 0\n",
+		ADDED "close 0 1\nnext\n",
 		/* The same decisions of another policy. */
-		"begin naive 16384 16384 16 4 2\nmap 0 7 0\nopen 0\n" PLACE_1
-		"add 0 0 0\n",
+		"begin naive 16384 16384 16 4 2 00\nmap 0 7 0\nopen 0 1\n" PLACE_1
+		"add 0 0 0 0\n",
 	};
 	struct record_result result;
 	u32 i;
@@ -82,28 +82,33 @@ static void replay_of_rubbish_einval(void **state)
 		"\n",
 		"begin",
 		"begin kloc 1 2 3 4\n",
-		"begin no-such 16384 16384 16 4 2\n",
-		"begin kloc 16384 16384 0 4 2\n",
-		"begin kloc 16384 16384 99999999999 4 2\n",
-		"begin kloc 99999999999999999999 16384 16 4 2\n",
-		BEGIN "open 0\n",
+		"begin no-such 16384 16384 16 4 2 00\n",
+		"begin kloc 16384 16384 0 4 2 00\n",
+		"begin kloc 16384 16384 99999999999 4 2 00\n",
+		"begin kloc 99999999999999999999 16384 16 4 2 00\n",
+		"begin kloc 16384 16384 16 4 2\n",
+		"begin kloc 16384 16384 16 4 2 02\n",
+		BEGIN "open 0 1\n",
+		BEGIN "map 0 7 0\nopen 0\n",
+		BEGIN "map 0 7 0\nopen 0 2\n",
+		MAP "add 0 0 0 2\n",
 		BEGIN "map 4 7 0\n",
 		BEGIN "map 0 0 0\n",
 		BEGIN "map 1 7 0\n",
 		BEGIN "fly 1\n",
 		BEGIN "tick 1",
 		BEGIN BEGIN,
-		MAP "close 1\n",
-		MAP "close 0\nclose 0\n",
-		MAP "unlink 0\n",
-		MAP "touch 0\n",
+		MAP "close 1 1\n",
+		MAP "close 0 1\nclose 0 1\n",
+		MAP "unlink 0 1\n",
+		MAP "touch 0 1\n",
 		MAP "moved 0 0\n",
-		MAP "add 16 0 0\n",
-		MAP "add 0 1 0\n",
-		ADDED "add 0 0 8192\n",
+		MAP "add 16 0 0 0\n",
+		MAP "add 0 1 0 0\n",
+		ADDED "add 0 0 8192 0\n",
 		ADDED "remove 2\n",
 		ADDED "remove 0\nremove 0\n",
-		ADDED "close 0\nnext\n" DEMOTE "moved 0 9\n",
+		ADDED "close 0 1\nnext\n" DEMOTE "moved 0 9\n",
 	};
 	struct record_result result;
 	u32 i;
@@ -118,12 +123,12 @@ static void replay_of_rubbish_einval(void **state)
 static void trace_of_record_opens_and_reads(void **state)
 {
 	static const struct tier_event want[] = {
-		{ 0, TIER_OPEN, KLOC_FRAME, 1, 0, 0 },
+		{ 1, TIER_OPEN, KLOC_FRAME, 1, 0, 0 },
 		{ 0, TIER_READ, KLOC_FRAME, 1, 0, 4096 },
 		{ 0, TIER_READ, KLOC_FRAME, 1, 1, 4096 },
-		{ 0, TIER_READ, KLOC_FRAME, 1, 1, 4096 },
-		{ 0, TIER_CLOSE, KLOC_FRAME, 1, 0, 0 },
-		{ 0, TIER_UNLINK, KLOC_FRAME, 1, 0, 0 },
+		{ 1, TIER_READ, KLOC_FRAME, 1, 1, 4096 },
+		{ 1, TIER_CLOSE, KLOC_FRAME, 1, 0, 0 },
+		{ 1, TIER_UNLINK, KLOC_FRAME, 1, 0, 0 },
 	};
 	struct tier_source *source;
 	struct tier_event event;

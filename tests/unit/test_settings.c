@@ -174,8 +174,7 @@ static void read_file_every_key_taken(void **state)
 	                           "scheme\t=\tatomic\n"
 	                           "barrier = lock\n"
 	                           "idle-exit = 2.5\n"
-	                           "immutable = /a b/*#1\n"
-	                           "immutable = /c=d\n"
+	                           "immutable = /a b/*#1\nimmutable = /c=d\n"
 	                           "buffered = yes\n"
 	                           "quota = 17\n"
 	                           "entries = 32\n"
@@ -184,15 +183,12 @@ static void read_file_every_key_taken(void **state)
 	                           "holds = 8M\n"
 	                           "fast-memory = 16M\n"
 	                           "fast = /db/*.sst\n"
-	                           "slow = /backup/*\n"
-	                           "slow = /log/*\n"
+	                           "slow = /backup/*\nslow = /log/*\n"
 	                           "replicate = /models/*\n"
-	                           "policy = kloc\n"
-	                           "policy-tick = 0.05\n"
+	                           "policy = kloc\npolicy-tick = 0.05\n"
 	                           "pressure = /x/memory.pressure\n"
 	                           "trust = 17\n"
-	                           "log = json\n"
-	                           "log-level = debug\n"
+	                           "log = json\nlog-level = debug\n"
 	                           "huge-pages = off",
 	                           SETTINGS_USER),
 	                 0);
