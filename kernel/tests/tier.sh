@@ -3,7 +3,11 @@
 # lodic's service on a machine with two tiers of memory: node 1 has no processor. The service
 # must bind its fast tier to node 0 and its slow one to node 1. A file must go from one to the
 # other and back, while sqlite3 reads it and gets the same answer. Where the bytes are, the
-# kernel says: /proc/PID/numa_maps of the service.
+# kernel says: /proc/PID/numa_maps of the service. A hold must go there too when no program has it.
+# Where its pages are is in numa_maps of the next program that has it.
+#
+# On a machine with two nodes that both have processors (`nodes'), programs of each node must get
+# a copy of a hold on their own, and blocks must follow the programs from node to node.
 export PATH=$PATH:/usr/bin:/opt/lodic
 FILE=/mnt/ext4/tier.db
 SOCKET=/tmp/tier.sock
@@ -20,8 +24,8 @@ result() { # status name
 		failed=1
 	fi
 }
-query() {
-	[ "$(lodic run -s $SOCKET -- sqlite3 -readonly $FILE "$QUERY")" = "$want" ] || {
+query() { # [words in front of the program]
+	[ "$("$@" lodic run -s $SOCKET -- sqlite3 -readonly $FILE "$QUERY")" = "$want" ] || {
 		echo "# wrong answer"
 		touch /tmp/tier.wrong
 	}
@@ -30,6 +34,80 @@ query() {
 pages() { # node
 	awk -v node="N$1=" '/memfd:lodic/ { for (i = 1; i <= NF; i++) if (index($i, node) == 1)
 		n += substr($i, length(node) + 1) } END { print n + 0 }' "/proc/$pid/numa_maps"
+}
+# A program that has the file's hold until release.
+hold() { # [words in front of the program]
+	rm -f /tmp/tier.fifo /tmp/tier.answer
+	mkfifo /tmp/tier.fifo
+	"$@" lodic run -s $SOCKET --mmap='/mnt/ext4/*' -- sqlite3 -readonly $FILE \
+		</tmp/tier.fifo >/tmp/tier.answer &
+	holder=$!
+	exec 5>/tmp/tier.fifo
+	echo "pragma mmap_size=100000000; $QUERY;" >&5
+	for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+		[ "$(wc -l </tmp/tier.answer)" -ge 2 ] && break
+		usleep 200000
+	done
+	[ "$(tail -n 1 /tmp/tier.answer)" = "$want" ] || {
+		echo "# wrong answer from a hold"
+		touch /tmp/tier.wrong
+	}
+}
+release() {
+	exec 5>&-
+	wait $holder
+}
+# Pages of the hold on a node.
+hold_pages() { # node
+	awk -v node="N$1=" '/memfd:lodic-hold/ { for (i = 1; i <= NF; i++) if (index($i, node) == 1)
+		n += substr($i, length(node) + 1) } END { print n + 0 }' "/proc/$holder/numa_maps"
+}
+# Does the hold lie on that node alone?
+held_on() { # node other
+	echo "# the hold: $(hold_pages 0) pages on node 0, $(hold_pages 1) on node 1"
+	[ "$(hold_pages "$1")" -ge 2000 ] && [ "$(hold_pages "$2")" = 0 ]
+}
+# Holds in a tier, as the service says.
+holds() { # fast|slow
+	lodic tier --json -s $SOCKET | tr '{' '\n' | grep "\"tier\": *\"$1\"" |
+		grep -o '"holds": *[0-9]*' | grep -o '[0-9]*$'
+}
+# Until the tier has so many.
+holds_come() { # fast|slow number
+	for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+		[ "$(holds "$1")" = "$2" ] && return 0
+		usleep 500000
+	done
+	return 1
+}
+stat() { # name
+	lodic stat --json -s $SOCKET | grep -o "\"$1\": *[0-9]*" | grep -o '[0-9]*$'
+}
+# A service with these options, until stop.
+start() {
+	lodic serve -m 96M --fast-memory 16M --huge-pages off -s $SOCKET "$@" \
+		>/tmp/tier.out 2>/tmp/tier.err &
+	while ! lodic stat -s $SOCKET >/dev/null 2>&1; do usleep 100000; done
+	pid=$(stat service_pid)
+}
+stop() {
+	kill "$pid"
+	wait
+	sed 's/^/# /' /tmp/tier.err
+}
+make_file() {
+	sqlite3 $FILE "create table t(n integer primary key, b blob);
+		with recursive c(n) as (select 1 union all select n + 1 from c where n < 2000)
+		insert into t select n, randomblob(4000) from c" || exit 1
+	want=$(sqlite3 -readonly $FILE "$QUERY")
+}
+# Until the file's blocks are in that tier.
+blocks_come() { # fast|slow
+	for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+		[ "$(blocks "$1")" -ge 2000 ] && return 0
+		usleep 500000
+	done
+	return 1
 }
 # Blocks of the file in a tier, as the service says.
 blocks() { # fast|slow
@@ -42,20 +120,55 @@ show() {
 }
 
 echo "KTAP version 1"
+if [ "$1" = nodes ]; then
+	if [ "$(cat $NODES/has_memory)" != 0-1 ] || [ "$(cat $NODES/has_cpu)" != 0-1 ]; then
+		echo "1..0 # SKIP no two nodes with memory and processors"
+		exit 4
+	fi
+	echo "1..6"
+	make_file
+	near="taskset 1"
+	far="taskset 4"
+	grep -q "^processor.*: 2" /proc/cpuinfo && [ -e $NODES/node1/cpu2 ] || exit 1
+	start --immutable '/mnt/ext4/*' --replicate '/mnt/ext4/*'
+	hold $near
+	held_on 0 1
+	result $? "copy-near"
+	release
+	hold $far
+	held_on 1 0
+	result $? "copy-far"
+	release
+	hold $near
+	held_on 0 1 && [ "$(stat holds_read)" = 2 ]
+	result $? "copies-are-shared"
+	release
+	lodic tier -s $SOCKET | sed 's/^/# /'
+	stop
+	start --holds 0 --policy kloc-numa --policy-tick 0.1
+	for round in 1 2 3; do query $far; done
+	blocks_come slow
+	show "read on node 1" && [ "$(blocks slow)" -ge 2000 ] && [ "$(pages 1)" -ge 2000 ]
+	result $? "blocks-come-in-far"
+	query $near
+	blocks_come fast
+	show "read on node 0" && [ "$(blocks fast)" -ge 2000 ]
+	result $? "blocks-follow-near"
+	[ ! -e /tmp/tier.wrong ]
+	result $? "answers-stay-right"
+	lodic tier -s $SOCKET | sed 's/^/# /'
+	stop
+	rm -f $FILE
+	exit $failed
+fi
 if [ "$(cat $NODES/has_memory)" != 0-1 ] || [ "$(cat $NODES/has_cpu)" != 0 ]; then
 	echo "1..0 # SKIP no node of memory alone"
 	exit 4
 fi
-echo "1..6"
-sqlite3 $FILE "create table t(n integer primary key, b blob);
-	with recursive c(n) as (select 1 union all select n + 1 from c where n < 2000)
-	insert into t select n, randomblob(4000) from c" || exit 1
-want=$(sqlite3 -readonly $FILE "$QUERY")
+echo "1..11"
+make_file
 
-lodic serve -m 64M --fast-memory 16M --holds 0 --huge-pages off -s $SOCKET \
-	>/tmp/tier.out 2>/tmp/tier.err &
-while ! lodic stat -s $SOCKET >/dev/null 2>&1; do usleep 100000; done
-pid=$(lodic stat --json -s $SOCKET | grep -o '"service_pid": *[0-9]*' | grep -o '[0-9]*$')
+start --holds 0
 grep -q "fast on node 0,.* slow on node 1" /tmp/tier.err
 result $? "tiers-are-nodes"
 
@@ -87,19 +200,42 @@ lodic tier -s $SOCKET | sed 's/^/# /'
 query
 [ ! -e /tmp/tier.wrong ]
 result $? "answers-stay-right"
-kill "$pid"
-wait
-sed 's/^/# /' /tmp/tier.err
+stop
 
-lodic serve -m 64M --fast-memory 16M --fast '/nothing' --slow '/mnt/ext4/*' --holds 0 \
-	--huge-pages off -s $SOCKET >/tmp/tier.out 2>/tmp/tier.err &
-while ! lodic stat -s $SOCKET >/dev/null 2>&1; do usleep 100000; done
-pid=$(lodic stat --json -s $SOCKET | grep -o '"service_pid": *[0-9]*' | grep -o '[0-9]*$')
+start --fast '/nothing' --slow '/mnt/ext4/*' --holds 0
 for round in 1 2 3; do query; done
 show "placed by a glob"
 [ "$(blocks slow)" -ge 2000 ] && [ "$(pages 1)" -ge 2000 ]
 result $? "placed-slow"
-kill "$pid"
-wait
+stop
+
+start --holds 32M
+hold
+held_on 0 1
+result $? "hold-is-made-fast"
+lodic tier --to slow --wait -s $SOCKET $FILE
+held_on 0 1 && [ "$(holds fast)" = 1 ]
+result $? "hold-stays-while-held"
+release
+holds_come slow 1
+hold
+held_on 1 0 && [ "$(stat holds_read)" = 1 ]
+result $? "hold-moved-to-slow"
+release
+lodic tier --to fast --wait -s $SOCKET $FILE
+hold
+held_on 0 1 && [ "$(stat holds_read)" = 1 ]
+result $? "hold-moved-to-fast"
+release
+lodic tier -s $SOCKET | sed 's/^/# /'
+stop
+
+start --holds 32M --policy kloc
+hold
+release
+holds_come slow 1 && [ ! -e /tmp/tier.wrong ]
+result $? "hold-demoted-at-last-close"
+lodic tier -s $SOCKET | sed 's/^/# /'
+stop
 rm -f $FILE
 exit $failed

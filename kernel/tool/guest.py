@@ -158,7 +158,7 @@ def initramfs(work, tests):
         shutil.copy(text, root / "tests")
     if "map" in tests:
         copy_map(work, root)
-    if "group" in tests or "tier" in tests:
+    if any(name in tests for name in ("group", "tier", "nodes")):
         copy_map(work, root)
         copy_found(work, root, "sqlite3", "`make deps-check` installs it")
     if "observe" in tests:
