@@ -158,7 +158,7 @@ def initramfs(work, tests):
         shutil.copy(text, root / "tests")
     if "map" in tests:
         copy_map(work, root)
-    if any(name in tests for name in ("group", "tier", "nodes")):
+    if any(name in tests for name in ("group", "tier", "tier_nodes")):
         copy_map(work, root)
         copy_found(work, root, "sqlite3", "`make deps-check` installs it")
     if "observe" in tests:

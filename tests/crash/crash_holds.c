@@ -6,7 +6,8 @@
  * a mixture (tests/support/generations.h).
  *
  * Meanwhile a sampler looks at the service from outside. What holds have never exceeds their
- * limit: neither as the service says, nor as the kernel says of the memfds. Now and then all
+ * limit: neither as the service says, nor as the kernel says of the memfds. It also has the files
+ * brought from tier to tier, so that holds which nobody has move. Now and then all
  * holders die at once. Then nothing is in use any more. When all files are dropped, no memfd and
  * no descriptor is left.
  *
@@ -39,11 +40,12 @@ struct common {
 	struct holder_world world;
 	char log[FIXTURE_PATH_BYTES + 8];
 	int pids[NR_HOLDERS]; /* the parent writes; 0: none */
-	int stopped; /* the service, by the sampler */
+	int stopped;          /* the service, by the sampler */
 	u64 ends;             /* odd while the parent ends a service */
 	u64 pause, paused;    /* the writer shall rest; it does */
 	u64 changes[GEN_NR_CHANGES];
 	u64 samples, snapshots, most_bytes, most_present;
+	u64 most_moved; /* holds, from tier to tier, by one service */
 };
 static struct common *common;
 
@@ -115,12 +117,19 @@ static void sampler_see(const struct lodic_stat *stat, int pid)
 
 static _Noreturn void sampler_run(void)
 {
+	u64 random = random_stream(2), moved;
+	u32 to[HOLDER_FILES] = { 0 }, file;
 	struct lodic_stat stat;
 	int pid;
 
 	for (;;) {
 		if (hold_watch_stat(common->world.socket, &stat, &pid) == 0)
 			sampler_see(&stat, pid);
+		file = (u32)random_below(&random, HOLDER_FILES);
+		moved = hold_watch_move(common->world.socket,
+		                        common->world.files[file].path, &to[file]);
+		if (moved > common->most_moved)
+			common->most_moved = moved;
 		fixture_pause_us(1000);
 	}
 }
@@ -379,13 +388,16 @@ static void report(u64 ns)
 	       (unsigned long long)common->samples,
 	       (unsigned long long)common->most_present,
 	       (unsigned long long)common->snapshots);
+	printf("at most %llu holds moved from tier to tier by one service\n",
+	       (unsigned long long)common->most_moved);
 	printf("%llu kills, %llu of the service, and %llu restarts of it; %llu wrong, 0 hung, "
 	       "0 memfds leaked at %llu checkpoints, in %.1f s\n",
 	       (unsigned long long)total.kills, (unsigned long long)total.services,
 	       (unsigned long long)total.restarts, (unsigned long long)sum.wrong,
 	       (unsigned long long)total.checkpoints, (double)ns / 1e9);
 	REQUIRE(sum.wrong == 0, "wrong bytes");
-	REQUIRE(sum.ready > nr_kills / 2 && seen_all(), "too little was done");
+	REQUIRE(sum.ready > nr_kills / 2 && seen_all() && common->most_moved > 0,
+	        "too little was done");
 }
 
 /* A first service, and what it has while nobody uses it. */
@@ -420,6 +432,7 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	struct service_options service = { .cache_bytes = 2 * MIB,
+		                           .fast_bytes = MIB,
 		                           .hold_bytes = HOLD_BYTES,
 		                           .nr_files = 64 };
 	struct herd h = { 0 };

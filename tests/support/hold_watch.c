@@ -47,6 +47,29 @@ int hold_watch_drop(const char *socket)
 	return err;
 }
 
+static int hold_watch_add(void *ctx, const void *record)
+{
+	*(u64 *)ctx += ((const struct look_tier *)record)->holds_came;
+	return 0;
+}
+
+u64 hold_watch_move(const char *socket, const char *path, u32 *to)
+{
+	struct look *look;
+	struct stat st;
+	u64 came = 0;
+	int pid;
+
+	if (stat(path, &st) != 0 || look_open(socket, &look, &pid) != 0)
+		return 0;
+	*to ^= 1;
+	/* Nobody may have opened it yet. */
+	(void)look_move(look, st.st_dev, st.st_ino, (enum look_tier_kind) * to);
+	(void)look_list(look, LOOK_TIERS, hold_watch_add, &came);
+	look_close(look);
+	return came;
+}
+
 /* Inode numbers of memfds. */
 struct inodes {
 	u32 nr;

@@ -25,6 +25,9 @@ struct hold_watched {
 int hold_watch_stat(const char *socket, struct lodic_stat *ret_stat, int *ret_pid);
 /* Drops all files. 0, or -errno as above. */
 int hold_watch_drop(const char *socket);
+/* Wants the file's holds in the other tier than before (*to), and says how many have come to one
+ * since the service began. 0: no service answers. */
+u64 hold_watch_move(const char *socket, const char *path, u32 *to);
 /* false: the process has gone. */
 bool hold_watch_memory(int pid, struct hold_memory *ret_memory);
 /* The same while all threads of the process are stopped, so that it is of one moment. false: they
