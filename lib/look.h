@@ -89,7 +89,7 @@ struct look_hold {
 	uint32_t had;     /* 1: somebody may have it */
 	uint32_t nr_pids; /* that stand here */
 	uint32_t more;    /* further processes */
-	int32_t node;     /* it is the copy for that node; -1: its file has one copy */
+	uint32_t pad;
 	uint32_t pids[LOOK_HOLD_PIDS];
 };
 enum look_hold_state { LOOK_HOLD_LOADING, LOOK_HOLD_SHARED, LOOK_HOLD_PAST };

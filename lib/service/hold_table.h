@@ -47,6 +47,7 @@ struct holds {
 	struct hold_tier_sum tiers[NR_TIERS];
 	struct hold_moving *moving; /* NULL: no range moves */
 	u64 look_at, look_left;     /* hold_tier_run(): where, and how many places */
+	bool look_waited;           /* for that, or for what moves then */
 	u64 tick_at;
 	bool searching; /* for room: hold_queue_search() was called */
 	bool sweeping;  /* outdated ranges leave: the next turn looks for more */

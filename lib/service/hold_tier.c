@@ -103,7 +103,7 @@ bool hold_tier_moves(const struct holds *h, const struct held_range *r)
 
 bool hold_tier_is_busy(const struct service *s)
 {
-	return s->holds && (s->holds->moving || s->holds->look_left > 0);
+	return s->holds && (s->holds->moving || s->holds->look_waited);
 }
 
 void hold_tier_stop(struct holds *h)
@@ -175,6 +175,8 @@ static int hold_tier_begin(struct service *s, struct held_range *r, enum tier to
 		free(m);
 		return err;
 	}
+	/* As of all that is shared: a core dump would take long. */
+	madvise(at, r->bytes, MADV_DONTDUMP);
 	m->job = (struct worker_job){ .work = moving_work, .done = moving_done };
 	m->holds = s->holds;
 	m->range = r;
@@ -209,12 +211,14 @@ static bool hold_tier_misplaces(const struct service *s, const struct held_range
 	return moves && *ret_to != r->tier;
 }
 
-void hold_tier_look(struct service *s)
+void hold_tier_look(struct service *s, bool waited)
 {
 	struct holds *h = s->holds;
 
-	if (h && s->tiers.two)
-		h->look_left = h->nr_places;
+	if (!h || !s->tiers.two || (!waited && h->look_left > 0))
+		return;
+	h->look_left = h->nr_places;
+	h->look_waited |= waited;
 }
 
 bool hold_tier_run(struct service *s, u32 *probes)
@@ -242,6 +246,8 @@ bool hold_tier_run(struct service *s, u32 *probes)
 			h->tiers[to].refused++;
 		}
 	}
+	if (h->look_left == 0 && !h->moving)
+		h->look_waited = false;
 	/* What moves comes back by an event, and then the look goes on. */
 	return false;
 }

@@ -24,14 +24,15 @@ void hold_tier_bind(const struct service *s, struct held_range *r,
 /* r has its memory from now on; or no longer. */
 void hold_tier_count(struct holds *h, const struct held_range *r, bool has);
 
-/* Where ranges belong may have changed: the next turns look at all of them. */
-void hold_tier_look(struct service *s);
+/* Where ranges belong may have changed: the next turns look at all of them. waited: somebody waits
+ * for what comes of it. */
+void hold_tier_look(struct service *s, bool waited);
 /* One turn of that. It asks the kernel about *probes ranges at most. true: there is more to do at
  * once. */
 bool hold_tier_run(struct service *s, u32 *probes);
 /* Does r move now? Then it must not be closed. */
 bool hold_tier_moves(const struct holds *h, const struct held_range *r);
-/* Does one move, or is a look under way? */
+/* Does one move, or is a look under way that somebody waits for? */
 bool hold_tier_is_busy(const struct service *s);
 /* The service ends: what moves stays half-way. Before worker_stop(). */
 void hold_tier_stop(struct holds *h);

@@ -417,7 +417,7 @@ void holds_tick(struct service *s)
 	if (!h)
 		return;
 	holds_sweep(s);
-	hold_tier_look(s);
+	hold_tier_look(s, false);
 	while ((r = h->queues.lists[HOLDS_FAILED].oldest) != NULL && r->until_ns < now)
 		hold_table_free(h, r);
 }

@@ -213,10 +213,8 @@ static enum look_hold_state list_hold_state(const struct held_range *h)
 	}
 }
 
-static bool list_hold(const struct service *s, struct wire_page *page,
-                      const struct held_range *h, u64 now)
+static bool list_hold(struct wire_page *page, const struct held_range *h, u64 now)
 {
-	const struct held_file *f = files_find((struct service *)s, h->file);
 	struct look_hold *r = list_add(page, sizeof(*r));
 
 	if (!r)
@@ -233,7 +231,6 @@ static bool list_hold(const struct service *s, struct wire_page *page,
 	r->had = h->had;
 	r->nr_pids = h->nr_pids;
 	r->more = h->more;
-	r->node = f && f->replicates ? (int)h->node : -1;
 	memcpy(r->pids, h->pids, sizeof(r->pids));
 	return true;
 }
@@ -250,7 +247,7 @@ void list_holds(const struct service *s, u64 cursor, struct wire_page *page)
 		const struct held_range *h = hold_table_at(s, cursor);
 
 		if (h && h->queue != HOLDS_WANTING && h->queue != HOLDS_FAILED)
-			room = list_hold(s, page, h, now);
+			room = list_hold(page, h, now);
 	}
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }

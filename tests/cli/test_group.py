@@ -70,7 +70,7 @@ class Program:
 
     def ask(self, what, a=0, fds=()):
         """(0 or -errno, the answer's bytes, descriptors)"""
-        socket.send_fds(self.socket, [struct.pack("=IIQQQ", VERSION, what, a, 0, 0)], list(fds))
+        socket.send_fds(self.socket, [struct.pack("=IIQQQQ", VERSION, what, a, 0, 0, 0)], list(fds))
         answer, got, _, _ = socket.recv_fds(self.socket, 65536, 8)
         if not answer:
             raise ConnectionResetError(errno.ECONNRESET, "hung up")

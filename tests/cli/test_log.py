@@ -73,7 +73,7 @@ class Log(unittest.TestCase):
                 time.sleep(0.02)
 
     def ask(self, client, what, fds=()):
-        socket.send_fds(client, [struct.pack("=IIQQQ", VERSION, what, 0, 0, 0)], list(fds))
+        socket.send_fds(client, [struct.pack("=IIQQQQ", VERSION, what, 0, 0, 0, 0)], list(fds))
         answer, got, _, _ = socket.recv_fds(client, 65536, 8)
         for fd in got:
             os.close(fd)

@@ -72,6 +72,20 @@ class Tier(unittest.TestCase):
         self.assertFalse(o["moving"])
         self.assertIn("two tiers", self.tier().stdout)
 
+    def test_hold_nobody_has_moves(self):
+        self.serve("--fast-memory", "4M", "--holds", "2M")
+        holder = self.start(READER, self.socket, 1, 0, self.file, stdin=subprocess.PIPE,
+                            env={**os.environ, "LOOK_HOLD": str(MIB)})
+        holder.stdout.readline()
+        self.tier("--to", "slow", self.file, "--wait")
+        self.assertEqual([t["holds"] for t in self.now()["tiers"]], [1, 0])
+        holder.communicate(timeout=SECONDS)
+        self.tier("--to", "slow", self.file, "--wait")
+        o = self.now()
+        self.assertEqual([(t["holds"], t["hold_bytes"]) for t in o["tiers"]], [(0, 0), (1, MIB)])
+        self.assertEqual([m["holds_moved"] for m in o["moves"]], [0, 1])
+        self.assertRegex(self.tier().stdout, r"(?m)^slow +1 +1.00 MiB +1 +0$")
+
     def test_globs_place(self):
         self.serve("--fast-memory", "4M", "--slow", self.folder / "*")
         self.assertEqual(self.of_file(), [(0, MIB // BLOCK, "slow")])

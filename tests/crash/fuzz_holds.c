@@ -248,7 +248,9 @@ static u64 number_file(const struct line *l)
 
 static struct wire_request request_right(const struct line *l)
 {
-	struct wire_request r = { .version = WIRE_VERSION };
+	/* Both nodes' programs ask, and some that know no CPU. */
+	struct wire_request r = { .version = WIRE_VERSION,
+		                  .cpu = one_in(20) ? number_odd() : below(3) };
 	u64 kind = below(l->nr_ids ? 100 : 200);
 
 	r.op = one_in(RESIZE) ? WIRE_RESIZE
@@ -517,6 +519,11 @@ static void fuzz_begin(void)
 		fuzz.kept[i] = -1;
 	test_service_init(&fuzz.service, "s");
 	fuzz.service.options.hold_bytes = HOLD_BYTES;
+	/* Of the largest file each node has a copy. */
+	static const char *copied[] = { NULL, NULL };
+	copied[0] = fuzz.paths[NR_FILES - 1];
+	fuzz.service.options.nodes = fixture_two_nodes();
+	fuzz.service.options.immutable = fuzz.service.options.replicate = copied;
 	REQUIRE(test_service_start(&fuzz.service) == 0, "%s", fuzz.service.why);
 	fixture_need_leases(&fuzz.service, fuzz.paths[0]);
 	REQUIRE(hold_watch_drop(fuzz.service.socket) == 0, "not dropped");
