@@ -55,8 +55,8 @@ static bool nodes_has(const unsigned long *bits, u32 number)
 	return bits[number / 64] >> number % 64 & 1;
 }
 
-/* A node with CPUs. Those of one without memory count as the fast one's, where they stand. */
-static void nodes_take_cpus(struct nodes *n, const char *folder, u32 node)
+/* The CPUs of a node; they are near to memory of that one, or of another. */
+static void nodes_take_cpus(struct nodes *n, const char *folder, u32 node, u32 near)
 {
 	unsigned long cpus[NUMBER_WORDS];
 	char name[32];
@@ -64,11 +64,11 @@ static void nodes_take_cpus(struct nodes *n, const char *folder, u32 node)
 	snprintf(name, sizeof(name), "node%u/cpulist", node);
 	if (!nodes_read_list(folder, name, cpus))
 		return;
-	n->nr_near++;
+	n->nr_near += near == node;
 	for (u32 cpu = 0; cpu < NODES_MOST_CPUS; cpu++) {
 		if (!nodes_has(cpus, cpu))
 			continue;
-		n->of_cpu[cpu] = (u16)node;
+		n->of_cpu[cpu] = (u16)near;
 		n->nr_cpus = cpu < n->nr_cpus ? n->nr_cpus : cpu + 1;
 	}
 }
@@ -98,11 +98,10 @@ void nodes_look(struct nodes *n, const char *folder)
 		else
 			other = other < 0 ? (int)node : other;
 	}
-	for (u32 cpu = 0; n->fast >= 0 && cpu < NODES_MOST_CPUS; cpu++)
-		n->of_cpu[cpu] = (u16)n->fast;
-	for (u32 node = 0; node < MOST_NODES; node++)
-		if (nodes_has(memory, node) && nodes_has(cpus, node))
-			nodes_take_cpus(n, folder, node);
+	for (u32 node = 0; n->fast >= 0 && node < MOST_NODES; node++)
+		if (nodes_has(cpus, node))
+			nodes_take_cpus(n, folder, node,
+			                nodes_has(memory, node) ? node : (u32)n->fast);
 	/* Persistent and CXL memory show up without CPUs. */
 	n->slow = bare >= 0 ? bare : other;
 }
