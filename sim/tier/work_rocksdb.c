@@ -133,6 +133,8 @@ static void rocksdb_compact(struct work *w, u32 cpu, u32 frames)
 
 		if (r->frame == 0) {
 			table_open(w, cpu, range);
+			/* So that the table cache cannot close it on the way. */
+			work_file_open(w, cpu, old->id);
 			r->new_file = work_file_create(w, cpu);
 		}
 		work_file_read(w, cpu, old->id, r->frame, WORK_PAGE);
@@ -140,6 +142,7 @@ static void rocksdb_compact(struct work *w, u32 cpu, u32 frames)
 		if (++r->frame < r->file_frames)
 			continue;
 		/* The new file takes the range; the table cache has it open now. */
+		work_file_close(w, cpu, old->id);
 		if (old->is_open)
 			work_file_close(w, cpu, old->id);
 		work_file_unlink(w, cpu, old->id);
@@ -164,11 +167,11 @@ static void rocksdb_flush(struct work *w, u32 cpu)
 	file = work_file_create(w, cpu);
 	for (frame = 0; frame < r->file_frames; frame++)
 		work_file_append(w, cpu, file, frame);
-	work_file_close(w, cpu, file);
 	/* Its values go into the ranges that are merged: they grow by nothing, because as many
-	 * old versions go. */
+	 * old versions go. The table cache has had it open since it was written. */
 	for (frame = 0; frame < r->file_frames; frame++)
 		work_file_read(w, cpu, file, frame, WORK_PAGE);
+	work_file_close(w, cpu, file);
 	work_file_unlink(w, cpu, file);
 	r->compacts = true;
 	r->part = r->frame = 0;
