@@ -15,14 +15,13 @@
 #include "host/sim/engine.h"
 
 #define ARENA_BYTES ((u64)1 << 30)
-#define NR_LINES (ARENA_BYTES / LINE_BYTES)
 #define SHARER_WORDS_MAX (SIM_MAX_CPUS / 64)
 /* More pages than this go back to the kernel; fewer pages are cheaper to clear. */
 #define CLEAR_BYTES ((u64)1 << 20)
 #define NR_QUEUES_MAX 65536u
 
 static u8 *arena;
-static u64 arena_used;
+static u64 arena_used, arena_bytes;
 static struct line *lines;
 static u64 *sharers;
 static u32 sharer_words;
@@ -31,16 +30,49 @@ static u32 nr_queues, queue_room;
 static char names[SIM_MAX_NAMES][32];
 static u32 nr_names;
 
+/* NULL: there is no address space. */
 static void *memory_reserve(u64 bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (p == MAP_FAILED) {
-		perror("timing model: address space");
-		abort();
-	}
-	return p;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void arena_release(void)
+{
+	u64 nr = arena_bytes / LINE_BYTES;
+
+	if (arena)
+		munmap(arena, arena_bytes);
+	if (lines)
+		munmap(lines, nr * sizeof(*lines));
+	if (sharers)
+		munmap(sharers, nr * SHARER_WORDS_MAX * sizeof(u64));
+	arena = NULL;
+	lines = NULL;
+	sharers = NULL;
+	arena_used = arena_bytes = 0;
+}
+
+bool sim_memory(u64 bytes)
+{
+	u64 nr = bytes / LINE_BYTES;
+
+	if (arena && bytes <= arena_bytes)
+		return true;
+	arena_release();
+	arena_bytes = bytes;
+	arena = memory_reserve(bytes);
+	lines = memory_reserve(nr * sizeof(*lines));
+	sharers = memory_reserve(nr * SHARER_WORDS_MAX * sizeof(u64));
+	if (!queues)
+		queues =
+			memory_reserve((u64)NR_QUEUES_MAX * SIM_MAX_CPUS * sizeof(u16));
+	if (arena && lines && sharers && queues)
+		return true;
+	arena_release();
+	return false;
 }
 
 static void memory_clear(void *p, u64 bytes)
@@ -51,13 +83,9 @@ static void memory_clear(void *p, u64 bytes)
 
 void memory_reset(u32 nr_cpus)
 {
-	if (!arena) {
-		arena = memory_reserve(ARENA_BYTES);
-		lines = memory_reserve(NR_LINES * sizeof(*lines));
-		sharers = memory_reserve(NR_LINES * SHARER_WORDS_MAX * sizeof(u64));
-		queues =
-			memory_reserve((u64)NR_QUEUES_MAX * SIM_MAX_CPUS * sizeof(u16));
-	}
+	if (!arena && !sim_memory(ARENA_BYTES))
+		host_fail("address space for the timing model's memory", __FILE__,
+		          __LINE__);
 	memory_clear(arena, arena_used);
 	memory_clear(lines, arena_used / LINE_BYTES * sizeof(*lines));
 	memory_clear(sharers, arena_used / LINE_BYTES * sharer_words * sizeof(u64));
@@ -146,7 +174,7 @@ void *host_alloc(size_t n, size_t align)
 	if (align < LINE_BYTES)
 		align = LINE_BYTES;
 	at = (arena_used + align - 1) & ~(u64)(align - 1);
-	if (!arena || n > ARENA_BYTES || at > ARENA_BYTES - n)
+	if (!arena || n > arena_bytes || at > arena_bytes - n)
 		return NULL;
 	n = (n + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
 	arena_used = at + n;

@@ -105,6 +105,7 @@ static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
 	struct cost cost = variant->cost;
 	struct run one = { .workload = setup->workload,
 		           .seed = variant->seed,
+		           .reuse = setup->reuse,
 		           .options = { .cost = &cost,
 		                        .scale = scale,
 		                        .fast_bytes = setup->fast_bytes / scale,

@@ -38,6 +38,7 @@ struct fig_tier_setup {
 	u32 interference;    /* percent; 0: as the file has it */
 	u32 kinds;           /* 0: the policy's */
 	u32 prefetch;
+	u32 reuse; /* of a frame while its file is open; 0: the control's own */
 	u32 scale; /* 0: FIG_TIER_SCALE */
 	bool trees;
 };

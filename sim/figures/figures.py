@@ -55,6 +55,7 @@ SUBJECTS = {
     "tier-objects": {"frame"},
     "tier-policies": {"kloc", "kloc, in need"},
     "tier-ratio": {"kloc", "kloc, in need"},
+    "tier-reuse": {"kloc", "kloc, in need"},
     "tier-slow": {"kloc", "kloc, in need"},
     "walk": {"process space"},
     "weak": {"paygo"}}
@@ -69,7 +70,8 @@ RELEVANT = {
     "threads": ["a context each (liblodic)", "atomic", "pte, side by side",
                 "pte, far apart", "pte + 2 words, side by side",
                 "pte + 2 words, far apart"],
-    "tier-ratio": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"]}
+    "tier-ratio": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"],
+    "tier-reuse": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"]}
 
 # The README's figure.
 README_PANEL = "one block, all CPUs"

@@ -50,6 +50,21 @@ def kinds(r):
     return ("All kinds in the groups over none: " + ", ".join(map(words, r.panels)))
 
 
+def overtakes(r, panel, name):
+    """The first x from which on name is above naive."""
+    xs = [row["x"] for row in r.of(panel, name)]
+    below = [x for x in xs if r.at(panel, name, x) <= r.at(panel, "naive", x)]
+    return next((x for x in xs if not below or x > below[-1]), None)
+
+
+def reuse(r):
+    def words(panel):
+        x = min((x for x in (overtakes(r, panel, name) for name in KLOC) if x), default=None)
+        return f"{panel} from {number(x)} reads on" if x else f"{panel} never"
+    return ("KLOC, in its better reading, is above naive with " +
+            ", ".join(words(panel) for panel in r.panels if panel.startswith("slow")))
+
+
 def objects(r):
     panel = "bytes allocated: rocksdb"
     app = r.only(panel, "app")
@@ -81,4 +96,5 @@ def claims(r):
 TIER_VERDICTS = {
     "tier-claims": claims, "tier-controls": controls, "tier-kinds": kinds,
     "tier-memory": memory, "tier-nodes": nodes, "tier-objects": objects,
-    "tier-policies": policies, "tier-ratio": ratio, "tier-slow": slow}
+    "tier-policies": policies, "tier-ratio": ratio, "tier-reuse": reuse,
+    "tier-slow": slow}

@@ -13,10 +13,14 @@
 /* Knodes in a list of a CPU: KLOCs s.7.1 has less than 800 KB for all lists. */
 #define LIST_LENGTH 32u
 #define MOVES_AT_ONCE 512u
-/* What the simulated machine has memory for, with the oracle's heap. */
-#define MOST_OBJECTS (12u << 20)
+#define MOST_OBJECTS (1u << 28)
 #define SPARE_OBJECTS 8192u
-#define MOST_KNODES (1u << 18)
+#define USUAL_KNODES (1u << 18)
+#define OBJECTS_A_KNODE 32u /* on a larger machine */
+/* What core/kloc needs at most for an object or a knode, with trees and the oracle's heap. It is
+ * address space, and memory only as far as it is used. */
+#define OBJECT_BYTES 256u
+#define KNODE_BYTES 1024u
 
 /* Between two turns: the kernel's threads copy what core/kloc wants, as far as their time goes.
  * Concurrent copies share the fixed cost; parallel ones share the copying. */
@@ -74,6 +78,21 @@ static void engine_turn(struct engine *e)
 	e->last = now;
 }
 
+static void engine_count_reuse(struct engine *e, struct engine_object *o)
+{
+	const struct engine_file *f = engine_file(e, o->file);
+	u32 opening;
+
+	if (o->kind != KLOC_FRAME || !f || f->nr_opens == 0)
+		return;
+	/* Uses before the measured part are forgotten. */
+	opening = f->opening << 1 | e->is_measured;
+	e->result->open_uses++;
+	if (o->opening != opening)
+		e->result->open_frames++;
+	o->opening = opening;
+}
+
 static void engine_touch(struct engine *e, const struct tier_event *event, u32 cpu,
                          u32 object)
 {
@@ -82,6 +101,7 @@ static void engine_touch(struct engine *e, const struct tier_event *event, u32 c
 	bool write = event->op == TIER_WRITE;
 
 	e->objects[object].was_used = true;
+	engine_count_reuse(e, &e->objects[object]);
 	charge_touch(&e->charge, cpu, tier, object, event->kind, event->bytes, write);
 	r->touched[event->kind] += event->bytes;
 	r->lines[event->kind] += (event->bytes + LINE_BYTES - 1) / LINE_BYTES;
@@ -158,7 +178,8 @@ static int engine_of_file(struct engine *e, const struct tier_event *event, u32 
 		return 0;
 	charge_kernel(&e->charge, e->options->cost->machine.open_ns / 2.0);
 	if (event->op == TIER_OPEN) {
-		f->nr_opens++;
+		if (f->nr_opens++ == 0)
+			f->opening++;
 		if (engine_knode(f) != KLOC_NONE)
 			kloc_open(e->kloc, engine_knode(f), cpu);
 	} else if (event->op == TIER_UNLINK) {
@@ -201,6 +222,7 @@ static void engine_begin_measuring(struct engine *e)
 	engine_turn(e);
 	memcpy(fresh.live_at_begin, e->live, sizeof(e->live));
 	*e->result = fresh;
+	e->is_measured = true;
 	kloc_stat(e->kloc, &e->last);
 	e->result->list_hits = e->last.list_hits;
 	e->result->list_misses = e->last.list_misses;
@@ -235,7 +257,10 @@ static int engine_event(struct engine *e, const struct tier_event *event)
 		if (object != KLOC_NONE)
 			engine_remove(e, object);
 		break;
-	case TIER_COMPUTE: charge_compute(&e->charge, event->bytes); break;
+	case TIER_COMPUTE:
+		if (!e->options->memory_only)
+			charge_compute(&e->charge, event->bytes);
+		break;
 	case TIER_TASK:
 		kloc_task_moved(e->kloc, cpu, event->index + e->task_cpus);
 		break;
@@ -315,6 +340,8 @@ static int engine_start(struct engine *e)
 		shape.capacity[tier] = ((u64)m->capacity_mib[tier] << 20) / o->scale;
 		if (tier == KLOC_FAST && o->fast_bytes)
 			shape.capacity[tier] = o->fast_bytes;
+		if (tier == KLOC_SLOW && o->slow_bytes)
+			shape.capacity[tier] = o->slow_bytes;
 		all += shape.capacity[tier];
 	}
 	for (cpu = nr_cpus; cpu < 2 * nr_cpus; cpu++)
@@ -324,7 +351,9 @@ static int engine_start(struct engine *e)
 	shape.nr_objects =
 		(u32)(all / 4096 * 2 < MOST_OBJECTS ? all / 4096 * 2 : MOST_OBJECTS) +
 		SPARE_OBJECTS;
-	shape.nr_knodes = MOST_KNODES;
+	shape.nr_knodes = shape.nr_objects / OBJECTS_A_KNODE;
+	if (shape.nr_knodes < USUAL_KNODES)
+		shape.nr_knodes = USUAL_KNODES;
 	if (shape.nr_knodes > shape.nr_objects)
 		shape.nr_knodes = shape.nr_objects;
 	engine_parameters(e, &shape.parameters);
@@ -337,6 +366,9 @@ static int engine_start(struct engine *e)
 		return err;
 	/* core/ takes its memory from the simulated machine's. Outside of a simulated task, that
 	 * machine charges nothing. */
+	if (!sim_memory((u64)shape.nr_objects * OBJECT_BYTES +
+	                (u64)shape.nr_knodes * KNODE_BYTES))
+		return -ENOMEM;
 	sim_begin(&(struct sim_machine){ .nr_sockets = 1, .cpus_per_socket = 1 },
 	          o->seed);
 	return kloc_init(&shape, &e->kloc);
@@ -387,7 +419,8 @@ int engine_run(struct tier_source *source, const struct engine_options *options,
 	memset(ret_result, 0, sizeof(*ret_result));
 	e.tick_ns = options->cost->machine.tick_us * 1000.0 / options->scale;
 	err = charge_begin(&e.charge, &options->cost->machine, options->scale,
-	                   source->nr_cpus_busy, source->os_percent,
+	                   source->nr_cpus_busy,
+	                   options->memory_only ? 0 : source->os_percent,
 	                   options->nodes ? source->nr_cpus : 0);
 	if (!err)
 		err = engine_start(&e);
@@ -432,6 +465,11 @@ u64 engine_placed_slow(const struct engine_result *r)
 u64 engine_metadata_bytes(const struct engine_result *r)
 {
 	return r->cost.peak_bytes;
+}
+
+double engine_reuse(const struct engine_result *r)
+{
+	return r->open_frames ? (double)r->open_uses / (double)r->open_frames : 0;
 }
 
 u64 engine_small_objects(const struct engine_result *r)

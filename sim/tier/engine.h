@@ -18,15 +18,16 @@ struct engine_options {
 	enum kloc_policy_id policy;
 	const struct cost *cost;
 	u32 scale;
-	u64 fast_bytes;    /* 0: the machine's capacity over scale */
-	u32 kinds;         /* bits: kinds in the groups; 0: the policy's */
-	u32 prefetch;      /* frames ahead of a sequential reader */
+	u64 fast_bytes, slow_bytes; /* 0: the machine's capacity over scale */
+	u32 kinds;                  /* bits: kinds in the groups; 0: the policy's */
+	u32 prefetch;               /* frames ahead of a sequential reader */
 	u64 segment_bytes; /* a knode for each so many bytes of a file; 0: one a file */
 	bool trees;        /* keep the paper's trees, and charge for them */
 	bool in_slow;      /* nimble, nimble++: kernel objects begin in slow memory */
 	bool lazy;         /* kloc: what is closed leaves only in need (KLOCs s.4.1) */
 	bool piecemeal; /* kloc: activity promotes what is touched, not the whole group */
-	bool one_by_one; /* no concurrent moves */
+	bool one_by_one;  /* no concurrent moves */
+	bool memory_only; /* programs have no time of their own */
 	bool nodes; /* tiers are nodes; the tasks change theirs when it is measured */
 	bool check; /* asserts all invariants of core/kloc at the end; slow */
 	u64 seed;   /* of the machine that core/ has its memory from; changes nothing */
@@ -46,6 +47,9 @@ struct engine_result {
 	u64 slow_touched[KLOC_NR_KINDS]; /* bytes */
 	u64 placed_slow[KLOC_NR_KINDS];
 	u64 moved[KLOC_NR_KINDS][KLOC_NR_WHATS];
+	/* Of frames whose file is open: uses, and frames that were used. A frame counts once more
+	 * each time that its file is opened. */
+	u64 open_uses, open_frames;
 	u64 missed, reclaimed; /* frames read from storage; given back */
 	u64 ungrouped;         /* files that core/kloc had no room for */
 	u64 failed;            /* objects for which there was no room at all */
@@ -69,6 +73,8 @@ u64 engine_moved(const struct engine_result *r, enum kloc_what what);
 u64 engine_placed_slow(const struct engine_result *r);
 /* Bytes of what core/kloc keeps for the groups, at its peak. */
 u64 engine_metadata_bytes(const struct engine_result *r);
+/* How often a frame that is used is used while its file is open. */
+double engine_reuse(const struct engine_result *r);
 u64 engine_small_objects(const struct engine_result *r);
 
 #endif

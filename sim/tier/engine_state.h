@@ -13,6 +13,7 @@ struct engine_object {
 	bool was_used; /* for engine_reclaim() */
 	bool is_live;
 	u32 next, before; /* among those of its file */
+	u32 opening; /* of its file, when it was used last; and was that measured? */
 	double begin_ns;
 };
 
@@ -25,6 +26,7 @@ struct engine_file {
 	u32 knode; /* its number + KNODE_FIRST, or one of the two above */
 	u32 first; /* of its objects */
 	u32 nr_opens;
+	u32 opening;    /* how often it was opened while nobody had it open */
 	u32 last_frame; /* the last one read, for readahead */
 	bool is_unlinked;
 };
@@ -43,6 +45,7 @@ struct engine {
 	double tick_ns;
 	double work_ns; /* that the kernel's threads may still use */
 	bool moves_by_batch;
+	bool is_measured;
 	u32 task_cpus; /* added to each event's CPU: where the tasks are now */
 	const struct tier_event *adding; /* inside kloc_add() */
 	struct kloc_stat last;           /* at the turn before */

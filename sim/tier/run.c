@@ -81,7 +81,7 @@ enum kloc_policy_id run_yardstick(bool nodes)
 
 static int source_open(const struct run *run, struct tier_source **ret_source)
 {
-	struct work_options options = { run->seed, run->options.scale,
+	struct work_options options = { run->seed, run->options.scale, run->reuse,
 		                        run->options.cost };
 	int err;
 

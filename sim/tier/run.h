@@ -14,6 +14,7 @@ struct run {
 	const char *workload; /* or a trace */
 	const char *trace, *format, *record;
 	u64 seed;
+	u32 reuse; /* of a frame while its file is open, in controls; 0: their own */
 	struct engine_options
 		options; /* cost, scale and more; the policy is set by run_policy() */
 };

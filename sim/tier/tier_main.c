@@ -15,9 +15,10 @@
 #include "sim/tier/work.h"
 
 #define MAX_SCALE 65536u
-#define LEAST_FAST 4096u
+#define LEAST_BYTES 4096u
 #define MAX_RATIO 1000u
 #define MAX_PREFETCH 1024u
+#define MAX_REUSE 4096u
 
 enum {
 	KEY_WORKLOAD = 256,
@@ -27,8 +28,10 @@ enum {
 	KEY_RECORD,
 	KEY_POLICY,
 	KEY_SEED,
+	KEY_REUSE,
 	KEY_SCALE,
 	KEY_FAST,
+	KEY_SLOW,
 	KEY_RATIO,
 	KEY_PARAMETERS,
 	KEY_WORK,
@@ -39,6 +42,7 @@ enum {
 	KEY_LAZY,
 	KEY_PIECEMEAL,
 	KEY_ONE_BY_ONE,
+	KEY_MEMORY_ONLY,
 	KEY_LOG,
 	KEY_LIST,
 };
@@ -47,7 +51,7 @@ static const struct argp_option options[] = {
 	{ "workload", KEY_WORKLOAD, "NAME", 0, "A generator; --list shows them", 0 },
 	{ "trace", KEY_TRACE, "FILE", 0, "A trace instead", 0 },
 	{ "format", KEY_FORMAT, "NAME", 0,
-	  "Of the trace: own, oracle, thesios, service (default: by what is in it)",
+	  "Of the trace: own, oracle, thesios, service, run (default: by what is in it)",
 	  0 },
 	{ "replay", KEY_REPLAY, "FILE", 0,
 	  "Make the calls that `lodic serve --policy-record' wrote there, or the kernel's "
@@ -56,11 +60,18 @@ static const struct argp_option options[] = {
 	{ "policy", KEY_POLICY, "A,B", 0, "Which policies (default: the usual ones)",
 	  0 },
 	{ "seed", KEY_SEED, "N", 0, "Seed of the generator (default: 1)", 0 },
+	{ "reuse", KEY_REUSE, "N", 0,
+	  "Controls that close files: how often a frame is read while its file is open "
+	  "(default: 8)",
+	  0 },
 	{ "scale", KEY_SCALE, "N", 0,
-	  "Divide the paper's bytes by N (default: 64); of a trace, only the memory's",
+	  "Divide the paper's bytes by N (default: 64); of a trace, only the memory's. At 1 "
+	  "a policy takes minutes, and up to 12 GB of this machine's memory",
 	  0 },
 	{ "fast", KEY_FAST, "BYTES", 0,
 	  "Fast memory, before scaling (default: the parameter file's)", 0 },
+	{ "slow", KEY_SLOW, "BYTES", 0,
+	  "Slow memory, before scaling (default: the parameter file's)", 0 },
 	{ "ratio", KEY_RATIO, "N", 0,
 	  "Fast over slow bandwidth (default: the parameter file's)", 0 },
 	{ "parameters", KEY_PARAMETERS, "NAME|FILE", 0,
@@ -80,6 +91,8 @@ static const struct argp_option options[] = {
 	{ "piecemeal", KEY_PIECEMEAL, NULL, 0,
 	  "kloc: activity promotes what is touched, not the whole group", 0 },
 	{ "one-by-one", KEY_ONE_BY_ONE, NULL, 0, "No concurrent moves", 0 },
+	{ "memory-only", KEY_MEMORY_ONLY, NULL, 0,
+	  "Leave out the time that programs compute", 0 },
 	{ "record", KEY_RECORD, "FILE", 0, "Write the events down as a trace", 0 },
 	{ "log", KEY_LOG, "FILE", 0, "Write each decision of the last policy down", 0 },
 	{ "list", KEY_LIST, NULL, 0, "List workloads and policies", 0 },
@@ -91,7 +104,7 @@ struct arguments {
 	struct run run;
 	const char *parameters, *work, *log, *replay;
 	char *policies;
-	u64 fast, segment;
+	u64 fast, slow, segment;
 	u32 ratio;
 	bool json, list;
 };
@@ -122,10 +135,11 @@ static error_t parse_source(int key, char *arg, struct arguments *a,
 	case KEY_TRACE: a->run.trace = arg; return 0;
 	case KEY_FORMAT:
 		if (strcmp(arg, "own") != 0 && strcmp(arg, "oracle") != 0 &&
-		    strcmp(arg, "thesios") != 0 && strcmp(arg, "service") != 0)
+		    strcmp(arg, "thesios") != 0 && strcmp(arg, "service") != 0 &&
+		    strcmp(arg, "run") != 0)
 			argp_error(state,
 			           "there is no format '%s'; there are own, oracle, "
-			           "thesios, service",
+			           "thesios, service, run",
 			           arg);
 		a->run.format = arg;
 		return 0;
@@ -133,6 +147,10 @@ static error_t parse_source(int key, char *arg, struct arguments *a,
 	case KEY_REPLAY: a->replay = arg; return 0;
 	case KEY_SEED:
 		a->run.seed = command_number(arg, "a seed", 0, UINT64_MAX, state);
+		return 0;
+	case KEY_REUSE:
+		a->run.reuse = (u32)command_number(arg, "how often a frame is read", 1,
+		                                   MAX_REUSE, state);
 		return 0;
 	case KEY_SCALE:
 		a->run.options.scale =
@@ -157,6 +175,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case KEY_POLICY: a->policies = arg; return 0;
 	case KEY_FAST: a->fast = parse_bytes(arg, state); return 0;
+	case KEY_SLOW: a->slow = parse_bytes(arg, state); return 0;
 	case KEY_SEGMENT: a->segment = parse_bytes(arg, state); return 0;
 	case KEY_RATIO:
 		a->ratio = (u32)command_number(arg, "a ratio", 1, MAX_RATIO, state);
@@ -172,6 +191,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_LAZY: a->run.options.lazy = true; return 0;
 	case KEY_PIECEMEAL: a->run.options.piecemeal = true; return 0;
 	case KEY_ONE_BY_ONE: a->run.options.one_by_one = true; return 0;
+	case KEY_MEMORY_ONLY: a->run.options.memory_only = true; return 0;
 	case KEY_LOG: a->log = arg; return 0;
 	case KEY_LIST: a->list = true; return 0;
 	case 'j': a->json = true; return 0;
@@ -351,10 +371,13 @@ int tier_main(int argc, char **argv)
 	}
 	a.run.options.cost = &cost;
 	a.run.options.fast_bytes = a.fast / a.run.options.scale;
+	a.run.options.slow_bytes = a.slow / a.run.options.scale;
 	a.run.options.segment_bytes = a.segment / a.run.options.scale;
-	if (a.fast && a.run.options.fast_bytes < LEAST_FAST) {
+	if ((a.fast && a.run.options.fast_bytes < LEAST_BYTES) ||
+	    (a.slow && a.run.options.slow_bytes < LEAST_BYTES)) {
 		fprintf(stderr,
-		        "lodic-sim: --fast: less than a page is left of it at scale %u\n",
+		        "lodic-sim: --fast, --slow: less than a page is left of it at "
+		        "scale %u\n",
 		        a.run.options.scale);
 		return COMMAND_USAGE;
 	}

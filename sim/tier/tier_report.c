@@ -68,6 +68,8 @@ void tier_report_print(const struct tier_report *report)
 		       (unsigned long long)engine_metadata_bytes(r), resources[by],
 		       r->ns > 0 ? 100 * r->bound[by] / r->ns : 0);
 	}
+	printf("a frame was used %.3g times while its file was open\n",
+	       engine_reuse(&report->rows[0].result));
 	printf("throughput: relative to %s; differences under 20 %% mean nothing\n",
 	       run_policy_name(run_yardstick(report->nodes), report->nodes, name));
 }
@@ -127,7 +129,7 @@ static json_t *row_json(const struct tier_report *report, const struct tier_row 
 		json_object_set_new(bound, resources[by],
 		                    json_real(r->ns > 0 ? r->bound[by] / r->ns : 0));
 	return json_pack(
-		"{s:s, s:s, s:f, s:{s:I, s:I}, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, "
+		"{s:s, s:s, s:f, s:{s:I, s:I}, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:I, "
 		"s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
 		"workload", workload_of(report), "policy",
 		run_policy_name(row->policy, report->nodes, name), "throughput",
@@ -135,14 +137,14 @@ static json_t *row_json(const struct tier_report *report, const struct tier_row 
 		(json_int_t)moved_down(r), "up", (json_int_t)moved_up(r),
 		"slow_allocations", (json_int_t)engine_placed_slow(r), "small_objects",
 		(json_int_t)engine_small_objects(r), "metadata_bytes",
-		(json_int_t)engine_metadata_bytes(r), "ns", r->ns, "events",
-		(json_int_t)r->events, "list_hits", (json_int_t)r->list_hits,
-		"list_misses", (json_int_t)r->list_misses, "tree_walks",
-		(json_int_t)r->tree_walks, "tree_visits", (json_int_t)r->tree_visits,
-		"retained", (json_int_t)r->retained, "peak_objects",
-		(json_int_t)r->peak_objects, "failed", (json_int_t)r->failed, "bound",
-		bound, "kinds", kinds_json(r), "parameters",
-		parameters_json(report, r));
+		(json_int_t)engine_metadata_bytes(r), "ns", r->ns, "reuse",
+		engine_reuse(r), "events", (json_int_t)r->events, "list_hits",
+		(json_int_t)r->list_hits, "list_misses", (json_int_t)r->list_misses,
+		"tree_walks", (json_int_t)r->tree_walks, "tree_visits",
+		(json_int_t)r->tree_visits, "retained", (json_int_t)r->retained,
+		"peak_objects", (json_int_t)r->peak_objects, "failed",
+		(json_int_t)r->failed, "bound", bound, "kinds", kinds_json(r),
+		"parameters", parameters_json(report, r));
 }
 
 int tier_report_json(const struct tier_report *report)

@@ -292,6 +292,7 @@ int work_open(const char *name, const struct work_options *options,
 	w->kind = kind;
 	w->cost = &options->cost->work;
 	w->scale = options->scale;
+	w->reuse = options->reuse;
 	w->random = options->seed;
 	w->next_file = 1;
 	w->journal_room = w->cost->journal_live / w->scale + 1;

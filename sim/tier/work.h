@@ -42,6 +42,7 @@ struct work {
 	void *state;
 	u64 random;
 	u32 scale; /* all bytes of the paper are divided by it */
+	u32 reuse; /* of a frame while its file is open, in controls; 0: their own */
 	/* Events that a step has made, and that the caller has not taken. */
 	struct tier_event *queue;
 	u32 head, nr, room;
@@ -63,6 +64,7 @@ struct work {
 struct work_options {
 	u64 seed;
 	u32 scale;
+	u32 reuse; /* 0: the control's own */
 	const struct cost *cost;
 };
 

@@ -107,6 +107,7 @@ static void control_read(struct work *w, u32 cpu, struct thread *t)
 {
 	struct control *s = w->state;
 	u32 hot = s->file_frames * GIANT_PERCENT / 100 + 1, frame;
+	u32 reuse = w->reuse ? w->reuse : READS_A_FRAME;
 
 	if (t->reads == 0) {
 		t->file = control_take(w);
@@ -120,8 +121,7 @@ static void control_read(struct work *w, u32 cpu, struct thread *t)
 		frame = work_random(w, s->file_frames);
 	work_file_read(w, cpu, s->files[t->file], frame, WORK_PAGE);
 	work_app(w, cpu, work_random(w, w->app_pages), 256, true);
-	if (++t->reads <
-	    (s->shape.tiny || s->shape.even ? 1 : READS_A_FRAME * s->file_frames))
+	if (++t->reads < (s->shape.tiny || s->shape.even ? 1 : reuse * s->file_frames))
 		return;
 	t->reads = 0;
 	if (!s->is_open[t->file])

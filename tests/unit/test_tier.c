@@ -26,7 +26,7 @@ static struct cost cost;
 
 static struct tier_source *work_of(const char *name, u64 seed)
 {
-	struct work_options options = { seed, SCALE, &cost };
+	struct work_options options = { .seed = seed, .scale = SCALE, .cost = &cost };
 	struct tier_source *source;
 
 	assert_int_equal(work_open(name, &options, &source), 0);
