@@ -254,7 +254,8 @@ static int prepare(const struct doctor *d)
 	if (preload_set(RUN_DOCTOR, d->folder) ||
 	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set(RUN_SOCKET, NULL) || preload_set(RUN_REPORT, NULL) ||
-	    preload_set(RUN_JSON, NULL) || preload_set(MAP_BUDGET, NULL)) {
+	    preload_set(RUN_RECORD, NULL) || preload_set(RUN_JSON, NULL) ||
+	    preload_set(MAP_BUDGET, NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;
 	}

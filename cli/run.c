@@ -6,10 +6,13 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -19,22 +22,32 @@
 #include "measure/cli.h"
 #include "preload/map_environment.h"
 #include "preload/run_environment.h"
+#include "preload/run_recorded.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* A service that this command starts waits so long for its next client. The first program is
  * connected all the time; this is for one that leaves its children behind. */
 #define IDLE_EXIT_MS 60000
+/* 8 million events of 32 bytes. The file takes as much of the disk as there are events. */
+#define RECORD_BYTES (UINT64_C(256) << 20)
+#define LEAST_RECORD_BYTES (UINT64_C(64) << 10)
 
 struct run {
 	const char *socket; /* NULL: what the settings say */
 	uint64_t memory_bytes;
 	const char *report; /* NULL: none; "": stderr */
+	const char *record; /* NULL: none */
+	uint64_t record_bytes;
 	bool json;
 	bool mmap;
 	char promised[RUN_TEXT_BYTES]; /* globs, a line each */
 	char **command;                /* NULL: none was named */
 };
 
-enum { KEY_MMAP = 256 };
+enum { KEY_MMAP = 256, KEY_RECORD, KEY_RECORD_SIZE };
 
 static const char doc[] =
 	"Run a program, and serve what it reads by pread, pread64, preadv or preadv2 from the "
@@ -63,6 +76,11 @@ static const char doc[] =
 	"program in its place, prints nothing; `lodic who' shows those that run. Counting makes "
 	"reads slower.\n"
 	"\n"
+	"--record writes down what the program and its children do to files: opens, closes, and "
+	"reads with their offsets, whether they are served or not. `lodic-sim tier --trace' takes "
+	"the file, and doc/tier-trace.md says what it has. A read of the record's program takes a "
+	"microsecond more.\n"
+	"\n"
 	"Programs that are linked statically or are setuid cannot be run this way; children of "
 	"this kind run as before. doc/hazards.md says what else differs.\n"
 	"\n"
@@ -73,7 +91,8 @@ static const char doc[] =
 	"  lodic run -- nginx -c /srv/nginx.conf\n"
 	"  lodic run --mmap='*.db' -- ./server --data /srv\n"
 	"  lodic run --report=run.txt -- db_bench --use_existing_db=1 "
-	"--benchmarks=readrandom\n";
+	"--benchmarks=readrandom\n"
+	"  lodic run --record=run.trace -- python3 job.py\n";
 
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",
@@ -89,6 +108,10 @@ static const struct argp_option option_list[] = {
 	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
 	  "Print at the end of each process what was served, to FILE or else to stderr",
 	  0 },
+	{ "record", KEY_RECORD, "FILE", 0,
+	  "Write opens, closes and reads down, for `lodic-sim tier --trace'", 0 },
+	{ "record-size", KEY_RECORD_SIZE, "SIZE", 0,
+	  "The record ends at this size (default: 256M, 8 million events)", 0 },
 	{ "json", 'j', NULL, 0, "Print it as JSON, an object in each line", 0 },
 	{ 0 },
 };
@@ -111,6 +134,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'r': r->report = arg ? arg : ""; return 0;
 	case 'j': r->json = true; return 0;
+	case KEY_RECORD: r->record = arg; return 0;
+	case KEY_RECORD_SIZE:
+		if (cli_parse_bytes(arg, &r->record_bytes) != 0 ||
+		    r->record_bytes < LEAST_RECORD_BYTES)
+			argp_error(state, "'%s' is not a size of 64K or more", arg);
+		return 0;
 	case ARGP_KEY_ARG:
 		r->command = state->argv + state->next - 1;
 		state->next = state->argc;
@@ -119,6 +148,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "name the program to run, after the options");
 		return 0;
 	case ARGP_KEY_END:
+		if (r->record_bytes && !r->record)
+			argp_error(state,
+			           "--record-size is that of the --record; ask for "
+			           "that too");
 		if (r->json && !r->report)
 			argp_error(state, "--json says how to print the --report; ask "
 			                  "for that too");
@@ -177,12 +210,69 @@ static int find_service(const struct run *r)
 	return CLI_OK;
 }
 
+/* An empty record at path, of so many bytes, with holes. A limit on the size of files would end
+ * this program by a signal. 0 or -1 and errno. */
+static int fill_record(const char *path, uint64_t bytes)
+{
+	struct recorded_head *head = MAP_FAILED;
+	struct rlimit limit;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	int error;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+		bytes = limit.rlim_cur;
+	if (bytes < LEAST_RECORD_BYTES)
+		errno = EFBIG;
+	else if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+		head = mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		            0);
+	if (head != MAP_FAILED && madvise(head, sizeof(*head), MADV_POPULATE_WRITE) &&
+	    errno != EINVAL) {
+		munmap(head, sizeof(*head));
+		head = MAP_FAILED;
+		errno = ENOSPC;
+	}
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	if (head == MAP_FAILED)
+		return -1;
+	*head = (struct recorded_head){
+		.magic = RECORDED_MAGIC,
+		.event_bytes = sizeof(struct recorded),
+		.nr_cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
+		.room = (bytes - RECORDED_HEAD_BYTES) / sizeof(struct recorded),
+	};
+	return munmap(head, sizeof(*head));
+}
+
+/* Makes the record, and names it to the shim. */
+static int make_record(const struct run *r)
+{
+	static char path[RUN_TEXT_BYTES];
+	int status = CLI_OK;
+
+	if (r->record)
+		status = preload_report(r->record, path, sizeof(path));
+	if (r->record && status == CLI_OK &&
+	    fill_record(path, r->record_bytes ? r->record_bytes : RECORD_BYTES) != 0) {
+		cli_error("cannot write %s: %s", r->record, strerror(errno));
+		status = CLI_FAILED;
+	}
+	if (status == CLI_OK && preload_set(RUN_RECORD, path) != 0) {
+		cli_error("cannot set the environment: %s", strerror(errno));
+		status = CLI_FAILED;
+	}
+	return status;
+}
+
 static int prepare(const struct run *r)
 {
 	static char report[RUN_TEXT_BYTES];
-	int status = CLI_OK;
+	int status = make_record(r);
 
-	if (r->report && *r->report)
+	if (status == CLI_OK && r->report && *r->report)
 		status = preload_report(r->report, report, sizeof(report));
 	else if (r->report)
 		strcpy(report, RUN_REPORT_STDERR);

@@ -56,6 +56,7 @@ void hooks_fd_opened(int fd)
 	run_changes(fd);
 	if (own_is(fd))
 		own_lost(fd);
+	run_opened(fd);
 }
 
 static int opened(int fd)
@@ -136,6 +137,8 @@ void hooks_fd_goes(int fd)
 	}
 	map_closing(fd);
 	run_changes(fd);
+	if (fd >= 0)
+		run_closes((unsigned int)fd, (unsigned int)fd);
 }
 
 void hooks_fd_gone(int fd)
@@ -175,6 +178,7 @@ static void range_goes(unsigned int first, unsigned int last)
 	}
 	map_closing_from(first, last);
 	run_changes_from(first, last);
+	run_closes(first, last);
 }
 
 int hooks_close_range(unsigned int first, unsigned int last, int flags)
@@ -230,6 +234,8 @@ static void makes_room(int from, int to)
 		return;
 	map_closing(to);
 	run_changes(to);
+	if (to >= 0)
+		run_closes((unsigned int)to, (unsigned int)to);
 }
 
 static int dup2_by(enum next which, int from, int to)

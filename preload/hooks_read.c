@@ -118,9 +118,9 @@ static ssize_t noted(int fd, ssize_t n, off_t offset, enum run_why why)
 }
 
 /* The cache has read n bytes. */
-static ssize_t served(int fd, ssize_t n)
+static ssize_t served(int fd, ssize_t n, off_t offset)
 {
-	run_note(fd, n, -1, RUN_SERVED);
+	run_note(fd, n, offset, RUN_SERVED);
 	return n;
 }
 
@@ -128,6 +128,7 @@ EXPORT ssize_t read(int fd, void *to, size_t n)
 {
 	read_fn next = (read_fn)hooks_next(NEXT_READ);
 
+	run_reads();
 	return noted(fd, next(fd, to, n), -1, RUN_KEEPS_OFFSET);
 }
 
@@ -135,6 +136,7 @@ EXPORT ssize_t __read(int fd, void *to, size_t n)
 {
 	read_fn next = (read_fn)hooks_next(NEXT_READ_INNER);
 
+	run_reads();
 	return noted(fd, next(fd, to, n), -1, RUN_KEEPS_OFFSET);
 }
 
@@ -142,6 +144,7 @@ EXPORT ssize_t __read_chk(int fd, void *to, size_t n, size_t room)
 {
 	read_checked_fn next = (read_checked_fn)hooks_next(NEXT_READ_CHECKED);
 
+	run_reads();
 	return noted(fd, next(fd, to, n, room), -1, RUN_KEEPS_OFFSET);
 }
 
@@ -149,6 +152,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *to, int nr)
 {
 	readv_fn next = (readv_fn)hooks_next(NEXT_READV);
 
+	run_reads();
 	return noted(fd, next(fd, to, nr), -1, RUN_KEEPS_OFFSET);
 }
 
@@ -159,7 +163,7 @@ static ssize_t pread_by(enum next which, int fd, void *to, size_t n, off_t offse
 	enum run_why why = run_read(fd, &all, 1, offset, &got);
 
 	if (why == RUN_SERVED)
-		return served(fd, got);
+		return served(fd, got, offset);
 	return noted(fd, ((pread_fn)hooks_next(which))(fd, to, n, offset), offset, why);
 }
 
@@ -174,7 +178,7 @@ static ssize_t pread_checked_by(enum next which, int fd, void *to, size_t n,
 	if (n <= room) /* otherwise libc ends the program */
 		why = run_read(fd, &all, 1, offset, &got);
 	if (why == RUN_SERVED)
-		return served(fd, got);
+		return served(fd, got, offset);
 	return noted(fd, next(fd, to, n, offset, room), offset, why);
 }
 
@@ -210,7 +214,7 @@ static ssize_t preadv_by(enum next which, int fd, const struct iovec *to, int nr
 	enum run_why why = run_read(fd, to, nr, offset, &got);
 
 	if (why == RUN_SERVED)
-		return served(fd, got);
+		return served(fd, got, offset);
 	return noted(fd, ((preadv_fn)hooks_next(which))(fd, to, nr, offset), offset,
 	             why);
 }
@@ -236,7 +240,7 @@ static ssize_t preadv2_by(enum next which, int fd, const struct iovec *to, int n
 	if (flags == 0 && offset != -1)
 		why = run_read(fd, to, nr, offset, &got);
 	if (why == RUN_SERVED)
-		return served(fd, got);
+		return served(fd, got, offset);
 	return noted(fd, next(fd, to, nr, offset, flags), offset, why);
 }
 

@@ -16,6 +16,9 @@
 
 #include "preload/fds.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define OWN_NR 8u
 /* The shim's descriptors lie just below this number, or below the program's limit. Higher ones
  * would make the kernel's table larger, which a fork() copies. */
@@ -223,6 +226,15 @@ void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t
 
 	return ((mmap_fn)hooks_next(NEXT_MMAP))(address, n, protection, flags, fd,
 	                                        offset);
+}
+
+bool own_has_memory(void *at, size_t bytes)
+{
+	u64 page = (u64)sysconf(_SC_PAGESIZE);
+	u64 from = (u64)at / page * page, to = (u64)at + bytes;
+
+	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
+	       errno == EINVAL;
 }
 
 void *own_calloc(size_t nr, size_t bytes)

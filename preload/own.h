@@ -37,6 +37,10 @@ void *own_mmap(void *address, size_t n, int protection, int flags, int fd,
 void *own_calloc(size_t nr, size_t bytes);
 void own_free(void *p);
 char *own_strdup(const char *text);
+/* Is there memory behind these bytes of a file that is mapped to be shared? When its disk is full,
+ * the first touch of a page would kill the program with a SIGBUS. Before Linux 5.14 nobody can
+ * ask. */
+bool own_has_memory(void *at, size_t bytes);
 
 /* Is fd the shim's? */
 bool own_is(int fd);

@@ -375,6 +375,7 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	bool off;
 	u64 slot;
 
+	run_reads();
 	if (!s || (u32)fd >= FDS_NR)
 		return RUN_STOPPED;
 	slot = host_load_acquire(&s->fds.slots[fd]);
@@ -435,13 +436,17 @@ void run_note(int fd, ssize_t n, off_t offset, enum run_why why)
 	};
 	int error = errno;
 
-	if (!run_reports || !run_state || n < 0 || !calls_begin(run_state))
+	if ((!run_reports && !run_records) || !run_state || n < 0 ||
+	    !calls_begin(run_state))
 		return;
+	if (run_records)
+		run_record_read(fd, (u64)n, offset);
 	if (why == RUN_COULD && run_timed_ns) {
 		noted.ns = host_now_ns() - run_timed_ns;
 		run_timed_ns = 0;
 	}
-	note(&noted);
+	if (run_reports)
+		note(&noted);
 	calls_end(run_state);
 	errno = error;
 }
@@ -466,10 +471,13 @@ void run_end(bool stderr_closing)
 {
 	struct fds_hold hold;
 
-	if (!run_reports || !run_state || !calls_begin(run_state))
+	if ((!run_reports && !run_records) || !run_state || !calls_begin(run_state))
 		return;
 	if (fds_lock(&run_state->fds, &hold, true)) {
-		run_report_end(stderr_closing);
+		if (run_reports)
+			run_report_end(stderr_closing);
+		if (run_records)
+			run_record_end(stderr_closing);
 		fds_unlock(&run_state->fds, &hold);
 	}
 	calls_end(run_state);
@@ -529,6 +537,7 @@ __attribute__((constructor)) static void run_start(void)
 	if (!run_watches) {
 		run_map_start();
 		connect_first(s);
+		run_record_start();
 	}
 	run_state = s;
 }

@@ -11,6 +11,7 @@
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
  *   run_report.c   what was served, and what not
+ *   run_record.c   what the program does to its files, if the user wants that written down
  *
  * `lodic doctor` uses the same shim, which then has no service: it serves nothing and only counts.
  *
@@ -89,6 +90,25 @@ void run_suspends(void);
 bool run_forked(void);
 /* The program ends, in a way that the shim can see; or is about to close stderr. */
 void run_end(bool stderr_closing);
+
+/* run_record.c: what the program does to its files, for `lodic run --record`. Each keeps errno. */
+extern bool run_records;
+/* fd was opened; those from first to last go. */
+void run_opened(int fd);
+void run_closes(unsigned int first, unsigned int last);
+/* A read begins. */
+void run_record_reads(void);
+static inline void run_reads(void)
+{
+	if (run_records)
+		run_record_reads();
+}
+/* It has read bytes at offset (-1: where the descriptor stood). Within calls_begin(). */
+void run_record_read(int fd, uint64_t bytes, off_t offset);
+/* Only a constructor may call the first; the last one needs the lock. */
+void run_record_start(void);
+void run_record_forked(void);
+void run_record_end(bool stderr_closing);
 
 /* run_report.c; under the lock, but for the first two. */
 struct run_noted {

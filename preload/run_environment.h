@@ -15,6 +15,9 @@
 /* A folder, in which each process leaves its counts (run_seen.h). The shim serves nothing then. */
 #define RUN_DOCTOR "LODIC_RUN_DOCTOR"
 
+#define RUN_RECORD \
+	"LODIC_RUN_RECORD" /* the file that run_recorded.h describes; a path */
+
 #define RUN_REPORT_STDERR "-"
 
 /* The longest of these texts, with its end. */

@@ -30,9 +30,6 @@
 #include "preload/own.h"
 #include "preload/run_environment.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #define SEEN_TRIES 64u
 /* Programs that one process may run in its own place. */
 #define PROGRAMS_MOST 1000
@@ -50,7 +47,7 @@ static u64 reported_pid;
 /* For `lodic doctor`: a bit for each block that was read. */
 static u64 *bits[SEEN_FILES];
 static u64 bits_pid;         /* the process that they are of */
-static u8 there[SEEN_FILES]; /* of seen: has_room() has said so */
+static u8 there[SEEN_FILES]; /* of seen: own_has_memory() has said so */
 static u64 *ends; /* of each descriptor: where its last read by offset has ended */
 
 static u64 next_stripe;
@@ -76,17 +73,6 @@ static int process_file(void)
 	return fd;
 }
 
-/* Is there memory behind these bytes of the doctor's folder? When it is full, the first touch of a
- * page would kill the program with a SIGBUS. Before Linux 5.14 nobody can ask. */
-static bool has_room(void *at, size_t bytes)
-{
-	u64 page = (u64)sysconf(_SC_PAGESIZE);
-	u64 from = (u64)at / page * page, to = (u64)at + bytes;
-
-	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
-	       errno == EINVAL;
-}
-
 static struct seen_process *process_map_fd(void *at, int fd)
 {
 	int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) |
@@ -109,8 +95,8 @@ static struct seen_process *process_map(void *at)
 	struct seen_process *p = process_map_fd(at, fd);
 
 	if (p && fd >= 0 &&
-	    (!has_room(p, offsetof(struct seen_process, files)) ||
-	     !has_room(&p->files[SEEN_FILES], sizeof(struct seen)))) {
+	    (!own_has_memory(p, offsetof(struct seen_process, files)) ||
+	     !own_has_memory(&p->files[SEEN_FILES], sizeof(struct seen)))) {
 		p = process_map_fd(p, -1);
 		own_call(SYS_ftruncate, fd, 0);
 	}
@@ -184,7 +170,7 @@ static struct seen *seen_find(const struct run_noted *noted)
 		struct seen *f = &seen[place];
 
 		if (!host_load_byte(&there[place])) {
-			if (folder[0] && !has_room(f, sizeof(*f)))
+			if (folder[0] && !own_has_memory(f, sizeof(*f)))
 				break;
 			host_store_byte(&there[place], 1);
 		}

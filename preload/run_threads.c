@@ -116,6 +116,7 @@ bool run_forked(void)
 	run_mine = NULL;
 	run_over = false;
 	run_report_forked();
+	run_record_forked();
 	return !host_load_relaxed(&run_filtered);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/kloc/kloc.h"
+#include "preload/run_recorded.h"
 #include "sim/tier/record.h"
 #include "sim/tier/table.h"
 #include "sim/tier/trace.h"
@@ -180,6 +181,8 @@ static const char *trace_guess(FILE *f)
 		return "own";
 	if (strncmp(text, RECORD_MAGIC, strlen(RECORD_MAGIC)) == 0)
 		return "service";
+	if (strncmp(text, RECORDED_MAGIC, strlen(RECORDED_MAGIC)) == 0)
+		return "run";
 	text[strcspn(text, "\n")] = '\0';
 	return strstr(text, "filename") && strchr(text, ',') ? "thesios" : "oracle";
 }
@@ -221,7 +224,7 @@ static int trace_begin(struct trace *t, const char *format)
 int trace_open(const char *path, const char *format, struct tier_source **ret_source)
 {
 	struct trace *t = calloc(1, sizeof(*t));
-	bool is_record = false;
+	int (*other)(const char *, struct tier_source **) = NULL;
 	int err = -ENOMEM;
 
 	if (!t)
@@ -233,12 +236,15 @@ int trace_open(const char *path, const char *format, struct tier_source **ret_so
 		fprintf(stderr, "lodic-sim: %s: %s\n", path, strerror(errno));
 	} else if (t->path) {
 		format = format ? format : trace_guess(t->f);
-		is_record = strcmp(format, "service") == 0;
-		err = is_record ? 0 : trace_begin(t, format);
+		if (strcmp(format, "service") == 0)
+			other = record_open;
+		else if (strcmp(format, "run") == 0)
+			other = trace_run_open;
+		err = other ? 0 : trace_begin(t, format);
 	}
-	if (err || is_record) {
+	if (err || other) {
 		trace_close(&t->source);
-		return err ? err : record_open(path, ret_source);
+		return err ? err : other(path, ret_source);
 	}
 	*ret_source = &t->source;
 	return 0;

@@ -24,9 +24,12 @@ struct trace_head {
 	u32 record_bytes;
 };
 
-/* "own", "oracle" (libCacheSim's oracleGeneral), "thesios" (CSV), "service" (record.h);
+/* "own", "oracle" (libCacheSim's oracleGeneral), "thesios" (CSV), "service" (record.h), "run";
  * NULL: by what is in it. Prints what is wrong. 0, -ENOENT, -EINVAL or -ENOMEM. */
 int trace_open(const char *path, const char *format, struct tier_source **ret_source);
+
+/* For trace_open(): what `lodic run --record` wrote (trace_run.c). As trace_open(). */
+int trace_run_open(const char *path, struct tier_source **ret_source);
 
 /* A source that writes down what it passes on. Takes source: it is closed with the new one. The
  * file is complete when that has been closed without complaint. 0 or -errno, and has said why. */

@@ -17,6 +17,7 @@
 #include "sim/tier/table.h"
 #include "sim/tier/trace.h"
 #include "sim/tier/work.h"
+#include "tests/support/scratch.h"
 
 #define SCALE 2048u
 #define SEED 20261123u
@@ -71,210 +72,30 @@ static void work_of_one_seed_same_events(void **state)
 	}
 }
 
-static char *file_with(const void *bytes, size_t n)
+/* No program reads or writes a file that it does not have open. */
+static void work_of_closed_file_not_used(void **state)
 {
-	char *path = strdup("/tmp/lodic-tier-XXXXXX");
-	int fd = mkstemp(path);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, bytes, n), (ssize_t)n);
-	close(fd);
-	return path;
-}
-
-static void file_gone(char *path)
-{
-	unlink(path);
-	free(path);
-}
-
-static void trace_of_record_same_events(void **state)
-{
-	char *path = file_with("", 0);
-	struct tier_source *recorder, *trace;
-	u64 nr, again, hash;
+	u32 i;
 
 	(void)state;
-	assert_int_equal(trace_record(work_of("redis", SEED), path, &recorder), 0);
-	hash = hash_of(recorder, &nr);
-	assert_int_equal(trace_open(path, NULL, &trace), 0);
-	assert_int_equal(trace->os_percent, cost.work.redis_os_percent);
-	assert_int_equal(trace->nr_cpus, cost.work.threads);
-	assert_true(hash == hash_of(trace, &again));
-	assert_int_equal(nr, again);
-	/* A record that is cut off. */
-	assert_int_equal(truncate(path, (off_t)(sizeof(struct trace_head) +
-	                                        3 * sizeof(struct tier_event) - 1)),
-	                 0);
-	assert_int_equal(trace_open(path, NULL, &trace), 0);
-	for (again = 0; again < 2; again++)
-		assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 1);
-	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
-	trace->close(trace);
-	file_gone(path);
-}
-
-static void trace_of_wrong_record_einval(void **state)
-{
-	struct {
-		struct trace_head head;
+	for (i = 0; i < work_nr_kinds; i++) {
+		struct tier_source *source = work_of(work_kinds[i]->name, SEED);
+		u32 *nr_opens = calloc(TRACE_MAX_FILES, sizeof(*nr_opens));
 		struct tier_event event;
-	} text = { { TRACE_MAGIC, 2, 2, 0, sizeof(struct tier_event) },
-		   { .op = TIER_ADD, .kind = KLOC_FRAME, .file = 1, .bytes = 4096 } };
-	static const struct tier_event wrong[] = {
-		{ .op = TIER_NR_OPS },
-		{ .op = TIER_READ, .kind = KLOC_NR_KINDS },
-		{ .op = TIER_READ, .cpu = 2 },
-		{ .op = TIER_TASK, .index = 2 },
-		{ .op = TIER_ADD, .kind = KLOC_FRAME },
-		{ .op = TIER_OPEN, .file = TRACE_MAX_FILES },
-	};
-	struct tier_source *trace;
-	char *path;
-	size_t i;
 
-	(void)state;
-	for (i = 0; i <= sizeof(wrong) / sizeof(*wrong); i++) {
-		path = file_with(&text, sizeof(text));
-		assert_int_equal(trace_open(path, "own", &trace), 0);
-		assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }),
-		                 i == 0 ? 1 : -22);
-		trace->close(trace);
-		file_gone(path);
-		if (i < sizeof(wrong) / sizeof(*wrong))
-			text.event = wrong[i];
+		while (source->next(source, &event) > 0) {
+			if (event.op == TIER_OPEN)
+				nr_opens[event.file]++;
+			if (event.op == TIER_CLOSE)
+				assert_true(nr_opens[event.file]-- > 0);
+			if (event.kind == KLOC_FRAME && event.file &&
+			    (event.op == TIER_ADD || event.op == TIER_READ ||
+			     event.op == TIER_WRITE))
+				assert_true(nr_opens[event.file] > 0);
+		}
+		source->close(source);
+		free(nr_opens);
 	}
-	text.head.nr_cpus_busy = 3;
-	path = file_with(&text, sizeof(text));
-	assert_int_equal(trace_open(path, NULL, &trace), -22);
-	file_gone(path);
-}
-
-static void oracle_record(u8 *to, u64 object, u32 bytes)
-{
-	memset(to, 0xff, 24);
-	memcpy(to + 4, &object, 8);
-	memcpy(to + 12, &bytes, 4);
-}
-
-static void expect(struct tier_source *trace, enum tier_op op, u32 file, u32 index,
-                   u32 bytes)
-{
-	struct tier_event event;
-
-	assert_int_equal(trace->next(trace, &event), 1);
-	assert_int_equal(event.op, op);
-	assert_int_equal(event.file, file);
-	assert_int_equal(event.index, index);
-	assert_int_equal(event.bytes, bytes);
-}
-
-static void trace_of_oracle_reads_objects(void **state)
-{
-	u8 records[3 * 24];
-	struct tier_source *trace;
-	char *path;
-
-	(void)state;
-	oracle_record(records, 0x123456789abcdef0u, 5000);
-	oracle_record(records + 24, 7, 1);
-	oracle_record(records + 48, 0x123456789abcdef0u, 4096);
-	path = file_with(records, sizeof(records));
-	assert_int_equal(trace_open(path, NULL, &trace), 0);
-	expect(trace, TIER_OPEN, 1, 0, 0);
-	expect(trace, TIER_READ, 1, 0, 4096);
-	expect(trace, TIER_READ, 1, 1, 904);
-	expect(trace, TIER_OPEN, 2, 0, 0);
-	expect(trace, TIER_READ, 2, 0, 1);
-	expect(trace, TIER_READ, 1, 0, 4096);
-	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 0);
-	trace->close(trace);
-	oracle_record(records, 1, (1u << 30) + 1);
-	file_gone(path);
-	path = file_with(records, 24);
-	assert_int_equal(trace_open(path, "oracle", &trace), 0);
-	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
-	trace->close(trace);
-	assert_int_equal(truncate(path, 23), 0);
-	assert_int_equal(trace_open(path, "oracle", &trace), 0);
-	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
-	trace->close(trace);
-	file_gone(path);
-}
-
-/* More objects than are open at a time: the reader closes one that was not used. */
-static void trace_of_many_objects_closes_files(void **state)
-{
-	u32 nr = 3 * TRACE_OPEN_FILES, i, opens = 0, closes = 0;
-	u8 *records = calloc(nr, 24);
-	struct tier_source *trace;
-	struct tier_event event;
-	char *path;
-
-	(void)state;
-	for (i = 0; i < nr; i++)
-		oracle_record(records + 24 * i, i % 5 ? i : 0, 100);
-	path = file_with(records, 24 * nr);
-	free(records);
-	assert_int_equal(trace_open(path, "oracle", &trace), 0);
-	while (trace->next(trace, &event) > 0) {
-		opens += event.op == TIER_OPEN;
-		closes += event.op == TIER_CLOSE;
-		/* The object that is always in use stays open. */
-		assert_false(event.op == TIER_CLOSE && event.file == 1);
-	}
-	trace->close(trace);
-	file_gone(path);
-	assert_int_equal(opens, nr - nr / 5 - 1 + 1);
-	assert_int_equal(opens - closes, TRACE_OPEN_FILES);
-}
-
-#define THESIOS "application,filename,file_offset,op_type,request_io_size_bytes\n"
-
-static void trace_of_thesios_reads_columns(void **state)
-{
-	static const char text[] = THESIOS "a,f00,4000,READ,200\r\n"
-					   "b,f01,0,WRITE,4096\n"
-					   "a,f00,8192,READ,0\n";
-	struct tier_source *trace;
-	char *path = file_with(text, sizeof(text) - 1);
-
-	(void)state;
-	assert_int_equal(trace_open(path, NULL, &trace), 0);
-	expect(trace, TIER_OPEN, 1, 0, 0);
-	expect(trace, TIER_READ, 1, 0, 96);
-	expect(trace, TIER_READ, 1, 1, 104);
-	expect(trace, TIER_OPEN, 2, 0, 0);
-	expect(trace, TIER_WRITE, 2, 0, 4096);
-	expect(trace, TIER_READ, 1, 2, 1);
-	assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), 0);
-	trace->close(trace);
-	file_gone(path);
-}
-
-static void trace_of_wrong_thesios_einval(void **state)
-{
-	static const char *const wrong[] = {
-		"filename,offset\nf,1\n",
-		THESIOS "a,f00,4000,READ\n",
-		THESIOS "a,f00,4000,TRIM,1\n",
-		THESIOS "a,f00,-1,READ,1\n",
-		THESIOS "a,f00,0,READ,x\n",
-		THESIOS "a,f00,18446744073709551615,READ,1\n",
-	};
-	struct tier_source *trace;
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		char *path = file_with(wrong[i], strlen(wrong[i]));
-
-		assert_int_equal(trace_open(path, "thesios", &trace), 0);
-		assert_int_equal(trace->next(trace, &(struct tier_event){ 0 }), -22);
-		trace->close(trace);
-		file_gone(path);
-	}
-	assert_int_equal(trace_open("/nonexistent/x", NULL, &trace), -2);
 }
 
 static void table_of_random_calls_as_model(void **state)
@@ -377,6 +198,25 @@ static void engine_of_each_policy_conserves(void **state)
 			if (policies[j] != KLOC_POLICY_ALL_FAST)
 				assert_true(r.used[KLOC_FAST] <= r.capacity[KLOC_FAST]);
 		}
+	}
+}
+
+/* The control reads each frame so often before it closes the file, as nearly as chance has it. */
+static void engine_of_reuse_as_asked(void **state)
+{
+	struct engine_result r;
+	u32 reuse;
+
+	(void)state;
+	for (reuse = 2; reuse <= 32; reuse *= 4) {
+		struct run run = { .workload = "phases",
+			           .seed = SEED,
+			           .reuse = reuse,
+			           .options = { .cost = &cost, .scale = SCALE } };
+
+		assert_int_equal(run_policy(&run, KLOC_POLICY_NAIVE, &r), 0);
+		assert_true(engine_reuse(&r) > 0.8 * reuse);
+		assert_true(engine_reuse(&r) < 1.5 * reuse);
 	}
 }
 
@@ -534,15 +374,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(work_of_one_seed_same_events),
-		cmocka_unit_test(trace_of_record_same_events),
-		cmocka_unit_test(trace_of_wrong_record_einval),
-		cmocka_unit_test(trace_of_oracle_reads_objects),
-		cmocka_unit_test(trace_of_many_objects_closes_files),
-		cmocka_unit_test(trace_of_thesios_reads_columns),
-		cmocka_unit_test(trace_of_wrong_thesios_einval),
+		cmocka_unit_test(work_of_closed_file_not_used),
 		cmocka_unit_test(table_of_random_calls_as_model),
 		cmocka_unit_test(future_of_events_next_use),
 		cmocka_unit_test(engine_of_each_policy_conserves),
+		cmocka_unit_test(engine_of_reuse_as_asked),
 		cmocka_unit_test(engine_of_one_seed_same_result),
 		cmocka_unit_test(engine_of_bounds_in_order),
 		cmocka_unit_test(engine_of_nodes_follows_tasks),
