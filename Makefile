@@ -16,7 +16,7 @@ C_FILES = find bench check cli core doc host include lib measure preload sim tes
 .PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
 	kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
 	soak-move \
-	bench bench-apps bench-scale figures fmt install uninstall \
+	bench bench-apps bench-recordings bench-scale figures fmt install uninstall \
 	clean
 .DEFAULT_GOAL := help
 
@@ -34,6 +34,7 @@ help:
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'
+	@echo 'make bench-recordings   db_bench, nginx, fio, python: what two tiers make of them'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
@@ -72,6 +73,9 @@ bench-scale: deps-bench build
 bench-apps: deps-bench build
 	@$(PYTHON) bench/apps.py --build $(BUILD) $(ARGS)
 	@$(PYTHON) bench/limited.py --build $(BUILD) $(ARGS)
+
+bench-recordings: deps-bench build
+	@$(PYTHON) bench/recordings.py --build $(BUILD) $(ARGS)
 
 figures: deps-bench build
 	@$(PYTHON) sim/figures/figures.py --build $(BUILD) $(ARGS)

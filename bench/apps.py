@@ -57,11 +57,11 @@ def cpu_ns(pids):
 class Service:
     """lodic's service, with a socket of its own."""
 
-    def __init__(self, lodic, place, memory, before_exec=None):
+    def __init__(self, lodic, place, memory, before_exec=None, more=()):
         self.lodic, self.socket = lodic, place / "lodic"
         done = subprocess.run([lodic, "serve", "--daemon", "--idle-exit", "600", "--memory",
-                               memory, "--socket", self.socket], stdin=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, check=False,
+                               memory, "--socket", self.socket, *more], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
                               preexec_fn=before_exec)  # pylint: disable=W1509
         if done.returncode != 0:
             raise Failed(f"lodic serve: {done.stderr.decode().strip()}")
@@ -71,8 +71,8 @@ class Service:
         return json.loads(subprocess.run([self.lodic, "stat", "--json", "--socket", self.socket],
                                          stdout=subprocess.PIPE, check=True).stdout)
 
-    def under(self, command):
-        return [self.lodic, "run", "--socket", self.socket, "--", *command]
+    def under(self, command, *more):
+        return [self.lodic, "run", "--socket", self.socket, *more, "--", *command]
 
     def end(self):
         os.kill(self.pid, signal.SIGTERM)

@@ -10,7 +10,7 @@ daemon off; worker_processes {workers}; pid {folder}/pid; error_log {folder}/err
 events {{ worker_connections 128; }}
 http {{
   access_log off; sendfile off; output_buffers 1 64k; keepalive_requests 1000000000;
-  open_file_cache max=2000 inactive=600s; open_file_cache_valid {valid};
+  {keeps}
   client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2;
   fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
   server {{ listen {listen}; root {root}; }}
@@ -18,10 +18,15 @@ http {{
 """
 
 
-def command(folder, listen, root, workers=1, valid="60s"):
-    """The words that start it. It keeps what it needs in folder, answers at listen, and looks
-    for a new version of a file after valid. Its workers run as the user who starts it."""
+KEEPS = "open_file_cache max=2000 inactive=600s; open_file_cache_valid {valid};"
+
+
+def command(folder, listen, root, workers=1, valid="60s", keeps=True):
+    """The words that start it. It keeps what it needs in folder, and answers at listen. It looks
+    for a new version of a file after valid; if it keeps none open, for each request. Its workers
+    run as the user who starts it."""
     (folder / "conf").write_text(CONFIGURATION.format(
-        folder=folder, listen=listen, root=root, workers=workers, valid=valid,
+        folder=folder, listen=listen, root=root, workers=workers,
+        keeps=KEEPS.format(valid=valid) if keeps else "",
         user="user root;" if os.getuid() == 0 else ""))
     return [NGINX, "-c", str(folder / "conf")]
