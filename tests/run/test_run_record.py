@@ -43,6 +43,7 @@ def all_of(prefix):
     for t in threads: t.start()
     for t in threads: t.join()
 all_of("f")
+kept = os.open(folder + "/f0", os.O_RDONLY)
 children = []
 for i in range(2):
     pid = os.fork()
@@ -93,12 +94,15 @@ class Record(Case):
 
     def test_reads_with_offsets(self):
         one, two = self.file("one", 64 * KIB), self.file("two", 64 * KIB)
+        mark = self.file("mark", 10)
         program = WARM + f"""
+mark = os.open({str(mark)!r}, os.O_RDONLY)
 fd = os.open({str(one)!r}, os.O_RDONLY)
 warm(fd)
 for i in range(20):
     os.pread(fd, 4096, i * 1000)
 os.close(fd)
+os.pread(mark, 3, 0)
 fd = os.open({str(two)!r}, os.O_RDONLY)
 while os.read(fd, 7000):
     pass
@@ -106,8 +110,10 @@ os.lseek(fd, 123, 0)
 other = os.dup(fd)
 os.readv(other, [bytearray(10), bytearray(20)])
 os.close(fd)
+os.pread(mark, 3, 1)
 os.preadv(other, [bytearray(5)], 60000)
 os.dup2(0, other)
+os.pread(mark, 3, 2)
 os.pread(os.open({str(one)!r}, os.O_RDONLY), 1, 9)
 """
         events = self.record([PYTHON, "-c", program])
@@ -119,9 +125,12 @@ os.pread(os.open({str(one)!r}, os.O_RDONLY), 1, 9)
         self.assertEqual(of[ours[0]][-21:], [(i * 1000, 4096) for i in range(20)] + [(9, 1)])
         self.assertEqual(of[ours[1]], [(i * 7000, min(7000, 64 * KIB - i * 7000))
                                        for i in range(10)] + [(123, 30), (60000, 5)])
-        opens = [(e.op, ours.index(e.file)) for e in events if e.file in ours and e.op != READ]
-        self.assertEqual(opens, [(OPEN, 0), (CLOSE, 0), (OPEN, 1), (OPEN, 1), (CLOSE, 1),
-                                 (CLOSE, 1), (OPEN, 0)])
+        # Each close before what comes after it.
+        marks = next(f for f in files if of[f] == [(0, 3), (1, 3), (2, 3)])
+        order = [(e.op, ours.index(e.file)) if e.file in ours else e.offset for e in events
+                 if e.file in ours and e.op != READ or e.file == marks and e.op == READ]
+        self.assertEqual(order, [(OPEN, 0), (CLOSE, 0), 0, (OPEN, 1), (OPEN, 1), (CLOSE, 1), 1,
+                                 (CLOSE, 1), 2, (OPEN, 0)])
         self.assertEqual((events[0].op, events[-1].op, self.ended), (PROCESS, END, 0))
         self.assertLess(sum(e.cpu_ns for e in events), 20e9)
 
@@ -139,6 +148,16 @@ os.pread(os.open({str(one)!r}, os.O_RDONLY), 1, 9)
         self.assertEqual(len({pid for pid, _, _ in whole}), 3)
         self.assertEqual(len({thread for _, thread, _ in whole}), 12)
         self.assertEqual(len({file for _, _, file in whole}), 4)
+        # The parent opens each file once, and one once more, which its children inherit.
+        kept = collections.Counter(e.file for e in events if e.op == OPEN and
+                                   e.pid in {pid for pid, _, _ in whole})
+        self.assertEqual(sorted(n for file, n in kept.items()
+                                if file in {file for _, _, file in whole}), [3, 3, 3, 6])
+        # A thread's number is no other's.
+        pids = collections.defaultdict(set)
+        for e in events:
+            pids[e.thread].add(e.pid)
+        self.assertEqual([thread for thread, of in pids.items() if len(of) > 1], [])
         # Nothing is open in the end, as the simulator counts it.
         opens = collections.Counter()
         for e in events:

@@ -408,7 +408,7 @@ static void (*const steps[])(struct model *) = {
 };
 
 /* The hash of all decisions. */
-static u64 run(const struct kloc_shape *shape, u64 seed)
+static u64 run(const struct kloc_shape *shape, u64 seed, u32 check_every)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	struct kloc_move move;
@@ -425,7 +425,7 @@ static u64 run(const struct kloc_shape *shape, u64 seed)
 		m->files[i].knode = KLOC_NONE;
 	for (i = 0; i < NR_STEPS; i++) {
 		steps[choose(m, sizeof(steps) / sizeof(steps[0]))](m);
-		if (i % CHECK_EVERY == 0) {
+		if (i % check_every == 0) {
 			kloc_check(m->rig.k);
 			compare(m);
 		}
@@ -495,7 +495,7 @@ static void random_calls_keep_all_rules(void **state)
 			u64 one = seed * 1000 + round * 37;
 			struct kloc_shape s = shape_of(policy, one);
 
-			run(&s, one);
+			run(&s, one, CHECK_EVERY);
 		}
 }
 
@@ -509,13 +509,13 @@ static void random_calls_again_same_log(void **state)
 	for (policy = 0; policy < KLOC_NR_POLICIES; policy++) {
 		struct kloc_shape s = shape_of(policy, seed);
 		void *elsewhere = malloc(12345);
-		u64 first = run(&s, seed);
+		u64 first = run(&s, seed, NR_STEPS);
 
 		free(elsewhere);
-		assert_int_equal(run(&s, seed), first);
+		assert_int_equal(run(&s, seed, NR_STEPS), first);
 		s.parameters.trees = true;
-		assert_int_equal(run(&s, seed), first);
-		assert_int_not_equal(run(&s, seed + 1), first);
+		assert_int_equal(run(&s, seed, NR_STEPS), first);
+		assert_int_not_equal(run(&s, seed + 1, NR_STEPS), first);
 	}
 }
 
