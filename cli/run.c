@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -247,12 +248,26 @@ static int fill_record(const char *path, uint64_t bytes)
 	return munmap(head, sizeof(*head));
 }
 
+/* Another program may be writing a record there. It would get a SIGBUS if the file became shorter;
+ * so it keeps its file, without a name. */
+static void remove_record(const char *name)
+{
+	char *path = realpath(name, NULL);
+	struct stat st;
+
+	if (path && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		unlink(path);
+	free(path);
+}
+
 /* Makes the record, and names it to the shim. */
 static int make_record(const struct run *r)
 {
 	static char path[RUN_TEXT_BYTES];
 	int status = CLI_OK;
 
+	if (r->record)
+		remove_record(r->record);
 	if (r->record)
 		status = preload_report(r->record, path, sizeof(path));
 	if (r->record && status == CLI_OK &&

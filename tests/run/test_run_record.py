@@ -184,6 +184,18 @@ os.pread(os.open({str(one)!r}, os.O_RDONLY), 1, 9)
         self.assertEqual(offsets, list(range(nr)))
         self.assertEqual(self.simulate()[::2], (0, ""))
 
+    def test_same_file_again(self):
+        path, record = self.file("data", 64 * KIB), self.folder / "record"
+        first = self.start(self.under([PYTHON, "-c", FOREVER, path], "--record", record),
+                           stdout=subprocess.PIPE)
+        first.stdout.readline()
+        events = self.record([PYTHON, "-c", "pass"])
+        for _ in range(100):
+            first.stdout.readline()
+        self.assertIsNone(first.poll())
+        first.stdout.close()
+        self.assertEqual(len({e.pid for e in events}), 1)
+
     def test_full(self):
         path = self.file("data", 64 * KIB)
         program = f"""
