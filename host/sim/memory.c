@@ -57,10 +57,13 @@ static void arena_release(void)
 
 bool sim_memory(u64 bytes)
 {
-	u64 nr = bytes / LINE_BYTES;
+	u64 nr;
 
+	if (bytes < ARENA_BYTES)
+		bytes = ARENA_BYTES;
 	if (arena && bytes <= arena_bytes)
 		return true;
+	nr = bytes / LINE_BYTES;
 	arena_release();
 	arena_bytes = bytes;
 	arena = memory_reserve(bytes);

@@ -65,8 +65,9 @@ struct sim_result {
 	struct sim_line lines[SIM_MAX_NAMES];
 };
 
-/* Worlds that begin from now on have so many bytes of memory at least; 1 GiB if nobody asks. All
- * earlier memory may be gone. false: there is no address space; ask again for less. */
+/* Worlds that begin from now on have so many bytes of memory, and 1 GiB at least. If nobody asks
+ * they have that. All earlier memory may be gone. false: there is no address space; ask again for
+ * less. */
 bool sim_memory(u64 bytes);
 
 /* Begins a new world on machine (copied): all earlier memory and tasks are gone. */

@@ -320,6 +320,11 @@ static void engine_parameters(const struct engine *e, struct kloc_parameters *p)
 		p->scan = 1;
 }
 
+bool engine_memory(u64 nr_objects, u64 nr_knodes)
+{
+	return sim_memory(nr_objects * OBJECT_BYTES + nr_knodes * KNODE_BYTES);
+}
+
 static int engine_start(struct engine *e)
 {
 	const struct engine_options *o = e->options;
@@ -366,8 +371,7 @@ static int engine_start(struct engine *e)
 		return err;
 	/* core/ takes its memory from the simulated machine's. Outside of a simulated task, that
 	 * machine charges nothing. */
-	if (!sim_memory((u64)shape.nr_objects * OBJECT_BYTES +
-	                (u64)shape.nr_knodes * KNODE_BYTES))
+	if (!engine_memory(shape.nr_objects, shape.nr_knodes))
 		return -ENOMEM;
 	sim_begin(&(struct sim_machine){ .nr_sockets = 1, .cpus_per_socket = 1 },
 	          o->seed);

@@ -69,6 +69,10 @@ struct engine_result {
 int engine_run(struct tier_source *source, const struct engine_options *options,
                struct engine_result *ret_result);
 
+/* Memory of the simulated machine for a core/kloc of that size, before sim_begin(). false: there
+ * is no address space. */
+bool engine_memory(u64 nr_objects, u64 nr_knodes);
+
 u64 engine_moved(const struct engine_result *r, enum kloc_what what);
 u64 engine_placed_slow(const struct engine_result *r);
 /* Bytes of what core/kloc keeps for the groups, at its peak. */

@@ -8,6 +8,7 @@
 
 #include "core/kloc/kloc.h"
 #include "host/sim/sim.h"
+#include "sim/tier/engine.h"
 #include "sim/tier/record.h"
 
 #define MOST_CPUS 4096u /* as lib/service/state.h has it */
@@ -365,6 +366,8 @@ static int replay_begin(struct record *r)
 	shape.parameters.max_in_flight = r->max_in_flight;
 	shape.parameters.knode_tier = KLOC_NO_TIER;
 	/* core/ takes its memory from the simulated machine's. */
+	if (!engine_memory(r->nr_objects, r->nr_knodes))
+		return record_wrong(r, "there is no address space for these sizes");
 	sim_begin(&(struct sim_machine){ .nr_sockets = 1, .cpus_per_socket = 1 }, 0);
 	if (kloc_init(&shape, &r->kloc) != 0)
 		return record_wrong(r, "these sizes cannot be used");
