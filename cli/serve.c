@@ -86,7 +86,7 @@ static const struct argp_option option_list[] = {
 	{ "policy-tick", SETTING(POLICY_TICK), "SECONDS", 0,
 	  "How fast time passes for the policy: a tick in so long (default: 1)", 0 },
 	{ "policy-record", KEY_RECORD, "FILE", 0,
-	  "Write the policy's calls and decisions there", 0 },
+	  "Write the policy's calls and decisions there; from / on", 0 },
 	{ "barrier", SETTING(BARRIER), "KIND", 0,
 	  "What a pin costs: light (plain stores, and a slow fence in the service), lock (an "
 	  "atomic exchange), auto (default)",
@@ -266,10 +266,47 @@ static void complete_limits(struct serve *s)
 		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
 }
 
+/* A record is of a policy, and the service's folder is not the user's when it is a daemon. */
+static const char *wrong_file(const struct serve *s)
+{
+	if (s->metrics.path && *s->metrics.path != '/')
+		return "--metrics must be a path that begins with /";
+	if (s->record && *s->record != '/')
+		return "--policy-record must be a path that begins with /";
+	if (s->record && !s->options.policy)
+		return "--policy-record is of a policy: say --policy NAME";
+	return NULL;
+}
+
 static int refuse(const char *why, int error)
 {
 	log_say(SERVICE_ERROR, "cannot_serve", "%s", why);
 	log_flush();
+	return error;
+}
+
+static void warn(const struct settings *settings)
+{
+	if (*settings->why)
+		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
+}
+
+/* The parts of the memory. 0 or -EINVAL. */
+static int complete_parts(struct serve *s)
+{
+	struct service_options *o = &s->options;
+	struct settings *settings = &s->settings;
+	int error = settings_split(settings, &o->cache_bytes, &o->hold_bytes);
+
+	if (error)
+		return error;
+	error = settings_check_fast(settings, o->cache_bytes, &o->fast_bytes);
+	if (error)
+		return error;
+	warn(settings);
+	error = settings_check_placer(settings, o->fast_bytes, &o->policy);
+	if (!error)
+		warn(settings);
 	return error;
 }
 
@@ -278,7 +315,6 @@ static int complete(struct serve *s)
 {
 	struct settings *settings = &s->settings;
 	int error = take_passed(s);
-	uint64_t cache_bytes, hold_bytes;
 
 	if (!error)
 		error = settings_copy(&s->said, settings);
@@ -296,13 +332,8 @@ static int complete(struct serve *s)
 	/* A program that has a hold keeps its memory: no share of that can be taken back. */
 	if (s->for_group && !settings->from[SETTING_HOLDS])
 		settings_set(settings, SETTING_HOLDS, "0", SETTINGS_OPTION);
-	error = settings_split(settings, &cache_bytes, &hold_bytes);
-	if (error)
-		return refuse(settings->why, error);
 	s->options = (struct service_options){
 		.socket = settings->socket,
-		.cache_bytes = cache_bytes,
-		.hold_bytes = hold_bytes,
 		.scheme = settings->scheme,
 		.barrier = settings->barrier,
 		.nr_files = settings->files,
@@ -314,9 +345,6 @@ static int complete(struct serve *s)
 		.fast = (const char *const *)settings->globs[GLOBS_FAST],
 		.slow = (const char *const *)settings->globs[GLOBS_SLOW],
 		.replicate = (const char *const *)settings->globs[GLOBS_REPLICATE],
-		.fast_bytes = settings->fast_bytes,
-		.policy =
-			strcmp(settings->policy, "none") == 0 ? NULL : settings->policy,
 		.policy_tick_ms = settings->policy_tick_ms,
 		.policy_record = s->record,
 		.buffered = settings->buffered,
@@ -328,9 +356,12 @@ static int complete(struct serve *s)
 		.listening = s->passed.socket,
 		.takeover = s->replace,
 	};
+	error = complete_parts(s);
+	if (error)
+		return refuse(settings->why, error);
 	serve_connect(s);
 	complete_limits(s);
-	return 0;
+	return wrong_file(s) ? refuse(wrong_file(s), -EINVAL) : 0;
 }
 
 int command_serve(int argc, char **argv)
@@ -354,8 +385,6 @@ int command_serve(int argc, char **argv)
 		daemon_forget_choices();
 	}
 	error = complete(&s);
-	if (!error && s.metrics.path && *s.metrics.path != '/')
-		error = refuse("--metrics must be a path that begins with /", -EINVAL);
 	if (error) {
 		serve_report(&s, error);
 		return CLI_FAILED;

@@ -92,6 +92,15 @@ static void on_resized(void *arg, uint64_t cache_bytes)
 	tell_status(s);
 }
 
+/* The next service that starts would refuse it. */
+static bool tiers_fit(struct settings *now)
+{
+	uint64_t cache_bytes = 0, hold_bytes, fast_bytes;
+
+	return settings_split(now, &cache_bytes, &hold_bytes) != 0 ||
+	       settings_check_fast(now, cache_bytes, &fast_bytes) == 0;
+}
+
 /* The configuration files may say something else now. Returns a new size, or 0. */
 static uint64_t reread(struct serve *s)
 {
@@ -100,7 +109,7 @@ static uint64_t reread(struct serve *s)
 	int nr = 0;
 
 	if (settings_copy(&now, &s->said) != 0 ||
-	    settings_gather(&now, settings_privileged()) != 0) {
+	    settings_gather(&now, settings_privileged()) != 0 || !tiers_fit(&now)) {
 		log_say(SERVICE_WARNING, "settings", "%s", now.why);
 		settings_free(&now);
 		return 0;

@@ -92,6 +92,28 @@ static void where_complain_silent(const char *socket, int pid)
 			socket, pid, pid);
 }
 
+/* Nothing runs at the socket. Can anything? */
+static void where_complain_none(const struct where *w, const char *before,
+                                const char *after)
+{
+	struct settings s = { 0 };
+
+	if (w->socket == w->of_user) {
+		cli_error("%s %s%s; start one with `lodic serve'", before, w->socket,
+		          after);
+		return;
+	}
+	if (settings_set(&s, SETTING_SOCKET, w->socket, SETTINGS_OPTION) == 0 &&
+	    (settings_gather(&s, settings_privileged()) != 0 ||
+	     settings_take_left(&s) != 0 || settings_check(&s) != 0))
+		cli_error("%s %s%s, and none can start: %s", before, w->socket, after,
+		          s.why);
+	else
+		cli_error("%s %s%s; start one with `lodic serve'", before, w->socket,
+		          after);
+	settings_free(&s);
+}
+
 int where_complain(const struct where *w, int error, int pid)
 {
 	const char *socket = w->socket;
@@ -101,13 +123,8 @@ int where_complain(const struct where *w, int error, int pid)
 		return CLI_FAILED;
 	}
 	switch (error) {
-	case -ENOENT:
-		cli_error("no cache runs at %s; start one with `lodic serve'", socket);
-		break;
-	case -ECONNREFUSED:
-		cli_error("the service at %s is dead; start one with `lodic serve'",
-		          socket);
-		break;
+	case -ENOENT: where_complain_none(w, "no cache runs at", ""); break;
+	case -ECONNREFUSED: where_complain_none(w, "the service at", " is dead"); break;
 	case -ECONNRESET: cli_error("the service at %s has gone", socket); break;
 	case -EACCES:
 	case -EPERM:

@@ -18,8 +18,6 @@
 #include "lib/service/service.h"
 #include "lib/value.h"
 
-#define HOLDS_PART 4u
-#define HOLDS_LEAST_MEMORY ((uint64_t)8 << 20)
 #define PASSWORD_BYTES 16384 /* an entry of the password database */
 
 static const char *const settings_schemes[] = { "lodic", "atomic", "frozen", "hazard" };
@@ -335,14 +333,16 @@ static int settings_check_pressure(struct settings *s, const char *value)
 	return 0;
 }
 
-/* The service knows the names. Here it must only be such a word. */
 static int settings_check_policy(struct settings *s, const char *value)
 {
-	size_t n = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789+-");
+	uint64_t i;
 
-	if (n > 0 && n < sizeof(s->policy) && !value[n])
+	if (settings_find(settings_policies, SETTINGS_NR_POLICIES, value, &i))
 		return 0;
-	return settings_refuse(s, "'%.40s' is no policy; see doc/tier.md", value);
+	return settings_refuse(s,
+	                       "there is no policy '%.40s' for a service; doc/tier.md "
+	                       "has the names, as kloc, or none",
+	                       value);
 }
 
 static int settings_check_glob(struct settings *s, const char *glob)
@@ -489,25 +489,6 @@ int settings_set(struct settings *s, enum setting setting, const char *value,
 		                    settings_globs(setting)); /* the later source's */
 	s->from[setting] = (uint8_t)source;
 	return settings_store(s, setting, value, n);
-}
-
-int settings_split(struct settings *s, uint64_t *ret_cache_bytes,
-                   uint64_t *ret_hold_bytes)
-{
-	uint64_t all = s->memory_bytes ? s->memory_bytes : SERVICE_DEFAULT_CACHE_BYTES;
-	uint64_t holds = all < HOLDS_LEAST_MEMORY ? 0 : all / HOLDS_PART;
-
-	if (s->from[SETTING_HOLDS])
-		holds = s->hold_bytes;
-	if (holds > all - SERVICE_MIN_CACHE_BYTES)
-		return settings_refuse(s,
-		                       "holds of %llu KiB leave no room for blocks in "
-		                       "a memory of %llu KiB",
-		                       (unsigned long long)(holds >> 10),
-		                       (unsigned long long)(all >> 10));
-	*ret_cache_bytes = all - holds;
-	*ret_hold_bytes = holds;
-	return 0;
 }
 
 static int settings_take_variable(struct settings *s, enum setting setting,

@@ -148,6 +148,22 @@ int settings_find_socket(struct settings *s, bool make);
 int settings_split(struct settings *s, uint64_t *ret_cache_bytes,
                    uint64_t *ret_hold_bytes);
 
+/* How much of the memory for blocks is fast. What does not fit is refused if one source has said
+ * both, or the default is too small. -EINVAL: s->why names keys and sources. 0: s->why may be a
+ * warning, that less is fast than somebody has said; else it is empty. */
+int settings_check_fast(struct settings *s, uint64_t cache_bytes,
+                        uint64_t *ret_fast_bytes);
+/* Which policy places blocks; NULL: none. Without a fast tier that is -EINVAL, or 0 and a warning
+ * where only SOCKET.conf says so. */
+int settings_check_placer(struct settings *s, uint64_t fast_bytes,
+                          const char **ret_policy);
+/* All three. -EINVAL: no service can start with these settings, and s->why says why. */
+int settings_check(struct settings *s);
+
+/* The names of policies that a service knows, and "none". */
+#define SETTINGS_NR_POLICIES 12u
+extern const char *const settings_policies[SETTINGS_NR_POLICIES];
+
 /* Writes what a successor at s->socket cannot know otherwise into SOCKET.conf: values from
  * options, from the environment, and from an earlier such file. If there are none, it
  * removes the file. -errno: s->why names the file. */

@@ -90,6 +90,8 @@ struct service_options {
 /* Our choice: with less, one read under way would be the whole cache. */
 #define SERVICE_MIN_CACHE_BYTES ((uint64_t)32 << 10)
 #define SERVICE_MAX_CACHE_BYTES (((uint64_t)8 << 40) - 1)
+/* Of a cache that has become smaller than its fast memory, an eighth is slow. Our choice. */
+#define SERVICE_FAST_MOST(cache_bytes) ((cache_bytes) / 8 * 7)
 
 /* Runs the service until SIGTERM or SIGINT, or until it is idle for long enough.
  * ready() is called once, when clients can connect. 0 or -errno; ret_why then points to

@@ -16,9 +16,8 @@
 /* A huge page lies in one tier as a whole. A smaller cache has none. */
 #define WHOLE_FRAMES ((u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT))
 #define WHOLE_MIN_FRAMES 4096u
+#define KIB_SHIFT 10
 #define MIB_SHIFT 20
-/* What stays slow of a cache that has become smaller. Our choice. */
-#define SLOW_PART 8u
 
 int tier_shape(struct service *s, const char **ret_why)
 {
@@ -49,7 +48,7 @@ int tier_shape(struct service *s, const char **ret_why)
 
 u64 tier_fast_of(const struct service_options *o, u64 cache_bytes)
 {
-	u64 most = cache_bytes / SLOW_PART * (SLOW_PART - 1);
+	u64 most = SERVICE_FAST_MOST(cache_bytes);
 
 	return o->fast_bytes < most ? o->fast_bytes : most;
 }
@@ -72,23 +71,27 @@ void tier_bind(struct service *s, void *data)
 void tier_say(const struct service *s)
 {
 	const struct tiers *t = &s->tiers;
-	unsigned long long fast = (u64)t->slow_from << BLOCK_SHIFT >> MIB_SHIFT;
-	unsigned long long slow =
-		(u64)(s->shape.nr_frames - t->slow_from) << BLOCK_SHIFT >> MIB_SHIFT;
+	u64 fast_bytes = (u64)t->slow_from << BLOCK_SHIFT;
+	u64 slow_bytes = (u64)(s->shape.nr_frames - t->slow_from) << BLOCK_SHIFT;
+	bool small = (fast_bytes < slow_bytes ? fast_bytes : slow_bytes) >> MIB_SHIFT == 0;
+	unsigned long long fast = fast_bytes >> (small ? KIB_SHIFT : MIB_SHIFT);
+	unsigned long long slow = slow_bytes >> (small ? KIB_SHIFT : MIB_SHIFT);
+	const char *unit = small ? "KiB" : "MiB";
 
 	if (!t->two)
 		return;
 	if (t->of[TIER_FAST].node >= 0)
 		service_say(s, SERVICE_INFO, "tiers",
-		            "two tiers: %llu MiB fast on node %d, %llu MiB slow on "
+		            "two tiers: %llu %s fast on node %d, %llu %s slow on "
 		            "node %d",
-		            fast, t->of[TIER_FAST].node, slow, t->of[TIER_SLOW].node);
+		            fast, unit, t->of[TIER_FAST].node, slow, unit,
+		            t->of[TIER_SLOW].node);
 	else
 		service_say(s, SERVICE_INFO, "tiers",
-		            "two tiers: %llu MiB fast, %llu MiB slow; both lie "
+		            "two tiers: %llu %s fast, %llu %s slow; both lie "
 		            "anywhere, because there are no two nodes of memory, or "
 		            "mbind(2) is refused",
-		            fast, slow);
+		            fast, unit, slow, unit);
 }
 
 int tier_init(struct service *s)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,29 @@ class Tier(unittest.TestCase):
         self.assertIn("--fast-memory", self.tier().stdout)
         self.assertIn("one tier", self.tier("--to", "slow", self.file, status=1).stderr)
 
+    def refused(self, status, why, *options):
+        done = subprocess.run([LODIC, "serve", "-m", "8M", "--holds", "0", "-s",
+                               self.folder / "t", *options], capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, status)
+        self.assertIn(why, done.stderr)
+
+    def test_resize_below_fast_memory_next_service_starts(self):
+        service = self.serve("--fast-memory", "4M")
+        self.run_lodic("resize", "-s", self.socket, "3M")
+        self.end(service)
+        self.run_lodic("run", "-s", self.socket, "--", "true")
+        pid = json.loads(self.run_lodic("stat", "-s", self.socket, "--json").stdout)["service_pid"]
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        frames = [t["frames"] for t in self.now()["tiers"]]
+        self.assertEqual((len(frames), sum(frames)), (2, 3 * MIB // BLOCK))
+
+    def run_lodic(self, *words):
+        done = subprocess.run([LODIC, *map(str, words)], capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
     def test_policy_moves_alone(self):
         self.serve("--fast-memory", "4M", "--policy", "kloc")
         self.assertIn("policy", self.tier("--to", "slow", self.file, status=1).stderr)
@@ -111,14 +135,15 @@ class Tier(unittest.TestCase):
         other = self.folder / "other"
         other.write_bytes(b"x")
         self.assertIn("does not hold", self.tier("--to", "slow", other, status=1).stderr)
-        for options, why in ((["--fast-memory", "8M"], "as large as"),
-                             (["--fast-memory", "4M", "--policy", "no"], "no policy"),
-                             (["--policy", "kloc"], "fast-memory")):
-            done = subprocess.run([LODIC, "serve", "-m", "8M", "--holds", "0", "-s",
-                                   self.folder / "t", *options], capture_output=True,
-                                  text=True, timeout=SECONDS, check=False)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn(why, done.stderr)
+        self.refused(1, "as large as", "--fast-memory", "8M")
+        self.refused(1, "without its part for holds", "--fast-memory", "8M")
+        self.refused(2, "no policy", "--fast-memory", "4M", "--policy", "no")
+        self.refused(1, "fast-memory", "--policy", "kloc")
+
+    def test_log_sizes_below_1_mib_in_kib(self):
+        service = self.serve("--fast-memory", "512K", "--huge-pages", "off")
+        service.send_signal(signal.SIGTERM)
+        self.assertRegex(service.communicate(timeout=SECONDS)[1], r"tiers: 51\d KiB fast")
 
 
 if __name__ == "__main__":

@@ -216,6 +216,13 @@ static void attach_mistake_in_a_file_einval_commands_name_it(void **state)
 	assert_non_null(strstr(text, "/etc/lodic.conf:2:"));
 	unlink("/etc/lodic.conf");
 
+	/* Each line is right, and no service can start with them. */
+	text_write("/etc/lodic.conf", "policy = kloc\n", 0);
+	assert_int_equal(attach_as_user(NULL, 0).err, -EINVAL);
+	assert_int_equal(lodic_as_user("stat", text), 1);
+	assert_non_null(strstr(text, "none can start: `policy = kloc' (/etc/lodic.conf)"));
+	unlink("/etc/lodic.conf");
+
 	/* Another user's file is not believed. */
 	fixture_path(path, "home/.config/lodic.conf");
 	text_write(path, "memory = 1M\n", 4321);
