@@ -22,6 +22,7 @@
 #include "core/kloc/kloc.h"
 #include "core/kloc/knode_list.h"
 #include "lib/service/policy.h"
+#include "lib/service/policy_record.h"
 #include "lib/service/tier.h"
 
 /* Time passes for the policy in such steps. Our choice: a knode that nobody uses is then inactive
@@ -29,12 +30,13 @@
 #define TICK_MS 1000u
 /* Knodes of a CPU's list. */
 #define LIST_LENGTH 32u
+#define LINE_BYTES 512u /* of a record: words and numbers */
 
 struct policy {
 	struct kloc *kloc;
 	u32 *objects; /* by frame; KLOC_NONE: it has none */
 	u32 *frames;  /* by object */
-	FILE *record; /* NULL: there is none */
+	struct policy_record *record; /* NULL: there is none, or it has ended */
 	bool changed; /* since kloc_next() had nothing */
 	u32 nr_cpus;
 	/* The tier that lies on each CPU's node; all 0 where the tiers are no nodes. */
@@ -45,14 +47,17 @@ struct policy {
 __attribute__((format(printf, 2, 3))) static void policy_note(struct policy *p,
                                                               const char *format, ...)
 {
+	char line[LINE_BYTES];
 	va_list args;
+	int n;
 
 	p->changed = true;
 	if (!p->record)
 		return;
 	va_start(args, format);
-	vfprintf(p->record, format, args);
+	n = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
+	policy_record_put(p->record, line, (u32)n);
 }
 
 static void policy_log(void *arg, const struct kloc_decision *d)
@@ -65,6 +70,7 @@ static void policy_log(void *arg, const struct kloc_decision *d)
 	            d->from, d->to);
 }
 
+/* KLOC_NR_POLICIES: it is no policy of a service. */
 static enum kloc_policy_id policy_named(const struct service *s, const char **ret_why)
 {
 	enum kloc_policy_id id = kloc_policy_named(s->options.policy);
@@ -134,13 +140,9 @@ static int policy_make(struct service *s, struct policy *p,
 		p->objects[i] = KLOC_NONE;
 	if (!s->options.policy_record)
 		return 0;
-	p->record = fopen(s->options.policy_record, "we");
-	if (!p->record) {
-		err = -errno;
-		*ret_why = service_why("cannot write the policy's record, %s",
-		                       s->options.policy_record);
+	err = policy_record_begin(s->options.policy_record, &p->record, ret_why);
+	if (err)
 		return err;
-	}
 	policy_note(p, "begin %s %llu %llu %u %u %u ", kloc_policy_name(shape->policy),
 	            (unsigned long long)shape->capacity[0],
 	            (unsigned long long)shape->capacity[1], shape->nr_objects,
@@ -151,26 +153,55 @@ static int policy_make(struct service *s, struct policy *p,
 	return 0;
 }
 
+static bool policy_is_none(const struct service *s)
+{
+	return !s->options.policy || !*s->options.policy;
+}
+
+int policy_check(const struct service *s, const char **ret_why)
+{
+	return policy_is_none(s) || policy_named(s, ret_why) != KLOC_NR_POLICIES
+	               ? 0
+	               : -EINVAL;
+}
+
 int policy_init(struct service *s, const char **ret_why)
 {
-	enum kloc_policy_id id;
 	struct kloc_shape shape;
 	int err;
 
-	if (!s->options.policy || !*s->options.policy)
+	if (policy_is_none(s))
 		return 0;
-	id = policy_named(s, ret_why);
-	if (id == KLOC_NR_POLICIES)
-		return -EINVAL;
 	s->policy = calloc(1, sizeof(*s->policy));
 	if (!s->policy)
 		return -ENOMEM;
 	policy_find_cpus(s, s->policy);
-	shape = policy_shape(s, s->policy, id);
+	shape = policy_shape(s, s->policy, kloc_policy_named(s->options.policy));
 	err = policy_make(s, s->policy, &shape, ret_why);
 	if (err)
 		policy_fini(s);
 	return err;
+}
+
+static void policy_end_record(struct service *s, bool waits)
+{
+	struct policy *p = s->policy;
+	const char *why = p->record ? policy_record_end(p->record, waits) : NULL;
+
+	if (why)
+		service_say(s, SERVICE_WARNING, "policy_record",
+		            "%s is not complete: %s", s->options.policy_record, why);
+	else if (p->record && s->replaced)
+		service_say(s, SERVICE_WARNING, "policy_record",
+		            "%s ends: the cache has another size, and a record is of one",
+		            s->options.policy_record);
+	p->record = NULL;
+}
+
+void policy_serves(struct service *s)
+{
+	if (s->policy && s->policy->record)
+		policy_record_serve(s->policy->record);
 }
 
 void policy_fini(struct service *s)
@@ -183,10 +214,7 @@ void policy_fini(struct service *s)
 	if (p->kloc)
 		kloc_check(p->kloc);
 #endif
-	if (p->record && (ferror(p->record) | fclose(p->record)))
-		service_say(s, SERVICE_WARNING, "policy_record",
-		            "%s is not complete: a write failed",
-		            s->options.policy_record);
+	policy_end_record(s, true);
 	if (p->kloc)
 		kloc_fini(p->kloc);
 	free(p->objects);
@@ -327,8 +355,8 @@ void policy_tick(struct service *s)
 	                                NS_PER_MS;
 	policy_note(p, "tick\n");
 	kloc_tick(p->kloc);
-	if (p->record)
-		fflush(p->record);
+	if (p->record && policy_record_tick(p->record))
+		policy_end_record(s, false);
 }
 
 /* ---- moves ---- */

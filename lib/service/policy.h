@@ -16,9 +16,13 @@
 #include "lib/service/files.h"
 
 /* -EINVAL: there is no such policy, or not for this service; *ret_why says so. 0: also where the
- * user wants none. After tier_init(). */
+ * user wants none. After tier_shape(). */
+int policy_check(const struct service *s, const char **ret_why);
+/* After tier_init(). -errno: the record cannot be written, or there is no memory. */
 int policy_init(struct service *s, const char **ret_why);
 void policy_fini(struct service *s);
+/* The service serves: its record gets its name. */
+void policy_serves(struct service *s);
 
 /* The file is held from now on; its globs say where its blocks go, and whether holds have copies.
  */

@@ -71,6 +71,7 @@ static int service_shape(struct service *s, const char **ret_why)
 	u32 nr_files = o->nr_files ? o->nr_files : DEFAULT_NR_FILES;
 	/* Hazard slots are not entries, and their number is fixed. */
 	u32 nr_entries = o->scheme == ARENA_HAZARD ? 0 : o->nr_entries;
+	int err;
 
 	*ret_why = NULL;
 	if (o->scheme >= ARENA_NR_SCHEMES)
@@ -108,7 +109,8 @@ static int service_shape(struct service *s, const char **ret_why)
 	s->quota = o->quota ? o->quota : arena_default_quota(&s->shape);
 	if (s->quota > s->shape.nr_entries)
 		s->quota = s->shape.nr_entries;
-	return tier_shape(s, ret_why);
+	err = tier_shape(s, ret_why);
+	return err ? err : policy_check(s, ret_why);
 }
 
 static int service_take_path(struct service *s, const char **ret_why)
@@ -488,6 +490,7 @@ int service_open(const struct service_options *options, struct service **ret_ser
 		return err;
 	}
 	hold_tier_say(s);
+	policy_serves(s);
 	/* From now on: making a large cache takes longer than some are idle. */
 	s->idle_since_ns = s->next_tick_ns = host_now_ns();
 	pressure_configure(s, s->options.cache_bytes ? s->options.cache_bytes

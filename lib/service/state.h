@@ -39,6 +39,7 @@
  *   opens     which files a client has open
  *   room      how much memory control groups leave
  *   policy    where blocks begin and which move, if a policy of core/kloc decides
+ *   policy_record  the file that it writes of that
  *   tier      which frames are fast and which are slow; free frames
  *   memory    the segments that readers map
  *   nodes     which nodes of memory there are, and whose CPUs

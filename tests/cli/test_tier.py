@@ -119,6 +119,23 @@ class Tier(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
+    def test_record_ends_with_a_resize_log_says_so(self):
+        record = self.folder / "record"
+        service = self.serve("--fast-memory", "4M", "--policy", "kloc", "--policy-record", record)
+        self.run_lodic("resize", "-s", self.socket, "16M")
+        service.send_signal(signal.SIGTERM)
+        self.assertIn("record ends: the cache has another size",
+                      service.communicate(timeout=SECONDS)[1])
+        self.assertTrue(record.read_text(encoding="ascii").startswith("begin kloc "))
+
+    def test_record_that_cannot_be_refused(self):
+        two = ["--fast-memory", "4M", "--policy", "kloc"]
+        for options, why in ((two + ["--policy-record", "name"], "begins with /"),
+                             (["--policy-record", self.folder / "r"], "say --policy"),
+                             (two + ["--policy-record", "/dev/null"], "regular file")):
+            self.refused(1, why, *options)
+        self.assertFalse((self.folder / "r").exists())
+
     def test_policy_moves_alone(self):
         self.serve("--fast-memory", "4M", "--policy", "kloc")
         self.assertIn("policy", self.tier("--to", "slow", self.file, status=1).stderr)

@@ -9,7 +9,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 
 #include "core/kloc/kloc.h"
 #include "lib/look.h"
+#include "lib/service/policy_record.h"
 #include "tests/support/wire_caller.h"
 
 #define CACHE_BLOCKS 400u
@@ -249,6 +252,22 @@ static void start_unknown_policy_or_oracle_refused(void **state)
 	}
 }
 
+/* Before memory is made: the service that has the socket is not even met. */
+static void start_unknown_policy_refused_first(void **state)
+{
+	struct test_service other, service;
+
+	(void)state;
+	test_service_init(&other, "first");
+	assert_int_equal(test_service_start(&other), 0);
+	test_service_init(&service, "first");
+	assert_int_equal(test_service_start(&service), -EADDRINUSE);
+	service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.policy = "no-such";
+	assert_int_equal(test_service_start(&service), -EINVAL);
+	assert_int_equal(test_service_stop(&other), 0);
+}
+
 static void start_record_unwritable_refused(void **state)
 {
 	struct test_service service;
@@ -260,6 +279,133 @@ static void start_record_unwritable_refused(void **state)
 	service.options.policy_record = "/no/such/record";
 	assert_int_equal(test_service_start(&service), -ENOENT);
 	assert_non_null(strstr(service.why, "/no/such/record"));
+}
+
+/* ---- the record's file ---- */
+
+/* A service that can make all but its socket: where that shall be, a file is in the way. */
+static int start_in_vain(const char *record_path, struct test_service *service)
+{
+	test_service_init(service, "in-the-way");
+	close(fixture_open(service->socket, O_WRONLY | O_CREAT));
+	service->options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service->options.policy = "kloc";
+	service->options.policy_record = record_path;
+	return test_service_start(service);
+}
+
+static void start_record_is_fifo_refused_at_once(void **state)
+{
+	struct test_service service;
+
+	(void)state;
+	fixture_path(record, "fifo");
+	assert_int_equal(mkfifo(record, 0600), 0);
+	assert_int_equal(start_in_vain(record, &service), -EINVAL);
+	assert_non_null(strstr(service.why, "must be a regular file"));
+	unlink(record);
+}
+
+static void start_that_fails_leaves_older_record(void **state)
+{
+	struct test_service service;
+	glob_t left;
+
+	(void)state;
+	pattern_file_make(record, "older", 1, 1, 100);
+	assert_int_equal(start_in_vain(record, &service), -EEXIST);
+	assert_int_equal(stat(record, &st), 0);
+	assert_int_equal(st.st_size, 100);
+	strcat(record, ".*");
+	assert_int_equal(glob(record, 0, NULL, &left), GLOB_NOMATCH);
+}
+
+/* Both write to one name, and the record that has it in the end is whole. */
+static void successor_has_a_record_of_its_own(void **state)
+{
+	(void)state;
+	make("kloc", 100);
+	test_bed_fill(&bed);
+	look_close(look);
+	test_bed_succeed(&bed);
+	assert_int_equal(look_open(bed.service.socket, &look, &(int){ 0 }), 0);
+	assert_int_equal(file_now().fast, 100);
+	end();
+	replay(100);
+}
+
+/* The descriptor of what record_begin() made becomes that of the file at path. */
+static void record_leads_to(const char *path, int fd)
+{
+	char link[64], target[2 * FIXTURE_PATH_BYTES];
+	ssize_t n;
+
+	if (fd < 0)
+		fd = fixture_open(path, O_WRONLY);
+	for (int i = 3; i < 1024; i++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", i);
+		n = readlink(link, target, sizeof(target) - 1);
+		if (n < (ssize_t)strlen(record) ||
+		    memcmp(target, record, strlen(record)) != 0)
+			continue;
+		assert_int_equal(dup2(fd, i), i);
+		close(fd);
+		return;
+	}
+	fail();
+}
+
+static void record_put(struct policy_record *r, u64 bytes)
+{
+	char text[4096];
+
+	memset(text, 'x', sizeof(text));
+	for (; bytes > 0; bytes -= sizeof(text))
+		policy_record_put(r, text, sizeof(text));
+}
+
+static void record_write_fails_says_so_at_next_tick(void **state)
+{
+	struct policy_record *r;
+	const char *why;
+
+	(void)state;
+	fixture_path(record, "full");
+	assert_int_equal(policy_record_begin(record, &r, &why), 0);
+	policy_record_serve(r);
+	record_leads_to("/dev/full", -1);
+	record_put(r, 4096);
+	assert_true(WAIT_UNTIL((why = policy_record_tick(r)) != NULL));
+	assert_non_null(strstr(why, strerror(ENOSPC)));
+	assert_non_null(policy_record_end(r, false));
+}
+
+/* Nobody reads the pipe. Puts go on, and the end comes in time. */
+static void record_disk_does_not_answer_nobody_waits(void **state)
+{
+	struct policy_record *r;
+	const char *why;
+	u64 start;
+	int ends[2];
+
+	(void)state;
+	fixture_path(record, "stuck");
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (u32 round = 0; round < 2; round++) {
+		assert_int_equal(policy_record_begin(record, &r, &why), 0);
+		policy_record_serve(r);
+		record_leads_to(NULL, fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
+		record_put(r, (u64)1 << 20);
+		assert_null(policy_record_tick(r));
+		if (round)
+			record_put(r, (u64)80 << 20);
+		assert_int_equal(policy_record_tick(r) != NULL, round);
+		start = host_now_ns();
+		assert_non_null(policy_record_end(r, round == 0));
+		assert_true(host_now_ns() - start < (u64)20000 * 1000000);
+	}
+	close(ends[0]); /* both threads end by EPIPE */
+	close(ends[1]);
 }
 
 /* ---- each policy ---- */
@@ -315,10 +461,17 @@ int main(int argc, char **argv)
 		cmocka_unit_test(naive_close_moves_nothing),
 		cmocka_unit_test(user_moves_policy_refuses),
 		cmocka_unit_test(start_unknown_policy_or_oracle_refused),
+		cmocka_unit_test(start_unknown_policy_refused_first),
 		cmocka_unit_test(start_record_unwritable_refused),
+		cmocka_unit_test(start_record_is_fifo_refused_at_once),
+		cmocka_unit_test(start_that_fails_leaves_older_record),
+		cmocka_unit_test(successor_has_a_record_of_its_own),
+		cmocka_unit_test(record_write_fails_says_so_at_next_tick),
+		cmocka_unit_test(record_disk_does_not_answer_nobody_waits),
 		cmocka_unit_test(each_policy_same_calls_same_decisions),
 	};
 
+	signal(SIGPIPE, SIG_IGN);
 	fixture_begin(argc, argv, options);
 	test_bed_need_leases();
 	return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
