@@ -57,7 +57,7 @@
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 11u
+#define WIRE_VERSION 12u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -134,6 +134,7 @@ struct wire_reply {
 			uint64_t idle_since_ns; /* if no program has it open */
 			uint32_t opens;         /* by programs */
 			uint32_t local;         /* 1: a look at it waits for nobody */
+			uint32_t tier, tier_said; /* as in struct held_file */
 		} hand_file;
 		struct {
 			uint64_t
@@ -143,9 +144,11 @@ struct wire_reply {
 };
 
 /* HAND_FRAMES: of a frame that has no block that is worth it, 0. Otherwise its visits, and this if
- * eviction has it in MAIN, or that. */
+ * eviction has it in MAIN, or that; and its tier, if there are two. */
 #define WIRE_FRAME_SMALL 0x10u
 #define WIRE_FRAME_MAIN 0x20u
+#define WIRE_FRAME_SLOW 0x40u
+#define WIRE_FRAME_FAST 0x80u
 #define WIRE_FRAME_VISITS 0x0fu
 
 /* A reply with the records that follow it. */

@@ -16,6 +16,7 @@
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/policy.h"
+#include "lib/service/tier.h"
 
 /* Stuck workers count by program. These two are none: for local files, and for others. */
 #define PROCESS_LOCAL (-2)
@@ -87,6 +88,7 @@ static void carry_admit(struct service *s, struct carry_opening *o)
 		return;
 	n = &to->files[slot];
 	n->hits = f->hits;
+	policy_stays(to, n, (enum tier_sayer)f->tier_said, (enum tier)f->tier);
 	o->c->files[o->slot] = (struct carry_file){ o->id, n->id };
 	/* Its program comes back when it next reads. Until then a file without a name stays. */
 	if (f->nr_opens > 0 &&
@@ -266,7 +268,8 @@ static void carry_copy(struct service *s, struct carry *c, u32 frame,
 {
 	struct service *to = c->to;
 	u32 slot = (u32)(n - to->files);
-	u32 copy = policy_frame(to, n, block_index(block));
+	/* Both services have two tiers, or neither has. */
+	u32 copy = policy_frame_again(to, n, block_index(block), tier_of(s, frame));
 	u32 visits = carry_visits(s, frame);
 
 	cache_fill_begin(&to->arena, copy, block);

@@ -470,6 +470,7 @@ static int client_op_move(struct service *s, struct exchange *x)
 {
 	int err = mover_request(s, x->request.a, x->request.b, x->request.c);
 
+	resize_move(s, x->request.a, x->request.b, x->request.c);
 	hold_tier_look(s, true);
 	return err;
 }

@@ -6,6 +6,9 @@
 #include "lib/look.h"
 #include "lib/service/proof.h"
 
+/* Whether a glob or a user says where a file's new blocks go. */
+enum tier_sayer { TIER_SAID_BY_NOBODY, TIER_SAID_BY_GLOB, TIER_SAID_BY_USER };
+
 enum file_state { FILE_FREE, FILE_HELD, FILE_RETIRING };
 
 /* What the service knows about file slot i; the readers' part is arena.files[i].
@@ -27,6 +30,7 @@ struct held_file {
 	u32 nr_frames;    /* that hold its blocks */
 	u32 nr_fast;      /* of these, in the fast tier */
 	u32 tier;         /* enum tier: where its new blocks go, if no policy decides */
+	u32 tier_said;    /* enum tier_sayer */
 	u32 cpu;          /* on which a program has opened it last */
 	bool replicates;  /* its holds have a copy on each node */
 	u32 knode;        /* of the policy */

@@ -7,6 +7,7 @@
 #include "lib/service/files.h"
 #include "lib/service/hand.h"
 #include "lib/service/socket.h"
+#include "lib/service/tier.h"
 
 int hand_file(struct service *s, u64 slot, struct wire_reply *reply, int *fds,
               u32 *ret_nr)
@@ -24,10 +25,19 @@ int hand_file(struct service *s, u64 slot, struct wire_reply *reply, int *fds,
 	reply->hand_file.opens = f->nr_opens;
 	reply->hand_file.idle_since_ns = f->idle_since_ns;
 	reply->hand_file.local = f->local;
+	reply->hand_file.tier = f->tier;
+	reply->hand_file.tier_said = f->tier_said;
 	fds[(*ret_nr)++] = f->fd;
 	if (MUTANT(HAND_LEASE_MOVES)) /* not HO2 */
 		fcntl(f->fd, F_SETLEASE, F_UNLCK);
 	return 0;
+}
+
+static u32 hand_tier(const struct service *s, u32 frame)
+{
+	if (!s->tiers.two)
+		return 0;
+	return tier_of(s, frame) == TIER_FAST ? WIRE_FRAME_FAST : WIRE_FRAME_SLOW;
 }
 
 /* The page's part of the nodes is 6144 cache lines: less than TURN_LINES. */
@@ -42,6 +52,7 @@ void hand_frames(const struct service *s, u64 cursor, struct wire_page *page)
 		             host_load_byte(&s->arena.visits[cursor]);
 
 		visits = visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
+		visits |= hand_tier(s, (u32)cursor);
 		page->records[nr] = queue == RECLAIM_MAIN    ? WIRE_FRAME_MAIN | visits
 		                    : queue == RECLAIM_SMALL ? WIRE_FRAME_SMALL | visits
 		                                             : 0;

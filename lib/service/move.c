@@ -106,6 +106,14 @@ static void move_numbers(struct service *old, struct service *s)
 	huge_bytes = s->stat.huge_bytes;
 	s->stat = old->stat;
 	s->stat.huge_bytes = huge_bytes;
+	for (u32 i = 0; i < NR_TIERS; i++) {
+		s->tiers.of[i].begun = old->tiers.of[i].begun;
+		s->tiers.of[i].moved = old->tiers.of[i].moved;
+		s->tiers.of[i].refused = old->tiers.of[i].refused;
+		s->tiers.of[i].no_room = old->tiers.of[i].no_room;
+		s->tiers.of[i].asked = old->tiers.of[i].asked;
+		s->tiers.of[i].missed = old->tiers.of[i].missed;
+	}
 	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
 		s->past_counters[i] = stat_counter(old, i);
 }

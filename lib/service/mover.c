@@ -211,6 +211,7 @@ int mover_file(struct service *s, u32 slot, enum tier to)
 	if (s->policy)
 		return -EPERM;
 	f->tier = to;
+	f->tier_said = TIER_SAID_BY_USER;
 	if (m->nr_files == MOVER_FILES)
 		return -EAGAIN;
 	m->files[(m->head + m->nr_files++) % MOVER_FILES] =

@@ -233,6 +233,7 @@ void policy_hold(struct service *s, struct held_file *f,
 	u32 flags;
 
 	f->tier = tier_wanted(s, passed->path, &said);
+	f->tier_said = said ? TIER_SAID_BY_GLOB : TIER_SAID_BY_NOBODY;
 	/* Also under a lease, if it would not need that. */
 	f->replicates = passed->other != PROOF_NONE && s->nodes.nr_near > 1 &&
 	                tier_replicates(s, passed->path);
@@ -319,6 +320,23 @@ u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
 	p->objects[frame] = object;
 	p->frames[object] = frame;
 	return frame;
+}
+
+u32 policy_frame_again(struct service *s, const struct held_file *f, u64 index,
+                       enum tier old)
+{
+	if (s->policy || f->tier_said == TIER_SAID_BY_GLOB)
+		return policy_frame(s, f, index);
+	return tier_pop(s, old);
+}
+
+void policy_stays(struct service *s, struct held_file *f, enum tier_sayer said,
+                  enum tier tier)
+{
+	if (!s->tiers.two || s->policy || said != TIER_SAID_BY_USER)
+		return;
+	f->tier = tier;
+	f->tier_said = said;
 }
 
 void policy_free(struct service *s, u32 frame)

@@ -40,6 +40,13 @@ enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
 
 /* A free frame for a block of f that comes in; s->tiers.nr_free is not 0. */
 u32 policy_frame(struct service *s, const struct held_file *f, u64 index);
+/* The same for one that lay in a tier of another arena. There it stays, if no policy and no glob
+ * says otherwise. */
+u32 policy_frame_again(struct service *s, const struct held_file *f, u64 index,
+                       enum tier old);
+/* Where f's new blocks went in another arena, and who had said so. What a user has said stays. */
+void policy_stays(struct service *s, struct held_file *f, enum tier_sayer said,
+                  enum tier tier);
 /* The frame is nobody's. */
 void policy_free(struct service *s, u32 frame);
 /* Readers came by the frame, which counts for that CPU. */

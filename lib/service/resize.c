@@ -29,6 +29,7 @@
 #include "lib/service/hold_move.h"
 #include "lib/service/life.h"
 #include "lib/service/move.h"
+#include "lib/service/mover.h"
 #include "lib/service/pressure.h"
 #include "lib/service/reads.h"
 #include "lib/service/resize.h"
@@ -247,6 +248,14 @@ void resize_drop(struct service *s, u64 from, u64 to, u64 dev, u64 ino)
 	while (r && r->step > RESIZE_MAKES && r->step < RESIZE_ENDS && from < to &&
 	       from < s->shape.nr_files)
 		from = files_drop(r->other, from, dev, ino, &dropped);
+}
+
+void resize_move(struct service *s, u64 to, u64 dev, u64 ino)
+{
+	const struct resize *r = s->resize;
+
+	if (r && r->step > RESIZE_MAKES && r->step < RESIZE_ENDS)
+		mover_request(r->other, to, dev, ino);
 }
 
 void resize_tick(struct service *s)

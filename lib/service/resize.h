@@ -23,6 +23,8 @@ void resize_reread(struct service *s);
 
 /* A drop has let go what stands under the slots from ... to: it must not come along. */
 void resize_drop(struct service *s, u64 from, u64 to, u64 dev, u64 ino);
+/* A user has moved a file: so it shall be after the resize. */
+void resize_move(struct service *s, u64 to, u64 dev, u64 ino);
 /* One turn's work. true: there is more to do at once. */
 bool resize_run(struct service *s);
 /* Must fills wait? At the end they do, so that nothing is left behind. */

@@ -298,6 +298,8 @@ static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
 		return;
 	n = &s->files[slot];
 	n->hits = r->hand_file.hits;
+	policy_stays(s, n, (enum tier_sayer)r->hand_file.tier_said,
+	             (enum tier)(r->hand_file.tier < NR_TIERS ? r->hand_file.tier : 0));
 	if (n->size == r->hand_file.size)
 		t->files[old_slot] = (struct taken_file){ (u32)r->hand_file.id, n->id };
 	t->nr_files++;
@@ -385,12 +387,23 @@ static bool takeover_vouch(const struct takeover *t, u32 slot, u32 id)
 	       host_load_acquire(&t->old.header->alive) == t->alive;
 }
 
+/* Where the block goes: to its tier, if the old service had two. */
+static u32 takeover_frame(struct service *s, const struct held_file *n, u64 block,
+                          u8 frame)
+{
+	if (!(frame & (WIRE_FRAME_FAST | WIRE_FRAME_SLOW)))
+		return policy_frame(s, n, block_index(block));
+	return policy_frame_again(s, n, block_index(block),
+	                          frame & WIRE_FRAME_SLOW ? TIER_SLOW : TIER_FAST);
+}
+
 /* Copies a block as a reader does (O1, O2), into a frame that is nobody's. */
 static void takeover_copy(struct service *s, struct takeover *t, u32 frame,
                           const struct held_file *n, u64 seq, u32 old_id, u64 block)
 {
 	const struct frame *f = &t->old.frames[frame];
-	u32 slot = (u32)(n - s->files), copy = policy_frame(s, n, block_index(block));
+	u32 slot = (u32)(n - s->files);
+	u32 copy = takeover_frame(s, n, block, t->frames[frame]);
 	u32 old_slot = (old_id - 1) % t->old.nr_files;
 	bool whole;
 

@@ -310,6 +310,8 @@ static void resize_blocks_come_along_and_still_move(void **state)
 	static const u64 sizes[] = { 2 * CACHE_BLOCKS, FAST_BLOCKS };
 	struct look_tier tiers[LOOK_NR_TIERS];
 	struct look_resize now;
+	enum look_tier_kind to;
+	u64 moved;
 
 	(void)state;
 	make(60);
@@ -327,11 +329,71 @@ static void resize_blocks_come_along_and_still_move(void **state)
 		assert_int_equal(tiers[0].frames,
 		                 i ? FAST_BLOCKS / 8 * 7 : FAST_BLOCKS);
 		read_all_hits(60);
-		assert_int_equal(move_to(LOOK_TIER_SLOW), 0);
+		to = i ? LOOK_TIER_SLOW : LOOK_TIER_FAST;
+		moved = tiers[to].moved;
+		assert_int_equal(move_to(to), 0);
 		settled(tiers);
-		assert_true(tiers[LOOK_TIER_SLOW].moved > 0);
+		assert_true(tiers[to].moved > moved);
 		read_all_hits(60);
 	}
+	end();
+}
+
+static u32 tier_of_new(void)
+{
+	struct look_file f = { 0 };
+
+	assert_int_equal(look_list(look, LOOK_FILES, keep_file, &f), 0);
+	return f.tier;
+}
+
+/* What a user has moved stays there, and so do the numbers of moves. */
+static void resize_users_tier_and_numbers_stay(void **state)
+{
+	struct look_tier tiers[LOOK_NR_TIERS];
+	struct look_resize now;
+
+	(void)state;
+	make(60);
+	test_bed_fill(&bed);
+	assert_int_equal(move_to(LOOK_TIER_SLOW), 0);
+	settled(tiers);
+	for (u32 i = 0; i < 2; i++) {
+		assert_int_equal(look_resize(look,
+		                             (2 + i) * CACHE_BLOCKS * LODIC_BLOCK_BYTES,
+		                             &now),
+		                 0);
+		assert_true(WAIT_UNTIL(resize_is_over(&now)));
+		test_bed_come_back(&bed);
+		settled(tiers);
+		assert_int_equal(nr_fast(), 0);
+		assert_int_equal(tier_of_new(), LOOK_TIER_SLOW);
+		assert_int_equal(tiers[LOOK_TIER_SLOW].moved, 60);
+		assert_int_equal(tiers[LOOK_TIER_SLOW].begun, 60);
+		assert_int_equal(tiers[LOOK_TIER_FAST].asked, 60);
+		read_all_hits(60);
+	}
+	end();
+}
+
+static void successor_users_tier_stays(void **state)
+{
+	struct look_tier tiers[LOOK_NR_TIERS];
+	int pid;
+
+	(void)state;
+	make(60);
+	test_bed_fill(&bed);
+	assert_int_equal(move_to(LOOK_TIER_SLOW), 0);
+	settled(tiers);
+	look_close(look);
+	for (u32 round = 0; round < 2; round++)
+		test_bed_succeed(&bed);
+	assert_int_equal(look_open(bed.service.socket, &look, &pid), 0);
+	test_bed_come_back(&bed);
+	assert_int_equal(nr_fast(), 0);
+	assert_int_equal(tier_of_new(), LOOK_TIER_SLOW);
+	read_all_hits(60);
 	end();
 }
 
@@ -388,6 +450,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(move_file_revoked_frees_both_tiers),
 		cmocka_unit_test(open_path_matches_slow_glob_comes_in_slow),
 		cmocka_unit_test(resize_blocks_come_along_and_still_move),
+		cmocka_unit_test(resize_users_tier_and_numbers_stay),
+		cmocka_unit_test(successor_users_tier_stays),
 		cmocka_unit_test(successor_takes_blocks_of_both_tiers),
 		cmocka_unit_test(move_errors_named),
 	};
