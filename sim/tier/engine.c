@@ -418,6 +418,7 @@ int engine_run(struct tier_source *source, const struct engine_options *options,
 		            .source = source,
 		            .result = ret_result };
 	struct tier_event event;
+	bool any = false;
 	int err, got = 0;
 
 	memset(ret_result, 0, sizeof(*ret_result));
@@ -428,10 +429,17 @@ int engine_run(struct tier_source *source, const struct engine_options *options,
 	                   options->nodes ? source->nr_cpus : 0);
 	if (!err)
 		err = engine_start(&e);
-	while (!err && (got = source->next(source, &event)) > 0)
+	while (!err && (got = source->next(source, &event)) > 0) {
+		any = true;
 		err = engine_event(&e, &event);
+	}
 	if (!err && got < 0)
 		err = got;
+	if (!err && !any) {
+		fprintf(stderr, "lodic-sim: %s: there is no event in it\n",
+		        source->name);
+		err = got = -EINVAL;
+	}
 	if (!err)
 		engine_finish(&e);
 	else if (err == -ENOMEM)

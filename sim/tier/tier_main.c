@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sim/command.h"
 #include "sim/tier/kernel_replay.h"
@@ -160,6 +161,9 @@ static error_t parse_source(int key, char *arg, struct arguments *a,
 		argp_error(state, "'%s' is more than tier takes", arg);
 		return 0;
 	case ARGP_KEY_END:
+		if (a->replay && (a->run.workload || a->run.trace))
+			argp_error(state, "--replay needs neither --workload nor "
+			                  "--trace");
 		if (!a->list && !a->replay && !a->run.workload == !a->run.trace)
 			argp_error(state, "either --workload NAME or --trace FILE; "
 			                  "--list shows the workloads");
@@ -213,6 +217,33 @@ static void list_print(void)
 	for (i = 0; i < KLOC_NR_POLICIES; i++)
 		printf(" %s", run_policy_name(i, false, name));
 	printf("\n");
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return a && b &&
+	       (strcmp(a, b) == 0 ||
+	        (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	         x.st_ino == y.st_ino && S_ISREG(x.st_mode)));
+}
+
+/* Would the run write into a file that it needs? 0, or COMMAND_USAGE and has said why. */
+static int files_check(const struct arguments *a)
+{
+	const char *const read[] = { a->run.trace, a->parameters, a->work };
+	const char *const written[] = { a->run.record, a->log };
+	bool same = is_same_file(a->run.record, a->log);
+	u32 i;
+
+	for (i = 0; i < 6; i++)
+		same |= is_same_file(written[i / 3], read[i % 3]);
+	if (!same)
+		return 0;
+	fprintf(stderr, "lodic-sim: --record, --log: name a file that is nothing else "
+	                "in this run\n");
+	return COMMAND_USAGE;
 }
 
 /* Which policies to run. 0, or COMMAND_USAGE and has said why. */
@@ -362,6 +393,8 @@ int tier_main(int argc, char **argv)
 	}
 	if (a.replay)
 		return is_of_service(a.replay) ? replay(&a) : replay_kernel(&a);
+	if (files_check(&a) != 0)
+		return COMMAND_USAGE;
 	/* cost_read() has said what is wrong with a file. */
 	if (cost_read(a.parameters, a.work, &cost) != 0)
 		return COMMAND_USAGE;
@@ -374,9 +407,10 @@ int tier_main(int argc, char **argv)
 	a.run.options.slow_bytes = a.slow / a.run.options.scale;
 	a.run.options.segment_bytes = a.segment / a.run.options.scale;
 	if ((a.fast && a.run.options.fast_bytes < LEAST_BYTES) ||
-	    (a.slow && a.run.options.slow_bytes < LEAST_BYTES)) {
+	    (a.slow && a.run.options.slow_bytes < LEAST_BYTES) ||
+	    (a.segment && a.run.options.segment_bytes < LEAST_BYTES)) {
 		fprintf(stderr,
-		        "lodic-sim: --fast, --slow: less than a page is left of it at "
+		        "lodic-sim: --fast, --slow, --segment: less than a page is left of it at "
 		        "scale %u\n",
 		        a.run.options.scale);
 		return COMMAND_USAGE;

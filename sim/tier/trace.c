@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Traces as sources of events, and the recorder: sim/tier/trace.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/kloc/kloc.h"
 #include "preload/run_recorded.h"
@@ -221,20 +223,33 @@ static int trace_begin(struct trace *t, const char *format)
 	return table_begin(&t->files);
 }
 
+/* It is read by one who guesses its format, and then anew for each policy. */
+static int trace_check(const struct trace *t)
+{
+	struct stat st;
+
+	if (fstat(fileno(t->f), &st) == 0 && S_ISREG(st.st_mode))
+		return 0;
+	fprintf(stderr, "lodic-sim: %s: a trace must be a regular file\n", t->path);
+	return -EINVAL;
+}
+
 int trace_open(const char *path, const char *format, struct tier_source **ret_source)
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	int (*other)(const char *, struct tier_source **) = NULL;
-	int err = -ENOMEM;
+	int err = -ENOMEM, fd;
 
 	if (!t)
 		return err;
 	t->path = strdup(path);
-	t->f = fopen(path, "rb");
+	/* Not to wait for a FIFO. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	t->f = fd < 0 ? NULL : fdopen(fd, "rb");
 	if (!t->f) {
 		err = -errno;
 		fprintf(stderr, "lodic-sim: %s: %s\n", path, strerror(errno));
-	} else if (t->path) {
+	} else if (t->path && !(err = trace_check(t))) {
 		format = format ? format : trace_guess(t->f);
 		if (strcmp(format, "service") == 0)
 			other = record_open;

@@ -21,8 +21,9 @@ int trace_parse_oracle(void *file, u64 *line, struct trace_request *ret_request,
 	size_t n = fread(record, 1, sizeof(record), file);
 	u32 size;
 
+	*ret_why = "cannot be read";
 	if (n == 0)
-		return 0;
+		return ferror((FILE *)file) ? -EIO : 0;
 	++*line;
 	if (n != sizeof(record)) {
 		*ret_why = "a record is cut off; the size is no multiple of 24";
@@ -113,8 +114,9 @@ int trace_parse_thesios(void *file, u64 *line, struct trace_request *ret_request
 		if (header_read(file, columns, ret_why) != 0)
 			return -EINVAL;
 	}
+	*ret_why = "cannot be read";
 	if (!fgets(text, sizeof(text), file))
-		return 0;
+		return ferror((FILE *)file) ? -EIO : 0;
 	++*line;
 	*ret_why = "a line that is cut off, too long, or has too few columns";
 	if (!strchr(text, '\n') && !feof((FILE *)file))

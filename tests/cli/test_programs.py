@@ -7,6 +7,7 @@ Usage: test_programs.py LODIC_CHECK LODIC_SIM SOURCE [--no-scripts]
 
 import csv
 import json
+import os
 import pathlib
 import re
 import resource
@@ -94,6 +95,8 @@ class Usage(unittest.TestCase):
         self.refused([SIM, *TIER, "--policy", "none"], "'none'", "--list")
         self.refused([SIM, *TIER, "--fast", "8x"], "'8x'")
         self.refused([SIM, *TIER, "--fast", "1"], "--fast")
+        self.refused([SIM, *TIER, "--segment", "1"], "--segment")
+        self.refused([SIM, *TIER, "--replay", "/dev/null"], "--replay")
         self.refused([SIM, *TIER, "--parameters", "none"], "tier-two")
         self.refused([SIM, *TIER, "--parameters", "xeon-ex"], "table_cycle_ps")
         self.refused([CHECK], "--all")
@@ -150,6 +153,30 @@ class Output(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""), words)
             self.assertRegex(done.stderr, rf"\Alodic-sim: {words[1]}: .*\n\Z")
 
+    def test_tier_trace_that_is_none_refused(self):
+        head = self.folder / "head.csv"
+        head.write_text("filename,file_offset,op_type,request_io_size_bytes\n", encoding="ascii")
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        for path, why in ((head, "no event"), (self.folder, "regular file"),
+                          ("/dev/null", "regular file"), ("/dev/stdin", "regular file"),
+                          (fifo, "regular file")):
+            done = run(SIM, "tier", "--trace", str(path))
+            self.assertEqual((done.returncode, done.stdout), (2, ""), path)
+            self.assertRegex(done.stderr, rf"\Alodic-sim: {path}: .*{why}.*\n\Z")
+
+    def test_tier_never_writes_onto_what_it_reads(self):
+        trace, link = self.folder / "trace", self.folder / "link"
+        record = [SIM, *TIER, "--policy", "naive", "--record", str(trace)]
+        self.assertEqual(run(*record).returncode, 0)
+        os.link(trace, link)
+        before = trace.read_bytes()
+        for words in (["--record", str(link)], ["--log", str(trace)]):
+            done = run(SIM, "tier", "--trace", str(trace), "--scale", "4096", *words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertEqual(trace.read_bytes(), before)
+        self.assertEqual(run(*record, "--log", str(trace)).returncode, 2)
+
     def test_tier_trace_of_a_record_gives_the_same(self):
         path, log = str(self.folder / "redis.trace"), self.folder / "log"
         words = ["--policy", "kloc", "--json", "--log", str(log), "--scale", "4096"]
@@ -170,7 +197,7 @@ class Output(unittest.TestCase):
             "kloc_rules: policy=kloc on=1 promote=0 age_limit=16 ping_pong=8 forgive=64",
             f"kloc_input: input=new {knode} n=0", f"kloc_input: input=open {knode} n=1",
             f"kloc_decision: what=activate {knode} why=state fast=0 slow=0"))
-        service = "begin kloc 16384 16384 16 4 2\nmap 0 7 0\nopen 0\n"
+        service = "begin kloc 16384 16384 16 4 2 00\nmap 0 7 0\nopen 0 1\n"
         for text, said in (kernel, "kloc: 2 calls give the same 1 decisions again, of 1 knodes;"), \
                 (service, "kloc: 2 calls give the same 0 decisions again\n"):
             path = self.folder / "record"

@@ -145,6 +145,20 @@ static void trace_of_record_opens_and_reads(void **state)
 	source->close(source);
 }
 
+/* Of a cache of 384 GiB: its sizes are no mistake. */
+static void trace_of_record_of_a_large_cache_opens(void **state)
+{
+	struct tier_source *source;
+	struct tier_event event;
+
+	(void)state;
+	write_record("begin kloc 206158430208 206158430208 100663552 8192 256 00\n"
+	             "map 0 7 0\nopen 0 1\n");
+	assert_int_equal(trace_open(path, NULL, &source), 0);
+	assert_int_equal(source->next(source, &event), 1);
+	source->close(source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +166,7 @@ int main(void)
 		cmocka_unit_test(replay_of_other_decision_einval),
 		cmocka_unit_test(replay_of_rubbish_einval),
 		cmocka_unit_test(trace_of_record_opens_and_reads),
+		cmocka_unit_test(trace_of_record_of_a_large_cache_opens),
 	};
 	int fd = mkstemp(path), failed;
 
