@@ -379,10 +379,15 @@ static int move_one(struct tier *t, struct look *l, const char *path, int *statu
 		return 0;
 	}
 	err = look_move(l, st.st_dev, st.st_ino, t->to);
+	if (err == -EAGAIN) {
+		err = settle(t, l);
+		if (!err)
+			err = look_move(l, st.st_dev, st.st_ino, t->to);
+	}
 	switch (err) {
 	case -EAGAIN:
-		err = settle(t, l);
-		return err ? err : look_move(l, st.st_dev, st.st_ino, t->to);
+		cli_error("%s: too many files wait to be moved; try again", path);
+		break;
 	case -ENOENT:
 		cli_error(
 			"%s: the cache does not hold it; a program must open it first",
