@@ -97,15 +97,21 @@ static void where_complain_none(const struct where *w, const char *before,
                                 const char *after)
 {
 	struct settings s = { 0 };
+	int err;
 
 	if (w->socket == w->of_user) {
 		cli_error("%s %s%s; start one with `lodic serve'", before, w->socket,
 		          after);
 		return;
 	}
-	if (settings_set(&s, SETTING_SOCKET, w->socket, SETTINGS_OPTION) == 0 &&
-	    (settings_gather(&s, settings_privileged()) != 0 ||
-	     settings_take_left(&s) != 0 || settings_check(&s) != 0))
+	err = settings_set(&s, SETTING_SOCKET, w->socket, SETTINGS_OPTION);
+	if (!err)
+		err = settings_gather(&s, settings_privileged());
+	if (!err) {
+		settings_take_left(&s); /* a service starts without it, too */
+		err = settings_check(&s);
+	}
+	if (err)
 		cli_error("%s %s%s, and none can start: %s", before, w->socket, after,
 		          s.why);
 	else

@@ -241,7 +241,10 @@ static int record_begin(struct record *r)
 	r->max_in_flight = (u32)r->args[4];
 	r->knodes = calloc(r->nr_knodes, sizeof(*r->knodes));
 	r->objects = calloc(r->nr_objects, sizeof(*r->objects));
-	return r->knodes && r->objects ? 0 : -ENOMEM;
+	if (r->knodes && r->objects)
+		return 0;
+	record_wrong(r, "no memory for a cache of that size");
+	return -ENOMEM;
 }
 
 static int record_make(const char *path, struct record **ret_record)
