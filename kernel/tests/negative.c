@@ -7,11 +7,12 @@
  *
  *     negative MUTANT PROGRAM CASE [seconds]
  *
- * MUTANT is one of LODIC's, or one of PAYGO's after "paygo/". PROGRAM is the path of another
+ * MUTANT is one of LODIC's, one of PAYGO's after "paygo/", or one of KLOC's after "kloc/". PROGRAM is the path of another
  * test. CASE must pass first, with no rule broken. After that the control breaks the kernel,
  * and nothing else may run in the same boot. While it watches it stays in memory and uses
  * nothing that it has not used before.
  */
+#include "kloc.h"
 #include "paygo.h"
 #include "test.h"
 
@@ -158,16 +159,29 @@ static void stay_in_memory(void)
 	text_write("/proc/sys/kernel/panic_on_warn", "0");
 }
 
-static bool mutant_is_paygo(const char *name)
+/* Whose mutants begin with what, who says whether it is on, and where a name is written. */
+static const struct {
+	const char *prefix, *file;
+	bool (*is_on)(void);
+} families[] = {
+	{ "paygo/", PAYGO_MUTANT, paygo_on },
+	{ "kloc/", KLOC_MUTANT, kloc_there },
+	{ "", DEBUG_MUTANT, switches_on },
+};
+
+static u32 family_of(const char *name)
 {
-	return !strncmp(name, "paygo/", strlen("paygo/"));
+	u32 i = 0;
+
+	while (strncmp(name, families[i].prefix, strlen(families[i].prefix)))
+		i++;
+	return i;
 }
 
 static int mutant_on(const char *name)
 {
-	int err = mutant_is_paygo(name)
-	                  ? text_write(PAYGO_MUTANT, name + strlen("paygo/"))
-	                  : text_write(DEBUG_MUTANT, name);
+	u32 i = family_of(name);
+	int err = text_write(families[i].file, name + strlen(families[i].prefix));
 
 	if (err)
 		printf("ok 1 %s # SKIP this kernel has no such switch (%s)\n", name,
@@ -189,8 +203,8 @@ int main(int argc, char **argv)
 	opt.seconds = seconds;
 	snprintf(name, sizeof(name), "%s-is-caught-by-%s", argv[1], argv[3]);
 	ktap_plan(1);
-	if (mutant_is_paygo(argv[1]) ? !paygo_on() : !switches_on()) {
-		ktap_skip(name, "no LODIC");
+	if (!families[family_of(argv[1])].is_on()) {
+		ktap_skip(name, "this kernel does not have it on");
 		return KTAP_SKIPPED;
 	}
 	klog = klog_open();

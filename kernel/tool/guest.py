@@ -86,11 +86,11 @@ def compile_tests(work, folder):
 
 
 def build_lodic(work):
-    """`lodic` and the library that `lodic map` preloads; the folder where they are."""
+    """`lodic`, `lodic-sim` and the library that `lodic map` preloads; the folder with them."""
     folder = work.folder / "lodic"
     work.run(["sh", ROOT / "tools/setup.sh", folder, "-Dbuildtype=debugoptimized",
               "-Dtests=disabled"], "guest.log")
-    work.run(["ninja", "-C", folder, "lodic", "liblodic-preload.so"], "guest.log")
+    work.run(["ninja", "-C", folder, "lodic", "lodic-sim", "liblodic-preload.so"], "guest.log")
     return folder
 
 
@@ -161,6 +161,8 @@ def initramfs(work, tests):
     if any(name in tests for name in ("group", "tier", "tier_nodes")):
         copy_map(work, root)
         copy_found(work, root, "sqlite3", "`make deps-check` installs it")
+    if "kloc_trace" in tests:
+        copy_dynamic(work, build_lodic(work) / "lodic-sim", root / "opt/lodic/lodic-sim", root)
     if "observe" in tests:
         copy_watched(work, root)
     if any(name.startswith("selftests") for name in tests):

@@ -34,7 +34,8 @@ EACH = ("each", "each-off")
 # Compiled after every patch, beside the folders of the files that it changes.
 EACH_FOLDERS = {"mm", "arch/x86/mm"}
 # An unfinished series need not have these.
-OURS = ("CONFIG_LODIC", "CONFIG_FOLIOREF", "CONFIG_PAYGO", "CONFIG_HYBRID", "CONFIG_USER_COUNTS")
+OURS = ("CONFIG_LODIC", "CONFIG_FOLIOREF", "CONFIG_PAYGO", "CONFIG_HYBRID", "CONFIG_USER_COUNTS",
+        "CONFIG_KLOC")
 # What tinyconfig is for the others: Debian's own configuration.
 DEBIAN_PACKAGE = "linux-config-6.12"
 DEBIAN_CONFIG = pathlib.Path("/usr/src/linux-config-6.12/config.amd64_none_amd64.xz")
