@@ -204,7 +204,9 @@ void kloc_start(void);
 void kloc_stop(void);
 
 /* kloc_place.c */
+bool kloc_is_fast(int nid);
 int kloc_fast_node(int nid);
+int kloc_next_node(int nid);
 bool kloc_has_share(int nid);
 unsigned long kloc_over(int nid);
 extern unsigned long kloc_limit[MAX_NUMNODES];

@@ -3,7 +3,6 @@
  * KLOC: what time does to knodes. A tick collects what the CPUs have noted, looks whether files
  * that are open and seem unused are so for the LRU, too, and makes room where a limit was lowered.
  */
-#include <linux/memory-tiers.h>
 #include <linux/mutex.h>
 #include <linux/pagevec.h>
 #include <linux/rcupdate_wait.h>
@@ -181,7 +180,7 @@ static void kloc_relieve(void)
 	int nid;
 
 	for_each_node_state(nid, N_MEMORY)
-		if (node_is_toptier(nid))
+		if (kloc_is_fast(nid))
 			kloc_relieve_node(nid);
 }
 

@@ -18,7 +18,6 @@
 #include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
-#include <linux/memory-tiers.h>
 #include <linux/migrate.h>
 #include <linux/pagevec.h>
 #include <linux/rcupdate_wait.h>
@@ -205,9 +204,9 @@ static int kloc_target(struct kloc_pass *p, struct folio *folio)
 	bool demote = p->work == WORK_DEMOTE;
 	int nid = folio_nid(folio), target;
 
-	if (node_is_toptier(nid) != demote)
+	if (kloc_is_fast(nid) != demote)
 		return NUMA_NO_NODE;
-	target = demote ? next_demotion_node(nid) : kloc_fast_node(p->nid);
+	target = demote ? kloc_next_node(nid) : kloc_fast_node(p->nid);
 	if (target == NUMA_NO_NODE)
 		kloc_count(KLOC_NO_TARGET, folio_nr_pages(folio));
 	return target;
@@ -461,7 +460,7 @@ int kloc_threads_make(void)
 	for_each_node_state(nid, N_CPU) {
 		struct kloc_thread *m = &kloc_threads[nid];
 
-		if (m->task || !node_is_toptier(nid) || !node_state(nid, N_MEMORY))
+		if (m->task || !kloc_is_fast(nid) || !node_state(nid, N_MEMORY))
 			continue;
 		init_waitqueue_head(&m->wait);
 		task = kthread_create_on_node(kklocd, m, nid, "kklocd%d", nid);
