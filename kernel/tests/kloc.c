@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KLOC on a machine with two tiers: the page cache of a file goes to slow memory at its last close,
- * and comes back at an open where that is asked for. Counts are exact: move_pages(2) says where each
- * page is, on a mapping made for the question. Ticks come from debugfs, so nothing waits for time.
+ * KLOC on a machine with two tiers. The page cache of a file goes to slow memory at its last close,
+ * and comes back at an open where that is asked for. Counts are exact: move_pages(2) says where
+ * each page is, on a mapping made for the question. Ticks come from debugfs, not from time.
  *
- * After the cases come the negative controls. Each breaks one rule in the kernel, runs the case that
- * is about it in a process of its own, and passes if that case fails.
+ * After the cases come the negative controls. Each breaks one rule in the kernel. It runs the case
+ * that is about the rule in a process of its own, and passes if that case fails.
  */
 #include "kloc.h"
 #include "memcg.h"
@@ -201,7 +201,7 @@ static void case_unlink(void)
 		ktap_fail("%lld pages of a deleted file moved", kloc_stat("demoted") - demoted);
 }
 
-/* Nobody uses it for longer than the limit: it goes down though it is open. A use brings it back. */
+/* Nobody uses it for longer than the limit: it goes down though it is open. A use ends that. */
 static void case_age(void)
 {
 	long long aged = kloc_stat("aged");

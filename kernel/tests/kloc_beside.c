@@ -4,7 +4,7 @@
  * deletion, renames, holes, mappings, fork, O_DIRECT, write-back, move_pages(2), reclaim. Four
  * processes open and close them all the time, so passes begin and are cancelled throughout.
  *
- * Each byte of a file is what its offset says, or 0 where a hole was, whoever wrote it last. In the
+ * Each byte of a file is what its offset says, or 0 where a hole was. In the
  * end every open has had its close, both directions were gone, and the data is right.
  */
 #include "kloc.h"

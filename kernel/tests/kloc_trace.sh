@@ -51,6 +51,7 @@ result $? "the-record-is-whole"
 lodic-sim tier --replay $RECORD >/tmp/replay.out 2>&1
 status=$?
 sed 's/^/# /' /tmp/replay.out | tail -5
+[ $status = 0 ] || sed 's/^/# record: /' $RECORD
 result $status "the-same-decisions"
 
 awk '!done && /kloc_decision: what=demote/ && sub(/why=state/, "why=age") { done = 1 } { print }' \

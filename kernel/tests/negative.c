@@ -7,10 +7,10 @@
  *
  *     negative MUTANT PROGRAM CASE [seconds]
  *
- * MUTANT is one of LODIC's, one of PAYGO's after "paygo/", or one of KLOC's after "kloc/". PROGRAM is the path of another
- * test. CASE must pass first, with no rule broken. After that the control breaks the kernel,
- * and nothing else may run in the same boot. While it watches it stays in memory and uses
- * nothing that it has not used before.
+ * MUTANT is one of LODIC's, one of PAYGO's after "paygo/", or one of KLOC's after "kloc/". PROGRAM
+ * is the path of another test. CASE must pass first, with no rule broken. After that the control
+ * breaks the kernel, and nothing else may run in the same boot. While it watches it stays in
+ * memory and uses nothing that it has not used before.
  */
 #include "kloc.h"
 #include "paygo.h"

@@ -5,7 +5,7 @@
  * kloc_move.c. See Documentation/mm/kloc.rst.
  *
  * A knode is in two places: in the kmap under its id, and in its mapping. It leaves both in
- * knode_remove(), and is freed a grace period later. So whoever finds one under the RCU read
+ * knode_remove(), and is freed a grace period later. So a task that finds one under the RCU read
  * lock may take its lock, and must then look whether its id is still there.
  *
  * Lock order: knode->lock, then the kmap's xa_lock, then a thread's wait queue. drop_nlink() may
@@ -260,8 +260,8 @@ void kloc_collect(void)
 /* -- Holding a knode's file ------------------------------------------------------------ */
 
 /*
- * The file of a knode, so that it stays. A reference on the inode alone would let an unmount find a
- * busy inode: the lock of the file system comes first, and is held as long. Neither waits.
+ * The file of a knode, so that it stays. With a reference on the inode alone, an unmount could find
+ * a busy inode. So the lock of the file system comes first, and is held as long. Neither waits.
  */
 struct inode *kloc_pin(u32 id)
 {

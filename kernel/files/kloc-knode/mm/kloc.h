@@ -23,7 +23,7 @@ enum kloc_queue {
 
 /**
  * struct knode - what the kernel knows of a file beside its page cache
- * @life: who has it open, when it was used, its state.
+ * @life: how often it is open, when it was used, its state.
  * @mapping: the file's. It may go when the RCU read lock is dropped: see kloc_pin().
  * @lock: of all but @mapping, @id and @rcu. It is a leaf but for the kmap's own lock.
  * @id: its place in the kmap; no other knode has it until 2^32 were made. 0: it is gone.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KLOC: what time does to knodes. A tick collects what the CPUs have noted, looks whether files
- * that are open and seem unused are so for the LRU, too, and makes room where a limit was lowered.
+ * KLOC: what time does to knodes. A tick collects what the CPUs have noted. It looks whether files
+ * that are open and seem unused are so for the LRU, too. It makes room where a limit was lowered.
  */
 #include <linux/mutex.h>
 #include <linux/pagevec.h>
@@ -32,8 +32,8 @@ static bool kloc_was_used(struct folio *folio)
 }
 
 /*
- * A read of what is cached notes no use, so that it costs what it cost. Its folios tell: look at a
- * few places of the file, the same each time, so that a mark there is younger than the last look.
+ * A read of what is cached notes no use, so that it costs what it cost. Its folios tell. Look at a
+ * few places of the file, the same each time: then a mark there is younger than the last look.
  */
 static bool kloc_lru_used(struct inode *inode)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * KLOC: who has a file open, and where its page cache should be. See Documentation/mm/kloc.rst.
- * What the file systems' side calls is here; the rest is in mm/.
+ * KLOC: whether a file is open, and where its page cache should be. See
+ * Documentation/mm/kloc.rst. What the file systems' side calls is here; the rest is in mm/.
  */
 #ifndef _LINUX_KLOC_H
 #define _LINUX_KLOC_H
