@@ -2,6 +2,7 @@
 /* KLOC: which nodes are fast, and how much page cache they may have. */
 #include <linux/init.h>
 #include <linux/memory-tiers.h>
+#include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/vmstat.h>
 
