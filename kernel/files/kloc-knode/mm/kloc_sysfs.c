@@ -43,7 +43,8 @@ struct kloc_settings kloc_set = {
 void kloc_rules_changed(void)
 {
 	kloc_set.rules.mover = kloc_set.policy->mover;
-	trace_kloc_rules(kloc_set.policy->name, &kloc_set.rules, kloc_tick_now());
+	trace_kloc_rules(kloc_set.policy->name, static_key_enabled(&kloc_on), &kloc_set.rules,
+			 kloc_tick_now());
 }
 
 int kloc_enable(bool on)
@@ -60,6 +61,7 @@ int kloc_enable(bool on)
 		}
 	} else if (!on && static_key_enabled(&kloc_on)) {
 		static_branch_disable(&kloc_on);
+		kloc_rules_changed();
 	}
 	mutex_unlock(&kloc_mutex);
 	if (!on)

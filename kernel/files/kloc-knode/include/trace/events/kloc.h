@@ -33,9 +33,10 @@
 			 { KLOC_WAS_BUSY, "busy" })
 
 TRACE_EVENT(kloc_rules,
-	    TP_PROTO(const char *policy, const struct life_rules *r, u32 now),
-	    TP_ARGS(policy, r, now),
+	    TP_PROTO(const char *policy, bool on, const struct life_rules *r, u32 now),
+	    TP_ARGS(policy, on, r, now),
 	    TP_STRUCT__entry(__string(policy, policy)
+			     __field(bool, on)
 			     __field(bool, promote)
 			     __field(u32, age_limit)
 			     __field(u32, ping_pong)
@@ -43,14 +44,15 @@ TRACE_EVENT(kloc_rules,
 			     __field(u32, now)
 	    ),
 	    TP_fast_assign(__assign_str(policy);
+			   __entry->on = on;
 			   __entry->promote = r->promote_whole;
 			   __entry->age_limit = r->age_limit;
 			   __entry->ping_pong = r->ping_pong;
 			   __entry->forgive = r->forgive;
 			   __entry->now = now;
 	    ),
-	    TP_printk("policy=%s promote=%d age_limit=%u ping_pong=%u forgive=%u now=%u",
-		      __get_str(policy), __entry->promote, __entry->age_limit,
+	    TP_printk("policy=%s on=%d promote=%d age_limit=%u ping_pong=%u forgive=%u now=%u",
+		      __get_str(policy), __entry->on, __entry->promote, __entry->age_limit,
 		      __entry->ping_pong, __entry->forgive, __entry->now)
 );
 
