@@ -190,8 +190,8 @@ back, and without the program's time that takes more than it saves.
 - All policies move 32 objects at a time. The paper's KLOC moves kernel objects one by one
   (KLOCs s.6.2), which `--one-by-one` does.
 - Where a page lies in the DRAM cache of the second platform: an object's number decides.
-- Public traces can be read ([tier-trace.md](tier-trace.md)), and none has been run here. The
-  recordings lack writes, small objects, and the memory of the programs.
+- Of public traces one small sample has been run ([tier-trace.md](tier-trace.md)). The recordings
+  lack writes, small objects, and the memory of the programs.
 - Prefetching is told to the policy, as KLOCs s.4.4 has it, for frames that are in memory. Frames
   that are on disk are not fetched early.
 - Scale. At 64 instead of 256, a file has four times as many frames, and whole groups cost more.
