@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +61,6 @@ static const struct {
 	[SETTING_LOG_LEVEL] = { .name = "log-level" },
 	[SETTING_TRUST] = { .name = "trust" },
 };
-
-__attribute__((format(printf, 2, 3))) static int
-settings_refuse(struct settings *s, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(s->why, sizeof(s->why), format, args);
-	va_end(args);
-	return -EINVAL;
-}
 
 enum settings_globs settings_globs(enum setting setting)
 {

@@ -142,6 +142,10 @@ uint32_t settings_trusted(void);
  * The other errors are those of settings_gather() and path_default_socket(). */
 int settings_find_socket(struct settings *s, bool make);
 
+/* For the files of settings alone: sets s->why. -EINVAL. */
+__attribute__((format(printf, 2, 3))) int settings_refuse(struct settings *s,
+                                                          const char *format, ...);
+
 /* How much of the memory is for blocks, and how much for holds: a quarter if nobody says, and none
  * of less than 8 MiB.
  * -EINVAL: holds leave too little for blocks, and s->why says so. */

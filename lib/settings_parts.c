@@ -29,8 +29,7 @@ static const char *const settings_sources[] = {
 	[SETTINGS_LEFT] = "SOCKET.conf",
 };
 
-__attribute__((format(printf, 2, 3))) static int
-settings_refuse(struct settings *s, const char *format, ...)
+int settings_refuse(struct settings *s, const char *format, ...)
 {
 	va_list args;
 
