@@ -281,4 +281,29 @@ static inline enum life_stay life_stay(u8 *nr_moves, const struct life_rules *r,
 	return LIFE_FORGIVEN;
 }
 
+/* What a look at the marks of an object makes of it, where objects go by an LRU and not by file. */
+enum lru_change {
+	LRU_SAME,
+	LRU_ACTIVATE,
+	LRU_DEACTIVATE,
+	LRU_PROMOTE,
+	LRU_DEMOTE
+};
+
+/*
+ * is_used: since the last look. Two looks in a row that find it used promote what is in slow
+ * memory. Two that do not find it so demote it, where fast memory lacks room.
+ */
+static inline enum lru_change life_look(bool is_slow, bool is_active, bool is_used,
+                                        bool lacks_room)
+{
+	if (!is_used && is_active)
+		return LRU_DEACTIVATE;
+	if (!is_used)
+		return lacks_room && !is_slow ? LRU_DEMOTE : LRU_SAME;
+	if (!is_active)
+		return LRU_ACTIVATE;
+	return is_slow ? LRU_PROMOTE : LRU_SAME;
+}
+
 #endif

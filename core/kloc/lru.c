@@ -33,11 +33,13 @@ static void scan_active(struct kloc *k, u32 tier, u32 nr)
 	for (; nr > 0 && t->nr_lru[1] > 0; nr--) {
 		u32 object = t->lru[1];
 		const struct kloc_object *o = &k->objects[object];
-		bool is_used = o->flags & F_REFERENCED;
+		bool is_slow = tier != KLOC_FAST && !k->policy->has_nodes;
+		enum lru_change change =
+			life_look(is_slow, true, o->flags & F_REFERENCED, false);
 
-		list_again(k, object, is_used);
-		if (is_used && tier != KLOC_FAST && !k->policy->has_nodes &&
-		    k->policy->promote_kinds & KLOC_BIT(o->kind) && kloc_can_move(k, o))
+		list_again(k, object, change != LRU_DEACTIVATE);
+		if (change == LRU_PROMOTE && k->policy->promote_kinds & KLOC_BIT(o->kind) &&
+		    kloc_can_move(k, o))
 			kloc_want(k, object, KLOC_PROMOTE, KLOC_FAST, KLOC_BY_USE);
 	}
 }
@@ -46,8 +48,13 @@ static void scan_inactive(struct kloc *k, u32 tier, u32 nr)
 {
 	struct kloc_tier *t = &k->tiers[tier];
 
-	for (; nr > 0 && t->nr_lru[0] > 0; nr--)
-		list_again(k, t->lru[0], k->objects[t->lru[0]].flags & F_REFERENCED);
+	for (; nr > 0 && t->nr_lru[0] > 0; nr--) {
+		u32 object = t->lru[0];
+		bool is_used = k->objects[object].flags & F_REFERENCED;
+
+		list_again(k, object,
+		           life_look(true, false, is_used, false) == LRU_ACTIVATE);
+	}
 }
 
 void kloc_lru_tick(struct kloc *k)
@@ -92,7 +99,8 @@ bool kloc_lru_relieve(struct kloc *k, u32 tier, enum kloc_why why)
 		struct kloc_object *o = &k->objects[object];
 		bool is_used = o->flags & F_REFERENCED && why != KLOC_BY_LIMIT;
 
-		if (is_used || !can_leave(k, object, why)) {
+		if (life_look(false, false, is_used, true) != LRU_DEMOTE ||
+		    !can_leave(k, object, why)) {
 			list_again(k, object, true);
 			continue;
 		}

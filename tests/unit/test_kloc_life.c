@@ -297,6 +297,26 @@ static void stay_until_forgiven(void **state)
 	assert_int_equal(life_stay(&nr_moves, &rules, 65, KLOC_BY_STATE), LIFE_GOES);
 }
 
+/* Two looks in a row decide, and what lacks no room demotes nothing. */
+static void look_twice(void **state)
+{
+	static const enum lru_change want[2][2][2][2] = {
+		/* [slow][active][used][lacks room] */
+		{ { { LRU_SAME, LRU_DEMOTE }, { LRU_ACTIVATE, LRU_ACTIVATE } },
+		  { { LRU_DEACTIVATE, LRU_DEACTIVATE }, { LRU_SAME, LRU_SAME } } },
+		{ { { LRU_SAME, LRU_SAME }, { LRU_ACTIVATE, LRU_ACTIVATE } },
+		  { { LRU_DEACTIVATE, LRU_DEACTIVATE }, { LRU_PROMOTE, LRU_PROMOTE } } },
+	};
+
+	(void)state;
+	for (u32 i = 0; i < 16; i++) {
+		bool slow = i & 8, active = i & 4, used = i & 2, lacks = i & 1;
+
+		assert_int_equal(life_look(slow, active, used, lacks),
+		                 want[slow][active][used][lacks]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +330,7 @@ int main(void)
 		cmocka_unit_test(place_fast_while_active),
 		cmocka_unit_test(moved_often_is_retained),
 		cmocka_unit_test(stay_until_forgiven),
+		cmocka_unit_test(look_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
