@@ -27,7 +27,7 @@ import time
 import nginx
 
 PYTHON = "/usr/bin/python3"
-WEB_FILES, WEB_REQUESTS = 500, 60000
+WEB_FILES, WEB_REQUESTS = 500, 240000
 PREAD = """
 import os, random, sys
 fd, at = os.open(sys.argv[1], os.O_RDONLY), random.Random(1)
@@ -39,7 +39,7 @@ for i in range(80):
 READ = """
 import sys
 with open(sys.argv[1], "rb", 0) as f:
-    for i in range(60000):
+    for i in range(400000):
         f.seek(i * 7919 * 4096 % (15 << 20))
         f.read(4096)
 """

@@ -92,6 +92,8 @@ struct doctor_price {
 	/* Of the second way while hot, taken by the shim. */
 	uint64_t times[SEEN_SIZES][SEEN_TIMES];
 	double start_ns; /* of `lodic run`, once */
+	/* The CPU time of the same short program, again and again: the ratio of its quartiles. */
+	double noise;
 	double new_ns; /* more that a file takes for its first DOCTOR_NEW_READS reads */
 	double fstat_ns; /* what a read that is counted otherwise costs */
 };

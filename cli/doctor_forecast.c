@@ -23,7 +23,8 @@
 
 /* By how much the saved time may be off: our estimate, see doc/doctor.md. */
 #define MODEL_PART 0.2
-/* No range is wider, and none is narrower: a start, and a measurement, cost something, too. */
+/* No range is wider, and none is narrower. Nor is one narrower than what the CPU time of a program
+ * differs by on this machine: nobody could check it. */
 #define WIDEST 1.3
 #define NARROWEST 1.04
 /* Of a read's times: more than 4 times the median is a wait for a device or a CPU. */
@@ -310,15 +311,17 @@ static enum doctor_advice advice(const struct doctor *d)
 
 /* Of CPU time: saved by reads, and paid once. */
 static void forecast_cpu(struct doctor_gain *g, double cpu, struct series_spread saved,
-                         double once)
+                         double once, double noise)
 {
+	double narrowest = fmin(WIDEST, fmax(NARROWEST, noise));
+
 	g->expected = ratio(cpu, saved.median - once);
 	g->low = ratio(cpu, saved.low * (1 - MODEL_PART) - once);
 	g->high = ratio(cpu, saved.high * (1 + MODEL_PART) - once);
 	g->low = fmax(g->low, g->expected / sqrt(WIDEST));
-	g->low = fmin(g->low, g->expected / sqrt(NARROWEST));
+	g->low = fmin(g->low, g->expected / sqrt(narrowest));
 	g->high = fmin(g->high, g->expected * sqrt(WIDEST));
-	g->high = fmax(g->high, g->expected * sqrt(NARROWEST));
+	g->high = fmax(g->high, g->expected * sqrt(narrowest));
 }
 
 /* The part of the reads that come to a block for the first time. */
@@ -349,7 +352,7 @@ void doctor_forecast(struct doctor *d)
 	cpu = fmax((double)d->cpu_ns / 2, (double)d->cpu_ns - (double)d->counted_ns);
 	saved = spread(d, &could, DOCTOR_PLAIN, DOCTOR_SERVED);
 	once = d->pid ? 0 : paid_once(d);
-	forecast_cpu(g, cpu, saved, once);
+	forecast_cpu(g, cpu, saved, once, d->price.noise);
 	g->first_run = ratio(cpu, saved.median * (1 - first_part(d, &could)) - once);
 	/* Threads that run at once save their time at once. */
 	wall = fmax((double)d->wall_ns - (double)d->cpu_ns + cpu, 1);

@@ -77,6 +77,7 @@ static json_t *prices_json(const struct doctor_price *p)
 	json_object_set_new(o, "path", text_json(p->path));
 	put_real(o, "fstat_ns", p->fstat_ns);
 	put_real(o, "start_ns", p->start_ns);
+	put_real(o, "noise", p->noise);
 	put_real(o, "new_file_ns", p->new_ns);
 	for (unsigned int w = 0; p->known && w < DOCTOR_WAYS; w++) {
 		json_t *sizes = json_array();

@@ -70,7 +70,7 @@ static void fail(struct trial *t, const char *what, int error)
 		snprintf(p->why, sizeof(p->why), "%s: %s", what, lodic_strerror(error));
 }
 
-#define STARTS 7u
+#define STARTS 15u
 
 /* ---- the readers, as their parent sees them ---- */
 
@@ -343,18 +343,21 @@ static int measure_start(struct trial *t)
 		          "--",
 		          "true",
 		          NULL };
-	double at[STARTS];
-	struct series s = { .at = at, .nr_rounds = STARTS };
-	double with, without;
+	double more[STARTS], without[STARTS], with;
+	struct series s = { .at = more, .nr_rounds = STARTS };
+	struct series_spread alone;
 
 	for (unsigned int i = 0; i < STARTS; i++) {
 		with = time_start(words);
-		without = time_start(words + 5);
-		if (with < 0 || without < 0)
+		without[i] = time_start(words + 5);
+		if (with < 0 || without[i] < 0)
 			return -ECHILD;
-		at[i] = with - without;
+		more[i] = with - without[i];
 	}
 	t->d->price.start_ns = fmax(0, series_spread(&s).median);
+	s.at = without;
+	alone = series_spread(&s);
+	t->d->price.noise = alone.low > 0 ? alone.high / alone.low : 1;
 	return 0;
 }
 

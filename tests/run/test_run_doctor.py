@@ -66,6 +66,9 @@ class Doctor(Case):
         self.assertLessEqual(gain["low"], gain["expected"])
         self.assertLessEqual(gain["expected"], gain["high"])
         self.assertLess(gain["high"], 1.31 * gain["low"])
+        # No narrower than what a program's CPU time differs by here.
+        narrowest = min(1.3, max(1.04, said["prices"]["noise"]))
+        self.assertGreater(gain["high"], 0.999 * narrowest * gain["low"])
         return done, said
 
     def of(self, said, path):
