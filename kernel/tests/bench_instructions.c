@@ -7,6 +7,7 @@
  * cases the median of 51, for each of 768 pages. The program runs on any kernel.
  */
 #include "test.h"
+#include "ticks.h"
 
 #include <signal.h>
 
@@ -23,39 +24,9 @@ static const char *path;
 static int file;
 static u8 *expect;
 
-static inline u64 ticks(void)
-{
-	u32 low, high;
-
-	/* The fences keep the processor from reading the counter too early. */
-	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
-	return (u64)high << 32 | low;
-}
-
-static int compare(const void *a, const void *b)
-{
-	u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static u64 median(u32 nr)
 {
-	qsort(samples, nr, sizeof(samples[0]), compare);
-	return samples[nr / 2];
-}
-
-/* What two readings of the counter cost. */
-static u64 empty_ticks(void)
-{
-	u32 i;
-
-	for (i = 0; i < PREADS; i++) {
-		u64 began = ticks();
-
-		samples[i] = ticks() - began;
-	}
-	return median(PREADS);
+	return ticks_median(samples, nr);
 }
 
 /* -- pread ------------------------------------------------------------------------------- */
@@ -251,7 +222,7 @@ int main(int argc, char **argv)
 	bench_open(&fs, "ext4");
 	if (text_has_word("/proc/cmdline", "lodic.off_again"))
 		off_again();
-	empty = empty_ticks();
+	empty = ticks_empty();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("# LODIC: %s\ncase,bytes,instructions\n", state());
 	measure_case("not-mapped", 0, false, empty);
