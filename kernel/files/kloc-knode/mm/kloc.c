@@ -130,8 +130,12 @@ static void knode_make(struct address_space *mapping)
 		goto no_memory;
 	knode_input(k, KLOC_IN_NEW, 0, k->life.last_use);
 	if (cmpxchg(&mapping->i_knode, NULL, RCU_INITIALIZER(k))) {
+		/* A tick may have found it in the kmap. */
+		spin_lock(&k->lock);
 		knode_input(k, KLOC_IN_END, 0, k->life.last_use);
 		xa_erase(&kloc_map, k->id);
+		k->id = 0;
+		spin_unlock(&k->lock);
 		kfree_rcu(k, rcu);
 		return;
 	}
@@ -438,7 +442,7 @@ static int __init kloc_init_map(void)
 	struct shrinker *s = shrinker_alloc(0, "kloc");
 
 	if (!IS_ENABLED(CONFIG_DEBUG_SPINLOCK) && !IS_ENABLED(CONFIG_DEBUG_LOCK_ALLOC))
-		BUILD_BUG_ON(sizeof(struct knode) > 64);
+		BUILD_BUG_ON(sizeof(struct knode) > 64 - sizeof(struct knode *));
 	kloc_cache = KMEM_CACHE(knode, SLAB_PANIC | SLAB_ACCOUNT | SLAB_RECLAIM_ACCOUNT);
 	if (!s)
 		return -ENOMEM;

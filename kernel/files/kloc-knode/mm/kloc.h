@@ -35,10 +35,14 @@ enum kloc_queue {
  * @nr_tries: passes in a row that left something behind.
  * @is_slow: a demotion has left nothing, and the knode was not active since.
  * @told: the tick in which a placement was traced.
- * @rcu: it is freed after a grace period.
+ * @rcu: it was removed, and is freed after a grace period. A reader that found it before may read
+ *	@life without the lock, and finds what means nothing. @id tells those that take the lock.
  */
 struct knode {
-	struct knode_life life;
+	union {
+		struct knode_life life;
+		struct rcu_head rcu;
+	};
 	struct address_space *mapping;
 	spinlock_t lock; /* a leaf */
 	u32 id;
@@ -50,7 +54,6 @@ struct knode {
 	u8 nr_tries;
 	bool is_slow;
 	u32 told;
-	struct rcu_head rcu;
 };
 
 /* What the tracepoints call what comes in and what is decided. */
