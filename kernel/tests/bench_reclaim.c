@@ -25,6 +25,7 @@
 #include "proactive.h"
 #include "sharers.h"
 #include "test.h"
+#include "ticks.h"
 
 #define PAGES 1024
 #define BYTES (PAGES * PAGE)
@@ -41,14 +42,6 @@ struct result {
 
 static const char *path;
 static int file;
-
-static inline u64 ticks(void)
-{
-	u32 low, high;
-
-	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
-	return (u64)high << 32 | low;
-}
 
 static void say(const char *name, u32 nr, u32 asked, u32 gone, u64 entries, u64 all)
 {

@@ -7,97 +7,9 @@
  * After the cases come the negative controls. Each breaks one rule in the kernel. It runs the case
  * that is about the rule in a process of its own, and passes if that case fails.
  */
-#include "kloc.h"
+#include "kloc_case.h"
 #include "memcg.h"
 #include "test.h"
-
-#define BYTES (4ul << 20)
-#define PAGES ((long)(BYTES / PAGE))
-
-static u8 *expect, *dest;
-static const char *dir; /* of the file system that the case uses */
-static char path[200];
-
-static int must_open(const char *name, int flags)
-{
-	int fd = open(name, flags | O_CLOEXEC, 0644);
-
-	if (fd < 0)
-		ktap_bail("open %s", name);
-	return fd;
-}
-
-/* The data is right, however it has moved. */
-static void check_data(int fd, size_t bytes)
-{
-	size_t at = 0, zeros;
-	ssize_t n = pread(fd, dest, bytes, 0);
-
-	if (n != (ssize_t)bytes)
-		ktap_fail("read: %zd of %zu bytes", n, bytes);
-	else if (data_check(dest, expect, bytes, false, &at, &zeros))
-		ktap_fail("byte %zu is 0x%02x, not 0x%02x", at, dest[at], expect[at]);
-}
-
-/* A file on disk, of which nothing is cached. */
-static void make(void)
-{
-	int err;
-
-	snprintf(path, sizeof(path), "%s/kloc", dir);
-	err = file_make(path, expect, BYTES);
-	if (err) {
-		errno = -err;
-		ktap_bail("%s", path);
-	}
-	kloc_wait();
-}
-
-/* Open, and all of it cached. tmpfs has it cached in any case, and where it went at its close. */
-static int open_cached(void)
-{
-	int fd;
-
-	make();
-	if (!strcmp(dir, "/mnt/tmpfs")) {
-		kloc_set("promote", "1");
-		fd = must_open(path, O_RDWR);
-		kloc_wait();
-		kloc_set("promote", "0");
-	} else {
-		fd = must_open(path, O_RDWR);
-	}
-	check_data(fd, BYTES);
-	kloc_expect("cached", fd, BYTES, PAGES, 0);
-	return fd;
-}
-
-static void expect_state(const char *when, int fd, const char *state, u32 opens)
-{
-	struct kloc_knode k;
-	struct stat st;
-
-	if (fd < 0 ? stat(path, &st) : fstat(fd, &st))
-		ktap_bail("stat");
-	if (!kloc_knode(&st, &k))
-		ktap_fail("%s: there is no knode", when);
-	else if (strcmp(k.state, state) || k.opens != opens)
-		ktap_fail("%s: %s with %u opens, not %s with %u", when, k.state, k.opens, state,
-		          opens);
-}
-
-/* Where the pages of a closed file are: to look by a mapping would open it. */
-static void expect_closed(const char *when, long fast, long slow)
-{
-	struct kloc_knode k = { .state = "" };
-	struct stat st;
-
-	if (stat(path, &st) || !kloc_knode(&st, &k))
-		ktap_fail("%s: there is no knode", when);
-	else if (k.pages.fast != fast || k.pages.slow != slow)
-		ktap_fail("%s: %ld pages fast and %ld slow, not %ld and %ld", when,
-		          k.pages.fast, k.pages.slow, fast, slow);
-}
 
 /* -- States and moves ---------------------------------------------------------------------- */
 
@@ -105,57 +17,57 @@ static void expect_closed(const char *when, long fast, long slow)
 static void case_close(void)
 {
 	long long demoted;
-	int fd = open_cached(), other = must_open(path, O_RDONLY);
+	int fd = kloc_open_cached(), other = kloc_must_open(kloc_at.path, O_RDONLY);
 
-	expect_state("two have it open", fd, "active", 2);
+	kloc_expect_state("two have it open", fd, "active", 2);
 	close(other);
 	kloc_wait();
-	expect_state("one has it open", fd, "active", 1);
+	kloc_expect_state("one has it open", fd, "active", 1);
 	kloc_expect("one has it open", fd, BYTES, PAGES, 0);
 	demoted = kloc_stat("demoted");
 	close(fd);
 	kloc_wait();
-	expect_state("closed", -1, "inactive", 0);
-	expect_closed("closed", 0, PAGES);
+	kloc_expect_state("closed", -1, "inactive", 0);
+	kloc_expect_closed("closed", 0, PAGES);
 	if (kloc_stat("demoted") - demoted != PAGES)
 		ktap_fail("%lld pages demoted", kloc_stat("demoted") - demoted);
-	fd = must_open(path, O_RDONLY);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_wait();
 	kloc_expect("open again, no promotion", fd, BYTES, 0, PAGES);
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 }
 
 /* Written and closed at once: dirty pages move, too, or as soon as they are written back. */
 static void case_dirty(void)
 {
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 
-	if (pwrite(fd, expect, BYTES, 0) != (ssize_t)BYTES)
+	if (pwrite(fd, kloc_at.data, BYTES, 0) != (ssize_t)BYTES)
 		ktap_bail("write");
 	close(fd);
 	kloc_wait();
 	sync();
 	kloc_tick(1);
 	kloc_wait();
-	expect_closed("closed", 0, PAGES);
-	fd = must_open(path, O_RDONLY);
-	check_data(fd, BYTES);
+	kloc_expect_closed("closed", 0, PAGES);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 }
 
 static void case_promote(void)
 {
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 
 	close(fd);
 	kloc_wait();
 	kloc_set("promote", "1");
-	fd = must_open(path, O_RDONLY);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_wait();
 	kloc_set("promote", "0");
 	kloc_expect("open again", fd, BYTES, PAGES, 0);
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 }
 
@@ -163,13 +75,13 @@ static void case_promote(void)
 static void case_cancel(void)
 {
 	long long cancelled = kloc_stat("cancelled");
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 	struct kloc_where w;
 
 	kloc_set("rate_mb", "1");
 	close(fd);
 	clock_sleep_ms(200);
-	fd = must_open(path, O_RDONLY);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_set("rate_mb", "0");
 	clock_sleep_ms(3000);
 	kloc_wait();
@@ -178,23 +90,23 @@ static void case_cancel(void)
 		ktap_fail("%ld pages are fast, %ld slow", w.fast, w.slow);
 	if (kloc_stat("cancelled") == cancelled)
 		ktap_fail("no pass was cancelled");
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 }
 
 /* A deleted file lives until its last close, and nothing of it moves. */
 static void case_unlink(void)
 {
-	int fd = open_cached(), other = must_open(path, O_RDONLY);
+	int fd = kloc_open_cached(), other = kloc_must_open(kloc_at.path, O_RDONLY);
 	long long demoted = kloc_stat("demoted");
 
-	unlink(path);
+	unlink(kloc_at.path);
 	kloc_wait();
-	expect_state("deleted", fd, "active", 2);
+	kloc_expect_state("deleted", fd, "active", 2);
 	close(other);
 	kloc_expect("deleted, and open", fd, BYTES, PAGES, 0);
-	expect_state("deleted, and open", fd, "active", 1);
-	check_data(fd, BYTES);
+	kloc_expect_state("deleted, and open", fd, "active", 1);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 	kloc_wait();
 	if (kloc_stat("demoted") != demoted)
@@ -205,27 +117,27 @@ static void case_unlink(void)
 static void case_age(void)
 {
 	long long aged = kloc_stat("aged");
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 
 	/* The first look takes the marks of the LRU that reading has left. */
 	kloc_set("age_limit", "2");
 	kloc_tick(3);
 	kloc_tick(3);
 	kloc_wait();
-	expect_state("not used", fd, "inactive", 1);
+	kloc_expect_state("not used", fd, "inactive", 1);
 	if (kloc_stat("aged") - aged != 1)
 		ktap_fail("%lld have aged", kloc_stat("aged") - aged);
 	kloc_expect("not used", fd, BYTES, 0, PAGES);
 	/* A new page is a use. */
-	if (pwrite(fd, expect, PAGE, BYTES) != (ssize_t)PAGE)
+	if (pwrite(fd, kloc_at.data, PAGE, BYTES) != (ssize_t)PAGE)
 		ktap_bail("write");
-	expect_state("used again", fd, "active", 1);
+	kloc_expect_state("used again", fd, "active", 1);
 	/* A reader in the cache leaves marks for the LRU alone. */
 	kloc_tick(2);
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	kloc_tick(1);
 	kloc_wait();
-	expect_state("read", fd, "active", 1);
+	kloc_expect_state("read", fd, "active", 1);
 	close(fd);
 }
 
@@ -236,8 +148,8 @@ static void case_uses(void)
 	u32 i;
 	int fd;
 
-	make();
-	fd = must_open(path, O_RDONLY);
+	kloc_make();
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_set("age_limit", "2");
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	for (i = 0; i < 8; i++) {
@@ -245,7 +157,7 @@ static void case_uses(void)
 		kloc_tick(1);
 	}
 	kloc_wait();
-	expect_state("used", fd, "active", 1);
+	kloc_expect_state("used", fd, "active", 1);
 	if (kloc_stat("aged") != aged)
 		ktap_fail("it has aged between two uses");
 	close(fd);
@@ -256,14 +168,14 @@ static void case_ping_pong(void)
 {
 	long long retained = kloc_stat("retained");
 	u32 i;
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 
 	kloc_set("promote", "1");
 	kloc_set("ping_pong", "4");
 	for (i = 0; i < 4; i++) {
 		close(fd);
 		kloc_wait();
-		fd = must_open(path, O_RDONLY);
+		fd = kloc_must_open(kloc_at.path, O_RDONLY);
 		kloc_wait();
 	}
 	kloc_set("promote", "0");
@@ -272,13 +184,13 @@ static void case_ping_pong(void)
 		ktap_fail("the counter retains nothing");
 	close(fd);
 	kloc_wait();
-	expect_closed("retained", PAGES, 0);
+	kloc_expect_closed("retained", PAGES, 0);
 }
 
 /* A folio that somebody holds stays, and goes when it can. */
 static void case_busy(void)
 {
-	int fd = open_cached(), pipes[2];
+	int fd = kloc_open_cached(), pipes[2];
 	loff_t at = 0;
 
 	if (pipe(pipes))
@@ -287,12 +199,13 @@ static void case_busy(void)
 		ktap_bail("splice");
 	close(fd);
 	kloc_wait();
-	expect_closed("four are held", 4, PAGES - 4);
-	if (read(pipes[0], dest, 4 * PAGE) != 4 * PAGE || memcmp(dest, expect, 4 * PAGE))
+	kloc_expect_closed("four are held", 4, PAGES - 4);
+	if (read(pipes[0], kloc_at.dest, 4 * PAGE) != 4 * PAGE ||
+	    memcmp(kloc_at.dest, kloc_at.data, 4 * PAGE))
 		ktap_fail("what was held has other bytes");
 	kloc_tick(1);
 	kloc_wait();
-	expect_closed("none is held", 0, PAGES);
+	kloc_expect_closed("none is held", 0, PAGES);
 	close(pipes[0]);
 	close(pipes[1]);
 }
@@ -304,16 +217,16 @@ static void case_place(void)
 	long long slow = kloc_stat("placed_slow");
 	int fd;
 
-	make();
-	fd = must_open(path, O_RDONLY);
+	kloc_make();
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_set("memsize", "0 0");
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	kloc_expect("no share of fast memory", fd, BYTES, 0, PAGES);
 	if (kloc_stat("placed_slow") - slow < PAGES)
 		ktap_fail("%lld placed in slow memory", kloc_stat("placed_slow") - slow);
 	kloc_set("policy", "naive");
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	kloc_expect("policy naive", fd, BYTES, PAGES, 0);
 	close(fd);
 }
@@ -323,27 +236,27 @@ static void case_not_counted(void)
 {
 	int fd, other;
 
-	make();
-	unlink(path);
-	make();
+	kloc_make();
+	unlink(kloc_at.path);
+	kloc_make();
 	kloc_set("enabled", "0");
-	fd = must_open(path, O_RDONLY);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_set("enabled", "1");
-	other = must_open(path, O_RDONLY);
-	expect_state("one of two is counted", fd, "active", 1);
+	other = kloc_must_open(kloc_at.path, O_RDONLY);
+	kloc_expect_state("one of two is counted", fd, "active", 1);
 	close(other);
-	expect_state("the other is not", fd, "inactive", 0);
-	check_data(fd, BYTES);
+	kloc_expect_state("the other is not", fd, "inactive", 0);
+	kloc_check_data(fd, BYTES);
 	kloc_expect("inactive", fd, BYTES, 0, PAGES);
 	close(fd);
-	expect_state("a close takes back what its open gave", -1, "inactive", 0);
+	kloc_expect_state("a close takes back what its open gave", -1, "inactive", 0);
 }
 
 /* A limit that is lowered takes down what is open, too. */
 static void case_limit(void)
 {
 	u32 i;
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 
 	kloc_set("memsize", "0 1M");
 	for (i = 0; i < 64 && kloc_where(fd, BYTES).fast; i++) {
@@ -351,7 +264,7 @@ static void case_limit(void)
 		kloc_wait();
 	}
 	kloc_expect("over the limit", fd, BYTES, 0, PAGES);
-	check_data(fd, BYTES);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 }
 
@@ -365,15 +278,15 @@ static void case_numa_stat(void)
 	FILE *f;
 	int fd;
 
-	make();
+	kloc_make();
 	if (!memcg_make())
 		ktap_bail("no memory control group");
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
 		memcg_enter();
-		fd = must_open(path, O_RDONLY);
-		check_data(fd, BYTES);
+		fd = kloc_must_open(kloc_at.path, O_RDONLY);
+		kloc_check_data(fd, BYTES);
 		close(fd);
 		_exit(ktap_failing());
 	}
@@ -389,7 +302,7 @@ static void case_numa_stat(void)
 		fclose(f);
 	if (n[0] != 0 || n[1] != (long long)BYTES)
 		ktap_fail("file N0=%lld N1=%lld", n[0], n[1]);
-	unlink(path);
+	unlink(kloc_at.path);
 	memcg_remove();
 }
 
@@ -399,32 +312,32 @@ static void case_numa_stat(void)
 static void case_umount(void)
 {
 	struct test_fs fs;
-	const char *was = dir;
+	const char *was = kloc_at.dir;
 	int fd;
 
 	if (fs_mount("tmpfs", &fs))
 		ktap_bail("mount");
-	dir = fs.dir;
+	kloc_at.dir = fs.dir;
 	kloc_set("rate_mb", "1");
-	make();
-	fd = must_open(path, O_RDONLY);
+	kloc_make();
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	close(fd);
 	fs_umount(&fs);
 	kloc_set("rate_mb", "0");
 	kloc_wait();
-	dir = was;
+	kloc_at.dir = was;
 }
 
 static void case_off(void)
 {
 	long long opens = kloc_stat("opens") - kloc_stat("closes");
-	int fd = open_cached();
+	int fd = kloc_open_cached();
 
 	kloc_set("rate_mb", "1");
 	close(fd);
-	fd = must_open(path, O_RDONLY);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	close(fd);
-	fd = must_open(path, O_RDONLY);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
 	kloc_set("enabled", "0");
 	kloc_wait();
 	close(fd);
@@ -432,15 +345,12 @@ static void case_off(void)
 	if (kloc_stat("opens") - kloc_stat("closes") != opens)
 		ktap_fail("%lld opens, %lld closes", kloc_stat("opens"), kloc_stat("closes"));
 	kloc_set("enabled", "1");
-	fd = must_open(path, O_RDONLY);
-	check_data(fd, BYTES);
+	fd = kloc_must_open(kloc_at.path, O_RDONLY);
+	kloc_check_data(fd, BYTES);
 	close(fd);
 }
 
-static const struct kloc_case {
-	const char *name, *dir;
-	void (*run)(void);
-} cases[] = {
+static const struct kloc_case cases[] = {
 	{ "close-ext4", "/mnt/ext4", case_close },
 	{ "close-xfs", "/mnt/xfs", case_close },
 	{ "close-tmpfs", "/mnt/tmpfs", case_close },
@@ -463,9 +373,7 @@ static const struct kloc_case {
 };
 
 /* What each rule's case must notice. Those that corrupt memory have boots of their own. */
-static const struct {
-	const char *mutant, *name;
-} controls[] = {
+static const struct kloc_control controls[] = {
 	{ "close-first", "close-ext4" },  { "close-twice", "close-ext4" },
 	{ "unlink-open", "unlink" },      { "aged-stays", "age" },
 	{ "uses-lost", "uses" },          { "counter-ignored", "ping-pong" },
@@ -473,86 +381,7 @@ static const struct {
 	{ "limit-ignored", "place" },     { "place-any-state", "not-counted" },
 };
 
-static void run(const struct kloc_case *c)
-{
-	long long knodes;
-
-	kloc_reset();
-	kloc_wait();
-	knodes = kloc_stat("knodes");
-	dir = c->dir;
-	c->run();
-	unlink(path);
-	kloc_wait();
-	if (kloc_stat("knodes") > knodes)
-		ktap_fail("%lld knodes more than before", kloc_stat("knodes") - knodes);
-}
-
-/* In a process of its own, whose words are comments. Returns whether it failed. */
-static bool fails(const struct kloc_case *c)
-{
-	int status = 0;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		run(c);
-		fflush(stdout);
-		_exit(ktap_failing() ? 1 : 0);
-	}
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
-}
-
-static bool was_ok[NR(cases)];
-
-static void control(u32 i)
-{
-	char name[64];
-	u32 j;
-
-	for (j = 0; strcmp(cases[j].name, controls[i].name); j++)
-		;
-	if (text_write(KLOC_MUTANT, controls[i].mutant))
-		ktap_bail("no mutant %s", controls[i].mutant);
-	if (!was_ok[j])
-		ktap_fail("%s fails in any case", controls[i].name);
-	if (!fails(&cases[j]))
-		ktap_fail("%s passes though the kernel is broken", controls[i].name);
-	text_write(KLOC_MUTANT, "none");
-	snprintf(name, sizeof(name), "%s-notices-%s", controls[i].name, controls[i].mutant);
-	ktap_result(name);
-}
-
 int main(int argc, char **argv)
 {
-	bool has_mutants;
-	int klog;
-	u32 i;
-
-	options_parse(argc, argv);
-	if (!kloc_there()) {
-		printf("1..0 # SKIP no KLOC, or no node of memory alone\n");
-		return KTAP_SKIPPED;
-	}
-	expect = data_expected(BYTES + PAGE);
-	dest = malloc(BYTES + PAGE);
-	klog = klog_open();
-	has_mutants = !access(KLOC_MUTANT, W_OK) && !opt.only;
-	ktap_plan((opt.only ? 1 : NR(cases)) + (has_mutants ? NR(controls) : 0));
-	for (i = 0; i < NR(cases); i++) {
-		if (opt.only && strcmp(opt.only, cases[i].name))
-			continue;
-		run(&cases[i]);
-		klog_check(klog);
-		was_ok[i] = !ktap_failing();
-		ktap_result(cases[i].name);
-	}
-	for (i = 0; has_mutants && i < NR(controls); i++)
-		control(i);
-	/* A control of an underflow may have made the kernel warn. */
-	kloc_reset();
-	kloc_set("enabled", "0");
-	return ktap_end();
+	return kloc_cases_main(argc, argv, cases, NR(cases), controls, NR(controls));
 }

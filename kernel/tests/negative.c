@@ -42,11 +42,11 @@ static u32 seconds_since(u64 then)
 	return (clock_now_ns() - then) / 1000000000ull;
 }
 
-/* One line of the test's KTAP. */
+/* One line of the test's KTAP. Wrong data count at once: the kernel may hang before "not ok". */
 static void test_line(const char *line)
 {
 	printf("# test: %s\n", line);
-	if (!strncmp(line, "not ok", 6))
+	if (!strncmp(line, "not ok", 6) || strstr(line, ", not 0x"))
 		see("", line);
 }
 

@@ -12,6 +12,28 @@ function held(kind, dt) {
 	nr[kind]++
 	all[kind, nr[kind]] = dt
 }
+# The paper's kinds of slab memory, by the name of the cache.
+function kind_of(cache) {
+	if (cache ~ /inode_cache$/) return "inode"
+	if (cache == "dentry") return "dentry"
+	if (cache ~ /^(bio|buffer_head|biovec)/) return "block"
+	if (cache ~ /^jbd2/) return "journal"
+	if (cache ~ /^ext4_(extent|es|fc|pending)/) return "extent"
+	if (cache ~ /^skbuff/) return "skbuff"
+	if (cache == "radix_tree_node") return "page cache tree"
+	return "other slab"
+}
+# busybox may have no powers.
+function pages_of(order,    n) {
+	for (n = 1; order > 0; order--)
+		n *= 2
+	return n
+}
+function page_is(pfn, class) {
+	pages[is[pfn]] -= size[pfn]
+	pages[class] += size[pfn]
+	is[pfn] = class
+}
 /^#/ { next }
 {
 	for (i = 1; i <= NF; i++)
@@ -25,6 +47,44 @@ function held(kind, dt) {
 	sub(/:$/, "", event)
 	pfn = field("pfn")
 	mm = who ~ /^nginx/ ? pid : "one"
+}
+# Pages by kind: the first that a task gets inside allocate_slab() are a slab's. Those that users
+# get are anonymous until they come into the page cache.
+event == "slab_new" { in_slab[pid] = 1 }
+event == "mm_page_alloc" {
+	size[pfn] = pages_of(field("order"))
+	class = field("gfp_flags") ~ /MOVABLE/ ? "anonymous" : "other kernel"
+	if (in_slab[pid])
+		class = "slab"
+	delete in_slab[pid]
+	is[pfn] = class
+	pages[class] += size[pfn]
+	born["page", pfn] = now
+}
+event == "mm_page_free" && ("page", pfn) in born {
+	if (is[pfn] == "anonymous" || is[pfn] == "slab")
+		held(is[pfn] " page", now - born["page", pfn])
+	delete born["page", pfn]
+}
+event == "mm_filemap_add_to_page_cache" {
+	if (("page", pfn) in born)
+		page_is(pfn, "page cache")
+	born["cache", pfn] = now
+}
+event == "mm_filemap_delete_from_page_cache" && ("cache", pfn) in born {
+	held("page cache", now - born["cache", pfn])
+	delete born["cache", pfn]
+}
+event == "kmem_cache_alloc" {
+	born["slab", field("ptr")] = now
+	site[field("ptr")] = field("call_site")
+}
+event == "kmem_cache_free" && ("slab", field("ptr")) in born {
+	at = field("ptr")
+	kind = kind_of(field("name"))
+	of_site[site[at]] = kind
+	held(kind, now - born["slab", at])
+	delete born["slab", at]
 }
 event == "lodic_ref" {
 	addr = field("addr")
@@ -91,6 +151,17 @@ event == "dst_put" && field("at") !~ /^0x0+$/ {
 		held("dst", now - sent[at, first[at]])
 }
 END {
+	# What still lives: a slab object is of the kind of others of its call site.
+	for (b in born) {
+		split(b, part, SUBSEP)
+		kind = part[1] == "cache" ? "page cache" : part[1] == "page" ? is[part[2]] " page" :
+			(site[part[2]] in of_site) ? of_site[site[part[2]]] : "other slab"
+		alive[kind]++
+	}
+	for (class in pages)
+		printf "pages|%s|%s|%d\n", who, class, pages[class]
+	for (kind in alive)
+		printf "alive|%s|%s|%d\n", who, kind, alive[kind]
 	for (c in call)
 		printf "dst|%s|%s|%d\n", who, c, call[c]
 	if (!times) {
@@ -110,7 +181,7 @@ END {
 		while ((getline x <"/tmp/sorted") > 0)
 			v[++i] = x
 		close("/tmp/sorted")
-		printf "held|%s|%s|%d|%d|%d|%d\n", who, kind, n, v[int((n + 1) / 2)],
-			v[int(n * 0.99 + 0.5)], v[n]
+		printf "%s|%s|%s|%d|%d|%d|%d\n", lives ? "lived" : "held", who, kind, n,
+			v[int((n + 1) / 2)], v[int(n * (lives ? 0.9 : 0.99) + 0.5)], v[n]
 	}
 }

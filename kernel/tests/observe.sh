@@ -6,6 +6,7 @@
 #   observe=highest  how many local references a page and an entry have at a time
 #   observe=mapped   where the files are among the VMAs
 #   observe=times    how long references are held; one CPU that counts instructions
+#   observe=kinds    pages by kind, and how long pages and slab objects live; one CPU, as times
 #   observe=dst      the same of dst entries, and who takes them; a kernel with TCP
 export PATH=$PATH:/usr/bin
 T=/sys/kernel/tracing
@@ -66,9 +67,26 @@ reads() {	# pread|mmap
 		--mmap_read=$mmap >/tmp/db.log 2>&1 || cat /tmp/db.log
 }
 
+# New files that replace older ones, with their logs and compactions.
+writes() {
+	db_bench $DB --benchmarks=overwrite --threads=1 --num=4000 --sync=0 \
+		--write_buffer_size=131072 >/tmp/db.log 2>&1 || cat /tmp/db.log
+	sync
+}
+
+# A tree of 60 files is packed, unpacked elsewhere, and removed.
+tree() {
+	tar -C $DIR -cf $DIR/tree.tar tree && mkdir $DIR/copy && tar -C $DIR/copy -xf $DIR/tree.tar
+	sync
+	rm -r $DIR/copy $DIR/tree.tar
+	sync
+}
+
 # What is named, as a function of no arguments.
 program() {
 	case $1 in
+	db_bench-write) writes ;;
+	tar) tree ;;
 	db_bench-pread) reads pread ;;
 	db_bench-mmap) reads mmap ;;
 	nginx-*) web ;;
@@ -176,6 +194,26 @@ durations() {	# PROGRAM
 	after "$1"
 }
 
+kinds() {	# PROGRAM
+	before "$1"
+	echo x86-tsc >$T/trace_clock
+	echo 24576 >$T/buffer_size_kb
+	echo 'p:kinds/slab_new allocate_slab' >>$T/kprobe_events
+	for event in kmem/kmem_cache_alloc kmem/kmem_cache_free kmem/mm_page_alloc \
+			kmem/mm_page_free filemap/mm_filemap_add_to_page_cache \
+			filemap/mm_filemap_delete_from_page_cache kinds/slab_new; do
+		echo 1 >$T/events/$event/enable
+	done
+	echo 1 >$T/tracing_on
+	program "$1"
+	echo 0 >$T/tracing_on
+	awk '$1 == "overrun:" { n = $2 } END { if (n) print "# events lost: " n }' \
+		$T/per_cpu/cpu0/stats
+	awk -v who="$1" -v times=1 -v lives=1 -f /tests/observe.awk $T/trace
+	trace_off
+	after "$1"
+}
+
 probe_cost() {
 	observe_ops $DIR/www/index.html | sed 's/^/plain|/'
 	echo 'p:obs/dentry_get lockref_get_not_dead at=$arg1' >>$T/kprobe_events
@@ -254,6 +292,18 @@ case $(cat /proc/cmdline) in
 	MAP="/opt/lodic/lodic map --"
 	mapped db_bench-pread
 	mapped nginx-read
+	;;
+*observe=kinds*)
+	CLIENTS=1 READS=300 REQUESTS=20
+	mkdir $DIR/tree
+	for i in $(seq 60); do
+		head -c $((i * 1000)) /dev/urandom >$DIR/tree/$i
+	done
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	for name in db_bench-pread db_bench-write nginx-read tar; do
+		kinds $name
+	done
 	;;
 *observe=dst*)
 	ifconfig lo 127.0.0.1 up

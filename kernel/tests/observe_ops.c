@@ -5,7 +5,7 @@
  * Prints "call instructions", the medians of 201. With `udp` the only call is a datagram to
  * itself. For observe.sh.
  */
-#include "base.h"
+#include "ticks.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -18,14 +18,6 @@ static const char *path;
 static int file;
 static int udp;
 static char other[256];
-
-static u64 ticks(void)
-{
-	u32 low, high;
-
-	__asm__ volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
-	return (u64)high << 32 | low;
-}
 
 static void op_read(void)
 {
@@ -75,13 +67,6 @@ static int udp_open(void)
 	return fd;
 }
 
-static int compare(const void *a, const void *b)
-{
-	u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void measure(const char *name, void (*op)(void))
 {
 	static u64 samples[ROUNDS];
@@ -93,8 +78,7 @@ static void measure(const char *name, void (*op)(void))
 		op();
 		samples[i] = ticks() - began;
 	}
-	qsort(samples, ROUNDS, sizeof(samples[0]), compare);
-	printf("%s %llu\n", name, (unsigned long long)samples[ROUNDS / 2]);
+	printf("%s %llu\n", name, (unsigned long long)ticks_median(samples, ROUNDS));
 }
 
 static void *wait_for_ever(void *arg)

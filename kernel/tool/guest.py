@@ -163,6 +163,8 @@ def initramfs(work, tests):
         copy_found(work, root, "sqlite3", "`make deps-check` installs it")
     if "kloc_trace" in tests:
         copy_dynamic(work, build_lodic(work) / "lodic-sim", root / "opt/lodic/lodic-sim", root)
+    if "kloc_lists" in tests:
+        copy_found(work, root, "db_bench", WATCHED["db_bench"])
     if "observe" in tests:
         copy_watched(work, root)
     if any(name.startswith("selftests") for name in tests):
@@ -206,8 +208,8 @@ def arguments(name):
 
 
 def accelerator(machine, cmdline):
-    """How QEMU runs the processors. The machine of the measurements says so itself."""
-    if machine == "icount":
+    """How QEMU runs the processors. The machines of the measurements say so themselves."""
+    if machine.startswith("icount"):
         return []
     return arguments("one-thread" if ONE_THREAD in cmdline else "threads")
 

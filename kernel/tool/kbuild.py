@@ -21,6 +21,7 @@ FLAVOURS = {
     "normal": (True, ["base", "lodic"], 2000),
     "debug": (True, ["base", "lodic", "debug"], 2100),
     "release": (True, ["base", "release"], 2000),
+    "kloc": (True, ["base", "release", "kloc"], 2000),
     "vanilla": (False, ["base", "vanilla"], 2000),
     # Outside CI.
     "debian": (True, ["base", "lodic", "debian"], 2700),
@@ -50,7 +51,7 @@ COMPILED = re.compile(r"^  (CC|AS)\s")
 def fragments(flavour):
     patched, names, _ = FLAVOURS[flavour]
     if patched and not series.topics():
-        names = [n for n in names if n not in ("lodic", "release")]
+        names = [n for n in names if n not in ("lodic", "release", "kloc")]
     return [CONFIG / f"{name}.config" for name in names]
 
 
@@ -224,13 +225,16 @@ def each_targets(work, commit):
             if (tree / f / "Makefile").exists() and not f.startswith(("tools/", "mm/", "Doc"))]
 
 
-def each_builds(work):
+def each_builds(work, first=None):
     """After every commit of the series mm and what it changes compile without a warning, with
-    the series' options and without. Only `build` shows that the whole kernel links."""
+    the series' options and without. Only `build` shows that the whole kernel links. first: the
+    topic to begin at."""
     passed = failed = 0
     prepare_base(work, "each")
     tree = tree_of(work, "each")
-    for topic, commit in series.commits(work):
+    todo = list(series.commits(work))
+    begin = [topic for topic, _ in todo].index(first) if first else 0
+    for topic, commit in todo[begin:]:
         work.git("checkout", "-q", "--detach", commit, cwd=tree)
         targets = each_targets(work, commit)
         for flavour in EACH:

@@ -22,12 +22,11 @@ ROW = re.compile(r"^\s*([a-z][a-z0-9-]*),(\d+),(\d+(?:\.\d+)?)$")
 LIMIT_S = 400
 
 
-def count(work, name, flavour, words):
+def count(work, name, flavour, words, program="bench_instructions", machine="icount"):
     """(case, bytes) -> instructions, in one boot."""
     image = kbuild.build(work, flavour)
     say(f"icount: {name}")
-    lines, _, ended = guest.boot(work, image, "icount",
-                                 guest.kernel_line(["bench_instructions"], words),
+    lines, _, ended = guest.boot(work, image, machine, guest.kernel_line([program], words),
                                  f"icount-{name}", lambda _: LIMIT_S)
     rows = {(m[1], int(m[2])): float(m[3]) for m in map(ROW.match, lines) if m}
     if ended != "done" or not rows:
@@ -49,20 +48,31 @@ def table(columns):
         yield f"| {' | '.join(cells)} |"
 
 
+def keep(columns, name):
+    """The columns, into kernel/results/."""
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / name, "w", newline="", encoding="utf-8") as f:
+        writer = csv.writer(f, lineterminator="\n")
+        writer.writerow(["kernel", "case", "bytes", "instructions"])
+        for column, rows in columns.items():
+            writer.writerows([column, case, size, f"{n:g}"] for (case, size), n in rows.items())
+
+
+def put_table(mark, lines):
+    """Between the marks of kernel/README.md, and to standard output."""
+    text = "\n".join(lines)
+    README.write_text(re.sub(rf"<!-- {mark} -->.*<!-- /{mark} -->",
+                             lambda _: f"<!-- {mark} -->\n{text}\n<!-- /{mark} -->",
+                             README.read_text(encoding="utf-8"), flags=re.DOTALL),
+                      encoding="utf-8")
+    print(text)
+
+
 def icount(work):
     """Counts, and keeps: kernel/results/instructions.csv and the table in kernel/README.md."""
     columns = {name: count(work, name, flavour, words) for name, flavour, words in KERNELS}
-    RESULTS.mkdir(exist_ok=True)
-    with open(RESULTS / "instructions.csv", "w", newline="", encoding="utf-8") as f:
-        writer = csv.writer(f, lineterminator="\n")
-        writer.writerow(["kernel", "case", "bytes", "instructions"])
-        for name, rows in columns.items():
-            writer.writerows([name, case, size, f"{n:g}"] for (case, size), n in rows.items())
-    text = "\n".join(table(columns))
-    README.write_text(re.sub(r"<!-- instructions -->.*<!-- /instructions -->",
-                             f"<!-- instructions -->\n{text}\n<!-- /instructions -->",
-                             README.read_text(), flags=re.DOTALL))
-    print(text)
+    keep(columns, "instructions.csv")
+    put_table("instructions", table(columns))
 
 
 def bench(work, rest):

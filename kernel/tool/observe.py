@@ -12,8 +12,9 @@ PAGE = ROOT / "doc/observed.md"
 # what is asked -> the machine, the kernel
 BOOTS = {"sites": ("two-node", "normal"), "highest": ("two-node", "normal"),
          "mapped": ("two-node", "normal"), "times": ("icount", "normal"),
-         "dst": ("icount", "observe")}
-LINE = re.compile(r"^\s*(site|refs|most|most-entry|vmas|plain|lodic|obs|dsts|hits|held|dst)"
+         "kinds": ("icount", "normal"), "dst": ("icount", "observe")}
+LINE = re.compile(r"^\s*(site|refs|most|most-entry|vmas|plain|lodic|obs|dsts|hits|held|dst|pages"
+                  r"|alive|lived)"
                   r"\|(.*)$")
 LIMIT_S = 500
 # object -> the call of tests/observe_ops.c that gets and puts one, the probes that are on
@@ -95,7 +96,30 @@ def dst(rows):
             yield f"| {kind} | `{where}` | {cells} |"
 
 
-TABLES = {"sites": sites, "highest": highest, "mapped": mapped, "times": times, "dst": dst}
+def kinds(rows):
+    """Pages that were made, by kind; then how long what has gone lived, and what is left."""
+    programs = list(dict.fromkeys(r[1] for r in rows if r[0] == "pages"))
+    made = {(r[1], r[2]): int(r[3]) for r in rows if r[0] == "pages"}
+    yield f"| pages made for | {' | '.join(programs)} |"
+    yield f"|{'---|' * (len(programs) + 1)}"
+    for kind in ("page cache", "slab", "other kernel", "anonymous"):
+        cells = []
+        for who in programs:
+            whole = sum(n for (w, _), n in made.items() if w == who)
+            part = made.get((who, kind), 0)
+            cells.append(f"{part:,} ({100 * part / max(whole, 1):.0f} %)")
+        yield f"| {kind} | {' | '.join(cells)} |"
+    alive = {(r[1], r[2]): r[3] for r in rows if r[0] == "alive"}
+    yield ""
+    yield "| program | kind | gone | median | 90 of 100 below | longest | left at the end |"
+    yield "|---|---|---|---|---|---|---|"
+    for _, who, kind, nr, *values in sorted(r for r in rows if r[0] == "lived"):
+        cells = " | ".join(f"{int(v) / 1e6:,.2f}" for v in values)
+        yield f"| {who} | {kind} | {nr} | {cells} | {alive.get((who, kind), 0)} |"
+
+
+TABLES = {"sites": sites, "highest": highest, "mapped": mapped, "times": times, "kinds": kinds,
+          "dst": dst}
 
 
 def kept():

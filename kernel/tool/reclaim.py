@@ -4,11 +4,10 @@
 import csv
 import re
 
-from tool import guest, kbuild
+from tool import guest, kbuild, measure
 from tool.work import KERNEL, Failed, say
 
 FILE = KERNEL / "results/reclaim.csv"
-README = KERNEL / "README.md"
 # column -> kernel, its command line
 COLUMNS = {
     "vanilla": ("vanilla", []),
@@ -89,9 +88,4 @@ def reclaim(work, columns):
         writer = csv.DictWriter(f, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    text = "\n".join(table(rows))
-    README.write_text(re.sub(r"<!-- reclaim -->.*<!-- /reclaim -->",
-                             f"<!-- reclaim -->\n{text}\n<!-- /reclaim -->",
-                             README.read_text(encoding="utf-8"), flags=re.DOTALL),
-                      encoding="utf-8")
-    print(text)
+    measure.put_table("reclaim", table(rows))

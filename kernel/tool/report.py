@@ -26,6 +26,9 @@ RESULT = re.compile(r"^(ok|not ok) \d+ (\S+)(.*)$")
 # With a thread for each processor TCG may run a breakpoint that the kernel has patched away:
 # see boot/one-thread.args. About one boot in fifty dies of it before the first test.
 QEMU_FLAW = "Oops: int3"
+# What run_boot() says of a guest that ended outside a test. QEMU does so, now and then, while Linux
+# looks for devices.
+DIED = "the boot: the guest ended"
 # Before the seconds of a test that runs only when somebody asks for it.
 LONG = "long:"
 STATUS = re.compile(r"^# guest: status (\S+), (\d+) s")
@@ -192,9 +195,10 @@ def run_tests(work, image, flavour, tests, json_path=None, append=()):
             before = len(left)
             left, wrong = run_boot(work, image, flavour, left, [*words, *append],
                                    f"{flavour}-{number}")
-            if len(left) == before and any(QEMU_FLAW in text for text in wrong) and not again:
+            if len(left) == before and not again and any(QEMU_FLAW in text or DIED in text
+                                                         for text in wrong):
                 again = True
-                say(f"  boot {number} died before its first test of a flaw of QEMU: once more")
+                say(f"  boot {number} died before its first test ({wrong[0]}): once more")
                 continue
             problems += wrong
             if not left or len(left) == before:
@@ -221,5 +225,6 @@ def table(work, tests, problems, flavour, json_path):
                   "outside": problems, "passed": passed, "failed": failed, "skipped": skipped}
         with open(json_path, "w", encoding="utf-8") as f:
             json.dump(result, f, indent=1)
+            f.write("\n")
     say(f"logs: {work.logs}/{flavour}-*.ktap, {flavour}-*.console; {skipped} skipped")
     return passed, failed

@@ -5,6 +5,7 @@
  */
 #include "disturb.h"
 
+#include "balancing.h"
 #include "clock.h"
 #include "ktap.h"
 #include "random.h"
@@ -47,36 +48,13 @@ static void disturb_swap_teardown(struct running *r)
 
 /* -- hint faults ------------------------------------------------------------------------- */
 
-#define BALANCING "/sys/kernel/debug/sched/numa_balancing"
-
-static const struct {
-	const char *path;
-	u64 fast, usual;
-} disturb_balancing[] = {
-	{ BALANCING "/scan_delay_ms", 1, 1000 },
-	{ BALANCING "/scan_period_min_ms", 1, 1000 },
-	{ BALANCING "/scan_period_max_ms", 10, 60000 },
-};
-
-static int disturb_hints_set(bool fast)
-{
-	int err = 0;
-	u32 i;
-
-	for (i = 0; i < NR(disturb_balancing) && !err; i++)
-		err = text_write_number(disturb_balancing[i].path,
-		                        fast ? disturb_balancing[i].fast
-		                             : disturb_balancing[i].usual);
-	return err;
-}
-
 static int disturb_hints_setup(struct running *r)
 {
 	if (!disturb_two_nodes())
 		return race_skip(r, "one memory node");
 	if (text_read_number("/proc/sys/kernel/numa_balancing") != 1)
 		return race_skip(r, "no NUMA balancing");
-	if (disturb_hints_set(true))
+	if (balancing_fast(true))
 		return race_skip(r, "the scan's period cannot be set");
 	r->before = text_vmstat("numa_hint_faults");
 	r->done_name = "hint faults";
@@ -97,7 +75,7 @@ static void disturb_hints(struct seat *s)
 static void disturb_hints_teardown(struct running *r)
 {
 	disturb_must_grow(r, "numa_hint_faults");
-	disturb_hints_set(false);
+	balancing_fast(false);
 }
 
 /* -- the switch -------------------------------------------------------------------------- */

@@ -140,16 +140,29 @@ void file_check_exact(const struct test_fs *fs, const char *path, size_t bytes)
 		ktap_fail("%ld pages of %s do not move to another node", stuck, path);
 }
 
-/* The flags of the page at an address, as /proc/kpageflags has them; 0: none are told. */
-static u64 file_page_flags(int pagemap, int flags, const char *at)
+/* The entry of /proc/self/pagemap for an address; 0: no page is present. */
+static u64 file_pagemap(const char *at)
 {
-	u64 entry = 0, found = 0;
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	u64 entry = 0;
 
-	if (pread(pagemap, &entry, 8, (uintptr_t)at / PAGE * 8) != 8 ||
-	    !(entry & 1ull << 63))
-		return 0;
-	entry &= (1ull << 55) - 1;
-	return pread(flags, &found, 8, entry * 8) == 8 ? found : 0;
+	if (pread(pagemap, &entry, 8, (uintptr_t)at / PAGE * 8) != 8 || !(entry & 1ull << 63))
+		entry = 0;
+	close(pagemap);
+	return entry;
+}
+
+u64 file_frame(const char *at)
+{
+	return file_pagemap(at) & ((1ull << 55) - 1);
+}
+
+/* The flags of the page at an address, as /proc/kpageflags has them; 0: none are told. */
+static u64 file_page_flags(int flags, const char *at)
+{
+	u64 frame = file_frame(at), found = 0;
+
+	return frame && pread(flags, &found, 8, frame * 8) == 8 ? found : 0;
 }
 
 void file_split(const char *path, size_t bytes)
@@ -162,30 +175,22 @@ void file_split(const char *path, size_t bytes)
 
 bool file_present(const char *at)
 {
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	u64 entry = 0;
-	bool present = pread(pagemap, &entry, 8, (uintptr_t)at / PAGE * 8) == 8 &&
-	               entry & 1ull << 63;
-
-	close(pagemap);
-	return present;
+	return file_pagemap(at);
 }
 
 void file_check_large(const char *map, u32 nr)
 {
 	const u64 compound = 1ull << KPF_COMPOUND_HEAD | 1ull << KPF_COMPOUND_TAIL;
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	int flags = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
 	u32 large = 0, i;
 
 	for (i = 0; i < nr; i++)
-		large += !!(file_page_flags(pagemap, flags, map + i * PAGE) & compound);
-	if (pagemap < 0 || flags < 0)
+		large += !!(file_page_flags(flags, map + i * PAGE) & compound);
+	if (flags < 0)
 		ktap_diag("no /proc/kpageflags: folios' sizes not looked at");
 	else if (large != nr)
 		ktap_fail("%u of %u pages are of large folios: shows nothing", large,
 		          nr);
-	close(pagemap);
 	close(flags);
 }
 

@@ -34,6 +34,9 @@ void file_split(const char *path, size_t bytes);
 /* Whether the entry for an address of this process is present. */
 bool file_present(const char *at);
 
+/* The page frame behind an address of this process; 0: none is present. */
+u64 file_frame(const char *at);
+
 /*
  * Fails the subtest unless each of the nr present pages belongs to a large folio. Looks at
  * nothing where the kernel does not say, and prints that.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "kloc.h"
+#include "clock.h"
 #include "file.h"
 #include "ktap.h"
 #include "text.h"
@@ -52,6 +53,7 @@ void kloc_reset(void)
 	kloc_set("ping_pong", "8");
 	kloc_set("forgive", "64");
 	kloc_set("rate_mb", "0");
+	kloc_set("scan", "4096");
 }
 
 long long kloc_stat(const char *name)
@@ -67,6 +69,29 @@ long long kloc_stat(const char *name)
 	if (f)
 		fclose(f);
 	return found;
+}
+
+long long kloc_open_now(void)
+{
+	return kloc_stat("opens") - kloc_stat("closes");
+}
+
+void kloc_check_sums(long long opens)
+{
+	u32 i;
+
+	/* A child that was killed with its parent may be about to close. */
+	for (i = 0; i < 50 && kloc_open_now() != opens; i++)
+		clock_sleep_ms(100);
+	if (kloc_open_now() != opens)
+		ktap_fail("%lld opens more than closes, %lld before", kloc_open_now(), opens);
+	for (i = 0; i < 50; i++) {
+		text_write("/proc/sys/vm/stat_refresh", "1");
+		if (!text_vmstat("nr_isolated_file"))
+			return;
+		clock_sleep_ms(100);
+	}
+	ktap_fail("%lld pages are isolated", text_vmstat("nr_isolated_file"));
 }
 
 void kloc_tick(u32 times)

@@ -33,6 +33,15 @@ void kloc_reset(void);
 /* A line of KLOC_DIR "stat"; -1: there is none. */
 long long kloc_stat(const char *name);
 
+/* How many opens have had no close yet. */
+long long kloc_open_now(void);
+
+/*
+ * Nothing is at work any more. Fails the subtest unless as many are open as then, and no page is
+ * isolated.
+ */
+void kloc_check_sums(long long opens);
+
 void kloc_tick(u32 times);
 
 /* Waits until nothing moves. */

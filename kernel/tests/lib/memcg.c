@@ -24,9 +24,10 @@ int memcg_limit(u64 bytes)
 	return text_write_number(MEMCG_DIR "/memory.max", bytes);
 }
 
-long long memcg_event(const char *name)
+/* The number behind a name in one of the group's files; -1: there is none. */
+static long long memcg_number(const char *path, const char *name)
 {
-	FILE *f = fopen(MEMCG_DIR "/memory.events", "re");
+	FILE *f = fopen(path, "re");
 	long long n, found = -1;
 	char word[32];
 
@@ -37,6 +38,16 @@ long long memcg_event(const char *name)
 	if (f)
 		fclose(f);
 	return found;
+}
+
+long long memcg_event(const char *name)
+{
+	return memcg_number(MEMCG_DIR "/memory.events", name);
+}
+
+long long memcg_stat(const char *name)
+{
+	return memcg_number(MEMCG_DIR "/memory.stat", name);
 }
 
 void memcg_remove(void)

@@ -17,6 +17,9 @@ int memcg_limit(u64 bytes);
 /* How often something has happened, as memory.events says; -1: it does not say. */
 long long memcg_event(const char *name);
 
+/* How much the group has of something, as memory.stat says; -1: it does not say. */
+long long memcg_stat(const char *name);
+
 /* Removes it when its last process has gone. */
 void memcg_remove(void);
 

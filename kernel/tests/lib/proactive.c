@@ -21,12 +21,22 @@ int proactive_enter(void)
 	return text_write_number(GROUP "/cgroup.procs", getpid());
 }
 
-int proactive_reclaim(size_t bytes)
+static int proactive_ask(size_t bytes, const char *how)
 {
-	char text[32];
-	int n = snprintf(text, sizeof(text), "%zu", bytes);
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%zu%s", bytes, how);
 
 	return pwrite(reclaim_fd, text, n, 0) == n ? 0 : -errno;
+}
+
+int proactive_reclaim(size_t bytes)
+{
+	return proactive_ask(bytes, "");
+}
+
+int proactive_reclaim_files(size_t bytes)
+{
+	return proactive_ask(bytes, " swappiness=0");
 }
 
 u64 proactive_stat(const char *name)

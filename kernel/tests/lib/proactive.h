@@ -11,6 +11,9 @@ int proactive_enter(void);
 /* Makes the kernel reclaim so much of the group. Returns 0 or -errno: EAGAIN if it cannot. */
 int proactive_reclaim(size_t bytes);
 
+/* The same, from page cache alone. */
+int proactive_reclaim_files(size_t bytes);
+
 /* A line of the group's memory.stat, or 0. */
 u64 proactive_stat(const char *name);
 
