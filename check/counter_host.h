@@ -9,28 +9,28 @@
 #define LODIC_COUNTER_HAS_SELF true
 #define LODIC_COUNTER_CPU host_cpu()
 #define LODIC_COUNTER_TABLE(t, cpu) ((char *)(t)->entries + (cpu) * (t)->stride)
-#define LODIC_COUNTER_GET(word, entry, key_, cpu) \
-	check_counter_add(word, &(entry)->key, key_, &(entry)->local, (u32)(cpu))
-/* As the assembler's it has no look at the key: an entry with a token keeps it. The second compare
- * is of local itself. If the key were another object's, that object's count would go wrong. */
-#define LODIC_COUNTER_PUT(word, entry, token) \
-	check_counter_sub(word, &(entry)->local, (u32)(token)&0xffff)
+#define LODIC_COUNTER_GET(entry, key_, cpu) \
+	check_counter_add(&(entry)->key, key_, &(entry)->local, (u32)(cpu))
+/* As the assembler's it looks at the key's gate alone: an entry with a token keeps its key. The
+ * second compare is of local itself. If the key were another object's, that object's count would
+ * go wrong. */
+#define LODIC_COUNTER_PUT(entry, token) \
+	check_counter_sub(&(entry)->key, &(entry)->local, (u32)(token)&0xffff)
 
 /* One commit, as the assembler's: a sequence that meets another value was disturbed. */
-static inline bool check_counter_add(const u64 *word, const u64 *key_at, u64 key,
-                                     u64 *local_at, u32 cpu)
+static inline bool check_counter_add(const u64 *key_at, u64 key, u64 *local_at, u32 cpu)
 {
 	u64 local = host_load_relaxed(local_at);
 
-	return host_percpu_step(word, key_at, key, local_at, cpu, local, local + 1) ==
+	return host_percpu_step(key_at, key_at, key, local_at, cpu, local, local + 1) ==
 	       HOST_STEP_DONE;
 }
 
-static inline bool check_counter_sub(const u64 *word, u64 *local_at, u32 cpu)
+static inline bool check_counter_sub(const u64 *key_at, u64 *local_at, u32 cpu)
 {
 	u64 local = host_load_relaxed(local_at);
 
-	return host_percpu_step(word, local_at, local, local_at, cpu, local,
+	return host_percpu_step(key_at, local_at, local, local_at, cpu, local,
 	                        local - 1) == HOST_STEP_DONE;
 }
 

@@ -132,11 +132,11 @@ bool own_kill(u32 object)
 
 	o->killed = true;
 	kill = counter_kill(&own->domain, o->word);
-	o->kill_done = true;
 	if (kill == COUNTER_KILLED_LAST)
 		release(object);
 	if (kill == COUNTER_KILLED_BEFORE)
 		return false;
+	o->kill_done = true;
 	own->nr_kills++;
 	CHECK_ASSERT(own->nr_kills == 1 || object != 0,
 	             "one of several killers is told so");

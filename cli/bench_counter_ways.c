@@ -62,7 +62,7 @@ other:
 
 static struct lodic_counter_rseq *self_of(void)
 {
-	return (uintptr_t)lodic_counter_self_0 > 1 ? lodic_counter_self_0 : NULL;
+	return (uintptr_t)lodic_counter_self_1 > 1 ? lodic_counter_self_1 : NULL;
 }
 
 /* A thread has sequences after its first call of the library. */

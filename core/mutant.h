@@ -195,8 +195,8 @@ enum mutant {
 	MUTANT_COUNTER_MARK_STAYS,     /* the last return leaves the mark */
 	MUTANT_COUNTER_EVICT_LIVE,     /* an entry gets a new key while it counts */
 	MUTANT_COUNTER_UNREF_HERE, /* given back on this CPU, whatever the token says */
-	MUTANT_COUNTER_UNREF_NO_GATE, /* a return at home, and no look at the word */
-	MUTANT_COUNTER_LOCAL_FIRST,   /* a query reads local, then away */
+	MUTANT_COUNTER_UNREF_NO_GATE, /* a return at home, and no look at the key's gate */
+	MUTANT_COUNTER_LOCAL_FIRST, /* a query reads local, then away */
 	/* A successor: lib/service/takeover.h. */
 	MUTANT_HAND_UNPROVED,    /* it believes what it has copied */
 	MUTANT_HAND_LEASE_MOVES, /* the old service's lease goes with the descriptor */
@@ -222,11 +222,11 @@ enum mutant {
 	MUTANT_FRAME_UNBOUNDED, /* a frame's number believed, whatever it is */
 	/* Knodes and tiers: core/kloc/. */
 	MUTANT_KLOC_LIST_STALE_SERVED, /* a list serves a knode that has ended */
-	MUTANT_KLOC_LIST_FORGET_LATE,  /* a knode's generation raised when it is used again */
+	MUTANT_KLOC_LIST_FORGET_LATE, /* a knode's generation raised when it is used again */
 	MUTANT_KLOC_LIST_FORGET_PLAIN, /* it waits in the store buffer */
-	MUTANT_KLOC_LIST_TOKEN_NOW, /* a late use counts for the next file */
-	MUTANT_KLOC_LIST_STALE_COUNTS,  /* a stale entry counts as a use */
-	MUTANT_KLOC_LIST_LATE_LOST,      /* a use whose store comes after the tick is lost */
+	MUTANT_KLOC_LIST_TOKEN_NOW,    /* a late use counts for the next file */
+	MUTANT_KLOC_LIST_STALE_COUNTS, /* a stale entry counts as a use */
+	MUTANT_KLOC_LIST_LATE_LOST, /* a use whose store comes after the tick is lost */
 	MUTANT_KLOC_LIST_DEAD_USED, /* a use of what has ended enters a list */
 	MUTANT_KLOC_OBJECT_REUSED, /* a removed object's number is free while it moves */
 	MUTANT_KLOC_KNODE_REUSED,  /* a knode is free while an object of it moves */
@@ -261,6 +261,10 @@ enum mutant {
 	MUTANT_MOVE_DROPS_SPILL,   /* a word takes its bucket's bit along */
 	MUTANT_MOVE_VISITS_LOST,   /* a block that has moved counts as never visited */
 	MUTANT_MOVE_WALK_STAYS,    /* a walk stands where the block was */
+	/* Once more a program's own objects: core/counter/counter.c. */
+	MUTANT_COUNTER_NO_GATE,     /* the word closed, and no key gated */
+	MUTANT_COUNTER_GATE_ONCE,   /* no second look for keys after the fence */
+	MUTANT_COUNTER_GATE_STORES, /* a key gated by load and store */
 	MUTANT_NR
 };
 

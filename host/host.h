@@ -77,9 +77,9 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value);
  *    HOST_STEP_SHUT    the gate was closed
  *    HOST_STEP_OTHER   another CPU, another value, or the caller was disturbed: look again
  *
- * Only this function may change p and guard. Between its look at the gate and its commit
- * another CPU can close the gate. Then the commit still comes, unless host_fence_abort() does
- * before it. It orders nothing. */
+ * On that CPU only this function may change p and guard. Other CPUs may close the gate, or change
+ * p or guard, between its looks and its commit. Then the commit still comes, unless
+ * host_fence_abort() does before it. It is a plain store, and orders nothing. */
 enum host_step { HOST_STEP_DONE, HOST_STEP_SHUT, HOST_STEP_OTHER };
 #define HOST_STEP_CLOSED ((u64)1 << 63)
 enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,

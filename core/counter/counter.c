@@ -156,11 +156,11 @@ static enum counter_here counter_add_here(const struct counter_domain *d, u64 *w
 		if (i == counter_bucket(d, key) + COUNTER_WAYS)
 			return HERE_FULL;
 		e = counter_entry(d, cpu, i);
-		if (found != key) /* M28 */
+		if (found != key) /* M28, M30 */
 			end = host_percpu_step(word, &e->local, local, &e->key, cpu,
 			                       found, key);
 		else /* M21 */
-			end = host_percpu_step(word, &e->key, key, &e->local, cpu,
+			end = host_percpu_step(&e->key, &e->key, key, &e->local, cpu,
 			                       local, local + delta);
 		if (end == HOST_STEP_SHUT)
 			return HERE_SHUT;
@@ -171,7 +171,7 @@ static enum counter_here counter_add_here(const struct counter_domain *d, u64 *w
 	}
 }
 
-/* At home. false: the caller is elsewhere, or the word is closed. */
+/* At home. false: the caller is elsewhere, or the key is gated. */
 static bool counter_sub_here(u64 *word, struct counter_entry *e, u32 home)
 {
 	u64 key = counter_key(word);
@@ -187,7 +187,7 @@ static bool counter_sub_here(u64 *word, struct counter_entry *e, u32 home)
 			              ? HOST_STEP_DONE
 			              : HOST_STEP_OTHER;
 		else /* M21 */
-			end = host_percpu_step(word, &e->key, key, &e->local, home,
+			end = host_percpu_step(&e->key, &e->key, key, &e->local, home,
 			                       local, local - 1);
 		if (end == HOST_STEP_DONE)
 			return true;
@@ -288,6 +288,11 @@ u64 counter_ref(const struct counter_domain *d, u64 *word, bool sequences)
 
 /* ---- all CPUs ---- */
 
+static bool counter_has_key(const struct counter_entry *e, u64 key)
+{
+	return (host_load_acquire(&e->key) & ~COUNTER_GATED) == key;
+}
+
 /* Marks an entry of the object's, and returns its references (M22). It is tried again when one
  * of them has come back. */
 static u64 counter_fold_local(struct counter_entry *e, u64 key)
@@ -295,11 +300,11 @@ static u64 counter_fold_local(struct counter_entry *e, u64 key)
 	u64 away, local, live;
 
 	do {
-		if (MUTANT(COUNTER_KEY_FIRST) && host_load_acquire(&e->key) != key)
+		if (MUTANT(COUNTER_KEY_FIRST) && !counter_has_key(e, key))
 			return 0;
 		away = host_load_acquire(&e->away);
 		local = host_load_acquire(&e->local);
-		if (!MUTANT(COUNTER_KEY_FIRST) && host_load_acquire(&e->key) != key)
+		if (!MUTANT(COUNTER_KEY_FIRST) && !counter_has_key(e, key))
 			return 0; /* M25 */
 		live = local + away;
 		/* Nothing is out. Then another object may have it meanwhile, and a mark or
@@ -353,16 +358,52 @@ static bool counter_has_tables(const struct counter_domain *d)
 	return d->scheme != COUNTER_ATOMIC;
 }
 
-/* Waits until no sequence for a closed word is under way (M21). */
-static bool counter_kill_fence(const struct counter_domain *d)
+/* Swaps one key for another in the object's bucket, on each CPU. Was there one? */
+static bool counter_swap_keys(const struct counter_domain *d, u64 from, u64 to)
 {
-	if (d->scheme != COUNTER_PAYGO)
-		return true; /* the cas that closed the word is M23's fence */
+	u32 bucket = counter_bucket(d, from & ~COUNTER_GATED), cpu, i;
+	bool any = false;
+
+	for (cpu = 0; cpu < d->nr_cpus; cpu++)
+		for (i = bucket; i < bucket + COUNTER_WAYS; i++) {
+			u64 *key = &counter_entry(d, cpu, i)->key;
+
+			if (host_load_relaxed(key) != from) /* the cas fails if old */
+				continue;
+			any = true;
+			if (MUTANT(COUNTER_GATE_STORES))
+				host_store_relaxed(key, to);
+			else /* M31: another key has come, or it is done */
+				host_cas(key, from, to);
+		}
+	return any;
+}
+
+static bool counter_kill_fence(void)
+{
 	if (MUTANT(COUNTER_KILL_NO_ABORT)) {
 		host_fence_heavy();
 		return true;
 	}
 	return MUTANT(COUNTER_KILL_NO_FENCE) || host_fence_abort();
+}
+
+/* Of a closed word: gates its keys, and waits until no sequence is under way that has not seen
+ * that (M21, M30). false: there is no such fence now, and nothing is gated. */
+static bool counter_gate(const struct counter_domain *d, u64 key)
+{
+	u64 gated = key | COUNTER_GATED;
+
+	if (d->scheme != COUNTER_PAYGO)
+		return true; /* the cas that closed the word is M23's fence */
+	if (!MUTANT(COUNTER_NO_GATE))
+		counter_swap_keys(d, key, gated);
+	if (counter_kill_fence() &&
+	    (MUTANT(COUNTER_NO_GATE) || MUTANT(COUNTER_GATE_ONCE) ||
+	     !counter_swap_keys(d, key, gated) || counter_kill_fence()))
+		return true;
+	counter_swap_keys(d, gated, key);
+	return false;
 }
 
 enum counter_kill counter_kill(const struct counter_domain *d, u64 *word)
@@ -382,7 +423,7 @@ enum counter_kill counter_kill(const struct counter_domain *d, u64 *word)
 			break;
 		}
 	} while (!host_cas(word, v, (v | COUNTER_CLOSED) + bias)); /* M23, M26 */
-	if (!counter_kill_fence(d)) {
+	if (!counter_gate(d, key)) {
 		host_fetch_add(word, -(COUNTER_CLOSED + bias));
 		return COUNTER_NO_FENCE;
 	}
@@ -397,7 +438,7 @@ static u64 counter_look(const struct counter_entry *e, u64 key)
 {
 	u64 packed = host_load_acquire(&e->packed), local, away, nr = 0;
 
-	if (host_load_acquire(&e->key) == key) {
+	if (counter_has_key(e, key)) {
 		if (MUTANT(COUNTER_LOCAL_FIRST)) {
 			local = host_load_acquire(&e->local);
 			away = host_load_acquire(&e->away);

@@ -7,13 +7,15 @@
  * Idea. A reader counts in an entry of its CPU's table by a restartable sequence (local). It
  * gives the reference back there, or from another CPU by an atomic (away). A reader without such
  * sequences has a word of its own in the entry, which everybody changes by atomics (packed). A
- * kill closes the object's word, folds all entries into it, and from then on that word counts.
+ * kill closes the object's word and gates its entries' keys. Then it folds all entries into the
+ * word, and from then on that word counts. A reader whose object has an entry looks at that entry
+ * alone, and at nothing of the object's (ADR-0032).
  *
  * Words
  *   word     one per object, in it. Top bit: closed. Below: overflow references while it is
  *            open; all references, exactly, when it is closed and folded. Atomics.
- *   key      one per entry: whose local it is, the address of the object's word. Only that CPU,
- *            by sequences.
+ *   key      one per entry: whose local it is, the address of the object's word. That CPU, by
+ *            sequences. A kill sets the top bit (gated) of its object's keys by compare-and-swap.
  *   local    one per entry: references taken here, less those given back here. The same.
  *   away     one per entry. Open: what was given back elsewhere, as a negative number. Closed:
  *            MARK + the references still out. Atomics, by anybody with a token of the entry.
@@ -29,17 +31,17 @@
  *   word:  OPEN --kill--> closed + BIAS --all entries folded--> closed + n --unref--> closed + 0
  *
  * Invariants
- * M21 A sequence looks at the word and commits, and a kill closes the word, aborts all
+ * M21 A sequence looks at the entry's key and commits, and a kill gates the key, aborts all
  *    sequences, and only then looks at locals. So no sequence changes them any more:
  *
  *       reader on CPU 0             killer
- *       word is open
- *                                   word := closed
+ *       the key is the object's
+ *                                   key := gated
  *                                   local is 0: nobody
  *       local := 1
  *
  *    With a fence that only orders memory both would go on. With one that aborts, the reader
- *    begins again and finds the word closed.
+ *    begins again and finds the key gated.
  * M22 The fold marks an entry (away, packed) in the same atomic step that takes its count. A
  *    return to a marked entry counts down there, and then in the word. Without the look at the
  *    mark, a return after the fold is in no count, and the object never comes free.
@@ -49,9 +51,8 @@
  *    the last one.
  * M24 A look at an entry reads away first and local afterwards, as A4 of count_paygo.c. So it
  *    sees the reference of each return that it sees, and no sum is too low.
- * M25 The fold reads an entry's key last. A sequence for a closed word never commits, so no
- *    entry gets that key any more. So the entry had it all the while, and the local that was
- *    read is this object's.
+ * M25 The fold reads an entry's key last. No entry gets a closed word's key any more (M30). So the
+ *    entry had it all the while, and the local that was read is this object's.
  * M26 While entries fold the word is higher by BIAS. So returns that come meanwhile cannot bring
  *    it to 0. After that the word only falls, but for readers that hold a reference. One step
  *    alone brings it to 0, and the caller that makes it releases the object.
@@ -64,6 +65,14 @@
  *    A fold cannot have marked it: it marks only what is above 0.
  * M29 A return at home releases what its holder did: plain stores of one CPU stay in order on
  *    x86-64, and elsewhere there are no sequences. The other steps are full fences.
+ * M30 A sequence that brings a key looks at the word, and a kill closes the word, gates keys and
+ *    aborts. One that saw the word open may have brought the key after the kill had looked there.
+ *    So the kill looks once more. If it finds such a key, it gates that one, too, and aborts
+ *    again: others may have counted there meanwhile. No key comes later.
+ * M31 A gate is set by compare-and-swap, and a new key is stored. Between a sequence's look at the
+ *    old key and its store the old one may be gated. The store then takes a gate away with an
+ *    entry whose sum is 0, so nothing is lost. A gate by a store could undo a new key, and
+ *    with it an object whose references are out.
  *
  * Progress: ref and unref are lock-free. A retry means that the task was moved or disturbed, or
  * that another one changed the same word. A kill takes one step per entry of one bucket of each
@@ -85,6 +94,8 @@
 #define COUNTER_LINE 64u
 
 #define COUNTER_CLOSED HOST_STEP_CLOSED
+/* In a key. No address has it. */
+#define COUNTER_GATED HOST_STEP_CLOSED
 /* More than a program can hold references, and far from the bit above. */
 #define COUNTER_BIAS ((u64)1 << 61)
 #define COUNTER_COUNT (COUNTER_CLOSED - 1)
@@ -173,7 +184,8 @@ bool counter_unref(const struct counter_domain *d, u64 *word, u64 token,
                    bool sequences);
 
 /* From now on counter_try_ref() fails. Cost: a line per CPU, and a fence that interrupts every
- * CPU that runs this process. Among several callers one gets COUNTER_KILLED or _LAST. */
+ * CPU that runs this process; two if a key came meanwhile (M30). Among several callers one gets
+ * COUNTER_KILLED or _LAST, and counter_try_ref() fails when that one's call is over. */
 enum counter_kill counter_kill(const struct counter_domain *d, u64 *word);
 
 /* Does anybody hold a reference? true may be wrong. false is wrong only of references that were

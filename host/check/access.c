@@ -244,8 +244,8 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 }
 
 /* A sequence is two steps: the looks, and the commit. Between them all others may go on. But
- * where they disturb it the commit does not come. The looks at words of the CPU need no step
- * of their own, because what changes them disturbs the sequence. */
+ * where they disturb it the commit does not come. The commit is a store: what other CPUs have done
+ * to the word meanwhile is lost. */
 enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,
                                 u32 cpu, u64 old, u64 new_value)
 {
@@ -268,12 +268,13 @@ enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *
 	if (load(t->cpu, gate) & HOST_STEP_CLOSED)
 		return HOST_STEP_SHUT;
 	memory_check_word(guard, "load");
-	if (load(t->cpu, guard) != is)
+	memory_check_word(p, "load");
+	if (load(t->cpu, guard) != is || load(t->cpu, p) != old)
 		return HOST_STEP_OTHER;
 	engine_point();
 	engine.foot.everything = true;
 	if (!t->disturbed)
-		execute(STEP_PERCPU_CAS, t->cpu, p, old, new_value, &changed);
+		execute(STEP_STORE, t->cpu, p, new_value, 0, &changed);
 	if (engine.seen)
 		see(STEP_PERCPU_CAS, engine.current, t->cpu, p, old, new_value, 0,
 		    changed);

@@ -162,12 +162,13 @@ LODIC_COUNTER_FORCED void lodic_counter_put(struct lodic_domain *domain,
 /* Kills the object: try_get fails from now on, and its references count exactly, in one word.
  * release() is called when they are 0, perhaps by this call.
  *
- * 0: this call has killed it. -EALREADY: it was killed before. -ENOSYS: membarrier(2) worked when
- * the domain was made, and now it does not, as under a new seccomp filter. Then the object lives
- * on. While that call runs, a try_get may fail, and another kill may return -EALREADY.
+ * 0: this call has killed it. -EALREADY: another call has killed it, or is about to. Then try_get
+ * may still succeed until that call returns. -ENOSYS: membarrier(2) worked when the domain was
+ * made, and now it does not, as under a new seccomp filter. Then the object lives on. While that
+ * call runs, a try_get may fail, and another kill may return -EALREADY.
  * Cost: a cache line per CPU, and one membarrier(2), which interrupts the CPUs that run this
- * process. So kill what is seldom killed; an object that lives for a microsecond is better off
- * with an atomic. */
+ * process. It calls two, where a thread used the object on a new CPU meanwhile. So kill what is
+ * seldom killed. An object that lives for a microsecond is better off with an atomic. */
 int lodic_counter_kill(struct lodic_domain *domain, struct lodic_counter *counter);
 
 /* Does anybody hold a reference? true may be out of date or, rarely, wrong. false: there was no
@@ -204,7 +205,7 @@ void lodic_counter_put_call(struct lodic_domain *domain, struct lodic_counter *c
                             uint64_t token);
 
 /* As core/counter/counter.h has them; lib/counter/domain.h compares. A library with another
- * layout leaves lodic_counter_self_0 alone, and then these functions only call it. */
+ * layout leaves lodic_counter_self_1 alone, and then these functions only call it. */
 struct lodic_counter_entry {
 	uint64_t key, local, away, packed;
 } __attribute__((__may_alias__));
@@ -250,24 +251,23 @@ struct lodic_counter_rseq {
 
 /* This thread's. 0: it has not counted yet. 1: it has no sequences. A thread that the C library
  * did not make has 0 or 1 here, because its thread-local memory begins as zeros. */
-extern __thread struct lodic_counter_rseq *lodic_counter_self_0
+extern __thread struct lodic_counter_rseq *lodic_counter_self_1
 	__attribute__((__tls_model__("initial-exec")));
 
-#define LODIC_COUNTER_SELF struct lodic_counter_rseq *self = lodic_counter_self_0
+#define LODIC_COUNTER_SELF struct lodic_counter_rseq *self = lodic_counter_self_1
 #define LODIC_COUNTER_HAS_SELF ((uintptr_t)self > 1)
 #define LODIC_COUNTER_CPU __atomic_load_n(&self->cpu_id_start, __ATOMIC_RELAXED)
 #define LODIC_COUNTER_TABLE(t, cpu) \
 	(*(char *const *)((const char *)(t) + LODIC_COUNTER_CPUS + (cpu)*8))
-#define LODIC_COUNTER_GET(word, entry, key, cpu) \
-	lodic_counter_get_inline(self, word, entry, key, cpu)
-#define LODIC_COUNTER_PUT(word, entry, token) \
-	lodic_counter_put_inline(self, word, entry, token)
+#define LODIC_COUNTER_GET(entry, key, cpu) \
+	lodic_counter_get_inline(self, entry, key, cpu)
+#define LODIC_COUNTER_PUT(entry, token) lodic_counter_put_inline(self, entry, token)
 
-/* Restartable sequences (rseq(2)). If the thread is on cpu, the word is open and, for a get, the
- * entry has the key, they change local. The last instruction commits. When Linux switches the
- * thread out, moves it or sends it a signal before that, the thread goes on at 4:, and nothing
- * has happened. By the ? the linker throws a descriptor away with the function that it is of: C++
- * puts inline functions into each file. */
+/* Restartable sequences (rseq(2)). If the thread is on cpu, and no kill has gated the entry's key,
+ * which for a get is the object's, they change local. The last instruction commits. When Linux
+ * switches the thread out, moves it or sends it a signal before that, the thread goes on at 4:,
+ * and nothing has happened. By the ? the linker throws a descriptor away with the function that it
+ * is of: C++ puts inline functions into each file. */
 #define LODIC_COUNTER_BEGIN(compare_cpu) \
 	".pushsection __rseq_cs, \"aw?\"\n\t" \
 	".balign 32\n" \
@@ -278,9 +278,7 @@ extern __thread struct lodic_counter_rseq *lodic_counter_self_0
 	"leaq 3b(%%rip), %%rax\n\t" \
 	"movq %%rax, %[descriptor]\n" \
 	"1:\n\t" compare_cpu ", %[cpu_id]\n\t" \
-	"jne %l[other]\n\t" \
-	"cmpq $0, %[word]\n\t" \
-	"jl %l[other]\n\t"
+	"jne %l[other]\n\t"
 #define LODIC_COUNTER_END \
 	"2:\n\t" \
 	".pushsection __rseq_failure, \"ax?\"\n\t" \
@@ -291,7 +289,6 @@ extern __thread struct lodic_counter_rseq *lodic_counter_self_0
 	".popsection"
 
 LODIC_COUNTER_FORCED bool lodic_counter_get_inline(struct lodic_counter_rseq *self,
-                                                   const uint64_t *word,
                                                    struct lodic_counter_entry *entry,
                                                    uint64_t key, uint64_t cpu)
 {
@@ -301,8 +298,8 @@ LODIC_COUNTER_FORCED bool lodic_counter_get_inline(struct lodic_counter_rseq *se
 	                                     "addq $1, %[local]\n" LODIC_COUNTER_END
 	             :
 	             : [descriptor] "m"(self->rseq_cs), [cpu_id] "m"(self->cpu_id),
-	               [cpu] "r"(cpu), [word] "m"(*word), [entry_key] "m"(entry->key),
-	               [key] "r"(key), [local] "m"(entry->local)
+	               [cpu] "r"(cpu), [entry_key] "m"(entry->key), [key] "r"(key),
+	               [local] "m"(entry->local)
 	             : "memory", "cc", "rax"
 	             : other);
 	return true;
@@ -311,15 +308,17 @@ other:
 }
 
 LODIC_COUNTER_FORCED bool lodic_counter_put_inline(struct lodic_counter_rseq *self,
-                                                   const uint64_t *word,
                                                    struct lodic_counter_entry *entry,
                                                    uint64_t token)
 {
 	__asm__ goto(LODIC_COUNTER_BEGIN(
-			     "cmpw %w[cpu]") "subq $1, %[local]\n" LODIC_COUNTER_END
+			     "cmpw %w[cpu]") "cmpq $0, %[entry_key]\n\t"
+	                                     "jl %l[other]\n\t"
+	                                     "subq $1, %[local]\n" LODIC_COUNTER_END
 	             :
 	             : [descriptor] "m"(self->rseq_cs), [cpu_id] "m"(self->cpu_id),
-	               [cpu] "r"(token), [word] "m"(*word), [local] "m"(entry->local)
+	               [cpu] "r"(token), [entry_key] "m"(entry->key),
+	               [local] "m"(entry->local)
 	             : "memory", "cc", "rax"
 	             : other);
 	return true;
@@ -346,13 +345,12 @@ LODIC_COUNTER_FORCED bool lodic_counter_try_get(struct lodic_domain *domain,
 			(struct lodic_counter_entry *)(LODIC_COUNTER_TABLE(t, cpu) +
 		                                       (hash & t->mask));
 
-		if (__builtin_expect(LODIC_COUNTER_GET(&counter->word, e, key, cpu),
-		                     1)) {
+		if (__builtin_expect(LODIC_COUNTER_GET(e, key, cpu), 1)) {
 			*ret_token = LODIC_COUNTER_TOKEN(e, cpu);
 			return true;
 		}
 		/* The second entry of the bucket. */
-		if (LODIC_COUNTER_GET(&counter->word, e + 1, key, cpu)) {
+		if (LODIC_COUNTER_GET(e + 1, key, cpu)) {
 			*ret_token = LODIC_COUNTER_TOKEN(e + 1, cpu);
 			return true;
 		}
@@ -389,8 +387,8 @@ LODIC_COUNTER_FORCED void lodic_counter_put(struct lodic_domain *domain,
 		struct lodic_counter_entry *e =
 			(struct lodic_counter_entry *)(uintptr_t)((token >> 16) - 1);
 
-		/* An entry with a token keeps its key. */
-		if (__builtin_expect(LODIC_COUNTER_PUT(&counter->word, e, token), 1))
+		/* An entry with a token keeps its key. A kill only gates it. */
+		if (__builtin_expect(LODIC_COUNTER_PUT(e, token), 1))
 			return;
 	}
 #endif

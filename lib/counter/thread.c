@@ -13,7 +13,7 @@
 
 #include "lib/counter/domain.h"
 
-#define THREAD_WITHOUT 1 /* in lodic_counter_self_0 */
+#define THREAD_WITHOUT 1 /* in lodic_counter_self_1 */
 
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ) && !defined(HOST_TSAN)
 #if __GLIBC_PREREQ(2, 35)
@@ -22,7 +22,7 @@
 #endif
 
 EXPORT __attribute__((tls_model(
-	"initial-exec"))) __thread struct lodic_counter_rseq *lodic_counter_self_0;
+	"initial-exec"))) __thread struct lodic_counter_rseq *lodic_counter_self_1;
 
 #ifdef THREAD_CAN
 #include <errno.h>
@@ -70,11 +70,11 @@ static void *find(void)
 
 bool counter_thread_sequences(void)
 {
-	if (unlikely(!lodic_counter_self_0)) {
+	if (unlikely(!lodic_counter_self_1)) {
 		void *area = find();
 
-		lodic_counter_self_0 =
+		lodic_counter_self_1 =
 			area ? area : (struct lodic_counter_rseq *)THREAD_WITHOUT;
 	}
-	return (size_t)lodic_counter_self_0 > THREAD_WITHOUT;
+	return (size_t)lodic_counter_self_1 > THREAD_WITHOUT;
 }
