@@ -186,7 +186,7 @@ struct version {
 	std::atomic<bool> used{ false };
 	tree t;
 	node *old[LEVELS_MOST] = {}; /* free when this version has gone */
-	lodic::counter_handle next;
+	lodicpp::counter_handle next;
 };
 
 void free_old(version *v)
@@ -293,7 +293,7 @@ private:
 	{
 		for (;;) { /* again when the version was replaced meanwhile */
 			version *v = current_.load(std::memory_order_acquire);
-			lodic::counter_guard guard(domain_, v->counter);
+			lodicpp::counter_guard guard(domain_, v->counter);
 
 			if (guard)
 				return look_up(v->t, key, value);
@@ -317,7 +317,7 @@ private:
 		v->t = changed(before->t, key, value_of(key, ++nr_writes), before->old);
 		lodic_counter_init(&v->counter);
 		if (counts_)
-			before->next = lodic::counter_handle::take(domain_, v->counter);
+			before->next = lodicpp::counter_handle::take(domain_, v->counter);
 		current_.store(v, std::memory_order_release);
 		if (!counts_)
 			nr_kept += before->t.levels; /* nobody knows when they are free */
@@ -328,7 +328,7 @@ private:
 	static void released(lodic_counter *counter, void *)
 	{
 		version *v = reinterpret_cast<version *>(counter);
-		lodic::counter_handle next = std::move(v->next);
+		lodicpp::counter_handle next = std::move(v->next);
 
 		free_old(v);
 		v->used.store(false, std::memory_order_release);

@@ -60,7 +60,8 @@ STEPS = ["rules", "headers", *BUILDS, "checker", "recipes"]
 SCHEDULES = 6000
 MUTANT_SEEDS = 3
 
-HEADERS = ["lodic/counter.h", "lodic/counter.hpp", "lodic/inline.h", "lodic/lodic.h"]  # in include/
+HEADERS = ["lodic/counter.h", "lodic/counter.hpp", "lodic/inline.h", "lodic/lodic.h",
+           "lodic/lodic.hpp"]  # in include/
 HEADER_WAYS = [
     ("gcc", "c11", "c"),
     ("clang", "c11", "c"),
@@ -71,8 +72,8 @@ HEADER_WAYS = [
 TEST_LINE = re.compile(r"^\s*\d+/\d+\s+(\S.*?)\s+(OK|FAIL|SKIP|TIMEOUT|ERROR|EXPECTEDFAIL|"
                        r"UNEXPECTEDPASS|INTERRUPT)\s+([\d.]+)s")
 # What ninja says that is not about an error: its progress, and the commands.
-BUILD_NOISE = re.compile(r"^(\[\d+/\d+\] |FAILED: |ninja: |(ccache )?(gcc|clang|cc) -).*\n",
-                         re.MULTILINE)
+BUILD_NOISE = re.compile(r"^(\[\d+/\d+\] |FAILED: |ninja: |"
+                         r"(ccache )?(gcc|clang|cc|[gc]\+\+|clang\+\+) -).*\n", re.MULTILINE)
 CASE_LINE = re.compile(r"^\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)$", re.MULTILINE)
 SEED = re.compile(r"\bseed[= ]+(0x[0-9a-f]+|\d+)", re.IGNORECASE)
 
@@ -173,7 +174,8 @@ def probe_sanitizer(check, name, env):
 
 
 def build_env(build):
-    env = dict(os.environ, CC=build["cc"], PYTHONUNBUFFERED="1")
+    env = dict(os.environ, CC=build["cc"], CXX={"gcc": "g++", "clang": "clang++"}[build["cc"]],
+               PYTHONUNBUFFERED="1")
     env["ASAN_OPTIONS"] = "strict_string_checks=1:detect_stack_use_after_return=1"
     env["UBSAN_OPTIONS"] = "print_stacktrace=1"
     env["TSAN_OPTIONS"] = "halt_on_error=1:second_deadlock_stack=1"

@@ -17,7 +17,7 @@ if [ -e "$folder" ] && ! [ -w "$folder" ]; then
 	exit 1
 fi
 mkdir -p "$folder"
-stamp="$(pwd -P) ${CC:-} $(meson --version) $*"
+stamp="$(pwd -P) ${CC:-} ${CXX:-} $(meson --version) $*"
 if [ -f "$folder/build.ninja" ] &&
 	[ "$(cat "$folder/setup.stamp" 2>/dev/null)" = "$stamp" ]; then
 	exit 0

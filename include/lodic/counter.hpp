@@ -2,12 +2,12 @@
 /*
  * lodic/counter.h for C++17: references that end with a scope.
  *
- *	lodic::counter_guard guard(domain, page->counter);     // for a scope of one thread
+ *	lodicpp::counter_guard guard(domain, page->counter);     // for a scope of one thread
  *	if (!guard)
  *		return look_up_again();
  *	use(page);
  *
- *	lodic::counter_handle handle = lodic::counter_handle::take(domain, page->counter);
+ *	lodicpp::counter_handle handle = lodicpp::counter_handle::take(domain, page->counter);
  *	queue.push(std::move(handle));                         // any thread may end it
  *
  * Both cost what lodic_counter_try_get() and lodic_counter_put() cost. A guard can be neither
@@ -20,7 +20,7 @@
 
 #include <lodic/counter.h>
 
-namespace lodic
+namespace lodicpp
 {
 
 /* A reference of a scope. false in a condition: the object was killed. */
@@ -130,6 +130,6 @@ private:
 	uint64_t token_ = 0;
 };
 
-} // namespace lodic
+} // namespace lodicpp
 
 #endif

@@ -84,9 +84,9 @@ GUARD = """
 
 static bool guarded(struct lodic_domain *domain, struct lodic_counter *counter)
 {
-	lodic::counter_guard guard(domain, *counter);
-	lodic::counter_handle handle = lodic::counter_handle::take(domain, *counter);
-	lodic::counter_handle copy = handle, moved = std::move(handle);
+	lodicpp::counter_guard guard(domain, *counter);
+	lodicpp::counter_handle handle = lodicpp::counter_handle::take(domain, *counter);
+	lodicpp::counter_handle copy = handle, moved = std::move(handle);
 
 	if (handle || bool(copy) != bool(guard) || bool(moved) != bool(guard))
 		return !guard;
@@ -95,15 +95,17 @@ static bool guarded(struct lodic_domain *domain, struct lodic_counter *counter)
 	return bool(guard);
 }
 """
-# A second file of the same program. The compiler puts guards' functions into both, and the linker
-# throws one copy away. No sequence of that copy may stay.
+# A second file of the same program. It has all headers of C++, whose names must not collide. The
+# compiler puts guards' functions into both, and the linker throws one copy away. No sequence of
+# that copy may stay.
 OTHER = """
 #include <lodic/counter.hpp>
+#include <lodic/lodic.hpp>
 
 bool other(struct lodic_domain *domain, struct lodic_counter *counter);
 bool other(struct lodic_domain *domain, struct lodic_counter *counter)
 {
-	lodic::counter_guard guard(domain, *counter);
+	lodicpp::counter_guard guard(domain, *counter);
 
 	return bool(guard);
 }
@@ -200,11 +202,11 @@ def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def readme_program():
-    """(the first program of the README, the line that compiles it)"""
-    page = (SOURCE / "README.md").read_text(encoding="utf-8")
-    program = re.search(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    line = re.search(r"^ +(cc .*)$", page[program.end():], re.MULTILINE)
+def program_of(name):
+    """(the first program of a page, the line that compiles it)"""
+    page = (SOURCE / name).read_text(encoding="utf-8")
+    program = re.search(r"^```c(?:pp)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    line = re.search(r"^ +(c(?:c|\+\+) .*)$", page[program.end():], re.MULTILINE)
     return program[1], line[1]
 
 
@@ -239,8 +241,14 @@ class Installed(unittest.TestCase):
                 self.assertNotIn(os.fsencode(place), content, path)
 
     def test_readme_program_reads_in_place_from_installed_service(self):
-        program, line = readme_program()
-        (self.folder / "sum.c").write_text(program, encoding="ascii")
+        self.reads_in_place("sum.c", *program_of("README.md"))
+
+    def test_program_in_cpp_reads_in_place_from_installed_service(self):
+        self.reads_in_place("sum.cc", *program_of("doc/use/own.md"))
+
+    def reads_in_place(self, name, program, line):
+        """The program is compiled by the page's line, and reads all blocks in place."""
+        (self.folder / name).write_text(program, encoding="ascii")
         packages = next(self.prefix.rglob("lodic.pc")).parent
         done = run("sh", "-c", line, cwd=self.folder,
                    env={**os.environ, "PKG_CONFIG_PATH": str(packages)})
@@ -301,7 +309,8 @@ class Installed(unittest.TestCase):
                                  ("g++", "c.cc", "other.cc"), ("clang++", "c.cc", "other.cc")):
             for level in "-O0", "-O2":
                 program = self.folder / f"counter-{compiler}{level}"
-                done = run(compiler, "-Wall", "-Wextra", "-Werror", level, "-I",
+                standard = ["-std=c++17"] if "++" in compiler else []
+                done = run(compiler, *standard, "-Wall", "-Wextra", "-Werror", level, "-I",
                            self.prefix / "include", *(self.folder / name for name in names),
                            "-o", program, f"-L{library}", "-llodic",
                            f"-Wl,-rpath,{library}", "-pthread")

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The example in lodic.h and in README.md is doc/example.c, and it runs.
+"""The example in lodic.h and in README.md is doc/example.c, that of a page in C++ doc/example.cc.
+Both run.
 
     test_example.py LODIC EXAMPLE LODIC_H EXAMPLE_C README
+    test_example.py LODIC EXAMPLE - EXAMPLE_CC PAGE
 """
 
 import json
@@ -63,8 +65,11 @@ class Example(unittest.TestCase):
         text = pathlib.Path(source).read_text(encoding="ascii")
         licence, program = text.split("\n", 1)
         self.assertIn("SPDX", licence)
-        self.assertEqual(program_in(pathlib.Path(header).read_text(encoding="ascii")), program)
-        self.assertIn(f"```c\n{program}```\n", pathlib.Path(readme).read_text(encoding="utf-8"))
+        if header != "-":
+            self.assertEqual(program_in(pathlib.Path(header).read_text(encoding="ascii")), program)
+        fence = "```cpp" if source.endswith(".cc") else "```c"
+        self.assertIn(f"{fence}\n{program}```\n",
+                      pathlib.Path(readme).read_text(encoding="utf-8"))
 
     def test_sum_is_right_and_blocks_are_in_place(self):
         data = bytes(i * STEP % 256 for i in range(NR_BLOCKS * BLOCK + TAIL))
