@@ -46,7 +46,7 @@ table() {
 	nginx|server|file:/usr/sbin/nginx|tests/run: a server under lodic run
 	fio|check bench|cmd:fio|tests/run: reads that verify themselves; make bench-apps
 	sqlite3|check|cmd:sqlite3|tests/run: a database that is only read
-	librocksdb-dev|bench|pc:rocksdb|bench_peers measures its caches beside ours
+	librocksdb-dev|check bench|pc:rocksdb|liblodic-rocksdb.so reads for it; bench_peers
 	clang-format|fmt|cmd:clang-format|make fmt
 	linux-source-6.12|kernel|file:/usr/src/linux-source-6.12.tar.xz|the Linux of the series
 	qemu-system-x86|kernel|cmd:qemu-system-x86_64|boots it

@@ -18,7 +18,8 @@ Room = collections.namedtuple("Room", "name what may imports", defaults=((),))
 CORE = ("core/*", "host/host.h")
 HOST = ("host/host.h", "host/random.h")
 ROOMS = [
-    Room("include/", "what is installed: `lodic.h`, and `inline.h` by choice; `counter.h`", ()),
+    Room("include/", "what is installed: `lodic.h`, and `inline.h` by choice; `counter.h`; "
+         "guards in C++", ()),
     Room("host/host.h", "the contract between core and a machine: 34 functions at most", ()),
     Room("host/random.h", "pseudo-random numbers for hosts, tests and measurements",
          ("host/host.h",)),
@@ -70,12 +71,14 @@ ROOMS = [
                                          "preload/map_environment.h",
                                          "preload/run_environment.h", "preload/run_recorded.h",
                                          "preload/run_seen.h")),
+    Room("rocksdb/", "`liblodic-rocksdb.so`: a file system for RocksDB, in C++", ("include/",)),
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "measure/"), ("matplotlib", "drawing", "duckdb")),  # sim/figures/drawing.py
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
-         "`install/`, `recipes/`, the mutants' builds", ("",), ("duck", "nginx")),  # of bench/
+         "`rocksdb/`, `install/`, `recipes/`, the mutants' builds", ("",),
+         ("duck", "nginx")),  # of bench/
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]
