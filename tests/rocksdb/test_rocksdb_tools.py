@@ -97,18 +97,19 @@ class Tools(unittest.TestCase):
             self.wait_for(lambda: self.look("stat")["hold_used_bytes"] >= alone > 0)
             self.assertLessEqual(self.look("stat")["hold_bytes"], alone)
             readers[0].kill()
-            self.wait_for(lambda: self.look("stat")["reaped"] == 1)
+            self.wait_for(lambda: self.nr_reading() == [1, 2])
+            self.wait_for(lambda: self.look("stat")["reaped"] > 0)
             self.assertEqual([r.poll() for r in readers[1:]], [None] * 3)
         finally:
             for reader in readers:
                 reader.kill()
                 reader.wait()
         self.wait_for(lambda: self.look("stat")["hold_used_bytes"] == 0)
-        self.assertEqual(self.look("stat")["contexts"], 0)
+        self.wait_for(lambda: self.look("stat")["contexts"] == 0)
 
     def nr_reading(self):
         """(by copies, by slices)"""
-        readers = self.look("who")["readers"]
+        readers = [r for r in self.look("who")["readers"] if r["attached"]]
         return [sum(r["hits"] > 1000 for r in readers), sum(r["hold_bytes"] > 0 for r in readers)]
 
     def wait_for(self, condition):
