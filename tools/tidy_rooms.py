@@ -72,12 +72,13 @@ ROOMS = [
                                          "preload/run_environment.h", "preload/run_recorded.h",
                                          "preload/run_seen.h")),
     Room("rocksdb/", "`liblodic-rocksdb.so`: a file system for RocksDB, in C++", ("include/",)),
+    Room("rust/", "the crate `lodic`: guards in Rust", ()),
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "measure/"), ("matplotlib", "drawing", "duckdb")),  # sim/figures/drawing.py
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
-         "`rocksdb/`, `install/`, `recipes/`, the mutants' builds", ("",),
+         "`rocksdb/`, `rust/`, `install/`, `recipes/`, the mutants' builds", ("",),
          ("duck", "nginx")),  # of bench/
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
