@@ -73,6 +73,7 @@ bench-scale: deps-bench build
 bench-apps: deps-bench build
 	@$(PYTHON) bench/apps.py --build $(BUILD) $(ARGS)
 	@$(PYTHON) bench/limited.py --build $(BUILD) $(ARGS)
+	@$(PYTHON) bench/rocksdb.py --build $(BUILD) $(ARGS)
 
 bench-recordings: deps-bench build
 	@$(PYTHON) bench/recordings.py --build $(BUILD) $(ARGS)

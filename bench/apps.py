@@ -338,8 +338,9 @@ def keep(options, rows):
         writer.writerows(rows)
 
 
-def parse_options(doc, rounds, needs=()):
-    """The options of this script and of limited.py. options.lodic is the program."""
+def parse_options(doc, rounds, needs=(), more=None):
+    """The options of this script, of limited.py and of rocksdb.py, which adds more.
+    options.lodic is the program."""
     parser = argparse.ArgumentParser(description=doc, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="where lodic was built")
@@ -347,6 +348,8 @@ def parse_options(doc, rounds, needs=()):
                         help="of each case, 2 at least (default: %(default)s)")
     parser.add_argument("--only", action="append", metavar="WORD",
                         help="only cases with this word in their name; keeps no results")
+    if more:
+        more(parser)
     options = parser.parse_args()
     options.lodic = (ROOT / options.build / "lodic").resolve()
     for needed in (options.lodic, *needs):
