@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Four processes that only read one RocksDB database, in one memory cgroup, by turns.
 
-Three ways are RocksDB's own: a block cache of a quarter each (read with O_DIRECT), the kernel's
-page cache, and mappings. Three are lodic's: `lodic run`, and lodic:// (liblodic-rocksdb.so) by copies
-and by slices. The limit holds for all of it: the readers, their caches, the kernel's pages and
-lodic's service. One database is larger than the limit. Another fits in the shared cache, but not
-in a quarter of it. Figures are medians over the rounds, with quartiles.
+Three ways are RocksDB's own: a block cache of a quarter each (by O_DIRECT), the kernel's page
+cache, and mappings. Three are lodic's: `lodic run`, and lodic:// by copies and by slices. The limit
+holds for all of it: the readers, their caches, the kernel's pages and lodic's service. One database
+is larger than the limit. Another fits in the shared cache, but not in a quarter of it. Figures are
+medians over the rounds, with quartiles.
 Needs root, and a memory cgroup of version 1 or 2.
 """
 
