@@ -204,8 +204,9 @@ fn reads_go_on_when_the_service_is_killed() {
     let file = bed.file(&cache, &context);
     let mut got = [0; 100];
     bed.end_service("KILL");
-    assert!(context.pin(&file, 0).is_none());
-    assert!(file.cached().is_err() && cache.stat().is_err());
+    // Its last thread may still be ending.
+    until("the death is seen", || context.pin(&file, 0).is_none() && file.cached().is_err());
+    assert!(cache.stat().is_err());
     assert_eq!(context.read_at(&file, &mut got, 4096).unwrap(), 100);
     assert_eq!(got[..], bed.bytes[4096..4196]);
     let _starts_another = Context::open(&cache).unwrap();
