@@ -3,7 +3,7 @@
 # Installs the missing packages that lodic needs, and says what each is for. When all are
 # there, it is silent and quick.
 #
-#   tools/deps.sh [build|check|bench|fmt|kernel|server|all]
+#   tools/deps.sh [build|check|bench|fmt|kernel|python|server|all]
 #
 # With `check`, `bench` and `all` it then has tools/wheels.sh install what Debian does not have.
 #
@@ -17,9 +17,9 @@ set -eu
 
 set_name=${1:-all}
 case $set_name in
-build | check | bench | fmt | kernel | server | all) ;;
+build | check | bench | fmt | kernel | python | server | all) ;;
 *)
-	echo "deps: unknown set '$set_name' (build, check, bench, fmt, kernel, server, all)" >&2
+	echo "deps: unknown set '$set_name': see the top of tools/deps.sh" >&2
 	exit 2
 	;;
 esac
@@ -40,7 +40,8 @@ table() {
 	clang|check|cmd:clang|the second compiler, with other warnings
 	libcmocka-dev|check|pc:cmocka|unit tests
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
-	python3-pip|check bench|py:pip|tools/wheels.sh: duckdb, which Debian does not have
+	python3-dev|check bench python|pc:python3|python/: the extension module
+	python3-pip|check bench|py:pip|tools/wheels.sh: duckdb, numpy and others
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	rocksdb-tools|check bench|cmd:db_bench|runs under lodic run; kernel/run observe watches it
 	nginx|server|file:/usr/sbin/nginx|tests/run: a server under lodic run

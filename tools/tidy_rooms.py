@@ -62,6 +62,8 @@ ROOMS = [
          (*CORE, "core/counter/", "include/")),
     Room("preload/", "the shim that `lodic map` and `lodic run` put into other programs",
          ("host/host.h", "core/cache/", "include/", "lib/client/", "preload/run_recorded.h")),
+    Room("python/", "the package for Python: an extension over `lodic.h`, and `python/lodic`",
+         ("include/", "host/host.h"), ("fsspec", "numpy", "torch")),
     Room("measure/", "what `lodic` and `bench/` share: rigs, readers, reports",
          ("include/", *HOST, "lib/value.h")),
     Room("cli/", "the program `lodic`", ("include/", "host/random.h", "measure/",
@@ -76,10 +78,13 @@ ROOMS = [
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
-          "include/", "measure/"), ("matplotlib", "drawing", "duckdb")),  # sim/figures/drawing.py
+          "include/", "measure/"), ("matplotlib", "drawing", "duckdb",  # sim/figures/drawing.py
+                                "lodic", "numpy", "safetensors")),
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
-         "`rocksdb/`, `rust/`, `install/`, `recipes/`, the mutants' builds", ("",),
-         ("duck", "nginx")),  # of bench/
+         "`rocksdb/`, `rust/`, `install/`, `python/`, `recipes/`, the mutants' builds", ("",),
+         ("duck", "nginx",  # of bench/
+          "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
+          "torch")),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* lodic._lodic.Attachment: this process's way to a cache. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "python/binding.h"
+
+static PyObject *attachment_new(PyTypeObject *type, PyObject *args, PyObject *words)
+{
+	static char *names[] = { "socket", "service", "memory", "idle_exit_ms", NULL };
+	struct lodic_options options = { .bytes = sizeof(options) };
+	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+	unsigned long long memory = 0;
+	unsigned int idle = 0;
+	struct binding_attachment *self;
+	int err;
+
+	if (!PyArg_ParseTupleAndKeywords(args, words, "zzKI:Attachment", names,
+	                                 &options.socket, &options.service, &memory,
+	                                 &idle))
+		return NULL;
+	options.cache_bytes = memory;
+	options.idle_exit_ms = idle;
+	self = (struct binding_attachment *)alloc(type, 0);
+	if (!self)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	err = lodic_attach(&options, &self->lodic);
+	Py_END_ALLOW_THREADS
+	if (err) {
+		Py_DECREF(self);
+		return binding_error(err, NULL);
+	}
+	return (PyObject *)self;
+}
+
+static void attachment_dealloc(PyObject *object)
+{
+	struct binding_attachment *self = (struct binding_attachment *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+	if (self->lodic) {
+		Py_BEGIN_ALLOW_THREADS
+		seats_end(&self->seats);
+		lodic_detach(self->lodic);
+		Py_END_ALLOW_THREADS
+	}
+	free_object(object);
+	Py_DECREF(type);
+}
+
+#define FIELD(name) { #name, offsetof(struct lodic_stat, name) }
+
+static const struct {
+	const char *name;
+	size_t at;
+} attachment_fields[] = {
+	FIELD(frames), FIELD(cached), FIELD(pinned), FIELD(admitted), FIELD(evicted),
+	FIELD(evictions_refused), FIELD(errors), FIELD(files), FIELD(direct_io),
+	FIELD(revoked), FIELD(clients), FIELD(contexts), FIELD(reaped), FIELD(hits),
+	FIELD(soft_misses), FIELD(misses), FIELD(retries), FIELD(pins_refused),
+	FIELD(control_bytes), FIELD(data_bytes), FIELD(count_bytes), FIELD(context_bytes),
+	FIELD(service_pid), FIELD(uptime_ns), FIELD(scheme), FIELD(entries),
+	FIELD(io_uring), FIELD(huge_bytes), FIELD(light_pins), FIELD(holds),
+	FIELD(hold_limit), FIELD(hold_bytes), FIELD(hold_used_bytes),
+	FIELD(hold_huge_bytes), FIELD(holds_given), FIELD(holds_read),
+	FIELD(holds_failed),
+};
+_Static_assert(sizeof(attachment_fields) / sizeof(*attachment_fields) * sizeof(uint64_t) ==
+                       sizeof(struct lodic_stat),
+               "each field of struct lodic_stat has its line");
+
+static PyObject *attachment_stat(PyObject *object, PyObject *unused)
+{
+	struct binding_attachment *self = (struct binding_attachment *)object;
+	PyObject *all, *value;
+	struct lodic_stat stat;
+	int err;
+
+	(void)unused;
+	Py_BEGIN_ALLOW_THREADS
+	err = lodic_stat(self->lodic, &stat, sizeof(stat));
+	Py_END_ALLOW_THREADS
+	if (err)
+		return binding_error(err, NULL);
+	all = PyDict_New();
+	for (size_t i = 0;
+	     all && i < sizeof(attachment_fields) / sizeof(*attachment_fields); i++) {
+		const void *field = (const char *)&stat + attachment_fields[i].at;
+
+		value = PyLong_FromUnsignedLongLong(*(const uint64_t *)field);
+		if (!value || PyDict_SetItemString(all, attachment_fields[i].name, value))
+			Py_CLEAR(all);
+		Py_XDECREF(value);
+	}
+	return all;
+}
+
+static PyMethodDef attachment_methods[] = {
+	{ "stat", attachment_stat, METH_NOARGS,
+	  "stat($self)\n--\n\nWhat the cache holds and has done: a dict of numbers." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot attachment_slots[] = {
+	{ Py_tp_doc, "Attachment(socket, service, memory, idle_exit_ms)\n--\n\n"
+	             "This process's attachment to a cache." },
+	{ Py_tp_new, (void *)attachment_new },
+	{ Py_tp_dealloc, (void *)attachment_dealloc },
+	{ Py_tp_methods, attachment_methods },
+	{ 0, NULL },
+};
+
+static PyType_Spec attachment_spec = {
+	.name = "lodic._lodic.Attachment",
+	.basicsize = sizeof(struct binding_attachment),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = attachment_slots,
+};
+
+int binding_add_attachment(PyObject *module)
+{
+	return binding_add_type(module, &attachment_spec);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the files of the extension module _lodic share. The extension has CPython's limited API
+ * alone, so one build serves Python 3.11 and every later version.
+ *
+ * The module has three types, and lodic/ makes of them what users see. A Python object is freed
+ * on any thread: where its last reference goes, or where the collector runs. So there are no pins
+ * here, which their own thread must give back. An Attachment keeps a context for each thread that
+ * reads (seats.h). The interpreter's lock is free while a call of liblodic may wait.
+ *
+ * In a forked child liblodic wants a new attachment. lodic/ sees to that: the C code closes what
+ * the child has inherited, and never uses it for anything else.
+ */
+#ifndef LODIC_PYTHON_BINDING_H
+#define LODIC_PYTHON_BINDING_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <lodic/lodic.h>
+
+#include "python/seats.h"
+
+/* lodic._lodic.Attachment: lodic_attach(), and the contexts of the threads that read. */
+struct binding_attachment {
+	PyObject_HEAD
+	struct lodic *lodic; /* NULL: it could not attach */
+	struct seats seats;
+};
+
+/* lodic._lodic.OpenFile: lodic_open(), and a descriptor for what liblodic cannot do. */
+struct binding_file {
+	PyObject_HEAD
+	struct binding_attachment *attachment;
+	PyObject *name; /* for messages: a path, or a descriptor's number */
+	struct lodic_file *file;
+	int fd;
+};
+
+/* Makes the module's types known, under their names; -1: an exception is set. */
+int binding_add_attachment(PyObject *module);
+int binding_add_file(PyObject *module);
+int binding_add_hold(PyObject *module);
+int binding_add_type(PyObject *module, PyType_Spec *spec);
+
+/* Is the object of this type of the module? 0: no, and an exception says so. */
+int binding_is(PyObject *object, const char *type);
+
+/* Sets OSError, or what it is for this errno. name may be NULL. Always returns NULL. */
+PyObject *binding_error(int error, PyObject *name);
+
+/* The memory of a hold, with those that use it: the Python object, its buffers and the tensors
+ * made of it. The last one releases it, on any thread and without the interpreter's lock. */
+struct binding_held {
+	uint64_t users; /* atomic */
+	struct lodic_hold *hold;
+	const void *data;
+	uint64_t bytes;
+};
+
+void binding_held_get(struct binding_held *held);
+void binding_held_put(struct binding_held *held);
+
+/* A capsule "dltensor_versioned" of the whole hold: bytes, read-only. NULL: an exception. */
+PyObject *binding_dlpack(struct binding_held *held);
+/* A writable buffer of bytes in fd from at on. Memory is shared until it is written to. */
+PyObject *binding_private(PyObject *module, int fd, off_t at, uint64_t bytes);
+int binding_add_private(PyObject *module);
+
+#endif

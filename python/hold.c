@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* lodic._lodic.Hold: a range of a file in memory, as a read-only buffer for any thread. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "python/binding.h"
+
+/* A signal wakes one thread, perhaps not the one that runs Python's handlers. That one looks so
+ * often. Our choice: Ctrl-C seems immediate. */
+#define HOLD_LOOK_MS 100
+/* The service reads as many ranges for this program as it may. */
+#define HOLD_BUSY_NS 5000000
+
+struct binding_hold {
+	PyObject_HEAD
+	struct binding_held *held; /* NULL: closed */
+};
+
+void binding_held_get(struct binding_held *held)
+{
+	host_fetch_add(&held->users, 1);
+}
+
+void binding_held_put(struct binding_held *held)
+{
+	if (host_fetch_add(&held->users, -(uint64_t)1) != 1)
+		return;
+	lodic_release(held->hold);
+	free(held);
+}
+
+/* Begins a hold. -EAGAIN is not the caller's business: the call waits for its turn. -1: a
+ * signal's handler has raised an exception. */
+static int hold_begin(struct binding_file *file, off_t offset, uint64_t n,
+                      struct lodic_hold **ret_hold)
+{
+	const struct timespec pause = { .tv_nsec = HOLD_BUSY_NS };
+	int err;
+
+	for (;;) {
+		Py_BEGIN_ALLOW_THREADS
+		err = lodic_hold(file->attachment->lodic, file->file, offset, n, 0,
+		                 ret_hold);
+		if (err == -EAGAIN)
+			nanosleep(&pause, NULL);
+		Py_END_ALLOW_THREADS
+		if (err != -EAGAIN)
+			return err ? (binding_error(err, file->name), -1) : 0;
+		if (PyErr_CheckSignals())
+			return -1;
+	}
+}
+
+/* Waits until the bytes are there. -1: an exception is set. */
+static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
+{
+	int ready;
+
+	for (;;) {
+		Py_BEGIN_ALLOW_THREADS
+		ready = lodic_hold_ready(hold);
+		if (ready == 0) {
+			struct pollfd event = { .fd = lodic_hold_event(hold),
+				                .events = POLLIN };
+
+			poll(&event, 1, HOLD_LOOK_MS);
+		}
+		Py_END_ALLOW_THREADS
+		if (ready < 0)
+			return binding_error(ready, file->name), -1;
+		if (PyErr_CheckSignals())
+			return -1;
+		if (ready > 0)
+			return 0;
+	}
+}
+
+/* -1: an exception is set. */
+static int hold_fill(struct binding_hold *self, struct binding_file *file, off_t offset,
+                     uint64_t n)
+{
+	struct binding_held *held = calloc(1, sizeof(*held));
+
+	if (!held) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	if (hold_begin(file, offset, n, &held->hold)) {
+		free(held);
+		return -1;
+	}
+	if (hold_wait(file, held->hold)) {
+		lodic_release(held->hold);
+		free(held);
+		return -1;
+	}
+	held->users = 1;
+	held->data = lodic_hold_data(held->hold);
+	held->bytes = lodic_hold_bytes(held->hold);
+	self->held = held;
+	return 0;
+}
+
+static PyObject *hold_new(PyTypeObject *type, PyObject *args, PyObject *words)
+{
+	static char *names[] = { "file", "offset", "length", NULL };
+	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+	unsigned long long length;
+	struct binding_hold *self;
+	long long offset;
+	PyObject *file;
+
+	if (!PyArg_ParseTupleAndKeywords(args, words, "OLK:Hold", names, &file, &offset,
+	                                 &length) ||
+	    !binding_is(file, "OpenFile"))
+		return NULL;
+	self = (struct binding_hold *)alloc(type, 0);
+	if (self && hold_fill(self, (struct binding_file *)file, (off_t)offset, length))
+		Py_CLEAR(self);
+	return (PyObject *)self;
+}
+
+/* Nobody uses a buffer: each has a reference to this object. A tensor may still use the memory. */
+static void hold_dealloc(PyObject *object)
+{
+	struct binding_hold *self = (struct binding_hold *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+	if (self->held)
+		binding_held_put(self->held);
+	free_object(object);
+	Py_DECREF(type);
+}
+
+/* The memory; NULL with an exception if it was closed. */
+static struct binding_held *hold_open(PyObject *object, PyObject *exception)
+{
+	struct binding_held *held = ((struct binding_hold *)object)->held;
+
+	if (!held)
+		PyErr_SetString(exception, "the hold is closed");
+	return held;
+}
+
+static int hold_get_buffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct binding_held *held = hold_open(object, PyExc_ValueError);
+
+	view->obj = NULL;
+	if (!held || PyBuffer_FillInfo(view, object, (void *)held->data,
+	                               (Py_ssize_t)held->bytes, 1, flags))
+		return -1;
+	view->internal = held;
+	binding_held_get(held);
+	return 0;
+}
+
+static void hold_release_buffer(PyObject *object, Py_buffer *view)
+{
+	(void)object;
+	binding_held_put(view->internal);
+}
+
+static PyObject *hold_close(PyObject *object, PyObject *unused)
+{
+	struct binding_hold *self = (struct binding_hold *)object;
+	uint64_t users;
+
+	(void)unused;
+	if (!self->held)
+		Py_RETURN_NONE;
+	users = host_load_acquire(&self->held->users);
+	if (users > 1)
+		return PyErr_Format(PyExc_BufferError,
+		                    "%llu buffers or tensors still use this hold: release "
+		                    "them, or drop the hold and let the last one end it",
+		                    (unsigned long long)users - 1);
+	binding_held_put(self->held);
+	self->held = NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *hold_descriptor(PyObject *object, PyObject *unused)
+{
+	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	off_t at;
+	int fd;
+
+	(void)unused;
+	if (!held)
+		return NULL;
+	binding_held_get(held);
+	Py_BEGIN_ALLOW_THREADS
+	fd = lodic_hold_fd(held->hold, &at);
+	Py_END_ALLOW_THREADS
+	binding_held_put(held);
+	return fd < 0 ? binding_error(fd, NULL) : Py_BuildValue("iL", fd, (long long)at);
+}
+
+static PyObject *hold_private(PyObject *object, PyObject *unused)
+{
+	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	PyObject *module, *buffer = NULL;
+	off_t at;
+	int fd;
+
+	(void)unused;
+	if (!held)
+		return NULL;
+	module = PyImport_ImportModule("lodic._lodic");
+	if (!module)
+		return NULL;
+	binding_held_get(held);
+	Py_BEGIN_ALLOW_THREADS
+	fd = lodic_hold_fd(held->hold, &at);
+	Py_END_ALLOW_THREADS
+	if (fd < 0)
+		binding_error(fd, NULL);
+	else
+		buffer = binding_private(module, fd, at, held->bytes);
+	if (fd >= 0)
+		close(fd);
+	binding_held_put(held);
+	Py_DECREF(module);
+	return buffer;
+}
+
+static PyObject *hold_dlpack(PyObject *object, PyObject *unused)
+{
+	struct binding_held *held = hold_open(object, PyExc_ValueError);
+
+	(void)unused;
+	return held ? binding_dlpack(held) : NULL;
+}
+
+static Py_ssize_t hold_length(PyObject *object)
+{
+	struct binding_held *held = hold_open(object, PyExc_ValueError);
+
+	return held ? (Py_ssize_t)held->bytes : -1;
+}
+
+static PyObject *hold_closed(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(!((struct binding_hold *)object)->held);
+}
+
+static PyMethodDef hold_methods[] = {
+	{ "close", hold_close, METH_NOARGS,
+	  "close($self)\n--\n\nEnds the hold. BufferError: a buffer or a tensor uses it." },
+	{ "descriptor", hold_descriptor, METH_NOARGS,
+	  "descriptor($self)\n--\n\n"
+	  "(fd, at): a new descriptor of the memory, and where the hold begins in it.\n\n"
+	  "It is the caller's, and can only be read." },
+	{ "private", hold_private, METH_NOARGS,
+	  "private($self)\n--\n\n"
+	  "A writable buffer of the same bytes, which outlives the hold.\n\n"
+	  "Memory is shared with all holds until this process writes to it." },
+	{ "_dlpack", hold_dlpack, METH_NOARGS, "_dlpack($self)\n--\n\nA capsule." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef hold_values[] = {
+	{ "closed", hold_closed, NULL, "Was the hold closed?", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot hold_slots[] = {
+	{ Py_tp_doc, "Hold(file, offset, length)\n--\n\nA range of a file in memory." },
+	{ Py_tp_new, (void *)hold_new },
+	{ Py_tp_dealloc, (void *)hold_dealloc },
+	{ Py_tp_methods, hold_methods },
+	{ Py_tp_getset, hold_values },
+	{ Py_bf_getbuffer, (void *)hold_get_buffer },
+	{ Py_bf_releasebuffer, (void *)hold_release_buffer },
+	{ Py_mp_length, (void *)hold_length },
+	{ 0, NULL },
+};
+
+static PyType_Spec hold_spec = {
+	.name = "lodic._lodic.Hold",
+	.basicsize = sizeof(struct binding_hold),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+	.slots = hold_slots,
+};
+
+int binding_add_hold(PyObject *module)
+{
+	return binding_add_type(module, &hold_spec);
+}

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`python3 -m lodic`, and the program `lodic` that the wheel installs: the one it brings."""
+
+import os
+import sys
+
+from lodic._cache import _service
+
+
+def main():
+    """Becomes the program."""
+    program = _service() or os.path.join(os.path.dirname(__file__), "lodic")
+    os.execv(program, [program, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
