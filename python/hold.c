@@ -33,6 +33,16 @@ void binding_held_put(struct binding_held *held)
 	free(held);
 }
 
+/* Sets the exception for an error of lodic_hold(). Always returns -1. */
+static int hold_error(const struct binding_file *file, int err)
+{
+	/* A file that is not cached has a reason. */
+	int why = err == -ESTALE ? lodic_file_cached(file->file) : 0;
+
+	binding_error(why ? why : err, file->name);
+	return -1;
+}
+
 /* Begins a hold. -EAGAIN is not the caller's business: the call waits for its turn. -1: a
  * signal's handler has raised an exception. */
 static int hold_begin(struct binding_file *file, off_t offset, uint64_t n,
@@ -49,7 +59,7 @@ static int hold_begin(struct binding_file *file, off_t offset, uint64_t n,
 			nanosleep(&pause, NULL);
 		Py_END_ALLOW_THREADS
 		if (err != -EAGAIN)
-			return err ? (binding_error(err, file->name), -1) : 0;
+			return err ? hold_error(file, err) : 0;
 		if (PyErr_CheckSignals())
 			return -1;
 	}
@@ -71,7 +81,7 @@ static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
 		}
 		Py_END_ALLOW_THREADS
 		if (ready < 0)
-			return binding_error(ready, file->name), -1;
+			return hold_error(file, ready);
 		if (PyErr_CheckSignals())
 			return -1;
 		if (ready > 0)

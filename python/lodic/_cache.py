@@ -40,10 +40,11 @@ def shared(socket: str | None = None) -> Cache:
     >>> lodic.shared() is lodic.shared()
     True
     """
+    place = socket or os.environ.get("LODIC_SOCKET")
     with _caches_lock:
-        if socket not in _caches:
-            _caches[socket] = Cache(socket)
-        return _caches[socket]
+        if place not in _caches:
+            _caches[place] = Cache(socket)
+        return _caches[place]
 
 
 class Cache:
