@@ -11,13 +11,14 @@ RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
 PYTHON = /usr/bin/python3
 # For tools/wheels.sh, and what uses them.
 export LODIC_WHEELS = $(abspath $(BUILD))/wheels
-C_FILES = find bench check cli core doc host include lib measure preload sim tests -name '*.[ch]'
+C_FILES = find bench check cli core doc host include lib measure preload python \
+	sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel build demo check \
-	kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
+.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel deps-python build demo \
+	check kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
 	soak-move \
-	bench bench-apps bench-recordings bench-scale figures fmt install uninstall \
-	clean
+	bench bench-apps bench-faces bench-recordings bench-scale figures \
+	fmt install uninstall wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,11 +35,13 @@ help:
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'
+	@echo 'make bench-faces        weights of a model in 1 to 4 Python workers'
 	@echo 'make bench-recordings   db_bench, nginx, fio, python: what two tiers make of them'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
 	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
+	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
 	@echo 'make deps               every package that any of the above needs'
 	@echo 'make fmt                lay out the C text'
 	@echo 'make clean              remove $(BUILD)/'
@@ -46,7 +49,7 @@ help:
 deps:
 	@sh tools/deps.sh all
 
-deps-build deps-check deps-bench deps-fmt deps-kernel: deps-%:
+deps-build deps-check deps-bench deps-fmt deps-kernel deps-python: deps-%:
 	@sh tools/deps.sh $*
 
 build: deps-build
@@ -74,6 +77,10 @@ bench-apps: deps-bench build
 	@$(PYTHON) bench/apps.py --build $(BUILD) $(ARGS)
 	@$(PYTHON) bench/limited.py --build $(BUILD) $(ARGS)
 	@$(PYTHON) bench/rocksdb.py --build $(BUILD) $(ARGS)
+
+bench-faces: RELEASE += -Dpython=enabled
+bench-faces: deps-bench deps-python build
+	@$(PYTHON) bench/faces.py --build $(BUILD) $(ARGS)
 
 bench-recordings: deps-bench build
 	@$(PYTHON) bench/recordings.py --build $(BUILD) $(ARGS)
@@ -106,6 +113,10 @@ soak-move: deps-check
 	@$(BUILD)/soak-move/tests/stress_move --barrier light --moves 200000 --kills 300 $(ARGS)
 	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 1000000 --kills 1000 $(ARGS)
 	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 300000 --restarts 100 $(ARGS)
+
+wheel: RELEASE += -Dpython=enabled
+wheel: deps-python build
+	@$(PYTHON) tools/wheel.py --build $(BUILD)
 
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
