@@ -172,7 +172,7 @@ class Misuse(Case):
             pickle.loads(text)
 
     def test_many_holds(self):
-        """10^5, large ones and small ones. A process may have fewer mappings than that."""
+        # 10^5 large ones, and small ones. A process may have fewer mappings than that.
         before, fds = mappings(), descriptors()
         for length in (None, 1):
             n = 20000 if sanitized() else 100000
@@ -206,16 +206,35 @@ class Misuse(Case):
                     files.append(self.cache.open(self.path))
             self.assertEqual(caught.exception.errno, errno.EMFILE)
             self.assertGreater(len(files), 50)
-            # A thread without a context reads from the kernel.
-            got = []
-            thread = threading.Thread(target=lambda: got.append(self.file.read(9, 3)))
-            thread.start()
-            thread.join()
-            self.assertEqual(got, [self.data[3:12]])
+            self.assertEqual(self.file.read(9, 3), self.data[3:12])
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         files.clear()
         self.assertEqual(bytes(self.file.hold()), self.data)
+
+    def test_no_memory_for_a_context(self):
+        """Such a thread reads from the kernel."""
+        if sanitized():
+            self.skipTest("ASan has no limit of addresses")
+        says = self.python("""
+import resource, sys, threading, lodic
+file, go, got = lodic.File(sys.argv[1]), threading.Event(), []
+
+def read():
+    go.wait()
+    got.append(file.read(9, 3))
+
+thread = threading.Thread(target=read)
+thread.start()
+with open("/proc/self/statm") as f:
+    size = int(f.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (100 << 10), -1))
+go.set()
+thread.join()
+resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+print(got[0].hex(), lodic.shared().stat()["contexts"])
+""", self.path)
+        self.assertEqual(says.split(), [self.data[3:12].hex(), "0"])
 
     def test_wrong_arguments(self):
         file, hold = self.file, self.file.hold()

@@ -173,7 +173,7 @@ class Workers(Case):
             lodic.safetensors.load_file(path)
 
     def test_damaged_files_refused(self):
-        """What safetensors itself refuses is refused, and nothing is left of it."""
+        # What safetensors itself refuses is refused.
         def text(entry, data=b"12345678", n=None):
             header = entry if isinstance(entry, bytes) else b'{"a":{%s}}' % entry.encode()
             return struct.pack("<Q", len(header) if n is None else n) + header + data
@@ -243,8 +243,8 @@ while True:
                          self.expected)
 
     def test_killed_worker_leaks_elsewhere_not_here(self):
-        """An object in shared memory that counts its users, beside a hold. Both have a worker
-        that is killed (Ray#64627)."""
+        # An object in shared memory that counts its users, beside a hold. Both have a worker
+        # that is killed (Ray#64627).
         counted = shared_memory.SharedMemory(create=True, size=8)
         self.addCleanup(counted.unlink)
         self.addCleanup(counted.close)
