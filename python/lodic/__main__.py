@@ -7,7 +7,7 @@ import sys
 from lodic._cache import _service
 
 
-def main():
+def main() -> None:
     """Becomes the program."""
     program = _service() or os.path.join(os.path.dirname(__file__), "lodic")
     os.execv(program, [program, *sys.argv[1:]])

@@ -20,6 +20,8 @@ from typing import Any
 
 import lodic
 
+_Tensor = tuple[str, str, tuple[int, ...], int]
+
 # The format: a number of 8 bytes, so many bytes of JSON, and the tensors.
 _MOST_HEADER_BYTES = 100_000_000
 # Its names of types, with those of numpy and torch, and their bytes. numpy lacks some.
@@ -68,21 +70,19 @@ def load_file(filename: str | os.PathLike[str], *, framework: str = "numpy",
         raise ValueError(f"{os.fspath(filename)}: {error}") from None
 
 
-def _held(file, writable):
+def _held(file: lodic.File, writable: bool) -> Any:
     """The file's bytes: the hold, or a buffer that shares its memory until it is written to."""
     hold = file.hold()
     if not writable:
         return hold
     try:
         return hold.private()
-    except FileNotFoundError:
-        raise
     except OSError:
         # The service has ended since. Another one makes the hold anew.
         return file.hold().private()
 
 
-def _read(file, writable):
+def _read(file: lodic.File, writable: bool) -> Any:
     """The file's bytes, in memory of this process."""
     memory = bytearray(file.size)
     n = file.read_into(memory)
@@ -91,7 +91,7 @@ def _read(file, writable):
     return memory if writable else memoryview(memory).toreadonly()
 
 
-def _header(memory):
+def _header(memory: Any) -> tuple[dict[str, Any], int]:
     """The header's entries, and where the tensors begin."""
     view = memoryview(memory)
     if len(view) < 8:
@@ -109,7 +109,7 @@ def _header(memory):
     return header, 8 + n
 
 
-def _checked(header, size):
+def _checked(header: dict[str, Any], size: int) -> list[_Tensor]:
     """(name, type, shape, first byte, elements) of each tensor. They must fill the rest of the
     file, with neither gaps nor overlaps."""
     tensors = []
@@ -137,7 +137,7 @@ def _checked(header, size):
     return [(name, kind, shape, first) for first, _, name, kind, shape in tensors]
 
 
-def _numpy(memory, tensors, begin):
+def _numpy(memory: Any, tensors: list[_Tensor], begin: int) -> dict[str, Any]:
     import numpy  # pylint: disable=import-outside-toplevel
 
     arrays = {}
@@ -151,7 +151,7 @@ def _numpy(memory, tensors, begin):
     return arrays
 
 
-def _torch(memory, tensors, begin):
+def _torch(memory: Any, tensors: list[_Tensor], begin: int) -> dict[str, Any]:
     import torch  # pylint: disable=import-outside-toplevel
 
     made = {}
