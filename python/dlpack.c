@@ -86,7 +86,8 @@ PyObject *binding_dlpack(struct binding_held *held)
 			.strides = &dlpack->stride,
 		},
 	};
-	capsule = PyCapsule_New(&dlpack->managed, "dltensor_versioned", dlpack_capsule_ends);
+	capsule = PyCapsule_New(&dlpack->managed, "dltensor_versioned",
+	                        dlpack_capsule_ends);
 	if (!capsule) {
 		free(dlpack);
 		return NULL;

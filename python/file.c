@@ -14,8 +14,8 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *words)
 	struct binding_file *self;
 	int fd, err = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, words, "OiO:OpenFile", names, &attachment,
-	                                 &fd, &name) ||
+	if (!PyArg_ParseTupleAndKeywords(args, words, "OiO:OpenFile", names,
+	                                 &attachment, &fd, &name) ||
 	    !binding_is(attachment, "Attachment"))
 		return NULL;
 	self = (struct binding_file *)alloc(type, 0);
@@ -66,7 +66,8 @@ static ssize_t file_copy(struct binding_file *self, void *to, size_t n, off_t of
 	struct lodic_context *context;
 	ssize_t got;
 
-	if (seats_context(&self->attachment->seats, self->attachment->lodic, &context) == 0)
+	if (seats_context(&self->attachment->seats, self->attachment->lodic,
+	                  &context) == 0)
 		return lodic_read(context, self->file, to, n, offset);
 	got = pread(self->fd, to, n, offset);
 	return got < 0 ? -errno : got;
@@ -74,7 +75,8 @@ static ssize_t file_copy(struct binding_file *self, void *to, size_t n, off_t of
 
 /* The same, to the end of the buffer or of the file. A signal's handler may run in between, and
  * may raise an exception: then -1. */
-static ssize_t file_copy_all(struct binding_file *self, void *to, size_t n, off_t offset)
+static ssize_t file_copy_all(struct binding_file *self, void *to, size_t n,
+                             off_t offset)
 {
 	size_t done = 0;
 
@@ -82,7 +84,8 @@ static ssize_t file_copy_all(struct binding_file *self, void *to, size_t n, off_
 		ssize_t got;
 
 		Py_BEGIN_ALLOW_THREADS
-		got = file_copy(self, (char *)to + done, n - done, offset + (off_t)done);
+		got = file_copy(self, (char *)to + done, n - done,
+		                offset + (off_t)done);
 		Py_END_ALLOW_THREADS
 		if (got == 0)
 			break;
@@ -146,7 +149,8 @@ static PyObject *file_prefetch(PyObject *object, PyObject *args)
 	if (!PyArg_ParseTuple(args, "LKp:prefetch", &offset, &n, &wait))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
-	err = seats_context(&self->attachment->seats, self->attachment->lodic, &context);
+	err = seats_context(&self->attachment->seats, self->attachment->lodic,
+	                    &context);
 	if (!err)
 		err = lodic_prefetch(context, self->file, (off_t)offset, n,
 		                     wait ? LODIC_WAIT : 0);
@@ -191,7 +195,8 @@ static PyMethodDef file_methods[] = {
 };
 
 static PyType_Slot file_slots[] = {
-	{ Py_tp_doc, "OpenFile(attachment, fd, name)\n--\n\nA file, opened by a descriptor." },
+	{ Py_tp_doc,
+	  "OpenFile(attachment, fd, name)\n--\n\nA file, opened by a descriptor." },
 	{ Py_tp_new, (void *)file_new },
 	{ Py_tp_dealloc, (void *)file_dealloc },
 	{ Py_tp_methods, file_methods },

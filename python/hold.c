@@ -186,10 +186,11 @@ static PyObject *hold_close(PyObject *object, PyObject *unused)
 		Py_RETURN_NONE;
 	users = host_load_acquire(&self->held->users);
 	if (users > 1)
-		return PyErr_Format(PyExc_BufferError,
-		                    "%llu buffers or tensors still use this hold: release "
-		                    "them, or drop the hold and let the last one end it",
-		                    (unsigned long long)users - 1);
+		return PyErr_Format(
+			PyExc_BufferError,
+			"%llu buffers or tensors still use this hold: release "
+			"them, or drop the hold and let the last one end it",
+			(unsigned long long)users - 1);
 	binding_held_put(self->held);
 	self->held = NULL;
 	Py_RETURN_NONE;
@@ -209,7 +210,8 @@ static PyObject *hold_descriptor(PyObject *object, PyObject *unused)
 	fd = lodic_hold_fd(held->hold, &at);
 	Py_END_ALLOW_THREADS
 	binding_held_put(held);
-	return fd < 0 ? binding_error(fd, NULL) : Py_BuildValue("iL", fd, (long long)at);
+	return fd < 0 ? binding_error(fd, NULL)
+	              : Py_BuildValue("iL", fd, (long long)at);
 }
 
 static PyObject *hold_private(PyObject *object, PyObject *unused)

@@ -39,8 +39,8 @@ int binding_is(PyObject *object, const char *type)
 	Py_XDECREF(wanted);
 	Py_XDECREF(module);
 	if (is == 0)
-		PyErr_Format(PyExc_TypeError, "the first argument must be of the type %s",
-		             type);
+		PyErr_Format(PyExc_TypeError,
+		             "the first argument must be of the type %s", type);
 	return is == 1;
 }
 

@@ -33,8 +33,8 @@ static void *private_map(int fd, off_t at, size_t length)
 	if (room == MAP_FAILED)
 		return NULL;
 	skip = more ? ((size_t)at - (size_t)room) % PRIVATE_HUGE : 0;
-	map = mmap(room + skip, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
-	           at);
+	map = mmap(room + skip, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+	           fd, at);
 	if (map == MAP_FAILED) {
 		err = errno;
 		munmap(room, length + more);
@@ -90,7 +90,8 @@ static int private_get_buffer(PyObject *object, Py_buffer *view, int flags)
 {
 	struct binding_private *self = (struct binding_private *)object;
 
-	return PyBuffer_FillInfo(view, object, self->data, (Py_ssize_t)self->bytes, 0, flags);
+	return PyBuffer_FillInfo(view, object, self->data, (Py_ssize_t)self->bytes, 0,
+	                         flags);
 }
 
 static Py_ssize_t private_length(PyObject *object)

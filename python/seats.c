@@ -69,8 +69,9 @@ int seats_begin(void)
 	int err = pthread_key_create(&seats_key, seats_thread_ends);
 
 	/* A child must not find the lock taken by a thread that it does not have. */
-	return -(err ? err : pthread_atfork(seats_lock_all, seats_unlock_all,
-	                                    seats_unlock_all));
+	return -(err ? err
+	             : pthread_atfork(seats_lock_all, seats_unlock_all,
+	                              seats_unlock_all));
 }
 
 /* Where this thread's list begins. NULL: there is no memory. */
