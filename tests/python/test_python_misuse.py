@@ -13,6 +13,7 @@ import pathlib
 import pickle
 import random
 import resource
+import signal
 import sys
 import threading
 import warnings
@@ -147,6 +148,43 @@ class Misuse(Case):
             self.assertTrue(views[0] == self.data and views[2] == self.data[MIB // 2:][:MIB])
         views.clear()
         holds.clear()
+        self.nothing_used()
+
+    def test_fork_while_threads_read(self):
+        end, wrong = threading.Event(), []
+
+        def read(seed):
+            places = random.Random(seed)
+            while not end.is_set():
+                at = places.randrange(len(self.data))
+                with self.cache.open(self.path) as file:
+                    hold = file.hold(0, MIB)
+                    if file.read(99, at) != self.data[at:at + 99] or memoryview(hold)[0] != \
+                            self.data[0]:
+                        wrong.append(at)
+
+        threads = [threading.Thread(target=read, args=(SEED + i,)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    status = 1
+                    try:
+                        signal.alarm(60)
+                        assert self.file.read(99, 7) == self.data[7:106]
+                        assert bytes(self.cache.open(self.path).hold()) == self.data
+                        gc.collect()
+                        status = 0
+                    finally:
+                        os._exit(status)
+                self.assertEqual(os.waitpid(child, 0)[1], 0)
+        finally:
+            end.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
         self.nothing_used()
 
     def test_fork_child_cannot_give_descriptors(self):
