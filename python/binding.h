@@ -49,8 +49,8 @@ int binding_is(PyObject *object, const char *type);
 /* Sets OSError, or what it is for this errno. name may be NULL. Always returns NULL. */
 PyObject *binding_error(int error, PyObject *name);
 
-/* The memory of a hold, with those that use it: the Python object, its buffers and the tensors
- * made of it. The last one releases it, on any thread and without the interpreter's lock. */
+/* The memory of a hold, with those that use it: the Python object, and its buffers. The last one
+ * releases it, on any thread and without the interpreter's lock. */
 struct binding_held {
 	uint64_t users; /* atomic */
 	struct lodic_hold *hold;
@@ -61,10 +61,24 @@ struct binding_held {
 void binding_held_get(struct binding_held *held);
 void binding_held_put(struct binding_held *held);
 
-/* A capsule "dltensor_versioned" of the whole hold: bytes, read-only. NULL: an exception. */
+/* A writable mapping of a hold's memory, which this process shares until it writes there. It
+ * outlives the hold. */
+struct binding_map {
+	void *map;
+	size_t map_bytes;
+	char *data; /* the hold's first byte */
+	size_t bytes;
+};
+
+/* Maps the hold. On an error an exception is set, and the result is -1. The interpreter's lock is
+ * held by the first, and need not be by the second. */
+int binding_map_begin(struct binding_held *held, struct binding_map *ret_map);
+void binding_map_end(struct binding_map *map);
+
+/* A writable buffer of the hold's bytes, and a capsule "dltensor_versioned" of them. NULL: an
+ * exception is set. */
+PyObject *binding_private(struct binding_held *held);
 PyObject *binding_dlpack(struct binding_held *held);
-/* A writable buffer of bytes in fd from at on. Memory is shared until it is written to. */
-PyObject *binding_private(PyObject *module, int fd, off_t at, uint64_t bytes);
 int binding_add_private(PyObject *module);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * A hold as a DLPack tensor of bytes. DLPack says that memory is read-only since version 1.0, so
- * a consumer of an older one gets nothing. The structs are those of the DLPack specification.
+ * a consumer of an older one gets nothing. Some consumers do not look at that (PyTorch 2.15), and
+ * a write to a hold is a SIGSEGV. So the tensor is of a private mapping: a write there changes a
+ * copy that only this process has. The structs are those of the DLPack specification.
  */
 #include <stdlib.h>
 
@@ -39,7 +41,7 @@ struct dlpack_managed {
 
 struct dlpack {
 	struct dlpack_managed managed;
-	struct binding_held *held;
+	struct binding_map map;
 	int64_t shape, stride;
 };
 
@@ -48,7 +50,7 @@ static void dlpack_delete(struct dlpack_managed *managed)
 {
 	struct dlpack *dlpack = (struct dlpack *)managed;
 
-	binding_held_put(dlpack->held);
+	binding_map_end(&dlpack->map);
 	free(dlpack);
 }
 
@@ -70,7 +72,10 @@ PyObject *binding_dlpack(struct binding_held *held)
 
 	if (!dlpack)
 		return PyErr_NoMemory();
-	dlpack->held = held;
+	if (binding_map_begin(held, &dlpack->map)) {
+		free(dlpack);
+		return NULL;
+	}
 	dlpack->shape = (int64_t)held->bytes;
 	dlpack->stride = 1;
 	dlpack->managed = (struct dlpack_managed){
@@ -78,7 +83,7 @@ PyObject *binding_dlpack(struct binding_held *held)
 		.deleter = dlpack_delete,
 		.flags = DLPACK_READ_ONLY,
 		.tensor = {
-			.data = (void *)held->data,
+			.data = dlpack->map.data,
 			.device = { .type = DLPACK_CPU },
 			.ndim = 1,
 			.dtype = { .code = DLPACK_UINT, .bits = 8, .lanes = 1 },
@@ -88,10 +93,7 @@ PyObject *binding_dlpack(struct binding_held *held)
 	};
 	capsule = PyCapsule_New(&dlpack->managed, "dltensor_versioned",
 	                        dlpack_capsule_ends);
-	if (!capsule) {
-		free(dlpack);
-		return NULL;
-	}
-	binding_held_get(held);
+	if (!capsule)
+		dlpack_delete(&dlpack->managed);
 	return capsule;
 }

@@ -134,7 +134,7 @@ static PyObject *hold_new(PyTypeObject *type, PyObject *args, PyObject *words)
 	return (PyObject *)self;
 }
 
-/* Nobody uses a buffer: each has a reference to this object. A tensor may still use the memory. */
+/* Nobody uses a buffer: each has a reference to this object. */
 static void hold_dealloc(PyObject *object)
 {
 	struct binding_hold *self = (struct binding_hold *)object;
@@ -188,7 +188,7 @@ static PyObject *hold_close(PyObject *object, PyObject *unused)
 	if (users > 1)
 		return PyErr_Format(
 			PyExc_BufferError,
-			"%llu buffers or tensors still use this hold: release "
+			"%llu buffers still use this hold: release "
 			"them, or drop the hold and let the last one end it",
 			(unsigned long long)users - 1);
 	binding_held_put(self->held);
@@ -217,29 +217,9 @@ static PyObject *hold_descriptor(PyObject *object, PyObject *unused)
 static PyObject *hold_private(PyObject *object, PyObject *unused)
 {
 	struct binding_held *held = hold_open(object, PyExc_ValueError);
-	PyObject *module, *buffer = NULL;
-	off_t at;
-	int fd;
 
 	(void)unused;
-	if (!held)
-		return NULL;
-	module = PyImport_ImportModule("lodic._lodic");
-	if (!module)
-		return NULL;
-	binding_held_get(held);
-	Py_BEGIN_ALLOW_THREADS
-	fd = lodic_hold_fd(held->hold, &at);
-	Py_END_ALLOW_THREADS
-	if (fd < 0)
-		binding_error(fd, NULL);
-	else
-		buffer = binding_private(module, fd, at, held->bytes);
-	if (fd >= 0)
-		close(fd);
-	binding_held_put(held);
-	Py_DECREF(module);
-	return buffer;
+	return held ? binding_private(held) : NULL;
 }
 
 static PyObject *hold_dlpack(PyObject *object, PyObject *unused)
@@ -265,7 +245,7 @@ static PyObject *hold_closed(PyObject *object, void *unused)
 
 static PyMethodDef hold_methods[] = {
 	{ "close", hold_close, METH_NOARGS,
-	  "close($self)\n--\n\nEnds the hold. BufferError: a buffer or a tensor uses it." },
+	  "close($self)\n--\n\nEnds the hold. BufferError: a buffer uses it." },
 	{ "descriptor", hold_descriptor, METH_NOARGS,
 	  "descriptor($self)\n--\n\n"
 	  "(fd, at): a new descriptor of the memory, and where the hold begins in it.\n\n"

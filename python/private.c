@@ -15,10 +15,7 @@
 
 struct binding_private {
 	PyObject_HEAD
-	void *map; /* NULL: none */
-	size_t map_bytes;
-	char *data;
-	size_t bytes;
+	struct binding_map map; /* map.map may be NULL: none */
 };
 
 /* Maps length bytes of fd from at on, where huge pages fit. NULL: errno says why not. */
@@ -48,28 +45,59 @@ static void *private_map(int fd, off_t at, size_t length)
 	return map;
 }
 
-PyObject *binding_private(PyObject *module, int fd, off_t at, uint64_t bytes)
+int binding_map_begin(struct binding_held *held, struct binding_map *ret_map)
 {
-	PyObject *type = PyObject_GetAttrString(module, "Private");
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), within = (size_t)at % page;
-	struct binding_private *self;
-	size_t length = (within + (size_t)bytes + page - 1) / page * page;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), within, length;
+	void *map = NULL;
+	int fd, err = 0;
+	off_t at;
 
+	binding_held_get(held);
+	Py_BEGIN_ALLOW_THREADS
+	fd = lodic_hold_fd(held->hold, &at);
+	if (fd < 0) {
+		err = fd;
+	} else {
+		within = (size_t)at % page;
+		length = (within + (size_t)held->bytes + page - 1) / page * page;
+		map = private_map(fd, at - (off_t)within, length);
+		if (!map)
+			err = -errno;
+		close(fd);
+	}
+	Py_END_ALLOW_THREADS
+	if (err)
+		binding_error(err, NULL);
+	else
+		*ret_map = (struct binding_map){ .map = map,
+			                         .map_bytes = length,
+			                         .data = (char *)map + within,
+			                         .bytes = (size_t)held->bytes };
+	binding_held_put(held);
+	return err ? -1 : 0;
+}
+
+void binding_map_end(struct binding_map *map)
+{
+	if (map->map)
+		munmap(map->map, map->map_bytes);
+}
+
+PyObject *binding_private(struct binding_held *held)
+{
+	PyObject *module = PyImport_ImportModule("lodic._lodic");
+	PyObject *type = module ? PyObject_GetAttrString(module, "Private") : NULL;
+	struct binding_private *self = NULL;
+	allocfunc alloc;
+
+	Py_XDECREF(module);
 	if (!type)
 		return NULL;
-	self = (struct binding_private *)((allocfunc)PyType_GetSlot(
-		(PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
+	alloc = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
+	self = (struct binding_private *)alloc((PyTypeObject *)type, 0);
 	Py_DECREF(type);
-	if (!self)
-		return NULL;
-	self->map = private_map(fd, at - (off_t)within, length);
-	if (!self->map) {
-		Py_DECREF(self);
-		return binding_error(errno, NULL);
-	}
-	self->map_bytes = length;
-	self->data = (char *)self->map + within;
-	self->bytes = (size_t)bytes;
+	if (self && binding_map_begin(held, &self->map))
+		Py_CLEAR(self);
 	return (PyObject *)self;
 }
 
@@ -80,8 +108,7 @@ static void private_dealloc(PyObject *object)
 	PyTypeObject *type = Py_TYPE(object);
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
-	if (self->map)
-		munmap(self->map, self->map_bytes);
+	binding_map_end(&self->map);
 	free_object(object);
 	Py_DECREF(type);
 }
@@ -90,13 +117,13 @@ static int private_get_buffer(PyObject *object, Py_buffer *view, int flags)
 {
 	struct binding_private *self = (struct binding_private *)object;
 
-	return PyBuffer_FillInfo(view, object, self->data, (Py_ssize_t)self->bytes, 0,
-	                         flags);
+	return PyBuffer_FillInfo(view, object, self->map.data,
+	                         (Py_ssize_t)self->map.bytes, 0, flags);
 }
 
 static Py_ssize_t private_length(PyObject *object)
 {
-	return (Py_ssize_t)((struct binding_private *)object)->bytes;
+	return (Py_ssize_t)((struct binding_private *)object)->map.bytes;
 }
 
 static PyType_Slot private_slots[] = {

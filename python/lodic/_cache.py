@@ -234,6 +234,9 @@ class Hold(_lodic.Hold):
     bytes stay as they are, whatever becomes of the file and of the service. Any thread may use and
     drop it. It ends with its last buffer, or when close() is called.
 
+    A library that writes to read-only buffers crashes the process, as torch.frombuffer() would.
+    Give it `hold.private()`. Tensors by DLPack are of such a private buffer, and marked read-only.
+
     A forked child has what its parent holds. A hold pickles as its socket, path, offset and
     length, so the process that unpickles it must find the file.
 
@@ -241,7 +244,7 @@ class Hold(_lodic.Hold):
     >>> view = memoryview(hold)
     >>> hold.close()                               # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    BufferError: 1 buffers or tensors still use this hold: ...
+    BufferError: 1 buffers still use this hold: ...
 
     >>> view.release()
     >>> hold.close()
@@ -261,7 +264,10 @@ class Hold(_lodic.Hold):
             raise BufferError("a hold is in the CPU's memory")
         if copy:
             raise BufferError("a hold makes no copies: copy what you have made of it")
-        return self._dlpack()
+        try:
+            return self._dlpack()
+        except OSError as error:
+            raise BufferError(f"this hold can give no tensor: {error.strerror}") from error
 
     def __reduce__(self) -> Any:
         socket, path, offset = self.origin
