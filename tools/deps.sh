@@ -54,6 +54,8 @@ table() {
 	busybox-static|kernel|cmd:busybox|the guest's shell and tools
 	ccache|kernel|cmd:ccache|keeps what the compiler has made
 	git|kernel|cmd:git|applies the series
+	man-db|check|cmd:man|tests/packaging: man pages as man(1) shows them
+	zsh|check|cmd:zsh|tests/packaging: its completion
 	perl|check kernel|cmd:perl|checkpatch.pl, and Linux's own build; tests/run
 	python3-ply|kernel|py:ply|checkpatch.pl looks at licence lines with it
 	python3-git|kernel|py:git|the same

@@ -76,12 +76,14 @@ ROOMS = [
     Room("rocksdb/", "`liblodic-rocksdb.so`: a file system for RocksDB, in C++", ("include/",)),
     Room("rust/", "the crate `lodic`: guards in Rust", ()),
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
+    Room("packaging/", "man pages, completion, Debian packages: made from what the rest says", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "measure/"), ("matplotlib", "drawing", "duckdb",  # sim/figures/drawing.py
                                 "lodic", "numpy", "safetensors")),
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
-         "`rocksdb/`, `rust/`, `install/`, `python/`, `recipes/`, the mutants' builds", ("",),
+         "`rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, `recipes/`, the mutants' "
+         "builds", ("",),
          ("duck", "nginx",  # of bench/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),

@@ -337,6 +337,21 @@ class Installed(unittest.TestCase):
         self.assertEqual([path.name for path in self.prefix.rglob("liblodic.so.*")],
                          [f"liblodic.so.{version.split('.', maxsplit=1)[0]}"])
 
+    def test_man_pages_and_completion_are_where_they_are_looked_for(self):
+        share = self.prefix / "share"
+        for name in "man1/lodic.1", "man1/lodic-run.1", "man3/lodic_pin.3", "man5/lodic.conf.5":
+            text = (share / "man" / name).read_text(encoding="utf-8")
+            self.assertRegex(text, r"(?m)^\.TH ", name)
+        for name in PROGRAMS:
+            self.assertTrue((share / "bash-completion" / "completions" / name).is_file(), name)
+        self.assertTrue((share / "zsh" / "site-functions" / "_lodic").is_file())
+        named = set(re.findall(r"doc\\?/([\w-]+\.md)", "".join(
+            page.read_text(encoding="utf-8").replace("\\-", "-")
+            for page in (share / "man").rglob("*.[135]"))))
+        self.assertIn("hazards.md", named)
+        for name in named:
+            self.assertTrue((share / "doc" / "lodic" / "doc" / name).is_file(), name)
+
     def test_install_says_what_is_still_to_do(self):
         packages = next(self.prefix.rglob("lodic.pc")).parent
         self.assertIn(f"export PKG_CONFIG_PATH={packages}\n", self.done.stdout)
