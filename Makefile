@@ -14,9 +14,9 @@ export LODIC_WHEELS = $(abspath $(BUILD))/wheels
 C_FILES = find bench check cli core doc host include lib measure preload python \
 	sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-kernel deps-python build demo \
+.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-deb deps-kernel deps-python build demo \
 	check kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
-	soak-move \
+	soak-move deb \
 	bench bench-apps bench-faces bench-recordings bench-scale figures \
 	fmt install uninstall wheel clean
 .DEFAULT_GOAL := help
@@ -42,6 +42,7 @@ help:
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
 	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
+	@echo 'make deb                Debian packages, into $(BUILD)/deb/'
 	@echo 'make deps               every package that any of the above needs'
 	@echo 'make fmt                lay out the C text'
 	@echo 'make clean              remove $(BUILD)/'
@@ -49,7 +50,7 @@ help:
 deps:
 	@sh tools/deps.sh all
 
-deps-build deps-check deps-bench deps-fmt deps-kernel deps-python: deps-%:
+deps-build deps-check deps-bench deps-deb deps-fmt deps-kernel deps-python: deps-%:
 	@sh tools/deps.sh $*
 
 build: deps-build
@@ -124,6 +125,9 @@ install: build
 
 uninstall:
 	@$(PYTHON) tools/install.py uninstall --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
+
+deb: deps-deb
+	@$(PYTHON) packaging/deb.py --output $(BUILD)/deb $(ARGS)
 
 fmt: deps-fmt
 	@$(C_FILES) -exec clang-format -i {} +

@@ -3,7 +3,7 @@
 # Installs the missing packages that lodic needs, and says what each is for. When all are
 # there, it is silent and quick.
 #
-#   tools/deps.sh [build|check|bench|fmt|kernel|python|server|all]
+#   tools/deps.sh [build|check|bench|deb|fmt|kernel|python|server|all]
 #
 # With `check`, `bench` and `all` it then has tools/wheels.sh install what Debian does not have.
 #
@@ -17,9 +17,10 @@ set -eu
 
 set_name=${1:-all}
 case $set_name in
-build | check | bench | fmt | kernel | python | server | all) ;;
+build | check | bench | deb | fmt | kernel | python | server | all) ;;
 *)
-	echo "deps: unknown set '$set_name': see the top of tools/deps.sh" >&2
+	echo "deps: unknown set '$set_name'; there are" \
+		"build, check, bench, deb, fmt, kernel, python, server, all" >&2
 	exit 2
 	;;
 esac
@@ -54,6 +55,10 @@ table() {
 	busybox-static|kernel|cmd:busybox|the guest's shell and tools
 	ccache|kernel|cmd:ccache|keeps what the compiler has made
 	git|kernel|cmd:git|applies the series
+	dpkg-dev|check deb|cmd:dpkg-buildpackage|make deb
+	debhelper|check deb|cmd:dh|make deb
+	lintian|deb|cmd:lintian|looks for faults in packages
+	mmdebstrap|deb|cmd:mmdebstrap|make deb-check: a system to install them in
 	man-db|check|cmd:man|tests/packaging: man pages as man(1) shows them
 	zsh|check|cmd:zsh|tests/packaging: its completion
 	perl|check kernel|cmd:perl|checkpatch.pl, and Linux's own build; tests/run
