@@ -14,9 +14,9 @@ export LODIC_WHEELS = $(abspath $(BUILD))/wheels
 C_FILES = find bench check cli core doc host include lib measure preload python \
 	sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-fmt deps-deb deps-kernel deps-python build demo \
-	check kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
-	soak-move deb \
+.PHONY: help deps deps-build deps-check deps-bench deps-deb deps-fmt deps-kernel deps-python \
+	build demo check kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
+	soak-move deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale figures \
 	fmt install uninstall wheel clean
 .DEFAULT_GOAL := help
@@ -43,6 +43,7 @@ help:
 	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
 	@echo 'make deb                Debian packages, into $(BUILD)/deb/'
+	@echo 'make deb-check          installs them by apt in a system of their own, and uses them'
 	@echo 'make deps               every package that any of the above needs'
 	@echo 'make fmt                lay out the C text'
 	@echo 'make clean              remove $(BUILD)/'
@@ -128,6 +129,10 @@ uninstall:
 
 deb: deps-deb
 	@$(PYTHON) packaging/deb.py --output $(BUILD)/deb $(ARGS)
+
+# Status 77: it cannot run here, and has said why.
+deb-check: deps-deb
+	@$(PYTHON) packaging/deb_check.py --packages $(BUILD)/deb $(ARGS) || [ $$? = 77 ]
 
 fmt: deps-fmt
 	@$(C_FILES) -exec clang-format -i {} +

@@ -128,18 +128,15 @@ def parse_options():
     return parser.parse_args()
 
 
-def main():
-    options = parse_options()
-    output = options.output.resolve()
-    more = "noopt" if options.quick else ""
+def make(output, twice, more=""):
+    """Puts the packages into a folder. Returns the exit status."""
     try:
         for program, package in PROGRAMS.items():
             if not shutil.which(program):
                 raise Problem(f"there is no {program} (package {package})")
         built = build(output / "work", more)
-        if options.twice:
-            other = build(output / "work-2" / "in-another-folder", more)
-            differ = compare(built, other)
+        if twice:
+            differ = compare(built, build(output / "work-2" / "in-another-folder", more))
             if differ:
                 raise Problem(f"not the same bytes in both builds: {', '.join(differ)}")
             print(f"{len(built)} packages, the same bytes in two builds")
@@ -153,6 +150,11 @@ def main():
         print(f"deb: {err}", file=sys.stderr)
         return 1
     return 0
+
+
+def main():
+    options = parse_options()
+    return make(options.output.resolve(), options.twice, "noopt" if options.quick else "")
 
 
 if __name__ == "__main__":
