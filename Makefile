@@ -14,9 +14,9 @@ export LODIC_WHEELS = $(abspath $(BUILD))/wheels
 C_FILES = find bench check cli core doc host include lib measure preload python \
 	sim tests -name '*.[ch]'
 
-.PHONY: help deps deps-build deps-check deps-bench deps-deb deps-fmt deps-kernel deps-python \
-	build demo check kernel-check soak soak-cache soak-counter soak-fuzz soak-holds \
-	soak-move deb deb-check arm64-check \
+.PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \
+	deps-python build demo check kernel-check soak soak-cache soak-counter soak-fuzz \
+	soak-holds soak-move deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale figures \
 	fmt install uninstall wheel clean
 .DEFAULT_GOAL := help
@@ -44,6 +44,7 @@ help:
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
 	@echo 'make deb                Debian packages, into $(BUILD)/deb/'
 	@echo 'make deb-check          installs them by apt in a system of their own, and uses them'
+	@echo 'make arm64-check        builds for arm64, and runs unit tests under qemu-user'
 	@echo 'make deps               every package that any of the above needs'
 	@echo 'make fmt                lay out the C text'
 	@echo 'make clean              remove $(BUILD)/'
@@ -51,7 +52,7 @@ help:
 deps:
 	@sh tools/deps.sh all
 
-deps-build deps-check deps-bench deps-deb deps-fmt deps-kernel deps-python: deps-%:
+deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel deps-python: deps-%:
 	@sh tools/deps.sh $*
 
 build: deps-build
@@ -133,6 +134,9 @@ deb: deps-deb
 # Status 77: it cannot run here, and has said why.
 deb-check: deps-deb
 	@$(PYTHON) packaging/deb_check.py --packages $(BUILD)/deb $(ARGS) || [ $$? = 77 ]
+
+arm64-check: deps-check deps-arm64
+	@$(PYTHON) packaging/arm64_check.py --build $(BUILD)/arm64 $(ARGS) || [ $$? = 77 ]
 
 fmt: deps-fmt
 	@$(C_FILES) -exec clang-format -i {} +

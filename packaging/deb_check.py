@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 
+import apt_sources
 import deb
 
 SKIP = 77
@@ -81,14 +82,6 @@ def run(*command, **more):
                           timeout=SECONDS, **more)
 
 
-def sources():
-    """This machine's own apt sources."""
-    apt = pathlib.Path("/etc/apt")
-    return [path for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
-            if path.suffix in (".list", ".sources") and path.is_file()
-            and re.search(r"(?m)^(deb |Types:)", path.read_text(encoding="utf-8"))]
-
-
 def make_system(root):
     """A minimal Debian, with what the checks need. No network, no mmdebstrap: a skip."""
     if os.geteuid() != 0:
@@ -96,12 +89,12 @@ def make_system(root):
     for program in "mmdebstrap", "unshare", "chroot":
         if not shutil.which(program):
             skip(f"there is no {program}")
-    release = pathlib.Path("/etc/os-release").read_text(encoding="utf-8")
-    name = re.search(r"(?m)^VERSION_CODENAME=(\w+)", release)
-    if not name or "ID=debian" not in release.split("\n"):
+    name = apt_sources.release()
+    if not name:
         skip("this machine is no Debian, and has no sources of it")
     done = run("mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--skip=cleanup/apt",
-               f"--include={','.join(TOOLS)}", name[1], root, *sources())
+               f"--include={','.join(TOOLS)}", name, root,
+               *apt_sources.files())
     if done.returncode:
         skip(f"mmdebstrap cannot make a system: {' '.join(done.stdout.split())[-300:]}")
     if os.path.exists("/etc/resolv.conf"):

@@ -3,7 +3,7 @@
 # Installs the missing packages that lodic needs, and says what each is for. When all are
 # there, it is silent and quick.
 #
-#   tools/deps.sh [build|check|bench|deb|fmt|kernel|python|server|all]
+#   tools/deps.sh [build|check|arm64|bench|deb|fmt|kernel|python|server|all]
 #
 # With `check`, `bench` and `all` it then has tools/wheels.sh install what Debian does not have.
 #
@@ -17,10 +17,10 @@ set -eu
 
 set_name=${1:-all}
 case $set_name in
-build | check | bench | deb | fmt | kernel | python | server | all) ;;
+build | check | arm64 | bench | deb | fmt | kernel | python | server | all) ;;
 *)
 	echo "deps: unknown set '$set_name'; there are" \
-		"build, check, bench, deb, fmt, kernel, python, server, all" >&2
+		"build, check, arm64, bench, deb, fmt, kernel, python, server, all" >&2
 	exit 2
 	;;
 esac
@@ -58,7 +58,9 @@ table() {
 	dpkg-dev|check deb|cmd:dpkg-buildpackage|make deb
 	debhelper|check deb|cmd:dh|make deb
 	lintian|deb|cmd:lintian|looks for faults in packages
-	mmdebstrap|deb|cmd:mmdebstrap|make deb-check: a system to install them in
+	gcc-aarch64-linux-gnu|arm64|cmd:aarch64-linux-gnu-gcc|make arm64-check
+	qemu-user|arm64|cmd:qemu-aarch64|make arm64-check
+	mmdebstrap|arm64 deb|cmd:mmdebstrap|systems for make deb-check and make arm64-check
 	man-db|check|cmd:man|tests/packaging: man pages as man(1) shows them
 	zsh|check|cmd:zsh|tests/packaging: its completion
 	perl|check kernel|cmd:perl|checkpatch.pl, and Linux's own build; tests/run
