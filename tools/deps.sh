@@ -41,7 +41,7 @@ table() {
 	clang|check|cmd:clang|the second compiler, with other warnings
 	libcmocka-dev|check|pc:cmocka|unit tests
 	python3|build check bench|cmd:python3|tools/install.py, tools/check.py, bench/run.py
-	python3-dev|check bench python|pc:python3|python/: the extension module
+	python3-dev|check bench deb python|pc:python3|python/: the extension module
 	python3-pip|check bench|py:pip|tools/wheels.sh: duckdb, numpy and others
 	python3-matplotlib|bench|py:matplotlib|draws the figures of make bench
 	rocksdb-tools|check bench|cmd:db_bench|runs under lodic run; kernel/run observe watches it
@@ -57,6 +57,7 @@ table() {
 	git|kernel|cmd:git|applies the series
 	dpkg-dev|check deb|cmd:dpkg-buildpackage|make deb
 	debhelper|check deb|cmd:dh|make deb
+	dh-python|check deb|cmd:dh_python3|make deb: the package for Python
 	lintian|deb|cmd:lintian|looks for faults in packages
 	gcc-aarch64-linux-gnu|arm64|cmd:aarch64-linux-gnu-gcc|make arm64-check
 	qemu-user|arm64|cmd:qemu-aarch64|make arm64-check

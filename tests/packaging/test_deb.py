@@ -19,7 +19,7 @@ import unittest
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 SECONDS = 600
 SKIP = 77
-PACKAGES = ["liblodic-dev", "liblodic0", "lodic"]
+PACKAGES = ["liblodic-dev", "liblodic0", "lodic", "python3-lodic"]
 # What a user of each package looks for. TRIPLET is the machine's.
 FILES = {
     "lodic": ["usr/bin/lodic", "usr/bin/lodic-check", "usr/bin/lodic-sim",
@@ -33,6 +33,8 @@ FILES = {
                      "usr/lib/TRIPLET/liblodic.so", "usr/lib/TRIPLET/liblodic.a",
                      "usr/lib/TRIPLET/pkgconfig/lodic.pc", "usr/share/man/man3/lodic_pinv.3.gz",
                      "usr/share/doc/liblodic-dev/examples/example.c"],
+    "python3-lodic": ["usr/lib/python3/dist-packages/lodic/__init__.py",
+                      "usr/lib/python3/dist-packages/lodic/_lodic.abi3.so"],
 }
 
 
@@ -89,7 +91,9 @@ class Packages(unittest.TestCase):
         self.assertEqual(set(re.findall(r"(?m)^ (\S+)@", kept)), exported)
 
     def test_nothing_is_enabled_or_started(self):
-        for path in self.packages.values():
+        for package, path in self.packages.items():
+            if package == "python3-lodic":  # Debian's tool compiles its modules
+                continue
             names = run("dpkg-deb", "-I", path).stdout
             self.assertNotRegex(names, r"postinst|preinst|prerm|postrm", path.name)
 
@@ -125,6 +129,21 @@ class Packages(unittest.TestCase):
                          ("sum 10000; 3 blocks in place, 0 copied\n", ""))
         self.assertEqual(program, str(self.root / "usr" / "bin" / "lodic"))
 
+    def test_python_reads_through_the_service_of_the_package(self):
+        (self.folder / "bytes").write_bytes(b"\2" * 5000)
+        modules = self.root / "usr" / "lib" / "python3" / "dist-packages"
+        socket = self.folder / "python-sock"
+        program = ("import lodic, sys\n"
+                   "with lodic.Cache(socket=sys.argv[1], idle_exit=1) as cache:\n"
+                   "    with cache.open(sys.argv[2]) as f, f.hold() as hold:\n"
+                   "        print(lodic.__file__, sum(memoryview(hold)))\n")
+        done = run("/usr/bin/python3", "-c", program, socket, self.folder / "bytes", env={
+            "PYTHONPATH": str(modules), "PATH": f"{self.root}/usr/bin:/usr/bin:/bin"})
+        self.assertEqual((done.stdout, done.stderr), (f"{modules}/lodic/__init__.py 10000\n", ""))
+        info = list(modules.glob("lodic-*.dist-info"))
+        self.assertIn("lodic.fs:LodicFileSystem",
+                      (info[0] / "entry_points.txt").read_text(encoding="ascii"))
+
     def test_lintian_finds_nothing(self):
         if not shutil.which("lintian"):
             self.skipTest("there is no lintian")
@@ -134,7 +153,8 @@ class Packages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for needed, of in ("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper"):
+    for needed, of in (("dpkg-buildpackage", "dpkg-dev"), ("dh", "debhelper"),
+                       ("dh_python3", "dh-python"), ("py3versions", "python3-dev")):
         if not shutil.which(needed):
             print(f"skipped: there is no {needed} (package {of})")
             sys.exit(SKIP)
