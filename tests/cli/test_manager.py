@@ -529,7 +529,7 @@ class Units(unittest.TestCase):
                     for line in unit.split("\n"))
                 place.joinpath(f"{instance}.{kind}").write_text(unit, encoding="ascii")
             done = subprocess.run(
-                [program, f"--{scope}", "verify", place / f"{instance}.service",
+                [program, f"--{scope}", "--man=no", "verify", place / f"{instance}.service",
                  place / f"{instance}.socket"], text=True, check=False, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, timeout=SECONDS,
                 env={**os.environ, "XDG_RUNTIME_DIR": folder})
