@@ -287,8 +287,9 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
     with open(options.output, "w", newline="", encoding="utf-8") as f:
         csv.writer(f).writerows([FIELDS, *rows])
-    text = f"{machine()}; a file of {options.size >> 20} MiB, {options.rounds} rounds; medians, " \
-        f"with the quartiles in brackets.\n\n{table(rows, options.workers)}"
+    text = f"{machine()}. The file has {options.size >> 20} MiB. The table has the medians of " \
+        f"{options.rounds} rounds, and the quartiles in brackets.\n\n" \
+        f"{table(rows, options.workers)}"
     print(text, end="")
     if options.page:
         page = PAGE.read_text(encoding="utf-8")
