@@ -56,11 +56,15 @@ extern const struct check_mutant check_mutants_count[];
 extern const struct check_mutant check_mutants_arena[];
 extern const struct check_mutant check_mutants_own[];
 extern const struct check_mutant check_mutants_kloc[];
+/* These show where movers move tasks to other CPUs, and are searched with them. */
+extern const struct check_mutant check_mutants_moved[];
 
 /* The i-th of all mutants, the one with that number, the one with that name. NULL: there is
  * none. */
 const struct check_mutant *check_mutant_at(u32 i);
 const struct check_mutant *check_mutant_find(u32 number);
 const struct check_mutant *check_mutant_named(const char *name);
+/* Is it one of check_mutants_moved? */
+bool check_mutant_is_moved(const struct check_mutant *m);
 
 #endif

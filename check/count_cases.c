@@ -8,11 +8,10 @@
  *   threads    the same, the readers being threads of one user (LODIC s.5.2.4: they count
  *              in one place)
  *   one-cpu    the same, the readers taking turns on one CPU (they share its counters)
- *   migrate    the same, the readers being moved to another CPU at any moment
- *   scatter    the same from one CPU, each reader to one of its own
  *   collide    three readers of one CPU, each with a frame of its own, whose counts meet in
  *              one place of the CPU's table; all frames are reclaimed
- *   epochs     two readers, ticks all the while, and a freeze after each (refcache)
+ *   epochs     two readers. Each CPU has a clock of its own, which ticks, and which tries to
+ *              freeze after each tick (refcache)
  *   epochs-two the same, both readers holding two frames at a time
  *   query      readers, and a task that asks whether the frame is used
  *   keep       three readers of one CPU take two frames each and keep one to the end: then
@@ -22,13 +21,13 @@
  *   batch      the same, but as many as a batch are left, and one of them is given back
  *   collect    a user holds all frames (hazard: in all of its slots), while another thread
  *              of it comes and goes
- *   stay       one reference is held to the end, while a reader of its CPU comes and is
- *              moved: a freeze that succeeds then was deceived by the reader
+ *   stay       one reference is held to the end, while a reader of its CPU comes: a freeze
+ *              that succeeds then was deceived by the reader. With movers it may be moved
  */
 #include "check/count_world.h"
 
-#define TURNS 2u /* refs of each reader */
-#define EPOCH_TICKS 9u
+#define TURNS 2u       /* refs of each reader */
+#define EPOCH_TICKS 5u /* of each clock */
 /* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
 #define HOARD 35u
 /* Sloppy's: a batch, less the one that is given back. */
@@ -65,16 +64,6 @@ static void asker(void *arg)
 		count_world_query(0);
 }
 
-/* Moves each reader once, to another one's CPU or, from a common one, to one of its own;
- * readers are the first tasks. */
-static void mover(void *arg)
-{
-	u32 task = (u32)(uintptr_t)arg;
-
-	check_migrate(task, counted->c->one_cpu ? task + 1
-	                                        : (task + 1) % counted->c->nr_readers);
-}
-
 static void add_readers(const struct count_case *c)
 {
 	u32 i;
@@ -86,13 +75,10 @@ static void add_readers(const struct count_case *c)
 static void reclaim_setup(const void *arg)
 {
 	const struct count_case *c = arg;
-	u32 i;
 
 	count_world_setup(c);
 	add_readers(c);
 	check_task("reclaimer", c->nr_readers, reclaimer, NULL);
-	for (i = 0; c->migrates && i < c->nr_readers; i++)
-		check_fault("mover", mover, (void *)(uintptr_t)i);
 	count_world_ticks();
 }
 
@@ -211,33 +197,40 @@ static void collect_setup(const void *arg)
 static void stay_setup(const void *arg)
 {
 	const struct count_case *c = arg;
-	u32 i;
 
 	count_world_setup(c);
 	count_world_hoard(0, WORLD_SHARERS - 1, HOARD, 1);
 	add_readers(c);
 	check_task("reclaimer", host_nr_cpus() - 1, reclaimer, NULL);
-	for (i = 0; i < c->nr_readers; i++)
-		check_fault("mover", mover, (void *)(uintptr_t)i);
 	count_world_ticks();
 }
 
-/* A clock that ticks everywhere in turn, and tries to freeze after each tick. */
+/* A CPU's clock goes on by itself, so that clocks run apart. After a tick it tries to freeze,
+ * unless another CPU's clock is about it: one at a time may. */
 static void clock_and_freezer(void *arg)
 {
+	u32 cpu = (u32)(uintptr_t)arg;
 	u32 i;
 
-	(void)arg;
-	for (i = 0; i < EPOCH_TICKS; i++) {
-		u32 cpu = i % host_nr_cpus();
-
-		check_migrate(check_self(), cpu);
+	for (i = 0; i < EPOCH_TICKS && !counted->owned_once; i++) {
 		count_tick(&counted->count, cpu);
-		if (count_world_freeze(0)) {
+		if (counted->freezing)
+			continue;
+		counted->freezing = true;
+		if (!counted->owned_once && count_world_freeze(0)) {
+			counted->owned_once = true;
 			count_world_refill(0, WORLD_FRAMES);
-			return;
 		}
+		counted->freezing = false;
 	}
+}
+
+static void add_clocks(void)
+{
+	u32 cpu;
+
+	for (cpu = 0; cpu < host_nr_cpus(); cpu++)
+		check_task("clock", cpu, clock_and_freezer, (void *)(uintptr_t)cpu);
 }
 
 static void epochs_setup(const void *arg)
@@ -246,7 +239,7 @@ static void epochs_setup(const void *arg)
 
 	count_world_setup(c);
 	add_readers(c);
-	check_task("clock", 0, clock_and_freezer, NULL);
+	add_clocks();
 }
 
 /* Holds both frames, whose differences push each other out of one slot. */
@@ -276,7 +269,7 @@ static void epochs_two_setup(const void *arg)
 	count_world_setup(arg);
 	for (i = 0; i < 2; i++)
 		check_task("reader", i, pusher, (void *)(uintptr_t)i);
-	check_task("clock", 0, clock_and_freezer, NULL);
+	add_clocks();
 }
 
 static void query_setup(const void *arg)
@@ -294,10 +287,6 @@ static const struct count_case one = { .nr_readers = 1, .one_cpu = true };
 static const struct count_case four = { .nr_readers = 4 };
 static const struct count_case threads = { .nr_readers = 2, .one_user = true };
 static const struct count_case one_cpu = { .nr_readers = 2, .one_cpu = true };
-static const struct count_case scatter = { .nr_readers = 2,
-	                                   .one_cpu = true,
-	                                   .migrates = true };
-static const struct count_case migrate = { .nr_readers = 2, .migrates = true };
 
 void check_cases_owned(struct check_list *list);
 void check_cases_entry(struct check_list *list);
@@ -316,8 +305,6 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "reclaim4", s, &four, 5, reclaim_setup);
 		count_world_add(list, "threads", s, &threads, 3, reclaim_setup);
 		count_world_add(list, "one-cpu", s, &one_cpu, 3, reclaim_setup);
-		count_world_add(list, "migrate", s, &migrate, 3, reclaim_setup);
-		count_world_add(list, "scatter", s, &scatter, 3, reclaim_setup);
 		count_world_add(list, "collide", s, &one_cpu, 2, collide_setup);
 		count_world_add(list, "keep", s, &one_cpu, 2, keep_setup);
 		count_world_add(list, "hoard", s, &two, 3, hoard_setup);

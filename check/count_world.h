@@ -33,10 +33,9 @@ struct count_case {
 	u32 nr_readers;
 	bool one_user; /* all readers are threads of one user */
 	bool one_cpu;  /* and run on one CPU */
-	bool migrates;
-	bool deep; /* as in struct check_case */
-	u32 ways;  /* of a scheme's table; 0: as it comes */
-	bool lazy; /* its entries come only where a cas fails */
+	bool deep;     /* as in struct check_case */
+	u32 ways;      /* of a scheme's table; 0: as it comes */
+	bool lazy;     /* its entries come only where a cas fails */
 };
 
 struct count_world {
@@ -56,6 +55,7 @@ struct count_world {
 	u32 nr_mapped[WORLD_USERS];  /* such calls that have begun */
 	bool gone[WORLD_USERS][WORLD_FRAMES]; /* unmapped, and not mapped since */
 	bool left[WORLD_USERS];               /* no mapping at all since */
+	bool freezing, owned_once;            /* `epochs`: a clock tries to; one did */
 };
 
 extern struct count_world *counted;

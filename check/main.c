@@ -7,8 +7,8 @@
 
 #include "check/options.h"
 
-/* Searches of one case: two memory models, four strategies. */
-#define SEARCHES_PER_CASE (2u * 4u)
+/* Searches of one case: two memory models, with movers and without, four strategies. */
+#define SEARCHES_PER_CASE (2u * 2u * 4u)
 /* Three actors that must all meet need more schedules than two. */
 #define DEEP_TIMES 10u
 #define SHOW_FIRST 1000u /* schedules of the first try to show a mutant */
@@ -27,8 +27,9 @@ static void print_list(void)
 		       list.cases[i].deep ? "  (deep: 10 times the schedules)" : "");
 	puts("\nmutant                 breaks");
 	for (i = 0; (m = check_mutant_at(i)); i++)
-		printf("%-22s %s (%s, %s, %s)\n", m->name, m->breaks, m->scenario,
-		       m->scheme, search_memory_word(m->memory));
+		printf("%-22s %s (%s, %s, %s%s)\n", m->name, m->breaks, m->scenario,
+		       m->scheme, search_memory_word(m->memory),
+		       search_movers_word(check_mutant_is_moved(m)));
 }
 
 static const char *case_name(const struct check_case *c, bool of_scheme)
@@ -44,14 +45,14 @@ static bool wanted(const struct options *o, const struct check_case *c)
 }
 
 static void add(struct search *searches, u32 *nr, const struct options *o,
-                const struct check_case *c, enum check_memory memory)
+                const struct check_case *c, enum check_memory memory, bool movers)
 {
 	u32 nr_strategies = 0, i;
 
 	for (i = 0; i < 4; i++)
 		nr_strategies += o->strategies[i];
 	for (i = 0; i < 4; i++) {
-		if (!o->strategies[i])
+		if (!o->strategies[i] || (movers && i == CHECK_EXHAUSTIVE))
 			continue;
 		searches[(*nr)++] = (struct search){
 			.c = c,
@@ -63,11 +64,26 @@ static void add(struct search *searches, u32 *nr, const struct options *o,
 				.nr_schedules = (o->schedules * (c->deep ? DEEP_TIMES : 1) +
 				                 nr_strategies - 1) / nr_strategies,
 				.preemption_bound = o->bound,
+				.movers = movers,
 				.only = o->only,
 				.trace = o->trace,
 				.out = options_out(o),
 			},
 		};
+	}
+}
+
+/* All that o wants of one case. */
+static void add_case(struct search *searches, u32 *nr, const struct options *o,
+                     const struct check_case *c)
+{
+	for (u32 movers = 0; movers < 2; movers++) {
+		if (!(movers ? o->movers : o->no_movers))
+			continue;
+		if (o->sc)
+			add(searches, nr, o, c, CHECK_SC, movers);
+		if (o->tso)
+			add(searches, nr, o, c, CHECK_TSO, movers);
 	}
 }
 
@@ -131,14 +147,9 @@ static int run_searches(const struct options *o)
 	if (is_unknown("scenario", o->scenario, false) ||
 	    is_unknown("scheme", o->scheme, true))
 		return EXIT_USAGE;
-	for (i = 0; i < list.nr; i++) {
-		if (!wanted(o, &list.cases[i]))
-			continue;
-		if (o->sc)
-			add(s, &nr, o, &list.cases[i], CHECK_SC);
-		if (o->tso)
-			add(s, &nr, o, &list.cases[i], CHECK_TSO);
-	}
+	for (i = 0; i < list.nr; i++)
+		if (wanted(o, &list.cases[i]))
+			add_case(s, &nr, o, &list.cases[i]);
 	if (nr == 0) {
 		print_pairs(o);
 		return EXIT_USAGE;
@@ -196,6 +207,7 @@ static int run_mutants(const struct options *o)
 				.nr_seeds = o->seeds,
 				.options = { .strategy = k,
 				             .memory = m->memory,
+				             .movers = check_mutant_is_moved(m),
 				             .seed = o->seed,
 				             .nr_schedules = budget(o, m, k) }
 			};
@@ -241,11 +253,14 @@ static int show_mutant(const struct options *o)
 	/* A strategy that misses it must not use up the time of one that does not. */
 	for (u64 n = SHOW_FIRST;; n = n * 10 < m->budget ? n * 10 : m->budget) {
 		for (u32 k = CHECK_RANDOM; k <= CHECK_PCT4; k++) {
-			s.options = (struct check_options){ .strategy = k,
-				                            .memory = m->memory,
-				                            .seed = o->seed,
-				                            .nr_schedules = n,
-				                            .out = options_out(o) };
+			s.options = (struct check_options){
+				.strategy = k,
+				.memory = m->memory,
+				.movers = check_mutant_is_moved(m),
+				.seed = o->seed,
+				.nr_schedules = n,
+				.out = options_out(o)
+			};
 			show_progress(n, search_strategy_word(k));
 			check_run(&s.c->run, &s.options, true, &s.result);
 			if (s.result.violations) {

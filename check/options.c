@@ -21,6 +21,8 @@ enum key {
 	KEY_SCENARIO,
 	KEY_SCHEME,
 	KEY_MEMORY,
+	KEY_MOVERS,
+	KEY_NO_MOVERS,
 	KEY_STRATEGY,
 	KEY_BOUND,
 	KEY_SCHEDULES,
@@ -42,12 +44,17 @@ static const struct argp_option table[] = {
 	{ "scheme", KEY_SCHEME, "NAME", 0, "Only for this scheme", 1 },
 	{ "list", KEY_LIST, NULL, 0, "List all scenarios, schemes and mutants", 1 },
 	{ "memory", KEY_MEMORY, "MODEL", 0, "sc, tso or both (default: both)", 2 },
+	{ "movers", KEY_MOVERS, NULL, 0,
+	  "Only with movers, which move tasks to other CPUs at any moment (default: with "
+	  "and without; exhaustive: without)",
+	  2 },
+	{ "no-movers", KEY_NO_MOVERS, NULL, 0, "Only without movers", 2 },
 	{ "strategy", KEY_STRATEGY, "NAME", 0,
 	  "random, pct3, pct4, exhaustive; all: the first three (default)", 2 },
 	{ "schedules", KEY_SCHEDULES, "N", 0,
-	  "Schedules for each scenario, scheme and memory model, shared evenly by the "
-	  "strategies (default: 10000). A deep scenario (--list) gets 10 times as many. "
-	  "exhaustive: at most so many",
+	  "Schedules for each scenario, scheme and memory model, with movers and without, "
+	  "shared evenly by the strategies (default: 10000). A deep scenario (--list) gets "
+	  "10 times as many. exhaustive: at most so many",
 	  2 },
 	{ "bound", KEY_BOUND, "N", 0, "Exhaustive: preemptions at most (default: 2)",
 	  2 },
@@ -113,6 +120,23 @@ static void parse_strategy(struct options *o, const char *arg, struct argp_state
 		argp_error(state, "there is no strategy '%s'", arg);
 }
 
+/* What no option alone shows. */
+static void check_together(const struct options *o, struct argp_state *state)
+{
+	if (!o->all && !o->list && !o->mutants && !o->mutant && !o->scenario &&
+	    !o->scheme)
+		argp_error(state, "give --all, --mutants, --mutant, --scenario, "
+		                  "--scheme or --list");
+	if (o->schedules == 0 || o->seeds == 0 || o->jobs == 0)
+		argp_error(state, "--schedules, --seeds and --jobs must be at least 1");
+	if (o->trace && !o->only)
+		argp_error(state, "--trace needs --only: it prints one schedule");
+	if (!o->movers && !o->no_movers)
+		argp_error(state, "--movers and --no-movers exclude each other");
+	if (!o->no_movers && o->strategies[CHECK_EXHAUSTIVE])
+		argp_error(state, "an exhaustive search has no movers");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
@@ -128,6 +152,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (strcmp(arg, "sc") && strcmp(arg, "tso") && strcmp(arg, "both"))
 			argp_error(state, "there is no memory model '%s'", arg);
 		break;
+	case KEY_MOVERS: o->no_movers = false; break;
+	case KEY_NO_MOVERS: o->movers = false; break;
 	case KEY_STRATEGY: parse_strategy(o, arg, state); break;
 	case KEY_BOUND: o->bound = (u32)number(arg, "bound", U32_MAX, state); break;
 	case KEY_SCHEDULES:
@@ -152,20 +178,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->jobs = (u32)number(arg, "jobs", SEARCH_MAX_JOBS, state);
 		break;
 	case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", arg); break;
-	case ARGP_KEY_END:
-		if (!o->all && !o->list && !o->mutants && !o->mutant && !o->scenario &&
-		    !o->scheme)
-			argp_error(state,
-			           "give --all, --mutants, --mutant, --scenario, "
-			           "--scheme or --list");
-		if (o->schedules == 0 || o->seeds == 0 || o->jobs == 0)
-			argp_error(
-				state,
-				"--schedules, --seeds and --jobs must be at least 1");
-		if (o->trace && !o->only)
-			argp_error(state,
-			           "--trace needs --only: it prints one schedule");
-		break;
+	case ARGP_KEY_END: check_together(o, state); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
@@ -193,6 +206,8 @@ void options_parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 		.sc = true,
 		.tso = true,
+		.movers = true,
+		.no_movers = true,
 		.strategies = { [CHECK_RANDOM] = true,
 		                [CHECK_PCT3] = true,
 		                [CHECK_PCT4] = true },

@@ -10,7 +10,8 @@
 
 struct options {
 	bool all, list, mutants, json, trace, sc, tso, schedules_given;
-	bool strategies[4]; /* enum check_strategy */
+	bool movers, no_movers; /* search with them, search without */
+	bool strategies[4];     /* enum check_strategy */
 	const char *scenario, *scheme;
 	const struct check_mutant *mutant;
 	u64 schedules, seed, only; /* only: number + 1 */

@@ -3,14 +3,13 @@
  * What a program's own objects must stand (core/counter/counter.h):
  *
  *   own-kill     two readers get, look and put; one more kills the object
- *   own-moved    the same, the readers being moved to other CPUs at any moment
  *   own-killers  the same with two killers
  *   own-again    the killed object lives again at its address, and the readers go on
  *   own-pass     one task takes references, another one on another CPU puts them, a third kills
  *   own-one-cpu  two readers of one CPU, and a killer of another one
  *   own-collide  three readers of one CPU. Each has an object of its own, and their bucket has two
  *                entries. All three objects are killed
- *   own-ask      a task holds a reference and asks, while readers come, go and are moved
+ *   own-ask      a task holds a reference and asks, while readers come and go
  *
  * In scheme paygo all threads have sequences, in packed none has, and in mixed every second one.
  * In inline they call the functions of lodic/counter.h. In atomic the word alone counts.
@@ -52,22 +51,6 @@ static void kill_all(void *arg)
 		own_kill(i);
 }
 
-/* To the next CPU, and so from a common one to one of its own. */
-static void mover(void *arg)
-{
-	u32 task = (u32)(uintptr_t)arg;
-
-	check_migrate(task, (check_cpu_of(task) + task + 1) % host_nr_cpus());
-}
-
-static void add_movers(const struct own_case *c)
-{
-	u32 i;
-
-	for (i = 0; c->moves && i < c->nr_readers; i++)
-		check_fault("mover", mover, (void *)(uintptr_t)i);
-}
-
 static void kill_tasks(const struct own_case *c)
 {
 	u32 i;
@@ -75,7 +58,6 @@ static void kill_tasks(const struct own_case *c)
 	for (i = 0; i < c->nr_readers; i++)
 		check_task("reader", i, reader, NULL);
 	check_task("killer", c->nr_readers, killer, NULL);
-	add_movers(c);
 }
 
 static void killers_tasks(const struct own_case *c)
@@ -105,7 +87,6 @@ static void again_tasks(const struct own_case *c)
 	for (i = 0; i < c->nr_readers; i++)
 		check_task("reader", i, reader, NULL);
 	check_task("renewer", c->nr_readers, renewer, NULL);
-	add_movers(c);
 }
 
 static void taker(void *arg)
@@ -161,17 +142,16 @@ static void one_cpu_tasks(const struct own_case *c)
 	for (i = 0; i < c->nr_readers; i++)
 		check_task("reader", 0, reader, NULL);
 	check_task("killer", 1, killer, NULL);
-	add_movers(c);
 }
 
 static void collide_tasks(const struct own_case *c)
 {
 	u32 i;
 
+	(void)c;
 	for (i = 0; i < OWN_OBJECTS; i++)
 		check_task("reader", 0, reader, (void *)(uintptr_t)i);
 	check_task("killer", 1, kill_all, NULL);
-	add_movers(c);
 }
 
 static void asker(void *arg)
@@ -195,8 +175,6 @@ static void ask_tasks(const struct own_case *c)
 	for (i = 0; i < c->nr_readers; i++)
 		check_task("reader", 0, reader, NULL);
 	check_task("asker", 0, asker, NULL);
-	for (i = 0; i <= c->nr_readers; i++)
-		check_fault("mover", mover, (void *)(uintptr_t)i);
 }
 
 /* One row per way of counting. */
@@ -216,16 +194,11 @@ static const struct {
 	const char *name;
 	void (*tasks)(const struct own_case *c);
 	u32 nr_readers, nr_cpus;
-	bool moves;
 } scenarios[] = {
-	{ "own-kill", kill_tasks, 2, 3, false },
-	{ "own-moved", kill_tasks, 2, 3, true },
-	{ "own-killers", killers_tasks, 2, 3, false },
-	{ "own-again", again_tasks, 2, 3, true },
-	{ "own-pass", pass_tasks, 0, 3, false },
-	{ "own-one-cpu", one_cpu_tasks, 2, 2, true },
-	{ "own-collide", collide_tasks, 3, 2, true },
-	{ "own-ask", ask_tasks, 2, 2, true },
+	{ "own-kill", kill_tasks, 2, 3 },       { "own-killers", killers_tasks, 2, 3 },
+	{ "own-again", again_tasks, 2, 3 },     { "own-pass", pass_tasks, 0, 3 },
+	{ "own-one-cpu", one_cpu_tasks, 2, 2 }, { "own-collide", collide_tasks, 3, 2 },
+	{ "own-ask", ask_tasks, 2, 2 },
 };
 #define NR_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
@@ -246,7 +219,6 @@ void check_cases_own(struct check_list *list)
 			*c = ways[w].c;
 			c->tasks = scenarios[s].tasks;
 			c->nr_readers = scenarios[s].nr_readers;
-			c->moves = scenarios[s].moves;
 			check_list_add(list, &one);
 		}
 }

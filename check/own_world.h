@@ -21,7 +21,6 @@ struct own_case {
 	bool packed;       /* all threads lack sequences */
 	bool mixed;        /* every second one does */
 	bool inline_calls; /* threads call the functions of lodic/counter.h */
-	bool moves;        /* tasks are moved to other CPUs at any moment */
 	u32 nr_readers;
 };
 

@@ -27,9 +27,10 @@ static const char *verdict(const struct search *s)
 static json_t *search_json(const struct search *s)
 {
 	json_t *row =
-		json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "scenario",
+		json_pack("{s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I}", "scenario",
 	                  s->c->scenario, "scheme", s->c->scheme, "memory",
-	                  search_memory_word(s->options.memory), "strategy",
+	                  search_memory_word(s->options.memory), "movers",
+	                  (int)s->options.movers, "strategy",
 	                  search_strategy_word(s->options.strategy), "schedules",
 	                  (json_int_t)s->result.schedules, "steps",
 	                  (json_int_t)s->result.steps, "violations",
@@ -61,8 +62,8 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 	u32 bad = 0, i;
 
 	if (!o->json)
-		printf("%-17s %-12s %-3s %-10s %12s %14s\n", "scenario", "scheme",
-		       "mem", "strategy", "schedules", "steps");
+		printf("%-17s %-12s %-3s %-6s %-10s %12s %14s\n", "scenario", "scheme",
+		       "mem", "movers", "strategy", "schedules", "steps");
 	for (i = 0; i < nr; i++) {
 		bad += failed(&s[i]);
 		schedules += s[i].result.schedules;
@@ -70,9 +71,10 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 		if (o->json)
 			json_array_append_new(rows, search_json(&s[i]));
 		else
-			printf("%-17s %-12s %-3s %-10s %12llu %14llu %s\n",
+			printf("%-17s %-12s %-3s %-6s %-10s %12llu %14llu %s\n",
 			       s[i].c->scenario, s[i].c->scheme,
 			       search_memory_word(s[i].options.memory),
+			       s[i].options.movers ? "yes" : "no",
 			       search_strategy_word(s[i].options.strategy),
 			       (unsigned long long)s[i].result.schedules,
 			       (unsigned long long)s[i].result.steps, verdict(&s[i]));
@@ -119,8 +121,8 @@ static void print_mutant(const struct search *s, u32 nr)
 	const struct check_mutant *m = check_mutant_find(s->mutant);
 	char cell[40];
 
-	printf("%-22s %-17s %-11s %-3s", m->name, m->scenario, m->scheme,
-	       search_memory_word(m->memory));
+	printf("%-22s %-17s %-11s %-3s %-6s", m->name, m->scenario, m->scheme,
+	       search_memory_word(m->memory), check_mutant_is_moved(m) ? "yes" : "no");
 	for (u32 i = 0; i < nr; i++) {
 		if (s[i].state != SEARCH_DONE)
 			snprintf(cell, sizeof(cell), "%s",
@@ -141,10 +143,11 @@ static json_t *mutant_json(const struct search *s)
 {
 	const struct check_mutant *m = check_mutant_find(s->mutant);
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I}",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:I, s:I, s:I}",
 	                 "mutant", m->name, "breaks", m->breaks, "scenario",
 	                 m->scenario, "scheme", m->scheme, "memory",
-	                 search_memory_word(m->memory), "strategy",
+	                 search_memory_word(m->memory), "movers",
+	                 (int)check_mutant_is_moved(m), "strategy",
 	                 search_strategy_word(s->options.strategy), "found",
 	                 (int)s->nr_found, "seeds", (int)s->nr_tried, "median",
 	                 (json_int_t)s->median, "max", (json_int_t)s->max, "schedules",
@@ -158,8 +161,9 @@ u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 
 	if (!o->json)
 		printf("Schedules to detection, median/most, and found/tried seeds\n"
-		       "%-22s %-17s %-11s %-3s %22s %22s %22s\n",
-		       "mutant", "scenario", "scheme", "mem", "random", "pct3", "pct4");
+		       "%-22s %-17s %-11s %-3s %-6s %22s %22s %22s\n",
+		       "mutant", "scenario", "scheme", "mem", "movers", "random",
+		       "pct3", "pct4");
 	for (i = 0; i < nr; i += n) {
 		n = same_mutant(&s[i], nr - i);
 		nr_mutants++;

@@ -30,6 +30,11 @@ const char *search_memory_word(enum check_memory memory)
 	return memory == CHECK_SC ? "sc" : "tso";
 }
 
+const char *search_movers_word(bool movers)
+{
+	return movers ? ", movers" : "";
+}
+
 const char *search_strategy_word(enum check_strategy strategy)
 {
 	static const char *const words[] = { "random", "pct3", "pct4", "exhaustive" };
@@ -88,9 +93,10 @@ static void run_search(struct search *s)
 	s->state = SEARCH_RUNNING;
 	check_mutant_now = s->mutant;
 	if (s->options.trace)
-		fprintf(s->options.out, "\n%s, %s, %s, %s, schedule %llu:\n",
+		fprintf(s->options.out, "\n%s, %s, %s%s, %s, schedule %llu:\n",
 		        s->c->scenario, s->c->scheme,
 		        search_memory_word(s->options.memory),
+		        search_movers_word(s->options.movers),
 		        search_strategy_word(s->options.strategy),
 		        (unsigned long long)s->options.only - 1);
 	if (s->nr_seeds > 0)
@@ -237,8 +243,9 @@ void search_show(const struct search *s)
 	struct check_result r;
 
 	o.only = s->result.schedule + 1;
-	fprintf(o.out, "\n%s, %s, %s: %s\n", s->c->scenario, s->c->scheme,
-	        search_memory_word(o.memory), s->result.what);
+	fprintf(o.out, "\n%s, %s, %s%s: %s\n", s->c->scenario, s->c->scheme,
+	        search_memory_word(o.memory), search_movers_word(o.movers),
+	        s->result.what);
 	fprintf(o.out, "seed=%llu, schedule %llu. Again:\n", (unsigned long long)o.seed,
 	        (unsigned long long)s->result.schedule);
 	fprintf(o.out,
@@ -247,8 +254,8 @@ void search_show(const struct search *s)
 	        search_strategy_word(o.strategy));
 	if (o.strategy == CHECK_EXHAUSTIVE)
 		fprintf(o.out, " --bound %u", o.preemption_bound);
-	fprintf(o.out, " --seed %llu --only %llu", (unsigned long long)o.seed,
-	        (unsigned long long)s->result.schedule);
+	fprintf(o.out, " --%smovers --seed %llu --only %llu", o.movers ? "" : "no-",
+	        (unsigned long long)o.seed, (unsigned long long)s->result.schedule);
 	for (const struct check_mutant *m = check_mutant_find(s->mutant); m; m = NULL)
 		fprintf(o.out, " --mutant %s", m->name);
 	fputs("\n\n", o.out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Many searches on all CPUs. A search is one case under one memory model, strategy and
- * mutant. Several processes run them, because host/check has one world per process.
+ * mutant, with movers or without. Several processes run them, because host/check has one
+ * world per process.
  */
 #ifndef LODIC_CHECK_SEARCH_H
 #define LODIC_CHECK_SEARCH_H
@@ -40,6 +41,8 @@ bool search_all(struct search *searches, u32 nr, u32 nr_jobs, bool quiet);
 void search_show(const struct search *s);
 
 const char *search_memory_word(enum check_memory memory);
+/* What follows the memory's word: ", movers", or nothing. */
+const char *search_movers_word(bool movers);
 const char *search_strategy_word(enum check_strategy strategy);
 
 #endif

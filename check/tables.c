@@ -5,10 +5,10 @@
 
 #include "check/case.h"
 
-static const struct check_mutant *const tables[] = { check_mutants_count,
-	                                             check_mutants_arena,
-	                                             check_mutants_own,
-	                                             check_mutants_kloc };
+static const struct check_mutant *const tables[] = {
+	check_mutants_count, check_mutants_arena, check_mutants_own, check_mutants_kloc,
+	check_mutants_moved
+};
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define ROOM_FIRST 256u /* cases; the list grows */
 
@@ -60,6 +60,14 @@ const struct check_mutant *check_mutant_named(const char *name)
 		if (strcmp(m->name, name) == 0)
 			return m;
 	return NULL;
+}
+
+bool check_mutant_is_moved(const struct check_mutant *m)
+{
+	for (u32 i = 0; check_mutants_moved[i].number != MUTANT_NONE; i++)
+		if (m == &check_mutants_moved[i])
+			return true;
+	return false;
 }
 
 const struct check_case *check_list_find(const struct check_list *list,

@@ -265,6 +265,10 @@ enum mutant {
 	MUTANT_COUNTER_NO_GATE,     /* the word closed, and no key gated */
 	MUTANT_COUNTER_GATE_ONCE,   /* no second look for keys after the fence */
 	MUTANT_COUNTER_GATE_STORES, /* a key gated by load and store */
+	/* Clocks that run apart: core/count/count_refcache.c. */
+	MUTANT_REFCACHE_EPOCH_LATE,     /* slots flushed, then the epoch looked at */
+	MUTANT_REFCACHE_STAMP_EARLY,    /* the epoch looked at, then the watch set */
+	MUTANT_REFCACHE_TICK_ELSEWHERE, /* a tick from elsewhere counts as a flush */
 	MUTANT_NR
 };
 

@@ -316,6 +316,9 @@ static bool count_refcache_freeze(struct count *c, u32 object)
 	u64 *gate = count_refcache_word(c, object, WORD_GATE);
 	u64 *stamp = count_refcache_word(c, object, WORD_STAMP);
 	u64 v = host_load_acquire(gate);
+	u32 early = MUTANT(REFCACHE_STAMP_EARLY)
+	                    ? (u32)host_load_acquire(count_refcache_epoch(c))
+	                    : 0;
 
 	if (count_gate_state(v) == COUNT_GATE_FROZEN)
 		return false;
@@ -325,7 +328,9 @@ static bool count_refcache_freeze(struct count *c, u32 object)
 	v = count_gate_watch(gate);
 	if (count_gate_mark(host_load_relaxed(stamp)) != v) {
 		/* First zero. The epoch is read after the watch is set (E3). */
-		u32 now = (u32)host_load_acquire(count_refcache_epoch(c));
+		u32 now = MUTANT(REFCACHE_STAMP_EARLY)
+		                  ? early
+		                  : (u32)host_load_acquire(count_refcache_epoch(c));
 
 		host_store_release(stamp, v | now);
 		return false;
@@ -363,7 +368,7 @@ static bool count_refcache_flush(struct count *c, u32 cpu)
 		while (refcache_difference(v) != 0 &&
 		       !count_refcache_empty(c, cpu, slot, v)) {
 			if (host_cpu() != cpu)
-				return false;
+				return MUTANT(REFCACHE_TICK_ELSEWHERE);
 			v = host_load_acquire(slot);
 		}
 	}
@@ -379,6 +384,8 @@ static void count_refcache_tick(struct count *c, u32 cpu)
 
 	if (!count_refcache_flush(c, cpu))
 		return;
+	if (MUTANT(REFCACHE_EPOCH_LATE))
+		now = host_load_acquire(epoch);
 	/* Release: a thread that sees it, and the next epoch, sees what was flushed. */
 	host_store_release(count_refcache_ticked(c, cpu), now + 1);
 	for (i = 0; i < s->nr_cpus; i++)

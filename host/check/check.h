@@ -43,6 +43,8 @@ struct check_options {
 	u64 seed;
 	u64 nr_schedules;     /* at most; exhaustive may end earlier, complete */
 	u32 preemption_bound; /* exhaustive only */
+	/* Faults move tasks to other CPUs (host/check/mover.c); not in an exhaustive search. */
+	bool movers;
 	u32 max_steps; /* per schedule; more is reported as a livelock. 0: a default */
 	u64 only;      /* 0, or: run the one schedule with this number + 1 (replay) */
 	bool trace;    /* print what happens in it; only with only */
@@ -77,6 +79,10 @@ u32 check_task(const char *name, u32 cpu, void (*body)(void *), void *arg);
  * anew for each schedule, anywhere in it. It runs on a CPU of its own with no store buffer
  * (what it does is the kernel's doing). */
 u32 check_fault(const char *name, void (*body)(void *), void *arg);
+
+/* Movers leave this task on its CPU; check_migrate() does not. For a task whose place is a rule
+ * of the scenario, and the scenario must say which. */
+void check_pin_task(u32 task);
 
 /* setup() and finish() run on this CPU from now on; first on CPU 0. */
 void check_alone_on(u32 cpu);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "host/check/engine.h"
+#include "host/check/mover.h"
 
 #define STACK_BYTES (64u << 10)
 #define STEPS_DEFAULT 5000u
@@ -282,6 +283,7 @@ static u32 task_add(const char *name, u32 cpu, void (*body)(void *), void *arg,
 	t->arg = arg;
 	t->first_cpu = cpu;
 	t->is_fault = fault;
+	t->is_pinned = false;
 	return engine.nr_tasks++;
 }
 
@@ -295,6 +297,11 @@ u32 check_task(const char *name, u32 cpu, void (*body)(void *), void *arg)
 u32 check_fault(const char *name, void (*body)(void *), void *arg)
 {
 	return task_add(name, CHECK_MAX_CPUS + engine.nr_tasks, body, arg, true);
+}
+
+void check_pin_task(u32 task)
+{
+	engine.tasks[task].is_pinned = true;
 }
 
 u32 check_self(void)
@@ -433,6 +440,8 @@ void engine_setup(const struct check_scenario *s)
 	engine.alone_on = 0;
 	engine.stepped = NULL;
 	s->setup(s->arg);
+	if (engine.movers)
+		mover_add_all();
 	memory_snapshot();
 }
 

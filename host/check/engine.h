@@ -39,8 +39,9 @@ struct task {
 	u32 starts_at; /* faults: not before so many steps */
 	u8 state;
 	bool is_fault, begun;
-	bool stays;   /* preemption is off: it keeps its CPU */
-	u32 moves_to; /* a move that waits for that to end; its own CPU: none */
+	bool is_pinned; /* movers leave it where it is */
+	bool stays;     /* preemption is off: it keeps its CPU */
+	u32 moves_to;   /* a move that waits for that to end; its own CPU: none */
 	bool disturbed; /* since its sequence began: it was moved, switched out or aborted */
 };
 
@@ -63,6 +64,7 @@ struct engine {
 	u32 current;
 	u32 alone_on; /* the CPU of setup() and finish() */
 	bool running, tso, failed;
+	bool movers;  /* of the search: engine_setup() adds them */
 	bool cut;     /* choose() said NOBODY */
 	u64 executed; /* steps in this schedule */
 	u32 max_steps;

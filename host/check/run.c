@@ -167,6 +167,7 @@ static void begin(const struct check_scenario *s, const struct check_options *o)
 {
 	engine.tso = o->memory == CHECK_TSO;
 	engine.max_steps = o->max_steps;
+	engine.movers = o->movers && o->strategy != CHECK_EXHAUSTIVE;
 	engine_setup(s);
 	if (o->strategy == CHECK_EXHAUSTIVE)
 		exhaustive_begin(o->preemption_bound, !o->every_order);

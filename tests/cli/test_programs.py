@@ -239,12 +239,24 @@ class Search(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         sums = {}
         for row in json.loads(done.stdout)["results"]:
-            key = row["scenario"], row["memory"]
+            key = row["scenario"], row["memory"], row["movers"]
             sums[key] = sums.get(key, 0) + row["schedules"]
-        for (scenario, memory), schedules in sums.items():
-            self.assertEqual(schedules, 300 if deep[scenario] else 30, (scenario, memory))
+        for (scenario, *how), schedules in sums.items():
+            self.assertEqual(schedules, 300 if deep[scenario] else 30, (scenario, how))
+        self.assertEqual({movers for _, _, movers in sums}, {False, True})
         words = " ".join(run(CHECK, "--help").stdout.split())
         self.assertIn("A deep scenario (--list) gets 10 times as many", words)
+
+    def test_movers_are_searched_as_asked(self):
+        words = ["--scheme", "paygo", "--scenario", "reclaim", "--schedules", "6", "--json"]
+        for more, wanted in [["--movers"], {True}], [["--no-movers"], {False}], \
+                [["--strategy", "exhaustive"], {False}]:
+            done = run(CHECK, *words, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual({r["movers"] for r in json.loads(done.stdout)["results"]}, wanted)
+        for more in ["--movers", "--no-movers"], ["--movers", "--strategy", "exhaustive"]:
+            done = run(CHECK, *words, *more)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
 
     def test_stopped_search_counts_what_it_left_out(self):
         with subprocess.Popen([CHECK, "--mutants", "--jobs", "1"], text=True,

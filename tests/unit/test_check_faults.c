@@ -289,6 +289,79 @@ static void percpu_add_tasks_of_one_cpu_and_migration_none_lost(void **state)
 	}
 }
 
+/* ---- movers ---- */
+
+/* Notes each CPU that it finds itself on. */
+static void wanderer(void *arg)
+{
+	u32 me = (u32)(uintptr_t)arg;
+
+	for (u32 i = 0; i < 8; i++)
+		world->seen[me] |= 1u << host_cpu();
+}
+
+static void mover_setup(const void *arg)
+{
+	world_make();
+	for (u32 i = 0; i < 3; i++)
+		check_task("wanderer", i, wanderer, (void *)(uintptr_t)i);
+	if (arg)
+		check_pin_task(1);
+}
+
+static void mover_finish(const void *arg)
+{
+	(void)arg;
+	for (u32 i = 0; i < 3; i++)
+		outcomes |= world->seen[i] << 4 * i;
+}
+
+static u64 wandered(const void *pinned, enum check_strategy strategy, bool movers)
+{
+	const struct check_scenario s = { "movers", 3, pinned, mover_setup,
+		                          mover_finish };
+	struct check_options o = { .strategy = strategy,
+		                   .memory = CHECK_TSO,
+		                   .nr_schedules = 2000,
+		                   .movers = movers };
+	struct check_result r;
+
+	outcomes = 0;
+	check_run(&s, &o, true, &r);
+	assert_int_equal(r.violations, 0);
+	return outcomes;
+}
+
+static void mover_any_task_goes_to_any_cpu_but_a_pinned_one(void **state)
+{
+	(void)state;
+	for (u32 i = 0; i < 3; i++) {
+		assert_int_equal(wandered(NULL, all[i], false), 0x421);
+		assert_int_equal(wandered(NULL, all[i], true), 0x777);
+		assert_int_equal(wandered("pinned", all[i], true), 0x727);
+	}
+	assert_int_equal(wandered(NULL, CHECK_EXHAUSTIVE, true), 0x421);
+}
+
+static void lone_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	check_task("wanderer", 0, wanderer, NULL);
+}
+
+static void mover_one_cpu_stays_there(void **state)
+{
+	static const struct check_scenario s = { "lone", 1, NULL, lone_setup, NULL };
+	struct check_options o = { .nr_schedules = 10, .movers = true };
+	struct check_result r;
+
+	(void)state;
+	check_run(&s, &o, true, &r);
+	assert_int_equal(r.violations, 0);
+	assert_int_equal(r.schedules, 10);
+}
+
 /* ---- a search after one that broke a rule ---- */
 
 static void store_and_break(void *arg)
@@ -328,6 +401,8 @@ int main(void)
 		cmocka_unit_test(poison_touched_use_after_free),
 		cmocka_unit_test(copy_overwritten_meanwhile_torn),
 		cmocka_unit_test(percpu_add_tasks_of_one_cpu_and_migration_none_lost),
+		cmocka_unit_test(mover_any_task_goes_to_any_cpu_but_a_pinned_one),
+		cmocka_unit_test(mover_one_cpu_stays_there),
 		cmocka_unit_test(run_after_violation_setup_finds_zeroes),
 	};
 
