@@ -32,6 +32,8 @@ const struct check_case *check_list_find(const struct check_list *list,
 void check_cases_count(struct check_list *list);
 /* check/arena_*.c: liblodic's protocols. */
 void check_cases_arena(struct check_list *list);
+/* check/frozen_cases.c: pages that live again, and four ways to count in one word. */
+void check_cases_page(struct check_list *list);
 /* check/hold_*.c: the service's holds. */
 void check_cases_hold(struct check_list *list);
 /* check/own_*.c: a program's own objects. */

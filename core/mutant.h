@@ -269,6 +269,10 @@ enum mutant {
 	MUTANT_REFCACHE_EPOCH_LATE,     /* slots flushed, then the epoch looked at */
 	MUTANT_REFCACHE_STAMP_EARLY,    /* the epoch looked at, then the watch set */
 	MUTANT_REFCACHE_TICK_ELSEWHERE, /* a tick from elsewhere counts as a flush */
+	/* A page's count in one word, and who frees it: check/frozen_cases.c. */
+	MUTANT_FROZEN_FREED_AS_WAS,   /* freed as what the page was before the put */
+	MUTANT_FROZEN_CLAIM_STORES,   /* the bit set without a look at the count */
+	MUTANT_FROZEN_GET_GIVES_BACK, /* a get that fails subtracts again */
 	MUTANT_NR
 };
 
