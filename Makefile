@@ -92,7 +92,7 @@ figures: deps-bench build
 	@$(PYTHON) sim/figures/figures.py --build $(BUILD) $(ARGS)
 
 soak: build
-	@$(BUILD)/lodic-check --all --schedules 500000 $(ARGS)
+	@$(BUILD)/lodic-check --all --schedules 250000 $(ARGS)
 
 soak-cache: deps-check
 	@$(PYTHON) tools/soak.py --build $(BUILD)/soak $(ARGS)
