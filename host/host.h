@@ -79,7 +79,8 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value);
  *
  * On that CPU only this function may change p and guard. Other CPUs may close the gate, or change
  * p or guard, between its looks and its commit. Then the commit still comes, unless
- * host_fence_abort() does before it. It is a plain store, and orders nothing. */
+ * host_fence_abort() does before it. It is a plain store with release order. The looks are
+ * relaxed. */
 enum host_step { HOST_STEP_DONE, HOST_STEP_SHUT, HOST_STEP_OTHER };
 #define HOST_STEP_CLOSED ((u64)1 << 63)
 enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,
@@ -94,8 +95,9 @@ bool host_fence_abort(void);
 /* host_preempt_off() switches preemption off and returns the CPU that the caller is on. Until
  * host_preempt_on() the caller stays there, and no other task runs there. So tasks of a CPU
  * may share words of it by plain loads and stores. Other CPUs go on. The section must
- * be short, must not nest, and must wait for nobody. It orders nothing. Between two sections
- * of a CPU lies the program order of one task, or a switch, which is a full fence. */
+ * be short, must not nest, and must wait for nobody. Each of the two is a light fence, and no
+ * more. Between two sections of a CPU lies the program order of one task, or a switch, which is a
+ * full fence. */
 u32 host_preempt_off(void);
 void host_preempt_on(void);
 

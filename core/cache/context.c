@@ -36,6 +36,9 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 	const struct frame *f;
 	u64 word, seq;
 
+	/* O50, partner: move_block(). A look before this one may have failed because the block
+	 * moves: this one comes after what it saw. */
+	host_fence_acquire();
 	if (!translation_find(&c->translation, block, &word) ||
 	    !context_has(c, translation_frame(word)))
 		return false;

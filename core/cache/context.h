@@ -254,7 +254,9 @@ context_pin_at(struct context *c, u64 *pte, u64 v, u64 block)
 			host_store_relaxed(nr_pinned, nr + 1);
 		return true;
 	}
-	if (!MUTANT(COUNT_LEFT)) { /* C5 */
+	/* C5. Release: a walk that finds these values must know of the reads under an earlier
+	 * pin. An unpin's own values would say so. */
+	if (!MUTANT(COUNT_LEFT)) {
 		host_store_release(pte, PTE_EMPTY);
 		host_store_release(nr_pinned, nr);
 	}

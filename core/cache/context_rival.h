@@ -61,7 +61,8 @@ static inline bool context_pin_word(struct context *c, u32 frame, u64 block,
 	                                       : !count_frozen_word_ref(count)))
 		return false;
 	*ret_word = count;
-	if (likely(host_load_acquire(&c->frames[frame].block) == block ||
+	/* Relaxed: the reference was a full fence. */
+	if (likely(host_load_relaxed(&c->frames[frame].block) == block ||
 	           MUTANT(RIVAL_NO_LOOK)))
 		return true;
 	context_unpin_word(c, count);

@@ -33,7 +33,7 @@ static void move_block(struct arena *a, u32 source, u32 target)
 	move_fill(a, block, source, target);
 	if (!MUTANT(MOVE_LEAVES_LED) && !MUTANT(MOVE_LED_FIRST))
 		translation_move(&a->translation, block, source, target); /* MV3 */
-	/* O50, partner: the acquire load of seq in context_read(). */
+	/* O50, partner: the acquire fence in context_read(). */
 	host_fence_release();
 	if (!MUTANT(MOVE_CLEARED_FIRST) && !MUTANT(MOVE_KEEPS_SOURCE))
 		frame_clear(&a->frames[source]); /* MV4 */

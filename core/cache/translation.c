@@ -116,10 +116,8 @@ static bool translation_set_in(u64 *bucket, u32 home, u64 tag, u32 frame)
 		word = host_load_relaxed(at);
 		if (translation_frame(word) != 0)
 			continue;
-		/* O3, partners: the acquire loads of the frame's seq in context_read() and
-		 * of its pins in context_look(). The block's bytes come first. */
-		host_store_release(at, (word & TRANSLATION_SPILL) |
-		                               translation_word(tag, frame));
+		host_store_relaxed(at, (word & TRANSLATION_SPILL) |
+		                               translation_word(tag, frame)); /* O3 */
 		return true;
 	}
 	return false;
@@ -175,7 +173,8 @@ void translation_move(struct translation *t, u64 block, u32 from, u32 to)
 		return;
 	/* It may stand for another block of the bucket, which is not here. */
 	spill = MUTANT(MOVE_DROPS_SPILL) ? 0 : TRANSLATION_SPILL;
-	/* O3: the bytes and the name in the new frame come first. */
+	/* O50, partner: the acquire fence in context_read(). The new frame's seq and name come
+	 * first. */
 	host_store_release(
 		at, (host_load_relaxed(at) & spill) |
 			    translation_word(translation_tag(block_hash(block), block),

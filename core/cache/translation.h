@@ -18,8 +18,8 @@
  * T1 a word leads to a frame only while that frame is CACHED with that word's block.
  * T2 no two words carry the same tag in one bucket.
  * T3 a bucket has as many spill bits as blocks of it stand in their second bucket.
- * O3 a word is published by a release store, after the frame's bytes and name. A reader
- *    loads it relaxed. It then looks at the frame's seq, pins or name, by an acquire load.
+ * O3 a word promises nothing, and is relaxed on both sides. A reader that comes by it looks at the
+ *    frame's seq, pins or name, by an acquire load. Only a move releases (O50).
  */
 #ifndef LODIC_CORE_CACHE_TRANSLATION_H
 #define LODIC_CORE_CACHE_TRANSLATION_H
@@ -87,8 +87,8 @@ u64 translation_nr_words(u32 nr_frames);
 void translation_init(struct translation *t, u64 *words, u64 nr_words);
 
 /* Writers: the service only.
- * translation_set() publishes block -> frame with release order. false when both of the
- * block's buckets are full or hold its tag: then the block is simply not cached. */
+ * translation_set() makes block -> frame known. false when both of the block's buckets are full
+ * or hold its tag: then the block is simply not cached. */
 bool translation_set(struct translation *t, u64 block, u32 frame);
 /* Takes block -> frame away, if it is there. A reader that comes by the old word finds no such
  * block in the frame, so relaxed. */

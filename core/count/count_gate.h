@@ -167,7 +167,7 @@ static inline u64 count_gate_watch(u64 *gate)
 	u64 v, watched;
 
 	do {
-		v = host_load_acquire(gate);
+		v = host_load_relaxed(gate);
 		if (count_gate_state(v) != COUNT_GATE_LIVE)
 			return v;
 		watched = count_gate_turn(v, COUNT_GATE_WATCHED);
@@ -179,7 +179,9 @@ static inline u64 count_gate_watch(u64 *gate)
  * that is frozen meanwhile is as good. */
 static inline bool count_gate_unpassed(const u64 *gate, u64 seen)
 {
-	u64 v = host_load_acquire(gate);
+	/* Relaxed: the looks before it are acquire loads, and nothing hangs on what comes
+	 * after. */
+	u64 v = host_load_relaxed(gate);
 
 	return count_gate_mark(v) == count_gate_mark(seen) ||
 	       count_gate_state(v) == COUNT_GATE_FROZEN;
@@ -192,7 +194,7 @@ typedef bool count_gate_used(struct count *c, u32 object);
 static inline bool count_gate_query(struct count *c, u32 object, u64 *gate,
                                     count_gate_used *used)
 {
-	u64 seen = host_load_acquire(gate);
+	u64 seen = host_load_relaxed(gate);
 
 	if (count_gate_state(seen) == COUNT_GATE_FROZEN)
 		return false;

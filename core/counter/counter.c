@@ -176,7 +176,6 @@ static bool counter_sub_here(u64 *word, struct counter_entry *e, u32 home)
 {
 	u64 key = counter_key(word);
 
-	host_fence_release(); /* M29 */
 	/* Retried when the task was disturbed. */
 	while (host_cpu() == home) {
 		u64 local = host_load_relaxed(&e->local);

@@ -63,8 +63,8 @@
  *    and away added up to 0. Away only sinks while its entry is open, and to set it to -local
  *    at the last return leaves the sum at 0. So there is no token of it (A3 of count_paygo.c).
  *    A fold cannot have marked it: it marks only what is above 0.
- * M29 A return at home releases what its holder did: plain stores of one CPU stay in order on
- *    x86-64, and elsewhere there are no sequences. The other steps are full fences.
+ * M29 A commit has release order (host_percpu_step()), and the other steps are full fences. So a
+ *    return releases what its holder did. A fold that sees a count sees the key that it is of.
  * M30 A sequence that brings a key looks at the word, and a kill closes the word, gates keys and
  *    aborts. One that saw the word open may have brought the key after the kill had looked there.
  *    So the kill looks once more. If it finds such a key, it gates that one, too, and aborts
