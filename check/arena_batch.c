@@ -43,6 +43,7 @@ static void fence_ask(struct batch *b)
 	if (own)
 		batch_fence(&world->arena);
 	world->fence_done = own;
+	check_tell();
 	world->fence_asked = !own;
 }
 

@@ -84,6 +84,7 @@ static void take_writer(void *arg)
 		check_wait(take_may_open, NULL);
 	}
 	world->writer_open = true;
+	host_fence_release(); /* the file's lock: its readers know of the lease */
 	check_note("has the file open for writing");
 	CHECK_ASSERT(world->space->live == FILE_NONE, "S1: revoked before the writer");
 	host_store_relaxed(&world->disk_size, SIZE_AGAIN);
@@ -98,6 +99,7 @@ static int take_lease(void *ctx)
 	host_relax(); /* fcntl(F_RDLCK): refused while a writer has the file open */
 	if (world->writer_open)
 		return -1;
+	check_told(); /* what writers wrote before */
 	world->lease_held = true;
 	return 0;
 }
@@ -210,6 +212,7 @@ static void break_writer(void *arg)
 	world->break_asked = true;
 	check_wait(world_is_set, &world->lease_given_back);
 	world->writer_open = true;
+	host_fence_release(); /* the file's lock, as above */
 	check_note("has the file open for writing");
 	writer_write();
 	host_fence_full(); /* close() */

@@ -70,6 +70,7 @@ static void dma_device(void *arg)
 	check_wait(dma_is_asked, NULL);
 	if (world->finished)
 		return;
+	host_fence_release(); /* who sees its bytes sees what was before it was asked */
 	for (i = 0; i < WORLD_WORDS; i++)
 		host_store_relaxed(&world_bytes(world->dma_frame)[i],
 		                   world_truth(world->dma_block, i));

@@ -30,7 +30,7 @@ static bool view_look(const struct world_reader *r, const struct view *v, u64 bl
 /* Begins a view, and looks through it twice. */
 static void view_twice(struct world_reader *r, u64 block, bool home)
 {
-	bool late = world->writer_open;
+	bool late = world_writer_came();
 	struct view v;
 
 	if (!(home ? arena_short_view(&r->context, block, &v)

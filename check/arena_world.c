@@ -380,6 +380,13 @@ bool world_refill(u32 frame, u64 block)
 
 /* ---- a reader's side ---- */
 
+bool world_writer_came(void)
+{
+	if (world->writer_open)
+		check_told();
+	return world->writer_open;
+}
+
 /* cache_read() asks for what is not cached; these reads want nothing from the file. */
 static bool world_read_gap(void *ctx, u8 *to, u64 n, u64 offset)
 {
@@ -389,7 +396,7 @@ static bool world_read_gap(void *ctx, u8 *to, u64 n, u64 offset)
 
 bool world_read(struct world_reader *r, u64 block, bool home)
 {
-	bool late = world->writer_open;
+	bool late = world_writer_came();
 	struct cache_file f = world_file(block);
 	u64 got[WORLD_WORDS], hits = 0;
 	struct cache_read wanted = { &f,
@@ -412,7 +419,7 @@ bool world_read(struct world_reader *r, u64 block, bool home)
 
 struct world_hold *world_pin(struct world_reader *r, u64 block)
 {
-	bool late = world->writer_open;
+	bool late = world_writer_came();
 	struct context *c = &r->context;
 	struct cache_file f = world_file(block);
 	struct world_hold *h;
@@ -433,7 +440,7 @@ void world_look(const struct world_hold *h)
 	u32 i;
 
 	for (i = 0; i < WORLD_WORDS; i++)
-		CHECK_ASSERT(host_load_relaxed(&world_bytes(h->frame)[i]) ==
+		CHECK_ASSERT(check_load_held(&world_bytes(h->frame)[i]) ==
 		                     world_truth(h->block, i),
 		             "C1, C6: pinned bytes are the block's, and stay so");
 }

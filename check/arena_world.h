@@ -151,6 +151,9 @@ void world_leave(struct world_reader *r, bool closed);
 
 /* ---- a reader's side: r's task calls them ---- */
 
+/* Has a writer the file open? If so, the caller knows what happened before. */
+bool world_writer_came(void);
+
 /* lodic_read() of one block: true if the bytes came from the cache; then they were right.
  * home: by the short way. */
 bool world_read(struct world_reader *r, u64 block, bool home);

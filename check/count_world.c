@@ -287,7 +287,7 @@ void count_world_look(u32 i)
 	u32 w;
 
 	for (w = 0; w < WORLD_BYTES_WORDS; w++)
-		CHECK_ASSERT(host_load_relaxed(&counted->bytes[frame][w]) ==
+		CHECK_ASSERT(check_load_held(&counted->bytes[frame][w]) ==
 		                     truth(block, w),
 		             "N2, N3: a held frame's bytes are those of its name");
 	CHECK_ASSERT(host_load_relaxed(&counted->frames[frame].block) == block,
@@ -341,9 +341,12 @@ void count_world_query(u32 frame)
 	bool used;
 	u32 i;
 
-	for (i = 0; i < WORLD_HELD; i++)
+	for (i = 0; i < WORLD_HELD; i++) {
 		counted->is_held_since[i] =
 			counted->is_held[i] && counted->held[i].object == frame;
+		if (counted->is_held_since[i])
+			check_told(); /* who asks knows of it */
+	}
 	used = count_query(&counted->count, frame);
 	for (i = 0; i < WORLD_HELD; i++)
 		CHECK_ASSERT(used || !counted->is_held_since[i],

@@ -67,7 +67,7 @@ static bool memory_is_had(void *ctx)
 {
 	const struct hold_memory *m = ctx;
 
-	hold_call();
+	hold_call(), check_told();
 	check_note("%s hold %llu", m->nr_had > 0 ? "somebody has" : "nobody has",
 	           (unsigned long long)m->number);
 	return m->nr_had > 0;
@@ -352,8 +352,10 @@ static void service(void *arg)
 			if (memory_has_ended_piece(&hold_world->memories[i]))
 				service_pieces(&hold_world->memories[i]);
 		for (i = 0; i < HOLD_PROCESSES; i++)
-			if (hold_world->processes[i].asked)
+			if (hold_world->processes[i].asked) {
+				check_told();
 				service_request(&hold_world->processes[i]);
+			}
 		if (hold_world->broken && host_choose(2))
 			service_outdate();
 		for (i = 0; i < HOLD_MEMORIES; i++) {
@@ -450,14 +452,14 @@ void hold_look_at(const struct hold_process *p, const struct hold_memory *m, u64
 	CHECK_ASSERT(from / HOLD_WORDS == m->range,
 	             "HD7: the range that was asked for");
 	for (u64 i = from; i < to; i++)
-		CHECK_ASSERT(host_load_relaxed(&m->words[i % HOLD_WORDS]) ==
+		CHECK_ASSERT(check_load_held(&m->words[i % HOLD_WORDS]) ==
 		                     hold_truth(m->version, i),
 		             "HD1, HD9: the file's bytes under one id, and they stay");
 }
 
 void hold_release(struct hold_process *p, struct hold_memory *m)
 {
-	hold_call(); /* munmap() */
+	hold_call(), check_tell(); /* munmap() */
 	check_note("releases hold %llu", (unsigned long long)m->number);
 	p->has[memory_place(m)]--;
 	memory_put(m);

@@ -59,8 +59,11 @@ static void use(u32 cpu, u32 file)
 	bool had_ended = f->has_ended;
 	u32 knode = f->knode;
 	u64 tick;
-	struct knode_token token = knode_list_find(&w->lists, cpu, f->inode, NULL);
+	struct knode_token token;
 
+	if (had_ended)
+		check_told();
+	token = knode_list_find(&w->lists, cpu, f->inode, NULL);
 	if (token.knode != KNODE_NONE) {
 		CHECK_ASSERT(!had_ended, "KL20, KL21: what has ended is not served");
 		CHECK_ASSERT(knode == KNODE_NONE || token.knode == knode,
@@ -71,7 +74,7 @@ static void use(u32 cpu, u32 file)
 	if (token.knode == KNODE_NONE)
 		return;
 	f->was_used = true;
-	tick = w->lists.tick;
+	tick = host_load_relaxed(&w->lists.tick);
 	knode_list_use(&w->lists, cpu, token);
 	f->last_use = tick;
 }

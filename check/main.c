@@ -7,8 +7,8 @@
 
 #include "check/options.h"
 
-/* Searches of one case: two memory models, with movers and without, four strategies. */
-#define SEARCHES_PER_CASE (2u * 2u * 4u)
+/* Searches of one case: memory models, with movers and without, strategies. */
+#define SEARCHES_PER_CASE (CHECK_MEMORIES * 2u * 4u)
 /* Three actors that must all meet need more schedules than two. */
 #define DEEP_TIMES 10u
 #define SHOW_FIRST 1000u /* schedules of the first try to show a mutant */
@@ -52,7 +52,8 @@ static void add(struct search *searches, u32 *nr, const struct options *o,
 	for (i = 0; i < 4; i++)
 		nr_strategies += o->strategies[i];
 	for (i = 0; i < 4; i++) {
-		if (!o->strategies[i] || (movers && i == CHECK_EXHAUSTIVE))
+		if (!o->strategies[i] ||
+		    (i == CHECK_EXHAUSTIVE && (movers || memory > CHECK_TSO)))
 			continue;
 		searches[(*nr)++] = (struct search){
 			.c = c,
@@ -80,10 +81,9 @@ static void add_case(struct search *searches, u32 *nr, const struct options *o,
 	for (u32 movers = 0; movers < 2; movers++) {
 		if (!(movers ? o->movers : o->no_movers))
 			continue;
-		if (o->sc)
-			add(searches, nr, o, c, CHECK_SC, movers);
-		if (o->tso)
-			add(searches, nr, o, c, CHECK_TSO, movers);
+		for (u32 memory = 0; memory < CHECK_MEMORIES; memory++)
+			if (o->memories[memory])
+				add(searches, nr, o, c, memory, movers);
 	}
 }
 

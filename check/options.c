@@ -43,7 +43,9 @@ static const struct argp_option table[] = {
 	{ "scenario", KEY_SCENARIO, "NAME", 0, "Only this one", 1 },
 	{ "scheme", KEY_SCHEME, "NAME", 0, "Only for this scheme", 1 },
 	{ "list", KEY_LIST, NULL, 0, "List all scenarios, schemes and mutants", 1 },
-	{ "memory", KEY_MEMORY, "MODEL", 0, "sc, tso or both (default: both)", 2 },
+	{ "memory", KEY_MEMORY, "MODEL", 0,
+	  "sc, tso, pso or weak; all: each of them (default). exhaustive: sc and tso only",
+	  2 },
 	{ "movers", KEY_MOVERS, NULL, 0,
 	  "Only with movers, which move tasks to other CPUs at any moment (default: with "
 	  "and without; exhaustive: without)",
@@ -79,10 +81,11 @@ static const char doc[] =
 	"Run lodic's protocols under schedules that real machines seldom make, and look for "
 	"one that breaks a rule."
 	"\v"
-	"Between any two accesses to shared memory another task may run; under tso a store "
-	"may also wait in its CPU's buffer. The exit status is 0 when no rule was broken (or, "
-	"with --mutants, when each mutant was found), 1 when not, 2 on bad usage. That no "
-	"violation was found in N schedules does not prove that there is none.\n"
+	"Between any two accesses to shared memory another task may run. Under tso a store "
+	"may also wait in its CPU's buffer, under pso stores may pass each other there, and "
+	"under weak a load may return an older value. The exit status is 0 when no rule was "
+	"broken (or, with --mutants, when each mutant was found), 1 when not, 2 on bad usage. "
+	"That no violation was found in N schedules does not prove that there is none.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic-check --all --schedules 100000\n"
@@ -120,6 +123,19 @@ static void parse_strategy(struct options *o, const char *arg, struct argp_state
 		argp_error(state, "there is no strategy '%s'", arg);
 }
 
+static void parse_memory(struct options *o, const char *arg, struct argp_state *state)
+{
+	bool known = false;
+
+	for (u32 i = 0; i < CHECK_MEMORIES; i++) {
+		o->memories[i] = strcmp(arg, search_memory_word(i)) == 0 ||
+		                 strcmp(arg, "all") == 0;
+		known = known || o->memories[i];
+	}
+	if (!known)
+		argp_error(state, "there is no memory model '%s'", arg);
+}
+
 /* What no option alone shows. */
 static void check_together(const struct options *o, struct argp_state *state)
 {
@@ -135,6 +151,9 @@ static void check_together(const struct options *o, struct argp_state *state)
 		argp_error(state, "--movers and --no-movers exclude each other");
 	if (!o->no_movers && o->strategies[CHECK_EXHAUSTIVE])
 		argp_error(state, "an exhaustive search has no movers");
+	if (o->strategies[CHECK_EXHAUSTIVE] && !o->memories[CHECK_SC] &&
+	    !o->memories[CHECK_TSO])
+		argp_error(state, "an exhaustive search is for sc and tso");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -146,12 +165,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_LIST: o->list = true; break;
 	case KEY_SCENARIO: o->scenario = arg; break;
 	case KEY_SCHEME: o->scheme = arg; break;
-	case KEY_MEMORY:
-		o->sc = strcmp(arg, "tso") != 0;
-		o->tso = strcmp(arg, "sc") != 0;
-		if (strcmp(arg, "sc") && strcmp(arg, "tso") && strcmp(arg, "both"))
-			argp_error(state, "there is no memory model '%s'", arg);
-		break;
+	case KEY_MEMORY: parse_memory(o, arg, state); break;
 	case KEY_MOVERS: o->no_movers = false; break;
 	case KEY_NO_MOVERS: o->movers = false; break;
 	case KEY_STRATEGY: parse_strategy(o, arg, state); break;
@@ -204,8 +218,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	*o = (struct options){
-		.sc = true,
-		.tso = true,
+		.memories = { true, true, true, true },
 		.movers = true,
 		.no_movers = true,
 		.strategies = { [CHECK_RANDOM] = true,

@@ -9,9 +9,10 @@
 #define EXIT_INTERRUPTED 130
 
 struct options {
-	bool all, list, mutants, json, trace, sc, tso, schedules_given;
+	bool all, list, mutants, json, trace, schedules_given;
 	bool movers, no_movers; /* search with them, search without */
 	bool strategies[4];     /* enum check_strategy */
+	bool memories[CHECK_MEMORIES];
 	const char *scenario, *scheme;
 	const struct check_mutant *mutant;
 	u64 schedules, seed, only; /* only: number + 1 */

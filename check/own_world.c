@@ -121,7 +121,7 @@ void own_put(u32 object, u64 token)
 
 void own_look(u32 object)
 {
-	CHECK_ASSERT(host_load_relaxed(own->objects[object].bytes) == BYTES_TRUE,
+	CHECK_ASSERT(check_load_held(own->objects[object].bytes) == BYTES_TRUE,
 	             "a holder finds the object's bytes");
 }
 

@@ -62,7 +62,7 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 	u32 bad = 0, i;
 
 	if (!o->json)
-		printf("%-17s %-12s %-3s %-6s %-10s %12s %14s\n", "scenario", "scheme",
+		printf("%-17s %-12s %-4s %-6s %-10s %12s %14s\n", "scenario", "scheme",
 		       "mem", "movers", "strategy", "schedules", "steps");
 	for (i = 0; i < nr; i++) {
 		bad += failed(&s[i]);
@@ -71,7 +71,7 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 		if (o->json)
 			json_array_append_new(rows, search_json(&s[i]));
 		else
-			printf("%-17s %-12s %-3s %-6s %-10s %12llu %14llu %s\n",
+			printf("%-17s %-12s %-4s %-6s %-10s %12llu %14llu %s\n",
 			       s[i].c->scenario, s[i].c->scheme,
 			       search_memory_word(s[i].options.memory),
 			       s[i].options.movers ? "yes" : "no",
@@ -121,7 +121,7 @@ static void print_mutant(const struct search *s, u32 nr)
 	const struct check_mutant *m = check_mutant_find(s->mutant);
 	char cell[40];
 
-	printf("%-22s %-17s %-11s %-3s %-6s", m->name, m->scenario, m->scheme,
+	printf("%-22s %-17s %-11s %-4s %-6s", m->name, m->scenario, m->scheme,
 	       search_memory_word(m->memory), check_mutant_is_moved(m) ? "yes" : "no");
 	for (u32 i = 0; i < nr; i++) {
 		if (s[i].state != SEARCH_DONE)
@@ -161,7 +161,7 @@ u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 
 	if (!o->json)
 		printf("Schedules to detection, median/most, and found/tried seeds\n"
-		       "%-22s %-17s %-11s %-3s %-6s %22s %22s %22s\n",
+		       "%-22s %-17s %-11s %-4s %-6s %22s %22s %22s\n",
 		       "mutant", "scenario", "scheme", "mem", "movers", "random",
 		       "pct3", "pct4");
 	for (i = 0; i < nr; i += n) {

@@ -27,7 +27,9 @@ static volatile sig_atomic_t interrupted;
 
 const char *search_memory_word(enum check_memory memory)
 {
-	return memory == CHECK_SC ? "sc" : "tso";
+	static const char *const words[] = { "sc", "tso", "pso", "weak" };
+
+	return words[memory];
 }
 
 const char *search_movers_word(bool movers)

@@ -57,7 +57,8 @@ BUILDS = {
 STEPS = ["rules", "headers", *BUILDS, "checker", "recipes"]
 
 # What `make check` asks of the checker; `make soak` asks for more.
-SCHEDULES = 4000
+SCHEDULES = 2000
+SCHEDULES_WEAK = 10000  # weak memory, with movers
 MUTANT_SEEDS = 3
 
 HEADERS = ["lodic/counter.h", "lodic/counter.hpp", "lodic/inline.h", "lodic/lodic.h",
@@ -275,15 +276,9 @@ def check_build(check, name):
     run_tests(check, name, build, env, wrapper)
 
 
-def check_checker(check):
-    """The searched protocols, and the mutants that the search must find."""
-    program = check.folder / "gcc" / "lodic-check"
-    if not program.exists():
-        check.count(0, 1)
-        check.fail("checker", f"{program} is not there: the build `gcc` makes it")
-        return
+def check_searches(check, program, name, schedules, *options):
     before = time.monotonic()
-    command = [str(program), "--all", "--schedules", str(SCHEDULES), "--json"]
+    command = [str(program), "--all", "--schedules", str(schedules), "--json", *options]
     text, status = run_logged(command, check.folder / "checker.log")
     try:
         # A violation, if any, is told beside it.
@@ -294,10 +289,22 @@ def check_checker(check):
     bad = sum(r["violations"] > 0 for r in results)
     ok = results and status == 0
     check.count(len(results) - bad, bad if bad else int(not ok))
-    check.line(f"checker: {SCHEDULES} schedules of each", time.monotonic() - before,
+    check.line(f"checker: {schedules} schedules of {name}", time.monotonic() - before,
                f"{len(results)} searches ok" if ok else "FAILED")
     if not ok:
         check.fail("checker", text)
+
+
+def check_checker(check):
+    """The searched protocols, and the mutants that the search must find."""
+    program = check.folder / "gcc" / "lodic-check"
+    if not program.exists():
+        check.count(0, 1)
+        check.fail("checker", f"{program} is not there: the build `gcc` makes it")
+        return
+    check_searches(check, program, "each", SCHEDULES)
+    check_searches(check, program, "each, weak, with movers", SCHEDULES_WEAK,
+                   "--memory", "weak", "--movers")
     check.run("checker: every mutant is found",
               [str(program), "--mutants", "--seeds", str(MUTANT_SEEDS)], "checker.log")
 

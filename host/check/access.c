@@ -2,13 +2,13 @@
 /*
  * What a step does to memory.
  *
- * TSO is as in x86. A store goes into its CPU's buffer, first in, first out, and loads of
- * that CPU see it there first. An atomic operation that writes, a full fence, and a change
- * of the CPU's task empty the buffer. It belongs to the CPU, not to the task. In one point
- * this model is weaker than x86: a cas that fails leaves the buffer as it is.
+ * A store goes into its CPU's buffer (buffer.c), and loads of that CPU see it there first. An
+ * atomic operation that writes, a full fence, and a change of the CPU's task empty the buffer. It
+ * belongs to the CPU, not to the task. In one point TSO is weaker here than in x86: a cas that
+ * fails leaves the buffer as it is. Under weak memory a load may return an older value (view.c).
  *
- * Under SC stores go to memory at once. So do a fault's stores under either model. A fault
- * is the kernel's doing, and a CPU that enters or leaves the kernel orders what it did.
+ * Under SC stores go to memory at once. So do a fault's stores under any model. A fault is the
+ * kernel's doing, and a CPU that enters or leaves the kernel orders what it did.
  */
 #include <string.h>
 
@@ -18,24 +18,10 @@
 #define COPY_PIECES 8u
 #define WHOLE (~(u64)0)
 
-static void see(enum step_kind kind, u32 entity, u32 cpu, const void *p, u64 a, u64 b,
-                u64 result, bool ok)
+void access_seen(const struct step *s)
 {
-	struct step s = { .kind = (u8)kind,
-		          .entity = (u8)entity,
-		          .cpu = (u8)cpu,
-		          .p = p,
-		          .a = a,
-		          .b = b,
-		          .result = result,
-		          .ok = ok };
-
-	engine.seen(&s);
-}
-
-static bool has_buffer(u32 cpu)
-{
-	return engine.tso && cpu < CHECK_MAX_CPUS;
+	if (engine.seen)
+		engine.seen(s);
 }
 
 static void touch(const void *p, size_t n, bool writes)
@@ -44,125 +30,197 @@ static void touch(const void *p, size_t n, bool writes)
 		footprint_add(&engine.foot, p, n, writes);
 }
 
-static void memory_set(u64 *p, u64 v, u64 mask)
+/* Alone there is one task, and nothing older than memory. */
+static bool has_views(void)
 {
-	touch(p, 8, true);
-	*p = (*p & ~mask) | v;
+	return engine.memory == CHECK_WEAK && engine.running;
+}
+
+void access_commit(const struct store *s)
+{
+	if (has_views())
+		view_stored(s->p, &s->mark);
+	touch(s->p, 8, true);
+	*s->p = (*s->p & ~s->mask) | s->v;
 	if (engine.stepped)
-		memory_accept(p);
+		memory_accept(s->p);
 }
 
-void access_drain_one(u32 cpu)
+void access_switch(u32 cpu, u32 from, u32 to)
 {
-	struct cpu *c = &engine.cpus[cpu];
-	struct store s = c->buffer[0];
-
-	memory_check_word(s.p, "store reaches memory");
-	memory_set(s.p, s.v, s.mask);
-	c->nr--;
-	memmove(&c->buffer[0], &c->buffer[1], c->nr * sizeof(s));
-	if (engine.seen)
-		see(STEP_DRAIN, DRAIN_OF(cpu), cpu, s.p, s.v, 0, 0, true);
-}
-
-void access_drain_all(u32 cpu)
-{
-	if (has_buffer(cpu))
-		engine.foot.empty |= 1u << cpu;
-	while (engine.cpus[cpu].nr > 0)
-		access_drain_one(cpu);
-}
-
-static u64 load(u32 cpu, const u64 *p)
-{
-	const struct cpu *c = &engine.cpus[cpu];
-	u64 v = *p;
-
-	touch(p, 8, false);
-	for (u32 i = 0; i < c->nr; i++)
-		if (c->buffer[i].p == p)
-			v = (v & ~c->buffer[i].mask) | c->buffer[i].v;
-	return v;
-}
-
-static void store(u32 cpu, u64 *p, u64 v, u64 mask)
-{
-	struct cpu *c = &engine.cpus[cpu];
-
-	if (!has_buffer(cpu)) {
-		memory_set(p, v, mask);
+	buffer_drain_all(cpu);
+	if (!has_views())
 		return;
-	}
-	if (c->nr == BUFFER_MAX) {
-		engine.foot.empty |= 1u << cpu;
-		access_drain_one(cpu);
-	}
-	c->buffer[c->nr++] = (struct store){ .p = p, .v = v, .mask = mask };
+	if (from < engine.nr_tasks)
+		view_fence_full(from);
+	view_fence_full(to);
 }
 
-/* cas, fetch_add, xchg: returns what was there. A cas that fails orders nothing
- * (host/host.h): it is a load, which sees the stores of its own CPU first. */
-static u64 update(enum step_kind kind, u32 cpu, u64 *p, u64 a, u64 b, bool *ret_changed)
+static u64 load_newest(u32 cpu, const u64 *p)
 {
-	u64 before;
-
-	memory_check_word(p, "atomic operation");
-	before = load(cpu, p);
-	*ret_changed = kind != STEP_CAS || before == a;
-	if (!*ret_changed)
-		return before;
-	access_drain_all(cpu);
-	memory_set(p, kind == STEP_CAS ? b : kind == STEP_ADD ? before + a : a, WHOLE);
-	return before;
+	touch(p, 8, false);
+	return buffer_overlay(cpu, p, *p);
 }
 
-static u64 access_byte(enum step_kind kind, u32 cpu, const u8 *p, u8 v)
+static u64 load(u32 cpu, const u64 *p, enum step_order order, u32 *ret_newer)
 {
-	u64 *word = (u64 *)((uintptr_t)p & ~(uintptr_t)7);
-	u32 shift = ((uintptr_t)p & 7) * 8;
+	*ret_newer = 0;
+	/* A CPU's own stores are the newest for it. */
+	if (!has_views() || buffer_has_word(cpu, p))
+		return load_newest(cpu, p);
+	return view_load(engine.current, p, order, ret_newer);
+}
 
-	memory_check(p, 1, kind == STEP_LOAD_BYTE ? "load" : "store");
-	if (kind == STEP_LOAD_BYTE)
-		return load(cpu, word) >> shift & 0xff;
-	store(cpu, word, (u64)v << shift, (u64)0xff << shift);
+static struct store store_of(u64 *p, u64 v, u64 mask, enum step_order order)
+{
+	struct store s = { .p = p, .v = v, .mask = mask };
+
+	s.is_release = order == ORDER_RELEASE;
+	if (!has_views())
+		return s;
+	if (!view_knows_held(engine.current, p))
+		engine_fail("a store that may come before a holder's load");
+	view_mark(engine.current, order, &s.mark);
+	return s;
+}
+
+static void store(u32 cpu, u64 *p, u64 v, u64 mask, enum step_order order)
+{
+	struct store s = store_of(p, v, mask, order);
+
+	if (buffer_has(cpu))
+		buffer_add(cpu, &s);
+	else
+		access_commit(&s);
+}
+
+static void fence_full(u32 cpu)
+{
+	buffer_drain_all(cpu);
+	if (has_views())
+		view_fence_full(engine.current);
+}
+
+/* An RMW that writes is a full fence on both sides. */
+static void write_newest(u32 cpu, u64 *p, u64 v)
+{
+	struct store s;
+
+	fence_full(cpu);
+	if (has_views())
+		view_take_newest(engine.current, p);
+	s = store_of(p, v, WHOLE, ORDER_RELEASE);
+	access_commit(&s);
+	if (has_views())
+		view_fence_full(engine.current);
+}
+
+/* One that fails orders nothing (host/host.h): it is a load, which may be old. */
+static bool compare_and_swap(u32 cpu, u64 *p, u64 old, u64 v, u64 *ret_before,
+                             u32 *ret_newer)
+{
+	bool same;
+
+	*ret_newer = 0;
+	if (has_views() && !buffer_has_word(cpu, p)) {
+		same = view_cas(engine.current, p, old, ret_before, ret_newer);
+	} else {
+		*ret_before = load_newest(cpu, p);
+		same = *ret_before == old;
+	}
+	touch(p, 8, false);
+	if (same)
+		write_newest(cpu, p, v);
+	return same;
+}
+
+static void fence_heavy(u32 cpu)
+{
+	buffer_drain_all(cpu);
+	for (u32 i = 0; i < engine.nr_cpus; i++)
+		buffer_drain_heavy(i);
+	if (has_views())
+		view_fence_heavy(engine.current);
+}
+
+void check_fence(enum step_fence fence)
+{
+	u32 cpu;
+
+	if (!engine.running)
+		return;
+	cpu = engine.tasks[engine.current].cpu;
+	if (fence == FENCE_RELEASE)
+		buffer_fence_release(cpu);
+	else if (fence == FENCE_LIGHT)
+		buffer_fence_light(cpu);
+	if (!has_views())
+		return;
+	switch (fence) {
+	case FENCE_ACQUIRE: view_fence_acquire(engine.current); break;
+	case FENCE_RELEASE: view_fence_release(engine.current); break;
+	default: view_fence_light(engine.current);
+	}
+}
+
+static u64 access_byte(u32 cpu, struct step *s)
+{
+	u64 *word = (u64 *)((uintptr_t)s->p & ~(uintptr_t)7);
+	u32 shift = ((uintptr_t)s->p & 7) * 8;
+
+	memory_check(s->p, 1, s->kind == STEP_LOAD_BYTE ? "load" : "store");
+	if (s->kind == STEP_LOAD_BYTE)
+		return load(cpu, word, ORDER_RELAXED, &s->newer) >> shift & 0xff;
+	store(cpu, word, (s->a & 0xff) << shift, (u64)0xff << shift, ORDER_RELAXED);
 	return 0;
 }
 
-static u64 execute(enum step_kind kind, u32 cpu, u64 *p, u64 a, u64 b,
-                   bool *ret_changed)
+static void execute(struct step *s, enum step_order order)
 {
-	*ret_changed = false;
-	switch (kind) {
-	case STEP_LOAD: memory_check_word(p, "load"); return load(cpu, p);
-	case STEP_LOAD_BYTE: return access_byte(kind, cpu, (const u8 *)p, 0);
+	u64 *p = (u64 *)s->p;
+	u32 cpu = s->cpu;
+
+	s->ok = false;
+	switch (s->kind) {
+	case STEP_LOAD:
+		memory_check_word(p, "load");
+		s->result = load(cpu, p, order, &s->newer);
+		break;
+	case STEP_LOAD_BYTE: s->result = access_byte(cpu, s); break;
 	case STEP_STORE:
 		memory_check_word(p, "store");
-		*ret_changed = true;
-		store(cpu, p, a, WHOLE);
-		return 0;
+		s->ok = true;
+		store(cpu, p, s->a, WHOLE, order);
+		break;
 	case STEP_STORE_BYTE:
-		*ret_changed = true;
-		return access_byte(kind, cpu, (const u8 *)p, (u8)a);
+		s->ok = true;
+		s->result = access_byte(cpu, s);
+		break;
 	case STEP_CAS:
+		memory_check_word(p, "atomic operation");
+		s->ok = compare_and_swap(cpu, p, s->a, s->b, &s->result, &s->newer);
+		break;
 	case STEP_ADD:
-	case STEP_XCHG: return update(kind, cpu, p, a, b, ret_changed);
+	case STEP_XCHG:
+		memory_check_word(p, "atomic operation");
+		s->ok = true;
+		s->result = load_newest(cpu, p);
+		write_newest(cpu, p, s->kind == STEP_ADD ? s->result + s->a : s->a);
+		break;
 	case STEP_PERCPU_ADD:
 		memory_check_word(p, "per-CPU add");
-		*ret_changed = true;
-		store(cpu, p, load(cpu, p) + a, WHOLE);
-		return cpu;
+		s->ok = true;
+		store(cpu, p, load_newest(cpu, p) + s->a, WHOLE, order);
+		break;
 	case STEP_PERCPU_CAS:
 		memory_check_word(p, "per-CPU compare-and-swap");
-		*ret_changed = load(cpu, p) == a;
-		if (*ret_changed)
-			store(cpu, p, b, WHOLE);
-		return *ret_changed;
-	case STEP_FENCE: access_drain_all(cpu); return 0;
-	case STEP_HEAVY:
-		for (u32 i = 0; i < engine.nr_cpus; i++)
-			access_drain_all(i);
-		return 0;
-	default: return 0;
+		s->ok = load_newest(cpu, p) == s->a;
+		if (s->ok)
+			store(cpu, p, s->b, WHOLE, order);
+		break;
+	case STEP_FENCE: fence_full(cpu); break;
+	case STEP_HEAVY: fence_heavy(cpu); break;
+	default: break;
 	}
 }
 
@@ -173,36 +231,41 @@ static u32 home(u32 cpu)
 	if (cpu < CHECK_MAX_CPUS)
 		return cpu;
 	cpu = engine.current % engine.nr_cpus;
-	access_drain_all(cpu);
+	access_switch(cpu, engine.cpus[cpu].last_task, engine.current);
 	return cpu;
 }
 
-u64 check_step(enum step_kind kind, const void *p, u64 a, u64 b)
+u64 check_step(enum step_kind kind, enum step_order order, const void *p, u64 a, u64 b)
 {
-	u32 cpu = 0;
-	u64 result;
-	bool changed;
+	struct step s = { .kind = (u8)kind, .p = p, .a = a, .b = b };
 
 	if (!engine.running) {
 		/* setup() and finish(): alone, and nothing may stay behind. */
-		result = execute(kind, 0, (u64 *)p, a, b, &changed);
-		access_drain_all(0);
-		return kind == STEP_CAS ? changed : result;
+		execute(&s, order);
+		buffer_drain_all(0);
+		return kind == STEP_CAS || kind == STEP_PERCPU_CAS ? s.ok : s.result;
 	}
 	if (kind == STEP_RELAX)
 		engine_spin();
 	engine_point();
-	cpu = engine.tasks[engine.current].cpu;
-	if (kind == STEP_PERCPU_ADD) {
-		p = (const u64 *)p + (size_t)home(cpu) * b;
-		result = execute(kind, cpu, (u64 *)p, a, b, &changed);
-		result = home(cpu);
-	} else {
-		result = execute(kind, cpu, (u64 *)p, a, b, &changed);
-	}
-	if (engine.seen)
-		see(kind, engine.current, cpu, p, a, b, result, changed);
-	return kind == STEP_CAS ? changed : result;
+	s.entity = (u8)engine.current;
+	s.cpu = (u8)engine.tasks[engine.current].cpu;
+	if (kind == STEP_PERCPU_ADD)
+		s.p = (const u64 *)p + (size_t)home(s.cpu) * b;
+	execute(&s, order);
+	if (kind == STEP_PERCPU_ADD)
+		s.result = home(s.cpu);
+	access_seen(&s);
+	return kind == STEP_CAS ? s.ok : s.result;
+}
+
+u64 check_load_held(const u64 *p)
+{
+	u64 v = host_load_relaxed(p);
+
+	if (has_views())
+		view_held(engine.current, p);
+	return v;
 }
 
 u32 host_cpu(void)
@@ -223,24 +286,22 @@ u32 host_nr_cpus(void)
 
 u32 host_percpu_add(u64 *p, u32 stride_words, u64 delta)
 {
-	return (u32)check_step(STEP_PERCPU_ADD, p, delta, stride_words);
+	return (u32)check_step(STEP_PERCPU_ADD, ORDER_RELAXED, p, delta, stride_words);
 }
 
 bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value)
 {
-	bool changed = false;
-	u32 here;
+	struct step s = { .kind = STEP_PERCPU_CAS, .p = p, .a = old, .b = new_value };
 
 	if (!engine.running)
-		return check_step(STEP_PERCPU_CAS, p, old, new_value);
+		return check_step(STEP_PERCPU_CAS, ORDER_RELAXED, p, old, new_value);
 	engine_point();
-	here = engine.tasks[engine.current].cpu;
-	if (home(here) == cpu)
-		execute(STEP_PERCPU_CAS, here, p, old, new_value, &changed);
-	if (engine.seen)
-		see(STEP_PERCPU_CAS, engine.current, here, p, old, new_value, 0,
-		    changed);
-	return changed;
+	s.entity = (u8)engine.current;
+	s.cpu = (u8)engine.tasks[engine.current].cpu;
+	if (home(s.cpu) == cpu)
+		execute(&s, ORDER_RELAXED);
+	access_seen(&s);
+	return s.ok;
 }
 
 /* A sequence is two steps: the looks, and the commit. Between them all others may go on. But
@@ -250,42 +311,48 @@ enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *
                                 u32 cpu, u64 old, u64 new_value)
 {
 	struct task *t = &engine.tasks[engine.current];
-	bool changed = false;
+	struct step s = { .kind = STEP_PERCPU_CAS, .p = p, .a = old, .b = new_value };
+	u32 newer;
 
 	if (!engine.running) {
 		if (*gate & HOST_STEP_CLOSED)
 			return HOST_STEP_SHUT;
-		changed =
-			*guard == is && check_step(STEP_PERCPU_CAS, p, old, new_value);
-		return changed ? HOST_STEP_DONE : HOST_STEP_OTHER;
+		s.ok = *guard == is &&
+		       check_step(STEP_PERCPU_CAS, ORDER_RELAXED, p, old, new_value);
+		return s.ok ? HOST_STEP_DONE : HOST_STEP_OTHER;
 	}
 	engine_point();
 	engine.foot.everything = true;
 	if (home(t->cpu) != cpu)
 		return HOST_STEP_OTHER;
 	t->disturbed = false;
+	/* Its code is one piece for the compiler, and an abort fence restarts it. */
+	check_fence(FENCE_LIGHT);
 	memory_check_word(gate, "load");
-	if (load(t->cpu, gate) & HOST_STEP_CLOSED)
+	if (load(t->cpu, gate, ORDER_RELAXED, &newer) & HOST_STEP_CLOSED)
 		return HOST_STEP_SHUT;
 	memory_check_word(guard, "load");
 	memory_check_word(p, "load");
-	if (load(t->cpu, guard) != is || load(t->cpu, p) != old)
+	if (load(t->cpu, guard, ORDER_RELAXED, &newer) != is ||
+	    load_newest(t->cpu, p) != old)
 		return HOST_STEP_OTHER;
 	engine_point();
 	engine.foot.everything = true;
-	if (!t->disturbed)
-		execute(STEP_STORE, t->cpu, p, new_value, 0, &changed);
-	if (engine.seen)
-		see(STEP_PERCPU_CAS, engine.current, t->cpu, p, old, new_value, 0,
-		    changed);
-	return changed ? HOST_STEP_DONE : HOST_STEP_OTHER;
+	s.entity = (u8)engine.current;
+	s.cpu = (u8)t->cpu;
+	s.ok = !t->disturbed;
+	if (s.ok)
+		store(t->cpu, p, new_value, WHOLE, ORDER_RELEASE);
+	check_fence(FENCE_LIGHT);
+	access_seen(&s);
+	return s.ok ? HOST_STEP_DONE : HOST_STEP_OTHER;
 }
 
 bool host_fence_abort(void)
 {
 	u32 i;
 
-	check_step(STEP_HEAVY, NULL, 0, 0);
+	check_step(STEP_HEAVY, ORDER_RELAXED, NULL, 0, 0);
 	engine.foot.everything = true;
 	for (i = 0; i < engine.nr_tasks; i++)
 		engine.tasks[i].disturbed = true;
@@ -294,7 +361,7 @@ bool host_fence_abort(void)
 
 void host_fence_heavy(void)
 {
-	check_step(STEP_HEAVY, NULL, 0, 0);
+	check_step(STEP_HEAVY, ORDER_RELAXED, NULL, 0, 0);
 }
 
 bool host_fence_global(void)
@@ -316,6 +383,31 @@ void host_unlock(u64 *lock)
 	host_store_release(lock, 0);
 }
 
+/* A copy under weak memory: word by word, each access relaxed. */
+static void copy_words(u8 *to, const u8 *from, size_t n)
+{
+	u32 cpu = engine.tasks[engine.current].cpu, newer;
+	struct store s;
+	u64 v;
+
+	for (size_t at = 0; at < n; at += 8) {
+		memcpy(&v, from + at, 8);
+		if (memory_is_shared(from))
+			v = load(cpu, (const u64 *)(from + at), ORDER_RELAXED, &newer);
+		if (memory_is_shared(to)) {
+			s = store_of((u64 *)(to + at), v, WHOLE, ORDER_RELAXED);
+			access_commit(&s);
+		} else {
+			memcpy(to + at, &v, 8);
+		}
+	}
+}
+
+static bool are_words(const void *to, const void *from, size_t n)
+{
+	return (((uintptr_t)to | (uintptr_t)from | n) & 7) == 0;
+}
+
 static void copy_piece(u8 *to, const u8 *from, size_t n)
 {
 	u32 cpu = engine.tasks[engine.current].cpu;
@@ -324,19 +416,26 @@ static void copy_piece(u8 *to, const u8 *from, size_t n)
 	memory_check(from, n, "copy");
 	touch(from, n, false);
 	/* The copy must see this CPU's own stores to the source. A copy to shared memory
-	 * would have to go through the buffer. Both are done as if a fence came first. */
+	 * would have to go through the buffer. Both are done as if the buffer were empty. */
 	for (u32 i = 0; !shared && i < engine.cpus[cpu].nr; i++)
 		shared = (const u8 *)engine.cpus[cpu].buffer[i].p + 8 > from &&
 		         (const u8 *)engine.cpus[cpu].buffer[i].p < from + n;
 	if (shared)
-		access_drain_all(cpu);
+		buffer_drain_all(cpu);
 	if (memory_is_shared(to)) {
 		memory_check(to, n, "copy");
 		touch(to, n, true);
 	}
-	memcpy(to, from, n);
-	if (engine.seen)
-		see(STEP_COPY, engine.current, cpu, from, n, 0, 0, true);
+	if (has_views() && are_words(to, from, n))
+		copy_words(to, from, n);
+	else
+		memcpy(to, from, n);
+	access_seen(&(struct step){ .kind = STEP_COPY,
+	                            .entity = (u8)engine.current,
+	                            .cpu = (u8)cpu,
+	                            .p = from,
+	                            .a = n,
+	                            .ok = true });
 }
 
 void check_copy(void *to, const void *from, size_t n)
@@ -362,17 +461,33 @@ u64 host_now_ns(void)
 	return engine.executed;
 }
 
-u32 host_choose(u32 n)
+static u32 noted(u32 entity, u32 number)
 {
-	u32 number;
-
-	if (!engine.choose_number || n < 2 || !engine.running)
-		return 0;
-	engine.foot.everything = true;
-	number = engine.choose_number(n);
 	if (engine.nr_numbers < NUMBERS_MAX) {
-		engine.numbers[engine.nr_numbers].task = (u8)engine.current;
+		engine.numbers[engine.nr_numbers].entity = (u8)entity;
 		engine.numbers[engine.nr_numbers++].number = number;
 	}
 	return number;
+}
+
+u32 access_choose_for(u32 entity, u32 n)
+{
+	if (n < 2 || !engine.running)
+		return 0;
+	return noted(entity, engine.choose_number(entity, n));
+}
+
+u32 access_choose_old(u32 n)
+{
+	if (n < 2)
+		return 0;
+	return noted(engine.current, engine.choose_old(engine.current, n));
+}
+
+u32 host_choose(u32 n)
+{
+	if (!engine.choose_number || n < 2 || !engine.running)
+		return 0;
+	engine.foot.everything = true;
+	return access_choose_for(engine.current, n);
 }

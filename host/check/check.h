@@ -23,7 +23,9 @@
 #define CHECK_MAX_TASKS 16u
 #define CHECK_MAX_CPUS 8u
 
-enum check_memory { CHECK_SC, CHECK_TSO };
+/* Each allows what those before it allow, and more (doc/check.md). */
+enum check_memory { CHECK_SC, CHECK_TSO, CHECK_PSO, CHECK_WEAK };
+#define CHECK_MEMORIES 4u
 enum check_strategy { CHECK_RANDOM, CHECK_PCT3, CHECK_PCT4, CHECK_EXHAUSTIVE };
 
 struct check_scenario {
@@ -119,6 +121,17 @@ void check_wait(bool (*ready)(void *), void *arg);
  * host_free() does the same for good. */
 void check_poison(const void *p, size_t n);
 void check_revive(const void *p, size_t n);
+
+/* A lock, a message or a system call orders what oracles and worlds do by plain accesses. Before
+ * it tells others something, a task calls check_tell(): a full fence of its own. A task that has
+ * been told calls check_told(): it knows all that is in memory by now. check_wait() does so. */
+void check_tell(void);
+void check_told(void);
+
+/* host_load_relaxed() of what the caller holds. No memory here lets a store go before a load of its
+ * own task, but arm64 does. There others may see that a task has given back before it has loaded.
+ * So under weak memory a task that stores to the word later must know of this load. */
+u64 check_load_held(const u64 *p);
 
 /* A line of the trace, in the running task's column. Costs nothing when not tracing. */
 void check_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

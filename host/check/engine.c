@@ -98,7 +98,7 @@ static u32 entities_now(u32 *entities)
 	for (i = 0; i < engine.nr_tasks; i++)
 		if (runnable(i))
 			entities[nr++] = i;
-	for (i = 0; engine.tso && i < engine.nr_cpus; i++)
+	for (i = 0; i < engine.nr_cpus; i++)
 		if (engine.cpus[i].nr > 0)
 			entities[nr++] = DRAIN_OF(i);
 	if (nr > 0)
@@ -164,7 +164,7 @@ static void begin_footprint(u32 e)
 {
 	u32 cpu = e < CHECK_MAX_TASKS ? engine.tasks[e].cpu : e - CHECK_MAX_TASKS;
 
-	if (!engine.tso || cpu >= CHECK_MAX_CPUS)
+	if (!buffer_has(cpu))
 		cpu = FOOTPRINT_NO_CPU;
 	footprint_begin(&engine.foot, cpu, e >= CHECK_MAX_TASKS);
 	/* Whether it can go on at all is for others to say. */
@@ -196,7 +196,7 @@ static u32 next_task(void)
 			begin_footprint(e);
 		if (e < CHECK_MAX_TASKS)
 			return e;
-		access_drain_one(e - CHECK_MAX_TASKS);
+		buffer_drain_one(e - CHECK_MAX_TASKS);
 	}
 }
 
@@ -209,7 +209,7 @@ static void arrive(u32 self)
 	t->begun = true;
 	t->state = TASK_READY;
 	if (c->last_task != self) {
-		access_drain_all(t->cpu);
+		access_switch(t->cpu, c->last_task, self);
 		t->disturbed = true;
 	}
 	c->last_task = self;
@@ -322,6 +322,8 @@ void check_kill(u32 task)
 		engine_fail("a task is killed with preemption off, which none can be");
 	if (engine.tasks[task].state != TASK_DONE)
 		check_note("kills %s", engine.tasks[task].name);
+	if (engine.memory == CHECK_WEAK)
+		view_fence_full(task); /* exit() */
 	engine.tasks[task].state = TASK_DONE;
 }
 
@@ -336,7 +338,7 @@ void check_migrate(u32 task, u32 cpu)
 	if (t->stays)
 		return;
 	check_note("moves %s to CPU %u", t->name, cpu);
-	access_drain_all(t->cpu);
+	access_switch(t->cpu, task, task);
 	t->cpu = cpu;
 	t->disturbed = true;
 }
@@ -368,6 +370,7 @@ u32 host_preempt_off(void)
 	t->stays = true;
 	t->moves_to = t->cpu;
 	engine.cpus[t->cpu].kept_by = engine.current;
+	check_fence(FENCE_LIGHT);
 	return t->cpu;
 }
 
@@ -381,10 +384,26 @@ void host_preempt_on(void)
 	if (!t->stays)
 		engine_fail("preemption is switched on twice");
 	check_note("preemption on");
+	check_fence(FENCE_LIGHT);
 	t->stays = false;
 	engine.cpus[t->cpu].kept_by = CHECK_MAX_TASKS;
 	if (t->moves_to != t->cpu)
 		check_migrate(engine.current, t->moves_to);
+}
+
+void check_tell(void)
+{
+	if (!engine.running)
+		return;
+	buffer_drain_all(engine.tasks[engine.current].cpu);
+	if (engine.memory == CHECK_WEAK)
+		view_fence_full(engine.current);
+}
+
+void check_told(void)
+{
+	if (engine.memory == CHECK_WEAK && engine.running)
+		view_told(engine.current);
 }
 
 void check_wait(bool (*ready)(void *), void *arg)
@@ -401,6 +420,7 @@ void check_wait(bool (*ready)(void *), void *arg)
 		engine_point();
 		engine.foot.everything = true;
 	}
+	check_told();
 }
 
 void check_note(const char *format, ...)
@@ -424,7 +444,7 @@ static void reset_cpus(void)
 	u32 i;
 
 	for (i = 0; i < CHECK_MAX_CPUS + CHECK_MAX_TASKS; i++) {
-		engine.cpus[i].nr = 0;
+		buffer_reset(i);
 		engine.cpus[i].last_task = CHECK_MAX_TASKS;
 		engine.cpus[i].kept_by = CHECK_MAX_TASKS;
 	}
@@ -451,6 +471,7 @@ static void reset(void)
 
 	memory_restore();
 	reset_cpus();
+	view_reset();
 	for (i = 0; i < engine.nr_tasks; i++) {
 		struct task *t = &engine.tasks[i];
 
@@ -478,7 +499,7 @@ static void finish(const struct check_scenario *s)
 	in_finish = true;
 	if (setjmp(finish_failed) == 0) {
 		for (u32 i = 0; i < engine.nr_cpus; i++)
-			access_drain_all(i);
+			buffer_drain_all(i);
 		if (s->finish)
 			s->finish(s->arg);
 	}

@@ -5,6 +5,7 @@
 
 #include "host/check/check.h"
 #include "host/check/footprint.h"
+#include "host/check/view.h"
 #include "host/fiber/fiber.h"
 
 #define BUFFER_MAX 32u /* stores that a CPU can hold back */
@@ -13,12 +14,13 @@
 #define DRAIN_OF(cpu) (CHECK_MAX_TASKS + (cpu))
 #define NOBODY ENTITY_MAX /* choose(): this schedule need not be finished */
 #define CHOICES_MAX 8192u
-#define NUMBERS_MAX 1024u
+#define NUMBERS_MAX 4096u
 
 struct step {
 	u8 kind; /* enum step_kind */
 	u8 entity, cpu;
-	bool ok; /* cas: done */
+	bool ok;   /* cas: done */
+	u32 newer; /* load, failed cas: so many newer values there were */
 	const void *p;
 	u64 a, b, result;
 };
@@ -48,11 +50,16 @@ struct task {
 struct store {
 	u64 *p; /* the word, or the one that the byte lies in */
 	u64 v, mask;
+	bool is_release;
+	u32 fences; /* release fences of its CPU before it */
+	struct mark mark;
 };
 
 struct cpu {
 	struct store buffer[BUFFER_MAX];
 	u32 nr;
+	u32 nr_light; /* of these, stored before the last light fence */
+	u32 fences;   /* release fences so far */
 	u32 last_task;
 	u32 kept_by; /* the task that stays on it, or CHECK_MAX_TASKS: none does */
 };
@@ -63,7 +70,8 @@ struct engine {
 	u32 nr_tasks, nr_cpus;
 	u32 current;
 	u32 alone_on; /* the CPU of setup() and finish() */
-	bool running, tso, failed;
+	enum check_memory memory;
+	bool running, failed;
 	bool movers;  /* of the search: engine_setup() adds them */
 	bool cut;     /* choose() said NOBODY */
 	u64 executed; /* steps in this schedule */
@@ -71,12 +79,15 @@ struct engine {
 	char what[160];
 	/* The strategy's choice: one of entities[0..nr), or NOBODY. */
 	u32 (*choose)(const u32 *entities, u32 nr);
-	u32 (*choose_number)(u32 n); /* host_choose() */
+	/* For host_choose(), and for which store of a buffer is next: a number below n. */
+	u32 (*choose_number)(u32 entity, u32 n);
+	/* Under weak memory: how many newer values there are than the one that a load returns. */
+	u32 (*choose_old)(u32 entity, u32 n);
 	/* What was chosen, for replays. */
 	u8 chosen[CHOICES_MAX];
 	u32 nr_chosen;
 	struct {
-		u8 task;
+		u8 entity;
 		u32 number;
 	} numbers[NUMBERS_MAX];
 	u32 nr_numbers;
@@ -100,9 +111,25 @@ _Noreturn void engine_fail(const char *what);
 void engine_point(void);
 void engine_spin(void); /* before the point of a host_relax() */
 
-/* access.c */
-void access_drain_one(u32 cpu);
-void access_drain_all(u32 cpu);
+/* access.c. A number below n, drawn and noted for a replay. */
+u32 access_choose_for(u32 entity, u32 n);
+u32 access_choose_old(u32 n);
+void access_commit(const struct store *s); /* to memory */
+void access_seen(const struct step *s);
+/* A CPU goes from one task to another, or a task from its CPU. Either is a full fence. */
+void access_switch(u32 cpu, u32 from, u32 to);
+
+/* buffer.c. Has this CPU one? Those of faults have none. */
+bool buffer_has(u32 cpu);
+void buffer_reset(u32 cpu);
+void buffer_add(u32 cpu, const struct store *s);
+u64 buffer_overlay(u32 cpu, const u64 *p, u64 v); /* v as the CPU sees it */
+bool buffer_has_word(u32 cpu, const u64 *p);
+void buffer_drain_one(u32 cpu);
+void buffer_drain_all(u32 cpu);
+void buffer_drain_heavy(u32 cpu);
+void buffer_fence_release(u32 cpu);
+void buffer_fence_light(u32 cpu);
 
 /* memory.c */
 void memory_reset(void);    /* before setup() */

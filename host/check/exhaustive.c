@@ -135,8 +135,9 @@ static u32 choose(const u32 *entities, u32 nr)
 	return e;
 }
 
-static u32 choose_number(u32 n)
+static u32 choose_number(u32 entity, u32 n)
 {
+	(void)entity;
 	struct node *node;
 
 	if (n > NUMBER_MAX || search.depth == CHOICES_MAX) {

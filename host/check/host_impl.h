@@ -34,80 +34,88 @@ enum step_kind {
 	STEP_DRAIN
 };
 
-u64 check_step(enum step_kind kind, const void *p, u64 a, u64 b);
+/* What the access orders, under the memories where that matters (host/check/view.h). */
+enum step_order { ORDER_RELAXED, ORDER_DEP, ORDER_ACQUIRE, ORDER_RELEASE };
+enum step_fence { FENCE_ACQUIRE, FENCE_RELEASE, FENCE_LIGHT };
+
+u64 check_step(enum step_kind kind, enum step_order order, const void *p, u64 a, u64 b);
+/* A fence that is no scheduling point: it orders what its task does, and is seen by nobody. */
+void check_fence(enum step_fence fence);
 void check_copy(void *to, const void *from, size_t n);
 
 static inline u64 host_load_relaxed(const u64 *p)
 {
-	return check_step(STEP_LOAD, p, 0, 0);
+	return check_step(STEP_LOAD, ORDER_RELAXED, p, 0, 0);
 }
 
 static inline u64 host_load_dep(const u64 *p)
 {
-	return check_step(STEP_LOAD, p, 0, 0);
+	return check_step(STEP_LOAD, ORDER_DEP, p, 0, 0);
 }
 
 static inline u64 host_load_acquire(const u64 *p)
 {
-	return check_step(STEP_LOAD, p, 0, 0);
+	return check_step(STEP_LOAD, ORDER_ACQUIRE, p, 0, 0);
 }
 
 static inline void host_store_relaxed(u64 *p, u64 v)
 {
-	check_step(STEP_STORE, p, v, 0);
+	check_step(STEP_STORE, ORDER_RELAXED, p, v, 0);
 }
 
 static inline void host_store_release(u64 *p, u64 v)
 {
-	check_step(STEP_STORE, p, v, 0);
+	check_step(STEP_STORE, ORDER_RELEASE, p, v, 0);
 }
 
 static inline u8 host_load_byte(const u8 *p)
 {
-	return (u8)check_step(STEP_LOAD_BYTE, p, 0, 0);
+	return (u8)check_step(STEP_LOAD_BYTE, ORDER_RELAXED, p, 0, 0);
 }
 
 static inline void host_store_byte(u8 *p, u8 v)
 {
-	check_step(STEP_STORE_BYTE, p, v, 0);
+	check_step(STEP_STORE_BYTE, ORDER_RELAXED, p, v, 0);
 }
 
 static inline bool host_cas(u64 *p, u64 old, u64 new_value)
 {
-	return check_step(STEP_CAS, p, old, new_value);
+	return check_step(STEP_CAS, ORDER_RELAXED, p, old, new_value);
 }
 
 static inline u64 host_fetch_add(u64 *p, u64 delta)
 {
-	return check_step(STEP_ADD, p, delta, 0);
+	return check_step(STEP_ADD, ORDER_RELAXED, p, delta, 0);
 }
 
 static inline u64 host_xchg(u64 *p, u64 v)
 {
-	return check_step(STEP_XCHG, p, v, 0);
+	return check_step(STEP_XCHG, ORDER_RELAXED, p, v, 0);
 }
 
-/* Under SC and TSO loads stay in order, and so do stores: nothing to hold back. */
 static inline void host_fence_acquire(void)
 {
+	check_fence(FENCE_ACQUIRE);
 }
 
 static inline void host_fence_release(void)
 {
+	check_fence(FENCE_RELEASE);
 }
 
 static inline void host_fence_light(void)
 {
+	check_fence(FENCE_LIGHT);
 }
 
 static inline void host_fence_full(void)
 {
-	check_step(STEP_FENCE, NULL, 0, 0);
+	check_step(STEP_FENCE, ORDER_RELAXED, NULL, 0, 0);
 }
 
 static inline void host_relax(void)
 {
-	check_step(STEP_RELAX, NULL, 0, 0);
+	check_step(STEP_RELAX, ORDER_RELAXED, NULL, 0, 0);
 }
 
 static inline void host_copy(void *to, const void *from, size_t n)

@@ -34,6 +34,7 @@ static struct {
 	u64 priority[ENTITY_MAX];
 	u32 points[MAX_POINTS];
 	u32 nr_points;
+	u32 old_in; /* weak memory: one load in so many may be old */
 } run;
 
 static u64 next_random(void)
@@ -41,9 +42,16 @@ static u64 next_random(void)
 	return random_next(&run.random);
 }
 
-static u32 number_random(u32 n)
+static u32 number_random(u32 entity, u32 n)
 {
+	(void)entity;
 	return (u32)((random_next(&run.numbers) >> 32) * n >> 32);
+}
+
+/* A few old values, well placed, show some bugs; many at once show others. */
+static u32 old_random(u32 entity, u32 n)
+{
+	return number_random(entity, run.old_in) ? 0 : 1 + number_random(entity, n - 1);
 }
 
 static u32 below(u32 n)
@@ -115,6 +123,9 @@ static void prepare(enum check_strategy strategy, u64 seed, u64 schedule)
 	run.numbers = ~run.random;
 	engine.choose = choose_random;
 	engine.choose_number = number_random;
+	engine.choose_old = old_random;
+	if (engine.memory == CHECK_WEAK)
+		run.old_in = 2u << number_random(0, 4);
 	engine.stepped = NULL;
 	memory_watch(false);
 	if (strategy == CHECK_EXHAUSTIVE)
@@ -165,7 +176,7 @@ static bool run_one(const struct check_scenario *s, const struct check_options *
 
 static void begin(const struct check_scenario *s, const struct check_options *o)
 {
-	engine.tso = o->memory == CHECK_TSO;
+	engine.memory = o->memory;
 	engine.max_steps = o->max_steps;
 	engine.movers = o->movers && o->strategy != CHECK_EXHAUSTIVE;
 	engine_setup(s);

@@ -26,9 +26,9 @@ static struct {
 	char what[sizeof(engine.what)];
 	struct list best, tried;
 	u32 at; /* in tried */
-	/* What each task drew, to draw again. */
-	u32 numbers[CHECK_MAX_TASKS][NUMBERS_MAX];
-	u32 nr_numbers[CHECK_MAX_TASKS], nr_drawn[CHECK_MAX_TASKS];
+	/* What each entity drew, to draw again. */
+	u32 numbers[ENTITY_MAX][NUMBERS_MAX];
+	u32 nr_numbers[ENTITY_MAX], nr_drawn[ENTITY_MAX];
 	u32 tries;
 	u64 steps;
 } job;
@@ -70,11 +70,11 @@ static u32 choose(const u32 *entities, u32 nr)
 	return entities[0];
 }
 
-static u32 choose_number(u32 n)
+static u32 choose_number(u32 entity, u32 n)
 {
-	u32 task = engine.current, i = job.nr_drawn[task]++;
+	u32 i = job.nr_drawn[entity]++;
 
-	return i < job.nr_numbers[task] ? job.numbers[task][i] % n : 0;
+	return i < job.nr_numbers[entity] ? job.numbers[entity][i] % n : 0;
 }
 
 /* Runs job.tried. true: the rule breaks. */
@@ -84,7 +84,7 @@ static bool try(void)
 	job.at = 0;
 	memset(job.nr_drawn, 0, sizeof(job.nr_drawn));
 	engine.choose = choose;
-	engine.choose_number = choose_number;
+	engine.choose_number = engine.choose_old = choose_number;
 	engine.stepped = NULL;
 	engine_schedule(job.scenario);
 	job.steps += engine.executed;
@@ -186,7 +186,7 @@ static void shorten(void)
 
 void shorten_and_show(const struct check_scenario *s, FILE *out)
 {
-	u32 i, task;
+	u32 i, entity;
 
 	job.scenario = s;
 	job.tries = 0;
@@ -194,8 +194,9 @@ void shorten_and_show(const struct check_scenario *s, FILE *out)
 	memcpy(job.what, engine.what, sizeof(job.what));
 	memset(job.nr_numbers, 0, sizeof(job.nr_numbers));
 	for (i = 0; i < engine.nr_numbers; i++) {
-		task = engine.numbers[i].task;
-		job.numbers[task][job.nr_numbers[task]++] = engine.numbers[i].number;
+		entity = engine.numbers[i].entity;
+		job.numbers[entity][job.nr_numbers[entity]++] =
+			engine.numbers[i].number;
 	}
 	keep(&job.best);
 	job.tried = job.best;

@@ -102,14 +102,18 @@ static void seen(const struct step *s)
 {
 	char name[64], a[24];
 	const char *where = s->p ? memory_name(s->p, name, sizeof(name)) : "";
-	bool buffered = engine.tso && s->cpu < CHECK_MAX_CPUS;
+	bool buffered = buffer_has(s->cpu);
+	char old[32] = "";
 	struct line *line;
+
+	if (s->newer > 0)
+		snprintf(old, sizeof(old), " (%u newer)", s->newer);
 
 	switch (s->kind) {
 	case STEP_LOAD:
 	case STEP_LOAD_BYTE:
-		line = add(s->entity, "load %s = %s", where,
-		           number(s->result, a, sizeof(a)));
+		line = add(s->entity, "load %s = %s%s", where,
+		           number(s->result, a, sizeof(a)), old);
 		line->loads = true;
 		break;
 	case STEP_STORE:
@@ -128,7 +132,7 @@ static void seen(const struct step *s)
 		break;
 	case STEP_FENCE: line = add(s->entity, "full fence"); break;
 	case STEP_HEAVY:
-		line = add(s->entity, "heavy fence: all buffers are empty");
+		line = add(s->entity, "heavy fence");
 		break;
 	case STEP_RELAX: line = add(s->entity, "relax"); break;
 	default: line = add_change(s, where);
