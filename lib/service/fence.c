@@ -80,13 +80,10 @@ int fence_start(struct service *s, const char **ret_why)
 	if (wanted == SERVICE_BARRIER_AUTO &&
 	    (s->shape.scheme == ARENA_HAZARD || s->shape.nr_frames < LIGHT_MIN_FRAMES))
 		return 0;
-#if defined(__x86_64__)
-	/* Weaker machines need more than a compiler's barrier; nobody has searched that. */
 	if (fence_try_light(s)) {
 		s->shape.barrier = ARENA_BARRIER_LIGHT;
 		return 0;
 	}
-#endif
 	if (wanted == SERVICE_BARRIER_AUTO)
 		return 0;
 	*ret_why =
