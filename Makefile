@@ -16,7 +16,7 @@ C_FILES = find bench check cli core doc host include lib measure preload python 
 
 .PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \
 	deps-python build demo check kernel-check soak soak-cache soak-counter soak-fuzz \
-	soak-holds soak-move deb deb-check arm64-check \
+	soak-holds soak-move mutants deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale figures \
 	fmt install uninstall wheel clean
 .DEFAULT_GOAL := help
@@ -32,6 +32,7 @@ help:
 	@echo 'make soak-fuzz          10^6 executions of each of five fuzzers, under sanitizers'
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make soak-move          10^6 blocks move under readers that pin, view, read and die'
+	@echo 'make mutants            generated mutants of core/: does the checker see each one?'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'
@@ -116,6 +117,9 @@ soak-move: deps-check
 	@$(BUILD)/soak-move/tests/stress_move --barrier light --moves 200000 --kills 300 $(ARGS)
 	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 1000000 --kills 1000 $(ARGS)
 	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 300000 --restarts 100 $(ARGS)
+
+mutants: deps-check
+	@$(PYTHON) check/mutate.py --build $(BUILD) $(ARGS)
 
 wheel: RELEASE += -Dpython=enabled
 wheel: deps-python build

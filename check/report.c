@@ -52,6 +52,7 @@ static void print_json(json_t *rows)
 
 	json_dumpf(whole, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 	putchar('\n');
+	fflush(stdout); /* an interleaving, which comes next, may take long */
 	json_decref(whole);
 }
 

@@ -38,8 +38,9 @@ ROOMS = [
     Room("host/posix/", "the host that is this machine", HOST),
     Room("host/check/", "the host that searches schedules", (*HOST, "host/fiber/")),
     Room("host/sim/", "the host that counts what many CPUs would cost", (*HOST, "host/fiber/")),
-    Room("check/", "`lodic-check`: scenarios, the oracle, mutants",
-         ("core/", *HOST, "host/check/", "include/")),
+    Room("check/", "`lodic-check`: scenarios, the oracle, mutants; `generated/`, mutants of core's "
+         "text",
+         ("core/", *HOST, "host/check/", "include/"), ("tree_sitter", "tree_sitter_c")),
     Room("preload/run_recorded.h", "what a recorded program did: the shim writes it, `lodic-sim` "
          "reads it", ()),
     Room("sim/", "`lodic-sim`: topologies, parameters, workloads; `tier/`, two tiers of memory; "
@@ -85,6 +86,7 @@ ROOMS = [
          "`rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, `recipes/`, the mutants' "
          "builds", ("",),
          ("duck", "nginx",  # of bench/
+          "text",  # of check/generated/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),

@@ -18,7 +18,7 @@ none() {
 mkdir -p "$(dirname "$wheels")" && new=$(mktemp -d "$wheels.XXXXXX") || none "no folder $wheels"
 log=$(mktemp)
 trap 'rm -rf "$log" "$new"' EXIT
-names=$(sed -n 's/^\([a-z]*==[0-9.]*\).*/\1/p' tools/wheels.txt | tr '\n' ' ')
+names=$(sed -n 's/^\([a-z-]*==[0-9.]*\).*/\1/p' tools/wheels.txt | tr '\n' ' ')
 echo "wheels: installing ${names}in $wheels"
 if ! $python -m pip install --quiet --no-input --disable-pip-version-check --retries 1 \
 	--timeout 30 --target "$new/all" --no-deps --only-binary :all: --require-hashes \

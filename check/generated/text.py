@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""C text with many mutants in it, one of which is chosen at run time.
+
+A mutant is a small change of one function. The text that comes out does what the old one does, but
+where generated_at(N) is true it does what mutant N does. So one build serves all mutants.
+
+  order   an acquire, a release or a fence is weaker, or is left out
+  logic   a statement is dropped; a condition is negated; an operand of && or || is dropped; two
+          statements change places; a constant or a comparison is off by one
+
+Oracles have no mutants: functions named *_check, CHECK and DCHECK. Nor has code that runs only
+under a hand-written mutant: there MUTANT(X) counts as false.
+"""
+
+import collections
+import re
+
+import tree_sitter
+import tree_sitter_c
+
+# file: below the root. nth: among equal changes in one function. line: for people only.
+Mutant = collections.namedtuple("Mutant", "number file line function kind change nth")
+
+# What stands in for a call, and what becomes of its arguments.
+WEAKER = {"host_load_acquire": "host_load_relaxed", "host_load_dep": "host_load_relaxed",
+          "host_store_release": "host_store_relaxed"}
+BOTH_HALVES = "(host_fence_acquire(), host_fence_release())"
+FENCES = {"host_fence_acquire": ["(void)0"], "host_fence_release": ["(void)0"],
+          "host_fence_light": ["(void)0"], "host_fence_full": ["(void)0", BOTH_HALVES],
+          "host_fence_heavy": ["(void)0", "host_fence_full()"],
+          "host_fence_global": ["true", "(host_fence_full(), true)"],
+          "host_fence_abort": ["true", "(host_fence_full(), true)"]}
+
+ORACLES = {"CHECK", "DCHECK", "static_assert", "_Static_assert", "host_fail"}
+WINDOWS = {"MUTANT_WINDOW"}  # nothing at all, but under their mutant
+CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+$")
+NO_CONSTANT = {"NULL"}
+# No code runs there, or the compiler must know the value.
+FIXED = {"enum_specifier", "struct_specifier", "union_specifier", "sizeof_expression",
+         "offsetof_expression", "preproc_def", "preproc_function_def", "preproc_include",
+         "type_descriptor", "attribute_specifier", "static_assert_declaration", "comment",
+         "array_declarator", "function_declarator", "preproc_call", "alignof_expression"}
+LOOPS = {"while_statement", "for_statement", "do_statement"}
+PLACES = {"expression_statement", "if_statement", "switch_statement", *LOOPS}
+LISTS = {"compound_statement", "case_statement"}
+JUMPS = {"break_statement", "continue_statement", "goto_statement"}
+COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+CHANGE_COLUMNS = 150
+
+
+def said(node):
+    """Its text in one line, without comments."""
+    text = re.sub(r"/\*.*?\*/", " ", node.text.decode(), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def shown(text):
+    return text if len(text) <= CHANGE_COLUMNS else text[:CHANGE_COLUMNS - 4] + " ..."
+
+
+def called(node):
+    """The name that a call or a statement of one call calls."""
+    if node.type == "expression_statement" and node.named_child_count:
+        node = node.named_child(0)
+    if node.type != "call_expression":
+        return None
+    return node.child_by_field_name("function").text.decode()
+
+
+def below(node):
+    yield node
+    for child in node.children:
+        yield from below(child)
+
+
+def plain(node):
+    """An expression without its parentheses, likely() and unlikely()."""
+    while True:
+        if node.type == "parenthesized_expression":
+            node = next(c for c in node.named_children if c.type != "comment")
+        elif called(node) in ("likely", "unlikely"):
+            node = node.child_by_field_name("arguments").named_child(0)
+        else:
+            return node
+
+
+def folded(node):
+    """What a condition is when no hand-written mutant is on: True, False, or None: that depends."""
+    node = plain(node)
+    if called(node) == "MUTANT":
+        return False
+    if node.type == "unary_expression" and node.child(0).type == "!":
+        value = folded(node.child_by_field_name("argument"))
+        return None if value is None else not value
+    if node.type == "binary_expression" and node.child(1).type in ("&&", "||"):
+        values = [folded(node.child_by_field_name(side)) for side in ("left", "right")]
+        ends = node.child(1).type == "||"
+        if ends in values:
+            return ends
+        return None if None in values else not ends
+    return None
+
+
+def is_boolean(node):
+    node = plain(node)
+    if node.type == "unary_expression":
+        return node.child(0).type == "!"
+    return node.type == "binary_expression" and node.child(1).type in (
+        "&&", "||", "==", "!=", *COMPARISONS)
+
+
+def is_oracle(node):
+    return called(node) in ORACLES | WINDOWS
+
+
+def is_dead(node):
+    """A statement that runs only under a hand-written mutant."""
+    condition = node.child_by_field_name("condition")
+    return (node.type in ("if_statement", "while_statement", "for_statement") and
+            condition is not None and folded(condition) is False)
+
+
+def commute(one, two):
+    """Do two plain assignments come to the same in either order? False: perhaps not."""
+    for node, other in ((one, two), (two, one)):
+        if node.type != "expression_statement" or not node.named_child_count:
+            return False
+        if any(n.type == "call_expression" for n in below(node)):
+            return False
+        target = node.named_child(0).child(0)
+        if target is None or target.text in other.text:
+            return False
+    return True
+
+
+def function_name(node):
+    for part in below(node.child_by_field_name("declarator")):
+        if part.type == "function_declarator":
+            return part.child_by_field_name("declarator").text.decode()
+    return ""
+
+
+def live_parts(node):
+    """The node and what is below it, without oracles and what folds away."""
+    if node.type in FIXED or is_oracle(node):
+        return
+    condition = node.child_by_field_name("condition")
+    value = None if condition is None else folded(condition)
+    yield node
+    for child in node.children:
+        if value is not None and child == condition:
+            continue
+        if value is False and child == node.child_by_field_name("consequence"):
+            continue
+        if value is False and child == node.child_by_field_name("body"):
+            continue
+        if value is True and child == node.child_by_field_name("alternative"):
+            continue
+        yield from live_parts(child)
+
+
+class File:
+    """One file of C text: its functions, and what may be dead in it."""
+
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_c.language()))
+
+    def __init__(self, path, text):
+        self.path = path
+        self.text = text.encode()
+        self.tree = self.parser.parse(self.text)
+        self.functions = {}
+        for node in below(self.tree.root_node):
+            if node.type == "function_definition":
+                self.functions[function_name(node)] = node
+
+
+def dead_functions(files, outside=frozenset()):
+    """Functions that only oracles and hand-written mutants call, as (path, name). outside: the
+    words of what is not generated from, where others may call them."""
+    public = {name: (file.path, name) for file in files for name in file.functions}
+    mentions = {}  # function: [(who names it, is that in code that runs)]
+    for file in files:
+        for name, node in file.functions.items():
+            body = node.child_by_field_name("body")
+            live = {n.id for n in live_parts(body)}
+            for part in below(body):
+                word = part.text.decode() if part.type == "identifier" else ""
+                whom = (file.path, word) if word in file.functions else public.get(word)
+                if whom and whom != (file.path, name):
+                    mentions.setdefault(whom, []).append(((file.path, name), part.id in live))
+    dead = {function for function in public.values() if function[1].endswith("_check")}
+    while True:
+        more = {whom for whom, by in mentions.items()
+                if whom not in dead and whom[1] not in outside and
+                all(who in dead or not live for who, live in by)}
+        if not more:
+            return dead
+        dead |= more
+
+
+class Generator:
+    """Goes over files and numbers their mutants, from 1."""
+
+    def __init__(self):
+        self.mutants = []
+        self.unread = []  # functions that the parser does not understand
+        self.file = self.function = None
+        self.wraps = self.before = self.seen = None
+
+    def add(self, node, kind, change):
+        """A new mutant; returns the C expression that is true under it."""
+        change = shown(change)
+        nth = self.seen[(kind, change)]
+        self.seen[(kind, change)] += 1
+        number = len(self.mutants) + 1
+        self.mutants.append(Mutant(number, self.file.path, node.start_point[0] + 1,
+                                   self.function, kind, change, nth))
+        return f"generated_at({number}u)"
+
+    def wrap(self, node, how):
+        self.wraps.setdefault(node.id, []).append(how)
+
+    def negate(self, node):
+        """node: a condition as it stands, perhaps in the parentheses of its statement."""
+        at = self.add(node, "logic", f"negated: {said(plain(node))}")
+        self.wrap(node, lambda inner: f"({at} != !!({inner}))")
+
+    # ---- statements ----
+
+    def drop(self, node):
+        at = self.add(node, "logic", f"dropped: {said(node)}")
+        self.wrap(node, lambda inner: f"{{ if (!{at}) {inner} }}")
+
+    def may_drop(self, node):
+        kind, up = node.type, node.parent
+        if kind == "break_statement" and up.type == "case_statement":
+            return up.next_named_sibling is not None
+        if kind == "return_statement":
+            return not (up.type == "compound_statement" and
+                        up.parent.type == "function_definition")
+        if kind == "if_statement":
+            inner = node.child_by_field_name("consequence")
+            return (node.child_by_field_name("alternative") is None and
+                    inner.type == "compound_statement" and inner.named_child_count > 1)
+        if kind == "expression_statement":
+            return node.named_child_count > 0
+        return kind in JUMPS or kind in LOOPS
+
+    def swap(self, one, two):
+        if commute(one, two) or any(n.type == "labeled_statement" for n in below(two)):
+            return
+        at = self.add(one, "logic", f"swapped: {shown(said(one))} | {said(two)}")
+        self.before.setdefault(one.id, []).append(f"{{ if ({at}) {said(two)} }} ")
+        self.wrap(two, lambda inner: f"{{ if (!{at}) {inner} }}")
+
+    def swaps(self, node):
+        last = None
+        for child in node.named_children:
+            if child.type == "comment" or called(child) in WINDOWS or is_dead(child):
+                continue
+            good = child.type in PLACES and not is_oracle(child)
+            if good and last is not None:
+                self.swap(last, child)
+            last = child if good else None
+
+    # ---- expressions ----
+
+    def order(self, node):
+        name, function = called(node), node.child_by_field_name("function")
+        if name in WEAKER:
+            weaker = WEAKER[name]
+            at = self.add(node, "order", f"{said(node)} becomes {weaker}")
+            self.wrap(function, lambda inner: f"({at} ? {weaker} : {inner})")
+        for instead in FENCES.get(name, []):
+            what = "dropped" if instead in ("(void)0", "true") else f"becomes {instead}"
+            at = self.add(node, "order", f"{said(node)} {what}")
+            self.wrap(node, lambda inner, at=at, instead=instead:
+                      f"({at} ? {instead} : {inner})")
+
+    def operands(self, node):
+        is_and = node.child(1).type == "&&"
+        for side in ("left", "right"):
+            operand = node.child_by_field_name(side)
+            if folded(operand) is not None:
+                continue
+            at = self.add(operand, "logic", f"operand dropped: {said(operand)} "
+                                            f"of {said(node)}")
+            self.wrap(operand, lambda inner, at=at: f"({at} || ({inner}))" if is_and
+                      else f"(!{at} && ({inner}))")
+
+    def compare(self, node):
+        sign = node.child(1).type
+        other = COMPARISONS[sign]
+        at = self.add(node, "logic", f"comparison: {said(node)} with {other}")
+        # + 0: a field of bits has no type of its own.
+        self.wrap(node.child_by_field_name("left"), lambda inner:
+                  f"({{ __auto_type left_ = ({inner}) + 0; __auto_type right_ = ")
+        self.wrap(node.child(1), lambda _: "")
+        self.wrap(node.child_by_field_name("right"), lambda inner:
+                  f"({inner}) + 0; {at} ? left_ {other} right_ : left_ {sign} right_; }})")
+
+    def constant(self, node):
+        around = node
+        while around.parent.type not in LISTS | PLACES | {"for_statement", "declaration",
+                                                          "return_statement"}:
+            around = around.parent
+        if around.type == "parenthesized_expression":
+            around = plain(around)
+        text = node.text.decode()
+        what = f"off by one: {text} in {said(around)}"
+        if node.type in ("true", "false"):
+            at = self.add(node, "logic", f"negated: {text} in {said(around)}")
+            self.wrap(node, lambda inner: f"({at} != {inner})")
+            return
+        at = self.add(node, "logic", what)
+        self.wrap(node, lambda inner: f"(({inner}) + {at})")
+
+    # ---- the walk ----
+
+    def visit(self, node):
+        if node.type in FIXED or is_oracle(node) or called(node) == "MUTANT":
+            return
+        condition = node.child_by_field_name("condition")
+        value = None
+        if condition is not None and node.type != "switch_statement":
+            value = folded(condition)
+            if value is None:
+                self.negate(condition)
+        if self.is_static(node):
+            return
+        if node.type in LISTS:
+            self.swaps(node)
+        if not is_dead(node) and self.may_drop(node):
+            self.drop(node)
+        self.expression(node)
+        for child in node.children:
+            if condition is not None and child == condition and value is not None:
+                continue
+            if value is False and child in (node.child_by_field_name("consequence"),
+                                            node.child_by_field_name("body")):
+                continue
+            if value is True and child == node.child_by_field_name("alternative"):
+                continue
+            if node.type == "case_statement" and child == node.child_by_field_name("value"):
+                continue
+            self.visit(child)
+
+    @staticmethod
+    def is_static(node):
+        return node.type == "declaration" and any(
+            c.type == "storage_class_specifier" and c.text == b"static" for c in node.children)
+
+    def expression(self, node):
+        kind = node.type
+        if kind == "call_expression":
+            self.order(node)
+        elif kind == "binary_expression":
+            sign = node.child(1).type
+            if sign in ("&&", "||") and folded(node) is None:
+                self.operands(node)
+            elif sign in COMPARISONS:
+                self.compare(node)
+        elif kind == "return_statement" and node.named_child_count:
+            value = node.named_child(0)
+            if is_boolean(value) and folded(value) is None:
+                self.negate(value)
+        elif kind in ("number_literal", "true", "false"):
+            self.constant(node)
+        elif (kind == "identifier" and CONSTANT.match(node.text.decode()) and
+              node.text.decode() not in NO_CONSTANT and
+              not (node.parent.type == "call_expression" and
+                   node.parent.child_by_field_name("function") == node)):
+            self.constant(node)
+
+    def emit(self, node):
+        """The node's text with all that was put around it and what is below it."""
+        parts, at = [], node.start_byte
+        for child in node.children:
+            parts += [self.file.text[at:child.start_byte].decode(), self.emit(child)]
+            at = child.end_byte
+        text = "".join(parts) + self.file.text[at:node.end_byte].decode()
+        for how in reversed(self.wraps.get(node.id, [])):  # what is around it came first
+            text = how(text)
+        return "".join(self.before.get(node.id, [])) + text
+
+    def change(self, file, dead=()):
+        """The file's text with its mutants."""
+        self.file, self.wraps, self.before = file, {}, {}
+        for name, node in file.functions.items():
+            body = node.child_by_field_name("body")
+            if (file.path, name) in dead:
+                continue
+            if body.has_error:
+                self.unread.append(f"{file.path}: {name}")
+                continue
+            self.function, self.seen = name, collections.Counter()
+            self.visit(body)
+            head = file.text[node.start_byte:body.start_byte].decode()
+            if not re.search(rf"\bvoid\s+{name}\(", head):
+                # A return that was dropped must not lead into the next function.
+                self.wrap(body, lambda inner: inner[:-1] + "__builtin_trap(); }")
+        root = file.tree.root_node
+        return (file.text[:root.start_byte].decode() + self.emit(root) +
+                file.text[root.end_byte:].decode())
+
+
+def generate(texts, outside=frozenset()):
+    """({path: text with mutants}, mutants, functions not read) of {path: C text}."""
+    files = [File(path, text) for path, text in sorted(texts.items())]
+    dead = dead_functions(files, outside)
+    generator = Generator()
+    changed = {file.path: generator.change(file, dead) for file in files}
+    return changed, generator.mutants, generator.unread

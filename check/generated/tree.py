@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A copy of the tree in which core/ has all generated mutants, and its lodic-check.
+
+The copy is made of links, but for core/ and host/check/. Their text is written once more: core/
+with mutants, host_impl.h with points.h at its end, and the sources of the host with points.c.
+"""
+
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import text
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+POINTS_H = ROOT / "check/generated/points.h"
+# Rooms that call core/, besides core/ itself.
+OTHERS = ["check", "include", "lib", "sim", "preload", "bench"]
+NOT_COPIED = {"build", ".git", "core", "host"}
+# What decides how a mutant fares. The search's own text does; its pages do not.
+DECISIVE = ["core", "check", "host/check", "host/fiber", "host/random.h", "include/lodic"]
+DECISIVE_SUFFIXES = {".c", ".h", ".build"}
+NO_MUTANTS = {"core/mutant.h", "core/check.h"}
+# Changed text makes warnings. What a mutant leaves unset is 0, in each run.
+FLAGS = "-w -ftrivial-auto-var-init=zero"
+
+Built = collections.namedtuple("Built", "program mutants unread state")
+
+
+class Failed(Exception):
+    """What cannot go on, for people."""
+
+
+def put(path, content):
+    """Writes a file unless it is so already: ninja goes by times."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != content:
+        path.write_text(content)
+
+
+def state_of():
+    """A number for the text that decides how mutants fare."""
+    digest = hashlib.sha256()
+    for place in DECISIVE:
+        top = ROOT / place
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file() and path.suffix in DECISIVE_SUFFIXES:
+                digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    for path in (ROOT / "meson.build", pathlib.Path(text.__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def read_core():
+    return {str(path.relative_to(ROOT)): path.read_text()
+            for path in sorted((ROOT / "core").rglob("*.[ch]"))
+            if str(path.relative_to(ROOT)) not in NO_MUTANTS}
+
+
+def words_outside():
+    words = set()
+    for place in OTHERS:
+        for path in (ROOT / place).rglob("*.[ch]"):
+            words.update(re.findall(r"\w+", path.read_text()))
+    return words
+
+
+def link(tree, name):
+    path = tree / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_symlink():
+        path.symlink_to(ROOT / name)
+
+
+def write(tree, changed):
+    """The copy, brought up to date."""
+    for path in ROOT.iterdir():
+        if path.name not in NOT_COPIED:
+            link(tree, path.name)
+    for path in (ROOT / "host").iterdir():
+        if path.name != "check":
+            link(tree, f"host/{path.name}")
+    for path in [*(ROOT / "core").rglob("*"), *(ROOT / "host/check").iterdir()]:
+        name = str(path.relative_to(ROOT))
+        if path.is_file():
+            put(tree / name, changed.get(name, path.read_text()) + additions(name))
+
+
+def additions(name):
+    if name == "host/check/host_impl.h":
+        return '\n#include "check/generated/points.h"\n'
+    if name == "host/check/meson.build":
+        return "\nhost_check_sources += files('../../check/generated/points.c')\n"
+    return ""
+
+
+def run(command, log):
+    with open(log, "w", encoding="utf-8") as f:
+        done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=f,
+                              stderr=subprocess.STDOUT, check=False)
+    if done.returncode != 0:
+        raise Failed(f"{command[0]} failed; {log} says why:\n" +
+                     "\n".join(log.read_text().splitlines()[-20:]))
+
+
+def compiled(ninja):
+    """The files of core/ that went into lodic-check."""
+    done = subprocess.run(["ninja", "-C", str(ninja), "-t", "deps"], stdout=subprocess.PIPE,
+                          check=True)
+    return set(re.findall(r"/(core/\S+\.[ch])$", done.stdout.decode(), re.MULTILINE))
+
+
+def build(folder, jobs):
+    """Makes folder/tree and folder/ninja; returns what there is to run."""
+    tree, ninja = folder / "tree", folder / "ninja"
+    changed, mutants, unread = text.generate(read_core(), words_outside())
+    most = int(re.search(r"GENERATED_MAX (\d+)", POINTS_H.read_text())[1])
+    if len(mutants) >= most:
+        raise Failed(f"{len(mutants)} mutants; {POINTS_H} has room for {most}")
+    write(tree, changed)
+    if not (ninja / "build.ninja").exists():
+        shutil.rmtree(ninja, ignore_errors=True)
+        run(["meson", "setup", ninja, tree, "-Dbuildtype=debugoptimized", "-Dtests=disabled",
+             f"-Dc_args={FLAGS}"], folder / "setup.log")
+    run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check"], folder / "build.log")
+    there = compiled(ninja)
+    mutants = [m for m in mutants if m.file in there]
+    put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))
+    return Built(ninja / "lodic-check", mutants, unread, state_of())
+
+
+def environment(**more):
+    """Nothing from outside chooses a mutant."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LODIC_GENERATED")}
+    return {**kept, **{k: str(v) for k, v in more.items()}}

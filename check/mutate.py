@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Small changes of core/, thousands of them: does lodic-check see each one?
+
+    make mutants                                  all orders, and 400 changes of the logic
+    make mutants ARGS='--sample 100 --seed 7'     fewer, and others
+    make mutants ARGS='--kind order --file core/cache/'
+    make mutants ARGS='--report --unreached'      runs nothing: what is known so far
+    check/mutate.py --show 322                    one mutant, and how to run it by hand
+
+It changes a copy of core/ below build/mutants and builds one lodic-check that has all mutants. It
+sees once what each scenario reaches, and runs each mutant in the scenarios that reach it. Ctrl-C
+ends it at any time. The next call goes on there, as long as no source has changed. Escaped mutants
+that change nothing stand in check/equivalent.toml, each with the reason.
+"""
+
+import argparse
+import hashlib
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WHEELS = os.environ.get("LODIC_WHEELS") or str(ROOT / "build" / "wheels")
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(ROOT / "check" / "generated"), WHEELS]
+
+try:
+    import report
+    import run
+    import tree
+except ImportError as error:
+    sys.exit(f"mutate: {error}: tools/wheels.sh installs it")
+
+TELL_EVERY = 25  # results, where nobody watches
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build", help="where mutants/ is made")
+    parser.add_argument("--kind", choices=report.KINDS, help="only these")
+    parser.add_argument("--file", default="", metavar="START",
+                        help="only of files whose path begins so")
+    parser.add_argument("--sample", type=int, default=400, metavar="N",
+                        help="so many mutants of the logic; 0: all (default: 400)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="which ones (default: 1)")
+    parser.add_argument("--seconds", type=int, default=60, metavar="N",
+                        help="of CPU for each mutant at most (default: 60)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
+                        help="processes (default: as many as CPUs)")
+    parser.add_argument("--report", action="store_true", help="run nothing, tell what is known")
+    parser.add_argument("--unreached", action="store_true",
+                        help="also list what no scenario reaches")
+    parser.add_argument("--show", type=int, metavar="NUMBER", help="only tell of one mutant")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args()
+
+
+class Progress:
+    """A line that stays where it is on a terminal; elsewhere some lines."""
+
+    def __init__(self, what, nr):
+        self.what, self.nr, self.began = what, nr, run.now()
+        self.watched = sys.stderr.isatty()
+
+    def tell(self, done, more=""):
+        if not self.watched and done % TELL_EVERY and done != self.nr:
+            return
+        seconds = run.now() - self.began
+        print(f"{chr(13) + chr(27) + '[K' if self.watched else ''}{self.what}: {done} of "
+              f"{self.nr}, {seconds:.0f} s{more}", end="" if self.watched else "\n",
+              file=sys.stderr, flush=True)
+        if self.watched and done == self.nr:
+            print(file=sys.stderr)
+
+
+def drawn(mutants, options, reached):
+    """What to run: mutants that are reached, and of the logic a sample. A change of the tree
+    changes few of the sample, because each mutant has a number of its own that decides."""
+    def chance(mutant):
+        return hashlib.sha256(f"{options.seed}|{run.key_of(mutant)}".encode()).digest()
+
+    chosen = [m for m in mutants if m.number in reached and m.file.startswith(options.file) and
+              options.kind in (None, m.kind)]
+    orders = [m for m in chosen if m.kind == "order"]
+    logic = sorted((m for m in chosen if m.kind == "logic"), key=chance)
+    return orders + logic[:options.sample or None]
+
+
+def see(seen, program, jobs):
+    if seen.load():
+        return
+    cases = program.cases()
+    progress = Progress("what each scenario reaches", len(cases))
+    run.in_threads(jobs, program, lambda case: seen.look(program, case), cases,
+                   lambda nr, _: progress.tell(nr))
+    seen.save()
+
+
+def run_all(program, seen, journal, mutants, options):
+    todo = [m for m in mutants if not journal.settled(m, options.seconds)]
+    progress = Progress("mutants", len(todo))
+    nr = {"caught": 0, "escaped": 0}
+
+    def tell(done, row):
+        journal.add(row)
+        nr[row["verdict"]] += 1
+        progress.tell(done, f"; {nr['caught']} caught, {nr['escaped']} escaped")
+
+    run.in_threads(options.jobs, program,
+                   lambda m: run.judge(program, seen, m, options.seconds), todo, tell)
+
+
+def show_one(built, seen, number):
+    mutant = next((m for m in built.mutants if m.number == number), None)
+    if mutant is None:
+        sys.exit(f"mutate: there is no mutant {number}")
+    print(f"{mutant.file}:{mutant.line}: {mutant.function}: {mutant.change}")
+    for case in seen.cases(number)[:5]:
+        print(f"  LODIC_GENERATED={number} {built.program} --scenario {case.scenario} "
+              f"--scheme {case.scheme}")
+
+
+def main():
+    options = parse_options()
+    folder = pathlib.Path(options.build).resolve() / "mutants"
+    folder.mkdir(parents=True, exist_ok=True)
+    built = tree.build(folder, options.jobs)
+    for function in built.unread:
+        print(f"mutate: not read, so without mutants: {function}", file=sys.stderr)
+    program = run.Program(built.program)
+    seen, journal = run.Seen(folder, built.state), run.Journal(folder, built.state)
+    see(seen, program, options.jobs)
+    if options.show is not None:
+        show_one(built, seen, options.show)
+        return
+    reached = seen.reached()
+    mutants = drawn(built.mutants, options, reached)
+    if not options.report:
+        run_all(program, seen, journal, mutants, options)
+    told = [m for m in built.mutants if m.file.startswith(options.file) and
+            options.kind in (None, m.kind)]
+    report.show(told, journal, reached, options.json, options.unreached)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except tree.Failed as error:
+        sys.exit(f"mutate: {error}")
+    except (KeyboardInterrupt, run.Stopped):
+        sys.exit("\nmutate: stopped; the next call goes on from here")
