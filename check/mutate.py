@@ -121,6 +121,7 @@ def show_one(built, seen, number):
     for case in seen.cases(number)[:5]:
         print(f"  LODIC_GENERATED={number} {built.program} --scenario {case.scenario} "
               f"--scheme {case.scheme}")
+    print(report.entry_of(mutant))
 
 
 def main():

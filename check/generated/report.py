@@ -5,6 +5,7 @@ import collections
 import json
 import pathlib
 import sys
+import textwrap
 import tomllib
 
 from run import key_of
@@ -19,8 +20,17 @@ def read_equivalent(path=EQUIVALENT):
     if not path.exists():
         return {}
     entries = tomllib.loads(path.read_text()).get("mutant", [])
-    return {(e["file"], e["function"], e["change"], e.get("nth", 0)): " ".join(e["why"].split())
-            for e in entries}
+    return {(e["file"], e["function"], " ".join(e["change"].split()), e.get("nth", 0)):
+            " ".join(e["why"].split()) for e in entries}
+
+
+def entry_of(mutant):
+    """What to put into that list."""
+    lines = textwrap.wrap(mutant.change, 92, break_long_words=False, break_on_hyphens=False)
+    change = "\n  ".join(lines)
+    return (f'[[mutant]]\nfile = "{mutant.file}"\nfunction = "{mutant.function}"\n' +
+            (f"nth = {mutant.nth}\n" if mutant.nth else "") +
+            f"change = '''\n  {change}'''\nwhy = \"\"")
 
 
 def name_of(mutant):

@@ -50,6 +50,10 @@ class Program:
         self.children = set()
         self.lock = threading.Lock()
         self.stopping = False
+        # All memory models, by whatever word it has for them.
+        known = subprocess.run([self.path, "--memory", "all", "--list"], check=False,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.memory = ["--memory", "all" if known.returncode == 0 else "both"]
 
     def stop(self):
         with self.lock:
@@ -71,7 +75,7 @@ class Program:
 
     def run(self, case, schedules, seed, cpu_limit, **environment):
         words = [self.path, "--scenario", case.scenario, "--scheme", case.scheme, "--schedules",
-                 str(schedules), "--seed", str(seed), "--jobs", "1", "--json"]
+                 str(schedules), "--seed", str(seed), "--jobs", "1", "--json", *self.memory]
         limits = f"ulimit -c 0 -t {cpu_limit} -v {MEMORY_KIB}; exec \"$@\""
         with self.lock:
             if self.stopping:
@@ -137,6 +141,8 @@ class Seen:
     def save(self):
         rows = [{"case": case, "cpu": round(self.cpu[case], 4), "times": times}
                 for case, times in sorted(self.times.items())]
+        for old in self.path.parent.glob("seen-*.json"):
+            old.unlink()
         put_whole(self.path, json.dumps(rows))
 
     def cases(self, number):

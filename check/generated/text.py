@@ -85,7 +85,7 @@ def plain(node):
 
 
 def folded(node):
-    """What a condition is when no hand-written mutant is on: True, False, or None: that depends."""
+    """A condition's value when no hand-written mutant is on. None: that depends."""
     node = plain(node)
     if called(node) == "MUTANT":
         return False
@@ -174,9 +174,19 @@ class File:
                 self.functions[function_name(node)] = node
 
 
+def words_of_tables(node):
+    """What tables of functions and macros name."""
+    if node.type in ("initializer_list", "preproc_arg"):
+        yield from re.findall(r"\w+", node.text.decode())
+    elif node.type != "function_definition":
+        for child in node.children:
+            yield from words_of_tables(child)
+
+
 def dead_functions(files, outside=frozenset()):
     """Functions that only oracles and hand-written mutants call, as (path, name). outside: the
     words of what is not generated from, where others may call them."""
+    outside = outside.union(*(words_of_tables(file.tree.root_node) for file in files))
     public = {name: (file.path, name) for file in files for name in file.functions}
     mentions = {}  # function: [(who names it, is that in code that runs)]
     for file in files:
@@ -243,7 +253,7 @@ class Generator:
             return (node.child_by_field_name("alternative") is None and
                     inner.type == "compound_statement" and inner.named_child_count > 1)
         if kind == "expression_statement":
-            return node.named_child_count > 0
+            return node.named_child_count > 0 and called(node) not in FENCES
         return kind in JUMPS or kind in LOOPS
 
     def swap(self, one, two):

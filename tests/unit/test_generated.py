@@ -133,7 +133,6 @@ MUTANTS = {
     "host_fence_global() becomes (host_fence_full(), true)": (0, "la sr ld ff ff 7"),
     "dropped: host_store_release(p, v);": (0, "la ld ff fg 7"),
     "dropped: v = host_load_dep(p);": (0, "la sr ff fg 7"),
-    "dropped: host_fence_full();": (0, "la sr ld fg 7"),
     "dropped: return v;": (0, "la sr ld ff fg 7"),
     "negated: host_fence_global()": (0, "la sr ld ff fg 7"),
     "swapped: host_store_release(p, v); | v = host_load_dep(p);": (0, "la ld sr ff fg 7"),
