@@ -86,7 +86,7 @@ ROOMS = [
          "`rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, `recipes/`, the mutants' "
          "builds", ("",),
          ("duck", "nginx",  # of bench/
-          "text",  # of check/generated/
+          "report", "run", "text",  # of check/generated/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),

@@ -20,6 +20,8 @@ sys.path[:0] = [str(ROOT / "check" / "generated"),
                 os.environ.get("LODIC_WHEELS") or str(ROOT / "build" / "wheels")]
 
 try:
+    import report
+    import run
     import text
 except ImportError as error:
     if error.name not in ("tree_sitter", "tree_sitter_c"):
@@ -212,6 +214,53 @@ class Generated(unittest.TestCase):
                 parts = list(GOOD)
                 parts[expected[0]] = expected[1]
                 self.assertEqual(self.said(mutant.number), parts)
+
+
+class Report(unittest.TestCase):
+    """What the report makes of a journal and of the list of equivalent mutants."""
+
+    mutants = [text.Mutant(n, "core/frame.c", 10 * n, "f", "logic", f"dropped: a{n};", 0)
+               for n in range(1, 6)]
+    names = [report.name_of(m) for m in mutants]
+
+    def rows(self, equivalent):
+        verdicts = {run.key_of(m): {"key": "", "state": "", "verdict": verdict} for m, verdict in
+                    zip(self.mutants, ("caught", "escaped", "escaped"))}
+        return list(report.rows_of(self.mutants, verdicts, {1, 2, 3, 4}, equivalent))
+
+    def test_rows_of_each_mutant_has_one_verdict(self):
+        rows = self.rows({self.names[1]: "nobody can see it"})
+        self.assertEqual([row["verdict"] for row in rows],
+                         ["caught", "equivalent", "open", "not run", "unreached"])
+
+    def test_complaints_caught_or_unknown_entries_are_told(self):
+        listed = {self.names[0]: "wrong", self.names[1]: "right",
+                  ("core/block.h", "g", "dropped: x;", 0): "gone"}
+        told = list(report.complaints(self.mutants, self.rows(listed), listed))
+        self.assertEqual(len(told), 2)
+        self.assertIn("core/block.h", told[0])
+        self.assertIn("a1", told[1])
+
+    def test_entry_of_is_read_back(self):
+        long = self.mutants[0]._replace(change="dropped: " + "some(words); " * 9 + "end();", nth=2)
+        path = pathlib.Path(tempfile.mkdtemp(prefix="lodic-entry-")) / "list.toml"
+        path.write_text(report.entry_of(long).replace('why = ""', 'why = "because"'))
+        self.assertEqual(report.read_equivalent(path), {report.name_of(long): "because"})
+        path.unlink()
+        path.parent.rmdir()
+
+    def test_first_bad_names_the_strongest_memory_and_how(self):
+        good = {"violations": 0, "memory": "sc", "strategy": "random"}
+        bad = {**good, "violations": 1, "memory": "tso", "what": "O5: something"}
+        crashed = {**good, "violations": 1}
+        stuck = {**bad, "what": "livelock: steps"}
+        for rows, hung, expected in (
+                ([good], False, None), ([good, bad], False, ("rule", "tso")),
+                ([good, stuck], False, ("livelock", "tso")),
+                ([crashed, bad], False, ("crash", "sc")), ([crashed], True, ("hang", "sc")),
+                (None, False, ("crash", "-")), (None, True, ("hang", "-"))):
+            found = run.first_bad(run.Ended(rows, 1.0, hung))
+            self.assertEqual(found and (found["how"], found["memory"]), expected)
 
 
 if __name__ == "__main__":
