@@ -45,7 +45,7 @@ PLACES = {"expression_statement", "if_statement", "switch_statement", *LOOPS}
 LISTS = {"compound_statement", "case_statement"}
 JUMPS = {"break_statement", "continue_statement", "goto_statement"}
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-CHANGE_COLUMNS = 150
+SHOWN_COLUMNS = 100
 
 
 def said(node):
@@ -54,8 +54,10 @@ def said(node):
     return re.sub(r"\s+", " ", text).strip()
 
 
-def shown(text):
-    return text if len(text) <= CHANGE_COLUMNS else text[:CHANGE_COLUMNS - 4] + " ..."
+def shown(node):
+    """The same, but not too long: for reports and for the list of equivalent mutants."""
+    text = said(node)
+    return text if len(text) <= SHOWN_COLUMNS else text[:SHOWN_COLUMNS - 4] + " ..."
 
 
 def called(node):
@@ -219,7 +221,6 @@ class Generator:
 
     def add(self, node, kind, change):
         """A new mutant; returns the C expression that is true under it."""
-        change = shown(change)
         nth = self.seen[(kind, change)]
         self.seen[(kind, change)] += 1
         number = len(self.mutants) + 1
@@ -232,13 +233,13 @@ class Generator:
 
     def negate(self, node):
         """node: a condition as it stands, perhaps in the parentheses of its statement."""
-        at = self.add(node, "logic", f"negated: {said(plain(node))}")
+        at = self.add(node, "logic", f"negated: {shown(plain(node))}")
         self.wrap(node, lambda inner: f"({at} != !!({inner}))")
 
     # ---- statements ----
 
     def drop(self, node):
-        at = self.add(node, "logic", f"dropped: {said(node)}")
+        at = self.add(node, "logic", f"dropped: {shown(node)}")
         self.wrap(node, lambda inner: f"{{ if (!{at}) {inner} }}")
 
     def may_drop(self, node):
@@ -259,7 +260,7 @@ class Generator:
     def swap(self, one, two):
         if commute(one, two) or any(n.type == "labeled_statement" for n in below(two)):
             return
-        at = self.add(one, "logic", f"swapped: {shown(said(one))} | {said(two)}")
+        at = self.add(one, "logic", f"swapped: {shown(one)} | {shown(two)}")
         self.before.setdefault(one.id, []).append(f"{{ if ({at}) {said(two)} }} ")
         self.wrap(two, lambda inner: f"{{ if (!{at}) {inner} }}")
 
@@ -279,11 +280,11 @@ class Generator:
         name, function = called(node), node.child_by_field_name("function")
         if name in WEAKER:
             weaker = WEAKER[name]
-            at = self.add(node, "order", f"{said(node)} becomes {weaker}")
+            at = self.add(node, "order", f"{shown(node)} becomes {weaker}")
             self.wrap(function, lambda inner: f"({at} ? {weaker} : {inner})")
         for instead in FENCES.get(name, []):
             what = "dropped" if instead in ("(void)0", "true") else f"becomes {instead}"
-            at = self.add(node, "order", f"{said(node)} {what}")
+            at = self.add(node, "order", f"{shown(node)} {what}")
             self.wrap(node, lambda inner, at=at, instead=instead:
                       f"({at} ? {instead} : {inner})")
 
@@ -293,15 +294,15 @@ class Generator:
             operand = node.child_by_field_name(side)
             if folded(operand) is not None:
                 continue
-            at = self.add(operand, "logic", f"operand dropped: {said(operand)} "
-                                            f"of {said(node)}")
+            at = self.add(operand, "logic", f"operand dropped: {shown(operand)} "
+                                            f"of {shown(node)}")
             self.wrap(operand, lambda inner, at=at: f"({at} || ({inner}))" if is_and
                       else f"(!{at} && ({inner}))")
 
     def compare(self, node):
         sign = node.child(1).type
         other = COMPARISONS[sign]
-        at = self.add(node, "logic", f"comparison: {said(node)} with {other}")
+        at = self.add(node, "logic", f"comparison: {shown(node)} with {other}")
         # + 0: a field of bits has no type of its own.
         self.wrap(node.child_by_field_name("left"), lambda inner:
                   f"({{ __auto_type left_ = ({inner}) + 0; __auto_type right_ = ")
@@ -317,9 +318,9 @@ class Generator:
         if around.type == "parenthesized_expression":
             around = plain(around)
         text = node.text.decode()
-        what = f"off by one: {text} in {said(around)}"
+        what = f"off by one: {text} in {shown(around)}"
         if node.type in ("true", "false"):
-            at = self.add(node, "logic", f"negated: {text} in {said(around)}")
+            at = self.add(node, "logic", f"negated: {text} in {shown(around)}")
             self.wrap(node, lambda inner: f"({at} != {inner})")
             return
         at = self.add(node, "logic", what)
