@@ -24,7 +24,6 @@ SEEN_SCHEDULES = 600   # of each case, to see what it reaches
 ROUNDS = (200, 2000, 20000)  # schedules of each case and memory model
 # A run is a hang when it needs so many times the CPU that it needs without a mutant.
 HANG_TIMES, HANG_LEAST_S = 20, 4
-WALL_S = 900  # nothing sleeps; but if something should
 MEMORY_KIB = 8 << 20
 
 Case = collections.namedtuple("Case", "scenario scheme")
@@ -61,13 +60,6 @@ class Program:
             for pid in self.children:
                 os.kill(pid, signal.SIGKILL)
 
-    def end(self, pid):
-        """Kills a child that nobody has waited for. Later calls do nothing."""
-        with self.lock:
-            if pid in self.children:
-                self.children.discard(pid)
-                os.kill(pid, signal.SIGKILL)
-
     def cases(self):
         done = subprocess.run([self.path, "--list"], stdout=subprocess.PIPE, check=True)
         lines = done.stdout.decode().split("\n\n", maxsplit=1)[0].splitlines()[1:]
@@ -86,16 +78,14 @@ class Program:
                                      stderr=subprocess.DEVNULL, start_new_session=True,
                                      env=tree.environment(**environment))
             self.children.add(child.pid)
-        watch = threading.Timer(WALL_S, self.end, [child.pid])
-        watch.daemon = True
-        watch.start()
         text = b""
         for line in child.stdout:
             text += line
             if line.startswith(b"}"):  # after this it shows an interleaving
                 break
-        watch.cancel()
-        self.end(child.pid)
+        with self.lock:
+            self.children.discard(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
         child.stdout.close()
         _, status, usage = os.wait4(child.pid, 0)  # Popen does not say what it used
         child.returncode = os.waitstatus_to_exitcode(status)
