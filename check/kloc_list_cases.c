@@ -20,6 +20,7 @@
 struct list_file {
 	u64 inode;
 	u32 knode; /* KNODE_NONE: it has none, or no longer */
+	u32 generation; /* that the knode has while it is the file's */
 	bool has_ended;
 	bool was_used; /* a use began: it had found the file, in a list or in the kmap */
 	u64 last_use;  /* the tick before its last use; NO_USE: none has ended */
@@ -68,6 +69,8 @@ static void use(u32 cpu, u32 file)
 		CHECK_ASSERT(!had_ended, "KL20, KL21: what has ended is not served");
 		CHECK_ASSERT(knode == KNODE_NONE || token.knode == knode,
 		             "KL20: a file's own knode is served");
+		CHECK_ASSERT(token.generation == f->generation,
+		             "KL20: what is served is of the file's own time");
 	} else {
 		token = look_up(file);
 	}
@@ -107,6 +110,7 @@ static void user(void *arg)
 
 	for (turn = 0; turn < USES; turn++)
 		use(cpu, 0);
+	use(cpu, 2);
 }
 
 static void end_file(u32 file)
@@ -129,6 +133,7 @@ static void manager(void *arg)
 	end_file(0);
 	collect();
 	host_lock(&w->lock);
+	w->files[2].generation = knode_list_token(&w->lists, knode).generation;
 	knode_list_name(&w->lists, knode, w->files[2].inode);
 	w->files[2].knode = knode;
 	host_unlock(&w->lock);
@@ -178,6 +183,7 @@ static void list_setup(const void *arg)
 	for (i = 0; i < KNODES; i++) {
 		knode_list_name(&w->lists, i, w->files[i].inode);
 		w->files[i].knode = i;
+		w->files[i].generation = 1;
 		check_name(&w->lists.names[i].inode, 8, "inode[%u]", i);
 		check_name(&w->lists.names[i].generation, 8, "generation[%u]", i);
 	}
