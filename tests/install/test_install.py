@@ -284,7 +284,7 @@ class Installed(unittest.TestCase):
             {bin_}/lodic map -- cat data
             """)
         self.assertIn("simulated: topology 8x15, parameters xeon-ex", said)
-        self.assertIn("6 searches, ", said)
+        self.assertIn("24 searches, ", said)
         self.assertIn("mapped", said)
 
     def test_unchanged_program_is_served(self):
