@@ -100,7 +100,7 @@ def compile_all(build, root):
     cross.write_text(CROSS_FILE.format(cross=CROSS, qemu=QEMU, root=root), encoding="utf-8")
     done = run("sh", ROOT / "tools" / "setup.sh", build, "--cross-file", cross,
                "-Dbuildtype=debugoptimized", "-Dtests=enabled", "-Dmutants=false",
-               "-Dbench=false", "-Ddebug_checks=true", cwd=ROOT)
+               "-Dbench=false", "-Ddebug_checks=true", "-Drocksdb=disabled", cwd=ROOT)
     if not done.returncode:
         done = run("ninja", "-C", build, "-j", min(2, os.cpu_count()))
     if done.returncode:
