@@ -202,9 +202,11 @@ int count_world_share(u32 user, u32 frame)
 	return err;
 }
 
-/* What tells whether user maps anything while a call runs: before it and after it. */
+/* What tells whether user maps anything while a call runs: before it and after it. The caller knows
+ * of what is mapped by then. */
 static u32 mapped_before(u32 user)
 {
+	check_told();
 	return counted->nr_mapped[user] - counted->nr_mapping[user];
 }
 
