@@ -13,6 +13,10 @@
  *   epochs     two readers. Each CPU has a clock of its own, which ticks, and which tries to
  *              freeze after each tick (refcache)
  *   epochs-two the same, both readers holding two frames at a time
+ *   epochs-far a reference is held to the end, the holder's CPU has ticked already, and the
+ *              freezer is alone on its CPU: nothing there orders what it reads but itself
+ *   ask-far    the same with a task that asks, while the holder's CPU ticks, and a reader is
+ *              moved away with what it has counted there
  *   query      readers, and a task that asks whether the frame is used
  *   keep       three readers of one CPU take two frames each and keep one to the end: then
  *              each reference must be counted where its token says
@@ -28,6 +32,7 @@
 
 #define TURNS 2u       /* refs of each reader */
 #define EPOCH_TICKS 5u /* of each clock */
+#define FAR_TRIES 6u   /* of the freezer that is alone */
 /* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
 #define HOARD 35u
 /* Sloppy's: a batch, less the one that is given back. */
@@ -272,6 +277,67 @@ static void epochs_two_setup(const void *arg)
 	add_clocks();
 }
 
+static void ticks_of(void *arg)
+{
+	u32 cpu = (u32)(uintptr_t)arg;
+
+	/* Of CPU 1, which has counted nothing, from CPU 0. */
+	count_tick(&counted->count, cpu);
+	count_tick(&counted->count, cpu);
+}
+
+static void freezer_alone(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < FAR_TRIES && !count_world_freeze(0); i++)
+		host_relax();
+}
+
+static void epochs_far_setup(const void *arg)
+{
+	u32 cpu;
+
+	count_world_setup(arg);
+	count_tick(&counted->count, 0);
+	count_world_hoard(0, 0, 1, 1);
+	for (cpu = 0; cpu < 2; cpu++)
+		check_task("ticks", 0, ticks_of, (void *)(uintptr_t)cpu);
+	check_task("freezer", 1, freezer_alone, NULL);
+}
+
+static void far_asker(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	for (i = 0; i < TURNS + 1; i++)
+		count_world_query(0);
+}
+
+/* Counts where the holder does, and gives back where no tick comes. */
+static void wanderer(void *arg)
+{
+	u32 i;
+
+	(void)arg;
+	if (!count_world_ref(0, 1, &i))
+		return;
+	check_migrate(check_self(), 1);
+	count_world_unref(i);
+}
+
+static void ask_far_setup(const void *arg)
+{
+	count_world_setup(arg);
+	count_world_hoard(0, 0, 1, 1);
+	if (counted->c->scheme->tick)
+		check_task("ticks", 0, ticks_of, (void *)0);
+	check_task("wanderer", 0, wanderer, NULL);
+	check_task("asker", 2, far_asker, NULL);
+}
+
 static void query_setup(const void *arg)
 {
 	const struct count_case *c = arg;
@@ -311,10 +377,13 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "batch", s, &two, 2, batch_setup);
 		count_world_add(list, "collect", s, &threads, 3, collect_setup);
 		count_world_add(list, "stay", s, &one, 3, stay_setup);
+		count_world_add(list, "ask-far", s, &one, 3, ask_far_setup);
 		if (!s->tick)
 			continue;
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
 		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
+		if (!s->table) /* else nothing waits for a second epoch */
+			count_world_add(list, "epochs-far", s, &one, 2, epochs_far_setup);
 	}
 	check_cases_owned(list);
 	check_cases_entry(list);

@@ -9,6 +9,7 @@
  *   fault       the same with one user, which begins without the page
  *   ask         the same, and a task asks whether the frame is used
  *   ask-global  a task asks, while a reference is held in the global word and ptes change
+ *   ask-fold    the same, the reference being in a pte that is unmapped
  *   munmap      the whole mapping goes
  *   reuse       it goes, and another block comes to its addresses, which others count in
  *   remap       it moves to other addresses
@@ -360,6 +361,15 @@ static void ask_global_setup(const void *arg)
 	check_task("asker", 1, ask, NULL);
 }
 
+/* The same with a reference in a pte, which folds. */
+static void ask_fold_setup(const void *arg)
+{
+	own_mapping(arg);
+	count_world_hoard(0, 0, 1, 1);
+	check_task("unmapper", 0, page_unmapper, (void *)0);
+	check_task("asker", 1, ask, NULL);
+}
+
 static void munmap_setup(const void *arg)
 {
 	own_mapping(arg);
@@ -500,6 +510,7 @@ void check_cases_owned(struct check_list *list)
 		{ "fault", fault_setup, &one_each_deep },
 		{ "ask", ask_setup, &one_each },
 		{ "ask-global", ask_global_setup, &one_each },
+		{ "ask-fold", ask_fold_setup, &one_each },
 		{ "munmap", munmap_setup, &one_each },
 		{ "munmap-threads", munmap_setup, &threads },
 		{ "reuse", reuse_setup, &threads },

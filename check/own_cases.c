@@ -10,6 +10,7 @@
  *   own-collide  three readers of one CPU. Each has an object of its own, and their bucket has two
  *                entries. All three objects are killed
  *   own-ask      a task holds a reference and asks, while readers come and go
+ *   own-idle     a task of another CPU asks until nobody holds one
  *
  * In scheme paygo all threads have sequences, in packed none has, and in mixed every second one.
  * In inline they call the functions of lodic/counter.h. In atomic the word alone counts.
@@ -17,6 +18,8 @@
 #include "check/own_world.h"
 
 #define TURNS 2u
+#define ASKS 4u
+#define READER 0u /* the first task */
 
 static void reader(void *arg)
 {
@@ -177,6 +180,45 @@ static void ask_tasks(const struct own_case *c)
 	check_task("asker", 0, asker, NULL);
 }
 
+static bool is_told(void *arg)
+{
+	(void)arg;
+	return own->objects[0].told[READER] || check_is_done(READER);
+}
+
+static void idler(void *arg)
+{
+	u32 i;
+
+	check_wait(is_told, arg);
+	for (i = 0; i < ASKS; i++) {
+		own_ask(0);
+		host_relax();
+	}
+}
+
+static void passer(void *arg)
+{
+	u64 token;
+
+	(void)arg;
+	if (own_get(0, &token)) {
+		own_tell(0);
+		own_look(0);
+		own_put(0, token);
+	}
+}
+
+/* The last one to put may have another object, whose key takes the entry. */
+static void idle_tasks(const struct own_case *c)
+{
+	(void)c;
+	check_task("reader", 0, passer, NULL); /* READER */
+	check_task("other", 0, reader, (void *)1);
+	check_task("other", 0, reader, (void *)2);
+	check_task("asker", 1, idler, NULL);
+}
+
 /* One row per way of counting. */
 static const struct {
 	const char *name;
@@ -198,7 +240,7 @@ static const struct {
 	{ "own-kill", kill_tasks, 2, 3 },       { "own-killers", killers_tasks, 2, 3 },
 	{ "own-again", again_tasks, 2, 3 },     { "own-pass", pass_tasks, 0, 3 },
 	{ "own-one-cpu", one_cpu_tasks, 2, 2 }, { "own-collide", collide_tasks, 3, 2 },
-	{ "own-ask", ask_tasks, 2, 2 },
+	{ "own-ask", ask_tasks, 2, 2 },         { "own-idle", idle_tasks, 3, 2 },
 };
 #define NR_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 

@@ -9,12 +9,26 @@
 /* Words to choose from: some of them fall into bucket 0. */
 #define WORDS 64u
 #define BYTES_TRUE 0x77u
+#define STILL (~(u64)0) /* put_at of a task that has not put it */
 
 struct own_world *own;
 
 static bool sequences(void)
 {
 	return !own->c->packed && !(own->c->mixed && check_self() % 2);
+}
+
+/* What holders did with the object happens before its release. */
+static void see_marks(const struct own_object *o)
+{
+	u64 marked;
+	u32 i;
+
+	for (i = 0; i < CHECK_MAX_TASKS; i++) {
+		marked = o->marked[i];
+		CHECK_ASSERT(marked == 0 || host_load_relaxed(&o->marks[i]) >= marked,
+		             "M26: who releases sees what holders did");
+	}
 }
 
 /* The object's memory goes back to the program. */
@@ -26,6 +40,7 @@ static void release(u32 object)
 	CHECK_ASSERT(o->killed, "only a killed object is released");
 	CHECK_ASSERT(!o->released, "M26: an object is released once");
 	CHECK_ASSERT(o->nr_held == 0, "M21: a released object has no holder");
+	see_marks(o);
 	o->released = true;
 	check_poison(o->bytes, 8);
 }
@@ -111,8 +126,14 @@ u64 own_get_more(u32 object)
 
 void own_put(u32 object, u64 token)
 {
+	struct own_object *o = &own->objects[object];
+	u32 me = check_self();
+
 	check_note("gives object %u back", object);
-	own->objects[object].nr_held--;
+	o->nr_held--;
+	o->told[me] = false;
+	if (o->put_at[me] == STILL)
+		o->put_at[me] = o->marked[me];
 	if (own->c->inline_calls)
 		lodic_counter_put(domain(), counter_of(object), token);
 	else
@@ -121,8 +142,12 @@ void own_put(u32 object, u64 token)
 
 void own_look(u32 object)
 {
-	CHECK_ASSERT(check_load_held(own->objects[object].bytes) == BYTES_TRUE,
-	             "a holder finds the object's bytes");
+	struct own_object *o = &own->objects[object];
+	u32 me = check_self();
+
+	CHECK_ASSERT(check_load_held(o->bytes) == BYTES_TRUE + o->nr_lives,
+	             "M32: a holder finds what the object was made of");
+	host_store_relaxed(&o->marks[me], ++o->marked[me]);
 }
 
 bool own_kill(u32 object)
@@ -151,7 +176,7 @@ void own_renew(u32 object)
 	check_revive(o->bytes, 8);
 	o->killed = o->kill_done = o->released = false;
 	own->nr_kills = 0;
-	host_store_relaxed(o->bytes, BYTES_TRUE);
+	host_store_relaxed(o->bytes, BYTES_TRUE + ++o->nr_lives);
 	check_note("renews object %u", object);
 	host_store_release(o->word, 0);
 }
@@ -160,6 +185,32 @@ void own_query(u32 object)
 {
 	CHECK_ASSERT(counter_query(&own->domain, own->objects[object].word),
 	             "M24: a query sees who holds it all the while");
+}
+
+void own_tell(u32 object)
+{
+	check_tell();
+	own->objects[object].told[check_self()] = true;
+}
+
+void own_ask(u32 object)
+{
+	struct own_object *o = &own->objects[object];
+	u64 put_at;
+	u32 i;
+
+	check_told(); /* who asks knows of those that hold it */
+	for (i = 0; i < CHECK_MAX_TASKS; i++)
+		o->put_at[i] = o->told[i] ? STILL : 0;
+	if (counter_query(&own->domain, o->word))
+		return;
+	for (i = 0; i < CHECK_MAX_TASKS; i++) {
+		put_at = o->put_at[i];
+		CHECK_ASSERT(put_at != STILL,
+		             "M24: a query sees who holds it all the while");
+		CHECK_ASSERT(put_at == 0 || host_load_relaxed(&o->marks[i]) >= put_at,
+		             "M33: who is told that nobody is left sees what they did");
+	}
 }
 
 /* ---- the beginning and the end ---- */
@@ -208,9 +259,11 @@ void own_setup(const void *arg)
 			continue;
 		o->word = &words[i];
 		o->bytes = world_alloc(64);
+		o->marks = world_alloc(CHECK_MAX_TASKS * sizeof(u64));
 		*o->bytes = BYTES_TRUE;
 		check_name(o->word, 8, "word[%u]", nr);
 		check_name(o->bytes, 8, "bytes[%u]", nr);
+		check_name(o->marks, CHECK_MAX_TASKS * sizeof(u64), "marks[%u]", nr);
 		nr++;
 	}
 	CHECK_ASSERT(nr == OWN_OBJECTS, "enough words of one bucket");

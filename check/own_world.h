@@ -26,9 +26,14 @@ struct own_case {
 
 struct own_object {
 	u64 *word;
-	u64 *bytes; /* a line of its own */
+	u64 *bytes; /* a line of its own: what it is made of */
+	u64 *marks; /* and one of a word of each task, which a holder writes */
 	/* The oracle; plain. */
 	u64 nr_held;
+	bool told[CHECK_MAX_TASKS];  /* a task that has said that it holds one */
+	u64 marked[CHECK_MAX_TASKS]; /* last mark of each task */
+	u64 put_at[CHECK_MAX_TASKS]; /* the same, when it put what it held as a query began */
+	u64 nr_lives;
 	bool kill_done; /* a kill has returned: no get that begins now may succeed */
 	bool killed;    /* a kill has begun */
 	bool released;
@@ -60,7 +65,7 @@ bool own_get(u32 object, u64 *ret_token);
 /* One more, for a holder. */
 u64 own_get_more(u32 object);
 void own_put(u32 object, u64 token);
-/* Uses what the caller holds. */
+/* Uses what the caller holds: reads its bytes, writes its mark. */
 void own_look(u32 object);
 /* true: this call has killed it. */
 bool own_kill(u32 object);
@@ -68,5 +73,9 @@ bool own_kill(u32 object);
 void own_renew(u32 object);
 /* Asks, while the caller holds a reference. */
 void own_query(u32 object);
+/* The caller says that it holds one. */
+void own_tell(u32 object);
+/* Asks without one. If the answer is no, each that said so has put it, and what it did is seen. */
+void own_ask(u32 object);
 
 #endif

@@ -79,8 +79,8 @@ bool host_percpu_cas(u64 *p, u32 cpu, u64 old, u64 new_value);
  *
  * On that CPU only this function may change p and guard. Other CPUs may close the gate, or change
  * p or guard, between its looks and its commit. Then the commit still comes, unless
- * host_fence_abort() does before it. It is a plain store with release order. The looks are
- * relaxed. */
+ * host_fence_abort() does before it. It is a plain store with release order. The look
+ * at the gate is an acquire load, and the others are relaxed. */
 enum host_step { HOST_STEP_DONE, HOST_STEP_SHUT, HOST_STEP_OTHER };
 #define HOST_STEP_CLOSED ((u64)1 << 63)
 enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *p,

@@ -258,7 +258,7 @@ enum counter_ref counter_try_ref(const struct counter_domain *d, u64 *word,
 		cpu = host_cpu();
 		if (cpu < d->nr_cpus && key < COUNTER_PACKED_ADDRESSES &&
 		    counter_packed_add(d, cpu, key, ret_token)) {
-			/* M23. Acquire: what was done to the object before it was made. */
+			/* M23, M32 */
 			if (likely(!(host_load_acquire(word) & COUNTER_CLOSED)) ||
 			    MUTANT(COUNTER_PACKED_NO_LOOK))
 				return COUNTER_TAKEN;
@@ -471,7 +471,7 @@ bool counter_query(const struct counter_domain *d, u64 *word)
 
 u64 counter_sum(const struct counter_domain *d, u64 *word)
 {
-	u64 v = host_load_acquire(word), key = counter_key(word);
+	u64 v = host_load_relaxed(word), key = counter_key(word);
 	u64 sum = v & COUNTER_COUNT;
 	u32 bucket, cpu, i;
 

@@ -73,6 +73,11 @@
  *    old key and its store the old one may be gated. The store then takes a gate away with an
  *    entry whose sum is 0, so nothing is lost. A gate by a store could undo a new key, and
  *    with it an object whose references are out.
+ * M32 A reader sees what was made of the object before its word said open. The look at the word
+ *    that comes with a new key, and the one after a packed count, are acquire loads. Who finds the
+ *    key is on the CPU that the look was made on, and a switch of tasks is a full fence.
+ * M33 A query loads by acquire, and returns release (M29). So after a false answer the caller sees
+ *    what was done with each reference that it knew of: a return of it is in what it has loaded.
  *
  * Progress: ref and unref are lock-free. A retry means that the task was moved or disturbed, or
  * that another one changed the same word. A kill takes one step per entry of one bucket of each
@@ -189,7 +194,8 @@ bool counter_unref(const struct counter_domain *d, u64 *word, u64 token,
 enum counter_kill counter_kill(const struct counter_domain *d, u64 *word);
 
 /* Does anybody hold a reference? true may be wrong. false is wrong only of references that were
- * taken or given back during the call. */
+ * taken or given back during the call. What was done with one that the caller knew of happens
+ * before a false (M33). */
 bool counter_query(const struct counter_domain *d, u64 *word);
 
 /* The number of references; exact when nothing moves. */

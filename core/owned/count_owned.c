@@ -262,9 +262,9 @@ static bool count_owned_clear_unused(struct count *c, const struct rmap_walk *wa
 	bool cleared = true;
 	u64 v;
 
-	/* Acquire, as in count_owned_locals(). A pte that is gone can be skipped without
-	 * the lock. A pte that comes now brings a reference that stops the freeze. */
-	if (!pte_maps(host_load_acquire(pte), frame))
+	/* Relaxed: a pte that is gone can be skipped without the lock. One that comes brings
+	 * a reference, and its count goes there, too. The cas that freezes finds both. */
+	if (!pte_maps(host_load_relaxed(pte), frame))
 		return true;
 	host_lock(&walk->space->pte_lock);
 	v = host_load_relaxed(pte);

@@ -115,9 +115,9 @@ static void count_owned_flag_clear_all(struct rmap *rmap, struct count *c, u64 b
 
 	for (pte = rmap_all_first(&walk, rmap, block); pte;
 	     pte = rmap_all_next(&walk)) {
-		/* Acquire, partner: the change of the global word that the query read last.
-		 * A mapping made before it is seen here; a later one meets the flag. */
-		if (!pte_maps(host_load_acquire(pte), frame))
+		/* A mapping made before the change of the global word that the query read
+		 * last, by acquire, is seen here. A later one meets the flag. */
+		if (!pte_maps(host_load_relaxed(pte), frame))
 			continue;
 		host_lock(&walk.space->pte_lock);
 		if (pte_maps(host_load_relaxed(pte), frame))

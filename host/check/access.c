@@ -329,7 +329,7 @@ enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *
 	/* Its code is one piece for the compiler, and an abort fence restarts it. */
 	check_fence(FENCE_LIGHT);
 	memory_check_word(gate, "load");
-	if (load(t->cpu, gate, ORDER_RELAXED, &newer) & HOST_STEP_CLOSED)
+	if (load(t->cpu, gate, ORDER_ACQUIRE, &newer) & HOST_STEP_CLOSED)
 		return HOST_STEP_SHUT;
 	memory_check_word(guard, "load");
 	memory_check_word(p, "load");

@@ -172,7 +172,8 @@ LODIC_COUNTER_FORCED void lodic_counter_put(struct lodic_domain *domain,
 int lodic_counter_kill(struct lodic_domain *domain, struct lodic_counter *counter);
 
 /* Does anybody hold a reference? true may be out of date or, rarely, wrong. false: there was no
- * reference that was held all through the call. Cost: a cache line per CPU, unless it finds
+ * reference that was held all through the call. What was done with those that the caller knew of
+ * is seen. Cost: a cache line per CPU, unless it finds
  * one early. */
 bool lodic_counter_query(struct lodic_domain *domain, struct lodic_counter *counter);
 
