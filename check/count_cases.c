@@ -11,10 +11,10 @@
  *   collide    three readers of one CPU, each with a frame of its own, whose counts meet in
  *              one place of the CPU's table; all frames are reclaimed
  *   epochs     two readers. Each CPU has a clock of its own, which ticks, and which tries to
- *              freeze after each tick (refcache)
- *   epochs-two the same, both readers holding two frames at a time
- *   epochs-far a reference is held to the end, the holder's CPU has ticked already, and the
- *              freezer is alone on its CPU: nothing there orders what it reads but itself
+ *              freeze after each tick (refcache).
+ *   epochs-two the same, both readers holding two frames at a time.
+ *   epochs-far a reference is held to the end, and its CPU has ticked already. The freezer is
+ *              alone on its CPU, so that nothing else orders what it reads
  *   ask-far    the same with a task that asks, while the holder's CPU ticks, and a reader is
  *              moved away with what it has counted there
  *   query      readers, and a task that asks whether the frame is used
@@ -319,13 +319,16 @@ static void far_asker(void *arg)
 /* Counts where the holder does, and gives back where no tick comes. */
 static void wanderer(void *arg)
 {
-	u32 i;
+	u32 turn, i;
 
 	(void)arg;
-	if (!count_world_ref(0, 1, &i))
-		return;
-	check_migrate(check_self(), 1);
-	count_world_unref(i);
+	for (turn = 0; turn < TURNS; turn++) {
+		if (!count_world_ref(0, 1, &i))
+			return;
+		check_migrate(check_self(), 1);
+		count_world_unref(i);
+		check_migrate(check_self(), 0);
+	}
 }
 
 static void ask_far_setup(const void *arg)

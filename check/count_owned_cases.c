@@ -11,6 +11,7 @@
  *   ask-global  a task asks, while a reference is held in the global word and ptes change
  *   ask-fold    the same, the reference being in a pte that is unmapped
  *   munmap      the whole mapping goes
+ *   munmap-fault  it goes while a thread faults a page of it in
  *   reuse       it goes, and another block comes to its addresses, which others count in
  *   remap       it moves to other addresses
  *   fork        a child gets the mapping, and munmaps it
@@ -205,6 +206,15 @@ static void page_unmapper(void *arg)
 	count_owned_unmap_block(&counted->count, user, counted->pages[user]);
 }
 
+static void page_mapper(void *arg)
+{
+	u32 user = (u32)(uintptr_t)arg;
+
+	count_world_map_begin(user);
+	count_owned_map_block(&counted->count, user, counted->pages[user], 0);
+	count_world_map_end(user);
+}
+
 /* Another block, in another frame, where the first one was. */
 static void reuser(void *arg)
 {
@@ -240,8 +250,7 @@ static void forker(void *arg)
 	count_world_map_begin(WORLD_SHARERS);
 	err = count_owned_fork(&counted->count, user, WORLD_SHARERS);
 	count_world_map_end(WORLD_SHARERS);
-	if (err)
-		return;
+	CHECK_ASSERT(err == 0, "X2: a child gets its parent's mappings");
 	if (count_world_ref(0, WORLD_SHARERS, &i)) {
 		count_world_look(i);
 		count_world_unref(i);
@@ -376,6 +385,15 @@ static void munmap_setup(const void *arg)
 	users(2, holder);
 	check_task("munmapper", 2, munmapper, (void *)0);
 	check_task("reclaimer", 3, freezer, NULL);
+}
+
+/* A fault of a thread while another one takes the mapping away. */
+static void munmap_fault_setup(const void *arg)
+{
+	own_mapping(arg);
+	check_task("unmapper", 0, page_unmapper, (void *)0);
+	check_task("faulter", 1, page_mapper, (void *)0);
+	check_task("munmapper", 2, munmapper, (void *)0);
 }
 
 static void new_taker(void *arg)
@@ -513,6 +531,7 @@ void check_cases_owned(struct check_list *list)
 		{ "ask-fold", ask_fold_setup, &one_each },
 		{ "munmap", munmap_setup, &one_each },
 		{ "munmap-threads", munmap_setup, &threads },
+		{ "munmap-fault", munmap_fault_setup, &one_each },
 		{ "reuse", reuse_setup, &threads },
 		{ "remap", remap_setup, &one_each },
 		{ "remap-threads", remap_threads_setup, &threads },

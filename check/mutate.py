@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Small changes of core/, thousands of them: does lodic-check see each one?
+"""Small changes of core/, thousands of them: does lodic-check or a unit test see each one?
 
     make mutants                                  all orders, and 400 changes of the logic
     make mutants ARGS='--sample 100 --seed 7'     fewer, and others
@@ -8,10 +8,10 @@
     make mutants ARGS='--report --unreached'      runs nothing: what is known so far
     check/mutate.py --show 322                    one mutant, and how to run it by hand
 
-It changes a copy of core/ below build/mutants and builds one lodic-check that has all mutants. It
-sees once what each scenario reaches, and runs each mutant in the scenarios that reach it. Ctrl-C
-ends it at any time. The next call goes on there, as long as no source has changed. Escaped mutants
-that change nothing stand in check/equivalent.toml, each with the reason.
+It changes a copy of core/ below build/mutants, and builds one lodic-check and unit tests that have
+all mutants. It sees once what each scenario and each unit test reaches, and runs each mutant there.
+Ctrl-C ends it at any time. The next call goes on there, as long as no source has changed. Escaped
+mutants that change nothing stand in check/equivalent.toml, each with the reason.
 """
 
 import argparse
@@ -29,6 +29,7 @@ try:
     import report
     import run
     import tree
+    import unit
 except ImportError as error:
     sys.exit(f"mutate: {error}: tools/wheels.sh installs it")
 
@@ -99,7 +100,15 @@ def see(seen, program, jobs):
     seen.save()
 
 
-def run_all(program, seen, journal, mutants, options):
+def see_units(units, names, jobs):
+    if units.load():
+        return
+    progress = Progress("what each unit test reaches", len(names))
+    run.in_threads(jobs, units.program, units.look, names, lambda nr, _: progress.tell(nr))
+    units.save()
+
+
+def run_all(program, seen, units, journal, mutants, options):
     todo = [m for m in mutants if not journal.settled(m, options.seconds)]
     progress = Progress("mutants", len(todo))
     nr = {"caught": 0, "escaped": 0}
@@ -110,7 +119,7 @@ def run_all(program, seen, journal, mutants, options):
         progress.tell(done, f"; {nr['caught']} caught, {nr['escaped']} escaped")
 
     run.in_threads(options.jobs, program,
-                   lambda m: run.judge(program, seen, m, options.seconds), todo, tell)
+                   lambda m: run.judge(program, seen, units, m, options.seconds), todo, tell)
 
 
 def show_one(built, seen, number):
@@ -133,14 +142,16 @@ def main():
         print(f"mutate: not read, so without mutants: {function}", file=sys.stderr)
     program = run.Program(built.program)
     seen, journal = run.Seen(folder, built.state), run.Journal(folder, built.state)
+    units = unit.Units(folder, built.ninja, program)
     see(seen, program, options.jobs)
+    see_units(units, built.units, options.jobs)
     if options.show is not None:
         show_one(built, seen, options.show)
         return
     reached = seen.reached()
     mutants = drawn(built.mutants, options, reached)
     if not options.report:
-        run_all(program, seen, journal, mutants, options)
+        run_all(program, seen, units, journal, mutants, options)
     told = [m for m in built.mutants if m.file.startswith(options.file) and
             options.kind in (None, m.kind)]
     report.show(told, journal, reached, options.json, options.unreached)

@@ -27,7 +27,7 @@ static void see_marks(const struct own_object *o)
 	for (i = 0; i < CHECK_MAX_TASKS; i++) {
 		marked = o->marked[i];
 		CHECK_ASSERT(marked == 0 || host_load_relaxed(&o->marks[i]) >= marked,
-		             "M26: who releases sees what holders did");
+		             "M26: a release sees what holders did");
 	}
 }
 
@@ -209,7 +209,7 @@ void own_ask(u32 object)
 		CHECK_ASSERT(put_at != STILL,
 		             "M24: a query sees who holds it all the while");
 		CHECK_ASSERT(put_at == 0 || host_load_relaxed(&o->marks[i]) >= put_at,
-		             "M33: who is told that nobody is left sees what they did");
+		             "M33: a query's false comes with what holders did");
 	}
 }
 

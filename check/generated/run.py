@@ -65,7 +65,8 @@ class Program:
         words = [self.path, "--scenario", case.scenario, "--scheme", case.scheme, "--schedules",
                  str(schedules), "--seed", str(seed), "--jobs", "1", "--json", "--memory",
                  memory]
-        limits = f"ulimit -c 0 -t {cpu_limit} -v {MEMORY_KIB}; exec \"$@\""
+        limits = (f"ulimit -c 0; ulimit -t {cpu_limit}; ulimit -v {MEMORY_KIB}; "
+                  "exec \"$@\"")
         with self.lock:
             if self.stopping:
                 raise Stopped
@@ -209,8 +210,9 @@ def first_bad(ended):
     return None
 
 
-def judge(program, seen, mutant, seconds):
-    """The journal's row for one mutant. seconds: of the CPU, at most, for all of its cases."""
+def judge(program, seen, units, mutant, seconds):
+    """The journal's row for one mutant. seconds: of the CPU, at most, for all of its cases. Unit
+    tests come after the first round, because they are quick."""
     cases = seen.cases(mutant.number)
     memory = "weak" if mutant.kind == "order" else "all"  # what others show, it shows, too
     used, nr_runs, schedules_done = 0.0, 0, 0
@@ -220,17 +222,25 @@ def judge(program, seen, mutant, seconds):
             if used >= seconds:
                 break
             usual = seen.cpu[case] * max(schedules / SEEN_SCHEDULES, 1)
-            limit = math.ceil(HANG_LEAST_S + HANG_TIMES * usual)
+            patience = math.ceil(HANG_LEAST_S + HANG_TIMES * usual)
+            limit = min(patience, math.ceil(HANG_LEAST_S + 2 * usual + seconds - used))
             ended = program.run(case, schedules, schedules, limit, memory,
                                 LODIC_GENERATED=mutant.number)
             used += ended.cpu
             nr_runs += 1
+            if ended.hung and limit < patience:
+                break  # it is slower, and there is no time to see by how much
             bad = first_bad(ended)
             if bad:
                 return {**row, **bad, "verdict": "caught", "case": case, "schedules": schedules,
                         "cpu": round(used, 2), "runs": nr_runs}
         else:
             schedules_done = schedules
+        caught = schedules == ROUNDS[0] and units.catch(mutant.number)
+        if caught:
+            return {**row, "verdict": "caught", "what": caught[0], "how": "unit test",
+                    "memory": "-", "strategy": "-", "cpu": round(used + caught[1], 2),
+                    "runs": nr_runs}
     return {**row, "cpu": round(used, 2), "runs": nr_runs, "schedules": schedules_done}
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A copy of the tree in which core/ has all generated mutants, and its lodic-check.
+"""A copy of the tree in which core/ has all generated mutants, its lodic-check and unit tests.
 
-The copy is made of links, but for core/ and host/check/. Their text is written once more: core/
-with mutants, host_impl.h with points.h at its end, and the sources of the host with points.c.
+The copy is made of links, but for core/ and three hosts. Their text is written once more: core/
+with mutants, each host_impl.h with points.h at its end, the sources of the host with points.c.
 """
 
 import collections
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -21,14 +22,17 @@ POINTS_H = ROOT / "check/generated/points.h"
 # Rooms that call core/, besides core/ itself.
 OTHERS = ["check", "include", "lib", "sim", "preload", "bench"]
 NOT_COPIED = {"build", ".git", "core", "host"}
+HOSTS = ("check", "posix", "sim")
 # What decides how a mutant fares. The search's own text does; its pages do not.
-DECISIVE = ["core", "check", "host/check", "host/fiber", "host/random.h", "include/lodic"]
+DECISIVE = ["core", "check", "host/check", "host/posix", "host/fiber", "host/random.h",
+            "include/lodic", "tests/unit", "tests/support"]
 DECISIVE_SUFFIXES = {".c", ".h", ".build"}
 NO_MUTANTS = {"core/mutant.h", "core/check.h"}
 # Changed text makes warnings. What a mutant leaves unset is 0, in each run.
 FLAGS = "-w -ftrivial-auto-var-init=zero"
 
-Built = collections.namedtuple("Built", "program mutants unread state")
+# units: names of unit tests, in ninja/tests.
+Built = collections.namedtuple("Built", "ninja program units mutants unread state")
 
 
 class Failed(Exception):
@@ -78,23 +82,28 @@ def link(tree, name):
 
 def write(tree, changed):
     """The copy, brought up to date."""
+    for host in HOSTS:
+        if (tree / "host" / host).is_symlink():  # an older copy has it so
+            (tree / "host" / host).unlink()
     for path in ROOT.iterdir():
         if path.name not in NOT_COPIED:
             link(tree, path.name)
     for path in (ROOT / "host").iterdir():
-        if path.name != "check":
+        if path.name not in HOSTS:
             link(tree, f"host/{path.name}")
-    for path in [*(ROOT / "core").rglob("*"), *(ROOT / "host/check").iterdir()]:
+    written = [(ROOT / "host" / host).iterdir() for host in HOSTS]
+    for path in itertools.chain((ROOT / "core").rglob("*"), *written):
         name = str(path.relative_to(ROOT))
         if path.is_file():
             put(tree / name, changed.get(name, path.read_text()) + additions(name))
 
 
 def additions(name):
-    if name == "host/check/host_impl.h":
-        return '\n#include "check/generated/points.h"\n'
-    if name == "host/check/meson.build":
-        return "\nhost_check_sources += files('../../check/generated/points.c')\n"
+    for host in HOSTS:
+        if name == f"host/{host}/host_impl.h":
+            return '\n#include "check/generated/points.h"\n'
+        if name == f"host/{host}/meson.build":
+            return f"\nhost_{host}_sources += files('../../check/generated/points.c')\n"
     return ""
 
 
@@ -105,6 +114,15 @@ def run(command, log):
     if done.returncode != 0:
         raise Failed(f"{command[0]} failed; {log} says why:\n" +
                      "\n".join(log.read_text().splitlines()[-20:]))
+
+
+def unit_tests(ninja):
+    """Names of the programs that are one C test of the suite "unit"."""
+    done = subprocess.run(["meson", "introspect", "--tests", str(ninja)], stdout=subprocess.PIPE,
+                          check=True)
+    return sorted({pathlib.Path(test["cmd"][0]).name for test in json.loads(done.stdout)
+                   if "lodic:unit" in test["suite"] and len(test["cmd"]) == 1
+                   and pathlib.Path(test["cmd"][0]).parent == ninja / "tests"})
 
 
 def compiled(ninja):
@@ -124,13 +142,15 @@ def build(folder, jobs):
     write(tree, changed)
     if not (ninja / "build.ninja").exists():
         shutil.rmtree(ninja, ignore_errors=True)
-        run(["meson", "setup", ninja, tree, "-Dbuildtype=debugoptimized", "-Dtests=disabled",
+        run(["meson", "setup", ninja, tree, "-Dbuildtype=debugoptimized", "-Dtests=enabled",
              f"-Dc_args={FLAGS}"], folder / "setup.log")
-    run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check"], folder / "build.log")
+    units = unit_tests(ninja)
+    run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check", *(f"tests/{name}" for name in units)],
+        folder / "build.log")
     there = compiled(ninja)
     mutants = [m for m in mutants if m.file in there]
     put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))
-    return Built(ninja / "lodic-check", mutants, unread, state_of())
+    return Built(ninja, ninja / "lodic-check", units, mutants, unread, state_of())
 
 
 def environment(**more):

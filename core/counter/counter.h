@@ -74,10 +74,10 @@
  *    entry whose sum is 0, so nothing is lost. A gate by a store could undo a new key, and
  *    with it an object whose references are out.
  * M32 A reader sees what was made of the object before its word said open. The look at the word
- *    that comes with a new key, and the one after a packed count, are acquire loads. Who finds the
- *    key is on the CPU that the look was made on, and a switch of tasks is a full fence.
- * M33 A query loads by acquire, and returns release (M29). So after a false answer the caller sees
- *    what was done with each reference that it knew of: a return of it is in what it has loaded.
+ *    that comes with a new key, and the one after a packed count, are acquire loads. A reader that
+ *    finds the key is on the CPU of that look, and a switch of tasks is a full fence.
+ * M33 A query loads by acquire, and returns release (M29). Of a reference that the caller knew of,
+ *    a false answer has loaded the return. So the caller sees what was done with it.
  *
  * Progress: ref and unref are lock-free. A retry means that the task was moved or disturbed, or
  * that another one changed the same word. A kill takes one step per entry of one bucket of each

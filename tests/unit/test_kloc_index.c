@@ -208,6 +208,43 @@ static void list_hits_save_walks(void **state)
 	kloc_rig_stop(&r);
 }
 
+/* Each use is a hit or a miss. A miss that takes a dead knode's place is also stale. */
+static void list_statistics_count_each_use_once(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 100000, 100000);
+	struct kloc_stat before, stat;
+	u32 objects[4], files[4], i;
+	struct kloc_rig r;
+
+	(void)state;
+	kloc_rig_start(&r, &s);
+	for (i = 0; i < 4; i++) {
+		files[i] = kloc_rig_file(&r, i + 1);
+		objects[i] = kloc_rig_add(&r, files[i], KLOC_FRAME, 10);
+	}
+	kloc_stat(r.k, &before);
+	for (i = 0; i < 8; i++)
+		kloc_touch(r.k, objects[i % 4], 1);
+	assert_int_equal(kloc_find(r.k, 2, 1), files[1]);
+	assert_int_equal(kloc_find(r.k, 77, 1), KLOC_NONE);
+	kloc_stat(r.k, &stat);
+	assert_int_equal(stat.list_hits - before.list_hits, 4 + 1);
+	assert_int_equal(stat.list_misses - before.list_misses, 4 + 1);
+	assert_int_equal(stat.list_stale - before.list_stale, 0);
+	for (i = 0; i < 4; i++) { /* that CPU's list is full of knodes that go */
+		kloc_unlink(r.k, files[i], 0);
+		kloc_close(r.k, files[i], 0);
+		kloc_remove(r.k, objects[i]);
+	}
+	objects[0] = kloc_rig_add(&r, kloc_rig_file(&r, 9), KLOC_FRAME, 10);
+	kloc_stat(r.k, &before);
+	kloc_touch(r.k, objects[0], 1);
+	kloc_stat(r.k, &stat);
+	assert_int_equal(stat.list_misses - before.list_misses, 1);
+	assert_int_equal(stat.list_stale - before.list_stale, 1);
+	kloc_rig_stop(&r);
+}
+
 static void cost_is_by_sizeof(void **state)
 {
 	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
@@ -243,6 +280,7 @@ int main(void)
 		cmocka_unit_test(list_full_keeps_what_was_hit),
 		cmocka_unit_test(list_collect_tells_age),
 		cmocka_unit_test(list_hits_save_walks),
+		cmocka_unit_test(list_statistics_count_each_use_once),
 		cmocka_unit_test(cost_is_by_sizeof),
 	};
 

@@ -283,6 +283,20 @@ static void memsize_lowered_moves_the_rest(void **state)
 	kloc_rig_stop(r);
 }
 
+/* The last page of a program stays where there is need, but not above a limit. */
+static void memsize_lowered_last_page_leaves(void **state)
+{
+	struct kloc_rig *r = start_kloc(1000, 1000);
+	u32 page = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+
+	(void)state;
+	kloc_touch(r->k, page, 0);
+	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, PAGE / 2), 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, page), KLOC_SLOW);
+	kloc_rig_stop(r);
+}
+
 /* KL2: an object under way has its room in both tiers. */
 static void next_full_tier_waits(void **state)
 {
@@ -434,6 +448,7 @@ int main(void)
 		cmocka_unit_test(moved_often_is_retained),
 		cmocka_unit_test(moved_often_unused_is_forgiven),
 		cmocka_unit_test(memsize_lowered_moves_the_rest),
+		cmocka_unit_test(memsize_lowered_last_page_leaves),
 		cmocka_unit_test(next_full_tier_waits),
 		cmocka_unit_test(next_many_in_flight_waits),
 		cmocka_unit_test(close_unmovable_kind_stays),
