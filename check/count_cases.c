@@ -386,7 +386,8 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
 		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
 		if (!s->table) /* else nothing waits for a second epoch */
-			count_world_add(list, "epochs-far", s, &one, 2, epochs_far_setup);
+			count_world_add(list, "epochs-far", s, &one, 2,
+			                epochs_far_setup);
 	}
 	check_cases_owned(list);
 	check_cases_entry(list);

@@ -19,7 +19,7 @@
 
 struct list_file {
 	u64 inode;
-	u32 knode; /* KNODE_NONE: it has none, or no longer */
+	u32 knode;      /* KNODE_NONE: it has none, or no longer */
 	u32 generation; /* that the knode has while it is the file's */
 	bool has_ended;
 	bool was_used; /* a use began: it had found the file, in a list or in the kmap */

@@ -33,6 +33,8 @@ const struct check_mutant check_mutants_own[] = {
 	  CHECK_SC, "M21: a return at home looks at the gate", 100000 },
 	{ MUTANT_COUNTER_NO_GATE, "own-no-gate", "own-kill", "inline", CHECK_SC,
 	  "M21: a kill gates the object's keys", 100000 },
+	{ MUTANT_COUNTER_SHUT_OTHER, "own-shut-other", "own-collide", "inline",
+	  CHECK_SC, "M34: a gate is another object's as well", 100000 },
 	{ MUTANT_COUNTER_GATE_ONCE, "own-gate-once", "own-kill", "inline", CHECK_SC,
 	  "M30: a kill looks for keys once more", 1000000 },
 	{ MUTANT_COUNTER_GATE_STORES, "own-gate-stores", "own-collide", "paygo",

@@ -6,7 +6,7 @@
 #include "lodic/counter.h"
 
 #define BUCKETS 2u
-/* Words to choose from: some of them fall into bucket 0. */
+/* Words to choose from: some of them fall into the last bucket, behind which nothing is. */
 #define WORDS 64u
 #define BYTES_TRUE 0x77u
 #define STILL (~(u64)0) /* put_at of a task that has not put it */
@@ -105,6 +105,8 @@ bool own_get(u32 object, u64 *ret_token)
 			: lodic_counter_try_get_call(domain(), counter_of(object),
 	                                             ret_token);
 
+	CHECK_ASSERT(done || o->nr_killed > 0,
+	             "M34: a get fails only for what is killed");
 	if (!done)
 		return false;
 	CHECK_ASSERT(!late || !o->kill_done, "no reference of what was killed before");
@@ -156,6 +158,7 @@ bool own_kill(u32 object)
 	enum counter_kill kill;
 
 	o->killed = true;
+	o->nr_killed++;
 	kill = counter_kill(&own->domain, o->word);
 	if (kill == COUNTER_KILLED_LAST)
 		release(object);
@@ -231,7 +234,9 @@ static void name_entries(void)
 	for (cpu = 0; cpu < own->domain.nr_cpus; cpu++)
 		for (i = 0; i < COUNTER_WAYS; i++)
 			for (w = 0; w < 4; w++)
-				check_name((u64 *)counter_entry(&own->domain, cpu, i) +
+				check_name((u64 *)counter_entry(
+						   &own->domain, cpu,
+						   (BUCKETS - 1) * COUNTER_WAYS + i) +
 				                   w,
 				           8, "cpu[%u].%s[%u]", cpu, words[w], i);
 }
@@ -255,7 +260,8 @@ void own_setup(const void *arg)
 	for (i = 0; i < WORDS && nr < OWN_OBJECTS; i++) {
 		struct own_object *o = &own->objects[nr];
 
-		if (counter_bucket(d, (u64)(size_t)&words[i]) != 0)
+		if (counter_bucket(d, (u64)(size_t)&words[i]) !=
+		    (BUCKETS - 1) * COUNTER_WAYS)
 			continue;
 		o->word = &words[i];
 		o->bytes = world_alloc(64);

@@ -34,6 +34,7 @@ struct own_object {
 	u64 marked[CHECK_MAX_TASKS]; /* last mark of each task */
 	u64 put_at[CHECK_MAX_TASKS]; /* the same, when it put what it held as a query began */
 	u64 nr_lives;
+	u64 nr_killed; /* kills that have begun, in all lives */
 	bool kill_done; /* a kill has returned: no get that begins now may succeed */
 	bool killed;    /* a kill has begun */
 	bool released;

@@ -273,6 +273,8 @@ enum mutant {
 	MUTANT_FROZEN_FREED_AS_WAS,   /* freed as what the page was before the put */
 	MUTANT_FROZEN_CLAIM_STORES,   /* the bit set without a look at the count */
 	MUTANT_FROZEN_GET_GIVES_BACK, /* a get that fails subtracts again */
+	/* Once more core/counter/counter.c. */
+	MUTANT_COUNTER_SHUT_OTHER, /* any gated key is taken for the object's own */
 	MUTANT_NR
 };
 

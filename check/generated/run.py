@@ -212,7 +212,7 @@ def first_bad(ended):
 
 def judge(program, seen, units, mutant, seconds):
     """The journal's row for one mutant. seconds: of the CPU, at most, for all of its cases. Unit
-    tests come after the first round, because they are quick."""
+    tests come after the first round, because they are quick, and have as many seconds."""
     cases = seen.cases(mutant.number)
     memory = "weak" if mutant.kind == "order" else "all"  # what others show, it shows, too
     used, nr_runs, schedules_done = 0.0, 0, 0
@@ -236,7 +236,7 @@ def judge(program, seen, units, mutant, seconds):
                         "cpu": round(used, 2), "runs": nr_runs}
         else:
             schedules_done = schedules
-        caught = schedules == ROUNDS[0] and units.catch(mutant.number)
+        caught = schedules == ROUNDS[0] and units.catch(mutant.number, seconds)
         if caught:
             return {**row, "verdict": "caught", "what": caught[0], "how": "unit test",
                     "memory": "-", "strategy": "-", "cpu": round(used + caught[1], 2),

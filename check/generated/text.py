@@ -254,7 +254,8 @@ class Generator:
             return (node.child_by_field_name("alternative") is None and
                     inner.type == "compound_statement" and inner.named_child_count > 1)
         if kind == "expression_statement":
-            return node.named_child_count > 0 and called(node) not in FENCES
+            return (node.named_child_count > 0 and called(node) not in FENCES and
+                    node.named_child(0).type != "cast_expression")  # (void)unused
         return kind in JUMPS or kind in LOOPS
 
     def swap(self, one, two):

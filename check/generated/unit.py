@@ -80,11 +80,14 @@ class Units:
                                "reached": {n for n, times in enumerate(numbers) if times}}
         path.unlink(missing_ok=True)
 
-    def catch(self, number):
-        """The first test that fails with that mutant, and after how many seconds. None: none."""
+    def catch(self, number, seconds):
+        """The first test that fails with that mutant, and after how long. None: none did in so
+        many seconds."""
         names = [name for name, row in self.rows.items() if number in row["reached"]]
         used = 0.0
         for name in sorted(names, key=lambda n: (self.rows[n]["seconds"], n)):
+            if used >= seconds:
+                return None
             limit = HANG_LEAST_S + HANG_TIMES * self.rows[name]["seconds"]
             began = time.monotonic()
             status = self.run(name, limit, LODIC_GENERATED=number)

@@ -200,6 +200,7 @@ static u64 paygo_table_close(struct paygo_table *t, u32 cpu, u32 i, u32 idle,
 	struct paygo_entry *e = paygo_table_entry(t, cpu, i);
 	u64 age;
 
+	DCHECK(i < t->nr_buckets * t->nr_ways, "an entry of that CPU's");
 	if (!paygo_gate_is_open(e))
 		return 0;
 	age = host_load_relaxed(&e->mark) + 1;

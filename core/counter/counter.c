@@ -162,7 +162,10 @@ static enum counter_here counter_add_here(const struct counter_domain *d, u64 *w
 		else /* M21 */
 			end = host_percpu_step(&e->key, &e->key, key, &e->local, cpu,
 			                       local, local + delta);
-		if (end == HOST_STEP_SHUT)
+		/* M34. Otherwise the entry is another object's by now. */
+		if (end == HOST_STEP_SHUT &&
+		    (found != key || MUTANT(COUNTER_SHUT_OTHER) ||
+		     host_load_relaxed(&e->key) == (key | COUNTER_GATED)))
 			return HERE_SHUT;
 		if (end == HOST_STEP_DONE && found == key) {
 			*ret_token = counter_token(cpu, e, COUNTER_TOKEN_LOCAL);

@@ -78,6 +78,9 @@
  *    finds the key is on the CPU of that look, and a switch of tasks is a full fence.
  * M33 A query loads by acquire, and returns release (M29). Of a reference that the caller knew of,
  *    a false answer has loaded the return. So the caller sees what was done with it.
+ * M34 A get fails only for a killed object. An entry that had the key may have another one when the
+ *    sequence looks, and be gated for that one's sake. So a reader that finds it gated compares. If
+ *    its own object's gate has gone meanwhile, the next look is at the word, which is closed.
  *
  * Progress: ref and unref are lock-free. A retry means that the task was moved or disturbed, or
  * that another one changed the same word. A kill takes one step per entry of one bucket of each

@@ -141,57 +141,6 @@ static void arena_visits_read_counted_to_three_and_cleared(void **state)
 	bed_free(bed);
 }
 
-/* More blocks of one set than it has entries, one after the other. Nobody has them pinned. */
-static void context_pin_set_in_use_entry_of_nobody_replaced(void **state)
-{
-	struct arena_bed *bed = bed_make(ARENA_SCANNED);
-	const struct context *c = &bed->contexts[0];
-	u32 set = context_home(c, block_hash(bed_block(0))) / CONTEXT_WAYS, nr = 0;
-	u64 soft = host_load_relaxed(&c->memory->counters[CONTEXT_SOFT]);
-
-	(void)state;
-	for (u32 i = 0; nr < 2 * CONTEXT_WAYS && i < 100000; i++) {
-		u64 *kept, *word;
-
-		if (context_home(c, block_hash(bed_block(i))) / CONTEXT_WAYS != set)
-			continue;
-		bed_fill(bed, FRAME_FIRST + nr, i);
-		word = bed_pin(bed, 0, i);
-		kept = bed_pin(bed, 0, i);
-		assert_ptr_equal(word, kept);
-		cache_unpin(&bed->contexts[0], word);
-		cache_unpin(&bed->contexts[0], kept);
-		nr++;
-	}
-	assert_int_equal(nr, 2 * CONTEXT_WAYS);
-	assert_int_equal(host_load_relaxed(&c->memory->counters[CONTEXT_SOFT]) - soft,
-	                 nr); /* the second pin of each found the first one's entry */
-	bed_free(bed);
-}
-
-/* A header that says more than there is. All else of it fits what it says. */
-static void arena_view_forged_header_refused(void **state)
-{
-	struct arena_bed *bed = bed_make(ARENA_SCANNED);
-	struct arena_shape none = { .nr_frames = BED_FRAMES, .nr_files = 2 };
-	u64 bytes = arena_control_bytes(&none), data = (u64)BED_FRAMES << BLOCK_SHIFT;
-	struct arena_header *h = calloc(1, bytes + 64);
-	struct arena a;
-
-	(void)state;
-	arena_format(h, &none, 1);
-	h->nr_entries = (u64)1 << 32; /* 0 where it is cut to 32 bits */
-	assert_false(arena_view(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
-	free(h);
-	h = bed->memory[0];
-	h->data_bytes = data + BLOCK_BYTES;
-	assert_false(arena_view(&a, h, h->bytes, bed->memory[2], data + BLOCK_BYTES,
-	                        bed->memory[1]));
-	h->data_bytes = data;
-	assert_true(arena_view(&a, h, h->bytes, bed->memory[2], data, bed->memory[1]));
-	bed_free(bed);
-}
-
 /* Notes random visits, also rubbish, and says what they come to. */
 static void note_visits(struct arena_bed *bed, u64 *random, u8 sums[BED_FRAMES])
 {
@@ -454,8 +403,6 @@ int main(void)
 		cmocka_unit_test(translation_set_full_refuses),
 		cmocka_unit_test(context_read_revoked_not_vouched),
 		cmocka_unit_test(context_read_dead_service_not_vouched),
-		cmocka_unit_test(context_pin_set_in_use_entry_of_nobody_replaced),
-		cmocka_unit_test(arena_view_forged_header_refused),
 		cmocka_unit_test(arena_visits_read_counted_to_three_and_cleared),
 		cmocka_unit_test(arena_visits_of_line_each_frame_as_alone),
 		cmocka_unit_test(context_hint_ring_delivers_in_order),

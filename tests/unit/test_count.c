@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -23,6 +24,18 @@
 
 /* Where a scheme has epochs, a freeze may have to wait for so many. */
 #define NR_EPOCHS 4u
+
+/* Sanitizers reserve far more of the address space than a test would leave. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SMALL_WORKS false
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SMALL_WORKS false
+#endif
+#endif
+#ifndef SMALL_WORKS
+#define SMALL_WORKS true
+#endif
 
 /* The CPUs that this test may use, as it found them. */
 static cpu_set_t all_cpus;
@@ -138,6 +151,30 @@ static void init_bad_arguments_einval(void **state)
 
 	assert_int_equal(count_init(&c, v->scheme, &frame, 0, 1), -COUNT_EINVAL);
 	assert_int_equal(count_init(&c, v->scheme, &frame, 1, 0), -COUNT_EINVAL);
+}
+
+/* More than a process may have. What had been made is freed again. */
+static void init_no_memory_enomem(void **state)
+{
+	const struct variant *v = *state;
+	struct frame frame = { 0 };
+	struct rlimit before, small;
+	struct count_cost cost;
+	struct count c;
+	int error;
+
+	assert_int_equal(count_init(&c, v->scheme, &frame, 1, 1), 0);
+	count_cost(&c, &cost);
+	count_fini(&c);
+	if (!SMALL_WORKS || cost.object_bytes == 0)
+		return;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	small = before;
+	small.rlim_cur = (rlim_t)4 << 30;
+	assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
+	error = count_init(&c, v->scheme, &frame, (u32)(((u64)8 << 30) / 64), 1);
+	setrlimit(RLIMIT_AS, &before);
+	assert_int_equal(error, -COUNT_ENOMEM);
 }
 
 static void find_its_name_finds_it(void **state)
@@ -418,6 +455,7 @@ static int run_variant(struct variant *v)
 {
 	struct CMUnitTest tests[] = {
 		cmocka_unit_test_prestate(init_bad_arguments_einval, v),
+		cmocka_unit_test_prestate(init_no_memory_enomem, v),
 		cmocka_unit_test_prestate(find_its_name_finds_it, v),
 		cmocka_unit_test_prestate(ref_new_object_is_frozen, v),
 		cmocka_unit_test_prestate(ref_live_object_is_counted, v),

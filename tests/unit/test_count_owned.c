@@ -191,6 +191,7 @@ static void fork_counts_stay_with_parent(void **state)
 	struct model *m = *state;
 
 	map(m, 0);
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0] + 1, 1), 0);
 	hold(m, 0, 0);
 	hold(m, 0, 0);
 	assert_int_equal(count_owned_fork(&m->count, 0, 1), 0);
@@ -200,7 +201,9 @@ static void fork_counts_stay_with_parent(void **state)
 	assert_int_equal(count_sum(&m->count, 0), 2);
 	assert_int_equal(count_owned_share(&m->count, 0), 2);
 	hold(m, 0, 1);
+	hold(m, 1, 1);
 	assert_int_equal(local(m, 1, m->pages[0]), 1);
+	assert_int_equal(local(m, 1, m->pages[0] + 1), 1);
 	assert_int_equal(count_owned_fork(&m->count, 0, 1), -COUNT_EINVAL);
 	assert_int_equal(count_owned_fork(&m->count, 0, 0), -COUNT_EINVAL);
 	/* The child exits, still reading. */

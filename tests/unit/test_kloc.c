@@ -70,7 +70,14 @@ static void init_bad_shape_einval(void **state)
 	REFUSED(parameters.high_permille, 1001);
 	REFUSED(parameters.max_in_flight, 0);
 	REFUSED(parameters.knode_tier, 2);
+	REFUSED(parameters.prefetch_age, 255);
+	REFUSED(parameters.forgive, 255);
 	assert_null(k);
+	s = good;
+	s.parameters.prefetch_age = s.parameters.forgive = 254;
+	s.parameters.ping_pong = 255;
+	assert_int_equal(kloc_init(&s, &k), 0);
+	kloc_fini(k);
 }
 
 static void names_are_found_again(void **state)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/kloc/knode_list.h"
+#include "core/kloc/state.h"
 #include "core/kloc/tree.h"
 #include "host/random.h"
 #include "tests/support/kloc_rig.h"
@@ -245,6 +246,25 @@ static void list_statistics_count_each_use_once(void **state)
 	kloc_rig_stop(&r);
 }
 
+/* A CPU notes a use by itself, and the manager learns of it at the next tick. */
+static void list_collected_use_has_its_cpu(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 100000, 100000);
+	struct kloc_rig r;
+	u32 file;
+
+	(void)state;
+	kloc_rig_start(&r, &s);
+	file = kloc_rig_file(&r, 1);
+	assert_int_equal(kloc_last_cpu(r.k, file), 0);
+	kloc_tick(r.k);
+	knode_list_use(&r.k->lists, 3, knode_list_token(&r.k->lists, file));
+	assert_int_equal(kloc_last_cpu(r.k, file), 0);
+	kloc_tick(r.k);
+	assert_int_equal(kloc_last_cpu(r.k, file), 3);
+	kloc_rig_stop(&r);
+}
+
 static void cost_is_by_sizeof(void **state)
 {
 	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
@@ -281,6 +301,7 @@ int main(void)
 		cmocka_unit_test(list_collect_tells_age),
 		cmocka_unit_test(list_hits_save_walks),
 		cmocka_unit_test(list_statistics_count_each_use_once),
+		cmocka_unit_test(list_collected_use_has_its_cpu),
 		cmocka_unit_test(cost_is_by_sizeof),
 	};
 

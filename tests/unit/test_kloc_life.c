@@ -305,7 +305,8 @@ static void look_twice(void **state)
 		{ { { LRU_SAME, LRU_DEMOTE }, { LRU_ACTIVATE, LRU_ACTIVATE } },
 		  { { LRU_DEACTIVATE, LRU_DEACTIVATE }, { LRU_SAME, LRU_SAME } } },
 		{ { { LRU_SAME, LRU_SAME }, { LRU_ACTIVATE, LRU_ACTIVATE } },
-		  { { LRU_DEACTIVATE, LRU_DEACTIVATE }, { LRU_PROMOTE, LRU_PROMOTE } } },
+		  { { LRU_DEACTIVATE, LRU_DEACTIVATE },
+		    { LRU_PROMOTE, LRU_PROMOTE } } },
 	};
 
 	(void)state;

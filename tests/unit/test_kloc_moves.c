@@ -233,6 +233,31 @@ static void moved_busy_next_tick_again(void **state)
 	kloc_rig_stop(r);
 }
 
+/* What was wanted and had no room is asked for anew in the next tick, or not at all. */
+static void wanted_not_given_is_forgotten(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, PAGE, 1000);
+	struct kloc_rig *r;
+	u32 file, app, object;
+
+	(void)state;
+	s.parameters.promote_whole = false;
+	r = start(&s);
+	file = kloc_rig_file(r, 1);
+	app = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	object = kloc_rig_add(r, file, KLOC_FRAME, PAGE);
+	assert_int_equal(kloc_rig_tier(r, app), KLOC_FAST);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_SLOW);
+	assert_int_equal(kloc_touch(r->k, object, 0), KLOC_SLOW);
+	kloc_tick(r->k);
+	kloc_remove(r->k, app);
+	assert_int_equal(kloc_rig_drain(r), 0);
+	kloc_touch(r->k, object, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, object), KLOC_FAST);
+	kloc_rig_stop(r);
+}
+
 /* KL5. */
 static void moved_often_is_retained(void **state)
 {
@@ -445,6 +470,7 @@ int main(void)
 		cmocka_unit_test(remove_moving_number_waits),
 		cmocka_unit_test(moved_late_goes_back),
 		cmocka_unit_test(moved_busy_next_tick_again),
+		cmocka_unit_test(wanted_not_given_is_forgotten),
 		cmocka_unit_test(moved_often_is_retained),
 		cmocka_unit_test(moved_often_unused_is_forgiven),
 		cmocka_unit_test(memsize_lowered_moves_the_rest),
