@@ -5,6 +5,7 @@
     make mutants                                  all orders, and 400 changes of the logic
     make mutants ARGS='--sample 100 --seed 7'     fewer, and others
     make mutants ARGS='--kind order --file core/cache/'
+    make mutants ARGS='--open --seconds 300'      longer, without those that are known to escape
     make mutants ARGS='--report --unreached'      runs nothing: what is known so far
     check/mutate.py --show 322                    one mutant, and how to run it by hand
 
@@ -51,6 +52,8 @@ def parse_options():
                         help="of CPU for each mutant at most (default: 60)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="processes (default: as many as CPUs)")
+    parser.add_argument("--open", action="store_true",
+                        help="run none that check/equivalent.toml lists")
     parser.add_argument("--report", action="store_true", help="run nothing, tell what is known")
     parser.add_argument("--unreached", action="store_true",
                         help="also list what no scenario reaches")
@@ -87,7 +90,9 @@ def drawn(mutants, options, reached):
               options.kind in (None, m.kind)]
     orders = [m for m in chosen if m.kind == "order"]
     logic = sorted((m for m in chosen if m.kind == "logic"), key=chance)
-    return orders + logic[:options.sample or None]
+    listed = report.read_equivalent() if options.open else ()
+    return [m for m in orders + logic[:options.sample or None]
+            if report.name_of(m) not in listed]
 
 
 def see(seen, program, jobs):

@@ -34,7 +34,7 @@ def entry_of(mutant):
 
 
 def name_of(mutant):
-    return mutant.file, mutant.function, mutant.change, mutant.nth
+    return mutant.file, mutant.function, " ".join(mutant.change.split()), mutant.nth
 
 
 def rows_of(mutants, verdicts, reached, equivalent):

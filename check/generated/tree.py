@@ -144,9 +144,10 @@ def build(folder, jobs):
         shutil.rmtree(ninja, ignore_errors=True)
         run(["meson", "setup", ninja, tree, "-Dbuildtype=debugoptimized", "-Dtests=enabled",
              f"-Dc_args={FLAGS}"], folder / "setup.log")
-    units = unit_tests(ninja)
-    run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check", *(f"tests/{name}" for name in units)],
-        folder / "build.log")
+    run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check"], folder / "build.log")
+    units = unit_tests(ninja)  # after what ninja has set up anew
+    run(["ninja", "-C", ninja, f"-j{jobs}", *(f"tests/{name}" for name in units)],
+        folder / "units.log")
     there = compiled(ninja)
     mutants = [m for m in mutants if m.file in there]
     put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))

@@ -170,9 +170,10 @@ static void init_no_memory_enomem(void **state)
 		return;
 	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
 	small = before;
-	small.rlim_cur = (rlim_t)4 << 30;
+	small.rlim_cur = (rlim_t)512 << 20;
 	assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
-	error = count_init(&c, v->scheme, &frame, (u32)(((u64)8 << 30) / 64), 1);
+	error = count_init(&c, v->scheme, &frame,
+	                   (u32)(((u64)1 << 30) / cost.object_bytes), 1);
 	setrlimit(RLIMIT_AS, &before);
 	assert_int_equal(error, -COUNT_ENOMEM);
 }

@@ -365,22 +365,6 @@ static void kloc_need_takes_cold_file_first(void **state)
 	kloc_rig_stop(&rig);
 }
 
-/* There is no file: pages of programs leave, though all of them are active. */
-static void kloc_need_active_pages_leave(void **state)
-{
-	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 1000, 1000);
-
-	(void)state;
-	s.parameters.low_permille = 100;
-	s.parameters.high_permille = 200;
-	kloc_rig_start(&rig, &s);
-	for (u32 i = 0; i < 10; i++)
-		kloc_rig_add(&rig, KLOC_NONE, KLOC_APP, PAGE);
-	/* No tick has looked through them yet. */
-	assert_int_equal(kloc_rig_drain(&rig), 2);
-	kloc_rig_stop(&rig);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,7 +382,6 @@ int main(void)
 		cmocka_unit_test(oracle_keeps_what_is_next),
 		cmocka_unit_test(oracle_use_changes_order),
 		cmocka_unit_test(kloc_need_takes_cold_file_first),
-		cmocka_unit_test(kloc_need_active_pages_leave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
