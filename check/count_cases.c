@@ -15,6 +15,7 @@
  *   epochs-two the same, both readers holding two frames at a time.
  *   epochs-far a reference is held to the end, and its CPU has ticked already. The freezer is
  *              alone on its CPU, so that nothing else orders what it reads
+ *   epochs-away  a reader's CPU is ticked for by another CPU
  *   ask-far    the same with a task that asks, while the holder's CPU ticks, and a reader is
  *              moved away with what it has counted there
  *   query      readers, and a task that asks whether the frame is used
@@ -307,6 +308,18 @@ static void epochs_far_setup(const void *arg)
 	check_task("freezer", 1, freezer_alone, NULL);
 }
 
+/* Its CPU has no clock of its own: another one ticks for it. */
+static void epochs_away_setup(const void *arg)
+{
+	u32 cpu;
+
+	count_world_setup(arg);
+	check_task("reader", 1, reader, (void *)0);
+	for (cpu = 0; cpu < 2; cpu++)
+		check_task("ticks", 0, ticks_of, (void *)(uintptr_t)cpu);
+	check_task("freezer", 0, freezer_alone, NULL);
+}
+
 static void far_asker(void *arg)
 {
 	u32 i;
@@ -385,9 +398,10 @@ void check_cases_count(struct check_list *list)
 			continue;
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
 		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
-		if (!s->table) /* else nothing waits for a second epoch */
-			count_world_add(list, "epochs-far", s, &one, 2,
-			                epochs_far_setup);
+		if (s->table)
+			continue; /* nothing of it waits for a second epoch */
+		count_world_add(list, "epochs-far", s, &one, 2, epochs_far_setup);
+		count_world_add(list, "epochs-away", s, &one, 2, epochs_away_setup);
 	}
 	check_cases_owned(list);
 	check_cases_entry(list);

@@ -159,7 +159,7 @@ def main():
         run_all(program, seen, units, journal, mutants, options)
     told = [m for m in built.mutants if m.file.startswith(options.file) and
             options.kind in (None, m.kind)]
-    report.show(told, journal, reached, options.json, options.unreached)
+    report.show(told, built.mutants, journal, reached, options.json, options.unreached)
 
 
 if __name__ == "__main__":

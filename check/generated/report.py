@@ -107,10 +107,11 @@ def print_unreached(rows, out):
         print(f"  {file}: {function}: {nr}", file=out)
 
 
-def show(mutants, journal, reached, as_json, whole, out=sys.stdout):
+def show(mutants, every, journal, reached, as_json, whole, out=sys.stdout):
+    """mutants: which to tell of, among every one that there is."""
     equivalent = read_equivalent()
     rows = list(rows_of(mutants, journal.verdicts, reached, equivalent))
-    wrong = list(complaints(mutants, rows, equivalent))
+    wrong = list(complaints(every, rows, equivalent))
     if as_json:
         json.dump({"state": journal.state, "mutants": rows, "complaints": wrong}, out, indent=1)
         print(file=out)
