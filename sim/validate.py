@@ -139,10 +139,9 @@ def native_words(native):
 KINDS = {
     "predicted": "Predicted: no parameter was chosen by looking at the number",
     "fitted": "Fitted, or a ratio to what was fitted: the row says nothing",
-    "free": "Depending on something that the paper does not give: a consequence, not a "
-            "prediction",
-    "drawn": "Drawn at random from the paper's distribution",
-    "computed": "Arithmetic"}
+    "explained": "Explained: a mechanism is in the model because of this number",
+    "consequence": "A consequence of something that the paper does not give",
+    "arithmetic": "Arithmetic"}
 
 
 def paper_rows(figures):

@@ -17,12 +17,13 @@
 /* For fig_row.paper: the paper's text gives no number. */
 #define FIG_NO_PAPER (-1.0)
 
+/* Where a row's number comes from. Only predicted rows are a test of the model. */
 enum fig_kind {
-	FIG_PREDICTED, /* simulated; no parameter was chosen by looking at it */
-	FIG_FITTED,    /* simulated; a parameter was chosen so that it comes out */
-	FIG_FREE,  /* simulated; depends on a parameter that the paper does not give */
-	FIG_DRAWN, /* random draws from a distribution that the paper names */
-	FIG_COMPUTED, /* arithmetic: sizes, formulas */
+	FIG_PREDICTED, /* simulated; no parameter was chosen by looking at the number */
+	FIG_FITTED,    /* simulated; it, or what it is a ratio to, was fitted */
+	FIG_EXPLAINED, /* simulated; a mechanism is in the model to explain this number */
+	FIG_CONSEQUENCE, /* follows from something that the paper does not give */
+	FIG_ARITHMETIC,  /* sizes and formulas: no clock is in it */
 };
 
 /* A value, and its lowest and highest over the machines of the sensitivity set. */

@@ -101,11 +101,13 @@ static int run_held(struct fig_run *run)
 	 * experiment give? */
 	if (!err)
 		err = fig_add_value(run, "moves of a task in a second",
-		                    "for 5 splits in a million", 0, "1/s", FIG_COMPUTED,
+		                    "for 5 splits in a million", 0, "1/s",
+		                    FIG_ARITHMETIC,
 		                    PAPER_SPLIT / (PAPER_HELD_NS * 1e-9), FIG_NO_PAPER);
 	if (!err)
 		err = fig_add_value(run, "moves of a task in a second",
-		                    "PAYGO's run, of each CPU", 0, "1/s", FIG_COMPUTED,
+		                    "PAYGO's run, of each CPU", 0, "1/s",
+		                    FIG_ARITHMETIC,
 		                    PAPER_MOVES_PER_S / PAPER_MOVES_CPUS, FIG_NO_PAPER);
 	return err;
 }

@@ -91,7 +91,7 @@ static int run_ratios(struct fig_run *run, const char *panel, u32 nr_processes,
 			if (s == 1 || !count_scheme_find(schemes[s]))
 				continue;
 			err = fig_add(run, panel, schemes[s], works_us[i], "ratio",
-			              FIG_FREE, &bands[s],
+			              FIG_CONSEQUENCE, &bands[s],
 			              s == NR_SCHEMES - 1 ? paper : FIG_NO_PAPER);
 		}
 	}
@@ -117,7 +117,7 @@ static int run_applications(struct fig_run *run)
 		for (s = 0; s < NR_SCHEMES && !err; s++)
 			if (count_scheme_find(schemes[s]))
 				err = fig_add(run, "requests of 6 us", schemes[s],
-				              processes[i], "Mops/s", FIG_FREE,
+				              processes[i], "Mops/s", FIG_CONSEQUENCE,
 				              &bands[s], FIG_NO_PAPER);
 	}
 	return err;

@@ -125,7 +125,7 @@ static int entries_add_held(struct fig_run *run, const struct entries_series *se
 	if (!series->eager)
 		return 0;
 	return fig_add_value(run, "files kept in memory at most, blocks of 4 KiB",
-	                     series->name, MAX_CPUS, "MB", FIG_COMPUTED, bytes / 1e6,
+	                     series->name, MAX_CPUS, "MB", FIG_ARITHMETIC, bytes / 1e6,
 	                     FIG_NO_PAPER);
 }
 

@@ -170,8 +170,9 @@ static int fig_prepare(struct fig_run *run, const struct fig_options *options,
 
 static const char fig_doc[] =
 	"Make one of the papers' figures on the simulated machine.\v"
-	"Each row says where it comes from: predicted, fitted, free (it depends on something "
-	"that the paper does not give), drawn, computed. low and high are over the "
+	"Each row says where it comes from: predicted; fitted (it, or what it is a ratio to, "
+	"was fitted); explained (a mechanism is in the model to explain it); consequence (of "
+	"something that the paper does not give); arithmetic. low and high are over the "
 	"sensitivity set, the parameters that nothing pins down.\n"
 	"\n"
 	"Examples:\n"

@@ -174,7 +174,7 @@ static int add_ranks(struct fig_run *run, const char *panel, const char *series,
 
 	/* Every page at first, then ever fewer of them. */
 	for (i = 0; i < p->nr && !err; i += 1 + i / 10)
-		err = fig_add_value(run, panel, series, i + 1, "refs", FIG_DRAWN,
+		err = fig_add_value(run, panel, series, i + 1, "refs", FIG_CONSEQUENCE,
 		                    values[i], FIG_NO_PAPER);
 	return err;
 }
@@ -215,7 +215,7 @@ static int maximum_total(struct fig_run *run, const char *load, u32 nr_pages,
 		err = add_ranks(run, "highest total by rank", series, &p, p.total_max);
 		if (!err)
 			err = fig_add_value(run, "120 locals over needed", series,
-			                    duties[d].duty, "ratio", FIG_DRAWN,
+			                    duties[d].duty, "ratio", FIG_CONSEQUENCE,
 			                    SLOPPY_LOCALS / mean_of(&p, p.total_max),
 			                    paper);
 		pages_free(&p);
@@ -249,14 +249,14 @@ static int maximum_local(struct fig_run *run)
 		for (i = 0; i < moments / 4; i++)
 			pages_draw_moment(&p, 4, threads[t], DUTY_BUSY, &random);
 		err = fig_add_value(run, "highest local count, drawn", "zipf 0.98",
-		                    threads[t], "refs", FIG_DRAWN, p.local_max[0],
+		                    threads[t], "refs", FIG_CONSEQUENCE, p.local_max[0],
 		                    FIG_NO_PAPER);
 		pages_free(&p);
 		for (w = 0; w < 2 && !err; w++) {
 			snprintf(series, sizeof(series), "%u bits, zipf 0.98",
 			         widths[w]);
 			err = fig_add_value(run, "full counters in an hour", series,
-			                    threads[t], "1/hour", FIG_COMPUTED,
+			                    threads[t], "1/hour", FIG_ARITHMETIC,
 			                    full_per_hour(threads[t], widths[w],
 			                                  DUTY_BUSY * hottest),
 			                    FIG_NO_PAPER);
@@ -265,7 +265,7 @@ static int maximum_local(struct fig_run *run)
 			if (!err)
 				err = fig_add_value(
 					run, "full counters in an hour", series,
-					threads[t], "1/hour", FIG_COMPUTED,
+					threads[t], "1/hour", FIG_ARITHMETIC,
 					full_per_hour(threads[t], widths[w], DUTY_BUSY),
 					FIG_NO_PAPER);
 		}

@@ -47,24 +47,24 @@ static int memory_paper(struct fig_run *run)
 		double x = files[i].bytes / MB;
 
 		err = fig_add_value(run, panel, "LODIC, 120 processes", x, "MB",
-		                    FIG_COMPUTED,
+		                    FIG_ARITHMETIC,
 		                    lodic_bytes(files[i].bytes, PAPER_CPUS) / MB,
 		                    files[i].paper_mb);
 		if (!err)
 			err = fig_add_value(
-				run, panel, "RefCache", x, "MB", FIG_COMPUTED,
+				run, panel, "RefCache", x, "MB", FIG_ARITHMETIC,
 				(meta + PAPER_CPUS * PAPER_REFCACHE_HASH_BYTES) / MB,
 				3120);
 		if (!err)
 			err = fig_add_value(
-				run, panel, "PAYGO", x, "MB", FIG_COMPUTED,
+				run, panel, "PAYGO", x, "MB", FIG_ARITHMETIC,
 				(meta + PAPER_CPUS * PAPER_PAYGO_HASH_BYTES) / MB,
 				3300);
 	}
 	if (!err)
 		err = fig_add_value(
 			run, "sloppy, 67 M pages and 128 CPUs", "sloppy", SLOPPY_CPUS,
-			"MB", FIG_COMPUTED,
+			"MB", FIG_ARITHMETIC,
 			SLOPPY_PAGES * SLOPPY_CPUS * SLOPPY_COUNT_BYTES / MB, 60000);
 	return err;
 }
@@ -114,13 +114,14 @@ static int memory_scheme(struct fig_run *run, const struct count_scheme *scheme)
 
 	if (!err)
 		err = fig_add_value(run, "as built here, of one object", scheme->name,
-		                    0, "bytes", FIG_COMPUTED, per_object, FIG_NO_PAPER);
+		                    0, "bytes", FIG_ARITHMETIC, per_object,
+		                    FIG_NO_PAPER);
 	if (!err)
 		err = fig_add_value(run, "as built here, of no object", scheme->name, 0,
-		                    "bytes", FIG_COMPUTED, fixed, FIG_NO_PAPER);
+		                    "bytes", FIG_ARITHMETIC, fixed, FIG_NO_PAPER);
 	if (!err)
 		err = fig_add_value(run, "as built here, 195 M frames", scheme->name, 0,
-		                    "MB", FIG_COMPUTED,
+		                    "MB", FIG_ARITHMETIC,
 		                    (fixed + per_object * PAPER_FRAMES) / MB,
 		                    FIG_NO_PAPER);
 	return err;

@@ -194,12 +194,12 @@ static int examined_point(struct fig_run *run, u32 nr_users, double p, double ea
 	snprintf(series, sizeof(series), "measured, p = %g", p);
 	if (!err)
 		err = fig_add_value(run, "local counters looked at", series, nr_users,
-		                    "counters", FIG_PREDICTED, sum / DRAWS,
+		                    "counters", FIG_ARITHMETIC, sum / DRAWS,
 		                    equation1(nr_users, p));
 	snprintf(series, sizeof(series), "eq. 1, p = %g", p);
 	if (!err)
 		err = fig_add_value(run, "local counters looked at", series, nr_users,
-		                    "counters", FIG_COMPUTED, equation1(nr_users, p),
+		                    "counters", FIG_ARITHMETIC, equation1(nr_users, p),
 		                    FIG_NO_PAPER);
 	return err;
 }

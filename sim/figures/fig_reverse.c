@@ -160,7 +160,7 @@ static int run_walk(struct fig_run *run)
 			/* The paper does not say how many processes shared the file. */
 			if (!err)
 				err = fig_add(run, panel, "file over process", x,
-				              "ratio", FIG_FREE, &bands[2], 20);
+				              "ratio", FIG_CONSEQUENCE, &bands[2], 20);
 		}
 	}
 	return err;
@@ -282,7 +282,7 @@ static int run_mapping_of(struct fig_run *run, struct mapping_point *point)
 		err = fig_measure(run, mapping_measure, point, 1, &band);
 		if (!err)
 			err = fig_add(run, panel, point->scheme->name, mappers[i],
-			              "ratio", FIG_FREE, &band, FIG_NO_PAPER);
+			              "ratio", FIG_CONSEQUENCE, &band, FIG_NO_PAPER);
 	}
 	return err;
 }

@@ -14,9 +14,9 @@ const char *fig_kind_name(enum fig_kind kind)
 	switch (kind) {
 	case FIG_PREDICTED: return "predicted";
 	case FIG_FITTED: return "fitted";
-	case FIG_FREE: return "free";
-	case FIG_DRAWN: return "drawn";
-	case FIG_COMPUTED: return "computed";
+	case FIG_EXPLAINED: return "explained";
+	case FIG_CONSEQUENCE: return "consequence";
+	case FIG_ARITHMETIC: return "arithmetic";
 	}
 	return "?";
 }

@@ -228,7 +228,8 @@ static int run_threads(struct fig_run *run)
 				/* Only the pte alone was chosen before the runs. */
 				if (!err)
 					err = add_both(run, series, point.threads,
-					               words ? FIG_FREE : FIG_PREDICTED,
+					               words ? FIG_CONSEQUENCE
+					                     : FIG_EXPLAINED,
 					               bands, table3[t].paper);
 			}
 		if (!err)

@@ -29,7 +29,7 @@ static int add_times(struct fig_run *run, const char *name, const struct fig_ban
                      double paper)
 {
 	return fig_add(run, "two tiers, over another policy", name, 0, "times",
-	               FIG_FREE, band, paper);
+	               FIG_CONSEQUENCE, band, paper);
 }
 
 static int compare(struct fig_run *run, const struct comparison *c)
@@ -157,8 +157,8 @@ static int claims_of_nodes(struct fig_run *run)
 		}
 		if (!err)
 			err = fig_add(run, "two sockets, over another policy",
-			              claims[i].name, 0, "times", FIG_FREE, &mean,
-			              claims[i].paper);
+			              claims[i].name, 0, "times", FIG_CONSEQUENCE,
+			              &mean, claims[i].paper);
 	}
 	return err;
 }
@@ -166,7 +166,7 @@ static int claims_of_nodes(struct fig_run *run)
 static int add_count(struct fig_run *run, const char *panel, const char *name,
                      const char *unit, double value, double paper)
 {
-	return fig_add_value(run, panel, name, 0, unit, FIG_FREE, value, paper);
+	return fig_add_value(run, panel, name, 0, unit, FIG_CONSEQUENCE, value, paper);
 }
 
 /* KLOCs s.4.2.3 to s.4.5: migrations, the counter, lists and trees. */

@@ -44,15 +44,15 @@ static int objects_of(struct fig_run *run, const char *workload)
 		if (bytes[kind] == 0 && r.lines[kind] == 0)
 			continue;
 		snprintf(panel, sizeof(panel), "bytes allocated: %s", workload);
-		err = fig_add_value(run, panel, name, 0, "%", FIG_FREE,
+		err = fig_add_value(run, panel, name, 0, "%", FIG_CONSEQUENCE,
 		                    SHARE(bytes[kind], all), FIG_NO_PAPER);
 		snprintf(panel, sizeof(panel), "references: %s", workload);
 		if (!err)
-			err = fig_add_value(run, panel, name, 0, "%", FIG_FREE,
+			err = fig_add_value(run, panel, name, 0, "%", FIG_CONSEQUENCE,
 			                    SHARE(r.lines[kind], lines), FIG_NO_PAPER);
 		snprintf(panel, sizeof(panel), "lifetime: %s", workload);
 		if (!err && r.removed[kind] > 0)
-			err = fig_add_value(run, panel, name, 0, "ms", FIG_FREE,
+			err = fig_add_value(run, panel, name, 0, "ms", FIG_CONSEQUENCE,
 			                    (double)r.lived_ns[kind] * scale /
 			                            (double)r.removed[kind] / NS_PER_MS,
 			                    paper_lifetime(workload, kind));
@@ -87,20 +87,20 @@ static int run_slow(struct fig_run *run)
 		for (kind = KLOC_JOURNAL; kind < KLOC_NR_KINDS; kind++)
 			small += r.placed_slow[kind];
 		err = fig_add_value(run, "frames placed in slow memory", s->name, 0,
-		                    "frames", FIG_FREE,
+		                    "frames", FIG_CONSEQUENCE,
 		                    (double)r.placed_slow[KLOC_FRAME], FIG_NO_PAPER);
 		if (!err)
 			err = fig_add_value(run, "small objects placed in slow memory",
-			                    s->name, 0, "objects", FIG_FREE,
+			                    s->name, 0, "objects", FIG_CONSEQUENCE,
 			                    (double)small, FIG_NO_PAPER);
 		if (!err)
 			err = fig_add_value(run, "moved to slow memory", s->name, 0,
-			                    "objects", FIG_FREE,
+			                    "objects", FIG_CONSEQUENCE,
 			                    (double)engine_moved(&r, KLOC_DEMOTE),
 			                    FIG_NO_PAPER);
 		if (!err)
 			err = fig_add_value(run, "moved to fast memory", s->name, 0,
-			                    "objects", FIG_FREE,
+			                    "objects", FIG_CONSEQUENCE,
 			                    (double)engine_moved(&r, KLOC_PROMOTE),
 			                    FIG_NO_PAPER);
 	}
@@ -127,13 +127,14 @@ static int run_memory(struct fig_run *run)
 		objects = (double)r.peak_objects * scale;
 		knodes = (double)r.peak_knodes;
 		err = fig_add_value(
-			run, "the index alone", setup.workload, 0, "MB", FIG_FREE,
+			run, "the index alone", setup.workload, 0, "MB",
+			FIG_CONSEQUENCE,
 			(objects * r.cost.link_bytes + knodes * r.cost.knode_bytes) /
 				MB,
 			paper_mb[i]);
 		if (!err)
 			err = fig_add_value(run, "all that core/kloc keeps",
-			                    setup.workload, 0, "MB", FIG_FREE,
+			                    setup.workload, 0, "MB", FIG_CONSEQUENCE,
 			                    (objects * r.cost.object_bytes +
 			                     knodes * r.cost.knode_bytes) /
 			                            MB,
@@ -141,7 +142,7 @@ static int run_memory(struct fig_run *run)
 		if (!err)
 			err = fig_add_value(
 				run, "the index, of fast memory", setup.workload, 0,
-				"%", FIG_FREE,
+				"%", FIG_CONSEQUENCE,
 				SHARE(objects * r.cost.link_bytes +
 			                      knodes * r.cost.knode_bytes,
 			              (double)r.capacity[KLOC_FAST] * scale),

@@ -24,7 +24,7 @@ static int policies_of(struct fig_run *run, const char *workload, const char *pa
 
 	for (i = 1; i < FIG_TIER_NR_SERIES && !err; i++)
 		err = fig_add(run, panel, fig_tier_series[i].name, 0, "times all_slow",
-		              FIG_FREE, &bands[i], FIG_NO_PAPER);
+		              FIG_CONSEQUENCE, &bands[i], FIG_NO_PAPER);
 	return err;
 }
 
@@ -75,7 +75,7 @@ static int run_nodes(struct fig_run *run)
 		err = fig_tier_measure(run, &setup, series, nr, true, bands);
 		for (i = 1; i < nr && !err; i++)
 			err = fig_add(run, setup.workload, series[i].name, 0,
-			              "times all_remote", FIG_FREE, &bands[i],
+			              "times all_remote", FIG_CONSEQUENCE, &bands[i],
 			              FIG_NO_PAPER);
 	}
 	return err;

@@ -43,7 +43,8 @@ static int ratio_of(struct fig_run *run, u64 gib, u32 ratio)
 	snprintf(panel, sizeof(panel), "%u GB of fast memory", (u32)gib);
 	for (i = 1; i < FIG_TIER_NR_SERIES && !err; i++)
 		err = fig_add(run, panel, fig_tier_series[i].name, ratio,
-		              "times all_slow", FIG_FREE, &mean[i], FIG_NO_PAPER);
+		              "times all_slow", FIG_CONSEQUENCE, &mean[i],
+		              FIG_NO_PAPER);
 	return err;
 }
 
@@ -90,8 +91,8 @@ static int run_kinds(struct fig_run *run)
 			err = fig_tier_measure(run, &setup, series, 2, true, bands);
 			if (!err)
 				err = fig_add(run, setup.workload, steps[i].name, 0,
-				              "times all_slow", FIG_FREE, &bands[1],
-				              FIG_NO_PAPER);
+				              "times all_slow", FIG_CONSEQUENCE,
+				              &bands[1], FIG_NO_PAPER);
 		}
 	}
 	return err;

@@ -19,7 +19,8 @@ static int reuse_of(struct fig_run *run, const char *panel, u32 ratio, u32 reuse
 
 	for (i = 1; i < FIG_TIER_NR_SERIES && !err; i++)
 		err = fig_add(run, panel, fig_tier_series[i].name, reuse,
-		              "times all_slow", FIG_FREE, &bands[i], FIG_NO_PAPER);
+		              "times all_slow", FIG_CONSEQUENCE, &bands[i],
+		              FIG_NO_PAPER);
 	return err;
 }
 
@@ -31,8 +32,9 @@ static int reuse_is(struct fig_run *run, const char *workload)
 	int err = fig_tier_run(run, &setup, fig_tier_named("all_slow"), &result);
 
 	return err ? err
-	           : fig_add_value(run, "the workloads", workload, 0, "uses", FIG_FREE,
-	                           engine_reuse(&result), FIG_NO_PAPER);
+	           : fig_add_value(run, "the workloads", workload, 0, "uses",
+	                           FIG_CONSEQUENCE, engine_reuse(&result),
+	                           FIG_NO_PAPER);
 }
 
 static int run_reuse(struct fig_run *run)

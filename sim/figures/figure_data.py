@@ -53,6 +53,6 @@ class Figure:
 def paper_anywhere(rows):
     """The paper's number, when it does not say at which x."""
     numbers = {row["paper"] for row in rows}
-    if len(rows) > 2 and len(numbers) == 1 and all(row["kind"] == "free" for row in rows):
+    if len(rows) > 2 and len(numbers) == 1 and all(row["kind"] == "consequence" for row in rows):
         return numbers.pop()
     return None
