@@ -4,7 +4,7 @@
  *
  *   half of the base work   system call, VFS, locks that are not shared
  *   lookup                  two dependent loads, the page cache's tree; read-only
- *   ref                     the scheme's own source
+ *   ref                     the scheme's own source; sim/kernel.h says who locks for it
  *   a look at the frame     flags, twice; is it still the block's?
  *   copy                    4 KiB into the thread's own buffer
  *   a look at the frame     compound_head() of put_page()
@@ -22,6 +22,7 @@
 
 #include "core/owned/count_owned.h"
 #include "sim/drbh.h"
+#include "sim/kernel.h"
 
 #define COPY_BYTES 4096u
 #define FILE_ID 1u
@@ -48,14 +49,37 @@ struct drbh_world {
 	u64 *root, *slot; /* the page cache's tree */
 	u64 *flags;       /* the frame's */
 	u8 *data;
+	u64 *space_locks; /* a line for each user, or NULL */
 	u32 base_work;
 };
 
 struct drbh_thread {
 	struct drbh_world *world;
 	u8 *buffer;
+	u64 *lock; /* of its process's address space, or NULL */
 	u32 user;
 };
+
+static bool drbh_ref(struct drbh_world *w, const struct drbh_thread *t, u64 *ret_token)
+{
+	bool taken;
+
+	if (t->lock)
+		kernel_read_lock(t->lock);
+	taken = count_ref(&w->count, 0, t->user, ret_token);
+	if (t->lock)
+		kernel_read_unlock(t->lock);
+	return taken;
+}
+
+static void drbh_unref(struct drbh_world *w, const struct drbh_thread *t, u64 token)
+{
+	if (t->lock)
+		kernel_read_lock(t->lock);
+	count_unref(&w->count, 0, t->user, token);
+	if (t->lock)
+		kernel_read_unlock(t->lock);
+}
 
 static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
 {
@@ -65,14 +89,14 @@ static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
 	host_load_dep(w->root);
 	host_load_dep(w->slot);
 	/* No task freezes the block, so a scheme that refuses here is broken. */
-	if (!count_ref(&w->count, 0, t->user, &token))
+	if (!drbh_ref(w, t, &token))
 		host_fail("a reference to a live block", __FILE__, __LINE__);
 	host_load_relaxed(w->flags);
 	host_load_relaxed(w->slot);
 	host_load_relaxed(w->flags);
 	host_copy(t->buffer, w->data, COPY_BYTES);
 	host_load_relaxed(w->flags);
-	count_unref(&w->count, 0, t->user, token);
+	drbh_unref(w, t, token);
 	sim_work(w->base_work - w->base_work / 2);
 	sim_op_done();
 }
@@ -141,7 +165,6 @@ static int drbh_make(struct drbh_world *w, const struct drbh *setup, u32 nr_user
 	u32 user;
 	int err;
 
-	w->base_work = setup->base_work;
 	w->root = drbh_alloc(COUNT_LINE_BYTES, "lookup");
 	w->slot = drbh_alloc(COUNT_LINE_BYTES, "lookup");
 	w->frame = drbh_alloc(COUNT_LINE_BYTES, "frame");
@@ -164,7 +187,12 @@ static int drbh_make(struct drbh_world *w, const struct drbh *setup, u32 nr_user
 		err = drbh_share(w, user);
 	if (mark)
 		drbh_name_since(mark, "process space");
-	return err;
+	if (err || setup->unmapped || setup->no_space_lock ||
+	    !kernel_locks_space(setup->scheme))
+		return err;
+	w->space_locks =
+		drbh_alloc((u64)nr_users * COUNT_LINE_BYTES, "address-space lock");
+	return w->space_locks ? 0 : -ENOMEM;
 }
 
 static int drbh_start(struct drbh_world *w, const struct drbh *setup,
@@ -178,6 +206,8 @@ static int drbh_start(struct drbh_world *w, const struct drbh *setup,
 		t->world = w;
 		t->user = setup->scatter ? i % nr_processes
 		                         : i / setup->threads_per_process;
+		t->lock = w->space_locks ? &w->space_locks[t->user * COUNT_LINE_WORDS]
+		                         : NULL;
 		t->buffer = drbh_alloc(COPY_BYTES, "buffers");
 		if (!t->buffer)
 			return -ENOMEM;
@@ -193,13 +223,14 @@ int drbh_run(const struct sim_machine *machine, u64 seed, const struct drbh *set
 {
 	u32 nr_processes = (setup->nr_cpus + setup->threads_per_process - 1) /
 	                   setup->threads_per_process;
-	struct drbh_world w = { .base_work = 0 };
+	struct drbh_world w;
 	struct drbh_thread *threads = calloc(setup->nr_cpus, sizeof(*threads));
 	u64 times = 1;
 	u32 tries;
 	int err = threads ? 0 : -ENOMEM;
 
 	for (tries = 0; tries < 2 && !err; tries++) {
+		w = (struct drbh_world){ .base_work = machine->base_work };
 		sim_begin(machine, seed);
 		err = drbh_make(&w, setup, nr_processes + IDLE_SHARERS);
 		if (!err)

@@ -15,8 +15,8 @@ struct drbh {
 	u32 nr_cpus; /* a thread on each, sockets filled one after another */
 	u32 threads_per_process; /* the last process may have fewer */
 	bool scatter; /* a process's threads are spread over all; otherwise neighbours */
-	bool unmapped; /* no process shares the block: lodic counts globally */
-	u32 base_work; /* cycles of a read that have nothing to do with counting */
+	bool unmapped;      /* no process shares the block: lodic counts globally */
+	bool no_space_lock; /* sim/kernel.h */
 };
 
 /* One run in a new world. 0. -errno as the scheme returned it. */

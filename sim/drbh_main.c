@@ -155,6 +155,8 @@ static int points_run(const struct drbh_options *o, const struct machine *m,
 	int err = 0;
 
 	set[0] = m->timing;
+	for (i = 0; i < nr_machines && o->has_base_work; i++)
+		set[i].base_work = o->base_work;
 	for (i = 0; i < nr && !err; i++) {
 		points[i].setup = (struct drbh){
 			.scheme = o->schemes[i / o->nr_cpus],
@@ -162,7 +164,6 @@ static int points_run(const struct drbh_options *o, const struct machine *m,
 			.threads_per_process = o->threads_per_process,
 			.scatter = o->scatter,
 			.unmapped = o->unmapped,
-			.base_work = o->has_base_work ? o->base_work : m->base_work,
 		};
 		command_progress(i, nr);
 		err = drbh_measure(set, nr_machines, o->seed, &points[i]);

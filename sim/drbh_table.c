@@ -102,7 +102,6 @@ static int row_run(const struct table *t, const struct row *row, u32 machine,
 		.nr_cpus = row->cpus,
 		.threads_per_process = row->threads,
 		.scatter = row->scatter,
-		.base_work = t->machine.base_work,
 	};
 	struct sim_result result, to;
 	int err = drbh_run(&t->set[machine], t->seed + machine, &setup, &result);

@@ -25,7 +25,7 @@ static const struct keys_key parameter_keys[] = {
 	KEY(load_shared, 3, 1),
 	KEY(rmw_dirty, 3, 1),
 	KEY(rmw_shared, 3, 1),
-	KEY(load_memory, 1, 1),
+	KEY(load_memory, 3, 1),
 #define NR_TABLE_KEYS 5u
 	KEY(hit, 1, 1),
 	KEY(hit_dep, 1, 1),
@@ -44,23 +44,23 @@ static const struct keys_key parameter_keys[] = {
 	KEY(skew_ns, 1, 0),
 	KEY(slice_ns, 1, 1),
 	KEY(switch_ns, 1, 0),
-	{ "base_work", offsetof(struct machine, base_work), 1, 0 },
+	KEY(base_work, 1, 0),
 	{ "table_cycle_ps", offsetof(struct machine, table_cycle_ps), 1, 1 },
 };
 #define NR_PARAMETERS (sizeof(parameter_keys) / sizeof(*parameter_keys))
 
 static const struct keys_key topology_keys[] = {
-	KEY(nr_sockets, 1, 1),
-	KEY(cpus_per_socket, 1, 1),
-	KEY(cycle_ps, 1, 1),
+	KEY(nr_sockets, 1, 1),  KEY(cpus_per_socket, 1, 1), KEY(cycle_ps, 1, 1),
+	KEY(private_kib, 1, 1), KEY(private_ways, 1, 1),    KEY(shared_kib, 1, 1),
+	KEY(shared_ways, 1, 1),
 };
 #define NR_TOPOLOGY (sizeof(topology_keys) / sizeof(*topology_keys))
 
 static int band_add(struct machine *m, u32 parameter, const struct keys_line *line)
 {
-	struct machine_band band = { parameter, 0, 0 };
-	int found =
-		keys_band(line, parameter_keys[parameter].least, &band.low, &band.high);
+	struct machine_band band = { .parameter = parameter };
+	int found = keys_band(line, parameter_keys[parameter].least, &band.ends[0],
+	                      &band.ends[1]);
 
 	if (found <= 0)
 		return found;
@@ -69,6 +69,33 @@ static int band_add(struct machine *m, u32 parameter, const struct keys_line *li
 	if (m->nr_bands == MACHINE_MAX_BANDS)
 		return keys_wrong(line, "too many bands");
 	m->bands[m->nr_bands++] = band;
+	return 0;
+}
+
+static const char *const end_names[2] = { "low_", "high_" };
+
+/* Is the line a fit at the end of a band? Then it is taken: 1. 0 or -errno. */
+static int fit_add(struct machine *m, const struct keys_line *line)
+{
+	u32 i, end, numbers[2];
+
+	for (i = 0; i < 2 * m->nr_bands; i++) {
+		struct machine_band *band = &m->bands[i / 2];
+		size_t length = strlen(end_names[i % 2]);
+
+		end = i % 2;
+		if (strncmp(line->name, end_names[end], length) != 0 ||
+		    strcmp(line->name + length, parameter_keys[band->parameter].name) !=
+		            0)
+			continue;
+		if (band->refitted[end])
+			return keys_wrong(line, "twice");
+		if (keys_numbers(line, 2, 0, numbers) != 0)
+			return -EINVAL;
+		band->refitted[end] = true;
+		band->fits[end] = (struct machine_fit){ numbers[0], numbers[1] };
+		return 1;
+	}
 	return 0;
 }
 
@@ -113,6 +140,9 @@ static int reader_parameter(void *arg, const struct keys_line *line)
 	struct reader *r = arg;
 	int key;
 
+	key = fit_add(r->machine, line);
+	if (key != 0)
+		return key < 0 ? key : 0;
 	if (!keys_has_comment(line))
 		return keys_wrong(line, "a number without its source");
 	key = keys_take(parameter_keys, NR_PARAMETERS, r->machine, r->seen, line);
@@ -220,22 +250,34 @@ static struct sim_machine machine_with(const struct machine *machine, u32 parame
 	return m.timing;
 }
 
+bool machine_at(const struct machine *machine, u32 band, u32 end,
+                struct sim_machine *ret_timing, char ret_name[MACHINE_FIT_BYTES])
+{
+	const struct machine_band *b = &machine->bands[band];
+	const struct keys_key *key;
+
+	if (band >= machine->nr_bands)
+		return false;
+	key = &parameter_keys[b->parameter];
+	if (b->ends[end] == *(const u32 *)((const char *)machine + key->offset))
+		return false;
+	*ret_timing = machine_with(machine, b->parameter, b->ends[end]);
+	if (b->refitted[end]) {
+		ret_timing->base_work = b->fits[end].base_work;
+		ret_timing->same_socket_percent = b->fits[end].same_socket_percent;
+	}
+	snprintf(ret_name, MACHINE_FIT_BYTES, "%s%s", end_names[end], key->name);
+	return true;
+}
+
 u32 machine_set(const struct machine *machine, struct sim_machine *ret_set)
 {
+	char name[MACHINE_FIT_BYTES];
 	u32 nr = 0, i;
 
 	ret_set[nr++] = machine->timing;
-	for (i = 0; i < machine->nr_bands; i++) {
-		const struct machine_band *band = &machine->bands[i];
-		u32 value = *(const u32 *)((const char *)machine +
-		                           parameter_keys[band->parameter].offset);
-
-		if (band->low != value)
-			ret_set[nr++] =
-				machine_with(machine, band->parameter, band->low);
-		if (band->high != value)
-			ret_set[nr++] =
-				machine_with(machine, band->parameter, band->high);
-	}
+	for (i = 0; i < 2 * machine->nr_bands; i++)
+		if (machine_at(machine, i / 2, i % 2, &ret_set[nr], name))
+			nr++;
 	return nr;
 }

@@ -306,6 +306,7 @@ void sim_begin(const struct sim_machine *machine, u64 seed)
 		world.cpus[i].socket = i / machine->cpus_per_socket;
 	}
 	memory_reset(world.nr_cpus);
+	caches_reset();
 	heap_used = 0;
 	heap_order = 0;
 	nr_tasks = 0;

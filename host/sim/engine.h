@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the parts of the timing model know of each other. engine.c keeps the clocks and
- * decides which task runs. lines.c says what an access costs. memory.c hands out memory
- * and knows each line's place. Other folders use only sim.h and host/host.h.
+ * decides which task runs. lines.c says what an access costs. caches.c forgets lines.
+ * memory.c hands out memory and knows each line's place. Other folders use only sim.h and
+ * host/host.h.
  *
  * Times are in picoseconds since the beginning of the world.
  */
@@ -12,6 +13,7 @@
 #include "host/sim/sim.h"
 
 struct fiber;
+struct cpu;
 
 #define PS_PER_NS 1000u
 #define LINE_BYTES 64u
@@ -35,12 +37,25 @@ struct line {
 	u8 state;
 	u8 sockets; /* which hold copies; LINE_SHARED */
 	u8 name;
+	u8 home; /* the socket whose memory it is in: that of the first CPU to use it */
 	bool touched;
 	bool due; /* an event for it is in the heap */
 };
 
 /* Serves the next CPU in l's queue, at the time now. */
 void line_serve(u32 line, u64 now);
+
+/* cpu's own caches have forgotten the line; its socket's has it. */
+void line_forget(u32 line, const struct cpu *cpu);
+/* No cache of the socket has the line any more. */
+void line_forget_socket(u32 line, u32 socket);
+
+/* ---- caches ---- */
+
+/* Only if the machine has caches. cpu has used a line that it has; came: the line was not in
+ * its own caches before. Another line may have to go. */
+void caches_use(u32 line, const struct cpu *cpu, bool came);
+void caches_reset(void);
 
 /* ---- memory ---- */
 

@@ -20,9 +20,12 @@
  * charged without waiting for the other clocks, within skew_ns. When a second CPU uses
  * the line, that ends for good: from then on every access to the line is in exact order.
  *
- * The model has no cache capacity, no prefetching, and no links or home agents that fill
- * up. It has no store buffers either: a task waits for a store that misses, as if a
- * fence followed.
+ * A line's memory is at one socket, its home: that of the CPU that used the line first, as
+ * Linux places pages.
+ *
+ * The model has no prefetching, and no links or home agents that fill up. It has no store
+ * buffers either: a task waits for a store that misses, as if a fence followed. Caches forget
+ * lines only if the machine has caches (caches.c).
  */
 #include "host/sim/engine.h"
 
@@ -97,25 +100,63 @@ static u64 line_latency_ps(const struct line *l, const struct cpu *cpu, bool wri
 		hops = line_hops(l, cpu->socket, writes);
 		cycles = writes ? m->rmw_shared[hops] : m->load_shared[hops];
 	} else {
-		cycles = m->load_memory;
+		cycles = m->load_memory[m->hops[cpu->socket][l->home]];
 	}
 	return engine_cycles_ps(cycles);
 }
 
-static void line_move(struct line *l, u32 number, u32 cpu, bool writes)
+static void line_used(u32 number, const struct cpu *cpu, bool came)
+{
+	if (world.machine.has_caches)
+		caches_use(number, cpu, came);
+}
+
+static void line_move(struct line *l, u32 number, const struct cpu *cpu, bool writes)
 {
 	world.transfers[l->name]++;
 	if (writes || l->state == LINE_IN_MEMORY) {
 		sharers_clear(l, number);
 		l->state = LINE_OWNED;
-		l->owner = (u16)cpu;
+		l->owner = (u16)cpu->number;
+	} else {
+		if (l->state == LINE_OWNED) {
+			sharers_add(l, number, l->owner);
+			l->state = LINE_SHARED;
+		}
+		sharers_add(l, number, cpu->number);
+	}
+	line_used(number, cpu, true);
+}
+
+void line_forget(u32 number, const struct cpu *cpu)
+{
+	struct line *l = memory_line_at(number);
+
+	if (l->state == LINE_SHARED) {
+		memory_sharers(number)[cpu->number / 64] &=
+			~((u64)1 << cpu->number % 64);
+	} else if (l->state == LINE_OWNED && l->owner == cpu->number) {
+		l->state = LINE_SHARED;
+		l->sockets = (u8)(1u << cpu->socket);
+	}
+}
+
+void line_forget_socket(u32 number, u32 socket)
+{
+	struct line *l = memory_line_at(number);
+	u32 first = socket * world.machine.cpus_per_socket, i;
+
+	if (l->state == LINE_OWNED && world.cpus[l->owner].socket == socket) {
+		l->state = LINE_IN_MEMORY;
 		return;
 	}
-	if (l->state == LINE_OWNED) {
-		sharers_add(l, number, l->owner);
-		l->state = LINE_SHARED;
-	}
-	sharers_add(l, number, cpu);
+	if (l->state != LINE_SHARED || !(l->sockets >> socket & 1))
+		return;
+	for (i = first; i < first + world.machine.cpus_per_socket; i++)
+		memory_sharers(number)[i / 64] &= ~((u64)1 << i % 64);
+	l->sockets &= (u8) ~(1u << socket);
+	if (l->sockets == 0)
+		l->state = LINE_IN_MEMORY;
 }
 
 /* Sends the line to cpu, starting now. Returns the time of its arrival. */
@@ -130,7 +171,7 @@ static u64 line_grant(struct line *l, u32 number, struct cpu *cpu, u64 now, bool
 	if (queued)
 		latency = latency * m->queued_percent / 100;
 	arrival = now + latency;
-	line_move(l, number, cpu->number, writes);
+	line_move(l, number, cpu, writes);
 	if (writes)
 		l->free_at = arrival + (u64)m->hold_ns * PS_PER_NS;
 	else if (was_shared)
@@ -199,13 +240,14 @@ static void line_fetch(struct line *l, u32 number, struct cpu *cpu,
 }
 
 /* No other CPU ever had it. */
-static bool line_is_private(struct line *l, u32 cpu)
+static bool line_is_private(struct line *l, const struct cpu *cpu)
 {
 	if (!l->touched) {
 		l->touched = true;
-		l->toucher = (u16)cpu;
+		l->toucher = (u16)cpu->number;
+		l->home = (u8)cpu->socket;
 	}
-	return l->toucher == cpu;
+	return l->toucher == cpu->number;
 }
 
 void sim_access(const void *p, enum sim_access access)
@@ -221,21 +263,24 @@ void sim_access(const void *p, enum sim_access access)
 	cpu = engine_cpu();
 	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
 	l = memory_line(p, &number);
-	if (l && !line_is_private(l, cpu->number)) {
+	if (l && !line_is_private(l, cpu)) {
 		l->toucher = NO_CPU;
 		engine_order(0);
 		if (!line_hits(l, number, cpu->number, access_writes(access))) {
 			line_fetch(l, number, cpu, access);
 			return;
 		}
-	} else if (l && l->state == LINE_IN_MEMORY) {
-		u64 latency = line_latency_ps(l, cpu, true);
+	} else if (l && !line_hits(l, number, cpu->number, true)) {
+		/* It comes from memory, or from the socket's cache. */
+		u64 latency = line_latency_ps(l, cpu, access_writes(access));
 
-		line_move(l, number, cpu->number, true);
+		line_move(l, number, cpu, true);
 		world.wait_ps[l->name] += latency;
 		cpu->clock += latency;
 		return;
 	}
+	if (l)
+		line_used(number, cpu, false);
 	cpu->clock += hit_ps(access);
 }
 
@@ -249,12 +294,14 @@ static u64 line_copy(const u8 *p, struct cpu *cpu, bool writes)
 
 	if (!l)
 		return 0;
-	if (!line_is_private(l, cpu->number))
+	if (!line_is_private(l, cpu))
 		l->toucher = NO_CPU;
-	if (line_hits(l, number, cpu->number, writes))
+	if (line_hits(l, number, cpu->number, writes)) {
+		line_used(number, cpu, false);
 		return 0;
+	}
 	latency = line_latency_ps(l, cpu, writes);
-	line_move(l, number, cpu->number, writes);
+	line_move(l, number, cpu, writes);
 	world.wait_ps[l->name] += latency / world.machine.copy_overlap;
 	return latency;
 }

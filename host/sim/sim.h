@@ -3,7 +3,8 @@
  * The timing model. It charges every host_* call of a simulated task as a machine with
  * many sockets would, line by line. The task with the smallest clock always goes on. The
  * model ranks schemes and finds where they collapse, and on which line. It says nothing
- * of cache capacity, prefetching, turbo, TLBs, memory bandwidth or the scheduler.
+ * of prefetching, turbo, TLBs, memory bandwidth or the scheduler. Caches have a size only
+ * where a workload asks for it.
  *
  * All shared memory comes from host_alloc(); other memory is charged as a task's own.
  * The same machine, seed and tasks give the same numbers on every computer.
@@ -31,9 +32,10 @@ struct sim_machine {
 	u32 load_shared[3]; /* the line is clean in another cache */
 	u32 rmw_dirty[3];   /* to own it for writing, from a modified copy */
 	u32 rmw_shared[3];  /* the same, from clean copies */
-	u32 load_memory;    /* no cache has it */
-	u32 hit;            /* a load that hits and overlaps with others */
-	u32 hit_dep;        /* a load that hits and must be waited for */
+	u32 load_memory
+		[3]; /* no cache has it; by hops to the socket whose memory it is in */
+	u32 hit;     /* a load that hits and overlaps with others */
+	u32 hit_dep; /* a load that hits and must be waited for */
 	u32 store, rmw_extra, fence;
 	u32 relax;                /* one turn of a loop that waits */
 	u32 copy_bytes_per_cycle; /* host_copy() of a private or cached source */
@@ -47,6 +49,14 @@ struct sim_machine {
 	u32 skew_ns;        /* a CPU on its own lines may be so far ahead */
 	u32 slice_ns,
 		switch_ns; /* tasks of one CPU take turns, and what a turn costs */
+	/* A CPU's own caches, and the one of a socket that has what they have. They forget the
+	 * line that was used longest ago of a set of so many. Only if has_caches; otherwise
+	 * caches are as large as all memory. */
+	u32 private_kib, private_ways, shared_kib, shared_ways;
+	bool has_caches;
+	/* For workloads; the model does not look at it: cycles of a read that have nothing to
+	 * do with counting. */
+	u32 base_work;
 };
 
 /* What one line, or all lines of one name, cost. */

@@ -59,7 +59,6 @@ struct fig_run {
 	const struct fig_options *options;
 	const struct sim_machine *machines; /* [0]: as the parameter file has it */
 	u32 nr_machines;                    /* the rest: the sensitivity set */
-	u32 base_work; /* cycles of a read that have nothing to do with counting */
 	u64 seed;
 	u32 nr_measured; /* for the line of progress */
 	/* Of figures without a topology that have parameters all the same (fig_tier.h). */

@@ -36,13 +36,13 @@ static int request_measure(struct fig_run *run, const struct sim_machine *machin
 	size_t i;
 	int err = 0;
 
+	(void)run;
 	for (i = 0; i < NR_SCHEMES && !err; i++) {
 		struct fig_read setup = {
 			.scheme = count_scheme_find(schemes[i]),
 			.nr_objects = 1,
 			.nr_users = request->nr_processes,
 			.copy_bytes = request->copy_bytes,
-			.base_work = run->base_work,
 			.request_work = (u32)cycles,
 			.nr_maps_above = MAPS_ABOVE,
 			.warm_ns = 50000 + (u64)(request->work_us * 10e3),

@@ -78,7 +78,6 @@ static int entries_measure(struct fig_run *run, const struct sim_machine *machin
 		.nr_users = NR_THREADS,
 		.access = point->panel->access,
 		.copy_bytes = point->panel->copy_bytes,
-		.base_work = run->base_work,
 		.table_entries = point->series->entries,
 		.table_eager = point->series->eager,
 		.tick_ns = TICK_NS,

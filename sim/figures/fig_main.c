@@ -129,8 +129,8 @@ static int fig_output(const struct fig_heading *heading, const struct fig_table 
 	return err ? command_fail("standard output", err) : EXIT_SUCCESS;
 }
 
-/* Keeps the first machine, and those with another hold time or another choice of the
- * next CPU: these decide contended rows. Figures that would otherwise take minutes use
+/* Keeps the first machine, and those with another hold time or another cost of a queue:
+ * these decide contended rows. Figures that would otherwise take minutes use
  * it. Returns how many are left. */
 static u32 fig_keep_few(struct sim_machine *set, u32 nr)
 {
@@ -138,7 +138,7 @@ static u32 fig_keep_few(struct sim_machine *set, u32 nr)
 
 	for (i = 1; i < nr; i++)
 		if (set[i].hold_ns != set[0].hold_ns ||
-		    set[i].same_socket_percent != set[0].same_socket_percent)
+		    set[i].queued_percent != set[0].queued_percent)
 			set[kept++] = set[i];
 	return kept;
 }
@@ -159,7 +159,6 @@ static int fig_prepare(struct fig_run *run, const struct fig_options *options,
 	err = machine_read(topology, options->parameters, machine);
 	if (err)
 		return err;
-	run->base_work = machine->base_work;
 	run->nr_machines = machine_set(machine, set);
 	if (fig && fig->few_machines)
 		run->nr_machines = fig_keep_few(set, run->nr_machines);

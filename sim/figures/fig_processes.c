@@ -51,8 +51,8 @@ struct processes_series {
 	bool by_user;
 };
 
-static int processes_read(struct fig_run *run, const struct sim_machine *machine,
-                          u64 seed, const struct processes_series *series, u32 threads,
+static int processes_read(const struct sim_machine *machine, u64 seed,
+                          const struct processes_series *series, u32 threads,
                           double *ret_values)
 {
 	struct fig_read setup = {
@@ -64,8 +64,8 @@ static int processes_read(struct fig_run *run, const struct sim_machine *machine
 		.scatter = series->placing->scatter,
 		.split_per_million = series->placing->split_per_million,
 		.copy_bytes = BLOCK_COPY_BYTES,
-		.base_work = run->base_work,
 		.nr_maps_above = MAPS_ABOVE,
+		.no_space_lock = true, /* as in Linux 6.12 */
 	};
 	struct fig_read_result result;
 	int err = fig_read_run(machine, seed, &setup, &result);
@@ -92,12 +92,13 @@ static int processes_measure(struct fig_run *run, const struct sim_machine *mach
 	size_t i;
 	int err = 0;
 
+	(void)run;
 	for (i = 0; i < NR_POINTS && !err; i++) {
 		double *values = ret_values + i * NR_VALUES;
 
 		if (i == 0 || series->by_user)
-			err = processes_read(run, machine, seed, series,
-			                     process_threads[i], values);
+			err = processes_read(machine, seed, series, process_threads[i],
+			                     values);
 		else
 			memcpy(values, ret_values, NR_VALUES * sizeof(*values));
 		values[VALUE_KEPT] = values[VALUE_MOPS] / ret_values[VALUE_MOPS];

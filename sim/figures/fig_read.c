@@ -9,6 +9,7 @@
 #include "core/owned/count_owned.h"
 #include "sim/drbh.h"
 #include "sim/figures/fig_read.h"
+#include "sim/kernel.h"
 
 #define FIG_WARM_NS 50000u
 #define FIG_WINDOW_NS 100000u
@@ -88,7 +89,8 @@ struct fig_mail {
 struct fig_reading {
 	const struct fig_read *setup;
 	struct fig_world world;
-	u64 *process_words; /* nr_process_words lines for each user */
+	u64 *space_locks; /* a line for each user, or NULL */
+	u32 base_work;
 	struct fig_mail mail[FIG_MAIL];
 	u32 nr_mail;
 	u64 warm_ns; /* the window begins then */
@@ -153,6 +155,35 @@ static void fig_reader_take_mail(struct fig_reader *r)
 	g->nr_entry_away += fig_token_is_entry(g, mail.token);
 }
 
+static u64 *fig_space_lock(const struct fig_reading *g, u32 user)
+{
+	return g->space_locks ? &g->space_locks[(u64)user * COUNT_LINE_WORDS] : NULL;
+}
+
+static bool fig_reader_ref(struct fig_reader *r, u32 object, u64 *ret_token)
+{
+	u64 *lock = fig_space_lock(r->reading, r->user);
+	bool taken;
+
+	if (lock)
+		kernel_read_lock(lock);
+	taken = count_ref(&r->reading->world.count, object, r->user, ret_token);
+	if (lock)
+		kernel_read_unlock(lock);
+	return taken;
+}
+
+static void fig_reader_unref(struct fig_reader *r, u32 object, u64 token)
+{
+	u64 *lock = fig_space_lock(r->reading, r->user);
+
+	if (lock)
+		kernel_read_lock(lock);
+	count_unref(&r->reading->world.count, object, r->user, token);
+	if (lock)
+		kernel_read_unlock(lock);
+}
+
 static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
 {
 	struct fig_reading *g = r->reading;
@@ -164,23 +195,11 @@ static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
 			(struct fig_mail){ token, object, r->user, r->self };
 		return;
 	}
-	count_unref(&g->world.count, object, r->user, token);
+	fig_reader_unref(r, object, token);
 	if (host_now_ns() < g->warm_ns)
 		return;
 	g->nr_home++;
 	g->nr_entry_home += fig_token_is_entry(g, token);
-}
-
-static void fig_reader_touch_process(struct fig_reader *r)
-{
-	const struct fig_read *s = r->reading->setup;
-	u64 *words = r->reading->process_words;
-	u32 i;
-
-	for (i = 0; i < s->nr_process_words; i++)
-		host_fetch_add(&words[((u64)r->user * s->nr_process_words + i) *
-		                      COUNT_LINE_WORDS],
-		               1);
 }
 
 /* A frame's flags. Linux keeps them beside the count. So they lie on the count's line
@@ -203,13 +222,12 @@ static void fig_reader_read(struct fig_reader *r)
 	const u64 *flags;
 	u64 token, from;
 
-	sim_work(s->base_work / 2 + s->request_work);
+	sim_work(g->base_work / 2 + s->request_work);
 	fig_reader_take_mail(r);
-	fig_reader_touch_process(r);
 	flags = fig_world_flags(w, object);
 	host_load_dep(w->root);
 	host_load_dep(&w->slots[object]);
-	if (!count_ref(&w->count, object, r->user, &token)) {
+	if (!fig_reader_ref(r, object, &token)) {
 		g->nr_failed++;
 		return;
 	}
@@ -226,8 +244,7 @@ static void fig_reader_read(struct fig_reader *r)
 		g->nr_held++;
 	}
 	fig_reader_return(r, object, token);
-	fig_reader_touch_process(r);
-	sim_work(s->base_work - s->base_work / 2);
+	sim_work(g->base_work - g->base_work / 2);
 	sim_op_done();
 }
 
@@ -321,14 +338,11 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	}
 	if (err)
 		return err;
-	if (s->nr_process_words) {
-		g->process_words = host_alloc((u64)s->nr_users * s->nr_process_words *
-		                                      COUNT_LINE_BYTES,
-		                              COUNT_LINE_BYTES);
-		if (!g->process_words)
-			return -ENOMEM;
-	}
-	return 0;
+	if (s->not_shared || s->no_space_lock || !kernel_locks_space(s->scheme))
+		return 0;
+	g->space_locks =
+		host_alloc((u64)s->nr_users * COUNT_LINE_BYTES, COUNT_LINE_BYTES);
+	return g->space_locks ? 0 : -ENOMEM;
 }
 
 static u32 fig_read_drainers(const struct fig_read *s, u32 nr_cpus)
@@ -377,12 +391,15 @@ static int fig_read_once(const struct sim_machine *machine, u64 seed,
 	const struct fig_read *s = g->setup;
 	u32 nr_cpus = machine->nr_sockets * machine->cpus_per_socket;
 	u64 window_ns = s->window_ns ? s->window_ns : FIG_WINDOW_NS;
+	struct sim_machine m = *machine;
 	int err;
 
 	memset(g, 0, sizeof(*g));
 	g->setup = s;
+	g->base_work = machine->base_work;
+	m.has_caches = s->caches;
 	g->warm_ns = (s->warm_ns ? s->warm_ns : FIG_WARM_NS) * times;
-	sim_begin(machine, seed);
+	sim_begin(&m, seed);
 	err = fig_reading_make(g, s);
 	if (!err)
 		err = fig_reading_start(g, readers, nr_threads, nr_cpus, seed);

@@ -25,11 +25,9 @@ struct fig_read {
 	enum fig_access access;
 	bool from_start; /* FIG_SEQUENTIAL: all begin at block 0, not each at its own */
 	u32 copy_bytes;
-	u32 base_work;    /* cycles of one read outside the counting */
-	u32 request_work; /* cycles of one request around its read */
-	/* Lines that the process's threads share, besides the pte. A read writes each
-	 * once before and once after. */
-	u32 nr_process_words;
+	u32 request_work;      /* cycles of one request around its read */
+	bool no_space_lock;    /* as in Linux 6.12: sim/kernel.h */
+	bool caches;           /* have the machine's sizes */
 	u32 nr_maps_above;     /* other mapped ranges in front of the block's (lodic) */
 	bool not_shared;       /* nobody maps the blocks: lodic counts globally */
 	u32 split_per_million; /* references that another CPU returns */

@@ -168,9 +168,8 @@ static int run_walk(struct fig_run *run)
 
 /* ---- Fig. 13: one reader's latency ---- */
 
-static int latency_of(const struct fig_run *run, const struct sim_machine *machine,
-                      u64 seed, const struct count_scheme *scheme, bool mapped,
-                      double *ret_ns)
+static int latency_of(const struct sim_machine *machine, u64 seed,
+                      const struct count_scheme *scheme, bool mapped, double *ret_ns)
 {
 	struct fig_read setup = {
 		.scheme = scheme,
@@ -180,7 +179,6 @@ static int latency_of(const struct fig_run *run, const struct sim_machine *machi
 			7, /* enough to make lodic count locally; they only share */
 		.not_shared = !mapped,
 		.copy_bytes = BLOCK_COPY_BYTES,
-		.base_work = run->base_work,
 		.nr_maps_above = MAPS_ABOVE,
 	};
 	struct fig_read_result result;
@@ -196,17 +194,16 @@ static int latency_measure(struct fig_run *run, const struct sim_machine *machin
 	const struct count_scheme *by_file = count_scheme_find("lodic_file");
 	int err;
 
+	(void)run;
 	(void)arg;
 	ret_values[3] = 0;
-	err = latency_of(run, machine, seed, &count_atomic, false, &ret_values[0]);
+	err = latency_of(machine, seed, &count_atomic, false, &ret_values[0]);
 	if (!err)
-		err = latency_of(run, machine, seed, &count_owned, false,
-		                 &ret_values[1]);
+		err = latency_of(machine, seed, &count_owned, false, &ret_values[1]);
 	if (!err)
-		err = latency_of(run, machine, seed, &count_owned, true,
-		                 &ret_values[2]);
+		err = latency_of(machine, seed, &count_owned, true, &ret_values[2]);
 	if (!err && by_file)
-		err = latency_of(run, machine, seed, by_file, true, &ret_values[3]);
+		err = latency_of(machine, seed, by_file, true, &ret_values[3]);
 	if (!err)
 		ret_values[4] = ret_values[2] / ret_values[1];
 	return err;
@@ -249,7 +246,6 @@ static int mapping_measure(struct fig_run *run, const struct sim_machine *machin
 		.nr_objects = 1,
 		.nr_users = READERS,
 		.copy_bytes = BLOCK_COPY_BYTES,
-		.base_work = run->base_work,
 		.nr_maps_above = MAPS_ABOVE,
 		.mapper_sleep_ns = point->sleep_ns,
 		.mapper_touches = point->touch,
@@ -258,6 +254,7 @@ static int mapping_measure(struct fig_run *run, const struct sim_machine *machin
 	struct fig_read_result quiet, disturbed;
 	int err = fig_read_run(machine, seed, &setup, &quiet);
 
+	(void)run;
 	setup.nr_mappers = point->nr_mappers;
 	if (!err)
 		err = fig_read_run(machine, seed, &setup, &disturbed);

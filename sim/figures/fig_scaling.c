@@ -46,6 +46,7 @@ static int scaling_measure(struct fig_run *run, const struct sim_machine *machin
 	u32 i;
 	int err;
 
+	(void)run;
 	for (i = 0; i < scaling_nr_schemes(); i++) {
 		struct fig_read setup = {
 			.scheme = count_schemes[i],
@@ -53,7 +54,6 @@ static int scaling_measure(struct fig_run *run, const struct sim_machine *machin
 			.nr_users = nr_cpus,
 			.nr_idle_users = IDLE_SHARERS,
 			.copy_bytes = BLOCK_COPY_BYTES,
-			.base_work = run->base_work,
 			.nr_maps_above = MAPS_ABOVE,
 		};
 		struct fig_read_result result;

@@ -67,9 +67,8 @@ RELEVANT = {
     "processes": ["hybrid", "lodic", "atomic", "paygo", "paygo_fold", "hazard"],
     "scaling": ["lodic", "atomic", "refcache", "paygo", "frozen", "lodic_file"],
     "scaling-paygo": ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi"],
-    "threads": ["a context each (liblodic)", "atomic", "pte, side by side",
-                "pte, far apart", "pte + 2 words, side by side",
-                "pte + 2 words, far apart"],
+    "threads": ["a context each (liblodic)", "atomic", "pte and lock, side by side",
+                "pte and lock, far apart", "pte, side by side", "pte, far apart"],
     "tier-ratio": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"],
     "tier-reuse": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"]}
 

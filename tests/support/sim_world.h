@@ -30,7 +30,7 @@ static struct sim_machine plain_machine(void)
 		.load_shared = { 40, 140, 240 },
 		.rmw_dirty = { 110, 210, 310 },
 		.rmw_shared = { 105, 205, 305 },
-		.load_memory = 150,
+		.load_memory = { 150, 250, 350 },
 		.hit = 1,
 		.hit_dep = 4,
 		.store = 2,

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "sim/drbh_main.h"
 #include "sim/drbh_verdict.h"
 #include "sim/figures/fig_read.h"
 #include "sim/keys.h"
@@ -46,6 +47,8 @@ static void machine_of_each_topology_is_read(void **state)
 	assert_int_equal(machine_nr_cpus(&m), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+#define CACHES "private_kib = 1\nprivate_ways = 1\nshared_kib = 1\nshared_ways = 1\n"
+
 static int read_text(const char *topology)
 {
 	char path[] = "/tmp/lodic-topology-XXXXXX";
@@ -64,16 +67,17 @@ static int read_text(const char *topology)
 static void machine_of_wrong_file_einval(void **state)
 {
 	(void)state;
-	assert_int_equal(read_text(
-				 "nr_sockets = 1\ncpus_per_socket = 3\ncycle_ps = 400\n"
-				 "hops = 0\n"),
-	                 0);
-	assert_int_equal(read_text("nr_sockets = 1\ncpus_per_socket = 3\nhops = 0\n"),
+	assert_int_equal(
+		read_text("nr_sockets = 1\ncpus_per_socket = 3\ncycle_ps = 400\n" CACHES
+	                  "hops = 0\n"),
+		0);
+	assert_int_equal(read_text("nr_sockets = 1\ncpus_per_socket = 3\n" CACHES
+	                           "hops = 0\n"),
 	                 -22);
-	assert_int_equal(read_text(
-				 "nr_sockets = 2\ncpus_per_socket = 3\ncycle_ps = 400\n"
-				 "hops = 0 1\nhops = 2 0\n"),
-	                 -22);
+	assert_int_equal(
+		read_text("nr_sockets = 2\ncpus_per_socket = 3\ncycle_ps = 400\n" CACHES
+	                  "hops = 0 1\nhops = 2 0\n"),
+		-22);
 	assert_int_equal(read_text("nr_sockets = 9\n"), -22);
 	assert_int_equal(read_text("nr_sockets = 1 1\n"), -22);
 	assert_int_equal(read_text("nonsense\n"), -22);
@@ -87,13 +91,65 @@ static void drbh(const char *scheme, u32 cpus, u32 threads, struct sim_result *r
 {
 	struct drbh setup = { .scheme = count_scheme_find(scheme),
 		              .nr_cpus = cpus,
-		              .threads_per_process = threads,
-		              .base_work = 1000 };
+		              .threads_per_process = threads };
 	struct machine m;
 
 	assert_non_null(setup.scheme);
 	assert_int_equal(machine_read("8x15", NULL, &m), 0);
 	assert_int_equal(drbh_run(&m.timing, 1, &setup, r), 0);
+}
+
+static bool is_near(double a, double b, double share)
+{
+	return a > b * (1 - share) && a < b * (1 + share);
+}
+
+/* At each end of each band both fits hold: RefCache's rate and vanilla's, on 120 CPUs. */
+static void machines_of_the_band_are_fitted(void **state)
+{
+	static struct sim_machine set[MACHINE_MAX_SET];
+	struct machine m;
+	u32 nr;
+
+	(void)state;
+	assert_int_equal(machine_read("8x15", NULL, &m), 0);
+	nr = machine_set(&m, set);
+	for (u32 i = 0; i < nr; i++) {
+		struct drbh setup = { .scheme = count_scheme_find("refcache"),
+			              .nr_cpus = PAPER_CPUS,
+			              .threads_per_process = 1 };
+		struct sim_result r;
+
+		assert_int_equal(drbh_run(&set[i], 1, &setup, &r), 0);
+		assert_true(is_near(r.mops, PAPER_REFCACHE, 0.02));
+		setup.scheme = &count_atomic;
+		assert_int_equal(drbh_run(&set[i], 1, &setup, &r), 0);
+		assert_true(is_near(r.mops, PAPER_VANILLA, 0.05));
+	}
+}
+
+/* Two threads of a process meet at the address-space lock, besides the pte. */
+static void drbh_locks_the_address_space(void **state)
+{
+	struct drbh setup = { .scheme = count_scheme_find("lodic"),
+		              .nr_cpus = 30,
+		              .threads_per_process = 2 };
+	struct sim_result locked, not_locked, r;
+	struct machine m;
+
+	(void)state;
+	assert_int_equal(machine_read("8x15", NULL, &m), 0);
+	assert_int_equal(drbh_run(&m.timing, 1, &setup, &locked), 0);
+	assert_true(transfers_of(&locked, "address-space lock") > locked.ops);
+	setup.no_space_lock = true;
+	assert_int_equal(drbh_run(&m.timing, 1, &setup, &not_locked), 0);
+	assert_true(not_locked.mops > 1.2 * locked.mops);
+	/* Schemes without ptes, and one that looks at a table first, take none. */
+	setup.no_space_lock = false;
+	setup.scheme = count_scheme_find("hybrid");
+	assert_int_equal(drbh_run(&m.timing, 1, &setup, &r), 0);
+	for (u32 i = 0; i < r.nr_lines; i++)
+		assert_string_not_equal(r.lines[i].name, "address-space lock");
 }
 
 static void drbh_transfers_tell_schemes_apart(void **state)
@@ -131,7 +187,6 @@ static struct fig_read_result reading(struct fig_read setup)
 	struct machine m;
 
 	setup.copy_bytes = 4096;
-	setup.base_work = 1000;
 	assert_int_equal(machine_read("8x15", NULL, &m), 0);
 	assert_int_equal(fig_read_run(&m.timing, 1, &setup, &result), 0);
 	assert_true(result.nr_failed == 0);
@@ -143,11 +198,6 @@ static double figure_mops(const struct count_scheme *scheme)
 	struct fig_read setup = { .scheme = scheme, .nr_objects = 1, .nr_users = 30 };
 
 	return reading(setup).mops;
-}
-
-static bool is_near(double a, double b, double share)
-{
-	return a > b * (1 - share) && a < b * (1 + share);
 }
 
 /* 120 CPUs on one word make few operations, and each CPU's first one brings its buffer from
@@ -309,8 +359,7 @@ static void drbh_of_renamed_scheme_equals(void **state)
 		struct count_scheme clone = *count_scheme_find(names[i]);
 		struct drbh setup = { .scheme = &clone,
 			              .nr_cpus = 30,
-			              .threads_per_process = 1,
-			              .base_work = 1000 };
+			              .threads_per_process = 1 };
 		struct sim_result r, renamed;
 		struct machine m;
 
@@ -400,6 +449,8 @@ int main(void)
 	const struct CMUnitTest model[] = {
 		cmocka_unit_test(machine_of_each_topology_is_read),
 		cmocka_unit_test(machine_of_wrong_file_einval),
+		cmocka_unit_test(machines_of_the_band_are_fitted),
+		cmocka_unit_test(drbh_locks_the_address_space),
 		cmocka_unit_test(drbh_transfers_tell_schemes_apart),
 		cmocka_unit_test(drbh_every_scheme_runs),
 		cmocka_unit_test(reading_of_collapsed_scheme_is_warm),

@@ -107,7 +107,7 @@ static void access_costs_the_parameter(void **state)
 	sim_task(4, body_far, NULL);
 	sim_task(1, body_neighbour, NULL);
 	sim_run(0, 100000, &r);
-	assert_int_equal(s.cost[0], m.load_memory);
+	assert_int_equal(s.cost[0], m.load_memory[0]);
 	assert_int_equal(s.cost[1], m.hit + m.rmw_extra);
 	assert_int_equal(s.cost[7], m.rmw_dirty[1]);
 	assert_int_equal(s.cost[2], m.rmw_dirty[1]);
@@ -343,7 +343,7 @@ static void copy_costs_bytes_and_missing_lines(void **state)
 	sim_task(0, body_copy, NULL);
 	sim_run(0, 100000, &r);
 	assert_int_equal(s.cost[1], 4096 / m.copy_bytes_per_cycle);
-	assert_int_equal(s.cost[0], s.cost[1] + 128 * m.load_memory / m.copy_overlap);
+	assert_int_equal(s.cost[0], s.cost[1] + 128 * m.load_memory[0] / m.copy_overlap);
 	assert_int_equal(s.cost[2], 9);
 	assert_int_equal(r.transfers, 128);
 }

@@ -33,7 +33,7 @@ static void private_lines_clocks_stay_together(void **state)
 	sim_run(0, 100000, &r);
 	/* Tasks begin up to 1000 ns apart; no task has a clock before that. */
 	assert_true(s.max_ahead > 0);
-	assert_true(s.max_ahead <= 1000 + m.skew_ns + m.store + m.load_memory);
+	assert_true(s.max_ahead <= 1000 + m.skew_ns + m.store + m.load_memory[0]);
 }
 
 static void body_mixed(void *arg)
