@@ -38,6 +38,7 @@ LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs", "tier-polici
 # What a figure is about, where that is not the scheme lodic.
 SUBJECTS = {
     "drains": {"hybrid, 16 threads a process"},
+    "drop": {"lodic (100%)"},
     "entries": {"512 entries, filled"},
     "latency": {"LODIC, mapped, process space", "process space"},
     "maximum": {"key-value, always holding", "zipf 0.98", "5 bits, zipf 0.98"},

@@ -132,6 +132,19 @@ def reclaim(r):
             f"{words('refcache')}, atomic {words('atomic')}")
 
 
+def drop(r):
+    panel, crossing = "all blocks of 1 GB", "lodic (100%) is slower than paygo from"
+
+    def words(series):
+        return time_words(1e6 * r.at(panel, series, 45))
+    ends = sorted(r.only(crossing, f"query, {how}")
+                  for how in ("misses overlap", "one miss at a time"))
+    return (f"With all of 1 GB mapped, lodic's query becomes slower than paygo's between "
+            f"{number(ends[0])} and {number(ends[1])} processes; at 45 it takes "
+            f"{words('lodic (100%)')}, paygo's {words('paygo')} to "
+            f"{words('paygo, one miss at a time')}")
+
+
 def walk(r):
     panel = "one process at a time"
     users = r.last_x(panel, "file space")
@@ -247,6 +260,7 @@ def reclaim_paygo(r):
 VERDICTS = {
     **TIER_VERDICTS,
     "anchor": anchor, "applications": applications, "costs": costs, "drains": drains,
+    "drop": drop,
     "entries": entries, "held": held, "latency": latency, "mapping": mapping,
     "maximum": maximum, "memory": memory,
     "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
