@@ -46,6 +46,7 @@ SUBJECTS = {
     "processes": {"hybrid"},
     "query": {"measured, p = 0.9", "lodic"},
     "reclaim": {"lodic (10%)", "lodic (20%)", "lodic (100%)"},
+    "sleepers": {"lodic_file, sleeps"},
     "spectrum": {"paygo"},
     "threads": {"a context each (liblodic)"},
     "tier-claims": set(),

@@ -167,6 +167,16 @@ def mapping(r):
             f"{percent(r.last(panel, 'lodic_file'))} with lodic_file")
 
 
+def sleepers(r):
+    panel, series = "mapping processes: 20", "lodic_file, sleeps"
+    short, users = r.of(panel, series)[0]["x"], 20
+    lost = r.at("lost by one mapping, of all readers' time", series, users)
+    second = 1 - r.at("left with a second of sleep, reckoned", series, users)
+    return (f"Mapped for {short:g} us by {users} processes, readers through file space keep "
+            f"{percent(r.first(panel, series))} under a lock that sleeps; a mapping costs "
+            f"them {time_words(1e3 * lost)}, with a second of sleep {100 * second:.2f} %")
+
+
 def threads(r):
     panel, mine = "120 threads read one block", "a context each (liblodic)"
     many = r.last_x(panel, mine)
@@ -265,7 +275,7 @@ VERDICTS = {
     "maximum": maximum, "memory": memory,
     "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
     "scaling": scaling, "scaling-paygo": scaling, "spectrum": spectrum,
-    "threads": threads, "walk": walk, "weak": weak}
+    "sleepers": sleepers, "threads": threads, "walk": walk, "weak": weak}
 
 
 def verdict_of_readme(figure):
