@@ -9,6 +9,7 @@
 #include "core/owned/count_owned.h"
 #include "sim/drbh.h"
 #include "sim/figures/fig_read.h"
+#include "sim/figures/kernel_locks.h"
 #include "sim/kernel.h"
 
 #define FIG_WARM_NS 50000u
@@ -89,6 +90,7 @@ struct fig_mail {
 struct fig_reading {
 	const struct fig_read *setup;
 	struct fig_world world;
+	struct kernel_rwlock file_locks;
 	u64 *space_locks; /* a line for each user, or NULL */
 	u32 base_work;
 	struct fig_mail mail[FIG_MAIL];
@@ -202,6 +204,19 @@ static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
 	g->nr_entry_home += fig_token_is_entry(g, token);
 }
 
+static u32 fig_reading_files(const struct fig_read *s)
+{
+	return s->nr_files ? s->nr_files : 1;
+}
+
+/* The object's file, as fig_world_make() spreads them. */
+static u32 fig_reading_file(const struct fig_read *s, u32 object)
+{
+	u32 nr_files = fig_reading_files(s);
+
+	return object / ((s->nr_objects + nr_files - 1) / nr_files);
+}
+
 /* A frame's flags. Linux keeps them beside the count. So they lie on the count's line
  * if the scheme counts in the frame. */
 static const u64 *fig_world_flags(const struct fig_world *w, u32 object)
@@ -225,10 +240,15 @@ static void fig_reader_read(struct fig_reader *r)
 	sim_work(g->base_work / 2 + s->request_work);
 	fig_reader_take_mail(r);
 	flags = fig_world_flags(w, object);
+	if (s->file_lock)
+		kernel_rwlock_read_begin(&g->file_locks, fig_reading_file(s, object));
 	host_load_dep(w->root);
 	host_load_dep(&w->slots[object]);
 	if (!fig_reader_ref(r, object, &token)) {
 		g->nr_failed++;
+		if (s->file_lock)
+			kernel_rwlock_read_end(&g->file_locks,
+			                       fig_reading_file(s, object));
 		return;
 	}
 	from = host_now_ns();
@@ -244,6 +264,8 @@ static void fig_reader_read(struct fig_reader *r)
 		g->nr_held++;
 	}
 	fig_reader_return(r, object, token);
+	if (s->file_lock)
+		kernel_rwlock_read_end(&g->file_locks, fig_reading_file(s, object));
 	sim_work(g->base_work - g->base_work / 2);
 	sim_op_done();
 }
@@ -325,9 +347,8 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	int err;
 
 	g->setup = s;
-	err = fig_world_make(&g->world, s->scheme, s->nr_objects,
-	                     s->nr_files ? s->nr_files : 1, nr_sharers + s->nr_mappers,
-	                     s->copy_bytes);
+	err = fig_world_make(&g->world, s->scheme, s->nr_objects, fig_reading_files(s),
+	                     nr_sharers + s->nr_mappers, s->copy_bytes);
 	if (!err)
 		err = fig_reading_shape(g);
 	for (user = 0; user < nr_sharers && !err && !s->not_shared; user++) {
@@ -336,6 +357,11 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 		if (!err)
 			err = fig_world_share(&g->world, user, s->nr_objects);
 	}
+	if (err)
+		return err;
+	if (s->file_lock)
+		err = kernel_rwlock_make(&g->file_locks, fig_reading_files(s),
+		                         "inode lock");
 	if (err)
 		return err;
 	if (s->not_shared || s->no_space_lock || !kernel_locks_space(s->scheme))

@@ -28,6 +28,7 @@ struct fig_read {
 	u32 request_work;      /* cycles of one request around its read */
 	bool no_space_lock;    /* as in Linux 6.12: sim/kernel.h */
 	bool caches;           /* have the machine's sizes */
+	bool file_lock; /* a read takes its file's rw lock for reading, as XFS does */
 	u32 nr_maps_above;     /* other mapped ranges in front of the block's (lodic) */
 	bool not_shared;       /* nobody maps the blocks: lodic counts globally */
 	u32 split_per_million; /* references that another CPU returns */

@@ -267,6 +267,15 @@ def reclaim_paygo(r):
             f"{words('lodic')}, {words('paygo')}{tail}")
 
 
+def xfs(r):
+    panel, ratio = "one block, all CPUs, XFS", "ratio to atomic"
+    cpus = r.last_x(panel, "lodic")
+    best = max(r.of(panel, "lodic"), key=lambda row: row["value"])
+    return (f"Under XFS's inode lock lodic is best at {best['x']:g} CPUs; on {cpus:g} it makes "
+            f"{number(r.last(ratio, 'lodic'))} times atomic's reads, and the paper says 2 at "
+            "most")
+
+
 VERDICTS = {
     **TIER_VERDICTS,
     "anchor": anchor, "applications": applications, "costs": costs, "drains": drains,
@@ -275,7 +284,7 @@ VERDICTS = {
     "maximum": maximum, "memory": memory,
     "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,
     "scaling": scaling, "scaling-paygo": scaling, "spectrum": spectrum,
-    "sleepers": sleepers, "threads": threads, "walk": walk, "weak": weak}
+    "sleepers": sleepers, "threads": threads, "walk": walk, "weak": weak, "xfs": xfs}
 
 
 def verdict_of_readme(figure):

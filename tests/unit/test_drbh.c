@@ -252,6 +252,23 @@ static void reading_counts_where_references_end(void **state)
 	assert_true(result.transfers_per_op > 0.1);
 }
 
+/* XFS's lock is one word of a file: two additions a read, and each fetches the line. */
+static void reading_under_file_lock_moves_its_line(void **state)
+{
+	struct fig_read setup = { .scheme = &count_paygo,
+		                  .nr_objects = 30,
+		                  .nr_users = 30,
+		                  .access = FIG_SEQUENTIAL,
+		                  .file_lock = true };
+
+	(void)state;
+	assert_true(is_near(reading(setup).transfers_per_op, 2, 0.1));
+	/* A lock for each file: with as many files as readers they seldom meet. */
+	setup.nr_files = 30;
+	assert_true(reading(setup).mops > 0);
+	assert_true(reading(setup).nr_failed == 0);
+}
+
 /* Threads of one process meet in one pte. hybrid counts on its CPUs from then on. */
 static void reading_of_hybrid_keeps_rate_with_threads(void **state)
 {
@@ -456,6 +473,7 @@ int main(void)
 		cmocka_unit_test(reading_of_collapsed_scheme_is_warm),
 		cmocka_unit_test(reading_of_processes_equals_drbh),
 		cmocka_unit_test(reading_counts_where_references_end),
+		cmocka_unit_test(reading_under_file_lock_moves_its_line),
 		cmocka_unit_test(reading_of_hybrid_keeps_rate_with_threads),
 		cmocka_unit_test(reading_of_table_counts_in_its_entries),
 		cmocka_unit_test(reading_of_drained_table_makes_entries_again),
