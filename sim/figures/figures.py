@@ -63,6 +63,8 @@ SUBJECTS = {
     "weak": {"paygo"}}
 # Which series come first, where the usual choice misses what the figure is about.
 RELEVANT = {
+    "maximum": ["4 bits, zipf 0.98", "5 bits, zipf 0.98", "7 bits, zipf 0.98",
+                "8 bits, zipf 0.98", "5 bits, one page", "7 bits, one page"],
     "query": ["lodic", "atomic", "refcache", "paygo", "hazard", "sloppy"],
     "entries": ["512 entries, filled", "atomic", "paygo", "64 entries, filled",
                 "4096 entries, filled", "512 entries, at a failed cas"],
