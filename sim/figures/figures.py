@@ -42,7 +42,7 @@ SUBJECTS = {
     "entries": {"512 entries, filled"},
     "latency": {"LODIC, mapped, process space", "process space"},
     "maximum": {"key-value, always holding", "zipf 0.98", "5 bits, zipf 0.98"},
-    "memory": {"LODIC, 120 processes", "lodic"},
+    "memory": {"LODIC, 120 processes", "LODIC, 1 GB mapped on each", "lodic"},
     "processes": {"hybrid"},
     "query": {"measured, p = 0.9", "lodic"},
     "reclaim": {"lodic (10%)", "lodic (20%)", "lodic (100%)"},
