@@ -86,6 +86,7 @@ ROOMS = [
          "`rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, `recipes/`, the mutants' "
          "builds", ("",),
          ("duck", "nginx",  # of bench/
+          "validate_rows",  # of sim/
           "report", "run", "text",  # of check/generated/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),
