@@ -116,8 +116,8 @@ def summary(result):
            f"{counted(statements, 'disagrees')} disagree, {counted(statements, 'open')} are "
            f"open. Of those that disagree, {without or 'none'} "
            f"{'are' if without > 1 else 'is'} without a cause.")
-    yield ("- Believe: which scheme collapses, on which line, and in which order schemes stand "
-           "when they are far apart.")
+    yield ("- Believe: which scheme collapses, and on which line. Of the order of schemes, believe "
+           "what section 2 marks as agreeing.")
     yield ("- Do not believe: absolute throughput, and which of two schemes is ahead by less "
            "than a fifth.")
     yield ("- We knew the papers' numbers when we made the model. Nothing here is blind. But "
