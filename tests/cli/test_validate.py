@@ -195,16 +195,20 @@ class Lists(unittest.TestCase):
     def test_parameter_that_differs_is_named(self):
         entry = {"name": "hit", "value": 2, "band": [1, 4]}
 
+        fits = "low_hit = 10 70\nhigh_hit = 11 71\n"
+
         def wrong(text):
             return list(validate_rows.check_parameters({"parameter": [entry]}, text))
-        self.assertEqual(wrong("hit = 2 # assumed, band 1..4: x\n"), [])
-        self.assertEqual(wrong("hit = 3 # band 1..4\n"),
+        self.assertEqual(wrong("hit = 2 # assumed, band 1..4: x\n" + fits), [])
+        self.assertEqual(wrong("hit = 3 # band 1..4\n" + fits),
                          ["parameter hit: it is 3, and 2 in sim/parameters.toml"])
-        self.assertEqual(wrong("hit = 2 # band 1..5\n"),
+        self.assertEqual(wrong("hit = 2 # band 1..5\n" + fits),
                          ["parameter hit: its band in sim/parameters.toml is another one"])
-        self.assertEqual(wrong("# nothing\n"),
+        self.assertEqual(wrong(fits),
                          ["parameter hit: sim/parameters/xeon-ex does not have it"])
-        self.assertEqual(wrong("hit = 2 # band 1..4\nstore = 1\n"),
+        self.assertEqual(wrong("hit = 2 # band 1..4\nhigh_hit = 11 71\n"),
+                         ["parameter low_hit: sim/parameters/xeon-ex does not have it"])
+        self.assertEqual(wrong("hit = 2 # band 1..4\nstore = 1\n" + fits),
                          ["parameter store: sim/parameters.toml does not list it"])
 
 
