@@ -340,9 +340,35 @@ static int fig_reading_shape(struct fig_reading *g)
 	                         PAYGO_TABLE_WAYS);
 }
 
+/* Everything that was allocated from here on belongs to name. */
+static u8 *fig_name_since(u8 *from, const char *name)
+{
+	u8 *end = host_alloc(FIG_LINE_BYTES, FIG_LINE_BYTES);
+
+	if (end && end > from)
+		sim_name(from, (size_t)(end - from), name);
+	return end;
+}
+
+/* The words of a world that has just been made. Returns where the next memory begins, or
+ * NULL. */
+static u8 *fig_reading_name(const struct fig_reading *g)
+{
+	const struct fig_world *w = &g->world;
+	u64 nr = g->setup->nr_objects;
+
+	sim_name(w->frames, nr * sizeof(*w->frames), "frame");
+	sim_name(w->slots, nr * sizeof(*w->slots), "lookup");
+	sim_name(w->root, FIG_LINE_BYTES, "lookup");
+	sim_name(w->data, nr * w->data_stride, "data");
+	/* What a scheme has made for itself comes next. */
+	return fig_name_since(w->data + nr * w->data_stride, "counter");
+}
+
 static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 {
 	u32 nr_sharers = s->nr_users + s->nr_idle_users;
+	u8 *mark = NULL;
 	u32 user;
 	int err;
 
@@ -351,6 +377,8 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	                     nr_sharers + s->nr_mappers, s->copy_bytes);
 	if (!err)
 		err = fig_reading_shape(g);
+	if (!err && s->by_word)
+		mark = fig_reading_name(g);
 	for (user = 0; user < nr_sharers && !err && !s->not_shared; user++) {
 		if (s->scheme->has_ptes)
 			err = fig_world_map_above(&g->world, user, s->nr_maps_above);
@@ -359,6 +387,8 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 	}
 	if (err)
 		return err;
+	if (mark)
+		fig_name_since(mark, "process space");
 	if (s->file_lock)
 		err = kernel_rwlock_make(&g->file_locks, fig_reading_files(s),
 		                         "inode lock");
@@ -368,7 +398,11 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 		return 0;
 	g->space_locks =
 		host_alloc((u64)s->nr_users * COUNT_LINE_BYTES, COUNT_LINE_BYTES);
-	return g->space_locks ? 0 : -ENOMEM;
+	if (!g->space_locks)
+		return -ENOMEM;
+	sim_name(g->space_locks, (u64)s->nr_users * COUNT_LINE_BYTES,
+	         "address-space lock");
+	return 0;
 }
 
 static u32 fig_read_drainers(const struct fig_read *s, u32 nr_cpus)
@@ -402,6 +436,8 @@ static int fig_reading_start(struct fig_reading *g, struct fig_reader *readers,
 		r->buffer = host_alloc(s->copy_bytes + FIG_LINE_BYTES, FIG_LINE_BYTES);
 		if (!r->buffer)
 			return -ENOMEM;
+		if (s->by_word)
+			sim_name(r->buffer, s->copy_bytes + FIG_LINE_BYTES, "buffer");
 		sim_task(i % nr_cpus, mapper ? fig_mapper_body : fig_reader_body, r);
 	}
 	if (s->scheme->tick)
@@ -483,6 +519,7 @@ int fig_read_run(const struct sim_machine *machine, u64 seed,
 		.nr_away = g->nr_away,
 		.nr_entry_home = g->nr_entry_home,
 		.nr_entry_away = g->nr_entry_away,
+		.all = result,
 	};
 out:
 	free(readers);

@@ -38,7 +38,8 @@ struct fig_read {
 	u32 nr_mappers; /* processes that map and unmap one more block, over and over */
 	u64 mapper_sleep_ns;
 	bool mapper_touches; /* and so becomes one that shares the block (lodic) */
-	u64 tick_ns;         /* 0: 1 ms; for schemes with epochs */
+	bool by_word; /* lines have names, for fig_read_result.all: it takes time */
+	u64 tick_ns;  /* 0: 1 ms; for schemes with epochs */
 	u64 warm_ns, window_ns;
 };
 
@@ -52,6 +53,7 @@ struct fig_read_result {
 	u64 nr_home, nr_away;
 	/* How many of them were counted in an entry of a CPU's table. */
 	u64 nr_entry_home, nr_entry_away;
+	struct sim_result all; /* the names of lines: fig_reading_name() */
 };
 
 /* Runs it in a new world, and once more for longer if a thread had too few turns on

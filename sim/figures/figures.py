@@ -37,6 +37,8 @@ LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs", "tier-polici
 
 # What a figure is about, where that is not the scheme lodic.
 SUBJECTS = {
+    "breakdown": {"counter"},
+    "breakdown-paygo": {"counter"},
     "drains": {"hybrid, 16 threads a process"},
     "drop": {"lodic (100%)"},
     "entries": {"512 entries, filled"},

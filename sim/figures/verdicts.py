@@ -85,6 +85,16 @@ def maximum(r):
             "counter fills up less than once an hour")
 
 
+def breakdown(r):
+    panel = "one block: atomic"
+    xfs = next(name for name in r.panels if name.startswith("one block, XFS"))
+    cpus = r.last_x(panel, "counter")
+    return (f"On {cpus:g} CPUs a read with atomic waits {time_words(r.last(panel, 'counter'))} "
+            f"for the counter and goes on for {time_words(r.last(panel, 'the rest'))}; with "
+            f"{xfs.rpartition(' ')[2]} under XFS's lock it waits "
+            f"{time_words(r.last(xfs, 'inode lock'))} for the inode")
+
+
 def held(r):
     panel = "from ref to unref"
     cpus = r.last_x(panel, "atomic")
@@ -278,7 +288,8 @@ def xfs(r):
 
 VERDICTS = {
     **TIER_VERDICTS,
-    "anchor": anchor, "applications": applications, "costs": costs, "drains": drains,
+    "anchor": anchor, "applications": applications, "breakdown": breakdown,
+    "breakdown-paygo": breakdown, "costs": costs, "drains": drains,
     "drop": drop,
     "entries": entries, "held": held, "latency": latency, "mapping": mapping,
     "maximum": maximum, "memory": memory,

@@ -252,6 +252,33 @@ static void reading_counts_where_references_end(void **state)
 	assert_true(result.transfers_per_op > 0.1);
 }
 
+static u64 waited(const struct fig_read_result *result, const char *name)
+{
+	for (u32 i = 0; i < result->all.nr_lines; i++)
+		if (strcmp(result->all.lines[i].name, name) == 0)
+			return result->all.lines[i].wait_ns;
+	return 0;
+}
+
+static void reading_by_word_names_what_it_waits_for(void **state)
+{
+	struct fig_read setup = { .scheme = &count_atomic,
+		                  .nr_objects = 1,
+		                  .nr_users = 60,
+		                  .by_word = true };
+	struct fig_read_result result = reading(setup);
+
+	(void)state;
+	assert_true(waited(&result, "counter") > 0);
+	assert_true(waited(&result, "other") == 0);
+	setup.scheme = count_scheme_find("lodic");
+	setup.threads_per_user = 2;
+	setup.nr_users = 30;
+	result = reading(setup);
+	assert_true(waited(&result, "process space") > waited(&result, "counter"));
+	assert_true(waited(&result, "other") == 0);
+}
+
 /* XFS's lock is one word of a file: two additions a read, and each fetches the line. */
 static void reading_under_file_lock_moves_its_line(void **state)
 {
@@ -473,6 +500,7 @@ int main(void)
 		cmocka_unit_test(reading_of_collapsed_scheme_is_warm),
 		cmocka_unit_test(reading_of_processes_equals_drbh),
 		cmocka_unit_test(reading_counts_where_references_end),
+		cmocka_unit_test(reading_by_word_names_what_it_waits_for),
 		cmocka_unit_test(reading_under_file_lock_moves_its_line),
 		cmocka_unit_test(reading_of_hybrid_keeps_rate_with_threads),
 		cmocka_unit_test(reading_of_table_counts_in_its_entries),
