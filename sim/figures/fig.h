@@ -138,6 +138,10 @@ int fig_query_of(const struct sim_machine *machine, u64 seed,
 int fig_freeze_of(const struct sim_machine *machine, u64 seed,
                   const struct count_scheme *scheme, u32 nr_users, u32 nr_blocks,
                   double *ret_ns);
+/* A drop of 1 GB that nr_users have read, in ms (sim/figures/fig_drop.c). paygo has two: its
+ * independent misses overlap, or they do not. */
+int fig_drop_of(const struct sim_machine *machine, u64 seed, u32 nr_users,
+                double *ret_atomic, double *ret_paygo, double *ret_serial);
 
 /* Random numbers from a state that the caller keeps. It begins as the seed. */
 u64 fig_random(u64 *state);

@@ -171,6 +171,17 @@ static int drop_paygo(const struct sim_machine *machine, u64 seed, u32 nr_users,
 	return err;
 }
 
+int fig_drop_of(const struct sim_machine *machine, u64 seed, u32 nr_users,
+                double *ret_atomic, double *ret_paygo, double *ret_serial)
+{
+	int err = drop_run(machine, seed, &count_atomic, nr_users, DROP_FREEZE,
+	                   ret_atomic);
+
+	if (!err)
+		err = drop_paygo(machine, seed, nr_users, true, ret_paygo);
+	return err ? err : drop_paygo(machine, seed, nr_users, false, ret_serial);
+}
+
 /* ---- what each part does ---- */
 
 static int drop_steps_measure(struct fig_run *run, const struct sim_machine *machine,

@@ -21,7 +21,7 @@ extern const struct fig fig_maximum, fig_held, fig_memory, fig_costs, fig_query,
 	fig_counter, fig_tier_policies, fig_tier_controls, fig_tier_kinds,
 	fig_tier_ratio, fig_tier_objects, fig_tier_slow, fig_tier_memory,
 	fig_tier_nodes, fig_tier_claims, fig_tier_reuse, fig_xfs, fig_breakdown,
-	fig_breakdown_paygo;
+	fig_breakdown_paygo, fig_curve24;
 
 const struct fig *const figs[] = {
 	&fig_maximum,       &fig_held,          &fig_memory,
@@ -30,12 +30,13 @@ const struct fig *const figs[] = {
 	&fig_breakdown,     &fig_xfs,           &fig_mapping,
 	&fig_sleepers,      &fig_threads,       &fig_applications,
 	&fig_spectrum,      &fig_scaling_paygo, &fig_breakdown_paygo,
-	&fig_weak,          &fig_anchor,        &fig_reclaim_paygo,
-	&fig_drop,          &fig_processes,     &fig_entries,
-	&fig_drains,        &fig_counter,       &fig_tier_policies,
-	&fig_tier_controls, &fig_tier_kinds,    &fig_tier_ratio,
-	&fig_tier_objects,  &fig_tier_slow,     &fig_tier_memory,
-	&fig_tier_nodes,    &fig_tier_claims,   &fig_tier_reuse,
+	&fig_curve24,       &fig_weak,          &fig_anchor,
+	&fig_reclaim_paygo, &fig_drop,          &fig_processes,
+	&fig_entries,       &fig_drains,        &fig_counter,
+	&fig_tier_policies, &fig_tier_controls, &fig_tier_kinds,
+	&fig_tier_ratio,    &fig_tier_objects,  &fig_tier_slow,
+	&fig_tier_memory,   &fig_tier_nodes,    &fig_tier_claims,
+	&fig_tier_reuse,
 };
 const u32 nr_figs = sizeof(figs) / sizeof(*figs);
 

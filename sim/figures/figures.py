@@ -39,6 +39,7 @@ LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs", "tier-polici
 SUBJECTS = {
     "breakdown": {"counter"},
     "breakdown-paygo": {"counter"},
+    "curve24": {"paygo"},
     "drains": {"hybrid, 16 threads a process"},
     "drop": {"lodic (100%)"},
     "entries": {"512 entries, filled"},

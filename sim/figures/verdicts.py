@@ -206,6 +206,14 @@ def processes(r):
             f"thread a process: {kept('lodic')}, {kept('hybrid')}, {kept('paygo')}")
 
 
+def curve24(r):
+    known = r.of("shape", "paygo over atomic, 24 threads")[0]
+    best = r.of("atomic is best with", "atomic")[0]
+    return (f"On 24 CPUs paygo reads {number(known['value'])} times as much as atomic, and the "
+            f"measured one {number(known['paper'])}; atomic is best at {best['value']:g} "
+            f"threads, the measured one at {best['paper']:g}")
+
+
 def drains(r):
     panel = "120 CPUs read one block"
     often = 1000
@@ -290,7 +298,7 @@ VERDICTS = {
     **TIER_VERDICTS,
     "anchor": anchor, "applications": applications, "breakdown": breakdown,
     "breakdown-paygo": breakdown, "costs": costs, "drains": drains,
-    "drop": drop,
+    "curve24": curve24, "drop": drop,
     "entries": entries, "held": held, "latency": latency, "mapping": mapping,
     "maximum": maximum, "memory": memory,
     "processes": processes, "query": query, "reclaim": reclaim, "reclaim-paygo": reclaim_paygo,

@@ -28,7 +28,11 @@ static void machine_of_each_topology_is_read(void **state)
 	static const struct {
 		const char *name;
 		u32 nr_cpus;
-	} known[] = { { "8x15", 120 }, { "4x24", 96 }, { "4x128", 512 }, { "1x2", 2 } };
+	} known[] = { { "8x15", 120 },
+		      { "4x24", 96 },
+		      { "4x128", 512 },
+		      { "2x12", 24 },
+		      { "1x2", 2 } };
 	static struct sim_machine set[MACHINE_MAX_SET];
 	struct machine m;
 
