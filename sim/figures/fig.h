@@ -13,7 +13,7 @@
 #include "host/sim/sim.h"
 
 #define FIG_NAME_BYTES 64u
-#define FIG_MAX_VALUES 64u
+#define FIG_MAX_VALUES 128u
 /* For fig_row.paper: the paper's text gives no number. */
 #define FIG_NO_PAPER (-1.0)
 
