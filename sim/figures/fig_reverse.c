@@ -347,8 +347,7 @@ const struct fig fig_mapping = {
 		"10 and 100 us",
 	.left_out =
 		"a second of sleep as in the paper: nothing would happen in a window of "
-		"microseconds. Locks that put a reader to sleep, so that the model cannot "
-		"show the paper's collapse to 1/100",
+		"microseconds. Locks that put a reader to sleep: `sleepers` has one",
 	.topology = "8x15",
 	.simulated = true,
 	.few_machines = true,
