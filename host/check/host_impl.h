@@ -16,6 +16,9 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 
 extern u32 check_mutant_now; /* enum mutant: which wrong order this run has */
+/* How often core's loops try in this schedule: once or twice. So both what a loop does again and
+ * what comes after it run. */
+extern u32 check_tries_now;
 
 enum step_kind {
 	STEP_LOAD,

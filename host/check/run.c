@@ -37,6 +37,8 @@ static struct {
 	u32 old_in; /* weak memory: one load in so many may be old */
 } run;
 
+u32 check_tries_now = 1;
+
 static u64 next_random(void)
 {
 	return random_next(&run.random);
@@ -121,6 +123,9 @@ static void prepare(enum check_strategy strategy, u64 seed, u64 schedule)
 {
 	run.random = mix(seed, schedule);
 	run.numbers = ~run.random;
+	/* Not drawn, so that a schedule's other numbers stay as they are. */
+	check_tries_now =
+		strategy == CHECK_EXHAUSTIVE ? 1 : 1 + (u32)(run.random >> 40 & 1);
 	engine.choose = choose_random;
 	engine.choose_number = number_random;
 	engine.choose_old = old_random;
