@@ -14,10 +14,11 @@
  *              freeze after each tick (refcache).
  *   epochs-two the same, both readers holding two frames at a time.
  *   epochs-far a reference is held to the end, and its CPU has ticked already. The freezer is
- *              alone on its CPU, so that nothing else orders what it reads
- *   epochs-away  a reader's CPU is ticked for by another CPU
- *   ask-far    the same with a task that asks, while the holder's CPU ticks, and a reader is
- *              moved away with what it has counted there
+ *              alone on its CPU, so that nothing else orders what it reads.
+ *   epochs-away  a reader's CPU is ticked for by another CPU.
+ *   epochs-late  enough epochs have passed since a first freeze, and then readers come
+ *   ask-far    a reference is held to the end while its CPU ticks, a task asks, and a reader
+ *              is moved away with what it has counted there
  *   query      readers, and a task that asks whether the frame is used
  *   keep       three readers of one CPU take two frames each and keep one to the end: then
  *              each reference must be counted where its token says
@@ -33,6 +34,7 @@
 
 #define TURNS 2u       /* refs of each reader */
 #define EPOCH_TICKS 5u /* of each clock */
+#define LATE_EPOCHS 3u /* after them a frame at rest can be frozen (count_tick()) */
 #define FAR_TRIES 6u   /* of the freezer that is alone */
 /* Leaves sloppy 16 spares: 16 more, and every ninth time eight less. */
 #define HOARD 35u
@@ -320,6 +322,22 @@ static void epochs_away_setup(const void *arg)
 	check_task("freezer", 0, freezer_alone, NULL);
 }
 
+static void epochs_late_setup(const void *arg)
+{
+	u32 i, cpu;
+
+	count_world_setup(arg);
+	CHECK_ASSERT(!count_freeze(&counted->count, 0), "a freeze waits for epochs");
+	for (i = 0; i < LATE_EPOCHS; i++)
+		for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
+			check_alone_on(cpu);
+			count_tick(&counted->count, cpu);
+		}
+	check_alone_on(0);
+	add_readers(arg);
+	check_task("freezer", host_nr_cpus() - 1, freezer_alone, NULL);
+}
+
 static void far_asker(void *arg)
 {
 	u32 i;
@@ -402,6 +420,7 @@ void check_cases_count(struct check_list *list)
 			continue; /* nothing of it waits for a second epoch */
 		count_world_add(list, "epochs-far", s, &one, 2, epochs_far_setup);
 		count_world_add(list, "epochs-away", s, &one, 2, epochs_away_setup);
+		count_world_add(list, "epochs-late", s, &two, 3, epochs_late_setup);
 	}
 	check_cases_owned(list);
 	check_cases_entry(list);
