@@ -45,7 +45,8 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "walk", 'w', "LIST", 0, "Some of hot, round, random, query (default: all)",
 	  0 },
-	{ "schemes", 's', "LIST", 0, "Only these schemes (default: all)", 0 },
+	{ "schemes", 's', "LIST", 0,
+	  "Only these schemes (default: all but the papers' rivals)", 0 },
 	{ "processes", KEY_PROCESSES, NULL, 0, "Users are processes, not threads", 0 },
 	{ "per-user", KEY_PER_USER, "N", 0, "Threads that are one user (default: 1)",
 	  0 },
@@ -191,7 +192,7 @@ static void plan_defaults(struct bench_plan *p)
 	for (u32 i = 0; i < FIELD_NR_WALKS; i++)
 		p->walks[i] = true;
 	for (u32 i = 0; i < bench_nr_schemes(); i++)
-		p->schemes[i] = true;
+		p->schemes[i] = !bench_scheme(i)->is_rival;
 }
 
 static int complain_csv(const struct options *o, int error)

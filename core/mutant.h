@@ -275,6 +275,17 @@ enum mutant {
 	MUTANT_FROZEN_GET_GIVES_BACK, /* a get that fails subtracts again */
 	/* Once more core/counter/counter.c. */
 	MUTANT_COUNTER_SHUT_OTHER, /* any gated key is taken for the object's own */
+	/* The papers' rivals: core/count/count_refcache_sv6.c, core/count/count_snzi_sv6.c. */
+	MUTANT_REFCACHE_SV6_LOCK_LATE,   /* a slot emptied, then its object locked */
+	MUTANT_REFCACHE_SV6_ONE_EPOCH,   /* reviewed after one epoch, not two */
+	MUTANT_REFCACHE_SV6_STAMP_EARLY, /* the epoch looked at, then the watch set */
+	MUTANT_REFCACHE_SV6_WATCH_STAYS, /* a ref does not take a watch away */
+	MUTANT_REFCACHE_SV6_ZERO_STAYS,  /* a true zero outlives its watch */
+	MUTANT_REFCACHE_SV6_TICK_ELSEWHERE, /* a tick from elsewhere counts as a flush */
+	MUTANT_SNZI_SV6_LET_GO,         /* a node let go before its parent counts it */
+	MUTANT_SNZI_SV6_TELLS_EARLY,    /* the parent told before the last one goes */
+	MUTANT_SNZI_SV6_ASKED_UNLOCKED, /* a query does not lock the root */
+	MUTANT_SNZI_SV6_UNREF_HERE,     /* unref at this CPU's leaf, not the token's */
 	MUTANT_NR
 };
 

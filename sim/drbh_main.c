@@ -42,7 +42,8 @@ struct drbh_options {
 };
 
 static const struct argp_option options[] = {
-	{ "schemes", KEY_SCHEMES, "A,B", 0, "Which schemes (default: all)", 0 },
+	{ "schemes", KEY_SCHEMES, "A,B", 0,
+	  "Which schemes (default: all but the papers' rivals)", 0 },
 	{ "cpus", KEY_CPUS, "N,M", 0,
 	  "How many CPUs (default: a few numbers up to the machine's)", 0 },
 	{ "threads-per-process", KEY_THREADS, "N", 0,
@@ -135,8 +136,9 @@ static void options_default(struct drbh_options *o, u32 machine_cpus)
 	static const u32 usual[] = { 1, 2, 4, 8, 15, 30, 60, 90, 120, 256 };
 	u32 i;
 
-	if (o->nr_schemes == 0)
-		for (i = 0; i < count_nr_schemes && i < MAX_SCHEMES; i++)
+	for (i = 0; !o->named && i < count_nr_schemes && o->nr_schemes < MAX_SCHEMES;
+	     i++)
+		if (!count_schemes[i]->is_rival)
 			o->schemes[o->nr_schemes++] = count_schemes[i];
 	if (o->nr_cpus > 0)
 		return;

@@ -71,6 +71,10 @@ struct count_scheme {
 	bool counts; /* false: null, which never knows and so never freezes */
 	/* Counts in the ptes of process spaces: the calls of core/owned/count_owned.h take it. */
 	bool has_ptes;
+	/* A scheme that this tree has better, as the papers ran it (ADR-0034). It is for the
+	 * checker and the timing model, and for figures that compare rivals. Native
+	 * measurements and other tables leave it out, unless somebody names it. */
+	bool is_rival;
 
 	int (*init)(struct count *c);
 	void (*fini)(struct count *c);

@@ -86,6 +86,8 @@ static int run_held(struct fig_run *run)
 				                      0 };
 			const char *name = point.scheme->name;
 
+			if (point.scheme->is_rival)
+				continue;
 			err = fig_measure(run, anchor_measure, &point, 2, bands);
 			/* This very number chose the time of a copy. */
 			if (!err)

@@ -110,6 +110,8 @@ static int run_costs(struct fig_run *run)
 	for (scheme = 0; scheme < count_nr_schemes && !err; scheme++) {
 		const struct count_scheme *s = count_schemes[scheme];
 
+		if (s->is_rival)
+			continue;
 		err = fig_measure(run, costs_measure, (void *)s, COST_NR, bands);
 		for (i = 0; i < COST_NR && !err; i++) {
 			if (i >= COST_QUERY_FEW && !s->counts)

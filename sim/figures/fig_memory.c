@@ -170,7 +170,8 @@ static int run_memory(struct fig_run *run)
 	for (i = 1; i <= (u32)SLOPPY_CPUS && !err; i *= 2)
 		err = memory_by_cpus(run, i);
 	for (i = 0; i < count_nr_schemes && !err; i++)
-		err = memory_scheme(run, count_schemes[i]);
+		if (!count_schemes[i]->is_rival)
+			err = memory_scheme(run, count_schemes[i]);
 	return err;
 }
 

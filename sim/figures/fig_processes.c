@@ -182,6 +182,8 @@ static int run_processes(struct fig_run *run)
 			struct processes_series series = { count_schemes[i],
 				                           &placings[p], false };
 
+			if (series.scheme->is_rival)
+				continue;
 			err = run_processes_of(run, &series);
 		}
 	return err;

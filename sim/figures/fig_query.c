@@ -237,7 +237,7 @@ static int run_query_latency(struct fig_run *run, const u32 *users, u32 nr_point
 		for (i = 0; i < nr_points && !err; i++) {
 			struct query_point point = { count_schemes[scheme], users[i] };
 
-			if (!point.scheme->counts)
+			if (!point.scheme->counts || point.scheme->is_rival)
 				continue;
 			err = fig_measure(run, query_measure, &point, 2, bands);
 			if (!err)

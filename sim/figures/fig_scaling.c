@@ -35,6 +35,11 @@ static const struct {
 	{ "refcache", 120, FIG_FITTED, 186, 186 / (164.16 / 65) },
 };
 
+struct scaling_point {
+	u32 nr_cpus;
+	bool lodic_machine; /* LODIC's figure and not PAYGO's, which has the rivals, too */
+};
+
 static u32 scaling_nr_schemes(void)
 {
 	u32 most = (FIG_MAX_VALUES - 1) / VALUES_EACH;
@@ -54,10 +59,15 @@ static double scaling_read_ns(const double *values, u32 nr_cpus, const char *sch
 	return 0;
 }
 
+static bool scaling_has(const struct scaling_point *point, u32 scheme)
+{
+	return !point->lodic_machine || !count_schemes[scheme]->is_rival;
+}
+
 static int scaling_measure(struct fig_run *run, const struct sim_machine *machine,
                            u64 seed, void *arg, double *ret_values)
 {
-	u32 nr_cpus = *(const u32 *)arg;
+	const struct scaling_point *point = arg;
 	double atomic = 0;
 	double *v;
 	u32 i;
@@ -68,14 +78,16 @@ static int scaling_measure(struct fig_run *run, const struct sim_machine *machin
 		struct fig_read setup = {
 			.scheme = count_schemes[i],
 			.nr_objects = 1,
-			.nr_users = nr_cpus,
+			.nr_users = point->nr_cpus,
 			.nr_idle_users = IDLE_SHARERS,
 			.copy_bytes = BLOCK_COPY_BYTES,
 			.nr_maps_above = MAPS_ABOVE,
 		};
-		struct fig_read_result result;
+		struct fig_read_result result = { 0 };
 
-		err = fig_read_run(machine, seed, &setup, &result);
+		err = scaling_has(point, i)
+		              ? fig_read_run(machine, seed, &setup, &result)
+		              : 0;
 		if (err)
 			return err;
 		v = &ret_values[i * VALUES_EACH];
@@ -87,18 +99,21 @@ static int scaling_measure(struct fig_run *run, const struct sim_machine *machin
 	for (i = 0; i < scaling_nr_schemes(); i++) {
 		v = &ret_values[i * VALUES_EACH];
 		v[1] = atomic > 0 ? v[0] / atomic : 0;
-		v[3] = scaling_read_ns(ret_values, nr_cpus, count_schemes[i]->name) -
-		       scaling_read_ns(ret_values, nr_cpus, "null");
+		v[3] = scaling_read_ns(ret_values, point->nr_cpus,
+		                       count_schemes[i]->name) -
+		       scaling_read_ns(ret_values, point->nr_cpus, "null");
 	}
 	ret_values[scaling_nr_schemes() * VALUES_EACH] =
-		scaling_read_ns(ret_values, nr_cpus, "lodic") -
-		scaling_read_ns(ret_values, nr_cpus, "refcache");
+		scaling_read_ns(ret_values, point->nr_cpus, "lodic") -
+		scaling_read_ns(ret_values, point->nr_cpus, "refcache");
 	return 0;
 }
 
-static int scaling_add(struct fig_run *run, u32 nr_cpus, bool lodic_machine, u32 scheme,
-                       const struct fig_band *bands)
+static int scaling_add(struct fig_run *run, const struct scaling_point *point,
+                       u32 scheme, const struct fig_band *bands)
 {
+	bool lodic_machine = point->lodic_machine;
+	u32 nr_cpus = point->nr_cpus;
 	const char *name = count_schemes[scheme]->name;
 	double mops = FIG_NO_PAPER, ratio = FIG_NO_PAPER;
 	enum fig_kind kind = FIG_PREDICTED, ratio_kind = FIG_PREDICTED;
@@ -139,17 +154,18 @@ static int run_scaling_over(struct fig_run *run, const u32 *cpus, size_t nr_poin
 	int err = 0;
 
 	for (i = 0; i < nr_points && !err; i++) {
-		u32 nr_cpus = cpus[i];
+		struct scaling_point point = { cpus[i], lodic_machine };
 
-		err = fig_measure(run, scaling_measure, &nr_cpus,
+		err = fig_measure(run, scaling_measure, &point,
 		                  scaling_nr_schemes() * VALUES_EACH + 1, bands);
 		for (scheme = 0; scheme < scaling_nr_schemes() && !err; scheme++)
-			err = scaling_add(run, nr_cpus, lodic_machine, scheme,
-			                  bands + scheme * VALUES_EACH);
+			if (scaling_has(&point, scheme))
+				err = scaling_add(run, &point, scheme,
+				                  bands + scheme * VALUES_EACH);
 		/* refcache's rate was fitted there, and lodic's has a row of its own. */
-		if (!err && lodic_machine && nr_cpus == FITTED_CPUS)
+		if (!err && lodic_machine && cpus[i] == FITTED_CPUS)
 			err = fig_add(run, "lodic's counting less refcache's",
-			              "lodic less refcache", nr_cpus, "ns", FIG_FITTED,
+			              "lodic less refcache", cpus[i], "ns", FIG_FITTED,
 			              bands + scaling_nr_schemes() * VALUES_EACH,
 			              LODIC_LESS_REFCACHE_NS);
 	}
@@ -199,7 +215,9 @@ const struct fig fig_scaling_paygo = {
 	.title = "All CPUs read one 4 KiB block, on PAYGO's machine",
 	.x = "CPUs, a process of one thread on each",
 	.modelled =
-		"as LODIC Fig. 14, on 4 sockets of 24 CPUs, with nothing fitted to it",
+		"as LODIC Fig. 14, on 4 sockets of 24 CPUs, with nothing fitted to it. "
+		"refcache_sv6 and snzi_sv6 are the papers' own versions, refcache and snzi "
+		"this tree's",
 	.left_out =
 		"the file systems; that machine's own latencies: it has those of the "
 		"other one. The text gives no number, only order: PAYGO slightly below "

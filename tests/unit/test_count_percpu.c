@@ -76,8 +76,10 @@ static void tick_all(struct count *c)
 	go_to_cpu(first_cpu);
 }
 
-static const struct count_scheme *const by_cpu[] = { &count_sloppy, &count_percpu,
-	                                             &count_refcache, &count_paygo };
+static const struct count_scheme *const by_cpu[] = {
+	&count_sloppy,       &count_percpu, &count_refcache,
+	&count_refcache_sv6, &count_paygo,  &count_snzi_sv6
+};
 #define NR_BY_CPU (sizeof(by_cpu) / sizeof(by_cpu[0]))
 
 static void unref_on_another_cpu_is_exact(void **state)
@@ -267,6 +269,111 @@ static void refcache_collisions_keep_counts(void **state)
 	stop(c);
 }
 
+static void refcache_sv6_freeze_needs_a_review(void **state)
+{
+	struct count *c = start(&count_refcache_sv6, 2);
+	u32 epochs;
+
+	(void)state;
+	for (epochs = 0; !count_freeze(c, 0) && epochs < 4; epochs++) {
+		assert_false(count_query(c, 0)); /* a query needs none */
+		tick_all(c);
+	}
+	assert_in_range(epochs, 2, 3);
+	assert_false(count_freeze(c, 0)); /* it is frozen */
+	stop(c);
+}
+
+/* What a review has found is good for a whole batch, and until the next reference. */
+static void refcache_sv6_true_zero_lasts_until_a_ref(void **state)
+{
+	struct count *c = start(&count_refcache_sv6, NR_OBJECTS);
+	struct count_held held;
+
+	(void)state;
+	for (u32 i = 0; i < 100; i++) {
+		held = hold(c, i);
+		drop(c, &held);
+	}
+	/* The ticks evict differences of 0, and so queue what was used. */
+	for (u32 i = 0; i < 4; i++)
+		tick_all(c);
+	held = hold(c, 50);
+	for (u32 i = 0; i < 100; i++)
+		assert_int_equal(count_freeze(c, i), i != 50);
+	assert_true(count_query(c, 50));
+	count_check(c, &held, 1);
+	drop(c, &held);
+	stop(c);
+}
+
+static void refcache_sv6_tick_from_elsewhere_settles_nothing(void **state)
+{
+	struct count *c = start(&count_refcache_sv6, 2);
+	struct count_held held = hold(c, 0);
+
+	(void)state;
+	if (first_cpu == other_cpu) {
+		drop(c, &held);
+		stop(c);
+		skip();
+	}
+	go_to_cpu(other_cpu);
+	for (u32 i = 0; i < 6; i++) {
+		for (u32 cpu = 0; cpu < host_nr_cpus(); cpu++)
+			count_tick(c, cpu);
+		assert_false(count_freeze(c, 0));
+		count_check(c, &held, 1);
+	}
+	drop(c, &held);
+	for (u32 i = 0; i < 4 && !count_freeze(c, 0); i++)
+		tick_all(c);
+	assert_false(count_freeze(c, 0)); /* it is frozen */
+	stop(c);
+}
+
+/* More objects than a CPU's hash has places: some are evicted while they are held. */
+static void refcache_sv6_collisions_keep_counts(void **state)
+{
+	struct count *c = start(&count_refcache_sv6, NR_OBJECTS);
+	struct count_held *held = calloc(NR_OBJECTS, sizeof(*held));
+
+	(void)state;
+	assert_non_null(held);
+	for (u32 i = 0; i < NR_OBJECTS; i++)
+		held[i] = hold(c, i);
+	go_to_cpu(other_cpu);
+	for (u32 i = 0; i < NR_OBJECTS; i++) {
+		assert_int_equal(count_sum(c, i), 1);
+		assert_true(count_query(c, i));
+		drop(c, &held[i]);
+		assert_int_equal(count_sum(c, i), 0);
+	}
+	free(held);
+	stop(c);
+}
+
+static void snzi_sv6_frozen_tree_stays_empty(void **state)
+{
+	struct count *c = start(&count_snzi_sv6, 2);
+	struct count_held held[2] = { hold(c, 1), hold(c, 1) };
+	u64 token;
+
+	(void)state;
+	assert_false(count_freeze(c, 1));
+	drop(c, &held[0]);
+	assert_false(count_freeze(c, 1));
+	drop(c, &held[1]);
+	assert_true(count_freeze(c, 1));
+	assert_false(count_ref(c, 1, 0, &token));
+	count_check(c, NULL, 0); /* the refused reader has counted nowhere */
+	count_thaw(c, 1);
+	held[0] = hold(c, 1);
+	assert_int_equal(count_sum(c, 1), 1);
+	drop(c, &held[0]);
+	stop(c);
+}
+
 static void gate_watch_is_taken_away_by_a_pass(void **state)
 {
 	u64 gate = 0;
@@ -364,6 +471,11 @@ int main(void)
 		cmocka_unit_test(refcache_ref_between_begins_anew),
 		cmocka_unit_test(refcache_tick_from_elsewhere_settles_nothing),
 		cmocka_unit_test(refcache_collisions_keep_counts),
+		cmocka_unit_test(refcache_sv6_freeze_needs_a_review),
+		cmocka_unit_test(refcache_sv6_true_zero_lasts_until_a_ref),
+		cmocka_unit_test(refcache_sv6_tick_from_elsewhere_settles_nothing),
+		cmocka_unit_test(refcache_sv6_collisions_keep_counts),
+		cmocka_unit_test(snzi_sv6_frozen_tree_stays_empty),
 		cmocka_unit_test(gate_watch_is_taken_away_by_a_pass),
 		cmocka_unit_test(gate_version_wraps_within_its_bits),
 		cmocka_unit_test(percpu_updates_of_threads_that_move_are_not_lost),
