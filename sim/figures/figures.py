@@ -73,7 +73,7 @@ RELEVANT = {
                 "4096 entries, filled", "512 entries, at a failed cas"],
     "processes": ["hybrid", "lodic", "atomic", "paygo", "paygo_fold", "hazard"],
     "scaling": ["lodic", "atomic", "refcache", "paygo", "frozen", "lodic_file"],
-    "scaling-paygo": ["lodic", "atomic", "refcache", "paygo", "frozen", "snzi"],
+    "scaling-paygo": ["lodic", "atomic", "refcache_sv6", "paygo", "snzi", "snzi_sv6"],
     "threads": ["a context each (liblodic)", "atomic", "pte and lock, side by side",
                 "pte and lock, far apart", "pte, side by side", "pte, far apart"],
     "tier-ratio": ["kloc", "kloc, in need", "naive", "nimble", "nimble++", "oracle"],
