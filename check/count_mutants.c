@@ -113,7 +113,7 @@ const struct check_mutant check_mutants_count[] = {
 	  "refcache_sv6", CHECK_SC, "RC3: a review comes two epochs later", 1000000 },
 	{ MUTANT_REFCACHE_SV6_STAMP_EARLY, "refcache-sv6-stamp-early", "epochs",
 	  "refcache_sv6", CHECK_SC, "RC3: the watch is set, then the epoch is read",
-	  300000 },
+	  1000000 },
 	{ MUTANT_REFCACHE_SV6_WATCH_STAYS, "refcache-sv6-watch-stays", "epochs",
 	  "refcache_sv6", CHECK_SC, "RC4: a ref takes the watch away", 1000000 },
 	{ MUTANT_REFCACHE_SV6_ZERO_STAYS, "refcache-sv6-zero-stays", "epochs-late",
