@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/cache/cache_main.h"
 #include "sim/command.h"
 #include "sim/drbh_main.h"
 #include "sim/figures/fig_main.h"
@@ -15,8 +16,9 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "drbh", drbh_main },  { "table", table_main },     { "fit", fit_main },
-	{ "figure", fig_main }, { "micro", fig_micro_main }, { "tier", tier_main },
+	{ "drbh", drbh_main },   { "table", table_main },     { "fit", fit_main },
+	{ "figure", fig_main },  { "micro", fig_micro_main }, { "tier", tier_main },
+	{ "cache", cache_main },
 };
 #define NR_COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -31,6 +33,7 @@ static const char doc[] =
 	"  figure  one of the papers' figures\n"
 	"  micro   the steps that bench_micro measures on a real machine\n"
 	"  tier    two tiers of memory: KLOC and its rivals, by workload\n"
+	"  cache   liblodic's cache on many CPUs: read, pin, evict\n"
 	"\n"
 	"  help    show this text; `lodic-sim help COMMAND' explains one command\n"
 	"\n"
@@ -46,7 +49,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		argp_error(state,
 		           "there is no command '%s'; there are drbh, table, fit, "
-		           "figure, micro, tier, help",
+		           "figure, micro, tier, cache, help",
 		           arg);
 		return 0;
 	case ARGP_KEY_NO_ARGS:

@@ -22,7 +22,7 @@ CHECK, SIM, SOURCE = sys.argv[1:4]
 NO_SCRIPTS = sys.argv[4:] == ["--no-scripts"] # no build makes a difference to them
 PYTHON = "/usr/bin/python3"
 SECONDS = 60  # a run may take
-SIM_COMMANDS = ["drbh", "table", "fit", "figure", "micro", "tier"]
+SIM_COMMANDS = ["drbh", "table", "fit", "figure", "micro", "tier", "cache"]
 SHORT = ["drbh", "--cpus", "1,2", "--schemes", "atomic", "--no-band"]
 TIER = ["tier", "--workload", "redis", "--scale", "4096"]
 TIER_ROW = {"workload", "policy", "throughput", "migrations", "slow_allocations",
