@@ -28,6 +28,20 @@ static void run_tasks(struct cache_world *w, void (*body)(void *))
 		sim_task(i, body, &w->readers[i]);
 }
 
+/* All tasks have returned, and none holds a pin. */
+static void check_at_rest(const struct cache_world *w)
+{
+	u32 i;
+
+	arena_check(&w->arena);
+	reclaim_check(&w->reclaim);
+	for (i = 0; i < w->setup->nr_readers; i++) {
+		context_check(&w->readers[i].context);
+		if (context_nr_pinned(&w->readers[i].context))
+			host_fail("every pin is given back", __FILE__, __LINE__);
+	}
+}
+
 /* Until the service has worked for least_ns, and is through with its turn. */
 static void run_service(struct cache_world *w, u64 least_ns, struct sim_result *ret_sim)
 {
@@ -39,6 +53,7 @@ static void run_service(struct cache_world *w, u64 least_ns, struct sim_result *
 	sim_run(0, ENDLESS_NS, ret_sim);
 	ret_sim->mops =
 		(double)ret_sim->ops * 1000.0 / (double)(w->end_ns - w->begin_ns);
+	check_at_rest(w);
 }
 
 static int run_once(struct cache_world *w, const struct sim_machine *machine, u64 seed,

@@ -27,6 +27,9 @@ SHORT = ["drbh", "--cpus", "1,2", "--schemes", "atomic", "--no-band"]
 TIER = ["tier", "--workload", "redis", "--scale", "4096"]
 TIER_ROW = {"workload", "policy", "throughput", "migrations", "slow_allocations",
             "small_objects", "metadata_bytes", "parameters"}
+CACHE_SCHEMES = {"lodic", "lodic-lock", "hazard", "percpu", "paygo", "frozen", "atomic", "private"}
+CACHE_ROW = {"scheme", "cpus", "contexts", "what", "blocks", "mops", "low", "high",
+             "transfers_per_op", "hottest", "of_private", "lines"}
 SCRIPTS = ["bench/run.py", "bench/scale.py", "bench/plot.py", "bench/recordings.py",
            "sim/validate.py", "sim/tiers.py", "sim/figures/figures.py", "kernel/run",
            "tools/check.py", "tools/tidy.py", "tools/install.py"]
@@ -89,6 +92,10 @@ class Usage(unittest.TestCase):
         self.refused([SIM, "drbh", "--topology", "none"], "8x15")
         self.refused([SIM, "drbh", "--cpus", "0"], "'0'")
         self.refused([SIM, "figure", "none"], "'none'")
+        self.refused([SIM, "cache", "--what", "none"], "'none'", "evict")
+        self.refused([SIM, "cache", "--schemes", "none"], "'none'")
+        self.refused([SIM, "cache", "--cpus", "121"], "8x15 has 120 CPUs, not 121")
+        self.refused([SIM, "cache", "--blocks", "0"], "'0'")
         self.refused([SIM, "tier"], "--workload")
         self.refused([SIM, "tier", "--workload", "none"], "'none'", "--list")
         self.refused([SIM, "tier", "--trace", "/nonexistent/x"], "/nonexistent/x")
@@ -132,6 +139,29 @@ class Output(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"\Alodic-sim: /nonexistent/x: .*\n\Z")
             self.assertLess(spent, REFUSED_SECONDS)
+
+    def test_cache_json_has_a_row_per_scheme_and_use(self):
+        words = [SIM, "cache", "--cpus", "1,4", "--blocks", "32", "--batch", "4"]
+        done = run(*words, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, run(*words, "--json").stdout)
+        said = json.loads(done.stdout)
+        self.assertEqual((said["simulated"], said["topology"]), (True, "8x15"))
+        rows = {(r["scheme"], r["cpus"], r["what"], r["blocks"]): r for r in said["results"]}
+        self.assertEqual(len(rows), len(said["results"]))
+        self.assertEqual({key[2:] for key in rows},
+                         {("read", 1), ("read", 32), ("pin", 1), ("pin", 32), ("pair", 1),
+                          ("evict", 32)})
+        self.assertEqual({key[0] for key in rows}, CACHE_SCHEMES)
+        for row in rows.values():
+            self.assertLessEqual(CACHE_ROW, set(row))
+            self.assertEqual("service" in row, row["what"] == "evict")
+        self.assertEqual(rows["atomic", 4, "pin", 1]["hottest"], "counter")
+        self.assertEqual(rows["lodic", 4, "pin", 1]["hottest"], "none")
+        self.assertGreater(rows["lodic", 4, "evict", 32]["service"]["frame_ns"], 0)
+        table = run(*words).stdout
+        for head in "simulated: topology 8x15", "pin: one hot block", "evict: pins of":
+            self.assertIn(head, table)
 
     def test_tier_json_has_a_row_per_policy(self):
         done = run(SIM, *TIER, "--json")
