@@ -15,6 +15,9 @@
 #include "host/sim/engine.h"
 
 #define ARENA_BYTES ((u64)1 << 30)
+/* core/counter hashes addresses, so the arena is at the same one in every run. It is where
+ * neither programs nor sanitizers have anything; the kernel chooses another one if not. */
+#define ARENA_PLACE ((void *)((u64)1 << 45))
 #define SHARER_WORDS_MAX (SIM_MAX_CPUS / 64)
 /* More pages than this go back to the kernel; fewer pages are cheaper to clear. */
 #define CLEAR_BYTES ((u64)1 << 20)
@@ -31,9 +34,9 @@ static char names[SIM_MAX_NAMES][32];
 static u32 nr_names;
 
 /* NULL: there is no address space. */
-static void *memory_reserve(u64 bytes)
+static void *memory_reserve(void *place, u64 bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	void *p = mmap(place, bytes, PROT_READ | PROT_WRITE,
 	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
@@ -66,12 +69,12 @@ bool sim_memory(u64 bytes)
 	nr = bytes / LINE_BYTES;
 	arena_release();
 	arena_bytes = bytes;
-	arena = memory_reserve(bytes);
-	lines = memory_reserve(nr * sizeof(*lines));
-	sharers = memory_reserve(nr * SHARER_WORDS_MAX * sizeof(u64));
+	arena = memory_reserve(ARENA_PLACE, bytes);
+	lines = memory_reserve(NULL, nr * sizeof(*lines));
+	sharers = memory_reserve(NULL, nr * SHARER_WORDS_MAX * sizeof(u64));
 	if (!queues)
-		queues =
-			memory_reserve((u64)NR_QUEUES_MAX * SIM_MAX_CPUS * sizeof(u16));
+		queues = memory_reserve(NULL, (u64)NR_QUEUES_MAX * SIM_MAX_CPUS *
+		                                      sizeof(u16));
 	if (arena && lines && sharers && queues)
 		return true;
 	arena_release();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* liblodic's cache on the simulated machine (sim/cache/): who moves which line, and what an
- * eviction looks at. */
+/* liblodic's cache on the simulated machine (sim/cache/): which line each way of counting
+ * moves, and what an eviction looks at. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
