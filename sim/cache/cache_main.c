@@ -257,6 +257,7 @@ static const char doc[] =
 	"most, and costs the readers what lost % says. If they want that CPU too, there is "
 	"one reader fewer.\n"
 	"\n"
+	"The schemes count so:\n"
 	"  lodic       plain stores in the context's own pte; a heavy fence a batch\n"
 	"  lodic-lock  the same by an exchange, without such a fence\n"
 	"  hazard      a line of slots of the context's own, scanned once a batch\n"
