@@ -49,14 +49,13 @@ struct drbh_world {
 	u64 *root, *slot; /* the page cache's tree */
 	u64 *flags;       /* the frame's */
 	u8 *data;
-	u64 *space_locks; /* a line for each user, or NULL */
+	struct kernel_rwlock space_locks; /* one for each user */
 	u32 base_work;
 };
 
 struct drbh_thread {
 	struct drbh_world *world;
 	u8 *buffer;
-	u64 *lock; /* of its process's address space, or NULL */
 	u32 user;
 };
 
@@ -64,21 +63,17 @@ static bool drbh_ref(struct drbh_world *w, const struct drbh_thread *t, u64 *ret
 {
 	bool taken;
 
-	if (t->lock)
-		kernel_read_lock(t->lock);
+	kernel_rwlock_read_begin(&w->space_locks, t->user);
 	taken = count_ref(&w->count, 0, t->user, ret_token);
-	if (t->lock)
-		kernel_read_unlock(t->lock);
+	kernel_rwlock_read_end(&w->space_locks, t->user);
 	return taken;
 }
 
 static void drbh_unref(struct drbh_world *w, const struct drbh_thread *t, u64 token)
 {
-	if (t->lock)
-		kernel_read_lock(t->lock);
+	kernel_rwlock_read_begin(&w->space_locks, t->user);
 	count_unref(&w->count, 0, t->user, token);
-	if (t->lock)
-		kernel_read_unlock(t->lock);
+	kernel_rwlock_read_end(&w->space_locks, t->user);
 }
 
 static void drbh_read(struct drbh_world *w, const struct drbh_thread *t)
@@ -190,9 +185,7 @@ static int drbh_make(struct drbh_world *w, const struct drbh *setup, u32 nr_user
 	if (err || setup->unmapped || setup->no_space_lock ||
 	    !kernel_locks_space(setup->scheme))
 		return err;
-	w->space_locks =
-		drbh_alloc((u64)nr_users * COUNT_LINE_BYTES, "address-space lock");
-	return w->space_locks ? 0 : -ENOMEM;
+	return kernel_rwlock_make(&w->space_locks, nr_users, "address-space lock");
 }
 
 static int drbh_start(struct drbh_world *w, const struct drbh *setup,
@@ -206,8 +199,6 @@ static int drbh_start(struct drbh_world *w, const struct drbh *setup,
 		t->world = w;
 		t->user = setup->scatter ? i % nr_processes
 		                         : i / setup->threads_per_process;
-		t->lock = w->space_locks ? &w->space_locks[t->user * COUNT_LINE_WORDS]
-		                         : NULL;
 		t->buffer = drbh_alloc(COPY_BYTES, "buffers");
 		if (!t->buffer)
 			return -ENOMEM;

@@ -7,16 +7,38 @@
 #ifndef LODIC_SIM_KERNEL_H
 #define LODIC_SIM_KERNEL_H
 
-#include "core/count/count.h"
+#include <errno.h>
 
-static inline void kernel_read_lock(u64 *lock)
+#include "core/count/count.h"
+#include "host/sim/sim.h"
+
+struct kernel_rwlock {
+	u64 *words; /* a line for each lock; NULL: there are none, and nobody takes any */
+};
+
+/* Call it after sim_begin(). -ENOMEM. name: for sim_result, as sim_name() has it. */
+static inline int kernel_rwlock_make(struct kernel_rwlock *locks, u32 nr,
+                                     const char *name)
 {
-	host_fetch_add(lock, 1);
+	u64 bytes = (u64)nr * COUNT_LINE_BYTES;
+
+	locks->words = host_alloc(bytes, COUNT_LINE_BYTES);
+	if (!locks->words)
+		return -ENOMEM;
+	sim_name(locks->words, bytes, name);
+	return 0;
 }
 
-static inline void kernel_read_unlock(u64 *lock)
+static inline void kernel_rwlock_read_begin(const struct kernel_rwlock *locks, u32 lock)
 {
-	host_fetch_add(lock, -(u64)1);
+	if (locks->words)
+		host_fetch_add(&locks->words[(u64)lock * COUNT_LINE_WORDS], 1);
+}
+
+static inline void kernel_rwlock_read_end(const struct kernel_rwlock *locks, u32 lock)
+{
+	if (locks->words)
+		host_fetch_add(&locks->words[(u64)lock * COUNT_LINE_WORDS], -(u64)1);
 }
 
 /* Does a process take the lock of its address space to find its pte, for a ref and for an unref?

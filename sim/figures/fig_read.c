@@ -9,7 +9,6 @@
 #include "core/owned/count_owned.h"
 #include "sim/drbh.h"
 #include "sim/figures/fig_read.h"
-#include "sim/figures/kernel_locks.h"
 #include "sim/kernel.h"
 
 #define FIG_WARM_NS 50000u
@@ -90,8 +89,8 @@ struct fig_mail {
 struct fig_reading {
 	const struct fig_read *setup;
 	struct fig_world world;
-	struct kernel_rwlock file_locks;
-	u64 *space_locks; /* a line for each user, or NULL */
+	struct kernel_rwlock file_locks;  /* one for each file */
+	struct kernel_rwlock space_locks; /* one for each user */
 	u32 base_work;
 	struct fig_mail mail[FIG_MAIL];
 	u32 nr_mail;
@@ -157,33 +156,24 @@ static void fig_reader_take_mail(struct fig_reader *r)
 	g->nr_entry_away += fig_token_is_entry(g, mail.token);
 }
 
-static u64 *fig_space_lock(const struct fig_reading *g, u32 user)
-{
-	return g->space_locks ? &g->space_locks[(u64)user * COUNT_LINE_WORDS] : NULL;
-}
-
 static bool fig_reader_ref(struct fig_reader *r, u32 object, u64 *ret_token)
 {
-	u64 *lock = fig_space_lock(r->reading, r->user);
+	struct fig_reading *g = r->reading;
 	bool taken;
 
-	if (lock)
-		kernel_read_lock(lock);
-	taken = count_ref(&r->reading->world.count, object, r->user, ret_token);
-	if (lock)
-		kernel_read_unlock(lock);
+	kernel_rwlock_read_begin(&g->space_locks, r->user);
+	taken = count_ref(&g->world.count, object, r->user, ret_token);
+	kernel_rwlock_read_end(&g->space_locks, r->user);
 	return taken;
 }
 
 static void fig_reader_unref(struct fig_reader *r, u32 object, u64 token)
 {
-	u64 *lock = fig_space_lock(r->reading, r->user);
+	struct fig_reading *g = r->reading;
 
-	if (lock)
-		kernel_read_lock(lock);
-	count_unref(&r->reading->world.count, object, r->user, token);
-	if (lock)
-		kernel_read_unlock(lock);
+	kernel_rwlock_read_begin(&g->space_locks, r->user);
+	count_unref(&g->world.count, object, r->user, token);
+	kernel_rwlock_read_end(&g->space_locks, r->user);
 }
 
 static void fig_reader_return(struct fig_reader *r, u32 object, u64 token)
@@ -240,15 +230,12 @@ static void fig_reader_read(struct fig_reader *r)
 	sim_work(g->base_work / 2 + s->request_work);
 	fig_reader_take_mail(r);
 	flags = fig_world_flags(w, object);
-	if (s->file_lock)
-		kernel_rwlock_read_begin(&g->file_locks, fig_reading_file(s, object));
+	kernel_rwlock_read_begin(&g->file_locks, fig_reading_file(s, object));
 	host_load_dep(w->root);
 	host_load_dep(&w->slots[object]);
 	if (!fig_reader_ref(r, object, &token)) {
 		g->nr_failed++;
-		if (s->file_lock)
-			kernel_rwlock_read_end(&g->file_locks,
-			                       fig_reading_file(s, object));
+		kernel_rwlock_read_end(&g->file_locks, fig_reading_file(s, object));
 		return;
 	}
 	from = host_now_ns();
@@ -264,8 +251,7 @@ static void fig_reader_read(struct fig_reader *r)
 		g->nr_held++;
 	}
 	fig_reader_return(r, object, token);
-	if (s->file_lock)
-		kernel_rwlock_read_end(&g->file_locks, fig_reading_file(s, object));
+	kernel_rwlock_read_end(&g->file_locks, fig_reading_file(s, object));
 	sim_work(g->base_work - g->base_work / 2);
 	sim_op_done();
 }
@@ -396,13 +382,7 @@ static int fig_reading_make(struct fig_reading *g, const struct fig_read *s)
 		return err;
 	if (s->not_shared || s->no_space_lock || !kernel_locks_space(s->scheme))
 		return 0;
-	g->space_locks =
-		host_alloc((u64)s->nr_users * COUNT_LINE_BYTES, COUNT_LINE_BYTES);
-	if (!g->space_locks)
-		return -ENOMEM;
-	sim_name(g->space_locks, (u64)s->nr_users * COUNT_LINE_BYTES,
-	         "address-space lock");
-	return 0;
+	return kernel_rwlock_make(&g->space_locks, s->nr_users, "address-space lock");
 }
 
 static u32 fig_read_drainers(const struct fig_read *s, u32 nr_cpus)

@@ -20,22 +20,6 @@ static u64 *kernel_line(u32 nr, const char *name)
 	return p;
 }
 
-int kernel_rwlock_make(struct kernel_rwlock *locks, u32 nr, const char *name)
-{
-	locks->words = kernel_line(nr, name);
-	return locks->words ? 0 : -ENOMEM;
-}
-
-void kernel_rwlock_read_begin(struct kernel_rwlock *locks, u32 lock)
-{
-	host_fetch_add(&locks->words[(u64)lock * COUNT_LINE_WORDS], 1);
-}
-
-void kernel_rwlock_read_end(struct kernel_rwlock *locks, u32 lock)
-{
-	host_fetch_add(&locks->words[(u64)lock * COUNT_LINE_WORDS], -(u64)1);
-}
-
 int kernel_rwsem_make(struct kernel_rwsem *s, const struct sim_machine *machine,
                       const char *name)
 {

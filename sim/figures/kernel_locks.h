@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Locks of the modelled kernel, which the schemes' own source does not have. A figure puts
- * them around what the kernel has them around.
- *
- *   kernel_rwlock   the words of a lock that is only ever taken for reading: an addition to
- *                   one word before, and one after. Linux's rw_semaphore costs that much
- *                   while nobody writes.
- *   kernel_rwsem    the same lock with tasks that sleep. While a writer has it or waits for
- *                   it, readers and writers stand in a queue, and sleep. The task that lets the
- *                   lock go wakes the writer at the head, or else all readers in the queue, as
- *                   rwsem_mark_wake() does.
+ * A lock of the modelled kernel with tasks that sleep, as Linux's rw_semaphore. While a writer
+ * has it or waits for it, readers and writers stand in a queue, and sleep. The task that lets the
+ * lock go wakes the writer at the head, or else all readers in the queue, as rwsem_mark_wake()
+ * does. sim/kernel.h has what such a lock costs while nobody writes.
  *
  * Not here: tasks that spin for a moment before they sleep, and readers that take a lock
  * from a writer in the queue.
@@ -25,15 +19,6 @@
 #define KERNEL_WOKEN_NS 1000u
 #define KERNEL_MAX_SLEEPERS 256u
 
-struct kernel_rwlock {
-	u64 *words; /* a line for each lock */
-};
-
-/* Call these after sim_begin(). -ENOMEM. name: for sim_result, as sim_name() has it. */
-int kernel_rwlock_make(struct kernel_rwlock *locks, u32 nr, const char *name);
-void kernel_rwlock_read_begin(struct kernel_rwlock *locks, u32 lock);
-void kernel_rwlock_read_end(struct kernel_rwlock *locks, u32 lock);
-
 struct kernel_sleeper {
 	bool writer, granted;
 };
@@ -47,6 +32,7 @@ struct kernel_rwsem {
 	u64 nr_sleeps;
 };
 
+/* Call it after sim_begin(). -ENOMEM. name: for sim_result, as sim_name() has it. */
 int kernel_rwsem_make(struct kernel_rwsem *s, const struct sim_machine *machine,
                       const char *name);
 void kernel_rwsem_read_begin(struct kernel_rwsem *s);
