@@ -97,8 +97,6 @@ static int run_spectrum(struct fig_run *run)
 	static const char *const refcache[] = { "refcache", "refcache_sv6" };
 	int err = run_spectrum_of(run, "reads of 64 bytes", SMALL_COPY_BYTES, all, 4);
 
-	/* Each of these reads goes through 64 lines, so they take long. */
-	run->nr_machines = 1;
 	if (!err)
 		err = run_spectrum_of(run, "reads of 4 KiB", BLOCK_COPY_BYTES, refcache,
 		                      2);
@@ -147,15 +145,14 @@ const struct fig fig_spectrum = {
 	.x = "MiB of the file that 96 threads read in sequence",
 	.modelled =
 		"hashes of the schemes' own size, epochs of 10 ms, evictions through the "
-		"object's shared word; caches of the machine's size. Reads of 4 KiB have "
-		"no band",
+		"object's shared word; caches of the machine's size.",
 	.left_out =
 		"the window is shorter than an epoch and begins with empty hashes. "
 		"refcache drops a slot whose difference is 0 without touching the object; "
 		"refcache_sv6 takes the object's lock, as the papers' RefCache does",
 	.topology = "4x24",
 	.simulated = true,
-	.few_machines = true,
+	.one_machine = true,
 	.run = run_spectrum,
 };
 
@@ -172,6 +169,6 @@ const struct fig fig_weak = {
 		"and n x 8 MiB); XFS and its lock; Fig. 9's profile of the CPU",
 	.topology = "4x24",
 	.simulated = true,
-	.few_machines = true,
+	.one_machine = true,
 	.run = run_weak,
 };

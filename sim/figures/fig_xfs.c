@@ -63,7 +63,7 @@ static int xfs_add(struct fig_run *run, u32 nr_cpus, const struct fig_band *band
 		              FIG_PREDICTED, &b[0], FIG_NO_PAPER);
 		if (!err)
 			err = fig_add(run, "ratio to atomic", name, nr_cpus, "ratio",
-			              FIG_PREDICTED, &b[1],
+			              FIG_EXPLAINED, &b[1],
 			              in_paper ? PAPER_RATIO : FIG_NO_PAPER);
 		if (!err)
 			err = fig_add(run, "line transfers of an operation", name,

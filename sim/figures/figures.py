@@ -8,7 +8,8 @@ down. Hollow points were fitted, a cross is a number of the paper's text. A plot
 six lines; JSON and CSV have all.
 
 --readme FILE draws only the README's figure: `figure scaling`, one panel, as SVG or PNG.
---cache FILE draws only pins of one hot block in liblodic's cache (`lodic-sim cache`).
+--cache FILE draws only pins of one hot block in liblodic's cache (`lodic-sim cache`), as SVG or
+PNG.
 """
 
 import argparse
@@ -239,6 +240,12 @@ def draw(figure, path):
     page.save(path)
 
 
+def save_steady(page, path):
+    """The same bytes for the same picture, so that a commit shows only what has changed."""
+    with drawing.plt.rc_context({"svg.hashsalt": "lodic"}):
+        page.save(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
+
+
 def draw_readme(figure, path):
     """One panel, both axes linear, so that a straight line is what scales."""
     panel = figure.panels[README_PANEL]
@@ -260,8 +267,7 @@ def draw_readme(figure, path):
     axes.set_xlabel("CPUs, each reads the same block", fontsize=8, color=drawing.INK)
     axes.set_ylabel("million reads a second", fontsize=8, color=drawing.INK)
     drawing.label_ends(axes, lines, colours, subjects)
-    with drawing.plt.rc_context({"svg.hashsalt": "lodic"}):
-        page.save(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
+    save_steady(page, path)
 
 
 # Machines of the figure of liblodic's cache, and where they are looked at.
@@ -315,7 +321,7 @@ def draw_cache(program, seed, path):
         drawn.append((axes, lines))
     for axes, lines in drawn:
         drawing.label_ends(axes, lines, colours, subjects)
-    page.save(path)
+    save_steady(page, path)
 
 
 def table_of_costs(figure):
@@ -394,7 +400,7 @@ def main():
     parser.add_argument("--readme", metavar="FILE", type=pathlib.Path,
                         help="draw only the README's figure, an SVG or PNG of this name")
     parser.add_argument("--cache", metavar="FILE", type=pathlib.Path,
-                        help="draw only pins of one hot block in liblodic's cache, a PNG")
+                        help="draw only pins of one hot block in liblodic's cache")
     options = parser.parse_args()
 
     program = str((ROOT / options.build / "lodic-sim").resolve())
