@@ -92,6 +92,32 @@ static void context_pin_refused_says_why(void **state)
 	bed_for_each_scheme(pin_refused_by);
 }
 
+/* The block's two buckets are full. The frame stays free and uncounted, and takes the next one. */
+static void publish_refused_by(struct arena_bed *bed)
+{
+	enum { MANY = 1000 };
+	struct translation *t = &bed->arena.translation;
+	u32 nr = 0;
+
+	while (nr < MANY && translation_set(t, bed_block(nr), nr + 1))
+		nr++;
+	arena_fill_begin(&bed->arena, 9);
+	assert_false(arena_publish(&bed->arena, 9, bed_block(nr)));
+	for (u32 i = 0; i < nr; i++)
+		translation_clear(t, bed_block(i), i + 1);
+	arena_check(&bed->arena);
+	bed_fill(bed, 9, 1);
+	assert_false(arena_query(&bed->arena, 9));
+	assert_true(bed_reads(bed, 0, 1));
+	assert_true(bed_takes(bed, 9));
+}
+
+static void arena_publish_refused_frame_takes_the_next_block(void **state)
+{
+	(void)state;
+	bed_for_each_scheme(publish_refused_by);
+}
+
 /* The header says which fence readers have. */
 static void context_init_light_as_header_says(void **state)
 {
@@ -194,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(context_pin_home_first_is_soft),
 		cmocka_unit_test(context_pin_refused_says_why),
+		cmocka_unit_test(arena_publish_refused_frame_takes_the_next_block),
 		cmocka_unit_test(context_init_light_as_header_says),
 		cmocka_unit_test(context_home_forged_frame_not_touched),
 		cmocka_unit_test(arena_view_forged_header_refused),
