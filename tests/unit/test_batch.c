@@ -10,6 +10,31 @@
 
 #include "tests/support/arena_bed.h"
 
+/* The linker puts it before the host's own (tests/meson.build). */
+static bool fence_fails;
+bool __wrap_host_fence_global(void);
+bool __real_host_fence_global(void);
+
+bool __wrap_host_fence_global(void)
+{
+	return !fence_fails && __real_host_fence_global();
+}
+
+static void batch_fence_global_one_fails_says_so(void **state)
+{
+	struct arena_bed *light = bed_make_fenced(ARENA_SCANNED, ARENA_BARRIER_LIGHT);
+	struct arena_bed *lock = bed_make(ARENA_SCANNED);
+
+	(void)state;
+	assert_true(batch_fence(&light->arena));
+	fence_fails = true;
+	assert_false(batch_fence(&light->arena));
+	assert_true(batch_fence(&lock->arena)); /* the CPU's own will do */
+	fence_fails = false;
+	bed_free(light);
+	bed_free(lock);
+}
+
 static void each_read_and_pin(struct arena_bed *bed)
 {
 	u64 *word;
@@ -223,6 +248,7 @@ int main(void)
 		cmocka_unit_test(context_pin_reserve_spent_refuses),
 		cmocka_unit_test(context_pin_past_quota_refuses),
 		cmocka_unit_test(batch_many_frames_each_as_it_stands),
+		cmocka_unit_test(batch_fence_global_one_fails_says_so),
 		cmocka_unit_test(cache_pin_revoked_leaves_nothing),
 		cmocka_unit_test(arena_leave_dead_reader_frees_its_pins),
 		cmocka_unit_test(arena_leave_atomic_leaks_by_nature),
