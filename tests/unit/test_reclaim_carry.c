@@ -143,6 +143,31 @@ static void evict_carried_on_while_frames_come_and_go_ends_and_asks_all(void **s
 	model_stop(m);
 }
 
+/* R8 */
+static void reclaim_walk_its_frame_leaves_goes_on_at_the_next_newer_one(void **state)
+{
+	enum { NR = 3 };
+
+	(void)state;
+	for (u32 gone = 0; gone < NR; gone++) {
+		struct model *m = model_start(NR_FRAMES);
+		u32 frames[NR];
+
+		for (u32 i = 0; i < NR; i++) {
+			frames[i] = m->free[--m->nr_free];
+			model_fill(m, frames[i], i + 1);
+		}
+		reclaim_walk_begin(&m->r, RECLAIM_SMALL);
+		for (u32 i = 0; i < NR; i++)
+			if (i == gone)
+				model_remove(m, frames[i]);
+			else
+				assert_int_equal(reclaim_walk(&m->r), frames[i]);
+		assert_int_equal(reclaim_walk(&m->r), RECLAIM_NONE);
+		model_stop(m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,6 +175,8 @@ int main(void)
 			evict_any_budget_and_any_time_of_collecting_same_victims),
 		cmocka_unit_test(
 			evict_carried_on_while_frames_come_and_go_ends_and_asks_all),
+		cmocka_unit_test(
+			reclaim_walk_its_frame_leaves_goes_on_at_the_next_newer_one),
 	};
 
 	return cmocka_run_group_tests_name("reclaim_carry", tests, NULL, NULL);
