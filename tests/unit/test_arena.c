@@ -197,6 +197,11 @@ static void context_hint_ring_delivers_in_order(void **state)
 	assert_false(arena_posted(&bed->arena, bed->places[0]));
 	assert_true(arena_posted(&bed->arena, bed->places[1]));
 	assert_false(arena_posted(&bed->arena, bed->places[1]));
+	/* The service sleeps meanwhile: it is woken for a hint that is dropped, too. */
+	assert_true(arena_sleep(&bed->arena));
+	assert_true(hint_post(ring, posted, &bed->arena.header->sleeping,
+	                      bed_block(999), 4));
+	assert_false(arena_sleep(&bed->arena)); /* there is work */
 	for (u32 i = 0; i < HINT_MAX; i++) {
 		assert_true(arena_hint(&bed->arena, bed->places[1], &first, &nr));
 		assert_int_equal(first, bed_block(i + 1));
