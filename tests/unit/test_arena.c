@@ -295,6 +295,62 @@ static void file_proof_next_id_last_ends_in_none(void **state)
 	assert_int_equal(file_proof_next_id(last, nr_files), FILE_NONE);
 }
 
+/* What file_proof_begin() asks of its caller; the size cannot be had. */
+struct proof_asked {
+	u32 nr_locks, nr_taken, nr_entered;
+};
+
+static void proof_lock(void *ctx)
+{
+	((struct proof_asked *)ctx)->nr_locks++;
+}
+
+static int proof_take(void *ctx)
+{
+	((struct proof_asked *)ctx)->nr_taken++;
+	return 0;
+}
+
+static int proof_size_fails(void *ctx, u64 *ret_size)
+{
+	(void)ctx, (void)ret_size;
+	return -5;
+}
+
+static void proof_enter(void *ctx)
+{
+	((struct proof_asked *)ctx)->nr_entered++;
+}
+
+static void proof_give_back(void *ctx)
+{
+	((struct proof_asked *)ctx)->nr_taken--;
+}
+
+static void proof_unlock(void *ctx)
+{
+	((struct proof_asked *)ctx)->nr_locks--;
+}
+
+static void file_proof_begin_size_fails_changes_nothing(void **state)
+{
+	const struct file_proof_ops ops = { proof_lock,       proof_take,
+		                            proof_size_fails, proof_enter,
+		                            proof_give_back,  proof_unlock };
+	struct file_proof s = { .live = FILE_NONE, .size = 3 };
+	struct proof_asked asked = { 0 };
+	u64 size = 7;
+
+	(void)state;
+	assert_int_equal(file_proof_begin(&s, BED_FILE, &ops, &asked, &size), -5);
+	assert_int_equal(s.live, FILE_NONE);
+	assert_int_equal(s.size, 3);
+	assert_int_equal(size, 7);
+	assert_int_equal(asked.nr_locks, 0);
+	assert_int_equal(asked.nr_taken, 0);
+	assert_int_equal(asked.nr_entered, 0);
+}
+
 static void tell(void *ctx, u32 place)
 {
 	*(u32 *)ctx = place;
@@ -415,6 +471,7 @@ int main(void)
 		cmocka_unit_test(arena_view_foreign_memory_refuses),
 		cmocka_unit_test(read_frame_that_is_none_each_scheme),
 		cmocka_unit_test(file_proof_next_id_last_ends_in_none),
+		cmocka_unit_test(file_proof_begin_size_fails_changes_nothing),
 		cmocka_unit_test(cache_join_full_list_tells_nobody),
 		cmocka_unit_test(cache_fill_end_torn_or_unproved_frees),
 		cmocka_unit_test(cache_read_some_cached_fills_gaps),
