@@ -9,6 +9,8 @@
  *   own-one-cpu  two readers of one CPU, and a killer of another one
  *   own-collide  three readers of one CPU. Each has an object of its own, and their bucket has two
  *                entries. All three objects are killed
+ *   own-late     tasks of two CPUs bring the object's key while it is killed. When the kill gates
+ *                one of the two entries, another object takes the other one
  *   own-ask      a task holds a reference and asks, while readers come and go
  *   own-idle     a task of another CPU asks until nobody holds one
  *
@@ -157,6 +159,48 @@ static void collide_tasks(const struct own_case *c)
 	check_task("killer", 1, kill_all, NULL);
 }
 
+/* What a get does first. It is stopped before it counts. The object comes after another one, or
+ * first. */
+static void bring(u32 cpu, u32 object, const u64 *after)
+{
+	u64 *word = own->objects[object].word, key = (u64)(size_t)word;
+	struct counter_entry *e =
+		counter_entry(&own->domain, cpu, counter_bucket(&own->domain, key));
+
+	host_percpu_step(word, &e->local, 0, &e->key, cpu, (u64)(size_t)after, key);
+}
+
+static void late(void *arg)
+{
+	(void)arg;
+	bring(0, 0, NULL);
+}
+
+static bool is_gated(void *arg)
+{
+	u64 key = (u64)(size_t)own->objects[0].word;
+	u32 bucket = counter_bucket(&own->domain, key);
+
+	(void)arg;
+	return own->objects[0].kill_done ||
+	       counter_entry(&own->domain, 0, bucket)->key == (key | COUNTER_GATED);
+}
+
+static void late_other(void *arg)
+{
+	bring(1, 0, NULL);
+	check_wait(is_gated, arg);
+	bring(1, 1, own->objects[0].word);
+}
+
+static void late_tasks(const struct own_case *c)
+{
+	(void)c;
+	check_task("late", 0, late, NULL);
+	check_task("late", 1, late_other, NULL);
+	check_task("killer", 2, killer, NULL);
+}
+
 static void asker(void *arg)
 {
 	u64 token;
@@ -240,7 +284,8 @@ static const struct {
 	{ "own-kill", kill_tasks, 2, 3 },       { "own-killers", killers_tasks, 2, 3 },
 	{ "own-again", again_tasks, 2, 3 },     { "own-pass", pass_tasks, 0, 3 },
 	{ "own-one-cpu", one_cpu_tasks, 2, 2 }, { "own-collide", collide_tasks, 3, 2 },
-	{ "own-ask", ask_tasks, 2, 2 },         { "own-idle", idle_tasks, 3, 2 },
+	{ "own-late", late_tasks, 0, 3 },       { "own-ask", ask_tasks, 2, 2 },
+	{ "own-idle", idle_tasks, 3, 2 },
 };
 #define NR_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 

@@ -37,6 +37,8 @@ const struct check_mutant check_mutants_own[] = {
 	  CHECK_SC, "M34: a gate is another object's as well", 100000 },
 	{ MUTANT_COUNTER_GATE_ONCE, "own-gate-once", "own-kill", "inline", CHECK_SC,
 	  "M30: a kill looks for keys once more", 1000000 },
+	{ MUTANT_COUNTER_GATE_LAST, "own-gate-last", "own-late", "paygo", CHECK_SC,
+	  "M30: each late key that is gated counts", 100000 },
 	{ MUTANT_COUNTER_GATE_STORES, "own-gate-stores", "own-collide", "paygo",
 	  CHECK_SC, "M31: a gate does not undo a new key", 1000000 },
 	{ .number = MUTANT_NONE },

@@ -152,11 +152,46 @@ void own_look(u32 object)
 	host_store_relaxed(&o->marks[me], ++o->marked[me]);
 }
 
+/* Those entries of the object's bucket that have this key, a bit each. */
+static u64 entries_with(u64 key)
+{
+	u32 bucket = (BUCKETS - 1) * COUNTER_WAYS, cpu, i;
+	u64 entries = 0;
+
+	for (cpu = 0; cpu < own->domain.nr_cpus; cpu++)
+		for (i = 0; i < COUNTER_WAYS; i++)
+			if (counter_entry(&own->domain, cpu, bucket + i)->key == key)
+				entries |= (u64)1 << (cpu * COUNTER_WAYS + i);
+	return entries;
+}
+
+static u64 key_of(u32 object)
+{
+	return (u64)(size_t)own->objects[object].word;
+}
+
+static void aborted(void)
+{
+	if (own->nr_aborts++ == 0)
+		own->late = entries_with(key_of(own->killing));
+}
+
+/* Several kill one object at a time at most, and the first of them aborts. */
+static void kill_begins(u32 object)
+{
+	if (own->objects[object].killed)
+		return;
+	own->killing = object;
+	own->nr_aborts = 0;
+	own->late = 0;
+}
+
 bool own_kill(u32 object)
 {
 	struct own_object *o = &own->objects[object];
 	enum counter_kill kill;
 
+	kill_begins(object);
 	o->killed = true;
 	o->nr_killed++;
 	kill = counter_kill(&own->domain, o->word);
@@ -164,6 +199,9 @@ bool own_kill(u32 object)
 		release(object);
 	if (kill == COUNTER_KILLED_BEFORE)
 		return false;
+	CHECK_ASSERT(own->nr_aborts != 1 || !(own->late & entries_with(key_of(object) |
+	                                                               COUNTER_GATED)),
+	             "M30: a kill that gates a late key aborts once more");
 	o->kill_done = true;
 	own->nr_kills++;
 	CHECK_ASSERT(own->nr_kills == 1 || object != 0,
@@ -274,6 +312,7 @@ void own_setup(const void *arg)
 	}
 	CHECK_ASSERT(nr == OWN_OBJECTS, "enough words of one bucket");
 	name_entries();
+	check_on_abort(aborted);
 	c->tasks(c);
 }
 

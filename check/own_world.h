@@ -32,9 +32,10 @@ struct own_object {
 	u64 nr_held;
 	bool told[CHECK_MAX_TASKS];  /* a task that has said that it holds one */
 	u64 marked[CHECK_MAX_TASKS]; /* last mark of each task */
-	u64 put_at[CHECK_MAX_TASKS]; /* the same, when it put what it held as a query began */
+	u64 put_at
+		[CHECK_MAX_TASKS]; /* the same, when it put what it held as a query began */
 	u64 nr_lives;
-	u64 nr_killed; /* kills that have begun, in all lives */
+	u64 nr_killed;  /* kills that have begun, in all lives */
 	bool kill_done; /* a kill has returned: no get that begins now may succeed */
 	bool killed;    /* a kill has begun */
 	bool released;
@@ -53,6 +54,11 @@ struct own_world {
 	struct own_token passed[OWN_TOKENS]; /* from one task to another */
 	u32 nr_passed;
 	u32 nr_kills; /* that returned "this call has killed it", in this life of object 0 */
+	/* The kill under way: its object, its aborts, and the entries in which the first of these
+	 * found the object's key without a gate. */
+	u32 killing;
+	u32 nr_aborts;
+	u64 late;
 	bool takers_done;
 };
 

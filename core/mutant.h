@@ -286,6 +286,7 @@ enum mutant {
 	MUTANT_SNZI_SV6_TELLS_EARLY,    /* the parent told before the last one goes */
 	MUTANT_SNZI_SV6_ASKED_UNLOCKED, /* a query does not lock the root */
 	MUTANT_SNZI_SV6_UNREF_HERE,     /* unref at this CPU's leaf, not the token's */
+	MUTANT_COUNTER_GATE_LAST, /* a second look forgets what it gated before the last key */
 	MUTANT_NR
 };
 

@@ -375,8 +375,8 @@ static bool counter_swap_keys(const struct counter_domain *d, u64 from, u64 to)
 			any = true;
 			if (MUTANT(COUNTER_GATE_STORES))
 				host_store_relaxed(key, to);
-			else /* M31: another key has come, or it is done */
-				host_cas(key, from, to);
+			else if (!host_cas(key, from, to) && MUTANT(COUNTER_GATE_LAST))
+				any = false; /* M31: another key has come, or it is done */
 		}
 	return any;
 }

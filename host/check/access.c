@@ -348,6 +348,11 @@ enum host_step host_percpu_step(const u64 *gate, const u64 *guard, u64 is, u64 *
 	return s.ok ? HOST_STEP_DONE : HOST_STEP_OTHER;
 }
 
+void check_on_abort(void (*aborted)(void))
+{
+	engine.aborted = aborted;
+}
+
 bool host_fence_abort(void)
 {
 	u32 i;
@@ -356,6 +361,8 @@ bool host_fence_abort(void)
 	engine.foot.everything = true;
 	for (i = 0; i < engine.nr_tasks; i++)
 		engine.tasks[i].disturbed = true;
+	if (engine.aborted)
+		engine.aborted();
 	return true;
 }
 

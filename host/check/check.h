@@ -89,6 +89,10 @@ void check_pin_task(u32 task);
 /* setup() and finish() run on this CPU from now on; first on CPU 0. */
 void check_alone_on(u32 cpu);
 
+/* Calls aborted() at each host_fence_abort() from now on, as a part of that step. It looks by
+ * plain accesses. */
+void check_on_abort(void (*aborted)(void));
+
 /* Names words for traces: "frame[2].seq". Format as printf's. */
 void check_name(const void *p, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

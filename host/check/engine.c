@@ -458,6 +458,7 @@ void engine_setup(const struct check_scenario *s)
 	engine.nr_cpus = s->nr_cpus;
 	engine.running = engine.failed = false;
 	engine.alone_on = 0;
+	engine.aborted = NULL;
 	engine.stepped = NULL;
 	s->setup(s->arg);
 	if (engine.movers)

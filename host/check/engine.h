@@ -91,6 +91,7 @@ struct engine {
 		u32 number;
 	} numbers[NUMBERS_MAX];
 	u32 nr_numbers;
+	void (*aborted)(void); /* check_on_abort(); NULL: nobody asks */
 	/* Exhaustive search: what the step that now ends has touched. */
 	struct footprint foot;
 	void (*stepped)(const struct footprint *foot); /* NULL: nobody asks */
