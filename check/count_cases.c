@@ -19,6 +19,8 @@
  *   epochs-late  enough epochs have passed since a first freeze, and then readers come
  *   ask-far    a reference is held to the end while its CPU ticks, a task asks, and a reader
  *              is moved away with what it has counted there
+ *   ask-flush  the same, after the clock has brought in two references. One of them goes back on
+ *              another CPU, and that CPU's tick brings in the return
  *   query      readers, and a task that asks whether the frame is used
  *   keep       three readers of one CPU take two frames each and keep one to the end: then
  *              each reference must be counted where its token says
@@ -372,6 +374,21 @@ static void ask_far_setup(const void *arg)
 	check_task("asker", 2, far_asker, NULL);
 }
 
+static void flusher(void *arg)
+{
+	giver(arg);
+	count_tick(&counted->count, 1);
+}
+
+static void ask_flush_setup(const void *arg)
+{
+	count_world_setup(arg);
+	count_world_hoard(0, 0, 2, 2);
+	count_tick(&counted->count, 0);
+	check_task("giver", 1, flusher, NULL);
+	check_task("asker", 0, far_asker, NULL);
+}
+
 static void query_setup(const void *arg)
 {
 	const struct count_case *c = arg;
@@ -414,6 +431,7 @@ void check_cases_count(struct check_list *list)
 		count_world_add(list, "ask-far", s, &one, 3, ask_far_setup);
 		if (!s->tick)
 			continue;
+		count_world_add(list, "ask-flush", s, &one, 2, ask_flush_setup);
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
 		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
 		if (s->table)
