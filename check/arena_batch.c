@@ -10,7 +10,8 @@
  *   stale-count   a reader counts, in vain, on an entry whose frame has another block of the
  *                 same set by now. It is stopped there for as long as the checker likes, and
  *                 killed. The frame can be taken all the same (K5)
- *   quota         a reader may pin one entry, and tries two (C9)
+ *   quota         a reader may pin one entry, and tries more: one that is in the way of the
+ *                 first, and one whose home is free (C9)
  */
 #include "check/arena_world.h"
 
@@ -253,7 +254,7 @@ static void stale_finish(const void *arg)
 static void quota_service(void *arg)
 {
 	(void)arg;
-	world_refill(WORLD_FIRST, world->c);
+	world_refill(WORLD_FIRST, world->d);
 }
 
 static void quota_reader(void *arg)
@@ -264,6 +265,7 @@ static void quota_reader(void *arg)
 	struct world_hold *again = a ? world_pin(r, world->a) : NULL;
 
 	CHECK_ASSERT(!a || again, "C9: another pin of the same entry is free");
+	CHECK_ASSERT(!world_pin(r, world->c), "C9: the quota is used up");
 	if (again)
 		world_unpin(r, again);
 	if (a)
@@ -278,6 +280,7 @@ static void quota_reader(void *arg)
 static void quota_setup(const void *arg)
 {
 	world_setup(arg);
+	world_fill(WORLD_THIRD, world->c);
 	world->readers[0].context.quota = 1;
 	check_task("service", 0, quota_service, NULL);
 	check_task("reader", 1, quota_reader, &world->readers[0]);
