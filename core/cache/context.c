@@ -120,7 +120,8 @@ static int context_pin_first(struct context *c, u64 block, u32 home, u32 *ret_fr
 	u32 frame, chosen, tries;
 
 	/* Another try is worth it only if the block has moved meanwhile. Where the frame is
-	 * hidden, the service must be asked. */
+	 * hidden, the service must be asked. A pin does not promise to find a block that moves.
+	 * Its frame was hidden before, and a caller asks the service in either case. */
 	for (tries = 0; tries < CONTEXT_PIN_TRIES; tries++) {
 		if (!translation_find(&c->translation, block, &word) || word == last)
 			break;
