@@ -85,8 +85,10 @@ static void setup_table(void)
 	if (c->ways)
 		CHECK_ASSERT(paygo_table_shape(count_world_table(), 1, c->ways) == 0,
 		             "memory for a table");
-	if (c->lazy)
+	if (c->lazy) {
 		count_world_table()->eager = false;
+		count_world_table()->idle = 2;
+	}
 	name_entries(count_world_table());
 }
 

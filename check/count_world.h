@@ -35,7 +35,7 @@ struct count_case {
 	bool one_cpu;  /* and run on one CPU */
 	bool deep;     /* as in struct check_case */
 	u32 ways;      /* of a scheme's table; 0: as it comes */
-	bool lazy;     /* its entries come only where a cas fails */
+	bool lazy; /* its entries come only where a cas fails, and stay for a tick */
 };
 
 struct count_world {
