@@ -43,8 +43,8 @@ ROOMS = [
          ("core/", *HOST, "host/check/", "include/"), ("tree_sitter", "tree_sitter_c")),
     Room("preload/run_recorded.h", "what a recorded program did: the shim writes it, `lodic-sim` "
          "reads it", ()),
-    Room("sim/", "`lodic-sim`: topologies, parameters, workloads; `tier/`, two tiers of memory; "
-         "the papers' `figures/`",
+    Room("sim/", "`lodic-sim`: topologies, parameters, workloads; `cache/`, the shipped cache; "
+         "`tier/`, two tiers of memory; the papers' `figures/`",
          ("core/", *HOST, "host/sim/", "preload/run_recorded.h"), ("matplotlib",)),
     Room("lib/service/service.h", "how a program runs the service, and finds it", ()),
     Room("lib/room.h", "how much memory control groups allow a process", ()),
