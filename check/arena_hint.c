@@ -39,9 +39,14 @@ static void ring_post(struct world_reader *r)
 /* Takes one hint and looks whether it is whole. */
 static bool ring_take(struct world_reader *r)
 {
+	const struct hint_ring *ring = &r->table.memory->ring;
 	u64 number = r->nr_taken;
 	u64 block, nr;
 
+	/* H2: the next post there must know that the service has read this hint. */
+	if (number < ring->head)
+		for (u32 i = 0; i < 2; i++)
+			(void)check_load_held(&ring->slots[number % HINT_MAX][i]);
 	if (!arena_hint(&world->arena, r->place, &block, &nr))
 		return false;
 	CHECK_ASSERT(number < r->nr_posted, "only what was posted is taken");

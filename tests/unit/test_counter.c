@@ -421,7 +421,8 @@ static int kill_without_fence(void *arg)
 
 	(void)arg;
 	lodic_domain_stat(d, &stat);
-	if (!lodic_counter_try_get(d, &o.counter, &a))
+	/* On one CPU, so that both references come to one entry. */
+	if (!go_to((u32)sched_getcpu()) || !lodic_counter_try_get(d, &o.counter, &a))
 		return 1;
 	if (!deny(__NR_membarrier))
 		return 77;
@@ -430,6 +431,8 @@ static int kill_without_fence(void *arg)
 		return 2;
 	if (stat.sequences && !lodic_counter_try_get(d, &o.counter, &b))
 		return 3; /* it must live on */
+	if (stat.sequences && b != a)
+		return 6; /* its key is not gated any more */
 	if (stat.sequences)
 		lodic_counter_put(d, &o.counter, b);
 	if (lodic_counter_sum(d, &o.counter) != 1)

@@ -168,6 +168,26 @@ static void reclaim_walk_its_frame_leaves_goes_on_at_the_next_newer_one(void **s
 	}
 }
 
+/* R7: frames that were kept for their visits are not refused. */
+static void evict_frame_kept_beside_a_refused_one_is_taken(void **state)
+{
+	struct model *m = model_start(2);
+	u32 refused = m->free[--m->nr_free], kept = m->free[--m->nr_free];
+
+	(void)state;
+	reclaim_adopt_begin(&m->r, true);
+	m->frame_of[0] = refused;
+	m->block_of[refused] = 0;
+	reclaim_adopt(&m->r, refused, block_id(FILE_ID, 0), RECLAIM_MAIN, 0);
+	m->frame_of[1] = kept;
+	m->block_of[kept] = 1;
+	reclaim_adopt(&m->r, kept, block_id(FILE_ID, 1), RECLAIM_MAIN,
+	              FRAME_VISITS_MAX);
+	m->pinned[refused] = true;
+	assert_int_equal(model_evict(m), kept);
+	model_stop(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +197,7 @@ int main(void)
 			evict_carried_on_while_frames_come_and_go_ends_and_asks_all),
 		cmocka_unit_test(
 			reclaim_walk_its_frame_leaves_goes_on_at_the_next_newer_one),
+		cmocka_unit_test(evict_frame_kept_beside_a_refused_one_is_taken),
 	};
 
 	return cmocka_run_group_tests_name("reclaim_carry", tests, NULL, NULL);
