@@ -13,8 +13,9 @@
  *   hold          a new owner keeps the line for a moment. A cas that failed has fetched the
  *                 line, and the moment lets its retry find it still there. Without the moment,
  *                 a loop of load and cas almost never succeeds under contention.
- *   queued        a transfer that follows another costs less than a lone one, because requests
- *                 are already at the line's home when the line gets free.
+ *   queued        a transfer that follows another may cost less than a lone one, because requests
+ *                 are already at the line's home when the line gets free. By default it does not:
+ *                 a line rather stays in its socket (ADR-0035).
  *
  * A line that only one CPU ever used cannot make another CPU wait. Its accesses are
  * charged without waiting for the other clocks, within skew_ns. When a second CPU uses

@@ -198,7 +198,7 @@ const struct fig fig_scaling = {
 	.modelled =
 		"lookup, reference, copy and return, by the schemes' own source; lines "
 		"that move between 8 sockets of 15 CPUs. Fitted: the work of a read that "
-		"is not counting (to RefCache's 186), the cost of a queued transfer (to "
+		"is not counting (to RefCache's 186), how often a line stays in its socket (to "
 		"atomic's 164.16 / 65). Transfers count those of RefCache's ticks too. "
 		"Counting is the time of a read on its CPU, less one with null",
 	.left_out =
