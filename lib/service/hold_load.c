@@ -361,6 +361,8 @@ static void piece_done(struct service *s, struct worker_job *job)
 
 void hold_load_cancel(struct service *s, struct hold_load *load)
 {
+	if (load->ending)
+		return; /* the error is the last job's; hold_publish() refuses the range */
 	load->error = load->error ? load->error : -ECANCELED;
 	load_remove(load);
 	load_check_end(s, load);

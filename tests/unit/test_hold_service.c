@@ -376,6 +376,36 @@ static void hold_writer_comes_while_read_estale_then_new_bytes(void **state)
 	(void)state;
 }
 
+/* A writer comes at any moment of a small range, also while the last job seals its memory. */
+static void hold_writer_comes_at_any_moment_estale_then_given_back(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct test_service service;
+	struct wire_caller c;
+
+	serve(&service, "moments", 256 * MIB); /* room for all of them */
+	pattern_file_make(path, "moments.bin", 1, 1, MIB);
+	caller_hello(&c, &service);
+	for (u32 i = 0; i < 200; i++) {
+		u64 id = caller_open(&c, path);
+		u64 begun = host_now_ns();
+		int err, writer;
+
+		assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -EINPROGRESS);
+		while (host_now_ns() - begun < i * (u64)10000) {
+		}
+		writer = fixture_open(path, O_WRONLY);
+		err = caller_wait_settled(&service, c.reply.hold.number);
+		assert_true(err == -ESTALE || err == 0); /* 0: it was read before */
+		assert_int_equal(caller_ask(&c, WIRE_HOLD, id, 0, 0), -ESTALE);
+		close(writer);
+	}
+	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == 0));
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+	(void)state;
+}
+
 /* A descriptor that was passed on keeps the bytes charged, though its first holder is dead. */
 static void hold_passed_on_stays_charged(void **state)
 {
@@ -454,6 +484,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(hold_file_changed_old_stands_new_is_read),
 		cmocka_unit_test(hold_asked_for_twice_stays),
 		cmocka_unit_test(hold_writer_comes_while_read_estale_then_new_bytes),
+		cmocka_unit_test(hold_writer_comes_at_any_moment_estale_then_given_back),
 		cmocka_unit_test(hold_passed_on_stays_charged),
 		cmocka_unit_test(hold_many_wait_all_answered),
 	};
