@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "lib/counter/domain.h"
+#include "lib/huge.h"
 
 #define ENTRIES_DEFAULT 4096u
 #define ENTRIES_MOST (1u << 20)
@@ -17,6 +18,7 @@ static int tables_make(struct lodic_domain *d, u32 entries)
 {
 	u32 bits = 1, cpu;
 	void *p;
+	int err;
 
 	while ((COUNTER_WAYS << bits) < entries)
 		bits++;
@@ -26,12 +28,15 @@ static int tables_make(struct lodic_domain *d, u32 entries)
 	d->core.nr_cpus = host_nr_cpus();
 	d->bytes = d->core.nr_cpus * d->core.stride;
 	/* Zeroed, and each page is made where it is touched first: near its CPU. */
-	p = mmap(NULL, d->bytes, PROT_READ | PROT_WRITE,
-	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
+	err = huge_map_part(-1, 0, d->bytes, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, &p);
+	if (err)
 		return -ENOMEM;
-	/* A huge page would be of several CPUs. Where there are none, this fails, and is right. */
-	(void)madvise(p, d->bytes, MADV_NOHUGEPAGE);
+	/* Objects are spread over all pages of a table, and stores have few TLB entries. So tables
+	 * that fill a huge page get huge pages, also of several CPUs. Smaller ones would cost more
+	 * memory than they have. Where there are none this fails, and is right. */
+	(void)madvise(p, d->bytes,
+	              d->bytes >= HUGE_PAGE_BYTES ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	/* Tokens have 48 bits for an address and 16 for a CPU. Linux gives no higher address
 	 * unless it is asked to, and has fewer CPUs. */
 	CHECK(((u64)(size_t)p + d->bytes) >> COUNTER_TOKEN_ADDRESS_BITS == 0 &&

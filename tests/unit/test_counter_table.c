@@ -6,10 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "lib/counter/domain.h"
+#include "lib/huge.h"
 
 #define NR_OBJECTS 16u
 
@@ -64,10 +68,49 @@ static void two_objects_of_a_bucket_have_entries(void **state)
 	lodic_domain_destroy(d);
 }
 
+/* Does the kernel have this flag (proc(5), VmFlags) for the memory at p? */
+static bool memory_has_flag(const void *p, const char *flag)
+{
+	unsigned long at = (unsigned long)p, from, to;
+	FILE *file = fopen("/proc/self/smaps", "re");
+	bool inside = false, found = false;
+	char line[4096];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = from <= at && at < to;
+		else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+			found = strstr(line, flag) != NULL;
+	}
+	fclose(file);
+	return found;
+}
+
+/* Small tables never do: a huge page would be more memory than they have. */
+static void tables_ask_for_huge_pages_when_they_fill_one(void **state)
+{
+	struct lodic_domain_options options = { .entries = 4, .release = ignore_release };
+	struct lodic_domain *d;
+
+	(void)state;
+	if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+		skip();
+	assert_int_equal(lodic_domain_create(&options, &d), 0);
+	assert_true(memory_has_flag(d->core.entries, " nh"));
+	lodic_domain_destroy(d);
+	options.entries = 1 << 17; /* 4 MiB a CPU */
+	assert_int_equal(lodic_domain_create(&options, &d), 0);
+	assert_true(memory_has_flag(d->core.entries, " hg"));
+	assert_int_equal((u64)(size_t)d->core.entries % HUGE_PAGE_BYTES, 0);
+	lodic_domain_destroy(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_objects_of_a_bucket_have_entries),
+		cmocka_unit_test(tables_ask_for_huge_pages_when_they_fill_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
