@@ -60,7 +60,7 @@ ROOMS = [
     Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin, hold",
          (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
     Room("lib/counter/", "a program's own objects: domains, threads, guards",
-         (*CORE, "core/counter/", "include/")),
+         (*CORE, "core/counter/", "include/", "lib/huge.h")),
     Room("preload/", "the shim that `lodic map` and `lodic run` put into other programs",
          ("host/host.h", "core/cache/", "include/", "lib/client/", "preload/run_recorded.h")),
     Room("python/", "the package for Python: an extension over `lodic.h`, and `python/lodic`",
