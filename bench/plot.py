@@ -307,7 +307,8 @@ def draw_counter(found, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("results", help="a CSV file of bench/results/, or counter.json")
-    parser.add_argument("figure", help="the PNG file to draw")
+    parser.add_argument("figure", help="the PNG or SVG file to draw")
+    parser.add_argument("--source", help="of a scale file only these rows: count or pin")
     options = parser.parse_args()
     if options.results.endswith(".json"):
         draw_counter(json.loads(pathlib.Path(options.results).read_text()), options.figure)
@@ -319,7 +320,8 @@ def main():
     if "method" in rows[0]:
         draw_pin(comments, rows, options.figure)
     elif "source" in rows[0]:
-        draw_scale(comments, rows, options.figure)
+        draw_scale(comments, [row for row in rows if options.source in (None, row["source"])],
+                   options.figure)
     else:
         draw_count(comments, rows, options.figure)
     print(f"plot: {options.figure}")

@@ -80,6 +80,38 @@ def say_peers(result):
             print(f"  {row['way']:<14} threads: {row['threads']} {short_ns(row['ns']):>6} ns")
 
 
+def short_rate(mops):
+    return f"{mops:.0f}" if mops >= 100 else f"{mops:.3g}"
+
+
+def doc_scale(path, schemes=("private", "percpu", "hazard", "paygo", "refcache", "lodic",
+                             "hybrid", "frozen", "atomic", "snzi")):
+    """What bench/scale.py kept of a machine with many CPUs: one hot block, or object."""
+    with open(path, newline="") as f:
+        lines = list(f)
+    comments = [line[2:].strip() for line in lines if line.startswith("#")]
+    rows = [row for row in csv.DictReader(line for line in lines if line[0] != "#")
+            if row["walk"] == "hot" and row["objects"] == "1" and row["mops"] and
+            row["scheme"] not in HIDDEN]
+    yield f"{comments[0].replace('; ', ', ')}."
+    yield "`make bench-scale`, million a second of all CPUs."
+    cpus = sorted({int(row["cpus"]) for row in rows})
+    for title, source, workers, alone in (
+            ("Pins of liblodic between processes", "pin", "processes", True),
+            ("Counters alone, processes", "count", "processes", True),
+            ("Counters alone, 16 threads of one user", "count", "threads", False)):
+        chosen = {(row["scheme"], int(row["cpus"])): float(row["mops"]) for row in rows
+                  if (row["source"], row["workers"], row["per_user"] == "1") ==
+                  (source, workers, alone)}
+        names = [name for name in dict.fromkeys(name for name, _ in chosen)
+                 if source == "pin" or name in schemes]
+        yield ""
+        yield f"| {title} | {' | '.join(map(str, cpus))} |"
+        yield "|---" * (len(cpus) + 1) + "|"
+        for name in names:
+            yield f"| {name} | {' | '.join(short_rate(chosen[name, n]) for n in cpus)} |"
+
+
 def doc_goals(goals):
     yield "| ratio | measured | wanted | |"
     yield "|---|---|---|---|"
@@ -328,6 +360,8 @@ def write_doc(pin, memory, huge, kv, hold, peers, count, user, micro):
              *notes["One hot block"], "",
              "## One hot block: all methods", "",
              *doc_hot(pin["results"]), "",
+             "## From 1 to 16 CPUs", "",
+             *doc_scale(RESULTS / "scale-16.csv"), "", *notes["16 CPUs"], "",
              "## Memory", "",
              *doc_memory(memory["results"]), "",
              "All accesses: bench/results/pin.csv; `make bench` draws them to "

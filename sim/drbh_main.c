@@ -53,7 +53,7 @@ static const struct argp_option options[] = {
 	{ "unmapped", KEY_UNMAPPED, NULL, 0,
 	  "No process maps the block: lodic counts globally", 0 },
 	{ "topology", KEY_TOPOLOGY, "NAME|FILE", 0,
-	  "The machine: 8x15 (default), 4x24, 4x128, 2x12, 1x2, host", 0 },
+	  "The machine: 8x15 (default), 4x24, 4x128, 2x12, 1x16, 1x2, host", 0 },
 	{ "parameters", KEY_PARAMETERS, "NAME|FILE", 0,
 	  "What things cost (default: the topology's)", 0 },
 	{ "base-work", KEY_BASE_WORK, "CYCLES", 0,

@@ -57,7 +57,7 @@ static const struct argp_option option_list[] = {
 	{ "batch", KEY_BATCH, "N", 0,
 	  "Frames that the service evicts with one heavy fence (default: 32)", 0 },
 	{ "topology", KEY_TOPOLOGY, "NAME|FILE", 0,
-	  "The machine: 8x15 (default), 4x24, 4x128, 2x64, 1x2, host", 0 },
+	  "The machine: 8x15 (default), 4x24, 4x128, 2x64, 1x16, 1x2, host", 0 },
 	{ "parameters", KEY_PARAMETERS, "NAME|FILE", 0,
 	  "What things cost (default: the topology's)", 0 },
 	{ "band", KEY_BAND, NULL, 0,

@@ -283,6 +283,10 @@ class Page:
         axes.set_title(title, fontsize=9.5, loc="left", color=INK)
         return axes
 
-    def save(self, path, **more):
-        self.canvas.savefig(path, **more)
+    def save(self, path):
+        """An SVG file has the same bytes for the same picture, so that a commit shows only what
+        has changed."""
+        with plt.rc_context({"svg.hashsalt": "lodic"}):
+            self.canvas.savefig(path, metadata={"Date": None} if str(path).endswith(".svg")
+                                else None)
         plt.close(self.canvas)

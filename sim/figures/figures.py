@@ -240,12 +240,6 @@ def draw(figure, path):
     page.save(path)
 
 
-def save_steady(page, path):
-    """The same bytes for the same picture, so that a commit shows only what has changed."""
-    with drawing.plt.rc_context({"svg.hashsalt": "lodic"}):
-        page.save(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
-
-
 def draw_readme(figure, path):
     """One panel, both axes linear, so that a straight line is what scales."""
     panel = figure.panels[README_PANEL]
@@ -267,7 +261,7 @@ def draw_readme(figure, path):
     axes.set_xlabel("CPUs, each reads the same block", fontsize=8, color=drawing.INK)
     axes.set_ylabel("million reads a second", fontsize=8, color=drawing.INK)
     drawing.label_ends(axes, lines, colours, subjects)
-    save_steady(page, path)
+    page.save(path)
 
 
 # Machines of the figure of liblodic's cache, and where they are looked at.
@@ -321,7 +315,7 @@ def draw_cache(program, seed, path):
         drawn.append((axes, lines))
     for axes, lines in drawn:
         drawing.label_ends(axes, lines, colours, subjects)
-    save_steady(page, path)
+    page.save(path)
 
 
 def table_of_costs(figure):

@@ -33,6 +33,7 @@ static void machine_of_each_topology_is_read(void **state)
 		      { "4x128", 512 },
 		      { "2x12", 24 },
 		      { "2x64", 128 },
+		      { "1x16", 16 },
 		      { "1x2", 2 } };
 	static struct sim_machine set[MACHINE_MAX_SET];
 	struct machine m;
