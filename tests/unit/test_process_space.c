@@ -160,6 +160,10 @@ static void rmap_self_finds_only_what_is_mapped(void **state)
 	assert_non_null(rmap_self(space, block_id(FILE_A, 10), &page));
 	assert_null(rmap_self(space, block_id(FILE_A, 6), &page));
 	assert_null(rmap_self(space, block_id(FILE_A, 11), &page));
+	/* Whatever lies at the page after it: here the space ends. */
+	assert_null(process_space_vma_of_block(space, block_id(FILE_A, 6)));
+	assert_ptr_equal(process_space_vma_of_block(space, block_id(FILE_A, 10)), a);
+	assert_null(process_space_vma_of_block(space, block_id(FILE_A, 11)));
 	assert_null(rmap_self(space, block_id(FILE_B, 8), &page));
 	assert_null(rmap_self(&m->spaces[0], block_id(FILE_A, 8), &page));
 	*process_space_pte(space, a->start + 1) = PTE_EMPTY;
