@@ -4,13 +4,14 @@
  *
  *   own-kill     two readers get, look and put; one more kills the object
  *   own-killers  the same with two killers
+ *   own-refused  the same, where fences of the kills are refused: such a kill is tried again
  *   own-again    the killed object lives again at its address, and the readers go on
  *   own-pass     one task takes references, another one on another CPU puts them, a third kills
  *   own-one-cpu  two readers of one CPU, and a killer of another one
  *   own-collide  three readers of one CPU. Each has an object of its own, and their bucket has two
  *                entries. All three objects are killed
  *   own-late     tasks of two CPUs bring the object's key while it is killed. When the kill gates
- *                one of the two entries, another object takes the other one
+ *                one of the two entries, another object takes the other one. A fence may be refused
  *   own-ask      a task holds a reference and asks, while readers come and go
  *   own-idle     a task of another CPU asks until nobody holds one
  *
@@ -69,6 +70,12 @@ static void killers_tasks(const struct own_case *c)
 {
 	kill_tasks(c);
 	check_task("killer", 0, killer, NULL);
+}
+
+static void refused_tasks(const struct own_case *c)
+{
+	killers_tasks(c);
+	check_refuse_aborts(2);
 }
 
 static bool is_released(void *arg)
@@ -199,6 +206,7 @@ static void late_tasks(const struct own_case *c)
 	check_task("late", 0, late, NULL);
 	check_task("late", 1, late_other, NULL);
 	check_task("killer", 2, killer, NULL);
+	check_refuse_aborts(1);
 }
 
 static void asker(void *arg)
@@ -282,10 +290,10 @@ static const struct {
 	u32 nr_readers, nr_cpus;
 } scenarios[] = {
 	{ "own-kill", kill_tasks, 2, 3 },       { "own-killers", killers_tasks, 2, 3 },
-	{ "own-again", again_tasks, 2, 3 },     { "own-pass", pass_tasks, 0, 3 },
-	{ "own-one-cpu", one_cpu_tasks, 2, 2 }, { "own-collide", collide_tasks, 3, 2 },
-	{ "own-late", late_tasks, 0, 3 },       { "own-ask", ask_tasks, 2, 2 },
-	{ "own-idle", idle_tasks, 3, 2 },
+	{ "own-refused", refused_tasks, 2, 3 }, { "own-again", again_tasks, 2, 3 },
+	{ "own-pass", pass_tasks, 0, 3 },       { "own-one-cpu", one_cpu_tasks, 2, 2 },
+	{ "own-collide", collide_tasks, 3, 2 }, { "own-late", late_tasks, 0, 3 },
+	{ "own-ask", ask_tasks, 2, 2 },         { "own-idle", idle_tasks, 3, 2 },
 };
 #define NR_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 

@@ -41,5 +41,9 @@ const struct check_mutant check_mutants_own[] = {
 	  "M30: each late key that is gated counts", 100000 },
 	{ MUTANT_COUNTER_GATE_STORES, "own-gate-stores", "own-collide", "paygo",
 	  CHECK_SC, "M31: a gate does not undo a new key", 1000000 },
+	{ MUTANT_COUNTER_OPEN_FIRST, "own-open-first", "own-refused", "paygo", CHECK_SC,
+	  "M35: a kill without a fence opens the word last", 1000000 },
+	{ MUTANT_COUNTER_GATE_KEPT, "own-gate-kept", "own-refused", "paygo", CHECK_SC,
+	  "M35: a kill without a fence leaves no gate", 100000 },
 	{ .number = MUTANT_NONE },
 };

@@ -37,7 +37,8 @@ static void release(u32 object)
 	struct own_object *o = &own->objects[object];
 
 	check_note("releases object %u", object);
-	CHECK_ASSERT(o->killed, "only a killed object is released");
+	CHECK_ASSERT(o->nr_killing > 0 || o->kill_done,
+	             "only a killed object is released");
 	CHECK_ASSERT(!o->released, "M26: an object is released once");
 	CHECK_ASSERT(o->nr_held == 0, "M21: a released object has no holder");
 	see_marks(o);
@@ -95,17 +96,29 @@ static struct lodic_domain *domain(void)
 	return (struct lodic_domain *)&own->domain;
 }
 
+/* No kill is under way, and none was done. The caller knows of those without a fence. A life that
+ * is renewed begins with a store, of which nobody is told. */
+static bool is_alive(const struct own_object *o)
+{
+	if (o->kill_done || o->nr_killing > 0 || o->nr_lives > 0)
+		return false;
+	if (o->nr_killed > 0)
+		check_told();
+	return true;
+}
+
 bool own_get(u32 object, u64 *ret_token)
 {
 	struct own_object *o = &own->objects[object];
-	bool late = o->kill_done;
+	bool late = o->kill_done, alive = is_alive(o);
+	u64 nr_killed = o->nr_killed;
 	bool done =
 		own->c->inline_calls
 			? lodic_counter_try_get(domain(), counter_of(object), ret_token)
 			: lodic_counter_try_get_call(domain(), counter_of(object),
 	                                             ret_token);
 
-	CHECK_ASSERT(done || o->nr_killed > 0,
+	CHECK_ASSERT(done || o->nr_killed > (alive ? nr_killed : 0),
 	             "M34: a get fails only for what is killed");
 	if (!done)
 		return false;
@@ -179,11 +192,39 @@ static void aborted(void)
 /* Several kill one object at a time at most, and the first of them aborts. */
 static void kill_begins(u32 object)
 {
-	if (own->objects[object].killed)
+	if (own->objects[object].nr_killing > 0 || own->objects[object].kill_done)
 		return;
 	own->killing = object;
 	own->nr_aborts = 0;
 	own->late = 0;
+}
+
+/* No kill is under way, and none was done. What was there may have been gated by none. */
+static void see_open(u32 object)
+{
+	const struct own_object *o = &own->objects[object];
+
+	CHECK_ASSERT(*o->word < COUNTER_BIAS,
+	             "M35: a word is open after a kill without a fence");
+	CHECK_ASSERT(!entries_with(key_of(object) | COUNTER_GATED),
+	             "M35: so are its keys");
+}
+
+static enum counter_kill kill_once(u32 object)
+{
+	struct own_object *o = &own->objects[object];
+	enum counter_kill kill;
+
+	kill_begins(object);
+	o->nr_killed++;
+	o->nr_killing++;
+	kill = counter_kill(&own->domain, o->word);
+	if (kill == COUNTER_KILLED_LAST)
+		release(object);
+	o->nr_killing--;
+	if (kill == COUNTER_NO_FENCE && o->nr_killing == 0 && !o->kill_done)
+		see_open(object);
+	return kill;
 }
 
 bool own_kill(u32 object)
@@ -191,12 +232,9 @@ bool own_kill(u32 object)
 	struct own_object *o = &own->objects[object];
 	enum counter_kill kill;
 
-	kill_begins(object);
-	o->killed = true;
-	o->nr_killed++;
-	kill = counter_kill(&own->domain, o->word);
-	if (kill == COUNTER_KILLED_LAST)
-		release(object);
+	do
+		kill = kill_once(object);
+	while (kill == COUNTER_NO_FENCE);
 	if (kill == COUNTER_KILLED_BEFORE)
 		return false;
 	CHECK_ASSERT(own->nr_aborts != 1 || !(own->late & entries_with(key_of(object) |
@@ -215,7 +253,7 @@ void own_renew(u32 object)
 
 	CHECK_ASSERT(o->released && o->nr_held == 0, "what is renewed was released");
 	check_revive(o->bytes, 8);
-	o->killed = o->kill_done = o->released = false;
+	o->kill_done = o->released = false;
 	own->nr_kills = 0;
 	host_store_relaxed(o->bytes, BYTES_TRUE + ++o->nr_lives);
 	check_note("renews object %u", object);
@@ -334,7 +372,7 @@ void own_finish(const void *arg)
 		             "all tasks have given back what they held");
 		CHECK_ASSERT(counter_sum(&own->domain, o->word) == 0,
 		             "a sum is what is held");
-		if (!o->killed)
+		if (!o->kill_done)
 			own_kill(i);
 		CHECK_ASSERT(o->released, "M22: a killed object comes free");
 	}

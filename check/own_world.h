@@ -36,8 +36,8 @@ struct own_object {
 		[CHECK_MAX_TASKS]; /* the same, when it put what it held as a query began */
 	u64 nr_lives;
 	u64 nr_killed;  /* kills that have begun, in all lives */
+	u32 nr_killing; /* of these, those that have not returned */
 	bool kill_done; /* a kill has returned: no get that begins now may succeed */
-	bool killed;    /* a kill has begun */
 	bool released;
 };
 
@@ -74,7 +74,7 @@ u64 own_get_more(u32 object);
 void own_put(u32 object, u64 token);
 /* Uses what the caller holds: reads its bytes, writes its mark. */
 void own_look(u32 object);
-/* true: this call has killed it. */
+/* true: this call has killed it. It tries again where it had no fence. */
 bool own_kill(u32 object);
 /* The killed object was released: it lives again. */
 void own_renew(u32 object);

@@ -287,6 +287,8 @@ enum mutant {
 	MUTANT_SNZI_SV6_ASKED_UNLOCKED, /* a query does not lock the root */
 	MUTANT_SNZI_SV6_UNREF_HERE,     /* unref at this CPU's leaf, not the token's */
 	MUTANT_COUNTER_GATE_LAST, /* a second look forgets what it gated before the last key */
+	MUTANT_COUNTER_OPEN_FIRST, /* a kill without a fence opens the word, then the keys */
+	MUTANT_COUNTER_GATE_KEPT, /* it leaves the keys gated */
 	MUTANT_NR
 };
 

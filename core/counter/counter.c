@@ -391,7 +391,7 @@ static bool counter_kill_fence(void)
 }
 
 /* Of a closed word: gates its keys, and waits until no sequence is under way that has not seen
- * that (M21, M30). false: there is no such fence now, and nothing is gated. */
+ * that (M21, M30). false: there is no such fence now. */
 static bool counter_gate(const struct counter_domain *d, u64 key)
 {
 	u64 gated = key | COUNTER_GATED;
@@ -400,12 +400,22 @@ static bool counter_gate(const struct counter_domain *d, u64 key)
 		return true; /* the cas that closed the word is M23's fence */
 	if (!MUTANT(COUNTER_NO_GATE))
 		counter_swap_keys(d, key, gated);
-	if (counter_kill_fence() &&
-	    (MUTANT(COUNTER_NO_GATE) || MUTANT(COUNTER_GATE_ONCE) ||
-	     !counter_swap_keys(d, key, gated) || counter_kill_fence()))
-		return true;
-	counter_swap_keys(d, gated, key);
-	return false;
+	return counter_kill_fence() &&
+	       (MUTANT(COUNTER_NO_GATE) || MUTANT(COUNTER_GATE_ONCE) ||
+	        !counter_swap_keys(d, key, gated) || counter_kill_fence());
+}
+
+/* M35 */
+static void counter_reopen(const struct counter_domain *d, u64 *word, u64 bias)
+{
+	u64 key = counter_key(word);
+
+	if (MUTANT(COUNTER_OPEN_FIRST))
+		host_fetch_add(word, -(COUNTER_CLOSED + bias));
+	if (!MUTANT(COUNTER_GATE_KEPT))
+		counter_swap_keys(d, key | COUNTER_GATED, key);
+	if (!MUTANT(COUNTER_OPEN_FIRST))
+		host_fetch_add(word, -(COUNTER_CLOSED + bias));
 }
 
 enum counter_kill counter_kill(const struct counter_domain *d, u64 *word)
@@ -426,7 +436,7 @@ enum counter_kill counter_kill(const struct counter_domain *d, u64 *word)
 		}
 	} while (!host_cas(word, v, (v | COUNTER_CLOSED) + bias)); /* M23, M26 */
 	if (!counter_gate(d, key)) {
-		host_fetch_add(word, -(COUNTER_CLOSED + bias));
+		counter_reopen(d, word, bias);
 		return COUNTER_NO_FENCE;
 	}
 	if (counter_has_tables(d) && !MUTANT(COUNTER_FOLD_FIRST))

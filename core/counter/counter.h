@@ -81,6 +81,8 @@
  * M34 A get fails only for a killed object. An entry that had the key may have another one when the
  *    sequence looks, and be gated for that one's sake. So a reader that finds it gated compares. If
  *    its own object's gate has gone meanwhile, the next look is at the word, which is closed.
+ * M35 A kill whose fence is refused takes its gates away, and opens the word last. Another kill
+ *    closes the word only then. So no gate that is taken away is that one's.
  *
  * Progress: ref and unref are lock-free. A retry means that the task was moved or disturbed, or
  * that another one changed the same word. A kill takes one step per entry of one bucket of each

@@ -353,10 +353,20 @@ void check_on_abort(void (*aborted)(void))
 	engine.aborted = aborted;
 }
 
+void check_refuse_aborts(u32 most)
+{
+	engine.refuse_most = most;
+}
+
 bool host_fence_abort(void)
 {
 	u32 i;
 
+	if (engine.nr_refused < engine.refuse_most && host_choose(2)) {
+		engine.nr_refused++;
+		check_note("the fence is refused");
+		return false;
+	}
 	check_step(STEP_HEAVY, ORDER_RELAXED, NULL, 0, 0);
 	engine.foot.everything = true;
 	for (i = 0; i < engine.nr_tasks; i++)

@@ -459,6 +459,7 @@ void engine_setup(const struct check_scenario *s)
 	engine.running = engine.failed = false;
 	engine.alone_on = 0;
 	engine.aborted = NULL;
+	engine.refuse_most = 0;
 	engine.stepped = NULL;
 	s->setup(s->arg);
 	if (engine.movers)
@@ -484,7 +485,7 @@ static void reset(void)
 	}
 	engine.failed = engine.cut = false;
 	engine.executed = 0;
-	engine.nr_chosen = engine.nr_numbers = 0;
+	engine.nr_chosen = engine.nr_numbers = engine.nr_refused = 0;
 	engine.what[0] = '\0';
 	if (engine.max_steps == 0)
 		engine.max_steps = STEPS_DEFAULT;

@@ -92,6 +92,8 @@ struct engine {
 	} numbers[NUMBERS_MAX];
 	u32 nr_numbers;
 	void (*aborted)(void); /* check_on_abort(); NULL: nobody asks */
+	u32 refuse_most;       /* check_refuse_aborts() */
+	u32 nr_refused;        /* of these, in this schedule */
 	/* Exhaustive search: what the step that now ends has touched. */
 	struct footprint foot;
 	void (*stepped)(const struct footprint *foot); /* NULL: nobody asks */

@@ -362,6 +362,42 @@ static void mover_one_cpu_stays_there(void **state)
 	assert_int_equal(r.schedules, 10);
 }
 
+/* ---- fences that are refused ---- */
+
+static void fence_thrice(void *arg)
+{
+	(void)arg;
+	for (u32 i = 0; i < 3; i++)
+		world->seen[0] |= (u64)host_fence_abort() << i;
+}
+
+static void refuse_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	check_task("fencer", 0, fence_thrice, NULL);
+	check_refuse_aborts(2);
+}
+
+static void refuse_finish(const void *arg)
+{
+	(void)arg;
+	CHECK_ASSERT(host_fence_abort(), "finish() has its fence");
+	outcomes |= 1u << world->seen[0];
+}
+
+static void abort_refused_any_but_at_most_so_many(void **state)
+{
+	static const struct check_scenario s = { "refuse", 1, NULL, refuse_setup,
+		                                 refuse_finish };
+
+	(void)state;
+	for (u32 i = 0; i < NR_ALL; i++) {
+		assert_int_equal(run(&s, all[i], CHECK_SC, 200).violations, 0);
+		assert_int_equal(outcomes, 0xfe); /* all, but never three */
+	}
+}
+
 /* ---- a search after one that broke a rule ---- */
 
 static void store_and_break(void *arg)
@@ -403,6 +439,7 @@ int main(void)
 		cmocka_unit_test(percpu_add_tasks_of_one_cpu_and_migration_none_lost),
 		cmocka_unit_test(mover_any_task_goes_to_any_cpu_but_a_pinned_one),
 		cmocka_unit_test(mover_one_cpu_stays_there),
+		cmocka_unit_test(abort_refused_any_but_at_most_so_many),
 		cmocka_unit_test(run_after_violation_setup_finds_zeroes),
 	};
 
