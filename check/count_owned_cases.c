@@ -13,7 +13,7 @@
  *   munmap      the whole mapping goes
  *   munmap-fault  it goes while a thread faults a page of it in
  *   reuse       it goes, and another block comes to its addresses, which others count in
- *   remap       it moves to other addresses
+ *   remap       it moves to other addresses; memory may be refused once
  *   fork        a child gets the mapping, and munmaps it
  *   fork-two    the same, while another process unmaps the frame and a task freezes it
  *   threshold   the number of sharers crosses share_min
@@ -235,9 +235,18 @@ static void remapper(void *arg)
 {
 	u32 user = (u32)(uintptr_t)arg;
 
+	u64 page = counted->pages[user];
+	int err;
+
 	count_world_map_begin(user);
-	count_owned_remap(&counted->count, user, counted->pages[user],
-	                  &counted->pages[user]);
+	err = count_owned_remap(&counted->count, user, page, &counted->pages[user]);
+	if (err) {
+		CHECK_ASSERT(counted->pages[user] == page,
+		             "no memory: the mapping is where it was");
+		err = count_owned_remap(&counted->count, user, page,
+		                        &counted->pages[user]);
+	}
+	CHECK_ASSERT(err == 0, "there is place to move to");
 	count_world_map_end(user);
 }
 
@@ -412,19 +421,34 @@ static void reuse_setup(const void *arg)
 	check_task("reclaimer", 3, new_taker, NULL);
 }
 
+/* The mapping begins a chunk of ptes. The place below it, where it moves to, has none yet. */
+static void remap_mapping(const void *arg)
+{
+	u64 page;
+
+	alone(arg, 0);
+	CHECK_ASSERT(count_owned_mmap(&counted->count, 0, WORLD_FILE, WORLD_FRAMES,
+	                              PTE_CHUNK - 1, &page) == 0,
+	             "room for a mapping");
+	map_block(0);
+	name_pte();
+}
+
 static void remap_setup(const void *arg)
 {
-	own_mapping(arg);
+	remap_mapping(arg);
 	users(1, keeper);
 	check_task("remapper", 2, remapper, (void *)0);
+	check_refuse(CHECK_NO_MEMORY, 1);
 	check_task("reclaimer", 3, freezer, NULL);
 }
 
 static void remap_threads_setup(const void *arg)
 {
-	own_mapping(arg);
+	remap_mapping(arg);
 	users(2, holder);
 	check_task("remapper", 2, remapper, (void *)0);
+	check_refuse(CHECK_NO_MEMORY, 1);
 	check_task("reclaimer", 3, freezer, NULL);
 }
 

@@ -162,8 +162,7 @@ void count_world_hoard(u32 frame, u32 user, u32 nr, u32 keep)
 		count_world_unref(--i);
 }
 
-/* Whether a pte of user's leads to frame; by plain accesses. */
-static bool is_mapped(u32 user, u32 frame)
+bool count_world_is_mapped(u32 user, u32 frame)
 {
 	const struct process_space *space = count_owned_space(&counted->count, user);
 	u32 i, k;
@@ -219,7 +218,8 @@ static bool was_quiet(u32 user, u32 before)
 
 static void is_gone(u32 user, u32 frame)
 {
-	CHECK_ASSERT(!is_mapped(user, frame), "what is unmapped is mapped no more");
+	CHECK_ASSERT(!count_world_is_mapped(user, frame),
+	             "what is unmapped is mapped no more");
 	counted->gone[user][frame] = true;
 }
 
@@ -276,7 +276,8 @@ static void check_gone(void)
 			count_owned_space(&counted->count, user);
 
 		for (i = 0; i < WORLD_FRAMES; i++)
-			CHECK_ASSERT(!counted->gone[user][i] || !is_mapped(user, i),
+			CHECK_ASSERT(!counted->gone[user][i] ||
+			                     !count_world_is_mapped(user, i),
 			             "what was unmapped does not come back");
 		for (i = 0; i < SPACE_VMAS; i++)
 			CHECK_ASSERT(!counted->left[user] || space->vmas[i].nr == 0,

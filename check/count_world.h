@@ -98,6 +98,8 @@ void count_world_query(u32 frame);
 int count_world_share(u32 user, u32 frame);
 void count_world_unshare(u32 user, u32 frame);
 
+/* Whether a pte of user's leads to frame; by plain accesses. */
+bool count_world_is_mapped(u32 user, u32 frame);
 /* For schemes with ptes: count_owned_unmap_frame(), and count_owned_munmap() of a user's
  * first mapping. The others map something: begin and end stand around such a call. */
 void count_world_unmap_frame(u32 frame);

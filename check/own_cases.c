@@ -75,7 +75,7 @@ static void killers_tasks(const struct own_case *c)
 static void refused_tasks(const struct own_case *c)
 {
 	killers_tasks(c);
-	check_refuse_aborts(2);
+	check_refuse(CHECK_NO_FENCE, 2);
 }
 
 static bool is_released(void *arg)
@@ -206,7 +206,7 @@ static void late_tasks(const struct own_case *c)
 	check_task("late", 0, late, NULL);
 	check_task("late", 1, late_other, NULL);
 	check_task("killer", 2, killer, NULL);
-	check_refuse_aborts(1);
+	check_refuse(CHECK_NO_FENCE, 1);
 }
 
 static void asker(void *arg)

@@ -353,20 +353,28 @@ void check_on_abort(void (*aborted)(void))
 	engine.aborted = aborted;
 }
 
-void check_refuse_aborts(u32 most)
+void check_refuse(enum check_refusal what, u32 most)
 {
-	engine.refuse_most = most;
+	engine.refuse_most[what] = most;
+}
+
+bool access_refused(enum check_refusal what)
+{
+	static const char *const names[] = { "fence", "memory" };
+
+	if (engine.nr_refused[what] >= engine.refuse_most[what] || !host_choose(2))
+		return false;
+	engine.nr_refused[what]++;
+	check_note("no %s: refused", names[what]);
+	return true;
 }
 
 bool host_fence_abort(void)
 {
 	u32 i;
 
-	if (engine.nr_refused < engine.refuse_most && host_choose(2)) {
-		engine.nr_refused++;
-		check_note("the fence is refused");
+	if (access_refused(CHECK_NO_FENCE))
 		return false;
-	}
 	check_step(STEP_HEAVY, ORDER_RELAXED, NULL, 0, 0);
 	engine.foot.everything = true;
 	for (i = 0; i < engine.nr_tasks; i++)

@@ -93,9 +93,14 @@ void check_alone_on(u32 cpu);
  * plain accesses. */
 void check_on_abort(void (*aborted)(void));
 
-/* A fault: from now on at most so many calls of host_fence_abort() in each schedule return false,
- * and are no fence. Which ones is drawn. finish() gets a fence always. */
-void check_refuse_aborts(u32 most);
+/* A fault: from now on at most so many such calls fail in each schedule. Which ones is drawn. In
+ * setup() and finish() none fails. */
+enum check_refusal {
+	CHECK_NO_FENCE,  /* host_fence_abort() is no fence, and returns false */
+	CHECK_NO_MEMORY, /* host_alloc() returns NULL */
+	CHECK_REFUSALS
+};
+void check_refuse(enum check_refusal what, u32 most);
 
 /* Names words for traces: "frame[2].seq". Format as printf's. */
 void check_name(const void *p, size_t bytes, const char *format, ...)

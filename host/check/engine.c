@@ -459,7 +459,7 @@ void engine_setup(const struct check_scenario *s)
 	engine.running = engine.failed = false;
 	engine.alone_on = 0;
 	engine.aborted = NULL;
-	engine.refuse_most = 0;
+	memset(engine.refuse_most, 0, sizeof(engine.refuse_most));
 	engine.stepped = NULL;
 	s->setup(s->arg);
 	if (engine.movers)
@@ -485,7 +485,8 @@ static void reset(void)
 	}
 	engine.failed = engine.cut = false;
 	engine.executed = 0;
-	engine.nr_chosen = engine.nr_numbers = engine.nr_refused = 0;
+	engine.nr_chosen = engine.nr_numbers = 0;
+	memset(engine.nr_refused, 0, sizeof(engine.nr_refused));
 	engine.what[0] = '\0';
 	if (engine.max_steps == 0)
 		engine.max_steps = STEPS_DEFAULT;

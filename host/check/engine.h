@@ -92,8 +92,8 @@ struct engine {
 	} numbers[NUMBERS_MAX];
 	u32 nr_numbers;
 	void (*aborted)(void); /* check_on_abort(); NULL: nobody asks */
-	u32 refuse_most;       /* check_refuse_aborts() */
-	u32 nr_refused;        /* of these, in this schedule */
+	/* check_refuse(), and how many of these were in this schedule. */
+	u32 refuse_most[CHECK_REFUSALS], nr_refused[CHECK_REFUSALS];
 	/* Exhaustive search: what the step that now ends has touched. */
 	struct footprint foot;
 	void (*stepped)(const struct footprint *foot); /* NULL: nobody asks */
@@ -108,6 +108,8 @@ extern struct engine engine;
  * was broken. */
 bool engine_schedule(const struct check_scenario *s);
 void engine_setup(const struct check_scenario *s);
+/* access.c: does such a call of the running task fail? */
+bool access_refused(enum check_refusal what);
 /* Ends the schedule. In finish() and setup() too it does not return. */
 _Noreturn void engine_fail(const char *what);
 /* A scheduling point of the running task; on return it is its turn. */

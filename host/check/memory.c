@@ -106,6 +106,8 @@ void *host_alloc(size_t n, size_t align)
 {
 	size_t at;
 
+	if (access_refused(CHECK_NO_MEMORY))
+		return NULL;
 	if (align < 64)
 		align = 64; /* lines apart, so that a neighbour's bug shows */
 	at = (memory.used + align - 1) & ~(align - 1);

@@ -362,31 +362,36 @@ static void mover_one_cpu_stays_there(void **state)
 	assert_int_equal(r.schedules, 10);
 }
 
-/* ---- fences that are refused ---- */
+/* ---- calls that are refused ---- */
 
-static void fence_thrice(void *arg)
+static void call_thrice(void *arg)
 {
 	(void)arg;
-	for (u32 i = 0; i < 3; i++)
+	for (u32 i = 0; i < 3; i++) {
 		world->seen[0] |= (u64)host_fence_abort() << i;
+		world->seen[1] |= (u64) !!host_alloc(64, 64) << i;
+	}
 }
 
 static void refuse_setup(const void *arg)
 {
 	(void)arg;
 	world_make();
-	check_task("fencer", 0, fence_thrice, NULL);
-	check_refuse_aborts(2);
+	check_task("caller", 0, call_thrice, NULL);
+	check_refuse(CHECK_NO_FENCE, 2);
+	check_refuse(CHECK_NO_MEMORY, 1);
+	CHECK_ASSERT(host_alloc(64, 64), "setup() has its memory");
 }
 
 static void refuse_finish(const void *arg)
 {
 	(void)arg;
 	CHECK_ASSERT(host_fence_abort(), "finish() has its fence");
-	outcomes |= 1u << world->seen[0];
+	CHECK_ASSERT(host_alloc(64, 64), "and its memory");
+	outcomes |= 1u << world->seen[0] | 1u << (8 + world->seen[1]);
 }
 
-static void abort_refused_any_but_at_most_so_many(void **state)
+static void refuse_any_call_but_at_most_so_many(void **state)
 {
 	static const struct check_scenario s = { "refuse", 1, NULL, refuse_setup,
 		                                 refuse_finish };
@@ -394,7 +399,8 @@ static void abort_refused_any_but_at_most_so_many(void **state)
 	(void)state;
 	for (u32 i = 0; i < NR_ALL; i++) {
 		assert_int_equal(run(&s, all[i], CHECK_SC, 200).violations, 0);
-		assert_int_equal(outcomes, 0xfe); /* all, but never three */
+		/* Fences: all, but never three. Memory: one of three, or none. */
+		assert_int_equal(outcomes, 0xfe | 0xe8 << 8);
 	}
 }
 
@@ -439,7 +445,7 @@ int main(void)
 		cmocka_unit_test(percpu_add_tasks_of_one_cpu_and_migration_none_lost),
 		cmocka_unit_test(mover_any_task_goes_to_any_cpu_but_a_pinned_one),
 		cmocka_unit_test(mover_one_cpu_stays_there),
-		cmocka_unit_test(abort_refused_any_but_at_most_so_many),
+		cmocka_unit_test(refuse_any_call_but_at_most_so_many),
 		cmocka_unit_test(run_after_violation_setup_finds_zeroes),
 	};
 
