@@ -337,7 +337,7 @@ enum batch_end world_next(struct batch *b, u32 *ret_frame)
 	return end;
 }
 
-static void world_write(u32 frame, u64 block)
+void world_write(u32 frame, u64 block)
 {
 	u32 i;
 
@@ -433,6 +433,25 @@ struct world_hold *world_pin(struct world_reader *r, u64 block)
 	CHECK_ASSERT(!late, "S1: a pin begun after the writer came used the cache");
 	world_look(h);
 	return h;
+}
+
+int world_refused(struct world_reader *r, u64 block)
+{
+	const u64 *full = &r->table.memory->counters[CONTEXT_FULL];
+	struct cache_file f = world_file(block);
+	u64 nr = host_load_relaxed(full), *word;
+	u32 nr_pinned = context_nr_pinned(&r->context), frame;
+	int err;
+
+	CHECK_ASSERT(!arena_short_pin(&r->context, &f, block, &frame, &word),
+	             "what is full takes no pin");
+	err = cache_pin(&r->context, &f, block, &frame, &word);
+	CHECK_ASSERT(err != 0, "what is full takes no pin");
+	CHECK_ASSERT(context_nr_pinned(&r->context) == nr_pinned,
+	             "C5: a pin that is refused leaves no count");
+	CHECK_ASSERT(host_load_relaxed(full) == nr + 1,
+	             "a pin that is refused for want of room is counted as such");
+	return err;
 }
 
 void world_look(const struct world_hold *h)
@@ -535,4 +554,5 @@ void check_cases_arena(struct check_list *list)
 	arena_life_cases(list);
 	arena_hint_cases(list);
 	arena_move_cases(list);
+	arena_full_cases(list);
 }

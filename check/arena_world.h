@@ -141,6 +141,8 @@ void world_fill(u32 frame, u64 block);
  * file's proof has gone; then the frame stays owned. */
 void world_fill_begin(u32 frame, u64 block);
 bool world_fill_end(u32 frame, u64 block);
+/* The bytes between them. */
+void world_write(u32 frame, u64 block);
 /* world_refill(): take and fill in a row, if the frame can be taken. */
 bool world_refill(u32 frame, u64 block);
 /* cache_join(): r's reader is told, and told only then. */
@@ -159,6 +161,8 @@ bool world_writer_came(void);
 bool world_read(struct world_reader *r, u64 block, bool home);
 /* lodic_pin(): the hold, or NULL. It goes the short way first, as lib/client/pin.c does. */
 struct world_hold *world_pin(struct world_reader *r, u64 block);
+/* The same where there must be no room for it: why. */
+int world_refused(struct world_reader *r, u64 block);
 /* Looks at the pinned bytes: they must be what they were. */
 void world_look(const struct world_hold *h);
 void world_unpin(struct world_reader *r, struct world_hold *h);
@@ -189,6 +193,7 @@ void arena_lease_cases(struct check_list *list);
 void arena_life_cases(struct check_list *list);
 void arena_hint_cases(struct check_list *list);
 void arena_move_cases(struct check_list *list);
+void arena_full_cases(struct check_list *list);
 
 /* A ready() function for check_wait(): arg is a bool that another task will set. */
 bool world_is_set(void *arg);
