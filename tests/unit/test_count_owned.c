@@ -211,6 +211,26 @@ static void fork_counts_stay_with_parent(void **state)
 	check(m);
 }
 
+/* No space has room for all between the two ends of such a file. */
+static void share_far_blocks_maps_a_window_each(void **state)
+{
+	struct model *m = *state;
+	struct process_space *space = count_owned_space(&m->count, 0);
+
+	for (u32 frame = 4; frame < NR_FRAMES; frame++) {
+		assert_true(count_freeze(&m->count, frame));
+		name(m, frame, FILE_ID, (u32)(2 * SPACE_PAGES) + 5 - frame);
+	}
+	for (u32 i = 0; i < 3; i++) {
+		static const u32 frames[] = { 0, 4, 5 };
+
+		assert_int_equal(count_share(&m->count, 0, frames[i]), 0);
+		check(m);
+		assert_int_not_equal(hold(m, frames[i], 0), COUNT_OWNED_GLOBAL);
+	}
+	assert_int_equal(space->nr_vmas, 2); /* one for both of those far away */
+}
+
 static void freeze_mapped_unused_clears_every_pte(void **state)
 {
 	struct model *m = *state;
@@ -375,6 +395,7 @@ int main(void)
 		CASE(unref_block_mapped_twice_uses_tokens_slot),
 		CASE(remap_live_count_folds),
 		CASE(fork_counts_stay_with_parent),
+		CASE(share_far_blocks_maps_a_window_each),
 		CASE(freeze_mapped_unused_clears_every_pte),
 		CASE(freeze_refused_leaves_every_pte),
 		CASE(freeze_reuse_for_other_block),

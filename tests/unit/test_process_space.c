@@ -186,6 +186,24 @@ static void rmap_self_scans_downwards(void **state)
 	assert_int_equal(page, high->start);
 }
 
+/* The second mapping is first in the list, and has no ptes where the block is. */
+static void rmap_self_by_file_passes_mapping_without_ptes(void **state)
+{
+	struct model *m = *state;
+	struct process_space *space = &m->spaces[0];
+	struct rmap *rmap = rmap_of(m->rmaps, FILE_A);
+	struct vma *high = map(m, 0, FILE_A, 0, 4);
+	struct vma *low = map(m, 0, FILE_A, 0, PTE_CHUNK);
+	u64 page = 0;
+
+	assert_null(rmap_self_by_file(rmap, space, block_id(FILE_A, 0), &page));
+	populate(m, 0, high->start, 1);
+	assert_null(process_space_pte(space, low->start));
+	assert_ptr_equal(rmap_self_by_file(rmap, space, block_id(FILE_A, 0), &page),
+	                 process_space_pte(space, high->start));
+	assert_int_equal(page, high->start);
+}
+
 static void pte_outside_is_none(void **state)
 {
 	struct model *m = *state;
@@ -280,6 +298,9 @@ int main(void)
 		                                model_start, model_stop),
 		cmocka_unit_test_setup_teardown(rmap_self_scans_downwards, model_start,
 		                                model_stop),
+		cmocka_unit_test_setup_teardown(
+			rmap_self_by_file_passes_mapping_without_ptes, model_start,
+			model_stop),
 		cmocka_unit_test_setup_teardown(pte_outside_is_none, model_start,
 		                                model_stop),
 		cmocka_unit_test_setup_teardown(rmap_all_finds_every_pte_of_the_block,
