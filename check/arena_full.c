@@ -10,8 +10,6 @@
  */
 #include "check/arena_world.h"
 
-#define TURNS 2u
-
 static void full_finish(const void *arg)
 {
 	(void)arg;
@@ -22,13 +20,9 @@ static void full_finish(const void *arg)
 
 static void full_service(void *arg)
 {
-	u32 turn;
-
 	(void)arg;
-	for (turn = 0; turn < TURNS; turn++) {
-		world_refill(WORLD_FIRST, world->c);
-		world_refill(WORLD_SECOND, world->d);
-	}
+	world_refill(WORLD_FIRST, world->c);
+	world_refill(WORLD_SECOND, world->d);
 }
 
 /* ---- pin-full ---- */

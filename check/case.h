@@ -38,6 +38,8 @@ void check_cases_page(struct check_list *list);
 void check_cases_hold(struct check_list *list);
 /* check/fork_cases.c: a fork of more than one page. */
 void check_cases_fork(struct check_list *list);
+/* check/init_cases.c: memory is refused where a state is made. */
+void check_cases_init(struct check_list *list);
 /* check/own_*.c: a program's own objects. */
 void check_cases_own(struct check_list *list);
 /* check/kloc_*.c: knodes and tiers, and the CPUs' lists of knodes. */

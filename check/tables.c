@@ -27,6 +27,7 @@ void check_list_all(struct check_list *list)
 	list->nr = 0;
 	check_cases_count(list);
 	check_cases_fork(list);
+	check_cases_init(list);
 	check_cases_arena(list);
 	check_cases_page(list);
 	check_cases_hold(list);

@@ -135,6 +135,9 @@ void check_wait(bool (*ready)(void *), void *arg);
 void check_poison(const void *p, size_t n);
 void check_revive(const void *p, size_t n);
 
+/* Bytes, in whole lines, that host_alloc() has given and host_free() has not got back. */
+u64 check_allocated(void);
+
 /* A lock, a message or a system call orders what oracles and worlds do by plain accesses. Before
  * it tells others something, a task calls check_tell(): a full fence of its own. A task that has
  * been told calls check_told(): it knows all that is in memory by now. check_wait() does so. */

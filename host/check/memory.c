@@ -21,6 +21,7 @@ static struct {
 	u8 *bytes, *shadow; /* a shadow byte per 8 */
 	u8 *bytes_saved, *shadow_saved;
 	size_t used, used_saved;
+	size_t allocated, allocated_saved; /* less what was given back */
 	u8 *known; /* as it was when memory_has_changed() last looked */
 	bool watched;
 	struct {
@@ -54,7 +55,7 @@ void memory_reset(void)
 	}
 	memset(memory.bytes, 0, memory.used);
 	memset(memory.shadow, 0, memory.used / 8);
-	memory.used = 0;
+	memory.used = memory.allocated = 0;
 	memory.nr_names = 0;
 }
 
@@ -63,6 +64,7 @@ void memory_snapshot(void)
 	memcpy(memory.bytes_saved, memory.bytes, memory.used);
 	memcpy(memory.shadow_saved, memory.shadow, memory.used / 8);
 	memory.used_saved = memory.used;
+	memory.allocated_saved = memory.allocated;
 }
 
 void memory_restore(void)
@@ -74,6 +76,7 @@ void memory_restore(void)
 	memset(memory.bytes + memory.used_saved, 0, more);
 	memset(memory.shadow + memory.used_saved / 8, 0, more / 8);
 	memory.used = memory.used_saved;
+	memory.allocated = memory.allocated_saved;
 	if (memory.watched)
 		memcpy(memory.known, memory.bytes, memory.used);
 }
@@ -117,6 +120,7 @@ void *host_alloc(size_t n, size_t align)
 	memset(memory.shadow + memory.used / 8, SHADOW_NONE, (at - memory.used) / 8);
 	memset(memory.shadow + at / 8, SHADOW_LIVE, n / 8);
 	memory.used = at + n;
+	memory.allocated += n;
 	engine.foot.everything = true;
 	return memory.bytes + at;
 }
@@ -137,10 +141,17 @@ void host_free(void *p, size_t n)
 {
 	if (!p)
 		return;
+	check_tell(); /* as an allocator's lock does: its caller's stores come first */
 	if (memory_is_shared(p) &&
 	    memory.shadow[((const u8 *)p - memory.bytes) / 8] == SHADOW_FREED)
 		engine_fail("memory freed twice");
 	shade(p, n, SHADOW_FREED);
+	memory.allocated -= (n + 63) & ~(size_t)63;
+}
+
+u64 check_allocated(void)
+{
+	return memory.allocated;
 }
 
 void check_poison(const void *p, size_t n)

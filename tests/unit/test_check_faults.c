@@ -398,7 +398,7 @@ static void refuse_any_call_but_at_most_so_many(void **state)
 
 	(void)state;
 	for (u32 i = 0; i < NR_ALL; i++) {
-		assert_int_equal(run(&s, all[i], CHECK_SC, 200).violations, 0);
+		assert_int_equal(run(&s, all[i], CHECK_SC, MANY).violations, 0);
 		/* Fences: all, but never three. Memory: one of three, or none. */
 		assert_int_equal(outcomes, 0xfe | 0xe8 << 8);
 	}
