@@ -160,7 +160,7 @@ static void rmap_self_finds_only_what_is_mapped(void **state)
 	assert_non_null(rmap_self(space, block_id(FILE_A, 10), &page));
 	assert_null(rmap_self(space, block_id(FILE_A, 6), &page));
 	assert_null(rmap_self(space, block_id(FILE_A, 11), &page));
-	/* Whatever lies at the page after it: here the space ends. */
+	/* The space ends after it, so a look at the page could not tell. */
 	assert_null(process_space_vma_of_block(space, block_id(FILE_A, 6)));
 	assert_ptr_equal(process_space_vma_of_block(space, block_id(FILE_A, 10)), a);
 	assert_null(process_space_vma_of_block(space, block_id(FILE_A, 11)));
