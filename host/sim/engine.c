@@ -4,36 +4,19 @@
  * time; of two at the same time, the one known first comes first. So a run depends only
  * on the machine, the seed and the tasks.
  *
- * No thread schedules. A task that has to wait takes the next event from the heap
- * itself, and switches to the fiber that this event belongs to.
+ * No thread schedules. A task that has to wait takes the next event itself, and
+ * switches to the fiber that this event belongs to.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "host/fiber/fiber.h"
-#include "host/random.h"
 #include "host/sim/engine.h"
 
 #define STACK_BYTES (64u * 1024)
 #define MAX_TIMERS 4u
 /* Tasks begin at different moments within this time; together they would run in step. */
 #define START_SPREAD_NS 1000u
-
-enum event_kind {
-	EVENT_CPU,  /* id: the CPU goes on */
-	EVENT_LINE, /* id: a line can serve the next in its queue */
-	EVENT_WAKE, /* id: a task has slept enough */
-	EVENT_TICK, /* id: timer * SIM_MAX_CPUS + CPU */
-	EVENT_WARM, /* the window begins */
-	EVENT_STOP,
-};
-
-struct event {
-	u64 at;
-	u64 order; /* sequence number */
-	u32 id;
-	u32 kind;
-};
 
 struct timer {
 	u64 period;
@@ -43,10 +26,9 @@ struct timer {
 };
 
 struct world world;
+struct events engine_events;
+struct task *engine_current;
 
-static struct event *heap;
-static size_t heap_used, heap_room;
-static u64 heap_order;
 static struct task **tasks;
 static u32 nr_tasks, task_room;
 static struct fiber **fibers; /* kept from run to run */
@@ -64,60 +46,17 @@ static void *grow(void *p, size_t bytes)
 	return p;
 }
 
-/* ---- the heap ---- */
+/* ---- events ---- */
 
-static bool event_before(const struct event *a, const struct event *b)
+static void events_push(u64 at, u32 kind, u32 id)
 {
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
-static void heap_push(u64 at, u32 kind, u32 id)
-{
-	struct event e = { at, heap_order++, id, kind };
-	size_t i = heap_used++;
-
-	if (heap_used > heap_room) {
-		heap_room = heap_room ? 2 * heap_room : 1024;
-		heap = grow(heap, heap_room * sizeof(*heap));
+	if (engine_events.used == engine_events.room) {
+		engine_events.room = engine_events.room ? 2 * engine_events.room : 1024;
+		engine_events.all =
+			grow(engine_events.all,
+		             engine_events.room * sizeof(*engine_events.all));
 	}
-	while (i > 0 && event_before(&e, &heap[(i - 1) / 2])) {
-		heap[i] = heap[(i - 1) / 2];
-		i = (i - 1) / 2;
-	}
-	heap[i] = e;
-}
-
-static struct event heap_pop(void)
-{
-	struct event first = heap[0], e = heap[--heap_used];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < heap_used) {
-		if (child + 1 < heap_used &&
-		    event_before(&heap[child + 1], &heap[child]))
-			child++;
-		if (!event_before(&heap[child], &e))
-			break;
-		heap[i] = heap[child];
-		i = child;
-	}
-	heap[i] = e;
-	return first;
-}
-
-/* ---- randomness ---- */
-
-u32 engine_random(u32 n)
-{
-	return (u32)(random_next(&world.random) % n);
-}
-
-u64 engine_jitter(u64 ps)
-{
-	u64 spread = ps * world.machine.jitter_percent / 100;
-
-	return spread ? ps - spread + random_next(&world.random) % (2 * spread + 1)
-	              : ps;
+	events_add(&engine_events, at, kind, id);
 }
 
 /* ---- tasks of one CPU ---- */
@@ -156,12 +95,12 @@ static void cpu_choose(struct cpu *cpu, u64 now)
 		cpu->slice_end = cpu->clock + (u64)world.machine.slice_ns * PS_PER_NS;
 		cpu->last = t;
 	}
-	heap_push(cpu->clock, EVENT_CPU, cpu->number);
+	events_push(cpu->clock, EVENT_CPU, cpu->number);
 }
 
 static void task_wake(struct task *t, u64 now)
 {
-	struct cpu *cpu = &world.cpus[t->cpu];
+	struct cpu *cpu = t->cpu;
 
 	if (t->timer) {
 		cpu_add_last(&cpu->first_tick, t);
@@ -180,7 +119,7 @@ static void timer_fire(u32 id, u64 now)
 	struct timer *timer = &timers[id / SIM_MAX_CPUS];
 	struct task *t = tasks[timer->first_task + id % SIM_MAX_CPUS];
 
-	heap_push(now + timer->period, EVENT_TICK, id);
+	events_push(now + timer->period, EVENT_TICK, id);
 	if (t->idle) {
 		t->idle = false;
 		task_wake(t, now);
@@ -198,8 +137,8 @@ static void world_begin_window(void)
 /* Takes events until one of them lets a CPU go on. NULL: the run is over. */
 static struct task *engine_next(void)
 {
-	for (;;) { /* The loop ends because EVENT_STOP is in the heap. */
-		struct event e = heap_pop();
+	for (;;) { /* The loop ends because EVENT_STOP is among them. */
+		struct event e = events_take(&engine_events);
 
 		switch ((enum event_kind)e.kind) {
 		case EVENT_CPU: return world.cpus[e.id].running;
@@ -214,12 +153,12 @@ static struct task *engine_next(void)
 
 static void engine_dispatch(void)
 {
-	struct task *self = world.current;
+	struct task *self = engine_current;
 	struct task *next = engine_next();
 
 	if (next == self)
 		return;
-	world.current = next;
+	engine_current = next;
 	fiber_switch(self ? self->fiber : fiber_main(),
 	             next ? next->fiber : fiber_main());
 }
@@ -230,14 +169,6 @@ void engine_until(u64 at)
 	engine_dispatch();
 }
 
-void engine_order(u64 skew_ps)
-{
-	u64 clock = engine_cpu()->clock;
-
-	if (clock > heap[0].at + skew_ps)
-		engine_until(clock);
-}
-
 void engine_wait(void)
 {
 	engine_dispatch();
@@ -246,12 +177,12 @@ void engine_wait(void)
 void engine_continue(struct cpu *cpu, u64 at)
 {
 	cpu->clock = at;
-	heap_push(at, EVENT_CPU, cpu->number);
+	events_push(at, EVENT_CPU, cpu->number);
 }
 
 void engine_line_due(u32 line, u64 at)
 {
-	heap_push(at, EVENT_LINE, line);
+	events_push(at, EVENT_LINE, line);
 }
 
 /* The running task has noted what it waits for; it leaves its CPU to the next one. */
@@ -262,13 +193,11 @@ static void engine_leave(struct cpu *cpu)
 	engine_dispatch();
 }
 
-void engine_preempt(void)
+void engine_preempt_now(void)
 {
-	struct task *t = world.current;
+	struct task *t = engine_current;
 	struct cpu *cpu = engine_cpu();
 
-	if (!cpu->first_ready && !cpu->first_tick)
-		return;
 	if (t->timer || t->nr_locks)
 		return;
 	if (cpu->first_tick) {
@@ -285,7 +214,7 @@ void engine_give_way(void)
 
 	if (!cpu->first_ready)
 		return;
-	cpu_add_last(&cpu->first_ready, world.current);
+	cpu_add_last(&cpu->first_ready, engine_current);
 	engine_leave(cpu);
 }
 
@@ -305,10 +234,10 @@ void sim_begin(const struct sim_machine *machine, u64 seed)
 		world.cpus[i].number = i;
 		world.cpus[i].socket = i / machine->cpus_per_socket;
 	}
+	engine_current = NULL;
 	memory_reset(world.nr_cpus);
 	caches_reset();
-	heap_used = 0;
-	heap_order = 0;
+	events_clear(&engine_events);
 	nr_tasks = 0;
 	nr_timers = 0;
 }
@@ -318,7 +247,7 @@ static void task_begin(void *arg)
 	struct task *t = arg;
 
 	t->body(t->arg);
-	engine_leave(&world.cpus[t->cpu]);
+	engine_leave(t->cpu);
 	host_fail("a task goes on after its end", __FILE__, __LINE__);
 }
 
@@ -349,7 +278,7 @@ static struct task *task_new(u32 cpu, void (*body)(void *), void *arg)
 	*t = (struct task){ .fiber = fibers[nr_tasks],
 		            .body = body,
 		            .arg = arg,
-		            .cpu = cpu,
+		            .cpu = &world.cpus[cpu],
 		            .number = nr_tasks };
 	fiber_reset(t->fiber, task_begin, t);
 	nr_tasks++;
@@ -367,12 +296,12 @@ u32 sim_task(u32 cpu, void (*body)(void *), void *arg)
 static void timer_body(void *arg)
 {
 	struct timer *timer = arg;
-	struct task *t = world.current;
+	struct task *t = engine_current;
 
 	for (;;) { /* Returns when the run is over. */
-		timer->tick(timer->arg, t->cpu);
+		timer->tick(timer->arg, t->cpu->number);
 		t->idle = true;
-		engine_leave(&world.cpus[t->cpu]);
+		engine_leave(t->cpu);
 	}
 }
 
@@ -397,8 +326,8 @@ static void timers_start(u64 now)
 			/* The CPUs tick one after another. If all ticked at once they
 			 * would meet at every line that ticks touch, which no real
 			 * machine does. */
-			heap_push(now + timers[i].period * (cpu + 1) / world.nr_cpus,
-			          EVENT_TICK, i * SIM_MAX_CPUS + cpu);
+			events_push(now + timers[i].period * (cpu + 1) / world.nr_cpus,
+			            EVENT_TICK, i * SIM_MAX_CPUS + cpu);
 		}
 	}
 }
@@ -408,13 +337,15 @@ static void world_end(void)
 {
 	size_t i;
 
-	for (i = 0; i < heap_used; i++) {
-		if (heap[i].kind == EVENT_LINE) {
-			memory_line_at(heap[i].id)->nr_queued = 0;
-			memory_line_at(heap[i].id)->due = false;
+	for (i = 0; i < engine_events.used; i++) {
+		const struct event *e = &engine_events.all[i];
+
+		if (e->kind == EVENT_LINE) {
+			engine_line_at(e->id)->nr_queued = 0;
+			engine_line_at(e->id)->due = false;
 		}
 	}
-	heap_used = 0;
+	events_clear(&engine_events);
 	nr_tasks = 0;
 	nr_timers = 0;
 	for (i = 0; i < world.nr_cpus; i++) {
@@ -452,8 +383,8 @@ void sim_run(u64 warm_ns, u64 window_ns, struct sim_result *ret_result)
 	world.accesses = 0;
 	world.warm_end = start + warm_ns * PS_PER_NS;
 	world.end = world.warm_end + window_ns * PS_PER_NS;
-	heap_push(world.end, EVENT_STOP, 0);
-	heap_push(world.warm_end, EVENT_WARM, 0);
+	events_push(world.end, EVENT_STOP, 0);
+	events_push(world.warm_end, EVENT_WARM, 0);
 	timers_start(start);
 	for (i = 0; i < world.nr_cpus; i++)
 		cpu_choose(&world.cpus[i],
@@ -467,7 +398,7 @@ void sim_run(u64 warm_ns, u64 window_ns, struct sim_result *ret_result)
 
 void sim_work(u32 cycles)
 {
-	if (!world.current)
+	if (!engine_current)
 		return;
 	engine_preempt();
 	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
@@ -478,7 +409,7 @@ void sim_sleep(u64 ns)
 {
 	struct cpu *cpu = engine_cpu();
 
-	heap_push(cpu->clock + ns * PS_PER_NS, EVENT_WAKE, world.current->number);
+	events_push(cpu->clock + ns * PS_PER_NS, EVENT_WAKE, engine_current->number);
 	engine_leave(cpu);
 }
 
@@ -497,5 +428,5 @@ bool sim_stopping(void)
 
 u32 sim_self(void)
 {
-	return world.current->number;
+	return engine_current->number;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the parts of the timing model know of each other. engine.c keeps the clocks and
- * decides which task runs. lines.c says what an access costs. caches.c forgets lines.
- * memory.c hands out memory and knows each line's place. Other folders use only sim.h and
- * host/host.h.
+ * decides which task runs. events.h says which event is the next. lines.c says what an
+ * access costs. caches.c forgets lines. memory.c hands out memory and knows each line's
+ * place. Other folders use only sim.h and host/host.h.
  *
  * Times are in picoseconds since the beginning of the world.
  */
 #ifndef LODIC_HOST_SIM_ENGINE_H
 #define LODIC_HOST_SIM_ENGINE_H
 
+#include "host/random.h"
+#include "host/sim/events.h"
 #include "host/sim/sim.h"
 
 struct fiber;
@@ -59,12 +61,38 @@ void caches_reset(void);
 
 /* ---- memory ---- */
 
+struct engine_arena {
+	u8 *bytes;
+	u64 used, room;
+	struct line *lines;
+	u64 *sharers; /* one bit per CPU, so many words a line */
+	u32 sharer_words;
+};
+extern struct engine_arena
+	engine_arena; /* only memory.c writes it, but for what is in lines */
+
 /* The line of p, or NULL if p is not from host_alloc(). */
-struct line *memory_line(const void *p, u32 *ret_number);
-struct line *memory_line_at(u32 number);
+static inline struct line *engine_line(const void *p, u32 *ret_number)
+{
+	u64 at = (u64)((uintptr_t)p - (uintptr_t)engine_arena.bytes);
+
+	if (at >= engine_arena.used)
+		return NULL;
+	*ret_number = (u32)(at / LINE_BYTES);
+	return &engine_arena.lines[at / LINE_BYTES];
+}
+
+static inline struct line *engine_line_at(u32 number)
+{
+	return &engine_arena.lines[number];
+}
+
 /* One bit per CPU. */
-u64 *memory_sharers(u32 number);
-u32 memory_sharer_words(void);
+static inline u64 *engine_sharers(u32 number)
+{
+	return &engine_arena.sharers[(u64)number * engine_arena.sharer_words];
+}
+
 void memory_reset(u32 nr_cpus);
 /* A queue with room for every CPU, until memory_reset(). */
 u16 *memory_queue(void);
@@ -78,7 +106,7 @@ struct task {
 	void (*body)(void *);
 	void *arg;
 	struct task *next; /* in its CPU's queue */
-	u32 cpu;
+	struct cpu *cpu;
 	u32 number;
 	u32 nr_locks;   /* that it holds, and 1 while preemption is off */
 	u32 nr_relaxed; /* turns of waiting since it was last switched to */
@@ -106,15 +134,15 @@ struct world {
 	u64 warm_end, end;
 	u64 accesses, ops;
 	u64 transfers[SIM_MAX_NAMES], wait_ps[SIM_MAX_NAMES];
-	struct task *current; /* NULL outside of tasks */
 	u32 nr_cpus;
 	struct cpu cpus[SIM_MAX_CPUS];
 };
 extern struct world world;
+extern struct events engine_events; /* only engine.c writes it */
 
 static inline struct cpu *engine_cpu(void)
 {
-	return &world.cpus[world.current->cpu];
+	return engine_current->cpu;
 }
 
 static inline u64 engine_cycles_ps(u32 cycles)
@@ -123,23 +151,49 @@ static inline u64 engine_cycles_ps(u32 cycles)
 }
 
 /* A number below n, from the world's seed. */
-u32 engine_random(u32 n);
-/* ps, more or less by jitter_percent. */
-u64 engine_jitter(u64 ps);
+static inline u32 engine_random(u32 n)
+{
+	return (u32)(random_next(&world.random) % n);
+}
 
-/* Returns when no other CPU's clock is behind the caller's by more than skew_ps. With
- * 0, the caller's next step is in exact order. */
-void engine_order(u64 skew_ps);
+/* ps, more or less by jitter_percent. */
+static inline u64 engine_jitter(u64 ps)
+{
+	u64 spread = ps * world.machine.jitter_percent / 100;
+
+	return spread ? ps - spread + random_next(&world.random) % (2 * spread + 1)
+	              : ps;
+}
+
 /* The CPU does nothing until its clock shows at, which is not in the past. */
 void engine_until(u64 at);
+/* Returns when no other CPU's clock is behind the caller's by more than skew_ps. With
+ * 0, the caller's next step is in exact order. */
+static inline void engine_order(u64 skew_ps)
+{
+	u64 clock = engine_cpu()->clock;
+
+	if (clock > engine_events.first_at + skew_ps)
+		engine_until(clock);
+}
+
 /* The CPU does nothing until engine_continue() is called for it. */
 void engine_wait(void);
 void engine_continue(struct cpu *cpu, u64 at);
 /* Calls line_serve(line, at) at that time. */
 void engine_line_due(u32 line, u64 at);
+/* There is another task or a tick on this CPU: it runs if its turn has come. */
+void engine_preempt_now(void);
 /* Called before each access. It lets a tick, or the CPU's next task, run when its turn
  * has come. */
-void engine_preempt(void);
+static inline void engine_preempt(void)
+{
+	const struct cpu *cpu = engine_cpu();
+
+	if (cpu->first_ready || cpu->first_tick)
+		engine_preempt_now();
+}
+
 /* The running task gives its CPU to another task that is ready, if there is one. */
 void engine_give_way(void);
 

@@ -27,9 +27,19 @@ enum sim_access {
 	SIM_RMW,
 };
 
+struct task;
+extern struct task *engine_current; /* NULL outside of tasks; only engine.c writes it */
+
+void sim_charge(const void *p, enum sim_access access);
+
 /* When these return, the calling task's clock shows the moment at which the access
  * takes effect. No other task runs before the caller has made the access. */
-void sim_access(const void *p, enum sim_access access);
+static inline void sim_access(const void *p, enum sim_access access)
+{
+	if (engine_current)
+		sim_charge(p, access);
+}
+
 void sim_copy(void *to, const void *from, size_t n);
 void sim_fence(void);
 void sim_relax(void);

@@ -10,7 +10,7 @@
 
 void sim_relax(void)
 {
-	struct task *t = world.current;
+	struct task *t = engine_current;
 
 	if (!t)
 		return;
@@ -21,7 +21,7 @@ void sim_relax(void)
 
 void host_fence_heavy(void)
 {
-	if (!world.current)
+	if (!engine_current)
 		return;
 	engine_cpu()->clock += (u64)world.machine.fence_heavy_ns * PS_PER_NS;
 }
@@ -40,7 +40,7 @@ u32 host_nr_cpus(void)
 
 u32 host_cpu(void)
 {
-	return world.current ? world.current->cpu : 0;
+	return engine_current ? engine_current->cpu->number : 0;
 }
 
 /* Tasks do not move between CPUs, so a plain update commits at once. */
@@ -93,19 +93,19 @@ bool host_fence_abort(void)
  * ends. */
 u32 host_preempt_off(void)
 {
-	if (!world.current)
+	if (!engine_current)
 		return 0;
-	world.current->nr_locks++;
+	engine_current->nr_locks++;
 	engine_cpu()->clock += engine_cycles_ps(world.machine.store);
-	return world.current->cpu;
+	return engine_current->cpu->number;
 }
 
 void host_preempt_on(void)
 {
-	if (!world.current)
+	if (!engine_current)
 		return;
 	engine_cpu()->clock += engine_cycles_ps(world.machine.store);
-	world.current->nr_locks--;
+	engine_current->nr_locks--;
 }
 
 void host_lock(u64 *lock)
@@ -115,20 +115,20 @@ void host_lock(u64 *lock)
 	while (!host_cas(lock, 0, 1))
 		while (host_load_relaxed(lock))
 			host_relax();
-	if (world.current)
-		world.current->nr_locks++;
+	if (engine_current)
+		engine_current->nr_locks++;
 }
 
 void host_unlock(u64 *lock)
 {
-	if (world.current)
-		world.current->nr_locks--;
+	if (engine_current)
+		engine_current->nr_locks--;
 	host_store_release(lock, 0);
 }
 
 u64 host_now_ns(void)
 {
-	return (world.current ? engine_cpu()->clock : world.end) / PS_PER_NS;
+	return (engine_current ? engine_cpu()->clock : world.end) / PS_PER_NS;
 }
 
 u32 host_choose(u32 n)

@@ -50,18 +50,18 @@ static u64 hit_ps(enum sim_access access)
 
 static bool sharers_have(u32 number, u32 cpu)
 {
-	return memory_sharers(number)[cpu / 64] >> cpu % 64 & 1;
+	return engine_sharers(number)[cpu / 64] >> cpu % 64 & 1;
 }
 
 static void sharers_add(struct line *l, u32 number, u32 cpu)
 {
-	memory_sharers(number)[cpu / 64] |= (u64)1 << cpu % 64;
+	engine_sharers(number)[cpu / 64] |= (u64)1 << cpu % 64;
 	l->sockets |= (u8)(1u << world.cpus[cpu].socket);
 }
 
 static void sharers_clear(struct line *l, u32 number)
 {
-	memset(memory_sharers(number), 0, memory_sharer_words() * sizeof(u64));
+	memset(engine_sharers(number), 0, engine_arena.sharer_words * sizeof(u64));
 	l->sockets = 0;
 }
 
@@ -131,10 +131,10 @@ static void line_move(struct line *l, u32 number, const struct cpu *cpu, bool wr
 
 void line_forget(u32 number, const struct cpu *cpu)
 {
-	struct line *l = memory_line_at(number);
+	struct line *l = engine_line_at(number);
 
 	if (l->state == LINE_SHARED) {
-		memory_sharers(number)[cpu->number / 64] &=
+		engine_sharers(number)[cpu->number / 64] &=
 			~((u64)1 << cpu->number % 64);
 	} else if (l->state == LINE_OWNED && l->owner == cpu->number) {
 		l->state = LINE_SHARED;
@@ -144,7 +144,7 @@ void line_forget(u32 number, const struct cpu *cpu)
 
 void line_forget_socket(u32 number, u32 socket)
 {
-	struct line *l = memory_line_at(number);
+	struct line *l = engine_line_at(number);
 	u32 first = socket * world.machine.cpus_per_socket, i;
 
 	if (l->state == LINE_OWNED && world.cpus[l->owner].socket == socket) {
@@ -154,7 +154,7 @@ void line_forget_socket(u32 number, u32 socket)
 	if (l->state != LINE_SHARED || !(l->sockets >> socket & 1))
 		return;
 	for (i = first; i < first + world.machine.cpus_per_socket; i++)
-		memory_sharers(number)[i / 64] &= ~((u64)1 << i % 64);
+		engine_sharers(number)[i / 64] &= ~((u64)1 << i % 64);
 	l->sockets &= (u8) ~(1u << socket);
 	if (l->sockets == 0)
 		l->state = LINE_IN_MEMORY;
@@ -212,7 +212,7 @@ static void line_make_due(struct line *l, u32 number)
 
 void line_serve(u32 number, u64 now)
 {
-	struct line *l = memory_line_at(number);
+	struct line *l = engine_line_at(number);
 	struct cpu *cpu;
 	u32 at;
 
@@ -251,19 +251,17 @@ static bool line_is_private(struct line *l, const struct cpu *cpu)
 	return l->toucher == cpu->number;
 }
 
-void sim_access(const void *p, enum sim_access access)
+void sim_charge(const void *p, enum sim_access access)
 {
 	struct line *l;
 	struct cpu *cpu;
 	u32 number;
 
-	if (!world.current)
-		return;
 	world.accesses++;
 	engine_preempt();
 	cpu = engine_cpu();
 	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
-	l = memory_line(p, &number);
+	l = engine_line(p, &number);
 	if (l && !line_is_private(l, cpu)) {
 		l->toucher = NO_CPU;
 		engine_order(0);
@@ -290,7 +288,7 @@ void sim_access(const void *p, enum sim_access access)
 static u64 line_copy(const u8 *p, struct cpu *cpu, bool writes)
 {
 	u32 number;
-	struct line *l = memory_line(p, &number);
+	struct line *l = engine_line(p, &number);
 	u64 latency;
 
 	if (!l)
@@ -314,7 +312,7 @@ void sim_copy(void *to, const void *from, size_t n)
 	u64 missing = 0;
 	size_t at;
 
-	if (!world.current || n == 0)
+	if (!engine_current || n == 0)
 		return;
 	world.accesses++;
 	engine_preempt();
@@ -331,6 +329,6 @@ void sim_copy(void *to, const void *from, size_t n)
 
 void sim_fence(void)
 {
-	if (world.current)
+	if (engine_current)
 		engine_cpu()->clock += engine_cycles_ps(world.machine.fence);
 }

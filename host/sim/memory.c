@@ -23,11 +23,7 @@
 #define CLEAR_BYTES ((u64)1 << 20)
 #define NR_QUEUES_MAX 65536u
 
-static u8 *arena;
-static u64 arena_used, arena_bytes;
-static struct line *lines;
-static u64 *sharers;
-static u32 sharer_words;
+struct engine_arena engine_arena;
 static u16 *queues;
 static u32 nr_queues, queue_room;
 static char names[SIM_MAX_NAMES][32];
@@ -44,18 +40,18 @@ static void *memory_reserve(void *place, u64 bytes)
 
 static void arena_release(void)
 {
-	u64 nr = arena_bytes / LINE_BYTES;
+	u64 nr = engine_arena.room / LINE_BYTES;
 
-	if (arena)
-		munmap(arena, arena_bytes);
-	if (lines)
-		munmap(lines, nr * sizeof(*lines));
-	if (sharers)
-		munmap(sharers, nr * SHARER_WORDS_MAX * sizeof(u64));
-	arena = NULL;
-	lines = NULL;
-	sharers = NULL;
-	arena_used = arena_bytes = 0;
+	if (engine_arena.bytes)
+		munmap(engine_arena.bytes, engine_arena.room);
+	if (engine_arena.lines)
+		munmap(engine_arena.lines, nr * sizeof(*engine_arena.lines));
+	if (engine_arena.sharers)
+		munmap(engine_arena.sharers, nr * SHARER_WORDS_MAX * sizeof(u64));
+	engine_arena.bytes = NULL;
+	engine_arena.lines = NULL;
+	engine_arena.sharers = NULL;
+	engine_arena.used = engine_arena.room = 0;
 }
 
 bool sim_memory(u64 bytes)
@@ -64,18 +60,19 @@ bool sim_memory(u64 bytes)
 
 	if (bytes < ARENA_BYTES)
 		bytes = ARENA_BYTES;
-	if (arena && bytes <= arena_bytes)
+	if (engine_arena.bytes && bytes <= engine_arena.room)
 		return true;
 	nr = bytes / LINE_BYTES;
 	arena_release();
-	arena_bytes = bytes;
-	arena = memory_reserve(ARENA_PLACE, bytes);
-	lines = memory_reserve(NULL, nr * sizeof(*lines));
-	sharers = memory_reserve(NULL, nr * SHARER_WORDS_MAX * sizeof(u64));
+	engine_arena.room = bytes;
+	engine_arena.bytes = memory_reserve(ARENA_PLACE, bytes);
+	engine_arena.lines = memory_reserve(NULL, nr * sizeof(*engine_arena.lines));
+	engine_arena.sharers =
+		memory_reserve(NULL, nr * SHARER_WORDS_MAX * sizeof(u64));
 	if (!queues)
 		queues = memory_reserve(NULL, (u64)NR_QUEUES_MAX * SIM_MAX_CPUS *
 		                                      sizeof(u16));
-	if (arena && lines && sharers && queues)
+	if (engine_arena.bytes && engine_arena.lines && engine_arena.sharers && queues)
 		return true;
 	arena_release();
 	return false;
@@ -89,43 +86,21 @@ static void memory_clear(void *p, u64 bytes)
 
 void memory_reset(u32 nr_cpus)
 {
-	if (!arena && !sim_memory(ARENA_BYTES))
+	if (!engine_arena.bytes && !sim_memory(ARENA_BYTES))
 		host_fail("address space for the timing model's memory", __FILE__,
 		          __LINE__);
-	memory_clear(arena, arena_used);
-	memory_clear(lines, arena_used / LINE_BYTES * sizeof(*lines));
-	memory_clear(sharers, arena_used / LINE_BYTES * sharer_words * sizeof(u64));
-	arena_used = 0;
+	memory_clear(engine_arena.bytes, engine_arena.used);
+	memory_clear(engine_arena.lines,
+	             engine_arena.used / LINE_BYTES * sizeof(*engine_arena.lines));
+	memory_clear(engine_arena.sharers, engine_arena.used / LINE_BYTES *
+	                                           engine_arena.sharer_words *
+	                                           sizeof(u64));
+	engine_arena.used = 0;
 	nr_queues = 0;
 	queue_room = nr_cpus;
-	sharer_words = (nr_cpus + 63) / 64;
+	engine_arena.sharer_words = (nr_cpus + 63) / 64;
 	snprintf(names[NAME_OTHER], sizeof(names[0]), "other");
 	nr_names = 1;
-}
-
-struct line *memory_line(const void *p, u32 *ret_number)
-{
-	u64 at = (u64)((uintptr_t)p - (uintptr_t)arena);
-
-	if (at >= arena_used)
-		return NULL;
-	*ret_number = (u32)(at / LINE_BYTES);
-	return &lines[at / LINE_BYTES];
-}
-
-struct line *memory_line_at(u32 number)
-{
-	return &lines[number];
-}
-
-u64 *memory_sharers(u32 number)
-{
-	return &sharers[(u64)number * sharer_words];
-}
-
-u32 memory_sharer_words(void)
-{
-	return sharer_words;
 }
 
 u16 *memory_queue(void)
@@ -163,12 +138,12 @@ void sim_name(const void *p, size_t bytes, const char *name)
 {
 	u32 first, last, i, id;
 
-	if (bytes == 0 || !memory_line(p, &first) ||
-	    !memory_line((const u8 *)p + bytes - 1, &last))
+	if (bytes == 0 || !engine_line(p, &first) ||
+	    !engine_line((const u8 *)p + bytes - 1, &last))
 		return;
 	id = memory_find_name(name);
 	for (i = first; i <= last; i++)
-		lines[i].name = (u8)id;
+		engine_arena.lines[i].name = (u8)id;
 }
 
 void *host_alloc(size_t n, size_t align)
@@ -179,12 +154,12 @@ void *host_alloc(size_t n, size_t align)
 	 * the allocator's position must not. */
 	if (align < LINE_BYTES)
 		align = LINE_BYTES;
-	at = (arena_used + align - 1) & ~(u64)(align - 1);
-	if (!arena || n > arena_bytes || at > arena_bytes - n)
+	at = (engine_arena.used + align - 1) & ~(u64)(align - 1);
+	if (!engine_arena.bytes || n > engine_arena.room || at > engine_arena.room - n)
 		return NULL;
 	n = (n + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
-	arena_used = at + n;
-	return arena + at;
+	engine_arena.used = at + n;
+	return engine_arena.bytes + at;
 }
 
 void host_free(void *p, size_t n)
