@@ -8,8 +8,8 @@
  * business. A line that another CPU has taken away stays noted until its turn comes: then there
  * is nothing to forget. So a cache holds a little less than it might.
  */
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "host/sim/engine.h"
 
@@ -27,11 +27,16 @@ static size_t memory_words;
 /* Lines at equal distances are spread over all sets, as a socket's cache spreads them. */
 #define SPREAD 0x9e3779b97f4a7c15ull
 
+static u32 *cache_set(const struct cache *c, u32 line)
+{
+	return &c->ways[((u64)(u32)(line * SPREAD >> 32) * c->nr_sets >> 32) *
+	                c->nr_ways];
+}
+
 /* Notes that the line was used. Returns the line that has to go, or EMPTY. */
 static u32 cache_use(struct cache *c, u32 line)
 {
-	u32 *set = &c->ways[((u64)(u32)(line * SPREAD >> 32) * c->nr_sets >> 32) *
-	                    c->nr_ways];
+	u32 *set = cache_set(c, line);
 	u32 last = line + 1, i;
 
 	/* All before the line's place move back by one. */
@@ -44,6 +49,12 @@ static u32 cache_use(struct cache *c, u32 line)
 			return EMPTY;
 	}
 	return last;
+}
+
+void caches_expect(u32 line, const struct cpu *cpu)
+{
+	__builtin_prefetch(cache_set(&privates[cpu->number], line), 1);
+	__builtin_prefetch(cache_set(&shareds[cpu->socket], line), 1);
 }
 
 void caches_use(u32 line, const struct cpu *cpu, bool came)
@@ -82,8 +93,9 @@ void caches_reset(void)
 	words = (size_t)own * m->private_ways * world.nr_cpus +
 	        (size_t)common * m->shared_ways * m->nr_sockets;
 	if (words > memory_words) {
-		free(memory);
-		memory = malloc(words * sizeof(*memory));
+		if (memory)
+			munmap(memory, memory_words * sizeof(*memory));
+		memory = memory_reserve(NULL, words * sizeof(*memory));
 		memory_words = memory ? words : 0;
 	}
 	if (!memory)

@@ -57,6 +57,8 @@ void line_forget_socket(u32 line, u32 socket);
 /* Only if the machine has caches. cpu has used a line that it has; came: the line was not in
  * its own caches before. Another line may have to go. */
 void caches_use(u32 line, const struct cpu *cpu, bool came);
+/* cpu is about to use the line. Changes nothing but the time that caches_use() takes. */
+void caches_expect(u32 line, const struct cpu *cpu);
 void caches_reset(void);
 
 /* ---- memory ---- */
@@ -93,6 +95,9 @@ static inline u64 *engine_sharers(u32 number)
 	return &engine_arena.sharers[(u64)number * engine_arena.sharer_words];
 }
 
+/* Address space, at place unless that is NULL or taken. All bytes are 0. NULL: there is
+ * none. */
+void *memory_reserve(void *place, u64 bytes);
 void memory_reset(u32 nr_cpus);
 /* A queue with room for every CPU, until memory_reset(). */
 u16 *memory_queue(void);

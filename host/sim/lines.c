@@ -240,6 +240,19 @@ static void line_fetch(struct line *l, u32 number, struct cpu *cpu,
 	engine_wait();
 }
 
+/* cpu is about to use the line of p. With caches, all that is noted of lines is more than the
+ * caches of the computer that runs this hold. So it fetches early what it will look at. */
+static void line_expect(const void *p, const struct cpu *cpu)
+{
+	u32 number;
+	const struct line *l = engine_line(p, &number);
+
+	if (!l)
+		return;
+	__builtin_prefetch(l);
+	caches_expect(number, cpu);
+}
+
 /* No other CPU ever had it. */
 static bool line_is_private(struct line *l, const struct cpu *cpu)
 {
@@ -258,8 +271,10 @@ void sim_charge(const void *p, enum sim_access access)
 	u32 number;
 
 	world.accesses++;
-	engine_preempt();
 	cpu = engine_cpu();
+	if (world.machine.has_caches)
+		line_expect(p, cpu);
+	engine_preempt();
 	engine_order((u64)world.machine.skew_ns * PS_PER_NS);
 	l = engine_line(p, &number);
 	if (l && !line_is_private(l, cpu)) {
@@ -317,6 +332,8 @@ void sim_copy(void *to, const void *from, size_t n)
 	world.accesses++;
 	engine_preempt();
 	cpu = engine_cpu();
+	for (at = 0; at < n && world.machine.has_caches; at += LINE_BYTES)
+		line_expect((const u8 *)from + at, cpu);
 	engine_order(0);
 	for (at = 0; at < n; at += LINE_BYTES) {
 		missing += line_copy((const u8 *)from + at, cpu, false);
