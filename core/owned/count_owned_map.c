@@ -360,7 +360,7 @@ int count_owned_share_object(struct count *c, u32 user, u32 frame)
 {
 	struct process_space *space = count_owned_space(c, user);
 	u64 block = count_owned_block(c, frame);
-	struct vma *vma;
+	struct vma *vma = NULL;
 	u64 *pte;
 	int err;
 
