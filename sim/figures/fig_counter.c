@@ -88,14 +88,17 @@ static int counter_measure(struct fig_run *run, const struct sim_machine *machin
                            u64 seed, void *arg, double *ret_values)
 {
 	u32 nr_cpus = *(const u32 *)arg, way;
+	const u32 last = NR_WAYS - 1; /* without a counter */
 	double none;
-	int err = counter_way(machine, seed, NR_WAYS - 1, nr_cpus, true, &none);
+	int err = counter_way(machine, seed, last, nr_cpus, true, &none);
 
 	(void)run;
 	for (way = 0; way < NR_WAYS && !err; way++) {
 		double *v = &ret_values[way * VALUES_EACH];
 
-		err = counter_way(machine, seed, way, nr_cpus, true, &v[0]);
+		v[0] = none;
+		if (way != last)
+			err = counter_way(machine, seed, way, nr_cpus, true, &v[0]);
 		v[1] = v[0] < none ? 100 * (1 - v[0] / none) : 0;
 		if (!err)
 			err = counter_way(machine, seed, way, nr_cpus, false, &v[2]);

@@ -2,6 +2,7 @@
 /* What the figures of the KLOC paper share: sim/figures/fig_tier.h. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/command.h"
@@ -95,18 +96,79 @@ static u32 variants_make(struct fig_run *run, const struct fig_tier_setup *setup
 	return nr;
 }
 
-static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
-                       const struct fig_tier_series *series, struct variant *variant,
-                       struct engine_result *ret_result)
+/* ---- runs ---- */
+
+/* All that a run depends on. Its bytes are compared, so what is between its fields is 0. */
+struct made_key {
+	struct cost_machine machine;
+	struct cost_work work;
+	struct fig_tier_setup setup;
+	char workload[FIG_NAME_BYTES];
+	u64 seed;
+	u32 scale, policy;
+	bool lazy, piecemeal, in_slow;
+};
+
+/* The runs of this figure. Some are asked for again: a policy is compared with several others, and
+ * one end of a band may be what another row begins with. */
+struct made {
+	struct made_key key;
+	struct engine_result result;
+	struct made *next;
+};
+static struct made *all_made;
+
+static void made_key(const struct fig_tier_setup *setup,
+                     const struct fig_tier_series *series, const struct cost *cost,
+                     u64 seed, u32 scale, struct made_key *ret_key)
 {
-	u32 scale = run->options->quick ? FIG_TIER_QUICK_SCALE
-	            : setup->scale      ? setup->scale
-	                                : FIG_TIER_SCALE;
-	struct cost cost = variant->cost;
+	memset(ret_key, 0, sizeof(*ret_key));
+	ret_key->machine = cost->machine;
+	ret_key->work = cost->work;
+	ret_key->setup.fast_bytes = setup->fast_bytes;
+	ret_key->setup.kinds = setup->kinds;
+	ret_key->setup.prefetch = setup->prefetch;
+	ret_key->setup.reuse = setup->reuse;
+	ret_key->setup.trees = setup->trees;
+	snprintf(ret_key->workload, sizeof(ret_key->workload), "%s", setup->workload);
+	ret_key->seed = seed;
+	ret_key->scale = scale;
+	ret_key->policy = series->policy;
+	ret_key->lazy = series->lazy;
+	ret_key->piecemeal = series->piecemeal;
+	ret_key->in_slow = series->in_slow;
+}
+
+static const struct made *made_find(const struct made_key *key)
+{
+	const struct made *made = all_made;
+
+	while (made && memcmp(&made->key, key, sizeof(*key)) != 0)
+		made = made->next;
+	return made;
+}
+
+/* Without memory it is only made again. */
+static void made_keep(const struct made_key *key, const struct engine_result *result)
+{
+	struct made *made = malloc(sizeof(*made));
+
+	if (!made)
+		return;
+	made->key = *key;
+	made->result = *result;
+	made->next = all_made;
+	all_made = made;
+}
+
+static int cost_run(const struct fig_tier_setup *setup,
+                    const struct fig_tier_series *series, const struct cost *cost,
+                    u64 seed, u32 scale, struct engine_result *ret_result)
+{
 	struct run one = { .workload = setup->workload,
-		           .seed = variant->seed,
+		           .seed = seed,
 		           .reuse = setup->reuse,
-		           .options = { .cost = &cost,
+		           .options = { .cost = cost,
 		                        .scale = scale,
 		                        .fast_bytes = setup->fast_bytes / scale,
 		                        .kinds = setup->kinds,
@@ -115,6 +177,30 @@ static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
 		                        .in_slow = series->in_slow,
 		                        .lazy = series->lazy,
 		                        .piecemeal = series->piecemeal } };
+	struct made_key key;
+	const struct made *made;
+	int err;
+
+	made_key(setup, series, cost, seed, scale, &key);
+	made = made_find(&key);
+	if (made) {
+		*ret_result = made->result;
+		return 0;
+	}
+	err = run_policy(&one, series->policy, ret_result);
+	if (!err)
+		made_keep(&key, ret_result);
+	return err;
+}
+
+static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
+                       const struct fig_tier_series *series, struct variant *variant,
+                       struct engine_result *ret_result)
+{
+	u32 scale = run->options->quick ? FIG_TIER_QUICK_SCALE
+	            : setup->scale      ? setup->scale
+	                                : FIG_TIER_SCALE;
+	struct cost cost = variant->cost;
 
 	if (setup->interference)
 		cost.machine.interference_percent = setup->interference;
@@ -123,7 +209,7 @@ static int variant_run(struct fig_run *run, const struct fig_tier_setup *setup,
 		cost.machine.write_mb_s[1] = cost.machine.write_mb_s[0] / setup->ratio;
 	}
 	command_progress(run->nr_measured++, 0);
-	return run_policy(&one, series->policy, ret_result);
+	return cost_run(setup, series, &cost, variant->seed, scale, ret_result);
 }
 
 int fig_tier_run(struct fig_run *run, const struct fig_tier_setup *setup,
