@@ -34,9 +34,10 @@ WIDE = 12
 NEVER_AN_HOUR = 1e-12
 # Beside lines a panel of bars is high; with fewer bars than this they would be thick.
 FEW_BARS = 6
-# These begin first, so that no other waits for them in the end.
-LONGEST = {"entries", "spectrum", "weak", "reclaim-paygo", "costs", "tier-policies",
-           "tier-controls", "tier-claims"}
+# These begin first, the longest before all, so that no other waits for one of them in the end.
+LONGEST = ["tier-policies", "entries", "spectrum", "tier-controls", "tier-reuse", "tier-ratio",
+           "weak", "counter", "processes", "threads", "applications", "tier-claims", "mapping",
+           "scaling-paygo", "anchor", "scaling", "tier-kinds"]
 
 # What a figure is about, where that is not the scheme lodic.
 SUBJECTS = {
@@ -363,13 +364,19 @@ def measure(program, name, directory, extra):
 
 
 def measured(program, names, directory, options):
-    """(name, CSV or None, what was said) of each figure, run here or left from before."""
+    """(name, CSV or None, what was said) of each figure, run here or left from before. Those
+    that are run come as they are ready, so that one is drawn while others run."""
     if options.no_run:
-        return [(name, directory / f"{name}.csv", "") for name in names]
+        for name in names:
+            yield name, directory / f"{name}.csv", ""
+        return
     extra = ["--seed", options.seed] + (["--quick", "--no-band"] if options.quick else [])
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        order = sorted(names, key=lambda name: name not in LONGEST)
-        return list(pool.map(lambda n: measure(program, n, directory, extra), order))
+        order = [name for name in LONGEST if name in names]
+        order += [name for name in names if name not in LONGEST]
+        runs = [pool.submit(measure, program, name, directory, extra) for name in order]
+        for run in concurrent.futures.as_completed(runs):
+            yield run.result()
 
 
 def draw_one(name, path, directory, readme):
@@ -408,8 +415,7 @@ def main():
     if options.readme:
         names = ["scaling"]
     failed = 0
-    done = measured(program, names, directory, options)
-    for name, path, said in done:
+    for name, path, said in measured(program, names, directory, options):
         if said:
             print(f"figures: {name}: {said}", file=sys.stderr)
         if path is None or not path.exists():
@@ -417,7 +423,7 @@ def main():
             continue
         print(f"figures: {draw_one(name, path, directory, options.readme)}")
     if failed:
-        sys.exit(f"figures: {failed} of {len(done)} failed")
+        sys.exit(f"figures: {failed} of {len(names)} failed")
 
 
 if __name__ == "__main__":
