@@ -156,6 +156,7 @@ static void batch_many_frames_each_as_it_stands(void **state)
 	u32 frame;
 
 	(void)state;
+	batch_init(b, 3); /* the rescued block's index is no number of a batch */
 	for (u32 i = 1; i <= 6; i++)
 		bed_fill(bed, i, i);
 	walk_list(a, &b->list);
