@@ -308,20 +308,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("results", help="a CSV file of bench/results/, or counter.json")
     parser.add_argument("figure", help="the PNG or SVG file to draw")
-    parser.add_argument("--source", help="of a scale file only these rows: count or pin")
+    parser.add_argument("--source", choices=["count", "pin"],
+                        help="of a scale file only these rows")
     options = parser.parse_args()
     if options.results.endswith(".json"):
         draw_counter(json.loads(pathlib.Path(options.results).read_text()), options.figure)
         print(f"plot: {options.figure}")
         return
     comments, rows = load(options.results)
+    if options.source:
+        rows = [row for row in rows if row.get("source") == options.source]
     if not rows:
-        sys.exit(f"plot: {options.results} has no measurable row")
+        sys.exit(f"plot: {options.results} has no measurable row" +
+                 (f" of {options.source}" if options.source else ""))
     if "method" in rows[0]:
         draw_pin(comments, rows, options.figure)
     elif "source" in rows[0]:
-        draw_scale(comments, [row for row in rows if options.source in (None, row["source"])],
-                   options.figure)
+        draw_scale(comments, rows, options.figure)
     else:
         draw_count(comments, rows, options.figure)
     print(f"plot: {options.figure}")

@@ -4,7 +4,8 @@
 
 bench/results/ keeps pin, memory, huge, count, kv, hold and peers, each as .json and .csv, and
 count_user.json, counter.json and micro.json. The numbers in README and doc/measured.md come from
-them. The pictures are build/figures/pin.png, count.png and counter.png.
+them, and from scale-16.csv, which bench/scale.py made on a larger machine. The pictures are
+build/figures/pin.png, count.png and counter.png.
 """
 
 import argparse
@@ -81,7 +82,8 @@ def say_peers(result):
 
 
 def short_rate(mops):
-    return f"{mops:.0f}" if mops >= 100 else f"{mops:.3g}"
+    """None: not measurable."""
+    return "n/m" if mops is None else f"{mops:.0f}" if mops >= 100 else f"{mops:.3g}"
 
 
 def doc_scale(path, schemes=("private", "percpu", "hazard", "paygo", "refcache", "lodic",
@@ -109,7 +111,7 @@ def doc_scale(path, schemes=("private", "percpu", "hazard", "paygo", "refcache",
         yield f"| {title} | {' | '.join(map(str, cpus))} |"
         yield "|---" * (len(cpus) + 1) + "|"
         for name in names:
-            yield f"| {name} | {' | '.join(short_rate(chosen[name, n]) for n in cpus)} |"
+            yield f"| {name} | {' | '.join(short_rate(chosen.get((name, n))) for n in cpus)} |"
 
 
 def doc_goals(goals):

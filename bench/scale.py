@@ -5,8 +5,8 @@
 It measures every scheme by itself (bench_count): with threads, with processes and with all
 threads in one process. It also measures liblodic's pins between processes (lodic bench pin).
 One file comes out: bench/results/scale-<cpus>.csv, or with --quick build/scale-<cpus>.csv.
-The picture is build/figures/scale.png. We would like to have that file from a machine with
-many CPUs. It names the processor and the kernel, not the machine.
+The picture is build/figures/scale.png. We have that file from 16 CPUs of one socket, and would
+like to have it from more. It names the processor and the kernel, not the machine.
 """
 
 import argparse
@@ -141,7 +141,8 @@ def say_limits(cpus, path):
               "costs, and how the cost of a query grows. Those curves are\nsimulated by "
               "`make figures`; only a larger machine can measure them.")
     else:
-        print(f"\nPlease send us {path}: it is what this project cannot measure itself.")
+        print(f"\nPlease send us {path}, if it has more CPUs or sockets than "
+              "bench/results/scale-16.csv.")
 
 
 def progress(step, steps, what, started):
