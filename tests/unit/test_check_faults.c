@@ -364,9 +364,13 @@ static void mover_one_cpu_stays_there(void **state)
 
 /* ---- calls that are refused ---- */
 
+static u64 refuse_allocated; /* by setup() */
+
 static void call_thrice(void *arg)
 {
 	(void)arg;
+	CHECK_ASSERT(check_allocated() == refuse_allocated,
+	             "a schedule begins with what setup() allocated");
 	for (u32 i = 0; i < 3; i++) {
 		world->seen[0] |= (u64)host_fence_abort() << i;
 		world->seen[1] |= (u64) !!host_alloc(64, 64) << i;
@@ -381,6 +385,7 @@ static void refuse_setup(const void *arg)
 	check_refuse(CHECK_NO_FENCE, 2);
 	check_refuse(CHECK_NO_MEMORY, 1);
 	CHECK_ASSERT(host_alloc(64, 64), "setup() has its memory");
+	refuse_allocated = check_allocated();
 }
 
 static void refuse_finish(const void *arg)
