@@ -102,8 +102,9 @@ struct lodic_domain_options {
  *
  * The tables are 32 bytes an entry and CPU, of each CPU that the machine may ever have. Memory
  * of a CPU on which no thread of the program has counted is not touched. Tables of 2 MiB in all, or
- * more, may get huge pages, which are touched as a whole. An object costs nothing but its word.
- * Threads cost nothing until they count.
+ * more, may get huge pages. Such a page is touched as a whole. With 16 CPUs and the default it has
+ * all tables. One domain serves any number of objects, so a program seldom needs many. An object
+ * costs nothing but its word. Threads cost nothing until they count.
  *
  * -EINVAL: no release(), an unknown scheme, or too many entries. -ENOMEM: no memory.
  * Cost: a few system calls; with PAYGO also one that interrupts each CPU of this process. The first

@@ -32,9 +32,9 @@ static int tables_make(struct lodic_domain *d, u32 entries)
 	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, &p);
 	if (err)
 		return -ENOMEM;
-	/* Objects are spread over all pages of a table, and stores have few TLB entries. So tables
-	 * that fill a huge page get huge pages, also of several CPUs. Smaller ones would cost more
-	 * memory than they have. Where there are none this fails, and is right. */
+	/* Objects are spread over all pages of a table. So tables that fill a huge page get huge
+	 * pages, also of several CPUs (ADR-0036). Smaller ones would cost more memory than they
+	 * have. Where there are none this fails, and is right. */
 	(void)madvise(p, d->bytes,
 	              d->bytes >= HUGE_PAGE_BYTES ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	/* Tokens have 48 bits for an address and 16 for a CPU. Linux gives no higher address
