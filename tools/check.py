@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What `make check` runs: rules, headers, every build, every test, the checker, the recipes.
+"""What `make check` runs: rules, headers, builds, tests, the checker, the recipes.
 
 Each step prints a line when it is done; all output is kept in build/check/*.log. The last
 line is `N passed, N failed`, and the exit status is 0 only when nothing failed.
@@ -54,7 +54,7 @@ BUILDS = {
     },
 }
 
-STEPS = ["rules", "headers", *BUILDS, "checker", "recipes"]
+STEPS = ["rules", "headers", "guest", *BUILDS, "checker", "recipes"]
 
 # What `make check` asks of the checker; `make soak` asks for more.
 SCHEDULES = 2000
@@ -309,6 +309,12 @@ def check_checker(check):
               [str(program), "--mutants", "--seeds", str(MUTANT_SEEDS)], "checker.log")
 
 
+def check_guest(check):
+    """The guest's programs link parts of lib/ and core/. `make kernel-check` runs them."""
+    check.run("guest: its programs", [PYTHON, "kernel/run", "--work", str(check.folder / "kernel"),
+                                      "programs"], "guest.log")
+
+
 def check_recipes(check):
     """The page that tells how to change something, followed in a copy of the tree."""
     check.run("recipes: doc/recipes.md, 2 and 3", [PYTHON, "tests/recipes/test_recipes.py"],
@@ -342,6 +348,8 @@ def main():
             check_rules(check)
         elif step == "headers":
             check_headers(check)
+        elif step == "guest":
+            check_guest(check)
         elif step == "checker":
             check_checker(check)
         elif step == "recipes":

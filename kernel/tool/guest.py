@@ -85,6 +85,14 @@ def compile_tests(work, folder):
         work.stamp(f"program-{name}", key)
 
 
+def build_programs(work):
+    """Compiles what has changed; the folder with all of them."""
+    folder = work.folder / "guest/programs"
+    folder.mkdir(parents=True, exist_ok=True)
+    compile_tests(work, folder)
+    return folder
+
+
 def build_lodic(work):
     """`lodic`, `lodic-sim` and the library that `lodic map` preloads; the folder with them."""
     folder = work.folder / "lodic"
@@ -139,16 +147,14 @@ def copy_watched(work, root):
 
 def initramfs(work, tests):
     """busybox, the tests and init; for some of the tests also programs of others."""
-    root, built = work.folder / "guest/root", work.folder / "guest/programs"
+    root, built = work.folder / "guest/root", build_programs(work)
     shutil.rmtree(root, ignore_errors=True)
     for sub in ("bin", "dev", "proc", "sys", "tmp", "run", "mnt", "tests"):
         (root / sub).mkdir(parents=True)
-    built.mkdir(exist_ok=True)
     busybox = shutil.which("busybox")
     if not busybox:
         raise Failed("busybox is not there: `make deps-kernel` installs busybox-static")
     shutil.copy(busybox, root / "bin/busybox")
-    compile_tests(work, built)
     for name in programs():
         shutil.copy(built / name, root / "tests")
     for script in [*sorted(BOOT.glob("*.sh")), *sorted(TESTS.glob("*.sh"))]:
