@@ -15,7 +15,8 @@
  *   frozen-last  a get adds and looks for the bit. The put of the last reference does 1 -> bit
  *   frozen-mixed owners put as in frozen-last, and readers as in frozen-bit. Only owners use what
  *                they knew before
- *   frozen       core/count_word.h: the owner alone frees, by base -> bit, and tries until it can
+ *   frozen       core/count_word.h: the owner's reference is a live bit. The owner alone frees, by
+ *                live -> 0, and tries until it can
  *
  * Rules
  * FB1 Each life of a page is freed once, when nobody has a reference.
@@ -31,8 +32,9 @@
 #define LIVES 2u
 #define READERS 2u
 #define KIND(life) (10u * (life))
+#define FROZEN_BIT ((u64)1 << 63)
 /* Linux waits until 2^30 gets have failed before one of them tidies up. */
-#define FAILED_MANY (COUNT_FROZEN_BIT + 2)
+#define FAILED_MANY (FROZEN_BIT + 2)
 
 /* How a word counts. put(): true: the caller frees the page. */
 struct form {
@@ -71,7 +73,7 @@ static bool bit_get(u64 *word)
 {
 	u64 v = host_fetch_add(word, 1) + 1;
 
-	if (!(v & COUNT_FROZEN_BIT))
+	if (!(v & FROZEN_BIT))
 		return true;
 	if (MUTANT(FROZEN_GET_GIVES_BACK)) {
 		host_fetch_add(word, -(u64)1);
@@ -80,7 +82,7 @@ static bool bit_get(u64 *word)
 	/* FB3. Too many have failed: the bit alone says as much. A cas that fails has met another
 	 * get, which tidies up, or an allocation. */
 	if (v >= FAILED_MANY)
-		host_cas(word, v, COUNT_FROZEN_BIT);
+		host_cas(word, v, FROZEN_BIT);
 	return false;
 }
 
@@ -90,10 +92,10 @@ static bool bit_put(u64 *word, bool owner)
 	if (host_fetch_add(word, -(u64)1) != 1)
 		return false;
 	if (MUTANT(FROZEN_CLAIM_STORES)) {
-		host_xchg(word, COUNT_FROZEN_BIT);
+		host_xchg(word, FROZEN_BIT);
 		return true;
 	}
-	return host_cas(word, 0, COUNT_FROZEN_BIT); /* FB1 */
+	return host_cas(word, 0, FROZEN_BIT); /* FB1 */
 }
 
 /* Retried when others have counted in between. */
@@ -104,7 +106,7 @@ static bool last_put(u64 *word, bool owner)
 	(void)owner;
 	do
 		v = host_load_relaxed(word);
-	while (!host_cas(word, v, v == 1 ? COUNT_FROZEN_BIT : v - 1));
+	while (!host_cas(word, v, v == 1 ? FROZEN_BIT : v - 1));
 	return v == 1;
 }
 
@@ -221,7 +223,7 @@ static void page_setup(const void *arg)
 	CHECK_ASSERT(page, "memory for the page");
 	page->c = c;
 	page->life = page->nr_held = 1;
-	page->word = 1;
+	c->form->begin(&page->word);
 	page->kind = KIND(1);
 	page->cached = 1;
 	check_name(&page->word, 8, "count");

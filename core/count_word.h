@@ -10,7 +10,8 @@
  *            <----           <----   <----
  *            freeze         unref    unref
  *
- * frozen   top bit = frozen; below it base and references. A ref adds first and looks
+ * frozen   top bit = live, which is the cache's own reference; below it the others. Without
+ *          the bit the word is frozen, as zeroed memory is. A ref adds first and looks
  *          afterwards. So a ref that fails has still added, and owes a subtraction. That
  *          may come late, even after the next thaw. Hence every change but the freeze
  *          itself is an atomic add: a store would swallow what is owed.
@@ -35,9 +36,9 @@
 #include "core/check.h"
 #include "core/mutant.h"
 
-/* The cache's own reference, in a word that is not frozen. */
+/* The cache's own reference, in a word that is not frozen: of atomic, and of frozen. */
 #define COUNT_BASE ((u64)1)
-#define COUNT_FROZEN_BIT ((u64)1 << 63)
+#define COUNT_LIVE_BIT ((u64)1 << 63)
 
 /* The loop of Linux's page_ref_add_unless(). It tries again when its cas loses against
  * another reader, and these tries cost time on a hot block. Progress: lock-free; only
@@ -111,7 +112,7 @@ static inline u64 count_atomic_word_sum(const u64 *word)
 /* Wait-free: it never retries, however many others count. */
 static inline bool count_frozen_word_ref(u64 *word)
 {
-	if (likely(!(host_fetch_add(word, 1) & COUNT_FROZEN_BIT)))
+	if (likely(host_fetch_add(word, 1) & COUNT_LIVE_BIT))
 		return true;
 	MUTANT_WINDOW(THAW_STORES);
 	host_fetch_add(word, -(u64)1);
@@ -123,40 +124,33 @@ static inline void count_frozen_word_unref(u64 *word)
 	u64 before = host_fetch_add(word, -(u64)1); /* W1 */
 
 	(void)before;
-	DCHECK((before & ~COUNT_FROZEN_BIT) > 0, "unref of what is referenced");
+	DCHECK((before & ~COUNT_LIVE_BIT) > 0, "unref of what is referenced");
 }
 
 static inline bool count_frozen_word_query(const u64 *word)
 {
-	u64 v = host_load_acquire(word); /* W1 */
-
-	return !(v & COUNT_FROZEN_BIT) && v > COUNT_BASE;
+	return host_load_acquire(word) > COUNT_LIVE_BIT; /* W1 */
 }
 
 static inline bool count_frozen_word_freeze(u64 *word)
 {
-	return host_cas(word, COUNT_BASE, COUNT_FROZEN_BIT); /* W1 */
+	return host_cas(word, COUNT_LIVE_BIT, 0); /* W1 */
 }
 
-/* Gives the word its base and takes the frozen bit away. Zeroed memory, which nobody has
- * frozen yet, has no such bit. The bit stands still: only the caller may change it. */
 static inline void count_frozen_word_thaw(u64 *word)
 {
-	u64 bit = host_load_relaxed(word) & COUNT_FROZEN_BIT;
+	u64 before = 0;
 
 	if (MUTANT(THAW_STORES))
-		host_store_release(word, COUNT_BASE);
+		host_store_release(word, COUNT_LIVE_BIT);
 	else
-		host_fetch_add(word, COUNT_BASE - bit); /* W2 */
+		before = host_fetch_add(word, COUNT_LIVE_BIT); /* W2 */
+	CHECK(!(before & COUNT_LIVE_BIT), "thaw of what is frozen");
 }
 
 static inline u64 count_frozen_word_sum(const u64 *word)
 {
-	u64 v = host_load_relaxed(word);
-
-	if (v & COUNT_FROZEN_BIT)
-		return v & ~COUNT_FROZEN_BIT;
-	return v == 0 ? 0 : v - COUNT_BASE;
+	return host_load_relaxed(word) & ~COUNT_LIVE_BIT;
 }
 
 /* slot must be empty, and only the calling thread may write it. After this the caller must

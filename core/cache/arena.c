@@ -213,7 +213,7 @@ void arena_leave(struct arena *a, u32 place)
 }
 
 /* The shared words: a frame's word is frozen while the frame is not CACHED. A fresh
- * arena's zero words are frozen under atomic already. */
+ * arena's zero words are frozen. */
 void arena_thaw(struct arena *a, u32 frame)
 {
 	if (a->scheme == ARENA_ATOMIC)

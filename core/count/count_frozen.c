@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * frozen: one word per object, fetch-add, frozen in its top bit. It saves atomic's
+ * frozen: one word per object, fetch-add, live or frozen by its top bit. It saves atomic's
  * retries, but every reader still writes the object's cache line. Protocol: core/count_word.h.
  */
 #include "core/count/count.h"
@@ -15,14 +15,10 @@ static u64 *count_frozen_word(struct count *c, u32 object)
 
 static int count_frozen_init(struct count *c)
 {
-	u32 object;
-
+	/* Zeroed words are frozen (N1). */
 	c->state = host_alloc((u64)c->nr_objects * COUNT_LINE_BYTES, COUNT_LINE_BYTES);
 	if (!c->state)
 		return -COUNT_ENOMEM;
-	for (object = 0; object < c->nr_objects; object++)
-		/* N1. A store is right here alone: nobody has the word yet. */
-		host_store_relaxed(count_frozen_word(c, object), COUNT_FROZEN_BIT);
 	return 0;
 }
 
@@ -79,9 +75,8 @@ static void count_frozen_check(struct count *c, const struct count_held *held,
 	for (object = 0; object < c->nr_objects; object++) {
 		u64 v = host_load_relaxed(count_frozen_word(c, object));
 
-		CHECK(v == COUNT_FROZEN_BIT ||
-		              v == COUNT_BASE + count_held_on(held, nr_held, object),
-		      "a word is frozen with nothing owed, or base and what is held");
+		CHECK(v == 0 || v == COUNT_LIVE_BIT + count_held_on(held, nr_held, object),
+		      "a word is frozen with nothing owed, or live and what is held");
 	}
 }
 
