@@ -32,8 +32,9 @@
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define TEST_SECONDS 120
-/* Far less than a client waits for an answer, far more than a healthy one takes. */
-#define SOON_MS 1000
+/* Far more than a healthy service takes on a loaded machine. What hangs here hangs for ever; a
+ * client that waits 2 s for one answer gives up, and the test fails by that. */
+#define SOON_MS 5000
 #define NR_PROGRAMS 8u
 #define OPENS_EACH 2u
 #define MOST_OPENS 9u
@@ -326,7 +327,7 @@ static _Noreturn void successor_run(const struct test_service *service, const u6
 
 	while (!host_load_acquire(go))
 		fixture_pause_us(100);
-	if (!WAIT_UNTIL_MS(test_service_start(&next) == 0, 5 * SOON_MS))
+	if (!WAIT_UNTIL_MS(test_service_start(&next) == 0, SOON_MS))
 		_exit(1);
 	_exit(test_service_stop(&next));
 }
@@ -395,7 +396,6 @@ static void read_unanswered_without_io_uring_others_are_served(void **state)
 	struct lodic_pin pin;
 	struct pollfd wait;
 	struct test_bed b;
-	u64 start;
 	int fd;
 
 	forbid_io_uring();
@@ -412,9 +412,7 @@ static void read_unanswered_without_io_uring_others_are_served(void **state)
 	assert_int_equal(lodic_prefetch(b.context, file, 0, 0, 0), 0);
 	assert_int_equal(poll(&wait, 1, FIXTURE_DEADLINE_MS), 1);
 	assert_int_equal(read(wait.fd, &event, sizeof(event)), sizeof(event));
-	start = host_now_ns();
-	assert_int_equal(test_service_stat(b.lodic).cached, 0);
-	assert_true(host_now_ns() - start < (u64)SOON_MS * 1000000);
+	assert_int_equal(test_service_stat(b.lodic).cached, 0); /* answered */
 	/* Another file's block comes, and who waits for all does not wait for that one. */
 	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
 	assert_int_equal(test_service_stat(b.lodic).cached, 1);
@@ -452,7 +450,7 @@ static void closed_file_leaves_after_keep_umount_works(void **state)
 	lodic_close(file);
 	assert_int_equal(umount(folder), -1);
 	assert_int_equal(errno, EBUSY); /* warm */
-	assert_true(WAIT_UNTIL_MS(umount(folder) == 0, 5 * SOON_MS));
+	assert_true(WAIT_UNTIL_MS(umount(folder) == 0, SOON_MS));
 	assert_true(host_now_ns() - start >= b.service.options.keep_ms * 1000000);
 	assert_int_equal(lodic_file_cached(b.file), 0); /* this one is open */
 	test_bed_free(&b);
