@@ -166,20 +166,36 @@ static void try_get_without_room_counts_in_word(void **state)
 	}
 }
 
-/* A packed word has 19 bits. */
+static bool go_to(u32 cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+/* A packed word has 19 bits, and an object has two of them on this CPU. */
 static void try_get_past_packed_count_is_counted(void **state)
 {
-	const u32 nr = (1u << 19) + 1000;
+	const u32 nr = 2 * ((1u << 19) - 1) + 1001;
 	u64 *tokens = calloc(nr, sizeof(*tokens));
 	struct lodic_domain *d = domain_of(LODIC_COUNTER_PERCPU, 0);
 	struct object o = { 0 };
+	cpu_set_t before;
 	u32 i;
 
 	(void)state;
 	assert_non_null(tokens);
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_true(go_to((u32)sched_getcpu()));
 	for (i = 0; i < nr; i++)
 		assert_true(lodic_counter_try_get(d, &o.counter, &tokens[i]));
 	assert_int_equal(lodic_counter_sum(d, &o.counter), nr);
+	/* A get that fits again looks at a word that counts, too, and is alive. */
+	assert_true(o.counter.word & 1);
+	lodic_counter_put(d, &o.counter, tokens[0]);
+	assert_true(lodic_counter_try_get(d, &o.counter, &tokens[0]));
 	for (i = 0; i < nr / 2; i++)
 		lodic_counter_put(d, &o.counter, tokens[i]);
 	assert_int_equal(lodic_counter_kill(d, &o.counter), 0);
@@ -188,17 +204,9 @@ static void try_get_past_packed_count_is_counted(void **state)
 		lodic_counter_put(d, &o.counter, tokens[i]);
 	}
 	assert_int_equal(o.nr_released, 1);
+	sched_setaffinity(0, sizeof(before), &before);
 	lodic_domain_destroy(d);
 	free(tokens);
-}
-
-static bool go_to(u32 cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
 /* Taken here, given back there, before and after a kill. */
