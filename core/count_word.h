@@ -36,7 +36,7 @@
 #include "core/check.h"
 #include "core/mutant.h"
 
-/* The cache's own reference, in a word that is not frozen: of atomic, and of frozen. */
+/* The cache's own reference, in a word that is not frozen. frozen has a bit for it. */
 #define COUNT_BASE ((u64)1)
 #define COUNT_LIVE_BIT ((u64)1 << 63)
 
