@@ -125,8 +125,11 @@ class Tools(unittest.TestCase):
             return done.stdout
         without = scan()
         self.assertGreater(len(without), KEYS)
-        self.assertEqual(scan(f"--fs_uri=lodic://{self.socket}", env=self.env), without)
-        self.assertGreater(self.look("stat")["hits"], 0)
+
+        def hits():
+            self.assertEqual(scan(f"--fs_uri=lodic://{self.socket}", env=self.env), without)
+            return self.look("stat")["hits"]
+        self.wait_for(hits)  # a busy service may fill after the first scan's reads
 
 
 if __name__ == "__main__":

@@ -266,6 +266,7 @@ static void handler_in_the_middle_loses_nothing(void **state)
 {
 	const struct itimerval often = { { 0, 50 }, { 0, 50 } },
 			       never = { { 0, 0 }, { 0, 0 } };
+	struct lodic_counter *counter = &alarm_object.counter;
 	u64 end = host_now_ns() + 10000000000ull;
 	u32 s;
 
@@ -279,16 +280,12 @@ static void handler_in_the_middle_loses_nothing(void **state)
 		signal(SIGALRM, on_alarm);
 		setitimer(ITIMER_REAL, &often, NULL);
 		while (nr_alarms < 300 && host_now_ns() < end)
-			if (lodic_counter_try_get(alarm_domain, &alarm_object.counter,
-			                          &token))
-				lodic_counter_put(alarm_domain, &alarm_object.counter,
-				                  token);
+			if (lodic_counter_try_get(alarm_domain, counter, &token))
+				lodic_counter_put(alarm_domain, counter, token);
 		setitimer(ITIMER_REAL, &never, NULL);
 		assert_true(nr_alarms >= 300);
-		assert_int_equal(lodic_counter_sum(alarm_domain, &alarm_object.counter),
-		                 0);
-		assert_int_equal(
-			lodic_counter_kill(alarm_domain, &alarm_object.counter), 0);
+		assert_int_equal(lodic_counter_sum(alarm_domain, counter), 0);
+		assert_int_equal(lodic_counter_kill(alarm_domain, counter), 0);
 		assert_int_equal(alarm_object.nr_released, 1);
 		lodic_domain_destroy(alarm_domain);
 	}
