@@ -75,10 +75,13 @@ class Tools(unittest.TestCase):
 
     def test_db_bench_finds_the_same(self):
         without = self.reads(through=False)
-        self.assertEqual(self.reads(), without)  # which has started the service
-        stat = self.look("stat")
-        self.assertEqual(stat["holds_given"], 0)
-        self.assertGreater(stat["hits"], stat["misses"])
+
+        def mostly_hits():
+            self.assertEqual(self.reads(), without)  # which has started the service
+            stat = self.look("stat")
+            self.assertEqual(stat["holds_given"], 0)
+            return stat["hits"] > stat["misses"]
+        self.wait_for(mostly_hits)  # a busy service may fill after many of the first reads
         self.assertEqual(self.reads("--mmap_read=1"), without)
         self.assertGreater(self.look("stat")["holds_given"], 0)
         self.assertEqual(self.reads("--use_direct_reads=1"), without)
