@@ -26,7 +26,7 @@ SECONDS = 60
 PAUSE_SECONDS = 0.01
 BLOCK = 4096
 MIB = 1 << 20
-LOOK_SECONDS = 3  # a look gives up after 2
+LOOK_SECONDS = 10  # a look gives up after 2; the rest is a busy machine's
 NOBODY, SOMEBODY = 65534, 65533
 LODIC, READER = map(os.path.abspath, sys.argv[1:3])
 PAGE = pathlib.Path(sys.argv[3]).read_text(encoding="utf-8")
@@ -305,6 +305,8 @@ class Drop(Look):
     def test_more_files_than_one_request_takes(self):
         self.serve()
         self.end(self.read(*(self.file(f"f{i}", 1) for i in range(300))))
+        # The service closes 64 of them in a turn for the dead reader.
+        wait_for(lambda: not any(f["opens"] for f in self.json("files")["files"]))
         self.assertEqual(self.out("drop", "--all"), "300 files: 300 blocks (1.17 MiB) let go\n")
         stat = self.json("stat")
         self.assertEqual((stat["cached"], stat["files"]), (0, 0))
@@ -469,7 +471,7 @@ class Refused(Look):
 
 class Watch(Look):
     def test_does_not_keep_an_idle_service(self):
-        service = self.serve("--idle-exit", "0.3")
+        service = self.serve("--idle-exit", "3")  # in which the watch begins
         watch = self.start(LODIC, "stat", "--watch", "--json", "-s", self.socket,
                            stderr=subprocess.PIPE)
         self.assertEqual(json.loads(watch.stdout.readline())["clients"], 0)
@@ -484,15 +486,20 @@ class Watch(Look):
         line = json.loads(watch.stdout.readline())
         self.assertEqual((line["service_pid"], line["per_second"]), (first.pid, None))
         self.again(reader)
-        line = json.loads(watch.stdout.readline())
-        self.assertIn(line["per_second"]["hits"], range(5, 11))
+        # How much that is per second depends on when a busy machine lets the watch look.
+        while line["hits"] < 20:
+            line = json.loads(watch.stdout.readline())
+        self.assertGreater(line["per_second"]["hits"], 0)
         self.assertEqual((line["per_second"]["misses"], line["hits"]), (0, 20))
+        line = json.loads(watch.stdout.readline())
+        self.assertEqual((line["per_second"]["hits"], line["hits"]), (0, 20))
         first.kill()
         self.assertEqual(watch.stderr.readline(),
                          f"lodic: waiting for a service at {self.socket}\n")
         self.end(reader)
         second = self.serve()
-        line = json.loads(watch.stdout.readline())
+        while line["service_pid"] == first.pid:  # what it had printed before
+            line = json.loads(watch.stdout.readline())
         self.assertEqual((line["service_pid"], line["per_second"]), (second.pid, None))
         watch.send_signal(signal.SIGINT)
         self.assertEqual(watch.wait(SECONDS), 130)
