@@ -44,7 +44,7 @@ while True:
     if client.recv(4096):
         client.send(b"x" * 64)
 """
-END_SECONDS = 5  # a service's end may take, whatever its programs do
+END_SECONDS = 10  # a service's end may take, whatever its programs do
 
 
 def wait_until(true):
@@ -177,10 +177,12 @@ class Notify(Manager):
 
     def test_watchdog_hears_of_it_while_it_is_idle(self):
         served = self.serve("-s", self.socket, WATCHDOG_USEC="2000000")
-        for _ in range(2):
+        end, in_time = time.monotonic() + SECONDS, 0
+        while in_time < 2:  # on a busy machine one may be late
             begun = time.monotonic()
+            self.assertLess(begun, end)
             self.wait_for("WATCHDOG", "1")
-            self.assertLess(time.monotonic() - begun, 2)
+            in_time += time.monotonic() - begun < 2
         served.send_signal(signal.SIGSTOP)
         self.told.settimeout(2.5)
         with self.assertRaises(TimeoutError):
@@ -381,11 +383,13 @@ class Metrics(Manager):
         path = self.folder / "lodic.prom"
         self.serve("-s", self.socket, "--metrics", path)
         self.wait_for("READY")
-        before, when = self.written(path)
+        before, _ = self.written(path)
         self.read()
         asked = json.loads(subprocess.run([LODIC, "stat", "--json", "-s", self.socket], text=True,
                                           check=True, stdout=subprocess.PIPE).stdout)
-        values, buckets = self.parse(self.written(path, when)[0])
+        for _ in range(2):  # the next one's numbers may be older than these
+            text, _ = self.written(path, path.stat().st_mtime_ns)
+        values, buckets = self.parse(text)
         self.assertEqual(values["lodic_cached"], asked["cached"])
         self.assertEqual(values["lodic_admitted_total"], asked["admitted"])
         self.assertEqual(self.parse(before)[0]["lodic_admitted_total"], 0)
@@ -441,11 +445,16 @@ class Metrics(Manager):
         path = self.folder / "lodic.prom"
         served = self.serve("-s", self.socket, "--metrics", path)
         self.wait_for("READY")
-        old, _ = self.written(path)
+        self.written(path)
         resource.prlimit(served.pid, resource.RLIMIT_FSIZE, (512, 512))
         self.heard(served, f"cannot write the metrics to {path}: File too large")
-        self.assertEqual(path.read_text(encoding="ascii"), old)
-        self.assertEqual(list(self.folder.glob("lodic.prom.*")), [])
+        old = path.read_text(encoding="ascii")
+        self.assertGreater(len(old), 512)
+        self.parse(old)
+        when = path.stat().st_mtime_ns
+        # It tries again each second, so a part may be there for a moment.
+        wait_until(lambda: not list(self.folder.glob("lodic.prom.*")))
+        self.assertEqual((path.read_text(encoding="ascii"), path.stat().st_mtime_ns), (old, when))
         self.assertEqual(self.ask().returncode, 0)
 
     def heard(self, served, text):
