@@ -202,7 +202,7 @@ class Peers(Group):
 
         def write():
             wake = self.attached_fds()[2]
-            signal.alarm(5)
+            signal.alarm(SECONDS)
             return [os.write(wake, struct.pack("=Q", 1)),
                     fcntl.fcntl(wake, fcntl.F_GETFL) & os.O_NONBLOCK]
         self.assertEqual(as_user(BOB, write), [8, os.O_NONBLOCK])
