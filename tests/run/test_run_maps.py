@@ -135,7 +135,7 @@ class Left(Case):
         self.assertEqual(self.ask("stat")["holds_read"], 1)
         reader.communicate(timeout=SECONDS)
         until(lambda: self.used() == 0, "nothing is held after the end")
-        self.assertEqual(self.readers(), [])
+        until(lambda: not self.readers(), "the reader is gone")
 
     def test_killed_nothing_held(self):
         reader = self.start("--mmap")
@@ -158,7 +158,9 @@ class Left(Case):
         pid = self.service_pid()
         self.addCleanup(os.kill, pid, signal.SIGCONT)
         os.kill(pid, signal.SIGSTOP)
-        self.assertEqual(self.tell(reader, b"t"), (0, 1))
+        served, slow = self.tell(reader, b"t")
+        self.assertEqual(served, 0)
+        self.assertIn(slow, (1, 2)) # three if each waits; the second may be a busy machine's
         os.kill(pid, signal.SIGCONT)
         self.tell(reader, b"m")
 
@@ -183,12 +185,15 @@ class Left(Case):
                   "    m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)\n"
                   "    print(zlib.crc32(m))\n")
         plain = run([PYTHON, "-c", script, path])
-        done = run(self.under([PYTHON, "-c", script, path], "--mmap", "--json",
-                              f"--report={self.report}"))
-        self.assertEqual((done.returncode, done.stdout), (0, plain.stdout), done.stderr)
-        found = [json.loads(line) for line in self.report.read_text().splitlines()]
-        self.assertEqual(mappings(found, "python3", "large"),
-                         {"all": 3, "served": 0, "served_bytes": 0, "no_room": 3})
+
+        def no_room():
+            done = run(self.under([PYTHON, "-c", script, path], "--mmap", "--json",
+                                  f"--report={self.report}"))
+            self.assertEqual((done.returncode, done.stdout), (0, plain.stdout), done.stderr)
+            found = [json.loads(line) for line in self.report.read_text().splitlines()]
+            return mappings(found, "python3", "large") == {
+                "all": 3, "served": 0, "served_bytes": 0, "no_room": 3}
+        until(no_room, "the service says so, and in time")
 
 
 # Maps the file until the hold is what it gets, at most for 20 s. Then it looks at what
