@@ -228,7 +228,7 @@ class Service(Case):
     def test_reads_on_served(self):
         longest, served = self.tell(self.start())
         self.assertTrue(served)
-        self.assertLess(longest, 5)
+        self.assertLess(longest, 10)
 
     def test_service_killed_reads_right_successor_serves(self):
         reader = self.start()
@@ -355,12 +355,15 @@ print(h.hexdigest())
     def test_no_proc_served(self):
         inside = f'mount -t tmpfs none /proc && exec {PYTHON} -c "$0" "$1"'
         plain = run([PYTHON, "-c", self.SCRIPT, self.data])
-        done, reports = self.reports(["unshare", "-m", "sh", "-c", inside, self.SCRIPT.replace(
-            "range(3000)", "range(300000)"), self.data])
-        self.assertNotEqual(done.stdout, plain.stdout) # it reads more
-        sums = of_all_files(reports, "python3")
-        self.assertGreater(sums["reads"], 100000)
-        self.assertGreater(sums["served"], 0, reports)
+
+        def served():
+            done, reports = self.reports(["unshare", "-m", "sh", "-c", inside, self.SCRIPT.replace(
+                "range(3000)", "range(300000)"), self.data])
+            self.assertNotEqual(done.stdout, plain.stdout) # it reads more
+            sums = of_all_files(reports, "python3")
+            self.assertGreater(sums["reads"], 100000)
+            return sums["served"]
+        until(served, "the service has its turn before the reads are over")
 
 
 if __name__ == "__main__":

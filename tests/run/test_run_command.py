@@ -135,16 +135,21 @@ class Report(Case):
 
     def test_refused_says_why(self):
         data = self.file("data", 8 * KIB)
-        with open(data, "r+b"):
-            _, reports = self.reports([PYTHON, "-c", READS + """
+        script = READS + """
 import time
 end = time.monotonic() + 2
 while time.monotonic() < end:
     os.pread(fd, 1000, 0)
-""", data])
-        [one] = [r for r in reports if r["path"] == str(data)]
-        self.assertEqual((one["served"], one["refused_errno"]), (0, 26))  # ETXTBSY
-        self.assertGreater(one["refused"], 0)
+"""
+
+        def refused():
+            _, reports = self.reports([PYTHON, "-c", script, data])
+            [one] = [r for r in reports if r["path"] == str(data)]
+            self.assertEqual(one["served"], 0)
+            self.assertEqual(one["refused_errno"], 26 if one["refused"] else 0)  # ETXTBSY
+            return one["refused"]
+        with open(data, "r+b"):
+            until(refused, "the service has said so in time")
 
     def test_writable_and_direct_say_so(self):
         data = self.file("data", 8 * KIB)
@@ -181,13 +186,21 @@ for i in range(600):
     os.pread(fd, 10, 0)
     os.pread(fd, 10, 0)
 """
-        lines = 0
-        with subprocess.Popen(self.under([PYTHON, "-c", script, self.folder], "--report"),
-                              stderr=subprocess.PIPE) as program:
-            for line in program.stderr:
-                lines += b"/file" in line
-                time.sleep(0.0005)
-        self.assertEqual((lines, program.returncode), (600, 0))
+
+        def read_slowly():
+            lines = 0
+            with subprocess.Popen(self.under([PYTHON, "-c", script, self.folder], "--report"),
+                                  stderr=subprocess.PIPE) as program:
+                for line in program.stderr:
+                    lines += b"/file" in line
+                    time.sleep(0.0005)
+            self.assertEqual(program.returncode, 0)
+            return lines
+        # A line waits for half a second. A busy machine may stop this reader for longer.
+        found = []
+        while 600 not in found and len(found) < 5:
+            found.append(read_slowly())
+        self.assertIn(600, found)
 
     def test_stderr_closed_nothing_written_elsewhere(self):
         data = self.file("data", 8 * KIB)
