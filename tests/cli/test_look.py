@@ -489,7 +489,7 @@ class Watch(Look):
         # How much that is per second depends on when a busy machine lets the watch look.
         while line["hits"] < 20:
             line = json.loads(watch.stdout.readline())
-        self.assertGreater(line["per_second"]["hits"], 0)
+        self.assertIn(line["per_second"]["hits"], range(1, 200))
         self.assertEqual((line["per_second"]["misses"], line["hits"]), (0, 20))
         line = json.loads(watch.stdout.readline())
         self.assertEqual((line["per_second"]["hits"], line["hits"]), (0, 20))
