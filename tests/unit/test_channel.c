@@ -129,11 +129,14 @@ static void channel_wait_for_a_late_reply_does_not_spin_for_long(void **state)
 	(void)state;
 	host_store_relaxed(&answerer.late_ms, LATE_MS);
 	for (u32 i = 0; i < 2; i++) {
-		channel.nr_waits = 100;
-		channel.mean_ns[CHANNEL_SPIN] = 0;
-		channel.mean_ns[CHANNEL_SLEEP] = 1;
-		assert_in_range(ask(soon()), 0, LATE_CPU_NS);
-		assert_int_equal(channel.nr_waits, 101);
+		/* On a loaded machine even this reply may be there before it waits. */
+		assert_true(WAIT_UNTIL(({
+			channel.nr_waits = 100;
+			channel.mean_ns[CHANNEL_SPIN] = 0;
+			channel.mean_ns[CHANNEL_SLEEP] = 1;
+			assert_in_range(ask(soon()), 0, LATE_CPU_NS);
+			channel.nr_waits == 101;
+		})));
 		assert_in_range(channel.mean_ns[CHANNEL_SPIN], 1, 400000);
 	}
 }
