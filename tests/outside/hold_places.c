@@ -33,8 +33,11 @@
 #define FILE_BYTES (4 * MIB)
 #define HOLD_BYTES (8 * MIB)
 #define SMALL_BYTES ((u64)8 << 10)
-/* Far less than a call waits for a stopped service. */
-#define AT_ONCE_NS ((u64)200 * 1000000)
+/* Far less than a call waits for a stopped service, which is 2 s. On a loaded machine any step may
+ * take longer, but not in each try. */
+#define AT_ONCE_NS ((u64)1000 * 1000000)
+#define ANSWER_NS ((u64)4000 * 1000000)
+#define TRIES 5u
 #define NR_WAITING 3u
 #define DISK_BYTES (3 * MIB)
 #define DISK_LEFT_BYTES MIB
@@ -211,11 +214,12 @@ static void hold_in_other_mount_namespace_works(void **state)
 	(void)state;
 }
 
-/* Only a call that asks the service may wait, and for two seconds at most. */
-static void hold_service_stopped_held_stands_nothing_waits(void **state)
+/* Only a call that asks the service may wait, and for two seconds at most. Was it so? */
+static bool stopped_service_keeps_nobody_waiting(void)
 {
 	struct lodic_hold *held, *more = NULL;
 	struct test_bed b;
+	bool in_time;
 	u64 start;
 	int err;
 
@@ -226,19 +230,29 @@ static void hold_service_stopped_held_stands_nothing_waits(void **state)
 	assert_true(held_has(held, 1, 1, 0, 2 * MIB));
 	assert_int_equal(lodic_hold_ready(held), 1);
 	assert_int_equal(try_hold(&b, 5, SMALL_BYTES), 0);
-	assert_true(host_now_ns() - start < AT_ONCE_NS);
+	in_time = host_now_ns() - start < AT_ONCE_NS;
 	start = host_now_ns();
 	err = lodic_hold(b.lodic, b.file, 2 * MIB, 2 * MIB, 0, &more);
 	assert_int_equal(err, -ETIMEDOUT);
 	assert_null(more);
-	assert_true(host_now_ns() - start < (u64)4000 * 1000000);
+	in_time &= host_now_ns() - start < ANSWER_NS;
 	start = host_now_ns();
 	lodic_release(held);
-	assert_true(host_now_ns() - start < AT_ONCE_NS);
+	in_time &= host_now_ns() - start < AT_ONCE_NS;
 	assert_int_equal(kill(b.service.pid, SIGCONT), 0);
 	assert_true(WAIT_UNTIL(try_hold(&b, 2 * MIB, 2 * MIB) == 0));
 	assert_true(WAIT_UNTIL(stat_now(&b).hold_used_bytes == 0));
 	test_bed_free(&b);
+	return in_time;
+}
+
+static void hold_service_stopped_held_stands_nothing_waits(void **state)
+{
+	bool in_time = false;
+
+	for (u32 i = 0; i < TRIES && !in_time; i++)
+		in_time = stopped_service_keeps_nobody_waiting();
+	assert_true(in_time);
 	(void)state;
 }
 

@@ -28,6 +28,7 @@
 #define TEST_SECONDS 120
 #define FILE_BYTES ((u64)200 * 1024 + 123)
 #define NR_FORKS 20u
+#define TRIES 5u
 
 static void bed_make(struct test_bed *b)
 {
@@ -130,15 +131,15 @@ static void *ask_stopped_service(void *arg)
 	return NULL;
 }
 
-/* A thread waits for a stopped service, with the attachment's lock: for 2 s. Neither this
- * process nor its child waits for that thread, which the child does not have. */
-static void release_while_other_thread_waits_does_not(void **state)
+/* A thread waits for a stopped service, with the attachment's lock: for 2 s. Returns how long this
+ * process and its child take to release. */
+static u64 release_while_other_thread_waits(void)
 {
 	struct lodic_hold *a, *c;
 	struct asker asker = { 0 };
 	struct test_bed b;
 	pthread_t thread;
-	u64 begun;
+	u64 begun, took;
 	pid_t pid;
 
 	bed_make(&b);
@@ -157,11 +158,23 @@ static void release_while_other_thread_waits_does_not(void **state)
 		_exit(0);
 	}
 	assert_int_equal(fixture_wait(pid), 0);
-	assert_true(host_now_ns() - begun < (u64)1500000000);
+	took = host_now_ns() - begun;
 	kill(b.service.pid, SIGCONT);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	lodic_release(c);
 	test_bed_free(&b);
+	return took;
+}
+
+/* Neither waits for that thread, which the child does not have. On a loaded machine they may be
+ * late for another reason, but not in each try. */
+static void release_while_other_thread_waits_does_not(void **state)
+{
+	u64 took = ~(u64)0;
+
+	for (u32 i = 0; i < TRIES && took >= (u64)1500000000; i++)
+		took = release_while_other_thread_waits();
+	assert_true(took < (u64)1500000000);
 	(void)state;
 }
 
