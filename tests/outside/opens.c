@@ -448,8 +448,7 @@ static void closed_file_leaves_after_keep_umount_works(void **state)
 	close(fd);
 	start = host_now_ns();
 	lodic_close(file);
-	assert_int_equal(umount(folder), -1);
-	assert_int_equal(errno, EBUSY); /* warm */
+	/* EBUSY as long as it is warm. On a loaded machine even the first try may come later. */
 	assert_true(WAIT_UNTIL_MS(umount(folder) == 0, SOON_MS));
 	assert_true(host_now_ns() - start >= b.service.options.keep_ms * 1000000);
 	assert_int_equal(lodic_file_cached(b.file), 0); /* this one is open */
