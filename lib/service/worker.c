@@ -4,7 +4,8 @@
  * for longer than a few steps.
  *
  * A thread that is stuck when the service ends cannot be waited for. So the last user of
- * struct workers frees it: a thread, or the main thread.
+ * struct workers frees it: the main thread, or a thread. Where it has jobs left, it stays
+ * (worker_keep()).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,6 +42,7 @@ struct workers {
 	bool closing; /* a worker has a job that closes */
 	bool stopping;
 	bool orphaned; /* the main thread has gone; the last thread frees this */
+	u64 kept;      /* of an earlier service, in worker_keep() */
 };
 
 struct worker_closing {
@@ -106,6 +108,16 @@ static void worker_tell(const struct workers *w)
 		return; /* full: the main thread will look all the same */
 }
 
+/* Jobs have ended for which the main thread did not wait, so nobody calls their done(). What they
+ * have made ends with the process, soon. Until then it lies within reach, or a look for leaks would
+ * find it. */
+static void worker_keep(struct workers *w)
+{
+	static u64 kept;
+
+	w->kept = host_xchg(&kept, (u64)(uintptr_t)w);
+}
+
 static void *worker_run(void *arg)
 {
 	struct worker *self = arg;
@@ -126,7 +138,9 @@ static void *worker_run(void *arg)
 	last = --w->nr == 0 && w->orphaned;
 	pthread_cond_signal(&w->ended);
 	pthread_mutex_unlock(&w->lock);
-	if (last)
+	if (last && w->finished)
+		worker_keep(w);
+	else if (last)
 		worker_free(w);
 	return NULL;
 }
@@ -350,6 +364,7 @@ void worker_stop(struct service *s)
 	while (w->nr > 0 && pthread_cond_timedwait(&w->ended, &w->lock, &end) == 0)
 		;
 	finished = w->finished;
+	w->finished = NULL;
 	w->orphaned = true;
 	last = w->nr == 0;
 	pthread_mutex_unlock(&w->lock);
