@@ -21,8 +21,10 @@
 /* Stuck workers count by program. These two are none: for local files, and for others. */
 #define PROCESS_LOCAL (-2)
 #define PROCESS_OTHER (-3)
-/* How long to wait for a file that does not come back. Our choice. */
+/* How long to wait for a file that does not come back. Our choice. A local one does, but its worker
+ * may have to wait for a CPU on a loaded machine. */
 #define PATIENCE_NS (500 * NS_PER_MS)
+#define PATIENCE_LOCAL_NS (2000 * NS_PER_MS)
 #define SLOTS_PER_TURN 4096u
 #define LOOK_LINES 12u /* node, frame, visit, file; in the new arena the translation */
 #define COPY_LINES (2 * (u32)(BLOCK_BYTES / 64) + 16u)
@@ -162,10 +164,18 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 	free(o);
 }
 
+static u64 carry_patience(const struct carry *c)
+{
+	for (u32 i = 0; i < CARRY_OPENS; i++)
+		if (c->openings[i] && c->openings[i]->job.process == PROCESS_LOCAL)
+			return PATIENCE_LOCAL_NS;
+	return PATIENCE_NS;
+}
+
 enum carry_next carry_files(struct service *s, struct carry *c)
 {
 	u32 most = SLOTS_PER_TURN, nr = 0;
-	bool late = host_now_ns() - c->progress_ns > PATIENCE_NS;
+	bool late = host_now_ns() - c->progress_ns > carry_patience(c);
 
 	if (late)
 		carry_forget(c);
