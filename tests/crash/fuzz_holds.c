@@ -36,7 +36,6 @@
 #define NR_NUMBERS 16u
 #define NR_IDS 4u
 #define PATIENCE_MS 3
-#define STAYS_MS 3000
 #define MIB ((u64)1 << 20)
 #define FILE_BYTES (3 * MIB + 1234)
 #define LARGE_BYTES (9 * MIB) /* the last file: more than holds may have */
@@ -393,11 +392,10 @@ static void fuzz_look(bool must)
 	REQUIRE(test_service_attach(&fuzz.service, &lodic) == 0, "not attached");
 	REQUIRE(lodic_open(lodic, fuzz.fds[i], &file) == 0, "not opened");
 	/* What was read for a client that has hung up stays for a second. */
-	(void)WAIT_UNTIL_MS((err = lodic_hold(lodic, file, (off_t)offset,
-	                                      FILE_BYTES - offset, LODIC_WAIT,
-	                                      &hold)) != -ENOSPC ||
-	                            !must,
-	                    STAYS_MS);
+	(void)WAIT_UNTIL((err = lodic_hold(lodic, file, (off_t)offset,
+	                                   FILE_BYTES - offset, LODIC_WAIT, &hold)) !=
+	                         -ENOSPC ||
+	                 !must);
 	REQUIRE(err == 0 ||
 	                (!must && (err == -ENOSPC || err == -ESTALE || err == -EAGAIN)),
 	        "not held: %s", lodic_strerror(err));
