@@ -361,15 +361,19 @@ int test_service_attach(const struct test_service *service, struct lodic **ret_l
 	const struct lodic_options options = { .bytes = sizeof(options),
 		                               .socket = service->socket,
 		                               .service = "" };
+	int err;
 
-	return lodic_attach(&options, ret_lodic);
+	/* The library waits 2 s. On a loaded machine a service may get no CPU for so long. */
+	(void)WAIT_UNTIL((err = lodic_attach(&options, ret_lodic)) != -ETIMEDOUT);
+	return err;
 }
 
 struct lodic_stat test_service_stat(struct lodic *lodic)
 {
 	struct lodic_stat stat = { 0 };
-	int err = lodic_stat(lodic, &stat, sizeof(stat));
+	int err;
 
+	(void)WAIT_UNTIL((err = lodic_stat(lodic, &stat, sizeof(stat))) != -ETIMEDOUT);
 	REQUIRE(err == 0, "%s", strerror(-err));
 	return stat;
 }
@@ -526,7 +530,8 @@ void test_bed_make_blocks(struct test_bed *bed, u64 cache_bytes, u64 blocks)
 
 void test_bed_fill(struct test_bed *bed)
 {
-	REQUIRE(lodic_prefetch(bed->context, bed->file, 0, 0, LODIC_WAIT) == 0,
+	REQUIRE(WAIT_UNTIL(lodic_prefetch(bed->context, bed->file, 0, 0, LODIC_WAIT) ==
+	                   0),
 	        "not brought in");
 }
 

@@ -101,7 +101,7 @@ bool test_service_has_said(const struct test_service *service);
 void test_service_kill(struct test_service *service); /* kill -9 */
 /* Sends SIGTERM. 0: the service ended in order; 1: it did not. */
 int test_service_stop(struct test_service *service);
-/* Attaches without starting anything. */
+/* Attaches without starting anything. It waits for a service that is late. */
 int test_service_attach(const struct test_service *service, struct lodic **ret_lodic);
 /* The statistics. The test fails without them. */
 struct lodic_stat test_service_stat(struct lodic *lodic);
