@@ -32,6 +32,8 @@
 #define BAD_AT ((u64)9 << 20)
 #define FUSE_BYTES (1u << 18)
 #define HOLDS_EACH 64u /* as lib/service/holds.h has it */
+/* How long others wait for the memory of a cancelled range (lib/service/hold_table.c). */
+#define FRESH_NS ((u64)1000000000)
 
 enum fuse_mood { FUSE_GOOD, FUSE_EIO, FUSE_SILENT };
 
@@ -379,13 +381,20 @@ static void hold_unanswered_released_counts_no_more(void **state)
 	(void)state;
 }
 
+/* A request waits for room. Since then a loaded machine may have let the time for that go by. */
+static void assert_waits_for_room(int err, u64 since_ns)
+{
+	if (err != -ENOSPC || host_now_ns() - since_ns < FRESH_NS)
+		assert_int_equal(err, -EINPROGRESS);
+}
+
 /* A program that waits for room, and ends. Nothing is read for it. */
 static void hold_waits_for_room_given_up_is_not_read(void **state)
 {
 	struct test_service service;
 	char path[FIXTURE_PATH_BYTES];
 	struct wire_caller c, d;
-	u64 id, number;
+	u64 id, number, since;
 	int fd;
 
 	fuse_begin(FUSE_SILENT);
@@ -395,16 +404,18 @@ static void hold_waits_for_room_given_up_is_not_read(void **state)
 	id = caller_open(&c, fuse.path);
 	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
 	number = c.reply.hold.number;
+	since = host_now_ns();
 	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
 	assert_int_equal(caller_wait_settled(&service, number), -ESTALE);
 	caller_hello(&d, &service);
 	id = caller_open(&d, path);
-	assert_int_equal(caller_ask(&d, WIRE_HOLD, id, 0, (u64)2 << 20), -EINPROGRESS);
+	assert_waits_for_room(caller_ask(&d, WIRE_HOLD, id, 0, (u64)2 << 20), since);
 	close(d.socket);
 	assert_int_equal(caller_open(&c, path), id);
-	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, (u64)2 << 20, 0), -EINPROGRESS);
+	assert_waits_for_room(caller_ask(&c, WIRE_HOLD, id, (u64)2 << 20, 0), since);
 	fuse_end();
-	fd = caller_hold(&c, &service, id, (u64)2 << 20, 0);
+	assert_true(WAIT_UNTIL((fd = caller_hold(&c, &service, id, (u64)2 << 20, 0)) !=
+	                       -ENOSPC));
 	assert_true(caller_holds_pattern(fd, 2, 1, (u64)2 << 20, (u64)2 << 20));
 	close(fd);
 	assert_int_equal(caller_stat(&c).holds_read, 1);

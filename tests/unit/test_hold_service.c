@@ -29,6 +29,8 @@
 #define TEST_SECONDS 120
 #define MIB ((u64)1 << 20)
 #define PAGE 4096u
+/* How long a range that was just read stays (lib/service/hold_table.c). */
+#define FRESH_NS ((u64)1000000000)
 
 /* A service with room for holds of so many bytes. */
 static void serve(struct test_service *service, const char *name, u64 hold_bytes)
@@ -134,7 +136,8 @@ static void hold_just_read_waits_for_its_program(void **state)
 	char path[FIXTURE_PATH_BYTES];
 	struct test_service service;
 	struct wire_caller a, b;
-	u64 id, number;
+	u64 id, number, begun;
+	int err;
 
 	serve(&service, "fresh", 2 * MIB);
 	pattern_file_make(path, "fresh.bin", 1, 1, 4 * MIB);
@@ -142,14 +145,20 @@ static void hold_just_read_waits_for_its_program(void **state)
 	caller_hello(&b, &service);
 	id = caller_open(&a, path);
 	caller_open(&b, path);
+	begun = host_now_ns();
 	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 0, 2 * MIB), -EINPROGRESS);
 	number = a.reply.hold.number;
 	assert_int_equal(caller_wait_settled(&service, number), 0);
-	assert_int_equal(caller_ask(&b, WIRE_HOLD, id, 2 * MIB, 2 * MIB), -ENOSPC);
-	assert_int_equal(caller_ask(&a, WIRE_HOLD, id, 0, 2 * MIB), 0);
-	assert_int_equal(a.reply.hold.number, number);
-	close(a.fds[0]);
-	close(caller_hold(&b, &service, id, 2 * MIB, 2 * MIB));
+	err = caller_ask(&b, WIRE_HOLD, id, 2 * MIB, 2 * MIB);
+	/* It does so for a second, which may be over on a loaded machine. */
+	if (host_now_ns() - begun < FRESH_NS)
+		assert_int_equal(err, -ENOSPC);
+	if (err == -ENOSPC) {
+		close(caller_hold(&a, &service, id, 0, 2 * MIB));
+		if (host_now_ns() - begun < FRESH_NS)
+			assert_int_equal(a.reply.hold.number, number);
+		close(caller_hold(&b, &service, id, 2 * MIB, 2 * MIB));
+	}
 	close(a.socket);
 	close(b.socket);
 	assert_int_equal(test_service_stop(&service), 0);
@@ -484,7 +493,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(hold_file_changed_old_stands_new_is_read),
 		cmocka_unit_test(hold_asked_for_twice_stays),
 		cmocka_unit_test(hold_writer_comes_while_read_estale_then_new_bytes),
-		cmocka_unit_test(hold_writer_comes_at_any_moment_estale_then_given_back),
+		cmocka_unit_test(
+			hold_writer_comes_at_any_moment_estale_then_given_back),
 		cmocka_unit_test(hold_passed_on_stays_charged),
 		cmocka_unit_test(hold_many_wait_all_answered),
 	};

@@ -224,9 +224,14 @@ static void move_in_full_cache_evicts_nothing(void **state)
 	bed.service.options.barrier = SERVICE_BARRIER_LIGHT;
 	make_end(CACHE_BLOCKS);
 	test_bed_fill(&bed);
-	assert_true(WAIT_UNTIL(
-		(settled(tiers), tiers[0].free_frames + tiers[1].free_frames > 0)));
-	evicted = test_service_stat(bed.lodic).evicted;
+	/* And no more are on their way: a fence takes 16 ms. */
+	assert_true(WAIT_UNTIL(({
+		evicted = test_service_stat(bed.lodic).evicted;
+		fixture_pause_us(100000);
+		settled(tiers);
+		tiers[0].free_frames + tiers[1].free_frames > 0 &&
+			test_service_stat(bed.lodic).evicted == evicted;
+	})));
 	for (u32 round = 0; round < 20; round++) {
 		assert_int_equal(move_to(LOOK_TIER_SLOW), 0);
 		settled(tiers);
