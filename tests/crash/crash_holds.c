@@ -252,15 +252,16 @@ static void herd_checkpoint(struct herd *h)
 	pid = service_pid();
 	for (u32 i = 0; i < NR_HOLDERS; i++)
 		herd_kill(h, i);
-	(void)WAIT_UNTIL(hold_watch_stat(common->world.socket, &stat, &pid) != 0 ||
-	                 stat.hold_used_bytes == 0);
-	REQUIRE(stat.hold_used_bytes == 0, "%llu bytes in use by the dead",
+	/* The sampler may have stopped the service just now. */
+	REQUIRE(WAIT_UNTIL(hold_watch_stat(common->world.socket, &stat, &pid) == 0 &&
+	                   stat.hold_used_bytes == 0),
+	        "%llu bytes in use by the dead",
 	        (unsigned long long)stat.hold_used_bytes);
-	REQUIRE(hold_watch_drop(common->world.socket) == 0, "not dropped");
-	(void)WAIT_UNTIL(hold_watch_stat(common->world.socket, &stat, &pid) != 0 ||
-	                 stat.hold_bytes == 0);
-	REQUIRE(stat.hold_bytes == 0 && stat.holds == 0, "%llu bytes, %llu holds left",
-	        (unsigned long long)stat.hold_bytes, (unsigned long long)stat.holds);
+	REQUIRE(WAIT_UNTIL(hold_watch_drop(common->world.socket) == 0), "not dropped");
+	REQUIRE(WAIT_UNTIL(hold_watch_stat(common->world.socket, &stat, &pid) == 0 &&
+	                   stat.hold_bytes == 0 && stat.holds == 0),
+	        "%llu bytes, %llu holds left", (unsigned long long)stat.hold_bytes,
+	        (unsigned long long)stat.holds);
 	REQUIRE(hold_watch_memory(pid, &memory) && memory.nr == 0, "%u memfds left",
 	        memory.nr);
 	/* The sampler comes and goes. */

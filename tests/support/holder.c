@@ -147,8 +147,10 @@ static void holder_attach(struct holder *h)
 		                               .idle_exit_ms = IDLE_MS };
 	int err;
 
-	/* The service that the call starts, or finds, may be killed at once. */
-	while ((err = lodic_attach(&options, &h->lodic)) == -ECONNRESET)
+	/* The service that the call starts, or finds, may be killed at once. Or the sampler has
+	 * stopped it, and gets no CPU. */
+	while ((err = lodic_attach(&options, &h->lodic)) == -ECONNRESET ||
+	       err == -ETIMEDOUT)
 		bump(&h->life->progress);
 	REQUIRE(err == 0, "not attached: %s", strerror(-err));
 }
@@ -183,7 +185,7 @@ static void holder_look(struct holder *h, struct held *held, const void *data,
 static bool is_named(int err)
 {
 	return err == -ENODATA || err == -ENOSPC || err == -ESTALE || err == -EAGAIN ||
-	       err == -ECONNRESET;
+	       err == -ECONNRESET || err == -ETIMEDOUT;
 }
 
 /* 1: there are bytes to look at. */
@@ -340,8 +342,8 @@ static void holder_pass_on(struct holder *h, struct held *held)
 	if (bytes == 0)
 		return;
 	fd = lodic_hold_fd(held->hold, &at);
-	REQUIRE(fd >= 0 || fd == -ESTALE || fd == -ECONNRESET, "an unnamed error: %s",
-	        strerror(-fd));
+	REQUIRE(fd >= 0 || fd == -ESTALE || fd == -ECONNRESET || fd == -ETIMEDOUT,
+	        "an unnamed error: %s", strerror(-fd));
 	if (fd < 0)
 		return;
 	map = mmap(NULL, (u64)at + bytes, PROT_READ, MAP_SHARED, fd, 0);
