@@ -56,8 +56,9 @@
 #include "lodic/lodic.h"
 
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
- * an arena or of a context's memory (core/cache/arena.h) changes. */
-#define WIRE_VERSION 12u
+ * an arena or of a context's memory (core/cache/arena.h) changes. The same when a word there
+ * comes to mean something else. */
+#define WIRE_VERSION 13u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
