@@ -145,7 +145,8 @@ static inline void count_frozen_word_thaw(u64 *word)
 		host_store_release(word, COUNT_LIVE_BIT);
 	else
 		before = host_fetch_add(word, COUNT_LIVE_BIT); /* W2 */
-	CHECK(!(before & COUNT_LIVE_BIT), "thaw of what is frozen");
+	(void)before;
+	DCHECK(!(before & COUNT_LIVE_BIT), "thaw of what is frozen");
 }
 
 static inline u64 count_frozen_word_sum(const u64 *word)
