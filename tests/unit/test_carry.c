@@ -294,17 +294,18 @@ static void carry_frames_move_meanwhile_walk_goes_on(void **state)
 	bed_free(&b);
 }
 
-/* A worker that waits until it may go on. */
+/* A worker that waits until it may go on, or for so long. */
 struct stuck {
 	struct worker_job job;
 	u64 *go_on;
+	u64 until_ns;
 };
 
 static void stuck_work(struct worker_job *job)
 {
 	struct stuck *stuck = (struct stuck *)job;
 
-	while (!host_load_acquire(stuck->go_on))
+	while (!host_load_acquire(stuck->go_on) && host_now_ns() < stuck->until_ns)
 		fixture_pause_us(1000);
 }
 
@@ -317,6 +318,21 @@ static void stuck_done(struct service *s, struct worker_job *job)
 	free(job);
 }
 
+static void workers_stick(struct bed *b, u64 *go_on, u64 ns)
+{
+	for (u32 i = 0; i < WORKERS_MOST; i++) {
+		struct stuck *stuck = calloc(1, sizeof(*stuck));
+
+		assert_non_null(stuck);
+		stuck->job =
+			(struct worker_job){ .work = stuck_work, .done = stuck_done };
+		stuck->go_on = go_on;
+		stuck->until_ns = host_now_ns() + ns;
+		assert_int_equal(worker_do(b->s, &stuck->job), 0);
+		nr_stuck++;
+	}
+}
+
 /* No worker is free for the file. The resize goes on without it, and in time. */
 static void carry_file_does_not_answer_stays_behind(void **state)
 {
@@ -326,15 +342,7 @@ static void carry_file_does_not_answer_stays_behind(void **state)
 	(void)state;
 	bed_make(&b, 400);
 	bed_fill(&b, 0);
-	for (u32 i = 0; i < WORKERS_MOST; i++) {
-		struct stuck *stuck = calloc(1, sizeof(*stuck));
-
-		stuck->job =
-			(struct worker_job){ .work = stuck_work, .done = stuck_done };
-		stuck->go_on = &go_on;
-		assert_int_equal(worker_do(b.s, &stuck->job), 0);
-		nr_stuck++;
-	}
+	workers_stick(&b, &go_on, 100000 * NS_PER_MS);
 	since = host_now_ns();
 	bed_carry_files(&b);
 	assert_true(host_now_ns() - since < 15000 * NS_PER_MS);
@@ -343,6 +351,25 @@ static void carry_file_does_not_answer_stays_behind(void **state)
 	assert_int_equal(nr_cached(b.to), 0);
 	host_store_release(&go_on, 1);
 	/* They look at it, and the end would not wait for a late one. */
+	assert_true(WAIT_UNTIL((worker_done(b.s), nr_stuck == 0)));
+	bed_free(&b);
+}
+
+/* A local file's worker is late. The file has come along all the same. */
+static void carry_worker_is_late_file_comes(void **state)
+{
+	u64 go_on = 0;
+	struct bed b;
+
+	(void)state;
+	bed_make(&b, 400);
+	for (u32 i = 0; i < BLOCKS; i++)
+		bed_fill(&b, i);
+	workers_stick(&b, &go_on, 800 * NS_PER_MS);
+	bed_carry_files(&b);
+	bed_carry_blocks(&b);
+	for (u32 i = 0; i < BLOCKS; i++)
+		assert_true(bed_has(&b, i));
 	assert_true(WAIT_UNTIL((worker_done(b.s), nr_stuck == 0)));
 	bed_free(&b);
 }
@@ -358,6 +385,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(carry_second_round_takes_what_is_new),
 		cmocka_unit_test(carry_frames_move_meanwhile_walk_goes_on),
 		cmocka_unit_test(carry_file_does_not_answer_stays_behind),
+		cmocka_unit_test(carry_worker_is_late_file_comes),
 	};
 
 	fixture_begin(argc, argv, NULL);

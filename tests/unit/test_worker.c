@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* lib/service/worker.h: the end of a service while a job is under way. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/service/worker.h"
+#include "tests/support/cache_fixture.h"
+
+#define NR_JOBS 2u
+#define MADE_BYTES 100u
+
+/* Each goes on when it may, and makes something that done() would free. */
+struct late {
+	struct worker_job job;
+	u64 *go_on, *nr_made;
+	void *made;
+};
+
+static void late_work(struct worker_job *job)
+{
+	struct late *late = (struct late *)job;
+
+	while (!host_load_acquire(late->go_on))
+		fixture_pause_us(1000);
+	late->made = malloc(MADE_BYTES);
+	host_fetch_add(late->nr_made, 1);
+}
+
+static void late_done(struct service *s, struct worker_job *job)
+{
+	(void)s;
+	(void)job;
+	abort(); /* the end has not waited for it */
+}
+
+/* Not inlined: its stack must not keep a job within reach. */
+static void __attribute__((noinline)) service_begins_and_ends(u64 *go_on, u64 *nr_made)
+{
+	struct service *s = calloc(1, sizeof(*s));
+
+	REQUIRE(s && worker_start(s) == 0, "no workers");
+	for (u32 i = 0; i < NR_JOBS; i++) {
+		struct late *late = calloc(1, sizeof(*late));
+
+		REQUIRE(late, "no memory");
+		late->job = (struct worker_job){ .work = late_work, .done = late_done };
+		late->go_on = go_on;
+		late->nr_made = nr_made;
+		REQUIRE(worker_do(s, &late->job) == 0, "not begun");
+	}
+	worker_stop(s);
+	free(s);
+}
+
+/* AddressSanitizer looks for leaks at a process's exit(). */
+static void end_with_jobs_under_way_does_not_wait_nothing_leaks(void **state)
+{
+	static u64 go_on, nr_made;
+	pid_t pid = fixture_fork();
+
+	(void)state;
+	if (pid == 0) {
+		service_begins_and_ends(&go_on, &nr_made);
+		REQUIRE(host_load_acquire(&nr_made) == 0, "it has waited");
+		host_store_release(&go_on, 1);
+		REQUIRE(WAIT_UNTIL(host_load_acquire(&nr_made) == NR_JOBS), "stuck");
+		fixture_pause_us(100000); /* the threads end */
+		exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(end_with_jobs_under_way_does_not_wait_nothing_leaks),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	return cmocka_run_group_tests_name("worker", tests, NULL, NULL);
+}
