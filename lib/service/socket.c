@@ -83,8 +83,13 @@ int socket_lock(struct service *s, const char **ret_why)
 			return err == -ELOOP || err == -EISDIR ? -EEXIST : err;
 		}
 		err = socket_take_lock(s, ret_why);
-		if (!err && socket_lock_is_current(s))
-			return socket_sign_lock(s);
+		if (!err && socket_lock_is_current(s)) {
+			err = socket_sign_lock(s);
+			if (err)
+				*ret_why = service_why("%s cannot be written: %s",
+				                       s->lock_path, strerror(-err));
+			return err;
+		}
 		service_close(&s->lock);
 		if (err)
 			return err;
