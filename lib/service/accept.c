@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Programs that connect. Only the main thread comes here. */
+/*
+ * Programs that connect, and those that do so and never ask. Only the main thread comes here.
+ *
+ * accept4(2) takes a descriptor before it looks whether anybody waits. So when descriptors are
+ * short its error says nothing about that, and only a try with the spare one does. While nothing
+ * helps, the listening socket is not watched, because it would wake the loop without end. The
+ * next tick watches it again: what was short may be there then, and nobody would tell.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +18,26 @@
 #include "lib/service/accept.h"
 #include "lib/service/client.h"
 #include "lib/service/domain.h"
+#include "lib/service/files.h"
+#include "lib/service/holds.h"
 #include "lib/service/socket.h"
+
+/* How many connections a turn takes: 10 us each. */
+#define ACCEPTS_PER_TURN 64u
+/* A program that has connected asks at once, and the library waits 2 s for the answer. A stopped
+ * program may be later than this: it finds that the service has hung up, and connects again. */
+#define UNASKED_NS (10000 * NS_PER_MS)
+/* How many such a tick hangs up on: 40 us each. */
+#define DROPS_PER_TICK 64u
+
+/* The log hears of it at the next tick. */
+static bool accept_lets_in(struct service *s, struct client *c)
+{
+	if (domain_enter(s, c) == 0)
+		return true;
+	s->nr_turned_away++;
+	return false;
+}
 
 static void accept_add(struct service *s, int socket)
 {
@@ -30,39 +56,122 @@ static void accept_add(struct service *s, int socket)
 	c->newest = c->reap_at = FRAME_NONE;
 	c->socket_source = (struct source){ SOURCE_CLIENT, c };
 	c->process_source = (struct source){ SOURCE_PROCESS, c };
-	if (service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
+	c->pid = peer.pid;
+	c->uid = peer.uid;
+	c->foreign = foreign;
+	if (!accept_lets_in(s, c)) {
 		close(socket);
 		free(c);
 		return;
 	}
-	c->pid = peer.pid;
-	c->uid = peer.uid;
-	c->foreign = foreign;
+	if (service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
+		domain_leave(s, c);
+		close(socket);
+		free(c);
+		return;
+	}
 	c->since_ns = host_now_ns();
 	c->serial = ++s->last_serial;
 	c->next = s->clients;
 	s->clients = c;
+	s->nr_unasked++;
+}
+
+static int accept_open_spare(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* No descriptor is left: hangs up on the next program by the spare one. So nobody waits for
+ * what may never come, and a program that tries again finds what files have let go. 0 or
+ * -errno; -EAGAIN: nobody waits. */
+static int accept_hang_up(struct service *s)
+{
+	int socket, err;
+
+	files_spare_descriptors(s);
+	holds_spare_descriptors(s);
+	if (s->spare < 0)
+		return -EMFILE;
+	service_close(&s->spare);
+	socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	err = socket < 0 ? -errno : 0;
+	service_close(&socket);
+	s->spare = accept_open_spare();
+	return err;
+}
+
+/* Nobody is let in until the next tick. */
+static void accept_pause(struct service *s)
+{
+	s->accept_paused = service_watch_again(s, s->listening, 0,
+	                                       &s->sources[SOURCE_LISTEN]) == 0;
 }
 
 void accept_clients(struct service *s)
 {
-	int socket;
-
-	for (;;) {
-		socket =
+	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
+		int socket =
 			accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (socket >= 0) {
+		int err = socket < 0 ? -errno : 0;
+
+		if (!err)
 			accept_add(s, socket);
-			continue;
+		if (err == -EMFILE || err == -ENFILE) {
+			err = accept_hang_up(s);
+			left = 1; /* one a turn: what files let go is for the next */
 		}
-		if (errno == ECONNABORTED || errno == EINTR)
-			continue;
-		if ((errno != EMFILE && errno != ENFILE) || s->spare < 0)
+		if (err == -EAGAIN)
 			return;
-		/* No descriptor is left: hang up on the program, instead of spinning. */
-		service_close(&s->spare);
-		socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC);
-		service_close(&socket);
-		s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (err && err != -ECONNABORTED && err != -EINTR) {
+			accept_pause(s);
+			return;
+		}
 	}
+}
+
+/* What the program has sent may wait behind other work of the service's. */
+static bool accept_has_asked(const struct client *c)
+{
+	char byte;
+
+	return recv(c->socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+	       errno != EAGAIN;
+}
+
+static void accept_drop_unasked(struct service *s)
+{
+	u64 now = host_now_ns();
+	u32 left = DROPS_PER_TICK;
+
+	if (s->nr_unasked == 0)
+		return;
+	for (struct client *c = s->clients; c && left > 0; c = c->next) {
+		if (c->asked || c->socket < 0 || now - c->since_ns < UNASKED_NS ||
+		    accept_has_asked(c))
+			continue;
+		client_hang_up(s, c);
+		left--;
+	}
+}
+
+void accept_tick(struct service *s)
+{
+	if (s->nr_turned_away > 0)
+		service_say(s, SERVICE_WARNING, "turned_away",
+		            "%u programs found no room: %u connections are there",
+		            s->nr_turned_away, s->nr_connections);
+	s->nr_turned_away = 0;
+	if (s->spare < 0)
+		s->spare = accept_open_spare();
+	if (s->accept_paused)
+		s->accept_paused = service_watch_again(s, s->listening, EPOLLIN,
+		                                       &s->sources[SOURCE_LISTEN]) != 0;
+	accept_drop_unasked(s);
+}
+
+bool accept_wants_ticks(const struct service *s)
+{
+	return s->accept_paused || s->nr_unasked > 0 || s->nr_turned_away > 0 ||
+	       s->spare < 0;
 }

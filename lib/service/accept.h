@@ -4,8 +4,13 @@
 
 #include "lib/service/state.h"
 
-/* Makes a client of each program that waits for a connection. One that may not look at the service
- * is hung up on. */
+/* Makes a client of each program that waits for a connection, of some in a turn. One that may not
+ * look at the service is hung up on, and so is one for which there is no room. */
 void accept_clients(struct service *s);
+/* The main loop calls it now and then. It hangs up on programs that have asked for nothing in 10 s.
+ * After a shortage it lets others in again. */
+void accept_tick(struct service *s);
+/* Is there anything for which the loop must not sleep without end? */
+bool accept_wants_ticks(const struct service *s);
 
 #endif

@@ -104,6 +104,8 @@ static void client_bury(struct service *s, struct client *c)
 {
 	service_close(&c->process);
 	c->gone = true;
+	s->nr_unasked -= !c->asked;
+	domain_leave(s, c);
 	if (!c->greeted)
 		return;
 	service_say(s, SERVICE_DEBUG, "detached", "process %d has left", c->pid);
@@ -563,6 +565,8 @@ static bool client_serve_one(struct service *s, struct client *c)
 		client_hang_up(s, c);
 		return false;
 	}
+	s->nr_unasked -= !c->asked;
+	c->asked = true;
 	/* A request of another length is of another version. One whose descriptor is lost was for
 	 * a file, and the service has room for no more of those. */
 	x.reply.error = err == -EMFILE ? -ENFILE

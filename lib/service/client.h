@@ -14,7 +14,8 @@ struct client {
 	u64 since_ns;
 	int pid; /* as the service sees it; 0: it cannot */
 	u32 uid;
-	bool foreign; /* of a group's service: another user's (domain.h) */
+	bool foreign;             /* of a group's service: another user's (domain.h) */
+	struct domain_user *user; /* that it counts for; NULL: none, as it is gone */
 	/* A group's programs must not share this: one could make the others wait at it. -1: it has
 	 * that which all share. */
 	int wake;
@@ -23,6 +24,7 @@ struct client {
 	bool greeted;
 	bool moved; /* greeted by the service before: what it opens would be for that one */
 	bool gone;  /* to be freed once its files are closed and no event can name it */
+	bool asked; /* for anything, ever */
 	bool waits; /* for sync */
 	struct fill_sync sync;
 	u64 stat_wanted;         /* waits for this count (stat.h); 0: it does not */

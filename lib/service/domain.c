@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/xattr.h>
 
@@ -16,6 +17,13 @@
 /* No user of a group has more than this part of what all can have. Our choice: two users can never
  * keep a third one out of more than that, and one alone has enough. */
 #define DOMAIN_PART 2u
+
+/* Connections have at most this part of the descriptors. Our choice: files and contexts have the
+ * other half. */
+#define CONNECTIONS_PART 2u
+/* A connection has a socket and its program's pidfd; in a group a wake-up of its own, too. */
+#define CONNECTION_FDS 2u
+#define CONNECTION_FDS_OF_GROUP 3u
 
 #define READ_BIT 4u
 #define SEARCH_BIT 1u
@@ -149,6 +157,80 @@ bool domain_has_files(const struct service *s, const struct client *c)
 	for (const struct client *other = s->clients; other; other = other->next)
 		nr += domain_is_same_user(other, c) ? other->opens.nr : 0;
 	return nr >= s->shape.nr_files / DOMAIN_PART;
+}
+
+/* How many connections one user has. */
+struct domain_user {
+	struct domain_user *next;
+	u32 uid;
+	u32 nr;
+};
+
+static u64 domain_most_connections(const struct service *s)
+{
+	u32 each = s->options.for_group ? CONNECTION_FDS_OF_GROUP : CONNECTION_FDS;
+	struct rlimit limit;
+
+	/* The limit may change while the service runs. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return UINT64_MAX;
+	return limit.rlim_cur / CONNECTIONS_PART / each;
+}
+
+static struct domain_user *domain_find_user(const struct service *s, u32 uid)
+{
+	struct domain_user *u = s->users;
+
+	while (u && u->uid != uid)
+		u = u->next;
+	return u;
+}
+
+/* In a group nobody gets another connection who has as many as are free. So one user has half of
+ * them at most, and the next one half of the rest. */
+int domain_enter(struct service *s, struct client *c)
+{
+	const struct domain_user *u = domain_find_user(s, c->uid);
+	u64 most = domain_most_connections(s);
+	u64 mine = u && s->options.for_group ? u->nr : 0;
+
+	if (s->nr_connections >= most || mine >= most - s->nr_connections)
+		return -EUSERS;
+	return domain_count(s, c);
+}
+
+int domain_count(struct service *s, struct client *c)
+{
+	struct domain_user *u = domain_find_user(s, c->uid);
+
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return -ENOMEM;
+		u->uid = c->uid;
+		u->next = s->users;
+		s->users = u;
+	}
+	u->nr++;
+	s->nr_connections++;
+	c->user = u;
+	return 0;
+}
+
+void domain_leave(struct service *s, struct client *c)
+{
+	struct domain_user **at = &s->users, *u = c->user;
+
+	if (!u)
+		return;
+	c->user = NULL;
+	s->nr_connections--;
+	if (--u->nr > 0)
+		return;
+	while (*at != u) /* a user that is counted is in the list */
+		at = &(*at)->next;
+	*at = u->next;
+	free(u);
 }
 
 u64 domain_pins_left(const struct service *s, const struct client *c)

@@ -31,6 +31,13 @@ int domain_account(const struct service *s, const struct client *c);
 /* Does the user of this program have as much as one user may, of a group's service? */
 bool domain_has_contexts(const struct service *s, const struct client *c);
 bool domain_has_files(const struct service *s, const struct client *c);
+/* Counts a new connection of c's user. -EUSERS: all connections, or the user's, are as many as they
+ * may be. -ENOMEM. */
+int domain_enter(struct service *s, struct client *c);
+/* The same for one that is there already. -ENOMEM. */
+int domain_count(struct service *s, struct client *c);
+/* The connection counts no more. */
+void domain_leave(struct service *s, struct client *c);
 /* How many blocks may this user's contexts still pin? */
 u64 domain_pins_left(const struct service *s, const struct client *c);
 

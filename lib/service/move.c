@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 
 #include "lib/service/client.h"
+#include "lib/service/domain.h"
 #include "lib/service/fill.h"
 #include "lib/service/hold_move.h"
 #include "lib/service/hold_table.h"
@@ -48,21 +49,28 @@ static struct client *move_client(struct service *old, struct service *s,
 	c->newest = c->reap_at = FRAME_NONE;
 	c->socket_source = (struct source){ SOURCE_CLIENT, c };
 	c->process_source = (struct source){ SOURCE_PROCESS, c };
+	c->uid = from->uid;
+	if (domain_count(s, c) != 0) {
+		free(c);
+		return NULL;
+	}
 	if (service_watch(s, c->socket, EPOLLIN, &c->socket_source) != 0 ||
 	    (c->process >= 0 &&
 	     service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)) {
+		domain_leave(s, c);
 		free(c);
 		return NULL;
 	}
 	from->socket = from->process = -1;
 	old->nr_silent++;
 	c->pid = from->pid;
-	c->uid = from->uid;
 	c->foreign = from->foreign;
 	c->wake = -1;
 	c->since_ns = from->since_ns;
 	c->serial = from->serial;
 	c->greeted = c->moved = from->greeted;
+	c->asked = from->asked;
+	s->nr_unasked += !c->asked;
 	s->nr_clients += c->greeted;
 	move_waiting(s, c, from);
 	return c;

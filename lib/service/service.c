@@ -362,6 +362,7 @@ static int service_patience(struct service *s)
 {
 	u64 now = host_now_ns();
 	u64 idle_end = s->idle_since_ns + s->options.idle_exit_ms * NS_PER_MS;
+	u64 alone = s->accept_paused ? TICK_MS : TICK_ALONE_MS;
 	u64 left;
 
 	if (s->nr_clients > 0 || s->resize)
@@ -372,10 +373,11 @@ static int service_patience(struct service *s)
 			return 0;
 		}
 		left = (idle_end - now) / NS_PER_MS + 1;
-		return (int)(left < TICK_ALONE_MS ? left : TICK_ALONE_MS);
+		return (int)(left < alone ? left : alone);
 	}
-	return s->nr_held > 0 || s->nr_orphans > 0 || holds_any(s) || s->options.alive
-	               ? (int)TICK_ALONE_MS
+	return s->nr_held > 0 || s->nr_orphans > 0 || holds_any(s) ||
+	                       s->options.alive || accept_wants_ticks(s)
+	               ? (int)alone
 	               : -1;
 }
 
@@ -419,6 +421,7 @@ void service_turn(struct service *s)
 	files_tick(s);
 	holds_tick(s);
 	worker_tick(s);
+	accept_tick(s);
 	client_tick(s);
 	sweep_tick(s);
 	evict_tick(s);

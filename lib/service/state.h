@@ -294,10 +294,15 @@ struct service {
 	struct source sources[NR_SOURCES];
 
 	struct client *clients;
-	u32 nr_clients; /* that are attached; those who only ask do not count */
-	u32 nr_silent;  /* of all: the other side of the socket is closed */
-	u32 nr_reaping; /* of these: there are contexts to ask about */
-	u32 nr_waiting; /* requests that are answered when their work is done */
+	u32 nr_clients;     /* that are attached; those who only ask do not count */
+	u32 nr_silent;      /* of all: the other side of the socket is closed */
+	u32 nr_reaping;     /* of these: there are contexts to ask about */
+	u32 nr_waiting;     /* requests that are answered when their work is done */
+	u32 nr_connections; /* clients that are not gone */
+	u32 nr_unasked;     /* of these: they have not asked for anything yet */
+	u32 nr_turned_away; /* since the last tick: there was no room for them */
+	struct domain_user *users; /* whose they are (domain.c) */
+	bool accept_paused;        /* the listening socket is not watched (accept.c) */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;
