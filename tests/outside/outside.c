@@ -37,19 +37,24 @@ static void mounts_end(void)
 		umount2(mounts.at[--mounts.nr], MNT_DETACH);
 }
 
-void outside_begin(int argc, char **argv)
+void outside_begin_with(int argc, char **argv, const struct fixture_option *options)
 {
 	bool alone = geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
 	             mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 	char folder[FIXTURE_PATH_BYTES];
 
-	fixture_begin(argc, argv, NULL);
+	fixture_begin(argc, argv, options);
 	mounts.owner = getpid();
 	atexit(mounts_end); /* before the fixture removes the folder */
 	if (!alone)
 		fixture_skip("needs root, and the right to mount");
 	fixture_path(folder, ".");
 	REQUIRE(chmod(folder, 0711) == 0, "%s", strerror(errno));
+}
+
+void outside_begin(int argc, char **argv)
+{
+	outside_begin_with(argc, argv, NULL);
 }
 
 void outside_folder(char path[FIXTURE_PATH_BYTES], const char *name)

@@ -14,6 +14,8 @@
 /* Enters the namespace and begins the fixture, whose folder others may enter. Skips the test
  * without root, and in a container that may not mount. */
 void outside_begin(int argc, char **argv);
+/* The same with options, as for fixture_begin(). */
+void outside_begin_with(int argc, char **argv, const struct fixture_option *options);
 /* Makes the folder name and gives its path. */
 void outside_folder(char path[FIXTURE_PATH_BYTES], const char *name);
 /* mount(2). The test fails when this fails. */

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What runs out comes back. Each kind of shortage is driven to its end, so that the service has to
+ * refuse something, and is then over. The first program that comes after that must be served. In
+ * the end the service has as many descriptors and contexts, and as much memory, as after its
+ * start.
+ *
+ *     outside_exhaustion [--rounds N] [--kind NAME] --lodic PROGRAM
+ *
+ * One service meets all kinds of `kinds`, one after the other, in each round. Another kind is one
+ * row there, and a function of shortage.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "lib/wire.h"
+#include "tests/outside/shortage.h"
+
+#define BLOCK LODIC_BLOCK_BYTES
+/* The allocator of the service's C library keeps some. Our choice: less than one connection leaked
+ * a round would take in 100 rounds. */
+#define MEMORY_SLACK_KIB 512u
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+static struct {
+	u64 rounds;
+	const char *kind, *lodic;
+} wanted = { .rounds = 3 };
+
+/* What the service had when it had served one program. */
+static struct {
+	u64 memory_kib;
+	u32 descriptors;
+} first;
+
+/* The number behind this name in /proc/PID/status. */
+static u64 status_number(pid_t pid, const char *name)
+{
+	char path[64], line[256];
+	u64 number = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "r");
+	REQUIRE(f, "%s: %s", path, strerror(errno));
+	while (fgets(line, sizeof(line), f))
+		if (strncmp(line, name, strlen(name)) == 0)
+			number = strtoull(line + strlen(name), NULL, 10);
+	fclose(f);
+	return number;
+}
+
+struct kind {
+	const char *name;
+	u64 (*run)(void);
+	bool processes; /* not under a sanitizer, which needs memory of its own */
+	u64 nr, most_ns, all_ns;
+};
+
+static struct kind kinds[] = {
+	{ .name = "descriptors-none", .run = shortage_descriptors_none },
+	{ .name = "descriptors-few", .run = shortage_descriptors_few },
+	{ .name = "memory-mapped", .run = shortage_memory_mapped, .processes = true },
+	{ .name = "memory-shared", .run = shortage_memory_shared },
+	{ .name = "contexts", .run = shortage_contexts },
+	{ .name = "connections-idle", .run = shortage_connections_idle },
+	{ .name = "connections-readers", .run = shortage_connections_readers },
+	{ .name = "disk", .run = shortage_disk_full },
+};
+#define NR_KINDS (sizeof(kinds) / sizeof(*kinds))
+
+/* The service has what it had when it had served one program. */
+static void assert_all_is_back(const char *after)
+{
+	REQUIRE(WAIT_UNTIL_MS(test_service_stat(shortage_bed.lodic).contexts == 1,
+	                      SHORTAGE_MS),
+	        "after %s: %llu contexts", after,
+	        (unsigned long long)test_service_stat(shortage_bed.lodic).contexts);
+	REQUIRE(WAIT_UNTIL_MS(shortage_nr_descriptors(shortage_bed.service.pid) ==
+	                              first.descriptors,
+	                      SHORTAGE_MS),
+	        "after %s: %u descriptors, %u at first", after,
+	        shortage_nr_descriptors(shortage_bed.service.pid), first.descriptors);
+}
+
+static void kind_run(struct kind *k)
+{
+	u64 begun, took;
+
+	if ((wanted.kind && strcmp(wanted.kind, k->name) != 0) ||
+	    (SANITIZED && k->processes))
+		return;
+	begun = k->run();
+	REQUIRE(WAIT_UNTIL_MS(shortage_is_served(), SHORTAGE_MS),
+	        "after %s: not served", k->name);
+	took = host_now_ns() - begun;
+	shortage_limit(shortage_bed.service.pid, RLIMIT_NOFILE, RLIM_INFINITY);
+	assert_all_is_back(k->name);
+	k->nr++;
+	k->all_ns += took;
+	k->most_ns = took > k->most_ns ? took : k->most_ns;
+}
+
+static void assert_memory_is_back(void)
+{
+	u64 now_kib = status_number(shortage_bed.service.pid, "RssAnon:");
+
+	printf("%u descriptors and %llu KiB of its own memory; at first %llu KiB\n",
+	       shortage_nr_descriptors(shortage_bed.service.pid),
+	       (unsigned long long)now_kib, (unsigned long long)first.memory_kib);
+	REQUIRE(SANITIZED || now_kib <= first.memory_kib + MEMORY_SLACK_KIB,
+	        "%llu KiB of memory, %llu at first", (unsigned long long)now_kib,
+	        (unsigned long long)first.memory_kib);
+}
+
+/* A program that connects and never asks is hung up on; one that has asked may be idle. */
+static void assert_idle_ones_are_dropped(int unasked, int asked)
+{
+	REQUIRE(WAIT_UNTIL_MS(shortage_is_hung_up(unasked), SHORTAGE_MS),
+	        "a connection that never asks stays");
+	REQUIRE(!shortage_is_hung_up(asked), "one that is idle is hung up on");
+	REQUIRE(test_bed_reads_hit(&shortage_bed, 0), "the reader has lost its cache");
+	close(unasked);
+	close(asked);
+}
+
+static int asked_connect(void)
+{
+	const struct wire_request sync = { .version = WIRE_VERSION, .op = WIRE_SYNC };
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS], fd = shortage_connect(shortage_bed.service.socket);
+	u32 nr;
+
+	REQUIRE(fd >= 0 && wire_send(fd, &sync, sizeof(sync), NULL, 0) == 0,
+	        "not connected");
+	REQUIRE(WAIT_UNTIL(wire_receive(fd, &reply, sizeof(reply), fds, &nr) == 0),
+	        "no answer");
+	return fd;
+}
+
+/* Without readers the service ends by itself, also if a program waits that it cannot let in. */
+static void assert_idle_exit_in_a_shortage(void)
+{
+	struct test_service s;
+	int fd;
+
+	test_service_init(&s, "idle");
+	s.options.idle_exit_ms = 500;
+	REQUIRE(test_service_start(&s) == 0, "%s", s.why);
+	shortage_limit(s.pid, RLIMIT_NOFILE, SHORTAGE_NO_FDS);
+	fd = shortage_connect(s.socket);
+	REQUIRE(fixture_wait(s.pid) == 0, "it does not end");
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const struct fixture_option options[] = { { "--rounds", &wanted.rounds, NULL },
+		                                  { "--kind", NULL, &wanted.kind },
+		                                  { "--lodic", NULL, &wanted.lodic },
+		                                  { NULL, NULL, NULL } };
+	int unasked, asked;
+
+	outside_begin_with(argc, argv, options);
+	REQUIRE(wanted.lodic, "say --lodic PROGRAM");
+	shortage_limit(getpid(), RLIMIT_NOFILE, RLIM_INFINITY);
+	signal(SIGXFSZ,
+	       SIG_IGN); /* the service inherits it; `lodic serve` does the same */
+	test_bed_init(&shortage_bed, LODIC_LODIC);
+	test_bed_make(&shortage_bed, 4 * BLOCK);
+	fixture_need_leases(&shortage_bed.service, shortage_bed.path);
+	test_bed_fill(&shortage_bed);
+	first.descriptors = shortage_nr_descriptors(shortage_bed.service.pid);
+	REQUIRE(shortage_is_served(), "not served");
+	assert_all_is_back("the start");
+	first.memory_kib = status_number(shortage_bed.service.pid, "RssAnon:");
+	assert_idle_exit_in_a_shortage();
+	shortage_disk_begin(wanted.lodic);
+	for (u64 i = 0; i < wanted.rounds; i++)
+		for (u32 k = 0; k < NR_KINDS; k++)
+			kind_run(&kinds[k]);
+	for (u32 k = 0; k < NR_KINDS; k++)
+		if (kinds[k].nr > 0)
+			printf("%-20s %4llu times: served after %.1f ms, %.1f at most\n",
+			       kinds[k].name, (unsigned long long)kinds[k].nr,
+			       (double)kinds[k].all_ns / (double)kinds[k].nr / 1e6,
+			       (double)kinds[k].most_ns / 1e6);
+	unasked = shortage_connect(shortage_bed.service.socket);
+	asked = asked_connect();
+	shortage_disk_end();
+	assert_idle_ones_are_dropped(unasked, asked);
+	assert_all_is_back("all");
+	assert_memory_is_back();
+	test_bed_free(&shortage_bed);
+	return 0;
+}
