@@ -14,6 +14,8 @@ import mmap
 import os
 import pathlib
 import re
+import resource
+import select
 import shutil
 import signal
 import socket
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 LODIC, READER = map(os.path.abspath, sys.argv[1:3])
@@ -110,6 +113,11 @@ class Group(unittest.TestCase):
         process = self.serve("--group", str(GROUP), *words)
         self.assertIn("serving", process.stdout.readline())
         return process
+
+    def stat(self):
+        done = subprocess.run([LODIC, "stat", "--json", "-s", self.socket], check=True,
+                              stdout=subprocess.PIPE, text=True, timeout=SECONDS)
+        return json.loads(done.stdout)
 
     def file(self, name, mode, uid=ALICE, gid=GROUP, folder=None, text=SECRET):
         path = (folder or self.folder) / name
@@ -301,11 +309,6 @@ class Files(Group):
         self.addCleanup(program.kill)
         return program
 
-    def stat(self):
-        done = subprocess.run([LODIC, "stat", "--json", "-s", self.socket], check=True,
-                              stdout=subprocess.PIPE, text=True, timeout=SECONDS)
-        return json.loads(done.stdout)
-
     def test_programs_of_two_users_share_blocks_if_they_trust_the_service(self):
         self.served()
         path = self.file("data", 0o644, uid=0, text=os.urandom(1 << 20))
@@ -334,6 +337,48 @@ class Shares(Group):
                     taken += err == 0
             return [taken]
         self.assertEqual(as_user(ALICE, take), [512])
+
+    def idle(self, nr):
+        """Connects so many times, sends nothing, and returns those that the service lets in."""
+        sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(nr)]
+        for one in sockets:
+            one.settimeout(SECONDS)
+            one.connect(str(self.socket))
+        # The service takes them in their order.
+        with self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            self.attached()
+        poll = select.poll()
+        for one in sockets:
+            poll.register(one, 0)
+        gone = {fd for fd, _ in poll.poll(0)}
+        return [one for one in sockets if one.fileno() not in gone]
+
+    def test_one_user_leaves_connections_to_others(self):
+        # Half of the descriptors, three for each connection.
+        resource.prlimit(self.served().pid, resource.RLIMIT_NOFILE, (180, 180))
+        ours, theirs = os.pipe(), os.pipe()
+
+        def hold():
+            sockets = self.idle(40)
+            os.write(ours[1], b"x")
+            os.read(theirs[0], 1)
+            return [len(sockets)]
+
+        found = []
+        other = threading.Thread(target=lambda: found.extend(as_user(ALICE, hold)))
+        other.start()
+        self.addCleanup(other.join)
+        self.addCleanup(os.write, theirs[1], b"x")
+        self.assertTrue(select.select([ours[0]], [], [], SECONDS)[0])
+        self.assertEqual(as_user(BOB, lambda: [len(self.idle(40))]), [8])
+        self.assertEqual(as_user(BOB, lambda: [self.attached().ask(STAT)[0]]), [0])
+        self.assertEqual(self.stat()["clients"], 0)
+        os.write(theirs[1], b"x")
+        other.join()
+        self.assertEqual(found, [15])
+        deadline = time.monotonic() + SECONDS
+        while as_user(BOB, lambda: [len(self.idle(40))]) != [15]:
+            self.assertLess(time.monotonic(), deadline)
 
     def test_one_user_leaves_pins_to_others(self):
         self.served()

@@ -26,6 +26,8 @@
 /* The allocator of the service's C library keeps some. Our choice: less than one connection leaked
  * a round would take in 100 rounds. */
 #define MEMORY_SLACK_KIB 512u
+/* Longer than its deadlines together: what hangs here hangs for ever. */
+#define KIND_SECONDS 100u
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true
@@ -94,6 +96,15 @@ static void assert_all_is_back(const char *after)
 	        shortage_nr_descriptors(shortage_bed.service.pid), first.descriptors);
 }
 
+static const char *under_way = "start";
+
+/* What waits for a service that does not answer waits for ever. */
+static void hangs(int signal)
+{
+	(void)signal;
+	fixture_fail(__FILE__, __LINE__, "an answer", "%s hangs", under_way);
+}
+
 static void kind_run(struct kind *k)
 {
 	u64 begun, took;
@@ -101,6 +112,8 @@ static void kind_run(struct kind *k)
 	if ((wanted.kind && strcmp(wanted.kind, k->name) != 0) ||
 	    (SANITIZED && k->processes))
 		return;
+	under_way = k->name;
+	alarm(KIND_SECONDS);
 	begun = k->run();
 	REQUIRE(WAIT_UNTIL_MS(shortage_is_served(), SHORTAGE_MS),
 	        "after %s: not served", k->name);
@@ -176,6 +189,8 @@ int main(int argc, char **argv)
 	outside_begin_with(argc, argv, options);
 	REQUIRE(wanted.lodic, "say --lodic PROGRAM");
 	shortage_limit(getpid(), RLIMIT_NOFILE, RLIM_INFINITY);
+	signal(SIGALRM, hangs);
+	alarm(KIND_SECONDS);
 	signal(SIGXFSZ,
 	       SIG_IGN); /* the service inherits it; `lodic serve` does the same */
 	test_bed_init(&shortage_bed, LODIC_LODIC);
@@ -197,6 +212,8 @@ int main(int argc, char **argv)
 			       kinds[k].name, (unsigned long long)kinds[k].nr,
 			       (double)kinds[k].all_ns / (double)kinds[k].nr / 1e6,
 			       (double)kinds[k].most_ns / 1e6);
+	under_way = "end";
+	alarm(2 * KIND_SECONDS);
 	unasked = shortage_connect(shortage_bed.service.socket);
 	asked = asked_connect();
 	shortage_disk_end();
