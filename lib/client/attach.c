@@ -192,6 +192,7 @@ static int attach_first(struct lodic *lodic)
 	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
 	int err;
 
+	/* Each turn that does not return looks at one of the two deadlines. */
 	for (;;) {
 		retry_reset(&lodic->retry);
 		err = attach_wait(lodic);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/check.h"
@@ -143,6 +144,7 @@ static bool channel_spin(struct channel *c, u64 end_ns)
 
 static void channel_sleep(struct channel *c)
 {
+	const struct timespec pause = { .tv_nsec = NS_PER_MS };
 	struct pollfd wait = { .events = POLLIN };
 	u64 now, ms;
 
@@ -150,7 +152,9 @@ static void channel_sleep(struct channel *c)
 		wait.fd = c->socket;
 		now = host_now_ns();
 		ms = now < c->deadline_ns ? (c->deadline_ns - now) / NS_PER_MS + 1 : 0;
-		poll(&wait, 1, (int)(ms < MAX_POLL_MS ? ms : MAX_POLL_MS));
+		/* It fails at once in a program that has set RLIMIT_NOFILE to 0. */
+		if (poll(&wait, 1, (int)(ms < MAX_POLL_MS ? ms : MAX_POLL_MS)) < 0)
+			nanosleep(&pause, NULL);
 	}
 }
 

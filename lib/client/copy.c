@@ -101,6 +101,7 @@ static int copy_write(const struct copy *copy, int fd, off_t at)
 	u64 done = 0;
 	ssize_t n;
 
+	/* Ends: each turn writes something, or a signal has come. */
 	while (done < copy->bytes) {
 		n = pwrite(fd, copy->at + done, copy->bytes - done, at + (off_t)done);
 		if (n > 0)

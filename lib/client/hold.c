@@ -15,6 +15,9 @@
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 #define BUSY_PAUSE_NS 5000000
+/* How often a read of the file is tried again. A signal may have come. But a file system may also
+ * say EINTR or EAGAIN of its own will, and perhaps each time. Our choice. */
+#define READ_TRIES 100u
 /* How often the service may say that it reads the range. Only what is evicted or outdated in
  * between needs more than one. */
 #define MOST_ROUNDS 4u
@@ -130,6 +133,7 @@ static int hold_ask_service(struct lodic_hold *h, const struct claim *claim)
  * proof holds (S3), so a read that ends before the range does has met a change. */
 static int hold_read(const struct lodic_hold *h)
 {
+	u32 tries = READ_TRIES;
 	u64 done = 0;
 	ssize_t n;
 
@@ -138,8 +142,10 @@ static int hold_read(const struct lodic_hold *h)
 		          (off_t)(h->offset + done));
 		if (n == 0)
 			return HOLD_CHANGED;
-		if (n < 0 && errno != EINTR)
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return -errno;
+		if (n < 0 && --tries == 0) /* -EAGAIN would mean something else */
+			return -EIO;
 		if (n > 0)
 			done += (u64)n;
 	}

@@ -227,6 +227,7 @@ static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 	                                  prefetch_answered, ret_answer) == 0)
 		return 0;
 	channel_close(c, -ECONNRESET);
+	/* Ends when the service lets it in, or dies. It waits for the service in any case. */
 	while ((err = channel_connect(c, context->lodic->start.socket_path,
 	                              context->lodic->start.trusted)) == -EAGAIN &&
 	       segment_alive(segment))

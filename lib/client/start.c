@@ -135,7 +135,8 @@ static int start_spawn(struct start_child *child)
 	pid = clone(start_between, stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, child);
 	if (pid < 0)
 		child->error = errno;
-	/* Its exit signal is none, so that only a wait for such children finds it. */
+	/* Its exit signal is none, so that only a wait for such children finds it. All signals are
+	 * blocked: it ends when that process has, which does a handful of things. */
 	while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
 		;
 	start_block_signals(SIG_SETMASK, &old, NULL);

@@ -117,6 +117,7 @@ static ssize_t piece_read_some(struct hold_piece *p, u64 at)
 
 static int piece_read(struct hold_piece *p)
 {
+	u32 tries = READ_TRIES;
 	u64 at = 0;
 
 	/* What the page cache has is copied, as for frames (reads.c). */
@@ -124,8 +125,12 @@ static int piece_read(struct hold_piece *p)
 	while (at < p->length) {
 		ssize_t n = piece_read_some(p, at);
 
-		if (n == -EAGAIN || n == -EINTR)
-			continue;
+		/* To the program -EAGAIN would say that it has asked for too much. */
+		if (n == -EAGAIN || n == -EINTR) {
+			if (--tries > 0)
+				continue;
+			return -EIO;
+		}
 		if (n <= 0)
 			return n ? (int)n : -EIO; /* the file ends before its size */
 		at += (u64)n;

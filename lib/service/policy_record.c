@@ -19,6 +19,8 @@
 #define BUFFER_BYTES ((u64)64 << 20)
 #define WAKE_BYTES (BUFFER_BYTES / 64)
 #define END_S 2
+/* How often it writes a piece again that the file system has interrupted: no signal comes here. */
+#define WRITE_TRIES 16u
 
 struct policy_record {
 	pthread_mutex_t lock;
@@ -41,10 +43,12 @@ static void record_free(struct policy_record *r)
 
 static int record_write(int fd, const char *at, u64 bytes)
 {
+	u32 tries = WRITE_TRIES;
+
 	while (bytes > 0) {
 		ssize_t n = write(fd, at, bytes);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && errno == EINTR && --tries > 0)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;

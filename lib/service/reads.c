@@ -52,11 +52,12 @@ static int reads_fd(const struct held_file *f, bool direct)
 
 static int reads_now(int fd, const struct iovec *pieces, u32 nr, u64 first)
 {
+	u32 tries = READ_TRIES;
 	ssize_t n;
 
 	do
 		n = preadv(fd, pieces, (int)nr, (off_t)(first << BLOCK_SHIFT));
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && errno == EINTR && --tries > 0);
 	return n < 0 ? -errno : (int)n;
 }
 

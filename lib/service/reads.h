@@ -5,6 +5,11 @@
 
 #include "lib/service/state.h"
 
+/* How often the service tries a read again that its file system has interrupted. The threads that
+ * read take no signals, so that the file system says EINTR or EAGAIN of its own will, and perhaps
+ * each time. Our choice. */
+#define READ_TRIES 16u
+
 /* ended: a read of op has come back with so many bytes, or -errno. */
 int reads_init(struct service *s,
                void (*ended)(struct service *s, struct fill_op *op, int result));

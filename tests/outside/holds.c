@@ -35,7 +35,7 @@
 /* How long others wait for the memory of a cancelled range (lib/service/hold_table.c). */
 #define FRESH_NS ((u64)1000000000)
 
-enum fuse_mood { FUSE_GOOD, FUSE_EIO, FUSE_SILENT };
+enum fuse_mood { FUSE_GOOD, FUSE_EIO, FUSE_EINTR, FUSE_EAGAIN, FUSE_SILENT };
 
 /* One FUSE file system that is one file. */
 struct fuse_file {
@@ -69,8 +69,12 @@ static void fuse_serve_read(int device, const struct fuse_in_header *in, u64 moo
 	n = n < r->size ? n : r->size;
 	if (r->offset + n > BAD_AT && mood == FUSE_SILENT)
 		return;
-	if (r->offset + n > BAD_AT && mood == FUSE_EIO) {
-		fuse_reply(device, in, -EIO, NULL, 0);
+	if (r->offset + n > BAD_AT && mood != FUSE_GOOD) {
+		fuse_reply(device, in,
+		           mood == FUSE_EINTR    ? -EINTR
+		           : mood == FUSE_EAGAIN ? -EAGAIN
+		                                 : -EIO,
+		           NULL, 0);
 		return;
 	}
 	pattern_fill(bytes, 1, 1, r->offset, n);
@@ -202,6 +206,46 @@ static void hold_eio_midway_fails_whole_memory_comes_back(void **state)
 	close(c.socket);
 	assert_int_equal(test_service_stop(&service), 0);
 	fuse_end();
+	(void)state;
+}
+
+static void assert_interrupted_ends(enum fuse_mood mood, const char *name)
+{
+	struct lodic_context *context;
+	struct test_service service;
+	struct lodic_hold *hold;
+	struct lodic_file *file;
+	struct lodic *lodic;
+	int fd;
+
+	fuse_begin(mood);
+	serve(&service, name, false);
+	fd = fixture_open(fuse.path, O_RDONLY);
+	assert_int_equal(test_service_attach(&service, &lodic), 0);
+	assert_int_equal(lodic_context_open(lodic, &context), 0);
+	assert_int_equal(lodic_open(lodic, fd, &file), 0);
+	/* The service reads this, and the library the next. */
+	assert_int_equal(lodic_hold(lodic, file, 0, 0, LODIC_WAIT, &hold), -EIO);
+	assert_int_equal(lodic_hold(lodic, file, BAD_AT, LODIC_BLOCK_BYTES, LODIC_WAIT,
+	                            &hold),
+	                 -EIO);
+	/* A block that cannot be read is given up, and a program that waits hears of it. */
+	assert_int_equal(lodic_prefetch(context, file, BAD_AT, LODIC_BLOCK_BYTES,
+	                                LODIC_WAIT),
+	                 0);
+	lodic_close(file);
+	lodic_context_close(context);
+	lodic_detach(lodic);
+	close(fd);
+	assert_int_equal(test_service_stop(&service), 0);
+	fuse_end();
+}
+
+/* Its file system says so of its own will, and each time. A worker must not ask for ever. */
+static void hold_interrupted_each_time_eio(void **state)
+{
+	assert_interrupted_ends(FUSE_EINTR, "eintr");
+	assert_interrupted_ends(FUSE_EAGAIN, "eagain");
 	(void)state;
 }
 
@@ -528,6 +572,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(hold_eio_midway_fails_whole_memory_comes_back),
+		TEST(hold_interrupted_each_time_eio),
 		TEST(hold_unanswered_others_are_read_drop_ends_it),
 		TEST(hold_unanswered_service_ends),
 		TEST(hold_unanswered_dropped_resized_comes_back),
