@@ -23,11 +23,12 @@
 #include "tests/outside/shortage.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
-/* Each of the service's threads has an arena of its allocator, 100 KiB here after a while. Our choice:
- * less than one connection leaked a round would take in 100 rounds. */
+/* Each of the service's threads has an arena of its allocator, of 100 KiB here after a while. Our
+ * choice: less than one connection leaked a round would take in 100 rounds. */
 #define MEMORY_SLACK_KIB 1536u
 /* Longer than its deadlines together: what hangs here hangs for ever. */
 #define KIND_SECONDS 100u
+#define NR_LATE 48u
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true
@@ -137,18 +138,58 @@ static void assert_memory_is_back(void)
 	        (unsigned long long)first.memory_kib);
 }
 
-static int asked_connect(void)
+static void ask(int fd)
 {
 	const struct wire_request sync = { .version = WIRE_VERSION, .op = WIRE_SYNC };
-	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS], fd = shortage_connect(shortage_bed.service.socket);
-	u32 nr;
 
 	REQUIRE(fd >= 0 && wire_send(fd, &sync, sizeof(sync), NULL, 0) == 0,
 	        "not connected");
-	REQUIRE(WAIT_UNTIL(wire_receive(fd, &reply, sizeof(reply), fds, &nr) == 0),
-	        "no answer");
-	return fd;
+}
+
+static bool is_answered(int fd)
+{
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS];
+	u32 nr;
+
+	return WAIT_UNTIL(wire_receive(fd, &reply, sizeof(reply), fds, &nr) !=
+	                  -EAGAIN) &&
+	       shortage_is_hung_up(fd) == false;
+}
+
+/* A service that is stopped while more programs ask than it looks at in a turn. */
+static struct {
+	struct test_service service;
+	int fds[NR_LATE];
+} late;
+
+static void late_begin(void)
+{
+	u32 nr;
+
+	test_service_init(&late.service, "late");
+	REQUIRE(test_service_start(&late.service) == 0, "%s", late.service.why);
+	nr = shortage_nr_descriptors(late.service.pid);
+	for (u32 i = 0; i < NR_LATE; i++)
+		late.fds[i] = shortage_connect(late.service.socket);
+	REQUIRE(WAIT_UNTIL_MS(shortage_nr_descriptors(late.service.pid) == nr + NR_LATE,
+	                      SHORTAGE_MS),
+	        "not all are let in");
+	kill(late.service.pid, SIGSTOP);
+	for (u32 i = 0; i < NR_LATE; i++)
+		ask(late.fds[i]);
+}
+
+/* They have asked, and the service comes late. */
+static void late_end(void)
+{
+	kill(late.service.pid, SIGCONT);
+	for (u32 i = 0; i < NR_LATE; i++) {
+		REQUIRE(is_answered(late.fds[i]), "number %u has asked, and is dropped",
+		        i);
+		close(late.fds[i]);
+	}
+	REQUIRE(test_service_stop(&late.service) == 0, "it does not end in order");
 }
 
 /* A program that connects and never asks is hung up on; one that has asked may be idle. So it is
@@ -156,9 +197,12 @@ static int asked_connect(void)
 static void assert_unasked_are_dropped(void)
 {
 	int unasked = shortage_connect(shortage_bed.service.socket);
-	int asked = asked_connect(), alone;
+	int asked = shortage_connect(shortage_bed.service.socket), alone;
 	struct test_service other;
 
+	ask(asked);
+	REQUIRE(is_answered(asked), "no answer");
+	late_begin();
 	test_service_init(&other, "alone");
 	REQUIRE(test_service_start(&other) == 0, "%s", other.why);
 	alone = shortage_connect(other.socket);
@@ -166,6 +210,7 @@ static void assert_unasked_are_dropped(void)
 	REQUIRE(WAIT_UNTIL_MS(shortage_is_hung_up(unasked), SHORTAGE_MS) &&
 	                WAIT_UNTIL_MS(shortage_is_hung_up(alone), SHORTAGE_MS),
 	        "a connection that never asks stays");
+	late_end();
 	REQUIRE(!shortage_is_hung_up(asked), "one that is idle is hung up on");
 	REQUIRE(test_bed_reads_hit(&shortage_bed, 0), "the reader has lost its cache");
 	REQUIRE(test_service_stop(&other) == 0, "it does not end in order");
