@@ -196,6 +196,7 @@ struct lodic_options {
  * -EPROTO: the service speaks another version.
  * -ETIMEDOUT: the service did not come up, or does not answer. Is it stopped?
  * -ENAMETOOLONG: the socket's path is longer than a socket's address.
+ * -EMFILE: this process has no descriptor left, or the service has none for another program.
  * -ENOMEM: there is no memory, here or for the cache.
  * -ECONNRESET: the service that this call started has died.
  * Another value says why the service program could not be started.
@@ -367,7 +368,8 @@ int lodic_view_valid(struct lodic_context *context, const struct lodic_view *vie
  * until it is closed.
  * -ESTALE: the file is not cached (see lodic_file_cached()).
  * -EINVAL: offset is negative, or flags has other bits.
- * -ECONNRESET: the service has died while the call waited.
+ * -ECONNRESET: the service has died while the call waited, or it hangs up.
+ * -EMFILE: as lodic_attach() says.
  */
 int lodic_prefetch(struct lodic_context *context, struct lodic_file *file, off_t offset,
                    uint64_t n, unsigned int flags);

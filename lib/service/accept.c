@@ -21,6 +21,8 @@
 #include "lib/service/files.h"
 #include "lib/service/holds.h"
 #include "lib/service/socket.h"
+#include "lib/service/worker.h"
+#include "lib/wire.h"
 
 /* How many connections a turn takes: 10 us each. */
 #define ACCEPTS_PER_TURN 64u
@@ -30,13 +32,23 @@
 /* How many such a tick hangs up on: 40 us each. */
 #define DROPS_PER_TICK 64u
 
-/* The log hears of it at the next tick. */
-static bool accept_lets_in(struct service *s, struct client *c)
+/* There is no room. A program that has asked already is told so, as nearly all have. The log hears
+ * of it at the next tick. */
+static void accept_turn_away(struct service *s, int socket)
 {
-	if (domain_enter(s, c) == 0)
-		return true;
+	const struct wire_reply reply = { .error = -EMFILE };
+	struct wire_request request;
+	int fds[WIRE_MAX_FDS];
+	u32 nr_fds;
+
+	/* What is left unread when the socket closes would come before the answer, as an error. */
+	if (wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds) !=
+	    -EAGAIN)
+		wire_send(socket, &reply, sizeof(reply), NULL, 0);
+	while (nr_fds > 0)
+		worker_close(s, fds[--nr_fds]);
+	close(socket);
 	s->nr_turned_away++;
-	return false;
 }
 
 static void accept_add(struct service *s, int socket)
@@ -59,8 +71,8 @@ static void accept_add(struct service *s, int socket)
 	c->pid = peer.pid;
 	c->uid = peer.uid;
 	c->foreign = foreign;
-	if (!accept_lets_in(s, c)) {
-		close(socket);
+	if (domain_enter(s, c) != 0) {
+		accept_turn_away(s, socket);
 		free(c);
 		return;
 	}

@@ -169,8 +169,11 @@ static void late_begin(void)
 
 	test_service_init(&late.service, "late");
 	REQUIRE(test_service_start(&late.service) == 0, "%s", late.service.why);
-	nr = shortage_nr_descriptors(late.service.pid);
-	for (u32 i = 0; i < NR_LATE; i++)
+	late.fds[0] = shortage_connect(late.service.socket);
+	ask(late.fds[0]);
+	REQUIRE(is_answered(late.fds[0]), "no answer"); /* its start is over */
+	nr = shortage_nr_descriptors(late.service.pid) - 1;
+	for (u32 i = 1; i < NR_LATE; i++)
 		late.fds[i] = shortage_connect(late.service.socket);
 	REQUIRE(WAIT_UNTIL_MS(shortage_nr_descriptors(late.service.pid) == nr + NR_LATE,
 	                      SHORTAGE_MS),
