@@ -248,6 +248,7 @@ class Misuse(Case):
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         files.clear()
+        self.assertEqual(self.cache.open(self.path).read(9, 3), self.data[3:12])
         self.assertEqual(bytes(self.file.hold()), self.data)
 
     def test_no_memory_for_a_context(self):

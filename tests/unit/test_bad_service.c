@@ -80,6 +80,8 @@ static void serve_file_size_limit_clear_error(void **state)
 	signal(SIGXFSZ, SIG_DFL);
 	assert_int_equal(err, -EFBIG);
 	assert_true(strlen(service.why) > 10);
+	assert_int_equal(test_service_start(&service), 0);
+	assert_int_equal(test_service_stop(&service), 0);
 	(void)state;
 }
 

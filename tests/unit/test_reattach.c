@@ -329,6 +329,7 @@ static void open_contexts_in_vain(const struct test_bed *b)
 
 static void context_open_not_mapped_enomem_none_leaks(void **state)
 {
+	struct lodic_context *other;
 	struct test_bed b;
 	pid_t pid;
 
@@ -340,6 +341,8 @@ static void context_open_not_mapped_enomem_none_leaks(void **state)
 		_exit(0);
 	}
 	assert_int_equal(fixture_wait(pid), 0);
+	assert_int_equal(lodic_context_open(b.lodic, &other), 0);
+	lodic_context_close(other);
 	test_bed_free(&b);
 	(void)state;
 }
