@@ -289,6 +289,19 @@ enum mutant {
 	MUTANT_COUNTER_GATE_LAST, /* a second look forgets what it gated before the last key */
 	MUTANT_COUNTER_OPEN_FIRST, /* a kill without a fence opens the word, then the keys */
 	MUTANT_COUNTER_GATE_KEPT, /* it leaves the keys gated */
+	/* Rights to ask: lib/service/authority.h. */
+	MUTANT_AUTHORITY_ANY_KIND,    /* a connection of any kind asks */
+	MUTANT_AUTHORITY_BY_CONNECT,  /* what a message says of its sender is ignored */
+	MUTANT_AUTHORITY_BY_MESSAGE,  /* what connect() said is ignored */
+	MUTANT_AUTHORITY_UNSAID,      /* a message without credentials is believed */
+	MUTANT_AUTHORITY_ANY_PROOF,   /* a successor passes any file */
+	MUTANT_AUTHORITY_PROOF_READS, /* or the lock file, which it may only read */
+	MUTANT_AUTHORITY_OVERFLOW, /* whom the namespace does not map is the same user */
+	MUTANT_HAND_READABLE,      /* a file is handed over as a right to read it */
+	MUTANT_HAND_TWO,           /* a second successor comes in beside the first */
+	MUTANT_HAND_SILENT_KEPT,   /* a successor that is stopped keeps its place */
+	MUTANT_HAND_SERVES_LATE,   /* one that has lost its place serves */
+	MUTANT_HAND_RESIZES, /* another arena comes while a successor has the socket */
 	MUTANT_NR
 };
 

@@ -12,10 +12,14 @@
 
 #include "lib/wire.h"
 
-/* Room for WIRE_MAX_FDS descriptors. If more come the kernel drops them and says so. */
+#define CREDENTIALS_BYTES CMSG_SPACE(sizeof(struct ucred))
+#define FDS_BYTES CMSG_SPACE(WIRE_MAX_FDS * sizeof(int))
+
+/* Room for WIRE_MAX_FDS descriptors. If more come the kernel drops them and says so. Credentials
+ * come before them, on a socket that asks for those. */
 union wire_ancillary {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(WIRE_MAX_FDS * sizeof(int))];
+	char bytes[CREDENTIALS_BYTES + FDS_BYTES];
 };
 
 static int wire_error(int error)
@@ -62,21 +66,44 @@ static unsigned int wire_take_fds(struct msghdr *header, int *fds)
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
-		memcpy(fds + nr, CMSG_DATA(c), bytes);
-		nr += (unsigned int)(bytes / sizeof(int));
+		for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + at, sizeof(fd));
+			if (nr < WIRE_MAX_FDS)
+				fds[nr++] = fd;
+			else
+				close(fd); /* room for credentials, and none came */
+		}
 	}
 	return nr;
 }
 
+static void wire_take_sender(struct msghdr *header, struct wire_sender *sender)
+{
+	struct ucred told;
+	struct cmsghdr *c;
+
+	*sender = (struct wire_sender){ .said = false };
+	for (c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
+		    c->cmsg_len != CMSG_LEN(sizeof(told)))
+			continue;
+		memcpy(&told, CMSG_DATA(c), sizeof(told));
+		*sender = (struct wire_sender){ true, told.pid, told.uid };
+	}
+}
+
 int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fds,
-                     unsigned int *ret_nr_fds)
+                     unsigned int *ret_nr_fds, struct wire_sender *ret_sender)
 {
 	union wire_ancillary ancillary;
 	struct iovec piece = { message, bytes };
 	struct msghdr header = { .msg_iov = &piece,
 		                 .msg_iovlen = 1,
 		                 .msg_control = &ancillary,
-		                 .msg_controllen = sizeof(ancillary) };
+		                 .msg_controllen =
+		                         ret_sender ? sizeof(ancillary) : FDS_BYTES };
 	ssize_t n;
 
 	do
@@ -86,6 +113,8 @@ int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fd
 	if (n < 0)
 		return wire_error(errno);
 	*ret_nr_fds = wire_take_fds(&header, ret_fds);
+	if (ret_sender)
+		wire_take_sender(&header, ret_sender);
 	if ((size_t)n == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return 0;
 	if ((size_t)n == bytes && !(header.msg_flags & MSG_TRUNC))
@@ -97,7 +126,7 @@ int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fd
 int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
                  unsigned int *ret_nr_fds)
 {
-	int err = wire_receive_all(socket, message, bytes, ret_fds, ret_nr_fds);
+	int err = wire_receive_all(socket, message, bytes, ret_fds, ret_nr_fds, NULL);
 
 	while (err && *ret_nr_fds > 0)
 		close(ret_fds[--*ret_nr_fds]);

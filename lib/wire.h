@@ -29,14 +29,22 @@
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
- *   HAND_FILE      -                      what it holds      the service's descriptor  (a: slot)
+ *   SUCCEED        the lock file          -                  the successor's channel
+ *   HAND_ARENA     -                      arena's sizes      control, data, shared
+ *   HAND_FILE      -                      what it holds      the file, O_PATH  (a: slot)
  *   HAND_FRAMES    -                      a byte a frame     -       (a: the first frame)
  *   HAND_OVER      -                      -                  listening socket, lock
+ *   HAND_STAY      -                      -                  -
  *   HANDED         -                      -                  -
  *
- * HELLO makes a client a reader, which may open contexts and files. A connection without it
- * may only ask: SYNC and all that follow. The cursor of a first page is 0. The records of
- * lib/look.h follow their reply in the same message.
+ * A connection is of one kind, which its first request decides. HELLO makes it a reader's: that
+ * may open contexts, files and holds, and may ask HOLD_WAIT, SYNC and STAT. Any other request
+ * from SYNC to SUCCEED makes it a visitor's, which may ask those. HAND_ARENA to HANDED are for
+ * the channel that SUCCEED returns. What is not for a connection of that kind gets -EINVAL.
+ * lib/service/authority.h says which users may ask.
+ *
+ * The cursor of a first page is 0. The records of lib/look.h follow their reply in the same
+ * message.
  *
  * HOLD asks for a range of a file that the client has open (c = 0: to its end). If the memory is
  * ready it comes with the reply. -EINPROGRESS: the service reads it, and number names it for
@@ -44,12 +52,15 @@
  * again. -EAGAIN: 64 ranges are being read for this client. HOLD_FD gives a holder another
  * description of what HOLD gave it.
  *
- * HAND_FILE to HANDED are a successor's, in that order (lib/service/takeover.h). It must be a
- * reader, and run as the service's own user: root may not ask for them.
+ * SUCCEED announces a successor (lib/service/takeover.h). It passes the lock file, which it has
+ * opened for reading and writing. -EACCES: that is another file, or opened otherwise. -EBUSY:
+ * there is another successor, or a resize. A channel whose successor lost its place gets -EBUSY, or
+ * an answer that nobody asked for, with -ECANCELED, and then hangs up.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lib/look.h"
@@ -58,7 +69,7 @@
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. The same when a word there
  * comes to mean something else. */
-#define WIRE_VERSION 13u
+#define WIRE_VERSION 14u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -85,6 +96,10 @@ enum wire_op {
 	WIRE_TIMES,
 	WIRE_TIERS,
 	WIRE_MOVE,
+	WIRE_SUCCEED,
+	WIRE_HAND_ARENA,
+	WIRE_HAND_STAY,
+	WIRE_NR_OPS
 };
 
 struct wire_request {
@@ -104,7 +119,7 @@ struct wire_reply {
 			uint64_t control_bytes, data_bytes, shared_bytes;
 			uint64_t alive;      /* the value of the alive word */
 			uint64_t generation; /* the arena's own number */
-		} hello;
+		} hello;                     /* HAND_ARENA's, too */
 		struct {
 			/* quota: frames it may pin: its entries, or 0 */
 			uint64_t place, quota, bytes;
@@ -132,9 +147,9 @@ struct wire_reply {
 		struct look_resize resize;
 		struct {
 			uint64_t id, size, hits;
-			uint64_t idle_since_ns; /* if no program has it open */
-			uint32_t opens;         /* by programs */
-			uint32_t local;         /* 1: a look at it waits for nobody */
+			uint64_t idle_since_ns;   /* if no program has it open */
+			uint32_t opens;           /* by programs */
+			uint32_t local;           /* 1: a look at it waits for nobody */
 			uint32_t tier, tier_said; /* as in struct held_file */
 		} hand_file;
 		struct {
@@ -158,18 +173,27 @@ struct wire_page {
 	unsigned char records[LOOK_PAGE_BYTES];
 };
 
+/* The sender of a message, as the kernel says (SCM_CREDENTIALS). The user is the sender's real one,
+ * unless it names its effective or its saved one, or has CAP_SETUID. */
+struct wire_sender {
+	bool said; /* the message has credentials */
+	int pid;   /* 0: of a process that this one cannot name */
+	uint32_t uid;
+};
+
 /* Sends or receives one message, with at most WIRE_MAX_FDS descriptors. 0 or -errno;
  * -ECONNRESET: the other side has gone. -EAGAIN: there is none, or no room for one: neither
  * function waits. -EMFILE: the message is whole, but its descriptors are lost, because this
  * process can have no more. Received descriptors are close-on-exec and belong to the caller,
  * also those that it did not expect.
  * wire_receive_all() returns descriptors in every case. It closes none, because closing one of
- * unknown kind may wait. */
+ * unknown kind may wait. For ret_sender the socket must have SO_PASSCRED; without it, more than
+ * WIRE_MAX_FDS descriptors may come, and those are closed. NULL: nobody wants to know. */
 int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,
               unsigned int nr_fds);
 int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,
                  unsigned int *ret_nr_fds);
 int wire_receive_all(int socket, void *message, unsigned long bytes, int *ret_fds,
-                     unsigned int *ret_nr_fds);
+                     unsigned int *ret_nr_fds, struct wire_sender *ret_sender);
 
 #endif

@@ -42,7 +42,7 @@ static void accept_turn_away(struct service *s, int socket)
 	u32 nr_fds;
 
 	/* What is left unread when the socket closes would come before the answer, as an error. */
-	if (wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds) !=
+	if (wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds, NULL) !=
 	    -EAGAIN)
 		wire_send(socket, &reply, sizeof(reply), NULL, 0);
 	while (nr_fds > 0)
@@ -76,7 +76,8 @@ static void accept_add(struct service *s, int socket)
 		free(c);
 		return;
 	}
-	if (service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
+	if (socket_ask_senders(socket) != 0 ||
+	    service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
 		domain_leave(s, c);
 		close(socket);
 		free(c);

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/service/authority.h"
 #include "lib/service/client.h"
 #include "lib/service/domain.h"
 #include "lib/service/files.h"
@@ -52,19 +53,6 @@
 #define ASKS_PER_TURN 8u
 /* The same where a new context waits for it, and all are still in use: 1 ms. */
 #define ASKS_AT_ONCE 256u
-
-/* One request and the reply to it. */
-struct exchange {
-	struct wire_request request;
-	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS]; /* received; -1: an operation has kept it */
-	u32 nr_fds;
-	int out[WIRE_MAX_FDS]; /* to send back */
-	u32 nr_out;
-	struct wire_page *page; /* to send instead of reply; NULL: none */
-	int close_after; /* that of out which is to be closed once it is sent; -1: none */
-	bool later;      /* the reply comes when the work is done */
-};
 
 /* A file that a client wants to open, while a worker looks at it. */
 struct opening {
@@ -106,7 +94,9 @@ static void client_bury(struct service *s, struct client *c)
 	c->gone = true;
 	s->nr_unasked -= !c->asked;
 	domain_leave(s, c);
-	if (!c->greeted)
+	if (c->kind == CLIENT_SUCCESSOR)
+		s->idle_since_ns = host_now_ns();
+	if (!client_is_reader(c))
 		return;
 	service_say(s, SERVICE_DEBUG, "detached", "process %d has left", c->pid);
 	if (--s->nr_clients == 0)
@@ -252,11 +242,20 @@ static int client_make_wake(struct service *s, struct client *c)
 	return err;
 }
 
+void client_tell_arena(const struct service *s, struct wire_reply *reply)
+{
+	reply->hello.control_bytes = s->control.bytes;
+	reply->hello.data_bytes = s->arena.header->data_bytes;
+	reply->hello.shared_bytes = s->shared.bytes;
+	reply->hello.alive = host_load_acquire(&s->arena.header->alive);
+	reply->hello.generation = s->arena.header->generation;
+}
+
 static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
 {
 	int err;
 
-	if (c->greeted || x->nr_fds > 0)
+	if (x->nr_fds > 0)
 		return -EINVAL;
 	err = client_make_wake(s, c);
 	if (err)
@@ -265,14 +264,10 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 	if (c->process >= 0 &&
 	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
 		service_close(&c->process);
-	c->greeted = true;
+	c->kind = CLIENT_READER;
 	s->nr_clients++;
 	service_say(s, SERVICE_DEBUG, "attached", "process %d is a reader now", c->pid);
-	x->reply.hello.control_bytes = s->control.bytes;
-	x->reply.hello.data_bytes = s->arena.header->data_bytes;
-	x->reply.hello.shared_bytes = s->shared.bytes;
-	x->reply.hello.alive = host_load_acquire(&s->arena.header->alive);
-	x->reply.hello.generation = s->arena.header->generation;
+	client_tell_arena(s, &x->reply);
 	x->out[x->nr_out++] = s->control.reader_fd;
 	x->out[x->nr_out++] = s->data.reader_fd;
 	x->out[x->nr_out++] = c->wake >= 0 ? c->wake : s->wake;
@@ -438,9 +433,9 @@ static int client_op_stat(struct service *s, struct client *c, struct exchange *
 	return 0;
 }
 
-static int client_op_list(struct service *s, struct exchange *x,
-                          void (*list)(const struct service *s, u64 cursor,
-                                       struct wire_page *page))
+int client_answer_page(struct service *s, struct exchange *x,
+                       void (*list)(const struct service *s, u64 cursor,
+                                    struct wire_page *page))
 {
 	x->page = malloc(sizeof(*x->page));
 	if (!x->page)
@@ -477,29 +472,9 @@ static int client_op_move(struct service *s, struct exchange *x)
 	return err;
 }
 
-/* A successor asks (hand.h). */
-static int client_op_hand(struct service *s, struct client *c, struct exchange *x)
+static int client_carry_out_reader(struct service *s, struct client *c,
+                                   struct exchange *x)
 {
-	if (!socket_peer_is_own(c->socket))
-		return -EPERM;
-	if (c->moved)
-		return -EBUSY; /* what it knows of was another arena */
-	switch (x->request.op) {
-	case WIRE_HAND_FILE:
-		return hand_file(s, x->request.a, &x->reply, x->out, &x->nr_out);
-	case WIRE_HAND_FRAMES: return client_op_list(s, x, hand_frames);
-	case WIRE_HAND_OVER: return hand_over(s, c, &x->reply, x->out, &x->nr_out);
-	case WIRE_HANDED: return hand_end(s, c);
-	default: return -EINVAL;
-	}
-}
-
-/* Only a reader may ask for this. */
-static int client_carry_out_greeted(struct service *s, struct client *c,
-                                    struct exchange *x)
-{
-	if (x->request.op >= WIRE_HAND_FILE)
-		return client_op_hand(s, c, x);
 	if (c->moved && x->request.op != WIRE_HOLD_FD)
 		return -ECONNRESET; /* it will find that mark, and come again */
 	switch (x->request.op) {
@@ -507,33 +482,35 @@ static int client_carry_out_greeted(struct service *s, struct client *c,
 	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
 	case WIRE_FILE_OPEN: return client_op_file_open(s, c, x);
 	case WIRE_FILE_CLOSE: return client_op_file_close(s, c, x);
-	case WIRE_HOLD:
-	case WIRE_HOLD_FD: return client_op_hold(s, c, x);
-	default: return -EINVAL;
+	default: return client_op_hold(s, c, x);
 	}
 }
 
+/* A request that is allowed. */
 static int client_carry_out(struct service *s, struct client *c, struct exchange *x)
 {
-	if (x->request.version != WIRE_VERSION)
-		return -EPROTO;
-	if (c->foreign && !domain_allows(x->request.op))
-		return -EPERM;
 	switch (x->request.op) {
 	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_SYNC: return client_op_sync(s, c, x);
 	case WIRE_STAT: return client_op_stat(s, c, x);
-	case WIRE_FILES: return client_op_list(s, x, list_files);
-	case WIRE_READERS: return client_op_list(s, x, list_readers);
-	case WIRE_CONTEXTS: return client_op_list(s, x, list_contexts);
-	case WIRE_HOLDS: return client_op_list(s, x, list_holds);
-	case WIRE_TIMES: return client_op_list(s, x, list_times);
-	case WIRE_TIERS: return client_op_list(s, x, list_tiers);
+	case WIRE_FILES: return client_answer_page(s, x, list_files);
+	case WIRE_READERS: return client_answer_page(s, x, list_readers);
+	case WIRE_CONTEXTS: return client_answer_page(s, x, list_contexts);
+	case WIRE_HOLDS: return client_answer_page(s, x, list_holds);
+	case WIRE_TIMES: return client_answer_page(s, x, list_times);
+	case WIRE_TIERS: return client_answer_page(s, x, list_tiers);
 	case WIRE_MOVE: return client_op_move(s, x);
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
 	case WIRE_RESIZE: return resize_request(s, x->request.a, &x->reply.resize);
-	default: return c->greeted ? client_carry_out_greeted(s, c, x) : -EINVAL;
+	case WIRE_SUCCEED: return hand_begin(s, c, x);
+	case WIRE_HAND_ARENA:
+	case WIRE_HAND_FILE:
+	case WIRE_HAND_FRAMES:
+	case WIRE_HAND_STAY:
+	case WIRE_HAND_OVER:
+	case WIRE_HANDED: return hand_carry_out(s, c, x);
+	default: return client_carry_out_reader(s, c, x);
 	}
 }
 
@@ -557,7 +534,8 @@ static bool client_serve_one(struct service *s, struct client *c)
 {
 	struct exchange x = { .close_after = -1 };
 	int err = wire_receive_all(c->socket, &x.request, sizeof(x.request), x.fds,
-	                           &x.nr_fds);
+	                           &x.nr_fds, &x.sender);
+	bool hangs_up = false;
 
 	if (err == -EAGAIN)
 		return false;
@@ -569,18 +547,26 @@ static bool client_serve_one(struct service *s, struct client *c)
 	c->asked = true;
 	/* A request of another length is of another version. One whose descriptor is lost was for
 	 * a file, and the service has room for no more of those. */
-	x.reply.error = err == -EMFILE ? -ENFILE
-	                : err          ? err
-	                               : client_carry_out(s, c, &x);
+	if (!err && x.request.version != WIRE_VERSION)
+		err = -EPROTO;
+	if (!err) {
+		err = authority_judge(c, x.request.op, &x.sender);
+		hangs_up = err == -ECONNRESET;
+		if (!err)
+			err = client_carry_out(s, c, &x);
+	} else if (err == -EMFILE) {
+		err = -ENFILE;
+	}
+	x.reply.error = err;
 	client_note_error(s, x.reply.error);
 	for (u32 i = 0; i < x.nr_fds; i++)
 		if (x.fds[i] >= 0)
 			worker_close(s, x.fds[i]);
 	err = x.later ? 0 : client_reply(c, &x);
 	service_close(&x.close_after);
-	if (err) /* also when it does not read its replies */
+	if (err || hangs_up) /* also when it does not read its replies */
 		client_hang_up(s, c);
-	return !err;
+	return !err && !hangs_up;
 }
 
 void client_ready(struct service *s, struct client *c)

@@ -6,6 +6,15 @@
 #include "lib/service/holds.h"
 #include "lib/service/opens.h"
 #include "lib/service/state.h"
+#include "lib/wire.h"
+
+/* What a connection is for: its first request decides (authority.h). */
+enum client_kind {
+	CLIENT_NEW, /* it has asked for nothing yet */
+	CLIENT_READER,
+	CLIENT_VISITOR,
+	CLIENT_SUCCESSOR /* the service has made the connection (hand.h) */
+};
 
 struct client {
 	struct client *next;
@@ -21,12 +30,14 @@ struct client {
 	int wake;
 	int socket;  /* -1: silent; its contexts stay while anybody has their memory */
 	int process; /* pidfd, -1: none */
-	bool greeted;
+	u32 kind;    /* enum client_kind */
 	bool moved; /* greeted by the service before: what it opens would be for that one */
 	bool gone;  /* to be freed once its files are closed and no event can name it */
 	bool asked; /* for anything, ever */
 	bool waits; /* for sync */
 	struct fill_sync sync;
+	u64 heard_ns;            /* a successor: when it last asked */
+	bool had_place;          /* a successor: it has been given the socket */
 	u64 stat_wanted;         /* waits for this count (stat.h); 0: it does not */
 	struct opening *opening; /* a file that a worker looks at; NULL: none */
 	u32 nr_contexts;
@@ -36,6 +47,31 @@ struct client {
 	struct hold_asker holds;
 };
 
+/* One request and the reply to it. */
+struct exchange {
+	struct wire_request request;
+	struct wire_sender sender;
+	struct wire_reply reply;
+	int fds[WIRE_MAX_FDS]; /* received; -1: an operation has kept it */
+	u32 nr_fds;
+	int out[WIRE_MAX_FDS]; /* to send back */
+	u32 nr_out;
+	struct wire_page *page; /* to send instead of reply; NULL: none */
+	int close_after; /* that of out which is to be closed once it is sent; -1: none */
+	bool later;      /* the reply comes when the work is done */
+};
+
+static inline bool client_is_reader(const struct client *c)
+{
+	return c->kind == CLIENT_READER;
+}
+
+/* What a reader or a successor must know of the arena. */
+void client_tell_arena(const struct service *s, struct wire_reply *reply);
+/* Answers with the page that list() makes. -ENOMEM. */
+int client_answer_page(struct service *s, struct exchange *x,
+                       void (*list)(const struct service *s, u64 cursor,
+                                    struct wire_page *page));
 /* The client's socket is readable. */
 void client_ready(struct service *s, struct client *c);
 /* The other side of the socket is closed, or speaks nonsense. */

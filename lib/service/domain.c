@@ -12,7 +12,6 @@
 #include "lib/service/domain.h"
 #include "lib/service/proof.h"
 #include "lib/service/socket.h"
-#include "lib/wire.h"
 
 /* No user of a group has more than this part of what all can have. Our choice: two users can never
  * keep a third one out of more than that, and one alone has enough. */
@@ -58,21 +57,6 @@ bool domain_takes_peer(const struct service *s, int socket, struct ucred *ret_pe
 		return true;
 	return s->options.for_group && ret_peer->pid != 0 &&
 	       domain_has_member(socket, ret_peer, s->options.group);
-}
-
-bool domain_allows(u32 op)
-{
-	switch (op) {
-	case WIRE_HELLO:
-	case WIRE_CONTEXT_OPEN:
-	case WIRE_CONTEXT_CLOSE:
-	case WIRE_FILE_OPEN:
-	case WIRE_FILE_CLOSE:
-	case WIRE_SYNC:
-	case WIRE_STAT:
-	case WIRE_TIMES: return true;
-	default: return false;
-	}
 }
 
 /* ---- files ---- */

@@ -18,11 +18,9 @@
 struct client;
 
 /* May this program attach? *ret_foreign: it is neither this user's nor root's, so that it may read,
- * and neither look at others nor change anything. */
+ * and neither look at others nor change anything (authority.h). */
 bool domain_takes_peer(const struct service *s, int socket, struct ucred *ret_peer,
                        bool *ret_foreign);
-/* May a foreign program ask for this (enum wire_op)? */
-bool domain_allows(u32 op);
 /* May each member of the group open the file, which is fd's, by this path? The call may wait as
  * long as its file system. */
 bool domain_admits(u32 group, const char *path, const struct stat *file);

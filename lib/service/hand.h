@@ -2,24 +2,23 @@
 /*
  * What a successor in another process is given, request by request (takeover.h has the rules). Only
  * the main thread calls these. None changes what the service does, but for the last one (HO3).
+ *
+ * A successor asks by a channel of its own: the service makes it, when it has judged the program
+ * that announces itself (authority.h).
  */
 #ifndef LODIC_LIB_SERVICE_HAND_H
 #define LODIC_LIB_SERVICE_HAND_H
 
 #include "lib/service/client.h"
-#include "lib/wire.h"
 
-/* The file in slot, and the service's own descriptor of it in fds. -ENOENT: there is none.
- * -EBUSY: a resize is under way. */
-int hand_file(struct service *s, u64 slot, struct wire_reply *reply, int *fds,
-              u32 *ret_nr);
-/* A byte for each frame from cursor on, as many as a page has. */
-void hand_frames(const struct service *s, u64 cursor, struct wire_page *page);
-/* The listening socket and the lock. Both stay this service's, too. -EBUSY: another successor has
- * them, or a resize is under way. */
-int hand_over(struct service *s, struct client *c, struct wire_reply *reply, int *fds,
-              u32 *ret_nr);
-/* The successor serves from now on, and this service ends. -EINVAL: c is not the successor. */
-int hand_end(struct service *s, struct client *c);
+/* SUCCEED: c announces itself as a successor, and gets the channel. -EACCES: it has not passed the
+ * lock file as it should. -EBUSY: another one has the place, or a resize is under way. */
+int hand_begin(struct service *s, struct client *c, struct exchange *x);
+/* HAND_ARENA to HANDED. -EBUSY: c has lost its place, or a resize is under way. -ENOENT: there is
+ * no such file. -EINVAL: HANDED comes before HAND_OVER. */
+int hand_carry_out(struct service *s, struct client *c, struct exchange *x);
+/* May another arena take this one's place? Not while a successor has the socket: it may have sent
+ * HANDED, and serve already. One that is silent loses its place. */
+bool hand_gives_way(struct service *s);
 
 #endif

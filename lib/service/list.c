@@ -144,7 +144,7 @@ void list_readers(const struct service *s, u64 cursor, struct wire_page *page)
 
 	page->reply.page.next = LOOK_END;
 	for (const struct client *c = s->clients; c; c = c->next) {
-		if (!c->greeted || c->gone || (cursor && c->serial >= cursor))
+		if (!client_is_reader(c) || c->gone || (cursor && c->serial >= cursor))
 			continue;
 		r = page->reply.page.nr < LIST_READERS ? list_add(page, sizeof(*r))
 		                                       : NULL;

@@ -68,10 +68,11 @@ static struct client *move_client(struct service *old, struct service *s,
 	c->wake = -1;
 	c->since_ns = from->since_ns;
 	c->serial = from->serial;
-	c->greeted = c->moved = from->greeted;
 	c->asked = from->asked;
 	s->nr_unasked += !c->asked;
-	s->nr_clients += c->greeted;
+	c->kind = from->kind;
+	c->moved = client_is_reader(c);
+	s->nr_clients += c->moved;
 	move_waiting(s, c, from);
 	return c;
 }

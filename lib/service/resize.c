@@ -26,6 +26,7 @@
 #include "lib/service/carry.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/hand.h"
 #include "lib/service/hold_move.h"
 #include "lib/service/life.h"
 #include "lib/service/move.h"
@@ -163,7 +164,7 @@ int resize_begin(struct service *s, u64 cache_bytes, bool asked)
 	struct resize *r;
 	int err;
 
-	if (s->resize)
+	if (s->resize || !hand_gives_way(s))
 		return -EBUSY;
 	r = calloc(1, sizeof(*r));
 	if (!r)

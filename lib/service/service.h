@@ -74,6 +74,9 @@ struct service_options {
 	/* If a service listens there, take its place, and what it has cached along
 	 * (takeover.h). */
 	bool takeover;
+	/* A successor of this service that says nothing for so long gives its place to the next
+	 * one. 0: SERVICE_SUCCESSOR_MS */
+	uint64_t successor_ms;
 	/* That is settled, and the other service ends next; may be NULL. */
 	void (*taking)(void *arg);
 	/* The main loop goes on: at least every SERVICE_ALIVE_MS, but for a long turn; may be
@@ -86,6 +89,9 @@ struct service_options {
 #define SERVICE_ALIVE_MS 1000u
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
+/* Our choice. It says something each second, but while it makes its memory: a large cache takes
+ * longer, and then the next one may come in between. */
+#define SERVICE_SUCCESSOR_MS ((uint64_t)30 * 1000)
 #define SERVICE_DEFAULT_KEEP_MS ((uint64_t)10 * 60 * 1000)
 /* Our choice: with less, one read under way would be the whole cache. */
 #define SERVICE_MIN_CACHE_BYTES ((uint64_t)32 << 10)

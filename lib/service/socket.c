@@ -20,6 +20,9 @@
 
 #include "lib/service/socket.h"
 
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -33,6 +36,7 @@
 #define STALE_TRIES 20
 #define STALE_PAUSE_NS 5000000
 #define BACKLOG 128
+#define OVERFLOW_UID 65534 /* where /proc does not tell */
 
 static int socket_take_lock(struct service *s, const char **ret_why)
 {
@@ -166,7 +170,8 @@ int socket_adopt(struct service *s, int listening, const char **ret_why)
 {
 	int err;
 
-	if (listen(listening, BACKLOG) != 0) {
+	/* First: what was sent before says nothing of its sender. */
+	if (socket_ask_senders(listening) != 0 || listen(listening, BACKLOG) != 0) {
 		*ret_why = service_why("the socket that was passed in does not listen");
 		return -errno;
 	}
@@ -217,7 +222,7 @@ int socket_listen(struct service *s, const char **ret_why)
 		                       strerror(-err));
 		return err;
 	}
-	if (listen(s->listening, BACKLOG) != 0)
+	if (socket_ask_senders(s->listening) != 0 || listen(s->listening, BACKLOG) != 0)
 		return -errno;
 	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
 }
@@ -231,19 +236,111 @@ void socket_unlisten(struct service *s)
 	service_close(&s->listening);
 }
 
+/* ---- who is at the other end ---- */
+
+int socket_ask_senders(int socket)
+{
+	const int on = 1, off = 0;
+
+	/* A socket that was passed in may ask for more. A descriptor of each sender, or its label,
+	 * would take the place of what a message brings. Old kernels have no such options. */
+	setsockopt(socket, SOL_SOCKET, SO_PASSPIDFD, &off, sizeof(off));
+	setsockopt(socket, SOL_SOCKET, SO_PASSSEC, &off, sizeof(off));
+	return setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ? -errno
+	                                                                    : 0;
+}
+
+/* The first line of a file of numbers, as many as it has. */
+static int socket_read_numbers(const char *path, u32 numbers[3])
+{
+	FILE *file = fopen(path, "re");
+	int nr = 0;
+
+	if (!file)
+		return 0;
+	nr = fscanf(file, "%u %u %u", &numbers[0], &numbers[1], &numbers[2]);
+	fclose(file);
+	return nr;
+}
+
+/* The number that stands for all users that have none here. */
+static u32 socket_overflow(void)
+{
+	static u32
+		overflow; /* 0: not asked yet. No administrator makes root that user. */
+	u32 numbers[3];
+
+	if (!overflow)
+		overflow = socket_read_numbers("/proc/sys/kernel/overflowuid",
+		                               numbers) >= 1
+		                   ? numbers[0]
+		                   : OVERFLOW_UID;
+	return overflow;
+}
+
+/* Has each user a number here, so that none needs that one? It is so outside of all user
+ * namespaces. */
+static bool socket_maps_all(void)
+{
+	u32 map[3];
+
+	return socket_read_numbers("/proc/self/uid_map", map) == 3 &&
+	       map[2] == UINT32_MAX;
+}
+
+static bool socket_is_nobody(u32 uid)
+{
+	return uid == socket_overflow() && !socket_maps_all() &&
+	       !MUTANT(AUTHORITY_OVERFLOW);
+}
+
+bool socket_says_who(const struct wire_sender *sender)
+{
+	return sender->said && (sender->pid != 0 || sender->uid != socket_overflow());
+}
+
+bool socket_is_own(u32 uid)
+{
+	return uid == geteuid() && !socket_is_nobody(uid);
+}
+
+bool socket_is_ours(u32 uid)
+{
+	return uid == 0 || socket_is_own(uid);
+}
+
+bool socket_is_lock(const struct service *s, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct statx ours, theirs;
+
+	if (MUTANT(AUTHORITY_ANY_PROOF))
+		return true;
+	if (flags < 0 ||
+	    ((flags & O_ACCMODE) != O_RDWR && !MUTANT(AUTHORITY_PROOF_READS)))
+		return false;
+	return statx(s->lock, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
+	             &ours) == 0 &&
+	       statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &theirs) ==
+	               0 &&
+	       ours.stx_dev_major == theirs.stx_dev_major &&
+	       ours.stx_dev_minor == theirs.stx_dev_minor &&
+	       ours.stx_ino == theirs.stx_ino;
+}
+
 bool socket_peer_is_ours(int socket, struct ucred *ret_peer)
 {
 	socklen_t bytes = sizeof(*ret_peer);
 
 	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
-	       (ret_peer->uid == geteuid() || ret_peer->uid == 0);
+	       socket_is_ours(ret_peer->uid);
 }
 
 bool socket_peer_is_own(int socket)
 {
 	struct ucred peer;
 
-	return socket_peer_is_ours(socket, &peer) && peer.uid == geteuid();
+	return socket_peer_is_ours(socket, &peer) && socket_is_own(peer.uid);
 }
 
 int socket_peer_process(int socket)

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "lib/service/state.h"
+#include "lib/wire.h"
 
 /* Makes this process the only service for the socket, or says why it cannot be.
  * -EADDRINUSE: another process is; -EEXIST: something else stands at the lock's path. */
@@ -27,10 +28,20 @@ int socket_give(const struct service *s);
 /* Writes into the lock file whose the lock is now. */
 int socket_sign_lock(const struct service *s);
 
-/* Is the program at the other end of socket this user's, or root's? */
+/* From now on each message at socket says who has sent it (wire.h), and brings nothing else that
+ * was not sent. Sockets that are accepted there do the same. 0 or -errno. */
+int socket_ask_senders(int socket);
+/* false: nobody says who has sent the message. */
+bool socket_says_who(const struct wire_sender *sender);
+/* Is it this user, and not another one who happens to be root? Is it this user, or root? Those whom
+ * the user namespace does not map are neither (AU6). */
+bool socket_is_own(u32 uid);
+bool socket_is_ours(u32 uid);
+/* The same of the program at the other end of socket, when it connected. */
 bool socket_peer_is_ours(int socket, struct ucred *ret_peer);
-/* Is it this user's, and not another one's who happens to be root? */
 bool socket_peer_is_own(int socket);
+/* Is fd the lock file, opened for reading and writing? It asks no file system. */
+bool socket_is_lock(const struct service *s, int fd);
 /* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
  * cannot be mistaken about a process whose number is used again. Before that, the number is
  * still the client's if its socket has not hung up afterwards. -1: there is none. */

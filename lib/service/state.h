@@ -7,6 +7,7 @@
  *   pressure  what goes when the machine's memory is short
  *   takeover  this process takes the place of another service, with what that has cached
  *   hand      what such a successor is given
+ *   succession  how it asks the service before it
  *   resize    a cache of another size takes over
  *   move      what goes over then, at once
  *   carry     what comes along before: files and blocks
@@ -14,6 +15,7 @@
  *   accept    programs that connect
  *   answer    what they hear when their work is done
  *   client    which programs are connected: requests, contexts, reaping
+ *   authority who may ask what
  *   hold_request  what they ask about holds
  *   domain    whom one arena is for: a user, or a group
  *   place     contexts, and when one is over
@@ -262,8 +264,8 @@ struct service {
 	int lock;
 	int listening;
 	bool lent; /* the listening socket: its path is another's, who removes it */
-	/* The client that has that socket, and the lock, and may take this one's place; NULL: none.
-	 * HO5. */
+	/* The client that may take this one's place, and has that socket and the lock at the end;
+	 * NULL: none. HO5, HO7. */
 	struct client *successor;
 	bool succeeded; /* it has done so: lock and path stay as they are */
 	int spare; /* accept_clients() gives it up for a moment when descriptors run out */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * See takeover.h. All of it runs before the main loop. So it may wait for the old service, but no
- * longer than TAKEOVER_WAIT_MS for each answer. Its own lease thread answers writers meanwhile.
+ * See takeover.h. All of it runs before the main loop. So it may wait for the old service
+ * (succession.h). Its own lease thread answers writers meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,14 +18,14 @@
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/memory.h"
+#include "lib/service/policy.h"
+#include "lib/service/proof.h"
 #include "lib/service/socket.h"
+#include "lib/service/succession.h"
 #include "lib/service/takeover.h"
 #include "lib/service/worker.h"
-#include "lib/service/policy.h"
-#include "lib/wire.h"
 
-/* One answer takes the old service a turn. If it takes so long it hangs. */
-#define TAKEOVER_WAIT_MS LOOK_TIMEOUT_MS
 /* How long a file may take that is not local. Our choice. */
 #define FILE_WAIT_MS 500
 /* How long the new service has a file open for programs that have not come back. They try once
@@ -40,7 +39,7 @@ struct taken_file {
 };
 
 struct takeover {
-	int socket;
+	struct succession old_service;
 	struct shared_memory control, data, shared; /* the old one's; at alone */
 	struct arena old;
 	u64 alive;
@@ -49,56 +48,9 @@ struct takeover {
 	struct carry_queue queues[RECLAIM_MAIN + 1];
 	u32 looks;
 	u64 since_ns, nr_files, had, taken;
-	struct wire_page page;
-	int fds[WIRE_MAX_FDS];
-	u32 nr_fds;
 };
 
-/* ---- requests ---- */
-
-static void takeover_close_fds(struct takeover *t)
-{
-	while (t->nr_fds > 0)
-		close(t->fds[--t->nr_fds]);
-}
-
-/* The answer is in t->page, with nr_fds descriptors. bytes: of records behind it. */
-static int takeover_ask(struct takeover *t, u32 op, u64 a, u64 bytes, u32 nr_fds)
-{
-	struct wire_request request = { .version = WIRE_VERSION, .op = op, .a = a };
-	struct pollfd wait = { .fd = t->socket, .events = POLLIN };
-	int err = wire_send(t->socket, &request, sizeof(request), NULL, 0);
-
-	if (err)
-		return err == -EAGAIN ? -ETIMEDOUT : err;
-	if (poll(&wait, 1, TAKEOVER_WAIT_MS) != 1)
-		return -ETIMEDOUT;
-	t->page.reply.error = 0;
-	err = wire_receive(t->socket, &t->page, sizeof(t->page.reply) + bytes, t->fds,
-	                   &t->nr_fds);
-	/* An error comes without records, so that the answer is too short. */
-	if (!err || (err == -EPROTO && bytes > 0 && t->page.reply.error))
-		err = t->page.reply.error;
-	if (!err && t->nr_fds != nr_fds)
-		err = -EPROTO;
-	if (err)
-		takeover_close_fds(t);
-	return err > 0 || err < -4095 ? -EPROTO : err;
-}
-
 /* ---- the beginning ---- */
-
-static int takeover_connect(struct takeover *t, const char *path)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	strcpy(address.sun_path, path);
-	t->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (t->socket < 0 ||
-	    connect(t->socket, (struct sockaddr *)&address, sizeof(address)) != 0)
-		return -errno;
-	return socket_peer_is_own(t->socket) ? 0 : -EACCES;
-}
 
 static int takeover_map(int fd, u64 bytes, int protection, struct shared_memory *m)
 {
@@ -114,24 +66,25 @@ static int takeover_map(int fd, u64 bytes, int protection, struct shared_memory 
 	return err;
 }
 
-/* Becomes a reader, and maps the arena. */
+/* Maps the arena. */
 static int takeover_greet(struct takeover *t)
 {
-	const struct wire_reply *hello = &t->page.reply;
-	int err = takeover_ask(t, WIRE_HELLO, 0, 0, 4);
+	struct succession *a = &t->old_service;
+	const struct wire_reply *hello = &a->page.reply;
+	int err = succession_ask(a, WIRE_HAND_ARENA, 0, 0, 3);
 
 	if (err)
 		return err;
 	t->alive = hello->hello.alive;
-	err = takeover_map(t->fds[0], hello->hello.control_bytes, PROT_READ,
+	err = takeover_map(a->fds[0], hello->hello.control_bytes, PROT_READ,
 	                   &t->control);
 	if (!err)
-		err = takeover_map(t->fds[1], hello->hello.data_bytes, PROT_READ,
+		err = takeover_map(a->fds[1], hello->hello.data_bytes, PROT_READ,
 		                   &t->data);
 	if (!err)
-		err = takeover_map(t->fds[3], hello->hello.shared_bytes, PROT_READ,
+		err = takeover_map(a->fds[2], hello->hello.shared_bytes, PROT_READ,
 		                   &t->shared);
-	takeover_close_fds(t);
+	succession_close_fds(a);
 	if (!err && !arena_view(&t->old, t->control.at, t->control.bytes, t->data.at,
 	                        t->data.bytes, t->shared.at))
 		err = -EPROTO;
@@ -149,7 +102,10 @@ static const char *takeover_why(int err)
 	case -EBUSY:
 		return "the other service is busy with a resize, or with a successor; "
 		       "try again";
-	case -EACCES: return "the other service is another user's";
+	case -EACCES:
+		return "the other service is another user's, or its lock file cannot be "
+		       "opened; start the new one as it was started";
+	case -EPERM: return "the other service is another user's";
 	case -ETIMEDOUT: return "the other service does not answer";
 	case -EINTR: return "a signal came; the other service goes on";
 	default: return service_why("the other service: %s", strerror(-err));
@@ -166,7 +122,8 @@ int takeover_begin(struct service *s, struct takeover **ret_takeover,
 	if (!t)
 		return -ENOMEM;
 	t->since_ns = host_now_ns();
-	err = takeover_connect(t, s->socket_path);
+	t->old_service.socket = -1;
+	err = succession_begin(s, &t->old_service);
 	if (!err)
 		err = takeover_greet(t);
 	if (err) {
@@ -190,8 +147,7 @@ void takeover_end(struct takeover *t)
 {
 	if (!t)
 		return;
-	takeover_close_fds(t);
-	service_close(&t->socket);
+	succession_end(&t->old_service);
 	takeover_unmap(&t->control);
 	takeover_unmap(&t->data);
 	takeover_unmap(&t->shared);
@@ -210,7 +166,7 @@ static int takeover_look(struct service *s, struct takeover *t)
 	if (++t->looks % LOOK_EACH != 0)
 		return 0;
 	files_retire_broken(s);
-	return poll(&signals, 1, 0) == 1 ? -EINTR : 0;
+	return poll(&signals, 1, 0) == 1 ? -EINTR : succession_stay(&t->old_service);
 }
 
 /* A file that is not local: a worker looks at it. */
@@ -222,11 +178,25 @@ struct takeover_job {
 	struct passed_file file;
 };
 
+/* AU5: what came is a path. The kernel says here whether this process may read it. O_NONBLOCK: it
+ * does not wait for another process's write lease. */
+static void takeover_look_at(const struct service_options *options, int fd,
+                             struct passed_file *ret_file)
+{
+	int own = memory_open_again(fd, O_RDONLY | O_NONBLOCK);
+
+	proof_refuse(ret_file, fd, own == -EWOULDBLOCK ? -ETXTBSY : own);
+	if (own < 0)
+		return;
+	proof_look(options, own, ret_file);
+	close(own);
+}
+
 static void takeover_job_work(struct worker_job *job)
 {
 	struct takeover_job *j = (struct takeover_job *)job;
 
-	proof_look(&j->options, j->fd, &j->file);
+	takeover_look_at(&j->options, j->fd, &j->file);
 	service_close(&j->fd);
 }
 
@@ -290,7 +260,7 @@ static bool takeover_let_look(struct service *s, int fd, struct passed_file *p)
 static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
                            struct passed_file *p)
 {
-	const struct wire_reply *r = &t->page.reply;
+	const struct wire_reply *r = &t->old_service.page.reply;
 	struct held_file *n;
 	u32 slot;
 
@@ -314,21 +284,25 @@ static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
 /* A file that cannot be opened now stays behind: programs pass it again. */
 static int takeover_file(struct service *s, struct takeover *t, u32 slot)
 {
+	struct succession *a = &t->old_service;
 	struct passed_file p;
-	int err = takeover_ask(t, WIRE_HAND_FILE, slot, 0, 1);
+	int err = succession_ask(a, WIRE_HAND_FILE, slot, 0, 1);
 	int fd;
 
+	/* No descriptor is left there: it makes room for the next one. */
+	if (err == -ENOENT || err == -EMFILE || err == -ENFILE)
+		return 0;
 	if (err)
-		return err == -ENOENT ? 0 : err;
-	fd = t->fds[--t->nr_fds];
+		return err;
+	fd = a->fds[--a->nr_fds];
 	for (u32 i = 0; i < 10; i++) /* a writer must fit in */
 		MUTANT_WINDOW(HAND_UNPROVED);
-	if (!t->page.reply.hand_file.local) {
+	if (!a->page.reply.hand_file.local) {
 		if (takeover_let_look(s, fd, &p))
 			takeover_admit(s, t, slot, &p);
 		return 0;
 	}
-	proof_look(&s->options, fd, &p);
+	takeover_look_at(&s->options, fd, &p);
 	close(fd);
 	takeover_admit(s, t, slot, &p);
 	return 0;
@@ -360,10 +334,10 @@ static int takeover_plan(struct service *s, struct takeover *t)
 	while (at < t->old.nr_frames && !err) {
 		nr = t->old.nr_frames - at;
 		nr = nr < LOOK_PAGE_BYTES ? nr : LOOK_PAGE_BYTES;
-		err = takeover_ask(t, WIRE_HAND_FRAMES, at, nr, 0);
+		err = succession_ask(&t->old_service, WIRE_HAND_FRAMES, at, nr, 0);
 		if (err)
 			break;
-		memcpy(t->frames + at, t->page.records, nr);
+		memcpy(t->frames + at, t->old_service.page.records, nr);
 		at += nr;
 		err = takeover_look(s, t);
 	}
@@ -500,29 +474,49 @@ int takeover_cache(struct service *s, struct takeover *t, const char **ret_why)
 
 /* ---- the end ---- */
 
-/* HO5. */
-int takeover_place(struct service *s, struct takeover *t, const char **ret_why)
+/* HO7. The answer to HANDED says that the old one accepts nobody any more. If none comes, the old
+ * one has died, or it hears of it later. If it refuses, it goes on, and keeps socket and lock. */
+static int takeover_settle(struct service *s, struct takeover *t)
 {
-	int err = takeover_ask(t, WIRE_HAND_OVER, 0, 0, 2);
-	int listening, lock;
+	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
+
+	if (!err || err == -ECONNRESET || err == -ETIMEDOUT || MUTANT(HAND_SERVES_LATE))
+		return 0;
+	s->succeeded = true;
+	return err;
+}
+
+static int takeover_take_socket(struct service *s, struct takeover *t,
+                                const char **ret_why)
+{
+	struct succession *a = &t->old_service;
+	int err = succession_ask(a, WIRE_HAND_OVER, 0, 0, 2);
 
 	if (err) {
 		*ret_why = takeover_why(err);
 		return err;
 	}
-	lock = t->fds[1];
-	listening = t->fds[0];
-	s->lent = t->page.reply.hand_over.lent;
-	err = socket_adopt(s, listening, ret_why);
+	s->lent = a->page.reply.hand_over.lent;
+	err = socket_adopt(s, a->fds[0], ret_why);
 	if (err)
 		return err;
-	t->nr_fds = 0;
-	s->lock = lock;
+	s->lock = a->fds[1];
+	a->nr_fds = 0;
 	if (s->options.taking)
 		s->options.taking(s->options.say_arg);
-	/* The answer says that the old one accepts nobody any more. If it does not come, the old
-	 * one has died, or it hears of it later: this service has all that it needs. */
-	takeover_ask(t, WIRE_HANDED, 0, 0, 0);
+	err = takeover_settle(s, t);
+	if (err)
+		*ret_why = takeover_why(err);
+	return err;
+}
+
+/* HO5. */
+int takeover_place(struct service *s, struct takeover *t, const char **ret_why)
+{
+	int err = takeover_take_socket(s, t, ret_why);
+
+	if (err)
+		return err;
 	socket_sign_lock(s);
 	err = socket_give(s);
 	if (err)

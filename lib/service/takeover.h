@@ -4,12 +4,14 @@
  * what that has cached along (ADR-0027). It does so before it has a client of its own.
  *
  *   successor                                   the old service
- *   HELLO ----------------------------------->  it is a reader like others; maps the arena
+ *   SUCCEED, with the lock file ------------->  a channel of its own (hand.h)
+ *   HAND_ARENA ------------------------------>  maps the arena, like a reader
  *   makes an arena and a lease thread           serves
- *   HAND_FILE, for each file ---------------->  its descriptor
+ *   HAND_FILE, for each file ---------------->  its path, as a descriptor
  *   opens it again, takes a lease               has a lease, too
  *   HAND_FRAMES, for each page -------------->  what eviction thinks of the frames
  *   copies the blocks, as a reader              serves, fills, evicts
+ *   HAND_STAY, each second ------------------>  knows that it is at work
  *     -- files and blocks once more, for what came meanwhile --
  *   HAND_OVER ------------------------------->  listening socket, lock
  *   tells its manager
@@ -34,6 +36,12 @@
  *     lock, and a lease for all that it has cached.
  * HO6 if the old service dies, at any moment, the successor takes the lock as any service does. It
  *     keeps what it has copied so far: that stands on its own leases.
+ *
+ * HO7 one successor at a time has the place. A hang-up gives it back at once. One that says
+ *     nothing for SERVICE_SUCCESSOR_MS loses it to the next that announces itself. The old
+ *     service writes it a farewell before it hangs up. A successor that finds that does not serve,
+ *     even if it has socket and lock, and the old service has died meanwhile. So of two that have
+ *     them one serves. While one has them, no other arena takes the old one's place.
  *
  * What is not here: holds and refused files. Holds stay with those that have them.
  */

@@ -41,7 +41,7 @@
 #define LARGE_BYTES (9 * MIB) /* the last file: more than holds may have */
 #define HOLD_BYTES (8 * MIB)
 #define MOST_MESSAGE 256u
-#define NR_OPS ((u64)WIRE_HANDED)
+#define NR_OPS ((u64)WIRE_NR_OPS - 1)
 #define NR_ERRORS 140u
 /* One in so many. */
 #define HANG_UP 60u
@@ -59,7 +59,8 @@
 struct line {
 	int socket; /* -1: none */
 	bool greeted, moved;
-	u32 op; /* of the request whose reply comes next, as a rule */
+	bool visits; /* it is to be a visitor, else a reader */
+	u32 op;      /* of the request whose reply comes next, as a rule */
 	u32 nr_ids;
 	u64 ids[NR_IDS]; /* of files that it has open, or had */
 };
@@ -120,6 +121,7 @@ static bool line_connect(struct line *l)
 		return false;
 	}
 	l->greeted = l->moved = false;
+	l->visits = one_in(4);
 	l->nr_ids = 0;
 	seen.connections++;
 	return true;
@@ -142,27 +144,13 @@ static void fuzz_keep(int fd)
 	fuzz.kept[i] = fd;
 }
 
-/* Each answer is one that lib/wire.h, or a call of lodic.h, has a name for. */
-static bool is_named(int error)
-{
-	static const int named[] = { 0,      EINPROGRESS, EINVAL,    ESTALE, ENODATA,
-		                     EFBIG,  ENOSPC,      ENFILE,    EMFILE, ENOMEM,
-		                     EAGAIN, EBUSY,       EPROTO,    EBADF,  EISDIR,
-		                     ENODEV, EOPNOTSUPP,  ETXTBSY,   EUSERS, EACCES,
-		                     EDQUOT, ENOENT,      ECONNRESET };
-
-	for (u32 i = 0; i < sizeof(named) / sizeof(*named); i++)
-		if (named[i] == error)
-			return true;
-	return false;
-}
-
 static void line_take(struct line *l, const struct wire_reply *reply, int *fds, u32 nr)
 {
 	u64 at = below(NR_NUMBERS);
 
 	seen.replies++;
-	REQUIRE(is_named(-reply->error), "an unnamed error: %d", reply->error);
+	REQUIRE(caller_error_is_named(-reply->error), "an unnamed error: %d",
+	        reply->error);
 	seen.errors[-reply->error]++;
 	if (l->op == WIRE_FILE_OPEN && reply->error == 0)
 		l->ids[l->nr_ids++ % NR_IDS] = reply->file.id;
@@ -245,6 +233,20 @@ static u64 number_file(const struct line *l)
 	return l->nr_ids ? l->ids[below(l->nr_ids < NR_IDS ? l->nr_ids : NR_IDS)] : 0;
 }
 
+/* What a visitor may ask, and rarely what it may not. */
+static u32 request_of_visitor(void)
+{
+	static const u32 looks[] = { WIRE_HOLD_WAIT, WIRE_HOLDS,  WIRE_SYNC,
+		                     WIRE_STAT,      WIRE_FILES,  WIRE_READERS,
+		                     WIRE_CONTEXTS,  WIRE_TIMES,  WIRE_TIERS,
+		                     WIRE_MOVE,      WIRE_SUCCEED };
+
+	return one_in(RESIZE / 4) ? WIRE_RESIZE
+	       : one_in(100)      ? WIRE_DROP
+	       : one_in(10)       ? (u32)below(NR_OPS) + 1
+	                          : looks[below(sizeof(looks) / sizeof(*looks))];
+}
+
 static struct wire_request request_right(const struct line *l)
 {
 	/* Both nodes' programs ask, and some that know no CPU. */
@@ -252,17 +254,18 @@ static struct wire_request request_right(const struct line *l)
 		                  .cpu = one_in(20) ? number_odd() : below(3) };
 	u64 kind = below(l->nr_ids ? 100 : 200);
 
-	r.op = one_in(RESIZE) ? WIRE_RESIZE
-	       : kind < 55    ? WIRE_HOLD
-	       : kind < 65    ? WIRE_HOLD_FD
-	       : kind < 75    ? WIRE_HOLD_WAIT
-	       : kind < 80    ? WIRE_HOLDS
-	       : kind < 90    ? WIRE_FILE_OPEN
-	       : kind < 93    ? WIRE_FILE_CLOSE
-	       : kind < 96    ? WIRE_STAT
-	       : kind >= 100  ? WIRE_FILE_OPEN
-	       : one_in(20)   ? WIRE_DROP
-	                      : (u32)below(NR_OPS) + 1;
+	r.op = l->visits        ? request_of_visitor()
+	       : one_in(RESIZE) ? WIRE_RESIZE
+	       : kind < 55      ? WIRE_HOLD
+	       : kind < 65      ? WIRE_HOLD_FD
+	       : kind < 75      ? WIRE_HOLD_WAIT
+	       : kind < 80      ? WIRE_HOLDS
+	       : kind < 90      ? WIRE_FILE_OPEN
+	       : kind < 93      ? WIRE_FILE_CLOSE
+	       : kind < 96      ? WIRE_STAT
+	       : kind >= 100    ? WIRE_FILE_OPEN
+	       : one_in(20)     ? WIRE_DROP
+	                        : (u32)below(NR_OPS) + 1;
 	switch (r.op) {
 	case WIRE_HOLD:
 		r.a = number_file(l);
@@ -325,7 +328,7 @@ static void line_send(struct line *l)
 	u32 nr;
 	int err;
 
-	if (!l->greeted && !one_in(4))
+	if (!l->greeted && !l->visits && !one_in(4))
 		r.op = WIRE_HELLO;
 	nr = request_descriptors(&r, fds);
 	if (one_in(MUTATE))
@@ -429,8 +432,22 @@ static void fuzz_hand_over(void)
 	struct wire_caller c;
 	int err, status;
 
-	caller_hello(&c, &fuzz.service);
-	/* A resize may be under way, or another connection may have asked. */
+	/* A resize may be under way. */
+	err = caller_succeed(&c, &fuzz.service);
+	if (err) {
+		REQUIRE(err == -EBUSY, "not announced: %d", err);
+		return;
+	}
+	for (u64 left = below(8); left > 0; left--) {
+		u32 op = (u32)below(NR_OPS + 2);
+
+		if (op == WIRE_HANDED || op == WIRE_HAND_OVER)
+			continue;
+		err = caller_ask(&c, op, number_odd(), number_odd(), number_odd());
+		REQUIRE(caller_error_is_named(-err), "an unnamed error: %d", err);
+		while (c.nr_fds > 0)
+			close(c.fds[--c.nr_fds]);
+	}
 	err = caller_ask(&c, WIRE_HAND_OVER, 0, 0, 0);
 	while (c.nr_fds > 0)
 		close(c.fds[--c.nr_fds]);
@@ -438,8 +455,11 @@ static void fuzz_hand_over(void)
 		close(c.socket);
 		return;
 	}
-	REQUIRE(caller_ask(&c, WIRE_HANDED, 0, 0, 0) == 0, "not handed over");
+	err = caller_ask(&c, WIRE_HANDED, 0, 0, 0);
+	REQUIRE(err == 0 || err == -EBUSY, "not handed over: %d", err);
 	close(c.socket);
+	if (err) /* a resize that began before came to its end */
+		return;
 	status = fixture_wait(fuzz.service.pid);
 	REQUIRE(status == 0, "the service did not end in order: %x", status);
 	fuzz_let_go(); /* the old socket and lock may be among what came, or on their way */

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "tests/outside/outside.h"
+#include "tests/support/hold_watch.h"
 #include "tests/support/wire_caller.h"
 
 #define TEST_SECONDS 120
@@ -281,7 +282,7 @@ static void hold_unanswered_others_are_read_drop_ends_it(void **state)
 	assert_true(fd >= 0);
 	assert_true(caller_holds_pattern(fd, 2, 1, 0, (u64)20 << 20));
 	close(fd);
-	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(hold_watch_drop(service.socket), 0);
 	assert_int_equal(caller_receive(&waiting), -ESTALE);
 	close(waiting.socket);
 	close(d.socket);
@@ -339,7 +340,7 @@ static void hold_unanswered_dropped_resized_comes_back(void **state)
 	caller_hello(&c, &service);
 	id = caller_open(&c, fuse.path);
 	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
-	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(hold_watch_drop(service.socket), 0);
 	close(c.socket);
 	caller_connect(&asks, &service);
 	assert_int_equal(caller_ask(&asks, WIRE_RESIZE, (u64)2 << 20, 0, 0), 0);
@@ -376,7 +377,7 @@ static void hold_unanswered_takes_room_others_hear_enospc(void **state)
 	id = caller_open(&c, fuse.path);
 	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
 	number = c.reply.hold.number;
-	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(hold_watch_drop(service.socket), 0);
 	assert_int_equal(caller_wait_settled(&service, number), -ESTALE);
 	id = caller_open(&c, path);
 	assert_int_equal(caller_hold(&c, &service, id, 0, (u64)2 << 20), -ENOSPC);
@@ -449,7 +450,7 @@ static void hold_waits_for_room_given_up_is_not_read(void **state)
 	assert_int_equal(caller_ask(&c, WIRE_HOLD, id, BAD_AT, 0), -EINPROGRESS);
 	number = c.reply.hold.number;
 	since = host_now_ns();
-	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
+	assert_int_equal(hold_watch_drop(service.socket), 0);
 	assert_int_equal(caller_wait_settled(&service, number), -ESTALE);
 	caller_hello(&d, &service);
 	id = caller_open(&d, path);

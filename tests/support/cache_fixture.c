@@ -261,16 +261,18 @@ static void service_ready(void *arg)
 	close(SERVICE_PIPE);
 }
 
-static _Noreturn void service_child(const struct test_service *service, int report_fd)
+static _Noreturn void service_child(struct test_service *service, int report_fd)
 {
 	struct service_report report = { 0 };
 	const char *why = NULL;
-	int leaked = 0;
+	int leaked = 0, last = SERVICE_PIPE, passed = service->options.listening;
 
-	/* A real service is another program, without our descriptors. */
+	/* A real service is another program, without our other descriptors. */
+	passed = passed ? fcntl(passed, F_DUPFD, SERVICE_PIPE + 2) : -1;
 	if (report_fd != SERVICE_PIPE)
 		dup2(report_fd, SERVICE_PIPE);
-	close_range(SERVICE_PIPE + 1, ~0u, 0);
+	service->options.listening = passed < 0 ? 0 : dup2(passed, ++last);
+	close_range(last + 1, ~0u, 0);
 	report.error = service_run(&service->options, service_ready, NULL, &why);
 	if (report.error) {
 		snprintf(report.why, sizeof(report.why), "%s", why ? why : "");

@@ -37,10 +37,12 @@ void caller_send(struct wire_caller *c, u32 op, u64 a, u64 b, u64 n, int fd)
 
 int caller_receive(struct wire_caller *c)
 {
-	REQUIRE(WAIT_UNTIL(wire_receive(c->socket, &c->reply, sizeof(c->reply), c->fds,
-	                                &c->nr_fds) != -EAGAIN),
+	int err = 0;
+
+	REQUIRE(WAIT_UNTIL((err = wire_receive(c->socket, &c->reply, sizeof(c->reply),
+	                                       c->fds, &c->nr_fds)) != -EAGAIN),
 	        "no answer");
-	return c->reply.error;
+	return err == -ECONNRESET ? err : c->reply.error;
 }
 
 int caller_ask(struct wire_caller *c, u32 op, u64 a, u64 b, u64 n)
@@ -55,6 +57,32 @@ void caller_hello(struct wire_caller *c, const struct test_service *service)
 	REQUIRE(caller_ask(c, WIRE_HELLO, 0, 0, 0) == 0, "no HELLO");
 	while (c->nr_fds > 0)
 		close(c->fds[--c->nr_fds]);
+}
+
+int caller_open_lock(const struct test_service *service, int flags)
+{
+	char path[FIXTURE_PATH_BYTES + 8];
+
+	snprintf(path, sizeof(path), "%s.lock", service->socket);
+	return open(path, flags | O_CLOEXEC);
+}
+
+int caller_succeed(struct wire_caller *c, const struct test_service *service)
+{
+	int lock = caller_open_lock(service, O_RDWR), err;
+
+	REQUIRE(lock >= 0, "%s", strerror(errno));
+	caller_connect(c, service);
+	caller_send(c, WIRE_SUCCEED, 0, 0, 0, lock);
+	err = caller_receive(c);
+	close(lock);
+	close(c->socket);
+	c->socket = -1;
+	if (err)
+		return err;
+	REQUIRE(c->nr_fds == 1, "no channel");
+	c->socket = c->fds[--c->nr_fds];
+	return 0;
 }
 
 u64 caller_open(struct wire_caller *c, const char *path)
@@ -94,6 +122,20 @@ int caller_hold(struct wire_caller *c, const struct test_service *service, u64 i
 	}
 	REQUIRE(c->nr_fds == 1, "no descriptor");
 	return c->fds[0];
+}
+
+bool caller_error_is_named(int error)
+{
+	static const int named[] = { 0,      EINPROGRESS, EINVAL,     ESTALE, ENODATA,
+		                     EFBIG,  ENOSPC,      ENFILE,     EMFILE, ENOMEM,
+		                     EAGAIN, EBUSY,       EPROTO,     EBADF,  EISDIR,
+		                     ENODEV, EOPNOTSUPP,  ETXTBSY,    EUSERS, EACCES,
+		                     EDQUOT, ENOENT,      ECONNRESET, EPERM };
+
+	for (u32 i = 0; i < sizeof(named) / sizeof(*named); i++)
+		if (named[i] == error)
+			return true;
+	return false;
 }
 
 struct lodic_stat caller_stat(struct wire_caller *c)

@@ -18,15 +18,21 @@ struct wire_caller {
 void caller_connect(struct wire_caller *c, const struct test_service *service);
 /* fd: to be sent; -1: none. */
 void caller_send(struct wire_caller *c, u32 op, u64 a, u64 b, u64 n, int fd);
-/* Both return the reply's error. */
+/* Both return the reply's error. -ECONNRESET: the service has hung up. */
 int caller_receive(struct wire_caller *c);
 int caller_ask(struct wire_caller *c, u32 op, u64 a, u64 b, u64 n);
 
 /* Connects, and becomes a reader. */
 void caller_hello(struct wire_caller *c, const struct test_service *service);
+/* The service's lock file, or -1 with errno. */
+int caller_open_lock(const struct test_service *service, int flags);
+/* Announces itself as a successor. 0: c is the channel then. */
+int caller_succeed(struct wire_caller *c, const struct test_service *service);
 /* Opens the file at path, and returns its id. */
 u64 caller_open(struct wire_caller *c, const char *path);
 struct lodic_stat caller_stat(struct wire_caller *c);
+/* Is it one that lib/wire.h, or a call of lodic.h, has a name for? error is positive, or 0. */
+bool caller_error_is_named(int error);
 
 /* HOLD_WAIT by a connection of its own, as the library does. */
 int caller_wait_settled(const struct test_service *service, u64 number);

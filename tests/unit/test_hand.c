@@ -36,7 +36,7 @@ static void successor_dies_before_handed_old_goes_on(void **state)
 	(void)state;
 	test_bed_make_blocks(&b, MIB, FEW_BLOCKS);
 	test_bed_fill(&b);
-	caller_hello(&c, &b.service);
+	assert_int_equal(caller_succeed(&c, &b.service), 0);
 	assert_int_equal(caller_ask(&c, WIRE_HAND_OVER, 0, 0, 0), 0);
 	assert_int_equal(c.nr_fds, 2);
 	while (c.nr_fds > 0)
