@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/service/direct.h"
 #include "lib/service/files.h"
 #include "lib/service/lease.h"
 #include "lib/service/policy.h"
@@ -192,10 +193,12 @@ u32 files_next_orphan(struct service *s)
 }
 
 /* Not every file system closes a file at once. */
-static void files_close_fd(struct service *s, bool here, int *fd)
+static void files_close_fd(struct service *s, bool local, u64 bytes, int *fd)
 {
-	if (*fd >= 0 && !here)
+	if (*fd >= 0 && !local)
 		worker_close(s, *fd);
+	else if (*fd >= 0 && bytes >= CLOSE_HERE_BYTES)
+		worker_close_local(s, *fd);
 	else
 		service_close(fd);
 	*fd = -1;
@@ -242,12 +245,11 @@ static void files_chain_remove(struct service *s, const struct held_file *f)
 /* Closes a retiring file's descriptors and frees its slot, once no read is under way. */
 static void files_finish(struct service *s, struct held_file *f)
 {
-	bool here = f->local && f->size < CLOSE_HERE_BYTES;
-
 	if (f->state != FILE_RETIRING || f->nr_in_flight > 0)
 		return;
-	files_close_fd(s, here, &f->direct_fd);
-	files_close_fd(s, here, &f->fd);
+	direct_forget_file(f);
+	files_close_fd(s, f->local, f->size, &f->direct_fd);
+	files_close_fd(s, f->local, f->size, &f->fd);
 	f->state = FILE_FREE;
 	if (f->next_id != FILE_NONE)
 		files_list_push(s, files_list_of_free(s),
@@ -281,7 +283,7 @@ void files_fill_begun(struct held_file *f)
 void files_fill_ended(struct service *s, struct held_file *f)
 {
 	if (--f->nr_in_flight == 0)
-		files_close_fd(s, f->local, &f->direct_fd);
+		direct_rest(s, f);
 	files_finish(s, f);
 }
 
@@ -366,7 +368,7 @@ static struct held_file *files_find_room(struct service *s, struct passed_file *
 			return NULL;
 		low = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
 		if (low >= 0) {
-			files_close_fd(s, p->local, &p->fd);
+			files_close_fd(s, p->local, 0, &p->fd);
 			p->fd = low;
 		}
 	}
@@ -469,7 +471,7 @@ int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 		err = files_find_or_admit(s, p, cpu, ret_slot);
 	if (err)
 		refused_note(s, *p->path ? p->path : NULL, p->dev, p->ino, err, false);
-	files_close_fd(s, p->local, &p->fd);
+	files_close_fd(s, p->local, p->size, &p->fd);
 	return err;
 }
 
@@ -529,6 +531,7 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 
 void files_spare_descriptors(struct service *s)
 {
+	direct_spare_descriptors(s);
 	for (u32 i = 0; i < SPARE_FILES && files_make_room(s); i++)
 		;
 }
@@ -540,6 +543,7 @@ void files_tick(struct service *s)
 	struct held_file *idle;
 	u32 i;
 
+	direct_tick(s);
 	s->orphans_left = s->nr_orphans;
 	for (i = 0; i < CHECKS_PER_TICK; i++) {
 		idle = files_find_idle(s);
@@ -584,6 +588,7 @@ void files_fini(struct service *s)
 {
 	u32 slot;
 
+	direct_forget(s);
 	for (slot = 0; s->files && slot < s->shape.nr_files; slot++) {
 		struct held_file *f = &s->files[slot];
 

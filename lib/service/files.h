@@ -23,6 +23,7 @@ struct held_file {
 	u32 next_id;   /* of the file that comes here next; FILE_NONE: none any more */
 	int fd;        /* our own description; carries the lease */
 	int direct_fd; /* another one, O_DIRECT, while reads need it; -1: none */
+	struct direct_opening *opening; /* of that one; NULL: it is not under way */
 	bool local;    /* its file system asks nobody else */
 	bool direct;   /* reads with O_DIRECT work, as far as we know */
 	u32 nr_opens;  /* by clients */

@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 #include "lib/huge.h"
+#include "lib/service/direct.h"
 #include "lib/service/hold_load.h"
 #include "lib/service/hold_tier.h"
 #include "lib/service/memory.h"
 #include "lib/service/pages.h"
-#include "lib/service/proof.h"
 #include "lib/service/reads.h"
 #include "lib/service/worker.h"
 
@@ -56,9 +56,9 @@ struct hold_load {
 	struct service *owner; /* of file; another one may have taken its place since */
 	struct held_file *file;
 	bool far, direct, huge;
+	bool waits; /* for a description to be read by */
 	bool ending; /* the last job is under way */
 	int fd;      /* the memory */
-	int direct_fd;
 	int kept_fd; /* the description that the service keeps */
 	u8 *at;
 	u64 offset; /* of the file */
@@ -184,14 +184,15 @@ static void load_end_work(struct worker_job *job)
 	if (load->error)
 		service_close(&load->kept_fd);
 	service_close(&load->fd);
-	service_close(&load->direct_fd);
 }
 
 /* ---- the main thread ---- */
 
 static void load_push(struct hold_load *load)
 {
-	struct hold_turns *t = load->far ? &load->all->far : &load->all->near;
+	struct hold_turns *t = load->waits ? &load->all->waiting
+	                       : load->far ? &load->all->far
+	                                   : &load->all->near;
 
 	load->turns = t;
 	load->after = NULL;
@@ -274,7 +275,7 @@ static int load_begin_piece(struct service *s, struct hold_load *load)
 	p->job = (struct worker_job){ .work = piece_work, .done = piece_done };
 	p->load = load;
 	p->fd = load->file->fd;
-	p->direct_fd = load->direct ? load->direct_fd : -1;
+	p->direct_fd = load->direct ? load->file->direct_fd : -1;
 	p->at = load->at + load->next;
 	p->offset = load->offset + load->next;
 	p->bytes = n;
@@ -412,6 +413,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
                     struct held_file *f)
 {
 	struct hold_load *load = calloc(1, sizeof(*load));
+	enum direct_state state;
 	int err;
 
 	if (!load)
@@ -421,7 +423,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 	load->owner = s;
 	load->file = f;
 	load->far = !f->local;
-	load->direct_fd = load->kept_fd = -1;
+	load->kept_fd = -1;
 	load->offset = r->offset;
 	load->bytes = r->bytes;
 	load->length = r->length;
@@ -435,15 +437,33 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 		free(load);
 		return err;
 	}
-	if (f->direct)
-		load->direct_fd = proof_open_direct(f->fd);
-	load->direct = load->direct_fd >= 0;
 	files_fill_begun(f);
+	state = f->direct ? direct_want(s, f) : DIRECT_NONE;
+	load->direct = state == DIRECT_READY;
+	load->waits = state == DIRECT_COMES;
 	all->to_come += load->bytes;
 	r->load = load;
 	load_push(load);
 	load_run(s, all);
 	return 0;
+}
+
+void hold_load_turn(struct service *s, struct hold_loads *all)
+{
+	struct hold_load *load, *after;
+
+	for (load = all->waiting.first; load; load = after) {
+		enum direct_state state = direct_look(load->file);
+
+		after = load->after;
+		if (state == DIRECT_COMES)
+			continue;
+		load_remove(load);
+		load->waits = false;
+		load->direct = state == DIRECT_READY;
+		load_push(load);
+	}
+	load_run(s, all);
 }
 
 bool hold_load_is_of(const struct hold_load *load, const struct service *s)
@@ -457,7 +477,6 @@ void hold_load_abandon(struct hold_load *load)
 		return; /* a worker is stuck, and may still read into it */
 	munmap(load->at + load->next, load->bytes - load->next);
 	service_close(&load->fd);
-	service_close(&load->direct_fd);
 	service_close(&load->kept_fd);
 	free(load);
 }

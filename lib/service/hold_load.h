@@ -15,6 +15,7 @@ struct hold_turns {
 struct hold_loads {
 	struct hold_turns near; /* of local files */
 	struct hold_turns far;  /* others, of which no piece is under way */
+	struct hold_turns waiting; /* for a description to be read by (direct.h) */
 	u32 nr_pieces, nr_far;  /* under way */
 	u64 to_come;            /* bytes of memory that no piece has brought in yet */
 	bool stopping;          /* no piece is begun any more */
@@ -28,6 +29,8 @@ u32 hold_load_nr_pieces(u64 bytes);
  * -ENFILE: no descriptor is left. -ENOMEM. -EOPNOTSUPP: no /proc. */
 int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range *r,
                     struct held_file *f);
+/* Goes on with the loads that have waited for a description. Once a turn. */
+void hold_load_turn(struct service *s, struct hold_loads *all);
 /* After hold_outdate(): nobody wants it any more, or nobody may have it. It is over as soon as
  * the pieces under way are back. */
 void hold_load_cancel(struct service *s, struct hold_load *load);

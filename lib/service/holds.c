@@ -403,6 +403,7 @@ bool holds_run(struct service *s)
 	h->begins = BEGINS_PER_TURN;
 	if (h->sweeping)
 		holds_sweep(s);
+	hold_load_turn(s, &h->loads);
 	busy = holds_go_on(s);
 	busy |= hold_tier_run(s, &h->probes);
 	return busy || h->sweeping;

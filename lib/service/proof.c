@@ -159,7 +159,7 @@ static int proof_look_inside(const struct service_options *o, int fd,
 	p->fd = proof_reopen(fd, 0);
 	if (p->fd < 0)
 		return p->fd;
-	/* The main thread opens the description for it when a read comes (reads.c). */
+	/* A worker opens the description for it when a read comes (direct.c). */
 	p->direct = !o->buffered && p->local && proof_takes_direct(p->fd);
 	if (p->may_lease && proof_has_verity(p->fd)) {
 		p->may_lease = false; /* it needs none */

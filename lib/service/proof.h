@@ -40,7 +40,8 @@ struct passed_file {
 void proof_look(const struct service_options *o, int fd, struct passed_file *p);
 /* The same for a descriptor that no worker can look at. It waits for nobody. */
 void proof_refuse(struct passed_file *p, int fd, int error);
-/* Another description of our own fd, of a local file, for reads with O_DIRECT. -errno. */
+/* Another description of our own fd, of a local file, for reads with O_DIRECT. -errno. It may wait
+ * for a program that looks at what is opened: only a worker may call it. */
 int proof_open_direct(int fd);
 /* 0, -ENODATA or -EFBIG. */
 int proof_check_size(u64 size);

@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/service/direct.h"
 #include "lib/service/files.h"
-#include "lib/service/proof.h"
 #include "lib/service/reads.h"
 #include "lib/service/worker.h"
 
@@ -121,23 +121,12 @@ static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
 	                       bytes < f->size - offset ? bytes : f->size - offset);
 }
 
-/* At rest a file has one descriptor. The other one is there while reads from the disk are under
- * way: to open it takes 2 us, and a read 87. false: there is none now. */
-static bool reads_open_direct(struct held_file *f)
+/* It is known by which description op reads. */
+static u32 reads_go(struct service *s, struct fill_op *op)
 {
-	if (f->direct_fd < 0)
-		f->direct_fd = proof_open_direct(f->fd);
-	return f->direct_fd >= 0;
-}
-
-u32 reads_begin(struct service *s, struct fill_op *op)
-{
-	struct held_file *f = &s->files[op->slot];
+	const struct held_file *f = &s->files[op->slot];
 	struct io_uring_sqe *sqe;
 
-	/* Mostly a reader has just read the block from the kernel. Then a copy takes 1.6 us,
-	 * and a read from the disk 87 us. */
-	op->direct = f->direct && !reads_is_warm(f, op) && reads_open_direct(f);
 	op->in_ring = s->fill.has_ring;
 	if (!op->in_ring) {
 		reads_by_worker(s, op);
@@ -156,6 +145,64 @@ u32 reads_begin(struct service *s, struct fill_op *op)
 	return 0;
 }
 
+void reads_send(struct service *s)
+{
+	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
+	if (s->fill.has_ring && io_uring_sq_ready(&s->fill.ring) > 0)
+		io_uring_submit(&s->fill.ring);
+}
+
+u32 reads_begin(struct service *s, struct fill_op *op)
+{
+	struct held_file *f = &s->files[op->slot];
+	enum direct_state state = DIRECT_NONE;
+
+	/* Mostly a reader has just read the block from the kernel. Then a copy takes 1.6 us,
+	 * and a read from the disk 87 us. */
+	if (f->direct && !reads_is_warm(f, op))
+		state = direct_want(s, f);
+	op->direct = state == DIRECT_READY;
+	op->waits = state == DIRECT_COMES;
+	if (!op->waits)
+		return reads_go(s, op);
+	s->fill.nr_waiting++;
+	op->in_ring = false;
+	return 0;
+}
+
+void reads_turn(struct service *s)
+{
+	for (u32 i = 0; i < FILL_OPS && s->fill.nr_waiting > 0; i++) {
+		struct fill_op *op = &s->fill.ops[i];
+		enum direct_state state;
+
+		if (!op->busy || !op->waits)
+			continue;
+		state = direct_look(&s->files[op->slot]);
+		if (state == DIRECT_COMES)
+			continue;
+		op->waits = false;
+		s->fill.nr_waiting--;
+		op->direct = state == DIRECT_READY;
+		reads_go(s, op);
+	}
+	reads_send(s);
+}
+
+/* The service ends: no worker opens anything any more. */
+static void reads_end_waiting(struct service *s)
+{
+	for (u32 i = 0; i < FILL_OPS && s->fill.nr_waiting > 0; i++) {
+		struct fill_op *op = &s->fill.ops[i];
+
+		if (!op->busy || !op->waits)
+			continue;
+		op->waits = false;
+		s->fill.nr_waiting--;
+		s->fill.ended(s, op, -ECANCELED);
+	}
+}
+
 bool reads_again(struct service *s, struct fill_op *op, int result)
 {
 	if (result == -EINVAL && op->direct) {
@@ -167,13 +214,6 @@ bool reads_again(struct service *s, struct fill_op *op, int result)
 	}
 	reads_by_worker(s, op);
 	return true;
-}
-
-void reads_send(struct service *s)
-{
-	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
-	if (s->fill.has_ring && io_uring_sq_ready(&s->fill.ring) > 0)
-		io_uring_submit(&s->fill.ring);
 }
 
 void reads_reap(struct service *s)
@@ -203,6 +243,7 @@ void reads_wait(struct service *s)
 	u64 end_ns = host_now_ns() + WAIT_NS;
 	struct io_uring_cqe *cqe;
 
+	reads_end_waiting(s);
 	/* Each turn takes a twentieth of the time, or brings a read back. */
 	while (reads_any_in_ring(s) && host_now_ns() < end_ns) {
 		io_uring_submit(&s->fill.ring);

@@ -17,6 +17,8 @@ void reads_fini(struct service *s);
 /* Begins to read what op describes. There are at most s->fill.most_busy ops. Returns how many
  * blocks the main thread will copy for that. */
 u32 reads_begin(struct service *s, struct fill_op *op);
+/* Begins those that have waited for a description to read by. Once a turn. */
+void reads_turn(struct service *s);
 /* Does the kernel's page cache hold all of these bytes, which begin with a page? The answer may be
  * old at once. false also where the kernel cannot tell (cachestat(2) came with 6.5). Any thread may
  * call it. */

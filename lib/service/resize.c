@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "lib/service/carry.h"
+#include "lib/service/direct.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/hand.h"
@@ -119,6 +120,7 @@ static void resize_end_other(struct service *s)
 	struct resize *r = s->resize;
 
 	resize_step(r, RESIZE_FREES);
+	direct_forget(r->other);
 	r->other->workers = NULL;
 	r->other->replaced = true;
 	r->job = (struct worker_job){ .work = resize_free_work,
@@ -200,7 +202,7 @@ static void resize_ends(struct service *s)
 {
 	struct service *old = s->resize->other;
 
-	reads_send(old);
+	reads_turn(old);
 	reads_reap(old);
 	if (old->fill.nr_busy == 0 && !hold_move_needs(s, old))
 		resize_end_other(s);

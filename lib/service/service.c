@@ -407,6 +407,7 @@ void service_turn(struct service *s)
 	fill_take_hints(s);
 	busy = evict_run(s);
 	busy |= mover_run(s);
+	reads_turn(s);
 	if (!resize_stops_fills(s))
 		busy |= fill_run(s);
 	busy |= stat_run(s);

@@ -34,6 +34,7 @@
  *   fence     the heavy fence, and the thread that makes it
  *   sweep     readers' visits, collected and counted
  *   files     files held: admission, sharing, retiring, their frames
+ *   direct    second descriptions of files, for reads with O_DIRECT
  *   lease     leases, and the second thread: revocation, the alive mark
  *   proof     why a file is believed not to change
  *   worker    threads that touch what clients pass
@@ -114,6 +115,7 @@ struct fill_range {
 struct fill_op {
 	bool busy;
 	bool direct, in_ring; /* how it is being read (reads.c) */
+	bool waits;           /* for a description to be read by */
 	u32 slot, id;
 	u32 nr;
 	u64 first, ticket;
@@ -134,6 +136,7 @@ struct fill {
 	bool has_ring;
 	void (*ended)(struct service *s, struct fill_op *op, int result);
 	u32 nr_busy, most_busy;
+	u32 nr_waiting; /* of the busy ones: for a description */
 	u32 head, nr_queued; /* of queue */
 	/* A round asks each context once for hints, over several turns if it must. It begins
 	 * again when contexts come or go. */
@@ -240,6 +243,18 @@ struct seat_owner {
 	u64 quota; /* frames it may pin */
 };
 
+/* Second descriptions of files (direct.c): those that workers open, and those that rest. */
+#define NR_DIRECT_RESTING 32u
+struct direct_opening;
+struct direct {
+	struct direct_opening *openings;
+	u32 nr_resting;
+	struct {
+		u32 slot;
+		u64 since_ns;
+	} resting[NR_DIRECT_RESTING];
+};
+
 /* The frames that are pinned, counted piece by piece (stat.c). */
 struct stat_count {
 	u64 wanted, begun, done; /* counts, by number */
@@ -326,6 +341,7 @@ struct service {
 	struct opens handed;
 	u64 handed_until_ns;
 
+	struct direct direct;
 	struct lease_thread *lease;
 	struct reclaim reclaim;
 	u32 sweep_at;  /* the frame where the sweep goes on */

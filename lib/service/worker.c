@@ -39,10 +39,15 @@ struct workers {
 	u32 nr_queued;
 	u32 nr_closing; /* descriptors to close, or being closed; the main thread's */
 	int event;
-	bool closing; /* a worker has a job that closes */
+	u32 nr_of[NR_WORKER_KINDS]; /* workers that have a job of that kind */
 	bool stopping;
 	bool orphaned; /* the main thread has gone; the last thread frees this */
 	u64 kept;      /* of an earlier service, in worker_keep() */
+};
+
+static const u32 most_of[NR_WORKER_KINDS] = {
+	[WORKER_ANY] = WORKERS_MOST, [WORKER_CLOSES] = 1, [WORKER_FREES] = 1,
+	[WORKER_OPENS] = 2,          [WORKER_LOOKS] = 2,
 };
 
 struct worker_closing {
@@ -61,20 +66,19 @@ static void worker_free(struct workers *w)
 
 /* ---- the threads ---- */
 
-/* Takes the oldest job out of the queue. One worker at a time closes descriptors: so no
- * number of those can make all workers stick. NULL: there is none for this worker. */
+/* Takes the oldest job out of the queue whose kind is below its bound. NULL: there is none. */
 static struct worker_job *worker_pick(struct workers *w)
 {
 	struct worker_job **at = &w->queue;
 	struct worker_job *job;
 
-	while (*at && (*at)->closes && w->closing)
+	while (*at && w->nr_of[(*at)->kind] >= most_of[(*at)->kind])
 		at = &(*at)->next;
 	job = *at;
 	if (job) {
 		*at = job->next;
 		w->nr_queued--;
-		w->closing |= job->closes;
+		w->nr_of[job->kind]++;
 	}
 	return job;
 }
@@ -93,7 +97,7 @@ static struct worker_job *worker_wait(struct workers *w)
 
 static void worker_finish(struct workers *w, struct worker *self)
 {
-	w->closing &= !self->job->closes;
+	w->nr_of[self->job->kind]--;
 	self->job->next = w->finished;
 	w->finished = self->job;
 	self->job = NULL;
@@ -184,6 +188,24 @@ static u32 worker_nr_stuck(const struct workers *w, int process)
 	return nr;
 }
 
+bool worker_is_stuck(const struct service *s, enum worker_kind kind, u64 stuck_ns)
+{
+	struct workers *w = s->workers;
+	u64 now = host_now_ns();
+	u32 nr = 0, nr_all = 0;
+
+	pthread_mutex_lock(&w->lock);
+	for (u32 i = 0; i < WORKERS_MOST; i++) {
+		const struct worker *one = &w->each[i];
+		bool stuck = one->job && now - one->since_ns >= stuck_ns;
+
+		nr_all += stuck;
+		nr += stuck && one->job->kind == kind;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return nr >= most_of[kind] || nr_all == WORKERS_MOST;
+}
+
 static void worker_queue(struct workers *w, struct worker_job *job)
 {
 	struct worker_job **at = &w->queue;
@@ -229,7 +251,7 @@ static void closing_done(struct service *s, struct worker_job *job)
 	free(job);
 }
 
-void worker_close(struct service *s, int fd)
+static void worker_close_as(struct service *s, int fd, enum worker_kind kind)
 {
 	struct worker_closing *closing;
 
@@ -242,7 +264,7 @@ void worker_close(struct service *s, int fd)
 	}
 	closing = malloc(sizeof(*closing));
 	if (closing) {
-		closing->job = (struct worker_job){ .closes = true,
+		closing->job = (struct worker_job){ .kind = kind,
 			                            .work = closing_work,
 			                            .done = closing_done };
 		closing->fd = fd;
@@ -253,6 +275,16 @@ void worker_close(struct service *s, int fd)
 		free(closing);
 	}
 	close(fd); /* no memory, or no thread */
+}
+
+void worker_close(struct service *s, int fd)
+{
+	worker_close_as(s, fd, WORKER_CLOSES);
+}
+
+void worker_close_local(struct service *s, int fd)
+{
+	worker_close_as(s, fd, WORKER_FREES);
 }
 
 u32 worker_nr_closing(const struct service *s)
@@ -297,7 +329,9 @@ static struct worker_job *worker_refuse(struct workers *w, bool ends)
 	while (*at) {
 		struct worker_job *job = *at;
 
-		if (job->process == 0 && !(ends && job->closes)) {
+		bool closes = job->kind == WORKER_CLOSES || job->kind == WORKER_FREES;
+
+		if (job->process == 0 && !(ends && closes)) {
 			at = &job->next;
 			continue;
 		}
