@@ -16,6 +16,9 @@ struct serve {
 	struct settings said; /* by options alone */
 	struct settings
 		told; /* by these and all other sources, when they were last read */
+	/* Read anew by a worker; nobody else touches it meanwhile. */
+	struct settings now;
+	bool now_is_wrong;
 	struct service_options options;
 	bool for_group;
 	uint32_t group;

@@ -101,15 +101,28 @@ static bool tiers_fit(struct settings *now)
 	       settings_check_fast(now, cache_bytes, &fast_bytes) == 0;
 }
 
-/* The configuration files may say something else now. Returns a new size, or 0. */
-static uint64_t reread(struct serve *s)
+/* SIGHUP. A worker calls it: a user's home may be on a server that does not answer. The manager
+ * hears of the end by on_reread_done(). */
+static void on_reread(void *arg)
 {
-	struct settings now = { 0 };
+	struct serve *s = arg;
+
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%llu",
+	            (unsigned long long)(cli_now_ns() / 1000));
+	s->now = (struct settings){ 0 };
+	s->now_is_wrong = settings_copy(&s->now, &s->said) != 0 ||
+	                  settings_gather(&s->now, settings_privileged()) != 0 ||
+	                  !tiers_fit(&s->now);
+}
+
+/* The configuration files may say something else now. Returns a new size, or 0. */
+static uint64_t compare(struct serve *s)
+{
+	struct settings now = s->now;
 	uint64_t bytes = 0;
 	int nr = 0;
 
-	if (settings_copy(&now, &s->said) != 0 ||
-	    settings_gather(&now, settings_privileged()) != 0 || !tiers_fit(&now)) {
+	if (s->now_is_wrong) {
 		log_say(SERVICE_WARNING, "settings", "%s", now.why);
 		settings_free(&now);
 		return 0;
@@ -146,14 +159,11 @@ static uint64_t reread(struct serve *s)
 	return bytes > 0 ? bytes - s->options.hold_bytes : 0;
 }
 
-/* SIGHUP. A resize that begins with it does not keep the manager waiting. */
-static uint64_t on_reread(void *arg)
+/* A resize that begins with it does not keep the manager waiting. */
+static uint64_t on_reread_done(void *arg)
 {
-	uint64_t bytes;
+	uint64_t bytes = compare(arg);
 
-	notify_send("RELOADING=1\nMONOTONIC_USEC=%llu",
-	            (unsigned long long)(cli_now_ns() / 1000));
-	bytes = reread(arg);
 	notify_send("READY=1");
 	return bytes;
 }
@@ -296,6 +306,7 @@ void serve_connect(struct serve *s)
 	o->say_arg = s;
 	o->resized = on_resized;
 	o->reread = on_reread;
+	o->reread_done = on_reread_done;
 	o->alive = notify_is_watched() ? on_alive : NULL;
 	o->stopping = on_stopping;
 	o->taking = on_taking;

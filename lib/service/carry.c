@@ -74,8 +74,7 @@ static void carry_open_work(struct worker_job *job)
 {
 	struct carry_opening *o = (struct carry_opening *)job;
 
-	proof_look(&o->options, o->fd, &o->file);
-	service_close(&o->fd);
+	proof_look(&o->options, &o->fd, &o->file);
 }
 
 /* The new service proves the file that a worker has opened. */
@@ -112,12 +111,12 @@ static void carry_open_done(struct service *s, struct worker_job *job)
 {
 	struct carry_opening *o = (struct carry_opening *)job;
 
-	if (o->job.refused) {
+	if (o->fd >= 0)
 		worker_close(s, o->fd);
+	if (o->job.refused)
 		o->file.fd = -1;
-	} else if (o->c) {
+	else if (o->c)
 		carry_admit(s, o);
-	}
 	if (o->file.fd >= 0)
 		worker_close(s, o->file.fd);
 	if (o->c)

@@ -318,8 +318,7 @@ static void opening_work(struct worker_job *job)
 {
 	struct opening *o = (struct opening *)job;
 
-	proof_look(&o->options, o->passed, &o->file);
-	service_close(&o->passed);
+	proof_look(&o->options, &o->passed, &o->file);
 }
 
 /* The client's open count, and what it needs to know. */
@@ -352,10 +351,10 @@ static void opening_done(struct service *s, struct worker_job *job)
 	struct client *c = o->client;
 	struct wire_reply reply = { 0 };
 
-	if (o->job.refused) {
+	if (o->job.refused)
 		proof_refuse(&o->file, o->passed, -EBUSY);
+	if (o->passed >= 0)
 		worker_close(s, o->passed);
-	}
 	reply.error = client_admit(s, c, &o->file, o->cpu, &reply);
 	client_note_error(s, reply.error);
 	free(o);

@@ -148,6 +148,8 @@ static void move_process(struct service *old, struct service *s)
 	old->refused = refused;
 	s->resize = old->resize;
 	s->resized = old->resized;
+	s->rereads = old->rereads;
+	s->reread_bytes = old->reread_bytes;
 	s->pressure = old->pressure;
 	memcpy(s->times, old->times, sizeof(s->times));
 	old->resize = NULL;

@@ -7,11 +7,11 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "lib/service/domain.h"
 #include "lib/service/proof.h"
+#include "lib/service/systems.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #ifndef XFS_SUPER_MAGIC
@@ -127,31 +127,22 @@ static bool proof_takes_direct(int fd)
 	return true;
 }
 
-/* What the file system says about the file. The type comes first: a network file system, or
- * one in user space, is asked nothing more without a promise. */
-static int proof_look_inside(const struct service_options *o, int fd,
+/* What the file system says about the file. */
+static int proof_look_inside(const struct service_options *o, int fd, u64 type,
                              struct passed_file *p)
 {
-	struct statfs system;
 	struct stat st;
-	u64 type;
 
-	if (fstatfs(fd, &system) != 0)
-		return -errno;
-	type = (u64)(unsigned long)system.f_type;
-	p->may_lease = proof_keeps_leases(type);
-	p->local = p->may_lease || proof_is_format(type);
-	p->promise = proof_promise(o, p->path);
-	if (!p->local && !p->promise)
-		return -EOPNOTSUPP;
 	if (fstat(fd, &st) != 0)
 		return -errno;
 	p->dev = st.st_dev;
 	p->ino = st.st_ino;
 	p->size = (u64)st.st_size;
 	p->may_lease = p->may_lease && !proof_is_memory(type, &st);
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st.st_mode)) {
+		p->local = false; /* a device may wait in close() */
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENODEV;
+	}
 	if (proof_check_size(p->size) != 0)
 		return proof_check_size(p->size);
 	if (o->for_group && !domain_admits(o->group, p->path, &st))
@@ -172,6 +163,31 @@ static int proof_look_inside(const struct service_options *o, int fd,
 	return 0;
 }
 
+/* The type comes first: a network file system, or one in user space, is asked nothing more
+ * without a promise. */
+static int proof_look_at(const struct service_options *o, int fd, struct passed_file *p)
+{
+	struct systems_kind kind;
+	int err = systems_find(fd, &kind);
+
+	if (err)
+		return err;
+	p->may_lease = proof_keeps_leases(kind.type);
+	p->local = p->may_lease || proof_is_format(kind.type);
+	p->away = kind.away;
+	p->promise = proof_promise(o, p->path);
+	if (p->local)
+		return proof_look_inside(o, fd, kind.type, p);
+	if (!p->promise)
+		return -EOPNOTSUPP;
+	err = systems_enter(&kind);
+	if (err)
+		return err;
+	err = proof_look_inside(o, fd, kind.type, p);
+	systems_leave(&kind);
+	return err;
+}
+
 int proof_check_size(u64 size)
 {
 	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
@@ -184,13 +200,16 @@ void proof_refuse(struct passed_file *p, int fd, int error)
 		*p->path = '\0';
 }
 
-void proof_look(const struct service_options *o, int fd, struct passed_file *p)
+void proof_look(const struct service_options *o, int *fd_at, struct passed_file *p)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int fd = *fd_at, flags = fcntl(fd, F_GETFL);
 
 	proof_refuse(p, fd, 0);
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
 		p->error = -EINVAL;
 	else
-		p->error = proof_look_inside(o, fd, p);
+		p->error = proof_look_at(o, fd, p);
+	/* Another file system may wait in close() as well. */
+	if (p->local)
+		service_close(fd_at);
 }

@@ -29,15 +29,17 @@ struct passed_file {
 	u64 size;     /* for PROOF_LEASE the size under the lease counts instead */
 	bool local;   /* closing it, or asking it, waits for nobody */
 	bool direct;  /* it can be read with O_DIRECT */
+	bool away;    /* on a mount that may go while the service lives */
 	bool may_lease;
 	u32 other;           /* the proof that it has without a lease */
 	const char *promise; /* the glob of it */
 	char path[PROOF_PATH_BYTES];
 };
 
-/* Looks at fd. It may wait for ever: only a worker may call it. p->fd is then the caller's to
- * close. */
-void proof_look(const struct service_options *o, int fd, struct passed_file *p);
+/* Looks at *fd, and closes it (-1) if it is of a local file. Otherwise that may wait, and is for
+ * worker_close(). This may wait for ever, too: only a worker may call it. p->fd is then the
+ * caller's to close. */
+void proof_look(const struct service_options *o, int *fd, struct passed_file *p);
 /* The same for a descriptor that no worker can look at. It waits for nobody. */
 void proof_refuse(struct passed_file *p, int fd, int error);
 /* Another description of our own fd, of a local file, for reads with O_DIRECT. -errno. It may wait

@@ -364,23 +364,3 @@ int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret)
 		ret->ns = host_now_ns() - s->resize->since_ns;
 	return err;
 }
-
-void resize_reread(struct service *s)
-{
-	u64 bytes = 0;
-	int err = 0;
-
-	/* What is read now would count as told, and a later SIGHUP would find nothing new. */
-	if (s->resize)
-		err = -EBUSY;
-	else if (s->options.reread)
-		bytes = s->options.reread(s->options.say_arg);
-	if (bytes > 0)
-		err = resize_begin(s, bytes, true);
-	if (err)
-		service_say(s, SERVICE_WARNING, "resize_failed",
-		            "the cache keeps its size: %s",
-		            err == -EBUSY
-		                    ? "another resize is under way; send SIGHUP again"
-		                    : strerror(-err));
-}

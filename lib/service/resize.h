@@ -18,8 +18,6 @@
 int resize_begin(struct service *s, u64 cache_bytes, bool asked);
 /* WIRE_RESIZE. */
 int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret);
-/* SIGHUP: the user has changed the configuration. */
-void resize_reread(struct service *s);
 
 /* A drop has let go what stands under the slots from ... to: it must not come along. */
 void resize_drop(struct service *s, u64 from, u64 to, u64 dev, u64 ino);

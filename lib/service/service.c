@@ -38,6 +38,7 @@
 #include "lib/service/policy.h"
 #include "lib/service/pressure.h"
 #include "lib/service/reads.h"
+#include "lib/service/reread.h"
 #include "lib/service/resize.h"
 #include "lib/service/socket.h"
 #include "lib/service/stat.h"
@@ -327,7 +328,7 @@ static void service_read_signal(struct service *s)
 		return;
 	/* The kernel itself sends SIGHUP when the terminal goes. */
 	if (info.ssi_signo == SIGHUP && info.ssi_code != SI_KERNEL)
-		resize_reread(s);
+		reread_begin(s);
 	else
 		s->stopping = true;
 }
@@ -428,6 +429,7 @@ void service_turn(struct service *s)
 	evict_tick(s);
 	policy_tick(s);
 	resize_tick(s);
+	reread_tick(s);
 	pressure_tick(s);
 	if (s->options.alive)
 		s->options.alive(s->options.say_arg);

@@ -66,8 +66,11 @@ struct service_options {
 	void *say_arg;
 	/* The cache has another size, because somebody has asked for it; may be NULL. */
 	void (*resized)(void *arg, uint64_t cache_bytes);
-	/* SIGHUP: what size shall the cache have now? 0: its own; may be NULL. */
-	uint64_t (*reread)(void *arg);
+	/* SIGHUP: a worker calls it to read the configuration; may be NULL. It may wait for as long
+	 * as it likes. */
+	void (*reread)(void *arg);
+	/* Afterwards: what size shall the cache have now? 0: its own. */
+	uint64_t (*reread_done)(void *arg);
 	/* A socket that listens, and whose path is `socket': the service listens there and
 	 * leaves the path as it is. It is the service's from then on. 0: it makes one. */
 	int listening;

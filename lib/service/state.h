@@ -8,6 +8,7 @@
  *   takeover  this process takes the place of another service, with what that has cached
  *   hand      what such a successor is given
  *   succession  how it asks the service before it
+ *   reread    the configuration has changed
  *   resize    a cache of another size takes over
  *   move      what goes over then, at once
  *   carry     what comes along before: files and blocks
@@ -37,6 +38,7 @@
  *   direct    second descriptions of files, for reads with O_DIRECT
  *   lease     leases, and the second thread: revocation, the alive mark
  *   proof     why a file is believed not to change
+ *   systems   kinds of file systems, and who waits for one that may not answer
  *   worker    threads that touch what clients pass
  *   refused   which files are not cached, and why
  *   opens     which files a client has open
@@ -292,6 +294,8 @@ struct service {
 	struct holds *holds;        /* NULL: there are none */
 	struct resize *resize;      /* under way; NULL: none is */
 	struct look_resize resized; /* the last one, or that one */
+	bool rereads;               /* a worker reads the configuration */
+	u64 reread_bytes;           /* the size that it asks for; 0: none */
 	struct pressure pressure;
 	struct look_times times[LOOK_NR_TIMES];
 

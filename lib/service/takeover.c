@@ -26,8 +26,14 @@
 #include "lib/service/takeover.h"
 #include "lib/service/worker.h"
 
-/* How long a file may take that is not local. Our choice. */
+/* Stuck workers count by program. These two are none: for local files, and for others. So a file
+ * is not waited for after WORKERS_EACH others of its kind were late. */
+#define PROCESS_LOCAL (-1)
+#define PROCESS_OTHER (-4)
+/* How long a file may take. Our choice. A local one has its answer soon, but its worker may have to
+ * wait for a CPU, or a program looks at each file that is opened. */
 #define FILE_WAIT_MS 500
+#define FILE_WAIT_LOCAL_MS 2000
 /* How long the new service has a file open for programs that have not come back. They try once
  * in 2 s, as long as they read. */
 #define HANDED_NS (10000 * NS_PER_MS)
@@ -169,7 +175,7 @@ static int takeover_look(struct service *s, struct takeover *t)
 	return poll(&signals, 1, 0) == 1 ? -EINTR : succession_stay(&t->old_service);
 }
 
-/* A file that is not local: a worker looks at it. */
+/* A worker looks at a file. */
 struct takeover_job {
 	struct worker_job job;
 	struct service_options options;
@@ -180,24 +186,24 @@ struct takeover_job {
 
 /* AU5: what came is a path. The kernel says here whether this process may read it. O_NONBLOCK: it
  * does not wait for another process's write lease. */
-static void takeover_look_at(const struct service_options *options, int fd,
+static void takeover_look_at(const struct service_options *options, int *fd,
                              struct passed_file *ret_file)
 {
-	int own = memory_open_again(fd, O_RDONLY | O_NONBLOCK);
+	int own = memory_open_again(*fd, O_RDONLY | O_NONBLOCK);
 
-	proof_refuse(ret_file, fd, own == -EWOULDBLOCK ? -ETXTBSY : own);
+	proof_refuse(ret_file, *fd, own == -EWOULDBLOCK ? -ETXTBSY : own);
 	if (own < 0)
 		return;
-	proof_look(options, own, ret_file);
-	close(own);
+	service_close(fd); /* a path: that waits for nobody */
+	*fd = own;
+	proof_look(options, fd, ret_file);
 }
 
 static void takeover_job_work(struct worker_job *job)
 {
 	struct takeover_job *j = (struct takeover_job *)job;
 
-	takeover_look_at(&j->options, j->fd, &j->file);
-	service_close(&j->fd);
+	takeover_look_at(&j->options, &j->fd, &j->file);
 }
 
 static void takeover_job_done(struct service *s, struct worker_job *job)
@@ -215,19 +221,20 @@ static void takeover_job_done(struct service *s, struct worker_job *job)
 }
 
 /* false: it does not answer in time. */
-static bool takeover_let_look(struct service *s, int fd, struct passed_file *p)
+static bool takeover_let_look(struct service *s, int fd, bool local,
+                              struct passed_file *p)
 {
+	int wait_ms = local ? FILE_WAIT_LOCAL_MS : FILE_WAIT_MS;
 	struct pollfd wait = { .fd = worker_event(s), .events = POLLIN };
 	struct takeover_job *j = calloc(1, sizeof(*j));
-	u64 end_ns = host_now_ns() + FILE_WAIT_MS * NS_PER_MS;
+	u64 end_ns = host_now_ns() + (u64)wait_ms * NS_PER_MS;
 	bool done;
 
 	if (!j) {
-		close(fd);
+		worker_close(s, fd);
 		return false;
 	}
-	/* Workers count what is stuck by program. This is none. */
-	j->job = (struct worker_job){ .process = -1,
+	j->job = (struct worker_job){ .process = local ? PROCESS_LOCAL : PROCESS_OTHER,
 		                      .work = takeover_job_work,
 		                      .done = takeover_job_done };
 	j->options = s->options;
@@ -240,7 +247,7 @@ static bool takeover_let_look(struct service *s, int fd, struct passed_file *p)
 		return false;
 	}
 	while (!j->done && host_now_ns() < end_ns) {
-		if (poll(&wait, 1, FILE_WAIT_MS) == 1) {
+		if (poll(&wait, 1, wait_ms) == 1) {
 			u64 n;
 
 			if (read(wait.fd, &n, sizeof(n)) == sizeof(n))
@@ -251,6 +258,8 @@ static bool takeover_let_look(struct service *s, int fd, struct passed_file *p)
 	j->waited_for = false;
 	if (done) {
 		*p = j->file;
+		if (j->fd >= 0)
+			worker_close(s, j->fd);
 		free(j);
 	}
 	return done;
@@ -297,14 +306,8 @@ static int takeover_file(struct service *s, struct takeover *t, u32 slot)
 	fd = a->fds[--a->nr_fds];
 	for (u32 i = 0; i < 10; i++) /* a writer must fit in */
 		MUTANT_WINDOW(HAND_UNPROVED);
-	if (!a->page.reply.hand_file.local) {
-		if (takeover_let_look(s, fd, &p))
-			takeover_admit(s, t, slot, &p);
-		return 0;
-	}
-	takeover_look_at(&s->options, fd, &p);
-	close(fd);
-	takeover_admit(s, t, slot, &p);
+	if (takeover_let_look(s, fd, a->page.reply.hand_file.local, &p))
+		takeover_admit(s, t, slot, &p);
 	return 0;
 }
 

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/fanotify.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -28,134 +29,17 @@
 #include <cmocka.h>
 
 #include "lib/wire.h"
-#include "tests/outside/outside.h"
+#include "tests/outside/others.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define TEST_SECONDS 120
-/* Far more than a healthy service takes on a loaded machine. What hangs here hangs for ever; a
- * client that waits 2 s for one answer gives up, and the test fails by that. */
-#define SOON_MS 5000
 #define NR_PROGRAMS 8u
 #define OPENS_EACH 2u
 #define MOST_OPENS 9u
 #define NR_STRAYS 12u
 #define NR_WAITING 16u /* more than there are workers */
-
-/* Connects to the service as liblodic does. */
-static int raw_connect(const struct test_service *service)
-{
-	struct wire_request hello = { .version = WIRE_VERSION, .op = WIRE_HELLO };
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS];
-	u32 nr;
-
-	strcpy(address.sun_path, service->socket);
-	REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0, "%s",
-	        strerror(errno));
-	REQUIRE(wire_send(fd, &hello, sizeof(hello), NULL, 0) == 0, "not sent");
-	REQUIRE(WAIT_UNTIL(wire_receive(fd, &reply, sizeof(reply), fds, &nr) == 0),
-	        "no answer");
-	while (nr > 0)
-		close(fds[--nr]);
-	return fd;
-}
-
-static void raw_send(int socket, u32 op, int fd)
-{
-	struct wire_request request = { .version = WIRE_VERSION, .op = op };
-
-	REQUIRE(wire_send(socket, &request, sizeof(request), &fd, 1) == 0, "not sent");
-}
-
-/* The error in the answer. 1: there is none within so many milliseconds. */
-static int raw_answer(int socket, int ms)
-{
-	struct pollfd wait = { .fd = socket, .events = POLLIN };
-	struct wire_reply reply;
-	int fds[WIRE_MAX_FDS];
-	u32 nr;
-
-	if (poll(&wait, 1, ms) == 0)
-		return 1;
-	REQUIRE(WAIT_UNTIL(wire_receive(socket, &reply, sizeof(reply), fds, &nr) == 0),
-	        "no answer");
-	return reply.error;
-}
-
-static int other_run(const struct test_service *service, const char *path, int cached)
-{
-	struct lodic_context *context;
-	struct lodic_file *file;
-	struct lodic *lodic;
-	u8 buffer[BLOCK];
-	int fd = fixture_open(path, O_RDONLY);
-
-	REQUIRE(test_service_attach(service, &lodic) == 0, "not attached");
-	REQUIRE(lodic_context_open(lodic, &context) == 0, "no context");
-	REQUIRE(lodic_open(lodic, fd, &file) == 0, "not opened");
-	REQUIRE(lodic_file_cached(file) == cached, "%d", lodic_file_cached(file));
-	if (cached == 0)
-		REQUIRE(lodic_prefetch(context, file, 0, 0, LODIC_WAIT) == 0,
-		        "not cached");
-	REQUIRE(lodic_read(context, file, buffer, BLOCK, 0) == BLOCK, "not read");
-	REQUIRE(pattern_holds(buffer, 1, 1, 0, BLOCK), "wrong bytes");
-	lodic_close(file);
-	lodic_context_close(context);
-	lodic_detach(lodic);
-	close(fd);
-	return 0;
-}
-
-/* Another program that attaches, opens a file of its own and reads, when the test says so. */
-struct other {
-	u64 *go;
-	pid_t pid;
-};
-
-static struct other other_start(const struct test_service *service, const char *path,
-                                int cached)
-{
-	struct other o = { .go = fixture_shared(sizeof(*o.go)) };
-
-	o.pid = fixture_fork();
-	if (o.pid == 0) {
-		while (!host_load_acquire(o.go))
-			fixture_pause_us(100);
-		_exit(other_run(service, path, cached));
-	}
-	return o;
-}
-
-static void assert_other_is_served(const struct other *o)
-{
-	u64 start = host_now_ns();
-
-	host_store_release(o->go, 1);
-	assert_int_equal(fixture_wait(o->pid), 0);
-	assert_true(host_now_ns() - start < (u64)SOON_MS * 1000000);
-}
-
-static void assert_others_are_served(const struct test_service *service,
-                                     const char *path, int cached)
-{
-	struct other o = other_start(service, path, cached);
-
-	assert_other_is_served(&o);
-}
-
-/* Opens or reads of path, as events says, from now on wait until the descriptor that this
- * returns is closed. */
-static int hang_file(const char *path, u64 events)
-{
-	int fan = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
-
-	if (fan < 0)
-		fixture_skip("this kernel has no fanotify permission events");
-	assert_int_equal(fanotify_mark(fan, FAN_MARK_ADD, events, AT_FDCWD, path), 0);
-	return fan;
-}
+#define NR_READERS 10u /* the same */
+#define SCANNED_BYTES ((u64)4 << 20)
 
 static void open_unanswered_others_attach_and_open(void **state)
 {
@@ -236,6 +120,114 @@ static void open_unanswered_by_many_refused_at_once_then_served(void **state)
 		kill(pids[i], SIGKILL);
 		fixture_wait(pids[i]);
 	}
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* How many pages of the first bytes of fd the kernel's page cache has. */
+static u32 nr_pages_cached(int fd, u64 bytes)
+{
+	static u8 pages[SCANNED_BYTES / 4096];
+	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	u32 nr = 0;
+
+	assert_true(at != MAP_FAILED);
+	assert_int_equal(mincore(at, bytes, pages), 0);
+	for (u64 i = 0; i < bytes / (u64)sysconf(_SC_PAGESIZE); i++)
+		nr += pages[i] & 1;
+	munmap(at, bytes);
+	return nr;
+}
+
+static int open_cold(const char *path, u64 bytes)
+{
+	int fd = fixture_open(path, O_RDONLY);
+
+	fsync(fd);
+	assert_true(WAIT_UNTIL(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0 &&
+	                       nr_pages_cached(fd, bytes) == 0));
+	return fd;
+}
+
+/* The service's open of path waits for a scanner. Returns the scanner. */
+static int service_is_scanned(const struct test_bed *b, int fan)
+{
+	struct pollfd wait = { .fd = fan, .events = POLLIN };
+	struct fanotify_event_metadata event;
+
+	assert_int_equal(poll(&wait, 1, FIXTURE_DEADLINE_MS), 1);
+	assert_int_equal(read(fan, &event, sizeof(event)), sizeof(event));
+	assert_int_equal(event.pid, b->service.pid);
+	return event.fd;
+}
+
+/* A scanner takes its time with what the service opens to read a cold file with O_DIRECT. */
+static void cold_read_is_scanned_nobody_waits(void **state)
+{
+	char path[FIXTURE_PATH_BYTES], other[FIXTURE_PATH_BYTES];
+	const u64 half = SCANNED_BYTES / 2;
+	struct lodic_file *file;
+	struct lodic_hold *hold;
+	struct test_bed b;
+	int fd, fan, scanned;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.cache_bytes = 2 * SCANNED_BYTES;
+	b.service.options.hold_bytes = SCANNED_BYTES;
+	test_bed_make(&b, BLOCK);
+	if (test_service_stat(b.lodic).direct_io == 0)
+		fixture_skip("no O_DIRECT where temporary files are: set TMPDIR");
+	pattern_file_make(other, "other", 1, 1, BLOCK);
+	close(open_cold(other, BLOCK));
+	pattern_file_make(path, "scanned", 2, 1, SCANNED_BYTES);
+	fd = open_cold(path, SCANNED_BYTES);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_int_equal(lodic_file_cached(file), 0);
+	fan = hang_file(path, FAN_OPEN_PERM);
+	assert_int_equal(lodic_prefetch(b.context, file, 0, half, 0), 0);
+	scanned = service_is_scanned(&b, fan);
+	assert_int_equal(test_service_stat(b.lodic).files, 2); /* answered */
+	assert_others_are_served(&b.service, other, 0);
+	/* Neither this file's blocks wait for the scanner, nor a hold. */
+	assert_int_equal(lodic_prefetch(b.context, file, 0, half, LODIC_WAIT), 0);
+	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).cached >= half / BLOCK));
+	assert_int_equal(lodic_hold(b.lodic, file, 0, 0, LODIC_WAIT, &hold), 0);
+	assert_true(pattern_holds(lodic_hold_data(hold), 2, 1, 0, SCANNED_BYTES));
+	lodic_release(hold);
+	assert_int_equal(test_service_stat(b.lodic).errors, 0);
+	close(scanned);
+	close(fan); /* the kernel lets the open go on */
+	lodic_close(file);
+	close(fd);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* A worker opens the description. What is read by it does not come to the page cache. */
+static void cold_reads_pass_by_the_page_cache(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	const u64 half = SCANNED_BYTES / 2;
+	struct lodic_file *file;
+	struct lodic_hold *hold;
+	struct test_bed b;
+	int fd;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.cache_bytes = 2 * SCANNED_BYTES;
+	b.service.options.hold_bytes = SCANNED_BYTES;
+	test_bed_make(&b, BLOCK);
+	pattern_file_make(path, "cold", 2, 1, SCANNED_BYTES);
+	fd = open_cold(path, SCANNED_BYTES);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_int_equal(lodic_prefetch(b.context, file, 0, half, LODIC_WAIT), 0);
+	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).cached >= half / BLOCK));
+	assert_int_equal(nr_pages_cached(fd, SCANNED_BYTES), 0);
+	assert_int_equal(lodic_hold(b.lodic, file, 0, 0, LODIC_WAIT, &hold), 0);
+	assert_int_equal(nr_pages_cached(fd, SCANNED_BYTES), 0);
+	lodic_release(hold);
+	lodic_close(file);
+	close(fd);
 	test_bed_free(&b);
 	(void)state;
 }
@@ -321,6 +313,53 @@ static void fuse_descriptor_passed_others_are_served(void **state)
 	for (u32 i = 0; i <= NR_STRAYS; i++)
 		close(sockets[i]);
 	fuse_end();
+	close(fd);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* Each asks for one file of a server that never says what it is; counts those that are refused. */
+static pid_t fuse_reader(const struct test_service *service, int fd, u64 *nr_refused)
+{
+	pid_t pid = fixture_fork();
+	int socket;
+
+	if (pid != 0)
+		return pid;
+	socket = raw_connect(service);
+	raw_send(socket, WIRE_FILE_OPEN, fd);
+	if (raw_answer(socket, FIXTURE_DEADLINE_MS) == -EBUSY)
+		host_fetch_add(nr_refused, 1);
+	for (;;)
+		pause();
+}
+
+static void fuse_read_by_many_others_are_served(void **state)
+{
+	u64 *nr_refused = fixture_shared(sizeof(*nr_refused));
+	char path[FIXTURE_PATH_BYTES];
+	pid_t readers[NR_READERS];
+	struct other others[2];
+	struct test_bed b;
+	int fd;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	for (u32 i = 0; i < 2; i++)
+		others[i] = other_start(&b.service, b.path, 0);
+	fixture_path(path, "fuse-many");
+	fd = fuse_file_open(path);
+	for (u32 i = 0; i < NR_READERS; i++)
+		readers[i] = fuse_reader(&b.service, fd, nr_refused);
+	/* One of them waits for the server. */
+	assert_true(WAIT_UNTIL(host_load_acquire(nr_refused) == NR_READERS - 1));
+	assert_other_is_served(&others[0]);
+	for (u32 i = 0; i < NR_READERS; i++) /* an end waits for the file, too */
+		kill(readers[i], SIGKILL);
+	assert_other_is_served(&others[1]);
+	fuse_end();
+	for (u32 i = 0; i < NR_READERS; i++)
+		fixture_wait(readers[i]);
 	close(fd);
 	test_bed_free(&b);
 	(void)state;
@@ -484,10 +523,14 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(open_unanswered_others_attach_and_open),
 		TEST(open_unanswered_by_many_refused_at_once_then_served),
+		TEST(cold_read_is_scanned_nobody_waits),
+		TEST(cold_reads_pass_by_the_page_cache),
 		TEST(closed_file_leaves_after_keep_umount_works),
 		cmocka_unit_test_setup_teardown(
 			fuse_descriptor_passed_others_are_served, guard_set,
 			fuse_teardown),
+		cmocka_unit_test_setup_teardown(fuse_read_by_many_others_are_served,
+		                                guard_set, fuse_teardown),
 		cmocka_unit_test_setup_teardown(
 			fuse_descriptors_wait_service_ends_next_begins, guard_set,
 			fuse_teardown),

@@ -76,8 +76,8 @@ static void bed_make(struct bed *b, u64 cache_blocks)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	b->to->workers = b->s->workers;
 	fd = fixture_open(b->path, O_RDONLY);
-	proof_look(&b->s->options, fd, &p);
-	close(fd);
+	proof_look(&b->s->options, &fd, &p);
+	service_close(&fd);
 	if (files_open(b->s, &p, 0, &b->slot) != 0)
 		fixture_skip("no leases where temporary files are: set TMPDIR");
 	b->id = bed_file(b)->id;

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * See reread.h. The files may lie on a server that does not answer: a user's home often does. So
+ * a worker reads them. Only one does at a time: what is read is one thing, and told once.
+ *
+ * A resize may be under way when the answer comes. What was read counts as told, so another
+ * SIGHUP would find nothing new. The new size waits for the end of that resize.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/service/reread.h"
+#include "lib/service/resize.h"
+#include "lib/service/worker.h"
+
+struct reread_job {
+	struct worker_job job;
+	void (*read)(void *arg);
+	void *arg;
+};
+
+static void reread_say(const struct service *s, const char *why)
+{
+	service_say(s, SERVICE_WARNING, "resize_failed", "the cache keeps its size: %s", why);
+}
+
+static void reread_work(struct worker_job *job)
+{
+	struct reread_job *r = (struct reread_job *)job;
+
+	r->read(r->arg);
+}
+
+static void reread_done(struct service *s, struct worker_job *job)
+{
+	s->rereads = false;
+	s->reread_bytes = s->options.reread_done(s->options.say_arg);
+	free(job);
+	reread_tick(s);
+}
+
+void reread_begin(struct service *s)
+{
+	struct reread_job *r;
+	int err;
+
+	if (!s->options.reread)
+		return;
+	if (s->rereads) {
+		reread_say(s, "the configuration is still being read; send SIGHUP again");
+		return;
+	}
+	r = malloc(sizeof(*r));
+	if (!r) {
+		reread_say(s, strerror(ENOMEM));
+		return;
+	}
+	*r = (struct reread_job){ .job = { .work = reread_work, .done = reread_done },
+		                  .read = s->options.reread,
+		                  .arg = s->options.say_arg };
+	err = worker_do(s, &r->job);
+	s->rereads = err == 0;
+	if (err) {
+		free(r);
+		reread_say(s, strerror(-err));
+	}
+}
+
+void reread_tick(struct service *s)
+{
+	int err;
+
+	if (s->reread_bytes == 0 || s->resize)
+		return;
+	err = resize_begin(s, s->reread_bytes, true);
+	s->reread_bytes = 0;
+	if (err)
+		reread_say(s, strerror(-err));
+}
