@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fanotify.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -25,7 +27,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/outside/outside.h"
+#include "tests/outside/others.h"
 
 #define TEST_SECONDS 60
 #define USER 61234
@@ -395,6 +397,44 @@ static void serve_sighup_files_are_read_again(void **state)
 	(void)state;
 }
 
+/* The user's home is on a server, for example, that takes its time. */
+static void serve_sighup_file_unanswered_programs_are_served(void **state)
+{
+	struct test_service service = { .socket = "/tmp/hup.sock" };
+	struct fanotify_event_metadata event;
+	struct pollfd wait = { .events = POLLIN };
+	char text[TEXT_BYTES];
+	pid_t pid, other;
+
+	text_write("/etc/lodic.conf", "memory = 2M\n", 0);
+	unlink("/tmp/hup.log");
+	assert_int_equal(lodic_as_user("serve --daemon --idle-exit 20 -s /tmp/hup.sock "
+	                               "2>/tmp/hup.log",
+	                               text),
+	                 0);
+	assert_int_equal(lodic_as_user("stat --json -s /tmp/hup.sock", text), 0);
+	pid = (pid_t)atoi(strstr(text, "\"service_pid\":") + 14);
+	wait.fd = hang_file("/etc/lodic.conf", FAN_OPEN_PERM);
+	kill(pid, SIGHUP);
+	assert_int_equal(poll(&wait, 1, FIXTURE_DEADLINE_MS), 1);
+	assert_int_equal(read(wait.fd, &event, sizeof(event)), sizeof(event));
+	assert_int_equal(event.pid, pid);
+	other = fixture_fork();
+	if (other == 0) {
+		become_user();
+		close(raw_connect(&service));
+		_exit(0);
+	}
+	assert_int_equal(fixture_wait(other), 0);
+	assert_true(hup_log_says(pid, "still being read"));
+	close(event.fd);
+	close(wait.fd); /* the kernel lets the open go on */
+	assert_true(WAIT_UNTIL(log_says("says what it said before")));
+	fixture_end(pid);
+	unlink("/etc/lodic.conf");
+	(void)state;
+}
+
 /* The fixture's folder keeps its path, in a /tmp that is empty otherwise. */
 static void tmp_make(void)
 {
@@ -452,6 +492,7 @@ int main(int argc, char **argv)
 		TEST(attach_mistake_in_a_file_einval_commands_name_it),
 		TEST(serve_quota_wins_over_a_later_source_s_entries),
 		TEST(serve_sighup_files_are_read_again),
+		TEST(serve_sighup_file_unanswered_programs_are_served),
 		TEST(attach_program_with_more_rights_than_its_user_eperm),
 	};
 	const char *build = getenv("LODIC_BUILD");
