@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * See direct.h. The kernel reads with O_DIRECT by a description of its own kind. The flag of the
- * description that the service keeps cannot be changed for one read: another read, of blocks
- * that the page cache has, may be under way by the same one.
+ * See direct.h. O_DIRECT is a flag of a description, and all reads by that one obey it. The
+ * service also reads blocks that the page cache has, at the same time. So it needs two.
  *
  *   none --a cold read--> a worker opens it --> ready --no read for REST_NS--> none
  *                          late: reads go by the other description
@@ -96,7 +95,8 @@ static void opening_begin(struct service *s, struct held_file *f)
 		.since_ns = host_now_ns(),
 	};
 	if (o->fd < 0 || worker_do(s, &o->job) != 0) {
-		service_close(&o->fd); /* f->fd is another one of the same description */
+		service_close(
+			&o->fd); /* f->fd is another one of the same description */
 		free(o);
 		return;
 	}

@@ -4,15 +4,14 @@
  * frames are its own. Only the main thread comes here.
  *
  * A file stays held when no client has it open any more: it is warm. It goes when a writer
- * comes, when its slot is needed, or when its last name is gone and no client has it
- * open. Its frames then become orphans, which the main loop takes back as fast as it has
- * time. Pinned orphans stay as they are, snapshots; each tick looks at them again.
+ * comes, when its slot is needed, when its time is over, or early (nameless.h). Its frames then
+ * become orphans, which the main loop takes back as fast as it has time. Pinned orphans stay as
+ * they are, snapshots; each tick looks at them again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/service/direct.h"
@@ -415,6 +414,8 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->ino = p->ino;
 	f->local = p->local;
 	f->direct = p->direct;
+	f->away = p->away;
+	f->gone_round = 0;
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
@@ -475,18 +476,6 @@ int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 	return err;
 }
 
-/* If the file's last name is gone no program can open it again: gives its disk space back. */
-static void files_drop_if_nameless(struct service *s, struct held_file *f)
-{
-	struct stat st;
-
-	/* Another file system might not answer; such a file goes when its time is over. */
-	if (!f->local)
-		return;
-	if (f->nr_opens == 0 && (fstat(f->fd, &st) != 0 || st.st_nlink == 0))
-		files_retire(s, f);
-}
-
 void files_close(struct service *s, u32 slot, u32 id, u32 nr)
 {
 	struct held_file *f = &s->files[slot];
@@ -495,10 +484,13 @@ void files_close(struct service *s, u32 slot, u32 id, u32 nr)
 		return; /* it was retired meanwhile */
 	f->nr_opens -= nr;
 	policy_close(s, f, nr);
-	if (f->nr_opens > 0)
-		return;
-	files_idle_begin(s, f);
-	files_drop_if_nameless(s, f);
+	if (f->nr_opens == 0)
+		files_idle_begin(s, f);
+}
+
+void files_let_go(struct service *s, u32 slot)
+{
+	files_retire(s, &s->files[slot]);
 }
 
 u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
@@ -541,21 +533,14 @@ void files_tick(struct service *s)
 	u64 keep_ms = s->options.keep_ms ? s->options.keep_ms : SERVICE_DEFAULT_KEEP_MS;
 	u64 now = host_now_ns();
 	struct held_file *idle;
-	u32 i;
 
 	direct_tick(s);
 	s->orphans_left = s->nr_orphans;
-	for (i = 0; i < CHECKS_PER_TICK; i++) {
+	for (u32 i = 0; i < CHECKS_PER_TICK; i++) {
 		idle = files_find_idle(s);
 		if (!idle || (now - idle->idle_since_ns) / NS_PER_MS < keep_ms)
 			break;
 		files_retire(s, idle);
-	}
-	for (i = 0; i < CHECKS_PER_TICK && i < s->shape.nr_files; i++) {
-		struct held_file *f = &s->files[s->next_check++ % s->shape.nr_files];
-
-		if (f->state == FILE_HELD)
-			files_drop_if_nameless(s, f);
 	}
 }
 

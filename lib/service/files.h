@@ -24,9 +24,10 @@ struct held_file {
 	int fd;        /* our own description; carries the lease */
 	int direct_fd; /* another one, O_DIRECT, while reads need it; -1: none */
 	struct direct_opening *opening; /* of that one; NULL: it is not under way */
-	bool local;    /* its file system asks nobody else */
-	bool direct;   /* reads with O_DIRECT work, as far as we know */
-	u32 nr_opens;  /* by clients */
+	bool local;                     /* its file system asks nobody else */
+	bool direct;      /* reads with O_DIRECT work, as far as we know */
+	bool away;        /* on a mount that may go while the service lives */
+	u32 nr_opens;     /* by clients */
 	u32 nr_in_flight; /* reads */
 	u32 nr_frames;    /* that hold its blocks */
 	u32 nr_fast;      /* of these, in the fast tier */
@@ -38,6 +39,9 @@ struct held_file {
 	u32 chain;        /* the next slot in service.chains; shape.nr_files: none */
 	u64 dev, ino, size;
 	u64 idle_since_ns; /* while no client has it open */
+	u64 gone_round; /* of the sweep, when it was seen to have no name; 0: it has one */
+	u64 gone_hits; /* its hits then */
+	u64 gone_since_ns;
 	u64 hits; /* visits that were collected for its frames: fewer than reads */
 };
 
@@ -72,6 +76,8 @@ bool files_is_live(const struct service *s, const struct held_file *f);
  * LOOK_END. A program that has such a file open gets it again when it next reads. */
 u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);
+/* Lets the file held under slot go. */
+void files_let_go(struct service *s, u32 slot);
 /* Descriptors have run out: lets go some files that no client has open, if there are any. */
 void files_spare_descriptors(struct service *s);
 /* A read of the file begins, or has come back. */
@@ -95,7 +101,7 @@ void files_retire_broken(struct service *s);
 /* The orphan that was looked at longest ago, if this pass has not come to its end; it goes to
  * the end of the list. FRAME_NONE: there is none. */
 u32 files_next_orphan(struct service *s);
-/* The main loop calls it now and then: it looks after pinned orphans and unlinked files. */
+/* The main loop calls it now and then: it looks after pinned orphans and warm files. */
 void files_tick(struct service *s);
 
 #endif

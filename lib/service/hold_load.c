@@ -56,7 +56,7 @@ struct hold_load {
 	struct service *owner; /* of file; another one may have taken its place since */
 	struct held_file *file;
 	bool far, direct, huge;
-	bool waits; /* for a description to be read by */
+	bool waits;  /* for a description to be read by */
 	bool ending; /* the last job is under way */
 	int fd;      /* the memory */
 	int kept_fd; /* the description that the service keeps */

@@ -13,13 +13,13 @@ struct hold_turns {
 };
 
 struct hold_loads {
-	struct hold_turns near; /* of local files */
-	struct hold_turns far;  /* others, of which no piece is under way */
+	struct hold_turns near;    /* of local files */
+	struct hold_turns far;     /* others, of which no piece is under way */
 	struct hold_turns waiting; /* for a description to be read by (direct.h) */
-	u32 nr_pieces, nr_far;  /* under way */
-	u64 to_come;            /* bytes of memory that no piece has brought in yet */
-	bool stopping;          /* no piece is begun any more */
-	bool said;              /* the log knows why there are no huge pages */
+	u32 nr_pieces, nr_far;     /* under way */
+	u64 to_come;   /* bytes of memory that no piece has brought in yet */
+	bool stopping; /* no piece is begun any more */
+	bool said;     /* the log knows why there are no huge pages */
 };
 
 /* For hold_begin(). */

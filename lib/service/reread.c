@@ -23,7 +23,8 @@ struct reread_job {
 
 static void reread_say(const struct service *s, const char *why)
 {
-	service_say(s, SERVICE_WARNING, "resize_failed", "the cache keeps its size: %s", why);
+	service_say(s, SERVICE_WARNING, "resize_failed", "the cache keeps its size: %s",
+	            why);
 }
 
 static void reread_work(struct worker_job *job)
@@ -49,7 +50,8 @@ void reread_begin(struct service *s)
 	if (!s->options.reread)
 		return;
 	if (s->rereads) {
-		reread_say(s, "the configuration is still being read; send SIGHUP again");
+		reread_say(s,
+		           "the configuration is still being read; send SIGHUP again");
 		return;
 	}
 	r = malloc(sizeof(*r));

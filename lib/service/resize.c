@@ -32,6 +32,7 @@
 #include "lib/service/life.h"
 #include "lib/service/move.h"
 #include "lib/service/mover.h"
+#include "lib/service/nameless.h"
 #include "lib/service/pressure.h"
 #include "lib/service/reads.h"
 #include "lib/service/resize.h"
@@ -121,6 +122,7 @@ static void resize_end_other(struct service *s)
 
 	resize_step(r, RESIZE_FREES);
 	direct_forget(r->other);
+	nameless_forget(r->other);
 	r->other->workers = NULL;
 	r->other->replaced = true;
 	r->job = (struct worker_job){ .work = resize_free_work,

@@ -34,6 +34,7 @@
 #include "lib/service/life.h"
 #include "lib/service/memory.h"
 #include "lib/service/mover.h"
+#include "lib/service/nameless.h"
 #include "lib/service/nodes.h"
 #include "lib/service/policy.h"
 #include "lib/service/pressure.h"
@@ -298,6 +299,7 @@ static void service_end(struct service *s)
 	mover_fini(s);
 	evict_fini(s);
 	fence_fini(s);
+	nameless_forget(s);
 	policy_fini(s);
 	tier_fini(s);
 	holds_fini(s);
@@ -421,6 +423,7 @@ void service_turn(struct service *s)
 	if (host_now_ns() < s->next_tick_ns)
 		return;
 	files_tick(s);
+	nameless_tick(s);
 	holds_tick(s);
 	worker_tick(s);
 	accept_tick(s);
@@ -459,6 +462,7 @@ static struct service *service_alloc(const struct service_options *options)
 	s->shared.fd = s->shared.reader_fd = -1;
 	s->fence.ask = s->fence.done = -1;
 	s->started_ns = host_now_ns();
+	s->sweep_round = 1;
 	return s;
 }
 

@@ -34,7 +34,8 @@ struct service_options {
 			       * from the cache's size */
 	uint64_t idle_exit_ms; /* leave after so long without a client; 0: never */
 	/* How long a file stays cached that no client has open; until then its file system
-	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS */
+	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS, or on another mount than that of /
+	 * and of this program SERVICE_DEFAULT_KEEP_AWAY_MS. */
 	uint64_t keep_ms;
 	const char *pressure; /* a file like /proc/pressure/memory; NULL: none */
 	bool watch_groups;    /* also give memory back before a control group's limit */
@@ -96,6 +97,7 @@ struct service_options {
  * longer, and then the next one may come in between. */
 #define SERVICE_SUCCESSOR_MS ((uint64_t)30 * 1000)
 #define SERVICE_DEFAULT_KEEP_MS ((uint64_t)10 * 60 * 1000)
+#define SERVICE_DEFAULT_KEEP_AWAY_MS ((uint64_t)10 * 1000)
 /* Our choice: with less, one read under way would be the whole cache. */
 #define SERVICE_MIN_CACHE_BYTES ((uint64_t)32 << 10)
 #define SERVICE_MAX_CACHE_BYTES (((uint64_t)8 << 40) - 1)

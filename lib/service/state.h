@@ -34,6 +34,7 @@
  *   evict     frames taken back: victims, orphans, the stock of free frames
  *   fence     the heavy fence, and the thread that makes it
  *   sweep     readers' visits, collected and counted
+ *   nameless  files that go early, so that their disk does not wait
  *   files     files held: admission, sharing, retiring, their frames
  *   direct    second descriptions of files, for reads with O_DIRECT
  *   lease     leases, and the second thread: revocation, the alive mark
@@ -138,7 +139,7 @@ struct fill {
 	bool has_ring;
 	void (*ended)(struct service *s, struct fill_op *op, int result);
 	u32 nr_busy, most_busy;
-	u32 nr_waiting; /* of the busy ones: for a description */
+	u32 nr_waiting;      /* of the busy ones: for a description */
 	u32 head, nr_queued; /* of queue */
 	/* A round asks each context once for hints, over several turns if it must. It begins
 	 * again when contexts come or go. */
@@ -257,6 +258,14 @@ struct direct {
 	} resting[NR_DIRECT_RESTING];
 };
 
+/* Workers look whether files still have names (nameless.c): local ones, and others. */
+struct nameless_job;
+struct nameless {
+	struct nameless_job *jobs[2]; /* NULL: none is under way */
+	u32 at[2], away_at;           /* which slot is next */
+	u64 hurries_until_ns;
+};
+
 /* The frames that are pinned, counted piece by piece (stat.c). */
 struct stat_count {
 	u64 wanted, begun, done; /* counts, by number */
@@ -330,8 +339,7 @@ struct service {
 	u64 past_counters[CONTEXT_NR_COUNTERS];
 
 	struct held_file *files;
-	u32 *chains;    /* of held files, by a hash of their numbers: the first slot */
-	u32 next_check; /* which warm file to look at next */
+	u32 *chains; /* of held files, by a hash of their numbers: the first slot */
 	u32 nr_held;
 	u64 held_blocks; /* that these have, cached or not */
 	u32 nr_direct;   /* of these: read with O_DIRECT */
@@ -346,10 +354,12 @@ struct service {
 	u64 handed_until_ns;
 
 	struct direct direct;
+	struct nameless nameless;
 	struct lease_thread *lease;
 	struct reclaim reclaim;
-	u32 sweep_at;  /* the frame where the sweep goes on */
-	u32 sweep_due; /* lines of visits to collect, in parts of SWEEP_TICKS */
+	u32 sweep_at;    /* the frame where the sweep goes on */
+	u64 sweep_round; /* counted from 1 */
+	u32 sweep_due;   /* lines of visits to collect, in parts of SWEEP_TICKS */
 	struct fill fill;
 	struct evict evict;
 	struct fence fence;

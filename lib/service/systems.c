@@ -12,8 +12,8 @@
  *   unknown --one worker asks--> known
  *   known, and may not answer: SYSTEMS_INSIDE workers at most ask it anything
  *
- * Who comes on top waits until the last one that has entered has been inside for
- * SYSTEMS_WAIT_NS. Then it is refused. So a dead system keeps SYSTEMS_INSIDE workers, and all
+ * A worker that comes on top waits until the last one to enter has been inside for
+ * SYSTEMS_WAIT_NS. Then it gives up. So a dead system keeps SYSTEMS_INSIDE workers, and all
  * others for one such time.
  */
 #define _GNU_SOURCE
@@ -44,7 +44,7 @@ struct system {
 	u64 dev, mount;
 	u64 type;
 	bool used, known;
-	u32 nr_inside; /* workers that ask it something */
+	u32 nr_inside;  /* workers that ask it something */
 	u64 entered_ns; /* when the last one of these began */
 };
 
@@ -111,19 +111,22 @@ static struct system *systems_entry(const struct systems_kind *k)
 
 		if (e->used && e->dev == k->dev && e->mount == k->mount)
 			return e;
-		if (e->nr_inside == 0 && (!oldest || e->entered_ns < oldest->entered_ns))
+		if (e->nr_inside == 0 &&
+		    (!oldest || e->entered_ns < oldest->entered_ns))
 			oldest = e;
 	}
 	if (oldest)
-		*oldest = (struct system){ .dev = k->dev, .mount = k->mount, .used = true };
+		*oldest = (struct system){ .dev = k->dev,
+			                   .mount = k->mount,
+			                   .used = true };
 	return oldest;
 }
 
 /* Waits for one who is inside to leave. false: they do not, it seems. The lock is held. */
 static bool systems_wait(const struct system *e, u64 since_ns)
 {
-	u64 end_ns = (e->entered_ns < since_ns ? e->entered_ns : since_ns) +
-	             SYSTEMS_WAIT_NS;
+	u64 end_ns =
+		(e->entered_ns < since_ns ? e->entered_ns : since_ns) + SYSTEMS_WAIT_NS;
 	struct timespec end = { (time_t)(end_ns / 1000000000),
 		                (long)(end_ns % 1000000000) };
 

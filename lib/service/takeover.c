@@ -30,8 +30,8 @@
  * is not waited for after WORKERS_EACH others of its kind were late. */
 #define PROCESS_LOCAL (-1)
 #define PROCESS_OTHER (-4)
-/* How long a file may take. Our choice. A local one has its answer soon, but its worker may have to
- * wait for a CPU, or a program looks at each file that is opened. */
+/* How long a file may take. Our choice. A local one answers soon, but its worker may have to wait
+ * for a CPU, or for a program that looks at each file. */
 #define FILE_WAIT_MS 500
 #define FILE_WAIT_LOCAL_MS 2000
 /* How long the new service has a file open for programs that have not come back. They try once

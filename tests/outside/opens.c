@@ -501,6 +501,33 @@ static void closed_file_leaves_after_keep_umount_works(void **state)
 	(void)state;
 }
 
+/* On a mount that may go a file does not stay for long, if nobody says how long. */
+static void closed_file_on_a_mount_leaves_umount_works(void **state)
+{
+	char folder[FIXTURE_PATH_BYTES], path[FIXTURE_PATH_BYTES];
+	struct lodic_file *file;
+	struct test_bed b;
+	int fd;
+
+	outside_folder(folder, "disk");
+	outside_mount_ext4(folder);
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	pattern_file_make(path, "disk/file", 2, 1, BLOCK);
+	fd = fixture_open(path, O_RDONLY);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), 0);
+	assert_int_equal(lodic_file_cached(file), 0);
+	close(fd);
+	lodic_close(file);
+	assert_int_equal(umount(folder), -1); /* it is warm */
+	lodic_close(b.file);
+	b.file = NULL;
+	assert_true(WAIT_UNTIL(umount(folder) == 0));
+	assert_int_equal(test_service_stat(b.lodic).files, 1); /* that of / stays */
+	test_bed_free(&b);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -526,6 +553,7 @@ int main(int argc, char **argv)
 		TEST(cold_read_is_scanned_nobody_waits),
 		TEST(cold_reads_pass_by_the_page_cache),
 		TEST(closed_file_leaves_after_keep_umount_works),
+		TEST(closed_file_on_a_mount_leaves_umount_works),
 		cmocka_unit_test_setup_teardown(
 			fuse_descriptor_passed_others_are_served, guard_set,
 			fuse_teardown),

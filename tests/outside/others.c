@@ -86,7 +86,7 @@ static int other_run(const struct test_service *service, const char *path, int c
 }
 
 struct other other_start(const struct test_service *service, const char *path,
-                                int cached)
+                         int cached)
 {
 	struct other o = { .go = fixture_shared(sizeof(*o.go)) };
 
@@ -108,8 +108,8 @@ void assert_other_is_served(const struct other *o)
 	assert_true(host_now_ns() - start < (u64)SOON_MS * 1000000);
 }
 
-void assert_others_are_served(const struct test_service *service,
-                                     const char *path, int cached)
+void assert_others_are_served(const struct test_service *service, const char *path,
+                              int cached)
 {
 	struct other o = other_start(service, path, cached);
 
