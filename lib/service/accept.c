@@ -26,6 +26,8 @@
 
 /* How many connections a turn takes: 10 us each. */
 #define ACCEPTS_PER_TURN 64u
+/* Of how many connections the loop hears in a turn, at least, if it has much to do. */
+#define HEARD_PER_TURN 8u
 /* A program that has connected asks at once, and the library waits 2 s for the answer. A stopped
  * program may be later than this: it finds that the service has hung up, and connects again. */
 #define UNASKED_NS (10000 * NS_PER_MS)
@@ -121,8 +123,21 @@ static void accept_pause(struct service *s)
 	                                       &s->sources[SOURCE_LISTEN]) == 0;
 }
 
-void accept_clients(struct service *s)
+/* Might somebody be turned away in vain, because others have hung up? The loop hears of a few in
+ * each turn, of all in their order. Where it always has that much to do, this ends after as many
+ * turns as it takes to hear of each connection once. */
+static bool accept_waits(struct service *s, bool heard_all)
 {
+	if (!heard_all && s->accept_turns++ < s->nr_connections / HEARD_PER_TURN + 1)
+		return true;
+	s->accept_turns = 0;
+	return false;
+}
+
+void accept_clients(struct service *s, bool heard_all)
+{
+	if (domain_is_crowded(s, ACCEPTS_PER_TURN) && accept_waits(s, heard_all))
+		return;
 	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
 		int socket =
 			accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -131,6 +146,8 @@ void accept_clients(struct service *s)
 		if (!err)
 			accept_add(s, socket);
 		if (err == -EMFILE || err == -ENFILE) {
+			if (accept_waits(s, heard_all))
+				return;
 			err = accept_hang_up(s);
 			left = 1; /* one a turn: what files let go is for the next */
 		}

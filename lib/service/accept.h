@@ -5,8 +5,9 @@
 #include "lib/service/state.h"
 
 /* Makes a client of each program that waits for a connection, of some in a turn. One that may not
- * look at the service is hung up on, and so is one for which there is no room. */
-void accept_clients(struct service *s);
+ * look at the service is hung up on. One for which there is no room hears so; heard_all: the loop
+ * has heard of all that have hung up. */
+void accept_clients(struct service *s, bool heard_all);
 /* The main loop calls it now and then. It hangs up on programs that have asked for nothing in 10 s.
  * After a shortage it lets others in again. */
 void accept_tick(struct service *s);

@@ -170,6 +170,14 @@ static struct domain_user *domain_find_user(const struct service *s, u32 uid)
 	return u;
 }
 
+bool domain_is_crowded(const struct service *s, u32 more)
+{
+	u64 most = domain_most_connections(s);
+
+	return (u64)s->nr_connections + more >
+	       (s->options.for_group ? most / DOMAIN_PART : most);
+}
+
 /* In a group nobody gets another connection who has as many as are free. So one user has half of
  * them at most, and the next one half of the rest. */
 int domain_enter(struct service *s, struct client *c)

@@ -29,6 +29,8 @@ int domain_account(const struct service *s, const struct client *c);
 /* Does the user of this program have as much as one user may, of a group's service? */
 bool domain_has_contexts(const struct service *s, const struct client *c);
 bool domain_has_files(const struct service *s, const struct client *c);
+/* Might one of so many new connections be refused? */
+bool domain_is_crowded(const struct service *s, u32 more);
 /* Counts a new connection of c's user. -EUSERS: all connections, or the user's, are as many as they
  * may be. -ENOMEM. */
 int domain_enter(struct service *s, struct client *c);

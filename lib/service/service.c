@@ -338,7 +338,7 @@ static void service_read_signal(struct service *s)
 static void service_handle(struct service *s, const struct source *source)
 {
 	switch ((enum source_kind)source->kind) {
-	case SOURCE_LISTEN: accept_clients(s); break;
+	case SOURCE_LISTEN: break; /* service_wait() does it */
 	case SOURCE_SIGNAL: service_read_signal(s); break;
 	case SOURCE_WAKE: break; /* the loop takes the hints */
 	case SOURCE_BROKEN:
@@ -389,6 +389,7 @@ static void service_wait(struct service *s, bool busy)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
 	int patience = service_patience(s);
+	bool comes = false;
 	int n;
 
 	/* While hints come, readers need not wake the service: it looks by itself. */
@@ -398,8 +399,15 @@ static void service_wait(struct service *s, bool busy)
 		patience = 0;
 	n = epoll_wait(s->epoll, events, EVENTS_PER_TURN, patience);
 	arena_wake(&s->arena);
-	for (int i = 0; i < n; i++)
-		service_handle(s, events[i].data.ptr);
+	/* Programs that have hung up make room for those that come. */
+	for (int i = 0; i < n; i++) {
+		const struct source *source = events[i].data.ptr;
+
+		comes |= source->kind == SOURCE_LISTEN;
+		service_handle(s, source);
+	}
+	if (comes)
+		accept_clients(s, n < EVENTS_PER_TURN);
 	client_free_gone(s);
 }
 

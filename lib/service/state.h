@@ -294,7 +294,7 @@ struct service {
 	 * NULL: none. HO5, HO7. */
 	struct client *successor;
 	bool succeeded; /* it has done so: lock and path stay as they are */
-	int spare; /* accept_clients() gives it up for a moment when descriptors run out */
+	int spare; /* accept_hang_up() gives it up for a moment when descriptors run out */
 	int signals;
 	u64 started_ns;
 	u64 last_serial; /* of the newest client */
@@ -333,6 +333,7 @@ struct service {
 	u32 nr_turned_away; /* since the last tick: there was no room for them */
 	struct domain_user *users; /* whose they are (domain.c) */
 	bool accept_paused;        /* the listening socket is not watched (accept.c) */
+	u32 accept_turns;          /* in which nobody was let in, to hear of hang-ups first */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;

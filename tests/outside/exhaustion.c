@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "lib/look.h"
 #include "lib/wire.h"
 #include "tests/outside/shortage.h"
 
@@ -29,6 +30,9 @@
 /* Longer than its deadlines together: what hangs here hangs for ever. */
 #define KIND_SECONDS 100u
 #define NR_LATE 48u
+#define MOST_CONNECTIONS 64u
+#define NR_MANY (2 * MOST_CONNECTIONS)
+#define NR_KEPT 20u
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true
@@ -222,6 +226,64 @@ static void assert_unasked_are_dropped(void)
 	close(alone);
 }
 
+/* Connects until the service hangs up on the last one, and closes all. The service has let in as
+ * many as may be. */
+static void assert_lets_in(const struct test_service *service, u32 nr)
+{
+	int fds[NR_MANY];
+	u32 let_in = 0;
+
+	for (u32 i = 0; i < NR_MANY; i++)
+		REQUIRE(WAIT_UNTIL((fds[i] = shortage_connect(service->socket)) >= 0),
+		        "not connected");
+	REQUIRE(WAIT_UNTIL_MS(shortage_is_hung_up(fds[NR_MANY - 1]), SHORTAGE_MS),
+	        "all are let in");
+	for (u32 i = 0; i < NR_MANY; i++) {
+		let_in += !shortage_is_hung_up(fds[i]);
+		close(fds[i]);
+	}
+	REQUIRE(let_in == nr, "%u are let in, %u may be", let_in, nr);
+}
+
+static void resize(const struct test_service *service, u64 bytes)
+{
+	struct look_resize r;
+	struct look *look;
+	int pid;
+
+	REQUIRE(look_open(service->socket, &look, &pid) == 0 &&
+	                look_resize(look, bytes, &r) == 0,
+	        "not asked");
+	REQUIRE(WAIT_UNTIL_MS(look_resize(look, 0, &r) == 0 &&
+	                              r.state == LOOK_RESIZE_DONE,
+	                      SHORTAGE_MS),
+	        "%s", r.why);
+	look_close(look);
+}
+
+/* Connections go over to another arena, and count there, once. */
+static void assert_connections_count_over_resizes(void)
+{
+	struct test_service s;
+	int fds[NR_KEPT];
+
+	test_service_init(&s, "resized");
+	REQUIRE(test_service_start(&s) == 0, "%s", s.why);
+	shortage_limit(s.pid, RLIMIT_NOFILE, (u64)4 * MOST_CONNECTIONS);
+	for (u32 i = 0; i < NR_KEPT; i++) {
+		fds[i] = shortage_connect(s.socket);
+		ask(fds[i]);
+		REQUIRE(is_answered(fds[i]), "no answer");
+	}
+	for (u64 mib = 2; mib < 5; mib++)
+		resize(&s, mib << 20);
+	assert_lets_in(&s, MOST_CONNECTIONS - NR_KEPT);
+	for (u32 i = 0; i < NR_KEPT; i++)
+		close(fds[i]);
+	assert_lets_in(&s, MOST_CONNECTIONS);
+	REQUIRE(test_service_stop(&s) == 0, "it does not end in order");
+}
+
 /* Without readers the service ends by itself, also if a program waits that it cannot let in. */
 static void assert_idle_exit_in_a_shortage(void)
 {
@@ -261,6 +323,7 @@ int main(int argc, char **argv)
 	assert_all_is_back("the start");
 	first.memory_kib = status_number(shortage_bed.service.pid, "RssAnon:");
 	assert_idle_exit_in_a_shortage();
+	assert_connections_count_over_resizes();
 	shortage_disk_begin(wanted.lodic);
 	for (u64 i = 0; i < wanted.rounds; i++)
 		for (u32 k = 0; k < NR_KINDS; k++)
