@@ -30,7 +30,7 @@ static const struct authority_rule {
 	[WIRE_FILE_OPEN] = { READER, WHO_MEMBER },
 	[WIRE_FILE_CLOSE] = { READER, WHO_MEMBER },
 	[WIRE_HOLD] = { READER, WHO_LOCAL },
-	[WIRE_HOLD_FD] = { READER, WHO_LOCAL },
+	[WIRE_HOLD_FD] = { READER, WHO_OURS }, /* by number: of any file */
 	[WIRE_HOLD_WAIT] = { READER | NEW | VISITOR, WHO_LOCAL },
 	[WIRE_SYNC] = { READER | NEW | VISITOR, WHO_MEMBER },
 	[WIRE_STAT] = { READER | NEW | VISITOR, WHO_MEMBER },

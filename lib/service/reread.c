@@ -3,14 +3,16 @@
  * See reread.h. The files may lie on a server that does not answer: a user's home often does. So
  * a worker reads them. Only one does at a time: what is read is one thing, and told once.
  *
- * A resize may be under way when the answer comes. What was read counts as told, so another
- * SIGHUP would find nothing new. The new size waits for the end of that resize.
+ * A resize may be under way when the answer comes, or a successor may have the socket. What was
+ * read counts as told, so another SIGHUP would find nothing new. So the new size waits for the end
+ * of that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/service/hand.h"
 #include "lib/service/reread.h"
 #include "lib/service/resize.h"
 #include "lib/service/worker.h"
@@ -74,7 +76,7 @@ void reread_tick(struct service *s)
 {
 	int err;
 
-	if (s->reread_bytes == 0 || s->resize)
+	if (s->reread_bytes == 0 || s->resize || !hand_gives_way(s))
 		return;
 	err = resize_begin(s, s->reread_bytes, true);
 	s->reread_bytes = 0;

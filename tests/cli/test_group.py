@@ -419,6 +419,55 @@ class Shares(Group):
             self.assertEqual(as_user(uid, take), [0] * 8 + [-errno.EDQUOT] * 4)
 
 
+class Commands(Group):
+    """What `lodic` answers users who look, administer, or take over."""
+
+    def run_as(self, uid, *words):
+        """Its exit status, and what it wrote."""
+        become = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--groups", str(GROUP)]
+        done = subprocess.run([*(become if uid else []), LODIC, *words, "-s", self.socket],
+                              check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=SECONDS)
+        return done.returncode, done.stdout
+
+    COMMANDS = (["files"], ["who"], ["resize", "6M"], ["drop", "--all"])
+
+    def serve_as(self, uid, *words):
+        served = subprocess.Popen(
+            ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--groups", str(GROUP), LODIC,
+             "serve", "-m", "4M", "--pressure", "off", "-s", self.socket, *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(served.communicate)
+        self.addCleanup(served.kill)
+        self.assertIn("serving", served.stdout.readline())
+        return served
+
+    def test_owner_and_root_administer_and_owner_alone_takes_over(self):
+        os.chown(self.folder, ALICE, ALICE)
+        first = self.serve_as(ALICE)
+        for uid in ALICE, 0:
+            for words in self.COMMANDS:
+                self.assertEqual(self.run_as(uid, *words)[0], 0, (uid, words))
+        status, said = self.run_as(0, "serve", "--replace", "--pressure", "off", "-m", "4M")
+        self.assertEqual(status, 1)
+        self.assertIn("another user's", said)
+        self.assertIsNone(first.poll())
+        self.serve_as(ALICE, "--replace")
+        self.assertEqual(first.wait(SECONDS), 0)
+
+    def test_member_of_a_group_administers_nothing(self):
+        served = self.served()
+        for words in (*self.COMMANDS, ["stat"]):
+            status, said = self.run_as(BOB, *words)
+            self.assertEqual(status, 1, words)
+            self.assertIn("another user", said)
+            if words != ["stat"]:
+                self.assertEqual(self.run_as(0, *words)[0], 0, words)
+        status, said = self.run_as(BOB, "serve", "--replace", "--pressure", "off", "-m", "4M")
+        self.assertEqual(status, 1)
+        self.assertIsNone(served.poll())
+
+
 class Refused(Group):
     def refuses(self, text, *words, status=1):
         served = self.serve(*words)

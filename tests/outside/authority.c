@@ -238,13 +238,18 @@ static void reader_without_its_rights_gets_no_descriptor(void **state)
 	(void)state;
 	pattern_file_make(path, "secret.bin", 1, 1, (u64)1 << 16);
 	assert_int_equal(chmod(path, 0600), 0);
-	serve(&service, "reader");
+	test_service_init(&service, "reader");
+	service.options.hold_bytes = (u64)4 << 20;
+	assert_int_equal(test_service_start(&service), 0);
 	pid = fixture_fork();
 	if (pid == 0) {
 		struct wire_caller keeps, c;
+		u64 id, number;
 
 		caller_hello(&keeps, &service);
-		(void)caller_open(&keeps, path);
+		id = caller_open(&keeps, path);
+		close(caller_hold(&keeps, &service, id, 0, 0));
+		number = keeps.reply.hold.number;
 		caller_hello(&c, &service);
 		gives_up_all();
 		REQUIRE(open(path, O_RDONLY) < 0, "it opens the file");
@@ -254,6 +259,12 @@ static void reader_without_its_rights_gets_no_descriptor(void **state)
 			REQUIRE(caller_ask(&c, op, 0, 0, 0) != 0 && c.nr_fds == 0,
 			        "operation %u gives something", op);
 		}
+		/* By number it could be anybody's. A file that it has open is its own. */
+		REQUIRE(caller_ask(&keeps, WIRE_HOLD_FD, number, 0, 0) == -EPERM,
+		        "it gets a hold by its number");
+		REQUIRE(caller_ask(&keeps, WIRE_HOLD, id, 0, 0) == 0 &&
+		                keeps.nr_fds == 1,
+		        "it does not get a hold of its own file");
 		_exit(0);
 	}
 	assert_int_equal(fixture_wait(pid), 0);
