@@ -107,6 +107,11 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 	return err;
 }
 
+bool hand_is_wanted(const struct service *s)
+{
+	return s->successor && !hand_is_silent(s, s->successor);
+}
+
 bool hand_gives_way(struct service *s)
 {
 	const struct client *c = s->successor;

@@ -20,5 +20,8 @@ int hand_carry_out(struct service *s, struct client *c, struct exchange *x);
 /* May another arena take this one's place? Not while a successor has the socket: it may have sent
  * HANDED, and serve already. One that is silent loses its place. */
 bool hand_gives_way(struct service *s);
+/* Does a successor want to take over, and is it not silent? Then the service does not end because
+ * it is idle. */
+bool hand_is_wanted(const struct service *s);
 
 #endif

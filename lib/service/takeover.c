@@ -483,6 +483,12 @@ static int takeover_settle(struct service *s, struct takeover *t)
 {
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
 
+	/* It has ended in order, by a signal or because it was idle: nobody finds its socket. */
+	if (err == -ECONNRESET && !s->lent && access(s->socket_path, F_OK) != 0) {
+		service_close(&s->listening);
+		service_close(&s->lock);
+		return err;
+	}
 	if (!err || err == -ECONNRESET || err == -ETIMEDOUT || MUTANT(HAND_SERVES_LATE))
 		return 0;
 	s->succeeded = true;

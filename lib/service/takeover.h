@@ -35,7 +35,8 @@
  * HO5 the old service ends only after HANDED. The successor sends that when it has the socket, the
  *     lock, and a lease for all that it has cached.
  * HO6 if the old service dies, at any moment, the successor takes the lock as any service does. It
- *     keeps what it has copied so far: that stands on its own leases.
+ *     keeps what it has copied so far: that stands on its own leases. If the old one ends in order
+ *     before HANDED, it removes lock and path, and the successor makes them again.
  *
  * HO7 one successor at a time has the place. A hang-up gives it back at once. One that says
  *     nothing for SERVICE_SUCCESSOR_MS loses it to the next that announces itself. The old
