@@ -141,6 +141,21 @@ static const char *lacks_leases(void)
 	               : NULL;
 }
 
+/* As the service warns of it (serve_run.c). 0 and less are for ever. */
+static const char *lacks_lease_time(void)
+{
+	FILE *f = fopen("/proc/sys/fs/lease-break-time", "re");
+	int seconds = 0;
+	bool is_short = f && fscanf(f, "%d", &seconds) == 1 && seconds > 0 &&
+	                seconds < SERVICE_LEASE_SECONDS;
+
+	if (f)
+		fclose(f);
+	return is_short ? "time for the service to answer a writer "
+	                  "(fs.lease-break-time is below 10 s; the kernel's own is 45)"
+	                : NULL;
+}
+
 static const char *lacks_fence(void)
 {
 	long has = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
@@ -196,9 +211,10 @@ uint64_t doctor_cache_setting(void)
 
 const char *doctor_host_lacks(unsigned int i)
 {
-	static const char *(*const looks[])(
-		void) = { lacks_huge_pages, lacks_lease_right, lacks_leases,
-		          lacks_fence,      lacks_rings,       lacks_lodic };
+	static const char *(*const looks[])(void) = {
+		lacks_huge_pages, lacks_lease_right, lacks_leases, lacks_lease_time,
+		lacks_fence,      lacks_rings,       lacks_lodic
+	};
 	const char *lack;
 
 	for (unsigned int k = 0; k < sizeof(looks) / sizeof(*looks); k++) {

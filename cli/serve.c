@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,8 @@
 
 /* How long a service that a program has started stays without a client. */
 #define STARTED_IDLE_EXIT_MS 10000u
+
+#define MMAP_FROM_BYTES (128 << 10) /* glibc's own, when a program begins */
 
 enum {
 	KEY_DAEMON = 0x1000,
@@ -364,6 +367,18 @@ static int complete(struct serve *s)
 	return wrong_file(s) ? refuse(wrong_file(s), -EINVAL) : 0;
 }
 
+/* Each worker would get a heap of its own. A resize frees in one what it has made in another, so
+ * that all of them stay in use. The bound below which memory comes from a heap would grow as well,
+ * up to 32 MiB. */
+static void bound_heaps(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
+	mallopt(M_TRIM_THRESHOLD, MMAP_FROM_BYTES);
+#endif
+}
+
 int command_serve(int argc, char **argv)
 {
 	static const struct argp argp = { option_list, parse, NULL, doc,
@@ -371,6 +386,7 @@ int command_serve(int argc, char **argv)
 	static struct serve s = { .report = -1 };
 	int error;
 
+	bound_heaps();
 	if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0)
 		return CLI_USAGE;
 	s.journal = log_is_journal();

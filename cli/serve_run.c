@@ -187,10 +187,28 @@ static void on_stopping(void *arg)
 	notify_send("STOPPING=1\nSTATUS=ending");
 }
 
+/* A service that does not run for so long learns too late of a writer. 0: the kernel waits for
+ * ever, which is safe. */
+static void warn_of_short_leases(void)
+{
+	FILE *file = fopen("/proc/sys/fs/lease-break-time", "re");
+	int seconds = 0;
+
+	if (file && fscanf(file, "%d", &seconds) == 1 && seconds > 0 &&
+	    seconds < SERVICE_LEASE_SECONDS)
+		log_say(SERVICE_WARNING, "lease_time",
+		        "fs.lease-break-time is %d s: if the service is stopped for longer "
+		        "while a program writes, readers see old bytes; set it to 45",
+		        seconds);
+	if (file)
+		fclose(file);
+}
+
 static void on_ready(void *arg)
 {
 	struct serve *s = arg;
 
+	warn_of_short_leases();
 	if (settings_leave(&s->settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", s->settings.why);
 	log_ready("serving %llu MiB at %s, counting by %s", serve_mib(s),

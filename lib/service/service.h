@@ -91,6 +91,9 @@ struct service_options {
 };
 
 #define SERVICE_ALIVE_MS 1000u
+/* The least fs.lease-break-time. Our choice: the longest that a loaded machine was seen to keep the
+ * lease thread from running is 1.4 s. A machine that swaps may take several times as long. */
+#define SERVICE_LEASE_SECONDS 10
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
 /* Our choice. It says something each second, but while it makes its memory: a large cache takes

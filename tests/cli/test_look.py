@@ -12,6 +12,7 @@ import pathlib
 import pty
 import pwd
 import random
+import re
 import shutil
 import signal
 import socket
@@ -40,6 +41,11 @@ def wait_for(what):
             raise TimeoutError("it did not happen")
         time.sleep(PAUSE_SECONDS)
     return found
+
+
+def private_kib(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"^RssAnon:\s+(\d+)", status, re.M).group(1))
 
 
 class Look(unittest.TestCase):
@@ -256,6 +262,17 @@ class Resize(Look):
         self.assertEqual((answer["from_bytes"], answer["bytes"], answer["had"], answer["taken"]),
                          (32 << 20, 1 << 20, 100, 100))
         self.assertGreater(answer["ns"], 0)
+
+    def test_heaps_do_not_grow(self):
+        """One heap for each worker grew by 10 MB here."""
+        service = self.serve("--holds", "0")
+        if "san.so" in pathlib.Path(f"/proc/{service.pid}/maps").read_text(encoding="utf-8"):
+            self.skipTest("a sanitizer has its own heap")
+        before = private_kib(service.pid)
+        for _ in range(12):
+            self.ask("resize", "64M")
+            self.ask("resize", "256M")
+        self.assertLess(private_kib(service.pid) - before, 5 << 10)
 
     def test_no_memory_for_it(self):
         self.serve("--holds", "0")

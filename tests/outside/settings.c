@@ -437,6 +437,29 @@ static void serve_sighup_file_unanswered_programs_are_served(void **state)
 	(void)state;
 }
 
+static void serve_short_lease_time_warns(void **state)
+{
+	const char *time = "/proc/sys/fs/lease-break-time";
+	char path[FIXTURE_PATH_BYTES], text[TEXT_BYTES];
+	const char *serve =
+		"serve --daemon --idle-exit 20 -s /tmp/hup.sock 2>/tmp/hup.log";
+	const char *seconds[] = { "9\n", "0\n" };
+
+	fixture_path(path, "lease-time");
+	for (u32 i = 0; i < 2; i++) {
+		text_write(path, seconds[i], 0);
+		outside_mount(path, time, NULL, MS_BIND, NULL);
+		unlink("/tmp/hup.log");
+		assert_int_equal(lodic_as_user(serve, text), 0);
+		assert_int_equal(lodic_as_user("stat --json -s /tmp/hup.sock", text),
+		                 0);
+		fixture_end((pid_t)atoi(strstr(text, "\"service_pid\":") + 14));
+		assert_int_equal(umount(time), 0);
+		assert_int_equal(log_says("fs.lease-break-time is 9 s"), i == 0);
+	}
+	(void)state;
+}
+
 /* The fixture's folder keeps its path, in a /tmp that is empty otherwise. */
 static void tmp_make(void)
 {
@@ -495,6 +518,7 @@ int main(int argc, char **argv)
 		TEST(serve_quota_wins_over_a_later_source_s_entries),
 		TEST(serve_sighup_files_are_read_again),
 		TEST(serve_sighup_file_unanswered_programs_are_served),
+		TEST(serve_short_lease_time_warns),
 		TEST(attach_program_with_more_rights_than_its_user_eperm),
 	};
 	const char *build = getenv("LODIC_BUILD");
