@@ -108,7 +108,9 @@ static const struct argp_option option_list[] = {
 	{ "entries", SETTING(ENTRIES), "N", 0,
 	  "How many entries a context's table has: a power of two", 0 },
 	{ "keep", SETTING(KEEP), "SECONDS", 0,
-	  "How long a file stays cached that no program has open (default: 600)", 0 },
+	  "How long a file stays cached that no program has open (default: 600; 10 on other "
+	  "mounts than / and that of this program)",
+	  0 },
 	{ "huge-pages", SETTING(HUGE_PAGES), "auto|off", 0,
 	  "Keep blocks in huge pages, as far as the kernel gives them (auto), or in "
 	  "small ones (default: auto)",

@@ -232,6 +232,24 @@ static void cold_reads_pass_by_the_page_cache(void **state)
 	(void)state;
 }
 
+/* A successor opens each file anew. It leaves one behind that a scanner keeps. */
+static void successor_file_is_scanned_stays_behind(void **state)
+{
+	struct test_bed b;
+	int fan;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	test_bed_fill(&b);
+	fan = hang_file(b.path, FAN_OPEN_PERM);
+	test_bed_succeed(&b);
+	assert_int_equal(test_service_stat(b.lodic).files, 0);
+	close(fan);
+	test_bed_come_back(&b);
+	test_bed_free(&b);
+	(void)state;
+}
+
 /* Answers the kernel's next request of this kind: no error, and so many bytes. */
 static void fuse_answer(int device, u32 opcode, const void *bytes, size_t n)
 {
@@ -552,6 +570,7 @@ int main(int argc, char **argv)
 		TEST(open_unanswered_by_many_refused_at_once_then_served),
 		TEST(cold_read_is_scanned_nobody_waits),
 		TEST(cold_reads_pass_by_the_page_cache),
+		TEST(successor_file_is_scanned_stays_behind),
 		TEST(closed_file_leaves_after_keep_umount_works),
 		TEST(closed_file_on_a_mount_leaves_umount_works),
 		cmocka_unit_test_setup_teardown(
