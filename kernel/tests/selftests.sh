@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Linux's own selftests of mm (tools/testing/selftests/mm, built by tool/selftests.py), as
-# selftests.list says. They show that with LODIC on, every way to change entries and to look
+# Linux's own selftests (tools/testing/selftests, built by tool/selftests.py), as selftests.list
+# says. Those of mm show that with LODIC on, every way to change entries and to look
 # at them works as before. Few of these programs read files, so they hold few local
 # references. With the argument "long" the script runs the long ones, but only in a boot with
 # lodic.long on the command line.

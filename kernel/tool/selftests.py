@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Linux's own selftests of mm: those that kernel/tests/selftests.list names, from the work
-tree, by their own makefile, linked statically for the guest."""
+"""Linux's own selftests: those that kernel/tests/selftests.list names, from the work tree, by their
+own makefiles, linked statically for the guest. A name has the folder before it, unless that is mm.
+"""
 
 from tool.kbuild import make_env
 from tool.work import KERNEL, digest, read_lines, say
 
 LIST = KERNEL / "tests/selftests.list"
-SOURCE = "tools/testing/selftests/mm"
+SOURCE = "tools/testing/selftests"
 # What they are compiled from: folders of the tree.
 FROM = ["tools/testing/selftests", "tools/include", "include/uapi", "arch/x86/include/uapi"]
 # khugepaged.c of 6.12.117 says KSFT_SKIP without its header. Their warnings are not ours.
@@ -19,6 +20,15 @@ def programs():
     return sorted({row[0] for row in rows if row[1] != "skip"})
 
 
+def folders(names):
+    """folder of Linux's -> (where its programs are built, their names there)."""
+    found = {}
+    for name in names:
+        folder, _, program = name.rpartition("/")
+        found.setdefault(folder or "mm", (folder, []))[1].append(program)
+    return found
+
+
 def build(work):
     """Returns the folder where they are."""
     folder = work.folder / "selftests"
@@ -27,15 +37,17 @@ def build(work):
     if work.stamped("selftests", key) and all((folder / "bin" / n).exists() for n in names):
         return folder
     say(f"selftests: {len(names)} programs and the kernel's headers, under a minute")
-    for sub in ("headers", "bin"):
-        (folder / sub).mkdir(parents=True, exist_ok=True)
+    (folder / "headers").mkdir(parents=True, exist_ok=True)
     make = ["make", "ARCH=x86_64", f"-j{work.jobs}"]
     work.run([*make, "-C", work.tree, f"O={folder}/headers", "headers_install",
               f"INSTALL_HDR_PATH={folder}/headers/usr"], "selftests.log", env=make_env(work))
-    work.run([*make, "-C", work.tree / SOURCE, f"OUTPUT={folder}/bin",
-              f"KHDR_INCLUDES=-isystem {folder}/headers/usr/include",
-              f"EXTRA_CFLAGS={CFLAGS}", *(f"{folder}/bin/{name}" for name in names)],
-             "selftests.log", env=make_env(work))
+    for source, (place, wanted) in folders(names).items():
+        output = folder / "bin" / place
+        output.mkdir(parents=True, exist_ok=True)
+        work.run([*make, "-C", work.tree / SOURCE / source, f"OUTPUT={output}",
+                  f"KHDR_INCLUDES=-isystem {folder}/headers/usr/include",
+                  f"USERCFLAGS={CFLAGS}", *(output / name for name in wanted)],
+                 "selftests.log", env=make_env(work))
     work.stamp("selftests", key)
     return folder
 
@@ -45,5 +57,6 @@ def copy(work, place):
     folder = build(work)
     place.mkdir(parents=True)
     for name in programs():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes((folder / "bin" / name).read_bytes())
         (place / name).chmod(0o755)
