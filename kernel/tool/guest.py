@@ -32,6 +32,8 @@ WATCHED = {"db_bench": "`make deps-bench` installs it",
            "nginx": "install nginx-light, and stop the server that the package starts"}
 LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 DISKS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
+# Those of `kernel/run proofs`, after the others.
+MORE_DISKS = {"btrfs": ["mkfs.btrfs", "-q", "-f"], "f2fs": ["mkfs.f2fs", "-q", "-f"]}
 DISK_BYTES = 512 << 20
 BOOT_LIMIT_S = 120
 DONE = "# guest: done"
@@ -189,10 +191,10 @@ def initramfs(work, tests):
     return image
 
 
-def disks(work):
+def disks(work, tests):
     """Fresh file systems for every boot."""
     made = []
-    for name, mkfs in DISKS.items():
+    for name, mkfs in (DISKS | (MORE_DISKS if "proofs_all" in tests else {})).items():
         path = work.folder / f"guest/{name}.img"
         path.unlink(missing_ok=True)
         with open(path, "wb") as f:
@@ -233,7 +235,7 @@ def qemu(work, image, machine, cmdline, console):
              "-kernel", image,
              "-initrd", initramfs(work, tests_of(cmdline)), "-append", " ".join(cmdline),
              "-serial", "stdio", "-serial", f"file:{console}"]
-    for path in disks(work):
+    for path in disks(work, tests_of(cmdline)):
         words += ["-drive", f"if=virtio,format=raw,cache=unsafe,file={path}"]
     return words
 

@@ -27,6 +27,7 @@ FLAVOURS = {
     "debian": (True, ["base", "lodic", "debian"], 2700),
     "kcsan": (True, ["base", "lodic", "kcsan"], 2000),
     "observe": (True, ["base", "lodic", "observe"], 2100),
+    "proofs": (True, ["base", "lodic", "proofs"], 2500),
     # Parts of two kernels: what each patch touches, with what it adds and without.
     "each": (True, ["base", "lodic", "each"], 200),
     "each-off": (True, ["base", "each"], 200),

@@ -4,13 +4,19 @@
 #include "ktap.h"
 #include "options.h"
 
-static const char *fs_device(const char *kind)
+const char *fs_device(const char *kind)
 {
-	if (!strcmp(kind, "ext4"))
-		return "/dev/vda";
-	if (!strcmp(kind, "xfs"))
-		return "/dev/vdb";
-	return "none";
+	static const char *const devices[][2] = { { "ext4", "/dev/vda" },
+		                                  { "xfs", "/dev/vdb" },
+		                                  { "btrfs", "/dev/vdc" },
+		                                  { "f2fs", "/dev/vdd" } };
+	u32 i;
+
+	for (i = 0; i < NR(devices); i++) {
+		if (!strcmp(kind, devices[i][0]))
+			return devices[i][1];
+	}
+	return NULL;
 }
 
 /* Where the device is mounted already. */
@@ -35,7 +41,7 @@ static bool fs_find_mount(const char *device, char *ret_dir, size_t bytes)
 int fs_mount(const char *kind, struct test_fs *ret_fs)
 {
 	struct test_fs fs = { .kind = kind };
-	const char *device = fs_device(kind);
+	const char *device = fs_device(kind) ? fs_device(kind) : "none";
 
 	if (opt.dir) {
 		snprintf(fs.dir, sizeof(fs.dir), "%s", opt.dir);

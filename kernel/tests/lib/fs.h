@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The file systems that tests use: ext4, xfs and tmpfs. */
+/* The file systems that tests use: ext4, xfs and tmpfs, and those of tests/proofs.c. */
 #ifndef LODIC_TESTS_FS_H
 #define LODIC_TESTS_FS_H
 
@@ -10,6 +10,9 @@ struct test_fs {
 	char dir[100];
 	bool mounted_here;
 };
+
+/* The guest's disk that has one of that kind, or NULL. btrfs and f2fs: `kernel/run proofs`. */
+const char *fs_device(const char *kind);
 
 /*
  * Mounts the test file system of that kind; tmpfs is fresh each time. With -d DIR it uses DIR

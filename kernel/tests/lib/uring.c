@@ -32,7 +32,7 @@ int uring_open(struct uring *r)
 	return 0;
 }
 
-ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
+ssize_t uring_run(struct uring *r, const struct io_uring_sqe *sqe)
 {
 	_Atomic u32 *sq_tail = (void *)(r->ring + r->params.sq_off.tail);
 	u32 sq_mask = *(u32 *)(r->ring + r->params.sq_off.ring_mask);
@@ -44,16 +44,7 @@ ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
 	u32 tail = atomic_load(sq_tail), head = atomic_load(cq_head);
 	ssize_t n;
 
-	memset(r->sqe, 0, sizeof(*r->sqe));
-	r->async = !r->async;
-	*r->sqe = (struct io_uring_sqe){
-		.opcode = IORING_OP_READ,
-		.flags = r->async ? IOSQE_ASYNC : 0,
-		.fd = fd,
-		.addr = (u64)(uintptr_t)to,
-		.len = len,
-		.off = offset,
-	};
+	*r->sqe = *sqe;
 	sq_array[tail & sq_mask] = 0;
 	/* Release of the entry; its partner is the kernel's acquire of the tail. */
 	atomic_store(sq_tail, tail + 1);
@@ -66,4 +57,19 @@ ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
 	n = cqes[head & cq_mask].res;
 	atomic_store(cq_head, head + 1);
 	return n;
+}
+
+ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset)
+{
+	struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_READ,
+		.fd = fd,
+		.addr = (u64)(uintptr_t)to,
+		.len = len,
+		.off = offset,
+	};
+
+	r->async = !r->async;
+	sqe.flags = r->async ? IOSQE_ASYNC : 0;
+	return uring_run(r, &sqe);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One read at a time through io_uring, by raw system calls. A read that would block goes on
+ * One call at a time through io_uring, by raw system calls. A read that would block goes on
  * in a worker thread of the same process, so references are taken and given back there.
  */
 #ifndef LODIC_TESTS_URING_H
@@ -23,6 +23,9 @@ struct uring {
 int uring_open(struct uring *r);
 
 void uring_close(struct uring *r);
+
+/* Carries one entry out and waits for its end. Returns its result, or -errno. */
+ssize_t uring_run(struct uring *r, const struct io_uring_sqe *sqe);
 
 /* Reads as pread() does. Returns bytes or -errno. */
 ssize_t uring_read(struct uring *r, int fd, void *to, size_t len, u64 offset);
