@@ -24,9 +24,9 @@ static PyObject *attachment_new(PyTypeObject *type, PyObject *args, PyObject *wo
 	self = (struct binding_attachment *)alloc(type, 0);
 	if (!self)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	err = lodic_attach(&options, &self->lodic);
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	if (err) {
 		Py_DECREF(self);
 		return binding_error(err, NULL);
@@ -41,10 +41,10 @@ static void attachment_dealloc(PyObject *object)
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
 	if (self->lodic) {
-		Py_BEGIN_ALLOW_THREADS
+		BINDING_BEGIN_CALL
 		seats_end(&self->seats);
 		lodic_detach(self->lodic);
-		Py_END_ALLOW_THREADS
+		BINDING_END_CALL
 	}
 	free_object(object);
 	Py_DECREF(type);
@@ -89,9 +89,9 @@ static PyObject *attachment_stat(PyObject *object, PyObject *unused)
 	int err;
 
 	(void)unused;
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	err = lodic_stat(self->lodic, &stat, sizeof(stat));
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	if (err)
 		return binding_error(err, NULL);
 	all = PyDict_New();

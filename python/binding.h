@@ -6,7 +6,8 @@
  * The module has three types, and lodic/ makes of them what users see. A Python object is freed
  * on any thread: where its last reference goes, or where the collector runs. So there are no pins
  * here, which their own thread must give back. An Attachment keeps a context for each thread that
- * reads (seats.h). The interpreter's lock is free while a call of liblodic may wait.
+ * reads (seats.h). The interpreter's lock is free while a call of liblodic may wait. Before the
+ * interpreter ends, the threads of other libraries let go of what they have (settle.h).
  *
  * In a forked child liblodic wants a new attachment. lodic/ sees to that: the C code closes what
  * the child has inherited, and never uses it for anything else.
@@ -20,6 +21,15 @@
 #include <lodic/lodic.h>
 
 #include "python/seats.h"
+#include "python/settle.h"
+
+/* A call of liblodic that may wait: the interpreter's lock is free meanwhile. */
+#define BINDING_BEGIN_CALL \
+	settle_enter(); \
+	Py_BEGIN_ALLOW_THREADS
+#define BINDING_END_CALL \
+	Py_END_ALLOW_THREADS \
+	settle_leave();
 
 /* lodic._lodic.Attachment: lodic_attach(), and the contexts of the threads that read. */
 struct binding_attachment {

@@ -28,10 +28,10 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *words)
 	self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (self->fd < 0)
 		err = -errno;
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	if (!err)
 		err = lodic_open(self->attachment->lodic, self->fd, &self->file);
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	if (err) {
 		binding_error(err, name);
 		Py_DECREF(self);
@@ -47,9 +47,9 @@ static void file_dealloc(PyObject *object)
 	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
 	if (self->file) {
-		Py_BEGIN_ALLOW_THREADS
+		BINDING_BEGIN_CALL
 		lodic_close(self->file);
-		Py_END_ALLOW_THREADS
+		BINDING_END_CALL
 	}
 	if (self->attachment && self->fd >= 0)
 		close(self->fd);
@@ -83,10 +83,10 @@ static ssize_t file_copy_all(struct binding_file *self, void *to, size_t n,
 	while (done < n) {
 		ssize_t got;
 
-		Py_BEGIN_ALLOW_THREADS
+		BINDING_BEGIN_CALL
 		got = file_copy(self, (char *)to + done, n - done,
 		                offset + (off_t)done);
-		Py_END_ALLOW_THREADS
+		BINDING_END_CALL
 		if (got == 0)
 			break;
 		if (got > 0)
@@ -148,7 +148,7 @@ static PyObject *file_prefetch(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "LKp:prefetch", &offset, &n, &wait))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	err = seats_context(&self->attachment->seats, self->attachment->lodic,
 	                    &context);
 	if (!err)
@@ -156,7 +156,7 @@ static PyObject *file_prefetch(PyObject *object, PyObject *args)
 		                     wait ? LODIC_WAIT : 0);
 	if (err == -ESTALE && lodic_file_cached(self->file))
 		err = lodic_file_cached(self->file); /* why it is not */
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	if (err)
 		return binding_error(err, self->name);
 	Py_RETURN_NONE;
@@ -168,9 +168,9 @@ static PyObject *file_cached(PyObject *object, PyObject *unused)
 	int err;
 
 	(void)unused;
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	err = lodic_file_cached(self->file);
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	return PyLong_FromLong(-err);
 }
 

@@ -52,12 +52,12 @@ static int hold_begin(struct binding_file *file, off_t offset, uint64_t n,
 	int err;
 
 	for (;;) {
-		Py_BEGIN_ALLOW_THREADS
+		BINDING_BEGIN_CALL
 		err = lodic_hold(file->attachment->lodic, file->file, offset, n, 0,
 		                 ret_hold);
 		if (err == -EAGAIN)
 			nanosleep(&pause, NULL);
-		Py_END_ALLOW_THREADS
+		BINDING_END_CALL
 		if (err != -EAGAIN)
 			return err ? hold_error(file, err) : 0;
 		if (PyErr_CheckSignals())
@@ -71,7 +71,7 @@ static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
 	int ready;
 
 	for (;;) {
-		Py_BEGIN_ALLOW_THREADS
+		BINDING_BEGIN_CALL
 		ready = lodic_hold_ready(hold);
 		if (ready == 0) {
 			struct pollfd event = { .fd = lodic_hold_event(hold),
@@ -79,7 +79,7 @@ static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
 
 			poll(&event, 1, HOLD_LOOK_MS);
 		}
-		Py_END_ALLOW_THREADS
+		BINDING_END_CALL
 		if (ready < 0)
 			return hold_error(file, ready);
 		if (PyErr_CheckSignals())
@@ -206,9 +206,9 @@ static PyObject *hold_descriptor(PyObject *object, PyObject *unused)
 	if (!held)
 		return NULL;
 	binding_held_get(held);
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	fd = lodic_hold_fd(held->hold, &at);
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	binding_held_put(held);
 	return fd < 0 ? binding_error(fd, NULL)
 	              : Py_BuildValue("iL", fd, (long long)at);

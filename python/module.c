@@ -54,6 +54,16 @@ static PyObject *module_strerror(PyObject *module, PyObject *arg)
 	return PyUnicode_FromString(lodic_strerror((int)error));
 }
 
+static PyObject *module_settle(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	Py_BEGIN_ALLOW_THREADS
+	settle_wait();
+	Py_END_ALLOW_THREADS
+	Py_RETURN_NONE;
+}
+
 static int module_exec(PyObject *module)
 {
 	if (binding_add_attachment(module) || binding_add_file(module) ||
@@ -65,6 +75,8 @@ static int module_exec(PyObject *module)
 static PyMethodDef module_methods[] = {
 	{ "strerror", module_strerror, METH_O,
 	  "strerror(error)\n--\n\nWhat an error of liblodic means, and what to do." },
+	{ "settle", module_settle, METH_NOARGS,
+	  "settle()\n--\n\nWaits until other libraries' threads are done with this module." },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -87,6 +99,8 @@ PyMODINIT_FUNC PyInit__lodic(void)
 	static int begun;
 	int err = begun ? 0 : seats_begin();
 
+	if (!err && !begun)
+		err = settle_begin();
 	if (err)
 		return binding_error(err, NULL);
 	begun = 1;

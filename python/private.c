@@ -53,7 +53,7 @@ int binding_map_begin(struct binding_held *held, struct binding_map *ret_map)
 	off_t at;
 
 	binding_held_get(held);
-	Py_BEGIN_ALLOW_THREADS
+	BINDING_BEGIN_CALL
 	fd = lodic_hold_fd(held->hold, &at);
 	if (fd < 0) {
 		err = fd;
@@ -65,7 +65,7 @@ int binding_map_begin(struct binding_held *held, struct binding_map *ret_map)
 			err = -errno;
 		close(fd);
 	}
-	Py_END_ALLOW_THREADS
+	BINDING_END_CALL
 	if (err)
 		binding_error(err, NULL);
 	else

@@ -7,8 +7,10 @@ process they hold something of the extension, and get it anew in another.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import sys
 import threading
 from typing import Any
 
@@ -25,6 +27,9 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+if sys.version_info < (3, 14): # since then a thread that comes too late waits for ever
+    atexit.register(_lodic.settle)
 
 
 def _service() -> str | None:

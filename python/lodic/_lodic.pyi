@@ -7,6 +7,7 @@ from typing_extensions import Buffer
 
 version: str
 
+def settle() -> None: ...
 def strerror(error: int) -> str: ...
 
 class Attachment:

@@ -4,8 +4,9 @@
 
     LODIC_BUILD=FOLDER test_python_fs.py [CASE...]
 
-pandas, pyarrow and Dask are 150 MB, and tools/wheels.sh does not install them. Their case runs
-where they can be imported, as with PYTHONPATH.
+pandas, pyarrow and Dask are 150 MB, and tools/wheels.sh does not install them. Their cases run
+where they can be imported, as with PYTHONPATH. LODIC_ROUNDS says how many programs read Parquet
+files and end (20).
 """
 
 import errno
@@ -15,13 +16,15 @@ import pathlib
 import pickle
 import random
 import signal
+import subprocess
 import sys
 import threading
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from py_case import MIB, Case, ask, lay_out, main, until  # pylint: disable=C0413
+from py_case import MIB, PYTHON, Case, ask, lay_out, main, run, until  # pylint: disable=C0413
 
 lay_out()
 
@@ -36,6 +39,44 @@ from lodic.fs import LodicFileSystem, Reader  # pylint: disable=C0413
 
 SEED = int.from_bytes(os.urandom(4), "little")
 WORKERS = 4
+ROUNDS = int(os.environ.get("LODIC_ROUNDS", "20"))
+
+# A program whose thread is not Python's, as pyarrow's are not. The C library starts it. The thread
+# reads through the cache, and lets the main thread end. Then it is busy for a while without the
+# interpreter's lock, in a hash (hashed) or in a close that asks a service (closed). At last it
+# wants that lock again.
+FOREIGN = """
+import ctypes, hashlib, os, sys, threading
+from lodic.fs import Reader
+
+path, how = sys.argv[1:]
+read, stopped = threading.Event(), threading.Event()
+
+def foreign(_):
+    reader = Reader(path)
+    assert reader.read(4096)
+    read.set()
+    stopped.wait()
+    if how == "hashed":
+        hashlib.sha256(bytes(1 << 26)).digest()
+    del reader
+    os.write(1, b"it has let go of the file")
+    return 0
+
+start = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(foreign)
+thread = ctypes.c_ulong()
+assert ctypes.CDLL(None).pthread_create(ctypes.byref(thread), None, start, None) == 0
+read.wait()
+if how == "closed":
+    os.write(1, b"read ")
+    os.read(0, 1) # the test has stopped the service
+stopped.set()
+"""
+PARQUET = """
+import sys, fsspec, pandas
+for _ in range(8):
+    table = pandas.read_parquet("lodic://" + sys.argv[1])
+"""
 
 
 class FileSystem(Case):
@@ -122,6 +163,42 @@ class FileSystem(Case):
             self.assertEqual(caught.exception.errno, errno.EROFS)
         self.assertEqual(sorted(self.folder.rglob("*")), before)
         self.assertEqual(self.path.read_bytes(), self.data)
+
+    @unittest.skipIf(sys.version_info >= (3, 14), "since 3.14 such a thread waits for ever")
+    def test_foreign_thread_lets_go_before_the_end(self):
+        self.assertEqual(self.python(FOREIGN, self.path, "hashed"), "it has let go of the file")
+
+    @unittest.skipIf(sys.version_info >= (3, 14), "since 3.14 such a thread waits for ever")
+    def test_foreign_thread_closes_by_stopped_service(self):
+        pid = self.stat("service_pid")[0]
+        with subprocess.Popen([PYTHON, "-c", FOREIGN, str(self.path), "closed"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+            try:
+                self.assertEqual(program.stdout.read(5), b"read ")
+                os.kill(pid, signal.SIGSTOP)
+                program.stdin.write(b"x")
+                program.stdin.close()
+                self.assertEqual(program.stdout.read(), b"it has let go of the file")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+                program.kill()
+
+    def test_parquet_programs_end(self):
+        """LODIC_ROUNDS programs, each with eight reads by pyarrow's threads."""
+        try:
+            import pandas  # pylint: disable=C0415
+            import pyarrow  # noqa: F401  pylint: disable=C0415,W0611
+        except ImportError as error:
+            self.skipTest(f"{error}: pandas and pyarrow are not here")
+        path = self.folder / "table.parquet"
+        pandas.DataFrame({"x": [self.random.random() for _ in range(100_000)]}).to_parquet(
+            path, compression=None)
+        aborted = [done.stderr for done in (
+            run([sys.executable, "-c", PARQUET, path]) for _ in range(ROUNDS)) if done.returncode]
+        hits, misses = self.stat("hits", "misses")
+        print(f"{len(aborted)} of {ROUNDS} aborted; hits {hits}, misses {misses}", file=sys.stderr)
+        self.assertEqual(aborted, [])
+        self.assertGreater(hits, misses)
 
     def test_pickles(self):
         fs = pickle.loads(pickle.dumps(self.fs))
