@@ -302,6 +302,9 @@ enum mutant {
 	MUTANT_HAND_SILENT_KEPT,   /* a successor that is stopped keeps its place */
 	MUTANT_HAND_SERVES_LATE,   /* one that has lost its place serves */
 	MUTANT_HAND_RESIZES, /* another arena comes while a successor has the socket */
+	/* Claims of open files: lib/client/claim.c, view.c. */
+	MUTANT_CLAIM_FIRST_FIRST, /* a claim has its new id before its new size */
+	MUTANT_CLAIM_VIEW_ANY_ID, /* a view is asked about by a claim of a later id */
 	MUTANT_NR
 };
 

@@ -40,13 +40,13 @@
 extern "C" {
 #endif
 
-#define LODIC_INLINE_LAYOUT 1  /* grows with each change of what follows */
+#define LODIC_INLINE_LAYOUT 2  /* grows with each change of what follows */
 #define LODIC_INLINE_LAYOUTS 4 /* that contexts have a word for, in every layout */
 
 /*
  * The library's structs, as far as these functions look. lib/client/layout.h compares each
  * of them with the original. The rules that are named below (C1, O2 ...) stand in
- * core/cache/context.h, cache.h, view.h, and core/frame.h.
+ * core/cache/context.h, cache.h, view.h, core/frame.h, and lib/client/claim.h.
  */
 #define LODIC_INLINE_ALIAS __attribute__((__may_alias__))
 
@@ -372,8 +372,12 @@ LODIC_INLINE_FN void lodic_inline_init(struct lodic_inline *in,
 		&((const struct lodic_inline_file *)(const void *)file)->claim,
 		__ATOMIC_ACQUIRE);
 	/* Of another layout this is rubbish. But then the seat's generation is 0, and no
-	 * claim's is. */
-	in->claim = *in->tied;
+	 * claim's is. The words may change meanwhile; CL1 says why in this order. */
+	in->claim.generation = in->tied->generation;
+	in->claim.first = __atomic_load_n(&in->tied->first, __ATOMIC_ACQUIRE);
+	in->claim.size = __atomic_load_n(&in->tied->size, __ATOMIC_ACQUIRE);
+	in->claim.live = __atomic_load_n(&in->tied->live, __ATOMIC_RELAXED);
+	in->claim.id = (uint32_t)(in->claim.first >> 32);
 	in->core = in->seat->core;
 }
 
@@ -504,17 +508,19 @@ LODIC_INLINE_FN int lodic_view_begin_inline(struct lodic_inline *in, off_t offse
 LODIC_INLINE_FN int lodic_view_valid_inline(struct lodic_inline *in,
                                             const struct lodic_view *view)
 {
+	const struct lodic_inline_frame *f =
+		(const struct lodic_inline_frame *)view->frame;
 	struct lodic_view slow;
 
-	/* Of this claim, and the memory of another seat may be gone. */
+	/* Of this claim, and the memory of another seat may be gone. CL3: and of this id. */
 	if (!LODIC_INLINE_LIKELY(view->claim == in->tied) ||
-	    !lodic_inline_ready(in, 0, 0, 0)) {
+	    !lodic_inline_ready(in, 0, 0, 0) ||
+	    !LODIC_INLINE_LIKELY((uint32_t)(LODIC_INLINE_LOAD(&f->block) >> 32) ==
+	                         in->claim.id)) {
 		slow = *view;
 		return lodic_view_valid(in->context, &slow);
 	}
-	return lodic_inline_holds(&in->core, &in->claim,
-	                          (const struct lodic_inline_frame *)view->frame,
-	                          view->seq);
+	return lodic_inline_holds(&in->core, &in->claim, f, view->seq);
 }
 
 #ifdef __cplusplus

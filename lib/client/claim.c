@@ -18,23 +18,38 @@ struct claim *claim_make_none(struct lodic_file *file, u64 reason)
 	return claim;
 }
 
-struct claim *claim_make(struct lodic_file *file, const struct segment *segment,
-                         const struct channel_reply *reply)
+int claim_refused(const struct segment *segment, const struct channel_reply *reply)
 {
-	const struct wire_reply *wire = reply->wire;
-	int err = reply->error;
-	struct claim *claim;
+	if (reply->error)
+		return reply->error;
+	return reply->wire->file.slot < segment->arena.nr_files ? 0 : -EPROTO;
+}
 
-	if (!err && wire->file.slot >= segment->arena.nr_files)
-		err = -EPROTO;
-	claim = claim_make_none(file, (u64)-err);
-	if (!claim || err)
-		return claim;
+void claim_renew(struct claim *claim, const struct segment *segment,
+                 const struct wire_reply *wire)
+{
 	claim->slot = (u32)wire->file.slot;
 	claim->core.id = (u32)wire->file.id;
-	claim->first = block_id(claim->core.id, 0);
-	claim->size = wire->file.size;
-	claim->core.proof = &segment->arena.files[claim->slot];
+	claim->told = false;
+	if (MUTANT(CLAIM_FIRST_FIRST)) {
+		host_store_relaxed(&claim->first, block_id(claim->core.id, 0));
+		MUTANT_WINDOW(CLAIM_FIRST_FIRST);
+	}
+	host_fence_release(); /* CL2; partner: claim_size() */
+	host_store_relaxed((u64 *)&claim->core.proof,
+	                   (u64)&segment->arena.files[claim->slot]);
+	host_store_relaxed(&claim->size, wire->file.size);
+	host_store_release(&claim->first, block_id(claim->core.id, 0));
+}
+
+struct claim *claim_make(struct lodic_file *file, const struct segment *segment,
+                         const struct wire_reply *wire)
+{
+	struct claim *claim = claim_make_none(file, 0);
+
+	if (!claim)
+		return NULL;
+	claim_renew(claim, segment, wire);
 	claim->generation = segment->generation;
 	return claim;
 }

@@ -30,38 +30,48 @@ static int file_check_descriptor(int fd)
 	return (flags & O_ACCMODE) == O_RDONLY ? 0 : -EINVAL;
 }
 
-/* Makes claim the file's, and keeps the one before, at which others may be looking.
- * lodic.lock is held. */
+/* lodic.lock is held. The one before stays: others may be looking at it. */
 static void file_publish(struct lodic_file *file, struct claim *claim)
 {
-	if (file->claim->generation == GENERATION_UNCLAIMED &&
-	    claim->generation == GENERATION_UNCLAIMED) {
-		/* A chain of refusals would be of no use. Readers look at reason and
-		 * generation only, so the old claim can take the new one's reason. */
-		host_store_relaxed(&file->claim->reason, claim->reason);
-		free(claim);
-		return;
-	}
-	claim->older = file->claim;
 	host_store_release((u64 *)&file->claim, (u64)claim);
-	if (++file->nr_claims == MAX_CLAIMS)
-		retry_put_off(&file->retry, DEADLINE_NEVER); /* no more */
+}
+
+/* The file's claim in this segment, as the service says. -ENOMEM. */
+static int file_take(struct lodic_file *file, const struct wire_reply *wire)
+{
+	const struct segment *segment = file->lodic->segment;
+	struct claim *claim = file->claimed;
+
+	if (claim && claim->generation == segment->generation) {
+		claim_renew(claim, segment, wire);
+	} else {
+		claim = claim_make(file, segment, wire);
+		if (!claim)
+			return -ENOMEM;
+		claim->older = file->claimed;
+		file->claimed = claim;
+	}
+	file_publish(file, claim);
+	return 0;
 }
 
 /* The service has answered FILE_OPEN, to whatever thread has looked. */
 static void file_answered(void *owner, const struct channel_reply *reply)
 {
 	struct lodic_file *file = owner;
-	struct claim *claim = claim_make(file, file->lodic->segment, reply);
+	int err = claim_refused(file->lodic->segment, reply);
 
+	if (!err)
+		err = file_take(file, reply->wire);
 	/* The service has gone, or another one has its place: attach_step() says when to ask. */
-	if ((claim && claim->generation != GENERATION_UNCLAIMED) ||
-	    reply->error == -ECONNRESET)
+	if (!err || err == -ECONNRESET)
 		retry_reset(&file->retry);
 	else
 		retry_failed(&file->retry);
-	if (claim)
-		file_publish(file, claim);
+	if (err) {
+		host_store_relaxed(&file->none->reason, (u64)-err);
+		file_publish(file, file->none);
+	}
 }
 
 static int file_ask(struct lodic_file *file)
@@ -117,13 +127,10 @@ void file_reclaim(struct lodic_file *file)
 	if (attach_forked(lodic) || !retry_due(&file->retry) || !attach_trylock(lodic))
 		return;
 	err = file_step(file);
-	if (host_load_relaxed(&file->retry.at_ns) != DEADLINE_NEVER) {
-		if (err == -EINPROGRESS)
-			retry_put_off(&file->retry, host_now_ns() + RETRY_LOOK_NS);
-		else if (err)
-			retry_put_off(&file->retry,
-			              host_load_relaxed(&lodic->retry.at_ns));
-	}
+	if (err == -EINPROGRESS)
+		retry_put_off(&file->retry, host_now_ns() + RETRY_LOOK_NS);
+	else if (err)
+		retry_put_off(&file->retry, host_load_relaxed(&lodic->retry.at_ns));
 	attach_unlock(lodic);
 }
 
@@ -162,9 +169,8 @@ void file_claim_anew(struct lodic_file *file)
 	static const struct wire_request open = { .version = WIRE_VERSION,
 		                                  .op = WIRE_FILE_OPEN };
 
-	if (file->nr_claims < MAX_CLAIMS)
-		attach_call_same(file->lodic, file->claim->generation, &open, file->fd,
-		                 file_answered, file);
+	attach_call_same(file->lodic, file->claim->generation, &open, file->fd,
+	                 file_answered, file);
 }
 
 int file_uncached(const struct lodic_file *file, off_t offset)
@@ -178,9 +184,12 @@ static bool file_tie_is_good(const struct lodic_context *context,
                              const struct claim *claim)
 {
 	const struct seat *seat = context->seat;
+	struct cache_file core;
 
-	return claim->generation == seat->generation &&
-	       cache_vouch(&seat->core, &claim->core);
+	if (claim->generation != seat->generation)
+		return false;
+	core = claim_core(claim, claim_first(claim));
+	return cache_vouch(&seat->core, &core);
 }
 
 const struct claim *file_tie(struct lodic_context *context, struct lodic_file *file)
@@ -218,10 +227,11 @@ static void file_free(struct lodic_file *file)
 {
 	struct claim *claim, *older;
 
-	for (claim = file->claim; claim; claim = older) {
+	for (claim = file->claimed; claim; claim = older) {
 		older = claim->older;
 		free(claim);
 	}
+	free(file->none);
 	close(file->fd);
 	misuse_closed(&file->misuse, file);
 }
@@ -263,8 +273,8 @@ static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 		free(file);
 		return err;
 	}
-	file->claim = claim_make_none(file, ESTALE);
-	if (!file->claim) {
+	file->none = file->claim = claim_make_none(file, ESTALE);
+	if (!file->none) {
 		file_free(file);
 		return -ENOMEM;
 	}

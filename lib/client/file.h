@@ -6,18 +6,15 @@
 #include "lib/client/claim.h"
 #include "lib/client/context.h"
 
-/* How often one open file may be cached anew after somebody wrote to it. Claims live until
- * the file is closed, because other threads may be looking at them. A file that is
- * written so often is not worth caching. */
-#define MAX_CLAIMS 4096u
-
 struct lodic_file {
 	struct claim
 		*claim; /* never NULL; atomic: acquire to read, release to replace */
 	struct lodic *lodic;
 	int fd;
-	u32 nr_claims;
-	struct retry retry; /* under lodic.lock; at_ns may be looked at without */
+	/* Both live until the file is closed, and so do those before claimed. */
+	struct claim *none;    /* on nothing; claim is one of the two */
+	struct claim *claimed; /* of the last segment where it was cached, or NULL */
+	struct retry retry;    /* under lodic.lock; at_ns may be looked at without */
 	struct misuse misuse;
 };
 

@@ -194,22 +194,24 @@ static int hold_copy(struct lodic_hold *h, const struct claim *claim)
 static int hold_ask(struct lodic_hold *h)
 {
 	const struct hold_wish *w = h->wish;
-	const struct claim *claim;
+	const struct claim *found;
+	struct claim claim; /* a copy: the file's own may change without the lock (CL2) */
 	u64 left;
-	int err = file_claim_wait(w->file, &claim);
+	int err = file_claim_wait(w->file, &found);
 
 	if (err == -ESTALE && w->deaths > 0 && !h->lodic->segment)
 		return -ECONNRESET; /* it has no successor */
 	if (err)
 		return err == -ESTALE ? file_uncached(w->file, (off_t)w->offset) : err;
-	if (w->offset >= claim->size)
+	claim = *found;
+	if (w->offset >= claim.size)
 		return -ENODATA;
-	left = claim->size - w->offset;
+	left = claim.size - w->offset;
 	h->offset = w->offset;
 	h->bytes = w->n == 0 || w->n > left ? left : w->n;
 	if (h->bytes < COPY_LIMIT_BYTES)
-		return hold_copy(h, claim);
-	return hold_ask_service(h, claim);
+		return hold_copy(h, &claim);
+	return hold_ask_service(h, &claim);
 }
 
 /* The service has answered HOLD_WAIT, by the hold's own connection. */

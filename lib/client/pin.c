@@ -28,9 +28,10 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
                                               struct lodic_pin *ret_pin)
 {
 	const struct claim *claim;
+	struct cache_file core;
 	struct seat *seat;
 	u64 *word;
-	u64 block;
+	u64 first, size, block;
 	u32 frame;
 	int err;
 
@@ -39,18 +40,21 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
 	claim = file_tie(context, file);
 	if (!claim)
 		return file_uncached(file, offset);
-	if ((u64)offset >= claim->size)
+	first = claim_first(claim);
+	size = claim_size(claim);
+	core = claim_core(claim, first);
+	if ((u64)offset >= size)
 		return -ENODATA;
 	seat = context->seat;
-	block = claim->first + ((u64)offset >> BLOCK_SHIFT);
-	err = cache_pin(&seat->core, &claim->core, block, &frame, &word);
+	block = first + ((u64)offset >> BLOCK_SHIFT);
+	err = cache_pin(&seat->core, &core, block, &frame, &word);
 	if (err == -EAGAIN)
 		seat_hint(seat, block, 1); /* asks the service for it */
 	if (err)
 		return err;
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
-	         claim->size - (u64)offset);
+	         size - (u64)offset);
 	return 0;
 }
 
@@ -60,17 +64,18 @@ static inline __attribute__((always_inline)) int
 pin_home(struct seat *seat, const struct claim *claim, off_t offset,
          struct lodic_pin *ret_pin, bool rival)
 {
-	u64 block = claim->first + ((u64)offset >> BLOCK_SHIFT);
+	u64 first = claim_first(claim), size = claim_size(claim);
+	struct cache_file core = claim_core(claim, first);
+	u64 block = first + ((u64)offset >> BLOCK_SHIFT);
 	u64 *word;
 	u32 frame;
 
-	if (unlikely((u64)offset >= claim->size ||
-	             !cache_pin_home(&seat->core, &claim->core, block, rival, &frame,
-	                             &word)))
+	if (unlikely((u64)offset >= size ||
+	             !cache_pin_home(&seat->core, &core, block, rival, &frame, &word)))
 		return pin_slow(seat->context, claim->file, offset, ret_pin);
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
-	         claim->size - (u64)offset);
+	         size - (u64)offset);
 	return 0;
 }
 
@@ -260,7 +265,7 @@ static int prefetch(struct lodic_context *context, struct lodic_file *file,
 {
 	const struct claim *claim;
 	struct seat *seat;
-	u64 size, end;
+	u64 first, size, end;
 	int err;
 
 	if (offset < 0 || flags & ~(unsigned int)LODIC_WAIT)
@@ -269,7 +274,8 @@ static int prefetch(struct lodic_context *context, struct lodic_file *file,
 	if (!claim)
 		return -ESTALE;
 	seat = context->seat;
-	size = claim->size;
+	first = claim_first(claim);
+	size = claim_size(claim);
 	if ((u64)offset >= size)
 		return 0;
 	if (flags & LODIC_WAIT && hint_full(&seat->core.memory->ring)) {
@@ -278,7 +284,7 @@ static int prefetch(struct lodic_context *context, struct lodic_file *file,
 			return err;
 	}
 	end = n == 0 || n > size - (u64)offset ? size : (u64)offset + n;
-	seat_hint(seat, claim->first + ((u64)offset >> BLOCK_SHIFT),
+	seat_hint(seat, first + ((u64)offset >> BLOCK_SHIFT),
 	          HINT_ASKED | (((end - 1) >> BLOCK_SHIFT) -
 	                        ((u64)offset >> BLOCK_SHIFT) + 1));
 	return flags & LODIC_WAIT ? prefetch_wait(context) : 0;

@@ -60,10 +60,11 @@ static __attribute__((noinline)) ssize_t read_slow(struct lodic_context *context
 {
 	struct gap_reader gaps = { context, file, FILE_NONE };
 	struct cache_read wanted;
+	struct cache_file core;
 	const struct claim *claim;
 	struct seat *seat;
 	u64 *counter;
-	u64 inside, hits;
+	u64 first, size, inside, hits;
 
 	if (offset < 0)
 		return -EINVAL;
@@ -74,12 +75,15 @@ static __attribute__((noinline)) ssize_t read_slow(struct lodic_context *context
 	if (!claim)
 		return read_kernel(context, file, buffer, n, offset);
 	seat = context->seat;
-	inside = (u64)offset < claim->size ? claim->size - (u64)offset : 0;
+	first = claim_first(claim);
+	size = claim_size(claim);
+	core = claim_core(claim, first);
+	inside = (u64)offset < size ? size - (u64)offset : 0;
 	if (inside > n)
 		inside = n;
-	gaps.id = claim->core.id;
-	wanted = (struct cache_read){ &claim->core, buffer,   inside,
-		                      (u64)offset,  gap_fill, &gaps };
+	gaps.id = core.id;
+	wanted = (struct cache_read){ &core,       buffer,   inside,
+		                      (u64)offset, gap_fill, &gaps };
 	if (!cache_read(&seat->core, &wanted, &hits))
 		return read_kernel(context, file, buffer, n, offset);
 	counter = &seat->core.memory->counters[CONTEXT_HITS];
@@ -96,15 +100,20 @@ read_block(struct lodic_context *context, struct lodic_file *file, void *buffer,
 	struct seat *seat = context->seat;
 	const struct claim *claim = file_claim(file);
 	u32 within = (u32)offset % BLOCK_BYTES;
+	struct cache_file core;
+	u64 first, size;
 
 	if (unlikely(claim->generation != seat->generation))
 		return read_slow(context, file, buffer, n, offset);
+	first = claim_first(claim);
+	size = claim_size(claim);
+	core = claim_core(claim, first);
 	/* The fast path takes one block, wholly inside the file, that is cached. A negative
 	 * offset is a huge one here. */
-	if (unlikely(n > BLOCK_BYTES - within || (u64)offset + n > claim->size ||
-	             !cache_read_home(&seat->core, &claim->core,
-	                              claim->first + ((u64)offset >> BLOCK_SHIFT),
-	                              within, buffer, (u32)n)))
+	if (unlikely(n > BLOCK_BYTES - within || (u64)offset + n > size ||
+	             !cache_read_home(&seat->core, &core,
+	                              first + ((u64)offset >> BLOCK_SHIFT), within,
+	                              buffer, (u32)n)))
 		return read_slow(seat->context, claim->file, buffer, n, offset);
 	context_bump(&seat->core, CONTEXT_HITS);
 	return (ssize_t)n;

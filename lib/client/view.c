@@ -25,9 +25,9 @@ static inline u64 view_left_in_block(off_t offset)
 	return BLOCK_BYTES - (u32)offset % BLOCK_BYTES;
 }
 
-static inline u64 view_left(const struct claim *claim, off_t offset)
+static inline u64 view_left(u64 size, off_t offset)
 {
-	u64 in_block = view_left_in_block(offset), in_file = claim->size - (u64)offset;
+	u64 in_block = view_left_in_block(offset), in_file = size - (u64)offset;
 
 	return in_file < in_block ? in_file : in_block;
 }
@@ -40,22 +40,24 @@ static __attribute__((noinline)) int view_slow(struct lodic_context *context,
 	const struct claim *claim = file_claim(file);
 	struct seat *seat = context->seat;
 	struct view core;
-	u64 block;
+	u64 first, size, block;
 
 	if (offset < 0)
 		return -EINVAL;
 	if (claim->generation != seat->generation)
 		return -ESTALE;
-	if ((u64)offset >= claim->size)
+	first = claim_first(claim);
+	size = claim_size(claim);
+	if ((u64)offset >= size)
 		return -ENODATA;
-	block = claim->first + ((u64)offset >> BLOCK_SHIFT);
+	block = first + ((u64)offset >> BLOCK_SHIFT);
 	if (!view_begin(&seat->core, block, &core)) {
 		context_bump(&seat->core, CONTEXT_MISSES);
 		seat_hint(seat, block, 1);
 		return -EAGAIN;
 	}
 	context_bump(&seat->core, CONTEXT_HITS);
-	view_fill(ret_view, claim, &core, offset, view_left(claim, offset));
+	view_fill(ret_view, claim, &core, offset, view_left(size, offset));
 	return 0;
 }
 
@@ -67,15 +69,14 @@ static __attribute__((noinline)) int view_tail(struct lodic_context *context,
 	struct seat *seat = context->seat;
 	const struct claim *claim = file_claim(file);
 	struct view core;
+	u64 first = claim_first(claim), size = claim_size(claim);
 
-	if (unlikely(claim->generation != seat->generation ||
-	             (u64)offset >= claim->size ||
-	             !view_begin_home(&seat->core,
-	                              claim->first + ((u64)offset >> BLOCK_SHIFT),
+	if (unlikely(claim->generation != seat->generation || (u64)offset >= size ||
+	             !view_begin_home(&seat->core, first + ((u64)offset >> BLOCK_SHIFT),
 	                              &core)))
 		return view_slow(context, file, offset, ret_view);
 	context_bump(&seat->core, CONTEXT_HITS);
-	view_fill(ret_view, claim, &core, offset, view_left(claim, offset));
+	view_fill(ret_view, claim, &core, offset, view_left(size, offset));
 	return 0;
 }
 
@@ -91,13 +92,15 @@ view_fast(struct lodic_context *context, struct lodic_file *file, off_t offset,
 	struct seat *seat = context->seat;
 	const struct claim *claim = file_claim(file);
 	struct view core;
+	u64 first;
 
 	if (unlikely(claim->generation != seat->generation))
 		return view_slow(context, file, offset, ret_view);
-	if (unlikely(((u64)offset | (BLOCK_BYTES - 1)) >= claim->size))
+	first = claim_first(claim);
+	if (unlikely(((u64)offset | (BLOCK_BYTES - 1)) >= claim_size(claim)))
 		return view_tail(context, file, offset, ret_view);
-	if (unlikely(!view_begin_home(
-		    &seat->core, claim->first + ((u64)offset >> BLOCK_SHIFT), &core)))
+	if (unlikely(!view_begin_home(&seat->core, first + ((u64)offset >> BLOCK_SHIFT),
+	                              &core)))
 		return view_slow(seat->context, claim->file, offset, ret_view);
 	context_bump(&seat->core, CONTEXT_HITS);
 	view_fill(ret_view, claim, &core, offset, view_left_in_block(offset));
@@ -122,12 +125,19 @@ EXPORT int lodic_view_valid(struct lodic_context *context,
 	const struct view core = { view->data, view->frame, view->seq };
 	const struct claim *claim = view->claim;
 	const struct seat *seat = context->seat;
-	bool valid;
+	struct cache_file file;
+	bool valid = false;
 
 	misuse_context_enter(&context->misuse);
 	/* The memory of another seat may be gone. */
-	valid = likely(claim->generation == seat->generation) &&
-	        view_holds(&seat->core, &claim->core, &core);
+	if (likely(claim->generation == seat->generation)) {
+		file = claim_core(claim, claim_first(claim));
+		/* CL3: the claim may be of a later id than the view. Before seq. */
+		valid = (likely(block_file(host_load_relaxed(&core.frame->block)) ==
+		                file.id) ||
+		         MUTANT(CLAIM_VIEW_ANY_ID)) &&
+		        view_holds(&seat->core, &file, &core);
+	}
 	misuse_context_leave(&context->misuse);
 	return valid;
 }

@@ -252,6 +252,32 @@ static void views_under_eviction_valid_ones_right(void **state)
 	(void)state;
 }
 
+/* The file's claim is good again, and of another id than the views. The frame of a pinned block
+ * is as it was, and nothing but its id says that the file has changed. */
+static void valid_file_claimed_anew_no(void **state)
+{
+	struct lodic_view views[NR_BLOCKS], now;
+	struct lodic_pin pin;
+	struct test_bed b;
+
+	bed_make(&b, 4 * NR_BLOCKS, (u64)NR_BLOCKS * BLOCK);
+	for (u32 i = 0; i < NR_BLOCKS; i++)
+		assert_int_equal(lodic_view_begin(b.context, b.file, (off_t)i * BLOCK,
+		                                  &views[i]),
+		                 0);
+	assert_int_equal(lodic_pin(b.context, b.file, BLOCK, &pin), 0);
+	close(fixture_open(b.path, O_WRONLY));
+	assert_true(WAIT_UNTIL(
+		lodic_prefetch(b.context, b.file, 0, BLOCK, LODIC_WAIT) == 0 &&
+		lodic_view_begin(b.context, b.file, 0, &now) == 0));
+	assert_int_equal(lodic_view_valid(b.context, &now), 1);
+	for (u32 i = 0; i < NR_BLOCKS; i++)
+		assert_int_equal(lodic_view_valid(b.context, &views[i]), 0);
+	lodic_unpin(b.context, &pin);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -269,6 +295,7 @@ int main(int argc, char **argv)
 		TEST(begin_refused_with_reason),
 		TEST(valid_frame_refilled_no_more),
 		TEST(valid_writer_came_no_more),
+		TEST(valid_file_claimed_anew_no),
 		TEST(valid_service_died_and_successor_came_no_more),
 		TEST(valid_in_forked_child_no),
 		TEST(views_under_eviction_valid_ones_right),
