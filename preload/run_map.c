@@ -15,7 +15,9 @@
  * U21 A mapping asks for its hold after the program has asked for the mapping. So it shows all
  *    that was written by a writer who had opened the file before (HD2).
  * U22 The shim keeps no descriptor of a hold: it maps, under its lock, and the descriptor goes.
- *    While it waits it has no lock, because a handler may map something, or jump out.
+ *    While it waits it has no lock and blocks no signal, because a handler may map something, or
+ *    jump out. So it asks, lets the lock go, and looks for the answer every 2 ms at least. Nobody
+ *    waits for a handler longer than that, also if the service is stopped.
  *
  *   the service must answer --answered--> it reads the file --read--> mapped
  *            |                                   |
@@ -64,6 +66,7 @@ struct run_map_try {
 	struct run_mapping *mapping;
 	u64 answer_ns, read_ns; /* until then it waits */
 	u64 again_ns; /* the try has come to nothing, but until then another may */
+	u64 turn;     /* lent_hold()'s */
 	void *at;     /* MAP_FAILED: the hold could not be mapped */
 };
 
@@ -150,10 +153,10 @@ static enum run_why map_answered(struct run_state *s, struct run_map_try *t, int
 }
 
 /* One step towards the mapping. The lock is held. */
-static enum run_why map_step(struct run_state *s, struct run_map_try *t, u64 now)
+static enum run_why map_step(struct run_state *s, struct run_map_try *t)
 {
 	struct run_mapping *m = t->mapping;
-	struct lent_take take = { .take = map_take, .ctx = t };
+	struct lent_take take = { .take = map_take, .ctx = t, .turn = &t->turn };
 	struct lodic *lodic = run_attach(s);
 	struct run_file *f;
 	enum run_why why;
@@ -178,8 +181,7 @@ static enum run_why map_step(struct run_state *s, struct run_map_try *t, u64 now
 	if (!lodic)
 		return RUN_AWAY;
 	take.bytes = (u64)st.st_size;
-	return map_answered(
-		s, t, lent_hold(lodic, &f->lent, m->fd, now + RUN_ANSWER_NS, &take));
+	return map_answered(s, t, lent_hold(lodic, &f->lent, m->fd, &take));
 }
 
 static enum run_why map_try(struct run_state *s, struct run_map_try *t)
@@ -198,7 +200,7 @@ static enum run_why map_try(struct run_state *s, struct run_map_try *t)
 			now + (host_load_relaxed(&s->unanswered) ? RUN_HASTY_NS
 		                                                 : RUN_ANSWER_NS);
 	}
-	why = map_step(s, t, now);
+	why = map_step(s, t);
 	run_unlock(s, &hold);
 	return why;
 }

@@ -20,7 +20,7 @@ struct run_file {
 	u64 nr_fds;        /* slots that name it; atomic */
 	u64 idle_since_ns; /* while there is none */
 	u64 locked;        /* U17; atomic */
-	u64 pad[5];        /* so that readers of two files share no line */
+	u64 pad[2];        /* so that readers of two files share no line */
 };
 
 _Static_assert(RUN_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");

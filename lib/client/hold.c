@@ -195,7 +195,8 @@ static int hold_ask(struct lodic_hold *h)
 {
 	const struct hold_wish *w = h->wish;
 	const struct claim *found;
-	struct claim claim; /* a copy: the file's own may change without the lock (CL2) */
+	struct claim
+		claim; /* a copy: the file's own may change without the lock (CL2) */
 	u64 left;
 	int err = file_claim_wait(w->file, &found);
 

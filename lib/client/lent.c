@@ -9,6 +9,10 @@
 #include "lib/huge.h"
 #include "lib/settings.h"
 
+/* So long an answer waits for the call that has asked for it (D14). Our choice: a call looks at
+ * least every 2 ms. */
+#define LENT_TAKE_NS UINT64_C(10000000)
+
 /* What a reader copies of a lent file (D12). */
 struct lent_claim {
 	u64 generation;
@@ -198,24 +202,42 @@ void lent_step(struct lodic_context *context, struct lent_file *file, int fd)
 	attach_unlock(lodic);
 }
 
-/* What the service answers HOLD goes here. */
+/* The step of a call that looks for what the service has answered HOLD. */
 struct lent_wish {
 	const struct lent_take *take;
+	bool answered;
 	int error;
 };
 
+/* The service has answered, to whatever thread has looked (D14). */
 static void lent_held(void *owner, const struct channel_reply *reply)
 {
-	struct lent_wish *w = owner;
-	const struct lent_take *take = w->take;
+	struct lent_file *file = owner;
+	struct lent_wish *w = file->wish;
+	u64 turn = file->hold_asked;
 
+	file->hold_asked = 0;
+	if (!w || *w->take->turn != turn)
+		return;
+	w->answered = true;
 	w->error = reply->error;
 	if (!w->error && reply->nr_fds != 1)
 		w->error = -EPROTO;
 	if (!w->error)
-		w->error = hold_verify(reply->fds[0], reply->wire, 0, take->bytes);
+		w->error = hold_verify(reply->fds[0], reply->wire, 0, w->take->bytes);
 	if (!w->error)
-		take->take(take->ctx, reply->fds[0]);
+		w->take->take(w->take->ctx, reply->fds[0]);
+}
+
+/* Is an answer on its way that another call for a hold is about to take? */
+static bool lent_is_anothers(const struct lodic *lodic, const struct lent_file *file,
+                             const struct lent_take *take)
+{
+	const struct channel *c = &lodic->channel;
+
+	return c->done == lent_held &&
+	       (c->owner != file || file->hold_asked != *take->turn) &&
+	       host_now_ns() < c->deadline_ns - REQUEST_TIMEOUT_NS + LENT_TAKE_NS;
 }
 
 /* The service has hung up since it answered FILE_OPEN, and closed what this process had open. */
@@ -225,24 +247,9 @@ static void lent_claim_anew(struct lent_file *file)
 	retry_reset(&file->retry);
 }
 
-/* Asks for the whole file, and waits for the answer. The channel is free. */
-static int lent_ask_hold(struct lodic *lodic, struct lent_file *file, u64 deadline_ns,
-                         const struct lent_take *take)
+/* What the answer means, for lent_hold(). */
+static int lent_hold_result(struct lent_file *file, int err)
 {
-	const struct wire_request request = { .version = WIRE_VERSION,
-		                              .op = WIRE_HOLD,
-		                              .a = file->id,
-		                              .c = take->bytes };
-	struct lent_wish wish = { .take = take };
-	int err;
-
-	if (file->size != take->bytes)
-		return -ESTALE;
-	err = channel_ask(&lodic->channel, &request, -1, deadline_ns, lent_held, &wish);
-	if (!err) {
-		channel_wait(&lodic->channel);
-		err = wish.error;
-	}
 	switch (err) {
 	case -EINPROGRESS:
 	case -EAGAIN: return -EALREADY;
@@ -253,22 +260,49 @@ static int lent_ask_hold(struct lodic *lodic, struct lent_file *file, u64 deadli
 	}
 }
 
-int lent_hold(struct lodic *lodic, struct lent_file *file, int fd, u64 deadline_ns,
+/* Asks for the whole file. The channel is free. */
+static int lent_ask_hold(struct lodic *lodic, struct lent_file *file,
+                         const struct lent_take *take)
+{
+	const struct wire_request request = { .version = WIRE_VERSION,
+		                              .op = WIRE_HOLD,
+		                              .a = file->id,
+		                              .c = take->bytes };
+	int err;
+
+	if (file->size != take->bytes)
+		return -ESTALE;
+	err = attach_ask(lodic, &request, -1, lent_held, file);
+	if (err)
+		return lent_hold_result(file, err);
+	file->hold_asked = *take->turn = ++file->hold_turn;
+	return -EINPROGRESS;
+}
+
+int lent_hold(struct lodic *lodic, struct lent_file *file, int fd,
               const struct lent_take *take)
 {
-	int err, reason;
+	struct lent_wish wish = { .take = take };
+	int err = -EINPROGRESS, reason;
 
 	if (!attach_trylock(lodic))
 		return -EINPROGRESS;
+	if (lent_is_anothers(lodic, file, take))
+		goto out_unlock;
+	file->wish = &wish;
 	err = lent_ask(lodic, file, fd);
-	if (!err && lent_is_good(lodic, file)) {
-		err = lent_ask_hold(lodic, file, deadline_ns, take);
+	file->wish = NULL;
+	if (wish.answered) {
+		err = lent_hold_result(file, wish.error);
+	} else if (!err && lent_is_good(lodic, file)) {
+		err = lent_ask_hold(lodic, file, take);
 	} else if (!err) {
 		reason = (int)host_load_relaxed(&file->reason);
 		err = reason ? -reason : -EINPROGRESS; /* a reader has asked just now */
 	} else if (err != -EINPROGRESS) {
 		err = -ENOTCONN;
 	}
+out_unlock:
 	attach_unlock(lodic);
 	return err;
 }
@@ -290,7 +324,7 @@ bool lent_give_back(struct lent_file *file)
 	/* Without a service there is nobody who has it open. */
 	if (attach_step(lodic) == 0 && lent_must_tell(lodic, file))
 		lent_tell(lodic, file);
-	done = !file->asked && !lent_must_tell(lodic, file);
+	done = !file->asked && !file->hold_asked && !lent_must_tell(lodic, file);
 	attach_unlock(lodic);
 	return done;
 }

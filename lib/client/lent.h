@@ -20,6 +20,9 @@
  *    only, and the read looks last whether the service still vouches for it (O22).
  * D13 an answer of the service counts only if the place still has the name that was asked for.
  *    Also, the file that was sent must be (dev, ino). Otherwise the service gets it back.
+ * D14 a hold is taken only by the call that has asked for it, in one of its later steps. If
+ *    another thread meets the answer, the memory goes, and the call asks once more. For a moment
+ *    after the question other calls for holds leave the answer alone.
  */
 #ifndef LODIC_LIB_CLIENT_LENT_H
 #define LODIC_LIB_CLIENT_LENT_H
@@ -41,9 +44,12 @@ struct lent_file {
 	struct lodic *lodic; /* to which it was last asked */
 	u64 slot;
 	u64 dev, ino;
-	u64 asked;  /* the name for which an answer is on its way; 0: none */
-	bool told;  /* the service has it back */
-	u64 reason; /* why it is not cached: an errno; atomic, relaxed */
+	u64 asked;      /* the name for which an answer is on its way; 0: none */
+	u64 hold_turn;  /* how often its hold was asked for */
+	u64 hold_asked; /* the turn for which an answer is on its way; 0: none */
+	struct lent_wish *wish; /* of the thread that looks for answers now; or NULL */
+	bool told;              /* the service has it back */
+	u64 reason;             /* why it is not cached: an errno; atomic, relaxed */
 	struct retry retry;
 };
 
@@ -69,17 +75,18 @@ struct lent_take {
 	 * it. fd is closed afterwards. */
 	void (*take)(void *ctx, int fd);
 	void *ctx;
+	/* Where lent_hold() notes the turn that it has asked in. 0 before the first step. */
+	u64 *turn;
 };
-/* Goes one step towards the file's hold, and calls take() if it is there. The call waits for the
- * service's answer, until deadline_ns, but not for the file. fd leads to the file, as far as the
- * caller knows. Rules: HD2, D13.
+/* Goes one step towards the file's hold, and calls take() if it is there. It never waits. fd leads
+ * to the file, as far as the caller knows. Rules: HD2, D13, D14.
  * 0: take() was called. The bytes are those that the file had at one moment after the call.
  * -EINPROGRESS: the service must answer something first; ask again.
  * -EALREADY: the service reads the file; ask again.
  * -ENOTCONN: there is no service, or it does not answer.
  * -EFBIG, -ENOSPC: there is no room.
  * Other errors are those of lodic_hold() and lodic_file_cached(). */
-int lent_hold(struct lodic *lodic, struct lent_file *file, int fd, u64 deadline_ns,
+int lent_hold(struct lodic *lodic, struct lent_file *file, int fd,
               const struct lent_take *take);
 /* For take(): maps bytes from offset on, to be read, where huge pages fit. flags, and what it
  * returns, are as for mmap(2), but 0 or -errno. */

@@ -164,6 +164,33 @@ class Left(Case):
         os.kill(pid, signal.SIGCONT)
         self.tell(reader, b"m")
 
+    def test_service_stopped_signal_handled_at_once(self):
+        """The service goes on when the handler has run, and answers: the mapping is served. A
+        handler that waits for mmap() comes when that has given the service up. A busy machine may
+        be late, so there are several tries."""
+        path, pid = self.file("big", 4 * MIB), self.service_pid()
+        program = subprocess.Popen(self.under([PYTHON, "-c", SIGNALLED, path], "--mmap"),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.addCleanup(program.communicate)
+        self.addCleanup(program.kill)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+
+        def waits():
+            call = pathlib.Path(f"/proc/{program.pid}/syscall").read_text().split()[0]
+            return call in ("7", "35", "230") # poll, nanosleep, clock_nanosleep
+
+        def answered():
+            self.assertEqual(program.stdout.read(1), b"r")
+            os.kill(pid, signal.SIGSTOP)
+            program.stdin.write(b"x")
+            until(waits, "mmap() waits for the service")
+            program.send_signal(signal.SIGUSR1)
+            self.assertEqual(program.stdout.read(1), bytes([signal.SIGUSR1]))
+            os.kill(pid, signal.SIGCONT)
+            return program.stdout.read(1)
+
+        self.assertIn(b"s", (answered() for _ in range(10)))
+
     def test_without_option_nothing_mapped(self):
         path = self.file("data", 2 * MIB)
         script = ("import mmap, sys\n"
@@ -194,6 +221,36 @@ class Left(Case):
             return mappings(found, "python3", "large") == {
                 "all": 3, "served": 0, "served_bytes": 0, "no_room": 3}
         until(no_room, "the service says so, and in time")
+
+
+# Maps the file until the hold is what it gets. Then it says so, waits for the test, and maps once
+# more. The C part of Python's handler writes the signal's number to the pipe at once.
+SIGNALLED = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+fd = os.open(sys.argv[1], os.O_RDONLY)
+size = os.fstat(fd).st_size
+os.set_blocking(1, False)
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.set_wakeup_fd(1)
+
+def served():
+    at = libc.mmap(None, size, 1, 2, fd, 0)
+    held = f"{at:x}-" in "".join(line for line in open("/proc/self/maps") if "lodic-hold" in line)
+    libc.munmap(at, size)
+    return held
+
+while True:
+    while not served():
+        pass
+    os.write(1, b"r")
+    if not os.read(0, 1):
+        break
+    os.write(1, b"s" if served() else b"n")
+"""
 
 
 # Maps the file until the hold is what it gets, at most for 20 s. Then it looks at what
