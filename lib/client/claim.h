@@ -50,13 +50,13 @@ static inline u64 claim_size(const struct claim *claim)
 	return host_load_acquire(&claim->size);
 }
 
-/* After claim_size(). */
-static inline struct cache_file claim_core(const struct claim *claim, u64 first)
+/* After claim_size(), also after the bytes. block: the first one, or another one that was read. */
+static inline struct cache_file claim_core(const struct claim *claim, u64 block)
 {
 	return (struct cache_file){
 		.proof = (const struct file_proof *)host_load_relaxed(
 			(const u64 *)&claim->core.proof),
-		.id = block_file(first),
+		.id = block_file(block),
 	};
 }
 

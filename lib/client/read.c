@@ -101,19 +101,19 @@ read_block(struct lodic_context *context, struct lodic_file *file, void *buffer,
 	const struct claim *claim = file_claim(file);
 	u32 within = (u32)offset % BLOCK_BYTES;
 	struct cache_file core;
-	u64 first, size;
+	u64 block, size;
 
 	if (unlikely(claim->generation != seat->generation))
 		return read_slow(context, file, buffer, n, offset);
-	first = claim_first(claim);
+	block = claim_first(claim) + ((u64)offset >> BLOCK_SHIFT);
 	size = claim_size(claim);
-	core = claim_core(claim, first);
 	/* The fast path takes one block, wholly inside the file, that is cached. A negative
 	 * offset is a huge one here. */
 	if (unlikely(n > BLOCK_BYTES - within || (u64)offset + n > size ||
-	             !cache_read_home(&seat->core, &core,
-	                              first + ((u64)offset >> BLOCK_SHIFT), within,
-	                              buffer, (u32)n)))
+	             !context_read_home(&seat->core, block, within, buffer, (u32)n)))
+		return read_slow(seat->context, claim->file, buffer, n, offset);
+	core = claim_core(claim, block); /* late: no register has it during the copy */
+	if (unlikely(!cache_vouch(&seat->core, &core))) /* O22 */
 		return read_slow(seat->context, claim->file, buffer, n, offset);
 	context_bump(&seat->core, CONTEXT_HITS);
 	return (ssize_t)n;
