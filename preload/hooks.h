@@ -7,6 +7,7 @@
  *   hooks_map.c        mmap()
  *   hooks_fd.c         what opens, closes and duplicates descriptors
  *   hooks_process.c    what ends, splits or confines a process, and syscall()
+ *   hooks_uring.c      rings that liburing's shared library makes
  *
  * libc's own calls do not come by here. So the shim does not see what stdio reads for fread()
  * or fgets(), nor what posix_spawn() does in the child.
@@ -63,6 +64,12 @@ enum next {
 	NEXT_FCNTL_INNER,
 	NEXT_FLOCK,
 	NEXT_FCLOSE,
+	NEXT_FCLOSE_INNER,
+	NEXT_PCLOSE,
+	NEXT_ENDMNTENT,
+	NEXT_ENDMNTENT_INNER,
+	NEXT_MQ_CLOSE,
+	NEXT_LOGIN_TTY,
 	NEXT_FREOPEN,
 	NEXT_FREOPEN64,
 	NEXT_FADVISE,
@@ -71,6 +78,7 @@ enum next {
 	NEXT_PRCTL,
 	NEXT_UNSHARE,
 	NEXT_CLONE,
+	NEXT_CLONE_INNER,
 	NEXT_VFORK,
 	NEXT_SYSCALL,
 	NEXT_EXIT_AT_ONCE,
@@ -92,5 +100,7 @@ void hooks_fd_goes(int fd);
 void hooks_fd_gone(int fd);
 /* A call has opened fd, or has put another file there (-1: it has failed). */
 void hooks_fd_opened(int fd);
+/* The process is about to have a ring of io_uring (U30). */
+void hooks_ring_comes(void);
 
 #endif

@@ -5,9 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mntent.h>
+#include <mqueue.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include "preload/map.h"
 #include "preload/own.h"
@@ -32,6 +35,8 @@ typedef int (*fadvise_fn)(int fd, off_t offset, off_t n, int advice);
 
 int __close(int fd);
 int __dup2(int from, int to);
+int __endmntent(FILE *stream);
+int _IO_fclose(FILE *stream);
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int at, const char *path, int flags);
@@ -315,11 +320,68 @@ static int stream_goes(FILE *stream)
 	return fd;
 }
 
-EXPORT int fclose(FILE *stream)
+static int stream_close_by(enum next which, FILE *stream)
 {
 	int fd = stream_goes(stream);
-	int result = ((fclose_fn)hooks_next(NEXT_FCLOSE))(stream);
+	int result = ((fclose_fn)hooks_next(which))(stream);
 
+	hooks_fd_gone(fd);
+	return result;
+}
+
+EXPORT int fclose(FILE *stream)
+{
+	return stream_close_by(NEXT_FCLOSE, stream);
+}
+
+EXPORT int _IO_fclose(FILE *stream)
+{
+	return stream_close_by(NEXT_FCLOSE_INNER, stream);
+}
+
+/* libc closes any stream by this name. */
+EXPORT int pclose(FILE *stream)
+{
+	return stream_close_by(NEXT_PCLOSE, stream);
+}
+
+static int mntent_end_by(enum next which, FILE *stream)
+{
+	return stream ? stream_close_by(which, stream)
+	              : ((fclose_fn)hooks_next(which))(stream);
+}
+
+EXPORT int endmntent(FILE *stream)
+{
+	return mntent_end_by(NEXT_ENDMNTENT, stream);
+}
+
+EXPORT int __endmntent(FILE *stream)
+{
+	return mntent_end_by(NEXT_ENDMNTENT_INNER, stream);
+}
+
+/* A queue is a descriptor, and libc's function closes whatever has its number. */
+EXPORT int mq_close(mqd_t queue)
+{
+	return close_by(NEXT_MQ_CLOSE, queue);
+}
+
+/* Inside, libc puts fd at 0 to 2, and closes it. */
+EXPORT int login_tty(int fd)
+{
+	int result;
+
+	for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++)
+		makes_room(fd, to);
+	if (fd > STDERR_FILENO)
+		hooks_fd_goes(fd);
+	result = ((dup_fn)hooks_next(NEXT_LOGIN_TTY))(fd);
+	for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++)
+		if (result == 0)
+			opened(to);
+		else
+			run_changes(to);
 	hooks_fd_gone(fd);
 	return result;
 }

@@ -15,7 +15,7 @@
 
 #include "preload/map.h"
 #include "preload/own.h"
-#include "preload/run.h"
+#include "preload/run_state.h"
 
 #define CLONE3_LEAST_BYTES 64u /* of its first version */
 
@@ -32,6 +32,9 @@ EXPORT int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned lo
 EXPORT int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg,
                        unsigned long a, unsigned long b, unsigned long c)
 	HOOKS_AS("clone");
+EXPORT int hooks_clone_inner(int (*fn)(void *), void *stack, int flags, void *arg,
+                             unsigned long a, unsigned long b, unsigned long c)
+	HOOKS_AS("__clone");
 EXPORT long hooks_syscall(long number, unsigned long a, unsigned long b,
                           unsigned long c, unsigned long d, unsigned long e,
                           unsigned long f) HOOKS_AS("syscall");
@@ -110,20 +113,49 @@ EXPORT int unshare(int flags)
 	return ((unshare_fn)hooks_next(NEXT_UNSHARE))(flags);
 }
 
-int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned long a,
-                unsigned long b, unsigned long c)
+static clone_fn clones(enum next which, int flags)
 {
 	if (parts((unsigned long)flags))
 		run_stop();
 	if (suspends((unsigned long)flags))
 		run_suspends();
-	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg, a, b, c);
+	return (clone_fn)hooks_next(which);
+}
+
+int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned long a,
+                unsigned long b, unsigned long c)
+{
+	return clones(NEXT_CLONE, flags)(fn, stack, flags, arg, a, b, c);
+}
+
+int hooks_clone_inner(int (*fn)(void *), void *stack, int flags, void *arg,
+                      unsigned long a, unsigned long b, unsigned long c)
+{
+	return clones(NEXT_CLONE_INNER, flags)(fn, stack, flags, arg, a, b, c);
+}
+
+/* Can this word be read? The kernel copies a mask of signals before it finds that there is no way
+ * -1 to change one, so the question changes nothing. false as well where the shim may not ask. */
+static bool is_readable(unsigned long word)
+{
+	bool readable = false;
+	int error = errno;
+
+	if (!run_state || !calls_begin(run_state))
+		return false;
+	if (own_call(SYS_rt_sigprocmask, -1L, word, NULL, sizeof(u64)) != 0)
+		readable = errno == EINVAL;
+	calls_end(run_state);
+	errno = error;
+	return readable;
 }
 
 /* The flags that clone3() will find. Without them it fails, and says why. */
 static unsigned long clone3_flags(unsigned long args, unsigned long bytes)
 {
-	return args && bytes >= CLONE3_LEAST_BYTES ? *(const unsigned long *)args : 0;
+	if (bytes < CLONE3_LEAST_BYTES || !is_readable(args))
+		return 0;
+	return *(const unsigned long *)args;
 }
 
 /* Does this system call make the shim step aside? */
@@ -133,7 +165,6 @@ static bool stops(long number, unsigned long a, unsigned long b)
 	case SYS_unshare: return a & CLONE_FILES;
 	case SYS_clone: return parts(a);
 	case SYS_clone3: return parts(clone3_flags(a, b));
-	case SYS_io_uring_setup: return true; /* a ring opens and closes unseen */
 	default: return false;
 	}
 }
@@ -145,6 +176,9 @@ static void prepares(long number, unsigned long a, unsigned long b)
 
 	if (number == SYS_seccomp || (number == SYS_prctl && (int)a == PR_SET_SECCOMP))
 		run_confined();
+	else if (number == SYS_io_uring_setup || number == SYS_io_uring_enter ||
+	         number == SYS_io_uring_register)
+		hooks_ring_comes();
 	else if (stops(number, a, b))
 		run_stop();
 	if (number == SYS_flock || (number == SYS_fcntl && hooks_fcntl_locks((int)b)))
@@ -171,6 +205,8 @@ static bool opens(long number)
 #endif
 	case SYS_openat:
 	case SYS_openat2:
+	case SYS_open_by_handle_at:
+	case SYS_memfd_create:
 	case SYS_dup:
 	case SYS_fcntl:
 	case SYS_pidfd_getfd: return true;

@@ -5,11 +5,16 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "preload/map.h"
 #include "preload/run.h"
+
+/* A program has no memory below the first address, as a rule, and none from the second on. */
+#define LOWEST UINT64_C(0x10000)
+#define HIGHEST (UINT64_C(1) << 56)
 
 static const char *const next_names[NEXT_NR] = {
 	[NEXT_READ] = "read",
@@ -52,6 +57,12 @@ static const char *const next_names[NEXT_NR] = {
 	[NEXT_FCNTL_INNER] = "__fcntl",
 	[NEXT_FLOCK] = "flock",
 	[NEXT_FCLOSE] = "fclose",
+	[NEXT_FCLOSE_INNER] = "_IO_fclose",
+	[NEXT_PCLOSE] = "pclose",
+	[NEXT_ENDMNTENT] = "endmntent",
+	[NEXT_ENDMNTENT_INNER] = "__endmntent",
+	[NEXT_MQ_CLOSE] = "mq_close",
+	[NEXT_LOGIN_TTY] = "login_tty",
 	[NEXT_FREOPEN] = "freopen",
 	[NEXT_FREOPEN64] = "freopen64",
 	[NEXT_FADVISE] = "posix_fadvise",
@@ -60,6 +71,7 @@ static const char *const next_names[NEXT_NR] = {
 	[NEXT_PRCTL] = "prctl",
 	[NEXT_UNSHARE] = "unshare",
 	[NEXT_CLONE] = "clone",
+	[NEXT_CLONE_INNER] = "__clone",
 	[NEXT_VFORK] = "vfork",
 	[NEXT_SYSCALL] = "syscall",
 	[NEXT_EXIT_AT_ONCE] = "_exit",
@@ -156,12 +168,32 @@ EXPORT ssize_t readv(int fd, const struct iovec *to, int nr)
 	return noted(fd, next(fd, to, nr), -1, RUN_KEEPS_OFFSET);
 }
 
+/* Can any program have memory there? The first pages and the kernel's half are never its own, and a
+ * NULL is the commonest bad pointer. The kernel has an error for these, where the shim would have
+ * a fault. Other pages that are not there, the shim touches. */
+static bool can_be(const void *p)
+{
+	return (u64)p - LOWEST < HIGHEST - LOWEST;
+}
+
+static bool all_can_be(const struct iovec *to, int nr)
+{
+	if (!can_be(to))
+		return false;
+	for (int i = 0; i < nr && i < IOV_MAX; i++)
+		if (!can_be(to[i].iov_base))
+			return false;
+	return true;
+}
+
 static ssize_t pread_by(enum next which, int fd, void *to, size_t n, off_t offset)
 {
 	const struct iovec all = { to, n };
+	enum run_why why = RUN_UNUSUAL;
 	ssize_t got;
-	enum run_why why = run_read(fd, &all, 1, offset, &got);
 
+	if (can_be(to))
+		why = run_read(fd, &all, 1, offset, &got);
 	if (why == RUN_SERVED)
 		return served(fd, got, offset);
 	return noted(fd, ((pread_fn)hooks_next(which))(fd, to, n, offset), offset, why);
@@ -175,7 +207,7 @@ static ssize_t pread_checked_by(enum next which, int fd, void *to, size_t n,
 	enum run_why why = RUN_UNUSUAL;
 	ssize_t got;
 
-	if (n <= room) /* otherwise libc ends the program */
+	if (n <= room && can_be(to)) /* otherwise libc ends the program */
 		why = run_read(fd, &all, 1, offset, &got);
 	if (why == RUN_SERVED)
 		return served(fd, got, offset);
@@ -210,9 +242,11 @@ EXPORT ssize_t __pread64_chk(int fd, void *to, size_t n, off_t offset, size_t ro
 static ssize_t preadv_by(enum next which, int fd, const struct iovec *to, int nr,
                          off_t offset)
 {
+	enum run_why why = RUN_UNUSUAL;
 	ssize_t got;
-	enum run_why why = run_read(fd, to, nr, offset, &got);
 
+	if (all_can_be(to, nr))
+		why = run_read(fd, to, nr, offset, &got);
 	if (why == RUN_SERVED)
 		return served(fd, got, offset);
 	return noted(fd, ((preadv_fn)hooks_next(which))(fd, to, nr, offset), offset,
@@ -237,7 +271,7 @@ static ssize_t preadv2_by(enum next which, int fd, const struct iovec *to, int n
 	enum run_why why = offset == -1 ? RUN_KEEPS_OFFSET : RUN_UNUSUAL;
 	ssize_t got;
 
-	if (flags == 0 && offset != -1)
+	if (flags == 0 && offset != -1 && all_can_be(to, nr))
 		why = run_read(fd, to, nr, offset, &got);
 	if (why == RUN_SERVED)
 		return served(fd, got, offset);

@@ -38,6 +38,8 @@
  *    before, and the lock refuses the child. What the child closes empties no slot.
  * U19 A thread that confines the process waits until no other thread is in a part of the shim that
  *    makes system calls. A thread that enters one says so first, and then looks whether it may.
+ * U30 A ring of io_uring opens and closes past libc. So the shim steps aside before the process has
+ *    one, and a child that inherits one does so, too: hooks_ring_comes().
  */
 #ifndef LODIC_PRELOAD_RUN_H
 #define LODIC_PRELOAD_RUN_H
