@@ -54,10 +54,11 @@ static const char doc[] =
 	"GLOB may contain * ? and [set]. A GLOB with a slash must match the whole path, and "
 	"its * matches slashes, too. Any other GLOB must match the file's name.\n"
 	"\n"
-	"Programs that are linked statically or are setuid cannot be run this way. Reads "
-	"that stdio makes inside libc (fread, fgets) are not seen.\n"
+	"Programs that are linked statically, are setuid, have another loader or are written in "
+	"Go run as without this command, and a line says so. Reads that stdio makes inside libc "
+	"(fread, fgets) are not seen.\n"
 	"\n"
-	"Exit status: that of the program; 126 when it cannot be run this way, 127 when it "
+	"Exit status: that of the program; 126 when it is not one that you may run, 127 when it "
 	"does not exist, 2 for a wrong option.\n"
 	"\n"
 	"Examples:\n"
@@ -163,12 +164,13 @@ int command_map(int argc, char **argv)
 		                          NULL };
 	static struct map m = { .budget_bytes = DEFAULT_BUDGET_BYTES,
 		                .min_reads = DEFAULT_MIN_READS };
+	bool plain = false;
 	int status;
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &m) != 0 || !m.command)
 		return CLI_USAGE;
-	status = preload_check("map", m.command[0]);
-	if (status == CLI_OK)
+	status = preload_judge("map", m.command[0], &plain);
+	if (status == CLI_OK && !plain)
 		status = prepare(&m);
 	return status == CLI_OK ? preload_become(m.command) : status;
 }

@@ -2,7 +2,8 @@
 /*
  * Can a library be preloaded into this program? The loader does that. So the program must
  * ask for a loader, and for the one of our own libraries. The kernel must not tell the
- * loader to distrust its caller. Contract: cli/map_program.h.
+ * loader to distrust its caller. A program in Go takes the library and goes round it.
+ * Contract: cli/map_program.h.
  */
 #define _GNU_SOURCE
 #include "cli/map_program.h"
@@ -18,6 +19,8 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "preload/go.h"
 
 /* The kernel follows this many scripts before it gives up. */
 #define MAX_SCRIPTS 5
@@ -64,23 +67,36 @@ int map_program_find(const char *name, char *ret_path, size_t size)
 	return error;
 }
 
-/* Gives the loader that the ELF file asks for. -ENOENT: it asks for none. -ENOEXEC: it is
- * not an ELF file of this machine's kind. -EIO: it cannot be read. */
+/* Reads the head of the ELF file. -ENOEXEC: it is not one of this machine's kind. -EIO: it cannot
+ * be read. */
+static int head_of(int fd, Elf64_Ehdr *ret)
+{
+	if (pread(fd, ret, sizeof(*ret), 0) != sizeof(*ret))
+		return -EIO;
+	if (ret->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    ret->e_phentsize != sizeof(Elf64_Phdr) || ret->e_phnum > MAX_HEADERS)
+		return -ENOEXEC;
+	return 0;
+}
+
+static int part_of(int fd, const Elf64_Ehdr *head, unsigned int i, Elf64_Phdr *ret)
+{
+	off_t at = (off_t)(head->e_phoff + i * sizeof(*ret));
+
+	return pread(fd, ret, sizeof(*ret), at) == sizeof(*ret) ? 0 : -EIO;
+}
+
+/* Gives the loader that the ELF file asks for. -ENOENT: it asks for none. -ENOEXEC, -EIO: as
+ * head_of(). */
 static int loader_of(int fd, char *ret, size_t size)
 {
 	Elf64_Ehdr head;
 	Elf64_Phdr part;
+	int error = head_of(fd, &head);
 
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
-		return -EIO;
-	if (head.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_HEADERS)
-		return -ENOEXEC;
-	for (unsigned int i = 0; i < head.e_phnum; i++) {
-		if (pread(fd, &part, sizeof(part),
-		          (off_t)(head.e_phoff + i * sizeof(part))) != sizeof(part))
-			return -EIO;
-		if (part.p_type != PT_INTERP)
+	for (unsigned int i = 0; !error && i < head.e_phnum; i++) {
+		error = part_of(fd, &head, i, &part);
+		if (error || part.p_type != PT_INTERP)
 			continue;
 		if (part.p_filesz == 0 || part.p_filesz > size ||
 		    pread(fd, ret, part.p_filesz, (off_t)part.p_offset) !=
@@ -89,10 +105,42 @@ static int loader_of(int fd, char *ret, size_t size)
 		ret[part.p_filesz - 1] = '\0';
 		return 0;
 	}
-	return -ENOENT;
+	return error ? error : -ENOENT;
 }
 
-static const char *elf_refuses(int fd)
+/* Go's linker leaves a note in each program, or at least a mark: preload/go.c. */
+static bool part_is_go(int fd, const Elf64_Phdr *part)
+{
+	static _Alignas(GO_MARK_ALIGN) char bytes[GO_MARK_WITHIN];
+	const size_t off = part->p_vaddr % GO_MARK_ALIGN;
+	ssize_t n;
+
+	n = pread(fd, bytes + off,
+	          part->p_filesz < sizeof(bytes) - off ? part->p_filesz
+	                                               : sizeof(bytes) - off,
+	          (off_t)part->p_offset);
+	if (n <= 0)
+		return false;
+	if (part->p_type == PT_NOTE)
+		return go_has_note(bytes + off, (uint64_t)n, part->p_align);
+	return part->p_type == PT_LOAD && part->p_flags & PF_W &&
+	       go_has_mark(bytes + off, (uint64_t)n);
+}
+
+static bool is_go(int fd)
+{
+	Elf64_Ehdr head;
+	Elf64_Phdr part;
+	bool found = false;
+
+	if (head_of(fd, &head) != 0)
+		return false;
+	for (unsigned int i = 0; i < head.e_phnum && !found; i++)
+		found = part_of(fd, &head, i, &part) == 0 && part_is_go(fd, &part);
+	return found;
+}
+
+static enum map_program elf_judge(int fd, const char **ret_why)
 {
 	static char why[2 * MAP_PROGRAM_PATH_BYTES + 64];
 	char loader[MAP_PROGRAM_PATH_BYTES], ours[MAP_PROGRAM_PATH_BYTES];
@@ -103,9 +151,13 @@ static const char *elf_refuses(int fd)
 		close(own);
 	switch (loader_of(fd, loader, sizeof(loader))) {
 	case -ENOENT:
-		return "is linked statically, so no loader runs that could preload a library";
-	case -ENOEXEC: return "is not a 64-bit program, so it cannot load this library";
-	case -EIO: return NULL;
+		*ret_why =
+			"is linked statically, so no loader runs that could preload a library";
+		return MAP_PROGRAM_PASSES;
+	case -ENOEXEC:
+		*ret_why = "is not a 64-bit program, so it cannot load this library";
+		return MAP_PROGRAM_LOSES;
+	case -EIO: return MAP_PROGRAM_TAKES;
 	default: break;
 	}
 	if (own_error == 0 &&
@@ -114,9 +166,13 @@ static const char *elf_refuses(int fd)
 		snprintf(why, sizeof(why),
 		         "has the loader %s, not %s, so it cannot load this library",
 		         loader, ours);
-		return why;
+		*ret_why = why;
+		return MAP_PROGRAM_LOSES;
 	}
-	return NULL;
+	if (!is_go(fd))
+		return MAP_PROGRAM_TAKES;
+	*ret_why = "is written in Go, which calls the kernel past libc";
+	return MAP_PROGRAM_GO;
 }
 
 /* In secure mode the loader preloads nothing by path. Will it run in that mode? */
@@ -144,29 +200,28 @@ static char *interpreter(char *line)
 	return *path ? path : NULL;
 }
 
-const char *map_program_refuses(const char *path)
+enum map_program map_program_judge(const char *path, const char **ret_why)
 {
+	enum map_program is = MAP_PROGRAM_TAKES;
 	char line[LINE_BYTES + 1];
 	char *next = NULL;
-	const char *why = NULL;
 
 	for (int depth = 0; depth < MAX_SCRIPTS; depth++) {
 		int fd = open(next ? next : path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 		ssize_t n;
 
 		if (fd < 0)
-			return NULL;
+			return MAP_PROGRAM_TAKES;
 		n = pread(fd, line, LINE_BYTES, 0);
 		line[n > 0 ? n : 0] = '\0';
 		if (n >= SELFMAG && memcmp(line, ELFMAG, SELFMAG) == 0) {
-			why = privilege_refuses(fd);
-			if (!why)
-				why = elf_refuses(fd);
+			*ret_why = privilege_refuses(fd);
+			is = *ret_why ? MAP_PROGRAM_LOSES : elf_judge(fd, ret_why);
 		}
 		close(fd);
 		next = strncmp(line, "#!", 2) == 0 ? interpreter(line) : NULL;
 		if (!next)
-			return why;
+			return is;
 	}
-	return NULL;
+	return MAP_PROGRAM_TAKES;
 }

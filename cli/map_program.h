@@ -12,9 +12,15 @@
  * is not a program that this user may run. */
 int map_program_find(const char *name, char *ret_path, size_t size);
 
-/* NULL: a library can be preloaded into the program at path, or the file cannot be read.
- * Otherwise the reason why not, to stand behind "NAME ". A script is judged by its
- * interpreter. */
-const char *map_program_refuses(const char *path);
+enum map_program {
+	MAP_PROGRAM_TAKES,  /* a library, or its file cannot be read */
+	MAP_PROGRAM_PASSES, /* takes none, but hands it on to its children: it has no loader */
+	MAP_PROGRAM_GO,     /* takes one that is of no use there */
+	MAP_PROGRAM_LOSES,  /* takes none, and must not get one, or hands none on */
+};
+
+/* What becomes of a library that is preloaded into the program at path. If it does not take one,
+ * *ret_why is the reason, to stand behind "NAME ". A script is judged by its interpreter. */
+enum map_program map_program_judge(const char *path, const char **ret_why);
 
 #endif

@@ -20,23 +20,49 @@
 #define STATUS_CANNOT_RUN 126
 #define STATUS_NOT_FOUND 127
 
+static int find(const char *name, char *ret_path, size_t size)
+{
+	int error = map_program_find(name, ret_path, size);
+
+	if (!error)
+		return CLI_OK;
+	cli_error(error == -ENOENT ? "%s: not found"
+	                           : "%s: not a program that you may run",
+	          name);
+	return error == -ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
+}
+
 int preload_check(const char *verb, const char *name)
 {
 	static char path[MAP_PROGRAM_PATH_BYTES];
-	int error = map_program_find(name, path, sizeof(path));
+	int status = find(name, path, sizeof(path));
+	enum map_program is;
 	const char *why;
 
-	if (error) {
-		cli_error(error == -ENOENT ? "%s: not found"
-		                           : "%s: not a program that you may run",
-		          name);
-		return error == -ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN;
-	}
-	why = map_program_refuses(path);
-	if (!why)
+	if (status != CLI_OK)
+		return status;
+	is = map_program_judge(path, &why);
+	if (is == MAP_PROGRAM_TAKES || is == MAP_PROGRAM_GO)
 		return CLI_OK;
 	cli_error("%s %s; run it without `lodic %s'", name, why, verb);
 	return STATUS_CANNOT_RUN;
+}
+
+int preload_judge(const char *verb, const char *name, bool *ret_plain)
+{
+	static char path[MAP_PROGRAM_PATH_BYTES];
+	int status = find(name, path, sizeof(path));
+	enum map_program is;
+	const char *why;
+
+	if (status != CLI_OK)
+		return status;
+	is = map_program_judge(path, &why);
+	*ret_plain = is == MAP_PROGRAM_LOSES;
+	if (is != MAP_PROGRAM_TAKES)
+		cli_note("%s %s: it runs as without `lodic %s'%s", name, why, verb,
+		         *ret_plain ? ", and so do its children" : "");
+	return CLI_OK;
 }
 
 /* Looks beside this program, where a build puts the library, and then in the library folder

@@ -4,13 +4,17 @@
 #define LODIC_CLI_PRELOAD_H
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Ends with an exit status, and has said why, unless it is 0. verb is "map", "run" or "doctor". */
 
-/* Can the shim be put into the program called name? 126 or 127 if not. */
+/* Must the shim come into the program called name? 126 or 127 if it cannot. */
 int preload_check(const char *verb, const char *name);
+/* The same, but one that cannot have the shim is run without: a line says why. *ret_plain: neither
+ * it nor its children can have it. */
+int preload_judge(const char *verb, const char *name, bool *ret_plain);
 /* Puts the shim into the environment, in front of what is preloaded already. */
 int preload_enter(void);
 /* Makes an empty report at path. Gives its absolute path, because the program and its children

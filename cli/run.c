@@ -82,10 +82,11 @@ static const char doc[] =
 	"the file, and doc/tier-trace.md says what it has. Each read then takes one to two "
 	"microseconds more.\n"
 	"\n"
-	"Programs that are linked statically or are setuid cannot be run this way; children of "
-	"this kind run as before. doc/hazards.md says what else differs.\n"
+	"Programs that are linked statically, are setuid, have another loader or are written in "
+	"Go run as without this command. A line says so of PROGRAM, and --report of a child in "
+	"Go. doc/hazards.md says what else differs.\n"
 	"\n"
-	"Exit status: that of the program; 126 when it cannot be run this way, 127 when it "
+	"Exit status: that of the program; 126 when it is not one that you may run, 127 when it "
 	"does not exist, 1 when there is no cache, 2 for a wrong option.\n"
 	"\n"
 	"Examples:\n"
@@ -282,15 +283,24 @@ static int make_record(const struct run *r)
 	return status;
 }
 
+static char report[RUN_TEXT_BYTES]; /* as the shim gets it */
+
+/* The report's file is there in any case: a script may read it afterwards. */
+static int make_report(const struct run *r)
+{
+	if (r->report && *r->report)
+		return preload_report(r->report, report, sizeof(report));
+	if (r->report)
+		strcpy(report, RUN_REPORT_STDERR);
+	return CLI_OK;
+}
+
 static int prepare(const struct run *r)
 {
-	static char report[RUN_TEXT_BYTES];
 	int status = make_record(r);
 
-	if (status == CLI_OK && r->report && *r->report)
-		status = preload_report(r->report, report, sizeof(report));
-	else if (r->report)
-		strcpy(report, RUN_REPORT_STDERR);
+	if (status == CLI_OK)
+		status = make_report(r);
 	if (status == CLI_OK)
 		status = preload_enter();
 	if (status != CLI_OK)
@@ -316,16 +326,17 @@ int command_run(int argc, char **argv)
 		                          doc,         NULL,  NULL,
 		                          NULL };
 	static struct run r;
+	bool plain = false;
 	int status;
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &r) != 0 || !r.command)
 		return CLI_USAGE;
-	status = preload_check("run", r.command[0]);
-	if (status == CLI_OK)
+	status = preload_judge("run", r.command[0], &plain);
+	if (status == CLI_OK && !plain)
 		status = find_socket(&r);
-	if (status == CLI_OK)
+	if (status == CLI_OK && !plain)
 		status = find_service(&r);
 	if (status == CLI_OK)
-		status = prepare(&r);
+		status = plain ? make_report(&r) : prepare(&r);
 	return status == CLI_OK ? preload_become(r.command) : status;
 }

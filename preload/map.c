@@ -30,6 +30,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "preload/go.h"
 #include "preload/line.h"
 
 /* How often a thread looks again at what it believes: once in so many reads, which takes 3
@@ -417,7 +418,7 @@ __attribute__((constructor)) static void map_start(void)
 {
 	struct map_state *s;
 
-	if (!map_options_read())
+	if (!map_options_read() || go_in_process())
 		return;
 	s = fds_state(sizeof(*s));
 	if (!s)

@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/go.h"
 #include "preload/line.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
@@ -526,6 +527,11 @@ __attribute__((constructor)) static void run_start(void)
 	if (!path || strlen(path) >= RUN_TEXT_BYTES || is_filtered() ||
 	    !run_threads_start())
 		return;
+	if (!run_watches && go_in_process()) { /* U31 */
+		run_report_left_alone("Go calls the kernel past libc, so the shim "
+		                      "leaves this program alone");
+		return;
+	}
 	strcpy(run_socket, path);
 	s = fds_state(sizeof(*s));
 	if (!s)

@@ -11,6 +11,7 @@
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
  *   run_report.c   what was served, and what not
+ *   go.c           is there code in Go?
  *   run_record.c   what the program does to its files, if the user wants that written down
  *
  * `lodic doctor` uses the same shim, which then has no service: it serves nothing and only counts.
@@ -40,6 +41,7 @@
  *    makes system calls. A thread that enters one says so first, and then looks whether it may.
  * U30 A ring of io_uring opens and closes past libc. So the shim steps aside before the process has
  *    one, and a child that inherits one does so, too: hooks_ring_comes().
+ * U31 The shim does nothing in a process with code in Go, which calls the kernel by itself.
  */
 #ifndef LODIC_PRELOAD_RUN_H
 #define LODIC_PRELOAD_RUN_H
@@ -128,5 +130,7 @@ bool run_report_start(void);
 void run_report_note(struct run_noted *noted);
 void run_report_end(bool stderr_closing);
 void run_report_forked(void);
+/* It says at once that the shim leaves this process alone. Only a constructor may call it. */
+void run_report_left_alone(const char *why);
 
 #endif

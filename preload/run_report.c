@@ -43,6 +43,7 @@ static char report[RUN_TEXT_BYTES]; /* a path; "": stderr */
 static char folder[RUN_TEXT_BYTES]; /* of `lodic doctor`; "": it does not watch */
 static bool json;
 static u64 reported_pid;
+static bool is_first; /* the program that the user named, or one that it has become */
 
 /* For `lodic doctor`: a bit for each block that was read. */
 static u64 *bits[SEEN_FILES];
@@ -114,6 +115,7 @@ void run_report_forked(void)
 	int error = errno;
 
 	reported_pid = 0;
+	is_first = false;
 	if (process && folder[0]) {
 		memset(there, 0, sizeof(there));
 		process_map(process);
@@ -124,7 +126,9 @@ void run_report_forked(void)
 bool run_report_start(void)
 {
 	const char *path = getenv(RUN_REPORT), *watched = getenv(RUN_DOCTOR);
+	const char *first = getenv(RUN_FIRST);
 
+	is_first = first && strtoull(first, NULL, 10) == (u64)getpid();
 	if (watched && strlen(watched) < sizeof(folder))
 		strcpy(folder, watched);
 	else if (!path || !*path || strlen(path) >= sizeof(report))
@@ -402,20 +406,39 @@ static void put_json(const struct seen_counts *c, u64 reason)
 	line_put("}");
 }
 
-static bool put(const struct seen_counts *c, u64 reason, const char *path)
+/* note: in place of counts that are all 0; NULL: none. */
+static bool put(const struct seen_counts *c, u64 reason, const char *path,
+                const char *note)
 {
 	line_begin("lodic run", json);
 	if (json) {
 		line_put(",\"path\":\"");
 		line_put_escaped(path);
 		line_put("\"");
+		if (note) {
+			line_put(",\"note\":\"");
+			line_put_escaped(note);
+			line_put("\"");
+		}
 		put_json(c, reason);
+	} else if (note) {
+		line_put("saw no read: ");
+		line_put(note);
 	} else {
 		line_put(path);
 		line_put(*path ? ": " : "");
 		put_text(c, reason);
 	}
 	return line_end(report);
+}
+
+void run_report_left_alone(const char *why)
+{
+	static const struct seen_counts none;
+
+	line_start();
+	if (run_report_start())
+		put(&none, 0, "", why);
 }
 
 /* Nobody read the report for a while. Perhaps there is room for this. */
@@ -448,10 +471,16 @@ void run_report_end(bool stderr_closing)
 	for (i = 0; i <= SEEN_FILES; i++)
 		if (i == SEEN_FILES || host_load_acquire(&seen[i].owner))
 			add_counts(&all, &seen[i]);
-	if (sum_reads(&all) + sum_maps(&all) == 0)
+	if (sum_reads(&all) + sum_maps(&all) == 0) {
+		if (is_first)
+			put(&all, 0, "",
+			    "the program reads no file by libc's read(), pread() "
+			    "and their relatives");
+		is_first = false;
 		return;
+	}
 	reported_pid = (u64)getpid();
-	lost += !put(&all, 0, "");
+	lost += !put(&all, 0, "", NULL);
 	for (i = 0; i <= SEEN_FILES; i++) {
 		struct seen_counts of_file = { 0 };
 
@@ -460,7 +489,8 @@ void run_report_end(bool stderr_closing)
 		add_counts(&of_file, &seen[i]);
 		if (sum_reads(&of_file) + sum_maps(&of_file))
 			lost += !put(&of_file, host_load_relaxed(&seen[i].reason),
-			             i < SEEN_FILES ? seen[i].path : "other files");
+			             i < SEEN_FILES ? seen[i].path : "other files",
+			             NULL);
 	}
 	if (lost)
 		put_lost(lost);

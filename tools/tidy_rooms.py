@@ -71,7 +71,7 @@ ROOMS = [
                                          "lib/room.h", "lib/look.h",
                                          "lib/service/service.h",
                                          "lib/service/trial.h", "lib/settings.h",
-                                         "preload/map_environment.h",
+                                         "preload/go.h", "preload/map_environment.h",
                                          "preload/run_environment.h", "preload/run_recorded.h",
                                          "preload/run_seen.h")),
     Room("rocksdb/", "`liblodic-rocksdb.so`: a file system for RocksDB, in C++", ("include/",)),

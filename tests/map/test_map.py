@@ -289,11 +289,19 @@ class Command(Case):
         self.refused(126, "not a program", "--", str(self.folder.resolve()))
         data = self.file("data", 100).resolve()
         self.refused(126, "not a program", "--", str(data))
-        data.chmod(0o755)
-        data.write_bytes(b"#!/sbin/ldconfig\n")
-        if pathlib.Path("/sbin/ldconfig").exists():
-            self.refused(126, "statically", "--", "/sbin/ldconfig")
-            self.refused(126, "statically", "--", str(data))
+
+    def test_static_program_runs(self):
+        if not pathlib.Path("/sbin/ldconfig").exists():
+            self.skipTest("there is no static program")
+        script = self.file("script", 0).resolve()
+        script.write_bytes(b"#!/sbin/ldconfig --version\n")
+        script.chmod(0o755)
+        for words in (["/sbin/ldconfig", "--version"], [script]):
+            done = run([LODIC, "map", "--", *words])
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(b"ldconfig", done.stdout)
+            self.assertRegex(done.stderr.decode(), r"\Alodic: \S+ is linked statically, .*: it "
+                             r"runs as without `lodic map'\n\Z")
 
     def test_status_and_signal_are_the_programs(self):
         for code, status in (("exit 7", 7), ("exit 0", 0), ("kill -9 $$", -signal.SIGKILL),

@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 {
 	const struct way *lists[] = { descriptor_ways, process_ways, confined_ways,
 		                      random_ways,     thread_ways,  map_ways,     mapped_ways,
-		                      past_ways };
+		                      past_ways,       exec_ways };
 
 	if (argc < 4) {
 		fprintf(stderr, "usage: %s WAY FOLDER plain|cached\n", argv[0]);

@@ -2,23 +2,27 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """`lodic run` and what goes past libc's functions: rings, other loaders, other languages.
 
-    test_run_past.py LODIC READER RING_LIBRARY
+    test_run_past.py LODIC READER RING_LIBRARY GO_READER
 
-READER is tests/run/run_reader.c, and RING_LIBRARY is tests/run/run_ring.c.
+READER is tests/run/run_reader.c, RING_LIBRARY is tests/run/run_ring.c, and GO_READER is READER with
+the note of a program in Go.
 """
 
+import json
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from run_case import Case, run  # pylint: disable=C0413
+from run_case import PYTHON, WARM, Case, run  # pylint: disable=C0413
 
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
 Case.reader = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else ""
 RING_LIBRARY = str(pathlib.Path(sys.argv[3]).resolve()) if len(sys.argv) > 3 else ""
+GO_READER = str(pathlib.Path(sys.argv[4]).resolve()) if len(sys.argv) > 4 else ""
 SKIPPED = 77
 
 
@@ -73,5 +77,72 @@ class Rings(Case):
         self.ring("ring_inherited")
 
 
+class LeftAlone(Case):
+    """Programs that the shim is of no use for run, and one line says why."""
+
+    def test_go_not_served(self):
+        done = run(self.under([GO_READER, "left_alone", self.folder, "plain"],
+                              f"--report={self.report}", "--json"))
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertRegex(done.stderr.decode(), r"\Alodic: .*run_go_reader is written in Go, which "
+                         r"calls the kernel past libc: it runs as without `lodic run'\n\Z")
+        [one] = [json.loads(line) for line in self.report.read_text().splitlines()]
+        self.assertEqual((one["program"], one["reads"]), ("run_go_reader", 0))
+        self.assertIn("Go", one["note"])
+
+    def test_go_child_not_a_word_but_in_the_report(self):
+        script = f"{GO_READER} left_alone {self.folder} plain; :"
+        done = run(self.under(["sh", "-c", script]))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        done = run(self.under(["sh", "-c", script], "--report"))
+        self.assertRegex(done.stderr.decode(), r"lodic run: run_go_reader\[\d+\]: saw no read: Go")
+
+    def test_without_the_note_served(self):
+        """So the cases above do not pass for another reason."""
+        done = run(self.under([self.reader, "left_alone", self.folder, "plain"]))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), "is_served")
+
+    def test_no_read_says_so(self):
+        done = run(self.under(["true"], "--report"))
+        self.assertRegex(done.stderr.decode(), r"\Alodic run: true\[\d+\]: saw no read: .*\n\Z")
+        done = run(self.under(["sh", "-c", "true; :"], "--report"))
+        self.assertRegex(done.stderr.decode(), r"\Alodic run: sh\[\d+\]: .*\n\Z")
+
+    def test_static_program_runs(self):
+        busybox = shutil.which("busybox")
+        if not busybox:
+            self.skipTest("there is no busybox")
+        line = (r"\Alodic: \S+ is linked statically, .*: it runs as without "
+                r"`lodic run'\n\Z")
+        done = run(self.under([busybox, "sh", "-c", "echo hello; exit 42"]))
+        self.assertEqual((done.returncode, done.stdout), (42, b"hello\n"))
+        self.assertRegex(done.stderr.decode(), line)
+        script = self.folder / "script"
+        script.write_text(f"#!{busybox} sh\nexit 43\n")
+        script.chmod(0o755)
+        done = run(self.under([script]))
+        self.assertEqual(done.returncode, 43)
+        self.assertRegex(done.stderr.decode(), line)
+        # Its children are served.
+        data = self.file("data", 8192)
+        read = WARM + "warm(os.open(sys.argv[1], os.O_RDONLY))"
+        done, reports = self.reports([busybox, "sh", "-c", 'exec "$@"', "-", PYTHON, "-c", read,
+                                      data])
+        self.assertGreater(sum(r["served"] for r in reports if r["path"] == str(data)), 0)
+
+    def test_setuid_program_runs(self):
+        if os.getuid() != 0 or os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            self.skipTest("no setuid program can be made here")
+        program = pathlib.Path(shutil.copy(shutil.which("true"), self.folder / "setuid"))
+        os.chown(program, 65534, 65534)
+        program.chmod(0o4755)
+        done = run(self.under([program], f"--report={self.report}"))
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr.decode(), r"\Alodic: \S+ is setuid .*: it runs as without "
+                         r"`lodic run', and so do its children\n\Z")
+        self.assertEqual(self.report.read_text(), "")
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
