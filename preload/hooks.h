@@ -7,6 +7,7 @@
  *   hooks_map.c        mmap()
  *   hooks_fd.c         what opens, closes and duplicates descriptors
  *   hooks_process.c    what ends, splits or confines a process, and syscall()
+ *   hooks_exec.c       what runs another program
  *   hooks_uring.c      rings that liburing's shared library makes
  *
  * libc's own calls do not come by here. So the shim does not see what stdio reads for fread()
@@ -81,6 +82,16 @@ enum next {
 	NEXT_CLONE_INNER,
 	NEXT_VFORK,
 	NEXT_SYSCALL,
+	NEXT_EXECV,
+	NEXT_EXECVE,
+	NEXT_EXECVP,
+	NEXT_EXECVPE,
+	NEXT_EXECVEAT,
+	NEXT_FEXECVE,
+	NEXT_POSIX_SPAWN,
+	NEXT_POSIX_SPAWNP,
+	NEXT_LOCKF,
+	NEXT_LOCKF64,
 	NEXT_EXIT_AT_ONCE,
 	NEXT_EXIT_AT_ONCE_C,
 	NEXT_QUICK_EXIT,
@@ -91,6 +102,16 @@ enum next {
  * run, too. */
 u64 hooks_next(enum next which);
 
+/* Can a program have memory there? It has none in the first pages, as a rule, and none in the
+ * kernel's half; a NULL is the commonest bad pointer. The kernel has an error for these, where the
+ * shim would have a fault. Of other pages that are not there the shim knows nothing. */
+#define HOOKS_LOWEST UINT64_C(0x10000)
+#define HOOKS_HIGHEST (UINT64_C(1) << 56)
+static inline bool hooks_can_be(const void *p)
+{
+	return (u64)p - HOOKS_LOWEST < HOOKS_HIGHEST - HOOKS_LOWEST;
+}
+
 /* What close_range() does, whichever way it is called: the shim's own descriptors stay. */
 int hooks_close_range(unsigned int first, unsigned int last, int flags);
 /* Does this command of fcntl() lock the open file, not the process's view of it? */
@@ -100,6 +121,8 @@ void hooks_fd_goes(int fd);
 void hooks_fd_gone(int fd);
 /* A call has opened fd, or has put another file there (-1: it has failed). */
 void hooks_fd_opened(int fd);
+/* This process has taken, or may have taken, a lock of its own by fcntl(). */
+void hooks_fcntl_locked(void);
 /* The process is about to have a ring of io_uring (U30). */
 void hooks_ring_comes(void);
 

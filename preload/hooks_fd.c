@@ -28,6 +28,7 @@ typedef int (*dup_fn)(int from);
 typedef int (*dup2_fn)(int from, int to);
 typedef int (*dup3_fn)(int from, int to, int flags);
 typedef int (*fcntl_fn)(int fd, int command, ...);
+typedef int (*lockf_fn)(int fd, int operation, off_t n);
 typedef int (*flock_fn)(int fd, int operation);
 typedef int (*fclose_fn)(FILE *stream);
 typedef FILE *(*freopen_fn)(const char *path, const char *how, FILE *stream);
@@ -268,6 +269,23 @@ EXPORT int dup3(int from, int to, int flags)
 	return opened(((dup3_fn)hooks_next(NEXT_DUP3))(from, to, flags));
 }
 
+/* Inside, it is a lock by fcntl(). */
+static int lockf_by(enum next which, int fd, int operation, off_t n)
+{
+	hooks_fcntl_locked();
+	return ((lockf_fn)hooks_next(which))(fd, operation, n);
+}
+
+EXPORT int lockf(int fd, int operation, off_t n)
+{
+	return lockf_by(NEXT_LOCKF, fd, operation, n);
+}
+
+EXPORT int lockf64(int fd, int operation, off_t n)
+{
+	return lockf_by(NEXT_LOCKF64, fd, operation, n);
+}
+
 EXPORT int flock(int fd, int operation)
 {
 	run_locks(fd);
@@ -286,6 +304,8 @@ static int fcntl_by(enum next which, int fd, int command, unsigned long more)
 
 	if (hooks_fcntl_locks(command))
 		run_locks(fd);
+	else if (command == F_SETLK || command == F_SETLKW)
+		hooks_fcntl_locked();
 	result = ((fcntl_fn)hooks_next(which))(fd, command, more);
 	if (command == F_SETFL) /* O_DIRECT */
 		run_changes(fd);

@@ -183,6 +183,8 @@ static void prepares(long number, unsigned long a, unsigned long b)
 		run_stop();
 	if (number == SYS_flock || (number == SYS_fcntl && hooks_fcntl_locks((int)b)))
 		run_locks((int)a);
+	else if (number == SYS_fcntl && ((int)b == F_SETLK || (int)b == F_SETLKW))
+		hooks_fcntl_locked();
 	if (number == SYS_clone)
 		flags = a;
 	else if (number == SYS_clone3)
@@ -239,6 +241,11 @@ long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long 
 	prepares(number, a, b);
 	if (number == SYS_close_range)
 		return hooks_close_range((unsigned int)a, (unsigned int)b, (int)c);
+	if (number == SYS_execve)
+		return execve((const char *)a, (char *const *)b, (char *const *)c);
+	if (number == SYS_execveat)
+		return execveat((int)a, (const char *)b, (char *const *)c,
+		                (char *const *)d, (int)e);
 	if (fd < 0 && !opens(number))
 		return next(number, a, b, c, d, e, f);
 	if (number == SYS_close && own_is(fd)) {

@@ -12,10 +12,6 @@
 #include "preload/map.h"
 #include "preload/run.h"
 
-/* A program has no memory below the first address, as a rule, and none from the second on. */
-#define LOWEST UINT64_C(0x10000)
-#define HIGHEST (UINT64_C(1) << 56)
-
 static const char *const next_names[NEXT_NR] = {
 	[NEXT_READ] = "read",
 	[NEXT_READ_INNER] = "__read",
@@ -74,6 +70,16 @@ static const char *const next_names[NEXT_NR] = {
 	[NEXT_CLONE_INNER] = "__clone",
 	[NEXT_VFORK] = "vfork",
 	[NEXT_SYSCALL] = "syscall",
+	[NEXT_EXECV] = "execv",
+	[NEXT_EXECVE] = "execve",
+	[NEXT_EXECVP] = "execvp",
+	[NEXT_EXECVPE] = "execvpe",
+	[NEXT_EXECVEAT] = "execveat",
+	[NEXT_FEXECVE] = "fexecve",
+	[NEXT_POSIX_SPAWN] = "posix_spawn",
+	[NEXT_POSIX_SPAWNP] = "posix_spawnp",
+	[NEXT_LOCKF] = "lockf",
+	[NEXT_LOCKF64] = "lockf64",
 	[NEXT_EXIT_AT_ONCE] = "_exit",
 	[NEXT_EXIT_AT_ONCE_C] = "_Exit",
 	[NEXT_QUICK_EXIT] = "quick_exit",
@@ -168,20 +174,12 @@ EXPORT ssize_t readv(int fd, const struct iovec *to, int nr)
 	return noted(fd, next(fd, to, nr), -1, RUN_KEEPS_OFFSET);
 }
 
-/* Can any program have memory there? The first pages and the kernel's half are never its own, and a
- * NULL is the commonest bad pointer. The kernel has an error for these, where the shim would have
- * a fault. Other pages that are not there, the shim touches. */
-static bool can_be(const void *p)
-{
-	return (u64)p - LOWEST < HIGHEST - LOWEST;
-}
-
 static bool all_can_be(const struct iovec *to, int nr)
 {
-	if (!can_be(to))
+	if (!hooks_can_be(to))
 		return false;
 	for (int i = 0; i < nr && i < IOV_MAX; i++)
-		if (!can_be(to[i].iov_base))
+		if (!hooks_can_be(to[i].iov_base))
 			return false;
 	return true;
 }
@@ -192,7 +190,7 @@ static ssize_t pread_by(enum next which, int fd, void *to, size_t n, off_t offse
 	enum run_why why = RUN_UNUSUAL;
 	ssize_t got;
 
-	if (can_be(to))
+	if (hooks_can_be(to))
 		why = run_read(fd, &all, 1, offset, &got);
 	if (why == RUN_SERVED)
 		return served(fd, got, offset);
@@ -207,7 +205,7 @@ static ssize_t pread_checked_by(enum next which, int fd, void *to, size_t n,
 	enum run_why why = RUN_UNUSUAL;
 	ssize_t got;
 
-	if (n <= room && can_be(to)) /* otherwise libc ends the program */
+	if (n <= room && hooks_can_be(to)) /* otherwise libc ends the program */
 		why = run_read(fd, &all, 1, offset, &got);
 	if (why == RUN_SERVED)
 		return served(fd, got, offset);

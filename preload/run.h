@@ -42,6 +42,8 @@
  * U30 A ring of io_uring opens and closes past libc. So the shim steps aside before the process has
  *    one, and a child that inherits one does so, too: hooks_ring_comes().
  * U31 The shim does nothing in a process with code in Go, which calls the kernel by itself.
+ * U32 A program with another loader does not get the shim. Before an exec the shim looks at the
+ *    file. A process that has taken locks by fcntl() does not look: the look's close may drop them.
  */
 #ifndef LODIC_PRELOAD_RUN_H
 #define LODIC_PRELOAD_RUN_H

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import sys
 import unittest
 
@@ -24,6 +25,8 @@ Case.reader = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else
 RING_LIBRARY = str(pathlib.Path(sys.argv[3]).resolve()) if len(sys.argv) > 3 else ""
 GO_READER = str(pathlib.Path(sys.argv[4]).resolve()) if len(sys.argv) > 4 else ""
 SKIPPED = 77
+PT_INTERP = 3
+LIBRARY = "liblodic-preload.so"
 
 
 class Ways(Case):
@@ -75,6 +78,94 @@ class Rings(Case):
 
     def test_child_inherits(self):
         self.ring("ring_inherited")
+
+
+def loader_of(program):
+    """Where in the program (a 64-bit ELF file) its loader's name stands, and the name."""
+    parts, = struct.unpack_from("<Q", program, 32)
+    size, nr = struct.unpack_from("<HH", program, 54)
+    for i in range(nr):
+        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", program, parts + i * size)
+        if kind == PT_INTERP:
+            return offset, program[offset:offset + length]
+    raise AssertionError("it has no loader")
+
+
+class Exec(Case):
+    """The programs that a program runs."""
+
+    def with_other_loader(self):
+        """The reader, with a loader that is another file than the usual one."""
+        program = bytearray(pathlib.Path(self.reader).read_bytes())
+        offset, name = loader_of(program)
+        short = str(self.place / "l").encode()
+        self.assertLess(len(short), len(name))
+        shutil.copy(name[:-1].decode(), self.place / "l")
+        program[offset:offset + len(name)] = short.ljust(len(name), b"\0")
+        path = self.folder / "with_other_loader"
+        path.write_bytes(program)
+        path.chmod(0o755)
+        return path
+
+    def exec(self, program, expected, way="exec", mode="cached"):
+        folder = self.folder / f"{way}-{program.name}"
+        folder.mkdir()
+        places = f"{program.parent}:{os.environ['PATH']}:/no/such"
+        return run(self.under(["env", f"PATH=/no/such:{places}", f"PROGRAM={program}",
+                               f"EXPECTED={expected}", self.reader, way, folder, mode]),
+                   env=dict(os.environ, LD_PRELOAD="libm.so.6"))
+
+    def preloaded(self):
+        return run(self.under(["sh", "-c", "echo $LD_PRELOAD"]),
+                   env=dict(os.environ, LD_PRELOAD="libm.so.6")).stdout.decode().strip()
+
+    def test_other_loader_gets_no_shim(self):
+        done = self.exec(self.with_other_loader(), "libm.so.6")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_script_of_other_loader_gets_no_shim(self):
+        script = self.folder / "script"
+        script.write_text(f"#! {self.with_other_loader()} preloaded\n")
+        script.chmod(0o755)
+        done = run(self.under(["sh", "-c", f"{script} plain; :"]),
+                   env=dict(os.environ, LD_PRELOAD="libm.so.6"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"libm.so.6", b""))
+
+    def test_same_loader_keeps_the_shim(self):
+        program = pathlib.Path(shutil.copy(self.reader, self.folder / "copy"))
+        done = self.exec(program, self.preloaded())
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertIn(LIBRARY, self.preloaded())
+
+    def test_alone_in_ld_preload_variable_goes(self):
+        done = run(self.under([self.with_other_loader(), "preloaded", self.folder, "plain"]))
+        self.assertEqual((done.returncode, done.stdout), (0, b"none"))
+        done = run(self.under(["sh", "-c",
+                               f"{self.with_other_loader()} preloaded {self.folder} plain; :"]))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"none", b""))
+
+    def test_locks_on_the_program_stay(self):
+        done = self.exec(self.with_other_loader(), "", way="exec_locked")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_child_with_musl_lives(self):
+        if not shutil.which("musl-gcc"):
+            self.skipTest("there is no musl-gcc")
+        source, program = self.folder / "musl.c", self.folder / "musl"
+        source.write_text("int main(void) { return 7; }\n")
+        self.assertEqual(run(["musl-gcc", source, "-o", program]).returncode, 0)
+        done = run(self.under(["sh", "-c", f"{program}; echo $?"]))
+        self.assertEqual((done.stdout, done.stderr), (b"7\n", b""))
+        done = run(self.under([program]))
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stderr.decode(), "has the loader .*musl.* runs as without")
+
+    def test_static_child_hands_the_shim_on(self):
+        busybox = shutil.which("busybox")
+        if not busybox:
+            self.skipTest("there is no busybox")
+        done = run(self.under(["sh", "-c", f"{busybox} env"]))
+        self.assertIn(LIBRARY, done.stdout.decode())
 
 
 class LeftAlone(Case):
