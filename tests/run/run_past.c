@@ -233,6 +233,77 @@ static void way_replaced_bare(void)
 	NEED(__dup2(file_open(2), warm_open(1)) >= 0, "%s", strerror(errno));
 }
 
+/* A close that no hook can see. */
+static void close_unseen(int fd)
+{
+#if defined(__x86_64__)
+	long result = SYS_close;
+
+	__asm__ volatile("syscall"
+	                 : "+a"(result)
+	                 : "D"((long)fd)
+	                 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long result __asm__("x0") = fd;
+	register long number __asm__("x8") = SYS_close;
+
+	__asm__ volatile("svc 0" : "+r"(result) : "r"(number) : "memory");
+#else
+#error "close() has no instructions here"
+#endif
+	NEED(result == 0, "close: %ld", result);
+}
+
+/* Opens file 2 by a bare call, or something with the same bytes. -1: not here. */
+static int open_bare(int how, int other)
+{
+	struct {
+		struct file_handle head;
+		uint8_t room[MAX_HANDLE_SZ];
+	} handle = { .head.handle_bytes = MAX_HANDLE_SZ };
+	const uint64_t read_only[3] = { O_RDONLY };
+	uint8_t bytes[FILE_BYTES];
+	int fd, mount;
+
+	switch (how) {
+	case 0: return (int)syscall(SYS_openat, AT_FDCWD, file_make(2), O_RDONLY, 0);
+	case 1:
+		return (int)syscall(SYS_openat2, AT_FDCWD, file_make(2), read_only,
+		                    sizeof(read_only));
+	case 2: return (int)syscall(SYS_dup, other);
+	case 3: return (int)syscall(SYS_fcntl, other, F_DUPFD_CLOEXEC, 0);
+	case 4:
+		if (name_to_handle_at(AT_FDCWD, file_make(2), &handle.head, &mount, 0))
+			return -1;
+		return (int)syscall(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY);
+	default:
+		fd = (int)syscall(SYS_memfd_create, "file", 0);
+		NEED(pread(other, bytes, FILE_BYTES, 0) == FILE_BYTES, "read");
+		if (fd >= 0)
+			NEED(write(fd, bytes, FILE_BYTES) == FILE_BYTES, "write");
+		return fd;
+	}
+}
+
+/* A number was closed unseen. The call that opens something there is seen. */
+static void way_opened_bare(void)
+{
+	int other = file_open(2);
+
+	for (int how = 0; how <= 5; how++) {
+		int fd = warm_open(1), at;
+
+		close_unseen(fd);
+		at = open_bare(how, other);
+		if (at < 0)
+			continue;
+		NEED(at == fd, "way %d: number %d, not %d", how, at, fd);
+		for (int i = 0; i < LOOKS; i++)
+			look(at, 2);
+		close(at);
+	}
+}
+
 static int clone_body(void *arg)
 {
 	const int *fds = arg;
@@ -306,6 +377,7 @@ const struct way past_ways[] = {
 	{ "closed_inside", way_closed_inside },
 	{ "left_inside", way_left_inside },
 	{ "replaced_bare", way_replaced_bare },
+	{ "opened_bare", way_opened_bare },
 	{ "clone_inner", way_clone_inner },
 	{ "bad_pointers", way_bad_pointers },
 	{ "clone3_unreadable", way_clone3_unreadable },

@@ -44,6 +44,9 @@ class Ways(Case):
     def test_replaced_by_bare_calls_other_file(self):
         self.way("replaced_bare")
 
+    def test_opened_by_bare_calls_other_file(self):
+        self.way("opened_bare")
+
     def test_clone_by_its_other_name_not_served(self):
         self.way("clone_inner")
 
