@@ -305,6 +305,11 @@ enum mutant {
 	/* Claims of open files: lib/client/claim.c, view.c. */
 	MUTANT_CLAIM_FIRST_FIRST, /* a claim has its new id before its new size */
 	MUTANT_CLAIM_VIEW_ANY_ID, /* a view is asked about by a claim of a later id */
+	/* Once more the shim of `lodic run`. */
+	MUTANT_RUN_RING_GOES_ON,   /* reads served beside a ring that was made */
+	MUTANT_RUN_RING_FORGOTTEN, /* reads served in a child that has a ring */
+	MUTANT_RUN_GO_SERVED,      /* a program in Go is served */
+	MUTANT_RUN_LOOKS_LOCKED, /* a look at a program drops the locks that a process has on it */
 	MUTANT_NR
 };
 

@@ -46,6 +46,22 @@ bool fds_is_ours(void)
 	       host_load_relaxed(&fds_of_process->pid) == (u64)getpid();
 }
 
+void fds_note_lock(void)
+{
+	if (fds_of_process && !host_load_relaxed(&fds_of_process->locked))
+		host_store_relaxed(&fds_of_process->locked, 1);
+}
+
+bool fds_may_lock(void)
+{
+	u64 pid;
+
+	if (!fds_of_process || !host_load_relaxed(&fds_of_process->locked))
+		return false;
+	pid = host_load_relaxed(&fds_of_process->pid);
+	return pid == 0 || pid == (u64)getpid();
+}
+
 bool fds_lock(struct fds *fds, struct fds_hold *hold, bool wait)
 {
 	sigset_t all;

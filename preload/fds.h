@@ -41,7 +41,8 @@
 struct fds {
 	u64 pid; /* 0: a child that did not come by fork() */
 	pthread_mutex_t lock;
-	u64 top; /* no descriptor from here on was seen */
+	u64 locked; /* this process has taken a lock by fcntl(): U32; atomic */
+	u64 top;    /* no descriptor from here on was seen */
 	u64 slots[FDS_NR];
 };
 
@@ -66,6 +67,11 @@ void *fds_state(size_t bytes);
 
 /* Is the state this process's? */
 bool fds_is_ours(void);
+
+/* This process takes a lock of its own on a file. Its next close of the file drops the lock. */
+void fds_note_lock(void);
+/* May it hold such a lock? A vfork() child has none. */
+bool fds_may_lock(void);
 
 /* A thread that holds the lock has its signals blocked and cannot be cancelled. */
 struct fds_hold {

@@ -121,8 +121,6 @@ void hooks_fd_goes(int fd);
 void hooks_fd_gone(int fd);
 /* A call has opened fd, or has put another file there (-1: it has failed). */
 void hooks_fd_opened(int fd);
-/* This process has taken, or may have taken, a lock of its own by fcntl(). */
-void hooks_fcntl_locked(void);
 /* The process is about to have a ring of io_uring (U30). */
 void hooks_ring_comes(void);
 

@@ -43,7 +43,6 @@ typedef int (*spawn_fn)(pid_t *ret, const char *path,
                         char *const envp[]);
 
 static char own_path[PRELOAD_BYTES]; /* as LD_PRELOAD names it; "": it does not */
-static u64 locked_pid; /* the process that has taken a lock by fcntl(); atomic */
 
 __attribute__((constructor)) static void exec_start(void)
 {
@@ -53,11 +52,6 @@ __attribute__((constructor)) static void exec_start(void)
 	if (all && strlen(all) < PRELOAD_BYTES && dladdr(own_path, &own) &&
 	    strlen(own.dli_fname) < PRELOAD_BYTES && strstr(all, own.dli_fname))
 		strcpy(own_path, own.dli_fname);
-}
-
-void hooks_fcntl_locked(void)
-{
-	host_store_relaxed(&locked_pid, (u64)getpid());
 }
 
 /* ---- the environment ---- */
@@ -130,9 +124,7 @@ static void env_copy(char *const envp[], const struct entries *of, char **list,
  * (U15), and a filter may forbid it. In `lodic map` the loader would do the same next. */
 static bool may_look(void)
 {
-	u64 pid = host_load_relaxed(&locked_pid);
-
-	return (run_state || map_state) && (!pid || pid != (u64)getpid());
+	return (run_state || map_state) && (!fds_may_lock() || MUTANT(RUN_LOOKS_LOCKED));
 }
 
 static bool is_foreign(struct loader_file file)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <utmp.h>
 
+#include "preload/fds.h"
 #include "preload/map.h"
 #include "preload/own.h"
 #include "preload/run.h"
@@ -272,7 +273,7 @@ EXPORT int dup3(int from, int to, int flags)
 /* Inside, it is a lock by fcntl(). */
 static int lockf_by(enum next which, int fd, int operation, off_t n)
 {
-	hooks_fcntl_locked();
+	fds_note_lock();
 	return ((lockf_fn)hooks_next(which))(fd, operation, n);
 }
 
@@ -305,7 +306,7 @@ static int fcntl_by(enum next which, int fd, int command, unsigned long more)
 	if (hooks_fcntl_locks(command))
 		run_locks(fd);
 	else if (command == F_SETLK || command == F_SETLKW)
-		hooks_fcntl_locked();
+		fds_note_lock();
 	result = ((fcntl_fn)hooks_next(which))(fd, command, more);
 	if (command == F_SETFL) /* O_DIRECT */
 		run_changes(fd);

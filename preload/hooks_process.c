@@ -184,7 +184,7 @@ static void prepares(long number, unsigned long a, unsigned long b)
 	if (number == SYS_flock || (number == SYS_fcntl && hooks_fcntl_locks((int)b)))
 		run_locks((int)a);
 	else if (number == SYS_fcntl && ((int)b == F_SETLK || (int)b == F_SETLKW))
-		hooks_fcntl_locked();
+		fds_note_lock();
 	if (number == SYS_clone)
 		flags = a;
 	else if (number == SYS_clone3)

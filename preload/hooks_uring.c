@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "preload/run.h"
+#include "preload/run_state.h"
 
 #define LIBRARY_NAME "liburing"
 
@@ -44,12 +44,13 @@ static u64 has_ring; /* atomic; a forked child keeps it, as it keeps the ring */
 /* The child's state is new, and would serve. */
 static void ring_inherited(void)
 {
-	run_stop();
+	if (!MUTANT(RUN_RING_FORGOTTEN)) /* U30 */
+		run_stop();
 }
 
 void hooks_ring_comes(void)
 {
-	if (!run_is_on())
+	if (!run_is_on() || MUTANT(RUN_RING_GOES_ON)) /* U30 */
 		return;
 	if (!host_load_relaxed(&has_ring) && !host_xchg(&has_ring, 1))
 		pthread_atfork(NULL, NULL, ring_inherited);

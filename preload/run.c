@@ -527,7 +527,7 @@ __attribute__((constructor)) static void run_start(void)
 	if (!path || strlen(path) >= RUN_TEXT_BYTES || is_filtered() ||
 	    !run_threads_start())
 		return;
-	if (!run_watches && go_in_process()) { /* U31 */
+	if (!run_watches && go_in_process() && !MUTANT(RUN_GO_SERVED)) { /* U31 */
 		run_report_left_alone("Go calls the kernel past libc, so the shim "
 		                      "leaves this program alone");
 		return;

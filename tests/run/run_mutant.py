@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Does a case of test_run.py fail with a shim in which one rule is broken?
+"""Does a case of a script here fail with a shim in which one rule is broken?
 
-    run_mutant.py LODIC SHIM RUN_READER CASE
+    run_mutant.py LODIC SHIM RUN_READER SCRIPT CASE [WORD...]
 
-One other case must pass with that shim: it is there, and serves.
+One other case, of test_run.py, must pass with that shim: it is there, and serves. SCRIPT gets
+LODIC, RUN_READER, the words and the case.
 """
 
 import pathlib
@@ -17,24 +18,24 @@ PASSES = "Ways.test_offset_stays_with_kernel"
 TRIES = 10  # what two threads do is a matter of luck, and a miss takes two seconds
 
 
-def passes(lodic, reader, case):
-    script = pathlib.Path(__file__).with_name("test_run.py")
-    done = subprocess.run([sys.executable, script, lodic, reader, case], check=False,
+def passes(script, lodic, *words):
+    script = pathlib.Path(__file__).with_name(script)
+    done = subprocess.run([sys.executable, script, lodic, *words], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout.decode(errors="replace"), end="", flush=True)
     return done.returncode == 0
 
 
 def main():
-    lodic, shim, reader, case = sys.argv[1:]
+    lodic, shim, reader, script, case, *words = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="lodic-mutant-") as folder:
         # lodic looks for the shim beside itself.
         program = shutil.copy(lodic, folder)
         shutil.copyfile(shim, pathlib.Path(folder, "liblodic-preload.so"))
-        if not passes(program, reader, PASSES):
+        if not passes("test_run.py", program, reader, PASSES):
             print("mutant: it spoils more than its rule")
             return 1
-        if all(passes(program, reader, case) for _ in range(TRIES)):
+        if all(passes(script, program, reader, *words, case) for _ in range(TRIES)):
             print("mutant NOT caught")
             return 1
     print("mutant caught")
