@@ -115,6 +115,8 @@ static bool part_is_go(int fd, const Elf64_Phdr *part)
 	const size_t off = part->p_vaddr % GO_MARK_ALIGN;
 	ssize_t n;
 
+	if (part->p_type != PT_NOTE && (part->p_type != PT_LOAD || !(part->p_flags & PF_W)))
+		return false;
 	n = pread(fd, bytes + off,
 	          part->p_filesz < sizeof(bytes) - off ? part->p_filesz
 	                                               : sizeof(bytes) - off,
@@ -123,8 +125,7 @@ static bool part_is_go(int fd, const Elf64_Phdr *part)
 		return false;
 	if (part->p_type == PT_NOTE)
 		return go_has_note(bytes + off, (uint64_t)n, part->p_align);
-	return part->p_type == PT_LOAD && part->p_flags & PF_W &&
-	       go_has_mark(bytes + off, (uint64_t)n);
+	return go_has_mark(bytes + off, (uint64_t)n);
 }
 
 static bool is_go(int fd)

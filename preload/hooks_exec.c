@@ -120,30 +120,9 @@ static void env_copy(char *const envp[], const struct entries *of, char **list,
 
 /* ---- the program ---- */
 
-/* May the shim open a file here? A close drops the locks that this process has on it by fcntl()
- * (U15), and a filter may forbid it. In `lodic map` the loader would do the same next. */
-static bool may_look(void)
-{
-	return (run_state || map_state) && (!fds_may_lock() || MUTANT(RUN_LOOKS_LOCKED));
-}
-
-static bool is_foreign(struct loader_file file)
-{
-	bool foreign = false;
-	int error = errno;
-
-	if (!may_look() || (run_state && !calls_begin(run_state)))
-		return false;
-	foreign = loader_is_foreign(file);
-	if (run_state)
-		calls_end(run_state);
-	errno = error;
-	return foreign;
-}
-
 static bool foreign_at(const char *path)
 {
-	return is_foreign((struct loader_file){ AT_FDCWD, path });
+	return loader_is_foreign((struct loader_file){ AT_FDCWD, path });
 }
 
 /* Where execvp() finds the program. It goes on from what it may not run, and so does this. */
@@ -183,20 +162,35 @@ struct call {
 	const posix_spawnattr_t *attributes;
 };
 
+/* May the shim make system calls now? A filter may forbid them. In `lodic map` it does not ask: a
+ * program's loader would make the same ones next. */
+static bool look_begin(void)
+{
+	return run_state ? calls_begin(run_state) : map_state != NULL;
+}
+
+static void look_end(void)
+{
+	if (run_state)
+		calls_end(run_state);
+}
+
 static bool call_is_foreign(const struct call *c)
 {
 	bool searches = c->which == NEXT_EXECVP || c->which == NEXT_EXECVPE ||
 	                c->which == NEXT_POSIX_SPAWNP;
 	bool by_file = c->which == NEXT_FEXECVE || (c->flags & AT_EMPTY_PATH &&
 	                                            hooks_can_be(c->path) && !*c->path);
+	struct loader_file file = { c->at, by_file ? NULL : c->path };
+	bool foreign = false;
 	int error = errno;
-	bool foreign;
 
-	if (searches)
-		foreign = may_look() && foreign_in_path(c->path);
-	else
-		foreign = is_foreign(
-			(struct loader_file){ c->at, by_file ? NULL : c->path });
+	if (!look_begin())
+		return false;
+	/* The look's close would drop the locks that this process has on the file. */
+	if (!fds_may_lock() || MUTANT(RUN_LOOKS_LOCKED))
+		foreign = searches ? foreign_in_path(c->path) : loader_is_foreign(file);
+	look_end();
 	errno = error;
 	return foreign;
 }

@@ -24,7 +24,7 @@
  *    (Opening the file a second time would be worse: that descriptor's close() drops
  *    the program's fcntl() locks.)
  * M3 No descriptor stays open. The shim opens one for a moment: in close() and at exit,
- *    to look at VmPTE, and for the report.
+ *    to look at VmPTE, and for the report. Before an exec it looks at the program so.
  * M4 A thread that holds the lock has its signals blocked and cannot be cancelled. So
  *    close(), which a signal handler may call, can wait for the lock. read() does not
  *    wait for it: the next read() will do.

@@ -64,6 +64,7 @@ table() {
 	mmdebstrap|arm64 deb|cmd:mmdebstrap|systems for make deb-check and make arm64-check
 	man-db|check|cmd:man|tests/packaging: man pages as man(1) shows them
 	zsh|check|cmd:zsh|tests/packaging: its completion
+	musl-tools|check|cmd:musl-gcc|tests/run: a child with another loader
 	perl|check kernel|cmd:perl|checkpatch.pl, and Linux's own build; tests/run
 	python3-ply|kernel|py:ply|checkpatch.pl looks at licence lines with it
 	python3-git|kernel|py:git|the same

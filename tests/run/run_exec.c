@@ -152,6 +152,27 @@ static void way_exec_locked(void)
 	wait_for(child);
 }
 
+/* A filter that allows nothing else must not meet a look at a program, or at clone3()'s words. */
+static void way_exec_confined(void)
+{
+	static const unsigned int allowed[] = { SYS_execve, SYS_execveat, SYS_clone3,
+		                                SYS_write, SYS_exit_group };
+
+	warm_open(1);
+	setup();
+	confine(allowed, LENGTH(allowed), 0);
+	NEED(execve(program, words, (char *const *)-1) == -1 && errno == EFAULT,
+	     "errno %d", errno);
+	NEED(execve(folder, words, environ) == -1 && errno == EACCES, "errno %d",
+	     errno);
+	NEED(execvp("no-such-program", words) == -1 && errno == ENOENT, "errno %d",
+	     errno);
+	NEED(execveat(AT_FDCWD, folder, words, environ, 0) == -1 && errno == EACCES,
+	     "errno %d", errno);
+	NEED(syscall(SYS_clone3, words, 88) == -1, "cloned");
+	_exit(0);
+}
+
 /* Reads again and again, and the cache must not serve it. */
 static void way_left_alone(void)
 {
@@ -167,6 +188,7 @@ static void way_left_alone(void)
 const struct way exec_ways[] = {
 	{ "exec", way_exec },
 	{ "exec_locked", way_exec_locked },
+	{ "exec_confined", way_exec_confined },
 	{ "preloaded", way_preloaded },
 	{ "left_alone", way_left_alone },
 	{ NULL, NULL },

@@ -151,6 +151,10 @@ class Exec(Case):
         done = self.exec(self.with_other_loader(), "", way="exec_locked")
         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
+    def test_confined_no_system_call(self):
+        done = self.exec(self.with_other_loader(), "", way="exec_confined")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
     def test_child_with_musl_lives(self):
         if not shutil.which("musl-gcc"):
             self.skipTest("there is no musl-gcc")
