@@ -21,7 +21,7 @@
 #endif
 
 /* Of a program: its headers, and where they end mostly its loader's name. */
-#define HEAD_BYTES 2048u
+#define HEAD_BYTES 1024u
 #define NAME_BYTES 256u /* of a loader; and what the kernel reads of a script */
 #define SCRIPTS_MOST 5
 

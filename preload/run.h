@@ -12,6 +12,7 @@
  *   own.c          the shim's own descriptors and memory
  *   run_report.c   what was served, and what not
  *   go.c           is there code in Go?
+ *   loader.c       can a program that is run load the shim?
  *   run_record.c   what the program does to its files, if the user wants that written down
  *
  * `lodic doctor` uses the same shim, which then has no service: it serves nothing and only counts.

@@ -182,6 +182,7 @@ static void way_left_inside(void)
 	}
 	NEED(openpty(&terminal, &other, NULL, NULL, NULL) == 0, "%s", strerror(errno));
 	wait_for(child);
+	file_make(3);
 	child = fork();
 	if (child == 0) {
 		warm_at(0);
@@ -194,7 +195,6 @@ static void way_left_inside(void)
 		close(open(file_make(3), O_WRONLY | O_TRUNC));
 		_exit(0);
 	}
-	file_make(3);
 	wait_for(child);
 	fd = file_open(3);
 	for (int i = 0; lseek(fd, 0, SEEK_END) != 0; i++) {
