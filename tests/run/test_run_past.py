@@ -113,8 +113,8 @@ class Exec(Case):
     def exec(self, program, expected, way="exec", mode="cached"):
         folder = self.folder / f"{way}-{program.name}"
         folder.mkdir()
-        places = f"{program.parent}:{os.environ['PATH']}:/no/such"
-        return run(self.under(["env", f"PATH=/no/such:{places}", f"PROGRAM={program}",
+        places = f"/no/such:{program.parent}:/usr/bin:/bin:/no/such"
+        return run(self.under(["env", f"PATH={places}", f"PROGRAM={program}",
                                f"EXPECTED={expected}", self.reader, way, folder, mode]),
                    env=dict(os.environ, LD_PRELOAD="libm.so.6"))
 
