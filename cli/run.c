@@ -44,6 +44,7 @@ struct run {
 	uint64_t record_bytes;
 	bool json;
 	bool mmap;
+	bool by_default; /* the socket is the user's own */
 	char promised[RUN_TEXT_BYTES]; /* globs, a line each */
 	char **command;                /* NULL: none was named */
 };
@@ -176,6 +177,7 @@ static int find_socket(struct run *r)
 			return CLI_FAILED;
 		}
 		r->socket = settings.socket;
+		r->by_default = !settings.from[SETTING_SOCKET];
 	}
 	if (*r->socket == '/')
 		return CLI_OK;
@@ -307,6 +309,10 @@ static int prepare(const struct run *r)
 		return status;
 	if (preload_set(RUN_SOCKET, r->socket) ||
 	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
+	    preload_set_number(RUN_USER, geteuid()) ||
+	    preload_set(RUN_DEFAULT, r->by_default ? "1" : NULL) ||
+	    preload_set(RUN_PROGRAM, cli_program()) ||
+	    preload_set_number(RUN_MEMORY, r->memory_bytes) ||
 	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set(RUN_REPORT, report) ||
 	    preload_set(RUN_JSON, r->json ? "1" : NULL) ||

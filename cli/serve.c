@@ -34,6 +34,8 @@ enum {
 	KEY_REPLACE,
 	KEY_METRICS,
 	KEY_GROUP,
+	KEY_USER,
+	KEY_KEEP_LEASE,
 	KEY_RECORD,
 	KEY_SETTING
 };
@@ -137,6 +139,14 @@ static const struct argp_option option_list[] = {
 	  "Serve all members of this group. Only files that each of them may open are "
 	  "cached, and there are no holds",
 	  0 },
+	{ "user", KEY_USER, "NAME", 0,
+	  "Become this user first, with that user's groups, settings and default socket. Only "
+	  "root may say so",
+	  0 },
+	{ "keep-lease", KEY_KEEP_LEASE, NULL, 0,
+	  "With --user: keep the right to hold leases on files of other owners (CAP_LEASE), and "
+	  "no other right of root's",
+	  0 },
 	{ "daemon", KEY_DAEMON, NULL, 0,
 	  "Go to the background once programs can connect", 0 },
 	{ "report-fd", KEY_REPORT_FD, "FD", OPTION_HIDDEN, NULL, 0 },
@@ -176,6 +186,16 @@ static void want_group(struct argp_state *state, const char *arg)
 	s->group = (uint32_t)number;
 }
 
+static void want_user(struct argp_state *state, const char *arg)
+{
+	struct serve *s = state->input;
+
+	if (serve_user_find(arg, &s->user) != 0)
+		argp_error(state, "there is no user '%s'", arg);
+	else if (geteuid() != 0)
+		argp_error(state, "only root can say --user");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct serve *s = state->input;
@@ -208,6 +228,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_REPLACE: s->replace = true; return 0;
 	case KEY_METRICS: s->metrics.path = arg; return 0;
 	case KEY_GROUP: want_group(state, arg); return 0;
+	case KEY_USER: want_user(state, arg); return 0;
+	case KEY_KEEP_LEASE: s->keep_lease = true; return 0;
 	case KEY_RECORD: s->record = arg; return 0;
 	case KEY_DAEMON: s->daemon = true; return 0;
 	case KEY_REPORT_FD: want_report(state, arg); return 0;
@@ -215,6 +237,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is not an option, and serve takes nothing else",
 		           arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (s->keep_lease && !s->user.wanted)
+			argp_error(state, "--keep-lease is of a service that becomes "
+			                  "another user: say --user NAME");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -381,6 +408,19 @@ static void bound_heaps(void)
 #endif
 }
 
+/* Before anything is looked at that belongs to that user. */
+static int become_user(const struct serve *s)
+{
+	int error = s->user.wanted ? serve_user_become(&s->user, s->keep_lease) : 0;
+
+	if (!error)
+		return 0;
+	log_say(SERVICE_ERROR, "cannot_serve", "cannot become %s: %s", s->user.name,
+	        strerror(-error));
+	log_flush();
+	return error;
+}
+
 int command_serve(int argc, char **argv)
 {
 	static const struct argp argp = { option_list, parse, NULL, doc,
@@ -402,7 +442,9 @@ int command_serve(int argc, char **argv)
 		daemon_silence(false, false);
 		daemon_forget_choices();
 	}
-	error = complete(&s);
+	error = become_user(&s);
+	if (!error)
+		error = complete(&s);
 	if (error) {
 		serve_report(&s, error);
 		return CLI_FAILED;

@@ -8,6 +8,7 @@
 
 #include "cli/metrics.h"
 #include "cli/notify.h"
+#include "cli/serve_user.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
 
@@ -22,6 +23,8 @@ struct serve {
 	struct service_options options;
 	bool for_group;
 	uint32_t group;
+	struct serve_user user; /* whom the service becomes */
+	bool keep_lease;        /* with CAP_LEASE */
 	const char *record; /* of the policy; NULL: none */
 	bool quiet;
 	bool daemon;

@@ -310,6 +310,12 @@ enum mutant {
 	MUTANT_RUN_RING_FORGOTTEN, /* reads served in a child that has a ring */
 	MUTANT_RUN_GO_SERVED,      /* a program in Go is served */
 	MUTANT_RUN_LOOKS_LOCKED, /* a look at a program drops the locks that a process has on it */
+	/* A program that gives up rights: lib/client/segment.c, preload/run_leave.c. */
+	MUTANT_LEAVE_DATA_FIRST,   /* the data goes, then what a last look needs */
+	MUTANT_RUN_LEAVE_NOTHING,  /* the shim stays where it is */
+	MUTANT_RUN_LEAVE_EARLY,    /* it connects again before the call is made */
+	MUTANT_RUN_LEAVE_COMES_BACK, /* it connects again whatever was given up */
+	MUTANT_RUN_STARTS_NOBODY,  /* an open() starts no service */
 	MUTANT_NR
 };
 

@@ -6,6 +6,7 @@
  *   hooks_read.c       reads
  *   hooks_map.c        mmap()
  *   hooks_fd.c         what opens, closes and duplicates descriptors
+ *   hooks_rights.c     what changes a process's rights
  *   hooks_process.c    what ends, splits or confines a process, and syscall()
  *   hooks_exec.c       what runs another program
  *   hooks_uring.c      rings that liburing's shared library makes
@@ -78,6 +79,21 @@ enum next {
 	NEXT_MLOCKALL,
 	NEXT_PRCTL,
 	NEXT_UNSHARE,
+	NEXT_SETNS,
+	NEXT_CHROOT,
+	NEXT_CAPSET,
+	NEXT_SETUID,
+	NEXT_SETEUID,
+	NEXT_SETREUID,
+	NEXT_SETRESUID,
+	NEXT_SETFSUID,
+	NEXT_SETGID,
+	NEXT_SETEGID,
+	NEXT_SETREGID,
+	NEXT_SETRESGID,
+	NEXT_SETFSGID,
+	NEXT_SETGROUPS,
+	NEXT_INITGROUPS,
 	NEXT_CLONE,
 	NEXT_CLONE_INNER,
 	NEXT_VFORK,
@@ -116,6 +132,9 @@ static inline bool hooks_can_be(const void *p)
 int hooks_close_range(unsigned int first, unsigned int last, int flags);
 /* Does this command of fcntl() lock the open file, not the process's view of it? */
 bool hooks_fcntl_locks(int command);
+/* hooks_rights.c, for syscall(). Is this a call that changes rights? Then it makes it, and returns
+ * true. */
+bool hooks_rights(long number, const unsigned long a[6], long *ret_result);
 /* Before and after a descriptor goes, or makes room for another file. */
 void hooks_fd_goes(int fd);
 void hooks_fd_gone(int fd);

@@ -66,10 +66,18 @@ void hooks_fd_opened(int fd)
 	run_opened(fd);
 }
 
-static int opened(int fd)
+/* A number has got a file. */
+static int filled(int fd)
 {
 	hooks_fd_opened(fd);
 	return fd;
+}
+
+/* The program has opened a file. */
+static int opened(int fd)
+{
+	run_may_start();
+	return filled(fd);
 }
 
 int hooks_open(const char *path, int flags, mode_t mode)
@@ -229,7 +237,7 @@ EXPORT void closefrom(int first)
 
 EXPORT int dup(int from)
 {
-	return opened(((dup_fn)hooks_next(NEXT_DUP))(from));
+	return filled(((dup_fn)hooks_next(NEXT_DUP))(from));
 }
 
 /* Another file comes to this number. The shim does not report here, because a program may put
@@ -251,7 +259,7 @@ static int dup2_by(enum next which, int from, int to)
 
 	makes_room(from, to);
 	result = ((dup2_fn)hooks_next(which))(from, to);
-	return from == to ? result : opened(result);
+	return from == to ? result : filled(result);
 }
 
 EXPORT int dup2(int from, int to)
@@ -267,7 +275,7 @@ EXPORT int __dup2(int from, int to)
 EXPORT int dup3(int from, int to, int flags)
 {
 	makes_room(from, to);
-	return opened(((dup3_fn)hooks_next(NEXT_DUP3))(from, to, flags));
+	return filled(((dup3_fn)hooks_next(NEXT_DUP3))(from, to, flags));
 }
 
 /* Inside, it is a lock by fcntl(). */

@@ -21,7 +21,6 @@
 
 typedef int (*mlockall_fn)(int flags);
 typedef int (*prctl_fn)(int option, ...);
-typedef int (*unshare_fn)(int flags);
 typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 typedef long (*syscall_fn)(long number, ...);
 typedef void (*exit_fn)(int status);
@@ -105,13 +104,6 @@ __asm__(".pushsection .text\n"
         ".size vfork, . - vfork\n"
         ".size __vfork, . - __vfork\n"
         ".popsection\n");
-
-EXPORT int unshare(int flags)
-{
-	if (flags & CLONE_FILES)
-		run_stop();
-	return ((unshare_fn)hooks_next(NEXT_UNSHARE))(flags);
-}
 
 static clone_fn clones(enum next which, int flags)
 {
@@ -239,6 +231,8 @@ long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long 
 	long result;
 
 	prepares(number, a, b);
+	if (hooks_rights(number, (const unsigned long[6]){ a, b, c, d, e, f }, &result))
+		return result;
 	if (number == SYS_close_range)
 		return hooks_close_range((unsigned int)a, (unsigned int)b, (int)c);
 	if (number == SYS_execve)

@@ -144,7 +144,7 @@ static bool line_may_go(int fd)
 /* Ends the line and writes it. All signals are blocked. The function takes away those that
  * its own write() brings (a broken pipe, a file at its limit): they are not meant for the
  * program. */
-bool line_end(const char *path)
+bool line_end(const char *path, int kept)
 {
 	const struct timespec at_once = { 0 };
 	sigset_t ours, before;
@@ -153,11 +153,10 @@ bool line_end(const char *path)
 
 	text[text_n++] = '\n';
 	sigpending(&before);
-	if (path[0])
-		fd = (int)own_call(SYS_openat, AT_FDCWD, path,
-		                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
-		                           O_NONBLOCK | O_NOCTTY,
-		                   0666);
+	if (own_is(kept))
+		fd = kept;
+	else if (path[0])
+		fd = (int)own_call(SYS_openat, AT_FDCWD, path, LINE_OPEN_FLAGS, 0666);
 	else if (!line_stderr_is_ours())
 		return true;
 	if (fd < 0)
@@ -171,7 +170,7 @@ bool line_end(const char *path)
 			sigaddset(&ours, SIGXFSZ);
 		sigtimedwait(&ours, NULL, &at_once);
 	}
-	if (path[0])
+	if (path[0] && fd != kept)
 		own_call(SYS_close, fd);
 	return goes;
 }

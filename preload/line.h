@@ -27,10 +27,13 @@ void line_put_bytes(u64 bytes); /* "12.3 MiB" */
 /* The inside of a JSON string: what must not stand there is escaped. */
 void line_put_escaped(const char *text);
 void line_put_member(const char *name, u64 n); /* ,"name":n */
-/* Ends the line and writes it: to the file at path, else ("") to stderr, if that is ours. false:
+/* How the file of a report is opened. */
+#define LINE_OPEN_FLAGS \
+	(O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+/* Ends the line and writes it: to the file at path, which kept leads to if it is the shim's, else ("") to stderr, if that is ours. false:
  * nobody reads there (a pipe that is full). A program must not hang at its end for that, so the
  * line is lost. */
-bool line_end(const char *path);
+bool line_end(const char *path, int kept);
 
 /* A number of /proc/self/status; name is as "\nVmPTE:". LINE_UNKNOWN: it is not there. */
 #define LINE_UNKNOWN (~(u64)0)

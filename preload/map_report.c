@@ -48,7 +48,7 @@ static void begin(void)
 
 static void end(void)
 {
-	line_end(map_options.report);
+	line_end(map_options.report, -1);
 }
 
 bool map_report_wants_tables(void)

@@ -30,9 +30,10 @@
 static struct {
 	u64 fd; /* 1 more than its number; 0: none */
 	u64 dev, ino;
+	u64 kept; /* own_keep() */
 } own_list[OWN_NR];
 
-static void own_add(int fd)
+static void own_add(int fd, bool kept)
 {
 	struct stat st;
 
@@ -43,6 +44,7 @@ static void own_add(int fd)
 			continue;
 		own_list[i].dev = st.st_dev;
 		own_list[i].ino = st.st_ino;
+		own_list[i].kept = kept;
 		host_store_relaxed(&own_list[i].fd, (u64)fd + 1);
 		return;
 	}
@@ -69,7 +71,17 @@ static int own_dup(int fd)
 	int high = own_high(fd);
 
 	if (high >= 0)
-		own_add(high);
+		own_add(high, false);
+	return high;
+}
+
+int own_keep(int fd)
+{
+	int high = own_high(fd);
+
+	own_call(SYS_close, fd);
+	if (high >= 0)
+		own_add(high, true);
 	return high;
 }
 
@@ -213,11 +225,57 @@ void own_forked(void)
 {
 	for (u32 i = 0; i < OWN_NR; i++) {
 		bool ours = own_same(i);
-		u64 fd = host_xchg(&own_list[i].fd, 0);
+		u64 fd;
 
+		if (ours && own_list[i].kept)
+			continue;
+		fd = host_xchg(&own_list[i].fd, 0);
 		if (ours)
 			own_call(SYS_close, (int)fd - 1);
 	}
+}
+
+void own_hang_up(void)
+{
+	for (u32 i = 0; i < OWN_NR; i++)
+		if (!own_list[i].kept && own_same(i))
+			own_call(SYS_shutdown, (int)host_load_relaxed(&own_list[i].fd) - 1,
+			         SHUT_RDWR); /* an event is no socket */
+}
+
+ssize_t own_read(int fd, void *to, size_t n)
+{
+	return own_call(SYS_read, fd, to, n);
+}
+
+int own_dup3(int from, int to, int flags)
+{
+	return own_usable(to) ? (int)own_call(SYS_dup3, from, to, flags) : -1;
+}
+
+int own_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg,
+	                        ...);
+
+	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg);
+}
+
+int own_execve(const char *path, char *const *arguments, char *const *environment)
+{
+	return (int)own_call(SYS_execve, path, arguments, environment);
+}
+
+long own_syscall(long number, ...)
+{
+	long a[6];
+	va_list more;
+
+	va_start(more, number);
+	for (u32 i = 0; i < 6; i++)
+		a[i] = va_arg(more, long);
+	va_end(more);
+	return own_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)

@@ -29,6 +29,12 @@ int own_socket(int domain, int type, int protocol);
 int own_fcntl(int fd, int command, ...); /* no command that needs a third argument */
 int own_close(int fd);
 ssize_t own_write(int fd, const void *bytes, size_t n);
+/* The kernel's, past the shim's hooks: what the start of a service needs (lib/client/start.c). */
+ssize_t own_read(int fd, void *to, size_t n);
+int own_dup3(int from, int to, int flags);
+int own_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+int own_execve(const char *path, char *const *arguments, char *const *environment);
+long own_syscall(long number, ...);
 ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t own_recvmsg(int fd, struct msghdr *message, int flags);
 /* The next mmap(): the shim's own would serve the mapping, under the lock that its caller has. */
@@ -50,5 +56,10 @@ u64 own_next(u64 first, u64 last);
 void own_lost(int fd);
 /* In a forked child. */
 void own_forked(void);
+/* Keeps a descriptor that is not the service's: a forked child has it, too. Returns its new number,
+ * high up; fd itself goes. */
+int own_keep(int fd);
+/* A thread that waits for an answer of the service waits no longer: nobody will answer. */
+void own_hang_up(void);
 
 #endif

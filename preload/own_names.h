@@ -13,5 +13,10 @@
 #define calloc own_calloc
 #define free own_free
 #define strdup own_strdup
+#define dup3 own_dup3
+#define read own_read
+#define clone own_clone
+#define execve own_execve
+#define syscall own_syscall
 
 #endif

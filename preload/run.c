@@ -324,6 +324,7 @@ static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
 		if (MUTANT(RUN_CLOSES_COPY)) /* not U15 */
 			own_call(SYS_close, own_call(SYS_dup, fd));
 		host_store_relaxed(&r->busy, 0);
+		run_is_alone(s);
 		if (s->generation != lent_generation(s->lodic)) {
 			s->generation = lent_generation(s->lodic);
 			sweep(s, host_now_ns());
@@ -383,7 +384,7 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	if (slot == FDS_SKIP)
 		return descriptor_skipped(fd);
 	if (host_load_relaxed(&s->off) || !host_load_relaxed(&s->fds.pid))
-		return RUN_STOPPED;
+		return host_load_relaxed(&run_gone) ? RUN_GONE : RUN_STOPPED;
 	if ((slot & FDS_KIND) != FDS_FILE)
 		return read_unserved(s, NULL, fd, slot, 0);
 	if (!is_usual(to, nr, offset))
@@ -468,6 +469,12 @@ void run_note_map(const struct run_mapping *m, enum run_why why)
 	errno = error;
 }
 
+void run_may_start(void)
+{
+	if (run_state && unlikely(host_load_relaxed(&run_state->alone)))
+		run_may_start_now();
+}
+
 void run_end(bool stderr_closing)
 {
 	struct fds_hold hold;
@@ -518,21 +525,22 @@ static void connect_first(struct run_state *s)
 
 __attribute__((constructor)) static void run_start(void)
 {
-	const char *path = getenv(RUN_SOCKET);
+	char *path = getenv(RUN_SOCKET);
 	struct run_state *s;
 
 	run_watches = getenv(RUN_DOCTOR) != NULL;
-	if (run_watches)
-		path = "";
-	if (!path || strlen(path) >= RUN_TEXT_BYTES || is_filtered() ||
-	    !run_threads_start())
+	if ((!run_watches && (!path || !*path || strlen(path) >= RUN_TEXT_BYTES)) ||
+	    is_filtered() || !run_threads_start())
 		return;
 	if (!run_watches && go_in_process() && !MUTANT(RUN_GO_SERVED)) { /* U31 */
 		run_report_left_alone("Go calls the kernel past libc, so the shim "
 		                      "leaves this program alone");
 		return;
 	}
-	strcpy(run_socket, path);
+	if (!run_watches) {
+		strcpy(run_socket, path);
+		run_leave_start(path);
+	}
 	s = fds_state(sizeof(*s));
 	if (!s)
 		return;

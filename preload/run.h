@@ -10,6 +10,7 @@
  *   run_map.c      mmap(), if the user wants that
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
+ *   run_leave.c    how the program gives up rights, and how a service is started
  *   run_report.c   what was served, and what not
  *   go.c           is there code in Go?
  *   loader.c       can a program that is run load the shim?
@@ -27,8 +28,8 @@
  * U13 The process that shares its memory with another table of descriptors, or its table with
  *    another process, gets nothing served: run_stop().
  * U14 The shim waits for nobody: not for the service, and in a read not for another thread. Only
- *    mmap() waits for the service, for a time that is bounded (run_map.c). No mutant breaks
- *    this: a short wait changes no answer.
+ *    mmap() waits for the service, for a time that is bounded (run_map.c), and a change of user
+ *    for the start of one (U27). No mutant breaks this: a short wait changes no answer.
  * U15 The shim closes no descriptor of the program's files, its own duplicates neither. A close
  *    would drop the program's fcntl() locks.
  * U16 The shim serves no read that a signal handler does while it has interrupted one. A handler
@@ -40,6 +41,21 @@
  *    before, and the lock refuses the child. What the child closes empties no slot.
  * U19 A thread that confines the process waits until no other thread is in a part of the shim that
  *    makes system calls. A thread that enters one says so first, and then looks whether it may.
+ * U23 Before the program changes its rights, the shim leaves the service (hooks_rights.c). Nothing
+ *    of the arena is mapped and no descriptor of the service's is open when the call begins, and
+ *    until it is over no thread of the shim connects. A read that is in the middle of a copy
+ *    finds zeros, and its last look fails (LV1 in lib/client/segment.h).
+ * U24 After a change of user or groups the shim looks for a service of the user that the program
+ *    has become: at that user's own socket, or at the one that the user of `lodic run` has named,
+ *    if the kernel and the service let it in. It never goes to and fro faster than once in 2 s.
+ * U25 Where rights fall that a service cannot see, the shim stays away for good, and so do forked
+ *    children: a Landlock domain, another root folder, another name space of mounts or users, no
+ *    rights to pass by the modes of files, rights of one thread alone.
+ * U26 An open() starts a service if nobody listens, once in 2 s at first and once in a minute in
+ *    the end. It waits for no answer. It takes two clone()s and an execve(), about a millisecond,
+ *    and longer only where the disk does not give the program's first pages.
+ * U27 A privileged program that becomes a user for good starts a service for that user before,
+ *    which has CAP_LEASE and no other right. It waits for that one, 1 s at most.
  * U30 A ring of io_uring opens and closes past libc. So the shim steps aside before the process has
  *    one, and a child that inherits one does so, too: hooks_ring_comes().
  * U31 The shim does nothing in a process with code in Go, which calls the kernel by itself.
@@ -89,6 +105,20 @@ void run_changes_from(unsigned int first, unsigned int last);
 void run_stop(void);
 /* The same, and it writes its report now: a filter for system calls is about to come. */
 void run_confined(void);
+/* How rights change. */
+enum run_leave {
+	RUN_LEAVE_FAILED,   /* they have not: the call has failed */
+	RUN_LEAVE_USER,     /* the service judges by what the kernel says of the caller */
+	RUN_LEAVE_FOR_GOOD, /* U25 */
+	RUN_LEAVE_HIDDEN,   /* U25, and a program that this one becomes must not connect either */
+};
+/* Before and after the call. Each keeps errno. */
+void run_leaves(void);
+void run_left(enum run_leave how);
+/* A process with all rights is about to become this user for good: U27. Keeps errno. */
+void run_becomes(uid_t user);
+/* The program has opened a file: U26. Keeps errno. */
+void run_may_start(void);
 /* The program is about to lock the open file behind fd: U17. */
 void run_locks(int fd);
 /* A child is about to run on this thread's thread-local words: U18. */
@@ -132,6 +162,8 @@ struct run_noted {
 bool run_report_start(void);
 void run_report_note(struct run_noted *noted);
 void run_report_end(bool stderr_closing);
+/* The program may not be able to open the report's file later. */
+void run_report_keep(void);
 void run_report_forked(void);
 /* It says at once that the shim leaves this process alone. Only a constructor may call it. */
 void run_report_left_alone(const char *why);

@@ -5,6 +5,11 @@
 
 #define RUN_SOCKET \
 	"LODIC_RUN_SOCKET" /* the service's; without it, and RUN_DOCTOR, the shim does nothing */
+#define RUN_USER "LODIC_RUN_USER"       /* who has run `lodic run`: a number */
+#define RUN_DEFAULT "LODIC_RUN_DEFAULT" /* set: the socket is that user's own */
+/* To start a service: the path of `lodic`, and the cache's size; 0: what its settings say. */
+#define RUN_PROGRAM "LODIC_RUN_PROGRAM"
+#define RUN_MEMORY "LODIC_RUN_MEMORY"
 #define RUN_FIRST "LODIC_RUN_FIRST"     /* the process that connects before it reads */
 #define RUN_FILTERS "LODIC_RUN_FILTERS" /* seccomp filters of `lodic run` itself */
 #define RUN_REPORT "LODIC_RUN_REPORT"   /* a file's path, or RUN_REPORT_STDERR */

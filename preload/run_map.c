@@ -139,6 +139,7 @@ static void map_take(void *ctx, int fd)
 
 static enum run_why map_answered(struct run_state *s, struct run_map_try *t, int err)
 {
+	run_is_alone(s);
 	if (err != -EINPROGRESS)
 		host_store_relaxed(&s->unanswered, err == -ENOTCONN);
 	switch (err) {
@@ -234,7 +235,7 @@ enum run_why run_map(struct run_mapping *m, void **ret_at)
 
 	if (!s || (u32)m->fd >= FDS_NR || host_load_relaxed(&s->off) ||
 	    !host_load_relaxed(&s->fds.pid))
-		return RUN_STOPPED;
+		return host_load_relaxed(&run_gone) ? RUN_GONE : RUN_STOPPED;
 	if (!map_is_usual(m))
 		return RUN_OTHER_KIND;
 	do {

@@ -238,7 +238,7 @@ void run_record_end(bool stderr_closing)
 				? "the record is not complete: there is no room on its disk"
 				: "the record is not complete: it is full; --record-size "
 				  "makes it larger");
-		line_end("");
+		line_end("", -1);
 		says_end = false;
 	}
 	if (!stderr_closing && record_is_on(false))

@@ -40,6 +40,7 @@
 static struct seen_process *process;
 static struct seen *seen;           /* its files */
 static char report[RUN_TEXT_BYTES]; /* a path; "": stderr */
+static int report_fd = -1; /* the same, opened while the program might; -1: not yet */
 static char folder[RUN_TEXT_BYTES]; /* of `lodic doctor`; "": it does not watch */
 static bool json;
 static u64 reported_pid;
@@ -108,6 +109,16 @@ static struct seen_process *process_map(void *at)
 	p->pid = (u64)getpid();
 	strncpy(p->name, program_invocation_short_name, sizeof(p->name) - 1);
 	return p;
+}
+
+void run_report_keep(void)
+{
+	int fd;
+
+	if (!report[0] || own_is(report_fd))
+		return;
+	fd = (int)own_call(SYS_openat, AT_FDCWD, report, LINE_OPEN_FLAGS, 0666);
+	report_fd = fd < 0 ? -1 : own_keep(fd);
 }
 
 void run_report_forked(void)
@@ -429,7 +440,7 @@ static bool put(const struct seen_counts *c, u64 reason, const char *path,
 		line_put(*path ? ": " : "");
 		put_text(c, reason);
 	}
-	return line_end(report);
+	return line_end(report, report_fd);
 }
 
 void run_report_left_alone(const char *why)
@@ -452,7 +463,7 @@ static void put_lost(u64 nr)
 		line_put_number(nr);
 		line_put(" lines of the report are lost: nobody has read them");
 	}
-	line_end(report);
+	line_end(report, report_fd);
 }
 
 void run_report_end(bool stderr_closing)

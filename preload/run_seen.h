@@ -32,6 +32,7 @@ enum run_why {
 	RUN_TABLE_FULL,
 	RUN_BUSY,    /* in a signal handler, or at the end of a thread */
 	RUN_STOPPED, /* the shim has stepped aside in this process */
+	RUN_GONE,    /* it has given up rights, and the shim stays away (U25) */
 	RUN_COULD,   /* `lodic doctor` alone: `lodic run` would ask the cache */
 	RUN_NR_WHYS,
 	/* Of mappings alone. */
@@ -62,6 +63,7 @@ static inline const char *run_why_name(enum run_why why)
 		[RUN_TABLE_FULL] = "too_many_files",
 		[RUN_BUSY] = "busy",
 		[RUN_STOPPED] = "stepped_aside",
+		[RUN_GONE] = "rights_given_up",
 		[RUN_COULD] = "could_be_served",
 		[RUN_SHARED] = "shared_not_promised",
 		[RUN_OTHER_KIND] = "other_kind_of_mapping",

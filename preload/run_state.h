@@ -39,6 +39,8 @@ struct run_reader {
 struct run_state {
 	struct fds fds;
 	u64 off;
+	u64 alone;           /* nobody listens at the socket; atomic */
+	u64 leaving;         /* threads that are changing the program's rights: U23; atomic */
 	u64 inside;          /* threads that may make system calls: U19; atomic */
 	struct lodic *lodic; /* NULL: none yet */
 	struct run_reader *free_readers;
@@ -49,6 +51,10 @@ struct run_state {
 	u64 nr_idle;    /* not 0: a sweep may find something to give back; atomic */
 	u64 sweep_at_ns;
 	u32 sweep_from; /* the file where it goes on */
+	/* U24, U26 */
+	u32 left_attached; /* the shim was attached when it left */
+	u64 left_at_ns, left_step_ns;
+	u64 start_at_ns, start_step_ns;
 	struct run_file files[RUN_FILES] __attribute__((aligned(64)));
 };
 
@@ -57,6 +63,8 @@ extern char run_socket[];
 extern bool run_reports;
 /* Under a filter the shim makes no system call. A child inherits the filter, and this. */
 extern u64 run_filtered; /* atomic */
+/* The process has given up rights: U25. A child inherits that, and this. */
+extern u64 run_gone; /* atomic */
 
 /* Only a constructor may call it. */
 bool run_threads_start(void);
@@ -79,6 +87,15 @@ static inline struct run_file *run_file_of(u64 slot)
 }
 /* This process's attachment; NULL: there is no memory. The lock is held. */
 struct lodic *run_attach(struct run_state *s);
+
+/* run_leave.c. The first is for a constructor alone; socket is the variable's own text. */
+void run_leave_start(char *socket);
+/* Nothing of the service's stays in this process. The lock is held. */
+void run_let_go(struct run_state *s);
+/* A step has been made: is there a service? The lock is held. */
+void run_is_alone(struct run_state *s);
+/* run_may_start(), where it is likely. */
+void run_may_start_now(void);
 
 /* run_map.c: what the user wants. Only a constructor may call it. */
 void run_map_start(void);

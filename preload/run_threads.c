@@ -25,8 +25,7 @@ static __thread bool run_over;
 void run_step_aside(struct run_state *s)
 {
 	host_store_relaxed(&s->off, 1);
-	if (s->lodic)
-		lent_hang_up(s->lodic);
+	run_let_go(s);
 }
 
 void run_stop(void)
@@ -65,7 +64,7 @@ bool run_lock(struct run_state *s, struct fds_hold *hold, bool wait)
 	if (!calls_begin(s))
 		return false;
 	if (fds_lock(&s->fds, hold, wait)) {
-		if (!host_load_relaxed(&s->off))
+		if (!host_load_relaxed(&s->off) && !host_load_relaxed(&s->leaving))
 			return true;
 		fds_unlock(&s->fds, hold);
 	}
@@ -117,6 +116,8 @@ bool run_forked(void)
 	run_over = false;
 	run_report_forked();
 	run_record_forked();
+	if (host_load_relaxed(&run_gone))
+		host_store_relaxed(&run_state->off, 1);
 	return !host_load_relaxed(&run_filtered);
 }
 

@@ -219,6 +219,29 @@ static int attach_first(struct lodic *lodic)
 	}
 }
 
+void attach_leave(struct lodic *lodic)
+{
+	lodic->greeted = false;
+	channel_close(&lodic->channel, -ECONNRESET);
+	if (lodic->segment)
+		segment_leave(lodic->segment);
+	attach_set_segment(lodic, NULL);
+}
+
+int attach_move(struct lodic *lodic, const char *socket, u64 at_ns)
+{
+	char *path = strdup(socket);
+
+	if (!path)
+		return -ENOMEM;
+	free(lodic->start.socket_path);
+	lodic->start.socket_path = path;
+	retry_reset(&lodic->retry);
+	lodic->error = -EAGAIN; /* nobody has tried yet */
+	retry_put_off(&lodic->retry, at_ns);
+	return 0;
+}
+
 int attach_ask(struct lodic *lodic, const struct wire_request *request, int fd,
                void (*done)(void *owner, const struct channel_reply *reply),
                void *owner)

@@ -166,6 +166,15 @@ bool context_unseat(struct lodic_context *context)
 	return err != -EINPROGRESS;
 }
 
+void context_leave(struct lodic_context *context)
+{
+	seat_leave(context->seat);
+	if (context->offered)
+		seat_leave(context->offered);
+	for (struct seat *seat = context->retired; seat; seat = seat->older)
+		seat_leave(seat);
+}
+
 int context_make(struct lodic *lodic, struct lodic_context **ret_context)
 {
 	struct lodic_context *context = calloc(1, sizeof(*context));

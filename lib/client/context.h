@@ -48,6 +48,9 @@ int context_reseat_wait(struct lodic_context *context);
 /* Gives all seats back; the context pins nothing. lodic.lock is held. Never waits. false: not now,
  * or an answer is on its way. */
 bool context_unseat(struct lodic_context *context);
+/* Lets go of all seats' memory at once; they are dead then. Any thread may call it, while the owner
+ * reads. lodic.lock is held. */
+void context_leave(struct lodic_context *context);
 /* Frees those earlier seats that have no pins any more. Never waits: those that it cannot
  * free now stay for the next time. */
 void context_free_retired(struct lodic_context *context);

@@ -350,13 +350,45 @@ u64 lent_generation(const struct lodic *lodic)
 	return host_load_relaxed(&lodic->generation);
 }
 
-void lent_hang_up(struct lodic *lodic)
+void lent_leave(struct lodic *lodic)
 {
-	if (!attach_trylock(lodic))
-		return;
-	lodic->greeted = false;
-	channel_close(&lodic->channel, -ECONNRESET);
+	attach_lock(lodic);
+	attach_leave(lodic);
 	attach_unlock(lodic);
+}
+
+void lent_leave_context(struct lodic_context *context)
+{
+	attach_lock(context->lodic);
+	context_leave(context);
+	attach_unlock(context->lodic);
+	retry_reset(&context->retry);
+}
+
+void lent_leave_file(struct lent_file *file)
+{
+	if (!file->lodic)
+		return;
+	lent_write(file, file->name, &lent_none);
+	file->told = true;
+	host_store_relaxed(&file->reason, 0);
+	retry_reset(&file->retry);
+}
+
+bool lent_move(struct lodic *lodic, const char *socket, u64 at_ns)
+{
+	int err;
+
+	attach_lock(lodic);
+	err = attach_move(lodic, socket, at_ns);
+	attach_unlock(lodic);
+	return err == 0;
+}
+
+bool lent_is_alone(const struct lodic *lodic)
+{
+	return host_load_relaxed(&lodic->generation) == GENERATION_NONE &&
+	       (lodic->error == -ENOENT || lodic->error == -ECONNREFUSED);
 }
 
 int lent_reason(const struct lodic_context *context, const struct lent_file *file)

@@ -23,6 +23,9 @@
  * D14 a hold is taken only by the call that has asked for it, in one of its later steps. If
  *    another thread meets the answer, the memory goes, and the call asks once more. For a moment
  *    after the question other calls for holds leave the answer alone.
+ *
+ * A program that gives up rights leaves the service: lent_leave() for the attachment, for each
+ * context and for each place. Other threads may be in lent_read(): rules LV1 and LV2 of segment.h.
  */
 #ifndef LODIC_LIB_CLIENT_LENT_H
 #define LODIC_LIB_CLIENT_LENT_H
@@ -61,7 +64,7 @@ int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */
 void lent_connect(struct lodic *lodic);
 
-/* One thread at a time may call these nine, but for lent_map(); the caller has a lock for that. */
+/* One thread at a time may call these thirteen, but for lent_map(); the caller has a lock for that. */
 
 /* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);
@@ -100,9 +103,17 @@ bool lent_park(struct lodic_context *context);
 bool lent_is_dead(const struct lodic_context *context);
 /* The service's generation; another one: the service has changed. */
 u64 lent_generation(const struct lodic *lodic);
-/* Hangs up. The service takes back all that this process has there. lent_step() would connect
- * again. */
-void lent_hang_up(struct lodic *lodic);
+/* Hangs up, and lets go of the arena's memory at once. The service takes back all that this process
+ * has there. Each context and each place needs its own call before the next lent_step(), which
+ * would connect again. */
+void lent_leave(struct lodic *lodic);
+void lent_leave_context(struct lodic_context *context);
+void lent_leave_file(struct lent_file *file);
+/* After lent_leave(): the next service is the one at socket, from at_ns on. false: there is no
+ * memory. */
+bool lent_move(struct lodic *lodic, const char *socket, u64 at_ns);
+/* Does nobody listen at the socket, as far as the last try says? */
+bool lent_is_alone(const struct lodic *lodic);
 /* Why is the file not cached? An errno; 0: it is, or nobody knows yet. */
 int lent_reason(const struct lodic_context *context, const struct lent_file *file);
 

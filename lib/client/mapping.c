@@ -49,3 +49,17 @@ int mapping_share(int fd, u64 bytes, int protection, void **ret_at)
 		madvise(*ret_at, bytes, MADV_DONTFORK);
 	return err;
 }
+
+int mapping_zero(void *at, u64 bytes, int protection)
+{
+	/* Without a reserve, so that a strict kernel (vm.overcommit_memory) has no reason to refuse
+	 * pages that nobody writes. */
+	void *zeros = mmap(
+		at, bytes, protection,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+
+	if (zeros == MAP_FAILED)
+		return -errno;
+	madvise(zeros, bytes, MADV_DONTFORK);
+	return 0;
+}

@@ -15,4 +15,9 @@ void mapping_free_wiped(void *p, size_t bytes);
  * shorter. Otherwise the errors of mmap(2). */
 int mapping_share(int fd, u64 bytes, int protection, void **ret_at);
 
+/* Puts private pages of zeros in the place of a mapping. A thread that is in it meanwhile finds the
+ * old bytes or zeros, and no fault. When this returns, each thread finds zeros. A forked child
+ * does not get them. -ENOMEM: the mapping stays. */
+int mapping_zero(void *at, u64 bytes, int protection);
+
 #endif

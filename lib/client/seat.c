@@ -81,6 +81,15 @@ void seat_free(struct seat *seat)
 	seat_dealloc(seat);
 }
 
+void seat_leave(struct seat *seat)
+{
+	if (seat == &no_seat || !seat->segment || seat->left)
+		return;
+	segment_leave(seat->segment); /* first: LV1 */
+	mapping_zero(seat->memory, seat->memory_bytes, PROT_READ | PROT_WRITE);
+	seat->left = true;
+}
+
 bool seat_in_use(const struct seat *seat)
 {
 	return seat != &no_seat &&

@@ -19,6 +19,7 @@ struct seat {
 	u64 memory_bytes;
 	u64 place;
 	struct seat *older; /* the context's seat before, if it still has pins */
+	bool left;          /* seat_leave() */
 };
 
 /* The seat of a context without a service. Its generation matches no claim. */
@@ -33,6 +34,10 @@ int seat_make(struct lodic_context *context, struct segment *segment,
               const struct channel_reply *reply, struct seat **ret_seat);
 /* Frees the seat; no_seat and a seat that a fork has wiped are left alone. */
 void seat_free(struct seat *seat);
+
+/* Lets go of the service's memory, as segment_leave() does. The seat stays, and is a dead one.
+ * no_seat and a seat that a fork has wiped are left alone. lodic.lock is held. */
+void seat_leave(struct seat *seat);
 
 /* May a pin of this seat still be held? Under the rivals' schemes always: their shared
  * words do not tell, so such a seat must stay until its context is closed. */

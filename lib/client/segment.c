@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/mutant.h"
 #include "lib/client/mapping.h"
 #include "lib/client/segment.h"
 
@@ -87,4 +89,31 @@ void segment_put(struct segment *segment)
 {
 	if (--segment->users == 0)
 		segment_free(segment);
+}
+
+/* LV2 */
+static void segment_wake_nobody(struct segment *s)
+{
+	int nobody = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (nobody < 0)
+		return; /* what is left wakes the service, and does nothing else */
+	dup3(nobody, s->wake, O_CLOEXEC);
+	close(nobody);
+}
+
+void segment_leave(struct segment *s)
+{
+	if (s->left)
+		return;
+	s->left = true;
+	if (MUTANT(LEAVE_DATA_FIRST)) {
+		mapping_zero(s->data, s->data_bytes, PROT_READ);
+		MUTANT_WINDOW(LEAVE_DATA_FIRST);
+	}
+	mapping_zero(s->control, s->control_bytes, PROT_READ); /* LV1 */
+	if (!MUTANT(LEAVE_DATA_FIRST))
+		mapping_zero(s->data, s->data_bytes, PROT_READ);
+	mapping_zero(s->shared, s->shared_bytes, PROT_READ | PROT_WRITE);
+	segment_wake_nobody(s);
 }

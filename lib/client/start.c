@@ -26,7 +26,9 @@
 
 /* Of each of the two processes; each calls a handful of functions. */
 #define STACK_BYTES ((size_t)64 << 10)
-#define MAX_ARGUMENTS 16
+#define MAX_ARGUMENTS 20
+/* No valid size is as long. */
+#define VARIABLE_BYTES 128
 
 /* TSan takes clone() for a fork, and from then on misses what orders threads here. It does not
  * know this other name. */
@@ -165,13 +167,17 @@ static int start_hear(int fd, u64 deadline_ns)
 }
 
 /* The one variable that the program reads. It gets no other: they are the host's. */
-static int start_environment(char **ret_variable)
+static int start_environment(char variable[VARIABLE_BYTES], char **ret_variable)
 {
 	const char *memory = getenv("LODIC_MEMORY");
 
 	*ret_variable = NULL;
-	if (memory && asprintf(ret_variable, "LODIC_MEMORY=%s", memory) < 0)
-		return -ENOMEM;
+	if (!memory)
+		return 0;
+	if (snprintf(variable, VARIABLE_BYTES, "LODIC_MEMORY=%s", memory) >=
+	    VARIABLE_BYTES)
+		return -EINVAL;
+	*ret_variable = variable;
 	return 0;
 }
 
@@ -179,18 +185,18 @@ static int start_run(const struct start *start, char **arguments, int report,
                      int outcome)
 {
 	u64 deadline_ns = host_now_ns() + (u64)start->wait_ms * 1000000;
+	char variable[VARIABLE_BYTES];
 	char *environment[] = { NULL, NULL };
 	struct start_child child = { .program = start->program,
 		                     .arguments = arguments,
 		                     .environment = environment,
 		                     .report = report };
-	int err = start_environment(&environment[0]);
+	int err = start_environment(variable, &environment[0]);
 
 	if (!err)
 		err = start_spawn(&child);
-	free(environment[0]);
 	close(report);
-	if (!err)
+	if (!err && start->wait_ms)
 		err = start_hear(outcome, deadline_ns);
 	/* Another process's service was faster. */
 	return err == -EADDRINUSE ? 0 : err;
@@ -198,10 +204,9 @@ static int start_run(const struct start *start, char **arguments, int report,
 
 int start_service(const struct start *start)
 {
-	char memory[32], idle[32], report[16];
-	char *arguments[MAX_ARGUMENTS] = { "lodic", "serve",    "--report-fd",
-		                           report,  "--socket", start->socket_path };
-	int nr = 6, ends[2], err;
+	char memory[32], idle[32], report[16], user[16];
+	char *arguments[MAX_ARGUMENTS] = { "lodic", "serve", "--report-fd", report };
+	int nr = 4, ends[2], err;
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -errno;
@@ -210,6 +215,16 @@ int start_service(const struct start *start)
 	         (unsigned long long)start->cache_bytes);
 	snprintf(idle, sizeof(idle), "%u.%03u", start->idle_exit_ms / 1000,
 	         start->idle_exit_ms % 1000);
+	snprintf(user, sizeof(user), "%u", start->user);
+	if (start->socket_path) {
+		arguments[nr++] = "--socket";
+		arguments[nr++] = start->socket_path;
+	}
+	if (start->for_user) {
+		arguments[nr++] = "--user";
+		arguments[nr++] = user;
+		arguments[nr++] = "--keep-lease";
+	}
 	if (start->cache_bytes) {
 		arguments[nr++] = "--memory";
 		arguments[nr++] = memory;

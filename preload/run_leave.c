@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The program gives up rights, or takes others: the shim leaves the service, and attaches anew
+ * where the program itself might. It may also start a service. Rules: run.h.
+ *
+ *   run_leaves()   before the call: the arena's memory is zeros, the channel is closed
+ *   the call       meanwhile the shim connects to nobody
+ *   run_left()     what the program may do now decides where the shim looks for a service
+ *
+ * What mmap() has given the program (--mmap) stays. Such a mapping is the program's own, as one of
+ * the file is: it got it while it had the right.
+ */
+#define _GNU_SOURCE
+#include "preload/run_state.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/client/start.h"
+#include "lib/service/service.h"
+#include "lib/settings.h"
+#include "preload/own.h"
+#include "preload/run_environment.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+/* The wait from one leaving to the next try to attach: none if the last one was long ago. Otherwise
+ * each doubles the last. A program that changes its user to and fro all the time attaches once
+ * in so long, and reads from the kernel between. Our choice. */
+#define LEAVE_QUIET_NS (10 * NS_PER_S)
+#define LEAVE_FIRST_NS UINT64_C(20000000)
+#define LEAVE_LAST_NS (2 * NS_PER_S)
+/* The same for services that an open() starts. */
+#define START_FIRST_NS (2 * NS_PER_S)
+#define START_LAST_NS (60 * NS_PER_S)
+/* How long a change of user waits for the new user's service. Our choice: a start takes some 50 ms,
+ * and a program drops its rights once. */
+#define START_WAIT_MS 1000u
+#define IDLE_EXIT_MS 60000u /* as that of `lodic run` */
+
+u64 run_gone; /* atomic; a forked child inherits the process's rights, and this */
+
+static char *told_socket; /* in the environment, as long as it stays as it was */
+static char first_socket[SETTINGS_SOCKET_BYTES];
+static char program[RUN_TEXT_BYTES]; /* `lodic` itself; "": not known */
+static u64 memory_bytes;             /* of services that are started; 0: by their settings */
+static bool by_default;              /* the socket is that of whoever the program runs as */
+static u32 first_user;               /* who has run `lodic run` */
+
+static u64 number_of(const char *name, u64 otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* The socket of the user that the program runs as now. */
+static void socket_choose(void)
+{
+	char path[SETTINGS_SOCKET_BYTES];
+
+	if (geteuid() == first_user)
+		strcpy(run_socket, first_socket);
+	else if (by_default &&
+	         path_socket_of(geteuid(), path, sizeof(path)) != -ENAMETOOLONG)
+		strcpy(run_socket, path);
+}
+
+void run_leave_start(char *socket)
+{
+	const char *found = getenv(RUN_PROGRAM);
+
+	told_socket = socket;
+	if (strlen(socket) < sizeof(first_socket))
+		strcpy(first_socket, socket);
+	if (found && strlen(found) < sizeof(program))
+		strcpy(program, found);
+	memory_bytes = number_of(RUN_MEMORY, 0);
+	first_user = (u32)number_of(RUN_USER, geteuid());
+	by_default = getenv(RUN_DEFAULT) != NULL;
+	if (*first_socket)
+		socket_choose();
+}
+
+/* ---- leaving ---- */
+
+void run_let_go(struct run_state *s)
+{
+	if (!s->lodic)
+		return;
+	lent_leave(s->lodic);
+	for (struct run_reader *r = s->readers; r; r = r->made_before)
+		lent_leave_context(r->context);
+	for (u32 i = 0; i < RUN_FILES; i++)
+		lent_leave_file(&s->files[i].lent);
+}
+
+/* How long the shim stays away. The lock is held. */
+static u64 leave_pause(struct run_state *s, u64 now)
+{
+	u64 step = s->left_step_ns ? s->left_step_ns * 2 : LEAVE_FIRST_NS;
+
+	if (!s->left_at_ns || now - s->left_at_ns > LEAVE_QUIET_NS)
+		step = 0;
+	else if (step > LEAVE_LAST_NS)
+		step = LEAVE_LAST_NS;
+	s->left_step_ns = step;
+	s->left_at_ns = now;
+	return step;
+}
+
+/* The lock, whatever the shim does just now. false: this process has no state of its own. */
+static bool leave_lock(struct run_state *s, struct fds_hold *hold)
+{
+	if (!calls_begin(s))
+		return false;
+	if (fds_lock(&s->fds, hold, true))
+		return true;
+	calls_end(s);
+	return false;
+}
+
+void run_leaves(void)
+{
+	struct run_state *s = run_state;
+	struct fds_hold hold;
+	int error = errno;
+
+	if (!s || host_load_relaxed(&run_filtered) || MUTANT(RUN_LEAVE_NOTHING))
+		return;
+	if (!host_load_relaxed(&s->fds.pid))
+		own_forked(); /* a child that libc does not know of: its copies go */
+	if (!fds_is_ours()) /* a vfork() child: the memory is its parent's */
+		return;
+	run_report_keep();
+	if (!MUTANT(RUN_LEAVE_EARLY))
+		host_fetch_add(&s->leaving, 1); /* U23 */
+	own_hang_up();
+	if (leave_lock(s, &hold)) {
+		if (s->lodic && lent_generation(s->lodic) != GENERATION_NONE)
+			s->left_attached = 1;
+		run_let_go(s);
+		run_unlock(s, &hold);
+	}
+	MUTANT_WINDOW(RUN_LEAVE_EARLY);
+	errno = error;
+}
+
+void run_left(enum run_leave how)
+{
+	struct run_state *s = run_state;
+	struct fds_hold hold;
+	int error = errno;
+	u64 now;
+
+	if (!s || host_load_relaxed(&run_filtered) || !fds_is_ours() ||
+	    MUTANT(RUN_LEAVE_NOTHING))
+		return;
+	if (leave_lock(s, &hold)) {
+		now = host_now_ns();
+		if (how >= RUN_LEAVE_FOR_GOOD && !MUTANT(RUN_LEAVE_COMES_BACK)) { /* U25 */
+			host_store_relaxed(&run_gone, 1);
+			host_store_relaxed(&s->off, 1);
+		}
+		if (how == RUN_LEAVE_HIDDEN && told_socket)
+			*told_socket = '\0';
+		socket_choose();
+		if (s->left_attached) {
+			s->left_attached = 0;
+			now += leave_pause(s, now); /* U24 */
+		}
+		if (s->lodic && !lent_move(s->lodic, run_socket, now))
+			host_store_relaxed(&s->off, 1);
+		if (!MUTANT(RUN_LEAVE_EARLY))
+			host_fetch_add(&s->leaving, -(u64)1);
+		run_unlock(s, &hold);
+	}
+	errno = error;
+}
+
+/* ---- starting ---- */
+
+/* Does somebody listen there? */
+static bool start_answers(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = (int)own_call(SYS_socket, AF_UNIX,
+	                       SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool answers;
+
+	if (fd < 0)
+		return true;
+	strcpy(address.sun_path, path);
+	answers = own_call(SYS_connect, fd, &address, sizeof(address)) == 0 ||
+	          (errno != ENOENT && errno != ECONNREFUSED);
+	own_call(SYS_close, fd);
+	return answers;
+}
+
+/* One try. */
+static void start(struct start *wanted, const char *socket)
+{
+	int cancel;
+
+	if (!*program || start_answers(socket))
+		return;
+	wanted->program = program;
+	wanted->cache_bytes = memory_bytes;
+	wanted->idle_exit_ms = IDLE_EXIT_MS;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	start_service(wanted);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+void run_becomes(uid_t user)
+{
+	struct run_state *s = run_state;
+	struct start wanted = { .wait_ms = START_WAIT_MS,
+		                .for_user = true,
+		                .user = user };
+	char path[SETTINGS_SOCKET_BYTES];
+	int error = errno;
+
+	if (!s || !by_default || geteuid() != 0 || user == 0 || user == (uid_t)-1 ||
+	    host_load_relaxed(&s->off) || !fds_is_ours() || !calls_begin(s))
+		return;
+	if (path_socket_of(user, path, sizeof(path)) == 0)
+		start(&wanted, path);
+	calls_end(s);
+	errno = error;
+}
+
+void run_may_start_now(void)
+{
+	struct run_state *s = run_state;
+	struct start wanted = { .socket_path = by_default ? NULL : run_socket };
+	struct fds_hold hold;
+	u64 now;
+
+	if (MUTANT(RUN_STARTS_NOBODY) || (!by_default && geteuid() != first_user) ||
+	    !run_lock(s, &hold, false))
+		return;
+	now = host_now_ns();
+	if (host_load_relaxed(&s->alone) && now >= s->start_at_ns) { /* U26 */
+		s->start_step_ns = s->start_step_ns ? s->start_step_ns * 2
+		                                    : START_FIRST_NS;
+		if (s->start_step_ns > START_LAST_NS)
+			s->start_step_ns = START_LAST_NS;
+		s->start_at_ns = now + s->start_step_ns;
+		start(&wanted, run_socket);
+	}
+	run_unlock(s, &hold);
+}
+
+void run_is_alone(struct run_state *s)
+{
+	bool alone = lent_is_alone(s->lodic);
+
+	if (alone != (bool)host_load_relaxed(&s->alone))
+		host_store_relaxed(&s->alone, alone);
+	if (lent_generation(s->lodic) != GENERATION_NONE)
+		s->start_step_ns = 0;
+}
