@@ -21,12 +21,12 @@ http {{
 KEEPS = "open_file_cache max=2000 inactive=600s; open_file_cache_valid {valid};"
 
 
-def command(folder, listen, root, workers=1, valid="60s", keeps=True):
+def command(folder, listen, root, workers=1, valid="60s", keeps=True, user="root"):
     """The words that start it. It keeps what it needs in folder, and answers at listen. It looks
     for a new version of a file after valid; if it keeps none open, for each request. Its workers
-    run as the user who starts it."""
+    run as the user who starts it; if that is root, as user."""
     (folder / "conf").write_text(CONFIGURATION.format(
         folder=folder, listen=listen, root=root, workers=workers,
         keeps=KEEPS.format(valid=valid) if keeps else "",
-        user="user root;" if os.getuid() == 0 else ""))
+        user=f"user {user};" if os.getuid() == 0 else ""))
     return [NGINX, "-c", str(folder / "conf")]

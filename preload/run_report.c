@@ -355,6 +355,14 @@ static void put_name(const char *name)
 		line_put((char[2]){ *name == '_' ? ' ' : *name, '\0' });
 }
 
+/* Why the service does not cache a file. */
+static const char *refusal(u64 reason)
+{
+	if (reason == EACCES) /* in a folder's case nothing would have been asked */
+		return "its owner is another user, and the service lacks CAP_LEASE";
+	return lodic_strerror((int)reason);
+}
+
 /* What the kernel has done itself, and why. */
 static void put_whys(const char *did, const u64 *numbers, u32 nr, u64 reason)
 {
@@ -369,7 +377,7 @@ static void put_whys(const char *did, const u64 *numbers, u32 nr, u64 reason)
 		put_name(run_why_name(i));
 		if (i == RUN_REFUSED && reason) {
 			line_put(": ");
-			line_put(lodic_strerror((int)reason));
+			line_put(refusal(reason));
 		}
 		line_put(")");
 		between = ", ";
@@ -405,6 +413,11 @@ static void put_json(const struct seen_counts *c, u64 reason)
 	for (u32 i = 0; i < RUN_COULD; i++)
 		line_put_member(run_why_name(i), c->reads[i]);
 	line_put_member("refused_errno", reason);
+	if (reason) {
+		line_put(",\"refused_why\":\"");
+		line_put_escaped(refusal(reason));
+		line_put("\"");
+	}
 	if (run_maps()) {
 		line_put(",\"mappings\":{\"all\":");
 		line_put_number(sum_maps(c));

@@ -158,8 +158,9 @@ void wait_for(pid_t child)
 int main(int argc, char **argv)
 {
 	const struct way *lists[] = { descriptor_ways, process_ways, confined_ways,
-		                      random_ways,     thread_ways,  map_ways,     mapped_ways,
-		                      past_ways,       exec_ways };
+		                      random_ways,     rights_ways,  thread_ways,
+		                      map_ways,        mapped_ways,  past_ways,
+		                      exec_ways };
 
 	if (argc < 4) {
 		fprintf(stderr, "usage: %s WAY FOLDER plain|cached\n", argv[0]);

@@ -63,7 +63,7 @@ struct way {
 	void (*run)(void);
 };
 extern const struct way descriptor_ways[], process_ways[], confined_ways[],
-	random_ways[], thread_ways[], map_ways[], mapped_ways[], past_ways[],
-	exec_ways[];
+	random_ways[], rights_ways[], thread_ways[], map_ways[], mapped_ways[],
+	past_ways[], exec_ways[];
 
 #endif

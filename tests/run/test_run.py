@@ -148,6 +148,32 @@ class Ways(Case):
     def test_mlockall_not_served(self):
         self.way("mlockall")
 
+    def test_rights_landlock(self):
+        self.way("rights_landlock")
+
+    def test_rights_for_good(self):
+        self.way("rights_for_good")
+
+    def test_rights_failed(self):
+        self.way("rights_failed")
+
+    def test_rights_storm(self):
+        self.way("rights_storm")
+
+    def test_open_starts_successor(self):
+        reader = subprocess.Popen(
+            self.under([self.reader, "opens_until_told", self.folder, "cached"]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(reader.kill)
+        self.assertEqual(reader.stdout.readline(), b"ready\n")
+        for _ in range(2):
+            os.kill(self.service_pid(), signal.SIGKILL)
+            until(lambda: run([self.lodic, "stat", "--socket", self.socket]).returncode == 0,
+                  "a service again", 60)
+            until(lambda: self.hits("run_reader") > 0, "hits", 60)
+        self.assertEqual(reader.communicate(b"x", timeout=SECONDS)[1], b"")
+        self.assertEqual(reader.returncode, 0)
+
 
 class Left(Case):
     """What is at the service for threads and files that come and go."""

@@ -25,6 +25,7 @@
 #define NR_BLOCKS 8u
 #define BYTES 256u
 #define TURNS 300u
+#define LEAVES 200u
 #define TEST_SECONDS 120
 
 /* Two files, and a place. A name n stands for file n % 2. */
@@ -33,7 +34,7 @@ struct lent_bed {
 	int fds[2];
 	struct stat st[2];
 	struct lodic *lodic;
-	struct lodic_context *context;
+	struct lodic_context *context, *reader;
 	struct lent_file place;
 	pthread_mutex_t lock; /* of the calls that one thread at a time may make */
 	u64 name;             /* now; atomic */
@@ -195,12 +196,65 @@ static void place_changes_under_a_read_no_mixture(void **state)
 	lent_bed_free(&b);
 }
 
+/* Reads, and makes steps when nothing is served. */
+static void *read_and_step(void *arg)
+{
+	struct lent_bed *b = arg;
+	ssize_t got;
+
+	while (!host_load_acquire(&b->stop)) {
+		got = read_as(b->reader, &b->place, 2, 0);
+		if (got >= 0 && got != BYTES)
+			host_store_release(&b->wrong, 1);
+		if (got == BYTES) {
+			host_store_release(&b->right, b->right + 1);
+			continue;
+		}
+		pthread_mutex_lock(&b->lock);
+		lent_step(b->reader, &b->place, b->fds[0]);
+		pthread_mutex_unlock(&b->lock);
+	}
+	return NULL;
+}
+
+/* LV1: who is in the middle of a copy when the process leaves gets the file's bytes or none. Then it
+ * comes back to the same service. */
+static void leaving_under_reads_no_zeros(void **state)
+{
+	pthread_t reader;
+	struct lent_bed b;
+	u64 right;
+
+	(void)state;
+	lent_bed_make(&b);
+	assert_int_equal(lent_context(b.lodic, &b.reader), 0);
+	lent_begin(&b.place, 2, b.st[0].st_dev, b.st[0].st_ino);
+	assert_int_equal(pthread_create(&reader, NULL, read_and_step, &b), 0);
+	for (u32 i = 0; i < LEAVES && !host_load_acquire(&b.wrong); i++) {
+		right = host_load_acquire(&b.right);
+		assert_true(WAIT_UNTIL(host_load_acquire(&b.right) > right + 20 ||
+		                       host_load_acquire(&b.wrong)));
+		pthread_mutex_lock(&b.lock);
+		lent_leave(b.lodic);
+		lent_leave_context(b.reader);
+		lent_leave_file(&b.place);
+		assert_true(lent_move(b.lodic, b.bed.service.socket, 0));
+		pthread_mutex_unlock(&b.lock);
+	}
+	host_store_release(&b.stop, 1);
+	assert_int_equal(pthread_join(reader, NULL), 0);
+	assert_int_equal(b.wrong, 0);
+	lodic_context_close(b.reader);
+	lent_bed_free(&b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_by_an_earlier_name_estale),
 		cmocka_unit_test(answer_for_another_file_does_not_count),
 		cmocka_unit_test(place_changes_under_a_read_no_mixture),
+		cmocka_unit_test(leaving_under_reads_no_zeros),
 	};
 
 	fixture_begin(argc, argv, NULL);
