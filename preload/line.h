@@ -30,9 +30,9 @@ void line_put_member(const char *name, u64 n); /* ,"name":n */
 /* How the file of a report is opened. */
 #define LINE_OPEN_FLAGS \
 	(O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-/* Ends the line and writes it: to the file at path, which kept leads to if it is the shim's, else ("") to stderr, if that is ours. false:
- * nobody reads there (a pipe that is full). A program must not hang at its end for that, so the
- * line is lost. */
+/* Ends the line and writes it: to the file at path, else ("") to stderr, if that is ours. If kept
+ * is one of the shim's descriptors, it leads to that file. false: nobody reads there (a pipe that
+ * is full). A program must not hang at its end for that, so the line is lost. */
 bool line_end(const char *path, int kept);
 
 /* A number of /proc/self/status; name is as "\nVmPTE:". LINE_UNKNOWN: it is not there. */

@@ -41,16 +41,17 @@
  *    before, and the lock refuses the child. What the child closes empties no slot.
  * U19 A thread that confines the process waits until no other thread is in a part of the shim that
  *    makes system calls. A thread that enters one says so first, and then looks whether it may.
- * U23 Before the program changes its rights, the shim leaves the service (hooks_rights.c). Nothing
- *    of the arena is mapped and no descriptor of the service's is open when the call begins, and
- *    until it is over no thread of the shim connects. A read that is in the middle of a copy
- *    finds zeros, and its last look fails (LV1 in lib/client/segment.h).
- * U24 After a change of user or groups the shim looks for a service of the user that the program
- *    has become: at that user's own socket, or at the one that the user of `lodic run` has named,
- *    if the kernel and the service let it in. It never goes to and fro faster than once in 2 s.
- * U25 Where rights fall that a service cannot see, the shim stays away for good, and so do forked
- *    children: a Landlock domain, another root folder, another name space of mounts or users, no
- *    rights to pass by the modes of files, rights of one thread alone.
+ * U23 Before the program changes its rights, the shim leaves the service (hooks_rights.c). When
+ *    the call begins, nothing of the arena is mapped, and no descriptor of the service's is open.
+ *    Until the call is over, no thread connects for the shim. A read that is in the middle of a
+ *    copy finds zeros, and its last look fails (LV1 in lib/client/segment.h).
+ * U24 After a change of user or groups the shim looks for a service of the new user, at that user's
+ *    own socket. If the user of `lodic run` has named a socket, it stays with that one, if the
+ *    kernel and the service let it in. A program that goes to and fro attaches once in 2 s.
+ * U25 Some rights are lost where no service can see it, and then the shim stays away for good. So
+ *    it is for a Landlock domain, another root folder, and another name space of mounts or users.
+ *    So it is, too, for the right to pass by the modes of files, and for one thread's own ids.
+ *    Forked children stay away as well.
  * U26 An open() starts a service if nobody listens, once in 2 s at first and once in a minute in
  *    the end. It waits for no answer. It takes two clone()s and an execve(), about a millisecond,
  *    and longer only where the disk does not give the program's first pages.

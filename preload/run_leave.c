@@ -23,8 +23,6 @@
 #include <unistd.h>
 
 #include "lib/client/start.h"
-#include "lib/service/service.h"
-#include "lib/settings.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
 
@@ -46,11 +44,11 @@
 u64 run_gone; /* atomic; a forked child inherits the process's rights, and this */
 
 static char *told_socket; /* in the environment, as long as it stays as it was */
-static char first_socket[SETTINGS_SOCKET_BYTES];
+static char first_socket[LENT_SOCKET_BYTES];
 static char program[RUN_TEXT_BYTES]; /* `lodic` itself; "": not known */
 static u64 memory_bytes;             /* of services that are started; 0: by their settings */
-static bool by_default;              /* the socket is that of whoever the program runs as */
-static u32 first_user;               /* who has run `lodic run` */
+static bool by_default;              /* the socket is that of the user that the program runs as */
+static u32 first_user;               /* the user of `lodic run` */
 
 static u64 number_of(const char *name, u64 otherwise)
 {
@@ -62,12 +60,11 @@ static u64 number_of(const char *name, u64 otherwise)
 /* The socket of the user that the program runs as now. */
 static void socket_choose(void)
 {
-	char path[SETTINGS_SOCKET_BYTES];
+	char path[LENT_SOCKET_BYTES];
 
 	if (geteuid() == first_user)
 		strcpy(run_socket, first_socket);
-	else if (by_default &&
-	         path_socket_of(geteuid(), path, sizeof(path)) != -ENAMETOOLONG)
+	else if (by_default && lent_socket_of(geteuid(), path))
 		strcpy(run_socket, path);
 }
 
@@ -223,13 +220,13 @@ void run_becomes(uid_t user)
 	struct start wanted = { .wait_ms = START_WAIT_MS,
 		                .for_user = true,
 		                .user = user };
-	char path[SETTINGS_SOCKET_BYTES];
+	char path[LENT_SOCKET_BYTES];
 	int error = errno;
 
 	if (!s || !by_default || geteuid() != 0 || user == 0 || user == (uid_t)-1 ||
 	    host_load_relaxed(&s->off) || !fds_is_ours() || !calls_begin(s))
 		return;
-	if (path_socket_of(user, path, sizeof(path)) == 0)
+	if (lent_socket_of(user, path))
 		start(&wanted, path);
 	calls_end(s);
 	errno = error;

@@ -7,6 +7,7 @@
 #include "lib/client/hold.h"
 #include "lib/client/lent.h"
 #include "lib/huge.h"
+#include "lib/service/service.h"
 #include "lib/settings.h"
 
 /* So long an answer waits for the call that has asked for it (D14). Our choice: a call looks at
@@ -19,6 +20,11 @@ struct lent_claim {
 	u64 size;
 	struct cache_file core;
 };
+
+bool lent_socket_of(u32 user, char path[LENT_SOCKET_BYTES])
+{
+	return path_socket_of(user, path, LENT_SOCKET_BYTES) == 0;
+}
 
 int lent_attach(const char *socket, struct lodic **ret_lodic)
 {

@@ -56,6 +56,10 @@ struct lent_file {
 	struct retry retry;
 };
 
+#define LENT_SOCKET_BYTES 108 /* a socket's path, with its end: an address holds no more */
+
+/* Where that user's service listens, or would. false: no folder there is that user's alone. */
+bool lent_socket_of(u32 user, char path[LENT_SOCKET_BYTES]);
 /* An attachment that is not connected yet: lent_step() does that. -ENOMEM, -EPERM: as
  * lodic_attach(). */
 int lent_attach(const char *socket, struct lodic **ret_lodic);
@@ -64,7 +68,7 @@ int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */
 void lent_connect(struct lodic *lodic);
 
-/* One thread at a time may call these thirteen, but for lent_map(); the caller has a lock for that. */
+/* One thread at a time may call these thirteen, but for lent_map(). The caller has a lock for it. */
 
 /* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);

@@ -26,7 +26,8 @@ char *start_find_program(void);
 
 /* Starts the service; returns when it listens (0) or has failed (-errno). Without wait_ms it
  * returns when the program has been executed. 0 also means that another process's service was
- * faster. The service is no child of this process, unless this process collects orphans (PR_SET_CHILD_SUBREAPER, or process 1).
+ * faster. The service is no child of this process, unless this process collects orphans
+ * (PR_SET_CHILD_SUBREAPER, or process 1).
  * -ETIMEDOUT: it has not said within wait_ms how it fares; it may still come up.
  * -ECONNRESET: the program has ended without a word. */
 int start_service(const struct start *start);

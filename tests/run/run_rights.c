@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* A process gives up rights, or takes others, while its threads read: the ways of run_reader.c for
- * U23 to U27 of preload/run.h. */
+/* A process gives up rights, or takes others, while its threads read: more ways of run_reader.c.
+ * The rules are those of preload/run.h, from U23 to U27. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -27,7 +28,7 @@
 #define READS_BEFORE 60
 #define READS_AFTER 40
 #define SWITCHES 20
-#define SECONDS 20
+#define SECONDS 60
 
 static u64 nr_reads; /* atomic; of all threads */
 static u8 over;      /* atomic */
@@ -93,26 +94,36 @@ static void wait_for_cache(void)
 	} while (cached && count_reads() - before > READS_BEFORE / 4);
 }
 
-/* Which events are open here? Their numbers are the kernel's, and are never used again. */
-static unsigned int events(long ids[MOST_EVENTS])
+/* Which events are open here? Their numbers are the kernel's, and are never used again.
+ * no_socket: it demands that no socket is open, too. */
+static unsigned int events(long ids[MOST_EVENTS], bool no_socket)
 {
 	unsigned int nr = 0;
-	char path[64], text[512];
+	char path[300], text[512];
+	struct dirent *e;
 	const char *id;
+	DIR *fds = opendir("/proc/self/fd");
 	ssize_t n;
+	int fd;
 
-	for (int i = 0; i < 1100 && nr < MOST_EVENTS; i++) {
-		snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", i);
-		int fd = open(path, O_RDONLY | O_CLOEXEC);
-
+	NEED(fds, "/proc/self/fd: %s", strerror(errno));
+	while ((e = readdir(fds)) && nr < MOST_EVENTS) {
+		n = readlinkat(dirfd(fds), e->d_name, text, sizeof(text) - 1);
+		text[n > 0 ? n : 0] = '\0';
+		NEED(!no_socket || strncmp(text, "socket:", 7) != 0,
+		     "descriptor %s is a socket", e->d_name);
+		if (!strstr(text, "eventfd"))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", e->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
 		n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-		if (fd >= 0)
-			close(fd);
+		close(fd);
 		text[n > 0 ? n : 0] = '\0';
 		id = strstr(text, "eventfd-id: ");
 		if (id)
 			ids[nr++] = atol(id + strlen("eventfd-id: "));
 	}
+	closedir(fds);
 	return nr;
 }
 
@@ -133,21 +144,12 @@ static unsigned int arenas(void)
 /* Nothing of the service's is left here, if its events were these. */
 static void need_left(const long *ids, unsigned int nr)
 {
-	char path[64], to[64];
 	long now[MOST_EVENTS];
-	unsigned int nr_now = events(now);
+	unsigned int nr_now = events(now, true);
 
 	NEED(arenas() == 0, "%u mappings of a service", arenas());
 	for (unsigned int i = 0; i < nr * nr_now; i++)
 		NEED(ids[i % nr] != now[i / nr], "the service's event is open");
-	for (int i = 0; i < 1100; i++) {
-		ssize_t n;
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
-		n = readlink(path, to, sizeof(to) - 1);
-		to[n > 0 ? n : 0] = '\0';
-		NEED(strncmp(to, "socket:", 7) != 0, "descriptor %d is a socket", i);
-	}
 }
 
 static void drop_capabilities(void)
@@ -223,7 +225,7 @@ static void storm_child(int fd, unsigned int way, unsigned int pause_us, bool le
 		NEED(pthread_create(&readers[i], NULL, rights_body, &fd) == 0,
 		     "thread %d", i);
 	wait_for_cache();
-	nr = events(ids);
+	nr = events(ids, false);
 	NEED(!cached || nr > 0, "no event of a service");
 	usleep(pause_us);
 	NEED(lose_rights(way), "way %u: %s", way, strerror(errno));
@@ -390,12 +392,12 @@ static void way_rights_new_user(void)
 		unsigned int nr;
 
 		warm(fd, 1);
-		nr = events(ids);
+		nr = events(ids, false);
 		change_user();
 		count_on();
 		warm(fd, 1);
 		for (unsigned int i = 0; cached && i < nr; i++)
-			for (unsigned int k = events(now); k > 0; k--)
+			for (unsigned int k = events(now, false); k > 0; k--)
 				NEED(ids[i] != now[k - 1], "root's service is open");
 		_exit(0);
 	}

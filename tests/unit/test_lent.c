@@ -217,8 +217,8 @@ static void *read_and_step(void *arg)
 	return NULL;
 }
 
-/* LV1: who is in the middle of a copy when the process leaves gets the file's bytes or none. Then it
- * comes back to the same service. */
+/* LV1: a reader in the middle of a copy, when the process leaves, gets the file's bytes or none.
+ * Then the process comes back to the same service. */
 static void leaving_under_reads_no_zeros(void **state)
 {
 	pthread_t reader;
