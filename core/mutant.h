@@ -331,12 +331,15 @@ enum mutant {
 #define MUTANT_WINDOW_SPINS 2000u
 #endif
 
-/* An unref and a freeze must fit into the window of CLEAR_LAST_LATE, and an answer of the service
- * into that of LENT_ANY_TIME. */
+/* An unref and a freeze must fit into the window of CLEAR_LAST_LATE, an answer of the service into
+ * those of LENT_ANY_TIME and RUN_LEAVE_EARLY, and a reader's turn into that of LEAVE_DATA_FIRST. */
 #define MUTANT_WINDOW_TIMES(name) \
 	(MUTANT_##name == MUTANT_CLEAR_LAST_LATE ? 5u \
-	 : MUTANT_##name == MUTANT_LENT_ANY_TIME ? 100u \
-	                                         : 1u)
+	 : MUTANT_##name == MUTANT_LENT_ANY_TIME || \
+	                   MUTANT_##name == MUTANT_RUN_LEAVE_EARLY || \
+	                   MUTANT_##name == MUTANT_LEAVE_DATA_FIRST \
+	         ? 100u \
+	         : 1u)
 
 #define MUTANT_WINDOW(name) \
 	do { \
