@@ -13,7 +13,7 @@
  *                 under another id: old blocks are still there, and nobody's (S2)
  *   admit         the file comes back under another id, with another size (S3, O4)
  *   service-dies  the service is killed at any step. The kernel marks its futex and only
- *                 then drops the leases (L4 in lib/service/lease.c).
+ *                 then drops the leases (L4 in lib/service/mark.h).
  *   service-ends  the service ends in order: it says so, and only then its proofs end (O21)
  *   ends-fill     the same while a fill is under way. The file's own proof is not revoked,
  *                 and the file changes. So the fill publishes bytes that no reader may

@@ -50,7 +50,7 @@ static const char doc[] =
 	"  lodic serve --immutable '/srv/models/*' --immutable '/srv/index/*.sst'\n"
 	"\n"
 	"A file is cached while the service holds a read lease on it (ext4, xfs, btrfs, "
-	"f2fs, tmpfs), if it has fs-verity, or if its file system's format cannot be "
+	"f2fs), if it has fs-verity, or if its file system's format cannot be "
 	"written (squashfs, erofs, iso9660, cramfs). It is also cached if its path "
 	"matches a glob given with --immutable: you then promise that nobody writes to "
 	"it. The service ends on Ctrl-C or SIGTERM.\n"
@@ -112,6 +112,10 @@ static const struct argp_option option_list[] = {
 	{ "keep", SETTING(KEEP), "SECONDS", 0,
 	  "How long a file stays cached that no program has open (default: 600; 10 on other "
 	  "mounts than / and that of this program)",
+	  0 },
+	{ "lease-pause", SETTING(LEASE_PAUSE), "SECONDS", 0,
+	  "How long a file that a program has opened for writing is let alone; up to 30 times "
+	  "as long if that goes on; 0: cache it again at once (default: 10)",
 	  0 },
 	{ "huge-pages", SETTING(HUGE_PAGES), "auto|off", 0,
 	  "Keep blocks in huge pages, as far as the kernel gives them (auto), or in "
@@ -212,6 +216,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(FILES):
 	case SETTING(ENTRIES):
 	case SETTING(KEEP):
+	case SETTING(LEASE_PAUSE):
 	case SETTING(HUGE_PAGES):
 	case SETTING(HOLDS):
 	case SETTING(FAST_MEMORY):
@@ -294,6 +299,8 @@ static void complete_limits(struct serve *s)
 	/* 0 stands for the service's default there. */
 	if (settings->from[SETTING_KEEP] && settings->keep_ms == 0)
 		s->options.keep_ms = 1;
+	if (!settings->from[SETTING_LEASE_PAUSE])
+		s->options.lease_pause_ms = SERVICE_DEFAULT_LEASE_PAUSE_MS;
 	if (s->started && !settings->from[SETTING_IDLE_EXIT])
 		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
 }
@@ -373,6 +380,7 @@ static int complete(struct serve *s)
 		.quota = settings->quota,
 		.idle_exit_ms = settings->idle_exit_ms,
 		.keep_ms = settings->keep_ms,
+		.lease_pause_ms = settings->lease_pause_ms,
 		.immutable = (const char *const *)settings->globs[GLOBS_IMMUTABLE],
 		.fast = (const char *const *)settings->globs[GLOBS_FAST],
 		.slow = (const char *const *)settings->globs[GLOBS_SLOW],

@@ -316,6 +316,9 @@ enum mutant {
 	MUTANT_RUN_LEAVE_EARLY,    /* it connects again before the call is made */
 	MUTANT_RUN_LEAVE_COMES_BACK, /* it connects again whatever was given up */
 	MUTANT_RUN_STARTS_NOBODY,  /* an open() starts no service */
+	/* The second ear: lib/service/lease.c. */
+	MUTANT_WATCH_AFTER_SIZE,   /* a file's size asked for before it is watched */
+	MUTANT_WATCH_LOST_IGNORED, /* what the kernel had no room for revokes nothing */
 	MUTANT_NR
 };
 
@@ -331,8 +334,9 @@ enum mutant {
 #define MUTANT_WINDOW_SPINS 2000u
 #endif
 
-/* An unref and a freeze must fit into the window of CLEAR_LAST_LATE, an answer of the service into
- * those of LENT_ANY_TIME and RUN_LEAVE_EARLY, and a reader's turn into that of LEAVE_DATA_FIRST. */
+/* An unref and a freeze must fit into the window of CLEAR_LAST_LATE. An answer of the service must
+ * fit into those of LENT_ANY_TIME and RUN_LEAVE_EARLY, and a reader's turn into that of
+ * LEAVE_DATA_FIRST. */
 #define MUTANT_WINDOW_TIMES(name) \
 	(MUTANT_##name == MUTANT_CLEAR_LAST_LATE ? 5u \
 	 : MUTANT_##name == MUTANT_LENT_ANY_TIME || \

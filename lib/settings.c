@@ -48,6 +48,7 @@ static const struct {
 	[SETTING_ENTRIES] = { "entries", 1, UINT32_MAX },
 	[SETTING_FILES] = { "files", 1, UINT32_MAX },
 	[SETTING_KEEP] = { .name = "keep" },
+	[SETTING_LEASE_PAUSE] = { .name = "lease-pause" },
 	[SETTING_HUGE_PAGES] = { .name = "huge-pages" },
 	[SETTING_HOLDS] = { "holds", 0, SERVICE_MAX_CACHE_BYTES },
 	[SETTING_FAST_MEMORY] = { "fast-memory", 0, SERVICE_MAX_CACHE_BYTES },
@@ -131,6 +132,9 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_ENTRIES: return a->entries == b->entries;
 	case SETTING_FILES: return a->files == b->files;
 	case SETTING_KEEP: return a->keep_ms == b->keep_ms;
+	case SETTING_LEASE_PAUSE:
+		return a->from[setting] == b->from[setting] &&
+		       a->lease_pause_ms == b->lease_pause_ms;
 	case SETTING_HUGE_PAGES: return a->small_pages == b->small_pages;
 	case SETTING_HOLDS:
 		return a->from[setting] == b->from[setting] &&
@@ -410,6 +414,7 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 	case SETTING_HUGE_PAGES: return settings_take_huge_pages(s, value, ret);
 	case SETTING_IDLE_EXIT:
 	case SETTING_KEEP:
+	case SETTING_LEASE_PAUSE:
 	case SETTING_POLICY_TICK: return settings_take_ms(s, setting, value, ret);
 	case SETTING_IMMUTABLE:
 	case SETTING_FAST:
@@ -441,6 +446,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_ENTRIES: s->entries = (uint32_t)n; return 0;
 	case SETTING_FILES: s->files = (uint32_t)n; return 0;
 	case SETTING_KEEP: s->keep_ms = n; return 0;
+	case SETTING_LEASE_PAUSE: s->lease_pause_ms = n; return 0;
 	case SETTING_HUGE_PAGES: s->small_pages = n != 0; return 0;
 	case SETTING_HOLDS: s->hold_bytes = n; return 0;
 	case SETTING_FAST_MEMORY: s->fast_bytes = n; return 0;

@@ -30,6 +30,7 @@ enum setting {
 	SETTING_ENTRIES,
 	SETTING_FILES,
 	SETTING_KEEP,
+	SETTING_LEASE_PAUSE,
 	SETTING_HUGE_PAGES,
 	SETTING_HOLDS,
 	SETTING_FAST_MEMORY,
@@ -74,6 +75,7 @@ struct settings {
 	uint64_t fast_bytes;   /* of those that are not for holds */
 	uint64_t idle_exit_ms; /* 0: never */
 	uint64_t keep_ms;
+	uint64_t lease_pause_ms; /* 0: none */
 	uint64_t policy_tick_ms; /* 0: nobody says */
 	uint32_t scheme;         /* enum lodic_scheme */
 	uint32_t barrier;        /* enum service_barrier */

@@ -25,9 +25,10 @@
 	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
 	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \
 	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
-	 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | 1u << SETTING_PRESSURE | \
-	 1u << SETTING_FAST_MEMORY | 1u << SETTING_FAST | 1u << SETTING_SLOW | \
-	 1u << SETTING_REPLICATE | 1u << SETTING_POLICY | 1u << SETTING_POLICY_TICK)
+	 1u << SETTING_LEASE_PAUSE | 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | \
+	 1u << SETTING_PRESSURE | 1u << SETTING_FAST_MEMORY | 1u << SETTING_FAST | \
+	 1u << SETTING_SLOW | 1u << SETTING_REPLICATE | 1u << SETTING_POLICY | \
+	 1u << SETTING_POLICY_TICK)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -191,6 +192,9 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	case SETTING_ENTRIES: fprintf(file, "%s = %u\n", key, s->entries); return;
 	case SETTING_FILES: fprintf(file, "%s = %u\n", key, s->files); return;
 	case SETTING_KEEP: settings_file_print_ms(key, s->keep_ms, file); return;
+	case SETTING_LEASE_PAUSE:
+		settings_file_print_ms(key, s->lease_pause_ms, file);
+		return;
 	case SETTING_POLICY_TICK:
 		settings_file_print_ms(key, s->policy_tick_ms, file);
 		return;

@@ -120,6 +120,7 @@ static const char *stand_file_reason(int error)
 		       "the owner";
 	case -ETXTBSY: return "a process has the file open for writing";
 	case -EOPNOTSUPP: return "the file's file system gives no dependable leases";
+	case -EMEDIUMTYPE: return "the file lies in tmpfs, which is memory already";
 	default: return NULL;
 	}
 }

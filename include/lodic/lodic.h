@@ -14,13 +14,22 @@
  *   still be sending from it after lodic_unpin(), when the service has put another block there.
  *   What lodic_hold() gives may be handed to all of these: nothing else ever comes there.
  * - A file is cached only while something proves that nobody changes it. The proof is a
- *   read lease of ext4, xfs, btrfs, f2fs or tmpfs, fs-verity, or the user's promise for
+ *   read lease of ext4, xfs, btrfs or f2fs, fs-verity, or the user's promise for
  *   its path. A format that cannot be written is one as well: squashfs, erofs, iso9660,
- *   cramfs. A read-only mount is no proof, and a lease on overlayfs is none. Nor is one on
- *   what memfd_create(2) made, or on a tmpfs file without a name. For a lease the
- *   service's user must own the file, or have CAP_LEASE. Without a proof reads go to the
- *   kernel. The bytes are right in both cases; lodic_file_cached() says
- *   which it is.
+ *   cramfs. A read-only mount is no proof, and a lease on overlayfs is none. tmpfs is memory
+ *   already, so a file there needs a promise. For a lease the service's user must own the file,
+ *   or have CAP_LEASE. Without a proof reads go to the kernel. The bytes are right in both
+ *   cases; lodic_file_cached() says which it is.
+ * - A read that begins after a writer's open(2) or truncate(2) has returned never gets old
+ *   bytes. Two ways break no lease. One is open(2) with O_TRUNC and without the right to
+ *   write; the other is truncate(2) through an overlay of what is cached below. The service
+ *   hears of these by a watch, when they are done, and a read may get old bytes until then. On
+ *   an idle machine that took 11 us or less in 99 of 100 cases. With 20 busy processes on two
+ *   CPUs it took 2.5 ms or less in 99 of 100, and 0.3 s at worst. doc/proofs.md has each way
+ *   by which a file changes.
+ * - A program that opens a cached file for writing with O_NONBLOCK gets EAGAIN, once. GNU
+ *   truncate(1) is one. The service then lets the file alone for 10 s (its setting
+ *   lease-pause), and for up to five minutes if writers go on to come.
  * - Do not stop the service (SIGSTOP). If it is stopped for longer than
  *   /proc/sys/fs/lease-break-time while somebody opens a cached file for writing, it loses
  *   its lease without noticing. Readers may then see stale bytes.
@@ -244,7 +253,11 @@ void lodic_close(struct lodic_file *file);
  * 0: the file is cached now. Otherwise the reason why it is not:
  * -EACCES: nothing proves that it does not change (not the owner's process, no CAP_LEASE).
  * -ETXTBSY: somebody has it open for writing.
+ * -EALREADY: somebody has written to it lately, and the service lets it alone for a while:
+ *     its setting lease-pause. `lodic files` says how long.
  * -EOPNOTSUPP: its file system has no dependable leases.
+ * -EMEDIUMTYPE: it lies in tmpfs, which is memory already. A promise has it cached.
+ * -ENOLCK: the kernel grants the service no further inotify watch.
  * -EFBIG: it has 16 TiB or more.
  * -ENODATA: it is empty.
  * -ENFILE: the service holds as many files as it can: its setting, or its limit on
@@ -525,7 +538,7 @@ struct lodic_stat {
 	uint64_t hold_huge_bytes; /* of hold_bytes: in huge pages */
 	uint64_t holds_given;     /* to programs, since the service started */
 	uint64_t holds_read;      /* ranges read from files */
-	uint64_t holds_failed;    /* ranges that could not be read, or changed meanwhile */
+	uint64_t holds_failed; /* ranges that could not be read, or changed meanwhile */
 };
 
 /* -ESTALE: the service is away.

@@ -28,6 +28,15 @@ static const struct error_text {
 	{ EUSERS, "the service has as many contexts as it can hold: close one" },
 	{ ENODATA, "the file is empty, or it ends before the offset" },
 	{ ETXTBSY, "somebody has the file open for writing" },
+	{ EALREADY,
+	  "somebody has written to the file lately: the service waits for a pause before it "
+	  "caches it again (--lease-pause); `lodic files` says how long" },
+	{ EMEDIUMTYPE,
+	  "the file lies in tmpfs, which is memory already; a promise for its path "
+	  "(--immutable) has it cached all the same" },
+	{ ENOLCK,
+	  "the kernel grants the service no further inotify watch, by which it hears of "
+	  "changes: raise fs.inotify.max_user_watches" },
 	{ EOPNOTSUPP,
 	  "the file's file system has no dependable leases; or there can be no hold, because "
 	  "there is no /proc, or the kernel has no leases" },

@@ -68,7 +68,8 @@ int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */
 void lent_connect(struct lodic *lodic);
 
-/* One thread at a time may call these thirteen, but for lent_map(). The caller has a lock for it. */
+/* One thread at a time may call the functions from here to lent_reason(), but for lent_map(). The
+ * caller has a lock for that. */
 
 /* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);

@@ -24,6 +24,8 @@ bool domain_takes_peer(const struct service *s, int socket, struct ucred *ret_pe
 /* May each member of the group open the file, which is fd's, by this path? The call may wait as
  * long as its file system. */
 bool domain_admits(u32 group, const char *path, const struct stat *file);
+/* May each member of the group read a file of that mode, owner and group? */
+bool domain_lets_read(u32 group, const struct stat *file);
 /* In whose name workers do something for this program (worker.h). */
 int domain_account(const struct service *s, const struct client *c);
 /* Does the user of this program have as much as one user may, of a group's service? */

@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "lib/service/admit.h"
 #include "lib/service/direct.h"
 #include "lib/service/files.h"
 #include "lib/service/lease.h"
+#include "lib/service/pause.h"
 #include "lib/service/policy.h"
 #include "lib/service/proof.h"
 #include "lib/service/refused.h"
@@ -258,9 +260,9 @@ static void files_finish(struct service *s, struct held_file *f)
 /* Lets a file go: when it returns, no new read or pin believes the cache about it. */
 static void files_retire(struct service *s, struct held_file *f)
 {
-	if (f->proof == PROOF_LEASE)
+	if (f->proof == PROOF_LEASE || s->options.for_group)
 		lease_drop(s, files_slot_of(s, f));
-	else
+	if (f->proof != PROOF_LEASE) /* it may have had no watch */
 		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
 	files_orphan_frames(s, f);
 	policy_retire(s, f);
@@ -286,14 +288,20 @@ void files_fill_ended(struct service *s, struct held_file *f)
 	files_finish(s, f);
 }
 
-/* A writer has come, and the lease thread has revoked the file. */
+/* The lease thread has revoked the file. */
 static void files_revoked(struct service *s, struct held_file *f)
 {
+	static const int errors[] = { [LEASE_WRITTEN] = -ESTALE,
+		                      [LEASE_RIGHTS] = -EKEYREVOKED,
+		                      [LEASE_LOST] = -EOVERFLOW };
+	enum lease_end why = lease_why(s, files_slot_of(s, f));
 	char path[PROOF_PATH_BYTES];
 	int err = proof_path(f->fd, path);
 
-	s->stat.revoked++;
-	refused_note(s, err ? NULL : path, f->dev, f->ino, -ESTALE, true);
+	s->stat.revoked += why == LEASE_WRITTEN;
+	refused_note(s, err ? NULL : path, f->dev, f->ino, errors[why], true);
+	if (why == LEASE_WRITTEN)
+		pause_begin(s, f->dev, f->ino);
 	files_retire(s, f);
 }
 
@@ -303,11 +311,6 @@ static void files_retire_one_broken(struct service *s, u32 slot)
 
 	if (f->state == FILE_HELD && !files_is_live(s, f))
 		files_revoked(s, f);
-}
-
-void files_retire_broken(struct service *s)
-{
-	lease_each_broken(s, files_retire_one_broken);
 }
 
 struct held_file *files_find_held(struct service *s, u64 dev, u64 ino)
@@ -374,40 +377,17 @@ static struct held_file *files_find_room(struct service *s, struct passed_file *
 	return files_find_free(s);
 }
 
-/* Begins to vouch for the file that p has found. */
-static int files_prove(struct service *s, struct held_file *f,
-                       const struct passed_file *p)
-{
-	int err = -EOPNOTSUPP;
-
-	/* A lease first, where one is possible: it alone is told of every writer. A writer may
-	 * have come and gone since the worker looked. lease_take() therefore asks for the
-	 * size again, under the lease (L2). Nothing else that the worker saw can change. */
-	f->proof = PROOF_LEASE;
-	if (p->may_lease)
-		err = lease_take(s, p->fd, files_slot_of(s, f), f->id, &f->size);
-	if ((err != -EACCES && err != -EOPNOTSUPP) || p->other == PROOF_NONE)
-		return err;
-	f->proof = p->other;
-	f->size = p->size;
-	if (p->promise)
-		service_say(s, SERVICE_INFO, "promised",
-		            "%s is cached because of your promise '%s'", p->path,
-		            p->promise);
-	file_proof_admit(&s->arena.files[files_slot_of(s, f)], f->id, f->size);
-	return 0;
-}
-
 static int files_admit(struct service *s, struct held_file *f, struct passed_file *p)
 {
 	int err;
 
 	f->id = f->next_id;
-	err = files_prove(s, f, p);
+	err = admit_prove(s, f, p);
 	if (err)
 		return err;
 	/* The id was shown, so it is spent, whatever follows. The last becomes FILE_NONE. */
 	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
+	err = admit_check(s, f, p);
 	f->fd = p->fd;
 	p->fd = -1;
 	f->dev = p->dev;
@@ -429,11 +409,18 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	files_idle_begin(s, f);
 	service_say(s, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,
 	            proof_name(f->proof));
-	if (proof_check_size(f->size) != 0) { /* it has grown since */
+	if (err)
 		files_retire(s, f);
-		return -EFBIG;
-	}
-	return 0;
+	return err;
+}
+
+/* The same. If the kernel grants no further watch, a file that no client has open gives its. */
+static int files_admit_or_make_room(struct service *s, struct held_file *f,
+                                    struct passed_file *p)
+{
+	int err = files_admit(s, f, p);
+
+	return err == -ENOLCK && files_make_room(s) ? files_admit(s, f, p) : err;
 }
 
 static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu,
@@ -451,7 +438,7 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu
 		f = files_find_room(s, p);
 		if (!f)
 			return -ENFILE;
-		err = files_admit(s, f, p);
+		err = files_admit_or_make_room(s, f, p);
 		if (err)
 			return err;
 	}
@@ -474,6 +461,11 @@ int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 		refused_note(s, *p->path ? p->path : NULL, p->dev, p->ino, err, false);
 	files_close_fd(s, p->local, p->size, &p->fd);
 	return err;
+}
+
+void files_hear(struct service *s)
+{
+	lease_each_broken(s, files_retire_one_broken);
 }
 
 void files_close(struct service *s, u32 slot, u32 id, u32 nr)
@@ -550,7 +542,7 @@ int files_init(struct service *s)
 	u32 nr_links = files_entry_of_slot(s, nr_files);
 	u32 i;
 
-	if (refused_init(s) != 0)
+	if (refused_init(s) != 0 || pause_init(s) != 0)
 		return -ENOMEM;
 	s->files = calloc(nr_files, sizeof(*s->files));
 	s->chains = calloc(nr_files, sizeof(*s->chains));
@@ -587,4 +579,5 @@ void files_fini(struct service *s)
 	free(s->chains);
 	free(s->links);
 	refused_fini(s);
+	pause_fini(s);
 }

@@ -97,7 +97,7 @@ void files_not_direct(struct service *s, struct held_file *f);
 /* Readers came by a frame that holds block, so many times. */
 void files_hit(struct service *s, u64 block, u32 visits);
 /* Retires the files that the lease thread has revoked. */
-void files_retire_broken(struct service *s);
+void files_hear(struct service *s);
 /* The orphan that was looked at longest ago, if this pass has not come to its end; it goes to
  * the end of the list. FRAME_NONE: there is none. */
 u32 files_next_orphan(struct service *s);

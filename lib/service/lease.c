@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Leases: why no reader ever believes an old byte.
+ * Leases, and watches beside them: why no reader believes an old byte.
  *
  * A process opens a file for writing, or truncates it. If the file has a read lease, the
  * kernel makes that process wait and sends the lease thread a signal. The process goes on when
@@ -18,17 +18,22 @@
  *    the lease in the table. All four are under the lock, so no answer to a break can fall in
  *    between (S5). The size shows a writer that came and went before the lease; a later one
  *    meets L1.
- * L3 the orderly end: arena_end() marks the service dead and fences; then the leases go.
- * L4 the end by SIGKILL: a task that exits goes through exit_mm before exit_files. In
- *    exit_mm the kernel walks the thread's robust list and marks the futex on it: the low
- *    half of header->alive. The kernel closes the descriptors, and drops the leases, when
- *    the last thread of the process has passed exit_files. That is later than the lease
- *    thread's exit_mm, in whatever order the threads die. Hence a writer that gets through
- *    because the service was killed comes after the mark. The same holds for exec.
- *    The main thread may still admit a file when the mark is there. No reader believes it.
- *    The kernel reads the list, which is plain memory, at that moment. The list lies in a
- *    shared mapping, because the OOM killer's reaper takes private memory away beforehand.
- *    mlock() keeps the list and the marked word in memory, so that no disk has to answer.
+ * L3 the orderly end: arena_end() marks the service dead and fences; then the leases go. mark.h
+ *    says what happens at any other end (L4).
+ * L5 the second ear: some change a file and break no lease (doc/proofs.md). A watch hears of them
+ *    when they are done, and then L1 is what happens. The order is watch, lease, size. A change
+ *    that is over before there is a watch shows in the size and in the bytes. All others are
+ *    heard. The lease thread looks for the watch in the table, under the lock. If it is not
+ *    there yet, that change was over before the size was asked for.
+ * L6 the kernel drops what does not fit in its queue, and says so once. The lease thread then
+ *    revokes all files. One that is entered later was asked for its size after the change.
+ *
+ * What a watch hears is not always a writer. In a group's arena each file is watched, whatever its
+ * proof is: one that members may no longer open must not be served on. So a change of its mode,
+ * owner or path revokes it. files.c looks at these again when the watch is there. In a user's own
+ * arena they change nothing, and files under a lease alone are watched. The main thread is told,
+ * because the last name may have gone. A file system that is not local gets no watch, because the
+ * call could wait for it.
  *
  * No break is missed. The kernel sends its signal after F_SETLEASE. The lease thread takes a
  * signal off the queue first and the lock then. At that moment the lease stands in the table, or
@@ -43,8 +48,8 @@
  *
  * The lock. Nothing under it waits for a client, or for a file system that asks others:
  * proof.c lets only local ones have leases. The main thread holds it for two system calls, or
- * for one in a drop. Drops of many files take it for each file anew. The lease thread holds it
- * for one break, or for LOOKS_AT_ONCE looks. To find a break's lease it reads 8 bytes of each.
+ * for two in a drop. Drops of many files take it for each file anew. The lease thread holds it
+ * for one break, or for LOOKS_AT_ONCE looks. To find a break's lease it reads 16 bytes of each.
  * - A main thread that the kernel preempts under the lock delays the answer until it runs
  *   again. That is no longer than the kernel may delay the lease thread itself, for the two
  *   have the same priority. The kernel gives a writer's lease up after 45 s, not before.
@@ -53,9 +58,9 @@
  * - Neither thread can starve the other. Each break ends a lease, and the main thread alone
  *   makes new ones. The main thread drops a bounded number in a turn.
  *
- * file_proof.live. For files under a lease the main thread writes it, or the lease thread, and
- * both under the lock. For files with another proof the main thread alone writes it. A slot
- * changes from one kind to the other when its lease has left the table.
+ * file_proof.live. For files in the table the main thread writes it, or the lease thread, and
+ * both under the lock. For all others the main thread alone writes it. A slot changes from one
+ * kind to the other when it has left the table.
  *
  * What is not here: a service that is stopped for longer than lease-break-time. The kernel
  * then lets the writer through, and the service learns of it too late (lodic.h says so).
@@ -63,20 +68,21 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/service/lease.h"
+#include "lib/service/mark.h"
+#include "lib/service/watch.h"
 
 #define SIGNALS_AT_ONCE 64
 /* Each is a system call. The lock is free between two pieces of so many. */
@@ -86,13 +92,9 @@
 
 struct lease {
 	int fd;
+	int watch;
 	u32 slot;
-};
-
-/* What the kernel reads when the thread dies (L4). */
-struct death_mark {
-	struct robust_list_head head;
-	struct robust_list entry;
+	u32 granted; /* 0: the file has another proof, and only its watch counts */
 };
 
 struct lease_thread {
@@ -101,43 +103,27 @@ struct lease_thread {
 	int broken;                /* eventfd; the main thread reads it */
 	int stop;                  /* eventfd; the main thread writes it */
 	int signals;
+	/* The watches' instance, and an epoll that the lease thread waits for. The main
+	 * thread makes the first when the kernel lets it, and puts it into the other. -1:
+	 * there is none yet. */
+	int watches, ears;
+	bool for_group;
 	struct arena_header *header;
 	struct file_proof *files;
-	struct death_mark *mark; /* the thread's own */
-	pid_t tid;               /* the thread's; stands still once it has started */
-	/* A bit for each slot that was revoked because of a writer. The lease thread sets bits,
-	 * the main thread takes them. */
-	u64 *revoked;
-	u32 nr_words; /* of revoked */
+	struct mark *mark; /* the thread's own */
+	pid_t tid;         /* the thread's; stands still once it has started */
+	/* A bit for each slot that the lease thread has revoked, and for each whose file's
+	 * attributes have changed. It sets bits, and the main thread takes them. */
+	u64 *revoked, *touched;
+	u32 nr_words; /* of each of the two */
+	/* enum lease_end; it stands still from before a file is revoked until the slot's next. */
+	u8 *whys;
 	/* Guards what follows, and the proofs of files that have leases. */
 	pthread_mutex_t lock;
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
 	u32 *places; /* of each slot's lease in leases, counted from 1; 0: it has none */
 };
-
-static void mark_set(struct lease_thread *t)
-{
-	struct death_mark *mark = t->mark;
-	char *word = (char *)&t->header->alive;
-
-	mark->entry.next = &mark->head.list;
-	mark->head.list.next = &mark->entry;
-	mark->head.list_op_pending = NULL;
-	/* From the entry to its futex; a distance between two mappings is fine. */
-	mark->head.futex_offset = (long)((intptr_t)word - (intptr_t)&mark->entry);
-	syscall(SYS_set_robust_list, &mark->head, sizeof(mark->head));
-	/* The kernel marks the word only if this thread's id stands in its low half. It
-	 * leaves the upper half alone, which tells two services with one id apart. */
-	host_store_release(&t->header->alive,
-	                   t->header->generation << 32 | (u32)t->tid);
-}
-
-static void mark_clear(struct lease_thread *t)
-{
-	arena_end(t->header); /* L3 */
-	t->mark->head.list.next = &t->mark->head.list;
-}
 
 static void lease_enter(struct lease_thread *t, struct lease lease)
 {
@@ -148,6 +134,7 @@ static void lease_enter(struct lease_thread *t, struct lease lease)
 /* The last lease takes its place. */
 static void lease_forget(struct lease_thread *t, u32 i)
 {
+	watch_remove(t->watches, t->leases[i].watch);
 	t->places[t->leases[i].slot] = 0;
 	t->leases[i] = t->leases[--t->nr_leases];
 	if (i < t->nr_leases)
@@ -158,7 +145,8 @@ static void lease_unlock(void *ctx)
 {
 	const struct lease *lease = ctx;
 
-	fcntl(lease->fd, F_SETLEASE, F_UNLCK);
+	if (lease->granted)
+		fcntl(lease->fd, F_SETLEASE, F_UNLCK);
 }
 
 /* L1. */
@@ -172,13 +160,13 @@ static void lease_revoke(struct lease_thread *t, u32 i)
  * sends the signal. A signal can be late and mean an earlier use of the number. */
 static bool lease_is_breaking(const struct lease *lease)
 {
-	return fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
+	return lease->granted && fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
 }
 
 /* The main thread alone can make it try again, and does so once for each event. */
-static void lease_note_revoked(struct lease_thread *t, u32 slot)
+static void lease_note(u64 *bits, u32 slot)
 {
-	u64 *word = &t->revoked[slot / 64];
+	u64 *word = &bits[slot / 64];
 	u64 old;
 
 	do
@@ -194,15 +182,22 @@ static void leases_tell_main(struct lease_thread *t)
 		return; /* full: it has not looked since 2^64 others */
 }
 
-/* true: a writer waits for the lease, and goes on now. The lock is held. */
-static bool lease_answer(struct lease_thread *t, u32 i)
+/* The lock is held. */
+static void lease_stop_vouching(struct lease_thread *t, u32 i, enum lease_end why)
 {
 	u32 slot = t->leases[i].slot;
 
+	t->whys[slot] = (u8)why;
+	lease_revoke(t, i);
+	lease_note(t->revoked, slot);
+}
+
+/* true: a writer waits for the lease, and goes on now. The lock is held. */
+static bool lease_answer(struct lease_thread *t, u32 i)
+{
 	if (!lease_is_breaking(&t->leases[i]))
 		return false;
-	lease_revoke(t, i);
-	lease_note_revoked(t, slot);
+	lease_stop_vouching(t, i, LEASE_WRITTEN);
 	return true;
 }
 
@@ -222,10 +217,17 @@ static void lease_check(struct lease_thread *t, int fd)
 		leases_tell_main(t);
 }
 
+static bool lease_lose(struct lease_thread *t, u32 i)
+{
+	lease_stop_vouching(t, i, LEASE_LOST);
+	return true;
+}
+
 /* Looks at all leases, from the last to the first, and lets the main thread in now and then.
  * Leases from i on have been looked at, or have come since. When one before i goes, the last one
  * takes its place, which is one of these; or all of these have gone. So none is passed over. */
-static void leases_check_all(struct lease_thread *t)
+static void leases_check_all(struct lease_thread *t,
+                             bool (*check)(struct lease_thread *t, u32 i))
 {
 	bool any = false;
 	u32 i = UINT32_MAX;
@@ -235,7 +237,7 @@ static void leases_check_all(struct lease_thread *t)
 		if (i > t->nr_leases)
 			i = t->nr_leases;
 		for (u32 looks = LOOKS_AT_ONCE; i > 0 && looks > 0; looks--)
-			any |= lease_answer(t, --i);
+			any |= check(t, --i);
 		pthread_mutex_unlock(&t->lock);
 	}
 	if (any)
@@ -251,10 +253,46 @@ static void signals_read(struct lease_thread *t)
 		/* The queue of real-time signals was full. The kernel sends one plain SIGIO
 		 * instead, which names no descriptor. */
 		if (infos[i].ssi_signo == SIGIO)
-			leases_check_all(t);
+			leases_check_all(t, lease_answer);
 		else
 			lease_check(t, infos[i].ssi_fd);
 	}
+}
+
+/* L5, L6. */
+static void lease_heard(void *ctx, int watch, enum watch_heard heard)
+{
+	struct lease_thread *t = ctx;
+	u32 i = 0;
+
+	if (heard == WATCH_LOST) {
+		if (!MUTANT(WATCH_LOST_IGNORED))
+			leases_check_all(t, lease_lose);
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	while (i < t->nr_leases && t->leases[i].watch != watch)
+		i++;
+	if (i < t->nr_leases) { /* else it has been removed */
+		if (heard == WATCH_BYTES || t->for_group)
+			lease_stop_vouching(t, i,
+			                    heard == WATCH_BYTES ? LEASE_WRITTEN
+			                                         : LEASE_RIGHTS);
+		else
+			lease_note(t->touched, t->leases[i].slot);
+		leases_tell_main(t);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void watches_read(struct lease_thread *t)
+{
+	int watches;
+
+	pthread_mutex_lock(&t->lock);
+	watches = t->watches;
+	pthread_mutex_unlock(&t->lock);
+	watch_read(watches, lease_heard, t);
 }
 
 static int lease_error(int error)
@@ -266,6 +304,32 @@ static int lease_error(int error)
 	case ENOMEM: return -ENOMEM;
 	default: return -EOPNOTSUPP;
 	}
+}
+
+/* The kernel may refuse an instance now, and have one later. */
+static int lease_open_watches(struct lease_thread *t)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int watches = watch_open();
+
+	if (watches < 0)
+		return watches == -ENOMEM ? -ENOMEM : -ENOLCK;
+	if (epoll_ctl(t->ears, EPOLL_CTL_ADD, watches, &event) != 0) {
+		close(watches);
+		return -ENOLCK;
+	}
+	pthread_mutex_lock(&t->lock);
+	t->watches = watches;
+	pthread_mutex_unlock(&t->lock);
+	return 0;
+}
+
+static int lease_listen(struct lease_thread *t, struct lease *lease)
+{
+	int err = t->watches < 0 ? lease_open_watches(t) : 0;
+
+	return err ? err
+	           : watch_add(t->watches, lease->fd, t->for_group, &lease->watch);
 }
 
 /* What file_proof_begin() needs for a lease (L2). */
@@ -302,8 +366,11 @@ static int lease_size(void *ctx, u64 *ret_size)
 
 static void lease_granted(void *ctx)
 {
-	const struct lease_asked *asked = ctx;
+	struct lease_asked *asked = ctx;
 
+	MUTANT_WINDOW(WATCH_AFTER_SIZE);
+	if (MUTANT(WATCH_AFTER_SIZE))
+		lease_listen(asked->t, &asked->lease);
 	lease_enter(asked->t, asked->lease);
 }
 
@@ -321,7 +388,7 @@ static void lease_let_in(void *ctx)
 	pthread_mutex_unlock(&asked->t->lock);
 }
 
-/* L2. */
+/* L2, L5. */
 int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 {
 	static const struct file_proof_ops ops = { lease_lock, lease_grant,
@@ -329,12 +396,36 @@ int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 		                                   lease_back, lease_let_in };
 	struct lease_thread *t = s->lease;
 	const struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = t->tid };
-	struct lease_asked asked = { t, { fd, slot } };
+	struct lease_asked asked = { t, { .fd = fd, .slot = slot, .granted = 1 } };
+	int err;
 
 	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
 	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0)
 		return lease_error(errno);
-	return file_proof_begin(&t->files[slot], id, &ops, &asked, ret_size);
+	err = MUTANT(WATCH_AFTER_SIZE) && t->watches >= 0
+	              ? 0
+	              : lease_listen(t, &asked.lease);
+	if (err)
+		return err;
+	err = file_proof_begin(&t->files[slot], id, &ops, &asked, ret_size);
+	if (err)
+		watch_remove(t->watches, asked.lease.watch);
+	return err;
+}
+
+int lease_watch(struct service *s, int fd, u32 slot, u32 id, u64 size)
+{
+	struct lease_thread *t = s->lease;
+	struct lease lease = { .fd = fd, .slot = slot };
+	int err = lease_listen(t, &lease);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&t->lock);
+	file_proof_admit(&t->files[slot], id, size);
+	lease_enter(t, lease);
+	pthread_mutex_unlock(&t->lock);
+	return 0;
 }
 
 void lease_drop(struct service *s, u32 slot)
@@ -353,7 +444,7 @@ void lease_drop(struct service *s, u32 slot)
 static void leases_end(struct lease_thread *t)
 {
 	pthread_mutex_lock(&t->lock);
-	mark_clear(t);
+	mark_clear(t->mark, t->header); /* L3 */
 	while (t->nr_leases > 0)
 		lease_revoke(t, t->nr_leases - 1);
 	pthread_mutex_unlock(&t->lock);
@@ -362,32 +453,51 @@ static void leases_end(struct lease_thread *t)
 static void *lease_run(void *arg)
 {
 	struct lease_thread *t = arg;
-	struct pollfd wait[2] = { { .fd = t->signals, .events = POLLIN },
-		                  { .fd = t->stop, .events = POLLIN } };
+	struct pollfd wait[3] = { { .fd = t->signals, .events = POLLIN },
+		                  { .fd = t->stop, .events = POLLIN },
+		                  { .fd = t->ears, .events = POLLIN } };
 
 	t->tid = (pid_t)syscall(SYS_gettid);
-	mark_set(t);
+	mark_set(t->mark, t->header, t->tid);
 	pthread_barrier_wait(&t->started);
 	while (!wait[1].revents) {
-		if (poll(wait, 2, -1) > 0 && wait[0].revents)
+		if (poll(wait, 3, -1) <= 0)
+			continue;
+		if (wait[0].revents)
 			signals_read(t);
+		if (wait[2].revents)
+			watches_read(t);
 	}
 	leases_end(t);
 	return NULL;
 }
 
-void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot))
+static void lease_each(struct service *s, u64 *noted,
+                       void (*each)(struct service *s, u32 slot))
 {
-	struct lease_thread *t = s->lease;
-
-	for (u32 i = 0; i < t->nr_words; i++) {
-		u64 bits = host_load_relaxed(&t->revoked[i]);
+	for (u32 i = 0; i < s->lease->nr_words; i++) {
+		u64 bits = host_load_relaxed(&noted[i]);
 
 		if (bits)
-			bits = host_xchg(&t->revoked[i], 0);
+			bits = host_xchg(&noted[i], 0);
 		for (; bits; bits &= bits - 1)
 			each(s, i * 64 + (u32)__builtin_ctzll(bits));
 	}
+}
+
+void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot))
+{
+	lease_each(s, s->lease->revoked, each);
+}
+
+void lease_each_touched(struct service *s, void (*each)(struct service *s, u32 slot))
+{
+	lease_each(s, s->lease->touched, each);
+}
+
+enum lease_end lease_why(const struct service *s, u32 slot)
+{
+	return (enum lease_end)s->lease->whys[slot];
 }
 
 int lease_broken_event(const struct service *s)
@@ -400,13 +510,16 @@ static void lease_free(struct lease_thread *t)
 	service_close(&t->broken);
 	service_close(&t->stop);
 	service_close(&t->signals);
+	service_close(&t->ears);
+	service_close(&t->watches);
 	pthread_barrier_destroy(&t->started);
 	pthread_mutex_destroy(&t->lock);
-	if (t->mark)
-		munmap(t->mark, sizeof(*t->mark));
+	mark_free(t->mark);
 	free(t->leases);
 	free(t->places);
 	free(t->revoked);
+	free(t->touched);
+	free(t->whys);
 	free(t);
 }
 
@@ -420,20 +533,18 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	t->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	t->ears = epoll_create1(EPOLL_CLOEXEC);
 	t->leases = calloc(nr_files, sizeof(*t->leases));
 	t->places = calloc(nr_files, sizeof(*t->places));
 	t->nr_words = (nr_files + 63) / 64;
 	t->revoked = calloc(t->nr_words, sizeof(*t->revoked));
-	t->mark = mmap(NULL, sizeof(*t->mark), PROT_READ | PROT_WRITE,
-	               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (t->mark == MAP_FAILED)
-		t->mark = NULL;
-	if (t->signals < 0 || t->broken < 0 || t->stop < 0 || !t->leases ||
-	    !t->places || !t->revoked || !t->mark)
+	t->touched = calloc(t->nr_words, sizeof(*t->touched));
+	t->whys = calloc(nr_files, sizeof(*t->whys));
+	t->mark = mark_make(t->header);
+	if (t->signals < 0 || t->broken < 0 || t->stop < 0 || t->ears < 0 ||
+	    !t->leases || !t->places || !t->revoked || !t->touched || !t->whys ||
+	    !t->mark)
 		return -ENOMEM;
-	/* L4; without the right to it, the pages are merely likely to be there. */
-	mlock(t->mark, sizeof(*t->mark));
-	mlock(t->header, sizeof(*t->header));
 	return 0;
 }
 
@@ -457,7 +568,8 @@ int lease_start(struct service *s)
 
 	if (!t)
 		return -ENOMEM;
-	t->broken = t->stop = t->signals = -1;
+	t->broken = t->stop = t->signals = t->watches = t->ears = -1;
+	t->for_group = s->options.for_group;
 	pthread_barrier_init(&t->started, NULL, 2);
 	pthread_mutex_init(&t->lock, NULL);
 	t->header = s->arena.header;

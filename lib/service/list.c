@@ -19,6 +19,7 @@
 #include "lib/service/hold_tier.h"
 #include "lib/service/list.h"
 #include "lib/service/mover.h"
+#include "lib/service/pause.h"
 #include "lib/service/policy.h"
 #include "lib/service/proof.h"
 #include "lib/service/refused.h"
@@ -27,6 +28,8 @@
 #define LIST_SLOTS 4096u /* of files; the records limit the paths */
 #define LIST_READERS 64u /* each costs an open of a file in /proc */
 #define LIST_HOLDS 4096u /* places of their table; the records limit the page as well */
+#define WHY_BYTES 256
+#define NS_PER_S ((u64)1000000000)
 
 /* Room for one more record. NULL: the page is full, and the next one begins with it. */
 static void *list_add(struct wire_page *page, size_t bytes)
@@ -84,14 +87,30 @@ static bool list_held(const struct service *s, struct wire_page *page,
 	return true;
 }
 
-static bool list_refused(struct wire_page *page, const struct refused *refused, u64 now)
+/* The reason, and when it ends, if that is known. */
+static void list_why(const struct service *s, const struct refused *refused,
+                     char why[WHY_BYTES])
 {
+	u64 left_ns = pause_left_ns(s, refused->dev, refused->ino);
+	const char *reason = refused_reason(refused->error, refused->revoked);
+
+	if (left_ns > 0)
+		snprintf(why, WHY_BYTES, "%s; again in %llu s", reason,
+		         (unsigned long long)((left_ns + NS_PER_S - 1) / NS_PER_S));
+	else
+		snprintf(why, WHY_BYTES, "%s", reason);
+}
+
+static bool list_refused(const struct service *s, struct wire_page *page,
+                         const struct refused *refused, u64 now)
+{
+	char why[WHY_BYTES];
 	struct look_file *r;
 
 	if (refused->error == 0)
 		return true;
-	r = list_add_file(page, refused->path,
-	                  refused_reason(refused->error, refused->revoked));
+	list_why(s, refused, why);
+	r = list_add_file(page, refused->path, why);
 	if (!r)
 		return false;
 	r->state = refused->revoked ? LOOK_REVOKED : LOOK_REFUSED;
@@ -112,8 +131,8 @@ void list_files(const struct service *s, u64 cursor, struct wire_page *page)
 
 	for (; cursor < end && room; cursor += room)
 		if (cursor >= slots)
-			room = list_refused(page, refused_at(s, (u32)(cursor - slots)),
-			                    now);
+			room = list_refused(s, page,
+			                    refused_at(s, (u32)(cursor - slots)), now);
 		else if (s->files[cursor].state == FILE_HELD)
 			room = list_held(s, page, &s->files[cursor]);
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;

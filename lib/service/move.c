@@ -131,6 +131,7 @@ static void move_process(struct service *old, struct service *s)
 {
 	u64 cache_bytes = s->options.cache_bytes;
 	struct refused_list *refused = s->refused;
+	struct pauses *pauses = s->pauses;
 
 	s->options = old->options;
 	s->options.cache_bytes = cache_bytes;
@@ -146,6 +147,8 @@ static void move_process(struct service *old, struct service *s)
 	s->last_serial = old->last_serial;
 	s->refused = old->refused;
 	old->refused = refused;
+	s->pauses = old->pauses;
+	old->pauses = pauses;
 	s->resize = old->resize;
 	s->resized = old->resized;
 	s->rereads = old->rereads;

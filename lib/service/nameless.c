@@ -22,6 +22,7 @@
 #include <sys/sysmacros.h>
 
 #include "lib/service/files.h"
+#include "lib/service/lease.h"
 #include "lib/service/nameless.h"
 #include "lib/service/worker.h"
 
@@ -112,38 +113,71 @@ static void looks_done(struct service *s, struct worker_job *job)
 	free(l);
 }
 
-/* Lets a worker look at the next files of a lane. */
-static void looks_begin(struct service *s, u32 lane)
+/* For the next files of a lane that a worker looks at. NULL: it is busy with others. */
+static struct nameless_job *looks_make(struct service *s, u32 lane)
 {
-	u32 *at = &s->nameless.at[lane];
-	struct nameless_job *l;
+	struct nameless_job *l = s->nameless.jobs[lane] || !s->workers
+	                                 ? NULL
+	                                 : malloc(sizeof(*l));
 
-	if (s->nameless.jobs[lane] || s->nr_held == 0 || !s->workers)
-		return;
-	l = malloc(sizeof(*l));
 	if (!l)
-		return;
+		return NULL;
 	l->job = (struct worker_job){ .kind = WORKER_LOOKS,
 		                      .work = looks_work,
 		                      .done = looks_done };
 	l->owner = s;
 	l->lane = lane;
 	l->nr = 0;
-	for (u32 i = 0;
-	     i < SLOTS_PER_TICK && i < s->shape.nr_files && l->nr < LOOKS_PER_TICK;
-	     i++) {
-		u32 slot = (*at)++ % s->shape.nr_files;
-		const struct held_file *f = &s->files[slot];
+	return l;
+}
 
-		if (f->state == FILE_HELD && f->local == (lane == 0))
-			l->looks[l->nr++] = (struct name_look){ .slot = slot,
-				                                .id = f->id,
-				                                .fd = f->fd };
-	}
+static void looks_add(const struct service *s, struct nameless_job *l, u32 slot)
+{
+	const struct held_file *f = &s->files[slot];
+
+	if (f->state == FILE_HELD && f->local == (l->lane == 0))
+		l->looks[l->nr++] = (struct name_look){ .slot = slot,
+			                                .id = f->id,
+			                                .fd = f->fd };
+}
+
+static void looks_send(struct service *s, struct nameless_job *l)
+{
 	if (l->nr > 0 && worker_do(s, &l->job) == 0)
-		s->nameless.jobs[lane] = l;
+		s->nameless.jobs[l->lane] = l;
 	else
 		free(l);
+}
+
+/* Lets a worker look at the next files of a lane. */
+static void looks_begin(struct service *s, u32 lane)
+{
+	u32 *at = &s->nameless.at[lane];
+	struct nameless_job *l = s->nr_held > 0 ? looks_make(s, lane) : NULL;
+
+	if (!l)
+		return;
+	for (u32 i = 0;
+	     i < SLOTS_PER_TICK && i < s->shape.nr_files && l->nr < LOOKS_PER_TICK;
+	     i++)
+		looks_add(s, l, (*at)++ % s->shape.nr_files);
+	looks_send(s, l);
+}
+
+/* If a worker is busy with others, the sweep comes round to it. */
+static void look_at_touched(struct service *s, u32 slot)
+{
+	struct nameless_job *l = looks_make(s, s->files[slot].local ? 0 : 1);
+
+	if (!l)
+		return;
+	looks_add(s, l, slot);
+	looks_send(s, l);
+}
+
+void nameless_hear(struct service *s)
+{
+	lease_each_touched(s, look_at_touched);
 }
 
 /* Idle files of other mounts. With options.keep_ms all files are alike (files_tick()). */

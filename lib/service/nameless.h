@@ -10,6 +10,8 @@
 
 /* The main loop calls it now and then. */
 void nameless_tick(struct service *s);
+/* Lets a worker look at files whose attributes have changed: their last name may have gone. */
+void nameless_hear(struct service *s);
 /* Is there a file without a name that a program has open? Whether that one is still read shows
  * when the sweep comes round, so it hurries. */
 bool nameless_hurries(const struct service *s);

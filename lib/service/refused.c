@@ -11,16 +11,23 @@ struct refused_list {
 	struct refused entries[REFUSED_MOST];
 };
 
-/* The order is that of the bits in struct refused.said. The last one is any other error. */
-static const struct {
+/* The order is that of the bits in struct refused.said. The last one of each is any other error. */
+struct reason {
 	int error;
 	const char *words;
-} reasons[] = {
+};
+static const struct reason refusals[] = {
 	{ -EACCES, "its owner is another user, and the service lacks CAP_LEASE" },
 	{ -EOPNOTSUPP,
 	  "nothing proves that it does not change: its file system keeps no "
 	  "dependable leases (--immutable is your promise)" },
+	{ -EMEDIUMTYPE,
+	  "it lies in tmpfs, which is memory already (--immutable, your promise, has it "
+	  "cached all the same)" },
 	{ -ETXTBSY, "a program has it open for writing" },
+	{ -EALREADY, "a program has written to it lately (--lease-pause)" },
+	{ -ENOLCK,
+	  "the kernel grants no further inotify watch (fs.inotify.max_user_watches)" },
 	{ -EPERM, "not each member of the group may open it by its path" },
 	{ -ENODATA, "it is empty" },
 	{ -EFBIG, "it has 16 TiB or more" },
@@ -28,24 +35,34 @@ static const struct {
 	{ -EBUSY, "the service waits for files that do not answer" },
 	{ 0, "the service cannot open it" },
 };
-#define NR_REASONS (sizeof(reasons) / sizeof(*reasons))
-#define REVOKED_BIT NR_REASONS
-static const char revoked_words[] = "a program has opened it for writing";
+#define NR_REFUSALS (sizeof(refusals) / sizeof(*refusals))
+static const struct reason revocations[] = {
+	{ -EKEYREVOKED, "its mode, its owner or its path has changed" },
+	{ -EOVERFLOW, "more files have changed than the kernel could tell of "
+	              "(fs.inotify.max_queued_events)" },
+	{ 0, "a program has opened it for writing" },
+};
+
+static const struct reason *refused_find_reason(int error, bool revoked)
+{
+	const struct reason *r = revoked ? revocations : refusals;
+
+	while (r->error != 0 && r->error != error)
+		r++;
+	return r;
+}
 
 static u32 refused_bit(int error, bool revoked)
 {
-	u32 i = 0;
+	const struct reason *r = refused_find_reason(error, revoked);
 
-	if (revoked)
-		return REVOKED_BIT;
-	while (i < NR_REASONS - 1 && reasons[i].error != error)
-		i++;
-	return i;
+	return (u32)(revoked ? NR_REFUSALS + (size_t)(r - revocations)
+	                     : (size_t)(r - refusals));
 }
 
 const char *refused_reason(int error, bool revoked)
 {
-	return revoked ? revoked_words : reasons[refused_bit(error, false)].words;
+	return refused_find_reason(error, revoked)->words;
 }
 
 static struct refused *refused_find(struct refused_list *list, const char *path,

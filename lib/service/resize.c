@@ -219,7 +219,7 @@ bool resize_run(struct service *s)
 	if (!r)
 		return false;
 	if (r->step > RESIZE_MAKES && r->step < RESIZE_ENDS)
-		files_retire_broken(r->other);
+		files_hear(r->other);
 	if (r->step == RESIZE_FILES) {
 		next = carry_files(s, &r->carry);
 		if (next == CARRY_DONE)

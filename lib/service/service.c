@@ -344,7 +344,8 @@ static void service_handle(struct service *s, const struct source *source)
 	case SOURCE_WAKE: break; /* the loop takes the hints */
 	case SOURCE_BROKEN:
 		service_drain(lease_broken_event(s));
-		files_retire_broken(s);
+		files_hear(s);
+		nameless_hear(s);
 		break;
 	case SOURCE_WORKER:
 		service_drain(worker_event(s));

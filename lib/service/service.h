@@ -37,6 +37,9 @@ struct service_options {
 	 * cannot be unmounted. 0: SERVICE_DEFAULT_KEEP_MS, or on another mount than that of /
 	 * and of this program SERVICE_DEFAULT_KEEP_AWAY_MS. */
 	uint64_t keep_ms;
+	/* How long the service lets a file alone that somebody has written to; longer if that
+	 * happens again soon (pause.h). 0: not at all */
+	uint64_t lease_pause_ms;
 	const char *pressure; /* a file like /proc/pressure/memory; NULL: none */
 	bool watch_groups;    /* also give memory back before a control group's limit */
 	const char *const
@@ -96,6 +99,7 @@ struct service_options {
 #define SERVICE_LEASE_SECONDS 10
 
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
+#define SERVICE_DEFAULT_LEASE_PAUSE_MS ((uint64_t)10 * 1000)
 /* Our choice. It says something each second, but while it makes its memory: a large cache takes
  * longer, and then the next one may come in between. */
 #define SERVICE_SUCCESSOR_MS ((uint64_t)30 * 1000)

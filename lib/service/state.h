@@ -37,7 +37,11 @@
  *   nameless  files that go early, so that their disk does not wait
  *   files     files held: admission, sharing, retiring, their frames
  *   direct    second descriptions of files, for reads with O_DIRECT
+ *   admit     how a file comes under a proof
+ *   pause     which files were written to lately
  *   lease     leases, and the second thread: revocation, the alive mark
+ *   mark      what the kernel writes when the service is killed
+ *   watch     what the kernel tells of changes that break no lease
  *   proof     why a file is believed not to change
  *   systems   kinds of file systems, and who waits for one that may not answer
  *   worker    threads that touch what clients pass
@@ -222,7 +226,7 @@ enum source_kind {
 	SOURCE_LISTEN,
 	SOURCE_SIGNAL,
 	SOURCE_WAKE,   /* readers post hints */
-	SOURCE_BROKEN, /* the lease thread has revoked something */
+	SOURCE_BROKEN, /* the lease thread has revoked something, or heard of a change */
 	SOURCE_WORKER, /* a worker has done a job */
 	SOURCE_FENCE,  /* the heavy fence is over */
 	SOURCE_RING,
@@ -299,6 +303,7 @@ struct service {
 	u64 started_ns;
 	u64 last_serial; /* of the newest client */
 	struct refused_list *refused;
+	struct pauses *pauses;
 	struct workers *workers;    /* the service that is being made has them, too */
 	struct holds *holds;        /* NULL: there are none */
 	struct resize *resize;      /* under way; NULL: none is */

@@ -171,7 +171,7 @@ static int takeover_look(struct service *s, struct takeover *t)
 
 	if (++t->looks % LOOK_EACH != 0)
 		return 0;
-	files_retire_broken(s);
+	files_hear(s);
 	return poll(&signals, 1, 0) == 1 ? -EINTR : succession_stay(&t->old_service);
 }
 

@@ -89,7 +89,8 @@ struct test_service {
 	bool inherits;
 };
 /* Describes a small cache of the LODIC scheme that runs until it is stopped. Its socket is
- * name in the folder. */
+ * name in the folder. Its lease_pause_ms is 0, because many tests write to a file and want it
+ * cached again at once. */
 void test_service_init(struct test_service *service, const char *name);
 /* 0 once clients can connect. -errno as service_run(); -EIO: it died. */
 int test_service_start(struct test_service *service);

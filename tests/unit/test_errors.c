@@ -74,7 +74,7 @@ static void strerror_lodic_errors_sentences_of_their_own(void **state)
 		                      EACCES,    EPERM,      ENFILE,       EFBIG,
 		                      EPROTO,    EOPNOTSUPP, ECONNREFUSED, ETIMEDOUT,
 		                      ENOENT,    ECHILD,     ECONNRESET,   EINVAL,
-		                      ENOSPC };
+		                      ENOSPC,    EALREADY,   EMEDIUMTYPE,  ENOLCK };
 	const u32 nr = sizeof(errors) / sizeof(*errors);
 
 	for (u32 i = 0; i < nr; i++) {

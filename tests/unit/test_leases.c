@@ -206,11 +206,66 @@ static void break_without_a_descriptor_in_its_signal_is_answered(void **state)
 	}
 }
 
+struct cutter {
+	const char *path;
+	u64 spins;
+};
+
+static void *cutter_run(void *arg)
+{
+	const struct cutter *c = arg;
+
+	for (u64 i = 0; i < c->spins; i++)
+		host_relax();
+	close(fixture_open(c->path, O_RDONLY | O_TRUNC));
+	return NULL;
+}
+
+/* Somebody cuts a file beside its admission, and breaks no lease. Either the service saw the new
+ * size, or it hears of the change (L5). */
+static void cut_beside_an_admission_is_seen_or_heard(void **state)
+{
+	enum { ROUNDS = 300, MOST_SPINS = 5000 };
+	struct service *s = leases_make(1);
+	u64 random = random_stream(1);
+	char path[FIXTURE_PATH_BYTES];
+	u32 nr_seen = 0, nr_heard = 0;
+
+	(void)state;
+	for (u32 id = 1; id <= ROUNDS; id++) {
+		struct cutter c = { path, random_below(&random, MOST_SPINS) };
+		u64 spins = random_below(&random, 2 * MOST_SPINS), size = 0;
+		int fd = make_file(path, 0), err;
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, cutter_run, &c), 0);
+		for (u64 i = 0; i < spins; i++)
+			host_relax();
+		err = lease_take(s, fd, 0, id, &size);
+		pthread_join(thread, NULL);
+		if (err) {
+			/* While the kernel cuts, the cutter counts as a writer. */
+			assert_true(err == -ENODATA || err == -ETXTBSY);
+			nr_seen++;
+		} else {
+			assert_int_equal(size, BYTES);
+			assert_true(
+				WAIT_UNTIL(!file_proof_holds(&s->arena.files[0], id)));
+			nr_heard++;
+		}
+		lease_drop(s, 0);
+		close(fd);
+	}
+	printf("seen %u times, heard %u times\n", nr_seen, nr_heard);
+	leases_free(s);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(breaks_while_leases_come_and_go_are_all_answered),
 		cmocka_unit_test(break_without_a_descriptor_in_its_signal_is_answered),
+		cmocka_unit_test(cut_beside_an_admission_is_seen_or_heard),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -450,7 +450,7 @@ static void open_memfd_that_others_write_never_stale(void **state)
 	assert_int_equal(lodic_read(b.context, file, read, sizeof(read), 0),
 	                 sizeof(read));
 	assert_memory_equal(read, block, sizeof(read));
-	assert_int_equal(lodic_file_cached(file), -EOPNOTSUPP);
+	assert_int_equal(lodic_file_cached(file), -EMEDIUMTYPE);
 	lodic_close(file);
 	close(fd);
 	close(writer);

@@ -179,7 +179,7 @@ static void read_file_every_key_taken(void **state)
 	                           "quota = 17\n"
 	                           "entries = 32\n"
 	                           "files = 5\n"
-	                           "keep = 0.25\n"
+	                           "keep = 0.25\nlease-pause = 1.5\n"
 	                           "holds = 8M\n"
 	                           "fast-memory = 16M\n"
 	                           "fast = /db/*.sst\n"
@@ -212,7 +212,7 @@ static void read_file_every_key_taken(void **state)
 	assert_int_equal(s.quota, 17);
 	assert_int_equal(s.entries, 32);
 	assert_int_equal(s.files, 5);
-	assert_int_equal(s.keep_ms, 250);
+	assert_int_equal(s.keep_ms + s.lease_pause_ms, 250 + 1500);
 	assert_true(s.small_pages);
 	assert_string_equal(s.pressure, "/x/memory.pressure");
 	assert_int_equal(s.trust, 17);
@@ -442,6 +442,7 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	settings_set(&s, SETTING_IMMUTABLE, "/a b", SETTINGS_OPTION);
 	settings_set(&s, SETTING_IMMUTABLE, "/c", SETTINGS_OPTION);
 	settings_set(&s, SETTING_KEEP, "0.25", SETTINGS_ENVIRONMENT);
+	settings_set(&s, SETTING_LEASE_PAUSE, "0", SETTINGS_OPTION);
 	settings_set(&s, SETTING_BUFFERED, "yes", SETTINGS_OPTION);
 	settings_set(&s, SETTING_HUGE_PAGES, "off", SETTINGS_OPTION);
 	settings_set(&s, SETTING_ENTRIES, "32", SETTINGS_OPTION);
@@ -473,6 +474,8 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_string_equal(next.policy, "tpp");
 	assert_int_equal(next.policy_tick_ms, 500);
 	assert_int_equal(next.keep_ms, 250);
+	assert_int_equal(next.from[SETTING_LEASE_PAUSE], SETTINGS_LEFT);
+	assert_int_equal(next.lease_pause_ms, 0);
 	assert_true(next.buffered);
 	assert_true(next.small_pages);
 	assert_int_equal(next.entries, 16);
