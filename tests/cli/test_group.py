@@ -103,7 +103,8 @@ class Group(unittest.TestCase):
 
     def serve(self, *words):
         process = subprocess.Popen(
-            [LODIC, "serve", "-m", "4M", "--pressure", "off", "-s", self.socket, *words],
+            [LODIC, "serve", "-m", "4M", "--pressure", "off", "--lease-pause", "0", "-s",
+             self.socket, *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)

@@ -71,8 +71,9 @@ class Look(unittest.TestCase):
         return process
 
     def serve(self, *options, program=LODIC, **more):
-        service = self.start(program, "serve", "-m", "16M", "-s", self.socket, *options,
-                             stderr=subprocess.DEVNULL, **more)
+        # Some cases write to a file that shall be cached again at once.
+        service = self.start(program, "serve", "-m", "16M", "--lease-pause", "0", "-s",
+                             self.socket, *options, stderr=subprocess.DEVNULL, **more)
         self.assertIn("serving", service.stdout.readline())
         return service
 

@@ -14,9 +14,8 @@ struct spot {
 	void *mapped; /* the same */
 };
 
-/* The first block of the file gets other bytes, or the file another size. The last few change
- * only what is around the bytes. change_register() is right if the kernel refuses to pin the
- * file's pages. */
+/* The first block of the file gets other bytes, or the file another size. The last few change only
+ * what is around the bytes. change_register() is right if the kernel refuses to pin the pages. */
 void change_write(const struct spot *s);
 void change_direct(const struct spot *s);
 void change_open(const struct spot *s);

@@ -222,8 +222,7 @@ static void attach_mistake_in_a_file_einval_commands_name_it(void **state)
 	text_write("/etc/lodic.conf", "policy = kloc\n", 0);
 	assert_int_equal(attach_as_user(NULL, 0).err, -EINVAL);
 	assert_int_equal(lodic_as_user("stat", text), 1);
-	assert_non_null(
-		strstr(text, "none can start: `policy = kloc' (/etc/lodic.conf)"));
+	assert_non_null(strstr(text, "none can start: `policy = kloc' (/etc/lodic.conf)"));
 	unlink("/etc/lodic.conf");
 
 	/* Another user's file is not believed. */
@@ -321,10 +320,9 @@ static void serve_quota_wins_over_a_later_source_s_entries(void **state)
 
 	text_write("/etc/lodic.conf", "entries = 16\n", 0);
 	assert_int_equal(
-		lodic_as_user(
-			"serve --daemon --idle-exit 20 -m 64M --holds 0 --quota 32 -s "
-			"/tmp/quota.sock",
-			text),
+		lodic_as_user("serve --daemon --idle-exit 20 -m 64M --holds 0 --quota 32 -s "
+	                      "/tmp/quota.sock",
+	                      text),
 		0);
 	assert_int_equal(lodic_as_user("stat --json -s /tmp/quota.sock", text), 0);
 	assert_non_null(strstr(text, "\"entries\":32768,"));

@@ -116,8 +116,9 @@ class Case(unittest.TestCase):
         os.environ["LODIC_SOCKET"] = self.socket
 
     def start(self):
-        done = run([LODIC, "serve", "--daemon", "--idle-exit", "60", "--socket", self.socket,
-                    *self.serve])
+        # Cases write to files that shall be cached again at once.
+        done = run([LODIC, "serve", "--daemon", "--idle-exit", "60", "--lease-pause", "0",
+                    "--socket", self.socket, *self.serve])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
 
     def end_service(self):
