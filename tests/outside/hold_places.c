@@ -199,7 +199,7 @@ static void hold_in_other_mount_namespace_works(void **state)
 		fixture_path(folder, "elsewhere");
 		mkdir(folder, 0755);
 		REQUIRE(unshare(CLONE_NEWNS) == 0, "%s", strerror(errno));
-		outside_mount("tmpfs", folder, "tmpfs", 0, "size=16m");
+		outside_mount_ext4(folder);
 		pattern_file_make(path, "elsewhere/file", 1, 1, FILE_BYTES);
 		own.fd = fixture_open(path, O_RDONLY);
 		REQUIRE(test_service_attach(&own.service, &own.lodic) == 0,

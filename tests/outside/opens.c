@@ -500,7 +500,7 @@ static void closed_file_leaves_after_keep_umount_works(void **state)
 	int fd;
 
 	outside_folder(folder, "mounted");
-	outside_mount("tmpfs", folder, "tmpfs", 0, "size=1m");
+	outside_mount_ext4(folder);
 	test_bed_init(&b, LODIC_LODIC);
 	b.service.options.keep_ms = 300;
 	test_bed_make(&b, BLOCK);

@@ -100,10 +100,14 @@ class Case(unittest.TestCase):
         # Cases write to files that shall be cached again at once. A service that a program
         # starts finds this where the last one would have left it.
         left = self.place / "socket.conf"
-        left.write_text("lease-pause = 0\n", encoding="ascii")
+        left.write_text("lease-pause = 0\n" + self.left(), encoding="utf-8")
         left.chmod(0o600)
         self.serve()
         self.addCleanup(self.end_service)
+
+    def left(self):
+        """Further lines of that file."""
+        return ""
 
     def serve(self):
         done = run([self.lodic, "run", "--socket", self.socket, "--memory", "64M", "--", "true"])

@@ -318,6 +318,9 @@ sys.stdin.read()
 class Noticed(Case):
     """doc/hazards.md, "What a program can notice": without the cache and with it."""
 
+    def left(self):
+        return f"immutable = {self.folder}/mount/*\n" # tmpfs is not cached without a promise
+
     def mounted(self):
         """A file system of our own, on which nothing is executed."""
         place = self.folder / "mount"
