@@ -205,7 +205,8 @@ static void hold_in_other_mount_namespace_works(void **state)
 		REQUIRE(test_service_attach(&own.service, &own.lodic) == 0,
 		        "no service");
 		REQUIRE(lodic_open(own.lodic, own.fd, &own.file) == 0, "not opened");
-		REQUIRE(try_hold(&own, 0, FILE_BYTES) == 0, "not held");
+		REQUIRE(try_hold(&own, 0, FILE_BYTES) == 0, "not held: %s",
+		        lodic_strerror(lodic_file_cached(own.file)));
 		_exit(0);
 	}
 	assert_int_equal(fixture_wait(pid), 0);
