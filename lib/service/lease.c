@@ -30,10 +30,9 @@
  *
  * What a watch hears is not always a writer. In a group's arena each file is watched, whatever its
  * proof is: one that members may no longer open must not be served on. So a change of its mode,
- * owner or path revokes it. files.c looks at these again when the watch is there. In a user's own
- * arena they change nothing, and files under a lease alone are watched. The main thread is told,
- * because the last name may have gone. A file system that is not local gets no watch, because the
- * call could wait for it.
+ * owner or path revokes it, and admit.c looks at these again when the watch is there. In a user's
+ * own arena they change nothing, and only leased files are watched. The main thread is told, because
+ * the last name may have gone. A file that is not local has no watch: the call could wait for it.
  *
  * No break is missed. The kernel sends its signal after F_SETLEASE. The lease thread takes a
  * signal off the queue first and the lock then. At that moment the lease stands in the table, or
@@ -62,8 +61,7 @@
  * both under the lock. For all others the main thread alone writes it. A slot changes from one
  * kind to the other when it has left the table.
  *
- * What is not here: a service that is stopped for longer than lease-break-time. The kernel
- * then lets the writer through, and the service learns of it too late (lodic.h says so).
+ * What is not here: a service that is stopped for longer than lease-break-time (lodic.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -91,8 +89,7 @@
 #define LEASE_SIGNAL (SIGRTMIN + 4)
 
 struct lease {
-	int fd;
-	int watch;
+	int fd, watch;
 	u32 slot;
 	u32 granted; /* 0: the file has another proof, and only its watch counts */
 };
@@ -100,8 +97,8 @@ struct lease {
 struct lease_thread {
 	pthread_t thread;
 	pthread_barrier_t started; /* the thread, and the one that starts it */
-	int broken;                /* eventfd; the main thread reads it */
-	int stop;                  /* eventfd; the main thread writes it */
+	int broken,
+		stop; /* eventfds; the main thread reads the one and writes the other */
 	int signals;
 	/* The watches' instance, and an epoll that the lease thread waits for. The main
 	 * thread makes the first when the kernel lets it, and puts it into the other. -1:
@@ -116,10 +113,9 @@ struct lease_thread {
 	 * attributes have changed. It sets bits, and the main thread takes them. */
 	u64 *revoked, *touched;
 	u32 nr_words; /* of each of the two */
-	/* enum lease_end; it stands still from before a file is revoked until the slot's next. */
-	u8 *whys;
-	/* Guards what follows, and the proofs of files that have leases. */
+	/* Guards what follows, and the proofs of files that are in the table. */
 	pthread_mutex_t lock;
+	u8 *whys;             /* enum lease_end of each slot's last revoked file */
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
 	u32 *places; /* of each slot's lease in leases, counted from 1; 0: it has none */
@@ -402,9 +398,7 @@ int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
 	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0)
 		return lease_error(errno);
-	err = MUTANT(WATCH_AFTER_SIZE) && t->watches >= 0
-	              ? 0
-	              : lease_listen(t, &asked.lease);
+	err = MUTANT(WATCH_AFTER_SIZE) ? 0 : lease_listen(t, &asked.lease);
 	if (err)
 		return err;
 	err = file_proof_begin(&t->files[slot], id, &ops, &asked, ret_size);
@@ -497,7 +491,12 @@ void lease_each_touched(struct service *s, void (*each)(struct service *s, u32 s
 
 enum lease_end lease_why(const struct service *s, u32 slot)
 {
-	return (enum lease_end)s->lease->whys[slot];
+	enum lease_end why;
+
+	pthread_mutex_lock(&s->lease->lock);
+	why = (enum lease_end)s->lease->whys[slot];
+	pthread_mutex_unlock(&s->lease->lock);
+	return why;
 }
 
 int lease_broken_event(const struct service *s)
@@ -575,8 +574,10 @@ int lease_start(struct service *s)
 	t->header = s->arena.header;
 	t->files = s->arena.files;
 	err = lease_make(t, s->shape.nr_files);
-	if (!err)
+	if (!err) {
+		lease_open_watches(t); /* else lease_listen() tries it again */
 		err = lease_spawn(t);
+	}
 	if (err) {
 		lease_free(t);
 		return err;

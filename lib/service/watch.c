@@ -8,8 +8,8 @@
 
 #include "lib/service/watch.h"
 
-/* A watch on a file gives no names, so an event has this size. */
-#define EVENTS_AT_ONCE 256u
+/* A watch on a file gives no names, so an event has this size. A break waits for so many. */
+#define EVENTS_AT_ONCE 64u
 
 int watch_open(void)
 {

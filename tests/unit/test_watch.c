@@ -330,11 +330,17 @@ static void put(const char *path, const char *text)
 	close(fd);
 }
 
-/* A service in a user namespace that grants few watches. It is the same user outside. false:
- * there are no such namespaces here. */
-static bool start_with_few_watches(struct test_service *service)
+#define INSTANCES_FILE "/proc/sys/user/max_inotify_instances"
+
+/* What the test and the namespace's first process tell each other. */
+struct told {
+	u64 ready, more;
+};
+
+/* A service in a user namespace that grants few watches, and an instance only when it is told that
+ * there shall be more. It is the same user outside. false: there are no such namespaces here. */
+static bool start_with_few_watches(struct test_service *service, struct told *told)
 {
-	u64 *ready = fixture_shared(sizeof(*ready));
 	char text[64];
 	pid_t pid;
 	uid_t uid = geteuid();
@@ -350,21 +356,38 @@ static bool start_with_few_watches(struct test_service *service)
 		put("/proc/self/uid_map", text);
 		snprintf(text, sizeof(text), "%u", WATCHES_LEFT);
 		put("/proc/sys/user/max_inotify_watches", text);
+		put(INSTANCES_FILE, "0");
 		REQUIRE(test_service_start(&own) == 0, "%s", own.why);
-		host_store_release(ready, (u64)own.pid);
-		pause();
-		_exit(1);
+		host_store_release(&told->ready, (u64)own.pid);
+		REQUIRE(WAIT_UNTIL(host_load_acquire(&told->more)), "nobody asks");
+		put(INSTANCES_FILE, "1");
+		for (;;)
+			pause();
 	}
-	if (!WAIT_UNTIL(host_load_acquire(ready) > 0 ||
+	if (!WAIT_UNTIL(host_load_acquire(&told->ready) > 0 ||
 	                waitpid(pid, NULL, WNOHANG) == pid))
 		return false;
-	service->pid = (pid_t)host_load_acquire(ready);
+	service->pid = (pid_t)host_load_acquire(&told->ready);
 	return service->pid > 0;
+}
+
+static bool open_until_cached(struct test_bed *b, struct opened *o)
+{
+	return WAIT_UNTIL(({
+		bool there;
+
+		assert_int_equal(lodic_open(b->lodic, o->fd, &o->file), 0);
+		there = is_cached(o);
+		if (!there)
+			lodic_close(o->file);
+		there;
+	}));
 }
 
 /* No file is cached without a watch, and the first that comes when there is one again is. */
 static void watches_run_out_and_come_back(void **state)
 {
+	struct told *told = fixture_shared(sizeof(*told));
 	struct opened o[NR_FILES];
 	struct test_service service;
 	struct test_bed b = { 0 };
@@ -372,11 +395,17 @@ static void watches_run_out_and_come_back(void **state)
 
 	(void)state;
 	test_service_init(&service, "few");
-	if (!start_with_few_watches(&service)) {
+	if (!start_with_few_watches(&service, told)) {
 		print_message("skipped: no user namespaces\n");
 		skip();
 	}
 	assert_int_equal(test_service_attach(&service, &b.lodic), 0);
+	opened_make(&b, &o[0], 0);
+	assert_int_equal(lodic_file_cached(o[0].file), -ENOLCK);
+	lodic_close(o[0].file);
+	host_store_release(&told->more, 1);
+	assert_true(open_until_cached(&b, &o[0]));
+	opened_free(&o[0]);
 	for (u32 round = 0; round < EXHAUSTIONS; round++) {
 		u64 start_ns;
 
@@ -389,17 +418,7 @@ static void watches_run_out_and_come_back(void **state)
 		/* One that no program has open gives its watch. */
 		opened_free(&o[0]);
 		start_ns = host_now_ns();
-		assert_true(WAIT_UNTIL(({
-			bool there;
-
-			assert_int_equal(lodic_open(b.lodic, o[WATCHES_LEFT].fd,
-			                            &o[WATCHES_LEFT].file),
-			                 0);
-			there = is_cached(&o[WATCHES_LEFT]);
-			if (!there)
-				lodic_close(o[WATCHES_LEFT].file);
-			there;
-		})));
+		assert_true(open_until_cached(&b, &o[WATCHES_LEFT]));
 		if (host_now_ns() - start_ns > worst_ns)
 			worst_ns = host_now_ns() - start_ns;
 		for (u32 i = 1; i < NR_FILES; i++)
