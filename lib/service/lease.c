@@ -31,7 +31,7 @@
  * What a watch hears is not always a writer. In a group's arena each file is watched, whatever its
  * proof is: one that members may no longer open must not be served on. So a change of its mode,
  * owner or path revokes it, and admit.c looks at these again when the watch is there. In a user's
- * own arena they change nothing, and only leased files are watched. The main thread is told, because
+ * arena they change nothing, and only leased files are watched. The main thread hears of it, as
  * the last name may have gone. A file that is not local has no watch: the call could wait for it.
  *
  * No break is missed. The kernel sends its signal after F_SETLEASE. The lease thread takes a
@@ -57,9 +57,8 @@
  * - Neither thread can starve the other. Each break ends a lease, and the main thread alone
  *   makes new ones. The main thread drops a bounded number in a turn.
  *
- * file_proof.live. For files in the table the main thread writes it, or the lease thread, and
- * both under the lock. For all others the main thread alone writes it. A slot changes from one
- * kind to the other when it has left the table.
+ * file_proof.live. For files in the table either thread writes it, under the lock. For all others
+ * the main thread alone does. A slot changes its kind when it has left the table.
  *
  * What is not here: a service that is stopped for longer than lease-break-time (lodic.h).
  */
