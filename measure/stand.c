@@ -146,7 +146,9 @@ int stand_complain(const struct stand *s, int error)
 {
 	if (cli_stopped)
 		return CLI_STOPPED;
-	cli_error("%s", s->rig.why[0] ? s->rig.why : lodic_strerror(error));
+	cli_error("%s%s", s->rig.why[0] ? s->rig.why : lodic_strerror(error),
+	          error == -EMEDIUMTYPE ? "; name a folder on a disk with --workdir"
+	                                : "");
 	return CLI_FAILED;
 }
 

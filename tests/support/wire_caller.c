@@ -126,11 +126,12 @@ int caller_hold(struct wire_caller *c, const struct test_service *service, u64 i
 
 bool caller_error_is_named(int error)
 {
-	static const int named[] = { 0,      EINPROGRESS, EINVAL,     ESTALE, ENODATA,
-		                     EFBIG,  ENOSPC,      ENFILE,     EMFILE, ENOMEM,
-		                     EAGAIN, EBUSY,       EPROTO,     EBADF,  EISDIR,
-		                     ENODEV, EOPNOTSUPP,  ETXTBSY,    EUSERS, EACCES,
-		                     EDQUOT, ENOENT,      ECONNRESET, EPERM };
+	static const int named[] = {
+		0,      EINPROGRESS, EINVAL,     ESTALE,   ENODATA,     EFBIG,  ENOSPC,
+		ENFILE, EMFILE,      ENOMEM,     EAGAIN,   EBUSY,       EPROTO, EBADF,
+		EISDIR, ENODEV,      EOPNOTSUPP, ETXTBSY,  EUSERS,      EACCES, EDQUOT,
+		ENOENT, ECONNRESET,  EPERM,      EALREADY, EMEDIUMTYPE, ENOLCK
+	};
 
 	for (u32 i = 0; i < sizeof(named) / sizeof(*named); i++)
 		if (named[i] == error)
