@@ -96,8 +96,7 @@ struct lease {
 struct lease_thread {
 	pthread_t thread;
 	pthread_barrier_t started; /* the thread, and the one that starts it */
-	int broken,
-		stop; /* eventfds; the main thread reads the one and writes the other */
+	int broken, stop; /* eventfds; the main thread reads one, and writes one */
 	int signals;
 	/* The watches' instance, and an epoll that the lease thread waits for. The main
 	 * thread makes the first when the kernel lets it, and puts it into the other. -1:

@@ -21,9 +21,9 @@
 #define EROFS_SUPER_MAGIC_V1 0xE0F5E1E2
 #endif
 
-/* File systems whose every writer passes through this kernel's open(), and meets a lease
- * there. A lease on overlayfs proves nothing: it lies on the overlay's own inode, and who
- * writes to the file below does not meet it. */
+/* File systems whose every writer passes through this kernel. It meets a lease there, or a watch
+ * hears of it (doc/proofs.md). A lease on overlayfs proves nothing: it lies on the overlay's own
+ * inode, and who writes to the file below does not meet it. */
 static bool proof_keeps_leases(u64 type)
 {
 	switch (type) {
