@@ -29,6 +29,7 @@
 #define MIB ((u64)1 << 20)
 #define FEW_BLOCKS 20u
 #define TEST_SECONDS 120
+#define OVERFLOW_UID 65534
 #ifndef SO_PASSPIDFD
 #define SO_PASSPIDFD 76
 #endif
@@ -161,9 +162,12 @@ static void message_without_credentials_is_refused(void **state)
 {
 	static const u32 judged[] = { WIRE_HELLO, WIRE_FILES, WIRE_DROP, WIRE_SUCCEED };
 	const struct wire_sender unsaid[] = { { .said = false, .uid = geteuid() },
-		                              { true, 0, 65534 } };
+		                              { true, 0, OVERFLOW_UID } };
 	const struct wire_sender said[] = { { true, getpid(), geteuid() },
 		                            { true, 0, geteuid() } };
+
+	/* From a sibling process namespace that user looks like no user. */
+	const u32 nr_said = geteuid() == OVERFLOW_UID ? 1 : 2;
 
 	(void)state;
 	for (u32 i = 0; i < 4; i++) {
@@ -173,7 +177,9 @@ static void message_without_credentials_is_refused(void **state)
 			assert_int_equal(authority_judge(&c, judged[i], &unsaid[j]),
 			                 -ECONNRESET);
 			assert_int_equal(c.kind, CLIENT_NEW);
-			assert_int_equal(authority_judge(&c, judged[i], &said[j]), 0);
+			if (j < nr_said)
+				assert_int_equal(
+					authority_judge(&c, judged[i], &said[j]), 0);
 		}
 	}
 }
