@@ -52,6 +52,8 @@ static bool has(bool user, struct ids wanted)
 {
 	struct ids now = { 0 };
 
+	if (!run_minds_rights())
+		return true; /* no question may be asked, and none matters */
 	if (user)
 		getresuid(&now.real, &now.effective, &now.saved);
 	else
@@ -120,8 +122,11 @@ EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
 static int change_fs_id(enum next which, unsigned int id)
 {
 	words_fn next = (words_fn)hooks_next(which);
-	int before = next((unsigned int)-1, 0, 0), result;
+	int before, result;
 
+	if (!run_minds_rights())
+		return next(id, 0, 0);
+	before = next((unsigned int)-1, 0, 0);
 	if ((unsigned int)before == id || id == (unsigned int)-1)
 		return next(id, 0, 0);
 	run_leaves();
@@ -194,9 +199,12 @@ static unsigned int file_capabilities(void)
 static int change_capabilities(words_fn next, unsigned long number, unsigned long a,
                                unsigned long b)
 {
-	unsigned int before = file_capabilities();
+	unsigned int before;
 	int result;
 
+	if (!run_minds_rights())
+		return number ? (int)own_call((long)number, a, b) : next(a, b, 0);
+	before = file_capabilities();
 	run_leaves();
 	result = number ? (int)own_call((long)number, a, b) : next(a, b, 0);
 	return left(result, before & ~file_capabilities() ? RUN_LEAVE_HIDDEN

@@ -113,6 +113,9 @@ enum run_leave {
 	RUN_LEAVE_FOR_GOOD, /* U25 */
 	RUN_LEAVE_HIDDEN,   /* U25, and a program that this one becomes must not connect either */
 };
+/* Does the shim have anything here to leave? If not, it must not ask the kernel for ids either: a
+ * filter may forbid it. */
+bool run_minds_rights(void);
 /* Before and after the call. Each keeps errno. */
 void run_leaves(void);
 void run_left(enum run_leave how);

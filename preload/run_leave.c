@@ -122,13 +122,18 @@ static bool leave_lock(struct run_state *s, struct fds_hold *hold)
 	return false;
 }
 
+bool run_minds_rights(void)
+{
+	return run_state && !host_load_relaxed(&run_filtered);
+}
+
 void run_leaves(void)
 {
 	struct run_state *s = run_state;
 	struct fds_hold hold;
 	int error = errno;
 
-	if (!s || host_load_relaxed(&run_filtered) || MUTANT(RUN_LEAVE_NOTHING))
+	if (!run_minds_rights() || MUTANT(RUN_LEAVE_NOTHING))
 		return;
 	if (!host_load_relaxed(&s->fds.pid))
 		own_forked(); /* a child that libc does not know of: its copies go */
@@ -155,8 +160,7 @@ void run_left(enum run_leave how)
 	int error = errno;
 	u64 now;
 
-	if (!s || host_load_relaxed(&run_filtered) || !fds_is_ours() ||
-	    MUTANT(RUN_LEAVE_NOTHING))
+	if (!run_minds_rights() || !fds_is_ours() || MUTANT(RUN_LEAVE_NOTHING))
 		return;
 	if (leave_lock(s, &hold)) {
 		now = host_now_ns();
@@ -223,8 +227,8 @@ void run_becomes(uid_t user)
 	char path[LENT_SOCKET_BYTES];
 	int error = errno;
 
-	if (!s || !by_default || geteuid() != 0 || user == 0 || user == (uid_t)-1 ||
-	    host_load_relaxed(&s->off) || !fds_is_ours() || !calls_begin(s))
+	if (!run_minds_rights() || !by_default || geteuid() != 0 || user == 0 ||
+	    user == (uid_t)-1 || host_load_relaxed(&s->off) || !fds_is_ours() || !calls_begin(s))
 		return;
 	if (lent_socket_of(user, path))
 		start(&wanted, path);

@@ -358,8 +358,9 @@ static void put_name(const char *name)
 /* Why the service does not cache a file. */
 static const char *refusal(u64 reason)
 {
-	if (reason == EACCES) /* in a folder's case nothing would have been asked */
-		return "its owner is another user, and the service lacks CAP_LEASE";
+	if (reason == EACCES) /* of a file alone: of the socket's folder nobody is asked */
+		return "its owner is another user, and the service lacks CAP_LEASE; or the "
+		       "service's user may not open it";
 	return lodic_strerror((int)reason);
 }
 
