@@ -142,6 +142,15 @@ void change_copy_range(const struct spot *s)
 	close(from);
 }
 
+void change_clone(const struct spot *s)
+{
+	int from = other_open(s), to = fixture_open(s->via, O_WRONLY);
+
+	REQUIRE(ioctl(to, FICLONE, from) == 0, "%s", strerror(errno));
+	close(to);
+	close(from);
+}
+
 void change_sendfile(const struct spot *s)
 {
 	int from = other_open(s), to = fixture_open(s->via, O_WRONLY);

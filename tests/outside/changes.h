@@ -31,6 +31,7 @@ void change_zero(const struct spot *s);
 void change_collapse(const struct spot *s);
 void change_insert(const struct spot *s);
 void change_copy_range(const struct spot *s);
+void change_clone(const struct spot *s);
 void change_sendfile(const struct spot *s);
 void change_splice(const struct spot *s);
 void change_uring(const struct spot *s);
