@@ -17,7 +17,8 @@
  * because a tick touches no more than TURN_LINES. Our choice: the hits of a file then lag by
  * 10 s, and readers store to a frame's byte 0.3 times a second. */
 #define SWEEP_TICKS 100u
-/* How much faster it goes while somebody waits for a round (nameless.c). Our choice: 2.5 s. */
+/* How much faster it goes while somebody waits for a round (nameless.c). Our choice: 2.5 s, until
+ * TURN_LINES is the bound. */
 #define SWEEP_HURRY 4u
 
 void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits)
