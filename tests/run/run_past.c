@@ -157,6 +157,16 @@ static void way_closed_inside(void)
 		must_not_be_served(fd, EBADF);
 	}
 	NEED(endmntent(NULL) == 1, "no stream");
+	for (int i = 0; i < 2; i++) {
+		FILE *stream = fdopen(warm_open(1), "r");
+
+		stream = i ? freopen(file_make(2), "r", stream)
+		           : freopen64(file_make(2), "r", stream);
+		NEED(stream, "%s", strerror(errno));
+		for (int k = 0; k < LOOKS; k++)
+			look(fileno(stream), 2);
+		fclose(stream);
+	}
 }
 
 /* These leave the program's numbers alone. */
