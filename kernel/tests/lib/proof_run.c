@@ -15,7 +15,7 @@
 #define PATIENCE_S 90 /* a client of NFS asks again after 5 and more seconds */
 #define SWAP_MAGIC "SWAPSPACE2"
 
-struct held {
+struct trial {
 	struct scene *s;
 	int fd, watch;
 	int from_child, to_child;
@@ -64,7 +64,7 @@ static int make_file(const char *path, const u8 *bytes)
 	return err;
 }
 
-static bool differs(const struct held *h)
+static bool differs(const struct trial *h)
 {
 	u8 *now = malloc(PROOF_BYTES);
 	struct stat st;
@@ -76,7 +76,7 @@ static bool differs(const struct held *h)
 	return !same;
 }
 
-static void child(struct held *h, const struct proof_path *path, int in, int out)
+static void child(struct trial *h, const struct proof_path *path, int in, int out)
 {
 	char go;
 	int err;
@@ -88,7 +88,7 @@ static void child(struct held *h, const struct proof_path *path, int in, int out
 	_exit(-path->act(h->s));
 }
 
-static void start_child(struct held *h, const struct proof_path *path)
+static void start_child(struct trial *h, const struct proof_path *path)
 {
 	int in[2], out[2];
 
@@ -111,7 +111,7 @@ static void start_child(struct held *h, const struct proof_path *path)
 		h->before = -EPIPE;
 }
 
-static void take_lease(struct held *h)
+static void take_lease(struct trial *h)
 {
 	h->fd = open(h->s->path, O_RDONLY | O_CLOEXEC);
 	h->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -132,7 +132,7 @@ static int next_signal(time_t seconds)
 }
 
 /* Lets the child go on and waits for its end. */
-static void wait_child(struct held *h)
+static void wait_child(struct trial *h)
 {
 	int status = 0, sig;
 	char go = 1;
@@ -159,7 +159,7 @@ static void wait_child(struct held *h)
 		h->broken |= sig == SIGIO;
 }
 
-static void hear(struct held *h)
+static void hear(struct trial *h)
 {
 	char buf[4096] __attribute__((aligned(8)));
 	const struct inotify_event *e;
@@ -173,7 +173,7 @@ static void hear(struct held *h)
 	}
 }
 
-static const char *words(const struct held *h)
+static const char *words(const struct trial *h)
 {
 	static char text[100];
 	char lease[40] = "kept", effect[40] = "same";
@@ -200,7 +200,7 @@ static const char *words(const struct held *h)
 
 const char *proof_run(struct scene *s, const char *make, const struct proof_path *path)
 {
-	struct held h = {
+	struct trial h = {
 		.s = s, .bytes = malloc(2 * PROOF_BYTES), .fd = -1, .watch = -1
 	};
 	const char *text;
