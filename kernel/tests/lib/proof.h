@@ -101,6 +101,9 @@ int path_raw_disk(struct scene *s);
 int before_direct_read(struct scene *s);
 int path_direct_read(struct scene *s);
 
+/* Whether this kernel has inotify. Without it a cell has no word of what a watch heard. */
+bool proof_has_watch(void);
+
 /* Before anything else: no thread may take the signals of proof_run(). */
 void proof_init(void);
 
