@@ -65,7 +65,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -79,6 +78,7 @@
 
 #include "lib/service/lease.h"
 #include "lib/service/mark.h"
+#include "lib/service/slot_set.h"
 #include "lib/service/watch.h"
 
 #define SIGNALS_AT_ONCE 64
@@ -86,6 +86,9 @@
 #define LOOKS_AT_ONCE 256u
 /* Any real-time signal will do: the thread that gets it blocks it. */
 #define LEASE_SIGNAL (SIGRTMIN + 4)
+
+/* What the lease thread listens to. */
+enum ear { EAR_SIGNALS, EAR_STOP, EAR_WATCHES, NR_EARS };
 
 struct lease {
 	int fd, watch;
@@ -98,19 +101,18 @@ struct lease_thread {
 	pthread_barrier_t started; /* the thread, and the one that starts it */
 	int broken, stop; /* eventfds; the main thread reads one, and writes one */
 	int signals;
-	/* The watches' instance, and an epoll that the lease thread waits for. The main
-	 * thread makes the first when the kernel lets it, and puts it into the other. -1:
-	 * there is none yet. */
+	/* The watches' instance, and the epoll that the lease thread waits for, with all of
+	 * enum ear. The main thread makes the first when the kernel lets it, and puts it into
+	 * the other. -1: there is none yet. */
 	int watches, ears;
 	bool for_group;
 	struct arena_header *header;
 	struct file_proof *files;
 	struct mark *mark; /* the thread's own */
 	pid_t tid;         /* the thread's; stands still once it has started */
-	/* A bit for each slot that the lease thread has revoked, and for each whose file's
-	 * attributes have changed. It sets bits, and the main thread takes them. */
-	u64 *revoked, *touched;
-	u32 nr_words; /* of each of the two */
+	/* Slots that the lease thread has revoked, and those whose file's attributes have changed.
+	 * The main thread takes them. */
+	struct slot_set revoked, touched;
 	/* Guards what follows, and the proofs of files that are in the table. */
 	pthread_mutex_t lock;
 	u8 *whys;             /* enum lease_end of each slot's last revoked file */
@@ -157,17 +159,6 @@ static bool lease_is_breaking(const struct lease *lease)
 	return lease->granted && fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
 }
 
-/* The main thread alone can make it try again, and does so once for each event. */
-static void lease_note(u64 *bits, u32 slot)
-{
-	u64 *word = &bits[slot / 64];
-	u64 old;
-
-	do
-		old = host_load_relaxed(word);
-	while (!host_cas(word, old, old | (u64)1 << slot % 64));
-}
-
 static void leases_tell_main(struct lease_thread *t)
 {
 	const u64 one = 1;
@@ -183,7 +174,7 @@ static void lease_stop_vouching(struct lease_thread *t, u32 i, enum lease_end wh
 
 	t->whys[slot] = (u8)why;
 	lease_revoke(t, i);
-	lease_note(t->revoked, slot);
+	slot_set_add(&t->revoked, slot);
 }
 
 /* true: a writer waits for the lease, and goes on now. The lock is held. */
@@ -273,7 +264,7 @@ static void lease_heard(void *ctx, int watch, enum watch_heard heard)
 			                    heard == WATCH_BYTES ? LEASE_WRITTEN
 			                                         : LEASE_RIGHTS);
 		else
-			lease_note(t->touched, t->leases[i].slot);
+			slot_set_add(&t->touched, t->leases[i].slot);
 		leases_tell_main(t);
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -300,15 +291,21 @@ static int lease_error(int error)
 	}
 }
 
+static int lease_lend_ear(struct lease_thread *t, int fd, enum ear ear)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = ear };
+
+	return epoll_ctl(t->ears, EPOLL_CTL_ADD, fd, &event);
+}
+
 /* The kernel may refuse an instance now, and have one later. */
 static int lease_open_watches(struct lease_thread *t)
 {
-	struct epoll_event event = { .events = EPOLLIN };
 	int watches = watch_open();
 
 	if (watches < 0)
 		return watches == -ENOMEM ? -ENOMEM : -ENOLCK;
-	if (epoll_ctl(t->ears, EPOLL_CTL_ADD, watches, &event) != 0) {
+	if (lease_lend_ear(t, watches, EAR_WATCHES) != 0) {
 		close(watches);
 		return -ENOLCK;
 	}
@@ -445,46 +442,36 @@ static void leases_end(struct lease_thread *t)
 static void *lease_run(void *arg)
 {
 	struct lease_thread *t = arg;
-	struct pollfd wait[3] = { { .fd = t->signals, .events = POLLIN },
-		                  { .fd = t->stop, .events = POLLIN },
-		                  { .fd = t->ears, .events = POLLIN } };
+	struct epoll_event heard[NR_EARS];
+	bool stop = false;
 
 	t->tid = (pid_t)syscall(SYS_gettid);
 	mark_set(t->mark, t->header, t->tid);
 	pthread_barrier_wait(&t->started);
-	while (!wait[1].revents) {
-		if (poll(wait, 3, -1) <= 0)
-			continue;
-		if (wait[0].revents)
-			signals_read(t);
-		if (wait[2].revents)
-			watches_read(t);
+	/* poll() would fail each time if somebody lowered the limit of descriptors to 0. */
+	while (!stop) {
+		int nr = epoll_wait(t->ears, heard, NR_EARS, -1);
+
+		for (int i = 0; i < nr; i++) {
+			stop |= heard[i].data.u32 == EAR_STOP;
+			if (heard[i].data.u32 == EAR_SIGNALS)
+				signals_read(t);
+			else if (heard[i].data.u32 == EAR_WATCHES)
+				watches_read(t);
+		}
 	}
 	leases_end(t);
 	return NULL;
 }
 
-static void lease_each(struct service *s, u64 *noted,
-                       void (*each)(struct service *s, u32 slot))
-{
-	for (u32 i = 0; i < s->lease->nr_words; i++) {
-		u64 bits = host_load_relaxed(&noted[i]);
-
-		if (bits)
-			bits = host_xchg(&noted[i], 0);
-		for (; bits; bits &= bits - 1)
-			each(s, i * 64 + (u32)__builtin_ctzll(bits));
-	}
-}
-
 void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot))
 {
-	lease_each(s, s->lease->revoked, each);
+	slot_set_take(&s->lease->revoked, s, each);
 }
 
 void lease_each_touched(struct service *s, void (*each)(struct service *s, u32 slot))
 {
-	lease_each(s, s->lease->touched, each);
+	slot_set_take(&s->lease->touched, s, each);
 }
 
 enum lease_end lease_why(const struct service *s, u32 slot)
@@ -514,8 +501,8 @@ static void lease_free(struct lease_thread *t)
 	mark_free(t->mark);
 	free(t->leases);
 	free(t->places);
-	free(t->revoked);
-	free(t->touched);
+	slot_set_free(&t->revoked);
+	slot_set_free(&t->touched);
 	free(t->whys);
 	free(t);
 }
@@ -533,14 +520,13 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	t->ears = epoll_create1(EPOLL_CLOEXEC);
 	t->leases = calloc(nr_files, sizeof(*t->leases));
 	t->places = calloc(nr_files, sizeof(*t->places));
-	t->nr_words = (nr_files + 63) / 64;
-	t->revoked = calloc(t->nr_words, sizeof(*t->revoked));
-	t->touched = calloc(t->nr_words, sizeof(*t->touched));
 	t->whys = calloc(nr_files, sizeof(*t->whys));
 	t->mark = mark_make(t->header);
 	if (t->signals < 0 || t->broken < 0 || t->stop < 0 || t->ears < 0 ||
-	    !t->leases || !t->places || !t->revoked || !t->touched || !t->whys ||
-	    !t->mark)
+	    !t->leases || !t->places || !t->whys || slot_set_make(&t->revoked, nr_files) ||
+	    slot_set_make(&t->touched, nr_files) ||
+	    !t->mark || lease_lend_ear(t, t->signals, EAR_SIGNALS) != 0 ||
+	    lease_lend_ear(t, t->stop, EAR_STOP) != 0)
 		return -ENOMEM;
 	return 0;
 }

@@ -42,6 +42,7 @@
  *   lease     leases, and the second thread: revocation, the alive mark
  *   mark      what the kernel writes when the service is killed
  *   watch     what the kernel tells of changes that break no lease
+ *   slot_set  slots that one thread notes, and the other takes
  *   proof     why a file is believed not to change
  *   systems   kinds of file systems, and who waits for one that may not answer
  *   worker    threads that touch what clients pass

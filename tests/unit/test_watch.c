@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -278,6 +279,46 @@ static void queue_overflows_all_revoked(void **state)
 	(void)state;
 }
 
+static bool writer_gets_in(const char *path)
+{
+	int fd = -1;
+
+	if (!WAIT_UNTIL((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0))
+		return false;
+	close(fd);
+	return true;
+}
+
+/* poll(2) refuses to wait for more descriptors than the limit allows, and would do so each time. */
+static void limit_of_descriptors_is_zero_both_ears_hear(void **state)
+{
+	struct rlimit none, before;
+	struct opened o[2];
+	struct test_bed b;
+	bool believed;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	for (u32 i = 0; i < 2; i++) {
+		opened_make(&b, &o[i], i);
+		assert_true(is_cached(&o[i]));
+	}
+	assert_int_equal(prlimit(b.service.pid, RLIMIT_NOFILE, NULL, &before), 0);
+	none = (struct rlimit){ 0, before.rlim_max };
+	assert_int_equal(prlimit(b.service.pid, RLIMIT_NOFILE, &none, NULL), 0);
+	/* After lease-break-time the kernel lets the writer in in any case. */
+	assert_true(writer_gets_in(o[0].path));
+	believed = is_cached(&o[0]);
+	cut(o[1].path);
+	believed |= !WAIT_UNTIL(!is_cached(&o[1]));
+	assert_int_equal(prlimit(b.service.pid, RLIMIT_NOFILE, &before, NULL), 0);
+	assert_false(believed);
+	for (u32 i = 0; i < 2; i++)
+		opened_free(&o[i]);
+	test_bed_free(&b);
+	(void)state;
+}
+
 /* As the kernel says in /proc: how many watches the service has. */
 static u32 nr_watches(pid_t pid)
 {
@@ -447,6 +488,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(last_name_gone_given_up),
 		cmocka_unit_test(group_may_not_open_any_more_revoked),
 		cmocka_unit_test(queue_overflows_all_revoked),
+		cmocka_unit_test(limit_of_descriptors_is_zero_both_ears_hear),
 		cmocka_unit_test(watches_are_as_many_as_files),
 		cmocka_unit_test(watches_run_out_and_come_back),
 	};
