@@ -20,6 +20,7 @@
 #include "cli/daemon.h"
 #include "cli/log.h"
 #include "cli/serve.h"
+#include "cli/serve_escape.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
 
@@ -125,6 +126,10 @@ static const struct argp_option option_list[] = {
 	  "Give memory back when this file says that it is short (default: "
 	  "/proc/pressure/memory), or when a control group's limit is near; off: never",
 	  0 },
+	{ "escape", SETTING(ESCAPE), "yes|no", 0,
+	  "Leave the control group of the program that starts the service: its limit no "
+	  "longer holds, and the service does not end with it (default: no)",
+	  0 },
 	{ "log", SETTING(LOG), "text|json", 0,
 	  "Write the log as text (default), or as JSON: an object in each line", 0 },
 	{ "log-level", SETTING(LOG_LEVEL), "LEVEL", 0,
@@ -226,6 +231,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case SETTING(POLICY):
 	case SETTING(POLICY_TICK):
 	case SETTING(PRESSURE):
+	case SETTING(ESCAPE):
 	case SETTING(LOG):
 	case SETTING(LOG_LEVEL):
 		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
@@ -349,6 +355,20 @@ static int complete_parts(struct serve *s)
 	return error;
 }
 
+/* Before anybody asks how much memory the group leaves. */
+static void escape(void)
+{
+	char group[PATH_MAX];
+	int error = serve_escape(group, sizeof(group));
+
+	if (error)
+		log_say(SERVICE_WARNING, "no_escape",
+		        "this control group cannot be left, so its limit holds: %s",
+		        strerror(-error));
+	else if (*group)
+		log_say(SERVICE_INFO, "escaped", "the control group is %s now", group);
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
@@ -368,6 +388,8 @@ static int complete(struct serve *s)
 	 * that nobody remembers. */
 	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
+	if (settings->escape)
+		escape();
 	/* A program that has a hold keeps its memory: no share of that can be taken back. */
 	if (s->for_group && !settings->from[SETTING_HOLDS])
 		settings_set(settings, SETTING_HOLDS, "0", SETTINGS_OPTION);

@@ -58,6 +58,7 @@ static const struct {
 	[SETTING_POLICY] = { .name = "policy" },
 	[SETTING_POLICY_TICK] = { .name = "policy-tick" },
 	[SETTING_PRESSURE] = { .name = "pressure" },
+	[SETTING_ESCAPE] = { .name = "escape" },
 	[SETTING_LOG] = { .name = "log" },
 	[SETTING_LOG_LEVEL] = { .name = "log-level" },
 	[SETTING_TRUST] = { .name = "trust" },
@@ -143,6 +144,7 @@ bool settings_equal(const struct settings *a, const struct settings *b,
 	case SETTING_POLICY: return strcmp(a->policy, b->policy) == 0;
 	case SETTING_POLICY_TICK: return a->policy_tick_ms == b->policy_tick_ms;
 	case SETTING_PRESSURE: return strcmp(a->pressure, b->pressure) == 0;
+	case SETTING_ESCAPE: return a->escape == b->escape;
 	case SETTING_LOG: return a->log_json == b->log_json;
 	case SETTING_LOG_LEVEL:
 		return a->from[setting] == b->from[setting] &&
@@ -410,7 +412,8 @@ static int settings_parse(struct settings *s, enum setting setting, const char *
 	case SETTING_BARRIER:
 	case SETTING_LOG:
 	case SETTING_LOG_LEVEL: return settings_take_word(s, setting, value, ret);
-	case SETTING_BUFFERED: return settings_take_yes(s, value, ret);
+	case SETTING_BUFFERED:
+	case SETTING_ESCAPE: return settings_take_yes(s, value, ret);
 	case SETTING_HUGE_PAGES: return settings_take_huge_pages(s, value, ret);
 	case SETTING_IDLE_EXIT:
 	case SETTING_KEEP:
@@ -453,6 +456,7 @@ static int settings_store(struct settings *s, enum setting setting, const char *
 	case SETTING_POLICY: strcpy(s->policy, value); return 0;
 	case SETTING_POLICY_TICK: s->policy_tick_ms = n; return 0;
 	case SETTING_PRESSURE: strcpy(s->pressure, value); return 0;
+	case SETTING_ESCAPE: s->escape = n != 0; return 0;
 	case SETTING_LOG: s->log_json = n != 0; return 0;
 	case SETTING_LOG_LEVEL: s->log_level = (uint32_t)n; return 0;
 	case SETTING_TRUST: s->trust = (uint32_t)n; return 0;

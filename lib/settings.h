@@ -40,6 +40,7 @@ enum setting {
 	SETTING_POLICY,
 	SETTING_POLICY_TICK,
 	SETTING_PRESSURE,
+	SETTING_ESCAPE,
 	SETTING_LOG,
 	SETTING_LOG_LEVEL,
 	SETTING_TRUST,
@@ -85,6 +86,7 @@ struct settings {
 	uint32_t trust; /* the user whose service a program believes */
 	bool buffered;
 	bool small_pages;                   /* huge-pages = off */
+	bool escape;                        /* its starter's control group */
 	char policy[SETTINGS_NAME_BYTES];   /* "" or "none": users place and move */
 	char pressure[SETTINGS_PATH_BYTES]; /* "": nobody says; "off", or a path */
 	char *globs[NR_GLOBS][SETTINGS_MAX_GLOBS + 1]; /* each NULL-ended */

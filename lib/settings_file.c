@@ -28,7 +28,7 @@
 	 1u << SETTING_LEASE_PAUSE | 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | \
 	 1u << SETTING_PRESSURE | 1u << SETTING_FAST_MEMORY | 1u << SETTING_FAST | \
 	 1u << SETTING_SLOW | 1u << SETTING_REPLICATE | 1u << SETTING_POLICY | \
-	 1u << SETTING_POLICY_TICK)
+	 1u << SETTING_POLICY_TICK | 1u << SETTING_ESCAPE)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -187,6 +187,9 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 		return;
 	case SETTING_BUFFERED:
 		fprintf(file, "%s = %s\n", key, s->buffered ? "yes" : "no");
+		return;
+	case SETTING_ESCAPE:
+		fprintf(file, "%s = %s\n", key, s->escape ? "yes" : "no");
 		return;
 	case SETTING_QUOTA: fprintf(file, "%s = %u\n", key, s->quota); return;
 	case SETTING_ENTRIES: fprintf(file, "%s = %u\n", key, s->entries); return;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`lodic serve` near a control group's limit. The group's files are stand-ins, in a mount
+"""`lodic serve` and control groups. Near a limit the group's files are stand-ins, in a mount
 namespace of the test's own; so it needs root.
 
 Usage: test_limit.py LODIC
@@ -137,6 +137,89 @@ class Limit(unittest.TestCase):
         self.stays()
         served.terminate()
         self.assertEqual(served.wait(SECONDS), 0)
+
+
+class Escape(unittest.TestCase):
+    """In real groups, which this process may make as root, or not at all."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-limit-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.mount = next((mount for mount in (pathlib.Path("/sys/fs/cgroup/memory"),
+                                               pathlib.Path("/sys/fs/cgroup"))
+                           if (mount / "cgroup.procs").exists()), None)
+        if self.mount is None:
+            self.skipTest("no control groups are mounted")
+        self.starter = self.mount / f"lodic-test-{os.getpid()}"
+        try:
+            self.starter.mkdir()
+        except OSError as err:
+            self.skipTest(f"{self.starter}: {err.strerror}")
+        self.addCleanup(self.remove, self.starter)
+
+    @staticmethod
+    def remove(group):
+        """The kernel lets a group go a moment after its last process."""
+        deadline = time.monotonic() + SECONDS
+        while group.exists() and time.monotonic() < deadline:
+            try:
+                group.rmdir()
+            except OSError:
+                time.sleep(0.05)
+
+    def group_of(self, pid):
+        kinds = "memory" if self.mount.name == "memory" else ""
+        for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines():
+            if line.split(":")[1] == kinds:
+                return line.split(":", 2)[2]
+        return None
+
+    def serve(self, *words):
+        served = subprocess.Popen(
+            ["sh", "-c", 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"', "sh", self.starter,
+             LODIC, "serve", "-m", "8M", "-s", self.folder / "s", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(served.communicate)
+        self.addCleanup(served.kill)
+        if "serving 8 MiB" not in served.stdout.readline():
+            error = served.stderr.read()
+            if "cgroup.procs" in error:
+                self.skipTest(error.strip())
+            self.fail(error)
+        return served
+
+    def test_service_stays_with_its_starter(self):
+        served = self.serve()
+        self.assertEqual(self.group_of(served.pid), "/" + self.starter.name)
+
+    def test_service_leaves_if_told(self):
+        group = self.mount / "lodic"
+        if not group.exists():
+            self.addCleanup(self.remove, group)
+        for _ in range(2):  # the second one finds the group there
+            served = self.serve("--escape", "yes")
+            self.assertEqual(self.group_of(served.pid), "/lodic")
+            served.terminate()
+            self.assertEqual(served.wait(SECONDS), 0)
+            self.assertIn(f"the control group is {group} now", served.stderr.read())
+
+    def test_service_that_cannot_leave_says_so(self):
+        """Another user, who may not make groups."""
+        program = shutil.which("setpriv")
+        self.folder.chmod(0o777)
+        served = subprocess.Popen(
+            ["sh", "-c", 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"', "sh", self.starter,
+             program, "--reuid", "65534", "--clear-groups", LODIC, "serve", "-m", "8M",
+             "--escape", "yes", "-s", self.folder / "s"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(served.communicate)
+        self.addCleanup(served.kill)
+        if "serving 8 MiB" not in served.stdout.readline():
+            self.skipTest(served.stderr.read().strip())
+        self.assertEqual(self.group_of(served.pid), "/" + self.starter.name)
+        served.terminate()
+        self.assertEqual(served.wait(SECONDS), 0)
+        self.assertIn("this control group cannot be left", served.stderr.read())
 
 
 if __name__ == "__main__":

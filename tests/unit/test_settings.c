@@ -187,7 +187,7 @@ static void read_file_every_key_taken(void **state)
 	                           "replicate = /models/*\n"
 	                           "policy = kloc\npolicy-tick = 0.05\n"
 	                           "pressure = /x/memory.pressure\n"
-	                           "trust = 17\n"
+	                           "trust = 17\nescape = yes\n"
 	                           "log = json\nlog-level = debug\n"
 	                           "huge-pages = off",
 	                           SETTINGS_USER),
@@ -208,7 +208,7 @@ static void read_file_every_key_taken(void **state)
 	assert_string_equal(s.globs[GLOBS_IMMUTABLE][0], "/a b/*#1");
 	assert_string_equal(s.globs[GLOBS_IMMUTABLE][1], "/c=d");
 	assert_null(s.globs[GLOBS_IMMUTABLE][2]);
-	assert_true(s.buffered);
+	assert_true(s.buffered && s.escape);
 	assert_int_equal(s.quota, 17);
 	assert_int_equal(s.entries, 32);
 	assert_int_equal(s.files, 5);
