@@ -335,14 +335,16 @@ enum mutant {
 #endif
 
 /* An unref and a freeze must fit into the window of CLEAR_LAST_LATE. An answer of the service must
- * fit into those of LENT_ANY_TIME and RUN_LEAVE_EARLY, and a reader's turn into that of
- * LEAVE_DATA_FIRST. */
+ * fit into those of LENT_ANY_TIME and RUN_LEAVE_EARLY. A reader's turn must fit into that of
+ * LEAVE_DATA_FIRST, and an open() into that of WATCH_AFTER_SIZE. */
 #define MUTANT_WINDOW_TIMES(name) \
 	(MUTANT_##name == MUTANT_CLEAR_LAST_LATE ? 5u \
 	 : MUTANT_##name == MUTANT_LENT_ANY_TIME || \
 	                   MUTANT_##name == MUTANT_RUN_LEAVE_EARLY || \
 	                   MUTANT_##name == MUTANT_LEAVE_DATA_FIRST \
 	         ? 100u \
+	 : MUTANT_##name == MUTANT_WATCH_AFTER_SIZE \
+	         ? 20u \
 	         : 1u)
 
 #define MUTANT_WINDOW(name) \

@@ -179,6 +179,7 @@ mount -t tmpfs none '{source}'
 mount -t tmpfs none /run
 mkdir -p /run/user/{uid}/home
 chmod 755 /run/user
+mount --bind '{home}' /run/user/{uid}/home # files in tmpfs are not cached
 chown -R {uid}:{uid} /run/user/{uid}
 cd /run/user/{uid}/home
 [ ! -e '{source}/README.md' ]
@@ -223,12 +224,13 @@ class Installed(unittest.TestCase):
 
     def as_stranger(self, script):
         """What script prints: run by an ordinary user who cannot read source and build."""
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
         if os.geteuid() != 0:
-            home = self.folder / "home"
-            home.mkdir(exist_ok=True)
             done = run("sh", "-ec", script, cwd=home, env={**os.environ, "TMPDIR": str(home)})
         else:
-            text = AS_NOBODY.format(source=SOURCE, build=BUILD, uid=NOBODY, script='"$0"')
+            text = AS_NOBODY.format(source=SOURCE, build=BUILD, uid=NOBODY, home=home,
+                                    script='"$0"')
             done = run("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                        "sh", "-ec", text, script, cwd="/")
         self.assertEqual(done.returncode, 0, done.stderr)
