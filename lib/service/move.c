@@ -152,6 +152,7 @@ static void move_process(struct service *old, struct service *s)
 	s->resize = old->resize;
 	s->resized = old->resized;
 	s->rereads = old->rereads;
+	s->rereads_again = old->rereads_again;
 	s->reread_bytes = old->reread_bytes;
 	s->pressure = old->pressure;
 	memcpy(s->times, old->times, sizeof(s->times));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * See reread.h. The files may lie on a server that does not answer: a user's home often does. So
- * a worker reads them. Only one does at a time: what is read is one thing, and told once.
+ * a worker reads them. Only one does at a time: what is read is one thing, and told once. A SIGHUP
+ * that comes meanwhile may be for a later change, so they are read once more after that.
  *
  * A resize may be under way when the answer comes, or a successor may have the socket. What was
  * read counts as told, so another SIGHUP would find nothing new. So the new size waits for the end
@@ -38,9 +39,14 @@ static void reread_work(struct worker_job *job)
 
 static void reread_done(struct service *s, struct worker_job *job)
 {
+	u64 bytes = s->options.reread_done(s->options.say_arg);
+
 	s->rereads = false;
-	s->reread_bytes = s->options.reread_done(s->options.say_arg);
+	if (bytes > 0) /* else the one that waits is still the newest */
+		s->reread_bytes = bytes;
 	free(job);
+	if (s->rereads_again)
+		reread_begin(s);
 	reread_tick(s);
 }
 
@@ -52,8 +58,9 @@ void reread_begin(struct service *s)
 	if (!s->options.reread)
 		return;
 	if (s->rereads) {
-		reread_say(s,
-		           "the configuration is still being read; send SIGHUP again");
+		service_say(s, SERVICE_INFO, "settings",
+		            "the configuration is still being read, and will be read again");
+		s->rereads_again = true;
 		return;
 	}
 	r = malloc(sizeof(*r));
@@ -66,6 +73,7 @@ void reread_begin(struct service *s)
 		                  .arg = s->options.say_arg };
 	err = worker_do(s, &r->job);
 	s->rereads = err == 0;
+	s->rereads_again = false;
 	if (err) {
 		free(r);
 		reread_say(s, strerror(-err));

@@ -310,6 +310,7 @@ struct service {
 	struct resize *resize;      /* under way; NULL: none is */
 	struct look_resize resized; /* the last one, or that one */
 	bool rereads;               /* a worker reads the configuration */
+	bool rereads_again;         /* and must do so once more after that */
 	u64 reread_bytes;           /* the size that it asks for; 0: none */
 	struct pressure pressure;
 	struct look_times times[LOOK_NR_TIMES];

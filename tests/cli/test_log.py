@@ -281,7 +281,9 @@ class Readers(Log):
             seen += event["event"] == "settings"
             if event["event"] == "left_out":
                 self.assertIn('"settings"', event["message"])
-                self.assertEqual(int(event["message"].split()[0]), nr - BURST)
+                # A SIGHUP while the files are being read has a line, and so has the second look.
+                self.assertIn(int(event["message"].split()[0]),
+                              range(nr - BURST, 2 * nr - BURST + 1))
                 break
         self.assertEqual(seen, BURST)
 
