@@ -238,7 +238,7 @@ static int service_succeed(struct service *s, struct takeover *t, const char **r
 		err = takeover_place(s, t, ret_why);
 	if (err != -ECONNRESET || MUTANT(HAND_DEATH_ENDS))
 		return err;
-	err = socket_lock_soon(s, ret_why); /* HO6 */
+	err = socket_lock_soon(s, true, ret_why); /* HO6 */
 	return err ? err : socket_listen(s, ret_why);
 }
 
@@ -247,8 +247,7 @@ static int service_begin_at(struct service *s, struct takeover *t, const char **
 	int err = 0;
 
 	if (!t) /* HO6 */
-		err = s->options.takeover ? socket_lock_soon(s, ret_why)
-		                          : socket_lock(s, ret_why);
+		err = socket_lock_soon(s, s->options.takeover, ret_why);
 	if (!err)
 		err = service_fill_arena(s, ret_why);
 	if (!err)

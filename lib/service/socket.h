@@ -8,11 +8,11 @@
 #include "lib/service/state.h"
 #include "lib/wire.h"
 
-/* Makes this process the only service for the socket, or says why it cannot be.
+/* Makes this process the only service for the socket, or says why it cannot be. Another process may
+ * have the lock while nobody answers at the socket: it is at its end, or at its beginning. The
+ * function waits for that one, up to 2 s. died: it is known to be at its end.
  * -EADDRINUSE: another process is; -EEXIST: something else stands at the lock's path. */
-int socket_lock(struct service *s, const char **ret_why);
-/* The same where the other process has just died: its lock may be free a moment later. */
-int socket_lock_soon(struct service *s, const char **ret_why);
+int socket_lock_soon(struct service *s, bool died, const char **ret_why);
 void socket_unlock(struct service *s);
 /* Lets clients connect. -EEXIST: something that is not a dead socket of ours stands at the
  * path. */

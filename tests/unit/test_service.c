@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -77,6 +78,35 @@ static void idle_exit_counts_from_ready(void **state)
 }
 
 /* One line for each file and reason, with the path, however often a client asks. */
+/* A killed service has its lock for some time after its socket is dead. */
+static void lock_that_falls_soon_is_waited_for(void **state)
+{
+	char path[FIXTURE_PATH_BYTES + 8];
+	struct test_service service;
+	int lock, held[2];
+	char byte = 0;
+	pid_t holder;
+
+	(void)state;
+	test_service_init(&service, "ending");
+	snprintf(path, sizeof(path), "%s.lock", service.socket);
+	assert_int_equal(pipe(held), 0);
+	holder = fixture_fork();
+	if (holder == 0) {
+		lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		REQUIRE(lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0, "no lock");
+		REQUIRE(write(held[1], &byte, 1) == 1, "nobody listens");
+		fixture_pause_us(50000);
+		_exit(0);
+	}
+	assert_int_equal(read(held[0], &byte, 1), 1);
+	assert_int_equal(test_service_start(&service), 0);
+	assert_int_equal(fixture_wait(holder), 0);
+	test_service_stop(&service);
+	close(held[0]);
+	close(held[1]);
+}
+
 static void refusals_are_told_once_with_their_reasons(void **state)
 {
 	struct log *log = fixture_shared(sizeof(*log));
@@ -213,6 +243,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(idle_exit_counts_from_ready),
+		TEST(lock_that_falls_soon_is_waited_for),
 		TEST(refusals_are_told_once_with_their_reasons),
 		TEST(context_without_quota_cannot_hold_the_cache),
 		TEST(contexts_that_only_read_take_no_quota),
