@@ -20,16 +20,19 @@
  *   already, so a file there needs a promise. For a lease the service's user must own the file,
  *   or have CAP_LEASE. Without a proof reads go to the kernel. The bytes are right in both
  *   cases; lodic_file_cached() says which it is.
- * - A read that begins after a writer's open(2) or truncate(2) has returned never gets old
- *   bytes. Two ways break no lease. One is open(2) with O_TRUNC and O_RDONLY; the other is
- *   truncate(2) through an overlay of what is cached below. The service hears of these
- *   by a watch, when they are done, and a read may get old bytes until then. On
+ * - A read that begins after a writer's open(2) or truncate(2) has broken the lease and
+ *   returned never gets old bytes. Some ways to change a file break no lease. One is
+ *   open(2) with O_TRUNC and O_RDONLY. Another is truncate(2) through an overlay of a file that
+ *   is cached by its path below. A third is a client of NFS that cuts the file. The service
+ *   hears of these by a watch, when they are done, and a read may get old bytes until then. On
  *   an idle machine that took 11 us or less in 99 of 100 cases. With 20 busy processes on two
- *   CPUs it took 2.5 ms or less in 99 of 100, and 0.3 s at worst. doc/proofs.md has each way
- *   by which a file changes.
+ *   CPUs it took 2.5 ms or less in 99 of 100. The longest took 0.3 s, with more of them busy.
+ *   The service hears nothing of a direct read into a mapping of the file that is unmapped
+ *   before the read ends. Nor does it hear of a write to the disk below. doc/proofs.md lists
+ *   the ways that we know.
  * - A program that opens a cached file for writing with O_NONBLOCK gets EAGAIN, once. GNU
- *   truncate(1) is one. The service then lets the file alone for 10 s (its setting
- *   lease-pause), and for up to five minutes if writers go on to come.
+ *   truncate(1) is such a program. The service then lets the file alone for 10 s (its setting
+ *   lease-pause), and for up to five minutes if writers keep coming.
  * - Do not stop the service (SIGSTOP). If it is stopped for longer than
  *   /proc/sys/fs/lease-break-time while somebody opens a cached file for writing, it loses
  *   its lease without noticing. Readers may then see stale bytes.
@@ -256,7 +259,7 @@ void lodic_close(struct lodic_file *file);
  * -EALREADY: somebody has written to it lately, and the service lets it alone for a while:
  *     its setting lease-pause. `lodic files` says how long.
  * -EOPNOTSUPP: its file system has no dependable leases.
- * -EMEDIUMTYPE: it lies in tmpfs, which is memory already. A promise has it cached.
+ * -EMEDIUMTYPE: it lies in tmpfs, which is memory already. With a promise it is cached.
  * -ENOLCK: the kernel grants the service no further inotify watch.
  * -EFBIG: it has 16 TiB or more.
  * -ENODATA: it is empty.
@@ -381,7 +384,7 @@ int lodic_view_valid(struct lodic_context *context, const struct lodic_view *vie
  * until it is closed.
  * -ESTALE: the file is not cached (see lodic_file_cached()).
  * -EINVAL: offset is negative, or flags has other bits.
- * -ECONNRESET: the service has died while the call waited, or it hangs up.
+ * -ECONNRESET: the service has died while the call waited, or has hung up.
  * -EMFILE: as lodic_attach() says.
  */
 int lodic_prefetch(struct lodic_context *context, struct lodic_file *file, off_t offset,
