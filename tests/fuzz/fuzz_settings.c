@@ -259,6 +259,8 @@ static void leave_one(void)
 	/* The source is another one now. */
 	if (told.from[SETTING_HOLDS])
 		told.from[SETTING_HOLDS] = SETTINGS_LEFT;
+	if (told.from[SETTING_LEASE_PAUSE])
+		told.from[SETTING_LEASE_PAUSE] = SETTINGS_LEFT;
 	for (enum setting i = 0; i < NR_SETTINGS; i++)
 		REQUIRE(i == SETTING_SOCKET || i == SETTING_IDLE_EXIT ||
 		                i == SETTING_TRUST || settings_equal(&told, &read, i),
