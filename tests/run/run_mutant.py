@@ -8,6 +8,7 @@ One other case, of test_run.py, must pass with that shim: it is there, and serve
 LODIC, RUN_READER, the words and the case.
 """
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -18,9 +19,10 @@ PASSES = "Ways.test_offset_stays_with_kernel"
 TRIES = 10  # what two threads do is a matter of luck, and a miss takes two seconds
 
 
-def passes(script, lodic, *words):
+def passes(script, lodic, *words, seconds=60):
     script = pathlib.Path(__file__).with_name(script)
     done = subprocess.run([sys.executable, script, lodic, *words], check=False,
+                          env={**os.environ, "LODIC_TEST_SECONDS": str(seconds)},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout.decode(errors="replace"), end="", flush=True)
     return done.returncode == 0
@@ -35,7 +37,8 @@ def main():
         if not passes("test_run.py", program, reader, PASSES):
             print("mutant: it spoils more than its rule")
             return 1
-        if all(passes(script, program, reader, *words, case) for _ in range(TRIES)):
+        if all(passes(script, program, reader, *words, case, seconds=10)
+               for _ in range(TRIES)):
             print("mutant NOT caught")
             return 1
     print("mutant caught")
