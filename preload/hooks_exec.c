@@ -298,11 +298,13 @@ static size_t count_words(va_list words)
 	return n;
 }
 
-static void list_words(char **list, size_t nr, const char *first, va_list words)
+/* Leaves the words behind the end to its caller. On some machines a va_list itself would be a
+ * copy. */
+static void list_words(char **list, size_t nr, const char *first, va_list *words)
 {
 	list[0] = (char *)first;
 	for (size_t i = 1; i < nr; i++)
-		list[i] = va_arg(words, char *);
+		list[i] = va_arg(*words, char *);
 }
 
 /* Makes the list argv on the stack of the function that it stands in, from its arguments first
@@ -316,7 +318,7 @@ static void list_words(char **list, size_t nr, const char *first, va_list words)
 	va_end(words); \
 	argv = __builtin_alloca(nr * sizeof(*argv)); \
 	va_start(words, first); \
-	list_words(argv, nr, first, words)
+	list_words(argv, nr, first, &words)
 
 EXPORT int execl(const char *path, const char *first, ...)
 {
