@@ -221,16 +221,30 @@ static int closes(long number, unsigned long a, unsigned long b)
 	}
 }
 
-/* Calls with which a program goes round libc. Other calls leave by a jump: a child of
- * syscall(SYS_vfork) must not come back to a frame of ours. */
-long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long c,
-                   unsigned long d, unsigned long e, unsigned long f)
+/* The call returns in a child, too. */
+static bool splits(long number)
+{
+	switch (number) {
+#ifdef SYS_vfork
+	case SYS_vfork:
+	case SYS_fork:
+#endif
+	case SYS_clone:
+	case SYS_clone3: return true;
+	default: return false;
+	}
+}
+
+/* Of the calls that return once. */
+static __attribute__((noinline)) long syscall_once(long number, unsigned long a,
+                                                   unsigned long b, unsigned long c,
+                                                   unsigned long d, unsigned long e,
+                                                   unsigned long f)
 {
 	syscall_fn next = (syscall_fn)hooks_next(NEXT_SYSCALL);
 	int fd = closes(number, a, b);
 	long result;
 
-	prepares(number, a, b);
 	if (hooks_rights(number, (const unsigned long[6]){ a, b, c, d, e, f }, &result))
 		return result;
 	if (number == SYS_close_range)
@@ -257,6 +271,19 @@ long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long 
 	else if (number != SYS_fcntl || (int)b == F_DUPFD || (int)b == F_DUPFD_CLOEXEC)
 		hooks_fd_opened((int)result);
 	return result;
+}
+
+/* Calls with which a program goes round libc. Those that split the process leave by a jump: a child
+ * of syscall(SYS_vfork) must not come back to a frame of ours. So no local of this function has an
+ * address, and the next one gets as many words as registers take. None of these calls has a sixth
+ * argument. */
+long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long c,
+                   unsigned long d, unsigned long e, unsigned long f)
+{
+	prepares(number, a, b);
+	if (splits(number))
+		return ((syscall_fn)hooks_next(NEXT_SYSCALL))(number, a, b, c, d, e);
+	return syscall_once(number, a, b, c, d, e, f);
 }
 
 static void ends(void)

@@ -73,6 +73,31 @@ static int vfork_body(void *arg)
 	_exit(0);
 }
 
+/* What a bare vfork's child may do without a stack of its own: it overwrites what lies below its
+ * caller's address there, and ends. A frame of the shim's that the parent comes back to would lie
+ * there. Without an optimizing compiler the shim has one. */
+static void way_vfork_bare(void)
+{
+#if defined(__x86_64__) && defined(__OPTIMIZE__)
+	for (int i = 0; i < 10; i++) {
+		pid_t child = (pid_t)syscall(SYS_vfork);
+
+		if (child == 0)
+			__asm__ volatile("lea -512(%%rsp), %%rdi\n"
+			                 "mov $62, %%ecx\n"
+			                 "mov $0x5555555555555555, %%rax\n"
+			                 "rep stosq\n"
+			                 "mov %0, %%eax\n"
+			                 "xor %%edi, %%edi\n"
+			                 "syscall\n"
+			                 :
+			                 : "i"(SYS_exit)
+			                 : "rax", "rcx", "rdi", "r11", "memory");
+		wait_for(child);
+	}
+#endif
+}
+
 /* The child has this memory, and descriptors of its own. Another thread fills the slots that the
  * child empties. */
 static void way_vfork(void)
@@ -515,6 +540,7 @@ static void way_until_told(void)
 const struct way process_ways[] = {
 	{ "fork", way_fork },
 	{ "vfork", way_vfork },
+	{ "vfork_bare", way_vfork_bare },
 	{ "spawn", way_spawn },
 	{ "clone_all", way_clone_all },
 	{ "clone_files", way_clone_files },

@@ -81,6 +81,9 @@ class Ways(Case):
     def test_vfork_child_has_own_descriptors(self):
         self.way("vfork")
 
+    def test_vfork_by_number_has_no_frame_of_ours(self):
+        self.way("vfork_bare")
+
     def test_spawn(self):
         self.way("spawn")
 
