@@ -408,7 +408,7 @@ EXPORT int login_tty(int fd)
 	result = ((dup_fn)hooks_next(NEXT_LOGIN_TTY))(fd);
 	for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++)
 		if (result == 0)
-			opened(to);
+			filled(to);
 		else
 			run_changes(to);
 	hooks_fd_gone(fd);

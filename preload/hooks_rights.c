@@ -52,12 +52,13 @@ static bool has(bool user, struct ids wanted)
 {
 	struct ids now = { 0 };
 
-	if (!run_minds_rights())
+	if (!run_rights_begin())
 		return true; /* no question may be asked, and none matters */
 	if (user)
 		getresuid(&now.real, &now.effective, &now.saved);
 	else
 		getresgid(&now.real, &now.effective, &now.saved);
+	run_rights_end();
 	return is_as(wanted.real, now.real) &&
 	       is_as(wanted.effective, now.effective) &&
 	       is_as(wanted.saved, now.saved);
@@ -124,9 +125,10 @@ static int change_fs_id(enum next which, unsigned int id)
 	words_fn next = (words_fn)hooks_next(which);
 	int before, result;
 
-	if (!run_minds_rights())
+	if (!run_rights_begin())
 		return next(id, 0, 0);
 	before = next((unsigned int)-1, 0, 0);
+	run_rights_end();
 	if ((unsigned int)before == id || id == (unsigned int)-1)
 		return next(id, 0, 0);
 	run_leaves();
@@ -186,25 +188,26 @@ EXPORT int initgroups(const char *user, gid_t group)
 
 /* ---- the rest ---- */
 
-/* The capabilities of files that this thread has or may have. */
+/* The capabilities of files that this thread has or may have. 0 as well where the shim may not
+ * ask. */
 static unsigned int file_capabilities(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
+	if (!run_rights_begin())
+		return 0;
 	own_call(SYS_capget, &head, data);
+	run_rights_end();
 	return (data[0].effective | data[0].permitted) & CAPABILITIES_OF_FILES;
 }
 
 static int change_capabilities(words_fn next, unsigned long number, unsigned long a,
                                unsigned long b)
 {
-	unsigned int before;
+	unsigned int before = file_capabilities();
 	int result;
 
-	if (!run_minds_rights())
-		return number ? (int)own_call((long)number, a, b) : next(a, b, 0);
-	before = file_capabilities();
 	run_leaves();
 	result = number ? (int)own_call((long)number, a, b) : next(a, b, 0);
 	return left(result, before & ~file_capabilities() ? RUN_LEAVE_HIDDEN

@@ -113,9 +113,10 @@ enum run_leave {
 	RUN_LEAVE_FOR_GOOD, /* U25 */
 	RUN_LEAVE_HIDDEN,   /* U25, and a program that this one becomes must not connect either */
 };
-/* Does the shim have anything here to leave? If not, it must not ask the kernel for ids either: a
- * filter may forbid it. */
-bool run_minds_rights(void);
+/* The shim asks the kernel for ids until run_rights_end(). false: it has nothing to leave here, or
+ * must not ask, because a filter may forbid it (U19). */
+bool run_rights_begin(void);
+void run_rights_end(void);
 /* Before and after the call. Each keeps errno. */
 void run_leaves(void);
 void run_left(enum run_leave how);

@@ -43,7 +43,6 @@
 
 u64 run_gone; /* atomic; a forked child inherits the process's rights, and this */
 
-static char *told_socket; /* in the environment, as long as it stays as it was */
 static char first_socket[LENT_SOCKET_BYTES];
 static char program[RUN_TEXT_BYTES]; /* `lodic` itself; "": not known */
 static u64 memory_bytes;             /* of services that are started; 0: by their settings */
@@ -68,11 +67,20 @@ static void socket_choose(void)
 		strcpy(run_socket, path);
 }
 
-void run_leave_start(char *socket)
+/* From the program that this process becomes. A program may have moved its environment, and may use
+ * the old place for something else. So this looks where the text is now. */
+static void socket_hide(void)
+{
+	char *told = getenv(RUN_SOCKET);
+
+	if (told && strcmp(told, first_socket) == 0)
+		*told = '\0';
+}
+
+void run_leave_start(const char *socket)
 {
 	const char *found = getenv(RUN_PROGRAM);
 
-	told_socket = socket;
 	if (strlen(socket) < sizeof(first_socket))
 		strcpy(first_socket, socket);
 	if (found && strlen(found) < sizeof(program))
@@ -122,19 +130,21 @@ static bool leave_lock(struct run_state *s, struct fds_hold *hold)
 	return false;
 }
 
-bool run_minds_rights(void)
+bool run_rights_begin(void)
 {
-	return run_state && !host_load_relaxed(&run_filtered);
+	return run_state && calls_begin(run_state);
 }
 
-void run_leaves(void)
+void run_rights_end(void)
 {
-	struct run_state *s = run_state;
-	struct fds_hold hold;
-	int error = errno;
+	calls_end(run_state);
+}
 
-	if (!run_minds_rights() || MUTANT(RUN_LEAVE_NOTHING))
-		return;
+/* Within calls_begin(). */
+static void leaves(struct run_state *s)
+{
+	struct fds_hold hold;
+
 	if (!host_load_relaxed(&s->fds.pid))
 		own_forked(); /* a child that libc does not know of: its copies go */
 	if (!fds_is_ours()) /* a vfork() child: the memory is its parent's */
@@ -150,37 +160,54 @@ void run_leaves(void)
 		run_unlock(s, &hold);
 	}
 	MUTANT_WINDOW(RUN_LEAVE_EARLY);
+}
+
+void run_leaves(void)
+{
+	int error = errno;
+
+	if (MUTANT(RUN_LEAVE_NOTHING) || !run_rights_begin())
+		return;
+	leaves(run_state);
+	run_rights_end();
 	errno = error;
+}
+
+/* Within calls_begin(). */
+static void left(struct run_state *s, enum run_leave how)
+{
+	struct fds_hold hold;
+	u64 now;
+
+	if (!fds_is_ours() || !leave_lock(s, &hold))
+		return;
+	now = host_now_ns();
+	if (how >= RUN_LEAVE_FOR_GOOD && !MUTANT(RUN_LEAVE_COMES_BACK)) { /* U25 */
+		host_store_relaxed(&run_gone, 1);
+		host_store_relaxed(&s->off, 1);
+	}
+	if (how == RUN_LEAVE_HIDDEN)
+		socket_hide();
+	socket_choose();
+	if (s->left_attached) {
+		s->left_attached = 0;
+		now += leave_pause(s, now); /* U24 */
+	}
+	if (s->lodic && !lent_move(s->lodic, run_socket, now))
+		host_store_relaxed(&s->off, 1);
+	if (!MUTANT(RUN_LEAVE_EARLY))
+		host_fetch_add(&s->leaving, -(u64)1);
+	run_unlock(s, &hold);
 }
 
 void run_left(enum run_leave how)
 {
-	struct run_state *s = run_state;
-	struct fds_hold hold;
 	int error = errno;
-	u64 now;
 
-	if (!run_minds_rights() || !fds_is_ours() || MUTANT(RUN_LEAVE_NOTHING))
+	if (MUTANT(RUN_LEAVE_NOTHING) || !run_rights_begin())
 		return;
-	if (leave_lock(s, &hold)) {
-		now = host_now_ns();
-		if (how >= RUN_LEAVE_FOR_GOOD && !MUTANT(RUN_LEAVE_COMES_BACK)) { /* U25 */
-			host_store_relaxed(&run_gone, 1);
-			host_store_relaxed(&s->off, 1);
-		}
-		if (how == RUN_LEAVE_HIDDEN && told_socket)
-			*told_socket = '\0';
-		socket_choose();
-		if (s->left_attached) {
-			s->left_attached = 0;
-			now += leave_pause(s, now); /* U24 */
-		}
-		if (s->lodic && !lent_move(s->lodic, run_socket, now))
-			host_store_relaxed(&s->off, 1);
-		if (!MUTANT(RUN_LEAVE_EARLY))
-			host_fetch_add(&s->leaving, -(u64)1);
-		run_unlock(s, &hold);
-	}
+	left(run_state, how);
+	run_rights_end();
 	errno = error;
 }
 
@@ -227,35 +254,46 @@ void run_becomes(uid_t user)
 	char path[LENT_SOCKET_BYTES];
 	int error = errno;
 
-	if (!run_minds_rights() || !by_default || geteuid() != 0 || user == 0 ||
-	    user == (uid_t)-1 || host_load_relaxed(&s->off) || !fds_is_ours() || !calls_begin(s))
+	if (!by_default || user == 0 || user == (uid_t)-1 || !run_rights_begin())
 		return;
-	if (lent_socket_of(user, path))
+	if (!host_load_relaxed(&s->off) && geteuid() == 0 && fds_is_ours() &&
+	    lent_socket_of(user, path))
 		start(&wanted, path);
-	calls_end(s);
+	run_rights_end();
 	errno = error;
+}
+
+/* The lock is held. */
+static void start_if_alone(struct run_state *s, u64 now)
+{
+	struct start wanted = { .socket_path = by_default ? NULL : run_socket };
+
+	if (!host_load_relaxed(&s->alone) || now < s->start_at_ns) /* U26 */
+		return;
+	s->start_step_ns = s->start_step_ns ? s->start_step_ns * 2 : START_FIRST_NS;
+	if (s->start_step_ns > START_LAST_NS)
+		s->start_step_ns = START_LAST_NS;
+	host_store_relaxed(&s->start_at_ns, now + s->start_step_ns);
+	start(&wanted, run_socket);
 }
 
 void run_may_start_now(void)
 {
 	struct run_state *s = run_state;
-	struct start wanted = { .socket_path = by_default ? NULL : run_socket };
 	struct fds_hold hold;
 	u64 now;
 
-	if (MUTANT(RUN_STARTS_NOBODY) || (!by_default && geteuid() != first_user) ||
-	    !run_lock(s, &hold, false))
+	/* Each open() comes by here while nobody listens, so the lock is taken last. And a filter
+	 * may forbid every question: U19. */
+	if (host_load_relaxed(&s->off) || MUTANT(RUN_STARTS_NOBODY) || !calls_begin(s))
 		return;
 	now = host_now_ns();
-	if (host_load_relaxed(&s->alone) && now >= s->start_at_ns) { /* U26 */
-		s->start_step_ns = s->start_step_ns ? s->start_step_ns * 2
-		                                    : START_FIRST_NS;
-		if (s->start_step_ns > START_LAST_NS)
-			s->start_step_ns = START_LAST_NS;
-		s->start_at_ns = now + s->start_step_ns;
-		start(&wanted, run_socket);
+	if (now >= host_load_relaxed(&s->start_at_ns) &&
+	    (by_default || geteuid() == first_user) && run_lock(s, &hold, false)) {
+		start_if_alone(s, now);
+		run_unlock(s, &hold);
 	}
-	run_unlock(s, &hold);
+	calls_end(s);
 }
 
 void run_is_alone(struct run_state *s)

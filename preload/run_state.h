@@ -88,8 +88,8 @@ static inline struct run_file *run_file_of(u64 slot)
 /* This process's attachment; NULL: there is no memory. The lock is held. */
 struct lodic *run_attach(struct run_state *s);
 
-/* run_leave.c. The first is for a constructor alone; socket is the variable's own text. */
-void run_leave_start(char *socket);
+/* run_leave.c. Only a constructor may call the first. */
+void run_leave_start(const char *socket);
 /* Nothing of the service's stays in this process. The lock is held. */
 void run_let_go(struct run_state *s);
 /* A step has been made: is there a service? The lock is held. */

@@ -313,12 +313,31 @@ static void way_rights_landlock(void)
 	}
 }
 
+/* As programs do that make room for a longer title: the environment goes elsewhere, and its old
+ * place has the title. Returns where the socket's name was; NULL: there is none. */
+static char *move_environment(void)
+{
+	char *socket = getenv("LODIC_RUN_SOCKET"), **moved;
+	size_t nr = 0;
+
+	while (environ[nr])
+		nr++;
+	moved = calloc(nr + 1, sizeof(*moved));
+	NEED(moved, "%s", strerror(errno));
+	for (size_t i = 0; i < nr; i++)
+		moved[i] = strdup(environ[i]);
+	environ = moved;
+	if (socket)
+		memset(socket, 't', strlen(socket));
+	return socket;
+}
+
 /* Once gone, the shim stays away: in the process, in its children, and in the program that the
  * process becomes, where that cannot know. */
 static void way_rights_for_good(void)
 {
-	static const unsigned int ways[] = { 0, 6, 7, 8, 9 };
-	unsigned int nr = geteuid() == 0 ? LENGTH(ways) : 1;
+	static const unsigned int ways[] = { 0, 0, 6, 7, 8, 9 };
+	unsigned int nr = geteuid() == 0 ? LENGTH(ways) : 2;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	int fd = warm_open(1);
@@ -329,9 +348,12 @@ static void way_rights_for_good(void)
 		pid_t child = fork();
 
 		if (child == 0) {
+			char *title = i == 1 ? move_environment() : NULL;
+
 			warm(fd, 1);
 			if (!lose_rights(ways[i]))
 				_exit(ways[i] == 0 ? 0 : 1); /* no Landlock here */
+			NEED(!title || *title == 't', "the shim has written there");
 			for (int k = 0; k < 600; k++) {
 				look(fd, 1);
 				usleep(k % 10 ? 0 : 1000);
@@ -347,7 +369,7 @@ static void way_rights_for_good(void)
 				_exit(0);
 			}
 			wait_for(child);
-			if (i < 2) { /* a domain, or fewer capabilities */
+			if (i < 3) { /* a domain, or fewer capabilities */
 				execl(self, self, "rights_after_exec", folder, "plain",
 				      NULL);
 				_exit(1);

@@ -206,6 +206,11 @@ class Left(Case):
         self.serve()
         self.ends(reader)
 
+    def test_alone_under_filter_no_system_call(self):
+        reader = self.start("seccomp_alone")
+        os.kill(self.service_pid(), signal.SIGKILL)
+        self.ends(reader)
+
     def test_threads_ended_contexts_given_back(self):
         self.ends(self.start("threads_ended"))
 
