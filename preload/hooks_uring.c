@@ -50,7 +50,7 @@ static void ring_inherited(void)
 
 void hooks_ring_comes(void)
 {
-	if (!run_is_on() || MUTANT(RUN_RING_GOES_ON)) /* U30 */
+	if (MUTANT(RUN_RING_GOES_ON)) /* U30 */
 		return;
 	if (!host_load_relaxed(&has_ring) && !host_xchg(&has_ring, 1))
 		pthread_atfork(NULL, NULL, ring_inherited);

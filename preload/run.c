@@ -546,7 +546,7 @@ __attribute__((constructor)) static void run_start(void)
 		return;
 	line_start();
 	run_reports = run_report_start();
-	if (fds_address_space_limited())
+	if (fds_address_space_limited() || host_load_relaxed(&run_stopped))
 		s->off = 1;
 	if (!run_watches) {
 		run_map_start();

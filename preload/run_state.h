@@ -63,6 +63,8 @@ extern char run_socket[];
 extern bool run_reports;
 /* Under a filter the shim makes no system call. A child inherits the filter, and this. */
 extern u64 run_filtered; /* atomic */
+/* run_stop() was called: by some library's constructor, the shim's own has not run yet. Atomic. */
+extern u64 run_stopped;
 /* The process has given up rights: U25. A child inherits that, and this. */
 extern u64 run_gone; /* atomic */
 

@@ -15,7 +15,7 @@
 #define RUN_CONFINE_LOOKS 100u
 #define RUN_CONFINE_PAUSE_NS 1000000
 
-u64 run_filtered;
+u64 run_filtered, run_stopped;
 static pthread_key_t run_key;
 
 static __thread struct run_reader *run_mine;
@@ -33,6 +33,7 @@ void run_stop(void)
 	struct run_state *s = run_state;
 	struct fds_hold hold;
 
+	host_store_relaxed(&run_stopped, 1);
 	if (!s || host_load_relaxed(&s->off) || MUTANT(RUN_GOES_ON)) /* U13 */
 		return;
 	/* A vfork() child gets no lock. */

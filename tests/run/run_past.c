@@ -69,6 +69,16 @@ static void way_ring(void)
 	replaced_by(ring(getenv("RING_HOW")), fd);
 }
 
+/* A library's constructor has made the ring, before the shim's own ran. */
+static void way_ring_early(void)
+{
+	int fd = file_open(1);
+
+	for (int i = 0; i < LOOKS && !is_served(fd, 1); i++)
+		usleep(500);
+	replaced_by(ring("early"), fd);
+}
+
 /* A child has its parent's rings, and new words of the shim's. */
 static void way_ring_inherited(void)
 {
@@ -382,6 +392,7 @@ static void way_clone3_unreadable(void)
 
 const struct way past_ways[] = {
 	{ "ring", way_ring },
+	{ "ring_early", way_ring_early },
 	{ "ring_inherited", way_ring_inherited },
 	{ "login_tty", way_login_tty },
 	{ "closed_inside", way_closed_inside },

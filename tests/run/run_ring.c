@@ -13,13 +13,18 @@
 EXPORT void *ring_make(const char *how);
 EXPORT int ring_replace(void *ring, int fd, const char *path);
 
-/* how: "init", "params" or "setup". NULL: this kernel has no rings, or they are forbidden. */
+static void *early_ring;
+
+/* how: "init", "params" or "setup"; "early": the one that was made before main(). NULL: this kernel
+ * has no rings, or they are forbidden. */
 EXPORT void *ring_make(const char *how)
 {
-	struct io_uring *ring = calloc(1, sizeof(*ring));
+	struct io_uring *ring = how[0] == 'e' ? early_ring : calloc(1, sizeof(*ring));
 	struct io_uring_params params = { 0 };
 	int error = -1, fd;
 
+	if (how[0] == 'e')
+		return ring;
 	if (how[0] == 'i') {
 		error = io_uring_queue_init(ENTRIES, ring, 0);
 	} else if (how[0] == 'p') {
@@ -37,6 +42,12 @@ EXPORT void *ring_make(const char *how)
 		return ring;
 	free(ring);
 	return NULL;
+}
+
+__attribute__((constructor)) static void ring_start(void)
+{
+	if (getenv("RING_EARLY"))
+		early_ring = ring_make("init");
 }
 
 static int result(struct io_uring *ring)

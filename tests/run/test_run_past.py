@@ -79,6 +79,10 @@ class Rings(Case):
         for how in ("init", "params", "setup"):
             self.ring("ring", RING_HOW=how, LD_PRELOAD=f"{preload}:{RING_LIBRARY}")
 
+    def test_made_by_constructor(self):
+        preload = run(self.under(["sh", "-c", "echo $LD_PRELOAD"])).stdout.decode().strip()
+        self.ring("ring_early", RING_EARLY="1", LD_PRELOAD=f"{preload}:{RING_LIBRARY}")
+
     def test_child_inherits(self):
         self.ring("ring_inherited")
 
