@@ -13,6 +13,8 @@
 #include "lib/client/mapping.h"
 #include "lib/client/segment.h"
 
+#define SPARE_BYTES 1u /* the kernel makes a page of it */
+
 /* May a reader write to it, and not wait there or get a SIGPIPE? An eventfd has no type. */
 static bool segment_may_wake(int fd)
 {
@@ -21,6 +23,18 @@ static bool segment_may_wake(int fd)
 
 	return flags >= 0 && flags & O_NONBLOCK && fstat(fd, &st) == 0 &&
 	       (st.st_mode & S_IFMT) == 0;
+}
+
+/* LV3. A mapping of a file is one of its own: the kernel joins it with no neighbour. */
+static int segment_spare(struct segment *s, int fd)
+{
+	void *at = mmap(NULL, SPARE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	madvise(at, SPARE_BYTES, MADV_DONTFORK);
+	s->spare = at;
+	return 0;
 }
 
 static int segment_map_parts(struct segment *s, const struct channel_reply *hello)
@@ -40,6 +54,8 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 	if (!err)
 		err = mapping_share(fds[3], s->shared_bytes, PROT_READ | PROT_WRITE,
 		                    &s->shared);
+	if (!err)
+		err = segment_spare(s, fds[0]);
 	if (err)
 		return err;
 	if (!arena_view(&s->arena, s->control, s->control_bytes, s->data, s->data_bytes,
@@ -63,6 +79,8 @@ static void segment_free(struct segment *s)
 		munmap(s->data, s->data_bytes);
 	if (s->shared)
 		munmap(s->shared, s->shared_bytes);
+	if (s->spare)
+		munmap(s->spare, SPARE_BYTES);
 	if (s->wake >= 0)
 		close(s->wake);
 	free(s);
@@ -107,6 +125,8 @@ void segment_leave(struct segment *s)
 	if (s->left)
 		return;
 	s->left = true;
+	munmap(s->spare, SPARE_BYTES); /* LV3 */
+	s->spare = NULL;
 	if (MUTANT(LEAVE_DATA_FIRST)) {
 		mapping_zero(s->data, s->data_bytes, PROT_READ);
 		MUTANT_WINDOW(LEAVE_DATA_FIRST);

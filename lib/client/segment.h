@@ -17,6 +17,7 @@ struct segment {
 	u32 users; /* lodic, seats; under lodic.lock */
 	void *control, *data, *shared;
 	u64 control_bytes, data_bytes, shared_bytes;
+	void *spare; /* LV3 */
 	bool left; /* segment_leave(): nothing of the service's is mapped any more */
 };
 
@@ -40,6 +41,8 @@ int segment_map(const struct channel_reply *hello, struct segment **ret_segment)
  * LV2 numbers of descriptors stay taken until no reader can use them. The event that wakes the
  *    service is replaced by one that wakes nobody. A reader that has loaded the number just
  *    before writes to that one, and not to a file of the program's.
+ * LV3 a process that has as many mappings as the kernel allows cannot even replace one. So each
+ *    segment has one more than it needs, which goes first.
  */
 void segment_leave(struct segment *segment);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -30,6 +31,7 @@
 #define READS_AFTER 40
 #define SWITCHES 20
 #define SECONDS 60
+#define MOST_MAPPINGS 70000u /* the default is 65530 */
 
 static u64 nr_reads; /* atomic; of all threads */
 static u8 over;      /* atomic */
@@ -414,6 +416,43 @@ static void way_rights_failed(void)
 	warm(fd, 1);
 }
 
+/* A process with as many mappings as the kernel allows leaves the service all the same. */
+static void mappings_child(int fd)
+{
+	static char *used[MOST_MAPPINGS];
+	unsigned int nr = 0;
+
+	warm(fd, 1);
+	/* Two of a kind would become one. */
+	while (nr < MOST_MAPPINGS &&
+	       (used[nr] = mmap(NULL, 2 * BLOCK, nr % 2 ? PROT_READ : PROT_NONE,
+	                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+		nr++;
+	if (!lose_rights(0))
+		_exit(0); /* no Landlock here */
+	while (nr > 0)
+		munmap(used[--nr], 2 * BLOCK);
+	need_left(NULL, 0);
+	_exit(0);
+}
+
+static void way_rights_mappings_used_up(void)
+{
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+	int fd = warm_open(1);
+	unsigned int most;
+	pid_t child;
+
+	NEED(f && fscanf(f, "%u", &most) == 1, "%s", strerror(errno));
+	fclose(f);
+	if (most > MOST_MAPPINGS)
+		return; /* it would take long */
+	child = fork();
+	if (child == 0)
+		mappings_child(fd);
+	wait_for(child);
+}
+
 /* Root becomes another user, and is served from that user's service. */
 static void way_rights_new_user(void)
 {
@@ -462,6 +501,7 @@ const struct way rights_ways[] = {
 	{ "rights_landlock", way_rights_landlock },
 	{ "rights_for_good", way_rights_for_good },
 	{ "rights_after_exec", way_rights_after_exec },
+	{ "rights_mappings_used_up", way_rights_mappings_used_up },
 	{ "rights_failed", way_rights_failed },
 	{ "rights_new_user", way_rights_new_user },
 	{ "opens_until_told", way_opens_until_told },

@@ -157,6 +157,9 @@ class Ways(Case):
     def test_rights_for_good(self):
         self.way("rights_for_good")
 
+    def test_rights_mappings_used_up(self):
+        self.way("rights_mappings_used_up")
+
     def test_rights_failed(self):
         self.way("rights_failed")
 
