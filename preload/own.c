@@ -19,7 +19,8 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#define OWN_NR 8u
+#define OWN_NR 64u /* a thread that has not read since the shim left keeps an event */
+#define OWN_BELOW 8u
 /* The shim's descriptors lie just below this number, or below the program's limit. Higher ones
  * would make the kernel's table larger, which a fork() copies. */
 #define OWN_TOP 1024u
@@ -32,6 +33,7 @@ static struct {
 	u64 dev, ino;
 	u64 kept; /* own_keep() */
 } own_list[OWN_NR];
+static u64 own_nr; /* places from here on were never used; atomic */
 
 static void own_add(int fd, bool kept)
 {
@@ -46,6 +48,8 @@ static void own_add(int fd, bool kept)
 		own_list[i].ino = st.st_ino;
 		own_list[i].kept = kept;
 		host_store_relaxed(&own_list[i].fd, (u64)fd + 1);
+		if (i >= host_load_relaxed(&own_nr))
+			host_store_release(&own_nr, i + 1);
 		return;
 	}
 }
@@ -60,7 +64,7 @@ static int own_high(int fd)
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < top)
 		top = limit.rlim_cur;
 	high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
-	                     top > 2 * OWN_NR ? (int)(top - OWN_NR) : 0);
+	                     top > 2 * OWN_BELOW ? (int)(top - OWN_BELOW) : 0);
 	if (high < 0)
 		high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
 	return high;
@@ -122,12 +126,12 @@ static bool own_is_lost(u32 i)
  * there. A number may be lost and be the shim's once more. */
 static u32 own_find(int fd, bool lost)
 {
-	u32 i = 0;
+	u32 i = 0, nr = (u32)host_load_acquire(&own_nr);
 
-	while (i < OWN_NR && (host_load_relaxed(&own_list[i].fd) != (u64)fd + 1 ||
-	                      own_is_lost(i) != lost))
+	while (i < nr && (host_load_relaxed(&own_list[i].fd) != (u64)fd + 1 ||
+	                  own_is_lost(i) != lost))
 		i++;
-	return i;
+	return i < nr ? i : OWN_NR;
 }
 
 /* May the shim use it? If not, errno says that the other side has gone. */

@@ -31,6 +31,7 @@
 #define READS_AFTER 40
 #define SWITCHES 20
 #define SECONDS 60
+#define IDLE_THREADS 9
 #define MOST_MAPPINGS 70000u /* the default is 65530 */
 
 static u64 nr_reads; /* atomic; of all threads */
@@ -416,6 +417,40 @@ static void way_rights_failed(void)
 	warm(fd, 1);
 }
 
+static u8 nr_warm; /* atomic */
+
+static void *idle_body(void *fd)
+{
+	warm(*(int *)fd, 1);
+	host_store_byte(&nr_warm, (u8)(host_load_byte(&nr_warm) + 1));
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* Each thread reads once, before the shim leaves, and keeps what it has of that time. The program
+ * can close none of it. */
+static void way_rights_idle_threads(void)
+{
+	int fd = warm_open(1);
+	char path[64], text[64];
+	pthread_t thread;
+
+	for (u8 i = 0; i < IDLE_THREADS; i++) {
+		NEED(pthread_create(&thread, NULL, idle_body, &fd) == 0, "thread");
+		while (host_load_byte(&nr_warm) <= i)
+			usleep(1000);
+		NEED(syscall(SYS_setns, -1, 0) == -1, "setns()");
+	}
+	for (int n = fd + 1; n < 1100; n++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", n);
+		memset(text, 0, sizeof(text));
+		if (readlink(path, text, sizeof(text) - 1) > 0 && strstr(text, "eventfd"))
+			NEED(close(n) == -1, "event %d of the shim", n);
+	}
+	_exit(0);
+}
+
 /* A process with as many mappings as the kernel allows leaves the service all the same. */
 static void mappings_child(int fd)
 {
@@ -502,6 +537,7 @@ const struct way rights_ways[] = {
 	{ "rights_for_good", way_rights_for_good },
 	{ "rights_after_exec", way_rights_after_exec },
 	{ "rights_mappings_used_up", way_rights_mappings_used_up },
+	{ "rights_idle_threads", way_rights_idle_threads },
 	{ "rights_failed", way_rights_failed },
 	{ "rights_new_user", way_rights_new_user },
 	{ "opens_until_told", way_opens_until_told },

@@ -160,6 +160,9 @@ class Ways(Case):
     def test_rights_mappings_used_up(self):
         self.way("rights_mappings_used_up")
 
+    def test_rights_idle_threads(self):
+        self.way("rights_idle_threads")
+
     def test_rights_failed(self):
         self.way("rights_failed")
 
