@@ -226,6 +226,9 @@ static void leaving_under_reads_no_zeros(void **state)
 	u64 right;
 
 	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it takes the new mapping for a store to each byte */
+#endif
 	lent_bed_make(&b);
 	assert_int_equal(lent_context(b.lodic, &b.reader), 0);
 	lent_begin(&b.place, 2, b.st[0].st_dev, b.st[0].st_ino);
