@@ -5,8 +5,8 @@
  * that comes meanwhile may be for a later change, so they are read once more after that.
  *
  * A resize may be under way when the answer comes, or a successor may have the socket. What was
- * read counts as told, so another SIGHUP would find nothing new. So the new size waits for the end
- * of that.
+ * read counts as told, so another SIGHUP finds nothing new. So the new size waits for the end of
+ * that, or for a newer one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ static void reread_done(struct service *s, struct worker_job *job)
 	u64 bytes = s->options.reread_done(s->options.say_arg);
 
 	s->rereads = false;
-	if (bytes > 0) /* else the one that waits is still the newest */
+	if (bytes > 0) /* else the one that waits, if there is one, is still wanted */
 		s->reread_bytes = bytes;
 	free(job);
 	if (s->rereads_again)

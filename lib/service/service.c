@@ -369,7 +369,7 @@ static int service_patience(struct service *s)
 	u64 alone = s->accept_paused ? TICK_MS : TICK_ALONE_MS;
 	u64 left;
 
-	if (s->nr_clients > 0 || s->resize || hand_is_wanted(s))
+	if (s->nr_clients > 0 || s->resize || s->reread_bytes > 0 || hand_is_wanted(s))
 		return TICK_MS;
 	if (s->options.idle_exit_ms > 0) {
 		if (now >= idle_end) {
