@@ -31,6 +31,9 @@
 #define DROP_FILES 64u
 /* A close may free the pages of a deleted file: 2 to 3 ms for 64 MiB, and 50 us for 1. */
 #define CLOSE_HERE_BYTES ((u64)1 << 20)
+/* Files that the lease thread has revoked: all of them may be, if the kernel's queue was full. One
+ * takes 13 us. A word of a set of slots has as many. */
+#define REVOKED_PER_TURN 64u
 /* Files that no client has open, and that go when descriptors have run out. Our choice. */
 #define SPARE_FILES 16u
 
@@ -465,7 +468,9 @@ int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 
 void files_hear(struct service *s)
 {
-	lease_each_broken(s, files_retire_one_broken);
+	/* files_find_or_admit() does not rely on it: the others may wait for the next turn. */
+	if (lease_each_broken(s, REVOKED_PER_TURN, files_retire_one_broken) > 0)
+		lease_broken_again(s);
 }
 
 void files_close(struct service *s, u32 slot, u32 id, u32 nr)

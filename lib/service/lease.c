@@ -159,7 +159,7 @@ static bool lease_is_breaking(const struct lease *lease)
 	return lease->granted && fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
 }
 
-static void leases_tell_main(struct lease_thread *t)
+static void leases_tell_main(const struct lease_thread *t)
 {
 	const u64 one = 1;
 
@@ -464,14 +464,21 @@ static void *lease_run(void *arg)
 	return NULL;
 }
 
-void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot))
+u32 lease_each_broken(struct service *s, u32 most,
+                      void (*each)(struct service *s, u32 slot))
 {
-	slot_set_take(&s->lease->revoked, s, each);
+	return slot_set_take(&s->lease->revoked, s, most, each);
 }
 
-void lease_each_touched(struct service *s, void (*each)(struct service *s, u32 slot))
+void lease_broken_again(const struct service *s)
 {
-	slot_set_take(&s->lease->touched, s, each);
+	leases_tell_main(s->lease);
+}
+
+u32 lease_each_touched(struct service *s, u32 most,
+                       void (*each)(struct service *s, u32 slot))
+{
+	return slot_set_take(&s->lease->touched, s, most, each);
 }
 
 enum lease_end lease_why(const struct service *s, u32 slot)

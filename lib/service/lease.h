@@ -28,9 +28,13 @@ int lease_watch(struct service *s, int fd, u32 slot, u32 id, u64 size);
  * function returns, the service has no lease on the descriptor and no watch, and it may be closed.
  * It waits as lease_take() does. */
 void lease_drop(struct service *s, u32 slot);
-/* Calls each() for the slots of files that the lease thread has revoked since the last call. A
- * slot may have another file by now. */
-void lease_each_broken(struct service *s, void (*each)(struct service *s, u32 slot));
+/* Calls each() for slots of files that the lease thread has revoked since the last call. It does so
+ * for most of them at most; the others wait. A slot may have another file by now. Returns for how
+ * many. */
+u32 lease_each_broken(struct service *s, u32 most,
+                      void (*each)(struct service *s, u32 slot));
+/* Makes lease_broken_event() readable: there may be more. */
+void lease_broken_again(const struct service *s);
 /* Why; only for a file in slot that the lease thread has revoked. */
 enum lease_end {
 	LEASE_WRITTEN, /* a writer has come */
@@ -39,8 +43,10 @@ enum lease_end {
 };
 enum lease_end lease_why(const struct service *s, u32 slot);
 /* The same as lease_each_broken() for files whose attributes have changed, and that it vouches for
- * as before: a name may have gone. */
-void lease_each_touched(struct service *s, void (*each)(struct service *s, u32 slot));
+ * as before: a name may have gone. It calls it for most of them at most; the others wait.
+ * Returns for how many. */
+u32 lease_each_touched(struct service *s, u32 most,
+                       void (*each)(struct service *s, u32 slot));
 /* An eventfd: readable when there is something for one of these two since it was last read. */
 int lease_broken_event(const struct service *s);
 

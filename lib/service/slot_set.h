@@ -40,18 +40,23 @@ static inline void slot_set_add(struct slot_set *set, u32 slot)
 	while (!host_cas(word, old, old | (u64)1 << slot % 64));
 }
 
-/* Calls each() for every slot that is there, and takes it out before. */
-static inline void slot_set_take(struct slot_set *set, struct service *s,
-                                 void (*each)(struct service *s, u32 slot))
+/* Calls each() for the slots that are there, most of them at most, and takes each out before. most
+ * is 64 at least. Returns how many there were. */
+static inline u32 slot_set_take(struct slot_set *set, struct service *s, u32 most,
+                                void (*each)(struct service *s, u32 slot))
 {
-	for (u32 i = 0; i < set->nr_words; i++) {
+	u32 nr = 0;
+
+	for (u32 i = 0; i < set->nr_words && most - nr >= 64; i++) {
 		u64 bits = host_load_relaxed(&set->words[i]);
 
 		if (bits)
 			bits = host_xchg(&set->words[i], 0);
+		nr += (u32)__builtin_popcountll(bits);
 		for (; bits; bits &= bits - 1)
 			each(s, i * 64 + (u32)__builtin_ctzll(bits));
 	}
+	return nr;
 }
 
 #endif

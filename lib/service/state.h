@@ -267,6 +267,8 @@ struct direct {
 struct nameless_job;
 struct nameless {
 	struct nameless_job *jobs[2]; /* NULL: none is under way */
+	struct nameless_job *heard;   /* that is being made for files that a watch has told of */
+	bool due[2];                  /* the next slots wait for the job to end */
 	u32 at[2], away_at;           /* which slot is next */
 	u64 hurries_until_ns;
 };

@@ -145,7 +145,7 @@ static void breaks_while_leases_come_and_go_are_all_answered(void **state)
 			       !host_load_relaxed(&w.nr_failed))
 				fixture_pause_us(50);
 		lease_drop(s, 0);
-		lease_each_broken(s, note_broken);
+		lease_each_broken(s, UINT32_MAX, note_broken);
 		(taken >= LEAST_TAKEN && nr_broken >= LEAST_BROKEN) ||
 			host_load_relaxed(&w.nr_failed);
 	})));
@@ -188,7 +188,7 @@ static void break_without_a_descriptor_in_its_signal_is_answered(void **state)
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
 	nr_broken = 0;
 	WAIT_UNTIL(({
-		lease_each_broken(s, note_broken);
+		lease_each_broken(s, UINT32_MAX, note_broken);
 		nr_broken == NR_BROKEN;
 	}));
 	assert_int_equal(nr_broken, NR_BROKEN);
