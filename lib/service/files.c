@@ -328,16 +328,20 @@ struct held_file *files_find_held(struct service *s, u64 dev, u64 ino)
 }
 
 /* The file that no client has open since longest ago. It passes over those that are being read,
- * of which there are few, and over slots whose ids are used up. NULL: there is none. */
-static struct held_file *files_find_idle(struct service *s)
+ * of which there are few, and over slots whose ids are used up. NULL: there is none.
+ * watched: one that has a watch, if it is among the first ones. */
+static struct held_file *files_find_idle(struct service *s, bool watched)
 {
-	u32 list = files_list_of_idle(s);
+	u32 list = files_list_of_idle(s), left = watched ? CHECKS_PER_TICK : UINT32_MAX;
 
-	for (u32 i = s->links[list].newer; i != list; i = s->links[i].newer) {
+	for (u32 i = s->links[list].newer; i != list && left > 0; left--) {
 		struct held_file *f = files_of_entry(s, i);
 
-		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE)
+		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE &&
+		    (!watched || f->proof == PROOF_LEASE ||
+		     (s->options.for_group && f->local)))
 			return f;
+		i = s->links[i].newer;
 	}
 	return NULL;
 }
@@ -345,7 +349,7 @@ static struct held_file *files_find_idle(struct service *s)
 /* Lets a file go that no client has open. false: there is none. */
 static bool files_make_room(struct service *s)
 {
-	struct held_file *f = files_find_idle(s);
+	struct held_file *f = files_find_idle(s, false);
 
 	if (f)
 		files_retire(s, f);
@@ -422,8 +426,12 @@ static int files_admit_or_make_room(struct service *s, struct held_file *f,
                                     struct passed_file *p)
 {
 	int err = files_admit(s, f, p);
+	struct held_file *idle = err == -ENOLCK ? files_find_idle(s, true) : NULL;
 
-	return err == -ENOLCK && files_make_room(s) ? files_admit(s, f, p) : err;
+	if (!idle)
+		return err;
+	files_retire(s, idle);
+	return files_admit(s, f, p);
 }
 
 static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu,
@@ -534,7 +542,7 @@ void files_tick(struct service *s)
 	direct_tick(s);
 	s->orphans_left = s->nr_orphans;
 	for (u32 i = 0; i < CHECKS_PER_TICK; i++) {
-		idle = files_find_idle(s);
+		idle = files_find_idle(s, false);
 		if (!idle || (now - idle->idle_since_ns) / NS_PER_MS < keep_ms)
 			break;
 		files_retire(s, idle);

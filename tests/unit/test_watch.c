@@ -428,9 +428,26 @@ static bool open_until_cached(struct test_bed *b, struct opened *o)
 	}));
 }
 
+/* A promised file is cached without a watch. It has none to give to a file that needs one. */
+static void promised_stays_while_others_are_refused(struct test_bed *b, const char *path)
+{
+	struct opened o = { .fd = fixture_open(path, O_RDONLY) };
+
+	assert_int_equal(lodic_open(b->lodic, o.fd, &o.file), 0);
+	assert_true(is_cached(&o));
+	lodic_close(o.file);
+	close(o.fd);
+	opened_make(b, &o, 0);
+	assert_int_equal(lodic_file_cached(o.file), -ENOLCK);
+	assert_int_equal(test_service_stat(b->lodic).files, 1);
+	opened_free(&o);
+}
+
 /* No file is cached without a watch, and the first that comes when there is one again is. */
 static void watches_run_out_and_come_back(void **state)
 {
+	char promised[FIXTURE_PATH_BYTES];
+	const char *const globs[] = { promised, NULL };
 	struct told *told = fixture_shared(sizeof(*told));
 	struct opened o[NR_FILES];
 	struct test_service service;
@@ -439,11 +456,15 @@ static void watches_run_out_and_come_back(void **state)
 
 	(void)state;
 	test_service_init(&service, "few");
+	pattern_file_make(promised, "promised", 1, 1, BLOCK);
+	service.options.immutable = globs;
 	if (!start_with_few_watches(&service, told)) {
 		print_message("skipped: no user namespaces\n");
 		skip();
 	}
 	assert_int_equal(test_service_attach(&service, &b.lodic), 0);
+	promised_stays_while_others_are_refused(&b, promised);
+	unlink(promised);
 	opened_make(&b, &o[0], 0);
 	assert_int_equal(lodic_file_cached(o[0].file), -ENOLCK);
 	lodic_close(o[0].file);
