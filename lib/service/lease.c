@@ -115,6 +115,7 @@ struct lease_thread {
 	struct slot_set revoked, touched;
 	/* Guards what follows, and the proofs of files that are in the table. */
 	pthread_mutex_t lock;
+	u64 nr_removed;       /* watches, with their leases; WATCH_GONE comes for each */
 	u8 *whys;             /* enum lease_end of each slot's last revoked file */
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
@@ -130,7 +131,7 @@ static void lease_enter(struct lease_thread *t, struct lease lease)
 /* The last lease takes its place. */
 static void lease_forget(struct lease_thread *t, u32 i)
 {
-	watch_remove(t->watches, t->leases[i].watch);
+	t->nr_removed += watch_remove(t->watches, t->leases[i].watch);
 	t->places[t->leases[i].slot] = 0;
 	t->leases[i] = t->leases[--t->nr_leases];
 	if (i < t->nr_leases)
@@ -251,18 +252,25 @@ static void lease_heard(void *ctx, int watch, enum watch_heard heard)
 	u32 i = 0;
 
 	if (heard == WATCH_LOST) {
+		pthread_mutex_lock(&t->lock);
+		t->nr_removed = 0; /* what told of them may be lost as well */
+		pthread_mutex_unlock(&t->lock);
 		if (!MUTANT(WATCH_LOST_IGNORED))
 			leases_check_all(t, lease_lose);
 		return;
 	}
 	pthread_mutex_lock(&t->lock);
+	if (heard == WATCH_GONE && t->nr_removed > 0) {
+		t->nr_removed--; /* no search: each file that goes comes by here */
+		i = t->nr_leases;
+	}
 	while (i < t->nr_leases && t->leases[i].watch != watch)
 		i++;
 	if (i < t->nr_leases) { /* else it has been removed */
-		if (heard == WATCH_BYTES || t->for_group)
+		if (heard != WATCH_RIGHTS || t->for_group)
 			lease_stop_vouching(t, i,
-			                    heard == WATCH_BYTES ? LEASE_WRITTEN
-			                                         : LEASE_RIGHTS);
+			                    heard == WATCH_RIGHTS ? LEASE_RIGHTS
+			                                          : LEASE_WRITTEN);
 		else
 			slot_set_add(&t->touched, t->leases[i].slot);
 		leases_tell_main(t);

@@ -33,9 +33,9 @@ int watch_add(int watches, int fd, bool moves, int *ret_watch)
 	return 0;
 }
 
-void watch_remove(int watches, int watch)
+bool watch_remove(int watches, int watch)
 {
-	inotify_rm_watch(watches, watch);
+	return inotify_rm_watch(watches, watch) == 0;
 }
 
 /* A file that the service has open is neither deleted nor unmounted. If the kernel says so all the
@@ -44,6 +44,8 @@ static enum watch_heard watch_kind(u32 mask)
 {
 	if (mask & IN_Q_OVERFLOW)
 		return WATCH_LOST;
+	if (mask & IN_IGNORED)
+		return WATCH_GONE;
 	return mask & (IN_ATTRIB | IN_MOVE_SELF) ? WATCH_RIGHTS : WATCH_BYTES;
 }
 

@@ -18,7 +18,8 @@
 /* What has been heard. */
 enum watch_heard {
 	WATCH_LOST, /* the kernel's queue was full, and it may be anything of any file */
-	WATCH_BYTES, /* somebody has written to the file or cut it; or the watch has gone */
+	WATCH_GONE, /* the watch has: mostly the service has removed it */
+	WATCH_BYTES, /* somebody has written to the file or cut it */
 	WATCH_RIGHTS, /* its mode, owner, times or number of names have changed; or its path */
 };
 
@@ -28,8 +29,8 @@ int watch_open(void);
 /* Begins to watch the file to which fd leads. With moves it also hears of a new path.
  * -ENOLCK: the kernel grants no further watch. -ENOMEM. */
 int watch_add(int watches, int fd, bool moves, int *ret_watch);
-/* Nothing more comes of it, but for what is in the queue. */
-void watch_remove(int watches, int watch);
+/* Nothing more comes of it, but for what is in the queue, and WATCH_GONE. false: there was none. */
+bool watch_remove(int watches, int watch);
 /* Reads what is there, a bounded number of events, and calls each() for every one of them. The
  * watch may have been removed since. */
 void watch_read(int watches, void (*each)(void *ctx, int watch, enum watch_heard heard),
