@@ -84,7 +84,8 @@ void reread_tick(struct service *s)
 {
 	int err;
 
-	if (s->reread_bytes == 0 || s->resize || !hand_gives_way(s))
+	/* Without workers the service ends. */
+	if (s->reread_bytes == 0 || s->resize || !s->workers || !hand_gives_way(s))
 		return;
 	err = resize_begin(s, s->reread_bytes, true);
 	s->reread_bytes = 0;

@@ -4,6 +4,7 @@
  * is this process's, and makes a turn when the test says so.
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 #include "lib/service/life.h"
 #include "lib/service/reread.h"
 #include "lib/service/resize.h"
+#include "lib/service/worker.h"
 #include "tests/support/cache_fixture.h"
 
 #define MIB ((u64)1 << 20)
@@ -141,12 +143,27 @@ static void size_comes_when_a_successor_is_silent(void **state)
 	end(s);
 }
 
+/* The service ends, and then it hears of a new size. */
+static void service_that_ends_takes_no_size(void **state)
+{
+	struct service *s = begin();
+	struct pollfd read = { .fd = worker_event(s), .events = POLLIN };
+
+	(void)state;
+	says[0] = 3 * MIB;
+	reread_begin(s);
+	assert_int_equal(poll(&read, 1, -1), 1);
+	end(s);
+	assert_int_equal(nr_read, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waiting_size_outlives_a_reading_that_says_nothing_new),
 		cmocka_unit_test(newer_size_takes_the_place_of_one_that_waits),
 		cmocka_unit_test(size_comes_when_a_successor_is_silent),
+		cmocka_unit_test(service_that_ends_takes_no_size),
 	};
 
 	fixture_begin(argc, argv, NULL);
