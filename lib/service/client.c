@@ -156,11 +156,31 @@ void client_forget_opening(struct client *c)
 	c->opening = NULL;
 }
 
+/* Takes what is unread out of the socket. The kernel would close the descriptors of it in this
+ * thread, and that may wait: for a server, or for what SO_LINGER says. */
+static void client_drain(struct service *s, int socket)
+{
+	struct wire_request request;
+	struct wire_sender sender = { .said = shutdown(socket, SHUT_RD) == 0 };
+	int fds[WIRE_MAX_FDS];
+	u32 nr_fds;
+
+	/* Nothing more comes. An empty message has a sender, and the end has none. */
+	while (sender.said) {
+		sender.said = false;
+		wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds,
+		                 &sender);
+		while (nr_fds > 0)
+			worker_close(s, fds[--nr_fds]);
+	}
+}
+
 void client_hang_up(struct service *s, struct client *c)
 {
 	if (s->successor == c && !MUTANT(HAND_SUCCESSOR_KEPT))
 		s->successor = NULL; /* HO3 */
 	s->nr_silent += c->socket >= 0;
+	client_drain(s, c->socket);
 	service_close(&c->socket);
 	client_forget_opening(c);
 	s->nr_waiting -= c->waits + (c->stat_wanted > 0);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A client hangs up, and what it has sent is unread: a descriptor whose close waits for WAIT_S. The
+ * main thread does not close it. The service is this process's.
+ */
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/service/client.h"
+#include "lib/service/life.h"
+#include "lib/service/socket.h"
+#include "tests/support/cache_fixture.h"
+
+#define WAIT_S 5
+
+/* A connection whose other end reads nothing, and that wants to send more first. */
+static int lingering(void)
+{
+	static char bytes[1 << 16];
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger linger = { 1, WAIT_S };
+	socklen_t n = sizeof(at);
+	int server = socket(AF_INET, SOCK_STREAM, 0);
+	int client = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(server, (struct sockaddr *)&at, n), 0);
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(getsockname(server, (struct sockaddr *)&at, &n), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&at, n), 0);
+	assert_int_equal(
+		setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	while (send(client, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	return client;
+}
+
+static void unread_descriptor_is_a_workers(void **state)
+{
+	static char path[FIXTURE_PATH_BYTES];
+	struct service_options options = { .socket = path,
+		                           .cache_bytes = 1 << 20,
+		                           .barrier = SERVICE_BARRIER_LOCK,
+		                           .nr_files = 64 };
+	const struct wire_request request = { .version = WIRE_VERSION };
+	struct client *c = calloc(1, sizeof(*c));
+	const char *why = NULL;
+	int ends[2], fd = lingering();
+	struct service *s;
+	sigset_t all, old;
+	u64 since_ns;
+
+	(void)state;
+	fixture_path(path, "hang_up");
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	assert_int_equal(service_open(&options, &s, &why), 0);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends),
+	                 0);
+	assert_int_equal(socket_ask_senders(ends[0]), 0);
+	c->asked = true;
+	c->socket = ends[0];
+	c->process = c->wake = -1;
+	c->newest = c->reap_at = FRAME_NONE;
+	s->clients = c;
+	/* An empty message looks like the end, but has a sender. */
+	assert_int_equal(send(ends[1], "", 0, 0), 0);
+	assert_int_equal(wire_send(ends[1], &request, sizeof(request), &fd, 1), 0);
+	close(fd);
+	close(ends[1]);
+	since_ns = host_now_ns();
+	client_hang_up(s, c);
+	assert_true(host_now_ns() - since_ns < (u64)WAIT_S * 1000000000 / 2);
+	service_shut(s);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unread_descriptor_is_a_workers),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	return cmocka_run_group_tests_name("hang_up", tests, NULL, NULL);
+}
