@@ -45,7 +45,7 @@ static void reread_done(struct service *s, struct worker_job *job)
 	if (bytes > 0) /* else the one that waits, if there is one, is still wanted */
 		s->reread_bytes = bytes;
 	free(job);
-	if (s->rereads_again)
+	if (s->rereads_again && s->workers) /* without workers the service ends */
 		reread_begin(s);
 	reread_tick(s);
 }
@@ -84,7 +84,6 @@ void reread_tick(struct service *s)
 {
 	int err;
 
-	/* Without workers the service ends. */
 	if (s->reread_bytes == 0 || s->resize || !s->workers || !hand_gives_way(s))
 		return;
 	err = resize_begin(s, s->reread_bytes, true);

@@ -7,7 +7,8 @@
  * A worker that has been busy with one job for WORKER_STUCK_NS is stuck. One program gets at
  * most WORKERS_EACH workers stuck. Some kinds of jobs have a bound of their own (enum
  * worker_kind). While all workers are stuck no more work is accepted.
- * So a client hears at once that the service cannot serve it, and no queue grows.
+ * So a client hears at once that the service cannot serve it. One queue can grow, that of
+ * descriptors to close: one whose close() hangs holds up all others of unknown kind.
  */
 #ifndef LODIC_LIB_SERVICE_WORKER_H
 #define LODIC_LIB_SERVICE_WORKER_H

@@ -157,6 +157,38 @@ static void service_that_ends_takes_no_size(void **state)
 	assert_int_equal(nr_read, 1);
 }
 
+/* The same with a second signal, which came while the first one's files were being read. */
+static void service_that_ends_reads_nothing_again(void **state)
+{
+	struct service *s = begin();
+	struct pollfd read = { .fd = worker_event(s), .events = POLLIN };
+
+	(void)state;
+	says[0] = 0;
+	reread_begin(s);
+	reread_begin(s);
+	assert_int_equal(poll(&read, 1, -1), 1);
+	end(s);
+	assert_int_equal(nr_read, 1);
+}
+
+static void second_signal_reads_again(void **state)
+{
+	struct service *s = begin();
+
+	(void)state;
+	says[0] = 0;
+	says[1] = 3 * MIB;
+	reread_begin(s);
+	reread_begin(s);
+	while (s->rereads || s->reread_bytes > 0 || s->resize) {
+		service_turn(s);
+		s = resize_next(s);
+	}
+	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	end(s);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +196,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(newer_size_takes_the_place_of_one_that_waits),
 		cmocka_unit_test(size_comes_when_a_successor_is_silent),
 		cmocka_unit_test(service_that_ends_takes_no_size),
+		cmocka_unit_test(service_that_ends_reads_nothing_again),
+		cmocka_unit_test(second_signal_reads_again),
 	};
 
 	fixture_begin(argc, argv, NULL);
