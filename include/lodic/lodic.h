@@ -25,8 +25,8 @@
  *   open(2) with O_TRUNC and O_RDONLY. Another is truncate(2) through an overlay of a file that
  *   is cached by its path below. A third is a client of NFS that cuts the file. The service
  *   hears of these by a watch, when they are done, and a read may get old bytes until then. On
- *   an idle machine that took 11 us or less in 99 of 100 cases. With 20 busy processes on two
- *   CPUs it took 2.5 ms or less in 99 of 100. The longest took 0.3 s, with more of them busy.
+ *   two CPUs, quiet or with 20 busy processes, that took 3 ms or less in 99 of 100 cases. The
+ *   longest took 0.3 s, with more of them busy.
  *   The service hears nothing of a direct read into a mapping of the file that is unmapped
  *   before the read ends. Nor does it hear of a write to the disk below. doc/proofs.md lists
  *   the ways that we know.
