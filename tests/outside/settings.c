@@ -360,7 +360,7 @@ static bool log_says(const char *words)
 	return log_times(words) > 0;
 }
 
-/* While a resize is under way the service asks for another signal. */
+/* Two signals that wait at the same time are one, so it sends another. */
 static bool hup_log_says(pid_t pid, const char *words)
 {
 	for (u32 i = 0; i < 20; i++) {
