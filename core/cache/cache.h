@@ -70,24 +70,38 @@ CACHE_INLINE void cache_unpin(struct context *c, u64 *word)
 		context_unpin_word(c, word);
 }
 
-/* Pins block by the short way. rival, a constant: not ARENA_SCANNED. */
+/* The second half of a short pin, when the block is counted: does somebody vouch for it? If not,
+ * the pin is given back. rival, a constant: not ARENA_SCANNED. */
+CACHE_INLINE bool cache_pin_vouched(struct context *c, const struct cache_file *f,
+                                    bool rival, u64 *word)
+{
+	if (likely(cache_vouch(c, f))) /* O22 */
+		return true;
+	if (MUTANT(PIN_KEPT))
+		return false;
+	if (rival) /* O23 */
+		context_unpin_word(c, word);
+	else
+		context_unpin_scanned(c, word);
+	return false;
+}
+
+/* Counts block by the short way, and no more: the first half. */
+CACHE_INLINE bool cache_pin_counted(struct context *c, u64 block, bool rival,
+                                    u32 *ret_frame, u64 **ret_word)
+{
+	return likely(rival ? context_pin_word_home(c, block, ret_frame, ret_word)
+	                    : context_pin_home(c, block, ret_frame, ret_word));
+}
+
+/* Pins block by the short way: both halves. */
 CACHE_INLINE bool cache_pin_home(struct context *c, const struct cache_file *f,
                                  u64 block, bool rival, u32 *ret_frame, u64 **ret_word)
 {
 	bool early = MUTANT(VOUCH_THEN_PIN) && cache_vouch(c, f);
 
-	if (unlikely(!(rival ? context_pin_word_home(c, block, ret_frame, ret_word)
-	                     : context_pin_home(c, block, ret_frame, ret_word))))
-		return false;
-	if (likely(MUTANT(VOUCH_THEN_PIN) ? early : cache_vouch(c, f))) /* O22 */
-		return true;
-	if (MUTANT(PIN_KEPT))
-		return false;
-	if (rival) /* O23 */
-		context_unpin_word(c, *ret_word);
-	else
-		context_unpin_scanned(c, *ret_word);
-	return false;
+	return cache_pin_counted(c, block, rival, ret_frame, ret_word) &&
+	       (early || cache_pin_vouched(c, f, rival, *ret_word));
 }
 
 /* Pins block, wherever it stands and under any scheme. 0, or why not: the errors of

@@ -510,17 +510,18 @@ LODIC_INLINE_FN int lodic_view_valid_inline(struct lodic_inline *in,
 {
 	const struct lodic_inline_frame *f =
 		(const struct lodic_inline_frame *)view->frame;
+	struct lodic_inline_claim claim;
 	struct lodic_view slow;
 
-	/* Of this claim, and the memory of another seat may be gone. CL3: and of this id. */
+	/* Of this claim, and the memory of another seat may be gone. */
 	if (!LODIC_INLINE_LIKELY(view->claim == in->tied) ||
-	    !lodic_inline_ready(in, 0, 0, 0) ||
-	    !LODIC_INLINE_LIKELY((uint32_t)(LODIC_INLINE_LOAD(&f->block) >> 32) ==
-	                         in->claim.id)) {
+	    !lodic_inline_ready(in, 0, 0, 0)) {
 		slow = *view;
 		return lodic_view_valid(in->context, &slow);
 	}
-	return lodic_inline_holds(&in->core, &in->claim, f, view->seq);
+	claim.live = in->claim.live;
+	claim.id = (uint32_t)(LODIC_INLINE_LOAD(&f->block) >> 32); /* CL3: before seq */
+	return lodic_inline_holds(&in->core, &claim, f, view->seq);
 }
 
 #ifdef __cplusplus

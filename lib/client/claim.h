@@ -13,8 +13,9 @@
  *    fence, the proof and size, and last first (release). A reader that has the new first has the
  *    new size and proof. One that has the old first, and anything new, finds that nobody vouches
  *    for the old id (O22). No id comes again in a generation.
- * CL3 a view has the claim's address only. It counts if its frame still has a block of the id
- *    that the claim has now. The frame's name is looked at before its seq.
+ * CL3 a view has the claim's address only, and the claim may be of a later id by now. So the id
+ *    that must be vouched for is that of the frame's block. It is loaded before seq, which says
+ *    that it is the view's.
  */
 #ifndef LODIC_LIB_CLIENT_CLAIM_H
 #define LODIC_LIB_CLIENT_CLAIM_H

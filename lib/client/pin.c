@@ -64,14 +64,19 @@ static inline __attribute__((always_inline)) int
 pin_home(struct seat *seat, const struct claim *claim, off_t offset,
          struct lodic_pin *ret_pin, bool rival)
 {
-	u64 first = claim_first(claim), size = claim_size(claim);
-	struct cache_file core = claim_core(claim, first);
-	u64 block = first + ((u64)offset >> BLOCK_SHIFT);
-	u64 *word;
+	u64 block = claim_first(claim) + ((u64)offset >> BLOCK_SHIFT);
+	struct cache_file core;
+	u64 *word, size;
 	u32 frame;
 
-	if (unlikely((u64)offset >= size ||
-	             !cache_pin_home(&seat->core, &core, block, rival, &frame, &word)))
+	if (unlikely((u64)offset >= claim_size(claim) ||
+	             !cache_pin_counted(&seat->core, block, rival, &frame, &word)))
+		return pin_slow(seat->context, claim->file, offset, ret_pin);
+	/* Late, and size once more: no register has them during the pin. Another size than before
+	 * is that of a later id, and nobody vouches for block's (CL2). */
+	size = claim_size(claim);
+	core = claim_core(claim, block);
+	if (unlikely(!cache_pin_vouched(&seat->core, &core, rival, word)))
 		return pin_slow(seat->context, claim->file, offset, ret_pin);
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,

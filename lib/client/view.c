@@ -127,16 +127,16 @@ EXPORT int lodic_view_valid(struct lodic_context *context,
 	const struct seat *seat = context->seat;
 	struct cache_file file;
 	bool valid = false;
+	u64 block;
 
 	misuse_context_enter(&context->misuse);
 	/* The memory of another seat may be gone. */
 	if (likely(claim->generation == seat->generation)) {
-		file = claim_core(claim, claim_first(claim));
 		/* CL3: the claim may be of a later id than the view. Before seq. */
-		valid = (likely(block_file(host_load_relaxed(&core.frame->block)) ==
-		                file.id) ||
-		         MUTANT(CLAIM_VIEW_ANY_ID)) &&
-		        view_holds(&seat->core, &file, &core);
+		block = MUTANT(CLAIM_VIEW_ANY_ID) ? claim_first(claim)
+		                                  : host_load_relaxed(&core.frame->block);
+		file = claim_core(claim, block);
+		valid = view_holds(&seat->core, &file, &core);
 	}
 	misuse_context_leave(&context->misuse);
 	return valid;
