@@ -29,6 +29,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/* --mmap-wait without a number; and the most that it takes. */
+#define MMAP_WAIT_SECONDS 300.0
+#define MMAP_WAIT_MOST_SECONDS 86400.0
 /* A service that this command starts waits so long for its next client. The first program is
  * connected all the time; this is for one that leaves its children behind. */
 #define IDLE_EXIT_MS 60000
@@ -44,12 +47,14 @@ struct run {
 	uint64_t record_bytes;
 	bool json;
 	bool mmap;
-	bool by_default; /* the socket is the user's own */
+	bool waits;
+	uint64_t wait_ms;
+	bool by_default;               /* the socket is the user's own */
 	char promised[RUN_TEXT_BYTES]; /* globs, a line each */
 	char **command;                /* NULL: none was named */
 };
 
-enum { KEY_MMAP = 256, KEY_RECORD, KEY_RECORD_SIZE };
+enum { KEY_MMAP = 256, KEY_MMAP_WAIT, KEY_RECORD, KEY_RECORD_SIZE };
 
 static const char doc[] =
 	"Run a program, and serve what it reads by pread, pread64, preadv or preadv2 from the "
@@ -65,13 +70,19 @@ static const char doc[] =
 	"--immutable. read(2), readv(2) and what stdio reads stay with the kernel, and so "
 	"does mmap(2) without --mmap.\n"
 	"\n"
-	"With --mmap the program also gets its private mappings (MAP_PRIVATE, PROT_READ) of files "
-	"from 1 MiB on from the cache: as holds, in huge pages as far as the kernel gives them. "
-	"Such a mapping is a snapshot of the file. A shared mapping shows what others write, so it "
-	"stays with the kernel. --mmap=GLOB serves it as well, for files that match: "
-	"you promise that the program need not see them change while they are mapped. GLOB is as "
-	"for `lodic map'. An mmap() may wait 0.25 s, while the service reads the file, and once a "
-	"second for a service that does not answer.\n"
+	"With --mmap the program also gets its private mappings (MAP_PRIVATE) of files from 1 MiB "
+	"on from the cache: as holds, in huge pages as far as the kernel gives them. Such a "
+	"mapping is a snapshot of the file. A shared mapping shows what others write, so it stays "
+	"with the kernel. --mmap=GLOB serves it as well, for files that match: you promise that "
+	"the program need not see them change at once. When somebody opens such a file for "
+	"writing, the mapping goes back to the kernel at the program's next lock on a file, or "
+	"soon after. GLOB is as for `lodic map'.\n"
+	"\n"
+	"An mmap() waits 0.25 s while the service reads the file. Then the kernel maps the file. "
+	"The hold takes its place later, when the program opens, reads or closes a file. That does "
+	"not happen to a mapping that the program may write to, nor in a program that only "
+	"computes after its mmap(). For these there is --mmap-wait. An mmap() also waits a second "
+	"for a service that does not answer, once.\n"
 	"\n"
 	"--report prints for each process, when it ends, which reads of which file were "
 	"served, and why others were not. PROGRAM also says so when it saw no read. A process "
@@ -92,7 +103,7 @@ static const char doc[] =
 	"\n"
 	"Examples:\n"
 	"  lodic run -- nginx -c /srv/nginx.conf\n"
-	"  lodic run --mmap='*.db' -- ./server --data /srv\n"
+	"  lodic run --mmap --mmap-wait -- ./server --weights model.gguf\n"
 	"  lodic run --report=run.txt -- db_bench --use_existing_db=1 "
 	"--benchmarks=readrandom\n"
 	"  lodic run --record=run.trace -- python3 job.py\n";
@@ -108,6 +119,10 @@ static const struct argp_option option_list[] = {
 	  "Serve mmap, too; and shared mappings of files that match GLOB, of which the program "
 	  "need see no change. May be repeated",
 	  0 },
+	{ "mmap-wait", KEY_MMAP_WAIT, "SECONDS", OPTION_ARG_OPTIONAL,
+	  "Have each mmap wait so long at most (300 if SECONDS is left out; default: 0.25) while "
+	  "the service reads the file. It needs --mmap",
+	  0 },
 	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
 	  "Print at the end of each process what was served, to FILE or else to stderr",
 	  0 },
@@ -118,6 +133,24 @@ static const struct argp_option option_list[] = {
 	{ "json", 'j', NULL, 0, "Print it as JSON, an object in each line", 0 },
 	{ 0 },
 };
+
+static void parse_wait(struct run *r, const char *arg, struct argp_state *state)
+{
+	double seconds = MMAP_WAIT_SECONDS;
+	char *end = NULL;
+
+	if (arg) {
+		seconds = strtod(arg, &end);
+		/* Not a number is in no range. */
+		if (end == arg || *end || !(seconds >= 0) ||
+		    seconds > MMAP_WAIT_MOST_SECONDS)
+			argp_error(state,
+			           "'%s' is not a number of seconds from 0 to 86400",
+			           arg);
+	}
+	r->waits = true;
+	r->wait_ms = (uint64_t)(seconds * 1000);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -135,6 +168,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (arg)
 			preload_add_glob(state, r->promised, sizeof(r->promised), arg);
 		return 0;
+	case KEY_MMAP_WAIT: parse_wait(r, arg, state); return 0;
 	case 'r': r->report = arg ? arg : ""; return 0;
 	case 'j': r->json = true; return 0;
 	case KEY_RECORD: r->record = arg; return 0;
@@ -155,6 +189,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state,
 			           "--record-size is that of the --record; ask for "
 			           "that too");
+		if (r->waits && !r->mmap)
+			argp_error(state,
+			           "--mmap-wait says how long an mmap waits to be "
+			           "served; ask for --mmap too");
 		if (r->json && !r->report)
 			argp_error(state, "--json says how to print the --report; ask "
 			                  "for that too");
@@ -319,6 +357,8 @@ static int prepare(const struct run *r)
 	    preload_set(RUN_MMAP, !r->mmap         ? NULL
 	                          : r->promised[0] ? r->promised
 	                                           : "\n") ||
+	    (r->waits ? preload_set_number(RUN_MMAP_WAIT, r->wait_ms)
+	              : preload_set(RUN_MMAP_WAIT, NULL)) ||
 	    preload_set(MAP_BUDGET, NULL) || preload_set(RUN_DOCTOR, NULL)) {
 		cli_error("cannot set the environment: %s", strerror(errno));
 		return CLI_FAILED;

@@ -319,6 +319,12 @@ enum mutant {
 	/* The second ear: lib/service/lease.c. */
 	MUTANT_WATCH_AFTER_SIZE,   /* a file's size asked for before it is watched */
 	MUTANT_WATCH_LOST_IGNORED, /* what the kernel had no room for revokes nothing */
+	/* Mappings that get another memory later: preload/run_place.c. */
+	MUTANT_PLACE_AS_IT_WAS,      /* a step without a look at what is mapped there */
+	MUTANT_PLACE_FORGOTTEN_FIRST, /* what the program changes there is not heeded */
+	MUTANT_PLACE_NEVER_WRITTEN,  /* a mapping that the program writes to gets its hold */
+	MUTANT_PLACE_VOUCHED_AFTER,  /* a hold stays whose file was written meanwhile */
+	MUTANT_PLACE_GOES_BACK,      /* a hold stays though somebody writes to the file */
 	MUTANT_NR
 };
 

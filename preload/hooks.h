@@ -4,7 +4,7 @@
  * which is libc's or another shim's, and hands the answer and errno to the program untouched.
  *
  *   hooks_read.c       reads
- *   hooks_map.c        mmap()
+ *   hooks_map.c        mmap(), and what changes a mapping
  *   hooks_fd.c         what opens, closes and duplicates descriptors
  *   hooks_rights.c     what changes a process's rights
  *   hooks_process.c    what ends, splits or confines a process, and syscall()
@@ -41,6 +41,13 @@ enum next {
 	NEXT_PREADV64V2,
 	NEXT_MMAP,
 	NEXT_MMAP64,
+	NEXT_MUNMAP,
+	NEXT_MREMAP,
+	NEXT_MPROTECT,
+	NEXT_PKEY_MPROTECT,
+	NEXT_MADVISE,
+	NEXT_MLOCK,
+	NEXT_MLOCK2,
 	NEXT_OPEN,
 	NEXT_OPEN64,
 	NEXT_OPEN_INNER,
@@ -135,6 +142,8 @@ bool hooks_fcntl_locks(int command);
 /* hooks_rights.c, for syscall(). Is this a call that changes rights? Then it makes it, and returns
  * true. */
 bool hooks_rights(long number, const unsigned long a[6], long *ret_result);
+/* hooks_map.c, for syscall(): the call may change a mapping. */
+void hooks_map_syscall(long number, const unsigned long a[6]);
 /* Before and after a descriptor goes, or makes room for another file. */
 void hooks_fd_goes(int fd);
 void hooks_fd_gone(int fd);

@@ -16,6 +16,7 @@
 #include "preload/map.h"
 #include "preload/own.h"
 #include "preload/run.h"
+#include "preload/run_place.h"
 
 typedef int (*open_fn)(const char *path, int flags, ...);
 typedef int (*open_checked_fn)(const char *path, int flags);
@@ -60,6 +61,7 @@ EXPORT int hooks_fcntl_inner(int fd, int command, unsigned long more)
 
 void hooks_fd_opened(int fd)
 {
+	run_enters();
 	run_changes(fd);
 	if (own_is(fd))
 		own_lost(fd);
@@ -146,6 +148,7 @@ EXPORT int creat64(const char *path, mode_t mode)
 
 void hooks_fd_goes(int fd)
 {
+	run_enters();
 	if (fd == STDERR_FILENO) {
 		map_stderr_closing();
 		run_end(true);
@@ -281,8 +284,12 @@ EXPORT int dup3(int from, int to, int flags)
 /* Inside, it is a lock by fcntl(). */
 static int lockf_by(enum next which, int fd, int operation, off_t n)
 {
+	int result;
+
 	fds_note_lock();
-	return ((lockf_fn)hooks_next(which))(fd, operation, n);
+	result = ((lockf_fn)hooks_next(which))(fd, operation, n);
+	run_places_lock();
+	return result;
 }
 
 EXPORT int lockf(int fd, int operation, off_t n)
@@ -297,8 +304,12 @@ EXPORT int lockf64(int fd, int operation, off_t n)
 
 EXPORT int flock(int fd, int operation)
 {
+	int result;
+
 	run_locks(fd);
-	return ((flock_fn)hooks_next(NEXT_FLOCK))(fd, operation);
+	result = ((flock_fn)hooks_next(NEXT_FLOCK))(fd, operation);
+	run_places_lock();
+	return result;
 }
 
 bool hooks_fcntl_locks(int command)
@@ -316,7 +327,9 @@ static int fcntl_by(enum next which, int fd, int command, unsigned long more)
 	else if (command == F_SETLK || command == F_SETLKW)
 		fds_note_lock();
 	result = ((fcntl_fn)hooks_next(which))(fd, command, more);
-	if (command == F_SETFL) /* O_DIRECT */
+	if (hooks_fcntl_locks(command) || command == F_SETLK || command == F_SETLKW)
+		run_places_lock();
+	else if (command == F_SETFL) /* O_DIRECT */
 		run_changes(fd);
 	else if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
 		hooks_fd_opened(result);

@@ -15,7 +15,7 @@
 
 #include "preload/map.h"
 #include "preload/own.h"
-#include "preload/run_state.h"
+#include "preload/run_place.h"
 
 #define CLONE3_LEAST_BYTES 64u /* of its first version */
 
@@ -242,11 +242,13 @@ static __attribute__((noinline)) long syscall_once(long number, unsigned long a,
                                                    unsigned long f)
 {
 	syscall_fn next = (syscall_fn)hooks_next(NEXT_SYSCALL);
+	const unsigned long all[6] = { a, b, c, d, e, f };
 	int fd = closes(number, a, b);
 	long result;
 
-	if (hooks_rights(number, (const unsigned long[6]){ a, b, c, d, e, f }, &result))
+	if (hooks_rights(number, all, &result))
 		return result;
+	hooks_map_syscall(number, all);
 	if (number == SYS_close_range)
 		return hooks_close_range((unsigned int)a, (unsigned int)b, (int)c);
 	if (number == SYS_execve)
@@ -254,8 +256,12 @@ static __attribute__((noinline)) long syscall_once(long number, unsigned long a,
 	if (number == SYS_execveat)
 		return execveat((int)a, (const char *)b, (char *const *)c,
 		                (char *const *)d, (int)e);
-	if (fd < 0 && !opens(number))
-		return next(number, a, b, c, d, e, f);
+	if (fd < 0 && !opens(number)) {
+		result = next(number, a, b, c, d, e, f);
+		if (number == SYS_flock)
+			run_places_lock();
+		return result;
+	}
 	if (number == SYS_close && own_is(fd)) {
 		errno = EBADF;
 		return -1;
@@ -266,6 +272,9 @@ static __attribute__((noinline)) long syscall_once(long number, unsigned long a,
 		hooks_fd_gone(fd);
 	else if (fd >= 0)
 		hooks_fd_opened(fd);
+	else if (number == SYS_fcntl &&
+	         (hooks_fcntl_locks((int)b) || (int)b == F_SETLK || (int)b == F_SETLKW))
+		run_places_lock();
 	else if (number == SYS_fcntl && (int)b == F_SETFL)
 		run_changes((int)a);
 	else if (number != SYS_fcntl || (int)b == F_DUPFD || (int)b == F_DUPFD_CLOEXEC)

@@ -243,7 +243,8 @@ void own_hang_up(void)
 {
 	for (u32 i = 0; i < OWN_NR; i++)
 		if (!own_list[i].kept && own_same(i))
-			own_call(SYS_shutdown, (int)host_load_relaxed(&own_list[i].fd) - 1,
+			own_call(SYS_shutdown,
+			         (int)host_load_relaxed(&own_list[i].fd) - 1,
 			         SHUT_RDWR); /* an event is no socket */
 }
 
@@ -290,12 +291,22 @@ void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t
 	                                        offset);
 }
 
+int own_munmap(void *at, size_t n)
+{
+	return ((int (*)(void *, size_t))hooks_next(NEXT_MUNMAP))(at, n);
+}
+
+int own_madvise(void *at, size_t n, int advice)
+{
+	return ((int (*)(void *, size_t, int))hooks_next(NEXT_MADVISE))(at, n, advice);
+}
+
 bool own_has_memory(void *at, size_t bytes)
 {
 	u64 page = (u64)sysconf(_SC_PAGESIZE);
 	u64 from = (u64)at / page * page, to = (u64)at + bytes;
 
-	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
+	return own_madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
 	       errno == EINVAL;
 }
 
@@ -318,7 +329,7 @@ void own_free(void *p)
 	size_t *head = p ? (size_t *)((char *)p - OWN_HEAD_BYTES) : NULL;
 
 	if (head)
-		munmap(head, *head);
+		own_munmap(head, *head);
 }
 
 char *own_strdup(const char *text)

@@ -40,6 +40,9 @@ ssize_t own_recvmsg(int fd, struct msghdr *message, int flags);
 /* The next mmap(): the shim's own would serve the mapping, under the lock that its caller has. */
 void *own_mmap(void *address, size_t n, int protection, int flags, int fd,
                off_t offset);
+/* The same of these, which would wait for the lock. */
+int own_munmap(void *at, size_t n);
+int own_madvise(void *at, size_t n, int advice);
 void *own_calloc(size_t nr, size_t bytes);
 void own_free(void *p);
 char *own_strdup(const char *text);

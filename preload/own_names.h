@@ -10,6 +10,8 @@
 #define sendmsg own_sendmsg
 #define recvmsg own_recvmsg
 #define mmap own_mmap
+#define munmap own_munmap
+#define madvise own_madvise
 #define calloc own_calloc
 #define free own_free
 #define strdup own_strdup

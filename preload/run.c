@@ -66,9 +66,9 @@ bool run_is_on(void)
 
 /* ---- descriptors ---- */
 
-/* One slot less names the file. When the shim has stepped aside it also reads no clock: that is
+/* When the shim has stepped aside it also reads no clock: that is
  * a system call on some machines. */
-static void file_unnamed(struct run_state *s, struct run_file *f)
+void run_file_unnamed(struct run_state *s, struct run_file *f)
 {
 	if (host_fetch_add(&f->nr_fds, -(u64)1) != 1 || host_load_relaxed(&s->off))
 		return;
@@ -137,7 +137,7 @@ void run_changes(int fd)
 	if (known && (!calls || fds_is_ours() || MUTANT(RUN_CHILD_EMPTIES))) { /* U18 */
 		slot = host_xchg(&s->fds.slots[fd], 0);
 		if ((slot & FDS_KIND) == FDS_FILE)
-			file_unnamed(s, run_file_of(slot));
+			run_file_unnamed(s, run_file_of(slot));
 	}
 	sweep_if_due(s);
 	if (calls)
@@ -227,7 +227,7 @@ static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 		                   fds_of_file(f->lent.name, (u64)(f - s->files)));
 	else if (!host_cas(slot, looking,
 	                   fds_of_file(f->lent.name, (u64)(f - s->files))))
-		file_unnamed(s, f);
+		run_file_unnamed(s, f);
 	return RUN_NOT_CACHED;
 }
 
@@ -467,6 +467,14 @@ void run_note_map(const struct run_mapping *m, enum run_why why)
 	note(&noted);
 	calls_end(run_state);
 	errno = error;
+}
+
+void run_note_moved(const struct run_noted *moved)
+{
+	struct run_noted noted = *moved;
+
+	if (run_reports)
+		run_report_note(&noted);
 }
 
 void run_may_start(void)

@@ -8,6 +8,7 @@
  *   fds.c, line.c  shared as well
  *   run.c          which descriptor is which file; the reads
  *   run_map.c      mmap(), if the user wants that
+ *   run_place.c    mappings that get another memory later
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
  *   run_leave.c    how the program gives up rights, and how a service is started
@@ -70,7 +71,23 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "host/host.h"
 #include "preload/run_seen.h"
+
+/* For the report: a read, or a mapping. */
+struct run_noted {
+	int fd;
+	bool known;        /* dev and ino are: it is a regular file */
+	uint64_t dev, ino; /* the function finds them if not */
+	off_t offset;
+	uint64_t bytes;
+	enum run_why why;
+	int error;
+	uint64_t ns; /* what it took; 0: nobody has looked */
+	bool map;    /* it is a mapping, and not a read */
+	bool moved;  /* it was counted as was, and is as why from now on */
+	enum run_why was;
+};
 
 /* Is the shim at work in this process? */
 bool run_is_on(void);
@@ -98,6 +115,8 @@ bool run_maps(void);
 enum run_why run_map(struct run_mapping *m, void **ret_at);
 /* It is mapped, by the shim or by the kernel. For the report. */
 void run_note_map(const struct run_mapping *m, enum run_why why);
+/* A mapping of that file has other memory now. For the report. The lock is held. */
+void run_note_moved(const struct run_noted *moved);
 
 /* fd is, or has been, closed or replaced, or is new (U11). Keeps errno. */
 void run_changes(int fd);
@@ -108,10 +127,10 @@ void run_stop(void);
 void run_confined(void);
 /* How rights change. */
 enum run_leave {
-	RUN_LEAVE_FAILED,   /* they have not: the call has failed */
-	RUN_LEAVE_USER,     /* the service judges by what the kernel says of the caller */
+	RUN_LEAVE_FAILED, /* they have not: the call has failed */
+	RUN_LEAVE_USER,   /* the service judges by what the kernel says of the caller */
 	RUN_LEAVE_FOR_GOOD, /* U25 */
-	RUN_LEAVE_HIDDEN,   /* U25, and a program that this one becomes must not connect either */
+	RUN_LEAVE_HIDDEN, /* U25, and a program that this one becomes must not connect either */
 };
 /* The shim asks the kernel for ids until run_rights_end(). false: it has nothing to leave here, or
  * must not ask, because a filter may forbid it (U19). */
@@ -133,6 +152,17 @@ bool run_forked(void);
 /* The program ends, in a way that the shim can see; or is about to close stderr. */
 void run_end(bool stderr_closing);
 
+/* run_place.c: mappings whose memory the shim changes later. How many there are; atomic. */
+extern u64 run_places;
+void run_places_look(void);
+/* A call of the program's has come by the shim, which may do a step for them. Keeps errno. It costs
+ * one load while there are none. */
+static inline void run_enters(void)
+{
+	if (host_load_relaxed(&run_places))
+		run_places_look();
+}
+
 /* run_record.c: what the program does to its files, for `lodic run --record`. Each keeps errno. */
 extern bool run_records;
 /* fd was opened; those from first to last go. */
@@ -142,6 +172,7 @@ void run_closes(unsigned int first, unsigned int last);
 void run_record_reads(void);
 static inline void run_reads(void)
 {
+	run_enters();
 	if (run_records)
 		run_record_reads();
 }
@@ -153,17 +184,6 @@ void run_record_forked(void);
 void run_record_end(bool stderr_closing);
 
 /* run_report.c; under the lock, but for the first two. */
-struct run_noted {
-	int fd;
-	bool known;        /* dev and ino are: it is a regular file */
-	uint64_t dev, ino; /* the function finds them if not */
-	off_t offset;
-	uint64_t bytes;
-	enum run_why why;
-	int error;
-	uint64_t ns; /* what it took; 0: nobody has looked */
-	bool map;    /* it is a mapping, and not a read */
-};
 bool run_report_start(void);
 void run_report_note(struct run_noted *noted);
 void run_report_end(bool stderr_closing);

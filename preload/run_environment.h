@@ -17,6 +17,7 @@
 /* Set: mmap() is served, too. It has globs of files that the user promises not to change while they
  * are mapped, a line each; an empty line names none. */
 #define RUN_MMAP "LODIC_RUN_MMAP"
+#define RUN_MMAP_WAIT "LODIC_RUN_MMAP_WAIT" /* ms that an mmap() waits while the service reads */
 /* A folder, in which each process leaves its counts (run_seen.h). The shim serves nothing then. */
 #define RUN_DOCTOR "LODIC_RUN_DOCTOR"
 

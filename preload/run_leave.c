@@ -25,6 +25,7 @@
 #include "lib/client/start.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
+#include "preload/run_place.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 /* The wait from one leaving to the next try to attach: none if the last one was long ago. Otherwise
@@ -45,9 +46,9 @@ u64 run_gone; /* atomic; a forked child inherits the process's rights, and this 
 
 static char first_socket[LENT_SOCKET_BYTES];
 static char program[RUN_TEXT_BYTES]; /* `lodic` itself; "": not known */
-static u64 memory_bytes;             /* of services that are started; 0: by their settings */
-static bool by_default;              /* the socket is that of the user that the program runs as */
-static u32 first_user;               /* the user of `lodic run` */
+static u64 memory_bytes; /* of services that are started; 0: by their settings */
+static bool by_default;  /* the socket is that of the user that the program runs as */
+static u32 first_user;   /* the user of `lodic run` */
 
 static u64 number_of(const char *name, u64 otherwise)
 {
@@ -98,6 +99,7 @@ void run_let_go(struct run_state *s)
 {
 	if (!s->lodic)
 		return;
+	run_places_return(s);
 	lent_leave(s->lodic);
 	for (struct run_reader *r = s->readers; r; r = r->made_before)
 		lent_leave_context(r->context);
@@ -147,7 +149,7 @@ static void leaves(struct run_state *s)
 
 	if (!host_load_relaxed(&s->fds.pid))
 		own_forked(); /* a child that libc does not know of: its copies go */
-	if (!fds_is_ours()) /* a vfork() child: the memory is its parent's */
+	if (!fds_is_ours())   /* a vfork() child: the memory is its parent's */
 		return;
 	run_report_keep();
 	if (!MUTANT(RUN_LEAVE_EARLY))
@@ -183,6 +185,7 @@ static void left(struct run_state *s, enum run_leave how)
 		return;
 	now = host_now_ns();
 	if (how >= RUN_LEAVE_FOR_GOOD && !MUTANT(RUN_LEAVE_COMES_BACK)) { /* U25 */
+		run_places_end(s);
 		host_store_relaxed(&run_gone, 1);
 		host_store_relaxed(&s->off, 1);
 	}

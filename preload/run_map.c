@@ -4,11 +4,13 @@
  *
  * The program gets the kernel's mapping of another file: of the sealed memory that the service
  * has read the file into, its hold. So the kernel does all that munmap(), mremap(), mprotect(),
- * fork() or a kill do to a mapping. The shim keeps nothing of it. The kernel also tells the
- * service when nobody has the memory any more.
+ * fork() or a kill do to a mapping. The shim keeps nothing of a private one. The kernel also tells
+ * the service when nobody has the memory any more. A private mapping may also be written to: the
+ * program's own pages are copies, as they are of the file's.
  *
  * A hold is a snapshot. What happens to the file later does not show. For MAP_PRIVATE nobody may
- * count on that; for MAP_SHARED the user must promise that it does not matter.
+ * count on that; for MAP_SHARED the user must promise that it does not matter. Even so the mapping
+ * goes back to the kernel soon after somebody has opened the file for writing (run_place.c).
  *
  * U20 The hold is that of the whole file. So offsets are the same in both, mremap() finds the
  *    file's next pages, and behind the last one there is SIGBUS.
@@ -21,12 +23,12 @@
  *
  *   the service must answer --answered--> it reads the file --read--> mapped
  *            |                                   |
- *            +---- RUN_ANSWER_NS are over        +---- RUN_READ_NS are over: the kernel maps the
- *                                                      file, and the service reads on
+ *            +---- RUN_ANSWER_NS are over        +---- the wait is over: the kernel maps the file,
+ *                                                      and the hold may come later (run_place.c)
  *
- * A program maps a file once, as a rule, and an mmap() that never waited would never be served. So
- * it waits for the service. If it has waited in vain, later ones wait RUN_HASTY_NS only, until
- * the service has answered one.
+ * A program maps a file once, as a rule. So mmap() waits for the service, for a moment, or for as
+ * long as the user wants (--mmap-wait). If one has waited in vain, later ones wait RUN_HASTY_NS
+ * only, until the service has answered.
  */
 #define _GNU_SOURCE
 #include "preload/run_state.h"
@@ -43,11 +45,12 @@
 #include "preload/glob.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
+#include "preload/run_place.h"
 
 /* How long mmap() waits: for an answer, and while the service reads the file. Our choice. A busy
  * service answers in less. A program that wants one page of a large file loses no more. */
 #define RUN_ANSWER_NS UINT64_C(1000000000)
-#define RUN_READ_NS UINT64_C(250000000)
+#define RUN_READ_MS UINT64_C(250) /* unless the user says otherwise */
 #define RUN_HASTY_NS UINT64_C(2000000)
 #define RUN_FIRST_PAUSE_NS 50000
 #define RUN_LAST_PAUSE_NS 2000000
@@ -58,7 +61,10 @@
 	(MAP_TYPE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_POPULATE | MAP_NONBLOCK | \
 	 MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE | MAP_STACK)
 
+#define NS_PER_MS UINT64_C(1000000)
+
 static bool on;
+static u64 read_ns;
 static char promised[RUN_TEXT_BYTES]; /* globs, a line each */
 
 /* One mmap() of the program's. */
@@ -68,6 +74,7 @@ struct run_map_try {
 	u64 again_ns; /* the try has come to nothing, but until then another may */
 	u64 turn;     /* lent_hold()'s */
 	void *at;     /* MAP_FAILED: the hold could not be mapped */
+	struct stat memory; /* the hold's */
 };
 
 bool run_maps(void)
@@ -77,8 +84,9 @@ bool run_maps(void)
 
 void run_map_start(void)
 {
-	const char *globs = getenv(RUN_MMAP);
+	const char *globs = getenv(RUN_MMAP), *wait = getenv(RUN_MMAP_WAIT);
 
+	read_ns = (wait ? strtoull(wait, NULL, 10) : RUN_READ_MS) * NS_PER_MS;
 	on = globs && strlen(globs) < sizeof(promised);
 	if (on)
 		strcpy(promised, globs);
@@ -90,7 +98,8 @@ static bool map_is_usual(const struct run_mapping *m)
 	int type = m->flags & MAP_TYPE;
 	u64 page = (u64)sysconf(_SC_PAGESIZE);
 
-	return m->protection == PROT_READ &&
+	return (m->protection == PROT_READ ||
+	        (m->protection == (PROT_READ | PROT_WRITE) && type == MAP_PRIVATE)) &&
 	       (type == MAP_PRIVATE || type == MAP_SHARED) &&
 	       !(m->flags & ~USUAL_FLAGS) && m->bytes > 0 && m->offset >= 0 &&
 	       (u64)m->offset % page == 0 &&
@@ -119,9 +128,11 @@ static enum run_why map_fits(const struct run_mapping *m, struct stat *ret_st)
 		return RUN_SMALL; /* the library makes no holds of these either */
 	if (end > (size + page - 1) / page * page)
 		return RUN_BEYOND_END; /* it would see the file grow */
-	if ((m->flags & MAP_TYPE) == MAP_SHARED && !map_is_promised(m->fd))
+	if ((m->flags & MAP_TYPE) == MAP_PRIVATE)
+		return RUN_SERVED;
+	if (!map_is_promised(m->fd))
 		return RUN_SHARED;
-	return RUN_SERVED;
+	return run_places_full() ? RUN_TABLE_FULL : RUN_SERVED;
 }
 
 /* The memory has come (U22). */
@@ -130,10 +141,13 @@ static void map_take(void *ctx, int fd)
 	struct run_map_try *t = ctx;
 	const struct run_mapping *m = t->mapping;
 
+	if (fstat(fd, &t->memory) != 0)
+		return;
 	if (m->address || m->flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
-		t->at = own_mmap(m->address, m->bytes, PROT_READ, m->flags, fd,
+		t->at = own_mmap(m->address, m->bytes, m->protection, m->flags, fd,
 		                 m->offset);
-	else if (lent_map(fd, (u64)m->offset, m->bytes, m->flags, &t->at) != 0)
+	else if (lent_map(fd, (u64)m->offset, m->bytes, m->protection, m->flags,
+	                  &t->at) != 0)
 		t->at = MAP_FAILED;
 }
 
@@ -182,7 +196,10 @@ static enum run_why map_step(struct run_state *s, struct run_map_try *t)
 	if (!lodic)
 		return RUN_AWAY;
 	take.bytes = (u64)st.st_size;
-	return map_answered(s, t, lent_hold(lodic, &f->lent, m->fd, &take));
+	why = map_answered(s, t, lent_hold(lodic, &f->lent, m->fd, &take));
+	if (why == RUN_SERVED && (m->flags & MAP_TYPE) == MAP_SHARED)
+		run_place_lent(m, t->at, f, &t->memory);
+	return why;
 }
 
 static enum run_why map_try(struct run_state *s, struct run_map_try *t)
@@ -196,7 +213,7 @@ static enum run_why map_try(struct run_state *s, struct run_map_try *t)
 		return RUN_STOPPED;
 	now = host_now_ns();
 	if (!t->answer_ns) {
-		t->read_ns = now + RUN_READ_NS;
+		t->read_ns = now + read_ns;
 		t->answer_ns =
 			now + (host_load_relaxed(&s->unanswered) ? RUN_HASTY_NS
 		                                                 : RUN_ANSWER_NS);

@@ -272,7 +272,7 @@ static struct recorded_head *record_map(const char *path)
 	    h->event_bytes == sizeof(*events) &&
 	    h->room <= ((u64)st.st_size - RECORDED_HEAD_BYTES) / sizeof(*events))
 		return h;
-	munmap(h, (size_t)st.st_size);
+	own_munmap(h, (size_t)st.st_size);
 	return NULL;
 }
 

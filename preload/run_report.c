@@ -85,7 +85,7 @@ static struct seen_process *process_map_fd(void *at, int fd)
 	if (p == MAP_FAILED)
 		return NULL;
 	if (fd < 0)
-		madvise(p, sizeof(*p), MADV_WIPEONFORK);
+		own_madvise(p, sizeof(*p), MADV_WIPEONFORK);
 	return p;
 }
 
@@ -217,7 +217,7 @@ static u64 *bits_of(const struct seen *f)
 		made = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (made != MAP_FAILED && !host_cas(place, 0, (u64)made))
-			munmap(made, bytes);
+			own_munmap(made, bytes);
 	}
 	return (u64 *)host_load_acquire(place);
 }
@@ -293,6 +293,10 @@ void run_report_note(struct run_noted *noted)
 		host_store_relaxed(&f->reason, (u64)noted->error);
 	if (noted->map) {
 		host_fetch_add(&mine->maps[noted->why], 1);
+		if (noted->moved)
+			host_fetch_add(&mine->maps[noted->was], -(u64)1);
+		if (noted->moved && noted->was == RUN_SERVED)
+			host_fetch_add(&mine->mapped_bytes, -noted->bytes);
 		if (noted->why == RUN_SERVED)
 			host_fetch_add(&mine->mapped_bytes, noted->bytes);
 		return;
@@ -358,7 +362,8 @@ static void put_name(const char *name)
 /* Why the service does not cache a file. */
 static const char *refusal(u64 reason)
 {
-	if (reason == EACCES) /* of a file alone: of the socket's folder nobody is asked */
+	if (reason ==
+	    EACCES) /* of a file alone: of the socket's folder nobody is asked */
 		return "its owner is another user, and the service lacks CAP_LEASE; or the "
 		       "service's user may not open it";
 	return lodic_strerror((int)reason);

@@ -42,6 +42,7 @@ enum run_why {
 	RUN_SMALL,           /* the file: below 1 MiB */
 	RUN_BEYOND_END,      /* it has pages after the file's last one */
 	RUN_NO_ROOM,         /* the service has none for the hold */
+	RUN_GIVEN_BACK,      /* it was served, until somebody opened the file to write */
 	RUN_NR_MAP_WHYS
 };
 
@@ -70,6 +71,7 @@ static inline const char *run_why_name(enum run_why why)
 		[RUN_SMALL] = "too_small",
 		[RUN_BEYOND_END] = "beyond_the_end",
 		[RUN_NO_ROOM] = "no_room",
+		[RUN_GIVEN_BACK] = "given_back",
 	};
 
 	return names[why];

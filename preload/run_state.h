@@ -17,7 +17,7 @@
 
 struct run_file {
 	struct lent_file lent;
-	u64 nr_fds;        /* slots that name it; atomic */
+	u64 nr_fds;        /* slots and places that name it; atomic */
 	u64 idle_since_ns; /* while there is none */
 	u64 locked;        /* U17; atomic */
 	u64 pad[2];        /* so that readers of two files share no line */
@@ -82,6 +82,8 @@ void run_unlock(struct run_state *s, const struct fds_hold *hold);
 enum run_why run_fits(int fd, struct stat *ret_st);
 /* Finds out what is behind fd, if nobody knows. Returns its slot. The lock is held. */
 u64 run_look(struct run_state *s, int fd);
+/* A slot or a place less names the file. */
+void run_file_unnamed(struct run_state *s, struct run_file *f);
 /* The file that the slot names. */
 static inline struct run_file *run_file_of(u64 slot)
 {

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "preload/own.h"
+#include "preload/run_place.h"
 
 /* How long a thread that confines the process waits for the others, at most. A handler may have
  * jumped out of a read, which then never ends. Our choice. */
@@ -24,6 +25,7 @@ static __thread bool run_over;
 
 void run_step_aside(struct run_state *s)
 {
+	run_places_end(s);
 	host_store_relaxed(&s->off, 1);
 	run_let_go(s);
 }
@@ -115,6 +117,7 @@ bool run_forked(void)
 {
 	run_mine = NULL;
 	run_over = false;
+	run_places_forked();
 	run_report_forked();
 	run_record_forked();
 	if (host_load_relaxed(&run_gone))

@@ -313,9 +313,14 @@ out_unlock:
 	return err;
 }
 
-int lent_map(int fd, u64 offset, u64 bytes, int flags, void **ret_at)
+int lent_map(int fd, u64 offset, u64 bytes, int protection, int flags, void **ret_at)
 {
-	return huge_map_part(fd, offset, bytes, PROT_READ, flags, ret_at);
+	return huge_map_part(fd, offset, bytes, protection, flags, ret_at);
+}
+
+bool lent_vouches(const struct lodic *lodic, const struct lent_file *file, u64 id)
+{
+	return file->id == id && lent_is_good(lodic, file);
 }
 
 bool lent_give_back(struct lent_file *file)

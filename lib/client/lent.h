@@ -96,9 +96,13 @@ struct lent_take {
  * Other errors are those of lodic_hold() and lodic_file_cached(). */
 int lent_hold(struct lodic *lodic, struct lent_file *file, int fd,
               const struct lent_take *take);
-/* For take(): maps bytes from offset on, to be read, where huge pages fit. flags, and what it
+/* For take(): maps bytes from offset on where huge pages fit. protection, flags, and what it
  * returns, are as for mmap(2), but 0 or -errno. */
-int lent_map(int fd, u64 offset, u64 bytes, int flags, void **ret_at);
+int lent_map(int fd, u64 offset, u64 bytes, int protection, int flags, void **ret_at);
+/* Does the service that is there now still vouch for the file by this id? Then nobody has opened it
+ * for writing since the service gave the id. No system call; an acquire fence must come before if
+ * bytes were looked at. */
+bool lent_vouches(const struct lodic *lodic, const struct lent_file *file, u64 id);
 /* Nobody has the file open any more: tells the service. false: not now, try again later. */
 bool lent_give_back(struct lent_file *file);
 /* Nobody reads by the context for a while: gives its seat back. It may be used again. false: not

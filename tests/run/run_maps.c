@@ -243,6 +243,38 @@ static void way_write(void)
 	     "errno %d", errno);
 }
 
+/* A mapping to write to from the start: numpy's mode "c", Python's ACCESS_COPY. */
+static void way_copy(void)
+{
+	int fd = big_open(1);
+	uint8_t *other = map_all(fd), *p, byte;
+	pid_t child;
+
+	p = mmap(NULL, BIG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	NEED(p != MAP_FAILED && is_hold(p) == cached, "a private one to write to");
+	see(p, BIG_PAGES_BYTES, 1, 0);
+	memset(p + BLOCK, 0x55, BLOCK);
+	NEED(p[BLOCK] == 0x55 && other[BLOCK] == file_byte(1, BLOCK), "its own page");
+	NEED(pread(fd, &byte, 1, BLOCK) == 1 && byte == file_byte(1, BLOCK),
+	     "the file");
+	child = fork();
+	if (child == 0) {
+		memset(p + BLOCK, 0x66, 2 * BLOCK);
+		_exit(0);
+	}
+	wait_for(child);
+	NEED(p[BLOCK] == 0x55, "the parent's");
+	see(p + 2 * BLOCK, BIG_PAGES_BYTES - 2 * BLOCK, 1, 2 * BLOCK);
+	/* The program's page goes, and the file's comes. */
+	NEED(madvise(p + BLOCK, BLOCK, MADV_DONTNEED) == 0, "%s", strerror(errno));
+	see(p, BIG_PAGES_BYTES, 1, 0);
+	p = mmap(p + 4 * BLOCK, 4 * BLOCK, PROT_READ | PROT_WRITE,
+	         MAP_PRIVATE | MAP_FIXED, fd, 9 * BLOCK);
+	NEED(p != MAP_FAILED && is_hold(p) == cached, "at an address");
+	p[0] ^= 0xff;
+	see(p + BLOCK, 3 * BLOCK, 1, 10 * BLOCK);
+}
+
 static void way_advice(void)
 {
 	static const int advice[] = { MADV_NORMAL,    MADV_RANDOM,   MADV_SEQUENTIAL,
@@ -293,7 +325,7 @@ static void way_not_served(void)
 	map_kernel(both, BIG_BYTES, PROT_READ, MAP_PRIVATE, 1, 0);
 	close(both);
 	map_all(fd);
-	map_kernel(fd, BIG_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, 1, 0);
+	map_kernel(fd, BIG_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, 1, 0);
 	map_kernel(fd, BIG_BYTES, PROT_NONE, MAP_PRIVATE, 1, 0);
 	map_kernel(fd, BIG_BYTES, PROT_READ, MAP_PRIVATE | MAP_LOCKED, 1, 0);
 	map_kernel(fd, BIG_PAGES_BYTES + 1, PROT_READ, MAP_PRIVATE, 1, 0);
@@ -366,8 +398,13 @@ static void way_errors(void)
 }
 
 const struct way map_ways[] = {
-	{ "map_bytes", way_bytes },   { "map_parts", way_parts },
-	{ "map_fixed", way_fixed },   { "map_write", way_write },
-	{ "map_advice", way_advice }, { "map_not_served", way_not_served },
-	{ "map_errors", way_errors }, { NULL, NULL },
+	{ "map_bytes", way_bytes },
+	{ "map_parts", way_parts },
+	{ "map_fixed", way_fixed },
+	{ "map_write", way_write },
+	{ "map_copy", way_copy },
+	{ "map_advice", way_advice },
+	{ "map_not_served", way_not_served },
+	{ "map_errors", way_errors },
+	{ NULL, NULL },
 };

@@ -44,6 +44,9 @@ class Command(Case):
         self.fails([], 2, "name the program to run")
         self.fails(["--memory", "lots", "true"], 2, "is not a size")
         self.fails(["--mmap=", "true"], 2, "is not a glob")
+        for seconds in ("soon", "-1", "nan", "1s", "86401", ""):
+            self.fails(["--mmap", f"--mmap-wait={seconds}", "true"], 2, "is not a number of")
+        self.fails(["--mmap-wait", "true"], 2, "ask for --mmap too")
         self.fails(["--json", "true"], 2, "--report")
         self.fails(["--no-such", "true"], 2, "unrecognized option")
 
