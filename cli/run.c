@@ -103,7 +103,7 @@ static const char doc[] =
 	"\n"
 	"Examples:\n"
 	"  lodic run -- nginx -c /srv/nginx.conf\n"
-	"  lodic run --mmap --mmap-wait -- ./server --weights model.gguf\n"
+	"  lodic run --mmap='*.gguf' --mmap-wait -- llama-server -m model.gguf\n"
 	"  lodic run --report=run.txt -- db_bench --use_existing_db=1 "
 	"--benchmarks=readrandom\n"
 	"  lodic run --record=run.trace -- python3 job.py\n";

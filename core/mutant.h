@@ -323,7 +323,7 @@ enum mutant {
 	MUTANT_PLACE_AS_IT_WAS,      /* a step without a look at what is mapped there */
 	MUTANT_PLACE_FORGOTTEN_FIRST, /* what the program changes there is not heeded */
 	MUTANT_PLACE_NEVER_WRITTEN,  /* a mapping that the program writes to gets its hold */
-	MUTANT_PLACE_VOUCHED_AFTER,  /* a hold stays whose file was written meanwhile */
+	MUTANT_PLACE_VOUCHED,        /* a hold stays whose file was written meanwhile */
 	MUTANT_PLACE_GOES_BACK,      /* a hold stays though somebody writes to the file */
 	MUTANT_NR
 };

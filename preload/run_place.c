@@ -26,10 +26,10 @@
  *    mapped and has its hold goes back to the kernel first.
  * PLACE_NEVER_WRITTEN A mapping that the program may write to is never such a place, because its
  *    own pages would be lost. mprotect() ends a place, so this holds for all of its time.
- * PLACE_VOUCHED_AFTER When the hold is there, the shim looks whether the service still vouches for
- *    what was read. If so, no writer had opened the file before that look (HD1), and both mappings
- *    had the same bytes. If not, the place goes back at once. Until then a thread may see an old
- *    byte after a new one.
+ * PLACE_VOUCHED A hold comes only while the service vouches for it. The shim looks just before, and
+ *    once more when the hold is there. If that look is good, no writer had opened the file before it
+ *    (HD1), and both mappings had the same bytes. If not, the place goes back at once. Until then a
+ *    thread may see an old byte after a new one.
  * PLACE_GOES_BACK A promised place that has its hold goes back when the service does not vouch for
  *    it any more. The shim looks when a call that locks a file is over, and in other calls once in
  *    PLACE_WATCH_NS or more. A service ends the proof before a writer's open() returns. So after
@@ -266,21 +266,23 @@ static bool place_join(struct run_state *s, struct place *p)
 	       s->files[p->file].lent.ino == p->ino;
 }
 
-/* The hold has come, which is that of the file now: PLACE_VOUCHED_AFTER. */
+/* The hold has come, which is that of the file now: PLACE_VOUCHED. */
 static void place_takes(struct run_state *s, struct place *p, int fd,
                         const struct stat *memory)
 {
+	p->id = s->files[p->file].lent.id;
+	p->again_ns = 0;
+	if (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED))
+		return;
 	if (!place_is_as_it_was(p) || !place_put(p, fd)) {
 		place_forget(s, p);
 		return;
 	}
 	p->shown_dev = shown_dev(memory->st_dev);
 	p->shown_ino = memory->st_ino;
-	p->id = s->files[p->file].lent.id;
 	p->lent = true;
-	MUTANT_WINDOW(PLACE_VOUCHED_AFTER);
 	host_fence_acquire(); /* partner: file_proof_end() */
-	if (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED_AFTER)) {
+	if (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED)) {
 		place_goes_back(s, p);
 		return;
 	}
