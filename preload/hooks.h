@@ -9,6 +9,7 @@
  *   hooks_rights.c     what changes a process's rights
  *   hooks_process.c    what ends, splits or confines a process, and syscall()
  *   hooks_exec.c       what runs another program
+ *   hooks_wait.c       what waits for events or for time
  *   hooks_uring.c      rings that liburing's shared library makes
  *
  * libc's own calls do not come by here. So the shim does not see what stdio reads for fread()
@@ -113,6 +114,17 @@ enum next {
 	NEXT_FEXECVE,
 	NEXT_POSIX_SPAWN,
 	NEXT_POSIX_SPAWNP,
+	NEXT_POLL,
+	NEXT_POLL_CHECKED,
+	NEXT_PPOLL,
+	NEXT_SELECT,
+	NEXT_PSELECT,
+	NEXT_EPOLL_WAIT,
+	NEXT_EPOLL_PWAIT,
+	NEXT_NANOSLEEP,
+	NEXT_CLOCK_NANOSLEEP,
+	NEXT_SLEEP,
+	NEXT_USLEEP,
 	NEXT_LOCKF,
 	NEXT_LOCKF64,
 	NEXT_EXIT_AT_ONCE,

@@ -107,6 +107,10 @@ class Places(Case):
             f.write(bytes([generation]) * size)
         return path
 
+    def holds(self, pid):
+        """Has this process a hold? The question does not come by the shim."""
+        return "lodic-hold" in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+
     def stopped(self):
         pid = self.service_pid()
         self.addCleanup(os.kill, pid, signal.SIGCONT)
@@ -157,6 +161,18 @@ class Places(Case):
         self.assertEqual(told("at = map(); want = ctypes.string_at(at, size); os.close(fd)"),
                          "None")
         told.until("(held(at) and ctypes.string_at(at, size) == want)", "it is served")
+
+    def test_waiting_program_is_served(self):
+        """It only waits, and makes no other call that comes by the shim."""
+        for wait in ("time.sleep(0.01)", "epoll.poll(0.01)", "poll.poll(10)",
+                     "select.select([], [], [], 0.01)"):
+            path = self.file(wait, 2 * MIB) # nobody has read it
+            told = Told(self, path, "--mmap", "--mmap-wait=0")
+            self.assertEqual(told("import select, time; epoll = select.epoll(); "
+                                  "poll = select.poll(); at = map()"), "None")
+            told.begin(f"while True: {wait}")
+            until(lambda pid=told.process.pid: self.holds(pid), f"{wait} is enough")
+            told.process.kill()
 
     def test_child_is_served_too(self):
         told = self.mapped("at = map()")
@@ -240,8 +256,7 @@ class Places(Case):
                 until(lambda: self.ask("stat")["holds"] >= 1, "the hold is there")
                 if call < calls:
                     self.assertEqual(told("pass"), "None")
-            maps = pathlib.Path(f"/proc/{told.process.pid}/maps").read_text(encoding="utf-8")
-            if "lodic-hold" in maps:
+            if self.holds(told.process.pid):
                 break # a private mapping of it is a snapshot
             self.file_of_generation(generation + 1)
             for _ in range(8):
