@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Calls in which a program waits, mostly with nothing else to do: for events, or for time. The shim
- * leaves them alone. A program that has mapped its files and then serves makes hardly any other
- * calls that come by the shim, and its mappings get their holds in these (run_place.c).
+ * Calls in which a program waits for events, or for a time. The shim leaves them alone. A server
+ * that has mapped its files makes hardly any other call that comes by the shim. So its mappings get
+ * their holds in these (run_place.c).
  */
 #define _GNU_SOURCE
 #include "preload/hooks.h"

@@ -26,10 +26,10 @@
  *    mapped and has its hold goes back to the kernel first.
  * PLACE_NEVER_WRITTEN A mapping that the program may write to is never such a place, because its
  *    own pages would be lost. mprotect() ends a place, so this holds for all of its time.
- * PLACE_VOUCHED A hold comes only while the service vouches for it. The shim looks just before, and
- *    once more when the hold is there. If that look is good, no writer had opened the file before it
- *    (HD1), and both mappings had the same bytes. If not, the place goes back at once. Until then a
- *    thread may see an old byte after a new one.
+ * PLACE_VOUCHED A hold comes only while the service vouches for it. The shim looks just before,
+ *    and once more when the hold is there. If that look is good, no writer had opened the file
+ *    before it (HD1), and both mappings had the same bytes. If not, the place goes back at once.
+ *    Until then a thread may see an old byte after a new one.
  * PLACE_GOES_BACK A promised place that has its hold goes back when the service does not vouch for
  *    it any more. The shim looks when a call that locks a file is over, and in other calls once in
  *    PLACE_WATCH_NS or more. A service ends the proof before a writer's open() returns. So after
