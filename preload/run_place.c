@@ -314,7 +314,9 @@ static void places_take(void *ctx, int fd)
 static bool place_asks(struct run_state *s, struct place *p, u64 now)
 {
 	struct place_try t = { s, p };
-	struct lent_take take = { .take = places_take, .ctx = &t, .turn = &p->turn };
+	struct lent_take take = {
+		.take = places_take, .ctx = &t, .turn = &p->turn, .yields = true
+	};
 	struct lodic *lodic = run_attach(s);
 	struct run_file *f;
 	struct stat st;

@@ -242,6 +242,7 @@ static bool lent_is_anothers(const struct lodic *lodic, const struct lent_file *
 	const struct channel *c = &lodic->channel;
 
 	return c->done == lent_held &&
+	       !((const struct lent_file *)c->owner)->hold_yields &&
 	       (c->owner != file || file->hold_asked != *take->turn) &&
 	       host_now_ns() < c->deadline_ns - REQUEST_TIMEOUT_NS + LENT_TAKE_NS;
 }
@@ -282,6 +283,7 @@ static int lent_ask_hold(struct lodic *lodic, struct lent_file *file,
 	if (err)
 		return lent_hold_result(file, err);
 	file->hold_asked = *take->turn = ++file->hold_turn;
+	file->hold_yields = take->yields;
 	return -EINPROGRESS;
 }
 

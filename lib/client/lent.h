@@ -22,7 +22,7 @@
  *    Also, the file that was sent must be (dev, ino). Otherwise the service gets it back.
  * D14 a hold is taken only by the call that has asked for it, in one of its later steps. If
  *    another thread meets the answer, the memory goes, and the call asks once more. For a moment
- *    after the question other calls for holds leave the answer alone.
+ *    after the question other calls for holds leave the answer alone, unless it yields.
  *
  * A program that gives up rights leaves the service: lent_leave() for the attachment, for each
  * context and for each place. Other threads may be in lent_read(): rules LV1 and LV2 of segment.h.
@@ -50,6 +50,7 @@ struct lent_file {
 	u64 asked;      /* the name for which an answer is on its way; 0: none */
 	u64 hold_turn;  /* how often its hold was asked for */
 	u64 hold_asked; /* the turn for which an answer is on its way; 0: none */
+	bool hold_yields; /* that question does */
 	struct lent_wish *wish; /* of the thread that looks for answers now; or NULL */
 	bool told;              /* the service has it back */
 	u64 reason;             /* why it is not cached: an errno; atomic, relaxed */
@@ -85,6 +86,8 @@ struct lent_take {
 	void *ctx;
 	/* Where lent_hold() notes the turn that it has asked in. 0 before the first step. */
 	u64 *turn;
+	/* Nobody waits for the answer. Other calls may take its turn, and then it asks again. */
+	bool yields;
 };
 /* Goes one step towards the file's hold, and calls take() if it is there. It never waits. fd leads
  * to the file, as far as the caller knows. Rules: HD2, D13, D14.
