@@ -298,6 +298,19 @@ class Promised(Case):
         with open(path, "r+b") as f:
             f.write(bytes([byte]) * 2 * MIB)
 
+    def test_readers_see_no_hole(self):
+        """A thread reads all the time while the memory under it changes to and fro. The file is
+        opened for writing, and keeps its bytes."""
+        path, told = self.promised()
+        self.assertEqual(told(f"exec({READS!r}, globals())"), "None")
+        for _ in range(5):
+            told.until("(held(at))", "it is served")
+            with open(path, "r+b"):
+                told.until("(not held(at))", "it went back")
+            # One that went back waits for a second. A new mapping comes at once.
+            self.assertEqual(told("at = map(READ, SHARED)"), "None")
+        self.assertEqual(told("(bad, rounds > 5)"), str((0, True)))
+
     def test_any_lock_gives_back(self):
         """No other call may do it: this thread makes none between the write and the look."""
         for lock in ("fcntl.lockf(1, fcntl.LOCK_UN)", "fcntl.flock(1, fcntl.LOCK_UN)",
@@ -347,6 +360,19 @@ class Promised(Case):
 
 
 TRY = "try: {}\nexcept OSError: pass"
+
+# In the program: its thread reads all that is mapped at `at`, without Python's lock.
+READS = """
+import threading
+libc.memcmp.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t]
+bad, rounds, want = 0, 0, bytes([1]) * size
+def reads():
+    global bad, rounds
+    while True:
+        bad += libc.memcmp(at, want, size) != 0
+        rounds += 1
+threading.Thread(target=reads, daemon=True).start()
+"""
 
 MAKE = """
 import sqlite3, sys
