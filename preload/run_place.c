@@ -34,7 +34,8 @@
  *    it any more. The shim looks when a call that locks a file is over, and in other calls once in
  *    PLACE_WATCH_NS or more. A service ends the proof before a writer's open() returns. So after
  *    a lock that keeps writers out, the program sees all that they have written. For that the place
- *    needs the descriptor that was mapped. If the program has closed it, the hold stays.
+ *    needs the descriptor that was mapped. If the program has closed it, the hold stays. While the
+ *    program has no descriptor free, the place cannot go back.
  *
  * A forked child has its parent's places that wait, if it has the descriptor as well. It does not
  * watch those that have their hold.
@@ -102,14 +103,19 @@ static bool shown_fits(const struct shown *v, const struct place *p)
 	       v->offset + (p->at - v->begin) == p->offset;
 }
 
-static bool place_is_as_it_was(const struct place *p)
+/* 0: it is as it was. -ENOENT: it is not. -EMFILE: nobody can tell now. */
+static int place_look(const struct place *p)
 {
 	struct shown v;
+	int err;
 
 	if (MUTANT(PLACE_AS_IT_WAS))
-		return true;
-	return shown_find(p->at, &v) && shown_fits(&v, p) && v.dev == p->shown_dev &&
-	       v.ino == p->shown_ino;
+		return 0;
+	err = shown_find(p->at, &v);
+	if (!err &&
+	    (!shown_fits(&v, p) || v.dev != p->shown_dev || v.ino != p->shown_ino))
+		err = -ENOENT;
+	return err;
 }
 
 /* ---- the table ---- */
@@ -215,20 +221,20 @@ static bool place_put(const struct place *p, int fd)
 	                (off_t)p->offset) != MAP_FAILED;
 }
 
-/* false: it stays as it is, and is no place any more. */
+/* false: it is no place any more, or does not go back yet. */
 static bool place_goes_back(struct run_state *s, struct place *p)
 {
 	struct shown v;
 	struct stat st;
 	int fd = place_fd(p, &st);
+	int err = fd < 0 || MUTANT(PLACE_GOES_BACK) ? -ENOENT : place_look(p);
 
-	if (MUTANT(PLACE_GOES_BACK) || fd < 0 || !place_is_as_it_was(p) ||
-	    !place_put(p, fd) || !shown_find(p->at, &v)) {
+	if (err == -EMFILE)
+		return false;
+	if (err || !place_put(p, fd)) {
 		place_forget(s, p);
 		return false;
 	}
-	p->shown_dev = v.dev;
-	p->shown_ino = v.ino;
 	p->lent = false;
 	p->back_ns = p->back_ns ? p->back_ns * 2 : PLACE_BACK_NS;
 	if (p->back_ns > PLACE_LAST_BACK_NS)
@@ -236,6 +242,12 @@ static bool place_goes_back(struct run_state *s, struct place *p)
 	p->pause_ns = p->back_ns;
 	p->again_ns = host_now_ns() + p->pause_ns;
 	place_counts(p, RUN_GIVEN_BACK);
+	if (shown_find(p->at, &v) != 0) {
+		place_forget(s, p);
+		return false;
+	}
+	p->shown_dev = v.dev;
+	p->shown_ino = v.ino;
 	return true;
 }
 
@@ -270,11 +282,13 @@ static bool place_join(struct run_state *s, struct place *p)
 static void place_takes(struct run_state *s, struct place *p, int fd,
                         const struct stat *memory)
 {
+	int err = place_look(p);
+
 	p->id = s->files[p->file].lent.id;
 	p->again_ns = 0;
-	if (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED))
+	if (err == -EMFILE || (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED)))
 		return;
-	if (!place_is_as_it_was(p) || !place_put(p, fd)) {
+	if (err || !place_put(p, fd)) {
 		place_forget(s, p);
 		return;
 	}
@@ -518,7 +532,7 @@ static void place_waits(struct run_state *s, const struct run_mapping *m, void *
 		return;
 	place_begin(&p, m, at, run_file_of(slot));
 	p.why = why;
-	if (!shown_find(p.at, &v) || !shown_fits(&v, &p))
+	if (shown_find(p.at, &v) != 0 || !shown_fits(&v, &p))
 		return;
 	p.shown_dev = v.dev;
 	p.shown_ino = v.ino;

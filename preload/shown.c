@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "preload/shown.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ u64 shown_dev(dev_t dev)
 	return (u64)major(dev) << 32 | minor(dev);
 }
 
-bool shown_find(u64 at, struct shown *ret)
+int shown_find(u64 at, struct shown *ret)
 {
 	static char text[4096];
 	char line[SHOWN_BYTES];
@@ -53,7 +54,8 @@ bool shown_find(u64 at, struct shown *ret)
 	                       O_RDONLY | O_CLOEXEC, 0);
 
 	if (fd < 0)
-		return false;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -EMFILE
+		                                                             : -ENOENT;
 	ret->end = 0;
 	while (ret->end <= at && (got = own_call(SYS_read, fd, text, sizeof(text))) > 0)
 		for (long i = 0; i < got && ret->end <= at; i++) {
@@ -66,5 +68,5 @@ bool shown_find(u64 at, struct shown *ret)
 			found = shown_parse(line, ret);
 		}
 	own_call(SYS_close, fd);
-	return found && ret->begin <= at && ret->end > at;
+	return found && ret->begin <= at && ret->end > at ? 0 : -ENOENT;
 }

@@ -339,6 +339,17 @@ class Promised(Case):
             self.assertEqual(told("(see(at, 1), held(at))"), str(("01", True)))
         self.nothing_open(path)
 
+    def test_no_descriptor_goes_back_later(self):
+        path, told = self.promised()
+        self.assertEqual(told("import fcntl, resource"), "None")
+        self.written(path, 2)
+        limit = "resource.setrlimit(resource.RLIMIT_NOFILE, ({}, limits[1]))"
+        lock = "fcntl.fcntl(fd, 37, bytes([2]) + bytes(31))" # F_OFD_SETLK
+        self.assertEqual(told("limits = resource.getrlimit(resource.RLIMIT_NOFILE); "
+                              f"{limit.format('fd + 1')}; {lock}; was = see(at, 1); "
+                              f"{limit.format('limits[0]')}; {lock}"), "None")
+        self.assertEqual(told("(was, see(at, 1))"), str(("01", "02")))
+
     def nothing_open(self, path):
         until(lambda: not [f for f in self.ask("files")["files"]
                            if f["path"] == str(path) and f["opens"]], "the service has it back")
