@@ -54,6 +54,7 @@ void hooks_ring_comes(void)
 		return;
 	if (!host_load_relaxed(&has_ring) && !host_xchg(&has_ring, 1))
 		pthread_atfork(NULL, NULL, ring_inherited);
+	run_report_mark(SEEN_RING);
 	run_stop();
 }
 

@@ -554,6 +554,10 @@ __attribute__((constructor)) static void run_start(void)
 		return;
 	line_start();
 	run_reports = run_report_start();
+	if (run_watches && go_in_process()) { /* U31 */
+		run_report_mark(SEEN_GO);
+		s->off = 1;
+	}
 	if (fds_address_space_limited() || host_load_relaxed(&run_stopped))
 		s->off = 1;
 	if (!run_watches) {

@@ -12,7 +12,7 @@
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors and memory
  *   run_leave.c    how the program gives up rights, and how a service is started
- *   run_report.c   what was served, and what not
+ *   run_report.c   what was served, and what not; run_watched.c the files of that for the doctor
  *   go.c           is there code in Go?
  *   loader.c       can a program that is run load the shim?
  *   run_record.c   what the program does to its files, if the user wants that written down
@@ -183,6 +183,11 @@ void run_record_start(void);
 void run_record_forked(void);
 void run_record_end(bool stderr_closing);
 
+/* run_watched.c. A file for this process's counts in that folder; -1: there can be none. */
+int run_watched_file(const char *folder, size_t bytes);
+/* Makes it possible for a process of that user. Keeps errno. */
+void run_watched_becomes(const char *folder, uid_t user);
+
 /* run_report.c; under the lock, but for the first two. */
 bool run_report_start(void);
 void run_report_note(struct run_noted *noted);
@@ -190,6 +195,12 @@ void run_report_end(bool stderr_closing);
 /* The program may not be able to open the report's file later. */
 void run_report_keep(void);
 void run_report_forked(void);
+/* For `lodic doctor`: the process is about to become this user, or has changed its user. Only one
+ * thread at a time may say so. */
+void run_report_becomes(uid_t user);
+void run_report_left(void);
+/* The same: the process has what no count shows (run_seen.h). */
+void run_report_mark(uint64_t mark);
 /* It says at once that the shim leaves this process alone. Only a constructor may call it. */
 void run_report_left_alone(const char *why);
 

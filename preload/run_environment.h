@@ -20,6 +20,7 @@
 #define RUN_MMAP_WAIT "LODIC_RUN_MMAP_WAIT" /* ms that an mmap() waits while the service reads */
 /* A folder, in which each process leaves its counts (run_seen.h). The shim serves nothing then. */
 #define RUN_DOCTOR "LODIC_RUN_DOCTOR"
+#define RUN_DOCTOR_USER "u" /* such a folder in it, with a user's number: that user's processes */
 
 #define RUN_RECORD \
 	"LODIC_RUN_RECORD" /* the file that run_recorded.h describes; a path */

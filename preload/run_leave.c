@@ -184,6 +184,7 @@ static void left(struct run_state *s, enum run_leave how)
 	if (!fds_is_ours() || !leave_lock(s, &hold))
 		return;
 	now = host_now_ns();
+	run_report_left();
 	if (how >= RUN_LEAVE_FOR_GOOD && !MUTANT(RUN_LEAVE_COMES_BACK)) { /* U25 */
 		run_places_end(s);
 		host_store_relaxed(&run_gone, 1);
@@ -257,10 +258,11 @@ void run_becomes(uid_t user)
 	char path[LENT_SOCKET_BYTES];
 	int error = errno;
 
-	if (!by_default || user == 0 || user == (uid_t)-1 || !run_rights_begin())
+	if (user == 0 || user == (uid_t)-1 || !run_rights_begin())
 		return;
-	if (!host_load_relaxed(&s->off) && geteuid() == 0 && fds_is_ours() &&
-	    lent_socket_of(user, path))
+	run_report_becomes(user);
+	if (by_default && !host_load_relaxed(&s->off) && geteuid() == 0 &&
+	    fds_is_ours() && lent_socket_of(user, path))
 		start(&wanted, path);
 	run_rights_end();
 	errno = error;

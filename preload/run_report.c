@@ -31,8 +31,6 @@
 #include "preload/run_environment.h"
 
 #define SEEN_TRIES 64u
-/* Programs that one process may run in its own place. */
-#define PROGRAMS_MOST 1000
 /* The file system's sizes end there, and so does what a bit for each block would take. */
 #define BITS_MOST_FILE ((u64)16 << 40)
 
@@ -55,26 +53,6 @@ static u64 *ends; /* of each descriptor: where its last read by offset has ended
 static u64 next_stripe;
 static __thread u32 stripe; /* 1 more than its number; 0: none yet */
 
-/* A new file of this process in the doctor's folder; -1: it cannot be had. */
-static int process_file(void)
-{
-	char path[RUN_TEXT_BYTES + 32];
-	int fd = -1;
-
-	for (int i = 0; i < PROGRAMS_MOST && fd < 0; i++) {
-		snprintf(path, sizeof(path), "%s/%d-%d", folder, (int)getpid(), i);
-		fd = (int)own_call(SYS_openat, AT_FDCWD, path,
-		                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd < 0 && errno != EEXIST)
-			break;
-	}
-	if (fd >= 0 && own_call(SYS_ftruncate, fd, sizeof(*process)) != 0) {
-		own_call(SYS_close, fd);
-		fd = -1;
-	}
-	return fd;
-}
-
 static struct seen_process *process_map_fd(void *at, int fd)
 {
 	int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) |
@@ -93,7 +71,7 @@ static struct seen_process *process_map_fd(void *at, int fd)
  * folder full leaves an empty file. */
 static struct seen_process *process_map(void *at)
 {
-	int fd = folder[0] ? process_file() : -1;
+	int fd = folder[0] ? run_watched_file(folder, sizeof(*process)) : -1;
 	struct seen_process *p = process_map_fd(at, fd);
 
 	if (p && fd >= 0 &&
@@ -107,6 +85,7 @@ static struct seen_process *process_map(void *at)
 	if (!p)
 		return NULL;
 	p->pid = (u64)getpid();
+	p->user = geteuid();
 	strncpy(p->name, program_invocation_short_name, sizeof(p->name) - 1);
 	return p;
 }
@@ -128,10 +107,32 @@ void run_report_forked(void)
 	reported_pid = 0;
 	is_first = false;
 	if (process && folder[0]) {
+		u64 marks = process->marks; /* a child has what its parent had */
+
 		memset(there, 0, sizeof(there));
 		process_map(process);
+		process->marks = marks;
 	}
 	errno = error;
+}
+
+void run_report_becomes(uid_t user)
+{
+	if (process && folder[0] && geteuid() == 0)
+		run_watched_becomes(folder, user);
+}
+
+void run_report_left(void)
+{
+	if (process)
+		host_store_relaxed(&process->user, geteuid());
+}
+
+void run_report_mark(u64 mark)
+{
+	if (process)
+		host_store_relaxed(&process->marks,
+		                   host_load_relaxed(&process->marks) | mark);
 }
 
 bool run_report_start(void)

@@ -133,8 +133,14 @@ static inline double seen_time_ns(unsigned int place)
 	       (double)(UINT64_C(1) << place / SEEN_STEPS);
 }
 
+/* What a process has that no count shows. */
+#define SEEN_RING UINT64_C(1) /* of io_uring, by liburing or a bare call */
+#define SEEN_GO UINT64_C(2)   /* code in Go, which calls the kernel past libc */
+
 struct seen_process {
 	uint64_t pid;
+	uint64_t user;  /* the effective one, as last changed; atomic */
+	uint64_t marks; /* SEEN_RING, SEEN_GO; atomic */
 	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* how many; atomic */
 	char name[SEEN_NAME_BYTES];             /* of its program */
 	struct seen files[SEEN_FILES + 1];      /* the last: all that have no place */
