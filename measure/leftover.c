@@ -50,7 +50,8 @@ static void leftover_end_service(const char *path)
 	close(fd);
 }
 
-static void leftover_empty(const char *folder)
+/* within: also the files of folders in it, which another user may write. No path leads deeper. */
+static void leftover_empty(const char *folder, int within)
 {
 	char path[PATH_MAX];
 	const struct dirent *e;
@@ -62,7 +63,11 @@ static void leftover_empty(const char *folder)
 			continue;
 		if (e->d_type == DT_SOCK)
 			leftover_end_service(path);
-		unlink(path); /* not . and .. */
+		if (unlink(path) == 0 || errno != EISDIR || !within ||
+		    e->d_name[0] == '.') /* . and .., too */
+			continue;
+		leftover_empty(path, 0);
+		rmdir(path);
 	}
 	if (d)
 		closedir(d);
@@ -75,7 +80,7 @@ static void leftover_remove(const char *path)
 	if (unlink(path) == 0 || errno != EISDIR)
 		return;
 	for (int i = 0; i < TRIES && rmdir(path) != 0 && errno != ENOENT; i++) {
-		leftover_empty(path);
+		leftover_empty(path, 1);
 		nanosleep(&pause, NULL);
 	}
 }

@@ -128,7 +128,7 @@ static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
                      const char *huge_pages)
 {
 	char memory[32], holds[32], idle[32], entries[32];
-	char *arguments[] = {
+	char *arguments[20 + 2 * RIG_MAX_GLOBS] = {
 		"lodic",
 		"serve",
 		"--report-fd",
@@ -148,9 +148,9 @@ static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
 		"--huge-pages",
 		(char *)(huge_pages ? huge_pages : "auto"),
 		nr_contexts > DEFAULT_CONTEXTS ? "--entries" : NULL,
-		entries,
-		NULL,
+		nr_contexts > DEFAULT_CONTEXTS ? entries : NULL,
 	};
+	unsigned int nr = 0;
 	uint64_t least =
 		(uint64_t)nr_contexts * FEW_ENTRIES / 3 * 4 * LODIC_BLOCK_BYTES;
 
@@ -161,6 +161,13 @@ static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
 	snprintf(holds, sizeof(holds), "%llu", (unsigned long long)cache->hold_bytes);
 	snprintf(idle, sizeof(idle), "%d", IDLE_EXIT_S);
 	snprintf(entries, sizeof(entries), "%d", FEW_ENTRIES);
+	while (arguments[nr])
+		nr++;
+	for (unsigned int i = 0;
+	     cache->immutable && cache->immutable[i] && i < RIG_MAX_GLOBS; i++) {
+		arguments[nr++] = "--immutable";
+		arguments[nr++] = (char *)cache->immutable[i];
+	}
 	return rig_spawn(arguments);
 }
 

@@ -22,6 +22,7 @@
 #define RIG_SOCKET_BYTES 108 /* sockaddr_un has no more */
 #define RIG_FOLDER_BYTES 64
 #define RIG_WHY_BYTES 256
+#define RIG_MAX_GLOBS 64
 
 struct rig_reader {
 	pid_t pid; /* 0: none */
@@ -31,7 +32,9 @@ struct rig_reader {
 struct rig_cache {
 	char socket[RIG_SOCKET_BYTES];
 	struct method_seat seat; /* the parent's; it keeps the file in the cache */
-	uint64_t hold_bytes; /* for holds, beside the cache; to be set before the start */
+	uint64_t
+		hold_bytes; /* for holds, beside the cache; to be set before the start */
+	const char *const *immutable; /* the same; NULL: what files of settings say */
 	uint64_t service_pid;
 	uint64_t cached_blocks;
 };
