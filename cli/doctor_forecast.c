@@ -229,11 +229,22 @@ static struct series_spread spread(const struct doctor *d,
 {
 	double at[DOCTOR_ROUNDS];
 	struct series s = { .at = at, .nr_rounds = DOCTOR_ROUNDS };
+	struct series_spread result;
+	double least = 1;
 
-	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++)
+	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++) {
 		at[r] = cost(d, c, more, r) -
 		        (less < DOCTOR_WAYS ? cost(d, c, less, r) : 0);
-	return series_spread(&s);
+		least = fmin(least, at[r]);
+	}
+	/* A series leaves out what is not above 0, and a round may well save less than nothing. */
+	for (unsigned int r = 0; r < DOCTOR_ROUNDS; r++)
+		at[r] += 1 - least;
+	result = series_spread(&s);
+	result.median -= 1 - least;
+	result.low -= 1 - least;
+	result.high -= 1 - least;
+	return result;
 }
 
 /* What the shim's counting has taken of the program's CPU time. */
