@@ -26,14 +26,20 @@
 enum { KEY_PID = 256, KEY_SECONDS, KEY_READER };
 
 static const char doc[] =
-	"Run a program, or watch one that runs, and say what lodic would gain for it here. The "
-	"program reads as without lodic: nothing is served, and no running cache is asked. Its "
-	"children are watched as well."
+	"Run a program, or watch one that runs, and say what lodic would gain for it here, and "
+	"what to do for that. The program reads as without lodic: nothing is served. Its children "
+	"are watched as well, also as other users."
 	"\v"
 	"When the program has ended, the doctor asks a private service which of its files could "
-	"be cached, and measures for a second what reads cost on this machine. Then it prints on "
-	"stderr which reads `lodic run' could serve, why not the others, what the program would "
-	"gain in CPU time, and what to do.\n"
+	"be cached, and which more by a promise (immutable, see doc/settings.md). It asks the "
+	"same of the service that runs already, if there is one. Then it measures for a second "
+	"what reads cost on this machine. It prints on stderr which reads `lodic run' could "
+	"serve, why not the others, what the program would gain in CPU time, and what to do: "
+	"the lines to put into a file, and the commands.\n"
+	"\n"
+	"It says that there is nothing to gain only if it saw most of what the program used, "
+	"and nobody has interrupted that. Otherwise it says how much it saw, and what to try "
+	"instead.\n"
 	"\n"
 	"--pid says less: /proc counts the bytes of all reads, but not how they were read.\n"
 	"\n"
@@ -100,7 +106,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'j':
 		if (arg[0] == '-')
-			argp_error(state, "--json needs the name of a file: --json=doctor.json");
+			argp_error(
+				state,
+				"--json needs the name of a file: --json=doctor.json");
 		o->d->json = arg;
 		return 0;
 	case KEY_READER: o->reader = arg; return 0;
@@ -113,28 +121,39 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* A folder for the counts and the socket, which goes with this program. In memory where possible,
- * because the program writes there with each read. */
-static int make_folder(struct doctor *d)
+/* A folder that goes with this program. In memory where possible, because the program writes its
+ * counts with each read. */
+static int make_folder(char folder[DOCTOR_FOLDER_BYTES], mode_t mode)
 {
 	static const char *const roots[] = { "/dev/shm", "/tmp" };
 	struct statvfs fs;
 	int error = -ENOENT;
 
 	for (unsigned int i = 0; error && i < sizeof(roots) / sizeof(*roots); i++) {
-		snprintf(d->folder, sizeof(d->folder), "%s/lodic-doctor-XXXXXX",
+		snprintf(folder, DOCTOR_FOLDER_BYTES, "%s/lodic-doctor-XXXXXX",
 		         roots[i]);
 		if (access(roots[i], W_OK) != 0 || statvfs(roots[i], &fs) != 0 ||
 		    (i == 0 && (uint64_t)fs.f_bavail * fs.f_bsize < ROOM_LEAST))
 			continue;
-		error = leftover_name(d->folder);
-		if (!error && mkdir(d->folder, 0700) != 0)
+		error = leftover_name(folder);
+		/* The umask may take bits away that are needed. */
+		if (!error && (mkdir(folder, 0700) != 0 || chmod(folder, mode) != 0))
 			error = -errno;
 	}
 	if (error)
 		cli_error("cannot make a folder in /dev/shm or /tmp: %s",
 		          strerror(-error));
 	return error ? CLI_FAILED : CLI_OK;
+}
+
+/* Root's program may become other users. They come through the folder of the counts to their own
+ * folders in it, and can list nothing (preload/run_watched.c). */
+static int make_folders(struct doctor *d)
+{
+	int status = make_folder(d->folder, 0700);
+
+	return status == CLI_OK ? make_folder(d->counts_folder, d->user ? 0700 : 0711)
+	                        : status;
 }
 
 /* Opened first: a program that runs for an hour must not have run for nothing. */
@@ -155,6 +174,7 @@ static int report(struct doctor *d)
 	int error;
 
 	doctor_forecast(d);
+	doctor_advise(d);
 	/* stdout is the program's. */
 	fflush(stdout);
 	if (d->command && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -186,21 +206,28 @@ static int examine(struct doctor *d)
 	int status, ended = 0;
 
 	doctor_memory_look(&d->memory, d->pid);
+	doctor_settings_look(d);
 	if (!d->pid) {
 		status = doctor_run(d, &ended);
 		cli_catch_signals();
 	} else {
 		cli_catch_signals();
 		status = doctor_watch(d);
+		d->interrupted = cli_stopped;
 		cli_stopped = 0; /* a Ctrl-C has ended the watch, and not the answer */
 	}
 	if (status != CLI_OK)
 		return status;
 	doctor_try(d);
-	if (cli_stopped)
-		return CLI_STOPPED;
+	if (cli_stopped) /* what was seen is told all the same: the program is over */
+		snprintf(d->price.why, sizeof(d->price.why),
+		         "interrupted while it measured");
+	d->price.known = d->price.known && !cli_stopped;
+	d->interrupted = d->interrupted || cli_stopped;
 	status = report(d);
-	return status == CLI_OK ? end_as(ended) : status;
+	if (status != CLI_OK || cli_stopped)
+		return status == CLI_OK ? CLI_STOPPED : status;
+	return end_as(ended);
 }
 
 int command_doctor(int argc, char **argv)
@@ -213,6 +240,7 @@ int command_doctor(int argc, char **argv)
 	struct options options = { .d = &d };
 	int status = CLI_OK;
 
+	d.user = geteuid();
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options) != 0)
 		return CLI_USAGE;
 	if (options.reader)
@@ -222,10 +250,11 @@ int command_doctor(int argc, char **argv)
 	if (status == CLI_OK)
 		status = open_json(&d);
 	if (status == CLI_OK)
-		status = make_folder(&d);
+		status = make_folders(&d);
 	if (status == CLI_OK)
 		status = examine(&d);
 	free(d.files);
+	settings_free(&d.settings);
 	leftover_sweep();
 	return status;
 }

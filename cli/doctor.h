@@ -5,9 +5,12 @@
  *   doctor.c           options, and the order of the steps
  *   doctor_run.c       runs the program, with the shim that counts and serves nothing
  *   doctor_proc.c      what /proc says of a process: bytes, CPU time, mappings, offsets
- *   doctor_try.c       asks a private service which files it would cache, and measures reads
- *   doctor_reader.c    the processes that read for that
- *   doctor_forecast.c  from the counts and the measured times to the gain and an advice
+ *   doctor_try.c       starts a private service, and measures reads
+ *   doctor_ask.c       asks it which files it would cache, and the service that runs already
+ *   doctor_promise.c   which lines of a configuration would have more files cached
+ *   doctor_reader.c    the processes that read for the measurement
+ *   doctor_forecast.c  from the counts and the measured times to the gain
+ *   doctor_advice.c    how much of the program was seen, the advice, and what to do
  *   doctor_host.c      what this host lacks, and whether its memory has room for a cache
  *   doctor_report.c    for people; doctor_json.c for machines
  */
@@ -20,6 +23,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
+#include "lib/settings.h"
 #include "measure/series.h"
 #include "preload/run_seen.h"
 
@@ -27,7 +31,11 @@
 #define DOCTOR_MAPPED 8u  /* mapped files that are named */
 #define DOCTOR_ASKED 256u /* files that the service is asked about */
 #define DOCTOR_UNKNOWN (~(uint64_t)0)
-#define DOCTOR_WHY_BYTES 256u
+#define DOCTOR_WHY_BYTES 512u
+#define DOCTOR_GLOBS 16u /* that an advice has */
+#define DOCTOR_USERS 8u  /* that are named */
+#define DOCTOR_STEPS 24u /* of an advice */
+#define DOCTOR_STEP_BYTES 1024u
 
 struct doctor_counts {
 	uint64_t reads[RUN_NR_WHYS];
@@ -48,6 +56,13 @@ struct doctor_file {
 	char refused_why[DOCTOR_WHY_BYTES]; /* in the words of `lodic files` */
 	bool gone;                          /* its path leads elsewhere by now */
 	bool written;                       /* it has another time of change by now */
+	bool promised; /* a glob of the advice is of it, and then it would be cached */
+	/* The same, as the service says that runs already. */
+	bool service_asked;
+	int service_refused;
+	char service_why[DOCTOR_WHY_BYTES];
+	bool service_promised;  /* its proof is a promise */
+	uint64_t service_bytes; /* that it has in its cache */
 };
 
 /* What /proc says of a process, and of the children that it has waited for. */
@@ -71,6 +86,7 @@ struct doctor_maps {
 	uint64_t bytes, resident_bytes; /* of these */
 	struct doctor_mapped files[DOCTOR_MAPPED]; /* the first of these */
 	bool rings;                                /* it has an io_uring */
+	bool ours;                                 /* it has the shim's counts */
 };
 
 /* Sizes that are measured, and ways to read. Hot: nothing else happens between two reads. Cold: as
@@ -112,25 +128,71 @@ struct doctor_memory {
 		room_bytes; /* that the doctor's own groups leave it; no limit: UINT64_MAX */
 	bool grouped;       /* a control group says so, and not the machine */
 	uint64_t touched_bytes; /* of files: what the page cache would hold of them */
-	enum doctor_fit fit;
+};
+
+/* What the configuration would have to say. */
+struct doctor_promise {
+	char globs[DOCTOR_GLOBS][PATH_MAX]; /* as a line has them */
+	unsigned int nr;
+	/* Of these, so many stand elsewhere, and the new lines would hide them. */
+	unsigned int nr_old;
+	const char *file; /* that the lines belong into */
+	bool of_memory;   /* some of the files lie in tmpfs */
+};
+
+/* The service that runs already. */
+struct doctor_service {
+	bool found;
+	int error; /* -errno: it does not answer, or nobody may ask it */
+	int pid;   /* 0: not known */
+	char socket[SETTINGS_SOCKET_BYTES];
+	uint64_t cache_bytes, cached_bytes, hold_limit;
+	bool by_option; /* its command line has promises, which win over those of files */
+	char unit[64]; /* of systemd, which runs it; "": none that has lodic's name */
+	bool unit_of_user; /* it is one of the user's own */
+};
+
+/* What the counts do not show, in bytes. */
+struct doctor_unseen {
+	uint64_t all;              /* that the program used, as far as anybody knows */
+	uint64_t past, past_reads; /* by calls that went past the shim */
+	uint64_t mapped;           /* in memory, in mappings of its data files */
+	uint64_t device;           /* that devices gave beyond what calls read */
+	uint64_t unjudged;         /* of files that no service was asked about */
+	bool rings, go;            /* it has an io_uring; some program is in Go */
+	bool unknown;              /* nobody knows what the kernel read */
+	double most_gain; /* if all of it came by pread, and took no time any more */
+	bool decides;     /* no advice can say that there is no gain */
 };
 
 /* A smaller gain is not worth the trouble. */
 #define DOCTOR_LEAST_GAIN 1.02
+/* The ends of a range differ by no more. */
+#define DOCTOR_WIDEST 1.3
 enum doctor_advice {
 	DOCTOR_NOTHING,
 	DOCTOR_LITTLE,
 	DOCTOR_RUN,
 	DOCTOR_PERHAPS,
+	DOCTOR_PROMISE, /* it gains by a promise, or by one that a service must read */
+	DOCTOR_UNSEEN,  /* too little was seen for an advice */
 	DOCTOR_NOT_KNOWN
 };
 
+/* What the forecast takes for granted. */
+enum doctor_case {
+	DOCTOR_NOW,
+	DOCTOR_PROMISED, /* that the configuration has the promises, and services know it */
+	DOCTOR_CASES
+};
+
 struct doctor_gain {
-	double low, expected, high; /* CPU time without, over CPU time with */
-	double first_run;           /* expected, with an empty cache */
-	double time_low, time_high; /* the same of the time by the clock */
-	enum doctor_advice advice;
-	uint64_t cache_bytes; /* that it takes */
+	double low, expected, high;     /* CPU time without, over CPU time with */
+	double first_run;               /* expected, with an empty cache */
+	double time_low, time_high;     /* the same of the time by the clock */
+	double rounds_low, rounds_high; /* of the measured rounds' quartiles alone */
+	uint64_t cache_bytes;           /* that it takes */
+	enum doctor_fit fit;
 };
 
 struct doctor {
@@ -140,7 +202,9 @@ struct doctor {
 	uint64_t watch_ms;
 	char **command;
 
-	char folder[DOCTOR_FOLDER_BYTES];
+	char folder[DOCTOR_FOLDER_BYTES]; /* for what other users must not reach */
+	char counts_folder
+		[DOCTOR_FOLDER_BYTES]; /* where the processes leave their counts */
 	int json_fd;
 
 	/* What was seen. */
@@ -149,20 +213,36 @@ struct doctor {
 	struct doctor_counts counts; /* of all files and processes */
 	unsigned int nr_programs;    /* that the shim was in */
 	unsigned int nr_lost;        /* with the shim, and without room for counts */
-	unsigned int nr_served;      /* of these: with reads that could be served */
+	unsigned int users[DOCTOR_USERS], nr_users; /* that these ran as, at last */
+	uint64_t marks;                             /* of any: SEEN_RING, SEEN_GO */
+	bool interrupted; /* somebody or something has ended the program, or the watch */
+	unsigned int nr_served; /* of these: with reads that could be served */
 	double nr_new; /* files in all of these; one that was read less counts as a part */
 	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* of some reads */
 	uint64_t cpu_ns, system_ns, wall_ns;    /* with the shim's counting */
 	uint64_t counted_ns; /* what the counting took, as far as known */
 	struct doctor_io io;
 	struct doctor_maps maps;
+	int looked_at;             /* the last process in a look at mappings, */
+	unsigned int nr_looked_at; /* and how many so far */
 	/* --pid: bytes by which the offsets of regular files moved, and what else can be read. */
 	uint64_t moved_bytes;
 	unsigned int nr_read_only, nr_others;
 
 	struct doctor_price price;
 	struct doctor_memory memory;
-	struct doctor_gain gain;
+	unsigned int user; /* who asks */
+	struct settings settings;
+	uint64_t
+		cache_setting; /* the size of the cache that `lodic run` finds, or starts */
+	struct doctor_service service;
+	struct doctor_promise promise;
+	struct doctor_unseen unseen;
+	struct doctor_gain gain, promised_gain;
+	enum doctor_advice advice;
+	char why[DOCTOR_WHY_BYTES]; /* of the advice; "": it needs none */
+	char steps[DOCTOR_STEPS][DOCTOR_STEP_BYTES];
+	unsigned int nr_steps;
 };
 
 /* ---- doctor_run.c ---- */
@@ -181,7 +261,14 @@ struct doctor_file *doctor_file_of(struct doctor *d, uint64_t dev, uint64_t ino,
 struct seen_process *doctor_counts_map(const char *folder, const char *name);
 void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p);
 /* Of all RUN_NR_WHYS. */
-uint64_t doctor_sum(const uint64_t *numbers);
+static inline uint64_t doctor_sum(const uint64_t *numbers)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
+		sum += numbers[i];
+	return sum;
+}
 
 static inline uint64_t doctor_ns_of(const struct timeval *t)
 {
@@ -215,8 +302,25 @@ void doctor_proc_fds(struct doctor *d, struct doctor_fds *fds);
 
 /* ---- doctor_try.c ---- */
 
-/* Fills in refused, gone and written of each file, and the prices. Says nothing. */
+/* Fills in what services say of each file, the promise, and the prices. Says nothing. */
 void doctor_try(struct doctor *d);
+
+/* ---- doctor_ask.c ---- */
+
+/* Asks a private service about each file; promised: about those alone that d->promise is of. */
+struct rig_cache;
+void doctor_ask(struct doctor *d, struct rig_cache *cache, bool promised);
+/* Asks the service that `lodic run` would find. It starts none. */
+void doctor_ask_service(struct doctor *d);
+
+/* ---- doctor_promise.c ---- */
+
+/* Chooses promises for the files that were refused and could be promised. */
+void doctor_promise_choose(struct doctor *d);
+/* Would a promise help, if the service says this of a file? */
+bool doctor_promise_helps(int refused);
+/* Writes a glob that matches this path alone. false: it is too long. */
+bool doctor_promise_glob(const char *path, char glob[PATH_MAX]);
 
 /* ---- doctor_reader.c ---- */
 
@@ -241,6 +345,7 @@ int doctor_reader(const char *path);
 
 /* ---- doctor_forecast.c ---- */
 
+/* Fills in both gains, and what the counting took. */
 void doctor_forecast(struct doctor *d);
 /* How many times longer a read takes in the program than in the loop that was measured. The reads
  * are of one class of sizes, with so many bytes on average. */
@@ -249,7 +354,7 @@ struct series_spread doctor_price_spread(const struct doctor_price *p,
                                          enum doctor_state state, enum doctor_way way,
                                          unsigned int size);
 /* Would the service cache it, as far as anybody knows? */
-bool doctor_qualifies(const struct doctor_file *f);
+bool doctor_qualifies(const struct doctor_file *f, enum doctor_case in);
 /* Does it map its files rather than read them? */
 bool doctor_fits_holds(const struct doctor *d);
 /* Bytes of reads that `lodic run` would serve. */
@@ -261,19 +366,24 @@ const char *doctor_file_why(const struct doctor_file *f);
 
 /* Finds out how much memory the process, 0: this one, may use; and the doctor. */
 void doctor_memory_look(struct doctor_memory *m, int pid);
-/* Fills in the rest, from the files and the gain. */
-void doctor_memory_judge(struct doctor *d);
-/* It in words; "": it fits. */
-const char *doctor_memory_why(const struct doctor *d);
-/* The size of the cache that `lodic run` would start. */
-uint64_t doctor_cache_setting(void);
+/* Reads the settings, and the size of the cache that `lodic run` would start. */
+void doctor_settings_look(struct doctor *d);
 /* What this host lacks, in words; NULL: no more. */
 const char *doctor_host_lacks(unsigned int i);
+
+/* ---- doctor_advice.c ---- */
+
+/* Whether memory has room for what the gain needs; fills in g->fit and the touched bytes. */
+void doctor_memory_judge(struct doctor *d, struct doctor_gain *g);
+/* It in words; "": it fits. */
+const char *doctor_memory_why(const struct doctor *d, const struct doctor_gain *g);
+/* From all that is known to d->unseen, the advice, its reason and what to do. */
+void doctor_advise(struct doctor *d);
+const char *doctor_advice_name(enum doctor_advice advice);
 
 /* ---- doctor_report.c, doctor_json.c ---- */
 
 extern const char *const doctor_way_names[DOCTOR_WAYS];
-const char *doctor_advice_name(enum doctor_advice advice);
 void doctor_print(const struct doctor *d);
 /* -errno */
 int doctor_write_json(const struct doctor *d);

@@ -12,8 +12,9 @@
  * hot and cold: a served read loses more by the cold than pread does. MODEL_PART is added to both
  * ends for what the model leaves out.
  *
- * The forecast is for a cache that has the files. The first run with an empty cache reads each
- * block from the kernel once.
+ * There are two forecasts: for what the services say now, and for a configuration with the promises
+ * that doctor_promise.c has chosen. Each is for a cache that has the files. The first run with an
+ * empty cache reads each block from the kernel once.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 #define MODEL_PART 0.2
 /* No range is wider, and none is narrower. Nor is one narrower than what the CPU time of a program
  * differs by on this machine: nobody could check it. */
-#define WIDEST 1.3
+#define WIDEST DOCTOR_WIDEST
 #define NARROWEST 1.04
 /* Of a read's times: more than 4 times the median is a wait for a device or a CPU. */
 #define WAIT_PLACES (2 * SEEN_STEPS)
@@ -36,11 +37,8 @@
 #define MOST_SLOWER 3.0
 /* A program cannot save all that it takes. */
 #define MOST_SAVED 0.95
-#define GOOD_GAIN 1.10
 /* So much of a file system's blocks must come again, or it is read once. */
 #define AGAIN_PART 1.5
-/* A smaller hold is a copy of the process's own. */
-#define HOLD_LEAST ((uint64_t)1 << 20)
 
 /* A time at so many bytes, between and beyond the measured sizes. */
 static double between(const double *times, double bytes)
@@ -66,9 +64,19 @@ static double price_at(const struct doctor_price *p, enum doctor_state state,
 	return between(times, bytes);
 }
 
-bool doctor_qualifies(const struct doctor_file *f)
+bool doctor_qualifies(const struct doctor_file *f, enum doctor_case in)
 {
-	return !(f->asked && f->refused) && !(f->asked && f->written);
+	bool own =
+		!(f->asked && f->refused); /* a service that reads the settings now */
+
+	if (f->asked && f->written)
+		return false;
+	if (!f->service_asked)
+		return own || (in == DOCTOR_PROMISED && f->promised);
+	if (!f->service_refused)
+		return true;
+	return in == DOCTOR_PROMISED && doctor_promise_helps(f->service_refused) &&
+	       (own || f->promised);
 }
 
 uint64_t doctor_covered_bytes(const struct doctor *d)
@@ -76,7 +84,7 @@ uint64_t doctor_covered_bytes(const struct doctor *d)
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < d->nr_files; i++)
-		if (doctor_qualifies(&d->files[i]))
+		if (doctor_qualifies(&d->files[i], DOCTOR_NOW))
 			bytes += d->files[i].counts.bytes[RUN_COULD];
 	return bytes;
 }
@@ -88,7 +96,10 @@ const char *doctor_file_why(const struct doctor_file *f)
 	uint64_t most = 0;
 	unsigned int reason = RUN_COULD;
 
-	if (f->asked && f->refused)
+	if (f->service_asked && f->service_refused)
+		return f->service_why[0] ? f->service_why
+		                         : lodic_strerror(f->service_refused);
+	if (f->asked && f->refused && !f->service_asked)
 		return f->refused_why[0] ? f->refused_why : lodic_strerror(f->refused);
 	if (f->asked && f->written)
 		return "it was written to meanwhile";
@@ -112,20 +123,14 @@ const char *doctor_file_why(const struct doctor_file *f)
 	return "";
 }
 
-bool doctor_fits_holds(const struct doctor *d)
-{
-	return d->maps.resident_bytes >= HOLD_LEAST &&
-	       d->maps.resident_bytes > d->io.read_bytes;
-}
-
-/* Reads of RUN_COULD by size, of files that qualify; or of all. */
-static struct doctor_counts reads_of(const struct doctor *d, bool all)
+/* Reads of RUN_COULD by size, of files that qualify; DOCTOR_CASES: of all. */
+static struct doctor_counts reads_of(const struct doctor *d, enum doctor_case in)
 {
 	struct doctor_counts sum = { 0 };
 
 	for (size_t i = 0; i < d->nr_files; i++)
 		for (unsigned int k = 0; k < SEEN_SIZES; k++)
-			if (all || doctor_qualifies(&d->files[i])) {
+			if (in == DOCTOR_CASES || doctor_qualifies(&d->files[i], in)) {
 				sum.size_reads[k] += d->files[i].counts.size_reads[k];
 				sum.size_bytes[k] += d->files[i].counts.size_bytes[k];
 			}
@@ -250,7 +255,7 @@ static struct series_spread spread(const struct doctor *d,
 /* What the shim's counting has taken of the program's CPU time. */
 static double counting_ns(const struct doctor *d)
 {
-	struct doctor_counts all = reads_of(d, true);
+	struct doctor_counts all = reads_of(d, DOCTOR_CASES);
 	double others = 0;
 
 	for (unsigned int i = 0; i < RUN_COULD; i++)
@@ -260,14 +265,18 @@ static double counting_ns(const struct doctor *d)
 	                       spread(d, &all, DOCTOR_PLAIN, DOCTOR_WAYS).median);
 }
 
-/* /proc of a process shows no more than bytes and calls. What did not move an offset was pread. */
-static struct doctor_counts reads_by_proc(const struct doctor *d)
+/* /proc of a process shows no more than bytes and calls. What did not move an offset was pread, of
+ * any file that it has open. */
+static struct doctor_counts reads_by_proc(const struct doctor *d, enum doctor_case in)
 {
 	struct doctor_counts c = { 0 };
 	uint64_t bytes = d->io.read_bytes, calls = d->io.reads;
 	unsigned int size = 0;
+	size_t i = 0;
 
-	if (!d->nr_read_only || bytes <= d->moved_bytes || !calls)
+	while (i < d->nr_files && !doctor_qualifies(&d->files[i], in))
+		i++;
+	if (i == d->nr_files || bytes <= d->moved_bytes || !calls)
 		return c;
 	while (size < SEEN_SIZES - 1 && bytes / calls > seen_size_ends[size])
 		size++;
@@ -297,27 +306,14 @@ static double ratio(double all, double saved)
 	return all / (all - fmax(fmin(saved, MOST_SAVED * all), -all));
 }
 
-static uint64_t cache_needed(const struct doctor *d)
+static uint64_t cache_needed(const struct doctor *d, enum doctor_case in)
 {
 	uint64_t blocks = 0;
 
 	for (size_t i = 0; i < d->nr_files; i++)
-		if (doctor_qualifies(&d->files[i]))
+		if (doctor_qualifies(&d->files[i], in))
 			blocks += d->files[i].blocks;
 	return blocks * SEEN_BLOCK_BYTES;
-}
-
-static enum doctor_advice advice(const struct doctor *d)
-{
-	const struct doctor_gain *g = &d->gain;
-
-	if (d->pid && d->nr_others && g->high >= DOCTOR_LEAST_GAIN)
-		return DOCTOR_PERHAPS;
-	if (d->memory.fit >= DOCTOR_EXCEEDS && !d->pid)
-		return DOCTOR_NOTHING;
-	return g->expected < DOCTOR_LEAST_GAIN ? DOCTOR_NOTHING
-	       : g->expected < GOOD_GAIN       ? DOCTOR_LITTLE
-	                                       : DOCTOR_RUN;
 }
 
 /* Of CPU time: saved by reads, and paid once. */
@@ -326,6 +322,8 @@ static void forecast_cpu(struct doctor_gain *g, double cpu, struct series_spread
 {
 	double narrowest = fmin(WIDEST, fmax(NARROWEST, noise));
 
+	g->rounds_low = ratio(cpu, saved.low - once);
+	g->rounds_high = ratio(cpu, saved.high - once);
 	g->expected = ratio(cpu, saved.median - once);
 	g->low = ratio(cpu, saved.low * (1 - MODEL_PART) - once);
 	g->high = ratio(cpu, saved.high * (1 + MODEL_PART) - once);
@@ -336,9 +334,10 @@ static void forecast_cpu(struct doctor_gain *g, double cpu, struct series_spread
 }
 
 /* The part of the reads that come to a block for the first time. */
-static double first_part(const struct doctor *d, const struct doctor_counts *c)
+static double first_part(const struct doctor *d, const struct doctor_counts *c,
+                         uint64_t cache_bytes)
 {
-	double blocks = (double)cache_needed(d) / SEEN_BLOCK_BYTES, accesses = 0;
+	double blocks = (double)cache_bytes / SEEN_BLOCK_BYTES, accesses = 0;
 
 	for (unsigned int i = 0; i < SEEN_SIZES; i++)
 		accesses += fmax((double)c->size_reads[i],
@@ -346,29 +345,40 @@ static double first_part(const struct doctor *d, const struct doctor_counts *c)
 	return accesses > 0 && !d->pid ? fmin(1, blocks / accesses) : 0;
 }
 
-void doctor_forecast(struct doctor *d)
+/* cpu: the program's own time. */
+static void forecast(const struct doctor *d, enum doctor_case in, double cpu,
+                     struct doctor_gain *g)
 {
-	struct doctor_counts could = d->pid ? reads_by_proc(d) : reads_of(d, false);
-	struct doctor_gain *g = &d->gain;
-	struct series_spread saved;
-	double cpu, wall, at_once, once;
+	struct doctor_counts could = d->pid ? reads_by_proc(d, in) : reads_of(d, in);
+	struct series_spread saved = spread(d, &could, DOCTOR_PLAIN, DOCTOR_SERVED);
+	double once = d->pid ? 0 : paid_once(d);
+	double wall, at_once;
 
-	*g = (struct doctor_gain){
-		1, 1, 1, 1, 1, 1, DOCTOR_NOT_KNOWN, cache_needed(d)
-	};
-	doctor_memory_judge(d);
-	if (!d->price.known && (d->pid || d->counts.reads[RUN_COULD]))
-		return;
-	d->counted_ns = (uint64_t)counting_ns(d);
-	cpu = fmax((double)d->cpu_ns / 2, (double)d->cpu_ns - (double)d->counted_ns);
-	saved = spread(d, &could, DOCTOR_PLAIN, DOCTOR_SERVED);
-	once = d->pid ? 0 : paid_once(d);
 	forecast_cpu(g, cpu, saved, once, d->price.noise);
-	g->first_run = ratio(cpu, saved.median * (1 - first_part(d, &could)) - once);
+	g->first_run = ratio(
+		cpu, saved.median * (1 - first_part(d, &could, g->cache_bytes)) - once);
 	/* Threads that run at once save their time at once. */
 	wall = fmax((double)d->wall_ns - (double)d->cpu_ns + cpu, 1);
 	at_once = fmax(1, (double)d->cpu_ns / (double)(d->wall_ns + 1));
 	g->time_low = ratio(wall, cpu * (1 - 1 / g->low) / at_once);
 	g->time_high = ratio(wall, cpu * (1 - 1 / g->high) / at_once);
-	g->advice = advice(d);
+}
+
+void doctor_forecast(struct doctor *d)
+{
+	struct doctor_gain *const gains[DOCTOR_CASES] = { &d->gain, &d->promised_gain };
+	double cpu;
+
+	for (enum doctor_case in = DOCTOR_NOW; in < DOCTOR_CASES; in++) {
+		*gains[in] =
+			(struct doctor_gain){ 1, 1, 1, 1, 1, 1, 1, 1, 0, DOCTOR_FITS };
+		gains[in]->cache_bytes = cache_needed(d, in);
+		doctor_memory_judge(d, gains[in]);
+	}
+	if (!d->price.known && (d->pid || d->counts.reads[RUN_COULD]))
+		return;
+	d->counted_ns = (uint64_t)counting_ns(d);
+	cpu = fmax((double)d->cpu_ns / 2, (double)d->cpu_ns - (double)d->counted_ns);
+	for (enum doctor_case in = DOCTOR_NOW; in < DOCTOR_CASES; in++)
+		forecast(d, in, cpu, gains[in]);
 }

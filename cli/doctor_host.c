@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What this host lacks, and whether the program's memory has room for a cache. The forecast takes
- * for granted one that holds all files, beside the kernel's page cache. */
+/* What this host lacks and has: memory, settings. */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
 #include <stdio.h>
@@ -9,10 +8,8 @@
 #include <unistd.h>
 
 #include "cli/doctor.h"
-#include "cli/text.h"
 #include "lib/room.h"
 #include "lib/service/service.h"
-#include "lib/settings.h"
 
 /* ---- its memory ---- */
 
@@ -32,68 +29,6 @@ void doctor_memory_look(struct doctor_memory *m, int pid)
 	m->grouped = room.least < m->bytes;
 	if (m->grouped)
 		m->bytes = room.least;
-}
-
-/* What the page cache would hold of the file. Of reads that keep their offset nobody knows where
- * they were, and so they are taken as different ones. */
-static uint64_t touched_bytes(const struct doctor_file *f)
-{
-	uint64_t blocks = f->blocks * SEEN_BLOCK_BYTES;
-	uint64_t others = doctor_sum(f->counts.bytes) - f->counts.bytes[RUN_COULD];
-
-	others = others < f->size ? others : f->size;
-	return blocks > others ? blocks : others;
-}
-
-void doctor_memory_judge(struct doctor *d)
-{
-	struct doctor_memory *m = &d->memory;
-	uint64_t cache = doctor_cache_setting(), needed = d->gain.cache_bytes;
-
-	m->touched_bytes = 0;
-	for (size_t i = 0; i < d->nr_files; i++)
-		m->touched_bytes += touched_bytes(&d->files[i]);
-	m->fit = DOCTOR_FITS;
-	if (needed == 0)
-		return;
-	if (m->touched_bytes > m->bytes)
-		m->fit = DOCTOR_EXCEEDS;
-	else if (needed > cache &&
-	         d->counts.in_order_bytes * 2 > d->counts.bytes[RUN_COULD])
-		m->fit = DOCTOR_PASSES;
-	else if ((needed < cache ? needed : cache) > m->bytes - m->touched_bytes)
-		m->fit = DOCTOR_CROWDED;
-}
-
-const char *doctor_memory_why(const struct doctor *d)
-{
-	static char why[DOCTOR_WHY_BYTES];
-	const struct doctor_memory *m = &d->memory;
-	const char *whose = m->grouped ? "its memory limit is" : "this machine has";
-	struct text limit = text_bytes(m->bytes),
-		    touched = text_bytes(m->touched_bytes);
-
-	why[0] = '\0';
-	if (m->fit == DOCTOR_EXCEEDS)
-		snprintf(
-			why, sizeof(why),
-			"its files take %s and %s %s: a second cache leaves less for each, and "
-			"more reads wait for the disk",
-			touched.s, whose, limit.s);
-	else if (m->fit == DOCTOR_PASSES)
-		snprintf(
-			why, sizeof(why),
-			"it reads %s in order and the cache has %s: each pass pushes out "
-			"what the next one wants first",
-			text_bytes(d->gain.cache_bytes).s,
-			text_bytes(doctor_cache_setting()).s);
-	else if (m->fit == DOCTOR_CROWDED)
-		snprintf(
-			why, sizeof(why),
-			"its files take %s in the page cache and the cache has them a second "
-			"time, and %s %s: reads may wait for the disk",
-			touched.s, whose, limit.s);
-	return why;
 }
 
 /* ---- what it lacks ---- */
@@ -188,25 +123,15 @@ static const char *lacks_lodic(void)
 
 /* ---- its settings ---- */
 
-/* The default, or what the settings say. */
-static uint64_t cache_size(void)
+void doctor_settings_look(struct doctor *d)
 {
-	static struct settings s;
-	uint64_t bytes = 0;
+	int error = settings_gather(&d->settings, settings_privileged());
 
-	if (settings_gather(&s, settings_privileged()) == 0)
-		bytes = s.memory_bytes;
-	settings_free(&s);
-	return bytes ? bytes : SERVICE_DEFAULT_CACHE_BYTES;
-}
-
-uint64_t doctor_cache_setting(void)
-{
-	static uint64_t bytes;
-
-	if (!bytes)
-		bytes = cache_size();
-	return bytes;
+	if (error) /* a file has a mistake, and no service starts with that */
+		snprintf(d->price.why, sizeof(d->price.why), "%s", d->settings.why);
+	d->cache_setting = error ? 0 : d->settings.memory_bytes;
+	if (!d->cache_setting)
+		d->cache_setting = SERVICE_DEFAULT_CACHE_BYTES;
 }
 
 const char *doctor_host_lacks(unsigned int i)

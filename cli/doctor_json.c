@@ -38,10 +38,20 @@ static json_t *file_json(const struct doctor_file *f)
 	put(o, "size", f->size);
 	put(o, "blocks", f->blocks);
 	json_object_set_new(o, "reads", counts_json(&f->counts));
-	json_object_set_new(o, "qualifies", json_boolean(doctor_qualifies(f)));
+	json_object_set_new(o, "qualifies",
+	                    json_boolean(doctor_qualifies(f, DOCTOR_NOW)));
 	json_object_set_new(o, "asked", json_boolean(f->asked));
+	json_object_set_new(o, "qualifies_promised",
+	                    json_boolean(doctor_qualifies(f, DOCTOR_PROMISED)));
 	json_object_set_new(o, "errno", json_integer(-f->refused));
 	json_object_set_new(o, "why", text_json(doctor_file_why(f)));
+	if (f->service_asked)
+		json_object_set_new(o, "service",
+		                    json_pack("{s:i,s:o,s:b,s:I}", "errno",
+		                              -f->service_refused, "why",
+		                              text_json(f->service_why), "promise",
+		                              f->service_promised, "cached_bytes",
+		                              (json_int_t)f->service_bytes));
 	return o;
 }
 
@@ -128,6 +138,61 @@ static json_t *gain_json(const struct doctor_gain *g)
 	put_real(o, "first_run", g->first_run);
 	put_real(o, "time_low", g->time_low);
 	put_real(o, "time_high", g->time_high);
+	put_real(o, "rounds_low", g->rounds_low);
+	put_real(o, "rounds_high", g->rounds_high);
+	return o;
+}
+
+/* null: none would change anything. */
+static json_t *promise_json(const struct doctor *d)
+{
+	const struct doctor_promise *p = &d->promise;
+	json_t *o = json_object(), *globs = json_array();
+
+	if (p->nr == 0) {
+		json_decref(o);
+		json_decref(globs);
+		return json_null();
+	}
+	for (unsigned int i = 0; i < p->nr; i++)
+		json_array_append_new(globs, text_json(p->globs[i]));
+	json_object_set_new(o, "file", json_string(p->file));
+	json_object_set_new(o, "globs", globs);
+	json_object_set_new(o, "of_memory", json_boolean(p->of_memory));
+	return o;
+}
+
+/* null: none runs. */
+static json_t *service_json(const struct doctor_service *s)
+{
+	json_t *o;
+
+	if (!s->found)
+		return json_null();
+	o = json_object();
+	json_object_set_new(o, "socket", text_json(s->socket));
+	json_object_set_new(o, "pid", json_integer(s->pid));
+	json_object_set_new(o, "errno", json_integer(-s->error));
+	put(o, "cache_bytes", s->cache_bytes);
+	put(o, "cached_bytes", s->cached_bytes);
+	put(o, "hold_limit_bytes", s->hold_limit);
+	json_object_set_new(o, "immutable_by_option", json_boolean(s->by_option));
+	return o;
+}
+
+static json_t *unseen_json(const struct doctor_unseen *u)
+{
+	json_t *o = json_object();
+
+	put(o, "of_bytes", u->all);
+	put(o, "past_the_shim_bytes", u->past);
+	put(o, "past_the_shim_reads", u->past_reads);
+	put(o, "mapped_bytes", u->mapped);
+	put(o, "device_bytes", u->device);
+	put(o, "unjudged_bytes", u->unjudged);
+	json_object_set_new(o, "io_uring", json_boolean(u->rings));
+	json_object_set_new(o, "go", json_boolean(u->go));
+	json_object_set_new(o, "decides", json_boolean(u->decides));
 	return o;
 }
 
@@ -139,7 +204,7 @@ static json_t *memory_json(const struct doctor *d)
 	json_object_set_new(o, "of_group", json_boolean(d->memory.grouped));
 	put(o, "touched_bytes", d->memory.touched_bytes);
 	put(o, "in_order_bytes", d->counts.in_order_bytes);
-	json_object_set_new(o, "why", text_json(doctor_memory_why(d)));
+	json_object_set_new(o, "why", text_json(doctor_memory_why(d, &d->gain)));
 	return o;
 }
 
@@ -155,6 +220,7 @@ static json_t *command_json(const struct doctor *d)
 int doctor_write_json(const struct doctor *d)
 {
 	json_t *o = json_object(), *files = json_array(), *lacks = json_array();
+	json_t *users = json_array(), *steps = json_array();
 	const char *lack;
 	int error;
 
@@ -181,11 +247,22 @@ int doctor_write_json(const struct doctor *d)
 	json_object_set_new(o, "prices", prices_json(&d->price));
 	json_object_set_new(o, "slower", slower_json(d));
 	json_object_set_new(o, "gain", gain_json(&d->gain));
+	json_object_set_new(o, "gain_promised", gain_json(&d->promised_gain));
+	json_object_set_new(o, "promise", promise_json(d));
+	json_object_set_new(o, "service", service_json(&d->service));
+	json_object_set_new(o, "unseen", unseen_json(&d->unseen));
+	json_object_set_new(o, "interrupted", json_boolean(d->interrupted));
+	for (unsigned int i = 0; i < d->nr_users; i++)
+		json_array_append_new(users, json_integer(d->users[i]));
+	json_object_set_new(o, "users", users);
 	json_object_set_new(o, "memory", memory_json(d));
 	put(o, "cache_bytes", d->gain.cache_bytes);
-	put(o, "cache_setting_bytes", doctor_cache_setting());
-	json_object_set_new(o, "advice",
-	                    json_string(doctor_advice_name(d->gain.advice)));
+	put(o, "cache_setting_bytes", d->cache_setting);
+	json_object_set_new(o, "advice", json_string(doctor_advice_name(d->advice)));
+	json_object_set_new(o, "advice_why", text_json(d->why));
+	for (unsigned int i = 0; i < d->nr_steps; i++)
+		json_array_append_new(steps, text_json(d->steps[i]));
+	json_object_set_new(o, "steps", steps);
 	json_object_set_new(o, "holds", json_boolean(doctor_fits_holds(d)));
 	for (unsigned int i = 0; (lack = doctor_host_lacks(i)); i++)
 		json_array_append_new(lacks, json_string(lack));

@@ -104,6 +104,13 @@ static void code_add(struct code *c, const char *path)
 	         path);
 }
 
+/* What the kernel names like a file, and is memory. */
+static bool is_memory(const char *path)
+{
+	return strncmp(path, "/dev/zero", 9) == 0 || strncmp(path, "/memfd:", 7) == 0 ||
+	       strncmp(path, "/SYSV", 5) == 0;
+}
+
 /* Is this the first line of a mapping? */
 static bool mapping_begins(const char *line, struct mapping *ret)
 {
@@ -118,7 +125,7 @@ static bool mapping_begins(const char *line, struct mapping *ret)
 	*ret = (struct mapping){ .bytes = to - from, .runs = strchr(rights, 'x') };
 	snprintf(ret->path, sizeof(ret->path), "%.*s", (int)strcspn(line + at, "\n"),
 	         line + at);
-	ret->is_file = ret->path[0] == '/' && ino != 0;
+	ret->is_file = ret->path[0] == '/' && ino != 0 && !is_memory(ret->path);
 	return true;
 }
 
@@ -130,6 +137,7 @@ static void mapping_ends(struct doctor_maps *maps, const struct code *code,
 
 	if (*ours && strncmp(m->path, ours, strlen(ours)) == 0) {
 		maps->nr--; /* the shim's counts */
+		maps->ours = true;
 		return;
 	}
 	if (!m->is_file || code_has(code, m->path))

@@ -43,7 +43,7 @@ static void print_reads(const struct doctor *d)
 
 	for (size_t i = 0; i < d->nr_files; i++)
 		if (d->files[i].counts.reads[RUN_COULD] &&
-		    doctor_qualifies(&d->files[i])) {
+		    doctor_qualifies(&d->files[i], DOCTOR_NOW)) {
 			bytes += d->files[i].counts.bytes[RUN_COULD];
 			reads += d->files[i].counts.reads[RUN_COULD];
 		}
@@ -160,55 +160,110 @@ static void print_prices(const struct doctor *d)
 	}
 }
 
-/* The same words in the JSON. */
-const char *doctor_advice_name(enum doctor_advice advice)
+static void print_service(const struct doctor *d)
 {
-	static const char *const names[] = { "nothing", "little", "run", "perhaps",
-		                             "not known" };
+	const struct doctor_service *s = &d->service;
+	size_t asked = 0, takes = 0, promised = 0;
+	uint64_t bytes = 0;
 
-	return names[advice];
+	if (!s->found)
+		return;
+	printf("\na service runs at ");
+	text_print(s->socket, 0);
+	if (s->error) {
+		printf(" (pid %d), and could not be asked: %s\n", s->pid,
+		       lodic_strerror(s->error));
+		return;
+	}
+	for (size_t i = 0; i < d->nr_files; i++) {
+		const struct doctor_file *f = &d->files[i];
+
+		asked += f->service_asked;
+		takes += f->service_asked && !f->service_refused;
+		promised += f->service_asked && f->service_promised;
+		bytes += f->service_bytes;
+	}
+	printf(" (pid %d): %s of blocks, %s in use; at most %s for holds\n", s->pid,
+	       text_bytes(s->cache_bytes).s, text_bytes(s->cached_bytes).s,
+	       text_bytes(s->hold_limit).s);
+	printf("it caches %zu of %zu such files, %zu of these by a promise, and has %s of "
+	       "them now\n",
+	       takes, asked, promised, text_bytes(bytes).s);
+}
+
+static void print_users(const struct doctor *d)
+{
+	if (d->nr_users == 0 || (d->nr_users == 1 && d->users[0] == d->user))
+		return;
+	printf("it ran as users");
+	for (unsigned int i = 0; i < d->nr_users; i++)
+		printf("%s %u", i ? "," : "", d->users[i]);
+	puts(": each has a service of its own under `lodic run'; " SETTINGS_SYSTEM_FILE
+	     " counts for all of them");
+}
+
+static void print_range(const struct doctor_gain *g, const char *when)
+{
+	printf("gain by `lodic run'%s: %.2f, from %.2f to %.2f, in CPU time; %.2f to %.2f by "
+	       "the clock\n",
+	       when, g->expected, g->low, g->high, g->time_low, g->time_high);
+}
+
+static void print_advice(const struct doctor *d)
+{
+	const struct doctor_promise *p = &d->promise;
+	const char *why = d->why;
+
+	switch (d->advice) {
+	case DOCTOR_NOTHING:
+		if (*why)
+			printf("advice: nothing, for that gain needs all files in the "
+			       "cache: %s.\n",
+			       why);
+		else
+			puts("advice: nothing. Don't bother: lodic would gain too little here.");
+		break;
+	case DOCTOR_PERHAPS: printf("advice: perhaps, for %s.\n", why); break;
+	case DOCTOR_LITTLE: puts("advice: `lodic run', for a small gain."); break;
+	case DOCTOR_RUN: puts("advice: `lodic run'."); break;
+	case DOCTOR_PROMISE:
+		puts(p->nr ? "advice: promise these files, then `lodic run'. The promise is "
+		             "that nobody changes them while a cache has them."
+		           : "advice: start the running service anew, which reads its "
+		             "promises then; then `lodic run'.");
+		if (p->of_memory)
+			puts("warning: some lie in tmpfs, and would be in memory twice.");
+		break;
+	case DOCTOR_UNSEEN:
+		printf("advice: none, too little was seen: %s.\n", why);
+		break;
+	case DOCTOR_NOT_KNOWN:
+		printf("advice: none: %s.\n", *why ? why : "no gain is known");
+		break;
+	}
+	for (unsigned int i = 0; i < d->nr_steps; i++) {
+		fputs("  ", stdout);
+		text_print(d->steps[i], 0);
+		putchar('\n');
+	}
 }
 
 static void print_gain(const struct doctor *d)
 {
-	const struct doctor_gain *g = &d->gain;
-	const char *memory = doctor_memory_why(d);
+	bool promise = d->advice == DOCTOR_PROMISE;
+	const struct doctor_gain *g = promise ? &d->promised_gain : &d->gain;
+	const char *memory = doctor_memory_why(d, g);
 
-	if (g->advice == DOCTOR_NOT_KNOWN) {
-		puts("advice: none, because no gain is known");
-		if (*memory)
-			printf("warning: %s.\n", memory);
-		return;
-	}
-	printf("\ngain by `lodic run': %.2f, from %.2f to %.2f, in CPU time; %.2f to %.2f by "
-	       "the clock\n",
-	       g->expected, g->low, g->high, g->time_low, g->time_high);
-	if (g->first_run < g->low)
+	putchar('\n');
+	if (d->price.known || d->advice == DOCTOR_NOTHING)
+		print_range(&d->gain, promise ? " as things are" : "");
+	if (promise)
+		print_range(g, " with a promise");
+	if (d->price.known && g->first_run < g->low)
 		printf("the first run, while the cache fills: %.2f\n", g->first_run);
-	switch (g->advice) {
-	case DOCTOR_NOTHING:
-		if (g->expected < DOCTOR_LEAST_GAIN)
-			puts("advice: nothing. Don't bother: lodic would gain too little here.");
-		else
-			printf("advice: nothing, for that gain needs all files in the cache: %s.\n",
-			       memory);
-		return;
-	case DOCTOR_PERHAPS:
-		puts("advice: perhaps, for that gain holds only if the rest is pread. "
-		     "Start it once under "
-		     "`lodic doctor -- PROGRAM'.");
-		break;
-	case DOCTOR_LITTLE: puts("advice: `lodic run', for a small gain."); break;
-	case DOCTOR_NOT_KNOWN: break;
-	case DOCTOR_RUN: puts("advice: `lodic run'."); break;
-	}
-	if (*memory)
+	print_advice(d);
+	if (*memory && d->advice != DOCTOR_NOTHING)
 		printf("warning: %s.\n", memory);
-	if (g->cache_bytes > doctor_cache_setting() ||
-	    d->memory.bytes <= doctor_cache_setting())
-		printf("its files take %s, and the cache is %s: give it --memory\n",
-		       text_bytes(g->cache_bytes).s,
-		       text_bytes(doctor_cache_setting()).s);
 }
 
 void doctor_print(const struct doctor *d)
@@ -227,18 +282,21 @@ void doctor_print(const struct doctor *d)
 	putchar('\n');
 	if (d->nr_lost)
 		printf("%u processes were not counted: there was no room in %s\n",
-		       d->nr_lost, d->folder);
+		       d->nr_lost, d->counts_folder);
 	else if (!d->pid && d->nr_programs == 0)
 		puts("no process could be watched from inside: the loader preloaded nothing");
+	print_users(d);
 	if (d->pid)
 		print_watched(d);
 	else
 		print_reads(d);
 	print_files(d);
 	print_mappings(d);
+	print_service(d);
 	print_prices(d);
 	print_gain(d);
-	if (d->gain.advice != DOCTOR_NOT_KNOWN && doctor_fits_holds(d))
+	if (d->advice != DOCTOR_NOT_KNOWN && d->advice != DOCTOR_UNSEEN &&
+	    doctor_fits_holds(d))
 		puts("holds may fit: it maps more of its files than it reads. "
 		     "`lodic run --mmap' shares that memory, and so does a program that calls "
 		     "lodic_hold().");

@@ -57,14 +57,16 @@ static struct seen_process *counts_copy(int fd)
 
 struct seen_process *doctor_counts_map(const char *folder, const char *name)
 {
-	char path[DOCTOR_FOLDER_BYTES + NAME_MAX + 2];
+	char path[2 * DOCTOR_FOLDER_BYTES + NAME_MAX];
 	struct seen_process *p = NULL;
 	struct stat st;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == sizeof(*p))
+	/* In its own folder another user may have put anything. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size == sizeof(*p))
 		p = counts_copy(fd);
 	if (fd >= 0)
 		close(fd);
@@ -105,15 +107,6 @@ static void add_counts(struct doctor_counts *to, const struct seen *seen)
 		to->in_order_bytes += c->in_order_bytes;
 		to->askew_reads += c->askew_reads;
 	}
-}
-
-uint64_t doctor_sum(const uint64_t *numbers)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
-		sum += numbers[i];
-	return sum;
 }
 
 void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p)
@@ -160,53 +153,84 @@ static void take_process(struct doctor *d, const struct seen_process *p)
 	d->nr_new += new;
 }
 
-static void take_counts(struct doctor *d)
+static void take_user(struct doctor *d, unsigned int user)
 {
-	DIR *folder = opendir(d->folder);
-	struct seen_process *p;
-	const struct dirent *e;
+	for (unsigned int i = 0; i < d->nr_users; i++)
+		if (d->users[i] == user)
+			return;
+	if (d->nr_users < DOCTOR_USERS)
+		d->users[d->nr_users++] = user;
+}
 
-	while (folder && (e = readdir(folder))) {
-		p = e->d_name[0] == '.' ? NULL
-		                        : doctor_counts_map(d->folder, e->d_name);
-		d->nr_lost += e->d_name[0] != '.' && !p;
-		if (!p)
-			continue;
-		take_process(d, p);
-		munmap(p, sizeof(*p));
+/* A file of counts, or an empty one of a process that found no room. */
+static void take_file_of(struct doctor *d, const char *folder, const char *name)
+{
+	struct seen_process *p = doctor_counts_map(folder, name);
+
+	if (!p) {
+		d->nr_lost++;
+		return;
 	}
-	if (folder)
-		closedir(folder);
+	take_process(d, p);
+	take_user(d, (unsigned int)p->user);
+	d->marks |= p->marks;
+	munmap(p, sizeof(*p));
+}
+
+/* Calls each() with every name in a folder of counts. For a user's own folder it does the same. */
+static void each_name(struct doctor *d, const char *folder,
+                      void (*each)(struct doctor *d, const char *folder,
+                                   const char *name))
+{
+	char within[DOCTOR_FOLDER_BYTES + NAME_MAX + 2];
+	const struct dirent *e;
+	DIR *dir = opendir(folder);
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (folder == d->counts_folder &&
+		    strncmp(e->d_name, RUN_DOCTOR_USER, strlen(RUN_DOCTOR_USER)) == 0) {
+			snprintf(within, sizeof(within), "%s/%s", folder, e->d_name);
+			each_name(d, within, each);
+		} else {
+			each(d, folder, e->d_name);
+		}
+	}
+	if (dir)
+		closedir(dir);
 }
 
 /* ---- while it runs ---- */
 
-/* The processes leave files named PID-N. The one with the most mappings of files is kept. */
+/* The processes leave files named PID-N. In a name space of processes that number is another
+ * process's here, which has none of our counts. The process with the most mappings of files is
+ * kept. */
+static void look_at_process(struct doctor *d, const char *folder, const char *name)
+{
+	struct doctor_maps maps = { 0 };
+	int pid = atoi(name);
+
+	(void)folder;
+	if (pid <= 0 || pid == d->looked_at || d->nr_looked_at >= LOOKED_AT)
+		return;
+	d->looked_at = pid;
+	d->nr_looked_at++;
+	doctor_proc_maps(pid, d->counts_folder, &maps);
+	if (maps.pid && maps.ours &&
+	    (maps.pid == d->maps.pid || !d->maps.pid ||
+	     maps.resident_bytes > d->maps.resident_bytes ||
+	     (maps.resident_bytes == d->maps.resident_bytes && maps.nr > d->maps.nr))) {
+		maps.rings |= d->maps.rings;
+		d->maps = maps;
+	}
+}
+
 static void look_at_maps(struct doctor *d)
 {
-	DIR *folder = opendir(d->folder);
-	struct doctor_maps maps = { 0 };
-	const struct dirent *e;
-	int pid, last = 0;
-
-	for (unsigned int n = 0; folder && n < LOOKED_AT && (e = readdir(folder));) {
-		pid = atoi(e->d_name);
-		if (pid <= 0 || pid == last)
-			continue;
-		last = pid;
-		n++;
-		maps.pid = 0;
-		doctor_proc_maps(pid, d->folder, &maps);
-		if (maps.pid && (maps.pid == d->maps.pid || !d->maps.pid ||
-		                 maps.resident_bytes > d->maps.resident_bytes ||
-		                 (maps.resident_bytes == d->maps.resident_bytes &&
-		                  maps.nr > d->maps.nr))) {
-			maps.rings |= d->maps.rings;
-			d->maps = maps;
-		}
-	}
-	if (folder)
-		closedir(folder);
+	d->looked_at = 0;
+	d->nr_looked_at = 0;
+	each_name(d, d->counts_folder, look_at_process);
 }
 
 /* Waits for the end of the program, which stays a zombie so that /proc still knows it. */
@@ -231,9 +255,12 @@ static void wait_for_end(struct doctor *d, pid_t child, const sigset_t *ours)
 			look_at_maps(d);
 			if (look_ms < LAST_LOOK_MS)
 				look_ms *= 2;
-		} else if (number > 0 && number != SIGCHLD && info.si_code <= 0) {
-			/* Not the terminal's: that has sent it to the program, too. */
-			kill(child, number);
+		} else if (number > 0 && number != SIGCHLD) {
+			d->interrupted |= number != SIGUSR1 && number != SIGUSR2 &&
+			                  number != SIGHUP;
+			/* The terminal's has come to the program as well. */
+			if (info.si_code <= 0)
+				kill(child, number);
 		}
 	}
 }
@@ -251,7 +278,7 @@ static int prepare(const struct doctor *d)
 
 	if (status != CLI_OK)
 		return status;
-	if (preload_set(RUN_DOCTOR, d->folder) ||
+	if (preload_set(RUN_DOCTOR, d->counts_folder) ||
 	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set(RUN_SOCKET, NULL) || preload_set(RUN_REPORT, NULL) ||
 	    preload_set(RUN_RECORD, NULL) || preload_set(RUN_JSON, NULL) ||
@@ -294,7 +321,8 @@ static int run(struct doctor *d, const sigset_t *ours, const sigset_t *before,
 	}
 	d->system_ns = doctor_ns_of(&used.ru_stime);
 	d->cpu_ns = doctor_ns_of(&used.ru_utime) + d->system_ns;
-	take_counts(d);
+	each_name(d, d->counts_folder, take_file_of);
+	d->interrupted = d->interrupted || WIFSIGNALED(*ret_status);
 	return CLI_OK;
 }
 
@@ -347,7 +375,7 @@ int doctor_watch(struct doctor *d)
 	after = before;
 	user_end = user;
 	system_end = system;
-	doctor_proc_maps(d->pid, d->folder, &d->maps);
+	doctor_proc_maps(d->pid, d->counts_folder, &d->maps);
 	while (!cli_stopped && cli_now_ns() - began < d->watch_ms * NS_PER_MS) {
 		nanosleep(&step, NULL);
 		if (doctor_proc_cpu(d->pid, &user_end, &system_end) != 0)

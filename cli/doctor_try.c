@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the doctor tries out here, after the program has ended. A private service with a folder of
- * its own says which of the program's files it would cache, and why not the others. Then three
+ * its own says which of the program's files it would cache, and why not the others. If promises
+ * would change that, another one is started with these, and says whether they do. Then three
  * readers take turns, in short slots. One reads as the program does, by pread(2) in a file that
  * the program has read. One does the same under the shim that counts. The third reads by the
  * shim of `lodic run`, and that service serves it a file of the same size.
@@ -29,7 +30,6 @@
 
 #include "cli/doctor.h"
 #include "cli/preload.h"
-#include "lib/look.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
 #include "measure/leftover.h"
@@ -92,7 +92,7 @@ static _Noreturn void reader_become(const struct trial *t, enum doctor_way way,
 	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
 	    preload_set(DOCTOR_NEW_PLACE, t->fresh) ||
 	    preload_set(RUN_SOCKET, way == DOCTOR_SERVED ? t->cache.socket : NULL) ||
-	    preload_set(RUN_DOCTOR, way == DOCTOR_COUNTED ? t->d->folder : NULL))
+	    preload_set(RUN_DOCTOR, way == DOCTOR_COUNTED ? t->d->counts_folder : NULL))
 		_exit(CLI_FAILED);
 	execv(cli_program(), arguments);
 	_exit(CLI_FAILED);
@@ -201,7 +201,7 @@ static void take_times(struct trial *t)
 	char name[32];
 
 	snprintf(name, sizeof(name), "%d-0", (int)t->readers[DOCTOR_COUNTED].pid);
-	p = doctor_counts_map(t->d->folder, name);
+	p = doctor_counts_map(t->d->counts_folder, name);
 	if (!p)
 		return;
 	doctor_add_times(t->d->price.times, p);
@@ -227,7 +227,8 @@ static int reader_settle(const struct reader *r, uint64_t span)
 		if (error)
 			return error;
 		doctor_proc_io(r->pid, &after);
-		if (!after.known || after.reads - before.reads <= SETTLE_READS / KERNEL_PART)
+		if (!after.known ||
+		    after.reads - before.reads <= SETTLE_READS / KERNEL_PART)
 			return 0;
 		nanosleep(&pause, NULL);
 	}
@@ -284,34 +285,68 @@ static int own_file_fill(int fd, uint64_t bytes)
 	return 0;
 }
 
-/* Makes the file that is served, and starts the service for it. */
+/* Makes the file that is served. */
 static int own_file(struct trial *t, const char *folder)
 {
+	char path[sizeof(t->own)];
 	int fd, error;
 
-	snprintf(t->own, sizeof(t->own), "%s/lodic-doctor-XXXXXX", folder);
-	error = leftover_name(t->own);
+	snprintf(path, sizeof(path), "%s/lodic-doctor-XXXXXX", folder);
+	error = leftover_name(path);
 	if (error)
 		return error;
-	fd = open(t->own, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	error = own_file_fill(fd, t->span);
 	close(fd);
-	t->own_fd = error ? -1 : open(t->own, O_RDONLY | O_CLOEXEC);
-	if (t->own_fd >= 0)
-		error = rig_cache_start(&t->cache, t->d->folder, CACHE_LODIC,
-		                        t->span / 4 * 5 + CACHE_MORE, 1, NULL,
-		                        t->own_fd);
-	else if (!error)
-		error = -errno;
-	if (error) {
-		if (t->own_fd >= 0)
-			close(t->own_fd);
-		t->own_fd = -1;
-		rig_cache_stop(&t->cache);
-		unlink(t->own);
+	t->own_fd = error ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (t->own_fd < 0) {
+		unlink(path);
+		return error ? error : -errno;
 	}
+	if (!realpath(path, t->own)) /* a promise is of a whole path */
+		strcpy(t->own, path);
+	return 0;
+}
+
+/* A private service. It has the promises that the settings have, one for the file that is served,
+ * and with promised those of the advice. */
+static int service_start(struct trial *t, bool promised)
+{
+	const struct doctor_promise *p = &t->d->promise;
+	static char own[PATH_MAX];
+	const char *globs[SETTINGS_MAX_GLOBS + 1] = { 0 };
+	unsigned int nr = 0;
+
+	if (doctor_promise_glob(t->own, own))
+		globs[nr++] = own;
+	for (unsigned int i = p->nr_old; promised && i < p->nr; i++)
+		globs[nr++] = p->globs[i];
+	for (char *const *old = t->d->settings.globs[GLOBS_IMMUTABLE];
+	     *old && nr < SETTINGS_MAX_GLOBS; old++)
+		globs[nr++] = *old;
+	t->cache = (struct rig_cache){ .immutable = globs };
+	return rig_cache_start(&t->cache, t->d->folder, CACHE_LODIC,
+	                       t->span / 4 * 5 + CACHE_MORE, 1, NULL, t->own_fd);
+}
+
+/* Asks about the files, and once more with the promises that these answers suggest. */
+static int ask_services(struct trial *t)
+{
+	int error = service_start(t, false);
+
+	if (error)
+		return error;
+	doctor_ask(t->d, &t->cache, false);
+	doctor_ask_service(t->d);
+	doctor_promise_choose(t->d);
+	if (t->d->promise.nr == 0)
+		return 0;
+	rig_cache_stop(&t->cache);
+	error = service_start(t, true);
+	if (!error)
+		doctor_ask(t->d, &t->cache, true);
 	return error;
 }
 
@@ -391,55 +426,6 @@ static int measure_start(struct trial *t)
 	return 0;
 }
 
-static void ask_file(struct trial *t, struct doctor_file *f)
-{
-	int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct lodic_file *file;
-	struct stat st;
-
-	f->gone = fd < 0 || fstat(fd, &st) != 0 || st.st_dev != f->dev ||
-	          st.st_ino != f->ino;
-	if (!f->gone) {
-		f->written = f->mtime_ns != doctor_mtime_ns(&st);
-		f->refused = lodic_open(t->cache.seat.lodic, fd, &file);
-		if (f->refused == 0) {
-			f->refused = lodic_file_cached(file);
-			lodic_close(file);
-		}
-		f->asked = true;
-	}
-	if (fd >= 0)
-		close(fd);
-}
-
-static int take_why(void *arg, const void *record)
-{
-	const struct look_file *r = record;
-	struct doctor *d = arg;
-
-	for (size_t i = 0; i < d->nr_files && i < DOCTOR_ASKED; i++) {
-		struct doctor_file *f = &d->files[i];
-
-		if (f->refused && f->dev == r->dev && f->ino == r->ino)
-			snprintf(f->refused_why, sizeof(f->refused_why), "%s",
-			         look_file_why(r));
-	}
-	return 0;
-}
-
-static void ask_files(struct trial *t)
-{
-	struct look *look;
-	int pid;
-
-	for (size_t i = 0; i < t->d->nr_files && i < DOCTOR_ASKED; i++)
-		ask_file(t, &t->d->files[i]);
-	if (look_open(t->cache.socket, &look, &pid) != 0)
-		return;
-	look_list(look, LOOK_FILES, take_why, t->d);
-	look_close(look);
-}
-
 /* The most read files come first. */
 static int compare_files(const void *a, const void *b)
 {
@@ -468,13 +454,14 @@ static int prepare(struct trial *t)
 {
 	int error = own_file(t, corpus_folder());
 
-	if (error && error != -EINTR) /* no leases there, or no room */
+	if (error && error != -EINTR) /* no room there */
 		error = own_file(t, t->d->folder);
+	if (!error)
+		error = ask_services(t);
 	if (error) {
 		fail(t, "no private service could be had", error);
 		return error;
 	}
-	ask_files(t);
 	error = make_new(t);
 	if (!error)
 		error = lodic_prefetch(t->cache.seat.context, t->cache.seat.file, 0, 0,
@@ -521,10 +508,10 @@ void doctor_try(struct doctor *d)
 		qsort(d->files, d->nr_files, sizeof(*d->files), compare_files);
 	d->price.span_bytes = t.span = choose_span(d);
 	error = prepare(&t);
-	if (error)
-		return;
-	measure_fstat(&t);
-	error = measure_start(&t);
+	if (!error) {
+		measure_fstat(&t);
+		error = measure_start(&t);
+	}
 	if (!error && (d->pid || d->counts.reads[RUN_COULD]))
 		error = measure_reads(&t);
 	else if (!error)
@@ -536,6 +523,8 @@ void doctor_try(struct doctor *d)
 	for (unsigned int w = 0; w < DOCTOR_WAYS; w++)
 		reader_stop(&t.readers[w]);
 	rig_cache_stop(&t.cache);
-	close(t.own_fd);
-	unlink(t.own);
+	if (t.own_fd >= 0)
+		close(t.own_fd);
+	if (t.own[0])
+		unlink(t.own);
 }

@@ -141,7 +141,7 @@ class Forecasts(Doctor):
 
     def test_mapped_files_have_places(self):
         data = self.file("data", 3 * MIB)
-        _, said = self.said([PYTHON, "-c", """
+        done, said = self.said([PYTHON, "-c", """
 import mmap, sys, time
 with open(sys.argv[1], "rb") as f:
     m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
@@ -153,6 +153,10 @@ time.sleep(3) # some look at its mappings comes, and on a busy machine late
         self.assertLess(0, one["place_from_top"])
         self.assertLessEqual(one["place_from_top"], said["mappings"]["mappings"])
         self.assertTrue(said["holds"])
+        # What came by reads is next to nothing of it, and no firm word is said of the rest.
+        self.assertEqual(said["advice"], "unseen", done.stderr.decode())
+        self.assertGreaterEqual(said["unseen"]["mapped_bytes"], 3 * MIB)
+        self.assertRegex(said["steps"][-1], r"\Alodic run --mmap -- ")
 
     @unittest.skipUnless(shutil.which("fio"), "fio is not installed")
     def test_fio_psync(self):
@@ -401,7 +405,8 @@ class Command(Doctor):
         os.killpg(process.pid, signal.SIGINT) # as a terminal does
         _, text = process.communicate(timeout=60)
         self.assertEqual(process.returncode, -signal.SIGINT)
-        self.assertIn(b"advice: ", text)
+        self.assertIn(b"\nadvice: none: it was interrupted, and until then ", text)
+        self.assertNotIn(b"Don't bother", text)
 
     def test_doctor_killed_leaves_nothing(self):
         process = self.start("--", "sh", "-c", "echo up; exec sleep 100")
@@ -411,13 +416,19 @@ class Command(Doctor):
 
     def test_interrupt_while_it_measures_leaves_nothing(self):
         # A program without such reads is measured within 0.1 s; of this one it takes seconds.
-        process = self.start("--", PYTHON, "-c", PREAD.replace("150000", "9000"),
-                             self.file("data", MIB))
+        process = self.start(f"--json={self.json}", "--", PYTHON, "-c",
+                             PREAD.replace("150000", "9000"), self.file("data", MIB))
         # The file that its own readers read.
         until(lambda: any(path.is_file() for path in left() - self.before), "it measures")
         process.send_signal(signal.SIGINT)
         _, text = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, text), (130, b""))
+        self.assertEqual(process.returncode, 130)
+        # The program is over, so what was seen of it is told; and nothing is concluded.
+        self.assertIn(b"\nadvice: none: interrupted while it measured.\n", text)
+        said = json.loads(self.json.read_text())
+        self.assertEqual((said["advice"], said["interrupted"], said["steps"]),
+                         ("not known", True, []))
+        self.assertEqual(len(said["files"]) > 0, True)
 
     @unittest.skipUnless(os.getuid() == 0, "needs root to be another user")
     def test_process_of_another_user_says_so(self):
