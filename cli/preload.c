@@ -44,7 +44,9 @@ int preload_check(const char *verb, const char *name)
 	is = map_program_judge(path, &why);
 	if (is == MAP_PROGRAM_TAKES || is == MAP_PROGRAM_GO)
 		return CLI_OK;
-	cli_error("%s %s; run it without `lodic %s'", name, why, verb);
+	cli_error(
+		"%s %s; run it without `lodic %s', and watch it by `lodic %s --pid PID'",
+		name, why, verb, verb);
 	return STATUS_CANNOT_RUN;
 }
 

@@ -353,7 +353,8 @@ class Command(Doctor):
         busybox = shutil.which("busybox")
         if busybox:
             done = self.doctor(busybox, "true", status=126)
-            self.assertRegex(done.stderr.decode(), "linked statically.*without `lodic doctor'")
+            self.assertRegex(done.stderr.decode(), "linked statically.*without `lodic doctor', "
+                             "and watch it by `lodic doctor --pid PID'")
 
     def test_no_such_process(self):
         self.assertIn(b"no process", self.doctor("--pid", "4194304", status=1).stderr)
