@@ -188,6 +188,18 @@ static bool is_unsteady(const struct doctor_gain *g)
 	       g->rounds_high > g->rounds_low * DOCTOR_WIDEST;
 }
 
+static const char *unsteady_why(const struct doctor_gain *g)
+{
+	static char why[DOCTOR_WHY_BYTES];
+
+	snprintf(
+		why, sizeof(why),
+		"the times measured here differ too much, from a gain of %.2f to one of "
+		"%.2f; run the doctor again when the machine is less busy",
+		g->rounds_low, g->rounds_high);
+	return why;
+}
+
 static enum doctor_advice nothing(struct doctor *d)
 {
 	char why[DOCTOR_WHY_BYTES];
@@ -225,10 +237,8 @@ static enum doctor_advice choose(struct doctor *d)
 	if (!d->price.known && (d->pid || d->counts.reads[RUN_COULD]))
 		return because(d, DOCTOR_NOT_KNOWN, d->price.why);
 	if (is_unsteady(g) || is_unsteady(p))
-		return because(
-			d, DOCTOR_NOT_KNOWN,
-			"the times that were measured here differ too much; run the "
-			"doctor again when the machine is less busy");
+		return because(d, DOCTOR_NOT_KNOWN,
+		               unsteady_why(is_unsteady(g) ? g : p));
 	if (d->pid && d->nr_others && g->high >= DOCTOR_LEAST_GAIN)
 		return because(
 			d, DOCTOR_PERHAPS,

@@ -253,13 +253,14 @@ static void print_gain(const struct doctor *d)
 	bool promise = d->advice == DOCTOR_PROMISE;
 	const struct doctor_gain *g = promise ? &d->promised_gain : &d->gain;
 	const char *memory = doctor_memory_why(d, g);
+	bool known = d->advice != DOCTOR_UNSEEN && d->advice != DOCTOR_NOT_KNOWN;
 
 	putchar('\n');
-	if (d->price.known || d->advice == DOCTOR_NOTHING)
+	if (known)
 		print_range(&d->gain, promise ? " as things are" : "");
 	if (promise)
 		print_range(g, " with a promise");
-	if (d->price.known && g->first_run < g->low)
+	if (known && g->first_run < g->low)
 		printf("the first run, while the cache fills: %.2f\n", g->first_run);
 	print_advice(d);
 	if (*memory && d->advice != DOCTOR_NOTHING)

@@ -15,6 +15,7 @@ import pathlib
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -38,6 +39,14 @@ for part in /proc /dev /sys "$build" "$out"; do mount --rbind "$part" "./$part" 
 mount -t overlay none -o "lowerdir=$data,upperdir=$at/u2,workdir=$at/w2" "./$data" || exit 77
 rm -f ./etc/lodic.conf ./root/.config/lodic.conf
 exec chroot . env -C "$data" "$@"
+"""
+# $0 and $1 are folders that are needed inside; the script's own words follow.
+CONTAINER = """
+exec 3<"$0" 4<"$1" && mount -t tmpfs none /tmp || exit 77
+case "$0" in /tmp/*) mkdir -p "$0" && mount --bind /proc/self/fd/3 "$0" || exit 77;; esac
+case "$1" in /tmp/*) mkdir -p "$1" && mount --bind /proc/self/fd/4 "$1" || exit 77;; esac
+exec 3<&- 4<&-
+shift
 """
 # Does what the doctor's JSON says, step by step. Then the same program gains.
 FOLLOW = """
@@ -229,21 +238,38 @@ except PermissionError:
 class Containers(Doctor):
     """Name spaces of mounts and processes, with a /tmp of their own."""
 
-    CONTAINER = ["unshare", "-m", "-p", "-f", "--mount-proc", "sh", "-c"]
-
     def contained(self, script, *words):
-        if run([*self.CONTAINER, "mount -t tmpfs none /tmp"]).returncode:
+        """The words that run the shell's lines there. A build below /tmp stays where it is."""
+        enter = ["unshare", "-m", "-p", "-f", "--mount-proc", "sh", "-c", CONTAINER + script,
+                 pathlib.Path(self.lodic).parent, self.folder]
+        if run([*enter, "true"]).returncode:
             self.skipTest("no such name spaces can be made here")
-        return [*self.CONTAINER, f"mount -t tmpfs none /tmp\n{script}", "sh", *words]
+        return [*enter, *words]
 
     def test_program_inside_is_counted(self):
-        """Its number inside, 1, is that of another process here."""
-        data = self.file("data", MIB)
-        _, said = self.said(self.contained('exec "$@"', PYTHON, "-c",
-                                           OFTEN + "import time; time.sleep(1)", data))
+        """Its number inside is that of another process here, which maps another file."""
+        data, other = self.file("data", MIB), self.file("other", 3 * MIB)
+        here = subprocess.Popen([PYTHON, "-c", """
+import mmap, sys
+with open(sys.argv[1], "rb") as f:
+    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+sum(m[::4096])
+print("up", flush=True)
+sys.stdin.read()
+""", str(other)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(here.wait)
+        self.addCleanup(here.stdin.close)
+        self.addCleanup(here.stdout.close)
+        here.stdout.readline()
+        done, said = self.said(self.contained(
+            f'echo {here.pid - 1} >/proc/sys/kernel/ns_last_pid; "$@" & wait', PYTHON, "-c",
+            OFTEN + "import time; print(os.getpid(), flush=True); time.sleep(1)", data))
+        if int(done.stdout) != here.pid:
+            self.skipTest("the number of a process cannot be chosen here")
         self.assertEqual(self.of(said, data)["reads"]["could_be_served"]["reads"], 59998)
         self.assertIn(said["advice"], ("run", "little"))
-        self.assertNotEqual(said["mappings"]["pid"], 1)
+        self.assertNotEqual(said["mappings"]["pid"], here.pid)
+        self.assertEqual([f for f in said["mappings"]["files"] if f["path"] == str(other)], [])
 
     def test_files_that_went_with_it_perhaps(self):
         data = self.file("data", MIB)
