@@ -221,7 +221,9 @@ struct doctor {
 	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* of some reads */
 	uint64_t cpu_ns, system_ns, wall_ns;    /* with the shim's counting */
 	uint64_t counted_ns; /* what the counting took, as far as known */
+	int child;           /* the program's process */
 	struct doctor_io io;
+	bool io_by_proc; /* and not by the program itself */
 	struct doctor_maps maps;
 	int looked_at;             /* the last process in a look at mappings, */
 	unsigned int nr_looked_at; /* and how many so far */

@@ -205,10 +205,7 @@ static enum doctor_advice nothing(struct doctor *d)
 	char why[DOCTOR_WHY_BYTES];
 	const struct doctor_unseen *u = &d->unseen;
 
-	if (u->unknown && !d->pid)
-		return because(d, DOCTOR_UNSEEN,
-		               "without /proc nobody knows what it read past the shim");
-	if (u->decides) {
+	if (u->decides && !(u->unknown && !d->pid)) {
 		snprintf(why, sizeof(why), "%sof the %s that it used, %s %% were seen",
 		         u->rings ? "what came by io_uring no count shows, and " : "",
 		         text_bytes(u->all).s,
@@ -223,6 +220,10 @@ static enum doctor_advice nothing(struct doctor *d)
 			d, DOCTOR_NOT_KNOWN,
 			"it was interrupted, and until then lodic would have gained "
 			"too little");
+	if (u->unknown && !d->pid)
+		return because(d, DOCTOR_UNSEEN,
+		               "nobody knows what it read past the shim, because the "
+		               "kernel's count (/proc/PID/io) could not be read");
 	if (d->gain.expected >= DOCTOR_LEAST_GAIN)
 		return because(d, DOCTOR_NOTHING, doctor_memory_why(d, &d->gain));
 	return DOCTOR_NOTHING;

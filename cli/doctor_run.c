@@ -137,10 +137,24 @@ static double take_file(struct doctor *d, const struct seen *seen)
 	return reads < DOCTOR_NEW_READS ? (double)reads / DOCTOR_NEW_READS : 1;
 }
 
+/* What the program has noted at its end counts where /proc does not tell us. It has noted that for
+ * each program that it became, and the last one has all. */
+static void take_io(struct doctor *d, const struct seen_process *p)
+{
+	if (d->io_by_proc || p->pid != (uint64_t)d->child || !p->io_known ||
+	    p->marks & SEEN_BLIND || p->io_bytes < d->io.read_bytes)
+		return;
+	d->io = (struct doctor_io){ .known = true,
+		                    .read_bytes = p->io_bytes,
+		                    .reads = p->io_reads,
+		                    .device_bytes = p->io_device_bytes };
+}
+
 static void take_process(struct doctor *d, const struct seen_process *p)
 {
 	double new = 0;
 
+	take_io(d, p);
 	for (unsigned int i = 0; i < SEEN_FILES; i++)
 		if (p->files[i].owner == 2) {
 			add_counts(&d->counts, &p->files[i]);
@@ -315,6 +329,8 @@ static int run(struct doctor *d, const sigset_t *ours, const sigset_t *before,
 	wait_for_end(d, child, ours);
 	d->wall_ns = cli_now_ns() - began;
 	doctor_proc_io(child, &d->io);
+	d->io_by_proc = d->io.known;
+	d->child = child;
 	if (wait4(child, ret_status, 0, &used) != child) {
 		cli_error("cannot wait for the program: %s", strerror(errno));
 		return CLI_FAILED;

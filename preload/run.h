@@ -185,6 +185,8 @@ void run_record_end(bool stderr_closing);
 
 /* run_watched.c. A file for this process's counts in that folder; -1: there can be none. */
 int run_watched_file(const char *folder, size_t bytes);
+/* The process is about to end. It notes what the kernel has counted. */
+void run_watched_end(struct seen_process *process);
 /* Makes it possible for a process of that user. Keeps errno. */
 void run_watched_becomes(const char *folder, uid_t user);
 

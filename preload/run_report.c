@@ -492,6 +492,8 @@ void run_report_end(bool stderr_closing)
 	u64 lost = 0;
 	u32 i;
 
+	if (folder[0] && !stderr_closing)
+		run_watched_end(process);
 	if (folder[0])
 		return;
 	if (reported_pid == (u64)getpid() || (stderr_closing && report[0]))

@@ -134,13 +134,18 @@ static inline double seen_time_ns(unsigned int place)
 }
 
 /* What a process has that no count shows. */
-#define SEEN_RING UINT64_C(1) /* of io_uring, by liburing or a bare call */
-#define SEEN_GO UINT64_C(2)   /* code in Go, which calls the kernel past libc */
+#define SEEN_RING UINT64_C(1)  /* of io_uring, by liburing or a bare call */
+#define SEEN_GO UINT64_C(2)    /* code in Go, which calls the kernel past libc */
+#define SEEN_BLIND UINT64_C(4) /* a filter for system calls: the shim counts no more */
 
 struct seen_process {
 	uint64_t pid;
 	uint64_t user;  /* the effective one, as last changed; atomic */
-	uint64_t marks; /* SEEN_RING, SEEN_GO; atomic */
+	uint64_t marks; /* SEEN_RING, SEEN_GO, SEEN_BLIND; atomic */
+	/* What the kernel counted of it and its children when it ended (/proc/self/io). Its
+	 * parent may not be allowed to read that of a process that has ended. */
+	uint64_t io_known; /* 1: these are */
+	uint64_t io_bytes, io_reads, io_device_bytes;
 	uint64_t times[SEEN_SIZES][SEEN_TIMES]; /* how many; atomic */
 	char name[SEEN_NAME_BYTES];             /* of its program */
 	struct seen files[SEEN_FILES + 1];      /* the last: all that have no place */

@@ -103,6 +103,7 @@ void run_confined(void)
 	if (!s || host_load_relaxed(&run_filtered))
 		return;
 	run_end(false);
+	run_report_mark(SEEN_BLIND);
 	run_stop();
 	host_store_relaxed(&run_filtered, 1);
 	host_fence_full();

@@ -414,6 +414,10 @@ static void advise_no_proc_never_nothing(void **state)
 	d->io = (struct doctor_io){ 0 };
 	conclude(d);
 	assert_int_equal(d->advice, DOCTOR_UNSEEN);
+	assert_non_null(strstr(d->why, "/proc/PID/io"));
+	d->interrupted = true; /* and so its own count is missing, too */
+	conclude(d);
+	assert_int_equal(d->advice, DOCTOR_NOT_KNOWN);
 	end(d);
 }
 
