@@ -50,7 +50,8 @@ static void leftover_end_service(const char *path)
 	close(fd);
 }
 
-/* within: also the files of folders in it, which another user may write. No path leads deeper. */
+/* within: also the files of folders in it. Another user may write these, so no socket there is a
+ * service's, and no path leads deeper. */
 static void leftover_empty(const char *folder, int within)
 {
 	char path[PATH_MAX];
@@ -61,7 +62,7 @@ static void leftover_empty(const char *folder, int within)
 		if (snprintf(path, sizeof(path), "%s/%s", folder, e->d_name) >=
 		    (int)sizeof(path))
 			continue;
-		if (e->d_type == DT_SOCK)
+		if (within && e->d_type == DT_SOCK)
 			leftover_end_service(path);
 		if (unlink(path) == 0 || errno != EISDIR || !within ||
 		    e->d_name[0] == '.') /* . and .., too */
