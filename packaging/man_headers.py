@@ -21,7 +21,7 @@ GROUPS = [
     (["lodic_stat", "lodic_context_stat"], "what the cache and a context have done"),
     (["lodic_strerror", "lodic_version", "lodic_scheme_name"], "errors and names as text"),
 ]
-OTHERS = [("lodic-counter", 3), ("lodic-inline", 3)]
+OTHERS = [("lodic-reason", 3), ("lodic-counter", 3), ("lodic-inline", 3)]
 
 
 def write_blocks(out, blocks, headings):
@@ -169,3 +169,5 @@ def pages(folder, version):
              item.name == "lodic_inline_init" or item.name.endswith("_inline")]
     yield from header_page("lodic-inline", "the short ways of liblodic, compiled into a program",
                            "inline.h", (inline, items, []), version)
+    yield from header_page("lodic-reason", "why a function of liblodic has failed", "reason.h",
+                           (*header_text.read(header("reason.h")), []), version)

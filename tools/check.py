@@ -63,7 +63,7 @@ SCHEDULES_WEAK = 10000  # weak memory, with movers
 MUTANT_SEEDS = 3
 
 HEADERS = ["lodic/counter.h", "lodic/counter.hpp", "lodic/inline.h", "lodic/lodic.h",
-           "lodic/lodic.hpp"]  # in include/
+           "lodic/lodic.hpp", "lodic/reason.h"]  # in include/
 HEADER_WAYS = [
     ("gcc", "c11", "c"),
     ("clang", "c11", "c"),

@@ -54,7 +54,7 @@
  *   lodic_read() for these.
  *
  * Errors are negative errno values, and outputs are untouched then. Functions that cannot
- * fail return nothing.
+ * fail return nothing. An errno may have several causes; lodic_reason() names the one.
  *
  * Example: doc/example.c, which adds up a file's bytes. Compile it with
  * `cc example.c $(pkg-config --cflags --libs lodic)`.
@@ -150,6 +150,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+
+#include <lodic/reason.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -550,8 +552,10 @@ struct lodic_stat {
  * -EINVAL: lodic or ret_stat is NULL. */
 int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t bytes);
 
-/* What an error of these functions means, and what to do: a sentence that stays. error may
- * be negative or positive. For another errno it is strerror(3)'s text. */
+/* What an error of these functions means, and what to do. The text stays until this thread's next
+ * call of a function of this header. error may be negative or positive. It is the
+ * sentence of lodic_reason(), and of a service that did not start its last words. For another
+ * errno it is strerror(3)'s text. */
 const char *lodic_strerror(int error);
 
 /* The version of the library that runs, "0.1.0". LODIC_VERSION_* are of the one that a

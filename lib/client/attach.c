@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "lib/client/attach.h"
+#include "lib/client/error.h"
 #include "lib/client/mapping.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
@@ -303,6 +304,17 @@ void attach_tell(struct lodic *lodic, u64 generation,
 		channel_wait(c);
 }
 
+/* Why there is no socket's path: the sentence is that of the settings. */
+static enum lodic_reason attach_settings_reason(int err)
+{
+	switch (err) {
+	case -EACCES: return LODIC_REASON_FOREIGN_FOLDER;
+	case -ENAMETOOLONG: return LODIC_REASON_LONG_PATH;
+	case -EINVAL: return LODIC_REASON_SETTING;
+	default: return LODIC_REASON_NO_FOLDER;
+	}
+}
+
 static int attach_take_options(struct lodic *lodic, const struct lodic_options *o)
 {
 	struct settings settings = { 0 };
@@ -311,12 +323,12 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 	/* Such a program's user could make it read another file's bytes, from a service
 	 * of the user's own. */
 	if (settings_privileged())
-		return -EPERM;
+		return error_because(LODIC_REASON_PRIVILEGED);
 	if (o->scheme > LODIC_HAZARD)
-		return -EINVAL;
+		return error_because(LODIC_REASON_ARGUMENT);
 	if (o->cache_bytes && (o->cache_bytes < SERVICE_MIN_CACHE_BYTES ||
 	                       o->cache_bytes > SERVICE_MAX_CACHE_BYTES))
-		return -EINVAL;
+		return error_because(LODIC_REASON_CACHE_SIZE);
 	if (o->socket)
 		err = settings_set(&settings, SETTING_SOCKET, o->socket,
 		                   SETTINGS_OPTION);
@@ -324,7 +336,7 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 		err = settings_find_socket(&settings, true);
 	settings_free(&settings);
 	if (err)
-		return err;
+		return error_says(attach_settings_reason(err), err, settings.why);
 	lodic->start.socket_path = strdup(settings.socket);
 	lodic->start.trusted = settings_trusted();
 	lodic->start.program = o->service ? strdup(o->service) : start_find_program();
@@ -408,8 +420,9 @@ EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_
 	struct lodic *lodic;
 	int err;
 
+	error_forget();
 	if (!ret_lodic || (options && (options->bytes == 0 || options->bytes > 4096)))
-		return -EINVAL;
+		return error_because(LODIC_REASON_ARGUMENT);
 	if (options)
 		memcpy(&o, options,
 		       options->bytes < sizeof(o) ? options->bytes : sizeof(o));

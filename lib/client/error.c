@@ -1,78 +1,144 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What an error of this library means, and what its user can do; which version it is. */
+/* See error.h. Also: which version the library is. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
 
-#include "lib/client/client.h"
+#include "lib/client/error.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 
-static const struct error_text {
+struct note {
+	int error; /* positive; 0: it counts no more */
+	enum lodic_reason reason;
+	char words[ERROR_WORDS_BYTES]; /* "": the reason's own */
+};
+
+/* Not thread-local words: what is loaded by dlopen() has little room for those. */
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+/* Of an errno that has several reasons, none of which is known. */
+static const struct {
 	int error;
 	const char *text;
 } error_texts[] = {
-	{ EAGAIN,
-	  "the block is not cached yet: use lodic_read(), or prefetch it; or the hold is not "
-	  "ready, or must wait for others: ask again later" },
-	{ ESTALE,
-	  "the file is not cached, or the service is away: lodic_file_cached() says more" },
-	{ EDQUOT,
-	  "this context may not pin, because earlier ones may pin as much as the cache can "
-	  "bear: use lodic_read(), or a larger cache" },
-	{ ENOBUFS,
-	  "too many pinned blocks share one place of this context's table: unpin one, "
-	  "or use lodic_read()" },
-	{ EOVERFLOW, "this context holds 127 pins on the block: unpin one" },
-	{ EUSERS, "the service has as many contexts as it can hold: close one" },
-	{ ENODATA, "the file is empty, or it ends before the offset" },
-	{ ETXTBSY, "somebody has the file open for writing" },
-	{ EALREADY,
-	  "somebody has written to the file lately: the service waits for a pause before it "
-	  "caches it again (--lease-pause); `lodic files` says how long" },
-	{ EMEDIUMTYPE,
-	  "the file lies in tmpfs, which is memory already; a promise for its path "
-	  "(--immutable) has it cached all the same" },
-	{ ENOLCK,
-	  "the kernel grants the service no further inotify watch, by which it hears of "
-	  "changes: raise fs.inotify.max_user_watches" },
-	{ EOPNOTSUPP,
-	  "the file's file system has no dependable leases; or there can be no hold, because "
-	  "there is no /proc, or the kernel has no leases" },
-	{ EFBIG,
-	  "the file has 16 TiB or more; or the range is larger than all holds may be: hold "
-	  "less, or start the service with more (--holds)" },
-	{ ENOSPC,
-	  "what programs hold leaves no room: release a hold, or start the service with more "
-	  "(--holds)" },
-	{ ENFILE,
-	  "the service holds as many files as it can: start it with more (--files), or with a "
-	  "higher limit on descriptors (ulimit -n)" },
-	{ EBUSY, "the service waits for other files whose file systems do not answer" },
-	{ EACCES,
-	  "nothing proves that the file does not change; or the folder of the socket "
-	  "is not yours alone" },
-	{ EINVAL,
-	  "an argument, LODIC_SOCKET, LODIC_MEMORY or a configuration file is not valid: "
-	  "`lodic stat` names such a file" },
-	{ EPERM, "the service is another user's, or this program is privileged" },
-	{ EPROTO,
-	  "the service is of another version: stop it, and it will be started anew" },
-	{ ETIMEDOUT, "the service does not answer; is it stopped?" },
-	{ ECONNRESET, "the service has died meanwhile" },
-	{ ECONNREFUSED, "no service listens at the socket" },
-	{ ENOENT, "no service listens, and there is no `lodic` to start" },
-	{ ECHILD,
-	  "this process is a forked child: it must call lodic_attach() itself" },
+	{ EAGAIN, "it is not ready: ask again later" },
+	{ ESTALE, "the file is not cached: lodic_file_cached() says why" },
+	{ EDQUOT, "there is no room left in this program's share of the cache" },
+	{ ENODATA, "there are no bytes there: the file ends before" },
+	{ EOPNOTSUPP, "the cache cannot do that for this file here" },
+	{ EFBIG, "it is larger than the cache takes" },
+	{ ENFILE, "the service can have no more files" },
+	{ EACCES, "the cache is not allowed to do that" },
+	{ EINVAL, "the cache was asked for something that is not valid" },
+	{ EPERM, "the cache is not for this program, as it runs now" },
+	{ ENOENT, "no service listens at the socket" },
+	{ ETIMEDOUT, "the service is not there in time" },
+	{ ECONNRESET, "the service has died: try again" },
 };
+
+static void key_make(void)
+{
+	key_made = pthread_key_create(&key, free) == 0;
+}
+
+/* This thread's note; NULL: it has none. */
+static struct note *note_find(void)
+{
+	pthread_once(&key_once, key_make);
+	return key_made ? pthread_getspecific(key) : NULL;
+}
+
+void error_forget(void)
+{
+	struct note *note = note_find();
+
+	if (note)
+		note->error = 0;
+}
+
+int error_says(enum lodic_reason reason, int error, const char *words)
+{
+	struct note *note = note_find();
+
+	if (!note && key_made) {
+		note = malloc(sizeof(*note));
+		if (note && pthread_setspecific(key, note) != 0) {
+			free(note);
+			note = NULL;
+		}
+	}
+	if (!note) /* then lodic_strerror() knows the errno alone */
+		return error;
+	note->error = -error;
+	note->reason = reason;
+	strncpy(note->words, words ? words : "", sizeof(note->words) - 1);
+	note->words[sizeof(note->words) - 1] = '\0';
+	return error;
+}
+
+int error_plain(int error)
+{
+	int plain = reason_error(error);
+
+	return plain ? error_says(reason_of(error), plain, NULL) : 0;
+}
+
+int error_because(enum lodic_reason reason)
+{
+	return error_plain(reason_encode(reason));
+}
+
+/* The note, if it is of this error and says more than the errno. */
+static const struct note *note_of(int error)
+{
+	const struct note *note = note_find();
+
+	return note && note->error > 0 && note->error == error &&
+	                       note->reason != LODIC_REASON_NONE
+	               ? note
+	               : NULL;
+}
+
+static int error_positive(int error)
+{
+	return error < 0 && error != INT_MIN ? -error : error;
+}
+
+EXPORT enum lodic_reason lodic_reason(int error)
+{
+	const struct note *note = note_of(error_positive(error));
+
+	return note ? note->reason : reason_usual(error_positive(error));
+}
+
+EXPORT const char *lodic_reason_text(enum lodic_reason reason)
+{
+	return reason_text(reason);
+}
+
+EXPORT const char *lodic_reason_name(enum lodic_reason reason)
+{
+	return reason_name(reason);
+}
 
 EXPORT const char *lodic_strerror(int error)
 {
+	enum lodic_reason reason = lodic_reason(error);
+	const struct note *note;
 	const char *text;
 
-	if (error < 0 && error != INT_MIN)
-		error = -error;
+	error = error_positive(error);
+	note = note_of(error);
+	if (note && *note->words)
+		return note->words;
+	if (reason != LODIC_REASON_NONE)
+		return reason_text(reason);
 	for (size_t i = 0; i < sizeof(error_texts) / sizeof(*error_texts); i++)
 		if (error_texts[i].error == error)
 			return error_texts[i].text;

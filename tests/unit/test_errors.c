@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "lib/reason.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -65,8 +67,37 @@ static void pin_file_not_cached_estale_block_not_cached_eagain(void **state)
 	(void)state;
 }
 
-/* Each error that lodic.h names for a pin, a hold or an attachment has a sentence that is neither
- * strerror's nor another's. */
+/* The part of a sentence that names the cause ends at the first colon. */
+static bool names_two_causes(const char *text)
+{
+	const char *found = strstr(text, " or "), *colon = strchr(text, ':');
+
+	return (found && (!colon || found < colon)) || strstr(text, "; or ");
+}
+
+static void reason_each_one_name_one_sentence_one_cause(void **state)
+{
+	for (u32 i = 0; i < NR_REASONS; i++) {
+		const char *text = lodic_reason_text((enum lodic_reason)i);
+		const char *name = lodic_reason_name((enum lodic_reason)i);
+
+		assert_non_null(text);
+		assert_non_null(name);
+		assert_false(names_two_causes(text));
+		for (u32 k = 0; k < i; k++) {
+			assert_string_not_equal(text,
+			                        lodic_reason_text((enum lodic_reason)k));
+			assert_string_not_equal(name,
+			                        lodic_reason_name((enum lodic_reason)k));
+		}
+	}
+	assert_string_equal(lodic_reason_name((enum lodic_reason)NR_REASONS), "none");
+	assert_true(names_two_causes("it is large; or it is small: do nothing"));
+	(void)state;
+}
+
+/* Each error that lodic.h names for a pin, a hold or an attachment has a sentence of its own. That
+ * is not strerror's, and names no second cause. */
 static void strerror_lodic_errors_sentences_of_their_own(void **state)
 {
 	static const int errors[] = { EAGAIN,    ESTALE,     EDQUOT,       ENOBUFS,
@@ -83,6 +114,7 @@ static void strerror_lodic_errors_sentences_of_their_own(void **state)
 		assert_ptr_equal(text, lodic_strerror(errors[i]));
 		assert_string_not_equal(text, strerror(errors[i]));
 		assert_true(strlen(text) > 20);
+		assert_false(names_two_causes(text));
 		for (u32 k = 0; k < i; k++)
 			assert_string_not_equal(text, lodic_strerror(errors[k]));
 	}
@@ -90,6 +122,60 @@ static void strerror_lodic_errors_sentences_of_their_own(void **state)
 	assert_string_equal(lodic_strerror(0), strerror(0));
 	assert_non_null(lodic_strerror(123456));
 	assert_non_null(lodic_strerror(INT32_MIN));
+	(void)state;
+}
+
+/* A bare errno has a reason only if it has one alone. */
+static void reason_of_an_errno_that_has_one(void **state)
+{
+	assert_int_equal(lodic_reason(-ETXTBSY), LODIC_REASON_OPEN_FOR_WRITING);
+	assert_int_equal(lodic_reason(ETXTBSY), LODIC_REASON_OPEN_FOR_WRITING);
+	assert_int_equal(lodic_reason(-EFBIG), LODIC_REASON_NONE);
+	assert_int_equal(lodic_reason(-EISDIR), LODIC_REASON_NONE);
+	assert_int_equal(lodic_reason(0), LODIC_REASON_NONE);
+	assert_int_equal(lodic_reason(INT32_MIN), LODIC_REASON_NONE);
+	assert_int_equal(lodic_reason(INT32_MAX), LODIC_REASON_NONE);
+	(void)state;
+}
+
+static void *attach_badly(void *arg)
+{
+	const struct lodic_options tiny = { .bytes = sizeof(tiny),
+		                            .socket = arg,
+		                            .service = "",
+		                            .cache_bytes = 1 };
+	struct lodic *lodic;
+
+	assert_int_equal(lodic_attach(&tiny, &lodic), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_CACHE_SIZE);
+	return NULL;
+}
+
+/* One errno, two causes, one after the other; and a third in another thread meanwhile. */
+static void reason_of_the_last_call_in_this_thread(void **state)
+{
+	char long_path[200], path[] = "/nope/cache.sock";
+	struct lodic_options options = { .bytes = sizeof(options),
+		                         .socket = "",
+		                         .service = "" };
+	struct lodic *lodic;
+	pthread_t thread;
+
+	assert_int_equal(lodic_attach(&options, NULL), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_ARGUMENT);
+	assert_int_equal(lodic_attach(&options, &lodic), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_SETTING);
+	assert_string_equal(lodic_strerror(-EINVAL), "the socket's path is empty");
+	assert_int_equal(pthread_create(&thread, NULL, attach_badly, path), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_SETTING);
+	memset(long_path, 'x', sizeof(long_path) - 1);
+	long_path[0] = '/';
+	long_path[sizeof(long_path) - 1] = '\0';
+	options.socket = long_path;
+	assert_int_equal(lodic_attach(&options, &lodic), -ENAMETOOLONG);
+	assert_non_null(strstr(lodic_strerror(-ENAMETOOLONG), long_path));
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_NONE); /* long ago */
 	(void)state;
 }
 
@@ -218,6 +304,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(pin_table_full_enobufs),
 		TEST(pin_file_not_cached_estale_block_not_cached_eagain),
+		TEST(reason_each_one_name_one_sentence_one_cause),
+		TEST(reason_of_an_errno_that_has_one),
+		TEST(reason_of_the_last_call_in_this_thread),
 		TEST(strerror_lodic_errors_sentences_of_their_own),
 		TEST(version_library_that_of_the_header),
 		TEST(read_near_the_greatest_offset_as_pread),
