@@ -195,7 +195,8 @@ static json_t *json_of(const struct look_file *r)
 	if (r->state != LOOK_HELD) {
 		json_object_set_new(o, "revoked",
 		                    json_boolean(r->state == LOOK_REVOKED));
-		json_object_set_new(o, "errno", json_integer(-r->reason));
+		json_object_set_new(o, "errno", json_integer(look_file_errno(r)));
+		json_object_set_new(o, "reason", json_string(look_file_reason(r)));
 		json_object_set_new(o, "why", text_json(look_file_why(r)));
 		json_object_set_new(o, "ago_ns", json_integer((json_int_t)r->ago_ns));
 		return o;

@@ -57,6 +57,7 @@ static struct {
 	uint64_t lost;     /* lines for which there was no room */
 	struct limit limits[NR_EVENTS];
 	struct entry queue[LOG_QUEUE];
+	char last_error[TEXT_BYTES];
 } the_log = { .lock = PTHREAD_MUTEX_INITIALIZER, .most = SERVICE_INFO };
 
 bool log_is_journal(void)
@@ -149,7 +150,14 @@ void log_say(enum service_level level, const char *event, const char *format, ..
 	pthread_mutex_lock(&the_log.lock);
 	if (level <= the_log.most && !log_is_too_often(event))
 		log_queue(&e);
+	if (level == SERVICE_ERROR)
+		strcpy(the_log.last_error, e.text);
 	pthread_mutex_unlock(&the_log.lock);
+}
+
+const char *log_last_error(void)
+{
+	return the_log.last_error;
 }
 
 void log_ready(const char *format, ...)

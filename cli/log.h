@@ -35,6 +35,10 @@ int log_start(void);
 __attribute__((format(printf, 3, 4))) void
 log_say(enum service_level level, const char *event, const char *format, ...);
 
+/* The last line that was said as an error; "": there is none. For the thread that ends the
+ * program. */
+const char *log_last_error(void);
+
 /* Says where the service listens: as text on stdout, for people and scripts that wait for it. */
 __attribute__((format(printf, 1, 2))) void log_ready(const char *format, ...);
 

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,11 +54,15 @@ static void on_say(void *arg, enum service_level level, const char *event,
 void serve_report(struct serve *s, int error)
 {
 	int answer = -error;
+	struct iovec said[] = { { &answer, sizeof(answer) },
+		                { (void *)log_last_error(), 0 } };
 
 	if (s->report < 0)
 		return;
+	if (error)
+		said[1].iov_len = strlen(log_last_error());
 	/* If that program has gone, programs can connect all the same. */
-	if (write(s->report, &answer, sizeof(answer)) == sizeof(answer) && !error)
+	if (writev(s->report, said, 2) >= (ssize_t)sizeof(answer) && !error)
 		daemon_silence(!s->started, s->journal);
 	close(s->report);
 	s->report = -1;
@@ -289,9 +295,8 @@ static void complain(const struct serve *s, int error, const char *why)
 		hint = "; add --replace to take its place";
 	else if (s->options.takeover)
 		hint = "; the other service goes on, if there is one";
-	log_say(SERVICE_ERROR, "cannot_serve", "cannot serve at %s: %s%s%s%s",
-	        s->settings.socket, strerror(-error), why ? "; " : "", why ? why : "",
-	        hint);
+	log_say(SERVICE_ERROR, "cannot_serve", "cannot serve at %s: %s%s",
+	        s->settings.socket, why ? why : strerror(-error), hint);
 	notify_send("ERRNO=%d\nSTATUS=cannot serve: %s", -error,
 	            why ? why : strerror(-error));
 }
@@ -330,6 +335,21 @@ void serve_connect(struct serve *s)
 	o->taking = on_taking;
 }
 
+/* It has ended without a word. */
+static void complain_of_death(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		cli_error("the service has died before it served: %s",
+		          strsignal(WTERMSIG(status)));
+	else
+		cli_error("the service has ended before it served, with status %d",
+		          WEXITSTATUS(status));
+}
+
 int serve_in_background(struct serve *s)
 {
 	int ends[2], answer = -1;
@@ -351,6 +371,6 @@ int serve_in_background(struct serve *s)
 	while (n < 0 && errno == EINTR);
 	close(ends[0]);
 	if (n != sizeof(answer))
-		cli_error("the service has died");
-	return answer == 0 ? CLI_OK : CLI_FAILED;
+		complain_of_death(pid);
+	return n == sizeof(answer) && answer == 0 ? CLI_OK : CLI_FAILED;
 }

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/wire.h"
 
 struct look {
@@ -91,9 +92,10 @@ static int look_ask(struct look *l, const struct wire_request *request,
 		return n ? -errno : -ECONNRESET;
 	if ((size_t)n < sizeof(l->page.reply) || (size_t)n > sizeof(l->page))
 		return -EPROTO;
-	err = l->page.reply.error;
+	err = reason_is_error(l->page.reply.error) ? reason_error(l->page.reply.error)
+	                                           : -EPROTO;
 	*ret_bytes = (uint64_t)n - sizeof(l->page.reply);
-	return err > 0 || err < -4095 ? -EPROTO : err;
+	return err;
 }
 
 int look_stat(struct look *look, struct lodic_stat *ret_stat)
@@ -189,6 +191,16 @@ int look_list(struct look *look, enum look_list list,
 		request.a = look->page.reply.page.next;
 	} while (!err && request.a != LOOK_END);
 	return err;
+}
+
+int look_file_errno(const struct look_file *file)
+{
+	return -reason_error(file->reason);
+}
+
+const char *look_file_reason(const struct look_file *file)
+{
+	return reason_name_of(file->reason);
 }
 
 const char *look_file_why(const struct look_file *file)

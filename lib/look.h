@@ -30,7 +30,7 @@ enum look_knode { LOOK_KNODE_NONE, LOOK_KNODE_INACTIVE, LOOK_KNODE_ACTIVE };
 struct look_file {
 	uint32_t bytes;
 	uint32_t state; /* enum look_state */
-	int32_t reason; /* of a file that is not held: -errno, as lodic_file_cached() */
+	int32_t reason; /* of a file that is not held: look_file_errno() and the next say it */
 	uint32_t opens; /* by programs, now */
 	uint64_t dev;   /* as stat(2) has it */
 	uint64_t ino;   /* the same */
@@ -190,6 +190,9 @@ enum look_list {
 int look_list(struct look *look, enum look_list list,
               int (*each)(void *ctx, const void *record), void *ctx);
 
+/* Why a file is not held: the errno of lodic_file_cached(), and the name of its reason. */
+int look_file_errno(const struct look_file *file);
+const char *look_file_reason(const struct look_file *file);
 /* In words: why a file is not held. "": it is. */
 const char *look_file_why(const struct look_file *file);
 

@@ -48,6 +48,9 @@ static const struct reason {
 	[LODIC_REASON_NOT_A_SOCKET] = { EPERM, "not-a-socket",
 	                                "what stands at the socket's path is no cache's "
 	                                "socket: remove it" },
+	[LODIC_REASON_NO_SOCKETS] = { ANY_ERRNO, "no-sockets",
+	                              "this process may make no socket: look at its seccomp "
+	                              "filter" },
 	[LODIC_REASON_LONG_PATH] = { ENAMETOOLONG, "long-path",
 	                             "the socket's path is longer than 107 bytes: name a "
 	                             "shorter one by LODIC_SOCKET" },
@@ -147,6 +150,10 @@ static const struct reason {
 	[LODIC_REASON_DESCRIPTORS] = { ENFILE, "descriptors",
 	                               "the service has no descriptor left: start it with a "
 	                               "higher limit (ulimit -n)" },
+	/* Of ENOMEM the other one is meant. */
+	[LODIC_REASON_SERVICE_MEMORY] = { ANY_ERRNO, "service-memory",
+	                                  "the service gets no memory for it: give it more, "
+	                                  "or a smaller cache" },
 	[LODIC_REASON_GROUP] = { EPERM, "group",
 	                         "not each member of the group may open it by its path: "
 	                         "look at its mode, and at those of its folders" },
@@ -222,13 +229,24 @@ const char *reason_name(enum lodic_reason reason)
 	return reasons[(unsigned int)reason < NR_REASONS ? reason : 0].name;
 }
 
-const char *reason_words(int error)
+/* The error's own reason, else the usual one. */
+static enum lodic_reason reason_find(int error)
 {
 	enum lodic_reason reason = reason_of(error);
+
+	return reason != LODIC_REASON_NONE ? reason : reason_usual(error);
+}
+
+const char *reason_name_of(int error)
+{
+	return reason_name(reason_find(error));
+}
+
+const char *reason_words(int error)
+{
+	enum lodic_reason reason = reason_find(error);
 	const char *text;
 
-	if (reason == LODIC_REASON_NONE)
-		reason = reason_usual(error);
 	if (reason != LODIC_REASON_NONE)
 		return reason_text(reason);
 	text = strerrordesc_np(-reason_error(error));

@@ -33,6 +33,12 @@ static inline enum lodic_reason reason_of(int error)
 	return (enum lodic_reason)((unsigned int)-error >> REASON_SHIFT);
 }
 
+/* The same with another errno: why a file is not cached, where -ESTALE says that it is not. */
+static inline int reason_join(enum lodic_reason reason, int error)
+{
+	return -(-error | (int)reason << REASON_SHIFT);
+}
+
 /* Is it an error, with a reason or without, or 0? What a peer sends may be anything. */
 bool reason_is_error(int error);
 
@@ -43,6 +49,8 @@ enum lodic_reason reason_usual(int error);
 const char *reason_text(enum lodic_reason reason);
 const char *reason_name(enum lodic_reason reason);
 
+/* The name of the error's own reason, else of the usual one. */
+const char *reason_name_of(int error);
 /* In words: the error's own reason, else the usual one, else what strerror(3) says. */
 const char *reason_words(int error);
 

@@ -69,7 +69,7 @@
 /* Another number whenever a struct here or in lib/look.h, struct lodic_stat, or the layout of
  * an arena or of a context's memory (core/cache/arena.h) changes. The same when a word there
  * comes to mean something else. */
-#define WIRE_VERSION 14u
+#define WIRE_VERSION 15u
 #define WIRE_MAX_FDS 4
 
 enum wire_op {
@@ -112,7 +112,7 @@ struct wire_request {
 };
 
 struct wire_reply {
-	int32_t error; /* 0 or -errno */
+	int32_t error; /* 0, or -errno with its reason (RE1 in lib/reason.h) */
 	uint32_t nr_fds;
 	union {
 		struct {

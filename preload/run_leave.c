@@ -237,6 +237,7 @@ static bool start_answers(const char *path)
 /* One try. */
 static void start(struct start *wanted, const char *socket)
 {
+	struct start_failure nobody_asks;
 	int cancel;
 
 	if (!*program || start_answers(socket))
@@ -245,7 +246,7 @@ static void start(struct start *wanted, const char *socket)
 	wanted->cache_bytes = memory_bytes;
 	wanted->idle_exit_ms = IDLE_EXIT_MS;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	start_service(wanted);
+	start_service(wanted, &nobody_asks);
 	pthread_setcancelstate(cancel, NULL);
 }
 

@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #include "lib/client/copy.h"
+#include "lib/client/error.h"
 #include "preload/glob.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
@@ -156,7 +157,7 @@ static enum run_why map_answered(struct run_state *s, struct run_map_try *t, int
 	run_is_alone(s);
 	if (err != -EINPROGRESS)
 		host_store_relaxed(&s->unanswered, err == -ENOTCONN);
-	switch (err) {
+	switch (reason_error(err)) {
 	case 0: return t->at == MAP_FAILED ? RUN_OTHER_KIND : RUN_SERVED;
 	case -EINPROGRESS: t->again_ns = t->answer_ns; return RUN_AWAY;
 	case -ENOTCONN: return RUN_AWAY;

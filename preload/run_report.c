@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lodic/lodic.h"
+#include "lib/client/error.h"
 #include "preload/line.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
@@ -360,16 +360,6 @@ static void put_name(const char *name)
 		line_put((char[2]){ *name == '_' ? ' ' : *name, '\0' });
 }
 
-/* Why the service does not cache a file. */
-static const char *refusal(u64 reason)
-{
-	if (reason ==
-	    EACCES) /* of a file alone: of the socket's folder nobody is asked */
-		return "its owner is another user, and the service lacks CAP_LEASE; or the "
-		       "service's user may not open it";
-	return lodic_strerror((int)reason);
-}
-
 /* What the kernel has done itself, and why. */
 static void put_whys(const char *did, const u64 *numbers, u32 nr, u64 reason)
 {
@@ -384,7 +374,7 @@ static void put_whys(const char *did, const u64 *numbers, u32 nr, u64 reason)
 		put_name(run_why_name(i));
 		if (i == RUN_REFUSED && reason) {
 			line_put(": ");
-			line_put(refusal(reason));
+			line_put(reason_words(-(int)reason));
 		}
 		line_put(")");
 		between = ", ";
@@ -419,10 +409,12 @@ static void put_json(const struct seen_counts *c, u64 reason)
 	line_put_member("served_bytes", c->bytes[RUN_SERVED]);
 	for (u32 i = 0; i < RUN_COULD; i++)
 		line_put_member(run_why_name(i), c->reads[i]);
-	line_put_member("refused_errno", reason);
+	line_put_member("refused_errno", (u64)-reason_error(-(int)reason));
 	if (reason) {
-		line_put(",\"refused_why\":\"");
-		line_put_escaped(refusal(reason));
+		line_put(",\"refused_reason\":\"");
+		line_put(reason_name_of(-(int)reason));
+		line_put("\",\"refused_why\":\"");
+		line_put_escaped(reason_words(-(int)reason));
 		line_put("\"");
 	}
 	if (run_maps()) {

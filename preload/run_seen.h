@@ -101,7 +101,7 @@ struct seen {
 	uint64_t dev, ino;
 	uint64_t size;     /* bytes, as first seen */
 	uint64_t mtime_ns; /* the same */
-	uint64_t reason;   /* the service's, for RUN_REFUSED: an errno */
+	uint64_t reason;   /* the service's, for RUN_REFUSED: an errno with its reason (RE1) */
 	uint64_t
 		blocks; /* different ones that reads of RUN_COULD came to; doctor alone */
 	char path[SEEN_PATH_BYTES];

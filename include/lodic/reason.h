@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Why a function of lodic.h has failed: one cause each. An errno value alone stands for several
- * causes. Each reason has one errno, one name and one sentence. Their numbers and names stay; later
+ * causes. Each reason has one name and one sentence, and comes with the errno that stands beside it
+ * here. With ESTALE comes also the reason why a file is not cached. Numbers and names stay; later
  * versions of the library add others at the end.
  */
 #ifndef LODIC_REASON_H
@@ -27,6 +28,7 @@ enum lodic_reason {
 	LODIC_REASON_FOREIGN_SERVICE,   /* EPERM: the service is another user's */
 	LODIC_REASON_PRIVILEGED,        /* EPERM: this program has its user's rights and more */
 	LODIC_REASON_NOT_A_SOCKET,      /* EPERM: something else is at the socket's path */
+	LODIC_REASON_NO_SOCKETS,        /* any errno: this process may make no socket */
 	LODIC_REASON_LONG_PATH,         /* ENAMETOOLONG: the socket's path */
 	LODIC_REASON_VERSION,           /* EPROTO: the service is of another version */
 	LODIC_REASON_SLOW_START,        /* ETIMEDOUT: a service that was started is not ready */
@@ -65,7 +67,8 @@ enum lodic_reason {
 	LODIC_REASON_FILE_SIZE,         /* EFBIG: it has 16 TiB or more */
 	LODIC_REASON_EMPTY,             /* ENODATA: the file is empty */
 	LODIC_REASON_FILES,             /* ENFILE: the service holds as many as its setting */
-	LODIC_REASON_DESCRIPTORS,       /* ENFILE: the service has no descriptor left */
+	LODIC_REASON_DESCRIPTORS,       /* ENFILE, EMFILE: the service has no descriptor left */
+	LODIC_REASON_SERVICE_MEMORY,    /* ENOMEM: the service gets none */
 	LODIC_REASON_GROUP,             /* EPERM: a member of the group may not open it */
 	LODIC_REASON_SHARE,             /* EDQUOT: this user has half of a group's files */
 	LODIC_REASON_OTHERS_HANG,       /* EBUSY: the service waits for other file systems */

@@ -5,9 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lib/client/attach.h"
 #include "lib/client/error.h"
@@ -82,7 +86,7 @@ static void attach_greeted(void *owner, const struct channel_reply *reply)
 	struct lodic *lodic = owner;
 	struct segment *s;
 	/* -EINPROGRESS means something else to those who wait for this. */
-	int err = reply->error == -EINPROGRESS ? -EPROTO : reply->error;
+	int err = reply->error == -EINPROGRESS ? -EPROTO : reply->because;
 
 	if (!err && (!lodic->segment ||
 	             lodic->segment->generation != reply->wire->hello.generation)) {
@@ -154,13 +158,54 @@ int attach_wait(struct lodic *lodic)
 static int attach_start_service(struct lodic *lodic)
 {
 	int state = lodic->cancel_state;
+	struct start_failure failure;
 	int err;
 
 	pthread_mutex_unlock(&lodic->lock);
-	err = start_service(&lodic->start);
+	err = start_service(&lodic->start, &failure);
 	pthread_mutex_lock(&lodic->lock);
 	lodic->cancel_state = state;
-	return err;
+	return err ? error_says(failure.reason, err, failure.words) : 0;
+}
+
+/* Is there a folder for the socket? A service could not make its socket without. */
+static bool attach_has_folder(const struct lodic *lodic)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+
+	snprintf(folder, sizeof(folder), "%s", lodic->start.socket_path);
+	*(strrchr(folder, '/') + 1) = '\0';
+	return stat(folder, &st) == 0 || errno != ENOENT;
+}
+
+/* Why nobody is connected, where the errno alone does not say it. may_start: this call may start a
+ * service, if it finds the program. */
+static int attach_explain(const struct lodic *lodic, int err, bool may_start)
+{
+	const char *path = lodic->start.socket_path;
+	char words[ERROR_WORDS_BYTES];
+	struct stat st;
+
+	switch (err) {
+	case -ENOENT:
+		if (!attach_has_folder(lodic)) {
+			snprintf(words, sizeof(words),
+			         "the folder of the socket %s does not exist: make it",
+			         path);
+			return error_says(LODIC_REASON_NO_FOLDER, err, words);
+		}
+		return reason_encode(may_start ? LODIC_REASON_NO_PROGRAM
+		                               : LODIC_REASON_NO_SERVICE);
+	case -EACCES: return reason_encode(LODIC_REASON_SOCKET_DENIED);
+	case -EPERM:
+		return reason_encode(lstat(path, &st) == 0 && st.st_uid != geteuid()
+		                             ? LODIC_REASON_FOREIGN_SERVICE
+		                             : LODIC_REASON_NOT_A_SOCKET);
+	case -ETIMEDOUT: return reason_encode(LODIC_REASON_NO_ANSWER);
+	case -ECONNRESET: return reason_encode(LODIC_REASON_SERVICE_DIED);
+	default: return err;
+	}
 }
 
 int attach_start(struct lodic *lodic)
@@ -187,7 +232,7 @@ int attach_start(struct lodic *lodic)
 /* Attaches for the first time, and starts a service when none listens. A service that is
  * just leaving, or that another process is starting, holds the lock of the socket. Then the
  * one started here gives up, and this function tries again. */
-static int attach_first(struct lodic *lodic)
+static int attach_first(struct lodic *lodic, bool may_start)
 {
 	u64 begun = host_now_ns();
 	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
@@ -200,11 +245,12 @@ static int attach_first(struct lodic *lodic)
 		if (err == -EAGAIN) {
 			/* More programs than the service has room for come at once. */
 			if (host_now_ns() - begun > REQUEST_TIMEOUT_NS)
-				return -ETIMEDOUT;
-		} else if (!attach_nobody_listens(err) || !*lodic->start.program) {
-			return err;
+				return reason_encode(LODIC_REASON_NO_ANSWER);
+		} else if (!attach_nobody_listens(err) || !*lodic->start.program ||
+		           !attach_has_folder(lodic)) {
+			return attach_explain(lodic, err, may_start);
 		} else if (host_now_ns() - begun > (u64)START_WAIT_MS * 1000000) {
-			return -ETIMEDOUT;
+			return reason_encode(LODIC_REASON_SLOW_START);
 		} else {
 			err = attach_start_service(lodic);
 			if (err && err != -EADDRINUSE)
@@ -431,13 +477,13 @@ EXPORT int lodic_attach(const struct lodic_options *options, struct lodic **ret_
 		return err;
 	err = attach_take_options(lodic, &o);
 	if (!err)
-		err = attach_first(lodic);
+		err = attach_first(lodic, !o.service || *o.service);
 	attach_unlock(lodic);
 	if (err)
 		attach_free(lodic);
 	else
 		*ret_lodic = lodic;
-	return err;
+	return error_plain(err);
 }
 
 EXPORT void lodic_detach(struct lodic *lodic)

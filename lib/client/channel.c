@@ -11,9 +11,9 @@
 
 #include "core/check.h"
 #include "lib/client/channel.h"
+#include "lib/reason.h"
 
 #define NS_PER_MS 1000000u
-#define MOST_ERRNO 4095 /* Linux's */
 /* poll(2) may wake late, and takes an int: it is asked again. */
 #define MAX_POLL_MS 60000u
 /* How long channel_wait() looks for a reply before it sleeps. Our choice: an open takes 40 to 60 us
@@ -45,7 +45,9 @@ int channel_connect(struct channel *c, const char *path, u32 trusted)
 	strcpy(address.sun_path, path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return -errno;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM
+		               ? -errno
+		               : reason_join(LODIC_REASON_NO_SOCKETS, -errno);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
 		err = -errno;
@@ -73,7 +75,7 @@ static void channel_finish(struct channel *c, const struct channel_reply *reply)
 
 void channel_close(struct channel *c, int error)
 {
-	const struct channel_reply reply = { .error = error };
+	const struct channel_reply reply = { .error = error, .because = error };
 
 	if (c->socket >= 0)
 		close(c->socket);
@@ -121,9 +123,10 @@ bool channel_poll(struct channel *c)
 		return !c->done;
 	}
 	/* What is no error's name is no answer. */
-	reply.error = err                                          ? err
-	              : wire.error > 0 || wire.error < -MOST_ERRNO ? -EPROTO
-	                                                           : wire.error;
+	reply.because = err                            ? err
+	                : reason_is_error(wire.error) ? wire.error
+	                                              : -EPROTO;
+	reply.error = reason_error(reply.because);
 	reply.wire = &wire;
 	reply.fds = fds;
 	channel_finish(c, &reply);

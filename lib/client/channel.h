@@ -24,7 +24,8 @@
 
 /* How a request went. */
 struct channel_reply {
-	int error; /* 0, the service's, or why there is no answer */
+	int error; /* 0, the service's, or why there is no answer; a plain -errno */
+	int because; /* the same with its reason (RE1) */
 	/* NULL: none came. With -EMFILE it may have come, without its descriptors. */
 	const struct wire_reply *wire;
 	const int *fds; /* the channel closes them after done() */
@@ -50,7 +51,8 @@ void channel_init(struct channel *c);
 
 /* Connects a closed channel, without waiting. The service must be this user's, or trusted's.
  * -EAGAIN: the service has not taken the connections before. -EPERM: it is another user's, or no
- * socket of lodic. -ENAMETOOLONG, and the errors of connect(2). */
+ * socket of lodic. -ENAMETOOLONG, and the errors of connect(2). Those of socket(2) have a reason
+ * (RE1). */
 int channel_connect(struct channel *c, const char *path, u32 trusted);
 /* Closes it. A request under way gets error. */
 void channel_close(struct channel *c, int error);

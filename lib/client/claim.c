@@ -21,7 +21,7 @@ struct claim *claim_make_none(struct lodic_file *file, u64 reason)
 int claim_refused(const struct segment *segment, const struct channel_reply *reply)
 {
 	if (reply->error)
-		return reply->error;
+		return reply->because;
 	return reply->wire->file.slot < segment->arena.nr_files ? 0 : -EPROTO;
 }
 

@@ -34,7 +34,8 @@ struct claim {
 	struct cache_file core;  /* its proof (atomic), and its id (lodic.lock) */
 	u32 slot;                /* lodic.lock */
 	bool told;               /* the service knows that it is given up; lodic.lock */
-	u64 reason;              /* why it is not cached: an errno; atomic, relaxed */
+	/* Why it is not cached: an errno with its reason (RE1), but positive; atomic, relaxed. */
+	u64 reason;
 	struct lodic_file *file; /* whose claim it is */
 	struct claim *older; /* other threads may still look at it: freed at close */
 };
@@ -61,7 +62,7 @@ static inline struct cache_file claim_core(const struct claim *claim, u64 block)
 	};
 }
 
-/* A claim on nothing, for that reason (an errno > 0). NULL: there is no memory. */
+/* A claim on nothing, for that reason. NULL: there is no memory. */
 struct claim *claim_make_none(struct lodic_file *file, u64 reason);
 /* Why the service's answer to FILE_OPEN gives no claim; 0: it does. */
 int claim_refused(const struct segment *segment, const struct channel_reply *reply);

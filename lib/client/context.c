@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/client/context.h"
+#include "lib/client/error.h"
 
 static void context_sit(struct lodic_context *context, struct seat *seat)
 {
@@ -32,7 +33,7 @@ static void context_answered(void *owner, const struct channel_reply *reply)
 	struct wire_request request = { .version = WIRE_VERSION,
 		                        .op = WIRE_CONTEXT_CLOSE };
 
-	context->error = reply->error;
+	context->error = reply->because;
 	if (!context->error)
 		context->error =
 			seat_make(context, lodic->segment, reply, &context->offered);
@@ -197,10 +198,11 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 	struct lodic_context *context;
 	int err;
 
+	error_forget();
 	if (!lodic || !ret_context)
-		return -EINVAL;
+		return error_because(LODIC_REASON_ARGUMENT);
 	if (attach_forked(lodic))
-		return -ECHILD;
+		return error_because(LODIC_REASON_FORKED);
 	err = context_make(lodic, &context);
 	if (err)
 		return err;
@@ -214,7 +216,7 @@ EXPORT int lodic_context_open(struct lodic *lodic, struct lodic_context **ret_co
 		lodic_context_close(context);
 	else
 		*ret_context = context;
-	return err;
+	return error_plain(err);
 }
 
 EXPORT void lodic_context_close(struct lodic_context *context)

@@ -84,9 +84,10 @@ int error_says(enum lodic_reason reason, int error, const char *words)
 
 int error_plain(int error)
 {
-	int plain = reason_error(error);
+	enum lodic_reason reason = reason_of(error);
 
-	return plain ? error_says(reason_of(error), plain, NULL) : 0;
+	error = reason_error(error);
+	return reason == LODIC_REASON_NONE ? error : error_says(reason, error, NULL);
 }
 
 int error_because(enum lodic_reason reason)
@@ -94,15 +95,12 @@ int error_because(enum lodic_reason reason)
 	return error_plain(reason_encode(reason));
 }
 
-/* The note, if it is of this error and says more than the errno. */
+/* The note, if it is of this error. */
 static const struct note *note_of(int error)
 {
 	const struct note *note = note_find();
 
-	return note && note->error > 0 && note->error == error &&
-	                       note->reason != LODIC_REASON_NONE
-	               ? note
-	               : NULL;
+	return note && note->error > 0 && note->error == error ? note : NULL;
 }
 
 static int error_positive(int error)

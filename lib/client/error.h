@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What each thread knows of its last error: the reason beside the errno, and the last words of a
- * service that did not start. The function that finds the cause notes it. An errno that another
- * function returns later has another cause, and so each public function that can fail forgets the
- * last note before it begins.
+ * service that did not start.
+ *
+ * RE3 the library's own functions return errors that may have their reason in them (RE1). A public
+ *     function forgets the last note when it begins, and ends with error_plain(). Those that a
+ *     reader calls all the time make the note only when they fail, and then a new one.
  */
 #ifndef LODIC_LIB_CLIENT_ERROR_H
 #define LODIC_LIB_CLIENT_ERROR_H
@@ -16,11 +18,12 @@
 
 /* The last note of this thread counts no more. It takes no memory. */
 void error_forget(void);
+/* Notes the reason that error has in it, and returns the plain -errno. An error without one leaves
+ * the note of this call as it is. */
+int error_plain(int error);
 /* Notes the reason, and returns its -errno. */
 int error_because(enum lodic_reason reason);
-/* The same with an error that may have its reason in it (RE1). Returns the plain -errno. */
-int error_plain(int error);
-/* The same with more than the reason's own text. words may be NULL. */
+/* Notes the reason with more than its own text, and returns error. words may be NULL. */
 int error_says(enum lodic_reason reason, int error, const char *words);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/client/error.h"
 #include "lib/client/file.h"
 
 /* A blocking function gives the old claim back and opens the file. If the service has hung
@@ -27,7 +28,8 @@ static int file_check_descriptor(int fd)
 		return -EISDIR;
 	if (!S_ISREG(st.st_mode))
 		return -ENODEV;
-	return (flags & O_ACCMODE) == O_RDONLY ? 0 : -EINVAL;
+	return (flags & O_ACCMODE) == O_RDONLY ? 0
+	                                       : reason_encode(LODIC_REASON_WRITABLE);
 }
 
 /* lodic.lock is held. The one before stays: others may be looking at it. */
@@ -63,6 +65,8 @@ static void file_answered(void *owner, const struct channel_reply *reply)
 
 	if (!err)
 		err = file_take(file, reply->wire);
+	if (err == -ETIMEDOUT)
+		err = reason_encode(LODIC_REASON_NO_ANSWER);
 	/* The service has gone, or another one has its place: attach_step() says when to ask. */
 	if (!err || err == -ECONNRESET)
 		retry_reset(&file->retry);
@@ -173,6 +177,33 @@ void file_claim_anew(struct lodic_file *file)
 	                 file_answered, file);
 }
 
+int file_why(const struct lodic_file *file, bool there)
+{
+	const struct claim *claim = file_claim(file);
+
+	if (claim->generation == GENERATION_UNCLAIMED)
+		return -(int)host_load_relaxed(&claim->reason);
+	if (attach_forked(file->lodic))
+		return reason_join(LODIC_REASON_FORKED, -ESTALE);
+	return reason_encode(there ? LODIC_REASON_WRITTEN : LODIC_REASON_AWAY);
+}
+
+int file_fails(const struct lodic_file *file, const struct lodic_context *context,
+               int err)
+{
+	bool there;
+
+	switch (err) {
+	case -EAGAIN: return error_because(LODIC_REASON_NOT_HERE_YET);
+	case -ENODATA: return error_because(LODIC_REASON_PAST_END);
+	case -EINVAL: return error_because(LODIC_REASON_ARGUMENT);
+	case -ESTALE:
+		there = file_claim(file)->generation == context->seat->generation;
+		return error_plain(reason_join(reason_of(file_why(file, there)), err));
+	default: error_forget(); return err;
+	}
+}
+
 int file_uncached(const struct lodic_file *file, off_t offset)
 {
 	struct stat st;
@@ -249,7 +280,9 @@ static int file_own_descriptor(int fd)
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	own = open(path, O_RDONLY | O_CLOEXEC);
-	return own >= 0 ? own : errno == EMFILE || errno == ENFILE ? -errno : -EINVAL;
+	if (own >= 0 || errno == EMFILE || errno == ENFILE)
+		return own >= 0 ? own : -errno;
+	return reason_encode(LODIC_REASON_DIRECT);
 }
 
 static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
@@ -258,7 +291,7 @@ static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 	int err;
 
 	if (!lodic || !ret_file)
-		return -EINVAL;
+		return reason_encode(LODIC_REASON_ARGUMENT);
 	err = file_check_descriptor(fd);
 	if (err)
 		return err;
@@ -273,7 +306,8 @@ static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 		free(file);
 		return err;
 	}
-	file->none = file->claim = claim_make_none(file, ESTALE);
+	file->none = file->claim =
+		claim_make_none(file, (u64)-reason_encode(LODIC_REASON_AWAY));
 	if (!file->none) {
 		file_free(file);
 		return -ENOMEM;
@@ -293,11 +327,12 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 {
 	int state, err;
 
+	error_forget();
 	/* A thread that is cancelled half-way would leave a file that nobody knows. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	err = file_open(lodic, fd, ret_file);
 	pthread_setcancelstate(state, NULL);
-	return err;
+	return error_plain(err);
 }
 
 EXPORT void lodic_close(struct lodic_file *file)
@@ -327,14 +362,16 @@ EXPORT int lodic_file_cached(const struct lodic_file *file)
 {
 	const struct claim *claim = file_claim(file);
 	struct lodic *lodic = file->lodic;
-	bool good;
+	bool good = false, there = false;
 
-	if (claim->generation == GENERATION_UNCLAIMED)
-		return -(int)host_load_relaxed(&claim->reason);
-	if (attach_forked(lodic))
-		return -ESTALE;
-	attach_lock(lodic);
-	good = claim_is_good(lodic->segment, claim);
-	attach_unlock(lodic);
-	return good ? 0 : -ESTALE;
+	error_forget();
+	if (claim->generation != GENERATION_UNCLAIMED && !attach_forked(lodic)) {
+		attach_lock(lodic);
+		good = claim_is_good(lodic->segment, claim);
+		there = lodic->segment && segment_alive(lodic->segment);
+		attach_unlock(lodic);
+	}
+	if (good)
+		return 0;
+	return error_plain(file_why(file, there));
 }

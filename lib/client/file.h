@@ -35,6 +35,14 @@ void file_claim_anew(struct lodic_file *file);
  * (-ESTALE). */
 int file_uncached(const struct lodic_file *file, off_t offset);
 
+/* Why the file is not cached, with its reason. there: the service that it was cached by is there
+ * still. It takes no lock: a reader must not wait. */
+int file_why(const struct lodic_file *file, bool there);
+/* A function that needs the file cached fails by err: notes the reason, and returns err. -ESTALE
+ * gets the reason why the file is not cached. It never waits. */
+int file_fails(const struct lodic_file *file, const struct lodic_context *context,
+               int err);
+
 /* Goes on towards a new claim, if the old one is bad and it is time to try. Never waits. */
 void file_reclaim(struct lodic_file *file);
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/client/error.h"
 #include "lib/client/file.h"
 #include "lib/client/hold.h"
 #include "lib/huge.h"
@@ -38,8 +39,8 @@ struct hold_wish {
 
 struct lodic_hold {
 	struct lodic *lodic;
-	/* 0: ready. EINPROGRESS: not yet. Else why it never will be. Atomic: it is stored with
-	 * release after data and bytes, so any thread may ask for these (acquire). */
+	/* 0: ready. EINPROGRESS: not yet. Else why it never will be (RE1). Atomic: it is stored
+	 * with release after data and bytes, so any thread may ask for these (acquire). */
 	u64 state;
 	const u8 *data;
 	u64 bytes;
@@ -99,7 +100,7 @@ static void hold_answered(void *owner, const struct channel_reply *reply)
 	struct lodic_hold *h = owner;
 	struct hold_wish *w = h->wish;
 
-	w->answer = reply->error;
+	w->answer = reply->because;
 	if (reply->error == -EINPROGRESS && reply->wire)
 		w->number = reply->wire->hold.number;
 	else if (!reply->error)
@@ -189,6 +190,15 @@ static int hold_copy(struct lodic_hold *h, const struct claim *claim)
 	return 0;
 }
 
+/* There is no claim: the end of the file, or why it is not cached, with -ESTALE. */
+static int hold_uncached(const struct lodic_file *file, off_t offset)
+{
+	int err = file_uncached(file, offset);
+
+	return err == -ENODATA ? reason_encode(LODIC_REASON_PAST_END)
+	                       : reason_join(reason_of(file_why(file, true)), err);
+}
+
 /* Asks once. 0: the bytes are there. -EINPROGRESS: the service reads them. HOLD_CHANGED, and
  * -ECONNRESET: another try may do better. lodic.lock is held. */
 static int hold_ask(struct lodic_hold *h)
@@ -203,10 +213,10 @@ static int hold_ask(struct lodic_hold *h)
 	if (err == -ESTALE && w->deaths > 0 && !h->lodic->segment)
 		return -ECONNRESET; /* it has no successor */
 	if (err)
-		return err == -ESTALE ? file_uncached(w->file, (off_t)w->offset) : err;
+		return err == -ESTALE ? hold_uncached(w->file, (off_t)w->offset) : err;
 	claim = *found;
 	if (w->offset >= claim.size)
-		return -ENODATA;
+		return reason_encode(LODIC_REASON_PAST_END);
 	left = claim.size - w->offset;
 	h->offset = w->offset;
 	h->bytes = w->n == 0 || w->n > left ? left : w->n;
@@ -220,7 +230,7 @@ static void hold_settled(void *owner, const struct channel_reply *reply)
 {
 	struct hold_wish *w = owner;
 
-	w->answer = reply->error;
+	w->answer = reply->because;
 }
 
 /* Asks to be told when the service has read the range. It does not wait for that. */
@@ -287,7 +297,8 @@ static int hold_go_on(struct lodic_hold *h)
 		err = hold_ask(h);
 		attach_unlock(h->lodic);
 		if (err == -EINPROGRESS && w->rounds++ == MOST_ROUNDS)
-			err = w->outdated ? -ESTALE : -ENOSPC;
+			err = reason_encode(w->outdated ? LODIC_REASON_HOLD_CHANGED
+			                                : LODIC_REASON_HOLD_ROOM);
 		if (err == -EINPROGRESS) {
 			err = hold_listen(h);
 			if (!err)
@@ -297,7 +308,7 @@ static int hold_go_on(struct lodic_hold *h)
 		}
 	}
 	if (err == HOLD_CHANGED)
-		err = -ESTALE;
+		err = reason_encode(LODIC_REASON_HOLD_CHANGED);
 	hold_settle(h, err);
 	return err;
 }
@@ -388,22 +399,23 @@ EXPORT int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset
 
 	if (!lodic || !file || !ret_hold || file->lodic != lodic || offset < 0 ||
 	    flags & ~(unsigned int)LODIC_WAIT)
-		return -EINVAL;
+		return error_because(LODIC_REASON_ARGUMENT);
 	misuse_file(&file->misuse);
+	error_forget();
 	if (attach_forked(lodic))
-		return -ECHILD;
+		return error_because(LODIC_REASON_FORKED);
 	/* A thread that is cancelled half-way would leave a hold that nobody knows. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	/* -EAGAIN ends when one of the program's other ranges has been read. */
 	while ((err = hold_begin(file, (u64)offset, n, wait, state, ret_hold)) ==
-	               -EAGAIN &&
+	               reason_encode(LODIC_REASON_HOLD_QUEUE) &&
 	       wait) {
 		pthread_setcancelstate(state, NULL);
 		nanosleep(&pause, NULL);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	}
 	pthread_setcancelstate(state, NULL);
-	return err;
+	return error_plain(err);
 }
 
 EXPORT int lodic_hold_ready(struct lodic_hold *hold)
@@ -414,13 +426,14 @@ EXPORT int lodic_hold_ready(struct lodic_hold *hold)
 	misuse_hold(&hold->misuse);
 	now = host_load_acquire(&hold->state);
 	if (now != EINPROGRESS)
-		return now ? -(int)now : 1;
+		return now ? error_plain(-(int)now) : 1;
+	error_forget();
 	if (attach_forked(hold->lodic))
-		return -ECHILD;
+		return error_because(LODIC_REASON_FORKED);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	err = channel_poll(&hold->wish->channel) ? hold_go_on(hold) : -EINPROGRESS;
 	pthread_setcancelstate(state, NULL);
-	return err == -EINPROGRESS ? 0 : err ? err : 1;
+	return err == -EINPROGRESS ? 0 : err ? error_plain(err) : 1;
 }
 
 EXPORT int lodic_hold_event(const struct lodic_hold *hold)
@@ -457,7 +470,7 @@ static void hold_fd_answered(void *owner, const struct channel_reply *reply)
 	struct hold_descriptor *d = owner;
 	const struct lodic_hold *h = d->hold;
 
-	d->error = reply->error;
+	d->error = reply->because;
 	if (!d->error && (reply->nr_fds != 1 || reply->wire->hold.number != h->number))
 		d->error = -EPROTO;
 	if (!d->error)
@@ -482,7 +495,7 @@ static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
 	int err;
 
 	if (attach_forked(lodic))
-		return -ECHILD;
+		return reason_encode(LODIC_REASON_FORKED);
 	attach_lock(lodic);
 	do { /* twice: it may have hung up, or its cache has another size now */
 		err = attach_call(lodic, &request, -1, hold_fd_answered, d);
@@ -490,8 +503,9 @@ static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
 			err = d->error;
 	} while (err == -ECONNRESET && tries++ == 0);
 	attach_unlock(lodic);
-	if (err == -ENOENT || err == -ECONNREFUSED || err == -ECONNRESET)
-		return -ESTALE;
+	if (err == -ENOENT || err == -ECONNREFUSED || err == -ECONNRESET ||
+	    err == -ESTALE)
+		return reason_encode(LODIC_REASON_HOLD_ORPHAN);
 	return err == -EAGAIN ? -ETIMEDOUT : err; /* it lets nobody in */
 }
 
@@ -501,18 +515,21 @@ EXPORT int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at)
 	int state, err;
 	u64 now;
 
+	error_forget();
 	if (!hold || !ret_at)
-		return -EINVAL;
+		return error_because(LODIC_REASON_ARGUMENT);
 	misuse_hold(&hold->misuse);
 	now = host_load_acquire(&hold->state);
+	if (now == EINPROGRESS)
+		return error_because(LODIC_REASON_HOLD_UNREADY);
 	if (now)
-		return now == EINPROGRESS ? -EAGAIN : -(int)now;
+		return error_plain(-(int)now);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	err = hold->copy.chunk ? copy_descriptor(&hold->copy, &d.fd, &d.at)
 	                       : hold_ask_fd(hold, &d);
 	pthread_setcancelstate(state, NULL);
 	if (err)
-		return err;
+		return error_plain(err);
 	*ret_at = (off_t)d.at;
 	return d.fd;
 }

@@ -114,7 +114,7 @@ static void lent_answered(void *owner, const struct channel_reply *reply)
 	const struct segment *s = lodic->segment;
 	u64 asked = file->asked;
 	struct lent_claim claim;
-	int err = reply->error;
+	int err = reply->because;
 
 	file->asked = 0;
 	if (!err && wire->file.slot >= s->arena.nr_files)
@@ -226,7 +226,7 @@ static void lent_held(void *owner, const struct channel_reply *reply)
 	if (!w || *w->take->turn != turn)
 		return;
 	w->answered = true;
-	w->error = reply->error;
+	w->error = reply->because;
 	if (!w->error && reply->nr_fds != 1)
 		w->error = -EPROTO;
 	if (!w->error)
@@ -257,7 +257,7 @@ static void lent_claim_anew(struct lent_file *file)
 /* What the answer means, for lent_hold(). */
 static int lent_hold_result(struct lent_file *file, int err)
 {
-	switch (err) {
+	switch (reason_error(err)) {
 	case -EINPROGRESS:
 	case -EAGAIN: return -EALREADY;
 	case -EINVAL: lent_claim_anew(file); return -EINPROGRESS;

@@ -53,7 +53,8 @@ struct lent_file {
 	bool hold_yields; /* that question does */
 	struct lent_wish *wish; /* of the thread that looks for answers now; or NULL */
 	bool told;              /* the service has it back */
-	u64 reason;             /* why it is not cached: an errno; atomic, relaxed */
+	/* Why it is not cached: an errno with its reason (RE1), but positive; atomic, relaxed. */
+	u64 reason;
 	struct retry retry;
 };
 
@@ -96,7 +97,7 @@ struct lent_take {
  * -EALREADY: the service reads the file; ask again.
  * -ENOTCONN: there is no service, or it does not answer.
  * -EFBIG, -ENOSPC: there is no room.
- * Other errors are those of lodic_hold() and lodic_file_cached(). */
+ * Other errors are those of lodic_hold() and lodic_file_cached(). They may have a reason (RE1). */
 int lent_hold(struct lodic *lodic, struct lent_file *file, int fd,
               const struct lent_take *take);
 /* For take(): maps bytes from offset on where huge pages fit. protection, flags, and what it
@@ -126,7 +127,7 @@ void lent_leave_file(struct lent_file *file);
 bool lent_move(struct lodic *lodic, const char *socket, u64 at_ns);
 /* Does nobody listen at the socket, as far as the last try says? */
 bool lent_is_alone(const struct lodic *lodic);
-/* Why is the file not cached? An errno; 0: it is, or nobody knows yet. */
+/* Why is the file not cached? An errno with its reason; 0: it is, or nobody knows yet. */
 int lent_reason(const struct lodic_context *context, const struct lent_file *file);
 
 /* Is it time for lent_step()? Any thread; a hint. */

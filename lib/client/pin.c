@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/client/error.h"
 #include "lib/client/file.h"
 
 #define BUSY_PAUSE_NS 5000000
@@ -36,22 +37,22 @@ static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
 	int err;
 
 	if (offset < 0)
-		return -EINVAL;
+		return file_fails(file, context, -EINVAL);
 	claim = file_tie(context, file);
 	if (!claim)
-		return file_uncached(file, offset);
+		return file_fails(file, context, file_uncached(file, offset));
 	first = claim_first(claim);
 	size = claim_size(claim);
 	core = claim_core(claim, first);
 	if ((u64)offset >= size)
-		return -ENODATA;
+		return file_fails(file, context, -ENODATA);
 	seat = context->seat;
 	block = first + ((u64)offset >> BLOCK_SHIFT);
 	err = cache_pin(&seat->core, &core, block, &frame, &word);
 	if (err == -EAGAIN)
 		seat_hint(seat, block, 1); /* asks the service for it */
 	if (err)
-		return err;
+		return file_fails(file, context, err);
 	context_bump(&seat->core, CONTEXT_HITS);
 	pin_fill(ret_pin, seat, frame, word, (u32)offset % BLOCK_BYTES,
 	         size - (u64)offset);
@@ -183,7 +184,7 @@ EXPORT int lodic_pinv(struct lodic_context *context, struct lodic_file *file,
 	int err = 0;
 
 	if (offset < 0 || bytes == 0 || max_pins == 0 || max_pins > INT_MAX)
-		return -EINVAL;
+		return file_fails(file, context, -EINVAL);
 	while (nr < max_pins) {
 		struct lodic_pin *pin = &ret_pins[nr];
 
@@ -207,7 +208,7 @@ EXPORT int lodic_pinv(struct lodic_context *context, struct lodic_file *file,
 
 static void prefetch_answered(void *owner, const struct channel_reply *reply)
 {
-	*(int *)owner = reply->error;
+	*(int *)owner = reply->because;
 }
 
 /* A cancelled thread leaves its question behind, and the answer would be the next one's. */
@@ -274,10 +275,10 @@ static int prefetch(struct lodic_context *context, struct lodic_file *file,
 	int err;
 
 	if (offset < 0 || flags & ~(unsigned int)LODIC_WAIT)
-		return -EINVAL;
+		return file_fails(file, context, -EINVAL);
 	claim = file_tie_wait(context, file);
 	if (!claim)
-		return -ESTALE;
+		return file_fails(file, context, -ESTALE);
 	seat = context->seat;
 	first = claim_first(claim);
 	size = claim_size(claim);
@@ -302,7 +303,8 @@ EXPORT int lodic_prefetch(struct lodic_context *context, struct lodic_file *file
 
 	misuse_context_enter(&context->misuse);
 	misuse_file(&file->misuse);
-	err = prefetch(context, file, offset, n, flags);
+	error_forget();
+	err = error_plain(prefetch(context, file, offset, n, flags));
 	misuse_context_leave(&context->misuse);
 	return err;
 }

@@ -2,8 +2,11 @@
 /*
  * How the service is started. The program that uses the library, the host, must not notice:
  * it gets no child, no signal, and waits for a limited time. `lodic serve --report-fd N`
- * writes one int to descriptor N: 0 once the service listens, or why it does not. It then
- * sheds what it has inherited (cli/daemon.h).
+ * writes one int to descriptor N: 0 once the service listens. Otherwise it is the errno, and the
+ * last sentence of the service follows. It then sheds what it has inherited (cli/daemon.h).
+ *
+ * The program's stderr is another pipe. There the loader says which library it lacks. Nothing of
+ * that must come to the host's stderr.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,6 +32,8 @@
 #define MAX_ARGUMENTS 20
 /* No valid size is as long. */
 #define VARIABLE_BYTES 128
+/* Of what a program says before it ends. */
+#define TEXT_BYTES 4096
 
 /* TSan takes clone() for a fork, and from then on misses what orders threads here. It does not
  * know this other name. */
@@ -81,7 +86,7 @@ struct start_child {
 	char **arguments;
 	char **environment;
 	char *stack; /* the program's, until it is executed */
-	int report;
+	int report, errors; /* where it writes: the int, and its stderr */
 	int error; /* why it is not executed: a positive errno */
 };
 
@@ -91,7 +96,9 @@ static NOT_FOR_TSAN int start_execute(void *arg)
 	struct start_child *child = arg;
 
 	/* This process has a table of descriptors of its own. */
-	if (fcntl(child->report, F_SETFD, 0) == 0)
+	if (fcntl(child->report, F_SETFD, 0) == 0 &&
+	    dup2(child->errors, STDERR_FILENO) >= 0 &&
+	    fcntl(STDERR_FILENO, F_SETFD, 0) == 0) /* it may have been that already */
 		execve(child->program, child->arguments, child->environment);
 	child->error = errno;
 	return 1; /* clone() ends the process */
@@ -146,24 +153,65 @@ static int start_spawn(struct start_child *child)
 	return -child->error;
 }
 
+/* The last line of text, which may have any byte in it. */
+static void start_take_words(const char *text, size_t bytes, char *words)
+{
+	size_t from = 0, n = 0;
+
+	while (bytes > 0 && text[bytes - 1] == '\n')
+		bytes--;
+	for (size_t i = 0; i < bytes; i++)
+		if (text[i] == '\n')
+			from = i + 1;
+	for (; from < bytes && n < ERROR_WORDS_BYTES - 1; from++)
+		words[n++] = (unsigned char)text[from] < ' ' ? '?' : text[from];
+	words[n] = '\0';
+}
+
+/* What is in a pipe whose writer has ended, or has said that it will: of much the beginning. It
+ * does not wait: something else may have the other end. */
+static size_t start_read_rest(int fd, char text[TEXT_BYTES])
+{
+	size_t bytes = 0;
+	ssize_t n;
+
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	while (bytes < TEXT_BYTES && (n = read(fd, text + bytes, TEXT_BYTES - bytes)) > 0)
+		bytes += (size_t)n;
+	return bytes;
+}
+
 /* What the program says: 0 or -errno. */
-static int start_hear(int fd, u64 deadline_ns)
+static int start_hear(int fd, int errors, u64 deadline_ns, struct start_failure *ret)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
-	u64 now;
+	char text[TEXT_BYTES];
 	int answer, ready = 0;
+	u64 now;
 
 	while (ready <= 0) {
 		now = host_now_ns();
-		if (now >= deadline_ns)
+		if (now >= deadline_ns) {
+			ret->reason = LODIC_REASON_SLOW_START;
 			return -ETIMEDOUT;
+		}
 		ready = poll(&wait, 1, (int)((deadline_ns - now) / 1000000 + 1));
-		if (ready < 0 && errno != EINTR)
+		if (ready < 0 && errno != EINTR) {
+			ret->reason = LODIC_REASON_NOT_STARTED;
 			return -errno;
+		}
 	}
-	if (read(fd, &answer, sizeof(answer)) != sizeof(answer))
-		return -ECONNRESET; /* it has ended, or is not `lodic` */
-	return answer >= 0 && answer < 4096 ? -answer : -EPROTO;
+	/* The int and the words come by one write(), so that they are there together. */
+	if (read(fd, &answer, sizeof(answer)) != sizeof(answer)) {
+		answer = ECONNRESET; /* it has ended, or is not `lodic` */
+		fd = errors;
+	}
+	if (answer == 0)
+		return 0;
+	start_take_words(text, start_read_rest(fd, text), ret->words);
+	ret->reason = *ret->words ? LODIC_REASON_REFUSED_START
+	                          : LODIC_REASON_DIED_STARTING;
+	return answer > 0 && answer <= REASON_ERRNO_MASK ? -answer : -EPROTO;
 }
 
 /* The one variable that the program reads. It gets no other: they are the host's. */
@@ -181,8 +229,21 @@ static int start_environment(char variable[VARIABLE_BYTES], char **ret_variable)
 	return 0;
 }
 
-static int start_run(const struct start *start, char **arguments, int report,
-                     int outcome)
+/* Why the program could not be executed. */
+static int start_refuse(const struct start *start, int err, struct start_failure *ret)
+{
+	ret->reason = err == -EMFILE ? LODIC_REASON_OWN_DESCRIPTORS
+	                             : LODIC_REASON_NOT_STARTED;
+	if (err == -EMFILE)
+		return err;
+	snprintf(ret->words, sizeof(ret->words), "%s cannot be started: %s",
+	         start->program, strerrordesc_np(-err));
+	return err;
+}
+
+/* outcome and errors: a pipe each, [1] for the program. */
+static int start_run(const struct start *start, char **arguments, int outcome[2],
+                     int errors[2], struct start_failure *ret)
 {
 	u64 deadline_ns = host_now_ns() + (u64)start->wait_ms * 1000000;
 	char variable[VARIABLE_BYTES];
@@ -190,27 +251,50 @@ static int start_run(const struct start *start, char **arguments, int report,
 	struct start_child child = { .program = start->program,
 		                     .arguments = arguments,
 		                     .environment = environment,
-		                     .report = report };
+		                     .report = outcome[1],
+		                     .errors = errors[1] };
 	int err = start_environment(variable, &environment[0]);
 
 	if (!err)
 		err = start_spawn(&child);
-	close(report);
-	if (!err && start->wait_ms)
-		err = start_hear(outcome, deadline_ns);
+	close(outcome[1]);
+	close(errors[1]);
+	if (err)
+		start_refuse(start, err, ret);
+	else if (start->wait_ms)
+		err = start_hear(outcome[0], errors[0], deadline_ns, ret);
+	close(outcome[0]);
+	close(errors[0]);
 	/* Another process's service was faster. */
 	return err == -EADDRINUSE ? 0 : err;
 }
 
-int start_service(const struct start *start)
+/* 0, or -1 and errno. errors comes first, so that outcome[1] never has the number of stderr. */
+static int start_pipes(int outcome[2], int errors[2])
+{
+	int error;
+
+	if (pipe2(errors, O_CLOEXEC) != 0)
+		return -1;
+	if (pipe2(outcome, O_CLOEXEC) == 0)
+		return 0;
+	error = errno;
+	close(errors[0]);
+	close(errors[1]);
+	errno = error;
+	return -1;
+}
+
+int start_service(const struct start *start, struct start_failure *ret)
 {
 	char memory[32], idle[32], report[16], user[16];
 	char *arguments[MAX_ARGUMENTS] = { "lodic", "serve", "--report-fd", report };
-	int nr = 4, ends[2], err;
+	int nr = 4, outcome[2], errors[2];
 
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return -errno;
-	snprintf(report, sizeof(report), "%d", ends[1]);
+	*ret = (struct start_failure){ 0 };
+	if (start_pipes(outcome, errors) != 0)
+		return start_refuse(start, -errno, ret);
+	snprintf(report, sizeof(report), "%d", outcome[1]);
 	snprintf(memory, sizeof(memory), "%llu",
 	         (unsigned long long)start->cache_bytes);
 	snprintf(idle, sizeof(idle), "%u.%03u", start->idle_exit_ms / 1000,
@@ -237,7 +321,5 @@ int start_service(const struct start *start)
 		arguments[nr++] = "--idle-exit";
 		arguments[nr++] = idle;
 	}
-	err = start_run(start, arguments, ends[1], ends[0]);
-	close(ends[0]);
-	return err;
+	return start_run(start, arguments, outcome, errors, ret);
 }

@@ -3,7 +3,7 @@
 #ifndef LODIC_LIB_CLIENT_START_H
 #define LODIC_LIB_CLIENT_START_H
 
-#include "lib/client/client.h"
+#include "lib/client/error.h"
 
 /* What a service that this process starts is told. */
 struct start {
@@ -24,12 +24,18 @@ struct start {
  * without memory. */
 char *start_find_program(void);
 
+/* Why a service does not start. */
+struct start_failure {
+	enum lodic_reason reason;
+	char words[ERROR_WORDS_BYTES]; /* the last ones of the service; "": none */
+};
+
 /* Starts the service; returns when it listens (0) or has failed (-errno). Without wait_ms it
  * returns when the program has been executed. 0 also means that another process's service was
  * faster. The service is no child of this process, unless this process collects orphans
- * (PR_SET_CHILD_SUBREAPER, or process 1).
+ * (PR_SET_CHILD_SUBREAPER, or process 1). ret is set if the call fails.
  * -ETIMEDOUT: it has not said within wait_ms how it fares; it may still come up.
- * -ECONNRESET: the program has ended without a word. */
-int start_service(const struct start *start);
+ * -ECONNRESET: the program has ended, and has not said which errno is to blame. */
+int start_service(const struct start *start, struct start_failure *ret);
 
 #endif

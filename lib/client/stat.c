@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/client/attach.h"
+#include "lib/client/error.h"
 #include "lib/settings.h"
 
 struct stat_answer {
@@ -16,7 +17,7 @@ static void stat_answered(void *owner, const struct channel_reply *reply)
 {
 	struct stat_answer *answer = owner;
 
-	answer->error = reply->error;
+	answer->error = reply->because;
 	if (!reply->error)
 		answer->stat = reply->wire->stat;
 }
@@ -28,17 +29,20 @@ EXPORT int lodic_stat(struct lodic *lodic, struct lodic_stat *ret_stat, size_t b
 	struct stat_answer answer;
 	int err;
 
+	error_forget();
 	if (!lodic || !ret_stat)
-		return -EINVAL;
+		return error_because(LODIC_REASON_ARGUMENT);
 	if (attach_forked(lodic))
-		return -ECHILD;
+		return error_because(LODIC_REASON_FORKED);
 	attach_lock(lodic);
 	err = attach_call(lodic, &request, -1, stat_answered, &answer);
 	attach_unlock(lodic);
 	if (!err)
 		err = answer.error;
 	if (err)
-		return err == -ENOENT || err == -ECONNREFUSED ? -ESTALE : err;
+		return err == -ENOENT || err == -ECONNREFUSED
+		               ? error_because(LODIC_REASON_AWAY)
+		               : error_plain(err);
 	client_copy_out(ret_stat, bytes, &answer.stat, sizeof(answer.stat));
 	return 0;
 }

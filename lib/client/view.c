@@ -43,18 +43,18 @@ static __attribute__((noinline)) int view_slow(struct lodic_context *context,
 	u64 first, size, block;
 
 	if (offset < 0)
-		return -EINVAL;
+		return file_fails(file, context, -EINVAL);
 	if (claim->generation != seat->generation)
-		return -ESTALE;
+		return file_fails(file, context, -ESTALE);
 	first = claim_first(claim);
 	size = claim_size(claim);
 	if ((u64)offset >= size)
-		return -ENODATA;
+		return file_fails(file, context, -ENODATA);
 	block = first + ((u64)offset >> BLOCK_SHIFT);
 	if (!view_begin(&seat->core, block, &core)) {
 		context_bump(&seat->core, CONTEXT_MISSES);
 		seat_hint(seat, block, 1);
-		return -EAGAIN;
+		return file_fails(file, context, -EAGAIN);
 	}
 	context_bump(&seat->core, CONTEXT_HITS);
 	view_fill(ret_view, claim, &core, offset, view_left(size, offset));

@@ -2,14 +2,28 @@
 /* See admit.h. Only the main thread comes here. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/service/admit.h"
 #include "lib/service/domain.h"
 #include "lib/service/lease.h"
 #include "lib/service/pause.h"
+
+/* Does the kernel grant none to anybody? */
+static bool admit_leases_are_off(void)
+{
+	int fd = open("/proc/sys/fs/leases-enable", O_RDONLY | O_CLOEXEC);
+	char said = '1';
+	bool off = fd >= 0 && read(fd, &said, 1) == 1 && said == '0';
+
+	service_close(&fd);
+	return off;
+}
 
 /* A lease first, where one is possible: it alone is told of every writer. A writer may have come
  * and gone since the worker looked. lease_take() therefore asks for the size again, under the
@@ -38,6 +52,18 @@ static int admit_other(struct service *s, struct held_file *f,
 	return 0;
 }
 
+/* Why there is no lease. */
+static int admit_explain(const struct passed_file *p, int err)
+{
+	if (err == -EACCES)
+		return reason_encode(LODIC_REASON_OWNER);
+	if (err == -EOPNOTSUPP)
+		return reason_encode(p->may_lease && admit_leases_are_off()
+		                             ? LODIC_REASON_LEASES_OFF
+		                             : LODIC_REASON_FILE_SYSTEM);
+	return err;
+}
+
 int admit_prove(struct service *s, struct held_file *f, const struct passed_file *p)
 {
 	int err = admit_lease(s, f, p);
@@ -45,7 +71,7 @@ int admit_prove(struct service *s, struct held_file *f, const struct passed_file
 	f->proof = PROOF_LEASE;
 	if ((err != -EACCES && err != -EOPNOTSUPP && err != -ENOLCK) ||
 	    p->other == PROOF_NONE)
-		return err;
+		return admit_explain(p, err);
 	err = admit_other(s, f, p);
 	if (!err && p->promise)
 		service_say(s, SERVICE_INFO, "promised",
@@ -67,9 +93,9 @@ static bool admit_is_open_to_group(const struct service *s, const struct passed_
 int admit_check(const struct service *s, const struct held_file *f,
                 const struct passed_file *p)
 {
-	if (proof_check_size(f->size) != 0)
-		return -EFBIG; /* it has grown since */
-	return s->options.for_group && p->local && !admit_is_open_to_group(s, p)
-	               ? -EPERM
-	               : 0;
+	int err = proof_check_size(f->size); /* it may have another one since */
+
+	if (!err && s->options.for_group && p->local && !admit_is_open_to_group(s, p))
+		err = reason_encode(LODIC_REASON_GROUP);
+	return err;
 }

@@ -1,19 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Contract: answer.h. Only the main thread comes here. */
+#include <errno.h>
+
+#include "lib/reason.h"
 #include "lib/service/answer.h"
 #include "lib/service/client.h"
+#include "lib/service/files.h"
 #include "lib/service/fill.h"
 #include "lib/service/hold_table.h"
+#include "lib/service/holds.h"
 #include "lib/service/stat.h"
 #include "lib/wire.h"
 
 /* How many it tells that a hold is settled: 4 us each. */
 #define ANSWERS_PER_TURN 64u
 
+int answer_error(struct service *s, int error)
+{
+	int plain = reason_error(error);
+
+	if (plain == -EMFILE || plain == -ENFILE) {
+		files_spare_descriptors(s);
+		holds_spare_descriptors(s);
+	}
+	if (reason_of(error) != LODIC_REASON_NONE)
+		return error;
+	switch (plain) {
+	case -EMFILE:
+	case -ENFILE: return reason_join(LODIC_REASON_DESCRIPTORS, plain);
+	case -ENOMEM: return reason_join(LODIC_REASON_SERVICE_MEMORY, plain);
+	default: return plain;
+	}
+}
+
 /* The client's request is done. */
 static void answer_send(struct service *s, struct client *c, int error, bool with_stat)
 {
-	struct wire_reply reply = { .error = error };
+	struct wire_reply reply = { .error = answer_error(s, error) };
 
 	if (with_stat)
 		stat_collect(s, &reply.stat);

@@ -25,6 +25,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
+#include "lib/service/answer.h"
 #include "lib/service/authority.h"
 #include "lib/service/client.h"
 #include "lib/service/domain.h"
@@ -325,15 +327,6 @@ static int client_op_context_close(struct service *s, struct client *c,
 	return 0;
 }
 
-/* A program that was refused a descriptor asks again, and then there is one. */
-static void client_note_error(struct service *s, int error)
-{
-	if (error != -EMFILE && error != -ENFILE)
-		return;
-	files_spare_descriptors(s);
-	holds_spare_descriptors(s);
-}
-
 static void opening_work(struct worker_job *job)
 {
 	struct opening *o = (struct opening *)job;
@@ -375,8 +368,7 @@ static void opening_done(struct service *s, struct worker_job *job)
 		proof_refuse(&o->file, o->passed, -EBUSY);
 	if (o->passed >= 0)
 		worker_close(s, o->passed);
-	reply.error = client_admit(s, c, &o->file, o->cpu, &reply);
-	client_note_error(s, reply.error);
+	reply.error = answer_error(s, client_admit(s, c, &o->file, o->cpu, &reply));
 	free(o);
 	if (!c)
 		return;
@@ -396,7 +388,7 @@ static int client_op_file_open(struct service *s, struct client *c, struct excha
 	if (x->nr_fds != 1)
 		return -EINVAL;
 	if (domain_has_files(s, c))
-		return -EDQUOT;
+		return reason_encode(LODIC_REASON_SHARE);
 	o = malloc(sizeof(*o));
 	if (!o)
 		return -ENOMEM;
@@ -574,10 +566,9 @@ static bool client_serve_one(struct service *s, struct client *c)
 		if (!err)
 			err = client_carry_out(s, c, &x);
 	} else if (err == -EMFILE) {
-		err = -ENFILE;
+		err = reason_encode(LODIC_REASON_DESCRIPTORS);
 	}
-	x.reply.error = err;
-	client_note_error(s, x.reply.error);
+	x.reply.error = answer_error(s, err);
 	for (u32 i = 0; i < x.nr_fds; i++)
 		if (x.fds[i] >= 0)
 			worker_close(s, x.fds[i]);

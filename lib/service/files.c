@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/service/admit.h"
 #include "lib/service/direct.h"
 #include "lib/service/files.h"
@@ -448,7 +449,7 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu
 	if (!f) {
 		f = files_find_room(s, p);
 		if (!f)
-			return -ENFILE;
+			return reason_encode(LODIC_REASON_FILES);
 		err = files_admit_or_make_room(s, f, p);
 		if (err)
 			return err;
@@ -464,7 +465,9 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu
 int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 {
 	/* The program's own limit is another matter. */
-	int err = p->error == -EMFILE ? -ENFILE : p->error;
+	int err = p->error == -EMFILE || p->error == -ENFILE
+	                  ? reason_encode(LODIC_REASON_DESCRIPTORS)
+	                  : p->error;
 
 	if (!err)
 		err = files_find_or_admit(s, p, cpu, ret_slot);

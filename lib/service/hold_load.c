@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "lib/huge.h"
+#include "lib/reason.h"
 #include "lib/service/direct.h"
 #include "lib/service/hold_load.h"
 #include "lib/service/hold_tier.h"
@@ -179,7 +180,7 @@ static void load_end_work(struct worker_job *job)
 		load->error = load_seal(load->fd); /* HD3 */
 	/* Without leases nothing tells when nobody has it: it would count for ever (HD4). */
 	if (!load->error && memory_ask_own(load->kept_fd) == MEMORY_UNKNOWN)
-		load->error = -EOPNOTSUPP;
+		load->error = reason_encode(LODIC_REASON_LEASES_OFF);
 	/* If there was an error this gives the memory back. */
 	if (load->error)
 		service_close(&load->kept_fd);
@@ -390,7 +391,7 @@ static int load_make(struct hold_load *load)
 	 * stays while the lower ones of the load go, so it tells how many there are. */
 	load->kept_fd = memory_open_again(load->fd, O_RDONLY);
 	if (load->kept_fd == -ENOENT)
-		return -EOPNOTSUPP;
+		return reason_encode(LODIC_REASON_NO_PROC);
 	if (load->kept_fd == -EMFILE || service_is_crowded(load->kept_fd))
 		return -ENFILE;
 	if (load->kept_fd < 0)

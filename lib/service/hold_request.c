@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/service/hold_request.h"
 #include "lib/service/hold_table.h"
 #include "lib/service/hold_tier.h"
@@ -24,7 +25,9 @@ static int hold_request_give(struct service *s, struct held_range *r, int pid,
 	int fd = memory_open_again(r->fd, O_RDONLY);
 
 	if (fd < 0)
-		return fd == -EMFILE ? -ENFILE : fd == -ENOENT ? -EOPNOTSUPP : fd;
+		return fd == -EMFILE   ? reason_encode(LODIC_REASON_DESCRIPTORS)
+		       : fd == -ENOENT ? reason_encode(LODIC_REASON_NO_PROC)
+		                       : fd;
 	hold_table_charge(s->holds, r, pid);
 	s->stat.holds_given++;
 	*ret_offer = (struct hold_offer){ .number = r->number,
@@ -74,7 +77,7 @@ static int hold_request_begin(struct service *s, struct hold_asker *asker,
 	struct held_range *r;
 
 	if (asker->nr >= HOLDS_EACH)
-		return -EAGAIN;
+		return reason_encode(LODIC_REASON_HOLD_QUEUE);
 	r = hold_table_new(h);
 	if (!r)
 		return h->nr_free == 0 && h->nr_places == HOLD_PLACES ? -ENFILE
@@ -122,7 +125,7 @@ static int hold_request_pages(const struct held_file *f, u64 page_bytes, u64 off
 	u64 end;
 
 	if (offset >= f->size)
-		return -ENODATA;
+		return reason_join(LODIC_REASON_PAST_END, -ENODATA);
 	end = n == 0 || n > f->size - offset ? f->size : offset + n;
 	*ret_first = offset - offset % page_bytes;
 	*ret_bytes = end - *ret_first + page_bytes - 1;
@@ -144,13 +147,13 @@ static int hold_request_for(struct service *s, struct client *c,
 	int err;
 
 	if (!h)
-		return -EFBIG;
+		return reason_encode(LODIC_REASON_NO_HOLDS);
 	err = hold_request_pages(f, h->page_bytes, request->b, request->c, &first,
 	                         &bytes);
 	if (err)
 		return err;
 	if (bytes > h->room.most)
-		return -EFBIG;
+		return reason_encode(LODIC_REASON_HOLD_SIZE);
 	node = hold_tier_node(s, f, request->cpu);
 	file = hold_table_file(s, f, node);
 	switch (hold_table_ask(h, &file, (u32)(f - s->files), first, first + bytes,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/service/domain.h"
 #include "lib/service/proof.h"
 #include "lib/service/systems.h"
@@ -102,8 +103,10 @@ static int proof_reopen(int fd, int flags)
 	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | flags);
 	if (own < 0 && errno == EPERM) /* not the owner's process */
 		own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
-	if (own < 0 && errno == ENOENT) /* no /proc */
-		return -EOPNOTSUPP;
+	if (own < 0 && errno == ENOENT)
+		return reason_encode(LODIC_REASON_NO_PROC);
+	if (own < 0 && errno == EACCES)
+		return reason_encode(LODIC_REASON_UNREADABLE);
 	if (own < 0)
 		return errno == EWOULDBLOCK ? -ETXTBSY : -errno;
 	/* io_uring would take the flag for "do not wait for the disk". */
@@ -150,7 +153,7 @@ static int proof_look_inside(const struct service_options *o, int fd, u64 type,
 	if (proof_check_size(p->size) != 0)
 		return proof_check_size(p->size);
 	if (o->for_group && !domain_admits(o->group, p->path, &st))
-		return -EPERM;
+		return reason_encode(LODIC_REASON_GROUP);
 	p->fd = proof_reopen(fd, 0);
 	if (p->fd < 0)
 		return p->fd;
@@ -183,7 +186,7 @@ static int proof_look_at(const struct service_options *o, int fd, struct passed_
 	if (p->local)
 		return proof_look_inside(o, fd, kind.type, p);
 	if (!p->promise)
-		return -EOPNOTSUPP;
+		return reason_encode(LODIC_REASON_FILE_SYSTEM);
 	err = systems_enter(&kind);
 	if (err)
 		return err;
@@ -194,7 +197,9 @@ static int proof_look_at(const struct service_options *o, int fd, struct passed_
 
 int proof_check_size(u64 size)
 {
-	return size == 0 ? -ENODATA : size >= FILE_TOO_BIG ? -EFBIG : 0;
+	return size == 0              ? reason_encode(LODIC_REASON_EMPTY)
+	       : size >= FILE_TOO_BIG ? reason_encode(LODIC_REASON_FILE_SIZE)
+	                              : 0;
 }
 
 void proof_refuse(struct passed_file *p, int fd, int error)

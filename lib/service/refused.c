@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/reason.h"
 #include "lib/service/refused.h"
 
 struct refused_list {
@@ -11,41 +12,39 @@ struct refused_list {
 	struct refused entries[REFUSED_MOST];
 };
 
-/* The order is that of the bits in struct refused.said. The last one of each is any other error. */
-struct reason {
-	int error;
-	const char *words;
-};
-static const struct reason refusals[] = {
-	{ -EACCES, "its owner is another user, and the service lacks CAP_LEASE" },
-	{ -EOPNOTSUPP,
-	  "nothing proves that it does not change: its file system keeps no "
-	  "dependable leases (--immutable is your promise)" },
-	{ -EMEDIUMTYPE,
-	  "it lies in tmpfs, which is memory already (--immutable, your promise, has it "
-	  "cached all the same)" },
-	{ -ETXTBSY, "a program has it open for writing" },
-	{ -EALREADY, "a program has written to it lately (--lease-pause)" },
-	{ -ENOLCK,
-	  "the kernel grants no further inotify watch (fs.inotify.max_user_watches)" },
-	{ -EPERM, "not each member of the group may open it by its path" },
-	{ -ENODATA, "it is empty" },
-	{ -EFBIG, "it has 16 TiB or more" },
-	{ -ENFILE, "the service holds as many files as it can" },
-	{ -EBUSY, "the service waits for files that do not answer" },
-	{ 0, "the service cannot open it" },
+/* Their order is that of the bits in struct refused.said. One more bit is for any other error. */
+static const unsigned char refusals[] = {
+	LODIC_REASON_OWNER,         LODIC_REASON_UNREADABLE,
+	LODIC_REASON_FILE_SYSTEM,   LODIC_REASON_LEASES_OFF,
+	LODIC_REASON_NO_PROC,       LODIC_REASON_TMPFS,
+	LODIC_REASON_OPEN_FOR_WRITING, LODIC_REASON_WRITTEN_LATELY,
+	LODIC_REASON_WATCHES,       LODIC_REASON_GROUP,
+	LODIC_REASON_EMPTY,         LODIC_REASON_FILE_SIZE,
+	LODIC_REASON_FILES,         LODIC_REASON_DESCRIPTORS,
+	LODIC_REASON_OTHERS_HANG,
 };
 #define NR_REFUSALS (sizeof(refusals) / sizeof(*refusals))
-static const struct reason revocations[] = {
+/* The last one is any other. */
+static const struct revocation {
+	int error;
+	const char *words;
+} revocations[] = {
 	{ -EKEYREVOKED, "its mode, its owner or its path has changed" },
 	{ -EOVERFLOW, "more files have changed than the kernel could tell of "
 	              "(fs.inotify.max_queued_events)" },
 	{ 0, "a program has opened it for writing" },
 };
 
-static const struct reason *refused_find_reason(int error, bool revoked)
+static enum lodic_reason refused_find_reason(int error)
 {
-	const struct reason *r = revoked ? revocations : refusals;
+	enum lodic_reason reason = reason_of(error);
+
+	return reason != LODIC_REASON_NONE ? reason : reason_usual(error);
+}
+
+static const struct revocation *refused_find_revocation(int error)
+{
+	const struct revocation *r = revocations;
 
 	while (r->error != 0 && r->error != error)
 		r++;
@@ -54,15 +53,23 @@ static const struct reason *refused_find_reason(int error, bool revoked)
 
 static u32 refused_bit(int error, bool revoked)
 {
-	const struct reason *r = refused_find_reason(error, revoked);
+	enum lodic_reason reason = refused_find_reason(error);
+	u32 bit = 0;
 
-	return (u32)(revoked ? NR_REFUSALS + (size_t)(r - revocations)
-	                     : (size_t)(r - refusals));
+	if (revoked)
+		return (u32)(NR_REFUSALS + 1 +
+		             (size_t)(refused_find_revocation(error) - revocations));
+	while (bit < NR_REFUSALS && refusals[bit] != reason)
+		bit++;
+	return bit;
 }
 
 const char *refused_reason(int error, bool revoked)
 {
-	return refused_find_reason(error, revoked)->words;
+	return revoked ? refused_find_revocation(error)->words
+	       : refused_bit(error, false) == NR_REFUSALS
+	               ? "the service cannot open it"
+	               : reason_text(refused_find_reason(error));
 }
 
 static struct refused *refused_find(struct refused_list *list, const char *path,

@@ -15,7 +15,7 @@
 struct refused {
 	u64 dev, ino; /* 0, 0: not known, because its file system does not answer */
 	char *path;   /* as the kernel names it; "?": not known */
-	int error;    /* -errno, as lodic_file_cached() says */
+	int error;    /* -errno with its reason (RE1), as lodic_file_cached() says */
 	bool revoked; /* it was cached until when_ns; false: it was refused then */
 	u64 when_ns;  /* host_now_ns(), the last time */
 	u32 said;     /* reasons that the log has told, a bit each */

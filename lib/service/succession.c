@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/service/socket.h"
 #include "lib/service/succession.h"
 
@@ -39,7 +40,7 @@ static int succession_take(struct succession *a, u64 bytes)
 	                   &a->nr_fds);
 	/* An error comes without records, so that the answer is too short. */
 	if (!err || (err == -EPROTO && bytes > 0 && a->page.reply.error))
-		err = a->page.reply.error;
+		err = reason_error(a->page.reply.error);
 	return err > 0 || err < -MOST_ERRNO ? -EPROTO : err;
 }
 

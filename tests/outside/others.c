@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "lib/reason.h"
 #include "lib/wire.h"
 #include "tests/outside/others.h"
 
@@ -58,7 +59,7 @@ int raw_answer(int socket, int ms)
 		return 1;
 	REQUIRE(WAIT_UNTIL(wire_receive(socket, &reply, sizeof(reply), fds, &nr) == 0),
 	        "no answer");
-	return reply.error;
+	return reason_error(reply.error);
 }
 
 static int other_run(const struct test_service *service, const char *path, int cached)

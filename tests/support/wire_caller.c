@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "tests/support/wire_caller.h"
 
 void caller_connect(struct wire_caller *c, const struct test_service *service)
@@ -42,7 +43,7 @@ int caller_receive(struct wire_caller *c)
 	REQUIRE(WAIT_UNTIL((err = wire_receive(c->socket, &c->reply, sizeof(c->reply),
 	                                       c->fds, &c->nr_fds)) != -EAGAIN),
 	        "no answer");
-	return err == -ECONNRESET ? err : c->reply.error;
+	return err == -ECONNRESET ? err : reason_error(c->reply.error);
 }
 
 int caller_ask(struct wire_caller *c, u32 op, u64 a, u64 b, u64 n)

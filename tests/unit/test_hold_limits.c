@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "lib/huge.h"
+#include "lib/reason.h"
 #include "lib/service/trial.h"
 #include "tests/support/wire_caller.h"
 
@@ -113,7 +114,7 @@ static int trial_ask(struct service_trial *t, struct wire_caller *c)
 	                           &c->nr_fds)) == -EAGAIN)
 		service_trial_turn(t);
 	assert_int_equal(err, 0);
-	return c->reply.error;
+	return reason_error(c->reply.error);
 }
 
 /* The main thread has not heard of the writer yet: the file's proof alone tells it (HD2). */

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "lib/reason.h"
 #include "lib/service/client.h"
 #include "lib/service/files.h"
 #include "lib/service/lease.h"
@@ -186,7 +187,8 @@ static void files_open_takes_the_slot_that_was_free_longest(void **state)
 	/* When all slots are in use none is found, and nothing is lost. */
 	for (u32 i = 0; i < NR_SLOTS - 1; i++)
 		assert_int_equal(service_open(s, i, &slot), 0);
-	assert_int_equal(service_open(s, 99, &slot), -ENFILE);
+	assert_int_equal(service_open(s, 99, &slot),
+	                 reason_encode(LODIC_REASON_FILES));
 	files_close(s, first, s->files[first].id, 1);
 	assert_int_equal(service_open(s, 99, &slot), 0);
 	assert_int_equal(slot, first);
@@ -314,7 +316,8 @@ static void slot_with_no_id_left_is_used_no_more(void **state)
 	assert_int_equal(service_open(s, 2, &slot), 0);
 	assert_int_equal(slot, 1);
 	files_close(s, slot, s->files[slot].id, 1); /* this was its last id */
-	assert_int_equal(service_open(s, 3, &slot), -ENFILE);
+	assert_int_equal(service_open(s, 3, &slot),
+	                 reason_encode(LODIC_REASON_FILES));
 	service_free(s);
 }
 

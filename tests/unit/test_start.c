@@ -25,7 +25,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "lib/client/start.h"
 #include "tests/support/cache_fixture.h"
 
 #define TEST_SECONDS 60
@@ -280,109 +279,6 @@ static void attach_host_full_of_things_service_inherits_none(void **state)
 	(void)state;
 }
 
-static void script_make(char path[FIXTURE_PATH_BYTES], const char *text, mode_t mode)
-{
-	int fd;
-
-	fixture_path(path, "script");
-	unlink(path);
-	fd = fixture_open(path, O_WRONLY | O_CREAT);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
-}
-
-static int start_program(char *path, u32 wait_ms)
-{
-	char socket[FIXTURE_PATH_BYTES];
-	const struct start start = { .program = path,
-		                     .socket_path = socket,
-		                     .wait_ms = wait_ms };
-	int err, status;
-	pid_t pid;
-
-	fixture_path(socket, "never.sock");
-	pid = fixture_fork();
-	if (pid == 0) {
-		err = start_service(&start);
-		/* Not even a zombie. */
-		REQUIRE(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD,
-		        "it leaves a child");
-		_exit(-err);
-	}
-	status = fixture_wait(pid);
-	assert_true(WIFEXITED(status));
-	return -WEXITSTATUS(status);
-}
-
-static void start_program_that_fails_says_how(void **state)
-{
-	char path[FIXTURE_PATH_BYTES];
-
-	fixture_path(path, "no-such-program");
-	assert_int_equal(start_program(path, FIXTURE_DEADLINE_MS), -ENOENT);
-	script_make(path, "#!/bin/sh\nexit 0\n", 0600);
-	assert_int_equal(start_program(path, FIXTURE_DEADLINE_MS), -EACCES);
-	script_make(path, "#!/bin/sh\nexit 0\n", 0700);
-	assert_int_equal(start_program(path, FIXTURE_DEADLINE_MS), -ECONNRESET);
-	(void)state;
-}
-
-static void start_program_that_hangs_given_up(void **state)
-{
-	char path[FIXTURE_PATH_BYTES], pids[FIXTURE_PATH_BYTES], text[300];
-	u64 start = host_now_ns();
-	pid_t pid = 0;
-	FILE *f;
-	int nr;
-
-	fixture_path(pids, "pid");
-	snprintf(text, sizeof(text), "#!/bin/sh\necho $$ >%s\nexec sleep 20\n", pids);
-	script_make(path, text, 0700);
-	assert_int_equal(start_program(path, 300), -ETIMEDOUT);
-	assert_in_range(host_now_ns() - start, 300000000, 15000000000); /* not 20 s */
-	assert_true(WAIT_UNTIL(({ /* the shell may not have come so far */
-				  f = fopen(pids, "r");
-				  nr = f ? fscanf(f, "%d", &pid) : 0;
-				  if (f)
-					  fclose(f);
-				  nr == 1;
-	})));
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	(void)state;
-}
-
-static void attach_service_refuses_settings_error_tells(void **state)
-{
-	char socket[FIXTURE_PATH_BYTES];
-	struct lodic *lodic;
-
-	fixture_path(socket, "refused.sock");
-	setenv("LODIC_MEMORY", "lots", 1);
-	assert_int_equal(attach_to(socket, program, &lodic), -EINVAL);
-	setenv("LODIC_MEMORY", "7T", 1);
-	assert_int_equal(attach_to(socket, program, &lodic), -ENOMEM);
-	unsetenv("LODIC_MEMORY");
-	(void)state;
-}
-
-static void attach_cache_bytes_that_no_cache_has_einval(void **state)
-{
-	static const u64 bytes[] = { 1, (32 << 10) - 1, (u64)8 << 40 };
-	struct lodic_options options = { .bytes = sizeof(options) };
-	char socket[FIXTURE_PATH_BYTES];
-	struct lodic *lodic;
-
-	fixture_path(socket, "none.sock");
-	options.socket = socket;
-	options.service = program;
-	for (u32 i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
-		options.cache_bytes = bytes[i];
-		assert_int_equal(lodic_attach(&options, &lodic), -EINVAL);
-	}
-	(void)state;
-}
-
 /* `lodic serve` by hand, until programs can connect. What it prints goes to the file "log". */
 static pid_t serve_by_hand(const char *socket, const char *const *more)
 {
@@ -579,10 +475,6 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(attach_host_full_of_things_service_inherits_none),
-		TEST(start_program_that_fails_says_how),
-		TEST(start_program_that_hangs_given_up),
-		TEST(attach_service_refuses_settings_error_tells),
-		TEST(attach_cache_bytes_that_no_cache_has_einval),
 		TEST(attach_host_without_stdio_started),
 		TEST(serve_killed_successor_has_its_settings),
 		TEST(serve_settings_not_left_service_runs_all_the_same),
