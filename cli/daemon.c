@@ -53,18 +53,39 @@ static bool daemon_is_log(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* Where there is no /dev/null: one end of a pipe whose other end is closed. What is read ends at
+ * once, and what is written fails. -1: no descriptor is left. */
+static int daemon_open_nothing(bool to_read)
+{
+	int ends[2], fd = open("/dev/null", to_read ? O_RDONLY : O_WRONLY);
+
+	if (fd >= 0 || pipe(ends) != 0)
+		return fd;
+	signal(SIGPIPE, SIG_IGN);
+	close(ends[to_read]);
+	return ends[!to_read];
+}
+
+static void daemon_replace(int fd, bool to_read)
+{
+	int nothing = daemon_open_nothing(to_read);
+
+	if (nothing < 0) {
+		close(fd);
+		return;
+	}
+	if (nothing != fd) {
+		dup2(nothing, fd);
+		close(nothing);
+	}
+}
+
 void daemon_silence(bool keep_log, bool journal)
 {
-	int null = open("/dev/null", O_RDWR);
-
-	if (null < 0)
-		_exit(EXIT_FAILURE);
 	for (int i = 0; i < FIRST_FD; i++)
 		if (!(i == STDERR_FILENO && journal) &&
 		    (i == 0 || !keep_log || !daemon_is_log(i)))
-			dup2(null, i);
-	if (null >= FIRST_FD)
-		close(null);
+			daemon_replace(i, i == 0);
 }
 
 static void daemon_raise_limits(void)

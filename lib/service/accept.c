@@ -12,9 +12,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/service/accept.h"
 #include "lib/service/client.h"
 #include "lib/service/domain.h"
@@ -38,7 +40,9 @@
  * of it at the next tick. */
 static void accept_turn_away(struct service *s, int socket)
 {
-	const struct wire_reply reply = { .error = -EMFILE };
+	const struct wire_reply reply = {
+		.error = reason_join(LODIC_REASON_DESCRIPTORS, -EMFILE)
+	};
 	struct wire_request request;
 	int fds[WIRE_MAX_FDS];
 	u32 nr_fds;
@@ -92,9 +96,9 @@ static void accept_add(struct service *s, int socket)
 	s->nr_unasked++;
 }
 
-static int accept_open_spare(void)
+int accept_open_spare(void)
 {
-	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return eventfd(0, EFD_CLOEXEC); /* there may be no /dev/null */
 }
 
 /* No descriptor is left: hangs up on the next program by the spare one. So nobody waits for

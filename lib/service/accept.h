@@ -8,6 +8,8 @@
  * look at the service is hung up on. One for which there is no room hears so; heard_all: the loop
  * has heard of all that have hung up. */
 void accept_clients(struct service *s, bool heard_all);
+/* A descriptor that is given up when no other is left, to let somebody in. -1: there is none. */
+int accept_open_spare(void);
 /* The main loop calls it now and then. It hangs up on programs that have asked for nothing in 10 s.
  * After a shortage it lets others in again. */
 void accept_tick(struct service *s);

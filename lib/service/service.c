@@ -33,6 +33,7 @@
 #include "lib/service/holds.h"
 #include "lib/service/lease.h"
 #include "lib/service/life.h"
+#include "lib/service/limits.h"
 #include "lib/service/memory.h"
 #include "lib/service/mover.h"
 #include "lib/service/nameless.h"
@@ -182,7 +183,7 @@ static int service_open_process(struct service *s)
 
 	service_signals(&set);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	s->spare = accept_open_spare();
 	return s->signals < 0 ? -errno : worker_start(s);
 }
 
@@ -495,16 +496,25 @@ int service_make(const struct service *like, u64 cache_bytes,
 	return 0;
 }
 
+static u64 service_frame_bytes(const struct service *s)
+{
+	return s->options.cache_bytes ? s->options.cache_bytes
+	                              : SERVICE_DEFAULT_CACHE_BYTES;
+}
+
 int service_open(const struct service_options *options, struct service **ret_service,
                  const char **ret_why)
 {
 	struct service *s = service_alloc(options);
+	const char *blame;
 	int err;
 
 	if (!s)
 		return -ENOMEM;
 	err = service_begin(s, ret_why);
 	if (err) {
+		blame = limits_blame(err, service_frame_bytes(s));
+		*ret_why = blame ? blame : *ret_why;
 		service_shut(s);
 		return err;
 	}
@@ -512,8 +522,7 @@ int service_open(const struct service_options *options, struct service **ret_ser
 	policy_serves(s);
 	/* From now on: making a large cache takes longer than some are idle. */
 	s->idle_since_ns = s->next_tick_ns = host_now_ns();
-	pressure_configure(s, s->options.cache_bytes ? s->options.cache_bytes
-	                                             : SERVICE_DEFAULT_CACHE_BYTES);
+	pressure_configure(s, service_frame_bytes(s));
 	*ret_service = s;
 	return 0;
 }
