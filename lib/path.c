@@ -3,18 +3,24 @@
  * Where a user's service listens by default; both halves of the library must agree.
  *
  * A folder that is there goes before one that can be made. So a program that starts later
- * finds the same service, also when a better place has come free meanwhile.
+ * finds the same service, also when a better place has come free meanwhile. A folder in which no
+ * socket can be made, because its file system is read-only now, counts only while a service
+ * listens there.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "lib/service/service.h"
 
 #define FOLDER_BYTES 64
+#define SOCKET_NAME "cache.sock"
 
 static const struct {
 	const char *parent, *name;
@@ -49,6 +55,26 @@ static int path_look(unsigned int uid, unsigned int place, char folder[FOLDER_BY
 	                                                                      : -EACCES;
 }
 
+/* Can nobody listen there? A read-only folder may have the socket of a service from before. */
+static bool path_is_stuck(const char *folder)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct statvfs system;
+	bool answers;
+	int fd;
+
+	if (statvfs(folder, &system) != 0 || !(system.f_flag & ST_RDONLY))
+		return false;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET_NAME, folder);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	answers = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+	          (errno != ENOENT && errno != ECONNREFUSED);
+	close(fd);
+	return !answers;
+}
+
 /* Chooses the folder, or the one to blame. */
 static int path_choose(unsigned int uid, char folder[FOLDER_BYTES], bool make)
 {
@@ -57,10 +83,12 @@ static int path_choose(unsigned int uid, char folder[FOLDER_BYTES], bool make)
 	int err, first = -EACCES;
 
 	for (place = 0; place < NR_PLACES; place++)
-		if (path_look(uid, place, folder, false) == 0)
+		if (path_look(uid, place, folder, false) == 0 && !path_is_stuck(folder))
 			return 0;
 	for (place = 0; place < NR_PLACES; place++) {
 		err = path_look(uid, place, folder, make);
+		if (err == 0 && path_is_stuck(folder))
+			err = -EROFS;
 		/* Without make: nothing listens yet, and it would listen here. */
 		if (err == 0 || (!make && err == -ENOENT))
 			return 0;
@@ -79,7 +107,7 @@ static int path_find(unsigned int uid, char *path, unsigned long bytes, bool mak
 	char folder[FOLDER_BYTES];
 	int err = path_choose(uid, folder, make);
 
-	if ((unsigned long)snprintf(path, bytes, "%s/cache.sock", folder) >= bytes)
+	if ((unsigned long)snprintf(path, bytes, "%s/" SOCKET_NAME, folder) >= bytes)
 		return -ENAMETOOLONG;
 	return err;
 }

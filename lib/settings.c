@@ -550,9 +550,10 @@ static int settings_default_socket(struct settings *s, bool make)
 		settings_refuse(s, "%s cannot be made: %s", folder, strerror(-err));
 	else if (st.st_uid != geteuid())
 		settings_refuse(s, "%s belongs to user %u", folder, st.st_uid);
+	else if (!S_ISDIR(st.st_mode))
+		settings_refuse(s, "%s is no folder", folder);
 	else
-		settings_refuse(s, "%s is open to other users, or is no folder",
-		                folder);
+		settings_refuse(s, "%s is open to other users", folder);
 	strncat(s->why, "; name a socket with --socket or LODIC_SOCKET",
 	        sizeof(s->why) - strlen(s->why) - 1);
 	return err;
