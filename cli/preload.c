@@ -113,27 +113,35 @@ static int set_preload(const char *library)
 	return error;
 }
 
-int preload_enter(void)
+bool preload_try(char *why, size_t size)
 {
 	static char library[MAP_PROGRAM_PATH_BYTES];
 	int error = find_library(library, sizeof(library));
 
-	if (error) {
-		cli_error("cannot read %s: %s; is lodic completely installed?", library,
-		          strerror(-error));
-		return CLI_FAILED;
-	}
-	if (strpbrk(library, " :$\n")) {
-		cli_error(
-			"the loader takes no path with a space, a colon or a dollar: %s",
-			library);
-		return CLI_FAILED;
-	}
-	if (set_preload(library) != 0) {
-		cli_error("cannot set the environment: %s", strerror(errno));
-		return CLI_FAILED;
-	}
-	return CLI_OK;
+	if (error)
+		snprintf(why, size, "%s cannot be read: %s; install lodic completely",
+		         library, strerror(-error));
+	else if (strpbrk(library, " :$\n"))
+		snprintf(why, size,
+		         "the loader takes no path with a space, a colon, a dollar, as "
+		         "%s has; install lodic elsewhere",
+		         library);
+	else if (set_preload(library) != 0)
+		snprintf(why, size, "the environment cannot be set: %s",
+		         strerror(errno));
+	else
+		return true;
+	return false;
+}
+
+int preload_enter(void)
+{
+	static char why[MAP_PROGRAM_PATH_BYTES + 128];
+
+	if (preload_try(why, sizeof(why)))
+		return CLI_OK;
+	cli_error("%s", why);
+	return CLI_FAILED;
 }
 
 void preload_add_glob(struct argp_state *state, char *globs, size_t size,

@@ -17,6 +17,8 @@ int preload_check(const char *verb, const char *name);
 int preload_judge(const char *verb, const char *name, bool *ret_plain);
 /* Puts the shim into the environment, in front of what is preloaded already. */
 int preload_enter(void);
+/* The same. false: it cannot be, and why is a sentence about it; nothing is printed. */
+bool preload_try(char *why, size_t size);
 /* Makes an empty report at path. Gives its absolute path, because the program and its children
  * may change their folders. */
 int preload_report(const char *path, char *ret_path, size_t size);

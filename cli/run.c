@@ -3,10 +3,15 @@
  * `lodic run -- PROGRAM` runs an unmodified program, whose pread(2) is served from the cache.
  * This file finds or starts the service, puts the options into the environment and calls exec. So
  * the program keeps its own exit status, signals and process id, and nothing is left behind.
+ *
+ * Without a cache the program runs all the same, as if it had been called without this command,
+ * and a line says why. An option that is wrong stops it, and so does a file that an option names
+ * and that cannot be written.
  */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,12 +54,14 @@ struct run {
 	bool mmap;
 	bool waits;
 	uint64_t wait_ms;
-	bool by_default;               /* the socket is the user's own */
+	bool require;    /* no cache, no program */
+	char why[1024];  /* there is no cache */
+	bool by_default; /* the socket is the user's own */
 	char promised[RUN_TEXT_BYTES]; /* globs, a line each */
 	char **command;                /* NULL: none was named */
 };
 
-enum { KEY_MMAP = 256, KEY_MMAP_WAIT, KEY_RECORD, KEY_RECORD_SIZE };
+enum { KEY_MMAP = 256, KEY_MMAP_WAIT, KEY_RECORD, KEY_RECORD_SIZE, KEY_REQUIRE };
 
 static const char doc[] =
 	"Run a program, and serve what it reads by pread, pread64, preadv or preadv2 from the "
@@ -62,7 +69,10 @@ static const char doc[] =
 	"see the same bytes, errors and signals. What the cache does not have, the program "
 	"reads from the kernel as before."
 	"\v"
-	"The command starts the cache's service if none runs, and then becomes the program.\n"
+	"The command starts the cache's service if none runs, and then becomes the program. "
+	"Where there can be no cache, the program runs as without this command, and a line on "
+	"stderr says why, and what to do about it. With --require it does not run then. "
+	"doc/missing.md lists the causes.\n"
 	"\n"
 	"A descriptor is served if it was opened read-only, without O_DIRECT, and is read "
 	"twice. The service must be able to prove that nobody changes the file (see "
@@ -99,7 +109,8 @@ static const char doc[] =
 	"Go. doc/hazards.md says what else differs.\n"
 	"\n"
 	"Exit status: that of the program; 126 when it is not one that you may run, 127 when it "
-	"does not exist, 1 when there is no cache, 2 for a wrong option.\n"
+	"does not exist, 1 when there is no cache and --require is given, or a file that an option "
+	"names cannot be written, 2 for a wrong option.\n"
 	"\n"
 	"Examples:\n"
 	"  lodic run -- nginx -c /srv/nginx.conf\n"
@@ -123,6 +134,8 @@ static const struct argp_option option_list[] = {
 	  "Have each mmap wait so long at most (300 if SECONDS is left out; default: 0.25) while "
 	  "the service reads the file. It needs --mmap",
 	  0 },
+	{ "require", KEY_REQUIRE, NULL, 0,
+	  "Do not run the program if it gets no cache (default: run it without)", 0 },
 	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
 	  "Print at the end of each process what was served, to FILE or else to stderr",
 	  0 },
@@ -171,6 +184,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MMAP_WAIT: parse_wait(r, arg, state); return 0;
 	case 'r': r->report = arg ? arg : ""; return 0;
 	case 'j': r->json = true; return 0;
+	case KEY_REQUIRE: r->require = true; return 0;
 	case KEY_RECORD: r->record = arg; return 0;
 	case KEY_RECORD_SIZE:
 		if (cli_parse_bytes(arg, &r->record_bytes) != 0 ||
@@ -201,8 +215,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The socket as an absolute path: the program may change its folder. */
-static int find_socket(struct run *r)
+/* Notes why there is no cache. */
+__attribute__((format(printf, 2, 3))) static bool lacks(struct run *r,
+                                                        const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(r->why, sizeof(r->why), format, args);
+	va_end(args);
+	return false;
+}
+
+/* The socket as an absolute path: the program may change its folder. false: see why. */
+static bool find_socket(struct run *r)
 {
 	static struct settings settings;
 	static char absolute[SETTINGS_SOCKET_BYTES];
@@ -210,31 +236,29 @@ static int find_socket(struct run *r)
 	int n;
 
 	if (!r->socket) {
-		if (settings_find_socket(&settings, true) != 0) {
-			cli_error("%s", settings.why);
-			return CLI_FAILED;
-		}
+		if (settings_find_socket(&settings, true) != 0)
+			return lacks(r, "%s", settings.why);
 		r->socket = settings.socket;
 		r->by_default = !settings.from[SETTING_SOCKET];
 	}
 	if (*r->socket == '/')
-		return CLI_OK;
+		return true;
 	folder = realpath(".", NULL);
 	n = folder ? snprintf(absolute, sizeof(absolute), "%s/%s", folder, r->socket)
 	           : -1;
 	free(folder);
-	if (n < 0 || n >= (int)sizeof(absolute)) {
-		cli_error("the path of the socket %s is too long, or not known",
-		          r->socket);
-		return CLI_FAILED;
-	}
+	if (n < 0)
+		return lacks(r, "this folder, in which the socket %s would be, has gone",
+		             r->socket);
+	if (n >= (int)sizeof(absolute))
+		return lacks(r, "the path of the socket %s is too long", r->socket);
 	r->socket = absolute;
-	return CLI_OK;
+	return true;
 }
 
 /* Is there a service? If not, this call starts one. The attachment ends with this program; the
  * shim makes its own. */
-static int find_service(const struct run *r)
+static bool find_service(struct run *r)
 {
 	struct lodic_options options = { .bytes = sizeof(options),
 		                         .socket = r->socket,
@@ -244,12 +268,12 @@ static int find_service(const struct run *r)
 	struct lodic *lodic;
 	int err = lodic_attach(&options, &lodic);
 
-	if (err) {
-		cli_error("no cache at %s: %s", r->socket, lodic_strerror(err));
-		return CLI_FAILED;
-	}
+	if (err && strstr(lodic_strerror(err), r->socket))
+		return lacks(r, "%s", lodic_strerror(err));
+	if (err)
+		return lacks(r, "%s: %s", r->socket, lodic_strerror(err));
 	lodic_detach(lodic);
-	return CLI_OK;
+	return true;
 }
 
 /* An empty record at path, of so many bytes, with holes. A limit on the size of files would end
@@ -335,16 +359,9 @@ static int make_report(const struct run *r)
 	return CLI_OK;
 }
 
-static int prepare(const struct run *r)
+/* Puts the shim before the program. false: see why. */
+static bool prepare(struct run *r)
 {
-	int status = make_record(r);
-
-	if (status == CLI_OK)
-		status = make_report(r);
-	if (status == CLI_OK)
-		status = preload_enter();
-	if (status != CLI_OK)
-		return status;
 	if (preload_set(RUN_SOCKET, r->socket) ||
 	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
 	    preload_set_number(RUN_USER, geteuid()) ||
@@ -359,10 +376,27 @@ static int prepare(const struct run *r)
 	                                           : "\n") ||
 	    (r->waits ? preload_set_number(RUN_MMAP_WAIT, r->wait_ms)
 	              : preload_set(RUN_MMAP_WAIT, NULL)) ||
-	    preload_set(MAP_BUDGET, NULL) || preload_set(RUN_DOCTOR, NULL)) {
-		cli_error("cannot set the environment: %s", strerror(errno));
+	    preload_set(MAP_BUDGET, NULL) || preload_set(RUN_DOCTOR, NULL))
+		return lacks(r, "the environment cannot be set: %s", strerror(errno));
+	return preload_try(r->why, sizeof(r->why));
+}
+
+/* Gets the program a cache, or the shim alone, if that is to report or to record. */
+static int find_cache(struct run *r)
+{
+	bool found = find_socket(r) && find_service(r);
+
+	if (found || (!r->require && r->socket && *r->socket == '/' &&
+	              (r->report || r->record)))
+		found = prepare(r) && found;
+	if (found)
+		return CLI_OK;
+	if (r->require) {
+		cli_error("no cache for %s, and so it is not run: %s", r->command[0],
+		          r->why);
 		return CLI_FAILED;
 	}
+	cli_note("%s runs without a cache: %s", r->command[0], r->why);
 	return CLI_OK;
 }
 
@@ -378,11 +412,13 @@ int command_run(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &r) != 0 || !r.command)
 		return CLI_USAGE;
 	status = preload_judge("run", r.command[0], &plain);
+	if (status == CLI_OK && plain && r.require)
+		status = CLI_FAILED; /* it has said why */
 	if (status == CLI_OK && !plain)
-		status = find_socket(&r);
-	if (status == CLI_OK && !plain)
-		status = find_service(&r);
+		status = make_record(&r);
 	if (status == CLI_OK)
-		status = plain ? make_report(&r) : prepare(&r);
+		status = make_report(&r);
+	if (status == CLI_OK && !plain)
+		status = find_cache(&r);
 	return status == CLI_OK ? preload_become(r.command) : status;
 }

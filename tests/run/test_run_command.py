@@ -56,15 +56,24 @@ class Command(Case):
         self.fails([self.file("data", 100)], 126, "not a program that you may run")
 
     def test_no_cache(self):
-        self.fails(["--socket", f"{self.place}/{'x' * 120}", "true"], 1, "no cache at .*long")
-        self.fails(["--socket", "/no/such/folder/socket", "true"], 1, "no cache at")
-        # There is a service, but it is stopped.
-        pid = self.service_pid()
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            self.fails(["--socket", self.socket, "true"], 1, "stopped")
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        """test_run_missing.py has all the causes."""
+        here = ["--socket", "/no/such/folder/socket"]
+        done = run([self.lodic, "run", *here, "sh", "-c", "echo ran; exit 42"])
+        self.assertEqual((done.returncode, done.stdout), (42, b"ran\n"))
+        self.assertRegex(done.stderr, rb"\Alodic: sh runs without a cache: .*/no/such.*\n\Z")
+        self.fails(["--require", *here, "echo", "ran"], 1, r"\Alodic: no cache for echo, and so ")
+
+    def test_no_cache_report_and_record_all_the_same(self):
+        """They need the shim, and no service."""
+        path, report = str(self.file("unserved", 10000)), f"{self.folder}/report"
+        program = [PYTHON, "-c", f"import os\nfd = os.open({path!r}, 0)\n"
+                   "for _ in range(3): os.pread(fd, 100, 0)"]
+        done = run([self.lodic, "run", "--socket", "/no/such/folder/socket", f"--report={report}",
+                    f"--record={self.folder}/record", *program])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        with open(report, encoding="utf-8") as f:
+            self.assertRegex(f.read(), f"{path}: 0 of 3 reads served")
+        self.assertGreater(os.path.getsize(f"{self.folder}/record"), 1000)
 
     def test_report_that_cannot_be_written(self):
         self.fails(["--socket", self.socket, "--report=/no/such/folder/r", "true"], 1,
