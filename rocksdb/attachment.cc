@@ -54,10 +54,11 @@ entry *entry_make(const std::shared_ptr<const attachment> &of)
 	return &mine.all.back();
 }
 
-bool is_callers_mistake(const std::error_code &error)
+/* A mistake in a variable or a file is none of the caller's: it must not keep a database shut. */
+bool is_callers_mistake(enum lodic_reason reason, const options &options)
 {
-	return error == std::errc::invalid_argument ||
-	       error == std::errc::filename_too_long;
+	return reason == LODIC_REASON_ARGUMENT || reason == LODIC_REASON_CACHE_SIZE ||
+	       (reason == LODIC_REASON_LONG_PATH && !options.socket.empty());
 }
 
 } // namespace
@@ -74,7 +75,8 @@ std::shared_ptr<const attachment> attachments::get(std::error_code &ret_error)
 		return now_;
 	cache cache(options_, error);
 	if (error) {
-		if (is_callers_mistake(error))
+		why_ = error.message();
+		if (is_callers_mistake(::lodic_reason(error.value()), options_))
 			ret_error = error;
 		next_try_ = clock::now() +
 		            std::max<clock::duration>(RETRY_LEAST,
@@ -83,6 +85,13 @@ std::shared_ptr<const attachment> attachments::get(std::error_code &ret_error)
 	}
 	now_ = std::make_shared<const attachment>(attachment{ std::move(cache), ++nr_made });
 	return now_;
+}
+
+std::string attachments::why()
+{
+	std::lock_guard<std::mutex> guard(lock_);
+
+	return now_ ? std::string() : why_;
 }
 
 const context *context_of_thread(const std::shared_ptr<const attachment> &of)

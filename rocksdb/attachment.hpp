@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include <lodic/rocksdb.hpp>
 
@@ -33,12 +34,15 @@ public:
 	/* nullptr: there is no service now. The next calls do not try again for ten times as long
 	 * as this one took, and 2 s at least. ret_error is for the caller's own mistakes. */
 	std::shared_ptr<const attachment> get(std::error_code &ret_error);
+	/* Why there is no service now: a sentence; empty: there is one, or nobody has asked. */
+	std::string why();
 
 private:
 	const options options_;
-	std::mutex lock_; /* of the next two */
+	std::mutex lock_; /* of the next three */
 	std::shared_ptr<const attachment> now_;
 	std::chrono::steady_clock::time_point next_try_;
+	std::string why_;
 };
 
 /* The calling thread's context. nullptr: it has none. It asks again after some thousand calls. */

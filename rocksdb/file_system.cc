@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The file system, and its name in RocksDB's registry. Contract: lodic/rocksdb.hpp. */
+#include <cstdio>
+
 #include <rocksdb/utilities/object_registry.h>
 
 #include "rocksdb/table_file.hpp"
@@ -59,6 +61,11 @@ public:
 
 		attachments_.get(error);
 		return error;
+	}
+
+	std::string why()
+	{
+		return attachments_.why();
 	}
 
 	IOStatus NewRandomAccessFile(const std::string &path, const FileOptions &options,
@@ -168,6 +175,9 @@ FileSystem *make(const std::string &uri, std::unique_ptr<FileSystem> *ret_owner,
 		*ret_why = "lodic: " + error.message();
 		return nullptr;
 	}
+	/* The program knows nothing of lodic, and nobody else would say it. */
+	if (!made->why().empty())
+		fprintf(stderr, "lodic: RocksDB runs without a cache: %s\n", made->why().c_str());
 	*ret_owner = std::move(made);
 	return ret_owner->get();
 }

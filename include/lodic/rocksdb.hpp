@@ -16,6 +16,8 @@
  *
  *	LD_PRELOAD=liblodic-rocksdb.so db_bench --fs_uri=lodic:///run/cache.sock ...
  *
+ * Made by that name, it says on stderr if there is no cache, and why; the program runs on.
+ *
  * How a file is read is decided when RocksDB opens it for random access:
  * - held: with allow_mmap_reads the service holds the whole file (lodic_hold()). What RocksDB gets
  *   are slices of that memory, which is there until RocksDB closes the file.
@@ -53,7 +55,9 @@ struct rocksdb_files {
 };
 
 /* nullptr, and the error: options make no sense (EINVAL, ENAMETOOLONG). A service that cannot be
- * reached is no error here: files are passed until one can be. below: FileSystem::Default(). */
+ * reached is no error here, and no variable or configuration file that is wrong: files are passed
+ * until there is one. lodic_reason() says why, to the thread that has called. below:
+ * FileSystem::Default(). */
 __attribute__((visibility("default"))) std::shared_ptr<rocksdb::FileSystem>
 rocksdb_file_system(const options &options, std::error_code &ret_error,
                     const std::shared_ptr<rocksdb::FileSystem> &below = nullptr);
