@@ -141,4 +141,7 @@ extern "C" {
     );
     pub fn lodic_stat(lodic: *mut lodic, ret_stat: *mut lodic_stat, bytes: usize) -> c_int;
     pub fn lodic_strerror(error: c_int) -> *const c_char;
+    pub fn lodic_reason(error: c_int) -> c_uint;
+    pub fn lodic_reason_text(reason: c_uint) -> *const c_char;
+    pub fn lodic_reason_name(reason: c_uint) -> *const c_char;
 }

@@ -94,6 +94,7 @@ fn errors_say_why() {
     let error = Cache::attach(&none).unwrap_err();
     assert_eq!(error.errno(), 2);
     assert!(error.to_string().contains("no service listens"), "{}", error);
+    assert_eq!(error.reason(), "no-service");
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NotFound);
     let odd = Options { socket: Some(PathBuf::from("a\0b")), ..none };
     assert_eq!(Cache::attach(&odd).unwrap_err().errno(), 22);
@@ -106,7 +107,9 @@ fn errors_say_why() {
     let error = context.read_at(&file, &mut [0], u64::MAX).unwrap_err();
     assert_eq!(error.errno(), 22);
     assert!(context.pin(&file, u64::MAX).is_none());
-    assert_eq!(Hold::range(&cache, &file, 10, 0).unwrap_err().errno(), 61);
+    let error = Hold::range(&cache, &file, 10, 0).unwrap_err();
+    assert_eq!((error.errno(), error.reason()), (61, "past-end"));
+    assert!(error.to_string().contains("ends before the offset"), "{}", error);
 }
 
 #[test]
