@@ -119,8 +119,7 @@ static const struct reason {
 	                              "the service's user may not open it: look at its mode, "
 	                              "and at those of its folders" },
 	[LODIC_REASON_OPEN_FOR_WRITING] = { ETXTBSY, "open-for-writing",
-	                                    "a program has it open for writing: it is cached "
-	                                    "when that is closed" },
+	                                    "a program has it open for writing" },
 	[LODIC_REASON_WRITTEN_LATELY] = { EALREADY, "written-lately",
 	                                  "a program has written to it lately, and the "
 	                                  "service waits for a pause (--lease-pause)" },

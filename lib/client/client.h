@@ -19,6 +19,7 @@
  *
  * A file includes only files above its line.
  *   client.h
+ *   error
  *   retry, mapping, start, channel, misuse, copy
  *   segment
  *   attach, seat, claim

@@ -77,7 +77,7 @@ class Program:
         answer, got, _, _ = socket.recv_fds(self.socket, 65536, 8)
         if not answer:
             raise ConnectionResetError(errno.ECONNRESET, "hung up")
-        return struct.unpack_from("=i", answer)[0], answer, got
+        return -(-struct.unpack_from("=i", answer)[0] & 0xfff), answer, got  # without its reason
 
     def hello(self):
         err, _, got = self.ask(HELLO)

@@ -287,7 +287,7 @@ print(got[0].hex(), lodic.shared().stat()["contexts"])
                 (ValueError, "above 0", lambda: file.hold(0, 0)),
                 (TypeError, "", lambda: file.hold(0, "x")),
                 (OverflowError, "", lambda: file.hold(1 << 64)),
-                (OSError, "empty, or it ends", lambda: file.hold(2 * MIB)),
+                (OSError, "ends before the offset", lambda: file.hold(2 * MIB)),
                 (FileNotFoundError, "/none", lambda: self.cache.open("/none")),
                 (IsADirectoryError, "", lambda: self.cache.open("/")),
                 (OSError, "", lambda: self.cache.open("/dev/null")),

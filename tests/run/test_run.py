@@ -366,7 +366,7 @@ print(h.hexdigest())
     def test_other_users_service_refused(self):
         for path in (self.place, self.socket):
             path.chmod(0o777)
-        done = run(self.under(["true"]), user=65534)
+        done = run(self.under(["true"], "--require"), user=65534)
         if done.returncode == 126 or b"cannot read" in done.stderr:
             self.skipTest("this build cannot be read by another user")
         self.assertEqual(done.returncode, 1, done.stderr.decode())
