@@ -195,14 +195,16 @@ struct lodic_options {
  * starts reads these files as well, and LODIC_MEMORY. The library reads no other variable
  * and no other file (doc/settings.md).
  *
- * The service keeps no descriptor, folder, signal, CPU affinity, priority or limit of this
+ * The service keeps no descriptor, folder, signal, CPU affinity, priority or soft limit of this
  * program. It is no child that wait(2) finds, and sends no SIGCHLD. Only a program that
  * collects orphans, as process 1 of a container or by PR_SET_CHILD_SUBREAPER, becomes its
  * parent.
  *
- * -EINVAL: bytes, cache_bytes or scheme is not valid, or one of these variables or files
- * is not: `lodic stat` says which.
- * -ENOENT: no service listens, and the call may not start one or finds no `lodic`.
+ * lodic_reason() says which cause an error has, and lodic_strerror() what to do about it. If a
+ * service was started and cannot serve, that is its last sentence.
+ * -EINVAL: bytes, cache_bytes or scheme is not valid, or one of these variables or files is not.
+ * -ENOENT: no service listens, and the call may not start one or finds no `lodic`. Or the
+ * socket's folder does not exist.
  * -ECONNREFUSED: the service at the socket is dead, and the call may not start one.
  * -EACCES: the default socket's folder is another user's, or open to others.
  * -EPERM: the service at the socket is another user's. Or this program has more rights
@@ -255,12 +257,13 @@ int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file);
 void lodic_close(struct lodic_file *file);
 
 /*
- * 0: the file is cached now. Otherwise the reason why it is not:
+ * 0: the file is cached now. Otherwise an error; lodic_reason() has the one cause:
  * -EACCES: nothing proves that it does not change (not the owner's process, no CAP_LEASE).
  * -ETXTBSY: somebody has it open for writing.
  * -EALREADY: somebody has written to it lately, and the service lets it alone for a while:
  *     its setting lease-pause. `lodic files` says how long.
- * -EOPNOTSUPP: its file system has no dependable leases.
+ * -EOPNOTSUPP: its file system has no dependable leases, the kernel has none
+ *     (fs.leases-enable), or there is no /proc.
  * -EMEDIUMTYPE: it lies in tmpfs, which is memory already. With a promise it is cached.
  * -ENOLCK: the kernel grants the service no further inotify watch.
  * -EFBIG: it has 16 TiB or more.

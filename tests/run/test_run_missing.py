@@ -22,7 +22,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from run_case import PYTHON, run  # pylint: disable=C0413
+from run_case import PYTHON, run, until  # pylint: disable=C0413
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "doc" / "missing.md"
 PROGRAM = ["sh", "-c", "echo ran; exit 7"]
@@ -42,11 +42,14 @@ def page_rows():
     return {missing: (cause, runs) for missing, cause, runs in rows}
 
 
-def forbid(name):
-    """A seccomp filter under which this system call fails with EPERM; for a child."""
+FAILS, KILLS = 0x00050001, 0x80000000  # with EPERM; the process
+
+
+def forbid(name, how=FAILS):
+    """A seccomp filter for this system call; for a child."""
     def install():
         libc = ctypes.CDLL(None)
-        rules = ((0x20, 0, 0, 0), (0x15, 0, 1, SYSCALLS[name]), (0x06, 0, 0, 0x00050001),
+        rules = ((0x20, 0, 0, 0), (0x15, 0, 1, SYSCALLS[name]), (0x06, 0, 0, how),
                  (0x06, 0, 0, 0x7fff0000))
         code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *r) for r in rules))
         head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules),
@@ -73,7 +76,7 @@ def row(missing):
 class Missing(unittest.TestCase):
     """The rows."""
 
-    lodic = ""
+    lodic = library = ""
 
     def setUp(self):
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="lodic-missing-"))
@@ -126,6 +129,15 @@ class Missing(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         os.kill(json.loads(done.stdout)["service_pid"], signal.SIGKILL)
 
+    @staticmethod
+    def removed(group):
+        """What was in it may be ending still."""
+        try:
+            group.rmdir()
+        except OSError:
+            return False
+        return True
+
     def test_page_has_the_same_rows(self):
         self.assertEqual(sorted(page_rows()), sorted(ROWS))
 
@@ -176,6 +188,22 @@ class Missing(unittest.TestCase):
     def test_memory(self):
         self.both("--memory", "7T")
 
+    @row("memory: a control group of 24 MB, and `--memory 64M`")
+    def test_group(self):
+        mount, limit = next(((pathlib.Path(mount), limit) for mount, limit in (
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max"))
+            if os.path.exists(f"{mount}/cgroup.procs")), (None, None))
+        if not mount:
+            self.skipTest("no control groups are mounted")
+        group = mount / self.place.name
+        try:
+            group.mkdir()
+            self.addCleanup(until, lambda: self.removed(group), "nobody is in the group")
+            (group / limit).write_text(str(24 << 20), encoding="ascii")
+        except OSError as err:
+            self.skipTest(f"no control group can be made: {err}")
+        self.both("--memory", "64M", shell=f'echo $$ >{group}/cgroup.procs && "$@"')
+
     @row("descriptors: `ulimit -n 12`")
     def test_descriptors(self):
         self.both(shell='ulimit -n 12; "$@"')
@@ -192,23 +220,32 @@ class Missing(unittest.TestCase):
     def test_address_space(self):
         self.both(shell='ulimit -v 100000; "$@"')
 
-    def forbidden(self, name):
+    def filter(self, name, how=FAILS):
         if platform.machine() != "x86_64":
             self.skipTest("the numbers of system calls are those of x86-64")
-        self.both(preexec_fn=forbid(name))
+        return forbid(name, how)
 
     @row("sockets: a seccomp filter forbids them")
     def test_seccomp_socket(self):
-        self.forbidden("socket")
+        self.both(preexec_fn=self.filter("socket"))
 
     @row("shared memory: a seccomp filter forbids it")
     def test_seccomp_memory(self):
-        self.forbidden("memfd_create")
+        self.both(preexec_fn=self.filter("memfd_create"))
+
+    @row("a service that lives: a seccomp filter kills it")
+    def test_seccomp_kills(self):
+        self.both(preexec_fn=self.filter("memfd_create", KILLS))
+
+    def test_daemon_that_dies_says_how(self):
+        done = run([self.lodic, "serve", "--daemon", "--socket", self.socket],
+                   preexec_fn=self.filter("memfd_create", KILLS))
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertRegex(done.stderr, rb"lodic: the service has died before it served: Bad system")
 
     @row("another process: a seccomp filter forbids it")
     def test_seccomp_process(self):
-        if platform.machine() != "x86_64":
-            self.skipTest("the numbers of system calls are those of x86-64")
+        self.filter("clone")
         inside = [PYTHON, "-c", f"import sys; sys.path.insert(0, {HERE!r})\n"
                   "import os, test_run_missing as t\n"
                   "t.forbid('clone')(); os.execvp(sys.argv[5], sys.argv[5:])"]
@@ -249,6 +286,38 @@ class Missing(unittest.TestCase):
         self.both(inside=self.in_place_of(*mounts), **self.settings(),
                   shell=f'"$@"; rc=$?; test -S /dev/shm/lodic-0/cache.sock && {end}; exit $rc')
 
+    def attach(self, library, inside=()):
+        """What a program hears that attaches by the library, and may start a service."""
+        script = ("import ctypes, sys\nlib = ctypes.CDLL(sys.argv[1])\n"
+                  "lib.lodic_strerror.restype = lib.lodic_reason_name.restype = ctypes.c_char_p\n"
+                  "class Options(ctypes.Structure):\n"
+                  "    _fields_ = [('bytes', ctypes.c_size_t), ('socket', ctypes.c_char_p)]\n"
+                  "options, lodic = Options(16, sys.argv[2].encode()), ctypes.c_void_p()\n"
+                  "error = lib.lodic_attach(ctypes.byref(options), ctypes.byref(lodic))\n"
+                  "print(lib.lodic_reason_name(lib.lodic_reason(error)).decode())\n"
+                  "print(lib.lodic_strerror(error).decode())")
+        done = run([*inside, PYTHON, "-SE", "-c", script, library, self.socket])
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        return done.stdout.decode().splitlines()
+
+    def test_library_without_program(self):
+        alone = shutil.copy(self.library, self.place)
+        reason, words = self.attach(alone)
+        self.assertEqual(reason, "no-program")
+        self.assertIn("install it beside the library", words)
+
+    def test_library_whose_program_lacks_a_library(self):
+        """The loader's words come to the program, and not to its stderr."""
+        needed = re.search(r"libjansson\S* => (\S+)", run(["ldd", self.lodic]).stdout.decode())
+        if not needed:
+            self.skipTest("the program is linked with no libjansson.so")
+        empty = self.place / "empty"
+        empty.touch()
+        inside = self.in_place_of(f"--bind {empty} {os.path.realpath(needed[1])}")
+        reason, words = self.attach(self.library, inside)
+        self.assertEqual(reason, "refused-start")
+        self.assertRegex(words, "error while loading shared libraries: .*libjansson")
+
     def test_no_proc_same_reason_everywhere(self):
         """`lodic files`, the report and its JSON name one cause, not that of leases."""
         data = self.place / "data"
@@ -282,6 +351,7 @@ class Missing(unittest.TestCase):
 
 def main():
     Missing.lodic = sys.argv.pop(1)
+    Missing.library = sys.argv.pop(1)
     unittest.main()
 
 
