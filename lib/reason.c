@@ -228,8 +228,7 @@ const char *reason_name(enum lodic_reason reason)
 	return reasons[(unsigned int)reason < NR_REASONS ? reason : 0].name;
 }
 
-/* The error's own reason, else the usual one. */
-static enum lodic_reason reason_find(int error)
+enum lodic_reason reason_find(int error)
 {
 	enum lodic_reason reason = reason_of(error);
 

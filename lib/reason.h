@@ -45,6 +45,9 @@ bool reason_is_error(int error);
 /* What an errno always means; LODIC_REASON_NONE: it may mean several things, or nothing here. */
 enum lodic_reason reason_usual(int error);
 
+/* The error's own reason, else the usual one. */
+enum lodic_reason reason_find(int error);
+
 /* The text and the name of lodic/reason.h. */
 const char *reason_text(enum lodic_reason reason);
 const char *reason_name(enum lodic_reason reason);

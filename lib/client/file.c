@@ -111,6 +111,10 @@ static int file_step(struct lodic_file *file)
 	struct wire_request request;
 	int err = attach_step(lodic);
 
+	/* Why the last service refused it says nothing any more. */
+	if (err == -ENOENT || err == -ECONNREFUSED)
+		host_store_relaxed(&file->none->reason,
+		                   (u64)-reason_encode(LODIC_REASON_AWAY));
 	if (err || claim_is_good(lodic->segment, file->claim) ||
 	    !retry_due(&file->retry))
 		return err;
@@ -199,7 +203,7 @@ int file_fails(const struct lodic_file *file, const struct lodic_context *contex
 	case -EINVAL: return error_because(LODIC_REASON_ARGUMENT);
 	case -ESTALE:
 		there = file_claim(file)->generation == context->seat->generation;
-		return error_plain(reason_join(reason_of(file_why(file, there)), err));
+		return error_plain(reason_join(reason_find(file_why(file, there)), err));
 	default: error_forget(); return err;
 	}
 }

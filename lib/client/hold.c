@@ -196,7 +196,7 @@ static int hold_uncached(const struct lodic_file *file, off_t offset)
 	int err = file_uncached(file, offset);
 
 	return err == -ENODATA ? reason_encode(LODIC_REASON_PAST_END)
-	                       : reason_join(reason_of(file_why(file, true)), err);
+	                       : reason_join(reason_find(file_why(file, true)), err);
 }
 
 /* Asks once. 0: the bytes are there. -EINPROGRESS: the service reads them. HOLD_CHANGED, and

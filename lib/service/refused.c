@@ -35,13 +35,6 @@ static const struct revocation {
 	{ 0, "a program has opened it for writing" },
 };
 
-static enum lodic_reason refused_find_reason(int error)
-{
-	enum lodic_reason reason = reason_of(error);
-
-	return reason != LODIC_REASON_NONE ? reason : reason_usual(error);
-}
-
 static const struct revocation *refused_find_revocation(int error)
 {
 	const struct revocation *r = revocations;
@@ -53,7 +46,7 @@ static const struct revocation *refused_find_revocation(int error)
 
 static u32 refused_bit(int error, bool revoked)
 {
-	enum lodic_reason reason = refused_find_reason(error);
+	enum lodic_reason reason = reason_find(error);
 	u32 bit = 0;
 
 	if (revoked)
@@ -69,7 +62,7 @@ const char *refused_reason(int error, bool revoked)
 	return revoked ? refused_find_revocation(error)->words
 	       : refused_bit(error, false) == NR_REFUSALS
 	               ? "the service cannot open it"
-	               : reason_text(refused_find_reason(error));
+	               : reason_text(reason_find(error));
 }
 
 static struct refused *refused_find(struct refused_list *list, const char *path,

@@ -179,6 +179,54 @@ static void reason_of_the_last_call_in_this_thread(void **state)
 	(void)state;
 }
 
+/* Each errno twice or more, by calls that have it for another cause. */
+static void reason_tells_causes_of_one_errno_apart(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	struct lodic_file *empty, *file;
+	struct lodic_hold *hold;
+	struct lodic_pin pin;
+	struct test_bed b;
+	int fd, writer;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.hold_bytes = (u64)1 << 20;
+	test_bed_make(&b, (u64)2 << 20);
+	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), -EAGAIN);
+	assert_int_equal(lodic_reason(-EAGAIN), LODIC_REASON_NOT_HERE_YET);
+	assert_int_equal(lodic_hold(b.lodic, b.file, 0, 0, LODIC_WAIT, &hold), -EFBIG);
+	assert_int_equal(lodic_reason(-EFBIG), LODIC_REASON_HOLD_SIZE);
+	assert_int_equal(lodic_hold(b.lodic, b.file, 0, 0, 8, &hold), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_ARGUMENT);
+	fd = fixture_open(b.path, O_RDWR);
+	assert_int_equal(lodic_open(b.lodic, fd, &file), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_WRITABLE);
+	close(fd);
+
+	pattern_file_make(path, "empty", 1, 1, 0);
+	fd = fixture_open(path, O_RDONLY);
+	assert_int_equal(lodic_open(b.lodic, fd, &empty), 0);
+	assert_int_equal(lodic_file_cached(empty), -ENODATA);
+	assert_int_equal(lodic_reason(-ENODATA), LODIC_REASON_EMPTY);
+	assert_int_equal(lodic_pin(b.context, b.file, (off_t)2 << 20, &pin), -ENODATA);
+	assert_int_equal(lodic_reason(-ENODATA), LODIC_REASON_PAST_END);
+	lodic_close(empty);
+	close(fd);
+
+	writer = fixture_open(b.path, O_WRONLY);
+	assert_true(WAIT_UNTIL(lodic_pin(b.context, b.file, 0, &pin) == -ESTALE &&
+	                       lodic_reason(-ESTALE) == LODIC_REASON_OPEN_FOR_WRITING));
+	assert_string_equal(lodic_strerror(-ESTALE),
+	                    lodic_reason_text(LODIC_REASON_OPEN_FOR_WRITING));
+	close(writer);
+	test_service_kill(&b.service);
+	assert_true(WAIT_UNTIL(lodic_pin(b.context, b.file, 0, &pin) == -ESTALE &&
+	                       lodic_file_cached(b.file) == -ESTALE &&
+	                       lodic_reason(-ESTALE) == LODIC_REASON_AWAY));
+	test_bed_free(&b);
+	(void)state;
+}
+
 static void version_library_that_of_the_header(void **state)
 {
 	char text[32];
@@ -307,6 +355,7 @@ int main(int argc, char **argv)
 		TEST(reason_each_one_name_one_sentence_one_cause),
 		TEST(reason_of_an_errno_that_has_one),
 		TEST(reason_of_the_last_call_in_this_thread),
+		TEST(reason_tells_causes_of_one_errno_apart),
 		TEST(strerror_lodic_errors_sentences_of_their_own),
 		TEST(version_library_that_of_the_header),
 		TEST(read_near_the_greatest_offset_as_pread),
