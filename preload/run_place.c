@@ -47,6 +47,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/client/error.h"
 #include "preload/own.h"
 #include "preload/shown.h"
 
@@ -350,7 +351,7 @@ static bool place_asks(struct run_state *s, struct place *p, u64 now)
 		place_forget(s, p);
 		return false;
 	}
-	err = lent_hold(lodic, &f->lent, fd, &take);
+	err = reason_error(lent_hold(lodic, &f->lent, fd, &take));
 	run_is_alone(s);
 	if (err == -EINPROGRESS) {
 		p->again_ns = now + PLACE_SOON_NS;
