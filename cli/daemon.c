@@ -19,6 +19,18 @@
 #define CPU_BYTES 1024 /* 8192 CPUs: Linux knows no more */
 #define PRIVATE_UMASK 077
 
+#pragma weak closefrom /* in glibc since 2.34 */
+
+/* Linux has SYS_close_range since 5.9. */
+static void daemon_close_from(unsigned int first)
+{
+	if (closefrom)
+		closefrom((int)first);
+	else if (syscall(SYS_close_range, first, ~0u, 0) != 0)
+		for (unsigned int fd = first; fd < (unsigned int)getdtablesize(); fd++)
+			close((int)fd);
+}
+
 /* A signal that is pending has met the other program, not this one: to ignore it drops it. */
 static void daemon_reset_signals(void)
 {
@@ -36,7 +48,7 @@ int daemon_leave(int fd)
 {
 	if (fd != FIRST_FD && dup2(fd, FIRST_FD) < 0)
 		_exit(EXIT_FAILURE);
-	closefrom(FIRST_FD + 1);
+	daemon_close_from(FIRST_FD + 1);
 	fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC);
 	daemon_reset_signals();
 	setsid(); /* fails in a session's leader, which needs none */

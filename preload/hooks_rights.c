@@ -14,7 +14,6 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/fsuid.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -268,10 +267,14 @@ static bool wants_other_ids(long number, const unsigned long a[6])
 	}
 }
 
+/* In glibc since 2.32. */
+extern char __libc_single_threaded __attribute__((weak));
+
 /* The call changes the calling thread alone, where libc's functions change all. */
 static enum run_leave of_one_thread(void)
 {
-	return __libc_single_threaded ? RUN_LEAVE_USER : RUN_LEAVE_FOR_GOOD;
+	return &__libc_single_threaded && __libc_single_threaded ? RUN_LEAVE_USER
+	                                                         : RUN_LEAVE_FOR_GOOD;
 }
 
 static bool changes_rights(long number, const unsigned long a[6], enum run_leave *ret)

@@ -35,6 +35,7 @@ MODULES = {
     "check/own_world": ("lodic",),  # what lodic/counter.h calls
     "cli/": ("command",),
     "core/owned/process_space": ("vma", "rmap"),
+    "host/posix/older": ("gettid", "strerrordesc", "strerrorname"),  # names of glibc
     "lib/client/": ("lodic",),
     "lib/counter/": ("lodic",),
     "lib/service/file": ("files",),
