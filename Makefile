@@ -82,7 +82,6 @@ bench-apps: deps-bench build
 	@$(PYTHON) bench/limited.py --build $(BUILD) $(ARGS)
 	@$(PYTHON) bench/rocksdb.py --build $(BUILD) $(ARGS)
 
-bench-faces: RELEASE += -Dpython=enabled
 bench-faces: deps-bench deps-python build
 	@$(PYTHON) bench/faces.py --build $(BUILD) $(ARGS)
 
@@ -121,8 +120,9 @@ soak-move: deps-check
 mutants: deps-check
 	@$(PYTHON) check/mutate.py --build $(BUILD) $(ARGS)
 
-wheel: RELEASE += -Dpython=enabled
-wheel: deps-python build
+wheel: deps-python
+	@sh tools/setup.sh $(BUILD) $(RELEASE)
+	@ninja -C $(BUILD) wheel-parts
 	@$(PYTHON) tools/wheel.py --build $(BUILD)
 
 install: build

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 # Makes FOLDER a meson build folder with these options. Does nothing when it is one
 # already, of this source tree, with the same options and the same meson: ninja notices
-# the rest by itself. Other files in FOLDER stay.
+# the rest by itself. What it does not notice is whether Python.h is there, so that is an
+# option like the others. Other files in FOLDER stay.
 #
 #   tools/setup.sh FOLDER OPTION...
 set -eu
@@ -17,7 +18,9 @@ if [ -e "$folder" ] && ! [ -w "$folder" ]; then
 	exit 1
 fi
 mkdir -p "$folder"
-stamp="$(pwd -P) ${CC:-} ${CXX:-} $(meson --version) $*"
+python_h=$(/usr/bin/python3 -c 'import os, sysconfig
+print(os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null || true)
+stamp="$(pwd -P) ${CC:-} ${CXX:-} $(meson --version) ${python_h:-False} $*"
 if [ -f "$folder/build.ninja" ] &&
 	[ "$(cat "$folder/setup.stamp" 2>/dev/null)" = "$stamp" ]; then
 	exit 0

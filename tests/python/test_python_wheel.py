@@ -7,6 +7,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -78,6 +79,21 @@ class Wheel(unittest.TestCase):
         self.assertIn("lodic.fs:LodicFileSystem", self.ask(
             PYTHON, "-c", "from importlib.metadata import entry_points; "
             "print(entry_points(group='fsspec.specs'))", env=environment))
+
+    def test_make_compiles_what_the_wheel_needs(self):
+        def make(goal):
+            return run(["make", "-n", "-C", SOURCE, f"BUILD={BUILD}", goal],
+                       env=dict(os.environ, LODIC_DEPS="skip")).stdout.decode().splitlines()
+
+        wheel, build = make("wheel"), make("build")
+        # With other options each goal would compile anew what the other one has made.
+        self.assertEqual([line for line in wheel if "setup.sh" in line],
+                         [line for line in build if "setup.sh" in line])
+        target, = [line.split()[-1] for line in wheel if line.startswith("ninja -C")]
+        inputs = run(["ninja", "-C", BUILD, "-t", "inputs", target]).stdout.decode().splitlines()
+        sources = {line.split("/")[0] for line in (os.path.relpath(BUILD / i, SOURCE)
+                                                   for i in inputs if i.endswith(".c"))}
+        self.assertEqual(sources, {"cli", "core", "host", "lib", "measure", "preload", "python"})
 
     def test_nothing_of_this_machine_in_it(self):
         wheel = self.make("a")
