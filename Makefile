@@ -18,7 +18,7 @@ C_FILES = find bench check cli core doc host include lib measure preload python 
 	deps-python build demo check kernel-check soak soak-cache soak-counter soak-fuzz \
 	soak-holds soak-move mutants deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale figures \
-	fmt install uninstall wheel clean
+	fmt install uninstall wheel wheel-check wheel-manylinux clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,6 +43,8 @@ help:
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
 	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
+	@echo 'make wheel-manylinux    for other systems with glibc 2.28 on; pip fetches 100 MB'
+	@echo 'make wheel-check        uses that wheel in a minimal system'
 	@echo 'make deb                Debian packages, into $(BUILD)/deb/'
 	@echo 'make deb-check          installs them by apt in a system of their own, and uses them'
 	@echo 'make arm64-check        builds for arm64, and runs unit tests under qemu-user'
@@ -124,6 +126,13 @@ wheel: deps-python
 	@sh tools/setup.sh $(BUILD) $(RELEASE)
 	@ninja -C $(BUILD) wheel-parts
 	@$(PYTHON) tools/wheel.py --build $(BUILD)
+
+wheel-manylinux: deps-python
+	@sh tools/manylinux.sh $(BUILD)
+
+# Status 77: it cannot run here, and has said why.
+wheel-check: deps-deb wheel-manylinux
+	@$(PYTHON) packaging/wheel_check.py --wheels $(BUILD)/manylinux/wheel || [ $$? = 77 ]
 
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \

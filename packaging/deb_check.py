@@ -72,7 +72,7 @@ class Failed(Exception):
 
 
 def skip(why):
-    print(f"deb-check: skipped: {why}")
+    print(f"{pathlib.Path(sys.argv[0]).stem.replace('_', '-')}: skipped: {why}")
     sys.exit(SKIP)
 
 
@@ -82,7 +82,7 @@ def run(*command, **more):
                           timeout=SECONDS, **more)
 
 
-def make_system(root):
+def make_system(root, variant="apt", packages=tuple(TOOLS)):
     """A minimal Debian, with what the checks need. No network, no mmdebstrap: a skip."""
     if os.geteuid() != 0:
         skip("it needs root, for mmdebstrap and chroot(2)")
@@ -92,8 +92,8 @@ def make_system(root):
     name = apt_sources.release()
     if not name:
         skip("this machine is no Debian, and has no sources of it")
-    done = run("mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--skip=cleanup/apt",
-               f"--include={','.join(TOOLS)}", name, root,
+    done = run("mmdebstrap", "--quiet", "--mode=root", f"--variant={variant}",
+               "--skip=cleanup/apt", f"--include={','.join(packages)}", name, root,
                *apt_sources.files())
     if done.returncode:
         skip(f"mmdebstrap cannot make a system: {' '.join(done.stdout.split())[-300:]}")

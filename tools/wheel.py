@@ -3,6 +3,7 @@
 """Makes the wheel of the Python package from the tree and a build folder, without a network.
 
     tools/wheel.py --build build [--output build/python]
+    tools/wheel.py --platform manylinux_2_28_x86_64 ...     called by tools/manylinux.sh
 
 The wheel has python/lodic, the extension, and the programs that belong to it: `lodic`, which is
 the service, and the shim of `lodic run`. So `pip install` of this one file is enough. The same
@@ -64,7 +65,7 @@ def stripped(path):
         return copy.read_bytes()
 
 
-def contents(build, strip):
+def contents(build, strip, platform, notices):
     """(name in the wheel, bytes, may it be executed?) of each file but RECORD."""
     version = version_of(ROOT)
     extension = build / "python" / "_lodic.abi3.so"
@@ -78,20 +79,21 @@ def contents(build, strip):
     for name in PROGRAMS:
         yield f"lodic/{name}", read(build / name), True
     info = f"lodic-{version}.dist-info"
-    tag = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-    wheel = f"Wheel-Version: 1.0\nGenerator: tools/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    wheel = ("Wheel-Version: 1.0\nGenerator: tools/wheel.py\nRoot-Is-Purelib: false\n"
+             f"Tag: cp311-abi3-{platform}\n")
     page = (ROOT / "doc" / "use" / "python.md").read_text().split("-->\n", 1)[1]
     yield f"{info}/METADATA", (METADATA.format(version=version) + page).encode(), False
     yield f"{info}/WHEEL", wheel.encode(), False
     yield f"{info}/entry_points.txt", ENTRY_POINTS.encode(), False
     for name in LICENCES:
         yield f"{info}/licenses/{name}", (ROOT / "LICENSES" / name).read_bytes(), False
+    for name, path in notices:
+        yield f"{info}/licenses/{name}.txt", pathlib.Path(path).read_bytes(), False
 
 
-def make(build, output, strip):
+def make(build, output, strip, platform, notices):
     """Writes the wheel; returns its path."""
     record, version = [], version_of(ROOT)
-    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"lodic-{version}-cp311-abi3-{platform}.whl"
     new = path.with_name(path.name + ".new")
@@ -103,7 +105,7 @@ def make(build, output, strip):
         archive.writestr(entry, data)
 
     with zipfile.ZipFile(new, "w") as archive:
-        for name, data, executable in contents(build, strip):
+        for name, data, executable in contents(build, strip, platform, notices):
             put(archive, name, data, executable)
             hashed = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={hashed},{len(data)}\n")
@@ -121,9 +123,14 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, help="where the wheel goes")
     parser.add_argument("--keep-symbols", action="store_true",
                         help="leave in what a debugger wants")
+    parser.add_argument("--platform", metavar="TAG", help="where the programs run",
+                        default=sysconfig.get_platform().replace("-", "_").replace(".", "_"))
+    parser.add_argument("--notice", metavar="NAME=FILE", action="append", default=[],
+                        help="the licence of a library that the programs have within them")
     options = parser.parse_args()
     print(make(options.build.resolve(), (options.output or options.build / "python").resolve(),
-               not options.keep_symbols))
+               not options.keep_symbols, options.platform,
+               [notice.split("=", 1) for notice in options.notice]))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ sys.path.insert(0, str(HERE))
 from py_case import BUILD, EXTENSION, PYTHON, SOURCE, run, skip  # pylint: disable=C0413
 
 NOBODY = 65534
+# What glibc 2.28 has in other libraries or under other names, and what host/posix/ does without.
+OLDER = re.compile(r"_*pthread_\w+|sem_\w+|dl\w+|[fl]?stat(at)?(64)?|pow|exp|log|__libc_start_main|"
+                   r"__isoc23_\w+|__rseq_\w+|strerrordesc_np|strerrorname_np|gettid")
 PROGRAM = """
 import os, subprocess, sys, tempfile, lodic
 folder = tempfile.mkdtemp(dir=sys.argv[1])
@@ -53,9 +56,10 @@ class Wheel(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         return done.stdout.decode().strip()
 
-    def make(self, name):
+    def make(self, name, *words):
         output = self.folder / name
-        done = run([PYTHON, SOURCE / "tools" / "wheel.py", "--build", BUILD, "--output", output])
+        done = run([PYTHON, SOURCE / "tools" / "wheel.py", "--build", BUILD, "--output", output,
+                    *words])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         path = pathlib.Path(done.stdout.decode().strip())
         output.chmod(0o755)
@@ -94,6 +98,25 @@ class Wheel(unittest.TestCase):
         sources = {line.split("/")[0] for line in (os.path.relpath(BUILD / i, SOURCE)
                                                    for i in inputs if i.endswith(".c"))}
         self.assertEqual(sources, {"cli", "core", "host", "lib", "measure", "preload", "python"})
+
+    def test_wheel_for_other_systems_says_so(self):
+        notice = self.folder / "notice"
+        notice.write_text("a licence\n")
+        wheel = self.make("a", "--platform", "manylinux_2_28_x86_64", "--notice", f"some={notice}")
+        self.assertTrue(wheel.name.endswith("-cp311-abi3-manylinux_2_28_x86_64.whl"), wheel.name)
+        shutil.unpack_archive(wheel, self.folder / "open", "zip")
+        info, = (self.folder / "open").glob("*.dist-info")
+        self.assertIn("\nTag: cp311-abi3-manylinux_2_28_x86_64\n", (info / "WHEEL").read_text())
+        self.assertEqual((info / "licenses" / "some.txt").read_text(), "a licence\n")
+
+    def test_calls_nothing_that_glibc_2_28_lacks(self):
+        """Else `make wheel-manylinux` fails, which needs a network to find that out."""
+        for path in (BUILD / "lodic", BUILD / "liblodic-preload.so", EXTENSION):
+            names = run(["nm", "-D", "--undefined-only", path]).stdout.decode()
+            newer = {name for name, minor in re.findall(r" U (\w+)@GLIBC_2\.(\d+)", names)
+                     if int(minor) > 28 and not OLDER.fullmatch(name)}
+            self.assertIn("@GLIBC_2.", names)
+            self.assertEqual(newer, set(), f"{path}: host/posix/older.c can have them")
 
     def test_nothing_of_this_machine_in_it(self):
         wheel = self.make("a")
