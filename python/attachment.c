@@ -28,8 +28,9 @@ static PyObject *attachment_new(PyTypeObject *type, PyObject *args, PyObject *wo
 	err = lodic_attach(&options, &self->lodic);
 	BINDING_END_CALL
 	if (err) {
+		binding_cache_error(err, NULL);
 		Py_DECREF(self);
-		return binding_error(err, NULL);
+		return NULL;
 	}
 	return (PyObject *)self;
 }
@@ -93,7 +94,7 @@ static PyObject *attachment_stat(PyObject *object, PyObject *unused)
 	err = lodic_stat(self->lodic, &stat, sizeof(stat));
 	BINDING_END_CALL
 	if (err)
-		return binding_error(err, NULL);
+		return binding_cache_error(err, NULL);
 	all = PyDict_New();
 	for (size_t i = 0;
 	     all && i < sizeof(attachment_fields) / sizeof(*attachment_fields); i++) {

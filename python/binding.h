@@ -18,6 +18,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdbool.h>
+
 #include <lodic/lodic.h>
 
 #include "python/seats.h"
@@ -41,9 +43,9 @@ struct binding_attachment {
 /* lodic._lodic.OpenFile: lodic_open(), and a descriptor for what liblodic cannot do. */
 struct binding_file {
 	PyObject_HEAD
-	struct binding_attachment *attachment;
-	PyObject *name; /* for messages: a path, or a descriptor's number */
-	struct lodic_file *file;
+	struct binding_attachment *attachment; /* NULL: without a cache */
+	PyObject *name;          /* for messages: a path, or a descriptor's number */
+	struct lodic_file *file; /* NULL: without a cache */
 	int fd;
 };
 
@@ -56,8 +58,14 @@ int binding_add_type(PyObject *module, PyType_Spec *spec);
 /* Is the object of this type of the module? 0: no, and an exception says so. */
 int binding_is(PyObject *object, const char *type);
 
-/* Sets OSError, or what it is for this errno. name may be NULL. Always returns NULL. */
+/* Was the file opened with a cache? If not, an exception says so. */
+bool binding_has_cache(struct binding_file *file);
+
+/* After a call of this thread has failed by this error. name may be NULL. Both return NULL.
+ * binding_cache_error() sets CacheError. binding_error() is for what the kernel may have refused:
+ * without a reason of liblodic it sets OSError, or what that is for this errno. */
 PyObject *binding_error(int error, PyObject *name);
+PyObject *binding_cache_error(int error, PyObject *name);
 
 /* The memory of a hold, with those that use it: the Python object, and its buffers. The last one
  * releases it, on any thread and without the interpreter's lock. */

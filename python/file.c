@@ -12,25 +12,29 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *words)
 	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	PyObject *attachment, *name;
 	struct binding_file *self;
-	int fd, err = 0;
+	int fd, err;
 
 	if (!PyArg_ParseTupleAndKeywords(args, words, "OiO:OpenFile", names,
 	                                 &attachment, &fd, &name) ||
-	    !binding_is(attachment, "Attachment"))
+	    (attachment != Py_None && !binding_is(attachment, "Attachment")))
 		return NULL;
 	self = (struct binding_file *)alloc(type, 0);
 	if (!self)
 		return NULL;
-	Py_INCREF(attachment);
 	Py_INCREF(name);
-	self->attachment = (struct binding_attachment *)attachment;
 	self->name = name;
 	self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (self->fd < 0)
-		err = -errno;
+	if (self->fd < 0) {
+		PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, name);
+		Py_DECREF(self);
+		return NULL;
+	}
+	if (attachment == Py_None)
+		return (PyObject *)self;
+	Py_INCREF(attachment);
+	self->attachment = (struct binding_attachment *)attachment;
 	BINDING_BEGIN_CALL
-	if (!err)
-		err = lodic_open(self->attachment->lodic, self->fd, &self->file);
+	err = lodic_open(self->attachment->lodic, self->fd, &self->file);
 	BINDING_END_CALL
 	if (err) {
 		binding_error(err, name);
@@ -51,7 +55,7 @@ static void file_dealloc(PyObject *object)
 		lodic_close(self->file);
 		BINDING_END_CALL
 	}
-	if (self->attachment && self->fd >= 0)
+	if (self->fd >= 0)
 		close(self->fd);
 	Py_XDECREF(self->name);
 	Py_XDECREF((PyObject *)self->attachment);
@@ -66,8 +70,8 @@ static ssize_t file_copy(struct binding_file *self, void *to, size_t n, off_t of
 	struct lodic_context *context;
 	ssize_t got;
 
-	if (seats_context(&self->attachment->seats, self->attachment->lodic,
-	                  &context) == 0)
+	if (self->file && seats_context(&self->attachment->seats,
+	                                self->attachment->lodic, &context) == 0)
 		return lodic_read(context, self->file, to, n, offset);
 	got = pread(self->fd, to, n, offset);
 	return got < 0 ? -errno : got;
@@ -138,6 +142,14 @@ static PyObject *file_read(PyObject *object, PyObject *args)
 	return part;
 }
 
+bool binding_has_cache(struct binding_file *file)
+{
+	if (!file->file)
+		PyErr_SetString(PyExc_ValueError,
+		                "this file was opened without a cache");
+	return file->file != NULL;
+}
+
 static PyObject *file_prefetch(PyObject *object, PyObject *args)
 {
 	struct binding_file *self = (struct binding_file *)object;
@@ -146,7 +158,8 @@ static PyObject *file_prefetch(PyObject *object, PyObject *args)
 	long long offset;
 	int wait, err;
 
-	if (!PyArg_ParseTuple(args, "LKp:prefetch", &offset, &n, &wait))
+	if (!PyArg_ParseTuple(args, "LKp:prefetch", &offset, &n, &wait) ||
+	    !binding_has_cache(self))
 		return NULL;
 	BINDING_BEGIN_CALL
 	err = seats_context(&self->attachment->seats, self->attachment->lodic,
@@ -158,20 +171,26 @@ static PyObject *file_prefetch(PyObject *object, PyObject *args)
 		err = lodic_file_cached(self->file); /* why it is not */
 	BINDING_END_CALL
 	if (err)
-		return binding_error(err, self->name);
+		return binding_cache_error(err, self->name);
 	Py_RETURN_NONE;
 }
 
-static PyObject *file_cached(PyObject *object, PyObject *unused)
+/* The reason and its text are of this thread's last call, so one function gives them all. */
+static PyObject *file_why_not(PyObject *object, PyObject *unused)
 {
 	struct binding_file *self = (struct binding_file *)object;
 	int err;
 
 	(void)unused;
+	if (!binding_has_cache(self))
+		return NULL;
 	BINDING_BEGIN_CALL
 	err = lodic_file_cached(self->file);
 	BINDING_END_CALL
-	return PyLong_FromLong(-err);
+	if (!err)
+		Py_RETURN_NONE;
+	return Py_BuildValue("(sN)", lodic_reason_name(lodic_reason(err)),
+	                     PyUnicode_DecodeFSDefault(lodic_strerror(err)));
 }
 
 static PyObject *file_fileno(PyObject *object, PyObject *unused)
@@ -187,8 +206,8 @@ static PyMethodDef file_methods[] = {
 	  "read($self, n, offset, /)\n--\n\nUp to n bytes from offset on." },
 	{ "prefetch", file_prefetch, METH_VARARGS,
 	  "prefetch($self, offset, n, wait, /)\n--\n\nLets the service bring bytes in." },
-	{ "cached", file_cached, METH_NOARGS,
-	  "cached($self)\n--\n\n0: the file is cached. Else the errno that says why not." },
+	{ "why_not", file_why_not, METH_NOARGS,
+	  "why_not($self)\n--\n\nNone: the file is cached. Else a reason, and its text." },
 	{ "fileno", file_fileno, METH_NOARGS,
 	  "fileno($self)\n--\n\nThe descriptor, which stays this object's." },
 	{ NULL, NULL, 0, NULL },
@@ -196,7 +215,8 @@ static PyMethodDef file_methods[] = {
 
 static PyType_Slot file_slots[] = {
 	{ Py_tp_doc,
-	  "OpenFile(attachment, fd, name)\n--\n\nA file, opened by a descriptor." },
+	  "OpenFile(attachment, fd, name)\n--\n\nA file, opened by a descriptor. Without an "
+	  "attachment, the kernel reads it." },
 	{ Py_tp_new, (void *)file_new },
 	{ Py_tp_dealloc, (void *)file_dealloc },
 	{ Py_tp_methods, file_methods },

@@ -39,7 +39,7 @@ static int hold_error(const struct binding_file *file, int err)
 	/* A file that is not cached has a reason. */
 	int why = err == -ESTALE ? lodic_file_cached(file->file) : 0;
 
-	binding_error(why ? why : err, file->name);
+	binding_cache_error(why ? why : err, file->name);
 	return -1;
 }
 
@@ -126,7 +126,8 @@ static PyObject *hold_new(PyTypeObject *type, PyObject *args, PyObject *words)
 
 	if (!PyArg_ParseTupleAndKeywords(args, words, "OLK:Hold", names, &file, &offset,
 	                                 &length) ||
-	    !binding_is(file, "OpenFile"))
+	    !binding_is(file, "OpenFile") ||
+	    !binding_has_cache((struct binding_file *)file))
 		return NULL;
 	self = (struct binding_hold *)alloc(type, 0);
 	if (self && hold_fill(self, (struct binding_file *)file, (off_t)offset, length))

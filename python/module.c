@@ -1,21 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The extension module _lodic: what it offers, and how it says what went wrong. */
+#include <errno.h>
+#include <stdlib.h>
+
 #include "python/binding.h"
+
+/* A type of this module. NULL: an exception is set. */
+static PyObject *module_type(const char *name)
+{
+	PyObject *module = PyImport_ImportModule("lodic._lodic");
+	PyObject *type = module ? PyObject_GetAttrString(module, name) : NULL;
+
+	Py_XDECREF(module);
+	return type;
+}
+
+PyObject *binding_cache_error(int error, PyObject *name)
+{
+	/* Both are of this thread's last call, so they come before all else. */
+	PyObject *reason = PyUnicode_FromString(lodic_reason_name(lodic_reason(error)));
+	PyObject *text = PyUnicode_DecodeFSDefault(lodic_strerror(error));
+	PyObject *type = module_type("CacheError"), *exception = NULL;
+
+	if (type && text && reason)
+		exception = PyObject_CallFunction(type, name ? "iOO" : "iO", abs(error),
+		                                  text, name);
+	if (exception && !PyObject_SetAttrString(exception, "reason", reason))
+		PyErr_SetObject(type, exception);
+	Py_XDECREF(exception);
+	Py_XDECREF(type);
+	Py_XDECREF(text);
+	Py_XDECREF(reason);
+	return NULL;
+}
 
 PyObject *binding_error(int error, PyObject *name)
 {
-	int positive = error < 0 ? -error : error;
-	PyObject *exception;
+	if (lodic_reason(error) != LODIC_REASON_NONE)
+		return binding_cache_error(error, name);
+	errno = abs(error);
+	return name ? PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, name)
+	            : PyErr_SetFromErrno(PyExc_OSError);
+}
 
-	exception = name ? PyObject_CallFunction(PyExc_OSError, "isO", positive,
-	                                         lodic_strerror(error), name)
-	                 : PyObject_CallFunction(PyExc_OSError, "is", positive,
-	                                         lodic_strerror(error));
-	if (exception) {
-		PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-		Py_DECREF(exception);
-	}
-	return NULL;
+/* OSError would choose FileNotFoundError or PermissionError by its number, as if the file were
+ * missing that the program wants. A type of its own stays what it is. */
+static int module_add_errors(PyObject *module)
+{
+	PyObject *words = Py_BuildValue("{s:s}", "reason", "none");
+	PyObject *type =
+		words ? PyErr_NewExceptionWithDoc(
+				"lodic.CacheError",
+				"The cache could not do what it was asked for. The file "
+				"itself may be well.\n\nThe attribute `reason` is a "
+				"word for programs, such as \"no-folder\". `strerror` "
+				"says it in a sentence, and\n`errno` is that of "
+				"liblodic.",
+				PyExc_OSError, words)
+		      : NULL;
+	int err = type ? PyModule_AddObjectRef(module, "CacheError", type) : -1;
+
+	Py_XDECREF(type);
+	Py_XDECREF(words);
+	return err;
 }
 
 int binding_add_type(PyObject *module, PyType_Spec *spec)
@@ -32,12 +79,10 @@ int binding_add_type(PyObject *module, PyType_Spec *spec)
 
 int binding_is(PyObject *object, const char *type)
 {
-	PyObject *module = PyImport_ImportModule("lodic._lodic");
-	PyObject *wanted = module ? PyObject_GetAttrString(module, type) : NULL;
+	PyObject *wanted = module_type(type);
 	int is = wanted ? PyObject_IsInstance(object, wanted) : -1;
 
 	Py_XDECREF(wanted);
-	Py_XDECREF(module);
 	if (is == 0)
 		PyErr_Format(PyExc_TypeError,
 		             "the first argument must be of the type %s", type);
@@ -51,7 +96,7 @@ static PyObject *module_strerror(PyObject *module, PyObject *arg)
 	(void)module;
 	if (error == -1 && PyErr_Occurred())
 		return NULL;
-	return PyUnicode_FromString(lodic_strerror((int)error));
+	return PyUnicode_DecodeFSDefault(lodic_strerror((int)error));
 }
 
 static PyObject *module_settle(PyObject *module, PyObject *unused)
@@ -66,8 +111,9 @@ static PyObject *module_settle(PyObject *module, PyObject *unused)
 
 static int module_exec(PyObject *module)
 {
-	if (binding_add_attachment(module) || binding_add_file(module) ||
-	    binding_add_hold(module) || binding_add_private(module))
+	if (module_add_errors(module) || binding_add_attachment(module) ||
+	    binding_add_file(module) || binding_add_hold(module) ||
+	    binding_add_private(module))
 		return -1;
 	return PyModule_AddStringConstant(module, "version", lodic_version());
 }

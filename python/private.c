@@ -67,7 +67,7 @@ int binding_map_begin(struct binding_held *held, struct binding_map *ret_map)
 	}
 	BINDING_END_CALL
 	if (err)
-		binding_error(err, NULL);
+		binding_cache_error(err, NULL);
 	else
 		*ret_map = (struct binding_map){ .map = map,
 			                         .map_bytes = length,

@@ -18,14 +18,14 @@ True
 >>> weights.close()
 
 `lodic.safetensors.load_file()` loads the weights of a model. `lodic.fs` is a file system for
-fsspec: pandas, Dask and pyarrow find it by addresses that begin with `lodic://`.
+fsspec: pandas and Dask find it by addresses that begin with `lodic://`, and pyarrow by
+`fsspec+lodic://`.
+
+`lodic.CacheError` is an OSError that says why there is no cache, or what it refuses. A File needs
+no cache: without one, the kernel reads it, and the warning `lodic.NotShared` says why, once.
 """
 
-from lodic._cache import Cache, File, Hold, shared
-from lodic._lodic import strerror, version as __version__
+from lodic._cache import Cache, File, Hold, NotShared, shared
+from lodic._lodic import CacheError, strerror, version as __version__
 
-__all__ = ["Cache", "File", "Hold", "NotShared", "shared", "strerror"]
-
-
-class NotShared(UserWarning):
-    """A file was read into memory of this process, because it cannot be held."""
+__all__ = ["Cache", "CacheError", "File", "Hold", "NotShared", "shared", "strerror"]

@@ -8,22 +8,40 @@ process they hold something of the extension, and get it anew in another.
 from __future__ import annotations
 
 import atexit
+import errno
+import io
 import os
 import shutil
 import sys
 import threading
+import time
+import warnings
 from typing import Any
 
 from lodic import _lodic
+from lodic._lodic import CacheError
 
 _caches: dict[str | None, Cache] = {}
-_caches_lock = threading.Lock()
+_caches_lock = threading.RLock() # a signal's handler may come while its thread has it
+
+# Where no cache could be had: until when nobody tries again, and why.
+_missing: dict[str | None, tuple[float, CacheError]] = {}
+# Our choice. An attempt that took long comes rarely: it takes 5 % of a process's time at most.
+_MISSING_S = 10.0
+_MISSING_TIMES = 20
+_told: set[str] = set() # reasons that this process was warned of
+
+_PART_BYTES = 1 << 12 # first read behind the end that the kernel names; each next is twice as long
 
 
 def _forked() -> None:
     """Another thread of the parent may have had the lock."""
     global _caches_lock  # pylint: disable=global-statement
-    _caches_lock = threading.Lock()
+    _caches_lock = threading.RLock()
+
+
+class NotShared(UserWarning):
+    """A file was read without the cache, or into memory of this process alone: it says why."""
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -52,12 +70,29 @@ def shared(socket: str | None = None) -> Cache:
         return _caches[place]
 
 
+def _shared_if_there(socket: str | None) -> Cache | CacheError:
+    """The same, or why there is none. A File that has to go without costs no attempt each time."""
+    place = socket or os.environ.get("LODIC_SOCKET")
+    begun = time.monotonic()
+    until, why = _missing.get(place, (begun, None))
+    if why is not None and begun < until:
+        return why
+    try:
+        return shared(socket)
+    except CacheError as error:
+        error.__traceback__ = None # it would keep the callers' variables
+        now = time.monotonic()
+        _missing[place] = (now + max(_MISSING_S, (now - begun) * _MISSING_TIMES), error)
+        return error
+
+
 class Cache:
     """A way to the cache of this machine's user, or to the one at `socket`.
 
     If no service listens there, the call starts one. Then `memory` says how many bytes it has, and
     `idle_exit` after how many seconds without a program it ends. A running service keeps its own
-    settings. `service` is the program to start; "" starts none.
+    settings. `service` is the program to start; "" starts none. CacheError says why there is no
+    cache.
 
     Any thread may use a Cache, and so may a forked child. It pickles as its socket.
 
@@ -114,21 +149,40 @@ class Cache:
         return f"<lodic.Cache {self.socket or 'default'}{' closed' * self._closed}>"
 
 
-class File:
+class File(io.RawIOBase):
     """A file that is read through a cache: `lodic.File(path)`, or `cache.open(path)`.
 
-    It stays the file that was opened, whatever comes to its path. Any thread may use it, and so
-    may a forked child. It pickles as its path.
+    It stays the file that was opened, whatever comes to its path. It does what io.FileIO does for
+    reading, except for fileno(): a read by the descriptor would go past the cache, and begin at
+    another place. io.BufferedReader takes a File, and so do numpy.load() and pandas.
+
+    Without a `cache`, it is the shared one at `socket`. If that cannot be had, the kernel reads the
+    file. The warning NotShared says so at the first read, once for each reason in a process.
+
+    Any thread may use a File, and so may a forked child. Reads of several threads at the file's
+    place come one after the other, and reads at an offset do not meet. It pickles as its path and
+    its place.
 
     >>> with lodic.File(path) as file:
     ...     first, last = file.read(4), file.read(4, file.size - 4)
+    ...     file.tell()
+    4
     >>> len(first + last)
     8
     """
 
-    def __init__(self, path: str | os.PathLike[str] | int, *, cache: Cache | None = None):
-        self._cache = shared() if cache is None else cache
-        self._opened: tuple[int, _lodic.OpenFile] | None = None
+    mode = "rb"
+    # For which process, the file as the extension has it, and who reads at its place.
+    _opened: tuple[int, _lodic.OpenFile, threading.RLock] | None = None  # type: ignore[valid-type]
+
+    def __init__(self, path: str | os.PathLike[str] | int, *, cache: Cache | None = None,
+                 socket: str | None = None):
+        super().__init__()
+        if cache is not None and socket is not None:
+            raise ValueError("a cache has a socket already")
+        self._at = 0
+        self._socket = socket if cache is None else cache.socket
+        self._cache = _shared_if_there(socket) if cache is None else cache
         self.path: str | None = None
         self._name: str | int
         if isinstance(path, int):
@@ -142,23 +196,59 @@ class File:
         finally:
             os.close(fd)
 
-    def _open(self, fd: int) -> tuple[int, _lodic.OpenFile]:
-        attachment = self._cache._attachment()  # pylint: disable=protected-access
-        opened = (os.getpid(), _lodic.OpenFile(attachment, fd, self._name))
-        self._opened = opened
+    def _open(self, fd: int) -> None:
+        attachment = None
+        if isinstance(self._cache, Cache):
+            try:
+                attachment = self._cache._attachment()  # pylint: disable=protected-access
+            except CacheError as error: # in a forked child
+                error.__traceback__ = None
+                self._cache = error
+        self._opened = os.getpid(), _lodic.OpenFile(attachment, fd, self._name), threading.RLock()
+
+    def _state(self) -> tuple[int, _lodic.OpenFile, Any]:
+        opened = self._opened
+        if opened is not None and opened[0] != os.getpid():
+            with _caches_lock: # two threads must not get two places
+                opened = self._opened
+                if opened is not None and opened[0] != os.getpid():
+                    self._open(opened[1].fileno())
+                    opened = self._opened
+        if opened is None:
+            raise ValueError("the file is closed")
         return opened
 
     def _file(self) -> _lodic.OpenFile:
-        opened = self._opened
-        if opened is None:
-            raise ValueError("the file is closed")
-        if opened[0] != os.getpid():
-            opened = self._open(opened[1].fileno())
-        return opened[1]
+        return self._state()[1]
+
+    def _needs_cache(self) -> _lodic.OpenFile:
+        """The same for what the kernel cannot do."""
+        file = self._file()
+        if isinstance(self._cache, CacheError):
+            why = self._cache
+            _told.add(why.reason)
+            error = CacheError(why.errno, why.strerror, self._name)
+            error.reason = why.reason
+            raise error
+        return file
+
+    def _to_read(self) -> _lodic.OpenFile:
+        """The same for a read."""
+        file = self._file()
+        if isinstance(self._cache, CacheError) and self._cache.reason not in _told:
+            _told.add(self._cache.reason)
+            warnings.warn(f"{self._name}: read without the cache: {self._cache.strerror}",
+                          NotShared, stacklevel=3)
+        return file
+
+    @property
+    def name(self) -> str | int:
+        """What the file was opened by: its path, or a descriptor's number."""
+        return self._name
 
     @property
     def size(self) -> int:
-        """How many bytes the file has now."""
+        """How many bytes the file has now. Files of /proc say 0."""
         return os.fstat(self._file().fileno()).st_size
 
     @property
@@ -166,33 +256,94 @@ class File:
         """Was the file closed?"""
         return self._opened is None
 
-    def read_into(self, buffer: Any, offset: int = 0) -> int:
-        """Copies bytes from `offset` on into a writable buffer, and returns how many.
+    def readable(self) -> bool:
+        """Yes. A closed file raises ValueError, here and elsewhere."""
+        return self._file() is not None
 
-        They are fewer than the buffer has only at the end of the file.
+    def seekable(self) -> bool:
+        """Yes."""
+        return self._file() is not None
+
+    def tell(self) -> int:
+        """The file's place: where the next read() without an offset begins."""
+        self._file()
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves the place, also behind the end, and returns it."""
+        _, file, lock = self._state()
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+        with lock:
+            base = (0, self._at, self.size if whence == io.SEEK_END else 0)[whence]
+            if base + offset < 0:
+                raise OSError(errno.EINVAL, "a place before the file's first byte", self._name)
+            self._at = base + offset
+            return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Copies bytes from the place on into a writable buffer, moves the place behind them, and
+        returns how many. They are fewer than the buffer has only at the end of the file."""
+        file, lock = self._to_read(), self._state()[2]
+        with lock:
+            n = file.read_into(buffer, self._at)
+            self._at += n
+            return n
+
+    def read_into(self, buffer: Any, offset: int = 0) -> int:
+        """The same from `offset` on, which does not move the place.
 
         >>> with lodic.File(path) as file:
         ...     file.read_into(bytearray(8), 4)
         8
         """
-        return self._file().read_into(buffer, _offset(offset))
+        return self._to_read().read_into(buffer, _offset(offset))
 
-    def read(self, n: int | None = -1, offset: int = 0) -> bytes:
-        """Up to `n` bytes from `offset` on; without `n`, to the end of the file."""
-        file = self._file()
-        left = max(os.fstat(file.fileno()).st_size - _offset(offset), 0)
-        return file.read(left if n is None or n < 0 else min(n, left), offset)
+    def read(self, n: int | None = -1, offset: int | None = None) -> bytes:
+        """Up to `n` bytes, or all to the end of the file: from the place on, which moves behind
+        them. With `offset` they are those from there on, and the place stays."""
+        file, lock = self._to_read(), self._state()[2]
+        n = -1 if n is None or n < 0 else n
+        if offset is not None:
+            return self._read(file, n, _offset(offset))
+        with lock:
+            data = self._read(file, n, self._at)
+            self._at += len(data)
+            return data
+
+    def _read(self, file: _lodic.OpenFile, n: int, offset: int) -> bytes:
+        """The same from offset on; n below 0: to the end."""
+        left = max(os.fstat(file.fileno()).st_size - offset, 0)
+        wanted = left if n < 0 else min(n, left)
+        data = file.read(wanted, offset)
+        got = len(data)
+        if got == n or got < wanted:
+            return data
+        # The kernel may have more than it says: 0 bytes is what it says of files in /proc.
+        parts, most = [data], _PART_BYTES
+        while n < 0 or got < n:
+            data = file.read(most if n < 0 else min(most, n - got), offset + got)
+            if not data:
+                break
+            parts.append(data)
+            got += len(data)
+            most *= 2
+        return b"".join(parts)
+
+    def readall(self) -> bytes:
+        """The same as read()."""
+        return self.read()
 
     def hold(self, offset: int = 0, length: int | None = None) -> Hold:
         """A Hold of `length` bytes from `offset` on; without `length`, to the end of the file.
 
-        The call waits until the bytes are there. OSError says why they cannot be held: nothing
+        The call waits until the bytes are there. CacheError says why they cannot be held: nothing
         proves that the file does not change, it is being written, or there is no room.
         """
         if length is not None and length <= 0:
             raise ValueError("the length must be above 0")
-        hold = Hold(self._file(), _offset(offset), length or 0)
-        hold.origin = (self._cache.socket, self.path, offset)
+        hold = Hold(self._needs_cache(), _offset(offset), length or 0)
+        hold.origin = (self._socket, self.path, offset)
         return hold
 
     def prefetch(self, offset: int = 0, length: int = 0, *, wait: bool = True) -> None:
@@ -200,33 +351,40 @@ class File:
 
         With `wait` the call returns when the service has done what it could.
         """
-        self._file().prefetch(_offset(offset), length, wait)
+        self._needs_cache().prefetch(_offset(offset), length, wait)
 
     @property
     def cached(self) -> bool:
         """Is the file cached? If not, reads go to the kernel, and `why_not` says the reason."""
-        return self._file().cached() == 0
+        return self._why_not() is None
 
     @property
     def why_not(self) -> str | None:
-        """Why the file is not cached; None if it is."""
-        error = self._file().cached()
-        return _lodic.strerror(error) if error else None
+        """Why the file is not cached, in a sentence; None if it is."""
+        why = self._why_not()
+        return why[1] if why else None
+
+    @property
+    def reason(self) -> str | None:
+        """The same as a word for programs, as CacheError.reason."""
+        why = self._why_not()
+        return why[0] if why else None
+
+    def _why_not(self) -> tuple[str, str] | None:
+        file = self._file()
+        if isinstance(self._cache, CacheError):
+            return self._cache.reason, str(self._cache.strerror)
+        return file.why_not()
 
     def close(self) -> None:
         """Closes the file. What it has held stays."""
         self._opened = None
-
-    def __enter__(self) -> File:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+        super().close()
 
     def __reduce__(self) -> Any:
         if self.path is None:
             raise TypeError("a file that was opened by a descriptor cannot be pickled")
-        return _open_anew, (self._cache.socket, self.path)
+        return _open_anew, (self._socket, self.path, self._at)
 
     def __repr__(self) -> str:
         return f"<lodic.File {self._name}{' closed' * self.closed}>"
@@ -298,9 +456,11 @@ def _offset(offset: int) -> int:
     return offset
 
 
-def _open_anew(socket: str | None, path: str) -> File:
+def _open_anew(socket: str | None, path: str, place: int = 0) -> File:
     """A File that comes from another process."""
-    return File(path, cache=shared(socket))
+    file = File(path, socket=socket)
+    file.seek(place)
+    return file
 
 
 def _hold_anew(socket: str | None, path: str, offset: int, length: int) -> Hold:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """A file system for fsspec: local files, read through the cache of the machine that reads.
 
-The wheel makes it known as `lodic`, so that pandas, Dask, pyarrow and others find it:
+The wheel makes it known as `lodic`, so that pandas, Dask and others find it. pyarrow asks fsspec
+only for addresses that say so, because its own list of file systems is fixed:
 
     pandas.read_parquet("lodic:///srv/data/a.parquet")
     dask.dataframe.read_parquet("lodic:///srv/data/*.parquet")
+    pyarrow.parquet.read_table("fsspec+lodic:///srv/data/a.parquet")
+    pyarrow.parquet.read_table("/srv/data/a.parquet", filesystem=lodic.fs.LodicFileSystem())
 
 A task that runs on another machine reads that machine's file, through its cache. The file system
 is only for reading: it raises OSError (EROFS) for what would change a file.
@@ -87,55 +90,15 @@ class LodicFileSystem(AbstractFileSystem):
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None,
                  **options: Any) -> bytes:
-        with lodic.File(self._strip_protocol(path), cache=lodic.shared(self._socket)) as file:
-            first, last, _ = slice(start, end).indices(file.size)
-            return file.read(max(last - first, 0), first)
+        with lodic.File(self._strip_protocol(path), socket=self._socket) as file:
+            first, last = start or 0, end
+            if first < 0 or (last or 0) < 0: # else no size matters, which files of /proc lack
+                first, last, _ = slice(start, end).indices(file.size)
+            return file.read(-1 if last is None else max(last - first, 0), first)
 
 
 for _name in _WRITES:
     setattr(LodicFileSystem, _name, _read_only)
-
-
-class _Raw(io.RawIOBase):
-    """A lodic.File with a place in it."""
-
-    def __init__(self, path: str, socket: str | None):
-        super().__init__()
-        self.file = lodic.File(path, cache=lodic.shared(socket))
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
-            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
-        base = (0, self._at, self.file.size if whence == io.SEEK_END else 0)[whence]
-        if base + offset < 0:
-            raise OSError(errno.EINVAL, "a place before the file's first byte")
-        self._at = base + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        n = self.file.read_into(buffer, self._at)
-        self._at += n
-        return n
-
-    def readall(self) -> bytes:
-        data = self.file.read(-1, self._at)
-        self._at += len(data)
-        return data
-
-    def close(self) -> None:
-        if not self.closed:
-            self.file.close()
-        super().close()
 
 
 class Reader(io.BufferedReader):
@@ -143,7 +106,7 @@ class Reader(io.BufferedReader):
 
     def __init__(self, path: str, socket: str | None = None):
         self._of = (path, socket)
-        super().__init__(_Raw(path, socket), _BUFFER_BYTES)  # type: ignore[arg-type]
+        super().__init__(lodic.File(path, socket=socket), _BUFFER_BYTES)
 
     @property
     def path(self) -> str:
@@ -153,7 +116,7 @@ class Reader(io.BufferedReader):
     @property
     def size(self) -> int:
         """How many bytes the file has now."""
-        return self.raw.file.size  # type: ignore[attr-defined]
+        return self.raw.size  # type: ignore[attr-defined]
 
     @property
     def name(self) -> str:
@@ -162,8 +125,8 @@ class Reader(io.BufferedReader):
 
     def prefetch(self) -> None:
         """Asks the service to bring the file in, and does not wait for that."""
-        if self.raw.file.cached:  # type: ignore[attr-defined]
-            self.raw.file.prefetch(wait=False)  # type: ignore[attr-defined]
+        if self.raw.cached:  # type: ignore[attr-defined]
+            self.raw.prefetch(wait=False)  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
         return _reader_anew, (*self._of, self.tell())

@@ -200,6 +200,35 @@ class FileSystem(Case):
         self.assertEqual(aborted, [])
         self.assertGreater(hits, misses)
 
+    def test_addresses_of_the_page(self):
+        """What doc/use/python.md says of pandas and pyarrow."""
+        try:
+            import pandas  # pylint: disable=C0415
+            import pyarrow.parquet  # pylint: disable=C0415
+        except ImportError as error:
+            self.skipTest(f"{error}: pandas and pyarrow are not here")
+        path = self.folder / "a.parquet"
+        wanted = pandas.DataFrame({"x": [self.random.random() for _ in range(100_000)]})
+        wanted.to_parquet(path, compression=None)
+        wanted.to_csv(self.folder / "a.csv", index=False)
+        prefetched = fsspec.filesystem("lodic", prefetch=True)
+        with prefetched.open(path) as file:
+            until(lambda: self.stat("cached")[0] >= file.size // 4096, "the file is cached")
+        read_table = pyarrow.parquet.read_table
+        for read in (lambda: pandas.read_parquet(f"lodic://{path}"),
+                     lambda: pandas.read_parquet(lodic.File(path)),
+                     lambda: pandas.read_csv(lodic.File(self.folder / "a.csv")),
+                     lambda: read_table(f"fsspec+lodic://{path}").to_pandas(),
+                     lambda: read_table(lodic.File(path)).to_pandas(),
+                     lambda: read_table(str(path), filesystem=LodicFileSystem()).to_pandas()):
+            hits, misses = self.stat("hits", "misses")
+            pandas.testing.assert_frame_equal(read(), wanted)
+            after = self.stat("hits", "misses")
+            self.assertGreater(sum(after), hits + misses)
+        # The list of file systems is part of pyarrow's library, and closed to Python.
+        with self.assertRaisesRegex(pyarrow.ArrowInvalid, "filesystem type"):
+            read_table(f"lodic://{path}")
+
     def test_pickles(self):
         fs = pickle.loads(pickle.dumps(self.fs))
         reader = fs.open(self.path)

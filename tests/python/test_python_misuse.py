@@ -8,6 +8,7 @@ nothing behind.
 
 import errno
 import gc
+import io
 import os
 import pathlib
 import pickle
@@ -89,13 +90,13 @@ class Misuse(Case):
             circle = [hold, memoryview(hold), self.cache.open(self.path), hold.private()]
             circle.append(circle)
         del hold, circle
-        self.file.read(5) # this thread has a context
+        self.file.read(5, 0) # this thread has a context
         self.assertNotEqual(self.stat("hold_used_bytes"), [0])
         thread = threading.Thread(target=gc.collect)
         thread.start()
         thread.join()
         self.nothing_used()
-        self.assertEqual(self.file.read(5), self.data[:5])
+        self.assertEqual(self.file.read(5, 0), self.data[:5])
 
     def test_thread_ends_after_its_cache(self):
         go, read = threading.Event(), threading.Event()
@@ -281,21 +282,28 @@ print(got[0].hex(), lodic.shared().stat()["contexts"])
                 (TypeError, "read-write", lambda: file.read_into(b"abc")),
                 (TypeError, "", lambda: file.read_into(5)),
                 (TypeError, "", lambda: file.read("x")),
-                (TypeError, "", lambda: file.read(1, None)),
+                (TypeError, "", lambda: file.read(1, "x")),
+                (TypeError, "", lambda: file.seek(None)),
+                (ValueError, "whence", lambda: file.seek(0, 9)),
+                (OSError, "before", lambda: file.seek(-1)),
+                (io.UnsupportedOperation, "fileno", file.fileno),
+                (io.UnsupportedOperation, "", file.truncate),
+                (ValueError, "has a socket", lambda: lodic.File(self.path, cache=self.cache,
+                                                                socket="x")),
                 (ValueError, "the offset is negative", lambda: file.read(1, -1)),
                 (ValueError, "the offset is negative", lambda: file.hold(-1)),
                 (ValueError, "above 0", lambda: file.hold(0, 0)),
                 (TypeError, "", lambda: file.hold(0, "x")),
                 (OverflowError, "", lambda: file.hold(1 << 64)),
-                (OSError, "ends before the offset", lambda: file.hold(2 * MIB)),
+                (lodic.CacheError, "ends before the offset", lambda: file.hold(2 * MIB)),
                 (FileNotFoundError, "/none", lambda: self.cache.open("/none")),
                 (IsADirectoryError, "", lambda: self.cache.open("/")),
                 (OSError, "", lambda: self.cache.open("/dev/null")),
                 (OSError, "", lambda: self.cache.open(987)),
                 (TypeError, "", lambda: self.cache.open(None)),
                 (TypeError, "", lambda: self.cache.open(5.0)),
-                (FileNotFoundError, "no service", lambda: lodic.Cache(self.socket + "1",
-                                                                      service="")),
+                (lodic.CacheError, "no service", lambda: lodic.Cache(self.socket + "1",
+                                                                     service="")),
                 (OSError, "", lambda: lodic.Cache("/" + "x" * 300)),
                 (ValueError, "null", lambda: lodic.Cache("a\0b")),
                 (TypeError, "", lambda: lodic.Hold(file, 0, 0)),
@@ -318,7 +326,9 @@ print(got[0].hex(), lodic.shared().stat()["contexts"])
         self.file.close()
         self.cache.close()
         for call in (lambda: self.file.read(1), lambda: self.file.hold(), lambda: len(hold),
-                     lambda: self.file.size, lambda: hold.private(), lambda: hold.descriptor(),
+                     lambda: self.file.size, self.file.tell, self.file.seekable,
+                     lambda: self.file.seek(0), lambda: self.file.readinto(bytearray(1)),
+                     lambda: hold.private(), lambda: hold.descriptor(),
                      lambda: pickle.dumps(hold), lambda: self.cache.open(self.path),
                      lambda: hold.__dlpack__(max_version=(1, 0)), self.cache.stat):
             with self.assertRaisesRegex(ValueError, "closed"):
@@ -356,7 +366,8 @@ print(got[0].hex(), lodic.shared().stat()["contexts"])
 import sys, warnings, numpy, lodic, lodic.safetensors
 try:
     lodic.Cache(sys.argv[1])
-except PermissionError:
+except lodic.CacheError as error:
+    assert not isinstance(error, PermissionError) and error.errno == 13, error
     print("not ours")
 warnings.simplefilter("error")
 own = lodic.Cache(sys.argv[1] + "n", memory=16 << 20, idle_exit=1)
@@ -369,10 +380,10 @@ a = lodic.safetensors.load_file(sys.argv[2], cache=own)["a"]
 assert numpy.array_equal(a, numpy.arange(1000)) and a.flags.writeable
 try:
     lodic.safetensors.load_file(sys.argv[2], cache=own, fallback=False)
-except PermissionError:
-    print("refused")
+except lodic.CacheError as error:
+    print(error.reason)
 """, self.socket, model, user=NOBODY, group=NOBODY, extra_groups=[])
-        self.assertEqual(says.split("\n")[:-1], ["not ours", "not shared", "refused"])
+        self.assertEqual(says.split("\n")[:-1], ["not ours", "not shared", "owner"])
 
 
 if __name__ == "__main__":
