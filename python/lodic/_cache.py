@@ -31,6 +31,7 @@ _MISSING_S = 10.0
 _MISSING_TIMES = 20
 _told: set[str] = set() # reasons that this process was warned of
 
+_SMALL_BYTES = 1 << 18 # a read that makes room for so many asks for no size
 _PART_BYTES = 1 << 12 # first read behind the end that the kernel names; each next is twice as long
 
 
@@ -232,14 +233,14 @@ class File(io.RawIOBase):
             raise error
         return file
 
-    def _to_read(self) -> _lodic.OpenFile:
-        """The same for a read."""
-        file = self._file()
+    def _to_read(self) -> tuple[_lodic.OpenFile, Any]:
+        """The same for a read, and the lock of the place."""
+        _, file, lock = self._state()
         if isinstance(self._cache, CacheError) and self._cache.reason not in _told:
             _told.add(self._cache.reason)
             warnings.warn(f"{self._name}: read without the cache: {self._cache.strerror}",
                           NotShared, stacklevel=3)
-        return file
+        return file, lock
 
     @property
     def name(self) -> str | int:
@@ -284,7 +285,7 @@ class File(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Copies bytes from the place on into a writable buffer, moves the place behind them, and
         returns how many. They are fewer than the buffer has only at the end of the file."""
-        file, lock = self._to_read(), self._state()[2]
+        file, lock = self._to_read()
         with lock:
             n = file.read_into(buffer, self._at)
             self._at += n
@@ -297,12 +298,12 @@ class File(io.RawIOBase):
         ...     file.read_into(bytearray(8), 4)
         8
         """
-        return self._to_read().read_into(buffer, _offset(offset))
+        return self._to_read()[0].read_into(buffer, _offset(offset))
 
     def read(self, n: int | None = -1, offset: int | None = None) -> bytes:
         """Up to `n` bytes, or all to the end of the file: from the place on, which moves behind
         them. With `offset` they are those from there on, and the place stays."""
-        file, lock = self._to_read(), self._state()[2]
+        file, lock = self._to_read()
         n = -1 if n is None or n < 0 else n
         if offset is not None:
             return self._read(file, n, _offset(offset))
@@ -313,6 +314,8 @@ class File(io.RawIOBase):
 
     def _read(self, file: _lodic.OpenFile, n: int, offset: int) -> bytes:
         """The same from offset on; n below 0: to the end."""
+        if 0 <= n <= _SMALL_BYTES:
+            return file.read(n, offset)
         left = max(os.fstat(file.fileno()).st_size - offset, 0)
         wanted = left if n < 0 else min(n, left)
         data = file.read(wanted, offset)

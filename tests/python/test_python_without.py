@@ -101,10 +101,9 @@ class Without(unittest.TestCase):
         self.words = [self.data, self.model]
         self.package = self.folder / "site"
         shutil.copytree(os.environ["LODIC_PACKAGE"], self.package, symlinks=True)
-        self.environment = dict(os.environ, XDG_RUNTIME_DIR=str(self.folder), HOME=str(self.folder),
+        self.environment = dict(os.environ, LODIC_SOCKET=str(self.folder / "socket"),
                                 PYTHONPATH=os.environ["PYTHONPATH"].replace(
                                     os.environ["LODIC_PACKAGE"], str(self.package)))
-        self.environment.pop("LODIC_SOCKET", None)
         self.options = []
         if numpy is not None:
             safetensors.numpy.save_file({"a": numpy.ones((100, 100))}, self.model)
@@ -219,8 +218,7 @@ if os.fork() == 0:
     os._exit(0 if not file.cached and file.reason else 1)
 sys.exit(os.wait()[1] != 0)
 """, self.data, self.package / "lodic" / "lodic"],
-                   env=dict(self.environment, PATH="/usr/bin:/bin",
-                            LODIC_SOCKET=str(self.folder / "s")))
+                   env=dict(self.environment, PATH="/usr/bin:/bin"))
         self.assertEqual(done.returncode, 0, done.stderr.decode())
 
     def test_error_is_an_oserror_and_pickles(self):
