@@ -131,6 +131,9 @@ class Reader(io.BufferedReader):
     def __reduce__(self) -> Any:
         return _reader_anew, (*self._of, self.tell())
 
+    def __reduce_ex__(self, _protocol: Any) -> Any: # since 3.12 io's own one refuses
+        return self.__reduce__()
+
 
 def _reader_anew(path: str, socket: str | None, at: int) -> Reader:
     """A Reader that comes from another process."""
