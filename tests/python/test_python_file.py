@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import threading
+import warnings
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -214,5 +215,6 @@ class File(Case):
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore", DeprecationWarning) # Python's, of a fork with threads
     print(f"seed {SEED}")
     main()
