@@ -10,6 +10,8 @@ from lodic._cache import _service
 def main() -> None:
     """Becomes the program."""
     program = _service() or os.path.join(os.path.dirname(__file__), "lodic")
+    if os.path.realpath(program) == os.path.realpath(sys.argv[0]): # it would start itself for ever
+        sys.exit(f"lodic: {os.path.dirname(__file__)} has no program: install the package anew")
     os.execv(program, [program, *sys.argv[1:]])
 
 

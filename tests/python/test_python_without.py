@@ -202,6 +202,20 @@ class Without(unittest.TestCase):
         # Once for all files; lodic.Cache and lodic.shared ask for it by name.
         self.assertEqual(log.read_text().count("\n"), 3)
 
+    def test_script_does_not_start_itself(self):
+        """`lodic` on PATH is the wheel's script, which looks for the program on PATH."""
+        self.no_program()
+        (self.folder / "bin").mkdir()
+        script = self.folder / "bin" / "lodic"
+        script.write_text(f"#!{PYTHON}\nfrom lodic.__main__ import main\nmain()\n")
+        script.chmod(0o755)
+        path = f"{self.folder}/bin:/usr/bin:/bin"
+        done = run([script, "--version"], env=dict(self.environment, PATH=path), timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertIn(b"has no program", done.stderr)
+        told, _ = self.use(PATH=path)
+        self.assertEqual(told["Cache"][0], "CacheError")
+
     def test_forked_child_without(self):
         """Its parent has a cache, and the child can get none."""
         done = run([PYTHON, "-c", """
