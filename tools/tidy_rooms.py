@@ -64,7 +64,7 @@ ROOMS = [
     Room("preload/", "the shim that `lodic map` and `lodic run` put into other programs",
          ("host/host.h", "core/cache/", "include/", "lib/client/", "preload/run_recorded.h")),
     Room("python/", "the package for Python: an extension over `lodic.h`, and `python/lodic`",
-         ("include/", "host/host.h"), ("fsspec", "numpy", "torch")),
+         ("include/", "host/host.h"), ("_lodic_auto", "fsspec", "numpy", "safetensors", "torch")),
     Room("measure/", "what `lodic` and `bench/` share: rigs, readers, reports",
          ("include/", *HOST, "lib/value.h")),
     Room("cli/", "the program `lodic`", ("include/", "host/random.h", "measure/",

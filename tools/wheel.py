@@ -75,6 +75,8 @@ def contents(build, strip, platform, notices):
     for path in sorted((ROOT / "python" / "lodic").iterdir()):
         if path.suffix in (".py", ".pyi", ".typed"):
             yield f"lodic/{path.name}", path.read_bytes(), False
+    for path in sorted((ROOT / "python").glob("*lodic_auto.*")):
+        yield path.name, path.read_bytes(), False
     yield f"lodic/{extension.name}", read(extension), True
     for name in PROGRAMS:
         yield f"lodic/{name}", read(build / name), True

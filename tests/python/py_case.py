@@ -48,6 +48,8 @@ def lay_out():
         for path in (*(SOURCE / "python" / "lodic").glob("*.py"), EXTENSION, LODIC,
                      BUILD / "liblodic-preload.so"):
             (folder / "lodic" / path.name).symlink_to(path)
+        for path in (SOURCE / "python").glob("*lodic_auto.*"):
+            (folder / path.name).symlink_to(path)
         wheel = runpy.run_path(str(SOURCE / "tools" / "wheel.py"))
         info = folder / "lodic-0.1.0.dist-info" # where fsspec finds the entry point
         info.mkdir()
