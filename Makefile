@@ -18,7 +18,7 @@ C_FILES = find bench check cli core doc host include lib measure preload python 
 	deps-python build demo check kernel-check soak soak-cache soak-counter soak-fuzz \
 	soak-holds soak-move mutants deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale figures \
-	fmt install uninstall wheel wheel-check wheel-manylinux clean
+	fmt install uninstall wheel wheel-check wheel-manylinux try-torch clean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
 	@echo 'make wheel-manylinux    for other systems with glibc 2.28 on; pip fetches 100 MB'
 	@echo 'make wheel-check        uses that wheel in a minimal system'
+	@echo 'make try-torch          torch, transformers, llama.cpp from PyPI: who shares a model'
 	@echo 'make deb                Debian packages, into $(BUILD)/deb/'
 	@echo 'make deb-check          installs them by apt in a system of their own, and uses them'
 	@echo 'make arm64-check        builds for arm64, and runs unit tests under qemu-user'
@@ -133,6 +134,10 @@ wheel-manylinux: deps-python
 # Status 77: it cannot run here, and has said why.
 wheel-check: deps-deb wheel-manylinux
 	@$(PYTHON) packaging/wheel_check.py --wheels $(BUILD)/manylinux/wheel || [ $$? = 77 ]
+
+try-torch: RELEASE += -Dpython=enabled
+try-torch: deps-python build
+	@$(PYTHON) tools/try_torch.py --build $(BUILD) $(ARGS)
 
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \

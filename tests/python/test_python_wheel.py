@@ -79,6 +79,14 @@ class Wheel(unittest.TestCase):
         version = self.ask(PYTHON, "-c", "import lodic; print(lodic.__version__)", env=environment)
         for words in ([place / "bin" / "lodic"], [PYTHON, "-m", "lodic"]):
             self.assertIn(version, self.ask(*words, "--version", env=environment))
+        # What numpy.load() becomes with LODIC_AUTO, where the place is one of Python's own.
+        asks = ["-c", "import site, sys; site.addsitedir(sys.argv[1]); "
+                "print([type(f).__module__ for f in sys.meta_path])", place]
+        self.assertNotIn("_lodic_auto", self.ask(PYTHON, *asks, env=environment))
+        self.assertNotIn("_lodic_auto", self.ask(PYTHON, "-E", *asks, env=environment |
+                                                 {"LODIC_AUTO": "1"}))
+        self.assertIn("_lodic_auto", self.ask(PYTHON, *asks, env=environment |
+                                              {"LODIC_AUTO": "1"}))
         # What fsspec looks for.
         self.assertIn("lodic.fs:LodicFileSystem", self.ask(
             PYTHON, "-c", "from importlib.metadata import entry_points; "
