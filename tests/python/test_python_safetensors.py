@@ -154,6 +154,53 @@ class SafeOpen(Files):
         del tensor, file
         self.nothing_used()
 
+    def test_forked_child(self):
+        with safe_open(self.path, "np", fallback=False) as file:
+            large = file.get_tensor("large")
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    again = file.get_tensor("large") # another mapping, which only a child makes
+                    large[:] = again[:] = 5
+                    assert equal(file.get_tensor("cube"), self.tensors["cube"])
+                    assert equal(load_file(self.path, fallback=False), self.tensors)
+                    status = 0
+                finally:
+                    os._exit(status)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertTrue(equal(large, self.tensors["large"]))
+
+    def test_torch_as_the_original(self):
+        try:
+            import torch  # pylint: disable=C0415
+            import safetensors.torch  # pylint: disable=C0415,W0621
+        except ImportError:
+            self.skipTest("no torch here")
+        plain = {"large": torch.randn(512, 1024), "none": torch.empty(0, 3),
+                 "scalar": torch.tensor(2.5), "half": torch.randn(6, 8).to(torch.bfloat16)}
+        for name in ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "uint16", "complex64",
+                     "float4_e2m1fn_x2"):
+            if hasattr(torch, name):
+                places = torch.randint(0, 100, (4, 48), dtype=torch.uint8)
+                plain[name] = places.view(getattr(torch, name))
+        path = self.folder / "torch"
+        safetensors.torch.save_file(plain, path)
+
+        def bits(tensor):
+            return (tensor.dtype, tensor.shape,
+                    tensor.reshape(-1).view(torch.uint8).tolist() if tensor.numel() else [])
+
+        with safe_open(path, "pt", fallback=False) as mine, \
+                safetensors.safe_open(path, "pt") as theirs:
+            self.assertEqual(mine.offset_keys(), theirs.offset_keys())
+            for name in plain:
+                self.assertEqual(bits(mine.get_tensor(name)), bits(theirs.get_tensor(name)), name)
+            for index in (slice(None, None, 8), (..., -1), [1, 2], (slice(-3, None), 5)):
+                self.assertEqual(bits(mine.get_slice("large")[index].contiguous()),
+                                 bits(theirs.get_slice("large")[index].contiguous()))
+        self.assertEqual(self.stat("holds_read"), [1])
+
     def test_slice_of_a_closed_file(self):
         with safe_open(self.path, "np") as file:
             part = file.get_slice("large")
