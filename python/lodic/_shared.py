@@ -6,7 +6,6 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-import time
 import warnings
 import weakref
 from typing import Any
@@ -14,9 +13,6 @@ from typing import Any
 import lodic
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
-# Where there is no cache, a model of many files asks for one only so often. Our choice.
-_AGAIN_S = 10.0
-_away: tuple[float, OSError] | None = None
 
 
 def warn(text: str, kind: type[Warning]) -> None:
@@ -94,21 +90,9 @@ class Shared:
             except OSError:
                 pass # its service has ended since; another one makes the hold anew
         for last in (False, True):
-            self._hold = self._open().hold()
+            self._hold = lodic.File(self._fd, cache=self._cache).hold()
             try:
                 return self._hold.private() if self._writable else self._hold
             except OSError:
                 if last:
                     raise
-
-    def _open(self) -> lodic.File:
-        global _away  # pylint: disable=global-statement
-        if self._cache is not None:
-            return lodic.File(self._fd, cache=self._cache)
-        if self._fallback and _away and time.monotonic() < _away[0]:
-            raise _away[1].with_traceback(None)
-        try:
-            return lodic.File(self._fd)
-        except OSError as error:
-            _away = time.monotonic() + _AGAIN_S, error
-            raise

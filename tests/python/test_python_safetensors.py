@@ -302,7 +302,6 @@ class WithoutCache(Files):
         self.nowhere = self.place + "/nothing/socket"
         self.addCleanup(os.environ.__setitem__, "LODIC_SOCKET", self.socket)
         os.environ["LODIC_SOCKET"] = self.nowhere
-        lodic._shared._away = None
 
     def test_original_loads_it(self):
         with self.assertWarnsRegex(lodic.NotShared, "model.safetensors: not shared: ") as caught:
@@ -318,19 +317,6 @@ class WithoutCache(Files):
                 self.assertFalse(file.get_tensor("large").flags.writeable)
                 self.assertTrue(equal(file.get_slice("cube")[:, 3:5].copy(),
                                       self.tensors["cube"][:, 3:5].copy()))
-
-    def test_no_second_try_at_once(self):
-        lodic._shared._AGAIN_S, before = 1e9, lodic._shared._AGAIN_S
-        self.addCleanup(setattr, lodic._shared, "_AGAIN_S", before)
-        with self.assertWarns(lodic.NotShared):
-            load_file(self.path)
-        os.environ["LODIC_SOCKET"] = self.socket
-        given = self.counted()
-        with self.assertWarns(lodic.NotShared):
-            load_file(self.path)
-        self.assertEqual(self.counted(), given)
-        load_file(self.path, fallback=False) # an explicit wish is tried each time
-        self.assertEqual(self.counted()[0], given[0] + 2)
 
     def test_mapped_without_the_package(self):
         # Nothing is copied: the bytes of the tensors are those of the kernel's pages.
