@@ -131,7 +131,7 @@ void doctor_settings_look(struct doctor *d)
 		snprintf(d->price.why, sizeof(d->price.why), "%s", d->settings.why);
 	d->cache_setting = error ? 0 : d->settings.memory_bytes;
 	if (!d->cache_setting)
-		d->cache_setting = SERVICE_DEFAULT_CACHE_BYTES;
+		d->cache_setting = settings_memory(&d->settings);
 }
 
 const char *doctor_host_lacks(unsigned int i)

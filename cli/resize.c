@@ -28,8 +28,8 @@ struct resize {
 static const char doc[] =
 	"Give the running cache another size. Programs go on, and what they use most stays "
 	"cached. For a moment both the old and the new memory are there. The next service that a "
-	"program starts has the new size, too. SIZE is that of the part for blocks; holds keep "
-	"theirs."
+	"program starts has the new size, too. SIZE is for blocks and holds together, and is "
+	"taken as it is used."
 	"\v"
 	"Examples:\n"
 	"  lodic resize 4G\n"
@@ -63,7 +63,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static unsigned int percent_taken(const struct look_resize *now)
 {
-	return now->had ? (unsigned int)(PERCENT * now->taken / now->had) : 0;
+	unsigned int percent =
+		now->had ? (unsigned int)(PERCENT * now->taken / now->had) : 0;
+
+	return percent < PERCENT ? percent : PERCENT; /* blocks may leave meanwhile */
 }
 
 /* Waits for the end of the resize that has begun. 0, or why nothing is known of it. */

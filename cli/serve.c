@@ -65,10 +65,12 @@ static const char doc[] =
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "Listen here (default: the user's own place)", 0 },
 	{ "memory", 'm', "SIZE", 0,
-	  "Memory for cached blocks and holds, as 256M or 4G; 32K at least, and less than 8T",
+	  "What cached blocks and holds may have together, as 256M or 4G; 32K at least, and less "
+	  "than 8T (default: half of what the machine or the control group has)",
 	  0 },
 	{ "holds", SETTING(HOLDS), "SIZE", 0,
-	  "How much of the memory is for holds (lodic_hold); 0: none (default: a quarter)",
+	  "What holds (lodic_hold) may have of the memory at most; 0: none (default: what blocks "
+	  "do not use)",
 	  0 },
 	{ "scheme", SETTING(SCHEME), "NAME", 0,
 	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
@@ -349,6 +351,12 @@ static int complete_parts(struct serve *s)
 	if (error)
 		return error;
 	warn(settings);
+	if (o->fast_bytes == 0) { /* else the parts stay what they are */
+		o->budget_bytes = o->cache_bytes + o->hold_bytes;
+		o->cache_bytes = 0;
+		if (o->hold_bytes > 0 && !settings->from[SETTING_HOLDS])
+			o->hold_bytes = SERVICE_HOLDS_ANY;
+	}
 	error = settings_check_placer(settings, o->fast_bytes, &o->policy);
 	if (!error)
 		warn(settings);

@@ -70,7 +70,10 @@ void serve_report(struct serve *s, int error)
 
 static unsigned long long serve_mib(const struct serve *s)
 {
-	return (s->options.cache_bytes + s->options.hold_bytes) >> MIB_SHIFT;
+	const struct service_options *o = &s->options;
+
+	return (o->budget_bytes ? o->budget_bytes : o->cache_bytes + o->hold_bytes) >>
+	       MIB_SHIFT;
 }
 
 static void tell_status(const struct serve *s)
@@ -78,20 +81,24 @@ static void tell_status(const struct serve *s)
 	notify_send("STATUS=serving %llu MiB at %s", serve_mib(s), s->settings.socket);
 }
 
-/* Somebody has resized the cache, but for its holds: the next service shall have that size. */
-static void on_resized(void *arg, uint64_t cache_bytes)
+/* Somebody has resized the cache: the next service shall have that size. Without a budget holds
+ * keep their part. */
+static void on_resized(void *arg, uint64_t bytes)
 {
 	struct serve *s = arg;
+	bool parts = s->options.budget_bytes == 0;
 
-	s->options.cache_bytes = cache_bytes;
-	s->settings.memory_bytes = cache_bytes + s->options.hold_bytes;
+	*(parts ? &s->options.cache_bytes : &s->options.budget_bytes) = bytes;
+	s->settings.memory_bytes = bytes + (parts ? s->options.hold_bytes : 0);
 	/* A size that stands in a configuration file is found there. Otherwise the next service
 	 * must split it in the same way. */
 	if (s->settings.memory_bytes != s->told.memory_bytes ||
 	    s->settings.from[SETTING_MEMORY] == SETTINGS_NOBODY) {
 		s->settings.from[SETTING_MEMORY] = SETTINGS_OPTION;
-		s->settings.from[SETTING_HOLDS] = SETTINGS_OPTION;
-		s->settings.hold_bytes = s->options.hold_bytes;
+		if (parts) {
+			s->settings.from[SETTING_HOLDS] = SETTINGS_OPTION;
+			s->settings.hold_bytes = s->options.hold_bytes;
+		}
 	}
 	if (settings_leave(&s->settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", s->settings.why);
@@ -139,8 +146,7 @@ static uint64_t compare(struct serve *s)
 		nr++;
 		if (i == SETTING_MEMORY) {
 			s->settings.from[i] = now.from[i];
-			bytes = now.memory_bytes ? now.memory_bytes
-			                         : SERVICE_DEFAULT_CACHE_BYTES;
+			bytes = settings_memory(&now);
 			continue;
 		}
 		/* The log changes at once, and a service trusts nobody. */
@@ -156,6 +162,8 @@ static uint64_t compare(struct serve *s)
 		        "the configuration says what it said before");
 	settings_free(&s->told);
 	s->told = now;
+	if (s->options.budget_bytes)
+		return bytes;
 	/* Holds keep their part. */
 	if (bytes > 0 && bytes < s->options.hold_bytes + SERVICE_MIN_CACHE_BYTES) {
 		log_say(SERVICE_WARNING, "settings",

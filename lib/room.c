@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include "lib/room.h"
+#include "lib/service/service.h"
 
 #define PATH_BYTES 4096
+/* Our choice, as tmpfs has it: the other half is for programs, and for what they read elsewhere. */
+#define BUDGET_PART 2u
 
 static const struct room room_without_limit = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
 
@@ -131,4 +135,47 @@ void room_look(const char *list, const char *mount, struct room *ret)
 		*ret = room_less(&found, ret);
 	}
 	fclose(file);
+}
+
+/* Without /proc the kernel still tells how much there is. */
+static uint64_t room_machine_bytes(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+}
+
+void room_look_all(struct room *ret)
+{
+	uint64_t available, all = room_machine_bytes();
+	struct room machine = room_without_limit, groups;
+
+	if (all > 0 && room_read_number("/proc/meminfo", "MemAvailable", &available)) {
+		available <<= 10;
+		machine = (struct room){ all, available < all ? available : all, all };
+	}
+	room_look(ROOM_LIST, ROOM_MOUNT, &groups);
+	*ret = room_less(&machine, &groups);
+}
+
+uint64_t room_budget(uint64_t machine_bytes, uint64_t least_limit)
+{
+	uint64_t all = machine_bytes == 0 || least_limit < machine_bytes
+	                       ? least_limit
+	                       : machine_bytes;
+	uint64_t part = all / BUDGET_PART;
+
+	if (all == UINT64_MAX)
+		return SERVICE_DEFAULT_CACHE_BYTES;
+	if (part < SERVICE_MIN_CACHE_BYTES)
+		return SERVICE_MIN_CACHE_BYTES;
+	return part < SERVICE_MAX_CACHE_BYTES ? part : SERVICE_MAX_CACHE_BYTES;
+}
+
+uint64_t room_default_budget(void)
+{
+	struct room groups;
+
+	room_look(ROOM_LIST, ROOM_MOUNT, &groups);
+	return room_budget(room_machine_bytes(), groups.least);
 }

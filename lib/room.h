@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* How much memory the control groups of a process leave it, of either version. */
+/* How much memory the machine has for a process, and its control groups of either version. */
 #ifndef LODIC_LIB_ROOM_H
 #define LODIC_LIB_ROOM_H
 
@@ -20,6 +20,15 @@ struct room {
  * /proc/self/cgroup, and mount a folder like /sys/fs/cgroup. A file that is not there says nothing.
  * Any thread may call it. */
 void room_look(const char *list, const char *mount, struct room *ret);
+
+/* The same, or the whole machine, if that leaves less: what MemAvailable says of its memory. */
+void room_look_all(struct room *ret);
+
+/* The default for `memory' (ADR-0040): half of the machine's memory, or of the least limit of a
+ * control group, if that is less. machine_bytes 0: nobody knows. */
+uint64_t room_budget(uint64_t machine_bytes, uint64_t least_limit);
+/* The same for this process. */
+uint64_t room_default_budget(void);
 
 /* Finds the number after key in a file of lines like "key: number". If key is NULL the file
  * is one number. false: it is not there, or is not a number ("max"). */

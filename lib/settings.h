@@ -150,9 +150,12 @@ int settings_find_socket(struct settings *s, bool make);
 __attribute__((format(printf, 2, 3))) int settings_refuse(struct settings *s,
                                                           const char *format, ...);
 
-/* How much of the memory is for blocks, and how much for holds: a quarter if nobody says, and none
- * of less than 8 MiB.
- * -EINVAL: holds leave too little for blocks, and s->why says so. */
+/* What blocks and holds may have together: as somebody says, or room_default_budget(); with fast
+ * memory SERVICE_DEFAULT_CACHE_BYTES, because such a cache is made as a whole. */
+uint64_t settings_memory(const struct settings *s);
+/* How much of the memory is for blocks, and how much for holds, where neither takes from the other.
+ * Holds have a quarter if nobody says, and none of less than 8 MiB.
+ * -EINVAL: with fast memory, holds leave too little for blocks, and s->why says so. */
 int settings_split(struct settings *s, uint64_t *ret_cache_bytes,
                    uint64_t *ret_hold_bytes);
 

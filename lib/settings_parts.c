@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/room.h"
 #include "lib/service/service.h"
 
 #define HOLDS_PART 4u
@@ -39,14 +40,23 @@ int settings_refuse(struct settings *s, const char *format, ...)
 	return -EINVAL;
 }
 
+uint64_t settings_memory(const struct settings *s)
+{
+	if (s->memory_bytes)
+		return s->memory_bytes;
+	return s->fast_bytes ? SERVICE_DEFAULT_CACHE_BYTES : room_default_budget();
+}
+
 int settings_split(struct settings *s, uint64_t *ret_cache_bytes,
                    uint64_t *ret_hold_bytes)
 {
-	uint64_t all = s->memory_bytes ? s->memory_bytes : SERVICE_DEFAULT_CACHE_BYTES;
+	uint64_t all = settings_memory(s);
 	uint64_t holds = all < HOLDS_LEAST_MEMORY ? 0 : all / HOLDS_PART;
 
 	if (s->from[SETTING_HOLDS])
 		holds = s->hold_bytes;
+	if (holds > all - SERVICE_MIN_CACHE_BYTES && s->fast_bytes == 0)
+		holds = all - SERVICE_MIN_CACHE_BYTES;
 	if (holds > all - SERVICE_MIN_CACHE_BYTES)
 		return settings_refuse(s,
 		                       "holds of %llu KiB leave no room for blocks in "
@@ -71,12 +81,13 @@ int settings_check_fast(struct settings *s, uint64_t cache_bytes,
 	if (s->fast_bytes < cache_bytes)
 		return 0;
 	*ret_fast_bytes = SERVICE_FAST_MOST(cache_bytes);
-	settings_refuse(s,
-	                "`fast-memory' of %llu KiB (%s) is as large as the whole cache, "
-	                "or larger: blocks have %llu KiB, which is `memory' (%s) without "
-	                "its part for holds",
-	                KIB(s->fast_bytes), source, KIB(cache_bytes),
-	                settings_sources[s->from[SETTING_MEMORY]]);
+	settings_refuse(
+		s,
+		"`fast-memory' of %llu KiB (%s) is as large as the whole cache, "
+		"or larger: blocks have %llu KiB, which is `memory' (%s) without "
+		"its part for holds",
+		KIB(s->fast_bytes), source, KIB(cache_bytes),
+		settings_sources[s->from[SETTING_MEMORY]]);
 	return one && s->from[SETTING_FAST_MEMORY] != SETTINGS_LEFT ? -EINVAL : 0;
 }
 
@@ -84,8 +95,7 @@ int settings_check_placer(struct settings *s, uint64_t fast_bytes,
                           const char **ret_policy)
 {
 	*s->why = '\0';
-	*ret_policy =
-		!*s->policy || strcmp(s->policy, "none") == 0 ? NULL : s->policy;
+	*ret_policy = !*s->policy || strcmp(s->policy, "none") == 0 ? NULL : s->policy;
 	if (!*ret_policy || fast_bytes > 0)
 		return 0;
 	settings_refuse(s,

@@ -152,7 +152,7 @@ static int hold_request_for(struct service *s, struct client *c,
 	                         &bytes);
 	if (err)
 		return err;
-	if (bytes > h->room.most)
+	if (bytes > budget_for_holds_at_most(s))
 		return reason_encode(LODIC_REASON_HOLD_SIZE);
 	node = hold_tier_node(s, f, request->cpu);
 	file = hold_table_file(s, f, node);

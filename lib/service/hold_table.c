@@ -309,7 +309,7 @@ void hold_table_stat(const struct service *s, struct lodic_stat *stat)
 		return;
 	stat->holds = h->nr_places - h->nr_free - h->queues.lists[HOLDS_WANTING].nr -
 	              h->queues.lists[HOLDS_FAILED].nr;
-	stat->hold_limit = h->room.most;
+	stat->hold_limit = budget_for_holds_at_most(s);
 	stat->hold_bytes = h->room.used;
 	stat->hold_used_bytes = h->used_bytes;
 	stat->hold_huge_bytes = h->huge_bytes;

@@ -215,7 +215,8 @@ static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
 		if (r->bytes + h->room.used <= h->room.most + h->leaving_bytes)
 			return -EINPROGRESS;
 		err = holds_evict(s, probes, looks);
-		if (err == -ENOSPC && holds_cancel_unwanted(s))
+		if (err == -ENOSPC && (holds_cancel_unwanted(s) ||
+		                       budget_make_room(s, h->room.used + r->bytes)))
 			return -EINPROGRESS;
 		if (err)
 			return err;
@@ -283,6 +284,7 @@ static bool holds_go_on(struct service *s)
 	struct held_range *r;
 	int err;
 
+	h->room.most = h->queues.most = budget_for_holds(s);
 	for (; (r = h->queues.lists[HOLDS_WANTING].oldest) != NULL; h->begins--) {
 		if (h->begins == 0)
 			return true;
@@ -441,7 +443,7 @@ int holds_init(struct service *s)
 		return -ENOMEM;
 	s->holds = h;
 	h->page_bytes = (u64)sysconf(_SC_PAGESIZE);
-	h->room.most = h->queues.most = s->options.hold_bytes;
+	h->room.most = h->queues.most = budget_for_holds(s);
 	h->queues.search = 1;
 	h->alive = host_load_acquire(&s->arena.header->alive);
 	/* A time in ns: no two services of a socket have a number in common, because each range

@@ -35,21 +35,16 @@
 
 int memory_check_room(u64 bytes, const char **ret_why)
 {
-	struct room group;
-	u64 room, available;
+	struct room room;
 
-	room_look(ROOM_LIST, ROOM_MOUNT, &group);
-	room = group.left;
-	if (room_read_number("/proc/meminfo", "MemAvailable", &available) &&
-	    available << 10 < room)
-		room = available << 10;
-	if (bytes <= room)
+	room_look_all(&room);
+	if (bytes <= room.left)
 		return 0;
 	*ret_why = service_why(
 		"the cache needs %llu MiB and %llu MiB are free: give it less "
 		"memory, or free some",
 		(unsigned long long)(bytes >> MIB_SHIFT),
-		(unsigned long long)(room >> MIB_SHIFT));
+		(unsigned long long)(room.left >> MIB_SHIFT));
 	return -ENOMEM;
 }
 

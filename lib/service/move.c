@@ -155,6 +155,7 @@ static void move_process(struct service *old, struct service *s)
 	s->rereads_again = old->rereads_again;
 	s->reread_bytes = old->reread_bytes;
 	s->pressure = old->pressure;
+	s->budget = old->budget;
 	memcpy(s->times, old->times, sizeof(s->times));
 	old->resize = NULL;
 	s->stopping = old->stopping;

@@ -115,6 +115,10 @@ static void pressure_resize(struct service *s, const struct room *room, u32 some
 {
 	bool smaller = bytes < s->options.cache_bytes;
 
+	/* Holds may have taken meanwhile what the arena has given back. */
+	if (!smaller && s->budget.bytes &&
+	    bytes > s->budget.bytes - budget_used(s) + s->options.cache_bytes)
+		return;
 	if (!pressure_fits(room, s->options.cache_bytes, &bytes)) {
 		if (smaller && !s->pressure.said_room)
 			service_say(
@@ -126,7 +130,7 @@ static void pressure_resize(struct service *s, const struct room *room, u32 some
 		s->pressure.said_room |= smaller;
 		return;
 	}
-	if (resize_begin(s, bytes, false) != 0)
+	if (resize_begin(s, bytes, 0) != 0)
 		return;
 	if (s->pressure.tight)
 		service_say(

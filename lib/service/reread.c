@@ -58,8 +58,9 @@ void reread_begin(struct service *s)
 	if (!s->options.reread)
 		return;
 	if (s->rereads) {
-		service_say(s, SERVICE_INFO, "settings",
-		            "the configuration is still being read, and will be read again");
+		service_say(
+			s, SERVICE_INFO, "settings",
+			"the configuration is still being read, and will be read again");
 		s->rereads_again = true;
 		return;
 	}
@@ -86,7 +87,7 @@ void reread_tick(struct service *s)
 
 	if (s->reread_bytes == 0 || s->resize || !s->workers || !hand_gives_way(s))
 		return;
-	err = resize_begin(s, s->reread_bytes, true);
+	err = resize_ask(s, s->reread_bytes);
 	s->reread_bytes = 0;
 	if (err)
 		reread_say(s, strerror(-err));

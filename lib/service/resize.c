@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/service/budget.h"
 #include "lib/service/carry.h"
 #include "lib/service/direct.h"
 #include "lib/service/files.h"
@@ -30,6 +31,7 @@
 #include "lib/service/hand.h"
 #include "lib/service/hold_move.h"
 #include "lib/service/life.h"
+#include "lib/service/memory.h"
 #include "lib/service/move.h"
 #include "lib/service/mover.h"
 #include "lib/service/nameless.h"
@@ -59,7 +61,8 @@ struct resize {
 	struct worker_job job; /* MAKES, FREES */
 	struct service *other; /* the one that is made; from ENDS on the one before */
 	u32 step;              /* enum resize_step */
-	bool asked;
+	u64 asked;
+	u64 larger; /* bytes, of the two arenas */
 	int error;
 	u64 since_ns, step_ns; /* the beginning; of this step */
 	struct carry carry;
@@ -94,7 +97,7 @@ static void resize_report(struct service *s, int error, const char *why)
 		return;
 	report->state = error ? LOOK_RESIZE_FAILED : LOOK_RESIZE_DONE;
 	report->error = error;
-	report->ns = host_now_ns() - s->resize->since_ns;
+	report->ns = s->resize ? host_now_ns() - s->resize->since_ns : 0;
 	if (!error)
 		return;
 	snprintf(report->why, sizeof(report->why), "%s", *why ? why : strerror(-error));
@@ -133,6 +136,16 @@ static void resize_end_other(struct service *s)
 	}
 }
 
+/* That is the size for good. */
+static void resize_settle(struct service *s, u64 asked)
+{
+	if (s->budget.bytes)
+		s->budget.bytes = asked;
+	pressure_configure(s, s->options.cache_bytes);
+	if (s->options.resized)
+		s->options.resized(s->options.say_arg, asked);
+}
+
 /* ---- another service ---- */
 
 static void resize_make_work(struct worker_job *job)
@@ -162,7 +175,7 @@ static void resize_make_done(struct service *s, struct worker_job *job)
 	resize_step(r, RESIZE_FILES);
 }
 
-int resize_begin(struct service *s, u64 cache_bytes, bool asked)
+int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 {
 	const char *why;
 	struct resize *r;
@@ -174,6 +187,8 @@ int resize_begin(struct service *s, u64 cache_bytes, bool asked)
 	if (!r)
 		return -ENOMEM;
 	r->asked = asked;
+	r->larger = cache_bytes > s->options.cache_bytes ? cache_bytes
+	                                                 : s->options.cache_bytes;
 	r->since_ns = host_now_ns();
 	err = carry_init(&r->carry, s);
 	if (!err)
@@ -193,9 +208,16 @@ int resize_begin(struct service *s, u64 cache_bytes, bool asked)
 	s->resize = r;
 	s->resized = (struct look_resize){ .number = s->resized.number + 1,
 		                           .state = LOOK_RESIZE_RUNS,
-		                           .from = s->options.cache_bytes,
-		                           .to = cache_bytes };
+		                           .from = asked && s->budget.bytes
+		                                           ? s->budget.bytes
+		                                           : s->options.cache_bytes,
+		                           .to = asked ? asked : cache_bytes };
 	return 0;
+}
+
+u64 resize_larger(const struct service *s)
+{
+	return s->resize ? s->resize->larger : s->options.cache_bytes;
 }
 
 /* ---- turns ---- */
@@ -309,6 +331,10 @@ struct service *resize_next(struct service *s)
 	fill_take_hints(s);
 	fill_take_over(next, s, resize_new_id);
 	move_all(s, next);
+	/* Both rounds have counted, and blocks have left the old arena meanwhile. */
+	next->resized.taken = host_load_relaxed(&next->arena.header->nr_cached);
+	if (next->resized.had < next->resized.taken)
+		next->resized.had = next->resized.taken;
 	r->other = s;
 	resize_step(r, RESIZE_ENDS);
 	next->handed_until_ns = host_now_ns() + HANDED_NS;
@@ -321,10 +347,9 @@ struct service *resize_next(struct service *s)
 		(unsigned long long)next->resized.taken,
 		(unsigned long long)next->resized.had,
 		(unsigned long long)((host_now_ns() - r->since_ns) / NS_PER_MS));
+	budget_resized(next);
 	if (r->asked)
-		pressure_configure(next, next->resized.to);
-	if (r->asked && next->options.resized)
-		next->options.resized(next->options.say_arg, next->resized.to);
+		resize_settle(next, r->asked);
 	return next;
 }
 
@@ -352,6 +377,31 @@ void resize_fini(struct service *s)
 
 /* ---- requests ---- */
 
+/* The memory is taken as it is used. That it is there is looked at now. */
+int resize_ask(struct service *s, u64 bytes)
+{
+	u64 had = budget_used(s), next;
+	const char *why = "";
+	int err;
+
+	if (s->budget.bytes == 0)
+		return resize_begin(s, bytes, bytes);
+	if (s->resize || !hand_gives_way(s))
+		return -EBUSY;
+	next = budget_arena(s, bytes);
+	err = bytes > had ? memory_check_room(bytes - had, &why) : 0;
+	if (!err && next != s->options.cache_bytes)
+		return resize_begin(s, next, bytes);
+	s->resized = (struct look_resize){ .number = s->resized.number + 1,
+		                           .state = LOOK_RESIZE_RUNS,
+		                           .from = s->budget.bytes,
+		                           .to = bytes };
+	if (!err)
+		resize_settle(s, bytes);
+	resize_report(s, err, why);
+	return 0;
+}
+
 int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret)
 {
 	int err = 0;
@@ -360,7 +410,7 @@ int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret)
 		err = cache_bytes < SERVICE_MIN_CACHE_BYTES ||
 		                      cache_bytes > SERVICE_MAX_CACHE_BYTES
 		              ? -EINVAL
-		              : resize_begin(s, cache_bytes, true);
+		              : resize_ask(s, cache_bytes);
 	*ret = s->resized;
 	if (s->resize && ret->state == LOOK_RESIZE_RUNS)
 		ret->ns = host_now_ns() - s->resize->since_ns;

@@ -12,10 +12,15 @@
 
 #include "lib/service/state.h"
 
-/* Begins to give the cache another size; s->resized says how that goes on. asked: somebody wants
- * that size for good. -EBUSY: a resize is under way. -EINVAL: no cache has that size. -ENOMEM,
- * -EAGAIN: there is no memory, or no thread. */
-int resize_begin(struct service *s, u64 cache_bytes, bool asked);
+/* Begins to give the arena another size; s->resized says how that goes on. asked: what somebody
+ * wants the budget to be for good, or the arena where there is no budget; 0: nobody has asked.
+ * -EBUSY: a resize is under way. -EINVAL: no cache has that size. -ENOMEM, -EAGAIN: there is no
+ * memory, or no thread. */
+int resize_begin(struct service *s, u64 cache_bytes, u64 asked);
+/* What somebody has asked for. The errors are the same. */
+int resize_ask(struct service *s, u64 bytes);
+/* Bytes of the arena, or of the larger one while there are two. */
+u64 resize_larger(const struct service *s);
 /* WIRE_RESIZE. */
 int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret);
 

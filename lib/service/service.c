@@ -263,7 +263,10 @@ static int service_begin_at(struct service *s, struct takeover *t, const char **
 static int service_begin(struct service *s, const char **ret_why)
 {
 	struct takeover *t = NULL;
-	int err = service_shape(s, ret_why);
+	int err;
+
+	budget_begin(s);
+	err = service_shape(s, ret_why);
 
 	if (!err)
 		err = service_take_path(s, ret_why);
@@ -273,6 +276,10 @@ static int service_begin(struct service *s, const char **ret_why)
 	snprintf(s->lock_path, sizeof(s->lock_path), "%s.lock", s->socket_path);
 	if (s->options.takeover)
 		err = takeover_begin(s, &t, ret_why);
+	if (!err && t) {
+		budget_follow(s, takeover_cache_bytes(t));
+		err = service_shape(s, ret_why);
+	}
 	if (!err)
 		err = service_begin_at(s, t, ret_why);
 	takeover_end(t);
@@ -444,6 +451,7 @@ void service_turn(struct service *s)
 	resize_tick(s);
 	reread_tick(s);
 	pressure_tick(s);
+	budget_tick(s);
 	if (s->options.alive)
 		s->options.alive(s->options.say_arg);
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;

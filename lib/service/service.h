@@ -20,9 +20,14 @@ enum service_barrier {
 enum service_level { SERVICE_ERROR, SERVICE_WARNING, SERVICE_INFO, SERVICE_DEBUG };
 
 struct service_options {
-	const char *socket;   /* NULL: the user's default, see path_default_socket() */
-	uint64_t cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES */
-	uint64_t hold_bytes;  /* that holds may have beside it; 0: there are no holds */
+	const char *socket; /* NULL: the user's default, see path_default_socket() */
+	/* What blocks and holds may have together (budget.h); not with fast_bytes. 0: blocks have
+	 * cache_bytes, and holds may have hold_bytes beside them. */
+	uint64_t budget_bytes;
+	uint64_t
+		cache_bytes; /* frames, in bytes; 0: SERVICE_DEFAULT_CACHE_BYTES, or what a
+			       * budget begins with */
+	uint64_t hold_bytes; /* that holds may have at most; 0: there are no holds */
 	uint64_t
 		fast_bytes; /* of cache_bytes, in fast memory; the rest is slow. 0: there is
 			       * one tier */
@@ -68,8 +73,9 @@ struct service_options {
 	void (*say)(void *arg, enum service_level level, const char *event,
 	            const char *line);
 	void *say_arg;
-	/* The cache has another size, because somebody has asked for it; may be NULL. */
-	void (*resized)(void *arg, uint64_t cache_bytes);
+	/* The cache has another size, because somebody has asked for it; may be NULL. bytes: of
+	 * the budget, or else of the cache. */
+	void (*resized)(void *arg, uint64_t bytes);
 	/* SIGHUP: a worker calls it to read the configuration; may be NULL. It may wait for as long
 	 * as it likes. */
 	void (*reread)(void *arg);
@@ -98,6 +104,8 @@ struct service_options {
  * lease thread from running is 1.4 s. A machine that swaps may take several times as long. */
 #define SERVICE_LEASE_SECONDS 10
 
+/* hold_bytes: the budget alone bounds holds. */
+#define SERVICE_HOLDS_ANY UINT64_MAX
 #define SERVICE_DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
 #define SERVICE_DEFAULT_LEASE_PAUSE_MS ((uint64_t)10 * 1000)
 /* Our choice. It says something each second, but while it makes its memory: a large cache takes

@@ -83,6 +83,7 @@
 #include "lib/look.h"
 #include "lib/service/admission.h"
 #include "lib/service/opens.h"
+#include "lib/service/budget.h"
 #include "lib/service/pressure.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
@@ -267,9 +268,10 @@ struct direct {
 struct nameless_job;
 struct nameless {
 	struct nameless_job *jobs[2]; /* NULL: none is under way */
-	struct nameless_job *heard;   /* that is being made for files that a watch has told of */
-	bool due[2];                  /* the next slots wait for the job to end */
-	u32 at[2], away_at;           /* which slot is next */
+	struct nameless_job
+		*heard;     /* that is being made for files that a watch has told of */
+	bool due[2];        /* the next slots wait for the job to end */
+	u32 at[2], away_at; /* which slot is next */
 	u64 hurries_until_ns;
 };
 
@@ -315,6 +317,7 @@ struct service {
 	bool rereads_again;         /* and must do so once more after that */
 	u64 reread_bytes;           /* the size that it asks for; 0: none */
 	struct pressure pressure;
+	struct budget budget;
 	struct look_times times[LOOK_NR_TIMES];
 
 	/* ---- one arena's ---- */
@@ -342,7 +345,7 @@ struct service {
 	u32 nr_turned_away; /* since the last tick: there was no room for them */
 	struct domain_user *users; /* whose they are (domain.c) */
 	bool accept_paused;        /* the listening socket is not watched (accept.c) */
-	u32 accept_turns;          /* in which nobody was let in, to hear of hang-ups first */
+	u32 accept_turns; /* in which nobody was let in, to hear of hang-ups first */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
 	u64 quota_given;

@@ -143,6 +143,11 @@ int takeover_begin(struct service *s, struct takeover **ret_takeover,
 	return 0;
 }
 
+u64 takeover_cache_bytes(const struct takeover *t)
+{
+	return t->data.bytes - ((u64)FRAME_FIRST << BLOCK_SHIFT);
+}
+
 static void takeover_unmap(struct shared_memory *m)
 {
 	if (m->at)

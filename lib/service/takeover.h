@@ -58,6 +58,8 @@ struct takeover;
  * is. */
 int takeover_begin(struct service *s, struct takeover **ret_takeover,
                    const char **ret_why);
+/* The size of the other one's arena. */
+u64 takeover_cache_bytes(const struct takeover *t);
 /* Takes files and blocks along. The arena of s is there, and empty. -EINTR: a signal has come. */
 int takeover_cache(struct service *s, struct takeover *t, const char **ret_why);
 /* Takes the old one's place. When it returns 0, s listens. -ECONNRESET: the old one has died, and s

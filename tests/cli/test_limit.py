@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,14 @@ LODIC = os.path.abspath(sys.argv[1])
 SECONDS = 60
 MIB = 1 << 20
 LIMIT = 64 * MIB
+READS = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for _ in range(4):
+    for i in range(128):
+        assert os.pread(fd, 1 << 20, i << 20) == bytes([i]) * (1 << 20), i
+print("right")
+"""
 
 
 def group_of(version):
@@ -139,8 +148,8 @@ class Limit(unittest.TestCase):
         self.assertEqual(served.wait(SECONDS), 0)
 
 
-class Escape(unittest.TestCase):
-    """In real groups, which this process may make as root, or not at all."""
+class Groups(unittest.TestCase):
+    """Real groups, which this process may make as root, or not at all."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-limit-"))
@@ -167,6 +176,8 @@ class Escape(unittest.TestCase):
             except OSError:
                 time.sleep(0.05)
 
+
+class Escape(Groups):
     def group_of(self, pid):
         kinds = "memory" if self.mount.name == "memory" else ""
         for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines():
@@ -220,6 +231,60 @@ class Escape(unittest.TestCase):
         served.terminate()
         self.assertEqual(served.wait(SECONDS), 0)
         self.assertIn("this control group cannot be left", served.stderr.read())
+
+
+class Small(Groups):
+    """A real group with little memory, and no word of any option."""
+
+    LIMIT = 96 * MIB
+
+    def setUp(self):
+        super().setUp()
+        name = "memory.limit_in_bytes" if self.mount.name == "memory" else "memory.max"
+        try:
+            (self.starter / name).write_text(f"{self.LIMIT}\n", encoding="ascii")
+        except OSError as err:
+            self.skipTest(f"{self.starter / name}: {err.strerror}")
+
+    def run_there(self, *words):
+        return subprocess.run(
+            ["sh", "-c", 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"', "sh", self.starter,
+             *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    def stat(self):
+        done = subprocess.run([LODIC, "stat", "--json", "-s", self.folder / "s"], check=True,
+                              stdout=subprocess.PIPE, timeout=SECONDS)
+        return json.loads(done.stdout)
+
+    def end(self):
+        pid = self.stat()["service_pid"]
+        os.kill(pid, signal.SIGTERM)
+        while os.path.exists(f"/proc/{pid}"):
+            time.sleep(0.01)
+
+    def test_program_runs_and_the_cache_is_small(self):
+        done = self.run_there(LODIC, "run", "-s", self.folder / "s", "--", "echo", "it runs")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "it runs\n", ""))
+        self.addCleanup(self.end)
+        stat = self.stat()
+        # Half of the group's limit is for both, and a quarter of what is free is the beginning.
+        self.assertEqual(stat["hold_limit"], 45 * MIB)
+        self.assertGreater(stat["data_bytes"], 4 * MIB)
+        self.assertLessEqual(stat["data_bytes"], 25 * MIB)
+
+    def test_file_larger_than_the_group_is_read_by_its_programs(self):
+        """Blocks come and go, the arena grows no further than the group allows, nobody dies."""
+        data = self.folder / "data"
+        with open(data, "wb") as f:
+            for i in range(128):
+                f.write(bytes([i]) * MIB)
+        done = self.run_there(LODIC, "run", "-s", self.folder / "s", "--", sys.executable, "-c",
+                              READS, data)
+        self.assertEqual((done.returncode, done.stdout), (0, "right\n"), done.stderr)
+        self.addCleanup(self.end)
+        stat = self.stat()
+        self.assertGreater(stat["admitted"], 0)
+        self.assertLessEqual(stat["data_bytes"] + stat["hold_bytes"], 49 * MIB)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ class Lists(Look):
         self.assertEqual((files["not_cached"], files["unknown"]), ([], []))
         table = self.out("files")
         self.assertIn("328 KiB of 12.0 MiB in use, 3 files held", table)
-        self.assertIn("holds: 0 B of 4.00 MiB", table)
+        self.assertIn("holds: 0 B of 15.0 MiB", table)
         self.assertIn(f"    {table.splitlines()[3]}\n", PAGE)
         rows = [line.split() for line in table.splitlines()[4:]]
         self.assertEqual([row[-1] for row in rows], [f["path"] for f in files["files"]])
@@ -168,7 +168,7 @@ class Lists(Look):
         holder = self.read(big, name="holder", hold=2 * MIB)
         self.assertEqual(self.json("who")["readers"][0]["hold_bytes"], 2 * MIB)
         self.assertEqual(self.json("files")["files"][0]["hold_bytes"], 2 * MIB)
-        self.assertIn("holds: 2.00 MiB of 4.00 MiB, 2.00 MiB of these in use", self.out("files"))
+        self.assertIn("holds: 2.00 MiB of 15.0 MiB, 2.00 MiB of these in use", self.out("files"))
         holder.kill()
         holder.wait()
         wait_for(lambda: self.json("stat")["clients"] == 0)

@@ -310,7 +310,8 @@ class Restart(Manager):
     def test_successor_that_finds_no_memory_leaves_the_old_one(self):
         served = self.serve("-s", self.socket)
         self.wait_for("READY")
-        done = self.reload("-m", "7T")
+        # With fast memory the whole cache is made at once.
+        done = self.reload("-m", "7T", "--fast-memory", "1G")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"\Alodic: cannot serve at .*MiB are free.*"
                                       r"the other service goes on.*\n\Z")

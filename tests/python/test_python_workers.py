@@ -90,7 +90,7 @@ def work(path, meet, said_by):
 
 
 class Workers(Case):
-    serve = ("--memory", f"{SIZE * 2 // MIB + 128}M", "--holds", f"{SIZE * 2 // MIB + 64}M")
+    serve = () # nobody has to configure anything
 
     @classmethod
     def setUpClass(cls):

@@ -206,9 +206,9 @@ class Left(Case):
         self.assertEqual(self.ask("stat")["holds_given"], 0)
 
     def test_no_room_reason(self):
-        """Holds have 16 MiB here."""
+        """Holds have 60 MiB here, and blocks the rest."""
         path = self.file("large", MIB)
-        os.truncate(path, 20 * MIB)
+        os.truncate(path, 61 * MIB)
         script = ("import mmap, sys, zlib\n"
                   "f = open(sys.argv[1], 'rb')\n"
                   "for i in range(3):\n"

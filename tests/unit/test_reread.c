@@ -84,7 +84,7 @@ static void waiting_size_outlives_a_reading_that_says_nothing_new(void **state)
 	(void)state;
 	says[0] = 3 * MIB;
 	says[1] = 0;
-	assert_int_equal(resize_begin(s, 2 * MIB, true), 0);
+	assert_int_equal(resize_ask(s, 2 * MIB), 0);
 	/* Until resize_next() is called, the resize is under way. */
 	reread(s);
 	reread(s);
@@ -103,7 +103,7 @@ static void newer_size_takes_the_place_of_one_that_waits(void **state)
 	(void)state;
 	says[0] = 3 * MIB;
 	says[1] = 4 * MIB;
-	assert_int_equal(resize_begin(s, 2 * MIB, true), 0);
+	assert_int_equal(resize_ask(s, 2 * MIB), 0);
 	reread(s);
 	reread(s);
 	do {

@@ -399,13 +399,13 @@ static void split_memory_quarter_or_what_was_said(void **state)
 		const char *memory, *holds; /* NULL: not said */
 		uint64_t cache_bytes, hold_bytes;
 	} cases[] = {
-		{ NULL, NULL, 192 << 20, 64 << 20 },
 		{ "16M", NULL, 12 << 20, 4 << 20 },
 		{ "4M", NULL, 4 << 20, 0 },
 		{ "4M", "1M", 3 << 20, 1 << 20 },
 		{ "64M", "0", 64 << 20, 0 },
-		{ "64M", "64M", 0, 0 }, /* refused */
-		{ "64M", "7T", 0, 0 },
+		/* As much as leaves something for blocks; with parts that is refused. */
+		{ "64M", "64M", 32 << 10, (64 << 20) - (32 << 10) },
+		{ "64M", "7T", 32 << 10, (64 << 20) - (32 << 10) },
 	};
 
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -420,9 +420,12 @@ static void split_memory_quarter_or_what_was_said(void **state)
 			settings_set(&s, SETTING_HOLDS, cases[i].holds,
 			             SETTINGS_OPTION);
 		err = settings_split(&s, &cache_bytes, &hold_bytes);
-		assert_int_equal(err, cases[i].cache_bytes ? 0 : -EINVAL);
+		assert_int_equal(err, 0);
 		assert_int_equal(cache_bytes, cases[i].cache_bytes);
 		assert_int_equal(hold_bytes, cases[i].hold_bytes);
+		settings_set(&s, SETTING_FAST_MEMORY, "1M", SETTINGS_OPTION);
+		err = settings_split(&s, &cache_bytes, &hold_bytes);
+		assert_int_equal(err, cases[i].cache_bytes > 32 << 10 ? 0 : -EINVAL);
 		if (err)
 			assert_non_null(strstr(s.why, "leave no room for blocks"));
 	}
