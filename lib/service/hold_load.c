@@ -59,6 +59,7 @@ struct hold_load {
 	bool far, direct, huge;
 	bool waits;  /* for a description to be read by */
 	bool ending; /* the last job is under way */
+	int file_fd;
 	int fd;      /* the memory */
 	int kept_fd; /* the description that the service keeps */
 	u8 *at;
@@ -139,6 +140,13 @@ static int piece_read(struct hold_piece *p)
 	return 0;
 }
 
+/* The range is in memory once more now. The kernel keeps pages that somebody has mapped or has
+ * written to, and folios that are only partly in the range. */
+static void load_drop_copy(int fd, u64 offset, u64 bytes)
+{
+	posix_fadvise(fd, (off_t)offset, (off_t)bytes, POSIX_FADV_DONTNEED);
+}
+
 static void piece_work(struct worker_job *job)
 {
 	struct hold_piece *p = (struct hold_piece *)job;
@@ -153,6 +161,8 @@ static void piece_work(struct worker_job *job)
 	p->huge_ns = host_now_ns() - began;
 	if (!p->error)
 		p->error = piece_read(p);
+	if (!p->error)
+		load_drop_copy(p->fd, p->offset, p->length);
 	/* Here, so that the last job has no mapping of the whole range to take away. */
 	if (munmap(p->at, p->bytes) != 0 && !p->error)
 		p->error = -ENOMEM;
@@ -181,6 +191,8 @@ static void load_end_work(struct worker_job *job)
 	/* Without leases nothing tells when nobody has it: it would count for ever (HD4). */
 	if (!load->error && memory_ask_own(load->kept_fd) == MEMORY_UNKNOWN)
 		load->error = reason_encode(LODIC_REASON_LEASES_OFF);
+	if (!load->error) /* what lay across two pieces, or was read ahead */
+		load_drop_copy(load->file_fd, load->offset, load->length);
 	/* If there was an error this gives the memory back. */
 	if (load->error)
 		service_close(&load->kept_fd);
@@ -423,6 +435,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 	load->range = r;
 	load->owner = s;
 	load->file = f;
+	load->file_fd = f->fd;
 	load->far = !f->local;
 	load->kept_fd = -1;
 	load->offset = r->offset;

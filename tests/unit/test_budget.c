@@ -5,11 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,6 +23,7 @@
 #define BLOCK LODIC_BLOCK_BYTES
 #define MIB ((u64)1 << 20)
 #define GIB ((u64)1 << 30)
+#define PAGE 4096u
 #define TEST_SECONDS 120
 #define ANY SERVICE_HOLDS_ANY
 
@@ -276,6 +279,51 @@ static void successor_has_as_large_an_arena(void **state)
 	test_bed_free(&bed);
 }
 
+/* ---- the kernel's copy ---- */
+
+static u64 pages_of_the_kernel(u64 bytes)
+{
+	static unsigned char there[64 * MIB / PAGE];
+	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, bed.fd, 0);
+	u64 nr = 0;
+
+	assert_true(at != MAP_FAILED);
+	assert_int_equal(mincore(at, bytes, there), 0);
+	for (u64 i = 0; i < bytes / PAGE; i++)
+		nr += there[i] & 1;
+	munmap(at, bytes);
+	return nr;
+}
+
+static void held_file_is_not_kept_twice(void **state)
+{
+	const u64 bytes = 18 * MIB + PAGE;
+	static u8 buffer[MIB];
+	struct lodic_hold *held;
+	u64 before;
+
+	(void)state;
+	for (u32 buffered = 0; buffered < 2; buffered++) {
+		test_bed_init(&bed, LODIC_LODIC);
+		bed.service.options.budget_bytes = 64 * MIB;
+		bed.service.options.hold_bytes = ANY;
+		bed.service.options.buffered = buffered;
+		test_bed_make(&bed, bytes);
+		assert_int_equal(fsync(bed.fd), 0); /* the kernel keeps what is dirty */
+		for (u64 at = 0; at < bytes; at += sizeof(buffer))
+			assert_true(pread(bed.fd, buffer, sizeof(buffer), (off_t)at) >
+			            0);
+		before = pages_of_the_kernel(bytes);
+		if (before < bytes / PAGE)
+			fixture_skip("the kernel keeps no copy of files there");
+		assert_int_equal(hold(0, bytes, &held), 0);
+		assert_int_equal(pages_of_the_kernel(bytes), 0);
+		assert_true(pattern_holds(lodic_hold_data(held), 1, 1, 0, bytes));
+		lodic_release(held);
+		test_bed_free(&bed);
+	}
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -299,6 +347,7 @@ int main(int argc, char **argv)
 		TEST(hold_makes_a_grown_arena_smaller),
 		TEST(warm_holds_give_way_to_few_blocks),
 		TEST(successor_has_as_large_an_arena),
+		TEST(held_file_is_not_kept_twice),
 	};
 
 	fixture_begin(argc, argv, NULL);
