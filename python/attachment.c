@@ -7,20 +7,22 @@
 
 static PyObject *attachment_new(PyTypeObject *type, PyObject *args, PyObject *words)
 {
-	static char *names[] = { "socket", "service", "memory", "idle_exit_ms", NULL };
+	static char *names[] = { "socket",       "service", "memory",
+		                 "idle_exit_ms", "holds",   NULL };
 	struct lodic_options options = { .bytes = sizeof(options) };
 	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-	unsigned long long memory = 0;
+	unsigned long long memory = 0, holds = 0;
 	unsigned int idle = 0;
 	struct binding_attachment *self;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, words, "zzKI:Attachment", names,
+	if (!PyArg_ParseTupleAndKeywords(args, words, "zzKIK:Attachment", names,
 	                                 &options.socket, &options.service, &memory,
-	                                 &idle))
+	                                 &idle, &holds))
 		return NULL;
 	options.cache_bytes = memory;
 	options.idle_exit_ms = idle;
+	options.hold_bytes = holds;
 	self = (struct binding_attachment *)alloc(type, 0);
 	if (!self)
 		return NULL;
@@ -116,7 +118,7 @@ static PyMethodDef attachment_methods[] = {
 };
 
 static PyType_Slot attachment_slots[] = {
-	{ Py_tp_doc, "Attachment(socket, service, memory, idle_exit_ms)\n--\n\n"
+	{ Py_tp_doc, "Attachment(socket, service, memory, idle_exit_ms, holds)\n--\n\n"
 	             "This process's attachment to a cache." },
 	{ Py_tp_new, (void *)attachment_new },
 	{ Py_tp_dealloc, (void *)attachment_dealloc },

@@ -181,9 +181,13 @@ struct lodic_options {
 	const char *service;
 	/* For a service that this call starts. A running one keeps its own. 0 says nothing:
 	 * then the environment, a configuration file, or the last service may. */
-	uint64_t cache_bytes; /* from 32 KiB to below 8 TiB; else 256 MiB */
+	/* What blocks and holds may have together, from 32 KiB to below 8 TiB. Memory is taken as
+	 * it is used. Else half of what the machine has, or the control group. */
+	uint64_t cache_bytes;
 	enum lodic_scheme scheme;
 	uint32_t idle_exit_ms; /* it leaves after so long without a client; else 10 s */
+	uint64_t
+		hold_bytes; /* what holds may have of it at most; else what blocks leave */
 };
 
 /*
@@ -408,9 +412,10 @@ enum { LODIC_WAIT = 1 };
  *
  * From 1 MiB on, the service has the memory, and all programs that hold a range share it. A range
  * inside one that is held already needs no reading, and takes no memory. Nobody can change it. The
- * service's setting `holds` is the limit for all programs. Such a hold keeps one mapping, and no
- * descriptor. Below 1 MiB a hold is a copy, in pages of this process's own, at least one. It needs
- * no descriptor, and many copies share a mapping. The program must not write there.
+ * service's settings `memory` and `holds` are the limit for all programs. Such a hold keeps one
+ * mapping, and no descriptor. Below 1 MiB a hold is a copy, in pages of this process's own, at
+ * least one. It needs no descriptor, and many copies share a mapping. The program must not write
+ * there.
  *
  * A forked child has what its parent holds. Its lodic_release() ends its own hold only.
  */
@@ -434,7 +439,8 @@ struct lodic_hold;
  * -EINVAL: offset is negative, flags has other bits, an argument is NULL, or file was opened by
  *     another attachment.
  * -EFBIG: the range is larger than the limit for holds.
- * -ENOSPC: what programs hold already leaves no room for it. Try again when they release some.
+ * -ENOSPC: what programs hold already leaves no room for it, and blocks have no more to give. Try
+ *     again when they release some.
  * -ESTALE: the file is not cached (see lodic_file_cached()), or writers came while it was read.
  * -EAGAIN: the service reads 64 ranges for this program already. With LODIC_WAIT the call waits
  *     for one of them.

@@ -136,6 +136,7 @@ struct options {
 	uint64_t cache_bytes = 0;
 	lodic_scheme scheme = LODIC_LODIC;
 	uint32_t idle_exit_ms = 0;
+	uint64_t hold_bytes = 0;
 };
 
 /* This process's attachment to a cache. Any thread may use it. */
@@ -168,6 +169,7 @@ public:
 		plain.cache_bytes = options.cache_bytes;
 		plain.scheme = options.scheme;
 		plain.idle_exit_ms = options.idle_exit_ms;
+		plain.hold_bytes = options.hold_bytes;
 		ret_error = error_of(lodic_attach(&plain, &lodic));
 		lodic_.reset(lodic);
 	}

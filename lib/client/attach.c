@@ -375,6 +375,8 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 	if (o->cache_bytes && (o->cache_bytes < SERVICE_MIN_CACHE_BYTES ||
 	                       o->cache_bytes > SERVICE_MAX_CACHE_BYTES))
 		return error_because(LODIC_REASON_CACHE_SIZE);
+	if (o->hold_bytes > SERVICE_MAX_CACHE_BYTES)
+		return error_because(LODIC_REASON_CACHE_SIZE);
 	if (o->socket)
 		err = settings_set(&settings, SETTING_SOCKET, o->socket,
 		                   SETTINGS_OPTION);
@@ -387,6 +389,7 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 	lodic->start.trusted = settings_trusted();
 	lodic->start.program = o->service ? strdup(o->service) : start_find_program();
 	lodic->start.cache_bytes = o->cache_bytes;
+	lodic->start.hold_bytes = o->hold_bytes;
 	lodic->start.scheme = o->scheme;
 	lodic->start.idle_exit_ms = o->idle_exit_ms;
 	lodic->start.wait_ms = START_WAIT_MS;

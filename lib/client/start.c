@@ -287,7 +287,7 @@ static int start_pipes(int outcome[2], int errors[2])
 
 int start_service(const struct start *start, struct start_failure *ret)
 {
-	char memory[32], idle[32], report[16], user[16];
+	char memory[32], holds[32], idle[32], report[16], user[16];
 	char *arguments[MAX_ARGUMENTS] = { "lodic", "serve", "--report-fd", report };
 	int nr = 4, outcome[2], errors[2];
 
@@ -297,6 +297,7 @@ int start_service(const struct start *start, struct start_failure *ret)
 	snprintf(report, sizeof(report), "%d", outcome[1]);
 	snprintf(memory, sizeof(memory), "%llu",
 	         (unsigned long long)start->cache_bytes);
+	snprintf(holds, sizeof(holds), "%llu", (unsigned long long)start->hold_bytes);
 	snprintf(idle, sizeof(idle), "%u.%03u", start->idle_exit_ms / 1000,
 	         start->idle_exit_ms % 1000);
 	snprintf(user, sizeof(user), "%u", start->user);
@@ -312,6 +313,10 @@ int start_service(const struct start *start, struct start_failure *ret)
 	if (start->cache_bytes) {
 		arguments[nr++] = "--memory";
 		arguments[nr++] = memory;
+	}
+	if (start->hold_bytes) {
+		arguments[nr++] = "--holds";
+		arguments[nr++] = holds;
 	}
 	if (start->scheme) {
 		arguments[nr++] = "--scheme";

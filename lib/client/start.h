@@ -7,11 +7,11 @@
 
 /* What a service that this process starts is told. */
 struct start {
-	char *program; /* "": start none */
+	char *program;     /* "": start none */
 	char *socket_path; /* NULL: the default one of the user that it runs as */
 	u32 trusted; /* a user whose service may listen there, beside this process's */
 	/* 0: what the service's own settings say, see lib/settings.h. */
-	u64 cache_bytes;
+	u64 cache_bytes, hold_bytes;
 	u32 idle_exit_ms;
 	u32 scheme;  /* enum lodic_scheme */
 	u32 wait_ms; /* how long start_service() waits for the service; 0: not at all */

@@ -90,10 +90,11 @@ def _shared_if_there(socket: str | None) -> Cache | CacheError:
 class Cache:
     """A way to the cache of this machine's user, or to the one at `socket`.
 
-    If no service listens there, the call starts one. Then `memory` says how many bytes it has, and
-    `idle_exit` after how many seconds without a program it ends. A running service keeps its own
-    settings. `service` is the program to start; "" starts none. CacheError says why there is no
-    cache.
+    If no service listens there, the call starts one. Then `memory` says how many bytes blocks and
+    holds may have together, and `holds` what holds may have of it at most. 0 says nothing: the
+    memory is half of the machine's, and of the control group's. `idle_exit` says after how many
+    seconds without a program it ends. A running service keeps its own settings. `service` is the
+    program to start; "" starts none. CacheError says why there is no cache.
 
     Any thread may use a Cache, and so may a forked child. It pickles as its socket.
 
@@ -103,10 +104,10 @@ class Cache:
     """
 
     def __init__(self, socket: str | os.PathLike[str] | None = None, *, memory: int = 0,
-                 idle_exit: float = 0, service: str | None = None):
+                 holds: int = 0, idle_exit: float = 0, service: str | None = None):
         self.socket = None if socket is None else os.fspath(socket)
         self._start = (service if service is not None else _service(), memory,
-                       round(idle_exit * 1000))
+                       round(idle_exit * 1000), holds)
         self._closed = False
         self._attached: tuple[int, _lodic.Attachment] | None = None
         self._attachment()

@@ -19,10 +19,12 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// The program `lodic` that is started when no service listens. An empty path: none is.
     pub service: Option<PathBuf>,
-    /// How large the cache of a service is that this process starts.
+    /// What blocks and holds may have together, of a service that this process starts.
     pub cache_bytes: u64,
     /// How long that service stays without a client, in milliseconds.
     pub idle_exit_ms: u32,
+    /// What holds may have of that memory at most.
+    pub hold_bytes: u64,
 }
 
 fn c_path(path: &Option<PathBuf>) -> Result<Option<CString>> {
@@ -54,6 +56,7 @@ impl Cache {
             cache_bytes: options.cache_bytes,
             scheme: 0,
             idle_exit_ms: options.idle_exit_ms,
+            hold_bytes: options.hold_bytes,
         };
         let mut lodic = ptr::null_mut();
         // SAFETY: the texts live until the call has returned.

@@ -27,6 +27,7 @@ pub struct lodic_options {
     pub cache_bytes: u64,
     pub scheme: c_uint,
     pub idle_exit_ms: u32,
+    pub hold_bytes: u64,
 }
 
 #[repr(C)]

@@ -49,6 +49,7 @@ impl Bed {
             service: Some(PathBuf::from(build).join("lodic")),
             cache_bytes: 64 << 20,
             idle_exit_ms: 5000,
+            hold_bytes: 48 << 20,
         };
         Bed { folder, options, bytes }
     }
@@ -100,6 +101,7 @@ fn errors_say_why() {
     assert_eq!(Cache::attach(&odd).unwrap_err().errno(), 22);
 
     let cache = bed.cache();
+    assert_eq!(cache.stat().unwrap().hold_limit, 48 << 20);
     assert_eq!(File::open(&cache, bed.folder.join("gone")).unwrap_err().errno(), 2);
     assert_eq!(File::open(&cache, &bed.folder).unwrap_err().errno(), 21);
     let file = File::open(&cache, bed.folder.join("data")).unwrap();

@@ -28,7 +28,9 @@ folder = tempfile.mkdtemp(dir=sys.argv[1])
 path = folder + "/data"
 with open(path, "wb") as file:
     file.write(bytes(range(256)) * 8192)
-cache = lodic.Cache(folder + "/s", memory=16 << 20, idle_exit=0.2)
+cache = lodic.Cache(folder + "/s", memory=16 << 20, holds=5 << 20,
+                    idle_exit=0.2)
+assert cache.stat()["hold_limit"] == 5 << 20
 service = os.readlink(f"/proc/{cache.stat()['service_pid']}/exe")
 hold = cache.open(path).hold()
 assert bytes(hold) == bytes(range(256)) * 8192

@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -279,6 +281,31 @@ static void successor_has_as_large_an_arena(void **state)
 	test_bed_free(&bed);
 }
 
+/* More than there is: a limit, of which nothing is taken before it is used. */
+static void options_of_a_program_are_the_service_s(void **state)
+{
+	struct lodic_options options = { .bytes = sizeof(options) };
+	static char program[512], socket[FIXTURE_PATH_BYTES];
+	struct lodic_stat stat;
+	struct lodic *lodic;
+
+	(void)state;
+	fixture_path(socket, "started.sock");
+	snprintf(program, sizeof(program), "%s/lodic", getenv("LODIC_BUILD"));
+	options.socket = socket;
+	options.service = program;
+	options.cache_bytes = (u64)7 << 40;
+	options.hold_bytes = (u64)8 << 40;
+	assert_int_equal(lodic_attach(&options, &lodic), -EINVAL);
+	options.hold_bytes = 6 * MIB;
+	assert_int_equal(lodic_attach(&options, &lodic), 0);
+	stat = test_service_stat(lodic);
+	assert_int_equal(stat.hold_limit, 6 * MIB);
+	assert_true(stat.data_bytes <= 64 * MIB + BLOCK);
+	fixture_end((pid_t)stat.service_pid);
+	lodic_detach(lodic);
+}
+
 /* ---- the kernel's copy ---- */
 
 static u64 pages_of_the_kernel(u64 bytes)
@@ -347,6 +374,7 @@ int main(int argc, char **argv)
 		TEST(hold_makes_a_grown_arena_smaller),
 		TEST(warm_holds_give_way_to_few_blocks),
 		TEST(successor_has_as_large_an_arena),
+		TEST(options_of_a_program_are_the_service_s),
 		TEST(held_file_is_not_kept_twice),
 	};
 

@@ -74,6 +74,15 @@ CASE(cache_without_service_says_why)
 	EXPECT(!cache(nullptr));
 }
 
+CASE(service_has_the_options_limits)
+{
+	cases::folder folder;
+	lodicpp::options o = folder.options();
+
+	o.hold_bytes = 5 * MIB;
+	EXPECT(cache(o).stat().hold_limit == 5 * MIB);
+}
+
 CASE(file_that_is_not_there_says_why)
 {
 	bed b;
