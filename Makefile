@@ -17,7 +17,7 @@ C_FILES = find bench check cli core doc host include lib measure preload python 
 .PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \
 	deps-python build demo check kernel-check soak soak-cache soak-counter soak-fuzz \
 	soak-holds soak-move mutants deb deb-check arm64-check \
-	bench bench-apps bench-faces bench-recordings bench-scale figures \
+	bench bench-apps bench-faces bench-recordings bench-scale bench-share figures \
 	fmt install uninstall wheel wheel-check wheel-manylinux try-torch clean
 .DEFAULT_GOAL := help
 
@@ -37,6 +37,7 @@ help:
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'
 	@echo 'make bench-faces        weights of a model in 1 to 4 Python workers'
+	@echo 'make bench-share        what 8 workers take that load the same weights'
 	@echo 'make bench-recordings   db_bench, nginx, fio, python: what two tiers make of them'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
@@ -87,6 +88,10 @@ bench-apps: deps-bench build
 
 bench-faces: deps-bench deps-python build
 	@$(PYTHON) bench/faces.py --build $(BUILD) $(ARGS)
+
+bench-share: RELEASE += -Dpython=enabled
+bench-share: deps-bench deps-python build
+	@$(PYTHON) bench/share.py --build $(BUILD) $(ARGS)
 
 bench-recordings: deps-bench build
 	@$(PYTHON) bench/recordings.py --build $(BUILD) $(ARGS)
