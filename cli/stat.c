@@ -110,6 +110,7 @@ static const struct row rows[] = {
 	ROW(holds_given, ROW_COUNTER, "times that a hold was given to a program"),
 	ROW(holds_read, ROW_COUNTER, "ranges read from files"),
 	ROW(holds_failed, ROW_COUNTER, "ranges that could not be read, or changed"),
+	ROW(memory_limit, ROW_NUMBER, "bytes that frames and holds may have together"),
 };
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(NR_ROWS * sizeof(uint64_t) == sizeof(struct lodic_stat),

@@ -77,7 +77,7 @@ static const struct {
 	{ FIELD(hold_limit) },      { FIELD(hold_bytes) },
 	{ FIELD(hold_used_bytes) }, { FIELD(hold_huge_bytes) },
 	{ FIELD(holds_given) },     { FIELD(holds_read) },
-	{ FIELD(holds_failed) },
+	{ FIELD(holds_failed) },    { FIELD(memory_limit) },
 };
 _Static_assert(sizeof(attachment_fields) / sizeof(*attachment_fields) *
                                sizeof(uint64_t) ==

@@ -553,6 +553,8 @@ struct lodic_stat {
 	uint64_t holds_given;     /* to programs, since the service started */
 	uint64_t holds_read;      /* ranges read from files */
 	uint64_t holds_failed; /* ranges that could not be read, or changed meanwhile */
+	/* Bytes that frames and holds may have together; 0: neither takes from the other. */
+	uint64_t memory_limit;
 };
 
 /* -ESTALE: the service is away.

@@ -161,6 +161,7 @@ void stat_collect(const struct service *s, struct lodic_stat *ret_stat)
 	stat.light_pins = h->barrier == ARENA_BARRIER_LIGHT;
 	stat.entries = h->nr_entries;
 	stat.io_uring = s->fill.has_ring;
+	stat.memory_limit = s->budget.bytes;
 	hold_table_stat(s, &stat);
 	*ret_stat = stat;
 }

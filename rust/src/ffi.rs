@@ -91,6 +91,7 @@ pub struct lodic_stat {
     pub holds_given: u64,
     pub holds_read: u64,
     pub holds_failed: u64,
+    pub memory_limit: u64,
 }
 
 pub const LODIC_WAIT: c_uint = 1;

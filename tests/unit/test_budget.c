@@ -159,7 +159,8 @@ static void hold_above_a_quarter_is_shared(void **state)
 	assert_int_equal(stat.holds_given, 2);
 	assert_int_equal(stat.hold_limit, 60 * MIB);
 	assert_int_equal(stat.hold_bytes, bytes);
-	assert_true(stat.frames * BLOCK + stat.hold_bytes <= 64 * MIB);
+	assert_int_equal(stat.memory_limit, 64 * MIB);
+	assert_true(stat.frames * BLOCK + stat.hold_bytes <= stat.memory_limit);
 	lodic_release(one);
 	lodic_release(two);
 	lodic_close(file);
@@ -290,6 +291,8 @@ static void options_of_a_program_are_the_service_s(void **state)
 	struct lodic *lodic;
 
 	(void)state;
+	if (!getenv("LODIC_BUILD"))
+		skip(); /* nobody says where the program is */
 	fixture_path(socket, "started.sock");
 	snprintf(program, sizeof(program), "%s/lodic", getenv("LODIC_BUILD"));
 	options.socket = socket;
