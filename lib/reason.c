@@ -167,13 +167,13 @@ static const struct reason {
 	                            "the file ends before the offset" },
 	[LODIC_REASON_HOLD_SIZE] = { EFBIG, "hold-size",
 	                             "the range is larger than all holds may be: hold less, "
-	                             "or start the service with more (--holds)" },
+	                             "or give the service more (--memory, --holds)" },
 	[LODIC_REASON_NO_HOLDS] = { EFBIG, "no-holds",
 	                            "this service gives no holds: start it with some "
 	                            "(--holds)" },
 	[LODIC_REASON_HOLD_ROOM] = { ENOSPC, "hold-room",
 	                             "what programs hold leaves no room: release a hold, or "
-	                             "start the service with more (--holds)" },
+	                             "give the service more (--memory, --holds)" },
 	[LODIC_REASON_HOLD_QUEUE] = { EAGAIN, "hold-queue",
 	                              "the service reads 64 ranges for this program already: "
 	                              "ask again later" },
