@@ -6,6 +6,8 @@
  *              that is there while the service sleeps for ever is a lost wake-up. The
  *              checker reports it as a deadlock.
  *   hint-full  the ring is full: no reader may write over what the service has not read.
+ *   hint-kept  the ring is full, and the reader keeps ranges beside it. The service takes them,
+ *              whole, and misses none.
  *   hint-forged  one ring says that it holds more hints than it can. The service ignores it,
  *              takes the other one's, and sleeps.
  *
@@ -31,7 +33,7 @@ static void ring_post(struct world_reader *r)
 	if (hint_full(ring))
 		return;
 	r->nr_posted++; /* before anybody can take it */
-	if (hint_post(ring, &world->arena.posted[r->place],
+	if (hint_post(ring, &r->table.memory->kept, &world->arena.posted[r->place],
 	              &world->arena.header->sleeping, hint_block(number), number + 1))
 		host_fetch_add(&world->wake, 1); /* write(eventfd) */
 }
@@ -198,6 +200,79 @@ static void full_finish(const void *arg)
 	CHECK_ASSERT(r->nr_taken == r->nr_posted, "what was posted arrives");
 }
 
+/* ---- hint-kept ---- */
+
+/* The reader misses these blocks, one by one. The first two make one range. */
+#define KEPT_POSTS 3u
+static const u32 kept_posts[KEPT_POSTS] = { 20, 21, 30 };
+
+/* Notes what was taken: each range must be made of what was posted. */
+static void kept_take(struct world_reader *r)
+{
+	u64 ranges[HINT_KEPT][2];
+	u32 nr = arena_kept(&world->arena, r->place, ranges);
+
+	for (u32 i = 0; i < nr; i++) {
+		bool gaps = ranges[i][1] & HINT_GAPS;
+		u64 blocks = ranges[i][1] & ~HINT_BITS;
+		u32 known = 0;
+
+		for (u32 k = 0; k < r->nr_posted; k++) {
+			u64 block = hint_block(kept_posts[k]);
+
+			if (block - ranges[i][0] >= blocks)
+				continue;
+			known++;
+			r->nr_taken |= (u64)1 << k;
+		}
+		CHECK_ASSERT(gaps || known == blocks,
+		             "a range has what was posted, and nothing else");
+	}
+}
+
+static bool kept_has_all(const struct world_reader *r)
+{
+	return r->nr_taken == ((u64)1 << KEPT_POSTS) - 1;
+}
+
+static void kept_service(void *arg)
+{
+	struct world_reader *r = &world->readers[0];
+
+	(void)arg;
+	while (!kept_has_all(r)) {
+		if (arena_posted(&world->arena, r->place))
+			kept_take(r);
+		if (kept_has_all(r) || !arena_sleep(&world->arena))
+			continue;
+		check_wait(hint_is_woken, NULL);
+		host_xchg(&world->wake, 0);
+		arena_wake(&world->arena);
+	}
+}
+
+static void kept_reader(void *arg)
+{
+	struct world_reader *r = arg;
+	struct context_memory *m = r->table.memory;
+
+	for (u32 i = 0; i < KEPT_POSTS; i++) {
+		r->nr_posted++; /* before anybody can take it */
+		if (hint_post(&m->ring, &m->kept, &world->arena.posted[r->place],
+		              &world->arena.header->sleeping, hint_block(kept_posts[i]),
+		              1))
+			host_fetch_add(&world->wake, 1);
+	}
+}
+
+static void kept_setup(const void *arg)
+{
+	world_setup(arg);
+	world->readers[0].table.memory->ring.head = HINT_MAX;
+	check_task("service", 0, kept_service, NULL);
+	check_task("reader", 1, kept_reader, &world->readers[0]);
+}
+
 void arena_hint_cases(struct check_list *list)
 {
 	static const struct arena_case two = { ARENA_SCANNED, 2, 2, ARENA_BARRIER_LIGHT,
@@ -207,5 +282,6 @@ void arena_hint_cases(struct check_list *list)
 
 	arena_add(list, "hint-ring", &two, 3, ring_setup, ring_finish, false);
 	arena_add(list, "hint-forged", &two, 2, forged_setup, forged_finish, false);
+	arena_add(list, "hint-kept", &one, 2, kept_setup, forged_finish, false);
 	arena_add(list, "hint-full", &one, 2, full_setup, full_finish, false);
 }

@@ -325,6 +325,14 @@ enum mutant {
 	MUTANT_PLACE_NEVER_WRITTEN,  /* a mapping that the program writes to gets its hold */
 	MUTANT_PLACE_VOUCHED,        /* a hold stays whose file was written meanwhile */
 	MUTANT_PLACE_GOES_BACK,      /* a hold stays though somebody writes to the file */
+	/* Hints that are kept: core/cache/hint.h. */
+	MUTANT_KEPT_FORGETS,       /* kept ranges given up that the service has not taken */
+	MUTANT_KEPT_TORN,          /* ranges taken while they change */
+	MUTANT_KEPT_WITHOUT_FENCE, /* no fence between what is kept and the look at posted */
+	MUTANT_KEPT_DIES,          /* what a reader that ends has left behind is not read */
+	MUTANT_AHEAD_NEVER,        /* misses in order bring nothing that comes after them */
+	MUTANT_AHEAD_EVICTS,       /* blocks read ahead push others out */
+	MUTANT_UNREAD_INTO_MAIN,   /* they come among those that readers asked for */
 	MUTANT_NR
 };
 

@@ -336,6 +336,13 @@ bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr)
 	return m && hint_take(&m->ring, ret_block, ret_nr);
 }
 
+u32 arena_kept(struct arena *a, u32 place, u64 ret_ranges[HINT_KEPT][2])
+{
+	struct context_memory *m = a->contexts[place].memory;
+
+	return m ? hint_take_kept(&m->kept, ret_ranges) : 0;
+}
+
 bool arena_sleep(struct arena *a)
 {
 	u32 place;

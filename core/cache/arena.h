@@ -65,7 +65,7 @@
  *   makes all these calls.
  *   X at [4]: arena_format() comes before anybody else knows the memory, and the checks want
  *      everybody at rest.
- *   - of [1] and [2]: K1 to K3, O5, F1 to F3 (core/frame.h) and H1 to H6 (hint.h).
+ *   - of [1] and [2]: K1 to K3, O5, F1 to F3 (core/frame.h) and H1 to H8 (hint.h).
  *   - of [1] and [3]: O20.  - of [2] and [3]: S1, S2, O21 and C4.
  */
 #ifndef LODIC_CORE_CACHE_ARENA_H
@@ -159,6 +159,7 @@ struct context_memory {
 	 * address has the same low 12 bits. */
 	u64 counters[7];
 	u64 nr_pinned; /* C8; scanned gate only */
+	struct hint_kept kept;
 };
 _Static_assert(CONTEXT_NR_COUNTERS <= 7, "counters fit their line");
 
@@ -277,10 +278,13 @@ void arena_visits(struct arena *a, u32 first, u32 nr, u8 *ret_visits);
 
 /* arena_posted(): has the context in place posted hints since the last time it was true? Then
  * arena_hint() must be called until it says no, or HINT_MAX times.
- * arena_hint() takes one hint from the context in place; false when there is none. The
- * caller must check that the file exists and that the blocks lie in it (hint.h). */
+ * arena_hint() takes one hint from the context in place; false when there is none.
+ * arena_kept() takes what the reader keeps beside its ring: how many ranges. The caller asks after
+ * each arena_posted(), and once more before the context leaves.
+ * The caller must check that the file exists and that the blocks lie in it (hint.h). */
 bool arena_posted(struct arena *a, u32 place);
 bool arena_hint(struct arena *a, u32 place, u64 *ret_block, u64 *ret_nr);
+u32 arena_kept(struct arena *a, u32 place, u64 ret_ranges[HINT_KEPT][2]);
 
 /* arena_sleep() announces that the service is about to wait (H4). true: from now on a hint
  * asks for a wake-up. false: hints are there already. arena_wake() undoes the announcement. */

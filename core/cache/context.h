@@ -51,7 +51,7 @@
  *   arena_publish                 O2            O30           -
  *   batch_add, batch_next         C4, O1        C1-C3, C5, C8 -
  *   arena_visits                  a visit may be lost         -
- *   arena_hint, arena_sleep       -             -             H1-H6
+ *   arena_hint, _kept, _sleep     -             -             H1-H8
  *   file_proof_end, arena_end     O22           O22           -
  *   arena_leave, context_check    X             X             X
  *

@@ -102,8 +102,8 @@ void seat_hint(struct seat *seat, u64 block, u64 nr)
 
 	const struct arena *a = &seat->segment->arena;
 
-	if (hint_post(&seat->core.memory->ring, &a->posted[seat->place],
-	              &a->header->sleeping, block, nr) &&
+	if (hint_post(&seat->core.memory->ring, &seat->core.memory->kept,
+	              &a->posted[seat->place], &a->header->sleeping, block, nr) &&
 	    write(seat->segment->wake, &one, sizeof(one)) < 0)
 		return; /* a full eventfd has woken it already */
 }

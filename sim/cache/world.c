@@ -196,8 +196,8 @@ static void reader_miss(struct cache_reader *r, u64 block)
 	r->nr_missed++;
 	context_bump(&r->context, CONTEXT_MISSES);
 	sim_work(MISS_CYCLES);
-	hint_post(&r->context.memory->ring, &a->posted[r->place], &a->header->sleeping,
-	          block, 1);
+	hint_post(&r->context.memory->ring, &r->context.memory->kept,
+	          &a->posted[r->place], &a->header->sleeping, block, 1);
 }
 
 static bool reader_pin(struct cache_reader *r, u64 block, u32 work)

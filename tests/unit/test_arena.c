@@ -177,29 +177,30 @@ static void context_hint_ring_delivers_in_order(void **state)
 {
 	struct arena_bed *bed = bed_make(ARENA_SCANNED);
 	struct hint_ring *ring = &bed->contexts[1].memory->ring;
+	struct hint_kept *kept = &bed->contexts[1].memory->kept;
 	u8 *posted = &bed->arena.posted[bed->places[1]];
 	u64 first, nr;
 
 	(void)state;
 	assert_false(arena_posted(&bed->arena, bed->places[1]));
 	assert_true(arena_sleep(&bed->arena));
-	assert_true(
-		hint_post(ring, posted, &bed->arena.header->sleeping, bed_block(1), 4));
+	assert_true(hint_post(ring, kept, posted, &bed->arena.header->sleeping,
+	                      bed_block(1), 4));
 	assert_false(arena_sleep(&bed->arena)); /* there is work */
 	for (u32 i = 1; i < HINT_MAX; i++)
-		assert_false(hint_post(ring, posted, &bed->arena.header->sleeping,
+		assert_false(hint_post(ring, kept, posted, &bed->arena.header->sleeping,
 		                       bed_block(i + 1), 4));
 	assert_true(hint_full(ring));
-	/* Another reader takes the mark away; the next hint sets it, though it is dropped. */
+	/* Another reader takes the mark away; the next hint sets it, though it is kept. */
 	assert_true(arena_posted(&bed->arena, bed->places[1]));
-	assert_false(hint_post(ring, posted, &bed->arena.header->sleeping,
-	                       bed_block(999), 4)); /* dropped */
+	assert_false(hint_post(ring, kept, posted, &bed->arena.header->sleeping,
+	                       bed_block(999), 4)); /* kept */
 	assert_false(arena_posted(&bed->arena, bed->places[0]));
 	assert_true(arena_posted(&bed->arena, bed->places[1]));
 	assert_false(arena_posted(&bed->arena, bed->places[1]));
-	/* The service sleeps meanwhile: it is woken for a hint that is dropped, too. */
+	/* The service sleeps meanwhile: it is woken for a hint that is kept, too. */
 	assert_true(arena_sleep(&bed->arena));
-	assert_true(hint_post(ring, posted, &bed->arena.header->sleeping,
+	assert_true(hint_post(ring, kept, posted, &bed->arena.header->sleeping,
 	                      bed_block(999), 4));
 	assert_false(arena_sleep(&bed->arena)); /* there is work */
 	for (u32 i = 0; i < HINT_MAX; i++) {
@@ -209,6 +210,74 @@ static void context_hint_ring_delivers_in_order(void **state)
 	}
 	assert_false(arena_hint(&bed->arena, bed->places[1], &first, &nr));
 	bed_free(bed);
+}
+
+/* Posts a hint to a full ring, and says how many ranges are kept then; *range is the last. */
+static u32 keep(struct arena_bed *bed, u32 file, u32 index, u64 nr, u64 range[2])
+{
+	struct context_memory *m = bed->contexts[1].memory;
+	u64 ranges[HINT_KEPT][2];
+	u32 kept;
+
+	hint_post(&m->ring, &m->kept, &bed->arena.posted[bed->places[1]],
+	          &bed->arena.header->sleeping, block_id(file, index), nr);
+	assert_true(arena_posted(&bed->arena, bed->places[1]));
+	kept = arena_kept(&bed->arena, bed->places[1], ranges);
+	assert_in_range(kept, 1, HINT_KEPT);
+	memcpy(range, ranges[kept - 1], sizeof(ranges[0]));
+	return kept;
+}
+
+static void hint_ring_full_keeps_ranges(void **state)
+{
+	struct arena_bed *bed = bed_make(ARENA_SCANNED);
+	struct context_memory *m = bed->contexts[1].memory;
+	u64 range[2], ranges[HINT_KEPT][2];
+
+	(void)state;
+	for (u32 i = 0; i < HINT_MAX; i++)
+		hint_post(&m->ring, &m->kept, &bed->arena.posted[bed->places[1]],
+		          &bed->arena.header->sleeping, block_id(1, i), 1);
+	assert_int_equal(arena_kept(&bed->arena, bed->places[1], ranges), 0);
+	assert_int_equal(keep(bed, 1, 500, 2, range), 1);
+	assert_int_equal(range[0], block_id(1, 500));
+	assert_int_equal(range[1], 2);
+	/* What the service has taken is given up, and it takes nothing twice. */
+	assert_int_equal(arena_kept(&bed->arena, bed->places[1], ranges), 0);
+	assert_int_equal(keep(bed, 1, 502, 1, range), 1);
+	assert_int_equal(range[0], block_id(1, 502));
+	bed_free(bed);
+}
+
+static void hint_kept_ranges_merge(void **state)
+{
+	struct hint_kept kept = { 0 };
+	u64 ranges[HINT_KEPT][2];
+
+	(void)state;
+	hint_keep(&kept, block_id(1, 100), 4);
+	hint_keep(&kept, block_id(1, 104), 1); /* behind it */
+	hint_keep(&kept, block_id(1, 98), 3);  /* before it, and into it */
+	hint_keep(&kept, block_id(1, 105), HINT_ASKED | 1);
+	assert_int_equal(hint_take_kept(&kept, ranges), 2);
+	assert_int_equal(ranges[0][0], block_id(1, 98));
+	assert_int_equal(ranges[0][1], 7);
+	assert_int_equal(ranges[1][1],
+	                 HINT_ASKED | 1); /* asked for, and so by itself */
+	/* More than there is room for: the nearest of the file takes it, and says so. */
+	for (u32 i = 0; i < HINT_KEPT; i++)
+		hint_keep(&kept, block_id(2 + i, 0), 1);
+	hint_keep(&kept, block_id(3, 9), 1);
+	hint_keep(&kept, block_id(1, 9), 1); /* no room, and none of its file */
+	assert_int_equal(hint_take_kept(&kept, ranges), HINT_KEPT);
+	assert_int_equal(ranges[1][0], block_id(3, 0));
+	assert_int_equal(ranges[1][1], HINT_GAPS | 10);
+	/* Not while they change. */
+	hint_keep(&kept, block_id(1, 1), 1);
+	kept.version++;
+	assert_int_equal(hint_take_kept(&kept, ranges), 0);
+	kept.version++;
+	assert_int_equal(hint_take_kept(&kept, ranges), 1);
 }
 
 /* Its reader can write any number there; nobody reads more than the ring holds (H5). */
@@ -467,6 +536,8 @@ int main(void)
 		cmocka_unit_test(arena_visits_read_counted_to_three_and_cleared),
 		cmocka_unit_test(arena_visits_of_line_each_frame_as_alone),
 		cmocka_unit_test(context_hint_ring_delivers_in_order),
+		cmocka_unit_test(hint_ring_full_keeps_ranges),
+		cmocka_unit_test(hint_kept_ranges_merge),
 		cmocka_unit_test(hint_ring_that_lies_keeps_nobody_awake),
 		cmocka_unit_test(arena_view_foreign_memory_refuses),
 		cmocka_unit_test(read_frame_that_is_none_each_scheme),

@@ -146,6 +146,7 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 	for (u32 i = 0; i < nr_contexts; i++)
 		for (u32 j = 0; j < HINT_MAX; j++)
 			hint_post(&s->arena.contexts[i].memory->ring,
+			          &s->arena.contexts[i].memory->kept,
 			          &s->arena.posted[i], &never, block_id(1, j), 1);
 	fill_take_hints(s);
 	fill_sync_begin(s, &sync);
@@ -168,7 +169,8 @@ static void fill_take_hints_touches_posted_rings_alone(void **state)
 	u64 never = 0;
 
 	(void)state;
-	hint_post(&s->arena.contexts[one].memory->ring, &s->arena.posted[one], &never,
+	hint_post(&s->arena.contexts[one].memory->ring,
+	          &s->arena.contexts[one].memory->kept, &s->arena.posted[one], &never,
 	          block_id(1, 1), 1);
 	for (u32 i = 0; i < nr_contexts; i++)
 		if (i != one)
@@ -341,7 +343,6 @@ static void client_hang_up_with_many_contexts_reaps_them_in_turns(void **state)
 	free(s->arena.posted);
 	free(s->files);
 }
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
