@@ -309,7 +309,7 @@ void reclaim_fini(struct reclaim *r)
 	r->nodes = NULL;
 }
 
-void reclaim_insert(struct reclaim *r, u32 frame, u64 block)
+static void reclaim_insert_to(struct reclaim *r, u32 frame, u64 block, bool unread)
 {
 	struct reclaim_node *n = &r->nodes[frame];
 	u32 small_size = r->nr_frames - r->main_size;
@@ -318,11 +318,23 @@ void reclaim_insert(struct reclaim *r, u32 frame, u64 block)
 	CHECK(frame < r->nr_frames && n->queue == RECLAIM_OUT, "R1: inserted when OUT");
 	to_main = ghost_forget(r, block) ||
 	          (!r->filled && r->lists[RECLAIM_SMALL].nr >= small_size);
+	if (unread && !MUTANT(UNREAD_INTO_MAIN))
+		to_main = false;
 	n->block = block;
 	n->freq = 0;
 	list_push(r, frame, to_main ? RECLAIM_MAIN : RECLAIM_SMALL);
 	if (r->lists[RECLAIM_GHOST].nr > r->ghost_size)
 		ghost_forget_oldest(r);
+}
+
+void reclaim_insert(struct reclaim *r, u32 frame, u64 block)
+{
+	reclaim_insert_to(r, frame, block, false);
+}
+
+void reclaim_insert_unread(struct reclaim *r, u32 frame, u64 block)
+{
+	reclaim_insert_to(r, frame, block, true);
 }
 
 void reclaim_walk_begin(struct reclaim *r, enum reclaim_queue queue)

@@ -157,6 +157,10 @@ void reclaim_fini(struct reclaim *r);
  * before it evicts.) O(1). */
 void reclaim_insert(struct reclaim *r, u32 frame, u64 block);
 
+/* The same for a block that nobody has asked for yet. It goes to SMALL in any case, so that it
+ * leaves before any block of MAIN unless readers come by it. O(1). */
+void reclaim_insert_unread(struct reclaim *r, u32 frame, u64 block);
+
 /* frame left the cache by another way than reclaim_evict(): its file was revoked, for
  * instance. It is OUT, and GHOST keeps no name of it. The frame must be queued. O(1). */
 void reclaim_remove(struct reclaim *r, u32 frame);

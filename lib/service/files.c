@@ -407,6 +407,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
+	f->order = (struct file_order){ 0 };
 	policy_hold(s, f, p);
 	f->state = FILE_HELD;
 	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));

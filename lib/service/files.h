@@ -11,6 +11,13 @@ enum tier_sayer { TIER_SAID_BY_NOBODY, TIER_SAID_BY_GLOB, TIER_SAID_BY_USER };
 
 enum file_state { FILE_FREE, FILE_HELD, FILE_RETIRING };
 
+/* How readers go through a file (fill_hints.c). All are blocks. */
+struct file_order {
+	u64 run;   /* so many were missed in order, or served between two misses */
+	u64 at;    /* where the last one ended */
+	u64 ahead; /* up to here they are being read, or were */
+};
+
 /* What the service knows about file slot i; the readers' part is arena.files[i].
  *
  *          admit            retire                     last read comes back
@@ -43,6 +50,7 @@ struct held_file {
 	u64 gone_hits; /* its hits then */
 	u64 gone_since_ns;
 	u64 hits; /* visits that were collected for its frames: fewer than reads */
+	struct file_order order;
 };
 
 static inline u64 files_nr_blocks(const struct held_file *f)

@@ -9,9 +9,7 @@
  * Hints are advisory. The service validates each one and may drop it. The service reads a
  * block only if it is neither cached nor under way, so no two frames ever hold one block.
  *
- * What readers miss and what a program asks for come by the same hints (HINT_ASKED). Of the
- * first the service takes more than was missed, while that pushes nothing out; and less, when
- * it would not pay (ADR-0021, admission.h).
+ * fill_hints.c has the way into the queue.
  *
  * The service publishes a read only if the file is still vouched for when the read has come
  * back: cache_fill_end() looks (O20). If a writer got through before the last byte was read,
@@ -29,6 +27,7 @@
 #include "lib/service/evict.h"
 #include "lib/service/files.h"
 #include "lib/service/fill.h"
+#include "lib/service/fill_hints.h"
 #include "lib/service/policy.h"
 #include "lib/service/reads.h"
 
@@ -39,186 +38,16 @@
 #define BLOCK_LINES ((u32)(BLOCK_BYTES / 64))
 /* Steps before the main loop looks at its clients again. */
 #define STEPS_PER_TURN 128u
-/* Hints that a turn takes, a multiple of what a ring holds: 0.2 ms. */
-#define HINTS_PER_TURN (8 * HINT_MAX)
 /* All frames are pinned: readers have the kernel meanwhile. */
 #define STARVED_NS (10 * NS_PER_MS)
 /* A read that takes longer is stuck: nobody waits for it any more. Our choice: a busy disk
  * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
 #define STUCK_NS (2000 * NS_PER_MS)
 
-/* The frame that holds block, FRAME_NONE: there is none. */
-static u32 block_frame(const struct service *s, u64 block)
-{
-	u64 word;
-
-	if (!translation_find(&s->arena.translation, block, &word) ||
-	    host_load_relaxed(&s->arena.frames[translation_frame(word)].block) != block)
-		return FRAME_NONE;
-	return translation_frame(word);
-}
-
-bool fill_has(const struct service *s, u64 block)
-{
-	return block_frame(s, block) != FRAME_NONE;
-}
-
-static bool block_is_under_way(const struct service *s, u32 id, u64 index)
-{
-	u32 left = s->fill.nr_busy;
-
-	for (const struct fill_op *op = s->fill.ops; left > 0; op++) {
-		if (!op->busy)
-			continue;
-		if (op->id == id && index - op->first < op->nr)
-			return true;
-		left--;
-	}
-	return false;
-}
-
 static bool block_is_wanted(const struct service *s, u32 id, u64 index)
 {
-	return block_frame(s, block_id(id, (u32)index)) == FRAME_NONE &&
-	       !block_is_under_way(s, id, index);
-}
-
-static struct fill_range *queue_at(struct fill *fill, u32 i)
-{
-	return &fill->queue[(fill->head + i) % FILL_QUEUE];
-}
-
-static void queue_push(struct fill *fill, const struct fill_range *range)
-{
-	*queue_at(fill, fill->nr_queued++) = *range;
-}
-
-/* To the front; there is room, because it was popped just now. */
-static void queue_put_back(struct fill *fill, const struct fill_range *range)
-{
-	fill->head = (fill->head + FILL_QUEUE - 1) % FILL_QUEUE;
-	fill->nr_queued++;
-	*queue_at(fill, 0) = *range;
-}
-
-static struct fill_range queue_pop(struct fill *fill)
-{
-	struct fill_range range = *queue_at(fill, 0);
-
-	fill->head = (fill->head + 1) % FILL_QUEUE;
-	fill->nr_queued--;
-	return range;
-}
-
-/* A reader that goes through a file block by block: its hints become one read. */
-static bool queue_extend(struct fill *fill, const struct fill_range *range)
-{
-	struct fill_range *last;
-
-	if (fill->nr_queued == 0)
-		return false;
-	last = queue_at(fill, fill->nr_queued - 1);
-	if (last->id != range->id || last->end != range->next ||
-	    range->end - last->next > FILL_RUN)
-		return false;
-	last->end = range->end; /* the older ticket stays: its blocks are not done */
-	return true;
-}
-
-/* Do the free frames have room for all that is not cached of all held files? Then whatever of it
- * comes in pushes nothing out. Each of many files may have room alone: a database's tables. Then
- * the blocks around would fill the cache before those that readers want. */
-static bool fill_has_room(const struct service *s)
-{
-	u64 cached = host_load_relaxed(&s->arena.header->nr_cached) - s->nr_orphans;
-
-	/* The stock counts here. It is small, and without it a cache as large as the files would
-	 * warm up block by block. */
-	return s->held_blocks - cached <= s->tiers.nr_free + s->fill.nr_filling;
-}
-
-/* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */
-static void range_widen(struct fill_range *range, u64 nr)
-{
-	range->next -= range->next % FILL_RUN;
-	range->end += FILL_RUN - 1 - (range->end + FILL_RUN - 1) % FILL_RUN;
-	if (range->end > nr)
-		range->end = nr;
-}
-
-static void fill_take_hint(struct service *s, u64 block, u64 blocks)
-{
-	struct fill *fill = &s->fill;
-	const struct held_file *f = files_find(s, block_file(block));
-	struct fill_range range = { .id = block_file(block),
-		                    .hinted_ns = s->fill.now_ns,
-		                    .next = block_index(block) };
-	u64 nr = blocks & ~HINT_ASKED;
-	u64 room;
-
-	if (!f || range.next >= files_nr_blocks(f) || nr == 0)
-		return;
-	if (!(blocks & HINT_ASKED) && evict_nr_spare(s) == 0 &&
-	    !admission_wants(&fill->admission, &s->reclaim, fill->now_ns))
-		return;
-	room = files_nr_blocks(f) - range.next;
-	if (room > s->arena.nr_frames)
-		room = s->arena.nr_frames; /* more would only push itself out */
-	range.end = range.next + (nr < room ? nr : room);
-	range.ticket = ++fill->ticket;
-	if (nr == 1) {
-		u32 frame = block_frame(s, block);
-
-		if (frame != FRAME_NONE)
-			evict_rescue(s, frame);
-		if (frame != FRAME_NONE || block_is_under_way(s, range.id, range.next))
-			return;
-	}
-	if (!(blocks & HINT_ASKED) && fill_has_room(s))
-		range_widen(&range, files_nr_blocks(f));
-	if (fill->nr_queued < FILL_QUEUE && !queue_extend(fill, &range))
-		queue_push(fill, &range);
-}
-
-/* Takes up to `most` hints from the context at place: how many it has taken. */
-static u32 fill_take_from(struct service *s, u32 place, u32 most)
-{
-	u64 block, blocks;
-	u32 taken;
-
-	if (!arena_posted(&s->arena, place))
-		return 0;
-	for (taken = 0; taken < most && arena_hint(&s->arena, place, &block, &blocks);
-	     taken++)
-		fill_take_hint(s, block, blocks);
-	return taken;
-}
-
-void fill_take_hints(struct service *s)
-{
-	struct fill *fill = &s->fill;
-	u32 nr = s->arena.nr_contexts;
-	u32 left = HINTS_PER_TURN;
-
-	fill->now_ns = host_now_ns();
-	if (nr != fill->round_contexts || nr == 0) {
-		fill->round_contexts = nr;
-		fill->round_asked = 0;
-		fill->nr_rounds += nr == 0; /* all of them were asked */
-	}
-	/* HINTS_PER_TURN is a multiple of HINT_MAX: each ring is emptied. */
-	for (u32 i = 0; i < nr && left >= HINT_MAX; i++) {
-		/* Another context is the first in each round. */
-		u32 place = (fill->round_asked + (u32)(fill->nr_rounds % nr)) % nr;
-
-		left -= fill_take_from(s, place, HINT_MAX);
-		if (++fill->round_asked == nr) {
-			fill->round_asked = 0;
-			fill->nr_rounds++;
-		}
-	}
-	if (left < HINTS_PER_TURN)
-		fill->hinted_ns = fill->now_ns;
+	return fill_frame(s, block_id(id, (u32)index)) == FRAME_NONE &&
+	       !fill_is_under_way(s, id, index);
 }
 
 void fill_sync_begin(const struct service *s, struct fill_sync *sync)
@@ -303,13 +132,22 @@ static bool fill_end(struct service *s, u32 slot, u32 frame, u64 block, bool who
 	return true;
 }
 
-bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+static bool fill_insert(struct service *s, u32 slot, u32 frame, u64 block, bool whole,
+                        bool unread)
 {
 	if (!fill_end(s, slot, frame, block, whole))
 		return false;
-	reclaim_insert(&s->reclaim, frame, block);
+	if (unread)
+		reclaim_insert_unread(&s->reclaim, frame, block);
+	else
+		reclaim_insert(&s->reclaim, frame, block);
 	service_count(&s->arena.header->nr_admitted, 1);
 	return true;
+}
+
+bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+{
+	return fill_insert(s, slot, frame, block, whole, false);
 }
 
 bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
@@ -321,20 +159,6 @@ bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
 	return true;
 }
 
-void fill_take_over(struct service *s, const struct service *old,
-                    u32 (*new_id)(const struct service *old, u32 id))
-{
-	for (u32 i = 0; i < old->fill.nr_queued; i++) {
-		struct fill_range range =
-			old->fill.queue[(old->fill.head + i) % FILL_QUEUE];
-
-		range.id = new_id(old, range.id);
-		range.ticket = ++s->fill.ticket;
-		if (range.id != FILE_NONE)
-			queue_push(&s->fill, &range);
-	}
-}
-
 /* The op's i-th block: valid bytes of it are there, if whole. */
 static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid,
                        bool whole)
@@ -344,7 +168,7 @@ static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 v
 	if (whole)
 		memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
 		       BLOCK_BYTES - valid);
-	fill_publish(s, op->slot, frame, op_block(op, i), whole);
+	fill_insert(s, op->slot, frame, op_block(op, i), whole, op->ahead);
 }
 
 static void fill_note_time(struct look_times *times, u64 ns)
@@ -446,7 +270,7 @@ enum fill_next {
 static enum fill_next fill_starve(struct service *s, const struct fill_range *range)
 {
 	if (s->fill.nr_busy > 0) {
-		queue_push(&s->fill, range);
+		fill_queue_push(&s->fill, range);
 	} else {
 		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
 		s->fill.nr_queued = 0;
@@ -458,16 +282,19 @@ static enum fill_next fill_starve(struct service *s, const struct fill_range *ra
 static enum fill_next fill_step(struct service *s)
 {
 	struct fill *fill = &s->fill;
-	struct fill_range range = queue_pop(fill);
+	struct fill_range range = fill_queue_pop(fill);
 	struct held_file *f = files_find(s, range.id);
+	u32 spare = MUTANT(AHEAD_EVICTS) ? FILL_RUN : evict_nr_spare(s);
 	enum evict_next next = EVICT_GOT;
 	struct fill_op *op;
 	u32 nr, got = 0;
 
-	if (!f || !files_is_live(s, f))
+	if (!f || !files_is_live(s, f) || (range.spare && spare == 0))
 		return FILL_ON;
 	op = op_get(fill);
 	nr = range_next_run(s, &range);
+	if (range.spare && nr > spare)
+		nr = spare;
 	if (nr > 0)
 		next = evict_get(s, nr);
 	for (; next == EVICT_GOT && got < nr && s->tiers.nr_free > 0; got++)
@@ -475,7 +302,7 @@ static enum fill_next fill_step(struct service *s)
 	if (next == EVICT_NONE)
 		return fill_starve(s, &range);
 	if (next != EVICT_GOT) {
-		queue_put_back(fill, &range);
+		fill_queue_put_back(fill, &range);
 		return next == EVICT_FENCE ? FILL_STARVED : FILL_SPENT;
 	}
 	if (got > 0) {
@@ -485,11 +312,12 @@ static enum fill_next fill_step(struct service *s)
 		op->ticket = range.ticket;
 		op->hinted_ns = range.hinted_ns;
 		op->nr = got;
+		op->ahead = range.ahead;
 		range.next += got;
 		op_begin(s, op);
 	}
 	if (range.next < range.end)
-		queue_push(fill, &range);
+		fill_queue_push(fill, &range);
 	return FILL_ON;
 }
 

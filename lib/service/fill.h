@@ -9,6 +9,10 @@ int fill_init(struct service *s);
 void fill_fini(struct service *s);
 /* Takes hints out of the contexts' rings, as many as a turn may. */
 void fill_take_hints(struct service *s);
+/* Takes what the context at place has left behind. Its reader has gone. */
+void fill_take_last(struct service *s, u32 place);
+/* A reader has missed nr blocks of the file. 0: none. */
+void fill_want(struct service *s, u32 id, u64 block, u64 nr);
 /* Ends the fill of frame, begun by cache_fill_begin(), with block of the file in slot: the bytes
  * are whole, or they are not. true: it is cached. false: the frame is free. */
 bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole);

@@ -7,6 +7,7 @@
 
 #include "core/cache/cache.h"
 #include "lib/service/domain.h"
+#include "lib/service/fill.h"
 #include "lib/service/memory.h"
 #include "lib/service/place.h"
 
@@ -117,6 +118,8 @@ void place_leave(struct service *s, u32 place)
 	struct seat_owner *seat = &s->seats[place];
 	const struct context_memory *m = seat->memory;
 
+	if (!MUTANT(KEPT_DIES))
+		fill_take_last(s, place);
 	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
 		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
 	arena_leave(&s->arena, place);

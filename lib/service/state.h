@@ -27,7 +27,8 @@
  *   hold_tier   where their memory lies, and how it moves
  *   hold_table  which ranges there are, who has them, who waits for them
  *   hold_queue  in which order they leave
- *   fill      hints in, blocks read, frames filled
+ *   fill      blocks read, frames filled
+ *   fill_hints  hints in, and the ranges that are read ahead
  *   admission which missed blocks come into a full cache
  *   reads     reads of files, for which the main thread does not wait
  *   mover     blocks moved from tier to tier
@@ -94,8 +95,7 @@
  * enough for a fast disk, and one op stays a page of memory. */
 #define FILL_OPS 64u
 #define FILL_RUN 32u
-/* How many hints wait; a power of two. The service drops what comes on top: readers ask
- * for it again. */
+/* How many ranges wait; a power of two. What comes on top stays in the readers' rings. */
 #define FILL_QUEUE 4096u
 /* How many cache lines one piece of the main loop's work may touch before the loop looks at
  * its clients again. Eviction and all else that goes over contexts, frames or blocks keeps
@@ -115,6 +115,8 @@ struct shared_memory {
 /* Blocks that a reader wants. */
 struct fill_range {
 	u32 id;
+	bool spare;    /* for free frames only: it pushes nothing out */
+	bool ahead;    /* nobody has asked for it, or missed it */
 	u64 next, end; /* block numbers in the file */
 	u64 ticket;    /* grows with each hint, see fill_sync_is_done() */
 	u64 hinted_ns; /* when the service took it */
@@ -125,6 +127,7 @@ struct fill_op {
 	bool busy;
 	bool direct, in_ring; /* how it is being read (reads.c) */
 	bool waits;           /* for a description to be read by */
+	bool ahead;           /* as its range */
 	u32 slot, id;
 	u32 nr;
 	u64 first, ticket;

@@ -101,6 +101,21 @@ static void insert_before_first_eviction_overflow_to_main(void **state)
 	model_stop(m);
 }
 
+/* GHOST knows the block's name, and any other block would go to MAIN for that. */
+static void insert_unread_ghost_knows_it_small(void **state)
+{
+	struct model *m = model_full();
+	u32 frame = model_evict(m), block = m->block_of[frame];
+
+	(void)state;
+	assert_int_equal(m->r.lists[RECLAIM_GHOST].nr, 1);
+	reclaim_insert_unread(&m->r, frame, block_id(FILE_ID, block));
+	m->frame_of[block] = frame;
+	assert_int_equal(queue_of(m, block), RECLAIM_SMALL);
+	assert_int_equal(m->r.lists[RECLAIM_GHOST].nr, 0);
+	model_stop(m);
+}
+
 static void evict_visited_once_in_small_victim(void **state)
 {
 	struct model *m = model_full();
@@ -421,6 +436,7 @@ int main(void)
 		cmocka_unit_test(insert_after_ghost_forgot_to_small),
 		cmocka_unit_test(remove_frame_forgotten_without_ghost),
 		cmocka_unit_test(evict_three_traces_hit_ratio_of_reference),
+		cmocka_unit_test(insert_unread_ghost_knows_it_small),
 		cmocka_unit_test(evict_visited_once_in_small_victim),
 		cmocka_unit_test(evict_visited_twice_in_small_moved_to_main),
 		cmocka_unit_test(evict_main_over_its_size_victim_from_main),

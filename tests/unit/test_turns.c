@@ -343,10 +343,46 @@ static void client_hang_up_with_many_contexts_reaps_them_in_turns(void **state)
 	free(s->arena.posted);
 	free(s->files);
 }
+
+/* The reader's last hints, and what it kept: the context goes before a turn has looked at them. */
+static void place_leave_takes_what_the_reader_has_left(void **state)
+{
+	struct service *s = service_make_empty();
+	struct context_memory *m;
+	struct place_offer offer;
+	struct client *c;
+	u64 never = 0;
+	int other;
+
+	(void)state;
+	s->files[1] = (struct held_file){ .state = FILE_HELD,
+		                          .id = 2,
+		                          .size = 1000 * BLOCK_BYTES };
+	s->held_blocks = 1000;
+	s->arena.nr_frames = s->tiers.nr_free = NR_FRAMES;
+	c = client_make(s, &other);
+	assert_int_equal(place_open(s, c, true, &offer), 0);
+	m = s->seats[offer.place].memory;
+	for (u32 i = 0; i < HINT_MAX + 200;
+	     i++) /* far from each other, then in a row */
+		hint_post(&m->ring, &m->kept, &s->arena.posted[offer.place], &never,
+		          block_id(2, i < HINT_MAX ? 900 - 2 * i : 600 + i), 2);
+	place_leave(s, offer.place);
+	assert_in_range(s->fill.nr_queued, HINT_MAX + 1, HINT_MAX + 2);
+	close(offer.fd);
+	client_free_all(s);
+	close(other);
+	free(s->arena.header);
+	free(s->arena.contexts);
+	free(s->arena.posted);
+	free(s->files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(client_hang_up_with_many_contexts_reaps_them_in_turns),
+		cmocka_unit_test(place_leave_takes_what_the_reader_has_left),
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
 		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),
