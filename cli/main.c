@@ -20,8 +20,10 @@ static const char doc[] =
 	"  stat    Show what the running cache holds and what it has done.\n"
 	"  files   Show which files it holds, and why it does not hold others.\n"
 	"  who     Show which programs read through it.\n"
+	"  load    Load files into it, before programs ask for them.\n"
 	"  drop    Make it let files go.\n"
 	"  resize  Give it another size.\n"
+	"  stop    End it.\n"
 	"  tier    Show what lies in fast and in slow memory, and move files.\n"
 	"  bench   Measure what a pin, a read and the cache's tables cost here.\n"
 	"  run     Run an unmodified program, and serve its reads from the cache.\n"
@@ -39,6 +41,7 @@ static const char doc[] =
 	"  lodic serve --memory 1G --immutable '/srv/models/*'\n"
 	"  lodic stat --watch\n"
 	"  lodic files /srv/models/*\n"
+	"  lodic load /srv/models\n"
 	"  lodic drop --all && umount /srv\n"
 	"  lodic run --report -- sqlite3 -readonly data.db 'select count(*) from t'\n"
 	"  lodic map -- grep -c lodic notes.txt\n";
@@ -51,8 +54,10 @@ int main(int argc, char **argv)
 		{ "stat", command_stat },
 		{ "files", command_files },
 		{ "who", command_who },
+		{ "load", command_load },
 		{ "drop", command_drop },
 		{ "resize", command_resize },
+		{ "stop", command_stop },
 		{ "tier", command_tier },
 		{ "bench", command_bench },
 		{ "run", command_run },

@@ -260,3 +260,19 @@ int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind
 
 	return look_ask(look, &request, &more);
 }
+
+int look_stop(struct look *look)
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_STOP };
+	uint64_t bytes;
+
+	return look_ask(look, &request, &bytes);
+}
+
+bool look_hung_up(struct look *look, int ms)
+{
+	struct pollfd wait = { .fd = look->socket };
+
+	return poll(&wait, 1, ms) > 0; /* POLLHUP needs no asking for */
+}

@@ -13,6 +13,7 @@
 #ifndef LODIC_LIB_LOOK_H
 #define LODIC_LIB_LOOK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lodic/lodic.h"
@@ -214,5 +215,10 @@ int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind
  * not wait for the end. *ret_resize is what goes on now, also with -EBUSY.
  * -EBUSY: another resize is under way.  -EINVAL: there is no cache of that size. */
 int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize);
+
+/* Tells the service to end. It answers first. */
+int look_stop(struct look *look);
+/* Has the service hung up, or does it within ms milliseconds? It gives up memory and lock later. */
+bool look_hung_up(struct look *look, int ms);
 
 #endif

@@ -29,6 +29,7 @@
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
+ *   STOP           -                      -, then it ends    -
  *   SUCCEED        the lock file          -                  the successor's channel
  *   HAND_ARENA     -                      arena's sizes      control, data, shared
  *   HAND_FILE      -                      what it holds      the file, O_PATH  (a: slot)
@@ -39,8 +40,8 @@
  *
  * A connection is of one kind, which its first request decides. HELLO makes it a reader's: that
  * may open contexts, files and holds, and may ask HOLD_WAIT, SYNC and STAT. Any other request
- * from SYNC to SUCCEED makes it a visitor's, which may ask those. HAND_ARENA to HANDED are for
- * the channel that SUCCEED returns. What is not for a connection of that kind gets -EINVAL.
+ * from SYNC to SUCCEED, or STOP, makes it a visitor's, which may ask those. HAND_ARENA to HANDED
+ * are for the channel that SUCCEED returns. What is not for a connection of that kind gets -EINVAL.
  * lib/service/authority.h says which users may ask.
  *
  * The cursor of a first page is 0. The records of lib/look.h follow their reply in the same
@@ -99,6 +100,7 @@ enum wire_op {
 	WIRE_SUCCEED,
 	WIRE_HAND_ARENA,
 	WIRE_HAND_STAY,
+	WIRE_STOP,
 	WIRE_NR_OPS
 };
 

@@ -20,9 +20,10 @@ import unittest
 
 LODIC = sys.argv[1] if len(sys.argv) > 1 else ""
 SECONDS = 60  # a run may take
-COMMANDS = ["demo", "serve", "stat", "files", "who", "drop", "resize", "bench",
+COMMANDS = ["demo", "serve", "stat", "files", "who", "load", "drop", "resize", "stop", "bench",
             "map", "doctor"]
-LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["drop"], ["resize"],
+LEAVES = [["demo"], ["serve"], ["stat"], ["files"], ["who"], ["load"], ["drop"], ["resize"],
+          ["stop"],
           ["map"], ["doctor"],
           ["bench", "pin"], ["bench", "memory"], ["bench", "service"]]
 FILE_BYTES = 4 << 20

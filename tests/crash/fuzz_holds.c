@@ -41,7 +41,7 @@
 #define LARGE_BYTES (9 * MIB) /* the last file: more than holds may have */
 #define HOLD_BYTES (8 * MIB)
 #define MOST_MESSAGE 256u
-#define NR_OPS ((u64)WIRE_NR_OPS - 1)
+#define NR_OPS ((u64)WIRE_STOP - 1) /* the last one ends the service */
 #define NR_ERRORS 140u
 /* One in so many. */
 #define HANG_UP 60u
@@ -287,7 +287,10 @@ static void request_mutate(struct wire_request *r)
 	seen.mutated++;
 	switch (below(8)) {
 	case 0: r->version = (u32)number_odd(); break;
-	case 1: r->op = (u32)(one_in(2) ? below(NR_OPS + 2) : number_odd()); break;
+	case 1:
+		r->op = (u32)(one_in(2) ? below(NR_OPS + 2) : number_odd());
+		r->op += r->op == WIRE_STOP; /* to no operation's number */
+		break;
 	case 2:
 	case 3: r->a = one_in(2) ? r->a + below(3) - 1 : number_odd(); break;
 	case 4:

@@ -182,6 +182,7 @@ static void setresuid_takes_all_back(void **state)
 	serve(&service, "setresuid");
 	assert_all(&service, stays, stays, 0);
 	assert_all(&service, stays, gives_up_all, -EPERM);
+	assert_int_equal(attempt(&service, WIRE_STOP, stays, gives_up_all), -EPERM);
 	assert_int_equal(attempt(&service, WIRE_HELLO, stays, gives_up_all), -EPERM);
 	assert_int_equal(attempt(&service, WIRE_STAT, stays, gives_up_all), 0);
 	assert_int_equal(test_service_stop(&service), 0);
@@ -196,7 +197,8 @@ static void seteuid_takes_nothing_back(void **state)
 	serve(&service, "seteuid");
 	assert_all(&service, stays, gives_up_effective, 0);
 	assert_int_equal(attempt(&service, WIRE_HELLO, stays, gives_up_effective), 0);
-	assert_int_equal(test_service_stop(&service), 0);
+	assert_int_equal(attempt(&service, WIRE_STOP, stays, gives_up_effective), 0);
+	assert_int_equal(fixture_wait(service.pid), 0);
 }
 
 static void setuid_program_is_its_real_user(void **state)

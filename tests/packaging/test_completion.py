@@ -108,6 +108,7 @@ class Bash(unittest.TestCase):
             self.assertEqual(sorted(bash("lodic", "files", a)), both)
             self.assertEqual(sorted(bash("lodic", "run", "--report", "=", a)), both)
             self.assertEqual(sorted(bash("lodic", "drop", "-s", a)), both)
+            self.assertEqual(sorted(bash("lodic", "load", "--hold", a)), both)
             self.assertEqual(bash("lodic", "demo", "--workdir", "=", a), [f"{a}folder"])
             # A value of -r stands in the same word. So the next word is a program, or its folder.
             self.assertEqual(bash("lodic", "run", "-r", a), [f"{a}folder"])

@@ -36,7 +36,7 @@
 
 static const u32 looks[] = { WIRE_FILES, WIRE_READERS, WIRE_CONTEXTS,
 	                     WIRE_HOLDS, WIRE_TIMES,   WIRE_TIERS };
-static const u32 administers[] = { WIRE_MOVE, WIRE_DROP, WIRE_RESIZE };
+static const u32 administers[] = { WIRE_MOVE, WIRE_DROP, WIRE_RESIZE, WIRE_STOP };
 static const u32 hands[] = { WIRE_HAND_ARENA, WIRE_HAND_FILE, WIRE_HAND_FRAMES,
 	                     WIRE_HAND_STAY,  WIRE_HAND_OVER, WIRE_HANDED };
 static const u32 reads[] = { WIRE_CONTEXT_OPEN, WIRE_CONTEXT_CLOSE, WIRE_FILE_OPEN,
@@ -132,6 +132,21 @@ static void owner_looks_and_administers(void **state)
 	assert_int_equal(caller_ask(&c, WIRE_MOVE, 0, 0, 0), -ENOENT); /* of a file */
 	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
 	assert_true(c.reply.drop.dropped.blocks == FEW_BLOCKS);
+	close(c.socket);
+	test_bed_free(&b);
+}
+
+static void owner_stops_the_service(void **state)
+{
+	struct wire_caller c;
+	struct test_bed b;
+
+	(void)state;
+	bed_make(&b);
+	caller_connect(&c, &b.service);
+	assert_int_equal(caller_ask(&c, WIRE_STOP, 0, 0, 0), 0);
+	assert_int_equal(fixture_wait(b.service.pid), 0); /* it ends in order */
+	b.service.pid = 0;
 	close(c.socket);
 	test_bed_free(&b);
 }
@@ -375,6 +390,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(reader_looks_at_nothing_administers_nothing),
 		cmocka_unit_test(visitor_becomes_no_reader),
 		cmocka_unit_test(owner_looks_and_administers),
+		cmocka_unit_test(owner_stops_the_service),
 		cmocka_unit_test(successor_channel_is_for_nothing_else),
 		cmocka_unit_test(message_without_credentials_is_refused),
 		cmocka_unit_test(lent_socket_asks_for_credentials_alone),

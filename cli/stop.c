@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* `lodic stop`: ends the running cache. */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/text.h"
+#include "cli/where.h"
+#include "lodic/lodic.h"
+#include "measure/cli.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define DEFAULT_TIMEOUT_MS 30000u
+#define LOOK_MS 100
+#define POLL_NS 2000000
+#define SAY_NS (2000 * NS_PER_MS)
+
+struct stop {
+	struct where where;
+	bool json;
+	uint64_t timeout_ms;
+};
+
+static const char doc[] =
+	"End the running cache, and wait until it is gone. Programs go on: their reads come from "
+	"the kernel, and what they hold stays theirs."
+	"\v"
+	"What the cache had is lost; `lodic serve --replace' hands it to a successor instead. A "
+	"program that uses the cache starts another service when it next opens a file. A service "
+	"that a manager started ends as well: `systemctl stop' also keeps it from being started "
+	"again.\n"
+	"\n"
+	"Exit status: 0 if no cache runs there any more, also if none did; 1 if it goes on.\n"
+	"\n"
+	"Examples:\n"
+	"  lodic stop\n"
+	"  lodic stop --socket /run/lodic/cache.sock --timeout 5\n";
+
+static const struct argp_option option_list[] = {
+	{ "timeout", 't', "SECONDS", 0, "Wait so long for its end (default: 30)", 0 },
+	{ "json", 'j', NULL, 0, "Print JSON, one object", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct stop *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT: state->child_inputs[0] = &o->where; return 0;
+	case 'j': o->json = true; return 0;
+	case 't':
+		if (cli_parse_seconds_ms(arg, &o->timeout_ms) != 0)
+			argp_error(state, "'%s' is not a number of seconds", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is not an option, and stop takes nothing else",
+		           arg);
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int report(const struct stop *o, const struct lodic_stat *s)
+{
+	json_t *json;
+
+	if (o->json) {
+		json = json_object();
+		json_object_set_new(json, "socket", text_json(o->where.socket));
+		json_object_set_new(json, "ended", json_boolean(s != NULL));
+		if (s) {
+			json_object_set_new(json, "pid",
+			                    json_integer((json_int_t)s->service_pid));
+			json_object_set_new(json, "files",
+			                    json_integer((json_int_t)s->files));
+			json_object_set_new(json, "clients",
+			                    json_integer((json_int_t)s->clients));
+		}
+		json_dumpf(json, stdout, JSON_COMPACT);
+		putchar('\n');
+		json_decref(json);
+	} else if (s) {
+		printf("ended the service at %s: process %llu, up %s; %s in memory, "
+		       "files: %llu, programs: %llu\n",
+		       o->where.socket, (unsigned long long)s->service_pid,
+		       text_age(s->uptime_ns).s,
+		       text_bytes(s->cached * LODIC_BLOCK_BYTES + s->hold_bytes).s,
+		       (unsigned long long)s->files, (unsigned long long)s->clients);
+	} else {
+		printf("no cache runs at %s\n", o->where.socket);
+	}
+	return CLI_OK;
+}
+
+/* The lock file's number; 0: there is none. A service removes it last. */
+static uint64_t lock_number(const struct stop *o)
+{
+	char path[SETTINGS_SOCKET_BYTES + sizeof(".lock")];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s.lock", o->where.socket);
+	return lstat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Waits until the service has hung up, and then until its lock file is gone. 0, or why not. */
+static int wait_for_end(const struct stop *o, struct look *look, uint64_t lock)
+{
+	uint64_t begun = cli_now_ns(), said = begun, now;
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	bool hung_up = false;
+
+	while (!hung_up || (lock && lock_number(o) == lock)) {
+		if (hung_up)
+			nanosleep(&pause, NULL);
+		else
+			hung_up = look_hung_up(look, LOOK_MS);
+		if (cli_stopped)
+			return -EINTR;
+		now = cli_now_ns();
+		if (now - begun >= o->timeout_ms * NS_PER_MS)
+			return -ETIME;
+		if (now - said >= SAY_NS) {
+			cli_note("the service has %s",
+			         hung_up ? "hung up, and lets its memory go"
+			                 : "been told, and ends what is under way");
+			said = now;
+		}
+	}
+	return 0;
+}
+
+int command_stop(int argc, char **argv)
+{
+	static const struct argp_child children[] = { { &where_argp, 0, NULL, 0 },
+		                                      { 0 } };
+	static const struct argp argp = { option_list, parse, NULL, doc,
+		                          children,    NULL,  NULL };
+	static struct stop o = { .timeout_ms = DEFAULT_TIMEOUT_MS };
+	struct lodic_stat s;
+	struct look *look;
+	uint64_t lock;
+	int err, pid;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+		return CLI_USAGE;
+	cli_catch_signals();
+	err = where_try(&o.where, &look, &pid);
+	if (err == -ENOENT || err == -ECONNREFUSED)
+		return report(&o, NULL);
+	if (err)
+		return where_complain(&o.where, err, pid);
+	lock = lock_number(&o);
+	err = look_stat(look, &s);
+	if (!err)
+		err = look_stop(look);
+	if (!err)
+		err = wait_for_end(&o, look, lock);
+	look_close(look);
+	if (err == -ETIME) {
+		cli_error("the service at %s (process %llu) still ends after %llu ms; "
+		          "--timeout waits longer",
+		          o.where.socket, (unsigned long long)s.service_pid,
+		          (unsigned long long)o.timeout_ms);
+		return CLI_FAILED;
+	}
+	return err ? where_complain(&o.where, err, pid) : report(&o, &s);
+}

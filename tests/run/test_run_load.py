@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`lodic load` and `lodic stop`.
+
+    test_run_load.py LODIC
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from run_case import KIB, MIB, PYTHON, Case, run, until, \
+    without_privileges  # pylint: disable=C0413
+
+Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
+BLOCK = 4 * KIB
+
+# Reads each of the files, a block of each; says so, and waits for a line before the next round.
+ROUNDS = """
+import os, sys
+rounds, files = int(sys.argv[1]), [os.open(path, os.O_RDONLY) for path in sys.argv[2:]]
+for i in range(rounds):
+    for fd in files:
+        os.pread(fd, 4096, 0)
+    print("read", flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Load(Case):
+    def load(self, *words, status=0, **more):
+        done = run([self.lodic, "load", "--socket", self.socket, "--json", *words], **more)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return json.loads(done.stdout), done.stderr.decode()
+
+    def cached(self):
+        return self.ask("stat")["cached"]
+
+
+class Words(Load):
+    """What `lodic load` takes, and what it says."""
+
+    def test_folders_patterns_links(self):
+        folder = self.folder / "d"
+        (folder / "e").mkdir(parents=True)
+        one, two = folder / "one.bin", folder / "e" / "two.bin"
+        one.write_bytes(b"1" * (BLOCK + 1))
+        two.write_bytes(b"2" * BLOCK)
+        (folder / "empty").write_bytes(b"")
+        (folder / "e" / "link").symlink_to("../one.bin")
+        (folder / "e" / "up").symlink_to("..")
+        os.link(two, folder / "hard")
+        os.mkfifo(folder / "fifo")
+        done, said = self.load(folder)
+        self.assertEqual((said, done["files"], done["loaded_files"]), ("", 3, 3))
+        self.assertEqual((done["bytes"], done["loaded_bytes"]), (2 * BLOCK + 1,) * 2)
+        self.assertEqual(self.cached(), 3)
+        done, _ = self.load(str(folder / "*.bin"), one)  # each file once
+        self.assertEqual((done["files"], done["loaded_bytes"]), (1, BLOCK + 1))
+        text = run([self.lodic, "load", "--socket", self.socket, one]).stdout.decode()
+        self.assertRegex(text, r"^1 of 1 file, .* in the cache at .*socket \(")
+
+    def test_names_what_it_cannot_load_and_loads_the_others(self):
+        good, written = self.file("good", BLOCK), self.file("written", BLOCK)
+        fifo = self.folder / "fifo\x1b[31m"
+        os.mkfifo(fifo)
+        with open(written, "ab"):
+            done, said = self.load(written, good, fifo, self.folder / "none",
+                                   str(self.folder / "x*"), "/proc/self/status", status=1)
+        self.assertEqual((done["files"], done["loaded_files"]), (6, 1))
+        why = {pathlib.Path(f["path"]).name: f["why"] for f in done["not_loaded"]}
+        self.assertIn("open for writing", why["written"])
+        self.assertEqual(why["none"], "No such file or directory")
+        self.assertEqual(why["x*"], "no file matches")
+        self.assertEqual(why[fifo.name], "it is neither a file nor a folder")
+        self.assertIn("status", why)
+        self.assertEqual(len(said.splitlines()), 5, said)
+        self.assertNotIn("\x1b", said)
+        for words in [], ["--memory", "x", good], ["--frob", good]:
+            self.assertEqual(run([self.lodic, "load", *words]).returncode, 2, words)
+
+    def test_waits_for_a_writer(self):
+        path = self.file("written", BLOCK)
+        with open(path, "ab"):
+            loads = self.start([self.lodic, "load", "--wait", "--json", "--socket", self.socket,
+                                path], stdout=subprocess.PIPE)
+            self.addCleanup(loads.stdout.close)
+            until(lambda: [f["errno"] for f in self.ask("files")["not_cached"]], "it has tried")
+        done = json.loads(loads.stdout.read())
+        self.assertEqual((loads.wait(20), done["loaded_bytes"]), (0, BLOCK))
+
+    def test_stops_and_says_what_is_done(self):
+        good, written = self.file("good", BLOCK), self.file("written", BLOCK)
+        with open(written, "ab"):
+            loads = self.start([self.lodic, "load", "--wait", "--json", "--socket", self.socket,
+                                good, written], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(loads.stdout.close)
+            self.addCleanup(loads.stderr.close)
+            until(lambda: [f["errno"] for f in self.ask("files")["not_cached"]], "it has tried")
+            loads.send_signal(signal.SIGINT)
+            done = json.loads(loads.stdout.read())
+        self.assertEqual((loads.wait(20), done["stopped"], done["loaded_bytes"]),
+                         (130, True, BLOCK))
+        self.assertIn(b"stopped before the end", loads.stderr.read())
+
+    def test_more_than_there_is_room_for(self):
+        # The cache has 64 MiB, a quarter of which is for holds.
+        path = self.folder / "large"
+        with open(path, "wb") as f:
+            f.truncate(100 * MIB)
+        done, said = self.load(path, status=1)
+        self.assertGreater(done["loaded_bytes"], 40 * MIB)
+        self.assertLess(done["loaded_bytes"], 64 * MIB)
+        self.assertIn("`lodic resize' makes it larger", said)
+
+    def test_hold_is_there_for_who_asks(self):
+        large, small = self.file("large", 2 * MIB), self.file("small", BLOCK)
+        done, _ = self.load("--hold", large, small)
+        self.assertEqual(done["loaded_bytes"], 2 * MIB + BLOCK)
+        stat = self.ask("stat")
+        self.assertEqual((stat["holds"], stat["hold_bytes"], stat["cached"]), (1, 2 * MIB, 1))
+        read = stat["holds_read"]
+        self.assertEqual(run(self.under([PYTHON, "-c", """
+import mmap, sys
+with open(sys.argv[1], "rb") as f:
+    m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+""", large], "--mmap")).returncode, 0)
+        stat = self.ask("stat")
+        self.assertEqual((stat["holds_given"], stat["holds_read"]), (2, read))
+
+
+class Stop(Load):
+    def stop(self, *words):
+        return run([self.lodic, "stop", "--socket", self.socket, *words])
+
+    def test_ends_the_service_and_waits(self):
+        self.load(self.file("f", BLOCK))
+        pid = self.service_pid()
+        done = self.stop()
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertRegex(done.stdout.decode(), rf"^ended the service at .*: process {pid}, up ")
+        self.assertFalse(self.socket.exists())
+        self.assertFalse(pathlib.Path(f"{self.socket}.lock").exists())
+        done = self.stop()
+        self.assertEqual((done.returncode, done.stdout.decode()),
+                         (0, f"no cache runs at {self.socket}\n"))
+        self.assertEqual(json.loads(self.stop("--json").stdout),
+                         {"socket": str(self.socket), "ended": False})
+        self.serve()
+        done = json.loads(self.stop("--json").stdout)
+        self.assertEqual((done["ended"], done["clients"]), (True, 0))
+
+    def test_programs_go_on(self):
+        path = self.file("f", BLOCK)
+        program = self.start(self.under([PYTHON, "-c", ROUNDS, "4", path]),
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stdin.close)
+        for turn in range(4):
+            self.assertEqual(program.stdout.readline(), b"read\n")
+            if turn == 2:
+                self.assertEqual(json.loads(self.stop("--json").stdout)["clients"], 1)
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+        self.assertEqual(program.wait(20), 0)
+
+    def test_stopped_service_is_named(self):
+        pid = self.service_pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            done = self.stop("--timeout", "1")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"kill -CONT", done.stderr)
+        self.assertEqual(self.stop("--timeout", "x").returncode, 2)
+
+
+if __name__ == "__main__":
+    without_privileges(Case.lodic)
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
