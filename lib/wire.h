@@ -10,8 +10,8 @@
  *   CONTEXT_OPEN   -                      place, quota       the context's memory (a: 1 if it
  *                                                            only reads: quota is 0 then)
  *   CONTEXT_CLOSE  -                      -                  -       (a: place)
- *   FILE_OPEN      the file, read-only    slot, id, size,    -
- *                                         device, inode
+ *   FILE_OPEN      the file, read-only    slot, id, size,    -       (a: the first block missed,
+ *                                         device, inode               b: how many)
  *   FILE_CLOSE     -                      -                  -       (a: slot, b: id)
  *   HOLD           -                      number, range      the hold's memory (a: file id,
  *                                                            b: offset, c: bytes)

@@ -95,8 +95,7 @@ static bool files_sweep(struct run_state *s, u64 now)
 	return true;
 }
 
-/* The service takes one request at a time, and a sweep does not wait for it. The lock is held. */
-static void sweep(struct run_state *s, u64 now)
+void run_sweep(struct run_state *s, u64 now)
 {
 	host_store_relaxed(&s->nr_idle, 0);
 	if (readers_sweep(s, now) && files_sweep(s, now)) {
@@ -118,7 +117,7 @@ static void sweep_if_due(struct run_state *s)
 	now = host_now_ns();
 	if (now < host_load_relaxed(&s->sweep_at_ns) || !run_lock(s, &hold, false))
 		return;
-	sweep(s, now);
+	run_sweep(s, now);
 	run_unlock(s, &hold);
 }
 
@@ -175,6 +174,7 @@ static struct run_file *file_find(struct run_state *s, const struct stat *st)
 		return NULL;
 	oldest->lent.lodic = NULL;
 	host_store_relaxed(&oldest->locked, 0);
+	host_store_relaxed(&oldest->nr_unanswered, 0);
 	lent_begin(&oldest->lent, ++s->last_name, st->st_dev, st->st_ino);
 	return oldest;
 }
@@ -297,64 +297,43 @@ static enum run_why descriptor_skipped(int fd)
 
 /* ---- reads ---- */
 
-/* A read was not served, because the file is not cached. */
-static enum run_why file_step(struct run_state *s, struct run_reader *r, int fd,
-                              u64 slot)
+/* The descriptor's second read has found its file: the service hears of it at once, so that the
+ * third may be served. */
+static void descriptor_ask(struct run_state *s, int fd, const struct run_missed *m)
 {
-	struct run_file *f = run_file_of(slot);
-	enum run_why why = RUN_AWAY;
-	struct fds_hold hold;
-	int reason;
+	u64 slot = host_load_relaxed(&s->fds.slots[fd]);
+	struct run_reader *r;
 
-	if (host_load_relaxed(&f->locked))
-		return RUN_LOCKED;
-	if (!lent_due(r->context, &f->lent) || !run_lock(s, &hold, false)) {
-		if (run_reports && host_load_relaxed(&f->lent.reason))
-			why = RUN_REFUSED;
-		return why;
-	}
-	if (fds_address_space_limited()) {
-		run_step_aside(s);
-		why = RUN_STOPPED;
-	} else if (f->lent.name == fds_generation(slot) &&
-	           !host_load_relaxed(&f->locked)) {
-		/* So that the thread's end does not hand it on half-way. */
-		host_store_relaxed(&r->busy, 1);
-		lent_step(r->context, &f->lent, fd);
-		if (MUTANT(RUN_CLOSES_COPY)) /* not U15 */
-			own_call(SYS_close, own_call(SYS_dup, fd));
-		host_store_relaxed(&r->busy, 0);
-		run_is_alone(s);
-		if (s->generation != lent_generation(s->lodic)) {
-			s->generation = lent_generation(s->lodic);
-			sweep(s, host_now_ns());
-		}
-	}
-	reason = lent_reason(r->context, &f->lent);
-	run_unlock(s, &hold);
-	if (why == RUN_AWAY && reason && host_load_relaxed(&f->lent.reason))
-		why = RUN_REFUSED;
-	return why;
+	if ((slot & FDS_KIND) != FDS_FILE || run_watches)
+		return;
+	r = reader_mine(s);
+	if (r && !host_load_relaxed(&r->busy)) /* U16 */
+		run_step(s, r, fd, slot, m);
 }
 
 /* What the kernel must read brings the shim further. got: why the reader has not read it. */
 static enum run_why read_unserved(struct run_state *s, struct run_reader *r, int fd,
-                                  u64 slot, ssize_t got)
+                                  u64 slot, ssize_t got, const struct run_missed *m)
 {
 	enum run_why why = RUN_NOT_CACHED;
 
 	if (!calls_begin(s))
 		return RUN_STOPPED;
 	sweep_if_due(s);
-	if ((slot & FDS_KIND) != FDS_FILE)
+	if ((slot & FDS_KIND) != FDS_FILE) {
 		why = descriptor_new(s, fd, slot);
-	else if (got != -EAGAIN)
-		why = file_step(s, r, fd, slot);
+		descriptor_ask(s, fd, m);
+	} else if (got != -EAGAIN) {
+		why = run_step(s, r, fd, slot, m);
+	}
 	calls_end(s);
+	if ((slot & FDS_KIND) == FDS_FILE && got != -EAGAIN)
+		run_await(s, r, fd, slot, m);
 	return why;
 }
 
-static bool is_usual(const struct iovec *to, int nr, off_t offset)
+/* *ret_bytes: what it reads. */
+static bool is_usual(const struct iovec *to, int nr, off_t offset, u64 *ret_bytes)
 {
 	size_t bytes = 0;
 
@@ -365,16 +344,55 @@ static bool is_usual(const struct iovec *to, int nr, off_t offset)
 			return false;
 		bytes += to[i].iov_len;
 	}
+	*ret_bytes = bytes;
 	return bytes > 0;
+}
+
+/* A read by the thread's reader, whose file it has. *ret_off: the shim has stepped aside. */
+static ssize_t read_lent(struct run_state *s, struct run_reader *r, u64 slot,
+                         const struct iovec *to, int nr, off_t offset, bool *ret_off)
+{
+	ssize_t got = -ESTALE;
+
+	host_store_relaxed(&r->busy, 1);
+	host_fence_light();
+	*ret_off = host_load_relaxed(&s->off); /* once more: U19 */
+	if (likely(!*ret_off))
+		got = lent_read(r->context, &run_file_of(slot)->lent,
+		                fds_generation(slot), to, nr, (u64)offset);
+	host_fence_light();
+	host_store_relaxed(&r->busy, 0);
+	return got;
+}
+
+/* The answer of the service may have come just now: then the read is served after all. */
+static enum run_why read_again(struct run_state *s, struct run_reader *r, int fd,
+                               u64 slot, const struct iovec *to, int nr,
+                               const struct run_missed *m, ssize_t *ret_n)
+{
+	enum run_why why = read_unserved(s, r, fd, slot, -ESTALE, m);
+	const struct run_file *f = run_file_of(slot);
+	ssize_t got;
+	bool off;
+
+	if (why != RUN_AWAY ||
+	    host_load_relaxed(&f->lent.generation) == GENERATION_NONE)
+		return why;
+	got = read_lent(s, r, slot, to, nr, (off_t)m->offset, &off);
+	if (got < 0)
+		return got == -EAGAIN ? RUN_NOT_CACHED : why;
+	*ret_n = got;
+	return RUN_SERVED;
 }
 
 enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
                       ssize_t *ret_n)
 {
+	struct run_missed missed = { .offset = (u64)offset };
 	struct run_state *s = run_state;
 	struct run_reader *r;
-	ssize_t got = -ESTALE;
-	bool off;
+	bool off, usual;
+	ssize_t got;
 	u64 slot;
 
 	run_reads();
@@ -385,9 +403,10 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 		return descriptor_skipped(fd);
 	if (host_load_relaxed(&s->off) || !host_load_relaxed(&s->fds.pid))
 		return host_load_relaxed(&run_gone) ? RUN_GONE : RUN_STOPPED;
+	usual = is_usual(to, nr, offset, &missed.bytes);
 	if ((slot & FDS_KIND) != FDS_FILE)
-		return read_unserved(s, NULL, fd, slot, 0);
-	if (!is_usual(to, nr, offset))
+		return read_unserved(s, NULL, fd, slot, 0, &missed);
+	if (!usual)
 		return RUN_UNUSUAL;
 	if (run_watches) {
 		run_timed_ns = ++run_timed % RUN_TIMED_READS ? 0 : host_now_ns();
@@ -398,19 +417,15 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	if (!r || (host_load_relaxed(&r->busy) && !MUTANT(RUN_BUSY_IGNORED))) /* U16 */
 		return RUN_BUSY;
 	pthread_testcancel(); /* as pread() does */
-	host_store_relaxed(&r->busy, 1);
-	host_fence_light();
-	off = host_load_relaxed(&s->off); /* once more: U19 */
-	if (likely(!off))
-		got = lent_read(r->context, &run_file_of(slot)->lent,
-		                fds_generation(slot), to, nr, (u64)offset);
-	host_fence_light();
-	host_store_relaxed(&r->busy, 0);
+	got = read_lent(s, r, slot, to, nr, offset, &off);
 	if (likely(got >= 0)) {
 		*ret_n = got;
 		return RUN_SERVED;
 	}
-	return off ? RUN_STOPPED : read_unserved(s, r, fd, slot, got);
+	if (off)
+		return RUN_STOPPED;
+	return got == -ESTALE ? read_again(s, r, fd, slot, to, nr, &missed, ret_n)
+	                      : read_unserved(s, r, fd, slot, got, &missed);
 }
 
 /* Within calls_begin(). */

@@ -7,6 +7,7 @@
  *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic map`
  *   fds.c, line.c  shared as well
  *   run.c          which descriptor is which file; the reads
+ *   run_await.c    steps towards a file's being cached, and the one read that waits
  *   run_map.c      mmap(), if the user wants that
  *   run_place.c    mappings that get another memory later
  *   run_threads.c  what a thread reads by; how the shim steps aside
@@ -28,9 +29,11 @@
  *    there. For that it first stores a number that is never used again, and replaces that.
  * U13 The process that shares its memory with another table of descriptors, or its table with
  *    another process, gets nothing served: run_stop().
- * U14 The shim waits for nobody: not for the service, and in a read not for another thread. Only
- *    mmap() waits for the service, for a time that is bounded (run_map.c), and a change of user
- *    for the start of one (U27). No mutant breaks this: a short wait changes no answer.
+ * U14 The shim waits for nobody: not for the service, and in a read not for another thread. There
+ *    are three exceptions, for times that are bounded. One is mmap() (run_map.c). One is a read of
+ *    a file that was read many times before the first answer (run_await.c). The third is a change
+ *    of user, for the start of a service (U27). No mutant breaks this: a short wait changes no
+ *    answer.
  * U15 The shim closes no descriptor of the program's files, its own duplicates neither. A close
  *    would drop the program's fcntl() locks.
  * U16 The shim serves no read that a signal handler does while it has interrupted one. A handler

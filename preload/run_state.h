@@ -20,7 +20,8 @@ struct run_file {
 	u64 nr_fds;        /* slots and places that name it; atomic */
 	u64 idle_since_ns; /* while there is none */
 	u64 locked;        /* U17; atomic */
-	u64 pad[2];        /* so that readers of two files share no line */
+	u64 nr_unanswered; /* reads of it while the service owes an answer; atomic */
+	u64 pad;           /* so that readers of two files share no line */
 };
 
 _Static_assert(RUN_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
@@ -46,7 +47,7 @@ struct run_state {
 	struct run_reader *free_readers;
 	struct run_reader *readers; /* all of them, also those; added under the lock */
 	u64 last_name, last_look;
-	u64 unanswered; /* a mapping has waited for the service in vain; atomic */
+	u64 unanswered; /* a mapping or a read has waited for the service in vain; atomic */
 	u64 generation; /* of the service at the last sweep after a step */
 	u64 nr_idle;    /* not 0: a sweep may find something to give back; atomic */
 	u64 sweep_at_ns;
@@ -89,6 +90,19 @@ static inline struct run_file *run_file_of(u64 slot)
 {
 	return &run_state->files[fds_index(slot)];
 }
+/* Gives back what nobody uses. The service takes one request at a time, and this does not wait for
+ * it. The lock is held. */
+void run_sweep(struct run_state *s, u64 now);
+/* What the kernel reads for want of the cache: the shim's next step says so to the service. */
+struct run_missed {
+	u64 offset, bytes;
+};
+/* run_await.c: a read was not served, because the file is not cached. Within calls_begin(). */
+enum run_why run_step(struct run_state *s, struct run_reader *r, int fd, u64 slot,
+                      const struct run_missed *m);
+/* Such a read waits, perhaps (U14). */
+void run_await(struct run_state *s, struct run_reader *r, int fd, u64 slot,
+               const struct run_missed *m);
 /* This process's attachment; NULL: there is no memory. The lock is held. */
 struct lodic *run_attach(struct run_state *s);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -61,14 +62,28 @@ int channel_connect(struct channel *c, const char *path, u32 trusted)
 	return 0;
 }
 
+/* The oldest of the requests behind the one under way takes its place. */
+static void channel_next(struct channel *c)
+{
+	c->done = NULL;
+	if (c->nr_more == 0)
+		return;
+	c->deadline_ns = c->more[0].deadline_ns;
+	c->done = c->more[0].done;
+	c->owner = c->more[0].owner;
+	c->nr_more--;
+	memmove(&c->more[0], &c->more[1], c->nr_more * sizeof(c->more[0]));
+}
+
 /* Ends the request under way, and lets its owner know. */
 static void channel_finish(struct channel *c, const struct channel_reply *reply)
 {
 	void (*done)(void *owner, const struct channel_reply *reply) = c->done;
+	void *owner = c->owner;
 
-	c->done = NULL;
+	channel_next(c);
 	if (done)
-		done(c->owner, reply);
+		done(owner, reply);
 	for (u32 i = 0; i < reply->nr_fds; i++)
 		close(reply->fds[i]);
 }
@@ -81,7 +96,15 @@ void channel_close(struct channel *c, int error)
 		close(c->socket);
 	c->socket = -1;
 	c->error = error;
-	channel_finish(c, &reply);
+	/* Each turn ends one; nothing new can be asked of a closed channel. */
+	do
+		channel_finish(c, &reply);
+	while (c->done && c->socket < 0);
+}
+
+bool channel_has_room(const struct channel *c)
+{
+	return c->socket >= 0 && c->nr_more < CHANNEL_MOST - 1;
 }
 
 int channel_ask(struct channel *c, const struct wire_request *request, int fd,
@@ -95,32 +118,36 @@ int channel_ask(struct channel *c, const struct wire_request *request, int fd,
 	told.cpu = cpu > 0 ? (u64)cpu : 0;
 	if (c->socket >= 0)
 		err = wire_send(c->socket, &told, sizeof(told), &fd, fd >= 0);
-	DCHECK(!c->done, "one request at a time");
+	DCHECK(c->nr_more < CHANNEL_MOST - 1, "requests have room");
 	if (err == -ECONNRESET)
 		channel_close(c, err);
 	if (err)
 		return err;
+	if (c->done) {
+		c->more[c->nr_more++] =
+			(struct channel_request){ deadline_ns, done, owner };
+		return 0;
+	}
 	c->deadline_ns = deadline_ns;
 	c->done = done;
 	c->owner = owner;
 	return 0;
 }
 
-bool channel_poll(struct channel *c)
+/* Takes one reply. false: it is not there, and has time. */
+static bool channel_take(struct channel *c)
 {
 	struct channel_reply reply = { 0 };
 	struct wire_reply wire;
 	int fds[WIRE_MAX_FDS];
 	int err;
 
-	if (!c->done)
-		return true;
 	err = wire_receive(c->socket, &wire, sizeof(wire), fds, &reply.nr_fds);
 	if (err == -EAGAIN && host_now_ns() < c->deadline_ns)
 		return false;
 	if (err && err != -EMFILE) {
 		channel_close(c, err == -EAGAIN ? -ETIMEDOUT : err);
-		return !c->done;
+		return true;
 	}
 	/* What is no error's name is no answer. */
 	reply.because = err                            ? err
@@ -130,7 +157,16 @@ bool channel_poll(struct channel *c)
 	reply.wire = &wire;
 	reply.fds = fds;
 	channel_finish(c, &reply);
-	return !c->done;
+	return true;
+}
+
+bool channel_poll(struct channel *c)
+{
+	/* Each turn ends a request, and those that are asked meanwhile have no reply yet. */
+	while (c->done)
+		if (!channel_take(c))
+			return false;
+	return true;
 }
 
 /* Looks for the reply again and again. false: it has not come by end_ns. */

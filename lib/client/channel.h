@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A socket to a service, with one request under way at most. To ask and to look for the
+ * A socket to a service, with one request under way, as a rule. To ask and to look for the
  * reply never waits, so that a reading thread may do both; channel_wait() does wait.
  *
  *   closed --connect--> idle --ask--> under way --poll: the reply is there--> idle
@@ -9,6 +9,10 @@
  *
  * The service answers in order, so a reply that comes too late would be taken for the next
  * one's. That is why a channel closes when its request's time is over.
+ *
+ * A program that reads many files in turn would seldom find the channel idle, and the service
+ * would hear of few of them. So requests that need no reply of before may follow each other, up to
+ * CHANNEL_MOST: channel_has_room().
  *
  * One thread at a time may call these: lodic.lock is held, but for a channel of one's own.
  */
@@ -21,6 +25,9 @@
 /* The library treats a service that does not answer for so long as if it were away. */
 #define REQUEST_TIMEOUT_NS ((u64)2000000000)
 #define DEADLINE_NEVER (~(u64)0)
+/* Requests under way at most. Our choice: each passes a descriptor, and the kernel counts those
+ * that nobody has received. */
+#define CHANNEL_MOST 64u
 
 /* How a request went. */
 struct channel_reply {
@@ -42,6 +49,13 @@ struct channel {
 	/* Called once for each request; it may ask again. NULL: none is under way. */
 	void (*done)(void *owner, const struct channel_reply *reply);
 	void *owner;
+	/* Those behind it, the oldest first. */
+	struct channel_request {
+		u64 deadline_ns;
+		void (*done)(void *owner, const struct channel_reply *reply);
+		void *owner;
+	} more[CHANNEL_MOST - 1];
+	u32 nr_more;
 	/* What waits have taken lately, either way; and how many there were. */
 	u64 mean_ns[CHANNEL_NR_WAYS];
 	u32 nr_waits;
@@ -54,16 +68,19 @@ void channel_init(struct channel *c);
  * socket of lodic. -ENAMETOOLONG, and the errors of connect(2). Those of socket(2) have a reason
  * (RE1). */
 int channel_connect(struct channel *c, const char *path, u32 trusted);
-/* Closes it. A request under way gets error. */
+/* Closes it. Requests under way get error. */
 void channel_close(struct channel *c, int error);
 
-/* Sends a request; fd < 0: without a descriptor. No request may be under way. An error means
- * that nothing was sent, and done() will not be called. */
+/* May a request follow those under way, or is there none? */
+bool channel_has_room(const struct channel *c);
+/* Sends a request; fd < 0: without a descriptor. No request may be under way, unless the caller
+ * has asked channel_has_room(). An error means that nothing was sent, and done() will not be
+ * called. */
 int channel_ask(struct channel *c, const struct wire_request *request, int fd,
                 u64 deadline_ns,
                 void (*done)(void *owner, const struct channel_reply *reply),
                 void *owner);
-/* Takes the reply if it is there, and gives up if it is too late. true: nothing is under
+/* Takes the replies that are there, and gives up if one is too late. true: nothing is under
  * way now. */
 bool channel_poll(struct channel *c);
 /* Waits until nothing is under way. It may spin for 100 us before it sleeps. */

@@ -33,6 +33,7 @@ static void context_answered(void *owner, const struct channel_reply *reply)
 	struct wire_request request = { .version = WIRE_VERSION,
 		                        .op = WIRE_CONTEXT_CLOSE };
 
+	context->asking = false;
 	context->error = reply->because;
 	if (!context->error)
 		context->error =
@@ -116,8 +117,13 @@ void context_reseat(struct lodic_context *context)
 	err = attach_step(lodic);
 	context_move(context);
 	context_sweep(context, false);
+	/* It may follow the requests of others: they could keep the channel busy for ever. */
+	if (err == -EINPROGRESS && lodic->greeted && !context->asking &&
+	    channel_has_room(&lodic->channel))
+		err = 0;
 	if (!err && !context_is_seated(context) && retry_due(&context->retry)) {
 		err = context_ask(context, attach_ask);
+		context->asking = !err;
 		if (!err)
 			err = -EINPROGRESS;
 	}

@@ -20,6 +20,7 @@ struct lodic_context {
 	 * service's answer leaves the new seat here, and the owner thread moves to it. */
 	struct seat *offered;
 	int error;       /* of the last try to get a seat */
+	bool asking;     /* for one: the answer is on its way */
 	bool reads_only; /* it never pins, and takes no quota from others */
 	struct retry retry;
 	/* The owner thread's own, for LODIC_WAIT: it may wait long there, without a lock. */

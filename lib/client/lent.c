@@ -172,12 +172,19 @@ static int lent_tell(struct lodic *lodic, struct lent_file *file)
 }
 
 /* One step towards a good claim; lodic.lock is held. Results as file_step(). */
-static int lent_ask(struct lodic *lodic, struct lent_file *file, int fd)
+static int lent_ask(struct lodic *lodic, struct lent_file *file, int fd, u64 missed,
+                    u64 nr_missed)
 {
-	static const struct wire_request open = { .version = WIRE_VERSION,
-		                                  .op = WIRE_FILE_OPEN };
+	const struct wire_request open = { .version = WIRE_VERSION,
+		                           .op = WIRE_FILE_OPEN,
+		                           .a = missed,
+		                           .b = nr_missed };
 	int err = attach_step(lodic);
 
+	/* A file that was read need not wait for the answers about others. */
+	if (err == -EINPROGRESS && nr_missed > 0 && lodic->greeted &&
+	    channel_has_room(&lodic->channel))
+		err = 0;
 	if (err || lent_is_good(lodic, file) || file->asked || !retry_due(&file->retry))
 		return err;
 	if (lent_must_tell(lodic, file)) {
@@ -192,15 +199,18 @@ static int lent_ask(struct lodic *lodic, struct lent_file *file, int fd)
 	return err ? err : -EINPROGRESS;
 }
 
-void lent_step(struct lodic_context *context, struct lent_file *file, int fd)
+void lent_step(struct lodic_context *context, struct lent_file *file, int fd,
+               u64 offset, u64 bytes)
 {
+	u64 first = offset >> BLOCK_SHIFT;
+	u64 nr = ((offset + bytes + BLOCK_BYTES - 1) >> BLOCK_SHIFT) - first;
 	struct lodic *lodic = context->lodic;
 	int err;
 
 	context_reseat(context);
 	if (!retry_due(&file->retry) || !attach_trylock(lodic))
 		return;
-	err = lent_ask(lodic, file, fd);
+	err = lent_ask(lodic, file, fd, first, nr);
 	if (err == -EINPROGRESS)
 		retry_put_off(&file->retry, host_now_ns() + RETRY_LOOK_NS);
 	else if (err)
@@ -298,7 +308,7 @@ int lent_hold(struct lodic *lodic, struct lent_file *file, int fd,
 	if (lent_is_anothers(lodic, file, take))
 		goto out_unlock;
 	file->wish = &wish;
-	err = lent_ask(lodic, file, fd);
+	err = lent_ask(lodic, file, fd, 0, 0);
 	file->wish = NULL;
 	if (wish.answered) {
 		err = lent_hold_result(file, wish.error);
@@ -416,10 +426,22 @@ int lent_reason(const struct lodic_context *context, const struct lent_file *fil
 	return context->error < 0 ? -context->error : 0;
 }
 
+bool lent_is_answered(const struct lodic_context *context, const struct lent_file *file)
+{
+	return host_load_relaxed(&file->reason) || context->error < 0 ||
+	       lent_is_alone(context->lodic) ||
+	       (context_is_seated(context) &&
+	        host_load_relaxed(&file->generation) == context->seat->generation);
+}
+
 bool lent_due(const struct lodic_context *context, const struct lent_file *file)
 {
-	/* Without a seat it could not read the file that it asks for. */
-	return retry_due(context_is_seated(context) ? &file->retry : &context->retry);
+	/* Without a seat it cannot read the file, but ask for it. */
+	if (!context_is_seated(context) &&
+	    (retry_due(&context->retry) ||
+	     host_load_relaxed(&file->generation) != GENERATION_NONE))
+		return retry_due(&context->retry);
+	return retry_due(&file->retry);
 }
 
 /* What is not cached is not read here: the caller's pread(2) does it all. */

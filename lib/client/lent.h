@@ -58,7 +58,8 @@ struct lent_file {
 	struct retry retry;
 };
 
-#define LENT_SOCKET_BYTES 108 /* a socket's path, with its end: an address holds no more */
+#define LENT_SOCKET_BYTES \
+	108 /* a socket's path, with its end: an address holds no more */
 
 /* Where that user's service listens, or would. false: no folder there is that user's alone. */
 bool lent_socket_of(u32 user, char path[LENT_SOCKET_BYTES]);
@@ -76,8 +77,10 @@ void lent_connect(struct lodic *lodic);
 /* The place is for this file from now on. Its old file must have gone (lent_give_back()). */
 void lent_begin(struct lent_file *file, u64 name, u64 dev, u64 ino);
 /* Goes one step towards the file's being cached. fd leads to the file, as far as the caller
- * knows. Only the context's owner may call it. */
-void lent_step(struct lodic_context *context, struct lent_file *file, int fd);
+ * knows. The kernel has just read the bytes at offset: the service will bring in their blocks when
+ * it opens the file. Only the context's owner may call it. */
+void lent_step(struct lodic_context *context, struct lent_file *file, int fd,
+               u64 offset, u64 bytes);
 /* What lent_hold() gives. */
 struct lent_take {
 	u64 bytes; /* what the file must have */
@@ -130,6 +133,10 @@ bool lent_is_alone(const struct lodic *lodic);
 /* Why is the file not cached? An errno with its reason; 0: it is, or nobody knows yet. */
 int lent_reason(const struct lodic_context *context, const struct lent_file *file);
 
+/* Has the service said all that a read by this context needs to know, or is there none? Then nobody
+ * need wait. The context's owner may call it. */
+bool lent_is_answered(const struct lodic_context *context,
+                      const struct lent_file *file);
 /* Is it time for lent_step()? Any thread; a hint. */
 bool lent_due(const struct lodic_context *context, const struct lent_file *file);
 

@@ -38,6 +38,7 @@
 #include "lib/service/hold_tier.h"
 #include "lib/service/list.h"
 #include "lib/service/mover.h"
+#include "lib/service/opening.h"
 #include "lib/service/place.h"
 #include "lib/service/resize.h"
 #include "lib/service/socket.h"
@@ -55,16 +56,6 @@
 #define ASKS_PER_TURN 8u
 /* The same where a new context waits for it, and all are still in use: 1 ms. */
 #define ASKS_AT_ONCE 256u
-
-/* A file that a client wants to open, while a worker looks at it. */
-struct opening {
-	struct worker_job job;
-	struct client *client; /* the main thread's; NULL: it has hung up meanwhile */
-	struct service_options options; /* the service may be replaced meanwhile */
-	int passed;
-	u64 cpu;
-	struct passed_file file;
-};
 
 /* Closes at most so many of a client's files; returns how many more it could. */
 static u32 client_close_files(struct service *s, struct client *c, u32 most)
@@ -151,13 +142,6 @@ static void client_reap_at_once(struct service *s)
 			client_reap_next(s, c);
 }
 
-void client_forget_opening(struct client *c)
-{
-	if (c->opening)
-		c->opening->client = NULL;
-	c->opening = NULL;
-}
-
 /* Takes what is unread out of the socket. The kernel would close the descriptors of it in this
  * thread, and that may wait: for a server, or for what SO_LINGER says. */
 static void client_drain(struct service *s, int socket)
@@ -184,7 +168,7 @@ void client_hang_up(struct service *s, struct client *c)
 	s->nr_silent += c->socket >= 0;
 	client_drain(s, c->socket);
 	service_close(&c->socket);
-	client_forget_opening(c);
+	opening_forget(c);
 	s->nr_waiting -= c->waits + (c->stat_wanted > 0);
 	c->waits = false;
 	c->stat_wanted = 0;
@@ -327,96 +311,6 @@ static int client_op_context_close(struct service *s, struct client *c,
 	return 0;
 }
 
-static void opening_work(struct worker_job *job)
-{
-	struct opening *o = (struct opening *)job;
-
-	proof_look(&o->options, &o->passed, &o->file);
-}
-
-/* The client's open count, and what it needs to know. */
-static int client_admit(struct service *s, struct client *c, struct passed_file *p,
-                        u64 cpu, struct wire_reply *reply)
-{
-	const struct held_file *f;
-	u32 slot;
-	int err = files_open(s, p, cpu, &slot);
-
-	if (err)
-		return err;
-	f = &s->files[slot];
-	err = c ? opens_add(&c->opens, s->shape.nr_files, slot, f->id) : -ECANCELED;
-	if (err) {
-		files_close(s, slot, f->id, 1);
-		return err;
-	}
-	reply->file.slot = slot;
-	reply->file.id = f->id;
-	reply->file.size = f->size;
-	reply->file.dev = f->dev;
-	reply->file.ino = f->ino;
-	return 0;
-}
-
-static void opening_done(struct service *s, struct worker_job *job)
-{
-	struct opening *o = (struct opening *)job;
-	struct client *c = o->client;
-	struct wire_reply reply = { 0 };
-
-	if (o->job.refused)
-		proof_refuse(&o->file, o->passed, -EBUSY);
-	if (o->passed >= 0)
-		worker_close(s, o->passed);
-	reply.error = answer_error(s, client_admit(s, c, &o->file, o->cpu, &reply));
-	free(o);
-	if (!c)
-		return;
-	c->opening = NULL;
-	if (service_watch_again(s, c->socket, EPOLLIN, &c->socket_source) != 0 ||
-	    wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
-		client_hang_up(s, c);
-}
-
-/* The client's next request waits in the socket until this one is answered. So no client has
- * more than one open under way. */
-static int client_op_file_open(struct service *s, struct client *c, struct exchange *x)
-{
-	struct opening *o;
-	int err;
-
-	if (x->nr_fds != 1)
-		return -EINVAL;
-	if (domain_has_files(s, c))
-		return reason_encode(LODIC_REASON_SHARE);
-	o = malloc(sizeof(*o));
-	if (!o)
-		return -ENOMEM;
-	o->job = (struct worker_job){ .process = domain_account(s, c),
-		                      .work = opening_work,
-		                      .done = opening_done };
-	o->client = c;
-	o->options = s->options;
-	o->passed = x->fds[0];
-	o->cpu = x->request.cpu;
-	err = service_watch_again(s, c->socket, 0, &c->socket_source);
-	if (!err)
-		err = worker_do(s, &o->job);
-	if (err == -EBUSY) {
-		proof_refuse(&o->file, o->passed, err);
-		client_admit(s, NULL, &o->file, 0, &x->reply);
-	}
-	if (err) {
-		service_watch_again(s, c->socket, EPOLLIN, &c->socket_source);
-		free(o);
-		return err;
-	}
-	c->opening = o;
-	x->fds[0] = -1;
-	x->later = true;
-	return 0;
-}
-
 static int client_op_file_close(struct service *s, struct client *c, struct exchange *x)
 {
 	u64 slot = x->request.a, id = x->request.b;
@@ -491,7 +385,7 @@ static int client_carry_out_reader(struct service *s, struct client *c,
 	switch (x->request.op) {
 	case WIRE_CONTEXT_OPEN: return client_op_context_open(s, c, x);
 	case WIRE_CONTEXT_CLOSE: return client_op_context_close(s, c, x);
-	case WIRE_FILE_OPEN: return client_op_file_open(s, c, x);
+	case WIRE_FILE_OPEN: return opening_begin(s, c, x);
 	case WIRE_FILE_CLOSE: return client_op_file_close(s, c, x);
 	default: return client_op_hold(s, c, x);
 	}

@@ -88,7 +88,5 @@ bool client_close_hung_up(struct service *s);
  * name them. */
 void client_free_gone(struct service *s);
 void client_free_all(struct service *s);
-/* Nobody waits for the file that a worker looks at for the client. */
-void client_forget_opening(struct client *c);
 
 #endif

@@ -20,6 +20,7 @@
 #include "lib/service/hold_table.h"
 #include "lib/service/life.h"
 #include "lib/service/move.h"
+#include "lib/service/opening.h"
 #include "lib/service/stat.h"
 
 /* What waits for the old service's work waits for this one's. */
@@ -87,7 +88,7 @@ static void move_clients(struct service *old, struct service *s)
 			continue;
 		if (from->opening) {
 			/* What a worker looks at was for old. The program asks again. */
-			client_forget_opening(from);
+			opening_forget(from);
 			hold_table_forget(&from->holds);
 			service_close(&from->socket);
 			old->nr_silent++;

@@ -16,6 +16,7 @@
  *   accept    programs that connect
  *   answer    what they hear when their work is done
  *   client    which programs are connected: requests, contexts, reaping
+ *   opening   a file that one opens, while a worker looks at it
  *   authority who may ask what
  *   hold_request  what they ask about holds
  *   domain    whom one arena is for: a user, or a group
@@ -60,7 +61,8 @@
  *   state     this one
  *
  * A file calls only what stands below it in this list. place, list
- * and hold_request also look into struct client, and hold_load calls holds when it is done.
+ * and hold_request also look into struct client, and hold_load calls holds when it is done, and
+ * opening calls client.
  *
  * Threads. All of struct service belongs to the main thread. Workers have their jobs, and
  * read the options. Struct lease_thread belongs to the main thread and the lease thread: its

@@ -1,26 +1,35 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`lodic load` and `lodic stop`.
+"""How soon the cache serves: `lodic load`, `lodic stop`, and what it does by itself for programs
+that read a file for the first time.
 
     test_run_load.py LODIC
+    test_run_load.py LODIC Sqlite.by_hand_three_times_at_once   # nothing waits: a quiet machine's
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "bench")]
 
+import nginx  # pylint: disable=C0413
 from run_case import KIB, MIB, PYTHON, Case, run, until, \
     without_privileges  # pylint: disable=C0413
 
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
+SQLITE = "/usr/bin/sqlite3"
 BLOCK = 4 * KIB
+SHARE = {"second": 0.60, "third": 0.95, "loaded": 0.99, "twice": 0.80}
 
 # Reads each of the files, a block of each; says so, and waits for a line before the next round.
 ROUNDS = """
@@ -42,6 +51,115 @@ class Load(Case):
 
     def cached(self):
         return self.ask("stat")["cached"]
+
+    def database(self):
+        path = self.folder / "data.db"
+        chosen = random.Random(7)
+        with contextlib.closing(sqlite3.connect(path)) as db, db:
+            db.execute("create table t(a, b)")
+            db.executemany("insert into t values(?, ?)",
+                           ((i, chosen.randbytes(200)) for i in range(120000)))
+        return path
+
+    def query(self, path):
+        """The part of its reads that is served."""
+        _, reports = self.reports([SQLITE, "-readonly", path, "select count(*) from t"])
+        found = [r for r in reports if r["path"] == str(path)]
+        self.assertEqual(len(found), 1, reports)
+        self.assertGreater(found[0]["reads"], 6000)
+        print("served", found[0]["served"], "of", found[0]["reads"])
+        return found[0]["served"] / found[0]["reads"]
+
+
+@unittest.skipUnless(os.path.exists(SQLITE), "no sqlite3 here: install it")
+class Sqlite(Load):
+    def test_readme_line_three_times(self):
+        path = self.database()
+        blocks = path.stat().st_size // BLOCK
+        self.query(path)
+        # All that was missed comes in. Its first blocks were read before the service had it.
+        until(lambda: self.cached() >= 0.95 * blocks, "what was missed is cached")
+        self.assertGreaterEqual(self.query(path), SHARE["second"])
+        self.assertGreaterEqual(self.query(path), SHARE["third"])
+
+    def by_hand_three_times_at_once(self):
+        path = self.database()
+        self.query(path)
+        self.assertGreaterEqual(self.query(path), SHARE["second"])
+        self.assertGreaterEqual(self.query(path), SHARE["third"])
+
+    def test_after_load_first_run_is_served(self):
+        path = self.database()
+        done, said = self.load(path)
+        self.assertEqual((said, done["not_loaded"]), ("", []))
+        self.assertEqual(done["loaded_bytes"], path.stat().st_size)
+        self.assertEqual(self.cached(), (path.stat().st_size + BLOCK - 1) // BLOCK)
+        self.assertGreaterEqual(self.query(path), SHARE["loaded"])
+
+
+class Twice(Load):
+    FILES = 50
+
+    def test_each_file_was_read_twice(self):
+        """The second read of a descriptor tells the service of its file and of the block, also if
+        the service answers nothing meanwhile. So all third reads are served."""
+        files = [self.file(f"f{i}", BLOCK, i) for i in range(self.FILES)]
+        program = self.start(self.under([PYTHON, "-c", ROUNDS, "3", *files],
+                                        f"--report={self.report}", "--json"),
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(program.stdout.close)
+        service = self.service_pid()
+        self.addCleanup(os.kill, service, signal.SIGCONT)
+        for turn in range(3):
+            self.assertEqual(program.stdout.readline(), b"read\n")
+            if turn == 0:
+                os.kill(service, signal.SIGSTOP)
+            elif turn == 1:
+                os.kill(service, signal.SIGCONT)
+                until(lambda: self.cached() >= SHARE["twice"] * self.FILES, "they are cached")
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+        program.stdin.close()
+        self.assertEqual(program.wait(20), 0)
+        names = {str(path) for path in files}
+        reports = [json.loads(line) for line in self.report.read_text().splitlines()]
+        served = sum(r["served"] for r in reports if r["path"] in names)
+        self.assertGreaterEqual(served, SHARE["twice"] * self.FILES)
+
+    @unittest.skipUnless(os.path.exists(nginx.NGINX), "no nginx here: install it")
+    def test_nginx_as_documented(self):
+        www = self.folder / "www"
+        www.mkdir()
+        chosen = random.Random(3)
+        for i in range(self.FILES):
+            (www / f"f{i}").write_bytes(chosen.randbytes(600 + i * 7919 % BLOCK))
+        with socket.create_server(("127.0.0.1", 0), backlog=100) as listens:
+            listens.setblocking(False)
+            port = listens.getsockname()[1]
+            command = nginx.command(self.folder, f"127.0.0.1:{port}", www, 1, "60s")
+            server = self.start(self.under(command, f"--report={self.report}", "--json"),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL, pass_fds=[listens.fileno()],
+                                env=dict(os.environ, NGINX=f"{listens.fileno()};"))
+        blocks = sum((path.stat().st_size + BLOCK - 1) // BLOCK for path in www.iterdir())
+        with contextlib.closing(socket.create_connection(("127.0.0.1", port), 60)) as client, \
+                client.makefile("rb") as answers:
+            for turn in range(4):
+                for i in range(self.FILES):
+                    client.sendall(b"GET /f%d HTTP/1.1\r\nHost: a\r\n\r\n" % i)
+                    bytes_ = 0
+                    while (line := answers.readline()) not in (b"\r\n", b""):
+                        if line.lower().startswith(b"content-length:"):
+                            bytes_ = int(line.split(b":")[1])
+                    self.assertEqual(answers.read(bytes_), (www / f"f{i}").read_bytes())
+                if turn == 1:
+                    until(lambda: self.cached() >= SHARE["twice"] * blocks, "they are cached")
+        server.send_signal(signal.SIGQUIT)
+        self.assertEqual(server.wait(20), 0)
+        reports = [json.loads(line) for line in self.report.read_text().splitlines()]
+        of_files = [r for r in reports if r["path"].startswith(str(www))]
+        late = sum(r["reads"] for r in of_files) / 2  # two of four rounds
+        self.assertGreaterEqual(sum(r["served"] for r in of_files), SHARE["twice"] * late)
 
 
 class Words(Load):

@@ -150,6 +150,66 @@ static void channel_wait_without_a_deadline_only_sleeps(void **state)
 	assert_int_equal(channel.mean_ns[CHANNEL_SPIN], 0);
 }
 
+/* What each of many requests has come to, in the order of the replies. */
+static u32 ended[CHANNEL_MOST];
+static u32 nr_ended;
+static int nr_errors;
+
+static void end_one(void *owner, const struct channel_reply *reply)
+{
+	ended[nr_ended++] = *(const u32 *)owner;
+	nr_errors += reply->error != 0;
+}
+
+/* Asks for as many as follow each other. */
+static u32 ask_many(u32 numbers[CHANNEL_MOST])
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_FILE_CLOSE };
+	u32 nr = 0;
+
+	nr_ended = 0;
+	nr_errors = 0;
+	while (nr < CHANNEL_MOST && channel_has_room(&channel)) {
+		numbers[nr] = nr;
+		assert_int_equal(channel_ask(&channel, &request, -1, soon(), end_one,
+		                             &numbers[nr]),
+		                 0);
+		nr++;
+	}
+	return nr;
+}
+
+static void channel_ask_many_ends_each_in_order(void **state)
+{
+	u32 numbers[CHANNEL_MOST], nr;
+
+	(void)state;
+	host_store_relaxed(&answerer.late_ms, 1); /* so that many are under way */
+	nr = ask_many(numbers);
+	assert_in_range(nr, CHANNEL_MOST - 1, CHANNEL_MOST);
+	channel_wait(&channel);
+	assert_int_equal(nr_ended, nr);
+	assert_int_equal(nr_errors, 0);
+	for (u32 i = 0; i < nr; i++)
+		assert_int_equal(ended[i], i);
+	assert_true(channel_poll(&channel));
+}
+
+static void channel_close_ends_all_that_are_under_way(void **state)
+{
+	u32 numbers[CHANNEL_MOST], nr;
+
+	(void)state;
+	host_store_relaxed(&answerer.late_ms, 1);
+	nr = ask_many(numbers);
+	channel_close(&channel, -ECONNRESET);
+	assert_int_equal(nr_ended, nr);
+	assert_true(nr_errors > 0);
+	assert_true(channel_poll(&channel));
+	assert_false(channel_has_room(&channel));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +221,10 @@ int main(int argc, char **argv)
 			tear_down),
 		cmocka_unit_test_setup_teardown(
 			channel_wait_without_a_deadline_only_sleeps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(channel_ask_many_ends_each_in_order,
+		                                set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			channel_close_ends_all_that_are_under_way, set_up, tear_down),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -85,7 +85,7 @@ static bool step_serves(struct lent_bed *b, struct lodic_context *context,
 	ssize_t got;
 
 	pthread_mutex_lock(&b->lock);
-	lent_step(context, place, b->fds[name % 2]);
+	lent_step(context, place, b->fds[name % 2], 0, 0);
 	pthread_mutex_unlock(&b->lock);
 	if (host_load_relaxed(&place->generation) == GENERATION_NONE)
 		return false; /* so that a turn is shorter than a mutant's window */
@@ -139,7 +139,7 @@ static void answer_for_another_file_does_not_count(void **state)
 	lent_begin(&b.place, 4, b.st[0].st_dev, b.st[0].st_ino);
 	/* Some steps, and until it was asked, and refused. */
 	assert_true(WAIT_UNTIL(({
-		lent_step(b.context, &b.place, b.fds[1]);
+		lent_step(b.context, &b.place, b.fds[1], 0, 0);
 		assert_int_equal(read_as(b.context, &b.place, 4, 0), -ESTALE);
 		opens += host_load_relaxed(&b.place.reason) == ESTALE;
 		++steps >= 200 && opens > 0;
@@ -211,7 +211,7 @@ static void *read_and_step(void *arg)
 			continue;
 		}
 		pthread_mutex_lock(&b->lock);
-		lent_step(b->reader, &b->place, b->fds[0]);
+		lent_step(b->reader, &b->place, b->fds[0], 0, 0);
 		pthread_mutex_unlock(&b->lock);
 	}
 	return NULL;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a read does for a file that is not cached: a step towards that, and one of them waits.
+ *
+ * The read that waits for the service (U14). A program that reads a file many times is faster than
+ * the service's first answers. It has read a thousand blocks by system calls before a busy service
+ * has had a CPU. So one read of the file sleeps until the answer is there. It is not among the
+ * first. A program that reads a few blocks of a thousand files each would wait for all of them. By
+ * then the reads have taken about as long as an answer takes. So the wait doubles at most what the
+ * file has cost so far.
+ *
+ * The wait holds no lock and blocks no signal, as that of mmap() (run_map.c). If a read or a
+ * mapping has waited in vain, no read waits until the service has answered a mapping.
+ */
+#define _GNU_SOURCE
+#include "preload/run_state.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "preload/own.h"
+
+/* An answer takes 60 us, and a read by the kernel 2. Our choice. */
+#define AWAIT_READS 32u
+/* How long it waits, at most. Our choice: a service among ten busy programs on two CPUs answers in
+ * 5 to 20 ms. */
+#define AWAIT_NS UINT64_C(50000000)
+#define AWAIT_FIRST_PAUSE_NS 50000
+#define AWAIT_LAST_PAUSE_NS 1000000
+
+enum run_why run_step(struct run_state *s, struct run_reader *r, int fd, u64 slot,
+                      const struct run_missed *m)
+{
+	struct run_file *f = run_file_of(slot);
+	enum run_why why = RUN_AWAY;
+	struct fds_hold hold;
+	int reason;
+
+	if (host_load_relaxed(&f->locked))
+		return RUN_LOCKED;
+	if (!lent_due(r->context, &f->lent) || !run_lock(s, &hold, false)) {
+		if (run_reports && host_load_relaxed(&f->lent.reason))
+			why = RUN_REFUSED;
+		return why;
+	}
+	if (fds_address_space_limited()) {
+		run_step_aside(s);
+		why = RUN_STOPPED;
+	} else if (f->lent.name == fds_generation(slot) &&
+	           !host_load_relaxed(&f->locked)) {
+		/* So that the thread's end does not hand it on half-way. */
+		host_store_relaxed(&r->busy, 1);
+		lent_step(r->context, &f->lent, fd, m->offset, m->bytes);
+		if (MUTANT(RUN_CLOSES_COPY)) /* not U15 */
+			own_call(SYS_close, own_call(SYS_dup, fd));
+		host_store_relaxed(&r->busy, 0);
+		run_is_alone(s);
+		if (s->generation != lent_generation(s->lodic)) {
+			s->generation = lent_generation(s->lodic);
+			run_sweep(s, host_now_ns());
+		}
+	}
+	reason = lent_reason(r->context, &f->lent);
+	run_unlock(s, &hold);
+	if (why == RUN_AWAY && reason && host_load_relaxed(&f->lent.reason))
+		why = RUN_REFUSED;
+	return why;
+}
+
+static bool await_is_over(const struct run_reader *r, const struct run_file *f,
+                          u64 slot)
+{
+	return f->lent.name != fds_generation(slot) || host_load_relaxed(&f->locked) ||
+	       lent_is_answered(r->context, &f->lent);
+}
+
+void run_await(struct run_state *s, struct run_reader *r, int fd, u64 slot,
+               const struct run_missed *m)
+{
+	struct timespec pause = { .tv_nsec = AWAIT_FIRST_PAUSE_NS };
+	struct run_file *f = run_file_of(slot);
+	u64 end_ns;
+
+	if (host_load_relaxed(&f->nr_unanswered) > AWAIT_READS ||
+	    await_is_over(r, f, slot) ||
+	    host_fetch_add(&f->nr_unanswered, 1) != AWAIT_READS ||
+	    host_load_relaxed(&s->unanswered))
+		return;
+	end_ns = host_now_ns() + AWAIT_NS;
+	while (!await_is_over(r, f, slot) && !host_load_relaxed(&s->off)) {
+		if (host_now_ns() >= end_ns) {
+			host_store_relaxed(&s->unanswered, 1);
+			return;
+		}
+		if (!calls_begin(s))
+			return;
+		own_call(SYS_nanosleep, &pause, NULL);
+		run_step(s, r, fd, slot, m);
+		calls_end(s);
+		if (pause.tv_nsec < AWAIT_LAST_PAUSE_NS)
+			pause.tv_nsec *= 2;
+	}
+}
