@@ -16,8 +16,6 @@
 #include "cli/where.h"
 #include "measure/cli.h"
 
-/* A service that this command starts has no program yet. It waits so long for the first. */
-#define IDLE_EXIT_MS 3600000u
 /* How often --wait tries again what somebody writes. */
 #define AGAIN_NS 500000000
 /* Of the cache, what blocks may have: the service keeps some frames free (evict.c). */
@@ -39,12 +37,15 @@ static const char doc[] =
 	"Load files into the cache, so that the first reader is served as the second is. "
 	"A folder stands for all files below it. A pattern in quotes is matched by this command."
 	"\v"
-	"The command starts the cache's service if none runs; such a service ends after an "
-	"hour without a program. It returns when the files are loaded. What cannot be cached is "
-	"named with the reason, the others are loaded, and the exit status is 1.\n"
+	"The command starts the cache's service if none runs. A service that has loaded files ends "
+	"after an hour without a program at the earliest. The command returns when the files are "
+	"loaded. What cannot be cached is named with the reason, the others are loaded, and the "
+	"exit status is 1.\n"
 	"\n"
-	"The blocks stay as long as the cache has room and nobody writes to the files. Blocks that "
-	"programs use push out those that nobody uses; `lodic files' shows what is there. Files "
+	"The blocks stay as long as the cache has room and nobody writes to the files, also if no "
+	"program has them open. Until `lodic drop' their file systems cannot be unmounted. Blocks "
+	"that programs use push out those that nobody uses; `lodic files' shows what is there. "
+	"Files "
 	"that together are larger than the cache are loaded as far as they fit, in the order "
 	"in which they are named.\n"
 	"\n"
@@ -152,17 +153,12 @@ static int look_at(void *ctx, const void *record)
 }
 
 /* Asks the service what it has now of all that it was to load. */
-static int look_at_all(struct load *l)
+static int look_at_all(struct load *l, struct look *look)
 {
-	struct look *look;
-	int pid, err = look_open(l->socket, &look, &pid);
+	int err = look_stat(look, &l->stat);
 
-	if (err)
-		return err;
-	err = look_stat(look, &l->stat);
 	if (!err)
 		err = look_list(look, LOOK_FILES, look_at, l);
-	look_close(look);
 	for (size_t i = 0; i < l->list.nr; i++) {
 		struct load_file *f = &l->list.files[i];
 
@@ -281,18 +277,20 @@ static int load_all(struct load *l)
 	struct lodic_options options = { .bytes = sizeof(options),
 		                         .socket = l->socket,
 		                         .service = cli_program(),
-		                         .cache_bytes = l->memory_bytes,
-		                         .idle_exit_ms = IDLE_EXIT_MS };
+		                         .cache_bytes = l->memory_bytes };
 	struct load_run run = { .list = &l->list, .hold = l->hold };
 	uint64_t begun;
-	int err = lodic_attach(&options, &run.lodic);
+	int pid, err = lodic_attach(&options, &run.lodic);
 
 	if (err)
 		return err;
+	err = look_open(l->socket, &run.look, &pid);
+	if (err)
+		goto out_detach;
 	begun = cli_now_ns(); /* a start is no part of the rate */
 	err = lodic_context_open(run.lodic, &run.context);
 	if (err)
-		goto out_detach;
+		goto out_look;
 	err = lodic_stat(run.lodic, &l->stat, sizeof(l->stat));
 	run.room = l->stat.frames * LODIC_BLOCK_BYTES / ROOM_PARTS * (ROOM_PARTS - 1);
 	if (!err)
@@ -301,8 +299,10 @@ static int load_all(struct load *l)
 		err = load_run(&run);
 	l->took_ns = cli_now_ns() - begun;
 	if (!err || err == -EINTR)
-		err = look_at_all(l);
+		err = look_at_all(l, run.look);
 	lodic_context_close(run.context);
+out_look:
+	look_close(run.look);
 out_detach:
 	lodic_detach(run.lodic);
 	return err;

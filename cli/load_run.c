@@ -147,6 +147,9 @@ static int run_file(struct load_run *run, struct load_file *f)
 	} else if (err) {
 		f->state = LOAD_REFUSED;
 		f->error = -err;
+	} else if ((err = look_keep(run->look, f->dev, f->ino)) && err != -ENOENT) {
+		lodic_close(file);
+		return err;
 	} else if (run->hold && f->size >= LOAD_HOLD_LEAST) {
 		run_hold(run, f, file);
 	} else {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cli/load_list.h"
+#include "lib/look.h"
 #include "lodic/lodic.h"
 
 /* Files below this come as blocks, also with --hold: a hold of them would be a private copy. */
@@ -16,6 +17,7 @@
 struct load_run {
 	struct lodic *lodic;
 	struct lodic_context *context;
+	struct look *look; /* at the same service */
 	struct load_list *list;
 	bool hold;
 	uint64_t room;     /* bytes of blocks that the cache still has room for */

@@ -261,6 +261,16 @@ int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind
 	return look_ask(look, &request, &more);
 }
 
+int look_keep(struct look *look, uint64_t dev, uint64_t ino)
+{
+	const struct wire_request request = {
+		.version = WIRE_VERSION, .op = WIRE_KEEP, .a = dev, .b = ino
+	};
+	uint64_t bytes;
+
+	return look_ask(look, &request, &bytes);
+}
+
 int look_stop(struct look *look)
 {
 	static const struct wire_request request = { .version = WIRE_VERSION,

@@ -216,6 +216,10 @@ int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind
  * -EBUSY: another resize is under way.  -EINVAL: there is no cache of that size. */
 int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize);
 
+/* Makes the service keep the file (dev, ino), which it holds, also while no program has it open.
+ * -ENOENT: it does not hold the file. The look is good for more. */
+int look_keep(struct look *look, uint64_t dev, uint64_t ino);
+
 /* Tells the service to end. It answers first. */
 int look_stop(struct look *look);
 /* Has the service hung up, or does it within ms milliseconds? It gives up memory and lock later. */

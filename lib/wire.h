@@ -28,6 +28,7 @@
  *   MOVE           -                      -                  -       (a: tier, b: dev, c: ino)
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
+ *   KEEP           -                      -                  -       (a: dev, b: ino)
  *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
  *   STOP           -                      -, then it ends    -
  *   SUCCEED        the lock file          -                  the successor's channel
@@ -40,8 +41,9 @@
  *
  * A connection is of one kind, which its first request decides. HELLO makes it a reader's: that
  * may open contexts, files and holds, and may ask HOLD_WAIT, SYNC and STAT. Any other request
- * from SYNC to SUCCEED, or STOP, makes it a visitor's, which may ask those. HAND_ARENA to HANDED
- * are for the channel that SUCCEED returns. What is not for a connection of that kind gets -EINVAL.
+ * from SYNC to SUCCEED, KEEP or STOP makes it a visitor's, which may ask those. HAND_ARENA to
+ * HANDED are for the channel that SUCCEED returns. What is not for a connection of that kind gets
+ * -EINVAL.
  * lib/service/authority.h says which users may ask.
  *
  * The cursor of a first page is 0. The records of lib/look.h follow their reply in the same
@@ -100,6 +102,7 @@ enum wire_op {
 	WIRE_SUCCEED,
 	WIRE_HAND_ARENA,
 	WIRE_HAND_STAY,
+	WIRE_KEEP,
 	WIRE_STOP,
 	WIRE_NR_OPS
 };
@@ -153,6 +156,7 @@ struct wire_reply {
 			uint32_t opens;           /* by programs */
 			uint32_t local;           /* 1: a look at it waits for nobody */
 			uint32_t tier, tier_said; /* as in struct held_file */
+			uint32_t kept;            /* 1: the same */
 		} hand_file;
 		struct {
 			uint64_t

@@ -89,6 +89,8 @@ static void carry_admit(struct service *s, struct carry_opening *o)
 		return;
 	n = &to->files[slot];
 	n->hits = f->hits;
+	if (f->kept)
+		files_keep(to, f->dev, f->ino);
 	policy_stays(to, n, (enum tier_sayer)f->tier_said, (enum tier)f->tier);
 	o->c->files[o->slot] = (struct carry_file){ o->id, n->id };
 	/* Its program comes back when it next reads. Until then a file without a name stays. */

@@ -397,6 +397,7 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	switch (x->request.op) {
 	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_SYNC: return client_op_sync(s, c, x);
+	case WIRE_KEEP: return files_keep(s, x->request.a, x->request.b);
 	case WIRE_STOP: s->stopping = true; return 0;
 	case WIRE_STAT: return client_op_stat(s, c, x);
 	case WIRE_FILES: return client_answer_page(s, x, list_files);

@@ -27,9 +27,6 @@
 #include "lib/service/worker.h"
 
 #define CHECKS_PER_TICK 256u
-/* What one call of files_drop() looks at, and lets go. A file takes some system calls. */
-#define DROP_SLOTS 4096u
-#define DROP_FILES 64u
 /* A close may free the pages of a deleted file: 2 to 3 ms for 64 MiB, and 50 us for 1. */
 #define CLOSE_HERE_BYTES ((u64)1 << 20)
 /* Files that the lease thread has revoked: all of them may be, if the kernel's queue was full. One
@@ -274,6 +271,7 @@ static void files_retire(struct service *s, struct held_file *f)
 		files_idle_end(s, f);
 	files_chain_remove(s, f);
 	f->state = FILE_RETIRING;
+	s->nr_kept -= f->kept;
 	s->nr_held--;
 	s->held_blocks -= files_nr_blocks(f);
 	s->nr_direct -= f->direct;
@@ -407,6 +405,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->nr_opens = 0;
 	f->nr_in_flight = 0;
 	f->hits = 0;
+	f->kept = false;
 	f->order = (struct file_order){ 0 };
 	policy_hold(s, f, p);
 	f->state = FILE_HELD;
@@ -502,34 +501,6 @@ void files_let_go(struct service *s, u32 slot)
 	files_retire(s, &s->files[slot]);
 }
 
-u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
-               struct look_dropped *ret_dropped)
-{
-	u64 nr = s->shape.nr_files;
-	u64 end = from < nr && nr - from > DROP_SLOTS ? from + DROP_SLOTS : nr;
-	struct look_dropped d = { 0 };
-
-	for (; from < end && d.files < DROP_FILES; from++) {
-		struct held_file *f = &s->files[from];
-
-		if (f->state == FILE_HELD &&
-		    (ino == LOOK_ALL || (f->dev == dev && f->ino == ino))) {
-			d.files++;
-			d.open += f->nr_opens > 0;
-			d.blocks += f->nr_frames;
-			files_retire(s, f);
-		}
-		d.busy += f->state == FILE_RETIRING;
-	}
-	/* The main loop takes the blocks back as it has time; see evict.c. */
-	d.busy += s->orphans_left > 0;
-	d.busy += s->nr_orphans > 0 && (s->evict.away || s->evict.open->nr > 0);
-	d.busy += worker_nr_closing(s);
-	d.pinned = s->nr_orphans;
-	*ret_dropped = d;
-	return from < nr ? from : LOOK_END;
-}
-
 void files_spare_descriptors(struct service *s)
 {
 	direct_spare_descriptors(s);
@@ -549,7 +520,12 @@ void files_tick(struct service *s)
 		idle = files_find_idle(s, false);
 		if (!idle || (now - idle->idle_since_ns) / NS_PER_MS < keep_ms)
 			break;
-		files_retire(s, idle);
+		if (idle->kept) {
+			files_idle_end(s, idle); /* its time begins anew */
+			files_idle_begin(s, idle);
+		} else {
+			files_retire(s, idle);
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ struct held_file {
 	bool local;                     /* its file system asks nobody else */
 	bool direct;      /* reads with O_DIRECT work, as far as we know */
 	bool away;        /* on a mount that may go while the service lives */
+	bool kept;        /* a user has loaded it: it stays, though no program has it open */
 	u32 nr_opens;     /* by clients */
 	u32 nr_in_flight; /* reads */
 	u32 nr_frames;    /* that hold its blocks */
@@ -84,6 +85,9 @@ bool files_is_live(const struct service *s, const struct held_file *f);
  * LOOK_END. A program that has such a file open gets it again when it next reads. */
 u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);
+/* The held file (dev, ino) stays, also for longer than options.keep_ms. Only a writer, a drop, or
+ * another file that needs its slot makes it go. -ENOENT: there is none. */
+int files_keep(struct service *s, u64 dev, u64 ino);
 /* Lets the file held under slot go. */
 void files_let_go(struct service *s, u32 slot);
 /* Descriptors have run out: lets go some files that no client has open, if there are any. */

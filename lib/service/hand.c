@@ -164,6 +164,7 @@ static int hand_file(struct service *s, struct exchange *x)
 	reply->hand_file.id = f->id;
 	reply->hand_file.size = f->size;
 	reply->hand_file.hits = f->hits;
+	reply->hand_file.kept = f->kept;
 	reply->hand_file.opens = f->nr_opens;
 	reply->hand_file.idle_since_ns = f->idle_since_ns;
 	reply->hand_file.local = f->local;

@@ -217,7 +217,7 @@ static void leave_mounts(struct service *s)
 		u32 slot = s->nameless.away_at++ % s->shape.nr_files;
 		const struct held_file *f = &s->files[slot];
 
-		if (f->state != FILE_HELD || !f->away || f->nr_opens > 0 ||
+		if (f->state != FILE_HELD || !f->away || f->kept || f->nr_opens > 0 ||
 		    f->nr_in_flight > 0 ||
 		    (now - f->idle_since_ns) / NS_PER_MS < SERVICE_DEFAULT_KEEP_AWAY_MS)
 			continue;

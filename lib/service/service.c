@@ -60,6 +60,9 @@
  * as much as a read from the kernel. Our choice: a fast reader's ring is full after 0.1 ms,
  * but the hints that it then drops come again. */
 #define NAP_MS 2
+/* So long at least it stays without a program when a user has loaded files. Our choice: they are
+ * loaded for programs that start soon. */
+#define KEPT_IDLE_MS ((u64)3600000)
 #define DEFAULT_NR_FILES 4096u
 #define MAX_NR_FILES (1u << 20)
 #define MIN_FRAMES ((u32)(SERVICE_MIN_CACHE_BYTES >> BLOCK_SHIFT))
@@ -373,7 +376,10 @@ static void service_handle(struct service *s, const struct source *source)
 static int service_patience(struct service *s)
 {
 	u64 now = host_now_ns();
-	u64 idle_end = s->idle_since_ns + s->options.idle_exit_ms * NS_PER_MS;
+	u64 idle_ms = s->nr_kept > 0 && s->options.idle_exit_ms < KEPT_IDLE_MS
+	                      ? KEPT_IDLE_MS
+	                      : s->options.idle_exit_ms;
+	u64 idle_end = s->idle_since_ns + idle_ms * NS_PER_MS;
 	u64 alone = s->accept_paused ? TICK_MS : TICK_ALONE_MS;
 	u64 left;
 

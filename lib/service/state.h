@@ -37,6 +37,7 @@
  *   fence     the heavy fence, and the thread that makes it
  *   sweep     readers' visits, collected and counted
  *   nameless  files that go early, so that their disk does not wait
+ *   files_wishes  files that a user has loaded or dropped
  *   files     files held: admission, sharing, retiring, their frames
  *   direct    second descriptions of files, for reads with O_DIRECT
  *   admit     how a file comes under a proof
@@ -359,6 +360,7 @@ struct service {
 	struct held_file *files;
 	u32 *chains; /* of held files, by a hash of their numbers: the first slot */
 	u32 nr_held;
+	u32 nr_kept;     /* of these: those that a user has loaded */
 	u64 held_blocks; /* that these have, cached or not */
 	u32 nr_direct;   /* of these: read with O_DIRECT */
 	/* Frames, then a sentinel for each file slot, one for the orphans, one for the idle

@@ -282,6 +282,8 @@ static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
 		return;
 	n = &s->files[slot];
 	n->hits = r->hand_file.hits;
+	if (r->hand_file.kept)
+		files_keep(s, n->dev, n->ino);
 	policy_stays(s, n, (enum tier_sayer)r->hand_file.tier_said,
 	             (enum tier)(r->hand_file.tier < NR_TIERS ? r->hand_file.tier : 0));
 	if (n->size == r->hand_file.size)

@@ -254,6 +254,42 @@ with open(sys.argv[1], "rb") as f:
         self.assertEqual((stat["holds_given"], stat["holds_read"]), (2, read))
 
 
+class Kept(Load):
+    def left(self):
+        return "keep = 1\n"
+
+    def held(self):
+        return sorted(f["path"] for f in self.ask("files")["files"])
+
+    def one_comes_and_goes(self, name):
+        """A file that a program has had open, and that nobody has loaded."""
+        path = self.file(name, BLOCK)
+        program = self.start(self.under([PYTHON, "-c", ROUNDS, "4", path]),
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(program.stdout.close)
+        for _ in range(3):
+            program.stdout.readline()
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+        until(lambda: str(path) in self.held(), "it is held")
+        program.stdin.close()
+        self.assertEqual(program.wait(20), 0)
+        until(lambda: str(path) not in self.held(), "it has gone")
+
+    def test_loaded_files_stay_and_others_go(self):
+        paths = [self.file("one", BLOCK), self.file("two", BLOCK)]
+        names = sorted(map(str, paths))
+        self.load(*paths)
+        self.one_comes_and_goes("before")
+        self.assertEqual(self.held(), names)
+        self.assertEqual(run([self.lodic, "resize", "--socket", self.socket, "32M"]).returncode, 0)
+        self.one_comes_and_goes("after")
+        self.assertEqual(self.held(), names)
+        self.assertEqual(run([self.lodic, "drop", "--socket", self.socket, paths[0]]).returncode,
+                         0)
+        self.assertEqual(self.held(), names[1:])
+
+
 class Stop(Load):
     def stop(self, *words):
         return run([self.lodic, "stop", "--socket", self.socket, *words])

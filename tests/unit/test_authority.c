@@ -36,7 +36,8 @@
 
 static const u32 looks[] = { WIRE_FILES, WIRE_READERS, WIRE_CONTEXTS,
 	                     WIRE_HOLDS, WIRE_TIMES,   WIRE_TIERS };
-static const u32 administers[] = { WIRE_MOVE, WIRE_DROP, WIRE_RESIZE, WIRE_STOP };
+static const u32 administers[] = { WIRE_MOVE, WIRE_DROP, WIRE_RESIZE, WIRE_KEEP,
+	                          WIRE_STOP };
 static const u32 hands[] = { WIRE_HAND_ARENA, WIRE_HAND_FILE, WIRE_HAND_FRAMES,
 	                     WIRE_HAND_STAY,  WIRE_HAND_OVER, WIRE_HANDED };
 static const u32 reads[] = { WIRE_CONTEXT_OPEN, WIRE_CONTEXT_CLOSE, WIRE_FILE_OPEN,
@@ -130,6 +131,7 @@ static void owner_looks_and_administers(void **state)
 		assert_int_equal(caller_ask(&c, looks[i], 0, 0, 0), 0);
 	assert_int_equal(caller_ask(&c, WIRE_RESIZE, 0, 0, 0), 0);
 	assert_int_equal(caller_ask(&c, WIRE_MOVE, 0, 0, 0), -ENOENT); /* of a file */
+	assert_int_equal(caller_ask(&c, WIRE_KEEP, 0, 0, 0), -ENOENT);
 	assert_int_equal(caller_ask(&c, WIRE_DROP, 0, 0, LOOK_ALL), 0);
 	assert_true(c.reply.drop.dropped.blocks == FEW_BLOCKS);
 	close(c.socket);
