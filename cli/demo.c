@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/text.h"
 #include "measure/cli.h"
 #include "measure/corpus.h"
 #include "measure/measure.h"
@@ -241,8 +242,8 @@ static int write_results(const struct demo *d, const struct measure *m,
 	report_describe(m, s->corpus.bytes, parameters, sizeof(parameters));
 	o = report_json(m, &about);
 	json_object_set_new(o, "file",
-	                    json_string(s->corpus.origin[0] ? s->corpus.origin
-	                                                    : "pseudo-random bytes"));
+	                    text_json(s->corpus.origin[0] ? s->corpus.origin
+	                                                  : "pseudo-random bytes"));
 	json_object_set_new(o, "file_bytes", json_integer((json_int_t)s->corpus.bytes));
 	json_object_set_new(o, "copied", json_boolean(s->corpus.temporary));
 	json_object_set_new(
@@ -256,7 +257,9 @@ static int write_results(const struct demo *d, const struct measure *m,
 	json_decref(o);
 	if (error)
 		return complain_json(d, error);
-	printf("The results are in %s.\n", d->json_out);
+	fputs("The results are in ", stdout);
+	text_print(d->json_out, 0);
+	puts(".");
 	return CLI_OK;
 }
 

@@ -80,11 +80,12 @@ static int settle(struct look *look, struct look_dropped *total)
 
 static void report(const char *what, const struct look_dropped *d)
 {
+	text_print(what, 0);
 	if (d->files == 0) {
-		printf("%s: the cache holds no such file\n", what);
+		puts(": the cache holds no such file");
 		return;
 	}
-	printf("%s: %llu %s (%s) let go\n", what, (unsigned long long)d->blocks,
+	printf(": %llu %s (%s) let go\n", (unsigned long long)d->blocks,
 	       d->blocks == 1 ? "block" : "blocks",
 	       text_bytes(d->blocks * LODIC_BLOCK_BYTES).s);
 }

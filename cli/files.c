@@ -166,7 +166,9 @@ static void print_table(const struct files *f, const struct lodic_stat *s)
 {
 	size_t held = nr_held(f);
 
-	printf("cache at %s: %s of %s in use, %llu files held\n", f->where.socket,
+	fputs("cache at ", stdout);
+	text_print(f->where.socket, 0);
+	printf(": %s of %s in use, %llu files held\n",
 	       text_bytes(s->cached * LODIC_BLOCK_BYTES).s,
 	       text_bytes(s->frames * LODIC_BLOCK_BYTES).s,
 	       (unsigned long long)s->files);
@@ -283,7 +285,7 @@ static int show(struct files *f, const struct lodic_stat *s)
 	print_table(f, s);
 	json_array_foreach(unknown, i, path)
 	{
-		text_print(json_string_value(path), 0);
+		fputs(json_string_value(path), stdout); /* by text_json() */
 		puts(": the cache does not know it; no program has opened it");
 	}
 	json_decref(unknown);

@@ -24,7 +24,8 @@
 #include "measure/cli.h"
 
 #define TEXT_BYTES 768
-/* JSON has two bytes for some of a text. A line shorter than PIPE_BUF stays in one piece. */
+/* A byte of a text may become four, and five in JSON (lib/escape.h). A line shorter than PIPE_BUF
+ * stays in one piece. */
 #define LINE_BYTES 4096
 #define NR_EVENTS 64u /* the program has fewer; what comes on top is not limited */
 #define LOOK_NS 500000000
@@ -146,7 +147,6 @@ void log_say(enum service_level level, const char *event, const char *format, ..
 	va_start(args, format);
 	vsnprintf(e.text, sizeof(e.text), format, args);
 	va_end(args);
-	text_clean(e.text); /* a path may have any byte in it; an event has one line */
 	pthread_mutex_lock(&the_log.lock);
 	if (level <= the_log.most && !log_is_too_often(event))
 		log_queue(&e);
@@ -169,7 +169,6 @@ void log_ready(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(e.text, sizeof(e.text), format, args);
 	va_end(args);
-	text_clean(e.text); /* a path may have any byte in it; an event has one line */
 	pthread_mutex_lock(&the_log.lock);
 	e.to_stdout = !the_log.json;
 	if (the_log.most >= (e.to_stdout ? SERVICE_WARNING : SERVICE_INFO))
@@ -230,12 +229,15 @@ static size_t log_print_text(const struct entry *e, char line[LINE_BYTES])
 	const char *level = e->level == SERVICE_WARNING ? "warning: "
 	                    : e->level == SERVICE_DEBUG ? "debug: "
 	                                                : "";
-	size_t n;
+	/* A path may have any byte in it; an event has one line. */
+	char *text = text_escape(e->text);
+	size_t n = 0;
 
-	if (the_log.journal && !e->to_stdout)
-		n = (size_t)snprintf(line, LINE_BYTES, "%s", e->text);
-	else
-		n = (size_t)snprintf(line, LINE_BYTES, "lodic: %s%s", level, e->text);
+	if (text && the_log.journal && !e->to_stdout)
+		n = (size_t)snprintf(line, LINE_BYTES, "%s", text);
+	else if (text)
+		n = (size_t)snprintf(line, LINE_BYTES, "lodic: %s%s", level, text);
+	free(text);
 	return n;
 }
 

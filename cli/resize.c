@@ -96,7 +96,7 @@ static void print_json(const struct look_resize *now, const char *socket)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "socket", json_string(socket));
+	json_object_set_new(o, "socket", text_json(socket));
 	json_object_set_new(o, "from_bytes", json_integer((json_int_t)now->from));
 	json_object_set_new(o, "bytes", json_integer((json_int_t)now->to));
 	json_object_set_new(o, "had", json_integer((json_int_t)now->had));

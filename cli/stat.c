@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/metrics.h"
 #include "cli/stat_times.h"
+#include "cli/text.h"
 #include "cli/watch.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
@@ -141,7 +142,7 @@ static json_t *stat_json(const struct lodic_stat *s, const char *socket)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "socket", json_string(socket));
+	json_object_set_new(o, "socket", text_json(socket));
 	for (size_t i = 0; i < NR_ROWS; i++)
 		json_object_set_new(o, rows[i].name, row_json(s, &rows[i]));
 	return o;
@@ -178,9 +179,10 @@ static void print_table(const struct lodic_stat *s, const struct look_times *tim
 	uint64_t asked = s->hits + s->misses;
 	char number[NUMBER_BYTES];
 
-	printf("cache at %s: %llu MiB, %llu %% in huge pages, counting by %s, up %llu "
-	       "s\n",
-	       socket, (unsigned long long)(s->data_bytes >> MIB_SHIFT),
+	fputs("cache at ", stdout);
+	text_print(socket, 0);
+	printf(": %llu MiB, %llu %% in huge pages, counting by %s, up %llu s\n",
+	       (unsigned long long)(s->data_bytes >> MIB_SHIFT),
 	       (unsigned long long)((100 * s->huge_bytes + s->data_bytes / 2) /
 	                            s->data_bytes),
 	       lodic_scheme_name((enum lodic_scheme)s->scheme),

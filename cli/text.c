@@ -3,11 +3,14 @@
 #include "cli/text.h"
 
 #include <langinfo.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "lib/escape.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define EXACT_BELOW 100000u
@@ -108,28 +111,24 @@ int text_is_utf8(void)
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* Control characters could steer a terminal. UTF-8 has some more, behind 0xc2. */
-static void text_print_part(const char *s, size_t n)
+static char *text_escape_to(const char *s, bool ascii)
 {
-	int plain = text_columns() > 0 && !text_is_utf8();
+	char *whole = malloc(strlen(s) * 4 + 1), *to = whole;
+	unsigned int n;
 
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)s[i];
-
-		if (c == 0xc2 && i + 1 < n && (unsigned char)s[i + 1] < 0xa0)
-			i++, c = '?';
-		putchar(c < 0x20 || c == 0x7f || (c >= 0x80 && plain) ? '?' : c);
+	if (!whole)
+		return NULL;
+	*to = '\0';
+	for (; *s; s += n) {
+		n = escape_next(s, ascii, to);
+		to += strlen(to);
 	}
+	return whole;
 }
 
-void text_clean(char *s)
+char *text_escape(const char *s)
 {
-	for (unsigned char *c = (unsigned char *)s; *c; c++) {
-		if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
-			*c++ = '?', *c = '?';
-		else if (*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	}
+	return text_escape_to(s, false);
 }
 
 /* The first byte of a character from s[at] on. */
@@ -142,34 +141,26 @@ static size_t text_character(const char *s, size_t at)
 
 void text_print(const char *s, size_t width)
 {
-	size_t n = strlen(s), gap = strlen(GAP), head, tail;
+	char *whole = text_escape_to(s, text_columns() > 0 && !text_is_utf8());
+	size_t n = whole ? strlen(whole) : 0, gap = strlen(GAP), head, tail;
 
 	if (width == 0 || n <= width || width < 2 * gap) {
-		text_print_part(s, n);
+		fputs(whole ? whole : "?", stdout);
+		free(whole);
 		return;
 	}
 	/* The end says most: the file's name. */
-	head = text_character(s, (width - gap) / 3);
-	tail = text_character(s, n - (width - gap - head));
-	text_print_part(s, head);
-	fputs(GAP, stdout);
-	text_print_part(s + tail, n - tail);
+	head = text_character(whole, (width - gap) / 3);
+	tail = text_character(whole, n - (width - gap - head));
+	printf("%.*s%s%s", (int)head, whole, GAP, whole + tail);
+	free(whole);
 }
 
 json_t *text_json(const char *s)
 {
-	json_t *json = json_string(s);
-	char *copy;
+	char *whole = text_escape(s);
+	json_t *json = whole ? json_string(whole) : NULL;
 
-	if (json)
-		return json;
-	copy = strdup(s);
-	if (!copy)
-		return NULL;
-	for (char *c = copy; *c; c++)
-		if ((unsigned char)*c >= 0x80)
-			*c = '?';
-	json = json_string(copy);
-	free(copy);
+	free(whole);
 	return json;
 }

@@ -27,12 +27,12 @@ unsigned int text_rows(void);
 /* Whether it shows UTF-8; call setlocale(LC_CTYPE, "") before. */
 int text_is_utf8(void);
 
-/* Prints a string of a stranger: what could steer a terminal becomes '?'. With width, a longer
- * one loses its middle. */
+/* Prints a string of a stranger, as lib/escape.h says. With width, a longer one loses its
+ * middle. */
 void text_print(const char *s, size_t width);
-/* The same in place: it prints nothing, and no byte more or less is there afterwards. */
-void text_clean(char *s);
-/* The same for JSON, which is UTF-8: bytes that are not become '?'. */
+/* The same text as memory to free; NULL: there is none. */
+char *text_escape(const char *s);
+/* The same text for JSON. */
 json_t *text_json(const char *s);
 
 #endif

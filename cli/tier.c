@@ -211,8 +211,9 @@ static void print_table(const struct tier *t)
 	size_t columns = text_columns();
 	size_t end = t->nr > SHORT_ROWS ? SHORT_ROWS : t->nr;
 
-	printf("cache at %s: %s", t->where.socket,
-	       t->nr_tiers > 1 ? "two tiers, policy " : "one tier");
+	fputs("cache at ", stdout);
+	text_print(t->where.socket, 0);
+	fputs(t->nr_tiers > 1 ? ": two tiers, policy " : ": one tier", stdout);
 	if (t->nr_tiers > 1)
 		text_print(policy_of(t), 0);
 	putchar('\n');

@@ -229,7 +229,9 @@ static void watch_draw_numbers(const struct watch *w)
 {
 	const struct lodic_stat *s = &w->now;
 
-	printf("cache at %s" LINE_END, w->where->socket);
+	fputs("cache at ", stdout);
+	text_print(w->where->socket, 0);
+	fputs(LINE_END, stdout);
 	printf("%s, counting by %s, pid %llu, up %s" LINE_END LINE_END,
 	       text_bytes(s->data_bytes).s,
 	       lodic_scheme_name((enum lodic_scheme)s->scheme),
@@ -256,14 +258,18 @@ static void watch_draw_numbers(const struct watch *w)
 
 static void watch_draw(const struct watch *w)
 {
+	bool silent = w->error == -ETIMEDOUT;
+
 	fputs(SCREEN_HOME, stdout);
-	if (w->error == 0)
+	if (w->error == 0) {
 		watch_draw_numbers(w);
-	else if (w->error == -ETIMEDOUT)
-		printf("the service at %s does not answer; is it stopped? (pid %d)" LINE_END,
-		       w->where->socket, w->pid);
-	else
-		printf("waiting for a service at %s" LINE_END, w->where->socket);
+	} else {
+		fputs(silent ? "the service at " : "waiting for a service at ", stdout);
+		text_print(w->where->socket, 0);
+		if (silent)
+			printf(" does not answer; is it stopped? (pid %d)", w->pid);
+		fputs(LINE_END, stdout);
+	}
 	fputs(SCREEN_CLEAR_REST, stdout);
 }
 

@@ -177,7 +177,9 @@ static void print_reader(const struct reader *r)
 static void print_table(const struct who *w)
 {
 	if (w->nr == 0) {
-		printf("no program is attached to the cache at %s\n", w->where.socket);
+		fputs("no program is attached to the cache at ", stdout);
+		text_print(w->where.socket, 0);
+		putchar('\n');
 		return;
 	}
 	printf("%7s %6s %8s %7s %6s %9s %7s %7s %5s %5s  %s\n", "PID", "SINCE",

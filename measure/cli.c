@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* How programs speak, stop and read numbers. Contract: measure/cli.h. */
+#define _GNU_SOURCE
 #include "measure/cli.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/escape.h"
 #include "lib/value.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -32,12 +34,26 @@ static void cli_end_progress(void)
 	progress_open = false;
 }
 
+void cli_print(FILE *to, const char *format, va_list args)
+{
+	char one[ESCAPE_BYTES], *text = NULL;
+	unsigned int n;
+
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	for (const char *s = text ? text : format; *s; s += n) {
+		n = escape_next(s, false, one);
+		fputs(one, to);
+	}
+	fputc('\n', to);
+	free(text);
+}
+
 static void cli_speak(const char *format, va_list args)
 {
 	cli_end_progress();
 	fputs("lodic: ", stderr);
-	vfprintf(stderr, format, args);
-	fputc('\n', stderr);
+	cli_print(stderr, format, args);
 }
 
 void cli_error(const char *format, ...)

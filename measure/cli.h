@@ -7,9 +7,11 @@
 #define LODIC_MEASURE_CLI_H
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Exit statuses. lodic-check, lodic-sim and the scripts return the same ones
  * (tests/cli/test_programs.py). */
@@ -21,6 +23,10 @@
 /* Print one line to stderr, behind "lodic: ". A progress line ends first. */
 __attribute__((format(printf, 1, 2))) void cli_error(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
+
+/* Prints one line with names in it, as lib/escape.h says, and its end. */
+__attribute__((format(printf, 2, 0))) void cli_print(FILE *to, const char *format,
+                                                     va_list args);
 
 /* From now on, a program that exits without having written all of its stdout says so, and
  * its exit status is CLI_FAILED. */

@@ -66,7 +66,7 @@ __attribute__((format(printf, 2, 3))) static void stand_tell(const struct stand 
 	if (s->quiet)
 		return;
 	va_start(args, format);
-	vprintf(format, args);
+	cli_print(stdout, format, args);
 	va_end(args);
 	fflush(stdout); /* before anybody forks */
 }
@@ -94,7 +94,7 @@ int stand_choose_file(struct stand *s)
 			stand_tell(
 				s,
 				"no file of this system suits; writing one of random "
-				"bytes\n");
+				"bytes");
 			error = corpus_make(&s->corpus, stand_folder(s));
 			if (error && !cli_stopped)
 				cli_error("cannot write a file into %s: %s; name a "
@@ -105,7 +105,7 @@ int stand_choose_file(struct stand *s)
 	}
 	if (error)
 		return cli_stopped ? CLI_STOPPED : CLI_FAILED;
-	stand_tell(s, "file: %s, %.1f MB\n", s->corpus.path,
+	stand_tell(s, "file: %s, %.1f MB", s->corpus.path,
 	           (double)s->corpus.bytes / MB);
 	/* Nobody would see the results. cli_check_output() says why. */
 	return ferror(stdout) ? CLI_FAILED : CLI_OK;
@@ -131,7 +131,7 @@ int stand_copy_file(struct stand *s, int error)
 
 	if (!reason || s->corpus.temporary)
 		return error;
-	stand_tell(s, "%s; reading a copy in %s, which is removed at the end\n", reason,
+	stand_tell(s, "%s; reading a copy in %s, which is removed at the end", reason,
 	           stand_folder(s));
 	error = corpus_copy(&s->corpus, stand_folder(s));
 	if (error && !cli_stopped)

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/escape.h"
 #include "preload/own.h"
 
 #define NAME_BYTES 64u
@@ -76,19 +77,17 @@ void line_put_bytes(u64 bytes)
 	line_put(units[unit]);
 }
 
-/* Puts the inside of a JSON string, and escapes what must not stand there. */
-void line_put_escaped(const char *more)
+void line_put_name(const char *name, bool json)
 {
-	char one[8] = { 0 };
+	char one[ESCAPE_BYTES];
 
-	for (; *more; more++) {
-		unsigned char c = (unsigned char)*more;
-
-		if (c < ' ' || c > '~' || c == '"' || c == '\\')
-			snprintf(one, sizeof(one), "\\u%04x", c);
-		else
-			snprintf(one, sizeof(one), "%c", c);
-		line_put(one);
+	while (*name) {
+		name += escape_next(name, false, one);
+		for (const char *c = one; *c; c++) {
+			if (json && (*c == '"' || *c == '\\'))
+				line_put("\\");
+			line_put((char[2]){ *c, '\0' });
+		}
 	}
 }
 
@@ -105,13 +104,13 @@ void line_begin(const char *command, bool json)
 	text_n = 0;
 	if (json) {
 		line_put("{\"program\":\"");
-		line_put_escaped(program_name);
+		line_put_name(program_name, true);
 		line_put("\"");
 		line_put_member("pid", (u64)getpid());
 	} else {
 		line_put(command);
 		line_put(": ");
-		line_put(program_name);
+		line_put_name(program_name, false);
 		line_put("[");
 		line_put_number((u64)getpid());
 		line_put("]: ");

@@ -24,8 +24,8 @@ void line_begin(const char *command, bool json);
 void line_put(const char *text);
 void line_put_number(u64 n);
 void line_put_bytes(u64 bytes); /* "12.3 MiB" */
-/* The inside of a JSON string: what must not stand there is escaped. */
-void line_put_escaped(const char *text);
+/* A name, as lib/escape.h says; as JSON, for the inside of a string. */
+void line_put_name(const char *name, bool json);
 void line_put_member(const char *name, u64 n); /* ,"name":n */
 /* How the file of a report is opened. */
 #define LINE_OPEN_FLAGS \

@@ -72,7 +72,7 @@ void map_report_file(const char *what, int fd, const struct map_file *f)
 		line_put(",\"event\":\"");
 		line_put(what);
 		line_put("\",\"path\":\"");
-		line_put_escaped(map_path(fd));
+		line_put_name(map_path(fd), true);
 		line_put("\"");
 		line_put_member("bytes", f->bytes);
 		line_put_member("pages_asked", f->nr_asked);
@@ -80,7 +80,7 @@ void map_report_file(const char *what, int fd, const struct map_file *f)
 	} else {
 		line_put(what);
 		line_put(" ");
-		line_put(map_path(fd));
+		line_put_name(map_path(fd), false);
 		line_put(" (");
 		line_put_bytes(f->bytes);
 		line_put(")");

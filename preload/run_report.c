@@ -414,7 +414,7 @@ static void put_json(const struct seen_counts *c, u64 reason)
 		line_put(",\"refused_reason\":\"");
 		line_put(reason_name_of(-(int)reason));
 		line_put("\",\"refused_why\":\"");
-		line_put_escaped(reason_words(-(int)reason));
+		line_put_name(reason_words(-(int)reason), true);
 		line_put("\"");
 	}
 	if (run_maps()) {
@@ -436,11 +436,11 @@ static bool put(const struct seen_counts *c, u64 reason, const char *path,
 	line_begin("lodic run", json);
 	if (json) {
 		line_put(",\"path\":\"");
-		line_put_escaped(path);
+		line_put_name(path, true);
 		line_put("\"");
 		if (note) {
 			line_put(",\"note\":\"");
-			line_put_escaped(note);
+			line_put_name(note, true);
 			line_put("\"");
 		}
 		put_json(c, reason);
@@ -448,7 +448,7 @@ static bool put(const struct seen_counts *c, u64 reason, const char *path,
 		line_put("saw no read: ");
 		line_put(note);
 	} else {
-		line_put(path);
+		line_put_name(path, false);
 		line_put(*path ? ": " : "");
 		put_text(c, reason);
 	}

@@ -237,10 +237,10 @@ class Lists(Look):
         self.read(path, other)
         table = self.out("files")
         self.assertNotIn("\x1b", table)
-        self.assertIn("a?[2Jb", table)
+        self.assertIn(r"a\x1b[2Jb\x0ac", table)
         paths = [f["path"] for f in self.json("files")["files"]]
         self.assertEqual(len(paths), 2)
-        self.assertIn(f"{self.folder}/?", paths)
+        self.assertIn(rf"{self.folder}/\xff", paths)
 
 
 class Resize(Look):
