@@ -23,6 +23,7 @@
 
 #include "cli/command.h"
 #include "cli/preload.h"
+#include "cli/report.h"
 #include "lib/settings.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
@@ -50,7 +51,7 @@ struct run {
 	const char *report; /* NULL: none; "": stderr */
 	const char *record; /* NULL: none */
 	uint64_t record_bytes;
-	bool json;
+	bool json, all;
 	bool mmap;
 	bool waits;
 	uint64_t wait_ms;
@@ -94,10 +95,12 @@ static const char doc[] =
 	"program that only computes after its mmap(). For these there is --mmap-wait. An mmap() "
 	"also waits a second for a service that does not answer, once.\n"
 	"\n"
-	"--report prints for each process, when it ends, which reads of which file were "
-	"served, and why others were not. PROGRAM also says so when it saw no read. A process "
-	"that is killed, or that runs another program in its place, prints nothing; `lodic who' "
-	"shows those that run. Counting makes reads slower.\n"
+	"--report prints for each process, when it ends, how many reads were served, and why "
+	"others were not. The same follows for the ten files with most bytes, each with what to "
+	"do about it; --all and --json print every file. PROGRAM also says what all processes "
+	"have read together, or that it saw no read. A process that is killed, or that runs "
+	"another program in its place, prints nothing; `lodic who' shows those that run. Counting "
+	"makes reads slower.\n"
 	"\n"
 	"--record writes down what the program and its children do to files: opens, closes, and "
 	"reads with their offsets, whether they are served or not. `lodic-sim tier --trace' takes "
@@ -139,6 +142,7 @@ static const struct argp_option option_list[] = {
 	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
 	  "Print at the end of each process what was served, to FILE or else to stderr",
 	  0 },
+	{ "all", 'a', NULL, 0, "Print every file, not only those with most bytes", 0 },
 	{ "record", KEY_RECORD, "FILE", 0,
 	  "Write opens, closes and reads down, for `lodic-sim tier --trace'", 0 },
 	{ "record-size", KEY_RECORD_SIZE, "SIZE", 0,
@@ -185,6 +189,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'r': r->report = arg ? arg : ""; return 0;
 	case 'j': r->json = true; return 0;
 	case KEY_REQUIRE: r->require = true; return 0;
+	case 'a': r->all = true; return 0;
 	case KEY_RECORD: r->record = arg; return 0;
 	case KEY_RECORD_SIZE:
 		if (cli_parse_bytes(arg, &r->record_bytes) != 0 ||
@@ -207,6 +212,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state,
 			           "--mmap-wait says how long an mmap waits to be "
 			           "served; ask for --mmap too");
+		if (r->all && !r->report)
+			argp_error(state, "--all says how to print the --report; ask for "
+			                  "that too");
 		if (r->json && !r->report)
 			argp_error(state, "--json says how to print the --report; ask "
 			                  "for that too");
@@ -371,6 +379,8 @@ static bool prepare(struct run *r)
 	    preload_set_number(RUN_FILTERS, preload_count_filters()) ||
 	    preload_set(RUN_REPORT, report) ||
 	    preload_set(RUN_JSON, r->json ? "1" : NULL) ||
+	    preload_set(RUN_ALL, r->all ? "1" : NULL) ||
+	    (r->report ? report_totals() : preload_set(RUN_TOTALS, NULL)) ||
 	    preload_set(RUN_MMAP, !r->mmap         ? NULL
 	                          : r->promised[0] ? r->promised
 	                                           : "\n") ||

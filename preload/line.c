@@ -140,6 +140,40 @@ static bool line_may_go(int fd)
 	return false;
 }
 
+/* The user has asked for a file, and does not get it all: stderr says so, once. */
+static void line_failed(const char *path, int error)
+{
+	static bool said;
+
+	if (said || !path[0] || !line_stderr_is_ours() || !line_may_go(STDERR_FILENO))
+		return;
+	said = true;
+	text_n = 0;
+	line_put("lodic: ");
+	line_put_name(program_name, false);
+	line_put("[");
+	line_put_number((u64)getpid());
+	line_put("]: the report in ");
+	line_put_name(path, false);
+	line_put(" is not complete: ");
+	line_put(strerrordesc_np(error));
+	line_put("\n");
+	own_call(SYS_write, STDERR_FILENO, text, text_n);
+}
+
+/* Writes the line. 0 or a positive errno. */
+static int line_write(int fd)
+{
+	size_t done = 0;
+	long n = 1;
+
+	while (done < text_n && n > 0) {
+		n = own_call(SYS_write, fd, text + done, text_n - done);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return n < 0 ? errno : 0;
+}
+
 /* Ends the line and writes it. All signals are blocked. The function takes away those that
  * its own write() brings (a broken pipe, a file at its limit): they are not meant for the
  * program. */
@@ -147,7 +181,7 @@ bool line_end(const char *path, int kept)
 {
 	const struct timespec at_once = { 0 };
 	sigset_t ours, before;
-	int fd = STDERR_FILENO;
+	int fd = STDERR_FILENO, error;
 	bool goes;
 
 	text[text_n++] = '\n';
@@ -158,16 +192,20 @@ bool line_end(const char *path, int kept)
 		fd = (int)own_call(SYS_openat, AT_FDCWD, path, LINE_OPEN_FLAGS, 0666);
 	else if (!line_stderr_is_ours())
 		return true;
-	if (fd < 0)
+	if (fd < 0) {
+		line_failed(path, errno);
 		return true;
+	}
 	sigemptyset(&ours);
 	goes = line_may_go(fd);
-	if (goes && own_call(SYS_write, fd, text, text_n) < 0) {
-		if (errno == EPIPE && !sigismember(&before, SIGPIPE))
-			sigaddset(&ours, SIGPIPE);
-		if (errno == EFBIG && !sigismember(&before, SIGXFSZ))
-			sigaddset(&ours, SIGXFSZ);
+	error = goes ? line_write(fd) : 0;
+	if (error == EPIPE && !sigismember(&before, SIGPIPE))
+		sigaddset(&ours, SIGPIPE);
+	if (error == EFBIG && !sigismember(&before, SIGXFSZ))
+		sigaddset(&ours, SIGXFSZ);
+	if (error) {
 		sigtimedwait(&ours, NULL, &at_once);
+		line_failed(path, error);
 	}
 	if (path[0] && fd != kept)
 		own_call(SYS_close, fd);

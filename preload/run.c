@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/client/error.h"
 #include "preload/go.h"
 #include "preload/line.h"
 #include "preload/own.h"
@@ -375,7 +376,7 @@ static enum run_why read_again(struct run_state *s, struct run_reader *r, int fd
 	ssize_t got;
 	bool off;
 
-	if (why != RUN_AWAY ||
+	if ((why != RUN_AWAY && why != RUN_ASKED) ||
 	    host_load_relaxed(&f->lent.generation) == GENERATION_NONE)
 		return why;
 	got = read_lent(s, r, slot, to, nr, (off_t)m->offset, &off);
@@ -442,6 +443,8 @@ static void note(struct run_noted *noted)
 		noted->ino = f->lent.ino;
 		if (noted->why == RUN_REFUSED && !noted->map)
 			noted->error = (int)host_load_relaxed(&f->lent.reason);
+		if (noted->why == RUN_REFUSED && !noted->error)
+			noted->error = (int)host_load_relaxed(&run_state->refusal);
 	}
 	run_report_note(noted);
 }

@@ -14,6 +14,7 @@
  *   own.c          the shim's own descriptors and memory
  *   run_leave.c    how the program gives up rights, and how a service is started
  *   run_report.c   what was served, and what not; run_watched.c the files of that for the doctor
+ *   run_print.c    the same, as lines for the user
  *   go.c           is there code in Go?
  *   loader.c       can a program that is run load the shim?
  *   run_record.c   what the program does to its files, if the user wants that written down

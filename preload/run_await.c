@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "lib/client/error.h"
 #include "preload/own.h"
 
 /* An answer takes 60 us, and a read by the kernel 2. Our choice. */
@@ -29,24 +30,45 @@
 #define AWAIT_FIRST_PAUSE_NS 50000
 #define AWAIT_LAST_PAUSE_NS 1000000
 
+/* Why the file is not cached, as far as the last answers say. */
+static enum run_why file_why(const struct run_state *s, const struct run_file *f)
+{
+	if (host_load_relaxed(&f->lent.reason))
+		return RUN_REFUSED;
+	if (host_load_relaxed(&s->alone))
+		return RUN_AWAY;
+	return host_load_relaxed(&s->refusal) ? RUN_REFUSED : RUN_ASKED;
+}
+
+/* A step has been made. Does the service refuse this process, whatever the file? The lock is
+ * held. */
+static void note_refusal(struct run_state *s, int reason)
+{
+	switch (-reason_error(-reason)) {
+	case ENOENT:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EINPROGRESS:
+	case ESTALE:
+	case EAGAIN: reason = 0; /* it is away, or has not answered yet */
+	}
+	host_store_relaxed(&s->refusal, (u64)reason);
+}
+
 enum run_why run_step(struct run_state *s, struct run_reader *r, int fd, u64 slot,
                       const struct run_missed *m)
 {
 	struct run_file *f = run_file_of(slot);
-	enum run_why why = RUN_AWAY;
+	bool stopped = false;
 	struct fds_hold hold;
-	int reason;
 
 	if (host_load_relaxed(&f->locked))
 		return RUN_LOCKED;
-	if (!lent_due(r->context, &f->lent) || !run_lock(s, &hold, false)) {
-		if (run_reports && host_load_relaxed(&f->lent.reason))
-			why = RUN_REFUSED;
-		return why;
-	}
+	if (!lent_due(r->context, &f->lent) || !run_lock(s, &hold, false))
+		return file_why(s, f);
 	if (fds_address_space_limited()) {
 		run_step_aside(s);
-		why = RUN_STOPPED;
+		stopped = true;
 	} else if (f->lent.name == fds_generation(slot) &&
 	           !host_load_relaxed(&f->locked)) {
 		/* So that the thread's end does not hand it on half-way. */
@@ -56,16 +78,15 @@ enum run_why run_step(struct run_state *s, struct run_reader *r, int fd, u64 slo
 			own_call(SYS_close, own_call(SYS_dup, fd));
 		host_store_relaxed(&r->busy, 0);
 		run_is_alone(s);
+		if (!host_load_relaxed(&f->lent.reason))
+			note_refusal(s, lent_reason(r->context, &f->lent));
 		if (s->generation != lent_generation(s->lodic)) {
 			s->generation = lent_generation(s->lodic);
 			run_sweep(s, host_now_ns());
 		}
 	}
-	reason = lent_reason(r->context, &f->lent);
 	run_unlock(s, &hold);
-	if (why == RUN_AWAY && reason && host_load_relaxed(&f->lent.reason))
-		why = RUN_REFUSED;
-	return why;
+	return stopped ? RUN_STOPPED : file_why(s, f);
 }
 
 static bool await_is_over(const struct run_reader *r, const struct run_file *f,

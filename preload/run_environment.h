@@ -14,6 +14,8 @@
 #define RUN_FILTERS "LODIC_RUN_FILTERS" /* seccomp filters of `lodic run` itself */
 #define RUN_REPORT "LODIC_RUN_REPORT"   /* a file's path, or RUN_REPORT_STDERR */
 #define RUN_JSON "LODIC_RUN_JSON"       /* set or not */
+#define RUN_ALL "LODIC_RUN_ALL"         /* the same: --all */
+#define RUN_TOTALS "LODIC_RUN_TOTALS"   /* the id of the segment in run_totals.h */
 /* Set: mmap() is served, too. It has globs of files that the user promises not to change while they
  * are mapped, a line each; an empty line names none. */
 #define RUN_MMAP "LODIC_RUN_MMAP"

@@ -159,8 +159,8 @@ static enum run_why map_answered(struct run_state *s, struct run_map_try *t, int
 		host_store_relaxed(&s->unanswered, err == -ENOTCONN);
 	switch (reason_error(err)) {
 	case 0: return t->at == MAP_FAILED ? RUN_OTHER_KIND : RUN_SERVED;
-	case -EINPROGRESS: t->again_ns = t->answer_ns; return RUN_AWAY;
-	case -ENOTCONN: return RUN_AWAY;
+	case -EINPROGRESS: t->again_ns = t->answer_ns; return RUN_ASKED;
+	case -ENOTCONN: return host_load_relaxed(&s->alone) ? RUN_AWAY : RUN_ASKED;
 	case -EALREADY: t->again_ns = t->read_ns; return RUN_NOT_CACHED;
 	case -EFBIG:
 	case -ENOSPC: return RUN_NO_ROOM;

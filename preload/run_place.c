@@ -546,7 +546,8 @@ void run_place_waits(const struct run_mapping *m, void *at, enum run_why why)
 	struct fds_hold hold;
 
 	/* Other reasons last. */
-	if ((why != RUN_NOT_CACHED && why != RUN_AWAY && why != RUN_NO_ROOM) ||
+	if ((why != RUN_NOT_CACHED && why != RUN_AWAY && why != RUN_ASKED &&
+	      why != RUN_NO_ROOM) ||
 	    (m->protection != PROT_READ && !MUTANT(PLACE_NEVER_WRITTEN)) || !s ||
 	    !run_lock(s, &hold, true))
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the shim of `lodic run` served in one process, and what not, per file and reason. Each
- * process says so at its end, if the user has asked (--report). Then each read costs a few words,
- * and an fstat() if its descriptor has no file in the shim's table. So a run with a report is
- * slower than one without.
+ * process says so at its end, if the user has asked (--report): run_print.c. Then each read costs a
+ * few words, and an fstat() if its descriptor has no file in the shim's table. So a run with a
+ * report is slower than one without.
  *
  * For `lodic doctor` the words lie in a file, and the process says nothing.
  *
@@ -21,14 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/client/error.h"
 #include "preload/line.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
+#include "preload/run_print.h"
+#include "preload/run_totals.h"
 
 #define SEEN_TRIES 64u
 /* The file system's sizes end there, and so does what a bit for each block would take. */
@@ -40,8 +42,10 @@ static struct seen *seen;           /* its files */
 static char report[RUN_TEXT_BYTES]; /* a path; "": stderr */
 static int report_fd = -1; /* the same, opened while the program might; -1: not yet */
 static char folder[RUN_TEXT_BYTES]; /* of `lodic doctor`; "": it does not watch */
-static bool json;
+static bool json, every_file;
 static u64 reported_pid;
+static struct run_totals *totals; /* NULL: there are none */
+static int totals_id;
 static bool is_first; /* the program that the user named, or one that it has become */
 
 /* For `lodic doctor`: a bit for each block that was read. */
@@ -135,6 +139,26 @@ void run_report_mark(u64 mark)
 		                   host_load_relaxed(&process->marks) | mark);
 }
 
+/* The segment that `lodic run` has made. */
+static void totals_find(void)
+{
+	const char *id = getenv(RUN_TOTALS);
+	struct shmid_ds is;
+
+	if (!id || folder[0])
+		return;
+	totals_id = (int)strtol(id, NULL, 10);
+	if (shmctl(totals_id, IPC_STAT, &is) != 0 || is.shm_segsz != sizeof(*totals))
+		return;
+	totals = shmat(totals_id, NULL, 0);
+	if (totals == (void *)-1) {
+		totals = NULL;
+	} else if (totals->magic != RUN_TOTALS_MAGIC) {
+		shmdt(totals);
+		totals = NULL;
+	}
+}
+
 bool run_report_start(void)
 {
 	const char *path = getenv(RUN_REPORT), *watched = getenv(RUN_DOCTOR);
@@ -148,6 +172,8 @@ bool run_report_start(void)
 	else if (strcmp(path, RUN_REPORT_STDERR) != 0)
 		strcpy(report, path);
 	json = getenv(RUN_JSON) != NULL;
+	every_file = getenv(RUN_ALL) != NULL;
+	totals_find();
 	process = process_map(NULL);
 	if (process)
 		seen = process->files;
@@ -319,170 +345,57 @@ void run_report_note(struct run_noted *noted)
 	count_blocks(f, noted);
 }
 
-/* All threads' counts. */
-static void add_counts(struct seen_counts *to, const struct seen *f)
+static struct print_to print_to(void)
 {
-	for (u32 i = 0; i < SEEN_STRIPES; i++) {
-		const struct seen_counts *c = &f->counts[i];
-
-		for (u32 k = 0; k < RUN_NR_WHYS; k++) {
-			to->reads[k] += host_load_relaxed(&c->reads[k]);
-			to->bytes[k] += host_load_relaxed(&c->bytes[k]);
-		}
-		for (u32 k = 0; k < RUN_NR_MAP_WHYS; k++)
-			to->maps[k] += host_load_relaxed(&c->maps[k]);
-		to->mapped_bytes += host_load_relaxed(&c->mapped_bytes);
-	}
-}
-
-static u64 sum(const u64 *numbers, u32 nr)
-{
-	u64 all = 0;
-
-	for (u32 i = 0; i < nr; i++)
-		all += numbers[i];
-	return all;
-}
-
-static u64 sum_reads(const struct seen_counts *c)
-{
-	return sum(c->reads, RUN_NR_WHYS);
-}
-
-static u64 sum_maps(const struct seen_counts *c)
-{
-	return sum(c->maps, RUN_NR_MAP_WHYS);
-}
-
-static void put_name(const char *name)
-{
-	for (; *name; name++)
-		line_put((char[2]){ *name == '_' ? ' ' : *name, '\0' });
-}
-
-/* What the kernel has done itself, and why. */
-static void put_whys(const char *did, const u64 *numbers, u32 nr, u64 reason)
-{
-	const char *between = did;
-
-	for (u32 i = RUN_SERVED + 1; i < nr; i++) {
-		if (!numbers[i])
-			continue;
-		line_put(between);
-		line_put_number(numbers[i]);
-		line_put(" (");
-		put_name(run_why_name(i));
-		if (i == RUN_REFUSED && reason) {
-			line_put(": ");
-			line_put(reason_words(-(int)reason));
-		}
-		line_put(")");
-		between = ", ";
-	}
-}
-
-static void put_text(const struct seen_counts *c, u64 reason)
-{
-	line_put_number(c->reads[RUN_SERVED]);
-	line_put(" of ");
-	line_put_number(sum_reads(c));
-	line_put(" reads served, ");
-	line_put_bytes(c->bytes[RUN_SERVED]);
-	line_put(" of ");
-	line_put_bytes(sum(c->bytes, RUN_NR_WHYS));
-	put_whys("; the kernel read ", c->reads, RUN_NR_WHYS, reason);
-	if (!sum_maps(c))
-		return;
-	line_put("; ");
-	line_put_number(c->maps[RUN_SERVED]);
-	line_put(" of ");
-	line_put_number(sum_maps(c));
-	line_put(" mappings served, ");
-	line_put_bytes(c->mapped_bytes);
-	put_whys("; the kernel mapped ", c->maps, RUN_NR_MAP_WHYS, reason);
-}
-
-static void put_json(const struct seen_counts *c, u64 reason)
-{
-	line_put_member("reads", sum_reads(c));
-	line_put_member("bytes", sum(c->bytes, RUN_NR_WHYS));
-	line_put_member("served_bytes", c->bytes[RUN_SERVED]);
-	for (u32 i = 0; i < RUN_COULD; i++)
-		line_put_member(run_why_name(i), c->reads[i]);
-	line_put_member("refused_errno", (u64)-reason_error(-(int)reason));
-	if (reason) {
-		line_put(",\"refused_reason\":\"");
-		line_put(reason_name_of(-(int)reason));
-		line_put("\",\"refused_why\":\"");
-		line_put_name(reason_words(-(int)reason), true);
-		line_put("\"");
-	}
-	if (run_maps()) {
-		line_put(",\"mappings\":{\"all\":");
-		line_put_number(sum_maps(c));
-		line_put_member("served_bytes", c->mapped_bytes);
-		for (u32 i = 0; i < RUN_NR_MAP_WHYS; i++)
-			if (i == RUN_SERVED || c->maps[i])
-				line_put_member(run_why_name(i), c->maps[i]);
-		line_put("}");
-	}
-	line_put("}");
-}
-
-/* note: in place of counts that are all 0; NULL: none. */
-static bool put(const struct seen_counts *c, u64 reason, const char *path,
-                const char *note)
-{
-	line_begin("lodic run", json);
-	if (json) {
-		line_put(",\"path\":\"");
-		line_put_name(path, true);
-		line_put("\"");
-		if (note) {
-			line_put(",\"note\":\"");
-			line_put_name(note, true);
-			line_put("\"");
-		}
-		put_json(c, reason);
-	} else if (note) {
-		line_put("saw no read: ");
-		line_put(note);
-	} else {
-		line_put_name(path, false);
-		line_put(*path ? ": " : "");
-		put_text(c, reason);
-	}
-	return line_end(report, report_fd);
+	return (struct print_to){
+		.path = report, .kept = report_fd, .json = json, .all = every_file
+	};
 }
 
 void run_report_left_alone(const char *why)
 {
-	static const struct seen_counts none;
+	struct print_to to;
 
 	line_start();
-	if (run_report_start())
-		put(&none, 0, "", why);
+	if (!run_report_start())
+		return;
+	to = print_to();
+	print_note(&to, why);
 }
 
-/* Nobody read the report for a while. Perhaps there is room for this. */
-static void put_lost(u64 nr)
+static void totals_add(const struct seen_counts *c)
 {
-	line_begin("lodic run", json);
-	if (json) {
-		line_put_member("lost_lines", nr);
-		line_put("}");
-	} else {
-		line_put_number(nr);
-		line_put(" lines of the report are lost: nobody has read them");
+	struct seen_counts *to = &totals->counts;
+
+	host_fetch_add(&totals->processes, 1);
+	for (u32 k = 0; k < RUN_NR_WHYS; k++) {
+		host_fetch_add(&to->reads[k], c->reads[k]);
+		host_fetch_add(&to->bytes[k], c->bytes[k]);
 	}
-	line_end(report, report_fd);
+	for (u32 k = 0; k < RUN_NR_MAP_WHYS; k++)
+		host_fetch_add(&to->maps[k], c->maps[k]);
+	host_fetch_add(&to->mapped_bytes, c->mapped_bytes);
+}
+
+/* Of all processes that have ended: the first one says it, if it has not been alone. A program adds
+ * up JSON by itself. own: this process has read something. false: no process has read anything. */
+static bool totals_end(const struct print_to *to, bool own)
+{
+	u64 processes = totals ? host_load_acquire(&totals->processes) : own;
+
+	if (is_first && totals) {
+		if (processes > own && !json)
+			print_total(to, processes, &totals->counts);
+		shmctl(totals_id, IPC_RMID, NULL);
+	}
+	return processes > 0;
 }
 
 void run_report_end(bool stderr_closing)
 {
 	static struct seen_counts all;
-	u64 lost = 0;
-	u32 i;
+	struct print_to to = print_to();
+	bool any;
 
 	if (folder[0] && !stderr_closing)
 		run_watched_end(process);
@@ -493,30 +406,18 @@ void run_report_end(bool stderr_closing)
 	if (!report[0] && !line_stderr_is_ours())
 		return;
 	memset(&all, 0, sizeof(all));
-	for (i = 0; i <= SEEN_FILES; i++)
+	for (u32 i = 0; i <= SEEN_FILES; i++)
 		if (i == SEEN_FILES || host_load_acquire(&seen[i].owner))
-			add_counts(&all, &seen[i]);
-	if (sum_reads(&all) + sum_maps(&all) == 0) {
-		if (is_first)
-			put(&all, 0, "",
-			    "the program reads no file by libc's read(), pread() "
-			    "and their relatives");
-		is_first = false;
-		return;
+			print_add(&all, &seen[i]);
+	any = print_has_any(&all);
+	if (any) {
+		reported_pid = (u64)getpid();
+		print_files(&to, seen, &all);
+		if (totals)
+			totals_add(&all);
 	}
-	reported_pid = (u64)getpid();
-	lost += !put(&all, 0, "", NULL);
-	for (i = 0; i <= SEEN_FILES; i++) {
-		struct seen_counts of_file = { 0 };
-
-		if (i < SEEN_FILES && host_load_acquire(&seen[i].owner) != 2)
-			continue;
-		add_counts(&of_file, &seen[i]);
-		if (sum_reads(&of_file) + sum_maps(&of_file))
-			lost += !put(&of_file, host_load_relaxed(&seen[i].reason),
-			             i < SEEN_FILES ? seen[i].path : "other files",
-			             NULL);
-	}
-	if (lost)
-		put_lost(lost);
+	if (!totals_end(&to, any) && is_first)
+		print_note(&to, "the program reads no file by libc's read(), pread() and "
+		                "their relatives");
+	is_first = false;
 }

@@ -24,7 +24,8 @@ enum run_why {
 	RUN_NOT_CACHED,   /* not all of it, yet */
 	RUN_REFUSED,      /* the service does not cache the file */
 	RUN_LOCKED,       /* U17 */
-	RUN_AWAY,         /* there is no service, or it has not answered yet */
+	RUN_AWAY,         /* nobody listens at the service's socket */
+	RUN_ASKED,        /* the service is there, and has not answered yet */
 	RUN_WRITABLE,
 	RUN_DIRECT,
 	RUN_NOT_REGULAR,
@@ -57,6 +58,7 @@ static inline const char *run_why_name(enum run_why why)
 		[RUN_REFUSED] = "refused",
 		[RUN_LOCKED] = "locked",
 		[RUN_AWAY] = "service_away",
+		[RUN_ASKED] = "not_answered_yet",
 		[RUN_WRITABLE] = "opened_for_writing",
 		[RUN_DIRECT] = "opened_direct",
 		[RUN_NOT_REGULAR] = "not_regular",

@@ -41,6 +41,7 @@ struct run_state {
 	struct fds fds;
 	u64 off;
 	u64 alone;           /* nobody listens at the socket; atomic */
+	u64 refusal; /* why the service lets this process read nothing: an errno; atomic */
 	u64 leaving;         /* threads that are changing the program's rights: U23; atomic */
 	u64 inside;          /* threads that may make system calls: U19; atomic */
 	struct lodic *lodic; /* NULL: none yet */

@@ -198,7 +198,8 @@ for i in range(600):
 
         def read_slowly():
             lines = 0
-            with subprocess.Popen(self.under([PYTHON, "-c", script, self.folder], "--report"),
+            with subprocess.Popen(self.under([PYTHON, "-c", script, self.folder], "--report",
+                                             "--all"),
                                   stderr=subprocess.PIPE) as program:
                 for line in program.stderr:
                     lines += b"/file" in line
