@@ -13,8 +13,6 @@ static bool failed(const struct search *s)
 
 static const char *verdict(const struct search *s)
 {
-	if (s->state == SEARCH_STOPPED)
-		return "stopped";
 	if (s->state != SEARCH_DONE)
 		return "CRASHED";
 	if (s->result.violations)
@@ -46,9 +44,11 @@ static json_t *search_json(const struct search *s)
 	return row;
 }
 
-static void print_json(json_t *rows)
+/* stopped: searches that were not done, and have no row. */
+static void print_json(json_t *rows, u32 stopped)
 {
-	json_t *whole = json_pack("{s:o}", "results", rows);
+	json_t *whole = json_pack("{s:o, s:I}", "results", rows, "stopped",
+	                          (json_int_t)stopped);
 
 	json_dumpf(whole, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 	putchar('\n');
@@ -60,12 +60,16 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 {
 	json_t *rows = o->json ? json_array() : NULL;
 	u64 schedules = 0, steps = 0;
-	u32 bad = 0, i;
+	u32 bad = 0, stopped = 0, i;
 
 	if (!o->json)
 		printf("%-17s %-12s %-4s %-6s %-10s %12s %14s\n", "scenario", "scheme",
 		       "mem", "movers", "strategy", "schedules", "steps");
 	for (i = 0; i < nr; i++) {
+		if (s[i].state == SEARCH_STOPPED) { /* it has found out nothing */
+			stopped++;
+			continue;
+		}
 		bad += failed(&s[i]);
 		schedules += s[i].result.schedules;
 		steps += s[i].result.steps;
@@ -81,10 +85,15 @@ u32 report_searches(const struct options *o, const struct search *s, u32 nr)
 			       (unsigned long long)s[i].result.steps, verdict(&s[i]));
 	}
 	if (o->json)
-		print_json(rows);
-	else
+		print_json(rows, stopped);
+	else if (stopped == 0)
 		printf("%u searches, %llu schedules, %llu steps: %u violations\n", nr,
 		       (unsigned long long)schedules, (unsigned long long)steps, bad);
+	else
+		printf("stopped: %u of %u searches came to their end, with %llu schedules, "
+		       "%llu steps and %u violations. The other %u say nothing.\n",
+		       nr - stopped, nr, (unsigned long long)schedules,
+		       (unsigned long long)steps, bad, stopped);
 	return bad;
 }
 
@@ -158,7 +167,7 @@ static json_t *mutant_json(const struct search *s)
 u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 {
 	json_t *rows = o->json ? json_array() : NULL;
-	u32 found = 0, survived = 0, nr_mutants = 0, left, n, i;
+	u32 found = 0, survived = 0, nr_mutants = 0, left, stopped = 0, n, i;
 
 	if (!o->json)
 		printf("Schedules to detection, median/most, and found/tried seeds\n"
@@ -172,11 +181,15 @@ u32 report_mutants(const struct options *o, const struct search *s, u32 nr)
 		survived += has_survived(&s[i], n);
 		if (!o->json)
 			print_mutant(&s[i], n);
-		for (u32 k = 0; o->json && k < n; k++)
-			json_array_append_new(rows, mutant_json(&s[i + k]));
+		for (u32 k = 0; o->json && k < n; k++) {
+			if (s[i + k].state == SEARCH_STOPPED)
+				stopped++;
+			else
+				json_array_append_new(rows, mutant_json(&s[i + k]));
+		}
 	}
 	if (o->json)
-		print_json(rows);
+		print_json(rows, stopped);
 	else
 		printf("%u mutants: %u found, %u survived", nr_mutants, found,
 		       survived);

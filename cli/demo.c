@@ -141,43 +141,45 @@ static void make_plan(const struct demo *d, struct measure_plan *plan)
 	memcpy(plan->processes, demo_processes, sizeof(demo_processes));
 }
 
-static bool is_rough(const struct measure *m)
+/* The rate of one method over another's, for two processes. 0: it cannot be said. *rough: because
+ * other programs have slowed the slots. */
+static double worth(const struct measure *m, enum method method, enum method over,
+                    enum access access, uint32_t bytes, bool *rough)
 {
-	for (unsigned int i = 0; i < m->nr_cells; i++)
-		if (m->cells[i].rough)
-			return true;
-	return false;
+	const struct cell *a = measure_cell(m, method, access, bytes, 2);
+	const struct cell *b = measure_cell(m, over, access, bytes, 2);
+
+	if (a && b && (a->rough || b->rough)) {
+		*rough = true;
+		return 0;
+	}
+	return measure_over(a, b);
 }
 
-/* Says in words what the table shows. */
+/* Says in words what the table shows. Rough numbers show nothing. */
 static void say_meaning(const struct measure *m)
 {
-	const struct cell *pin = measure_cell(m, METHOD_LODIC_PIN, ACCESS_HOT, 64, 2);
-	double atomic = measure_over(pin, measure_cell(m, METHOD_PIN_ATOMIC, ACCESS_HOT,
-	                                               64, 2));
-	double hazard = measure_over(pin, measure_cell(m, METHOD_PIN_HAZARD, ACCESS_HOT,
-	                                               64, 2));
-	double kernel =
-		measure_over(pin, measure_cell(m, METHOD_PREAD, ACCESS_HOT, 64, 2));
-	double mapped =
-		measure_over(measure_cell(m, METHOD_LODIC_READ, ACCESS_HOT, 64, 2),
-	                     measure_cell(m, METHOD_MMAP, ACCESS_HOT, 64, 2));
+	bool rough = false;
+	double atomic = worth(m, METHOD_LODIC_PIN, METHOD_PIN_ATOMIC, ACCESS_HOT, 64, &rough);
+	double hazard = worth(m, METHOD_LODIC_PIN, METHOD_PIN_HAZARD, ACCESS_HOT, 64, &rough);
+	double kernel = worth(m, METHOD_LODIC_PIN, METHOD_PREAD, ACCESS_HOT, 64, &rough);
+	double mapped = worth(m, METHOD_LODIC_READ, METHOD_MMAP, ACCESS_HOT, 64, &rough);
 	double zipf =
-		measure_over(measure_cell(m, METHOD_LODIC_READ, ACCESS_ZIPF, 4096, 2),
-	                     measure_cell(m, METHOD_PREAD, ACCESS_ZIPF, 4096, 2));
-	double alone =
-		measure_over(measure_cell(m, METHOD_LODIC_PIN, ACCESS_ZIPF, 64, 2),
-	                     measure_cell(m, METHOD_PIN_ATOMIC, ACCESS_ZIPF, 64, 2));
+		worth(m, METHOD_LODIC_READ, METHOD_PREAD, ACCESS_ZIPF, 4096, &rough);
+	double alone = worth(m, METHOD_LODIC_PIN, METHOD_PIN_ATOMIC, ACCESS_ZIPF, 64, &rough);
 
+	if (rough) {
+		puts("\nOther programs took the CPUs, or the run was too short. So the demo "
+		     "cannot say what the cache is worth.\nRun it with two free CPUs, or for "
+		     "longer (--seconds).");
+		return;
+	}
 	if (atomic <= 0 || kernel <= 0 || hazard <= 0 || mapped <= 0 || zipf <= 0 ||
 	    alone <= 0) {
 		puts("\nThe demo compares two processes, so it takes two CPUs to say what "
 		     "the cache is worth.");
 		return;
 	}
-	if (is_rough(m))
-		puts("\nThis machine was busy, so what follows is rough. Run the demo with "
-		     "two free CPUs, or for longer (--seconds).");
 	printf("\nWhen two processes read 64 bytes of one hot block, a lodic pin is %.1f "
 	       "times as fast as a pin that a shared word counts. It is %.0f times as "
 	       "fast as pread, and runs at %.2f times the rate of hazard slots. "

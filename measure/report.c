@@ -174,14 +174,16 @@ static void report_say_missing(const struct measure *m, const struct machine *ma
 	for (unsigned int n = 0; n < m->plan.nr_processes; n++) {
 		unsigned int processes = m->plan.processes[n];
 		uint32_t tried = 0, slots = 0;
+		bool any = false;
 
 		for (unsigned int i = 0; i < m->nr_cells; i++) {
 			if (m->cells[i].processes != processes || m->cells[i].rough)
 				continue;
+			any = any || m->cells[i].measurable;
 			tried += m->cells[i].nr_tried;
 			slots += m->cells[i].nr_slots;
 		}
-		if (slots * 10 < tried)
+		if (!any && tried > 0)
 			fprintf(to,
 			        "%u processes on %u CPUs: not measurable (%u of %u "
 			        "slots passed undisturbed).%s\n",

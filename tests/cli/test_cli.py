@@ -218,6 +218,13 @@ class Bench(unittest.TestCase):
         self.assertIsNone(row["mops"])
         self.assertGreater(row["rough_mops"], 0)
 
+    def test_demo_that_is_disturbed_says_so_and_concludes_nothing(self):
+        done = run("demo", "--file", self.data, "--workdir", self.folder, "--seconds", "0.01",
+                   "--json-out", self.folder / "result")  # one round: all slots are too few
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("cannot say what the cache is worth", done.stdout)
+        self.assertNotIn("times as fast", done.stdout)
+
     def test_more_processes_than_a_default_cache_lets_pin(self):
         rows = json.loads(self.bench("--processes", "120", "--rounds", "1", "--json"))["results"]
         shares = {row["method"]: row["hit_ratio"] for row in rows}

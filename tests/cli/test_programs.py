@@ -304,6 +304,28 @@ class Search(unittest.TestCase):
         self.assertEqual((survived, found + left), (0, nr))
         self.assertGreater(left, 0)
 
+    def interrupt(self, *words):
+        """What it says when Ctrl-C comes in its first search."""
+        with subprocess.Popen([CHECK, "--all", "--schedules", "100000000", "--jobs", "1", *words],
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as check:
+            children = pathlib.Path(f"/proc/{check.pid}/task/{check.pid}/children")
+            while not children.read_text(encoding="ascii"):
+                self.assertIsNone(check.poll())
+            check.send_signal(signal.SIGINT)
+            said = check.communicate(timeout=SECONDS)[0]
+        self.assertEqual(check.returncode, 130)
+        return said
+
+    def test_stopped_search_concludes_nothing(self):
+        said = self.interrupt()
+        last = re.search(r"^stopped: 0 of (\d+) searches came to their end, with 0 schedules, 0 "
+                         r"steps and 0 violations. The other (\d+) say nothing.\n\Z", said, re.M)
+        self.assertTrue(last, said[-300:])
+        self.assertEqual(last[1], last[2])
+        self.assertEqual(len(said.splitlines()), 3)  # the seed, the head, that line
+        whole = json.loads(self.interrupt("--json"))
+        self.assertEqual((whole["results"], whole["stopped"]), ([], int(last[1])))
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=0)
