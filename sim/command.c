@@ -2,6 +2,7 @@
 /* What the commands of lodic-sim share: sim/command.h. */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,9 +11,10 @@
 #include "sim/command.h"
 #include "sim/keys.h"
 
-/* A terminal shows progress after so long, and then so often. */
+/* Progress comes after so long. Then a terminal rewrites it so often, and a log gets a line. */
 #define QUIET_S 2.0
 #define REWRITE_S 0.2
+#define LOG_S 5.0
 
 const char *command_version(void)
 {
@@ -128,26 +130,24 @@ static struct {
 
 void command_progress(u32 done, u32 nr)
 {
-	double now;
+	bool terminal = isatty(STDERR_FILENO);
+	double now = command_seconds();
 
-	if (!isatty(STDERR_FILENO))
-		return;
-	now = command_seconds();
 	if (progress.start == 0)
 		progress.start = now;
-	if (now - progress.start < QUIET_S || now - progress.shown < REWRITE_S)
+	if (now - progress.start < QUIET_S ||
+	    now - progress.shown < (terminal ? REWRITE_S : LOG_S))
 		return;
 	progress.shown = now;
+	fprintf(stderr, terminal ? "\r%u" : "lodic-sim: %u", done);
 	if (nr)
-		fprintf(stderr, "\r%u of %u points, %.0f s ", done, nr,
-		        now - progress.start);
-	else
-		fprintf(stderr, "\r%u points, %.0f s ", done, now - progress.start);
+		fprintf(stderr, " of %u", nr);
+	fprintf(stderr, " points, %.0f s%s", now - progress.start, terminal ? " " : "\n");
 }
 
 void command_progress_end(void)
 {
-	if (progress.shown > 0)
+	if (progress.shown > 0 && isatty(STDERR_FILENO))
 		fprintf(stderr, "\r%40s\r", "");
 	progress.shown = 0;
 }

@@ -48,12 +48,12 @@ int command_csv_close(FILE *f);
  * if there is none. Returns 0, or COMMAND_FAILED and has said why. */
 int command_csv_check(const char *path);
 
-/* Shows progress on stderr if that is a terminal and the command has run for some
- * seconds. The line says "done of nr points", or only "done points" if nr is 0, and
- * rewrites itself. */
+/* Shows progress on stderr, if the command has run for some seconds. It says "done of nr points",
+ * or only "done points" if nr is 0. On a terminal the line rewrites itself; else there is one every
+ * few seconds. */
 void command_progress(u32 done, u32 nr);
 
-/* Clears the line. */
+/* Clears the line on a terminal. */
 void command_progress_end(void);
 
 #endif

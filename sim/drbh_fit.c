@@ -28,6 +28,8 @@ struct fit {
 	double refcache, vanilla; /* what the fitted machine gives */
 };
 
+static u32 nr_runs; /* a search does not know how many it needs */
+
 static int fit_run(const struct fit *f, const char *scheme, double *ret_mops)
 {
 	struct drbh setup = { .scheme = count_scheme_find(scheme),
@@ -39,6 +41,7 @@ static int fit_run(const struct fit *f, const char *scheme, double *ret_mops)
 	int err;
 
 	for (i = 0; i < NR_SEEDS; i++) {
+		command_progress(nr_runs++, 0);
 		err = drbh_run(&f->machine, f->seed + i, &setup, &result);
 		if (err)
 			return err;
@@ -83,6 +86,7 @@ static int fit_both(struct fit *f)
 	if (!err)
 		err = fit_search(f, &f->machine.same_socket_percent, 100, false,
 		                 "atomic", PAPER_VANILLA, &f->vanilla);
+	command_progress_end();
 	return err;
 }
 
@@ -95,7 +99,6 @@ static int fit_ends(const struct machine *m, u64 seed)
 		struct fit f = { .seed = seed };
 		char name[MACHINE_FIT_BYTES];
 
-		command_progress(i, nr);
 		if (!machine_at(m, i / 2, i % 2, &f.machine, name))
 			continue;
 		err = fit_both(&f);
@@ -103,8 +106,8 @@ static int fit_ends(const struct machine *m, u64 seed)
 			printf("%s = %u %u  # refcache %.1f, atomic %.3f Mops/s\n",
 			       name, f.machine.base_work, f.machine.same_socket_percent,
 			       f.refcache, f.vanilla);
+		fflush(stdout);
 	}
-	command_progress_end();
 	return err;
 }
 

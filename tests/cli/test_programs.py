@@ -259,6 +259,15 @@ class Output(unittest.TestCase):
         self.assertIn("# BREAKS A RULE", done.stdout)
 
 
+class Progress(unittest.TestCase):
+    def test_fit_tells_how_far_it_is(self):
+        with subprocess.Popen([SIM, "fit"], text=True, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as fit:
+            said = fit.stderr.readline()
+            fit.kill()
+        self.assertRegex(said, r"\Alodic-sim: [1-9]\d* points, \d+ s\n\Z")
+
+
 class Search(unittest.TestCase):
     def test_schedules_are_shared_as_help_says(self):
         deep = dict(re.findall(r"^(\S+) +lodic(  \(deep: 10 times.*)?$",
