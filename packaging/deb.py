@@ -14,13 +14,17 @@ import email.utils
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = {"dpkg-buildpackage": "dpkg-dev", "dh": "debhelper"}
 TAIL_LINES = 30
+FIRST_SECONDS, LOG_SECONDS = 2, 10  # before a line; a terminal's changes each second
+STEP = re.compile(r"\[(\d+/\d+)\] |   (dh_\w+)")  # of ninja, and of debhelper
 NO_GIT_DATE = 1704067200  # 2024-01-01: of a tree that no commit dates
 
 
@@ -47,6 +51,56 @@ def source_files():
 def version_of_tree():
     text = (ROOT / "meson.build").read_text(encoding="utf-8")
     return re.search(r"version: '([\d.]+)'", text)[1]
+
+
+class Progress:
+    """Says now and then how far the build is: its log goes to a file."""
+
+    def __init__(self):
+        self.began = time.monotonic()
+        self.due = self.began + FIRST_SECONDS
+        self.at = "dpkg-buildpackage"
+        self.terminal = sys.stderr.isatty()
+
+    def tell(self, line):
+        """Of the build; "" when it says nothing for a while."""
+        found = STEP.match(line)
+        if found:
+            self.at = found[1].replace("/", " of ") + " build steps" if found[1] else found[2]
+        now = time.monotonic()
+        if now < self.due:
+            return
+        self.due = now + (1 if self.terminal else LOG_SECONDS)
+        text = f"deb: {self.at}, {now - self.began:.0f} s"
+        print("\r\033[K" + text if self.terminal else text, file=sys.stderr,
+              end="" if self.terminal else "\n", flush=True)
+
+    def end(self):
+        if self.terminal:
+            print("\r\033[K", file=sys.stderr, end="", flush=True)
+
+
+def run_told(command, log, **more):
+    """Runs it, with its output in the file log, and tells how far it is. Returns its status."""
+    progress = Progress()
+    with open(log, "w", encoding="utf-8") as out, \
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, **more) as child:
+        rest = b""
+        while True:
+            if not select.select([child.stdout], [], [], 1)[0]:
+                progress.tell("")
+                continue
+            read = os.read(child.stdout.fileno(), 1 << 16)
+            *lines, rest = (rest + read).split(b"\n")
+            for line in lines + [rest] * (not read):
+                text = line.decode(errors="replace")
+                out.write(text + "\n")
+                progress.tell(text)
+            if not read:
+                break
+    progress.end()
+    return child.returncode
 
 
 class Source:
@@ -90,13 +144,12 @@ class Source:
         """The packages' paths."""
         options = f"noautodbgsym nocheck parallel={os.cpu_count()} {more}"
         log = self.folder.parent / "build.log"
-        with open(log, "wb") as out:
-            done = subprocess.run(
-                ["dpkg-buildpackage", "--build=binary", "--unsigned-changes", "--no-sign"],
-                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False,
-                env={**os.environ, "SOURCE_DATE_EPOCH": str(self.date), "LC_ALL": "C.UTF-8",
-                     "DEB_BUILD_OPTIONS": options})
-        if done.returncode:
+        status = run_told(
+            ["dpkg-buildpackage", "--build=binary", "--unsigned-changes", "--no-sign"], log,
+            cwd=self.folder,
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(self.date), "LC_ALL": "C.UTF-8",
+                 "DEB_BUILD_OPTIONS": options})
+        if status:
             tail = log.read_text(encoding="utf-8", errors="replace").split("\n")[-TAIL_LINES:]
             raise Problem("\n".join(tail) + f"\nthe packages could not be built; all is in {log}")
         return sorted(self.folder.parent.glob("*.deb"))
@@ -158,4 +211,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ndeb: stopped")
+        sys.exit(130)

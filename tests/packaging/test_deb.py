@@ -56,6 +56,7 @@ class Packages(unittest.TestCase):
                    cls.folder / "deb", "--quick")
         if done.returncode:
             raise AssertionError(done.stderr)
+        cls.said = done.stderr
         found = sorted((cls.folder / "deb").glob("*.deb"))
         cls.packages = {field(path, "Package"): path for path in found}
         cls.root = cls.folder / "root"
@@ -63,6 +64,9 @@ class Packages(unittest.TestCase):
             run("dpkg-deb", "-x", path, cls.root)
         cls.triplet = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").stdout.strip()
         cls.lib = cls.root / "usr" / "lib" / cls.triplet
+
+    def test_build_tells_how_far_it_is(self):
+        self.assertRegex(self.said, r"(?m)^deb: \d+ of \d+ build steps, \d+ s$")
 
     def test_files_are_where_users_look(self):
         self.assertEqual(sorted(self.packages), PACKAGES)
