@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/patience.h"
 #include "cli/preload.h"
 #include "cli/report.h"
 #include "lib/settings.h"
@@ -274,8 +275,11 @@ static bool find_service(struct run *r)
 		                         .cache_bytes = r->memory_bytes,
 		                         .idle_exit_ms = IDLE_EXIT_MS };
 	struct lodic *lodic;
-	int err = lodic_attach(&options, &lodic);
+	int err;
 
+	patience_begin("waiting for the cache's service");
+	err = lodic_attach(&options, &lodic);
+	patience_end();
 	if (err && strstr(lodic_strerror(err), r->socket))
 		return lacks(r, "%s", lodic_strerror(err));
 	if (err)

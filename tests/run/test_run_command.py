@@ -5,6 +5,8 @@
     test_run_command.py LODIC
 """
 
+import fcntl
+import json
 import os
 import pathlib
 import re
@@ -74,6 +76,20 @@ class Command(Case):
         with open(report, encoding="utf-8") as f:
             self.assertRegex(f.read(), f"{path}: 0 of 3 reads served")
         self.assertGreater(os.path.getsize(f"{self.folder}/record"), 1000)
+
+    def test_slow_start_of_the_service_is_told(self):
+        """Somebody has the lock of the socket for a while, as a service that ends."""
+        socket = self.place / "slow"
+        with open(f"{socket}.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with subprocess.Popen([self.lodic, "run", "--socket", socket, "--memory", "16M",
+                                   "true"], stderr=subprocess.PIPE) as program:
+                said = program.stderr.readline()
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                self.assertEqual(program.wait(timeout=30), 0)
+        self.assertEqual(said, b"lodic: waiting for the cache's service: 2 s so far\n")
+        pid = json.loads(run([self.lodic, "stat", "--socket", socket, "--json"]).stdout)
+        os.kill(pid["service_pid"], signal.SIGKILL)
 
     def test_report_that_cannot_be_written(self):
         self.fails(["--socket", self.socket, "--report=/no/such/folder/r", "true"], 1,
