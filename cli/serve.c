@@ -338,6 +338,12 @@ static void warn(const struct settings *settings)
 		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
 }
 
+static void warn_doubled(const struct settings *settings)
+{
+	if (*settings->doubled)
+		log_say(SERVICE_WARNING, "settings", "%s", settings->doubled);
+}
+
 /* The parts of the memory. 0 or -EINVAL. */
 static int complete_parts(struct serve *s)
 {
@@ -396,6 +402,7 @@ static int complete(struct serve *s)
 	 * that nobody remembers. */
 	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
+	warn_doubled(settings);
 	if (settings->escape)
 		escape();
 	/* A program that has a hold keeps its memory: no share of that can be taken back. */

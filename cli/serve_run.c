@@ -140,6 +140,8 @@ static uint64_t compare(struct serve *s)
 		settings_free(&now);
 		return 0;
 	}
+	if (*now.doubled)
+		log_say(SERVICE_WARNING, "settings", "%s", now.doubled);
 	for (enum setting i = 0; i < NR_SETTINGS; i++) {
 		if (settings_equal(&now, &s->told, i))
 			continue;

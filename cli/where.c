@@ -48,6 +48,7 @@ const struct argp where_argp = { option_list, parse, NULL, NULL, NULL, NULL, NUL
 
 int where_try(struct where *w, struct look **ret_look, int *ret_pid)
 {
+	static int said; /* --watch comes here again and again */
 	int err = 0;
 
 	*ret_pid = 0;
@@ -56,6 +57,8 @@ int where_try(struct where *w, struct look **ret_look, int *ret_pid)
 		err = settings_find_socket(&w->settings, false);
 		if (!err)
 			w->socket = w->settings.socket;
+		if (*w->settings.doubled && !said++)
+			cli_note("warning: %s", w->settings.doubled);
 	}
 	return err ? err : look_open(w->socket, ret_look, ret_pid);
 }

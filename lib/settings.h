@@ -91,6 +91,8 @@ struct settings {
 	char pressure[SETTINGS_PATH_BYTES]; /* "": nobody says; "off", or a path */
 	char *globs[NR_GLOBS][SETTINGS_MAX_GLOBS + 1]; /* each NULL-ended */
 	char why[SETTINGS_WHY_BYTES]; /* what is wrong, when a function fails */
+	/* "": no file says a value twice. Else a warning: the last file that does, and its line. */
+	char doubled[SETTINGS_WHY_BYTES];
 };
 
 /* Gives the globs' memory back. */

@@ -44,11 +44,14 @@ static char *settings_file_trim(char *text)
 	return text;
 }
 
+/* *ret_setting: what the line sets; NR_SETTINGS: nothing. */
 static int settings_file_take_line(struct settings *s, char *line,
-                                   enum settings_source source)
+                                   enum settings_source source,
+                                   enum setting *ret_setting)
 {
 	char *value, *key = settings_file_trim(line);
 
+	*ret_setting = NR_SETTINGS;
 	if (!*key || *key == '#')
 		return 0;
 	value = strchr(key, '=');
@@ -58,9 +61,12 @@ static int settings_file_take_line(struct settings *s, char *line,
 	}
 	*value++ = '\0';
 	key = settings_file_trim(key);
-	for (enum setting i = 0; i < NR_SETTINGS; i++)
-		if (strcmp(settings_name(i), key) == 0)
-			return settings_set(s, i, settings_file_trim(value), source);
+	for (enum setting i = 0; i < NR_SETTINGS; i++) {
+		if (strcmp(settings_name(i), key) != 0)
+			continue;
+		*ret_setting = i;
+		return settings_set(s, i, settings_file_trim(value), source);
+	}
 	snprintf(s->why, sizeof(s->why), "there is no setting '%.100s'", key);
 	return -EINVAL;
 }
@@ -69,7 +75,8 @@ static int settings_file_take_lines(struct settings *s, FILE *file, const char *
                                     enum settings_source source)
 {
 	char line[LINE_BYTES], why[SETTINGS_WHY_BYTES];
-	unsigned int number;
+	unsigned int number, before[NR_SETTINGS + 1] = { 0 };
+	enum setting setting = NR_SETTINGS;
 	int err = 0;
 
 	for (number = 1; !err && fgets(line, sizeof(line), file); number++) {
@@ -77,8 +84,14 @@ static int settings_file_take_lines(struct settings *s, FILE *file, const char *
 			snprintf(s->why, sizeof(s->why), "the line is too long");
 			err = -EINVAL;
 		} else {
-			err = settings_file_take_line(s, line, source);
+			err = settings_file_take_line(s, line, source, &setting);
 		}
+		if (!err && before[setting] && settings_globs(setting) == NR_GLOBS)
+			snprintf(s->doubled, sizeof(s->doubled),
+			         "%.200s:%u: '%s' stands in line %u already; the last "
+			         "one counts, so remove the others",
+			         path, number, settings_name(setting), before[setting]);
+		before[setting] = setting < NR_SETTINGS ? number : 0;
 		if (err) {
 			strcpy(why, s->why);
 			snprintf(s->why, sizeof(s->why), "%.200s:%u: %.280s", path,

@@ -235,6 +235,21 @@ static void attach_mistake_in_a_file_einval_commands_name_it(void **state)
 	(void)state;
 }
 
+static void serve_doubled_key_warns_and_so_does_stat(void **state)
+{
+	const char *warning = "warning: /etc/lodic.conf:3: 'memory' stands in line 1 already";
+	char text[TEXT_BYTES];
+
+	text_write("/etc/lodic.conf", "memory = 1M\nidle-exit = 0.05\nmemory = 2M\n", 0);
+	assert_int_equal(lodic_as_user("serve", text), 0);
+	assert_non_null(strstr(text, warning));
+	assert_non_null(strstr(text, "serving 2 MiB"));
+	assert_int_equal(lodic_as_user("stat", text), 1);
+	assert_non_null(strstr(text, warning));
+	unlink("/etc/lodic.conf");
+	(void)state;
+}
+
 static void file_copy(const char *from, const char *to, mode_t mode)
 {
 	char *buffer = malloc(COPY_BYTES);
@@ -524,6 +539,7 @@ int main(int argc, char **argv)
 		TEST(attach_all_folders_squatted_eacces_names_one),
 		TEST(attach_each_source_wins_over_the_next),
 		TEST(attach_mistake_in_a_file_einval_commands_name_it),
+		TEST(serve_doubled_key_warns_and_so_does_stat),
 		TEST(serve_quota_wins_over_a_later_source_s_entries),
 		TEST(serve_sighup_files_are_read_again),
 		TEST(serve_sighup_file_unanswered_programs_are_served),

@@ -268,6 +268,28 @@ static void read_file_mistake_names_file_and_line(void **state)
 	(void)state;
 }
 
+static void read_file_doubled_key_warns_and_the_last_counts(void **state)
+{
+	struct settings s = { 0 };
+
+	assert_int_equal(read_text(&s, "immutable = /a\nquota = 3\nimmutable = /b\n",
+	                           SETTINGS_USER),
+	                 0);
+	assert_string_equal(s.doubled, "");
+	settings_free(&s);
+	assert_int_equal(read_text(&s, "memory = 1M\n\n# memory\nquota = 3\nmemory = 2M\n",
+	                           SETTINGS_USER),
+	                 0);
+	assert_int_equal(s.memory_bytes, 2 << 20);
+	assert_non_null(strstr(s.doubled, "conf:5: 'memory' stands in line 1 already"));
+	/* Another file may say another value. */
+	memset(&s, 0, sizeof(s));
+	assert_int_equal(read_text(&s, "memory = 1M\n", SETTINGS_USER), 0);
+	assert_int_equal(read_text(&s, "memory = 2M\n", SETTINGS_SYSTEM), 0);
+	assert_string_equal(s.doubled, "");
+	(void)state;
+}
+
 static void read_file_that_others_could_write_refused(void **state)
 {
 	char path[FIXTURE_PATH_BYTES];
@@ -527,6 +549,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(set_socket_relative_made_absolute_but_not_from_file),
 		cmocka_unit_test(read_file_every_key_taken),
 		cmocka_unit_test(read_file_mistake_names_file_and_line),
+		cmocka_unit_test(read_file_doubled_key_warns_and_the_last_counts),
 		cmocka_unit_test(read_file_that_others_could_write_refused),
 		cmocka_unit_test(read_file_in_closed_folder_is_none),
 		cmocka_unit_test(set_two_sources_earlier_one_wins),
