@@ -6,13 +6,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/map_program.h"
+#include "lib/service/service.h"
+#include "lib/settings.h"
 #include "measure/cli.h"
 #include "preload/map_environment.h"
 
@@ -65,6 +70,32 @@ int preload_judge(const char *verb, const char *name, bool *ret_plain)
 		cli_note("%s %s: it runs as without `lodic %s'%s", name, why, verb,
 		         *ret_plain ? ", and so do its children" : "");
 	return CLI_OK;
+}
+
+/* The loader takes a list of paths, and changes what is behind a dollar. So a library with one of
+ * these in its path gets a link below the folder of the user's socket. Its folder's name is made of
+ * that path, so that two builds do not share a link. false: there can be none. */
+static bool link_library(char *path, size_t size)
+{
+	char folder[SETTINGS_SOCKET_BYTES], target[PATH_MAX], fresh[PATH_MAX];
+	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+	ssize_t n;
+
+	for (const char *c = path; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+	if (path_default_socket(folder, sizeof(folder), true) != 0)
+		return false;
+	*strrchr(folder, '/') = '\0';
+	snprintf(fresh, sizeof(fresh), "%s/preload-%016" PRIx64, folder, hash);
+	if (mkdir(fresh, 0700) != 0 && errno != EEXIST)
+		return false;
+	strcat(fresh, "/" MAP_LIBRARY);
+	if (symlink(path, fresh) != 0 && errno != EEXIST)
+		return false;
+	n = readlink(fresh, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	return strcmp(target, path) == 0 &&
+	       snprintf(path, size, "%s", fresh) < (int)size;
 }
 
 /* Looks beside this program, where a build puts the library, and then in the library folder
@@ -121,7 +152,8 @@ bool preload_try(char *why, size_t size)
 	if (error)
 		snprintf(why, size, "%s cannot be read: %s; install lodic completely",
 		         library, strerror(-error));
-	else if (strpbrk(library, " :$\n"))
+	else if (strpbrk(library, " :$\n") &&
+	         !link_library(library, sizeof(library)))
 		snprintf(why, size,
 		         "the loader takes no path with a space, a colon, a dollar, as "
 		         "%s has; install lodic elsewhere",

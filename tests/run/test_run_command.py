@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -77,6 +78,23 @@ class Command(Case):
             self.assertRegex(f.read(), f"{path}: 0 of 3 reads served")
         self.assertGreater(os.path.getsize(f"{self.folder}/record"), 1000)
 
+    def test_path_that_the_loader_does_not_take(self):
+        """Two builds whose paths have what the loader reads otherwise."""
+        for name in "a b", "a:$ORIGIN b":
+            folder = self.folder / name
+            folder.mkdir()
+            for part in "lodic", "liblodic-preload.so":
+                shutil.copy(pathlib.Path(self.lodic).parent / part, folder)
+            data = self.file("data", 8 * KIB)
+            done = run([folder / "lodic", "run", "--socket", self.socket, "--report", "--", "sh",
+                        "-c", 'echo $LD_PRELOAD; "$0" -c "$1" "$2"; :', PYTHON, SERVED, data])
+            link = pathlib.Path(done.stdout.decode().rstrip("\n"))
+            link.unlink()
+            link.parent.rmdir()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr.decode(), r"/data: [1-9]\d* of \d+ reads served")
+            self.assertNotIn(b"ERROR: ld.so", done.stderr)
+
     def test_slow_start_of_the_service_is_told(self):
         """Somebody has the lock of the socket for a while, as a service that ends."""
         socket = self.place / "slow"
@@ -117,7 +135,7 @@ class Command(Case):
     def test_relative_socket(self):
         os.symlink(self.place, self.folder / "at")
         done = run([self.lodic, "run", "--socket", "at/socket", "--report", "--", "sh", "-c",
-                    f"cd /; exec {PYTHON} -c '{SERVED}' {self.file('data', 8 * KIB)}"],
+                    f"cd /; exec {PYTHON} -c '{SERVED}' '{self.file('data', 8 * KIB)}'"],
                    cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         self.assertRegex(done.stderr.decode(), r"/data: [1-9]\d* of \d+ reads served")
