@@ -275,7 +275,7 @@ def counter_panels(rows):
 
 
 def draw_counter(found, path):
-    rows = [row for row in found["results"] if "in_word" not in row and row["mops"] > 0]
+    rows = [row for row in found["results"] if "in_word" not in row and row["mops"]]
     ours, panels = {"paygo"}, []
     for title, x, chosen in counter_panels(rows):
         names = drawing.choose((row["scheme"] for row in chosen),

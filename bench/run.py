@@ -466,8 +466,8 @@ def measure_counter(options):
 def say_counter(counter):
     for goal in counter["goals"]:
         bound = "at most" if goal["at_most"] else "at least"
-        print(f"  {goal['name']:44} {goal['value']:6.2f}  ({bound} {goal['bound']:.2f})  "
-              f"{goal['verdict']}")
+        value = "-" if goal["value"] is None else f"{goal['value']:.2f}"
+        print(f"  {goal['name']:44} {value:>6}  ({bound} {goal['bound']:.2f})  {goal['verdict']}")
 
 
 # In the order in which they run.

@@ -130,6 +130,17 @@ static void print_cells(const struct bench_counter *b, u32 threads, FILE *to)
 	fprintf(to, "\n");
 }
 
+/* On a busy machine there may be no slot that counts. */
+static void print_hold(const struct bench_hold *h, FILE *to)
+{
+	fprintf(to, "  %5u held: ", h->hold);
+	if (h->spread.known)
+		fprintf(to, "%6.2f ns a pair", h->spread.median);
+	else
+		fputs("not measured", to);
+	fprintf(to, "; %3.0f %% of new ones count in the word\n", 100 * h->in_word);
+}
+
 void bench_counter_print(const struct bench_counter *b, FILE *to)
 {
 	struct goal goals[NR_GOALS];
@@ -146,10 +157,7 @@ void bench_counter_print(const struct bench_counter *b, FILE *to)
 	fprintf(to, "\nLong-lived references of one CPU; its table has %u entries:\n",
 	        b->stat.entries);
 	for (i = 0; i < b->nr_holds; i++)
-		fprintf(to,
-		        "  %5u held: %6.2f ns a pair; %3.0f %% of new ones count in the word\n",
-		        b->holds[i].hold, b->holds[i].spread.median,
-		        100 * b->holds[i].in_word);
+		print_hold(&b->holds[i], to);
 	fprintf(to,
 	        "\nA domain: %.1f us to make, %llu bytes a CPU, %llu an object; a kill: %.1f "
 	        "us\n",
@@ -163,10 +171,21 @@ void bench_counter_print(const struct bench_counter *b, FILE *to)
 		        100.0 * (double)b->crowded.away / (double)b->crowded.puts,
 		        (unsigned long long)b->crowded.puts);
 	fprintf(to, "\n");
-	for (i = 0; i < nr; i++)
-		fprintf(to, "  %-44s %6.2f  (%s %.2f)  %s\n", goals[i].name,
-		        goals[i].value, goals[i].at_most ? "at most" : "at least",
+	for (i = 0; i < nr; i++) {
+		fprintf(to, "  %-44s ", goals[i].name);
+		if (goals[i].known)
+			fprintf(to, "%6.2f", goals[i].value);
+		else
+			fprintf(to, "%6s", "-");
+		fprintf(to, "  (%s %.2f)  %s\n", goals[i].at_most ? "at most" : "at least",
 		        goals[i].bound, verdict(&goals[i]));
+	}
+}
+
+/* null: not measured */
+static json_t *measured(double v)
+{
+	return v > 0 ? json_real(v) : json_null();
 }
 
 static json_t *goals_json(const struct bench_counter *b)
@@ -177,8 +196,9 @@ static json_t *goals_json(const struct bench_counter *b)
 
 	for (i = 0; i < nr; i++)
 		json_array_append_new(
-			list, json_pack("{s:s, s:f, s:f, s:b, s:s}", "name",
-		                        goals[i].name, "value", goals[i].value, "bound",
+			list, json_pack("{s:s, s:o, s:f, s:b, s:s}", "name",
+		                        goals[i].name, "value",
+		                        measured(goals[i].value), "bound",
 		                        goals[i].bound, "at_most", goals[i].at_most,
 		                        "verdict", verdict(&goals[i])));
 	return list;
@@ -187,9 +207,10 @@ static json_t *goals_json(const struct bench_counter *b)
 static json_t *row_json(const char *scheme, u32 threads, u32 objects, u32 hold,
                         double mops, double ns, double ratio)
 {
-	return json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "scheme", scheme,
+	return json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:o}", "scheme", scheme,
 	                 "threads", (int)threads, "objects", (int)objects, "hold",
-	                 (int)hold, "mops", mops, "ns", ns, "ratio", ratio);
+	                 (int)hold, "mops", measured(mops), "ns", measured(ns), "ratio",
+	                 measured(ratio));
 }
 
 void bench_counter_print_json(const struct bench_counter *b, FILE *to)

@@ -59,6 +59,16 @@ class BenchCounter(unittest.TestCase):
                                       r"(met|missed|not measured)$")
         self.assertRegex(done.stdout, r"(?m)^  cas over paygo, 2 threads .* not measured$")
 
+    def test_too_few_rounds_measure_nothing_and_say_so(self):
+        done = run_bench("--rounds", "1", "--objects", "1", "--threads", "1")
+        self.assertNotIn(" 0.00 ", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ +0 held: not measured; ")
+        self.assertRegex(done.stdout, r"(?m)^  paygo over bare, 1 thread +-  \(.*not measured$")
+        found = json.loads(run_bench("--json", "--rounds", "1", "--objects", "1", "--threads",
+                                     "1").stdout)
+        self.assertEqual({row["ns"] for row in found["results"]}, {None})
+        self.assertEqual({goal["value"] for goal in found["goals"]}, {None})
+
     def test_wrong_lists_are_refused(self):
         for words in ["--objects", "3"], ["--objects", "1024"], ["--threads", "0"], \
                 ["--rounds", "0"], ["--crowd", "x"], ["more"]:
