@@ -6,14 +6,14 @@ import os
 NGINX = "/usr/sbin/nginx"
 # sendfile shows its bytes to nobody, and a file that is not kept open is read once.
 CONFIGURATION = """
-daemon off; worker_processes {workers}; pid {folder}/pid; error_log {folder}/errors; {user}
+daemon off; worker_processes {workers}; pid "{folder}/pid"; error_log "{folder}/errors"; {user}
 events {{ worker_connections 128; }}
 http {{
   access_log off; sendfile off; output_buffers 1 64k; keepalive_requests 1000000000;
   {keeps}
-  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2;
-  fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-  server {{ listen {listen}; root {root}; }}
+  client_body_temp_path "{folder}/t1"; proxy_temp_path "{folder}/t2";
+  fastcgi_temp_path "{folder}/t3"; uwsgi_temp_path "{folder}/t4"; scgi_temp_path "{folder}/t5";
+  server {{ listen {listen}; root "{root}"; }}
 }}
 """
 

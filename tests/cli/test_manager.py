@@ -7,6 +7,7 @@ Usage: test_manager.py LODIC READER UNITS
 READER is look_reader; UNITS is the folder with the unit files of this build.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -284,8 +285,12 @@ class Restart(Manager):
     def end_by_pid(self, pid):
         os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + SECONDS
-        while pathlib.Path(f"/proc/{pid}/fd/1").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        # /proc/PID/fd of such a service is root's.
+        state = pathlib.Path(f"/proc/{pid}/stat")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            while state.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z" and \
+                    time.monotonic() < deadline:
+                time.sleep(0.01)
 
     def test_manager_hears_of_the_successor_before_the_old_one_ends(self):
         passed = self.passed()
@@ -535,7 +540,7 @@ class Units(unittest.TestCase):
                 unit = pathlib.Path(UNITS, f"{name}.{kind}").read_text(encoding="ascii")
                 unit = "\n".join(
                     line if not line.startswith("Exec") else
-                    line.split("=")[0] + f"={LODIC} " + line.split(" ", 1)[1]
+                    line.split("=")[0] + f'="{LODIC}" ' + line.split(" ", 1)[1]
                     for line in unit.split("\n"))
                 place.joinpath(f"{instance}.{kind}").write_text(unit, encoding="ascii")
             done = subprocess.run(

@@ -38,9 +38,12 @@ REFUSED_SECONDS = 1  # of CPU time; the simulation itself takes several
 
 
 def run(*words, **more):
+    """Without the lines of progress, which a busy machine may bring."""
     more.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run(list(words), stdin=subprocess.DEVNULL, text=True, check=False,
+    done = subprocess.run(list(words), stdin=subprocess.DEVNULL, text=True, check=False,
                           stderr=subprocess.PIPE, timeout=SECONDS, **more)
+    done.stderr = re.sub(r"(?m)^lodic-sim: \d+ (of \d+ )?points, \d+ s\n", "", done.stderr)
+    return done
 
 
 class Help(unittest.TestCase):

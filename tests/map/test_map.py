@@ -300,7 +300,7 @@ class Command(Case):
             done = run([LODIC, "map", "--", *words])
             self.assertEqual(done.returncode, 0)
             self.assertIn(b"ldconfig", done.stdout)
-            self.assertRegex(done.stderr.decode(), r"\Alodic: \S+ is linked statically, .*: it "
+            self.assertRegex(done.stderr.decode(), r"\Alodic: .+ is linked statically, .*: it "
                              r"runs as without `lodic map'\n\Z")
 
     def test_status_and_signal_are_the_programs(self):

@@ -13,6 +13,7 @@ import pathlib
 import pty
 import re
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -132,7 +133,7 @@ class Zsh(unittest.TestCase):
         """What each line becomes."""
         with tempfile.TemporaryDirectory(prefix="lodic-zsh-") as folder:
             out = pathlib.Path(folder) / "out"
-            rc = ZSHRC.format(folder=FOLDER, out=out)
+            rc = ZSHRC.format(folder=shlex.quote(str(FOLDER)), out=out)
             (pathlib.Path(folder) / ".zshrc").write_text(rc, encoding="ascii")
             pid, terminal = pty.fork()
             if pid == 0:

@@ -4,6 +4,7 @@ service is touched. /tmp/files is a folder of root's on the file system of the b
 
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,9 +16,23 @@ from run_case import PYTHON, run, until
 FILES = pathlib.Path("/tmp/files")
 MARK = "LODIC_TEST_INSIDE"
 COMMANDS = """
-mount -t tmpfs -o mode=1777 none /tmp && mkdir /tmp/files && mount --bind "$0" /tmp/files &&
-chmod 755 /tmp/files && { [ ! -d /run/user ] || mount -t tmpfs none /run/user; } && exec "$@"
+exec 9<"$0" && %s mount -t tmpfs -o mode=1777 none /tmp && mkdir /tmp/files &&
+mount -c --bind /proc/self/fd/9 /tmp/files && chmod 755 /tmp/files && exec 9<&- && %s
+{ [ ! -d /run/user ] || mount -t tmpfs none /run/user; } && exec "$@"
 """
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def commands():
+    """The same, for a source and a build that may lie below /tmp: they are there again inside."""
+    build = os.environ.get("LODIC_BUILD") or os.path.dirname(os.path.abspath(sys.argv[1]))
+    hidden = [path for path in (os.path.realpath(SOURCE), os.path.realpath(build))
+              if path.startswith("/tmp/")]
+    # Descriptors that lead to them once the new /tmp hides them.
+    opens = [f"exec {fd}<{shlex.quote(path)} &&" for fd, path in enumerate(hidden, 7)]
+    binds = [f"mkdir -p {shlex.quote(path)} && mount -c --rbind /proc/self/fd/{fd} "
+             f"{shlex.quote(path)} && exec {fd}<&- &&" for fd, path in enumerate(hidden, 7)]
+    return COMMANDS % (" ".join(opens), " ".join(binds))
 
 
 def enter():
@@ -29,7 +44,7 @@ def enter():
         print("only root can change its user, and make a name space of mounts")
         sys.exit(77)
     place = tempfile.mkdtemp(prefix="lodic-inside-", dir=".")
-    words = ["unshare", "-m", "sh", "-c", COMMANDS, place]
+    words = ["unshare", "-m", "sh", "-c", commands(), place]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("LODIC")}
     try:
         if run([*words, "true"]).returncode != 0:

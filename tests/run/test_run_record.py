@@ -9,6 +9,7 @@ import collections
 import os
 import pathlib
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -220,10 +221,10 @@ assert all(len(os.pread(fd, 10, i)) == 10 for i in range(5000))
         reads = self.folder / "reads.py"
         reads.write_text(f"import os\nfd = os.open({str(path)!r}, os.O_RDONLY)\n"
                          "assert all(len(os.pread(fd, 10, i)) == 10 for i in range(20000))\n")
-        words = " ".join(self.under([PYTHON, reads], "--record", disk / "r"))
+        words = shlex.join(self.under([PYTHON, reads], "--record", disk / "r"))
         done = run(["unshare", "-rm", "sh", "-ec",
                     f"mount -t tmpfs -o size=256k x {disk}\n{words}\n"
-                    f"cp --sparse=always {disk}/r {self.folder}/record"])
+                    f"cp --sparse=always {disk}/r '{self.folder}/record'"])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         self.assertRegex(done.stderr.decode(), r"\Alodic run: \S+: the record is not complete: "
                          r"there is no room on its disk\n\Z")

@@ -170,7 +170,9 @@ class Reasons(Case):
 
     def test_service_that_is_gone_is_away(self):
         one = self.whys("import signal; os.kill({pid}, signal.SIGKILL)\n"
-                        "while os.path.exists('/proc/{pid}/exe'): pass")
+                        "try:\n"
+                        "    while ') Z' not in open('/proc/{pid}/stat').read(): pass\n"
+                        "except OSError: pass")
         self.assertGreater(one["service_away"], 0)
 
     def test_idle_service_is_never_away(self):
