@@ -168,6 +168,24 @@ class Reasons(Case):
         self.assertEqual(one["service_away"], 0)
         self.assertGreater(one["not_answered_yet"], 0)
 
+    def test_refusal_is_that_of_lodic_files(self):
+        data = self.file("data", 8 * KIB)
+
+        def refused():
+            _, reports = self.reports([PYTHON, "-c", OPEN_THEN % "" + """
+import time
+end = time.monotonic() + 0.3
+while time.monotonic() < end:
+    os.pread(fd, 1000, 0)
+""", data])
+            return [r for r in reports if r["path"] == str(data) and r["refused"]]
+        with open(data, "r+b"):
+            until(refused, "the service has said so in time")
+            [one] = refused()
+            [there] = [f for f in self.ask("files")["not_cached"] if f["path"] == str(data)]
+        self.assertEqual((one["refused_reason"], one["refused_why"], one["refused_errno"]),
+                         (there["reason"], there["why"], there["errno"]))
+
     def test_service_that_is_gone_is_away(self):
         one = self.whys("import signal; os.kill({pid}, signal.SIGKILL)\n"
                         "try:\n"
