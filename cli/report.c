@@ -14,7 +14,8 @@
 #include "preload/run_environment.h"
 #include "preload/run_totals.h"
 
-/* Is it one of ours, whose first process was killed? Nobody has it, so nobody will. */
+/* Is it one of ours, whose first process was killed? Nobody has it, so nobody will. One without
+ * its magic was killed earlier still: it is empty. */
 static bool report_is_left(int id, const struct shmid_ds *is)
 {
 	struct run_totals *totals;
@@ -26,7 +27,7 @@ static bool report_is_left(int id, const struct shmid_ds *is)
 	totals = shmat(id, NULL, SHM_RDONLY);
 	if (totals == (void *)-1)
 		return false;
-	ours = totals->magic == RUN_TOTALS_MAGIC;
+	ours = totals->magic == RUN_TOTALS_MAGIC || totals->magic == 0;
 	shmdt(totals);
 	return ours;
 }
