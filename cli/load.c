@@ -235,9 +235,7 @@ static int report(struct load *l)
 		nr += f->state == LOAD_DONE;
 		if (f->state == LOAD_DONE || f->state == LOAD_NEW)
 			continue;
-		path = strdup(f->path);
-		if (path)
-			text_clean(path);
+		path = text_escape(f->path);
 		cli_error("%s: %s", path ? path : "a file", why(l, f));
 		free(path);
 	}
