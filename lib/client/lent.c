@@ -127,7 +127,8 @@ static void lent_answered(void *owner, const struct channel_reply *reply)
 	}
 	if (asked != file->name && !MUTANT(LENT_ANY_ANSWER))
 		return;
-	host_store_relaxed(&file->reason, (u64)-err);
+	/* A service that has gone says nothing of the file. */
+	host_store_relaxed(&file->reason, err == -ECONNRESET ? 0 : (u64)-err);
 	if (err == -ECONNRESET)
 		retry_reset(&file->retry); /* attach_step() says when to ask */
 	else if (err)

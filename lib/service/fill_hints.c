@@ -154,7 +154,10 @@ static void fill_look_ahead(struct service *s, struct held_file *f,
 	if (o->run < AHEAD_LEAST || o->ahead - o->at > nr / 2)
 		return;
 	range.next = o->ahead;
-	range.end = o->at + nr < files_nr_blocks(f) ? o->at + nr : files_nr_blocks(f);
+	/* Whole runs: a miss brings what is missing of one, and a hit would bring nothing. */
+	range.end = o->at + nr - (o->at + nr) % FILL_RUN;
+	if (o->at + nr >= files_nr_blocks(f))
+		range.end = files_nr_blocks(f);
 	if (range.next >= range.end || MUTANT(AHEAD_NEVER))
 		return;
 	o->ahead = range.end;

@@ -84,7 +84,8 @@ const char *limits_blame(int error, u64 bytes)
 			"-f): raise that",
 			(unsigned long long)(bytes >> MIB_SHIFT),
 			(unsigned long long)(limits_get(RLIMIT_FSIZE) >> 10));
-	if (error == -ENOMEM && limits_get(RLIMIT_AS) != RLIM_INFINITY &&
+	/* A thread without room for its stack is EAGAIN. */
+	if ((error == -ENOMEM || error == -EAGAIN) && limits_get(RLIMIT_AS) != RLIM_INFINITY &&
 	    !limits_has_room(bytes))
 		return service_why(
 			"the cache has %llu MiB, and a process may have %llu MiB here "

@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/reason.h"
 #include "lib/wire.h"
 #include "tests/support/hold_watch.h"
 #include "tests/support/odd_message.h"
@@ -146,16 +147,15 @@ static void fuzz_keep(int fd)
 
 static void line_take(struct line *l, const struct wire_reply *reply, int *fds, u32 nr)
 {
+	int error = reason_error(reply->error);
 	u64 at = below(NR_NUMBERS);
 
 	seen.replies++;
-	REQUIRE(caller_error_is_named(-reply->error), "an unnamed error: %d",
-	        reply->error);
-	seen.errors[-reply->error]++;
-	if (l->op == WIRE_FILE_OPEN && reply->error == 0)
+	REQUIRE(caller_error_is_named(-error), "an unnamed error: %d", error);
+	seen.errors[-error]++;
+	if (l->op == WIRE_FILE_OPEN && error == 0)
 		l->ids[l->nr_ids++ % NR_IDS] = reply->file.id;
-	else if (l->op == WIRE_HOLD &&
-	         (reply->error == 0 || reply->error == -EINPROGRESS))
+	else if (l->op == WIRE_HOLD && (error == 0 || error == -EINPROGRESS))
 		fuzz.numbers[at] = reply->hold.number;
 	l->greeted |= l->op == WIRE_HELLO && reply->error == 0;
 	l->moved |= reply->error == -ECONNRESET; /* its arena has gone */

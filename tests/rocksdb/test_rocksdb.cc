@@ -311,7 +311,7 @@ CASE(without_a_service_all_is_passed)
 CASE(what_lodic_cannot_is_passed)
 {
 	bed b;
-	std::string large = cases::pattern(20 * MIB, 9); /* a quarter of the cache is 16 MiB */
+	std::string large = cases::pattern(61 * MIB, 9); /* blocks keep 4 of 64 MiB */
 	std::string path = b.folder.make("large", large);
 
 	EXPECT(beds::read(*b.open_file(path, true), 9 * MIB, 99) == large.substr(9 * MIB, 99));

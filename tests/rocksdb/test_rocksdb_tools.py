@@ -122,13 +122,12 @@ class Tools(unittest.TestCase):
             time.sleep(0.02)
 
     def test_no_cache_says_why_and_runs(self):
-        for variables, why in (({"LODIC_MEMORY": "lots"}, "LODIC_MEMORY: 'lots' is not a size"),
-                               ({"LODIC_MEMORY": "7T"}, "MiB are free: give it less memory")):
-            done = run(*self.read_command("--benchmarks=readrandom", "--reads=1000"),
-                       env={**self.env, **variables})
-            self.assertEqual(done.returncode, 0, done.stdout)
-            self.assertRegex(done.stdout, f"lodic: RocksDB runs without a cache: .*{why}")
-            self.assertRegex(done.stdout, r"\d+ of \d+ found")
+        done = run(*self.read_command("--benchmarks=readrandom", "--reads=1000"),
+                   env={**self.env, "LODIC_MEMORY": "lots"})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, "lodic: RocksDB runs without a cache: "
+                                      ".*LODIC_MEMORY: 'lots' is not a size")
+        self.assertRegex(done.stdout, r"\d+ of \d+ found")
 
     def test_ldb_reads_the_same(self):
         def scan(*more, **how):

@@ -197,7 +197,7 @@ class Words(Load):
         self.assertIn("open for writing", why["written"])
         self.assertEqual(why["none"], "No such file or directory")
         self.assertEqual(why["x*"], "no file matches")
-        self.assertEqual(why[fifo.name], "it is neither a file nor a folder")
+        self.assertEqual(why[r"fifo\x1b[31m"], "it is neither a file nor a folder")
         self.assertIn("status", why)
         self.assertEqual(len(said.splitlines()), 5, said)
         self.assertNotIn("\x1b", said)
