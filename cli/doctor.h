@@ -147,6 +147,7 @@ struct doctor_service {
 	int pid;   /* 0: not known */
 	char socket[SETTINGS_SOCKET_BYTES];
 	uint64_t cache_bytes, cached_bytes, hold_limit;
+	uint64_t memory_limit; /* of blocks and holds together */
 	bool by_option; /* its command line has promises, which win over those of files */
 	char unit[64]; /* of systemd, which runs it; "": none that has lodic's name */
 	bool unit_of_user; /* it is one of the user's own */

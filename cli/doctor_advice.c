@@ -333,7 +333,7 @@ static void steps_run(struct doctor *d, const struct doctor_gain *g)
 static void step_anew(struct doctor *d)
 {
 	const struct doctor_service *s = &d->service;
-	unsigned long long mib = (s->cache_bytes + s->hold_limit) >> 20;
+	unsigned long long mib = s->memory_limit >> 20;
 	char text[DOCTOR_STEP_BYTES];
 
 	if (*s->unit) {

@@ -189,6 +189,9 @@ static int ask_running(struct doctor *d, struct look *look)
 	if (error)
 		return error;
 	d->service.cache_bytes = stat.frames * LODIC_BLOCK_BYTES;
+	/* With fast memory there is no such sum. */
+	d->service.memory_limit = stat.memory_limit ? stat.memory_limit
+	                                            : d->service.cache_bytes + stat.hold_limit;
 	d->cache_setting = d->service.cache_bytes;
 	d->service.cached_bytes = stat.cached * LODIC_BLOCK_BYTES;
 	d->service.hold_limit = stat.hold_limit;

@@ -14,7 +14,6 @@
 #include "cli/load_run.h"
 #include "cli/text.h"
 #include "cli/where.h"
-#include "lib/reason.h"
 #include "measure/cli.h"
 
 /* How often --wait tries again what somebody writes. */
@@ -144,9 +143,9 @@ static int look_at(void *ctx, const void *record)
 	if (r->state == LOOK_HELD) {
 		bytes = l->hold && r->held > bytes ? r->held : bytes;
 		f->loaded = bytes < f->size ? bytes : f->size;
-	} else if (f->state != LOAD_FAILED && reason_error(r->reason) != -ENODATA) {
+	} else if (f->state != LOAD_FAILED && look_file_errno(r) != ENODATA) {
 		f->state = LOAD_REFUSED;
-		f->error = -reason_error(r->reason);
+		f->error = look_file_errno(r);
 		free(f->told);
 		f->told = strdup(look_file_why(r));
 	}

@@ -359,7 +359,9 @@ static int complete_parts(struct serve *s)
 	warn(settings);
 	if (o->fast_bytes == 0) { /* else the parts stay what they are */
 		o->budget_bytes = o->cache_bytes + o->hold_bytes;
-		o->cache_bytes = 0;
+		/* Without holds blocks have all that somebody says, and from the beginning. */
+		if (o->hold_bytes > 0 || !settings->from[SETTING_MEMORY])
+			o->cache_bytes = 0;
 		if (o->hold_bytes > 0 && !settings->from[SETTING_HOLDS])
 			o->hold_bytes = SERVICE_HOLDS_ANY;
 	}

@@ -87,14 +87,18 @@ static int report(const struct stop *o, const struct lodic_stat *s)
 		putchar('\n');
 		json_decref(json);
 	} else if (s) {
-		printf("ended the service at %s: process %llu, up %s; %s in memory, "
-		       "files: %llu, programs: %llu\n",
-		       o->where.socket, (unsigned long long)s->service_pid,
+		fputs("ended the service at ", stdout);
+		text_print(o->where.socket, 0);
+		printf(": process %llu, up %s; %s in memory, files: %llu, programs: "
+		       "%llu\n",
+		       (unsigned long long)s->service_pid,
 		       text_age(s->uptime_ns).s,
 		       text_bytes(s->cached * LODIC_BLOCK_BYTES + s->hold_bytes).s,
 		       (unsigned long long)s->files, (unsigned long long)s->clients);
 	} else {
-		printf("no cache runs at %s\n", o->where.socket);
+		fputs("no cache runs at ", stdout);
+		text_print(o->where.socket, 0);
+		putchar('\n');
 	}
 	return CLI_OK;
 }

@@ -38,7 +38,7 @@ static const struct {
 	{ EINVAL, "the cache was asked for something that is not valid" },
 	{ EPERM, "the cache is not for this program, as it runs now" },
 	{ ENOENT, "no service listens at the socket" },
-	{ ETIMEDOUT, "the service is not there in time" },
+	{ ETIMEDOUT, "the service does not answer in time" },
 	{ ECONNRESET, "the service has died: try again" },
 };
 

@@ -84,7 +84,10 @@ class Names(unittest.TestCase):
 
     def clean(self, output, what):
         for line in output.split(b"\n"):
-            text = line.decode()  # it is UTF-8
+            try:
+                text = line.decode()  # it is UTF-8
+            except UnicodeDecodeError:
+                self.fail((what, line))
             self.assertTrue(text.replace("\u001b[K", "").isprintable(), (what, line))
             self.assertFalse(text.startswith("lodic: forged"), (what, line))
 

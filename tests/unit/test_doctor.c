@@ -146,7 +146,7 @@ static void advise_service_runs_is_started_anew(void **state)
 
 	(void)state;
 	d->service = (struct doctor_service){
-		.found = true, .pid = 7, .cache_bytes = 48 * MIB, .hold_limit = 16 * MIB
+		.found = true, .pid = 7, .cache_bytes = 48 * MIB, .memory_limit = 64 * MIB
 	};
 	f->service_asked = true;
 	f->service_refused = -EOPNOTSUPP;
