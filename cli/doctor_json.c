@@ -176,6 +176,7 @@ static json_t *service_json(const struct doctor_service *s)
 	put(o, "cache_bytes", s->cache_bytes);
 	put(o, "cached_bytes", s->cached_bytes);
 	put(o, "hold_limit_bytes", s->hold_limit);
+	put(o, "memory_limit_bytes", s->memory_limit);
 	json_object_set_new(o, "immutable_by_option", json_boolean(s->by_option));
 	return o;
 }

@@ -125,7 +125,7 @@ kill $({PYTHON} -c 'import json; print(json.load(open("{self.out}/stat2"))["serv
         self.assertLess(before["gain"]["expected"], 1.02)
         self.assertGreater(before["gain_promised"]["expected"], 1.05)
         self.assertEqual(service["pid"], self.said_in("stat")["service_pid"])
-        self.assertEqual(service["memory_bytes"], 64 * MIB)
+        self.assertEqual(service["memory_limit_bytes"], 64 * MIB)
         # One file of the folder: its own path, and nothing beside it.
         self.assertEqual(before["promise"]["globs"], [str(self.data)])
         self.assertEqual(before["steps"], [f"in /etc/lodic.conf: immutable = {self.data}",
