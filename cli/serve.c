@@ -385,6 +385,22 @@ static void escape(void)
 		log_say(SERVICE_INFO, "escaped", "the control group is %s now", group);
 }
 
+/* The same before a change of user, who may not leave root's group. So only root's own words count
+ * here: an option, and the system's file. What is wrong with that file is said later. */
+static void escape_as_root(struct serve *s)
+{
+	struct settings roots = { 0 };
+
+	if (!s->user.wanted)
+		return;
+	if (settings_copy(&roots, &s->settings) == 0 && !settings_privileged())
+		settings_read_file(&roots, SETTINGS_SYSTEM_FILE, SETTINGS_SYSTEM);
+	s->escaped = roots.escape;
+	settings_free(&roots);
+	if (s->escaped)
+		escape();
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
@@ -405,7 +421,7 @@ static int complete(struct serve *s)
 	if (s->started && !settings_privileged() && settings_take_left(settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", settings->why);
 	warn_doubled(settings);
-	if (settings->escape)
+	if (settings->escape && !s->escaped)
 		escape();
 	/* A program that has a hold keeps its memory: no share of that can be taken back. */
 	if (s->for_group && !settings->from[SETTING_HOLDS])
@@ -489,6 +505,7 @@ int command_serve(int argc, char **argv)
 		daemon_silence(false, false);
 		daemon_forget_choices();
 	}
+	escape_as_root(&s);
 	error = become_user(&s);
 	if (!error)
 		error = complete(&s);

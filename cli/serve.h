@@ -25,6 +25,7 @@ struct serve {
 	uint32_t group;
 	struct serve_user user; /* whom the service becomes */
 	bool keep_lease;        /* with CAP_LEASE */
+	bool escaped;           /* tried before it became that user */
 	const char *record; /* of the policy; NULL: none */
 	bool quiet;
 	bool daemon;

@@ -214,6 +214,22 @@ class Escape(Groups):
             self.assertEqual(served.wait(SECONDS), 0)
             self.assertIn(f"the control group is {group} now", served.stderr.read())
 
+    def test_service_leaves_before_it_becomes_a_user(self):
+        """That user may not make groups: root does, and says so once."""
+        group = self.mount / "lodic"
+        if not group.exists():
+            self.addCleanup(self.remove, group)
+        self.folder.chmod(0o777)
+        served = self.serve("--user", "65534", "--escape", "yes")
+        status = pathlib.Path(f"/proc/{served.pid}/status").read_text(encoding="ascii")
+        self.assertIn("\nUid:\t65534\t65534\t65534\t65534\n", status)
+        self.assertEqual(self.group_of(served.pid), "/lodic")
+        served.terminate()
+        self.assertEqual(served.wait(SECONDS), 0)
+        said = served.stderr.read()
+        self.assertEqual(said.count(f"the control group is {group} now"), 1, said)
+        self.assertNotIn("cannot be left", said)
+
     def test_service_that_cannot_leave_says_so(self):
         """Another user, who may not make groups."""
         program = shutil.which("setpriv")
