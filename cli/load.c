@@ -20,6 +20,10 @@
 #define AGAIN_NS 500000000
 /* Of the cache, what blocks may have: the service keeps some frames free (evict.c). */
 #define ROOM_PARTS 16u
+/* How often it looks whether a larger memory is there. A service that does something else makes
+ * none; it waits so long for that. */
+#define ROOM_LOOK_NS 10000000
+#define ROOM_WAIT_NS UINT64_C(10000000000)
 #define NS_PER_S 1000000000.0
 
 struct load {
@@ -30,6 +34,7 @@ struct load {
 	struct settings settings;
 	struct load_list list;
 	struct lodic_stat stat;
+	uint64_t there;
 	uint64_t took_ns;
 };
 
@@ -270,21 +275,85 @@ static size_t try_again(struct load *l)
 	return nr;
 }
 
-static int load_all(struct load *l)
+/* Blocks of these files that are there already. */
+static int count_there(void *ctx, const void *record)
+{
+	const struct look_file *r = record;
+	struct load *l = ctx;
+
+	if (r->state == LOOK_HELD && load_list_find(&l->list, r->dev, r->ino))
+		l->there += r->cached;
+	return 0;
+}
+
+/* What all the files need as blocks, with what is there, and with the frames that stay free. */
+static uint64_t bytes_of_blocks(const struct load *l)
+{
+	uint64_t blocks = l->stat.cached > l->there ? l->stat.cached - l->there : 0;
+
+	for (size_t i = 0; i < l->list.nr; i++)
+		if (!l->hold || l->list.files[i].size < LOAD_HOLD_LEAST)
+			blocks += (l->list.files[i].size + LODIC_BLOCK_BYTES - 1) /
+			          LODIC_BLOCK_BYTES;
+	return (blocks + blocks / (ROOM_PARTS - 2)) * LODIC_BLOCK_BYTES;
+}
+
+/* A cache begins small, and takes memory as it is used. It shall have room before the first block
+ * comes. Another resize may be under way, and ends first. */
+static int make_room(struct load *l, struct look *look)
+{
+	const struct timespec pause = { .tv_nsec = ROOM_LOOK_NS };
+	uint64_t end = cli_now_ns() + ROOM_WAIT_NS;
+	struct look_resize now = { 0 };
+	int err = look_stat(look, &l->stat), busy;
+
+	if (!err)
+		err = look_list(look, LOOK_FILES, count_there, l);
+	while (!err) {
+		busy = look_room(look, bytes_of_blocks(l), &now);
+		if (busy && busy != -EBUSY)
+			return busy;
+		while (!err && !cli_stopped && now.state == LOOK_RESIZE_RUNS) {
+			nanosleep(&pause, NULL);
+			err = look_resize(look, 0, &now);
+		}
+		if (!busy || cli_stopped || cli_now_ns() > end)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return err;
+}
+
+/* Starts the service if none runs. */
+static int attach(const struct load *l, struct lodic **ret)
 {
 	struct lodic_options options = { .bytes = sizeof(options),
 		                         .socket = l->socket,
 		                         .service = cli_program(),
 		                         .cache_bytes = l->memory_bytes };
+
+	return lodic_attach(&options, ret);
+}
+
+static int load_all(struct load *l)
+{
 	struct load_run run = { .list = &l->list, .hold = l->hold };
 	uint64_t begun;
-	int pid, err = lodic_attach(&options, &run.lodic);
+	int pid, err = attach(l, &run.lodic);
 
 	if (err)
 		return err;
 	err = look_open(l->socket, &run.look, &pid);
 	if (err)
 		goto out_detach;
+	err = make_room(l, run.look);
+	lodic_detach(run.lodic); /* what it has may be the old memory */
+	if (!err)
+		err = attach(l, &run.lodic);
+	if (err) {
+		look_close(run.look);
+		return err;
+	}
 	begun = cli_now_ns(); /* a start is no part of the rate */
 	err = lodic_context_open(run.lodic, &run.context);
 	if (err)

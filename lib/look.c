@@ -236,11 +236,13 @@ int look_drop(struct look *look, uint64_t dev, uint64_t ino, struct look_dropped
 	return err;
 }
 
-int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize)
+static int look_ask_resize(struct look *look, uint64_t bytes, uint64_t block_bytes,
+                           struct look_resize *ret_resize)
 {
 	struct wire_request request = { .version = WIRE_VERSION,
 		                        .op = WIRE_RESIZE,
-		                        .a = bytes };
+		                        .a = bytes,
+		                        .b = block_bytes };
 	uint64_t more;
 	int err = look_ask(look, &request, &more);
 
@@ -249,6 +251,16 @@ int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resiz
 	*ret_resize = look->page.reply.resize;
 	ret_resize->why[LOOK_WHY_BYTES - 1] = '\0';
 	return err;
+}
+
+int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize)
+{
+	return look_ask_resize(look, bytes, 0, ret_resize);
+}
+
+int look_room(struct look *look, uint64_t bytes, struct look_resize *ret_resize)
+{
+	return look_ask_resize(look, 0, bytes, ret_resize);
 }
 
 int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind to)

@@ -215,6 +215,9 @@ int look_move(struct look *look, uint64_t dev, uint64_t ino, enum look_tier_kind
  * not wait for the end. *ret_resize is what goes on now, also with -EBUSY.
  * -EBUSY: another resize is under way.  -EINVAL: there is no cache of that size. */
 int look_resize(struct look *look, uint64_t bytes, struct look_resize *ret_resize);
+/* Asks for room for so many bytes of blocks in all, as far as the cache's size allows it. In the
+ * rest as look_resize(); the state is LOOK_RESIZE_RUNS if there will be more. */
+int look_room(struct look *look, uint64_t bytes, struct look_resize *ret_resize);
 
 /* Makes the service keep the file (dev, ino), which it holds, also while no program has it open.
  * -ENOENT: it does not hold the file. The look is good for more. */

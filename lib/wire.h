@@ -29,7 +29,8 @@
  *   DROP           -                      what went, cursor  -       (a: cursor, b: dev,
  *                                                                     c: ino)
  *   KEEP           -                      -                  -       (a: dev, b: ino)
- *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask)
+ *   RESIZE         -                      struct look_resize -       (a: bytes; 0: just ask.
+ *                                                                     b: and what blocks need)
  *   STOP           -                      -, then it ends    -
  *   SUCCEED        the lock file          -                  the successor's channel
  *   HAND_ARENA     -                      arena's sizes      control, data, shared

@@ -154,6 +154,37 @@ u64 budget_arena(const struct service *s, u64 bytes)
 	return budget_whole_blocks(budget_min(want, most));
 }
 
+/* What is free now, less what pressure_is_tight() wants, twice. */
+static u64 budget_fits(const struct room *room, u64 had, u64 next)
+{
+	u64 kept = room->limit / PRESSURE_TIGHT_PART * 2;
+
+	if (room->limit == UINT64_MAX)
+		return next;
+	next = budget_min(next, room->left);
+	return budget_min(next, room->left + had > kept ? room->left + had - kept : 0);
+}
+
+int budget_ask(struct service *s, u64 block_bytes)
+{
+	u64 had = s->options.cache_bytes, used = budget_used(s), next;
+	struct budget *b = &s->budget;
+	struct room room;
+	int err;
+
+	if (block_bytes <= had || b->bytes <= used || s->pressure.tight)
+		return 0;
+	room_look_all(&room);
+	next = budget_min(block_bytes, b->bytes - used + had);
+	next = budget_whole_blocks(budget_fits(&room, had, next));
+	if (next <= had)
+		return 0;
+	err = resize_begin(s, next, 0);
+	if (!err)
+		b->asked = s->resized.number;
+	return err;
+}
+
 void budget_follow(struct service *s, u64 cache_bytes)
 {
 	struct service_options *o = &s->options;

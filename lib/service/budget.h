@@ -4,7 +4,8 @@
  * is never more than budget.bytes together. It is counted here alone.
  *
  *   the arena begins small. It is handed over larger (resize.h) when blocks had to leave it, the
- *                    budget has room, and so have the machine and the control group
+ *                    budget has room, and so have the machine and the control group. `lodic
+ *                    load` asks before, so that nothing need leave
  *   a hold           takes what the arena leaves. If that is too little, warm holds go; then the
  *                    arena is handed over smaller
  *   warm holds       also go if the arena is full, and has less than its part of the budget
@@ -55,6 +56,10 @@ u64 budget_for_holds_at_most(const struct service *s);
 bool budget_make_room(struct service *s, u64 hold_bytes);
 /* What the arena and holds have now. */
 u64 budget_used(const struct service *s);
+/* A user is about to load files: blocks need so many bytes in all. The arena is handed over larger,
+ * as far as the budget and free memory allow it. 0: also if it stays as it is. The errors are those
+ * of resize_begin(). */
+int budget_ask(struct service *s, u64 block_bytes);
 /* The arena's size, if the budget was bytes. */
 u64 budget_arena(const struct service *s, u64 bytes);
 /* Before the arena is made: the service that this one takes over from has so large an arena. */

@@ -358,6 +358,11 @@ static int client_op_drop(struct service *s, struct exchange *x)
 	return 0;
 }
 
+static int client_op_resize(struct service *s, struct exchange *x)
+{
+	return resize_request(s, x->request.a, x->request.b, &x->reply.resize);
+}
+
 static int client_op_hold(struct service *s, struct client *c, struct exchange *x)
 {
 	int err = hold_request(s, c, &x->request, &x->reply, &x->close_after);
@@ -409,7 +414,7 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_MOVE: return client_op_move(s, x);
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
-	case WIRE_RESIZE: return resize_request(s, x->request.a, &x->reply.resize);
+	case WIRE_RESIZE: return client_op_resize(s, x);
 	case WIRE_SUCCEED: return hand_begin(s, c, x);
 	case WIRE_HAND_ARENA:
 	case WIRE_HAND_FILE:

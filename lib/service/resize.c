@@ -402,7 +402,8 @@ int resize_ask(struct service *s, u64 bytes)
 	return 0;
 }
 
-int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret)
+int resize_request(struct service *s, u64 cache_bytes, u64 block_bytes,
+                   struct look_resize *ret)
 {
 	int err = 0;
 
@@ -411,6 +412,8 @@ int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret)
 		                      cache_bytes > SERVICE_MAX_CACHE_BYTES
 		              ? -EINVAL
 		              : resize_ask(s, cache_bytes);
+	else if (block_bytes > 0)
+		err = budget_ask(s, block_bytes);
 	*ret = s->resized;
 	if (s->resize && ret->state == LOOK_RESIZE_RUNS)
 		ret->ns = host_now_ns() - s->resize->since_ns;

@@ -21,8 +21,9 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked);
 int resize_ask(struct service *s, u64 bytes);
 /* Bytes of the arena, or of the larger one while there are two. */
 u64 resize_larger(const struct service *s);
-/* WIRE_RESIZE. */
-int resize_request(struct service *s, u64 cache_bytes, struct look_resize *ret);
+/* WIRE_RESIZE. block_bytes: see budget_ask(). */
+int resize_request(struct service *s, u64 cache_bytes, u64 block_bytes,
+                   struct look_resize *ret);
 
 /* A drop has let go what stands under the slots from ... to: it must not come along. */
 void resize_drop(struct service *s, u64 from, u64 to, u64 dev, u64 ino);

@@ -238,6 +238,17 @@ class Words(Load):
         self.assertLess(done["loaded_bytes"], 64 * MIB)
         self.assertIn("`lodic resize' makes it larger", said)
 
+    def test_a_cache_that_begins_small_gets_room_first(self):
+        """Blocks have 64 MiB in the beginning, of the much that they may have."""
+        files = [self.file(f"g{i}", 40 * MIB, i) for i in range(2)]
+        self.assertEqual(run([self.lodic, "stop", "--socket", self.socket]).returncode, 0)
+        done, said = self.load("--memory", "1G", *files)
+        self.assertEqual((said, done["not_loaded"]), ("", []))
+        self.assertEqual((done["loaded_bytes"], self.ask("stat")["evicted"]), (80 * MIB, 0))
+        frames = self.ask("stat")["frames"]
+        self.load(*files)  # what is there needs no room of its own
+        self.assertEqual(self.ask("stat")["frames"], frames)
+
     def test_hold_is_there_for_who_asks(self):
         large, small = self.file("large", 2 * MIB), self.file("small", BLOCK)
         done, _ = self.load("--hold", large, small)
