@@ -244,7 +244,11 @@ void budget_tick(struct service *s)
 	struct budget *b = &s->budget;
 	u64 evicted, now = host_now_ns();
 
-	if (b->bytes == 0 || s->resize || now < b->next_ns)
+	if (b->bytes == 0 || s->resize)
+		return;
+	if (budget_used(s) > b->bytes) /* a user has made it smaller */
+		holds_give_back(s);
+	if (now < b->next_ns)
 		return;
 	evicted = host_load_relaxed(&s->arena.header->nr_evicted);
 	if (evicted == b->evicted ||

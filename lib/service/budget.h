@@ -8,7 +8,8 @@
  *                    load` asks before, so that nothing need leave
  *   a hold           takes what the arena leaves. If that is too little, warm holds go; then the
  *                    arena is handed over smaller
- *   warm holds       also go if the arena is full, and has less than its part of the budget
+ *   warm holds       also go if the arena is full, and has less than its part of the budget; and
+ *                    if a user has made the budget smaller than what is there
  *
  * What nobody has used has not been taken. Only the main thread comes here.
  */

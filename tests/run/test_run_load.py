@@ -249,6 +249,13 @@ class Words(Load):
         self.load(*files)  # what is there needs no room of its own
         self.assertEqual(self.ask("stat")["frames"], frames)
 
+    def test_holds_that_nobody_has_go_with_a_smaller_cache(self):
+        self.load("--hold", self.file("large", 20 * MIB))
+        self.assertEqual(self.ask("stat")["hold_bytes"], 20 * MIB)
+        done = run([self.lodic, "resize", "--socket", self.socket, "16M"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until(lambda: self.ask("stat")["hold_bytes"] == 0, "the hold has gone")
+
     def test_hold_is_there_for_who_asks(self):
         large, small = self.file("large", 2 * MIB), self.file("small", BLOCK)
         done, _ = self.load("--hold", large, small)
