@@ -103,24 +103,35 @@ static int report(const struct stop *o, const struct lodic_stat *s)
 	return CLI_OK;
 }
 
-/* The lock file's number; 0: there is none. A service removes it last. */
-static uint64_t lock_number(const struct stop *o)
+/* The lock file. A service removes it last. false: there is none. */
+static bool lock_look(const struct stop *o, struct stat *ret)
 {
 	char path[SETTINGS_SOCKET_BYTES + sizeof(".lock")];
-	struct stat st;
 
 	snprintf(path, sizeof(path), "%s.lock", o->where.socket);
-	return lstat(path, &st) == 0 ? st.st_ino : 0;
+	return lstat(path, ret) == 0;
+}
+
+/* Is it still that one? The next service's file may get the same number, and that service writes
+ * its own name into it. */
+static bool lock_stays(const struct stop *o, const struct stat *lock)
+{
+	struct stat now;
+
+	return lock->st_ino && lock_look(o, &now) && now.st_ino == lock->st_ino &&
+	       now.st_ctim.tv_sec == lock->st_ctim.tv_sec &&
+	       now.st_ctim.tv_nsec == lock->st_ctim.tv_nsec;
 }
 
 /* Waits until the service has hung up, and then until its lock file is gone. 0, or why not. */
-static int wait_for_end(const struct stop *o, struct look *look, uint64_t lock)
+static int wait_for_end(const struct stop *o, struct look *look,
+                        const struct stat *lock)
 {
 	uint64_t begun = cli_now_ns(), said = begun, now;
 	const struct timespec pause = { .tv_nsec = POLL_NS };
 	bool hung_up = false;
 
-	while (!hung_up || (lock && lock_number(o) == lock)) {
+	while (!hung_up || lock_stays(o, lock)) {
 		if (hung_up)
 			nanosleep(&pause, NULL);
 		else
@@ -149,7 +160,7 @@ int command_stop(int argc, char **argv)
 	static struct stop o = { .timeout_ms = DEFAULT_TIMEOUT_MS };
 	struct lodic_stat s;
 	struct look *look;
-	uint64_t lock;
+	struct stat lock;
 	int err, pid;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
@@ -160,12 +171,13 @@ int command_stop(int argc, char **argv)
 		return report(&o, NULL);
 	if (err)
 		return where_complain(&o.where, err, pid);
-	lock = lock_number(&o);
+	if (!lock_look(&o, &lock))
+		lock.st_ino = 0;
 	err = look_stat(look, &s);
 	if (!err)
 		err = look_stop(look);
 	if (!err)
-		err = wait_for_end(&o, look, lock);
+		err = wait_for_end(&o, look, &lock);
 	look_close(look);
 	if (err == -ETIME) {
 		cli_error("the service at %s (process %llu) still ends after %llu ms; "
