@@ -155,7 +155,7 @@ static void piece_work(struct worker_job *job)
 
 	/* Otherwise the kernel would kill a process, and mostly this one. */
 	if (p->needed > 0)
-		p->error = memory_check_room(p->needed, &why);
+		p->error = memory_check_hold(p->needed, &why);
 	if (p->huge && !p->error)
 		p->huge_refused = pages_ask(p->at, p->bytes);
 	p->huge_ns = host_now_ns() - began;

@@ -19,6 +19,7 @@
 #include "lib/room.h"
 #include "lib/service/memory.h"
 #include "lib/service/pages.h"
+#include "lib/service/pressure.h"
 #include "lib/service/tier.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -45,6 +46,20 @@ int memory_check_room(u64 bytes, const char **ret_why)
 		"memory, or free some",
 		(unsigned long long)(bytes >> MIB_SHIFT),
 		(unsigned long long)(room.left >> MIB_SHIFT));
+	return -ENOMEM;
+}
+
+int memory_check_hold(u64 bytes, const char **ret_why)
+{
+	struct room group;
+
+	room_look(ROOM_LIST, ROOM_MOUNT, &group);
+	if (group.limit == UINT64_MAX || group.left < bytes)
+		return memory_check_room(bytes, ret_why);
+	group.left -= bytes;
+	if (!pressure_is_tight(&group))
+		return memory_check_room(bytes, ret_why);
+	*ret_why = "the control group would have little left for its programs";
 	return -ENOMEM;
 }
 

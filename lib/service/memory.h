@@ -26,6 +26,10 @@ enum memory_use memory_ask_own(int fd);
  * *ret_why says so. It reads some files of /proc and /sys. Any thread may call it. */
 int memory_check_room(u64 bytes, const char **ret_why);
 
+/* The same for holds, which do not go while a program has them: they must not make a control group
+ * tight (pressure.h). Its programs would be killed where the kernel's own copies give way. */
+int memory_check_hold(u64 bytes, const char **ret_why);
+
 /* A new memfd that can be sealed and never executed. flags are more of memfd_create(2)'s. Returns
  * the descriptor or -errno. */
 int memory_make_fd(const char *name, unsigned int flags);

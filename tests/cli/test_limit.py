@@ -30,6 +30,12 @@ for _ in range(4):
 print("right")
 """
 
+EATS = """
+import subprocess, sys
+eaten = bytearray(int(sys.argv[1]) << 20)
+sys.exit(subprocess.run(sys.argv[2:]).returncode)
+"""
+
 
 def group_of(version):
     """Where this process's group has its files; None: the kernel has no such group."""
@@ -287,6 +293,18 @@ class Small(Groups):
         self.assertEqual(stat["hold_limit"], 45 * MIB)
         self.assertGreater(stat["data_bytes"], 4 * MIB)
         self.assertLessEqual(stat["data_bytes"], 25 * MIB)
+
+    def test_hold_leaves_something_to_the_programs(self):
+        """There would be room for it, but less than an eighth would be left."""
+        data = self.folder / "data"
+        data.write_bytes(bytes(24 * MIB))
+        done = self.run_there(sys.executable, "-c", EATS, "44", LODIC, "load", "--hold", "-s",
+                              self.folder / "s", data)
+        self.addCleanup(self.end)
+        self.assertEqual((done.returncode, self.stat()["hold_bytes"]), (1, 0), done.stderr)
+        self.assertIn("the service gets no memory for it", done.stderr)
+        done = self.run_there(LODIC, "load", "--hold", "-s", self.folder / "s", data)
+        self.assertEqual((done.returncode, self.stat()["hold_bytes"]), (0, 24 * MIB), done.stderr)
 
     def test_file_larger_than_the_group_is_read_by_its_programs(self):
         """Blocks come and go, the arena grows no further than the group allows, nobody dies."""
