@@ -239,10 +239,9 @@ int look_drop(struct look *look, uint64_t dev, uint64_t ino, struct look_dropped
 static int look_ask_resize(struct look *look, uint64_t bytes, uint64_t block_bytes,
                            struct look_resize *ret_resize)
 {
-	struct wire_request request = { .version = WIRE_VERSION,
-		                        .op = WIRE_RESIZE,
-		                        .a = bytes,
-		                        .b = block_bytes };
+	struct wire_request request = {
+		.version = WIRE_VERSION, .op = WIRE_RESIZE, .a = bytes, .b = block_bytes
+	};
 	uint64_t more;
 	int err = look_ask(look, &request, &more);
 

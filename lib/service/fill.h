@@ -9,6 +9,8 @@ int fill_init(struct service *s);
 void fill_fini(struct service *s);
 /* Takes hints out of the contexts' rings, as many as a turn may. */
 void fill_take_hints(struct service *s);
+/* Takes all of them, as far as the queue has room: the arena ends. */
+void fill_take_all(struct service *s);
 /* Takes what the context at place has left behind. Its reader has gone. */
 void fill_take_last(struct service *s, u32 place);
 /* A reader has missed nr blocks of the file. 0: none. */

@@ -234,6 +234,13 @@ void fill_take_last(struct service *s, u32 place)
 	fill_take_from(s, place, HINT_MAX);
 }
 
+void fill_take_all(struct service *s)
+{
+	for (u32 i = 0; i < s->arena.nr_contexts && s->fill.nr_queued < FILL_QUEUE; i++)
+		if (arena_posted(&s->arena, i))
+			fill_take_from(s, i, HINT_MAX);
+}
+
 void fill_want(struct service *s, u32 id, u64 block, u64 nr)
 {
 	if (nr > 0 && nr < UINT32_MAX && block < UINT32_MAX - nr)

@@ -328,7 +328,7 @@ struct service *resize_next(struct service *s)
 	hold_move_all(s, next, resize_new_id);
 	/* O21: its leases go later, with its lease thread. Hints that came before are not lost. */
 	arena_end(s->arena.header);
-	fill_take_hints(s);
+	fill_take_all(s);
 	fill_take_over(next, s, resize_new_id);
 	move_all(s, next);
 	/* Both rounds have counted, and blocks have left the old arena meanwhile. */

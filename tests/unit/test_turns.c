@@ -160,6 +160,28 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 	service_free(s);
 }
 
+/* While the queue is full hints stay where they are. When the arena ends they have nowhere else. */
+static void full_queue_leaves_hints_in_rings_but_at_the_end(void **state)
+{
+	const u32 nr_contexts = 64;
+	struct service *s = service_make(nr_contexts, 64);
+	u64 never = 0;
+
+	(void)state;
+	for (u32 i = 0; i < nr_contexts; i++)
+		for (u32 j = 0; j < HINT_MAX; j++)
+			hint_post(&s->arena.contexts[i].memory->ring,
+			          &s->arena.contexts[i].memory->kept,
+			          &s->arena.posted[i], &never, block_id(1, j), 1);
+	s->fill.nr_queued = FILL_QUEUE - 1;
+	fill_take_hints(s);
+	assert_int_equal(nr_hints_taken(s), 0);
+	fill_take_all(s);
+	assert_int_equal(nr_hints_taken(s), (u64)nr_contexts * HINT_MAX);
+	s->fill.nr_queued = 0;
+	service_free(s);
+}
+
 /* A thousand idle readers cost the service no look at their memory: it may not even be there. */
 static void fill_take_hints_touches_posted_rings_alone(void **state)
 {
@@ -386,6 +408,7 @@ int main(void)
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
 		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),
+		cmocka_unit_test(full_queue_leaves_hints_in_rings_but_at_the_end),
 		cmocka_unit_test(
 			fill_take_hints_many_contexts_bounded_and_sync_waits_for_all),
 		cmocka_unit_test(sweep_tick_collects_all_in_rounds_of_bounded_ticks),
