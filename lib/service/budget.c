@@ -3,6 +3,7 @@
 #include "core/block.h"
 #include "lib/room.h"
 #include "lib/service/budget.h"
+#include "lib/service/hand.h"
 #include "lib/service/hold_table.h"
 #include "lib/service/pressure.h"
 #include "lib/service/resize.h"
@@ -244,7 +245,8 @@ void budget_tick(struct service *s)
 	struct budget *b = &s->budget;
 	u64 evicted, now = host_now_ns();
 
-	if (b->bytes == 0 || s->resize)
+	/* A successor is told to come again while a resize runs. */
+	if (b->bytes == 0 || s->resize || hand_is_wanted(s))
 		return;
 	if (budget_used(s) > b->bytes) /* a user has made it smaller */
 		holds_give_back(s);
