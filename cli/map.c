@@ -169,7 +169,7 @@ int command_map(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &m) != 0 || !m.command)
 		return CLI_USAGE;
-	status = preload_judge("map", m.command[0], &plain);
+	status = preload_judge("map", m.command[0], false, &plain);
 	if (status == CLI_OK && !plain)
 		status = prepare(&m);
 	return status == CLI_OK ? preload_become(m.command) : status;

@@ -24,7 +24,8 @@
 
 /* The kernel follows this many scripts before it gives up. */
 #define MAX_SCRIPTS 5
-#define MAX_HEADERS 256
+/* The kernel runs no program whose headers take more. */
+#define HEADERS_BYTES 65536
 #define LINE_BYTES 256 /* what the kernel reads of a script */
 
 static bool is_program(const char *path, int *ret_error)
@@ -67,15 +68,17 @@ int map_program_find(const char *name, char *ret_path, size_t size)
 	return error;
 }
 
-/* Reads the head of the ELF file. -ENOEXEC: it is not one of this machine's kind. -EIO: it cannot
- * be read. */
+/* Reads the head of the ELF file. -ENOEXEC: it is not a 64-bit one. -EIO: it cannot be read, or the
+ * kernel will refuse it. */
 static int head_of(int fd, Elf64_Ehdr *ret)
 {
 	if (pread(fd, ret, sizeof(*ret), 0) != sizeof(*ret))
 		return -EIO;
-	if (ret->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    ret->e_phentsize != sizeof(Elf64_Phdr) || ret->e_phnum > MAX_HEADERS)
+	if (ret->e_ident[EI_CLASS] != ELFCLASS64)
 		return -ENOEXEC;
+	if (ret->e_phentsize != sizeof(Elf64_Phdr) ||
+	    ret->e_phnum * sizeof(Elf64_Phdr) > HEADERS_BYTES)
+		return -EIO;
 	return 0;
 }
 

@@ -55,7 +55,7 @@ int preload_check(const char *verb, const char *name)
 	return STATUS_CANNOT_RUN;
 }
 
-int preload_judge(const char *verb, const char *name, bool *ret_plain)
+int preload_judge(const char *verb, const char *name, bool require, bool *ret_plain)
 {
 	static char path[MAP_PROGRAM_PATH_BYTES];
 	int status = find(name, path, sizeof(path));
@@ -66,10 +66,14 @@ int preload_judge(const char *verb, const char *name, bool *ret_plain)
 		return status;
 	is = map_program_judge(path, &why);
 	*ret_plain = is == MAP_PROGRAM_LOSES;
-	if (is != MAP_PROGRAM_TAKES)
+	if (is == MAP_PROGRAM_TAKES)
+		return CLI_OK;
+	if (require)
+		cli_error("no cache for %s, and so it is not run: it %s", name, why);
+	else
 		cli_note("%s %s: it runs as without `lodic %s'%s", name, why, verb,
 		         *ret_plain ? ", and so do its children" : "");
-	return CLI_OK;
+	return require ? CLI_FAILED : CLI_OK;
 }
 
 /* The loader takes a list of paths, and changes what is behind a dollar. So a library with one of

@@ -13,8 +13,8 @@
 /* Must the shim come into the program called name? 126 or 127 if it cannot. */
 int preload_check(const char *verb, const char *name);
 /* The same, but one that cannot have the shim is run without: a line says why. *ret_plain: neither
- * it nor its children can have it. */
-int preload_judge(const char *verb, const char *name, bool *ret_plain);
+ * it nor its children can have it. With require such a program fails. */
+int preload_judge(const char *verb, const char *name, bool require, bool *ret_plain);
 /* Puts the shim into the environment, in front of what is preloaded already. */
 int preload_enter(void);
 /* The same. false: it cannot be, and why is a sentence about it; nothing is printed. */

@@ -139,7 +139,7 @@ static const struct argp_option option_list[] = {
 	  "the service reads the file. It needs --mmap",
 	  0 },
 	{ "require", KEY_REQUIRE, NULL, 0,
-	  "Do not run the program if it gets no cache (default: run it without)", 0 },
+	  "Do not run the program if it gets no cache itself (default: run it without)", 0 },
 	{ "report", 'r', "FILE", OPTION_ARG_OPTIONAL,
 	  "Print at the end of each process what was served, to FILE or else to stderr",
 	  0 },
@@ -425,9 +425,7 @@ int command_run(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &r) != 0 || !r.command)
 		return CLI_USAGE;
-	status = preload_judge("run", r.command[0], &plain);
-	if (status == CLI_OK && plain && r.require)
-		status = CLI_FAILED; /* it has said why */
+	status = preload_judge("run", r.command[0], r.require, &plain);
 	if (status == CLI_OK && !plain)
 		status = make_record(&r);
 	if (status == CLI_OK)

@@ -9,9 +9,11 @@ import fcntl
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -57,6 +59,23 @@ class Command(Case):
         self.fails(["no-such-program"], 127, "not found")
         self.fails([self.folder], 126, "not a program that you may run")
         self.fails([self.file("data", 100)], 126, "not a program that you may run")
+
+    @unittest.skipIf(platform.machine() != "x86_64", "the program is one for x86-64")
+    def test_many_headers_still_64_bit(self):
+        """A static program of 300 headers, which the kernel runs. With --require nobody does."""
+        code = bytes.fromhex("bf07000000b83c0000000f05") # exits with 7
+        at, n = 64 + 300 * 56, 64 + 300 * 56 + len(code)
+        head = struct.pack("<4sBBBxxxxxxxxxHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 2, 62, 1,
+                           0x400000 + at, 64, 0, 0, 64, 56, 300, 0, 0, 0)
+        load = struct.pack("<IIQQQQQQ", 1, 5, 0, 0x400000, 0x400000, n, n, 0x1000)
+        program = pathlib.Path(self.file("program", 0))
+        program.write_bytes(head + bytes(299 * 56) + load + code)
+        program.chmod(0o755)
+        done = run([self.lodic, "run", "--socket", self.socket, program.resolve()])
+        self.assertEqual(done.returncode, 7, done.stderr.decode())
+        self.assertRegex(done.stderr.decode(), r"\Alodic: .* is linked statically, .* runs as ")
+        self.fails(["--require", "--socket", self.socket, program.resolve()], 1,
+                   r"\Alodic: no cache for .*, and so it is not run: it is linked statically")
 
     def test_no_cache(self):
         """test_run_missing.py has all the causes."""
