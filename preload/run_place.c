@@ -67,6 +67,10 @@
 /* The same after a writer has come. Each return reads the whole file once more. */
 #define PLACE_BACK_NS UINT64_C(1000000000)
 #define PLACE_LAST_BACK_NS UINT64_C(1024000000000)
+/* So many steps one call of the program's does, and leaves the others to the next. For each the
+ * shim may have to read the list of the program's mappings. That takes milliseconds if it has
+ * thousands. Our choice. */
+#define PLACE_STEPS 16u
 
 struct place {
 	u64 at, bytes; /* whole pages; 0: free */
@@ -176,6 +180,8 @@ static void place_cut(struct run_state *s, struct place *p, u64 begin, u64 end)
 {
 	struct place before = *p, after = *p;
 
+	/* It is never 0 between: another thread would not say what it unmaps. */
+	host_fetch_add(&run_places, 1);
 	place_forget(s, p);
 	if (begin > before.at) {
 		before.bytes = begin - before.at;
@@ -187,6 +193,7 @@ static void place_cut(struct run_state *s, struct place *p, u64 begin, u64 end)
 		after.at = end;
 		place_add(&after);
 	}
+	host_fetch_add(&run_places, -(u64)1);
 }
 
 /* ---- steps ---- */
@@ -286,7 +293,7 @@ static void place_takes(struct run_state *s, struct place *p, int fd,
 	int err = place_look(p);
 
 	p->id = s->files[p->file].lent.id;
-	p->again_ns = 0;
+	p->again_ns = host_now_ns() + PLACE_FIRST_NS;
 	if (err == -EMFILE || (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED)))
 		return;
 	if (err || !place_put(p, fd)) {
@@ -317,12 +324,15 @@ static void places_take(void *ctx, int fd)
 	const struct place_try *t = ctx;
 	u64 name = t->place->name;
 	struct stat memory;
+	u32 steps = 0;
 
 	if (fstat(fd, &memory) != 0)
 		return;
-	for (u32 i = 0; i < top; i++)
-		if (places[i].bytes && !places[i].lent && places[i].name == name)
+	for (u32 i = 0; i < top && steps < PLACE_STEPS; i++)
+		if (places[i].bytes && !places[i].lent && places[i].name == name) {
 			place_takes(t->s, &places[i], fd, &memory);
+			steps++;
+		}
 }
 
 /* Asks for the hold of a place that waits. true: an answer is on its way. */
@@ -388,13 +398,17 @@ static void places_look(struct run_state *s, u64 now)
 		PLACE_WATCH_NS + host_load_relaxed(&run_places) * PLACE_WATCH_EACH_NS;
 	u64 next = now + PLACE_LAST_NS, due;
 	bool asked = false;
+	u32 steps = 0;
 
 	for (u32 n = 0; n < top; n++) {
 		u32 i = (first + n) % top;
 		struct place *p = &places[i];
 
-		if (p->bytes && p->lent) {
+		if (p->bytes && p->lent && steps == PLACE_STEPS) {
+			next = 0;
+		} else if (p->bytes && p->lent) {
 			place_watch(s, p);
+			steps += !p->bytes || !p->lent;
 		} else if (p->bytes && !asked && now >= p->again_ns) {
 			asked = place_asks(s, p, now);
 			if (asked)
@@ -529,7 +543,8 @@ static void place_waits(struct run_state *s, const struct run_mapping *m, void *
 	struct shown v;
 	struct place p;
 
-	if ((slot & FDS_KIND) != FDS_FILE || fds_address_space_limited())
+	if ((slot & FDS_KIND) != FDS_FILE || run_places_full() ||
+	    fds_address_space_limited())
 		return;
 	place_begin(&p, m, at, run_file_of(slot));
 	p.why = why;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See shown.h. The list of a large program is long, and the shim calls neither malloc nor stdio (M5
- * in map.h). So it reads with a small buffer. */
+/* See shown.h. A kernel from 6.11 on says what is mapped at one address. Others give the list. That
+ * is long in a large program, and the shim calls neither malloc nor stdio (M5 in map.h). So it
+ * reads with a small buffer. */
 #define _GNU_SOURCE
 #include "preload/shown.h"
 
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
@@ -15,6 +17,20 @@
 
 /* A line up to its path. */
 #define SHOWN_BYTES 128u
+
+/* PROCMAP_QUERY of linux/fs.h, which old headers do not have. */
+struct shown_query {
+	u64 bytes, flags, at;
+	u64 begin, end, mode, page_bytes, offset, ino;
+	u32 dev_major, dev_minor;
+	u32 name_bytes, build_id_bytes;
+	u64 name, build_id;
+};
+#define SHOWN_QUERY _IOWR('f', 17, struct shown_query)
+#define SHOWN_READS 1u
+#define SHOWN_WRITES 2u
+#define SHOWN_RUNS 4u
+#define SHOWN_SHARED 8u
 
 static bool shown_parse(const char *line, struct shown *ret)
 {
@@ -43,19 +59,35 @@ u64 shown_dev(dev_t dev)
 	return (u64)major(dev) << 32 | minor(dev);
 }
 
-int shown_find(u64 at, struct shown *ret)
+/* 0 or -ENOENT as shown_find(). -ENOTTY: the kernel does not answer such a question. */
+static int shown_ask(int fd, u64 at, struct shown *ret)
+{
+	struct shown_query q = { .bytes = sizeof(q), .at = at };
+
+	if (own_call(SYS_ioctl, fd, SHOWN_QUERY, &q) != 0)
+		return errno == ENOENT ? -ENOENT : -ENOTTY;
+	*ret = (struct shown){
+		.begin = q.begin,
+		.end = q.end,
+		.offset = q.offset,
+		.dev = (u64)q.dev_major << 32 | q.dev_minor,
+		.ino = q.ino,
+		.reads_only = (q.mode & (SHOWN_READS | SHOWN_WRITES | SHOWN_RUNS)) ==
+		              SHOWN_READS,
+		.shared = q.mode & SHOWN_SHARED,
+	};
+	return 0;
+}
+
+/* Reads the list up to the address. */
+static int shown_read(int fd, u64 at, struct shown *ret)
 {
 	static char text[4096];
 	char line[SHOWN_BYTES];
 	bool found = false;
 	u32 n = 0;
 	long got = 1;
-	int fd = (int)own_call(SYS_openat, AT_FDCWD, "/proc/self/maps",
-	                       O_RDONLY | O_CLOEXEC, 0);
 
-	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -EMFILE
-		                                                             : -ENOENT;
 	ret->end = 0;
 	while (ret->end <= at && (got = own_call(SYS_read, fd, text, sizeof(text))) > 0)
 		for (long i = 0; i < got && ret->end <= at; i++) {
@@ -67,6 +99,21 @@ int shown_find(u64 at, struct shown *ret)
 			n = 0;
 			found = shown_parse(line, ret);
 		}
-	own_call(SYS_close, fd);
 	return found && ret->begin <= at && ret->end > at ? 0 : -ENOENT;
+}
+
+int shown_find(u64 at, struct shown *ret)
+{
+	int fd = (int)own_call(SYS_openat, AT_FDCWD, "/proc/self/maps",
+	                       O_RDONLY | O_CLOEXEC, 0);
+	int err;
+
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -EMFILE
+		                                                             : -ENOENT;
+	err = shown_ask(fd, at, ret);
+	if (err == -ENOTTY)
+		err = shown_read(fd, at, ret);
+	own_call(SYS_close, fd);
+	return err;
 }

@@ -18,8 +18,8 @@ struct shown {
 /* A device number of fstat(), as it is in struct shown. */
 u64 shown_dev(dev_t dev);
 /* The mapping at this address. -ENOENT: there is none, or the kernel does not say. -EMFILE: no
- * descriptor is free to ask by, or no memory. It took 1.3 us for each mapping at a lower address,
- * in a guest with 2 CPUs. The caller has the lock. */
+ * descriptor is free to ask by, or no memory. Before Linux 6.11 it takes 1.3 us for each mapping at
+ * a lower address, in a guest with 2 CPUs. The caller has the lock. */
 int shown_find(u64 at, struct shown *ret);
 
 #endif

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """What the tests of `lodic run` share: a folder and a service of their own, and programs."""
 
+import ctypes
 import json
 import os
 import pathlib
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,8 @@ SECONDS = 100  # a run may take
 PYTHON = "/usr/bin/python3"
 NOBODY = 65534
 KIB, MIB = 1 << 10, 1 << 20
+SYSCALLS = {"ioctl": 16, "socket": 41, "memfd_create": 319, "clone": 56}  # x86-64
+FAILS, KILLS = 0x00050001, 0x80000000  # with EPERM; the process
 
 # For programs in Python: reads until the cache serves fd, for at most 20 s. /proc/self/io
 # counts the reads that the kernel does.
@@ -53,6 +57,20 @@ def until(condition, what, seconds=20):
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.01)
+
+
+def forbid(name, how=FAILS):
+    """A seccomp filter for this system call; for a child."""
+    def install():
+        libc = ctypes.CDLL(None)
+        rules = ((0x20, 0, 0, 0), (0x15, 0, 1, SYSCALLS[name]), (0x06, 0, 0, how),
+                 (0x06, 0, 0, 0x7fff0000))
+        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *r) for r in rules))
+        head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules),
+                                                       ctypes.addressof(code)))
+        if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, head, 0, 0):
+            os._exit(99)
+    return install
 
 
 def without_privileges(lodic):

@@ -7,7 +7,6 @@ rows. Some lacks need a mount namespace of their own; where the kernel grants no
 out, and the test says so.
 """
 
-import ctypes
 import json
 import os
 import pathlib
@@ -15,20 +14,18 @@ import platform
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from run_case import PYTHON, run, until  # pylint: disable=C0413
+from run_case import FAILS, KILLS, PYTHON, forbid, run, until  # pylint: disable=C0413
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "doc" / "missing.md"
 PROGRAM = ["sh", "-c", "echo ran; exit 7"]
 UNCACHED = "lodic: sh runs without a cache: "
 REFUSED = "lodic: no cache for sh, and so it is not run: "
-SYSCALLS = {"socket": 41, "memfd_create": 319, "clone": 56}  # x86-64
 IN_NAMESPACE = ["unshare", "--mount"] if os.getuid() == 0 else \
     ["unshare", "--mount", "--map-root-user"]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,23 +37,6 @@ def page_rows():
     lines = text.split("<!-- rows -->")[1].split("<!-- /rows -->")[0].strip().splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {missing: (cause, runs) for missing, cause, runs in rows}
-
-
-FAILS, KILLS = 0x00050001, 0x80000000  # with EPERM; the process
-
-
-def forbid(name, how=FAILS):
-    """A seccomp filter for this system call; for a child."""
-    def install():
-        libc = ctypes.CDLL(None)
-        rules = ((0x20, 0, 0, 0), (0x15, 0, 1, SYSCALLS[name]), (0x06, 0, 0, how),
-                 (0x06, 0, 0, 0x7fff0000))
-        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *r) for r in rules))
-        head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules),
-                                                       ctypes.addressof(code)))
-        if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, head, 0, 0):
-            os._exit(99)
-    return install
 
 
 ROWS = {}  # what is missing: the name of the method that makes it so

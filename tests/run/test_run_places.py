@@ -11,6 +11,7 @@ for nothing a second time. They only read a pipe, which comes by the shim.
 import json
 import os
 import pathlib
+import platform
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from run_case import MIB, PYTHON, SECONDS, Case, run, until  # pylint: disable=C0413
+from run_case import MIB, PYTHON, SECONDS, Case, forbid, run, until  # pylint: disable=C0413
 
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
 
@@ -72,8 +73,8 @@ for order in iter(sys.stdin.readline, ""):
 class Told:
     """A program of that kind."""
 
-    def __init__(self, case, path, *options):
-        self.process = case.start(case.under([PYTHON, "-c", TOLD, path], *options),
+    def __init__(self, case, path, *options, **more):
+        self.process = case.start(case.under([PYTHON, "-c", TOLD, path], *options), **more,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         case.addCleanup(self.process.stdin.close)
         case.addCleanup(self.process.stdout.close)
@@ -117,9 +118,9 @@ class Places(Case):
         os.kill(pid, signal.SIGSTOP)
         return pid
 
-    def mapped(self, *orders, options=("--mmap",), size=2 * MIB):
+    def mapped(self, *orders, options=("--mmap",), size=2 * MIB, **more):
         """A program that has done this while the service was stopped."""
-        told = Told(self, self.file("file", size), *options)
+        told = Told(self, self.file("file", size), *options, **more)
         service = self.stopped()
         for order in orders:
             self.assertEqual(told(order), "None")
@@ -184,6 +185,23 @@ class Places(Case):
         self.assertEqual(told("(os.waitpid(pid, 0)[1])"), "0")
 
     def test_changed_parts_stay(self):
+        self.changed_parts_stay()
+
+    @unittest.skipIf(platform.machine() != "x86_64", "the number of ioctl() is that of x86-64")
+    def test_changed_parts_stay_old_kernel(self):
+        """It has no answer about one mapping, and gives the list of all."""
+        self.changed_parts_stay(preexec_fn=forbid("ioctl"))
+
+    def test_many_are_served(self):
+        """More than one call does. One of them is changed past the shim."""
+        told = self.mapped("many = [map(n=PAGE, offset=2 * i * PAGE) for i in range(200)]",
+                           "at = many.pop(100)", "past.munmap(at, PAGE)",
+                           "past.mmap(at, PAGE, 3, PRIVATE | ANONYMOUS | FIXED, -1, 0)",
+                           "put(at, 0x55)")
+        told.until("(all(held(one) for one in many))", "all are served")
+        self.assertEqual(told("(see(at))"), "55" * 16)
+
+    def changed_parts_stay(self, **more):
         """Each second 16 pages of a mapping are changed by libc, and the rest gets the hold."""
         changes = (
             "libc.munmap(at + {0}, 4 * PAGE) or map(READ | WRITE, PRIVATE | ANONYMOUS | FIXED, -1,"
@@ -200,7 +218,7 @@ class Places(Case):
         )
         places = [(i * 32 + 16) * PAGE for i in range(len(changes))]
         told = self.mapped("at = map()", *(change.format(place) for change, place in
-                                           zip(changes, places)))
+                                           zip(changes, places)), **more)
         for i, place in enumerate(places):
             rest = place - 16 * PAGE
             told.until(f"(held(at + {rest}) and same(at + {rest}, 16 * PAGE, {rest}))",
