@@ -10,7 +10,8 @@
  * file has cost so far.
  *
  * The wait holds no lock and blocks no signal, as that of mmap() (run_map.c). If a read or a
- * mapping has waited in vain, no read waits until the service has answered a mapping.
+ * mapping has waited in vain, no read waits until the service has answered a mapping. All reads of
+ * a process together wait no longer than AWAIT_ALL_NS, also for a service that is slow each time.
  */
 #define _GNU_SOURCE
 #include "preload/run_state.h"
@@ -27,6 +28,7 @@
 /* How long it waits, at most. Our choice: a service among ten busy programs on two CPUs answers in
  * 5 to 20 ms. */
 #define AWAIT_NS UINT64_C(50000000)
+#define AWAIT_ALL_NS UINT64_C(1000000000)
 #define AWAIT_FIRST_PAUSE_NS 50000
 #define AWAIT_LAST_PAUSE_NS 1000000
 
@@ -96,19 +98,13 @@ static bool await_is_over(const struct run_reader *r, const struct run_file *f,
 	       lent_is_answered(r->context, &f->lent);
 }
 
-void run_await(struct run_state *s, struct run_reader *r, int fd, u64 slot,
-               const struct run_missed *m)
+/* The wait itself, until end_ns at most. */
+static void await_answer(struct run_state *s, struct run_reader *r, int fd, u64 slot,
+                         const struct run_missed *m, u64 end_ns)
 {
 	struct timespec pause = { .tv_nsec = AWAIT_FIRST_PAUSE_NS };
 	struct run_file *f = run_file_of(slot);
-	u64 end_ns;
 
-	if (host_load_relaxed(&f->nr_unanswered) > AWAIT_READS ||
-	    await_is_over(r, f, slot) ||
-	    host_fetch_add(&f->nr_unanswered, 1) != AWAIT_READS ||
-	    host_load_relaxed(&s->unanswered))
-		return;
-	end_ns = host_now_ns() + AWAIT_NS;
 	while (!await_is_over(r, f, slot) && !host_load_relaxed(&s->off)) {
 		if (host_now_ns() >= end_ns) {
 			host_store_relaxed(&s->unanswered, 1);
@@ -122,4 +118,21 @@ void run_await(struct run_state *s, struct run_reader *r, int fd, u64 slot,
 		if (pause.tv_nsec < AWAIT_LAST_PAUSE_NS)
 			pause.tv_nsec *= 2;
 	}
+}
+
+void run_await(struct run_state *s, struct run_reader *r, int fd, u64 slot,
+               const struct run_missed *m)
+{
+	struct run_file *f = run_file_of(slot);
+	u64 began_ns;
+
+	if (host_load_relaxed(&f->nr_unanswered) > AWAIT_READS ||
+	    await_is_over(r, f, slot) ||
+	    host_fetch_add(&f->nr_unanswered, 1) != AWAIT_READS ||
+	    host_load_relaxed(&s->unanswered) ||
+	    host_load_relaxed(&s->awaited_ns) >= AWAIT_ALL_NS)
+		return;
+	began_ns = host_now_ns();
+	await_answer(s, r, fd, slot, m, began_ns + AWAIT_NS);
+	host_fetch_add(&s->awaited_ns, host_now_ns() - began_ns);
 }

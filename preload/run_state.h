@@ -49,6 +49,7 @@ struct run_state {
 	struct run_reader *readers; /* all of them, also those; added under the lock */
 	u64 last_name, last_look;
 	u64 unanswered; /* a mapping or a read has waited for the service in vain; atomic */
+	u64 awaited_ns; /* by reads, all together; atomic */
 	u64 generation; /* of the service at the last sweep after a step */
 	u64 nr_idle;    /* not 0: a sweep may find something to give back; atomic */
 	u64 sweep_at_ns;
