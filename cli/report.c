@@ -54,8 +54,11 @@ int report_totals(void)
 	report_sweep();
 	id = shmget(IPC_PRIVATE, sizeof(*totals), IPC_CREAT | 0600);
 	totals = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
-	if (totals == (void *)-1)
+	if (totals == (void *)-1) {
+		if (id >= 0)
+			shmctl(id, IPC_RMID, NULL);
 		return preload_set(RUN_TOTALS, NULL);
+	}
 	totals->magic = RUN_TOTALS_MAGIC;
 	shmdt(totals); /* the kernel keeps it until somebody removes it */
 	return preload_set_number(RUN_TOTALS, (uint64_t)id);

@@ -417,7 +417,11 @@ void run_report_end(bool stderr_closing)
 			totals_add(&all);
 	}
 	if (!totals_end(&to, any) && is_first)
-		print_note(&to, "the program reads no file by libc's read(), pread() and "
-		                "their relatives");
+		print_note(&to,
+		           totals ? "the program reads no file by libc's read(), "
+		                    "pread() and their relatives"
+		                  : "this process reads no file by libc's read(), "
+		                    "pread() and their relatives; its children have "
+		                    "lines of their own");
 	is_first = false;
 }

@@ -19,7 +19,7 @@ SECONDS = 100  # a run may take
 PYTHON = "/usr/bin/python3"
 NOBODY = 65534
 KIB, MIB = 1 << 10, 1 << 20
-SYSCALLS = {"ioctl": 16, "socket": 41, "memfd_create": 319, "clone": 56}  # x86-64
+SYSCALLS = {"ioctl": 16, "shmat": 30, "socket": 41, "memfd_create": 319, "clone": 56}  # x86-64
 FAILS, KILLS = 0x00050001, 0x80000000  # with EPERM; the process
 
 # For programs in Python: reads until the cache serves fd, for at most 20 s. /proc/self/io

@@ -8,6 +8,7 @@ true.
 
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -17,7 +18,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from run_case import KIB, MIB, PYTHON, WARM, Case, run, until  # pylint: disable=C0413
+from run_case import KIB, MIB, PYTHON, WARM, Case, forbid, run, until  # pylint: disable=C0413
 
 Case.lodic = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else ""
 FILES = 25
@@ -151,6 +152,20 @@ class Together(Case):
         self.assertEqual(len(left), 1)
         run(self.under(["true"], "--report"))
         self.assertEqual(segments() - before, set())
+
+
+    @unittest.skipIf(platform.machine() != "x86_64", "the number of shmat() is that of x86-64")
+    def test_no_sums_nothing_left(self):
+        """A filter forbids the memory that the sums are in. Then there is none, and no wrong word
+        of a child that has read something."""
+        program = self.start(self.under(["sh", "-c", f"{PYTHON} -c 1; :"], "--report"),
+                             stderr=subprocess.PIPE, preexec_fn=forbid("shmat"))
+        said = program.communicate()[1].decode()
+        self.assertRegex(said, r"python3\[\d+\]: 0 of \d+ reads served")
+        self.assertRegex(said, r"sh\[\d+\]: saw no read: this process reads no file")
+        lines = pathlib.Path("/proc/sysvipc/shm").read_text(encoding="ascii").splitlines()
+        makers = [int(line.split()[4]) for line in lines[1:]]
+        self.assertNotIn(program.pid, makers)
 
 
 class Reasons(Case):
