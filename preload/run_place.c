@@ -379,13 +379,20 @@ static bool place_asks(struct run_state *s, struct place *p, u64 now)
 	return false;
 }
 
+static bool place_is_of(const struct place *p, u64 slot)
+{
+	return (slot & FDS_KIND) == FDS_FILE && fds_index(slot) == p->file &&
+	       fds_generation(slot) == p->name;
+}
+
 /* Of a place that has its hold. */
 static void place_watch(struct run_state *s, struct place *p)
 {
-	u64 slot = host_load_relaxed(&s->fds.slots[p->fd]);
+	struct stat st;
 
-	if ((slot & FDS_KIND) != FDS_FILE || fds_index(slot) != p->file ||
-	    fds_generation(slot) != p->name)
+	/* fcntl(F_SETFL) empties the slot as well. */
+	if (!place_is_of(p, host_load_relaxed(&s->fds.slots[p->fd])) &&
+	    (place_fd(p, &st) < 0 || !place_is_of(p, run_look(s, p->fd))))
 		place_forget(s, p); /* its descriptor is closed */
 	else if (!place_is_vouched(s, p))
 		place_goes_back(s, p);

@@ -356,6 +356,15 @@ class Promised(Case):
         self.written(path, 2)
         self.assertEqual(told("(see(at, 1))"), "02")
 
+    def test_flags_set_still_goes_back(self):
+        """The shim forgets what it knows of a descriptor, but not the mapping."""
+        path, told = self.promised()
+        self.assertEqual(told("import fcntl"), "None")
+        self.assertEqual(told("flags = fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)"), "None")
+        self.written(path, 2)
+        told.until("(not held(at))", "it went back")
+        self.assertEqual(told("(see(at, 1))"), "02")
+
     def test_closed_descriptor_keeps_hold(self):
         path, told = self.promised()
         self.assertEqual(told("os.close(fd)"), "None")
