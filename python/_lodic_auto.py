@@ -39,15 +39,19 @@ class Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        """Loads it, and changes it. It stays as it is where lodic cannot be imported."""
+        """Loads it, and changes it. It stays as it is where lodic cannot be imported, and where
+        it is another module of that name."""
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         try:
             from lodic import auto # pylint: disable=import-outside-toplevel
+            auto.put_under(module)
         except Exception as error: # pylint: disable=broad-except
             print(f"lodic.auto: {module.__name__} stays as it is: {error}", file=sys.stderr)
-        else:
-            auto.put_under(module)
+
+    def __getattr__(self, name):
+        """What else a loader may be asked for, before the module is loaded."""
+        return getattr(self._loader, name)
 
 
 def install():

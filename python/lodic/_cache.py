@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import errno
 import io
+import operator
 import os
 import shutil
 import sys
@@ -274,6 +275,7 @@ class File(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Moves the place, also behind the end, and returns it."""
         _, file, lock = self._state()
+        offset = operator.index(offset)
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
         with lock:
@@ -337,6 +339,10 @@ class File(io.RawIOBase):
     def readall(self) -> bytes:
         """The same as read()."""
         return self.read()
+
+    def write(self, _data: Any) -> int:
+        """Raises UnsupportedOperation: a File is only for reading."""
+        raise io.UnsupportedOperation("not writable")
 
     def hold(self, offset: int = 0, length: int | None = None) -> Hold:
         """A Hold of `length` bytes from `offset` on; without `length`, to the end of the file.

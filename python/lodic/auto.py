@@ -22,6 +22,7 @@ pages already. lodic leaves these alone, and the warning StepsAside says so once
 from __future__ import annotations
 
 import functools
+import io
 import os
 import sys
 from typing import Any
@@ -29,6 +30,7 @@ from typing import Any
 import _lodic_auto
 
 _LEAST_BYTES = 1 << 20 # from here on a hold is shared
+_HEAD_BYTES = 1 << 16 # of a .npy file: read_array_header() refuses far shorter ones
 _NUMPY, _TORCH = ("np", "numpy"), ("pt", "torch", "pytorch")
 _said: set[str] = set()
 
@@ -116,11 +118,12 @@ def _array(numpy: Any, path: Any) -> Any:
     read = {(1, 0): numpy.lib.format.read_array_header_1_0,
             (2, 0): numpy.lib.format.read_array_header_2_0}
     try:
-        with open(path, "rb") as file:
-            shape, fortran, dtype = read[numpy.lib.format.read_magic(file)](file)
-            begin = file.tell()
+        # All by one descriptor: another file may come to the path meanwhile.
         shared = _shared.Shared(path)
-        shared.head = shared.read(begin, 0)
+        head = io.BytesIO(shared.read(_HEAD_BYTES, 0))
+        shape, fortran, dtype = read[numpy.lib.format.read_magic(head)](head)
+        begin = head.tell()
+        shared.head = head.getvalue()[:begin]
         n = functools.reduce(lambda a, b: a * b, shape, 1)
         if dtype.hasobject or not n or shared.size < begin + n * dtype.itemsize:
             return None

@@ -87,6 +87,14 @@ class File(Case):
             at = ours.tell()
             self.assertEqual(ours.read(50, 7), self.data[7:57])
             self.assertEqual(ours.tell(), at)
+            for file in (ours, theirs):
+                with self.assertRaises(TypeError):
+                    file.seek(1.5)
+                for call in (lambda: file.write(b"x"), lambda: file.writelines([b"x"]),
+                             lambda: file.truncate(0)):
+                    with self.assertRaises(io.UnsupportedOperation):
+                        call()
+            self.assertEqual(ours.tell(), at)
         self.assertTrue(ours.closed)
         for call in (ours.tell, ours.read, ours.readable, lambda: ours.seek(0), ours.__enter__,
                      lambda: ours.readinto(bytearray(3)), ours.readline):

@@ -505,6 +505,38 @@ print(safetensors.numpy.load_file(sys.argv[1])["cube"].shape, numpy.load(sys.arg
         self.assertEqual(says, "3.0\n")
         self.assertEqual(warned, "lodic.auto: numpy stays as it is: no extension\n")
 
+    def test_other_modules_of_these_names_stay(self):
+        """A folder in the program's own, beside the real numpy, and what asks for its loader."""
+        other = self.folder / "other"
+        (other / "safetensors").mkdir(parents=True)
+        (other / "safetensors" / "__init__.py").write_text("x = 1\n")
+        says, warned = self.say("""
+import importlib.util
+print(importlib.util.find_spec("safetensors").loader.get_filename("safetensors"))
+import numpy, safetensors
+print(safetensors.x, hasattr(numpy.load, "lodic_original"))
+""", PYTHONPATH=f"{other}:{self.environment['PYTHONPATH']}")
+        self.assertEqual(says, f"{other}/safetensors/__init__.py\n1 True\n")
+        self.assertRegex(warned, r"\Alodic.auto: safetensors stays as it is: .*safe_open.*\n\Z")
+
+    def test_array_replaced_while_it_is_loaded(self):
+        """The header and the bytes are of the same file: the one that was opened."""
+        array = self.folder / "replaced.npy"
+        numpy.save(array, numpy.arange(1 << 20, dtype=numpy.int64))
+        numpy.save(self.folder / "new.npy", numpy.ones((1 << 9, 1 << 11), numpy.float64))
+        says, _ = self.say("""
+import os, sys, lodic._shared, numpy
+array, new = sys.argv[1:]
+opens = lodic._shared.Shared.__init__
+def replaces(self, *words, **more):
+    os.rename(new, array)
+    opens(self, *words, **more)
+lodic._shared.Shared.__init__ = replaces
+loaded = numpy.load(array)
+print(loaded.dtype, loaded.shape, loaded.sum())
+""", array, self.folder / "new.npy")
+        self.assertEqual(says, "float64 (512, 2048) 1048576.0\n")
+
     def test_off_costs_no_import(self):
         for off in ({"LODIC_AUTO": "0"}, {"LODIC_AUTO": ""}):
             says, _ = self.say(
