@@ -190,9 +190,12 @@ static int ask_running(struct doctor *d, struct look *look)
 		return error;
 	d->service.cache_bytes = stat.frames * LODIC_BLOCK_BYTES;
 	/* With fast memory there is no such sum. */
-	d->service.memory_limit = stat.memory_limit ? stat.memory_limit
-	                                            : d->service.cache_bytes + stat.hold_limit;
-	d->cache_setting = d->service.cache_bytes;
+	d->service.memory_limit = stat.memory_limit
+	                                  ? stat.memory_limit
+	                                  : d->service.cache_bytes + stat.hold_limit;
+	/* Blocks begin with less than they may have, and get more when they need it. */
+	d->cache_setting =
+		stat.memory_limit ? stat.memory_limit : d->service.cache_bytes;
 	d->service.cached_bytes = stat.cached * LODIC_BLOCK_BYTES;
 	d->service.hold_limit = stat.hold_limit;
 	d->service.by_option = has_promise_option(d->service.pid);

@@ -183,9 +183,9 @@ static void print_service(const struct doctor *d)
 		promised += f->service_asked && f->service_promised;
 		bytes += f->service_bytes;
 	}
-	printf(" (pid %d): %s of blocks, %s in use; at most %s for holds\n", s->pid,
-	       text_bytes(s->cache_bytes).s, text_bytes(s->cached_bytes).s,
-	       text_bytes(s->hold_limit).s);
+	printf(" (pid %d): it may have %s; %s for blocks now, %s of these in use\n", s->pid,
+	       text_bytes(s->memory_limit).s, text_bytes(s->cache_bytes).s,
+	       text_bytes(s->cached_bytes).s);
 	printf("it caches %zu of %zu such files, %zu of these by a promise, and has %s of "
 	       "them now\n",
 	       takes, asked, promised, text_bytes(bytes).s);

@@ -139,7 +139,7 @@ kill $({PYTHON} -c 'import json; print(json.load(open("{self.out}/stat2"))["serv
         self.assertIn(after["advice"], ("run", "little"))
         self.assertEqual((one["service"]["errno"], one["service"]["promise"]), (0, True))
         self.assertNotEqual(after["service"]["pid"], service["pid"])
-        self.assertEqual(after["cache_setting_bytes"], after["service"]["cache_bytes"])
+        self.assertEqual(after["cache_setting_bytes"], after["service"]["memory_limit_bytes"])
         self.assertIn("it caches 1 of 1 such files, 1 of these by a promise",
                       (self.out / "after.txt").read_text())
         [report] = [json.loads(line) for line in (self.out / "report").read_text().splitlines()
