@@ -219,9 +219,11 @@ static void print_text(const struct load *l, size_t nr, uint64_t bytes)
 {
 	double s = (double)l->took_ns / NS_PER_S;
 
-	printf("%zu of %zu %s, %s of %s, in the cache at %s (%.1f s, %s/s)\n", nr,
-	       l->list.nr, l->list.nr == 1 ? "file" : "files", text_bytes(bytes).s,
-	       text_bytes(l->list.bytes).s, l->socket, s,
+	printf("%zu of %zu %s, %s of %s, in the cache at ", nr, l->list.nr,
+	       l->list.nr == 1 ? "file" : "files", text_bytes(bytes).s,
+	       text_bytes(l->list.bytes).s);
+	text_print(l->socket, 0);
+	printf(" (%.1f s, %s/s)\n", s,
 	       text_bytes(s > 0 ? (uint64_t)((double)bytes / s) : 0).s);
 }
 
