@@ -113,8 +113,8 @@ static const struct argp_option option_list[] = {
 	{ "entries", SETTING(ENTRIES), "N", 0,
 	  "How many entries a context's table has: a power of two", 0 },
 	{ "keep", SETTING(KEEP), "SECONDS", 0,
-	  "How long a file stays cached that no program has open (default: 600; 10 on other "
-	  "mounts than / and that of this program)",
+	  "How long a file stays cached that no program has open, unless `lodic load' has "
+	  "loaded it (default: 600; 10 on other mounts than / and that of this program)",
 	  0 },
 	{ "lease-pause", SETTING(LEASE_PAUSE), "SECONDS", 0,
 	  "How long a file that a program has opened for writing is let alone; up to 30 times "

@@ -32,7 +32,7 @@ static const char doc[] =
 	"the kernel, and what they hold stays theirs."
 	"\v"
 	"What the cache had is lost; `lodic serve --replace' hands it to a successor instead. A "
-	"program that uses the cache starts another service when it next opens a file. A service "
+	"program under `lodic run' starts another service when it next opens a file. A service "
 	"that a manager started ends as well: `systemctl stop' also keeps it from being started "
 	"again.\n"
 	"\n"

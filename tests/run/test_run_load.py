@@ -229,7 +229,6 @@ class Words(Load):
         self.assertIn(b"stopped before the end", loads.stderr.read())
 
     def test_more_than_there_is_room_for(self):
-        # The cache has 64 MiB, a quarter of which is for holds.
         path = self.folder / "large"
         with open(path, "wb") as f:
             f.truncate(100 * MIB)
