@@ -117,11 +117,15 @@ static int report(const struct resize *r, const struct look_resize *now)
 	if (r->json)
 		print_json(now, r->where.socket);
 	else
-		printf("the cache has %s now (it had %s); %llu of %llu blocks came "
-		       "along, in %llu ms\n",
-		       text_bytes(now->to).s, text_bytes(now->from).s,
+		printf("the cache has %s now (it had %s)", text_bytes(now->to).s,
+		       text_bytes(now->from).s);
+	/* Blocks that have less than the new size stay where they are. */
+	if (!r->json && now->had)
+		printf("; %llu of %llu blocks came along, in %llu ms",
 		       (unsigned long long)now->taken, (unsigned long long)now->had,
 		       (unsigned long long)(now->ns / NS_PER_MS));
+	if (!r->json)
+		putchar('\n');
 	return CLI_OK;
 }
 

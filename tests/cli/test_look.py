@@ -244,6 +244,15 @@ class Lists(Look):
 
 
 class Resize(Look):
+    def test_what_stays_where_it_is_is_not_said_to_come_along(self):
+        """Blocks begin with less than the size, and that is all that a resize changes here."""
+        self.serve("--memory", "512M")
+        self.read(self.file("data", 100 * BLOCK))
+        done = self.ask("resize", "640M")
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (
+            0, "", "the cache has 640 MiB now (it had 512 MiB)\n"))
+        self.assertEqual(self.json("stat")["cached"], 100)
+
     def test_readers_go_on_and_the_next_service_knows(self):
         service = self.serve("--holds", "0")
         reader = self.read(self.file("data", 100 * BLOCK))
