@@ -104,6 +104,7 @@ static void await_answer(struct run_state *s, struct run_reader *r, int fd, u64 
 {
 	struct timespec pause = { .tv_nsec = AWAIT_FIRST_PAUSE_NS };
 	struct run_file *f = run_file_of(slot);
+	int error = errno;
 
 	while (!await_is_over(r, f, slot) && !host_load_relaxed(&s->off)) {
 		if (host_now_ns() >= end_ns) {
@@ -113,6 +114,7 @@ static void await_answer(struct run_state *s, struct run_reader *r, int fd, u64 
 		if (!calls_begin(s))
 			return;
 		own_call(SYS_nanosleep, &pause, NULL);
+		errno = error; /* a signal may have ended it */
 		run_step(s, r, fd, slot, m);
 		calls_end(s);
 		if (pause.tv_nsec < AWAIT_LAST_PAUSE_NS)
