@@ -195,7 +195,7 @@ int reason_encode(enum lodic_reason reason)
 
 bool reason_is_error(int error)
 {
-	unsigned int reason = (unsigned int)-error >> REASON_SHIFT;
+	unsigned int reason = (0u - (unsigned int)error) >> REASON_SHIFT;
 
 	return error <= 0 && reason < NR_REASONS &&
 	       (reason == LODIC_REASON_NONE || reason_error(error) != 0);
@@ -209,7 +209,7 @@ enum lodic_reason reason_usual(int error)
 	if (error == 0)
 		return LODIC_REASON_NONE;
 	for (unsigned int i = 1; i < NR_REASONS; i++) {
-		if (reasons[i].error != number + 1)
+		if (reasons[i].error - 1 != number)
 			continue;
 		if (found != LODIC_REASON_NONE)
 			return LODIC_REASON_NONE;

@@ -25,12 +25,12 @@ int reason_encode(enum lodic_reason reason);
 /* The two halves. 0 has no reason. */
 static inline int reason_error(int error)
 {
-	return -(-error & REASON_ERRNO_MASK);
+	return -(int)((0u - (unsigned int)error) & REASON_ERRNO_MASK);
 }
 
 static inline enum lodic_reason reason_of(int error)
 {
-	return (enum lodic_reason)((unsigned int)-error >> REASON_SHIFT);
+	return (enum lodic_reason)((0u - (unsigned int)error) >> REASON_SHIFT);
 }
 
 /* The same with another errno: why a file is not cached, where -ESTALE says that it is not. */
