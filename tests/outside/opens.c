@@ -344,6 +344,7 @@ static pid_t fuse_reader(const struct test_service *service, int fd, u64 *nr_ref
 
 	if (pid != 0)
 		return pid;
+	close(fuse_device); /* its end would wait for the file, and keep the server */
 	socket = raw_connect(service);
 	raw_send(socket, WIRE_FILE_OPEN, fd);
 	if (raw_answer(socket, FIXTURE_DEADLINE_MS) == -EBUSY)
