@@ -233,7 +233,6 @@ static int report(struct load *l)
 	bool stopped = cli_stopped;
 	uint64_t bytes = 0;
 	size_t nr = 0;
-	char *path;
 
 	for (size_t i = 0; i < l->list.nr; i++) {
 		const struct load_file *f = &l->list.files[i];
@@ -242,9 +241,7 @@ static int report(struct load *l)
 		nr += f->state == LOAD_DONE;
 		if (f->state == LOAD_DONE || f->state == LOAD_NEW)
 			continue;
-		path = text_escape(f->path);
-		cli_error("%s: %s", path ? path : "a file", why(l, f));
-		free(path);
+		cli_error("%s: %s", f->path, why(l, f));
 	}
 	if (l->json)
 		print_json(l, nr, bytes, stopped);

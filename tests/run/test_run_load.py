@@ -201,6 +201,7 @@ class Words(Load):
         self.assertIn("status", why)
         self.assertEqual(len(said.splitlines()), 5, said)
         self.assertNotIn("\x1b", said)
+        self.assertIn(r"/fifo\x1b[31m: it is neither", said)  # escaped once
         for words in [], ["--memory", "x", good], ["--frob", good]:
             self.assertEqual(run([self.lodic, "load", *words]).returncode, 2, words)
 
