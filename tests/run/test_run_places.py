@@ -374,14 +374,16 @@ class Promised(Case):
         self.nothing_open(path)
 
     def test_no_descriptor_goes_back_later(self):
+        """The limit stands before the write: any call after it may be the one that tries."""
         path, told = self.promised()
-        self.assertEqual(told("import fcntl, resource"), "None")
-        self.written(path, 2)
         limit = "resource.setrlimit(resource.RLIMIT_NOFILE, ({}, limits[1]))"
         lock = "fcntl.fcntl(fd, 37, bytes([2]) + bytes(31))" # F_OFD_SETLK
-        self.assertEqual(told("limits = resource.getrlimit(resource.RLIMIT_NOFILE); "
-                              f"{limit.format('fd + 1')}; {lock}; was = see(at, 1); "
-                              f"{limit.format('limits[0]')}; {lock}"), "None")
+        self.assertEqual(told("import fcntl, resource; "
+                              "limits = resource.getrlimit(resource.RLIMIT_NOFILE); "
+                              f"{limit.format('fd + 1')}"), "None")
+        self.written(path, 2)
+        self.assertEqual(told(f"{lock}; was = see(at, 1); {limit.format('limits[0]')}; {lock}"),
+                         "None")
         self.assertEqual(told("(was, see(at, 1))"), str(("01", "02")))
 
     def nothing_open(self, path):
