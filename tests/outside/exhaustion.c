@@ -183,7 +183,7 @@ static void late_begin(void)
 	REQUIRE(WAIT_UNTIL_MS(shortage_nr_descriptors(late.service.pid) == nr + NR_LATE,
 	                      SHORTAGE_MS),
 	        "not all are let in");
-	kill(late.service.pid, SIGSTOP);
+	test_service_freeze(&late.service);
 	for (u32 i = 0; i < NR_LATE; i++)
 		ask(late.fds[i]);
 }
@@ -234,12 +234,8 @@ static void assert_lets_in(const struct test_service *service, u32 nr, int *old,
                            u32 nr_old)
 {
 	int fds[NR_MANY];
-	int status;
 
-	kill(service->pid, SIGSTOP);
-	REQUIRE(waitpid(service->pid, &status, WUNTRACED) == service->pid &&
-	                WIFSTOPPED(status),
-	        "it is not stopped");
+	test_service_freeze(service);
 	for (u32 i = 0; i < NR_MANY; i++) {
 		fds[i] = shortage_connect(service->socket);
 		REQUIRE(fds[i] >= 0, "not connected");

@@ -226,7 +226,7 @@ static bool stopped_service_keeps_nobody_waiting(void)
 
 	bed_make(&b);
 	held = held_range(&b, 0, 2 * MIB);
-	assert_int_equal(kill(b.service.pid, SIGSTOP), 0);
+	test_service_freeze(&b.service);
 	start = host_now_ns();
 	assert_true(held_has(held, 1, 1, 0, 2 * MIB));
 	assert_int_equal(lodic_hold_ready(held), 1);

@@ -193,7 +193,7 @@ static void while_stopped(void)
 	REQUIRE(WAIT_UNTIL(lodic_prefetch(context, bed.files[0], 0, 0, LODIC_WAIT) ==
 	                   0),
 	        "not tied");
-	kill(bed.service.pid, SIGSTOP);
+	test_service_freeze(&bed.service);
 	opener = begin(open_and_close, (void *)1);
 	waiter = begin(prefetch_and_wait, context);
 	require_reads(nr_reads, "stopped");
@@ -217,7 +217,7 @@ static void while_new_one_stopped(void)
 	test_service_kill(&bed.service);
 	require_reads(1, "new one stopped");
 	REQUIRE(test_service_start(&bed.service) == 0, "%s", bed.service.why);
-	kill(bed.service.pid, SIGSTOP);
+	test_service_freeze(&bed.service);
 	opener = begin(open_and_close, (void *)1);
 	require_reads(nr_reads, "new one stopped");
 	pthread_join(opener, NULL);

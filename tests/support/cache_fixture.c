@@ -24,9 +24,7 @@
 #define FOLDER_TEMPLATE "/lodic-test-XXXXXX"
 /* A longer one would leave no room for a socket's name. */
 #define FOLDER_MOST_BYTES 60
-#define COPY_BYTES (64u << 10)
 #define SERVICE_PIPE 3
-#define PATTERN_MASK (((u64)1 << 40) - 1)
 
 static struct {
 	u64 seed;
@@ -346,6 +344,16 @@ void test_service_kill(struct test_service *service)
 	service->pid = 0;
 }
 
+void test_service_freeze(const struct test_service *service)
+{
+	int status;
+
+	REQUIRE(kill(service->pid, SIGSTOP) == 0 &&
+	                waitpid(service->pid, &status, WUNTRACED) == service->pid &&
+	                WIFSTOPPED(status),
+	        "the service does not stop");
+}
+
 int test_service_stop(struct test_service *service)
 {
 	int status;
@@ -378,63 +386,6 @@ struct lodic_stat test_service_stat(struct lodic *lodic)
 	(void)WAIT_UNTIL((err = lodic_stat(lodic, &stat, sizeof(stat))) != -ETIMEDOUT);
 	REQUIRE(err == 0, "%s", strerror(-err));
 	return stat;
-}
-
-u64 pattern_word(u64 file, u64 version, u64 index)
-{
-	u64 z = random_mix(fixture.seed + file * RANDOM_STEP) + (version << 40 | index);
-
-	return version << 40 | (random_mix(z) & PATTERN_MASK);
-}
-
-void pattern_fill(void *to, u64 file, u64 version, u64 offset, u64 bytes)
-{
-	u64 end = offset + bytes;
-	u8 *p = to;
-	u64 at, n;
-
-	for (at = offset; at < end; at += n) {
-		u64 word = pattern_word(file, version, at / 8);
-
-		n = 8 - at % 8 < end - at ? 8 - at % 8 : end - at;
-		memcpy(p + (at - offset), (u8 *)&word + at % 8, n);
-	}
-}
-
-bool pattern_holds(const void *from, u64 file, u64 version, u64 offset, u64 bytes)
-{
-	u64 end = offset + bytes;
-	const u8 *p = from;
-	u64 at, n;
-
-	for (at = offset; at < end; at += n) {
-		u64 word = pattern_word(file, version, at / 8);
-
-		n = 8 - at % 8 < end - at ? 8 - at % 8 : end - at;
-		if (memcmp(p + (at - offset), (u8 *)&word + at % 8, n) != 0)
-			return false;
-	}
-	return true;
-}
-
-void pattern_file_make(char path[FIXTURE_PATH_BYTES], const char *name, u64 file,
-                       u64 version, u64 bytes)
-{
-	u8 *buffer = malloc(COPY_BYTES);
-	u64 at, n;
-	int fd;
-
-	fixture_path(path, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	REQUIRE(fd >= 0 && buffer, "%s: %s", path, strerror(errno));
-	for (at = 0; at < bytes; at += n) {
-		n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
-		pattern_fill(buffer, file, version, at, n);
-		REQUIRE(write(fd, buffer, n) == (ssize_t)n, "%s: %s", path,
-		        strerror(errno));
-	}
-	close(fd);
-	free(buffer);
 }
 
 static void fixture_put(const char *folder, const char *name, const char *text)

@@ -100,6 +100,8 @@ int test_service_await(struct test_service *service);
 /* Would test_service_await() return at once? */
 bool test_service_has_said(const struct test_service *service);
 void test_service_kill(struct test_service *service); /* kill -9 */
+/* Stops it by SIGSTOP, and waits until none of its threads runs. SIGCONT lets it go on. */
+void test_service_freeze(const struct test_service *service);
 /* Sends SIGTERM. 0: the service ended in order; 1: it did not. */
 int test_service_stop(struct test_service *service);
 /* Attaches without starting anything. It waits for a service that is late. */

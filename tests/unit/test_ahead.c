@@ -80,8 +80,7 @@ static void reader_that_ends_leaves_what_it_missed(void **state)
 		child_reads(&b, nr, ready[1], go[0]);
 	close(ready[1]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_int_equal(kill(b.service.pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(b.service.pid, &status, WUNTRACED), b.service.pid);
+	test_service_freeze(&b.service);
 	assert_int_equal(write(go[1], &byte, 1), 1);
 	status = fixture_wait(pid);
 	assert_int_equal(kill(b.service.pid, SIGCONT), 0);
@@ -99,13 +98,11 @@ static void misses_in_order_bring_what_comes_next(void **state)
 {
 	const u32 nr = 4 * AROUND;
 	struct test_bed b;
-	int status;
 
 	(void)state;
 	assert_in_range(nr, 1, HINT_MAX);
 	test_bed_make_blocks(&b, 64 * MIB, FILE_BLOCKS);
-	assert_int_equal(kill(b.service.pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(b.service.pid, &status, WUNTRACED), b.service.pid);
+	test_service_freeze(&b.service);
 	for (u32 i = 0; i < nr; i++)
 		read_block(&b, i);
 	assert_int_equal(kill(b.service.pid, SIGCONT), 0);

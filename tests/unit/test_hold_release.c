@@ -146,7 +146,7 @@ static u64 release_while_other_thread_waits(void)
 	a = held_range(&b, 0, BLOCK);
 	c = held_range(&b, 0, BLOCK);
 	asker.lodic = b.lodic;
-	kill(b.service.pid, SIGSTOP);
+	test_service_freeze(&b.service);
 	assert_int_equal(pthread_create(&thread, NULL, ask_stopped_service, &asker), 0);
 	assert_true(
 		WAIT_UNTIL(held_thread_sleeps(host_load_acquire(&asker.thread_id))));

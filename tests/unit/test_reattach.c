@@ -77,7 +77,7 @@ static void request_timed_out_connects_anew_keeps_seats(void **state)
 	test_bed_make(&b, (u64)4 * BLOCK);
 	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
 	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), 0);
-	kill(b.service.pid, SIGSTOP);
+	test_service_freeze(&b.service);
 	second = open_second(&b);
 	assert_int_equal(lodic_file_cached(second), -ETIMEDOUT);
 	assert_int_equal(lodic_read(b.context, b.file, &byte, 1, BLOCK), 1);
@@ -156,7 +156,7 @@ static pthread_t waiter_start(struct waiter *w, struct test_bed *b)
 	test_bed_make(b, (u64)4 * BLOCK);
 	w->b = b;
 	assert_int_equal(lodic_context_open(b->lodic, &w->context), 0);
-	kill(b->service.pid, SIGSTOP);
+	test_service_freeze(&b->service);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_prefetch, w), 0);
 	assert_true(WAIT_UNTIL(thread_sleeps(host_load_acquire(&w->thread_id))));
 	return thread;
@@ -277,7 +277,7 @@ static void open_cancelled_in_request_no_lock_left(void **state)
 	test_bed_init(&b, LODIC_LODIC);
 	test_bed_make(&b, BLOCK);
 	c = (struct cancelled){ b.lodic, make_second() };
-	kill(b.service.pid, SIGSTOP);
+	test_service_freeze(&b.service);
 	assert_int_equal(pthread_create(&thread, NULL, open_cancelled, &c), 0);
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_ptr_equal(result, PTHREAD_CANCELED);

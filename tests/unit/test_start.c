@@ -421,8 +421,10 @@ static void attach_host_without_stdio_started(void **state)
 		if (pid == 0) {
 			for (int fd = first; fd < 3; fd++)
 				close(fd);
-			if (attach_to(socket, program, &lodic) != 0)
-				_exit(1);
+			int err = attach_to(socket, program, &lodic);
+
+			if (err)
+				_exit(-err);
 			fixture_end((pid_t)test_service_stat(lodic).service_pid);
 			_exit(0);
 		}
@@ -446,14 +448,16 @@ static void serve_daemon_lets_go_of_terminal_and_pipes(void **state)
 	assert_non_null(f);
 	n = fread(text, 1, sizeof(text) - 1, f);
 	text[n] = '\0';
-	assert_non_null(strstr(text, "serving 1 MiB at "));
+	if (!strstr(text, "serving 1 MiB at "))
+		fail_msg("it says: %s", text);
 	assert_int_equal(pclose(f), 0);
 
 	f = popen(command, "r");
 	assert_non_null(f);
 	n = fread(text, 1, sizeof(text) - 1, f);
 	text[n] = '\0';
-	assert_non_null(strstr(text, "serves there already"));
+	if (!strstr(text, "serves there already"))
+		fail_msg("it says: %s", text);
 	assert_int_equal(WEXITSTATUS(pclose(f)), 1);
 
 	assert_int_equal(attach_to(socket, "", &lodic), 0);

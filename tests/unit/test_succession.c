@@ -102,7 +102,7 @@ static void successor_that_has_spoken_is_not_silent(void **state)
 {
 	struct wire_caller first, second;
 	struct test_bed b;
-	int lock, status;
+	int lock;
 	u64 end;
 
 	(void)state;
@@ -114,8 +114,7 @@ static void successor_that_has_spoken_is_not_silent(void **state)
 	assert_int_equal(caller_ask(&first, WIRE_HAND_OVER, 0, 0, 0), 0);
 	drop_fds(&first);
 	end = host_now_ns() + 2 * SILENT_MS * (u64)1000000;
-	kill(b.service.pid, SIGSTOP);
-	assert_int_equal(waitpid(b.service.pid, &status, WUNTRACED), b.service.pid);
+	test_service_freeze(&b.service);
 	caller_send(&second, WIRE_SUCCEED, 0, 0, 0, lock);
 	caller_send(&first, WIRE_HANDED, 0, 0, 0, -1);
 	while (host_now_ns() < end)

@@ -267,7 +267,7 @@ static void queue_overflows_all_revoked(void **state)
 		opened_make(&b, &o[i], i);
 		assert_true(is_cached(&o[i]));
 	}
-	assert_int_equal(kill(b.service.pid, SIGSTOP), 0);
+	test_service_freeze(&b.service);
 	for (u32 i = 0; i <= queued; i++) /* two in a row of one file would be one */
 		assert_int_equal(utimensat(AT_FDCWD, o[i % 2].path, times, 0), 0);
 	cut(o[2].path);
