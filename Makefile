@@ -46,7 +46,7 @@ help:
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
 	@echo 'make wheel-manylinux    for other systems with glibc 2.28 on; pip fetches 100 MB'
 	@echo 'make wheel-check        uses that wheel in a minimal system'
-	@echo 'make try-torch          torch, transformers, llama.cpp from PyPI: who shares a model'
+	@echo 'make try-torch          pandas, torch, llama.cpp from PyPI: who shares a file'
 	@echo 'make deb                Debian packages, into $(BUILD)/deb/'
 	@echo 'make deb-check          installs them by apt in a system of their own, and uses them'
 	@echo 'make arm64-check        builds for arm64, and runs unit tests under qemu-user'
