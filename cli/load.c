@@ -25,11 +25,14 @@
 #define ROOM_LOOK_NS 10000000
 #define ROOM_WAIT_NS UINT64_C(10000000000)
 #define NS_PER_S 1000000000.0
+/* Below this nothing was read: it was there already, or none of it could come. */
+#define RATE_LEAST_S 0.05
 
 struct load {
 	const char *socket;
 	uint64_t memory_bytes;
 	bool hold, wait, json;
+	bool asked;   /* the service was */
 	char **words; /* NULL: none was named */
 	struct settings settings;
 	struct load_list list;
@@ -223,8 +226,11 @@ static void print_text(const struct load *l, size_t nr, uint64_t bytes)
 	       l->list.nr == 1 ? "file" : "files", text_bytes(bytes).s,
 	       text_bytes(l->list.bytes).s);
 	text_print(l->socket, 0);
-	printf(" (%.1f s, %s/s)\n", s,
-	       text_bytes(s > 0 ? (uint64_t)((double)bytes / s) : 0).s);
+	if (s < RATE_LEAST_S)
+		printf(" (%.1f s)\n", s);
+	else
+		printf(" (%.1f s, %s/s)\n", s,
+		       text_bytes((uint64_t)((double)bytes / s)).s);
 }
 
 /* The exit status. */
@@ -245,7 +251,7 @@ static int report(struct load *l)
 	}
 	if (l->json)
 		print_json(l, nr, bytes, stopped);
-	else
+	else if (l->asked)
 		print_text(l, nr, bytes);
 	if (stopped)
 		cli_note("stopped before the end");
@@ -374,6 +380,26 @@ out_detach:
 	return err;
 }
 
+static void complain(const struct load *l, int error)
+{
+	if (error == -EPERM)
+		cli_error(
+			"the service at %s belongs to another user; only that user and "
+			"root may load files into it",
+			l->socket);
+	else
+		cli_error("no cache at %s: %s", l->socket, lodic_strerror(error));
+}
+
+/* Is there a file to load? Else no service is started. */
+static bool is_any(const struct load *l)
+{
+	for (size_t i = 0; i < l->list.nr; i++)
+		if (l->list.files[i].state == LOAD_NEW)
+			return true;
+	return false;
+}
+
 static int list_all(struct load *l)
 {
 	int err = 0;
@@ -404,9 +430,10 @@ int command_load(int argc, char **argv)
 	l.socket = l.socket ? l.socket : l.settings.socket;
 	status = list_all(&l);
 	if (status == CLI_OK) {
-		err = load_all(&l);
+		l.asked = is_any(&l);
+		err = l.asked ? load_all(&l) : 0;
 		if (err)
-			cli_error("no cache at %s: %s", l.socket, lodic_strerror(err));
+			complain(&l, err);
 		status = err ? CLI_FAILED : report(&l);
 	}
 	load_list_free(&l.list);

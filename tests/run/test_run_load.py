@@ -205,6 +205,12 @@ class Words(Load):
         for words in [], ["--memory", "x", good], ["--frob", good]:
             self.assertEqual(run([self.lodic, "load", *words]).returncode, 2, words)
 
+    def test_nothing_to_load_starts_no_service(self):
+        other = self.folder / "other.sock"
+        done = run([self.lodic, "load", "--socket", other, self.folder / "none"])
+        self.assertEqual((done.returncode, done.stdout, other.exists()), (1, b"", False))
+        self.assertIn(b"none: No such file", done.stderr)
+
     def test_waits_for_a_writer(self):
         path = self.file("written", BLOCK)
         with open(path, "ab"):
