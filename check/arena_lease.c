@@ -13,7 +13,7 @@
  *                 under another id: old blocks are still there, and nobody's (S2)
  *   admit         the file comes back under another id, with another size (S3, O4)
  *   service-dies  the service is killed at any step. The kernel marks its futex and only
- *                 then drops the leases (L4 in lib/service/mark.h).
+ *                 then drops the leases (L4 in lib/service/file/mark.h).
  *   service-ends  the service ends in order: it says so, and only then its proofs end (O21)
  *   ends-fill     the same while a fill is under way. The file's own proof is not revoked,
  *                 and the file changes. So the fill publishes bytes that no reader may
@@ -120,7 +120,7 @@ static void take_enter(void *ctx)
 	             "S4: the size that the file has under the lease");
 }
 
-/* As lease_revoke() in lib/service/lease.c, which drops and answers end with. */
+/* As lease_revoke() in lib/service/file/lease.c, which drops and answers end with. */
 static void take_end(void)
 {
 	leases_lock(NULL);

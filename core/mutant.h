@@ -197,7 +197,7 @@ enum mutant {
 	MUTANT_COUNTER_UNREF_HERE, /* given back on this CPU, whatever the token says */
 	MUTANT_COUNTER_UNREF_NO_GATE, /* a return at home, and no look at the key's gate */
 	MUTANT_COUNTER_LOCAL_FIRST, /* a query reads local, then away */
-	/* A successor: lib/service/takeover.h. */
+	/* A successor: lib/service/succession/takeover.h. */
 	MUTANT_HAND_UNPROVED,    /* it believes what it has copied */
 	MUTANT_HAND_LEASE_MOVES, /* the old service's lease goes with the descriptor */
 	MUTANT_HAND_SUCCESSOR_KEPT, /* one that has died keeps its place in the queue */
@@ -289,7 +289,7 @@ enum mutant {
 	MUTANT_COUNTER_GATE_LAST, /* a second look forgets what it gated before the last key */
 	MUTANT_COUNTER_OPEN_FIRST, /* a kill without a fence opens the word, then the keys */
 	MUTANT_COUNTER_GATE_KEPT, /* it leaves the keys gated */
-	/* Rights to ask: lib/service/authority.h. */
+	/* Rights to ask: lib/service/client/authority.h. */
 	MUTANT_AUTHORITY_ANY_KIND,    /* a connection of any kind asks */
 	MUTANT_AUTHORITY_BY_CONNECT,  /* what a message says of its sender is ignored */
 	MUTANT_AUTHORITY_BY_MESSAGE,  /* what connect() said is ignored */
@@ -316,7 +316,7 @@ enum mutant {
 	MUTANT_RUN_LEAVE_EARLY,    /* it connects again before the call is made */
 	MUTANT_RUN_LEAVE_COMES_BACK, /* it connects again whatever was given up */
 	MUTANT_RUN_STARTS_NOBODY,  /* an open() starts no service */
-	/* The second ear: lib/service/lease.c. */
+	/* The second ear: lib/service/file/lease.c. */
 	MUTANT_WATCH_AFTER_SIZE,   /* a file's size asked for before it is watched */
 	MUTANT_WATCH_LOST_IGNORED, /* what the kernel had no room for revokes nothing */
 	/* Mappings that get another memory later: preload/run_place.c. */

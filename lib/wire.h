@@ -45,7 +45,7 @@
  * from SYNC to SUCCEED, KEEP or STOP makes it a visitor's, which may ask those. HAND_ARENA to
  * HANDED are for the channel that SUCCEED returns. What is not for a connection of that kind gets
  * -EINVAL.
- * lib/service/authority.h says which users may ask.
+ * lib/service/client/authority.h says which users may ask.
  *
  * The cursor of a first page is 0. The records of lib/look.h follow their reply in the same
  * message.
@@ -56,10 +56,10 @@
  * again. -EAGAIN: 64 ranges are being read for this client. HOLD_FD gives a holder another
  * description of what HOLD gave it.
  *
- * SUCCEED announces a successor (lib/service/takeover.h). It passes the lock file, which it has
- * opened for reading and writing. -EACCES: that is another file, or opened otherwise. -EBUSY:
- * there is another successor, or a resize. A channel whose successor lost its place gets -EBUSY, or
- * an answer that nobody asked for, with -ECANCELED, and then hangs up.
+ * SUCCEED announces a successor (lib/service/succession/takeover.h). It passes the lock file, which
+ * it has opened for reading and writing. -EACCES: that is another file, or opened otherwise.
+ * -EBUSY: there is another successor, or a resize. A channel whose successor lost its place gets
+ * -EBUSY, or an answer that nobody asked for, with -ECANCELED, and then hangs up.
  */
 #ifndef LODIC_LIB_WIRE_H
 #define LODIC_LIB_WIRE_H

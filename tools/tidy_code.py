@@ -167,7 +167,7 @@ def prefixes_of(path):
     words = stem.split("_")
     names = {"_".join(words[:n]) for n in range(1, len(words) + 1)}
     names |= {name.removesuffix("s") for name in names}
-    names.add(path.split("/")[-2])
+    names |= set(path.split("/")[1:-1] or path.split("/")[-2:-1])
     if path.startswith("host/"):
         names.add("host")
     for place, more in MODULES.items():

@@ -12,13 +12,13 @@
 
 #include "core/cache/cache.h"
 #include "host/random.h"
-#include "lib/service/evict.h"
-#include "lib/service/fence.h"
-#include "lib/service/files.h"
-#include "lib/service/fill.h"
-#include "lib/service/life.h"
-#include "lib/service/stat.h"
-#include "lib/service/tier.h"
+#include "lib/service/base/run.h"
+#include "lib/service/client/stat.h"
+#include "lib/service/file/files.h"
+#include "lib/service/frame/evict.h"
+#include "lib/service/frame/fence.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/tier/tier.h"
 #include "lib/service/trial.h"
 
 /* What the fills of one turn can ask for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The service of sim/cache/world.h: turns as lib/service/evict.c makes them, without its
+ * The service of sim/cache/world.h: turns as lib/service/frame/evict.c makes them, without its
  * stock, its rescues and its turns' budgets.
  *
  *   take hints -> choose and hide a batch -> the heavy fence -> look for pins -> fill

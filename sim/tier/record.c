@@ -11,9 +11,9 @@
 #include "sim/tier/engine.h"
 #include "sim/tier/record.h"
 
-#define MOST_CPUS 4096u /* as lib/service/state.h has it */
+#define MOST_CPUS 4096u /* as lib/service/base/state.h has it */
 #define LINE_BYTES (256u + MOST_CPUS)
-#define LIST_LENGTH 32u /* as lib/service/policy.c has it */
+#define LIST_LENGTH 32u /* as lib/service/tier/policy.c has it */
 #define FRAME_BYTES 4096u
 #define MOST_FRAMES ((u64)1 << 32)
 #define MOST_OBJECTS 0x80010000u /* of a cache of 8 TiB, and a few that move */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What a running cache wrote down: `lodic serve --policy NAME --policy-record FILE`. Each call
- * of core/kloc is a line, and so is each decision (lib/service/policy.c). The simulator makes the
- * same calls again and compares (record_replay()), or takes the file as a trace of what programs
- * did to their files (record_open()).
+ * of core/kloc is a line, and so is each decision (lib/service/tier/policy.c). The simulator makes
+ * the same calls again and compares (record_replay()), or takes the file as a trace of what
+ * programs did to their files (record_open()).
  */
 #ifndef LODIC_SIM_TIER_RECORD_H
 #define LODIC_SIM_TIER_RECORD_H

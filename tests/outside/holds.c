@@ -32,8 +32,8 @@
 #define FILE_BYTES ((u64)12 << 20)
 #define BAD_AT ((u64)9 << 20)
 #define FUSE_BYTES (1u << 18)
-#define HOLDS_EACH 64u /* as lib/service/holds.h has it */
-/* How long others wait for the memory of a cancelled range (lib/service/hold_table.c). */
+#define HOLDS_EACH 64u /* as lib/service/hold/holds.h has it */
+/* How long others wait for the memory of a cancelled range (lib/service/hold/hold_table.c). */
 #define FRESH_NS ((u64)1000000000)
 
 enum fuse_mood { FUSE_GOOD, FUSE_EIO, FUSE_EINTR, FUSE_EAGAIN, FUSE_SILENT };

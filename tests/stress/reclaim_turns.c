@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "lib/service/state.h"
+#include "lib/service/base/state.h"
 #include "tests/support/cache_fixture.h"
 
 #define FILE_ID 1u

@@ -22,8 +22,8 @@
 
 #include <cmocka.h>
 
-#include "lib/service/authority.h"
-#include "lib/service/socket.h"
+#include "lib/service/base/socket.h"
+#include "lib/service/client/authority.h"
 #include "tests/support/wire_caller.h"
 
 #define MIB ((u64)1 << 20)

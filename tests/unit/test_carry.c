@@ -16,12 +16,12 @@
 #include <cmocka.h>
 
 #include "core/cache/cache.h"
-#include "lib/service/carry.h"
-#include "lib/service/evict.h"
-#include "lib/service/files.h"
-#include "lib/service/fill.h"
-#include "lib/service/life.h"
-#include "lib/service/tier.h"
+#include "lib/service/base/run.h"
+#include "lib/service/file/files.h"
+#include "lib/service/frame/evict.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/succession/carry.h"
+#include "lib/service/tier/tier.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES

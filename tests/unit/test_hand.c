@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What a successor and the service before it owe each other when one of them dies: rules HO3 to
- * HO6 of lib/service/takeover.h. test_restart.c has what comes along. Each mutant of these rules
- * fails one of the cases.
+ * HO6 of lib/service/succession/takeover.h. test_restart.c has what comes along. Each mutant of
+ * these rules fails one of the cases.
  */
 #define _GNU_SOURCE
 #include <errno.h>

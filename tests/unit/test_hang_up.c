@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "lib/service/client.h"
-#include "lib/service/life.h"
-#include "lib/service/socket.h"
+#include "lib/service/base/run.h"
+#include "lib/service/base/socket.h"
+#include "lib/service/client/client.h"
 #include "tests/support/cache_fixture.h"
 
 #define WAIT_S 5

@@ -29,7 +29,7 @@
 #define TEST_SECONDS 120
 #define MIB ((u64)1 << 20)
 #define PAGE 4096u
-/* How long a range that was just read stays (lib/service/hold_table.c). */
+/* How long a range that was just read stays (lib/service/hold/hold_table.c). */
 #define FRESH_NS ((u64)1000000000)
 
 /* A service with room for holds of so many bytes. */

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "lib/service/hold_table.h"
-#include "lib/service/life.h"
+#include "lib/service/base/run.h"
+#include "lib/service/hold/hold_table.h"
 #include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "lib/service/lease.h"
+#include "lib/service/file/lease.h"
 #include "tests/support/cache_fixture.h"
 
 #define BYTES 4096u

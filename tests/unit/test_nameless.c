@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* lib/service/nameless.h: the service gives a deleted file's disk space back by itself. */
+/* lib/service/file/nameless.h: the service gives a deleted file's disk space back by itself. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

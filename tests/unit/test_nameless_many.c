@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "lib/service/files.h"
-#include "lib/service/life.h"
-#include "lib/service/proof.h"
+#include "lib/service/base/run.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/proof.h"
 #include "tests/support/cache_fixture.h"
 
 #define NR_FILES 600u

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "lib/service/nodes.h"
+#include "lib/service/memory/nodes.h"
 #include "tests/support/cache_fixture.h"
 
 static struct nodes nodes;

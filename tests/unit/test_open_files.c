@@ -20,11 +20,11 @@
 #include <cmocka.h>
 
 #include "lib/reason.h"
-#include "lib/service/client.h"
-#include "lib/service/files.h"
-#include "lib/service/lease.h"
-#include "lib/service/opens.h"
-#include "lib/service/worker.h"
+#include "lib/service/base/worker.h"
+#include "lib/service/client/client.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/lease.h"
+#include "lib/service/file/opens.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "lib/look.h"
-#include "lib/service/pause.h"
+#include "lib/service/file/pause.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES

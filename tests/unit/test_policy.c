@@ -23,7 +23,7 @@
 
 #include "core/kloc/kloc.h"
 #include "lib/look.h"
-#include "lib/service/policy_record.h"
+#include "lib/service/tier/policy_record.h"
 #include "tests/support/wire_caller.h"
 
 #define CACHE_BLOCKS 400u

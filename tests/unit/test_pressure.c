@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "lib/service/pressure.h"
 #include "lib/room.h"
+#include "lib/service/loop/pressure.h"
 #include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * lib/service/reread.h: a size that has to wait comes, whatever else happens meanwhile. The service
- * is this process's, and makes a turn when the test says so.
+ * lib/service/succession/reread.h: a size that has to wait comes, whatever else happens meanwhile.
+ * The service is this process's, and makes a turn when the test says so.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-#include "lib/service/client.h"
-#include "lib/service/life.h"
-#include "lib/service/reread.h"
-#include "lib/service/resize.h"
-#include "lib/service/worker.h"
+#include "lib/service/base/run.h"
+#include "lib/service/base/worker.h"
+#include "lib/service/client/client.h"
+#include "lib/service/succession/reread.h"
+#include "lib/service/succession/resize.h"
 #include "tests/support/cache_fixture.h"
 
 #define MIB ((u64)1 << 20)

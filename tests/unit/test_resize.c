@@ -32,7 +32,7 @@
 #define KILLS 4u
 /* Takes long enough to be met half-way. */
 #define LARGE_BYTES (24 * MIB)
-/* So long a resize waits for a file that does not come back (lib/service/carry.c). */
+/* So long a resize waits for a file that does not come back (lib/service/succession/carry.c). */
 #define FILE_PATIENCE_NS (500 * (u64)1000000)
 
 static struct look *look_at(const struct test_service *service)

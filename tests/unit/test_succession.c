@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One successor at a time has the place: rules HO6 and HO7 of lib/service/takeover.h, where one is
- * stopped, says nothing, or comes too late. test_hand.c has those that die, and test_authority.c
- * has strangers. These are rows of doc/authority.md, too.
+ * One successor at a time has the place: rules HO6 and HO7 of lib/service/succession/takeover.h,
+ * where one is stopped, says nothing, or comes too late. test_hand.c has those that die, and
+ * test_authority.c has strangers. These are rows of doc/authority.md, too.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -17,12 +17,12 @@
 
 #include "core/pte.h"
 #include "host/random.h"
-#include "lib/service/client.h"
-#include "lib/service/files.h"
-#include "lib/service/fill.h"
-#include "lib/service/place.h"
-#include "lib/service/stat.h"
-#include "lib/service/sweep.h"
+#include "lib/service/client/client.h"
+#include "lib/service/client/place.h"
+#include "lib/service/client/stat.h"
+#include "lib/service/file/files.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/frame/sweep.h"
 
 #define NR_FRAMES 8192u
 #define NR_FILES 4u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* lib/service/worker.h: the end of a service while a job is under way. */
+/* lib/service/base/worker.h: the end of a service while a job is under way. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "lib/service/worker.h"
+#include "lib/service/base/worker.h"
 #include "tests/support/cache_fixture.h"
 
 #define NR_JOBS 2u

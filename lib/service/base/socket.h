@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* One service for one socket. */
+#ifndef LODIC_LIB_SERVICE_BASE_SOCKET_H
+#define LODIC_LIB_SERVICE_BASE_SOCKET_H
+
+#include <sys/socket.h>
+
+#include "lib/service/base/state.h"
+#include "lib/wire.h"
+
+/* Makes this process the only service for the socket, or says why it cannot be. Another process may
+ * have the lock while nobody answers at the socket: it is at its end, or at its beginning. The
+ * function waits for that one, up to 2 s. died: it is known to be at its end.
+ * -EADDRINUSE: another process is; -EEXIST: something else stands at the lock's path. */
+int socket_lock_soon(struct service *s, bool died, const char **ret_why);
+void socket_unlock(struct service *s);
+/* Lets clients connect. -EEXIST: something that is not a dead socket of ours stands at the
+ * path. */
+int socket_listen(struct service *s, const char **ret_why);
+void socket_unlisten(struct service *s);
+/* The same by a socket that another process has made. It listens once more, for its side effect:
+ * from now on the kernel tells programs that this process is at the other end. An error leaves
+ * the socket to the caller. */
+int socket_adopt(struct service *s, int listening, const char **ret_why);
+/* Lets the user connect, or the group, unless another process has made the path. The umask does not
+ * count. 0 or -errno. */
+int socket_give(const struct service *s);
+/* Writes into the lock file whose the lock is now. */
+int socket_sign_lock(const struct service *s);
+
+/* From now on each message at socket says who has sent it (wire.h), and brings nothing else that
+ * was not sent. Sockets that are accepted there do the same. 0 or -errno. */
+int socket_ask_senders(int socket);
+/* false: nobody says who has sent the message. */
+bool socket_says_who(const struct wire_sender *sender);
+/* Is it this user, and not another one who happens to be root? Is it this user, or root? Those whom
+ * the user namespace does not map are neither (AU6). */
+bool socket_is_own(u32 uid);
+bool socket_is_ours(u32 uid);
+/* The same of the program at the other end of socket, when it connected. */
+bool socket_peer_is_ours(int socket, struct ucred *ret_peer);
+bool socket_peer_is_own(int socket);
+/* Is fd the lock file, opened for reading and writing? It asks no file system. */
+bool socket_is_lock(const struct service *s, int fd);
+/* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
+ * cannot be mistaken about a process whose number is used again. Before that, the number is
+ * still the client's if its socket has not hung up afterwards. -1: there is none. */
+int socket_peer_process(int socket);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See state.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "lib/service/base/state.h"
+
+/* What files leave of the limit on descriptors to programs and contexts: a part, between these
+ * two. Our choice: as many as there can be contexts, and some; a few under a small limit. */
+#define LEFT_PART 16u
+#define LEFT_LEAST 8u
+#define LEFT_MOST (ARENA_MAX_CONTEXTS + 256u)
+
+#define SENTENCE_BYTES 512
+
+void service_say(const struct service *s, enum service_level level, const char *event,
+                 const char *format, ...)
+{
+	char line[SENTENCE_BYTES];
+	va_list args;
+
+	if (!s->options.say)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	s->options.say(s->options.say_arg, level, event, line);
+}
+
+const char *service_why(const char *format, ...)
+{
+	static _Thread_local char why[SENTENCE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	return why;
+}
+
+int service_watch(struct service *s, int fd, u32 events, struct source *source)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+int service_watch_again(struct service *s, int fd, u32 events, struct source *source)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno;
+}
+
+void service_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+bool service_is_crowded(int fd)
+{
+	struct rlimit limit;
+	u64 left;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return false;
+	left = limit.rlim_cur / LEFT_PART;
+	left = left < LEFT_LEAST ? LEFT_LEAST : left < LEFT_MOST ? left : LEFT_MOST;
+	return fd >= 0 && (u64)fd + left >= limit.rlim_cur;
+}

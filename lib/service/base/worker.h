@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Threads for what may never return: whatever touches a descriptor that a client has passed.
+ * Its file system may be a dead server, or a process that does not answer. Even close() may
+ * wait for it. So the main thread passes such work on, and hears of the end by an event.
+ *
+ * A worker that has been busy with one job for WORKER_STUCK_NS is stuck. One program gets at
+ * most WORKERS_EACH workers stuck. Some kinds of jobs have a bound of their own (enum
+ * worker_kind). While all workers are stuck no more work is accepted.
+ * So a client hears at once that the service cannot serve it. One queue can grow, that of
+ * descriptors to close: one whose close() hangs holds up all others of unknown kind.
+ */
+#ifndef LODIC_LIB_SERVICE_BASE_WORKER_H
+#define LODIC_LIB_SERVICE_BASE_WORKER_H
+
+#include "lib/service/base/state.h"
+
+/* Ours: an open takes some microseconds, so that one worker is enough until one sticks. */
+#define WORKERS_MOST 8u
+#define WORKERS_EACH 2u
+#define WORKER_STUCK_NS (500 * NS_PER_MS)
+
+/* Jobs of a kind, and how many workers do that kind at once: no number of such jobs makes all
+ * workers stick. */
+enum worker_kind {
+	WORKER_ANY,
+	WORKER_CLOSES, /* a descriptor of unknown kind; 1 */
+	WORKER_FREES,  /* the same of a local file, whose pages may go; 1 */
+	WORKER_OPENS,  /* a second description of a local file; 2 */
+	WORKER_LOOKS,  /* asks what is held whether it still has a name; 2 */
+	NR_WORKER_KINDS
+};
+
+struct worker_job {
+	struct worker_job *next;
+	int process;  /* for which program; 0: for none */
+	u32 kind;     /* enum worker_kind */
+	bool refused; /* it was never begun: all workers are stuck */
+	/* A worker calls it. It touches nothing but the job and what stands still. */
+	void (*work)(struct worker_job *job);
+	/* The main thread calls it afterwards; it frees the job. */
+	void (*done)(struct service *s, struct worker_job *job);
+};
+
+int worker_start(struct service *s);
+/* Ends the threads that are not stuck, after their jobs. */
+void worker_stop(struct service *s);
+/* Lets a worker do the job, soon. -EBUSY: too many are stuck; -EAGAIN: there is no thread.
+ * In both cases neither work() nor done() will be called. */
+int worker_do(struct service *s, struct worker_job *job);
+/* Is a job of this kind sure to wait? Workers that stick hold its bound, or all of them stick. */
+bool worker_is_stuck(const struct service *s, enum worker_kind kind, u64 stuck_ns);
+/* Lets a worker close fd, of which nothing is known. */
+void worker_close(struct service *s, int fd);
+/* The same for a local file. It does not wait for files that do not answer. */
+void worker_close_local(struct service *s, int fd);
+/* How many such descriptors are not closed yet. */
+u32 worker_nr_closing(const struct service *s);
+/* An eventfd: readable when worker_done() has something to do. */
+int worker_event(const struct service *s);
+/* Calls done() of the jobs that have ended. */
+void worker_done(struct service *s);
+/* The main loop calls it now and then: when all workers are stuck it refuses what waits. */
+void worker_tick(struct service *s);
+
+#endif

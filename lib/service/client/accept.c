@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Programs that connect, and those that do so and never ask. Only the main thread comes here.
+ *
+ * accept4(2) takes a descriptor before it looks whether anybody waits. So when descriptors are
+ * short its error says nothing about that, and only a try with the spare one does. While nothing
+ * helps, the listening socket is not watched, because it would wake the loop without end. The
+ * next tick watches it again: what was short may be there then, and nobody would tell.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/reason.h"
+#include "lib/service/base/domain.h"
+#include "lib/service/base/socket.h"
+#include "lib/service/base/worker.h"
+#include "lib/service/client/accept.h"
+#include "lib/service/client/client.h"
+#include "lib/service/file/files.h"
+#include "lib/service/hold/holds.h"
+#include "lib/wire.h"
+
+/* How many connections a turn takes: 10 us each. */
+#define ACCEPTS_PER_TURN 64u
+/* Of how many connections the loop hears in a turn, at least, if it has much to do. */
+#define HEARD_PER_TURN 8u
+/* A program that has connected asks at once, and the library waits 2 s for the answer. A stopped
+ * program may be later than this: it finds that the service has hung up, and connects again. */
+#define UNASKED_NS (10000 * NS_PER_MS)
+/* How many such a tick hangs up on: 40 us each. */
+#define DROPS_PER_TICK 64u
+
+/* There is no room. A program that has asked already is told so, as nearly all have. The log hears
+ * of it at the next tick. */
+static void accept_turn_away(struct service *s, int socket)
+{
+	const struct wire_reply reply = {
+		.error = reason_join(LODIC_REASON_DESCRIPTORS, -EMFILE)
+	};
+	struct wire_request request;
+	int fds[WIRE_MAX_FDS];
+	u32 nr_fds;
+
+	/* What is left unread when the socket closes would come before the answer, as an error. */
+	if (wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds, NULL) !=
+	    -EAGAIN)
+		wire_send(socket, &reply, sizeof(reply), NULL, 0);
+	while (nr_fds > 0)
+		worker_close(s, fds[--nr_fds]);
+	close(socket);
+	s->nr_turned_away++;
+}
+
+static void accept_add(struct service *s, int socket)
+{
+	struct ucred peer;
+	bool foreign;
+	struct client *c = domain_takes_peer(s, socket, &peer, &foreign)
+	                           ? calloc(1, sizeof(*c))
+	                           : NULL;
+
+	if (!c) {
+		close(socket);
+		return;
+	}
+	c->socket = socket;
+	c->process = c->wake = -1;
+	c->newest = c->reap_at = FRAME_NONE;
+	c->socket_source = (struct source){ SOURCE_CLIENT, c };
+	c->process_source = (struct source){ SOURCE_PROCESS, c };
+	c->pid = peer.pid;
+	c->uid = peer.uid;
+	c->foreign = foreign;
+	if (domain_enter(s, c) != 0) {
+		accept_turn_away(s, socket);
+		free(c);
+		return;
+	}
+	if (socket_ask_senders(socket) != 0 ||
+	    service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
+		domain_leave(s, c);
+		close(socket);
+		free(c);
+		return;
+	}
+	c->since_ns = host_now_ns();
+	c->serial = ++s->last_serial;
+	c->next = s->clients;
+	s->clients = c;
+	s->nr_unasked++;
+}
+
+int accept_open_spare(void)
+{
+	return eventfd(0, EFD_CLOEXEC); /* there may be no /dev/null */
+}
+
+/* No descriptor is left: hangs up on the next program by the spare one. So nobody waits for
+ * what may never come, and a program that tries again finds what files have let go. 0 or
+ * -errno; -EAGAIN: nobody waits. */
+static int accept_hang_up(struct service *s)
+{
+	int socket, err;
+
+	files_spare_descriptors(s);
+	holds_spare_descriptors(s);
+	if (s->spare < 0)
+		return -EMFILE;
+	service_close(&s->spare);
+	socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	err = socket < 0 ? -errno : 0;
+	service_close(&socket);
+	s->spare = accept_open_spare();
+	return err;
+}
+
+/* Nobody is let in until the next tick. */
+static void accept_pause(struct service *s)
+{
+	s->accept_paused = service_watch_again(s, s->listening, 0,
+	                                       &s->sources[SOURCE_LISTEN]) == 0;
+}
+
+/* Might somebody be turned away in vain, because others have hung up? The loop hears of a few in
+ * each turn, of all in their order. Where it always has that much to do, this ends after as many
+ * turns as it takes to hear of each connection once. */
+static bool accept_waits(struct service *s, bool heard_all)
+{
+	if (!heard_all && s->accept_turns++ < s->nr_connections / HEARD_PER_TURN + 1)
+		return true;
+	s->accept_turns = 0;
+	return false;
+}
+
+void accept_clients(struct service *s, bool heard_all)
+{
+	if (domain_is_crowded(s, ACCEPTS_PER_TURN) && accept_waits(s, heard_all))
+		return;
+	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
+		int socket =
+			accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int err = socket < 0 ? -errno : 0;
+
+		if (!err)
+			accept_add(s, socket);
+		if (err == -EMFILE || err == -ENFILE) {
+			if (accept_waits(s, heard_all))
+				return;
+			err = accept_hang_up(s);
+			left = 1; /* one a turn: what files let go is for the next */
+		}
+		if (err == -EAGAIN)
+			return;
+		if (err && err != -ECONNABORTED && err != -EINTR) {
+			accept_pause(s);
+			return;
+		}
+	}
+}
+
+/* What the program has sent may wait behind other work of the service's. */
+static bool accept_has_asked(const struct client *c)
+{
+	char byte;
+
+	return recv(c->socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+	       errno != EAGAIN;
+}
+
+static void accept_drop_unasked(struct service *s)
+{
+	u64 now = host_now_ns();
+	u32 left = DROPS_PER_TICK;
+
+	if (s->nr_unasked == 0)
+		return;
+	for (struct client *c = s->clients; c && left > 0; c = c->next) {
+		if (c->asked || c->socket < 0 || now - c->since_ns < UNASKED_NS ||
+		    accept_has_asked(c))
+			continue;
+		client_hang_up(s, c);
+		left--;
+	}
+}
+
+void accept_tick(struct service *s)
+{
+	if (s->nr_turned_away > 0)
+		service_say(s, SERVICE_WARNING, "turned_away",
+		            "%u programs found no room: %u connections are there",
+		            s->nr_turned_away, s->nr_connections);
+	s->nr_turned_away = 0;
+	if (s->spare < 0)
+		s->spare = accept_open_spare();
+	if (s->accept_paused)
+		s->accept_paused = service_watch_again(s, s->listening, EPOLLIN,
+		                                       &s->sources[SOURCE_LISTEN]) != 0;
+	accept_drop_unasked(s);
+}
+
+bool accept_wants_ticks(const struct service *s)
+{
+	return s->accept_paused || s->nr_unasked > 0 || s->nr_turned_away > 0 ||
+	       s->spare < 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See place.h. Only the main thread comes here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/cache/cache.h"
+#include "lib/service/base/domain.h"
+#include "lib/service/client/place.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/memory/memory.h"
+
+/* How many frames the next context may pin. No context may pin the last quarter of the
+ * frames, so that the cache goes on serving. A context that comes late can only read. The
+ * first may pin in any case, in the smallest cache too. */
+static u64 place_next_quota(const struct service *s)
+{
+	u64 most = (u64)s->shape.nr_frames / 4 * 3;
+	u64 quota = s->quota;
+
+	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
+}
+
+bool place_is_late(const struct service *s)
+{
+	return place_next_quota(s) == 0;
+}
+
+static void place_tell(void *ctx, u32 place)
+{
+	struct place_offer *offer = ctx;
+
+	offer->place = place;
+}
+
+/* The places of a client are a list, so that taking them back costs what they are many. */
+static void place_link(struct service *s, u32 place, struct client *c)
+{
+	struct seat_owner *seat = &s->seats[place];
+
+	seat->newer = FRAME_NONE;
+	seat->older = c->newest;
+	if (c->newest != FRAME_NONE)
+		s->seats[c->newest].newer = place;
+	c->newest = place;
+	c->nr_contexts++;
+}
+
+static void place_unlink(struct service *s, u32 place)
+{
+	struct seat_owner *seat = &s->seats[place];
+	struct client *c = seat->client;
+
+	if (c->newest == place)
+		c->newest = seat->older;
+	else
+		s->seats[seat->newer].older = seat->older;
+	if (seat->older != FRAME_NONE)
+		s->seats[seat->older].newer = seat->newer;
+	c->nr_contexts--;
+}
+
+static void place_free(struct seat_owner *seat)
+{
+	munmap(seat->memory, seat->bytes);
+	service_close(&seat->fd);
+	*seat = (struct seat_owner){ .fd = -1 };
+}
+
+int place_open(struct service *s, struct client *client, bool reads_only,
+               struct place_offer *ret_offer)
+{
+	struct seat_owner seat = { .client = client };
+	struct context_table table;
+	struct place_offer offer;
+	int err;
+
+	if (domain_has_contexts(s, client))
+		return -EUSERS;
+	seat.quota = reads_only ? 0 : place_next_quota(s);
+	if (seat.quota > domain_pins_left(s, client))
+		seat.quota = 0;
+	seat.bytes = arena_context_bytes(s->shape.nr_entries, (u32)seat.quota);
+	err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd, &offer.fd);
+	/* If nothing can say when a context is over its pins would be taken back too early. */
+	if (!err && seat.quota > 0 && seat.fd < 0 && client->process < 0) {
+		place_free(&seat);
+		close(offer.fd);
+		seat.quota = 0;
+		seat.bytes = arena_context_bytes(s->shape.nr_entries, 0);
+		err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd,
+		                          &offer.fd);
+	}
+	if (err)
+		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
+	arena_context_table(&table, seat.memory);
+	if (seat.quota == 0)
+		table.entries = NULL; /* K4 */
+	/* K2: before the reply. */
+	if (cache_join(&s->arena, &table, place_tell, &offer) == FRAME_NONE) {
+		place_free(&seat);
+		close(offer.fd);
+		return -EUSERS;
+	}
+	offer.quota = seat.quota;
+	offer.bytes = seat.bytes;
+	s->seats[offer.place] = seat;
+	s->quota_given += seat.quota;
+	place_link(s, offer.place, client);
+	service_count(&s->arena.header->nr_contexts, 1);
+	*ret_offer = offer;
+	return 0;
+}
+
+void place_leave(struct service *s, u32 place)
+{
+	struct seat_owner *seat = &s->seats[place];
+	const struct context_memory *m = seat->memory;
+
+	if (!MUTANT(KEPT_DIES))
+		fill_take_last(s, place);
+	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
+		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
+	arena_leave(&s->arena, place);
+	s->quota_given -= seat->quota;
+	place_unlink(s, place);
+	place_free(seat);
+	service_count(&s->arena.header->nr_contexts, -(u64)1);
+}
+
+bool place_may_leave(const struct service *s, u32 place)
+{
+	const struct seat_owner *seat = &s->seats[place];
+
+	if (seat->fd >= 0)
+		return cache_may_leave(memory_ask(seat->fd) != MEMORY_UNUSED);
+	return cache_may_leave(seat->client->process >= 0);
+}

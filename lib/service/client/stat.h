@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The numbers behind lodic_stat(). */
+#ifndef LODIC_LIB_SERVICE_CLIENT_STAT_H
+#define LODIC_LIB_SERVICE_CLIENT_STAT_H
+
+#include "lib/service/base/state.h"
+
+/* To count the pinned frames may take many turns. stat_ask() asks for a count that begins
+ * after this call, and returns its number. stat_run() counts some more, in each turn; true:
+ * there is more to count now. stat_fini() ends a count that is under way. */
+u64 stat_ask(struct service *s);
+bool stat_run(struct service *s);
+void stat_fini(struct service *s);
+static inline bool stat_is_done(const struct service *s, u64 number)
+{
+	return s->count.done >= number;
+}
+
+/* What all contexts have counted, those that are gone too. */
+u64 stat_counter(const struct service *s, enum context_counter counter);
+/* `pinned` is what the last count found. */
+void stat_collect(const struct service *s, struct lodic_stat *ret_stat);
+
+#endif

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The files that the service holds: how one is admitted, shared, and let go, and which
+ * frames are its own. Only the main thread comes here.
+ *
+ * A file stays held when no client has it open any more: it is warm. It goes when a writer
+ * comes, when its slot is needed, when its time is over, or early (nameless.h). Its frames then
+ * become orphans, which the main loop takes back as fast as it has time. Pinned orphans stay as
+ * they are, snapshots; each tick looks at them again.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lib/reason.h"
+#include "lib/service/base/worker.h"
+#include "lib/service/file/admit.h"
+#include "lib/service/file/direct.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/lease.h"
+#include "lib/service/file/pause.h"
+#include "lib/service/file/proof.h"
+#include "lib/service/file/refused.h"
+#include "lib/service/tier/policy.h"
+#include "lib/service/tier/tier.h"
+
+#define CHECKS_PER_TICK 256u
+/* A close may free the pages of a deleted file: 2 to 3 ms for 64 MiB, and 50 us for 1. */
+#define CLOSE_HERE_BYTES ((u64)1 << 20)
+/* Files that the lease thread has revoked: all of them may be, if the kernel's queue was full. One
+ * takes 13 us. A word of a set of slots has as many. */
+#define REVOKED_PER_TURN 64u
+/* Files that no client has open, and that go when descriptors have run out. Our choice. */
+#define SPARE_FILES 16u
+
+static u32 files_slot_of(const struct service *s, const struct held_file *f)
+{
+	return (u32)(f - s->files);
+}
+
+/* An id says which slot it is for, so it leads to its file without a table. */
+struct held_file *files_find(struct service *s, u32 id)
+{
+	struct held_file *f = &s->files[(id - 1) % s->shape.nr_files];
+
+	return id != FILE_NONE && f->state == FILE_HELD && f->id == id ? f : NULL;
+}
+
+bool files_is_live(const struct service *s, const struct held_file *f)
+{
+	return file_proof_holds(&s->arena.files[files_slot_of(s, f)], f->id);
+}
+
+static u32 files_list_of_slot(const struct service *s, u32 slot)
+{
+	return s->shape.nr_frames + slot;
+}
+
+static u32 files_list_of_orphans(const struct service *s)
+{
+	return s->shape.nr_frames + s->shape.nr_files;
+}
+
+/* Of files that no client has open, in the order in which they were closed. */
+static u32 files_list_of_idle(const struct service *s)
+{
+	return files_list_of_orphans(s) + 1;
+}
+
+/* Of free slots, those first that have been free for longest: so all slots' ids last equally
+ * long. A slot whose ids are used up is not there. */
+static u32 files_list_of_free(const struct service *s)
+{
+	return files_list_of_idle(s) + 1;
+}
+
+/* A slot's own entry, in the list of idle files or of free slots. */
+static u32 files_entry_of_slot(const struct service *s, u32 slot)
+{
+	return files_list_of_free(s) + 1 + slot;
+}
+
+static struct held_file *files_of_entry(struct service *s, u32 i)
+{
+	return &s->files[i - files_entry_of_slot(s, 0)];
+}
+
+static void files_list_remove(struct service *s, u32 i)
+{
+	struct frame_link *l = &s->links[i];
+
+	s->links[l->older].newer = l->newer;
+	s->links[l->newer].older = l->older;
+	l->older = l->newer = i;
+}
+
+static void files_list_push(struct service *s, u32 list, u32 i)
+{
+	struct frame_link *head = &s->links[list];
+
+	s->links[i] = (struct frame_link){ .older = head->older, .newer = list };
+	s->links[head->older].newer = i;
+	head->older = i;
+}
+
+void files_link_frame(struct service *s, u32 slot, u32 frame)
+{
+	files_list_push(s, files_list_of_slot(s, slot), frame);
+	s->files[slot].nr_frames++;
+	s->files[slot].nr_fast += tier_of(s, frame) == TIER_FAST;
+}
+
+void files_unlink_frame(struct service *s, u32 frame, u64 block)
+{
+	struct held_file *f = files_find(s, block_file(block));
+
+	files_list_remove(s, frame);
+	if (f) {
+		f->nr_frames--;
+		f->nr_fast -= tier_of(s, frame) == TIER_FAST;
+	} else {
+		s->nr_orphans--;
+	}
+}
+
+void files_move_frame(struct service *s, struct held_file *f, u32 frame, u32 to)
+{
+	struct frame_link l = s->links[frame];
+
+	s->links[l.older].newer = s->links[l.newer].older = to;
+	s->links[to] = l;
+	s->links[frame] = (struct frame_link){ frame, frame };
+	f->nr_fast += tier_of(s, to) == TIER_FAST;
+	f->nr_fast -= tier_of(s, frame) == TIER_FAST;
+}
+
+u32 files_next_frame(struct service *s, u32 slot)
+{
+	u32 list = files_list_of_slot(s, slot);
+	u32 frame = s->links[list].newer;
+
+	files_list_remove(s, frame);
+	files_list_push(s, list, frame);
+	return frame;
+}
+
+void files_not_direct(struct service *s, struct held_file *f)
+{
+	if (f->state == FILE_HELD)
+		s->nr_direct -= f->direct;
+	f->direct = false;
+}
+
+void files_hit(struct service *s, u64 block, u32 visits)
+{
+	struct held_file *f = files_find(s, block_file(block));
+
+	if (f)
+		f->hits += visits;
+}
+
+/* Appends all frames of a file to the orphans, in one step. */
+static void files_orphan_frames(struct service *s, struct held_file *f)
+{
+	struct frame_link *from = &s->links[files_list_of_slot(s, files_slot_of(s, f))];
+	u32 to = files_list_of_orphans(s);
+
+	if (f->nr_frames > 0) {
+		s->links[from->newer].older = s->links[to].older;
+		s->links[s->links[to].older].newer = from->newer;
+		s->links[from->older].newer = to;
+		s->links[to].older = from->older;
+		from->older = from->newer = files_list_of_slot(s, files_slot_of(s, f));
+	}
+	s->nr_orphans += f->nr_frames;
+	s->orphans_left = s->nr_orphans;
+	f->nr_frames = f->nr_fast = 0;
+}
+
+u32 files_next_orphan(struct service *s)
+{
+	u32 list = files_list_of_orphans(s);
+	u32 frame = s->links[list].newer;
+
+	if (s->orphans_left == 0 || frame == list) {
+		s->orphans_left = 0;
+		return FRAME_NONE;
+	}
+	s->orphans_left--;
+	files_list_remove(s, frame);
+	files_list_push(s, list, frame);
+	return frame;
+}
+
+/* Not every file system closes a file at once. */
+static void files_close_fd(struct service *s, bool local, u64 bytes, int *fd)
+{
+	if (*fd >= 0 && !local)
+		worker_close(s, *fd);
+	else if (*fd >= 0 && bytes >= CLOSE_HERE_BYTES)
+		worker_close_local(s, *fd);
+	else
+		service_close(fd);
+	*fd = -1;
+}
+
+/* No client has the file open from now on; or one has again. */
+static void files_idle_begin(struct service *s, struct held_file *f)
+{
+	f->idle_since_ns = host_now_ns();
+	files_list_push(s, files_list_of_idle(s),
+	                files_entry_of_slot(s, files_slot_of(s, f)));
+}
+
+static void files_idle_end(struct service *s, const struct held_file *f)
+{
+	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
+}
+
+/* Where the chain of held files with such numbers begins: a slot, or nr_files. */
+static u32 *files_chain(const struct service *s, u64 dev, u64 ino)
+{
+	u64 hash = block_hash(ino ^ block_hash(dev));
+
+	return &s->chains[(hash >> 32) * s->shape.nr_files >> 32];
+}
+
+static void files_chain_add(struct service *s, struct held_file *f)
+{
+	u32 *chain = files_chain(s, f->dev, f->ino);
+
+	f->chain = *chain;
+	*chain = files_slot_of(s, f);
+}
+
+static void files_chain_remove(struct service *s, const struct held_file *f)
+{
+	u32 *link = files_chain(s, f->dev, f->ino);
+
+	while (&s->files[*link] != f) /* a held file is in its chain */
+		link = &s->files[*link].chain;
+	*link = f->chain;
+}
+
+/* Closes a retiring file's descriptors and frees its slot, once no read is under way. */
+static void files_finish(struct service *s, struct held_file *f)
+{
+	if (f->state != FILE_RETIRING || f->nr_in_flight > 0)
+		return;
+	direct_forget_file(f);
+	files_close_fd(s, f->local, f->size, &f->direct_fd);
+	files_close_fd(s, f->local, f->size, &f->fd);
+	f->state = FILE_FREE;
+	if (f->next_id != FILE_NONE)
+		files_list_push(s, files_list_of_free(s),
+		                files_entry_of_slot(s, files_slot_of(s, f)));
+}
+
+/* Lets a file go: when it returns, no new read or pin believes the cache about it. */
+static void files_retire(struct service *s, struct held_file *f)
+{
+	if (f->proof == PROOF_LEASE || s->options.for_group)
+		lease_drop(s, files_slot_of(s, f));
+	if (f->proof != PROOF_LEASE) /* it may have had no watch */
+		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
+	files_orphan_frames(s, f);
+	policy_retire(s, f);
+	if (f->nr_opens == 0)
+		files_idle_end(s, f);
+	files_chain_remove(s, f);
+	f->state = FILE_RETIRING;
+	s->nr_kept -= f->kept;
+	s->nr_held--;
+	s->held_blocks -= files_nr_blocks(f);
+	s->nr_direct -= f->direct;
+	files_finish(s, f);
+}
+
+void files_fill_begun(struct held_file *f)
+{
+	f->nr_in_flight++;
+}
+
+void files_fill_ended(struct service *s, struct held_file *f)
+{
+	if (--f->nr_in_flight == 0)
+		direct_rest(s, f);
+	files_finish(s, f);
+}
+
+/* The lease thread has revoked the file. */
+static void files_revoked(struct service *s, struct held_file *f)
+{
+	static const int errors[] = { [LEASE_WRITTEN] = -ESTALE,
+		                      [LEASE_RIGHTS] = -EKEYREVOKED,
+		                      [LEASE_LOST] = -EOVERFLOW };
+	enum lease_end why = lease_why(s, files_slot_of(s, f));
+	char path[PROOF_PATH_BYTES];
+	int err = proof_path(f->fd, path);
+
+	s->stat.revoked += why == LEASE_WRITTEN;
+	refused_note(s, err ? NULL : path, f->dev, f->ino, errors[why], true);
+	if (why == LEASE_WRITTEN)
+		pause_begin(s, f->dev, f->ino);
+	files_retire(s, f);
+}
+
+static void files_retire_one_broken(struct service *s, u32 slot)
+{
+	struct held_file *f = &s->files[slot];
+
+	if (f->state == FILE_HELD && !files_is_live(s, f))
+		files_revoked(s, f);
+}
+
+struct held_file *files_find_held(struct service *s, u64 dev, u64 ino)
+{
+	u32 slot = *files_chain(s, dev, ino);
+
+	/* A chain is no longer than the files are many; one or two are usual. */
+	while (slot < s->shape.nr_files &&
+	       (s->files[slot].dev != dev || s->files[slot].ino != ino))
+		slot = s->files[slot].chain;
+	return slot < s->shape.nr_files ? &s->files[slot] : NULL;
+}
+
+/* The file that no client has open since longest ago. It passes over those that are being read,
+ * of which there are few, and over slots whose ids are used up. NULL: there is none.
+ * watched: one that has a watch, if it is among the first ones. */
+static struct held_file *files_find_idle(struct service *s, bool watched)
+{
+	u32 list = files_list_of_idle(s), left = watched ? CHECKS_PER_TICK : UINT32_MAX;
+
+	for (u32 i = s->links[list].newer; i != list && left > 0; left--) {
+		struct held_file *f = files_of_entry(s, i);
+
+		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE &&
+		    (!watched || f->proof == PROOF_LEASE ||
+		     (s->options.for_group && f->local)))
+			return f;
+		i = s->links[i].newer;
+	}
+	return NULL;
+}
+
+/* Lets a file go that no client has open. false: there is none. */
+static bool files_make_room(struct service *s)
+{
+	struct held_file *f = files_find_idle(s, false);
+
+	if (f)
+		files_retire(s, f);
+	return f != NULL;
+}
+
+/* A free slot; it stays in their list until a file is admitted there. */
+static struct held_file *files_find_free(struct service *s)
+{
+	u32 list = files_list_of_free(s);
+
+	if (s->links[list].newer == list && !files_make_room(s))
+		return NULL;
+	return files_of_entry(s, s->links[list].newer);
+}
+
+/* A slot for the file that p has found. In a crowd a file that no client has open goes for it,
+ * and p->fd takes its number. NULL: there is no slot, or no such file. */
+static struct held_file *files_find_room(struct service *s, struct passed_file *p)
+{
+	int low;
+
+	if (service_is_crowded(p->fd)) {
+		if (!files_make_room(s))
+			return NULL;
+		low = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+		if (low >= 0) {
+			files_close_fd(s, p->local, 0, &p->fd);
+			p->fd = low;
+		}
+	}
+	return files_find_free(s);
+}
+
+static int files_admit(struct service *s, struct held_file *f, struct passed_file *p)
+{
+	int err;
+
+	f->id = f->next_id;
+	err = admit_prove(s, f, p);
+	if (err)
+		return err;
+	/* The id was shown, so it is spent, whatever follows. The last becomes FILE_NONE. */
+	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
+	err = admit_check(s, f, p);
+	f->fd = p->fd;
+	p->fd = -1;
+	f->dev = p->dev;
+	f->ino = p->ino;
+	f->local = p->local;
+	f->direct = p->direct;
+	f->away = p->away;
+	f->gone_round = 0;
+	f->nr_opens = 0;
+	f->nr_in_flight = 0;
+	f->hits = 0;
+	f->kept = false;
+	f->order = (struct file_order){ 0 };
+	policy_hold(s, f, p);
+	f->state = FILE_HELD;
+	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
+	files_chain_add(s, f);
+	s->nr_held++;
+	s->held_blocks += files_nr_blocks(f);
+	s->nr_direct += f->direct;
+	files_idle_begin(s, f);
+	service_say(s, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,
+	            proof_name(f->proof));
+	if (err)
+		files_retire(s, f);
+	return err;
+}
+
+/* The same. If the kernel grants no further watch, a file that no client has open gives its. */
+static int files_admit_or_make_room(struct service *s, struct held_file *f,
+                                    struct passed_file *p)
+{
+	int err = files_admit(s, f, p);
+	struct held_file *idle = err == -ENOLCK ? files_find_idle(s, true) : NULL;
+
+	if (!idle)
+		return err;
+	files_retire(s, idle);
+	return files_admit(s, f, p);
+}
+
+static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu,
+                               u32 *ret_slot)
+{
+	/* The service has both open, so no other file can have their numbers meanwhile. */
+	struct held_file *f = files_find_held(s, p->dev, p->ino);
+	int err;
+
+	if (f && !files_is_live(s, f)) {
+		files_revoked(s, f); /* just now; the event is on its way */
+		f = NULL;
+	}
+	if (!f) {
+		f = files_find_room(s, p);
+		if (!f)
+			return reason_encode(LODIC_REASON_FILES);
+		err = files_admit_or_make_room(s, f, p);
+		if (err)
+			return err;
+	}
+	refused_forget(s, f->dev, f->ino);
+	if (f->nr_opens++ == 0)
+		files_idle_end(s, f);
+	policy_open(s, f, cpu);
+	*ret_slot = files_slot_of(s, f);
+	return 0;
+}
+
+int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
+{
+	/* The program's own limit is another matter. */
+	int err = p->error == -EMFILE || p->error == -ENFILE
+	                  ? reason_encode(LODIC_REASON_DESCRIPTORS)
+	                  : p->error;
+
+	if (!err)
+		err = files_find_or_admit(s, p, cpu, ret_slot);
+	if (err)
+		refused_note(s, *p->path ? p->path : NULL, p->dev, p->ino, err, false);
+	files_close_fd(s, p->local, p->size, &p->fd);
+	return err;
+}
+
+void files_hear(struct service *s)
+{
+	/* files_find_or_admit() does not rely on it: the others may wait for the next turn. */
+	if (lease_each_broken(s, REVOKED_PER_TURN, files_retire_one_broken) > 0)
+		lease_broken_again(s);
+}
+
+void files_close(struct service *s, u32 slot, u32 id, u32 nr)
+{
+	struct held_file *f = &s->files[slot];
+
+	if (f->state != FILE_HELD || f->id != id)
+		return; /* it was retired meanwhile */
+	f->nr_opens -= nr;
+	policy_close(s, f, nr);
+	if (f->nr_opens == 0)
+		files_idle_begin(s, f);
+}
+
+void files_let_go(struct service *s, u32 slot)
+{
+	files_retire(s, &s->files[slot]);
+}
+
+void files_spare_descriptors(struct service *s)
+{
+	direct_spare_descriptors(s);
+	for (u32 i = 0; i < SPARE_FILES && files_make_room(s); i++)
+		;
+}
+
+void files_tick(struct service *s)
+{
+	u64 keep_ms = s->options.keep_ms ? s->options.keep_ms : SERVICE_DEFAULT_KEEP_MS;
+	u64 now = host_now_ns();
+	struct held_file *idle;
+
+	direct_tick(s);
+	s->orphans_left = s->nr_orphans;
+	for (u32 i = 0; i < CHECKS_PER_TICK; i++) {
+		idle = files_find_idle(s, false);
+		if (!idle || (now - idle->idle_since_ns) / NS_PER_MS < keep_ms)
+			break;
+		if (idle->kept) {
+			files_idle_end(s, idle); /* its time begins anew */
+			files_idle_begin(s, idle);
+		} else {
+			files_retire(s, idle);
+		}
+	}
+}
+
+int files_init(struct service *s)
+{
+	u32 nr_files = s->shape.nr_files;
+	u32 nr_links = files_entry_of_slot(s, nr_files);
+	u32 i;
+
+	if (refused_init(s) != 0 || pause_init(s) != 0)
+		return -ENOMEM;
+	s->files = calloc(nr_files, sizeof(*s->files));
+	s->chains = calloc(nr_files, sizeof(*s->chains));
+	s->links = calloc(nr_links, sizeof(*s->links));
+	if (!s->files || !s->chains || !s->links)
+		return -ENOMEM;
+	for (i = 0; i < nr_links; i++)
+		s->links[i] = (struct frame_link){ i, i };
+	for (i = 0; i < nr_files; i++) {
+		s->files[i] = (struct held_file){ .next_id = i + 1,
+			                          .fd = -1,
+			                          .direct_fd = -1 };
+		s->chains[i] = nr_files;
+		files_list_push(s, files_list_of_free(s), files_entry_of_slot(s, i));
+	}
+	return 0;
+}
+
+void files_fini(struct service *s)
+{
+	u32 slot;
+
+	direct_forget(s);
+	for (slot = 0; s->files && slot < s->shape.nr_files; slot++) {
+		struct held_file *f = &s->files[slot];
+
+		/* A worker that is stuck may still read it: the process's end closes it. */
+		if (f->nr_in_flight > 0)
+			continue;
+		service_close(&f->direct_fd);
+		service_close(&f->fd);
+	}
+	free(s->files);
+	free(s->chains);
+	free(s->links);
+	refused_fini(s);
+	pause_fini(s);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What users wish for files by name: `lodic load` keeps them, and `lodic drop` lets them go. Only
+ * the main thread comes here. */
+#include <errno.h>
+
+#include "lib/service/base/worker.h"
+#include "lib/service/file/files.h"
+
+/* What one call of files_drop() looks at, and lets go. A file takes some system calls. */
+#define DROP_SLOTS 4096u
+#define DROP_FILES 64u
+
+int files_keep(struct service *s, u64 dev, u64 ino)
+{
+	struct held_file *f = files_find_held(s, dev, ino);
+
+	if (!f)
+		return -ENOENT;
+	s->nr_kept += !f->kept;
+	f->kept = true;
+	return 0;
+}
+
+u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
+               struct look_dropped *ret_dropped)
+{
+	u64 nr = s->shape.nr_files;
+	u64 end = from < nr && nr - from > DROP_SLOTS ? from + DROP_SLOTS : nr;
+	struct look_dropped d = { 0 };
+
+	for (; from < end && d.files < DROP_FILES; from++) {
+		struct held_file *f = &s->files[from];
+
+		if (f->state == FILE_HELD &&
+		    (ino == LOOK_ALL || (f->dev == dev && f->ino == ino))) {
+			d.files++;
+			d.open += f->nr_opens > 0;
+			d.blocks += f->nr_frames;
+			files_let_go(s, (u32)from);
+		}
+		d.busy += f->state == FILE_RETIRING;
+	}
+	/* The main loop takes the blocks back as it has time; see evict.c. */
+	d.busy += s->orphans_left > 0;
+	d.busy += s->nr_orphans > 0 && (s->evict.away || s->evict.open->nr > 0);
+	d.busy += worker_nr_closing(s);
+	d.pinned = s->nr_orphans;
+	*ret_dropped = d;
+	return from < nr ? from : LOOK_END;
+}

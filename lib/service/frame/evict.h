@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Frames out of the cache: victims, orphans, and a stock of free frames. Only the main thread
+ * comes here.
+ */
+#ifndef LODIC_LIB_SERVICE_FRAME_EVICT_H
+#define LODIC_LIB_SERVICE_FRAME_EVICT_H
+
+#include "lib/service/base/state.h"
+
+/* What evict_get() says. */
+enum evict_next {
+	EVICT_GOT,   /* there is a free frame at least */
+	EVICT_SPENT, /* the next turn goes on */
+	EVICT_FENCE, /* a fence or a read is under way; frames may be free when it is over */
+	EVICT_NONE, /* all frames are pinned */
+};
+
+/* What needs the arena: after memory_make(). */
+int evict_init(struct service *s);
+void evict_fini(struct service *s);
+/* A fence may be over. */
+void evict_fenced(struct service *s);
+
+/* One turn: keeps the stock, and ends what is under way. true: there is more to do at once. */
+bool evict_run(struct service *s);
+/* Now and then: adapts the stock to what fills have needed. */
+void evict_tick(struct service *s);
+
+/* Makes up to nr frames free, of whatever tier, if it can be done in this turn. */
+enum evict_next evict_get(struct service *s, u32 nr);
+/* Free frames that no fill needs to wait for, and that are not kept in stock. 0: what comes in
+ * pushes something out. */
+u32 evict_nr_spare(const struct service *s);
+
+/* Somebody asks for the block in frame: it stays, if it is still there. */
+void evict_rescue(struct service *s, u32 frame);
+
+#endif

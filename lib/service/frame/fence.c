@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * See fence.h. A fence over all processes waits until each CPU has passed through the kernel, 8
+ * to 16 ms. Then its thread tells the main loop by an event, and the next fence begins if
+ * somebody has wanted one meanwhile.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lib/service/frame/fence.h"
+
+/* In a smaller cache the stock would cost more than light pins bring. Our choice. */
+#define LIGHT_MIN_FRAMES 16384u
+
+static void *fence_thread(void *arg)
+{
+	struct fence *f = arg;
+	u64 n;
+
+	while (read(f->ask, &n, sizeof(n)) == sizeof(n) &&
+	       !host_load_acquire(&f->stop)) {
+		host_store_release(&f->ok, host_fence_global());
+		n = 1;
+		if (write(f->done, &n, sizeof(n)) != sizeof(n))
+			break;
+	}
+	return NULL;
+}
+
+static bool fence_ask(struct fence *f)
+{
+	u64 one = 1;
+
+	return write(f->ask, &one, sizeof(one)) == sizeof(one);
+}
+
+void fence_fini(struct service *s)
+{
+	struct fence *f = &s->fence;
+
+	if (f->running) {
+		host_store_release(&f->stop, 1);
+		fence_ask(f);
+		pthread_join(f->thread, NULL);
+		f->running = false;
+	}
+	service_close(&f->ask);
+	service_close(&f->done);
+}
+
+/* Starts the thread, and has it make a fence. false: this machine has none, or no thread. */
+static bool fence_try_light(struct service *s)
+{
+	struct fence *f = &s->fence;
+	u64 n;
+
+	f->ask = eventfd(0, EFD_CLOEXEC);
+	f->done = eventfd(0, EFD_CLOEXEC);
+	if (f->ask >= 0 && f->done >= 0)
+		f->running = pthread_create(&f->thread, NULL, fence_thread, f) == 0;
+	if (f->running && fence_ask(f) && read(f->done, &n, sizeof(n)) == sizeof(n) &&
+	    host_load_acquire(&f->ok))
+		return true;
+	fence_fini(s);
+	return false;
+}
+
+int fence_start(struct service *s, const char **ret_why)
+{
+	enum service_barrier wanted = s->options.barrier;
+
+	s->fence.ask = s->fence.done = -1;
+	s->shape.barrier = ARENA_BARRIER_LOCK;
+	if (wanted == SERVICE_BARRIER_LOCK || s->shape.scheme == ARENA_ATOMIC ||
+	    s->shape.scheme == ARENA_FROZEN)
+		return 0;
+	if (wanted == SERVICE_BARRIER_AUTO &&
+	    (s->shape.scheme == ARENA_HAZARD || s->shape.nr_frames < LIGHT_MIN_FRAMES))
+		return 0;
+	if (fence_try_light(s)) {
+		s->shape.barrier = ARENA_BARRIER_LIGHT;
+		return 0;
+	}
+	if (wanted == SERVICE_BARRIER_AUTO)
+		return 0;
+	*ret_why =
+		"this machine has no fence over all processes (membarrier(2), GLOBAL); "
+		"choose --barrier lock";
+	return -EOPNOTSUPP;
+}
+
+bool fence_is_light(const struct service *s)
+{
+	return s->shape.barrier == ARENA_BARRIER_LIGHT;
+}
+
+int fence_event(const struct service *s)
+{
+	return fence_is_light(s) ? s->fence.done : -1;
+}
+
+static void fence_end(struct fence *f, bool ok)
+{
+	f->over = f->begun;
+	if (ok)
+		f->good = f->over;
+}
+
+static void fence_begin(struct service *s)
+{
+	struct fence *f = &s->fence;
+
+	f->begun++;
+	if (f->wanted < f->begun)
+		f->wanted = f->begun;
+	if (!fence_is_light(s) || !fence_ask(f))
+		fence_end(f, batch_fence(&s->arena));
+}
+
+u64 fence_want(struct service *s)
+{
+	struct fence *f = &s->fence;
+
+	/* What the caller has just hidden is not in a fence that is under way (B2). */
+	if (f->begun == f->over)
+		fence_begin(s);
+	else
+		f->wanted = f->begun + 1;
+	return f->wanted;
+}
+
+enum fence_state fence_state(const struct service *s, u64 number)
+{
+	const struct fence *f = &s->fence;
+
+	if (number <= f->good)
+		return FENCE_OVER;
+	return number <= f->over ? FENCE_FAILED : FENCE_WAITS;
+}
+
+void fence_reap(struct service *s)
+{
+	struct fence *f = &s->fence;
+	u64 n;
+
+	if (read(f->done, &n, sizeof(n)) != sizeof(n) || f->begun == f->over)
+		return;
+	fence_end(f, host_load_acquire(&f->ok));
+	if (f->wanted > f->begun)
+		fence_begin(s);
+}

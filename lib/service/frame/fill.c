@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * From a hint to a cached block. Only the main thread comes here.
+ *
+ *   rings --take_hints--> queue --run--> frames, a read under way --reap--> published
+ *                           ^      |
+ *                           +------+ the rest of a long range: behind the others
+ *
+ * Hints are advisory. The service validates each one and may drop it. The service reads a
+ * block only if it is neither cached nor under way, so no two frames ever hold one block.
+ *
+ * fill_hints.c has the way into the queue.
+ *
+ * The service publishes a read only if the file is still vouched for when the read has come
+ * back: cache_fill_end() looks (O20). If a writer got through before the last byte was read,
+ * the lease thread had revoked the file before (L1 in lease.c). The service never publishes
+ * an error. A reader of such a block gets the kernel's answer from its own pread().
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "core/cache/cache.h"
+#include "lib/service/file/files.h"
+#include "lib/service/frame/evict.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/frame/fill_hints.h"
+#include "lib/service/frame/reads.h"
+#include "lib/service/tier/policy.h"
+
+/* A step looks at so many blocks of a range at most, when all are there already. A look
+ * touches so many lines: translation, frame, reads under way. */
+#define SKIPS_PER_STEP 1024u
+#define SKIP_LINES 4u
+#define BLOCK_LINES ((u32)(BLOCK_BYTES / 64))
+/* Steps before the main loop looks at its clients again. */
+#define STEPS_PER_TURN 128u
+/* All frames are pinned: readers have the kernel meanwhile. */
+#define STARVED_NS (10 * NS_PER_MS)
+/* A read that takes longer is stuck: nobody waits for it any more. Our choice: a busy disk
+ * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
+#define STUCK_NS (2000 * NS_PER_MS)
+
+static bool block_is_wanted(const struct service *s, u32 id, u64 index)
+{
+	return fill_frame(s, block_id(id, (u32)index)) == FRAME_NONE &&
+	       !fill_is_under_way(s, id, index);
+}
+
+void fill_sync_begin(const struct service *s, struct fill_sync *sync)
+{
+	/* A round that is under way may have passed the hint by. */
+	sync->round = s->fill.nr_rounds + 1 + (s->fill.round_asked > 0);
+}
+
+bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 oldest)
+{
+	if (s->fill.nr_rounds < sync->round)
+		return false;
+	if (sync->round > 0)
+		*sync = (struct fill_sync){ .ticket = s->fill.ticket };
+	return sync->ticket < oldest;
+}
+
+static bool op_is_stuck(const struct fill_op *op, u64 now)
+{
+	return op->busy && now - op->since_ns >= STUCK_NS;
+}
+
+u64 fill_oldest(const struct service *s)
+{
+	const struct fill *fill = &s->fill;
+	u64 now = host_now_ns();
+	u64 oldest = UINT64_MAX;
+	u32 i;
+
+	for (i = 0; i < fill->nr_queued; i++) {
+		u64 ticket = fill->queue[(fill->head + i) % FILL_QUEUE].ticket;
+
+		oldest = ticket < oldest ? ticket : oldest;
+	}
+	for (i = 0; i < FILL_OPS; i++) {
+		const struct fill_op *op = &fill->ops[i];
+
+		if (op->busy && !op_is_stuck(op, now) && op->ticket < oldest)
+			oldest = op->ticket;
+	}
+	return oldest;
+}
+
+/* Are all reads stuck that may be under way at once? */
+static bool fill_is_stuck(const struct service *s)
+{
+	u64 now;
+	u32 i, nr = 0;
+
+	if (s->fill.nr_busy < s->fill.most_busy)
+		return false;
+	now = host_now_ns();
+	for (i = 0; i < FILL_OPS; i++)
+		nr += op_is_stuck(&s->fill.ops[i], now);
+	return nr == s->fill.nr_busy;
+}
+
+/* The bytes of the op's i-th block that the file has. */
+static u64 op_valid(const struct fill_op *op, const struct held_file *f, u32 i)
+{
+	u64 at = (op->first + i) << BLOCK_SHIFT;
+
+	return f->size - at < BLOCK_BYTES ? f->size - at : BLOCK_BYTES;
+}
+
+static u64 op_block(const struct fill_op *op, u32 i)
+{
+	return block_id(op->id, (u32)(op->first + i));
+}
+
+/* All but the queues of eviction. */
+static bool fill_end(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+{
+	const struct cache_file file = { &s->arena.files[slot], block_file(block) };
+
+	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
+		policy_free(s, frame);
+		return false;
+	}
+	files_link_frame(s, slot, frame);
+	service_count(&s->arena.header->nr_cached, 1);
+	return true;
+}
+
+static bool fill_insert(struct service *s, u32 slot, u32 frame, u64 block, bool whole,
+                        bool unread)
+{
+	if (!fill_end(s, slot, frame, block, whole))
+		return false;
+	if (unread)
+		reclaim_insert_unread(&s->reclaim, frame, block);
+	else
+		reclaim_insert(&s->reclaim, frame, block);
+	service_count(&s->arena.header->nr_admitted, 1);
+	return true;
+}
+
+bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+{
+	return fill_insert(s, slot, frame, block, whole, false);
+}
+
+bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
+                enum reclaim_queue queue, u32 visits)
+{
+	if (!fill_end(s, slot, frame, block, true))
+		return false;
+	reclaim_adopt(&s->reclaim, frame, block, queue, visits);
+	return true;
+}
+
+/* The op's i-th block: valid bytes of it are there, if whole. */
+static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid,
+                       bool whole)
+{
+	u32 frame = op->frames[i];
+
+	if (whole)
+		memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
+		       BLOCK_BYTES - valid);
+	fill_insert(s, op->slot, frame, op_block(op, i), whole, op->ahead);
+}
+
+static void fill_note_time(struct look_times *times, u64 ns)
+{
+	u32 bucket = 0;
+
+	while (bucket < LOOK_TIME_BUCKETS - 1 && ns > (u64)1000 << bucket)
+		bucket++;
+	times->nr[bucket]++;
+	times->sum_ns += ns;
+}
+
+/* result: bytes read, or -errno. */
+static void op_end(struct service *s, struct fill_op *op, int result)
+{
+	struct held_file *f = &s->files[op->slot];
+	bool live, failed = false;
+	u64 valid, now;
+	u32 i;
+
+	if (reads_again(s, op, result))
+		return;
+	/* A retired file's frames are nobody's to link, and its short reads no errors. */
+	live = f->state == FILE_HELD && files_is_live(s, f);
+	for (i = 0; i < op->nr; i++) {
+		valid = op_valid(op, f, i);
+		if (result < 0 || (u64)result < ((u64)i << BLOCK_SHIFT) + valid)
+			failed = true;
+		op_publish(s, op, i, valid, live && !failed);
+	}
+	if (live && failed)
+		service_count(&s->arena.header->nr_errors, 1);
+	now = host_now_ns();
+	fill_note_time(&s->times[LOOK_TIMES_FILL], now - op->since_ns);
+	fill_note_time(&s->times[LOOK_TIMES_MISS], now - op->hinted_ns);
+	op->busy = false;
+	s->fill.nr_busy--;
+	s->fill.nr_filling -= op->nr;
+	files_fill_ended(s, f);
+}
+
+static void fill_spend(struct fill *fill, u32 lines)
+{
+	fill->lines -= lines < fill->lines ? lines : fill->lines;
+}
+
+static void op_begin(struct service *s, struct fill_op *op)
+{
+	for (u32 i = 0; i < op->nr; i++) {
+		cache_fill_begin(&s->arena, op->frames[i], op_block(op, i));
+		op->pieces[i].iov_base = arena_frame_bytes(&s->arena, op->frames[i]);
+		op->pieces[i].iov_len = BLOCK_BYTES;
+	}
+	op->busy = true;
+	op->since_ns = host_now_ns();
+	s->fill.nr_busy++;
+	s->fill.nr_filling += op->nr;
+	files_fill_begun(&s->files[op->slot]);
+	fill_spend(&s->fill, reads_begin(s, op) * BLOCK_LINES);
+}
+
+static struct fill_op *op_get(struct fill *fill)
+{
+	u32 i = 0;
+
+	while (fill->ops[i].busy) /* the caller knows that one is not */
+		i++;
+	return &fill->ops[i];
+}
+
+/* The next blocks of range that are wanted, up to FILL_RUN in a row: returns how many,
+ * and moves range.next to the first. */
+static u32 range_next_run(struct service *s, struct fill_range *range)
+{
+	u32 skips = 0, nr = 0;
+
+	while (range->next < range->end && skips++ < SKIPS_PER_STEP &&
+	       !block_is_wanted(s, range->id, range->next))
+		range->next++;
+	fill_spend(&s->fill, skips * SKIP_LINES);
+	if (skips > SKIPS_PER_STEP)
+		return 0;
+	while (nr < FILL_RUN && range->next + nr < range->end &&
+	       block_is_wanted(s, range->id, range->next + nr))
+		nr++;
+	return nr;
+}
+
+/* Whether a turn goes on to its next step. */
+enum fill_next {
+	FILL_ON,
+	FILL_SPENT,   /* the next turn goes on */
+	FILL_STARVED, /* only a read that comes back, a fence, or an unpin helps */
+};
+
+/* No frame is free, and none can be taken. Reads under way will bring some. If there are
+ * none, all frames are pinned, and the service drops the hints: readers have the kernel, and
+ * ask again. */
+static enum fill_next fill_starve(struct service *s, const struct fill_range *range)
+{
+	if (s->fill.nr_busy > 0) {
+		fill_queue_push(&s->fill, range);
+	} else {
+		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
+		s->fill.nr_queued = 0;
+	}
+	return FILL_STARVED;
+}
+
+/* One range, one read. */
+static enum fill_next fill_step(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	struct fill_range range = fill_queue_pop(fill);
+	struct held_file *f = files_find(s, range.id);
+	u32 spare = MUTANT(AHEAD_EVICTS) ? FILL_RUN : evict_nr_spare(s);
+	enum evict_next next = EVICT_GOT;
+	struct fill_op *op;
+	u32 nr, got = 0;
+
+	if (!f || !files_is_live(s, f) || (range.spare && spare == 0))
+		return FILL_ON;
+	op = op_get(fill);
+	nr = range_next_run(s, &range);
+	if (range.spare && nr > spare)
+		nr = spare;
+	if (nr > 0)
+		next = evict_get(s, nr);
+	for (; next == EVICT_GOT && got < nr && s->tiers.nr_free > 0; got++)
+		op->frames[got] = policy_frame(s, f, range.next + got);
+	if (next == EVICT_NONE)
+		return fill_starve(s, &range);
+	if (next != EVICT_GOT) {
+		fill_queue_put_back(fill, &range);
+		return next == EVICT_FENCE ? FILL_STARVED : FILL_SPENT;
+	}
+	if (got > 0) {
+		op->id = range.id;
+		op->slot = (u32)(f - s->files);
+		op->first = range.next;
+		op->ticket = range.ticket;
+		op->hinted_ns = range.hinted_ns;
+		op->nr = got;
+		op->ahead = range.ahead;
+		range.next += got;
+		op_begin(s, op);
+	}
+	if (range.next < range.end)
+		fill_queue_push(fill, &range);
+	return FILL_ON;
+}
+
+bool fill_run(struct service *s)
+{
+	struct fill *fill = &s->fill;
+	u32 steps = STEPS_PER_TURN;
+	enum fill_next next = FILL_ON;
+
+	fill->lines = TURN_LINES;
+	if (fill->nr_queued > 0 &&
+	    (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s)))
+		fill->nr_queued = 0; /* readers ask again */
+	while (next == FILL_ON && steps-- > 0 && fill->lines > 0 &&
+	       fill->nr_queued > 0 && fill->nr_busy < fill->most_busy)
+		next = fill_step(s);
+	reads_send(s);
+	return next != FILL_STARVED && fill->nr_queued > 0 &&
+	       fill->nr_busy < fill->most_busy;
+}
+
+int fill_init(struct service *s)
+{
+	return reads_init(s, op_end);
+}
+
+void fill_fini(struct service *s)
+{
+	reads_fini(s);
+}
+
+void fill_check(struct service *s)
+{
+	CHECK(s->fill.nr_busy == 0, "checked at rest");
+	CHECK(s->tiers.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
+	                      s->tiers.nr_aside + FRAME_FIRST ==
+	              s->arena.nr_frames,
+	      "no frame is lost");
+	arena_check(&s->arena);
+	reclaim_check(&s->reclaim);
+}

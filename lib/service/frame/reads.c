@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A read goes through io_uring. Containers often forbid that. Then a worker reads, so that a
+ * slow disk holds nobody up but those who wait for its blocks.
+ *
+ * A block that a reader has missed mostly lies in the kernel's page cache: the reader has just
+ * taken it from there. Then the service copies it, and does not ask the disk (ADR-0021).
+ *
+ * A worker's job has copies of all that it needs. So a worker that is stuck when the service
+ * ends touches nothing but its job, and the frames that it reads into.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/service/base/worker.h"
+#include "lib/service/file/direct.h"
+#include "lib/service/file/files.h"
+#include "lib/service/frame/reads.h"
+
+/* Half of the workers: the others look at files that programs open. */
+#define READS_BY_WORKERS (WORKERS_MOST / 2)
+/* Blocks that the main thread copies itself, 6 us: to hand them on costs as much. */
+#define COPY_HERE 4u
+/* How long the end of the service waits for reads under way. Our choice: a disk answers sooner, and
+ * what does not answer may never. The frames of such reads stay until the process has ended. */
+#define WAIT_NS (2000 * NS_PER_MS)
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+
+struct read_job {
+	struct worker_job job;
+	struct service
+		*s; /* whose frames: the one before a resize has reads to the last */
+	struct fill_op *op; /* the main thread's */
+	int fd;
+	u32 nr;
+	u64 first;
+	int result;
+	struct iovec pieces[FILL_RUN];
+};
+
+static int reads_fd(const struct held_file *f, bool direct)
+{
+	return direct ? f->direct_fd : f->fd;
+}
+
+static int reads_now(int fd, const struct iovec *pieces, u32 nr, u64 first)
+{
+	u32 tries = READ_TRIES;
+	ssize_t n;
+
+	do
+		n = preadv(fd, pieces, (int)nr, (off_t)(first << BLOCK_SHIFT));
+	while (n < 0 && errno == EINTR && --tries > 0);
+	return n < 0 ? -errno : (int)n;
+}
+
+static void reads_work(struct worker_job *job)
+{
+	struct read_job *r = (struct read_job *)job;
+
+	r->result = reads_now(r->fd, r->pieces, r->nr, r->first);
+}
+
+static void reads_done(struct service *s, struct worker_job *job)
+{
+	struct read_job *r = (struct read_job *)job;
+
+	(void)s;
+	r->s->fill.ended(r->s, r->op, r->result);
+	free(r);
+}
+
+static void reads_by_worker(struct service *s, struct fill_op *op)
+{
+	int fd = reads_fd(&s->files[op->slot], op->direct);
+	struct read_job *r = s->workers ? malloc(sizeof(*r)) : NULL;
+
+	op->in_ring = false;
+	if (r) {
+		r->job = (struct worker_job){ .work = reads_work, .done = reads_done };
+		r->s = s;
+		r->op = op;
+		r->fd = fd;
+		r->nr = op->nr;
+		r->first = op->first;
+		memcpy(r->pieces, op->pieces, op->nr * sizeof(op->pieces[0]));
+		if (worker_do(s, &r->job) == 0)
+			return;
+		free(r);
+	}
+	/* No memory or no thread; or the service ends. */
+	s->fill.ended(s, op, reads_now(fd, op->pieces, op->nr, op->first));
+}
+
+bool reads_is_cached(int fd, u64 offset, u64 bytes)
+{
+	struct {
+		u64 offset, bytes;
+	} range = { offset, bytes };
+	struct {
+		u64 cached, dirty, writeback, evicted, recently_evicted;
+	} pages;
+	u64 page_bytes = (u64)sysconf(_SC_PAGESIZE);
+
+	return syscall(SYS_cachestat, fd, &range, &pages, 0) == 0 &&
+	       pages.cached >= (bytes + page_bytes - 1) / page_bytes;
+}
+
+static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
+{
+	u64 offset = op->first << BLOCK_SHIFT, bytes = (u64)op->nr << BLOCK_SHIFT;
+
+	return reads_is_cached(f->fd, offset,
+	                       bytes < f->size - offset ? bytes : f->size - offset);
+}
+
+/* It is known by which description op reads. */
+static u32 reads_go(struct service *s, struct fill_op *op)
+{
+	const struct held_file *f = &s->files[op->slot];
+	struct io_uring_sqe *sqe;
+
+	op->in_ring = s->fill.has_ring;
+	if (!op->in_ring) {
+		reads_by_worker(s, op);
+		return 0;
+	}
+	sqe = io_uring_get_sqe(&s->fill.ring);
+	CHECK(sqe, "the ring has a place for every op");
+	io_uring_prep_readv(sqe, reads_fd(f, op->direct), op->pieces, op->nr,
+	                    op->first << BLOCK_SHIFT);
+	io_uring_sqe_set_data(sqe, op);
+	if (op->direct)
+		return 0;
+	if (op->nr <= COPY_HERE)
+		return op->nr;
+	sqe->flags |= IOSQE_ASYNC;
+	return 0;
+}
+
+void reads_send(struct service *s)
+{
+	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
+	if (s->fill.has_ring && io_uring_sq_ready(&s->fill.ring) > 0)
+		io_uring_submit(&s->fill.ring);
+}
+
+u32 reads_begin(struct service *s, struct fill_op *op)
+{
+	struct held_file *f = &s->files[op->slot];
+	enum direct_state state = DIRECT_NONE;
+
+	/* Mostly a reader has just read the block from the kernel. Then a copy takes 1.6 us,
+	 * and a read from the disk 87 us. */
+	if (f->direct && !reads_is_warm(f, op))
+		state = direct_want(s, f);
+	op->direct = state == DIRECT_READY;
+	op->waits = state == DIRECT_COMES;
+	if (!op->waits)
+		return reads_go(s, op);
+	s->fill.nr_waiting++;
+	op->in_ring = false;
+	return 0;
+}
+
+void reads_turn(struct service *s)
+{
+	for (u32 i = 0; i < FILL_OPS && s->fill.nr_waiting > 0; i++) {
+		struct fill_op *op = &s->fill.ops[i];
+		enum direct_state state;
+
+		if (!op->busy || !op->waits)
+			continue;
+		state = direct_look(&s->files[op->slot]);
+		if (state == DIRECT_COMES)
+			continue;
+		op->waits = false;
+		s->fill.nr_waiting--;
+		op->direct = state == DIRECT_READY;
+		reads_go(s, op);
+	}
+	reads_send(s);
+}
+
+/* The service ends: no worker opens anything any more. */
+static void reads_end_waiting(struct service *s)
+{
+	for (u32 i = 0; i < FILL_OPS && s->fill.nr_waiting > 0; i++) {
+		struct fill_op *op = &s->fill.ops[i];
+
+		if (!op->busy || !op->waits)
+			continue;
+		op->waits = false;
+		s->fill.nr_waiting--;
+		s->fill.ended(s, op, -ECANCELED);
+	}
+}
+
+bool reads_again(struct service *s, struct fill_op *op, int result)
+{
+	if (result == -EINVAL && op->direct) {
+		/* It opened O_DIRECT, but cannot read so, or not in pieces of 4 KiB. */
+		files_not_direct(s, &s->files[op->slot]);
+		op->direct = false;
+	} else if ((result != -EAGAIN && result != -EINTR) || !op->in_ring) {
+		return false;
+	}
+	reads_by_worker(s, op);
+	return true;
+}
+
+void reads_reap(struct service *s)
+{
+	struct io_uring_cqe *cqe;
+
+	while (s->fill.has_ring && io_uring_peek_cqe(&s->fill.ring, &cqe) == 0) {
+		struct fill_op *op = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+
+		io_uring_cqe_seen(&s->fill.ring, cqe);
+		s->fill.ended(s, op, result);
+	}
+}
+
+static bool reads_any_in_ring(const struct service *s)
+{
+	for (u32 i = 0; i < FILL_OPS; i++)
+		if (s->fill.ops[i].busy && s->fill.ops[i].in_ring)
+			return true;
+	return false;
+}
+
+void reads_wait(struct service *s)
+{
+	struct __kernel_timespec piece = { .tv_nsec = (long long)(WAIT_NS / 20) };
+	u64 end_ns = host_now_ns() + WAIT_NS;
+	struct io_uring_cqe *cqe;
+
+	reads_end_waiting(s);
+	/* Each turn takes a twentieth of the time, or brings a read back. */
+	while (reads_any_in_ring(s) && host_now_ns() < end_ns) {
+		io_uring_submit(&s->fill.ring);
+		io_uring_wait_cqe_timeout(&s->fill.ring, &cqe, &piece);
+		reads_reap(s);
+	}
+}
+
+int reads_init(struct service *s,
+               void (*ended)(struct service *s, struct fill_op *op, int result))
+{
+	struct fill *fill = &s->fill;
+	int err = io_uring_queue_init(FILL_OPS, &fill->ring, 0);
+
+	fill->ended = ended;
+	fill->most_busy = err ? READS_BY_WORKERS : FILL_OPS;
+	if (err) {
+		service_say(s, SERVICE_WARNING, "no_io_uring",
+		            "no io_uring here (%s); reading with preadv",
+		            strerror(-err));
+		return 0;
+	}
+	fill->has_ring = true;
+	return service_watch(s, fill->ring.ring_fd, EPOLLIN, &s->sources[SOURCE_RING]);
+}
+
+void reads_fini(struct service *s)
+{
+	if (s->fill.has_ring)
+		io_uring_queue_exit(&s->fill.ring);
+	s->fill.has_ring = false;
+}

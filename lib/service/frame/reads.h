@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Reads of files' blocks, for which the main thread does not wait. */
+#ifndef LODIC_LIB_SERVICE_FRAME_READS_H
+#define LODIC_LIB_SERVICE_FRAME_READS_H
+
+#include "lib/service/base/state.h"
+
+/* How often the service tries a read again that its file system has interrupted. The threads that
+ * read take no signals, so that the file system says EINTR or EAGAIN of its own will, and perhaps
+ * each time. Our choice. */
+#define READ_TRIES 16u
+
+/* ended: a read of op has come back with so many bytes, or -errno. */
+int reads_init(struct service *s,
+               void (*ended)(struct service *s, struct fill_op *op, int result));
+void reads_fini(struct service *s);
+/* Begins to read what op describes. There are at most s->fill.most_busy ops. Returns how many
+ * blocks the main thread will copy for that. */
+u32 reads_begin(struct service *s, struct fill_op *op);
+/* Begins those that have waited for a description to read by. Once a turn. */
+void reads_turn(struct service *s);
+/* Does the kernel's page cache hold all of these bytes, which begin with a page? The answer may be
+ * old at once. false also where the kernel cannot tell (cachestat(2) came with 6.5). Any thread may
+ * call it. */
+bool reads_is_cached(int fd, u64 offset, u64 bytes);
+/* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
+ * it in the ring. false: there is no other way. */
+bool reads_again(struct service *s, struct fill_op *op, int result);
+/* Sends what was begun. */
+void reads_send(struct service *s);
+/* Calls ended() for the reads that have come back in the ring. */
+void reads_reap(struct service *s);
+/* Waits until no read is under way in the ring. */
+void reads_wait(struct service *s);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See hold_move.h. */
+#define _GNU_SOURCE
+#include "lib/service/hold/hold_move.h"
+#include "lib/service/hold/hold_table.h"
+
+/* From now on r is a range of s's file. false: it cannot be. */
+static bool hold_move_file(const struct service *old, struct service *s,
+                           struct held_range *r, u32 id)
+{
+	const struct held_file *f = files_find((struct service *)old, r->file);
+	const struct held_file *n = files_find(s, id);
+
+	if (!f || !n || n->size != f->size || !files_is_live(old, f))
+		return false;
+	r->file = n->id;
+	r->slot = (u32)(n - s->files);
+	r->core.file = hold_table_file(s, n, r->node);
+	return true;
+}
+
+void hold_move_all(struct service *old, struct service *s,
+                   u32 (*new_id)(const struct service *old, u32 id))
+{
+	struct holds *h = old->holds;
+
+	old->holds = s->holds;
+	s->holds = h;
+	if (!h)
+		return;
+	h->alive = host_load_acquire(&s->arena.header->alive);
+	/* Nobody looks for a range meanwhile. So ranges of both numbers may stand in a chain. */
+	for (u64 i = 0; i < h->nr_places; i++) {
+		struct held_range *r = h->table[i];
+		bool linked;
+
+		if (!r || (!hold_is_ready(r) && r->queue != HOLDS_READING &&
+		           r->queue != HOLDS_WANTING))
+			continue;
+		linked = r->at != NULL;
+		hold_table_unlink(h, r);
+		if (!hold_move_file(old, s, r, new_id(old, r->file)))
+			holds_outdate(s, r);
+		else if (linked)
+			hold_table_link(h, r);
+	}
+}
+
+void hold_move_asker(struct hold_asker *from, struct hold_asker *to,
+                     struct client *client)
+{
+	struct hold_waiter *w = &to->waiter;
+
+	*to = *from;
+	*from = (struct hold_asker){ 0 };
+	w->client = client;
+	if (to->first)
+		to->first->asker_at = &to->first;
+	for (struct held_range *r = to->first; r; r = r->asker_next)
+		r->asker = to;
+	if (!w->at)
+		return;
+	*w->at = w;
+	if (w->next)
+		w->next->at = &w->next;
+}
+
+bool hold_move_needs(const struct service *s, const struct service *old)
+{
+	const struct held_range *r =
+		s->holds ? s->holds->queues.lists[HOLDS_READING].oldest : NULL;
+
+	/* Few are read at once: HOLDS_EACH for a program. */
+	for (; r; r = r->newer)
+		if (r->load && hold_load_is_of(r->load, old))
+			return true;
+	return false;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See pressure.h. Only the main thread comes here. It does not wake up for this: a service that
+ * sleeps holds nothing, or looks after it once a second anyway. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/room.h"
+#include "lib/service/hold/holds.h"
+#include "lib/service/loop/pressure.h"
+#include "lib/service/succession/resize.h"
+
+#define LOOK_NS ((u64)1000 * NS_PER_MS)
+#define TEXT_BYTES 256
+#define MIB_SHIFT 20
+
+bool pressure_parse(const char *text, u32 *ret_some)
+{
+	unsigned int whole, part;
+
+	if (sscanf(text, "some avg10=%3u.%2u", &whole, &part) != 2 || whole > 100)
+		return false;
+	*ret_some = whole * 100 + part;
+	return true;
+}
+
+static u64 pressure_smaller(const struct pressure *p, u64 bytes)
+{
+	u64 least = p->configured / PRESSURE_LEAST_PART;
+	u64 next = bytes / 4 * 3;
+
+	least = least > SERVICE_MIN_CACHE_BYTES ? least : SERVICE_MIN_CACHE_BYTES;
+	return next > least ? next : least;
+}
+
+static u64 pressure_larger(const struct pressure *p, u64 bytes)
+{
+	u64 next = bytes / 3 * 4;
+
+	return next < p->configured ? next : p->configured;
+}
+
+enum pressure_step pressure_decide(struct pressure *p, u64 now_ns, u32 some, u64 bytes,
+                                   bool warm, u64 *ret_bytes)
+{
+	u64 pause_ns = p->tight ? PRESSURE_TIGHT_PAUSE_NS : PRESSURE_PAUSE_NS;
+	bool early = p->resized_ns > 0 && now_ns - p->resized_ns < pause_ns;
+	u64 next = bytes;
+
+	if (some >= PRESSURE_LOW)
+		p->calm_ns = 0;
+	else if (p->calm_ns == 0)
+		p->calm_ns = now_ns;
+	if (some >= PRESSURE_HIGH && warm)
+		return PRESSURE_HOLDS;
+	if (some >= PRESSURE_HIGH)
+		next = pressure_smaller(p, bytes);
+	else if (p->calm_ns > 0 && now_ns - p->calm_ns >= PRESSURE_CALM_NS)
+		next = pressure_larger(p, bytes);
+	/* A user may have made it smaller than pressure would. */
+	if (early || (some >= PRESSURE_HIGH ? next >= bytes : next <= bytes))
+		return PRESSURE_NOTHING;
+	p->resized_ns = now_ns;
+	p->calm_ns = 0; /* each step back wants its own quiet time */
+	*ret_bytes = next;
+	return PRESSURE_CACHE;
+}
+
+/* false: there is no number. */
+static bool pressure_look(const struct service *s, u32 *ret_some)
+{
+	char text[TEXT_BYTES];
+	/* Not to wait for a FIFO. */
+	int fd = open(s->options.pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return pressure_parse(text, ret_some);
+}
+
+void pressure_configure(struct service *s, u64 bytes)
+{
+	s->pressure.configured = bytes;
+}
+
+bool pressure_is_tight(const struct room *room)
+{
+	return room->limit != UINT64_MAX &&
+	       room->left < room->limit / PRESSURE_TIGHT_PART;
+}
+
+bool pressure_fits(const struct room *room, u64 bytes, u64 *next)
+{
+	u64 half = room->left / 2 & ~(u64)(BLOCK_BYTES - 1);
+
+	if (room->limit == UINT64_MAX)
+		return true;
+	if (*next > bytes)
+		return room->left > *next &&
+		       room->left - (*next - bytes) >=
+		               room->limit / PRESSURE_TIGHT_PART * 2;
+	*next = *next < half ? *next : half;
+	return *next >= SERVICE_MIN_CACHE_BYTES;
+}
+
+static void pressure_resize(struct service *s, const struct room *room, u32 some,
+                            u64 bytes)
+{
+	bool smaller = bytes < s->options.cache_bytes;
+
+	/* Holds may have taken meanwhile what the arena has given back. */
+	if (!smaller && s->budget.bytes &&
+	    bytes > s->budget.bytes - budget_used(s) + s->options.cache_bytes)
+		return;
+	if (!pressure_fits(room, s->options.cache_bytes, &bytes)) {
+		if (smaller && !s->pressure.said_room)
+			service_say(
+				s, SERVICE_WARNING, "no_room",
+				"the control group has %llu of %llu MiB left: too little "
+				"to make a smaller cache",
+				(unsigned long long)(room->left >> MIB_SHIFT),
+				(unsigned long long)(room->limit >> MIB_SHIFT));
+		s->pressure.said_room |= smaller;
+		return;
+	}
+	if (resize_begin(s, bytes, 0) != 0)
+		return;
+	if (s->pressure.tight)
+		service_say(
+			s, SERVICE_WARNING, "pressure",
+			"the control group has %llu of %llu MiB left: the cache gets "
+			"%llu MiB",
+			(unsigned long long)(room->left >> MIB_SHIFT),
+			(unsigned long long)(room->limit >> MIB_SHIFT),
+			(unsigned long long)(bytes >> MIB_SHIFT));
+	else
+		service_say(s, SERVICE_WARNING, "pressure",
+		            "memory pressure is %u.%02u %%: the cache gets %llu MiB",
+		            some / 100, some % 100,
+		            (unsigned long long)(bytes >> MIB_SHIFT));
+}
+
+/* What PSI says. A group that is tight is at least as bad. false: nobody says anything. */
+static bool pressure_ask(struct service *s, u32 *ret_some)
+{
+	struct pressure *p = &s->pressure;
+	bool known = s->options.pressure && pressure_look(s, ret_some);
+
+	if (!known && s->options.pressure && !p->said) {
+		service_say(s, SERVICE_WARNING, "no_pressure",
+		            "%s says nothing of memory pressure", s->options.pressure);
+		p->said = true;
+	}
+	if (!known)
+		*ret_some = 0;
+	if (p->tight && *ret_some < PRESSURE_HIGH)
+		*ret_some = PRESSURE_HIGH;
+	return known || s->options.watch_groups;
+}
+
+void pressure_tick(struct service *s)
+{
+	struct room room = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	struct pressure *p = &s->pressure;
+	u64 now = host_now_ns(), bytes;
+	enum pressure_step step;
+	u32 some;
+
+	if (now < p->next_ns || s->resize)
+		return;
+	p->next_ns = now + LOOK_NS;
+	if (s->options.watch_groups)
+		room_look(ROOM_LIST, ROOM_MOUNT, &room);
+	p->tight = pressure_is_tight(&room);
+	p->said_room &= p->tight;
+	if (!pressure_ask(s, &some))
+		return;
+	step = pressure_decide(p, now, some, s->options.cache_bytes, holds_any(s),
+	                       &bytes);
+	if (step == PRESSURE_HOLDS && !holds_give_back(s))
+		step = pressure_decide(p, now, some, s->options.cache_bytes, false,
+		                       &bytes);
+	if (step == PRESSURE_CACHE)
+		pressure_resize(s, &room, some, bytes);
+}

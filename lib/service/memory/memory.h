@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The segments that readers map. */
+#ifndef LODIC_LIB_SERVICE_MEMORY_MEMORY_H
+#define LODIC_LIB_SERVICE_MEMORY_MEMORY_H
+
+#include "lib/service/base/state.h"
+
+/* Makes the arena. -ENOMEM and what memfd_create(2) and mmap(2) say; ret_why then says what
+ * the user can do. */
+int memory_make(struct service *s, const char **ret_why);
+void memory_free(struct service *s);
+/* A context's memory, mapped here. ret_reader_fd is for its reader. ret_fd stays here, for
+ * memory_ask(); -1: that would not tell. -EMFILE, -ENFILE: no descriptor is left. */
+int memory_make_context(struct service *s, u64 bytes, void **ret_memory, int *ret_fd,
+                        int *ret_reader_fd);
+
+/* Has anybody the memory behind fd mapped or open, but for the service's own mapping and fd?
+ * MEMORY_UNKNOWN: no answer now; ask again. */
+enum memory_use { MEMORY_UNUSED, MEMORY_USED, MEMORY_UNKNOWN };
+enum memory_use memory_ask(int fd);
+/* The same where fd is a description of the service's own that memory_open_again() has opened
+ * read-only, and the service has no other one. */
+enum memory_use memory_ask_own(int fd);
+
+/* -ENOMEM: this machine, or a control group of this process, does not have so much memory left now;
+ * *ret_why says so. It reads some files of /proc and /sys. Any thread may call it. */
+int memory_check_room(u64 bytes, const char **ret_why);
+
+/* The same for holds, which do not go while a program has them: they must not make a control group
+ * tight (pressure.h). Its programs would be killed where the kernel's own copies give way. */
+int memory_check_hold(u64 bytes, const char **ret_why);
+
+/* A new memfd that can be sealed and never executed. flags are more of memfd_create(2)'s. Returns
+ * the descriptor or -errno. */
+int memory_make_fd(const char *name, unsigned int flags);
+/* Opens another description of the memory behind fd: one that the kernel counts. Returns the
+ * descriptor or -errno. -ENOENT: there is no /proc. */
+int memory_open_again(int fd, int flags);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Which nodes of memory the machine has, and which CPUs are near to which. struct nodes is in
+ * state.h. A test may name a folder that stands in for the kernel's (options.nodes). The service
+ * then believes it, and memory stays where the kernel puts it.
+ */
+#ifndef LODIC_LIB_SERVICE_MEMORY_NODES_H
+#define LODIC_LIB_SERVICE_MEMORY_NODES_H
+
+#include "lib/service/base/state.h"
+
+/* Looks at a folder like /sys/devices/system/node; NULL: at that one. */
+void nodes_look(struct nodes *n, const char *folder);
+/* The node of a CPU. cpu is a program's word: one that is not there counts as the first. */
+u32 nodes_of_cpu(const struct nodes *n, u64 cpu);
+
+/* Asks for memory at a node, or another one where that is full. 0 or -errno. */
+int nodes_bind(const struct nodes *n, void *at, u64 bytes, u32 node);
+/* The same of memory that is there, and that no other process has mapped: its pages move. Any
+ * thread may call it. Readers of the mapping may wait for a page. -EIO: some pages stay. */
+int nodes_move(void *at, u64 bytes, u32 node);
+
+#endif

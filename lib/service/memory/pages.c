@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Huge pages for ordinary shared memory. Administrators seldom let memfds have them, so a
+ * fault brings none on most machines. MADV_COLLAPSE (Linux 6.1) makes one all the same, for
+ * any user.
+ *
+ * The service asks before readers can connect, and not in a thread afterwards. An empty
+ * piece of a file costs the kernel one allocation and the zeroes, as small pages do. A piece
+ * in use costs a copy as well. Meanwhile readers wait for its page lock, and reads under way
+ * into it make the kernel refuse.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/huge.h"
+#include "lib/service/memory/pages.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define MIB_SHIFT 20
+#define LINE_BYTES 4096
+#define PROGRESS_NS ((u64)2000000000)
+/* The kernel waits for all CPUs once a call, so a call is for several pages. */
+#define STEP_BYTES (8 * HUGE_PAGE_BYTES)
+/* A huge page takes 0.3 ms. Where memory lies in small pieces, the kernel moves other pages out
+ * of the way. A virtual machine's host may have to find the memory. That took up to 18 ms a
+ * page on a busy machine. Our choice: 4 s, and twice the usual time. A program that starts
+ * a service waits 10 s for it. */
+#define PATIENCE_NS ((u64)4000000000)
+#define PATIENCE_PAGE_NS ((u64)600000)
+
+/* The kernel takes a piece without a page for one that was truncated, so each gets its first
+ * page. Where faults do bring huge pages (MADV_HUGEPAGE), that is all that is needed. */
+int pages_ask(u8 *at, u64 bytes)
+{
+	u64 whole = bytes - bytes % HUGE_PAGE_BYTES;
+
+	for (u64 i = 0; i < whole; i += HUGE_PAGE_BYTES)
+		madvise(at + i, BLOCK_BYTES, MADV_POPULATE_WRITE);
+	return whole == 0 || madvise(at, whole, MADV_COLLAPSE) == 0 ? 0 : errno;
+}
+
+int pages_fill(const struct service *s, struct shared_memory *m, bool huge)
+{
+	u64 now = host_now_ns(), said = now, n;
+	u64 deadline =
+		now + PATIENCE_NS + m->bytes / HUGE_PAGE_BYTES * PATIENCE_PAGE_NS;
+	int refused = 0;
+
+	if (huge)
+		madvise(m->at, m->bytes, MADV_HUGEPAGE);
+	for (u64 at = 0; at < m->bytes; at += n) {
+		n = m->bytes - at < STEP_BYTES ? m->bytes - at : STEP_BYTES;
+		if (huge && now > deadline) {
+			refused = ETIME;
+			huge = false;
+		}
+		if (huge)
+			refused = pages_ask((u8 *)m->at + at, n);
+		m->refused = refused ? refused : m->refused;
+		if (fallocate(m->fd, 0, (off_t)at, (off_t)n) != 0)
+			return errno == ENOSPC ? -ENOMEM : -errno;
+		now = host_now_ns();
+		if (now - said < PROGRESS_NS)
+			continue;
+		said = now;
+		service_say(s, SERVICE_INFO, "filling",
+		            "the kernel has given %llu of %llu MiB so far",
+		            (unsigned long long)((at + n) >> MIB_SHIFT),
+		            (unsigned long long)(m->bytes >> MIB_SHIFT));
+	}
+	return 0;
+}
+
+u64 pages_huge_bytes(const struct shared_memory *m)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	unsigned long from, to, kib, found = 0;
+	bool inside = false;
+	char line[LINE_BYTES];
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		/* Tiers on two nodes are two mappings (tier_bind()). */
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = from - (unsigned long)m->at < m->bytes;
+		else if (inside && sscanf(line, "ShmemPmdMapped: %lu", &kib) == 1)
+			found += kib;
+	}
+	fclose(file);
+	return (u64)found << 10;
+}
+
+const char *pages_why(int refused)
+{
+	switch (refused) {
+	case ENOMEM: return "no memory in one piece is left";
+	case EBUSY: return "the control group's limit is reached";
+	case ETIME: return "it took the kernel too long to make room";
+	case EINVAL: return "the kernel refuses them, or is older than 6.1";
+	default: return strerror(refused);
+	}
+}
+
+void pages_say(const struct service *s, const struct shared_memory *m, u64 huge_bytes)
+{
+	static const char cost[] = "a random read of 64 bytes outside of them takes "
+				   "longer, see doc/measured.md";
+	u32 percent = (u32)((100 * huge_bytes + m->bytes / 2) / m->bytes);
+
+	if (m->bytes < HUGE_PAGE_BYTES)
+		service_say(s, SERVICE_INFO, "huge_pages",
+		            "no huge pages: the cache is smaller than one");
+	else if (huge_bytes == 0)
+		service_say(s, SERVICE_INFO, "huge_pages", "no huge pages: %s; %s",
+		            pages_why(m->refused), cost);
+	else if (m->refused)
+		service_say(s, SERVICE_INFO, "huge_pages",
+		            "huge pages: %u %% of the cache, %s; %s", percent,
+		            pages_why(m->refused), cost);
+	else
+		service_say(s, SERVICE_INFO, "huge_pages",
+		            "huge pages: %u %% of the cache", percent);
+}

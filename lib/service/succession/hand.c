@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See hand.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "lib/service/base/socket.h"
+#include "lib/service/file/files.h"
+#include "lib/service/memory/memory.h"
+#include "lib/service/succession/hand.h"
+#include "lib/service/tier/tier.h"
+
+/* ---- the channel ---- */
+
+/* Has it said nothing for too long? What waits in the socket is not heard yet, and counts: HANDED
+ * may be there. */
+static bool hand_is_silent(const struct service *s, const struct client *c)
+{
+	u64 ms = s->options.successor_ms ? s->options.successor_ms
+	                                 : SERVICE_SUCCESSOR_MS;
+	struct pollfd look = { .fd = c->socket, .events = POLLIN };
+
+	return !MUTANT(HAND_SILENT_KEPT) &&
+	       host_now_ns() - c->heard_ns > ms * NS_PER_MS && poll(&look, 1, 0) == 0;
+}
+
+/* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
+ * this service has ended by then. */
+static void hand_dismiss(struct service *s)
+{
+	const struct wire_reply farewell = { .error = -ECANCELED };
+	struct client *c = s->successor;
+
+	service_say(s, SERVICE_WARNING, "successor_lost",
+	            "process %d wanted to take over, and says nothing more", c->pid);
+	(void)wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
+	client_hang_up(s, c);
+	s->successor = NULL;
+}
+
+/* A client for this end of the channel, of the same program as like. */
+static int hand_add(struct service *s, int socket, const struct client *like)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	c->kind = CLIENT_SUCCESSOR;
+	c->asked = true; /* it was announced */
+	c->socket = socket;
+	c->process = c->wake = -1;
+	c->newest = c->reap_at = FRAME_NONE;
+	c->socket_source = (struct source){ SOURCE_CLIENT, c };
+	c->process_source = (struct source){ SOURCE_PROCESS, c };
+	err = service_watch(s, socket, EPOLLIN, &c->socket_source);
+	if (err) {
+		free(c);
+		return err;
+	}
+	c->pid = like->pid;
+	c->uid = like->uid;
+	c->since_ns = c->heard_ns = host_now_ns();
+	c->serial = ++s->last_serial;
+	c->next = s->clients;
+	s->clients = c;
+	s->successor = c;
+	return 0;
+}
+
+static int hand_make_channel(struct service *s, const struct client *c, int *ret_theirs)
+{
+	int ends[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+	               ends) != 0)
+		return -errno;
+	err = socket_ask_senders(ends[0]);
+	if (!err)
+		err = hand_add(s, ends[0], c);
+	if (err) {
+		service_close(&ends[0]);
+		service_close(&ends[1]);
+		return err;
+	}
+	*ret_theirs = ends[1];
+	return 0;
+}
+
+int hand_begin(struct service *s, struct client *c, struct exchange *x)
+{
+	int theirs = -1, err;
+
+	if (x->nr_fds != 1 || !socket_is_lock(s, x->fds[0])) /* AU4 */
+		return -EACCES;
+	if (s->successor && hand_is_silent(s, s->successor))
+		hand_dismiss(s);
+	if (s->resize || (s->successor && !MUTANT(HAND_TWO)))
+		return -EBUSY;
+	err = hand_make_channel(s, c, &theirs);
+	if (!err)
+		x->close_after = x->out[x->nr_out++] = theirs;
+	return err;
+}
+
+bool hand_is_wanted(const struct service *s)
+{
+	return s->successor && !hand_is_silent(s, s->successor);
+}
+
+bool hand_gives_way(struct service *s)
+{
+	const struct client *c = s->successor;
+
+	if (c && c->had_place && hand_is_silent(s, c))
+		hand_dismiss(s);
+	return !s->successor || !s->successor->had_place || MUTANT(HAND_RESIZES);
+}
+
+/* ---- what it asks ---- */
+
+static int hand_arena(struct service *s, struct exchange *x)
+{
+	client_tell_arena(s, &x->reply);
+	x->out[x->nr_out++] = s->control.reader_fd;
+	x->out[x->nr_out++] = s->data.reader_fd;
+	x->out[x->nr_out++] = s->shared.reader_fd;
+	return 0;
+}
+
+/* AU5. The path leads to what the descriptor has, also where a name has gone. */
+static int hand_file_fd(const struct held_file *f, struct exchange *x)
+{
+	int fd = memory_open_again(f->fd, O_PATH);
+
+	if (fd >= 0)
+		x->close_after = fd;
+	if (MUTANT(HAND_READABLE)) /* not AU5 */
+		fd = f->fd;
+	if (fd >= 0)
+		x->out[x->nr_out++] = fd;
+	return fd < 0 ? fd : 0;
+}
+
+static int hand_file(struct service *s, struct exchange *x)
+{
+	struct wire_reply *reply = &x->reply;
+	u64 slot = x->request.a;
+	const struct held_file *f;
+	int err;
+
+	if (s->resize)
+		return -EBUSY;
+	if (slot >= s->shape.nr_files || s->files[slot].state != FILE_HELD)
+		return -ENOENT;
+	f = &s->files[slot];
+	err = hand_file_fd(f, x);
+	if (err)
+		return err;
+	reply->hand_file.id = f->id;
+	reply->hand_file.size = f->size;
+	reply->hand_file.hits = f->hits;
+	reply->hand_file.kept = f->kept;
+	reply->hand_file.opens = f->nr_opens;
+	reply->hand_file.idle_since_ns = f->idle_since_ns;
+	reply->hand_file.local = f->local;
+	reply->hand_file.tier = f->tier;
+	reply->hand_file.tier_said = f->tier_said;
+	if (MUTANT(HAND_LEASE_MOVES)) /* not HO2 */
+		fcntl(f->fd, F_SETLEASE, F_UNLCK);
+	return 0;
+}
+
+static u32 hand_tier(const struct service *s, u32 frame)
+{
+	if (!s->tiers.two)
+		return 0;
+	return tier_of(s, frame) == TIER_FAST ? WIRE_FRAME_FAST : WIRE_FRAME_SLOW;
+}
+
+/* The page's part of the nodes is 6144 cache lines: less than TURN_LINES. */
+static void hand_frames(const struct service *s, u64 cursor, struct wire_page *page)
+{
+	u64 end = s->shape.nr_frames;
+	u64 nr = 0;
+
+	for (; cursor < end && nr < sizeof(page->records); cursor++, nr++) {
+		u32 queue = s->reclaim.nodes[cursor].queue;
+		u32 visits = s->reclaim.nodes[cursor].freq +
+		             host_load_byte(&s->arena.visits[cursor]);
+
+		visits = visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
+		visits |= hand_tier(s, (u32)cursor);
+		page->records[nr] = queue == RECLAIM_MAIN    ? WIRE_FRAME_MAIN | visits
+		                    : queue == RECLAIM_SMALL ? WIRE_FRAME_SMALL | visits
+		                                             : 0;
+	}
+	page->reply.page.bytes = page->reply.page.nr = nr;
+	page->reply.page.next = cursor < end ? cursor : LOOK_END;
+}
+
+static int hand_end(struct service *s, struct client *c)
+{
+	if (!c->had_place)
+		return -EINVAL;
+	s->succeeded = true; /* HO4 */
+	socket_unlisten(s);
+	s->stopping = true; /* HO5; L3 */
+	service_say(s, SERVICE_INFO, "handed_over", "process %d has taken over",
+	            c->pid);
+	return 0;
+}
+
+static int hand_over(struct service *s, struct client *c, struct exchange *x)
+{
+	if (s->resize)
+		return -EBUSY;
+	c->had_place = true;
+	x->reply.hand_over.lent = s->lent;
+	x->out[x->nr_out++] = s->listening;
+	x->out[x->nr_out++] = s->lock;
+	if (MUTANT(HAND_ENDS_EARLY)) /* not HO5 */
+		return hand_end(s, c);
+	return 0;
+}
+
+int hand_carry_out(struct service *s, struct client *c, struct exchange *x)
+{
+	/* Another one has its place, or a resize has come between: it knows of another arena. */
+	if (s->successor != c)
+		return -EBUSY;
+	c->heard_ns = host_now_ns();
+	switch (x->request.op) {
+	case WIRE_HAND_ARENA: return hand_arena(s, x);
+	case WIRE_HAND_FILE: return hand_file(s, x);
+	case WIRE_HAND_FRAMES: return client_answer_page(s, x, hand_frames);
+	case WIRE_HAND_STAY: return 0;
+	case WIRE_HAND_OVER: return hand_over(s, c, x);
+	default: return hand_end(s, c);
+	}
+}

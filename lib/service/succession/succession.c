@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See succession.h. It waits no longer than SUCCESSION_WAIT_MS for each answer. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/reason.h"
+#include "lib/service/base/socket.h"
+#include "lib/service/succession/succession.h"
+
+/* One answer takes the old service a turn. If it takes so long it hangs. */
+#define SUCCESSION_WAIT_MS LOOK_TIMEOUT_MS
+/* A part of SERVICE_SUCCESSOR_MS that leaves room for a busy machine. */
+#define STAY_NS (1000 * NS_PER_MS)
+#define MOST_ERRNO 4095
+
+void succession_close_fds(struct succession *a)
+{
+	while (a->nr_fds > 0)
+		close(a->fds[--a->nr_fds]);
+}
+
+void succession_end(struct succession *a)
+{
+	succession_close_fds(a);
+	service_close(&a->socket);
+}
+
+/* What lies in the socket. bytes: of records. */
+static int succession_take(struct succession *a, u64 bytes)
+{
+	int err;
+
+	a->page.reply.error = 0;
+	err = wire_receive(a->socket, &a->page, sizeof(a->page.reply) + bytes, a->fds,
+	                   &a->nr_fds);
+	/* An error comes without records, so that the answer is too short. */
+	if (!err || (err == -EPROTO && bytes > 0 && a->page.reply.error))
+		err = reason_error(a->page.reply.error);
+	return err > 0 || err < -MOST_ERRNO ? -EPROTO : err;
+}
+
+/* HO7: the service says when it gives the place to another one. What was sent and not read makes
+ * the kernel report a reset before that. */
+static int succession_verdict(struct succession *a, int err)
+{
+	if (err == -ECONNRESET && succession_take(a, 0) == -ECANCELED)
+		err = -ECANCELED;
+	return err == -ECANCELED ? -EBUSY : err;
+}
+
+/* fd < 0: none goes with it. */
+static int succession_tell(struct succession *a, u32 op, u64 arg, int fd, u64 bytes,
+                           u32 nr_fds)
+{
+	struct wire_request request = { .version = WIRE_VERSION, .op = op, .a = arg };
+	struct pollfd wait = { .fd = a->socket, .events = POLLIN };
+	int err = wire_send(a->socket, &request, sizeof(request), &fd, fd >= 0);
+
+	a->asked_ns = host_now_ns();
+	if (err)
+		return err == -EAGAIN ? -ETIMEDOUT : succession_verdict(a, err);
+	if (poll(&wait, 1, SUCCESSION_WAIT_MS) != 1)
+		return -ETIMEDOUT;
+	err = succession_verdict(a, succession_take(a, bytes));
+	if (!err && a->nr_fds != nr_fds)
+		err = -EPROTO;
+	if (err)
+		succession_close_fds(a);
+	return err;
+}
+
+int succession_ask(struct succession *a, u32 op, u64 arg, u64 bytes, u32 nr_fds)
+{
+	return succession_tell(a, op, arg, -1, bytes, nr_fds);
+}
+
+int succession_stay(struct succession *a)
+{
+	if (host_now_ns() - a->asked_ns < STAY_NS)
+		return 0;
+	return succession_ask(a, WIRE_HAND_STAY, 0, 0, 0);
+}
+
+static int succession_connect(struct succession *a, const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strcpy(address.sun_path, path);
+	a->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (a->socket < 0 ||
+	    connect(a->socket, (struct sockaddr *)&address, sizeof(address)) != 0)
+		return -errno;
+	return socket_peer_is_own(a->socket) ? 0 : -EACCES;
+}
+
+/* The channel takes the place of the connection. Without a lock file the service may be of another
+ * version, or at its end: it says so itself. */
+static int succession_announce(struct succession *a, const char *lock_path)
+{
+	int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int err;
+
+	if (lock < 0 && errno != ENOENT)
+		return -EACCES;
+	err = succession_tell(a, WIRE_SUCCEED, 0, lock, 0, 1);
+	service_close(&lock);
+	if (err)
+		return err;
+	service_close(&a->socket);
+	a->socket = a->fds[--a->nr_fds];
+	return 0;
+}
+
+int succession_begin(const struct service *s, struct succession *a)
+{
+	int err;
+
+	a->nr_fds = 0;
+	err = succession_connect(a, s->socket_path);
+	return err ? err : succession_announce(a, s->lock_path);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A policy of core/kloc, driven by the running cache: it decides in which tier a block begins, and
+ * which blocks move. Without one, a file's globs say where its blocks begin, and users move them.
+ * Only the main thread comes here.
+ *
+ * A held file has a knode, and each of its frames is an object, from the moment at which it is
+ * chosen for a read. Programs' opens are the knode's; the service's own descriptor is none. What
+ * readers note as visits are the objects' uses, as late as they are collected. They count for the
+ * CPU from which the file was opened last: no visit says where it was made. Holds are no objects:
+ * their memory is in no tier's size. Their file's knode says where they belong.
+ */
+#ifndef LODIC_LIB_SERVICE_TIER_POLICY_H
+#define LODIC_LIB_SERVICE_TIER_POLICY_H
+
+#include "lib/service/file/files.h"
+
+/* -EINVAL: there is no such policy, or not for this service; *ret_why says so. 0: also where the
+ * user wants none. After tier_shape(). */
+int policy_check(const struct service *s, const char **ret_why);
+/* After tier_init(). -errno: the record cannot be written, or there is no memory. */
+int policy_init(struct service *s, const char **ret_why);
+void policy_fini(struct service *s);
+/* The service serves: its record gets its name. */
+void policy_serves(struct service *s);
+
+/* The file is held from now on; its globs say where its blocks go, and whether holds have copies.
+ */
+void policy_hold(struct service *s, struct held_file *f,
+                 const struct passed_file *passed);
+/* By a program on that CPU, as the program says. */
+void policy_open(struct service *s, struct held_file *f, u64 cpu);
+void policy_close(struct service *s, const struct held_file *f, u32 nr);
+/* The file goes. Its frames follow, one by one. */
+void policy_retire(struct service *s, struct held_file *f);
+
+/* Where a new hold of f belongs. *ret_moves: so do those that lie elsewhere. There is a policy. */
+enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
+                           bool *ret_moves);
+
+/* A free frame for a block of f that comes in; s->tiers.nr_free is not 0. */
+u32 policy_frame(struct service *s, const struct held_file *f, u64 index);
+/* The same for one that lay in a tier of another arena. There it stays, if no policy and no glob
+ * says otherwise. */
+u32 policy_frame_again(struct service *s, const struct held_file *f, u64 index,
+                       enum tier old);
+/* Where f's new blocks went in another arena, and who had said so. What a user has said stays. */
+void policy_stays(struct service *s, struct held_file *f, enum tier_sayer said,
+                  enum tier tier);
+/* The frame is nobody's. */
+void policy_free(struct service *s, u32 frame);
+/* Readers came by the frame, which counts for that CPU. */
+void policy_visit(struct service *s, u32 frame, u32 cpu);
+void policy_tick(struct service *s);
+/* What the policy thinks of the file. */
+enum look_knode policy_knode(const struct service *s, const struct held_file *f);
+
+/* The next block to move. false: none now. policy_moved() must end each. */
+struct policy_move {
+	u32 object, frame;
+	enum tier to;
+};
+bool policy_next(struct service *s, struct policy_move *ret_move);
+enum policy_result { POLICY_MOVED, POLICY_BUSY, POLICY_NO_ROOM };
+void policy_moved(struct service *s, u32 object, enum policy_result result);
+/* The object of the block that has moved is in target now. */
+void policy_follow(struct service *s, u32 source, u32 target);
+
+#endif
