@@ -6,8 +6,8 @@ FILE ?=
 ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
-# What users run: -O2 with debug information, no tests, warnings are only warnings.
-RELEASE = -Dbuildtype=debugoptimized -Dtests=disabled
+# What users run: -O2 with debug information. A verb that needs more than the product adds it.
+RELEASE = -Dbuildtype=debugoptimized
 PYTHON = /usr/bin/python3
 # For tools/wheels.sh, and what uses them.
 export LODIC_WHEELS = $(abspath $(BUILD))/wheels
@@ -15,7 +15,7 @@ C_FILES = find bench check cli core doc host include lib measure preload python 
 	sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \
-	deps-python build demo check kernel-check soak soak-cache soak-counter soak-fuzz \
+	deps-python build study demo check kernel-check soak soak-cache soak-counter soak-fuzz \
 	soak-holds soak-move mutants deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale bench-share figures \
 	fmt install uninstall wheel wheel-check wheel-manylinux try-torch clean
@@ -41,6 +41,7 @@ help:
 	@echo 'make bench-recordings   db_bench, nginx, fio, python: what two tiers make of them'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
+	@echo 'make study              the same, lodic-check, lodic-sim and the programs of bench/'
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
 	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
@@ -64,6 +65,9 @@ build: deps-build
 	@sh tools/setup.sh $(BUILD) $(RELEASE)
 	@ninja -C $(BUILD)
 
+study: RELEASE += -Dstudy=true -Dbench=true
+study: build
+
 demo: build
 	@$(BUILD)/lodic demo --json-out $(BUILD)/demo.json --workdir $(BUILD) \
 		$(if $(FILE),--file '$(FILE)') $(ARGS)
@@ -75,10 +79,10 @@ kernel-check: deps-kernel
 	@$(PYTHON) kernel/run $(ARGS) check
 
 bench: RELEASE += -Dpeers=enabled
-bench: deps-bench build
+bench: deps-bench study
 	@$(PYTHON) bench/run.py --build $(BUILD) $(if $(FILE),--file '$(FILE)')
 
-bench-scale: deps-bench build
+bench-scale: deps-bench study
 	@$(PYTHON) bench/scale.py --build $(BUILD) $(ARGS)
 
 bench-apps: deps-bench build
@@ -93,13 +97,13 @@ bench-share: RELEASE += -Dpython=enabled
 bench-share: deps-bench deps-python build
 	@$(PYTHON) bench/share.py --build $(BUILD) $(ARGS)
 
-bench-recordings: deps-bench build
+bench-recordings: deps-bench study
 	@$(PYTHON) bench/recordings.py --build $(BUILD) $(ARGS)
 
-figures: deps-bench build
+figures: deps-bench study
 	@$(PYTHON) sim/figures/figures.py --build $(BUILD) $(ARGS)
 
-soak: build
+soak: study
 	@$(BUILD)/lodic-check --all --schedules 250000 $(ARGS)
 
 soak-cache: deps-check
@@ -144,6 +148,8 @@ try-torch: RELEASE += -Dpython=enabled
 try-torch: deps-python build
 	@$(PYTHON) tools/try_torch.py --build $(BUILD) $(ARGS)
 
+# The module for Python is the wheel's.
+install: RELEASE += -Dstudy=true -Dpython=disabled
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
 		--destdir '$(DESTDIR)'

@@ -99,8 +99,8 @@ def compile_all(build, root):
     cross = build.parent / "cross.ini"
     cross.write_text(CROSS_FILE.format(cross=CROSS, qemu=QEMU, root=root), encoding="utf-8")
     done = run("sh", ROOT / "tools" / "setup.sh", build, "--cross-file", cross,
-               "-Dbuildtype=debugoptimized", "-Dtests=enabled", "-Dmutants=false",
-               "-Dbench=false", "-Ddebug_checks=true", "-Drocksdb=disabled", cwd=ROOT)
+               "-Dbuildtype=debugoptimized", "-Dtests=enabled",
+               "-Ddebug_checks=true", "-Drocksdb=disabled", cwd=ROOT)
     if not done.returncode:
         done = run("ninja", "-C", build, "-j", min(2, os.cpu_count()))
     if done.returncode:

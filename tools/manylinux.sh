@@ -41,8 +41,8 @@ END
 chmod +x "$folder/cc.new"
 mv "$folder/cc.new" "$folder/cc"
 # In a folder of its own: other objects of this tree are for the glibc of this machine.
-CC="'$folder/cc'" sh tools/setup.sh "$folder/build" -Dbuildtype=debugoptimized -Dtests=disabled \
-	-Dbench=false -Drocksdb=disabled -Dpython=enabled -Dprefer_static=true
+CC="'$folder/cc'" sh tools/setup.sh "$folder/build" -Dbuildtype=debugoptimized \
+	-Drocksdb=disabled -Dpython=enabled -Dprefer_static=true
 ninja -C "$folder/build" wheel-parts
 
 # The linker lets an extension have names that only Python has, and auditwheel believes it. One of

@@ -26,7 +26,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OPTIONS = ["-Dbuildtype=debugoptimized", "-Dtests=enabled", "-Dmutants=false"]
+OPTIONS = ["-Dbuildtype=debugoptimized", "-Dtests=enabled"]
 MODES = ("light", "lock")
 TAIL_LINES = 30
 SKIP = 77

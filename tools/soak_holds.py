@@ -16,7 +16,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OPTIONS = ["-Dbuildtype=debugoptimized", "-Dtests=enabled", "-Dmutants=false"]
+OPTIONS = ["-Dbuildtype=debugoptimized", "-Dtests=enabled"]
 BUILDS = {"soak": [], "soak-asan": ["-Doptimization=1", "-Db_sanitize=address,undefined"]}
 KILLS, REQUESTS = 2000, 1_000_000
 LIMIT_S = 3600
