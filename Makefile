@@ -112,8 +112,8 @@ soak-cache: deps-check
 soak-counter: deps-check
 	@sh tools/setup.sh $(BUILD)/soak-counter -Dbuildtype=debugoptimized -Dtests=enabled \
 		-Ddebug_checks=true
-	@ninja -C $(BUILD)/soak-counter tests/test_counter_threads
-	@$(BUILD)/soak-counter/tests/test_counter_threads --ends 100000 --kills 20000 $(ARGS)
+	@ninja -C $(BUILD)/soak-counter tests/unit/test_counter_threads
+	@$(BUILD)/soak-counter/tests/unit/test_counter_threads --ends 100000 --kills 20000 $(ARGS)
 
 soak-fuzz: deps-check
 	@$(PYTHON) tools/soak_fuzz.py --build $(BUILD) $(ARGS)
@@ -124,10 +124,13 @@ soak-holds: deps-check
 soak-move: deps-check
 	@sh tools/setup.sh $(BUILD)/soak-move -Dbuildtype=debugoptimized -Dtests=enabled \
 		-Ddebug_checks=true
-	@ninja -C $(BUILD)/soak-move tests/stress_move
-	@$(BUILD)/soak-move/tests/stress_move --barrier light --moves 200000 --kills 300 $(ARGS)
-	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 1000000 --kills 1000 $(ARGS)
-	@$(BUILD)/soak-move/tests/stress_move --barrier lock --moves 300000 --restarts 100 $(ARGS)
+	@ninja -C $(BUILD)/soak-move tests/stress/stress_move
+	@$(BUILD)/soak-move/tests/stress/stress_move --barrier light \
+		--moves 200000 --kills 300 $(ARGS)
+	@$(BUILD)/soak-move/tests/stress/stress_move --barrier lock \
+		--moves 1000000 --kills 1000 $(ARGS)
+	@$(BUILD)/soak-move/tests/stress/stress_move --barrier lock \
+		--moves 300000 --restarts 100 $(ARGS)
 
 mutants: deps-check
 	@$(PYTHON) check/mutate.py --build $(BUILD) $(ARGS)

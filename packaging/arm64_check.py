@@ -122,7 +122,7 @@ def unit_tests(build, root):
     passed = skipped = 0
     environment = {**os.environ, "LODIC_BUILD": str(build), "LODIC_SOURCE": str(ROOT)}
     for name in TESTS:
-        done = qemu(root, build / "tests" / f"test_{name}", env=environment)
+        done = qemu(root, build / "tests/unit" / f"test_{name}", env=environment)
         if done.returncode:
             raise Failed(f"test_{name} fails with status {done.returncode}:\n"
                          f"{done.stdout[-3000:]}")
@@ -143,7 +143,7 @@ def read_by_lock(build, root):
                 end = time.monotonic() + START_S
                 while not socket.exists() and service.poll() is None and time.monotonic() < end:
                     time.sleep(0.05)
-                done = qemu(root, build / "tests" / "example", data, socket)
+                done = qemu(root, build / "tests" / "unit" / "example", data, socket)
                 stat = qemu(root, build / "lodic", "stat", "--json", "--socket", socket)
             finally:
                 service.terminate()

@@ -59,6 +59,11 @@ SAID = {
 SAID["crash_steps_inline"] = SAID["crash_steps"]
 
 
+def path_of(program):
+    """Below the build folder."""
+    return f"tests/{'crash' if program.startswith('crash_') else 'stress'}/{program}"
+
+
 def programs_of(mode, asked, rounds):
     """What one round runs in a mode: (program, arguments)."""
     each = {name: -(-number // rounds) for name, number in asked.items()}
@@ -143,7 +148,7 @@ class Soak:
 
     def step(self, what, mode, program, arguments):
         before = time.monotonic()
-        command = [str(self.folder / "tests" / program), *map(str, arguments)]
+        command = [str(self.folder / path_of(program)), *map(str, arguments)]
         text, status = self.run(command)
         said = self.count(mode, program, text)
         failures = [line for line in text.splitlines() if line.startswith("FAILED")]
@@ -195,7 +200,7 @@ class Soak:
 
 def build(folder):
     for command in (["sh", "tools/setup.sh", str(folder), *OPTIONS],
-                    ["ninja", "-C", str(folder), *(f"tests/{name}" for name in SAID)]):
+                    ["ninja", "-C", str(folder), *map(path_of, SAID)]):
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -17,18 +17,19 @@ from soak_holds import BUILDS, LIMIT_S, ROOT, build, parse_options, run
 EXECUTIONS = 1_000_000
 PYTHON = "/usr/bin/python3"
 DONE = re.compile(r"(\d+) (?:executions|requests): 0 crashes")
-TARGETS = ["tests/fuzz_client", "tests/fuzz_look", "tests/fuzz_settings", "tests/fuzz_holds",
-           "tests/run_reader", "lodic", "liblodic-preload.so"]
+FUZZERS = ["fuzz_client", "fuzz_look", "fuzz_settings"]
+TARGETS = [*(f"tests/fuzz/{name}" for name in FUZZERS), "tests/crash/fuzz_holds",
+           "tests/run/run_reader", "lodic", "liblodic-preload.so"]
 
 
 def commands(folder, number, seed):
     """What is run, by name."""
     tests = folder / "tests"
-    for name in ("fuzz_client", "fuzz_look", "fuzz_settings"):
-        yield name, [tests / name, "--executions", number, "--seed", seed]
-    yield "fuzz_holds", [tests / "fuzz_holds", "--requests", number, "--seed", seed]
+    for name in FUZZERS:
+        yield name, [tests / "fuzz" / name, "--executions", number, "--seed", seed]
+    yield "fuzz_holds", [tests / "crash/fuzz_holds", "--requests", number, "--seed", seed]
     yield "fuzz_run", [PYTHON, ROOT / "tests/run/test_run_random.py", folder / "lodic",
-                       tests / "run_reader", number, seed]
+                       tests / "run/run_reader", number, seed]
 
 
 def main():

@@ -58,11 +58,11 @@ def main():
     failed = 0
     for name, more in BUILDS.items():
         folder = (ROOT / options.build / name).resolve()
-        build(folder, more, [f"tests/{name}" for name in DONE])
+        build(folder, more, [f"tests/crash/{name}" for name in DONE])
         for program, wanted in (("crash_holds", ["--kills", KILLS]),
                                 ("fuzz_holds", ["--requests", REQUESTS])):
             number = max(1, wanted[1] // options.part)
-            command = [str(folder / "tests" / program), wanted[0], str(number),
+            command = [str(folder / "tests/crash" / program), wanted[0], str(number),
                        "--seed", str(options.seed)]
             print(f"[{time.monotonic() - started:5.0f} s] {name} {program} {number}",
                   flush=True)

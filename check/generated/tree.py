@@ -31,7 +31,7 @@ NO_MUTANTS = {"core/mutant.h", "core/check.h"}
 # Changed text makes warnings. What a mutant leaves unset is 0, in each run.
 FLAGS = "-w -ftrivial-auto-var-init=zero"
 
-# units: names of unit tests, in ninja/tests.
+# units: unit tests, as paths below ninja.
 Built = collections.namedtuple("Built", "ninja program units mutants unread state")
 
 
@@ -117,12 +117,12 @@ def run(command, log):
 
 
 def unit_tests(ninja):
-    """Names of the programs that are one C test of the suite "unit"."""
+    """The programs that are one C test of the suite "unit", as paths below the build folder."""
     done = subprocess.run(["meson", "introspect", "--tests", str(ninja)], stdout=subprocess.PIPE,
                           check=True)
-    return sorted({pathlib.Path(test["cmd"][0]).name for test in json.loads(done.stdout)
-                   if "lodic:unit" in test["suite"] and len(test["cmd"]) == 1
-                   and pathlib.Path(test["cmd"][0]).parent == ninja / "tests"})
+    commands = [test["cmd"] for test in json.loads(done.stdout) if "lodic:unit" in test["suite"]]
+    return sorted({os.path.relpath(command[0], ninja) for command in commands
+                   if len(command) == 1 and ninja / "tests" in pathlib.Path(command[0]).parents})
 
 
 def compiled(ninja):
@@ -146,7 +146,7 @@ def build(folder, jobs):
              f"-Dc_args={FLAGS}"], folder / "setup.log")
     run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check"], folder / "build.log")
     units = unit_tests(ninja)  # after what ninja has set up anew
-    run(["ninja", "-C", ninja, f"-j{jobs}", *(f"tests/{name}" for name in units)],
+    run(["ninja", "-C", ninja, f"-j{jobs}", *units],
         folder / "units.log")
     there = compiled(ninja)
     mutants = [m for m in mutants if m.file in there]

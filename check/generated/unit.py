@@ -50,7 +50,7 @@ class Units:
             if self.program.stopping:
                 raise run.Stopped
             # pylint: disable-next=consider-using-with
-            child = subprocess.Popen([self.ninja / "tests" / name], stdin=subprocess.DEVNULL,
+            child = subprocess.Popen([self.ninja / name], stdin=subprocess.DEVNULL,
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                      start_new_session=True, env=tree.environment(**more))
             self.program.children.add(child.pid)

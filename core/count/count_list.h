@@ -2,7 +2,7 @@
 /*
  * The counting schemes, one line each: COUNT_SCHEME(count_x) is the struct count_scheme
  * count_x of core/count/count_x.c, or of core/owned/. core/count/count.h and count.c include
- * this list. core/count/meson.build reads it and builds the file; tests/meson.build reads it
+ * this list. core/count/meson.build reads it and builds the file; tests/stress/meson.build reads it
  * and runs the stress test of each scheme. So a new scheme needs only its line here: checker,
  * timing model, native benchmarks, figures and tests then have it (doc/add-a-scheme.md).
  * There is no guard, because the includer says what a line means.
