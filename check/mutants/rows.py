@@ -1,0 +1,284 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Named mutants: one rule each, broken by a small patch.
+
+    check/mutants/rows.py                         checks all rows
+    check/mutants/rows.py --list                  names, files, rules
+    check/mutants/rows.py --list --json           all that a row says
+    check/mutants/rows.py --show look-first       a diff
+    check/mutants/rows.py --apply look-first --out DIR
+                                                  changed copies of its files, below DIR
+
+The rows of core/frame.c have that path below this folder, and .mutants behind it. A row is
+
+    # a comment
+    mutant look-first
+    rule C1: counted, then looked
+    search softmiss-reclaim lodic sc 100000
+    test unit/test_reclaim_carry ARGUMENTS
+    source lib/client/seat.c
+    @@ core/cache/context.h
+    -text before
+    +text after
+     both
+
+search: lodic-check finds it in that scenario and scheme. The memory is the weakest-assuming one in
+which it shows, sc or tso. The number is of schedules after which it has survived. `movers` stands
+behind it if tasks must move between CPUs. test: a native program that finds it. source: a file that
+the test needs compiled with the changed headers. The text before occurs once in the file. `@@`
+begins another hunk of the same file, `@@ PATH` one of another file.
+"""
+
+import argparse
+import collections
+import difflib
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FOLDER = "check/mutants"
+SUFFIX = ".mutants"
+MEMORIES = ("sc", "tso")
+
+Search = collections.namedtuple("Search", "scenario scheme memory budget movers")
+# Lines of a file, before and after.
+Hunk = collections.namedtuple("Hunk", "path before after line")
+# where: its file and line. tests: a list of words each. notes: its comments.
+Row = collections.namedtuple("Row", "name rule searches tests sources hunks where notes")
+
+
+class Problem(Exception):
+    """What is wrong with a row: (file, line, text)."""
+
+    def __init__(self, where, what):
+        super().__init__(f"{where[0]}:{where[1]}: {what}")
+        self.file, self.line, self.what = *where, what
+
+
+def row_files(root=ROOT):
+    return sorted((root / FOLDER).rglob("*" + SUFFIX))
+
+
+def search_of(words, where):
+    if (len(words) not in (4, 5) or words[2] not in MEMORIES or not words[3].isdigit() or
+            words[4:] not in ([], ["movers"])):
+        raise Problem(where, "search: SCENARIO SCHEME sc|tso BUDGET [movers]")
+    return Search(*words[:3], int(words[3]), len(words) == 5)
+
+
+def hunk_of(path, lines, where):
+    while lines and not lines[-1]:
+        lines.pop()
+    before = [line[1:] for line in lines if line[:1] != "+"]
+    after = [line[1:] for line in lines if line[:1] != "-"]
+    if before == after or not before:
+        raise Problem(where, "a hunk changes nothing, or does not say where")
+    return Hunk(path, before, after, where[1])
+
+
+class Reader:
+    """One file's rows, line by line."""
+
+    def __init__(self, file):
+        self.file, self.rows, self.row, self.notes = file, [], None, []
+        self.path, self.lines, self.began = None, None, 0
+
+    def end_hunk(self):
+        if self.lines is not None:
+            hunk = hunk_of(self.path, self.lines, (self.file, self.began))
+            self.row["hunks"].append(hunk)
+        self.lines = None
+
+    def end_row(self):
+        self.end_hunk()
+        if self.row:
+            row = Row(**self.row)
+            if not row.rule or not row.hunks or not row.searches + row.tests:
+                raise Problem(row.where, f"{row.name}: needs a rule, a search or test, and a hunk")
+            self.rows.append(row)
+        self.row = None
+
+    def begin_hunk(self, path, where):
+        self.end_hunk()
+        self.path = path or self.path
+        if not self.path:
+            raise Problem(where, "the first @@ names a file")
+        self.lines, self.began = [], where[1]
+
+    def line(self, number, text):
+        where = (self.file, number)
+        word, _, rest = text.partition(" ")
+        if text.startswith("#"):
+            # The comment above a row is the row's.
+            self.notes.append(text[1:].strip())
+        elif word == "mutant":
+            self.end_row()
+            self.path = None
+            self.row = {"name": rest, "rule": "", "searches": [], "tests": [], "sources": [],
+                        "hunks": [], "where": where, "notes": self.notes}
+            self.notes = []
+        elif self.row is None:
+            if text:
+                raise Problem(where, "a row begins with `mutant NAME`")
+        elif word == "@@":
+            self.begin_hunk(rest, where)
+        elif self.lines is not None:
+            if text[:1] not in ("", " ", "+", "-"):
+                raise Problem(where, "a line of a hunk begins with +, - or a space")
+            self.lines.append(text)
+        elif word == "rule":
+            self.row["rule"] = rest
+        elif word == "search":
+            self.row["searches"].append(search_of(rest.split(), where))
+        elif word == "test" and rest:
+            self.row["tests"].append(rest.split())
+        elif word == "source" and rest:
+            self.row["sources"].append(rest)
+        elif text:
+            raise Problem(where, f"{word}: no such word")
+
+
+def parse(root=ROOT):
+    """All rows. Raises Problem."""
+    rows = []
+    for file in row_files(root):
+        reader = Reader(str(file.relative_to(root)))
+        for number, text in enumerate(file.read_text().splitlines(), 1):
+            reader.line(number, text)
+        reader.end_row()
+        rows += reader.rows
+    return rows
+
+
+def place_of(hunk, lines, where):
+    """The line of a file where the hunk's text stands. It stands there once."""
+    nr = len(hunk.before)
+    places = [i for i in range(len(lines) - nr + 1) if lines[i:i + nr] == hunk.before]
+    if len(places) != 1:
+        raise Problem(where, f"the text before is {len(places)} times in {hunk.path}, not once")
+    return places[0]
+
+
+def changed(row, path, lines):
+    """The lines of a file with the row's hunks in place."""
+    places = []
+    for hunk in row.hunks:
+        if hunk.path == path:
+            places.append((place_of(hunk, lines, (row.where[0], hunk.line)), hunk))
+    places.sort(reverse=True)
+    end = len(lines)
+    for place, hunk in places:
+        if place + len(hunk.before) > end:
+            raise Problem((row.where[0], hunk.line), "two hunks overlap")
+        end = place
+        lines = lines[:place] + hunk.after + lines[place + len(hunk.before):]
+    return lines
+
+
+def paths_of(row):
+    return list(dict.fromkeys(hunk.path for hunk in row.hunks))
+
+
+def apply(row, root=ROOT):
+    """{path: changed text}"""
+    texts = {}
+    for path in paths_of(row):
+        if not (root / path).is_file():
+            raise Problem(row.where, f"there is no {path}")
+        lines = (root / path).read_text().splitlines()
+        texts[path] = "\n".join(changed(row, path, lines)) + "\n"
+    return texts
+
+
+def problems(root=ROOT):
+    """[(file, line, what)]: of all rows, for tidy.py as well."""
+    try:
+        rows = parse(root)
+    except Problem as problem:
+        return [(problem.file, problem.line, problem.what)]
+    found, seen = [], {}
+    for row in rows:
+        home = row.where[0][len(FOLDER) + 1:-len(SUFFIX)]
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.name):
+            found.append((*row.where, f"{row.name}: names are of small letters and dashes"))
+        if row.name in seen:
+            found.append((*row.where, f"{row.name}: also in {seen[row.name]}"))
+        if home != row.hunks[0].path:
+            found.append((*row.where, f"{row.name}: its first hunk is not in {home}"))
+        seen[row.name] = row.where[0]
+        try:
+            apply(row, root)
+        except Problem as problem:
+            found.append((problem.file, problem.line, f"{row.name}: {problem.what}"))
+    return found
+
+
+def named(rows, name):
+    for row in rows:
+        if row.name == name:
+            return row
+    sys.exit(f"rows: there is no mutant {name}; --list names them")
+
+
+def as_json(row):
+    return {"name": row.name, "rule": row.rule, "files": paths_of(row), "notes": row.notes,
+            "searches": [s._asdict() for s in row.searches], "tests": row.tests,
+            "sources": row.sources}
+
+
+def tell(rows, json_wanted):
+    if json_wanted:
+        print(json.dumps([as_json(row) for row in rows], indent=1))
+        return
+    for row in rows:
+        print(f"{row.name:24} {' '.join(paths_of(row)):32} {row.rule}")
+
+
+def show(row):
+    for path, text in apply(row).items():
+        before = (ROOT / path).read_text().splitlines(keepends=True)
+        sys.stdout.writelines(difflib.unified_diff(before, text.splitlines(keepends=True),
+                                                   "a/" + path, "b/" + path))
+
+
+def write(row, out):
+    """Leaves a copy that is so already: ninja goes by times."""
+    for path, text in apply(row).items():
+        target = out / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists() or target.read_text() != text:
+            target.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="only tell what rows there are")
+    parser.add_argument("--json", action="store_true", help="with --list: as JSON")
+    parser.add_argument("--show", metavar="NAME", help="a row as a diff")
+    parser.add_argument("--apply", metavar="NAME", help="write changed copies of its files")
+    parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="where --apply writes")
+    options = parser.parse_args()
+    if options.apply and not options.out:
+        parser.error("--apply needs --out")
+    try:
+        if options.list:
+            tell(parse(), options.json)
+        elif options.show:
+            show(named(parse(), options.show))
+        elif options.apply:
+            write(named(parse(), options.apply), options.out)
+        else:
+            found = problems()
+            for file, line, what in found:
+                print(f"{file}:{line}: {what}")
+            print(f"{len(parse()) if not found else 'some'} rows, {len(found)} problems")
+            sys.exit(bool(found))
+    except Problem as problem:
+        sys.exit(f"rows: {problem}")
+
+
+if __name__ == "__main__":
+    main()
