@@ -188,7 +188,7 @@ static bool call_is_foreign(const struct call *c)
 	if (!look_begin())
 		return false;
 	/* The look's close would drop the locks that this process has on the file. */
-	if (!fds_may_lock() || MUTANT(RUN_LOOKS_LOCKED))
+	if (!fds_may_lock())
 		foreign = searches ? foreign_in_path(c->path) : loader_is_foreign(file);
 	look_end();
 	errno = error;

@@ -44,14 +44,11 @@ static u64 has_ring; /* atomic; a forked child keeps it, as it keeps the ring */
 /* The child's state is new, and would serve. */
 static void ring_inherited(void)
 {
-	if (!MUTANT(RUN_RING_FORGOTTEN)) /* U30 */
-		run_stop();
+	run_stop(); /* U30 */
 }
 
 void hooks_ring_comes(void)
 {
-	if (MUTANT(RUN_RING_GOES_ON)) /* U30 */
-		return;
 	if (!host_load_relaxed(&has_ring) && !host_xchg(&has_ring, 1))
 		pthread_atfork(NULL, NULL, ring_inherited);
 	run_report_mark(SEEN_RING);

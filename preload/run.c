@@ -128,13 +128,13 @@ void run_changes(int fd)
 	bool calls, known;
 	u64 slot;
 
-	if (!s || (u32)fd >= FDS_NR || MUTANT(RUN_SLOT_KEPT)) /* not U11 */
+	if (!s || (u32)fd >= FDS_NR) /* U11 */
 		return;
 	known = host_load_relaxed(&s->fds.slots[fd]) != 0;
 	if (!known && !host_load_relaxed(&s->nr_idle))
 		return;
 	calls = calls_begin(s);
-	if (known && (!calls || fds_is_ours() || MUTANT(RUN_CHILD_EMPTIES))) { /* U18 */
+	if (known && (!calls || fds_is_ours())) { /* U18 */
 		slot = host_xchg(&s->fds.slots[fd], 0);
 		if ((slot & FDS_KIND) == FDS_FILE)
 			run_file_unnamed(s, run_file_of(slot));
@@ -222,12 +222,8 @@ static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 		return RUN_TABLE_FULL;
 	}
 	host_fetch_add(&f->nr_fds, 1);
-	MUTANT_WINDOW(RUN_SLOT_STORED);
-	if (MUTANT(RUN_SLOT_STORED)) /* not U12 */
-		host_store_relaxed(slot,
-		                   fds_of_file(f->lent.name, (u64)(f - s->files)));
-	else if (!host_cas(slot, looking,
-	                   fds_of_file(f->lent.name, (u64)(f - s->files))))
+	if (!host_cas(slot, looking, /* U12 */
+	              fds_of_file(f->lent.name, (u64)(f - s->files))))
 		run_file_unnamed(s, f);
 	return RUN_NOT_CACHED;
 }
@@ -251,7 +247,7 @@ void run_locks(int fd)
 	u64 found;
 
 	if (!s || (u32)fd >= FDS_NR || host_load_relaxed(&s->off) ||
-	    MUTANT(RUN_LENDS_LOCKED) || !run_lock(s, &hold, true)) /* U17 */
+	    !run_lock(s, &hold, true)) /* U17 */
 		return;
 	found = run_look(s, fd);
 	if ((found & FDS_KIND) == FDS_FILE)
@@ -415,7 +411,7 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 		                                                     : RUN_COULD;
 	}
 	r = reader_mine(s);
-	if (!r || (host_load_relaxed(&r->busy) && !MUTANT(RUN_BUSY_IGNORED))) /* U16 */
+	if (!r || host_load_relaxed(&r->busy)) /* U16 */
 		return RUN_BUSY;
 	pthread_testcancel(); /* as pread() does */
 	got = read_lent(s, r, slot, to, nr, offset, &off);
@@ -558,7 +554,7 @@ __attribute__((constructor)) static void run_start(void)
 	if ((!run_watches && (!path || !*path || strlen(path) >= RUN_TEXT_BYTES)) ||
 	    is_filtered() || !run_threads_start())
 		return;
-	if (!run_watches && go_in_process() && !MUTANT(RUN_GO_SERVED)) { /* U31 */
+	if (!run_watches && go_in_process()) { /* U31 */
 		run_report_left_alone("Go calls the kernel past libc, so the shim "
 		                      "leaves this program alone");
 		return;

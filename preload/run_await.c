@@ -76,8 +76,6 @@ enum run_why run_step(struct run_state *s, struct run_reader *r, int fd, u64 slo
 		/* So that the thread's end does not hand it on half-way. */
 		host_store_relaxed(&r->busy, 1);
 		lent_step(r->context, &f->lent, fd, m->offset, m->bytes);
-		if (MUTANT(RUN_CLOSES_COPY)) /* not U15 */
-			own_call(SYS_close, own_call(SYS_dup, fd));
 		host_store_relaxed(&r->busy, 0);
 		run_is_alone(s);
 		if (!host_load_relaxed(&f->lent.reason))

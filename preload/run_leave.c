@@ -152,8 +152,7 @@ static void leaves(struct run_state *s)
 	if (!fds_is_ours())   /* a vfork() child: the memory is its parent's */
 		return;
 	run_report_keep();
-	if (!MUTANT(RUN_LEAVE_EARLY))
-		host_fetch_add(&s->leaving, 1); /* U23 */
+	host_fetch_add(&s->leaving, 1); /* U23 */
 	own_hang_up();
 	if (leave_lock(s, &hold)) {
 		if (s->lodic && lent_generation(s->lodic) != GENERATION_NONE)
@@ -161,14 +160,13 @@ static void leaves(struct run_state *s)
 		run_let_go(s);
 		run_unlock(s, &hold);
 	}
-	MUTANT_WINDOW(RUN_LEAVE_EARLY);
 }
 
 void run_leaves(void)
 {
 	int error = errno;
 
-	if (MUTANT(RUN_LEAVE_NOTHING) || !run_rights_begin())
+	if (!run_rights_begin())
 		return;
 	leaves(run_state);
 	run_rights_end();
@@ -185,7 +183,7 @@ static void left(struct run_state *s, enum run_leave how)
 		return;
 	now = host_now_ns();
 	run_report_left();
-	if (how >= RUN_LEAVE_FOR_GOOD && !MUTANT(RUN_LEAVE_COMES_BACK)) { /* U25 */
+	if (how >= RUN_LEAVE_FOR_GOOD) { /* U25 */
 		run_places_end(s);
 		host_store_relaxed(&run_gone, 1);
 		host_store_relaxed(&s->off, 1);
@@ -199,8 +197,7 @@ static void left(struct run_state *s, enum run_leave how)
 	}
 	if (s->lodic && !lent_move(s->lodic, run_socket, now))
 		host_store_relaxed(&s->off, 1);
-	if (!MUTANT(RUN_LEAVE_EARLY))
-		host_fetch_add(&s->leaving, -(u64)1);
+	host_fetch_add(&s->leaving, -(u64)1);
 	run_unlock(s, &hold);
 }
 
@@ -208,7 +205,7 @@ void run_left(enum run_leave how)
 {
 	int error = errno;
 
-	if (MUTANT(RUN_LEAVE_NOTHING) || !run_rights_begin())
+	if (!run_rights_begin())
 		return;
 	left(run_state, how);
 	run_rights_end();
@@ -291,7 +288,7 @@ void run_may_start_now(void)
 
 	/* Each open() comes by here while nobody listens, so the lock is taken last. And a filter
 	 * may forbid every question: U19. */
-	if (host_load_relaxed(&s->off) || MUTANT(RUN_STARTS_NOBODY) || !calls_begin(s))
+	if (host_load_relaxed(&s->off) || !calls_begin(s))
 		return;
 	now = host_now_ns();
 	if (now >= host_load_relaxed(&s->start_at_ns) &&

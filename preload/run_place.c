@@ -102,8 +102,7 @@ u64 run_places;
 /* Is all of the place this mapping? Its file is not looked at. */
 static bool shown_fits(const struct shown *v, const struct place *p)
 {
-	return v->end - p->at >= p->bytes &&
-	       (v->reads_only || MUTANT(PLACE_NEVER_WRITTEN)) &&
+	return v->end - p->at >= p->bytes && v->reads_only &&
 	       v->shared == (p->type == MAP_SHARED) &&
 	       v->offset + (p->at - v->begin) == p->offset;
 }
@@ -112,11 +111,8 @@ static bool shown_fits(const struct shown *v, const struct place *p)
 static int place_look(const struct place *p)
 {
 	struct shown v;
-	int err;
+	int err = shown_find(p->at, &v);
 
-	if (MUTANT(PLACE_AS_IT_WAS))
-		return 0;
-	err = shown_find(p->at, &v);
 	if (!err &&
 	    (!shown_fits(&v, p) || v.dev != p->shown_dev || v.ino != p->shown_ino))
 		err = -ENOENT;
@@ -235,7 +231,7 @@ static bool place_goes_back(struct run_state *s, struct place *p)
 	struct shown v;
 	struct stat st;
 	int fd = place_fd(p, &st);
-	int err = fd < 0 || MUTANT(PLACE_GOES_BACK) ? -ENOENT : place_look(p);
+	int err = fd < 0 ? -ENOENT : place_look(p);
 
 	if (err == -EMFILE)
 		return false;
@@ -294,7 +290,7 @@ static void place_takes(struct run_state *s, struct place *p, int fd,
 
 	p->id = s->files[p->file].lent.id;
 	p->again_ns = host_now_ns() + PLACE_FIRST_NS;
-	if (err == -EMFILE || (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED)))
+	if (err == -EMFILE || !place_is_vouched(s, p))
 		return;
 	if (err || !place_put(p, fd)) {
 		place_forget(s, p);
@@ -304,7 +300,7 @@ static void place_takes(struct run_state *s, struct place *p, int fd,
 	p->shown_ino = memory->st_ino;
 	p->lent = true;
 	host_fence_acquire(); /* partner: file_proof_end() */
-	if (!place_is_vouched(s, p) && !MUTANT(PLACE_VOUCHED)) {
+	if (!place_is_vouched(s, p)) {
 		place_goes_back(s, p);
 		return;
 	}
@@ -463,7 +459,7 @@ void run_places_part(u64 at, u64 bytes, bool stays)
 	struct fds_hold hold;
 	u64 end = at + pages_up(bytes);
 
-	if (!s || MUTANT(PLACE_FORGOTTEN_FIRST) || end <= host_load_relaxed(&lowest) ||
+	if (!s || end <= host_load_relaxed(&lowest) ||
 	    at >= host_load_relaxed(&highest) || host_load_relaxed(&s->off) ||
 	    !run_lock(s, &hold, true))
 		return;
@@ -569,9 +565,8 @@ void run_place_waits(const struct run_mapping *m, void *at, enum run_why why)
 
 	/* Other reasons last. */
 	if ((why != RUN_NOT_CACHED && why != RUN_AWAY && why != RUN_ASKED &&
-	      why != RUN_NO_ROOM) ||
-	    (m->protection != PROT_READ && !MUTANT(PLACE_NEVER_WRITTEN)) || !s ||
-	    !run_lock(s, &hold, true))
+	     why != RUN_NO_ROOM) ||
+	    m->protection != PROT_READ || !s || !run_lock(s, &hold, true))
 		return;
 	place_waits(s, m, at, why);
 	run_unlock(s, &hold);

@@ -36,7 +36,7 @@ void run_stop(void)
 	struct fds_hold hold;
 
 	host_store_relaxed(&run_stopped, 1);
-	if (!s || host_load_relaxed(&s->off) || MUTANT(RUN_GOES_ON)) /* U13 */
+	if (!s || host_load_relaxed(&s->off)) /* U13 */
 		return;
 	/* A vfork() child gets no lock. */
 	if (run_lock(s, &hold, true)) {
@@ -49,10 +49,8 @@ void run_stop(void)
 bool calls_begin(struct run_state *s)
 {
 	host_fetch_add(&s->inside, 1);
-	if (likely(!host_load_relaxed(&run_filtered))) {
-		MUTANT_WINDOW(RUN_CONFINED_EARLY);
+	if (likely(!host_load_relaxed(&run_filtered)))
 		return true;
-	}
 	host_fetch_add(&s->inside, -(u64)1);
 	return false;
 }
@@ -107,8 +105,7 @@ void run_confined(void)
 	run_stop();
 	host_store_relaxed(&run_filtered, 1);
 	host_fence_full();
-	for (u32 i = 0; i < RUN_CONFINE_LOOKS && (i == 0 || others_call(s)) &&
-	                !MUTANT(RUN_CONFINED_EARLY);
+	for (u32 i = 0; i < RUN_CONFINE_LOOKS && (i == 0 || others_call(s));
 	     i++) /* U19 */
 		own_call(SYS_nanosleep, &pause, NULL);
 	errno = error;
@@ -172,8 +169,7 @@ static void reader_leave(void *arg)
 
 void run_suspends(void)
 {
-	if (!MUTANT(RUN_CHILD_READS)) /* U18 */
-		reader_give();
+	reader_give(); /* U18 */
 }
 
 /* The lock is held. */

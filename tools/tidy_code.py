@@ -245,26 +245,31 @@ def dead_functions(tree):
 MUTANT_H = "enum mutant {\n\tMUTANT_NONE,\n\tMUTANT_NO_PIN, /* x */\n\tMUTANT_NR\n};\n"
 
 
-@rule(bad=[{"core/mutant.h": MUTANT_H, "tests/mutants/meson.build": ""},
+@rule(bad=[{"core/mutant.h": MUTANT_H, "tests/mutants/core/meson.build": ""},
            {"core/mutant.h": MUTANT_H,
-            "tests/mutants/meson.build": "  '1': ['no_pin'],\n  '2': ['gone'],\n"}],
+            "tests/mutants/core/meson.build": "  '1': ['no_pin'],\n  '2': ['gone'],\n"}],
       good={"core/mutant.h": MUTANT_H, "check/a.c": "\t{ MUTANT_NO_PIN, 1 },\n"})
 def mutants(tree):
-    """Each mutant of core/mutant.h is in the checker's tables or among the native tests."""
+    """Each mutant of core/mutant.h is a row of check/mutants, in the checker's tables, or among the
+    native tests."""
     enum = re.search(r"enum mutant \{(.*?)\}", code_of(tree.get("core/mutant.h", "")), re.DOTALL)
     names = re.findall(r"MUTANT_(\w+)", enum[1]) if enum else []
-    native = dict(re.findall(r"^\s*'(\d+)': \['(\w+)'", tree.get("tests/mutants/meson.build", ""),
-                             re.MULTILINE))
-    searched = {found[1] for path, text in c_files(tree, "check/")
+    native = dict(re.findall(r"^\s*'(\d+)': \['(\w+)'",
+                             tree.get("tests/mutants/core/meson.build", ""), re.MULTILINE))
+    found_by = {found[1] for path, text in c_files(tree, "check/")
                 for found in re.finditer(r"\{\s*MUTANT_(\w+),", text)}
+    for path, text in tree.items():
+        if path.endswith(".mutants"):
+            found_by |= {name.upper().replace("-", "_")
+                         for name in re.findall(r"^mutant ([\w-]+)", text, re.MULTILINE)}
     for number, name in enumerate(names):
         if name in ("NONE", "NR"):
             continue
         if native.get(str(number), name).upper() != name:
-            yield "tests/mutants/meson.build", 1, \
+            yield "tests/mutants/core/meson.build", 1, \
                 f"mutant {number} is {name.lower()} in core/mutant.h"
-        if str(number) not in native and name not in searched:
+        if str(number) not in native and name not in found_by:
             yield "core/mutant.h", 1, f"nothing has to find {name.lower()}"
     for number in native:
         if int(number) >= len(names) - 1:
-            yield "tests/mutants/meson.build", 1, f"mutant {number} is not in core/mutant.h"
+            yield "tests/mutants/core/meson.build", 1, f"mutant {number} is not in core/mutant.h"

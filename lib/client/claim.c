@@ -31,10 +31,6 @@ void claim_renew(struct claim *claim, const struct segment *segment,
 	claim->slot = (u32)wire->file.slot;
 	claim->core.id = (u32)wire->file.id;
 	claim->told = false;
-	if (MUTANT(CLAIM_FIRST_FIRST)) {
-		host_store_relaxed(&claim->first, block_id(claim->core.id, 0));
-		MUTANT_WINDOW(CLAIM_FIRST_FIRST);
-	}
 	host_fence_release(); /* CL2; partner: claim_size() */
 	host_store_relaxed((u64 *)&claim->core.proof,
 	                   (u64)&segment->arena.files[claim->slot]);

@@ -71,15 +71,13 @@ static inline bool lent_copy(const struct lent_file *file, u64 name,
 	u64 version = host_load_acquire(&file->version);
 	u64 found = host_load_relaxed(&file->name);
 
-	MUTANT_WINDOW(LENT_ANY_TIME);
 	ret->generation = host_load_relaxed(&file->generation);
 	ret->size = host_load_relaxed(&file->size);
 	ret->core.id = (u32)host_load_relaxed(&file->id);
 	ret->core.proof = (const struct file_proof *)host_load_relaxed(&file->proof);
 	host_fence_acquire();
-	return (found == name || MUTANT(LENT_ANY_NAME)) &&
-	       (MUTANT(LENT_ANY_TIME) ||
-	        (version % 2 == 0 && host_load_relaxed(&file->version) == version));
+	return found == name && version % 2 == 0 &&
+	       host_load_relaxed(&file->version) == version;
 }
 
 static const struct lent_claim lent_none = { .generation = GENERATION_NONE };
@@ -119,13 +117,12 @@ static void lent_answered(void *owner, const struct channel_reply *reply)
 	file->asked = 0;
 	if (!err && wire->file.slot >= s->arena.nr_files)
 		err = -EPROTO;
-	if (!err && !MUTANT(LENT_ANY_ANSWER) &&
-	    (asked != file->name || wire->file.dev != file->dev ||
-	     wire->file.ino != file->ino)) {
+	if (!err && (asked != file->name || wire->file.dev != file->dev ||
+	             wire->file.ino != file->ino)) {
 		lent_refuse(lodic, wire);
 		err = -ESTALE;
 	}
-	if (asked != file->name && !MUTANT(LENT_ANY_ANSWER))
+	if (asked != file->name)
 		return;
 	/* A service that has gone says nothing of the file. */
 	host_store_relaxed(&file->reason, err == -ECONNRESET ? 0 : (u64)-err);

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/mutant.h"
 #include "lib/client/mapping.h"
 #include "lib/client/segment.h"
 
@@ -127,13 +126,8 @@ void segment_leave(struct segment *s)
 	s->left = true;
 	munmap(s->spare, SPARE_BYTES); /* LV3 */
 	s->spare = NULL;
-	if (MUTANT(LEAVE_DATA_FIRST)) {
-		mapping_zero(s->data, s->data_bytes, PROT_READ);
-		MUTANT_WINDOW(LEAVE_DATA_FIRST);
-	}
 	mapping_zero(s->control, s->control_bytes, PROT_READ); /* LV1 */
-	if (!MUTANT(LEAVE_DATA_FIRST))
-		mapping_zero(s->data, s->data_bytes, PROT_READ);
+	mapping_zero(s->data, s->data_bytes, PROT_READ);
 	mapping_zero(s->shared, s->shared_bytes, PROT_READ | PROT_WRITE);
 	segment_wake_nobody(s);
 }

@@ -133,8 +133,7 @@ EXPORT int lodic_view_valid(struct lodic_context *context,
 	/* The memory of another seat may be gone. */
 	if (likely(claim->generation == seat->generation)) {
 		/* CL3: the claim may be of a later id than the view. Before seq. */
-		block = MUTANT(CLAIM_VIEW_ANY_ID) ? claim_first(claim)
-		                                  : host_load_relaxed(&core.frame->block);
+		block = host_load_relaxed(&core.frame->block);
 		file = claim_core(claim, block);
 		valid = view_holds(&seat->core, &file, &core);
 	}

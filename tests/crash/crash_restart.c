@@ -6,7 +6,7 @@
  * successor dies before it serves, the old service goes on (HO3). If the old service dies, the
  * successor serves (HO6).
  *
- * Built with -DLODIC_MUTANT=n the test must find wrong bytes (--mutant: that is success).
+ * Built with a mutant the test must find wrong bytes (--mutant: that is success).
  */
 #define _GNU_SOURCE
 #include <signal.h>

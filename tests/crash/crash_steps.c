@@ -19,7 +19,7 @@
  * this test sees the order of a program's own steps. It cannot see a store that becomes
  * visible late; the checker does (check/arena_batch.c).
  *
- * Built with -DLODIC_MUTANT=n the test must find something (--mutant: that is success).
+ * Built with a mutant the test must find something (--mutant: that is success).
  */
 #define _GNU_SOURCE
 #include <sched.h>

@@ -23,13 +23,12 @@
 
 #include <cmocka.h>
 
-#include "core/mutant.h"
 #include "tests/outside/outside.h"
 #include "tests/support/wire_caller.h"
 
 #define TEST_SECONDS 120
 /* For what must happen; a mutant is not waited for. */
-#define HANG_UP_MS (LODIC_MUTANT ? 2000u : FIXTURE_DEADLINE_MS)
+#define HANG_UP_MS (TEST_MUTANT ? 2000u : FIXTURE_DEADLINE_MS)
 #define NOBODY OUTSIDE_NOBODY
 #define OTHER 64110 /* a user as good as any */
 

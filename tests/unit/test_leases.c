@@ -23,7 +23,7 @@
 
 #define BYTES 4096u
 /* A mutant does not hear at all. */
-#define HEARD_MS (LODIC_MUTANT ? 3000u : FIXTURE_DEADLINE_MS)
+#define HEARD_MS (TEST_MUTANT ? 3000u : FIXTURE_DEADLINE_MS)
 
 static struct service service;
 

@@ -17,7 +17,6 @@
 
 #include <cmocka.h>
 
-#include "core/mutant.h"
 #include "tests/support/wire_caller.h"
 
 #define MIB ((u64)1 << 20)
@@ -26,7 +25,7 @@
 #define IDLE_MS 1600u /* time enough for a slow machine to connect */
 #define TEST_SECONDS 120
 /* For what must happen; a mutant is not waited for. */
-#define PLACE_MS (LODIC_MUTANT ? 2000u : FIXTURE_DEADLINE_MS)
+#define PLACE_MS (TEST_MUTANT ? 2000u : FIXTURE_DEADLINE_MS)
 
 static void drop_fds(struct wire_caller *c)
 {

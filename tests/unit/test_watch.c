@@ -25,14 +25,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "core/mutant.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define ROUNDS 300u
 #define LOOK_NS 20000000u
 /* A mutant does not hear at all. */
-#define HEARD_MS (LODIC_MUTANT ? 3000u : FIXTURE_DEADLINE_MS)
+#define HEARD_MS (TEST_MUTANT ? 3000u : FIXTURE_DEADLINE_MS)
 #define NR_FILES 3u
 /* The kernel's default is 16384. */
 #define QUEUE_FILE "/proc/sys/fs/inotify/max_queued_events"

@@ -146,7 +146,7 @@ void socket_unlock(struct service *s)
 {
 	if (s->lock < 0)
 		return;
-	if (!s->succeeded || MUTANT(HAND_UNLINKS_LOCK)) /* HO4 */
+	if (!s->succeeded) /* HO4 */
 		unlink(s->lock_path);
 	service_close(&s->lock);
 }
@@ -303,8 +303,7 @@ static bool socket_maps_all(void)
 
 static bool socket_is_nobody(u32 uid)
 {
-	return uid == socket_overflow() && !socket_maps_all() &&
-	       !MUTANT(AUTHORITY_OVERFLOW);
+	return uid == socket_overflow() && !socket_maps_all();
 }
 
 bool socket_says_who(const struct wire_sender *sender)
@@ -327,10 +326,7 @@ bool socket_is_lock(const struct service *s, int fd)
 	int flags = fcntl(fd, F_GETFL);
 	struct statx ours, theirs;
 
-	if (MUTANT(AUTHORITY_ANY_PROOF))
-		return true;
-	if (flags < 0 ||
-	    ((flags & O_ACCMODE) != O_RDWR && !MUTANT(AUTHORITY_PROOF_READS)))
+	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return false;
 	return statx(s->lock, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
 	             &ours) == 0 &&

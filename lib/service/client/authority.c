@@ -74,16 +74,16 @@ int authority_judge(struct client *c, u32 op, const struct wire_sender *sender)
 		return -EINVAL;
 	if (c->foreign && r->who > WHO_ATTACHES)
 		return -EPERM;
-	if (!(r->kinds & 1u << c->kind) && !MUTANT(AUTHORITY_ANY_KIND)) /* AU1 */
+	if (!(r->kinds & 1u << c->kind)) /* AU1 */
 		return -EINVAL;
 	if (r->who == WHO_MEMBER || r->who == WHO_LOCAL)
 		goto out_allowed;
-	if (!socket_says_who(sender) && !MUTANT(AUTHORITY_UNSAID)) /* AU3 */
+	if (!socket_says_who(sender)) /* AU3 */
 		return -ECONNRESET;
-	if (!authority_has(c, r->who, c->uid) && !MUTANT(AUTHORITY_BY_MESSAGE))
-		return -EPERM; /* AU2 */
-	if (!authority_has(c, r->who, sender->uid) && !MUTANT(AUTHORITY_BY_CONNECT))
-		return -EPERM; /* AU2 */
+	if (!authority_has(c, r->who, c->uid)) /* AU2 */
+		return -EPERM;
+	if (!authority_has(c, r->who, sender->uid)) /* AU2 */
+		return -EPERM;
 out_allowed:
 	if (c->kind == CLIENT_NEW && r->kinds & VISITOR)
 		c->kind = CLIENT_VISITOR;

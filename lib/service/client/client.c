@@ -163,7 +163,7 @@ static void client_drain(struct service *s, int socket)
 
 void client_hang_up(struct service *s, struct client *c)
 {
-	if (s->successor == c && !MUTANT(HAND_SUCCESSOR_KEPT))
+	if (s->successor == c)
 		s->successor = NULL; /* HO3 */
 	s->nr_silent += c->socket >= 0;
 	client_drain(s, c->socket);

@@ -118,8 +118,7 @@ void place_leave(struct service *s, u32 place)
 	struct seat_owner *seat = &s->seats[place];
 	const struct context_memory *m = seat->memory;
 
-	if (!MUTANT(KEPT_DIES))
-		fill_take_last(s, place);
+	fill_take_last(s, place);
 	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
 		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
 	arena_leave(&s->arena, place);

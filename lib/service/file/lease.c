@@ -255,8 +255,7 @@ static void lease_heard(void *ctx, int watch, enum watch_heard heard)
 		pthread_mutex_lock(&t->lock);
 		t->nr_removed = 0; /* what told of them may be lost as well */
 		pthread_mutex_unlock(&t->lock);
-		if (!MUTANT(WATCH_LOST_IGNORED))
-			leases_check_all(t, lease_lose);
+		leases_check_all(t, lease_lose);
 		return;
 	}
 	pthread_mutex_lock(&t->lock);
@@ -367,9 +366,6 @@ static void lease_granted(void *ctx)
 {
 	struct lease_asked *asked = ctx;
 
-	MUTANT_WINDOW(WATCH_AFTER_SIZE);
-	if (MUTANT(WATCH_AFTER_SIZE))
-		lease_listen(asked->t, &asked->lease);
 	lease_enter(asked->t, asked->lease);
 }
 
@@ -401,7 +397,7 @@ int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
 	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0)
 		return lease_error(errno);
-	err = MUTANT(WATCH_AFTER_SIZE) ? 0 : lease_listen(t, &asked.lease);
+	err = lease_listen(t, &asked.lease);
 	if (err)
 		return err;
 	err = file_proof_begin(&t->files[slot], id, &ops, &asked, ret_size);

@@ -284,7 +284,7 @@ static enum fill_next fill_step(struct service *s)
 	struct fill *fill = &s->fill;
 	struct fill_range range = fill_queue_pop(fill);
 	struct held_file *f = files_find(s, range.id);
-	u32 spare = MUTANT(AHEAD_EVICTS) ? FILL_RUN : evict_nr_spare(s);
+	u32 spare = evict_nr_spare(s);
 	enum evict_next next = EVICT_GOT;
 	struct fill_op *op;
 	u32 nr, got = 0;

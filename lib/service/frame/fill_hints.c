@@ -139,7 +139,7 @@ static void fill_look_ahead(struct service *s, struct held_file *f,
 {
 	struct file_order *o = &f->order;
 	struct fill_range range = *missed;
-	u64 nr = MUTANT(AHEAD_EVICTS) ? AHEAD_MOST : evict_nr_spare(s) / AHEAD_PART;
+	u64 nr = evict_nr_spare(s) / AHEAD_PART;
 
 	if (missed->next < o->at || missed->next > o->ahead + FILL_RUN || o->at == 0)
 		*o = (struct file_order){ .at = missed->next };
@@ -158,7 +158,7 @@ static void fill_look_ahead(struct service *s, struct held_file *f,
 	range.end = o->at + nr - (o->at + nr) % FILL_RUN;
 	if (o->at + nr >= files_nr_blocks(f))
 		range.end = files_nr_blocks(f);
-	if (range.next >= range.end || MUTANT(AHEAD_NEVER))
+	if (range.next >= range.end)
 		return;
 	o->ahead = range.end;
 	range.spare = range.ahead = true;

@@ -240,7 +240,7 @@ static int service_succeed(struct service *s, struct takeover *t, const char **r
 
 	if (!err)
 		err = takeover_place(s, t, ret_why);
-	if (err != -ECONNRESET || MUTANT(HAND_DEATH_ENDS))
+	if (err != -ECONNRESET)
 		return err;
 	err = socket_lock_soon(s, true, ret_why); /* HO6 */
 	return err ? err : socket_listen(s, ret_why);

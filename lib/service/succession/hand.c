@@ -24,8 +24,7 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 	                                 : SERVICE_SUCCESSOR_MS;
 	struct pollfd look = { .fd = c->socket, .events = POLLIN };
 
-	return !MUTANT(HAND_SILENT_KEPT) &&
-	       host_now_ns() - c->heard_ns > ms * NS_PER_MS && poll(&look, 1, 0) == 0;
+	return host_now_ns() - c->heard_ns > ms * NS_PER_MS && poll(&look, 1, 0) == 0;
 }
 
 /* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
@@ -99,7 +98,7 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 		return -EACCES;
 	if (s->successor && hand_is_silent(s, s->successor))
 		hand_dismiss(s);
-	if (s->resize || (s->successor && !MUTANT(HAND_TWO)))
+	if (s->resize || s->successor)
 		return -EBUSY;
 	err = hand_make_channel(s, c, &theirs);
 	if (!err)
@@ -118,7 +117,7 @@ bool hand_gives_way(struct service *s)
 
 	if (c && c->had_place && hand_is_silent(s, c))
 		hand_dismiss(s);
-	return !s->successor || !s->successor->had_place || MUTANT(HAND_RESIZES);
+	return !s->successor || !s->successor->had_place;
 }
 
 /* ---- what it asks ---- */
@@ -139,8 +138,6 @@ static int hand_file_fd(const struct held_file *f, struct exchange *x)
 
 	if (fd >= 0)
 		x->close_after = fd;
-	if (MUTANT(HAND_READABLE)) /* not AU5 */
-		fd = f->fd;
 	if (fd >= 0)
 		x->out[x->nr_out++] = fd;
 	return fd < 0 ? fd : 0;
@@ -170,8 +167,6 @@ static int hand_file(struct service *s, struct exchange *x)
 	reply->hand_file.local = f->local;
 	reply->hand_file.tier = f->tier;
 	reply->hand_file.tier_said = f->tier_said;
-	if (MUTANT(HAND_LEASE_MOVES)) /* not HO2 */
-		fcntl(f->fd, F_SETLEASE, F_UNLCK);
 	return 0;
 }
 
@@ -223,8 +218,6 @@ static int hand_over(struct service *s, struct client *c, struct exchange *x)
 	x->reply.hand_over.lent = s->lent;
 	x->out[x->nr_out++] = s->listening;
 	x->out[x->nr_out++] = s->lock;
-	if (MUTANT(HAND_ENDS_EARLY)) /* not HO5 */
-		return hand_end(s, c);
 	return 0;
 }
 

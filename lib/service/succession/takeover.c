@@ -311,8 +311,6 @@ static int takeover_file(struct service *s, struct takeover *t, u32 slot)
 	if (err)
 		return err;
 	fd = a->fds[--a->nr_fds];
-	for (u32 i = 0; i < 10; i++) /* a writer must fit in */
-		MUTANT_WINDOW(HAND_UNPROVED);
 	if (takeover_let_look(s, fd, a->page.reply.hand_file.local, &p))
 		takeover_admit(s, t, slot, &p);
 	return 0;
@@ -367,7 +365,7 @@ static int takeover_plan(struct service *s, struct takeover *t)
 /* HO1: the look, after the copy. */
 static bool takeover_vouch(const struct takeover *t, u32 slot, u32 id)
 {
-	return (MUTANT(HAND_UNPROVED) || file_proof_holds(&t->old.files[slot], id)) &&
+	return file_proof_holds(&t->old.files[slot], id) &&
 	       host_load_acquire(&t->old.header->alive) == t->alive;
 }
 
@@ -496,7 +494,7 @@ static int takeover_settle(struct service *s, struct takeover *t)
 		service_close(&s->lock);
 		return err;
 	}
-	if (!err || err == -ECONNRESET || err == -ETIMEDOUT || MUTANT(HAND_SERVES_LATE))
+	if (!err || err == -ECONNRESET || err == -ETIMEDOUT)
 		return 0;
 	s->succeeded = true;
 	return err;
