@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Contract: huge.h. */
-#define _GNU_SOURCE
 #include "lib/huge.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "lib/port.h"
 
 static uint64_t huge_round_up(uint64_t n, uint64_t unit)
 {
@@ -17,26 +14,25 @@ static uint64_t huge_round_up(uint64_t n, uint64_t unit)
 static int huge_map_aligned(int fd, uint64_t offset, uint64_t bytes, int protection,
                             int flags, void **ret_at)
 {
-	uint64_t whole = huge_round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+	uint64_t whole = huge_round_up(bytes, port_page_bytes());
 	uint64_t before;
-	char *room, *at;
+	void *room, *at;
 	int err;
 
-	room = mmap(NULL, whole + HUGE_PAGE_BYTES, PROT_NONE,
-	            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
-		return -errno;
+	err = port_map(NULL, whole + HUGE_PAGE_BYTES, PORT_NONE,
+	               PORT_PRIVATE | PORT_ANONYMOUS | PORT_UNRESERVED, -1, 0, &room);
+	if (err)
+		return err;
 	before = (offset - (uint64_t)(uintptr_t)room) % HUGE_PAGE_BYTES;
-	at = mmap(room + before, bytes, protection, flags | MAP_FIXED, fd,
-	          (off_t)offset);
-	if (at == MAP_FAILED) {
-		err = -errno;
-		munmap(room, whole + HUGE_PAGE_BYTES);
+	err = port_map((char *)room + before, bytes, protection, flags | PORT_FIXED, fd,
+	               offset, &at);
+	if (err) {
+		port_unmap(room, whole + HUGE_PAGE_BYTES);
 		return err;
 	}
 	if (before > 0)
-		munmap(room, before);
-	munmap(at + whole, HUGE_PAGE_BYTES - before);
+		port_unmap(room, before);
+	port_unmap((char *)at + whole, HUGE_PAGE_BYTES - before);
 	*ret_at = at;
 	return 0;
 }
@@ -44,18 +40,12 @@ static int huge_map_aligned(int fd, uint64_t offset, uint64_t bytes, int protect
 int huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection, int flags,
                   void **ret_at)
 {
-	void *at;
-
 	if (bytes >= HUGE_PAGE_BYTES)
 		return huge_map_aligned(fd, offset, bytes, protection, flags, ret_at);
-	at = mmap(NULL, bytes, protection, flags, fd, (off_t)offset);
-	if (at == MAP_FAILED)
-		return -errno;
-	*ret_at = at;
-	return 0;
+	return port_map(NULL, bytes, protection, flags, fd, offset, ret_at);
 }
 
 int huge_map(int fd, uint64_t bytes, int protection, void **ret_at)
 {
-	return huge_map_part(fd, 0, bytes, protection, MAP_SHARED, ret_at);
+	return huge_map_part(fd, 0, bytes, protection, PORT_SHARED, ret_at);
 }

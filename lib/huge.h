@@ -14,9 +14,9 @@
 #define HUGE_PAGE_BYTES ((uint64_t)2 << 20)
 
 /* Maps the first bytes of fd, shared. The address is a multiple of HUGE_PAGE_BYTES, unless
- * bytes are fewer. munmap() of bytes ends it. The errors are those of mmap(2). */
+ * bytes are fewer. port_unmap() of bytes ends it. Protection and errors are those of port_map(). */
 int huge_map(int fd, uint64_t bytes, int protection, void **ret_at);
-/* The same for bytes from offset on, a multiple of a page, with flags of mmap(2). Address and
+/* The same for bytes from offset on, a multiple of a page, with flags of port_map(). Address and
  * offset then leave the same remainder. */
 int huge_map_part(int fd, uint64_t offset, uint64_t bytes, int protection, int flags,
                   void **ret_at);

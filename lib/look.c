@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Asking a service without attaching to it. See lib/look.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
+#include "lib/port.h"
 #include "lib/reason.h"
 #include "lib/wire.h"
 
@@ -20,30 +16,23 @@ struct look {
 
 static int look_connect(const char *path, int *ret_socket, int *ret_pid)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval timeout = { .tv_sec = LOOK_TIMEOUT_MS / 1000 };
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-	int fd, err = 0;
+	struct port_peer peer;
+	int err, fd = port_socket();
 
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(address.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* A full backlog must not hang the caller. */
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-		err = errno == EAGAIN ? -ETIMEDOUT : -errno;
-	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-		err = -errno;
-	else if (peer.uid != geteuid() && geteuid() != 0)
+	err = port_connect_within(fd, path, LOOK_TIMEOUT_MS);
+	if (err == -EAGAIN)
+		err = -ETIMEDOUT;
+	if (!err)
+		err = port_peer(fd, &peer);
+	if (!err && peer.uid != port_user() && port_user() != 0)
 		err = -EPERM;
-	else
+	if (!err)
 		*ret_pid = peer.pid;
 	if (err)
-		close(fd);
+		port_close(fd);
 	else
 		*ret_socket = fd;
 	return err;
@@ -51,14 +40,14 @@ static int look_connect(const char *path, int *ret_socket, int *ret_pid)
 
 int look_open(const char *socket, struct look **ret_look, int *ret_pid)
 {
-	struct look *l = malloc(sizeof(*l));
+	struct look *l = port_alloc(sizeof(*l));
 	int err;
 
 	if (!l)
 		return -ENOMEM;
 	err = look_connect(socket, &l->socket, ret_pid);
 	if (err)
-		free(l);
+		port_free(l);
 	else
 		*ret_look = l;
 	return err;
@@ -68,8 +57,8 @@ void look_close(struct look *look)
 {
 	if (!look)
 		return;
-	close(look->socket);
-	free(look);
+	port_close(look->socket);
+	port_free(look);
 }
 
 /* Sends a request and waits for the answer, which is then in look->page, with *ret_bytes of
@@ -77,24 +66,23 @@ void look_close(struct look *look)
 static int look_ask(struct look *l, const struct wire_request *request,
                     uint64_t *ret_bytes)
 {
-	struct pollfd wait = { .fd = l->socket, .events = POLLIN };
+	struct port_message m = { .bytes = &l->page, .room = sizeof(l->page) };
 	int err = wire_send(l->socket, request, sizeof(*request), NULL, 0);
 	int ready;
-	ssize_t n;
 
 	if (err)
 		return err == -EAGAIN ? -ETIMEDOUT : err;
-	ready = poll(&wait, 1, LOOK_TIMEOUT_MS);
+	ready = port_wait(l->socket, PORT_INPUT, LOOK_TIMEOUT_MS);
 	if (ready <= 0)
-		return ready ? -errno : -ETIMEDOUT;
-	n = recv(l->socket, &l->page, sizeof(l->page), MSG_TRUNC);
-	if (n <= 0)
-		return n ? -errno : -ECONNRESET;
-	if ((size_t)n < sizeof(l->page.reply) || (size_t)n > sizeof(l->page))
+		return ready ? ready : -ETIMEDOUT;
+	err = port_receive(l->socket, &m);
+	if (err || m.got == 0)
+		return err ? err : -ECONNRESET;
+	if (m.got < sizeof(l->page.reply) || m.cut)
 		return -EPROTO;
 	err = reason_is_error(l->page.reply.error) ? reason_error(l->page.reply.error)
 	                                           : -EPROTO;
-	*ret_bytes = (uint64_t)n - sizeof(l->page.reply);
+	*ret_bytes = m.got - sizeof(l->page.reply);
 	return err;
 }
 
@@ -293,7 +281,5 @@ int look_stop(struct look *look)
 
 bool look_hung_up(struct look *look, int ms)
 {
-	struct pollfd wait = { .fd = look->socket };
-
-	return poll(&wait, 1, ms) > 0; /* POLLHUP needs no asking for */
+	return port_wait(look->socket, PORT_HANG_UP, ms) > 0;
 }

@@ -7,20 +7,17 @@
  * socket can be made, because its file system is read-only now, counts only while a service
  * listens there.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/un.h>
-#include <unistd.h>
 
+#include "lib/port.h"
 #include "lib/service/service.h"
 
 #define FOLDER_BYTES 64
 #define SOCKET_NAME "cache.sock"
+#define STICKY 01000u /* in a folder: others cannot replace what is in it */
+#define FOR_OTHERS 077u
 
 static const struct {
 	const char *parent, *name;
@@ -37,42 +34,43 @@ static const struct {
 static int path_look(unsigned int uid, unsigned int place, char folder[FOLDER_BYTES],
                      bool make)
 {
-	struct stat st;
-	int n;
+	struct port_file file;
+	int err, n;
 
 	n = snprintf(folder, FOLDER_BYTES, path_places[place].parent, uid);
-	if (stat(folder, &st) != 0)
+	if (port_look_at(folder, true, &file) != 0)
 		return -ENODEV;
 	snprintf(folder + n, (size_t)(FOLDER_BYTES - n), path_places[place].name, uid);
 	/* In such a parent others could put a folder of theirs in the place of ours. */
-	if (st.st_uid != uid && !(st.st_mode & S_ISVTX))
+	if (file.uid != uid && !(file.rights & STICKY))
 		return -EACCES;
-	if (make && mkdir(folder, 0700) != 0 && errno != EEXIST)
-		return -errno;
-	if (lstat(folder, &st) != 0)
-		return -errno;
-	return S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077) ? 0
-	                                                                      : -EACCES;
+	err = make ? port_make_folder(folder) : 0;
+	if (err && err != -EEXIST)
+		return err;
+	err = port_look_at(folder, false, &file);
+	if (err)
+		return err;
+	return file.kind == PORT_FILE_FOLDER && file.uid == uid &&
+	                       !(file.rights & FOR_OTHERS)
+	               ? 0
+	               : -EACCES;
 }
 
 /* Can nobody listen there? A read-only folder may have the socket of a service from before. */
 static bool path_is_stuck(const char *folder)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct statvfs system;
-	bool answers;
-	int fd;
+	char path[FOLDER_BYTES + sizeof("/" SOCKET_NAME)];
+	int fd, err;
 
-	if (statvfs(folder, &system) != 0 || !(system.f_flag & ST_RDONLY))
+	if (!port_is_read_only(folder))
 		return false;
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET_NAME, folder);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	snprintf(path, sizeof(path), "%s/" SOCKET_NAME, folder);
+	fd = port_socket();
 	if (fd < 0)
 		return false;
-	answers = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
-	          (errno != ENOENT && errno != ECONNREFUSED);
-	close(fd);
-	return !answers;
+	err = port_connect(fd, path);
+	port_close(fd);
+	return err == -ENOENT || err == -ECONNREFUSED;
 }
 
 /* Chooses the folder, or the one to blame. */
@@ -114,7 +112,7 @@ static int path_find(unsigned int uid, char *path, unsigned long bytes, bool mak
 
 int path_default_socket(char *path, unsigned long bytes, bool make)
 {
-	return path_find(geteuid(), path, bytes, make);
+	return path_find(port_user(), path, bytes, make);
 }
 
 int path_socket_of(unsigned int uid, char *path, unsigned long bytes)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Contract: room.h. In a container the path in /proc may be the host's. So the walk up goes on to
  * where the groups are mounted: the container's own group is there. */
-#define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
+#include "lib/lines.h"
 #include "lib/room.h"
 #include "lib/service/service.h"
 
@@ -20,13 +19,13 @@ static const struct room room_without_limit = { UINT64_MAX, UINT64_MAX, UINT64_M
 bool room_read_number(const char *path, const char *key, uint64_t *ret)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
-	FILE *file = fopen(path, "re");
+	struct lines file = { .fd = port_open(path) };
 	bool found = false;
 	char line[256];
 
-	if (!file)
+	if (file.fd < 0)
 		return false;
-	while (!found && fgets(line, sizeof(line), file)) {
+	while (!found && lines_next(&file, line, sizeof(line))) {
 		const char *p = line + key_bytes;
 
 		if (key && strncmp(line, key, key_bytes) != 0)
@@ -38,7 +37,7 @@ bool room_read_number(const char *path, const char *key, uint64_t *ret)
 		*ret = strtoull(p, NULL, 10);
 		found = true;
 	}
-	fclose(file);
+	port_shut(file.fd);
 	return found;
 }
 
@@ -114,15 +113,15 @@ static struct room room_least(const char *mount, const char *group, bool second)
 
 void room_look(const char *list, const char *mount, struct room *ret)
 {
-	FILE *file = fopen(list, "re");
+	struct lines file = { .fd = port_open(list) };
 	char line[PATH_BYTES / 2], first[PATH_BYTES / 2];
 	struct room found;
 
 	*ret = room_without_limit;
-	if (!file)
+	if (file.fd < 0)
 		return;
 	snprintf(first, sizeof(first), "%s/memory", mount);
-	while (fgets(line, sizeof(line), file)) {
+	while (lines_next(&file, line, sizeof(line))) {
 		const char *name = strchr(line, ':');
 
 		line[strcspn(line, "\n")] = '\0';
@@ -134,20 +133,12 @@ void room_look(const char *list, const char *mount, struct room *ret)
 			continue;
 		*ret = room_less(&found, ret);
 	}
-	fclose(file);
-}
-
-/* Without /proc the kernel still tells how much there is. */
-static uint64_t room_machine_bytes(void)
-{
-	struct sysinfo info;
-
-	return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
+	port_shut(file.fd);
 }
 
 void room_look_all(struct room *ret)
 {
-	uint64_t available, all = room_machine_bytes();
+	uint64_t available, all = port_machine_bytes(); /* without /proc, too */
 	struct room machine = room_without_limit, groups;
 
 	if (all > 0 && room_read_number("/proc/meminfo", "MemAvailable", &available)) {
@@ -177,5 +168,5 @@ uint64_t room_default_budget(void)
 	struct room groups;
 
 	room_look(ROOM_LIST, ROOM_MOUNT, &groups);
-	return room_budget(room_machine_bytes(), groups.least);
+	return room_budget(port_machine_bytes(), groups.least);
 }

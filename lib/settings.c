@@ -6,18 +6,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "lib/port.h"
 #include "lib/service/service.h"
 #include "lib/value.h"
-
-#define PASSWORD_BYTES 16384 /* an entry of the password database */
 
 static const char *const settings_schemes[] = { "lodic", "atomic", "frozen", "hazard" };
 #define NR_SCHEMES (sizeof(settings_schemes) / sizeof(*settings_schemes))
@@ -78,7 +73,7 @@ enum settings_globs settings_globs(enum setting setting)
 static void settings_free_globs(struct settings *s, enum settings_globs list)
 {
 	for (unsigned int i = 0; i < SETTINGS_MAX_GLOBS; i++) {
-		free(s->globs[list][i]);
+		port_free(s->globs[list][i]);
 		s->globs[list][i] = NULL;
 	}
 }
@@ -96,7 +91,7 @@ int settings_copy(struct settings *s, const struct settings *from)
 	*s = *from;
 	for (enum settings_globs list = 0; list < NR_GLOBS; list++)
 		for (unsigned int i = 0; from->globs[list][i]; i++) {
-			s->globs[list][i] = strdup(from->globs[list][i]);
+			s->globs[list][i] = port_text(from->globs[list][i]);
 			if (!s->globs[list][i])
 				err = -ENOMEM;
 		}
@@ -177,7 +172,7 @@ const char *settings_level_name(uint32_t level)
 
 bool settings_privileged(void)
 {
-	return getauxval(AT_SECURE) != 0;
+	return port_is_privileged();
 }
 
 /* Programs change their folder; the path must lead to the same socket afterwards. */
@@ -185,14 +180,17 @@ static int settings_take_socket(struct settings *s, const char *value, bool file
                                 char ret_path[SETTINGS_SOCKET_BYTES])
 {
 	char folder[PATH_MAX] = "";
+	int err = 0;
 
 	if (!*value)
 		return settings_refuse(s, "the socket's path is empty");
 	if (*value != '/' && file)
 		return settings_refuse(s, "'%s' does not begin with /", value);
-	if (*value != '/' && !getcwd(folder, sizeof(folder)))
+	if (*value != '/')
+		err = port_folder(folder, sizeof(folder));
+	if (err)
 		return settings_refuse(s, "there is no folder to look for '%s' in: %s",
-		                       value, strerror(errno));
+		                       value, strerror(-err));
 	if (snprintf(ret_path, SETTINGS_SOCKET_BYTES, "%s%s%s", folder,
 	             *value == '/' || !folder[1] ? "" : "/",
 	             value) < SETTINGS_SOCKET_BYTES)
@@ -279,14 +277,13 @@ static int settings_take_word(struct settings *s, enum setting setting,
 
 static int settings_take_user(struct settings *s, const char *value, uint64_t *ret)
 {
-	char entry[PASSWORD_BYTES];
-	struct passwd user, *found = NULL;
+	uint32_t user;
 
 	if (value_parse_number(value, 0, SETTINGS_NO_USER - 1, ret) == 0)
 		return 0;
-	if (getpwnam_r(value, &user, entry, sizeof(entry), &found) != 0 || !found)
+	if (port_user_named(value, &user) != 0)
 		return settings_refuse(s, "there is no user '%s'", value);
-	*ret = user.pw_uid;
+	*ret = user;
 	return 0;
 }
 
@@ -369,7 +366,7 @@ static int settings_add_glob(struct settings *s, char **globs, const char *glob)
 	if (nr == SETTINGS_MAX_GLOBS)
 		return settings_refuse(s, "at most %d globs can be given",
 		                       SETTINGS_MAX_GLOBS);
-	globs[nr] = strdup(glob);
+	globs[nr] = port_text(glob);
 	return globs[nr] ? 0 : -ENOMEM;
 }
 
@@ -492,7 +489,7 @@ int settings_set(struct settings *s, enum setting setting, const char *value,
 static int settings_take_variable(struct settings *s, enum setting setting,
                                   const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = port_variable(name);
 	char why[SETTINGS_WHY_BYTES];
 	int err;
 
@@ -509,12 +506,10 @@ static int settings_take_variable(struct settings *s, enum setting setting,
 /* HOME would be one more variable that the library reads, and one that is often wrong. */
 static int settings_read_user_file(struct settings *s)
 {
-	char entry[PASSWORD_BYTES], path[PATH_MAX];
-	struct passwd user, *found = NULL;
+	char home[PATH_MAX], path[PATH_MAX];
 
-	if (getpwuid_r(geteuid(), &user, entry, sizeof(entry), &found) != 0 || !found ||
-	    user.pw_dir[0] != '/' ||
-	    snprintf(path, sizeof(path), "%s/.config/lodic.conf", user.pw_dir) >=
+	if (port_home(port_user(), home, sizeof(home)) != 0 || *home != '/' ||
+	    snprintf(path, sizeof(path), "%s/.config/lodic.conf", home) >=
 	            (int)sizeof(path))
 		return 0;
 	return settings_read_file(s, path, SETTINGS_USER);
@@ -539,18 +534,18 @@ int settings_gather(struct settings *s, bool privileged)
 static int settings_default_socket(struct settings *s, bool make)
 {
 	char folder[SETTINGS_SOCKET_BYTES];
-	struct stat st;
+	struct port_file file;
 	int err = path_default_socket(s->socket, sizeof(s->socket), make);
 
 	if (!err)
 		return 0;
 	strcpy(folder, s->socket);
 	*strrchr(folder, '/') = '\0';
-	if (err != -EACCES || lstat(folder, &st) != 0)
+	if (err != -EACCES || port_look_at(folder, false, &file) != 0)
 		settings_refuse(s, "%s cannot be made: %s", folder, strerror(-err));
-	else if (st.st_uid != geteuid())
-		settings_refuse(s, "%s belongs to user %u", folder, st.st_uid);
-	else if (!S_ISDIR(st.st_mode))
+	else if (file.uid != port_user())
+		settings_refuse(s, "%s belongs to user %u", folder, file.uid);
+	else if (file.kind != PORT_FILE_FOLDER)
 		settings_refuse(s, "%s is no folder", folder);
 	else
 		settings_refuse(s, "%s is open to other users", folder);

@@ -6,16 +6,15 @@
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "lib/lines.h"
 #include "lib/settings.h"
 
 #define LINE_BYTES 5000 /* a path, and a key */
+#define OTHERS_WRITE 022u
 #define LEFT_BYTES (SETTINGS_SOCKET_BYTES + 16)
 
 /* Which settings a service leaves: not where it listens, not how long it stays, and
@@ -71,16 +70,17 @@ static int settings_file_take_line(struct settings *s, char *line,
 	return -EINVAL;
 }
 
-static int settings_file_take_lines(struct settings *s, FILE *file, const char *path,
+static int settings_file_take_lines(struct settings *s, int fd, const char *path,
                                     enum settings_source source)
 {
+	struct lines file = { .fd = fd };
 	char line[LINE_BYTES], why[SETTINGS_WHY_BYTES];
 	unsigned int number, before[NR_SETTINGS + 1] = { 0 };
 	enum setting setting = NR_SETTINGS;
 	int err = 0;
 
-	for (number = 1; !err && fgets(line, sizeof(line), file); number++) {
-		if (!strchr(line, '\n') && !feof(file)) {
+	for (number = 1; !err && lines_next(&file, line, sizeof(line)); number++) {
+		if (!strchr(line, '\n') && !file.ended) {
 			snprintf(s->why, sizeof(s->why), "the line is too long");
 			err = -EINVAL;
 		} else {
@@ -104,10 +104,10 @@ static int settings_file_take_lines(struct settings *s, FILE *file, const char *
 /* Others must not be able to say what this user's programs do. */
 static int settings_file_check(struct settings *s, int fd, const char *path)
 {
-	struct stat st = { 0 };
+	struct port_file file;
 
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & 022))
+	if (port_look(fd, &file) == 0 && file.kind == PORT_FILE_REGULAR &&
+	    (file.uid == port_user() || file.uid == 0) && !(file.rights & OTHERS_WRITE))
 		return 0;
 	snprintf(s->why, sizeof(s->why),
 	         "%.300s does not count: it must be a file of yours or of root, which "
@@ -118,37 +118,30 @@ static int settings_file_check(struct settings *s, int fd, const char *path)
 
 /* Why the file cannot be opened: is there none? In a user namespace the home folder is often
  * closed. Then nobody can have meant a file in it. */
-static bool settings_file_is_none(const char *path, int error)
+static bool settings_file_is_none(const char *path, int err)
 {
-	struct stat st;
+	struct port_file file;
 
-	return error == ENOENT || error == ENOTDIR ||
-	       (error == EACCES && stat(path, &st) != 0 && errno == EACCES);
+	return err == -ENOENT || err == -ENOTDIR ||
+	       (err == -EACCES && port_look_at(path, true, &file) == -EACCES);
 }
 
 int settings_read_file(struct settings *s, const char *path,
                        enum settings_source source)
 {
-	/* Not to wait for a FIFO. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	FILE *file;
-	int err;
+	int err, fd = port_open(path);
 
-	if (fd < 0 && settings_file_is_none(path, errno))
+	if (fd < 0 && settings_file_is_none(path, fd))
 		return 0;
 	if (fd < 0) {
 		snprintf(s->why, sizeof(s->why), "%.300s cannot be read: %s", path,
-		         strerror(errno));
+		         strerror(-fd));
 		return -EINVAL;
 	}
 	err = settings_file_check(s, fd, path);
-	file = err ? NULL : fdopen(fd, "r");
-	if (!file) {
-		close(fd);
-		return err ? err : -ENOMEM;
-	}
-	err = settings_file_take_lines(s, file, path, source);
-	fclose(file);
+	if (!err)
+		err = settings_file_take_lines(s, fd, path, source);
+	port_shut(fd);
 	return err;
 }
 
@@ -223,25 +216,47 @@ static void settings_file_print(const struct settings *s, enum setting i, FILE *
 	}
 }
 
-static int settings_file_write(const struct settings *s, const char *path)
+/* What is left, as a string for free(). NULL: there is no memory. */
+static char *settings_file_text(const struct settings *s, size_t *ret_bytes)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-	int err;
+	char *text = NULL;
+	FILE *file = open_memstream(&text, ret_bytes);
 
 	if (!file)
-		return -errno;
+		return NULL;
 	fprintf(file,
 	        "# What the service at %s was told (process %d wrote this).\n"
 	        "# The next service that a program starts there is told the same. One "
 	        "that you run\n# by hand is not, and writes this anew.\n",
-	        s->socket, (int)getpid());
+	        s->socket, port_process());
 	for (enum setting i = 0; i < NR_SETTINGS; i++)
 		if (settings_file_is_left(s, i))
 			settings_file_print(s, i, file);
-	err = fflush(file) != 0 ? -errno : ferror(file) ? -EIO : 0;
-	fclose(file);
-	return err;
+	if (fclose(file) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int settings_file_write(const struct settings *s, const char *path)
+{
+	size_t bytes, done = 0;
+	char *text = settings_file_text(s, &bytes);
+	int64_t n = 0;
+	int fd;
+
+	if (!text)
+		return -ENOMEM;
+	fd = port_create(path);
+	while (fd >= 0 && done < bytes &&
+	       (n = port_write(fd, text + done, bytes - done, done)) > 0)
+		done += (size_t)n;
+	free(text);
+	if (fd < 0)
+		return fd;
+	port_shut(fd);
+	return done == bytes ? 0 : n < 0 ? (int)n : -EIO;
 }
 
 int settings_leave(struct settings *s)
@@ -255,16 +270,16 @@ int settings_leave(struct settings *s)
 	for (enum setting i = 0; i < NR_SETTINGS; i++)
 		any |= settings_file_is_left(s, i);
 	/* One service at a time holds the socket's lock, so nobody else writes this. */
-	unlink(fresh);
+	port_remove(fresh);
 	if (any)
 		err = settings_file_write(s, fresh);
 	if (!any)
-		err = unlink(path) != 0 && errno != ENOENT ? -errno : 0;
-	else if (!err && rename(fresh, path) != 0)
-		err = -errno;
-	if (!err)
+		err = port_remove(path);
+	else if (!err)
+		err = port_rename(fresh, path);
+	if (!err || (!any && err == -ENOENT))
 		return 0;
-	unlink(fresh);
+	port_remove(fresh);
 	snprintf(s->why, sizeof(s->why), "%s cannot be written: %s", path,
 	         strerror(-err));
 	return err;

@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -70,7 +68,7 @@ static int own_high(int fd)
 	return high;
 }
 
-static int own_dup(int fd)
+int own_dup(int fd)
 {
 	int high = own_high(fd);
 
@@ -87,12 +85,6 @@ int own_keep(int fd)
 	if (high >= 0)
 		own_add(high, true);
 	return high;
-}
-
-int own_fcntl(int fd, int command, ...)
-{
-	return command == F_DUPFD_CLOEXEC ? own_dup(fd)
-	                                  : (int)own_call(SYS_fcntl, fd, command, 0);
 }
 
 int own_socket(int domain, int type, int protocol)
@@ -248,39 +240,17 @@ void own_hang_up(void)
 			         SHUT_RDWR); /* an event is no socket */
 }
 
-ssize_t own_read(int fd, void *to, size_t n)
-{
-	return own_call(SYS_read, fd, to, n);
-}
-
 int own_dup3(int from, int to, int flags)
 {
 	return own_usable(to) ? (int)own_call(SYS_dup3, from, to, flags) : -1;
 }
 
-int own_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+int own_clone(int (*fn)(void *), void *stack, int flags, void *arg)
 {
 	typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg,
 	                        ...);
 
 	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg);
-}
-
-int own_execve(const char *path, char *const *arguments, char *const *environment)
-{
-	return (int)own_call(SYS_execve, path, arguments, environment);
-}
-
-long own_syscall(long number, ...)
-{
-	long a[6];
-	va_list more;
-
-	va_start(more, number);
-	for (u32 i = 0; i < 6; i++)
-		a[i] = va_arg(more, long);
-	va_end(more);
-	return own_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
@@ -330,12 +300,4 @@ void own_free(void *p)
 
 	if (head)
 		own_munmap(head, *head);
-}
-
-char *own_strdup(const char *text)
-{
-	size_t n = strlen(text) + 1;
-	char *copy = own_calloc(1, n);
-
-	return copy ? memcpy(copy, text, n) : NULL;
 }

@@ -2,7 +2,7 @@
 /*
  * What the shim of `lodic run` itself has in the program. These are two descriptors, the socket to
  * the service and the event that wakes it, and some memory. The client half of liblodic is
- * compiled once more for the shim, and calls these functions in place of libc's (own_names.h).
+ * compiled once more for the shim, and calls these functions by preload/posix/os_impl.h.
  *
  * - The descriptors lie high, because a program counts on getting low numbers. The program cannot
  *   close them: it has not opened them. Its close() of such a number gives EBADF.
@@ -26,15 +26,12 @@
 #define own_call ((long (*)(long number, ...))hooks_next(NEXT_SYSCALL))
 
 int own_socket(int domain, int type, int protocol);
-int own_fcntl(int fd, int command, ...); /* no command that needs a third argument */
+int own_dup(int fd);
 int own_close(int fd);
 ssize_t own_write(int fd, const void *bytes, size_t n);
-/* The kernel's, past the shim's hooks: what the start of a service needs (lib/client/start.c). */
-ssize_t own_read(int fd, void *to, size_t n);
 int own_dup3(int from, int to, int flags);
-int own_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
-int own_execve(const char *path, char *const *arguments, char *const *environment);
-long own_syscall(long number, ...);
+/* The next clone(), past the shim's hook. */
+int own_clone(int (*fn)(void *), void *stack, int flags, void *arg);
 ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t own_recvmsg(int fd, struct msghdr *message, int flags);
 /* The next mmap(): the shim's own would serve the mapping, under the lock that its caller has. */
@@ -45,7 +42,6 @@ int own_munmap(void *at, size_t n);
 int own_madvise(void *at, size_t n, int advice);
 void *own_calloc(size_t nr, size_t bytes);
 void own_free(void *p);
-char *own_strdup(const char *text);
 /* Is there memory behind these bytes of a file that is mapped to be shared? When its disk is full,
  * the first touch of a page would kill the program with a SIGBUS. Before Linux 5.14 nobody can
  * ask. */

@@ -16,6 +16,7 @@ import sys
 
 import tidy_code  # noqa: F401
 import tidy_paper  # noqa: F401
+import tidy_port  # noqa: F401
 import tidy_prose  # noqa: F401
 import tidy_rooms
 import tidy_text  # noqa: F401

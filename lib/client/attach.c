@@ -3,19 +3,15 @@
  * Attaching to a service, and attaching again when it has died. The library repairs
  * nothing: a successor has an arena of its own.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/client/attach.h"
 #include "lib/client/error.h"
 #include "lib/client/mapping.h"
+#include "lib/port.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
 
@@ -172,11 +168,11 @@ static int attach_start_service(struct lodic *lodic)
 static bool attach_has_folder(const struct lodic *lodic)
 {
 	char folder[PATH_MAX];
-	struct stat st;
+	struct port_file file;
 
 	snprintf(folder, sizeof(folder), "%s", lodic->start.socket_path);
 	*(strrchr(folder, '/') + 1) = '\0';
-	return stat(folder, &st) == 0 || errno != ENOENT;
+	return port_look_at(folder, true, &file) != -ENOENT;
 }
 
 /* Why nobody is connected, where the errno alone does not say it. may_start: this call may start a
@@ -185,7 +181,7 @@ static int attach_explain(const struct lodic *lodic, int err, bool may_start)
 {
 	const char *path = lodic->start.socket_path;
 	char words[ERROR_WORDS_BYTES];
-	struct stat st;
+	struct port_file file;
 
 	switch (err) {
 	case -ENOENT:
@@ -199,7 +195,8 @@ static int attach_explain(const struct lodic *lodic, int err, bool may_start)
 		                               : LODIC_REASON_NO_SERVICE);
 	case -EACCES: return reason_encode(LODIC_REASON_SOCKET_DENIED);
 	case -EPERM:
-		return reason_encode(lstat(path, &st) == 0 && st.st_uid != geteuid()
+		return reason_encode(port_look_at(path, false, &file) == 0 &&
+		                                     file.uid != port_user()
 		                             ? LODIC_REASON_FOREIGN_SERVICE
 		                             : LODIC_REASON_NOT_A_SOCKET);
 	case -ETIMEDOUT: return reason_encode(LODIC_REASON_NO_ANSWER);
@@ -235,7 +232,7 @@ int attach_start(struct lodic *lodic)
 static int attach_first(struct lodic *lodic, bool may_start)
 {
 	u64 begun = host_now_ns();
-	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
+	u64 pause_ns = FIRST_PAUSE_NS;
 	int err;
 
 	/* Each turn that does not return looks at one of the two deadlines. */
@@ -260,9 +257,9 @@ static int attach_first(struct lodic *lodic, bool may_start)
 			if (!err)
 				return 0;
 		}
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < LAST_PAUSE_NS)
-			pause.tv_nsec *= 2;
+		port_sleep(pause_ns);
+		if (pause_ns < LAST_PAUSE_NS)
+			pause_ns *= 2;
 	}
 }
 
@@ -277,11 +274,11 @@ void attach_leave(struct lodic *lodic)
 
 int attach_move(struct lodic *lodic, const char *socket, u64 at_ns)
 {
-	char *path = strdup(socket);
+	char *path = port_text(socket);
 
 	if (!path)
 		return -ENOMEM;
-	free(lodic->start.socket_path);
+	port_free(lodic->start.socket_path);
 	lodic->start.socket_path = path;
 	retry_reset(&lodic->retry);
 	lodic->error = -EAGAIN; /* nobody has tried yet */
@@ -385,9 +382,10 @@ static int attach_take_options(struct lodic *lodic, const struct lodic_options *
 	settings_free(&settings);
 	if (err)
 		return error_says(attach_settings_reason(err), err, settings.why);
-	lodic->start.socket_path = strdup(settings.socket);
+	lodic->start.socket_path = port_text(settings.socket);
 	lodic->start.trusted = settings_trusted();
-	lodic->start.program = o->service ? strdup(o->service) : start_find_program();
+	lodic->start.program =
+		o->service ? port_text(o->service) : start_find_program();
 	lodic->start.cache_bytes = o->cache_bytes;
 	lodic->start.hold_bytes = o->hold_bytes;
 	lodic->start.scheme = o->scheme;
@@ -407,9 +405,9 @@ static void attach_free(struct lodic *lodic)
 	copy_end(&lodic->copies);
 	pthread_mutex_destroy(&lodic->lock);
 	mapping_free_wiped(lodic->mark, sizeof(*lodic->mark));
-	free(lodic->start.socket_path);
-	free(lodic->start.program);
-	free(lodic);
+	port_free(lodic->start.socket_path);
+	port_free(lodic->start.program);
+	port_free(lodic);
 }
 
 void attach_get(struct lodic *lodic)
@@ -426,7 +424,7 @@ void attach_put(struct lodic *lodic)
 /* An attachment that leads nowhere yet; the lock is held. -ENOMEM. */
 static int attach_make(struct lodic **ret_lodic)
 {
-	struct lodic *lodic = calloc(1, sizeof(*lodic));
+	struct lodic *lodic = port_alloc(sizeof(*lodic));
 
 	if (!lodic)
 		return -ENOMEM;
@@ -435,7 +433,7 @@ static int attach_make(struct lodic **ret_lodic)
 	lodic->users = 1;
 	lodic->mark = mapping_alloc_wiped(sizeof(*lodic->mark));
 	if (!lodic->mark) {
-		free(lodic);
+		port_free(lodic);
 		return -ENOMEM;
 	}
 	*lodic->mark = 1;
@@ -451,9 +449,9 @@ int attach_later(const char *socket, struct lodic **ret_lodic)
 
 	if (err)
 		return err;
-	lodic->start.socket_path = strdup(socket);
+	lodic->start.socket_path = port_text(socket);
 	lodic->start.trusted = settings_trusted();
-	lodic->start.program = strdup("");
+	lodic->start.program = port_text("");
 	err = lodic->start.socket_path && lodic->start.program ? 0 : -ENOMEM;
 	attach_unlock(lodic);
 	if (err)

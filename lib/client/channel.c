@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See channel.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "core/check.h"
 #include "lib/client/channel.h"
+#include "lib/port.h"
 #include "lib/reason.h"
 
 #define NS_PER_MS 1000000u
-/* poll(2) may wake late, and takes an int: it is asked again. */
+/* port_wait() may wake late, and takes an int: it is asked again. */
 #define MAX_POLL_MS 60000u
 /* How long channel_wait() looks for a reply before it sleeps. Our choice: an open takes 40 to 60 us
  * while its program spins, and with 60 us one spin in ten was in vain. */
@@ -36,26 +30,20 @@ void channel_init(struct channel *c)
 
 int channel_connect(struct channel *c, const char *path, u32 trusted)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-	int fd, err = 0;
+	struct port_peer peer;
+	int err, fd = port_socket();
 
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(address.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM
-		               ? -errno
-		               : reason_join(LODIC_REASON_NO_SOCKETS, -errno);
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-		err = -errno;
-	else if (peer.uid != geteuid() && peer.uid != trusted)
+		return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM
+		               ? fd
+		               : reason_join(LODIC_REASON_NO_SOCKETS, fd);
+	err = port_connect(fd, path);
+	if (!err)
+		err = port_peer(fd, &peer);
+	if (!err && peer.uid != port_user() && peer.uid != trusted)
 		err = -EPERM;
 	if (err) {
-		close(fd);
+		port_close(fd);
 		return err == -EPROTOTYPE ? -EPERM : err; /* some other socket */
 	}
 	c->socket = fd;
@@ -85,7 +73,7 @@ static void channel_finish(struct channel *c, const struct channel_reply *reply)
 	if (done)
 		done(owner, reply);
 	for (u32 i = 0; i < reply->nr_fds; i++)
-		close(reply->fds[i]);
+		port_close(reply->fds[i]);
 }
 
 void channel_close(struct channel *c, int error)
@@ -93,7 +81,7 @@ void channel_close(struct channel *c, int error)
 	const struct channel_reply reply = { .error = error, .because = error };
 
 	if (c->socket >= 0)
-		close(c->socket);
+		port_close(c->socket);
 	c->socket = -1;
 	c->error = error;
 	/* Each turn ends one; nothing new can be asked of a closed channel. */
@@ -113,9 +101,9 @@ int channel_ask(struct channel *c, const struct wire_request *request, int fd,
                 void *owner)
 {
 	struct wire_request told = *request;
-	int cpu = sched_getcpu(), err = -ECONNRESET;
+	int err = -ECONNRESET;
 
-	told.cpu = cpu > 0 ? (u64)cpu : 0;
+	told.cpu = host_cpu();
 	if (c->socket >= 0)
 		err = wire_send(c->socket, &told, sizeof(told), &fd, fd >= 0);
 	DCHECK(c->nr_more < CHANNEL_MOST - 1, "requests have room");
@@ -150,9 +138,7 @@ static bool channel_take(struct channel *c)
 		return true;
 	}
 	/* What is no error's name is no answer. */
-	reply.because = err                            ? err
-	                : reason_is_error(wire.error) ? wire.error
-	                                              : -EPROTO;
+	reply.because = err ? err : reason_is_error(wire.error) ? wire.error : -EPROTO;
 	reply.error = reason_error(reply.because);
 	reply.wire = &wire;
 	reply.fds = fds;
@@ -183,17 +169,15 @@ static bool channel_spin(struct channel *c, u64 end_ns)
 
 static void channel_sleep(struct channel *c)
 {
-	const struct timespec pause = { .tv_nsec = NS_PER_MS };
-	struct pollfd wait = { .events = POLLIN };
 	u64 now, ms;
 
 	while (!channel_poll(c)) {
-		wait.fd = c->socket;
 		now = host_now_ns();
 		ms = now < c->deadline_ns ? (c->deadline_ns - now) / NS_PER_MS + 1 : 0;
 		/* It fails at once in a program that has set RLIMIT_NOFILE to 0. */
-		if (poll(&wait, 1, (int)(ms < MAX_POLL_MS ? ms : MAX_POLL_MS)) < 0)
-			nanosleep(&pause, NULL);
+		if (port_wait(c->socket, PORT_INPUT,
+		              (int)(ms < MAX_POLL_MS ? ms : MAX_POLL_MS)) < 0)
+			port_sleep(NS_PER_MS);
 	}
 }
 

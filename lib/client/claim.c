@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See claim.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 
 #include "lib/client/claim.h"
+#include "lib/port.h"
 
 struct claim *claim_make_none(struct lodic_file *file, u64 reason)
 {
-	struct claim *claim = calloc(1, sizeof(*claim));
+	struct claim *claim = port_alloc(sizeof(*claim));
 
 	if (!claim)
 		return NULL;

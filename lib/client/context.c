@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See context.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 
 #include "lib/client/context.h"
 #include "lib/client/error.h"
+#include "lib/port.h"
 
 static void context_sit(struct lodic_context *context, struct seat *seat)
 {
@@ -184,7 +183,7 @@ void context_leave(struct lodic_context *context)
 
 int context_make(struct lodic *lodic, struct lodic_context **ret_context)
 {
-	struct lodic_context *context = calloc(1, sizeof(*context));
+	struct lodic_context *context = port_alloc(sizeof(*context));
 
 	if (!context)
 		return -ENOMEM;

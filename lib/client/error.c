@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "lib/client/error.h"
+#include "lib/port.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -44,7 +44,7 @@ static const struct {
 
 static void key_make(void)
 {
-	key_made = pthread_key_create(&key, free) == 0;
+	key_made = pthread_key_create(&key, port_free) == 0;
 }
 
 /* This thread's note; NULL: it has none. */
@@ -67,9 +67,9 @@ int error_says(enum lodic_reason reason, int error, const char *words)
 	struct note *note = note_find();
 
 	if (!note && key_made) {
-		note = malloc(sizeof(*note));
+		note = port_alloc(sizeof(*note));
 		if (note && pthread_setspecific(key, note) != 0) {
-			free(note);
+			port_free(note);
 			note = NULL;
 		}
 	}

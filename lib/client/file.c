@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See file.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/client/error.h"
 #include "lib/client/file.h"
+#include "lib/port.h"
 
 /* A blocking function gives the old claim back and opens the file. If the service has hung
  * up it does both once more, and each may need a connection first. */
@@ -17,19 +12,21 @@
 
 static int file_check_descriptor(int fd)
 {
-	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
+	struct port_file file;
+	unsigned int mode;
+	int err = port_mode(fd, &mode);
 
-	if (flags < 0 || fstat(fd, &st) != 0)
-		return -errno;
-	if ((flags & O_ACCMODE) == O_WRONLY || flags & O_PATH)
+	if (!err)
+		err = port_look(fd, &file);
+	if (err)
+		return err;
+	if (!(mode & PORT_MAY_READ) || mode & PORT_NAMES_ONLY)
 		return -EBADF;
-	if (S_ISDIR(st.st_mode))
+	if (file.kind == PORT_FILE_FOLDER)
 		return -EISDIR;
-	if (!S_ISREG(st.st_mode))
+	if (file.kind != PORT_FILE_REGULAR)
 		return -ENODEV;
-	return (flags & O_ACCMODE) == O_RDONLY ? 0
-	                                       : reason_encode(LODIC_REASON_WRITABLE);
+	return mode & PORT_MAY_WRITE ? reason_encode(LODIC_REASON_WRITABLE) : 0;
 }
 
 /* lodic.lock is held. The one before stays: others may be looking at it. */
@@ -203,16 +200,18 @@ int file_fails(const struct lodic_file *file, const struct lodic_context *contex
 	case -EINVAL: return error_because(LODIC_REASON_ARGUMENT);
 	case -ESTALE:
 		there = file_claim(file)->generation == context->seat->generation;
-		return error_plain(reason_join(reason_find(file_why(file, there)), err));
+		return error_plain(
+			reason_join(reason_find(file_why(file, there)), err));
 	default: error_forget(); return err;
 	}
 }
 
 int file_uncached(const struct lodic_file *file, off_t offset)
 {
-	struct stat st;
+	struct port_file now;
 
-	return fstat(file->fd, &st) == 0 && offset >= st.st_size ? -ENODATA : -ESTALE;
+	return port_look(file->fd, &now) == 0 && (u64)offset >= now.bytes ? -ENODATA
+	                                                                  : -ESTALE;
 }
 
 static bool file_tie_is_good(const struct lodic_context *context,
@@ -264,10 +263,10 @@ static void file_free(struct lodic_file *file)
 
 	for (claim = file->claimed; claim; claim = older) {
 		older = claim->older;
-		free(claim);
+		port_free(claim);
 	}
-	free(file->none);
-	close(file->fd);
+	port_free(file->none);
+	port_shut(file->fd);
 	misuse_closed(&file->misuse, file);
 }
 
@@ -275,17 +274,14 @@ static void file_free(struct lodic_file *file)
  * if that is O_DIRECT, and its result would depend on what is cached. */
 static int file_own_descriptor(int fd)
 {
-	char path[32];
+	unsigned int mode;
 	int own;
 
-	if (!(fcntl(fd, F_GETFL) & O_DIRECT)) {
-		own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-		return own < 0 ? -errno : own;
-	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = open(path, O_RDONLY | O_CLOEXEC);
-	if (own >= 0 || errno == EMFILE || errno == ENFILE)
-		return own >= 0 ? own : -errno;
+	if (port_mode(fd, &mode) != 0 || !(mode & PORT_DIRECT))
+		return port_dup(fd);
+	own = port_reopen(fd);
+	if (own >= 0 || own == -EMFILE || own == -ENFILE)
+		return own;
 	return reason_encode(LODIC_REASON_DIRECT);
 }
 
@@ -299,7 +295,7 @@ static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 	err = file_check_descriptor(fd);
 	if (err)
 		return err;
-	file = calloc(1, sizeof(*file));
+	file = port_alloc(sizeof(*file));
 	if (!file)
 		return -ENOMEM;
 	file->lodic = lodic;
@@ -307,7 +303,7 @@ static int file_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 	file->fd = file_own_descriptor(fd);
 	if (file->fd < 0) {
 		err = file->fd;
-		free(file);
+		port_free(file);
 		return err;
 	}
 	file->none = file->claim =

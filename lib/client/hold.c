@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See hold.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/client/error.h"
 #include "lib/client/file.h"
 #include "lib/client/hold.h"
 #include "lib/huge.h"
+#include "lib/port.h"
 
-#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
+#define SEALS ((unsigned int)(PORT_SEAL_WRITE | PORT_SEAL_SHRINK | PORT_SEAL_GROW))
 #define BUSY_PAUSE_NS 5000000
 /* How often a read of the file is tried again. A signal may have come. But a file system may also
  * say EINTR or EAGAIN of its own will, and perhaps each time. Our choice. */
@@ -56,14 +50,13 @@ struct lodic_hold {
 int hold_verify(int fd, const struct wire_reply *reply, uint64_t offset, uint64_t bytes)
 {
 	u64 begin = reply->hold.offset, length = reply->hold.bytes;
-	int seals = fcntl(fd, F_GET_SEALS);
-	int flags = fcntl(fd, F_GETFL);
-	struct stat st;
+	struct port_memory memory;
+	unsigned int mode;
 
-	if (seals < 0 || (seals & SEALS) != SEALS || flags < 0 ||
-	    (flags & O_ACCMODE) != O_RDONLY || fstat(fd, &st) != 0)
+	if (port_memory_look(fd, &memory) != 0 || (memory.seals & SEALS) != SEALS ||
+	    port_mode(fd, &mode) != 0 || mode & PORT_MAY_WRITE)
 		return -EPROTO;
-	if (begin % BLOCK_BYTES != 0 || length > (u64)st.st_size || offset < begin ||
+	if (begin % BLOCK_BYTES != 0 || length > memory.bytes || offset < begin ||
 	    offset - begin > length || bytes > length - (offset - begin))
 		return -EPROTO;
 	return 0;
@@ -72,7 +65,7 @@ int hold_verify(int fd, const struct wire_reply *reply, uint64_t offset, uint64_
 /* Maps what the service has answered HOLD with. A forked child keeps it. */
 static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
 {
-	u64 page = (u64)sysconf(_SC_PAGESIZE);
+	u64 page = port_page_bytes();
 	u64 at, within, bytes;
 	int err;
 
@@ -84,7 +77,7 @@ static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
 	at = h->offset - reply->wire->hold.offset;
 	within = at % page;
 	bytes = within + h->bytes;
-	err = huge_map_part(reply->fds[0], at - within, bytes, PROT_READ, MAP_SHARED,
+	err = huge_map_part(reply->fds[0], at - within, bytes, PORT_READ, PORT_SHARED,
 	                    &h->map);
 	if (err)
 		return err;
@@ -136,15 +129,15 @@ static int hold_read(const struct lodic_hold *h)
 {
 	u32 tries = READ_TRIES;
 	u64 done = 0;
-	ssize_t n;
+	int64_t n;
 
 	while (done < h->bytes) {
-		n = pread(h->wish->file->fd, h->copy.at + done, h->bytes - done,
-		          (off_t)(h->offset + done));
+		n = port_read(h->wish->file->fd, h->copy.at + done, h->bytes - done,
+		              h->offset + done);
 		if (n == 0)
 			return HOLD_CHANGED;
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return -errno;
+		if (n < 0 && n != -EINTR && n != -EAGAIN)
+			return (int)n;
 		if (n < 0 && --tries == 0) /* -EAGAIN would mean something else */
 			return -EIO;
 		if (n > 0)
@@ -168,8 +161,8 @@ static int hold_copy(struct lodic_hold *h, const struct claim *claim)
 {
 	struct lodic *lodic = h->lodic;
 	struct segment *segment = lodic->segment;
-	int err = copy_alloc(&lodic->copies, h->bytes,
-	                     h->offset % (u64)sysconf(_SC_PAGESIZE), &h->copy);
+	int err = copy_alloc(&lodic->copies, h->bytes, h->offset % port_page_bytes(),
+	                     &h->copy);
 
 	if (err)
 		return err;
@@ -241,7 +234,6 @@ static int hold_listen(struct lodic_hold *h)
 		                              .op = WIRE_HOLD_WAIT,
 		                              .a = w->number };
 	u64 deadline = host_now_ns() + REQUEST_TIMEOUT_NS;
-	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
 	struct channel *c = &w->channel;
 	int err;
 
@@ -254,7 +246,7 @@ static int hold_listen(struct lodic_hold *h)
 	                              h->lodic->start.trusted)) == -EAGAIN) {
 		if (host_now_ns() > deadline)
 			return -ETIMEDOUT;
-		nanosleep(&pause, NULL); /* the service has many others to let in */
+		port_sleep(BUSY_PAUSE_NS); /* the service has many others to let in */
 	}
 	if (!err)
 		err = channel_ask(c, &request, -1, DEADLINE_NEVER, hold_settled, w);
@@ -275,7 +267,7 @@ static bool hold_tries_again(struct hold_wish *w, int err)
 static void hold_settle(struct lodic_hold *h, int err)
 {
 	channel_close(&h->wish->channel, -ECONNRESET);
-	free(h->wish);
+	port_free(h->wish);
 	h->wish = NULL;
 	host_store_release(&h->state, (u64)-err); /* partner: lodic_hold_data() */
 }
@@ -315,12 +307,12 @@ static int hold_go_on(struct lodic_hold *h)
 
 static struct lodic_hold *hold_make(struct lodic_file *file)
 {
-	struct lodic_hold *h = calloc(1, sizeof(*h));
-	struct hold_wish *w = calloc(1, sizeof(*w));
+	struct lodic_hold *h = port_alloc(sizeof(*h));
+	struct hold_wish *w = port_alloc(sizeof(*w));
 
 	if (!h || !w) {
-		free(h);
-		free(w);
+		port_free(h);
+		port_free(w);
 		return NULL;
 	}
 	channel_init(&w->channel);
@@ -338,13 +330,13 @@ static void hold_free(struct lodic_hold *h)
 	struct lodic *lodic = h->lodic;
 
 	if (h->map)
-		munmap(h->map, h->map_bytes);
+		port_unmap(h->map, h->map_bytes);
 	if (h->copy.chunk)
 		copy_free(&h->copy);
 	/* In a forked child the connection is the parent's. */
 	if (h->wish && !attach_forked(lodic))
 		channel_close(&h->wish->channel, -ECANCELED);
-	free(h->wish);
+	port_free(h->wish);
 	misuse_closed(&h->misuse, h);
 	attach_put(lodic);
 }
@@ -393,7 +385,6 @@ static int hold_begin(struct lodic_file *file, u64 offset, u64 n, bool wait,
 EXPORT int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset,
                       uint64_t n, unsigned int flags, struct lodic_hold **ret_hold)
 {
-	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
 	bool wait = flags & LODIC_WAIT;
 	int state, err;
 
@@ -411,7 +402,7 @@ EXPORT int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset
 	               reason_encode(LODIC_REASON_HOLD_QUEUE) &&
 	       wait) {
 		pthread_setcancelstate(state, NULL);
-		nanosleep(&pause, NULL);
+		port_sleep(BUSY_PAUSE_NS);
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	}
 	pthread_setcancelstate(state, NULL);
@@ -478,9 +469,9 @@ static void hold_fd_answered(void *owner, const struct channel_reply *reply)
 	if (d->error)
 		return;
 	d->at = h->offset - reply->wire->hold.offset;
-	d->fd = fcntl(reply->fds[0], F_DUPFD_CLOEXEC, 0);
+	d->fd = port_dup(reply->fds[0]);
 	if (d->fd < 0)
-		d->error = -errno;
+		d->error = d->fd;
 }
 
 /* Asks the service that made the hold, and starts none. Another one does not know the number,

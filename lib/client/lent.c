@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See lent.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "lib/client/hold.h"
 #include "lib/client/lent.h"

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See mapping.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "lib/client/mapping.h"
 
 #include "lib/huge.h"
+#include "lib/port.h"
 
 void *mapping_alloc_wiped(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-	               -1, 0);
+	void *p;
 
-	if (p == MAP_FAILED)
+	if (port_map(NULL, bytes, PORT_READ | PORT_WRITE, PORT_PRIVATE | PORT_ANONYMOUS,
+	             -1, 0, &p) != 0)
 		return NULL;
-	if (madvise(p, bytes, MADV_WIPEONFORK) != 0) {
-		munmap(p, bytes);
+	if (port_advise(p, bytes, PORT_WIPE_IN_CHILD) != 0) {
+		port_unmap(p, bytes);
 		return NULL;
 	}
 	return p;
@@ -27,26 +24,23 @@ void *mapping_alloc_wiped(size_t bytes)
 void mapping_free_wiped(void *p, size_t bytes)
 {
 	if (p)
-		munmap(p, bytes);
+		port_unmap(p, bytes);
 }
 
 int mapping_share(int fd, u64 bytes, int protection, void **ret_at)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
+	struct port_memory memory;
 	int err;
 
 	/* If a mapping is longer than its file, the first look behind the file's end
 	 * kills the process. So the file must not become shorter, either. */
-	if (fstat(fd, &st) != 0)
-		return -errno;
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || (u64)st.st_size < bytes ||
-	    bytes == 0)
+	if (port_memory_look(fd, &memory) != 0 || !(memory.seals & PORT_SEAL_SHRINK) ||
+	    memory.bytes < bytes || bytes == 0)
 		return -EPROTO;
 	err = huge_map(fd, bytes, protection, ret_at);
 	/* A forked child must not use it: see the note on fork() in lodic.h. */
 	if (!err)
-		madvise(*ret_at, bytes, MADV_DONTFORK);
+		port_advise(*ret_at, bytes, PORT_NOT_IN_CHILD);
 	return err;
 }
 
@@ -54,12 +48,11 @@ int mapping_zero(void *at, u64 bytes, int protection)
 {
 	/* Without a reserve, so that a strict kernel (vm.overcommit_memory) has no reason to refuse
 	 * pages that nobody writes. */
-	void *zeros = mmap(
-		at, bytes, protection,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	const int flags = PORT_PRIVATE | PORT_ANONYMOUS | PORT_FIXED | PORT_UNRESERVED;
+	void *zeros;
+	int err = port_map(at, bytes, protection, flags, -1, 0, &zeros);
 
-	if (zeros == MAP_FAILED)
-		return -errno;
-	madvise(zeros, bytes, MADV_DONTFORK);
-	return 0;
+	if (!err)
+		port_advise(zeros, bytes, PORT_NOT_IN_CHILD);
+	return err;
 }

@@ -12,7 +12,7 @@ void *mapping_alloc_wiped(size_t bytes);
 void mapping_free_wiped(void *p, size_t bytes);
 
 /* Maps bytes of fd. A forked child does not get the mapping. -EPROTO: the file of fd is
- * shorter. Otherwise the errors of mmap(2). */
+ * shorter. Otherwise the errors of port_map(). */
 int mapping_share(int fd, u64 bytes, int protection, void **ret_at);
 
 /* Puts private pages of zeros in the place of a mapping. A thread that is in it meanwhile finds the

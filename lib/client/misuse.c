@@ -4,7 +4,7 @@
 
 #ifdef LODIC_DEBUG
 
-#include <stdlib.h>
+#include "lib/port.h"
 
 /* How many closed objects keep their place. Our choice: enough that a program which opens and
  * closes one thing at a time is found out. */
@@ -28,9 +28,9 @@ void misuse_closed(struct misuse *m, void *object)
 	u64 place = host_fetch_add(&kept.next, 1) % NR_KEPT;
 
 	m->open = 0;
-	free(m->pins);
+	port_free(m->pins);
 	m->pins = NULL;
-	free((void *)host_xchg(&kept.objects[place], (u64)object));
+	port_free((void *)host_xchg(&kept.objects[place], (u64)object));
 }
 
 void misuse_context_enter(struct misuse *m)
@@ -53,13 +53,19 @@ void misuse_context_close(const struct misuse *m)
 
 void misuse_pinned(struct misuse *m, const struct lodic_pin *pin)
 {
+	const struct lodic_pin **more;
+
 	for (u64 i = m->nr_pins; i > 0; i--)
 		if (m->pins[i - 1] == pin)
 			return;
 	if (m->nr_pins == m->max_pins) {
 		m->max_pins = m->max_pins ? m->max_pins * 2 : 16;
-		m->pins = realloc(m->pins, m->max_pins * sizeof(*m->pins));
-		CHECK(m->pins, "there is memory for a debug build");
+		more = port_alloc(m->max_pins * sizeof(*more));
+		CHECK(more, "there is memory for a debug build");
+		if (m->nr_pins > 0)
+			memcpy(more, m->pins, m->nr_pins * sizeof(*more));
+		port_free(m->pins);
+		m->pins = more;
 	}
 	m->pins[m->nr_pins++] = pin;
 }

@@ -33,7 +33,7 @@ struct misuse {
 #define MISUSE_OPEN 0x6c6f64696373756full
 
 void misuse_opened(struct misuse *m, const u64 *mark);
-/* Takes the place of free(object), of which m is a part. */
+/* Takes the place of port_free(object), of which m is a part. */
 void misuse_closed(struct misuse *m, void *object);
 void misuse_context_enter(struct misuse *m);
 void misuse_context_leave(struct misuse *m);
@@ -57,7 +57,7 @@ static inline void misuse_hold_release(const struct misuse *m)
 
 #define MISUSE_IS_LOOKED_FOR 0
 
-#include <stdlib.h>
+#include "lib/port.h"
 
 struct misuse {
 };
@@ -71,7 +71,7 @@ static inline void misuse_opened(struct misuse *m, const u64 *mark)
 static inline void misuse_closed(struct misuse *m, void *object)
 {
 	(void)m;
-	free(object);
+	port_free(object);
 }
 
 static inline void misuse_context_enter(struct misuse *m)

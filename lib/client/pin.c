@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Pinning and prefetching. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/client/error.h"
 #include "lib/client/file.h"
+#include "lib/port.h"
 
 #define BUSY_PAUSE_NS 5000000
 
@@ -226,7 +224,6 @@ static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 	static const struct wire_request request = { .version = WIRE_VERSION,
 		                                     .op = WIRE_SYNC };
 	const struct segment *segment = context->seat->segment;
-	struct timespec pause = { .tv_nsec = BUSY_PAUSE_NS };
 	struct channel *c = &context->waiting;
 	int err;
 
@@ -242,7 +239,7 @@ static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 	while ((err = channel_connect(c, context->lodic->start.socket_path,
 	                              context->lodic->start.trusted)) == -EAGAIN &&
 	       segment_alive(segment))
-		nanosleep(&pause, NULL); /* the service has many others to let in */
+		port_sleep(BUSY_PAUSE_NS); /* the service has many others to let in */
 	return err ? err
 	           : channel_ask(c, &request, -1, DEADLINE_NEVER, prefetch_answered,
 	                         ret_answer);

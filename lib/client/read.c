@@ -7,11 +7,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "lib/client/file.h"
 #include "lib/client/layout.h"
+#include "lib/port.h"
 
 /* The read under way, for what is not cached. */
 struct gap_reader {
@@ -32,11 +31,11 @@ static void count_miss(struct lodic_context *context, u64 nr)
 static ssize_t read_kernel(struct lodic_context *context, struct lodic_file *file,
                            void *buffer, size_t n, off_t offset)
 {
-	ssize_t got = pread(file->fd, buffer, n, offset);
+	ssize_t got = port_read(file->fd, buffer, n, (u64)offset);
 
 	count_miss(context,
 	           ((u64)offset % BLOCK_BYTES + n + BLOCK_BYTES - 1) / BLOCK_BYTES);
-	return got < 0 ? -errno : got;
+	return got;
 }
 
 /* Reads [offset, offset + n) from the kernel, and asks the service for its blocks. */
@@ -48,7 +47,7 @@ static bool gap_fill(void *ctx, u8 *to, u64 n, u64 offset)
 	ssize_t got;
 
 	seat_hint(g->context->seat, block_id(g->id, (u32)first), nr);
-	got = pread(g->file->fd, to, n, (off_t)offset);
+	got = port_read(g->file->fd, to, n, offset);
 	count_miss(g->context, nr);
 	/* Short only if the file has changed. Then the proof has gone too. */
 	return got == (ssize_t)n;

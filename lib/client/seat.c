@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See seat.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/client/mapping.h"
 #include "lib/client/seat.h"
+#include "lib/port.h"
 
 struct seat no_seat = { .generation = GENERATION_NONE };
 
@@ -21,7 +19,7 @@ static int seat_map(struct seat *seat, const struct channel_reply *reply)
 	    wire->context.bytes !=
 	            arena_context_bytes(s->arena.nr_entries, (u32)wire->context.quota))
 		return -EPROTO;
-	err = mapping_share(reply->fds[0], wire->context.bytes, PROT_READ | PROT_WRITE,
+	err = mapping_share(reply->fds[0], wire->context.bytes, PORT_READ | PORT_WRITE,
 	                    &seat->memory);
 	if (err)
 		return err;
@@ -76,7 +74,7 @@ void seat_free(struct seat *seat)
 {
 	if (seat == &no_seat || !seat->segment) /* none, or wiped by a fork */
 		return;
-	munmap(seat->memory, seat->memory_bytes);
+	port_unmap(seat->memory, seat->memory_bytes);
 	segment_put(seat->segment);
 	seat_dealloc(seat);
 }
@@ -86,7 +84,7 @@ void seat_leave(struct seat *seat)
 	if (seat == &no_seat || !seat->segment || seat->left)
 		return;
 	segment_leave(seat->segment); /* first: LV1 */
-	mapping_zero(seat->memory, seat->memory_bytes, PROT_READ | PROT_WRITE);
+	mapping_zero(seat->memory, seat->memory_bytes, PORT_READ | PORT_WRITE);
 	seat->left = true;
 }
 
@@ -98,12 +96,9 @@ bool seat_in_use(const struct seat *seat)
 
 void seat_hint(struct seat *seat, u64 block, u64 nr)
 {
-	u64 one = 1;
-
 	const struct arena *a = &seat->segment->arena;
 
 	if (hint_post(&seat->core.memory->ring, &seat->core.memory->kept,
-	              &a->posted[seat->place], &a->header->sleeping, block, nr) &&
-	    write(seat->segment->wake, &one, sizeof(one)) < 0)
-		return; /* a full eventfd has woken it already */
+	              &a->posted[seat->place], &a->header->sleeping, block, nr))
+		port_event_tell(seat->segment->wake);
 }

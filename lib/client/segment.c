@@ -1,39 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* A segment's life: map a service's arena, unmap it. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/client/mapping.h"
 #include "lib/client/segment.h"
+#include "lib/port.h"
 
 #define SPARE_BYTES 1u /* the kernel makes a page of it */
-
-/* May a reader write to it, and not wait there or get a SIGPIPE? An eventfd has no type. */
-static bool segment_may_wake(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-	struct stat st;
-
-	return flags >= 0 && flags & O_NONBLOCK && fstat(fd, &st) == 0 &&
-	       (st.st_mode & S_IFMT) == 0;
-}
 
 /* LV3. A mapping of a file is one of its own: the kernel joins it with no neighbour. */
 static int segment_spare(struct segment *s, int fd)
 {
-	void *at = mmap(NULL, SPARE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+	int err = port_map(NULL, SPARE_BYTES, PORT_NONE, PORT_SHARED, fd, 0, &s->spare);
 
-	if (at == MAP_FAILED)
-		return -errno;
-	madvise(at, SPARE_BYTES, MADV_DONTFORK);
-	s->spare = at;
-	return 0;
+	if (!err)
+		port_advise(s->spare, SPARE_BYTES, PORT_NOT_IN_CHILD);
+	return err;
 }
 
 static int segment_map_parts(struct segment *s, const struct channel_reply *hello)
@@ -47,11 +29,11 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 	s->alive_value = hello->wire->hello.alive;
 	if (hello->nr_fds != 4)
 		return -EPROTO;
-	err = mapping_share(fds[0], s->control_bytes, PROT_READ, &s->control);
+	err = mapping_share(fds[0], s->control_bytes, PORT_READ, &s->control);
 	if (!err)
-		err = mapping_share(fds[1], s->data_bytes, PROT_READ, &s->data);
+		err = mapping_share(fds[1], s->data_bytes, PORT_READ, &s->data);
 	if (!err)
-		err = mapping_share(fds[3], s->shared_bytes, PROT_READ | PROT_WRITE,
+		err = mapping_share(fds[3], s->shared_bytes, PORT_READ | PORT_WRITE,
 		                    &s->shared);
 	if (!err)
 		err = segment_spare(s, fds[0]);
@@ -64,30 +46,30 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 	s->generation = host_load_relaxed(&s->arena.header->generation);
 	if (s->generation != hello->wire->hello.generation ||
 	    s->generation == GENERATION_NONE || s->generation == GENERATION_UNCLAIMED ||
-	    !segment_may_wake(fds[2]))
+	    !port_is_event(fds[2]))
 		return -EPROTO;
-	s->wake = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
-	return s->wake < 0 ? -errno : 0;
+	s->wake = port_dup(fds[2]);
+	return s->wake < 0 ? s->wake : 0;
 }
 
 static void segment_free(struct segment *s)
 {
 	if (s->control)
-		munmap(s->control, s->control_bytes);
+		port_unmap(s->control, s->control_bytes);
 	if (s->data)
-		munmap(s->data, s->data_bytes);
+		port_unmap(s->data, s->data_bytes);
 	if (s->shared)
-		munmap(s->shared, s->shared_bytes);
+		port_unmap(s->shared, s->shared_bytes);
 	if (s->spare)
-		munmap(s->spare, SPARE_BYTES);
+		port_unmap(s->spare, SPARE_BYTES);
 	if (s->wake >= 0)
-		close(s->wake);
-	free(s);
+		port_close(s->wake);
+	port_free(s);
 }
 
 int segment_map(const struct channel_reply *hello, struct segment **ret_segment)
 {
-	struct segment *s = calloc(1, sizeof(*s));
+	struct segment *s = port_alloc(sizeof(*s));
 	int err;
 
 	if (!s)
@@ -111,12 +93,12 @@ void segment_put(struct segment *segment)
 /* LV2 */
 static void segment_wake_nobody(struct segment *s)
 {
-	int nobody = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int nobody = port_event();
 
 	if (nobody < 0)
 		return; /* what is left wakes the service, and does nothing else */
-	dup3(nobody, s->wake, O_CLOEXEC);
-	close(nobody);
+	port_replace(nobody, s->wake);
+	port_close(nobody);
 }
 
 void segment_leave(struct segment *s)
@@ -124,10 +106,10 @@ void segment_leave(struct segment *s)
 	if (s->left)
 		return;
 	s->left = true;
-	munmap(s->spare, SPARE_BYTES); /* LV3 */
+	port_unmap(s->spare, SPARE_BYTES); /* LV3 */
 	s->spare = NULL;
-	mapping_zero(s->control, s->control_bytes, PROT_READ); /* LV1 */
-	mapping_zero(s->data, s->data_bytes, PROT_READ);
-	mapping_zero(s->shared, s->shared_bytes, PROT_READ | PROT_WRITE);
+	mapping_zero(s->control, s->control_bytes, PORT_READ); /* LV1 */
+	mapping_zero(s->data, s->data_bytes, PORT_READ);
+	mapping_zero(s->shared, s->shared_bytes, PORT_READ | PORT_WRITE);
 	segment_wake_nobody(s);
 }

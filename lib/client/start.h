@@ -20,7 +20,7 @@ struct start {
 	u32 user;
 };
 
-/* The `lodic` that belongs to this library: a string for free(), "" if there is none, NULL
+/* The `lodic` that belongs to this library: a string for port_free(), "" if there is none, NULL
  * without memory. */
 char *start_find_program(void);
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Domains and counters. Contract: lodic/counter.h; protocol: core/counter/counter.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
 #include "lib/counter/domain.h"
 #include "lib/huge.h"
+#include "lib/port.h"
 
 #define ENTRIES_DEFAULT 4096u
 #define ENTRIES_MOST (1u << 20)
@@ -28,15 +26,15 @@ static int tables_make(struct lodic_domain *d, u32 entries)
 	d->core.nr_cpus = host_nr_cpus();
 	d->bytes = d->core.nr_cpus * d->core.stride;
 	/* Zeroed, and each page is made where it is touched first: near its CPU. */
-	err = huge_map_part(-1, 0, d->bytes, PROT_READ | PROT_WRITE,
-	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, &p);
+	err = huge_map_part(-1, 0, d->bytes, PORT_READ | PORT_WRITE,
+	                    PORT_PRIVATE | PORT_ANONYMOUS | PORT_UNRESERVED, &p);
 	if (err)
 		return -ENOMEM;
 	/* Objects are spread over all pages of a table. So tables that fill a huge page get huge
 	 * pages, also of several CPUs (ADR-0036). Smaller ones would cost more memory than they
 	 * have. Where there are none this fails, and is right. */
-	(void)madvise(p, d->bytes,
-	              d->bytes >= HUGE_PAGE_BYTES ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	port_advise(p, d->bytes,
+	            d->bytes >= HUGE_PAGE_BYTES ? PORT_HUGE_PAGES : PORT_SMALL_PAGES);
 	/* Tokens have 48 bits for an address and 16 for a CPU. Linux gives no higher address
 	 * unless it is asked to, and has fewer CPUs. */
 	CHECK(((u64)(size_t)p + d->bytes) >> COUNTER_TOKEN_ADDRESS_BITS == 0 &&
@@ -63,7 +61,7 @@ EXPORT int lodic_domain_create(const struct lodic_domain_options *options,
 	if (!options || !options->release || options->entries > ENTRIES_MOST ||
 	    (u32)options->scheme >= sizeof(schemes) / sizeof(schemes[0]))
 		return -EINVAL;
-	d = calloc(1, sizeof(*d) + host_nr_cpus() * sizeof(d->cpus[0]));
+	d = port_alloc(sizeof(*d) + host_nr_cpus() * sizeof(d->cpus[0]));
 	if (!d)
 		return -ENOMEM;
 	d->release = options->release;
@@ -74,7 +72,7 @@ EXPORT int lodic_domain_create(const struct lodic_domain_options *options,
 		entries = ENTRIES_LEAST;
 	err = tables_make(d, entries);
 	if (err) {
-		free(d);
+		port_free(d);
 		return err;
 	}
 	/* Is the fence of a kill there? Without it there must be no sequences. Nor may there be
@@ -90,8 +88,8 @@ EXPORT void lodic_domain_destroy(struct lodic_domain *domain)
 {
 	if (!domain)
 		return;
-	munmap(domain->core.entries, domain->bytes);
-	free(domain);
+	port_unmap(domain->core.entries, domain->bytes);
+	port_free(domain);
 }
 
 EXPORT void lodic_domain_stat(const struct lodic_domain *domain,

@@ -4,11 +4,10 @@
  * which the library owns. They cannot be in the program's frames: when the C library runs what
  * is to be done at a thread's end, those frames have gone.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "lib/counter/domain.h"
+#include "lib/port.h"
 
 #define BLOCK_GUARDS 31u
 
@@ -60,7 +59,7 @@ static void thread_ends(void *arg)
 	unused = NULL; /* they lie in the blocks that go now */
 	while ((b = blocks)) {
 		blocks = b->next;
-		free(b);
+		port_free(b);
 	}
 }
 
@@ -75,11 +74,11 @@ static bool add_block(void)
 	u32 i;
 
 	pthread_once(&once, make_key);
-	b = key_made ? calloc(1, sizeof(*b)) : NULL;
+	b = key_made ? port_alloc(sizeof(*b)) : NULL;
 	if (!b)
 		return false;
 	if (pthread_setspecific(key, b) != 0) {
-		free(b);
+		port_free(b);
 		return false;
 	}
 	b->next = blocks;

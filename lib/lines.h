@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* A file read line by line, as fgets(3) does. */
+#ifndef LODIC_LIB_LINES_H
+#define LODIC_LIB_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/port.h"
+
+#define LINES_BUFFER_BYTES 4096u
+
+/* { .fd = fd }: the beginning of a file. */
+struct lines {
+	int fd;
+	uint64_t offset; /* of what comes into the buffer next */
+	size_t next, filled;
+	bool ended; /* there is nothing more, or it cannot be read */
+	char buffer[LINES_BUFFER_BYTES];
+};
+
+/* The next line with its newline, or the first room - 1 bytes of it. false: there is none. */
+PORT_HANGS bool lines_next(struct lines *l, char *line, size_t room);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * How lib/port_posix_*.c call what a shim may stand in for: here libc's functions, without more
+ * ado. The shim of `lodic run` has another os_impl.h, which the include path chooses
+ * (preload/posix). The names and arguments are libc's.
+ */
+#ifndef LODIC_LIB_POSIX_OS_IMPL_H
+#define LODIC_LIB_POSIX_OS_IMPL_H
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline void *os_calloc(size_t nr, size_t bytes)
+{
+	return calloc(nr, bytes);
+}
+
+static inline void os_free(void *p)
+{
+	free(p);
+}
+
+static inline void *os_mmap(void *at, size_t bytes, int protection, int flags, int fd,
+                            off_t offset)
+{
+	return mmap(at, bytes, protection, flags, fd, offset);
+}
+
+static inline int os_munmap(void *at, size_t bytes)
+{
+	return munmap(at, bytes);
+}
+
+static inline int os_madvise(void *at, size_t bytes, int advice)
+{
+	return madvise(at, bytes, advice);
+}
+
+static inline int os_close(int fd)
+{
+	return close(fd);
+}
+
+static inline int os_fcntl(int fd, int command, int value)
+{
+	return fcntl(fd, command, value);
+}
+
+/* Closes on exec. */
+static inline int os_dup(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+static inline int os_dup3(int fd, int number, int flags)
+{
+	return dup3(fd, number, flags);
+}
+
+static inline ssize_t os_read(int fd, void *to, size_t bytes)
+{
+	return read(fd, to, bytes);
+}
+
+static inline ssize_t os_write(int fd, const void *from, size_t bytes)
+{
+	return write(fd, from, bytes);
+}
+
+static inline int os_socket(int domain, int type, int protocol)
+{
+	return socket(domain, type, protocol);
+}
+
+static inline ssize_t os_sendmsg(int socket, const struct msghdr *message, int flags)
+{
+	return sendmsg(socket, message, flags);
+}
+
+static inline ssize_t os_recvmsg(int socket, struct msghdr *message, int flags)
+{
+	return recvmsg(socket, message, flags);
+}
+
+/* pthread_sigmask() would leave out the two signals that libc keeps for itself. */
+static inline void os_block_signals(const sigset_t *set, sigset_t *ret_old)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, ret_old, NSIG / 8);
+}
+
+/* TSan takes clone() for a fork, and from then on misses what orders threads here. It does not
+ * know this other name. */
+#ifdef __SANITIZE_THREAD__
+extern __typeof__(clone) __clone;
+#define OS_CLONE_NAME __clone
+#else
+#define OS_CLONE_NAME clone
+#endif
+
+static inline pid_t os_clone(int (*run)(void *), void *stack, int flags, void *arg)
+{
+	return OS_CLONE_NAME(run, stack, flags, arg);
+}
+
+static inline int os_execve(const char *path, char **arguments, char **environment)
+{
+	return execve(path, arguments, environment);
+}
+
+#endif
