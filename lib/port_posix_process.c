@@ -16,12 +16,6 @@
 /* Of each of the two processes; each calls a handful of functions. */
 #define STACK_BYTES ((size_t)64 << 10)
 
-#ifdef __SANITIZE_THREAD__
-#define NOT_FOR_TSAN __attribute__((no_sanitize_thread))
-#else
-#define NOT_FOR_TSAN
-#endif
-
 uint32_t port_user(void)
 {
 	return geteuid();

@@ -16,6 +16,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Of what runs in a process that shares this one's memory (port_spawn()). */
+#ifdef __SANITIZE_THREAD__
+#define NOT_FOR_TSAN __attribute__((no_sanitize_thread))
+#else
+#define NOT_FOR_TSAN
+#endif
+
 static inline void *os_calloc(size_t nr, size_t bytes)
 {
 	return calloc(nr, bytes);
@@ -47,7 +54,7 @@ static inline int os_close(int fd)
 	return close(fd);
 }
 
-static inline int os_fcntl(int fd, int command, int value)
+static inline NOT_FOR_TSAN int os_fcntl(int fd, int command, int value)
 {
 	return fcntl(fd, command, value);
 }
@@ -103,12 +110,12 @@ extern __typeof__(clone) __clone;
 #define OS_CLONE_NAME clone
 #endif
 
-static inline pid_t os_clone(int (*run)(void *), void *stack, int flags, void *arg)
+static inline NOT_FOR_TSAN pid_t os_clone(int (*run)(void *), void *stack, int flags, void *arg)
 {
 	return OS_CLONE_NAME(run, stack, flags, arg);
 }
 
-static inline int os_execve(const char *path, char **arguments, char **environment)
+static inline NOT_FOR_TSAN int os_execve(const char *path, char **arguments, char **environment)
 {
 	return execve(path, arguments, environment);
 }

@@ -15,6 +15,8 @@
 
 #include "preload/own.h"
 
+#define NOT_FOR_TSAN /* programs have none, so the shim has none */
+
 static inline void *os_calloc(size_t nr, size_t bytes)
 {
 	return own_calloc(nr, bytes);
