@@ -15,15 +15,15 @@
  *    PORT_HANGS   a file system, a disk or a directory of users, without a bound. The main loop of
  *                 the service must call no such function during a turn.
  *    PORT_WAITS   those that the caller wants to wait for, as long as it says. A thread may be
- *                 cancelled there.
+ *                 cancelled in port_sleep() and port_wait().
  *    no mark      nobody.
  *
  * Descriptors close on exec. -EMFILE: this process can have no more of them; -ENFILE: the machine
  * can not. A signal never interrupts a call, unless -EINTR is in its list.
  *
- * Children. Any function may be called in a forked child, except that port_alloc() and port_free()
- * need a parent that was not in them. In a signal handler, only functions without a mark may be
- * called, and neither these two.
+ * Children and handlers. A forked child without other threads may call all functions. A signal
+ * handler, or a child of a program with threads, may call each one that has no mark. It must not
+ * call port_alloc() and port_free(), unless these are the shim's.
  */
 #ifndef LODIC_LIB_PORT_H
 #define LODIC_LIB_PORT_H
@@ -256,6 +256,39 @@ PORT_HANGS int port_folder(char *to, size_t bytes);
 PORT_HANGS int port_user_named(const char *name, uint32_t *ret_user);
 /* The user's home folder. -ENOENT: there is none, or it is longer, or nobody can say. */
 PORT_HANGS int port_home(uint32_t user, char *to, size_t bytes);
+
+/* ---- threads ---- */
+
+struct port_lock {
+	uint64_t words[6];
+};
+void port_lock_init(struct port_lock *lock);
+/* Nobody has it, or wants it. */
+void port_lock_end(struct port_lock *lock);
+/* Waits for the thread that has it. */
+PORT_WAITS void port_lock_take(struct port_lock *lock);
+/* false: a thread has it. */
+bool port_lock_try(struct port_lock *lock);
+void port_lock_give(struct port_lock *lock);
+
+/* From now on the calling thread cannot be cancelled. Returns what port_cancel_as() takes, to make
+ * it as it was. */
+int port_cancel_off(void);
+void port_cancel_as(int before);
+/* Runs work(arg), and meanwhile the thread can be cancelled as it could when port_cancel_off()
+ * returned this. If it is, cancelled(arg) runs, and this never returns. */
+void port_cancellable(int as, void (*work)(void *arg), void (*cancelled)(void *arg),
+                      void *arg);
+
+/* A word of each thread; { .end = f } is a new one. It costs no thread-local memory, of which a
+ * library that dlopen(3) loads has little. */
+struct port_word {
+	uint64_t made;            /* atomic */
+	void (*end)(void *value); /* runs when a thread ends whose word is not NULL */
+};
+void *port_word_get(struct port_word *word);
+/* false: there is no memory, or the process has too many such words. */
+bool port_word_set(struct port_word *word, void *value);
 
 /* The calling thread's restartable sequence, if Linux looks at it; NULL: it has none. */
 void *port_sequences(void);

@@ -30,23 +30,21 @@ static bool attach_nobody_listens(int err)
 
 void attach_lock(struct lodic *lodic)
 {
-	int state;
+	int state = port_cancel_off();
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	pthread_mutex_lock(&lodic->lock);
+	port_lock_take(&lodic->lock);
 	lodic->cancel_state = state;
 }
 
 bool attach_trylock(struct lodic *lodic)
 {
-	int state;
+	int state = port_cancel_off();
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (pthread_mutex_trylock(&lodic->lock) == 0) {
+	if (port_lock_try(&lodic->lock)) {
 		lodic->cancel_state = state;
 		return true;
 	}
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 	return false;
 }
 
@@ -54,8 +52,8 @@ void attach_unlock(struct lodic *lodic)
 {
 	int state = lodic->cancel_state;
 
-	pthread_mutex_unlock(&lodic->lock);
-	pthread_setcancelstate(state, NULL);
+	port_lock_give(&lodic->lock);
+	port_cancel_as(state);
 }
 
 static void attach_set_segment(struct lodic *lodic, struct segment *s)
@@ -157,9 +155,9 @@ static int attach_start_service(struct lodic *lodic)
 	struct start_failure failure;
 	int err;
 
-	pthread_mutex_unlock(&lodic->lock);
+	port_lock_give(&lodic->lock);
 	err = start_service(&lodic->start, &failure);
-	pthread_mutex_lock(&lodic->lock);
+	port_lock_take(&lodic->lock);
 	lodic->cancel_state = state;
 	return err ? error_says(failure.reason, err, failure.words) : 0;
 }
@@ -403,7 +401,7 @@ static void attach_free(struct lodic *lodic)
 		attach_set_segment(lodic, NULL);
 	}
 	copy_end(&lodic->copies);
-	pthread_mutex_destroy(&lodic->lock);
+	port_lock_end(&lodic->lock);
 	mapping_free_wiped(lodic->mark, sizeof(*lodic->mark));
 	port_free(lodic->start.socket_path);
 	port_free(lodic->start.program);
@@ -428,7 +426,7 @@ static int attach_make(struct lodic **ret_lodic)
 
 	if (!lodic)
 		return -ENOMEM;
-	pthread_mutex_init(&lodic->lock, NULL);
+	port_lock_init(&lodic->lock);
 	channel_init(&lodic->channel);
 	lodic->users = 1;
 	lodic->mark = mapping_alloc_wiped(sizeof(*lodic->mark));

@@ -5,21 +5,20 @@
  *
  * A reader whose service has gone comes back by steps that never wait. attach_step() does
  * what can be done now: it connects, asks HELLO, or takes the reply and maps the arena. Each
- * read that finds no cache makes one step at most, under pthread_mutex_trylock(). Functions
+ * read that finds no cache makes one step at most, under port_lock_try(). Functions
  * that may block make the same steps, and wait between them. A reader never starts a service.
  */
 #ifndef LODIC_LIB_CLIENT_ATTACH_H
 #define LODIC_LIB_CLIENT_ATTACH_H
 
-#include <pthread.h>
-
 #include "lib/client/copy.h"
 #include "lib/client/retry.h"
 #include "lib/client/segment.h"
 #include "lib/client/start.h"
+#include "lib/port.h"
 
 struct lodic {
-	pthread_mutex_t lock;
+	struct port_lock lock;
 	int cancel_state;        /* of the thread that holds the lock */
 	u64 users;               /* the program, contexts, files, holds; atomic */
 	struct segment *segment; /* NULL: none now */

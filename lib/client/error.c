@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 
 #include "lib/client/error.h"
 #include "lib/port.h"
@@ -17,10 +16,7 @@ struct note {
 	char words[ERROR_WORDS_BYTES]; /* "": the reason's own */
 };
 
-/* Not thread-local words: what is loaded by dlopen() has little room for those. */
-static pthread_key_t key;
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static bool key_made;
+static struct port_word thread_note = { .end = port_free };
 
 /* Of an errno that has several reasons, none of which is known. */
 static const struct {
@@ -42,21 +38,9 @@ static const struct {
 	{ ECONNRESET, "the service has died: try again" },
 };
 
-static void key_make(void)
-{
-	key_made = pthread_key_create(&key, port_free) == 0;
-}
-
-/* This thread's note; NULL: it has none. */
-static struct note *note_find(void)
-{
-	pthread_once(&key_once, key_make);
-	return key_made ? pthread_getspecific(key) : NULL;
-}
-
 void error_forget(void)
 {
-	struct note *note = note_find();
+	struct note *note = port_word_get(&thread_note);
 
 	if (note)
 		note->error = 0;
@@ -64,11 +48,11 @@ void error_forget(void)
 
 int error_says(enum lodic_reason reason, int error, const char *words)
 {
-	struct note *note = note_find();
+	struct note *note = port_word_get(&thread_note);
 
-	if (!note && key_made) {
+	if (!note) {
 		note = port_alloc(sizeof(*note));
-		if (note && pthread_setspecific(key, note) != 0) {
+		if (note && !port_word_set(&thread_note, note)) {
 			port_free(note);
 			note = NULL;
 		}
@@ -98,7 +82,7 @@ int error_because(enum lodic_reason reason)
 /* The note, if it is of this error. */
 static const struct note *note_of(int error)
 {
-	const struct note *note = note_find();
+	const struct note *note = port_word_get(&thread_note);
 
 	return note && note->error > 0 && note->error == error ? note : NULL;
 }

@@ -329,9 +329,9 @@ EXPORT int lodic_open(struct lodic *lodic, int fd, struct lodic_file **ret_file)
 
 	error_forget();
 	/* A thread that is cancelled half-way would leave a file that nobody knows. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	state = port_cancel_off();
 	err = file_open(lodic, fd, ret_file);
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 	return error_plain(err);
 }
 
@@ -344,7 +344,7 @@ EXPORT void lodic_close(struct lodic_file *file)
 	if (!file)
 		return;
 	misuse_file(&file->misuse);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	state = port_cancel_off();
 	lodic = file->lodic;
 	if (!attach_forked(lodic)) {
 		attach_lock(lodic);
@@ -355,7 +355,7 @@ EXPORT void lodic_close(struct lodic_file *file)
 	}
 	file_free(file);
 	attach_put(lodic);
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 }
 
 EXPORT int lodic_file_cached(const struct lodic_file *file)

@@ -341,6 +341,13 @@ static void hold_free(struct lodic_hold *h)
 	attach_put(lodic);
 }
 
+static void hold_sleep(void *arg)
+{
+	const struct lodic_hold *h = arg;
+
+	channel_wait(&h->wish->channel);
+}
+
 static void hold_cancelled(void *arg)
 {
 	hold_free(arg);
@@ -352,13 +359,8 @@ static int hold_wait(struct lodic_hold *h, int cancel_state)
 {
 	int err;
 
-	while ((err = hold_go_on(h)) == -EINPROGRESS) {
-		pthread_cleanup_push(hold_cancelled, h);
-		pthread_setcancelstate(cancel_state, NULL);
-		channel_wait(&h->wish->channel);
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		pthread_cleanup_pop(0);
-	}
+	while ((err = hold_go_on(h)) == -EINPROGRESS)
+		port_cancellable(cancel_state, hold_sleep, hold_cancelled, h);
 	return err;
 }
 
@@ -396,16 +398,16 @@ EXPORT int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset
 	if (attach_forked(lodic))
 		return error_because(LODIC_REASON_FORKED);
 	/* A thread that is cancelled half-way would leave a hold that nobody knows. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	state = port_cancel_off();
 	/* -EAGAIN ends when one of the program's other ranges has been read. */
 	while ((err = hold_begin(file, (u64)offset, n, wait, state, ret_hold)) ==
 	               reason_encode(LODIC_REASON_HOLD_QUEUE) &&
 	       wait) {
-		pthread_setcancelstate(state, NULL);
+		port_cancel_as(state);
 		port_sleep(BUSY_PAUSE_NS);
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		port_cancel_off();
 	}
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 	return error_plain(err);
 }
 
@@ -421,9 +423,9 @@ EXPORT int lodic_hold_ready(struct lodic_hold *hold)
 	error_forget();
 	if (attach_forked(hold->lodic))
 		return error_because(LODIC_REASON_FORKED);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	state = port_cancel_off();
 	err = channel_poll(&hold->wish->channel) ? hold_go_on(hold) : -EINPROGRESS;
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 	return err == -EINPROGRESS ? 0 : err ? error_plain(err) : 1;
 }
 
@@ -515,10 +517,10 @@ EXPORT int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at)
 		return error_because(LODIC_REASON_HOLD_UNREADY);
 	if (now)
 		return error_plain(-(int)now);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	state = port_cancel_off();
 	err = hold->copy.chunk ? copy_descriptor(&hold->copy, &d.fd, &d.at)
 	                       : hold_ask_fd(hold, &d);
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 	if (err)
 		return error_plain(err);
 	*ret_at = (off_t)d.at;
@@ -532,7 +534,7 @@ EXPORT void lodic_release(struct lodic_hold *hold)
 	if (!hold)
 		return;
 	misuse_hold_release(&hold->misuse);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	state = port_cancel_off();
 	hold_free(hold);
-	pthread_setcancelstate(state, NULL);
+	port_cancel_as(state);
 }

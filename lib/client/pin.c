@@ -209,10 +209,17 @@ static void prefetch_answered(void *owner, const struct channel_reply *reply)
 	*(int *)owner = reply->because;
 }
 
+/* A wait under way, and how it has ended. */
+struct prefetch_wait {
+	struct lodic_context *context;
+	int answer, err;
+};
+
 /* A cancelled thread leaves its question behind, and the answer would be the next one's. */
 static void prefetch_cancelled(void *arg)
 {
-	struct lodic_context *context = arg;
+	const struct prefetch_wait *w = arg;
+	struct lodic_context *context = w->context;
 
 	channel_close(&context->waiting, -ECANCELED);
 	misuse_context_leave(&context->misuse);
@@ -245,22 +252,30 @@ static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 	                         ret_answer);
 }
 
+static void prefetch_sleep(void *arg)
+{
+	struct prefetch_wait *w = arg;
+	struct lodic_context *context = w->context;
+
+	w->err = prefetch_ask(context, &w->answer);
+	if (w->err)
+		return;
+	channel_wait(&context->waiting);
+	w->err = segment_alive(context->seat->segment) ? w->answer : -ECONNRESET;
+}
+
 /* Waits until the service has done what it could for every hint posted before. The wait has
  * a connection of its own and holds no lock, because it may take long. */
 static int prefetch_wait(struct lodic_context *context)
 {
-	int answer = -ECONNRESET;
-	int err;
+	struct prefetch_wait w = { context, -ECONNRESET, 0 };
+	int state = port_cancel_off();
 
-	pthread_cleanup_push(prefetch_cancelled, context);
-	err = prefetch_ask(context, &answer);
-	if (!err) {
-		channel_wait(&context->waiting);
-		err = segment_alive(context->seat->segment) ? answer : -ECONNRESET;
-	}
-	pthread_cleanup_pop(0);
-	return err == -ECONNREFUSED || err == -ENOENT || err == -EAGAIN ? -ECONNRESET
-	                                                                : err;
+	port_cancellable(state, prefetch_sleep, prefetch_cancelled, &w);
+	port_cancel_as(state);
+	return w.err == -ECONNREFUSED || w.err == -ENOENT || w.err == -EAGAIN
+	               ? -ECONNRESET
+	               : w.err;
 }
 
 static int prefetch(struct lodic_context *context, struct lodic_file *file,

@@ -4,8 +4,6 @@
  * which the library owns. They cannot be in the program's frames: when the C library runs what
  * is to be done at a thread's end, those frames have gone.
  */
-#include <pthread.h>
-
 #include "lib/counter/domain.h"
 #include "lib/port.h"
 
@@ -23,10 +21,6 @@ struct block {
 	u64 unused[3];
 	struct lodic_guard guards[BLOCK_GUARDS];
 };
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key;
-static bool key_made;
 
 static __thread struct block *blocks;
 static __thread struct lodic_guard *unused;
@@ -63,21 +57,17 @@ static void thread_ends(void *arg)
 	}
 }
 
-static void make_key(void)
-{
-	key_made = pthread_key_create(&key, thread_ends) == 0;
-}
+static struct port_word thread_blocks = { .end = thread_ends };
 
 static bool add_block(void)
 {
 	struct block *b;
 	u32 i;
 
-	pthread_once(&once, make_key);
-	b = key_made ? port_alloc(sizeof(*b)) : NULL;
+	b = port_alloc(sizeof(*b));
 	if (!b)
 		return false;
-	if (pthread_setspecific(key, b) != 0) {
+	if (!port_word_set(&thread_blocks, b)) {
 		port_free(b);
 		return false;
 	}

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,6 +186,107 @@ static void spawn_no_program_says_why(void **state)
 	(void)state;
 }
 
+struct waiter {
+	int fd;
+	u64 entered; /* atomic */
+	bool cancelled, came_back;
+	struct port_lock lock;
+};
+
+static void waiter_sleep(void *arg)
+{
+	struct waiter *w = arg;
+
+	host_store_release(&w->entered, 1);
+	while (port_wait(w->fd, PORT_INPUT, -1) != 1)
+		;
+}
+
+static void waiter_cancelled(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->cancelled = true;
+	port_lock_give(&w->lock);
+}
+
+static void *waiter_run(void *arg)
+{
+	struct waiter *w = arg;
+	int state = port_cancel_off();
+
+	port_lock_take(&w->lock);
+	port_cancellable(state, waiter_sleep, waiter_cancelled, w);
+	w->came_back = true;
+	port_cancel_as(state);
+	return NULL;
+}
+
+static void cancellable_cancelled_gives_back(void **state)
+{
+	struct waiter w = { .entered = 0 };
+	pthread_t thread;
+	void *how;
+	int fds[2];
+
+	assert_int_equal(port_pipe(fds), 0);
+	w.fd = fds[0];
+	port_lock_init(&w.lock);
+	assert_int_equal(pthread_create(&thread, NULL, waiter_run, &w), 0);
+	while (!host_load_acquire(&w.entered))
+		host_relax();
+	assert_false(port_lock_try(&w.lock));
+	assert_int_equal(pthread_cancel(thread), 0);
+	assert_int_equal(pthread_join(thread, &how), 0);
+	assert_ptr_equal(how, PTHREAD_CANCELED);
+	assert_true(w.cancelled && !w.came_back);
+	assert_true(port_lock_try(&w.lock));
+	port_lock_give(&w.lock);
+	port_lock_end(&w.lock);
+	port_close(fds[0]);
+	port_close(fds[1]);
+	(void)state;
+}
+
+static u64 nr_ended; /* atomic */
+
+static void word_ended(void *value)
+{
+	host_fetch_add(&nr_ended, *(u64 *)value);
+	port_free(value);
+}
+
+static struct port_word word = { .end = word_ended };
+
+static void *word_user(void *arg)
+{
+	u64 *value = port_alloc(sizeof(*value));
+
+	*value = *(u64 *)arg;
+	return port_word_get(&word) || !port_word_set(&word, value) ||
+	                       port_word_get(&word) != value
+	               ? arg
+	               : NULL;
+}
+
+static void word_of_each_thread_ends_with_it(void **state)
+{
+	u64 values[] = { 1, 10, 100 };
+	pthread_t threads[3];
+	void *wrong;
+
+	for (u32 i = 0; i < 3; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, word_user, &values[i]), 0);
+	for (u32 i = 0; i < 3; i++) {
+		assert_int_equal(pthread_join(threads[i], &wrong), 0);
+		assert_null(wrong);
+	}
+	assert_int_equal(nr_ended, 111);
+	assert_null(port_word_get(&word));
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +297,8 @@ int main(void)
 		cmocka_unit_test(event_told_is_input),
 		cmocka_unit_test(mode_says_how_it_was_opened),
 		cmocka_unit_test(spawn_no_program_says_why),
+		cmocka_unit_test(cancellable_cancelled_gives_back),
+		cmocka_unit_test(word_of_each_thread_ends_with_it),
 	};
 
 	alarm(TEST_SECONDS);
