@@ -10,30 +10,28 @@
 #include <unistd.h>
 
 #include "preload/own.h"
-#include "preload/run.h"
-
-static struct fds *fds_of_process;
+#include "preload/shim.h"
 
 /* The kernel has wiped the state. A child of a bare clone() does not come here. */
 static void fds_after_fork(void)
 {
-	if (!run_forked())
-		return;
-	fds_of_process->pid = (u64)getpid();
-	own_forked();
+	if (!shim.fds.forked || shim.fds.forked())
+		shim.fds.table->pid = (u64)getpid();
 }
 
-void *fds_state(size_t bytes)
+void *fds_state(size_t bytes, bool (*forked)(void))
 {
 	struct fds *fds = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 	                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (fds == MAP_FAILED)
 		return NULL;
-	fds_of_process = fds;
-	if (madvise(fds, bytes, MADV_WIPEONFORK) != 0 ||
+	shim.fds.table = fds;
+	shim.fds.forked = forked;
+	if (own_madvise(fds, bytes, MADV_WIPEONFORK) != 0 ||
 	    pthread_atfork(NULL, NULL, fds_after_fork) != 0) {
-		munmap(fds, bytes);
+		shim.fds.table = NULL;
+		own_munmap(fds, bytes);
 		return NULL;
 	}
 	fds->pid = (u64)getpid();
@@ -42,23 +40,23 @@ void *fds_state(size_t bytes)
 
 bool fds_is_ours(void)
 {
-	return fds_of_process &&
-	       host_load_relaxed(&fds_of_process->pid) == (u64)getpid();
+	return shim.fds.table &&
+	       host_load_relaxed(&shim.fds.table->pid) == (u64)getpid();
 }
 
 void fds_note_lock(void)
 {
-	if (fds_of_process && !host_load_relaxed(&fds_of_process->locked))
-		host_store_relaxed(&fds_of_process->locked, 1);
+	if (shim.fds.table && !host_load_relaxed(&shim.fds.table->locked))
+		host_store_relaxed(&shim.fds.table->locked, 1);
 }
 
 bool fds_may_lock(void)
 {
 	u64 pid;
 
-	if (!fds_of_process || !host_load_relaxed(&fds_of_process->locked))
+	if (!shim.fds.table || !host_load_relaxed(&shim.fds.table->locked))
 		return false;
-	pid = host_load_relaxed(&fds_of_process->pid);
+	pid = host_load_relaxed(&shim.fds.table->pid);
 	return pid == 0 || pid == (u64)getpid();
 }
 

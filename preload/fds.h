@@ -61,9 +61,11 @@ static inline u64 fds_index(u64 slot)
 	return slot >> FDS_INDEX_SHIFT & (FDS_MAX_FILES - 1);
 }
 
-/* Zeroed memory for a state of so many bytes, which the kernel wipes in a child. NULL: there
- * is none. Only a constructor may call it, once in each process. */
-void *fds_state(size_t bytes);
+/* Zeroed memory for a state of so many bytes, which the kernel wipes in a child. forked() is called
+ * there; if it returns false, the state stays another process's, as it is for a child that did not
+ * come by fork(). NULL: nothing more happens there. Returns NULL if there is no memory. Only a
+ * constructor may call it, once in each process. */
+void *fds_state(size_t bytes, bool (*forked)(void));
 
 /* Is the state this process's? */
 bool fds_is_ours(void);

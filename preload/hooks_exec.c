@@ -24,13 +24,13 @@
 #include "preload/loader.h"
 #include "preload/map.h"
 #include "preload/own.h"
-#include "preload/run_state.h"
+#include "preload/run_calls.h"
+#include "preload/shim.h"
 
 #define PRELOAD "LD_PRELOAD="
 #define BETWEEN " :" /* what separates libraries there */
 /* More than this stays as it is: the copy lies on a stack that may be small. */
 #define ENTRIES_MOST 2048u
-#define PRELOAD_BYTES 1024u
 
 typedef int (*exec_fn)(const char *path, char *const argv[]);
 typedef int (*exec_env_fn)(const char *path, char *const argv[], char *const envp[]);
@@ -42,16 +42,14 @@ typedef int (*spawn_fn)(pid_t *ret, const char *path,
                         const posix_spawnattr_t *attributes, char *const argv[],
                         char *const envp[]);
 
-static char own_path[PRELOAD_BYTES]; /* as LD_PRELOAD names it; "": it does not */
-
 __attribute__((constructor)) static void exec_start(void)
 {
 	const char *all = getenv("LD_PRELOAD");
 	Dl_info own;
 
-	if (all && strlen(all) < PRELOAD_BYTES && dladdr(own_path, &own) &&
-	    strlen(own.dli_fname) < PRELOAD_BYTES && strstr(all, own.dli_fname))
-		strcpy(own_path, own.dli_fname);
+	if (all && strlen(all) < EXEC_PATH_BYTES && dladdr(shim.exec.own_path, &own) &&
+	    strlen(own.dli_fname) < EXEC_PATH_BYTES && strstr(all, own.dli_fname))
+		strcpy(shim.exec.own_path, own.dli_fname);
 }
 
 /* ---- the environment ---- */
@@ -59,10 +57,10 @@ __attribute__((constructor)) static void exec_start(void)
 /* Where the shim stands in this value of LD_PRELOAD, as one of its libraries. NULL: it does not. */
 static const char *own_place(const char *libraries)
 {
-	const size_t n = strlen(own_path);
+	const size_t n = strlen(shim.exec.own_path);
 	const char *at = libraries;
 
-	while (n && (at = strstr(at, own_path))) {
+	while (n && (at = strstr(at, shim.exec.own_path))) {
 		if ((at == libraries || strchr(BETWEEN, at[-1])) &&
 		    strchr(BETWEEN, at[n]))
 			return at;
@@ -82,7 +80,7 @@ static bool env_has_own(char *const envp[], struct entries *ret)
 	bool found = false;
 
 	ret->preload = 0;
-	if (!own_path[0] || !hooks_can_be(envp))
+	if (!shim.exec.own_path[0] || !hooks_can_be(envp))
 		return false;
 	for (ret->nr = 0; envp[ret->nr]; ret->nr++) {
 		const char *entry = envp[ret->nr];
@@ -92,7 +90,7 @@ static bool env_has_own(char *const envp[], struct entries *ret)
 		if (found || strncmp(entry, PRELOAD, strlen(PRELOAD)) != 0)
 			continue;
 		found = own_place(entry + strlen(PRELOAD)) &&
-		        strlen(entry) < PRELOAD_BYTES;
+		        strlen(entry) < EXEC_PATH_BYTES;
 		ret->preload = ret->nr;
 	}
 	return found;
@@ -100,16 +98,17 @@ static bool env_has_own(char *const envp[], struct entries *ret)
 
 /* The same environment without the shim, in list and value. */
 static void env_copy(char *const envp[], const struct entries *of, char **list,
-                     char value[PRELOAD_BYTES])
+                     char value[EXEC_PATH_BYTES])
 {
 	const char *entry = envp[of->preload], *place;
 	u64 n = 0;
 
 	place = own_place(entry + strlen(PRELOAD));
 	memcpy(value, entry, (size_t)(place - entry));
-	place += strlen(own_path);
+	place += strlen(shim.exec.own_path);
 	/* What is in front of it ends with what separates two. */
-	strcpy(value + (place - strlen(own_path) - entry), *place ? place + 1 : place);
+	strcpy(value + (place - strlen(shim.exec.own_path) - entry),
+	       *place ? place + 1 : place);
 	for (u64 i = 0; i < of->nr; i++)
 		if (i != of->preload)
 			list[n++] = envp[i];
@@ -166,21 +165,21 @@ struct call {
  * program's loader would make the same ones next. */
 static bool look_begin(void)
 {
-	return run_state ? calls_begin(run_state) : map_state != NULL;
+	return shim.run.state ? calls_begin(shim.run.state) : shim.map.state != NULL;
 }
 
 static void look_end(void)
 {
-	if (run_state)
-		calls_end(run_state);
+	if (shim.run.state)
+		calls_end(shim.run.state);
 }
 
 static bool call_is_foreign(const struct call *c)
 {
 	bool searches = c->which == NEXT_EXECVP || c->which == NEXT_EXECVPE ||
 	                c->which == NEXT_POSIX_SPAWNP;
-	bool by_file = c->which == NEXT_FEXECVE || (c->flags & AT_EMPTY_PATH &&
-	                                            hooks_can_be(c->path) && !*c->path);
+	bool by_file = c->which == NEXT_FEXECVE ||
+	               (c->flags & AT_EMPTY_PATH && hooks_can_be(c->path) && !*c->path);
 	struct loader_file file = { c->at, by_file ? NULL : c->path };
 	bool foreign = false;
 	int error = errno;
@@ -198,14 +197,14 @@ static bool call_is_foreign(const struct call *c)
 /* changed: envp is not what the program has given. */
 static int call_next(const struct call *c, char *const *envp, bool changed)
 {
-	u64 next = hooks_next(c->which);
+	u64 next = next_of(c->which);
 
 	switch (c->which) {
 	case NEXT_EXECV:
 	case NEXT_EXECVP:
 		if (!changed)
 			return ((exec_fn)next)(c->path, c->argv);
-		next = hooks_next(c->which == NEXT_EXECV ? NEXT_EXECVE : NEXT_EXECVPE);
+		next = next_of(c->which == NEXT_EXECV ? NEXT_EXECVE : NEXT_EXECVPE);
 		return ((exec_env_fn)next)(c->path, c->argv, envp);
 	case NEXT_FEXECVE: return ((fexecve_fn)next)(c->at, c->argv, envp);
 	case NEXT_EXECVEAT:
@@ -221,7 +220,7 @@ static int call_next(const struct call *c, char *const *envp, bool changed)
 
 static int call(const struct call *c)
 {
-	char value[PRELOAD_BYTES], **list;
+	char value[EXEC_PATH_BYTES], **list;
 	struct entries of;
 
 	if (!env_has_own(c->envp, &of) || !call_is_foreign(c))

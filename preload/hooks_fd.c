@@ -16,7 +16,6 @@
 #include "preload/map.h"
 #include "preload/own.h"
 #include "preload/run.h"
-#include "preload/run_place.h"
 
 typedef int (*open_fn)(const char *path, int flags, ...);
 typedef int (*open_checked_fn)(const char *path, int flags);
@@ -63,7 +62,7 @@ void hooks_fd_opened(int fd)
 {
 	run_enters();
 	run_changes(fd);
-	if (own_is(fd))
+	if (own_is(fd) && fds_is_ours()) /* a vfork() child has descriptors of its own */
 		own_lost(fd);
 	run_opened(fd);
 }
@@ -84,66 +83,66 @@ static int opened(int fd)
 
 int hooks_open(const char *path, int flags, mode_t mode)
 {
-	return opened(((open_fn)hooks_next(NEXT_OPEN))(path, flags, mode));
+	return opened(((open_fn)next_of(NEXT_OPEN))(path, flags, mode));
 }
 
 int hooks_open64(const char *path, int flags, mode_t mode)
 {
-	return opened(((open_fn)hooks_next(NEXT_OPEN64))(path, flags, mode));
+	return opened(((open_fn)next_of(NEXT_OPEN64))(path, flags, mode));
 }
 
 int hooks_open_inner(const char *path, int flags, mode_t mode)
 {
-	return opened(((open_fn)hooks_next(NEXT_OPEN_INNER))(path, flags, mode));
+	return opened(((open_fn)next_of(NEXT_OPEN_INNER))(path, flags, mode));
 }
 
 int hooks_open64_inner(const char *path, int flags, mode_t mode)
 {
-	return opened(((open_fn)hooks_next(NEXT_OPEN64_INNER))(path, flags, mode));
+	return opened(((open_fn)next_of(NEXT_OPEN64_INNER))(path, flags, mode));
 }
 
 EXPORT int __open_2(const char *path, int flags)
 {
-	return opened(((open_checked_fn)hooks_next(NEXT_OPEN_CHECKED))(path, flags));
+	return opened(((open_checked_fn)next_of(NEXT_OPEN_CHECKED))(path, flags));
 }
 
 EXPORT int __open64_2(const char *path, int flags)
 {
-	return opened(((open_checked_fn)hooks_next(NEXT_OPEN64_CHECKED))(path, flags));
+	return opened(((open_checked_fn)next_of(NEXT_OPEN64_CHECKED))(path, flags));
 }
 
 int hooks_openat(int at, const char *path, int flags, mode_t mode)
 {
-	return opened(((openat_fn)hooks_next(NEXT_OPENAT))(at, path, flags, mode));
+	return opened(((openat_fn)next_of(NEXT_OPENAT))(at, path, flags, mode));
 }
 
 int hooks_openat64(int at, const char *path, int flags, mode_t mode)
 {
-	return opened(((openat_fn)hooks_next(NEXT_OPENAT64))(at, path, flags, mode));
+	return opened(((openat_fn)next_of(NEXT_OPENAT64))(at, path, flags, mode));
 }
 
 EXPORT int __openat_2(int at, const char *path, int flags)
 {
-	openat_checked_fn next = (openat_checked_fn)hooks_next(NEXT_OPENAT_CHECKED);
+	openat_checked_fn next = (openat_checked_fn)next_of(NEXT_OPENAT_CHECKED);
 
 	return opened(next(at, path, flags));
 }
 
 EXPORT int __openat64_2(int at, const char *path, int flags)
 {
-	openat_checked_fn next = (openat_checked_fn)hooks_next(NEXT_OPENAT64_CHECKED);
+	openat_checked_fn next = (openat_checked_fn)next_of(NEXT_OPENAT64_CHECKED);
 
 	return opened(next(at, path, flags));
 }
 
 EXPORT int creat(const char *path, mode_t mode)
 {
-	return opened(((creat_fn)hooks_next(NEXT_CREAT))(path, mode));
+	return opened(((creat_fn)next_of(NEXT_CREAT))(path, mode));
 }
 
 EXPORT int creat64(const char *path, mode_t mode)
 {
-	return opened(((creat_fn)hooks_next(NEXT_CREAT64))(path, mode));
+	return opened(((creat_fn)next_of(NEXT_CREAT64))(path, mode));
 }
 
 void hooks_fd_goes(int fd)
@@ -173,7 +172,7 @@ static int close_by(enum next which, int fd)
 		return -1;
 	}
 	hooks_fd_goes(fd);
-	result = ((close_fn)hooks_next(which))(fd);
+	result = ((close_fn)next_of(which))(fd);
 	hooks_fd_gone(fd);
 	return result;
 }
@@ -201,7 +200,7 @@ static void range_goes(unsigned int first, unsigned int last)
 
 int hooks_close_range(unsigned int first, unsigned int last, int flags)
 {
-	close_range_fn next = (close_range_fn)hooks_next(NEXT_CLOSE_RANGE);
+	close_range_fn next = (close_range_fn)next_of(NEXT_CLOSE_RANGE);
 	int result = 0;
 	u64 own;
 
@@ -233,14 +232,14 @@ EXPORT void closefrom(int first)
 
 	if (hooks_close_range(from, ~0u, 0) != 0) { /* an old kernel has no such call */
 		errno = error;
-		((closefrom_fn)hooks_next(NEXT_CLOSEFROM))(first);
+		((closefrom_fn)next_of(NEXT_CLOSEFROM))(first);
 		run_changes_from(from, ~0u);
 	}
 }
 
 EXPORT int dup(int from)
 {
-	return filled(((dup_fn)hooks_next(NEXT_DUP))(from));
+	return filled(((dup_fn)next_of(NEXT_DUP))(from));
 }
 
 /* Another file comes to this number. The shim does not report here, because a program may put
@@ -261,7 +260,7 @@ static int dup2_by(enum next which, int from, int to)
 	int result;
 
 	makes_room(from, to);
-	result = ((dup2_fn)hooks_next(which))(from, to);
+	result = ((dup2_fn)next_of(which))(from, to);
 	return from == to ? result : filled(result);
 }
 
@@ -278,7 +277,7 @@ EXPORT int __dup2(int from, int to)
 EXPORT int dup3(int from, int to, int flags)
 {
 	makes_room(from, to);
-	return filled(((dup3_fn)hooks_next(NEXT_DUP3))(from, to, flags));
+	return filled(((dup3_fn)next_of(NEXT_DUP3))(from, to, flags));
 }
 
 /* Inside, it is a lock by fcntl(). */
@@ -287,7 +286,7 @@ static int lockf_by(enum next which, int fd, int operation, off_t n)
 	int result;
 
 	fds_note_lock();
-	result = ((lockf_fn)hooks_next(which))(fd, operation, n);
+	result = ((lockf_fn)next_of(which))(fd, operation, n);
 	run_places_lock();
 	return result;
 }
@@ -307,7 +306,7 @@ EXPORT int flock(int fd, int operation)
 	int result;
 
 	run_locks(fd);
-	result = ((flock_fn)hooks_next(NEXT_FLOCK))(fd, operation);
+	result = ((flock_fn)next_of(NEXT_FLOCK))(fd, operation);
 	run_places_lock();
 	return result;
 }
@@ -326,7 +325,7 @@ static int fcntl_by(enum next which, int fd, int command, unsigned long more)
 		run_locks(fd);
 	else if (command == F_SETLK || command == F_SETLKW)
 		fds_note_lock();
-	result = ((fcntl_fn)hooks_next(which))(fd, command, more);
+	result = ((fcntl_fn)next_of(which))(fd, command, more);
 	if (hooks_fcntl_locks(command) || command == F_SETLK || command == F_SETLKW)
 		run_places_lock();
 	else if (command == F_SETFL) /* O_DIRECT */
@@ -365,7 +364,7 @@ static int stream_goes(FILE *stream)
 static int stream_close_by(enum next which, FILE *stream)
 {
 	int fd = stream_goes(stream);
-	int result = ((fclose_fn)hooks_next(which))(stream);
+	int result = ((fclose_fn)next_of(which))(stream);
 
 	hooks_fd_gone(fd);
 	return result;
@@ -390,7 +389,7 @@ EXPORT int pclose(FILE *stream)
 static int mntent_end_by(enum next which, FILE *stream)
 {
 	return stream ? stream_close_by(which, stream)
-	              : ((fclose_fn)hooks_next(which))(stream);
+	              : ((fclose_fn)next_of(which))(stream);
 }
 
 EXPORT int endmntent(FILE *stream)
@@ -418,7 +417,7 @@ EXPORT int login_tty(int fd)
 		makes_room(fd, to);
 	if (fd > STDERR_FILENO)
 		hooks_fd_goes(fd);
-	result = ((dup_fn)hooks_next(NEXT_LOGIN_TTY))(fd);
+	result = ((dup_fn)next_of(NEXT_LOGIN_TTY))(fd);
 	for (int to = STDIN_FILENO; to <= STDERR_FILENO; to++)
 		if (result == 0)
 			filled(to);
@@ -432,7 +431,7 @@ static FILE *freopen_by(enum next which, const char *path, const char *how,
                         FILE *stream)
 {
 	int fd = stream_goes(stream);
-	FILE *result = ((freopen_fn)hooks_next(which))(path, how, stream);
+	FILE *result = ((freopen_fn)next_of(which))(path, how, stream);
 
 	hooks_fd_gone(fd);
 	return result;
@@ -453,12 +452,12 @@ EXPORT int posix_fadvise(int fd, off_t offset, off_t n, int advice)
 {
 	if (advice == POSIX_FADV_DONTNEED)
 		map_dropping(fd);
-	return ((fadvise_fn)hooks_next(NEXT_FADVISE))(fd, offset, n, advice);
+	return ((fadvise_fn)next_of(NEXT_FADVISE))(fd, offset, n, advice);
 }
 
 EXPORT int posix_fadvise64(int fd, off_t offset, off_t n, int advice)
 {
 	if (advice == POSIX_FADV_DONTNEED)
 		map_dropping(fd);
-	return ((fadvise_fn)hooks_next(NEXT_FADVISE64))(fd, offset, n, advice);
+	return ((fadvise_fn)next_of(NEXT_FADVISE64))(fd, offset, n, advice);
 }

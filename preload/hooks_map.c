@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 
 #include "preload/run.h"
-#include "preload/run_place.h"
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
@@ -43,12 +42,12 @@ static void *mmap_by(enum next which, struct run_mapping *m)
 	if (m->flags & MAP_FIXED)
 		run_places_change(m->address, m->bytes, false);
 	if (m->flags & MAP_ANONYMOUS || m->fd < 0 || !run_maps())
-		return ((mmap_fn)hooks_next(which))(m->address, m->bytes, m->protection,
-		                                    m->flags, m->fd, m->offset);
+		return ((mmap_fn)next_of(which))(m->address, m->bytes, m->protection,
+		                                 m->flags, m->fd, m->offset);
 	why = run_map(m, &at);
 	if (why != RUN_SERVED)
-		at = ((mmap_fn)hooks_next(which))(m->address, m->bytes, m->protection,
-		                                  m->flags, m->fd, m->offset);
+		at = ((mmap_fn)next_of(which))(m->address, m->bytes, m->protection,
+		                               m->flags, m->fd, m->offset);
 	if (at == MAP_FAILED)
 		return at;
 	run_note_map(m, why);
@@ -75,7 +74,7 @@ EXPORT void *mmap64(void *address, size_t n, int protection, int flags, int fd,
 EXPORT int munmap(void *address, size_t n)
 {
 	run_places_change(address, n, false);
-	return ((munmap_fn)hooks_next(NEXT_MUNMAP))(address, n);
+	return ((munmap_fn)next_of(NEXT_MUNMAP))(address, n);
 }
 
 static void moves(void *old, size_t old_n, size_t n, int flags, void *address)
@@ -88,20 +87,20 @@ static void moves(void *old, size_t old_n, size_t n, int flags, void *address)
 void *hooks_mremap(void *old, size_t old_n, size_t n, int flags, void *address)
 {
 	moves(old, old_n, n, flags, address);
-	return ((mremap_fn)hooks_next(NEXT_MREMAP))(old, old_n, n, flags, address);
+	return ((mremap_fn)next_of(NEXT_MREMAP))(old, old_n, n, flags, address);
 }
 
 EXPORT int mprotect(void *address, size_t n, int protection)
 {
 	run_places_change(address, n, true);
-	return ((mprotect_fn)hooks_next(NEXT_MPROTECT))(address, n, protection);
+	return ((mprotect_fn)next_of(NEXT_MPROTECT))(address, n, protection);
 }
 
 EXPORT int pkey_mprotect(void *address, size_t n, int protection, int key)
 {
 	run_places_change(address, n, true);
-	return ((pkey_mprotect_fn)hooks_next(NEXT_PKEY_MPROTECT))(address, n,
-	                                                          protection, key);
+	return ((pkey_mprotect_fn)next_of(NEXT_PKEY_MPROTECT))(address, n, protection,
+	                                                       key);
 }
 
 /* Advice that leaves nothing behind, or only says how the program reads. */
@@ -125,19 +124,19 @@ EXPORT int madvise(void *address, size_t n, int advice)
 	if (!is_hint(advice))
 		run_places_change(address, n, true);
 	run_enters();
-	return ((madvise_fn)hooks_next(NEXT_MADVISE))(address, n, advice);
+	return ((madvise_fn)next_of(NEXT_MADVISE))(address, n, advice);
 }
 
 EXPORT int mlock(const void *address, size_t n)
 {
 	run_places_change(address, n, true);
-	return ((mlock_fn)hooks_next(NEXT_MLOCK))(address, n);
+	return ((mlock_fn)next_of(NEXT_MLOCK))(address, n);
 }
 
 EXPORT int mlock2(const void *address, size_t n, unsigned int flags)
 {
 	run_places_change(address, n, true);
-	return ((mlock2_fn)hooks_next(NEXT_MLOCK2))(address, n, flags);
+	return ((mlock2_fn)next_of(NEXT_MLOCK2))(address, n, flags);
 }
 
 void hooks_map_syscall(long number, const unsigned long a[6])

@@ -15,7 +15,8 @@
 
 #include "preload/map.h"
 #include "preload/own.h"
-#include "preload/run_place.h"
+#include "preload/run.h"
+#include "preload/run_calls.h"
 
 #define CLONE3_LEAST_BYTES 64u /* of its first version */
 
@@ -43,7 +44,7 @@ EXPORT int mlockall(int flags)
 {
 	map_stop();
 	run_stop();
-	return ((mlockall_fn)hooks_next(NEXT_MLOCKALL))(flags);
+	return ((mlockall_fn)next_of(NEXT_MLOCKALL))(flags);
 }
 
 /* A filter may kill the program for a system call that it does not make by itself. */
@@ -52,7 +53,7 @@ int hooks_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
 {
 	if (option == PR_SET_SECCOMP)
 		run_confined();
-	return ((prctl_fn)hooks_next(NEXT_PRCTL))(option, a, b, c, d);
+	return ((prctl_fn)next_of(NEXT_PRCTL))(option, a, b, c, d);
 }
 
 /* Does a clone() with these flags share memory or descriptors against U13? Where the parent waits
@@ -75,7 +76,7 @@ static bool suspends(unsigned long flags)
 u64 hooks_vfork(void)
 {
 	run_suspends();
-	return hooks_next(NEXT_VFORK);
+	return next_of(NEXT_VFORK);
 }
 
 /* vfork() returns twice, so no frame of the shim may lie below it: this jumps there. */
@@ -111,7 +112,7 @@ static clone_fn clones(enum next which, int flags)
 		run_stop();
 	if (suspends((unsigned long)flags))
 		run_suspends();
-	return (clone_fn)hooks_next(which);
+	return (clone_fn)next_of(which);
 }
 
 int hooks_clone(int (*fn)(void *), void *stack, int flags, void *arg, unsigned long a,
@@ -133,11 +134,11 @@ static bool is_readable(unsigned long word)
 	bool readable = false;
 	int error = errno;
 
-	if (!run_state || !calls_begin(run_state))
+	if (!shim.run.state || !calls_begin(shim.run.state))
 		return false;
 	if (own_call(SYS_rt_sigprocmask, -1L, word, NULL, sizeof(u64)) != 0)
 		readable = errno == EINVAL;
-	calls_end(run_state);
+	calls_end(shim.run.state);
 	errno = error;
 	return readable;
 }
@@ -241,7 +242,7 @@ static __attribute__((noinline)) long syscall_once(long number, unsigned long a,
                                                    unsigned long d, unsigned long e,
                                                    unsigned long f)
 {
-	syscall_fn next = (syscall_fn)hooks_next(NEXT_SYSCALL);
+	syscall_fn next = (syscall_fn)next_of(NEXT_SYSCALL);
 	const unsigned long all[6] = { a, b, c, d, e, f };
 	int fd = closes(number, a, b);
 	long result;
@@ -291,7 +292,7 @@ long hooks_syscall(long number, unsigned long a, unsigned long b, unsigned long 
 {
 	prepares(number, a, b);
 	if (splits(number))
-		return ((syscall_fn)hooks_next(NEXT_SYSCALL))(number, a, b, c, d, e);
+		return ((syscall_fn)next_of(NEXT_SYSCALL))(number, a, b, c, d, e);
 	return syscall_once(number, a, b, c, d, e, f);
 }
 
@@ -305,20 +306,20 @@ static void ends(void)
 EXPORT void _exit(int status)
 {
 	ends();
-	((exit_fn)hooks_next(NEXT_EXIT_AT_ONCE))(status);
+	((exit_fn)next_of(NEXT_EXIT_AT_ONCE))(status);
 	__builtin_unreachable();
 }
 
 EXPORT void _Exit(int status)
 {
 	ends();
-	((exit_fn)hooks_next(NEXT_EXIT_AT_ONCE_C))(status);
+	((exit_fn)next_of(NEXT_EXIT_AT_ONCE_C))(status);
 	__builtin_unreachable();
 }
 
 EXPORT void quick_exit(int status)
 {
 	ends();
-	((exit_fn)hooks_next(NEXT_QUICK_EXIT))(status);
+	((exit_fn)next_of(NEXT_QUICK_EXIT))(status);
 	__builtin_unreachable();
 }

@@ -58,8 +58,7 @@ static bool has(bool user, struct ids wanted)
 	else
 		getresgid(&now.real, &now.effective, &now.saved);
 	run_rights_end();
-	return is_as(wanted.real, now.real) &&
-	       is_as(wanted.effective, now.effective) &&
+	return is_as(wanted.real, now.real) && is_as(wanted.effective, now.effective) &&
 	       is_as(wanted.saved, now.saved);
 }
 
@@ -73,14 +72,14 @@ static int change(enum next which, unsigned long a, unsigned long b, unsigned lo
                   enum run_leave how)
 {
 	run_leaves();
-	return left(((words_fn)hooks_next(which))(a, b, c), how);
+	return left(((words_fn)next_of(which))(a, b, c), how);
 }
 
 static int change_ids(enum next which, bool same, unsigned int a, unsigned int b,
                       unsigned int c)
 {
 	if (same)
-		return ((words_fn)hooks_next(which))(a, b, c);
+		return ((words_fn)next_of(which))(a, b, c);
 	return change(which, a, b, c, RUN_LEAVE_USER);
 }
 
@@ -121,7 +120,7 @@ EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
 /* The id is of one thread alone. */
 static int change_fs_id(enum next which, unsigned int id)
 {
-	words_fn next = (words_fn)hooks_next(which);
+	words_fn next = (words_fn)next_of(which);
 	int before, result;
 
 	if (!run_rights_begin())
@@ -191,7 +190,8 @@ EXPORT int initgroups(const char *user, gid_t group)
  * ask. */
 static unsigned int file_capabilities(void)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_header_struct head = { .version =
+		                                         _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
 	if (!run_rights_begin())
@@ -209,13 +209,13 @@ static int change_capabilities(words_fn next, unsigned long number, unsigned lon
 
 	run_leaves();
 	result = number ? (int)own_call((long)number, a, b) : next(a, b, 0);
-	return left(result, before & ~file_capabilities() ? RUN_LEAVE_HIDDEN
-	                                                  : RUN_LEAVE_USER);
+	return left(result,
+	            before & ~file_capabilities() ? RUN_LEAVE_HIDDEN : RUN_LEAVE_USER);
 }
 
 EXPORT int capset(void *header, const void *data)
 {
-	return change_capabilities((words_fn)hooks_next(NEXT_CAPSET), 0,
+	return change_capabilities((words_fn)next_of(NEXT_CAPSET), 0,
 	                           (unsigned long)header, (unsigned long)data);
 }
 
@@ -233,7 +233,7 @@ EXPORT int unshare(int flags)
 	if (flags & SPACES)
 		return change(NEXT_UNSHARE, (unsigned int)flags, 0, 0,
 		              of_spaces(flags & SPACES));
-	return ((words_fn)hooks_next(NEXT_UNSHARE))((unsigned int)flags, 0, 0);
+	return ((words_fn)next_of(NEXT_UNSHARE))((unsigned int)flags, 0, 0);
 }
 
 EXPORT int setns(int fd, int spaces)

@@ -20,7 +20,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "preload/run_state.h"
+#include "preload/run.h"
+#include "preload/shim.h"
 
 #define LIBRARY_NAME "liburing"
 
@@ -39,8 +40,6 @@ EXPORT int hooks_ring_map(unsigned long a, unsigned long b, unsigned long c)
 EXPORT int hooks_ring_setup(unsigned long a, unsigned long b)
 	HOOKS_AS("io_uring_setup");
 
-static u64 has_ring; /* atomic; a forked child keeps it, as it keeps the ring */
-
 /* The child's state is new, and would serve. */
 static void ring_inherited(void)
 {
@@ -49,7 +48,7 @@ static void ring_inherited(void)
 
 void hooks_ring_comes(void)
 {
-	if (!host_load_relaxed(&has_ring) && !host_xchg(&has_ring, 1))
+	if (!host_load_relaxed(&shim.has_ring) && !host_xchg(&shim.has_ring, 1))
 		pthread_atfork(NULL, NULL, ring_inherited);
 	run_report_mark(SEEN_RING);
 	run_stop();

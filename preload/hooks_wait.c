@@ -38,73 +38,72 @@ int __poll_chk(struct pollfd *fds, nfds_t nr, int ms, size_t room);
 EXPORT int poll(struct pollfd *fds, nfds_t nr, int ms)
 {
 	run_enters();
-	return ((poll_fn)hooks_next(NEXT_POLL))(fds, nr, ms);
+	return ((poll_fn)next_of(NEXT_POLL))(fds, nr, ms);
 }
 
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t nr, int ms, size_t room)
 {
 	run_enters();
-	return ((poll_checked_fn)hooks_next(NEXT_POLL_CHECKED))(fds, nr, ms, room);
+	return ((poll_checked_fn)next_of(NEXT_POLL_CHECKED))(fds, nr, ms, room);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t nr, const struct timespec *time,
                  const sigset_t *mask)
 {
 	run_enters();
-	return ((ppoll_fn)hooks_next(NEXT_PPOLL))(fds, nr, time, mask);
+	return ((ppoll_fn)next_of(NEXT_PPOLL))(fds, nr, time, mask);
 }
 
 EXPORT int select(int nr, fd_set *reads, fd_set *writes, fd_set *others,
                   struct timeval *time)
 {
 	run_enters();
-	return ((select_fn)hooks_next(NEXT_SELECT))(nr, reads, writes, others, time);
+	return ((select_fn)next_of(NEXT_SELECT))(nr, reads, writes, others, time);
 }
 
 EXPORT int pselect(int nr, fd_set *reads, fd_set *writes, fd_set *others,
                    const struct timespec *time, const sigset_t *mask)
 {
 	run_enters();
-	return ((pselect_fn)hooks_next(NEXT_PSELECT))(nr, reads, writes, others, time,
-	                                              mask);
+	return ((pselect_fn)next_of(NEXT_PSELECT))(nr, reads, writes, others, time,
+	                                           mask);
 }
 
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int most, int ms)
 {
 	run_enters();
-	return ((epoll_wait_fn)hooks_next(NEXT_EPOLL_WAIT))(fd, events, most, ms);
+	return ((epoll_wait_fn)next_of(NEXT_EPOLL_WAIT))(fd, events, most, ms);
 }
 
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int most, int ms,
                        const sigset_t *mask)
 {
 	run_enters();
-	return ((epoll_pwait_fn)hooks_next(NEXT_EPOLL_PWAIT))(fd, events, most, ms,
-	                                                      mask);
+	return ((epoll_pwait_fn)next_of(NEXT_EPOLL_PWAIT))(fd, events, most, ms, mask);
 }
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
 	run_enters();
-	return ((nanosleep_fn)hooks_next(NEXT_NANOSLEEP))(time, left);
+	return ((nanosleep_fn)next_of(NEXT_NANOSLEEP))(time, left);
 }
 
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                            struct timespec *left)
 {
 	run_enters();
-	return ((clock_nanosleep_fn)hooks_next(NEXT_CLOCK_NANOSLEEP))(clock, flags,
-	                                                              time, left);
+	return ((clock_nanosleep_fn)next_of(NEXT_CLOCK_NANOSLEEP))(clock, flags, time,
+	                                                           left);
 }
 
 EXPORT unsigned int sleep(unsigned int seconds)
 {
 	run_enters();
-	return ((sleep_fn)hooks_next(NEXT_SLEEP))(seconds);
+	return ((sleep_fn)next_of(NEXT_SLEEP))(seconds);
 }
 
 EXPORT int usleep(useconds_t us)
 {
 	run_enters();
-	return ((usleep_fn)hooks_next(NEXT_USLEEP))(us);
+	return ((usleep_fn)next_of(NEXT_USLEEP))(us);
 }

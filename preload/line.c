@@ -15,34 +15,25 @@
 
 #include "lib/escape.h"
 #include "preload/own.h"
+#include "preload/shim.h"
 
-#define NAME_BYTES 64u
-/* A path, with every byte escaped, and what stands around it. */
-#define LINE_BYTES (8u * 4096)
-#define STATUS_BYTES 4096u
 #define READER_MS 500 /* that a line waits for its reader; our choice */
-
-static char program_name[NAME_BYTES];
-/* What descriptor 2 is at the start. */
-static struct stat first_stderr;
-static char text[LINE_BYTES];
-static size_t text_n;
 
 void line_start(void)
 {
-	if (fstat(STDERR_FILENO, &first_stderr) != 0)
-		first_stderr.st_nlink = 0;
-	strncpy(program_name, program_invocation_short_name, NAME_BYTES - 1);
+	if (fstat(STDERR_FILENO, &shim.line.first_stderr) != 0)
+		shim.line.first_stderr.st_nlink = 0;
+	strncpy(shim.line.program, program_invocation_short_name, LINE_NAME_BYTES - 1);
 }
 
 void line_put(const char *more)
 {
 	size_t n = strlen(more);
 
-	if (n > sizeof(text) - 1 - text_n)
-		n = sizeof(text) - 1 - text_n;
-	memcpy(text + text_n, more, n);
-	text_n += n;
+	if (n > sizeof(shim.line.text) - 1 - shim.line.text_n)
+		n = sizeof(shim.line.text) - 1 - shim.line.text_n;
+	memcpy(shim.line.text + shim.line.text_n, more, n);
+	shim.line.text_n += n;
 }
 
 void line_put_number(u64 n)
@@ -101,16 +92,16 @@ void line_put_member(const char *name, u64 n)
 
 void line_begin(const char *command, bool json)
 {
-	text_n = 0;
+	shim.line.text_n = 0;
 	if (json) {
 		line_put("{\"program\":\"");
-		line_put_name(program_name, true);
+		line_put_name(shim.line.program, true);
 		line_put("\"");
 		line_put_member("pid", (u64)getpid());
 	} else {
 		line_put(command);
 		line_put(": ");
-		line_put_name(program_name, false);
+		line_put_name(shim.line.program, false);
 		line_put("[");
 		line_put_number((u64)getpid());
 		line_put("]: ");
@@ -122,35 +113,34 @@ bool line_stderr_is_ours(void)
 {
 	struct stat st;
 
-	return first_stderr.st_nlink && fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == first_stderr.st_dev && st.st_ino == first_stderr.st_ino &&
-	       st.st_rdev == first_stderr.st_rdev;
+	return shim.line.first_stderr.st_nlink && fstat(STDERR_FILENO, &st) == 0 &&
+	       st.st_dev == shim.line.first_stderr.st_dev &&
+	       st.st_ino == shim.line.first_stderr.st_ino &&
+	       st.st_rdev == shim.line.first_stderr.st_rdev;
 }
 
 /* May a write begin? It waits once for a reader that is slow; after that for none. A line is
  * shorter than what a pipe that is ready takes at once. */
 static bool line_may_go(int fd)
 {
-	static bool nobody_reads;
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 
-	if (poll(&ready, 1, nobody_reads ? 0 : READER_MS) != 0)
+	if (own_poll(&ready, shim.line.nobody_reads ? 0 : READER_MS) != 0)
 		return true; /* also if it failed: then the write says why */
-	nobody_reads = true;
+	shim.line.nobody_reads = true;
 	return false;
 }
 
 /* The user has asked for a file, and does not get it all: stderr says so, once. */
 static void line_failed(const char *path, int error)
 {
-	static bool said;
-
-	if (said || !path[0] || !line_stderr_is_ours() || !line_may_go(STDERR_FILENO))
+	if (shim.line.said || !path[0] || !line_stderr_is_ours() ||
+	    !line_may_go(STDERR_FILENO))
 		return;
-	said = true;
-	text_n = 0;
+	shim.line.said = true;
+	shim.line.text_n = 0;
 	line_put("lodic: ");
-	line_put_name(program_name, false);
+	line_put_name(shim.line.program, false);
 	line_put("[");
 	line_put_number((u64)getpid());
 	line_put("]: the report in ");
@@ -158,7 +148,7 @@ static void line_failed(const char *path, int error)
 	line_put(" is not complete: ");
 	line_put(strerrordesc_np(error));
 	line_put("\n");
-	own_call(SYS_write, STDERR_FILENO, text, text_n);
+	own_call(SYS_write, STDERR_FILENO, shim.line.text, shim.line.text_n);
 }
 
 /* Writes the line. 0 or a positive errno. */
@@ -167,8 +157,9 @@ static int line_write(int fd)
 	size_t done = 0;
 	long n = 1;
 
-	while (done < text_n && n > 0) {
-		n = own_call(SYS_write, fd, text + done, text_n - done);
+	while (done < shim.line.text_n && n > 0) {
+		n = own_call(SYS_write, fd, shim.line.text + done,
+		             shim.line.text_n - done);
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return n < 0 ? errno : 0;
@@ -184,7 +175,7 @@ bool line_end(const char *path, int kept)
 	int fd = STDERR_FILENO, error;
 	bool goes;
 
-	text[text_n++] = '\n';
+	shim.line.text[shim.line.text_n++] = '\n';
 	sigpending(&before);
 	if (own_is(kept))
 		fd = kept;
@@ -214,7 +205,6 @@ bool line_end(const char *path, int kept)
 
 u64 line_of_status(const char *name)
 {
-	static char status[STATUS_BYTES];
 	u64 number = 0;
 	const char *p;
 	long n;
@@ -224,10 +214,10 @@ u64 line_of_status(const char *name)
 	                   O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return LINE_UNKNOWN;
-	n = own_call(SYS_read, fd, status, sizeof(status) - 1);
+	n = own_call(SYS_read, fd, shim.line.status, sizeof(shim.line.status) - 1);
 	own_call(SYS_close, fd);
-	status[n > 0 ? n : 0] = '\0';
-	p = strstr(status, name);
+	shim.line.status[n > 0 ? n : 0] = '\0';
+	p = strstr(shim.line.status, name);
 	if (!p)
 		return LINE_UNKNOWN;
 	for (p += strlen(name); *p == ' ' || *p == '\t'; p++)

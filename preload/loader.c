@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "preload/own.h"
+#include "preload/shim.h"
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
@@ -25,15 +26,14 @@
 #define NAME_BYTES 256u /* of a loader; and what the kernel reads of a script */
 #define SCRIPTS_MOST 5
 
-static const char *own_loader; /* NULL: not known */
-
 static int loader_note_own(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size, (void)arg;
 	for (u32 i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_INTERP)
-			own_loader = (const char *)(info->dlpi_addr +
-			                            info->dlpi_phdr[i].p_vaddr);
+			shim.exec.own_loader =
+				(const char *)(info->dlpi_addr +
+			                       info->dlpi_phdr[i].p_vaddr);
 	return 1; /* the first is the program */
 }
 
@@ -47,8 +47,8 @@ static bool loader_differs(const char *path)
 {
 	struct stat theirs, ours;
 
-	return strcmp(path, own_loader) != 0 && stat(path, &theirs) == 0 &&
-	       stat(own_loader, &ours) == 0 &&
+	return strcmp(path, shim.exec.own_loader) != 0 && stat(path, &theirs) == 0 &&
+	       stat(shim.exec.own_loader, &ours) == 0 &&
 	       (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev);
 }
 
@@ -121,7 +121,8 @@ bool loader_is_foreign(struct loader_file file)
 	char head[HEAD_BYTES + 1];
 	bool foreign = false;
 
-	for (int scripts = 0; own_loader && scripts < SCRIPTS_MOST; scripts++) {
+	for (int scripts = 0; shim.exec.own_loader && scripts < SCRIPTS_MOST;
+	     scripts++) {
 		int fd = look_open(&file);
 		long n = fd < 0 ? -1 : own_call(SYS_pread64, fd, head, HEAD_BYTES, 0L);
 

@@ -27,11 +27,16 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "preload/go.h"
 #include "preload/line.h"
+#include "preload/map_options.h"
+#include "preload/map_pages.h"
+#include "preload/map_report.h"
+#include "preload/own.h"
 
 /* How often a thread looks again at what it believes: once in so many reads, which takes 3
  * system calls. */
@@ -41,22 +46,18 @@
 #define JFS_MAGIC 0x3153464a
 #define BCACHEFS_MAGIC 0xca451a4e
 
-struct map_state *map_state;
-
-static __thread u32 ticks;
-
 static_assert(MAP_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
 static_assert(sizeof(u64) == sizeof(void *), "pointers are kept in words");
 
 static u64 slot_of(const struct map_file *f)
 {
-	return fds_of_file(f->generation, (u64)(f - map_state->files));
+	return fds_of_file(f->generation, (u64)(f - shim.map.state->files));
 }
 
 /* NULL: the slot names no file, or one that is gone. */
 static struct map_file *slot_file(u64 slot)
 {
-	struct map_file *f = &map_state->files[fds_index(slot) & (MAP_FILES - 1)];
+	struct map_file *f = &shim.map.state->files[fds_index(slot) & (MAP_FILES - 1)];
 
 	if ((slot & FDS_KIND) != FDS_FILE ||
 	    host_load_relaxed(&f->generation) != fds_generation(slot))
@@ -64,14 +65,14 @@ static struct map_file *slot_file(u64 slot)
 	return f;
 }
 
-bool map_lock(struct fds_hold *hold, bool wait)
+static bool map_lock(struct fds_hold *hold, bool wait)
 {
-	return map_state && fds_lock(&map_state->fds, hold, wait);
+	return shim.map.state && fds_lock(&shim.map.state->fds, hold, wait);
 }
 
-void map_unlock(const struct fds_hold *hold)
+static void map_unlock(const struct fds_hold *hold)
 {
-	fds_unlock(&map_state->fds, hold);
+	fds_unlock(&shim.map.state->fds, hold);
 }
 
 /* File systems whose read(2) and mmap(2) both go by the page cache of this machine alone.
@@ -100,7 +101,7 @@ static bool file_system_fits(int fd)
 /* Judges what the open descriptor shows. true: its file may be mapped one day. */
 static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_skip)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = (int)own_call(SYS_fcntl, fd, F_GETFL, 0);
 
 	if (!S_ISREG(st->st_mode))
 		*ret_skip = MAP_NOT_REGULAR;
@@ -125,7 +126,7 @@ static void file_start(struct map_file *f, const struct stat *st)
 {
 	if (f->address)
 		map_pages_unmap(f);
-	host_store_relaxed(&f->generation, ++map_state->last_generation);
+	host_store_relaxed(&f->generation, ++shim.map.state->last_generation);
 	f->dev = st->st_dev;
 	f->ino = st->st_ino;
 	f->seen_mapped = 0;
@@ -141,7 +142,7 @@ static struct map_file *file_find(const struct stat *st)
 	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
 	           UINT64_C(0x9e3779b97f4a7c15);
 	struct map_file *set =
-		&map_state->files[(hash >> 32) % MAP_SETS * MAP_SET_FILES];
+		&shim.map.state->files[(hash >> 32) % MAP_SETS * MAP_SET_FILES];
 	struct map_file *least = NULL;
 
 	for (u32 i = 0; i < MAP_SET_FILES; i++) {
@@ -169,14 +170,14 @@ static struct map_file *file_find(const struct stat *st)
 
 static void skip(int fd, enum map_skip why)
 {
-	map_state->skips[why]++;
-	host_store_relaxed(&map_state->fds.slots[fd], FDS_SKIP);
+	shim.map.state->skips[why]++;
+	host_store_relaxed(&shim.map.state->fds.slots[fd], FDS_SKIP);
 }
 
 /* Looks at what is behind fd now, and fills its slot. */
 static struct map_file *descriptor_look(int fd)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	u64 before = host_load_relaxed(&s->fds.slots[fd]);
 	enum map_skip why = MAP_TABLE_FULL;
 	struct map_file *f = NULL;
@@ -241,9 +242,9 @@ static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
 	} else if (host_load_relaxed(&f->first) == MAP_NOWHERE) {
 		host_store_relaxed(&f->first, read_began(fd, n));
 	}
-	if (reads < map_options.min_reads)
+	if (reads < shim.map.options.min_reads)
 		return false;
-	if (bytes > host_load_relaxed(&f->bytes) || jumps >= map_options.min_reads)
+	if (bytes > host_load_relaxed(&f->bytes) || jumps >= shim.map.options.min_reads)
 		return true;
 	if (offset >= 0 || reads < host_load_relaxed(&f->look_again))
 		return false;
@@ -255,7 +256,7 @@ static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
  * what is open there now. */
 static void file_map(struct map_file *f, int fd)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	struct fds_hold hold;
 	enum map_skip why;
 	struct stat st;
@@ -311,7 +312,7 @@ static void file_visit(struct map_file *f, int fd, u64 n, off_t offset, bool aga
 
 void map_note(int fd, ssize_t n, off_t offset)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	struct map_file *f;
 	bool again;
 	u64 slot;
@@ -320,7 +321,7 @@ void map_note(int fd, ssize_t n, off_t offset)
 		return;
 	slot = host_load_relaxed(&s->fds.slots[fd]);
 	f = slot_file(slot);
-	again = ++ticks % MAP_TICK_READS == 0;
+	again = ++shim_thread.map_ticks % MAP_TICK_READS == 0;
 	if (again || (!f && slot != FDS_SKIP))
 		f = descriptor_look(fd);
 	if (f && !host_load_relaxed(&f->address) && file_is_due(f, fd, (u64)n, offset))
@@ -349,7 +350,7 @@ static void unmap(struct map_file *f, int fd, bool made_from_it)
 
 void map_closing(int fd)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	struct map_file *f;
 	u64 slot;
 
@@ -368,16 +369,16 @@ void map_dropping(int fd)
 {
 	struct map_file *f;
 
-	if (!map_state || (u32)fd >= FDS_NR)
+	if (!shim.map.state || (u32)fd >= FDS_NR)
 		return;
-	f = slot_file(host_load_relaxed(&map_state->fds.slots[fd]));
+	f = slot_file(host_load_relaxed(&shim.map.state->fds.slots[fd]));
 	if (f && host_load_relaxed(&f->address))
 		unmap(f, fd, false);
 }
 
 void map_closing_from(unsigned int first, unsigned int last)
 {
-	u64 top = map_state ? host_load_relaxed(&map_state->fds.top) : 0;
+	u64 top = shim.map.state ? host_load_relaxed(&shim.map.state->fds.top) : 0;
 
 	for (u64 fd = first; fd <= last && fd < top; fd++)
 		map_closing((int)fd);
@@ -389,29 +390,34 @@ void map_stop(void)
 
 	if (!map_lock(&hold, true))
 		return;
-	map_state->off = 1;
+	shim.map.state->off = 1;
 	map_pages_unmap_all();
+	map_unlock(&hold);
+}
+
+/* Unmaps everything, and writes the report. */
+static void end(bool on_stderr_only)
+{
+	struct fds_hold hold;
+
+	if (!map_lock(&hold, true))
+		return;
+	if (map_report_is_due(on_stderr_only)) {
+		shim.map.state->off = !on_stderr_only;
+		map_pages_unmap_all();
+		map_report_end();
+	}
 	map_unlock(&hold);
 }
 
 void map_end(void)
 {
-	struct fds_hold hold;
-
-	if (!map_lock(&hold, true))
-		return;
-	map_report_end(false);
-	map_unlock(&hold);
+	end(false);
 }
 
 void map_stderr_closing(void)
 {
-	struct fds_hold hold;
-
-	if (!map_lock(&hold, true))
-		return;
-	map_report_end(true);
-	map_unlock(&hold);
+	end(true);
 }
 
 __attribute__((constructor)) static void map_start(void)
@@ -420,11 +426,11 @@ __attribute__((constructor)) static void map_start(void)
 
 	if (!map_options_read() || go_in_process())
 		return;
-	s = fds_state(sizeof(*s));
+	s = fds_state(sizeof(*s), NULL);
 	if (!s)
 		return;
 	line_start();
-	map_state = s;
+	shim.map.state = s;
 }
 
 __attribute__((destructor)) static void map_finish(void)

@@ -2,15 +2,13 @@
 /* What `lodic map` says to the shim. It says so through the environment, to reach the
  * program's children too. The names are those of the options. */
 #define _GNU_SOURCE
+#include "preload/map_options.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "preload/glob.h"
-#include "preload/map.h"
-#include "preload/map_environment.h"
-
-struct map_options map_options;
 
 /* false: not set, or not a number. */
 static bool read_number(const char *name, u64 *ret)
@@ -40,7 +38,7 @@ static bool read_text(const char *name, char *ret, size_t size)
 
 bool map_options_read(void)
 {
-	struct map_options *o = &map_options;
+	struct shim_map_options *o = &shim.map.options;
 
 	o->json = getenv(MAP_JSON) != NULL;
 	o->verbose = getenv(MAP_VERBOSE) != NULL;
@@ -54,16 +52,16 @@ bool map_options_read(void)
 
 const char *map_path(int fd)
 {
-	char *path = map_state->path;
+	char *path = shim.map.state->path;
 
-	if (!fds_path(fd, path, sizeof(map_state->path)))
+	if (!fds_path(fd, path, sizeof(shim.map.state->path)))
 		path[0] = '\0';
 	return path;
 }
 
 bool map_options_want(int fd)
 {
-	const struct map_options *o = &map_options;
+	const struct shim_map_options *o = &shim.map.options;
 	const char *path;
 
 	if (!o->include[0] && !o->exclude[0])

@@ -20,10 +20,12 @@
  * To trade one hot file for another costs two calls and wins nothing.
  */
 #define _GNU_SOURCE
+#include "preload/map_pages.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "preload/map.h"
+#include "preload/map_report.h"
 #include "preload/own.h"
 
 #ifndef MADV_POPULATE_READ
@@ -79,7 +81,7 @@ static bool bits_make(struct map_file *f, u64 nr_pages)
 			if (p == MAP_FAILED)
 				return false;
 			/* A child does not get the pointer either. */
-			madvise(p, bytes, MADV_DONTFORK);
+			own_madvise(p, bytes, MADV_DONTFORK);
 			f->many_bits = p;
 			f->many_bytes = bytes;
 		}
@@ -97,7 +99,7 @@ static u64 *span_words(const struct map_file *f, u64 span)
 }
 
 /* Maps bytes of fd; at a multiple of a span if they are more than one. */
-static void *place(int fd, u64 bytes)
+static void *span_map(int fd, u64 bytes)
 {
 	u64 slack = MAP_SPAN_BYTES - MAP_PAGE_BYTES;
 	u64 p, at;
@@ -110,12 +112,12 @@ static void *place(int fd, u64 bytes)
 		return MAP_FAILED;
 	at = round_up(p, MAP_SPAN_BYTES);
 	if (at > p)
-		munmap((void *)p, at - p);
+		own_munmap((void *)p, at - p);
 	if (p + slack > at)
-		munmap((void *)(at + bytes), p + slack - at);
+		own_munmap((void *)(at + bytes), p + slack - at);
 	if (own_mmap((void *)at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
 	    MAP_FAILED) {
-		munmap((void *)at, bytes);
+		own_munmap((void *)at, bytes);
 		return MAP_FAILED;
 	}
 	return (void *)at;
@@ -127,7 +129,7 @@ static void bits_drop(struct map_file *f)
 
 	host_store_release(&f->bits, 0);
 	if (many)
-		madvise(f->many_bits, f->many_bytes, MADV_DONTNEED);
+		own_madvise(f->many_bits, f->many_bytes, MADV_DONTNEED);
 }
 
 void map_pages_prove(struct map_file *f)
@@ -137,18 +139,18 @@ void map_pages_prove(struct map_file *f)
 	host_store_relaxed(&f->jumps, 0);
 	host_store_relaxed(&f->next, MAP_NOWHERE);
 	host_store_relaxed(&f->first, MAP_NOWHERE);
-	host_store_relaxed(&f->look_again, map_options.min_reads);
+	host_store_relaxed(&f->look_again, shim.map.options.min_reads);
 }
 
 void map_pages_unmap(struct map_file *f)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	bool measure = map_report_wants_tables();
 	u64 address = f->address;
 	u64 before = measure ? map_report_tables() : 0;
 
 	host_store_relaxed(&f->address, 0);
-	munmap((void *)address, f->nr_pages << MAP_PAGE_SHIFT);
+	own_munmap((void *)address, f->nr_pages << MAP_PAGE_SHIFT);
 	if (before) {
 		u64 after = map_report_tables();
 
@@ -167,15 +169,15 @@ void map_pages_unmap(struct map_file *f)
 void map_pages_unmap_all(void)
 {
 	for (u32 i = 0; i < MAP_FILES; i++)
-		if (map_state->files[i].address)
-			map_pages_unmap(&map_state->files[i]);
+		if (shim.map.state->files[i].address)
+			map_pages_unmap(&shim.map.state->files[i]);
 }
 
 /* Unmaps a file other than f that no read has visited since the last search. false: there is
  * none. */
 static bool evict_one(const struct map_file *f)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 
 	for (u32 i = 0; i < MAP_FILES; i++) {
 		struct map_file *victim = &s->files[s->hand++ % MAP_FILES];
@@ -196,9 +198,9 @@ static bool evict_one(const struct map_file *f)
 /* Makes room for more of f. false: there is none. */
 static bool room_make(const struct map_file *f, u64 bytes)
 {
-	if (bytes > map_options.budget_bytes)
+	if (bytes > shim.map.options.budget_bytes)
 		return false;
-	while (map_state->now.bytes + bytes > map_options.budget_bytes)
+	while (shim.map.state->now.bytes + bytes > shim.map.options.budget_bytes)
 		if (!evict_one(f))
 			return false;
 	return true;
@@ -207,26 +209,26 @@ static bool room_make(const struct map_file *f, u64 bytes)
 bool map_pages_map(struct map_file *f, int fd, enum map_skip *ret_skip)
 {
 	u64 bytes = round_up(f->bytes, MAP_PAGE_BYTES);
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	void *p;
 
 	*ret_skip = MAP_BUDGET_FULL;
 	if (!room_make(f, bytes < MAP_SPAN_BYTES ? bytes : MAP_SPAN_BYTES))
 		return false;
 	*ret_skip = MAP_FAILED_MMAP;
-	p = place(fd, bytes);
+	p = span_map(fd, bytes);
 	if (p == MAP_FAILED)
 		return false;
 	/* In a child the mapping would hold the file open (M2). It would have no ptes
 	 * there either: the kernel does not copy those that a fault can bring back. */
-	if (madvise(p, bytes, MADV_DONTFORK) != 0 ||
+	if (own_madvise(p, bytes, MADV_DONTFORK) != 0 ||
 	    !bits_make(f, bytes >> MAP_PAGE_SHIFT)) {
-		munmap(p, bytes);
+		own_munmap(p, bytes);
 		return false;
 	}
 	/* A huge page has no ptes to count in. A kernel without huge pages refuses, which
 	 * does no harm. */
-	madvise(p, bytes, MADV_NOHUGEPAGE);
+	own_madvise(p, bytes, MADV_NOHUGEPAGE);
 	f->nr_pages = bytes >> MAP_PAGE_SHIFT;
 	host_store_relaxed(&f->pages_stand, 0);
 	host_store_relaxed(&f->visited, 1);
@@ -256,7 +258,7 @@ static bool span_is_new(const struct map_file *f, u64 span)
 /* Room in the budget for one more span of f. false: there is none. */
 static bool span_pay(struct map_file *f, u64 span)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	u64 bytes = (f->nr_pages << MAP_PAGE_SHIFT) - (span << MAP_SPAN_SHIFT);
 	u64 tables = 1;
 
@@ -284,12 +286,12 @@ static bool span_pay(struct map_file *f, u64 span)
 /* Pages [from, to) of one span. */
 static void span_ask(struct map_file *f, u64 from, u64 to)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	u64 *words = span_words(f, from / MAP_SPAN_PAGES);
 
 	/* A file that became shorter meanwhile gives an error here, and no signal. */
-	if (madvise((void *)(f->address + (from << MAP_PAGE_SHIFT)),
-	            (to - from) << MAP_PAGE_SHIFT, MADV_POPULATE_READ) != 0)
+	if (own_madvise((void *)(f->address + (from << MAP_PAGE_SHIFT)),
+	                (to - from) << MAP_PAGE_SHIFT, MADV_POPULATE_READ) != 0)
 		s->ask_failed++;
 	else
 		s->asked++;
@@ -318,7 +320,7 @@ void map_pages_ask(struct map_file *f, u64 offset, u64 n)
 		if (stop > end)
 			stop = end;
 		if (span_is_new(f, span) && !span_pay(f, span)) {
-			map_state->skips[MAP_BUDGET_FULL]++;
+			shim.map.state->skips[MAP_BUDGET_FULL]++;
 			host_store_relaxed(&f->pages_stand, MAP_PAGES_FULL);
 			return;
 		}

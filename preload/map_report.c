@@ -6,8 +6,10 @@
  * instead. line.h says how.
  */
 #define _GNU_SOURCE
+#include "preload/map_report.h"
+
 #include "preload/line.h"
-#include "preload/map.h"
+#include "preload/map_options.h"
 
 /* How many unmappings the shim measures the page tables of. Each measurement reads a file
  * of /proc twice, which takes 0.1 ms. */
@@ -26,16 +28,15 @@ static const char *const skip_names[MAP_NR_SKIPS] = {
 	[MAP_TABLE_FULL] = "too_many_files",
 };
 
-static __thread u32 stripe; /* 1 more than its number; 0: none yet */
-
 void map_count_read(bool mapped)
 {
-	struct map_state *s = map_state;
+	struct map_state *s = shim.map.state;
 	struct map_stripe *mine;
 
-	if (!stripe)
-		stripe = (u32)(host_fetch_add(&s->next_stripe, 1) % MAP_STRIPES) + 1;
-	mine = &s->stripes[stripe - 1];
+	if (!shim_thread.map_stripe)
+		shim_thread.map_stripe =
+			(u32)(host_fetch_add(&s->next_stripe, 1) % MAP_STRIPES) + 1;
+	mine = &s->stripes[shim_thread.map_stripe - 1];
 	/* Atomic, because threads may share one, and a signal may come between. The line is
 	 * its own (M7). */
 	host_fetch_add(mapped ? &mine->reads_mapped : &mine->reads_other, 1);
@@ -43,17 +44,17 @@ void map_count_read(bool mapped)
 
 static void begin(void)
 {
-	line_begin("lodic map", map_options.json);
+	line_begin("lodic map", shim.map.options.json);
 }
 
 static void end(void)
 {
-	line_end(map_options.report, -1);
+	line_end(shim.map.options.report, -1);
 }
 
 bool map_report_wants_tables(void)
 {
-	return map_state->measured < MEASURED_MAX;
+	return shim.map.state->measured < MEASURED_MAX;
 }
 
 u64 map_report_tables(void)
@@ -65,10 +66,10 @@ u64 map_report_tables(void)
 
 void map_report_file(const char *what, int fd, const struct map_file *f)
 {
-	if (!map_options.verbose)
+	if (!shim.map.options.verbose)
 		return;
 	begin();
-	if (map_options.json) {
+	if (shim.map.options.json) {
 		line_put(",\"event\":\"");
 		line_put(what);
 		line_put("\",\"path\":\"");
@@ -95,15 +96,15 @@ struct sums {
 
 static void put_json(const struct sums *sums)
 {
-	const struct map_state *s = map_state;
+	const struct map_state *s = shim.map.state;
 
-	line_put_member("kernel_has_lodic", map_options.kernel_has_lodic);
+	line_put_member("kernel_has_lodic", shim.map.options.kernel_has_lodic);
 	line_put_member("files", s->nr_files);
 	line_put_member("mappings", s->mapped);
 	line_put_member("evicted", s->evicted);
 	line_put_member("files_at_once", s->peak.files);
 	line_put_member("bytes_at_once", s->peak.bytes);
-	line_put_member("budget_bytes", map_options.budget_bytes);
+	line_put_member("budget_bytes", shim.map.options.budget_bytes);
 	line_put_member("table_bytes_at_once", s->peak.tables * MAP_PAGE_BYTES);
 	line_put_member("measured_mappings", s->measured);
 	line_put_member("measured_table_bytes", s->measured_bytes);
@@ -125,7 +126,7 @@ static void put_json(const struct sums *sums)
 
 static void put_skips(void)
 {
-	const struct map_state *s = map_state;
+	const struct map_state *s = shim.map.state;
 	const char *between = "; skipped ";
 
 	for (u32 i = 0; i < MAP_NR_SKIPS; i++) {
@@ -142,7 +143,7 @@ static void put_skips(void)
 
 static void put_text(const struct sums *sums)
 {
-	const struct map_state *s = map_state;
+	const struct map_state *s = shim.map.state;
 
 	line_put_number(s->nr_files);
 	line_put(s->nr_files == 1 ? " file mapped, " : " files mapped, ");
@@ -169,45 +170,44 @@ static void put_text(const struct sums *sums)
 	put_skips();
 	if (s->skips[MAP_BUDGET_FULL]) {
 		line_put("; --budget is ");
-		line_put_bytes(map_options.budget_bytes);
+		line_put_bytes(shim.map.options.budget_bytes);
 	}
-	if (!map_options.kernel_has_lodic)
+	if (!shim.map.options.kernel_has_lodic)
 		line_put("; this kernel has no LODIC, so mapping gains nothing");
 }
 
 /* The user must also hear that a file was left out for the budget they gave. */
 static bool has_news(void)
 {
-	const struct map_state *s = map_state;
+	const struct map_state *s = shim.map.state;
 
-	return s->mapped || s->skips[MAP_BUDGET_FULL] || map_options.verbose;
+	return s->mapped || s->skips[MAP_BUDGET_FULL] || shim.map.options.verbose;
 }
 
-void map_report_end(bool on_stderr_only)
+bool map_report_is_due(bool on_stderr_only)
 {
-	struct map_state *s = map_state;
+	/* Its stderr may also be another file by now. */
+	return !shim.map.state->reported &&
+	       (!on_stderr_only ||
+	        (!shim.map.options.report[0] && line_stderr_is_ours() && has_news()));
+}
+
+void map_report_end(void)
+{
+	struct map_state *s = shim.map.state;
 	struct sums sums = { 0 };
 
-	if (s->reported)
-		return;
-	/* A program that closes its stderr early is not at its end. Its stderr may also be
-	 * another file by now. */
-	if (on_stderr_only &&
-	    (map_options.report[0] || !line_stderr_is_ours() || !has_news()))
-		return;
 	s->reported = 1;
-	s->off = !on_stderr_only;
-	map_pages_unmap_all();
 	for (u32 i = 0; i < MAP_STRIPES; i++) {
 		sums.reads_mapped += host_load_relaxed(&s->stripes[i].reads_mapped);
 		sums.reads_other += host_load_relaxed(&s->stripes[i].reads_other);
 	}
 	/* stderr belongs to the program: the shim writes nothing when it has done nothing. */
 	if (!has_news() &&
-	    (!map_options.report[0] || sums.reads_mapped + sums.reads_other == 0))
+	    (!shim.map.options.report[0] || sums.reads_mapped + sums.reads_other == 0))
 		return;
 	begin();
-	if (map_options.json)
+	if (shim.map.options.json)
 		put_json(&sums);
 	else
 		put_text(&sums);

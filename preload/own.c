@@ -12,26 +12,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/fds.h"
+#include "preload/shim.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#define OWN_NR 64u /* a thread that has not read since the shim left keeps an event */
 #define OWN_BELOW 8u
 /* The shim's descriptors lie just below this number, or below the program's limit. Higher ones
  * would make the kernel's table larger, which a fork() copies. */
 #define OWN_TOP 1024u
 #define OWN_HEAD_BYTES 64u
 #define OWN_LOST (~(u64)0) /* in place of the device */
-
-/* In memory that a child keeps: it must close its copies. */
-static struct {
-	u64 fd; /* 1 more than its number; 0: none */
-	u64 dev, ino;
-	u64 kept; /* own_keep() */
-} own_list[OWN_NR];
-static u64 own_nr; /* places from here on were never used; atomic */
 
 static void own_add(int fd, bool kept)
 {
@@ -40,14 +31,14 @@ static void own_add(int fd, bool kept)
 	if (fstat(fd, &st) != 0)
 		return;
 	for (u32 i = 0; i < OWN_NR; i++) {
-		if (host_load_relaxed(&own_list[i].fd))
+		if (host_load_relaxed(&shim.own.list[i].fd))
 			continue;
-		own_list[i].dev = st.st_dev;
-		own_list[i].ino = st.st_ino;
-		own_list[i].kept = kept;
-		host_store_relaxed(&own_list[i].fd, (u64)fd + 1);
-		if (i >= host_load_relaxed(&own_nr))
-			host_store_release(&own_nr, i + 1);
+		shim.own.list[i].dev = st.st_dev;
+		shim.own.list[i].ino = st.st_ino;
+		shim.own.list[i].kept = kept;
+		host_store_relaxed(&shim.own.list[i].fd, (u64)fd + 1);
+		if (i >= host_load_relaxed(&shim.own.nr))
+			host_store_release(&shim.own.nr, i + 1);
 		return;
 	}
 }
@@ -102,25 +93,25 @@ int own_socket(int domain, int type, int protocol)
 /* Does fd still lead to what the shim has opened? */
 static bool own_same(u32 i)
 {
-	u64 fd = host_load_relaxed(&own_list[i].fd);
+	u64 fd = host_load_relaxed(&shim.own.list[i].fd);
 	struct stat st;
 
-	return fd && fstat((int)fd - 1, &st) == 0 && st.st_dev == own_list[i].dev &&
-	       st.st_ino == own_list[i].ino;
+	return fd && fstat((int)fd - 1, &st) == 0 &&
+	       st.st_dev == shim.own.list[i].dev && st.st_ino == shim.own.list[i].ino;
 }
 
 static bool own_is_lost(u32 i)
 {
-	return host_load_relaxed(&own_list[i].dev) == OWN_LOST;
+	return host_load_relaxed(&shim.own.list[i].dev) == OWN_LOST;
 }
 
 /* Its place in the list, among those that are lost or those that are not. OWN_NR: it is not
  * there. A number may be lost and be the shim's once more. */
 static u32 own_find(int fd, bool lost)
 {
-	u32 i = 0, nr = (u32)host_load_acquire(&own_nr);
+	u32 i = 0, nr = (u32)host_load_acquire(&shim.own.nr);
 
-	while (i < nr && (host_load_relaxed(&own_list[i].fd) != (u64)fd + 1 ||
+	while (i < nr && (host_load_relaxed(&shim.own.list[i].fd) != (u64)fd + 1 ||
 	                  own_is_lost(i) != lost))
 		i++;
 	return i < nr ? i : OWN_NR;
@@ -146,7 +137,7 @@ int own_close(int fd)
 		i = own_find(fd, false);
 	ours = i == OWN_NR || own_same(i);
 	if (i < OWN_NR)
-		host_store_relaxed(&own_list[i].fd, 0);
+		host_store_relaxed(&shim.own.list[i].fd, 0);
 	/* If it is another file by now, it is the program's. */
 	return ours ? (int)own_call(SYS_close, fd) : 0;
 }
@@ -200,7 +191,7 @@ u64 own_next(u64 first, u64 last)
 	u64 least = last + 1;
 
 	for (u32 i = 0; i < OWN_NR; i++) {
-		u64 fd = host_load_relaxed(&own_list[i].fd);
+		u64 fd = host_load_relaxed(&shim.own.list[i].fd);
 
 		if (fd > first && fd - 1 < least && !own_is_lost(i))
 			least = fd - 1;
@@ -212,9 +203,8 @@ void own_lost(int fd)
 {
 	u32 i = own_find(fd, false);
 
-	/* A vfork() child has descriptors of its own. */
-	if (i < OWN_NR && fds_is_ours())
-		host_store_relaxed(&own_list[i].dev, OWN_LOST);
+	if (i < OWN_NR)
+		host_store_relaxed(&shim.own.list[i].dev, OWN_LOST);
 }
 
 void own_forked(void)
@@ -223,9 +213,9 @@ void own_forked(void)
 		bool ours = own_same(i);
 		u64 fd;
 
-		if (ours && own_list[i].kept)
+		if (ours && shim.own.list[i].kept)
 			continue;
-		fd = host_xchg(&own_list[i].fd, 0);
+		fd = host_xchg(&shim.own.list[i].fd, 0);
 		if (ours)
 			own_call(SYS_close, (int)fd - 1);
 	}
@@ -234,10 +224,16 @@ void own_forked(void)
 void own_hang_up(void)
 {
 	for (u32 i = 0; i < OWN_NR; i++)
-		if (!own_list[i].kept && own_same(i))
+		if (!shim.own.list[i].kept && own_same(i))
 			own_call(SYS_shutdown,
-			         (int)host_load_relaxed(&own_list[i].fd) - 1,
+			         (int)host_load_relaxed(&shim.own.list[i].fd) - 1,
 			         SHUT_RDWR); /* an event is no socket */
+}
+
+int own_poll(struct pollfd *ready, int ms)
+{
+	return ((int (*)(struct pollfd *, nfds_t, int))next_of(NEXT_POLL))(ready, 1,
+	                                                                   ms);
 }
 
 int own_dup3(int from, int to, int flags)
@@ -250,25 +246,24 @@ int own_clone(int (*fn)(void *), void *stack, int flags, void *arg)
 	typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg,
 	                        ...);
 
-	return ((clone_fn)hooks_next(NEXT_CLONE))(fn, stack, flags, arg);
+	return ((clone_fn)next_of(NEXT_CLONE))(fn, stack, flags, arg);
 }
 
 void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
 {
 	typedef void *(*mmap_fn)(void *, size_t, int, int, int, off_t);
 
-	return ((mmap_fn)hooks_next(NEXT_MMAP))(address, n, protection, flags, fd,
-	                                        offset);
+	return ((mmap_fn)next_of(NEXT_MMAP))(address, n, protection, flags, fd, offset);
 }
 
 int own_munmap(void *at, size_t n)
 {
-	return ((int (*)(void *, size_t))hooks_next(NEXT_MUNMAP))(at, n);
+	return ((int (*)(void *, size_t))next_of(NEXT_MUNMAP))(at, n);
 }
 
 int own_madvise(void *at, size_t n, int advice)
 {
-	return ((int (*)(void *, size_t, int))hooks_next(NEXT_MADVISE))(at, n, advice);
+	return ((int (*)(void *, size_t, int))next_of(NEXT_MADVISE))(at, n, advice);
 }
 
 bool own_has_memory(void *at, size_t bytes)

@@ -14,20 +14,22 @@
 #ifndef LODIC_PRELOAD_OWN_H
 #define LODIC_PRELOAD_OWN_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 #include "host/host.h"
-#include "preload/hooks.h"
+#include "preload/next.h"
 
 /* A system call of the shim's own. syscall() would come by the shim, which may hold its lock. */
-#define own_call ((long (*)(long number, ...))hooks_next(NEXT_SYSCALL))
+#define own_call ((long (*)(long number, ...))next_of(NEXT_SYSCALL))
 
 int own_socket(int domain, int type, int protocol);
 int own_dup(int fd);
 int own_close(int fd);
+int own_poll(struct pollfd *ready, int ms); /* of one descriptor */
 ssize_t own_write(int fd, const void *bytes, size_t n);
 int own_dup3(int from, int to, int flags);
 /* The next clone(), past the shim's hook. */

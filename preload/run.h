@@ -5,8 +5,10 @@
  * every other case the program's own system call does the work, as if there were no shim.
  *
  *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic map`
- *   fds.c, line.c  shared as well
- *   run.c          which descriptor is which file; the reads
+ *   shim.h, next.c, fds.c, line.c  shared as well
+ *   run.c          the reads
+ *   run_files.c    which descriptor is which file
+ *   run_calls.c    which threads are in the shim, and the lock
  *   run_await.c    steps towards a file's being cached, and the one read that waits
  *   run_map.c      mmap(), if the user wants that
  *   run_place.c    mappings that get another memory later
@@ -75,26 +77,14 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "host/host.h"
-#include "preload/run_seen.h"
-
-/* For the report: a read, or a mapping. */
-struct run_noted {
-	int fd;
-	bool known;        /* dev and ino are: it is a regular file */
-	uint64_t dev, ino; /* the function finds them if not */
-	off_t offset;
-	uint64_t bytes;
-	enum run_why why;
-	int error;
-	uint64_t ns; /* what it took; 0: nobody has looked */
-	bool map;    /* it is a mapping, and not a read */
-	bool moved;  /* it was counted as was, and is as why from now on */
-	enum run_why was;
-};
-
-/* Is the shim at work in this process? */
-bool run_is_on(void);
+#include "preload/run_files.h"
+#include "preload/run_leave.h"
+#include "preload/run_map.h"
+#include "preload/run_place.h"
+#include "preload/run_record.h"
+#include "preload/run_report.h"
+#include "preload/run_state.h"
+#include "preload/run_threads.h"
 
 /* Serves the read, or says why the kernel must. Keeps errno. *ret_n is set for RUN_SERVED. */
 enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
@@ -103,111 +93,19 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
  * error); or the shim has. For the report. */
 void run_note(int fd, ssize_t n, off_t offset, enum run_why why);
 
-/* A mapping of a file, as the program asks for it. */
-struct run_mapping {
-	void *address;
-	size_t bytes;
-	int protection, flags, fd;
-	off_t offset;
-	int error; /* for RUN_REFUSED: an errno */
-};
-
-/* Is mmap() served? */
-bool run_maps(void);
-/* Maps the file's hold, or says why the kernel must map the file. Keeps errno. *ret_at is set for
- * RUN_SERVED. */
-enum run_why run_map(struct run_mapping *m, void **ret_at);
 /* It is mapped, by the shim or by the kernel. For the report. */
 void run_note_map(const struct run_mapping *m, enum run_why why);
-/* A mapping of that file has other memory now. For the report. The lock is held. */
-void run_note_moved(const struct run_noted *moved);
 
 /* fd is, or has been, closed or replaced, or is new (U11). Keeps errno. */
 void run_changes(int fd);
 void run_changes_from(unsigned int first, unsigned int last);
-/* From now on the shim serves nothing, and makes no system call of its own. */
-void run_stop(void);
-/* The same, and it writes its report now: a filter for system calls is about to come. */
-void run_confined(void);
-/* How rights change. */
-enum run_leave {
-	RUN_LEAVE_FAILED, /* they have not: the call has failed */
-	RUN_LEAVE_USER,   /* the service judges by what the kernel says of the caller */
-	RUN_LEAVE_FOR_GOOD, /* U25 */
-	RUN_LEAVE_HIDDEN, /* U25, and a program that this one becomes must not connect either */
-};
-/* The shim asks the kernel for ids until run_rights_end(). false: it has nothing to leave here, or
- * must not ask, because a filter may forbid it (U19). */
-bool run_rights_begin(void);
-void run_rights_end(void);
-/* Before and after the call. Each keeps errno. */
-void run_leaves(void);
-void run_left(enum run_leave how);
-/* A process with all rights is about to become this user for good: U27. Keeps errno. */
-void run_becomes(uid_t user);
-/* The program has opened a file: U26. Keeps errno. */
-void run_may_start(void);
-/* The program is about to lock the open file behind fd: U17. */
-void run_locks(int fd);
-/* A child is about to run on this thread's thread-local words: U18. */
-void run_suspends(void);
-/* In a forked child. false: the shim does nothing more here. */
-bool run_forked(void);
-/* The program ends, in a way that the shim can see; or is about to close stderr. */
-void run_end(bool stderr_closing);
 
-/* run_place.c: mappings whose memory the shim changes later. How many there are; atomic. */
-extern u64 run_places;
-void run_places_look(void);
-/* A call of the program's has come by the shim, which may do a step for them. Keeps errno. It costs
- * one load while there are none. */
-static inline void run_enters(void)
-{
-	if (host_load_relaxed(&run_places))
-		run_places_look();
-}
-
-/* run_record.c: what the program does to its files, for `lodic run --record`. Each keeps errno. */
-extern bool run_records;
-/* fd was opened; those from first to last go. */
-void run_opened(int fd);
-void run_closes(unsigned int first, unsigned int last);
 /* A read begins. */
-void run_record_reads(void);
 static inline void run_reads(void)
 {
 	run_enters();
-	if (run_records)
+	if (shim.run.records)
 		run_record_reads();
 }
-/* It has read bytes at offset (-1: where the descriptor stood). Within calls_begin(). */
-void run_record_read(int fd, uint64_t bytes, off_t offset);
-/* Only a constructor may call the first; the last one needs the lock. */
-void run_record_start(void);
-void run_record_forked(void);
-void run_record_end(bool stderr_closing);
-
-/* run_watched.c. A file for this process's counts in that folder; -1: there can be none. */
-int run_watched_file(const char *folder, size_t bytes);
-/* The process is about to end. It notes what the kernel has counted. */
-void run_watched_end(struct seen_process *process);
-/* Makes it possible for a process of that user. Keeps errno. */
-void run_watched_becomes(const char *folder, uid_t user);
-
-/* run_report.c; under the lock, but for the first two. */
-bool run_report_start(void);
-void run_report_note(struct run_noted *noted);
-void run_report_end(bool stderr_closing);
-/* The program may not be able to open the report's file later. */
-void run_report_keep(void);
-void run_report_forked(void);
-/* For `lodic doctor`: the process is about to become this user, or has changed its user. Only one
- * thread at a time may say so. */
-void run_report_becomes(uid_t user);
-void run_report_left(void);
-/* The same: the process has what no count shows (run_seen.h). */
-void run_report_mark(uint64_t mark);
-/* It says at once that the shim leaves this process alone. Only a constructor may call it. */
-void run_report_left_alone(const char *why);
 
 #endif

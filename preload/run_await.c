@@ -14,7 +14,7 @@
  * a process together wait no longer than AWAIT_ALL_NS, also for a service that is slow each time.
  */
 #define _GNU_SOURCE
-#include "preload/run_state.h"
+#include "preload/run_await.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -22,6 +22,9 @@
 
 #include "lib/client/error.h"
 #include "preload/own.h"
+#include "preload/run_calls.h"
+#include "preload/run_files.h"
+#include "preload/run_threads.h"
 
 /* An answer takes 60 us, and a read by the kernel 2. Our choice. */
 #define AWAIT_READS 32u

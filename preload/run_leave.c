@@ -11,7 +11,7 @@
  * the file is: it got it while it had the right.
  */
 #define _GNU_SOURCE
-#include "preload/run_state.h"
+#include "preload/run_leave.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,9 @@
 #include "lib/client/start.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
+#include "preload/run_calls.h"
 #include "preload/run_place.h"
+#include "preload/run_report.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 /* The wait from one leaving to the next try to attach: none if the last one was long ago. Otherwise
@@ -42,13 +44,8 @@
 #define START_WAIT_MS 1000u
 #define IDLE_EXIT_MS 60000u /* as that of `lodic run` */
 
-u64 run_gone; /* atomic; a forked child inherits the process's rights, and this */
-
-static char first_socket[LENT_SOCKET_BYTES];
-static char program[RUN_TEXT_BYTES]; /* `lodic` itself; "": not known */
-static u64 memory_bytes; /* of services that are started; 0: by their settings */
-static bool by_default;  /* the socket is that of the user that the program runs as */
-static u32 first_user;   /* the user of `lodic run` */
+_Static_assert(LEAVE_SOCKET_BYTES == LENT_SOCKET_BYTES,
+               "one path fits where the other does");
 
 static u64 number_of(const char *name, u64 otherwise)
 {
@@ -62,10 +59,10 @@ static void socket_choose(void)
 {
 	char path[LENT_SOCKET_BYTES];
 
-	if (geteuid() == first_user)
-		strcpy(run_socket, first_socket);
-	else if (by_default && lent_socket_of(geteuid(), path))
-		strcpy(run_socket, path);
+	if (geteuid() == shim.leave.first_user)
+		strcpy(shim.leave.socket, shim.leave.first_socket);
+	else if (shim.leave.by_default && lent_socket_of(geteuid(), path))
+		strcpy(shim.leave.socket, path);
 }
 
 /* From the program that this process becomes. A program may have moved its environment, and may use
@@ -74,7 +71,7 @@ static void socket_hide(void)
 {
 	char *told = getenv(RUN_SOCKET);
 
-	if (told && strcmp(told, first_socket) == 0)
+	if (told && strcmp(told, shim.leave.first_socket) == 0)
 		*told = '\0';
 }
 
@@ -82,14 +79,14 @@ void run_leave_start(const char *socket)
 {
 	const char *found = getenv(RUN_PROGRAM);
 
-	if (strlen(socket) < sizeof(first_socket))
-		strcpy(first_socket, socket);
-	if (found && strlen(found) < sizeof(program))
-		strcpy(program, found);
-	memory_bytes = number_of(RUN_MEMORY, 0);
-	first_user = (u32)number_of(RUN_USER, geteuid());
-	by_default = getenv(RUN_DEFAULT) != NULL;
-	if (*first_socket)
+	if (strlen(socket) < sizeof(shim.leave.first_socket))
+		strcpy(shim.leave.first_socket, socket);
+	if (found && strlen(found) < sizeof(shim.leave.program))
+		strcpy(shim.leave.program, found);
+	shim.leave.memory_bytes = number_of(RUN_MEMORY, 0);
+	shim.leave.first_user = (u32)number_of(RUN_USER, geteuid());
+	shim.leave.by_default = getenv(RUN_DEFAULT) != NULL;
+	if (*shim.leave.first_socket)
 		socket_choose();
 }
 
@@ -134,12 +131,12 @@ static bool leave_lock(struct run_state *s, struct fds_hold *hold)
 
 bool run_rights_begin(void)
 {
-	return run_state && calls_begin(run_state);
+	return shim.run.state && calls_begin(shim.run.state);
 }
 
 void run_rights_end(void)
 {
-	calls_end(run_state);
+	calls_end(shim.run.state);
 }
 
 /* Within calls_begin(). */
@@ -168,7 +165,7 @@ void run_leaves(void)
 
 	if (!run_rights_begin())
 		return;
-	leaves(run_state);
+	leaves(shim.run.state);
 	run_rights_end();
 	errno = error;
 }
@@ -185,7 +182,7 @@ static void left(struct run_state *s, enum run_leave how)
 	run_report_left();
 	if (how >= RUN_LEAVE_FOR_GOOD) { /* U25 */
 		run_places_end(s);
-		host_store_relaxed(&run_gone, 1);
+		host_store_relaxed(&shim.run.gone, 1);
 		host_store_relaxed(&s->off, 1);
 	}
 	if (how == RUN_LEAVE_HIDDEN)
@@ -195,7 +192,7 @@ static void left(struct run_state *s, enum run_leave how)
 		s->left_attached = 0;
 		now += leave_pause(s, now); /* U24 */
 	}
-	if (s->lodic && !lent_move(s->lodic, run_socket, now))
+	if (s->lodic && !lent_move(s->lodic, shim.leave.socket, now))
 		host_store_relaxed(&s->off, 1);
 	host_fetch_add(&s->leaving, -(u64)1);
 	run_unlock(s, &hold);
@@ -207,7 +204,7 @@ void run_left(enum run_leave how)
 
 	if (!run_rights_begin())
 		return;
-	left(run_state, how);
+	left(shim.run.state, how);
 	run_rights_end();
 	errno = error;
 }
@@ -237,10 +234,10 @@ static void start(struct start *wanted, const char *socket)
 	struct start_failure nobody_asks;
 	int cancel;
 
-	if (!*program || start_answers(socket))
+	if (!*shim.leave.program || start_answers(socket))
 		return;
-	wanted->program = program;
-	wanted->cache_bytes = memory_bytes;
+	wanted->program = shim.leave.program;
+	wanted->cache_bytes = shim.leave.memory_bytes;
 	wanted->idle_exit_ms = IDLE_EXIT_MS;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	start_service(wanted, &nobody_asks);
@@ -249,7 +246,7 @@ static void start(struct start *wanted, const char *socket)
 
 void run_becomes(uid_t user)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct start wanted = { .wait_ms = START_WAIT_MS,
 		                .for_user = true,
 		                .user = user };
@@ -259,7 +256,7 @@ void run_becomes(uid_t user)
 	if (user == 0 || user == (uid_t)-1 || !run_rights_begin())
 		return;
 	run_report_becomes(user);
-	if (by_default && !host_load_relaxed(&s->off) && geteuid() == 0 &&
+	if (shim.leave.by_default && !host_load_relaxed(&s->off) && geteuid() == 0 &&
 	    fds_is_ours() && lent_socket_of(user, path))
 		start(&wanted, path);
 	run_rights_end();
@@ -269,7 +266,9 @@ void run_becomes(uid_t user)
 /* The lock is held. */
 static void start_if_alone(struct run_state *s, u64 now)
 {
-	struct start wanted = { .socket_path = by_default ? NULL : run_socket };
+	struct start wanted = { .socket_path = shim.leave.by_default
+		                                       ? NULL
+		                                       : shim.leave.socket };
 
 	if (!host_load_relaxed(&s->alone) || now < s->start_at_ns) /* U26 */
 		return;
@@ -277,12 +276,12 @@ static void start_if_alone(struct run_state *s, u64 now)
 	if (s->start_step_ns > START_LAST_NS)
 		s->start_step_ns = START_LAST_NS;
 	host_store_relaxed(&s->start_at_ns, now + s->start_step_ns);
-	start(&wanted, run_socket);
+	start(&wanted, shim.leave.socket);
 }
 
 void run_may_start_now(void)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct fds_hold hold;
 	u64 now;
 
@@ -292,19 +291,10 @@ void run_may_start_now(void)
 		return;
 	now = host_now_ns();
 	if (now >= host_load_relaxed(&s->start_at_ns) &&
-	    (by_default || geteuid() == first_user) && run_lock(s, &hold, false)) {
+	    (shim.leave.by_default || geteuid() == shim.leave.first_user) &&
+	    run_lock(s, &hold, false)) {
 		start_if_alone(s, now);
 		run_unlock(s, &hold);
 	}
 	calls_end(s);
-}
-
-void run_is_alone(struct run_state *s)
-{
-	bool alone = lent_is_alone(s->lodic);
-
-	if (alone != (bool)host_load_relaxed(&s->alone))
-		host_store_relaxed(&s->alone, alone);
-	if (lent_generation(s->lodic) != GENERATION_NONE)
-		s->start_step_ns = 0;
 }

@@ -31,7 +31,7 @@
  * only, until the service has answered.
  */
 #define _GNU_SOURCE
-#include "preload/run_state.h"
+#include "preload/run_map.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,8 +45,11 @@
 #include "lib/client/error.h"
 #include "preload/glob.h"
 #include "preload/own.h"
+#include "preload/run_calls.h"
 #include "preload/run_environment.h"
+#include "preload/run_files.h"
 #include "preload/run_place.h"
+#include "preload/run_threads.h"
 
 /* How long mmap() waits: for an answer, and while the service reads the file. Our choice. A busy
  * service answers in less. A program that wants one page of a large file loses no more. */
@@ -64,10 +67,6 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-static bool on;
-static u64 read_ns;
-static char promised[RUN_TEXT_BYTES]; /* globs, a line each */
-
 /* One mmap() of the program's. */
 struct run_map_try {
 	struct run_mapping *mapping;
@@ -80,17 +79,18 @@ struct run_map_try {
 
 bool run_maps(void)
 {
-	return on;
+	return shim.mapping.on;
 }
 
 void run_map_start(void)
 {
 	const char *globs = getenv(RUN_MMAP), *wait = getenv(RUN_MMAP_WAIT);
 
-	read_ns = (wait ? strtoull(wait, NULL, 10) : RUN_READ_MS) * NS_PER_MS;
-	on = globs && strlen(globs) < sizeof(promised);
-	if (on)
-		strcpy(promised, globs);
+	shim.mapping.read_ns =
+		(wait ? strtoull(wait, NULL, 10) : RUN_READ_MS) * NS_PER_MS;
+	shim.mapping.on = globs && strlen(globs) < sizeof(shim.mapping.promised);
+	if (shim.mapping.on)
+		strcpy(shim.mapping.promised, globs);
 }
 
 /* Other mappings are the kernel's: it also knows what is wrong with them. */
@@ -111,9 +111,10 @@ static bool map_is_usual(const struct run_mapping *m)
  * held. */
 static bool map_is_promised(int fd)
 {
-	static char path[RUN_TEXT_BYTES];
+	char *path = shim.mapping.path;
 
-	return fds_path(fd, path, sizeof(path)) && glob_lists(promised, path);
+	return fds_path(fd, path, sizeof(shim.mapping.path)) &&
+	       glob_lists(shim.mapping.promised, path);
 }
 
 /* May this mapping of what is open there be served? */
@@ -214,7 +215,7 @@ static enum run_why map_try(struct run_state *s, struct run_map_try *t)
 		return RUN_STOPPED;
 	now = host_now_ns();
 	if (!t->answer_ns) {
-		t->read_ns = now + read_ns;
+		t->read_ns = now + shim.mapping.read_ns;
 		t->answer_ns =
 			now + (host_load_relaxed(&s->unanswered) ? RUN_HASTY_NS
 		                                                 : RUN_ANSWER_NS);
@@ -247,13 +248,13 @@ enum run_why run_map(struct run_mapping *m, void **ret_at)
 {
 	struct timespec pause = { .tv_nsec = RUN_FIRST_PAUSE_NS };
 	struct run_map_try t = { .mapping = m, .at = MAP_FAILED };
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	int error = errno;
 	enum run_why why;
 
 	if (!s || (u32)m->fd >= FDS_NR || host_load_relaxed(&s->off) ||
 	    !host_load_relaxed(&s->fds.pid))
-		return host_load_relaxed(&run_gone) ? RUN_GONE : RUN_STOPPED;
+		return host_load_relaxed(&shim.run.gone) ? RUN_GONE : RUN_STOPPED;
 	if (!map_is_usual(m))
 		return RUN_OTHER_KIND;
 	do {

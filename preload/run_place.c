@@ -49,10 +49,11 @@
 
 #include "lib/client/error.h"
 #include "preload/own.h"
+#include "preload/run_calls.h"
+#include "preload/run_files.h"
+#include "preload/run_report.h"
 #include "preload/shown.h"
 
-/* Places of one process; each takes 136 bytes of memory once it is used. Our choice. */
-#define PLACES 4096u
 /* How often those that have their hold are looked at: so that the looks take a thousandth of the
  * time, or so. */
 #define PLACE_WATCH_NS UINT64_C(1000000)
@@ -71,31 +72,6 @@
  * shim may have to read the list of the program's mappings. That takes milliseconds if it has
  * thousands. Our choice. */
 #define PLACE_STEPS 16u
-
-struct place {
-	u64 at, bytes; /* whole pages; 0: free */
-	u64 offset;
-	u64 dev, ino; /* of the file */
-	u64 shown_dev,
-		shown_ino; /* of what is mapped there, as /proc/self/maps has it */
-	u64 name;          /* of its file in the shim's table; 0: not looked for yet */
-	u64 file;
-	u64 id;   /* LENT: the file's at the service when the hold was read */
-	u64 turn; /* lent_hold()'s */
-	u64 again_ns, pause_ns, back_ns;
-	int fd, type;
-	bool lent;
-	bool counted; /* in this process's report, as why */
-	enum run_why why;
-};
-
-/* Under the lock. A forked child keeps them: PLACE_AS_IT_WAS finds what was half written. */
-static struct place places[PLACES];
-static u32 top;             /* no place from here on was ever used */
-static u32 first;           /* it is asked about first: an answer may be on its way */
-static u64 lowest, highest; /* all lie between; atomic */
-static u64 look_at_ns;      /* atomic */
-u64 run_places;
 
 /* ---- what is there ---- */
 
@@ -130,33 +106,33 @@ static u64 pages_up(u64 n)
 
 static void place_bound(const struct place *p)
 {
-	bool alone = host_fetch_add(&run_places, 1) == 0;
+	bool alone = host_fetch_add(&shim.run.nr_places, 1) == 0;
 
-	if (alone || p->at < host_load_relaxed(&lowest))
-		host_store_relaxed(&lowest, p->at);
-	if (alone || p->at + p->bytes > host_load_relaxed(&highest))
-		host_store_relaxed(&highest, p->at + p->bytes);
-	host_store_relaxed(&look_at_ns, 0);
+	if (alone || p->at < host_load_relaxed(&shim.places.lowest))
+		host_store_relaxed(&shim.places.lowest, p->at);
+	if (alone || p->at + p->bytes > host_load_relaxed(&shim.places.highest))
+		host_store_relaxed(&shim.places.highest, p->at + p->bytes);
+	host_store_relaxed(&shim.places.look_at_ns, 0);
 }
 
 bool run_places_full(void)
 {
-	return host_load_relaxed(&run_places) >= PLACES;
+	return host_load_relaxed(&shim.run.nr_places) >= PLACES;
 }
 
 /* Fills a free place like this one. false: there is none. */
 static bool place_add(const struct place *like)
 {
 	for (u32 i = 0; i < PLACES; i++) {
-		struct place *p = &places[i];
+		struct place *p = &shim.places.list[i];
 
 		if (p->bytes)
 			continue;
-		if (i >= top)
-			top = i + 1;
+		if (i >= shim.places.top)
+			shim.places.top = i + 1;
 		*p = *like;
 		if (p->name)
-			host_fetch_add(&run_state->files[p->file].nr_fds, 1);
+			host_fetch_add(&shim.run.state->files[p->file].nr_fds, 1);
 		place_bound(p);
 		return true;
 	}
@@ -168,7 +144,7 @@ static void place_forget(struct run_state *s, struct place *p)
 	if (p->name)
 		run_file_unnamed(s, &s->files[p->file]);
 	p->bytes = 0;
-	host_fetch_add(&run_places, -(u64)1);
+	host_fetch_add(&shim.run.nr_places, -(u64)1);
 }
 
 /* Keeps what lies outside [begin, end). */
@@ -177,7 +153,7 @@ static void place_cut(struct run_state *s, struct place *p, u64 begin, u64 end)
 	struct place before = *p, after = *p;
 
 	/* It is never 0 between: another thread would not say what it unmaps. */
-	host_fetch_add(&run_places, 1);
+	host_fetch_add(&shim.run.nr_places, 1);
 	place_forget(s, p);
 	if (begin > before.at) {
 		before.bytes = begin - before.at;
@@ -189,7 +165,7 @@ static void place_cut(struct run_state *s, struct place *p, u64 begin, u64 end)
 		after.at = end;
 		place_add(&after);
 	}
-	host_fetch_add(&run_places, -(u64)1);
+	host_fetch_add(&shim.run.nr_places, -(u64)1);
 }
 
 /* ---- steps ---- */
@@ -324,9 +300,10 @@ static void places_take(void *ctx, int fd)
 
 	if (fstat(fd, &memory) != 0)
 		return;
-	for (u32 i = 0; i < top && steps < PLACE_STEPS; i++)
-		if (places[i].bytes && !places[i].lent && places[i].name == name) {
-			place_takes(t->s, &places[i], fd, &memory);
+	for (u32 i = 0; i < shim.places.top && steps < PLACE_STEPS; i++)
+		if (shim.places.list[i].bytes && !shim.places.list[i].lent &&
+		    shim.places.list[i].name == name) {
+			place_takes(t->s, &shim.places.list[i], fd, &memory);
 			steps++;
 		}
 }
@@ -397,15 +374,15 @@ static void place_watch(struct run_state *s, struct place *p)
 /* The service answers one question at a time. The lock is held. */
 static void places_look(struct run_state *s, u64 now)
 {
-	u64 watch =
-		PLACE_WATCH_NS + host_load_relaxed(&run_places) * PLACE_WATCH_EACH_NS;
+	u64 watch = PLACE_WATCH_NS +
+	            host_load_relaxed(&shim.run.nr_places) * PLACE_WATCH_EACH_NS;
 	u64 next = now + PLACE_LAST_NS, due;
 	bool asked = false;
 	u32 steps = 0;
 
-	for (u32 n = 0; n < top; n++) {
-		u32 i = (first + n) % top;
-		struct place *p = &places[i];
+	for (u32 n = 0; n < shim.places.top; n++) {
+		u32 i = (shim.places.first + n) % shim.places.top;
+		struct place *p = &shim.places.list[i];
 
 		if (p->bytes && p->lent && steps == PLACE_STEPS) {
 			next = 0;
@@ -415,25 +392,26 @@ static void places_look(struct run_state *s, u64 now)
 		} else if (p->bytes && !asked && now >= p->again_ns) {
 			asked = place_asks(s, p, now);
 			if (asked)
-				first = i;
+				shim.places.first = i;
 		}
 		due = p->lent ? now + watch : p->again_ns;
 		if (p->bytes && due < next)
 			next = due;
 	}
-	host_store_relaxed(&look_at_ns, next);
+	host_store_relaxed(&shim.places.look_at_ns, next);
 }
 
 void run_places_look(void)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct fds_hold hold;
 	u64 now;
 
 	if (!s || host_load_relaxed(&s->off) || !calls_begin(s))
 		return;
 	now = host_now_ns();
-	if (now >= host_load_relaxed(&look_at_ns) && run_lock(s, &hold, false)) {
+	if (now >= host_load_relaxed(&shim.places.look_at_ns) &&
+	    run_lock(s, &hold, false)) {
 		places_look(s, now);
 		run_unlock(s, &hold);
 	}
@@ -442,29 +420,29 @@ void run_places_look(void)
 
 void run_places_locked(void)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct fds_hold hold;
 
 	if (!s || host_load_relaxed(&s->off) || !run_lock(s, &hold, true))
 		return;
-	for (u32 i = 0; i < top; i++)
-		if (places[i].bytes && places[i].lent)
-			place_watch(s, &places[i]);
+	for (u32 i = 0; i < shim.places.top; i++)
+		if (shim.places.list[i].bytes && shim.places.list[i].lent)
+			place_watch(s, &shim.places.list[i]);
 	run_unlock(s, &hold);
 }
 
 void run_places_part(u64 at, u64 bytes, bool stays)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct fds_hold hold;
 	u64 end = at + pages_up(bytes);
 
-	if (!s || end <= host_load_relaxed(&lowest) ||
-	    at >= host_load_relaxed(&highest) || host_load_relaxed(&s->off) ||
-	    !run_lock(s, &hold, true))
+	if (!s || end <= host_load_relaxed(&shim.places.lowest) ||
+	    at >= host_load_relaxed(&shim.places.highest) ||
+	    host_load_relaxed(&s->off) || !run_lock(s, &hold, true))
 		return;
-	for (u32 i = 0; i < top; i++) {
-		struct place *p = &places[i];
+	for (u32 i = 0; i < shim.places.top; i++) {
+		struct place *p = &shim.places.list[i];
 
 		if (!p->bytes || at >= p->at + p->bytes || end <= p->at)
 			continue;
@@ -477,24 +455,24 @@ void run_places_part(u64 at, u64 bytes, bool stays)
 
 void run_places_return(struct run_state *s)
 {
-	for (u32 i = 0; i < top; i++)
-		if (places[i].bytes && places[i].lent)
-			place_goes_back(s, &places[i]);
+	for (u32 i = 0; i < shim.places.top; i++)
+		if (shim.places.list[i].bytes && shim.places.list[i].lent)
+			place_goes_back(s, &shim.places.list[i]);
 }
 
 void run_places_end(struct run_state *s)
 {
 	run_places_return(s);
-	for (u32 i = 0; i < top; i++)
-		if (places[i].bytes)
-			place_forget(s, &places[i]);
+	for (u32 i = 0; i < shim.places.top; i++)
+		if (shim.places.list[i].bytes)
+			place_forget(s, &shim.places.list[i]);
 }
 
 void run_places_forked(void)
 {
-	host_store_relaxed(&run_places, 0);
-	for (u32 i = 0; i < top; i++) {
-		struct place *p = &places[i];
+	host_store_relaxed(&shim.run.nr_places, 0);
+	for (u32 i = 0; i < shim.places.top; i++) {
+		struct place *p = &shim.places.list[i];
 
 		p->name = 0;
 		p->turn = 0;
@@ -518,7 +496,7 @@ static void place_begin(struct place *p, const struct run_mapping *m, void *at,
 		             .dev = f->lent.dev,
 		             .ino = f->lent.ino,
 		             .name = f->lent.name,
-		             .file = (u64)(f - run_state->files),
+		             .file = (u64)(f - shim.run.state->files),
 		             .counted = true,
 		             .fd = m->fd,
 		             .type = m->flags & MAP_TYPE };
@@ -560,7 +538,7 @@ static void place_waits(struct run_state *s, const struct run_mapping *m, void *
 
 void run_place_waits(const struct run_mapping *m, void *at, enum run_why why)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct fds_hold hold;
 
 	/* Other reasons last. */

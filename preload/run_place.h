@@ -5,20 +5,29 @@
 
 #include "preload/run_state.h"
 
+void run_places_look(void);
+/* A call of the program's has come by the shim, which may do a step for them. Keeps errno. It costs
+ * one load while there are none. */
+static inline void run_enters(void)
+{
+	if (host_load_relaxed(&shim.run.nr_places))
+		run_places_look();
+}
+
 void run_places_locked(void);
 void run_places_part(u64 at, u64 bytes, bool stays);
 
 /* The program has locked or unlocked a file. */
 static inline void run_places_lock(void)
 {
-	if (unlikely(host_load_relaxed(&run_places)))
+	if (unlikely(host_load_relaxed(&shim.run.nr_places)))
 		run_places_locked();
 }
 
 /* The program is about to change what is mapped there. stays: the memory remains. */
 static inline void run_places_change(const void *at, u64 bytes, bool stays)
 {
-	if (unlikely(host_load_relaxed(&run_places)))
+	if (unlikely(host_load_relaxed(&shim.run.nr_places)))
 		run_places_part((u64)at, bytes, stays);
 }
 

@@ -13,16 +13,18 @@
 
 #include "lib/client/error.h"
 #include "preload/line.h"
-#include "preload/run.h"
+#include "preload/shim.h"
 
 /* Of a file so much is served that nothing is to be done: one part in so many is not. */
 #define SERVED_PARTS 20u
 
 /* What to do about each reason. NULL: nothing; for RUN_REFUSED the reason itself says it. */
 static const char *const hints[RUN_NR_MAP_WHYS] = {
-	[RUN_KEEPS_OFFSET] = "read() stays with the kernel; pread() is served, and mmap() "
-			     "with --mmap",
-	[RUN_FIRST_READ] = "a descriptor is served from its second read on: keep the file open",
+	[RUN_KEEPS_OFFSET] =
+		"read() stays with the kernel; pread() is served, and mmap() "
+		"with --mmap",
+	[RUN_FIRST_READ] =
+		"a descriptor is served from its second read on: keep the file open",
 	[RUN_NOT_CACHED] = "run it again, or cache the file before: lodic load FILE",
 	[RUN_LOCKED] = "a file that the program locks is not served",
 	[RUN_AWAY] = "no service runs; start one: lodic serve",
@@ -161,7 +163,7 @@ static void put_json(const struct seen_counts *c, u64 reason)
 		put_string("refused_reason", reason_name_of(-(int)reason));
 		put_string("refused_why", reason_words(-(int)reason));
 	}
-	if (run_maps()) {
+	if (shim.mapping.on) {
 		line_put(",\"mappings\":{\"all\":");
 		line_put_number(sum_maps(c));
 		line_put_member("served_bytes", c->mapped_bytes);
@@ -220,8 +222,7 @@ static bool print_file(const struct print_to *to, const char *path,
 }
 
 /* The files that have no line of their own. */
-static bool print_others(const struct print_to *to, u64 nr,
-                         const struct seen_counts *c)
+static bool print_others(const struct print_to *to, u64 nr, const struct seen_counts *c)
 {
 	line_begin("lodic run", false);
 	line_put("and ");
@@ -251,14 +252,15 @@ static u64 weight_of(const struct seen *f)
 	struct seen_counts c = { 0 };
 
 	print_add(&c, f);
-	return sum(c.bytes, RUN_NR_WHYS) + c.mapped_bytes + sum_reads(&c) + sum_maps(&c);
+	return sum(c.bytes, RUN_NR_WHYS) + c.mapped_bytes + sum_reads(&c) +
+	       sum_maps(&c);
 }
 
 void print_files(const struct print_to *to, const struct seen *files,
                  const struct seen_counts *all)
 {
-	static u64 weights[SEEN_FILES + 1];
 	u64 most = to->json || to->all ? SEEN_FILES + 1 : PRINT_FILES;
+	u64 *weights = shim.report.weights;
 	u64 lost = !print_file(to, "", all, 0), nr_others = 0;
 	struct seen_counts others = { 0 };
 
@@ -283,9 +285,8 @@ void print_files(const struct print_to *to, const struct seen *files,
 			nr_others++;
 		else
 			lost += !print_file(to,
-			                    heaviest < SEEN_FILES
-			                            ? files[heaviest].path
-			                            : "other files",
+			                    heaviest < SEEN_FILES ? files[heaviest].path
+			                                          : "other files",
 			                    &c,
 			                    host_load_relaxed(&files[heaviest].reason));
 	}

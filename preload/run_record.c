@@ -12,7 +12,7 @@
  * A descriptor is an open. One that the shim has not seen being opened counts from its first read.
  */
 #define _GNU_SOURCE
-#include "preload/run_state.h"
+#include "preload/run_record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,25 +26,12 @@
 
 #include "preload/line.h"
 #include "preload/own.h"
+#include "preload/run_calls.h"
 #include "preload/run_environment.h"
 #include "preload/run_recorded.h"
 
 #define CHUNK_EVENTS 2048u
 #define NS_PER_S UINT64_C(1000000000)
-
-bool run_records;
-
-static struct recorded_head *head; /* the record; all processes write there */
-static struct recorded *events;
-static u8 *has_memory;  /* by chunk: this process has asked for it; atomic */
-static u64 *open_files; /* by descriptor: the file's number, or 0; atomic */
-static u64 top;         /* no descriptor from here on was open; atomic */
-static u64 record_pid;
-static bool says_end; /* this process has found that the record ends */
-
-static __thread u16 thread; /* from 1 on; 0: none yet */
-static __thread u64 last_ns,
-	read_ns; /* of its CPU time: at its last event; before a read */
 
 static u64 cpu_ns(void)
 {
@@ -57,8 +44,8 @@ static u64 cpu_ns(void)
 
 static void record_ends(u64 why)
 {
-	if (host_cas(&head->ended, 0, why))
-		says_end = true;
+	if (host_cas(&shim.record.head->ended, 0, why))
+		shim.record.says_end = true;
 }
 
 /* The next place. NULL: the record has ended. */
@@ -66,47 +53,51 @@ static struct recorded *record_take(void)
 {
 	u64 i, chunk;
 
-	if (host_load_relaxed(&head->ended))
+	if (host_load_relaxed(&shim.record.head->ended))
 		return NULL;
-	i = host_fetch_add(&head->nr, 1);
-	if (i >= head->room) {
+	i = host_fetch_add(&shim.record.head->nr, 1);
+	if (i >= shim.record.head->room) {
 		record_ends(RECORDED_NO_ROOM);
 		return NULL;
 	}
 	chunk = i / CHUNK_EVENTS;
-	if (!host_load_byte(&has_memory[chunk])) {
-		u64 first = chunk * CHUNK_EVENTS, nr = head->room - first;
+	if (!host_load_byte(&shim.record.has_memory[chunk])) {
+		u64 first = chunk * CHUNK_EVENTS, nr = shim.record.head->room - first;
 
 		if (nr > CHUNK_EVENTS)
 			nr = CHUNK_EVENTS;
-		if (!own_has_memory(&events[first], nr * sizeof(*events))) {
+		if (!own_has_memory(&shim.record.events[first],
+		                    nr * sizeof(*shim.record.events))) {
 			record_ends(RECORDED_NO_DISK);
 			return NULL;
 		}
-		host_store_byte(&has_memory[chunk], 1);
+		host_store_byte(&shim.record.has_memory[chunk], 1);
 	}
-	return &events[i];
+	return &shim.record.events[i];
 }
 
 static void record_put(enum recorded_op op, u64 file, u64 offset, u64 bytes)
 {
-	u64 now = read_ns ? read_ns : cpu_ns();
-	u64 ns = now > last_ns ? now - last_ns : 0;
+	u64 now = shim_thread.read_ns ? shim_thread.read_ns : cpu_ns();
+	u64 ns = now > shim_thread.last_ns ? now - shim_thread.last_ns : 0;
 	struct recorded *r = record_take();
+	u16 *thread = &shim_thread.recorded_as;
 
 	if (r) {
-		if (!thread)
-			thread = (u16)(host_fetch_add(&head->nr_threads, 1) %
-			               UINT16_MAX) +
-			         1;
+		if (!*thread)
+			*thread =
+				(u16)(host_fetch_add(&shim.record.head->nr_threads, 1) %
+			              UINT16_MAX) +
+				1;
 		r->file = file;
 		r->offset = offset;
 		r->bytes = (u32)bytes;
 		r->cpu_ns = ns > UINT32_MAX ? UINT32_MAX : (u32)ns;
-		host_store_release(&r->who, recorded_who((u32)record_pid, thread, op));
+		host_store_release(&r->who,
+		                   recorded_who((u32)shim.record.pid, *thread, op));
 	}
-	read_ns = 0;
-	last_ns = cpu_ns(); /* the record's own time is not the program's */
+	shim_thread.read_ns = 0;
+	shim_thread.last_ns = cpu_ns(); /* the record's own time is not the program's */
 }
 
 /* A number for what is open there. An inode that is used again has another time of birth. 0: it is
@@ -134,10 +125,10 @@ static u64 file_number(int fd)
  * and only a system call tells. */
 static bool record_is_on(bool of_descriptors)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 
-	return run_records && s && !host_load_relaxed(&s->off) &&
-	       host_load_relaxed(&s->fds.pid) == record_pid &&
+	return shim.run.records && s && !host_load_relaxed(&s->off) &&
+	       host_load_relaxed(&s->fds.pid) == shim.record.pid &&
 	       (!of_descriptors || fds_is_ours());
 }
 
@@ -147,16 +138,17 @@ static void opened(int fd)
 
 	if (!file)
 		return;
-	host_store_relaxed(&open_files[fd], file);
-	if ((u64)fd >= host_load_relaxed(&top))
-		host_store_relaxed(&top, (u64)fd + 1);
+	host_store_relaxed(&shim.record.open_files[fd], file);
+	if ((u64)fd >= host_load_relaxed(&shim.record.top))
+		host_store_relaxed(&shim.record.top, (u64)fd + 1);
 	record_put(RECORDED_OPEN, file, 0, 0);
 }
 
 static void closes(int fd)
 {
-	u64 file =
-		host_load_relaxed(&open_files[fd]) ? host_xchg(&open_files[fd], 0) : 0;
+	u64 file = host_load_relaxed(&shim.record.open_files[fd])
+	                   ? host_xchg(&shim.record.open_files[fd], 0)
+	                   : 0;
 
 	if (file)
 		record_put(RECORDED_CLOSE, file, 0, 0);
@@ -166,12 +158,12 @@ void run_opened(int fd)
 {
 	int error = errno;
 
-	if (likely(!run_records) || (u32)fd >= FDS_NR || !record_is_on(true) ||
-	    !calls_begin(run_state))
+	if (likely(!shim.run.records) || (u32)fd >= FDS_NR || !record_is_on(true) ||
+	    !calls_begin(shim.run.state))
 		return;
 	closes(fd); /* what was there was closed unseen */
 	opened(fd);
-	calls_end(run_state);
+	calls_end(shim.run.state);
 	errno = error;
 }
 
@@ -180,12 +172,13 @@ void run_closes(unsigned int first, unsigned int last)
 	int error = errno;
 	u64 end;
 
-	if (likely(!run_records) || !record_is_on(true) || !calls_begin(run_state))
+	if (likely(!shim.run.records) || !record_is_on(true) ||
+	    !calls_begin(shim.run.state))
 		return;
-	end = host_load_relaxed(&top);
+	end = host_load_relaxed(&shim.record.top);
 	for (u64 fd = first; fd <= last && fd < end; fd++)
 		closes((int)fd);
-	calls_end(run_state);
+	calls_end(shim.run.state);
 	errno = error;
 }
 
@@ -194,7 +187,7 @@ void run_record_reads(void)
 	int error = errno;
 
 	if (record_is_on(false))
-		read_ns = cpu_ns();
+		shim_thread.read_ns = cpu_ns();
 	errno = error;
 }
 
@@ -202,44 +195,45 @@ void run_record_read(int fd, u64 bytes, off_t offset)
 {
 	if (!record_is_on(false) || (u32)fd >= FDS_NR || bytes == 0)
 		return;
-	if (!host_load_relaxed(&open_files[fd]))
+	if (!host_load_relaxed(&shim.record.open_files[fd]))
 		opened(fd);
-	if (!host_load_relaxed(&open_files[fd]))
+	if (!host_load_relaxed(&shim.record.open_files[fd]))
 		return;
 	if (offset < 0)
 		offset = lseek(fd, 0, SEEK_CUR) - (off_t)bytes;
 	if (offset >= 0)
-		record_put(RECORDED_READ, host_load_relaxed(&open_files[fd]),
-		           (u64)offset, bytes);
+		record_put(RECORDED_READ,
+		           host_load_relaxed(&shim.record.open_files[fd]), (u64)offset,
+		           bytes);
 }
 
 void run_record_forked(void)
 {
-	u64 end = host_load_relaxed(&top);
+	u64 end = host_load_relaxed(&shim.record.top);
 
-	if (!run_records || host_load_relaxed(&run_filtered))
+	if (!shim.run.records || host_load_relaxed(&shim.run.filtered))
 		return;
-	record_pid = (u64)getpid();
-	says_end = false;
-	thread = 0;
-	last_ns = read_ns = 0;
+	shim.record.pid = (u64)getpid();
+	shim.record.says_end = false;
+	shim_thread.recorded_as = 0;
+	shim_thread.last_ns = shim_thread.read_ns = 0;
 	record_put(RECORDED_PROCESS, 0, 0, 0);
 	for (u64 fd = 0; fd < end; fd++)
-		if (open_files[fd])
-			record_put(RECORDED_OPEN, open_files[fd], 0, 0);
+		if (shim.record.open_files[fd])
+			record_put(RECORDED_OPEN, shim.record.open_files[fd], 0, 0);
 }
 
 void run_record_end(bool stderr_closing)
 {
-	if (says_end) {
+	if (shim.record.says_end) {
 		line_begin("lodic run", false);
 		line_put(
-			host_load_relaxed(&head->ended) == RECORDED_NO_DISK
+			host_load_relaxed(&shim.record.head->ended) == RECORDED_NO_DISK
 				? "the record is not complete: there is no room on its disk"
 				: "the record is not complete: it is full; --record-size "
 				  "makes it larger");
 		line_end("", -1);
-		says_end = false;
+		shim.record.says_end = false;
 	}
 	if (!stderr_closing && record_is_on(false))
 		record_put(RECORDED_END, 0, 0, 0);
@@ -269,8 +263,9 @@ static struct recorded_head *record_map(const char *path)
 	if (h == MAP_FAILED)
 		return NULL;
 	if (memcmp(h->magic, RECORDED_MAGIC, sizeof(h->magic)) == 0 &&
-	    h->event_bytes == sizeof(*events) &&
-	    h->room <= ((u64)st.st_size - RECORDED_HEAD_BYTES) / sizeof(*events))
+	    h->event_bytes == sizeof(*shim.record.events) &&
+	    h->room <= ((u64)st.st_size - RECORDED_HEAD_BYTES) /
+	                       sizeof(*shim.record.events))
 		return h;
 	own_munmap(h, (size_t)st.st_size);
 	return NULL;
@@ -282,16 +277,17 @@ void run_record_start(void)
 
 	if (!path || !*path)
 		return;
-	head = record_map(path);
-	if (!head)
+	shim.record.head = record_map(path);
+	if (!shim.record.head)
 		return;
-	events = (struct recorded *)((char *)head + RECORDED_HEAD_BYTES);
-	has_memory = zeroed(head->room / CHUNK_EVENTS + 1);
-	open_files = zeroed(FDS_NR * sizeof(*open_files));
-	if (!has_memory || !open_files)
+	shim.record.events =
+		(struct recorded *)((char *)shim.record.head + RECORDED_HEAD_BYTES);
+	shim.record.has_memory = zeroed(shim.record.head->room / CHUNK_EVENTS + 1);
+	shim.record.open_files = zeroed(FDS_NR * sizeof(*shim.record.open_files));
+	if (!shim.record.has_memory || !shim.record.open_files)
 		return;
-	record_pid = (u64)getpid();
-	run_records = true;
-	last_ns = cpu_ns(); /* before an exec() this was another program */
+	shim.record.pid = (u64)getpid();
+	shim.run.records = true;
+	shim_thread.last_ns = cpu_ns(); /* before an exec() this was another program */
 	record_put(RECORDED_PROCESS, 0, 0, 0);
 }

@@ -10,9 +10,7 @@
  * A read is counted for the file in the table, or for the one that fstat() shows just after it.
  */
 #define _GNU_SOURCE
-#include "preload/fds.h"
-
-#include "preload/run.h"
+#include "preload/run_report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,31 +29,11 @@
 #include "preload/run_environment.h"
 #include "preload/run_print.h"
 #include "preload/run_totals.h"
+#include "preload/run_watched.h"
 
 #define SEEN_TRIES 64u
 /* The file system's sizes end there, and so does what a bit for each block would take. */
 #define BITS_MOST_FILE ((u64)16 << 40)
-
-/* Of this process. The kernel wipes it in a child, or the child gets another one. */
-static struct seen_process *process;
-static struct seen *seen;           /* its files */
-static char report[RUN_TEXT_BYTES]; /* a path; "": stderr */
-static int report_fd = -1; /* the same, opened while the program might; -1: not yet */
-static char folder[RUN_TEXT_BYTES]; /* of `lodic doctor`; "": it does not watch */
-static bool json, every_file;
-static u64 reported_pid;
-static struct run_totals *totals; /* NULL: there are none */
-static int totals_id;
-static bool is_first; /* the program that the user named, or one that it has become */
-
-/* For `lodic doctor`: a bit for each block that was read. */
-static u64 *bits[SEEN_FILES];
-static u64 bits_pid;         /* the process that they are of */
-static u8 there[SEEN_FILES]; /* of seen: own_has_memory() has said so */
-static u64 *ends; /* of each descriptor: where its last read by offset has ended */
-
-static u64 next_stripe;
-static __thread u32 stripe; /* 1 more than its number; 0: none yet */
 
 static struct seen_process *process_map_fd(void *at, int fd)
 {
@@ -75,7 +53,8 @@ static struct seen_process *process_map_fd(void *at, int fd)
  * folder full leaves an empty file. */
 static struct seen_process *process_map(void *at)
 {
-	int fd = folder[0] ? run_watched_file(folder, sizeof(*process)) : -1;
+	const char *folder = shim.report.folder;
+	int fd = folder[0] ? run_watched_file(folder, sizeof(struct seen_process)) : -1;
 	struct seen_process *p = process_map_fd(at, fd);
 
 	if (p && fd >= 0 &&
@@ -98,91 +77,101 @@ void run_report_keep(void)
 {
 	int fd;
 
-	if (!report[0] || own_is(report_fd))
+	if (!shim.report.path[0] || own_is(shim.report.fd - 1))
 		return;
-	fd = (int)own_call(SYS_openat, AT_FDCWD, report, LINE_OPEN_FLAGS, 0666);
-	report_fd = fd < 0 ? -1 : own_keep(fd);
+	fd = (int)own_call(SYS_openat, AT_FDCWD, shim.report.path, LINE_OPEN_FLAGS,
+	                   0666);
+	if (fd >= 0)
+		fd = own_keep(fd);
+	shim.report.fd = fd + 1;
 }
 
 void run_report_forked(void)
 {
+	struct seen_process *p = shim.report.process;
 	int error = errno;
 
-	reported_pid = 0;
-	is_first = false;
-	if (process && folder[0]) {
-		u64 marks = process->marks; /* a child has what its parent had */
+	shim.report.reported_pid = 0;
+	shim.report.is_first = false;
+	if (p && shim.report.folder[0]) {
+		u64 marks = p->marks; /* a child has what its parent had */
 
-		memset(there, 0, sizeof(there));
-		process_map(process);
-		process->marks = marks;
+		memset(shim.report.there, 0, sizeof(shim.report.there));
+		process_map(p);
+		p->marks = marks;
 	}
 	errno = error;
 }
 
 void run_report_becomes(uid_t user)
 {
-	if (process && folder[0] && geteuid() == 0)
-		run_watched_becomes(folder, user);
+	if (shim.report.process && shim.report.folder[0] && geteuid() == 0)
+		run_watched_becomes(shim.report.folder, user);
 }
 
 void run_report_left(void)
 {
-	if (process)
-		host_store_relaxed(&process->user, geteuid());
+	if (shim.report.process)
+		host_store_relaxed(&shim.report.process->user, geteuid());
 }
 
 void run_report_mark(u64 mark)
 {
-	if (process)
-		host_store_relaxed(&process->marks,
-		                   host_load_relaxed(&process->marks) | mark);
+	struct seen_process *p = shim.report.process;
+
+	if (p)
+		host_store_relaxed(&p->marks, host_load_relaxed(&p->marks) | mark);
 }
 
 /* The segment that `lodic run` has made. */
 static void totals_find(void)
 {
 	const char *id = getenv(RUN_TOTALS);
+	struct run_totals *totals;
 	struct shmid_ds is;
 
-	if (!id || folder[0])
+	if (!id || shim.report.folder[0])
 		return;
-	totals_id = (int)strtol(id, NULL, 10);
-	if (shmctl(totals_id, IPC_STAT, &is) != 0 || is.shm_segsz != sizeof(*totals))
+	shim.report.totals_id = (int)strtol(id, NULL, 10);
+	if (shmctl(shim.report.totals_id, IPC_STAT, &is) != 0 ||
+	    is.shm_segsz != sizeof(*totals))
 		return;
-	totals = shmat(totals_id, NULL, 0);
-	if (totals == (void *)-1) {
-		totals = NULL;
-	} else if (totals->magic != RUN_TOTALS_MAGIC) {
+	totals = shmat(shim.report.totals_id, NULL, 0);
+	if (totals == (void *)-1)
+		return;
+	if (totals->magic == RUN_TOTALS_MAGIC)
+		shim.report.totals = totals;
+	else
 		shmdt(totals);
-		totals = NULL;
-	}
 }
 
 bool run_report_start(void)
 {
 	const char *path = getenv(RUN_REPORT), *watched = getenv(RUN_DOCTOR);
 	const char *first = getenv(RUN_FIRST);
+	struct seen_process *p;
+	void *ends = NULL;
 
-	is_first = first && strtoull(first, NULL, 10) == (u64)getpid();
-	if (watched && strlen(watched) < sizeof(folder))
-		strcpy(folder, watched);
-	else if (!path || !*path || strlen(path) >= sizeof(report))
+	shim.report.is_first = first && strtoull(first, NULL, 10) == (u64)getpid();
+	if (watched && strlen(watched) < sizeof(shim.report.folder))
+		strcpy(shim.report.folder, watched);
+	else if (!path || !*path || strlen(path) >= sizeof(shim.report.path))
 		return false;
 	else if (strcmp(path, RUN_REPORT_STDERR) != 0)
-		strcpy(report, path);
-	json = getenv(RUN_JSON) != NULL;
-	every_file = getenv(RUN_ALL) != NULL;
+		strcpy(shim.report.path, path);
+	shim.report.json = getenv(RUN_JSON) != NULL;
+	shim.report.every_file = getenv(RUN_ALL) != NULL;
 	totals_find();
-	process = process_map(NULL);
-	if (process)
-		seen = process->files;
-	if (folder[0])
-		ends = mmap(NULL, FDS_NR * sizeof(*ends), PROT_READ | PROT_WRITE,
-		            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (ends == MAP_FAILED)
-		ends = NULL;
-	return process;
+	p = process_map(NULL);
+	shim.report.process = p;
+	if (p)
+		shim.report.seen = p->files;
+	if (shim.report.folder[0])
+		ends = own_mmap(NULL, FDS_NR * sizeof(u64), PROT_READ | PROT_WRITE,
+		                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (ends != MAP_FAILED)
+		shim.report.ends = ends;
+	return p;
 }
 
 static void seen_fill(struct seen *f, const struct run_noted *noted)
@@ -209,12 +198,12 @@ static struct seen *seen_find(const struct run_noted *noted)
 
 	for (u32 i = 0; i < SEEN_TRIES; i++) {
 		u32 place = (u32)((hash >> 32) + i) & (SEEN_FILES - 1);
-		struct seen *f = &seen[place];
+		struct seen *f = &shim.report.seen[place];
 
-		if (!host_load_byte(&there[place])) {
-			if (folder[0] && !own_has_memory(f, sizeof(*f)))
+		if (!host_load_byte(&shim.report.there[place])) {
+			if (shim.report.folder[0] && !own_has_memory(f, sizeof(*f)))
 				break;
-			host_store_byte(&there[place], 1);
+			host_store_byte(&shim.report.there[place], 1);
 		}
 		owner = host_load_acquire(&f->owner);
 		if (owner == 0 && host_cas(&f->owner, 0, 1)) {
@@ -227,18 +216,19 @@ static struct seen *seen_find(const struct run_noted *noted)
 		if (owner < 2)
 			break;
 	}
-	return &seen[SEEN_FILES];
+	return &shim.report.seen[SEEN_FILES];
 }
 
 /* The bits of a file's blocks. NULL: there is no memory. */
 static u64 *bits_of(const struct seen *f)
 {
 	const size_t bytes = f->size / SEEN_BLOCK_BYTES / 8 + sizeof(u64);
-	u64 *place = (u64 *)&bits[f - seen], *made;
+	u64 *place = (u64 *)&shim.report.bits[f - shim.report.seen], *made;
+	u64 pid = shim.report.process->pid;
 
-	if (host_load_relaxed(&bits_pid) != process->pid) { /* a child's */
-		memset(bits, 0, sizeof(bits));
-		host_store_relaxed(&bits_pid, process->pid);
+	if (host_load_relaxed(&shim.report.bits_pid) != pid) { /* a child's */
+		memset(shim.report.bits, 0, sizeof(shim.report.bits));
+		host_store_relaxed(&shim.report.bits_pid, pid);
 	}
 	if (!host_load_acquire(place) && f->size < BITS_MOST_FILE) {
 		made = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -261,7 +251,7 @@ static bool is_askew(const struct run_noted *noted)
  * block twice: the number is for an estimate. */
 static void count_blocks(struct seen *f, const struct run_noted *noted)
 {
-	u64 *of_file = f == &seen[SEEN_FILES] ? NULL : bits_of(f);
+	u64 *of_file = f == &shim.report.seen[SEEN_FILES] ? NULL : bits_of(f);
 	u64 from = (u64)noted->offset / SEEN_BLOCK_BYTES, to = from, new = 0;
 
 	if (!of_file || noted->bytes == 0)
@@ -285,17 +275,30 @@ static bool goes_on(const struct run_noted *noted)
 {
 	u64 begin = (u64)noted->offset, end;
 
-	if (!ends || (u32)noted->fd >= FDS_NR || noted->offset < 0)
+	if (!shim.report.ends || (u32)noted->fd >= FDS_NR || noted->offset < 0)
 		return false;
-	end = host_load_relaxed(&ends[noted->fd]);
-	host_store_relaxed(&ends[noted->fd], begin + noted->bytes);
+	end = host_load_relaxed(&shim.report.ends[noted->fd]);
+	host_store_relaxed(&shim.report.ends[noted->fd], begin + noted->bytes);
 	return begin > 0 && begin == end;
+}
+
+/* The counts of f that this thread adds to. */
+static struct seen_counts *counts_mine(struct seen *f)
+{
+	u32 *stripe = &shim_thread.report_stripe;
+
+	if (!*stripe)
+		*stripe = (u32)(host_fetch_add(&shim.report.next_stripe, 1) %
+		                SEEN_STRIPES) +
+		          1;
+	return &f->counts[*stripe - 1];
 }
 
 void run_report_note(struct run_noted *noted)
 {
+	struct seen_process *p = shim.report.process;
 	bool in_order = goes_on(noted);
-	struct seen *f = &seen[SEEN_FILES];
+	struct seen *f = &shim.report.seen[SEEN_FILES];
 	struct seen_counts *mine;
 	u32 size = 0;
 	struct stat st;
@@ -309,13 +312,11 @@ void run_report_note(struct run_noted *noted)
 	}
 	if (noted->known)
 		f = seen_find(noted);
-	else if (!folder[0])
+	else if (!shim.report.folder[0])
 		return;
 	else
 		noted->why = RUN_NOT_REGULAR;
-	if (!stripe)
-		stripe = (u32)(host_fetch_add(&next_stripe, 1) % SEEN_STRIPES) + 1;
-	mine = &f->counts[stripe - 1];
+	mine = counts_mine(f);
 	if (noted->error)
 		host_store_relaxed(&f->reason, (u64)noted->error);
 	if (noted->map) {
@@ -341,15 +342,24 @@ void run_report_note(struct run_noted *noted)
 	if (is_askew(noted))
 		host_fetch_add(&mine->askew_reads, 1);
 	if (noted->ns)
-		host_fetch_add(&process->times[size][seen_time_place(noted->ns)], 1);
+		host_fetch_add(&p->times[size][seen_time_place(noted->ns)], 1);
 	count_blocks(f, noted);
+}
+
+void run_note_moved(const struct run_noted *moved)
+{
+	struct run_noted noted = *moved;
+
+	if (shim.run.reports)
+		run_report_note(&noted);
 }
 
 static struct print_to print_to(void)
 {
-	return (struct print_to){
-		.path = report, .kept = report_fd, .json = json, .all = every_file
-	};
+	return (struct print_to){ .path = shim.report.path,
+		                  .kept = shim.report.fd - 1,
+		                  .json = shim.report.json,
+		                  .all = shim.report.every_file };
 }
 
 void run_report_left_alone(const char *why)
@@ -365,9 +375,9 @@ void run_report_left_alone(const char *why)
 
 static void totals_add(const struct seen_counts *c)
 {
-	struct seen_counts *to = &totals->counts;
+	struct seen_counts *to = &shim.report.totals->counts;
 
-	host_fetch_add(&totals->processes, 1);
+	host_fetch_add(&shim.report.totals->processes, 1);
 	for (u32 k = 0; k < RUN_NR_WHYS; k++) {
 		host_fetch_add(&to->reads[k], c->reads[k]);
 		host_fetch_add(&to->bytes[k], c->bytes[k]);
@@ -381,47 +391,50 @@ static void totals_add(const struct seen_counts *c)
  * up JSON by itself. own: this process has read something. false: no process has read anything. */
 static bool totals_end(const struct print_to *to, bool own)
 {
+	struct run_totals *totals = shim.report.totals;
 	u64 processes = totals ? host_load_acquire(&totals->processes) : own;
 
-	if (is_first && totals) {
-		if (processes > own && !json)
+	if (shim.report.is_first && totals) {
+		if (processes > own && !shim.report.json)
 			print_total(to, processes, &totals->counts);
-		shmctl(totals_id, IPC_RMID, NULL);
+		shmctl(shim.report.totals_id, IPC_RMID, NULL);
 	}
 	return processes > 0;
 }
 
 void run_report_end(bool stderr_closing)
 {
-	static struct seen_counts all;
+	struct seen_counts *all = &shim.report.all;
 	struct print_to to = print_to();
 	bool any;
 
-	if (folder[0] && !stderr_closing)
-		run_watched_end(process);
-	if (folder[0])
+	if (shim.report.folder[0] && !stderr_closing)
+		run_watched_end(shim.report.process);
+	if (shim.report.folder[0])
 		return;
-	if (reported_pid == (u64)getpid() || (stderr_closing && report[0]))
+	if (shim.report.reported_pid == (u64)getpid() ||
+	    (stderr_closing && shim.report.path[0]))
 		return;
-	if (!report[0] && !line_stderr_is_ours())
+	if (!shim.report.path[0] && !line_stderr_is_ours())
 		return;
-	memset(&all, 0, sizeof(all));
+	memset(all, 0, sizeof(*all));
 	for (u32 i = 0; i <= SEEN_FILES; i++)
-		if (i == SEEN_FILES || host_load_acquire(&seen[i].owner))
-			print_add(&all, &seen[i]);
-	any = print_has_any(&all);
+		if (i == SEEN_FILES || host_load_acquire(&shim.report.seen[i].owner))
+			print_add(all, &shim.report.seen[i]);
+	any = print_has_any(all);
 	if (any) {
-		reported_pid = (u64)getpid();
-		print_files(&to, seen, &all);
-		if (totals)
-			totals_add(&all);
+		shim.report.reported_pid = (u64)getpid();
+		print_files(&to, shim.report.seen, all);
+		if (shim.report.totals)
+			totals_add(all);
 	}
-	if (!totals_end(&to, any) && is_first)
+	if (!totals_end(&to, any) && shim.report.is_first)
 		print_note(&to,
-		           totals ? "the program reads no file by libc's read(), "
-		                    "pread() and their relatives"
-		                  : "this process reads no file by libc's read(), "
-		                    "pread() and their relatives; its children have "
-		                    "lines of their own");
-	is_first = false;
+		           shim.report.totals
+		                   ? "the program reads no file by libc's read(), "
+		                     "pread() and their relatives"
+		                   : "this process reads no file by libc's read(), "
+		                     "pread() and their relatives; its children have "
+		                     "lines of their own");
+	shim.report.is_first = false;
 }

@@ -2,26 +2,26 @@
 /* The threads of the program: what each reads by, which of them are in the shim, and how the shim
  * steps aside. Rules: run.h. */
 #define _GNU_SOURCE
-#include "preload/run_state.h"
+#include "preload/run_threads.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "preload/own.h"
+#include "preload/run_calls.h"
+#include "preload/run_files.h"
+#include "preload/run_leave.h"
 #include "preload/run_place.h"
+#include "preload/run_record.h"
+#include "preload/run_report.h"
 
 /* How long a thread that confines the process waits for the others, at most. A handler may have
  * jumped out of a read, which then never ends. Our choice. */
 #define RUN_CONFINE_LOOKS 100u
 #define RUN_CONFINE_PAUSE_NS 1000000
-
-u64 run_filtered, run_stopped;
-static pthread_key_t run_key;
-
-static __thread struct run_reader *run_mine;
-static __thread u64 run_pid; /* the process that it is of: after fork() another one */
-static __thread bool run_over;
+/* How soon a sweep goes on that has found the service busy. */
+#define RUN_SOON_NS 2000000u
 
 void run_step_aside(struct run_state *s)
 {
@@ -32,10 +32,10 @@ void run_step_aside(struct run_state *s)
 
 void run_stop(void)
 {
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	struct fds_hold hold;
 
-	host_store_relaxed(&run_stopped, 1);
+	host_store_relaxed(&shim.run.stopped, 1);
 	if (!s || host_load_relaxed(&s->off)) /* U13 */
 		return;
 	/* A vfork() child gets no lock. */
@@ -46,37 +46,21 @@ void run_stop(void)
 	host_store_relaxed(&s->off, 1);
 }
 
-bool calls_begin(struct run_state *s)
+void run_end(bool stderr_closing)
 {
-	host_fetch_add(&s->inside, 1);
-	if (likely(!host_load_relaxed(&run_filtered)))
-		return true;
-	host_fetch_add(&s->inside, -(u64)1);
-	return false;
-}
+	struct fds_hold hold;
 
-void calls_end(struct run_state *s)
-{
-	host_fetch_add(&s->inside, -(u64)1);
-}
-
-bool run_lock(struct run_state *s, struct fds_hold *hold, bool wait)
-{
-	if (!calls_begin(s))
-		return false;
-	if (fds_lock(&s->fds, hold, wait)) {
-		if (!host_load_relaxed(&s->off) && !host_load_relaxed(&s->leaving))
-			return true;
-		fds_unlock(&s->fds, hold);
+	if ((!shim.run.reports && !shim.run.records) || !shim.run.state ||
+	    !calls_begin(shim.run.state))
+		return;
+	if (fds_lock(&shim.run.state->fds, &hold, true)) {
+		if (shim.run.reports)
+			run_report_end(stderr_closing);
+		if (shim.run.records)
+			run_record_end(stderr_closing);
+		fds_unlock(&shim.run.state->fds, &hold);
 	}
-	calls_end(s);
-	return false;
-}
-
-void run_unlock(struct run_state *s, const struct fds_hold *hold)
-{
-	fds_unlock(&s->fds, hold);
-	calls_end(s);
+	calls_end(shim.run.state);
 }
 
 /* Does another thread make system calls of the shim's, or may it soon? */
@@ -85,7 +69,7 @@ static bool others_call(struct run_state *s)
 	struct run_reader *r =
 		(struct run_reader *)host_load_acquire((u64 *)&s->readers);
 
-	while (r && (r == run_mine || !host_load_relaxed(&r->busy)))
+	while (r && (r == shim_thread.reader || !host_load_relaxed(&r->busy)))
 		r = r->made_before;
 	return r || host_load_relaxed(&s->inside);
 }
@@ -95,15 +79,15 @@ static bool others_call(struct run_state *s)
 void run_confined(void)
 {
 	const struct timespec pause = { .tv_nsec = RUN_CONFINE_PAUSE_NS };
-	struct run_state *s = run_state;
+	struct run_state *s = shim.run.state;
 	int error = errno;
 
-	if (!s || host_load_relaxed(&run_filtered))
+	if (!s || host_load_relaxed(&shim.run.filtered))
 		return;
 	run_end(false);
 	run_report_mark(SEEN_BLIND);
 	run_stop();
-	host_store_relaxed(&run_filtered, 1);
+	host_store_relaxed(&shim.run.filtered, 1);
 	host_fence_full();
 	for (u32 i = 0; i < RUN_CONFINE_LOOKS && (i == 0 || others_call(s));
 	     i++) /* U19 */
@@ -113,27 +97,30 @@ void run_confined(void)
 
 bool run_forked(void)
 {
-	run_mine = NULL;
-	run_over = false;
+	shim_thread.reader = NULL;
+	shim_thread.over = false;
 	run_places_forked();
 	run_report_forked();
 	run_record_forked();
-	if (host_load_relaxed(&run_gone))
-		host_store_relaxed(&run_state->off, 1);
-	return !host_load_relaxed(&run_filtered);
+	if (host_load_relaxed(&shim.run.gone))
+		host_store_relaxed(&shim.run.state->off, 1);
+	if (host_load_relaxed(&shim.run.filtered))
+		return false;
+	own_forked();
+	return true;
 }
 
 /* Another thread may have this one's reader. One that is in the middle of a read stays. */
 static void reader_give(void)
 {
-	struct run_state *s = run_state;
-	struct run_reader *r = run_mine;
+	struct run_state *s = shim.run.state;
+	struct run_reader *r = shim_thread.reader;
 	struct fds_hold hold;
 
-	if (!r || run_pid != host_load_relaxed(&s->fds.pid) ||
+	if (!r || shim_thread.reader_pid != host_load_relaxed(&s->fds.pid) ||
 	    host_load_relaxed(&r->busy) || !run_lock(s, &hold, true))
 		return;
-	run_mine = NULL;
+	shim_thread.reader = NULL;
 	r->idle_since_ns = host_now_ns();
 	r->seated = true;
 	r->next = s->free_readers;
@@ -142,7 +129,9 @@ static void reader_give(void)
 	run_unlock(s, &hold);
 }
 
-bool readers_sweep(struct run_state *s, u64 now)
+/* Gives back the seats of readers that no thread has; those of a service that has gone at once.
+ * false: the service is busy. */
+static bool readers_sweep(struct run_state *s, u64 now)
 {
 	bool done = true;
 
@@ -158,13 +147,24 @@ bool readers_sweep(struct run_state *s, u64 now)
 	return done;
 }
 
+void run_sweep(struct run_state *s, u64 now)
+{
+	host_store_relaxed(&s->nr_idle, 0);
+	if (readers_sweep(s, now) && files_sweep(s, now)) {
+		host_store_relaxed(&s->sweep_at_ns, now + RUN_KEEP_NS);
+	} else {
+		host_fetch_add(&s->nr_idle, 1);
+		host_store_relaxed(&s->sweep_at_ns, now + RUN_SOON_NS);
+	}
+}
+
 /* The thread ends. */
 static void reader_leave(void *arg)
 {
 	(void)arg;
 	reader_give();
-	run_mine = NULL;
-	run_over = true;
+	shim_thread.reader = NULL;
+	shim_thread.over = true;
 }
 
 void run_suspends(void)
@@ -200,22 +200,23 @@ struct run_reader *reader_mine(struct run_state *s)
 	u64 pid = host_load_relaxed(&s->fds.pid);
 	struct fds_hold hold;
 
-	if (likely(run_mine && run_pid == pid))
-		return run_mine;
-	if (run_over || !run_lock(s, &hold, false))
+	if (likely(shim_thread.reader && shim_thread.reader_pid == pid))
+		return shim_thread.reader;
+	if (shim_thread.over || !run_lock(s, &hold, false))
 		return NULL;
-	run_mine = reader_make(s);
-	run_pid = pid;
-	if (run_mine && pthread_setspecific(run_key, run_mine) != 0) {
-		run_mine->next = s->free_readers;
-		s->free_readers = run_mine;
-		run_mine = NULL;
+	shim_thread.reader = reader_make(s);
+	shim_thread.reader_pid = pid;
+	if (shim_thread.reader &&
+	    pthread_setspecific(shim.reader_key, shim_thread.reader) != 0) {
+		shim_thread.reader->next = s->free_readers;
+		s->free_readers = shim_thread.reader;
+		shim_thread.reader = NULL;
 	}
 	run_unlock(s, &hold);
-	return run_mine;
+	return shim_thread.reader;
 }
 
 bool run_threads_start(void)
 {
-	return pthread_key_create(&run_key, reader_leave) == 0;
+	return pthread_key_create(&shim.reader_key, reader_leave) == 0;
 }

@@ -5,7 +5,7 @@
  * the shim makes a folder for that user in it before, uUID, while the process may still do that.
  */
 #define _GNU_SOURCE
-#include "preload/run.h"
+#include "preload/run_watched.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 
 #include "preload/own.h"
+#include "preload/shim.h"
 
 /* A line up to its path. */
 #define SHOWN_BYTES 128u
@@ -82,14 +83,15 @@ static int shown_ask(int fd, u64 at, struct shown *ret)
 /* Reads the list up to the address. */
 static int shown_read(int fd, u64 at, struct shown *ret)
 {
-	static char text[4096];
+	char *text = shim.shown.text;
 	char line[SHOWN_BYTES];
 	bool found = false;
 	u32 n = 0;
 	long got = 1;
 
 	ret->end = 0;
-	while (ret->end <= at && (got = own_call(SYS_read, fd, text, sizeof(text))) > 0)
+	while (ret->end <= at &&
+	       (got = own_call(SYS_read, fd, text, sizeof(shim.shown.text))) > 0)
 		for (long i = 0; i < got && ret->end <= at; i++) {
 			if (text[i] != '\n' && n < sizeof(line) - 1)
 				line[n++] = text[i];

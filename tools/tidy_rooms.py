@@ -9,7 +9,8 @@ import collections
 import re
 import sys
 
-from tidy_source import OF_LINUX, c_files, includes_of, is_python, line_of, rule
+from tidy_source import (OF_LINUX, c_files, code_of, includes_of, is_python, line_of, rule,
+                         signatures_of, without_comments)
 
 # name: a folder, or one file. what: for the page. may: prefixes of what its C files include
 # besides themselves. imports: Python modules that are neither its own nor in the standard library.
@@ -97,6 +98,31 @@ ROOMS = [
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]
+# The floors inside a room, from the bottom up: words are files, x.c and x.h together. Folders in it
+# are not looked at.
+FLOORS = {
+    "preload/": (
+        "glob go map_environment next_names run_environment run_recorded run_seen",
+        "run_totals shim",
+        "next",
+        "own",
+        "fds line loader shown",
+        "map_state run_print run_state run_watched",
+        "map_options run_calls run_report",
+        "map_report run_files run_record",
+        "map_pages run_place",
+        "map run_leave",
+        "run_threads",
+        "run_await run_map",
+        "run",
+        "hooks",
+        "hooks_exec hooks_fd hooks_map hooks_read hooks_rights hooks_uring hooks_wait",
+        "hooks_process",
+    ),
+}
+# A function may have another name for the linker.
+AS_NAME = re.compile(r'\bHOOKS_AS\("(\w+)"\)')
+CALL = re.compile(r"(?<![.>\w])([a-z_]\w*)\(")
 # What an installed header may ask of a program's C library.
 LIBC_HEADERS = {"stddef.h", "stdint.h", "stdbool.h", "sys/types.h", "sys/uio.h"}
 # The public headers are found without their folder.
@@ -227,6 +253,59 @@ def include_circles(tree):
             todo += [other for _, other in arrows.get(name, ())]
         if path in reached:
             yield path, arrows[path][0][0], "includes itself through other files"
+
+
+def floor_of(floors, path):
+    stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    return stem, next((i for i, stems in enumerate(floors) if stem in stems.split()), None)
+
+
+SAMPLE = {"preload/own.c": '#include "preload/next.h"\n', "preload/next.h": "",
+          "preload/fds.c": "bool fds_may(void)\n{\n\town_look();\n}\n",
+          "preload/fds.h": "bool fds_may(void);\n"}
+
+
+@rule(bad=[{"preload/own.c": '#include "preload/fds.h"\n', "preload/fds.h": ""},
+           {"preload/fds.h": '#include "preload/line.h"\n', "preload/line.h": ""},
+           {"preload/new.c": "int a;\n"},
+           {**SAMPLE, "preload/own.h": "bool fds_may(void);\nstatic void own_look(void)\n{\n"
+                                       "\tfds_may();\n}\n"},
+           {"preload/hooks_fd.c": 'int hooks_dup(int fd) HOOKS_AS("dup");\n',
+            "preload/run.c": "void run_copy(void)\n{\n\tdup(1);\n}\n"}],
+      good={**SAMPLE, "preload/own.h": "void own_look(void);\n",
+            "preload/run.c": "void run_copy(void)\n{\n\tx->dup(1);\n\t/* dup() */\n}\n",
+            "preload/hooks_fd.c": 'int hooks_dup(int fd) HOOKS_AS("dup");\n',
+            "preload/posix/new.h": '#include "preload/own.h"\n'})
+def floors(tree):
+    """A file of a room in FLOORS includes and calls only what lies on a floor below its own."""
+    for room, order in FLOORS.items():
+        files = [(path, text, *floor_of(order, path)) for path, text in c_files(tree, room)
+                 if "/" not in path.removeprefix(room)]
+        homes = {}
+        for path, text, stem, floor in files:
+            if floor is None:
+                yield path, 1, f"on no floor of {room} in tools/tidy_rooms.py"
+                continue
+            for name, signature, *_ in signatures_of(text):
+                if not re.match(r"\s*static (?!inline)", signature):
+                    homes[name] = stem, floor
+            homes |= dict.fromkeys(AS_NAME.findall(without_comments(text)), (stem, floor))
+        for path, text, stem, floor in files:
+            if floor is None:
+                continue
+            for at, _, name in includes_of(text):
+                other, its = floor_of(order, name)
+                if name in tree and name.startswith(room) and other != stem and its is not None \
+                        and its >= floor:
+                    yield path, at, f'"{name}" is on no lower floor'
+            code = code_of(text)
+            for _, _, first, last, _ in signatures_of(text):
+                body = "\n".join(code.split("\n")[first - 1:last])
+                for found in CALL.finditer(body):
+                    other, its = homes.get(found[1], (stem, floor))
+                    if other != stem and its >= floor:
+                        yield (path, first + body.count("\n", 0, found.start()),
+                               f"{found[1]}() of {other} is on no lower floor")
 
 
 def declared_halves(tree, a, b):
