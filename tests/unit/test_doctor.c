@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/advice.h"
+#include "cli/doctor/forecast.h"
+#include "cli/doctor/promise.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)

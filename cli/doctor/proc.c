@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/proc.h"
+#include "cli/doctor/run.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define LINE_BYTES (PATH_MAX + 128)

@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/advice.h"
+#include "cli/doctor/forecast.h"
+#include "cli/doctor/host.h"
+#include "cli/doctor/report.h"
+#include "cli/doctor/run.h"
 #include "cli/text.h"
 #include "lodic/lodic.h"
 
@@ -183,8 +187,8 @@ static void print_service(const struct doctor *d)
 		promised += f->service_asked && f->service_promised;
 		bytes += f->service_bytes;
 	}
-	printf(" (pid %d): it may have %s; %s for blocks now, %s of these in use\n", s->pid,
-	       text_bytes(s->memory_limit).s, text_bytes(s->cache_bytes).s,
+	printf(" (pid %d): it may have %s; %s for blocks now, %s of these in use\n",
+	       s->pid, text_bytes(s->memory_limit).s, text_bytes(s->cache_bytes).s,
 	       text_bytes(s->cached_bytes).s);
 	printf("it caches %zu of %zu such files, %zu of these by a promise, and has %s of "
 	       "them now\n",

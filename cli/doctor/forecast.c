@@ -13,13 +13,15 @@
  * ends for what the model leaves out.
  *
  * There are two forecasts: for what the services say now, and for a configuration with the promises
- * that doctor_promise.c has chosen. Each is for a cache that has the files. The first run with an
+ * that promise.c has chosen. Each is for a cache that has the files. The first run with an
  * empty cache reads each block from the kernel once.
  */
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/advice.h"
+#include "cli/doctor/forecast.h"
+#include "cli/doctor/promise.h"
 #include "lodic/lodic.h"
 
 /* By how much the saved time may be off: our estimate, see doc/doctor.md. */

@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/ask.h"
+#include "cli/doctor/run.h"
 #include "lib/look.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"

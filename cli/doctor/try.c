@@ -28,7 +28,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/ask.h"
+#include "cli/doctor/proc.h"
+#include "cli/doctor/promise.h"
+#include "cli/doctor/reader.h"
+#include "cli/doctor/run.h"
+#include "cli/doctor/try.h"
 #include "cli/preload.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"

@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/advice.h"
+#include "cli/doctor/forecast.h"
+#include "cli/doctor/run.h"
 #include "cli/text.h"
 #include "lodic/lodic.h"
 

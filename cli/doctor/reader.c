@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* A process of the doctor's own that reads a file in slots, and says what a read takes. Whether the
- * shim is in it, and which one, the parent has decided (doctor_try.c). */
+ * shim is in it, and which one, the parent has decided (try.c). */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/reader.h"
 #include "host/random.h"
 #include "measure/cli.h"
 

@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/proc.h"
+#include "cli/doctor/run.h"
 #include "cli/preload.h"
 #include "measure/cli.h"
 #include "preload/map_environment.h"

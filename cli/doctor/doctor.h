@@ -3,19 +3,19 @@
  * `lodic doctor`: what would lodic gain for this program, here? Its steps, a file each:
  *
  *   doctor.c           options, and the order of the steps
- *   doctor_run.c       runs the program, with the shim that counts and serves nothing
- *   doctor_proc.c      what /proc says of a process: bytes, CPU time, mappings, offsets
- *   doctor_try.c       starts a private service, and measures reads
- *   doctor_ask.c       asks it which files it would cache, and the service that runs already
- *   doctor_promise.c   which lines of a configuration would have more files cached
- *   doctor_reader.c    the processes that read for the measurement
- *   doctor_forecast.c  from the counts and the measured times to the gain
- *   doctor_advice.c    how much of the program was seen, the advice, and what to do
- *   doctor_host.c      what this host lacks, and whether its memory has room for a cache
- *   doctor_report.c    for people; doctor_json.c for machines
+ *   run.c              runs the program, with the shim that counts and serves nothing
+ *   proc.c             what /proc says of a process: bytes, CPU time, mappings, offsets
+ *   try.c              starts a private service, and measures reads
+ *   ask.c              asks it which files it would cache, and the service that runs already
+ *   promise.c          which lines of a configuration would have more files cached
+ *   reader.c           the processes that read for the measurement
+ *   forecast.c         from the counts and the measured times to the gain
+ *   advice.c           how much of the program was seen, the advice, and what to do
+ *   host.c             what this host lacks, and whether its memory has room for a cache
+ *   report.c           for people; json.c for machines
  */
-#ifndef LODIC_CLI_DOCTOR_H
-#define LODIC_CLI_DOCTOR_H
+#ifndef LODIC_CLI_DOCTOR_DOCTOR_H
+#define LODIC_CLI_DOCTOR_DOCTOR_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -247,148 +247,5 @@ struct doctor {
 	char steps[DOCTOR_STEPS][DOCTOR_STEP_BYTES];
 	unsigned int nr_steps;
 };
-
-/* ---- doctor_run.c ---- */
-
-/* Runs the program to its end. 0, and *ret_status is as waitpid(2) has it; or an exit status, and
- * the function has said why. */
-int doctor_run(struct doctor *d, int *ret_status);
-/* Watches the process d->pid for d->watch_ms, or to its end. An exit status. */
-int doctor_watch(struct doctor *d);
-
-/* The file's entry, its own or a new one; NULL: there is no memory. */
-struct doctor_file *doctor_file_of(struct doctor *d, uint64_t dev, uint64_t ino,
-                                   const char *path);
-
-/* A copy of a process's counts; NULL: it has left none. To be unmapped. */
-struct seen_process *doctor_counts_map(const char *folder, const char *name);
-void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p);
-/* Of all RUN_NR_WHYS. */
-static inline uint64_t doctor_sum(const uint64_t *numbers)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < RUN_NR_WHYS; i++)
-		sum += numbers[i];
-	return sum;
-}
-
-static inline uint64_t doctor_ns_of(const struct timeval *t)
-{
-	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_usec * 1000;
-}
-
-/* When its bytes last changed. */
-static inline uint64_t doctor_mtime_ns(const struct stat *st)
-{
-	return (uint64_t)st->st_mtim.tv_sec * 1000000000u +
-	       (uint64_t)st->st_mtim.tv_nsec;
-}
-
-/* ---- doctor_proc.c ---- */
-
-void doctor_proc_io(int pid, struct doctor_io *ret);
-/* CPU time of a process with all its threads. -errno. */
-int doctor_proc_cpu(int pid, uint64_t *ret_user_ns, uint64_t *ret_system_ns);
-/* Files below the folder ours are left out. Leaves *ret as it is if the process has gone, or is
- * another user's. */
-void doctor_proc_maps(int pid, const char *ours, struct doctor_maps *ret);
-
-/* The offsets of a process's descriptors. */
-#define DOCTOR_FDS 4096u
-struct doctor_fds {
-	uint64_t offset[DOCTOR_FDS]; /* DOCTOR_UNKNOWN: it is no regular file */
-	uint64_t ino[DOCTOR_FDS];
-};
-/* Looks at the descriptors. What moved forward since the last look is added to d->moved_bytes. */
-void doctor_proc_fds(struct doctor *d, struct doctor_fds *fds);
-
-/* ---- doctor_try.c ---- */
-
-/* Fills in what services say of each file, the promise, and the prices. Says nothing. */
-void doctor_try(struct doctor *d);
-
-/* ---- doctor_ask.c ---- */
-
-/* Asks a private service about each file; promised: about those alone that d->promise is of. */
-struct rig_cache;
-void doctor_ask(struct doctor *d, struct rig_cache *cache, bool promised);
-/* Asks the service that `lodic run` would find. It starts none. */
-void doctor_ask_service(struct doctor *d);
-
-/* ---- doctor_promise.c ---- */
-
-/* Chooses promises for the files that were refused and could be promised. */
-void doctor_promise_choose(struct doctor *d);
-/* Would a promise help, if the service says this of a file? */
-bool doctor_promise_helps(int refused);
-/* Writes a glob that matches this path alone. false: it is too long. */
-bool doctor_promise_glob(const char *path, char glob[PATH_MAX]);
-
-/* ---- doctor_reader.c ---- */
-
-#define DOCTOR_MOST_READ 65536u
-#define DOCTOR_COLD_READS 16u /* of a slot; their median counts */
-#define DOCTOR_NEW_FILES 64u
-/* In the environment: how the paths of the new files begin. */
-#define DOCTOR_NEW_PLACE "LODIC_DOCTOR_NEW"
-
-/* What a reader is to do. It answers with the ns of a read, or of a new file. */
-struct doctor_order {
-	uint32_t bytes, reads; /* 0 reads: the whole span once, from its begin */
-	uint64_t span;         /* 0: new files, until they are served */
-	bool cold;
-	bool askew; /* reads begin anywhere in a block */
-};
-
-/* CPU time of this thread. */
-uint64_t doctor_cpu_ns(void);
-/* `lodic doctor --reader FILE`: it gets orders at stdin, one by one. */
-int doctor_reader(const char *path);
-
-/* ---- doctor_forecast.c ---- */
-
-/* Fills in both gains, and what the counting took. */
-void doctor_forecast(struct doctor *d);
-/* How many times longer a read takes in the program than in the loop that was measured. The reads
- * are of one class of sizes, with so many bytes on average. */
-double doctor_slower(const struct doctor *d, unsigned int class, double bytes);
-struct series_spread doctor_price_spread(const struct doctor_price *p,
-                                         enum doctor_state state, enum doctor_way way,
-                                         unsigned int size);
-/* Would the service cache it, as far as anybody knows? */
-bool doctor_qualifies(const struct doctor_file *f, enum doctor_case in);
-/* Does it map its files rather than read them? */
-bool doctor_fits_holds(const struct doctor *d);
-/* Bytes of reads that `lodic run` would serve. */
-uint64_t doctor_covered_bytes(const struct doctor *d);
-/* Why it would not serve this file, or serve it only in part; "": it would. */
-const char *doctor_file_why(const struct doctor_file *f);
-
-/* ---- doctor_host.c ---- */
-
-/* Finds out how much memory the process, 0: this one, may use; and the doctor. */
-void doctor_memory_look(struct doctor_memory *m, int pid);
-/* Reads the settings, and the size of the cache that `lodic run` would start. */
-void doctor_settings_look(struct doctor *d);
-/* What this host lacks, in words; NULL: no more. */
-const char *doctor_host_lacks(unsigned int i);
-
-/* ---- doctor_advice.c ---- */
-
-/* Whether memory has room for what the gain needs; fills in g->fit and the touched bytes. */
-void doctor_memory_judge(struct doctor *d, struct doctor_gain *g);
-/* It in words; "": it fits. */
-const char *doctor_memory_why(const struct doctor *d, const struct doctor_gain *g);
-/* From all that is known to d->unseen, the advice, its reason and what to do. */
-void doctor_advise(struct doctor *d);
-const char *doctor_advice_name(enum doctor_advice advice);
-
-/* ---- doctor_report.c, doctor_json.c ---- */
-
-extern const char *const doctor_way_names[DOCTOR_WAYS];
-void doctor_print(const struct doctor *d);
-/* -errno */
-int doctor_write_json(const struct doctor *d);
 
 #endif

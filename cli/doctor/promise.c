@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/promise.h"
 
 /* What brings less than this part of the bytes is not worth a promise. Our choice. */
 #define LEAST_PART 100u

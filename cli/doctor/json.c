@@ -4,7 +4,10 @@
 #include <jansson.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/advice.h"
+#include "cli/doctor/forecast.h"
+#include "cli/doctor/host.h"
+#include "cli/doctor/report.h"
 #include "cli/text.h"
 
 static void put(json_t *o, const char *name, uint64_t n)

@@ -14,7 +14,14 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/doctor.h"
+#include "cli/doctor/advice.h"
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/forecast.h"
+#include "cli/doctor/host.h"
+#include "cli/doctor/reader.h"
+#include "cli/doctor/report.h"
+#include "cli/doctor/run.h"
+#include "cli/doctor/try.h"
 #include "cli/preload.h"
 #include "measure/cli.h"
 #include "measure/leftover.h"

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/host.h"
 #include "lib/room.h"
 #include "lib/service/service.h"
 
