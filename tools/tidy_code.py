@@ -28,9 +28,11 @@ GUARD = re.compile(r"^#ifndef (\w+)\n#define (\w+)$", re.MULTILINE)
 # Headers that mean another thing at each place that includes them.
 NO_GUARD = {"core/count/count_list.h", "core/kloc/policy_list.h"}
 
-PREFIXED = ("core/", "host/", "lib/", "measure/", "check/", "sim/", "cli/")
+PREFIXED = ("core/", "host/", "lib/", "measure/", "check/", "sim/", "cli/",
+            "bench/command/")
 # A file, or a folder, whose functions have one more prefix, because it holds one more thing.
 MODULES = {
+    "bench/command/": ("bench",),
     "check/arena_world": ("world",),
     "check/own_world": ("lodic",),  # what lodic/counter.h calls
     "cli/": ("command",),

@@ -74,8 +74,7 @@ ROOMS = [
          ("include/", *HOST, "lib/escape.h", "lib/value.h")),
     Room("cli/", "the program `lodic`", ("include/", "host/random.h", "measure/",
                                          "lib/escape.h", "lib/room.h", "lib/look.h",
-                                         "lib/service/service.h",
-                                         "lib/service/trial.h", "lib/settings.h",
+                                         "lib/service/service.h", "lib/settings.h",
                                          "preload/go.h", "preload/map_environment.h",
                                          "preload/run_environment.h", "preload/run_recorded.h",
                                          "preload/run_seen.h", "preload/run_totals.h")),
@@ -85,8 +84,10 @@ ROOMS = [
     Room("packaging/", "man pages, completion, Debian packages: made from what the rest says", ()),
     Room("bench/", "what `make bench` runs, its CSV files and its plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
-          "include/", "measure/"), ("matplotlib", "drawing", "duckdb",  # sim/figures/drawing.py
-                                "lodic", "numpy", "safetensors")),
+          "include/", "lib/look.h", "lib/service/service.h", "lib/service/trial.h",
+          "lib/settings.h", "measure/", "cli/command.h", "cli/text.h"),
+         ("matplotlib", "drawing", "duckdb",  # sim/figures/drawing.py
+          "lodic", "numpy", "safetensors")),
     Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
          "`rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, `recipes/`, the mutants' "
          "builds", ("",),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What the files of `lodic bench service` share. */
-#ifndef LODIC_CLI_BENCH_SERVICE_H
-#define LODIC_CLI_BENCH_SERVICE_H
+#ifndef LODIC_BENCH_COMMAND_SERVICE_H
+#define LODIC_BENCH_COMMAND_SERVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /*
  * `lodic bench service`: what the service's own work costs, in a cache and with contexts as many
  * as the user wants. The service runs in this process (lib/service/trial.h), which times each
- * turn of its main loop. A reader in a process of its own uses it (bench_service_reader.c).
+ * turn of its main loop. A reader in a process of its own uses it (service_reader.c).
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/bench_service.h"
+#include "bench/command/service.h"
 #include "cli/command.h"
 #include "lib/settings.h"
 #include "measure/cli.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_counter.h"
+#include "bench/command/counter.h"
 #include "cli/command.h"
 #include "host/random.h"
 #include "measure/cli.h"

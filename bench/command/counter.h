@@ -4,8 +4,8 @@
  * and by other ways. In each round every way gets one slot for each number of threads and of
  * objects. Results are medians over rounds; ratios are medians of the rounds' ratios.
  */
-#ifndef LODIC_CLI_BENCH_COUNTER_H
-#define LODIC_CLI_BENCH_COUNTER_H
+#ifndef LODIC_BENCH_COMMAND_COUNTER_H
+#define LODIC_BENCH_COMMAND_COUNTER_H
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The reader of `lodic bench service`. Contract: cli/bench_service.h. */
+/* The reader of `lodic bench service`. Contract: bench/command/service.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/bench_service.h"
+#include "bench/command/service.h"
 #include "host/random.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"

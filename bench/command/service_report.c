@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/bench_service.h"
+#include "bench/command/service.h"
 #include "measure/report.h"
 #include "measure/table.h"
 

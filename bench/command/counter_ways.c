@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The ways to count that `lodic bench counter` compares. Contract: cli/bench_counter.h. All are
+/* The ways to count that `lodic bench counter` compares. Contract: bench/command/counter.h. All are
  * inline, as a program has them. */
-#include "cli/bench_counter.h"
+#include "bench/command/counter.h"
 
 #define LINE_WORDS 8u
 

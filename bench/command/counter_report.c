@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What `lodic bench counter` prints: tables, goals, JSON. Contract: cli/bench_counter.h. */
+/* What `lodic bench counter` prints: tables, goals, JSON. Contract: bench/command/counter.h. */
 #include <jansson.h>
 #include <string.h>
 
-#include "cli/bench_counter.h"
+#include "bench/command/counter.h"
 #include "measure/machine.h"
 #include "measure/report.h"
 #include "measure/table.h"
