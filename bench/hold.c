@@ -187,8 +187,8 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	choose_sizes(&o.plan);
 	cli_catch_signals();
-	rig_serve_by(o.lodic ? o.lodic : rig_lodic_beside());
-	error = hold_bench_run(&b, &o.plan, o.workdir ? o.workdir : corpus_folder());
+	own_cache_serve_by(o.lodic ? o.lodic : own_cache_lodic_beside());
+	error = hold_bench_run(&b, &o.plan, o.workdir ? o.workdir : leftover_folder());
 	if (!error)
 		status = publish(&o, &b);
 	else if (!cli_stopped)

@@ -61,7 +61,7 @@ struct hold_order {
 	enum hold_op op;
 	enum hold_way way;
 	char path[PATH_MAX];
-	char socket[RIG_SOCKET_BYTES];
+	char socket[OWN_CACHE_SOCKET_BYTES];
 	u64 bytes;     /* the file's */
 	u64 window_ns; /* of random copies */
 	struct hold_figures figures[HOLD_MAX_PROCESSES];
@@ -100,9 +100,9 @@ struct hold_bench {
 	struct hold_plan plan;
 	struct slots processes;
 	struct hold_order *order;
-	char folder[RIG_FOLDER_BYTES];
+	char folder[OWN_CACHE_FOLDER_BYTES];
 	char path[PATH_MAX];
-	struct rig_cache cache;
+	struct own_cache cache;
 	u64 holds_read; /* ranges that the service read, in all */
 	u64 nr_wrong;
 	u64 huge_percent; /* of the largest hold that was seen */

@@ -155,7 +155,8 @@ static int service_forget(struct hold_bench *b)
 
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-	error = posix_spawn(&pid, rig_served_by(), &files, NULL, arguments, environ);
+	error = posix_spawn(&pid, own_cache_served_by(), &files, NULL, arguments,
+	                    environ);
 	posix_spawn_file_actions_destroy(&files);
 	if (!error && waitpid(pid, &status, 0) == pid && status == 0)
 		return 0;
@@ -272,7 +273,7 @@ static int service_open(struct hold_bench *b, u64 bytes)
 	if (fd < 0)
 		return fail(b, -errno, "cannot open the file");
 	b->cache.hold_bytes = bytes + PIECE_BYTES;
-	error = rig_cache_start(&b->cache, b->folder, CACHE_LODIC, CACHE_BYTES,
+	error = own_cache_start(&b->cache, b->folder, NULL, CACHE_BYTES,
 	                        HOLD_MAX_PROCESSES, b->plan.huge_pages, fd);
 	close(fd);
 	strcpy(b->order->socket, b->cache.socket);
@@ -313,7 +314,7 @@ static int run_size(struct hold_bench *b, const char *folder, u32 size, u64 *ran
 		error = service_warm(b);
 	if (!error)
 		ask_huge(b);
-	rig_cache_stop(&b->cache);
+	own_cache_stop(&b->cache);
 	unlink(b->path);
 	return error;
 }
@@ -360,7 +361,7 @@ int hold_bench_run(struct hold_bench *b, const struct hold_plan *plan,
 		return fail(b, -ENOMEM, "there is no memory");
 	memset(b->order, 0, sizeof(*b->order));
 	b->order->window_ns = plan->window_ns;
-	error = rig_folder_make(b->folder, sizeof(b->folder));
+	error = own_cache_folder_make(b->folder, sizeof(b->folder));
 	if (error)
 		return fail(b, error, "cannot make a folder for the socket");
 	for (u32 i = 0; i < HOLD_MAX_PROCESSES; i++)
@@ -379,7 +380,7 @@ void hold_bench_drop(struct hold_bench *b)
 {
 	struct hold_cell *cells = &b->cells[0][0][0][0];
 
-	rig_cache_stop(&b->cache);
+	own_cache_stop(&b->cache);
 	slots_close(&b->processes);
 	for (u32 i = 0; i < sizeof(b->cells) / sizeof(*cells); i++) {
 		series_close(&cells[i].first_us);

@@ -223,8 +223,8 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	o.plan.cold_gets = COLD_GETS_A_RECORD * (o.plan.file_bytes / KV_RECORD_BYTES);
 	cli_catch_signals();
-	rig_serve_by(o.lodic ? o.lodic : rig_lodic_beside());
-	error = kv_run(&kv, &o.plan, o.workdir ? o.workdir : corpus_folder());
+	own_cache_serve_by(o.lodic ? o.lodic : own_cache_lodic_beside());
+	error = kv_run(&kv, &o.plan, o.workdir ? o.workdir : leftover_folder());
 	if (!error)
 		status = publish(&o, &kv);
 	else if (!cli_stopped)

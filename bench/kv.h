@@ -64,7 +64,7 @@ enum kv_op { KV_ATTACH, KV_GET, KV_LEAVE };
 /* What readers are told, in shared memory. */
 struct kv_order {
 	enum kv_op op;
-	char socket[RIG_SOCKET_BYTES];
+	char socket[OWN_CACHE_SOCKET_BYTES];
 	enum kv_method method;
 	enum kv_draw draw;
 	u64 window_ns;                /* a reader stops after this time, */
@@ -115,8 +115,8 @@ struct kv {
 	struct kv_store store;
 	struct slots readers;
 	struct kv_order *order;
-	char folder[RIG_FOLDER_BYTES];
-	struct rig_cache cache;
+	char folder[OWN_CACHE_FOLDER_BYTES];
+	struct own_cache cache;
 	u8 *touched; /* a byte a block */
 	struct kv_cell cells[KV_NR_SETTINGS][KV_NR_DRAWS][KV_NR_METHODS];
 	u64 duration_ns;

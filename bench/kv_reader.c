@@ -21,7 +21,7 @@ static struct {
 	const struct kv_store *store;
 	int fd;
 	const u8 *mapped;
-	struct method_seat seat;
+	struct own_cache_seat seat;
 	u64 buffer[KV_RECORD_WORDS];
 	struct kv_tally tally;
 } me = { .fd = -1 };
@@ -179,7 +179,7 @@ static int reader_attach(const struct kv_order *o)
 	int error = me.mapped ? 0 : reader_open();
 
 	if (!error)
-		error = reader_take_seat(&me.seat, o->socket, me.fd);
+		error = own_cache_take_seat(&me.seat, o->socket, me.fd);
 	return error ? error : lodic_file_cached(me.seat.file);
 }
 
@@ -192,7 +192,7 @@ u64 kv_reader_run(void *arg, u32 reader, u64 position, u64 nr)
 	switch (o->op) {
 	case KV_ATTACH: o->errors[reader] = reader_attach(o); break;
 	case KV_GET: reader_get(o, reader); break;
-	case KV_LEAVE: reader_leave_seat(&me.seat); break;
+	case KV_LEAVE: own_cache_leave_seat(&me.seat); break;
 	}
 	return o->op == KV_ATTACH && o->errors[reader] != 0;
 }

@@ -93,7 +93,7 @@ static int cache_open(struct kv *kv, enum kv_setting setting)
 		bytes = bytes / ROOMY_DENOMINATOR * ROOMY_NUMERATOR;
 	else if (setting == KV_TIGHT)
 		bytes /= TIGHT_PART;
-	error = rig_cache_start(&kv->cache, kv->folder, CACHE_LODIC, bytes,
+	error = own_cache_start(&kv->cache, kv->folder, NULL, bytes,
 	                        kv->plan.nr_readers, NULL, fd);
 	close(fd);
 	if (error)
@@ -114,7 +114,7 @@ static void cache_close(struct kv *kv)
 {
 	if (kv->readers.nr_workers > 0)
 		order_all(kv, KV_LEAVE);
-	rig_cache_stop(&kv->cache);
+	own_cache_stop(&kv->cache);
 }
 
 static void add_tally(struct kv_tally *sum, const struct kv_tally *t)
@@ -336,7 +336,7 @@ static int kv_open(struct kv *kv, const char *folder)
 	error = slots_open(&kv->readers, anywhere, kv->plan.nr_readers, true);
 	if (error)
 		return fail(kv, error, "cannot start readers: %s", strerror(-error));
-	error = rig_folder_make(kv->folder, sizeof(kv->folder));
+	error = own_cache_folder_make(kv->folder, sizeof(kv->folder));
 	return error ? fail(kv, error, "cannot make a folder for sockets") : 0;
 }
 
@@ -360,7 +360,7 @@ int kv_run(struct kv *kv, const struct kv_plan *plan, const char *folder)
 void kv_drop(struct kv *kv)
 {
 	slots_close(&kv->readers);
-	rig_cache_stop(&kv->cache);
+	own_cache_stop(&kv->cache);
 	for (u32 s = 0; s < KV_NR_SETTINGS; s++) {
 		for (u32 d = 0; d < KV_NR_DRAWS; d++) {
 			for (u32 m = 0; m < KV_NR_METHODS; m++) {

@@ -63,7 +63,7 @@ struct peers {
 	int cpus[MOST_THREADS];
 	struct slots slots;
 	struct corpus corpus;
-	struct rig_cache cache;
+	struct own_cache cache;
 	struct peer_thread *threads;
 	struct peers_rocksdb *clock, *lru;
 	u64 words[PEERS_WORDS] __attribute__((aligned(64))); /* what all of them give */
@@ -235,18 +235,18 @@ static int call(struct peers *p, u64 (*run)(void *, u32, u64, u64))
 /* A cache with the file in it, and a context for each thread. */
 static int open_lodic(struct peers *p)
 {
-	static char folder[RIG_FOLDER_BYTES];
-	int error = corpus_make(&p->corpus, corpus_folder()), fd;
+	static char folder[OWN_CACHE_FOLDER_BYTES];
+	int error = corpus_make(&p->corpus, leftover_folder()), fd;
 
 	if (!error)
-		error = rig_folder_make(folder, sizeof(folder));
+		error = own_cache_folder_make(folder, sizeof(folder));
 	if (error)
 		return error;
 	fd = open(p->corpus.path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	error = rig_cache_start(&p->cache, folder, CACHE_LODIC, CACHE_BYTES,
-	                        p->nr_threads, NULL, fd);
+	error = own_cache_start(&p->cache, folder, NULL, CACHE_BYTES, p->nr_threads,
+	                        NULL, fd);
 	if (!error &&
 	    pread(fd, p->words, PEERS_BYTES, hot_offset()) != (ssize_t)PEERS_BYTES)
 		error = -EIO;
@@ -290,7 +290,7 @@ static void peers_close(struct peers *p)
 	slots_close(&p->slots);
 	peers_rocksdb_close(p->clock);
 	peers_rocksdb_close(p->lru);
-	rig_cache_stop(&p->cache);
+	own_cache_stop(&p->cache);
 	corpus_drop(&p->corpus);
 	for (u32 way = 0; way < NR_WAYS; way++)
 		for (u32 n = 0; n < MOST_THREADS; n++)
@@ -534,7 +534,7 @@ int main(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
 		return CLI_USAGE;
 	cli_catch_signals();
-	rig_serve_by(p.lodic ? p.lodic : rig_lodic_beside());
+	own_cache_serve_by(p.lodic ? p.lodic : own_cache_lodic_beside());
 	error = peers_open(&p);
 	if (!error)
 		error = peers_run(&p);

@@ -116,17 +116,6 @@ int corpus_find(struct corpus *c)
 	return 0;
 }
 
-const char *corpus_folder(void)
-{
-	const char *temporary = getenv("TMPDIR");
-	struct stat st;
-
-	if (stat("build", &st) == 0 && S_ISDIR(st.st_mode) &&
-	    access("build", W_OK) == 0)
-		return "build";
-	return temporary && temporary[0] ? temporary : "/tmp";
-}
-
 static int corpus_write_all(int fd, const char *bytes, size_t n)
 {
 	while (n > 0) {

@@ -33,8 +33,4 @@ int corpus_copy(struct corpus *c, const char *folder);
 /* Removes the file that was made or copied. */
 void corpus_drop(struct corpus *c);
 
-/* The folder for such files: `build` in the current folder, if there is one, else TMPDIR
- * or /tmp. */
-const char *corpus_folder(void);
-
 #endif

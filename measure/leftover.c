@@ -14,9 +14,11 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -132,6 +134,17 @@ static int leftover_start(void)
 	sweeper.channel = ends[0];
 	sweeper.child = pid;
 	return 0;
+}
+
+const char *leftover_folder(void)
+{
+	const char *temporary = getenv("TMPDIR");
+	struct stat st;
+
+	if (stat("build", &st) == 0 && S_ISDIR(st.st_mode) &&
+	    access("build", W_OK) == 0)
+		return "build";
+	return temporary && temporary[0] ? temporary : "/tmp";
 }
 
 int leftover_name(char *path)

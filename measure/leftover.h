@@ -12,6 +12,10 @@
  * -errno: nobody would remove it. */
 int leftover_name(char *path);
 
+/* The folder for such files: `build` in the current folder, if there is one, else TMPDIR
+ * or /tmp. */
+const char *leftover_folder(void);
+
 /* Removes all of it now, and waits until that is done. */
 void leftover_sweep(void);
 

@@ -40,11 +40,7 @@ int method_cache(enum method method)
 	return methods[method].cache;
 }
 
-static const struct {
-	const char *name;
-	enum lodic_scheme scheme;
-	const char *barrier;
-} caches[NR_CACHES] = {
+static const struct own_cache_kind caches[NR_CACHES] = {
 	[CACHE_LODIC] = { "lodic", LODIC_LODIC, "auto" },
 	[CACHE_ATOMIC] = { "atomic", LODIC_ATOMIC, "auto" },
 	[CACHE_FROZEN] = { "frozen", LODIC_FROZEN, "auto" },
@@ -59,14 +55,9 @@ const char *method_cache_name(enum method_cache cache)
 	return caches[cache].name;
 }
 
-enum lodic_scheme method_cache_scheme(enum method_cache cache)
+const struct own_cache_kind *method_cache_kind(enum method_cache cache)
 {
-	return caches[cache].scheme;
-}
-
-const char *method_cache_barrier(enum method_cache cache)
-{
-	return caches[cache].barrier;
+	return &caches[cache];
 }
 
 bool method_pins(enum method method)
@@ -165,9 +156,9 @@ METHOD_LOOP method_run_read(struct method_ground *g, struct method_steps s, uint
 }
 
 /* What a program does that gets no view or pin. */
-static __attribute__((noinline)) void method_fall_back(struct method_ground *g,
-                                                       const struct method_seat *seat,
-                                                       uint32_t bytes, off_t offset)
+static __attribute__((noinline)) void
+method_fall_back(struct method_ground *g, const struct own_cache_seat *seat,
+                 uint32_t bytes, off_t offset)
 {
 	g->nr_fallbacks++;
 	g->nr_failed += lodic_read(seat->context, seat->file, g->buffer, bytes,
@@ -177,7 +168,7 @@ static __attribute__((noinline)) void method_fall_back(struct method_ground *g,
 METHOD_LOOP method_run_view(struct method_ground *g, struct method_steps s, uint64_t nr,
                             bool inlined)
 {
-	const struct method_seat *seat = &g->seats[CACHE_LODIC];
+	const struct own_cache_seat *seat = &g->seats[CACHE_LODIC];
 	struct lodic_context *context = seat->context;
 	struct lodic_file *file = seat->file;
 	uint8_t *buffer = g->buffer;
@@ -202,7 +193,7 @@ METHOD_LOOP method_run_view(struct method_ground *g, struct method_steps s, uint
 }
 
 METHOD_LOOP method_run_pin(struct method_ground *g, struct method_steps s, uint64_t nr,
-                           const struct method_seat *seat, bool inlined)
+                           const struct own_cache_seat *seat, bool inlined)
 {
 	struct lodic_context *context = seat->context;
 	struct lodic_file *file = seat->file;
@@ -253,7 +244,7 @@ METHOD_ALONE method_run_view_inline(struct method_ground *g, struct method_steps
 }
 
 METHOD_ALONE method_run_pin_called(struct method_ground *g, struct method_steps s,
-                                   uint64_t nr, const struct method_seat *seat)
+                                   uint64_t nr, const struct own_cache_seat *seat)
 {
 	method_run_pin(g, s, nr, seat, false);
 }

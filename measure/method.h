@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "lodic/inline.h"
+#include "measure/own_cache.h"
 
 enum method {
 	METHOD_PRIVATE,
@@ -62,19 +63,12 @@ enum method_cache {
 	NR_CACHES
 };
 
-/* The place of a process in a cache. */
-struct method_seat {
-	struct lodic *lodic;
-	struct lodic_context *context;
-	struct lodic_file *file;
-};
-
 /* Everything that a reader process reads with. */
 struct method_ground {
 	const uint8_t *private_bytes;
 	const uint8_t *mapped_bytes;
 	int fd;
-	struct method_seat seats[NR_CACHES];
+	struct own_cache_seat seats[NR_CACHES];
 	uint8_t *buffer; /* of a block, and aligned to one */
 	uint64_t *word;  /* for cas_pair, alone in its cache line */
 	/* Results. */
@@ -101,9 +95,7 @@ uint64_t method_offset(const struct method_steps *s, uint64_t i);
 int method_cache(enum method method);
 /* "lodic", "atomic", ..., "hazard-light". */
 const char *method_cache_name(enum method_cache cache);
-enum lodic_scheme method_cache_scheme(enum method_cache cache);
-const char *
-method_cache_barrier(enum method_cache cache); /* as `lodic serve` takes it */
+const struct own_cache_kind *method_cache_kind(enum method_cache cache);
 bool method_pins(enum method method);
 const char *method_name(enum method method);
 

@@ -49,41 +49,6 @@ reader_report_error(struct reader_report *r, int error, const char *format, ...)
 	va_end(args);
 }
 
-int reader_take_seat(struct method_seat *seat, const char *socket, int fd)
-{
-	struct lodic_options options = { .bytes = sizeof(options),
-		                         .socket = socket,
-		                         .service = "" };
-	int error = lodic_attach(&options, &seat->lodic);
-
-	if (error)
-		goto out_nothing;
-	error = lodic_context_open(seat->lodic, &seat->context);
-	if (error)
-		goto out_detach;
-	error = lodic_open(seat->lodic, fd, &seat->file);
-	if (error)
-		goto out_context;
-	return 0;
-out_context:
-	lodic_context_close(seat->context);
-out_detach:
-	lodic_detach(seat->lodic);
-out_nothing:
-	*seat = (struct method_seat){ 0 };
-	return error;
-}
-
-void reader_leave_seat(struct method_seat *seat)
-{
-	if (!seat->lodic)
-		return;
-	lodic_close(seat->file);
-	lodic_context_close(seat->context);
-	lodic_detach(seat->lodic);
-	*seat = (struct method_seat){ 0 };
-}
-
 static void reader_attach(struct reader *me, struct reader_report *r)
 {
 	const struct reader_setup *setup = me->setup;
@@ -107,7 +72,7 @@ static void reader_attach(struct reader *me, struct reader_report *r)
 
 		if (!setup->sockets[i])
 			continue;
-		error = reader_take_seat(&g->seats[i], setup->sockets[i], g->fd);
+		error = own_cache_take_seat(&g->seats[i], setup->sockets[i], g->fd);
 		if (!error)
 			error = lodic_file_cached(g->seats[i].file);
 		if (error) {
@@ -130,7 +95,7 @@ static uint64_t reader_nr_different(const uint8_t *a, const uint8_t *b, size_t n
 }
 
 /* Compares through pins, block by block. */
-static void reader_verify_pins(struct reader *me, const struct method_seat *seat,
+static void reader_verify_pins(struct reader *me, const struct own_cache_seat *seat,
                                uint64_t offset, size_t n, struct reader_report *r,
                                uint64_t *ret_pinned)
 {
@@ -157,7 +122,7 @@ static void reader_verify_piece(struct reader *me, uint64_t offset, size_t n,
                                 struct reader_report *r)
 {
 	for (int i = 0; i < NR_CACHES; i++) {
-		const struct method_seat *seat = &me->ground.seats[i];
+		const struct own_cache_seat *seat = &me->ground.seats[i];
 		uint64_t pinned = 0;
 		ssize_t got;
 
@@ -180,7 +145,7 @@ static void reader_verify_piece(struct reader *me, uint64_t offset, size_t n,
 	}
 }
 
-static void reader_add_cache_stat(const struct method_seat *seat,
+static void reader_add_cache_stat(const struct own_cache_seat *seat,
                                   struct lodic_context_stat *sum)
 {
 	struct lodic_context_stat s;
@@ -195,7 +160,7 @@ static void reader_add_cache_stat(const struct method_seat *seat,
 static void reader_verify(struct reader *me, const struct reader_order *o,
                           struct reader_report *r)
 {
-	const struct method_seat *seat = &me->ground.seats[LODIC_LODIC];
+	const struct own_cache_seat *seat = &me->ground.seats[LODIC_LODIC];
 	struct lodic_context_stat before = { 0 }, after = { 0 };
 	uint64_t end = o->verify_offset + o->verify_bytes;
 
@@ -290,7 +255,7 @@ static void reader_slot(struct reader *me, const struct reader_order *o,
 		.bytes = o->bytes,
 	};
 	int cache = method_cache(o->method);
-	const struct method_seat *seat = &me->ground.seats[cache < 0 ? 0 : cache];
+	const struct own_cache_seat *seat = &me->ground.seats[cache < 0 ? 0 : cache];
 	struct lodic_context_stat stat_before = { 0 }, stat_after = { 0 };
 	uint64_t batch = BATCH_FIRST, end_ns = o->start_ns + o->warm_ns + o->window_ns;
 	struct rusage before, after;

@@ -63,9 +63,4 @@ struct reader_setup {
 /* Carries out orders from channel until that closes; never returns. */
 _Noreturn void reader_run(const struct reader_setup *setup, int channel);
 
-/* Attaches to the cache at socket and opens the file fd in it. -errno as lodic_attach(),
- * lodic_context_open() and lodic_open(). The parent uses these two as well. */
-int reader_take_seat(struct method_seat *seat, const char *socket, int fd);
-void reader_leave_seat(struct method_seat *seat);
-
 #endif

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +27,13 @@
  * taken, and the small queue of S3-FIFO is a tenth of the frames. */
 #define CACHE_SLACK_PERCENT 25
 #define CACHE_LEAST_BYTES ((uint64_t)16 << 20)
-#define IDLE_EXIT_S 5 /* a service that nobody ends outlives this program so long */
 /* In the program itself, and in a service with all its readers; generous. */
 #define OTHER_DESCRIPTORS 128
 #define READER_DESCRIPTORS 4
 #define LOAD_BYTES ((uint64_t)4 << 20)
 #define STOP_WAIT_MS 3000
 #define STOP_STEP_MS 5
+#define STOP_STEP_US (1000 * STOP_STEP_MS)
 /* Enough for four readers of a slow machine to verify a part of the file. */
 #define ANSWER_WAIT_MS 60000
 
@@ -47,188 +46,6 @@ __attribute__((format(printf, 3, 4))) static int rig_fail(struct rig *rig, int e
 	vsnprintf(rig->why, sizeof(rig->why), format, args);
 	va_end(args);
 	return error;
-}
-
-int rig_folder_make(char *path, unsigned int bytes)
-{
-	const char *root = getenv("TMPDIR");
-	int error;
-
-	/* The path of a socket must be short, so a long TMPDIR would not fit. */
-	if (!root || !root[0] || strlen(root) > bytes - sizeof("/lodic-bench-XXXXXX"))
-		root = "/tmp";
-	snprintf(path, bytes, "%s/lodic-bench-XXXXXX", root);
-	error = leftover_name(path);
-	if (!error && mkdir(path, 0700) != 0)
-		error = -errno;
-	if (error)
-		path[0] = '\0';
-	return error;
-}
-
-/* So many contexts can pin in a cache of any size. By default a table has 1/128 as many
- * entries as there are frames, and all tables together may have 3/4. */
-#define DEFAULT_CONTEXTS 96
-/* With more contexts each table has so many entries, as each context has hazard slots. */
-#define FEW_ENTRIES 64
-
-#define REPORT_FD 3
-
-static const char *rig_program; /* NULL: this one */
-
-void rig_serve_by(const char *path)
-{
-	rig_program = path;
-}
-
-const char *rig_served_by(void)
-{
-	return rig_program ? rig_program : cli_program();
-}
-
-const char *rig_lodic_beside(void)
-{
-	static char path[PATH_MAX];
-	const char *own = cli_program();
-
-	snprintf(path, sizeof(path), "%.*s/../lodic", (int)(strrchr(own, '/') - own),
-	         own);
-	return path;
-}
-
-/* Starts the program with the write end of a pipe as REPORT_FD. What it writes there, and
- * its end without a word, is the outcome. */
-static int rig_spawn(char *const *arguments)
-{
-	posix_spawn_file_actions_t files;
-	extern char **environ;
-	int ends[2], answer, error;
-	ssize_t n;
-	pid_t pid;
-
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return -errno;
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, ends[1], REPORT_FD);
-	error = posix_spawn(&pid, rig_served_by(), &files, NULL, arguments, environ);
-	posix_spawn_file_actions_destroy(&files);
-	close(ends[1]);
-	do
-		n = error ? 0 : read(ends[0], &answer, sizeof(answer));
-	while (n < 0 && errno == EINTR);
-	close(ends[0]);
-	if (error)
-		return -error;
-	return n == sizeof(answer) ? -answer : -ECONNRESET;
-}
-
-/* Runs a service, as liblodic does (lib/client/start.h). Returns when it listens. -errno. */
-static int rig_serve(const struct rig_cache *cache, enum method_cache kind,
-                     uint64_t cache_bytes, unsigned int nr_contexts,
-                     const char *huge_pages)
-{
-	char memory[32], holds[32], idle[32], entries[32];
-	char *arguments[20 + 2 * RIG_MAX_GLOBS] = {
-		"lodic",
-		"serve",
-		"--report-fd",
-		"3", /* REPORT_FD */
-		"--socket",
-		(char *)cache->socket,
-		"--scheme",
-		(char *)lodic_scheme_name(method_cache_scheme(kind)),
-		"--barrier",
-		(char *)method_cache_barrier(kind),
-		"--memory",
-		memory,
-		"--holds",
-		holds,
-		"--idle-exit",
-		idle,
-		"--huge-pages",
-		(char *)(huge_pages ? huge_pages : "auto"),
-		nr_contexts > DEFAULT_CONTEXTS ? "--entries" : NULL,
-		nr_contexts > DEFAULT_CONTEXTS ? entries : NULL,
-	};
-	unsigned int nr = 0;
-	uint64_t least =
-		(uint64_t)nr_contexts * FEW_ENTRIES / 3 * 4 * LODIC_BLOCK_BYTES;
-
-	if (nr_contexts > DEFAULT_CONTEXTS && cache_bytes < least)
-		cache_bytes = least;
-	snprintf(memory, sizeof(memory), "%llu",
-	         (unsigned long long)(cache_bytes + cache->hold_bytes));
-	snprintf(holds, sizeof(holds), "%llu", (unsigned long long)cache->hold_bytes);
-	snprintf(idle, sizeof(idle), "%d", IDLE_EXIT_S);
-	snprintf(entries, sizeof(entries), "%d", FEW_ENTRIES);
-	while (arguments[nr])
-		nr++;
-	for (unsigned int i = 0;
-	     cache->immutable && cache->immutable[i] && i < RIG_MAX_GLOBS; i++) {
-		arguments[nr++] = "--immutable";
-		arguments[nr++] = (char *)cache->immutable[i];
-	}
-	return rig_spawn(arguments);
-}
-
-int rig_cache_start(struct rig_cache *cache, const char *folder, enum method_cache kind,
-                    uint64_t cache_bytes, unsigned int nr_contexts,
-                    const char *huge_pages, int fd)
-{
-	struct lodic_options options = { .bytes = sizeof(options),
-		                         .socket = cache->socket,
-		                         .service = "" };
-	struct lodic_stat stat;
-	struct lodic *lodic;
-	int error;
-
-	if (snprintf(cache->socket, sizeof(cache->socket), "%s/%s", folder,
-	             method_cache_name(kind)) >= (int)sizeof(cache->socket))
-		return -ENAMETOOLONG;
-	error = rig_serve(cache, kind, cache_bytes, nr_contexts, huge_pages);
-	if (!error)
-		error = lodic_attach(&options, &lodic);
-	if (error)
-		return error;
-	if (lodic_stat(lodic, &stat, sizeof(stat)) == 0)
-		cache->service_pid = stat.service_pid;
-	error = reader_take_seat(&cache->seat, cache->socket, fd);
-	lodic_detach(lodic);
-	return error ? error : lodic_file_cached(cache->seat.file);
-}
-
-static void rig_pause_ms(unsigned int ms)
-{
-	struct timespec t = { .tv_nsec = (long)ms * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
-/* What a service has left if it was killed, and the settings that each one leaves. */
-static void rig_cache_remove(const char *socket)
-{
-	char settings[RIG_SOCKET_BYTES + 8];
-
-	unlink(socket);
-	snprintf(settings, sizeof(settings), "%s.conf", socket);
-	unlink(settings);
-}
-
-void rig_cache_stop(struct rig_cache *cache)
-{
-	pid_t pid = (pid_t)cache->service_pid;
-
-	reader_leave_seat(&cache->seat);
-	if (pid > 0)
-		kill(pid, SIGTERM);
-	for (unsigned int ms = 0; pid > 0 && ms < STOP_WAIT_MS; ms += STOP_STEP_MS) {
-		if (waitpid(pid, NULL, WNOHANG) == pid || kill(pid, 0) != 0)
-			break;
-		rig_pause_ms(STOP_STEP_MS);
-	}
-	if (cache->socket[0])
-		rig_cache_remove(cache->socket);
-	*cache = (struct rig_cache){ 0 };
 }
 
 static int rig_load_private(struct rig *rig, int fd)
@@ -294,7 +111,7 @@ static void rig_stop_reader(struct rig_reader *reader)
 	for (ms = 0; ms < STOP_WAIT_MS; ms += STOP_STEP_MS) {
 		if (waitpid(reader->pid, NULL, WNOHANG) != 0)
 			return;
-		rig_pause_ms(STOP_STEP_MS);
+		usleep(STOP_STEP_US);
 	}
 	kill(reader->pid, SIGKILL);
 	waitpid(reader->pid, NULL, 0);
@@ -305,8 +122,7 @@ static int rig_fill_caches(struct rig *rig)
 {
 	for (unsigned int wait = 0; wait < 2; wait++) {
 		for (int i = 0; i < NR_CACHES; i++) {
-			struct method_seat *seat = &rig->caches[i].seat;
-			struct lodic_stat stat;
+			struct own_cache_seat *seat = &rig->caches[i].seat;
 			int error = lodic_prefetch(seat->context, seat->file, 0, 0,
 			                           wait ? LODIC_WAIT : 0);
 
@@ -317,8 +133,6 @@ static int rig_fill_caches(struct rig *rig)
 				                "cannot fill the %s cache: %s",
 				                method_cache_name((enum method_cache)i),
 				                lodic_strerror(error));
-			if (lodic_stat(seat->lodic, &stat, sizeof(stat)) == 0)
-				rig->caches[i].cached_blocks = stat.cached;
 			cli_progress("filling the caches",
 			             50 * wait + 50 * (unsigned int)i / NR_CACHES);
 		}
@@ -334,9 +148,10 @@ static int rig_start_caches(struct rig *rig, int fd)
 	if (bytes < CACHE_LEAST_BYTES)
 		bytes = CACHE_LEAST_BYTES;
 	for (int i = 0; i < NR_CACHES; i++) {
-		int error = rig_cache_start(&rig->caches[i], rig->folder,
-		                            (enum method_cache)i, bytes,
-		                            rig->nr_readers + 1, rig->huge_pages, fd);
+		int error =
+			own_cache_start(&rig->caches[i], rig->folder,
+		                        method_cache_kind((enum method_cache)i), bytes,
+		                        rig->nr_readers + 1, rig->huge_pages, fd);
 
 		if (cli_stopped)
 			return rig_fail(rig, -EINTR, "stopped");
@@ -362,7 +177,7 @@ static int rig_start_readers(struct rig *rig, unsigned int nr)
 	for (int i = 0; i < NR_CACHES; i++) {
 		char *socket = rig->caches[i].socket;
 
-		snprintf(socket, RIG_SOCKET_BYTES, "%s/%s", rig->folder,
+		snprintf(socket, OWN_CACHE_SOCKET_BYTES, "%s/%s", rig->folder,
 		         method_cache_name((enum method_cache)i));
 		setup.sockets[i] = socket;
 	}
@@ -419,7 +234,7 @@ int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_reade
 	if (!error && workload_make(&rig->workload, corpus->bytes, seed) != 0)
 		error = rig_fail(rig, -ENOMEM,
 		                 "there is no memory for the access sequences");
-	if (!error && rig_folder_make(rig->folder, sizeof(rig->folder)) != 0)
+	if (!error && own_cache_folder_make(rig->folder, sizeof(rig->folder)) != 0)
 		error = rig_fail(rig, -EACCES,
 		                 "cannot make a folder for sockets in TMPDIR or /tmp");
 	/* Fork first, because a child must not inherit the parent's attachments. */
@@ -437,7 +252,7 @@ void rig_close(struct rig *rig)
 		rig_stop_reader(&rig->readers[i]);
 	rig->nr_readers = 0;
 	for (int i = 0; i < NR_CACHES; i++)
-		rig_cache_stop(&rig->caches[i]);
+		own_cache_stop(&rig->caches[i]);
 	workload_drop(&rig->workload);
 	if (rig->private_bytes)
 		munmap(rig->private_bytes, rig->private_map_bytes);

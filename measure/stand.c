@@ -73,7 +73,7 @@ __attribute__((format(printf, 2, 3))) static void stand_tell(const struct stand 
 
 static const char *stand_folder(const struct stand *s)
 {
-	return s->workdir ? s->workdir : corpus_folder();
+	return s->workdir ? s->workdir : leftover_folder();
 }
 
 int stand_choose_file(struct stand *s)

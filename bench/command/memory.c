@@ -46,8 +46,8 @@ struct memory {
 	struct stand stand;
 	uint64_t cache_bytes;
 	bool json;
-	struct rig_cache cache;
-	char folder[RIG_FOLDER_BYTES];
+	struct own_cache cache;
+	char folder[OWN_CACHE_FOLDER_BYTES];
 	struct workload workload;
 	uint64_t *seen;                /* a bit per block of the file */
 	uint64_t tokens[TOKEN_PLACES]; /* token + 1; 0: free */
@@ -216,14 +216,14 @@ static int measure_point(struct memory *m, struct point *p, unsigned int nr_cont
 
 static int start(struct memory *m)
 {
-	int error = rig_folder_make(m->folder, sizeof(m->folder));
+	int error = own_cache_folder_make(m->folder, sizeof(m->folder));
 	int fd = open(m->stand.corpus.path, O_RDONLY | O_CLOEXEC);
 
 	if (!error && fd < 0)
 		error = -errno;
 	if (!error)
-		error = rig_cache_start(&m->cache, m->folder, CACHE_LODIC,
-		                        m->cache_bytes, 1, m->stand.huge_pages, fd);
+		error = own_cache_start(&m->cache, m->folder, NULL, m->cache_bytes, 1,
+		                        m->stand.huge_pages, fd);
 	if (fd >= 0)
 		close(fd);
 	return error;
@@ -233,13 +233,13 @@ static void stop(struct memory *m)
 {
 	while (m->nr_contexts > 0)
 		lodic_context_close(m->contexts[--m->nr_contexts]);
-	rig_cache_stop(&m->cache);
+	own_cache_stop(&m->cache);
 }
 
 /* Brings the file into the cache, piece by piece. */
 static int fill_cache(struct memory *m)
 {
-	struct method_seat *seat = &m->cache.seat;
+	struct own_cache_seat *seat = &m->cache.seat;
 	uint64_t bytes = m->stand.corpus.bytes;
 
 	for (uint64_t at = 0; at < bytes; at += FILL_BYTES) {

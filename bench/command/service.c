@@ -382,8 +382,8 @@ static int start_reader(struct service_bench *b)
 
 static int make_folders(struct service_bench *b)
 {
-	const char *root = b->workdir ? b->workdir : corpus_folder();
-	int error = rig_folder_make(b->sockets, sizeof(b->sockets));
+	const char *root = b->workdir ? b->workdir : leftover_folder();
+	int error = own_cache_folder_make(b->sockets, sizeof(b->sockets));
 
 	if (error)
 		return bench_fail(

@@ -93,7 +93,7 @@ struct service_bench {
 	const char *workdir;
 	bool json;
 
-	char sockets[RIG_FOLDER_BYTES], socket[RIG_SOCKET_BYTES];
+	char sockets[OWN_CACHE_FOLDER_BYTES], socket[OWN_CACHE_SOCKET_BYTES];
 	char folder[SERVICE_READER_PATH_BYTES];
 	struct service_reader_shared *shared;
 	pid_t reader; /* 0: none */

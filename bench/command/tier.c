@@ -104,7 +104,7 @@ struct tier_bench {
 	uint32_t barrier;
 	const char *workdir;
 	bool json;
-	char sockets[RIG_FOLDER_BYTES], socket[RIG_SOCKET_BYTES];
+	char sockets[OWN_CACHE_FOLDER_BYTES], socket[OWN_CACHE_SOCKET_BYTES];
 	char folder[PATH_BYTES], path[PATH_BYTES + 8];
 	struct tier_shared *shared;
 	pid_t service, readers[MAX_READERS];
@@ -390,13 +390,13 @@ static int run_row(struct tier_bench *b, enum tier_row row)
 
 static int run(struct tier_bench *b)
 {
-	int err = rig_folder_make(b->sockets, sizeof(b->sockets)), fd;
+	int err = own_cache_folder_make(b->sockets, sizeof(b->sockets)), fd;
 
 	if (err)
 		return err;
 	snprintf(b->socket, sizeof(b->socket), "%s/service", b->sockets);
 	snprintf(b->folder, sizeof(b->folder), "%s/lodic-tier-XXXXXX",
-	         b->workdir ? b->workdir : corpus_folder());
+	         b->workdir ? b->workdir : leftover_folder());
 	err = leftover_name(b->folder);
 	if (!err && mkdir(b->folder, 0700) != 0)
 		err = -errno;

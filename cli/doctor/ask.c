@@ -17,7 +17,7 @@
 #include "lib/look.h"
 #include "lodic/lodic.h"
 #include "measure/cli.h"
-#include "measure/rig.h"
+#include "measure/own_cache.h"
 
 /* What the program has read. -1: its path leads to something else by now, and f->gone says so. */
 static int open_file(struct doctor_file *f)
@@ -93,7 +93,7 @@ static void ask_whether(struct lodic *lodic, struct doctor_file *f, bool promise
 	close(fd);
 }
 
-void doctor_ask(struct doctor *d, struct rig_cache *cache, bool promised)
+void doctor_ask(struct doctor *d, struct own_cache *cache, bool promised)
 {
 	struct look *look;
 	int pid;

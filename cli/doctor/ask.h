@@ -6,8 +6,8 @@
 #include "cli/doctor/doctor.h"
 
 /* Asks a private service about each file; promised: about those alone that d->promise is of. */
-struct rig_cache;
-void doctor_ask(struct doctor *d, struct rig_cache *cache, bool promised);
+struct own_cache;
+void doctor_ask(struct doctor *d, struct own_cache *cache, bool promised);
 /* Asks the service that `lodic run` would find. It starts none. */
 void doctor_ask_service(struct doctor *d);
 

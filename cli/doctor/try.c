@@ -38,7 +38,7 @@
 #include "lodic/lodic.h"
 #include "measure/cli.h"
 #include "measure/leftover.h"
-#include "measure/rig.h"
+#include "measure/own_cache.h"
 #include "preload/run_environment.h"
 
 #define SPAN_LEAST ((uint64_t)64 << 10)
@@ -63,7 +63,7 @@ struct reader {
 
 struct trial {
 	struct doctor *d;
-	struct rig_cache cache;
+	struct own_cache cache;
 	char own[PATH_MAX]; /* the file that is served */
 	int own_fd;
 	char fresh[DOCTOR_FOLDER_BYTES + 8]; /* new files begin so */
@@ -331,8 +331,8 @@ static int service_start(struct trial *t, bool promised)
 	for (char *const *old = t->d->settings.globs[GLOBS_IMMUTABLE];
 	     *old && nr < SETTINGS_MAX_GLOBS; old++)
 		globs[nr++] = *old;
-	t->cache = (struct rig_cache){ .immutable = globs };
-	return rig_cache_start(&t->cache, t->d->folder, CACHE_LODIC,
+	t->cache = (struct own_cache){ .immutable = globs };
+	return own_cache_start(&t->cache, t->d->folder, NULL,
 	                       t->span / 4 * 5 + CACHE_MORE, 1, NULL, t->own_fd);
 }
 
@@ -348,7 +348,7 @@ static int ask_services(struct trial *t)
 	doctor_promise_choose(t->d);
 	if (t->d->promise.nr == 0)
 		return 0;
-	rig_cache_stop(&t->cache);
+	own_cache_stop(&t->cache);
 	error = service_start(t, true);
 	if (!error)
 		doctor_ask(t->d, &t->cache, true);
@@ -457,7 +457,7 @@ static void choose_file(struct trial *t)
 
 static int prepare(struct trial *t)
 {
-	int error = own_file(t, corpus_folder());
+	int error = own_file(t, leftover_folder());
 
 	if (error && error != -EINTR) /* no room there */
 		error = own_file(t, t->d->folder);
@@ -527,7 +527,7 @@ void doctor_try(struct doctor *d)
 	d->price.known = !d->price.why[0];
 	for (unsigned int w = 0; w < DOCTOR_WAYS; w++)
 		reader_stop(&t.readers[w]);
-	rig_cache_stop(&t.cache);
+	own_cache_stop(&t.cache);
 	if (t.own_fd >= 0)
 		close(t.own_fd);
 	if (t.own[0])
