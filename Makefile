@@ -11,7 +11,7 @@ RELEASE = -Dbuildtype=debugoptimized
 PYTHON = /usr/bin/python3
 # For tools/wheels.sh, and what uses them.
 export LODIC_WHEELS = $(abspath $(BUILD))/wheels
-C_FILES = find bench check cli core doc host include lib measure preload python \
+C_FILES = find bench check cli core doc host include lib preload python \
 	sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "bench/count.h"
-#include "measure/cli.h"
-#include "measure/machine.h"
-#include "measure/report.h"
-#include "measure/workload.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/report.h"
+#include "bench/measure/workload.h"
+#include "cli/cli.h"
 
 #define DEFAULT_ROUNDS 40
 #define MAX_LIST_BYTES 256
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 	_Static_assert(BENCH_MAX_LIST > 11, "powers of two up to SLOTS_MAX_WORKERS");
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
-	report_offer_version("bench_count");
+	cli_offer_version("bench_count");
 	plan_defaults(&o.plan);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "bench/field.h"
-#include "measure/series.h"
+#include "cli/series.h"
 
 #define BENCH_MAX_LIST 16u    /* sizes or numbers of CPUs in a plan */
 #define BENCH_MAX_SCHEMES 38u /* with the control; as many as a table has rows */

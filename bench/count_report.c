@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "measure/report.h"
-#include "measure/table.h"
+#include "bench/measure/report.h"
+#include "bench/measure/table.h"
+#include "cli/cli.h"
 
 #define UNITS \
 	"ns: a ref and an unref, or a query, on one CPU; mops: 10^6 of them a second, all " \
@@ -278,7 +279,7 @@ int bench_write_csv(const struct bench *b, const char *path)
 	machine_find(&machine);
 	describe(b, parameters);
 	fprintf(f, "# %s, %u CPUs, %s; commit %s; seed %llu; %u rounds in %.1f s\n",
-	        machine.cpu, machine.nr_cpus, machine.kernel, report_commit(),
+	        machine.cpu, machine.nr_cpus, machine.kernel, cli_commit(),
 	        (unsigned long long)b->plan.seed, b->nr_rounds,
 	        (double)b->duration_ns / 1e9);
 	fputs("scheme,walk,objects,cpus,workers,per_user,ns,mops,mops_q1,mops_q3,ratio,"

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/measure/machine.h"
+#include "bench/measure/shared.h"
+#include "bench/measure/workload.h"
 #include "bench/private.h"
-#include "measure/shared.h"
-#include "measure/cli.h"
-#include "measure/machine.h"
-#include "measure/workload.h"
+#include "cli/cli.h"
 
 const struct count_scheme *bench_scheme(u32 i)
 {

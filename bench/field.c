@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
+#include "bench/measure/shared.h"
 #include "bench/private.h"
-#include "measure/shared.h"
 #include "host/random.h"
 
 #define FILE_ID 1u

@@ -7,7 +7,7 @@
 #ifndef LODIC_BENCH_FIELD_H
 #define LODIC_BENCH_FIELD_H
 
-#include "measure/slots.h"
+#include "bench/measure/slots.h"
 #include "core/owned/count_owned.h"
 
 /* Far more than the caches hold. A process space has room for twice as many. */

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "bench/hold.h"
-#include "measure/cli.h"
-#include "measure/leftover.h"
-#include "measure/report.h"
-#include "measure/workload.h"
+#include "bench/measure/report.h"
+#include "bench/measure/workload.h"
+#include "cli/cli.h"
+#include "cli/leftover.h"
 
 #define DEFAULT_ROUNDS 7
 #define DEFAULT_COLD_ROUNDS 3
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
-	report_offer_version("bench_hold");
+	cli_offer_version("bench_hold");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;
 	choose_sizes(&o.plan);

@@ -24,9 +24,9 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "measure/series.h"
-#include "measure/slots.h"
-#include "measure/rig.h"
+#include "bench/measure/rig.h"
+#include "bench/measure/slots.h"
+#include "cli/series.h"
 
 #define HOLD_MAX_PROCESSES 4u
 #define HOLD_MAX_SIZES 8u

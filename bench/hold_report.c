@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "bench/hold.h"
-#include "measure/report.h"
-#include "measure/table.h"
+#include "bench/measure/report.h"
+#include "bench/measure/table.h"
 
 #define UNITS \
 	"first_us, last_us: until the first byte was there, and until a byte of each page was " \

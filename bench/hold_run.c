@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "bench/hold.h"
-#include "measure/shared.h"
+#include "bench/measure/shared.h"
+#include "cli/cli.h"
+#include "cli/leftover.h"
 #include "host/random.h"
-#include "measure/cli.h"
-#include "measure/leftover.h"
 
 #define MIB ((u64)1 << 20)
 /* Holds are all that this service is for. */

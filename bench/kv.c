@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "bench/kv.h"
-#include "measure/cli.h"
-#include "measure/corpus.h"
-#include "measure/leftover.h"
-#include "measure/report.h"
-#include "measure/workload.h"
+#include "bench/measure/corpus.h"
+#include "bench/measure/report.h"
+#include "bench/measure/workload.h"
+#include "cli/cli.h"
+#include "cli/leftover.h"
 
 #define DEFAULT_ROUNDS 15
 #define DEFAULT_COLD_ROUNDS 3
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
-	report_offer_version("bench_kv");
+	cli_offer_version("bench_kv");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;
 	o.plan.cold_gets = COLD_GETS_A_RECORD * (o.plan.file_bytes / KV_RECORD_BYTES);

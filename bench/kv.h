@@ -24,9 +24,9 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "measure/series.h"
-#include "measure/slots.h"
-#include "measure/rig.h"
+#include "bench/measure/rig.h"
+#include "bench/measure/slots.h"
+#include "cli/series.h"
 
 #define KV_RECORD_BYTES 1000u
 #define KV_RECORD_WORDS (KV_RECORD_BYTES / 8)

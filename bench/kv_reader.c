@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "bench/kv.h"
-#include "measure/cli.h"
+#include "cli/cli.h"
 
 /* A look at the clock costs as much as a tenth of a get. */
 #define GETS_A_LOOK 32u

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "bench/kv.h"
-#include "measure/report.h"
-#include "measure/table.h"
+#include "bench/measure/report.h"
+#include "bench/measure/table.h"
 
 #define UNITS \
 	"mgets: 10^6 gets in a second of CPU time, of readers and service together, median " \

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "bench/kv.h"
-#include "measure/shared.h"
+#include "bench/measure/shared.h"
+#include "cli/cli.h"
 #include "host/random.h"
-#include "measure/cli.h"
 
 #define MIB ((u64)1 << 20)
 #define NS_PER_MS 1000000u

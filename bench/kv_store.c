@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "bench/kv.h"
-#include "measure/shared.h"
+#include "bench/measure/shared.h"
+#include "bench/measure/workload.h"
+#include "cli/cli.h"
+#include "cli/leftover.h"
 #include "host/random.h"
-#include "measure/cli.h"
-#include "measure/leftover.h"
-#include "measure/workload.h"
 
 #define RECORDS_A_PIECE 4096u
 #define PAGE_BYTES 4096u

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "bench/field.h"
+#include "bench/measure/report.h"
+#include "bench/measure/shared.h"
+#include "bench/measure/table.h"
+#include "bench/measure/workload.h"
 #include "bench/micro.h"
-#include "measure/series.h"
-#include "measure/shared.h"
-#include "measure/cli.h"
-#include "measure/report.h"
-#include "measure/table.h"
-#include "measure/workload.h"
+#include "cli/cli.h"
+#include "cli/series.h"
 
 #define DEFAULT_ROUNDS 60
 #define MAX_STEPS 32u
@@ -411,7 +411,7 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
-	report_offer_version("bench_micro");
+	cli_offer_version("bench_micro");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &m) != 0)
 		return CLI_USAGE;
 	cli_catch_signals();

@@ -8,18 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/measure/corpus.h"
+#include "bench/measure/report.h"
+#include "bench/measure/rig.h"
+#include "bench/measure/shared.h"
+#include "bench/measure/slots.h"
+#include "bench/measure/table.h"
+#include "bench/measure/workload.h"
 #include "bench/peers.h"
-#include "measure/series.h"
-#include "measure/shared.h"
-#include "measure/slots.h"
+#include "cli/cli.h"
+#include "cli/leftover.h"
+#include "cli/series.h"
 #include "host/random.h"
-#include "measure/cli.h"
-#include "measure/corpus.h"
-#include "measure/leftover.h"
-#include "measure/report.h"
-#include "measure/rig.h"
-#include "measure/table.h"
-#include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 60
 #define MOST_THREADS 2u
@@ -530,7 +530,7 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
-	report_offer_version("bench_peers");
+	cli_offer_version("bench_peers");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
 		return CLI_USAGE;
 	cli_catch_signals();

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/cli.h"
+#include "cli/cli.h"
 
 #define MAX_NAME_BYTES 64
 #define MAX_LIST_BYTES 128

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The commands of `lodic`, and how a word of the command line chooses one of them. Each
- * command gets argv[0] = "lodic NAME" and returns an exit status (measure/cli.h).
+ * command gets argv[0] = "lodic NAME" and returns an exit status (cli/cli.h).
  */
 #ifndef LODIC_CLI_COMMAND_H
 #define LODIC_CLI_COMMAND_H

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/where.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 /* Reads that are under way hold a file open, and a worker may be closing it. Both end soon, or

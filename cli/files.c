@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/where.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define SHORT_ROWS 20u     /* without --all */
 #define TABLE_COLUMNS 58u  /* in front of a path */

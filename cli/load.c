@@ -10,11 +10,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/load_run.h"
 #include "cli/text.h"
 #include "cli/where.h"
-#include "measure/cli.h"
 
 /* How often --wait tries again what somebody writes. */
 #define AGAIN_NS 500000000

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "measure/cli.h"
+#include "cli/cli.h"
 
 #define PROGRESS_FILES 1024u
 

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/text.h"
-#include "measure/cli.h"
 
 /* Asked for at once, and waited for. Our choice: 20 ms of a fast disk, and 80 of a slow one. */
 #define PIECE_BYTES (UINT64_C(8) << 20)

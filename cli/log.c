@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/text.h"
 #include "lib/settings.h"
-#include "measure/cli.h"
 
 #define TEXT_BYTES 768
 /* A byte of a text may become four, and five in JSON (lib/escape.h). A line shorter than PIPE_BUF

@@ -3,10 +3,9 @@
 #include <argp.h>
 #include <locale.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
-#include "measure/report.h"
 
 static const char doc[] =
 	"Lodic is a page cache that processes share. This program runs the cache, shows "
@@ -74,7 +73,7 @@ int main(int argc, char **argv)
 	};
 
 	argp_err_exit_status = CLI_USAGE;
-	report_offer_version("lodic");
+	cli_offer_version("lodic");
 	cli_check_output();
 	setlocale(LC_CTYPE, ""); /* what the terminal can show */
 	return command_choose(&choice, argc, argv);

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/preload.h"
-#include "measure/cli.h"
 #include "preload/map_environment.h"
 #include "preload/run_environment.h"
 

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "measure/cli.h"
+#include "cli/cli.h"
 
 #define PASSED_FD 3 /* the first one, as the protocol has it */
 #define MESSAGE_BYTES 512

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "measure/cli.h"
+#include "cli/cli.h"
 
 #define FIRST_S 2
 #define NEXT_S 3

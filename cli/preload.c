@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/map_program.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
-#include "measure/cli.h"
 #include "preload/map_environment.h"
 
 /* The statuses that shells and env(1) return. */

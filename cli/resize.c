@@ -7,11 +7,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/where.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define POLL_NS 10000000

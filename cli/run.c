@@ -21,13 +21,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/patience.h"
 #include "cli/preload.h"
 #include "cli/report.h"
 #include "lib/settings.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 #include "preload/map_environment.h"
 #include "preload/run_environment.h"
 #include "preload/run_recorded.h"

@@ -16,13 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/daemon.h"
 #include "cli/log.h"
 #include "cli/serve.h"
 #include "cli/serve_escape.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 /* How long a service that a program has started stays without a client. */
 #define STARTED_IDLE_EXIT_MS 10000u

@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/daemon.h"
 #include "cli/log.h"
 #include "cli/serve.h"
-#include "measure/cli.h"
 
 #define MIB_SHIFT 20 /* sizes are printed in MiB */
 /* How long --replace waits for the other service's end, and how often it looks. */

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "measure/cli.h"
+#include "cli/cli.h"
 
 /* Linux knows no capability from here on; it says where its own end. */
 #define MOST_CAPABILITIES 64

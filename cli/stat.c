@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/metrics.h"
 #include "cli/stat_times.h"
 #include "cli/text.h"
 #include "cli/watch.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define MIB_SHIFT 20
 #define NS_PER_S UINT64_C(1000000000)

@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/tier_kernel.h"
 #include "cli/where.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define SHORT_ROWS 20u

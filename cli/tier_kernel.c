@@ -15,9 +15,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/text.h"
 #include "cli/tier_kernel.h"
-#include "measure/cli.h"
 
 #define SETTINGS "/sys/kernel/mm/kloc/"
 #define KNODES "/sys/kernel/debug/kloc/knodes"

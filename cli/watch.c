@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/text.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define HISTORY 60u

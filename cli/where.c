@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "lib/service/service.h"
-#include "measure/cli.h"
 
 static const struct argp_option option_list[] = {
 	{ "socket", 's', "PATH", 0, "The service's socket (default: the user's own)",

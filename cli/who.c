@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/where.h"
-#include "measure/cli.h"
 
 /* A reader, and the sums over its contexts. */
 struct reader {

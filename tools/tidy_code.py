@@ -28,8 +28,8 @@ GUARD = re.compile(r"^#ifndef (\w+)\n#define (\w+)$", re.MULTILINE)
 # Headers that mean another thing at each place that includes them.
 NO_GUARD = {"core/count/count_list.h", "core/kloc/policy_list.h"}
 
-PREFIXED = ("core/", "host/", "lib/", "measure/", "check/", "sim/", "cli/",
-            "bench/command/")
+PREFIXED = ("core/", "host/", "lib/", "check/", "sim/", "cli/", "bench/command/",
+            "bench/measure/")
 # A file, or a folder, whose functions have one more prefix, because it holds one more thing.
 MODULES = {
     "bench/command/": ("bench",),
@@ -41,9 +41,9 @@ MODULES = {
     "lib/client/": ("lodic",),
     "lib/counter/": ("lodic",),
     "lib/service/file": ("files",),
-    "measure/measure": ("cell",),
-    "measure/shared": ("__wrap",),  # the linker's name
-    "measure/workload": ("access",),
+    "bench/measure/measure": ("cell",),
+    "bench/measure/shared": ("__wrap",),  # the linker's name
+    "bench/measure/workload": ("access",),
     "sim/drbh_fit": ("fit",),
     "sim/drbh_table": ("table",),
 }
@@ -185,7 +185,7 @@ def prefixes_of(path):
       good={"lib/client/pin.c": "int lodic_pin(void)\n{\n}\nstatic int grab(void)\n{\n}\n",
             "core/owned/count_owned_file.c": "int count_owned_sum(void)\n{\n}\n",
             "core/cache/arena.c": "int cache_read(void)\n{\n}\n",
-            "measure/methods.c": "int method_run(void)\n{\n}\n"})
+            "bench/measure/methods.c": "int method_run(void)\n{\n}\n"})
 def prefix(tree):
     """A function that others call begins with the name of its file or folder."""
     for path, text in c_files(tree, *PREFIXED):

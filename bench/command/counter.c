@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "bench/command/counter.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/shared.h"
+#include "bench/measure/workload.h"
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "host/random.h"
-#include "measure/cli.h"
-#include "measure/machine.h"
-#include "measure/shared.h"
-#include "measure/workload.h"
 
 #define DEFAULT_ROUNDS 40
 #define CROWD_PUTS 200u

@@ -9,9 +9,9 @@
 
 #include <stdio.h>
 
+#include "bench/measure/slots.h"
+#include "cli/series.h"
 #include "lodic/counter.h"
-#include "measure/series.h"
-#include "measure/slots.h"
 
 #define BENCH_COUNTER_WAYS 10u
 #define BENCH_COUNTER_LIST 12u /* numbers of objects, of threads, of holds */

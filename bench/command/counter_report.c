@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "bench/command/counter.h"
-#include "measure/machine.h"
-#include "measure/report.h"
-#include "measure/table.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/report.h"
+#include "bench/measure/table.h"
 
 /* The project's promises (doc/counter.md). */
 #define MOST_OVER_BARE 1.6

@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/measure/corpus.h"
+#include "bench/measure/measure.h"
+#include "bench/measure/report.h"
+#include "bench/measure/stand.h"
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/text.h"
-#include "measure/cli.h"
-#include "measure/corpus.h"
-#include "measure/measure.h"
-#include "measure/report.h"
-#include "measure/stand.h"
 
 #define DEFAULT_MS 30000
 #define LEAST_HIT_RATIO 0.95

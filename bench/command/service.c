@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #include "bench/command/service.h"
+#include "bench/measure/corpus.h"
+#include "cli/cli.h"
 #include "cli/command.h"
+#include "cli/leftover.h"
 #include "lib/settings.h"
-#include "measure/cli.h"
-#include "measure/corpus.h"
-#include "measure/leftover.h"
 
 #define DEFAULT_MEMORY ((uint64_t)1 << 30)
 #define DEFAULT_CONTEXTS 1024u

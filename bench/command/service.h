@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bench/measure/rig.h"
+#include "bench/measure/times.h"
 #include "lib/service/trial.h"
-#include "measure/rig.h"
-#include "measure/times.h"
 
 /* The reader is a process that uses the measured service by the library, as any program would.
  * It gets an order, carries it out, and answers. */

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "bench/command/service.h"
+#include "cli/cli.h"
 #include "host/random.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
 
 #define MAX_CONTEXTS 1024u
 #define MAX_PINS (MAX_CONTEXTS * 64u)

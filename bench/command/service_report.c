@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "bench/command/service.h"
-#include "measure/report.h"
-#include "measure/table.h"
+#include "bench/measure/report.h"
+#include "bench/measure/table.h"
 
 #define NS_PER_S 1e9
 

@@ -22,20 +22,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/measure/corpus.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/report.h"
+#include "bench/measure/rig.h"
+#include "bench/measure/table.h"
+#include "bench/measure/times.h"
+#include "cli/cli.h"
 #include "cli/command.h"
+#include "cli/leftover.h"
 #include "host/random.h"
 #include "lib/look.h"
 #include "lib/service/service.h"
 #include "lib/settings.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
-#include "measure/corpus.h"
-#include "measure/leftover.h"
-#include "measure/machine.h"
-#include "measure/report.h"
-#include "measure/rig.h"
-#include "measure/table.h"
-#include "measure/times.h"
 
 #define DEFAULT_SIZE ((uint64_t)1 << 30)
 #define MAX_READERS 64u

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/doctor/ask.h"
 #include "cli/doctor/run.h"
+#include "cli/own_cache.h"
 #include "lib/look.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
-#include "measure/own_cache.h"
 
 /* What the program has read. -1: its path leads to something else by now, and f->gone says so. */
 static int open_file(struct doctor_file *f)

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/doctor/advice.h"
 #include "cli/doctor/doctor.h"
@@ -22,9 +23,8 @@
 #include "cli/doctor/report.h"
 #include "cli/doctor/run.h"
 #include "cli/doctor/try.h"
+#include "cli/leftover.h"
 #include "cli/preload.h"
-#include "measure/cli.h"
-#include "measure/leftover.h"
 
 #define DEFAULT_WATCH_MS 5000u
 /* Free bytes of a folder in memory. Our choice: the counts of some hundred processes. */

@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
+#include "cli/series.h"
 #include "lib/settings.h"
-#include "measure/series.h"
 #include "preload/run_seen.h"
 
 #define DOCTOR_FOLDER_BYTES 64u

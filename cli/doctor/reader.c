@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/doctor/reader.h"
 #include "host/random.h"
-#include "measure/cli.h"
 
 #define NEW_PAUSE_NS 200000
 /* Between two cold reads the reader goes over so many bytes, line by line. Our choice: the second

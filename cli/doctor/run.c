@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/doctor/proc.h"
 #include "cli/doctor/run.h"
 #include "cli/preload.h"
-#include "measure/cli.h"
 #include "preload/map_environment.h"
 #include "preload/run_environment.h"
 

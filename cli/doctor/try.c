@@ -28,17 +28,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/doctor/ask.h"
 #include "cli/doctor/proc.h"
 #include "cli/doctor/promise.h"
 #include "cli/doctor/reader.h"
 #include "cli/doctor/run.h"
 #include "cli/doctor/try.h"
+#include "cli/leftover.h"
+#include "cli/own_cache.h"
 #include "cli/preload.h"
 #include "lodic/lodic.h"
-#include "measure/cli.h"
-#include "measure/leftover.h"
-#include "measure/own_cache.h"
 #include "preload/run_environment.h"
 
 #define SPAN_LEAST ((uint64_t)64 << 10)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the benchmarks of counting compute with: measure/series.h, through which every number
+ * What the benchmarks of counting compute with: cli/series.h, through which every number
  * goes that they print, and host/random.h, which draws their walks.
  */
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "measure/series.h"
+#include "cli/series.h"
 #include "host/random.h"
 
 #define NEAR 1e-9
