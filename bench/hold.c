@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	choose_sizes(&o.plan);
 	cli_catch_signals();
-	own_cache_serve_by(o.lodic ? o.lodic : own_cache_lodic_beside());
+	rig_serve_by(o.lodic, "..");
 	error = hold_bench_run(&b, &o.plan, o.workdir ? o.workdir : leftover_folder());
 	if (!error)
 		status = publish(&o, &b);

@@ -223,7 +223,7 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	o.plan.cold_gets = COLD_GETS_A_RECORD * (o.plan.file_bytes / KV_RECORD_BYTES);
 	cli_catch_signals();
-	own_cache_serve_by(o.lodic ? o.lodic : own_cache_lodic_beside());
+	rig_serve_by(o.lodic, "..");
 	error = kv_run(&kv, &o.plan, o.workdir ? o.workdir : leftover_folder());
 	if (!error)
 		status = publish(&o, &kv);

@@ -534,7 +534,7 @@ int main(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
 		return CLI_USAGE;
 	cli_catch_signals();
-	own_cache_serve_by(p.lodic ? p.lodic : own_cache_lodic_beside());
+	rig_serve_by(p.lodic, "..");
 	error = peers_open(&p);
 	if (!error)
 		error = peers_run(&p);

@@ -174,6 +174,18 @@ const char *cli_program(void)
 	return path;
 }
 
+int cli_find(const char *folder, const char *name, char *ret_path, size_t size)
+{
+	const char *program = cli_program(), *slash = strrchr(program, '/');
+	int n = slash ? (int)(slash - program) : 0;
+
+	snprintf(ret_path, size, "%.*s/%s", n, program, name);
+	if (access(ret_path, R_OK) == 0)
+		return 0;
+	snprintf(ret_path, size, "%.*s/%s/%s", n, program, folder, name);
+	return access(ret_path, R_OK) == 0 ? 0 : -errno;
+}
+
 uint64_t cli_now_ns(void)
 {
 	struct timespec t;

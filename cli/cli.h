@@ -55,8 +55,12 @@ const char *cli_commit(void);
 /* From now on argp knows --version for this program. */
 void cli_offer_version(const char *program);
 
-/* The path of this program, from which rigs start their services. */
+/* The path of this program. */
 const char *cli_program(void);
+/* The path of a file that belongs to it. A build puts it beside this program. An install puts it
+ * into folder, which is relative to this program's own. -errno: it is in neither, and ret_path is
+ * the second one. */
+int cli_find(const char *folder, const char *name, char *ret_path, size_t size);
 
 /* The monotonic clock. */
 uint64_t cli_now_ns(void);

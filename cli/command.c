@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include <argp.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,4 +99,13 @@ int command_choose(const struct command_choice *choice, int argc, char **argv)
 	if (strcmp(words.argv[0], "help") == 0)
 		return command_help(choice, &argp, words.argc, words.argv);
 	return command_enter(choice, words.argc, words.argv);
+}
+
+int command_main(const struct command_choice *choice, int argc, char **argv)
+{
+	argp_err_exit_status = CLI_USAGE;
+	cli_offer_version(choice->name);
+	cli_check_output();
+	setlocale(LC_CTYPE, ""); /* what the terminal can show */
+	return command_choose(choice, argc, argv);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The commands of `lodic`, and how a word of the command line chooses one of them. Each
- * command gets argv[0] = "lodic NAME" and returns an exit status (cli/cli.h).
+ * command gets argv[0] = "lodic NAME" and returns an exit status (cli/cli.h). In `lodic`, demo and
+ * bench become lodic-bench, which has commands of the same names.
  */
 #ifndef LODIC_CLI_COMMAND_H
 #define LODIC_CLI_COMMAND_H
@@ -17,11 +18,6 @@ int command_stop(int argc, char **argv);
 int command_tier(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_bench(int argc, char **argv);
-int command_bench_counter(int argc, char **argv);
-int command_bench_pin(int argc, char **argv);
-int command_bench_memory(int argc, char **argv);
-int command_bench_service(int argc, char **argv);
-int command_bench_tier(int argc, char **argv);
 int command_map(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_doctor(int argc, char **argv);
@@ -44,5 +40,8 @@ struct command_choice {
  * `-h` and `NAME -h` print help and return CLI_OK. No name, or a name that is not in the
  * list: says on stderr which ones there are, and returns CLI_USAGE. */
 int command_choose(const struct command_choice *choice, int argc, char **argv);
+
+/* The same for main(): it first sets up how a program of lodic's speaks. */
+int command_main(const struct command_choice *choice, int argc, char **argv);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic`: the list of its commands. */
-#include <argp.h>
-#include <locale.h>
+#include <stddef.h>
 
-#include "cli/cli.h"
 #include "cli/command.h"
-#include "lodic/lodic.h"
 
 static const char doc[] =
 	"Lodic is a page cache that processes share. This program runs the cache, shows "
@@ -72,9 +69,5 @@ int main(int argc, char **argv)
 		.commands = commands,
 	};
 
-	argp_err_exit_status = CLI_USAGE;
-	cli_offer_version("lodic");
-	cli_check_output();
-	setlocale(LC_CTYPE, ""); /* what the terminal can show */
-	return command_choose(&choice, argc, argv);
+	return command_main(&choice, argc, argv);
 }

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -60,16 +59,6 @@ void own_cache_serve_by(const char *path)
 const char *own_cache_served_by(void)
 {
 	return own_cache_program ? own_cache_program : cli_program();
-}
-
-const char *own_cache_lodic_beside(void)
-{
-	static char path[PATH_MAX];
-	const char *own = cli_program();
-
-	snprintf(path, sizeof(path), "%.*s/../lodic", (int)(strrchr(own, '/') - own),
-	         own);
-	return path;
 }
 
 /* Starts the program with the write end of a pipe as REPORT_FD. What it writes there, and

@@ -59,7 +59,5 @@ void own_cache_leave_seat(struct own_cache_seat *seat);
 void own_cache_serve_by(const char *path);
 /* The path of that program, or of this one. */
 const char *own_cache_served_by(void);
-/* The `lodic` of the build that this program of bench/ is of. */
-const char *own_cache_lodic_beside(void);
 
 #endif

@@ -102,21 +102,6 @@ static bool link_library(char *path, size_t size)
 	       snprintf(path, size, "%s", fresh) < (int)size;
 }
 
-/* Looks beside this program, where a build puts the library, and then in the library folder
- * relative to this program, where it is installed. */
-static int find_library(char *ret, size_t size)
-{
-	const char *program = cli_program();
-	const char *slash = strrchr(program, '/');
-	int n = slash ? (int)(slash - program) : 0;
-
-	snprintf(ret, size, "%.*s/" MAP_LIBRARY, n, program);
-	if (access(ret, R_OK) == 0)
-		return 0;
-	snprintf(ret, size, "%.*s/" LODIC_LIBDIR_FROM_BIN "/" MAP_LIBRARY, n, program);
-	return access(ret, R_OK) == 0 ? 0 : -errno;
-}
-
 int preload_set(const char *name, const char *value)
 {
 	return value && *value ? setenv(name, value, 1) : unsetenv(name);
@@ -151,7 +136,8 @@ static int set_preload(const char *library)
 bool preload_try(char *why, size_t size)
 {
 	static char library[MAP_PROGRAM_PATH_BYTES];
-	int error = find_library(library, sizeof(library));
+	int error =
+		cli_find(LODIC_LIBDIR_FROM_BIN, MAP_LIBRARY, library, sizeof(library));
 
 	if (error)
 		snprintf(why, size, "%s cannot be read: %s; install lodic completely",

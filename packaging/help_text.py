@@ -23,6 +23,8 @@ COMMAND = re.compile(r"  ([a-z][a-z-]*) {2,}(\S.*)$")
 # What leads to other commands. `help` is no page of its own.
 LISTS = ("Commands", "Measurements")
 NOT_A_PAGE = ("help",)
+# Commands of `lodic` that another program of the same folder has.
+OF_OTHERS = {"bench": "lodic-bench", "demo": "lodic-bench"}
 ARGP_SAYS = "Mandatory or optional arguments to long options are also mandatory"
 ENVIRONMENT = {"ARGP_HELP_FMT": "rmargin=9999", "LC_ALL": "C"}
 
@@ -33,6 +35,8 @@ class Problem(Exception):
 
 def ask(runner, program, words):
     """The lines that the program prints for `program WORDS --help`."""
+    if words and words[0] in OF_OTHERS:  # a runner does not follow from one to the other
+        program = program.with_name(OF_OTHERS[words[0]])
     done = subprocess.run([*runner, program, *words, "--help"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False,
                           env={**os.environ, **ENVIRONMENT})

@@ -80,7 +80,7 @@ ROOMS = [
     Room("rust/", "the crate `lodic`: guards in Rust", ()),
     Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
     Room("packaging/", "man pages, completion, Debian packages: made from what the rest says", ()),
-    Room("bench/", "what `make bench` runs, its CSV files and its plots",
+    Room("bench/", "`lodic-bench` (`lodic bench`, `lodic demo`); what `make bench` runs; plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
           "include/", "lib/look.h", "lib/service/service.h", "lib/service/trial.h",
           "lib/settings.h", "cli/cli.h", "cli/command.h", "cli/leftover.h", "cli/own_cache.h",

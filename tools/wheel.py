@@ -6,7 +6,8 @@
     tools/wheel.py --platform manylinux_2_28_x86_64 ...     called by tools/manylinux.sh
 
 The wheel has python/lodic, the extension, and the programs that belong to it: `lodic`, which is
-the service, and the shim of `lodic run`. So `pip install` of this one file is enough. The same
+the service, and the shim of `lodic run`. So `pip install` of this one file is enough. The wheel
+has no lodic-bench. The same
 input makes the same bytes. It prints the wheel's path.
 """
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic bench`: the list of its measurements. */
+#include "bench/command/bench.h"
 #include "cli/command.h"
 
 static const char doc[] =

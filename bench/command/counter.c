@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/command/bench.h"
 #include "bench/command/counter.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/shared.h"
 #include "bench/measure/workload.h"
 #include "cli/cli.h"
-#include "cli/command.h"
 #include "host/random.h"
 
 #define DEFAULT_ROUNDS 40

@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/command/bench.h"
 #include "bench/measure/report.h"
 #include "bench/measure/rig.h"
 #include "bench/measure/stand.h"
 #include "bench/measure/table.h"
 #include "cli/cli.h"
-#include "cli/command.h"
 
 #define DEFAULT_CACHE_BYTES ((uint64_t)256 << 20)
 /* Pins, and as many reads, of each context: twice as many as its table has places. */

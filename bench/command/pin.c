@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/command/bench.h"
 #include "bench/measure/goal.h"
 #include "bench/measure/measure.h"
 #include "bench/measure/report.h"
 #include "bench/measure/stand.h"
 #include "cli/cli.h"
-#include "cli/command.h"
 
 #define DEFAULT_ROUNDS 60
 #define LEAST_BYTES 64

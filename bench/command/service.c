@@ -20,10 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/command/bench.h"
 #include "bench/command/service.h"
 #include "bench/measure/corpus.h"
 #include "cli/cli.h"
-#include "cli/command.h"
 #include "cli/leftover.h"
 #include "lib/settings.h"
 

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/command/bench.h"
 #include "bench/measure/corpus.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/report.h"
@@ -29,7 +30,6 @@
 #include "bench/measure/table.h"
 #include "bench/measure/times.h"
 #include "cli/cli.h"
-#include "cli/command.h"
 #include "cli/leftover.h"
 #include "host/random.h"
 #include "lib/look.h"

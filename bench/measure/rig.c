@@ -211,6 +211,15 @@ static int rig_raise_limit(struct rig *rig, unsigned int nr_readers)
 	return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? 0 : -errno;
 }
 
+void rig_serve_by(const char *path, const char *folder)
+{
+	static char beside[PATH_MAX];
+
+	if (!path) /* if there is none, caches will not start */
+		cli_find(folder, "lodic", beside, sizeof(beside));
+	own_cache_serve_by(path ? path : beside);
+}
+
 int rig_open(struct rig *rig, const struct corpus *corpus, unsigned int nr_readers,
              uint64_t seed, const char *huge_pages)
 {

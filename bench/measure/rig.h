@@ -45,6 +45,10 @@ struct rig {
 	char why[RIG_WHY_BYTES]; /* what went wrong, for the user */
 };
 
+/* Caches are served by the program at path. NULL: by the `lodic` beside this program, or else in
+ * folder, which is relative to this program's own. */
+void rig_serve_by(const char *path, const char *folder);
+
 /* Sets all of it up. -errno with rig->why; the caller must call rig_close() then, too.
  * -EACCES -ETXTBSY -EOPNOTSUPP: lodic_file_cached() refuses the file, and may accept a
  * copy. -EINTR: cli_stopped. */

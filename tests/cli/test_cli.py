@@ -195,6 +195,20 @@ class Interrupted(unittest.TestCase):
             self.nothing_stays()
 
 
+class Apart(unittest.TestCase):
+    """A second program has the benchmarks and the demo. Where it is missing, lodic says so."""
+
+    def test_without_lodic_bench_names_it_and_fails(self):
+        with tempfile.TemporaryDirectory(prefix="lodic-cli-") as folder:
+            alone = shutil.copy(LODIC, folder)
+            for words in ["demo"], ["bench"], ["bench", "pin", "--json"], ["help", "bench", "pin"]:
+                done = subprocess.run([alone, *words], stdin=subprocess.DEVNULL, text=True,
+                                      capture_output=True, check=False, timeout=SECONDS)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), words)
+                self.assertRegex(done.stderr, r"\Alodic: .* lodic-bench, which is not installed; "
+                                              r".* the Debian package lodic have it\n\Z")
+
+
 class Bench(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-cli-"))

@@ -284,10 +284,13 @@ class Installed(unittest.TestCase):
             {bin_}/lodic-check --scenario fold --scheme lodic --schedules 6
             echo mapped >data
             {bin_}/lodic map -- cat data
+            head -c 1000000 /dev/urandom >large
+            {bin_}/lodic bench memory --file large --memory 32M --json
             """)
         self.assertIn("simulated: topology 8x15, parameters xeon-ex", said)
         self.assertIn("24 searches, ", said)
         self.assertIn("mapped", said)
+        self.assertIn('"bytes_per_context": ', said)  # lodic-bench has started a service
 
     def test_unchanged_program_is_served(self):
         (self.folder / "reads.py").write_text(READS, encoding="ascii")

@@ -23,7 +23,8 @@ PACKAGES = ["liblodic-dev", "liblodic0", "lodic", "python3-lodic"]
 # What a user of each package looks for. TRIPLET is the machine's.
 FILES = {
     "lodic": ["usr/bin/lodic", "usr/bin/lodic-check", "usr/bin/lodic-sim",
-              "usr/lib/TRIPLET/lodic/liblodic-preload.so", "./lib/systemd/system/lodic@.service",
+              "usr/lib/TRIPLET/lodic/liblodic-preload.so", "usr/libexec/lodic/lodic-bench",
+              "./lib/systemd/system/lodic@.service",
               "usr/lib/systemd/user/lodic.socket", "usr/share/man/man1/lodic-run.1.gz",
               "usr/share/man/man5/lodic.conf.5.gz", "usr/share/doc/lodic/doc/hazards.md",
               "usr/share/bash-completion/completions/lodic",
