@@ -69,7 +69,7 @@ static void promise_make(u32 barrier)
 	file_proof_admit(&a.files[0], PROMISE_FILE, BLOCK_BYTES);
 	file = (struct cache_file){ &a.files[0], PROMISE_FILE };
 	ground.block = block_id(PROMISE_FILE, 0);
-	cache_fill_begin(&a, FRAME_FIRST, ground.block);
+	cache_fill_begin(&a, FRAME_FIRST);
 	CHECK(cache_fill_end(&a, &file, FRAME_FIRST, ground.block, true), "cached");
 	context_init(&ground.context, &a,
 	             promise_alloc(arena_context_bytes(a.nr_entries, a.nr_entries)),

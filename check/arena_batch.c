@@ -97,7 +97,7 @@ static void two_service(void *arg)
 	(void)arg;
 	batch_add(a, first, NULL, WORLD_FIRST);
 	fence_ask(first);
-	batch_add(a, MUTANT(ADD_TO_CLOSED) ? first : second, NULL, WORLD_SECOND);
+	batch_add(a, second, NULL, WORLD_SECOND);
 	fence_wait(first);
 	batch_walk(first);
 	fence_ask(second);

@@ -347,7 +347,7 @@ void world_write(u32 frame, u64 block)
 
 void world_fill_begin(u32 frame, u64 block)
 {
-	cache_fill_begin(&world->arena, frame, block);
+	cache_fill_begin(&world->arena, frame);
 }
 
 bool world_fill_end(u32 frame, u64 block)

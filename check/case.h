@@ -6,7 +6,6 @@
 #ifndef LODIC_CHECK_CASE_H
 #define LODIC_CHECK_CASE_H
 
-#include "core/mutant.h"
 #include "host/check/check.h"
 
 struct check_case {
@@ -48,29 +47,26 @@ void check_cases_kloc_list(struct check_list *list);
 
 /* A wrong order and where it shows. */
 struct check_mutant {
-	enum mutant number;
+	u32 number;       /* by weave.py; check_mutant_now takes it */
 	const char *name; /* "fold-after-clear": as printed and as --mutant takes it */
 	const char *scenario;
 	const char *scheme;
 	enum check_memory memory; /* the weakest-assuming one in which it shows */
 	const char *breaks;       /* the rule, in a few words, with its ID */
 	u64 budget;               /* schedules after which it has survived */
+	/* It shows where movers move tasks to other CPUs, and is searched with them. */
+	bool is_moved;
 };
 
-/* Each folder's part of the table ends with number MUTANT_NONE. */
-extern const struct check_mutant check_mutants_count[];
-extern const struct check_mutant check_mutants_arena[];
-extern const struct check_mutant check_mutants_own[];
-extern const struct check_mutant check_mutants_kloc[];
-/* These show where movers move tasks to other CPUs, and are searched with them. */
-extern const struct check_mutant check_mutants_moved[];
+enum { CHECK_NO_MUTANT };
+
+/* Generated from check/mutants/. It ends with number CHECK_NO_MUTANT. */
+extern const struct check_mutant check_mutants[];
 
 /* The i-th of all mutants, the one with that number, the one with that name. NULL: there is
  * none. */
 const struct check_mutant *check_mutant_at(u32 i);
 const struct check_mutant *check_mutant_find(u32 number);
 const struct check_mutant *check_mutant_named(const char *name);
-/* Is it one of check_mutants_moved? */
-bool check_mutant_is_moved(const struct check_mutant *m);
 
 #endif

@@ -194,14 +194,11 @@ static void disabler(void *arg)
 	u32 cpu, f, i;
 
 	(void)arg;
-	if (!MUTANT(ENTRY_DISABLED_LAST))
-		paygo_table_disable(t, true);
+	paygo_table_disable(t, true);
 	for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
 		check_migrate(check_self(), cpu);
 		paygo_table_fold(t, cpu);
 	}
-	if (MUTANT(ENTRY_DISABLED_LAST))
-		paygo_table_disable(t, true);
 	for (i = 0; i < 2; i++)
 		for (f = 0; f < WORLD_FRAMES; f++)
 			CHECK_ASSERT(paygo_table_nr_open(t, f) == 0,
@@ -240,8 +237,7 @@ static void undertaker(void *arg)
 	check_migrate(1, 1);
 	check_migrate(2, 2);
 	check_wait(is_empty, NULL);
-	if (!MUTANT(ENTRY_DEAD_EARLY))
-		host_fence_heavy();
+	host_fence_heavy();
 	paygo_table_fold_dead(count_world_table(), 0);
 }
 
@@ -292,7 +288,7 @@ static void look_up(u32 index, u32 user)
 
 	if (lead == 0 || !count_world_ref((u32)lead - 1, user, &i))
 		return;
-	if (MUTANT(ENTRY_NO_LOOK) || host_load_acquire(&slots[index]) == lead) {
+	if (host_load_acquire(&slots[index]) == lead) {
 		CHECK_ASSERT(host_load_relaxed(&counted->frames[lead - 1].block) ==
 		                     block_id(WORLD_FILE, index),
 		             "the frame holds the block that was looked up");

@@ -75,10 +75,6 @@ static bool bit_get(u64 *word)
 
 	if (!(v & FROZEN_BIT))
 		return true;
-	if (MUTANT(FROZEN_GET_GIVES_BACK)) {
-		host_fetch_add(word, -(u64)1);
-		return false;
-	}
 	/* FB3. Too many have failed: the bit alone says as much. A cas that fails has met another
 	 * get, which tidies up, or an allocation. */
 	if (v >= FAILED_MANY)
@@ -91,10 +87,6 @@ static bool bit_put(u64 *word, bool owner)
 	(void)owner;
 	if (host_fetch_add(word, -(u64)1) != 1)
 		return false;
-	if (MUTANT(FROZEN_CLAIM_STORES)) {
-		host_xchg(word, FROZEN_BIT);
-		return true;
-	}
 	return host_cas(word, 0, FROZEN_BIT); /* FB1 */
 }
 
@@ -143,16 +135,17 @@ static const struct form forms[] = {
 
 /* ---- what tasks do ---- */
 
-/* known: what the caller knew of the page when it had its reference; 0: nothing. */
+/* known: what the caller knew of the page when it had its reference; 0: nothing. Only a mutant
+ * believes it. */
 static void put(u64 known, bool owner)
 {
 	u64 kind;
 
+	(void)known;
 	page->nr_held--;
 	if (!page->c->form->put(&page->word, owner))
 		return;
-	kind = MUTANT(FROZEN_FREED_AS_WAS) && known ? known
-	                                            : host_load_relaxed(&page->kind);
+	kind = host_load_relaxed(&page->kind);
 	check_note("frees life %u as %llu", page->life, (unsigned long long)kind);
 	CHECK_ASSERT(!page->is_free, "FB1: a life of a page is freed once");
 	CHECK_ASSERT(page->nr_held == 0, "FB1: what is freed has no holder");

@@ -29,7 +29,7 @@ static void print_list(void)
 	for (i = 0; (m = check_mutant_at(i)); i++)
 		printf("%-22s %s (%s, %s, %s%s)\n", m->name, m->breaks, m->scenario,
 		       m->scheme, search_memory_word(m->memory),
-		       search_movers_word(check_mutant_is_moved(m)));
+		       search_movers_word(m->is_moved));
 }
 
 static const char *case_name(const struct check_case *c, bool of_scheme)
@@ -57,7 +57,7 @@ static void add(struct search *searches, u32 *nr, const struct options *o,
 			continue;
 		searches[(*nr)++] = (struct search){
 			.c = c,
-			.mutant = o->mutant ? o->mutant->number : MUTANT_NONE,
+			.mutant = o->mutant ? o->mutant->number : CHECK_NO_MUTANT,
 			.options = {
 				.strategy = i,
 				.memory = memory,
@@ -207,7 +207,7 @@ static int run_mutants(const struct options *o)
 				.nr_seeds = o->seeds,
 				.options = { .strategy = k,
 				             .memory = m->memory,
-				             .movers = check_mutant_is_moved(m),
+				             .movers = m->is_moved,
 				             .seed = o->seed,
 				             .nr_schedules = budget(o, m, k) }
 			};
@@ -253,14 +253,12 @@ static int show_mutant(const struct options *o)
 	/* A strategy that misses it must not use up the time of one that does not. */
 	for (u64 n = SHOW_FIRST;; n = n * 10 < m->budget ? n * 10 : m->budget) {
 		for (u32 k = CHECK_RANDOM; k <= CHECK_PCT4; k++) {
-			s.options = (struct check_options){
-				.strategy = k,
-				.memory = m->memory,
-				.movers = check_mutant_is_moved(m),
-				.seed = o->seed,
-				.nr_schedules = n,
-				.out = options_out(o)
-			};
+			s.options = (struct check_options){ .strategy = k,
+				                            .memory = m->memory,
+				                            .movers = m->is_moved,
+				                            .seed = o->seed,
+				                            .nr_schedules = n,
+				                            .out = options_out(o) };
 			show_progress(n, search_strategy_word(k));
 			check_run(&s.c->run, &s.options, true, &s.result);
 			if (s.result.violations) {

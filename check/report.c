@@ -132,7 +132,7 @@ static void print_mutant(const struct search *s, u32 nr)
 	char cell[40];
 
 	printf("%-22s %-17s %-11s %-4s %-6s", m->name, m->scenario, m->scheme,
-	       search_memory_word(m->memory), check_mutant_is_moved(m) ? "yes" : "no");
+	       search_memory_word(m->memory), m->is_moved ? "yes" : "no");
 	for (u32 i = 0; i < nr; i++) {
 		if (s[i].state != SEARCH_DONE)
 			snprintf(cell, sizeof(cell), "%s",
@@ -156,9 +156,8 @@ static json_t *mutant_json(const struct search *s)
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:I, s:I, s:I}",
 	                 "mutant", m->name, "breaks", m->breaks, "scenario",
 	                 m->scenario, "scheme", m->scheme, "memory",
-	                 search_memory_word(m->memory), "movers",
-	                 (int)check_mutant_is_moved(m), "strategy",
-	                 search_strategy_word(s->options.strategy), "found",
+	                 search_memory_word(m->memory), "movers", (int)m->is_moved,
+	                 "strategy", search_strategy_word(s->options.strategy), "found",
 	                 (int)s->nr_found, "seeds", (int)s->nr_tried, "median",
 	                 (json_int_t)s->median, "max", (json_int_t)s->max, "schedules",
 	                 (json_int_t)s->result.schedules);

@@ -5,11 +5,6 @@
 
 #include "check/case.h"
 
-static const struct check_mutant *const tables[] = {
-	check_mutants_count, check_mutants_arena, check_mutants_own, check_mutants_kloc,
-	check_mutants_moved
-};
-#define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define ROOM_FIRST 256u /* cases; the list grows */
 
 void check_list_add(struct check_list *list, const struct check_case *c)
@@ -37,11 +32,10 @@ void check_list_all(struct check_list *list)
 
 const struct check_mutant *check_mutant_at(u32 i)
 {
-	for (u32 t = 0; t < NR_TABLES; t++)
-		for (const struct check_mutant *m = tables[t]; m->number != MUTANT_NONE;
-		     m++)
-			if (i-- == 0)
-				return m;
+	for (const struct check_mutant *m = check_mutants; m->number != CHECK_NO_MUTANT;
+	     m++)
+		if (i-- == 0)
+			return m;
 	return NULL;
 }
 
@@ -63,14 +57,6 @@ const struct check_mutant *check_mutant_named(const char *name)
 		if (strcmp(m->name, name) == 0)
 			return m;
 	return NULL;
-}
-
-bool check_mutant_is_moved(const struct check_mutant *m)
-{
-	for (u32 i = 0; check_mutants_moved[i].number != MUTANT_NONE; i++)
-		if (m == &check_mutants_moved[i])
-			return true;
-	return false;
 }
 
 const struct check_case *check_list_find(const struct check_list *list,

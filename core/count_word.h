@@ -34,7 +34,6 @@
 #define LODIC_CORE_COUNT_WORD_H
 
 #include "core/check.h"
-#include "core/mutant.h"
 
 /* The cache's own reference, in a word that is not frozen. frozen has a bit for it. */
 #define COUNT_BASE ((u64)1)
@@ -84,13 +83,6 @@ static inline bool count_atomic_word_query(const u64 *word)
 
 static inline bool count_atomic_word_freeze(u64 *word)
 {
-	if (MUTANT(ATOMIC_FREEZE_STORES)) {
-		if (host_load_acquire(word) != COUNT_BASE)
-			return false;
-		MUTANT_WINDOW(ATOMIC_FREEZE_STORES);
-		host_store_release(word, 0);
-		return true;
-	}
 	return host_cas(word, COUNT_BASE, 0); /* W1 */
 }
 
@@ -114,7 +106,6 @@ static inline bool count_frozen_word_ref(u64 *word)
 {
 	if (likely(host_fetch_add(word, 1) & COUNT_LIVE_BIT))
 		return true;
-	MUTANT_WINDOW(THAW_STORES);
 	host_fetch_add(word, -(u64)1);
 	return false;
 }
@@ -139,12 +130,8 @@ static inline bool count_frozen_word_freeze(u64 *word)
 
 static inline void count_frozen_word_thaw(u64 *word)
 {
-	u64 before = 0;
+	u64 before = host_fetch_add(word, COUNT_LIVE_BIT); /* W2 */
 
-	if (MUTANT(THAW_STORES))
-		host_store_release(word, COUNT_LIVE_BIT);
-	else
-		before = host_fetch_add(word, COUNT_LIVE_BIT); /* W2 */
 	(void)before;
 	DCHECK(!(before & COUNT_LIVE_BIT), "thaw of what is frozen");
 }
@@ -173,10 +160,6 @@ static inline bool count_hazard_word_claim(u64 *slot, u32 object)
 {
 	if (host_load_relaxed(slot) != 0)
 		return false;
-	if (MUTANT(HAZARD_CLAIM_STORES)) {
-		host_xchg(slot, (u64)object + 1);
-		return true;
-	}
 	return host_cas(slot, 0, (u64)object + 1);
 }
 

@@ -5,16 +5,12 @@
  */
 #include "core/frame.h"
 
-#include "core/mutant.h"
-
 void frame_fill_begin(struct frame *f)
 {
 	u64 seq = host_load_relaxed(&f->seq);
 
 	CHECK(!(seq & 1), "F1: fill begins once");
 	host_store_relaxed(&f->state, FRAME_FILLING);
-	if (MUTANT(SEQ_AFTER_FILL))
-		return;
 	host_store_relaxed(&f->seq, seq + 1);
 	/*
 	 * O1, partner of the acquire fence in context_read(). seq must be odd before
@@ -22,8 +18,7 @@ void frame_fill_begin(struct frame *f)
 	 * old seq twice. Full, not release: the bytes may come by DMA, which a store
 	 * fence between a processor's own stores does not order.
 	 */
-	if (!MUTANT(FILL_WITHOUT_FENCE))
-		host_fence_full();
+	host_fence_full();
 	host_store_relaxed(&f->block, BLOCK_NONE);
 	host_store_relaxed(&f->pins, BLOCK_NONE);
 }
@@ -32,15 +27,11 @@ static void frame_settle(struct frame *f, u64 block, enum frame_state state)
 {
 	u64 seq = host_load_relaxed(&f->seq);
 
-	MUTANT_WINDOW(SEQ_AFTER_FILL);
 	host_store_relaxed(&f->block, block);
 	host_store_relaxed(&f->state, state);
 	/* O2, partner of the acquire load of seq in context_read(). A reader that sees
 	 * this even seq sees the block's name and every byte of it. */
-	if (MUTANT(SEQ_AFTER_FILL))
-		host_store_release(&f->seq, seq + 2);
-	else
-		host_store_release(&f->seq, seq + 1);
+	host_store_release(&f->seq, seq + 1);
 	/* O30, partner of the acquire load in context_look(). */
 	host_store_release(&f->pins, block);
 }
@@ -59,28 +50,18 @@ void frame_fill_cancel(struct frame *f)
 
 void frame_clear(struct frame *f)
 {
-	if (MUTANT(SEQ_AFTER_FILL)) {
-		host_store_relaxed(&f->block, BLOCK_NONE);
-		host_store_relaxed(&f->pins, BLOCK_NONE);
-		host_store_relaxed(&f->state, FRAME_FREE);
-		return;
-	}
 	frame_fill_begin(f);
 	frame_fill_cancel(f);
 }
 
 void frame_hide(struct frame *f, u32 number)
 {
-	if (MUTANT(SEQ_AT_HIDE))
-		host_store_relaxed(&f->seq, host_load_relaxed(&f->seq) + 1);
 	/* Readers who copy go on: seq and the block's name stand. */
 	host_store_relaxed(&f->pins, number);
 }
 
 void frame_show(struct frame *f)
 {
-	if (MUTANT(SEQ_AT_HIDE))
-		host_store_relaxed(&f->seq, host_load_relaxed(&f->seq) + 1);
 	/* Release, as when it was filled (O30): the bytes are what they were. */
 	host_store_release(&f->pins, host_load_relaxed(&f->block));
 }
@@ -93,8 +74,7 @@ void frame_check(const struct frame *f)
 	u64 pins = host_load_relaxed(&f->pins);
 
 	CHECK(state <= FRAME_CACHED, "F1: a known state");
-	if (!MUTANT(SEQ_AFTER_FILL))
-		CHECK((seq & 1) == (state == FRAME_FILLING), "F1: odd only in a fill");
+	CHECK((seq & 1) == (state == FRAME_FILLING), "F1: odd only in a fill");
 	CHECK((block != BLOCK_NONE) == (state == FRAME_CACHED),
 	      "F3: named when cached");
 	CHECK(pins == block || (block != BLOCK_NONE && block_file(pins) == FILE_NONE),

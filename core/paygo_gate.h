@@ -115,9 +115,8 @@
  *                              sides
  *   paygo_disabled(words)      are installs forbidden (O35)?
  *
- * It also defines host_load_relaxed(), host_store_relaxed(), host_fetch_add(), DCHECK(),
- * MUTANT() and MUTANT_WINDOW(). host_fetch_add() is a full fence. MUTANT(x) is true only
- * where one order is broken on purpose, to show that the tests see it.
+ * It also defines host_load_relaxed(), host_store_relaxed(), host_fetch_add() and DCHECK().
+ * host_fetch_add() is a full fence.
  */
 #ifndef LODIC_CORE_PAYGO_GATE_H
 #define LODIC_CORE_PAYGO_GATE_H
@@ -160,8 +159,7 @@ static inline u64 paygo_gate_live(const struct paygo_entry *e)
 /* Home: may the entry count another key (O34)? */
 static inline bool paygo_gate_is_reusable(const struct paygo_entry *e)
 {
-	return !paygo_gate_is_open(e) &&
-	       (paygo_gate_live(e) == 0 || MUTANT(ENTRY_REUSED_EARLY));
+	return !paygo_gate_is_open(e) && paygo_gate_live(e) == 0;
 }
 
 /*
@@ -190,7 +188,7 @@ static inline struct paygo_entry *paygo_gate_hit(struct paygo_bucket b, u64 key)
 	if (!e)
 		return NULL;
 	/* Only home sets CLOSED, and this is home. */
-	if ((host_load_relaxed(&e->away) & PAYGO_CLOSED) && !MUTANT(ENTRY_HIT_CLOSED))
+	if (host_load_relaxed(&e->away) & PAYGO_CLOSED)
 		return NULL;
 	host_store_relaxed(&e->local, host_load_relaxed(&e->local) + 1);
 	return e;
@@ -206,13 +204,10 @@ static inline struct paygo_entry *paygo_gate_install(struct paygo_bucket b, u64 
 	struct paygo_entry *e = paygo_gate_find(b, key);
 	u32 i;
 
-	if (paygo_disabled(b.words) && !MUTANT(ENTRY_INSTALL_DISABLED)) /* O35 */
+	if (paygo_disabled(b.words)) /* O35 */
 		return NULL;
-	if (e && !paygo_gate_is_reusable(e)) {
-		if (!MUTANT(ENTRY_BESIDE_TOMBSTONE) || paygo_gate_is_open(e))
-			return NULL;
-		e = NULL;
-	}
+	if (e && !paygo_gate_is_reusable(e))
+		return NULL;
 	for (i = 0; i < b.ways && !e; i++)
 		if (paygo_gate_is_reusable(&b.entries[i])) /* O34 */
 			e = &b.entries[i];
@@ -243,19 +238,6 @@ static inline bool paygo_gate_unref_home(struct paygo_bucket b, u64 key)
 	return !(host_load_relaxed(&e->away) & PAYGO_CLOSED);
 }
 
-/* Breaks O32, as the mutant says. */
-static inline u64 paygo_gate_return_wrongly(struct paygo_entry *e)
-{
-	u64 away = host_load_relaxed(&e->away);
-
-	MUTANT_WINDOW(ENTRY_AWAY_LOOK_FIRST);
-	if (MUTANT(ENTRY_AWAY_PLAIN))
-		host_store_relaxed(&e->away, away + 1);
-	else
-		host_fetch_add(&e->away, 1);
-	return MUTANT(ENTRY_AWAY_BLIND) ? 0 : away;
-}
-
 /* The same from elsewhere; the bucket is the one of the token's home. */
 static inline bool paygo_gate_unref_away(struct paygo_bucket b, u64 key)
 {
@@ -266,23 +248,8 @@ static inline bool paygo_gate_unref_away(struct paygo_bucket b, u64 key)
 	if (unlikely(!e))
 		return true;
 	/* A full fence: the caller's reads of the frame come before the return. */
-	if (MUTANT(ENTRY_AWAY_BLIND) || MUTANT(ENTRY_AWAY_LOOK_FIRST) ||
-	    MUTANT(ENTRY_AWAY_PLAIN))
-		away = paygo_gate_return_wrongly(e);
-	else
-		away = host_fetch_add(&e->away, 1); /* O32 */
+	away = host_fetch_add(&e->away, 1); /* O32 */
 	return !(away & PAYGO_CLOSED);
-}
-
-/* Breaks O31. */
-static inline u64 paygo_gate_fold_late(struct paygo_words words, struct paygo_entry *e)
-{
-	u64 key = host_load_relaxed(&e->key);
-	u64 returns = host_fetch_add(&e->away, PAYGO_CLOSED);
-
-	MUTANT_WINDOW(ENTRY_CLOSED_FIRST);
-	paygo_add(words, key, host_load_relaxed(&e->local) - returns);
-	return 1;
 }
 
 /*
@@ -297,19 +264,11 @@ static inline u64 paygo_gate_fold(struct paygo_words words, struct paygo_entry *
 	u64 key = host_load_relaxed(&e->key);
 	u64 returns = host_load_relaxed(&e->away);
 	u64 live = host_load_relaxed(&e->local) - returns;
-	u64 own = 1;
 
-	if (MUTANT(ENTRY_CLOSED_FIRST))
-		return paygo_gate_fold_late(words, e);
-	if (MUTANT(ENTRY_OWN_FIRST)) {
-		paygo_add(words, key, -(u64)1);
-		own = 0;
-	}
-	MUTANT_WINDOW(ENTRY_OWN_FIRST);
 	if (live)
 		paygo_add(words, key, live); /* O31 */
 	returns = host_fetch_add(&e->away, PAYGO_CLOSED) - returns;
-	return own + (MUTANT(ENTRY_SURPLUS_KEPT) ? 0 : returns); /* O33 */
+	return 1 + returns; /* O33 */
 }
 
 #endif

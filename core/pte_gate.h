@@ -67,9 +67,7 @@
  *                           fence on both sides
  *
  * It also defines pte_count(), the PTE_COUNT_ constants, the host_load_*() functions,
- * host_cas(), host_xchg(), MUTANT() and MUTANT_WINDOW(). host_cas() and host_xchg() are
- * full fences, but a failed cas orders nothing. MUTANT(x) is true only where one order is
- * broken on purpose, to show that the tests see it.
+ * host_cas() and host_xchg(). The last two are full fences, but a failed cas orders nothing.
  */
 #ifndef LODIC_CORE_PTE_GATE_H
 #define LODIC_CORE_PTE_GATE_H
@@ -100,9 +98,9 @@ enum gate_unref {
 /* May a reader of frame count in a pte that is v? */
 static inline bool pte_gate_admits(u64 v, struct gate_frame frame)
 {
-	if (MUTANT(REF_ANY_FRAME) ? !gate_present(v) : !gate_maps(v, frame))
+	if (!gate_maps(v, frame))
 		return false;
-	return pte_count(v) != PTE_COUNT_MAX || MUTANT(REF_PAST_MAX);
+	return pte_count(v) != PTE_COUNT_MAX;
 }
 
 /*
@@ -113,7 +111,6 @@ static inline bool pte_gate_ref_once(u64 *pte, struct gate_frame frame, u64 *ret
 {
 	u64 v;
 
-	MUTANT_WINDOW(REF_ANY_FRAME);
 	v = host_load_dep(pte);
 	*ret_seen = v;
 	/*
@@ -176,26 +173,14 @@ static inline enum gate_unref pte_gate_unref(u64 *pte, struct gate_frame frame)
 		 */
 		u64 v = host_load_acquire(pte);
 
-		if ((!MUTANT(UNREF_ANY_FRAME) && !gate_maps(v, frame)) ||
-		    pte_count(v) == 0)
+		if (!gate_maps(v, frame) || pte_count(v) == 0)
 			return GATE_GLOBAL;
 		/* A full fence: the caller's reads of the frame come before the return. */
 		if (likely(host_cas(pte, v, v - PTE_COUNT_ONE)))
 			return GATE_LOCAL;
 	}
 	/* Neither a lost count nor a global one: the reference is still in the pte. */
-	return MUTANT(UNREF_GIVES_UP) ? GATE_GLOBAL : GATE_AGAIN;
-}
-
-/* Breaks O11, or forgets the count, as the mutant says. */
-static inline u64 pte_gate_clear_wrongly(struct gate_words words, u64 *pte)
-{
-	u64 v = host_xchg(pte, 0);
-
-	MUTANT_WINDOW(CLEAR_BEFORE_FOLD);
-	if (MUTANT(CLEAR_BEFORE_FOLD))
-		gate_add(words, v, pte_count(v));
-	return v;
+	return GATE_AGAIN;
 }
 
 /*
@@ -211,8 +196,6 @@ static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 	u64 added = 0; /* how much of this pte's count is in global so far */
 	u32 tries;
 
-	if (MUTANT(CLEAR_BEFORE_FOLD) || MUTANT(UNMAP_DROPS_COUNT))
-		return pte_gate_clear_wrongly(words, pte);
 	/* A failed cas: a thread of the process has counted in between. */
 	for (tries = 0; tries < GATE_CLEAR_TRIES; tries++) {
 		if (pte_count(v) != added)
@@ -223,12 +206,9 @@ static inline u64 pte_gate_clear(struct gate_words words, u64 *pte)
 		v = host_load_relaxed(pte);
 	}
 	/* Add as much as the count can ever be, and take the difference back afterwards. */
-	if (!MUTANT(CLEAR_LAST_LATE)) {
-		gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
-		added = PTE_COUNT_MAX;
-	}
+	gate_add(words, v, PTE_COUNT_MAX - added); /* O11 */
+	added = PTE_COUNT_MAX;
 	v = host_xchg(pte, 0);
-	MUTANT_WINDOW(CLEAR_LAST_LATE);
 	gate_add(words, v, pte_count(v) - added);
 	return v;
 }

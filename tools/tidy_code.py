@@ -2,10 +2,15 @@
 """The rules of code: what core may use, how long things are, what they are called."""
 
 import ast
+import pathlib
 import re
+import sys
 
 from tidy_source import (C_SUFFIXES, OF_LINUX, c_files, code_of, comments_of, functions_of,
                          line_of, rule, signatures_of)
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "check/mutants"))
+import rows  # noqa: E402
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
@@ -244,34 +249,20 @@ def dead_functions(tree):
                 yield path, line_of(text, found.start()), f"there is no {found[1]}{found[2]}()"
 
 
-MUTANT_H = "enum mutant {\n\tMUTANT_NONE,\n\tMUTANT_NO_PIN, /* x */\n\tMUTANT_NR\n};\n"
+ROW = "mutant no-x\nrule X1: x\ntest unit/test_x\n@@ core/x.c\n-\tx();\n"
+ROWS = "check/mutants/core/x.c.mutants"
 
 
-@rule(bad=[{"core/mutant.h": MUTANT_H, "tests/mutants/core/meson.build": ""},
-           {"core/mutant.h": MUTANT_H,
-            "tests/mutants/core/meson.build": "  '1': ['no_pin'],\n  '2': ['gone'],\n"}],
-      good={"core/mutant.h": MUTANT_H, "check/a.c": "\t{ MUTANT_NO_PIN, 1 },\n"})
+@rule(bad=[{ROWS: ROW, "core/x.c": "y();\n"},
+           {ROWS: ROW, "core/x.c": "\tx();\n\tx();\n"},
+           {ROWS: ROW},
+           {ROWS: ROW + ROW, "core/x.c": "\tx();\n"},
+           {ROWS: ROW.replace("test unit/test_x\n", ""), "core/x.c": "\tx();\n"},
+           {ROWS: ROW.replace("-", " "), "core/x.c": "\tx();\n"},
+           {ROWS: ROW.replace("x.c", "y.c"), "core/y.c": "\tx();\n"},
+           {"kernel/files/x.mutants": ROW, "core/x.c": "y();\n"}],
+      good={ROWS: ROW, "core/x.c": "{\n\tx();\n}\n",
+            "kernel/files/x.mutants": ROW.replace("no-x", "no-y")})
 def mutants(tree):
-    """Each mutant of core/mutant.h is a row of check/mutants, in the checker's tables, or among the
-    native tests."""
-    enum = re.search(r"enum mutant \{(.*?)\}", code_of(tree.get("core/mutant.h", "")), re.DOTALL)
-    names = re.findall(r"MUTANT_(\w+)", enum[1]) if enum else []
-    native = dict(re.findall(r"^\s*'(\d+)': \['(\w+)'",
-                             tree.get("tests/mutants/core/meson.build", ""), re.MULTILINE))
-    found_by = {found[1] for path, text in c_files(tree, "check/")
-                for found in re.finditer(r"\{\s*MUTANT_(\w+),", text)}
-    for path, text in tree.items():
-        if path.endswith(".mutants"):
-            found_by |= {name.upper().replace("-", "_")
-                         for name in re.findall(r"^mutant ([\w-]+)", text, re.MULTILINE)}
-    for number, name in enumerate(names):
-        if name in ("NONE", "NR"):
-            continue
-        if native.get(str(number), name).upper() != name:
-            yield "tests/mutants/core/meson.build", 1, \
-                f"mutant {number} is {name.lower()} in core/mutant.h"
-        if str(number) not in native and name not in found_by:
-            yield "core/mutant.h", 1, f"nothing has to find {name.lower()}"
-    for number in native:
-        if int(number) >= len(names) - 1:
-            yield "tests/mutants/core/meson.build", 1, f"mutant {number} is not in core/mutant.h"
+    """A named mutant finds its text, once, and something finds the mutant (check/mutants/)."""
+    yield from rows.problems(tree)

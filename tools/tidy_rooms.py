@@ -39,8 +39,8 @@ ROOMS = [
     Room("host/posix/", "the host that is this machine", HOST),
     Room("host/check/", "the host that searches schedules", (*HOST, "host/fiber/")),
     Room("host/sim/", "the host that counts what many CPUs would cost", (*HOST, "host/fiber/")),
-    Room("check/", "`lodic-check`: scenarios, the oracle, mutants; `generated/`, mutants of core's "
-         "text",
+    Room("check/", "`lodic-check`: scenarios, the oracle, `mutants/`, rules broken by hand; "
+         "`generated/`, mutants of core's text",
          ("core/", *HOST, "host/check/", "include/"), ("tree_sitter", "tree_sitter_c")),
     Room("preload/run_recorded.h", "what a recorded program did: the shim writes it, `lodic-sim` "
          "reads it", ()),
@@ -78,7 +78,8 @@ ROOMS = [
                                          "preload/run_seen.h", "preload/run_totals.h")),
     Room("rocksdb/", "`liblodic-rocksdb.so`: a file system for RocksDB, in C++", ("include/",)),
     Room("rust/", "the crate `lodic`: guards in Rust", ()),
-    Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", ()),
+    Room("kernel/", "LODIC, PAYGO and both as patches on Linux 6.12, and what tests them", (),
+         ("rows",)),  # of check/mutants/
     Room("packaging/", "man pages, completion, Debian packages: made from what the rest says", ()),
     Room("bench/", "`lodic-bench` (`lodic bench`, `lodic demo`); what `make bench` runs; plots",
          (*CORE, "core/cache/", "core/count/", "core/owned/", "host/posix/", "host/random.h",
@@ -95,7 +96,8 @@ ROOMS = [
           "report", "run", "text",  # of check/generated/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),
-    Room("tools/", "dependencies, the installer, the check driver, the rules as a test", ()),
+    Room("tools/", "dependencies, the installer, the check driver, the rules as a test", (),
+         ("rows",)),  # of check/mutants/
     Room("doc/", "words, recipes, paper map, decisions, races met", ("include/",)),
 ]
 # The floors inside a room, from the bottom up: words are files, x.c and x.h together. Folders in it

@@ -101,6 +101,7 @@ def width(tree):
         text = WRITTEN.sub(lambda m: "\n" * m[0].count("\n"), text)
         for i, line in enumerate(text.split("\n")):
             columns = len(ADDRESS.sub("", line).expandtabs(TAB))
+            columns -= path.endswith(".mutants") and line.startswith((" ", "+", "-"))
             if columns > MAX_COLUMNS and not (path.endswith(".md") and line.startswith("|")):
                 yield path, i + 1, f"{columns} columns, more than {MAX_COLUMNS}"
 
@@ -247,7 +248,7 @@ def words(tree):
     if page is None:
         return
     texts = "\n".join(text for path, text in tree.items()
-                      if path.endswith((*C_SUFFIXES, ".py", ".rst")) and
+                      if path.endswith((*C_SUFFIXES, ".py", ".rst", ".mutants")) and
                       not path.startswith("tools/")).lower()
 
     def is_used(word):

@@ -8,8 +8,7 @@ where generated_at(N) is true it does what mutant N does. So one build serves al
   logic   a statement is dropped; a condition is negated; an operand of && or || is dropped; two
           statements change places; a constant or a comparison is off by one
 
-Oracles have no mutants: functions named *_check, CHECK and DCHECK. Nor has code that runs only
-under a hand-written mutant: there MUTANT(X) counts as false.
+Oracles have no mutants: functions named *_check, CHECK and DCHECK.
 """
 
 import collections
@@ -32,7 +31,6 @@ FENCES = {"host_fence_acquire": ["(void)0"], "host_fence_release": ["(void)0"],
           "host_fence_abort": ["true", "(host_fence_full(), true)"]}
 
 ORACLES = {"CHECK", "DCHECK", "static_assert", "_Static_assert", "host_fail"}
-WINDOWS = {"MUTANT_WINDOW"}  # nothing at all, but under their mutant
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+$")
 NO_CONSTANT = {"NULL"}
 # No code runs there, or the compiler must know the value.
@@ -86,23 +84,6 @@ def plain(node):
             return node
 
 
-def folded(node):
-    """A condition's value when no hand-written mutant is on. None: that depends."""
-    node = plain(node)
-    if called(node) == "MUTANT":
-        return False
-    if node.type == "unary_expression" and node.child(0).type == "!":
-        value = folded(node.child_by_field_name("argument"))
-        return None if value is None else not value
-    if node.type == "binary_expression" and node.child(1).type in ("&&", "||"):
-        values = [folded(node.child_by_field_name(side)) for side in ("left", "right")]
-        ends = node.child(1).type == "||"
-        if ends in values:
-            return ends
-        return None if None in values else not ends
-    return None
-
-
 def is_boolean(node):
     node = plain(node)
     if node.type == "unary_expression":
@@ -112,14 +93,7 @@ def is_boolean(node):
 
 
 def is_oracle(node):
-    return called(node) in ORACLES | WINDOWS
-
-
-def is_dead(node):
-    """A statement that runs only under a hand-written mutant."""
-    condition = node.child_by_field_name("condition")
-    return (node.type in ("if_statement", "while_statement", "for_statement") and
-            condition is not None and folded(condition) is False)
+    return called(node) in ORACLES
 
 
 def commute(one, two):
@@ -143,21 +117,11 @@ def function_name(node):
 
 
 def live_parts(node):
-    """The node and what is below it, without oracles and what folds away."""
+    """The node and what is below it, without oracles."""
     if node.type in FIXED or is_oracle(node):
         return
-    condition = node.child_by_field_name("condition")
-    value = None if condition is None else folded(condition)
     yield node
     for child in node.children:
-        if value is not None and child == condition:
-            continue
-        if value is False and child == node.child_by_field_name("consequence"):
-            continue
-        if value is False and child == node.child_by_field_name("body"):
-            continue
-        if value is True and child == node.child_by_field_name("alternative"):
-            continue
         yield from live_parts(child)
 
 
@@ -268,7 +232,7 @@ class Generator:
     def swaps(self, node):
         last = None
         for child in node.named_children:
-            if child.type == "comment" or called(child) in WINDOWS or is_dead(child):
+            if child.type == "comment":
                 continue
             good = child.type in PLACES and not is_oracle(child)
             if good and last is not None:
@@ -293,8 +257,6 @@ class Generator:
         is_and = node.child(1).type == "&&"
         for side in ("left", "right"):
             operand = node.child_by_field_name(side)
-            if folded(operand) is not None:
-                continue
             at = self.add(operand, "logic", f"operand dropped: {shown(operand)} "
                                             f"of {shown(node)}")
             self.wrap(operand, lambda inner, at=at: f"({at} || ({inner}))" if is_and
@@ -330,29 +292,19 @@ class Generator:
     # ---- the walk ----
 
     def visit(self, node):
-        if node.type in FIXED or is_oracle(node) or called(node) == "MUTANT":
+        if node.type in FIXED or is_oracle(node):
             return
         condition = node.child_by_field_name("condition")
-        value = None
         if condition is not None and node.type != "switch_statement":
-            value = folded(condition)
-            if value is None:
-                self.negate(condition)
+            self.negate(condition)
         if self.is_static(node):
             return
         if node.type in LISTS:
             self.swaps(node)
-        if not is_dead(node) and self.may_drop(node):
+        if self.may_drop(node):
             self.drop(node)
         self.expression(node)
         for child in node.children:
-            if condition is not None and child == condition and value is not None:
-                continue
-            if value is False and child in (node.child_by_field_name("consequence"),
-                                            node.child_by_field_name("body")):
-                continue
-            if value is True and child == node.child_by_field_name("alternative"):
-                continue
             if node.type == "case_statement" and child == node.child_by_field_name("value"):
                 continue
             self.visit(child)
@@ -368,13 +320,13 @@ class Generator:
             self.order(node)
         elif kind == "binary_expression":
             sign = node.child(1).type
-            if sign in ("&&", "||") and folded(node) is None:
+            if sign in ("&&", "||"):
                 self.operands(node)
             elif sign in COMPARISONS:
                 self.compare(node)
         elif kind == "return_statement" and node.named_child_count:
             value = node.named_child(0)
-            if is_boolean(value) and folded(value) is None:
+            if is_boolean(value):
                 self.negate(value)
         elif kind in ("number_literal", "true", "false"):
             self.constant(node)

@@ -21,13 +21,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 POINTS_H = ROOT / "check/generated/points.h"
 # Rooms that call core/, besides core/ itself.
 OTHERS = ["check", "include", "lib", "sim", "preload", "bench"]
-NOT_COPIED = {"build", ".git", "core", "host"}
+NOT_COPIED = {"build", ".git", "core", "host", "check"}
 HOSTS = ("check", "posix", "sim")
 # What decides how a mutant fares. The search's own text does; its pages do not.
 DECISIVE = ["core", "check", "host/check", "host/posix", "host/fiber", "host/random.h",
             "include/lodic", "tests/unit", "tests/support"]
 DECISIVE_SUFFIXES = {".c", ".h", ".build"}
-NO_MUTANTS = {"core/mutant.h", "core/check.h"}
+NO_MUTANTS = {"core/check.h"}
 # Changed text makes warnings. What a mutant leaves unset is 0, in each run.
 FLAGS = "-w -ftrivial-auto-var-init=zero"
 
@@ -82,15 +82,22 @@ def link(tree, name):
 
 def write(tree, changed):
     """The copy, brought up to date."""
-    for host in HOSTS:
-        if (tree / "host" / host).is_symlink():  # an older copy has it so
-            (tree / "host" / host).unlink()
+    for name in ("check", *(f"host/{host}" for host in HOSTS)):
+        if (tree / name).is_symlink():  # an older copy has it so
+            (tree / name).unlink()
     for path in ROOT.iterdir():
         if path.name not in NOT_COPIED:
             link(tree, path.name)
     for path in (ROOT / "host").iterdir():
         if path.name not in HOSTS:
             link(tree, f"host/{path.name}")
+    for path in (ROOT / "check").iterdir():
+        if path.name != "mutants":
+            link(tree, f"check/{path.name}")
+    # Without rows: named mutants are of another text.
+    for path in (ROOT / "check/mutants").iterdir():
+        if path.is_file():
+            put(tree / "check/mutants" / path.name, path.read_text())
     written = [(ROOT / "host" / host).iterdir() for host in HOSTS]
     for path in itertools.chain((ROOT / "core").rglob("*"), *written):
         name = str(path.relative_to(ROOT))

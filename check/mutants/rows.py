@@ -26,7 +26,8 @@ search: lodic-check finds it in that scenario and scheme. The memory is the weak
 which it shows, sc or tso. The number is of schedules after which it has survived. `movers` stands
 behind it if tasks must move between CPUs. test: a native program that finds it. source: a file that
 the test needs compiled with the changed headers. The text before occurs once in the file. `@@`
-begins another hunk of the same file, `@@ PATH` one of another file.
+begins another hunk of the same file, `@@ PATH` one of another file. The text after may keep a wrong
+window open by mutant_window(); broken.h has it.
 """
 
 import argparse
@@ -37,8 +38,12 @@ import pathlib
 import re
 import sys
 
+# A file that a row changes begins with it.
+BROKEN = '#include "check/mutants/broken.h"'
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FOLDER = "check/mutants"
+FOLDER = "check/mutants/"
+# Rows that the kernel's text has all at once: kernel/tool/series.py.
+KERNEL = "kernel/files/"
 SUFFIX = ".mutants"
 MEMORIES = ("sc", "tso")
 
@@ -57,8 +62,28 @@ class Problem(Exception):
         self.file, self.line, self.what = *where, what
 
 
-def row_files(root=ROOT):
-    return sorted((root / FOLDER).rglob("*" + SUFFIX))
+class Tree:
+    """The files on disk, as tools/tidy.py has them: {path: text}."""
+
+    def __init__(self, root=ROOT):
+        self.root = root
+
+    def __iter__(self):
+        found = (path for folder in (FOLDER, KERNEL) for path in (self.root / folder).rglob("*"))
+        return (str(path.relative_to(self.root)) for path in found)
+
+    def __contains__(self, path):
+        return (self.root / path).is_file()
+
+    def __getitem__(self, path):
+        return (self.root / path).read_text()
+
+
+DISK = Tree()
+
+
+def row_files(tree=DISK, folder=FOLDER):
+    return sorted(path for path in tree if path.startswith(folder) and path.endswith(SUFFIX))
 
 
 def search_of(words, where):
@@ -110,8 +135,10 @@ class Reader:
     def line(self, number, text):
         where = (self.file, number)
         word, _, rest = text.partition(" ")
+        if not text:
+            self.notes = []
         if text.startswith("#"):
-            # The comment above a row is the row's.
+            # The comment right above a row is the row's.
             self.notes.append(text[1:].strip())
         elif word == "mutant":
             self.end_row()
@@ -140,16 +167,18 @@ class Reader:
             raise Problem(where, f"{word}: no such word")
 
 
-def parse(root=ROOT):
+def read(file, text):
+    """The rows of one file. Raises Problem."""
+    reader = Reader(file)
+    for number, line in enumerate(text.splitlines(), 1):
+        reader.line(number, line)
+    reader.end_row()
+    return reader.rows
+
+
+def parse(tree=DISK, folder=FOLDER):
     """All rows. Raises Problem."""
-    rows = []
-    for file in row_files(root):
-        reader = Reader(str(file.relative_to(root)))
-        for number, text in enumerate(file.read_text().splitlines(), 1):
-            reader.line(number, text)
-        reader.end_row()
-        rows += reader.rows
-    return rows
+    return [row for file in row_files(tree, folder) for row in read(file, tree[file])]
 
 
 def place_of(hunk, lines, where):
@@ -181,35 +210,34 @@ def paths_of(row):
     return list(dict.fromkeys(hunk.path for hunk in row.hunks))
 
 
-def apply(row, root=ROOT):
+def apply(row, tree=DISK):
     """{path: changed text}"""
     texts = {}
     for path in paths_of(row):
-        if not (root / path).is_file():
+        if path not in tree:
             raise Problem(row.where, f"there is no {path}")
-        lines = (root / path).read_text().splitlines()
-        texts[path] = "\n".join(changed(row, path, lines)) + "\n"
+        texts[path] = "\n".join(changed(row, path, tree[path].splitlines())) + "\n"
     return texts
 
 
-def problems(root=ROOT):
+def problems(tree=DISK):
     """[(file, line, what)]: of all rows, for tidy.py as well."""
     try:
-        rows = parse(root)
+        rows = parse(tree) + parse(tree, KERNEL)
     except Problem as problem:
         return [(problem.file, problem.line, problem.what)]
     found, seen = [], {}
     for row in rows:
-        home = row.where[0][len(FOLDER) + 1:-len(SUFFIX)]
+        home = row.where[0].removeprefix(FOLDER).removesuffix(SUFFIX)
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.name):
             found.append((*row.where, f"{row.name}: names are of small letters and dashes"))
         if row.name in seen:
             found.append((*row.where, f"{row.name}: also in {seen[row.name]}"))
-        if home != row.hunks[0].path:
+        if home != row.hunks[0].path and not home.startswith(KERNEL):
             found.append((*row.where, f"{row.name}: its first hunk is not in {home}"))
         seen[row.name] = row.where[0]
         try:
-            apply(row, root)
+            apply(row, tree)
         except Problem as problem:
             found.append((problem.file, problem.line, f"{row.name}: {problem.what}"))
     return found
@@ -238,7 +266,7 @@ def tell(rows, json_wanted):
 
 def show(row):
     for path, text in apply(row).items():
-        before = (ROOT / path).read_text().splitlines(keepends=True)
+        before = DISK[path].splitlines(keepends=True)
         sys.stdout.writelines(difflib.unified_diff(before, text.splitlines(keepends=True),
                                                    "a/" + path, "b/" + path))
 
@@ -247,6 +275,7 @@ def write(row, out):
     """Leaves a copy that is so already: ninja goes by times."""
     for path, text in apply(row).items():
         target = out / path
+        text = f'{BROKEN}\n#line 1 "{path}"\n{text}'
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.read_text() != text:
             target.write_text(text)

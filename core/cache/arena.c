@@ -4,7 +4,6 @@
 
 #include "core/cache/walk.h"
 #include "core/count_word.h"
-#include "core/mutant.h"
 
 /* A byte of a word is one frame's visits. */
 #define EACH_BYTE(value) ((value)*0x0101010101010101u)
@@ -194,7 +193,7 @@ u32 arena_join(struct arena *a, const struct context_table *t)
 		if (place < a->nr_contexts && a->contexts[place].memory)
 			continue;
 		a->contexts[place] = *t; /* K2 */
-		if (place == a->nr_contexts || MUTANT(JOIN_SHORTENS))
+		if (place == a->nr_contexts)
 			a->nr_contexts = place + 1;
 		return place;
 	}
@@ -203,11 +202,7 @@ u32 arena_join(struct arena *a, const struct context_table *t)
 
 void arena_leave(struct arena *a, u32 place)
 {
-	if (MUTANT(LEAVE_KEEPS))
-		return;
 	a->contexts[place].memory = NULL; /* K2 */
-	if (MUTANT(LEAVE_SHORTENS))
-		a->nr_contexts = place;
 	while (a->nr_contexts > 0 && !a->contexts[a->nr_contexts - 1].memory)
 		a->nr_contexts--;
 }
@@ -270,10 +265,8 @@ void arena_clear(struct arena *a, u32 frame)
 {
 	struct frame *f = &a->frames[frame];
 
-	if (!MUTANT(TAKE_LEAVES_LED))
-		translation_clear(&a->translation, host_load_relaxed(&f->block), frame);
-	if (!MUTANT(TAKE_LEAVES_NAME))
-		frame_clear(f);
+	translation_clear(&a->translation, host_load_relaxed(&f->block), frame);
+	frame_clear(f);
 }
 
 bool arena_take(struct arena *a, u32 frame)
@@ -354,8 +347,6 @@ bool arena_sleep(struct arena *a)
 			return false;
 		}
 	}
-	if (MUTANT(SLEEP_AFTER_LOOK))
-		host_store_relaxed(&a->header->sleeping, 1);
 	return true;
 }
 

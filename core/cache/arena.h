@@ -295,10 +295,8 @@ void arena_wake(struct arena *a);
  * cache. Afterwards the service may give its leases back. Any thread may call it. */
 static inline void arena_end(struct arena_header *h)
 {
-	if (!MUTANT(END_NOT_MARKED))
-		host_store_relaxed(&h->alive, ARENA_DEAD);
-	if (!MUTANT(END_WITHOUT_FENCE))
-		host_fence_full(); /* O21 */
+	host_store_relaxed(&h->alive, ARENA_DEAD);
+	host_fence_full(); /* O21 */
 }
 
 /* Asserts the rules of frames, translation and walk list; nothing may move meanwhile. */

@@ -2,8 +2,6 @@
 /* Frames on their way out. Rules: core/cache/batch.h, and K1 to K7 in core/cache/arena.h. */
 #include "core/cache/batch.h"
 
-#include "core/mutant.h"
-
 void batch_init(struct batch *b, u32 number)
 {
 	b->number = number;
@@ -15,21 +13,19 @@ void batch_init(struct batch *b, u32 number)
 bool batch_add(struct arena *a, struct batch *b, const struct walk_list *list,
                u32 frame)
 {
-	CHECK((b->state == BATCH_OPEN || MUTANT(ADD_TO_CLOSED)) && !batch_is_full(b),
+	CHECK(b->state == BATCH_OPEN && !batch_is_full(b),
 	      "B2: added to an open batch");
 	if (list && walk_query(a, list, frame))
 		return false;
-	if (!MUTANT(HIDE_AFTER_FENCE) && !MUTANT(HIDE_AFTER_WALK))
-		frame_hide(&a->frames[frame], b->number);
+	frame_hide(&a->frames[frame], b->number);
 	b->frames[b->nr++] = frame;
 	return true;
 }
 
 void batch_close(const struct arena *a, struct batch *b)
 {
+	(void)a; /* a batch's calls all have it */
 	CHECK(b->state == BATCH_OPEN, "B2: closed once");
-	if (MUTANT(LIST_BEFORE_FENCE))
-		walk_list(a, &b->list);
 	b->state = BATCH_CLOSED;
 }
 
@@ -38,20 +34,13 @@ void batch_fenced(struct arena *a, struct batch *b)
 	CHECK(b->state == BATCH_CLOSED, "B2: closed, then fenced");
 	b->state = BATCH_WALKED;
 	b->at = 0;
-	for (u32 i = 0; MUTANT(HIDE_AFTER_FENCE) && i < b->nr; i++)
-		frame_hide(&a->frames[b->frames[i]], b->number);
-	if (!MUTANT(LIST_BEFORE_FENCE))
-		walk_list(a, &b->list); /* B3 */
+	walk_list(a, &b->list); /* B3 */
 }
 
 /* B1: has frame stayed in the batch? */
 static bool batch_has(const struct arena *a, const struct batch *b, u32 frame)
 {
-	if (MUTANT(HIDE_AFTER_WALK))
-		return true;
-	return MUTANT(RESCUED_IN_OLD_BATCH)
-	               ? batch_is_hidden(a, frame)
-	               : frame_is_hidden(&a->frames[frame], b->number);
+	return frame_is_hidden(&a->frames[frame], b->number);
 }
 
 enum batch_end batch_look(struct arena *a, struct batch *b, u32 *ret_frame)
@@ -69,8 +58,7 @@ enum batch_end batch_look(struct arena *a, struct batch *b, u32 *ret_frame)
 		return BATCH_RESCUED;
 	if (!walk_query(a, &b->list, frame))
 		return BATCH_TAKEN;
-	if (!MUTANT(REFUSED_STAYS_HIDDEN))
-		frame_show(&a->frames[frame]);
+	frame_show(&a->frames[frame]);
 	return BATCH_REFUSED;
 }
 
@@ -80,7 +68,6 @@ enum batch_end batch_next(struct arena *a, struct batch *b, u32 *ret_frame)
 
 	if (end != BATCH_TAKEN)
 		return end;
-	MUTANT_WINDOW(HIDE_AFTER_WALK);
 	arena_clear(a, *ret_frame);
 	return BATCH_TAKEN;
 }
@@ -93,10 +80,9 @@ void batch_rescue(struct arena *a, u32 frame)
 
 bool batch_fence(const struct arena *a)
 {
-	if (a->header->barrier == ARENA_BARRIER_LIGHT && !MUTANT(GLOBAL_IS_FULL))
+	if (a->header->barrier == ARENA_BARRIER_LIGHT)
 		return host_fence_global(); /* O5 */
-	if (!MUTANT(TAKE_WITHOUT_FENCE))
-		host_fence_full(); /* O5 */
+	host_fence_full();                  /* O5 */
 	return true;
 }
 

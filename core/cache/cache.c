@@ -16,7 +16,6 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits)
 	u64 first = block_id(r->file->id, 0);
 	u64 at, hits = 0;
 	u32 within, bytes;
-	bool early = MUTANT(VOUCH_FIRST) && cache_vouch(c, r->file);
 
 	for (at = r->offset; at < end; at += bytes) {
 		within = (u32)(at % BLOCK_BYTES);
@@ -35,7 +34,7 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits)
 		return false;
 	/* O22: what fill() has read comes before the look, as a copy does by its own fence. */
 	host_fence_acquire();
-	if (MUTANT(VOUCH_FIRST) ? !early : !cache_vouch(c, r->file))
+	if (!cache_vouch(c, r->file))
 		return false;
 	*ret_hits = hits;
 	return true;
@@ -44,37 +43,29 @@ bool cache_read(struct context *c, const struct cache_read *r, u64 *ret_hits)
 int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
               u64 **ret_word)
 {
-	bool early = MUTANT(VOUCH_THEN_PIN) && cache_vouch(c, f);
 	int err;
 
 	err = context_pin(c, block, ret_frame, ret_word);
 	if (err)
 		return err;
-	if (likely(MUTANT(VOUCH_THEN_PIN) ? early : cache_vouch(c, f))) /* O22 */
+	if (likely(cache_vouch(c, f))) /* O22 */
 		return 0;
-	if (!MUTANT(PIN_KEPT))
-		cache_unpin(c, *ret_word); /* O23 */
+	cache_unpin(c, *ret_word); /* O23 */
 	return -CONTEXT_EAGAIN;
 }
 
-void cache_fill_begin(struct arena *a, u32 frame, u64 block)
+void cache_fill_begin(struct arena *a, u32 frame)
 {
 	arena_fill_begin(a, frame);
-	if (MUTANT(PINS_BEFORE_BYTES))
-		host_store_relaxed(&a->frames[frame].pins, block);
-	if (MUTANT(PUBLISH_BEFORE_BYTES))
-		arena_publish(a, frame, block);
 }
 
 bool cache_fill_end(struct arena *a, const struct cache_file *f, u32 frame, u64 block,
                     bool whole)
 {
-	if (MUTANT(PUBLISH_BEFORE_BYTES))
-		return true;
 	/* O20, partner: the fence of file_proof_revoke(), by way of the writer whose byte the
 	 * fill may have read. */
 	host_fence_acquire();
-	if (whole && (file_proof_holds(f->proof, f->id) || MUTANT(PUBLISH_UNPROVED)))
+	if (whole && file_proof_holds(f->proof, f->id))
 		return arena_publish(a, frame, block);
 	arena_fill_cancel(a, frame);
 	return false;
@@ -85,10 +76,8 @@ u32 cache_join(struct arena *a, const struct context_table *t,
 {
 	u32 place;
 
-	if (MUTANT(JOIN_AFTER_TOLD))
-		tell(ctx, FRAME_NONE);
 	place = arena_join(a, t);
-	if (place != FRAME_NONE && !MUTANT(JOIN_AFTER_TOLD))
+	if (place != FRAME_NONE)
 		tell(ctx, place); /* O24 */
 	return place;
 }

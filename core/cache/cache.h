@@ -41,10 +41,8 @@ CACHE_INLINE bool cache_vouch(const struct context *c, const struct cache_file *
 CACHE_INLINE bool cache_read_home(struct context *c, const struct cache_file *f,
                                   u64 block, u32 within, void *to, u32 n)
 {
-	bool early = MUTANT(VOUCH_FIRST) && cache_vouch(c, f);
-
 	return context_read_home(c, block, within, to, n) &&
-	       (MUTANT(VOUCH_FIRST) ? early : cache_vouch(c, f)); /* O22 */
+	       cache_vouch(c, f); /* O22 */
 }
 
 /* A read of many bytes: what is wanted, and how to read what is not cached. */
@@ -77,8 +75,6 @@ CACHE_INLINE bool cache_pin_vouched(struct context *c, const struct cache_file *
 {
 	if (likely(cache_vouch(c, f))) /* O22 */
 		return true;
-	if (MUTANT(PIN_KEPT))
-		return false;
 	if (rival) /* O23 */
 		context_unpin_word(c, word);
 	else
@@ -98,10 +94,8 @@ CACHE_INLINE bool cache_pin_counted(struct context *c, u64 block, bool rival,
 CACHE_INLINE bool cache_pin_home(struct context *c, const struct cache_file *f,
                                  u64 block, bool rival, u32 *ret_frame, u64 **ret_word)
 {
-	bool early = MUTANT(VOUCH_THEN_PIN) && cache_vouch(c, f);
-
 	return cache_pin_counted(c, block, rival, ret_frame, ret_word) &&
-	       (early || cache_pin_vouched(c, f, rival, *ret_word));
+	       cache_pin_vouched(c, f, rival, *ret_word);
 }
 
 /* Pins block, wherever it stands and under any scheme. 0, or why not: the errors of
@@ -113,7 +107,7 @@ int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret
 
 /* Begins to fill frame, which is nobody's, with block. Afterwards the caller lets the bytes
  * come, by whatever way and as late as it likes. */
-void cache_fill_begin(struct arena *a, u32 frame, u64 block);
+void cache_fill_begin(struct arena *a, u32 frame);
 
 /* Ends the fill: the bytes are whole, or (whole = false) they are not. true: block is cached
  * in frame. false: frame is FREE, because the bytes are not whole, the file's proof does not
@@ -131,7 +125,7 @@ u32 cache_join(struct arena *a, const struct context_table *t,
  * memory may still be mapped somewhere, as far as the service can tell. */
 static inline bool cache_may_leave(bool in_use)
 {
-	return !in_use || MUTANT(LEAVE_BEFORE_DEATH);
+	return !in_use;
 }
 
 #endif

@@ -43,14 +43,10 @@ bool context_read(struct context *c, u64 block, u32 offset, void *to, u32 n)
 	    !context_has(c, translation_frame(word)))
 		return false;
 	f = &c->frames[translation_frame(word)];
-	MUTANT_WINDOW(NO_IDENTITY_CHECK);
-	if (MUTANT(NAME_BEFORE_SEQ) && host_load_relaxed(&f->block) != block)
-		return false;
 	seq = host_load_acquire(&f->seq); /* O2 */
 	if (seq & 1)
 		return false;
-	if (!MUTANT(NO_IDENTITY_CHECK) && !MUTANT(NAME_BEFORE_SEQ) &&
-	    host_load_relaxed(&f->block) != block)
+	if (host_load_relaxed(&f->block) != block)
 		return false;
 	if (context_copy(c, f, translation_frame(word), seq, offset, to, n))
 		return true;
@@ -71,8 +67,7 @@ static u32 context_choose(const struct context *c, u32 home)
 		u32 at = first + (home + i) % CONTEXT_WAYS;
 		u64 v = host_load_relaxed(&c->entries[at]);
 
-		if ((pte_count(v) > 0 && !MUTANT(CHOOSE_PINNED)) ||
-		    (v != PTE_EMPTY && found != FRAME_NONE))
+		if (pte_count(v) > 0 || (v != PTE_EMPTY && found != FRAME_NONE))
 			continue;
 		found = at;
 		if (v == PTE_EMPTY || i == 0)
@@ -96,8 +91,7 @@ static int context_pin_again(struct context *c, u64 block, u32 home, u32 *ret_fr
 		/* C6. The frame is pinned, so its name stands still, hidden or not. */
 		if (pte_count(v) == 0 || (v & (PTE_PRESENT | PTE_TAG_MASK)) != tag ||
 		    !context_has(c, pte_frame(v)) ||
-		    (!MUTANT(MAPS_BY_TAG) &&
-		     host_load_dep(&c->frames[pte_frame(v)].block) != block))
+		    host_load_dep(&c->frames[pte_frame(v)].block) != block)
 			continue;
 		if (pte_count(v) == PTE_COUNT_MAX) {
 			context_bump(c, CONTEXT_FULL);
@@ -131,7 +125,6 @@ static int context_pin_first(struct context *c, u64 block, u32 home, u32 *ret_fr
 			return -CONTEXT_ENOBUFS;
 		}
 		frame = translation_frame(word);
-		MUTANT_WINDOW(NO_RECHECK);
 		if (context_pin_at(c, &c->entries[chosen],
 		                   pte_make(frame) | context_tag(block_hash(block)),
 		                   block)) {
@@ -155,7 +148,7 @@ static int context_pin_scanned(struct context *c, u64 block, u32 *ret_frame,
 
 	if (err != -CONTEXT_EAGAIN)
 		return err;
-	if (context_pinned(c) >= c->quota && !MUTANT(QUOTA_IGNORED)) { /* C9 */
+	if (context_pinned(c) >= c->quota) { /* C9 */
 		context_bump(c, CONTEXT_FULL);
 		return c->quota ? -CONTEXT_ENOBUFS : -CONTEXT_EDQUOT;
 	}

@@ -65,7 +65,6 @@
 #define LODIC_CORE_CACHE_CONTEXT_H
 
 #include "core/cache/arena.h"
-#include "core/mutant.h"
 #include "core/pte.h"
 
 /* Why a block is not pinned: Linux's numbers. */
@@ -99,7 +98,7 @@ void context_init(struct context *c, const struct arena *a, void *memory,
 /* Has the arena a frame of that number (C22)? */
 static inline bool context_has(const struct context *c, u32 frame)
 {
-	return likely(frame < c->translation.nr_frames) || MUTANT(FRAME_UNBOUNDED);
+	return likely(frame < c->translation.nr_frames);
 }
 
 static inline void context_bump(struct context *c, enum context_counter which)
@@ -117,7 +116,7 @@ static inline void context_visit(struct context *c, u32 frame)
 	u8 *p = &c->visits[frame];
 	u8 visits = host_load_byte(p);
 
-	if (unlikely(visits < FRAME_VISITS_MAX) || MUTANT(VISITS_UNBOUNDED))
+	if (unlikely(visits < FRAME_VISITS_MAX))
 		host_store_byte(p, (u8)(visits + 1));
 }
 
@@ -127,7 +126,7 @@ static inline bool context_vouch(const struct context *c, const struct file_proo
                                  u32 id)
 {
 	return likely(file_proof_holds(s, id)) &&
-	       (MUTANT(ALIVE_IGNORED) || host_load_relaxed(c->alive) == c->alive_value);
+	       host_load_relaxed(c->alive) == c->alive_value;
 }
 
 /* Copies from f, which is frame. The caller has seen its seq even, with the block's name. */
@@ -136,11 +135,10 @@ context_copy(struct context *c, const struct frame *f, u32 frame, u64 seq, u32 o
              void *to, u32 n)
 {
 	context_visit(c, frame); /* before the copy: fewer values live across it */
-	MUTANT_WINDOW(SEQ_AFTER_FILL);
 	host_copy(to, c->data + ((u64)frame << BLOCK_SHIFT) + offset, n);
 	/* O1: if any byte came from a later fill, its odd seq is seen now. */
 	host_fence_acquire();
-	return likely(MUTANT(NO_SECOND_LOOK) || host_load_relaxed(&f->seq) == seq);
+	return likely(host_load_relaxed(&f->seq) == seq);
 }
 
 /*
@@ -213,7 +211,7 @@ static inline u64 context_pinned(const struct context *c)
  * owner's half of O5. */
 static inline void context_count(const struct context *c, u64 *pte, u64 v)
 {
-	if (likely(c->light) || MUTANT(COUNT_WITHOUT_FENCE)) {
+	if (likely(c->light)) {
 		host_store_relaxed(pte, v);
 		host_fence_light();
 	} else {
@@ -224,8 +222,7 @@ static inline void context_count(const struct context *c, u64 *pte, u64 v)
 /* C1: does frame take pins for block? Acquire, partner O30: the bytes come after. */
 static inline bool context_look(const struct context *c, u32 frame, u64 block)
 {
-	return likely(host_load_acquire(&c->frames[frame].pins) == block) ||
-	       MUTANT(NO_RECHECK);
+	return likely(host_load_acquire(&c->frames[frame].pins) == block);
 }
 
 static inline void context_unpin_scanned(struct context *c, u64 *pte);
@@ -238,28 +235,19 @@ context_pin_at(struct context *c, u64 *pte, u64 v, u64 block)
 {
 	u64 *nr_pinned = &c->memory->nr_pinned;
 	u64 nr = host_load_relaxed(nr_pinned);
-	bool early = MUTANT(LOOK_FIRST) && context_look(c, pte_frame(v), block);
 
-	if (unlikely(nr >= c->quota) && !MUTANT(QUOTA_IGNORED))
+	if (unlikely(nr >= c->quota))
 		return false;
 	if (unlikely(!context_has(c, pte_frame(v))))
 		return false;
-	if (MUTANT(NO_PIN))
-		return context_look(c, pte_frame(v), block);
-	if (!MUTANT(RAISED_LAST))
-		host_store_relaxed(nr_pinned, nr + 1); /* C8 */
+	host_store_relaxed(nr_pinned, nr + 1); /* C8 */
 	context_count(c, pte, v + PTE_COUNT_ONE);
-	if (likely(MUTANT(LOOK_FIRST) ? early : context_look(c, pte_frame(v), block))) {
-		if (MUTANT(RAISED_LAST))
-			host_store_relaxed(nr_pinned, nr + 1);
+	if (likely(context_look(c, pte_frame(v), block)))
 		return true;
-	}
 	/* C5. Release: a walk that finds these values must know of the reads under an earlier
 	 * pin. An unpin's own values would say so. */
-	if (!MUTANT(COUNT_LEFT)) {
-		host_store_release(pte, PTE_EMPTY);
-		host_store_release(nr_pinned, nr);
-	}
+	host_store_release(pte, PTE_EMPTY);
+	host_store_release(nr_pinned, nr);
 	return false;
 }
 
@@ -295,17 +283,13 @@ static inline void context_unpin_scanned(struct context *c, u64 *pte)
 	u64 *nr = &c->memory->nr_pinned;
 	u64 v = host_load_relaxed(pte);
 
-	if (MUTANT(NO_PIN))
-		return;
-	if (MUTANT(UNPIN_DROPS_ALL))
-		v = (v & ~PTE_COUNT_MASK) + PTE_COUNT_ONE;
 	DCHECK(pte_count(v) > 0, "C7: an unpin of what is pinned, not of a pin's copy");
 	if (unlikely(pte_count(v) == 0))
 		return;
 	/* Release, partner: the service's loads in walk.c. The owner's loads of the frame's
 	 * bytes come before the service sees the lower count. */
 	host_store_release(pte, v - PTE_COUNT_ONE);
-	if (pte_count(v) == 1 || MUTANT(LOWERED_EACH))
+	if (pte_count(v) == 1)
 		host_store_release(nr, host_load_relaxed(nr) - 1); /* C8 */
 }
 

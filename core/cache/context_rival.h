@@ -26,7 +26,7 @@ static inline bool context_pin_hazard(struct context *c, u32 frame, u64 block,
 		count_hazard_word_ref_light(slot, frame);
 	else
 		count_hazard_word_ref(slot, frame);
-	if (unlikely(!context_look(c, frame, block)) && !MUTANT(HAZARD_NO_LOOK)) {
+	if (unlikely(!context_look(c, frame, block))) {
 		count_hazard_word_unref(slot);
 		return false;
 	}
@@ -62,8 +62,7 @@ static inline bool context_pin_word(struct context *c, u32 frame, u64 block,
 		return false;
 	*ret_word = count;
 	/* Relaxed: the reference was a full fence. */
-	if (likely(host_load_relaxed(&c->frames[frame].block) == block ||
-	           MUTANT(RIVAL_NO_LOOK)))
+	if (likely(host_load_relaxed(&c->frames[frame].block) == block))
 		return true;
 	context_unpin_word(c, count);
 	return false;

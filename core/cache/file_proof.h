@@ -25,7 +25,6 @@
 #define LODIC_CORE_CACHE_FILE_PROOF_H
 
 #include "core/block.h"
-#include "core/mutant.h"
 
 struct file_proof {
 	u64 live; /* the file's id, FILE_NONE when revoked or unused */
@@ -52,16 +51,12 @@ struct file_proof_ops {
  * nr_files apart, so an id says which entry it belongs to. FILE_NONE: all are spent. */
 static inline u32 file_proof_next_id(u32 id, u32 nr_files)
 {
-	if (MUTANT(ID_USED_AGAIN))
-		return id;
 	return id > (u32)-1 - nr_files ? FILE_NONE : id + nr_files;
 }
 
 /* Begins to vouch for file id (S3: the size first). */
 static inline void file_proof_admit(struct file_proof *s, u32 id, u64 size)
 {
-	if (MUTANT(ADMIT_LIVE_FIRST))
-		host_store_release(&s->live, id);
 	host_store_relaxed(&s->size, size);
 	host_store_release(&s->live, id); /* O4, partner: file_proof_holds() */
 }
@@ -71,8 +66,7 @@ static inline void file_proof_admit(struct file_proof *s, u32 id, u64 size)
 static inline void file_proof_revoke(struct file_proof *s)
 {
 	host_store_relaxed(&s->live, FILE_NONE);
-	if (!MUTANT(REVOKE_WITHOUT_FENCE))
-		host_fence_full();
+	host_fence_full();
 }
 
 /* The first half of file_proof_begin(). The table is locked (S5). */
@@ -81,14 +75,12 @@ static inline int file_proof_grant(struct file_proof *s, u32 id,
                                    u64 *ret_size)
 {
 	u64 size = 0;
-	int err = MUTANT(SIZE_BEFORE_LEASE) ? ops->size(ctx, &size) : 0;
+	int err;
 
-	if (!err)
-		err = ops->take(ctx);
+	err = ops->take(ctx);
 	if (err)
 		return err;
-	if (!MUTANT(SIZE_BEFORE_LEASE))
-		err = ops->size(ctx, &size);
+	err = ops->size(ctx, &size);
 	if (err) {
 		ops->give_back(ctx);
 		return err;
@@ -106,15 +98,11 @@ static inline int file_proof_begin(struct file_proof *s, u32 id,
 {
 	int err;
 
-	if (!MUTANT(PROOF_UNLOCKED))
-		ops->lock(ctx);
+	ops->lock(ctx);
 	err = file_proof_grant(s, id, ops, ctx, ret_size);
-	if (!err && !MUTANT(ENTER_AFTER_UNLOCK))
+	if (!err)
 		ops->enter(ctx);
-	if (!MUTANT(PROOF_UNLOCKED))
-		ops->unlock(ctx);
-	if (!err && MUTANT(ENTER_AFTER_UNLOCK))
-		ops->enter(ctx);
+	ops->unlock(ctx);
 	return err;
 }
 
@@ -123,11 +111,8 @@ static inline int file_proof_begin(struct file_proof *s, u32 id,
 static inline void file_proof_end(struct file_proof *s, void (*give_back)(void *ctx),
                                   void *ctx)
 {
-	if (MUTANT(LEASE_BACK_FIRST))
-		give_back(ctx);
 	file_proof_revoke(s);
-	if (!MUTANT(LEASE_BACK_FIRST))
-		give_back(ctx);
+	give_back(ctx);
 }
 
 /* Does the proof for id still hold? Acquire, so that what the caller loads next is not

@@ -52,7 +52,6 @@
 
 #include "core/block.h"
 #include "core/check.h"
-#include "core/mutant.h"
 
 #ifndef HINT_MAX
 #define HINT_MAX 128u /* hints that a ring holds */
@@ -93,21 +92,19 @@ static inline void hint_mark(u8 *posted)
 	if (host_load_byte(posted))
 		return;
 	host_store_byte(posted, 1);
-	if (!MUTANT(HINT_MARK_WITHOUT_FENCE))
-		host_fence_full(); /* H3 */
+	host_fence_full(); /* H3 */
 }
 
 /* How many hints are there? 0: none, or the ring lies (H5). */
 static inline u64 hint_nr(u64 head, u64 tail)
 {
-	return head - tail <= HINT_MAX || MUTANT(HINT_LIE_BELIEVED) ? head - tail : 0;
+	return head - tail <= HINT_MAX ? head - tail : 0;
 }
 
 static inline bool hint_full(const struct hint_ring *r)
 {
 	/* H2. Acquire: the service has read the old hint. */
-	return host_load_relaxed(&r->head) - host_load_acquire(&r->tail) >= HINT_MAX &&
-	       !MUTANT(HINT_OVER_FULL);
+	return host_load_relaxed(&r->head) - host_load_acquire(&r->tail) >= HINT_MAX;
 }
 
 /* Where the range goes among those kept: *ret_range is what then stands there. HINT_KEPT: there
@@ -162,7 +159,7 @@ static inline void hint_keep(struct hint_kept *k, u64 block, u64 nr)
 	host_store_relaxed(&k->version, version + 1);
 	host_fence_release(); /* H8 */
 	/* H7. Acquire: the service has read them. */
-	if (host_load_acquire(&k->taken) == version || MUTANT(KEPT_FORGETS))
+	if (host_load_acquire(&k->taken) == version)
 		for (u32 i = 0; i < HINT_KEPT; i++)
 			host_store_relaxed(&k->ranges[i][1], 0);
 	place = hint_place(k, block, nr, range);
@@ -184,22 +181,15 @@ static inline bool hint_post(struct hint_ring *r, struct hint_kept *kept, u8 *po
 
 	if (hint_full(r)) {
 		hint_keep(kept, block, nr);
-		if (!MUTANT(KEPT_WITHOUT_FENCE))
-			host_fence_full(); /* H6 */
+		host_fence_full(); /* H6 */
 		hint_mark(posted);
 		return host_load_relaxed(sleeping);
 	}
-	if (MUTANT(HINT_HEAD_FIRST))
-		host_store_release(&r->head, head + 1);
-	if (MUTANT(HINT_MARK_FIRST))
-		hint_mark(posted);
 	host_store_relaxed(&slot[0], block);
 	host_store_relaxed(&slot[1], nr);
 	host_store_release(&r->head, head + 1); /* H1 */
-	if (!MUTANT(HINT_WITHOUT_FENCE))
-		host_fence_full(); /* H6 */
-	if (!MUTANT(HINT_MARK_FIRST))
-		hint_mark(posted);
+	host_fence_full();                      /* H6 */
+	hint_mark(posted);
 	return host_load_relaxed(sleeping);
 }
 
@@ -210,8 +200,7 @@ static inline bool hint_look(u8 *posted)
 	if (!host_load_byte(posted))
 		return false;
 	host_store_byte(posted, 0);
-	if (!MUTANT(HINT_LOOK_WITHOUT_FENCE))
-		host_fence_full(); /* H6 */
+	host_fence_full(); /* H6 */
 	return true;
 }
 
@@ -223,8 +212,6 @@ static inline bool hint_take(struct hint_ring *r, u64 *ret_block, u64 *ret_nr)
 
 	if (hint_nr(host_load_acquire(&r->head), tail) == 0) /* H1 */
 		return false;
-	if (MUTANT(HINT_TAIL_FIRST))
-		host_store_release(&r->tail, tail + 1);
 	*ret_block = host_load_relaxed(&slot[0]);
 	*ret_nr = host_load_relaxed(&slot[1]);
 	host_store_release(&r->tail, tail + 1); /* H2 */
@@ -237,8 +224,7 @@ static inline u32 hint_take_kept(struct hint_kept *k, u64 ret_ranges[HINT_KEPT][
 	u64 version = host_load_acquire(&k->version);
 	u32 nr = 0;
 
-	if (version == host_load_relaxed(&k->taken) ||
-	    (version % 2 && !MUTANT(KEPT_TORN)))
+	if (version == host_load_relaxed(&k->taken) || version % 2)
 		return 0;
 	for (u32 i = 0; i < HINT_KEPT; i++) {
 		ret_ranges[nr][0] = host_load_relaxed(&k->ranges[i][0]);
@@ -246,7 +232,7 @@ static inline u32 hint_take_kept(struct hint_kept *k, u64 ret_ranges[HINT_KEPT][
 		nr += (ret_ranges[nr][1] & ~HINT_BITS) > 0;
 	}
 	host_fence_acquire();
-	if (host_load_relaxed(&k->version) != version && !MUTANT(KEPT_TORN)) /* H8 */
+	if (host_load_relaxed(&k->version) != version) /* H8 */
 		return 0;
 	host_store_release(&k->taken, version); /* H7 */
 	return nr;
@@ -254,10 +240,8 @@ static inline u32 hint_take_kept(struct hint_kept *k, u64 ret_ranges[HINT_KEPT][
 
 static inline void hint_sleep_begin(u64 *sleeping)
 {
-	if (!MUTANT(SLEEP_AFTER_LOOK))
-		host_store_relaxed(sleeping, 1);
-	if (!MUTANT(SLEEP_WITHOUT_FENCE))
-		host_fence_full(); /* H4 */
+	host_store_relaxed(sleeping, 1);
+	host_fence_full(); /* H4 */
 }
 
 #endif

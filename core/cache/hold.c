@@ -7,38 +7,33 @@ bool hold_vouch(const struct hold_file *f)
 	/* The caller took a lock after what it vouches for: O40, O41. alive after live, whose
 	 * load is an acquire; each of them alone tells of the end. */
 	return file_proof_holds(f->proof, f->id) &&
-	       (MUTANT(HOLD_ALIVE_IGNORED) ||
-	        host_load_relaxed(f->alive) == f->alive_value);
+	       host_load_relaxed(f->alive) == f->alive_value;
 }
 
 /* Is h of this file, under this id (HD8)? */
 static bool hold_is_of(const struct hold *h, const struct hold_file *f)
 {
-	if (MUTANT(HOLD_OTHER_ID))
-		return true; /* the list is of one entry of the arena */
 	return h->file.id == f->id && h->file.node == f->node &&
-	       (MUTANT(HOLD_OTHER_ARENA) || h->file.alive_value == f->alive_value);
+	       h->file.alive_value == f->alive_value;
 }
 
 /* May a request wait for h, or get it? */
 static bool hold_is_open(const struct hold *h)
 {
-	return h->state == HOLD_SHARED ||
-	       (h->state == HOLD_LOADING && !h->spoilt && !MUTANT(HOLD_NOT_JOINED));
+	return h->state == HOLD_SHARED || (h->state == HOLD_LOADING && !h->spoilt);
 }
 
 /* From here on the host's last look is out of date (HD4). */
 static void hold_given(struct hold *h)
 {
-	if (!MUTANT(HOLD_ASK_KEPT))
-		h->had = true;
+	h->had = true;
 }
 
 enum hold_answer hold_ask(struct hold *first, const struct hold_file *f, u64 from,
                           u64 to, struct hold **ret_hold)
 {
 	/* HD2, O41. One look serves all holds of f: what it says does not change back (S2). */
-	bool stands = MUTANT(HOLD_ASK_UNPROVED) || hold_vouch(f);
+	bool stands = hold_vouch(f);
 	struct hold *found = NULL, *h;
 
 	for (h = first; h; h = h->next) {
@@ -61,8 +56,7 @@ enum hold_answer hold_ask(struct hold *first, const struct hold_file *f, u64 fro
 
 bool hold_pass_on(struct hold *h)
 {
-	if (h->state != HOLD_SHARED && h->state != HOLD_PAST &&
-	    !(MUTANT(HOLD_PASSED_EARLY) && h->state == HOLD_LOADING))
+	if (h->state != HOLD_SHARED && h->state != HOLD_PAST)
 		return false;
 	hold_given(h);
 	return true;
@@ -76,8 +70,7 @@ bool hold_begin(struct hold *h, struct hold_room *room, const struct hold_file *
 	/* most may be below used, when somebody has lowered it. */
 	if (room->used > room->most || bytes > room->most - room->used)
 		return false;
-	if (!MUTANT(HOLD_ROOM_LATE))
-		room->used += bytes; /* HD5 */
+	room->used += bytes; /* HD5 */
 	h->room = room;
 	h->file = *f;
 	h->from = from;
@@ -108,7 +101,7 @@ void hold_piece_end(struct hold *h, bool whole)
 {
 	DCHECK(h->state == HOLD_LOADING && h->nr_reading > 0, "HD9: a piece ends once");
 	h->nr_reading--;
-	if (!whole && !MUTANT(HOLD_PIECE_IGNORED))
+	if (!whole)
 		h->spoilt = true;
 }
 
@@ -116,20 +109,18 @@ bool hold_is_read(const struct hold *h)
 {
 	if (h->state != HOLD_LOADING)
 		return false;
-	if (MUTANT(HOLD_PIECES_UNCOUNTED) ? h->nr_left > 0 : h->nr_reading > 0)
+	if (h->nr_reading > 0)
 		return false; /* HD9 */
 	return h->nr_left == 0 || h->spoilt;
 }
 
 bool hold_publish(struct hold *h, bool sealed)
 {
-	bool good = !h->spoilt || MUTANT(HOLD_OUTDATED_SHARED);
+	bool good = !h->spoilt;
 
-	good = good && (sealed || MUTANT(HOLD_SEAL_IGNORED)); /* HD3 */
+	good = good && sealed; /* HD3 */
 	/* HD1, O40. A hold that was outdated may have lost the words to look at (HD8). */
-	good = good && (MUTANT(HOLD_UNPROVED) || hold_vouch(&h->file));
-	if (MUTANT(HOLD_ROOM_LATE))
-		h->room->used += h->bytes;
+	good = good && hold_vouch(&h->file);
 	h->state = good ? HOLD_SHARED : HOLD_GOING;
 	return good;
 }
@@ -153,13 +144,9 @@ bool hold_leave(struct hold *h, hold_is_had *is_had, void *ctx)
 {
 	if (h->state != HOLD_SHARED && h->state != HOLD_PAST)
 		return false;
-	if (!MUTANT(HOLD_LEAVE_UNASKED) && hold_look(h, is_had, ctx))
+	if (hold_look(h, is_had, ctx))
 		return false;
 	h->state = HOLD_GOING; /* nothing gives it any more (HD4) */
-	if (MUTANT(HOLD_ROOM_EARLY)) {
-		h->room->used -= h->bytes;
-		h->bytes = 0;
-	}
 	return true;
 }
 

@@ -2,22 +2,13 @@
 /* Blocks from frame to frame. Rules: core/cache/move.h. */
 #include "core/cache/move.h"
 
-#include "core/mutant.h"
-
 /* Fills the target with the source's block (MV2). */
 static void move_fill(struct arena *a, u64 block, u32 source, u32 target)
 {
-	if (MUTANT(MOVE_LED_FIRST))
-		translation_move(&a->translation, block, source, target);
 	arena_fill_begin(a, target);
-	if (MUTANT(MOVE_NAMED_FIRST))
-		frame_fill_end(&a->frames[target], block);
 	host_copy(arena_frame_bytes(a, target), arena_frame_bytes(a, source),
 	          BLOCK_BYTES);
-	if (!MUTANT(MOVE_NAMED_FIRST))
-		frame_fill_end(&a->frames[target], block);
-	if (MUTANT(MOVE_TARGET_HIDDEN))
-		frame_hide(&a->frames[target], 1);
+	frame_fill_end(&a->frames[target], block);
 	arena_thaw(a, target);
 }
 
@@ -28,24 +19,17 @@ static void move_block(struct arena *a, u32 source, u32 target)
 
 	CHECK(host_load_relaxed(&a->frames[target].state) == FRAME_FREE,
 	      "MV2: the target is nobody's");
-	if (MUTANT(MOVE_CLEARED_FIRST))
-		frame_clear(&a->frames[source]);
 	move_fill(a, block, source, target);
-	if (!MUTANT(MOVE_LEAVES_LED) && !MUTANT(MOVE_LED_FIRST))
-		translation_move(&a->translation, block, source, target); /* MV3 */
+	translation_move(&a->translation, block, source, target); /* MV3 */
 	/* O50, partner: the acquire fence in context_read(). */
 	host_fence_release();
-	if (!MUTANT(MOVE_CLEARED_FIRST) && !MUTANT(MOVE_KEEPS_SOURCE))
-		frame_clear(&a->frames[source]); /* MV4 */
+	frame_clear(&a->frames[source]); /* MV4 */
 }
 
 enum batch_end move_next(struct arena *a, struct batch *b, u32 target, u32 *ret_frame)
 {
 	enum batch_end end = batch_look(a, b, ret_frame);
 
-	if ((MUTANT(MOVE_PINNED) && end == BATCH_REFUSED) ||
-	    (MUTANT(MOVE_OF_RESCUED) && end == BATCH_RESCUED))
-		end = BATCH_TAKEN;
 	if (end == BATCH_TAKEN)
 		move_block(a, *ret_frame, target);
 	return end;

@@ -13,8 +13,6 @@
  */
 #include "core/cache/reclaim.h"
 
-#include "core/mutant.h"
-
 /* The authors' defaults: SMALL has 1/10 of the frames, GHOST 9/10 as many names. */
 #define SMALL_PART 10u
 #define GHOST_TENTHS 9u
@@ -201,7 +199,7 @@ static bool hand_look(struct reclaim *r, const struct reclaim_ops *ops, u32 fram
 	if (r->hand.nr_looks < LOOKS_ALONE) {
 		r->hand.nr_looks++;
 		hand_ask(r, ops, frame, 1);
-	} else if (MUTANT(EVICT_ASKED_ONCE) ? *asked == 0 : *asked != r->hand.number) {
+	} else if (*asked != r->hand.number) {
 		*asked = r->hand.number;
 		r->hand.spent += NEAR_LINES;
 		hand_ask(r, ops, first, nr < RECLAIM_NEAR ? nr : RECLAIM_NEAR);
@@ -318,7 +316,7 @@ static void reclaim_insert_to(struct reclaim *r, u32 frame, u64 block, bool unre
 	CHECK(frame < r->nr_frames && n->queue == RECLAIM_OUT, "R1: inserted when OUT");
 	to_main = ghost_forget(r, block) ||
 	          (!r->filled && r->lists[RECLAIM_SMALL].nr >= small_size);
-	if (unread && !MUTANT(UNREAD_INTO_MAIN))
+	if (unread)
 		to_main = false;
 	n->block = block;
 	n->freq = 0;
@@ -381,7 +379,7 @@ void reclaim_remove(struct reclaim *r, u32 frame)
 		return;
 	if (hand->left > r->lists[queue].nr) /* R6 */
 		hand->left = r->lists[queue].nr;
-	if (hand->refused > 0 && !MUTANT(REMOVE_KEEPS_REFUSED)) /* R7 */
+	if (hand->refused > 0) /* R7 */
 		hand->refused--;
 }
 
@@ -395,8 +393,6 @@ void reclaim_move(struct reclaim *r, u32 from, u32 to)
 	              r->nodes[to].queue == RECLAIM_OUT,
 	      "R1: moved from a queued frame to one that is OUT");
 	r->nodes[to] = *n;
-	if (MUTANT(MOVE_VISITS_LOST))
-		r->nodes[to].freq = 0;
 	n->queue = RECLAIM_OUT;
 	if (n->older == RECLAIM_NONE)
 		list->oldest = to;
@@ -406,7 +402,7 @@ void reclaim_move(struct reclaim *r, u32 from, u32 to)
 		list->newest = to;
 	else
 		r->nodes[n->newer].older = to;
-	if (r->walk == from && !MUTANT(MOVE_WALK_STAYS)) /* R8 */
+	if (r->walk == from) /* R8 */
 		r->walk = to;
 }
 
@@ -445,7 +441,7 @@ u32 reclaim_look_lines(const struct reclaim_ops *ops)
 
 u32 reclaim_evict(struct reclaim *r, const struct reclaim_ops *ops, u32 *lines)
 {
-	if (r->hand.step == RECLAIM_IDLE || MUTANT(EVICT_BEGINS_AGAIN))
+	if (r->hand.step == RECLAIM_IDLE)
 		hand_begin(r);
 	/* A turn is as long as its queue was, and 2 * MAIN_TURNS + 1 are the most. */
 	while (r->hand.step != RECLAIM_IDLE) {

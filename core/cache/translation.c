@@ -2,8 +2,6 @@
 /* Searching and changing block -> frame. See core/cache/translation.h. */
 #include "core/cache/translation.h"
 
-#include "core/mutant.h"
-
 u64 translation_nr_words(u32 nr_frames)
 {
 	u64 n = BUCKET_WAYS * 2;
@@ -137,8 +135,7 @@ bool translation_set(struct translation *t, u64 block, u32 frame)
 
 	if (translation_set_in(first, translation_way(t, hash), tag, frame))
 		return true;
-	if (first == second ||
-	    !(MUTANT(SPILL_NOT_MARKED) || translation_spill(first, true))) /* T3 */
+	if (first == second || !translation_spill(first, true)) /* T3 */
 		return false;
 	if (translation_set_in(second, translation_way(t, second_hash), tag, frame))
 		return true;
@@ -160,23 +157,20 @@ void translation_clear(struct translation *t, u64 block, u32 frame)
 	if (!at)
 		return;
 	host_store_relaxed(at, host_load_relaxed(at) & TRANSLATION_SPILL);
-	if (translation_is_spilled(t, block, at) && !MUTANT(SPILL_MARK_STAYS))
+	if (translation_is_spilled(t, block, at))
 		translation_spill(translation_bucket(t, block_hash(block)), false);
 }
 
 void translation_move(struct translation *t, u64 block, u32 from, u32 to)
 {
 	u64 *at = translation_find_exact(t, block, from);
-	u64 spill;
 
 	if (!at)
 		return;
-	/* It may stand for another block of the bucket, which is not here. */
-	spill = MUTANT(MOVE_DROPS_SPILL) ? 0 : TRANSLATION_SPILL;
 	/* O50, partner: the acquire fence in context_read(). The new frame's seq and name come
-	 * first. */
+	 * first. SPILL stays: it may stand for another block of the bucket, which is not here. */
 	host_store_release(
-		at, (host_load_relaxed(at) & spill) |
+		at, (host_load_relaxed(at) & TRANSLATION_SPILL) |
 			    translation_word(translation_tag(block_hash(block), block),
 	                                     to));
 }

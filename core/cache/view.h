@@ -34,9 +34,8 @@ CACHE_INLINE bool view_begin_at(struct context *c, u64 block, u32 frame,
 	if (unlikely(!context_has(c, frame)))
 		return false;
 	seq = host_load_acquire(&f->seq); /* O2 */
-	if (unlikely((host_load_relaxed(&f->block) != block &&
-	              !MUTANT(VIEW_NAME_NOT_LOOKED)) ||
-	             seq & 1)) /* C20 */
+	/* C20 */
+	if (unlikely(host_load_relaxed(&f->block) != block || seq & 1))
 		return false;
 	context_visit(c, frame);
 	ret_view->data = c->data + ((u64)frame << BLOCK_SHIFT);
@@ -70,9 +69,8 @@ CACHE_INLINE bool view_holds(const struct context *c, const struct cache_file *f
 {
 	/* O1: if any byte came from a later fill, its odd seq is seen now. */
 	host_fence_acquire();
-	return likely(host_load_relaxed(&v->frame->seq) == v->seq ||
-	              MUTANT(VIEW_SEQ_NOT_LOOKED)) &&
-	       likely(cache_vouch(c, file) || MUTANT(VIEW_NOT_VOUCHED)); /* C21 */
+	return likely(host_load_relaxed(&v->frame->seq) == v->seq) &&
+	       likely(cache_vouch(c, file)); /* C21 */
 }
 
 #endif

@@ -15,7 +15,7 @@ static bool walk_has_pins(const struct arena *a, const struct context_table *t)
 
 void walk_list(const struct arena *a, struct walk_list *ret)
 {
-	u32 nr = a->nr_contexts - (MUTANT(WALK_SKIPS_NEWEST) && a->nr_contexts > 0);
+	u32 nr = a->nr_contexts;
 
 	ret->nr = 0;
 	for (u32 place = 0; place < nr; place++)
@@ -38,15 +38,13 @@ static bool walk_slots(const u64 *entries, u32 frame)
  * two. */
 static bool walk_set(const struct arena *a, const u64 *entries, u64 block, u64 wanted)
 {
-	u64 hash = MUTANT(WALK_OTHER_SET) ? ~block_hash(block) : block_hash(block);
-	u32 ways = CONTEXT_WAYS - MUTANT(WALK_SKIPS_LAST_WAY);
-	u64 mask = MUTANT(WALK_ANY_TAG) ? PTE_TAG_MASK : 0;
+	u64 hash = block_hash(block);
 
 	entries += ((hash >> 32) * a->nr_entries >> 32) / CONTEXT_WAYS * CONTEXT_WAYS;
-	for (u32 i = 0; i < ways; i++) {
+	for (u32 i = 0; i < CONTEXT_WAYS; i++) {
 		u64 v = host_load_acquire(&entries[i]); /* as above */
 
-		if (pte_count(v) > 0 && !((v ^ wanted) & ~(PTE_COUNT_MASK | mask)))
+		if (pte_count(v) > 0 && !((v ^ wanted) & ~PTE_COUNT_MASK))
 			return true;
 	}
 	return false;

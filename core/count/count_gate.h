@@ -61,7 +61,6 @@
 #define LODIC_CORE_COUNT_COUNT_GATE_H
 
 #include "core/count/count.h"
-#include "core/mutant.h"
 
 #define COUNT_GATE_STATE ((u64)3 << 62)
 #define COUNT_GATE_FROZEN ((u64)0 << 62) /* also in zeroed memory (N1) */
@@ -213,13 +212,6 @@ static inline bool count_gate_freeze(struct count *c, u32 object, u64 *gate,
 	u64 v, closed;
 	bool is_used;
 
-	if (MUTANT(GATE_CLOSED_LATE)) {
-		v = host_load_relaxed(gate);
-		is_used = used(c, object);
-		if (!is_used)
-			host_store_relaxed(gate, count_gate_turn(v, COUNT_GATE_FROZEN));
-		return !is_used;
-	}
 	do {
 		/* Retried when a reader passed, or a query watches. */
 		v = host_load_relaxed(gate);
@@ -227,8 +219,7 @@ static inline bool count_gate_freeze(struct count *c, u32 object, u64 *gate,
 			return false;
 		closed = count_gate_turn(v, COUNT_GATE_CLOSED);
 	} while (!host_cas(gate, v, closed));
-	if (!MUTANT(PAYGO_NO_FENCE))
-		host_fence_heavy(); /* G1 */
+	host_fence_heavy(); /* G1 */
 	is_used = used(c, object);
 	/* An add: the state is this thread's alone now, the central count is not. */
 	host_fetch_add(gate, (is_used ? COUNT_GATE_LIVE : COUNT_GATE_FROZEN) -

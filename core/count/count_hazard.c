@@ -20,7 +20,6 @@
  */
 #include "core/count/count.h"
 #include "core/count_word.h"
-#include "core/mutant.h"
 
 /* Ours: as many as a context of liblodic has (ARENA_HAZARD_SLOTS). */
 #ifndef COUNT_HAZARD_SLOTS
@@ -85,11 +84,6 @@ static bool count_hazard_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 	u64 *slots = &h->slots[(u64)user * COUNT_HAZARD_SLOTS];
 	u32 slot;
 
-	if (MUTANT(HAZARD_LOOK_FIRST)) {
-		if (host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)
-			return false;
-		MUTANT_WINDOW(HAZARD_LOOK_FIRST);
-	}
 	for (slot = 0; slot < COUNT_HAZARD_SLOTS; slot++)
 		if (count_hazard_word_claim(&slots[slot], object))
 			break;
@@ -97,8 +91,7 @@ static bool count_hazard_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 		return false;
 	/* W3: the claim was a full fence. So either this thread sees FROZEN here, or the
 	 * freezer sees the slot. */
-	if (!MUTANT(HAZARD_LOOK_FIRST) &&
-	    unlikely(host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)) {
+	if (unlikely(host_load_acquire(count_hazard_state(c, object)) != STATE_LIVE)) {
 		count_hazard_word_unref(&slots[slot]);
 		return false;
 	}
@@ -124,12 +117,8 @@ static u64 count_hazard_scan(struct count *c, u32 object, u64 enough)
 	u64 found = 0;
 	u64 i;
 
-	for (i = 0; i < nr_slots && found < enough; i++) {
-		if (MUTANT(HAZARD_SCAN_SHORT) &&
-		    i % COUNT_HAZARD_SLOTS == COUNT_HAZARD_SLOTS - 1)
-			continue;
+	for (i = 0; i < nr_slots && found < enough; i++)
 		found += count_hazard_word_query(&h->slots[i], object);
-	}
 	return found;
 }
 
@@ -146,8 +135,7 @@ static bool count_hazard_freeze(struct count *c, u32 object)
 	if (host_load_relaxed(state) != STATE_LIVE || count_hazard_query(c, object))
 		return false;
 	host_store_relaxed(state, STATE_FROZEN);
-	if (!MUTANT(HAZARD_NO_FENCE))
-		host_fence_full(); /* W3, shape SB with count_hazard_ref() */
+	host_fence_full(); /* W3, shape SB with count_hazard_ref() */
 	if (!count_hazard_query(c, object))
 		return true;
 	host_store_release(state, STATE_LIVE); /* N3, as in thaw */

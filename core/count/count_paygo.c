@@ -197,8 +197,7 @@ static u32 count_paygo_find(struct count *c, u32 cpu, u32 object, u64 *ret_local
 			return i;
 		}
 		if (garbage == bucket + s->nr_ways &&
-		    (paygo_sum(local, host_load_relaxed(&e->anchor)) == 0 || /* A3 */
-		     MUTANT(PAYGO_EVICT_LIVE))) {
+		    paygo_sum(local, host_load_relaxed(&e->anchor)) == 0) { /* A3 */
 			garbage = i;
 			garbage_local = local;
 		}
@@ -243,10 +242,7 @@ static void count_paygo_sub(struct count *c, u32 object, u64 token)
 		                           paygo_local(object, (u32)local - 1))))
 			return;
 	}
-	if (MUTANT(PAYGO_ANCHOR_NOT_ATOMIC))
-		host_store_relaxed(&e->anchor, host_load_relaxed(&e->anchor) - 1);
-	else
-		host_fetch_add(&e->anchor, -(u64)1); /* A5 */
+	host_fetch_add(&e->anchor, -(u64)1); /* A5 */
 }
 
 static void count_paygo_unref(struct count *c, u32 object, u32 user, u64 token)
@@ -254,8 +250,7 @@ static void count_paygo_unref(struct count *c, u32 object, u32 user, u64 token)
 	(void)user;
 	if (token == COUNT_PAYGO_OVERFLOW)
 		count_gate_central_unref(count_paygo_gate(c, object), 1);
-	else if (!MUTANT(PAYGO_UNREF_HERE) ||
-	         count_paygo_add_here(c, object, -1u) == COUNT_PAYGO_OVERFLOW)
+	else
 		count_paygo_sub(c, object, token);
 }
 
@@ -281,13 +276,9 @@ static u32 count_paygo_load(struct count *c, u32 cpu, u32 i, u32 object)
 	const struct paygo_entry *e = count_paygo_entry(c, cpu, i);
 	u64 local, anchor;
 
-	if (MUTANT(PAYGO_LOCAL_FIRST)) {
-		local = host_load_acquire(&e->local);
-		anchor = host_load_acquire(&e->anchor);
-	} else { /* A4 */
-		anchor = host_load_acquire(&e->anchor);
-		local = host_load_acquire(&e->local);
-	}
+	/* A4 */
+	anchor = host_load_acquire(&e->anchor);
+	local = host_load_acquire(&e->local);
 	return paygo_object(local) == object ? paygo_sum(local, anchor) : 0;
 }
 
@@ -296,11 +287,10 @@ static bool count_paygo_used(struct count *c, u32 object)
 {
 	struct paygo *s = c->state;
 	u32 bucket = count_paygo_bucket(s, object);
-	u32 end = bucket + s->nr_ways - (MUTANT(PAYGO_LAST_WAY) ? 1 : 0);
+	u32 end = bucket + s->nr_ways;
 	u32 cpu, i;
 
-	if (count_gate_central(host_load_acquire(count_paygo_gate(c, object))) > 0 &&
-	    !MUTANT(PAYGO_OVERFLOW_UNSEEN))
+	if (count_gate_central(host_load_acquire(count_paygo_gate(c, object))) > 0)
 		return true;
 	for (cpu = 0; cpu < s->nr_cpus; cpu++)
 		for (i = bucket; i < end; i++)

@@ -104,7 +104,7 @@ static bool count_paygo_fold_ref(struct count *c, u32 object, u32 user, u64 *ret
 static void count_paygo_fold_unref(struct count *c, u32 object, u32 user, u64 token)
 {
 	(void)user;
-	if (token == 0 && !MUTANT(ENTRY_PUT_BY_FLAG))
+	if (token == 0)
 		count_atomic_word_unref(count_paygo_fold_global(c, object));
 	else
 		paygo_table_unref(count_paygo_fold_table(c), object, token);

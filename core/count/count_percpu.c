@@ -130,11 +130,7 @@ static bool count_percpu_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 		*ret_token = 0;
 		return true;
 	}
-	if (MUTANT(PERCPU_UNDO_LOCAL)) /* on any CPU, read already or not (not D2) */
-		host_percpu_add(count_percpu_locals(c, object), s->stride_words,
-		                -(u64)1);
-	else
-		host_fetch_add(count_percpu_undone(c, object), 1); /* D2: full */
+	host_fetch_add(count_percpu_undone(c, object), 1); /* D2: full */
 	return false;
 }
 
@@ -164,13 +160,9 @@ static bool count_percpu_used(struct count *c, u32 object)
 {
 	u64 undone, locals;
 
-	if (MUTANT(PERCPU_LOCALS_FIRST)) {
-		locals = count_percpu_all_locals(c, object);
-		undone = host_load_acquire(count_percpu_undone(c, object));
-	} else { /* D2 */
-		undone = host_load_acquire(count_percpu_undone(c, object));
-		locals = count_percpu_all_locals(c, object);
-	}
+	/* D2 */
+	undone = host_load_acquire(count_percpu_undone(c, object));
+	locals = count_percpu_all_locals(c, object);
 	return locals != undone;
 }
 

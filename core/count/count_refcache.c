@@ -200,7 +200,7 @@ static bool count_refcache_replace(struct count *c, u32 cpu, u64 *slot, u64 old,
 {
 	u32 object = refcache_object(old);
 	u32 difference = refcache_difference(old);
-	bool first = refcache_is_positive(difference) && !MUTANT(REFCACHE_COMMIT_FIRST);
+	bool first = refcache_is_positive(difference);
 	bool done;
 
 	if (first)
@@ -237,18 +237,12 @@ static void count_refcache_add(struct count *c, u32 object, u32 difference)
 	} while (unlikely(!done));
 }
 
-static bool count_refcache_pass(u64 *gate)
-{
-	if (MUTANT(REFCACHE_WATCH_IGNORED)) /* RadixVM: the dirty bit ignored */
-		return count_gate_state(host_load_acquire(gate)) != COUNT_GATE_FROZEN;
-	return count_gate_pass(gate); /* E4 */
-}
-
 static bool count_refcache_ref(struct count *c, u32 object, u32 user, u64 *ret_token)
 {
 	(void)user;
 	count_refcache_add(c, object, 1);
-	if (likely(count_refcache_pass(count_refcache_word(c, object, WORD_GATE)))) {
+	if (likely(count_gate_pass(
+		    count_refcache_word(c, object, WORD_GATE)))) { /* E4 */
 		*ret_token = 0;
 		return true;
 	}
@@ -277,8 +271,7 @@ static bool count_refcache_reviewed(struct count *c, u32 object, u64 gate)
 
 	return count_gate_state(gate) == COUNT_GATE_WATCHED &&
 	       count_gate_mark(stamp) == gate &&
-	       now - (u32)stamp >=
-	               (MUTANT(REFCACHE_ONE_EPOCH) ? 1 : COUNT_REFCACHE_EPOCHS);
+	       now - (u32)stamp >= COUNT_REFCACHE_EPOCHS;
 }
 
 /* Global and slots together (E5). A look that was disturbed answers that it is used. */
@@ -316,9 +309,6 @@ static bool count_refcache_freeze(struct count *c, u32 object)
 	u64 *gate = count_refcache_word(c, object, WORD_GATE);
 	u64 *stamp = count_refcache_word(c, object, WORD_STAMP);
 	u64 v = host_load_acquire(gate);
-	u32 early = MUTANT(REFCACHE_STAMP_EARLY)
-	                    ? (u32)host_load_acquire(count_refcache_epoch(c))
-	                    : 0;
 
 	if (count_gate_state(v) == COUNT_GATE_FROZEN)
 		return false;
@@ -328,9 +318,7 @@ static bool count_refcache_freeze(struct count *c, u32 object)
 	v = count_gate_watch(gate);
 	if (count_gate_mark(host_load_relaxed(stamp)) != v) {
 		/* First zero. The epoch is read after the watch is set (E3). */
-		u32 now = MUTANT(REFCACHE_STAMP_EARLY)
-		                  ? early
-		                  : (u32)host_load_acquire(count_refcache_epoch(c));
+		u32 now = (u32)host_load_acquire(count_refcache_epoch(c));
 
 		host_store_release(stamp, v | now);
 		return false;
@@ -368,7 +356,7 @@ static bool count_refcache_flush(struct count *c, u32 cpu)
 		while (refcache_difference(v) != 0 &&
 		       !count_refcache_empty(c, cpu, slot, v)) {
 			if (host_cpu() != cpu)
-				return MUTANT(REFCACHE_TICK_ELSEWHERE);
+				return false;
 			v = host_load_acquire(slot);
 		}
 	}
@@ -384,8 +372,6 @@ static void count_refcache_tick(struct count *c, u32 cpu)
 
 	if (!count_refcache_flush(c, cpu))
 		return;
-	if (MUTANT(REFCACHE_EPOCH_LATE))
-		now = host_load_acquire(epoch);
 	/* Release: a thread that sees it, and the next epoch, sees what was flushed. */
 	host_store_release(count_refcache_ticked(c, cpu), now + 1);
 	for (i = 0; i < s->nr_cpus; i++)

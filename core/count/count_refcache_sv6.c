@@ -67,7 +67,7 @@
 /* Ours: only tests have so few objects. All of them share one slot, to meet collisions. */
 #define COUNT_REFCACHE_SV6_FEW 16u
 /* RC3. */
-#define COUNT_REFCACHE_SV6_EPOCHS (MUTANT(REFCACHE_SV6_ONE_EPOCH) ? 1u : 2u)
+#define COUNT_REFCACHE_SV6_EPOCHS 2u
 
 /* An object's line. */
 #define WORD_GATE 0u
@@ -276,12 +276,9 @@ static void count_refcache_sv6_queue(struct count *c, u32 object)
 	if (count_refcache_sv6_stands(c, object) &&
 	    (queued || host_load_relaxed(watch) & ZERO))
 		return;
-	if (MUTANT(REFCACHE_SV6_STAMP_EARLY))
-		now = host_load_acquire(epoch);
 	host_store_relaxed(
 		watch, count_gate_watch(count_refcache_sv6_word(c, object, WORD_GATE)));
-	if (!MUTANT(REFCACHE_SV6_STAMP_EARLY))
-		now = host_load_acquire(epoch); /* RC3 */
+	now = host_load_acquire(epoch); /* RC3 */
 	host_store_relaxed(review, now + 1);
 	if (!queued)
 		count_refcache_sv6_push(c, object);
@@ -310,13 +307,11 @@ static bool count_refcache_sv6_evict(struct count *c, u32 cpu, u64 *slot, u64 ol
 	u64 *lock = count_refcache_sv6_word(c, object, WORD_LOCK);
 	u64 *global = count_refcache_sv6_word(c, object, WORD_GLOBAL);
 	u64 *review = count_refcache_sv6_word(c, object, WORD_REVIEW);
-	bool early = MUTANT(REFCACHE_SV6_LOCK_LATE);
-	bool done = early && host_percpu_cas(slot, cpu, old, next);
+	bool done;
 	u32 sum;
 
 	host_lock(lock);
-	if (!early)
-		done = host_percpu_cas(slot, cpu, old, next);
+	done = host_percpu_cas(slot, cpu, old, next);
 	if (done) {
 		sum = (u32)host_load_relaxed(global) + refcache_sv6_difference(old);
 		host_store_relaxed(global, sum);
@@ -354,20 +349,13 @@ static void count_refcache_sv6_add(struct count *c, u32 object, u32 difference)
 	} while (unlikely(!done));
 }
 
-static bool count_refcache_sv6_pass(u64 *gate)
-{
-	if (MUTANT(REFCACHE_SV6_WATCH_STAYS)) /* RadixVM: dying is not cleared */
-		return count_gate_state(host_load_acquire(gate)) != COUNT_GATE_FROZEN;
-	return count_gate_pass(gate); /* RC4 */
-}
-
 static bool count_refcache_sv6_ref(struct count *c, u32 object, u32 user,
                                    u64 *ret_token)
 {
 	(void)user;
 	count_refcache_sv6_add(c, object, 1);
-	if (likely(count_refcache_sv6_pass(
-		    count_refcache_sv6_word(c, object, WORD_GATE)))) {
+	if (likely(count_gate_pass(
+		    count_refcache_sv6_word(c, object, WORD_GATE)))) { /* RC4 */
 		*ret_token = 0;
 		return true;
 	}
@@ -389,8 +377,6 @@ static bool count_refcache_sv6_is_zero(struct count *c, u32 object, u64 gate)
 {
 	u64 watch = host_load_acquire(count_refcache_sv6_word(c, object, WORD_WATCH));
 
-	if (MUTANT(REFCACHE_SV6_ZERO_STAYS))
-		return watch & ZERO;
 	return count_gate_state(gate) == COUNT_GATE_WATCHED &&
 	       watch == (count_gate_mark(gate) | ZERO);
 }
@@ -479,7 +465,7 @@ static bool count_refcache_sv6_flush(struct count *c, u32 cpu)
 			bool here = host_cpu() == cpu;
 
 			if (!here && refcache_sv6_difference(v) != 0)
-				return MUTANT(REFCACHE_SV6_TICK_ELSEWHERE);
+				return false;
 			v = here ? host_load_acquire(slot) : 0;
 		}
 	}

@@ -129,24 +129,8 @@ static bool count_sloppy_ref(struct count *c, u32 object, u32 user, u64 *ret_tok
 		*ret_token = 0;
 		return true;
 	}
-	if (MUTANT(SLOPPY_SPARE_BACK)) /* not U3 */
-		c->scheme->unref(c, object, user, 0);
-	else
-		count_gate_central_unref(gate, 1);
+	count_gate_central_unref(gate, 1);
 	return false;
-}
-
-/* The mutant's: central falls while the spares are still there (not U1). */
-static void count_sloppy_unref_wrongly(struct count *c, u32 cpu, u32 object)
-{
-	u64 *gate = count_sloppy_gate(c, object);
-	u64 *spares = count_sloppy_spares(c, cpu, object);
-	u64 v = host_load_relaxed(spares);
-
-	count_gate_central_unref(gate, COUNT_SLOPPY_BATCH + 1);
-	if (v < COUNT_SLOPPY_BATCH ||
-	    !host_percpu_cas(spares, cpu, v, v - COUNT_SLOPPY_BATCH))
-		host_fetch_add(gate, COUNT_SLOPPY_BATCH);
 }
 
 static void count_sloppy_unref(struct count *c, u32 object, u32 user, u64 token)
@@ -162,9 +146,6 @@ static void count_sloppy_unref(struct count *c, u32 object, u32 user, u64 token)
 		if (likely(v < COUNT_SLOPPY_SPARES)) {
 			if (host_percpu_cas(spares, cpu, v, v + 1))
 				return;
-		} else if (MUTANT(SLOPPY_CENTRAL_FIRST)) {
-			count_sloppy_unref_wrongly(c, cpu, object);
-			return;
 		} else if (host_percpu_cas(spares, cpu, v, v - COUNT_SLOPPY_BATCH)) {
 			/* This reference and those spares (U1: afterwards). */
 			count_gate_central_unref(count_sloppy_gate(c, object),
@@ -190,13 +171,9 @@ static bool count_sloppy_used(struct count *c, u32 object)
 	u64 *gate = count_sloppy_gate(c, object);
 	u64 central, spares;
 
-	if (MUTANT(SLOPPY_SPARES_FIRST)) {
-		spares = count_sloppy_all_spares(c, object);
-		central = count_gate_central(host_load_acquire(gate));
-	} else { /* U2 */
-		central = count_gate_central(host_load_acquire(gate));
-		spares = count_sloppy_all_spares(c, object);
-	}
+	/* U2 */
+	central = count_gate_central(host_load_acquire(gate));
+	spares = count_sloppy_all_spares(c, object);
 	return central != spares;
 }
 

@@ -62,7 +62,6 @@
  * Nor more than two levels: with LEAVES leaves the root sees few of the readers' cas.
  */
 #include "core/count/count.h"
-#include "core/mutant.h"
 
 /* Ours: at most so many leaves meet at the root. CPUs next to each other share a leaf. */
 #define COUNT_SNZI_LEAVES 16u
@@ -146,12 +145,9 @@ static bool count_snzi_root_arrive(struct count *c, u32 object)
 			return false;
 		mine = v + 1;
 		if ((v & ROOT_COUNT) == 0)
-			mine = (mine | ROOT_NEWS) +
-			       (MUTANT(SNZI_VERSION_DROPPED) ? 0 : ROOT_VERSION);
+			mine = (mine | ROOT_NEWS) + ROOT_VERSION;
 	} while (unlikely(!host_cas(root, v, mine)));
 	if (mine & ROOT_NEWS) {
-		if (MUTANT(SNZI_NEWS_FIRST))
-			host_cas(root, mine, mine & ~ROOT_NEWS);
 		/* O16. Not a cas: this arrival keeps the version where it is, so no other
 		 * thread has anything else to write. A full fence, because the cas below
 		 * may fail, and then orders nothing. */
@@ -191,7 +187,7 @@ static bool count_snzi_promote(struct count *c, u32 object, u64 *leaf, u32 *undo
 	if (!count_snzi_root_arrive(c, object))
 		return false;
 	/* Another thread's arrival has done it: ours is one too many. */
-	if (!host_cas(leaf, LEAF_HALF, 1) && !MUTANT(SNZI_NOT_UNDONE))
+	if (!host_cas(leaf, LEAF_HALF, 1))
 		(*undo)++;
 	return true;
 }
@@ -210,16 +206,6 @@ static bool count_snzi_announced(struct count *c, u32 object, u64 *leaf, u32 *un
 	return true;
 }
 
-/* The mutant counts, then tells the root (not O15). */
-static bool count_snzi_unannounced(struct count *c, u32 object, u64 *leaf)
-{
-	MUTANT_WINDOW(SNZI_NO_ANNOUNCE);
-	if (count_snzi_root_arrive(c, object))
-		return true;
-	host_fetch_add(leaf, -(u64)1);
-	return false;
-}
-
 static bool count_snzi_leaf_arrive(struct count *c, u32 object, u64 *leaf, u32 *undo)
 {
 	/* Lock-free: for each further round another thread has come to or left this leaf. */
@@ -234,9 +220,6 @@ static bool count_snzi_leaf_arrive(struct count *c, u32 object, u64 *leaf, u32 *
 		} else if (v > 0) {
 			if (likely(host_cas(leaf, v, v + 1)))
 				return true;
-		} else if (MUTANT(SNZI_NO_ANNOUNCE)) {
-			if (host_cas(leaf, 0, 1))
-				return count_snzi_unannounced(c, object, leaf);
 		} else if (host_cas(leaf, 0, LEAF_HALF)) { /* O15 */
 			return count_snzi_announced(c, object, leaf, undo);
 		}

@@ -131,24 +131,6 @@ static void snzi_sv6_add(u64 *node, u64 delta)
 	host_store_relaxed(node + NODE_COUNT, snzi_sv6_count(node) + delta);
 }
 
-/* The mutant lets each node go when it has counted there (not SZ2), and comes back if that was
- * in vain. */
-static void snzi_sv6_let_go(u64 *node)
-{
-	snzi_sv6_add(node, 1);
-	host_unlock(node);
-	MUTANT_WINDOW(SNZI_SV6_LET_GO);
-}
-
-static void snzi_sv6_come_back(u64 *node, bool done)
-{
-	if (done)
-		return;
-	host_lock(node);
-	snzi_sv6_add(node, -(u64)1);
-	host_unlock(node);
-}
-
 /* false: the root is frozen. */
 static bool count_snzi_sv6_arrive(struct count *c, u32 object, u32 leaf)
 {
@@ -160,8 +142,6 @@ static bool count_snzi_sv6_arrive(struct count *c, u32 object, u32 leaf)
 	for (host_lock(node);; host_lock(node)) {
 		if (snzi_sv6_above(leaf, height) == ROOT || snzi_sv6_count(node) > 0)
 			break;
-		if (MUTANT(SNZI_SV6_LET_GO))
-			snzi_sv6_let_go(node);
 		height++;
 		node = count_snzi_sv6_node(c, object, snzi_sv6_above(leaf, height));
 	}
@@ -172,10 +152,6 @@ static bool count_snzi_sv6_arrive(struct count *c, u32 object, u32 leaf)
 	while (height > 0) {
 		height--;
 		node = count_snzi_sv6_node(c, object, snzi_sv6_above(leaf, height));
-		if (MUTANT(SNZI_SV6_LET_GO)) {
-			snzi_sv6_come_back(node, done);
-			continue;
-		}
 		if (done)
 			snzi_sv6_add(node, 1); /* SZ2 */
 		host_unlock(node);
@@ -197,14 +173,11 @@ static bool count_snzi_sv6_ref(struct count *c, u32 object, u32 user, u64 *ret_t
 
 static void count_snzi_sv6_unref(struct count *c, u32 object, u32 user, u64 token)
 {
-	struct snzi_sv6 *s = c->state;
 	u32 leaf = (u32)token;
 	u64 *node, *below = NULL;
 	u32 height = 0, n;
 
 	(void)user;
-	if (MUTANT(SNZI_SV6_UNREF_HERE))
-		leaf = s->first_leaf + host_cpu();
 	/* A level for each round, up to the root. */
 	do {
 		n = snzi_sv6_above(leaf, height++);
@@ -216,8 +189,7 @@ static void count_snzi_sv6_unref(struct count *c, u32 object, u32 user, u64 toke
 		       "SZ1: what leaves a node has come");
 		snzi_sv6_add(node, -(u64)1);
 		below = node;
-	} while (n != ROOT &&
-	         snzi_sv6_count(node) == (MUTANT(SNZI_SV6_TELLS_EARLY) ? 1 : 0));
+	} while (n != ROOT && snzi_sv6_count(node) == 0);
 	host_unlock(node);
 }
 
@@ -226,11 +198,9 @@ static bool count_snzi_sv6_query(struct count *c, u32 object)
 	u64 *root = count_snzi_sv6_node(c, object, ROOT);
 	bool used;
 
-	if (!MUTANT(SNZI_SV6_ASKED_UNLOCKED))
-		host_lock(root); /* N4 */
+	host_lock(root); /* N4 */
 	used = (snzi_sv6_count(root) & ~ROOT_LIVE) > 0;
-	if (!MUTANT(SNZI_SV6_ASKED_UNLOCKED))
-		host_unlock(root);
+	host_unlock(root);
 	return used;
 }
 

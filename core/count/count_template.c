@@ -35,7 +35,6 @@
  */
 #include "core/count/count.h"
 #include "core/count_word.h"
-#include "core/mutant.h"
 
 /* Ours: enough to show what spreading gains, few enough that queries stay cheap. A comment
  * like this must say that a number is ours, and how we found it. */
@@ -84,8 +83,6 @@ static bool count_template_ref(struct count *c, u32 object, u32 user, u64 *ret_t
 static void count_template_unref(struct count *c, u32 object, u32 user, u64 token)
 {
 	(void)user;
-	if (MUTANT(TEMPLATE_UNREF_HERE)) /* a wrong order, on purpose: core/mutant.h */
-		token = host_cpu() % STRIPES;
 	count_atomic_word_unref(count_template_stripe(c, object, (u32)token)); /* Y1 */
 }
 

@@ -106,13 +106,12 @@ int paygo_table_init(struct paygo_table *t, u64 *globals, u32 nr_objects)
 /* The section in which the caller is home on the CPU that it returns. */
 static u32 paygo_table_begin(void)
 {
-	return MUTANT(ENTRY_PREEMPT_ON) ? host_cpu() : host_preempt_off();
+	return host_preempt_off();
 }
 
 static void paygo_table_end(void)
 {
-	if (!MUTANT(ENTRY_PREEMPT_ON))
-		host_preempt_on();
+	host_preempt_on();
 }
 
 /* Home: one open entry more, or less. */
@@ -158,18 +157,6 @@ static void paygo_table_drop(struct paygo_table *t, u64 key, u64 nr)
 	host_fetch_add(paygo_global(t, key), -nr);
 }
 
-/* The mutant's unref asks whether there is an open entry here, and not its token. */
-static bool paygo_table_put_by_flag(struct paygo_table *t, u32 object)
-{
-	u64 key = paygo_table_key(object);
-	struct paygo_bucket b = paygo_table_bucket(t, paygo_table_begin(), object);
-	struct paygo_entry *e = paygo_gate_find(b, key);
-	bool done = e && paygo_gate_is_open(e) && paygo_gate_unref_home(b, key);
-
-	paygo_table_end();
-	return done;
-}
-
 void paygo_table_unref(struct paygo_table *t, u32 object, u64 token)
 {
 	u64 key = paygo_table_key(object);
@@ -177,11 +164,6 @@ void paygo_table_unref(struct paygo_table *t, u32 object, u64 token)
 	struct paygo_bucket b = paygo_table_bucket(t, home, object);
 	bool here, done = false;
 
-	if (MUTANT(ENTRY_PUT_BY_FLAG)) {
-		if (!paygo_table_put_by_flag(t, object))
-			paygo_table_drop(t, key, 1);
-		return;
-	}
 	here = paygo_table_begin() == home;
 	if (here)
 		done = paygo_gate_unref_home(b, key);
@@ -226,7 +208,7 @@ static void paygo_table_close_all(struct paygo_table *t, u32 cpu, u32 idle)
 		u64 drop = 0;
 		u64 key = 0;
 
-		if (paygo_table_begin() == cpu || MUTANT(ENTRY_FOLD_ELSEWHERE))
+		if (paygo_table_begin() == cpu)
 			drop = paygo_table_close(t, cpu, i, idle, &key);
 		paygo_table_end();
 		if (drop)

@@ -91,10 +91,10 @@ static bool counter_packed_unref(u64 *packed, u64 *word)
 	u64 before = host_fetch_add(packed, -(u64)1);
 
 	DCHECK(before & COUNTER_PACKED_COUNT, "M22: a packed word counts its tokens");
-	if (!(before & COUNTER_PACKED_MARK) || MUTANT(COUNTER_PACKED_BLIND))
+	if (!(before & COUNTER_PACKED_MARK))
 		return false;
 	/* M27. Nobody else changes a marked word that counts nothing. */
-	if ((before & COUNTER_PACKED_COUNT) == 1 && !MUTANT(COUNTER_MARK_STAYS))
+	if ((before & COUNTER_PACKED_COUNT) == 1)
 		host_store_relaxed(packed, (before - 1) & ~COUNTER_PACKED_MARK);
 	return counter_word_unref(word);
 }
@@ -126,8 +126,7 @@ static u32 counter_find(const struct counter_domain *d, u32 cpu, u64 key, u64 *r
 			continue;
 		local = host_load_relaxed(&e->local);
 		away = host_load_relaxed(&e->away);
-		if ((!counter_is_marked(away) && local + away == 0) ||
-		    MUTANT(COUNTER_EVICT_LIVE)) {
+		if (!counter_is_marked(away) && local + away == 0) {
 			garbage = i;
 			*ret_key = k;
 			*ret_local = local;
@@ -164,7 +163,7 @@ static enum counter_here counter_add_here(const struct counter_domain *d, u64 *w
 			                       local, local + delta);
 		/* M34. Otherwise the entry is another object's by now. */
 		if (end == HOST_STEP_SHUT &&
-		    (found != key || MUTANT(COUNTER_SHUT_OTHER) ||
+		    (found != key ||
 		     host_load_relaxed(&e->key) == (key | COUNTER_GATED)))
 			return HERE_SHUT;
 		if (end == HOST_STEP_DONE && found == key) {
@@ -182,15 +181,9 @@ static bool counter_sub_here(u64 *word, struct counter_entry *e, u32 home)
 	/* Retried when the task was disturbed. */
 	while (host_cpu() == home) {
 		u64 local = host_load_relaxed(&e->local);
-		enum host_step end;
+		enum host_step end = host_percpu_step(&e->key, &e->key, key, &e->local,
+		                                      home, local, local - 1); /* M21 */
 
-		if (MUTANT(COUNTER_UNREF_NO_GATE))
-			end = host_percpu_cas(&e->local, home, local, local - 1)
-			              ? HOST_STEP_DONE
-			              : HOST_STEP_OTHER;
-		else /* M21 */
-			end = host_percpu_step(&e->key, &e->key, key, &e->local, home,
-			                       local, local - 1);
 		if (end == HOST_STEP_DONE)
 			return true;
 		if (end == HOST_STEP_SHUT)
@@ -201,19 +194,13 @@ static bool counter_sub_here(u64 *word, struct counter_entry *e, u32 home)
 
 static bool counter_sub_away(u64 *word, struct counter_entry *e)
 {
-	u64 before;
+	u64 before = host_fetch_add(&e->away, -(u64)1); /* M22 */
 
-	if (MUTANT(COUNTER_AWAY_PLAIN)) {
-		before = host_load_relaxed(&e->away);
-		host_store_relaxed(&e->away, before - 1);
-	} else {
-		before = host_fetch_add(&e->away, -(u64)1); /* M22 */
-	}
-	if (!counter_is_marked(before) || MUTANT(COUNTER_AWAY_BLIND))
+	if (!counter_is_marked(before))
 		return false;
 	DCHECK(before > COUNTER_MARK, "M22: a marked entry counts its tokens");
 	/* M27. The mark has kept local as it is, and nobody else changes away now. */
-	if (before == COUNTER_MARK + 1 && !MUTANT(COUNTER_MARK_STAYS))
+	if (before == COUNTER_MARK + 1)
 		host_store_relaxed(&e->away, -host_load_relaxed(&e->local));
 	return counter_word_unref(word);
 }
@@ -223,7 +210,7 @@ static bool counter_sub_away(u64 *word, struct counter_entry *e)
 bool counter_unref(const struct counter_domain *d, u64 *word, u64 token, bool sequences)
 {
 	u32 home = (u32)(token & COUNTER_TOKEN_CPU);
-	u64 at = token >> COUNTER_TOKEN_CPU_BITS, other;
+	u64 at = token >> COUNTER_TOKEN_CPU_BITS;
 	struct counter_entry *e =
 		(struct counter_entry *)(size_t)(at & ~COUNTER_TOKEN_KIND);
 
@@ -232,9 +219,7 @@ bool counter_unref(const struct counter_domain *d, u64 *word, u64 token, bool se
 	case COUNTER_TOKEN_PACKED: return counter_packed_unref(&e->packed, word);
 	default: break;
 	}
-	if (MUTANT(COUNTER_UNREF_HERE) && sequences &&
-	    counter_add_here(d, word, -(u64)1, &other) == HERE_DONE)
-		return false;
+	(void)d; /* the token says where */
 	if (sequences && counter_sub_here(word, e, home))
 		return false;
 	return counter_sub_away(word, e);
@@ -262,8 +247,7 @@ enum counter_ref counter_try_ref(const struct counter_domain *d, u64 *word,
 		if (cpu < d->nr_cpus && key < COUNTER_PACKED_ADDRESSES &&
 		    counter_packed_add(d, cpu, key, ret_token)) {
 			/* M23, M32 */
-			if (likely(!(host_load_acquire(word) & COUNTER_CLOSED)) ||
-			    MUTANT(COUNTER_PACKED_NO_LOOK))
+			if (likely(!(host_load_acquire(word) & COUNTER_CLOSED)))
 				return COUNTER_TAKEN;
 			return counter_unref(d, word, *ret_token, sequences)
 			               ? COUNTER_REFUSED_LAST
@@ -302,21 +286,15 @@ static u64 counter_fold_local(struct counter_entry *e, u64 key)
 	u64 away, local, live;
 
 	do {
-		if (MUTANT(COUNTER_KEY_FIRST) && !counter_has_key(e, key))
-			return 0;
 		away = host_load_acquire(&e->away);
 		local = host_load_acquire(&e->local);
-		if (!MUTANT(COUNTER_KEY_FIRST) && !counter_has_key(e, key))
+		if (!counter_has_key(e, key))
 			return 0; /* M25 */
 		live = local + away;
 		/* Nothing is out. Then another object may have it meanwhile, and a mark or
 		 * a lower number can be that one's (M28). */
 		if (counter_is_marked(away) || live == 0 || live >> 63)
 			return 0;
-		if (MUTANT(COUNTER_FOLD_STORES)) {
-			host_store_relaxed(&e->away, COUNTER_MARK + live);
-			return live;
-		}
 	} while (!host_cas(&e->away, away, COUNTER_MARK + live));
 	return live;
 }
@@ -330,10 +308,6 @@ static u64 counter_fold_packed(struct counter_entry *e, u64 key)
 		if (!counter_packed_is(v, key) || !(v & COUNTER_PACKED_COUNT) ||
 		    v & COUNTER_PACKED_MARK)
 			return 0;
-		if (MUTANT(COUNTER_FOLD_STORES)) {
-			host_store_relaxed(&e->packed, v | COUNTER_PACKED_MARK);
-			break;
-		}
 	} while (!host_cas(&e->packed, v, v | COUNTER_PACKED_MARK)); /* M22 */
 	return v & COUNTER_PACKED_COUNT;
 }
@@ -341,7 +315,7 @@ static u64 counter_fold_packed(struct counter_entry *e, u64 key)
 static u64 counter_fold(const struct counter_domain *d, u64 key)
 {
 	u32 bucket = counter_bucket(d, key);
-	u32 end = bucket + COUNTER_WAYS - (MUTANT(COUNTER_LAST_WAY) ? 1 : 0);
+	u32 end = bucket + COUNTER_WAYS;
 	u64 total = 0;
 	u32 cpu, i;
 
@@ -373,21 +347,9 @@ static bool counter_swap_keys(const struct counter_domain *d, u64 from, u64 to)
 			if (host_load_relaxed(key) != from) /* the cas fails if old */
 				continue;
 			any = true;
-			if (MUTANT(COUNTER_GATE_STORES))
-				host_store_relaxed(key, to);
-			else if (!host_cas(key, from, to) && MUTANT(COUNTER_GATE_LAST))
-				any = false; /* M31: another key has come, or it is done */
+			host_cas(key, from, to); /* M31 */
 		}
 	return any;
-}
-
-static bool counter_kill_fence(void)
-{
-	if (MUTANT(COUNTER_KILL_NO_ABORT)) {
-		host_fence_heavy();
-		return true;
-	}
-	return MUTANT(COUNTER_KILL_NO_FENCE) || host_fence_abort();
 }
 
 /* Of a closed word: gates its keys, and waits until no sequence is under way that has not seen
@@ -398,50 +360,39 @@ static bool counter_gate(const struct counter_domain *d, u64 key)
 
 	if (d->scheme != COUNTER_PAYGO)
 		return true; /* the cas that closed the word is M23's fence */
-	if (!MUTANT(COUNTER_NO_GATE))
-		counter_swap_keys(d, key, gated);
-	return counter_kill_fence() &&
-	       (MUTANT(COUNTER_NO_GATE) || MUTANT(COUNTER_GATE_ONCE) ||
-	        !counter_swap_keys(d, key, gated) || counter_kill_fence());
+	counter_swap_keys(d, key, gated);
+	return host_fence_abort() &&
+	       (!counter_swap_keys(d, key, gated) || host_fence_abort());
 }
 
 /* M35 */
-static void counter_reopen(const struct counter_domain *d, u64 *word, u64 bias)
+static void counter_reopen(const struct counter_domain *d, u64 *word)
 {
 	u64 key = counter_key(word);
 
-	if (MUTANT(COUNTER_OPEN_FIRST))
-		host_fetch_add(word, -(COUNTER_CLOSED + bias));
-	if (!MUTANT(COUNTER_GATE_KEPT))
-		counter_swap_keys(d, key | COUNTER_GATED, key);
-	if (!MUTANT(COUNTER_OPEN_FIRST))
-		host_fetch_add(word, -(COUNTER_CLOSED + bias));
+	counter_swap_keys(d, key | COUNTER_GATED, key);
+	host_fetch_add(word, -(COUNTER_CLOSED + COUNTER_BIAS));
 }
 
 enum counter_kill counter_kill(const struct counter_domain *d, u64 *word)
 {
-	u64 bias = MUTANT(COUNTER_NO_BIAS) ? 0 : COUNTER_BIAS, key = counter_key(word);
-	u64 total = 0, v;
+	u64 key = counter_key(word), total = 0, v;
 
-	if (MUTANT(COUNTER_FOLD_FIRST) && counter_has_tables(d))
-		total = counter_fold(d, key);
 	do {
 		/* Retried when a reference went to the overflow, or came from it. */
 		v = host_load_relaxed(word);
 		if (v & COUNTER_CLOSED)
 			return COUNTER_KILLED_BEFORE;
-		if (MUTANT(COUNTER_CLOSE_STORES)) {
-			host_store_relaxed(word, v | COUNTER_CLOSED | bias);
-			break;
-		}
-	} while (!host_cas(word, v, (v | COUNTER_CLOSED) + bias)); /* M23, M26 */
+	} while (
+		!host_cas(word, v, (v | COUNTER_CLOSED) + COUNTER_BIAS)); /* M23, M26 */
 	if (!counter_gate(d, key)) {
-		counter_reopen(d, word, bias);
+		counter_reopen(d, word);
 		return COUNTER_NO_FENCE;
 	}
-	if (counter_has_tables(d) && !MUTANT(COUNTER_FOLD_FIRST))
+	if (counter_has_tables(d))
 		total = counter_fold(d, key);
-	v = host_fetch_add(word, total - bias) + total - bias;
+	total -= COUNTER_BIAS;
+	v = host_fetch_add(word, total) + total;
 	return v == COUNTER_CLOSED ? COUNTER_KILLED_LAST : COUNTER_KILLED;
 }
 
@@ -451,13 +402,9 @@ static u64 counter_look(const struct counter_entry *e, u64 key)
 	u64 packed = host_load_acquire(&e->packed), local, away, nr = 0;
 
 	if (counter_has_key(e, key)) {
-		if (MUTANT(COUNTER_LOCAL_FIRST)) {
-			local = host_load_acquire(&e->local);
-			away = host_load_acquire(&e->away);
-		} else { /* M24 */
-			away = host_load_acquire(&e->away);
-			local = host_load_acquire(&e->local);
-		}
+		/* M24 */
+		away = host_load_acquire(&e->away);
+		local = host_load_acquire(&e->local);
 		nr = counter_live(local, away);
 	}
 	if (counter_packed_is(packed, key))

@@ -94,7 +94,6 @@
 #define LODIC_CORE_COUNTER_COUNTER_H
 
 #include "core/check.h"
-#include "core/mutant.h"
 
 /* Two entries fill a cache line. */
 #define COUNTER_WAYS 2u

@@ -34,7 +34,6 @@
 #define LODIC_CORE_KLOC_KLOC_H
 
 #include "core/check.h"
-#include "core/mutant.h"
 #include "core/kloc/life.h"
 
 #define KLOC_NONE 0xffffffffu

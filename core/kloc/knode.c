@@ -102,8 +102,6 @@ void kloc_knode_deactivate(struct kloc *k, u32 knode, enum kloc_why why)
 	list_by_age(k, knode, was);
 	if (why != KLOC_BY_STATE)
 		k->stat.aged++;
-	if (MUTANT(KLOC_CLOSE_KEEPS) && n->work == WORK_PROMOTE)
-		return;
 	kloc_knode_plan(k, knode);
 }
 
@@ -130,8 +128,7 @@ static void refresh(struct kloc *k, u32 knode)
 	u32 was = n->life.state;
 	bool is_new = life_use(&n->life, is_open, k->now) == LIFE_ACTIVATED;
 
-	if (is_new || !MUTANT(KLOC_AGES_UNORDERED))
-		list_by_age(k, knode, was);
+	list_by_age(k, knode, was);
 	if (!is_new)
 		return;
 	k->stat.activated++;
@@ -159,7 +156,7 @@ void kloc_knode_use(struct kloc *k, u32 knode, u32 cpu, bool is_touch)
 	              cpu < k->shape.nr_cpus,
 	      "a knode in use, and a CPU");
 	/* Its generation has been raised: an entry made now would seem alive (KL21). */
-	if (n->life.state == KLOC_UNLINKED && !MUTANT(KLOC_LIST_DEAD_USED))
+	if (n->life.state == KLOC_UNLINKED)
 		return;
 	list_use(k, knode, cpu);
 	use_one(k, knode, cpu, is_touch);
@@ -316,8 +313,7 @@ static void unlink_all(struct kloc *k, u32 master)
 
 	for (knode = master; knode != KLOC_NONE;
 	     knode = k->knodes[knode].next_segment) {
-		if (!MUTANT(KLOC_UNLINKED_MOVES))
-			kloc_knode_work(k, knode, WORK_NONE);
+		kloc_knode_work(k, knode, WORK_NONE);
 		kloc_kmap_remove(k, knode);
 		was = k->knodes[knode].life.state;
 		life_end(&k->knodes[knode].life);

@@ -50,8 +50,7 @@ struct knode_token knode_list_find(struct knode_lists *l, u32 cpu, u64 inode,
 		/* Acquire: the generation is looked at after the inode (KL20). */
 		if (!entry || host_load_acquire(&l->names[knode].inode) != inode)
 			continue;
-		if (generation_of(l, knode) == entry_generation(entry) ||
-		    MUTANT(KLOC_LIST_STALE_SERVED))
+		if (generation_of(l, knode) == entry_generation(entry))
 			return (struct knode_token){ knode, entry_generation(entry) };
 		if (nr_stale)
 			(*nr_stale)++;
@@ -92,8 +91,6 @@ enum knode_found knode_list_use(struct knode_lists *l, u32 cpu,
 	bool is_stale = false;
 	u32 i;
 
-	if (MUTANT(KLOC_LIST_TOKEN_NOW))
-		token.generation = generation_of(l, token.knode);
 	mine = entry_of(token.knode, token.generation, now);
 	for (i = 0; i < l->length; i++) {
 		u64 entry = host_load_relaxed(&list[i]);
@@ -113,8 +110,6 @@ enum knode_found knode_list_use(struct knode_lists *l, u32 cpu,
 
 void knode_list_name(struct knode_lists *l, u32 knode, u64 inode)
 {
-	if (MUTANT(KLOC_LIST_FORGET_LATE))
-		host_fetch_add(&l->names[knode].generation, 1);
 	/* Nothing hangs on its order: forget raised the generation long before, as a full
 	 * fence. */
 	host_store_relaxed(&l->names[knode].inode, inode);
@@ -124,12 +119,7 @@ void knode_list_forget(struct knode_lists *l, u32 knode)
 {
 	u64 *generation = &l->names[knode].generation;
 
-	if (MUTANT(KLOC_LIST_FORGET_LATE))
-		return;
-	if (MUTANT(KLOC_LIST_FORGET_PLAIN))
-		host_store_relaxed(generation, host_load_relaxed(generation) + 1);
-	else
-		host_fetch_add(generation, 1); /* KL21 */
+	host_fetch_add(generation, 1); /* KL21 */
 }
 
 struct knode_token knode_list_token(const struct knode_lists *l, u32 knode)
@@ -151,10 +141,7 @@ u32 knode_list_collect(const struct knode_lists *l, u32 cpu, u32 i, u32 *ret_age
 
 	if (!entry)
 		return KNODE_NONE;
-	if (generation_of(l, knode) != entry_generation(entry) &&
-	    !MUTANT(KLOC_LIST_STALE_COUNTS))
-		return KNODE_NONE;
-	if (MUTANT(KLOC_LIST_LATE_LOST) && age)
+	if (generation_of(l, knode) != entry_generation(entry))
 		return KNODE_NONE;
 	*ret_age = age;
 	return knode;

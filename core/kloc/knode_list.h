@@ -47,7 +47,6 @@
 #define LODIC_CORE_KLOC_KNODE_LIST_H
 
 #include "core/check.h"
-#include "core/mutant.h"
 
 #define KNODE_NONE 0xffffffffu
 #define KNODE_LIST_GENERATIONS ((u64)0xffffff)

@@ -23,9 +23,7 @@
  * The caller must not let two calls about one file run at the same time. A call that only reads may
  * run beside them where an old answer does no harm. No call sleeps, loops or waits.
  *
- * The includer must define u8, u32, u64, bool and MUTANT() before this text. MUTANT(x) is true only
- * where one rule is broken on purpose. The names are KLOC_CLOSE_FIRST, KLOC_UNLINK_OPEN,
- * KLOC_AGED_STAYS, KLOC_COUNTER_IGNORED and KLOC_PLACE_ANY_STATE.
+ * The includer must define u8, u32, u64 and bool before this text.
  */
 #ifndef LODIC_CORE_KLOC_LIFE_H
 #define LODIC_CORE_KLOC_LIFE_H
@@ -121,8 +119,7 @@ static inline enum kloc_state life_state(const struct knode_life *l)
 static inline enum life_change life_use(struct knode_life *l, bool is_open, u32 now)
 {
 	l->last_use = now;
-	if (l->state != KLOC_INACTIVE || !is_open ||
-	    (MUTANT(KLOC_AGED_STAYS) && l->why == KLOC_BY_AGE))
+	if (l->state != KLOC_INACTIVE || !is_open)
 		return LIFE_SAME;
 	l->state = KLOC_ACTIVE;
 	l->why = KLOC_BY_STATE;
@@ -155,7 +152,7 @@ static inline enum life_change life_deactivate(struct knode_life *l, enum kloc_w
 static inline enum life_change life_close(struct knode_life *l)
 {
 	l->nr_opens--;
-	if (l->nr_opens > 0 && !MUTANT(KLOC_CLOSE_FIRST))
+	if (l->nr_opens > 0)
 		return LIFE_SAME;
 	if (l->is_doomed)
 		return LIFE_ENDED;
@@ -165,7 +162,7 @@ static inline enum life_change life_close(struct knode_life *l)
 /* The file was deleted, or its inode leaves memory. SAME: it lives until its last close. */
 static inline enum life_change life_unlink(struct knode_life *l)
 {
-	if (l->nr_opens == 0 || MUTANT(KLOC_UNLINK_OPEN))
+	if (l->nr_opens == 0)
 		return LIFE_ENDED;
 	l->is_doomed = true;
 	return LIFE_SAME;
@@ -242,7 +239,7 @@ static inline enum kloc_why life_why(const struct knode_life *l, enum kloc_work 
 static inline bool life_place(const struct knode_life *l, enum kloc_why *ret_why)
 {
 	*ret_why = l ? KLOC_BY_STATE : KLOC_BY_USE;
-	return !l || life_state(l) == KLOC_ACTIVE || MUTANT(KLOC_PLACE_ANY_STATE);
+	return !l || life_state(l) == KLOC_ACTIVE;
 }
 
 /*
@@ -272,8 +269,7 @@ enum life_stay {
 static inline enum life_stay life_stay(u8 *nr_moves, const struct life_rules *r,
                                        u32 idle, enum kloc_why why)
 {
-	if (!life_is_retained(*nr_moves, r) || why == KLOC_BY_LIMIT ||
-	    MUTANT(KLOC_COUNTER_IGNORED))
+	if (!life_is_retained(*nr_moves, r) || why == KLOC_BY_LIMIT)
 		return LIFE_GOES;
 	if (!r->forgive || idle <= r->forgive)
 		return LIFE_STAYS;

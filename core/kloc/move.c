@@ -55,8 +55,7 @@ static bool is_still_wanted(const struct kloc *k, const struct kloc_object *o, u
 {
 	if (o->knode == KLOC_NONE || !kloc_is_grouped(k, o))
 		return true;
-	if (k->knodes[o->knode].life.state == KLOC_UNLINKED &&
-	    !MUTANT(KLOC_UNLINKED_MOVES))
+	if (k->knodes[o->knode].life.state == KLOC_UNLINKED)
 		return false;
 	return what != KLOC_PROMOTE || k->policy->mover != MOVER_STATE ||
 	       kloc_knode_state(k, o->knode) == KLOC_ACTIVE;
@@ -77,10 +76,8 @@ static void hand_out(struct kloc *k, u32 object, struct kloc_move m,
 		k->tiers[o->tier].leaving += o->bytes;
 	if (m.what == KLOC_DROP)
 		o->link.prev = m.from;
-	else if (!MUTANT(KLOC_ROOM_LATE))
+	else
 		k->tiers[m.to].used += o->bytes; /* KL2 */
-	if (MUTANT(KLOC_ROOM_EARLY) && leaves(m.what))
-		k->tiers[o->tier].used -= o->bytes;
 	k->stat.in_flight++;
 	kloc_log(k, object, (enum kloc_what)m.what, (enum kloc_why)m.why, m.from, m.to);
 	*ret_move = m;
@@ -278,18 +275,14 @@ static void arrive(struct kloc *k, u32 object, u32 what, u32 to)
 		k->tiers[to].used -= o->bytes;
 		return;
 	}
-	if (!MUTANT(KLOC_ROOM_EARLY))
-		k->tiers[from].used -= o->bytes;
-	if (MUTANT(KLOC_ROOM_LATE))
-		k->tiers[to].used += o->bytes;
+	k->tiers[from].used -= o->bytes;
 	if (o->knode != KLOC_NONE) {
 		k->knodes[o->knode].bytes[from] -= o->bytes;
 		k->knodes[o->knode].bytes[to] += o->bytes;
 	}
 	k->tiers[from].nr[o->kind]--;
 	k->tiers[to].nr[o->kind]++;
-	if (!MUTANT(KLOC_OLD_TIER))
-		o->tier = to & 15;
+	o->tier = to & 15;
 	o->flags &= (u8)~F_ACTIVE;
 	k->stat.retained += life_moved(&o->nr_moves, &k->rules);
 }
@@ -318,7 +311,7 @@ static void end_gone(struct kloc *k, u32 object, u32 to)
 	k->tiers[to].used -= o->bytes; /* of DROP: the copy's */
 	k->tiers[o->tier].used -= o->bytes;
 	kloc_object_free(k, object);
-	if (knode != KLOC_NONE && !MUTANT(KLOC_KNODE_REUSED))
+	if (knode != KLOC_NONE)
 		kloc_knode_drop_object(k, knode);
 }
 
@@ -335,7 +328,7 @@ static void look_again(struct kloc *k, const struct kloc_object *o, bool is_back
 		n->waits = true;
 	else if (is_back)
 		kloc_knode_work(k, o->knode, WORK_WAIT);
-	else if (n->work == WORK_NONE && !MUTANT(KLOC_LATE_STAYS))
+	else if (n->work == WORK_NONE)
 		kloc_knode_plan(k, o->knode);
 }
 
@@ -345,8 +338,6 @@ void kloc_moved(struct kloc *k, u32 object, enum kloc_result result)
 	u32 what = o->link.next, to = o->link.prev;
 	bool is_back = result != KLOC_MOVED;
 
-	if (MUTANT(KLOC_OBJECT_REUSED) && o->list != LIST_MOVING)
-		return;
 	CHECK(o->list == LIST_MOVING, "KL3: a move ends once");
 	k->stat.in_flight--;
 	if (leaves(what))
@@ -365,6 +356,5 @@ void kloc_moved(struct kloc *k, u32 object, enum kloc_result result)
 	else if (is_back)
 		o->pass =
 			(u8)(k->now % 255 + 1); /* the LRU's: not again in this tick */
-	if (!MUTANT(KLOC_BUSY_LOST) || !is_back)
-		look_again(k, o, is_back);
+	look_again(k, o, is_back);
 }

@@ -103,7 +103,7 @@ static void index_remove(struct kloc *k, u32 object)
 static struct kloc_wish wish_of(struct kloc *k, const struct kloc_object *o, u32 cpu)
 {
 	if (o->kind == KLOC_APP || !k->policy->groups || k->policy->has_nodes ||
-	    k->p.kinds & KLOC_BIT(o->kind) || MUTANT(KLOC_EXCLUDED_PLACED))
+	    k->p.kinds & KLOC_BIT(o->kind))
 		return k->policy->place(k, o, cpu);
 	return (struct kloc_wish){ .tier = KLOC_FAST, .why = KLOC_BY_POLICY };
 }
@@ -222,8 +222,6 @@ void kloc_remove(struct kloc *k, u32 object)
 	u32 knode = o->knode, tier;
 	bool is_moving;
 
-	if (MUTANT(KLOC_OBJECT_REUSED) && o->list == LIST_MOVING)
-		kloc_moved(k, object, KLOC_BUSY);
 	is_moving = o->list == LIST_MOVING;
 	CHECK(o->list != LIST_FREE && !(o->flags & F_GONE), "kloc_remove: an object");
 	index_remove(k, object);
@@ -231,7 +229,7 @@ void kloc_remove(struct kloc *k, u32 object)
 	k->tiers[o->tier].nr[o->kind]--;
 	if (knode != KLOC_NONE)
 		k->knodes[knode].bytes[o->tier] -= o->bytes;
-	for (tier = 0; tier < k->shape.nr_tiers && !MUTANT(KLOC_COPIES_KEPT); tier++)
+	for (tier = 0; tier < k->shape.nr_tiers; tier++)
 		if (o->copies >> tier & 1 &&
 		    !(is_moving && o->link.next == KLOC_DROP && o->link.prev == tier))
 			k->tiers[tier].used -= o->bytes;
@@ -239,8 +237,6 @@ void kloc_remove(struct kloc *k, u32 object)
 	if (is_moving) {
 		/* Its mover still writes to a place that is counted for it (KL3). */
 		o->flags |= F_GONE;
-		if (knode != KLOC_NONE && MUTANT(KLOC_KNODE_REUSED))
-			kloc_knode_drop_object(k, knode);
 		return;
 	}
 	if (o->list >= LIST_WANTED)

@@ -17,8 +17,6 @@ struct kloc_wish kloc_place_by_state(struct kloc *k, const struct kloc_object *o
 	enum kloc_why why;
 
 	(void)cpu;
-	if (MUTANT(KLOC_PROGRAMS_LAST))
-		low = 0;
 	if (o->kind == KLOC_APP)
 		return (struct kloc_wish){ KLOC_FAST, KLOC_BY_POLICY, 0 };
 	if (life_place(o->knode == KLOC_NONE ? NULL : &k->knodes[o->knode].life, &why))

@@ -97,7 +97,7 @@ static void touched_oracle(struct kloc *k, u32 object, u32 cpu)
 	if (!kloc_is_idle(o) || o->list != LIST_LRU)
 		return;
 	h->when[object] = ask(k, object);
-	if (o->tier == KLOC_FAST && !MUTANT(KLOC_HEAP_UNSIFTED))
+	if (o->tier == KLOC_FAST)
 		sift(h, h->at[object], object);
 	else if (h->when[object] != KLOC_NEVER &&
 	         (kloc_room_soon(k, KLOC_FAST) >= high + o->bytes ||

@@ -55,7 +55,7 @@ bool kloc_is_tight(struct kloc *k, u32 tier, enum kloc_why *ret_why)
 	if (is_unbounded(k, tier) ||
 	    (!k->policy->has_nodes && tier == k->shape.nr_tiers - 1))
 		return false;
-	if (t->used - t->leaving > t->limit && !MUTANT(KLOC_LIMIT_IGNORED)) {
+	if (t->used - t->leaving > t->limit) {
 		*ret_why = KLOC_BY_LIMIT;
 		return true;
 	}

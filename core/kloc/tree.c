@@ -2,8 +2,6 @@
 /* Red-black trees over numbered nodes. See tree.h. */
 #include "core/kloc/tree.h"
 
-#include "core/mutant.h"
-
 /* A red-black tree of 2^32 nodes is not higher. */
 #define TREE_MAX_HEIGHT 64u
 
@@ -45,7 +43,7 @@ static void rotate(struct tree_node *nodes, u32 *root, u32 node, u32 side)
 
 static void mend_insert(struct tree_node *nodes, u32 *root, u32 node)
 {
-	while (is_red(nodes, nodes[node].parent) && !MUTANT(KLOC_TREE_NOT_MENDED)) {
+	while (is_red(nodes, nodes[node].parent)) {
 		u32 parent = nodes[node].parent, above = nodes[parent].parent;
 		u32 side = nodes[above].child[1] == parent;
 		u32 uncle = nodes[above].child[!side];

@@ -89,21 +89,6 @@ static bool count_owned_ref_local(struct count *c, u32 frame, u64 block, u32 use
 	return true;
 }
 
-/* The mutant's unref ignores the token: it subtracts in the pte while that counts anything. */
-static void count_owned_unref_by_add(struct count *c, u32 frame, u32 user)
-{
-	u64 page;
-	u64 *pte = count_owned_find(c, user, count_owned_block(c, frame), &page);
-	u64 v = pte ? host_load_acquire(pte) : PTE_EMPTY;
-
-	if (!pte_maps(v, frame) || pte_count(v) == 0) {
-		count_owned_unref_global(c, frame);
-		return;
-	}
-	MUTANT_WINDOW(UNREF_BY_ADD);
-	host_fetch_add(pte, -PTE_COUNT_ONE);
-}
-
 /* The token has no room for what the ref has seen: a pte of the frame that counts nobody. */
 static void count_owned_unref_pte(struct count *c, u32 frame, u64 *pte)
 {
@@ -122,20 +107,9 @@ void count_owned_unref(struct count *c, u32 frame, u32 user, u64 token)
 {
 	u64 *pte;
 
-	if (MUTANT(UNREF_BY_ADD)) {
-		count_owned_unref_by_add(c, frame, user);
-		return;
-	}
 	if (token == COUNT_OWNED_GLOBAL) {
 		count_owned_unref_global(c, frame);
 		return;
-	}
-	if (MUTANT(UNREF_OTHER_SLOT)) {
-		u64 page;
-
-		if (rmap_self(count_owned_space(c, user), count_owned_block(c, frame),
-		              &page))
-			token = count_owned_token(page);
 	}
 	pte = count_owned_token_pte(count_owned_space(c, user), token);
 	count_owned_unref_pte(c, frame, pte);
@@ -173,12 +147,6 @@ u32 count_owned_fold(struct count *c, u64 *pte)
 
 void count_owned_clear(struct count *c, u64 *pte)
 {
-	if (MUTANT(PTE_DROPPED_FIRST)) {
-		count_owned_drop_pte(c, pte_frame(host_load_relaxed(pte)));
-		MUTANT_WINDOW(PTE_DROPPED_FIRST);
-		count_owned_fold(c, pte);
-		return;
-	}
 	count_owned_drop_pte(c, count_owned_fold(c, pte)); /* O13 */
 }
 
@@ -213,21 +181,13 @@ static bool count_owned_global_used(struct count *c, u32 frame)
 	 * before it. */
 	global = host_load_acquire(&w->global);
 	return global > COUNT_BASE + (u32)share ||
-	       (!MUTANT(SHARE_READ_ONCE) && host_load_relaxed(&w->share) != share);
+	       host_load_relaxed(&w->share) != share;
 }
 
 /* Locals never go below 0, so the first one above 0 answers (LODIC s.4.5, eq. 1). */
 bool count_owned_query_locked(struct count *c, struct rmap *rmap, u64 block, u32 frame)
 {
-	if (MUTANT(GLOBAL_BEFORE_LOCALS)) {
-		if (count_owned_global_used(c, frame))
-			return true;
-		MUTANT_WINDOW(GLOBAL_BEFORE_LOCALS);
-		return count_owned_locals(rmap, block, frame, 1) > 0;
-	}
 	/* O14 */
-	if (MUTANT(QUERY_LOCALS_ONLY))
-		return count_owned_locals(rmap, block, frame, 1) > 0;
 	return count_owned_locals(rmap, block, frame, 1) > 0 ||
 	       count_owned_global_used(c, frame);
 }

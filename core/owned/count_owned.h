@@ -208,12 +208,9 @@ static inline void count_owned_drop_pte(struct count *c, u32 frame)
 {
 	struct count_owned_words *w = count_owned_words(c, frame);
 
-	if (!MUTANT(SHARE_LOWERED_LAST))
-		host_fetch_add(&w->share, COUNT_OWNED_CHANGED - 1);
+	host_fetch_add(&w->share, COUNT_OWNED_CHANGED - 1);
 	if (!count_owned_of(c)->by_flag)
 		host_fetch_add(&w->global, -(u64)1);
-	if (MUTANT(SHARE_LOWERED_LAST))
-		host_fetch_add(&w->share, COUNT_OWNED_CHANGED - 1);
 }
 
 #endif

@@ -64,24 +64,15 @@
  */
 #include "core/owned/count_owned.h"
 
-#include "core/mutant.h"
-
 static bool count_owned_flag_ref(struct count *c, u32 frame, u32 user, u64 *ret_token)
 {
 	u64 block = count_owned_block(c, frame);
-	bool open = false;
+	bool open;
 	u64 token;
 
-	if (MUTANT(FLAG_BEFORE_INCREMENT)) {
-		open = count_owned_flag_open(c, frame);
-		if (!open)
-			return false;
-		MUTANT_WINDOW(FLAG_BEFORE_INCREMENT);
-	}
 	if (!count_owned_take(c, frame, block, user, &token))
 		return false;
-	if (!MUTANT(FLAG_BEFORE_INCREMENT))
-		open = count_owned_flag_open(c, frame); /* O18 */
+	open = count_owned_flag_open(c, frame); /* O18 */
 	/* The name last: it is then the name given before the thaw that set open. */
 	if (unlikely(!open || count_owned_block(c, frame) != block)) {
 		count_owned_unref(c, frame, user, token);
@@ -94,8 +85,7 @@ static bool count_owned_flag_ref(struct count *c, u32 frame, u32 user, u64 *ret_
 static void count_owned_flag_set(struct count *c, u32 frame)
 {
 	host_store_relaxed(&count_owned_words(c, frame)->open, 0);
-	if (!MUTANT(FLAG_PLAIN_STORE))
-		host_fence_full(); /* O18 */
+	host_fence_full(); /* O18 */
 }
 
 /* Release, partner: the load in count_owned_flag_open(). A reader that sees 1 sees what was

@@ -12,8 +12,6 @@
  */
 #include "core/owned/count_owned.h"
 
-#include "core/mutant.h"
-
 static struct rmap *count_owned_map_rmap(struct count *c, const struct vma *vma)
 {
 	return rmap_of(count_owned_of(c)->rmaps, vma_file(vma));
@@ -68,7 +66,7 @@ static bool count_owned_map_clear(struct count *c, struct process_space *space,
 	if (pte && pte_present(host_load_relaxed(pte))) {
 		present = true;
 		count_owned_clear(c, pte);
-	} else if (pte && !MUTANT(UNMAP_LEAVES_MARK)) {
+	} else if (pte) {
 		/* It may be MARKED. Its freezer then finds the mark gone. Nobody counts
 		 * in a pte that is not present. */
 		host_store_relaxed(pte, PTE_EMPTY);
@@ -142,15 +140,11 @@ static int count_owned_map_present(struct count *c, const struct vma *vma, u64 p
                                    u32 frame)
 {
 	u64 block = vma_block(vma, page);
-	bool named = MUTANT(MAP_NAME_FIRST) && count_owned_block(c, frame) == block;
 	int err = -COUNT_EAGAIN;
 
-	MUTANT_WINDOW(MAP_NAME_FIRST);
 	if (!count_owned_hold(c, frame))
 		return err;
-	if (!MUTANT(MAP_NAME_FIRST)) /* X3 */
-		named = count_owned_block(c, frame) == block;
-	if (named)
+	if (count_owned_block(c, frame) == block) /* X3 */
 		err = count_owned_map_set(c, vma->space, page, frame);
 	count_owned_unref_global(c, frame);
 	return err;
@@ -186,12 +180,8 @@ static void count_owned_map_move(struct count *c, struct process_space *space, u
 	host_lock(&space->pte_lock);
 	pte = process_space_pte(space, from);
 	if (pte && pte_present(host_load_relaxed(pte))) {
-		u64 moved;
+		u64 moved = pte_make(count_owned_fold(c, pte)); /* X1 */
 
-		if (MUTANT(REMAP_MOVES_COUNT))
-			moved = host_xchg(pte, PTE_EMPTY);
-		else
-			moved = pte_make(count_owned_fold(c, pte)); /* X1 */
 		host_store_release(process_space_pte(space, to), moved);
 	}
 	host_unlock(&space->pte_lock);
@@ -255,10 +245,8 @@ static int count_owned_fork_page(struct count *c, const u64 *from,
 		return err;
 	/* The frame is neither frozen nor being frozen. The parent's pte is present, and a
 	 * freezer clears it under the list's lock, which this thread holds. */
-	if (!MUTANT(FORK_OWNS_NOTHING))
-		count_owned_add_pte(c, pte_frame(v)); /* X2 */
-	if (!MUTANT(FORK_COPIES_COUNT))
-		v &= ~PTE_COUNT_MASK; /* X2 */
+	count_owned_add_pte(c, pte_frame(v)); /* X2 */
+	v &= ~PTE_COUNT_MASK;                 /* X2 */
 	host_store_release(process_space_pte(child, page), v);
 	return 0;
 }
@@ -389,7 +377,7 @@ void count_owned_unshare_object(struct count *c, u32 user, u32 frame)
 		return;
 	host_lock(&space->vma_lock);
 	vma = process_space_vma_of_block(space, block);
-	if (vma && !MUTANT(UNSHARE_NOTHING))
+	if (vma)
 		count_owned_map_clear(c, space, vma_page(vma, block));
 	host_unlock(&space->vma_lock);
 }
@@ -407,8 +395,6 @@ void count_owned_unmap_frame(struct count *c, u32 frame)
 		if (pte_maps(host_load_relaxed(pte), frame))
 			count_owned_clear(c, pte);
 		host_unlock(&walk.space->pte_lock);
-		if (MUTANT(UNMAP_FRAME_ONE))
-			break;
 	}
 	host_unlock(&rmap->lock);
 }

@@ -7,8 +7,6 @@
 #include "core/count/paygo_table.h"
 #include "core/owned/count_owned.h"
 
-#include "core/mutant.h"
-
 /* How much of a frame's global word nr ptes own. Under the flag they own nothing. */
 static u64 count_owned_owned(struct count *c, u64 nr)
 {
@@ -83,10 +81,8 @@ u64 count_owned_sum(struct count *c, u32 frame)
 	u64 sum = 0;
 
 	if (global != 0)
-		sum = (MUTANT(SUM_GLOBAL_ONLY)
-		               ? 0
-		               : count_owned_locals(rmap, block, frame, ~(u64)0)) +
-		      global + count_owned_in_table(c, frame) - COUNT_BASE -
+		sum = count_owned_locals(rmap, block, frame, ~(u64)0) + global +
+		      count_owned_in_table(c, frame) - COUNT_BASE -
 		      count_owned_owned(c, count_owned_share(c, frame));
 	host_unlock(&rmap->lock);
 	return sum;

@@ -5,8 +5,6 @@
 
 #include "core/owned/count_owned.h"
 
-#include "core/mutant.h"
-
 struct gate_frame {
 	u32 nr;
 };

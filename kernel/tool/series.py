@@ -5,6 +5,8 @@ In the repository a patch is three things, so that it quotes of Linux only what 
   patches/TOPIC.patch     a mail with hunks in files that Linux has
   files/TOPIC/...         the files it adds, as they are
   files/TOPIC.generated   files it adds that are made from core/: lines 'TARGET SOURCE'
+  files/TOPIC.mutants     what these have besides core's text: rules to break, as check/mutants/
+                          has them, and windows
 In the work tree it is one commit. Both ways lead back: refresh(apply(x)) == x.
 
 Patches that kernel/extra/series names come on top, for the kernels that are tested. Each is one
@@ -14,8 +16,12 @@ whole mail, kernel/extra/NAME/NAME.patch, and fits the base without the series, 
 import os
 import re
 import shutil
+import sys
 
 from tool.work import KERNEL, ROOT, Failed, digest, files_below, read_fields, read_lines, say
+
+sys.path.append(str(ROOT / "check/mutants"))
+import rows  # noqa: E402
 
 PATCHES = KERNEL / "patches"
 FILES = KERNEL / "files"
@@ -59,9 +65,17 @@ def tabbed(line):
     return "\t" * (width // 8) + " " * (width % 8) + text
 
 
+def with_mutants(source):
+    """Lines of core's text, with what the kernel's debugfs can break there."""
+    lines = rows.DISK[source].splitlines()
+    for row in rows.parse(folder=rows.KERNEL):
+        lines = rows.changed(row, source, lines)
+    return lines
+
+
 def generate(target, source):
     """core's text as Linux wants it: licence line, where it comes from, includes, tabs."""
-    text = (ROOT / source).read_text(encoding="utf-8").splitlines()
+    text = with_mutants(source)
     licence = text.pop(0)
     if target.endswith(".c"):
         licence = re.sub(r"^/\* (SPDX.*?) \*/$", r"// \1", licence)
@@ -81,8 +95,8 @@ def inputs():
     found = [p for p in (KERNEL / "series", KERNEL / "BASE", EXTRA / "series") if p.exists()]
     found += [extra_patch(name) for name in extras()]
     for topic in topics():
-        found += [p for p in (PATCHES / f"{topic}.patch", FILES / f"{topic}.generated")
-                  if p.exists()]
+        found += [p for p in (PATCHES / f"{topic}.patch", FILES / f"{topic}.generated",
+                              FILES / f"{topic}.mutants") if p.exists()]
         found += files_below(FILES / topic)
         found += [ROOT / source for _, source in generated(topic)]
     return found

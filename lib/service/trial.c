@@ -114,7 +114,7 @@ static void trial_publish(struct service_trial *t, u32 frame)
 	struct service *s = t->s;
 	u64 block = block_id(t->id, (u32)t->next++);
 
-	cache_fill_begin(&s->arena, frame, block);
+	cache_fill_begin(&s->arena, frame);
 	fill_publish(s, t->slot, frame, block, true);
 }
 

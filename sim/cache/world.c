@@ -126,7 +126,7 @@ void cache_world_fill(struct cache_world *w, u32 frame, u32 block)
 	struct arena *a = &w->arena;
 	u64 *bytes = arena_frame_bytes(a, frame);
 
-	cache_fill_begin(a, frame, cache_block(w, block));
+	cache_fill_begin(a, frame);
 	host_copy(bytes, w->service_buffer, BLOCK_BYTES);
 	if (!cache_fill_end(a, &w->file, frame, cache_block(w, block), true))
 		host_fail("room for a block in the translation", __FILE__, __LINE__);

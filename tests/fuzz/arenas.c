@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "core/cache/cache.h"
-#include "core/mutant.h"
 #include "core/pte.h"
 #include "tests/support/cache_fixture.h"
 
@@ -80,7 +79,7 @@ static void arenas_fill(struct arenas *all, u32 scheme, u32 barrier, u32 file)
 	for (u32 i = 0; i < ARENAS_BLOCKS - 1; i++) { /* one is not cached */
 		u32 frame = FRAME_FIRST + i;
 
-		cache_fill_begin(&a, frame, block_id(file, i));
+		cache_fill_begin(&a, frame);
 		pattern_fill(arena_frame_bytes(&a, frame), 1, 1, (u64)i * BLOCK_BYTES,
 		             BLOCK_BYTES);
 		cache_fill_end(&a, &f, frame, block_id(file, i), true);

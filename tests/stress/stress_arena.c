@@ -5,7 +5,7 @@
  * test runs core/ alone and uses no files, so the races come thousands of times a second. The
  * hot set is about as large as the cache, because larger caches miss the bugs.
  *
- * Built with -DLODIC_MUTANT=n the test must find wrong bytes (--mutant: that is success).
+ * Built with a mutant the test must find wrong bytes (--mutant: that is success).
  */
 #define _GNU_SOURCE
 #include <argp.h>

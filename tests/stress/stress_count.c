@@ -11,7 +11,7 @@
  * Plain accesses read and write the frames' bytes. A reference promises that no other
  * thread touches them meanwhile, and ThreadSanitizer checks that promise.
  *
- * Built with -DLODIC_MUTANT=n the program must find wrong bytes or counts. With --mutant
+ * Built with a mutant the program must find wrong bytes or counts. With --mutant
  * that is success.
  */
 #define _GNU_SOURCE

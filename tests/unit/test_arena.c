@@ -453,11 +453,11 @@ static void cache_fill_end_torn_or_unproved_frees(void **state)
 	struct cache_file f = { &bed->arena.files[0], BED_FILE };
 
 	(void)state;
-	cache_fill_begin(&bed->arena, 9, bed_block(1));
+	cache_fill_begin(&bed->arena, 9);
 	assert_false(cache_fill_end(&bed->arena, &f, 9, bed_block(1), false));
 	assert_int_equal(bed->arena.frames[9].state, FRAME_FREE);
 	file_proof_revoke(&bed->arena.files[0]);
-	cache_fill_begin(&bed->arena, 9, bed_block(1));
+	cache_fill_begin(&bed->arena, 9);
 	assert_false(cache_fill_end(&bed->arena, &f, 9, bed_block(1), true));
 	assert_int_equal(bed->arena.frames[9].state, FRAME_FREE);
 	bed_free(bed);

@@ -45,7 +45,7 @@ static u32 bed_fill(struct bed *b, u32 index)
 	u32 frame = tier_pop(b->s, TIER_FAST);
 	u64 block = block_id(b->id, index);
 
-	cache_fill_begin(&b->s->arena, frame, block);
+	cache_fill_begin(&b->s->arena, frame);
 	pattern_fill(arena_frame_bytes(&b->s->arena, frame), 1, 1, (u64)index * BLOCK,
 	             BLOCK);
 	assert_true(fill_publish(b->s, b->slot, frame, block, true));

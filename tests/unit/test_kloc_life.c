@@ -9,7 +9,6 @@
 
 #include "host/host.h"
 
-#define MUTANT(name) false
 #include "core/kloc/life.h"
 
 #define NOW 100u

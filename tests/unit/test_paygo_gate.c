@@ -13,8 +13,6 @@
 
 #include "core/check.h"
 
-#define MUTANT(name) false
-#define MUTANT_WINDOW(name) ((void)0)
 #define WAYS 2u
 #define KEY 7u
 #define OTHER 8u

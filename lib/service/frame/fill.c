@@ -218,7 +218,7 @@ static void fill_spend(struct fill *fill, u32 lines)
 static void op_begin(struct service *s, struct fill_op *op)
 {
 	for (u32 i = 0; i < op->nr; i++) {
-		cache_fill_begin(&s->arena, op->frames[i], op_block(op, i));
+		cache_fill_begin(&s->arena, op->frames[i]);
 		op->pieces[i].iov_base = arena_frame_bytes(&s->arena, op->frames[i]);
 		op->pieces[i].iov_len = BLOCK_BYTES;
 	}

@@ -283,7 +283,7 @@ static void carry_copy(struct service *s, struct carry *c, u32 frame,
 	u32 copy = policy_frame_again(to, n, block_index(block), tier_of(s, frame));
 	u32 visits = carry_visits(s, frame);
 
-	cache_fill_begin(&to->arena, copy, block);
+	cache_fill_begin(&to->arena, copy);
 	memcpy(arena_frame_bytes(&to->arena, copy), arena_frame_bytes(&s->arena, frame),
 	       BLOCK_BYTES);
 	if (!files_is_live(s, f)) /* RS1: n's proof began when n was admitted */

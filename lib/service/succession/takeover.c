@@ -389,7 +389,7 @@ static void takeover_copy(struct service *s, struct takeover *t, u32 frame,
 	u32 old_slot = (old_id - 1) % t->old.nr_files;
 	bool whole;
 
-	cache_fill_begin(&s->arena, copy, block);
+	cache_fill_begin(&s->arena, copy);
 	memcpy(arena_frame_bytes(&s->arena, copy), arena_frame_bytes(&t->old, frame),
 	       BLOCK_BYTES);
 	host_fence_acquire();
