@@ -19,7 +19,7 @@
  *    no mark      nobody.
  *
  * Descriptors close on exec. -EMFILE: this process can have no more of them; -ENFILE: the machine
- * can not. A signal never interrupts a call, unless -EINTR is in its list.
+ * can have no more. A signal never interrupts a call, unless -EINTR is in its list.
  *
  * Children and handlers. A forked child without other threads may call all functions. A signal
  * handler, or a child of a program with threads, may call each one that has no mark. It must not
@@ -114,7 +114,8 @@ uint64_t port_machine_bytes(void);
 void port_close(int fd);
 /* Another descriptor of what fd leads to. -EMFILE -EBADF. -EINVAL: none is allowed at all. */
 int port_dup(int fd);
-/* number leads to where fd does, in one step. -EBADF -EBUSY -EINTR: number is as it was. */
+/* number leads to where fd does, in one step. -EBADF -EBUSY -EINTR, -EPIPE: number is as it was. In
+ * the shim -EPIPE says that the program has put another file there. */
 int port_replace(int fd, int number);
 
 enum port_mode {
