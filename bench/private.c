@@ -12,7 +12,7 @@ static u64 *private_word(struct count *c, u32 object, u32 user)
 static int private_init(struct count *c)
 {
 	c->state = host_alloc(c->nr_users * sizeof(u64 *), COUNT_LINE_BYTES);
-	return c->state ? 0 : -COUNT_ENOMEM;
+	return c->state ? 0 : -ENOMEM;
 }
 
 /* Makes all words of a user at its first share. The user's own thread does it, so that the
@@ -25,7 +25,7 @@ static int private_share(struct count *c, u32 user, u32 object)
 	if (!words[user])
 		words[user] = host_alloc((u64)c->nr_objects * COUNT_LINE_BYTES,
 		                         COUNT_LINE_BYTES);
-	return words[user] ? 0 : -COUNT_ENOMEM;
+	return words[user] ? 0 : -ENOMEM;
 }
 
 static void private_fini(struct count *c)

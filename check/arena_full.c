@@ -32,7 +32,7 @@ static void full_reader(void *arg)
 	struct world_reader *r = arg;
 	struct world_hold *a = &r->holds[0], *b = &r->holds[1];
 
-	CHECK_ASSERT(world_refused(r, world->twin) == -CONTEXT_ENOBUFS,
+	CHECK_ASSERT(world_refused(r, world->twin) == -ENOBUFS,
 	             "a full set or full slots say so");
 	world_look(a);
 	world_look(b);
@@ -66,8 +66,7 @@ static void most_reader(void *arg)
 	struct world_hold *last = world_pin(r, world->a);
 
 	CHECK_ASSERT(last, "there is room for one more");
-	CHECK_ASSERT(world_refused(r, world->a) == -CONTEXT_EOVERFLOW,
-	             "a full count says so");
+	CHECK_ASSERT(world_refused(r, world->a) == -EOVERFLOW, "a full count says so");
 	world_look(last);
 	world_unpin(r, last);
 	world_visit(r, world->a);

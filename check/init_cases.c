@@ -34,7 +34,7 @@ static struct init_world *init_world;
 
 static void whole(int err, u64 before, bool made)
 {
-	CHECK_ASSERT(err == 0 || err == -COUNT_ENOMEM, "no memory is the only reason");
+	CHECK_ASSERT(err == 0 || err == -ENOMEM, "no memory is the only reason");
 	CHECK_ASSERT(err == 0 || check_allocated() == before,
 	             "what was not made has no memory");
 	CHECK_ASSERT(!err == made, "made, or not");

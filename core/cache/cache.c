@@ -51,7 +51,7 @@ int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret
 	if (likely(cache_vouch(c, f))) /* O22 */
 		return 0;
 	cache_unpin(c, *ret_word); /* O23 */
-	return -CONTEXT_EAGAIN;
+	return -EAGAIN;
 }
 
 void cache_fill_begin(struct arena *a, u32 frame)

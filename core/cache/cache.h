@@ -99,7 +99,7 @@ CACHE_INLINE bool cache_pin_home(struct context *c, const struct cache_file *f,
 }
 
 /* Pins block, wherever it stands and under any scheme. 0, or why not: the errors of
- * context_pin(), of which -CONTEXT_EAGAIN also means that nobody vouches for the pin. */
+ * context_pin(), of which -EAGAIN also means that nobody vouches for the pin. */
 int cache_pin(struct context *c, const struct cache_file *f, u64 block, u32 *ret_frame,
               u64 **ret_word);
 

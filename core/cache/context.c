@@ -77,7 +77,7 @@ static u32 context_choose(const struct context *c, u32 home)
 }
 
 /* Takes one more reference where this context has block pinned already. 0, or why not;
- * -CONTEXT_EAGAIN: it has not. */
+ * -EAGAIN: it has not. */
 static int context_pin_again(struct context *c, u64 block, u32 home, u32 *ret_frame,
                              u64 **ret_word)
 {
@@ -95,7 +95,7 @@ static int context_pin_again(struct context *c, u64 block, u32 home, u32 *ret_fr
 			continue;
 		if (pte_count(v) == PTE_COUNT_MAX) {
 			context_bump(c, CONTEXT_FULL);
-			return -CONTEXT_EOVERFLOW;
+			return -EOVERFLOW;
 		}
 		host_store_relaxed(&c->entries[at], v + PTE_COUNT_ONE); /* C2 */
 		*ret_frame = pte_frame(v);
@@ -103,7 +103,7 @@ static int context_pin_again(struct context *c, u64 block, u32 home, u32 *ret_fr
 		context_visit(c, *ret_frame);
 		return 0;
 	}
-	return -CONTEXT_EAGAIN;
+	return -EAGAIN;
 }
 
 /* Pins block for the first time in this context, wherever it stands. */
@@ -122,7 +122,7 @@ static int context_pin_first(struct context *c, u64 block, u32 home, u32 *ret_fr
 		chosen = context_choose(c, home);
 		if (chosen == FRAME_NONE) {
 			context_bump(c, CONTEXT_FULL);
-			return -CONTEXT_ENOBUFS;
+			return -ENOBUFS;
 		}
 		frame = translation_frame(word);
 		if (context_pin_at(c, &c->entries[chosen],
@@ -137,7 +137,7 @@ static int context_pin_first(struct context *c, u64 block, u32 home, u32 *ret_fr
 		last = word;
 	}
 	context_bump(c, CONTEXT_MISSES);
-	return -CONTEXT_EAGAIN;
+	return -EAGAIN;
 }
 
 static int context_pin_scanned(struct context *c, u64 block, u32 *ret_frame,
@@ -146,11 +146,11 @@ static int context_pin_scanned(struct context *c, u64 block, u32 *ret_frame,
 	u32 home = context_home(c, block_hash(block));
 	int err = context_pin_again(c, block, home, ret_frame, ret_word);
 
-	if (err != -CONTEXT_EAGAIN)
+	if (err != -EAGAIN)
 		return err;
 	if (context_pinned(c) >= c->quota) { /* C9 */
 		context_bump(c, CONTEXT_FULL);
-		return c->quota ? -CONTEXT_ENOBUFS : -CONTEXT_EDQUOT;
+		return c->quota ? -ENOBUFS : -EDQUOT;
 	}
 	return context_pin_first(c, block, home, ret_frame, ret_word);
 }
@@ -173,17 +173,17 @@ static int context_pin_rival(struct context *c, u64 block, u32 *ret_frame,
 
 	if (c->quota == 0) {
 		context_bump(c, CONTEXT_FULL);
-		return -CONTEXT_EDQUOT;
+		return -EDQUOT;
 	}
 	if (!at) {
 		context_bump(c, CONTEXT_MISSES);
-		return -CONTEXT_EAGAIN;
+		return -EAGAIN;
 	}
 	*ret_frame = translation_frame(word);
 	if (context_pin_word(c, *ret_frame, block, ret_word))
 		return 0;
 	context_bump(c, CONTEXT_FULL);
-	return context_slots_full(c) ? -CONTEXT_ENOBUFS : -CONTEXT_EAGAIN;
+	return context_slots_full(c) ? -ENOBUFS : -EAGAIN;
 }
 
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word)

@@ -65,13 +65,9 @@
 #define LODIC_CORE_CACHE_CONTEXT_H
 
 #include "core/cache/arena.h"
+#include "core/errno.h"
 #include "core/pte.h"
 
-/* Why a block is not pinned: Linux's numbers. */
-#define CONTEXT_EAGAIN 11    /* it is not cached now */
-#define CONTEXT_EOVERFLOW 75 /* the context holds PTE_COUNT_MAX pins on it */
-#define CONTEXT_ENOBUFS 105  /* its quota, its set, or every hazard slot is pinned */
-#define CONTEXT_EDQUOT 122   /* the context may not pin at all */
 #define CONTEXT_PIN_TRIES 4u
 
 /* The owner's private view. */
@@ -171,7 +167,9 @@ context_read_home(struct context *c, u64 block, u32 offset, void *to, u32 n)
 /*
  * Pins block: until cache_unpin() (cache.h), its frame's bytes stand still. On success
  * ret_frame says where they are, and ret_word is what the pin is counted in. context_vouch()
- * must confirm, else the caller must unpin. An error is one of -CONTEXT_E...: read instead.
+ * must confirm, else the caller must unpin. On an error, read instead. -EAGAIN: the block is
+ * not cached now. -EOVERFLOW: the context holds PTE_COUNT_MAX pins on it. -ENOBUFS: the quota,
+ * the set, or every hazard slot is pinned. -EDQUOT: the context may not pin at all.
  * Cost: a plain store in the context's own cache line, or (lock) an uncontended exchange.
  */
 int context_pin(struct context *c, u64 block, u32 *ret_frame, u64 **ret_word);

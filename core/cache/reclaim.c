@@ -261,7 +261,7 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 	u32 log2 = 1;
 
 	if (nr_frames == 0 || nr_frames > RECLAIM_MAX_FRAMES)
-		return -RECLAIM_EINVAL;
+		return -EINVAL;
 	r->nr_frames = nr_frames;
 	r->filled = false;
 	r->walk = RECLAIM_NONE;
@@ -275,17 +275,17 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 	r->bucket_shift = 64 - log2;
 	r->nodes = host_alloc(r->nr_nodes * sizeof(*r->nodes), 64);
 	if (!r->nodes)
-		return -RECLAIM_ENOMEM;
+		return -ENOMEM;
 	r->buckets = host_alloc(r->nr_buckets * sizeof(*r->buckets), 64);
 	if (!r->buckets) {
 		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
-		return -RECLAIM_ENOMEM;
+		return -ENOMEM;
 	}
 	r->asked = host_alloc(reclaim_nr_near(r) * sizeof(*r->asked), 64);
 	if (!r->asked) {
 		host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
 		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
-		return -RECLAIM_ENOMEM;
+		return -ENOMEM;
 	}
 	r->hand = (struct reclaim_hand){ .step = RECLAIM_IDLE };
 	for (u32 i = 0; i < r->nr_buckets; i++)

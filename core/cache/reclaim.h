@@ -52,13 +52,12 @@
 #ifndef LODIC_CORE_CACHE_RECLAIM_H
 #define LODIC_CORE_CACHE_RECLAIM_H
 
+#include "core/errno.h"
 #include "core/frame.h"
 
 #define RECLAIM_NONE 0xffffffffu
 #define RECLAIM_MORE 0xfffffffeu
 #define RECLAIM_MAX_FRAMES 0x80000000u
-#define RECLAIM_ENOMEM 12
-#define RECLAIM_EINVAL 22
 /* Frames whose visits one call of ops->visits() collects at most: a cache line of bytes. */
 #define RECLAIM_NEAR 64u
 
@@ -141,8 +140,8 @@ struct reclaim_ops {
 	u32 frame_lines;
 };
 
-/* Makes r for frames 0..nr_frames - 1, all OUT. -RECLAIM_EINVAL: nr_frames is 0 or above
- * RECLAIM_MAX_FRAMES. -RECLAIM_ENOMEM: no memory. On an error r must not be used.
+/* Makes r for frames 0..nr_frames - 1, all OUT. -EINVAL: nr_frames is 0 or above
+ * RECLAIM_MAX_FRAMES. -ENOMEM: no memory. On an error r must not be used.
  * Memory: 24 bytes a frame, about 22 for its share of GHOST, 4 to 8 for the hash. */
 int reclaim_init(struct reclaim *r, u32 nr_frames);
 void reclaim_fini(struct reclaim *r);

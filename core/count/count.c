@@ -44,7 +44,7 @@ int count_init(struct count *c, const struct count_scheme *scheme,
                const struct frame *frames, u32 nr_objects, u32 nr_users)
 {
 	if (nr_objects == 0 || nr_users == 0)
-		return -COUNT_EINVAL;
+		return -EINVAL;
 	*c = (struct count){ .scheme = scheme,
 		             .frames = frames,
 		             .nr_objects = nr_objects,

@@ -32,12 +32,8 @@
 #ifndef LODIC_CORE_COUNT_COUNT_H
 #define LODIC_CORE_COUNT_COUNT_H
 
+#include "core/errno.h"
 #include "core/frame.h"
-
-#define COUNT_EAGAIN 11
-#define COUNT_ENOMEM 12
-#define COUNT_EEXIST 17
-#define COUNT_EINVAL 22
 
 /* A counter that is shared has a cache line of its own. */
 #define COUNT_LINE_WORDS 8u
@@ -122,7 +118,7 @@ struct count {
 
 /* count_init() makes the state; every object is frozen (N1). frames has nr_objects frames,
  * where a scheme reads an object's name (lodic); for other schemes it may be NULL.
- * -COUNT_EINVAL: no objects, no users, or frames missing. -COUNT_ENOMEM: no memory. */
+ * -EINVAL: no objects, no users, or frames missing. -ENOMEM: no memory. */
 int count_init(struct count *c, const struct count_scheme *scheme,
                const struct frame *frames, u32 nr_objects, u32 nr_users);
 
@@ -167,8 +163,8 @@ static inline void count_thaw(struct count *c, u32 object)
 
 /* count_share() says that user is going to use object, as a page fault does. Only after it
  * does lodic count in a user's own memory. The object must be live and have its name. It
- * returns 0 where a scheme has no use for it. -COUNT_EAGAIN: the object is frozen, or being
- * frozen. -COUNT_ENOMEM: no memory. count_unshare() takes it back, as munmap does;
+ * returns 0 where a scheme has no use for it. -EAGAIN: the object is frozen, or being
+ * frozen. -ENOMEM: no memory. count_unshare() takes it back, as munmap does;
  * references stay valid. */
 static inline int count_share(struct count *c, u32 user, u32 object)
 {

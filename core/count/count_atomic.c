@@ -18,7 +18,7 @@ static int count_atomic_init(struct count *c)
 	/* Zeroed words are frozen (N1). */
 	c->state = host_alloc((u64)c->nr_objects * COUNT_LINE_BYTES, COUNT_LINE_BYTES);
 	if (!c->state)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	return 0;
 }
 

@@ -18,7 +18,7 @@ static int count_frozen_init(struct count *c)
 	/* Zeroed words are frozen (N1). */
 	c->state = host_alloc((u64)c->nr_objects * COUNT_LINE_BYTES, COUNT_LINE_BYTES);
 	if (!c->state)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	return 0;
 }
 
@@ -75,7 +75,8 @@ static void count_frozen_check(struct count *c, const struct count_held *held,
 	for (object = 0; object < c->nr_objects; object++) {
 		u64 v = host_load_relaxed(count_frozen_word(c, object));
 
-		CHECK(v == 0 || v == COUNT_LIVE_BIT + count_held_on(held, nr_held, object),
+		CHECK(v == 0 || v == COUNT_LIVE_BIT +
+		                                count_held_on(held, nr_held, object),
 		      "a word is frozen with nothing owed, or live and what is held");
 	}
 }

@@ -67,7 +67,7 @@ static int count_hazard_init(struct count *c)
 	struct hazard *h = host_alloc(sizeof(*h), COUNT_LINE_BYTES);
 
 	if (!h)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = h;
 	h->states = host_alloc(count_hazard_states_bytes(c), COUNT_LINE_BYTES); /* N1 */
 	h->slots = host_alloc(count_hazard_slots_bytes(c), COUNT_LINE_BYTES);
@@ -75,7 +75,7 @@ static int count_hazard_init(struct count *c)
 		return 0;
 	count_hazard_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 static bool count_hazard_ref(struct count *c, u32 object, u32 user, u64 *ret_token)

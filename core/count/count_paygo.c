@@ -162,7 +162,7 @@ static int count_paygo_init(struct count *c)
 	bool few = c->nr_objects < COUNT_PAYGO_FEW;
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	s->nr_ways = few ? COUNT_PAYGO_FEW_WAYS : COUNT_PAYGO_WAYS;
@@ -174,7 +174,7 @@ static int count_paygo_init(struct count *c)
 		return 0;
 	count_paygo_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 /* Finds where object counts on cpu: its entry, or else one that is garbage. Returns its

@@ -69,7 +69,7 @@ static int count_paygo_fold_init(struct count *c)
 	struct paygo_fold *s = host_alloc(sizeof(*s), COUNT_LINE_BYTES);
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	s->globals = host_alloc(count_paygo_fold_bytes(c), COUNT_LINE_BYTES); /* N1 */
 	if (s->globals && !paygo_table_init(&s->table, s->globals, c->nr_objects)) {
 		c->state = s;
@@ -78,7 +78,7 @@ static int count_paygo_fold_init(struct count *c)
 	if (s->globals)
 		host_free(s->globals, count_paygo_fold_bytes(c));
 	host_free(s, sizeof(*s));
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 static struct paygo_table *count_paygo_fold_table(struct count *c)

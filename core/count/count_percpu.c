@@ -107,7 +107,7 @@ static int count_percpu_init(struct count *c)
 	struct percpu *s = host_alloc(sizeof(*s), COUNT_LINE_BYTES);
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	s->stride_words = count_round_to_line(c->nr_objects);
@@ -117,7 +117,7 @@ static int count_percpu_init(struct count *c)
 		return 0;
 	count_percpu_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 static bool count_percpu_ref(struct count *c, u32 object, u32 user, u64 *ret_token)

@@ -167,7 +167,7 @@ static int count_refcache_init(struct count *c)
 	struct refcache *s = host_alloc(sizeof(*s), COUNT_LINE_BYTES);
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	s->nr_slots = c->nr_objects < COUNT_REFCACHE_FEW ? 1 : COUNT_REFCACHE_SLOTS;
@@ -179,7 +179,7 @@ static int count_refcache_init(struct count *c)
 		return 0;
 	count_refcache_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 /* Adds one operation, and the difference. The lower half may carry into the upper one or

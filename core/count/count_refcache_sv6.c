@@ -189,7 +189,7 @@ static int count_refcache_sv6_init(struct count *c)
 	struct refcache_sv6 *s = host_alloc(sizeof(*s), COUNT_LINE_BYTES);
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	s->nr_slots =
@@ -202,7 +202,7 @@ static int count_refcache_sv6_init(struct count *c)
 		return 0;
 	count_refcache_sv6_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 /* Appends object to the queue of the CPU that runs this. */

@@ -95,7 +95,7 @@ static int count_sloppy_init(struct count *c)
 	struct sloppy *s = host_alloc(sizeof(*s), COUNT_LINE_BYTES);
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	s->stride_words = count_round_to_line(c->nr_objects);
@@ -105,7 +105,7 @@ static int count_sloppy_init(struct count *c)
 		return 0;
 	count_sloppy_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 static bool count_sloppy_ref(struct count *c, u32 object, u32 user, u64 *ret_token)

@@ -116,7 +116,7 @@ static int count_snzi_init(struct count *c)
 	struct snzi *s = host_alloc(sizeof(*s), COUNT_LINE_BYTES);
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	s->nr_leaves = s->nr_cpus < COUNT_SNZI_LEAVES ? s->nr_cpus : COUNT_SNZI_LEAVES;
@@ -125,7 +125,7 @@ static int count_snzi_init(struct count *c)
 		return 0;
 	count_snzi_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 static u64 count_snzi_version(u64 root)

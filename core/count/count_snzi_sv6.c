@@ -101,7 +101,7 @@ static int count_snzi_sv6_init(struct count *c)
 	u32 nr_leaves = 1;
 
 	if (!s)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = s;
 	s->nr_cpus = host_nr_cpus();
 	while (nr_leaves < s->nr_cpus)
@@ -117,7 +117,7 @@ static int count_snzi_sv6_init(struct count *c)
 		return 0;
 	count_snzi_sv6_fini(c);
 	c->state = NULL;
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 /* For those who have the node's lock. */

@@ -58,7 +58,7 @@ static int count_template_init(struct count *c)
 {
 	/* host_alloc() gives zeroed memory, and 0 is frozen: N1. */
 	c->state = host_alloc(count_template_bytes(c), COUNT_LINE_BYTES);
-	return c->state ? 0 : -COUNT_ENOMEM;
+	return c->state ? 0 : -ENOMEM;
 }
 
 static void count_template_fini(struct count *c)

@@ -81,7 +81,7 @@ int paygo_table_shape(struct paygo_table *t, u32 nr_buckets, u32 nr_ways)
 	t->stride = (nr_buckets * nr_ways + PER_LINE - 1) / PER_LINE * PER_LINE;
 	t->entries =
 		host_alloc(t->nr_cpus * paygo_table_cpu_bytes(t), COUNT_LINE_BYTES);
-	return t->entries ? 0 : -COUNT_ENOMEM;
+	return t->entries ? 0 : -ENOMEM;
 }
 
 int paygo_table_init(struct paygo_table *t, u64 *globals, u32 nr_objects)
@@ -100,7 +100,7 @@ int paygo_table_init(struct paygo_table *t, u64 *globals, u32 nr_objects)
 	if (!err && t->open && t->disabled)
 		return 0;
 	paygo_table_fini(t);
-	return -COUNT_ENOMEM;
+	return -ENOMEM;
 }
 
 /* The section in which the caller is home on the CPU that it returns. */

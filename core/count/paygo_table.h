@@ -50,11 +50,11 @@ struct paygo_table {
 	bool eager;              /* as PAYGO_TABLE_EAGER; the same */
 };
 
-/* globals: the words of nr_objects objects. -COUNT_ENOMEM. */
+/* globals: the words of nr_objects objects. -ENOMEM. */
 int paygo_table_init(struct paygo_table *t, u64 *globals, u32 nr_objects);
 void paygo_table_fini(struct paygo_table *t);
 
-/* Another size, for tests and models, before anything is counted. -COUNT_ENOMEM: there is no
+/* Another size, for tests and models, before anything is counted. -ENOMEM: there is no
  * table any more, and the caller may only call paygo_table_fini(). */
 int paygo_table_shape(struct paygo_table *t, u32 nr_buckets, u32 nr_ways);
 

@@ -161,10 +161,10 @@ int kloc_init(const struct kloc_shape *shape, struct kloc **ret_kloc)
 	int err = 0;
 
 	if (!has_sense(shape))
-		return -KLOC_EINVAL;
+		return -EINVAL;
 	k = host_alloc(sizeof(*k), 64);
 	if (!k)
-		return -KLOC_ENOMEM;
+		return -ENOMEM;
 	k->shape = *shape;
 	k->p = shape->parameters;
 	k->policy = policies[shape->policy];
@@ -181,7 +181,7 @@ int kloc_init(const struct kloc_shape *shape, struct kloc **ret_kloc)
 		k->nr_buckets *= 2;
 	if (!make_arrays(k)) {
 		kloc_fini(k);
-		return -KLOC_ENOMEM;
+		return -ENOMEM;
 	}
 	begin_lists(k);
 	if (k->policy->init)

@@ -34,16 +34,13 @@
 #define LODIC_CORE_KLOC_KLOC_H
 
 #include "core/check.h"
+#include "core/errno.h"
 #include "core/kloc/life.h"
 
 #define KLOC_NONE 0xffffffffu
 #define KLOC_MAX_TIERS 4u
 #define KLOC_NO_TIER KLOC_MAX_TIERS
 #define KLOC_NEVER (~(u64)0)
-
-#define KLOC_ENOMEM 12
-#define KLOC_EINVAL 22
-#define KLOC_ENOSPC 28
 
 enum { KLOC_FAST, KLOC_SLOW };
 
@@ -163,14 +160,14 @@ const char *kloc_why_name(enum kloc_why why);
 
 void kloc_parameters_default(enum kloc_policy_id policy, struct kloc_parameters *ret);
 
-/* -KLOC_EINVAL: the shape has no sense. -KLOC_ENOMEM: no memory. */
+/* -EINVAL: the shape has no sense. -ENOMEM: no memory. */
 int kloc_init(const struct kloc_shape *shape, struct kloc **ret_kloc);
 void kloc_fini(struct kloc *k);
 
 /* The knode of an inode; a new one is inactive. inode is not 0; flags are KLOC_MAP_... of life.h.
  * A caller keeps the knode beside its inode, and needs kloc_find() only where it has nothing but
  * the inode.
- * -KLOC_ENOSPC: no knode is free, or no room for one in its tier. */
+ * -ENOSPC: no knode is free, or no room for one in its tier. */
 int kloc_map(struct kloc *k, u64 inode, u32 flags, u32 *ret_knode);
 /* Looks in cpu's list, then in the kmap. KLOC_NONE: the inode has no knode. */
 u32 kloc_find(struct kloc *k, u64 inode, u32 cpu);
@@ -192,7 +189,7 @@ struct kloc_new {
 };
 
 /* Places one object: the caller must then put its bytes into *ret_tier. It is a use of the
- * knode. -KLOC_ENOSPC: no tier has room, or no object is free; nothing has changed. */
+ * knode. -ENOSPC: no tier has room, or no object is free; nothing has changed. */
 int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
              u32 *ret_tier);
 /* Where the policy would place such an object of the knode now, if there were room. It asks, and
@@ -237,7 +234,7 @@ void kloc_moved(struct kloc *k, u32 object, enum kloc_result result);
 
 /* The most that a tier may hold (sys_kloc_memsize()); more than its capacity is its capacity.
  * What is too much moves away by kloc_next(), as far as the policy moves such objects. Nothing
- * moves up out of the slowest tier: there a limit is for what comes. -KLOC_EINVAL: no such tier. */
+ * moves up out of the slowest tier: there a limit is for what comes. -EINVAL: no such tier. */
 int kloc_memsize(struct kloc *k, u32 tier, u64 bytes);
 
 /* The paper's iterators (KLOCs table 2). */

@@ -228,7 +228,7 @@ int kloc_map(struct kloc *k, u64 inode, u32 flags, u32 *ret_knode)
 	if (knode == KLOC_NONE)
 		knode = make(k, inode, flags, KLOC_NONE, 0);
 	if (knode == KLOC_NONE)
-		return -KLOC_ENOSPC;
+		return -ENOSPC;
 	*ret_knode = knode;
 	return 0;
 }

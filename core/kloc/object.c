@@ -146,7 +146,7 @@ int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
 	              new_object->cpu < k->shape.nr_cpus,
 	      "kloc_add: what it is given");
 	if (object == KLOC_NONE)
-		return -KLOC_ENOSPC;
+		return -ENOSPC;
 	knode = kloc_knode_for(k, new_object);
 	if (knode != KLOC_NONE)
 		kloc_knode_use(k, knode, new_object->cpu, false);
@@ -161,7 +161,7 @@ int kloc_add(struct kloc *k, const struct kloc_new *new_object, u32 *ret_object,
 		                   .used = (u8)k->now };
 	tier = choose_tier(k, o, new_object->cpu, &why);
 	if (tier == KLOC_NO_TIER)
-		return -KLOC_ENOSPC;
+		return -ENOSPC;
 	k->free_object = link.next;
 	o->tier = tier & 15;
 	if (new_object->prefetch) {

@@ -149,11 +149,11 @@ static int init_oracle(struct kloc *k)
 
 	k->oracle = h;
 	if (!h)
-		return -KLOC_ENOMEM;
+		return -ENOMEM;
 	h->when = host_alloc(n * sizeof(*h->when), 64);
 	h->at = host_alloc(n * sizeof(*h->at), 64);
 	h->heap = host_alloc(n * sizeof(*h->heap), 64);
-	return h->when && h->at && h->heap ? 0 : -KLOC_ENOMEM;
+	return h->when && h->at && h->heap ? 0 : -ENOMEM;
 }
 
 static void defaults_oracle(struct kloc_parameters *p)

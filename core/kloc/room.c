@@ -87,7 +87,7 @@ int kloc_memsize(struct kloc *k, u32 tier, u64 bytes)
 	struct kloc_tier *t;
 
 	if (tier >= k->shape.nr_tiers)
-		return -KLOC_EINVAL;
+		return -EINVAL;
 	t = &k->tiers[tier];
 	t->limit = bytes < t->capacity ? bytes : t->capacity;
 	return 0;

@@ -122,7 +122,7 @@ static int count_hybrid_init(struct count *c)
 	               "global words lie a line apart, as a table wants them");
 	t = host_alloc(sizeof(*t), COUNT_LINE_BYTES);
 	err = t ? paygo_table_init(t, &count_owned_words(c, 0)->global, c->nr_objects)
-	        : -COUNT_ENOMEM;
+	        : -ENOMEM;
 	count_owned_of(c)->table = t;
 	if (err) {
 		count_hybrid_fini(c);

@@ -79,34 +79,34 @@ void count_owned_set_share_min(struct count *c, u32 share_min);
 
 /*
  * mmap: user maps nr blocks of file from first on; no page is present yet. ret_page is
- * the first page. -COUNT_EINVAL: no such blocks. -COUNT_ENOMEM: no place for them.
+ * the first page. -EINVAL: no such blocks. -ENOMEM: no place for them.
  * Any thread may call for a user; calls for one user exclude each other.
  */
 int count_owned_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
                      u64 *ret_page);
 
-/* munmap: the whole mapping that page lies in goes. Counts there fold. -COUNT_EINVAL: no
+/* munmap: the whole mapping that page lies in goes. Counts there fold. -EINVAL: no
  * mapping. */
 int count_owned_munmap(struct count *c, u32 user, u64 page);
 
 /*
  * The page fault: user's page becomes present and leads to frame, which holds the
- * page's block. -COUNT_EINVAL: nothing is mapped at page. -COUNT_EAGAIN: frame is frozen
- * or holds another block, and the caller must look the block up again. -COUNT_EEXIST: the
- * page is present already. -COUNT_ENOMEM: no memory for ptes.
+ * page's block. -EINVAL: nothing is mapped at page. -EAGAIN: frame is frozen
+ * or holds another block, and the caller must look the block up again. -EEXIST: the
+ * page is present already. -ENOMEM: no memory for ptes.
  */
 int count_owned_map_block(struct count *c, u32 user, u64 page, u32 frame);
 
-/* Makes page empty again; its count folds. -COUNT_EINVAL: it was not present. */
+/* Makes page empty again; its count folds. -EINVAL: it was not present. */
 int count_owned_unmap_block(struct count *c, u32 user, u64 page);
 
 /* mremap: the mapping that page lies in moves to other addresses. Its counts do not move:
- * they fold. -COUNT_EINVAL: no mapping. -COUNT_ENOMEM: no place, and nothing has changed. */
+ * they fold. -EINVAL: no mapping. -ENOMEM: no place, and nothing has changed. */
 int count_owned_remap(struct count *c, u32 user, u64 page, u64 *ret_page);
 
 /* fork: child gets parent's mappings, with the ptes but not with their counts. Child must
- * be a user without mappings that nobody else touches meanwhile. -COUNT_EINVAL: child is
- * the parent or has mappings. -COUNT_ENOMEM: the child has some of the mappings, and the
+ * be a user without mappings that nobody else touches meanwhile. -EINVAL: child is
+ * the parent or has mappings. -ENOMEM: the child has some of the mappings, and the
  * caller must munmap those. */
 int count_owned_fork(struct count *c, u32 parent, u32 child);
 

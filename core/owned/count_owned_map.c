@@ -45,7 +45,7 @@ int count_owned_mmap(struct count *c, u32 user, u32 file, u32 first, u64 nr,
 	int err;
 
 	if (file == FILE_NONE)
-		return -COUNT_EINVAL;
+		return -EINVAL;
 	host_lock(&space->vma_lock);
 	err = count_owned_map_add(c, space, file, first, nr, &vma);
 	if (!err)
@@ -107,7 +107,7 @@ int count_owned_munmap(struct count *c, u32 user, u64 page)
 		host_unlock(&rmap->lock);
 	}
 	host_unlock(&space->vma_lock);
-	return vma ? 0 : -COUNT_EINVAL;
+	return vma ? 0 : -EINVAL;
 }
 
 /* Makes page lead to frame, which the caller holds. */
@@ -122,7 +122,7 @@ static int count_owned_map_set(struct count *c, struct process_space *space, u64
 	if (!err) {
 		pte = process_space_pte(space, page);
 		if (pte_present(host_load_relaxed(pte))) {
-			err = -COUNT_EEXIST;
+			err = -EEXIST;
 		} else {
 			count_owned_add_pte(c, frame);
 			/* Release, partner: the cas of a ref, which then sees the frame's
@@ -140,7 +140,7 @@ static int count_owned_map_present(struct count *c, const struct vma *vma, u64 p
                                    u32 frame)
 {
 	u64 block = vma_block(vma, page);
-	int err = -COUNT_EAGAIN;
+	int err = -EAGAIN;
 
 	if (!count_owned_hold(c, frame))
 		return err;
@@ -154,7 +154,7 @@ int count_owned_map_block(struct count *c, u32 user, u64 page, u32 frame)
 {
 	struct process_space *space = count_owned_space(c, user);
 	struct vma *vma;
-	int err = -COUNT_EINVAL;
+	int err = -EINVAL;
 
 	host_lock(&space->vma_lock);
 	vma = process_space_vma(space, page);
@@ -168,7 +168,7 @@ int count_owned_unmap_block(struct count *c, u32 user, u64 page)
 {
 	struct process_space *space = count_owned_space(c, user);
 
-	return count_owned_map_clear(c, space, page) ? 0 : -COUNT_EINVAL;
+	return count_owned_map_clear(c, space, page) ? 0 : -EINVAL;
 }
 
 /* Moves what is at page from to page to, which is populated and empty. */
@@ -205,7 +205,7 @@ int count_owned_remap(struct count *c, u32 user, u64 page, u64 *ret_page)
 	struct vma *old, *new;
 	struct rmap *rmap;
 	u64 start, i;
-	int err = -COUNT_EINVAL;
+	int err = -EINVAL;
 
 	host_lock(&space->vma_lock);
 	old = process_space_vma(space, page);
@@ -288,7 +288,7 @@ int count_owned_fork(struct count *c, u32 parent, u32 child)
 	u64 i;
 
 	if (parent == child || host_load_relaxed(&to->nr_vmas) > 0)
-		return -COUNT_EINVAL;
+		return -EINVAL;
 	host_lock(&from->vma_lock);
 	for (i = 0; i < host_load_relaxed(&from->nr_vmas) && !err; i++)
 		err = count_owned_fork_vma(
@@ -353,15 +353,15 @@ int count_owned_share_object(struct count *c, u32 user, u32 frame)
 	int err;
 
 	if (block == BLOCK_NONE)
-		return -COUNT_EAGAIN;
+		return -EAGAIN;
 	host_lock(&space->vma_lock);
 	err = count_owned_map_cover(c, space, block, &vma);
 	if (!err)
 		err = count_owned_map_present(c, vma, vma_page(vma, block), frame);
-	if (err == -COUNT_EEXIST) {
+	if (err == -EEXIST) {
 		pte = process_space_pte(space, vma_page(vma, block));
 		/* If the pte leads to another frame, ours is not block's any more. */
-		err = pte_maps(host_load_relaxed(pte), frame) ? 0 : -COUNT_EAGAIN;
+		err = pte_maps(host_load_relaxed(pte), frame) ? 0 : -EAGAIN;
 	}
 	host_unlock(&space->vma_lock);
 	return err;

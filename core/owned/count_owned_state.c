@@ -49,10 +49,10 @@ int count_owned_init(struct count *c)
 	u32 user;
 
 	if (!c->frames)
-		return -COUNT_EINVAL;
+		return -EINVAL;
 	l = host_alloc(sizeof(*l), COUNT_LINE_BYTES);
 	if (!l)
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	c->state = l;
 	l->share_min = COUNT_OWNED_SHARE_MIN;
 	l->words = host_alloc(count_owned_words_bytes(c), COUNT_LINE_BYTES); /* N1 */
@@ -61,7 +61,7 @@ int count_owned_init(struct count *c)
 	if (!l->words || !l->rmaps || !l->spaces) {
 		count_owned_fini(c);
 		c->state = NULL;
-		return -COUNT_ENOMEM;
+		return -ENOMEM;
 	}
 	for (user = 0; user < c->nr_users; user++)
 		process_space_init(&l->spaces[user]);

@@ -56,7 +56,7 @@ int process_space_populate(struct process_space *space, u64 page)
 		return 0;
 	chunk = host_alloc(CHUNK_BYTES, CHUNK_BYTES);
 	if (!chunk)
-		return -SPACE_ENOMEM;
+		return -ENOMEM;
 	host_store_release(&space->chunks[page / PTE_CHUNK], (u64)(size_t)chunk);
 	return 0;
 }
@@ -122,7 +122,7 @@ int process_space_find_free(struct process_space *space, u64 first, u64 nr,
 
 	if (nr == 0 || nr > SPACE_PAGES || first > 0xffffffffu ||
 	    first + nr > (u64)1 << 32)
-		return -SPACE_EINVAL;
+		return -EINVAL;
 	/* Looks at the gaps between vmas, from the top. */
 	for (i = nr_vmas; i > 0; i--) {
 		struct vma *vma = process_space_nth(space, i - 1);
@@ -132,7 +132,7 @@ int process_space_find_free(struct process_space *space, u64 first, u64 nr,
 		top = vma_start(vma);
 	}
 	if (top < nr)
-		return -SPACE_ENOMEM;
+		return -ENOMEM;
 	for (i = 0; i < SPACE_VMAS; i++) {
 		if (vma_nr(&space->vmas[i]) != 0)
 			continue;
@@ -140,7 +140,7 @@ int process_space_find_free(struct process_space *space, u64 first, u64 nr,
 		*ret_start = top - nr;
 		return 0;
 	}
-	return -SPACE_ENOMEM;
+	return -ENOMEM;
 }
 
 void process_space_insert(struct process_space *space, struct vma *vma, u64 start,

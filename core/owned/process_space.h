@@ -27,6 +27,7 @@
 #define LODIC_CORE_OWNED_PROCESS_SPACE_H
 
 #include "core/block.h"
+#include "core/errno.h"
 
 /* Powers of two, 8 at least. The checker copies all memory before each schedule, so it
  * builds core/ with small ones. */
@@ -41,9 +42,6 @@
 	128u /* the paper's programs have 20 to 85 (LODIC s.4.4.2, Table 2) */
 #endif
 #define SPACE_PAGES ((u64)PTE_CHUNK * SPACE_CHUNKS) /* 2 GiB of addresses */
-
-#define SPACE_EINVAL 22
-#define SPACE_ENOMEM 12
 
 struct process_space;
 
@@ -95,7 +93,7 @@ u64 *rmap_self(struct process_space *space, u64 block, u64 *ret_page);
 /* The pte at page. NULL: its chunk was never populated, or page is not below SPACE_PAGES. */
 u64 *process_space_pte(struct process_space *space, u64 page);
 
-/* Under pte_lock: makes the pte's chunk. -SPACE_ENOMEM. page < SPACE_PAGES. */
+/* Under pte_lock: makes the pte's chunk. -ENOMEM. page < SPACE_PAGES. */
 int process_space_populate(struct process_space *space, u64 page);
 
 /* Under vma_lock: the vma that page lies in, or NULL. */
@@ -105,7 +103,7 @@ struct vma *process_space_vma(struct process_space *space, u64 page);
 struct vma *process_space_vma_of_block(struct process_space *space, u64 block);
 
 /* Under vma_lock: finds a free vma, which is not in order yet, and the highest free range
- * of nr pages. -SPACE_EINVAL: no pages, or past the last block of a file. -SPACE_ENOMEM: no
+ * of nr pages. -EINVAL: no pages, or past the last block of a file. -ENOMEM: no
  * vma or no addresses are free. */
 int process_space_find_free(struct process_space *space, u64 first, u64 nr,
                             struct vma **ret_vma, u64 *ret_start);

@@ -17,10 +17,6 @@ static inline void pin_fill(struct lodic_pin *pin, const struct seat *seat, u32 
 	pin->word = word;
 }
 
-_Static_assert(CONTEXT_EAGAIN == EAGAIN && CONTEXT_EOVERFLOW == EOVERFLOW &&
-                       CONTEXT_ENOBUFS == ENOBUFS && CONTEXT_EDQUOT == EDQUOT,
-               "core's errors are the system's");
-
 /* All that lodic_pin() does, for any scheme and any entry of the table. */
 static __attribute__((noinline)) int pin_slow(struct lodic_context *context,
                                               struct lodic_file *file, off_t offset,

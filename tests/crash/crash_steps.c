@@ -389,7 +389,7 @@ static void judge_pins(enum manner manner, enum way way)
 		const struct lane *lane = &lanes[i];
 		int error = lane->play->error;
 
-		CHECK(error == 0 || error == -CONTEXT_EAGAIN, "pinned, or not now");
+		CHECK(error == 0 || error == -EAGAIN, "pinned, or not now");
 		total.wrong += !error && lane->taken[0];
 		total.between += manner == HIDE && lane->counted && error;
 		total.wrong += way == AGAIN && error; /* it is held already */

@@ -72,7 +72,7 @@ static void pin_refused_by(struct arena_bed *bed)
 	bed_fill(bed, 9, 1);
 	misses = host_load_relaxed(&counters[CONTEXT_MISSES]);
 	full = host_load_relaxed(&counters[CONTEXT_FULL]);
-	assert_int_equal(context_pin(c, bed_block(2), &frame, &word), -CONTEXT_EAGAIN);
+	assert_int_equal(context_pin(c, bed_block(2), &frame, &word), -EAGAIN);
 	assert_int_equal(host_load_relaxed(&counters[CONTEXT_MISSES]), misses + 1);
 	assert_int_equal(host_load_relaxed(&counters[CONTEXT_FULL]), full);
 	c->quota = 1;
@@ -81,7 +81,7 @@ static void pin_refused_by(struct arena_bed *bed)
 		assert_int_equal(context_nr_pinned(c), 1);
 	cache_unpin(c, word);
 	c->quota = 0;
-	assert_int_equal(context_pin(c, bed_block(1), &frame, &word), -CONTEXT_EDQUOT);
+	assert_int_equal(context_pin(c, bed_block(1), &frame, &word), -EDQUOT);
 	if (bed->arena.scheme != ARENA_SCANNED)
 		assert_false(context_pin_word(c, 9, bed_block(1), &word));
 }

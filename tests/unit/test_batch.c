@@ -77,7 +77,7 @@ static void take_all_map_none_pins_it_again(void **state)
 		context_check(&bed->contexts[i]);
 		assert_int_equal(context_pin(&bed->contexts[i], bed_block(1), &frame,
 		                             &word),
-		                 -CONTEXT_EAGAIN);
+		                 -EAGAIN);
 	}
 	bed_free(bed);
 }
@@ -94,8 +94,7 @@ static void context_pin_128_times_refuses_the_last(void **state)
 	first = bed_pin(bed, 0, 1);
 	for (u32 i = 1; i < PTE_COUNT_MAX; i++)
 		assert_ptr_equal(bed_pin(bed, 0, 1), first);
-	assert_int_equal(context_pin(c, bed_block(1), &frame, &word),
-	                 -CONTEXT_EOVERFLOW);
+	assert_int_equal(context_pin(c, bed_block(1), &frame, &word), -EOVERFLOW);
 	assert_int_equal(context_nr_pinned(c), 1);
 	assert_true(bed_reads(bed, 0, 1));
 	for (u32 i = 0; i < PTE_COUNT_MAX; i++)
@@ -115,7 +114,7 @@ static void context_pin_reserve_spent_refuses(void **state)
 	(void)state;
 	c->quota = 0;
 	bed_fill(bed, 9, 1);
-	assert_int_equal(context_pin(c, bed_block(1), &frame, &word), -CONTEXT_EDQUOT);
+	assert_int_equal(context_pin(c, bed_block(1), &frame, &word), -EDQUOT);
 	assert_true(bed_reads(bed, 0, 1));
 	bed_free(bed);
 }
@@ -134,10 +133,10 @@ static void context_pin_past_quota_refuses(void **state)
 		bed_fill(bed, i, i);
 	first = bed_pin(bed, 0, 1);
 	bed_pin(bed, 0, 2);
-	assert_int_equal(context_pin(c, bed_block(3), &frame, &word), -CONTEXT_ENOBUFS);
+	assert_int_equal(context_pin(c, bed_block(3), &frame, &word), -ENOBUFS);
 	again = bed_pin(bed, 0, 1);
 	cache_unpin(c, again);
-	assert_int_equal(context_pin(c, bed_block(3), &frame, &word), -CONTEXT_ENOBUFS);
+	assert_int_equal(context_pin(c, bed_block(3), &frame, &word), -ENOBUFS);
 	cache_unpin(c, first);
 	bed_pin(bed, 0, 3);
 	assert_int_equal(context_nr_pinned(c), 2);
@@ -170,7 +169,7 @@ static void batch_many_frames_each_as_it_stands(void **state)
 	assert_false(bed_reads(bed, 0, 7));
 	assert_true(bed_reads(bed, 0, 4)); /* hidden frames are read */
 	assert_int_equal(context_pin(&bed->contexts[0], bed_block(4), &frame, &word),
-	                 -CONTEXT_EAGAIN);
+	                 -EAGAIN);
 	bed_pin(bed, 1, 2); /* what is pinned can be pinned again */
 	batch_close(a, b);
 	batch_rescue(a, 3);
@@ -229,8 +228,7 @@ static void cache_pin_unproved_gives_back(struct arena_bed *bed)
 	file_proof_revoke(&bed->arena.files[0]);
 	assert_false(cache_pin_home(c, &f, bed_block(1), c->scheme != ARENA_SCANNED,
 	                            &frame, &word));
-	assert_int_equal(cache_pin(c, &f, bed_block(1), &frame, &word),
-	                 -CONTEXT_EAGAIN);
+	assert_int_equal(cache_pin(c, &f, bed_block(1), &frame, &word), -EAGAIN);
 	assert_true(bed_takes(bed, 9));
 }
 

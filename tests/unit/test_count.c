@@ -149,8 +149,8 @@ static void init_bad_arguments_einval(void **state)
 	struct frame frame = { 0 };
 	struct count c;
 
-	assert_int_equal(count_init(&c, v->scheme, &frame, 0, 1), -COUNT_EINVAL);
-	assert_int_equal(count_init(&c, v->scheme, &frame, 1, 0), -COUNT_EINVAL);
+	assert_int_equal(count_init(&c, v->scheme, &frame, 0, 1), -EINVAL);
+	assert_int_equal(count_init(&c, v->scheme, &frame, 1, 0), -EINVAL);
 }
 
 /* More than a process may have. What had been made is freed again. */
@@ -175,7 +175,7 @@ static void init_no_memory_enomem(void **state)
 	error = count_init(&c, v->scheme, &frame,
 	                   (u32)(((u64)1 << 30) / cost.object_bytes), 1);
 	setrlimit(RLIMIT_AS, &before);
-	assert_int_equal(error, -COUNT_ENOMEM);
+	assert_int_equal(error, -ENOMEM);
 }
 
 static void find_its_name_finds_it(void **state)
@@ -386,7 +386,7 @@ static void init_owned_without_names_einval(void **state)
 	struct count c;
 
 	(void)state;
-	assert_int_equal(count_init(&c, &count_owned, NULL, 1, 1), -COUNT_EINVAL);
+	assert_int_equal(count_init(&c, &count_owned, NULL, 1, 1), -EINVAL);
 }
 
 static void atomic_word_states(void **state)

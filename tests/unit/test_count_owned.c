@@ -78,8 +78,7 @@ static void unmap_live_count_folds(void **state)
 	check(m);
 	assert_int_equal(count_sum(&m->count, 0), 2);
 	assert_false(count_freeze(&m->count, 0));
-	assert_int_equal(count_owned_unmap_block(&m->count, 0, m->pages[0]),
-	                 -COUNT_EINVAL);
+	assert_int_equal(count_owned_unmap_block(&m->count, 0, m->pages[0]), -EINVAL);
 	drop_all(m);
 	assert_true(count_freeze(&m->count, 0));
 	check(m);
@@ -95,7 +94,7 @@ static void munmap_live_counts_fold(void **state)
 	hold(m, 1, 0);
 	assert_int_equal(count_owned_munmap(&m->count, 0, m->pages[0] + 2), 0);
 	check(m);
-	assert_int_equal(count_owned_munmap(&m->count, 0, m->pages[0]), -COUNT_EINVAL);
+	assert_int_equal(count_owned_munmap(&m->count, 0, m->pages[0]), -EINVAL);
 	assert_int_equal(count_sum(&m->count, 0), 1);
 	assert_int_equal(count_sum(&m->count, 1), 1);
 }
@@ -182,8 +181,7 @@ static void remap_live_count_folds(void **state)
 	m->held[0] = m->held[1];
 	m->nr_held = 1;
 	check(m);
-	assert_int_equal(count_owned_remap(&m->count, 0, m->pages[0], &page),
-	                 -COUNT_EINVAL);
+	assert_int_equal(count_owned_remap(&m->count, 0, m->pages[0], &page), -EINVAL);
 }
 
 static void fork_counts_stay_with_parent(void **state)
@@ -204,8 +202,8 @@ static void fork_counts_stay_with_parent(void **state)
 	hold(m, 1, 1);
 	assert_int_equal(local(m, 1, m->pages[0]), 1);
 	assert_int_equal(local(m, 1, m->pages[0] + 1), 1);
-	assert_int_equal(count_owned_fork(&m->count, 0, 1), -COUNT_EINVAL);
-	assert_int_equal(count_owned_fork(&m->count, 0, 0), -COUNT_EINVAL);
+	assert_int_equal(count_owned_fork(&m->count, 0, 1), -EINVAL);
+	assert_int_equal(count_owned_fork(&m->count, 0, 0), -EINVAL);
 	/* The child exits, still reading. */
 	assert_int_equal(count_owned_munmap(&m->count, 1, m->pages[0]), 0);
 	check(m);
@@ -245,7 +243,7 @@ static void freeze_mapped_unused_clears_every_pte(void **state)
 		                 PTE_EMPTY);
 		assert_int_equal(count_owned_map_block(&m->count, user, m->pages[user],
 		                                       0),
-		                 -COUNT_EAGAIN);
+		                 -EAGAIN);
 	}
 	count_thaw(&m->count, 0);
 	assert_int_equal(count_owned_map_block(&m->count, 2, m->pages[2], 0), 0);
@@ -285,8 +283,7 @@ static void freeze_reuse_for_other_block(void **state)
 	check(m);
 	assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 	/* The page still wants block 0. */
-	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0),
-	                 -COUNT_EAGAIN);
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0), -EAGAIN);
 	check(m);
 }
 
@@ -296,17 +293,14 @@ static void map_block_bad_arguments(void **state)
 	u64 page = 1;
 
 	map(m, 0);
-	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0),
-	                 -COUNT_EEXIST);
+	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0], 0), -EEXIST);
 	assert_int_equal(count_owned_map_block(&m->count, 0, m->pages[0] + 1, 0),
-	                 -COUNT_EAGAIN);
-	assert_int_equal(count_owned_map_block(&m->count, 0, 0, 0), -COUNT_EINVAL);
-	assert_int_equal(count_owned_map_block(&m->count, 1, m->pages[0], 0),
-	                 -COUNT_EINVAL);
+	                 -EAGAIN);
+	assert_int_equal(count_owned_map_block(&m->count, 0, 0, 0), -EINVAL);
+	assert_int_equal(count_owned_map_block(&m->count, 1, m->pages[0], 0), -EINVAL);
 	assert_int_equal(count_owned_mmap(&m->count, 0, FILE_NONE, 0, 1, &page),
-	                 -COUNT_EINVAL);
-	assert_int_equal(count_owned_mmap(&m->count, 0, FILE_ID, 0, 0, &page),
-	                 -COUNT_EINVAL);
+	                 -EINVAL);
+	assert_int_equal(count_owned_mmap(&m->count, 0, FILE_ID, 0, 0, &page), -EINVAL);
 	assert_int_equal(page, 1);
 	check(m);
 }

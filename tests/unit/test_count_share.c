@@ -78,9 +78,9 @@ static void share_frozen_eagain(void **state)
 	struct model *m = *state;
 
 	assert_true(count_freeze(&m->count, 0));
-	assert_int_equal(count_share(&m->count, 0, 0), -COUNT_EAGAIN);
+	assert_int_equal(count_share(&m->count, 0, 0), -EAGAIN);
 	frame_clear(&m->frames[0]);
-	assert_int_equal(count_share(&m->count, 0, 0), -COUNT_EAGAIN);
+	assert_int_equal(count_share(&m->count, 0, 0), -EAGAIN);
 	count_unshare(&m->count, 0, 0); /* nothing to take back */
 	check(m);
 }
@@ -92,7 +92,7 @@ static void share_no_place_enomem(void **state)
 
 	while (count_owned_mmap(&m->count, 0, OTHER_FILE, 0, 1, &page) == 0)
 		;
-	assert_int_equal(count_share(&m->count, 0, 0), -COUNT_ENOMEM);
+	assert_int_equal(count_share(&m->count, 0, 0), -ENOMEM);
 	check(m);
 	assert_int_equal(hold(m, 0, 0), COUNT_OWNED_GLOBAL);
 }

@@ -52,7 +52,7 @@ static void init_bad_shape_einval(void **state)
 	do { \
 		s = good; \
 		s.member = value; \
-		assert_int_equal(kloc_init(&s, &k), -KLOC_EINVAL); \
+		assert_int_equal(kloc_init(&s, &k), -EINVAL); \
 	} while (0)
 	REFUSED(nr_tiers, 1);
 	REFUSED(nr_tiers, KLOC_MAX_TIERS + 1);
@@ -147,7 +147,7 @@ static void add_no_room_enospc(void **state)
 	(void)state;
 	kloc_rig_add(r, KLOC_NONE, KLOC_APP, 60);
 	kloc_rig_add(r, KLOC_NONE, KLOC_APP, 60);
-	assert_int_equal(kloc_add(r->k, &n, &object, &tier), -KLOC_ENOSPC);
+	assert_int_equal(kloc_add(r->k, &n, &object, &tier), -ENOSPC);
 	assert_int_equal(object, 77);
 	assert_int_equal(tier, 77);
 	kloc_rig_stop(r);
@@ -155,7 +155,7 @@ static void add_no_room_enospc(void **state)
 	n.bytes = 1;
 	for (i = 0; i < 64; i++)
 		kloc_rig_add(r, KLOC_NONE, KLOC_APP, 1);
-	assert_int_equal(kloc_add(r->k, &n, &object, &tier), -KLOC_ENOSPC);
+	assert_int_equal(kloc_add(r->k, &n, &object, &tier), -ENOSPC);
 	kloc_rig_stop(r);
 }
 
@@ -354,7 +354,7 @@ static void map_charges_fast_memory(void **state)
 	assert_int_equal(used(r, KLOC_FAST), cost.knode_bytes);
 	assert_int_equal(kloc_map(r->k, 2, 0, &b), 0); /* no room: in the next tier */
 	assert_int_equal(used(r, KLOC_SLOW), cost.knode_bytes);
-	assert_int_equal(kloc_map(r->k, 3, 0, &c), -KLOC_ENOSPC);
+	assert_int_equal(kloc_map(r->k, 3, 0, &c), -ENOSPC);
 	assert_int_equal(kloc_map(r->k, 1, 0, &c), 0);
 	assert_int_equal(c, a);
 	kloc_unlink(r->k, a, 0);

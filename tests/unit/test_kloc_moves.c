@@ -304,7 +304,7 @@ static void memsize_lowered_moves_the_rest(void **state)
 	assert_true(used(r, KLOC_FAST) <= 250);
 	assert_true(r->nr[KLOC_DEMOTE][KLOC_BY_LIMIT] > 0);
 	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, 5000), 0);
-	assert_int_equal(kloc_memsize(r->k, 2, 1), -KLOC_EINVAL);
+	assert_int_equal(kloc_memsize(r->k, 2, 1), -EINVAL);
 	kloc_rig_stop(r);
 }
 

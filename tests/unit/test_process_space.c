@@ -103,21 +103,19 @@ static void find_free_bad_ranges_refused(void **state)
 	struct vma *vma = NULL;
 	u64 start = 77;
 
-	assert_int_equal(process_space_find_free(space, 0, 0, &vma, &start),
-	                 -SPACE_EINVAL);
+	assert_int_equal(process_space_find_free(space, 0, 0, &vma, &start), -EINVAL);
 	assert_int_equal(process_space_find_free(space, 0, SPACE_PAGES + 1, &vma,
 	                                         &start),
-	                 -SPACE_EINVAL);
+	                 -EINVAL);
 	assert_int_equal(process_space_find_free(space, 0xffffffffu, 2, &vma, &start),
-	                 -SPACE_EINVAL);
+	                 -EINVAL);
 	map(m, 0, FILE_A, 0xffffffffu, 1); /* a file's last block */
 	assert_int_equal(process_space_find_free(space, 0, SPACE_PAGES, &vma, &start),
-	                 -SPACE_ENOMEM);
+	                 -ENOMEM);
 	assert_null(vma);
 	assert_int_equal(start, 77);
 	map(m, 0, FILE_A, 0, SPACE_PAGES - 1);
-	assert_int_equal(process_space_find_free(space, 0, 1, &vma, &start),
-	                 -SPACE_ENOMEM);
+	assert_int_equal(process_space_find_free(space, 0, 1, &vma, &start), -ENOMEM);
 }
 
 static void find_free_all_vmas_used_enomem(void **state)
@@ -129,7 +127,7 @@ static void find_free_all_vmas_used_enomem(void **state)
 	for (u32 i = 0; i < SPACE_VMAS; i++)
 		map(m, 0, FILE_A + i, i, 3);
 	assert_int_equal(process_space_find_free(&m->spaces[0], 0, 1, &vma, &start),
-	                 -SPACE_ENOMEM);
+	                 -ENOMEM);
 }
 
 static void vma_edges_of_a_mapping(void **state)

@@ -34,10 +34,10 @@
 
 struct policy {
 	struct kloc *kloc;
-	u32 *objects; /* by frame; KLOC_NONE: it has none */
-	u32 *frames;  /* by object */
+	u32 *objects;                 /* by frame; KLOC_NONE: it has none */
+	u32 *frames;                  /* by object */
 	struct policy_record *record; /* NULL: there is none, or it has ended */
-	bool changed; /* since kloc_next() had nothing */
+	bool changed;                 /* since kloc_next() had nothing */
 	u32 nr_cpus;
 	/* The tier that lies on each CPU's node; all 0 where the tiers are no nodes. */
 	u8 cpu_tier[NODES_MOST_CPUS];
@@ -131,7 +131,7 @@ static int policy_make(struct service *s, struct policy *p,
 	int err = kloc_init(shape, &p->kloc);
 
 	if (err)
-		return err == -KLOC_ENOMEM ? -ENOMEM : -EINVAL;
+		return err;
 	p->objects = malloc(s->shape.nr_frames * sizeof(*p->objects));
 	p->frames = malloc(shape->nr_objects * sizeof(*p->frames));
 	if (!p->objects || !p->frames)
@@ -192,9 +192,10 @@ static void policy_end_record(struct service *s, bool waits)
 		service_say(s, SERVICE_WARNING, "policy_record",
 		            "%s is not complete: %s", s->options.policy_record, why);
 	else if (p->record && s->replaced)
-		service_say(s, SERVICE_WARNING, "policy_record",
-		            "%s ends: the cache has another size, and a record is of one",
-		            s->options.policy_record);
+		service_say(
+			s, SERVICE_WARNING, "policy_record",
+			"%s ends: the cache has another size, and a record is of one",
+			s->options.policy_record);
 	p->record = NULL;
 }
 
