@@ -11,10 +11,7 @@
 	{ \
 #field, offsetof(struct cost, machine.field), nr, least \
 	}
-#define WORK(field, least) \
-	{ \
-#field, offsetof(struct cost, work.field), 1, least \
-	}
+#define COST_WORK(field, least) { #field, offsetof(struct cost, work.field), 1, least },
 
 static const struct keys_key machine_keys[] = {
 	MACHINE(capacity_mib, COST_TIERS, 1),
@@ -48,55 +45,7 @@ static const struct keys_key machine_keys[] = {
 #define NR_MACHINE (sizeof(machine_keys) / sizeof(*machine_keys))
 
 static const struct keys_key work_keys[] = {
-	WORK(threads, 1),
-	WORK(run_percent, 1),
-	WORK(inode_bytes, 1),
-	WORK(dentry_bytes, 1),
-	WORK(extent_bytes, 1),
-	WORK(table_bytes, 1),
-	WORK(journal_bytes, 1),
-	WORK(block_io_bytes, 1),
-	WORK(packet_head_bytes, 1),
-	WORK(frames_a_journal, 1),
-	WORK(frames_a_request, 1),
-	WORK(journal_live, 1),
-	WORK(rocksdb_mib, 1),
-	WORK(rocksdb_keys, 1),
-	WORK(rocksdb_value_bytes, 1),
-	WORK(rocksdb_file_kib, 1),
-	WORK(rocksdb_app_percent, 1),
-	WORK(rocksdb_open_percent, 1),
-	WORK(rocksdb_zipf_percent, 0),
-	WORK(rocksdb_os_percent, 1),
-	WORK(redis_mib, 1),
-	WORK(redis_keys, 1),
-	WORK(redis_value_bytes, 1),
-	WORK(redis_set_percent, 0),
-	WORK(redis_app_percent, 1),
-	WORK(redis_flight, 1),
-	WORK(redis_requests_a_frame, 1),
-	WORK(redis_os_percent, 1),
-	WORK(filebench_mib, 1),
-	WORK(filebench_app_percent, 1),
-	WORK(filebench_write_percent, 0),
-	WORK(filebench_os_percent, 1),
-	WORK(cassandra_mib, 1),
-	WORK(cassandra_app_percent, 1),
-	WORK(cassandra_keys, 1),
-	WORK(cassandra_cached_keys, 1),
-	WORK(cassandra_cache_mib, 1),
-	WORK(cassandra_touches, 1),
-	WORK(cassandra_os_percent, 1),
-	WORK(spark_mib, 1),
-	WORK(spark_data_mib, 1),
-	WORK(spark_partitions, 1),
-	WORK(spark_app_percent, 1),
-	WORK(spark_os_percent, 1),
-	WORK(control_files, 1),
-	WORK(control_mib, 1),
-	WORK(control_app_percent, 1),
-	WORK(control_os_percent, 1),
-	WORK(tiny_files, 1),
+#include "sim/tier/cost_list.h"
 };
 #define NR_WORK (sizeof(work_keys) / sizeof(*work_keys))
 #define NR_MOST (NR_WORK > NR_MACHINE ? NR_WORK : NR_MACHINE)

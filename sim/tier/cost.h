@@ -28,23 +28,9 @@ struct cost_machine {
 };
 
 struct cost_work {
-	u32 threads, run_percent;
-	u32 inode_bytes, dentry_bytes, extent_bytes, table_bytes, journal_bytes;
-	u32 block_io_bytes, packet_head_bytes;
-	u32 frames_a_journal, frames_a_request, journal_live;
-	u32 rocksdb_mib, rocksdb_keys, rocksdb_value_bytes, rocksdb_file_kib;
-	u32 rocksdb_app_percent, rocksdb_open_percent, rocksdb_zipf_percent;
-	u32 rocksdb_os_percent;
-	u32 redis_mib, redis_keys, redis_value_bytes, redis_set_percent;
-	u32 redis_app_percent, redis_flight, redis_requests_a_frame, redis_os_percent;
-	u32 filebench_mib, filebench_app_percent, filebench_write_percent;
-	u32 filebench_os_percent;
-	u32 cassandra_mib, cassandra_app_percent, cassandra_keys, cassandra_cached_keys;
-	u32 cassandra_cache_mib, cassandra_touches, cassandra_os_percent;
-	u32 spark_mib, spark_data_mib, spark_partitions, spark_app_percent;
-	u32 spark_os_percent;
-	u32 control_files, control_mib, control_app_percent, control_os_percent;
-	u32 tiny_files;
+#define COST_WORK(field, least) u32 field;
+#include "sim/tier/cost_list.h"
+#undef COST_WORK
 };
 
 struct cost_band {

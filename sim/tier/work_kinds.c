@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* All workloads, in the order of tables. */
+/* All workloads of work_list.h, in its order. */
 #include "sim/tier/work.h"
 
-extern const struct work_kind work_rocksdb, work_redis, work_filebench, work_cassandra,
-	work_spark, work_phases, work_open_files, work_hot_set, work_giant, work_tiny,
-	work_streams;
+#define WORK_KIND(kind) extern const struct work_kind work_##kind;
+#include "sim/tier/work_list.h"
+#undef WORK_KIND
 
+#define WORK_KIND(kind) &work_##kind,
 const struct work_kind *const work_kinds[] = {
-	&work_rocksdb, &work_redis,  &work_filebench,  &work_cassandra,
-	&work_spark,   &work_phases, &work_open_files, &work_hot_set,
-	&work_giant,   &work_tiny,   &work_streams,
+#include "sim/tier/work_list.h"
 };
+#undef WORK_KIND
 const u32 work_nr_kinds = sizeof(work_kinds) / sizeof(*work_kinds);
