@@ -60,84 +60,20 @@ static const char doc[] =
 	"~/.config/lodic.conf and /etc/lodic.conf. There `memory = 4G' in a line of its "
 	"own is --memory 4G. doc/settings.md tells all of it.";
 
-#define SETTING(setting) (KEY_SETTING + SETTING_##setting)
+/* Of the rows of lib/settings_list.h: the options, and what the service gets as it is. */
+#define KEY_OF(id, key) ((key) ? (key) : KEY_SETTING + SETTING_##id)
+#define OPTION_SERVICE(id, name, key, value, help) \
+	{ name, KEY_OF(id, key), value, 0, help, 0 },
+#define OPTION_COMMAND OPTION_SERVICE
+#define OPTION_PROGRAM(id, name, key, value, help)
 
 static const struct argp_option option_list[] = {
-	{ "socket", 's', "PATH", 0, "Listen here (default: the user's own place)", 0 },
-	{ "memory", 'm', "SIZE", 0,
-	  "What cached blocks and holds may have together, as 256M or 4G; 32K at least, and less "
-	  "than 8T (default: half of what the machine or the control group has)",
-	  0 },
-	{ "holds", SETTING(HOLDS), "SIZE", 0,
-	  "What holds (lodic_hold) may have of the memory at most; 0: none (default: what blocks "
-	  "do not use)",
-	  0 },
-	{ "scheme", SETTING(SCHEME), "NAME", 0,
-	  "How pins are counted: lodic (default), atomic, frozen, hazard", 0 },
-	{ "fast-memory", SETTING(FAST_MEMORY), "SIZE", 0,
-	  "How much of the memory for blocks is fast; the rest is slow, on another node where "
-	  "there is one; 0: all memory is alike (default)",
-	  0 },
-	{ "fast", SETTING(FAST), "GLOB", 0,
-	  "Files whose blocks go to fast memory, as /srv/db/*.sst; may be given again",
-	  0 },
-	{ "slow", SETTING(SLOW), "GLOB", 0,
-	  "Files whose blocks go to slow memory; may be given again", 0 },
-	{ "replicate", SETTING(REPLICATE), "GLOB", 0,
-	  "Files that never change and whose holds each node of memory has a copy of; may be "
-	  "given again",
-	  0 },
-	{ "policy", SETTING(POLICY), "NAME", 0,
-	  "What places blocks in the two tiers and moves them: kloc, naive, nimble, tpp and "
-	  "others of doc/tier.md; none: you do (default)",
-	  0 },
-	{ "policy-tick", SETTING(POLICY_TICK), "SECONDS", 0,
-	  "How fast time passes for the policy: a tick in so long (default: 1)", 0 },
+#define SETTING(id, name, kind, taker, sighup, successor, text, key, value, help) \
+	OPTION_##taker(id, name, key, value, help)
+#include "lib/settings_list.h"
+#undef SETTING
 	{ "policy-record", KEY_RECORD, "FILE", 0,
 	  "Write the policy's calls and decisions there; from / on", 0 },
-	{ "barrier", SETTING(BARRIER), "KIND", 0,
-	  "What a pin costs: light (plain stores, and a slow fence in the service), lock (an "
-	  "atomic exchange), auto (default)",
-	  0 },
-	{ "idle-exit", SETTING(IDLE_EXIT), "SECONDS", 0,
-	  "End when no program has been connected for so long; 0: never (default)", 0 },
-	{ "immutable", 'i', "GLOB", 0,
-	  "Files that you promise never change, as /srv/models/*; may be given again",
-	  0 },
-	{ "buffered", SETTING(BUFFERED), NULL, 0,
-	  "Read files through the kernel's page cache, not by O_DIRECT", 0 },
-	{ "quota", SETTING(QUOTA), "N", 0,
-	  "How many blocks one context may pin at a time", 0 },
-	{ "files", SETTING(FILES), "N", 0, "How many files the cache may hold at once",
-	  0 },
-	{ "entries", SETTING(ENTRIES), "N", 0,
-	  "How many entries a context's table has: a power of two", 0 },
-	{ "keep", SETTING(KEEP), "SECONDS", 0,
-	  "How long a file stays cached that no program has open, unless `lodic load' has "
-	  "loaded it (default: 600; 10 on other mounts than / and that of this program)",
-	  0 },
-	{ "lease-pause", SETTING(LEASE_PAUSE), "SECONDS", 0,
-	  "How long a file that a program has opened for writing is let alone; up to 30 times "
-	  "as long if that goes on; 0: cache it again at once (default: 10)",
-	  0 },
-	{ "huge-pages", SETTING(HUGE_PAGES), "auto|off", 0,
-	  "Keep blocks in huge pages, as far as the kernel gives them (auto), or in "
-	  "small ones (default: auto)",
-	  0 },
-	{ "pressure", SETTING(PRESSURE), "FILE|off", 0,
-	  "Give memory back when this file says that it is short (default: "
-	  "/proc/pressure/memory), or when a control group's limit is near; off: never",
-	  0 },
-	{ "escape", SETTING(ESCAPE), "yes|no", 0,
-	  "Leave the control group of the program that starts the service: its limit no "
-	  "longer holds, and the service does not end with it (default: no)",
-	  0 },
-	{ "log", SETTING(LOG), "text|json", 0,
-	  "Write the log as text (default), or as JSON: an object in each line", 0 },
-	{ "log-level", SETTING(LOG_LEVEL), "LEVEL", 0,
-	  "What the log has: error, warning, info (default) or debug, each with those "
-	  "before it",
-	  0 },
 	{ "replace", KEY_REPLACE, NULL, 0,
 	  "Take the place of the service that listens there, with what it has cached; "
 	  "that one ends",
@@ -170,7 +106,8 @@ static void want_setting(struct argp_state *state, enum setting setting,
 {
 	struct serve *s = state->input;
 
-	if (settings_set(&s->settings, setting, value, SETTINGS_OPTION) != 0)
+	if (settings_set(&s->settings, setting, value ? value : "yes",
+	                 SETTINGS_OPTION) != 0)
 		argp_error(state, "--%s: %s", settings_name(setting), s->settings.why);
 }
 
@@ -212,32 +149,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct serve *s = state->input;
 
 	switch (key) {
-	case 's': want_setting(state, SETTING_SOCKET, arg); return 0;
-	case 'm': want_setting(state, SETTING_MEMORY, arg); return 0;
-	case 'i': want_setting(state, SETTING_IMMUTABLE, arg); return 0;
-	case SETTING(BUFFERED): want_setting(state, SETTING_BUFFERED, "yes"); return 0;
-	case SETTING(SCHEME):
-	case SETTING(BARRIER):
-	case SETTING(IDLE_EXIT):
-	case SETTING(QUOTA):
-	case SETTING(FILES):
-	case SETTING(ENTRIES):
-	case SETTING(KEEP):
-	case SETTING(LEASE_PAUSE):
-	case SETTING(HUGE_PAGES):
-	case SETTING(HOLDS):
-	case SETTING(FAST_MEMORY):
-	case SETTING(FAST):
-	case SETTING(SLOW):
-	case SETTING(REPLICATE):
-	case SETTING(POLICY):
-	case SETTING(POLICY_TICK):
-	case SETTING(PRESSURE):
-	case SETTING(ESCAPE):
-	case SETTING(LOG):
-	case SETTING(LOG_LEVEL):
-		want_setting(state, (enum setting)(key - KEY_SETTING), arg);
+#define SETTING(id, name, kind, taker, sighup, successor, text, key, value, help) \
+	case KEY_OF(id, key): \
+		want_setting(state, SETTING_##id, arg); \
 		return 0;
+#include "lib/settings_list.h"
+#undef SETTING
 	case KEY_REPLACE: s->replace = true; return 0;
 	case KEY_METRICS: s->metrics.path = arg; return 0;
 	case KEY_GROUP: want_group(state, arg); return 0;
@@ -401,6 +318,25 @@ static void escape_as_root(struct serve *s)
 		escape();
 }
 
+/* All that the service takes as it stands. */
+static void pass_on(struct service_options *o, const struct settings *settings)
+{
+#define PASS(field, ...) o->field = settings->field;
+#define PASS_GLOBS(field) o->field = (const char *const *)settings->field;
+#define KIND_SOCKET PASS
+#define KIND_WORD PASS
+#define KIND_YES PASS
+#define KIND_SECONDS PASS
+#define KIND_NUMBER PASS
+#define KIND_GLOBS PASS_GLOBS
+#define TAKER_SERVICE(assignment) assignment
+#define TAKER_COMMAND(assignment)
+#define TAKER_PROGRAM(assignment)
+#define SETTING(id, name, kind, taker, ...) TAKER_##taker(kind)
+#include "lib/settings_list.h"
+#undef SETTING
+}
+
 /* Adds what the options do not say. 0 or -errno, after a message. */
 static int complete(struct serve *s)
 {
@@ -427,23 +363,7 @@ static int complete(struct serve *s)
 	if (s->for_group && !settings->from[SETTING_HOLDS])
 		settings_set(settings, SETTING_HOLDS, "0", SETTINGS_OPTION);
 	s->options = (struct service_options){
-		.socket = settings->socket,
-		.scheme = settings->scheme,
-		.barrier = settings->barrier,
-		.nr_files = settings->files,
-		.nr_entries = settings->entries,
-		.quota = settings->quota,
-		.idle_exit_ms = settings->idle_exit_ms,
-		.keep_ms = settings->keep_ms,
-		.lease_pause_ms = settings->lease_pause_ms,
-		.immutable = (const char *const *)settings->globs[GLOBS_IMMUTABLE],
-		.fast = (const char *const *)settings->globs[GLOBS_FAST],
-		.slow = (const char *const *)settings->globs[GLOBS_SLOW],
-		.replicate = (const char *const *)settings->globs[GLOBS_REPLICATE],
-		.policy_tick_ms = settings->policy_tick_ms,
 		.policy_record = s->record,
-		.buffered = settings->buffered,
-		.small_pages = settings->small_pages,
 		.for_group = s->for_group,
 		.group = s->group,
 		.pressure = pressure_file(settings),
@@ -451,6 +371,7 @@ static int complete(struct serve *s)
 		.listening = s->passed.socket,
 		.takeover = s->replace,
 	};
+	pass_on(&s->options, settings);
 	error = complete_parts(s);
 	if (error)
 		return refuse(settings->why, error);

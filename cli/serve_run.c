@@ -151,12 +151,11 @@ static uint64_t compare(struct serve *s)
 			bytes = settings_memory(&now);
 			continue;
 		}
-		/* The log changes at once, and a service trusts nobody. */
-		if (i == SETTING_LOG || i == SETTING_LOG_LEVEL || i == SETTING_TRUST)
-			continue;
-		log_say(SERVICE_WARNING, "settings",
-		        "`%s' has changed: the service must be started anew for that",
-		        settings_name(i));
+		if (!settings_is_live(i))
+			log_say(SERVICE_WARNING, "settings",
+			        "`%s' has changed: the service must be started anew for "
+			        "that",
+			        settings_name(i));
 	}
 	serve_configure_log(s, &now);
 	if (nr == 0)

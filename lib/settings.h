@@ -18,42 +18,12 @@
 #define SETTINGS_WHY_BYTES 512
 #define SETTINGS_SYSTEM_FILE "/etc/lodic.conf"
 
+/* By the rows of settings_list.h. */
 enum setting {
-	SETTING_SOCKET,
-	SETTING_MEMORY,
-	SETTING_SCHEME,
-	SETTING_BARRIER,
-	SETTING_IDLE_EXIT,
-	SETTING_IMMUTABLE,
-	SETTING_BUFFERED,
-	SETTING_QUOTA,
-	SETTING_ENTRIES,
-	SETTING_FILES,
-	SETTING_KEEP,
-	SETTING_LEASE_PAUSE,
-	SETTING_HUGE_PAGES,
-	SETTING_HOLDS,
-	SETTING_FAST_MEMORY,
-	SETTING_FAST,
-	SETTING_SLOW,
-	SETTING_REPLICATE,
-	SETTING_POLICY,
-	SETTING_POLICY_TICK,
-	SETTING_PRESSURE,
-	SETTING_ESCAPE,
-	SETTING_LOG,
-	SETTING_LOG_LEVEL,
-	SETTING_TRUST,
+#define SETTING(id, ...) SETTING_##id,
+#include "lib/settings_list.h"
+#undef SETTING
 	NR_SETTINGS
-};
-
-/* Lists of globs. */
-enum settings_globs {
-	GLOBS_IMMUTABLE,
-	GLOBS_FAST,
-	GLOBS_SLOW,
-	GLOBS_REPLICATE,
-	NR_GLOBS
 };
 
 /* Where a value comes from: an earlier source wins. For the globs of one setting this holds for all
@@ -70,26 +40,30 @@ enum settings_source {
 /* Zeroed at first. Values that nobody says are 0. */
 struct settings {
 	uint8_t from[NR_SETTINGS]; /* enum settings_source */
-	char socket[SETTINGS_SOCKET_BYTES];
-	uint64_t memory_bytes;
-	uint64_t hold_bytes;   /* of these */
-	uint64_t fast_bytes;   /* of those that are not for holds */
-	uint64_t idle_exit_ms; /* 0: never */
-	uint64_t keep_ms;
-	uint64_t lease_pause_ms; /* 0: none */
-	uint64_t policy_tick_ms; /* 0: nobody says */
-	uint32_t scheme;         /* enum lodic_scheme */
-	uint32_t barrier;        /* enum service_barrier */
-	uint32_t quota, entries, files;
-	uint32_t log_level; /* enum service_level */
-	bool log_json;
-	uint32_t trust; /* the user whose service a program believes */
-	bool buffered;
-	bool small_pages;                   /* huge-pages = off */
-	bool escape;                        /* its starter's control group */
-	char policy[SETTINGS_NAME_BYTES];   /* "" or "none": users place and move */
-	char pressure[SETTINGS_PATH_BYTES]; /* "": nobody says; "off", or a path */
-	char *globs[NR_GLOBS][SETTINGS_MAX_GLOBS + 1]; /* each NULL-ended */
+				   /* A member for each row of settings_list.h. */
+#define KIND_SOCKET(field) char field[SETTINGS_SOCKET_BYTES];
+#define KIND_SIZE(field, least, most) uint64_t field; /* bytes */
+#define KIND_WORD(field, words) uint32_t field;       /* its place among the words */
+#define KIND_YES(field) bool field;
+#define KIND_SECONDS(field, least) uint64_t field; /* ms */
+#define KIND_NUMBER(field, least, most) uint32_t field;
+#define KIND_GLOBS(field) char *field[SETTINGS_MAX_GLOBS + 1]; /* NULL-ended */
+#define KIND_POLICY(field) char field[SETTINGS_NAME_BYTES];
+#define KIND_PRESSURE(field) char field[SETTINGS_PATH_BYTES]; /* "off", or a path */
+#define KIND_USER(field) uint32_t field;
+#define SETTING(id, name, kind, ...) kind
+#include "lib/settings_list.h"
+#undef SETTING
+#undef KIND_SOCKET
+#undef KIND_SIZE
+#undef KIND_WORD
+#undef KIND_YES
+#undef KIND_SECONDS
+#undef KIND_NUMBER
+#undef KIND_GLOBS
+#undef KIND_POLICY
+#undef KIND_PRESSURE
+#undef KIND_USER
 	char why[SETTINGS_WHY_BYTES]; /* what is wrong, when a function fails */
 	/* "": no file says a value twice. Else a warning: the last file that does, and its line. */
 	char doubled[SETTINGS_WHY_BYTES];
@@ -100,15 +74,16 @@ void settings_free(struct settings *s);
 
 /* Copies all of from to the zeroed s. -ENOMEM. */
 int settings_copy(struct settings *s, const struct settings *from);
-/* Do both say the same about it? */
+/* Do both say the same about it? To say the default is the same as to say nothing. */
 bool settings_equal(const struct settings *a, const struct settings *b,
                     enum setting setting);
 
-/* Which list a setting of globs is; NR_GLOBS: it is none. */
-enum settings_globs settings_globs(enum setting setting);
-
 /* "memory": its name in files, and as a long option. */
 const char *settings_name(enum setting setting);
+/* Does a service that runs take another value on SIGHUP? */
+bool settings_is_live(enum setting setting);
+/* Does SOCKET.conf have it for the next service? */
+bool settings_is_left(enum setting setting);
 /* "lodic", "atomic", "frozen", "hazard"; NULL: there is none. */
 const char *settings_scheme_name(uint32_t scheme);
 /* "auto", "light", "lock"; NULL: there is none. */

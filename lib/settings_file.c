@@ -11,23 +11,11 @@
 #include <string.h>
 
 #include "lib/lines.h"
-#include "lib/settings.h"
+#include "lib/settings_value.h"
 
 #define LINE_BYTES 5000 /* a path, and a key */
 #define OTHERS_WRITE 022u
 #define LEFT_BYTES (SETTINGS_SOCKET_BYTES + 16)
-
-/* Which settings a service leaves: not where it listens, not how long it stays, and
- * not what it logs. A service that somebody runs by hand stays for ever, and its successor, which
- * has no log, must not. */
-#define LEFT_MASK \
-	(1u << SETTING_MEMORY | 1u << SETTING_SCHEME | 1u << SETTING_IMMUTABLE | \
-	 1u << SETTING_BARRIER | 1u << SETTING_BUFFERED | 1u << SETTING_QUOTA | \
-	 1u << SETTING_ENTRIES | 1u << SETTING_FILES | 1u << SETTING_KEEP | \
-	 1u << SETTING_LEASE_PAUSE | 1u << SETTING_HUGE_PAGES | 1u << SETTING_HOLDS | \
-	 1u << SETTING_PRESSURE | 1u << SETTING_FAST_MEMORY | 1u << SETTING_FAST | \
-	 1u << SETTING_SLOW | 1u << SETTING_REPLICATE | 1u << SETTING_POLICY | \
-	 1u << SETTING_POLICY_TICK | 1u << SETTING_ESCAPE)
 
 /* Without the blanks on both sides. */
 static char *settings_file_trim(char *text)
@@ -86,7 +74,7 @@ static int settings_file_take_lines(struct settings *s, int fd, const char *path
 		} else {
 			err = settings_file_take_line(s, line, source, &setting);
 		}
-		if (!err && before[setting] && settings_globs(setting) == NR_GLOBS)
+		if (!err && before[setting] && !settings_value_is_globs(setting))
 			snprintf(s->doubled, sizeof(s->doubled),
 			         "%.200s:%u: '%s' stands in line %u already; the last "
 			         "one counts, so remove the others",
@@ -153,67 +141,20 @@ static void settings_file_left_path(const struct settings *s, char path[LEFT_BYT
 static bool settings_file_is_left(const struct settings *s, enum setting i)
 {
 	/* A successor reads the configuration files itself. */
-	return LEFT_MASK >> i & 1 &&
+	return settings_is_left(i) &&
 	       (s->from[i] == SETTINGS_OPTION || s->from[i] == SETTINGS_ENVIRONMENT ||
 	        s->from[i] == SETTINGS_LEFT);
 }
 
-static void settings_file_print_ms(const char *key, uint64_t ms, FILE *file)
-{
-	fprintf(file, "%s = %llu.%03llu\n", key, (unsigned long long)ms / 1000,
-	        (unsigned long long)ms % 1000);
-}
-
 static void settings_file_print(const struct settings *s, enum setting i, FILE *file)
 {
-	const char *key = settings_name(i);
+	char text[SETTINGS_PATH_BYTES];
 
-	switch (i) {
-	case SETTING_MEMORY:
-		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->memory_bytes);
-		return;
-	case SETTING_HOLDS:
-		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->hold_bytes);
-		return;
-	case SETTING_SCHEME:
-		fprintf(file, "%s = %s\n", key, settings_scheme_name(s->scheme));
-		return;
-	case SETTING_BARRIER:
-		fprintf(file, "%s = %s\n", key, settings_barrier_name(s->barrier));
-		return;
-	case SETTING_FAST_MEMORY:
-		fprintf(file, "%s = %llu\n", key, (unsigned long long)s->fast_bytes);
-		return;
-	case SETTING_IMMUTABLE:
-	case SETTING_FAST:
-	case SETTING_SLOW:
-	case SETTING_REPLICATE:
-		for (char *const *glob = s->globs[settings_globs(i)]; *glob; glob++)
-			fprintf(file, "%s = %s\n", key, *glob);
-		return;
-	case SETTING_BUFFERED:
-		fprintf(file, "%s = %s\n", key, s->buffered ? "yes" : "no");
-		return;
-	case SETTING_ESCAPE:
-		fprintf(file, "%s = %s\n", key, s->escape ? "yes" : "no");
-		return;
-	case SETTING_QUOTA: fprintf(file, "%s = %u\n", key, s->quota); return;
-	case SETTING_ENTRIES: fprintf(file, "%s = %u\n", key, s->entries); return;
-	case SETTING_FILES: fprintf(file, "%s = %u\n", key, s->files); return;
-	case SETTING_KEEP: settings_file_print_ms(key, s->keep_ms, file); return;
-	case SETTING_LEASE_PAUSE:
-		settings_file_print_ms(key, s->lease_pause_ms, file);
-		return;
-	case SETTING_POLICY_TICK:
-		settings_file_print_ms(key, s->policy_tick_ms, file);
-		return;
-	case SETTING_HUGE_PAGES:
-		fprintf(file, "%s = %s\n", key, s->small_pages ? "off" : "auto");
-		return;
-	case SETTING_POLICY: fprintf(file, "%s = %s\n", key, s->policy); return;
-	case SETTING_PRESSURE: fprintf(file, "%s = %s\n", key, s->pressure); return;
-	default: return; /* not in LEFT_MASK */
-	}
+	for (char *const *glob = settings_value_globs(s, i); *glob; glob++)
+		fprintf(file, "%s = %s\n", settings_name(i), *glob);
+	if (!settings_value_is_globs(i))
+		fprintf(file, "%s = %s\n", settings_name(i),
+		        settings_value_text(s, i, text));
 }
 
 /* What is left, as a string for free(). NULL: there is no memory. */

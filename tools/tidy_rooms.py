@@ -73,6 +73,7 @@ ROOMS = [
     Room("cli/", "the program `lodic`", ("include/", *HOST, "lib/escape.h", "lib/value.h",
                                          "lib/room.h", "lib/look.h",
                                          "lib/service/service.h", "lib/settings.h",
+                                         "lib/settings_list.h",
                                          "preload/go.h", "preload/map_environment.h",
                                          "preload/run_environment.h", "preload/run_recorded.h",
                                          "preload/run_seen.h", "preload/run_totals.h")),

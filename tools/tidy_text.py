@@ -51,6 +51,34 @@ def spdx(tree):
             yield path, 1, "no SPDX-License-Identifier in the first three lines"
 
 
+SETTINGS, SETTINGS_PAGE = "lib/settings_list.h", "doc/settings.md"
+SETTING = re.compile(r'^SETTING\(\w+,\s*"([^"]+)",.*?\b(?:NOT_)?LEFT,\s*((?:"[^"]*"\s*)+),',
+                     re.MULTILINE | re.DOTALL)
+SETTINGS_ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
+A_SETTING = 'SETTING(A, "a", KIND_YES(a), SERVICE, LIVE, LEFT, "no",\n        0, NULL, "")\n'
+
+
+@rule(bad=[{SETTINGS: A_SETTING, SETTINGS_PAGE: "| `b` | text | `no` |\n"},
+           {SETTINGS: A_SETTING, SETTINGS_PAGE: "| `a` | text | `yes` |\n"},
+           {SETTINGS: A_SETTING, SETTINGS_PAGE: ""}],
+      good={SETTINGS: A_SETTING, SETTINGS_PAGE: "| `a` | text | `no`; see below |\n"})
+def settings(tree):
+    """doc/settings.md has each row of lib/settings_list.h, in its order and with its default."""
+    page = tree.get(SETTINGS_PAGE, "")
+    told = [(name, default.replace("`", ""), line_of(page, row.start()))
+            for row in SETTINGS_ROW.finditer(page)
+            for name, default in [(key, row[2]) for key in re.findall(r"`([^`]+)`", row[1])]]
+    known = [(row[1], "".join(re.findall(r'"([^"]*)"', row[2])))
+             for row in SETTING.finditer(tree.get(SETTINGS, ""))]
+    if [name for name, _, _ in told] != [name for name, _ in known]:
+        yield SETTINGS_PAGE, 1, (f"the table has {', '.join(name for name, _, _ in told)}; "
+                                 f"{SETTINGS} has {', '.join(name for name, _ in known)}")
+        return
+    for (name, says, line), (_, default) in zip(told, known):
+        if not says.startswith(default):
+            yield SETTINGS_PAGE, line, f"the default of {name} is '{default}' in {SETTINGS}"
+
+
 VERSIONS = {
     "meson.build": re.compile(r"^  version: '([^']*)'", re.MULTILINE),
     "CITATION.cff": re.compile(r"^version: (.*)$", re.MULTILINE),

@@ -134,7 +134,7 @@ static void take_file(struct doctor *d, const struct doctor_file *f, uint64_t al
 static void choose_place(struct doctor *d)
 {
 	struct doctor_promise *p = &d->promise;
-	char *const *old = d->settings.globs[GLOBS_IMMUTABLE];
+	char *const *old = d->settings.immutable;
 	enum settings_source from = d->settings.from[SETTING_IMMUTABLE];
 
 	p->file = d->user != 0 || from == SETTINGS_USER ? "~/.config/lodic.conf"

@@ -328,7 +328,7 @@ static int service_start(struct trial *t, bool promised)
 		globs[nr++] = own;
 	for (unsigned int i = p->nr_old; promised && i < p->nr; i++)
 		globs[nr++] = p->globs[i];
-	for (char *const *old = t->d->settings.globs[GLOBS_IMMUTABLE];
+	for (char *const *old = t->d->settings.immutable;
 	     *old && nr < SETTINGS_MAX_GLOBS; old++)
 		globs[nr++] = *old;
 	t->cache = (struct own_cache){ .immutable = globs };

@@ -147,9 +147,10 @@ static void advise_service_runs_is_started_anew(void **state)
 	struct doctor_file *f = d->files;
 
 	(void)state;
-	d->service = (struct doctor_service){
-		.found = true, .pid = 7, .cache_bytes = 48 * MIB, .memory_limit = 64 * MIB
-	};
+	d->service = (struct doctor_service){ .found = true,
+		                              .pid = 7,
+		                              .cache_bytes = 48 * MIB,
+		                              .memory_limit = 64 * MIB };
 	f->service_asked = true;
 	f->service_refused = -EOPNOTSUPP;
 	doctor_promise_choose(d); /* the settings have the promise already */
@@ -274,7 +275,7 @@ static void promise_choose_user_keeps_the_globs_of_the_system(void **state)
 	struct doctor *d = recorded();
 
 	(void)state;
-	d->settings.globs[GLOBS_IMMUTABLE][0] = old;
+	d->settings.immutable[0] = old;
 	d->settings.from[SETTING_IMMUTABLE] = SETTINGS_SYSTEM;
 	d->user = 1000;
 	refuse(d, -EOPNOTSUPP);

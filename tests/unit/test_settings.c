@@ -196,22 +196,22 @@ static void read_file_every_key_taken(void **state)
 	assert_int_equal(s.memory_bytes, 64 << 20);
 	assert_int_equal(s.hold_bytes, 8 << 20);
 	assert_int_equal(s.fast_bytes, 16 << 20);
-	assert_string_equal(s.globs[GLOBS_FAST][0], "/db/*.sst");
-	assert_string_equal(s.globs[GLOBS_SLOW][0], "/backup/*");
-	assert_string_equal(s.globs[GLOBS_SLOW][1], "/log/*");
-	assert_string_equal(s.globs[GLOBS_REPLICATE][0], "/models/*");
+	assert_string_equal(s.fast[0], "/db/*.sst");
+	assert_string_equal(s.slow[0], "/backup/*");
+	assert_string_equal(s.slow[1], "/log/*");
+	assert_string_equal(s.replicate[0], "/models/*");
 	assert_string_equal(s.policy, "kloc");
 	assert_int_equal(s.policy_tick_ms, 50);
 	assert_int_equal(s.scheme, LODIC_ATOMIC);
 	assert_int_equal(s.barrier, SERVICE_BARRIER_LOCK);
 	assert_int_equal(s.idle_exit_ms, 2500);
-	assert_string_equal(s.globs[GLOBS_IMMUTABLE][0], "/a b/*#1");
-	assert_string_equal(s.globs[GLOBS_IMMUTABLE][1], "/c=d");
-	assert_null(s.globs[GLOBS_IMMUTABLE][2]);
+	assert_string_equal(s.immutable[0], "/a b/*#1");
+	assert_string_equal(s.immutable[1], "/c=d");
+	assert_null(s.immutable[2]);
 	assert_true(s.buffered && s.escape);
 	assert_int_equal(s.quota, 17);
-	assert_int_equal(s.entries, 32);
-	assert_int_equal(s.files, 5);
+	assert_int_equal(s.nr_entries, 32);
+	assert_int_equal(s.nr_files, 5);
 	assert_int_equal(s.keep_ms + s.lease_pause_ms, 250 + 1500);
 	assert_true(s.small_pages);
 	assert_string_equal(s.pressure, "/x/memory.pressure");
@@ -277,7 +277,8 @@ static void read_file_doubled_key_warns_and_the_last_counts(void **state)
 	                 0);
 	assert_string_equal(s.doubled, "");
 	settings_free(&s);
-	assert_int_equal(read_text(&s, "memory = 1M\n\n# memory\nquota = 3\nmemory = 2M\n",
+	assert_int_equal(read_text(&s,
+	                           "memory = 1M\n\n# memory\nquota = 3\nmemory = 2M\n",
 	                           SETTINGS_USER),
 	                 0);
 	assert_int_equal(s.memory_bytes, 2 << 20);
@@ -370,8 +371,8 @@ static void set_two_sources_earlier_one_wins(void **state)
 			}
 			assert_int_equal(s.memory_bytes, (u64)winner << 20);
 			snprintf(value, sizeof(value), "/%u", winner);
-			assert_string_equal(s.globs[GLOBS_IMMUTABLE][0], value);
-			assert_null(s.globs[GLOBS_IMMUTABLE][1]);
+			assert_string_equal(s.immutable[0], value);
+			assert_null(s.immutable[1]);
 			settings_free(&s);
 		}
 	(void)state;
@@ -490,12 +491,12 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_int_equal(settings_take_left(&next), 0);
 	assert_int_equal(next.memory_bytes, 64 << 20);
 	assert_int_equal(next.scheme, LODIC_ATOMIC);
-	assert_string_equal(next.globs[GLOBS_IMMUTABLE][0], "/a b");
-	assert_string_equal(next.globs[GLOBS_IMMUTABLE][1], "/c");
+	assert_string_equal(next.immutable[0], "/a b");
+	assert_string_equal(next.immutable[1], "/c");
 	assert_int_equal(next.fast_bytes, 16 << 20);
-	assert_string_equal(next.globs[GLOBS_SLOW][0], "/d/*");
-	assert_null(next.globs[GLOBS_FAST][0]);
-	assert_string_equal(next.globs[GLOBS_REPLICATE][0], "/m/*");
+	assert_string_equal(next.slow[0], "/d/*");
+	assert_null(next.fast[0]);
+	assert_string_equal(next.replicate[0], "/m/*");
 	assert_string_equal(next.policy, "tpp");
 	assert_int_equal(next.policy_tick_ms, 500);
 	assert_int_equal(next.keep_ms, 250);
@@ -503,7 +504,7 @@ static void leave_what_was_told_taken_by_successor(void **state)
 	assert_int_equal(next.lease_pause_ms, 0);
 	assert_true(next.buffered);
 	assert_true(next.small_pages);
-	assert_int_equal(next.entries, 16);
+	assert_int_equal(next.nr_entries, 16);
 	assert_int_equal(next.from[SETTING_HOLDS], SETTINGS_LEFT);
 	assert_int_equal(next.from[SETTING_IDLE_EXIT], SETTINGS_NOBODY);
 	/* What stands in files is not left: a line that is removed must be gone. */
