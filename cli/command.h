@@ -7,20 +7,9 @@
 #ifndef LODIC_CLI_COMMAND_H
 #define LODIC_CLI_COMMAND_H
 
-int command_serve(int argc, char **argv);
-int command_stat(int argc, char **argv);
-int command_files(int argc, char **argv);
-int command_who(int argc, char **argv);
-int command_load(int argc, char **argv);
-int command_drop(int argc, char **argv);
-int command_resize(int argc, char **argv);
-int command_stop(int argc, char **argv);
-int command_tier(int argc, char **argv);
-int command_demo(int argc, char **argv);
-int command_bench(int argc, char **argv);
-int command_map(int argc, char **argv);
-int command_run(int argc, char **argv);
-int command_doctor(int argc, char **argv);
+#define COMMAND(name, text) int command_##name(int argc, char **argv);
+#include "cli/command_list.h"
+#undef COMMAND
 
 struct command {
 	const char *name;

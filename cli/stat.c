@@ -57,10 +57,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* How a number is shown. */
-/* A counter only grows. */
 enum row_kind { ROW_NUMBER, ROW_COUNTER, ROW_YES_NO, ROW_SCHEME };
 
-/* One list for the table and for JSON, so that neither forgets a number. */
 struct row {
 	const char *name;
 	size_t at;
@@ -68,51 +66,12 @@ struct row {
 	const char *meaning;
 };
 
-#define ROW(field, kind, meaning) \
-	{ \
-#field, offsetof(struct lodic_stat, field), kind, meaning \
-	}
-
+#define STAT(field, kind, meaning) \
+	{ #field, offsetof(struct lodic_stat, field), ROW_##kind, meaning },
 static const struct row rows[] = {
-	ROW(frames, ROW_NUMBER, "blocks the cache can hold"),
-	ROW(cached, ROW_NUMBER, "blocks it holds now"),
-	ROW(pinned, ROW_NUMBER, "blocks pinned now"),
-	ROW(admitted, ROW_COUNTER, "blocks brought in since the start"),
-	ROW(evicted, ROW_COUNTER, "blocks thrown out to make room"),
-	ROW(evictions_refused, ROW_COUNTER, "evictions that met a pin"),
-	ROW(errors, ROW_COUNTER, "reads of a file that failed"),
-	ROW(files, ROW_NUMBER, "files held under a proof"),
-	ROW(direct_io, ROW_NUMBER, "of these, files read with O_DIRECT"),
-	ROW(revoked, ROW_COUNTER, "files given up for a writer"),
-	ROW(clients, ROW_NUMBER, "processes connected"),
-	ROW(contexts, ROW_NUMBER, "contexts open"),
-	ROW(reaped, ROW_COUNTER, "contexts taken back from dead processes"),
-	ROW(hits, ROW_COUNTER, "blocks read or pinned from the cache"),
-	ROW(soft_misses, ROW_COUNTER, "of these, pins that set an entry first"),
-	ROW(misses, ROW_COUNTER, "blocks read from the kernel"),
-	ROW(retries, ROW_COUNTER, "copies thrown away"),
-	ROW(pins_refused, ROW_COUNTER, "pins refused: count or set full, or no table"),
-	ROW(control_bytes, ROW_NUMBER, "bytes of shared tables"),
-	ROW(data_bytes, ROW_NUMBER, "bytes of frames"),
-	ROW(count_bytes, ROW_NUMBER, "bytes of shared counters"),
-	ROW(context_bytes, ROW_NUMBER, "bytes of one context"),
-	ROW(service_pid, ROW_NUMBER, "process id of the service"),
-	ROW(uptime_ns, ROW_NUMBER, "nanoseconds since it started"),
-	ROW(scheme, ROW_SCHEME, "how pins are counted"),
-	ROW(entries, ROW_NUMBER, "entries in a context's table"),
-	ROW(light_pins, ROW_YES_NO, "is a pin a plain store?"),
-	ROW(io_uring, ROW_YES_NO, "does the service fill blocks by io_uring?"),
-	ROW(huge_bytes, ROW_NUMBER, "of the bytes of frames, those in huge pages"),
-	ROW(holds, ROW_NUMBER, "ranges in memory of their own"),
-	ROW(hold_limit, ROW_NUMBER, "bytes that holds may have"),
-	ROW(hold_bytes, ROW_NUMBER, "bytes that they have"),
-	ROW(hold_used_bytes, ROW_NUMBER, "of these, bytes that a program may have"),
-	ROW(hold_huge_bytes, ROW_NUMBER, "bytes of holds in huge pages"),
-	ROW(holds_given, ROW_COUNTER, "times that a hold was given to a program"),
-	ROW(holds_read, ROW_COUNTER, "ranges read from files"),
-	ROW(holds_failed, ROW_COUNTER, "ranges that could not be read, or changed"),
-	ROW(memory_limit, ROW_NUMBER, "bytes that frames and holds may have together"),
+#include "lib/stat_list.h"
 };
+#undef STAT
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(NR_ROWS * sizeof(uint64_t) == sizeof(struct lodic_stat),
                "each number of lodic_stat has its row");

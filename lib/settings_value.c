@@ -58,7 +58,7 @@ struct settings_row {
 	const struct settings_words *words;
 };
 
-/* Of columns. */
+/* What the words of the columns stand for. */
 #define ROW_LIVE true
 #define ROW_AT_START false
 #define ROW_LEFT true

@@ -53,32 +53,14 @@ static void attachment_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-#define FIELD(name) #name, offsetof(struct lodic_stat, name)
-
+#define STAT(field, kind, meaning) { #field, offsetof(struct lodic_stat, field) },
 static const struct {
 	const char *name;
 	size_t at;
 } attachment_fields[] = {
-	{ FIELD(frames) },          { FIELD(cached) },
-	{ FIELD(pinned) },          { FIELD(admitted) },
-	{ FIELD(evicted) },         { FIELD(evictions_refused) },
-	{ FIELD(errors) },          { FIELD(files) },
-	{ FIELD(direct_io) },       { FIELD(revoked) },
-	{ FIELD(clients) },         { FIELD(contexts) },
-	{ FIELD(reaped) },          { FIELD(hits) },
-	{ FIELD(soft_misses) },     { FIELD(misses) },
-	{ FIELD(retries) },         { FIELD(pins_refused) },
-	{ FIELD(control_bytes) },   { FIELD(data_bytes) },
-	{ FIELD(count_bytes) },     { FIELD(context_bytes) },
-	{ FIELD(service_pid) },     { FIELD(uptime_ns) },
-	{ FIELD(scheme) },          { FIELD(entries) },
-	{ FIELD(io_uring) },        { FIELD(huge_bytes) },
-	{ FIELD(light_pins) },      { FIELD(holds) },
-	{ FIELD(hold_limit) },      { FIELD(hold_bytes) },
-	{ FIELD(hold_used_bytes) }, { FIELD(hold_huge_bytes) },
-	{ FIELD(holds_given) },     { FIELD(holds_read) },
-	{ FIELD(holds_failed) },    { FIELD(memory_limit) },
+#include "lib/stat_list.h"
 };
+#undef STAT
 _Static_assert(sizeof(attachment_fields) / sizeof(*attachment_fields) *
                                sizeof(uint64_t) ==
                        sizeof(struct lodic_stat),

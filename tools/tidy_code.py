@@ -31,8 +31,9 @@ TYPEDEF_T = re.compile(r"\btypedef\b[^;{]*\b(\w+_t)\s*(\[[^]]*\])?\s*;|^}\s*(\w+
                        re.MULTILINE)
 GUARD = re.compile(r"^#ifndef (\w+)\n#define (\w+)$", re.MULTILINE)
 # Headers that mean another thing at each place that includes them.
-NO_GUARD = {"core/count/count_list.h", "core/kloc/policy_list.h", "lib/settings_list.h",
-            "sim/tier/cost_list.h", "sim/tier/work_list.h"}
+NO_GUARD = {"core/count/count_list.h", "core/kloc/policy_list.h", "cli/command_list.h",
+            "lib/settings_list.h", "lib/stat_list.h", "sim/tier/cost_list.h",
+            "sim/tier/work_list.h"}
 
 PREFIXED = ("core/", "host/", "lib/", "check/", "sim/", "cli/", "bench/command/",
             "bench/measure/")

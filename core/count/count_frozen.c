@@ -75,8 +75,7 @@ static void count_frozen_check(struct count *c, const struct count_held *held,
 	for (object = 0; object < c->nr_objects; object++) {
 		u64 v = host_load_relaxed(count_frozen_word(c, object));
 
-		CHECK(v == 0 || v == COUNT_LIVE_BIT +
-		                                count_held_on(held, nr_held, object),
+		CHECK(v == 0 || v == COUNT_LIVE_BIT + count_held_on(held, nr_held, object),
 		      "a word is frozen with nothing owed, or live and what is held");
 	}
 }

@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -26,6 +27,8 @@ SOURCE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 and os.path.isdir(sys
                       else pathlib.Path(__file__).parents[2]).resolve()
 PAGE = "doc/recipes.md"
 NOT_COPIED = ("build", ".git", "__pycache__")
+ROWS = "lib/settings_list.h"
+PYTHON_H = pathlib.Path(sysconfig.get_path("include")) / "Python.h"
 SECONDS = 300
 MAX_FILES = 4
 
@@ -44,11 +47,17 @@ def steps_of(page, number):
 
 
 class Recipes(unittest.TestCase):
-    def setUp(self):
+    """One copy of the tree takes all changes in turn, and has one build folder. The first change
+    makes ninja build the most."""
+
+    @classmethod
+    def setUpClass(cls):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-recipes-"))
-        self.addCleanup(shutil.rmtree, folder, True)
-        self.tree = folder / "lodic"
-        shutil.copytree(SOURCE, self.tree, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        cls.addClassCleanup(shutil.rmtree, folder, True)
+        cls.tree = folder / "lodic"
+        shutil.copytree(SOURCE, cls.tree, ignore=shutil.ignore_patterns(*NOT_COPIED))
+
+    def setUp(self):
         self.said = ""
         self.touched = set()
 
@@ -92,12 +101,48 @@ class Recipes(unittest.TestCase):
             else:
                 self.look_for(step["block"])
         self.assertTrue(1 <= len(self.touched) <= MAX_FILES, sorted(self.touched))
+        print(f"\n  recipe {number}: {', '.join(sorted(self.touched))}", file=sys.stderr)
 
-    def test_add_a_number_to_stat(self):
+    def compiles(self, rows):
+        """Does the table of settings compile when its rows are these?"""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="lodic-rows-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        (folder / "lib").mkdir()
+        (folder / ROWS).write_text(rows)
+        # Files that are named "lib/..." are looked for in the folder first.
+        done = subprocess.run(["cc", "-fsyntax-only", "-std=gnu11", f"-I{folder}", f"-I{SOURCE}",
+                               f"-I{SOURCE}/include", SOURCE / "lib/settings_value.c"],
+                              capture_output=True, text=True, check=False)
+        return done.returncode == 0
+
+    def test_2_number_of_stat(self):
         self.follow(2)
 
-    def test_add_a_scheme(self):
+    def test_3_scheme(self):
         self.follow(3)
+
+    def test_5_setting(self):
+        self.follow(5)
+
+    def test_6_workload(self):
+        self.follow(6)
+
+    def test_7_command(self):
+        self.follow(7)
+
+    @unittest.skipUnless(PYTHON_H.exists(), "no Python.h (Debian: python3-dev)")
+    def test_8_python_function(self):
+        self.follow(8)
+
+    def test_setting_without_successor_decision_does_not_compile(self):
+        rows = (SOURCE / ROWS).read_text()
+        self.assertTrue(self.compiles(rows))
+        start = rows.index("SETTING(KEEP,")
+        row = rows[start:rows.index("\nSETTING(", start)]
+        for other in (re.sub(r"\bLEFT,\s*", "", row), re.sub(r"\bLEFT,", "PERHAPS,", row),
+                      re.sub(r"\bAT_START,\s*", "", row)):
+            self.assertNotEqual(other, row)
+            self.assertFalse(self.compiles(rows.replace(row, other)), other)
 
 
 if __name__ == "__main__":
