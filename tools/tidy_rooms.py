@@ -95,7 +95,7 @@ ROOMS = [
          "builds", ("",),
          ("duck", "nginx",  # of bench/
           "validate_rows",  # of sim/
-          "report", "run", "text",  # of check/generated/
+          "report", "run", "text", "rows", "weave",  # of check/generated/, check/mutants/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", (),
