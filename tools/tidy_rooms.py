@@ -18,6 +18,18 @@ Room = collections.namedtuple("Room", "name what may imports", defaults=((),))
 
 CORE = ("core/*", "host/host.h")
 HOST = ("host/host.h", "host/random.h")
+SERVICE = (*CORE, "host/random.h", "core/cache/", "core/kloc/", "include/", "lib/*",
+           "lib/service/service.h")
+# The rooms of the service, the lowest first.
+FLOORS = ("base", "memory", "tier", "file", "frame", "hold", "client", "succession", "loop")
+
+
+def below(floor):
+    """The rooms of the service below this one; all of them without one."""
+    floors = FLOORS[:FLOORS.index(floor)] if floor else FLOORS
+    return [f"lib/service/{name}/" for name in floors]
+
+
 ROOMS = [
     Room("include/", "what is installed: `lodic.h`, and `inline.h` by choice; `counter.h`; "
          "guards in C++", ()),
@@ -59,8 +71,26 @@ ROOMS = [
          ("include/", "lib/port.h", "host/host.h", "lib/service/service.h", "lib/value.h")),
     Room("lib/service/trial.h", "how a program measures a service, piece by piece",
          ("include/", "lib/service/service.h")),
-    Room("lib/service/", "the service: files, leases, fills, eviction, reaping",
-         (*CORE, "host/random.h", "core/cache/", "core/kloc/", "include/", "lib/*")),
+    Room("lib/service/base/", "the service's log, events, socket, and threads that may stick",
+         SERVICE),
+    Room("lib/service/memory/", "an arena's memory: segments, huge pages, nodes",
+         (*SERVICE, *below("memory"))),
+    Room("lib/service/tier/", "which frames are free, in two tiers; the policy of where blocks go",
+         (*SERVICE, *below("tier"))),
+    Room("lib/service/file/", "files that are held: proofs, leases, and why one goes",
+         (*SERVICE, *below("file"))),
+    Room("lib/service/frame/", "what becomes of frames: filled, visited, moved, taken back",
+         (*SERVICE, *below("frame"))),
+    Room("lib/service/hold/", "ranges of files in memory of their own",
+         (*SERVICE, *below("hold"))),
+    Room("lib/service/client/", "the programs that are connected, and what they may ask",
+         (*SERVICE, *below("client"))),
+    Room("lib/service/succession/", "how a service is made, changes its size, and gives way",
+         (*SERVICE, *below("succession"))),
+    Room("lib/service/loop/", "the main loop: what happens in a turn, and at a tick",
+         (*SERVICE, *below("loop"))),
+    Room("lib/service/*", "`trial.c`: a service that a program measures piece by piece",
+         (*SERVICE, "lib/service/trial.h", *below(None))),
     Room("lib/client/", "a program's side of liblodic: attach, context, file, read, pin, hold",
          (*CORE, "core/cache/", "include/", "lib/*", "lib/service/service.h")),
     Room("lib/counter/", "a program's own objects: domains, threads, guards",
@@ -165,7 +195,9 @@ def page_table():
            {"core/count/a.c": '#include "core/owned/rmap.h"\n'},
            {"host/posix/a.c": '#include "core/frame.h"\n'},
            {"lib/client/a.c": '#include "cli/cli.h"\n'},
-           {"lib/service/a.c": '#include "lib/client/client.h"\n'},
+           {"lib/service/base/a.c": '#include "lib/client/client.h"\n'},
+           {"lib/service/base/a.c": '#include "lib/service/file/files.h"\n'},
+           {"lib/service/frame/a.h": '#include "lib/service/loop/run.h"\n'},
            {"cli/a.c": '#include "core/frame.h"\n'},
            {"cli/a.c": '#include "bench/measure/rig.h"\n'},
            {"bench/a.c": '#include "cli/memory.h"\n'},
@@ -179,6 +211,8 @@ def page_table():
       good={"core/a.c": '#include "host/host.h"\n/* #include <stdio.h> */\n',
             "core/owned/a.c": '#include "core/count/count.h"\n#include "core/pte.h"\n',
             "cli/a.c": '#include <stdio.h>\n#include "lib/service/service.h"\n',
+            "lib/service/loop/a.c": '#include "lib/service/base/base.h"\n',
+            "lib/service/a.c": '#include "lib/service/loop/run.h"\n',
             "lib/client/a.c": '#include "core/frame.h"\n#include "lodic/lodic.h"\n',
             "tests/unit/a.c": '#include "sim/machine.h"\n',
             "kernel/files/lodic/mm/a.c": '#include "internal.h"\n',
@@ -313,8 +347,85 @@ def floors(tree):
 
 
 def declared_halves(tree, a, b):
+    if a not in tree or b not in tree:
+        return False
     return (OTHER_HALF + b in tree[a] or OTHER_HALF + b.rsplit("/", 1)[-1] in tree[a]) and \
         (OTHER_HALF + a in tree[b] or OTHER_HALF + a.rsplit("/", 1)[-1] in tree[b])
+
+
+# Folders whose files call each other downwards only.
+INSIDE = ("lib/service/", "lib/client/")
+# Headers that only put structs together: to see one is not to call.
+STRUCTS = ("/state.h", "/whole.h")
+
+
+def calls_inside(tree):
+    """By file without its ending: which others it includes, and where."""
+    arrows = collections.defaultdict(dict)
+    for path, text in c_files(tree):
+        if not path.startswith(INSIDE):
+            continue
+        for at, _, name in includes_of(text):
+            if name in tree and name[:-2] != path[:-2] and not name.endswith(STRUCTS):
+                arrows[path[:-2]].setdefault(name[:-2], (path, at))
+    return arrows
+
+
+@rule(bad=[{"lib/client/a.c": '#include "lib/client/b.h"\n', "lib/client/b.h": "",
+            "lib/client/b.c": '#include "lib/client/a.h"\n', "lib/client/a.h": ""},
+           {"lib/service/base/a.c": '#include "lib/service/base/b.h"\n',
+            "lib/service/base/b.c": '#include "lib/service/base/c.h"\n',
+            "lib/service/base/c.c": '#include "lib/service/base/a.h"\n',
+            "lib/service/base/a.h": "/* the other half is c.h */", "lib/service/base/b.h": "",
+            "lib/service/base/c.h": ""}],
+      good={"lib/client/a.c": '#include "lib/client/a.h"\n#include "lib/client/b.h"\n',
+            "lib/client/b.c": '#include "lib/client/a.h"\n',
+            "lib/client/a.h": "/* the other half is b.h */",
+            "lib/client/b.h": "/* the other half is a.h */",
+            "lib/service/base/c.c": '#include "lib/service/base/state.h"\n',
+            "lib/service/base/state.h": '#include "lib/service/base/c.h"\n',
+            "lib/service/base/c.h": ""})
+def calls_go_down(tree):
+    """Inside lib/, two files never need each other, unless their headers say: the other half."""
+    arrows = calls_inside(tree)
+
+    def goes_on(file):
+        return [other for other in arrows.get(file, ())
+                if not declared_halves(tree, file + ".h", other + ".h")]
+
+    for file in list(arrows):
+        reached, todo = set(), goes_on(file)
+        while todo:
+            other = todo.pop()
+            if other not in reached:
+                reached.add(other)
+                todo += goes_on(other)
+        if file in reached:
+            path, at = next(where for other, where in arrows[file].items()
+                            if other == file or other in reached)
+            yield path, at, "needs itself through other files"
+
+
+@rule(bad=[{"lib/service/frame/a.c": '#include "lib/service/file/state.h"\n'},
+           {"lib/service/loop/a.c": '#include "lib/service/base/state.h"\n'},
+           {"cli/a.c": '#include "lib/service/succession/whole.h"\n'}],
+      good={"lib/service/file/a.c": '#include "lib/service/file/state.h"\n',
+            "lib/service/succession/whole.h": '#include "lib/service/file/state.h"\n',
+            "lib/service/loop/a.c": '#include "lib/service/succession/whole.h"\n',
+            "tests/unit/a.c": '#include "lib/service/base/state.h"\n'})
+def room_structs(tree):
+    """What a room of the service owns is seen by that room, and by the top as a whole."""
+    for path, text in c_files(tree):
+        if path.startswith("tests/"):
+            continue
+        for at, _, name in includes_of(text):
+            if not name.startswith("lib/service/") or not name.endswith(STRUCTS):
+                continue
+            may = [name.rpartition("/")[0] + "/"]
+            may += ["lib/service/succession/whole.h"] if name.endswith("/state.h") else \
+                ["lib/service/loop/", "lib/service/trial.c"]
+            if not path.startswith(tuple(may)):
+                yield path, at, f'"{name}" is for {", ".join(may)}'
 
 
 def modules_of(tree, room):

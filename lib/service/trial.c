@@ -12,7 +12,7 @@
 
 #include "core/cache/cache.h"
 #include "host/random.h"
-#include "lib/service/base/run.h"
+#include "lib/service/loop/run.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/evict.h"
@@ -20,6 +20,10 @@
 #include "lib/service/frame/fill.h"
 #include "lib/service/tier/tier.h"
 #include "lib/service/trial.h"
+#include "lib/service/succession/make.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
 
 /* What the fills of one turn can ask for. */
 #define TAKE_STEPS FILL_OPS
@@ -75,7 +79,8 @@ void service_trial_close(struct service_trial *t)
 int service_trial_wake(struct service_trial *t, int fd)
 {
 	/* The loop does nothing for this source. */
-	return service_watch(t->s, fd, EPOLLIN, &t->s->sources[SOURCE_WAKE]);
+	return service_watch(&t->s->base, fd, EPOLLIN,
+	                     &t->s->base.sources[SOURCE_WAKE]);
 }
 
 u64 service_trial_turn(struct service_trial *t)
@@ -88,15 +93,15 @@ u64 service_trial_turn(struct service_trial *t)
 
 void service_trial_stat(const struct service_trial *t, struct lodic_stat *ret_stat)
 {
-	stat_collect(t->s, ret_stat);
+	stat_collect(&t->s->clients, ret_stat);
 }
 
 int service_trial_use(struct service_trial *t, uint64_t ino)
 {
 	struct service *s = t->s;
 
-	for (u32 slot = 0; slot < s->shape.nr_files; slot++) {
-		const struct held_file *f = &s->files[slot];
+	for (u32 slot = 0; slot < s->memory.shape.nr_files; slot++) {
+		const struct held_file *f = files_at(&s->files, slot);
 
 		if (f->state != FILE_HELD || f->ino != ino)
 			continue;
@@ -114,8 +119,8 @@ static void trial_publish(struct service_trial *t, u32 frame)
 	struct service *s = t->s;
 	u64 block = block_id(t->id, (u32)t->next++);
 
-	cache_fill_begin(&s->arena, frame);
-	fill_publish(s, t->slot, frame, block, true);
+	cache_fill_begin(&s->memory.arena, frame);
+	fill_publish(&s->frames, t->slot, frame, block, true);
 }
 
 u32 service_trial_stock(struct service_trial *t, u32 nr)
@@ -123,8 +128,9 @@ u32 service_trial_stock(struct service_trial *t, u32 nr)
 	const struct tiers *free_frames = &t->s->tiers;
 
 	for (; nr > 0 && free_frames->nr_free > 0; nr--)
-		trial_publish(t, tier_pop_nth(t->s, (u32)(random_next(&t->random) %
-		                                          free_frames->nr_free)));
+		trial_publish(t,
+		              tier_pop_nth(&t->s->tiers, (u32)(random_next(&t->random) %
+		                                               free_frames->nr_free)));
 	return free_frames->nr_free;
 }
 
@@ -132,13 +138,13 @@ u32 service_trial_stock(struct service_trial *t, u32 nr)
 static void trial_visit(struct service_trial *t, u32 frame)
 {
 	if (random_next(&t->random) % VISIT_PART == 0)
-		host_store_byte(&t->s->arena.visits[frame], 1);
+		host_store_byte(&t->s->memory.arena.visits[frame], 1);
 }
 
 /* true: a fence is over. */
 static bool trial_wait(const struct service *s, int patience_ms)
 {
-	struct pollfd wait = { .fd = fence_event(s), .events = POLLIN };
+	struct pollfd wait = { .fd = fence_event(&s->frames), .events = POLLIN };
 
 	return poll(&wait, 1, patience_ms) == 1;
 }
@@ -148,15 +154,15 @@ void service_trial_evict(struct service_trial *t, struct service_trial_evicted *
 	struct service *s = t->s;
 	enum evict_next next = EVICT_GOT;
 	u64 began = trial_cpu_ns();
-	bool busy = evict_run(s);
+	bool busy = evict_run(&s->frames);
 	u32 nr = 0;
 
 	for (u32 step = 0; step < TAKE_STEPS; step++) {
-		next = evict_get(s, FILL_RUN);
+		next = evict_get(&s->frames, FILL_RUN);
 		if (next != EVICT_GOT)
 			break;
 		for (u32 i = 0; i < FILL_RUN && s->tiers.nr_free > 0; i++)
-			t->frames[nr++] = tier_pop(s, TIER_FAST);
+			t->frames[nr++] = tier_pop(&s->tiers, TIER_FAST);
 	}
 	ret->ns = trial_cpu_ns() - began;
 	ret->frames = nr;
@@ -164,12 +170,12 @@ void service_trial_evict(struct service_trial *t, struct service_trial_evicted *
 		trial_publish(t, t->frames[i]);
 		trial_visit(t, t->frames[i]);
 	}
-	if (fence_event(s) < 0 ||
+	if (fence_event(&s->frames) < 0 ||
 	    !trial_wait(s, busy || next != EVICT_FENCE ? 0 : FENCE_WAIT_MS))
 		return;
 	began = trial_cpu_ns();
-	fence_reap(s);
-	evict_fenced(s);
+	fence_reap(&s->frames);
+	evict_fenced(&s->frames);
 	ret->ns += trial_cpu_ns() - began;
 }
 
@@ -183,6 +189,6 @@ u64 service_trial_fence(const struct service_trial *t)
 {
 	u64 began = host_now_ns();
 
-	batch_fence(&t->s->arena);
+	batch_fence(&t->s->memory.arena);
 	return host_now_ns() - began;
 }

@@ -11,7 +11,7 @@
 #include "sim/tier/engine.h"
 #include "sim/tier/record.h"
 
-#define MOST_CPUS 4096u /* as lib/service/base/state.h has it */
+#define MOST_CPUS 4096u /* as lib/service/memory/nodes.h has it */
 #define LINE_BYTES (256u + MOST_CPUS)
 #define LIST_LENGTH 32u /* as lib/service/tier/policy.c has it */
 #define FRAME_BYTES 4096u

@@ -16,7 +16,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "lib/service/base/state.h"
+#include "core/cache/arena.h"
+#include "core/cache/batch.h"
+#include "core/cache/reclaim.h"
+#include "lib/service/base/base.h"
 #include "tests/support/cache_fixture.h"
 
 #define FILE_ID 1u

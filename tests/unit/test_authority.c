@@ -22,7 +22,6 @@
 
 #include <cmocka.h>
 
-#include "lib/service/base/socket.h"
 #include "lib/service/client/authority.h"
 #include "tests/support/wire_caller.h"
 
@@ -37,7 +36,7 @@
 static const u32 looks[] = { WIRE_FILES, WIRE_READERS, WIRE_CONTEXTS,
 	                     WIRE_HOLDS, WIRE_TIMES,   WIRE_TIERS };
 static const u32 administers[] = { WIRE_MOVE, WIRE_DROP, WIRE_RESIZE, WIRE_KEEP,
-	                          WIRE_STOP };
+	                           WIRE_STOP };
 static const u32 hands[] = { WIRE_HAND_ARENA, WIRE_HAND_FILE, WIRE_HAND_FRAMES,
 	                     WIRE_HAND_STAY,  WIRE_HAND_OVER, WIRE_HANDED };
 static const u32 reads[] = { WIRE_CONTEXT_OPEN, WIRE_CONTEXT_CLOSE, WIRE_FILE_OPEN,

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "lib/room.h"
-#include "lib/service/loop/budget.h"
+#include "lib/service/succession/budget.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES

@@ -16,12 +16,15 @@
 #include <cmocka.h>
 
 #include "core/cache/cache.h"
-#include "lib/service/base/run.h"
+#include "lib/service/loop/run.h"
+#include "lib/service/succession/make.h"
 #include "lib/service/file/files.h"
-#include "lib/service/frame/evict.h"
 #include "lib/service/frame/fill.h"
 #include "lib/service/succession/carry.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/proof.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -36,19 +39,19 @@ struct bed {
 
 static struct held_file *bed_file(const struct bed *b)
 {
-	return &b->s->files[b->slot];
+	return &b->s->files.slots[b->slot];
 }
 
 /* Publishes the file's block in b->s, as a fill does. Returns its frame. */
 static u32 bed_fill(struct bed *b, u32 index)
 {
-	u32 frame = tier_pop(b->s, TIER_FAST);
+	u32 frame = tier_pop(&b->s->tiers, TIER_FAST);
 	u64 block = block_id(b->id, index);
 
-	cache_fill_begin(&b->s->arena, frame);
-	pattern_fill(arena_frame_bytes(&b->s->arena, frame), 1, 1, (u64)index * BLOCK,
-	             BLOCK);
-	assert_true(fill_publish(b->s, b->slot, frame, block, true));
+	cache_fill_begin(&b->s->memory.arena, frame);
+	pattern_fill(arena_frame_bytes(&b->s->memory.arena, frame), 1, 1,
+	             (u64)index * BLOCK, BLOCK);
+	assert_true(fill_publish(&b->s->frames, b->slot, frame, block, true));
 	return frame;
 }
 
@@ -74,11 +77,11 @@ static void bed_make(struct bed *b, u64 cache_blocks)
 	assert_int_equal(service_make(b->s, cache_blocks * BLOCK, &b->to, &why), 0);
 	assert_int_equal(service_fill_arena(b->to, &why), 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	b->to->workers = b->s->workers;
+	b->to->base.workers = b->s->base.workers;
 	fd = fixture_open(b->path, O_RDONLY);
-	proof_look(&b->s->options, &fd, &p);
+	proof_look(&b->s->base.options, &fd, &p);
 	service_close(&fd);
-	if (files_open(b->s, &p, 0, &b->slot) != 0)
+	if (files_open(&b->s->files, &p, 0, &b->slot) != 0)
 		fixture_skip("no leases where temporary files are: set TMPDIR");
 	b->id = bed_file(b)->id;
 	assert_int_equal(carry_init(&b->carry, b->s), 0);
@@ -88,7 +91,7 @@ static void bed_make(struct bed *b, u64 cache_blocks)
 static void bed_free(struct bed *b)
 {
 	carry_fini(&b->carry);
-	b->to->workers = NULL;
+	b->to->base.workers = NULL;
 	service_shut(b->to);
 	service_shut(b->s);
 	unlink(b->path);
@@ -96,13 +99,13 @@ static void bed_free(struct bed *b)
 
 static void bed_carry_files(struct bed *b)
 {
-	struct pollfd wait = { .fd = worker_event(b->s), .events = POLLIN };
+	struct pollfd wait = { .fd = worker_event(&b->s->base), .events = POLLIN };
 	enum carry_next next;
 
 	while ((next = carry_files(b->s, &b->carry)) != CARRY_DONE) {
 		if (next == CARRY_WAITS)
 			poll(&wait, 1, 50);
-		worker_done(b->s);
+		worker_done(&b->s->base);
 	}
 }
 
@@ -125,7 +128,7 @@ static void bed_change_file(const struct bed *b)
 
 static u64 nr_cached(const struct service *s)
 {
-	return host_load_relaxed(&s->arena.header->nr_cached);
+	return host_load_relaxed(&s->memory.arena.header->nr_cached);
 }
 
 /* The frame of `to` that has the block has the right bytes. */
@@ -134,12 +137,12 @@ static bool bed_has(const struct bed *b, u32 index)
 	u32 id = carry_new_id(&b->carry, b->s, b->id);
 	u64 word, block = block_id(id, index);
 
-	if (id == FILE_NONE || !fill_has(b->to, block))
+	if (id == FILE_NONE || !fill_has(&b->to->frames, block))
 		return false;
-	assert_true(translation_find(&b->to->arena.translation, block, &word));
-	assert_true(
-		pattern_holds(arena_frame_bytes(&b->to->arena, translation_frame(word)),
-	                      1, 1, (u64)index * BLOCK, BLOCK));
+	assert_true(translation_find(&b->to->memory.arena.translation, block, &word));
+	assert_true(pattern_holds(arena_frame_bytes(&b->to->memory.arena,
+	                                            translation_frame(word)),
+	                          1, 1, (u64)index * BLOCK, BLOCK));
 	return true;
 }
 
@@ -156,19 +159,22 @@ static void carry_unchanged_file_all_in_order(void **state)
 	for (u32 i = 0; i < BLOCKS; i++)
 		assert_true(bed_has(&b, i));
 	for (u32 q = RECLAIM_SMALL; q <= RECLAIM_MAIN; q++) {
-		u32 from = b.s->reclaim.lists[q].oldest;
-		u32 to = b.to->reclaim.lists[q].oldest;
+		u32 from = b.s->frames.reclaim.lists[q].oldest;
+		u32 to = b.to->frames.reclaim.lists[q].oldest;
 
-		assert_int_equal(b.to->reclaim.lists[q].nr, b.s->reclaim.lists[q].nr);
-		for (; from != RECLAIM_NONE; from = b.s->reclaim.nodes[from].newer) {
-			assert_int_equal(block_index(b.to->reclaim.nodes[to].block),
-			                 block_index(b.s->reclaim.nodes[from].block));
-			to = b.to->reclaim.nodes[to].newer;
+		assert_int_equal(b.to->frames.reclaim.lists[q].nr,
+		                 b.s->frames.reclaim.lists[q].nr);
+		for (; from != RECLAIM_NONE;
+		     from = b.s->frames.reclaim.nodes[from].newer) {
+			assert_int_equal(
+				block_index(b.to->frames.reclaim.nodes[to].block),
+				block_index(b.s->frames.reclaim.nodes[from].block));
+			to = b.to->frames.reclaim.nodes[to].newer;
 		}
 	}
 	assert_int_equal(b.carry.taken, BLOCKS);
-	assert_int_equal(host_load_relaxed(&b.to->arena.header->nr_admitted), 0);
-	fill_check(b.to);
+	assert_int_equal(host_load_relaxed(&b.to->memory.arena.header->nr_admitted), 0);
+	fill_check(&b.to->frames);
 	bed_free(&b);
 }
 
@@ -184,10 +190,10 @@ static void carry_file_changed_before_new_proof_blocks_stay_behind(void **state)
 		bed_fill(&b, i);
 	bed_change_file(&b);
 	bed_carry_files(&b);
-	assert_non_null(files_find(b.to, carry_new_id(&b.carry, b.s, b.id)));
+	assert_non_null(files_find(&b.to->files, carry_new_id(&b.carry, b.s, b.id)));
 	bed_carry_blocks(&b);
 	assert_int_equal(nr_cached(b.to), 0);
-	fill_check(b.to);
+	fill_check(&b.to->frames);
 	bed_free(&b);
 }
 
@@ -202,15 +208,15 @@ static void carry_file_changed_after_new_proof_blocks_stay_behind(void **state)
 	for (u32 i = 0; i < BLOCKS; i++)
 		bed_fill(&b, i);
 	bed_carry_files(&b);
-	n = files_find(b.to, carry_new_id(&b.carry, b.s, b.id));
+	n = files_find(&b.to->files, carry_new_id(&b.carry, b.s, b.id));
 	assert_non_null(n);
-	assert_true(files_is_live(b.to, n));
+	assert_true(files_is_live(&b.to->files, n));
 	bed_change_file(&b);
-	assert_false(files_is_live(b.to, n));
-	assert_false(files_is_live(b.s, bed_file(&b)));
+	assert_false(files_is_live(&b.to->files, n));
+	assert_false(files_is_live(&b.s->files, bed_file(&b)));
 	bed_carry_blocks(&b);
 	assert_int_equal(nr_cached(b.to), 0);
-	fill_check(b.to);
+	fill_check(&b.to->frames);
 	bed_free(&b);
 }
 
@@ -226,7 +232,7 @@ static void carry_little_room_visited_blocks_come(void **state)
 		u32 frame = bed_fill(&b, i);
 
 		/* All were read, and a fifth of them more often. */
-		host_store_byte(&b.s->arena.visits[frame], i % 5 == 2 ? 3 : 1);
+		host_store_byte(&b.s->memory.arena.visits[frame], i % 5 == 2 ? 3 : 1);
 	}
 	bed_carry_files(&b);
 	bed_carry_blocks(&b);
@@ -234,8 +240,8 @@ static void carry_little_room_visited_blocks_come(void **state)
 	for (u32 i = 2; i < BLOCKS; i += 5)
 		nr += bed_has(&b, i);
 	assert_int_equal(nr, BLOCKS / 5);
-	assert_int_equal(nr_cached(b.to), b.to->shape.nr_frames - FRAME_FIRST);
-	fill_check(b.to);
+	assert_int_equal(nr_cached(b.to), b.to->memory.shape.nr_frames - FRAME_FIRST);
+	fill_check(&b.to->frames);
 	bed_free(&b);
 }
 
@@ -258,7 +264,7 @@ static void carry_second_round_takes_what_is_new(void **state)
 	for (u32 i = 0; i < BLOCKS; i++)
 		assert_true(bed_has(&b, i));
 	assert_int_equal(nr_cached(b.to), BLOCKS);
-	fill_check(b.to);
+	fill_check(&b.to->frames);
 	bed_free(&b);
 }
 
@@ -274,18 +280,19 @@ static void carry_frames_move_meanwhile_walk_goes_on(void **state)
 		bed_fill(&b, i);
 	bed_carry_files(&b);
 	while (!b.carry.again) {
-		u32 at = b.s->reclaim.walk;
+		u32 at = b.s->frames.reclaim.walk;
 
 		moved += at != RECLAIM_NONE;
 
 		/* The frame that comes next goes, as an orphan does. */
 		if (at != RECLAIM_NONE) {
-			reclaim_remove(&b.s->reclaim, at);
-			assert_int_not_equal(b.s->reclaim.walk, at);
-			reclaim_insert(&b.s->reclaim, at,
-			               host_load_relaxed(&b.s->arena.frames[at].block));
+			reclaim_remove(&b.s->frames.reclaim, at);
+			assert_int_not_equal(b.s->frames.reclaim.walk, at);
+			reclaim_insert(
+				&b.s->frames.reclaim, at,
+				host_load_relaxed(&b.s->memory.arena.frames[at].block));
 		}
-		reclaim_check(&b.s->reclaim);
+		reclaim_check(&b.s->frames.reclaim);
 		carry_blocks(b.s, &b.carry);
 	}
 	assert_true(moved > 0);
@@ -311,9 +318,9 @@ static void stuck_work(struct worker_job *job)
 
 static u32 nr_stuck;
 
-static void stuck_done(struct service *s, struct worker_job *job)
+static void stuck_done(void *owner, struct worker_job *job)
 {
-	(void)s;
+	(void)owner;
 	nr_stuck--;
 	free(job);
 }
@@ -328,7 +335,7 @@ static void workers_stick(struct bed *b, u64 *go_on, u64 ns)
 			(struct worker_job){ .work = stuck_work, .done = stuck_done };
 		stuck->go_on = go_on;
 		stuck->until_ns = host_now_ns() + ns;
-		assert_int_equal(worker_do(b->s, &stuck->job), 0);
+		assert_int_equal(worker_do(&b->s->base, &stuck->job), 0);
 		nr_stuck++;
 	}
 }
@@ -347,11 +354,11 @@ static void carry_file_does_not_answer_stays_behind(void **state)
 	bed_carry_files(&b);
 	assert_true(host_now_ns() - since < 15000 * NS_PER_MS);
 	bed_carry_blocks(&b);
-	assert_int_equal(b.to->nr_held, 0);
+	assert_int_equal(b.to->files.nr_held, 0);
 	assert_int_equal(nr_cached(b.to), 0);
 	host_store_release(&go_on, 1);
 	/* They look at it, and the end would not wait for a late one. */
-	assert_true(WAIT_UNTIL((worker_done(b.s), nr_stuck == 0)));
+	assert_true(WAIT_UNTIL((worker_done(&b.s->base), nr_stuck == 0)));
 	bed_free(&b);
 }
 
@@ -370,7 +377,7 @@ static void carry_worker_is_late_file_comes(void **state)
 	bed_carry_blocks(&b);
 	for (u32 i = 0; i < BLOCKS; i++)
 		assert_true(bed_has(&b, i));
-	assert_true(WAIT_UNTIL((worker_done(b.s), nr_stuck == 0)));
+	assert_true(WAIT_UNTIL((worker_done(&b.s->base), nr_stuck == 0)));
 	bed_free(&b);
 }
 

@@ -14,9 +14,11 @@
 
 #include <cmocka.h>
 
-#include "lib/service/base/run.h"
+#include "lib/service/loop/run.h"
+#include "lib/service/succession/make.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/client.h"
+#include "lib/service/succession/whole.h"
 #include "tests/support/cache_fixture.h"
 
 #define WAIT_S 5
@@ -71,14 +73,14 @@ static void unread_descriptor_is_a_workers(void **state)
 	c->socket = ends[0];
 	c->process = c->wake = -1;
 	c->newest = c->reap_at = FRAME_NONE;
-	s->clients = c;
+	s->clients.first = c;
 	/* An empty message looks like the end, but has a sender. */
 	assert_int_equal(send(ends[1], "", 0, 0), 0);
 	assert_int_equal(wire_send(ends[1], &request, sizeof(request), &fd, 1), 0);
 	close(fd);
 	close(ends[1]);
 	since_ns = host_now_ns();
-	client_hang_up(s, c);
+	client_hang_up(&s->clients, c);
 	assert_true(host_now_ns() - since_ns < (u64)WAIT_S * 1000000000 / 2);
 	service_shut(s);
 }

@@ -17,8 +17,10 @@
 
 #include <cmocka.h>
 
-#include "lib/service/base/run.h"
+#include "lib/service/loop/run.h"
+#include "lib/service/succession/make.h"
 #include "lib/service/hold/hold_table.h"
+#include "lib/service/succession/whole.h"
 #include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -90,7 +92,7 @@ static void bed_free(struct bed *b)
 
 static u32 nr_in(const struct bed *b, enum holds_queue queue)
 {
-	return b->s->holds->queues.lists[queue].nr;
+	return b->s->holding.holds->queues.lists[queue].nr;
 }
 
 /* Many ask at once. Each is answered in that turn, but few ranges are begun in a turn. */

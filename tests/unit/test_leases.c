@@ -19,6 +19,8 @@
 #include <cmocka.h>
 
 #include "lib/service/file/lease.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/succession/wire.h"
 #include "tests/support/cache_fixture.h"
 
 #define BYTES 4096u
@@ -33,23 +35,25 @@ static struct service *leases_make(u32 nr_files)
 	struct service *s = &service;
 
 	memset(s, 0, sizeof(*s));
-	s->shape.nr_files = nr_files;
-	s->arena.files = calloc(nr_files, sizeof(*s->arena.files));
-	s->arena.header = calloc(1, sizeof(*s->arena.header));
-	assert_non_null(s->arena.files);
-	assert_non_null(s->arena.header);
-	s->arena.header->generation = 7;
-	assert_int_equal(lease_start(s), 0);
-	assert_int_not_equal(host_load_acquire(&s->arena.header->alive), ARENA_DEAD);
+	service_wire(s);
+	s->memory.shape.nr_files = nr_files;
+	s->memory.arena.files = calloc(nr_files, sizeof(*s->memory.arena.files));
+	s->memory.arena.header = calloc(1, sizeof(*s->memory.arena.header));
+	assert_non_null(s->memory.arena.files);
+	assert_non_null(s->memory.arena.header);
+	s->memory.arena.header->generation = 7;
+	assert_int_equal(lease_start(&s->files), 0);
+	assert_int_not_equal(host_load_acquire(&s->memory.arena.header->alive),
+	                     ARENA_DEAD);
 	return s;
 }
 
 static void leases_free(struct service *s)
 {
-	lease_stop(s);
-	assert_int_equal(s->arena.header->alive, ARENA_DEAD);
-	free(s->arena.header);
-	free(s->arena.files);
+	lease_stop(&s->files);
+	assert_int_equal(s->memory.arena.header->alive, ARENA_DEAD);
+	free(s->memory.arena.header);
+	free(s->memory.arena.files);
 }
 
 /* Makes file number i, and opens it. */
@@ -76,9 +80,9 @@ static bool opens_for_writing(const char *path)
 
 static u32 nr_broken;
 
-static void note_broken(struct service *s, u32 slot)
+static void note_broken(void *ctx, u32 slot)
 {
-	(void)s;
+	(void)ctx;
 	(void)slot;
 	nr_broken++;
 }
@@ -103,7 +107,8 @@ static void *writer_run(void *arg)
 			break;
 		}
 		w->nr_believed +=
-			host_load_acquire(&w->s->arena.files[0].live) != FILE_NONE;
+			host_load_acquire(&w->s->memory.arena.files[0].live) !=
+			FILE_NONE;
 		close(fd);
 		w->nr_opens++;
 	}
@@ -123,29 +128,29 @@ static void breaks_while_leases_come_and_go_are_all_answered(void **state)
 	u32 id = 1;
 
 	(void)state;
-	err = lease_take(s, fd, 0, id, &size);
+	err = lease_take(&s->files, fd, 0, id, &size);
 	if (err == -EOPNOTSUPP) {
 		leases_free(s);
 		fixture_skip("there are no leases in the folder");
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(size, BYTES);
-	lease_drop(s, 0);
+	lease_drop(&s->files, 0);
 	nr_broken = 0;
 	assert_int_equal(pthread_create(&thread, NULL, writer_run, &w), 0);
 	assert_true(WAIT_UNTIL(({
 		close(fd);
 		fd = fixture_open(path, O_RDONLY);
-		err = lease_take(s, fd, 0, ++id, &size);
+		err = lease_take(&s->files, fd, 0, ++id, &size);
 		taken += err == 0;
 		if (id % 2)
-			lease_drop(s, 0);
+			lease_drop(&s->files, 0);
 		else if (err == 0) /* only the writer ends this one */
-			while (file_proof_holds(&s->arena.files[0], id) &&
+			while (file_proof_holds(&s->memory.arena.files[0], id) &&
 			       !host_load_relaxed(&w.nr_failed))
 				fixture_pause_us(50);
-		lease_drop(s, 0);
-		lease_each_broken(s, UINT32_MAX, note_broken);
+		lease_drop(&s->files, 0);
+		lease_each_broken(&s->files, UINT32_MAX, note_broken);
 		(taken >= LEAST_TAKEN && nr_broken >= LEAST_BROKEN) ||
 			host_load_relaxed(&w.nr_failed);
 	})));
@@ -174,7 +179,7 @@ static void break_without_a_descriptor_in_its_signal_is_answered(void **state)
 	(void)state;
 	for (u32 i = 0; i < NR_FILES && !err; i++) {
 		fds[i] = make_file(paths[i], i);
-		err = lease_take(s, fds[i], i, i + 1, &size);
+		err = lease_take(&s->files, fds[i], i, i + 1, &size);
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
@@ -182,20 +187,22 @@ static void break_without_a_descriptor_in_its_signal_is_answered(void **state)
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
 	for (u32 k = 0; k < NR_BROKEN; k++) {
 		assert_true(opens_for_writing(paths[broken[k]]));
-		assert_int_equal(host_load_acquire(&s->arena.files[broken[k]].live),
-		                 FILE_NONE);
+		assert_int_equal(
+			host_load_acquire(&s->memory.arena.files[broken[k]].live),
+			FILE_NONE);
 	}
 	assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
 	nr_broken = 0;
 	WAIT_UNTIL(({
-		lease_each_broken(s, UINT32_MAX, note_broken);
+		lease_each_broken(&s->files, UINT32_MAX, note_broken);
 		nr_broken == NR_BROKEN;
 	}));
 	assert_int_equal(nr_broken, NR_BROKEN);
 	for (u32 i = 0; i < NR_FILES; i++) {
 		bool gone = i == broken[0] || i == broken[1] || i == broken[2];
 
-		assert_int_equal(file_proof_holds(&s->arena.files[i], i + 1), !gone);
+		assert_int_equal(file_proof_holds(&s->memory.arena.files[i], i + 1),
+		                 !gone);
 	}
 	/* The end gives all others back. */
 	leases_free(s);
@@ -243,7 +250,7 @@ static void cut_beside_an_admission_is_seen_or_heard(void **state)
 		assert_int_equal(pthread_create(&thread, NULL, cutter_run, &c), 0);
 		for (u64 i = 0; i < spins; i++)
 			host_relax();
-		err = lease_take(s, fd, 0, id, &size);
+		err = lease_take(&s->files, fd, 0, id, &size);
 		pthread_join(thread, NULL);
 		if (err) {
 			/* While the kernel cuts, the cutter counts as a writer. */
@@ -252,10 +259,11 @@ static void cut_beside_an_admission_is_seen_or_heard(void **state)
 		} else {
 			assert_int_equal(size, BYTES);
 			assert_true(WAIT_UNTIL_MS(
-				!file_proof_holds(&s->arena.files[0], id), HEARD_MS));
+				!file_proof_holds(&s->memory.arena.files[0], id),
+				HEARD_MS));
 			nr_heard++;
 		}
-		lease_drop(s, 0);
+		lease_drop(&s->files, 0);
 		close(fd);
 	}
 	printf("seen %u times, heard %u times\n", nr_seen, nr_heard);

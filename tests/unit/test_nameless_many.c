@@ -16,9 +16,12 @@
 
 #include <cmocka.h>
 
-#include "lib/service/base/run.h"
+#include "lib/service/loop/run.h"
+#include "lib/service/succession/make.h"
 #include "lib/service/file/files.h"
 #include "lib/service/file/proof.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/file/held.h"
 #include "tests/support/cache_fixture.h"
 
 #define NR_FILES 600u
@@ -37,10 +40,10 @@ static void hold(struct service *s, u32 i)
 	snprintf(name, sizeof(name), "many%u", i);
 	pattern_file_make(paths[i], name, 1, 1, LODIC_BLOCK_BYTES);
 	fd = fixture_open(paths[i], O_RDONLY);
-	proof_look(&s->options, &fd, &p);
+	proof_look(&s->base.options, &fd, &p);
 	service_close(&fd);
-	assert_int_equal(files_open(s, &p, 0, &slot), 0);
-	files_close(s, slot, s->files[slot].id, 1);
+	assert_int_equal(files_open(&s->files, &p, 0, &slot), 0);
+	files_close(&s->files, slot, s->files.slots[slot].id, 1);
 }
 
 static struct service *begin(void)
@@ -70,9 +73,9 @@ static void all_go_in_pieces(struct service *s)
 	u32 before;
 
 	alarm(DEADLINE_S); /* a turn may sleep for ever */
-	while ((before = s->nr_held) > 0) {
+	while ((before = s->files.nr_held) > 0) {
 		service_turn(s);
-		assert_in_range(before - s->nr_held, 0, MOST_IN_A_TURN);
+		assert_in_range(before - s->files.nr_held, 0, MOST_IN_A_TURN);
 	}
 	alarm(0);
 	service_shut(s);

@@ -25,6 +25,10 @@
 #include "lib/service/file/files.h"
 #include "lib/service/file/lease.h"
 #include "lib/service/file/opens.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/succession/wire.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/proof.h"
 #include "tests/support/cache_fixture.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -100,18 +104,19 @@ static struct service *service_make(u32 nr_files)
 	struct service *s = &service;
 
 	memset(s, 0, sizeof(*s));
-	s->shape.nr_frames = FRAME_FIRST;
-	s->shape.nr_files = nr_files;
-	s->arena.files = calloc(nr_files, sizeof(*s->arena.files));
-	assert_non_null(s->arena.files);
-	assert_int_equal(files_init(s), 0);
+	service_wire(s);
+	s->memory.shape.nr_frames = FRAME_FIRST;
+	s->memory.shape.nr_files = nr_files;
+	s->memory.arena.files = calloc(nr_files, sizeof(*s->memory.arena.files));
+	assert_non_null(s->memory.arena.files);
+	assert_int_equal(files_init(&s->files), 0);
 	return s;
 }
 
 static void service_free(struct service *s)
 {
-	files_fini(s);
-	free(s->arena.files);
+	files_fini(&s->files);
+	free(s->memory.arena.files);
 }
 
 /* Opens the file that is number i. 0 or -errno. */
@@ -124,17 +129,18 @@ static int service_open(struct service *s, u64 i, u32 *ret_slot)
 	p.ino = i / 3;
 	p.size = BLOCK;
 	p.other = PROOF_PROMISE;
-	return files_open(s, &p, 0, ret_slot);
+	return files_open(&s->files, &p, 0, ret_slot);
 }
 
 static u32 longest_chain(const struct service *s)
 {
 	u32 longest = 0;
 
-	for (u32 i = 0; i < s->shape.nr_files; i++) {
-		u32 slot = s->chains[i], nr = 0;
+	for (u32 i = 0; i < s->memory.shape.nr_files; i++) {
+		u32 slot = s->files.chains[i], nr = 0;
 
-		for (; slot < s->shape.nr_files; slot = s->files[slot].chain)
+		for (; slot < s->memory.shape.nr_files;
+		     slot = s->files.slots[slot].chain)
 			nr++;
 		longest = nr > longest ? nr : longest;
 	}
@@ -149,17 +155,17 @@ static void files_open_many_files_each_found_in_a_short_chain(void **state)
 	(void)state;
 	for (u32 i = 0; i < MANY_FILES; i++)
 		assert_int_equal(service_open(s, i, &slots[i]), 0);
-	assert_int_equal(s->nr_held, MANY_FILES);
+	assert_int_equal(s->files.nr_held, MANY_FILES);
 	assert_in_range(longest_chain(s), 1, LONGEST_CHAIN);
 	for (u32 i = 0; i < MANY_FILES; i++) {
 		assert_int_equal(service_open(s, i, &slot), 0);
 		assert_int_equal(slot, slots[i]);
-		files_close(s, slot, s->files[slot].id, 2);
+		files_close(&s->files, slot, s->files.slots[slot].id, 2);
 	}
-	assert_int_equal(s->nr_held, MANY_FILES); /* warm */
-	for (u32 i = 0; i < MANY_FILES && s->nr_held > 0; i++)
-		files_spare_descriptors(s);
-	assert_int_equal(s->nr_held, 0);
+	assert_int_equal(s->files.nr_held, MANY_FILES); /* warm */
+	for (u32 i = 0; i < MANY_FILES && s->files.nr_held > 0; i++)
+		files_spare_descriptors(&s->files);
+	assert_int_equal(s->files.nr_held, 0);
 	assert_int_equal(longest_chain(s), 0);
 	free(slots);
 	service_free(s);
@@ -178,18 +184,17 @@ static void files_open_takes_the_slot_that_was_free_longest(void **state)
 		assert_int_equal(service_open(s, i, &slot), 0);
 		assert_int_equal(slot, last % (NR_SLOTS - 1) + 1);
 		last = slot;
-		files_close(s, slot, s->files[slot].id, 1);
-		files_spare_descriptors(s);
+		files_close(&s->files, slot, s->files.slots[slot].id, 1);
+		files_spare_descriptors(&s->files);
 	}
 	for (slot = 1; slot < NR_SLOTS; slot++)
-		assert_int_equal(s->files[slot].next_id,
+		assert_int_equal(s->files.slots[slot].next_id,
 		                 slot + 1 + NR_SLOTS * (NR_ROUNDS / (NR_SLOTS - 1)));
 	/* When all slots are in use none is found, and nothing is lost. */
 	for (u32 i = 0; i < NR_SLOTS - 1; i++)
 		assert_int_equal(service_open(s, i, &slot), 0);
-	assert_int_equal(service_open(s, 99, &slot),
-	                 reason_encode(LODIC_REASON_FILES));
-	files_close(s, first, s->files[first].id, 1);
+	assert_int_equal(service_open(s, 99, &slot), reason_encode(LODIC_REASON_FILES));
+	files_close(&s->files, first, s->files.slots[first].id, 1);
 	assert_int_equal(service_open(s, 99, &slot), 0);
 	assert_int_equal(slot, first);
 	service_free(s);
@@ -209,16 +214,17 @@ static void files_open_in_a_full_table_lets_the_oldest_warm_file_go(void **state
 		for (u32 i = 0; i < nr; i++) {
 			assert_int_equal(service_open(s, i, &slot), 0);
 			if (i > 0)
-				files_close(s, slot, s->files[slot].id, 1);
+				files_close(&s->files, slot, s->files.slots[slot].id,
+				            1);
 		}
 		for (u32 i = 0; i < 3; i++) { /* slot 0's file is open */
 			assert_int_equal(service_open(s, nr + i, &slot), 0);
 			assert_int_equal(slot, 1 + i);
-			assert_int_equal(s->nr_held, nr);
-			assert_int_equal(s->files[slot + 1].state, FILE_HELD);
-			assert_int_equal(s->files[slot + 1].id, slot + 2);
+			assert_int_equal(s->files.nr_held, nr);
+			assert_int_equal(s->files.slots[slot + 1].state, FILE_HELD);
+			assert_int_equal(s->files.slots[slot + 1].id, slot + 2);
 		}
-		assert_int_equal(s->files[0].nr_opens, 1);
+		assert_int_equal(s->files.slots[0].nr_opens, 1);
 		service_free(s);
 	}
 }
@@ -233,9 +239,9 @@ static void files_that_go_together_are_all_revoked(void **state)
 	int err = 0;
 
 	(void)state;
-	s->arena.header = calloc(1, sizeof(*s->arena.header));
-	assert_non_null(s->arena.header);
-	assert_int_equal(lease_start(s), 0);
+	s->memory.arena.header = calloc(1, sizeof(*s->memory.arena.header));
+	assert_non_null(s->memory.arena.header);
+	assert_int_equal(lease_start(&s->files), 0);
 	for (u32 i = 0; i < NR_FILES && !err; i++) {
 		char path[FIXTURE_PATH_BYTES];
 
@@ -246,27 +252,28 @@ static void files_that_go_together_are_all_revoked(void **state)
 			                  .may_lease = true,
 			                  .other = PROOF_NONE };
 		assert_int_equal(unlink(path), 0);
-		err = files_open(s, &p, 0, &slots[i]);
-		ids[i] = err ? FILE_NONE : s->files[slots[i]].id;
-		s->files[slots[i]].local = false; /* it has no name, and stays */
+		err = files_open(&s->files, &p, 0, &slots[i]);
+		ids[i] = err ? FILE_NONE : s->files.slots[slots[i]].id;
+		s->files.slots[slots[i]].local = false; /* it has no name, and stays */
 		if (!err)
-			files_close(s, slots[i], ids[i], 1);
+			files_close(&s->files, slots[i], ids[i], 1);
 	}
 	if (!err) { /* else there are no leases here */
-		files_spare_descriptors(s);
-		assert_int_equal(s->nr_held, NR_FILES - GONE);
+		files_spare_descriptors(&s->files);
+		assert_int_equal(s->files.nr_held, NR_FILES - GONE);
 		for (u32 i = 0; i < NR_FILES; i++)
-			assert_int_equal(file_proof_holds(&s->arena.files[slots[i]],
-			                                  ids[i]),
-			                 i >= GONE);
-		files_spare_descriptors(s);
-		assert_int_equal(s->nr_held, 0);
+			assert_int_equal(
+				file_proof_holds(&s->memory.arena.files[slots[i]],
+			                         ids[i]),
+				i >= GONE);
+		files_spare_descriptors(&s->files);
+		assert_int_equal(s->files.nr_held, 0);
 		for (u32 i = 0; i < NR_FILES; i++)
-			assert_false(
-				file_proof_holds(&s->arena.files[slots[i]], ids[i]));
+			assert_false(file_proof_holds(&s->memory.arena.files[slots[i]],
+			                              ids[i]));
 	}
-	lease_stop(s);
-	free(s->arena.header);
+	lease_stop(&s->files);
+	free(s->memory.arena.header);
 	service_free(s);
 }
 
@@ -279,22 +286,22 @@ static void large_file_is_closed_by_a_worker(void **state)
 	u32 slot;
 
 	(void)state;
-	assert_int_equal(worker_start(s), 0);
+	assert_int_equal(worker_start(&s->base), 0);
 	for (u32 i = 0; i < 2; i++) {
 		p = (struct passed_file){ .fd = fixture_open("/dev/null", O_RDONLY),
 			                  .ino = i,
 			                  .local = true,
 			                  .size = sizes[i],
 			                  .other = PROOF_PROMISE };
-		assert_int_equal(files_open(s, &p, 0, &slot), 0);
-		s->files[slot].local = false; /* it has no link, and stays */
-		files_close(s, slot, s->files[slot].id, 1);
-		s->files[slot].local = true;
-		files_spare_descriptors(s);
-		assert_int_equal(s->nr_held, 0);
-		assert_int_equal(worker_nr_closing(s), i);
+		assert_int_equal(files_open(&s->files, &p, 0, &slot), 0);
+		s->files.slots[slot].local = false; /* it has no link, and stays */
+		files_close(&s->files, slot, s->files.slots[slot].id, 1);
+		s->files.slots[slot].local = true;
+		files_spare_descriptors(&s->files);
+		assert_int_equal(s->files.nr_held, 0);
+		assert_int_equal(worker_nr_closing(&s->base), i);
 	}
-	worker_stop(s);
+	worker_stop(&s->base);
 	service_free(s);
 }
 
@@ -305,19 +312,19 @@ static void slot_with_no_id_left_is_used_no_more(void **state)
 	u32 slot;
 
 	(void)state;
-	s->files[0].next_id = UINT32_MAX - 1;
-	s->files[1].next_id = UINT32_MAX - 2;
+	s->files.slots[0].next_id = UINT32_MAX - 1;
+	s->files.slots[1].next_id = UINT32_MAX - 2;
 	for (u32 i = 0; i < 2; i++) {
 		assert_int_equal(service_open(s, i, &slot), 0);
 		assert_int_equal(slot, i);
 	}
-	files_drop(s, 0, 0, LOOK_ALL, &dropped);
-	assert_int_equal(s->nr_held, 0);
+	files_drop(&s->files, 0, 0, LOOK_ALL, &dropped);
+	assert_int_equal(s->files.nr_held, 0);
 	assert_int_equal(service_open(s, 2, &slot), 0);
 	assert_int_equal(slot, 1);
-	files_close(s, slot, s->files[slot].id, 1); /* this was its last id */
-	assert_int_equal(service_open(s, 3, &slot),
-	                 reason_encode(LODIC_REASON_FILES));
+	files_close(&s->files, slot, s->files.slots[slot].id,
+	            1); /* this was its last id */
+	assert_int_equal(service_open(s, 3, &slot), reason_encode(LODIC_REASON_FILES));
 	service_free(s);
 }
 
@@ -332,27 +339,27 @@ static void client_hang_up_with_many_opens_closes_them_in_turns(void **state)
 	(void)state;
 	for (u32 i = 0; i < NR_FILES; i++) {
 		assert_int_equal(service_open(s, i, &slot), 0);
-		assert_int_equal(opens_add(&c->opens, s->shape.nr_files, slot,
-		                           s->files[slot].id),
+		assert_int_equal(opens_add(&c->opens, s->memory.shape.nr_files, slot,
+		                           s->files.slots[slot].id),
 		                 0);
 	}
 	c->socket = c->process = -1;
 	c->gone = true;
-	s->clients = c;
-	s->nr_silent = 1;
+	s->clients.first = c;
+	s->clients.nr_silent = 1;
 	for (; more; turns++) {
-		client_free_gone(s);
-		assert_ptr_equal(s->clients, c);
-		more = client_close_hung_up(s);
+		client_free_gone(&s->clients);
+		assert_ptr_equal(s->clients.first, c);
+		more = client_close_hung_up(&s->clients);
 		assert_in_range(left - c->opens.nr, 1, MOST);
 		left = c->opens.nr;
 	}
 	assert_true(turns >= NR_FILES / MOST);
 	assert_int_equal(left, 0);
-	for (slot = 0; slot < s->shape.nr_files; slot++)
-		assert_int_equal(s->files[slot].nr_opens, 0);
-	client_free_gone(s);
-	assert_null(s->clients);
+	for (slot = 0; slot < s->memory.shape.nr_files; slot++)
+		assert_int_equal(s->files.slots[slot].nr_opens, 0);
+	client_free_gone(&s->clients);
+	assert_null(s->clients.first);
 	service_free(s);
 }
 

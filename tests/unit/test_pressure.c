@@ -18,7 +18,8 @@
 #include <cmocka.h>
 
 #include "lib/room.h"
-#include "lib/service/loop/pressure.h"
+#include "lib/service/succession/pressure.h"
+#include "lib/service/memory/memory.h"
 #include "tests/support/wire_caller.h"
 
 #define BLOCK LODIC_BLOCK_BYTES
@@ -137,7 +138,7 @@ static void fits_both_caches_must_have_room_for_a_moment(void **state)
 	u64 next = GIB;
 
 	(void)state;
-	assert_true(pressure_is_tight(&room));
+	assert_true(memory_is_tight(&room));
 	assert_true(pressure_fits(&room, 2 * GIB, &next));
 	assert_int_equal(next, GIB / 2 - BLOCK);
 	next = GIB / 4;
@@ -148,13 +149,13 @@ static void fits_both_caches_must_have_room_for_a_moment(void **state)
 	/* A larger one: it must not make the group tight. */
 	room.left = 3 * GIB - 1;
 	next = 2 * GIB;
-	assert_false(pressure_is_tight(&room));
+	assert_false(memory_is_tight(&room));
 	assert_false(pressure_fits(&room, GIB, &next));
 	room.left = 3 * GIB;
 	assert_true(pressure_fits(&room, GIB, &next));
 	assert_int_equal(next, 2 * GIB);
 	room = (struct room){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
-	assert_false(pressure_is_tight(&room));
+	assert_false(memory_is_tight(&room));
 	assert_true(pressure_fits(&room, GIB, &next));
 }
 
@@ -226,7 +227,7 @@ static void room_of_either_version_is_the_tightest_group_s(void **state)
 	room_look(list, mount, &room);
 	assert_int_equal(room.limit, 500000);
 	assert_int_equal(room.left, 65000);
-	assert_false(pressure_is_tight(&room));
+	assert_false(memory_is_tight(&room));
 }
 
 /* A hold that nobody has goes first; then the cache is handed over smaller. What is held stays. */

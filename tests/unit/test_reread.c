@@ -14,11 +14,13 @@
 
 #include <cmocka.h>
 
-#include "lib/service/base/run.h"
+#include "lib/service/loop/run.h"
+#include "lib/service/succession/make.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/client.h"
 #include "lib/service/succession/reread.h"
 #include "lib/service/succession/resize.h"
+#include "lib/service/succession/whole.h"
 #include "tests/support/cache_fixture.h"
 
 #define MIB ((u64)1 << 20)
@@ -72,8 +74,8 @@ static void end(struct service *s)
 static void reread(struct service *s)
 {
 	reread_begin(s);
-	assert_true(s->rereads);
-	while (s->rereads)
+	assert_true(s->change.rereads);
+	while (s->change.rereads)
 		service_turn(s);
 }
 
@@ -91,8 +93,8 @@ static void waiting_size_outlives_a_reading_that_says_nothing_new(void **state)
 	do {
 		service_turn(s);
 		s = resize_next(s);
-	} while (s->resize || s->reread_bytes > 0);
-	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	} while (s->change.resize || s->change.reread_bytes > 0);
+	assert_int_equal(s->base.options.cache_bytes, 3 * MIB);
 	end(s);
 }
 
@@ -109,8 +111,8 @@ static void newer_size_takes_the_place_of_one_that_waits(void **state)
 	do {
 		service_turn(s);
 		s = resize_next(s);
-	} while (s->resize || s->reread_bytes > 0);
-	assert_int_equal(s->options.cache_bytes, 4 * MIB);
+	} while (s->change.resize || s->change.reread_bytes > 0);
+	assert_int_equal(s->base.options.cache_bytes, 4 * MIB);
 	end(s);
 }
 
@@ -130,15 +132,15 @@ static void size_comes_when_a_successor_is_silent(void **state)
 	c->process = c->wake = -1;
 	c->newest = c->reap_at = FRAME_NONE;
 	c->heard_ns = host_now_ns();
-	s->clients = s->successor = c;
+	s->clients.first = s->clients.successor = c;
 	says[0] = 3 * MIB;
 	reread(s);
-	assert_int_equal(s->reread_bytes, 3 * MIB);
-	while (s->reread_bytes > 0 || s->resize) {
+	assert_int_equal(s->change.reread_bytes, 3 * MIB);
+	while (s->change.reread_bytes > 0 || s->change.resize) {
 		service_turn(s);
 		s = resize_next(s);
 	}
-	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->base.options.cache_bytes, 3 * MIB);
 	close(ends[1]);
 	end(s);
 }
@@ -147,7 +149,7 @@ static void size_comes_when_a_successor_is_silent(void **state)
 static void service_that_ends_takes_no_size(void **state)
 {
 	struct service *s = begin();
-	struct pollfd read = { .fd = worker_event(s), .events = POLLIN };
+	struct pollfd read = { .fd = worker_event(&s->base), .events = POLLIN };
 
 	(void)state;
 	says[0] = 3 * MIB;
@@ -161,7 +163,7 @@ static void service_that_ends_takes_no_size(void **state)
 static void service_that_ends_reads_nothing_again(void **state)
 {
 	struct service *s = begin();
-	struct pollfd read = { .fd = worker_event(s), .events = POLLIN };
+	struct pollfd read = { .fd = worker_event(&s->base), .events = POLLIN };
 
 	(void)state;
 	says[0] = 0;
@@ -181,11 +183,11 @@ static void second_signal_reads_again(void **state)
 	says[1] = 3 * MIB;
 	reread_begin(s);
 	reread_begin(s);
-	while (s->rereads || s->reread_bytes > 0 || s->resize) {
+	while (s->change.rereads || s->change.reread_bytes > 0 || s->change.resize) {
 		service_turn(s);
 		s = resize_next(s);
 	}
-	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->base.options.cache_bytes, 3 * MIB);
 	end(s);
 }
 

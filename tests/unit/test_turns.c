@@ -23,6 +23,9 @@
 #include "lib/service/file/files.h"
 #include "lib/service/frame/fill.h"
 #include "lib/service/frame/sweep.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/succession/wire.h"
+#include "lib/service/file/held.h"
 
 #define NR_FRAMES 8192u
 #define NR_FILES 4u
@@ -38,12 +41,15 @@ static struct service *service_make(u32 nr_contexts, u32 nr_entries)
 	u64 bytes = arena_context_bytes(nr_entries, 1);
 
 	memset(s, 0, sizeof(*s));
-	s->shape = (struct arena_shape){ NR_FRAMES, NR_FILES, nr_entries, ARENA_SCANNED,
-		                         ARENA_BARRIER_LIGHT };
-	s->files = calloc(NR_FILES, sizeof(*s->files));
-	s->arena.contexts = calloc(nr_contexts, sizeof(*s->arena.contexts));
-	s->arena.posted = calloc(nr_contexts, 1);
-	assert_true(s->files && s->arena.contexts && s->arena.posted);
+	service_wire(s);
+	s->memory.shape = (struct arena_shape){ NR_FRAMES, NR_FILES, nr_entries,
+		                                ARENA_SCANNED, ARENA_BARRIER_LIGHT };
+	s->files.slots = calloc(NR_FILES, sizeof(*s->files.slots));
+	s->memory.arena.contexts =
+		calloc(nr_contexts, sizeof(*s->memory.arena.contexts));
+	s->memory.arena.posted = calloc(nr_contexts, 1);
+	assert_true(s->files.slots && s->memory.arena.contexts &&
+	            s->memory.arena.posted);
 	for (u32 i = 0; i < nr_contexts; i++) {
 		/* Most of it is never written, so it takes no memory. */
 		void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -52,22 +58,22 @@ static struct service *service_make(u32 nr_contexts, u32 nr_entries)
 
 		assert_true(memory != MAP_FAILED);
 		arena_context_table(&table, memory);
-		assert_int_equal(arena_join(&s->arena, &table), i);
+		assert_int_equal(arena_join(&s->memory.arena, &table), i);
 		table.memory->nr_pinned = 1; /* none is skipped */
-		s->seats[i].quota = nr_entries;
+		s->clients.seats[i].quota = nr_entries;
 	}
 	return s;
 }
 
 static void service_free(struct service *s)
 {
-	u64 bytes = arena_context_bytes(s->shape.nr_entries, 1);
+	u64 bytes = arena_context_bytes(s->memory.shape.nr_entries, 1);
 
-	for (u32 i = 0; i < s->arena.nr_contexts; i++)
-		munmap(s->arena.contexts[i].memory, bytes);
-	free(s->arena.posted);
-	free(s->arena.contexts);
-	free(s->files);
+	for (u32 i = 0; i < s->memory.arena.nr_contexts; i++)
+		munmap(s->memory.arena.contexts[i].memory, bytes);
+	free(s->memory.arena.posted);
+	free(s->memory.arena.contexts);
+	free(s->files.slots);
 }
 
 static void stat_run_many_contexts_counts_in_pieces(void **state)
@@ -81,23 +87,23 @@ static void stat_run_many_contexts_counts_in_pieces(void **state)
 	(void)state;
 	/* Two contexts pin frame 7, all others a frame of their own; one does not count. */
 	for (u32 i = 0; i < nr_contexts; i++)
-		s->arena.contexts[i].entries[i * 100] =
+		s->memory.arena.contexts[i].entries[i * 100] =
 			pte_make(i < 2 ? 7 : 100 + i) | PTE_COUNT_ONE;
-	s->arena.contexts[5].entries[0] = pte_make(8);
-	wanted = stat_ask(s);
+	s->memory.arena.contexts[5].entries[0] = pte_make(8);
+	wanted = stat_ask(&s->clients);
 	do {
 		u64 now;
 
-		assert_false(stat_is_done(s, wanted));
-		more = stat_run(s);
-		now = (u64)s->count.place * nr_entries + s->count.at;
+		assert_false(stat_is_done(&s->clients, wanted));
+		more = stat_run(&s->clients);
+		now = (u64)s->clients.count.place * nr_entries + s->clients.count.at;
 		assert_true(now - before <= (u64)TURN_LINES * 8);
 		before = now;
 		assert_in_range(++turns, 1, nr_contexts * (nr_entries / 8));
 	} while (more);
-	assert_true(stat_is_done(s, wanted));
+	assert_true(stat_is_done(&s->clients, wanted));
 	assert_true(turns > nr_contexts * (nr_entries / 8) / TURN_LINES);
-	assert_int_equal(s->count.pinned, nr_contexts - 1);
+	assert_int_equal(s->clients.count.pinned, nr_contexts - 1);
 	service_free(s);
 }
 
@@ -105,21 +111,21 @@ static void stat_ask_while_counting_gets_a_later_count(void **state)
 {
 	const u32 nr_contexts = 64, nr_entries = 32768;
 	struct service *s = service_make(nr_contexts, nr_entries);
-	u64 first = stat_ask(s), second;
+	u64 first = stat_ask(&s->clients), second;
 
 	(void)state;
-	assert_true(stat_run(s));
+	assert_true(stat_run(&s->clients));
 	/* A pin where the count has been already. */
-	s->arena.contexts[0].entries[0] = pte_make(9) | PTE_COUNT_ONE;
-	second = stat_ask(s);
-	while (!stat_is_done(s, first))
-		assert_true(stat_run(s));
-	assert_int_equal(s->count.pinned, 0);
-	assert_false(stat_is_done(s, second));
-	while (stat_run(s))
+	s->memory.arena.contexts[0].entries[0] = pte_make(9) | PTE_COUNT_ONE;
+	second = stat_ask(&s->clients);
+	while (!stat_is_done(&s->clients, first))
+		assert_true(stat_run(&s->clients));
+	assert_int_equal(s->clients.count.pinned, 0);
+	assert_false(stat_is_done(&s->clients, second));
+	while (stat_run(&s->clients))
 		;
-	assert_true(stat_is_done(s, second));
-	assert_int_equal(s->count.pinned, 1);
+	assert_true(stat_is_done(&s->clients, second));
+	assert_int_equal(s->clients.count.pinned, 1);
 	service_free(s);
 }
 
@@ -127,8 +133,8 @@ static u64 nr_hints_taken(const struct service *s)
 {
 	u64 nr = 0;
 
-	for (u32 i = 0; i < s->arena.nr_contexts; i++)
-		nr += s->arena.contexts[i].memory->ring.tail;
+	for (u32 i = 0; i < s->memory.arena.nr_contexts; i++)
+		nr += s->memory.arena.contexts[i].memory->ring.tail;
 	return nr;
 }
 
@@ -145,16 +151,18 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 	/* No file is held, so the service drops each hint once it has taken it. */
 	for (u32 i = 0; i < nr_contexts; i++)
 		for (u32 j = 0; j < HINT_MAX; j++)
-			hint_post(&s->arena.contexts[i].memory->ring,
-			          &s->arena.contexts[i].memory->kept,
-			          &s->arena.posted[i], &never, block_id(1, j), 1);
-	fill_take_hints(s);
-	fill_sync_begin(s, &sync);
-	for (u32 turn = 0; !fill_sync_is_done(s, &sync, fill_oldest(s)); turn++) {
+			hint_post(&s->memory.arena.contexts[i].memory->ring,
+			          &s->memory.arena.contexts[i].memory->kept,
+			          &s->memory.arena.posted[i], &never, block_id(1, j),
+			          1);
+	fill_take_hints(&s->frames);
+	fill_sync_begin(&s->frames, &sync);
+	for (u32 turn = 0;
+	     !fill_sync_is_done(&s->frames, &sync, fill_oldest(&s->frames)); turn++) {
 		assert_in_range(turn, 0, 2 * nr_hints / MOST_HINTS);
 		assert_true(nr_hints_taken(s) - taken <= MOST_HINTS);
 		taken = nr_hints_taken(s);
-		fill_take_hints(s);
+		fill_take_hints(&s->frames);
 	}
 	assert_int_equal(nr_hints_taken(s), nr_hints);
 	service_free(s);
@@ -170,15 +178,16 @@ static void full_queue_leaves_hints_in_rings_but_at_the_end(void **state)
 	(void)state;
 	for (u32 i = 0; i < nr_contexts; i++)
 		for (u32 j = 0; j < HINT_MAX; j++)
-			hint_post(&s->arena.contexts[i].memory->ring,
-			          &s->arena.contexts[i].memory->kept,
-			          &s->arena.posted[i], &never, block_id(1, j), 1);
-	s->fill.nr_queued = FILL_QUEUE - 1;
-	fill_take_hints(s);
+			hint_post(&s->memory.arena.contexts[i].memory->ring,
+			          &s->memory.arena.contexts[i].memory->kept,
+			          &s->memory.arena.posted[i], &never, block_id(1, j),
+			          1);
+	s->frames.fill.nr_queued = FILL_QUEUE - 1;
+	fill_take_hints(&s->frames);
 	assert_int_equal(nr_hints_taken(s), 0);
-	fill_take_all(s);
+	fill_take_all(&s->frames);
 	assert_int_equal(nr_hints_taken(s), (u64)nr_contexts * HINT_MAX);
-	s->fill.nr_queued = 0;
+	s->frames.fill.nr_queued = 0;
 	service_free(s);
 }
 
@@ -191,20 +200,21 @@ static void fill_take_hints_touches_posted_rings_alone(void **state)
 	u64 never = 0;
 
 	(void)state;
-	hint_post(&s->arena.contexts[one].memory->ring,
-	          &s->arena.contexts[one].memory->kept, &s->arena.posted[one], &never,
-	          block_id(1, 1), 1);
+	hint_post(&s->memory.arena.contexts[one].memory->ring,
+	          &s->memory.arena.contexts[one].memory->kept,
+	          &s->memory.arena.posted[one], &never, block_id(1, 1), 1);
 	for (u32 i = 0; i < nr_contexts; i++)
 		if (i != one)
-			mprotect(s->arena.contexts[i].memory, bytes, PROT_NONE);
-	s->arena.header = calloc(1, sizeof(*s->arena.header));
-	assert_non_null(s->arena.header);
-	assert_false(arena_sleep(&s->arena));
-	fill_take_hints(s);
-	assert_true(arena_sleep(&s->arena));
-	free(s->arena.header);
+			mprotect(s->memory.arena.contexts[i].memory, bytes, PROT_NONE);
+	s->memory.arena.header = calloc(1, sizeof(*s->memory.arena.header));
+	assert_non_null(s->memory.arena.header);
+	assert_false(arena_sleep(&s->memory.arena));
+	fill_take_hints(&s->frames);
+	assert_true(arena_sleep(&s->memory.arena));
+	free(s->memory.arena.header);
 	for (u32 i = 0; i < nr_contexts; i++)
-		mprotect(s->arena.contexts[i].memory, bytes, PROT_READ | PROT_WRITE);
+		mprotect(s->memory.arena.contexts[i].memory, bytes,
+		         PROT_READ | PROT_WRITE);
 	assert_int_equal(nr_hints_taken(s), 1);
 	service_free(s);
 }
@@ -215,37 +225,37 @@ static void sweep_tick_collects_all_in_rounds_of_bounded_ticks(void **state)
 	const u32 nr_lines = NR_FRAMES / ARENA_LINE_FRAMES;
 	struct service *s = service_make(nr_contexts, 64);
 	(void)state;
-	s->arena.visits = calloc(NR_FRAMES, 1);
-	s->arena.frames = calloc(NR_FRAMES, sizeof(*s->arena.frames));
-	assert_true(s->arena.visits && s->arena.frames);
-	assert_int_equal(reclaim_init(&s->reclaim, NR_FRAMES), 0);
-	s->files[1] = (struct held_file){ .state = FILE_HELD, .id = 2 };
+	s->memory.arena.visits = calloc(NR_FRAMES, 1);
+	s->memory.arena.frames = calloc(NR_FRAMES, sizeof(*s->memory.arena.frames));
+	assert_true(s->memory.arena.visits && s->memory.arena.frames);
+	assert_int_equal(reclaim_init(&s->frames.reclaim, NR_FRAMES), 0);
+	s->files.slots[1] = (struct held_file){ .state = FILE_HELD, .id = 2 };
 	for (u32 frame = 1; frame < NR_FRAMES; frame++) {
-		s->arena.frames[frame].block = block_id(2, frame);
-		reclaim_insert(&s->reclaim, frame, block_id(2, frame));
-		s->arena.visits[frame] = 2;
+		s->memory.arena.frames[frame].block = block_id(2, frame);
+		reclaim_insert(&s->frames.reclaim, frame, block_id(2, frame));
+		s->memory.arena.visits[frame] = 2;
 	}
 	for (u32 round = 1; round <= 2; round++) {
 		u32 ticks = 0;
 
 		for (u32 lines = 0; lines < nr_lines; ticks++) {
-			u32 before = s->sweep_at;
+			u32 before = s->frames.sweep_at;
 
-			sweep_tick(s);
-			lines += (s->sweep_at - before + NR_FRAMES) % NR_FRAMES /
+			sweep_tick(&s->frames);
+			lines += (s->frames.sweep_at - before + NR_FRAMES) % NR_FRAMES /
 			         ARENA_LINE_FRAMES;
 		}
 		/* No reader stores more often than once in 5 s because of it. */
 		assert_in_range(ticks, 50, 200);
 		/* Nothing came in after the first round. */
-		assert_int_equal(s->files[1].hits, 2 * (NR_FRAMES - 1));
+		assert_int_equal(s->files.slots[1].hits, 2 * (NR_FRAMES - 1));
 	}
 	for (u32 frame = 1; frame < NR_FRAMES; frame++)
-		assert_int_equal(s->reclaim.nodes[frame].freq, 2);
-	reclaim_check(&s->reclaim);
-	reclaim_fini(&s->reclaim);
-	free(s->arena.visits);
-	free(s->arena.frames);
+		assert_int_equal(s->frames.reclaim.nodes[frame].freq, 2);
+	reclaim_check(&s->frames.reclaim);
+	reclaim_fini(&s->frames.reclaim);
+	free(s->memory.arena.visits);
+	free(s->memory.arena.frames);
 	service_free(s);
 }
 
@@ -255,13 +265,13 @@ static void sweep_tick_large_cache_bounded(void **state)
 	struct service *s = service_make(nr_contexts, 64);
 
 	(void)state;
-	s->shape.nr_frames = 1u << 22; /* as if; the sweep ends before they do */
-	s->arena.visits = calloc(s->shape.nr_frames, 1);
-	assert_non_null(s->arena.visits);
-	sweep_tick(s);
+	s->memory.shape.nr_frames = 1u << 22; /* as if; the sweep ends before they do */
+	s->memory.arena.visits = calloc(s->memory.shape.nr_frames, 1);
+	assert_non_null(s->memory.arena.visits);
+	sweep_tick(&s->frames);
 	/* Each frame has a name and a file to look at. */
-	assert_in_range(s->sweep_at, ARENA_LINE_FRAMES, TURN_LINES / 2);
-	free(s->arena.visits);
+	assert_in_range(s->frames.sweep_at, ARENA_LINE_FRAMES, TURN_LINES / 2);
+	free(s->memory.arena.visits);
 	service_free(s);
 }
 
@@ -270,13 +280,15 @@ static struct service *service_make_empty(void)
 {
 	struct service *s = service_make(0, 64);
 
-	free(s->arena.contexts);
-	free(s->arena.posted);
-	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));
-	s->arena.posted = calloc(ARENA_MAX_CONTEXTS, 1);
-	s->arena.header = calloc(1, sizeof(*s->arena.header));
-	assert_true(s->arena.contexts && s->arena.posted && s->arena.header);
-	s->quota = 8;
+	free(s->memory.arena.contexts);
+	free(s->memory.arena.posted);
+	s->memory.arena.contexts =
+		calloc(ARENA_MAX_CONTEXTS, sizeof(*s->memory.arena.contexts));
+	s->memory.arena.posted = calloc(ARENA_MAX_CONTEXTS, 1);
+	s->memory.arena.header = calloc(1, sizeof(*s->memory.arena.header));
+	assert_true(s->memory.arena.contexts && s->memory.arena.posted &&
+	            s->memory.arena.header);
+	s->memory.quota = 8;
 	return s;
 }
 
@@ -292,8 +304,8 @@ static struct client *client_make(struct service *s, int *ret_other)
 	c->socket = ends[0];
 	c->process = -1;
 	c->newest = c->reap_at = FRAME_NONE;
-	c->next = s->clients;
-	s->clients = c;
+	c->next = s->clients.first;
+	s->clients.first = c;
 	return c;
 }
 
@@ -302,7 +314,7 @@ static int context_make(struct service *s, struct client *c)
 {
 	struct place_offer offer;
 
-	assert_int_equal(place_open(s, c, false, &offer), 0);
+	assert_int_equal(place_open(&s->clients, c, false, &offer), 0);
 	return offer.fd;
 }
 
@@ -329,41 +341,41 @@ static void client_hang_up_with_many_contexts_reaps_them_in_turns(void **state)
 		close(context_make(s, living));
 	}
 	assert_int_equal(living->nr_contexts, NR_CONTEXTS);
-	tells = s->seats[dying->newest].fd >= 0;
-	assert_false(client_reap(s));
-	client_process_died(s, dying);
+	tells = s->clients.seats[dying->newest].fd >= 0;
+	assert_false(client_reap(&s->clients));
+	client_process_died(&s->clients, dying);
 	for (; more; turns++) {
-		more = client_reap(s);
-		assert_in_range(s->stat.reaped - reaped, 0, MOST);
-		reaped = (u32)s->stat.reaped;
+		more = client_reap(&s->clients);
+		assert_in_range(s->base.stat.reaped - reaped, 0, MOST);
+		reaped = (u32)s->base.stat.reaped;
 	}
 	assert_in_range(turns, NR_CONTEXTS / MOST, NR_CONTEXTS);
 	if (tells) { /* who has memory */
 		assert_int_equal(reaped, NR_CONTEXTS - 1);
 		assert_int_equal(dying->nr_contexts, 1);
 		assert_false(dying->gone);
-		client_tick(s);
-		assert_false(client_reap(s));
+		client_tick(&s->clients);
+		assert_false(client_reap(&s->clients));
 		assert_int_equal(dying->nr_contexts, 1);
 		close(used);
-		client_tick(s);
-		assert_false(client_reap(s));
+		client_tick(&s->clients);
+		assert_false(client_reap(&s->clients));
 	}
-	assert_int_equal(s->stat.reaped, NR_CONTEXTS);
+	assert_int_equal(s->base.stat.reaped, NR_CONTEXTS);
 	assert_true(dying->gone);
-	client_free_gone(s);
-	assert_ptr_equal(s->clients, living);
+	client_free_gone(&s->clients);
+	assert_ptr_equal(s->clients.first, living);
 	assert_int_equal(living->nr_contexts, NR_CONTEXTS);
-	client_free_all(s);
-	assert_null(s->clients);
-	assert_int_equal(s->nr_silent, 0);
-	assert_int_equal(s->nr_reaping, 0);
+	client_free_all(&s->clients);
+	assert_null(s->clients.first);
+	assert_int_equal(s->clients.nr_silent, 0);
+	assert_int_equal(s->clients.nr_reaping, 0);
 	close(other[0]);
 	close(other[1]);
-	free(s->arena.header);
-	free(s->arena.contexts);
-	free(s->arena.posted);
-	free(s->files);
+	free(s->memory.arena.header);
+	free(s->memory.arena.contexts);
+	free(s->memory.arena.posted);
+	free(s->files.slots);
 }
 
 /* The reader's last hints, and what it kept: the context goes before a turn has looked at them. */
@@ -377,27 +389,27 @@ static void place_leave_takes_what_the_reader_has_left(void **state)
 	int other;
 
 	(void)state;
-	s->files[1] = (struct held_file){ .state = FILE_HELD,
-		                          .id = 2,
-		                          .size = 1000 * BLOCK_BYTES };
-	s->held_blocks = 1000;
-	s->arena.nr_frames = s->tiers.nr_free = NR_FRAMES;
+	s->files.slots[1] = (struct held_file){ .state = FILE_HELD,
+		                                .id = 2,
+		                                .size = 1000 * BLOCK_BYTES };
+	s->files.held_blocks = 1000;
+	s->memory.arena.nr_frames = s->tiers.nr_free = NR_FRAMES;
 	c = client_make(s, &other);
-	assert_int_equal(place_open(s, c, true, &offer), 0);
-	m = s->seats[offer.place].memory;
+	assert_int_equal(place_open(&s->clients, c, true, &offer), 0);
+	m = s->clients.seats[offer.place].memory;
 	for (u32 i = 0; i < HINT_MAX + 200;
 	     i++) /* far from each other, then in a row */
-		hint_post(&m->ring, &m->kept, &s->arena.posted[offer.place], &never,
-		          block_id(2, i < HINT_MAX ? 900 - 2 * i : 600 + i), 2);
-	place_leave(s, offer.place);
-	assert_in_range(s->fill.nr_queued, HINT_MAX + 1, HINT_MAX + 2);
+		hint_post(&m->ring, &m->kept, &s->memory.arena.posted[offer.place],
+		          &never, block_id(2, i < HINT_MAX ? 900 - 2 * i : 600 + i), 2);
+	place_leave(&s->clients, offer.place);
+	assert_in_range(s->frames.fill.nr_queued, HINT_MAX + 1, HINT_MAX + 2);
 	close(offer.fd);
-	client_free_all(s);
+	client_free_all(&s->clients);
 	close(other);
-	free(s->arena.header);
-	free(s->arena.contexts);
-	free(s->arena.posted);
-	free(s->files);
+	free(s->memory.arena.header);
+	free(s->memory.arena.contexts);
+	free(s->memory.arena.posted);
+	free(s->files.slots);
 }
 
 int main(void)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "lib/service/base/state.h"
 #include "lib/service/base/worker.h"
 #include "tests/support/cache_fixture.h"
 
@@ -32,9 +33,9 @@ static void late_work(struct worker_job *job)
 	host_fetch_add(late->nr_made, 1);
 }
 
-static void late_done(struct service *s, struct worker_job *job)
+static void late_done(void *owner, struct worker_job *job)
 {
-	(void)s;
+	(void)owner;
 	(void)job;
 	abort(); /* the end has not waited for it */
 }
@@ -42,7 +43,7 @@ static void late_done(struct service *s, struct worker_job *job)
 /* Not inlined: its stack must not keep a job within reach. */
 static void __attribute__((noinline)) service_begins_and_ends(u64 *go_on, u64 *nr_made)
 {
-	struct service *s = calloc(1, sizeof(*s));
+	struct base *s = calloc(1, sizeof(*s));
 
 	REQUIRE(s && worker_start(s) == 0, "no workers");
 	for (u32 i = 0; i < NR_JOBS; i++) {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lib/service/base/limits.h"
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 #define MIB_SHIFT 20
 /* Our choice. A service that has no more left could hold no files. */
@@ -85,8 +85,8 @@ const char *limits_blame(int error, u64 bytes)
 			(unsigned long long)(bytes >> MIB_SHIFT),
 			(unsigned long long)(limits_get(RLIMIT_FSIZE) >> 10));
 	/* A thread without room for its stack is EAGAIN. */
-	if ((error == -ENOMEM || error == -EAGAIN) && limits_get(RLIMIT_AS) != RLIM_INFINITY &&
-	    !limits_has_room(bytes))
+	if ((error == -ENOMEM || error == -EAGAIN) &&
+	    limits_get(RLIMIT_AS) != RLIM_INFINITY && !limits_has_room(bytes))
 		return service_why(
 			"the cache has %llu MiB, and a process may have %llu MiB here "
 			"(ulimit -v): raise that",

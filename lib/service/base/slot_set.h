@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 struct slot_set {
 	u64 *words; /* a bit for each slot */
@@ -42,8 +42,8 @@ static inline void slot_set_add(struct slot_set *set, u32 slot)
 
 /* Calls each() for the slots that are there, most of them at most, and takes each out before. most
  * is 64 at least. Returns how many there were. */
-static inline u32 slot_set_take(struct slot_set *set, struct service *s, u32 most,
-                                void (*each)(struct service *s, u32 slot))
+static inline u32 slot_set_take(struct slot_set *set, void *arg, u32 most,
+                                void (*each)(void *arg, u32 slot))
 {
 	u32 nr = 0;
 
@@ -54,7 +54,7 @@ static inline u32 slot_set_take(struct slot_set *set, struct service *s, u32 mos
 			bits = host_xchg(&set->words[i], 0);
 		nr += (u32)__builtin_popcountll(bits);
 		for (; bits; bits &= bits - 1)
-			each(s, i * 64 + (u32)__builtin_ctzll(bits));
+			each(arg, i * 64 + (u32)__builtin_ctzll(bits));
 	}
 	return nr;
 }

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "lib/service/base/socket.h"
+#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 #ifndef SO_PASSPIDFD
 #define SO_PASSPIDFD 76
@@ -40,7 +42,7 @@
 #define BACKLOG 128
 #define OVERFLOW_UID 65534 /* where /proc does not tell */
 
-static int socket_take_lock(struct service *s, const char **ret_why)
+static int socket_take_lock(struct base *s, const char **ret_why)
 {
 	char holder[32] = "";
 
@@ -57,7 +59,7 @@ static int socket_take_lock(struct service *s, const char **ret_why)
 
 /* Does the path lead to the file that this process has locked, now that it has? The last
  * holder removes the file, and then its lock keeps nobody out. */
-static bool socket_lock_is_current(const struct service *s)
+static bool socket_lock_is_current(const struct base *s)
 {
 	struct stat ours, there;
 
@@ -65,7 +67,7 @@ static bool socket_lock_is_current(const struct service *s)
 	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-int socket_sign_lock(const struct service *s)
+int socket_sign_lock(const struct base *s)
 {
 	char holder[32];
 	int n = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
@@ -75,7 +77,7 @@ int socket_sign_lock(const struct service *s)
 	return 0;
 }
 
-static int socket_lock(struct service *s, const char **ret_why)
+static int socket_lock(struct base *s, const char **ret_why)
 {
 	int err, tries;
 
@@ -120,7 +122,7 @@ static bool socket_answers(const struct sockaddr_un *address)
 }
 
 /* Has the holder of the lock given the socket up already, or does it not listen yet? */
-static bool socket_is_quiet(const struct service *s)
+static bool socket_is_quiet(const struct base *s)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
@@ -128,7 +130,7 @@ static bool socket_is_quiet(const struct service *s)
 	return !socket_answers(&address);
 }
 
-int socket_lock_soon(struct service *s, bool died, const char **ret_why)
+int socket_lock_soon(struct base *s, bool died, const char **ret_why)
 {
 	const struct timespec pause = { .tv_nsec = STALE_PAUSE_NS };
 	int err = socket_lock(s, ret_why);
@@ -142,7 +144,7 @@ int socket_lock_soon(struct service *s, bool died, const char **ret_why)
 	return err;
 }
 
-void socket_unlock(struct service *s)
+void socket_unlock(struct base *s)
 {
 	if (s->lock < 0)
 		return;
@@ -179,7 +181,7 @@ static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
 	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
 }
 
-int socket_adopt(struct service *s, int listening, const char **ret_why)
+int socket_adopt(struct base *s, int listening, const char **ret_why)
 {
 	int err;
 
@@ -194,13 +196,13 @@ int socket_adopt(struct service *s, int listening, const char **ret_why)
 	return err;
 }
 
-static int socket_listen_passed(struct service *s, const char **ret_why)
+static int socket_listen_passed(struct base *s, const char **ret_why)
 {
 	s->lent = true;
 	return socket_adopt(s, s->options.listening, ret_why);
 }
 
-int socket_give(const struct service *s)
+int socket_give(const struct base *s)
 {
 	const char *path = s->socket_path;
 
@@ -211,7 +213,7 @@ int socket_give(const struct service *s)
 	return chmod(path, s->options.for_group ? 0660 : 0600) != 0 ? -errno : 0;
 }
 
-int socket_listen(struct service *s, const char **ret_why)
+int socket_listen(struct base *s, const char **ret_why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int err;
@@ -240,13 +242,23 @@ int socket_listen(struct service *s, const char **ret_why)
 	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
 }
 
-void socket_unlisten(struct service *s)
+void socket_unlisten(struct base *s)
 {
 	if (s->listening < 0)
 		return;
 	if (!s->lent && !s->succeeded)
 		unlink(s->socket_path);
 	service_close(&s->listening);
+}
+
+int socket_listening(const struct base *s)
+{
+	return s->listening;
+}
+
+int socket_listen_for(struct base *s, u32 events)
+{
+	return service_watch_again(s, s->listening, events, &s->sources[SOURCE_LISTEN]);
 }
 
 /* ---- who is at the other end ---- */
@@ -321,7 +333,7 @@ bool socket_is_ours(u32 uid)
 	return uid == 0 || socket_is_own(uid);
 }
 
-bool socket_is_lock(const struct service *s, int fd)
+bool socket_is_lock(const struct base *s, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct statx ours, theirs;

@@ -5,28 +5,34 @@
 
 #include <sys/socket.h>
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 #include "lib/wire.h"
+
+struct base;
 
 /* Makes this process the only service for the socket, or says why it cannot be. Another process may
  * have the lock while nobody answers at the socket: it is at its end, or at its beginning. The
  * function waits for that one, up to 2 s. died: it is known to be at its end.
  * -EADDRINUSE: another process is; -EEXIST: something else stands at the lock's path. */
-int socket_lock_soon(struct service *s, bool died, const char **ret_why);
-void socket_unlock(struct service *s);
+int socket_lock_soon(struct base *s, bool died, const char **ret_why);
+void socket_unlock(struct base *s);
 /* Lets clients connect. -EEXIST: something that is not a dead socket of ours stands at the
  * path. */
-int socket_listen(struct service *s, const char **ret_why);
-void socket_unlisten(struct service *s);
+int socket_listen(struct base *s, const char **ret_why);
+void socket_unlisten(struct base *s);
+/* The socket where programs connect; -1: none. */
+int socket_listening(const struct base *s);
+/* The main loop hears of those events there. 0 or -errno. */
+int socket_listen_for(struct base *s, u32 events);
 /* The same by a socket that another process has made. It listens once more, for its side effect:
  * from now on the kernel tells programs that this process is at the other end. An error leaves
  * the socket to the caller. */
-int socket_adopt(struct service *s, int listening, const char **ret_why);
+int socket_adopt(struct base *s, int listening, const char **ret_why);
 /* Lets the user connect, or the group, unless another process has made the path. The umask does not
  * count. 0 or -errno. */
-int socket_give(const struct service *s);
+int socket_give(const struct base *s);
 /* Writes into the lock file whose the lock is now. */
-int socket_sign_lock(const struct service *s);
+int socket_sign_lock(const struct base *s);
 
 /* From now on each message at socket says who has sent it (wire.h), and brings nothing else that
  * was not sent. Sockets that are accepted there do the same. 0 or -errno. */
@@ -41,7 +47,7 @@ bool socket_is_ours(u32 uid);
 bool socket_peer_is_ours(int socket, struct ucred *ret_peer);
 bool socket_peer_is_own(int socket);
 /* Is fd the lock file, opened for reading and writing? It asks no file system. */
-bool socket_is_lock(const struct service *s, int fd);
+bool socket_is_lock(const struct base *s, int fd);
 /* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
  * cannot be mistaken about a process whose number is used again. Before that, the number is
  * still the client's if its socket has not hung up afterwards. -1: there is none. */

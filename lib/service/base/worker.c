@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "lib/service/base/worker.h"
+#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 /* How long the end of the service waits for jobs under way. */
 #define STOP_NS (200 * NS_PER_MS)
@@ -188,7 +190,7 @@ static u32 worker_nr_stuck(const struct workers *w, int process)
 	return nr;
 }
 
-bool worker_is_stuck(const struct service *s, enum worker_kind kind, u64 stuck_ns)
+bool worker_is_stuck(const struct base *s, enum worker_kind kind, u64 stuck_ns)
 {
 	struct workers *w = s->workers;
 	u64 now = host_now_ns();
@@ -218,7 +220,7 @@ static void worker_queue(struct workers *w, struct worker_job *job)
 }
 
 /* A job for no program is accepted in any case: nobody hears that it was refused. */
-int worker_do(struct service *s, struct worker_job *job)
+int worker_do(struct base *s, struct worker_job *job)
 {
 	struct workers *w = s->workers;
 	int err = 0;
@@ -244,14 +246,16 @@ static void closing_work(struct worker_job *job)
 	service_close(&((struct worker_closing *)job)->fd);
 }
 
-static void closing_done(struct service *s, struct worker_job *job)
+static void closing_done(void *owner, struct worker_job *job)
 {
+	struct base *s = owner;
+
 	if (s->workers) /* else they end */
 		s->workers->nr_closing--;
 	free(job);
 }
 
-static void worker_close_as(struct service *s, int fd, enum worker_kind kind)
+static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 {
 	struct worker_closing *closing;
 
@@ -277,37 +281,42 @@ static void worker_close_as(struct service *s, int fd, enum worker_kind kind)
 	close(fd); /* no memory, or no thread */
 }
 
-void worker_close(struct service *s, int fd)
+void worker_close(struct base *s, int fd)
 {
 	worker_close_as(s, fd, WORKER_CLOSES);
 }
 
-void worker_close_local(struct service *s, int fd)
+void worker_close_local(struct base *s, int fd)
 {
 	worker_close_as(s, fd, WORKER_FREES);
 }
 
-u32 worker_nr_closing(const struct service *s)
+u32 worker_nr_closing(const struct base *s)
 {
 	return s->workers ? s->workers->nr_closing : 0;
 }
 
-int worker_event(const struct service *s)
+bool worker_any(const struct base *s)
+{
+	return s->workers != NULL;
+}
+
+int worker_event(const struct base *s)
 {
 	return s->workers->event;
 }
 
-static void worker_call_done(struct service *s, struct worker_job *job)
+static void worker_call_done(struct base *s, struct worker_job *job)
 {
 	struct worker_job *next;
 
 	for (; job; job = next) {
 		next = job->next;
-		job->done(s, job);
+		job->done(s->owners[job->owner], job);
 	}
 }
 
-void worker_done(struct service *s)
+void worker_done(struct base *s)
 {
 	struct workers *w = s->workers;
 	struct worker_job *finished;
@@ -344,7 +353,7 @@ static struct worker_job *worker_refuse(struct workers *w, bool ends)
 	return refused;
 }
 
-void worker_tick(struct service *s)
+void worker_tick(struct base *s)
 {
 	struct workers *w = s->workers;
 	struct worker_job *refused = NULL;
@@ -356,7 +365,7 @@ void worker_tick(struct service *s)
 	worker_call_done(s, refused);
 }
 
-int worker_start(struct service *s)
+int worker_start(struct base *s)
 {
 	struct workers *w = calloc(1, sizeof(*w));
 	pthread_condattr_t monotonic;
@@ -378,7 +387,7 @@ int worker_start(struct service *s)
 	return 0;
 }
 
-void worker_stop(struct service *s)
+void worker_stop(struct base *s)
 {
 	struct workers *w = s->workers;
 	struct worker_job *refused, *finished;

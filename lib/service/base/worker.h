@@ -13,7 +13,9 @@
 #ifndef LODIC_LIB_SERVICE_BASE_WORKER_H
 #define LODIC_LIB_SERVICE_BASE_WORKER_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct base;
 
 /* Ours: an open takes some microseconds, so that one worker is enough until one sticks. */
 #define WORKERS_MOST 8u
@@ -35,32 +37,35 @@ struct worker_job {
 	struct worker_job *next;
 	int process;  /* for which program; 0: for none */
 	u32 kind;     /* enum worker_kind */
+	u32 owner;    /* enum worker_owner */
 	bool refused; /* it was never begun: all workers are stuck */
 	/* A worker calls it. It touches nothing but the job and what stands still. */
 	void (*work)(struct worker_job *job);
 	/* The main thread calls it afterwards; it frees the job. */
-	void (*done)(struct service *s, struct worker_job *job);
+	void (*done)(void *owner, struct worker_job *job);
 };
 
-int worker_start(struct service *s);
+int worker_start(struct base *s);
 /* Ends the threads that are not stuck, after their jobs. */
-void worker_stop(struct service *s);
+void worker_stop(struct base *s);
+/* Are there workers? A service that ends has none. */
+bool worker_any(const struct base *s);
 /* Lets a worker do the job, soon. -EBUSY: too many are stuck; -EAGAIN: there is no thread.
  * In both cases neither work() nor done() will be called. */
-int worker_do(struct service *s, struct worker_job *job);
+int worker_do(struct base *s, struct worker_job *job);
 /* Is a job of this kind sure to wait? Workers that stick hold its bound, or all of them stick. */
-bool worker_is_stuck(const struct service *s, enum worker_kind kind, u64 stuck_ns);
+bool worker_is_stuck(const struct base *s, enum worker_kind kind, u64 stuck_ns);
 /* Lets a worker close fd, of which nothing is known. */
-void worker_close(struct service *s, int fd);
+void worker_close(struct base *s, int fd);
 /* The same for a local file. It does not wait for files that do not answer. */
-void worker_close_local(struct service *s, int fd);
+void worker_close_local(struct base *s, int fd);
 /* How many such descriptors are not closed yet. */
-u32 worker_nr_closing(const struct service *s);
+u32 worker_nr_closing(const struct base *s);
 /* An eventfd: readable when worker_done() has something to do. */
-int worker_event(const struct service *s);
+int worker_event(const struct base *s);
 /* Calls done() of the jobs that have ended. */
-void worker_done(struct service *s);
+void worker_done(struct base *s);
 /* The main loop calls it now and then: when all workers are stuck it refuses what waits. */
-void worker_tick(struct service *s);
+void worker_tick(struct base *s);
 
 #endif

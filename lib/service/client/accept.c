@@ -17,14 +17,16 @@
 #include <unistd.h>
 
 #include "lib/reason.h"
-#include "lib/service/base/domain.h"
+#include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/accept.h"
 #include "lib/service/client/client.h"
 #include "lib/service/file/files.h"
 #include "lib/service/hold/holds.h"
+#include "lib/service/client/state.h"
 #include "lib/wire.h"
+#include "lib/service/base/base.h"
 
 /* How many connections a turn takes: 10 us each. */
 #define ACCEPTS_PER_TURN 64u
@@ -38,11 +40,10 @@
 
 /* There is no room. A program that has asked already is told so, as nearly all have. The log hears
  * of it at the next tick. */
-static void accept_turn_away(struct service *s, int socket)
+static void accept_turn_away(struct clients *s, int socket)
 {
-	const struct wire_reply reply = {
-		.error = reason_join(LODIC_REASON_DESCRIPTORS, -EMFILE)
-	};
+	const struct wire_reply reply = { .error = reason_join(LODIC_REASON_DESCRIPTORS,
+		                                               -EMFILE) };
 	struct wire_request request;
 	int fds[WIRE_MAX_FDS];
 	u32 nr_fds;
@@ -52,12 +53,12 @@ static void accept_turn_away(struct service *s, int socket)
 	    -EAGAIN)
 		wire_send(socket, &reply, sizeof(reply), NULL, 0);
 	while (nr_fds > 0)
-		worker_close(s, fds[--nr_fds]);
+		worker_close(s->base, fds[--nr_fds]);
 	close(socket);
 	s->nr_turned_away++;
 }
 
-static void accept_add(struct service *s, int socket)
+static void accept_add(struct clients *s, int socket)
 {
 	struct ucred peer;
 	bool foreign;
@@ -83,7 +84,7 @@ static void accept_add(struct service *s, int socket)
 		return;
 	}
 	if (socket_ask_senders(socket) != 0 ||
-	    service_watch(s, socket, EPOLLIN, &c->socket_source) != 0) {
+	    service_watch(s->base, socket, EPOLLIN, &c->socket_source) != 0) {
 		domain_leave(s, c);
 		close(socket);
 		free(c);
@@ -91,8 +92,8 @@ static void accept_add(struct service *s, int socket)
 	}
 	c->since_ns = host_now_ns();
 	c->serial = ++s->last_serial;
-	c->next = s->clients;
-	s->clients = c;
+	c->next = s->first;
+	s->first = c;
 	s->nr_unasked++;
 }
 
@@ -104,16 +105,17 @@ int accept_open_spare(void)
 /* No descriptor is left: hangs up on the next program by the spare one. So nobody waits for
  * what may never come, and a program that tries again finds what files have let go. 0 or
  * -errno; -EAGAIN: nobody waits. */
-static int accept_hang_up(struct service *s)
+static int accept_hang_up(struct clients *s)
 {
 	int socket, err;
 
-	files_spare_descriptors(s);
-	holds_spare_descriptors(s);
+	files_spare_descriptors(s->files);
+	holds_spare_descriptors(s->holding);
 	if (s->spare < 0)
 		return -EMFILE;
 	service_close(&s->spare);
-	socket = accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	socket = accept4(socket_listening(s->base), NULL, NULL,
+	                 SOCK_CLOEXEC | SOCK_NONBLOCK);
 	err = socket < 0 ? -errno : 0;
 	service_close(&socket);
 	s->spare = accept_open_spare();
@@ -121,16 +123,15 @@ static int accept_hang_up(struct service *s)
 }
 
 /* Nobody is let in until the next tick. */
-static void accept_pause(struct service *s)
+static void accept_pause(struct clients *s)
 {
-	s->accept_paused = service_watch_again(s, s->listening, 0,
-	                                       &s->sources[SOURCE_LISTEN]) == 0;
+	s->accept_paused = socket_listen_for(s->base, 0) == 0;
 }
 
 /* Might somebody be turned away in vain, because others have hung up? The loop hears of a few in
  * each turn, of all in their order. Where it always has that much to do, this ends after as many
  * turns as it takes to hear of each connection once. */
-static bool accept_waits(struct service *s, bool heard_all)
+static bool accept_waits(struct clients *s, bool heard_all)
 {
 	if (!heard_all && s->accept_turns++ < s->nr_connections / HEARD_PER_TURN + 1)
 		return true;
@@ -138,13 +139,13 @@ static bool accept_waits(struct service *s, bool heard_all)
 	return false;
 }
 
-void accept_clients(struct service *s, bool heard_all)
+void accept_clients(struct clients *s, bool heard_all)
 {
 	if (domain_is_crowded(s, ACCEPTS_PER_TURN) && accept_waits(s, heard_all))
 		return;
 	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
-		int socket =
-			accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int socket = accept4(socket_listening(s->base), NULL, NULL,
+		                     SOCK_CLOEXEC | SOCK_NONBLOCK);
 		int err = socket < 0 ? -errno : 0;
 
 		if (!err)
@@ -173,14 +174,14 @@ static bool accept_has_asked(const struct client *c)
 	       errno != EAGAIN;
 }
 
-static void accept_drop_unasked(struct service *s)
+static void accept_drop_unasked(struct clients *s)
 {
 	u64 now = host_now_ns();
 	u32 left = DROPS_PER_TICK;
 
 	if (s->nr_unasked == 0)
 		return;
-	for (struct client *c = s->clients; c && left > 0; c = c->next) {
+	for (struct client *c = s->first; c && left > 0; c = c->next) {
 		if (c->asked || c->socket < 0 || now - c->since_ns < UNASKED_NS ||
 		    accept_has_asked(c))
 			continue;
@@ -189,22 +190,21 @@ static void accept_drop_unasked(struct service *s)
 	}
 }
 
-void accept_tick(struct service *s)
+void accept_tick(struct clients *s)
 {
 	if (s->nr_turned_away > 0)
-		service_say(s, SERVICE_WARNING, "turned_away",
+		service_say(s->base, SERVICE_WARNING, "turned_away",
 		            "%u programs found no room: %u connections are there",
 		            s->nr_turned_away, s->nr_connections);
 	s->nr_turned_away = 0;
 	if (s->spare < 0)
 		s->spare = accept_open_spare();
 	if (s->accept_paused)
-		s->accept_paused = service_watch_again(s, s->listening, EPOLLIN,
-		                                       &s->sources[SOURCE_LISTEN]) != 0;
+		s->accept_paused = socket_listen_for(s->base, EPOLLIN) != 0;
 	accept_drop_unasked(s);
 }
 
-bool accept_wants_ticks(const struct service *s)
+bool accept_wants_ticks(const struct clients *s)
 {
 	return s->accept_paused || s->nr_unasked > 0 || s->nr_turned_away > 0 ||
 	       s->spare < 0;

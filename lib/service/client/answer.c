@@ -10,18 +10,19 @@
 #include "lib/service/frame/fill.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/holds.h"
+#include "lib/service/client/state.h"
 #include "lib/wire.h"
 
 /* How many it tells that a hold is settled: 4 us each. */
 #define ANSWERS_PER_TURN 64u
 
-int answer_error(struct service *s, int error)
+int answer_error(struct clients *s, int error)
 {
 	int plain = reason_error(error);
 
 	if (plain == -EMFILE || plain == -ENFILE) {
-		files_spare_descriptors(s);
-		holds_spare_descriptors(s);
+		files_spare_descriptors(s->files);
+		holds_spare_descriptors(s->holding);
 	}
 	if (reason_of(error) != LODIC_REASON_NONE)
 		return error;
@@ -34,7 +35,7 @@ int answer_error(struct service *s, int error)
 }
 
 /* The client's request is done. */
-static void answer_send(struct service *s, struct client *c, int error, bool with_stat)
+static void answer_send(struct clients *s, struct client *c, int error, bool with_stat)
 {
 	struct wire_reply reply = { .error = answer_error(s, error) };
 
@@ -44,21 +45,21 @@ static void answer_send(struct service *s, struct client *c, int error, bool wit
 		client_hang_up(s, c);
 }
 
-bool answer_waiting(struct service *s)
+bool answer_waiting(struct clients *s)
 {
 	u64 oldest = 0; /* not looked for yet */
 	struct hold_waiter *waiter;
 	u32 left = ANSWERS_PER_TURN;
 	bool work;
 
-	while (left > 0 && (waiter = hold_table_settled(s)) != NULL) {
+	while (left > 0 && (waiter = hold_table_settled(s->holding)) != NULL) {
 		answer_send(s, waiter->client, waiter->error, false);
 		left--;
 	}
 	work = left == 0;
 	if (s->nr_waiting == 0)
 		return work;
-	for (struct client *c = s->clients; c; c = c->next) {
+	for (struct client *c = s->first; c; c = c->next) {
 		if (c->stat_wanted && stat_is_done(s, c->stat_wanted)) {
 			s->nr_waiting--;
 			c->stat_wanted = 0;
@@ -66,8 +67,8 @@ bool answer_waiting(struct service *s)
 		}
 		if (!c->waits)
 			continue;
-		oldest = oldest ? oldest : fill_oldest(s);
-		if (fill_sync_is_done(s, &c->sync, oldest)) {
+		oldest = oldest ? oldest : fill_oldest(s->frames);
+		if (fill_sync_is_done(s->frames, &c->sync, oldest)) {
 			s->nr_waiting--;
 			c->waits = false;
 			answer_send(s, c, 0, false);

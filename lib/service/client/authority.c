@@ -5,6 +5,7 @@
 
 #include "lib/service/base/socket.h"
 #include "lib/service/client/authority.h"
+#include "lib/service/client/connection.h"
 
 enum authority_who {
 	WHO_NOBODY,   /* there is no such request */

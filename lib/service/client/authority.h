@@ -29,7 +29,7 @@
 #ifndef LODIC_LIB_SERVICE_CLIENT_AUTHORITY_H
 #define LODIC_LIB_SERVICE_CLIENT_AUTHORITY_H
 
-#include "lib/service/client/client.h"
+#include "lib/service/client/connection.h"
 #include "lib/wire.h"
 
 /* May the client ask for this, in a message of that sender? It gives a new client its kind, but

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "lib/reason.h"
-#include "lib/service/base/domain.h"
+#include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/answer.h"
@@ -42,9 +42,13 @@
 #include "lib/service/frame/mover.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/hold_tier.h"
-#include "lib/service/succession/hand.h"
-#include "lib/service/succession/resize.h"
+#include "lib/service/frame/evict.h"
+#include "lib/service/client/state.h"
+#include "lib/service/memory/pages.h"
 #include "lib/wire.h"
+#include "lib/service/base/base.h"
+#include "lib/service/client/connection.h"
+#include "lib/service/file/opens.h"
 
 /* How many requests of one client the main loop takes before it looks at the others. */
 #define REQUESTS_PER_TURN 16u
@@ -58,30 +62,30 @@
 #define ASKS_AT_ONCE 256u
 
 /* Closes at most so many of a client's files; returns how many more it could. */
-static u32 client_close_files(struct service *s, struct client *c, u32 most)
+static u32 client_close_files(struct clients *s, struct client *c, u32 most)
 {
 	u32 slot, id, nr;
 
 	while (most > 0 && (nr = opens_take(&c->opens, &slot, &id)) > 0) {
-		files_close(s, slot, id, nr);
+		files_close(s->files, slot, id, nr);
 		most--;
 	}
 	return most;
 }
 
-bool client_close_hung_up(struct service *s)
+bool client_close_hung_up(struct clients *s)
 {
 	u32 left = CLOSES_PER_TURN;
 
 	if (s->nr_silent == 0)
 		return false;
-	for (struct client *c = s->clients; c && left > 0; c = c->next)
+	for (struct client *c = s->first; c && left > 0; c = c->next)
 		if (c->socket < 0)
 			left = client_close_files(s, c, left);
 	return left == 0;
 }
 
-static void client_bury(struct service *s, struct client *c)
+static void client_bury(struct clients *s, struct client *c)
 {
 	service_close(&c->process);
 	c->gone = true;
@@ -91,20 +95,20 @@ static void client_bury(struct service *s, struct client *c)
 		s->idle_since_ns = host_now_ns();
 	if (!client_is_reader(c))
 		return;
-	service_say(s, SERVICE_DEBUG, "detached", "process %d has left", c->pid);
+	service_say(s->base, SERVICE_DEBUG, "detached", "process %d has left", c->pid);
 	if (--s->nr_clients == 0)
 		s->idle_since_ns = host_now_ns();
 }
 
 /* Asks about all contexts of a silent client, from now on. */
-static void client_reap_begin(struct service *s, struct client *c)
+static void client_reap_begin(struct clients *s, struct client *c)
 {
 	s->nr_reaping += c->reap_at == FRAME_NONE && c->newest != FRAME_NONE;
 	c->reap_at = c->newest;
 }
 
 /* Asks about the next context of the client. */
-static void client_reap_next(struct service *s, struct client *c)
+static void client_reap_next(struct clients *s, struct client *c)
 {
 	u32 place = c->reap_at;
 
@@ -113,18 +117,18 @@ static void client_reap_next(struct service *s, struct client *c)
 	if (!place_may_leave(s, place))
 		return;
 	place_leave(s, place);
-	s->stat.reaped++;
+	s->stat->reaped++;
 	if (c->nr_contexts == 0)
 		client_bury(s, c);
 }
 
-bool client_reap(struct service *s)
+bool client_reap(struct clients *s)
 {
 	u32 left = ASKS_PER_TURN;
 
 	if (s->nr_reaping == 0)
 		return false;
-	for (struct client *c = s->clients; c && left > 0; c = c->next)
+	for (struct client *c = s->first; c && left > 0; c = c->next)
 		for (; c->reap_at != FRAME_NONE && left > 0; left--)
 			client_reap_next(s, c);
 	return s->nr_reaping > 0;
@@ -132,19 +136,19 @@ bool client_reap(struct service *s)
 
 /* No context is left that may pin. A program that has just called exec() may be the one that
  * asks, and its old contexts are over. */
-static void client_reap_at_once(struct service *s)
+static void client_reap_at_once(struct clients *s)
 {
 	u32 left = ASKS_AT_ONCE;
 
 	client_tick(s);
-	for (struct client *c = s->clients; c; c = c->next)
+	for (struct client *c = s->first; c; c = c->next)
 		for (; c->reap_at != FRAME_NONE && left > 0 && place_is_late(s); left--)
 			client_reap_next(s, c);
 }
 
 /* Takes what is unread out of the socket. The kernel would close the descriptors of it in this
  * thread, and that may wait: for a server, or for what SO_LINGER says. */
-static void client_drain(struct service *s, int socket)
+static void client_drain(struct clients *s, int socket)
 {
 	struct wire_request request;
 	struct wire_sender sender = { .said = shutdown(socket, SHUT_RD) == 0 };
@@ -157,11 +161,11 @@ static void client_drain(struct service *s, int socket)
 		wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds,
 		                 &sender);
 		while (nr_fds > 0)
-			worker_close(s, fds[--nr_fds]);
+			worker_close(s->base, fds[--nr_fds]);
 	}
 }
 
-void client_hang_up(struct service *s, struct client *c)
+void client_hang_up(struct clients *s, struct client *c)
 {
 	if (s->successor == c)
 		s->successor = NULL; /* HO3 */
@@ -178,7 +182,7 @@ void client_hang_up(struct service *s, struct client *c)
 		client_bury(s, c);
 }
 
-void client_process_died(struct service *s, struct client *c)
+void client_process_died(struct clients *s, struct client *c)
 {
 	if (c->gone)
 		return;
@@ -186,19 +190,19 @@ void client_process_died(struct service *s, struct client *c)
 	client_hang_up(s, c);
 }
 
-void client_tick(struct service *s)
+void client_tick(struct clients *s)
 {
 	if (s->nr_silent == 0)
 		return;
-	for (struct client *c = s->clients; c; c = c->next)
+	for (struct client *c = s->first; c; c = c->next)
 		if (c->socket < 0 && c->reap_at == FRAME_NONE)
 			client_reap_begin(s, c);
 }
 
 /* Apart from client_bury(), because events of this round may still name the client. */
-void client_free_gone(struct service *s)
+void client_free_gone(struct clients *s)
 {
-	struct client **at = &s->clients;
+	struct client **at = &s->first;
 
 	if (s->nr_silent == 0)
 		return;
@@ -214,18 +218,18 @@ void client_free_gone(struct service *s)
 		opens_fini(&c->opens);
 		/* The program may have it still, and then closing is not enough. */
 		if (c->wake >= 0)
-			epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->wake, NULL);
+			service_watch_no_more(s->base, c->wake);
 		service_close(&c->wake);
 		free(c);
 	}
 }
 
-void client_free_all(struct service *s)
+void client_free_all(struct clients *s)
 {
 	for (u32 place = 0; place < ARENA_MAX_CONTEXTS; place++)
 		if (s->seats[place].client)
 			place_leave(s, place);
-	for (struct client *c = s->clients; c; c = c->next) {
+	for (struct client *c = s->first; c; c = c->next) {
 		if (!c->gone)
 			client_hang_up(s, c);
 		client_close_files(s, c, UINT32_MAX);
@@ -233,31 +237,31 @@ void client_free_all(struct service *s)
 	client_free_gone(s);
 }
 
-static int client_make_wake(struct service *s, struct client *c)
+static int client_make_wake(struct clients *s, struct client *c)
 {
 	int err;
 
-	if (!s->options.for_group)
+	if (!s->options->for_group)
 		return 0;
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->wake < 0)
 		return -errno;
-	err = service_watch(s, c->wake, EPOLLIN | EPOLLET, &s->sources[SOURCE_WAKE]);
+	err = service_watch_as(s->base, c->wake, EPOLLIN | EPOLLET, SOURCE_WAKE);
 	if (err)
 		service_close(&c->wake);
 	return err;
 }
 
-void client_tell_arena(const struct service *s, struct wire_reply *reply)
+void client_tell_arena(const struct clients *s, struct wire_reply *reply)
 {
-	reply->hello.control_bytes = s->control.bytes;
-	reply->hello.data_bytes = s->arena.header->data_bytes;
-	reply->hello.shared_bytes = s->shared.bytes;
-	reply->hello.alive = host_load_acquire(&s->arena.header->alive);
-	reply->hello.generation = s->arena.header->generation;
+	reply->hello.control_bytes = s->control->bytes;
+	reply->hello.data_bytes = s->arena->header->data_bytes;
+	reply->hello.shared_bytes = s->shared->bytes;
+	reply->hello.alive = host_load_acquire(&s->arena->header->alive);
+	reply->hello.generation = s->arena->header->generation;
 }
 
-static int client_op_hello(struct service *s, struct client *c, struct exchange *x)
+static int client_op_hello(struct clients *s, struct client *c, struct exchange *x)
 {
 	int err;
 
@@ -268,20 +272,21 @@ static int client_op_hello(struct service *s, struct client *c, struct exchange 
 		return err;
 	c->process = socket_peer_process(c->socket);
 	if (c->process >= 0 &&
-	    service_watch(s, c->process, EPOLLIN, &c->process_source) != 0)
+	    service_watch(s->base, c->process, EPOLLIN, &c->process_source) != 0)
 		service_close(&c->process);
 	c->kind = CLIENT_READER;
 	s->nr_clients++;
-	service_say(s, SERVICE_DEBUG, "attached", "process %d is a reader now", c->pid);
+	service_say(s->base, SERVICE_DEBUG, "attached", "process %d is a reader now",
+	            c->pid);
 	client_tell_arena(s, &x->reply);
-	x->out[x->nr_out++] = s->control.reader_fd;
-	x->out[x->nr_out++] = s->data.reader_fd;
-	x->out[x->nr_out++] = c->wake >= 0 ? c->wake : s->wake;
-	x->out[x->nr_out++] = s->shared.reader_fd;
+	x->out[x->nr_out++] = s->control->reader_fd;
+	x->out[x->nr_out++] = s->data->reader_fd;
+	x->out[x->nr_out++] = c->wake >= 0 ? c->wake : service_wake_fd(s->base);
+	x->out[x->nr_out++] = s->shared->reader_fd;
 	return 0;
 }
 
-static int client_op_context_open(struct service *s, struct client *c,
+static int client_op_context_open(struct clients *s, struct client *c,
                                   struct exchange *x)
 {
 	bool reads_only = x->request.a != 0;
@@ -300,7 +305,7 @@ static int client_op_context_open(struct service *s, struct client *c,
 	return 0;
 }
 
-static int client_op_context_close(struct service *s, struct client *c,
+static int client_op_context_close(struct clients *s, struct client *c,
                                    struct exchange *x)
 {
 	u64 place = x->request.a;
@@ -311,26 +316,26 @@ static int client_op_context_close(struct service *s, struct client *c,
 	return 0;
 }
 
-static int client_op_file_close(struct service *s, struct client *c, struct exchange *x)
+static int client_op_file_close(struct clients *s, struct client *c, struct exchange *x)
 {
 	u64 slot = x->request.a, id = x->request.b;
 
 	if (!opens_remove(&c->opens, slot, id))
 		return -EINVAL;
-	files_close(s, (u32)slot, (u32)id, 1);
+	files_close(s->files, (u32)slot, (u32)id, 1);
 	return 0;
 }
 
-static int client_op_sync(struct service *s, struct client *c, struct exchange *x)
+static int client_op_sync(struct clients *s, struct client *c, struct exchange *x)
 {
-	fill_sync_begin(s, &c->sync);
+	fill_sync_begin(s->frames, &c->sync);
 	s->nr_waiting += !c->waits;
 	c->waits = true;
 	x->later = true;
 	return 0;
 }
 
-static int client_op_stat(struct service *s, struct client *c, struct exchange *x)
+static int client_op_stat(struct clients *s, struct client *c, struct exchange *x)
 {
 	s->nr_waiting += c->stat_wanted == 0;
 	c->stat_wanted = stat_ask(s);
@@ -338,8 +343,8 @@ static int client_op_stat(struct service *s, struct client *c, struct exchange *
 	return 0;
 }
 
-int client_answer_page(struct service *s, struct exchange *x,
-                       void (*list)(const struct service *s, u64 cursor,
+int client_answer_page(struct clients *s, struct exchange *x,
+                       void (*list)(const struct clients *s, u64 cursor,
                                     struct wire_page *page))
 {
 	x->page = malloc(sizeof(*x->page));
@@ -350,20 +355,24 @@ int client_answer_page(struct service *s, struct exchange *x,
 	return 0;
 }
 
-static int client_op_drop(struct service *s, struct exchange *x)
+static int client_op_drop(struct clients *s, struct exchange *x)
 {
-	x->reply.drop.next = files_drop(s, x->request.a, x->request.b, x->request.c,
-	                                &x->reply.drop.dropped);
-	resize_drop(s, x->request.a, x->reply.drop.next, x->request.b, x->request.c);
+	x->reply.drop.next = files_drop(s->files, x->request.a, x->request.b,
+	                                x->request.c, &x->reply.drop.dropped);
+	x->reply.drop.dropped.busy +=
+		x->reply.drop.dropped.pinned > 0 && evict_is_busy(s->frames);
+	s->above.resize_drop(s->above.of, x->request.a, x->reply.drop.next,
+	                     x->request.b, x->request.c);
 	return 0;
 }
 
-static int client_op_resize(struct service *s, struct exchange *x)
+static int client_op_resize(struct clients *s, struct exchange *x)
 {
-	return resize_request(s, x->request.a, x->request.b, &x->reply.resize);
+	return s->above.resize_request(s->above.of, x->request.a, x->request.b,
+	                               &x->reply.resize);
 }
 
-static int client_op_hold(struct service *s, struct client *c, struct exchange *x)
+static int client_op_hold(struct clients *s, struct client *c, struct exchange *x)
 {
 	int err = hold_request(s, c, &x->request, &x->reply, &x->close_after);
 
@@ -373,16 +382,16 @@ static int client_op_hold(struct service *s, struct client *c, struct exchange *
 	return err;
 }
 
-static int client_op_move(struct service *s, struct exchange *x)
+static int client_op_move(struct clients *s, struct exchange *x)
 {
-	int err = mover_request(s, x->request.a, x->request.b, x->request.c);
+	int err = mover_request(s->frames, x->request.a, x->request.b, x->request.c);
 
-	resize_move(s, x->request.a, x->request.b, x->request.c);
-	hold_tier_look(s, true);
+	s->above.resize_move(s->above.of, x->request.a, x->request.b, x->request.c);
+	hold_tier_look(s->holding, true);
 	return err;
 }
 
-static int client_carry_out_reader(struct service *s, struct client *c,
+static int client_carry_out_reader(struct clients *s, struct client *c,
                                    struct exchange *x)
 {
 	if (c->moved && x->request.op != WIRE_HOLD_FD)
@@ -397,13 +406,13 @@ static int client_carry_out_reader(struct service *s, struct client *c,
 }
 
 /* A request that is allowed. */
-static int client_carry_out(struct service *s, struct client *c, struct exchange *x)
+static int client_carry_out(struct clients *s, struct client *c, struct exchange *x)
 {
 	switch (x->request.op) {
 	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_SYNC: return client_op_sync(s, c, x);
-	case WIRE_KEEP: return files_keep(s, x->request.a, x->request.b);
-	case WIRE_STOP: s->stopping = true; return 0;
+	case WIRE_KEEP: return files_keep(s->files, x->request.a, x->request.b);
+	case WIRE_STOP: service_stop(s->base); return 0;
 	case WIRE_STAT: return client_op_stat(s, c, x);
 	case WIRE_FILES: return client_answer_page(s, x, list_files);
 	case WIRE_READERS: return client_answer_page(s, x, list_readers);
@@ -415,13 +424,13 @@ static int client_carry_out(struct service *s, struct client *c, struct exchange
 	case WIRE_HOLD_WAIT: return client_op_hold(s, c, x);
 	case WIRE_DROP: return client_op_drop(s, x);
 	case WIRE_RESIZE: return client_op_resize(s, x);
-	case WIRE_SUCCEED: return hand_begin(s, c, x);
+	case WIRE_SUCCEED: return s->above.hand_begin(s->above.of, c, x);
 	case WIRE_HAND_ARENA:
 	case WIRE_HAND_FILE:
 	case WIRE_HAND_FRAMES:
 	case WIRE_HAND_STAY:
 	case WIRE_HAND_OVER:
-	case WIRE_HANDED: return hand_carry_out(s, c, x);
+	case WIRE_HANDED: return s->above.hand_carry_out(s->above.of, c, x);
 	default: return client_carry_out_reader(s, c, x);
 	}
 }
@@ -442,7 +451,7 @@ static int client_reply(const struct client *c, struct exchange *x)
 }
 
 /* Serves one request. false: the client has gone, or there is none. */
-static bool client_serve_one(struct service *s, struct client *c)
+static bool client_serve_one(struct clients *s, struct client *c)
 {
 	struct exchange x = { .close_after = -1 };
 	int err = wire_receive_all(c->socket, &x.request, sizeof(x.request), x.fds,
@@ -472,7 +481,7 @@ static bool client_serve_one(struct service *s, struct client *c)
 	x.reply.error = answer_error(s, err);
 	for (u32 i = 0; i < x.nr_fds; i++)
 		if (x.fds[i] >= 0)
-			worker_close(s, x.fds[i]);
+			worker_close(s->base, x.fds[i]);
 	err = x.later ? 0 : client_reply(c, &x);
 	service_close(&x.close_after);
 	if (err || hangs_up) /* also when it does not read its replies */
@@ -480,7 +489,7 @@ static bool client_serve_one(struct service *s, struct client *c)
 	return !err && !hangs_up;
 }
 
-void client_ready(struct service *s, struct client *c)
+void client_ready(struct clients *s, struct client *c)
 {
 	u32 turn = 0;
 

@@ -9,6 +9,13 @@
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/hold_tier.h"
 #include "lib/service/memory/memory.h"
+#include "lib/service/client/state.h"
+#include "lib/service/client/connection.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/opens.h"
+#include "lib/service/hold/holds.h"
+#include "lib/service/hold/range.h"
 
 /* Our choice: few ranges ever wait for room. */
 #define WANTED_LOOKS 256u
@@ -19,7 +26,7 @@ struct hold_offer {
 	int fd; /* the caller closes it when it is sent */
 };
 
-static int hold_request_give(struct service *s, struct held_range *r, int pid,
+static int hold_request_give(struct clients *s, struct held_range *r, int pid,
                              struct hold_offer *ret_offer)
 {
 	int fd = memory_open_again(r->fd, O_RDONLY);
@@ -28,8 +35,8 @@ static int hold_request_give(struct service *s, struct held_range *r, int pid,
 		return fd == -EMFILE   ? reason_encode(LODIC_REASON_DESCRIPTORS)
 		       : fd == -ENOENT ? reason_encode(LODIC_REASON_NO_PROC)
 		                       : fd;
-	hold_table_charge(s->holds, r, pid);
-	s->stat.holds_given++;
+	hold_table_charge(hold_table(s->holding), r, pid);
+	s->stat->holds_given++;
 	*ret_offer = (struct hold_offer){ .number = r->number,
 		                          .offset = r->offset,
 		                          .length = r->length,
@@ -38,7 +45,7 @@ static int hold_request_give(struct service *s, struct held_range *r, int pid,
 	return 0;
 }
 
-static int hold_request_give_shared(struct service *s, struct held_range *r, int pid,
+static int hold_request_give_shared(struct clients *s, struct held_range *r, int pid,
                                     struct hold_offer *ret_offer)
 {
 	int err = hold_request_give(s, r, pid, ret_offer);
@@ -48,8 +55,8 @@ static int hold_request_give_shared(struct service *s, struct held_range *r, int
 	r->owed -= r->owed > 0;
 	if (r->nr_given++ > 0 && r->visits < HOLD_VISITS_MAX)
 		r->visits++;
-	hold_table_unlink(s->holds, r); /* to the front */
-	hold_table_link(s->holds, r);
+	hold_table_unlink(hold_table(s->holding), r); /* to the front */
+	hold_table_link(hold_table(s->holding), r);
 	return 0;
 }
 
@@ -69,11 +76,11 @@ static struct held_range *hold_request_wanted(const struct holds *h,
 
 /* A new range, which waits for room. It may be read already when this returns, or have failed:
  * then it stays as a failed one for a while. */
-static int hold_request_begin(struct service *s, struct hold_asker *asker,
+static int hold_request_begin(struct clients *s, struct hold_asker *asker,
                               const struct held_file *f, u32 node, u64 first, u64 bytes,
                               struct held_range **ret_range)
 {
-	struct holds *h = s->holds;
+	struct holds *h = hold_table(s->holding);
 	struct held_range *r;
 
 	if (asker->nr >= HOLDS_EACH)
@@ -83,7 +90,7 @@ static int hold_request_begin(struct service *s, struct hold_asker *asker,
 		return h->nr_free == 0 && h->nr_places == HOLD_PLACES ? -ENFILE
 		                                                      : -ENOMEM;
 	r->file = f->id;
-	r->slot = (u32)(f - s->files);
+	r->slot = files_slot(s->files, f);
 	r->node = node;
 	r->dev = f->dev;
 	r->ino = f->ino;
@@ -91,17 +98,18 @@ static int hold_request_begin(struct service *s, struct hold_asker *asker,
 	r->bytes = bytes;
 	r->length = bytes < f->size - first ? bytes : f->size - first;
 	hold_table_join_asker(r, asker);
-	holds_want(s, r);
+	holds_want(s->holding, r);
 	*ret_range = r;
 	return 0;
 }
 
 /* What is not ready for a request: it is being read, waits for room, or comes anew. */
-static int hold_request_later(struct service *s, struct hold_asker *asker,
+static int hold_request_later(struct clients *s, struct hold_asker *asker,
                               const struct held_file *f, u32 node, u64 first, u64 bytes,
                               struct held_range **ret_range)
 {
-	struct held_range *r = hold_request_wanted(s->holds, f, node, first, bytes);
+	struct held_range *r =
+		hold_request_wanted(hold_table(s->holding), f, node, first, bytes);
 	int err;
 
 	if (!r) {
@@ -111,7 +119,7 @@ static int hold_request_later(struct service *s, struct hold_asker *asker,
 	}
 	if (r->queue == HOLDS_FAILED) { /* at once: nobody knows its number */
 		err = r->error;
-		hold_table_free(s->holds, r);
+		hold_table_free(hold_table(s->holding), r);
 		return err;
 	}
 	*ret_range = r;
@@ -133,12 +141,12 @@ static int hold_request_pages(const struct held_file *f, u64 page_bytes, u64 off
 	return 0;
 }
 
-static int hold_request_for(struct service *s, struct client *c,
+static int hold_request_for(struct clients *s, struct client *c,
                             const struct held_file *f,
                             const struct wire_request *request,
                             struct hold_offer *ret_offer)
 {
-	struct holds *h = s->holds;
+	struct holds *h = hold_table(s->holding);
 	struct held_range *r = NULL;
 	struct hold *found;
 	struct hold_file file;
@@ -152,11 +160,11 @@ static int hold_request_for(struct service *s, struct client *c,
 	                         &bytes);
 	if (err)
 		return err;
-	if (bytes > budget_for_holds_at_most(s))
+	if (bytes > hold_table_most(s->holding))
 		return reason_encode(LODIC_REASON_HOLD_SIZE);
-	node = hold_tier_node(s, f, request->cpu);
-	file = hold_table_file(s, f, node);
-	switch (hold_table_ask(h, &file, (u32)(f - s->files), first, first + bytes,
+	node = hold_tier_node(s->holding, f, request->cpu);
+	file = hold_table_file(s->holding, f, node);
+	switch (hold_table_ask(h, &file, files_slot(s->files, f), first, first + bytes,
 	                       &found)) {
 	case HOLD_GIVE:
 		return hold_request_give_shared(s, hold_table_range(found), c->pid,
@@ -175,10 +183,10 @@ static int hold_request_for(struct service *s, struct client *c,
 	return err;
 }
 
-static int hold_request_again(struct service *s, int pid, u64 number,
+static int hold_request_again(struct clients *s, int pid, u64 number,
                               struct hold_offer *ret_offer)
 {
-	struct held_range *r = hold_table_find(s, number);
+	struct held_range *r = hold_table_find(s->holding, number);
 	bool known;
 
 	if (!r)
@@ -192,7 +200,7 @@ static int hold_request_again(struct service *s, int pid, u64 number,
 }
 
 /* Carries out a request, except HOLD_WAIT. */
-static int hold_request_offer(struct service *s, struct client *c,
+static int hold_request_offer(struct clients *s, struct client *c,
                               const struct wire_request *request,
                               struct hold_offer *ret_offer)
 {
@@ -202,13 +210,13 @@ static int hold_request_offer(struct service *s, struct client *c,
 	if (request->op == WIRE_HOLD_FD)
 		return hold_request_again(s, c->pid, request->a, ret_offer);
 	if (id == FILE_NONE || id > UINT32_MAX ||
-	    !opens_have(&c->opens, (id - 1) % s->shape.nr_files, id))
+	    !opens_have(&c->opens, (id - 1) % s->shape->nr_files, id))
 		return -EINVAL;
-	f = files_find(s, (u32)id);
+	f = files_find(s->files, (u32)id);
 	return f ? hold_request_for(s, c, f, request, ret_offer) : -ESTALE;
 }
 
-int hold_request(struct service *s, struct client *c,
+int hold_request(struct clients *s, struct client *c,
                  const struct wire_request *request, struct wire_reply *reply,
                  int *ret_fd)
 {
@@ -217,7 +225,7 @@ int hold_request(struct service *s, struct client *c,
 
 	if (request->op == WIRE_HOLD_WAIT) {
 		c->holds.waiter.client = c;
-		return hold_table_wait(s, request->a, &c->holds.waiter);
+		return hold_table_wait(s->holding, request->a, &c->holds.waiter);
 	}
 	err = hold_request_offer(s, c, request, &offer);
 	reply->hold.number = offer.number;

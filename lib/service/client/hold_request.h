@@ -3,8 +3,10 @@
 #ifndef LODIC_LIB_SERVICE_CLIENT_HOLD_REQUEST_H
 #define LODIC_LIB_SERVICE_CLIENT_HOLD_REQUEST_H
 
-#include "lib/service/client/client.h"
+#include "lib/service/client/connection.h"
 #include "lib/wire.h"
+
+struct clients;
 
 /* HOLD: 0: *ret_fd goes with the reply, and the caller closes it then. Otherwise it is -1.
  * -EINPROGRESS: the range is not ready; the reply has its number.
@@ -18,7 +20,7 @@
  *
  * HOLD_WAIT: -EINPROGRESS: the reply comes later (hold_table_settled()). -EBUSY: the connection
  * waits already. Another value is the reply's. */
-int hold_request(struct service *s, struct client *c,
+int hold_request(struct clients *s, struct client *c,
                  const struct wire_request *request, struct wire_reply *reply,
                  int *ret_fd);
 

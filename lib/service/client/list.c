@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/pte.h"
-#include "lib/service/client/client.h"
+#include "lib/service/client/connection.h"
 #include "lib/service/client/list.h"
 #include "lib/service/file/files.h"
 #include "lib/service/file/pause.h"
@@ -23,6 +23,11 @@
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/hold_tier.h"
 #include "lib/service/tier/policy.h"
+#include "lib/service/client/state.h"
+#include "lib/service/file/held.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/tier/tier.h"
+#include "lib/service/hold/range.h"
 
 /* What one page may look at. Ours: each bound keeps a page below a millisecond or so. */
 #define LIST_SLOTS 4096u /* of files; the records limit the paths */
@@ -60,7 +65,7 @@ static struct look_file *list_add_file(struct wire_page *page, const char *path,
 	return r;
 }
 
-static bool list_held(const struct service *s, struct wire_page *page,
+static bool list_held(const struct clients *s, struct wire_page *page,
                       const struct held_file *f)
 {
 	char path[PROOF_PATH_BYTES];
@@ -76,22 +81,22 @@ static bool list_held(const struct service *s, struct wire_page *page,
 	r->ino = f->ino;
 	r->size = f->size;
 	r->cached = f->nr_frames;
-	r->held = hold_table_bytes_of(s, f);
+	r->held = hold_table_bytes_of(s->holding, f);
 	r->opens = f->nr_opens;
 	r->hits = f->hits;
 	r->direct = f->direct;
 	r->fast = f->nr_fast;
-	r->tier = f->tier;
-	r->knode = policy_knode(s, f);
+	r->tier = f->where.tier;
+	r->knode = policy_knode(s->tiers, &f->where);
 	snprintf(r->proof, sizeof(r->proof), "%s", proof_name(f->proof));
 	return true;
 }
 
 /* The reason, and when it ends, if that is known. */
-static void list_why(const struct service *s, const struct refused *refused,
+static void list_why(const struct clients *s, const struct refused *refused,
                      char why[WHY_BYTES])
 {
-	u64 left_ns = pause_left_ns(s, refused->dev, refused->ino);
+	u64 left_ns = pause_left_ns(s->files, refused->dev, refused->ino);
 	const char *reason = refused_reason(refused->error, refused->revoked);
 
 	if (left_ns > 0)
@@ -101,7 +106,7 @@ static void list_why(const struct service *s, const struct refused *refused,
 		snprintf(why, WHY_BYTES, "%s", reason);
 }
 
-static bool list_refused(const struct service *s, struct wire_page *page,
+static bool list_refused(const struct clients *s, struct wire_page *page,
                          const struct refused *refused, u64 now)
 {
 	char why[WHY_BYTES];
@@ -122,9 +127,9 @@ static bool list_refused(const struct service *s, struct wire_page *page,
 }
 
 /* First the slots of held files, and then those that are not held. */
-void list_files(const struct service *s, u64 cursor, struct wire_page *page)
+void list_files(const struct clients *s, u64 cursor, struct wire_page *page)
 {
-	u64 slots = s->shape.nr_files, nr = slots + refused_nr(s);
+	u64 slots = s->shape->nr_files, nr = slots + refused_nr(s->files);
 	u64 end = cursor < nr && nr - cursor > LIST_SLOTS ? cursor + LIST_SLOTS : nr;
 	u64 now = host_now_ns();
 	bool room = true;
@@ -132,9 +137,10 @@ void list_files(const struct service *s, u64 cursor, struct wire_page *page)
 	for (; cursor < end && room; cursor += room)
 		if (cursor >= slots)
 			room = list_refused(s, page,
-			                    refused_at(s, (u32)(cursor - slots)), now);
-		else if (s->files[cursor].state == FILE_HELD)
-			room = list_held(s, page, &s->files[cursor]);
+			                    refused_at(s->files, (u32)(cursor - slots)),
+			                    now);
+		else if (files_at(s->files, cursor)->state == FILE_HELD)
+			room = list_held(s, page, files_at(s->files, cursor));
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
 
@@ -156,13 +162,13 @@ static void list_name(u32 pid, char *name, size_t room)
 }
 
 /* The newest come first. The cursor is the serial number of the last one told. */
-void list_readers(const struct service *s, u64 cursor, struct wire_page *page)
+void list_readers(const struct clients *s, u64 cursor, struct wire_page *page)
 {
 	u64 now = host_now_ns();
 	struct look_reader *r;
 
 	page->reply.page.next = LOOK_END;
-	for (const struct client *c = s->clients; c; c = c->next) {
+	for (const struct client *c = s->first; c; c = c->next) {
 		if (!client_is_reader(c) || c->gone || (cursor && c->serial >= cursor))
 			continue;
 		r = page->reply.page.nr < LIST_READERS ? list_add(page, sizeof(*r))
@@ -181,27 +187,27 @@ void list_readers(const struct service *s, u64 cursor, struct wire_page *page)
 }
 
 /* As it looks while its owner goes on. */
-static u64 list_nr_pinned(const struct service *s, const struct context_table *t)
+static u64 list_nr_pinned(const struct clients *s, const struct context_table *t)
 {
 	u64 nr = 0;
 
-	if (s->arena.counts)
+	if (s->arena->counts)
 		return LOOK_UNKNOWN;
 	if (!t->entries)
 		return 0; /* K4 */
-	if (s->shape.scheme != ARENA_HAZARD)
+	if (s->shape->scheme != ARENA_HAZARD)
 		return host_load_relaxed(&t->memory->nr_pinned); /* C8 */
 	for (u32 i = 0; i < ARENA_HAZARD_SLOTS; i++)
 		nr += host_load_relaxed(&t->entries[i]) != 0;
 	return nr;
 }
 
-void list_contexts(const struct service *s, u64 cursor, struct wire_page *page)
+void list_contexts(const struct clients *s, u64 cursor, struct wire_page *page)
 {
-	u64 end = s->arena.nr_contexts;
+	u64 end = s->arena->nr_contexts;
 
 	for (; cursor < end; cursor++) {
-		const struct context_table *t = &s->arena.contexts[cursor];
+		const struct context_table *t = &s->arena->contexts[cursor];
 		const struct context_memory *m = t->memory;
 		struct look_context *r;
 
@@ -255,15 +261,15 @@ static bool list_hold(struct wire_page *page, const struct held_range *h, u64 no
 }
 
 /* Only those that have memory. */
-void list_holds(const struct service *s, u64 cursor, struct wire_page *page)
+void list_holds(const struct clients *s, u64 cursor, struct wire_page *page)
 {
-	u64 nr = hold_table_nr_places(s);
+	u64 nr = hold_table_nr_places(s->holding);
 	u64 end = cursor < nr && nr - cursor > LIST_HOLDS ? cursor + LIST_HOLDS : nr;
 	u64 now = host_now_ns();
 	bool room = true;
 
 	for (; cursor < end && room; cursor += room) {
-		const struct held_range *h = hold_table_at(s, cursor);
+		const struct held_range *h = hold_table_at(s->holding, cursor);
 
 		if (h && h->queue != HOLDS_WANTING && h->queue != HOLDS_FAILED)
 			room = list_hold(page, h, now);
@@ -271,47 +277,40 @@ void list_holds(const struct service *s, u64 cursor, struct wire_page *page)
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
 
-void list_times(const struct service *s, u64 cursor, struct wire_page *page)
+void list_times(const struct clients *s, u64 cursor, struct wire_page *page)
 {
 	(void)cursor; /* all of them fit */
 	for (u32 kind = 0; kind < LOOK_NR_TIMES; kind++) {
 		struct look_times *r = list_add(page, sizeof(*r));
 		u32 bytes = r->bytes;
 
-		*r = s->times[kind];
+		*r = *fill_times(s->frames, kind);
 		r->bytes = bytes;
 		r->kind = kind;
 	}
 	page->reply.page.next = LOOK_END;
 }
 
-void list_tiers(const struct service *s, u64 cursor, struct wire_page *page)
+void list_tiers(const struct clients *s, u64 cursor, struct wire_page *page)
 {
 	const struct hold_tier_sum none = { 0 };
 
 	(void)cursor; /* both fit */
-	for (u32 tier = 0; tier < (s->tiers.two ? NR_TIERS : 1); tier++) {
+	for (u32 tier = 0; tier < (tier_are_two(s->tiers) ? NR_TIERS : 1); tier++) {
 		struct look_tier *r = list_add(page, sizeof(*r));
 		const struct hold_tier_sum *holds =
-			s->holds ? &s->holds->tiers[tier] : &none;
+			hold_table(s->holding) ? &hold_table(s->holding)->tiers[tier]
+					       : &none;
 
 		r->tier = tier;
-		r->node = s->tiers.of[tier].node;
-		r->busy = !mover_is_idle(s) || hold_tier_is_busy(s);
-		r->frames = s->tiers.of[tier].nr_frames;
-		r->free_frames = s->tiers.of[tier].nr_free;
-		r->moved = s->tiers.of[tier].moved;
-		r->begun = s->tiers.of[tier].begun;
-		r->refused = s->tiers.of[tier].refused;
-		r->no_room = s->tiers.of[tier].no_room;
-		r->asked = s->tiers.of[tier].asked;
-		r->missed = s->tiers.of[tier].missed;
+		r->busy = !mover_is_idle(s->frames) || hold_tier_is_busy(s->holding);
+		tier_look(s->tiers, (enum tier)tier, r);
 		r->holds = holds->nr;
 		r->hold_bytes = holds->bytes;
 		r->holds_came = holds->came;
 		r->holds_refused = holds->refused;
 		snprintf(r->policy, sizeof(r->policy), "%s",
-		         s->policy ? s->options.policy : "");
+		         tier_has_policy(s->tiers) ? s->options->policy : "");
 	}
 	page->reply.page.next = LOOK_END;
 }

@@ -7,14 +7,19 @@
 #include <sys/socket.h>
 
 #include "lib/reason.h"
-#include "lib/service/base/domain.h"
+#include "lib/service/client/domain.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/answer.h"
 #include "lib/service/client/client.h"
 #include "lib/service/client/opening.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/fill.h"
+#include "lib/service/client/state.h"
 #include "lib/wire.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/opens.h"
+#include "lib/service/file/proof.h"
 
 /* A file that a client wants to open, while a worker looks at it. */
 struct opening {
@@ -41,19 +46,19 @@ static void opening_work(struct worker_job *job)
 }
 
 /* The client's open count, and what it needs to know. */
-static int opening_admit(struct service *s, struct client *c, struct passed_file *p,
+static int opening_admit(struct clients *s, struct client *c, struct passed_file *p,
                          u64 cpu, struct wire_reply *reply)
 {
 	const struct held_file *f;
 	u32 slot;
-	int err = files_open(s, p, cpu, &slot);
+	int err = files_open(s->files, p, cpu, &slot);
 
 	if (err)
 		return err;
-	f = &s->files[slot];
-	err = c ? opens_add(&c->opens, s->shape.nr_files, slot, f->id) : -ECANCELED;
+	f = files_at(s->files, slot);
+	err = c ? opens_add(&c->opens, s->shape->nr_files, slot, f->id) : -ECANCELED;
 	if (err) {
-		files_close(s, slot, f->id, 1);
+		files_close(s->files, slot, f->id, 1);
 		return err;
 	}
 	reply->file.slot = slot;
@@ -64,8 +69,9 @@ static int opening_admit(struct service *s, struct client *c, struct passed_file
 	return 0;
 }
 
-static void opening_done(struct service *s, struct worker_job *job)
+static void opening_done(void *owner, struct worker_job *job)
 {
+	struct clients *s = owner;
 	struct opening *o = (struct opening *)job;
 	struct client *c = o->client;
 	struct wire_reply reply = { 0 };
@@ -73,20 +79,20 @@ static void opening_done(struct service *s, struct worker_job *job)
 	if (o->job.refused)
 		proof_refuse(&o->file, o->passed, -EBUSY);
 	if (o->passed >= 0)
-		worker_close(s, o->passed);
+		worker_close(s->base, o->passed);
 	reply.error = answer_error(s, opening_admit(s, c, &o->file, o->cpu, &reply));
 	if (!reply.error)
-		fill_want(s, (u32)reply.file.id, o->missed, o->nr_missed);
+		fill_want(s->frames, (u32)reply.file.id, o->missed, o->nr_missed);
 	free(o);
 	if (!c)
 		return;
 	c->opening = NULL;
-	if (service_watch_again(s, c->socket, EPOLLIN, &c->socket_source) != 0 ||
+	if (service_watch_again(s->base, c->socket, EPOLLIN, &c->socket_source) != 0 ||
 	    wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
 		client_hang_up(s, c);
 }
 
-int opening_begin(struct service *s, struct client *c, struct exchange *x)
+int opening_begin(struct clients *s, struct client *c, struct exchange *x)
 {
 	struct opening *o;
 	int err;
@@ -100,22 +106,23 @@ int opening_begin(struct service *s, struct client *c, struct exchange *x)
 		return -ENOMEM;
 	o->job = (struct worker_job){ .process = domain_account(s, c),
 		                      .work = opening_work,
-		                      .done = opening_done };
+		                      .done = opening_done,
+		                      .owner = OWNER_CLIENTS };
 	o->client = c;
-	o->options = s->options;
+	o->options = *s->options;
 	o->passed = x->fds[0];
 	o->cpu = x->request.cpu;
 	o->missed = x->request.a;
 	o->nr_missed = x->request.b;
-	err = service_watch_again(s, c->socket, 0, &c->socket_source);
+	err = service_watch_again(s->base, c->socket, 0, &c->socket_source);
 	if (!err)
-		err = worker_do(s, &o->job);
+		err = worker_do(s->base, &o->job);
 	if (err == -EBUSY) {
 		proof_refuse(&o->file, o->passed, err);
 		opening_admit(s, NULL, &o->file, 0, &x->reply);
 	}
 	if (err) {
-		service_watch_again(s, c->socket, EPOLLIN, &c->socket_source);
+		service_watch_again(s->base, c->socket, EPOLLIN, &c->socket_source);
 		free(o);
 		return err;
 	}

@@ -6,23 +6,27 @@
 #include <unistd.h>
 
 #include "core/cache/cache.h"
-#include "lib/service/base/domain.h"
+#include "lib/service/client/domain.h"
 #include "lib/service/client/place.h"
 #include "lib/service/frame/fill.h"
 #include "lib/service/memory/memory.h"
+#include "lib/service/client/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/client/connection.h"
+#include "lib/service/file/held.h"
 
 /* How many frames the next context may pin. No context may pin the last quarter of the
  * frames, so that the cache goes on serving. A context that comes late can only read. The
  * first may pin in any case, in the smallest cache too. */
-static u64 place_next_quota(const struct service *s)
+static u64 place_next_quota(const struct clients *s)
 {
-	u64 most = (u64)s->shape.nr_frames / 4 * 3;
-	u64 quota = s->quota;
+	u64 most = (u64)s->shape->nr_frames / 4 * 3;
+	u64 quota = memory_quota(s->memory);
 
 	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
 }
 
-bool place_is_late(const struct service *s)
+bool place_is_late(const struct clients *s)
 {
 	return place_next_quota(s) == 0;
 }
@@ -35,7 +39,7 @@ static void place_tell(void *ctx, u32 place)
 }
 
 /* The places of a client are a list, so that taking them back costs what they are many. */
-static void place_link(struct service *s, u32 place, struct client *c)
+static void place_link(struct clients *s, u32 place, struct client *c)
 {
 	struct seat_owner *seat = &s->seats[place];
 
@@ -47,7 +51,7 @@ static void place_link(struct service *s, u32 place, struct client *c)
 	c->nr_contexts++;
 }
 
-static void place_unlink(struct service *s, u32 place)
+static void place_unlink(struct clients *s, u32 place)
 {
 	struct seat_owner *seat = &s->seats[place];
 	struct client *c = seat->client;
@@ -68,7 +72,7 @@ static void place_free(struct seat_owner *seat)
 	*seat = (struct seat_owner){ .fd = -1 };
 }
 
-int place_open(struct service *s, struct client *client, bool reads_only,
+int place_open(struct clients *s, struct client *client, bool reads_only,
                struct place_offer *ret_offer)
 {
 	struct seat_owner seat = { .client = client };
@@ -81,15 +85,16 @@ int place_open(struct service *s, struct client *client, bool reads_only,
 	seat.quota = reads_only ? 0 : place_next_quota(s);
 	if (seat.quota > domain_pins_left(s, client))
 		seat.quota = 0;
-	seat.bytes = arena_context_bytes(s->shape.nr_entries, (u32)seat.quota);
-	err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd, &offer.fd);
+	seat.bytes = arena_context_bytes(s->shape->nr_entries, (u32)seat.quota);
+	err = memory_make_context(s->memory, seat.bytes, &seat.memory, &seat.fd,
+	                          &offer.fd);
 	/* If nothing can say when a context is over its pins would be taken back too early. */
 	if (!err && seat.quota > 0 && seat.fd < 0 && client->process < 0) {
 		place_free(&seat);
 		close(offer.fd);
 		seat.quota = 0;
-		seat.bytes = arena_context_bytes(s->shape.nr_entries, 0);
-		err = memory_make_context(s, seat.bytes, &seat.memory, &seat.fd,
+		seat.bytes = arena_context_bytes(s->shape->nr_entries, 0);
+		err = memory_make_context(s->memory, seat.bytes, &seat.memory, &seat.fd,
 		                          &offer.fd);
 	}
 	if (err)
@@ -98,7 +103,7 @@ int place_open(struct service *s, struct client *client, bool reads_only,
 	if (seat.quota == 0)
 		table.entries = NULL; /* K4 */
 	/* K2: before the reply. */
-	if (cache_join(&s->arena, &table, place_tell, &offer) == FRAME_NONE) {
+	if (cache_join(s->arena, &table, place_tell, &offer) == FRAME_NONE) {
 		place_free(&seat);
 		close(offer.fd);
 		return -EUSERS;
@@ -108,27 +113,27 @@ int place_open(struct service *s, struct client *client, bool reads_only,
 	s->seats[offer.place] = seat;
 	s->quota_given += seat.quota;
 	place_link(s, offer.place, client);
-	service_count(&s->arena.header->nr_contexts, 1);
+	service_count(&s->arena->header->nr_contexts, 1);
 	*ret_offer = offer;
 	return 0;
 }
 
-void place_leave(struct service *s, u32 place)
+void place_leave(struct clients *s, u32 place)
 {
 	struct seat_owner *seat = &s->seats[place];
 	const struct context_memory *m = seat->memory;
 
-	fill_take_last(s, place);
+	fill_take_last(s->frames, place);
 	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
 		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
-	arena_leave(&s->arena, place);
+	arena_leave(s->arena, place);
 	s->quota_given -= seat->quota;
 	place_unlink(s, place);
 	place_free(seat);
-	service_count(&s->arena.header->nr_contexts, -(u64)1);
+	service_count(&s->arena->header->nr_contexts, -(u64)1);
 }
 
-bool place_may_leave(const struct service *s, u32 place)
+bool place_may_leave(const struct clients *s, u32 place)
 {
 	const struct seat_owner *seat = &s->seats[place];
 

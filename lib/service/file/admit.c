@@ -9,10 +9,14 @@
 #include <unistd.h>
 
 #include "lib/reason.h"
-#include "lib/service/base/domain.h"
+#include "lib/service/file/group.h"
 #include "lib/service/file/admit.h"
 #include "lib/service/file/lease.h"
 #include "lib/service/file/pause.h"
+#include "lib/service/file/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/proof.h"
 
 /* Does the kernel grant none to anybody? */
 static bool admit_leases_are_off(void)
@@ -28,27 +32,27 @@ static bool admit_leases_are_off(void)
 /* A lease first, where one is possible: it alone is told of every writer. A writer may have come
  * and gone since the worker looked. lease_take() therefore asks for the size again, under the
  * lease (L2). */
-static int admit_lease(struct service *s, struct held_file *f,
+static int admit_lease(struct files *s, struct held_file *f,
                        const struct passed_file *p)
 {
 	if (!p->may_lease)
 		return -EOPNOTSUPP;
 	if (pause_left_ns(s, p->dev, p->ino) > 0)
 		return -EALREADY;
-	return lease_take(s, p->fd, (u32)(f - s->files), f->id, &f->size);
+	return lease_take(s, p->fd, (u32)(f - s->slots), f->id, &f->size);
 }
 
 /* Without a lease the file has another proof, and its watch tells of its mode alone. */
-static int admit_other(struct service *s, struct held_file *f,
+static int admit_other(struct files *s, struct held_file *f,
                        const struct passed_file *p)
 {
-	u32 slot = (u32)(f - s->files);
+	u32 slot = (u32)(f - s->slots);
 
 	f->proof = p->other;
 	f->size = p->size;
-	if (s->options.for_group && p->local)
+	if (s->options->for_group && p->local)
 		return lease_watch(s, p->fd, slot, f->id, f->size);
-	file_proof_admit(&s->arena.files[slot], f->id, f->size);
+	file_proof_admit(&s->arena->files[slot], f->id, f->size);
 	return 0;
 }
 
@@ -64,7 +68,7 @@ static int admit_explain(const struct passed_file *p, int err)
 	return err;
 }
 
-int admit_prove(struct service *s, struct held_file *f, const struct passed_file *p)
+int admit_prove(struct files *s, struct held_file *f, const struct passed_file *p)
 {
 	int err = admit_lease(s, f, p);
 
@@ -74,28 +78,28 @@ int admit_prove(struct service *s, struct held_file *f, const struct passed_file
 		return admit_explain(p, err);
 	err = admit_other(s, f, p);
 	if (!err && p->promise)
-		service_say(s, SERVICE_INFO, "promised",
+		service_say(s->base, SERVICE_INFO, "promised",
 		            "%s is cached because of your promise '%s'", p->path,
 		            p->promise);
 	return err;
 }
 
 /* Nothing here asks a file system that is not local. Its files have no watch either. */
-static bool admit_is_open_to_group(const struct service *s, const struct passed_file *p)
+static bool admit_is_open_to_group(const struct files *s, const struct passed_file *p)
 {
 	char path[PROOF_PATH_BYTES];
 	struct stat st;
 
-	return fstat(p->fd, &st) == 0 && domain_lets_read(s->options.group, &st) &&
+	return fstat(p->fd, &st) == 0 && group_lets_read(s->options->group, &st) &&
 	       proof_path(p->fd, path) == 0 && strcmp(path, p->path) == 0;
 }
 
-int admit_check(const struct service *s, const struct held_file *f,
+int admit_check(const struct files *s, const struct held_file *f,
                 const struct passed_file *p)
 {
 	int err = proof_check_size(f->size); /* it may have another one since */
 
-	if (!err && s->options.for_group && p->local && !admit_is_open_to_group(s, p))
+	if (!err && s->options->for_group && p->local && !admit_is_open_to_group(s, p))
 		err = reason_encode(LODIC_REASON_GROUP);
 	return err;
 }

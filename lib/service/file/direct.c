@@ -20,6 +20,9 @@
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"
 #include "lib/service/file/proof.h"
+#include "lib/service/file/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
 
 /* How long reads wait for the description. Our choice: an open takes 2 us, but on a loaded machine
  * the worker may have to wait for a CPU. A read by the other description is right, too. It only
@@ -31,7 +34,7 @@
 struct direct_opening {
 	struct worker_job job;
 	struct direct_opening *next; /* of the owner's */
-	struct service *owner;       /* NULL: nobody waits for it */
+	struct files *owner;         /* NULL: nobody waits for it */
 	struct held_file *file;
 	int fd, own;
 	u64 since_ns;
@@ -56,13 +59,12 @@ static void opening_work(struct worker_job *job)
 	service_close(&o->fd);
 }
 
-static void opening_done(struct service *s, struct worker_job *job)
+static void opening_done(void *base, struct worker_job *job)
 {
 	struct direct_opening *o = (struct direct_opening *)job;
-	struct service *owner = o->owner;
 	struct held_file *f = o->file;
 
-	if (owner) {
+	if (o->owner) {
 		opening_unlink(o);
 		if (o->own >= 0 && f->nr_in_flight > 0) {
 			f->direct_fd = o->own;
@@ -70,15 +72,15 @@ static void opening_done(struct service *s, struct worker_job *job)
 		}
 	}
 	if (o->own >= 0)
-		worker_close_local(s, o->own);
+		worker_close_local(base, o->own);
 	free(o);
 }
 
-static void opening_begin(struct service *s, struct held_file *f)
+static void opening_begin(struct files *s, struct held_file *f)
 {
 	struct direct_opening *o;
 
-	if (!s->workers || worker_is_stuck(s, WORKER_OPENS, LATE_NS))
+	if (!worker_any(s->base) || worker_is_stuck(s->base, WORKER_OPENS, LATE_NS))
 		return;
 	o = malloc(sizeof(*o));
 	if (!o)
@@ -94,7 +96,7 @@ static void opening_begin(struct service *s, struct held_file *f)
 		.own = -1,
 		.since_ns = host_now_ns(),
 	};
-	if (o->fd < 0 || worker_do(s, &o->job) != 0) {
+	if (o->fd < 0 || worker_do(s->base, &o->job) != 0) {
 		service_close(
 			&o->fd); /* f->fd is another one of the same description */
 		free(o);
@@ -113,17 +115,17 @@ enum direct_state direct_look(const struct held_file *f)
 	               : DIRECT_NONE;
 }
 
-enum direct_state direct_want(struct service *s, struct held_file *f)
+enum direct_state direct_want(struct files *s, struct held_file *f)
 {
 	if (f->direct_fd < 0 && !f->opening)
 		opening_begin(s, f);
 	return direct_look(f);
 }
 
-void direct_rest(struct service *s, struct held_file *f)
+void direct_rest(struct files *s, struct held_file *f)
 {
 	struct direct *d = &s->direct;
-	u32 slot = (u32)(f - s->files), i = 0;
+	u32 slot = (u32)(f - s->slots), i = 0;
 
 	if (f->direct_fd < 0)
 		return;
@@ -140,14 +142,14 @@ void direct_rest(struct service *s, struct held_file *f)
 }
 
 /* Of those that have been at rest for so long. */
-static void direct_close_resting(struct service *s, u64 rest_ns)
+static void direct_close_resting(struct files *s, u64 rest_ns)
 {
 	struct direct *d = &s->direct;
 	u64 now = host_now_ns();
 	u32 kept = 0;
 
 	for (u32 i = 0; i < d->nr_resting; i++) {
-		struct held_file *f = &s->files[d->resting[i].slot];
+		struct held_file *f = &s->slots[d->resting[i].slot];
 
 		if (f->direct_fd < 0 || f->nr_in_flight > 0)
 			continue; /* direct_rest() enters it again */
@@ -159,12 +161,12 @@ static void direct_close_resting(struct service *s, u64 rest_ns)
 	d->nr_resting = kept;
 }
 
-void direct_tick(struct service *s)
+void direct_tick(struct files *s)
 {
 	direct_close_resting(s, REST_NS);
 }
 
-void direct_spare_descriptors(struct service *s)
+void direct_spare_descriptors(struct files *s)
 {
 	direct_close_resting(s, 0);
 }
@@ -175,7 +177,7 @@ void direct_forget_file(struct held_file *f)
 		opening_unlink(f->opening);
 }
 
-void direct_forget(struct service *s)
+void direct_forget(struct files *s)
 {
 	while (s->direct.openings)
 		opening_unlink(s->direct.openings);

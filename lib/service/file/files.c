@@ -25,6 +25,9 @@
 #include "lib/service/file/refused.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/file/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
 
 #define CHECKS_PER_TICK 256u
 /* A close may free the pages of a deleted file: 2 to 3 ms for 64 MiB, and 50 us for 1. */
@@ -35,59 +38,64 @@
 /* Files that no client has open, and that go when descriptors have run out. Our choice. */
 #define SPARE_FILES 16u
 
-static u32 files_slot_of(const struct service *s, const struct held_file *f)
+struct held_file *files_at(const struct files *s, u32 slot)
 {
-	return (u32)(f - s->files);
+	return &s->slots[slot];
+}
+
+u32 files_slot(const struct files *s, const struct held_file *f)
+{
+	return (u32)(f - s->slots);
 }
 
 /* An id says which slot it is for, so it leads to its file without a table. */
-struct held_file *files_find(struct service *s, u32 id)
+struct held_file *files_find(struct files *s, u32 id)
 {
-	struct held_file *f = &s->files[(id - 1) % s->shape.nr_files];
+	struct held_file *f = &s->slots[(id - 1) % s->shape->nr_files];
 
 	return id != FILE_NONE && f->state == FILE_HELD && f->id == id ? f : NULL;
 }
 
-bool files_is_live(const struct service *s, const struct held_file *f)
+bool files_is_live(const struct files *s, const struct held_file *f)
 {
-	return file_proof_holds(&s->arena.files[files_slot_of(s, f)], f->id);
+	return file_proof_holds(&s->arena->files[files_slot(s, f)], f->id);
 }
 
-static u32 files_list_of_slot(const struct service *s, u32 slot)
+static u32 files_list_of_slot(const struct files *s, u32 slot)
 {
-	return s->shape.nr_frames + slot;
+	return s->shape->nr_frames + slot;
 }
 
-static u32 files_list_of_orphans(const struct service *s)
+static u32 files_list_of_orphans(const struct files *s)
 {
-	return s->shape.nr_frames + s->shape.nr_files;
+	return s->shape->nr_frames + s->shape->nr_files;
 }
 
 /* Of files that no client has open, in the order in which they were closed. */
-static u32 files_list_of_idle(const struct service *s)
+static u32 files_list_of_idle(const struct files *s)
 {
 	return files_list_of_orphans(s) + 1;
 }
 
 /* Of free slots, those first that have been free for longest: so all slots' ids last equally
  * long. A slot whose ids are used up is not there. */
-static u32 files_list_of_free(const struct service *s)
+static u32 files_list_of_free(const struct files *s)
 {
 	return files_list_of_idle(s) + 1;
 }
 
 /* A slot's own entry, in the list of idle files or of free slots. */
-static u32 files_entry_of_slot(const struct service *s, u32 slot)
+static u32 files_entry_of_slot(const struct files *s, u32 slot)
 {
 	return files_list_of_free(s) + 1 + slot;
 }
 
-static struct held_file *files_of_entry(struct service *s, u32 i)
+static struct held_file *files_of_entry(struct files *s, u32 i)
 {
-	return &s->files[i - files_entry_of_slot(s, 0)];
+	return &s->slots[i - files_entry_of_slot(s, 0)];
 }
 
-static void files_list_remove(struct service *s, u32 i)
+static void files_list_remove(struct files *s, u32 i)
 {
 	struct frame_link *l = &s->links[i];
 
@@ -96,7 +104,7 @@ static void files_list_remove(struct service *s, u32 i)
 	l->older = l->newer = i;
 }
 
-static void files_list_push(struct service *s, u32 list, u32 i)
+static void files_list_push(struct files *s, u32 list, u32 i)
 {
 	struct frame_link *head = &s->links[list];
 
@@ -105,38 +113,38 @@ static void files_list_push(struct service *s, u32 list, u32 i)
 	head->older = i;
 }
 
-void files_link_frame(struct service *s, u32 slot, u32 frame)
+void files_link_frame(struct files *s, u32 slot, u32 frame)
 {
 	files_list_push(s, files_list_of_slot(s, slot), frame);
-	s->files[slot].nr_frames++;
-	s->files[slot].nr_fast += tier_of(s, frame) == TIER_FAST;
+	s->slots[slot].nr_frames++;
+	s->slots[slot].nr_fast += tier_of(s->tiers, frame) == TIER_FAST;
 }
 
-void files_unlink_frame(struct service *s, u32 frame, u64 block)
+void files_unlink_frame(struct files *s, u32 frame, u64 block)
 {
 	struct held_file *f = files_find(s, block_file(block));
 
 	files_list_remove(s, frame);
 	if (f) {
 		f->nr_frames--;
-		f->nr_fast -= tier_of(s, frame) == TIER_FAST;
+		f->nr_fast -= tier_of(s->tiers, frame) == TIER_FAST;
 	} else {
 		s->nr_orphans--;
 	}
 }
 
-void files_move_frame(struct service *s, struct held_file *f, u32 frame, u32 to)
+void files_move_frame(struct files *s, struct held_file *f, u32 frame, u32 to)
 {
 	struct frame_link l = s->links[frame];
 
 	s->links[l.older].newer = s->links[l.newer].older = to;
 	s->links[to] = l;
 	s->links[frame] = (struct frame_link){ frame, frame };
-	f->nr_fast += tier_of(s, to) == TIER_FAST;
-	f->nr_fast -= tier_of(s, frame) == TIER_FAST;
+	f->nr_fast += tier_of(s->tiers, to) == TIER_FAST;
+	f->nr_fast -= tier_of(s->tiers, frame) == TIER_FAST;
 }
 
-u32 files_next_frame(struct service *s, u32 slot)
+u32 files_next_frame(struct files *s, u32 slot)
 {
 	u32 list = files_list_of_slot(s, slot);
 	u32 frame = s->links[list].newer;
@@ -146,14 +154,14 @@ u32 files_next_frame(struct service *s, u32 slot)
 	return frame;
 }
 
-void files_not_direct(struct service *s, struct held_file *f)
+void files_not_direct(struct files *s, struct held_file *f)
 {
 	if (f->state == FILE_HELD)
 		s->nr_direct -= f->direct;
 	f->direct = false;
 }
 
-void files_hit(struct service *s, u64 block, u32 visits)
+void files_hit(struct files *s, u64 block, u32 visits)
 {
 	struct held_file *f = files_find(s, block_file(block));
 
@@ -162,9 +170,9 @@ void files_hit(struct service *s, u64 block, u32 visits)
 }
 
 /* Appends all frames of a file to the orphans, in one step. */
-static void files_orphan_frames(struct service *s, struct held_file *f)
+static void files_orphan_frames(struct files *s, struct held_file *f)
 {
-	struct frame_link *from = &s->links[files_list_of_slot(s, files_slot_of(s, f))];
+	struct frame_link *from = &s->links[files_list_of_slot(s, files_slot(s, f))];
 	u32 to = files_list_of_orphans(s);
 
 	if (f->nr_frames > 0) {
@@ -172,14 +180,14 @@ static void files_orphan_frames(struct service *s, struct held_file *f)
 		s->links[s->links[to].older].newer = from->newer;
 		s->links[from->older].newer = to;
 		s->links[to].older = from->older;
-		from->older = from->newer = files_list_of_slot(s, files_slot_of(s, f));
+		from->older = from->newer = files_list_of_slot(s, files_slot(s, f));
 	}
 	s->nr_orphans += f->nr_frames;
 	s->orphans_left = s->nr_orphans;
 	f->nr_frames = f->nr_fast = 0;
 }
 
-u32 files_next_orphan(struct service *s)
+u32 files_next_orphan(struct files *s)
 {
 	u32 list = files_list_of_orphans(s);
 	u32 frame = s->links[list].newer;
@@ -195,57 +203,57 @@ u32 files_next_orphan(struct service *s)
 }
 
 /* Not every file system closes a file at once. */
-static void files_close_fd(struct service *s, bool local, u64 bytes, int *fd)
+static void files_close_fd(struct files *s, bool local, u64 bytes, int *fd)
 {
 	if (*fd >= 0 && !local)
-		worker_close(s, *fd);
+		worker_close(s->base, *fd);
 	else if (*fd >= 0 && bytes >= CLOSE_HERE_BYTES)
-		worker_close_local(s, *fd);
+		worker_close_local(s->base, *fd);
 	else
 		service_close(fd);
 	*fd = -1;
 }
 
 /* No client has the file open from now on; or one has again. */
-static void files_idle_begin(struct service *s, struct held_file *f)
+static void files_idle_begin(struct files *s, struct held_file *f)
 {
 	f->idle_since_ns = host_now_ns();
 	files_list_push(s, files_list_of_idle(s),
-	                files_entry_of_slot(s, files_slot_of(s, f)));
+	                files_entry_of_slot(s, files_slot(s, f)));
 }
 
-static void files_idle_end(struct service *s, const struct held_file *f)
+static void files_idle_end(struct files *s, const struct held_file *f)
 {
-	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
+	files_list_remove(s, files_entry_of_slot(s, files_slot(s, f)));
 }
 
 /* Where the chain of held files with such numbers begins: a slot, or nr_files. */
-static u32 *files_chain(const struct service *s, u64 dev, u64 ino)
+static u32 *files_chain(const struct files *s, u64 dev, u64 ino)
 {
 	u64 hash = block_hash(ino ^ block_hash(dev));
 
-	return &s->chains[(hash >> 32) * s->shape.nr_files >> 32];
+	return &s->chains[(hash >> 32) * s->shape->nr_files >> 32];
 }
 
-static void files_chain_add(struct service *s, struct held_file *f)
+static void files_chain_add(struct files *s, struct held_file *f)
 {
 	u32 *chain = files_chain(s, f->dev, f->ino);
 
 	f->chain = *chain;
-	*chain = files_slot_of(s, f);
+	*chain = files_slot(s, f);
 }
 
-static void files_chain_remove(struct service *s, const struct held_file *f)
+static void files_chain_remove(struct files *s, const struct held_file *f)
 {
 	u32 *link = files_chain(s, f->dev, f->ino);
 
-	while (&s->files[*link] != f) /* a held file is in its chain */
-		link = &s->files[*link].chain;
+	while (&s->slots[*link] != f) /* a held file is in its chain */
+		link = &s->slots[*link].chain;
 	*link = f->chain;
 }
 
 /* Closes a retiring file's descriptors and frees its slot, once no read is under way. */
-static void files_finish(struct service *s, struct held_file *f)
+static void files_finish(struct files *s, struct held_file *f)
 {
 	if (f->state != FILE_RETIRING || f->nr_in_flight > 0)
 		return;
@@ -255,18 +263,18 @@ static void files_finish(struct service *s, struct held_file *f)
 	f->state = FILE_FREE;
 	if (f->next_id != FILE_NONE)
 		files_list_push(s, files_list_of_free(s),
-		                files_entry_of_slot(s, files_slot_of(s, f)));
+		                files_entry_of_slot(s, files_slot(s, f)));
 }
 
 /* Lets a file go: when it returns, no new read or pin believes the cache about it. */
-static void files_retire(struct service *s, struct held_file *f)
+static void files_retire(struct files *s, struct held_file *f)
 {
-	if (f->proof == PROOF_LEASE || s->options.for_group)
-		lease_drop(s, files_slot_of(s, f));
+	if (f->proof == PROOF_LEASE || s->options->for_group)
+		lease_drop(s, files_slot(s, f));
 	if (f->proof != PROOF_LEASE) /* it may have had no watch */
-		file_proof_revoke(&s->arena.files[files_slot_of(s, f)]);
+		file_proof_revoke(&s->arena->files[files_slot(s, f)]);
 	files_orphan_frames(s, f);
-	policy_retire(s, f);
+	policy_retire(s->tiers, &f->where, f->nr_opens);
 	if (f->nr_opens == 0)
 		files_idle_end(s, f);
 	files_chain_remove(s, f);
@@ -283,7 +291,7 @@ void files_fill_begun(struct held_file *f)
 	f->nr_in_flight++;
 }
 
-void files_fill_ended(struct service *s, struct held_file *f)
+void files_fill_ended(struct files *s, struct held_file *f)
 {
 	if (--f->nr_in_flight == 0)
 		direct_rest(s, f);
@@ -291,45 +299,46 @@ void files_fill_ended(struct service *s, struct held_file *f)
 }
 
 /* The lease thread has revoked the file. */
-static void files_revoked(struct service *s, struct held_file *f)
+static void files_revoked(struct files *s, struct held_file *f)
 {
 	static const int errors[] = { [LEASE_WRITTEN] = -ESTALE,
 		                      [LEASE_RIGHTS] = -EKEYREVOKED,
 		                      [LEASE_LOST] = -EOVERFLOW };
-	enum lease_end why = lease_why(s, files_slot_of(s, f));
+	enum lease_end why = lease_why(s, files_slot(s, f));
 	char path[PROOF_PATH_BYTES];
 	int err = proof_path(f->fd, path);
 
-	s->stat.revoked += why == LEASE_WRITTEN;
+	s->stat->revoked += why == LEASE_WRITTEN;
 	refused_note(s, err ? NULL : path, f->dev, f->ino, errors[why], true);
 	if (why == LEASE_WRITTEN)
 		pause_begin(s, f->dev, f->ino);
 	files_retire(s, f);
 }
 
-static void files_retire_one_broken(struct service *s, u32 slot)
+static void files_retire_one_broken(void *ctx, u32 slot)
 {
-	struct held_file *f = &s->files[slot];
+	struct files *s = ctx;
+	struct held_file *f = &s->slots[slot];
 
 	if (f->state == FILE_HELD && !files_is_live(s, f))
 		files_revoked(s, f);
 }
 
-struct held_file *files_find_held(struct service *s, u64 dev, u64 ino)
+struct held_file *files_find_held(struct files *s, u64 dev, u64 ino)
 {
 	u32 slot = *files_chain(s, dev, ino);
 
 	/* A chain is no longer than the files are many; one or two are usual. */
-	while (slot < s->shape.nr_files &&
-	       (s->files[slot].dev != dev || s->files[slot].ino != ino))
-		slot = s->files[slot].chain;
-	return slot < s->shape.nr_files ? &s->files[slot] : NULL;
+	while (slot < s->shape->nr_files &&
+	       (s->slots[slot].dev != dev || s->slots[slot].ino != ino))
+		slot = s->slots[slot].chain;
+	return slot < s->shape->nr_files ? &s->slots[slot] : NULL;
 }
 
 /* The file that no client has open since longest ago. It passes over those that are being read,
  * of which there are few, and over slots whose ids are used up. NULL: there is none.
  * watched: one that has a watch, if it is among the first ones. */
-static struct held_file *files_find_idle(struct service *s, bool watched)
+static struct held_file *files_find_idle(struct files *s, bool watched)
 {
 	u32 list = files_list_of_idle(s), left = watched ? CHECKS_PER_TICK : UINT32_MAX;
 
@@ -338,7 +347,7 @@ static struct held_file *files_find_idle(struct service *s, bool watched)
 
 		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE &&
 		    (!watched || f->proof == PROOF_LEASE ||
-		     (s->options.for_group && f->local)))
+		     (s->options->for_group && f->local)))
 			return f;
 		i = s->links[i].newer;
 	}
@@ -346,7 +355,7 @@ static struct held_file *files_find_idle(struct service *s, bool watched)
 }
 
 /* Lets a file go that no client has open. false: there is none. */
-static bool files_make_room(struct service *s)
+static bool files_make_room(struct files *s)
 {
 	struct held_file *f = files_find_idle(s, false);
 
@@ -356,7 +365,7 @@ static bool files_make_room(struct service *s)
 }
 
 /* A free slot; it stays in their list until a file is admitted there. */
-static struct held_file *files_find_free(struct service *s)
+static struct held_file *files_find_free(struct files *s)
 {
 	u32 list = files_list_of_free(s);
 
@@ -367,7 +376,7 @@ static struct held_file *files_find_free(struct service *s)
 
 /* A slot for the file that p has found. In a crowd a file that no client has open goes for it,
  * and p->fd takes its number. NULL: there is no slot, or no such file. */
-static struct held_file *files_find_room(struct service *s, struct passed_file *p)
+static struct held_file *files_find_room(struct files *s, struct passed_file *p)
 {
 	int low;
 
@@ -383,7 +392,7 @@ static struct held_file *files_find_room(struct service *s, struct passed_file *
 	return files_find_free(s);
 }
 
-static int files_admit(struct service *s, struct held_file *f, struct passed_file *p)
+static int files_admit(struct files *s, struct held_file *f, struct passed_file *p)
 {
 	int err;
 
@@ -392,7 +401,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	if (err)
 		return err;
 	/* The id was shown, so it is spent, whatever follows. The last becomes FILE_NONE. */
-	f->next_id = file_proof_next_id(f->id, s->shape.nr_files);
+	f->next_id = file_proof_next_id(f->id, s->shape->nr_files);
 	err = admit_check(s, f, p);
 	f->fd = p->fd;
 	p->fd = -1;
@@ -407,15 +416,15 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 	f->hits = 0;
 	f->kept = false;
 	f->order = (struct file_order){ 0 };
-	policy_hold(s, f, p);
+	policy_hold(s->tiers, &f->where, f->id, p->path, p->other != PROOF_NONE);
 	f->state = FILE_HELD;
-	files_list_remove(s, files_entry_of_slot(s, files_slot_of(s, f)));
+	files_list_remove(s, files_entry_of_slot(s, files_slot(s, f)));
 	files_chain_add(s, f);
 	s->nr_held++;
 	s->held_blocks += files_nr_blocks(f);
 	s->nr_direct += f->direct;
 	files_idle_begin(s, f);
-	service_say(s, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,
+	service_say(s->base, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,
 	            proof_name(f->proof));
 	if (err)
 		files_retire(s, f);
@@ -423,7 +432,7 @@ static int files_admit(struct service *s, struct held_file *f, struct passed_fil
 }
 
 /* The same. If the kernel grants no further watch, a file that no client has open gives its. */
-static int files_admit_or_make_room(struct service *s, struct held_file *f,
+static int files_admit_or_make_room(struct files *s, struct held_file *f,
                                     struct passed_file *p)
 {
 	int err = files_admit(s, f, p);
@@ -435,7 +444,7 @@ static int files_admit_or_make_room(struct service *s, struct held_file *f,
 	return files_admit(s, f, p);
 }
 
-static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu,
+static int files_find_or_admit(struct files *s, struct passed_file *p, u64 cpu,
                                u32 *ret_slot)
 {
 	/* The service has both open, so no other file can have their numbers meanwhile. */
@@ -457,12 +466,12 @@ static int files_find_or_admit(struct service *s, struct passed_file *p, u64 cpu
 	refused_forget(s, f->dev, f->ino);
 	if (f->nr_opens++ == 0)
 		files_idle_end(s, f);
-	policy_open(s, f, cpu);
-	*ret_slot = files_slot_of(s, f);
+	policy_open(s->tiers, &f->where, cpu);
+	*ret_slot = files_slot(s, f);
 	return 0;
 }
 
-int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
+int files_open(struct files *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 {
 	/* The program's own limit is another matter. */
 	int err = p->error == -EMFILE || p->error == -ENFILE
@@ -477,40 +486,41 @@ int files_open(struct service *s, struct passed_file *p, u64 cpu, u32 *ret_slot)
 	return err;
 }
 
-void files_hear(struct service *s)
+void files_hear(struct files *s)
 {
 	/* files_find_or_admit() does not rely on it: the others may wait for the next turn. */
 	if (lease_each_broken(s, REVOKED_PER_TURN, files_retire_one_broken) > 0)
 		lease_broken_again(s);
 }
 
-void files_close(struct service *s, u32 slot, u32 id, u32 nr)
+void files_close(struct files *s, u32 slot, u32 id, u32 nr)
 {
-	struct held_file *f = &s->files[slot];
+	struct held_file *f = &s->slots[slot];
 
 	if (f->state != FILE_HELD || f->id != id)
 		return; /* it was retired meanwhile */
 	f->nr_opens -= nr;
-	policy_close(s, f, nr);
+	policy_close(s->tiers, &f->where, nr);
 	if (f->nr_opens == 0)
 		files_idle_begin(s, f);
 }
 
-void files_let_go(struct service *s, u32 slot)
+void files_let_go(struct files *s, u32 slot)
 {
-	files_retire(s, &s->files[slot]);
+	files_retire(s, &s->slots[slot]);
 }
 
-void files_spare_descriptors(struct service *s)
+void files_spare_descriptors(struct files *s)
 {
 	direct_spare_descriptors(s);
 	for (u32 i = 0; i < SPARE_FILES && files_make_room(s); i++)
 		;
 }
 
-void files_tick(struct service *s)
+void files_tick(struct files *s)
 {
-	u64 keep_ms = s->options.keep_ms ? s->options.keep_ms : SERVICE_DEFAULT_KEEP_MS;
+	u64 keep_ms =
+		s->options->keep_ms ? s->options->keep_ms : SERVICE_DEFAULT_KEEP_MS;
 	u64 now = host_now_ns();
 	struct held_file *idle;
 
@@ -529,23 +539,23 @@ void files_tick(struct service *s)
 	}
 }
 
-int files_init(struct service *s)
+int files_init(struct files *s)
 {
-	u32 nr_files = s->shape.nr_files;
+	u32 nr_files = s->shape->nr_files;
 	u32 nr_links = files_entry_of_slot(s, nr_files);
 	u32 i;
 
 	if (refused_init(s) != 0 || pause_init(s) != 0)
 		return -ENOMEM;
-	s->files = calloc(nr_files, sizeof(*s->files));
+	s->slots = calloc(nr_files, sizeof(*s->slots));
 	s->chains = calloc(nr_files, sizeof(*s->chains));
 	s->links = calloc(nr_links, sizeof(*s->links));
-	if (!s->files || !s->chains || !s->links)
+	if (!s->slots || !s->chains || !s->links)
 		return -ENOMEM;
 	for (i = 0; i < nr_links; i++)
 		s->links[i] = (struct frame_link){ i, i };
 	for (i = 0; i < nr_files; i++) {
-		s->files[i] = (struct held_file){ .next_id = i + 1,
+		s->slots[i] = (struct held_file){ .next_id = i + 1,
 			                          .fd = -1,
 			                          .direct_fd = -1 };
 		s->chains[i] = nr_files;
@@ -554,13 +564,13 @@ int files_init(struct service *s)
 	return 0;
 }
 
-void files_fini(struct service *s)
+void files_fini(struct files *s)
 {
 	u32 slot;
 
 	direct_forget(s);
-	for (slot = 0; s->files && slot < s->shape.nr_files; slot++) {
-		struct held_file *f = &s->files[slot];
+	for (slot = 0; s->slots && slot < s->shape->nr_files; slot++) {
+		struct held_file *f = &s->slots[slot];
 
 		/* A worker that is stuck may still read it: the process's end closes it. */
 		if (f->nr_in_flight > 0)
@@ -568,7 +578,7 @@ void files_fini(struct service *s)
 		service_close(&f->direct_fd);
 		service_close(&f->fd);
 	}
-	free(s->files);
+	free(s->slots);
 	free(s->chains);
 	free(s->links);
 	refused_fini(s);

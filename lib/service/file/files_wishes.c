@@ -5,12 +5,14 @@
 
 #include "lib/service/base/worker.h"
 #include "lib/service/file/files.h"
+#include "lib/service/file/state.h"
+#include "lib/service/file/held.h"
 
 /* What one call of files_drop() looks at, and lets go. A file takes some system calls. */
 #define DROP_SLOTS 4096u
 #define DROP_FILES 64u
 
-int files_keep(struct service *s, u64 dev, u64 ino)
+int files_keep(struct files *s, u64 dev, u64 ino)
 {
 	struct held_file *f = files_find_held(s, dev, ino);
 
@@ -21,15 +23,15 @@ int files_keep(struct service *s, u64 dev, u64 ino)
 	return 0;
 }
 
-u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
+u64 files_drop(struct files *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped)
 {
-	u64 nr = s->shape.nr_files;
+	u64 nr = s->shape->nr_files;
 	u64 end = from < nr && nr - from > DROP_SLOTS ? from + DROP_SLOTS : nr;
 	struct look_dropped d = { 0 };
 
 	for (; from < end && d.files < DROP_FILES; from++) {
-		struct held_file *f = &s->files[from];
+		struct held_file *f = &s->slots[from];
 
 		if (f->state == FILE_HELD &&
 		    (ino == LOOK_ALL || (f->dev == dev && f->ino == ino))) {
@@ -42,9 +44,31 @@ u64 files_drop(struct service *s, u64 from, u64 dev, u64 ino,
 	}
 	/* The main loop takes the blocks back as it has time; see evict.c. */
 	d.busy += s->orphans_left > 0;
-	d.busy += s->nr_orphans > 0 && (s->evict.away || s->evict.open->nr > 0);
-	d.busy += worker_nr_closing(s);
+	d.busy += worker_nr_closing(s->base);
 	d.pinned = s->nr_orphans;
 	*ret_dropped = d;
 	return from < nr ? from : LOOK_END;
+}
+
+bool files_any_orphan(const struct files *s)
+{
+	return s->orphans_left > 0;
+}
+
+u64 files_nr_uncached(const struct files *s)
+{
+	u64 cached = host_load_relaxed(&s->arena->header->nr_cached) - s->nr_orphans;
+
+	return s->held_blocks - cached;
+}
+
+void files_swept(struct files *s)
+{
+	s->sweep_round++;
+}
+
+void files_stat(const struct files *s, struct lodic_stat *stat)
+{
+	stat->files = s->nr_held;
+	stat->direct_io = s->nr_direct;
 }

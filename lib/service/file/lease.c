@@ -67,12 +67,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -80,6 +78,8 @@
 #include "lib/service/file/lease.h"
 #include "lib/service/file/mark.h"
 #include "lib/service/file/watch.h"
+#include "lib/service/file/state.h"
+#include "lib/service/base/base.h"
 
 #define SIGNALS_AT_ONCE 64
 /* Each is a system call. The lock is free between two pieces of so many. */
@@ -115,8 +115,8 @@ struct lease_thread {
 	struct slot_set revoked, touched;
 	/* Guards what follows, and the proofs of files that are in the table. */
 	pthread_mutex_t lock;
-	u64 nr_removed;       /* watches, with their leases; WATCH_GONE comes for each */
-	u8 *whys;             /* enum lease_end of each slot's last revoked file */
+	u64 nr_removed; /* watches, with their leases; WATCH_GONE comes for each */
+	u8 *whys;       /* enum lease_end of each slot's last revoked file */
 	struct lease *leases; /* held ones, in no order */
 	u32 nr_leases;
 	u32 *places; /* of each slot's lease in leases, counted from 1; 0: it has none */
@@ -384,7 +384,7 @@ static void lease_let_in(void *ctx)
 }
 
 /* L2, L5. */
-int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
+int lease_take(struct files *s, int fd, u32 slot, u32 id, u64 *ret_size)
 {
 	static const struct file_proof_ops ops = { lease_lock, lease_grant,
 		                                   lease_size, lease_granted,
@@ -406,7 +406,7 @@ int lease_take(struct service *s, int fd, u32 slot, u32 id, u64 *ret_size)
 	return err;
 }
 
-int lease_watch(struct service *s, int fd, u32 slot, u32 id, u64 size)
+int lease_watch(struct files *s, int fd, u32 slot, u32 id, u64 size)
 {
 	struct lease_thread *t = s->lease;
 	struct lease lease = { .fd = fd, .slot = slot };
@@ -421,7 +421,7 @@ int lease_watch(struct service *s, int fd, u32 slot, u32 id, u64 size)
 	return 0;
 }
 
-void lease_drop(struct service *s, u32 slot)
+void lease_drop(struct files *s, u32 slot)
 {
 	struct lease_thread *t = s->lease;
 
@@ -468,24 +468,22 @@ static void *lease_run(void *arg)
 	return NULL;
 }
 
-u32 lease_each_broken(struct service *s, u32 most,
-                      void (*each)(struct service *s, u32 slot))
+u32 lease_each_broken(struct files *s, u32 most, void (*each)(void *ctx, u32 slot))
 {
 	return slot_set_take(&s->lease->revoked, s, most, each);
 }
 
-void lease_broken_again(const struct service *s)
+void lease_broken_again(const struct files *s)
 {
 	leases_tell_main(s->lease);
 }
 
-u32 lease_each_touched(struct service *s, u32 most,
-                       void (*each)(struct service *s, u32 slot))
+u32 lease_each_touched(struct files *s, u32 most, void (*each)(void *ctx, u32 slot))
 {
 	return slot_set_take(&s->lease->touched, s, most, each);
 }
 
-enum lease_end lease_why(const struct service *s, u32 slot)
+enum lease_end lease_why(const struct files *s, u32 slot)
 {
 	enum lease_end why;
 
@@ -495,7 +493,7 @@ enum lease_end lease_why(const struct service *s, u32 slot)
 	return why;
 }
 
-int lease_broken_event(const struct service *s)
+int lease_broken_event(const struct files *s)
 {
 	return s->lease->broken;
 }
@@ -534,9 +532,10 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	t->whys = calloc(nr_files, sizeof(*t->whys));
 	t->mark = mark_make(t->header);
 	if (t->signals < 0 || t->broken < 0 || t->stop < 0 || t->ears < 0 ||
-	    !t->leases || !t->places || !t->whys || slot_set_make(&t->revoked, nr_files) ||
-	    slot_set_make(&t->touched, nr_files) ||
-	    !t->mark || lease_lend_ear(t, t->signals, EAR_SIGNALS) != 0 ||
+	    !t->leases || !t->places || !t->whys ||
+	    slot_set_make(&t->revoked, nr_files) ||
+	    slot_set_make(&t->touched, nr_files) || !t->mark ||
+	    lease_lend_ear(t, t->signals, EAR_SIGNALS) != 0 ||
 	    lease_lend_ear(t, t->stop, EAR_STOP) != 0)
 		return -ENOMEM;
 	return 0;
@@ -555,7 +554,7 @@ static int lease_spawn(struct lease_thread *t)
 	return -err;
 }
 
-int lease_start(struct service *s)
+int lease_start(struct files *s)
 {
 	struct lease_thread *t = calloc(1, sizeof(*t));
 	int err;
@@ -563,12 +562,12 @@ int lease_start(struct service *s)
 	if (!t)
 		return -ENOMEM;
 	t->broken = t->stop = t->signals = t->watches = t->ears = -1;
-	t->for_group = s->options.for_group;
+	t->for_group = s->options->for_group;
 	pthread_barrier_init(&t->started, NULL, 2);
 	pthread_mutex_init(&t->lock, NULL);
-	t->header = s->arena.header;
-	t->files = s->arena.files;
-	err = lease_make(t, s->shape.nr_files);
+	t->header = s->arena->header;
+	t->files = s->arena->files;
+	err = lease_make(t, s->shape->nr_files);
 	if (!err) {
 		lease_open_watches(t); /* else lease_listen() tries it again */
 		err = lease_spawn(t);
@@ -582,7 +581,7 @@ int lease_start(struct service *s)
 	return 0;
 }
 
-void lease_stop(struct service *s)
+void lease_stop(struct files *s)
 {
 	const u64 one = 1;
 

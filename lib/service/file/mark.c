@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lib/service/file/mark.h"
+#include "core/cache/arena.h"
 
 /* What the kernel reads when the thread dies (L4). */
 struct mark {

@@ -19,7 +19,9 @@
 
 #include <sys/types.h>
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct arena_header;
 
 struct mark;
 

@@ -25,6 +25,8 @@
 #include "lib/service/file/files.h"
 #include "lib/service/file/lease.h"
 #include "lib/service/file/nameless.h"
+#include "lib/service/file/state.h"
+#include "lib/service/file/held.h"
 
 /* A tick looks at so many slots in memory: a line each, and a file's lease is two system calls. */
 #define SLOTS_PER_TICK (TURN_LINES / 4)
@@ -50,7 +52,7 @@ struct name_look {
 
 struct nameless_job {
 	struct worker_job job;
-	struct service *owner; /* NULL: nobody waits for it */
+	struct files *owner; /* NULL: nobody waits for it */
 	u32 lane, nr;
 	struct name_look looks[LOOKS_PER_TICK];
 };
@@ -72,7 +74,7 @@ static void looks_work(struct worker_job *job)
 }
 
 /* A program has it open. Has it read it since the sweep came round? */
-static bool nameless_is_read(struct service *s, struct held_file *f)
+static bool nameless_is_read(struct files *s, struct held_file *f)
 {
 	u64 now = host_now_ns();
 
@@ -82,18 +84,18 @@ static bool nameless_is_read(struct service *s, struct held_file *f)
 		f->gone_since_ns = now;
 		return true;
 	}
-	if (s->arena.nr_contexts == 0)
+	if (s->arena->nr_contexts == 0)
 		return now - f->gone_since_ns < COME_BACK_NS;
 	/* A whole round lies between two numbers that differ by two. */
 	return s->sweep_round - f->gone_round < 2;
 }
 
-static void looks_done(struct service *s, struct worker_job *job);
+static void looks_done(void *base, struct worker_job *job);
 
 /* For the next files of a lane that a worker looks at. NULL: it is busy with others. */
-static struct nameless_job *looks_make(struct service *s, u32 lane)
+static struct nameless_job *looks_make(struct files *s, u32 lane)
 {
-	struct nameless_job *l = s->nameless.jobs[lane] || !s->workers
+	struct nameless_job *l = s->nameless.jobs[lane] || !worker_any(s->base)
 	                                 ? NULL
 	                                 : malloc(sizeof(*l));
 
@@ -108,26 +110,25 @@ static struct nameless_job *looks_make(struct service *s, u32 lane)
 	return l;
 }
 
-static void looks_add(const struct service *s, struct nameless_job *l, u32 slot)
+static void looks_add(const struct files *s, struct nameless_job *l, u32 slot)
 {
-	const struct held_file *f = &s->files[slot];
+	const struct held_file *f = &s->slots[slot];
 
 	if (f->state == FILE_HELD && f->local == (l->lane == 0))
-		l->looks[l->nr++] = (struct name_look){ .slot = slot,
-			                                .id = f->id,
-			                                .fd = f->fd };
+		l->looks[l->nr++] =
+			(struct name_look){ .slot = slot, .id = f->id, .fd = f->fd };
 }
 
-static void looks_send(struct service *s, struct nameless_job *l)
+static void looks_send(struct files *s, struct nameless_job *l)
 {
-	if (l->nr > 0 && s->workers && worker_do(s, &l->job) == 0)
+	if (l->nr > 0 && worker_any(s->base) && worker_do(s->base, &l->job) == 0)
 		s->nameless.jobs[l->lane] = l;
 	else
 		free(l);
 }
 
 /* Lets a worker look at the next files of a lane. */
-static void looks_begin(struct service *s, u32 lane)
+static void looks_begin(struct files *s, u32 lane)
 {
 	u32 *at = &s->nameless.at[lane];
 	struct nameless_job *l = s->nr_held > 0 ? looks_make(s, lane) : NULL;
@@ -136,19 +137,21 @@ static void looks_begin(struct service *s, u32 lane)
 	if (!l)
 		return;
 	for (u32 i = 0;
-	     i < SLOTS_PER_TICK && i < s->shape.nr_files && l->nr < LOOKS_PER_TICK;
+	     i < SLOTS_PER_TICK && i < s->shape->nr_files && l->nr < LOOKS_PER_TICK;
 	     i++)
-		looks_add(s, l, (*at)++ % s->shape.nr_files);
+		looks_add(s, l, (*at)++ % s->shape->nr_files);
 	looks_send(s, l);
 }
 
-static void look_at_touched(struct service *s, u32 slot)
+static void look_at_touched(void *ctx, u32 slot)
 {
+	struct files *s = ctx;
+
 	looks_add(s, s->nameless.heard, slot);
 }
 
 /* Only local files have watches. While a worker is busy with others, these wait. */
-void nameless_hear(struct service *s)
+void nameless_hear(struct files *s)
 {
 	struct nameless_job *l = looks_make(s, 0);
 
@@ -162,9 +165,9 @@ void nameless_hear(struct service *s)
 }
 
 /* true: the file goes. */
-static bool look_judge(struct service *s, const struct name_look *look)
+static bool look_judge(struct files *s, const struct name_look *look)
 {
-	struct held_file *f = &s->files[look->slot];
+	struct held_file *f = &s->slots[look->slot];
 
 	if (f->state != FILE_HELD || f->id != look->id || f->dev != look->dev ||
 	    f->ino != look->ino)
@@ -183,12 +186,13 @@ static bool look_judge(struct service *s, const struct name_look *look)
 
 /* Judges as many as a turn may. A worker looks at the rest once more: any of them may be another
  * file by then. */
-static void looks_done(struct service *s, struct worker_job *job)
+static void looks_done(void *base, struct worker_job *job)
 {
 	struct nameless_job *l = (struct nameless_job *)job;
+	struct files *s = l->owner;
 	u32 lane = l->lane, nr = l->nr, at = 0, left = GO_PER_TURN;
 
-	s = l->owner;
+	(void)base;
 	if (!s) {
 		free(l);
 		return;
@@ -206,16 +210,16 @@ static void looks_done(struct service *s, struct worker_job *job)
 }
 
 /* Idle files of other mounts. With options.keep_ms all files are alike (files_tick()). */
-static void leave_mounts(struct service *s)
+static void leave_mounts(struct files *s)
 {
 	u64 now = host_now_ns();
 	u32 left = LEAVE_PER_TICK;
 
-	if (s->options.keep_ms)
+	if (s->options->keep_ms)
 		return;
-	for (u32 i = 0; i < SLOTS_PER_TICK && i < s->shape.nr_files && left > 0; i++) {
-		u32 slot = s->nameless.away_at++ % s->shape.nr_files;
-		const struct held_file *f = &s->files[slot];
+	for (u32 i = 0; i < SLOTS_PER_TICK && i < s->shape->nr_files && left > 0; i++) {
+		u32 slot = s->nameless.away_at++ % s->shape->nr_files;
+		const struct held_file *f = &s->slots[slot];
 
 		if (f->state != FILE_HELD || !f->away || f->kept || f->nr_opens > 0 ||
 		    f->nr_in_flight > 0 ||
@@ -226,19 +230,19 @@ static void leave_mounts(struct service *s)
 	}
 }
 
-void nameless_tick(struct service *s)
+void nameless_tick(struct files *s)
 {
 	leave_mounts(s);
 	for (u32 lane = 0; lane < 2; lane++)
 		looks_begin(s, lane);
 }
 
-bool nameless_hurries(const struct service *s)
+bool nameless_hurries(const struct files *s)
 {
 	return host_now_ns() < s->nameless.hurries_until_ns;
 }
 
-void nameless_forget(struct service *s)
+void nameless_forget(struct files *s)
 {
 	for (u32 lane = 0; lane < 2; lane++) {
 		if (s->nameless.jobs[lane])

@@ -6,16 +6,18 @@
 #ifndef LODIC_LIB_SERVICE_FILE_NAMELESS_H
 #define LODIC_LIB_SERVICE_FILE_NAMELESS_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct files;
 
 /* The main loop calls it now and then. */
-void nameless_tick(struct service *s);
+void nameless_tick(struct files *s);
 /* Lets a worker look at files whose attributes have changed: their last name may have gone. */
-void nameless_hear(struct service *s);
+void nameless_hear(struct files *s);
 /* Is there a file without a name that a program has open? Whether that one is still read shows
  * when the sweep comes round, so it hurries. */
-bool nameless_hurries(const struct service *s);
+bool nameless_hurries(const struct files *s);
 /* What workers look at is for none of s's files. */
-void nameless_forget(struct service *s);
+void nameless_forget(struct files *s);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lib/service/file/pause.h"
+#include "lib/service/file/state.h"
 
 #define WAYS 4u
 #define NR_SETS (PAUSE_FILES / WAYS)
@@ -68,16 +69,16 @@ u64 pause_left_at(const struct pauses *p, u64 dev, u64 ino, u64 now_ns)
 	return f && f->until_ns > now_ns ? f->until_ns - now_ns : 0;
 }
 
-void pause_begin(struct service *s, u64 dev, u64 ino)
+void pause_begin(struct files *s, u64 dev, u64 ino)
 {
-	if (s->options.lease_pause_ms > 0)
-		pause_begin_at(s->pauses, s->options.lease_pause_ms * NS_PER_MS, dev,
+	if (s->options->lease_pause_ms > 0)
+		pause_begin_at(s->pauses, s->options->lease_pause_ms * NS_PER_MS, dev,
 		               ino, host_now_ns());
 }
 
-u64 pause_left_ns(const struct service *s, u64 dev, u64 ino)
+u64 pause_left_ns(const struct files *s, u64 dev, u64 ino)
 {
-	return s->options.lease_pause_ms > 0
+	return s->options->lease_pause_ms > 0
 	               ? pause_left_at(s->pauses, dev, ino, host_now_ns())
 	               : 0;
 }
@@ -87,13 +88,13 @@ struct pauses *pause_make(void)
 	return calloc(1, sizeof(struct pauses));
 }
 
-int pause_init(struct service *s)
+int pause_init(struct files *s)
 {
 	s->pauses = pause_make();
 	return s->pauses ? 0 : -ENOMEM;
 }
 
-void pause_fini(struct service *s)
+void pause_fini(struct files *s)
 {
 	free(s->pauses);
 	s->pauses = NULL;

@@ -13,19 +13,21 @@
 #ifndef LODIC_LIB_SERVICE_FILE_PAUSE_H
 #define LODIC_LIB_SERVICE_FILE_PAUSE_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct files;
 
 /* 10 s double to five minutes. Our choice. */
 #define PAUSE_MOST 30u
 /* How many files it knows. Ours: they cost 32 KiB, and a look at one reads 128 bytes. */
 #define PAUSE_FILES 1024u
 
-int pause_init(struct service *s);
-void pause_fini(struct service *s);
+int pause_init(struct files *s);
+void pause_fini(struct files *s);
 /* A writer has come to the file, whose lease is gone. */
-void pause_begin(struct service *s, u64 dev, u64 ino);
+void pause_begin(struct files *s, u64 dev, u64 ino);
 /* For how long the service lets the file alone; 0: it may have a lease. */
-u64 pause_left_ns(const struct service *s, u64 dev, u64 ino);
+u64 pause_left_ns(const struct files *s, u64 dev, u64 ino);
 
 /* The same at a moment that the caller names, with a first pause that is not 0. */
 struct pauses *pause_make(void);

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "lib/reason.h"
-#include "lib/service/base/domain.h"
+#include "lib/service/file/group.h"
 #include "lib/service/file/proof.h"
 #include "lib/service/file/systems.h"
+#include "lib/service/file/state.h"
+#include "lib/service/base/base.h"
 
 #define FILE_TOO_BIG ((u64)1 << 44) /* block numbers have 32 bits */
 #ifndef XFS_SUPER_MAGIC
@@ -152,7 +154,7 @@ static int proof_look_inside(const struct service_options *o, int fd, u64 type,
 	}
 	if (proof_check_size(p->size) != 0)
 		return proof_check_size(p->size);
-	if (o->for_group && !domain_admits(o->group, p->path, &st))
+	if (o->for_group && !group_admits(o->group, p->path, &st))
 		return reason_encode(LODIC_REASON_GROUP);
 	p->fd = proof_reopen(fd, 0);
 	if (p->fd < 0)

@@ -3,7 +3,7 @@
 #ifndef LODIC_LIB_SERVICE_FILE_PROOF_H
 #define LODIC_LIB_SERVICE_FILE_PROOF_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 /* Why a file is believed not to change. */
 enum proof {

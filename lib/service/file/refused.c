@@ -6,6 +6,7 @@
 
 #include "lib/reason.h"
 #include "lib/service/file/refused.h"
+#include "lib/service/file/state.h"
 
 struct refused_list {
 	u32 nr;
@@ -14,13 +15,20 @@ struct refused_list {
 
 /* Their order is that of the bits in struct refused.said. One more bit is for any other error. */
 static const unsigned char refusals[] = {
-	LODIC_REASON_OWNER,         LODIC_REASON_UNREADABLE,
-	LODIC_REASON_FILE_SYSTEM,   LODIC_REASON_LEASES_OFF,
-	LODIC_REASON_NO_PROC,       LODIC_REASON_TMPFS,
-	LODIC_REASON_OPEN_FOR_WRITING, LODIC_REASON_WRITTEN_LATELY,
-	LODIC_REASON_WATCHES,       LODIC_REASON_GROUP,
-	LODIC_REASON_EMPTY,         LODIC_REASON_FILE_SIZE,
-	LODIC_REASON_FILES,         LODIC_REASON_DESCRIPTORS,
+	LODIC_REASON_OWNER,
+	LODIC_REASON_UNREADABLE,
+	LODIC_REASON_FILE_SYSTEM,
+	LODIC_REASON_LEASES_OFF,
+	LODIC_REASON_NO_PROC,
+	LODIC_REASON_TMPFS,
+	LODIC_REASON_OPEN_FOR_WRITING,
+	LODIC_REASON_WRITTEN_LATELY,
+	LODIC_REASON_WATCHES,
+	LODIC_REASON_GROUP,
+	LODIC_REASON_EMPTY,
+	LODIC_REASON_FILE_SIZE,
+	LODIC_REASON_FILES,
+	LODIC_REASON_DESCRIPTORS,
 	LODIC_REASON_OTHERS_HANG,
 };
 #define NR_REFUSALS (sizeof(refusals) / sizeof(*refusals))
@@ -117,7 +125,7 @@ static void refused_rename(struct refused *r, const char *path)
 	r->said = 0;
 }
 
-void refused_note(struct service *s, const char *path, u64 dev, u64 ino, int error,
+void refused_note(struct files *s, const char *path, u64 dev, u64 ino, int error,
                   bool revoked)
 {
 	u32 bit = (u32)1 << refused_bit(error, revoked);
@@ -135,13 +143,13 @@ void refused_note(struct service *s, const char *path, u64 dev, u64 ino, int err
 	r->revoked = revoked;
 	r->when_ns = host_now_ns();
 	if (!(r->said & bit))
-		service_say(s, SERVICE_INFO, revoked ? "revoked" : "refused",
+		service_say(s->base, SERVICE_INFO, revoked ? "revoked" : "refused",
 		            "%s is not cached%s: %s", path, revoked ? " any more" : "",
 		            refused_reason(error, revoked));
 	r->said |= bit;
 }
 
-void refused_forget(struct service *s, u64 dev, u64 ino)
+void refused_forget(struct files *s, u64 dev, u64 ino)
 {
 	struct refused *r = refused_find(s->refused, "", dev, ino);
 
@@ -149,23 +157,23 @@ void refused_forget(struct service *s, u64 dev, u64 ino)
 		r->error = 0;
 }
 
-u32 refused_nr(const struct service *s)
+u32 refused_nr(const struct files *s)
 {
 	return s->refused->nr;
 }
 
-const struct refused *refused_at(const struct service *s, u32 i)
+const struct refused *refused_at(const struct files *s, u32 i)
 {
 	return &s->refused->entries[i];
 }
 
-int refused_init(struct service *s)
+int refused_init(struct files *s)
 {
 	s->refused = calloc(1, sizeof(*s->refused));
 	return s->refused ? 0 : -ENOMEM;
 }
 
-void refused_fini(struct service *s)
+void refused_fini(struct files *s)
 {
 	for (u32 i = 0; s->refused && i < s->refused->nr; i++)
 		free(s->refused->entries[i].path);

@@ -7,7 +7,9 @@
 #ifndef LODIC_LIB_SERVICE_FILE_REFUSED_H
 #define LODIC_LIB_SERVICE_FILE_REFUSED_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct files;
 
 /* Ours: enough for a listing that a person reads. The oldest goes when another one comes. */
 #define REFUSED_MOST 1024u
@@ -21,18 +23,18 @@ struct refused {
 	u32 said;     /* reasons that the log has told, a bit each */
 };
 
-int refused_init(struct service *s);
-void refused_fini(struct service *s);
+int refused_init(struct files *s);
+void refused_fini(struct files *s);
 /* Notes that a file was refused, or (revoked) given up, because of error (-errno). path may
  * be NULL. */
-void refused_note(struct service *s, const char *path, u64 dev, u64 ino, int error,
+void refused_note(struct files *s, const char *path, u64 dev, u64 ino, int error,
                   bool revoked);
 /* The file is cached now. The log does not tell its old reasons again. */
-void refused_forget(struct service *s, u64 dev, u64 ino);
+void refused_forget(struct files *s, u64 dev, u64 ino);
 /* How many entries there are, and entry i of them, in no order. An entry whose error is 0 is
  * of a file that is cached again; a listing leaves it out. */
-u32 refused_nr(const struct service *s);
-const struct refused *refused_at(const struct service *s, u32 i);
+u32 refused_nr(const struct files *s);
+const struct refused *refused_at(const struct files *s, u32 i);
 /* Says in words why a file is not cached: "its owner is another user". */
 const char *refused_reason(int error, bool revoked);
 

@@ -13,12 +13,12 @@
 #ifndef LODIC_LIB_SERVICE_FILE_WATCH_H
 #define LODIC_LIB_SERVICE_FILE_WATCH_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 /* What has been heard. */
 enum watch_heard {
 	WATCH_LOST, /* the kernel's queue was full, and it may be anything of any file */
-	WATCH_GONE, /* the watch has: mostly the service has removed it */
+	WATCH_GONE,  /* the watch has: mostly the service has removed it */
 	WATCH_BYTES, /* somebody has written to the file or cut it */
 	WATCH_RIGHTS, /* its mode, owner, times or number of names have changed; or its path */
 };

@@ -24,6 +24,10 @@
 #include "lib/service/frame/fence.h"
 #include "lib/service/frame/sweep.h"
 #include "lib/service/tier/policy.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/tier/tier.h"
+#include "lib/service/file/held.h"
 
 /* What a frame touches besides the arena when it goes: the lists of its file. */
 #define UNLINK_LINES 8u
@@ -38,21 +42,21 @@
 
 _Static_assert(RECLAIM_NEAR == ARENA_LINE_FRAMES, "near: in one line of visits");
 
-static bool evict_is_light(const struct service *s)
+static bool evict_is_light(const struct frames *s)
 {
-	return s->shape.barrier == ARENA_BARRIER_LIGHT;
+	return s->shape->barrier == ARENA_BARRIER_LIGHT;
 }
 
 /* A policy moves blocks of a full cache, too, and a move needs a free frame. */
-static bool evict_keeps_stock(const struct service *s)
+static bool evict_keeps_stock(const struct frames *s)
 {
-	return evict_is_light(s) || s->policy;
+	return evict_is_light(s) || tier_has_policy(s->tiers);
 }
 
-int evict_init(struct service *s)
+int evict_init(struct frames *s)
 {
 	struct evict *e = &s->evict;
-	u32 nr = s->shape.nr_frames;
+	u32 nr = s->shape->nr_frames;
 	u32 most = nr / STOCK_MOST_PART + 1; /* without any, no frame would ever go */
 	int err = reclaim_init(&s->reclaim, nr);
 
@@ -62,13 +66,13 @@ int evict_init(struct service *s)
 	batch_init(&e->batches[1], 2);
 	e->open = &e->batches[0];
 	e->stock_most = most < STOCK_MOST ? most : STOCK_MOST;
-	e->stock_least = s->shape.nr_frames / STOCK_LEAST_PART + 1;
+	e->stock_least = s->shape->nr_frames / STOCK_LEAST_PART + 1;
 	e->stock = e->stock_least =
 		e->stock_least < e->stock_most ? e->stock_least : e->stock_most;
 	return 0;
 }
 
-void evict_fini(struct service *s)
+void evict_fini(struct frames *s)
 {
 	if (s->reclaim.nodes)
 		reclaim_fini(&s->reclaim);
@@ -76,34 +80,34 @@ void evict_fini(struct service *s)
 
 /* ---- frames ---- */
 
-u32 evict_nr_spare(const struct service *s)
+u32 evict_nr_spare(const struct frames *s)
 {
 	u32 kept = evict_keeps_stock(s) ? s->evict.stock : 0;
 
-	return s->tiers.nr_free > kept ? s->tiers.nr_free - kept : 0;
+	return tier_nr_free(s->tiers) > kept ? tier_nr_free(s->tiers) - kept : 0;
 }
 
-static u64 evict_block(const struct service *s, u32 frame)
+static u64 evict_block(const struct frames *s, u32 frame)
 {
-	return host_load_relaxed(&s->arena.frames[frame].block);
+	return host_load_relaxed(&s->arena->frames[frame].block);
 }
 
 /* frame, which held block, is nobody's now. */
-static void evict_taken(struct service *s, u32 frame, u64 block)
+static void evict_taken(struct frames *s, u32 frame, u64 block)
 {
-	if (files_find(s, block_file(block)))
-		service_count(&s->arena.header->nr_evicted, 1);
-	files_unlink_frame(s, frame, block);
-	service_count(&s->arena.header->nr_cached, -(u64)1);
-	policy_free(s, frame);
+	if (files_find(s->files, block_file(block)))
+		service_count(&s->arena->header->nr_evicted, 1);
+	files_unlink_frame(s->files, frame, block);
+	service_count(&s->arena->header->nr_cached, -(u64)1);
+	policy_free(s->tiers, frame);
 }
 
 /* Under atomic and frozen: a frame is taken at once, or not. */
-static bool evict_take_word(struct service *s, u32 frame)
+static bool evict_take_word(struct frames *s, u32 frame)
 {
 	u64 block = evict_block(s, frame);
 
-	if (!arena_take(&s->arena, frame))
+	if (!arena_take(s->arena, frame))
 		return false;
 	evict_taken(s, frame, block);
 	return true;
@@ -116,20 +120,25 @@ static void victim_visits(void *ctx, u32 first, u32 nr, u8 *ret_visits)
 
 static bool victim_take(void *ctx, u32 frame)
 {
-	struct service *s = ctx;
+	struct frames *s = ctx;
 	struct evict *e = &s->evict;
-	bool taken = s->arena.counts ? evict_take_word(s, frame)
-	                             : batch_add(&s->arena, e->open, &e->list, frame);
+	bool taken = s->arena->counts ? evict_take_word(s, frame)
+	                              : batch_add(s->arena, e->open, &e->list, frame);
 
 	if (!taken)
-		service_count(&s->arena.header->nr_refused, 1);
+		service_count(&s->arena->header->nr_refused, 1);
 	return taken;
 }
 
 /* Back into the queues: GHOST has a victim's name, so it goes to MAIN. */
-static void evict_requeue(struct service *s, u32 frame)
+static void evict_requeue(struct frames *s, u32 frame)
 {
 	reclaim_insert(&s->reclaim, frame, evict_block(s, frame));
+}
+
+bool evict_is_busy(const struct frames *s)
+{
+	return s->evict.away || s->evict.open->nr > 0;
 }
 
 static u32 evict_nr_hidden(const struct evict *e)
@@ -138,16 +147,17 @@ static u32 evict_nr_hidden(const struct evict *e)
 }
 
 /* Frames that are free, or on their way. */
-static u32 evict_nr_coming(const struct service *s)
+static u32 evict_nr_coming(const struct frames *s)
 {
-	return s->tiers.nr_free + s->tiers.nr_aside + evict_nr_hidden(&s->evict);
+	return tier_nr_free(s->tiers) + tier_nr_aside(s->tiers) +
+	       evict_nr_hidden(&s->evict);
 }
 
 /* Has eviction hidden frame? What is hidden for a move stays in the queues, and nobody rescues
  * it: it is shown again soon, here or in another tier. */
-static bool evict_has(const struct service *s, u32 frame)
+static bool evict_has(const struct frames *s, u32 frame)
 {
-	const struct frame *f = &s->arena.frames[frame];
+	const struct frame *f = &s->arena->frames[frame];
 
 	return host_load_relaxed(&f->state) == FRAME_CACHED &&
 	       (frame_is_hidden(f, s->evict.batches[0].number) ||
@@ -156,15 +166,15 @@ static bool evict_has(const struct service *s, u32 frame)
 
 /* Half of the victims must go, even if readers ask for all. Readers ask for all frames of a small
  * cache before one fence is over. Then nothing new would ever come in. */
-void evict_rescue(struct service *s, u32 frame)
+void evict_rescue(struct frames *s, u32 frame)
 {
 	struct evict *e = &s->evict;
 
 	if (!evict_has(s, frame) || 2 * e->nr_rescued >= evict_nr_hidden(e) ||
-	    !files_find(s, block_file(evict_block(s, frame))))
+	    !files_find(s->files, block_file(evict_block(s, frame))))
 		return;
 	e->nr_rescued++;
-	batch_rescue(&s->arena, frame);
+	batch_rescue(s->arena, frame);
 	evict_requeue(s, frame);
 }
 
@@ -175,19 +185,19 @@ static void evict_spend(struct evict *e, u32 lines)
 	e->lines -= lines < e->lines ? lines : e->lines;
 }
 
-static u32 evict_walk_lines(const struct service *s, const struct walk_list *list)
+static u32 evict_walk_lines(const struct frames *s, const struct walk_list *list)
 {
-	return walk_lines(&s->arena, list) + BATCH_TAKE_LINES + UNLINK_LINES + 1 +
+	return walk_lines(s->arena, list) + BATCH_TAKE_LINES + UNLINK_LINES + 1 +
 	       SWEEP_FRAME_LINES;
 }
 
 /* A new turn may touch TURN_LINES. With hazard slots and hundreds of contexts one look alone
  * may need more; each turn has room for two. */
-static void evict_begin_turn(struct service *s)
+static void evict_begin_turn(struct frames *s)
 {
 	struct evict *e = &s->evict;
-	u32 take = s->arena.counts ? BATCH_TAKE_LINES + UNLINK_LINES
-	                           : walk_lines(&s->arena, &e->list) + 2;
+	u32 take = s->arena->counts ? BATCH_TAKE_LINES + UNLINK_LINES
+	                            : walk_lines(s->arena, &e->list) + 2;
 	u32 least;
 
 	e->ops = (struct reclaim_ops){
@@ -203,7 +213,7 @@ static void evict_begin_turn(struct service *s)
 }
 
 /* Hides up to nr victims for the open batch; or takes them, where a word counts. */
-static enum evict_next evict_hide(struct service *s, u32 nr)
+static enum evict_next evict_hide(struct frames *s, u32 nr)
 {
 	struct evict *e = &s->evict;
 
@@ -228,7 +238,7 @@ static enum evict_next evict_hide(struct service *s, u32 nr)
 }
 
 /* What a reader has come by since is worth keeping. */
-static void evict_rescue_visited(struct service *s, u32 frame)
+static void evict_rescue_visited(struct frames *s, u32 frame)
 {
 	u8 visits = 0;
 
@@ -240,7 +250,7 @@ static void evict_rescue_visited(struct service *s, u32 frame)
 }
 
 /* Ends the stay of the frames in the batch that is away. true: of all. */
-static bool evict_walk(struct service *s)
+static bool evict_walk(struct frames *s)
 {
 	struct evict *e = &s->evict;
 	struct batch *b = e->away;
@@ -256,10 +266,10 @@ static bool evict_walk(struct service *s)
 				evict_rescue_visited(s, frame);
 			block = evict_block(s, frame);
 		}
-		switch (batch_next(&s->arena, b, &frame)) {
+		switch (batch_next(s->arena, b, &frame)) {
 		case BATCH_TAKEN: evict_taken(s, frame, block); break;
 		case BATCH_REFUSED:
-			service_count(&s->arena.header->nr_refused, 1);
+			service_count(&s->arena->header->nr_refused, 1);
 			evict_requeue(s, frame);
 			break;
 		case BATCH_RESCUED: break;
@@ -275,24 +285,24 @@ static bool evict_walk(struct service *s)
 
 /* The fence of the batch that is away fails. It was there when the service started. Nothing is
  * taken without it. */
-static void evict_show_away(struct service *s)
+static void evict_show_away(struct frames *s)
 {
 	struct evict *e = &s->evict;
 
 	if (!e->said)
-		service_say(s, SERVICE_ERROR, "fence_failed",
+		service_say(s->base, SERVICE_ERROR, "fence_failed",
 		            "the fence over all processes fails: nothing is evicted");
 	e->said = true;
 	for (u32 i = 0; i < e->away->nr; i++) {
 		if (!evict_has(s, e->away->frames[i]))
 			continue;
-		batch_rescue(&s->arena, e->away->frames[i]);
+		batch_rescue(s->arena, e->away->frames[i]);
 		evict_requeue(s, e->away->frames[i]);
 	}
 	e->none_until_ns = host_now_ns() + NONE_NS;
 }
 
-void evict_fenced(struct service *s)
+void evict_fenced(struct frames *s)
 {
 	struct evict *e = &s->evict;
 	enum fence_state state;
@@ -305,19 +315,19 @@ void evict_fenced(struct service *s)
 	e->waits = false;
 	if (state == FENCE_FAILED)
 		evict_show_away(s);
-	batch_fenced(&s->arena, e->away);
-	evict_spend(e, s->arena.nr_contexts);
+	batch_fenced(s->arena, e->away);
+	evict_spend(e, s->arena->nr_contexts);
 	e->list = e->away->list;
 }
 
 /* Sends the open batch away, unless it is empty or another one is. */
-static void evict_send(struct service *s)
+static void evict_send(struct frames *s)
 {
 	struct evict *e = &s->evict;
 
 	if (e->away || e->open->nr == 0)
 		return;
-	batch_close(&s->arena, e->open);
+	batch_close(s->arena, e->open);
 	e->away = e->open;
 	e->open = &e->batches[e->away == &e->batches[0]];
 	e->waits = true;
@@ -326,34 +336,34 @@ static void evict_send(struct service *s)
 }
 
 /* Takes an orphan, now or by way of a batch. It may be on its way already, or pinned. */
-static void evict_orphan(struct service *s, u32 frame)
+static void evict_orphan(struct frames *s, u32 frame)
 {
 	struct evict *e = &s->evict;
 
-	if (s->arena.counts ? evict_take_word(s, frame)
-	                    : !batch_is_hidden(&s->arena, frame) &&
-	                              batch_add(&s->arena, e->open, &e->list, frame))
+	if (s->arena->counts ? evict_take_word(s, frame)
+	                     : !batch_is_hidden(s->arena, frame) &&
+	                               batch_add(s->arena, e->open, &e->list, frame))
 		reclaim_remove(&s->reclaim, frame);
 }
 
 /* true: there are more to look at now. */
-static bool evict_orphans(struct service *s)
+static bool evict_orphans(struct frames *s)
 {
 	struct evict *e = &s->evict;
 	u32 lines = evict_walk_lines(s, &e->list);
 	u32 frame;
 
 	while (e->lines >= lines && !batch_is_full(e->open)) {
-		frame = files_next_orphan(s);
+		frame = files_next_orphan(s->files);
 		if (frame == FRAME_NONE)
 			return false;
 		evict_orphan(s, frame);
 		evict_spend(e, lines);
 	}
-	return s->orphans_left > 0 && e->lines < lines;
+	return files_any_orphan(s->files) && e->lines < lines;
 }
 
-bool evict_run(struct service *s)
+bool evict_run(struct frames *s)
 {
 	struct evict *e = &s->evict;
 	enum evict_next next = EVICT_GOT;
@@ -371,7 +381,7 @@ bool evict_run(struct service *s)
 	return busy || next == EVICT_SPENT || (e->away && !e->waits);
 }
 
-void evict_tick(struct service *s)
+void evict_tick(struct frames *s)
 {
 	struct evict *e = &s->evict;
 
@@ -381,33 +391,33 @@ void evict_tick(struct service *s)
 }
 
 /* The fence is there at once: nr victims with one fence, and their walk. */
-static enum evict_next evict_now(struct service *s, u32 nr)
+static enum evict_next evict_now(struct frames *s, u32 nr)
 {
 	struct evict *e = &s->evict;
 	enum evict_next next = EVICT_SPENT;
 
 	if (e->away && !evict_walk(s))
-		return s->tiers.nr_free > 0 ? EVICT_GOT : EVICT_SPENT;
-	if (s->tiers.nr_free < nr)
-		next = evict_hide(s, nr - s->tiers.nr_free);
+		return tier_nr_free(s->tiers) > 0 ? EVICT_GOT : EVICT_SPENT;
+	if (tier_nr_free(s->tiers) < nr)
+		next = evict_hide(s, nr - tier_nr_free(s->tiers));
 	evict_send(s);
 	if (e->away)
 		evict_walk(s);
-	if (s->tiers.nr_free > 0)
+	if (tier_nr_free(s->tiers) > 0)
 		return EVICT_GOT;
 	/* A victim may have been pinned between the look and the hide. */
 	return next == EVICT_GOT ? EVICT_SPENT : next;
 }
 
-enum evict_next evict_get(struct service *s, u32 nr)
+enum evict_next evict_get(struct frames *s, u32 nr)
 {
 	struct evict *e = &s->evict;
 
-	if (s->tiers.nr_free >= nr)
+	if (tier_nr_free(s->tiers) >= nr)
 		return EVICT_GOT;
 	if (!evict_is_light(s))
 		return evict_now(s, nr);
-	if (s->tiers.nr_free > 0)
+	if (tier_nr_free(s->tiers) > 0)
 		return EVICT_GOT;
 	e->starved = true;
 	e->stock = 2 * e->stock < e->stock_most ? 2 * e->stock : e->stock_most;

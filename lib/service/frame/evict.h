@@ -6,7 +6,9 @@
 #ifndef LODIC_LIB_SERVICE_FRAME_EVICT_H
 #define LODIC_LIB_SERVICE_FRAME_EVICT_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct frames;
 
 /* What evict_get() says. */
 enum evict_next {
@@ -17,23 +19,26 @@ enum evict_next {
 };
 
 /* What needs the arena: after memory_make(). */
-int evict_init(struct service *s);
-void evict_fini(struct service *s);
+int evict_init(struct frames *s);
+void evict_fini(struct frames *s);
 /* A fence may be over. */
-void evict_fenced(struct service *s);
+void evict_fenced(struct frames *s);
+
+/* Are frames on their way out? */
+bool evict_is_busy(const struct frames *s);
 
 /* One turn: keeps the stock, and ends what is under way. true: there is more to do at once. */
-bool evict_run(struct service *s);
+bool evict_run(struct frames *s);
 /* Now and then: adapts the stock to what fills have needed. */
-void evict_tick(struct service *s);
+void evict_tick(struct frames *s);
 
 /* Makes up to nr frames free, of whatever tier, if it can be done in this turn. */
-enum evict_next evict_get(struct service *s, u32 nr);
+enum evict_next evict_get(struct frames *s, u32 nr);
 /* Free frames that no fill needs to wait for, and that are not kept in stock. 0: what comes in
  * pushes something out. */
-u32 evict_nr_spare(const struct service *s);
+u32 evict_nr_spare(const struct frames *s);
 
 /* Somebody asks for the block in frame: it stays, if it is still there. */
-void evict_rescue(struct service *s, u32 frame);
+void evict_rescue(struct frames *s, u32 frame);
 
 #endif

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "lib/service/frame/fence.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
 
 /* In a smaller cache the stock would cost more than light pins bring. Our choice. */
 #define LIGHT_MIN_FRAMES 16384u
@@ -37,7 +40,7 @@ static bool fence_ask(struct fence *f)
 	return write(f->ask, &one, sizeof(one)) == sizeof(one);
 }
 
-void fence_fini(struct service *s)
+void fence_fini(struct frames *s)
 {
 	struct fence *f = &s->fence;
 
@@ -52,7 +55,7 @@ void fence_fini(struct service *s)
 }
 
 /* Starts the thread, and has it make a fence. false: this machine has none, or no thread. */
-static bool fence_try_light(struct service *s)
+static bool fence_try_light(struct frames *s)
 {
 	struct fence *f = &s->fence;
 	u64 n;
@@ -68,20 +71,20 @@ static bool fence_try_light(struct service *s)
 	return false;
 }
 
-int fence_start(struct service *s, const char **ret_why)
+int fence_start(struct frames *s, const char **ret_why)
 {
-	enum service_barrier wanted = s->options.barrier;
+	enum service_barrier wanted = s->options->barrier;
 
 	s->fence.ask = s->fence.done = -1;
-	s->shape.barrier = ARENA_BARRIER_LOCK;
-	if (wanted == SERVICE_BARRIER_LOCK || s->shape.scheme == ARENA_ATOMIC ||
-	    s->shape.scheme == ARENA_FROZEN)
+	s->shape->barrier = ARENA_BARRIER_LOCK;
+	if (wanted == SERVICE_BARRIER_LOCK || s->shape->scheme == ARENA_ATOMIC ||
+	    s->shape->scheme == ARENA_FROZEN)
 		return 0;
-	if (wanted == SERVICE_BARRIER_AUTO &&
-	    (s->shape.scheme == ARENA_HAZARD || s->shape.nr_frames < LIGHT_MIN_FRAMES))
+	if (wanted == SERVICE_BARRIER_AUTO && (s->shape->scheme == ARENA_HAZARD ||
+	                                       s->shape->nr_frames < LIGHT_MIN_FRAMES))
 		return 0;
 	if (fence_try_light(s)) {
-		s->shape.barrier = ARENA_BARRIER_LIGHT;
+		s->shape->barrier = ARENA_BARRIER_LIGHT;
 		return 0;
 	}
 	if (wanted == SERVICE_BARRIER_AUTO)
@@ -92,12 +95,12 @@ int fence_start(struct service *s, const char **ret_why)
 	return -EOPNOTSUPP;
 }
 
-bool fence_is_light(const struct service *s)
+bool fence_is_light(const struct frames *s)
 {
-	return s->shape.barrier == ARENA_BARRIER_LIGHT;
+	return s->shape->barrier == ARENA_BARRIER_LIGHT;
 }
 
-int fence_event(const struct service *s)
+int fence_event(const struct frames *s)
 {
 	return fence_is_light(s) ? s->fence.done : -1;
 }
@@ -109,7 +112,7 @@ static void fence_end(struct fence *f, bool ok)
 		f->good = f->over;
 }
 
-static void fence_begin(struct service *s)
+static void fence_begin(struct frames *s)
 {
 	struct fence *f = &s->fence;
 
@@ -117,10 +120,10 @@ static void fence_begin(struct service *s)
 	if (f->wanted < f->begun)
 		f->wanted = f->begun;
 	if (!fence_is_light(s) || !fence_ask(f))
-		fence_end(f, batch_fence(&s->arena));
+		fence_end(f, batch_fence(s->arena));
 }
 
-u64 fence_want(struct service *s)
+u64 fence_want(struct frames *s)
 {
 	struct fence *f = &s->fence;
 
@@ -132,7 +135,7 @@ u64 fence_want(struct service *s)
 	return f->wanted;
 }
 
-enum fence_state fence_state(const struct service *s, u64 number)
+enum fence_state fence_state(const struct frames *s, u64 number)
 {
 	const struct fence *f = &s->fence;
 
@@ -141,7 +144,7 @@ enum fence_state fence_state(const struct service *s, u64 number)
 	return number <= f->over ? FENCE_FAILED : FENCE_WAITS;
 }
 
-void fence_reap(struct service *s)
+void fence_reap(struct frames *s)
 {
 	struct fence *f = &s->fence;
 	u64 n;

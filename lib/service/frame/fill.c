@@ -30,6 +30,11 @@
 #include "lib/service/frame/fill_hints.h"
 #include "lib/service/frame/reads.h"
 #include "lib/service/tier/policy.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
+#include "lib/service/tier/tier.h"
+#include "lib/service/frame/sync.h"
 
 /* A step looks at so many blocks of a range at most, when all are there already. A look
  * touches so many lines: translation, frame, reads under way. */
@@ -44,19 +49,19 @@
  * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
 #define STUCK_NS (2000 * NS_PER_MS)
 
-static bool block_is_wanted(const struct service *s, u32 id, u64 index)
+static bool block_is_wanted(const struct frames *s, u32 id, u64 index)
 {
 	return fill_frame(s, block_id(id, (u32)index)) == FRAME_NONE &&
 	       !fill_is_under_way(s, id, index);
 }
 
-void fill_sync_begin(const struct service *s, struct fill_sync *sync)
+void fill_sync_begin(const struct frames *s, struct fill_sync *sync)
 {
 	/* A round that is under way may have passed the hint by. */
 	sync->round = s->fill.nr_rounds + 1 + (s->fill.round_asked > 0);
 }
 
-bool fill_sync_is_done(const struct service *s, struct fill_sync *sync, u64 oldest)
+bool fill_sync_is_done(const struct frames *s, struct fill_sync *sync, u64 oldest)
 {
 	if (s->fill.nr_rounds < sync->round)
 		return false;
@@ -70,7 +75,7 @@ static bool op_is_stuck(const struct fill_op *op, u64 now)
 	return op->busy && now - op->since_ns >= STUCK_NS;
 }
 
-u64 fill_oldest(const struct service *s)
+u64 fill_oldest(const struct frames *s)
 {
 	const struct fill *fill = &s->fill;
 	u64 now = host_now_ns();
@@ -92,7 +97,7 @@ u64 fill_oldest(const struct service *s)
 }
 
 /* Are all reads stuck that may be under way at once? */
-static bool fill_is_stuck(const struct service *s)
+static bool fill_is_stuck(const struct frames *s)
 {
 	u64 now;
 	u32 i, nr = 0;
@@ -119,20 +124,20 @@ static u64 op_block(const struct fill_op *op, u32 i)
 }
 
 /* All but the queues of eviction. */
-static bool fill_end(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+static bool fill_end(struct frames *s, u32 slot, u32 frame, u64 block, bool whole)
 {
-	const struct cache_file file = { &s->arena.files[slot], block_file(block) };
+	const struct cache_file file = { &s->arena->files[slot], block_file(block) };
 
-	if (!cache_fill_end(&s->arena, &file, frame, block, whole)) {
-		policy_free(s, frame);
+	if (!cache_fill_end(s->arena, &file, frame, block, whole)) {
+		policy_free(s->tiers, frame);
 		return false;
 	}
-	files_link_frame(s, slot, frame);
-	service_count(&s->arena.header->nr_cached, 1);
+	files_link_frame(s->files, slot, frame);
+	service_count(&s->arena->header->nr_cached, 1);
 	return true;
 }
 
-static bool fill_insert(struct service *s, u32 slot, u32 frame, u64 block, bool whole,
+static bool fill_insert(struct frames *s, u32 slot, u32 frame, u64 block, bool whole,
                         bool unread)
 {
 	if (!fill_end(s, slot, frame, block, whole))
@@ -141,16 +146,16 @@ static bool fill_insert(struct service *s, u32 slot, u32 frame, u64 block, bool 
 		reclaim_insert_unread(&s->reclaim, frame, block);
 	else
 		reclaim_insert(&s->reclaim, frame, block);
-	service_count(&s->arena.header->nr_admitted, 1);
+	service_count(&s->arena->header->nr_admitted, 1);
 	return true;
 }
 
-bool fill_publish(struct service *s, u32 slot, u32 frame, u64 block, bool whole)
+bool fill_publish(struct frames *s, u32 slot, u32 frame, u64 block, bool whole)
 {
 	return fill_insert(s, slot, frame, block, whole, false);
 }
 
-bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
+bool fill_adopt(struct frames *s, u32 slot, u32 frame, u64 block,
                 enum reclaim_queue queue, u32 visits)
 {
 	if (!fill_end(s, slot, frame, block, true))
@@ -160,13 +165,13 @@ bool fill_adopt(struct service *s, u32 slot, u32 frame, u64 block,
 }
 
 /* The op's i-th block: valid bytes of it are there, if whole. */
-static void op_publish(struct service *s, const struct fill_op *op, u32 i, u64 valid,
+static void op_publish(struct frames *s, const struct fill_op *op, u32 i, u64 valid,
                        bool whole)
 {
 	u32 frame = op->frames[i];
 
 	if (whole)
-		memset((u8 *)arena_frame_bytes(&s->arena, frame) + valid, 0,
+		memset((u8 *)arena_frame_bytes(s->arena, frame) + valid, 0,
 		       BLOCK_BYTES - valid);
 	fill_insert(s, op->slot, frame, op_block(op, i), whole, op->ahead);
 }
@@ -182,9 +187,9 @@ static void fill_note_time(struct look_times *times, u64 ns)
 }
 
 /* result: bytes read, or -errno. */
-static void op_end(struct service *s, struct fill_op *op, int result)
+static void op_end(struct frames *s, struct fill_op *op, int result)
 {
-	struct held_file *f = &s->files[op->slot];
+	struct held_file *f = files_at(s->files, op->slot);
 	bool live, failed = false;
 	u64 valid, now;
 	u32 i;
@@ -192,7 +197,7 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 	if (reads_again(s, op, result))
 		return;
 	/* A retired file's frames are nobody's to link, and its short reads no errors. */
-	live = f->state == FILE_HELD && files_is_live(s, f);
+	live = f->state == FILE_HELD && files_is_live(s->files, f);
 	for (i = 0; i < op->nr; i++) {
 		valid = op_valid(op, f, i);
 		if (result < 0 || (u64)result < ((u64)i << BLOCK_SHIFT) + valid)
@@ -200,14 +205,14 @@ static void op_end(struct service *s, struct fill_op *op, int result)
 		op_publish(s, op, i, valid, live && !failed);
 	}
 	if (live && failed)
-		service_count(&s->arena.header->nr_errors, 1);
+		service_count(&s->arena->header->nr_errors, 1);
 	now = host_now_ns();
 	fill_note_time(&s->times[LOOK_TIMES_FILL], now - op->since_ns);
 	fill_note_time(&s->times[LOOK_TIMES_MISS], now - op->hinted_ns);
 	op->busy = false;
 	s->fill.nr_busy--;
 	s->fill.nr_filling -= op->nr;
-	files_fill_ended(s, f);
+	files_fill_ended(s->files, f);
 }
 
 static void fill_spend(struct fill *fill, u32 lines)
@@ -215,18 +220,18 @@ static void fill_spend(struct fill *fill, u32 lines)
 	fill->lines -= lines < fill->lines ? lines : fill->lines;
 }
 
-static void op_begin(struct service *s, struct fill_op *op)
+static void op_begin(struct frames *s, struct fill_op *op)
 {
 	for (u32 i = 0; i < op->nr; i++) {
-		cache_fill_begin(&s->arena, op->frames[i]);
-		op->pieces[i].iov_base = arena_frame_bytes(&s->arena, op->frames[i]);
+		cache_fill_begin(s->arena, op->frames[i]);
+		op->pieces[i].iov_base = arena_frame_bytes(s->arena, op->frames[i]);
 		op->pieces[i].iov_len = BLOCK_BYTES;
 	}
 	op->busy = true;
 	op->since_ns = host_now_ns();
 	s->fill.nr_busy++;
 	s->fill.nr_filling += op->nr;
-	files_fill_begun(&s->files[op->slot]);
+	files_fill_begun(files_at(s->files, op->slot));
 	fill_spend(&s->fill, reads_begin(s, op) * BLOCK_LINES);
 }
 
@@ -241,7 +246,7 @@ static struct fill_op *op_get(struct fill *fill)
 
 /* The next blocks of range that are wanted, up to FILL_RUN in a row: returns how many,
  * and moves range.next to the first. */
-static u32 range_next_run(struct service *s, struct fill_range *range)
+static u32 range_next_run(struct frames *s, struct fill_range *range)
 {
 	u32 skips = 0, nr = 0;
 
@@ -267,7 +272,7 @@ enum fill_next {
 /* No frame is free, and none can be taken. Reads under way will bring some. If there are
  * none, all frames are pinned, and the service drops the hints: readers have the kernel, and
  * ask again. */
-static enum fill_next fill_starve(struct service *s, const struct fill_range *range)
+static enum fill_next fill_starve(struct frames *s, const struct fill_range *range)
 {
 	if (s->fill.nr_busy > 0) {
 		fill_queue_push(&s->fill, range);
@@ -279,17 +284,17 @@ static enum fill_next fill_starve(struct service *s, const struct fill_range *ra
 }
 
 /* One range, one read. */
-static enum fill_next fill_step(struct service *s)
+static enum fill_next fill_step(struct frames *s)
 {
 	struct fill *fill = &s->fill;
 	struct fill_range range = fill_queue_pop(fill);
-	struct held_file *f = files_find(s, range.id);
+	struct held_file *f = files_find(s->files, range.id);
 	u32 spare = evict_nr_spare(s);
 	enum evict_next next = EVICT_GOT;
 	struct fill_op *op;
 	u32 nr, got = 0;
 
-	if (!f || !files_is_live(s, f) || (range.spare && spare == 0))
+	if (!f || !files_is_live(s->files, f) || (range.spare && spare == 0))
 		return FILL_ON;
 	op = op_get(fill);
 	nr = range_next_run(s, &range);
@@ -297,8 +302,8 @@ static enum fill_next fill_step(struct service *s)
 		nr = spare;
 	if (nr > 0)
 		next = evict_get(s, nr);
-	for (; next == EVICT_GOT && got < nr && s->tiers.nr_free > 0; got++)
-		op->frames[got] = policy_frame(s, f, range.next + got);
+	for (; next == EVICT_GOT && got < nr && tier_nr_free(s->tiers) > 0; got++)
+		op->frames[got] = policy_frame(s->tiers, &f->where, range.next + got);
 	if (next == EVICT_NONE)
 		return fill_starve(s, &range);
 	if (next != EVICT_GOT) {
@@ -307,7 +312,7 @@ static enum fill_next fill_step(struct service *s)
 	}
 	if (got > 0) {
 		op->id = range.id;
-		op->slot = (u32)(f - s->files);
+		op->slot = files_slot(s->files, f);
 		op->first = range.next;
 		op->ticket = range.ticket;
 		op->hinted_ns = range.hinted_ns;
@@ -321,7 +326,7 @@ static enum fill_next fill_step(struct service *s)
 	return FILL_ON;
 }
 
-bool fill_run(struct service *s)
+bool fill_run(struct frames *s)
 {
 	struct fill *fill = &s->fill;
 	u32 steps = STEPS_PER_TURN;
@@ -339,23 +344,33 @@ bool fill_run(struct service *s)
 	       fill->nr_busy < fill->most_busy;
 }
 
-int fill_init(struct service *s)
+int fill_init(struct frames *s)
 {
 	return reads_init(s, op_end);
 }
 
-void fill_fini(struct service *s)
+void fill_fini(struct frames *s)
 {
 	reads_fini(s);
 }
 
-void fill_check(struct service *s)
+const struct look_times *fill_times(const struct frames *s, u32 kind)
+{
+	return &s->times[kind];
+}
+
+bool fill_has_ring(const struct frames *s)
+{
+	return s->fill.has_ring;
+}
+
+void fill_check(struct frames *s)
 {
 	CHECK(s->fill.nr_busy == 0, "checked at rest");
-	CHECK(s->tiers.nr_free + host_load_relaxed(&s->arena.header->nr_cached) +
-	                      s->tiers.nr_aside + FRAME_FIRST ==
-	              s->arena.nr_frames,
+	CHECK(tier_nr_free(s->tiers) + host_load_relaxed(&s->arena->header->nr_cached) +
+	                      tier_nr_aside(s->tiers) + FRAME_FIRST ==
+	              s->arena->nr_frames,
 	      "no frame is lost");
-	arena_check(&s->arena);
+	arena_check(s->arena);
 	reclaim_check(&s->reclaim);
 }

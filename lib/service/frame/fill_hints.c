@@ -20,6 +20,10 @@
 #include "lib/service/frame/evict.h"
 #include "lib/service/frame/fill.h"
 #include "lib/service/frame/fill_hints.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/file/held.h"
+#include "lib/service/frame/admission.h"
+#include "lib/service/tier/tier.h"
 
 /* Hints that a turn takes, a multiple of what a ring holds: 0.2 ms. */
 #define HINTS_PER_TURN (8 * HINT_MAX)
@@ -33,22 +37,23 @@ _Static_assert(RANGES_PER_TURN <= FILL_QUEUE, "a turn's ranges have room");
 #define AHEAD_MOST ((u64)2048)
 #define AHEAD_PART 4u
 
-u32 fill_frame(const struct service *s, u64 block)
+u32 fill_frame(const struct frames *s, u64 block)
 {
 	u64 word;
 
-	if (!translation_find(&s->arena.translation, block, &word) ||
-	    host_load_relaxed(&s->arena.frames[translation_frame(word)].block) != block)
+	if (!translation_find(&s->arena->translation, block, &word) ||
+	    host_load_relaxed(&s->arena->frames[translation_frame(word)].block) !=
+	            block)
 		return FRAME_NONE;
 	return translation_frame(word);
 }
 
-bool fill_has(const struct service *s, u64 block)
+bool fill_has(const struct frames *s, u64 block)
 {
 	return fill_frame(s, block) != FRAME_NONE;
 }
 
-bool fill_is_under_way(const struct service *s, u32 id, u64 index)
+bool fill_is_under_way(const struct frames *s, u32 id, u64 index)
 {
 	u32 left = s->fill.nr_busy;
 
@@ -113,13 +118,12 @@ static void queue_add(struct fill *fill, struct fill_range *range)
 /* Do the free frames have room for all that is not cached of all held files? Then whatever of it
  * comes in pushes nothing out. Each of many files may have room alone: a database's tables. Then
  * the blocks around would fill the cache before those that readers want. */
-static bool fill_has_room(const struct service *s)
+static bool fill_has_room(const struct frames *s)
 {
-	u64 cached = host_load_relaxed(&s->arena.header->nr_cached) - s->nr_orphans;
-
 	/* The stock counts here. It is small, and without it a cache as large as the files would
 	 * warm up block by block. */
-	return s->held_blocks - cached <= s->tiers.nr_free + s->fill.nr_filling;
+	return files_nr_uncached(s->files) <=
+	       tier_nr_free(s->tiers) + s->fill.nr_filling;
 }
 
 /* To the blocks around, as the kernel does for mmap(2): one read brings all of them. */
@@ -134,7 +138,7 @@ static void range_widen(struct fill_range *range, u64 nr)
 /* The misses of a file are in order while each begins behind the last, and not beyond what was
  * read ahead. One reader that goes through the file is seen so. Several that are far from each
  * other are not, and they have what they miss. */
-static void fill_look_ahead(struct service *s, struct held_file *f,
+static void fill_look_ahead(struct frames *s, struct held_file *f,
                             const struct fill_range *missed)
 {
 	struct file_order *o = &f->order;
@@ -166,7 +170,7 @@ static void fill_look_ahead(struct service *s, struct held_file *f,
 }
 
 /* May the range come in? A hint of one block asks for that to stay, if it is there. */
-static bool fill_wants(struct service *s, const struct fill_range *range, u64 blocks)
+static bool fill_wants(struct frames *s, const struct fill_range *range, u64 blocks)
 {
 	u64 block = block_id(range->id, (u32)range->next);
 	u32 frame;
@@ -185,9 +189,9 @@ static bool fill_wants(struct service *s, const struct fill_range *range, u64 bl
 }
 
 /* kept: it was not in the ring. */
-static void fill_take_hint(struct service *s, u64 block, u64 blocks, bool kept)
+static void fill_take_hint(struct frames *s, u64 block, u64 blocks, bool kept)
 {
-	struct held_file *f = files_find(s, block_file(block));
+	struct held_file *f = files_find(s->files, block_file(block));
 	bool asked = blocks & HINT_ASKED;
 	struct fill_range range = { .id = block_file(block),
 		                    .hinted_ns = s->fill.now_ns,
@@ -201,8 +205,8 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks, bool kept)
 	if (!f || range.next >= files_nr_blocks(f) || nr == 0)
 		return;
 	room = files_nr_blocks(f) - range.next;
-	if (room > s->arena.nr_frames)
-		room = s->arena.nr_frames; /* more would only push itself out */
+	if (room > s->arena->nr_frames)
+		room = s->arena->nr_frames; /* more would only push itself out */
 	range.end = range.next + (nr < room ? nr : room);
 	if (!fill_wants(s, &range, blocks))
 		return;
@@ -215,42 +219,43 @@ static void fill_take_hint(struct service *s, u64 block, u64 blocks, bool kept)
 }
 
 /* Takes up to `most` hints from the context at place, and all that it keeps: how many. */
-static u32 fill_take_from(struct service *s, u32 place, u32 most)
+static u32 fill_take_from(struct frames *s, u32 place, u32 most)
 {
 	u64 ranges[HINT_KEPT][2], block, blocks;
 	u32 taken, nr;
 
-	for (taken = 0; taken < most && arena_hint(&s->arena, place, &block, &blocks);
+	for (taken = 0; taken < most && arena_hint(s->arena, place, &block, &blocks);
 	     taken++)
 		fill_take_hint(s, block, blocks, false);
-	nr = arena_kept(&s->arena, place, ranges);
+	nr = arena_kept(s->arena, place, ranges);
 	for (u32 i = 0; i < nr; i++)
 		fill_take_hint(s, ranges[i][0], ranges[i][1], true);
 	return taken + nr;
 }
 
-void fill_take_last(struct service *s, u32 place)
+void fill_take_last(struct frames *s, u32 place)
 {
 	fill_take_from(s, place, HINT_MAX);
 }
 
-void fill_take_all(struct service *s)
+void fill_take_all(struct frames *s)
 {
-	for (u32 i = 0; i < s->arena.nr_contexts && s->fill.nr_queued < FILL_QUEUE; i++)
-		if (arena_posted(&s->arena, i))
+	for (u32 i = 0; i < s->arena->nr_contexts && s->fill.nr_queued < FILL_QUEUE;
+	     i++)
+		if (arena_posted(s->arena, i))
 			fill_take_from(s, i, HINT_MAX);
 }
 
-void fill_want(struct service *s, u32 id, u64 block, u64 nr)
+void fill_want(struct frames *s, u32 id, u64 block, u64 nr)
 {
 	if (nr > 0 && nr < UINT32_MAX && block < UINT32_MAX - nr)
 		fill_take_hint(s, block_id(id, (u32)block), nr, false);
 }
 
-void fill_take_hints(struct service *s)
+void fill_take_hints(struct frames *s)
 {
 	struct fill *fill = &s->fill;
-	u32 nr = s->arena.nr_contexts;
+	u32 nr = s->arena->nr_contexts;
 	u32 left = HINTS_PER_TURN, taken;
 
 	fill->now_ns = host_now_ns();
@@ -269,7 +274,7 @@ void fill_take_hints(struct service *s)
 		/* Another context is the first in each round. */
 		u32 place = (fill->round_asked + (u32)(fill->nr_rounds % nr)) % nr;
 
-		taken = arena_posted(&s->arena, place)
+		taken = arena_posted(s->arena, place)
 		                ? fill_take_from(s, place, HINT_MAX)
 		                : 0;
 		left -= taken < left ? taken : left;
@@ -282,14 +287,14 @@ void fill_take_hints(struct service *s)
 		fill->hinted_ns = fill->now_ns;
 }
 
-void fill_take_over(struct service *s, const struct service *old,
-                    u32 (*new_id)(const struct service *old, u32 id))
+void fill_take_over(struct frames *s, const struct frames *old,
+                    u32 (*new_id)(const void *arg, u32 id), const void *arg)
 {
 	for (u32 i = 0; i < old->fill.nr_queued; i++) {
 		struct fill_range range =
 			old->fill.queue[(old->fill.head + i) % FILL_QUEUE];
 
-		range.id = new_id(old, range.id);
+		range.id = new_id(arg, range.id);
 		range.ticket = ++s->fill.ticket;
 		if (range.id != FILE_NONE)
 			fill_queue_push(&s->fill, &range);

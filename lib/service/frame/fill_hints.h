@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* The queue between readers' hints and the reads that they lead to, for fill.c. */
+/* The two call each other: the other half is fill.h. */
 #ifndef LODIC_LIB_SERVICE_FRAME_FILL_HINTS_H
 #define LODIC_LIB_SERVICE_FRAME_FILL_HINTS_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct fill;
+struct fill_range;
+struct frames;
 
 /* Behind the others; there is room. */
 void fill_queue_push(struct fill *fill, const struct fill_range *range);
@@ -11,8 +16,8 @@ void fill_queue_push(struct fill *fill, const struct fill_range *range);
 void fill_queue_put_back(struct fill *fill, const struct fill_range *range);
 struct fill_range fill_queue_pop(struct fill *fill);
 /* The frame that holds block, FRAME_NONE: there is none. */
-u32 fill_frame(const struct service *s, u64 block);
+u32 fill_frame(const struct frames *s, u64 block);
 /* Is the file's block being read? */
-bool fill_is_under_way(const struct service *s, u32 id, u64 index);
+bool fill_is_under_way(const struct frames *s, u32 id, u64 index);
 
 #endif

@@ -28,6 +28,8 @@
 #include "lib/service/frame/sweep.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/file/held.h"
 
 /* Files that wait to be moved, one after the other; a power of two. */
 #define MOVER_FILES 4096u
@@ -73,11 +75,11 @@ struct mover {
 	struct mover_file files[MOVER_FILES];
 };
 
-int mover_init(struct service *s)
+int mover_init(struct frames *s)
 {
 	struct mover *m;
 
-	if (!s->tiers.two)
+	if (!tier_are_two(s->tiers))
 		return 0;
 	m = calloc(1, sizeof(*m));
 	if (!m)
@@ -89,7 +91,7 @@ int mover_init(struct service *s)
 	return 0;
 }
 
-void mover_fini(struct service *s)
+void mover_fini(struct frames *s)
 {
 	free(s->mover);
 	s->mover = NULL;
@@ -100,14 +102,14 @@ static void mover_spend(struct mover *m, u32 lines)
 	m->lines -= lines < m->lines ? lines : m->lines;
 }
 
-static u32 mover_walk_lines(const struct service *s, const struct batch *b)
+static u32 mover_walk_lines(const struct frames *s, const struct batch *b)
 {
-	return walk_lines(&s->arena, &b->list) + MOVE_LINES + RELINK_LINES +
+	return walk_lines(s->arena, &b->list) + MOVE_LINES + RELINK_LINES +
 	       SWEEP_FRAME_LINES;
 }
 
 /* Visits that nobody has collected yet would be lost at the old frame. */
-static void mover_collect(struct service *s, u32 frame)
+static void mover_collect(struct frames *s, u32 frame)
 {
 	u8 visits = 0;
 
@@ -117,101 +119,87 @@ static void mover_collect(struct service *s, u32 frame)
 }
 
 /* All but the arena knows the block by its new frame from now on (MV6). */
-static void mover_moved(struct service *s, u64 block, u32 source, u32 target)
+static void mover_moved(struct frames *s, u64 block, u32 source, u32 target)
 {
 	reclaim_move(&s->reclaim, source, target);
-	policy_follow(s, source, target);
-	files_move_frame(s, files_find(s, block_file(block)), source, target);
-	tier_push(s, source);
-}
-
-static void mover_end(struct service *s, u32 target, bool moved)
-{
-	enum tier to = tier_of(s, target);
-
-	s->tiers.nr_aside--;
-	s->tiers.of[to].moved += moved;
-	s->tiers.of[to].refused += !moved;
-	if (!moved)
-		tier_push(s, target);
+	policy_follow(s->tiers, source, target);
+	files_move_frame(s->files, files_find(s->files, block_file(block)), source,
+	                 target);
+	tier_push(s->tiers, source);
 }
 
 /* May the block of frame move at all? */
-static bool mover_may(struct service *s, u32 frame)
+static bool mover_may(struct frames *s, u32 frame)
 {
-	const struct frame *f = &s->arena.frames[frame];
+	const struct frame *f = &s->arena->frames[frame];
 	const struct held_file *file;
 
 	if (host_load_relaxed(&f->state) != FRAME_CACHED ||
-	    batch_is_hidden(&s->arena, frame))
+	    batch_is_hidden(s->arena, frame))
 		return false;
-	file = files_find(s, block_file(host_load_relaxed(&f->block)));
-	return file && files_is_live(s, file);
+	file = files_find(s->files, block_file(host_load_relaxed(&f->block)));
+	return file && files_is_live(s->files, file);
 }
 
 /* Under atomic and frozen: at once, or not. */
-static enum mover_answer mover_word(struct service *s, u32 frame, u32 target)
+static enum mover_answer mover_word(struct frames *s, u32 frame, u32 target)
 {
-	u64 block = host_load_relaxed(&s->arena.frames[frame].block);
+	u64 block = host_load_relaxed(&s->arena->frames[frame].block);
 	bool moved;
 
 	mover_collect(s, frame);
-	s->tiers.of[tier_of(s, target)].begun++;
-	moved = move_word(&s->arena, frame, target);
+	tier_move_begun(s->tiers, target);
+	moved = move_word(s->arena, frame, target);
 	if (moved)
 		mover_moved(s, block, frame, target);
 	mover_spend(s->mover, MOVE_LINES + RELINK_LINES);
-	mover_end(s, target, moved);
+	tier_move_ended(s->tiers, target, moved);
 	return moved ? MOVER_DONE : MOVER_BUSY;
 }
 
 /* The open batch has room. */
-static enum mover_answer mover_frame(struct service *s, u32 frame, enum tier to,
+static enum mover_answer mover_frame(struct frames *s, u32 frame, enum tier to,
                                      u32 object)
 {
 	struct mover *m = s->mover;
 	struct batch *b = &m->open->batch;
 	u32 target;
 
-	if (tier_of(s, frame) == to)
+	if (tier_of(s->tiers, frame) == to)
 		return MOVER_THERE;
 	if (!mover_may(s, frame))
 		return MOVER_BUSY;
-	target = tier_pop_exact(s, to);
-	if (target == FRAME_NONE) {
-		s->tiers.of[to].no_room++;
+	target = tier_set_aside(s->tiers, to);
+	if (target == FRAME_NONE)
 		return MOVER_NO_ROOM;
-	}
-	s->tiers.nr_aside++;
-	if (s->arena.counts)
+	if (s->arena->counts)
 		return mover_word(s, frame, target);
 	/* The list says which contexts had pins lately: that spares a hide in vain. */
-	mover_spend(m, walk_lines(&s->arena, &s->evict.list) + NEXT_LINES);
-	if (!batch_add(&s->arena, b, &s->evict.list, frame)) {
-		s->tiers.nr_aside--;
-		tier_push(s, target);
+	mover_spend(m, walk_lines(s->arena, &s->evict.list) + NEXT_LINES);
+	if (!batch_add(s->arena, b, &s->evict.list, frame)) {
+		tier_put_back(s->tiers, target);
 		return MOVER_BUSY;
 	}
 	m->open->targets[b->nr - 1] = target;
 	m->open->objects[b->nr - 1] = object;
-	m->open->blocks[b->nr - 1] = host_load_relaxed(&s->arena.frames[frame].block);
-	s->tiers.of[to].begun++;
+	m->open->blocks[b->nr - 1] = host_load_relaxed(&s->arena->frames[frame].block);
+	tier_move_begun(s->tiers, target);
 	return MOVER_BEGUN;
 }
 
 /* ---- files ---- */
 
-int mover_file(struct service *s, u32 slot, enum tier to)
+int mover_file(struct frames *s, u32 slot, enum tier to)
 {
-	struct held_file *f = &s->files[slot];
+	struct held_file *f = files_at(s->files, slot);
 	struct mover *m = s->mover;
 
 	if (!m)
 		return -ENOTSUP;
-	if (s->policy)
+	if (tier_has_policy(s->tiers))
 		return -EPERM;
-	f->tier = to;
-	f->tier_said = TIER_SAID_BY_USER;
+	f->where.tier = to;
+	f->where.tier_said = TIER_SAID_BY_USER;
 	if (m->nr_files == MOVER_FILES)
 		return -EAGAIN;
 	m->files[(m->head + m->nr_files++) % MOVER_FILES] =
@@ -219,17 +207,17 @@ int mover_file(struct service *s, u32 slot, enum tier to)
 	return 0;
 }
 
-int mover_request(struct service *s, u64 to, u64 dev, u64 ino)
+int mover_request(struct frames *s, u64 to, u64 dev, u64 ino)
 {
-	const struct held_file *f = files_find_held(s, dev, ino);
+	const struct held_file *f = files_find_held(s->files, dev, ino);
 
 	if (to >= NR_TIERS)
 		return -EINVAL;
-	return f ? mover_file(s, (u32)(f - s->files), (enum tier)to) : -ENOENT;
+	return f ? mover_file(s, files_slot(s->files, f), (enum tier)to) : -ENOENT;
 }
 
 /* The next frame of the file that comes first. The open batch has room. */
-static void mover_next_of_file(struct service *s)
+static void mover_next_of_file(struct frames *s)
 {
 	struct mover *m = s->mover;
 	struct mover_file *j = &m->files[m->head];
@@ -237,11 +225,12 @@ static void mover_next_of_file(struct service *s)
 
 	mover_spend(m, NEXT_LINES);
 	/* A later request has another opinion, or the file has gone. */
-	if (j->left > 0 && files_find(s, j->id) && s->files[j->slot].nr_frames > 0 &&
-	    s->files[j->slot].tier == j->to) {
+	if (j->left > 0 && files_find(s->files, j->id) &&
+	    files_at(s->files, j->slot)->nr_frames > 0 &&
+	    files_at(s->files, j->slot)->where.tier == j->to) {
 		j->left--;
-		answer = mover_frame(s, files_next_frame(s, j->slot), (enum tier)j->to,
-		                     NO_OBJECT);
+		answer = mover_frame(s, files_next_frame(s->files, j->slot),
+		                     (enum tier)j->to, NO_OBJECT);
 	}
 	if (answer == MOVER_NO_ROOM) {
 		m->head = (m->head + 1) % MOVER_FILES;
@@ -249,20 +238,20 @@ static void mover_next_of_file(struct service *s)
 	}
 }
 
-static bool mover_is_full(const struct service *s)
+static bool mover_is_full(const struct frames *s)
 {
 	const struct batch *b = &s->mover->open->batch;
 
 	return batch_is_full(b) ||
-	       (s->options.move_batch && b->nr >= s->options.move_batch);
+	       (s->options->move_batch && b->nr >= s->options->move_batch);
 }
 
-static bool mover_has_room(const struct service *s)
+static bool mover_has_room(const struct frames *s)
 {
 	return s->mover->lines > 0 && !mover_is_full(s);
 }
 
-static void mover_files(struct service *s)
+static void mover_files(struct frames *s)
 {
 	struct mover *m = s->mover;
 
@@ -272,23 +261,25 @@ static void mover_files(struct service *s)
 
 /* ---- the policy's ---- */
 
-static void mover_policy(struct service *s)
+static void mover_policy(struct frames *s)
 {
 	struct mover *m = s->mover;
 	struct policy_move p;
 
-	m->more = s->policy != NULL;
+	m->more = tier_has_policy(s->tiers);
 	while (m->more && mover_has_room(s)) {
 		mover_spend(m, NEXT_LINES);
-		m->more = policy_next(s, &p);
+		m->more = policy_next(s->tiers, &p);
 		if (!m->more)
 			break;
 		switch (mover_frame(s, p.frame, p.to, p.object)) {
 		case MOVER_BEGUN: break;
 		case MOVER_DONE:
-		case MOVER_THERE: policy_moved(s, p.object, POLICY_MOVED); break;
-		case MOVER_BUSY: policy_moved(s, p.object, POLICY_BUSY); break;
-		case MOVER_NO_ROOM: policy_moved(s, p.object, POLICY_NO_ROOM); break;
+		case MOVER_THERE: policy_moved(s->tiers, p.object, POLICY_MOVED); break;
+		case MOVER_BUSY: policy_moved(s->tiers, p.object, POLICY_BUSY); break;
+		case MOVER_NO_ROOM:
+			policy_moved(s->tiers, p.object, POLICY_NO_ROOM);
+			break;
 		}
 	}
 }
@@ -296,16 +287,16 @@ static void mover_policy(struct service *s)
 /* ---- turns ---- */
 
 /* The fence of the batch that is away fails: its frames stay. */
-static void mover_show_away(struct service *s)
+static void mover_show_away(struct frames *s)
 {
 	const struct batch *b = &s->mover->away->batch;
 
 	for (u32 i = 0; i < b->nr; i++)
-		if (frame_is_hidden(&s->arena.frames[b->frames[i]], b->number))
-			batch_rescue(&s->arena, b->frames[i]);
+		if (frame_is_hidden(&s->arena->frames[b->frames[i]], b->number))
+			batch_rescue(s->arena, b->frames[i]);
 }
 
-static void mover_fenced(struct service *s)
+static void mover_fenced(struct frames *s)
 {
 	struct mover *m = s->mover;
 	enum fence_state state;
@@ -318,17 +309,17 @@ static void mover_fenced(struct service *s)
 	m->waits = false;
 	if (state == FENCE_FAILED)
 		mover_show_away(s);
-	batch_fenced(&s->arena, &m->away->batch);
-	mover_spend(m, s->arena.nr_contexts);
+	batch_fenced(s->arena, &m->away->batch);
+	mover_spend(m, s->arena->nr_contexts);
 }
 
-static void mover_send(struct service *s)
+static void mover_send(struct frames *s)
 {
 	struct mover *m = s->mover;
 
 	if (m->away || m->open->batch.nr == 0)
 		return;
-	batch_close(&s->arena, &m->open->batch);
+	batch_close(s->arena, &m->open->batch);
 	m->away = m->open;
 	m->open = &m->batches[m->away == &m->batches[0]];
 	m->waits = true;
@@ -337,17 +328,17 @@ static void mover_send(struct service *s)
 }
 
 /* The file of a frame in the batch may have gone meanwhile: then the frame is an orphan. */
-static void mover_leave_orphan(struct service *s, const struct batch *b, u32 frame)
+static void mover_leave_orphan(struct frames *s, const struct batch *b, u32 frame)
 {
-	const struct frame *f = &s->arena.frames[frame];
+	const struct frame *f = &s->arena->frames[frame];
 
 	if (frame_is_hidden(f, b->number) &&
-	    !files_find(s, block_file(host_load_relaxed(&f->block))))
-		batch_rescue(&s->arena, frame);
+	    !files_find(s->files, block_file(host_load_relaxed(&f->block))))
+		batch_rescue(s->arena, frame);
 }
 
 /* Ends the move of one more frame. false: that was the last. */
-static bool mover_walk_one(struct service *s)
+static bool mover_walk_one(struct frames *s)
 {
 	struct mover *m = s->mover;
 	struct batch *b = &m->away->batch;
@@ -361,24 +352,24 @@ static bool mover_walk_one(struct service *s)
 		frame = b->frames[b->at];
 		block = m->away->blocks[b->at];
 		mover_leave_orphan(s, b, frame);
-		if (frame_is_hidden(&s->arena.frames[frame], b->number))
+		if (frame_is_hidden(&s->arena->frames[frame], b->number))
 			mover_collect(s, frame);
 	}
-	end = move_next(&s->arena, b, target, &frame);
+	end = move_next(s->arena, b, target, &frame);
 	if (end == BATCH_DONE) {
 		m->away = NULL;
 		return false;
 	}
 	if (end == BATCH_TAKEN)
 		mover_moved(s, block, frame, target);
-	mover_end(s, target, end == BATCH_TAKEN);
+	tier_move_ended(s->tiers, target, end == BATCH_TAKEN);
 	if (object != NO_OBJECT)
-		policy_moved(s, object,
+		policy_moved(s->tiers, object,
 		             end == BATCH_TAKEN ? POLICY_MOVED : POLICY_BUSY);
 	return true;
 }
 
-static void mover_walk(struct service *s)
+static void mover_walk(struct frames *s)
 {
 	struct mover *m = s->mover;
 	u32 lines = mover_walk_lines(s, &m->away->batch);
@@ -391,7 +382,7 @@ static void mover_walk(struct service *s)
 	} while (m->lines >= lines);
 }
 
-bool mover_run(struct service *s)
+bool mover_run(struct frames *s)
 {
 	struct mover *m = s->mover;
 
@@ -408,7 +399,7 @@ bool mover_run(struct service *s)
 	       ((m->nr_files > 0 || m->more) && !mover_is_full(s));
 }
 
-bool mover_is_idle(const struct service *s)
+bool mover_is_idle(const struct frames *s)
 {
 	const struct mover *m = s->mover;
 

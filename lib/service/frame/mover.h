@@ -10,24 +10,27 @@
 #ifndef LODIC_LIB_SERVICE_FRAME_MOVER_H
 #define LODIC_LIB_SERVICE_FRAME_MOVER_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/tier/tier.h"
+
+struct frames;
 
 /* 0 at once where there is one tier. -ENOMEM. */
-int mover_init(struct service *s);
-void mover_fini(struct service *s);
+int mover_init(struct frames *s);
+void mover_fini(struct frames *s);
 
 /* Moves all frames of a held file that lie elsewhere, as far as there is room. The file's new
  * blocks go there, too. -ENOTSUP: there is one tier. -EPERM: a policy decides.
  * -EAGAIN: too many files wait. */
-int mover_file(struct service *s, u32 slot, enum tier to);
+int mover_file(struct frames *s, u32 slot, enum tier to);
 
 /* The same at a user's wish, for the held file (dev, ino). -ENOENT: there is none.
  * -EINVAL: there is no such tier. */
-int mover_request(struct service *s, u64 to, u64 dev, u64 ino);
+int mover_request(struct frames *s, u64 to, u64 dev, u64 ino);
 
 /* One turn. true: there is more to do at once. */
-bool mover_run(struct service *s);
+bool mover_run(struct frames *s);
 /* Is nothing under way, and does no file wait? */
-bool mover_is_idle(const struct service *s);
+bool mover_is_idle(const struct frames *s);
 
 #endif

@@ -21,6 +21,9 @@
 #include "lib/service/file/direct.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/reads.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
 
 /* Half of the workers: the others look at files that programs open. */
 #define READS_BY_WORKERS (WORKERS_MOST / 2)
@@ -35,7 +38,7 @@
 
 struct read_job {
 	struct worker_job job;
-	struct service
+	struct frames
 		*s; /* whose frames: the one before a resize has reads to the last */
 	struct fill_op *op; /* the main thread's */
 	int fd;
@@ -68,19 +71,19 @@ static void reads_work(struct worker_job *job)
 	r->result = reads_now(r->fd, r->pieces, r->nr, r->first);
 }
 
-static void reads_done(struct service *s, struct worker_job *job)
+static void reads_done(void *base, struct worker_job *job)
 {
 	struct read_job *r = (struct read_job *)job;
 
-	(void)s;
+	(void)base;
 	r->s->fill.ended(r->s, r->op, r->result);
 	free(r);
 }
 
-static void reads_by_worker(struct service *s, struct fill_op *op)
+static void reads_by_worker(struct frames *s, struct fill_op *op)
 {
-	int fd = reads_fd(&s->files[op->slot], op->direct);
-	struct read_job *r = s->workers ? malloc(sizeof(*r)) : NULL;
+	int fd = reads_fd(files_at(s->files, op->slot), op->direct);
+	struct read_job *r = worker_any(s->base) ? malloc(sizeof(*r)) : NULL;
 
 	op->in_ring = false;
 	if (r) {
@@ -91,7 +94,7 @@ static void reads_by_worker(struct service *s, struct fill_op *op)
 		r->nr = op->nr;
 		r->first = op->first;
 		memcpy(r->pieces, op->pieces, op->nr * sizeof(op->pieces[0]));
-		if (worker_do(s, &r->job) == 0)
+		if (worker_do(s->base, &r->job) == 0)
 			return;
 		free(r);
 	}
@@ -122,9 +125,9 @@ static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
 }
 
 /* It is known by which description op reads. */
-static u32 reads_go(struct service *s, struct fill_op *op)
+static u32 reads_go(struct frames *s, struct fill_op *op)
 {
-	const struct held_file *f = &s->files[op->slot];
+	const struct held_file *f = files_at(s->files, op->slot);
 	struct io_uring_sqe *sqe;
 
 	op->in_ring = s->fill.has_ring;
@@ -145,22 +148,22 @@ static u32 reads_go(struct service *s, struct fill_op *op)
 	return 0;
 }
 
-void reads_send(struct service *s)
+void reads_send(struct frames *s)
 {
 	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
 	if (s->fill.has_ring && io_uring_sq_ready(&s->fill.ring) > 0)
 		io_uring_submit(&s->fill.ring);
 }
 
-u32 reads_begin(struct service *s, struct fill_op *op)
+u32 reads_begin(struct frames *s, struct fill_op *op)
 {
-	struct held_file *f = &s->files[op->slot];
+	struct held_file *f = files_at(s->files, op->slot);
 	enum direct_state state = DIRECT_NONE;
 
 	/* Mostly a reader has just read the block from the kernel. Then a copy takes 1.6 us,
 	 * and a read from the disk 87 us. */
 	if (f->direct && !reads_is_warm(f, op))
-		state = direct_want(s, f);
+		state = direct_want(s->files, f);
 	op->direct = state == DIRECT_READY;
 	op->waits = state == DIRECT_COMES;
 	if (!op->waits)
@@ -170,7 +173,7 @@ u32 reads_begin(struct service *s, struct fill_op *op)
 	return 0;
 }
 
-void reads_turn(struct service *s)
+void reads_turn(struct frames *s)
 {
 	for (u32 i = 0; i < FILL_OPS && s->fill.nr_waiting > 0; i++) {
 		struct fill_op *op = &s->fill.ops[i];
@@ -178,7 +181,7 @@ void reads_turn(struct service *s)
 
 		if (!op->busy || !op->waits)
 			continue;
-		state = direct_look(&s->files[op->slot]);
+		state = direct_look(files_at(s->files, op->slot));
 		if (state == DIRECT_COMES)
 			continue;
 		op->waits = false;
@@ -190,7 +193,7 @@ void reads_turn(struct service *s)
 }
 
 /* The service ends: no worker opens anything any more. */
-static void reads_end_waiting(struct service *s)
+static void reads_end_waiting(struct frames *s)
 {
 	for (u32 i = 0; i < FILL_OPS && s->fill.nr_waiting > 0; i++) {
 		struct fill_op *op = &s->fill.ops[i];
@@ -203,11 +206,11 @@ static void reads_end_waiting(struct service *s)
 	}
 }
 
-bool reads_again(struct service *s, struct fill_op *op, int result)
+bool reads_again(struct frames *s, struct fill_op *op, int result)
 {
 	if (result == -EINVAL && op->direct) {
 		/* It opened O_DIRECT, but cannot read so, or not in pieces of 4 KiB. */
-		files_not_direct(s, &s->files[op->slot]);
+		files_not_direct(s->files, files_at(s->files, op->slot));
 		op->direct = false;
 	} else if ((result != -EAGAIN && result != -EINTR) || !op->in_ring) {
 		return false;
@@ -216,7 +219,7 @@ bool reads_again(struct service *s, struct fill_op *op, int result)
 	return true;
 }
 
-void reads_reap(struct service *s)
+void reads_reap(struct frames *s)
 {
 	struct io_uring_cqe *cqe;
 
@@ -229,7 +232,7 @@ void reads_reap(struct service *s)
 	}
 }
 
-static bool reads_any_in_ring(const struct service *s)
+static bool reads_any_in_ring(const struct frames *s)
 {
 	for (u32 i = 0; i < FILL_OPS; i++)
 		if (s->fill.ops[i].busy && s->fill.ops[i].in_ring)
@@ -237,7 +240,7 @@ static bool reads_any_in_ring(const struct service *s)
 	return false;
 }
 
-void reads_wait(struct service *s)
+void reads_wait(struct frames *s)
 {
 	struct __kernel_timespec piece = { .tv_nsec = (long long)(WAIT_NS / 20) };
 	u64 end_ns = host_now_ns() + WAIT_NS;
@@ -252,8 +255,8 @@ void reads_wait(struct service *s)
 	}
 }
 
-int reads_init(struct service *s,
-               void (*ended)(struct service *s, struct fill_op *op, int result))
+int reads_init(struct frames *s,
+               void (*ended)(struct frames *s, struct fill_op *op, int result))
 {
 	struct fill *fill = &s->fill;
 	int err = io_uring_queue_init(FILL_OPS, &fill->ring, 0);
@@ -261,16 +264,16 @@ int reads_init(struct service *s,
 	fill->ended = ended;
 	fill->most_busy = err ? READS_BY_WORKERS : FILL_OPS;
 	if (err) {
-		service_say(s, SERVICE_WARNING, "no_io_uring",
+		service_say(s->base, SERVICE_WARNING, "no_io_uring",
 		            "no io_uring here (%s); reading with preadv",
 		            strerror(-err));
 		return 0;
 	}
 	fill->has_ring = true;
-	return service_watch(s, fill->ring.ring_fd, EPOLLIN, &s->sources[SOURCE_RING]);
+	return service_watch_as(s->base, fill->ring.ring_fd, EPOLLIN, SOURCE_RING);
 }
 
-void reads_fini(struct service *s)
+void reads_fini(struct frames *s)
 {
 	if (s->fill.has_ring)
 		io_uring_queue_exit(&s->fill.ring);

@@ -3,7 +3,10 @@
 #ifndef LODIC_LIB_SERVICE_FRAME_READS_H
 #define LODIC_LIB_SERVICE_FRAME_READS_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct fill_op;
+struct frames;
 
 /* How often the service tries a read again that its file system has interrupted. The threads that
  * read take no signals, so that the file system says EINTR or EAGAIN of its own will, and perhaps
@@ -11,26 +14,26 @@
 #define READ_TRIES 16u
 
 /* ended: a read of op has come back with so many bytes, or -errno. */
-int reads_init(struct service *s,
-               void (*ended)(struct service *s, struct fill_op *op, int result));
-void reads_fini(struct service *s);
-/* Begins to read what op describes. There are at most s->fill.most_busy ops. Returns how many
+int reads_init(struct frames *s,
+               void (*ended)(struct frames *s, struct fill_op *op, int result));
+void reads_fini(struct frames *s);
+/* Begins to read what op describes. There are at most fill.most_busy ops. Returns how many
  * blocks the main thread will copy for that. */
-u32 reads_begin(struct service *s, struct fill_op *op);
+u32 reads_begin(struct frames *s, struct fill_op *op);
 /* Begins those that have waited for a description to read by. Once a turn. */
-void reads_turn(struct service *s);
+void reads_turn(struct frames *s);
 /* Does the kernel's page cache hold all of these bytes, which begin with a page? The answer may be
  * old at once. false also where the kernel cannot tell (cachestat(2) came with 6.5). Any thread may
  * call it. */
 bool reads_is_cached(int fd, u64 offset, u64 bytes);
 /* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
  * it in the ring. false: there is no other way. */
-bool reads_again(struct service *s, struct fill_op *op, int result);
+bool reads_again(struct frames *s, struct fill_op *op, int result);
 /* Sends what was begun. */
-void reads_send(struct service *s);
+void reads_send(struct frames *s);
 /* Calls ended() for the reads that have come back in the ring. */
-void reads_reap(struct service *s);
+void reads_reap(struct frames *s);
 /* Waits until no read is under way in the ring. */
-void reads_wait(struct service *s);
+void reads_wait(struct frames *s);
 
 #endif

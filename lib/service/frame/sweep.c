@@ -12,6 +12,8 @@
 #include "lib/service/file/nameless.h"
 #include "lib/service/frame/sweep.h"
 #include "lib/service/tier/policy.h"
+#include "lib/service/frame/state.h"
+#include "lib/service/file/held.h"
 
 /* Ticks that the sweep takes to come round, 10 s. With millions of frames it takes longer,
  * because a tick touches no more than TURN_LINES. Our choice: the hits of a file then lag by
@@ -21,27 +23,27 @@
  * TURN_LINES is the bound. */
 #define SWEEP_HURRY 4u
 
-void sweep_collect(struct service *s, u32 first, u32 nr, u8 *ret_visits)
+void sweep_collect(struct frames *s, u32 first, u32 nr, u8 *ret_visits)
 {
-	arena_visits(&s->arena, first, nr, ret_visits);
+	arena_visits(s->arena, first, nr, ret_visits);
 	for (u32 i = 0; i < nr; i++) {
 		const struct held_file *f;
 		u64 block;
 
 		if (!ret_visits[i])
 			continue;
-		block = host_load_relaxed(&s->arena.frames[first + i].block);
-		f = files_find(s, block_file(block));
-		files_hit(s, block, ret_visits[i]);
-		policy_visit(s, first + i, f ? f->cpu : 0);
+		block = host_load_relaxed(&s->arena->frames[first + i].block);
+		f = files_find(s->files, block_file(block));
+		files_hit(s->files, block, ret_visits[i]);
+		policy_visit(s->tiers, first + i, f ? f->where.cpu : 0);
 	}
 }
 
 /* The frames from s->sweep_at on whose visits lie in one line. */
-static void sweep_line(struct service *s)
+static void sweep_line(struct frames *s)
 {
 	u32 first = s->sweep_at;
-	u32 nr = s->shape.nr_frames - first;
+	u32 nr = s->shape->nr_frames - first;
 	u8 visits[ARENA_LINE_FRAMES];
 
 	nr = nr < ARENA_LINE_FRAMES ? nr : ARENA_LINE_FRAMES;
@@ -49,19 +51,20 @@ static void sweep_line(struct service *s)
 	for (u32 i = 0; i < nr; i++)
 		if (visits[i])
 			reclaim_collect(&s->reclaim, first + i, visits[i]);
-	s->sweep_at = first + nr < s->shape.nr_frames ? first + nr : 0;
-	s->sweep_round += s->sweep_at == 0;
+	s->sweep_at = first + nr < s->shape->nr_frames ? first + nr : 0;
+	if (s->sweep_at == 0)
+		files_swept(s->files);
 }
 
-void sweep_tick(struct service *s)
+void sweep_tick(struct frames *s)
 {
 	u32 most = TURN_LINES / (1 + ARENA_LINE_FRAMES * SWEEP_FRAME_LINES);
 
-	if (s->arena.nr_contexts == 0)
+	if (s->arena->nr_contexts == 0)
 		return;
 	/* Each tick adds a hundredth of all lines; a small cache has less than one. */
-	s->sweep_due += (s->shape.nr_frames / ARENA_LINE_FRAMES + 1) *
-	                (nameless_hurries(s) ? SWEEP_HURRY : 1);
+	s->sweep_due += (s->shape->nr_frames / ARENA_LINE_FRAMES + 1) *
+	                (nameless_hurries(s->files) ? SWEEP_HURRY : 1);
 	for (; s->sweep_due >= SWEEP_TICKS && most > 0; most--) {
 		s->sweep_due -= SWEEP_TICKS;
 		sweep_line(s);

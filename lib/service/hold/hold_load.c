@@ -31,6 +31,12 @@
 #include "lib/service/hold/hold_tier.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/memory/pages.h"
+#include "lib/service/hold/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
+#include "lib/service/hold/holds.h"
+#include "lib/service/hold/range.h"
 
 /* Our choice: a disk takes 2 ms, so that a worker is soon free for those who open files. Two huge
  * pages at least, because the kernel waits for all CPUs once a call. */
@@ -54,7 +60,7 @@ struct hold_load {
 	struct hold_load *before, *after; /* in its turns */
 	struct hold_turns *turns;         /* NULL: it is not there */
 	struct held_range *range;
-	struct service *owner; /* of file; another one may have taken its place since */
+	struct holding *owner; /* of file; another one may have taken its place since */
 	struct held_file *file;
 	bool far, direct, huge;
 	bool waits;  /* for a description to be read by */
@@ -226,20 +232,21 @@ static void load_remove(struct hold_load *load)
 }
 
 /* The user hears once why holds have small pages. */
-static void load_say(struct service *s, const struct hold_load *load)
+static void load_say(struct holding *s, const struct hold_load *load)
 {
-	if (load->all->said || s->options.small_pages || load->error ||
+	if (load->all->said || s->options->small_pages || load->error ||
 	    load->bytes < HUGE_PAGE_BYTES || load->huge_bytes > 0)
 		return;
 	load->all->said = true;
-	service_say(s, SERVICE_INFO, "huge_pages",
+	service_say(s->base, SERVICE_INFO, "huge_pages",
 	            "a hold of %llu MiB has no huge pages: %s",
 	            (unsigned long long)(load->bytes >> 20),
 	            pages_why(load->huge_refused ? load->huge_refused : EINVAL));
 }
 
-static void load_end_done(struct service *s, struct worker_job *job)
+static void load_end_done(void *owner, struct worker_job *job)
 {
+	struct holding *s = owner;
 	struct hold_load *load = (struct hold_load *)job;
 	struct held_range *r = load->range;
 	int error = load->error;
@@ -248,31 +255,33 @@ static void load_end_done(struct service *s, struct worker_job *job)
 	r->load = NULL;
 	r->fd = load->kept_fd;
 	r->huge_bytes = load->huge_bytes;
-	files_fill_ended(load->owner, load->file);
+	files_fill_ended(load->owner->files, load->file);
 	free(load);
 	holds_loaded(s, r, error);
 }
 
 /* No piece is under way, and none will be. */
-static void load_end(struct service *s, struct hold_load *load)
+static void load_end(struct holding *s, struct hold_load *load)
 {
 	load_remove(load);
 	load->all->to_come -= load->bytes - load->next;
 	load->ending = true;
-	load->job = (struct worker_job){ .work = load_end_work, .done = load_end_done };
-	if (s->workers && worker_do(s, &load->job) == 0)
+	load->job = (struct worker_job){ .work = load_end_work,
+		                         .done = load_end_done,
+		                         .owner = OWNER_HOLDING };
+	if (worker_any(s->base) && worker_do(s->base, &load->job) == 0)
 		return;
 	load->ending = false; /* holds_fini() ends it; or there is no thread */
-	if (s->workers) {
+	if (worker_any(s->base)) {
 		load_end_work(&load->job);
 		load_end_done(s, &load->job);
 	}
 }
 
-static void piece_done(struct service *s, struct worker_job *job);
+static void piece_done(void *owner, struct worker_job *job);
 
 /* Lets a worker read the next piece. */
-static int load_begin_piece(struct service *s, struct hold_load *load)
+static int load_begin_piece(struct holding *s, struct hold_load *load)
 {
 	struct hold_piece *p = calloc(1, sizeof(*p));
 	u64 left = load->bytes - load->next;
@@ -285,7 +294,9 @@ static int load_begin_piece(struct service *s, struct hold_load *load)
 		free(p);
 		return -ESTALE;
 	}
-	p->job = (struct worker_job){ .work = piece_work, .done = piece_done };
+	p->job = (struct worker_job){ .work = piece_work,
+		                      .done = piece_done,
+		                      .owner = OWNER_HOLDING };
 	p->load = load;
 	p->fd = load->file->fd;
 	p->direct_fd = load->direct ? load->file->direct_fd : -1;
@@ -295,7 +306,7 @@ static int load_begin_piece(struct service *s, struct hold_load *load)
 	p->needed = load->next == 0 ? load->all->to_come : 0;
 	p->length = length < n ? length : n;
 	p->huge = load->huge && n >= HUGE_PAGE_BYTES;
-	if (worker_do(s, &p->job) != 0) {
+	if (worker_do(s->base, &p->job) != 0) {
 		free(p);
 		hold_piece_end(&load->range->core, false);
 		return -ENOMEM; /* there is no thread */
@@ -308,14 +319,14 @@ static int load_begin_piece(struct service *s, struct hold_load *load)
 }
 
 /* A piece has come back, or there is none to begin. */
-static void load_check_end(struct service *s, struct hold_load *load)
+static void load_check_end(struct holding *s, struct hold_load *load)
 {
 	if (!load->ending && hold_is_read(&load->range->core))
 		load_end(s, load);
 }
 
 /* A load's turn: a piece of it, and to the end of the line. */
-static void load_turn(struct service *s, struct hold_load *load)
+static void load_turn(struct holding *s, struct hold_load *load)
 {
 	load_remove(load);
 	load->error = load_begin_piece(s, load);
@@ -327,7 +338,7 @@ static void load_turn(struct service *s, struct hold_load *load)
 }
 
 /* Begins pieces, as many as may be under way. */
-static void load_run(struct service *s, struct hold_loads *all)
+static void load_run(struct holding *s, struct hold_loads *all)
 {
 	while (!all->stopping && all->nr_pieces < PIECES_MOST) {
 		if (all->far.first && all->nr_far < PIECES_FAR)
@@ -357,8 +368,9 @@ static void load_note_piece(struct hold_load *load, const struct hold_piece *p)
 	}
 }
 
-static void piece_done(struct service *s, struct worker_job *job)
+static void piece_done(void *owner, struct worker_job *job)
 {
+	struct holding *s = owner;
 	struct hold_piece *p = (struct hold_piece *)job;
 	struct hold_load *load = p->load;
 	struct hold_loads *all = load->all;
@@ -378,7 +390,7 @@ static void piece_done(struct service *s, struct worker_job *job)
 	load_run(s, all);
 }
 
-void hold_load_cancel(struct service *s, struct hold_load *load)
+void hold_load_cancel(struct holding *s, struct hold_load *load)
 {
 	if (load->ending)
 		return; /* the error is the last job's; hold_publish() refuses the range */
@@ -422,7 +434,7 @@ static int load_make(struct hold_load *load)
 	return 0;
 }
 
-int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range *r,
+int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range *r,
                     struct held_file *f)
 {
 	struct hold_load *load = calloc(1, sizeof(*load));
@@ -441,7 +453,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 	load->offset = r->offset;
 	load->bytes = r->bytes;
 	load->length = r->length;
-	load->huge = !s->options.small_pages && load->bytes >= HUGE_PAGE_BYTES;
+	load->huge = !s->options->small_pages && load->bytes >= HUGE_PAGE_BYTES;
 	load->huge_left_ns = HUGE_PATIENCE_NS +
 	                     load->bytes / HUGE_PAGE_BYTES * HUGE_PATIENCE_PAGE_NS;
 	err = load_make(load);
@@ -452,7 +464,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 		return err;
 	}
 	files_fill_begun(f);
-	state = f->direct ? direct_want(s, f) : DIRECT_NONE;
+	state = f->direct ? direct_want(s->files, f) : DIRECT_NONE;
 	load->direct = state == DIRECT_READY;
 	load->waits = state == DIRECT_COMES;
 	all->to_come += load->bytes;
@@ -462,7 +474,7 @@ int hold_load_begin(struct service *s, struct hold_loads *all, struct held_range
 	return 0;
 }
 
-void hold_load_turn(struct service *s, struct hold_loads *all)
+void hold_load_turn(struct holding *s, struct hold_loads *all)
 {
 	struct hold_load *load, *after;
 
@@ -480,7 +492,7 @@ void hold_load_turn(struct service *s, struct hold_loads *all)
 	load_run(s, all);
 }
 
-bool hold_load_is_of(const struct hold_load *load, const struct service *s)
+bool hold_load_is_of(const struct hold_load *load, const struct holding *s)
 {
 	return load->owner == s;
 }

@@ -3,24 +3,30 @@
 #define _GNU_SOURCE
 #include "lib/service/hold/hold_move.h"
 #include "lib/service/hold/hold_table.h"
+#include "lib/service/hold/state.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
+#include "lib/service/hold/hold_load.h"
+#include "lib/service/hold/holds.h"
+#include "lib/service/hold/range.h"
 
 /* From now on r is a range of s's file. false: it cannot be. */
-static bool hold_move_file(const struct service *old, struct service *s,
+static bool hold_move_file(const struct holding *old, struct holding *s,
                            struct held_range *r, u32 id)
 {
-	const struct held_file *f = files_find((struct service *)old, r->file);
-	const struct held_file *n = files_find(s, id);
+	const struct held_file *f = files_find(old->files, r->file);
+	const struct held_file *n = files_find(s->files, id);
 
-	if (!f || !n || n->size != f->size || !files_is_live(old, f))
+	if (!f || !n || n->size != f->size || !files_is_live(old->files, f))
 		return false;
 	r->file = n->id;
-	r->slot = (u32)(n - s->files);
+	r->slot = files_slot(s->files, n);
 	r->core.file = hold_table_file(s, n, r->node);
 	return true;
 }
 
-void hold_move_all(struct service *old, struct service *s,
-                   u32 (*new_id)(const struct service *old, u32 id))
+void hold_move_all(struct holding *old, struct holding *s,
+                   u32 (*new_id)(const void *arg, u32 id), const void *arg)
 {
 	struct holds *h = old->holds;
 
@@ -28,7 +34,7 @@ void hold_move_all(struct service *old, struct service *s,
 	s->holds = h;
 	if (!h)
 		return;
-	h->alive = host_load_acquire(&s->arena.header->alive);
+	h->alive = host_load_acquire(&s->arena->header->alive);
 	/* Nobody looks for a range meanwhile. So ranges of both numbers may stand in a chain. */
 	for (u64 i = 0; i < h->nr_places; i++) {
 		struct held_range *r = h->table[i];
@@ -39,7 +45,7 @@ void hold_move_all(struct service *old, struct service *s,
 			continue;
 		linked = r->at != NULL;
 		hold_table_unlink(h, r);
-		if (!hold_move_file(old, s, r, new_id(old, r->file)))
+		if (!hold_move_file(old, s, r, new_id(arg, r->file)))
 			holds_outdate(s, r);
 		else if (linked)
 			hold_table_link(h, r);
@@ -65,7 +71,7 @@ void hold_move_asker(struct hold_asker *from, struct hold_asker *to,
 		w->next->at = &w->next;
 }
 
-bool hold_move_needs(const struct service *s, const struct service *old)
+bool hold_move_needs(const struct holding *s, const struct holding *old)
 {
 	const struct held_range *r =
 		s->holds ? s->holds->queues.lists[HOLDS_READING].oldest : NULL;

@@ -4,6 +4,7 @@
 #include "lib/service/hold/hold_queue.h"
 
 #include "core/block.h"
+#include "lib/service/hold/range.h"
 
 /* SMALL's part of the bytes, as for frames. */
 #define SMALL_PART 10u

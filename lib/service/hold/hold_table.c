@@ -7,6 +7,11 @@
 #include "core/block.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/memory/memory.h"
+#include "lib/service/hold/state.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
+#include "lib/service/hold/hold_queue.h"
+#include "lib/service/hold/range.h"
 
 /* How long a range that was just read waits for those who wanted it, and a failed one for those
  * who have not asked yet. */
@@ -21,12 +26,22 @@ bool hold_table_is_had(void *ctx)
 	return memory_ask_own(r->fd) != MEMORY_UNUSED;
 }
 
-struct hold_file hold_table_file(const struct service *s, const struct held_file *f,
+struct holds *hold_table(const struct holding *s)
+{
+	return s->holds;
+}
+
+u64 hold_table_most(const struct holding *s)
+{
+	return s->budget.at_most(s->budget.of);
+}
+
+struct hold_file hold_table_file(const struct holding *s, const struct held_file *f,
                                  u32 node)
 {
-	const u64 *alive = &s->arena.header->alive;
+	const u64 *alive = &s->arena->header->alive;
 
-	return (struct hold_file){ .proof = &s->arena.files[f - s->files],
+	return (struct hold_file){ .proof = &s->arena->files[files_slot(s->files, f)],
 		                   .alive = alive,
 		                   .alive_value = s->holds->alive,
 		                   .id = f->id,
@@ -72,7 +87,7 @@ void hold_table_free(struct holds *h, struct held_range *r)
 	free(r);
 }
 
-struct held_range *hold_table_find(const struct service *s, u64 number)
+struct held_range *hold_table_find(const struct holding *s, u64 number)
 {
 	struct holds *h = s->holds;
 	struct held_range *r = h ? h->table[number % HOLD_PLACES] : NULL;
@@ -224,7 +239,7 @@ void hold_table_settle(struct holds *h, struct held_range *r, int error)
 	r->until_ns = host_now_ns() + FRESH_NS;
 }
 
-int hold_table_wait(struct service *s, u64 number, struct hold_waiter *w)
+int hold_table_wait(struct holding *s, u64 number, struct hold_waiter *w)
 {
 	struct held_range *r = hold_table_find(s, number);
 
@@ -240,7 +255,7 @@ int hold_table_wait(struct service *s, u64 number, struct hold_waiter *w)
 	return -EINPROGRESS;
 }
 
-struct hold_waiter *hold_table_settled(struct service *s)
+struct hold_waiter *hold_table_settled(struct holding *s)
 {
 	struct hold_waiter *w = s->holds ? s->holds->answers : NULL;
 
@@ -281,27 +296,27 @@ void hold_table_charge(struct holds *h, struct held_range *r, int pid)
 
 /* ---- what others see ---- */
 
-u64 hold_table_nr_places(const struct service *s)
+u64 hold_table_nr_places(const struct holding *s)
 {
 	return s->holds ? s->holds->nr_places : 0;
 }
 
-const struct held_range *hold_table_at(const struct service *s, u64 place)
+const struct held_range *hold_table_at(const struct holding *s, u64 place)
 {
 	return s->holds->table[place];
 }
 
-u64 hold_table_bytes_of(const struct service *s, const struct held_file *f)
+u64 hold_table_bytes_of(const struct holding *s, const struct held_file *f)
 {
 	const struct hold_sum *sum;
 
 	if (!s->holds)
 		return 0;
-	sum = &s->holds->sums[f - s->files];
+	sum = &s->holds->sums[files_slot(s->files, f)];
 	return sum->id == f->id ? sum->bytes : 0;
 }
 
-void hold_table_stat(const struct service *s, struct lodic_stat *stat)
+void hold_table_stat(const struct holding *s, struct lodic_stat *stat)
 {
 	const struct holds *h = s->holds;
 
@@ -309,7 +324,7 @@ void hold_table_stat(const struct service *s, struct lodic_stat *stat)
 		return;
 	stat->holds = h->nr_places - h->nr_free - h->queues.lists[HOLDS_WANTING].nr -
 	              h->queues.lists[HOLDS_FAILED].nr;
-	stat->hold_limit = budget_for_holds_at_most(s);
+	stat->hold_limit = s->budget.at_most(s->budget.of);
 	stat->hold_bytes = h->room.used;
 	stat->hold_used_bytes = h->used_bytes;
 	stat->hold_huge_bytes = h->huge_bytes;

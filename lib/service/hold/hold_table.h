@@ -4,9 +4,13 @@
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLD_TABLE_H
 #define LODIC_LIB_SERVICE_HOLD_HOLD_TABLE_H
 
-#include "lib/service/hold/hold_load.h"
 #include "lib/service/hold/hold_queue.h"
-#include "lib/service/hold/holds.h"
+#include "lib/service/hold/range.h"
+#include "lib/service/tier/tier.h"
+
+struct held_file;
+
+struct holding;
 
 /* Ranges at once. A range's number says where in the table it stands. */
 #define HOLD_PLACES ((u64)1 << 14)
@@ -54,8 +58,13 @@ struct holds {
 	u32 probes, looks, begins; /* that this turn has left */
 };
 
+/* NULL: there are no holds. */
+struct holds *hold_table(const struct holding *s);
+/* The most bytes that holds may have. */
+u64 hold_table_most(const struct holding *s);
+
 /* What vouches for the held file f; node as in struct held_range. */
-struct hold_file hold_table_file(const struct service *s, const struct held_file *f,
+struct hold_file hold_table_file(const struct holding *s, const struct held_file *f,
                                  u32 node);
 /* HD4: may anybody else have the memory? ctx is the struct held_range. */
 bool hold_table_is_had(void *ctx);
@@ -66,7 +75,7 @@ void hold_table_note(struct holds *h, struct held_range *r);
 struct held_range *hold_table_new(struct holds *h);
 void hold_table_free(struct holds *h, struct held_range *r);
 /* NULL: there is no such number. */
-struct held_range *hold_table_find(const struct service *s, u64 number);
+struct held_range *hold_table_find(const struct holding *s, u64 number);
 
 /* From now on hold_table_ask() finds r, before those that were linked earlier; or it does not. */
 void hold_table_link(struct holds *h, struct held_range *r);
@@ -90,17 +99,17 @@ void hold_table_charge(struct holds *h, struct held_range *r, int pid);
 
 /* -EINPROGRESS: w waits until the range is settled, and then comes out of hold_table_settled().
  * Another value: it is settled already, by this error or 0. */
-int hold_table_wait(struct service *s, u64 number, struct hold_waiter *w);
+int hold_table_wait(struct holding *s, u64 number, struct hold_waiter *w);
 /* The next that waits no more, with w->error; NULL: there is none. */
-struct hold_waiter *hold_table_settled(struct service *s);
+struct hold_waiter *hold_table_settled(struct holding *s);
 /* The client has hung up. */
 void hold_table_forget(struct hold_asker *asker);
 
 /* For list.c: the range at place of the table, NULL: none; and how many places there are. */
-u64 hold_table_nr_places(const struct service *s);
-const struct held_range *hold_table_at(const struct service *s, u64 place);
+u64 hold_table_nr_places(const struct holding *s);
+const struct held_range *hold_table_at(const struct holding *s, u64 place);
 /* The memory of the ranges of the held file f that requests find. */
-u64 hold_table_bytes_of(const struct service *s, const struct held_file *f);
-void hold_table_stat(const struct service *s, struct lodic_stat *stat);
+u64 hold_table_bytes_of(const struct holding *s, const struct held_file *f);
+void hold_table_stat(const struct holding *s, struct lodic_stat *stat);
 
 #endif

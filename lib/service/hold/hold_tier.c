@@ -21,6 +21,11 @@
 #include "lib/service/memory/nodes.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/hold/state.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
+#include "lib/service/hold/hold_table.h"
+#include "lib/service/hold/range.h"
 
 #define PIECE_BYTES ((u64)4 << 20)
 /* Ranges that a turn looks at. */
@@ -43,49 +48,53 @@ struct hold_moving {
 	bool rests; /* after it has moved */
 };
 
-void hold_tier_say(const struct service *s)
+void hold_tier_say(const struct holding *s)
 {
-	if (s->holds && s->options.replicate && *s->options.replicate &&
-	    s->nodes.nr_near < 2)
-		service_say(s, SERVICE_INFO, "one_copy",
+	if (s->holds && s->options->replicate && *s->options->replicate &&
+	    s->nodes->nr_near < 2)
+		service_say(s->base, SERVICE_INFO, "one_copy",
 		            "holds have one copy each: this machine has one node with "
 		            "memory and processors, so `replicate' does nothing");
 }
 
-u32 hold_tier_node(const struct service *s, const struct held_file *f, u64 cpu)
+u32 hold_tier_node(const struct holding *s, const struct held_file *f, u64 cpu)
 {
-	return f->replicates ? nodes_of_cpu(&s->nodes, cpu) : 0;
+	return f->where.replicates ? nodes_of_cpu(s->nodes, cpu) : 0;
 }
 
 /* Where ranges of f belong. *ret_moves: those that lie elsewhere shall move. */
-static enum tier hold_tier_wanted(const struct service *s, const struct held_file *f,
+static enum tier hold_tier_wanted(const struct holding *s, const struct held_file *f,
                                   bool *ret_moves)
 {
 	*ret_moves = true;
-	return s->policy ? policy_hold_tier(s, f, ret_moves) : (enum tier)f->tier;
+	return tier_has_policy(s->tiers)
+	               ? policy_hold_tier(s->tiers, &f->where, ret_moves)
+	               : (enum tier)f->where.tier;
 }
 
-static enum tier hold_tier_of_node(const struct service *s, u32 node)
+static enum tier hold_tier_of_node(const struct holding *s, u32 node)
 {
-	return s->tiers.two && s->tiers.of[TIER_SLOW].node == (int)node ? TIER_SLOW
-	                                                                : TIER_FAST;
+	return tier_are_two(s->tiers) && tier_node(s->tiers, TIER_SLOW) == (int)node
+	               ? TIER_SLOW
+	               : TIER_FAST;
 }
 
-void hold_tier_bind(const struct service *s, struct held_range *r,
+void hold_tier_bind(const struct holding *s, struct held_range *r,
                     const struct held_file *f, void *at)
 {
 	int node = (int)r->node;
 	bool moves;
 
-	if (f->replicates) {
+	if (f->where.replicates) {
 		r->tier = hold_tier_of_node(s, r->node);
 	} else {
-		r->tier = s->tiers.two ? hold_tier_wanted(s, f, &moves) : TIER_FAST;
-		node = s->tiers.of[r->tier].node;
+		r->tier = tier_are_two(s->tiers) ? hold_tier_wanted(s, f, &moves)
+		                                 : TIER_FAST;
+		node = tier_node(s->tiers, r->tier);
 	}
 	/* Where the kernel refuses this, it chooses. */
 	if (node >= 0)
-		nodes_bind(&s->nodes, at, r->bytes, (u32)node);
+		nodes_bind(s->nodes, at, r->bytes, (u32)node);
 }
 
 void hold_tier_count(struct holds *h, const struct held_range *r, bool has)
@@ -101,7 +110,7 @@ bool hold_tier_moves(const struct holds *h, const struct held_range *r)
 	return h->moving && h->moving->range == r;
 }
 
-bool hold_tier_is_busy(const struct service *s)
+bool hold_tier_is_busy(const struct holding *s)
 {
 	return s->holds && (s->holds->moving || s->holds->look_waited);
 }
@@ -139,8 +148,9 @@ static void moving_work(struct worker_job *job)
 	munmap(m->at, m->bytes);
 }
 
-static void moving_done(struct service *s, struct worker_job *job)
+static void moving_done(void *owner, struct worker_job *job)
 {
+	struct holding *s = owner;
 	struct hold_moving *m = (struct hold_moving *)job;
 	struct held_range *r = m->range;
 	struct holds *h = m->holds;
@@ -162,7 +172,7 @@ static void moving_done(struct service *s, struct worker_job *job)
 
 /* ---- the main thread ---- */
 
-static int hold_tier_begin(struct service *s, struct held_range *r, enum tier to)
+static int hold_tier_begin(struct holding *s, struct held_range *r, enum tier to)
 {
 	struct hold_moving *m = calloc(1, sizeof(*m));
 	void *at;
@@ -177,16 +187,18 @@ static int hold_tier_begin(struct service *s, struct held_range *r, enum tier to
 	}
 	/* As of all that is shared: a core dump would take long. */
 	madvise(at, r->bytes, MADV_DONTDUMP);
-	m->job = (struct worker_job){ .work = moving_work, .done = moving_done };
+	m->job = (struct worker_job){ .work = moving_work,
+		                      .done = moving_done,
+		                      .owner = OWNER_HOLDING };
 	m->holds = s->holds;
 	m->range = r;
 	m->at = at;
 	m->bytes = r->bytes;
 	m->to = to;
-	m->node = s->tiers.of[to].node;
-	m->stands_in = s->nodes.stands_in;
-	m->rests = s->policy != NULL;
-	if (worker_do(s, &m->job) != 0) {
+	m->node = tier_node(s->tiers, to);
+	m->stands_in = s->nodes->stands_in;
+	m->rests = tier_has_policy(s->tiers);
+	if (worker_do(s->base, &m->job) != 0) {
 		munmap(at, r->bytes);
 		free(m);
 		return -EAGAIN; /* there is no thread */
@@ -196,7 +208,7 @@ static int hold_tier_begin(struct service *s, struct held_range *r, enum tier to
 }
 
 /* Is r where it shall not be, and may it move? */
-static bool hold_tier_misplaces(const struct service *s, const struct held_range *r,
+static bool hold_tier_misplaces(const struct holding *s, const struct held_range *r,
                                 enum tier *ret_to)
 {
 	const struct held_file *f;
@@ -204,24 +216,24 @@ static bool hold_tier_misplaces(const struct service *s, const struct held_range
 
 	if (!hold_is_ready(r) || host_now_ns() < r->rests_until_ns)
 		return false;
-	f = files_find((struct service *)s, r->file);
-	if (!f || f->replicates)
+	f = files_find(s->files, r->file);
+	if (!f || f->where.replicates)
 		return false;
 	*ret_to = hold_tier_wanted(s, f, &moves);
 	return moves && *ret_to != r->tier;
 }
 
-void hold_tier_look(struct service *s, bool waited)
+void hold_tier_look(struct holding *s, bool waited)
 {
 	struct holds *h = s->holds;
 
-	if (!h || !s->tiers.two || (!waited && h->look_left > 0))
+	if (!h || !tier_are_two(s->tiers) || (!waited && h->look_left > 0))
 		return;
 	h->look_left = h->nr_places;
 	h->look_waited |= waited;
 }
 
-bool hold_tier_run(struct service *s, u32 *probes)
+bool hold_tier_run(struct holding *s, u32 *probes)
 {
 	struct holds *h = s->holds;
 	enum tier to;

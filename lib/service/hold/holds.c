@@ -13,8 +13,15 @@
 
 #include "lib/service/base/worker.h"
 #include "lib/service/hold/hold_table.h"
+#include "lib/service/hold/holds.h"
 #include "lib/service/hold/hold_tier.h"
-#include "lib/service/memory/memory.h"
+#include "lib/service/hold/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
+#include "lib/service/hold/hold_load.h"
+#include "lib/service/hold/hold_queue.h"
+#include "lib/service/hold/range.h"
 
 /* What a turn and a tick look at, beyond HOLDS_PROBES. Each look is a cache line or two. */
 #define LOOKS_PER_TURN 4096u
@@ -46,7 +53,7 @@ static void holds_set_leaving(struct holds *h, struct held_range *r, bool leavin
 }
 
 /* It has no memory any more. The error stays for those who have not asked yet. */
-static void holds_fail(struct service *s, struct held_range *r, int error)
+static void holds_fail(struct holding *s, struct held_range *r, int error)
 {
 	struct holds *h = s->holds;
 
@@ -58,7 +65,7 @@ static void holds_fail(struct service *s, struct held_range *r, int error)
 }
 
 /* Nobody has it, and its description is closed. */
-static void holds_closed(struct service *s, struct held_range *r)
+static void holds_closed(struct holding *s, struct held_range *r)
 {
 	struct holds *h = s->holds;
 
@@ -78,8 +85,9 @@ static void closing_work(struct worker_job *job)
 	service_close(&((struct hold_closing *)job)->fd);
 }
 
-static void closing_done(struct service *s, struct worker_job *job)
+static void closing_done(void *owner, struct worker_job *job)
 {
+	struct holding *s = owner;
 	struct held_range *r = ((struct hold_closing *)job)->range;
 
 	free(job);
@@ -87,7 +95,7 @@ static void closing_done(struct service *s, struct worker_job *job)
 }
 
 /* Closes r, which is GOING. */
-static void holds_close(struct service *s, struct held_range *r)
+static void holds_close(struct holding *s, struct held_range *r)
 {
 	struct holds *h = s->holds;
 	struct hold_closing *closing = NULL;
@@ -96,14 +104,15 @@ static void holds_close(struct service *s, struct held_range *r)
 	hold_table_unlink(h, r);
 	hold_queue_move(&h->queues, r, HOLDS_CLOSING);
 	holds_set_leaving(h, r, true);
-	if (r->bytes > CLOSE_HERE_BYTES && s->workers)
+	if (r->bytes > CLOSE_HERE_BYTES && worker_any(s->base))
 		closing = malloc(sizeof(*closing));
 	if (closing) {
 		closing->job = (struct worker_job){ .work = closing_work,
-			                            .done = closing_done };
+			                            .done = closing_done,
+			                            .owner = OWNER_HOLDING };
 		closing->range = r;
 		closing->fd = r->fd;
-		if (worker_do(s, &closing->job) == 0)
+		if (worker_do(s->base, &closing->job) == 0)
 			return;
 		free(closing);
 	}
@@ -111,7 +120,7 @@ static void holds_close(struct service *s, struct held_range *r)
 	holds_closed(s, r);
 }
 
-void holds_outdate(struct service *s, struct held_range *r)
+void holds_outdate(struct holding *s, struct held_range *r)
 {
 	struct holds *h = s->holds;
 
@@ -145,7 +154,7 @@ static bool holds_is_fresh(const struct held_range *r)
 
 /* Lets the next range go that nobody has. -EAGAIN: this turn has looked at enough. -ENOSPC: all
  * are in use. */
-static int holds_evict(struct service *s, u32 *probes, u32 *looks)
+static int holds_evict(struct holding *s, u32 *probes, u32 *looks)
 {
 	struct holds *h = s->holds;
 	struct held_range *r;
@@ -176,7 +185,7 @@ static int holds_evict(struct service *s, u32 *probes, u32 *looks)
 }
 
 /* A range that is being read, but for nobody any more. */
-static bool holds_cancel_unwanted(struct service *s)
+static bool holds_cancel_unwanted(struct holding *s)
 {
 	struct holds *h = s->holds;
 	struct held_range *r = h->queues.lists[HOLDS_READING].oldest;
@@ -197,11 +206,11 @@ static bool holds_cancel_unwanted(struct service *s)
 /* Makes room for r, and takes it. -EAGAIN: the next turn goes on. -EINPROGRESS: there will be
  * room when what leaves has left. -ENOSPC. -ESTALE: its file has changed. -ECANCELED: nobody
  * wants it any more. */
-static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
+static int holds_take_room(struct holding *s, struct held_range *r, u32 *probes,
                            u32 *looks)
 {
 	struct holds *h = s->holds;
-	const struct held_file *f = files_find(s, r->file);
+	const struct held_file *f = files_find(s->files, r->file);
 	struct hold_file file;
 	int err;
 
@@ -215,8 +224,9 @@ static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
 		if (r->bytes + h->room.used <= h->room.most + h->leaving_bytes)
 			return -EINPROGRESS;
 		err = holds_evict(s, probes, looks);
-		if (err == -ENOSPC && (holds_cancel_unwanted(s) ||
-		                       budget_make_room(s, h->room.used + r->bytes)))
+		if (err == -ENOSPC &&
+		    (holds_cancel_unwanted(s) ||
+		     s->budget.make_room(s->budget.of, h->room.used + r->bytes)))
 			return -EINPROGRESS;
 		if (err)
 			return err;
@@ -225,14 +235,14 @@ static int holds_take_room(struct service *s, struct held_range *r, u32 *probes,
 }
 
 /* Nobody will see r, and it has no description. */
-static void holds_spoil(struct service *s, struct held_range *r, int error)
+static void holds_spoil(struct holding *s, struct held_range *r, int error)
 {
 	hold_end(&r->core);
 	holds_fail(s, r, error);
 }
 
 /* Lets some ranges go. The errors are those of holds_evict(). */
-static int holds_spare(struct service *s)
+static int holds_spare(struct holding *s)
 {
 	u32 probes = HOLDS_PROBES, looks = LOOKS_PER_TURN, nr = 0;
 	int err = 0;
@@ -242,7 +252,7 @@ static int holds_spare(struct service *s)
 	return nr > 0 ? 0 : err;
 }
 
-void holds_spare_descriptors(struct service *s)
+void holds_spare_descriptors(struct holding *s)
 {
 	if (!s->holds)
 		return;
@@ -252,14 +262,14 @@ void holds_spare_descriptors(struct service *s)
 
 /* r has room: workers begin to read. -EINPROGRESS: there is no descriptor until what leaves has
  * left. -EAGAIN: the next turn goes on. In both cases r waits for room again. */
-static int holds_read(struct service *s, struct held_range *r)
+static int holds_read(struct holding *s, struct held_range *r)
 {
 	struct holds *h = s->holds;
 	int err;
 
 	hold_queue_move(&h->queues, r, HOLDS_READING);
 	hold_table_link(h, r);
-	err = hold_load_begin(s, &h->loads, r, files_find(s, r->file));
+	err = hold_load_begin(s, &h->loads, r, files_find(s->files, r->file));
 	if (!err) {
 		h->searching = false;
 		return 0;
@@ -278,13 +288,13 @@ static int holds_read(struct service *s, struct held_range *r)
 }
 
 /* As far as this turn may go. true: there is more to do at once. */
-static bool holds_go_on(struct service *s)
+static bool holds_go_on(struct holding *s)
 {
 	struct holds *h = s->holds;
 	struct held_range *r;
 	int err;
 
-	h->room.most = h->queues.most = budget_for_holds(s);
+	h->room.most = h->queues.most = s->budget.now(s->budget.of);
 	for (; (r = h->queues.lists[HOLDS_WANTING].oldest) != NULL; h->begins--) {
 		if (h->begins == 0)
 			return true;
@@ -301,13 +311,13 @@ static bool holds_go_on(struct service *s)
 	return false;
 }
 
-void holds_want(struct service *s, struct held_range *r)
+void holds_want(struct holding *s, struct held_range *r)
 {
 	hold_queue_move(&s->holds->queues, r, HOLDS_WANTING);
 	holds_go_on(s);
 }
 
-void holds_loaded(struct service *s, struct held_range *r, int error)
+void holds_loaded(struct holding *s, struct held_range *r, int error)
 {
 	struct holds *h = s->holds;
 
@@ -323,13 +333,13 @@ void holds_loaded(struct service *s, struct held_range *r, int error)
 		hold_tier_count(h, r, true);
 	}
 	if (hold_publish(&r->core, !error)) {
-		s->stat.holds_read++;
+		s->stat->holds_read++;
 		hold_table_settle(h, r, 0);
 		hold_queue_insert(&h->queues, r);
 		return;
 	}
 	error = error ? error : -ESTALE;
-	s->stat.holds_failed++;
+	s->stat->holds_failed++;
 	if (error == -ENFILE)
 		holds_spare_descriptors(s); /* for the next try */
 	hold_table_settle(h, r, error);
@@ -339,7 +349,7 @@ void holds_loaded(struct service *s, struct held_range *r, int error)
 		holds_spoil(s, r, error);
 }
 
-bool holds_give_back(struct service *s)
+bool holds_give_back(struct holding *s)
 {
 	u32 probes = HOLDS_PROBES, looks = LOOKS_PER_TURN;
 	bool any = false;
@@ -354,10 +364,10 @@ bool holds_give_back(struct service *s)
 
 /* ---- now and then ---- */
 
-static void holds_sweep_one(struct service *s, struct held_range *r, u32 *probes)
+static void holds_sweep_one(struct holding *s, struct held_range *r, u32 *probes)
 {
-	const struct held_file *f = files_find(s, r->file);
-	bool live = f && files_is_live(s, f);
+	const struct held_file *f = files_find(s->files, r->file);
+	bool live = f && files_is_live(s->files, f);
 
 	if (!live)
 		holds_outdate(s, r);
@@ -379,7 +389,7 @@ static void holds_sweep_one(struct service *s, struct held_range *r, u32 *probes
 }
 
 /* One piece of the table. Where a range has left, more may: then the next turn goes on. */
-static void holds_sweep(struct service *s)
+static void holds_sweep(struct holding *s)
 {
 	struct holds *h = s->holds;
 	u32 probes = HOLDS_PROBES;
@@ -393,7 +403,7 @@ static void holds_sweep(struct service *s)
 	}
 }
 
-bool holds_run(struct service *s)
+bool holds_run(struct holding *s)
 {
 	struct holds *h = s->holds;
 	bool busy;
@@ -411,7 +421,7 @@ bool holds_run(struct service *s)
 	return busy || h->sweeping;
 }
 
-void holds_tick(struct service *s)
+void holds_tick(struct holding *s)
 {
 	struct holds *h = s->holds;
 	struct held_range *r;
@@ -425,38 +435,38 @@ void holds_tick(struct service *s)
 		hold_table_free(h, r);
 }
 
-bool holds_any(const struct service *s)
+bool holds_any(const struct holding *s)
 {
 	return s->holds && s->holds->nr_places > s->holds->nr_free;
 }
 
 /* ---- start and end ---- */
 
-int holds_init(struct service *s)
+int holds_init(struct holding *s)
 {
 	struct holds *h;
 
-	if (s->options.hold_bytes == 0)
+	if (s->options->hold_bytes == 0)
 		return 0;
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return -ENOMEM;
 	s->holds = h;
 	h->page_bytes = (u64)sysconf(_SC_PAGESIZE);
-	h->room.most = h->queues.most = budget_for_holds(s);
+	h->room.most = h->queues.most = s->budget.now(s->budget.of);
 	h->queues.search = 1;
-	h->alive = host_load_acquire(&s->arena.header->alive);
+	h->alive = host_load_acquire(&s->arena->header->alive);
 	/* A time in ns: no two services of a socket have a number in common, because each range
 	 * takes longer than that. */
-	h->last_serial = s->arena.header->generation;
+	h->last_serial = s->arena->header->generation;
 	h->table = calloc(HOLD_PLACES, sizeof(*h->table));
 	h->free_places = calloc(HOLD_PLACES, sizeof(*h->free_places));
 	h->chains = calloc(HOLD_PLACES, sizeof(*h->chains));
-	h->sums = calloc(s->shape.nr_files, sizeof(*h->sums));
+	h->sums = calloc(s->shape->nr_files, sizeof(*h->sums));
 	return h->table && h->free_places && h->chains && h->sums ? 0 : -ENOMEM;
 }
 
-void holds_stop(struct service *s)
+void holds_stop(struct holding *s)
 {
 	if (!s->holds)
 		return;
@@ -464,7 +474,7 @@ void holds_stop(struct service *s)
 	hold_tier_stop(s->holds);
 }
 
-void holds_fini(struct service *s)
+void holds_fini(struct holding *s)
 {
 	struct holds *h = s->holds;
 

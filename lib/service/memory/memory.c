@@ -13,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/huge.h"
 #include "lib/room.h"
-#include "lib/service/loop/pressure.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/memory/pages.h"
-#include "lib/service/tier/tier.h"
+#include "lib/service/memory/state.h"
+#include "lib/service/base/base.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -49,6 +50,12 @@ int memory_check_room(u64 bytes, const char **ret_why)
 	return -ENOMEM;
 }
 
+bool memory_is_tight(const struct room *group)
+{
+	return group->limit != UINT64_MAX &&
+	       group->left < group->limit / MEMORY_TIGHT_PART;
+}
+
 int memory_check_hold(u64 bytes, const char **ret_why)
 {
 	struct room group;
@@ -57,7 +64,7 @@ int memory_check_hold(u64 bytes, const char **ret_why)
 	if (group.limit == UINT64_MAX || group.left < bytes)
 		return memory_check_room(bytes, ret_why);
 	group.left -= bytes;
-	if (!pressure_is_tight(&group))
+	if (!memory_is_tight(&group))
 		return memory_check_room(bytes, ret_why);
 	*ret_why = "the control group would have little left for its programs";
 	return -ENOMEM;
@@ -74,7 +81,7 @@ int memory_make_fd(const char *name, unsigned int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-static int memory_make_shared(struct service *s, struct shared_memory *m,
+static int memory_make_shared(struct memory *s, struct shared_memory *m,
                               const char *name, u64 bytes, unsigned int flags,
                               bool huge)
 {
@@ -92,8 +99,8 @@ static int memory_make_shared(struct service *s, struct shared_memory *m,
 	/* A core dump of gigabytes would keep dead leases alive while it is written. */
 	madvise(m->at, bytes, MADV_DONTDUMP);
 	if (m == &s->data)
-		tier_bind(s, m->at);
-	return pages_fill(s, m, huge);
+		s->bind(s->tiers, m->at);
+	return pages_fill(s->base, m, huge);
 }
 
 static void memory_free_shared(struct shared_memory *m)
@@ -156,32 +163,32 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 }
 
 /* Takes reserved huge pages, else what the kernel makes of ordinary memory. */
-static int memory_make_data(struct service *s, u64 bytes, bool reserved)
+static int memory_make_data(struct memory *s, u64 bytes, bool reserved)
 {
-	bool huge = !s->options.small_pages;
+	bool huge = !s->options->small_pages;
 	int err;
 
 	if (reserved) {
 		err = memory_make_shared(s, &s->data, "lodic-data", bytes, MFD_HUGETLB,
 		                         false);
-		s->stat.huge_bytes = err ? 0 : bytes;
+		s->stat->huge_bytes = err ? 0 : bytes;
 		if (!err)
 			return 0;
 		memory_free_shared(&s->data); /* another process was faster */
 	}
 	err = memory_make_shared(s, &s->data, "lodic-data", bytes, 0, huge);
 	if (!err)
-		s->stat.huge_bytes = pages_huge_bytes(&s->data);
+		s->stat->huge_bytes = pages_huge_bytes(&s->data);
 	return err;
 }
 
 /* Adds some frames to those asked for, so that readers map and unmap whole huge pages. */
-static bool memory_round_up(struct service *s)
+static bool memory_round_up(struct memory *s)
 {
 	u32 more = (u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT) - 1;
 	u32 nr_frames = (s->shape.nr_frames + more) & ~more;
 
-	if (s->options.small_pages || nr_frames < HUGE_MIN_FRAMES ||
+	if (s->options->small_pages || nr_frames < HUGE_MIN_FRAMES ||
 	    !memory_huge_pages_are_reserved((u64)nr_frames << BLOCK_SHIFT))
 		return false;
 	s->shape.nr_frames = nr_frames;
@@ -189,7 +196,7 @@ static bool memory_round_up(struct service *s)
 }
 
 /* What the tables of all contexts take that may pin: place.c bounds how many there are. */
-static u64 memory_tables(const struct service *s)
+static u64 memory_tables(const struct memory *s)
 {
 	u64 nr = (u64)s->shape.nr_frames / 4 * 3 / s->quota;
 
@@ -198,13 +205,13 @@ static u64 memory_tables(const struct service *s)
 	return (nr > 0 ? nr : 1) * arena_context_bytes(s->shape.nr_entries, s->quota);
 }
 
-static int memory_make_all(struct service *s, const char **ret_why)
+static int memory_make_all(struct memory *s, const char **ret_why)
 {
 	bool reserved = memory_round_up(s);
 	u64 control = arena_control_bytes(&s->shape);
 	u64 data = (u64)s->shape.nr_frames << BLOCK_SHIFT;
 	u64 shared = arena_shared_bytes(&s->shape);
-	bool huge = !s->options.small_pages;
+	bool huge = !s->options->small_pages;
 	int err =
 		memory_check_room(control + data + shared + memory_tables(s), ret_why);
 
@@ -217,22 +224,22 @@ static int memory_make_all(struct service *s, const char **ret_why)
 		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, 0,
 		                         huge);
 	if (!err)
-		err = memory_close_to_writers(&s->control, s->options.for_group);
+		err = memory_close_to_writers(&s->control, s->options->for_group);
 	if (!err)
-		err = memory_close_to_writers(&s->data, s->options.for_group);
+		err = memory_close_to_writers(&s->data, s->options->for_group);
 	if (!err)
 		err = memory_share(&s->shared);
 	if (err)
 		*ret_why = service_why("the kernel refused memory for the cache: %s",
 		                       strerror(-err));
 	else
-		tier_say(s);
+		s->say(s->tiers);
 	if (!err && huge)
-		pages_say(s, &s->data, s->stat.huge_bytes);
+		pages_say(s->base, &s->data, s->stat->huge_bytes);
 	return err;
 }
 
-int memory_make(struct service *s, const char **ret_why)
+int memory_make(struct memory *s, const char **ret_why)
 {
 	struct timespec now;
 	u64 generation;
@@ -252,7 +259,12 @@ int memory_make(struct service *s, const char **ret_why)
 	return s->arena.contexts ? 0 : -ENOMEM;
 }
 
-void memory_free(struct service *s)
+u32 memory_quota(const struct memory *s)
+{
+	return s->quota;
+}
+
+void memory_free(struct memory *s)
 {
 	free(s->arena.contexts);
 	memory_free_shared(&s->control);
@@ -298,7 +310,7 @@ enum memory_use memory_ask_own(int fd)
 	return use;
 }
 
-int memory_make_context(struct service *s, u64 bytes, void **ret_memory, int *ret_fd,
+int memory_make_context(struct memory *s, u64 bytes, void **ret_memory, int *ret_fd,
                         int *ret_reader_fd)
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };

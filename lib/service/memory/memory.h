@@ -3,15 +3,20 @@
 #ifndef LODIC_LIB_SERVICE_MEMORY_MEMORY_H
 #define LODIC_LIB_SERVICE_MEMORY_MEMORY_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct memory;
+struct room;
 
 /* Makes the arena. -ENOMEM and what memfd_create(2) and mmap(2) say; ret_why then says what
  * the user can do. */
-int memory_make(struct service *s, const char **ret_why);
-void memory_free(struct service *s);
+int memory_make(struct memory *s, const char **ret_why);
+void memory_free(struct memory *s);
+/* How many entries a context may pin. */
+u32 memory_quota(const struct memory *s);
 /* A context's memory, mapped here. ret_reader_fd is for its reader. ret_fd stays here, for
  * memory_ask(); -1: that would not tell. -EMFILE, -ENFILE: no descriptor is left. */
-int memory_make_context(struct service *s, u64 bytes, void **ret_memory, int *ret_fd,
+int memory_make_context(struct memory *s, u64 bytes, void **ret_memory, int *ret_fd,
                         int *ret_reader_fd);
 
 /* Has anybody the memory behind fd mapped or open, but for the service's own mapping and fd?
@@ -26,8 +31,13 @@ enum memory_use memory_ask_own(int fd);
  * *ret_why says so. It reads some files of /proc and /sys. Any thread may call it. */
 int memory_check_room(u64 bytes, const char **ret_why);
 
+/* A control group that leaves less than this part of its limit is tight. The kernel kills there,
+ * and does not wait as on a whole machine. */
+#define MEMORY_TIGHT_PART 8u
+bool memory_is_tight(const struct room *group);
+
 /* The same for holds, which do not go while a program has them: they must not make a control group
- * tight (pressure.h). Its programs would be killed where the kernel's own copies give way. */
+ * tight. Its programs would be killed where the kernel's own copies give way. */
 int memory_check_hold(u64 bytes, const char **ret_why);
 
 /* A new memfd that can be sealed and never executed. flags are more of memfd_create(2)'s. Returns

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Which nodes of memory the machine has, and which CPUs are near to which. struct nodes is in
- * state.h. A test may name a folder that stands in for the kernel's (options.nodes). The service
- * then believes it, and memory stays where the kernel puts it.
+ * Which nodes of memory the machine has, and which CPUs are near to which. A test may name a
+ * folder that stands in for the kernel's (options.nodes). The service then believes it, and memory
+ * stays where the kernel puts it.
  */
 #ifndef LODIC_LIB_SERVICE_MEMORY_NODES_H
 #define LODIC_LIB_SERVICE_MEMORY_NODES_H
 
-#include "lib/service/base/state.h"
+#include "host/host.h"
+
+/* The machine's nodes of memory. */
+#define NODES_MOST_CPUS 4096u
+struct nodes {
+	int fast, slow; /* for the two tiers; -1: there is none */
+	u32 nr_near;    /* that have memory and CPUs */
+	u32 nr_cpus;    /* the highest number of one, plus 1 */
+	bool stands_in; /* a test's */
+	u16 of_cpu[NODES_MOST_CPUS];
+};
 
 /* Looks at a folder like /sys/devices/system/node; NULL: at that one. */
 void nodes_look(struct nodes *n, const char *folder);

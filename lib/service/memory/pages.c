@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "lib/huge.h"
+#include "core/block.h"
 #include "lib/service/memory/pages.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -49,7 +50,7 @@ int pages_ask(u8 *at, u64 bytes)
 	return whole == 0 || madvise(at, whole, MADV_COLLAPSE) == 0 ? 0 : errno;
 }
 
-int pages_fill(const struct service *s, struct shared_memory *m, bool huge)
+int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 {
 	u64 now = host_now_ns(), said = now, n;
 	u64 deadline =
@@ -112,7 +113,7 @@ const char *pages_why(int refused)
 	}
 }
 
-void pages_say(const struct service *s, const struct shared_memory *m, u64 huge_bytes)
+void pages_say(const struct base *s, const struct shared_memory *m, u64 huge_bytes)
 {
 	static const char cost[] = "a random read of 64 bytes outside of them takes "
 				   "longer, see doc/measured.md";

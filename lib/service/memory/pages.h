@@ -3,12 +3,23 @@
 #ifndef LODIC_LIB_SERVICE_MEMORY_PAGES_H
 #define LODIC_LIB_SERVICE_MEMORY_PAGES_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct base;
+
+/* Memory shared with readers. */
+struct shared_memory {
+	int fd;        /* ours */
+	int reader_fd; /* what readers get: fd, or a description that cannot write */
+	void *at;      /* NULL: there is none */
+	u64 bytes;
+	int refused; /* why the kernel gave fewer huge pages than it was asked for; 0 */
+};
 
 /* Makes every page of m be there, which is mapped at m->at. With huge it asks for huge pages,
  * until the kernel has taken too long, and notes in m->refused why it got fewer. It says how
  * far it is when it takes long. -ENOMEM: there is no memory. */
-int pages_fill(const struct service *s, struct shared_memory *m, bool huge);
+int pages_fill(const struct base *s, struct shared_memory *m, bool huge);
 
 /* Asks the kernel for huge pages in the bytes at at, a multiple of HUGE_PAGE_BYTES. 0, or why the
  * kernel made fewer: an errno. pages_why() says it in words; ETIME there: it took too long. It may
@@ -21,6 +32,6 @@ const char *pages_why(int refused);
 u64 pages_huge_bytes(const struct shared_memory *m);
 
 /* Tells the user what share of m lies in huge pages, and why not all does. */
-void pages_say(const struct service *s, const struct shared_memory *m, u64 huge_bytes);
+void pages_say(const struct base *s, const struct shared_memory *m, u64 huge_bytes);
 
 #endif

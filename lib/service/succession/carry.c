@@ -17,6 +17,12 @@
 #include "lib/service/succession/carry.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/base/base.h"
+#include "lib/service/base/worker.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/opens.h"
+#include "lib/service/file/proof.h"
 
 /* Stuck workers count by program. These two are none: for local files, and for others. */
 #define PROCESS_LOCAL (-2)
@@ -45,7 +51,7 @@ struct carry_opening {
 
 int carry_init(struct carry *c, const struct service *s)
 {
-	c->files = calloc(s->shape.nr_files, sizeof(*c->files));
+	c->files = calloc(s->memory.shape.nr_files, sizeof(*c->files));
 	return c->files ? 0 : -ENOMEM;
 }
 
@@ -63,7 +69,7 @@ void carry_fini(struct carry *c)
 
 u32 carry_new_id(const struct carry *c, const struct service *s, u32 id)
 {
-	const struct carry_file *file = &c->files[(id - 1) % s->shape.nr_files];
+	const struct carry_file *file = &c->files[(id - 1) % s->memory.shape.nr_files];
 
 	return file->id == id ? file->new_id : FILE_NONE;
 }
@@ -81,23 +87,24 @@ static void carry_open_work(struct worker_job *job)
 static void carry_admit(struct service *s, struct carry_opening *o)
 {
 	struct service *to = o->c->to;
-	const struct held_file *f = files_find(s, o->id);
+	const struct held_file *f = files_find(&s->files, o->id);
 	struct held_file *n;
 	u32 slot;
 
-	if (!f || files_open(to, &o->file, f->cpu, &slot) != 0)
+	if (!f || files_open(&to->files, &o->file, f->where.cpu, &slot) != 0)
 		return;
-	n = &to->files[slot];
+	n = files_at(&to->files, slot);
 	n->hits = f->hits;
 	if (f->kept)
-		files_keep(to, f->dev, f->ino);
-	policy_stays(to, n, (enum tier_sayer)f->tier_said, (enum tier)f->tier);
+		files_keep(&to->files, f->dev, f->ino);
+	policy_stays(&to->tiers, &n->where, (enum tier_sayer)f->where.tier_said,
+	             (enum tier)f->where.tier);
 	o->c->files[o->slot] = (struct carry_file){ o->id, n->id };
 	/* Its program comes back when it next reads. Until then a file without a name stays. */
 	if (f->nr_opens > 0 &&
-	    opens_add(&to->handed, to->shape.nr_files, slot, n->id) == 0)
+	    opens_add(&to->change.handed, to->memory.shape.nr_files, slot, n->id) == 0)
 		return;
-	files_close(to, slot, n->id, 1);
+	files_close(&to->files, slot, n->id, 1);
 	n->idle_since_ns = f->idle_since_ns;
 }
 
@@ -109,18 +116,19 @@ static void carry_came_back(struct carry *c, const struct carry_opening *o)
 	c->progress_ns = host_now_ns();
 }
 
-static void carry_open_done(struct service *s, struct worker_job *job)
+static void carry_open_done(void *owner, struct worker_job *job)
 {
+	struct service *s = owner;
 	struct carry_opening *o = (struct carry_opening *)job;
 
 	if (o->fd >= 0)
-		worker_close(s, o->fd);
+		worker_close(&s->base, o->fd);
 	if (o->job.refused)
 		o->file.fd = -1;
 	else if (o->c)
 		carry_admit(s, o);
 	if (o->file.fd >= 0)
-		worker_close(s, o->file.fd);
+		worker_close(&s->base, o->file.fd);
 	if (o->c)
 		carry_came_back(o->c, o);
 	free(o);
@@ -139,10 +147,11 @@ void carry_forget(struct carry *c)
 static void carry_open(struct service *s, struct carry *c, u32 slot,
                        struct carry_opening **ret)
 {
-	const struct held_file *f = &s->files[slot];
+	const struct held_file *f = files_at(&s->files, slot);
 	struct carry_opening *o;
 
-	if (f->state != FILE_HELD || files_find(c->to, carry_new_id(c, s, f->id)))
+	if (f->state != FILE_HELD ||
+	    files_find(&c->to->files, carry_new_id(c, s, f->id)))
 		return;
 	o = malloc(sizeof(*o));
 	if (!o)
@@ -151,13 +160,14 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 		.process = f->local ? PROCESS_LOCAL : PROCESS_OTHER,
 		.work = carry_open_work,
 		.done = carry_open_done,
+		.owner = OWNER_SERVICE,
 	};
 	o->c = c;
-	o->options = s->options;
+	o->options = s->base.options;
 	o->slot = slot;
 	o->id = f->id;
 	o->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
-	if (o->fd >= 0 && worker_do(s, &o->job) == 0) {
+	if (o->fd >= 0 && worker_do(&s->base, &o->job) == 0) {
 		*ret = o;
 		return;
 	}
@@ -181,16 +191,17 @@ enum carry_next carry_files(struct service *s, struct carry *c)
 	if (late)
 		carry_forget(c);
 	for (u32 i = 0; i < CARRY_OPENS; i++) {
-		while (!c->openings[i] && c->slot < s->shape.nr_files && most-- > 0)
+		while (!c->openings[i] && c->slot < s->memory.shape.nr_files &&
+		       most-- > 0)
 			carry_open(s, c, c->slot++, &c->openings[i]);
 		nr += c->openings[i] != NULL;
 	}
-	if (late && c->slot < s->shape.nr_files)
+	if (late && c->slot < s->memory.shape.nr_files)
 		c->progress_ns = host_now_ns();
-	if (c->slot < s->shape.nr_files)
+	if (c->slot < s->memory.shape.nr_files)
 		return nr < CARRY_OPENS ? CARRY_ON : CARRY_WAITS;
 	/* The second time no read may come back after its blocks were looked for. */
-	if (nr > 0 || (c->again && s->fill.nr_busy > 0 && !late))
+	if (nr > 0 || (c->again && s->frames.fill.nr_busy > 0 && !late))
 		return CARRY_WAITS;
 	c->slot = 0;
 	return CARRY_DONE;
@@ -200,8 +211,8 @@ enum carry_next carry_files(struct service *s, struct carry *c)
 
 static u32 carry_visits(const struct service *s, u32 frame)
 {
-	u32 visits =
-		s->reclaim.nodes[frame].freq + host_load_byte(&s->arena.visits[frame]);
+	u32 visits = s->frames.reclaim.nodes[frame].freq +
+	             host_load_byte(&s->memory.arena.visits[frame]);
 
 	return visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
 }
@@ -225,10 +236,10 @@ static u32 carry_nr(const struct carry_queue *q)
 
 void carry_plan(struct service *to, struct carry_queue *queues, bool filled)
 {
-	struct reclaim *r = &to->reclaim;
+	struct reclaim *r = &to->frames.reclaim;
 	u32 nr_small = carry_nr(&queues[RECLAIM_SMALL]);
 	u32 nr_main = carry_nr(&queues[RECLAIM_MAIN]);
-	u32 room = evict_nr_spare(to);
+	u32 room = evict_nr_spare(&to->frames);
 	u32 small = room > r->main_size ? room - r->main_size : 0;
 	u32 keep_main, keep_small;
 
@@ -246,17 +257,17 @@ static bool carry_count(const struct service *s, struct carry *c)
 {
 	u32 queue;
 
-	for (u32 left = TURN_LINES; c->frame < s->shape.nr_frames; left--) {
+	for (u32 left = TURN_LINES; c->frame < s->memory.shape.nr_frames; left--) {
 		if (left == 0)
 			return false;
-		queue = s->reclaim.nodes[c->frame].queue;
+		queue = s->frames.reclaim.nodes[c->frame].queue;
 		if (queue == RECLAIM_SMALL || queue == RECLAIM_MAIN)
 			c->queues[queue].counts[carry_visits(s, c->frame)]++;
 		c->frame++;
 	}
 	c->had = (u64)carry_nr(&c->queues[RECLAIM_SMALL]) +
 	         carry_nr(&c->queues[RECLAIM_MAIN]);
-	carry_plan(c->to, c->queues, s->reclaim.filled);
+	carry_plan(c->to, c->queues, s->frames.reclaim.filled);
 	c->counted = true;
 	return true;
 }
@@ -278,36 +289,37 @@ static void carry_copy(struct service *s, struct carry *c, u32 frame,
                        const struct held_file *f, const struct held_file *n, u64 block)
 {
 	struct service *to = c->to;
-	u32 slot = (u32)(n - to->files);
+	u32 slot = files_slot(&to->files, n);
 	/* Both services have two tiers, or neither has. */
-	u32 copy = policy_frame_again(to, n, block_index(block), tier_of(s, frame));
+	u32 copy = policy_frame_again(&to->tiers, &n->where, block_index(block),
+	                              tier_of(&s->tiers, frame));
 	u32 visits = carry_visits(s, frame);
 
-	cache_fill_begin(&to->arena, copy);
-	memcpy(arena_frame_bytes(&to->arena, copy), arena_frame_bytes(&s->arena, frame),
-	       BLOCK_BYTES);
-	if (!files_is_live(s, f)) /* RS1: n's proof began when n was admitted */
-		fill_publish(to, slot, copy, block, false);
-	else if (fill_adopt(to, slot, copy, block, (enum reclaim_queue)c->queue,
-	                    visits))
+	cache_fill_begin(&to->memory.arena, copy);
+	memcpy(arena_frame_bytes(&to->memory.arena, copy),
+	       arena_frame_bytes(&s->memory.arena, frame), BLOCK_BYTES);
+	if (!files_is_live(&s->files, f)) /* RS1: n's proof began when n was admitted */
+		fill_publish(&to->frames, slot, copy, block, false);
+	else if (fill_adopt(&to->frames, slot, copy, block,
+	                    (enum reclaim_queue)c->queue, visits))
 		c->taken++;
 }
 
 /* Takes the block in frame along, if it is worth it. Returns the lines it has touched. */
 static u32 carry_block(struct service *s, struct carry *c, u32 frame)
 {
-	u64 block = host_load_relaxed(&s->arena.frames[frame].block);
-	const struct held_file *f = files_find(s, block_file(block));
+	u64 block = host_load_relaxed(&s->memory.arena.frames[frame].block);
+	const struct held_file *f = files_find(&s->files, block_file(block));
 	const struct held_file *n;
 
 	if (!f ||
 	    (!c->again && carry_leaves(&c->queues[c->queue], carry_visits(s, frame))))
 		return LOOK_LINES;
-	n = files_find(c->to, carry_new_id(c, s, f->id));
+	n = files_find(&c->to->files, carry_new_id(c, s, f->id));
 	if (!n || n->size != f->size)
 		return LOOK_LINES;
 	block = block_id(n->id, block_index(block));
-	if (fill_has(c->to, block))
+	if (fill_has(&c->to->frames, block))
 		return LOOK_LINES;
 	carry_copy(s, c, frame, f, n, block);
 	return LOOK_LINES + COPY_LINES;
@@ -320,7 +332,7 @@ static bool carry_next_queue(struct service *s, struct carry *c)
 		return false;
 	c->queue = c->queue == RECLAIM_MAIN ? RECLAIM_SMALL : RECLAIM_MAIN;
 	c->nr_looks = 0;
-	reclaim_walk_begin(&s->reclaim, (enum reclaim_queue)c->queue);
+	reclaim_walk_begin(&s->frames.reclaim, (enum reclaim_queue)c->queue);
 	return true;
 }
 
@@ -332,11 +344,11 @@ enum carry_next carry_blocks(struct service *s, struct carry *c)
 		return CARRY_ON;
 	while (lines > LOOK_LINES + COPY_LINES) {
 		u32 frame = c->queue == RECLAIM_OUT ? RECLAIM_NONE
-		                                    : reclaim_walk(&s->reclaim);
+		                                    : reclaim_walk(&s->frames.reclaim);
 
 		/* Twice the frames: the hand of eviction may keep moving some to the end. */
-		if (frame != RECLAIM_NONE && evict_nr_spare(c->to) > 0 &&
-		    c->nr_looks++ < 2 * (u64)s->shape.nr_frames) {
+		if (frame != RECLAIM_NONE && evict_nr_spare(&c->to->frames) > 0 &&
+		    c->nr_looks++ < 2 * (u64)s->memory.shape.nr_frames) {
 			lines -= carry_block(s, c, frame);
 		} else if (!carry_next_queue(s, c)) {
 			c->queue = RECLAIM_OUT;

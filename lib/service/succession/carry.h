@@ -21,6 +21,10 @@
 #define LODIC_LIB_SERVICE_SUCCESSION_CARRY_H
 
 #include "lib/service/base/worker.h"
+#include "core/cache/reclaim.h"
+#include "core/frame.h"
+
+struct service;
 
 /* Files that workers open at once: half of the workers. */
 #define CARRY_OPENS (WORKERS_MOST / 2)

@@ -13,6 +13,11 @@
 #include "lib/service/memory/memory.h"
 #include "lib/service/succession/hand.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/base/base.h"
+#include "lib/service/client/client.h"
+#include "lib/service/client/connection.h"
+#include "lib/service/file/held.h"
 
 /* ---- the channel ---- */
 
@@ -20,8 +25,8 @@
  * may be there. */
 static bool hand_is_silent(const struct service *s, const struct client *c)
 {
-	u64 ms = s->options.successor_ms ? s->options.successor_ms
-	                                 : SERVICE_SUCCESSOR_MS;
+	u64 ms = s->base.options.successor_ms ? s->base.options.successor_ms
+	                                      : SERVICE_SUCCESSOR_MS;
 	struct pollfd look = { .fd = c->socket, .events = POLLIN };
 
 	return host_now_ns() - c->heard_ns > ms * NS_PER_MS && poll(&look, 1, 0) == 0;
@@ -32,13 +37,13 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 static void hand_dismiss(struct service *s)
 {
 	const struct wire_reply farewell = { .error = -ECANCELED };
-	struct client *c = s->successor;
+	struct client *c = s->clients.successor;
 
-	service_say(s, SERVICE_WARNING, "successor_lost",
+	service_say(&s->base, SERVICE_WARNING, "successor_lost",
 	            "process %d wanted to take over, and says nothing more", c->pid);
 	(void)wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
-	client_hang_up(s, c);
-	s->successor = NULL;
+	client_hang_up(&s->clients, c);
+	s->clients.successor = NULL;
 }
 
 /* A client for this end of the channel, of the same program as like. */
@@ -56,7 +61,7 @@ static int hand_add(struct service *s, int socket, const struct client *like)
 	c->newest = c->reap_at = FRAME_NONE;
 	c->socket_source = (struct source){ SOURCE_CLIENT, c };
 	c->process_source = (struct source){ SOURCE_PROCESS, c };
-	err = service_watch(s, socket, EPOLLIN, &c->socket_source);
+	err = service_watch(&s->base, socket, EPOLLIN, &c->socket_source);
 	if (err) {
 		free(c);
 		return err;
@@ -64,10 +69,10 @@ static int hand_add(struct service *s, int socket, const struct client *like)
 	c->pid = like->pid;
 	c->uid = like->uid;
 	c->since_ns = c->heard_ns = host_now_ns();
-	c->serial = ++s->last_serial;
-	c->next = s->clients;
-	s->clients = c;
-	s->successor = c;
+	c->serial = ++s->clients.last_serial;
+	c->next = s->clients.first;
+	s->clients.first = c;
+	s->clients.successor = c;
 	return 0;
 }
 
@@ -94,11 +99,11 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 {
 	int theirs = -1, err;
 
-	if (x->nr_fds != 1 || !socket_is_lock(s, x->fds[0])) /* AU4 */
+	if (x->nr_fds != 1 || !socket_is_lock(&s->base, x->fds[0])) /* AU4 */
 		return -EACCES;
-	if (s->successor && hand_is_silent(s, s->successor))
+	if (s->clients.successor && hand_is_silent(s, s->clients.successor))
 		hand_dismiss(s);
-	if (s->resize || s->successor)
+	if (s->change.resize || s->clients.successor)
 		return -EBUSY;
 	err = hand_make_channel(s, c, &theirs);
 	if (!err)
@@ -108,26 +113,26 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 
 bool hand_is_wanted(const struct service *s)
 {
-	return s->successor && !hand_is_silent(s, s->successor);
+	return s->clients.successor && !hand_is_silent(s, s->clients.successor);
 }
 
 bool hand_gives_way(struct service *s)
 {
-	const struct client *c = s->successor;
+	const struct client *c = s->clients.successor;
 
 	if (c && c->had_place && hand_is_silent(s, c))
 		hand_dismiss(s);
-	return !s->successor || !s->successor->had_place;
+	return !s->clients.successor || !s->clients.successor->had_place;
 }
 
 /* ---- what it asks ---- */
 
 static int hand_arena(struct service *s, struct exchange *x)
 {
-	client_tell_arena(s, &x->reply);
-	x->out[x->nr_out++] = s->control.reader_fd;
-	x->out[x->nr_out++] = s->data.reader_fd;
-	x->out[x->nr_out++] = s->shared.reader_fd;
+	client_tell_arena(&s->clients, &x->reply);
+	x->out[x->nr_out++] = s->memory.control.reader_fd;
+	x->out[x->nr_out++] = s->memory.data.reader_fd;
+	x->out[x->nr_out++] = s->memory.shared.reader_fd;
 	return 0;
 }
 
@@ -150,11 +155,12 @@ static int hand_file(struct service *s, struct exchange *x)
 	const struct held_file *f;
 	int err;
 
-	if (s->resize)
+	if (s->change.resize)
 		return -EBUSY;
-	if (slot >= s->shape.nr_files || s->files[slot].state != FILE_HELD)
+	if (slot >= s->memory.shape.nr_files ||
+	    files_at(&s->files, slot)->state != FILE_HELD)
 		return -ENOENT;
-	f = &s->files[slot];
+	f = files_at(&s->files, slot);
 	err = hand_file_fd(f, x);
 	if (err)
 		return err;
@@ -165,8 +171,8 @@ static int hand_file(struct service *s, struct exchange *x)
 	reply->hand_file.opens = f->nr_opens;
 	reply->hand_file.idle_since_ns = f->idle_since_ns;
 	reply->hand_file.local = f->local;
-	reply->hand_file.tier = f->tier;
-	reply->hand_file.tier_said = f->tier_said;
+	reply->hand_file.tier = f->where.tier;
+	reply->hand_file.tier_said = f->where.tier_said;
 	return 0;
 }
 
@@ -174,19 +180,22 @@ static u32 hand_tier(const struct service *s, u32 frame)
 {
 	if (!s->tiers.two)
 		return 0;
-	return tier_of(s, frame) == TIER_FAST ? WIRE_FRAME_FAST : WIRE_FRAME_SLOW;
+	return tier_of(&s->tiers, frame) == TIER_FAST ? WIRE_FRAME_FAST
+	                                              : WIRE_FRAME_SLOW;
 }
 
 /* The page's part of the nodes is 6144 cache lines: less than TURN_LINES. */
-static void hand_frames(const struct service *s, u64 cursor, struct wire_page *page)
+static void hand_frames(const struct clients *clients, u64 cursor,
+                        struct wire_page *page)
 {
-	u64 end = s->shape.nr_frames;
+	const struct service *s = clients->above.of;
+	u64 end = s->memory.shape.nr_frames;
 	u64 nr = 0;
 
 	for (; cursor < end && nr < sizeof(page->records); cursor++, nr++) {
-		u32 queue = s->reclaim.nodes[cursor].queue;
-		u32 visits = s->reclaim.nodes[cursor].freq +
-		             host_load_byte(&s->arena.visits[cursor]);
+		u32 queue = s->frames.reclaim.nodes[cursor].queue;
+		u32 visits = s->frames.reclaim.nodes[cursor].freq +
+		             host_load_byte(&s->memory.arena.visits[cursor]);
 
 		visits = visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
 		visits |= hand_tier(s, (u32)cursor);
@@ -202,35 +211,35 @@ static int hand_end(struct service *s, struct client *c)
 {
 	if (!c->had_place)
 		return -EINVAL;
-	s->succeeded = true; /* HO4 */
-	socket_unlisten(s);
-	s->stopping = true; /* HO5; L3 */
-	service_say(s, SERVICE_INFO, "handed_over", "process %d has taken over",
+	s->base.succeeded = true; /* HO4 */
+	socket_unlisten(&s->base);
+	s->base.stopping = true; /* HO5; L3 */
+	service_say(&s->base, SERVICE_INFO, "handed_over", "process %d has taken over",
 	            c->pid);
 	return 0;
 }
 
 static int hand_over(struct service *s, struct client *c, struct exchange *x)
 {
-	if (s->resize)
+	if (s->change.resize)
 		return -EBUSY;
 	c->had_place = true;
-	x->reply.hand_over.lent = s->lent;
-	x->out[x->nr_out++] = s->listening;
-	x->out[x->nr_out++] = s->lock;
+	x->reply.hand_over.lent = s->base.lent;
+	x->out[x->nr_out++] = s->base.listening;
+	x->out[x->nr_out++] = s->base.lock;
 	return 0;
 }
 
 int hand_carry_out(struct service *s, struct client *c, struct exchange *x)
 {
 	/* Another one has its place, or a resize has come between: it knows of another arena. */
-	if (s->successor != c)
+	if (s->clients.successor != c)
 		return -EBUSY;
 	c->heard_ns = host_now_ns();
 	switch (x->request.op) {
 	case WIRE_HAND_ARENA: return hand_arena(s, x);
 	case WIRE_HAND_FILE: return hand_file(s, x);
-	case WIRE_HAND_FRAMES: return client_answer_page(s, x, hand_frames);
+	case WIRE_HAND_FRAMES: return client_answer_page(&s->clients, x, hand_frames);
 	case WIRE_HAND_STAY: return 0;
 	case WIRE_HAND_OVER: return hand_over(s, c, x);
 	default: return hand_end(s, c);

@@ -11,6 +11,8 @@
 
 #include "lib/service/client/client.h"
 
+struct service;
+
 /* SUCCEED: c announces itself as a successor, and gets the channel. -EACCES: it has not passed the
  * lock file as it should. -EBUSY: another one has the place, or a resize is under way. */
 int hand_begin(struct service *s, struct client *c, struct exchange *x);

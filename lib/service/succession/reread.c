@@ -17,6 +17,7 @@
 #include "lib/service/succession/hand.h"
 #include "lib/service/succession/reread.h"
 #include "lib/service/succession/resize.h"
+#include "lib/service/succession/whole.h"
 
 struct reread_job {
 	struct worker_job job;
@@ -26,8 +27,8 @@ struct reread_job {
 
 static void reread_say(const struct service *s, const char *why)
 {
-	service_say(s, SERVICE_WARNING, "resize_failed", "the cache keeps its size: %s",
-	            why);
+	service_say(&s->base, SERVICE_WARNING, "resize_failed",
+	            "the cache keeps its size: %s", why);
 }
 
 static void reread_work(struct worker_job *job)
@@ -37,15 +38,17 @@ static void reread_work(struct worker_job *job)
 	r->read(r->arg);
 }
 
-static void reread_done(struct service *s, struct worker_job *job)
+static void reread_done(void *owner, struct worker_job *job)
 {
-	u64 bytes = s->options.reread_done(s->options.say_arg);
+	struct service *s = owner;
+	u64 bytes = s->base.options.reread_done(s->base.options.say_arg);
 
-	s->rereads = false;
+	s->change.rereads = false;
 	if (bytes > 0) /* else the one that waits, if there is one, is still wanted */
-		s->reread_bytes = bytes;
+		s->change.reread_bytes = bytes;
 	free(job);
-	if (s->rereads_again && s->workers) /* without workers the service ends */
+	if (s->change.rereads_again &&
+	    worker_any(&s->base)) /* without workers the service ends */
 		reread_begin(s);
 	reread_tick(s);
 }
@@ -55,13 +58,13 @@ void reread_begin(struct service *s)
 	struct reread_job *r;
 	int err;
 
-	if (!s->options.reread)
+	if (!s->base.options.reread)
 		return;
-	if (s->rereads) {
+	if (s->change.rereads) {
 		service_say(
-			s, SERVICE_INFO, "settings",
+			&s->base, SERVICE_INFO, "settings",
 			"the configuration is still being read, and will be read again");
-		s->rereads_again = true;
+		s->change.rereads_again = true;
 		return;
 	}
 	r = malloc(sizeof(*r));
@@ -69,12 +72,14 @@ void reread_begin(struct service *s)
 		reread_say(s, strerror(ENOMEM));
 		return;
 	}
-	*r = (struct reread_job){ .job = { .work = reread_work, .done = reread_done },
-		                  .read = s->options.reread,
-		                  .arg = s->options.say_arg };
-	err = worker_do(s, &r->job);
-	s->rereads = err == 0;
-	s->rereads_again = false;
+	*r = (struct reread_job){ .job = { .work = reread_work,
+		                           .done = reread_done,
+		                           .owner = OWNER_SERVICE },
+		                  .read = s->base.options.reread,
+		                  .arg = s->base.options.say_arg };
+	err = worker_do(&s->base, &r->job);
+	s->change.rereads = err == 0;
+	s->change.rereads_again = false;
 	if (err) {
 		free(r);
 		reread_say(s, strerror(-err));
@@ -85,10 +90,11 @@ void reread_tick(struct service *s)
 {
 	int err;
 
-	if (s->reread_bytes == 0 || s->resize || !s->workers || !hand_gives_way(s))
+	if (s->change.reread_bytes == 0 || s->change.resize || !worker_any(&s->base) ||
+	    !hand_gives_way(s))
 		return;
-	err = resize_ask(s, s->reread_bytes);
-	s->reread_bytes = 0;
+	err = resize_ask(s, s->change.reread_bytes);
+	s->change.reread_bytes = 0;
 	if (err)
 		reread_say(s, strerror(-err));
 }

@@ -3,7 +3,9 @@
 #ifndef LODIC_LIB_SERVICE_SUCCESSION_REREAD_H
 #define LODIC_LIB_SERVICE_SUCCESSION_REREAD_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct service;
 
 /* Lets a worker read it. */
 void reread_begin(struct service *s);

@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/service/base/run.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"
 #include "lib/service/file/files.h"
@@ -32,13 +31,16 @@
 #include "lib/service/frame/mover.h"
 #include "lib/service/frame/reads.h"
 #include "lib/service/hold/hold_move.h"
-#include "lib/service/loop/budget.h"
-#include "lib/service/loop/pressure.h"
+#include "lib/service/succession/make.h"
+#include "lib/service/succession/budget.h"
+#include "lib/service/succession/pressure.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/succession/carry.h"
 #include "lib/service/succession/hand.h"
 #include "lib/service/succession/pass.h"
 #include "lib/service/succession/resize.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/file/opens.h"
 
 #define MIB_SHIFT 20
 /* How long the program that asks for a resize waits for stuck reads. Our choice. */
@@ -84,24 +86,24 @@ static bool resize_is_late(const struct resize *r, u64 patience_ns)
 
 static void resize_free(struct service *s)
 {
-	carry_fini(&s->resize->carry);
-	free(s->resize);
-	s->resize = NULL;
+	carry_fini(&s->change.resize->carry);
+	free(s->change.resize);
+	s->change.resize = NULL;
 }
 
 static void resize_report(struct service *s, int error, const char *why)
 {
-	struct look_resize *report = &s->resized;
+	struct look_resize *report = &s->change.resized;
 
 	if (report->state != LOOK_RESIZE_RUNS)
 		return;
 	report->state = error ? LOOK_RESIZE_FAILED : LOOK_RESIZE_DONE;
 	report->error = error;
-	report->ns = s->resize ? host_now_ns() - s->resize->since_ns : 0;
+	report->ns = s->change.resize ? host_now_ns() - s->change.resize->since_ns : 0;
 	if (!error)
 		return;
 	snprintf(report->why, sizeof(report->why), "%s", *why ? why : strerror(-error));
-	service_say(s, SERVICE_WARNING, "resize_failed",
+	service_say(&s->base, SERVICE_WARNING, "resize_failed",
 	            "the cache keeps its %llu MiB: %s",
 	            (unsigned long long)(report->from >> MIB_SHIFT), report->why);
 }
@@ -111,26 +113,28 @@ static void resize_free_work(struct worker_job *job)
 	service_shut(((struct resize *)job)->other);
 }
 
-static void resize_free_done(struct service *s, struct worker_job *job)
+static void resize_free_done(void *owner, struct worker_job *job)
 {
+	struct service *s = owner;
 	(void)job;
-	resize_report(s, s->resize->error, s->resize->why);
+	resize_report(s, s->change.resize->error, s->change.resize->why);
 	resize_free(s);
 }
 
 /* A worker ends the other service: its files and memory go. */
 static void resize_end_other(struct service *s)
 {
-	struct resize *r = s->resize;
+	struct resize *r = s->change.resize;
 
 	resize_step(r, RESIZE_FREES);
-	direct_forget(r->other);
-	nameless_forget(r->other);
-	r->other->workers = NULL;
-	r->other->replaced = true;
+	direct_forget(&r->other->files);
+	nameless_forget(&r->other->files);
+	r->other->base.workers = NULL;
+	r->other->base.replaced = true;
 	r->job = (struct worker_job){ .work = resize_free_work,
-		                      .done = resize_free_done };
-	if (worker_do(s, &r->job) != 0) {
+		                      .done = resize_free_done,
+		                      .owner = OWNER_SERVICE };
+	if (worker_do(&s->base, &r->job) != 0) {
 		resize_free_work(&r->job);
 		resize_free_done(s, &r->job);
 	}
@@ -141,9 +145,9 @@ static void resize_settle(struct service *s, u64 asked)
 {
 	if (s->budget.bytes)
 		s->budget.bytes = asked;
-	pressure_configure(s, s->options.cache_bytes);
-	if (s->options.resized)
-		s->options.resized(s->options.say_arg, asked);
+	pressure_configure(s, s->base.options.cache_bytes);
+	if (s->base.options.resized)
+		s->base.options.resized(s->base.options.say_arg, asked);
 }
 
 /* ---- another service ---- */
@@ -160,8 +164,9 @@ static void resize_make_work(struct worker_job *job)
 	service_shut(r->other);
 }
 
-static void resize_make_done(struct service *s, struct worker_job *job)
+static void resize_make_done(void *owner, struct worker_job *job)
 {
+	struct service *s = owner;
 	struct resize *r = (struct resize *)job;
 
 	if (r->error) {
@@ -170,8 +175,8 @@ static void resize_make_done(struct service *s, struct worker_job *job)
 		return;
 	}
 	carry_begin(&r->carry, r->other);
-	r->other->workers = s->workers;
-	r->other->options.say = NULL; /* that a file is held was said before */
+	r->other->base.workers = s->base.workers;
+	r->other->base.options.say = NULL; /* that a file is held was said before */
 	resize_step(r, RESIZE_FILES);
 }
 
@@ -181,22 +186,24 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 	struct resize *r;
 	int err;
 
-	if (s->resize || !hand_gives_way(s))
+	if (s->change.resize || !hand_gives_way(s))
 		return -EBUSY;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	r->asked = asked;
-	r->larger = cache_bytes > s->options.cache_bytes ? cache_bytes
-	                                                 : s->options.cache_bytes;
+	r->larger = cache_bytes > s->base.options.cache_bytes
+	                    ? cache_bytes
+	                    : s->base.options.cache_bytes;
 	r->since_ns = host_now_ns();
 	err = carry_init(&r->carry, s);
 	if (!err)
 		err = service_make(s, cache_bytes, &r->other, &why);
 	r->job = (struct worker_job){ .work = resize_make_work,
-		                      .done = resize_make_done };
+		                      .done = resize_make_done,
+		                      .owner = OWNER_SERVICE };
 	if (!err) {
-		err = worker_do(s, &r->job);
+		err = worker_do(&s->base, &r->job);
 		if (err)
 			service_shut(r->other);
 	}
@@ -205,43 +212,46 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 		free(r);
 		return err;
 	}
-	s->resize = r;
-	s->resized = (struct look_resize){ .number = s->resized.number + 1,
-		                           .state = LOOK_RESIZE_RUNS,
-		                           .from = asked && s->budget.bytes
-		                                           ? s->budget.bytes
-		                                           : s->options.cache_bytes,
-		                           .to = asked ? asked : cache_bytes };
+	s->change.resize = r;
+	s->change.resized =
+		(struct look_resize){ .number = s->change.resized.number + 1,
+		                      .state = LOOK_RESIZE_RUNS,
+		                      .from = asked && s->budget.bytes
+		                                      ? s->budget.bytes
+		                                      : s->base.options.cache_bytes,
+		                      .to = asked ? asked : cache_bytes };
 	return 0;
 }
 
 u64 resize_larger(const struct service *s)
 {
-	return s->resize ? s->resize->larger : s->options.cache_bytes;
+	return s->change.resize ? s->change.resize->larger
+	                        : s->base.options.cache_bytes;
 }
 
 /* ---- turns ---- */
 
 static void resize_ends(struct service *s)
 {
-	struct service *old = s->resize->other;
+	struct service *old = s->change.resize->other;
 
-	reads_turn(old);
-	reads_reap(old);
-	if (old->fill.nr_busy == 0 && !hold_move_needs(s, old))
+	reads_turn(&old->frames);
+	reads_reap(&old->frames);
+	if (old->frames.fill.nr_busy == 0 &&
+	    !hold_move_needs(&s->holding, &old->holding))
 		resize_end_other(s);
 }
 
 bool resize_run(struct service *s)
 {
 	enum carry_next next = CARRY_WAITS;
-	struct resize *r = s->resize;
+	struct resize *r = s->change.resize;
 	bool again;
 
 	if (!r)
 		return false;
 	if (r->step > RESIZE_MAKES && r->step < RESIZE_ENDS)
-		files_hear(r->other);
+		files_hear(&r->other->files);
 	if (r->step == RESIZE_FILES) {
 		next = carry_files(s, &r->carry);
 		if (next == CARRY_DONE)
@@ -251,8 +261,8 @@ bool resize_run(struct service *s)
 		next = carry_blocks(s, &r->carry);
 		if (next == CARRY_DONE)
 			resize_step(r, again ? RESIZE_READY : RESIZE_FILES);
-		s->resized.had = r->carry.had;
-		s->resized.taken = r->carry.taken;
+		s->change.resized.had = r->carry.had;
+		s->change.resized.taken = r->carry.taken;
 	} else if (r->step == RESIZE_ENDS) {
 		resize_ends(s);
 	}
@@ -261,28 +271,28 @@ bool resize_run(struct service *s)
 
 bool resize_stops_fills(const struct service *s)
 {
-	const struct resize *r = s->resize;
+	const struct resize *r = s->change.resize;
 
 	return r && r->carry.again && r->step < RESIZE_ENDS;
 }
 
 void resize_drop(struct service *s, u64 from, u64 to, u64 dev, u64 ino)
 {
-	const struct resize *r = s->resize;
+	const struct resize *r = s->change.resize;
 	struct look_dropped dropped;
 
 	/* Ends, because each call takes a slot at least. Both services have as many. */
 	while (r && r->step > RESIZE_MAKES && r->step < RESIZE_ENDS && from < to &&
-	       from < s->shape.nr_files)
-		from = files_drop(r->other, from, dev, ino, &dropped);
+	       from < s->memory.shape.nr_files)
+		from = files_drop(&r->other->files, from, dev, ino, &dropped);
 }
 
 void resize_move(struct service *s, u64 to, u64 dev, u64 ino)
 {
-	const struct resize *r = s->resize;
+	const struct resize *r = s->change.resize;
 
 	if (r && r->step > RESIZE_MAKES && r->step < RESIZE_ENDS)
-		mover_request(r->other, to, dev, ino);
+		mover_request(&r->other->frames, to, dev, ino);
 }
 
 void resize_tick(struct service *s)
@@ -290,28 +300,30 @@ void resize_tick(struct service *s)
 	u32 slot, id, nr;
 
 	/* The program that asked need not wait for a read that is stuck. */
-	if (s->resize && s->resize->step == RESIZE_ENDS &&
-	    resize_is_late(s->resize, END_NS))
+	if (s->change.resize && s->change.resize->step == RESIZE_ENDS &&
+	    resize_is_late(s->change.resize, END_NS))
 		resize_report(s, 0, "");
-	if (s->handed.nr == 0 || host_now_ns() < s->handed_until_ns)
+	if (s->change.handed.nr == 0 || host_now_ns() < s->change.handed_until_ns)
 		return;
 	for (u32 i = 0; i < HANDED_PER_TICK; i++) {
-		nr = opens_take(&s->handed, &slot, &id);
+		nr = opens_take(&s->change.handed, &slot, &id);
 		if (nr == 0)
 			return;
-		files_close(s, slot, id, nr);
+		files_close(&s->files, slot, id, nr);
 	}
 }
 
 /* The id of old's file in the new arena. */
-static u32 resize_new_id(const struct service *old, u32 id)
+static u32 resize_new_id(const void *arg, u32 id)
 {
-	return carry_new_id(&old->resize->carry, old, id);
+	const struct service *old = arg;
+
+	return carry_new_id(&old->change.resize->carry, old, id);
 }
 
 struct service *resize_next(struct service *s)
 {
-	struct resize *r = s->resize;
+	struct resize *r = s->change.resize;
 	struct service *next;
 	int err;
 
@@ -325,27 +337,28 @@ struct service *resize_next(struct service *s)
 		resize_end_other(s);
 		return s;
 	}
-	hold_move_all(s, next, resize_new_id);
+	hold_move_all(&s->holding, &next->holding, resize_new_id, s);
 	/* O21: its leases go later, with its lease thread. Hints that came before are not lost. */
-	arena_end(s->arena.header);
-	fill_take_all(s);
-	fill_take_over(next, s, resize_new_id);
+	arena_end(s->memory.arena.header);
+	fill_take_all(&s->frames);
+	fill_take_over(&next->frames, &s->frames, resize_new_id, s);
 	pass_all(s, next);
 	/* Both rounds have counted, and blocks have left the old arena meanwhile. */
-	next->resized.taken = host_load_relaxed(&next->arena.header->nr_cached);
-	if (next->resized.had < next->resized.taken)
-		next->resized.had = next->resized.taken;
+	next->change.resized.taken =
+		host_load_relaxed(&next->memory.arena.header->nr_cached);
+	if (next->change.resized.had < next->change.resized.taken)
+		next->change.resized.had = next->change.resized.taken;
 	r->other = s;
 	resize_step(r, RESIZE_ENDS);
-	next->handed_until_ns = host_now_ns() + HANDED_NS;
+	next->change.handed_until_ns = host_now_ns() + HANDED_NS;
 	service_say(
-		next, SERVICE_INFO, "resized",
+		&next->base, SERVICE_INFO, "resized",
 		"the cache has %llu MiB now (it had %llu); %llu of %llu blocks came "
 		"along, in %llu ms",
-		(unsigned long long)(next->resized.to >> MIB_SHIFT),
-		(unsigned long long)(next->resized.from >> MIB_SHIFT),
-		(unsigned long long)next->resized.taken,
-		(unsigned long long)next->resized.had,
+		(unsigned long long)(next->change.resized.to >> MIB_SHIFT),
+		(unsigned long long)(next->change.resized.from >> MIB_SHIFT),
+		(unsigned long long)next->change.resized.taken,
+		(unsigned long long)next->change.resized.had,
 		(unsigned long long)((host_now_ns() - r->since_ns) / NS_PER_MS));
 	budget_resized(next);
 	if (r->asked)
@@ -355,22 +368,22 @@ struct service *resize_next(struct service *s)
 
 void resize_stop(struct service *s)
 {
-	struct resize *r = s->resize;
+	struct resize *r = s->change.resize;
 
 	/* Those that make it, or free it, have no such pointer. */
 	if (r && r->step != RESIZE_MAKES && r->step != RESIZE_FREES)
-		r->other->workers = NULL;
+		r->other->base.workers = NULL;
 }
 
 void resize_fini(struct service *s)
 {
-	struct resize *r = s->resize;
+	struct resize *r = s->change.resize;
 
 	/* A worker that is still at it cannot be waited for; the process's end ends it. */
 	if (!r || r->step == RESIZE_MAKES || r->step == RESIZE_FREES)
 		return;
 	carry_forget(&r->carry);
-	r->other->workers = NULL; /* it was made while they ended */
+	r->other->base.workers = NULL; /* it was made while they ended */
 	service_shut(r->other);
 	resize_free(s);
 }
@@ -386,16 +399,17 @@ int resize_ask(struct service *s, u64 bytes)
 
 	if (s->budget.bytes == 0)
 		return resize_begin(s, bytes, bytes);
-	if (s->resize || !hand_gives_way(s))
+	if (s->change.resize || !hand_gives_way(s))
 		return -EBUSY;
 	next = budget_arena(s, bytes);
 	err = bytes > had ? memory_check_room(bytes - had, &why) : 0;
-	if (!err && next != s->options.cache_bytes)
+	if (!err && next != s->base.options.cache_bytes)
 		return resize_begin(s, next, bytes);
-	s->resized = (struct look_resize){ .number = s->resized.number + 1,
-		                           .state = LOOK_RESIZE_RUNS,
-		                           .from = s->budget.bytes,
-		                           .to = bytes };
+	s->change.resized =
+		(struct look_resize){ .number = s->change.resized.number + 1,
+		                      .state = LOOK_RESIZE_RUNS,
+		                      .from = s->budget.bytes,
+		                      .to = bytes };
 	if (!err)
 		resize_settle(s, bytes);
 	resize_report(s, err, why);
@@ -414,8 +428,8 @@ int resize_request(struct service *s, u64 cache_bytes, u64 block_bytes,
 		              : resize_ask(s, cache_bytes);
 	else if (block_bytes > 0)
 		err = budget_ask(s, block_bytes);
-	*ret = s->resized;
-	if (s->resize && ret->state == LOOK_RESIZE_RUNS)
-		ret->ns = host_now_ns() - s->resize->since_ns;
+	*ret = s->change.resized;
+	if (s->change.resize && ret->state == LOOK_RESIZE_RUNS)
+		ret->ns = host_now_ns() - s->change.resize->since_ns;
 	return err;
 }

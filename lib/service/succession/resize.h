@@ -7,12 +7,16 @@
  * when a service dies: they go to the kernel and attach again, by the same socket. What they
  * have pinned stays readable in the old memory, which the kernel keeps for them.
  */
+/* It calls three files that call it. For when to resize, the other half is budget.h, and
+ * the other half is pressure.h. For how another service comes to be, the other half is make.h. */
 #ifndef LODIC_LIB_SERVICE_SUCCESSION_RESIZE_H
 #define LODIC_LIB_SERVICE_SUCCESSION_RESIZE_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
-/* Begins to give the arena another size; s->resized says how that goes on. asked: what somebody
+struct service;
+
+/* Begins to give the arena another size; change.resized says how that goes on. asked: what somebody
  * wants the budget to be for good, or the arena where there is no budget; 0: nobody has asked.
  * -EBUSY: a resize is under way. -EINVAL: no cache has that size. -ENOMEM, -EAGAIN: there is no
  * memory, or no thread. */

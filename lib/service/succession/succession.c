@@ -11,6 +11,8 @@
 #include "lib/reason.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/succession/succession.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/base/base.h"
 
 /* One answer takes the old service a turn. If it takes so long it hangs. */
 #define SUCCESSION_WAIT_MS LOOK_TIMEOUT_MS
@@ -121,6 +123,6 @@ int succession_begin(const struct service *s, struct succession *a)
 	int err;
 
 	a->nr_fds = 0;
-	err = succession_connect(a, s->socket_path);
-	return err ? err : succession_announce(a, s->lock_path);
+	err = succession_connect(a, s->base.socket_path);
+	return err ? err : succession_announce(a, s->base.lock_path);
 }

@@ -6,8 +6,10 @@
 #ifndef LODIC_LIB_SERVICE_SUCCESSION_SUCCESSION_H
 #define LODIC_LIB_SERVICE_SUCCESSION_SUCCESSION_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 #include "lib/wire.h"
+
+struct service;
 
 struct succession {
 	int socket; /* -1: none */

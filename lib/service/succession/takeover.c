@@ -25,6 +25,11 @@
 #include "lib/service/succession/succession.h"
 #include "lib/service/succession/takeover.h"
 #include "lib/service/tier/policy.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/held.h"
+#include "lib/service/file/opens.h"
+#include "lib/service/tier/tier.h"
 
 /* Stuck workers count by program. These two are none: for local files, and for others. So a file
  * is not waited for after WORKERS_EACH others of its kind were late. */
@@ -176,7 +181,7 @@ static int takeover_look(struct service *s, struct takeover *t)
 
 	if (++t->looks % LOOK_EACH != 0)
 		return 0;
-	files_hear(s);
+	files_hear(&s->files);
 	return poll(&signals, 1, 0) == 1 ? -EINTR : succession_stay(&t->old_service);
 }
 
@@ -211,17 +216,18 @@ static void takeover_job_work(struct worker_job *job)
 	takeover_look_at(&j->options, &j->fd, &j->file);
 }
 
-static void takeover_job_done(struct service *s, struct worker_job *job)
+static void takeover_job_done(void *owner, struct worker_job *job)
 {
+	struct service *s = owner;
 	struct takeover_job *j = (struct takeover_job *)job;
 
 	j->done = true;
 	if (j->waited_for)
 		return;
 	if (j->file.fd >= 0)
-		worker_close(s, j->file.fd);
+		worker_close(&s->base, j->file.fd);
 	if (j->fd >= 0)
-		worker_close(s, j->fd);
+		worker_close(&s->base, j->fd);
 	free(j);
 }
 
@@ -230,24 +236,25 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
                               struct passed_file *p)
 {
 	int wait_ms = local ? FILE_WAIT_LOCAL_MS : FILE_WAIT_MS;
-	struct pollfd wait = { .fd = worker_event(s), .events = POLLIN };
+	struct pollfd wait = { .fd = worker_event(&s->base), .events = POLLIN };
 	struct takeover_job *j = calloc(1, sizeof(*j));
 	u64 end_ns = host_now_ns() + (u64)wait_ms * NS_PER_MS;
 	bool done;
 
 	if (!j) {
-		worker_close(s, fd);
+		worker_close(&s->base, fd);
 		return false;
 	}
 	j->job = (struct worker_job){ .process = local ? PROCESS_LOCAL : PROCESS_OTHER,
 		                      .work = takeover_job_work,
-		                      .done = takeover_job_done };
-	j->options = s->options;
+		                      .done = takeover_job_done,
+		                      .owner = OWNER_SERVICE };
+	j->options = s->base.options;
 	j->fd = fd;
 	j->file.fd = -1;
 	j->waited_for = true;
-	if (worker_do(s, &j->job) != 0) {
-		worker_close(s, fd);
+	if (worker_do(&s->base, &j->job) != 0) {
+		worker_close(&s->base, fd);
 		free(j);
 		return false;
 	}
@@ -256,7 +263,7 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 			u64 n;
 
 			if (read(wait.fd, &n, sizeof(n)) == sizeof(n))
-				worker_done(s);
+				worker_done(&s->base);
 		}
 	}
 	done = j->done;
@@ -264,7 +271,7 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 	if (done) {
 		*p = j->file;
 		if (j->fd >= 0)
-			worker_close(s, j->fd);
+			worker_close(&s->base, j->fd);
 		free(j);
 	}
 	return done;
@@ -278,22 +285,22 @@ static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
 	struct held_file *n;
 	u32 slot;
 
-	if (files_open(s, p, 0, &slot) != 0)
+	if (files_open(&s->files, p, 0, &slot) != 0)
 		return;
-	n = &s->files[slot];
+	n = files_at(&s->files, slot);
 	n->hits = r->hand_file.hits;
 	if (r->hand_file.kept)
-		files_keep(s, n->dev, n->ino);
-	policy_stays(s, n, (enum tier_sayer)r->hand_file.tier_said,
+		files_keep(&s->files, n->dev, n->ino);
+	policy_stays(&s->tiers, &n->where, (enum tier_sayer)r->hand_file.tier_said,
 	             (enum tier)(r->hand_file.tier < NR_TIERS ? r->hand_file.tier : 0));
 	if (n->size == r->hand_file.size)
 		t->files[old_slot] = (struct taken_file){ (u32)r->hand_file.id, n->id };
 	t->nr_files++;
 	/* Its program comes back when it next reads. Until then a file without a name stays. */
 	if (r->hand_file.opens > 0 &&
-	    opens_add(&s->handed, s->shape.nr_files, slot, n->id) == 0)
+	    opens_add(&s->change.handed, s->memory.shape.nr_files, slot, n->id) == 0)
 		return;
-	files_close(s, slot, n->id, 1);
+	files_close(&s->files, slot, n->id, 1);
 	n->idle_since_ns = r->hand_file.idle_since_ns;
 }
 
@@ -374,8 +381,8 @@ static u32 takeover_frame(struct service *s, const struct held_file *n, u64 bloc
                           u8 frame)
 {
 	if (!(frame & (WIRE_FRAME_FAST | WIRE_FRAME_SLOW)))
-		return policy_frame(s, n, block_index(block));
-	return policy_frame_again(s, n, block_index(block),
+		return policy_frame(&s->tiers, &n->where, block_index(block));
+	return policy_frame_again(&s->tiers, &n->where, block_index(block),
 	                          frame & WIRE_FRAME_SLOW ? TIER_SLOW : TIER_FAST);
 }
 
@@ -384,20 +391,20 @@ static void takeover_copy(struct service *s, struct takeover *t, u32 frame,
                           const struct held_file *n, u64 seq, u32 old_id, u64 block)
 {
 	const struct frame *f = &t->old.frames[frame];
-	u32 slot = (u32)(n - s->files);
+	u32 slot = files_slot(&s->files, n);
 	u32 copy = takeover_frame(s, n, block, t->frames[frame]);
 	u32 old_slot = (old_id - 1) % t->old.nr_files;
 	bool whole;
 
-	cache_fill_begin(&s->arena, copy);
-	memcpy(arena_frame_bytes(&s->arena, copy), arena_frame_bytes(&t->old, frame),
-	       BLOCK_BYTES);
+	cache_fill_begin(&s->memory.arena, copy);
+	memcpy(arena_frame_bytes(&s->memory.arena, copy),
+	       arena_frame_bytes(&t->old, frame), BLOCK_BYTES);
 	host_fence_acquire();
 	whole = host_load_relaxed(&f->seq) == seq &&
 	        takeover_vouch(t, old_slot, old_id);
 	if (!whole)
-		fill_publish(s, slot, copy, block, false);
-	else if (fill_adopt(s, slot, copy, block,
+		fill_publish(&s->frames, slot, copy, block, false);
+	else if (fill_adopt(&s->frames, slot, copy, block,
 	                    t->frames[frame] & WIRE_FRAME_MAIN ? RECLAIM_MAIN
 	                                                       : RECLAIM_SMALL,
 	                    t->frames[frame] & WIRE_FRAME_VISITS & FRAME_VISITS_MAX))
@@ -416,11 +423,11 @@ static void takeover_block(struct service *s, struct takeover *t, u32 frame)
 	if (seq & 1 || block == BLOCK_NONE || id == FILE_NONE)
 		return;
 	file = &t->files[(id - 1) % t->old.nr_files];
-	n = file->id == id ? files_find(s, file->new_id) : NULL;
+	n = file->id == id ? files_find(&s->files, file->new_id) : NULL;
 	if (!n || (u64)block_index(block) << BLOCK_SHIFT >= n->size)
 		return;
 	block = block_id(n->id, block_index(block));
-	if (!fill_has(s, block))
+	if (!fill_has(&s->frames, block))
 		takeover_copy(s, t, frame, n, seq, id, block);
 }
 
@@ -441,7 +448,7 @@ static int takeover_blocks(struct service *s, struct takeover *t, bool again)
 			if (!(t->frames[frame] & order[i].mark))
 				continue;
 			t->had += !again;
-			if (evict_nr_spare(s) == 0)
+			if (evict_nr_spare(&s->frames) == 0)
 				return 0;
 			if (again ||
 			    !carry_leaves(q, t->frames[frame] & WIRE_FRAME_VISITS &
@@ -474,7 +481,7 @@ int takeover_cache(struct service *s, struct takeover *t, const char **ret_why)
 
 	if (!err)
 		err = takeover_round(s, t, true);
-	s->handed_until_ns = host_now_ns() + HANDED_NS;
+	s->change.handed_until_ns = host_now_ns() + HANDED_NS;
 	if (err)
 		*ret_why = takeover_why(err);
 	return err;
@@ -489,14 +496,15 @@ static int takeover_settle(struct service *s, struct takeover *t)
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
 
 	/* It has ended in order, by a signal or because it was idle: nobody finds its socket. */
-	if (err == -ECONNRESET && !s->lent && access(s->socket_path, F_OK) != 0) {
-		service_close(&s->listening);
-		service_close(&s->lock);
+	if (err == -ECONNRESET && !s->base.lent &&
+	    access(s->base.socket_path, F_OK) != 0) {
+		service_close(&s->base.listening);
+		service_close(&s->base.lock);
 		return err;
 	}
 	if (!err || err == -ECONNRESET || err == -ETIMEDOUT)
 		return 0;
-	s->succeeded = true;
+	s->base.succeeded = true;
 	return err;
 }
 
@@ -510,14 +518,14 @@ static int takeover_take_socket(struct service *s, struct takeover *t,
 		*ret_why = takeover_why(err);
 		return err;
 	}
-	s->lent = a->page.reply.hand_over.lent;
-	err = socket_adopt(s, a->fds[0], ret_why);
+	s->base.lent = a->page.reply.hand_over.lent;
+	err = socket_adopt(&s->base, a->fds[0], ret_why);
 	if (err)
 		return err;
-	s->lock = a->fds[1];
+	s->base.lock = a->fds[1];
 	a->nr_fds = 0;
-	if (s->options.taking)
-		s->options.taking(s->options.say_arg);
+	if (s->base.options.taking)
+		s->base.options.taking(s->base.options.say_arg);
 	err = takeover_settle(s, t);
 	if (err)
 		*ret_why = takeover_why(err);
@@ -531,13 +539,13 @@ int takeover_place(struct service *s, struct takeover *t, const char **ret_why)
 
 	if (err)
 		return err;
-	socket_sign_lock(s);
-	err = socket_give(s);
+	socket_sign_lock(&s->base);
+	err = socket_give(&s->base);
 	if (err)
-		service_say(s, SERVICE_WARNING, "socket",
-		            "%s keeps its group and mode: %s", s->socket_path,
+		service_say(&s->base, SERVICE_WARNING, "socket",
+		            "%s keeps its group and mode: %s", s->base.socket_path,
 		            strerror(-err));
-	service_say(s, SERVICE_INFO, "took_over",
+	service_say(&s->base, SERVICE_INFO, "took_over",
 	            "took the place of the other service: %llu files, and %llu of %llu "
 	            "blocks, in %llu ms",
 	            (unsigned long long)t->nr_files, (unsigned long long)t->taken,

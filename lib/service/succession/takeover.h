@@ -49,13 +49,15 @@
 #ifndef LODIC_LIB_SERVICE_SUCCESSION_TAKEOVER_H
 #define LODIC_LIB_SERVICE_SUCCESSION_TAKEOVER_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct service;
 
 struct takeover;
 
-/* Finds the service at s->socket_path. *ret_takeover is NULL if there is none. The errors are those
- * of service_run(). takeover_end() may be called in any case, and leaves the old service as it
- * is. */
+/* Finds the service at base.socket_path. *ret_takeover is NULL if there is none. The errors are
+ * those of service_run(). takeover_end() may be called in any case, and leaves the old service as
+ * it is. */
 int takeover_begin(struct service *s, struct takeover **ret_takeover,
                    const char **ret_why);
 /* The size of the other one's arena. */

@@ -21,9 +21,13 @@
 
 #include "core/kloc/kloc.h"
 #include "core/kloc/knode_list.h"
+#include "core/cache/batch.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/policy_record.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/tier/state.h"
+#include "lib/service/base/base.h"
+#include "lib/service/tier/where.h"
 
 /* Time passes for the policy in such steps. Our choice: a knode that nobody uses is then inactive
  * after 16 s, and visits are at most 10 s old (sweep.c). */
@@ -71,16 +75,16 @@ static void policy_log(void *arg, const struct kloc_decision *d)
 }
 
 /* KLOC_NR_POLICIES: it is no policy of a service. */
-static enum kloc_policy_id policy_named(const struct service *s, const char **ret_why)
+static enum kloc_policy_id policy_named(const struct tiers *s, const char **ret_why)
 {
-	enum kloc_policy_id id = kloc_policy_named(s->options.policy);
+	enum kloc_policy_id id = kloc_policy_named(s->options->policy);
 
 	if (id == KLOC_NR_POLICIES)
-		*ret_why = service_why("there is no policy '%s'", s->options.policy);
+		*ret_why = service_why("there is no policy '%s'", s->options->policy);
 	else if (id == KLOC_POLICY_ORACLE)
 		*ret_why = "no service knows what is used next: the oracle is for "
 			   "lodic-sim";
-	else if (!s->tiers.two)
+	else if (!s->two)
 		*ret_why = "a policy places blocks in two tiers: say how large the "
 			   "fast one is (fast-memory)";
 	else
@@ -89,25 +93,25 @@ static enum kloc_policy_id policy_named(const struct service *s, const char **re
 }
 
 /* Where the slow tier's node has no CPUs, all CPUs are at the fast one. */
-static void policy_find_cpus(const struct service *s, struct policy *p)
+static void policy_find_cpus(const struct tiers *s, struct policy *p)
 {
-	int slow = s->tiers.of[TIER_SLOW].node;
+	int slow = s->of[TIER_SLOW].node;
 
-	p->nr_cpus = s->nodes.nr_cpus;
+	p->nr_cpus = s->nodes->nr_cpus;
 	for (u32 cpu = 0; cpu < p->nr_cpus; cpu++)
-		p->cpu_tier[cpu] = slow >= 0 && s->nodes.of_cpu[cpu] == slow;
+		p->cpu_tier[cpu] = slow >= 0 && s->nodes->of_cpu[cpu] == slow;
 }
 
-static struct kloc_shape policy_shape(const struct service *s, struct policy *p,
+static struct kloc_shape policy_shape(const struct tiers *s, struct policy *p,
                                       enum kloc_policy_id id)
 {
-	u64 knodes = 2 * (u64)s->shape.nr_files;
+	u64 knodes = 2 * (u64)s->shape->nr_files;
 	struct kloc_shape shape = {
-		.capacity = { (u64)s->tiers.of[TIER_FAST].nr_frames << BLOCK_SHIFT,
-		              (u64)s->tiers.of[TIER_SLOW].nr_frames << BLOCK_SHIFT },
+		.capacity = { (u64)s->of[TIER_FAST].nr_frames << BLOCK_SHIFT,
+		              (u64)s->of[TIER_SLOW].nr_frames << BLOCK_SHIFT },
 		.nr_tiers = NR_TIERS,
 		/* One that is removed while it moves keeps its number until that ends. */
-		.nr_objects = s->shape.nr_frames + 2 * BATCH_FRAMES,
+		.nr_objects = s->shape->nr_frames + 2 * BATCH_FRAMES,
 		/* An unlinked knode stays until its last frame has gone. */
 		.nr_knodes = knodes < KNODE_LIST_MAX_KNODES ? (u32)knodes
 		                                            : KNODE_LIST_MAX_KNODES,
@@ -125,22 +129,22 @@ static struct kloc_shape policy_shape(const struct service *s, struct policy *p,
 	return shape;
 }
 
-static int policy_make(struct service *s, struct policy *p,
+static int policy_make(struct tiers *s, struct policy *p,
                        const struct kloc_shape *shape, const char **ret_why)
 {
 	int err = kloc_init(shape, &p->kloc);
 
 	if (err)
 		return err;
-	p->objects = malloc(s->shape.nr_frames * sizeof(*p->objects));
+	p->objects = malloc(s->shape->nr_frames * sizeof(*p->objects));
 	p->frames = malloc(shape->nr_objects * sizeof(*p->frames));
 	if (!p->objects || !p->frames)
 		return -ENOMEM;
-	for (u32 i = 0; i < s->shape.nr_frames; i++)
+	for (u32 i = 0; i < s->shape->nr_frames; i++)
 		p->objects[i] = KLOC_NONE;
-	if (!s->options.policy_record)
+	if (!s->options->policy_record)
 		return 0;
-	err = policy_record_begin(s->options.policy_record, &p->record, ret_why);
+	err = policy_record_begin(s->options->policy_record, &p->record, ret_why);
 	if (err)
 		return err;
 	policy_note(p, "begin %s %llu %llu %u %u %u ", kloc_policy_name(shape->policy),
@@ -153,19 +157,19 @@ static int policy_make(struct service *s, struct policy *p,
 	return 0;
 }
 
-static bool policy_is_none(const struct service *s)
+static bool policy_is_none(const struct tiers *s)
 {
-	return !s->options.policy || !*s->options.policy;
+	return !s->options->policy || !*s->options->policy;
 }
 
-int policy_check(const struct service *s, const char **ret_why)
+int policy_check(const struct tiers *s, const char **ret_why)
 {
 	return policy_is_none(s) || policy_named(s, ret_why) != KLOC_NR_POLICIES
 	               ? 0
 	               : -EINVAL;
 }
 
-int policy_init(struct service *s, const char **ret_why)
+int policy_init(struct tiers *s, const char **ret_why)
 {
 	struct kloc_shape shape;
 	int err;
@@ -176,36 +180,36 @@ int policy_init(struct service *s, const char **ret_why)
 	if (!s->policy)
 		return -ENOMEM;
 	policy_find_cpus(s, s->policy);
-	shape = policy_shape(s, s->policy, kloc_policy_named(s->options.policy));
+	shape = policy_shape(s, s->policy, kloc_policy_named(s->options->policy));
 	err = policy_make(s, s->policy, &shape, ret_why);
 	if (err)
 		policy_fini(s);
 	return err;
 }
 
-static void policy_end_record(struct service *s, bool waits)
+static void policy_end_record(struct tiers *s, bool waits)
 {
 	struct policy *p = s->policy;
 	const char *why = p->record ? policy_record_end(p->record, waits) : NULL;
 
 	if (why)
-		service_say(s, SERVICE_WARNING, "policy_record",
-		            "%s is not complete: %s", s->options.policy_record, why);
-	else if (p->record && s->replaced)
+		service_say(s->base, SERVICE_WARNING, "policy_record",
+		            "%s is not complete: %s", s->options->policy_record, why);
+	else if (p->record && service_is_replaced(s->base))
 		service_say(
-			s, SERVICE_WARNING, "policy_record",
+			s->base, SERVICE_WARNING, "policy_record",
 			"%s ends: the cache has another size, and a record is of one",
-			s->options.policy_record);
+			s->options->policy_record);
 	p->record = NULL;
 }
 
-void policy_serves(struct service *s)
+void policy_serves(struct tiers *s)
 {
 	if (s->policy && s->policy->record)
 		policy_record_serve(s->policy->record);
 }
 
-void policy_fini(struct service *s)
+void policy_fini(struct tiers *s)
 {
 	struct policy *p = s->policy;
 
@@ -226,40 +230,39 @@ void policy_fini(struct service *s)
 
 /* ---- files ---- */
 
-void policy_hold(struct service *s, struct held_file *f,
-                 const struct passed_file *passed)
+void policy_hold(struct tiers *s, struct tier_file *f, u32 id, const char *path,
+                 bool may_copy)
 {
 	struct policy *p = s->policy;
 	bool said;
 	u32 flags;
 
-	f->tier = tier_wanted(s, passed->path, &said);
+	f->tier = tier_wanted(s, path, &said);
 	f->tier_said = said ? TIER_SAID_BY_GLOB : TIER_SAID_BY_NOBODY;
 	/* Also under a lease, if it would not need that. */
-	f->replicates = passed->other != PROOF_NONE && s->nodes.nr_near > 1 &&
-	                tier_replicates(s, passed->path);
+	f->replicates = may_copy && s->nodes->nr_near > 1 && tier_replicates(s, path);
 	f->cpu = 0;
 	f->knode = KLOC_NONE;
 	if (!p)
 		return;
 	flags = !said ? 0 : f->tier == TIER_FAST ? KLOC_MAP_FAST : KLOC_MAP_SLOW;
 	/* The id: no two files have one, and a file that was changed has another. */
-	if (kloc_map(p->kloc, f->id, flags, &f->knode) != 0)
+	if (kloc_map(p->kloc, id, flags, &f->knode) != 0)
 		f->knode = KLOC_NONE; /* its frames are nobody's in particular */
 	else
-		policy_note(p, "map %u %u %u\n", f->knode, f->id, flags);
+		policy_note(p, "map %u %u %u\n", f->knode, id, flags);
 }
 
-void policy_open(struct service *s, struct held_file *f, u64 cpu)
+void policy_open(struct tiers *s, struct tier_file *f, u64 cpu)
 {
-	f->cpu = cpu < s->nodes.nr_cpus ? (u32)cpu : 0;
+	f->cpu = cpu < s->nodes->nr_cpus ? (u32)cpu : 0;
 	if (!s->policy || f->knode == KLOC_NONE)
 		return;
 	policy_note(s->policy, "open %u %u\n", f->knode, f->cpu);
 	kloc_open(s->policy->kloc, f->knode, f->cpu);
 }
 
-void policy_close(struct service *s, const struct held_file *f, u32 nr)
+void policy_close(struct tiers *s, const struct tier_file *f, u32 nr)
 {
 	if (!s->policy || f->knode == KLOC_NONE)
 		return;
@@ -269,18 +272,18 @@ void policy_close(struct service *s, const struct held_file *f, u32 nr)
 	}
 }
 
-void policy_retire(struct service *s, struct held_file *f)
+void policy_retire(struct tiers *s, struct tier_file *f, u32 nr_opens)
 {
 	if (!s->policy || f->knode == KLOC_NONE)
 		return;
 	/* Nobody tells of closes that come after this. */
-	policy_close(s, f, f->nr_opens);
+	policy_close(s, f, nr_opens);
 	policy_note(s->policy, "unlink %u %u\n", f->knode, f->cpu);
 	kloc_unlink(s->policy->kloc, f->knode, f->cpu);
 	f->knode = KLOC_NONE;
 }
 
-enum look_knode policy_knode(const struct service *s, const struct held_file *f)
+enum look_knode policy_knode(const struct tiers *s, const struct tier_file *f)
 {
 	struct kloc_knode_stat stat;
 	u32 knode = f->knode - 1; /* the one before; before the first is KLOC_NONE */
@@ -291,7 +294,7 @@ enum look_knode policy_knode(const struct service *s, const struct held_file *f)
 	return stat.state == KLOC_ACTIVE ? LOOK_KNODE_ACTIVE : LOOK_KNODE_INACTIVE;
 }
 
-enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
+enum tier policy_hold_tier(const struct tiers *s, const struct tier_file *f,
                            bool *ret_moves)
 {
 	return (enum tier)kloc_wished(s->policy->kloc, f->knode, KLOC_HOLD, f->cpu,
@@ -300,7 +303,7 @@ enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
 
 /* ---- frames ---- */
 
-u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
+u32 policy_frame(struct tiers *s, const struct tier_file *f, u64 index)
 {
 	struct policy *p = s->policy;
 	struct kloc_new new_object = { .key = index << BLOCK_SHIFT,
@@ -323,7 +326,7 @@ u32 policy_frame(struct service *s, const struct held_file *f, u64 index)
 	return frame;
 }
 
-u32 policy_frame_again(struct service *s, const struct held_file *f, u64 index,
+u32 policy_frame_again(struct tiers *s, const struct tier_file *f, u64 index,
                        enum tier old)
 {
 	if (s->policy || f->tier_said == TIER_SAID_BY_GLOB)
@@ -331,16 +334,16 @@ u32 policy_frame_again(struct service *s, const struct held_file *f, u64 index,
 	return tier_pop(s, old);
 }
 
-void policy_stays(struct service *s, struct held_file *f, enum tier_sayer said,
+void policy_stays(struct tiers *s, struct tier_file *f, enum tier_sayer said,
                   enum tier tier)
 {
-	if (!s->tiers.two || s->policy || said != TIER_SAID_BY_USER)
+	if (!s->two || s->policy || said != TIER_SAID_BY_USER)
 		return;
 	f->tier = tier;
 	f->tier_said = said;
 }
 
-void policy_free(struct service *s, u32 frame)
+void policy_free(struct tiers *s, u32 frame)
 {
 	struct policy *p = s->policy;
 
@@ -352,7 +355,7 @@ void policy_free(struct service *s, u32 frame)
 	tier_push(s, frame);
 }
 
-void policy_visit(struct service *s, u32 frame, u32 cpu)
+void policy_visit(struct tiers *s, u32 frame, u32 cpu)
 {
 	struct policy *p = s->policy;
 
@@ -362,15 +365,15 @@ void policy_visit(struct service *s, u32 frame, u32 cpu)
 	kloc_touch(p->kloc, p->objects[frame], cpu);
 }
 
-void policy_tick(struct service *s)
+void policy_tick(struct tiers *s)
 {
 	struct policy *p = s->policy;
 	u64 now = host_now_ns();
 
 	if (!p || now < p->next_tick_ns)
 		return;
-	p->next_tick_ns = now + (s->options.policy_tick_ms ? s->options.policy_tick_ms
-	                                                   : TICK_MS) *
+	p->next_tick_ns = now + (s->options->policy_tick_ms ? s->options->policy_tick_ms
+	                                                    : TICK_MS) *
 	                                NS_PER_MS;
 	policy_note(p, "tick\n");
 	kloc_tick(p->kloc);
@@ -380,7 +383,7 @@ void policy_tick(struct service *s)
 
 /* ---- moves ---- */
 
-bool policy_next(struct service *s, struct policy_move *ret_move)
+bool policy_next(struct tiers *s, struct policy_move *ret_move)
 {
 	struct policy *p = s->policy;
 	struct kloc_move m;
@@ -404,7 +407,7 @@ bool policy_next(struct service *s, struct policy_move *ret_move)
 	return true;
 }
 
-void policy_moved(struct service *s, u32 object, enum policy_result result)
+void policy_moved(struct tiers *s, u32 object, enum policy_result result)
 {
 	static const enum kloc_result results[] = { [POLICY_MOVED] = KLOC_MOVED,
 		                                    [POLICY_BUSY] = KLOC_BUSY,
@@ -414,7 +417,7 @@ void policy_moved(struct service *s, u32 object, enum policy_result result)
 	kloc_moved(s->policy->kloc, object, results[result]);
 }
 
-void policy_follow(struct service *s, u32 source, u32 target)
+void policy_follow(struct tiers *s, u32 source, u32 target)
 {
 	struct policy *p = s->policy;
 

@@ -13,57 +13,63 @@
 #ifndef LODIC_LIB_SERVICE_TIER_POLICY_H
 #define LODIC_LIB_SERVICE_TIER_POLICY_H
 
-#include "lib/service/file/files.h"
+#include "lib/look.h"
+#include "lib/service/tier/tier.h"
+
+struct tier_file;
+
+struct tiers;
 
 /* -EINVAL: there is no such policy, or not for this service; *ret_why says so. 0: also where the
  * user wants none. After tier_shape(). */
-int policy_check(const struct service *s, const char **ret_why);
+int policy_check(const struct tiers *s, const char **ret_why);
 /* After tier_init(). -errno: the record cannot be written, or there is no memory. */
-int policy_init(struct service *s, const char **ret_why);
-void policy_fini(struct service *s);
+int policy_init(struct tiers *s, const char **ret_why);
+void policy_fini(struct tiers *s);
 /* The service serves: its record gets its name. */
-void policy_serves(struct service *s);
+void policy_serves(struct tiers *s);
 
-/* The file is held from now on; its globs say where its blocks go, and whether holds have copies.
+/* The file is held from now on; its globs say where its blocks go, and whether holds have copies if
+ * they may.
  */
-void policy_hold(struct service *s, struct held_file *f,
-                 const struct passed_file *passed);
+void policy_hold(struct tiers *s, struct tier_file *f, u32 id, const char *path,
+                 bool may_copy);
 /* By a program on that CPU, as the program says. */
-void policy_open(struct service *s, struct held_file *f, u64 cpu);
-void policy_close(struct service *s, const struct held_file *f, u32 nr);
+void policy_open(struct tiers *s, struct tier_file *f, u64 cpu);
+void policy_close(struct tiers *s, const struct tier_file *f, u32 nr);
 /* The file goes. Its frames follow, one by one. */
-void policy_retire(struct service *s, struct held_file *f);
+void policy_retire(struct tiers *s, struct tier_file *f, u32 nr_opens);
 
 /* Where a new hold of f belongs. *ret_moves: so do those that lie elsewhere. There is a policy. */
-enum tier policy_hold_tier(const struct service *s, const struct held_file *f,
+enum tier policy_hold_tier(const struct tiers *s, const struct tier_file *f,
                            bool *ret_moves);
 
-/* A free frame for a block of f that comes in; s->tiers.nr_free is not 0. */
-u32 policy_frame(struct service *s, const struct held_file *f, u64 index);
+/* A free frame for a block of f that comes in; tiers.nr_free is not 0. */
+u32 policy_frame(struct tiers *s, const struct tier_file *f, u64 index);
 /* The same for one that lay in a tier of another arena. There it stays, if no policy and no glob
  * says otherwise. */
-u32 policy_frame_again(struct service *s, const struct held_file *f, u64 index,
+u32 policy_frame_again(struct tiers *s, const struct tier_file *f, u64 index,
                        enum tier old);
 /* Where f's new blocks went in another arena, and who had said so. What a user has said stays. */
-void policy_stays(struct service *s, struct held_file *f, enum tier_sayer said,
+void policy_stays(struct tiers *s, struct tier_file *f, enum tier_sayer said,
                   enum tier tier);
 /* The frame is nobody's. */
-void policy_free(struct service *s, u32 frame);
+void policy_free(struct tiers *s, u32 frame);
 /* Readers came by the frame, which counts for that CPU. */
-void policy_visit(struct service *s, u32 frame, u32 cpu);
-void policy_tick(struct service *s);
+void policy_visit(struct tiers *s, u32 frame, u32 cpu);
+void policy_tick(struct tiers *s);
 /* What the policy thinks of the file. */
-enum look_knode policy_knode(const struct service *s, const struct held_file *f);
+enum look_knode policy_knode(const struct tiers *s, const struct tier_file *f);
 
 /* The next block to move. false: none now. policy_moved() must end each. */
 struct policy_move {
 	u32 object, frame;
 	enum tier to;
 };
-bool policy_next(struct service *s, struct policy_move *ret_move);
+bool policy_next(struct tiers *s, struct policy_move *ret_move);
 enum policy_result { POLICY_MOVED, POLICY_BUSY, POLICY_NO_ROOM };
-void policy_moved(struct service *s, u32 object, enum policy_result result);
+void policy_moved(struct tiers *s, u32 object, enum policy_result result);
 /* The object of the block that has moved is in target now. */
-void policy_follow(struct service *s, u32 source, u32 target);
+void policy_follow(struct tiers *s, u32 source, u32 target);
 
 #endif

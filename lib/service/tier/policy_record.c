@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "lib/service/tier/policy_record.h"
+#include "lib/service/tier/state.h"
 
 /* What waits to be written: a million blocks' ways into the cache. */
 #define BUFFER_BYTES ((u64)64 << 20)

@@ -10,7 +10,7 @@
 #ifndef LODIC_LIB_SERVICE_TIER_POLICY_RECORD_H
 #define LODIC_LIB_SERVICE_TIER_POLICY_RECORD_H
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
 
 struct policy_record;
 

@@ -3,10 +3,14 @@
 #include "core/block.h"
 #include "lib/room.h"
 #include "lib/service/hold/hold_table.h"
-#include "lib/service/loop/budget.h"
-#include "lib/service/loop/pressure.h"
+#include "lib/service/succession/budget.h"
+#include "lib/service/succession/pressure.h"
 #include "lib/service/succession/hand.h"
 #include "lib/service/succession/resize.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/memory/memory.h"
+#include "lib/service/hold/holds.h"
+#include "lib/service/hold/range.h"
 
 /* Our choice: a start leaves three quarters of what is free now to programs. */
 #define START_ROOM_PART 4u
@@ -40,7 +44,7 @@ u64 budget_start(u64 bytes, u64 hold_bytes, const struct room *room)
 	u64 most = bytes - budget_least(bytes);
 	u64 part = hold_bytes == SERVICE_HOLDS_ANY ? bytes / BUDGET_BLOCKS_PART
 	                                           : budget_min(hold_bytes, most);
-	u64 start = bytes - part, kept = room->limit / PRESSURE_TIGHT_PART;
+	u64 start = bytes - part, kept = room->limit / MEMORY_TIGHT_PART;
 
 	/* A larger arena needs its memory beside the old one. So one that shall have more than
 	 * half of all memory would never grow to its size. */
@@ -76,7 +80,7 @@ u64 budget_larger(u64 bytes, u64 cache_bytes, u64 hold_bytes)
 
 void budget_begin(struct service *s)
 {
-	struct service_options *o = &s->options;
+	struct service_options *o = &s->base.options;
 	struct room room;
 
 	s->budget.bytes = o->fast_bytes ? 0 : o->budget_bytes;
@@ -90,7 +94,12 @@ void budget_begin(struct service *s)
 
 static u64 budget_holds_used(const struct service *s)
 {
-	return s->holds ? s->holds->room.used : 0;
+	return s->holding.holds ? s->holding.holds->room.used : 0;
+}
+
+u64 budget_limit(const struct service *s)
+{
+	return s->budget.bytes;
 }
 
 u64 budget_for_holds(const struct service *s)
@@ -98,23 +107,23 @@ u64 budget_for_holds(const struct service *s)
 	u64 cache_bytes = resize_larger(s);
 
 	if (s->budget.bytes == 0)
-		return s->options.hold_bytes;
-	return budget_min(s->options.hold_bytes, s->budget.bytes > cache_bytes
-	                                                 ? s->budget.bytes - cache_bytes
-	                                                 : 0);
+		return s->base.options.hold_bytes;
+	return budget_min(s->base.options.hold_bytes,
+	                  s->budget.bytes > cache_bytes ? s->budget.bytes - cache_bytes
+	                                                : 0);
 }
 
 u64 budget_for_holds_at_most(const struct service *s)
 {
 	if (s->budget.bytes == 0)
-		return s->options.hold_bytes;
-	return budget_min(s->options.hold_bytes,
+		return s->base.options.hold_bytes;
+	return budget_min(s->base.options.hold_bytes,
 	                  s->budget.bytes - budget_least(s->budget.bytes));
 }
 
 u64 budget_used(const struct service *s)
 {
-	return s->options.cache_bytes + budget_holds_used(s);
+	return s->base.options.cache_bytes + budget_holds_used(s);
 }
 
 bool budget_make_room(struct service *s, u64 hold_bytes)
@@ -124,18 +133,18 @@ bool budget_make_room(struct service *s, u64 hold_bytes)
 
 	if (b->bytes == 0 || hold_bytes > budget_for_holds_at_most(s))
 		return false;
-	if (s->resize && s->resized.state == LOOK_RESIZE_RUNS)
+	if (s->change.resize && s->change.resized.state == LOOK_RESIZE_RUNS)
 		return true;
 	/* Each try that has failed refuses one hold. */
-	if (b->asked > 0 && b->asked == s->resized.number &&
-	    s->resized.state == LOOK_RESIZE_FAILED) {
+	if (b->asked > 0 && b->asked == s->change.resized.number &&
+	    s->change.resized.state == LOOK_RESIZE_FAILED) {
 		b->asked = 0;
 		return false;
 	}
-	next = budget_smaller(b->bytes, s->options.cache_bytes, hold_bytes);
+	next = budget_smaller(b->bytes, s->base.options.cache_bytes, hold_bytes);
 	if (next == 0 || resize_begin(s, next, 0) != 0)
 		return false;
-	b->asked = s->resized.number;
+	b->asked = s->change.resized.number;
 	b->next_ns = host_now_ns() + PAUSE_HOLD_NS;
 	return true;
 }
@@ -149,16 +158,16 @@ u64 budget_arena(const struct service *s, u64 bytes)
 
 	room_look_all(&room);
 	most = bytes > used + least ? bytes - used : least;
-	want = budget_start(bytes, s->options.hold_bytes, &room);
-	if (want < s->options.cache_bytes)
-		want = s->options.cache_bytes;
+	want = budget_start(bytes, s->base.options.hold_bytes, &room);
+	if (want < s->base.options.cache_bytes)
+		want = s->base.options.cache_bytes;
 	return budget_whole_blocks(budget_min(want, most));
 }
 
-/* What is free now, less what pressure_is_tight() wants, twice. */
+/* What is free now, less what memory_is_tight() wants, twice. */
 static u64 budget_fits(const struct room *room, u64 had, u64 next)
 {
-	u64 kept = room->limit / PRESSURE_TIGHT_PART * 2;
+	u64 kept = room->limit / MEMORY_TIGHT_PART * 2;
 
 	if (room->limit == UINT64_MAX)
 		return next;
@@ -168,7 +177,7 @@ static u64 budget_fits(const struct room *room, u64 had, u64 next)
 
 int budget_ask(struct service *s, u64 block_bytes)
 {
-	u64 had = s->options.cache_bytes, used = budget_used(s), next;
+	u64 had = s->base.options.cache_bytes, used = budget_used(s), next;
 	struct budget *b = &s->budget;
 	struct room room;
 	int err;
@@ -182,13 +191,13 @@ int budget_ask(struct service *s, u64 block_bytes)
 		return 0;
 	err = resize_begin(s, next, 0);
 	if (!err)
-		b->asked = s->resized.number;
+		b->asked = s->change.resized.number;
 	return err;
 }
 
 void budget_follow(struct service *s, u64 cache_bytes)
 {
-	struct service_options *o = &s->options;
+	struct service_options *o = &s->base.options;
 	struct room room;
 
 	if (s->budget.bytes == 0 || cache_bytes <= o->cache_bytes)
@@ -202,8 +211,8 @@ void budget_follow(struct service *s, u64 cache_bytes)
 
 void budget_resized(struct service *s)
 {
-	if (s->budget.asked == s->resized.number)
-		pressure_configure(s, s->options.cache_bytes);
+	if (s->budget.asked == s->change.resized.number)
+		pressure_configure(s, s->base.options.cache_bytes);
 }
 
 /* Memory is short, or was a moment ago: then the arena grows back to what it had (pressure.h). */
@@ -211,24 +220,26 @@ static bool budget_must_wait(const struct service *s)
 {
 	const struct pressure *p = &s->pressure;
 
-	return p->tight || s->options.cache_bytes < p->configured ||
-	       ((s->options.pressure || s->options.watch_groups) && p->calm_ns == 0);
+	return p->tight || s->base.options.cache_bytes < p->configured ||
+	       ((s->base.options.pressure || s->base.options.watch_groups) &&
+	        p->calm_ns == 0);
 }
 
 static void budget_grow(struct service *s, u64 now)
 {
 	struct budget *b = &s->budget;
-	u64 had = s->options.cache_bytes;
+	u64 had = s->base.options.cache_bytes;
 	u64 next = budget_larger(b->bytes, had, budget_holds_used(s));
 	struct room room;
 
 	b->next_ns = now + PAUSE_NS;
 	if (next == 0) {
 		if (had < b->bytes / BUDGET_BLOCKS_PART)
-			holds_give_back(s);
+			holds_give_back(&s->holding);
 		return;
 	}
-	if (b->asked == s->resized.number && s->resized.state == LOOK_RESIZE_FAILED) {
+	if (b->asked == s->change.resized.number &&
+	    s->change.resized.state == LOOK_RESIZE_FAILED) {
 		b->asked = 0;
 		b->next_ns = now + PAUSE_FAILED_NS;
 		return;
@@ -236,7 +247,7 @@ static void budget_grow(struct service *s, u64 now)
 	room_look_all(&room);
 	if (!pressure_fits(&room, had, &next) || resize_begin(s, next, 0) != 0)
 		return;
-	b->asked = s->resized.number;
+	b->asked = s->change.resized.number;
 	b->next_ns = 0;
 }
 
@@ -246,15 +257,15 @@ void budget_tick(struct service *s)
 	u64 evicted, now = host_now_ns();
 
 	/* A successor is told to come again while a resize runs. */
-	if (b->bytes == 0 || s->resize || hand_is_wanted(s))
+	if (b->bytes == 0 || s->change.resize || hand_is_wanted(s))
 		return;
 	if (budget_used(s) > b->bytes) /* a user has made it smaller */
-		holds_give_back(s);
+		holds_give_back(&s->holding);
 	if (now < b->next_ns)
 		return;
-	evicted = host_load_relaxed(&s->arena.header->nr_evicted);
+	evicted = host_load_relaxed(&s->memory.arena.header->nr_evicted);
 	if (evicted == b->evicted ||
-	    (s->holds && s->holds->queues.lists[HOLDS_WANTING].nr > 0))
+	    (s->holding.holds && s->holding.holds->queues.lists[HOLDS_WANTING].nr > 0))
 		return;
 	b->evicted = evicted;
 	if (!budget_must_wait(s))

@@ -8,39 +8,37 @@
  * The service itself decides, in its own mount namespace, when a program passes the file. A right
  * that goes later does not take blocks back; `lodic drop` does.
  */
-#ifndef LODIC_LIB_SERVICE_BASE_DOMAIN_H
-#define LODIC_LIB_SERVICE_BASE_DOMAIN_H
+#ifndef LODIC_LIB_SERVICE_CLIENT_DOMAIN_H
+#define LODIC_LIB_SERVICE_CLIENT_DOMAIN_H
 
 #include <sys/stat.h>
 
-#include "lib/service/base/state.h"
+#include "lib/service/base/base.h"
+
+struct ucred;
+struct clients;
 
 struct client;
 
 /* May this program attach? *ret_foreign: it is neither this user's nor root's, so that it may read,
  * and neither look at others nor change anything (authority.h). */
-bool domain_takes_peer(const struct service *s, int socket, struct ucred *ret_peer,
+bool domain_takes_peer(const struct clients *s, int socket, struct ucred *ret_peer,
                        bool *ret_foreign);
-/* May each member of the group open the file, which is fd's, by this path? The call may wait as
- * long as its file system. */
-bool domain_admits(u32 group, const char *path, const struct stat *file);
-/* May each member of the group read a file of that mode, owner and group? */
-bool domain_lets_read(u32 group, const struct stat *file);
 /* In whose name workers do something for this program (worker.h). */
-int domain_account(const struct service *s, const struct client *c);
+int domain_account(const struct clients *s, const struct client *c);
 /* Does the user of this program have as much as one user may, of a group's service? */
-bool domain_has_contexts(const struct service *s, const struct client *c);
-bool domain_has_files(const struct service *s, const struct client *c);
+bool domain_has_contexts(const struct clients *s, const struct client *c);
+bool domain_has_files(const struct clients *s, const struct client *c);
 /* Might one of so many new connections be refused? */
-bool domain_is_crowded(const struct service *s, u32 more);
+bool domain_is_crowded(const struct clients *s, u32 more);
 /* Counts a new connection of c's user. -EUSERS: all connections, or the user's, are as many as they
  * may be. -ENOMEM. */
-int domain_enter(struct service *s, struct client *c);
+int domain_enter(struct clients *s, struct client *c);
 /* The same for one that is there already. -ENOMEM. */
-int domain_count(struct service *s, struct client *c);
+int domain_count(struct clients *s, struct client *c);
 /* The connection counts no more. */
-void domain_leave(struct service *s, struct client *c);
+void domain_leave(struct clients *s, struct client *c);
 /* How many blocks may this user's contexts still pin? */
-u64 domain_pins_left(const struct service *s, const struct client *c);
+u64 domain_pins_left(const struct clients *s, const struct client *c);
 
 #endif

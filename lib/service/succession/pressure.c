@@ -10,8 +10,11 @@
 
 #include "lib/room.h"
 #include "lib/service/hold/holds.h"
-#include "lib/service/loop/pressure.h"
+#include "lib/service/succession/pressure.h"
 #include "lib/service/succession/resize.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/memory/memory.h"
+#include "lib/service/succession/budget.h"
 
 #define LOOK_NS ((u64)1000 * NS_PER_MS)
 #define TEXT_BYTES 256
@@ -74,7 +77,7 @@ static bool pressure_look(const struct service *s, u32 *ret_some)
 {
 	char text[TEXT_BYTES];
 	/* Not to wait for a FIFO. */
-	int fd = open(s->options.pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(s->base.options.pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n;
 
 	if (fd < 0)
@@ -90,12 +93,6 @@ void pressure_configure(struct service *s, u64 bytes)
 	s->pressure.configured = bytes;
 }
 
-bool pressure_is_tight(const struct room *room)
-{
-	return room->limit != UINT64_MAX &&
-	       room->left < room->limit / PRESSURE_TIGHT_PART;
-}
-
 bool pressure_fits(const struct room *room, u64 bytes, u64 *next)
 {
 	u64 half = room->left / 2 & ~(u64)(BLOCK_BYTES - 1);
@@ -105,7 +102,7 @@ bool pressure_fits(const struct room *room, u64 bytes, u64 *next)
 	if (*next > bytes)
 		return room->left > *next &&
 		       room->left - (*next - bytes) >=
-		               room->limit / PRESSURE_TIGHT_PART * 2;
+		               room->limit / MEMORY_TIGHT_PART * 2;
 	*next = *next < half ? *next : half;
 	return *next >= SERVICE_MIN_CACHE_BYTES;
 }
@@ -113,16 +110,16 @@ bool pressure_fits(const struct room *room, u64 bytes, u64 *next)
 static void pressure_resize(struct service *s, const struct room *room, u32 some,
                             u64 bytes)
 {
-	bool smaller = bytes < s->options.cache_bytes;
+	bool smaller = bytes < s->base.options.cache_bytes;
 
 	/* Holds may have taken meanwhile what the arena has given back. */
 	if (!smaller && s->budget.bytes &&
-	    bytes > s->budget.bytes - budget_used(s) + s->options.cache_bytes)
+	    bytes > s->budget.bytes - budget_used(s) + s->base.options.cache_bytes)
 		return;
-	if (!pressure_fits(room, s->options.cache_bytes, &bytes)) {
+	if (!pressure_fits(room, s->base.options.cache_bytes, &bytes)) {
 		if (smaller && !s->pressure.said_room)
 			service_say(
-				s, SERVICE_WARNING, "no_room",
+				&s->base, SERVICE_WARNING, "no_room",
 				"the control group has %llu of %llu MiB left: too little "
 				"to make a smaller cache",
 				(unsigned long long)(room->left >> MIB_SHIFT),
@@ -134,14 +131,14 @@ static void pressure_resize(struct service *s, const struct room *room, u32 some
 		return;
 	if (s->pressure.tight)
 		service_say(
-			s, SERVICE_WARNING, "pressure",
+			&s->base, SERVICE_WARNING, "pressure",
 			"the control group has %llu of %llu MiB left: the cache gets "
 			"%llu MiB",
 			(unsigned long long)(room->left >> MIB_SHIFT),
 			(unsigned long long)(room->limit >> MIB_SHIFT),
 			(unsigned long long)(bytes >> MIB_SHIFT));
 	else
-		service_say(s, SERVICE_WARNING, "pressure",
+		service_say(&s->base, SERVICE_WARNING, "pressure",
 		            "memory pressure is %u.%02u %%: the cache gets %llu MiB",
 		            some / 100, some % 100,
 		            (unsigned long long)(bytes >> MIB_SHIFT));
@@ -151,18 +148,19 @@ static void pressure_resize(struct service *s, const struct room *room, u32 some
 static bool pressure_ask(struct service *s, u32 *ret_some)
 {
 	struct pressure *p = &s->pressure;
-	bool known = s->options.pressure && pressure_look(s, ret_some);
+	bool known = s->base.options.pressure && pressure_look(s, ret_some);
 
-	if (!known && s->options.pressure && !p->said) {
-		service_say(s, SERVICE_WARNING, "no_pressure",
-		            "%s says nothing of memory pressure", s->options.pressure);
+	if (!known && s->base.options.pressure && !p->said) {
+		service_say(&s->base, SERVICE_WARNING, "no_pressure",
+		            "%s says nothing of memory pressure",
+		            s->base.options.pressure);
 		p->said = true;
 	}
 	if (!known)
 		*ret_some = 0;
 	if (p->tight && *ret_some < PRESSURE_HIGH)
 		*ret_some = PRESSURE_HIGH;
-	return known || s->options.watch_groups;
+	return known || s->base.options.watch_groups;
 }
 
 void pressure_tick(struct service *s)
@@ -173,19 +171,19 @@ void pressure_tick(struct service *s)
 	enum pressure_step step;
 	u32 some;
 
-	if (now < p->next_ns || s->resize)
+	if (now < p->next_ns || s->change.resize)
 		return;
 	p->next_ns = now + LOOK_NS;
-	if (s->options.watch_groups)
+	if (s->base.options.watch_groups)
 		room_look(ROOM_LIST, ROOM_MOUNT, &room);
-	p->tight = pressure_is_tight(&room);
+	p->tight = memory_is_tight(&room);
 	p->said_room &= p->tight;
 	if (!pressure_ask(s, &some))
 		return;
-	step = pressure_decide(p, now, some, s->options.cache_bytes, holds_any(s),
-	                       &bytes);
-	if (step == PRESSURE_HOLDS && !holds_give_back(s))
-		step = pressure_decide(p, now, some, s->options.cache_bytes, false,
+	step = pressure_decide(p, now, some, s->base.options.cache_bytes,
+	                       holds_any(&s->holding), &bytes);
+	if (step == PRESSURE_HOLDS && !holds_give_back(&s->holding))
+		step = pressure_decide(p, now, some, s->base.options.cache_bytes, false,
 		                       &bytes);
 	if (step == PRESSURE_CACHE)
 		pressure_resize(s, &room, some, bytes);

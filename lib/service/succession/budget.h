@@ -13,8 +13,9 @@
  *
  * What nobody has used has not been taken. Only the main thread comes here.
  */
-#ifndef LODIC_LIB_SERVICE_LOOP_BUDGET_H
-#define LODIC_LIB_SERVICE_LOOP_BUDGET_H
+/* Both call it, and it calls both: the other half is resize.h, and the other half is pressure.h. */
+#ifndef LODIC_LIB_SERVICE_SUCCESSION_BUDGET_H
+#define LODIC_LIB_SERVICE_SUCCESSION_BUDGET_H
 
 #include "host/host.h"
 
@@ -49,6 +50,8 @@ u64 budget_larger(u64 bytes, u64 cache_bytes, u64 hold_bytes);
 
 /* At the start: the arena's size. */
 void budget_begin(struct service *s);
+/* What blocks and holds may have together; 0: there is no budget. */
+u64 budget_limit(const struct service *s);
 /* What holds may have now, beside the arena, or the larger of two while a resize runs. */
 u64 budget_for_holds(const struct service *s);
 /* The most that they may have, once the arena has made room. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See state.h. */
+/* See base.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/cache/arena.h"
 #include "lib/service/base/state.h"
 
 /* What files leave of the limit on descriptors to programs and contexts: a part, between these
@@ -18,7 +19,7 @@
 
 #define SENTENCE_BYTES 512
 
-void service_say(const struct service *s, enum service_level level, const char *event,
+void service_say(const struct base *s, enum service_level level, const char *event,
                  const char *format, ...)
 {
 	char line[SENTENCE_BYTES];
@@ -43,18 +44,48 @@ const char *service_why(const char *format, ...)
 	return why;
 }
 
-int service_watch(struct service *s, int fd, u32 events, struct source *source)
+int service_watch(struct base *s, int fd, u32 events, struct source *source)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
 	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
-int service_watch_again(struct service *s, int fd, u32 events, struct source *source)
+int service_watch_as(struct base *s, int fd, u32 events, enum source_kind kind)
+{
+	return service_watch(s, fd, events, &s->sources[kind]);
+}
+
+int service_watch_again(struct base *s, int fd, u32 events, struct source *source)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
 	return epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno;
+}
+
+bool service_is_replaced(const struct base *s)
+{
+	return s->replaced;
+}
+
+void service_watch_no_more(struct base *s, int fd)
+{
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int service_wake_fd(const struct base *s)
+{
+	return s->wake;
+}
+
+void service_stop(struct base *s)
+{
+	s->stopping = true;
+}
+
+u64 service_started_ns(const struct base *s)
+{
+	return s->started_ns;
 }
 
 void service_close(int *fd)

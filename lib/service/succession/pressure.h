@@ -6,8 +6,9 @@
  * handed over smaller (resize.h), step by step. When there has been no pressure for long it grows
  * back, step by step, to what the user has configured.
  */
-#ifndef LODIC_LIB_SERVICE_LOOP_PRESSURE_H
-#define LODIC_LIB_SERVICE_LOOP_PRESSURE_H
+/* Both call it, and it calls both: the other half is resize.h, and the other half is budget.h. */
+#ifndef LODIC_LIB_SERVICE_SUCCESSION_PRESSURE_H
+#define LODIC_LIB_SERVICE_SUCCESSION_PRESSURE_H
 
 #include <stdbool.h>
 
@@ -28,10 +29,7 @@ struct room;
 /* The least that pressure leaves of what was configured. */
 #define PRESSURE_LEAST_PART 8u
 
-/* A control group that leaves less than this part of its limit is tight. The kernel kills there,
- * and does not wait as on a whole machine. So the next step comes as soon as programs have had time
- * to leave the old memory. */
-#define PRESSURE_TIGHT_PART 8u
+/* After a step because a control group is tight: programs have had time to leave the old memory. */
 #define PRESSURE_TIGHT_PAUSE_NS ((u64)5 * 1000000000)
 
 struct pressure {
@@ -53,8 +51,6 @@ enum pressure_step {
 /* What to do at now_ns, if the cache has bytes. warm: there may be holds that nobody has. */
 enum pressure_step pressure_decide(struct pressure *p, u64 now_ns, u32 some, u64 bytes,
                                    bool warm, u64 *ret_bytes);
-/* Is this control group tight? */
-bool pressure_is_tight(const struct room *room);
 /* Both caches are there for a moment. So a smaller one gets half of what is left at most. A larger
  * one is made only if twice the part that makes a group tight is left afterwards. false: the cache
  * must stay. */

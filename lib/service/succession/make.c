@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See make.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "lib/service/base/socket.h"
+#include "lib/service/base/worker.h"
+#include "lib/service/client/client.h"
+#include "lib/service/client/stat.h"
+#include "lib/service/file/files.h"
+#include "lib/service/file/lease.h"
+#include "lib/service/file/nameless.h"
+#include "lib/service/frame/evict.h"
+#include "lib/service/frame/fence.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/frame/mover.h"
+#include "lib/service/frame/reads.h"
+#include "lib/service/hold/holds.h"
+#include "lib/service/memory/memory.h"
+#include "lib/service/memory/nodes.h"
+#include "lib/service/succession/resize.h"
+#include "lib/service/tier/policy.h"
+#include "lib/service/tier/tier.h"
+#include "lib/service/succession/whole.h"
+#include "lib/service/succession/wire.h"
+#include "lib/service/succession/make.h"
+#include "lib/service/base/base.h"
+#include "lib/service/file/opens.h"
+
+#define DEFAULT_NR_FILES 4096u
+#define MAX_NR_FILES (1u << 20)
+#define MIN_FRAMES ((u32)(SERVICE_MIN_CACHE_BYTES >> BLOCK_SHIFT))
+#define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
+#define MAX_NR_ENTRIES (1u << 20)
+
+/* The arena's shape from the options. */
+int service_shape(struct service *s, const char **ret_why)
+{
+	const struct service_options *o = &s->base.options;
+	u64 bytes = o->cache_bytes ? o->cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
+	u64 nr_frames = (bytes >> BLOCK_SHIFT) + FRAME_FIRST;
+	u32 nr_files = o->nr_files ? o->nr_files : DEFAULT_NR_FILES;
+	/* Hazard slots are not entries, and their number is fixed. */
+	u32 nr_entries = o->scheme == ARENA_HAZARD ? 0 : o->nr_entries;
+	int err;
+
+	*ret_why = NULL;
+	if (o->scheme >= ARENA_NR_SCHEMES)
+		*ret_why = "there is no such scheme";
+	else if (nr_frames + nr_files >= RECLAIM_MAX_FRAMES)
+		*ret_why = "a cache ends below 8 TiB";
+	else if (o->for_group &&
+	         (o->scheme == ARENA_ATOMIC || o->scheme == ARENA_FROZEN))
+		*ret_why =
+			"for a group choose lodic or hazard: counters that all of it "
+			"can write are no protection";
+	else if (o->for_group && o->hold_bytes > 0)
+		*ret_why = "for a group there are no holds; leave that setting out";
+	else if (nr_files > MAX_NR_FILES)
+		*ret_why = "at most 1048576 files can be held";
+	else if (o->barrier > SERVICE_BARRIER_LOCK)
+		*ret_why = "there is no such barrier";
+	else if (nr_entries &&
+	         (nr_entries < MIN_NR_ENTRIES || nr_entries > MAX_NR_ENTRIES ||
+	          nr_entries & (nr_entries - 1)))
+		*ret_why = "a context's entries are a power of two, from 16 to 1048576";
+	if (*ret_why)
+		return -EINVAL;
+	s->memory.shape = (struct arena_shape){
+		.nr_frames = nr_frames > MIN_FRAMES ? (u32)nr_frames : MIN_FRAMES,
+		.nr_files = nr_files,
+		.nr_entries = nr_entries,
+		.scheme = o->scheme,
+	};
+	arena_shape_default(&s->memory.shape);
+	/* A table of twice the quota: then few sets are ever full. */
+	while (o->quota && !nr_entries && s->memory.shape.nr_entries / 2 < o->quota &&
+	       s->memory.shape.nr_entries < MAX_NR_ENTRIES)
+		s->memory.shape.nr_entries *= 2;
+	s->memory.quota = o->quota ? o->quota : arena_default_quota(&s->memory.shape);
+	if (s->memory.quota > s->memory.shape.nr_entries)
+		s->memory.quota = s->memory.shape.nr_entries;
+	err = tier_shape(&s->tiers, ret_why);
+	return err ? err : policy_check(&s->tiers, ret_why);
+}
+
+static int service_open_events(struct service *s)
+{
+	for (u32 kind = 0; kind < NR_SOURCES; kind++)
+		s->base.sources[kind].kind = kind;
+	s->base.epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->base.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->base.epoll < 0 || s->base.wake < 0)
+		return -errno;
+	/* Edge-triggered, and never read: all readers share the description, and one of
+	 * them could make a read wait. */
+	return service_watch(&s->base, s->base.wake, EPOLLIN | EPOLLET,
+	                     &s->base.sources[SOURCE_WAKE]);
+}
+
+int service_fill_arena(struct service *s, const char **ret_why)
+{
+	int err = service_open_events(s);
+
+	if (!err)
+		err = fence_start(&s->frames, ret_why);
+	if (!err)
+		err = memory_make(&s->memory, ret_why);
+	if (!err)
+		err = tier_init(&s->tiers);
+	if (!err)
+		err = policy_init(&s->tiers, ret_why);
+	if (!err)
+		err = evict_init(&s->frames);
+	if (!err)
+		err = mover_init(&s->frames);
+	if (!err && fence_event(&s->frames) >= 0)
+		err = service_watch(&s->base, fence_event(&s->frames), EPOLLIN,
+		                    &s->base.sources[SOURCE_FENCE]);
+	if (!err)
+		err = files_init(&s->files);
+	if (!err)
+		err = fill_init(&s->frames);
+	if (!err)
+		err = lease_start(&s->files);
+	if (!err)
+		err = holds_init(&s->holding);
+	if (!err)
+		err = service_watch(&s->base, lease_broken_event(&s->files), EPOLLIN,
+		                    &s->base.sources[SOURCE_BROKEN]);
+	return err;
+}
+
+struct service *service_alloc(const struct service_options *options)
+{
+	struct service *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->base.options = *options;
+	service_wire(s);
+	nodes_look(&s->memory.nodes, options->nodes);
+	s->base.lock = s->base.listening = s->clients.spare = s->base.epoll =
+		s->base.wake = s->signals = -1;
+	s->memory.control.fd = s->memory.control.reader_fd = s->memory.data.fd =
+		s->memory.data.reader_fd = -1;
+	s->memory.shared.fd = s->memory.shared.reader_fd = -1;
+	s->frames.fence.ask = s->frames.fence.done = -1;
+	s->base.started_ns = host_now_ns();
+	s->files.sweep_round = 1;
+	return s;
+}
+
+int service_make(const struct service *like, u64 cache_bytes,
+                 struct service **ret_service, const char **ret_why)
+{
+	struct service *s = service_alloc(&like->base.options);
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->base.options.cache_bytes = cache_bytes;
+	s->base.options.policy_record = NULL; /* it is of one arena */
+	s->base.options.fast_bytes = tier_fast_of(&like->base.options, cache_bytes);
+	err = service_shape(s, ret_why);
+	if (err) {
+		free(s);
+		return err;
+	}
+	*ret_service = s;
+	return 0;
+}
+
+/* Undoes service_begin(), also one that failed half-way. */
+static void service_end(struct service *s)
+{
+	socket_unlisten(&s->base);
+	holds_stop(&s->holding);
+	resize_stop(s);
+	worker_stop(&s->base);
+	lease_stop(&s->files);
+	resize_fini(s);
+	reads_wait(&s->frames);
+#ifdef LODIC_DEBUG
+	if (s->frames.reclaim.nodes && s->frames.fill.nr_busy == 0)
+		fill_check(&s->frames);
+#endif
+	client_free_all(&s->clients);
+	opens_fini(&s->change.handed);
+	stat_fini(&s->clients);
+	fill_fini(&s->frames);
+	mover_fini(&s->frames);
+	evict_fini(&s->frames);
+	fence_fini(&s->frames);
+	nameless_forget(&s->files);
+	policy_fini(&s->tiers);
+	tier_fini(&s->tiers);
+	holds_fini(&s->holding);
+	files_fini(&s->files);
+	if (s->frames.fill.nr_busy ==
+	    0) /* else a worker is stuck, and may still read into it */
+		memory_free(&s->memory);
+	service_close(&s->clients.spare);
+	service_close(&s->signals);
+	service_close(&s->base.wake);
+	service_close(&s->base.epoll);
+	socket_unlock(&s->base);
+}
+
+void service_shut(struct service *s)
+{
+	service_end(s);
+	free(s);
+}
