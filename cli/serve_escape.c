@@ -2,7 +2,7 @@
 /*
  * See serve_escape.h. A service stays in the group of the program that has started it, so that the
  * group's limit holds for the cache. But it ends with that group, also if programs of other groups
- * use it. Only the groups that count memory matter here; lib/room.c reads their limits.
+ * use it. Only the groups that count memory matter here; lib/cgroup.c reads their limits.
  */
 #define _GNU_SOURCE
 #include "cli/serve_escape.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/room.h"
+#include "lib/cgroup.h"
 
 #define NAME "/lodic"
 
@@ -62,7 +62,7 @@ static int leave(const char *mount, const char *group, char *ret_group, size_t b
 
 int serve_escape(char *ret_group, size_t bytes)
 {
-	FILE *list = fopen(ROOM_LIST, "re");
+	FILE *list = fopen(CGROUP_LIST, "re");
 	char line[PATH_MAX / 2];
 	int error = 0;
 
@@ -75,10 +75,10 @@ int serve_escape(char *ret_group, size_t bytes)
 		line[strcspn(line, "\n")] = '\0';
 		/* Beside version 1 the second one is mounted elsewhere, and counts no memory. */
 		if (strncmp(line, "0::", 3) == 0 &&
-		    access(ROOM_MOUNT "/cgroup.controllers", F_OK) == 0)
-			error = leave(ROOM_MOUNT, line + 3, ret_group, bytes);
+		    access(CGROUP_MOUNT "/cgroup.controllers", F_OK) == 0)
+			error = leave(CGROUP_MOUNT, line + 3, ret_group, bytes);
 		else if (kinds && strncmp(kinds, ":memory:", 8) == 0)
-			error = leave(ROOM_MOUNT "/memory", kinds + 8, ret_group,
+			error = leave(CGROUP_MOUNT "/memory", kinds + 8, ret_group,
 			              bytes);
 	}
 	fclose(list);

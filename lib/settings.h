@@ -127,7 +127,7 @@ int settings_find_socket(struct settings *s, bool make);
 __attribute__((format(printf, 2, 3))) int settings_refuse(struct settings *s,
                                                           const char *format, ...);
 
-/* What blocks and holds may have together: as somebody says, or room_default_budget(); with fast
+/* What blocks and holds may have together: as somebody says, or cgroup_default_budget(); with fast
  * memory SERVICE_DEFAULT_CACHE_BYTES, because such a cache is made as a whole. */
 uint64_t settings_memory(const struct settings *s);
 /* How much of the memory is for blocks, and how much for holds, where neither takes from the other.

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/service.h"
 
 #define HOLDS_PART 4u
@@ -44,7 +44,7 @@ uint64_t settings_memory(const struct settings *s)
 {
 	if (s->memory_bytes)
 		return s->memory_bytes;
-	return s->fast_bytes ? SERVICE_DEFAULT_CACHE_BYTES : room_default_budget();
+	return s->fast_bytes ? SERVICE_DEFAULT_CACHE_BYTES : cgroup_default_budget();
 }
 
 int settings_split(struct settings *s, uint64_t *ret_cache_bytes,

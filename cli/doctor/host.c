@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/doctor/host.h"
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/service.h"
 
 /* ---- its memory ---- */
@@ -16,14 +16,14 @@
 void doctor_memory_look(struct doctor_memory *m, int pid)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-	char list[32] = ROOM_LIST;
-	struct room room;
+	char list[32] = CGROUP_LIST;
+	struct cgroup room;
 
-	room_look(list, ROOM_MOUNT, &room);
+	cgroup_look(list, CGROUP_MOUNT, &room);
 	m->room_bytes = room.left;
 	if (pid) {
 		snprintf(list, sizeof(list), "/proc/%d/cgroup", pid);
-		room_look(list, ROOM_MOUNT, &room);
+		cgroup_look(list, CGROUP_MOUNT, &room);
 	}
 	m->bytes = pages > 0 ? (uint64_t)pages * (uint64_t)page_bytes : UINT64_MAX;
 	m->grouped = room.least < m->bytes;

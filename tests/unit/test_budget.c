@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/succession/budget.h"
 #include "tests/support/cache_fixture.h"
 
@@ -48,9 +48,9 @@ static void default_is_half_of_the_machine_or_of_the_least_limit(void **state)
 
 	(void)state;
 	for (u32 i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		assert_int_equal(room_budget(cases[i].machine, cases[i].limit),
+		assert_int_equal(cgroup_budget(cases[i].machine, cases[i].limit),
 		                 cases[i].budget);
-	assert_in_range(room_default_budget(), SERVICE_MIN_CACHE_BYTES,
+	assert_in_range(cgroup_default_budget(), SERVICE_MIN_CACHE_BYTES,
 	                SERVICE_MAX_CACHE_BYTES);
 }
 
@@ -79,7 +79,7 @@ static void start_is_small_and_leaves_most_of_what_is_free(void **state)
 
 	(void)state;
 	for (u32 i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct room room = { cases[i].limit, cases[i].left, cases[i].limit };
+		struct cgroup room = { cases[i].limit, cases[i].left, cases[i].limit };
 
 		assert_int_equal(budget_start(cases[i].bytes, cases[i].holds, &room),
 		                 cases[i].start);
@@ -89,7 +89,7 @@ static void start_is_small_and_leaves_most_of_what_is_free(void **state)
 /* A model of 10 GB on a machine of 64 GB, whatever blocks have. */
 static void holds_get_all_but_the_least_part(void **state)
 {
-	const u64 bytes = room_budget(64 * GIB, UINT64_MAX), model = 10 * GIB;
+	const u64 bytes = cgroup_budget(64 * GIB, UINT64_MAX), model = 10 * GIB;
 
 	(void)state;
 	assert_int_equal(budget_smaller(bytes, 30 * GIB, model), 22 * GIB);

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/succession/pressure.h"
 #include "lib/service/memory/memory.h"
 #include "tests/support/wire_caller.h"
@@ -134,7 +134,7 @@ static void decide_tight_group_waits_less(void **state)
 
 static void fits_both_caches_must_have_room_for_a_moment(void **state)
 {
-	struct room room = { 8 * GIB, GIB - 1, 8 * GIB };
+	struct cgroup room = { 8 * GIB, GIB - 1, 8 * GIB };
 	u64 next = GIB;
 
 	(void)state;
@@ -154,7 +154,7 @@ static void fits_both_caches_must_have_room_for_a_moment(void **state)
 	room.left = 3 * GIB;
 	assert_true(pressure_fits(&room, GIB, &next));
 	assert_int_equal(next, 2 * GIB);
-	room = (struct room){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	room = (struct cgroup){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	assert_false(memory_is_tight(&room));
 	assert_true(pressure_fits(&room, GIB, &next));
 }
@@ -199,32 +199,32 @@ static void room_of_either_version_is_the_tightest_group_s(void **state)
 	};
 	char mount[FIXTURE_PATH_BYTES], list[FIXTURE_PATH_BYTES];
 	char folder[FIXTURE_PATH_BYTES + 64];
-	struct room room;
+	struct cgroup room;
 
 	(void)state;
 	fixture_path(mount, "groups");
 	fixture_path(list, "list");
-	room_look(list, mount, &room); /* there is neither */
+	cgroup_look(list, mount, &room); /* there is neither */
 	assert_true(room.limit == UINT64_MAX && room.left == UINT64_MAX);
 	pressure_write(list, "1:cpu:/x\n0::/a/b\n");
-	room_look(list, mount, &room);
+	cgroup_look(list, mount, &room);
 	assert_true(room.limit == UINT64_MAX);
 	assert_int_equal(mkdir(mount, 0755), 0);
 	snprintf(folder, sizeof(folder), "%s/a", mount);
 	group_write(folder, outer, 3);
 	snprintf(folder, sizeof(folder), "%s/a/b", mount);
 	group_write(folder, endless, 2);
-	room_look(list, mount, &room);
+	cgroup_look(list, mount, &room);
 	assert_int_equal(room.limit, 2000000);
 	assert_int_equal(room.left, 300000);
 	/* The inner one leaves 300000 only because its cached files count as free. */
 	group_write(folder, inner, 3);
-	room_look(list, mount, &room);
+	cgroup_look(list, mount, &room);
 	assert_int_equal(room.left, 300000);
 	snprintf(folder, sizeof(folder), "%s/memory", mount);
 	group_write(folder, first, 3);
 	pressure_write(list, "4:memory:/not/here\n0::/a/b\n");
-	room_look(list, mount, &room);
+	cgroup_look(list, mount, &room);
 	assert_int_equal(room.limit, 500000);
 	assert_int_equal(room.left, 65000);
 	assert_false(memory_is_tight(&room));

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "lib/huge.h"
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/memory/pages.h"
 #include "lib/service/memory/state.h"
@@ -37,9 +37,9 @@
 
 int memory_check_room(u64 bytes, const char **ret_why)
 {
-	struct room room;
+	struct cgroup room;
 
-	room_look_all(&room);
+	cgroup_look_all(&room);
 	if (bytes <= room.left)
 		return 0;
 	*ret_why = service_why(
@@ -50,7 +50,7 @@ int memory_check_room(u64 bytes, const char **ret_why)
 	return -ENOMEM;
 }
 
-bool memory_is_tight(const struct room *group)
+bool memory_is_tight(const struct cgroup *group)
 {
 	return group->limit != UINT64_MAX &&
 	       group->left < group->limit / MEMORY_TIGHT_PART;
@@ -58,9 +58,9 @@ bool memory_is_tight(const struct room *group)
 
 int memory_check_hold(u64 bytes, const char **ret_why)
 {
-	struct room group;
+	struct cgroup group;
 
-	room_look(ROOM_LIST, ROOM_MOUNT, &group);
+	cgroup_look(CGROUP_LIST, CGROUP_MOUNT, &group);
 	if (group.limit == UINT64_MAX || group.left < bytes)
 		return memory_check_room(bytes, ret_why);
 	group.left -= bytes;
@@ -155,9 +155,9 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 {
 	u64 nr_free = 0, nr_reserved = 0, size_kib = 0;
 
-	room_read_number("/proc/meminfo", "HugePages_Free", &nr_free);
-	room_read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
-	room_read_number("/proc/meminfo", "Hugepagesize", &size_kib);
+	cgroup_read_number("/proc/meminfo", "HugePages_Free", &nr_free);
+	cgroup_read_number("/proc/meminfo", "HugePages_Rsvd", &nr_reserved);
+	cgroup_read_number("/proc/meminfo", "Hugepagesize", &size_kib);
 	return size_kib << 10 == HUGE_PAGE_BYTES && nr_free > nr_reserved &&
 	       (nr_free - nr_reserved) * HUGE_PAGE_BYTES >= bytes;
 }

@@ -6,7 +6,7 @@
 #include "lib/service/base/base.h"
 
 struct memory;
-struct room;
+struct cgroup;
 
 /* Makes the arena. -ENOMEM and what memfd_create(2) and mmap(2) say; ret_why then says what
  * the user can do. */
@@ -34,7 +34,7 @@ int memory_check_room(u64 bytes, const char **ret_why);
 /* A control group that leaves less than this part of its limit is tight. The kernel kills there,
  * and does not wait as on a whole machine. */
 #define MEMORY_TIGHT_PART 8u
-bool memory_is_tight(const struct room *group);
+bool memory_is_tight(const struct cgroup *group);
 
 /* The same for holds, which do not go while a program has them: they must not make a control group
  * tight. Its programs would be killed where the kernel's own copies give way. */

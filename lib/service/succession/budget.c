@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See budget.h. */
 #include "core/block.h"
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/succession/budget.h"
 #include "lib/service/succession/pressure.h"
@@ -39,7 +39,7 @@ u64 budget_least(u64 bytes)
 		budget_min(bytes / BUDGET_LEAST_PART, BUDGET_START_BYTES));
 }
 
-u64 budget_start(u64 bytes, u64 hold_bytes, const struct room *room)
+u64 budget_start(u64 bytes, u64 hold_bytes, const struct cgroup *room)
 {
 	u64 most = bytes - budget_least(bytes);
 	u64 part = hold_bytes == SERVICE_HOLDS_ANY ? bytes / BUDGET_BLOCKS_PART
@@ -81,12 +81,12 @@ u64 budget_larger(u64 bytes, u64 cache_bytes, u64 hold_bytes)
 void budget_begin(struct service *s)
 {
 	struct service_options *o = &s->base.options;
-	struct room room;
+	struct cgroup room;
 
 	s->budget.bytes = o->fast_bytes ? 0 : o->budget_bytes;
 	if (s->budget.bytes == 0 || o->cache_bytes)
 		return;
-	room_look_all(&room);
+	cgroup_look_all(&room);
 	o->cache_bytes = budget_start(s->budget.bytes, o->hold_bytes, &room);
 }
 
@@ -154,9 +154,9 @@ bool budget_make_room(struct service *s, u64 hold_bytes)
 u64 budget_arena(const struct service *s, u64 bytes)
 {
 	u64 used = budget_holds_used(s), least = budget_least(bytes), most, want;
-	struct room room;
+	struct cgroup room;
 
-	room_look_all(&room);
+	cgroup_look_all(&room);
 	most = bytes > used + least ? bytes - used : least;
 	want = budget_start(bytes, s->base.options.hold_bytes, &room);
 	if (want < s->base.options.cache_bytes)
@@ -165,7 +165,7 @@ u64 budget_arena(const struct service *s, u64 bytes)
 }
 
 /* What is free now, less what memory_is_tight() wants, twice. */
-static u64 budget_fits(const struct room *room, u64 had, u64 next)
+static u64 budget_fits(const struct cgroup *room, u64 had, u64 next)
 {
 	u64 kept = room->limit / MEMORY_TIGHT_PART * 2;
 
@@ -179,12 +179,12 @@ int budget_ask(struct service *s, u64 block_bytes)
 {
 	u64 had = s->base.options.cache_bytes, used = budget_used(s), next;
 	struct budget *b = &s->budget;
-	struct room room;
+	struct cgroup room;
 	int err;
 
 	if (block_bytes <= had || b->bytes <= used || s->pressure.tight)
 		return 0;
-	room_look_all(&room);
+	cgroup_look_all(&room);
 	next = budget_min(block_bytes, b->bytes - used + had);
 	next = budget_whole_blocks(budget_fits(&room, had, next));
 	if (next <= had)
@@ -198,11 +198,11 @@ int budget_ask(struct service *s, u64 block_bytes)
 void budget_follow(struct service *s, u64 cache_bytes)
 {
 	struct service_options *o = &s->base.options;
-	struct room room;
+	struct cgroup room;
 
 	if (s->budget.bytes == 0 || cache_bytes <= o->cache_bytes)
 		return;
-	room_look_all(&room);
+	cgroup_look_all(&room);
 	cache_bytes = budget_min(budget_min(cache_bytes, s->budget.bytes),
 	                         room.left / FOLLOW_ROOM_PART);
 	if (cache_bytes > o->cache_bytes)
@@ -230,7 +230,7 @@ static void budget_grow(struct service *s, u64 now)
 	struct budget *b = &s->budget;
 	u64 had = s->base.options.cache_bytes;
 	u64 next = budget_larger(b->bytes, had, budget_holds_used(s));
-	struct room room;
+	struct cgroup room;
 
 	b->next_ns = now + PAUSE_NS;
 	if (next == 0) {
@@ -244,7 +244,7 @@ static void budget_grow(struct service *s, u64 now)
 		b->next_ns = now + PAUSE_FAILED_NS;
 		return;
 	}
-	room_look_all(&room);
+	cgroup_look_all(&room);
 	if (!pressure_fits(&room, had, &next) || resize_begin(s, next, 0) != 0)
 		return;
 	b->asked = s->change.resized.number;

@@ -20,7 +20,7 @@
 #include "host/host.h"
 
 struct service;
-struct room;
+struct cgroup;
 
 /* Our choice. The arena begins with as much at most: from there on pins are light. */
 #define BUDGET_START_BYTES ((u64)64 << 20)
@@ -41,7 +41,7 @@ struct budget {
 u64 budget_least(u64 bytes);
 /* What the arena begins with. hold_bytes: as in the options. A budget of more than half of all
  * memory is somebody's wish: then it is the whole part for blocks, if that is free. */
-u64 budget_start(u64 bytes, u64 hold_bytes, const struct room *room);
+u64 budget_start(u64 bytes, u64 hold_bytes, const struct cgroup *room);
 /* The arena's next size, if holds need so many bytes in all, which they have not. 0: they cannot
  * have them. */
 u64 budget_smaller(u64 bytes, u64 cache_bytes, u64 hold_bytes);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/room.h"
+#include "lib/cgroup.h"
 #include "lib/service/hold/holds.h"
 #include "lib/service/succession/pressure.h"
 #include "lib/service/succession/resize.h"
@@ -93,7 +93,7 @@ void pressure_configure(struct service *s, u64 bytes)
 	s->pressure.configured = bytes;
 }
 
-bool pressure_fits(const struct room *room, u64 bytes, u64 *next)
+bool pressure_fits(const struct cgroup *room, u64 bytes, u64 *next)
 {
 	u64 half = room->left / 2 & ~(u64)(BLOCK_BYTES - 1);
 
@@ -107,7 +107,7 @@ bool pressure_fits(const struct room *room, u64 bytes, u64 *next)
 	return *next >= SERVICE_MIN_CACHE_BYTES;
 }
 
-static void pressure_resize(struct service *s, const struct room *room, u32 some,
+static void pressure_resize(struct service *s, const struct cgroup *room, u32 some,
                             u64 bytes)
 {
 	bool smaller = bytes < s->base.options.cache_bytes;
@@ -165,7 +165,7 @@ static bool pressure_ask(struct service *s, u32 *ret_some)
 
 void pressure_tick(struct service *s)
 {
-	struct room room = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	struct cgroup room = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	struct pressure *p = &s->pressure;
 	u64 now = host_now_ns(), bytes;
 	enum pressure_step step;
@@ -175,7 +175,7 @@ void pressure_tick(struct service *s)
 		return;
 	p->next_ns = now + LOOK_NS;
 	if (s->base.options.watch_groups)
-		room_look(ROOM_LIST, ROOM_MOUNT, &room);
+		cgroup_look(CGROUP_LIST, CGROUP_MOUNT, &room);
 	p->tight = memory_is_tight(&room);
 	p->said_room &= p->tight;
 	if (!pressure_ask(s, &some))

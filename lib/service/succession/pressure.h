@@ -15,7 +15,7 @@
 #include "host/host.h"
 
 struct service;
-struct room;
+struct cgroup;
 
 /* The share of the last 10 s in which some task waited for memory, in hundredths of a percent.
  * Our choice: a machine whose page cache works reads 0, and one that pages its programs reads
@@ -54,7 +54,7 @@ enum pressure_step pressure_decide(struct pressure *p, u64 now_ns, u32 some, u64
 /* Both caches are there for a moment. So a smaller one gets half of what is left at most. A larger
  * one is made only if twice the part that makes a group tight is left afterwards. false: the cache
  * must stay. */
-bool pressure_fits(const struct room *room, u64 bytes, u64 *next);
+bool pressure_fits(const struct cgroup *room, u64 bytes, u64 *next);
 /* Reads a text like "some avg10=1.23 avg60=...": 123. false: there is no such number. */
 bool pressure_parse(const char *text, u32 *ret_some);
 
