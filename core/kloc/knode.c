@@ -173,7 +173,7 @@ static bool charge(struct kloc *k, struct knode *n)
 	n->charged = KLOC_NO_TIER;
 	if (tier == KLOC_NO_TIER || !k->policy->groups)
 		return true;
-	if (kloc_room(k, tier) < bytes)
+	if (kloc_headroom(k, tier) < bytes)
 		tier = kloc_nearest(k, tier, bytes);
 	if (tier == KLOC_NO_TIER)
 		return false;

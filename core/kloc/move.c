@@ -92,7 +92,7 @@ static bool has_room(struct kloc *k, const struct kloc_object *o, u32 what, u32 
 		return true;
 	if (what == KLOC_PROMOTE || what == KLOC_COPY)
 		spare = kloc_watermark(k, to, k->p.high_permille);
-	return kloc_room(k, to) >= o->bytes + spare;
+	return kloc_headroom(k, to) >= o->bytes + spare;
 }
 
 /* The first object that a policy wants to move there. */

@@ -125,11 +125,11 @@ static u32 choose_tier(struct kloc *k, const struct kloc_object *o, u32 cpu,
 	u32 tier;
 
 	*ret_why = wish.why;
-	if (kloc_room(k, wish.tier) >= o->bytes + wish.spare)
+	if (kloc_headroom(k, wish.tier) >= o->bytes + wish.spare)
 		return wish.tier;
 	*ret_why = KLOC_FULL;
 	tier = kloc_nearest(k, wish.tier, o->bytes);
-	if (tier == KLOC_NO_TIER && kloc_room(k, wish.tier) >= o->bytes)
+	if (tier == KLOC_NO_TIER && kloc_headroom(k, wish.tier) >= o->bytes)
 		return wish.tier;
 	return tier;
 }

@@ -100,7 +100,7 @@ static void touched_oracle(struct kloc *k, u32 object, u32 cpu)
 	if (o->tier == KLOC_FAST)
 		sift(h, h->at[object], object);
 	else if (h->when[object] != KLOC_NEVER &&
-	         (kloc_room_soon(k, KLOC_FAST) >= high + o->bytes ||
+	         (kloc_headroom_soon(k, KLOC_FAST) >= high + o->bytes ||
 	          (h->nr && h->when[h->heap[0]] > h->when[object])))
 		kloc_want(k, object, KLOC_PROMOTE, KLOC_FAST, KLOC_BY_FUTURE);
 }

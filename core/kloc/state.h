@@ -212,10 +212,10 @@ void kloc_object_tick(struct kloc *k);
 /* Must it stay where it is (KL5), so many ticks after its last use? */
 bool kloc_object_is_spared(struct kloc *k, u32 object, u32 idle, enum kloc_why why);
 
-/* room.c */
-u64 kloc_room(const struct kloc *k, u32 tier); /* limit less used */
+/* capacity.c */
+u64 kloc_headroom(const struct kloc *k, u32 tier); /* limit less used */
 /* What will be free when all that leaves has left. */
-u64 kloc_room_soon(const struct kloc *k, u32 tier);
+u64 kloc_headroom_soon(const struct kloc *k, u32 tier);
 u64 kloc_watermark(const struct kloc *k, u32 tier, u32 permille);
 /* Is there pressure on the tier, and why? */
 bool kloc_is_tight(struct kloc *k, u32 tier, enum kloc_why *ret_why);

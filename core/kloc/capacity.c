@@ -7,7 +7,7 @@ static bool is_unbounded(const struct kloc *k, u32 tier)
 	return tier == KLOC_FAST && k->policy->is_unbounded;
 }
 
-u64 kloc_room(const struct kloc *k, u32 tier)
+u64 kloc_headroom(const struct kloc *k, u32 tier)
 {
 	const struct kloc_tier *t = &k->tiers[tier];
 
@@ -16,7 +16,7 @@ u64 kloc_room(const struct kloc *k, u32 tier)
 	return t->used < t->limit ? t->limit - t->used : 0;
 }
 
-u64 kloc_room_soon(const struct kloc *k, u32 tier)
+u64 kloc_headroom_soon(const struct kloc *k, u32 tier)
 {
 	const struct kloc_tier *t = &k->tiers[tier];
 	u64 used = t->used - t->leaving;
@@ -40,7 +40,7 @@ u32 kloc_nearest(const struct kloc *k, u32 tier, u64 bytes)
 	for (i = 1; i < k->shape.nr_tiers; i++) {
 		u32 other = (tier + i) % k->shape.nr_tiers;
 
-		if (kloc_room(k, other) >= bytes)
+		if (kloc_headroom(k, other) >= bytes)
 			return other;
 	}
 	return KLOC_NO_TIER;
@@ -60,7 +60,7 @@ bool kloc_is_tight(struct kloc *k, u32 tier, enum kloc_why *ret_why)
 		return true;
 	}
 	*ret_why = KLOC_BY_NEED;
-	room = kloc_room_soon(k, tier);
+	room = kloc_headroom_soon(k, tier);
 	high = kloc_watermark(k, tier, k->p.high_permille);
 	if (room < kloc_watermark(k, tier, k->p.low_permille))
 		t->is_low = true;
