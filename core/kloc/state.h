@@ -251,7 +251,7 @@ void kloc_kmap_remove(struct kloc *k, u32 knode);
 /* Counts the paper's walk for a knode that a list did not have. */
 void kloc_kmap_walk(struct kloc *k, u32 knode);
 
-/* move.c */
+/* wanted.c */
 /* A policy that has nothing better to do asks this before it wants a move. */
 static inline bool kloc_is_idle(const struct kloc_object *o)
 {
