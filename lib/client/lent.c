@@ -2,7 +2,7 @@
 /* See lent.h. */
 #include <errno.h>
 
-#include "lib/client/hold.h"
+#include "lib/client/holder.h"
 #include "lib/client/lent.h"
 #include "lib/huge.h"
 #include "lib/service/service.h"
@@ -236,7 +236,7 @@ static void lent_held(void *owner, const struct channel_reply *reply)
 	if (!w->error && reply->nr_fds != 1)
 		w->error = -EPROTO;
 	if (!w->error)
-		w->error = hold_verify(reply->fds[0], reply->wire, 0, w->take->bytes);
+		w->error = holder_verify(reply->fds[0], reply->wire, 0, w->take->bytes);
 	if (!w->error)
 		w->take->take(w->take->ctx, reply->fds[0]);
 }

@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "lib/client/hold.h"
+#include "lib/client/holder.h"
 #include "lib/look.h"
 #include "tests/support/held.h"
 
@@ -389,7 +389,7 @@ static int make_memory(u64 bytes, int seals, bool read_only)
 	return again;
 }
 
-static void hold_verify_answer_that_could_harm_eproto(void **state)
+static void holder_verify_answer_that_could_harm_eproto(void **state)
 {
 	const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
 	struct wire_reply r = { .hold = { .number = 1, .offset = MIB, .bytes = MIB } };
@@ -401,22 +401,22 @@ static void hold_verify_answer_that_could_harm_eproto(void **state)
 		              open("/dev/null", O_RDONLY | O_CLOEXEC) };
 	int fd = make_memory(MIB, seals, true);
 
-	assert_int_equal(hold_verify(fd, &r, MIB, MIB), 0);
-	assert_int_equal(hold_verify(fd, &r, MIB + 5, MIB - 5), 0);
+	assert_int_equal(holder_verify(fd, &r, MIB, MIB), 0);
+	assert_int_equal(holder_verify(fd, &r, MIB + 5, MIB - 5), 0);
 	for (u64 i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		assert_int_equal(hold_verify(wrong[i], &r, MIB, MIB), -EPROTO);
+		assert_int_equal(holder_verify(wrong[i], &r, MIB, MIB), -EPROTO);
 		close(wrong[i]);
 	}
-	assert_int_equal(hold_verify(-1, &r, MIB, MIB), -EPROTO);
-	assert_int_equal(hold_verify(fd, &r, MIB - 1, 1), -EPROTO);
-	assert_int_equal(hold_verify(fd, &r, MIB, MIB + 1), -EPROTO);
-	assert_int_equal(hold_verify(fd, &r, MIB + 5, ~(u64)0), -EPROTO);
-	assert_int_equal(hold_verify(fd, &r, 2 * MIB + 1, 1), -EPROTO);
+	assert_int_equal(holder_verify(-1, &r, MIB, MIB), -EPROTO);
+	assert_int_equal(holder_verify(fd, &r, MIB - 1, 1), -EPROTO);
+	assert_int_equal(holder_verify(fd, &r, MIB, MIB + 1), -EPROTO);
+	assert_int_equal(holder_verify(fd, &r, MIB + 5, ~(u64)0), -EPROTO);
+	assert_int_equal(holder_verify(fd, &r, 2 * MIB + 1, 1), -EPROTO);
 	r.hold.offset = MIB + 1;
-	assert_int_equal(hold_verify(fd, &r, MIB + 1, 1), -EPROTO);
+	assert_int_equal(holder_verify(fd, &r, MIB + 1, 1), -EPROTO);
 	r.hold.offset = MIB;
 	r.hold.bytes = ~(u64)0;
-	assert_int_equal(hold_verify(fd, &r, MIB, MIB), -EPROTO);
+	assert_int_equal(holder_verify(fd, &r, MIB, MIB), -EPROTO);
 	close(fd);
 	(void)state;
 }
@@ -518,7 +518,7 @@ int main(int argc, char **argv)
 		TEST(hold_fd_of_service_sealed_estale_without_it),
 		TEST(resize_holds_stand_and_are_shared),
 		TEST(hold_limits_clear_errors_nothing_kept),
-		TEST(hold_verify_answer_that_could_harm_eproto),
+		TEST(holder_verify_answer_that_could_harm_eproto),
 		TEST(hold_again_and_again_nothing_stays),
 		TEST(hold_many_threads_at_once_right_bytes),
 		TEST(release_on_other_thread_after_detach),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See hold.h. */
+/* See holder.h. */
 #include <errno.h>
 
 #include "lib/client/error.h"
 #include "lib/client/file.h"
-#include "lib/client/hold.h"
+#include "lib/client/holder.h"
 #include "lib/huge.h"
 #include "lib/port.h"
 
@@ -47,7 +47,8 @@ struct lodic_hold {
 	struct misuse misuse;
 };
 
-int hold_verify(int fd, const struct wire_reply *reply, uint64_t offset, uint64_t bytes)
+int holder_verify(int fd, const struct wire_reply *reply, uint64_t offset,
+                  uint64_t bytes)
 {
 	u64 begin = reply->hold.offset, length = reply->hold.bytes;
 	struct port_memory memory;
@@ -63,7 +64,7 @@ int hold_verify(int fd, const struct wire_reply *reply, uint64_t offset, uint64_
 }
 
 /* Maps what the service has answered HOLD with. A forked child keeps it. */
-static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
+static int holder_map(struct lodic_hold *h, const struct channel_reply *reply)
 {
 	u64 page = port_page_bytes();
 	u64 at, within, bytes;
@@ -71,7 +72,7 @@ static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
 
 	if (reply->nr_fds != 1)
 		return -EPROTO;
-	err = hold_verify(reply->fds[0], reply->wire, h->offset, h->bytes);
+	err = holder_verify(reply->fds[0], reply->wire, h->offset, h->bytes);
 	if (err)
 		return err;
 	at = h->offset - reply->wire->hold.offset;
@@ -88,7 +89,7 @@ static int hold_map(struct lodic_hold *h, const struct channel_reply *reply)
 }
 
 /* The service has answered HOLD. lodic.lock is held. */
-static void hold_answered(void *owner, const struct channel_reply *reply)
+static void holder_answered(void *owner, const struct channel_reply *reply)
 {
 	struct lodic_hold *h = owner;
 	struct hold_wish *w = h->wish;
@@ -97,11 +98,11 @@ static void hold_answered(void *owner, const struct channel_reply *reply)
 	if (reply->error == -EINPROGRESS && reply->wire)
 		w->number = reply->wire->hold.number;
 	else if (!reply->error)
-		w->answer = hold_map(h, reply);
+		w->answer = holder_map(h, reply);
 }
 
 /* Asks for the memory. lodic.lock is held. */
-static int hold_ask_service(struct lodic_hold *h, const struct claim *claim)
+static int holder_ask_service(struct lodic_hold *h, const struct claim *claim)
 {
 	const struct wire_request request = { .version = WIRE_VERSION,
 		                              .op = WIRE_HOLD,
@@ -113,8 +114,8 @@ static int hold_ask_service(struct lodic_hold *h, const struct claim *claim)
 
 	w->outdated |= w->rounds > 0 && w->id != claim->core.id;
 	w->id = claim->core.id;
-	err = attach_call_same(h->lodic, claim->generation, &request, -1, hold_answered,
-	                       h);
+	err = attach_call_same(h->lodic, claim->generation, &request, -1,
+	                       holder_answered, h);
 	if (!err)
 		err = w->answer;
 	/* The service has hung up once since then, and closed what was open. */
@@ -125,7 +126,7 @@ static int hold_ask_service(struct lodic_hold *h, const struct claim *claim)
 
 /* Reads the range from the library's own descriptor. The file's size cannot change while its
  * proof holds (S3), so a read that ends before the range does has met a change. */
-static int hold_read(const struct lodic_hold *h)
+static int holder_read(const struct lodic_hold *h)
 {
 	u32 tries = READ_TRIES;
 	u64 done = 0;
@@ -157,7 +158,7 @@ static int hold_read(const struct lodic_hold *h)
  * loaded before any writer could store. The word alive is marked before a dead service's leases
  * fall, so the same holds for it.
  */
-static int hold_copy(struct lodic_hold *h, const struct claim *claim)
+static int holder_copy(struct lodic_hold *h, const struct claim *claim)
 {
 	struct lodic *lodic = h->lodic;
 	struct segment *segment = lodic->segment;
@@ -168,7 +169,7 @@ static int hold_copy(struct lodic_hold *h, const struct claim *claim)
 		return err;
 	segment->users++; /* its words stay mapped */
 	attach_unlock(lodic);
-	err = hold_read(h);
+	err = holder_read(h);
 	host_fence_acquire(); /* HD1; partner: file_proof_end(), and the kernel at a death */
 	if (!err && !claim_is_good(segment, claim))
 		err = HOLD_CHANGED;
@@ -184,7 +185,7 @@ static int hold_copy(struct lodic_hold *h, const struct claim *claim)
 }
 
 /* There is no claim: the end of the file, or why it is not cached, with -ESTALE. */
-static int hold_uncached(const struct lodic_file *file, off_t offset)
+static int holder_uncached(const struct lodic_file *file, off_t offset)
 {
 	int err = file_uncached(file, offset);
 
@@ -194,7 +195,7 @@ static int hold_uncached(const struct lodic_file *file, off_t offset)
 
 /* Asks once. 0: the bytes are there. -EINPROGRESS: the service reads them. HOLD_CHANGED, and
  * -ECONNRESET: another try may do better. lodic.lock is held. */
-static int hold_ask(struct lodic_hold *h)
+static int holder_ask(struct lodic_hold *h)
 {
 	const struct hold_wish *w = h->wish;
 	const struct claim *found;
@@ -206,7 +207,8 @@ static int hold_ask(struct lodic_hold *h)
 	if (err == -ESTALE && w->deaths > 0 && !h->lodic->segment)
 		return -ECONNRESET; /* it has no successor */
 	if (err)
-		return err == -ESTALE ? hold_uncached(w->file, (off_t)w->offset) : err;
+		return err == -ESTALE ? holder_uncached(w->file, (off_t)w->offset)
+		                      : err;
 	claim = *found;
 	if (w->offset >= claim.size)
 		return reason_encode(LODIC_REASON_PAST_END);
@@ -214,12 +216,12 @@ static int hold_ask(struct lodic_hold *h)
 	h->offset = w->offset;
 	h->bytes = w->n == 0 || w->n > left ? left : w->n;
 	if (h->bytes < COPY_LIMIT_BYTES)
-		return hold_copy(h, &claim);
-	return hold_ask_service(h, &claim);
+		return holder_copy(h, &claim);
+	return holder_ask_service(h, &claim);
 }
 
 /* The service has answered HOLD_WAIT, by the hold's own connection. */
-static void hold_settled(void *owner, const struct channel_reply *reply)
+static void holder_settled(void *owner, const struct channel_reply *reply)
 {
 	struct hold_wish *w = owner;
 
@@ -227,7 +229,7 @@ static void hold_settled(void *owner, const struct channel_reply *reply)
 }
 
 /* Asks to be told when the service has read the range. It does not wait for that. */
-static int hold_listen(struct lodic_hold *h)
+static int holder_listen(struct lodic_hold *h)
 {
 	struct hold_wish *w = h->wish;
 	const struct wire_request request = { .version = WIRE_VERSION,
@@ -239,7 +241,7 @@ static int hold_listen(struct lodic_hold *h)
 
 	/* That of the last round, if the service has not hung up since. */
 	if (c->socket >= 0 &&
-	    channel_ask(c, &request, -1, DEADLINE_NEVER, hold_settled, w) == 0)
+	    channel_ask(c, &request, -1, DEADLINE_NEVER, holder_settled, w) == 0)
 		return 0;
 	channel_close(c, -ECONNRESET);
 	while ((err = channel_connect(c, h->lodic->start.socket_path,
@@ -249,12 +251,12 @@ static int hold_listen(struct lodic_hold *h)
 		port_sleep(BUSY_PAUSE_NS); /* the service has many others to let in */
 	}
 	if (!err)
-		err = channel_ask(c, &request, -1, DEADLINE_NEVER, hold_settled, w);
+		err = channel_ask(c, &request, -1, DEADLINE_NEVER, holder_settled, w);
 	return err == -ENOENT || err == -ECONNREFUSED ? -ECONNRESET : err;
 }
 
 /* May the next try do better than this error? Each reason is good for one try. */
-static bool hold_tries_again(struct hold_wish *w, int err)
+static bool holder_tries_again(struct hold_wish *w, int err)
 {
 	if (err == HOLD_CHANGED) {
 		w->outdated = true;
@@ -264,7 +266,7 @@ static bool hold_tries_again(struct hold_wish *w, int err)
 }
 
 /* It is ready (err is 0), or never will be. */
-static void hold_settle(struct lodic_hold *h, int err)
+static void holder_settle(struct lodic_hold *h, int err)
 {
 	channel_close(&h->wish->channel, -ECONNRESET);
 	port_free(h->wish);
@@ -274,7 +276,7 @@ static void hold_settle(struct lodic_hold *h, int err)
 
 /* Nothing is under way by the hold's connection: does what can be done now. 0: it is ready.
  * -EINPROGRESS: the service reads, and will answer there. */
-static int hold_go_on(struct lodic_hold *h)
+static int holder_go_on(struct lodic_hold *h)
 {
 	struct hold_wish *w = h->wish;
 	int err = w->answer;
@@ -284,15 +286,15 @@ static int hold_go_on(struct lodic_hold *h)
 	w->outdated |= err == -ESTALE;
 	if (err == -ESTALE || err == -ECANCELED)
 		err = 0;
-	while (!err || hold_tries_again(w, err)) {
+	while (!err || holder_tries_again(w, err)) {
 		attach_lock(h->lodic);
-		err = hold_ask(h);
+		err = holder_ask(h);
 		attach_unlock(h->lodic);
 		if (err == -EINPROGRESS && w->rounds++ == MOST_ROUNDS)
 			err = reason_encode(w->outdated ? LODIC_REASON_HOLD_CHANGED
 			                                : LODIC_REASON_HOLD_ROOM);
 		if (err == -EINPROGRESS) {
-			err = hold_listen(h);
+			err = holder_listen(h);
 			if (!err)
 				return -EINPROGRESS;
 		} else if (!err) {
@@ -301,11 +303,11 @@ static int hold_go_on(struct lodic_hold *h)
 	}
 	if (err == HOLD_CHANGED)
 		err = reason_encode(LODIC_REASON_HOLD_CHANGED);
-	hold_settle(h, err);
+	holder_settle(h, err);
 	return err;
 }
 
-static struct lodic_hold *hold_make(struct lodic_file *file)
+static struct lodic_hold *holder_make(struct lodic_file *file)
 {
 	struct lodic_hold *h = port_alloc(sizeof(*h));
 	struct hold_wish *w = port_alloc(sizeof(*w));
@@ -325,7 +327,7 @@ static struct lodic_hold *hold_make(struct lodic_file *file)
 	return h;
 }
 
-static void hold_free(struct lodic_hold *h)
+static void holder_free(struct lodic_hold *h)
 {
 	struct lodic *lodic = h->lodic;
 
@@ -348,36 +350,36 @@ static void hold_sleep(void *arg)
 	channel_wait(&h->wish->channel);
 }
 
-static void hold_cancelled(void *arg)
+static void holder_cancelled(void *arg)
 {
-	hold_free(arg);
+	holder_free(arg);
 }
 
 /* Goes on until the hold is ready, or has failed. The thread can be cancelled only while it
  * waits for the service, if its own state allows that. */
-static int hold_wait(struct lodic_hold *h, int cancel_state)
+static int holder_wait(struct lodic_hold *h, int cancel_state)
 {
 	int err;
 
-	while ((err = hold_go_on(h)) == -EINPROGRESS)
-		port_cancellable(cancel_state, hold_sleep, hold_cancelled, h);
+	while ((err = holder_go_on(h)) == -EINPROGRESS)
+		port_cancellable(cancel_state, hold_sleep, holder_cancelled, h);
 	return err;
 }
 
 /* On an error there is no hold, and *ret_hold is untouched. The caller cannot be cancelled. */
-static int hold_begin(struct lodic_file *file, u64 offset, u64 n, bool wait,
-                      int cancel_state, struct lodic_hold **ret_hold)
+static int holder_begin(struct lodic_file *file, u64 offset, u64 n, bool wait,
+                        int cancel_state, struct lodic_hold **ret_hold)
 {
-	struct lodic_hold *h = hold_make(file);
+	struct lodic_hold *h = holder_make(file);
 	int err;
 
 	if (!h)
 		return -ENOMEM;
 	h->wish->offset = offset;
 	h->wish->n = n;
-	err = wait ? hold_wait(h, cancel_state) : hold_go_on(h);
+	err = wait ? holder_wait(h, cancel_state) : holder_go_on(h);
 	if (err && err != -EINPROGRESS) {
-		hold_free(h);
+		holder_free(h);
 		return err;
 	}
 	*ret_hold = h;
@@ -400,7 +402,7 @@ EXPORT int lodic_hold(struct lodic *lodic, struct lodic_file *file, off_t offset
 	/* A thread that is cancelled half-way would leave a hold that nobody knows. */
 	state = port_cancel_off();
 	/* -EAGAIN ends when one of the program's other ranges has been read. */
-	while ((err = hold_begin(file, (u64)offset, n, wait, state, ret_hold)) ==
+	while ((err = holder_begin(file, (u64)offset, n, wait, state, ret_hold)) ==
 	               reason_encode(LODIC_REASON_HOLD_QUEUE) &&
 	       wait) {
 		port_cancel_as(state);
@@ -424,7 +426,7 @@ EXPORT int lodic_hold_ready(struct lodic_hold *hold)
 	if (attach_forked(hold->lodic))
 		return error_because(LODIC_REASON_FORKED);
 	state = port_cancel_off();
-	err = channel_poll(&hold->wish->channel) ? hold_go_on(hold) : -EINPROGRESS;
+	err = channel_poll(&hold->wish->channel) ? holder_go_on(hold) : -EINPROGRESS;
 	port_cancel_as(state);
 	return err == -EINPROGRESS ? 0 : err ? error_plain(err) : 1;
 }
@@ -451,23 +453,24 @@ EXPORT uint64_t lodic_hold_bytes(const struct lodic_hold *hold)
 }
 
 /* What the service has answered HOLD_FD with. */
-struct hold_descriptor {
+struct holder_descriptor {
 	const struct lodic_hold *hold;
 	int error;
 	int fd;
 	u64 at;
 };
 
-static void hold_fd_answered(void *owner, const struct channel_reply *reply)
+static void holder_fd_answered(void *owner, const struct channel_reply *reply)
 {
-	struct hold_descriptor *d = owner;
+	struct holder_descriptor *d = owner;
 	const struct lodic_hold *h = d->hold;
 
 	d->error = reply->because;
 	if (!d->error && (reply->nr_fds != 1 || reply->wire->hold.number != h->number))
 		d->error = -EPROTO;
 	if (!d->error)
-		d->error = hold_verify(reply->fds[0], reply->wire, h->offset, h->bytes);
+		d->error =
+			holder_verify(reply->fds[0], reply->wire, h->offset, h->bytes);
 	if (d->error)
 		return;
 	d->at = h->offset - reply->wire->hold.offset;
@@ -478,7 +481,7 @@ static void hold_fd_answered(void *owner, const struct channel_reply *reply)
 
 /* Asks the service that made the hold, and starts none. Another one does not know the number,
  * which is -ESTALE too. */
-static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
+static int holder_ask_fd(struct lodic_hold *h, struct holder_descriptor *d)
 {
 	const struct wire_request request = { .version = WIRE_VERSION,
 		                              .op = WIRE_HOLD_FD,
@@ -491,7 +494,7 @@ static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
 		return reason_encode(LODIC_REASON_FORKED);
 	attach_lock(lodic);
 	do { /* twice: it may have hung up, or its cache has another size now */
-		err = attach_call(lodic, &request, -1, hold_fd_answered, d);
+		err = attach_call(lodic, &request, -1, holder_fd_answered, d);
 		if (!err)
 			err = d->error;
 	} while (err == -ECONNRESET && tries++ == 0);
@@ -504,7 +507,7 @@ static int hold_ask_fd(struct lodic_hold *h, struct hold_descriptor *d)
 
 EXPORT int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at)
 {
-	struct hold_descriptor d = { .hold = hold };
+	struct holder_descriptor d = { .hold = hold };
 	int state, err;
 	u64 now;
 
@@ -519,7 +522,7 @@ EXPORT int lodic_hold_fd(struct lodic_hold *hold, off_t *ret_at)
 		return error_plain(-(int)now);
 	state = port_cancel_off();
 	err = hold->copy.chunk ? copy_descriptor(&hold->copy, &d.fd, &d.at)
-	                       : hold_ask_fd(hold, &d);
+	                       : holder_ask_fd(hold, &d);
 	port_cancel_as(state);
 	if (err)
 		return error_plain(err);
@@ -535,6 +538,6 @@ EXPORT void lodic_release(struct lodic_hold *hold)
 		return;
 	misuse_hold_release(&hold->misuse);
 	state = port_cancel_off();
-	hold_free(hold);
+	holder_free(hold);
 	port_cancel_as(state);
 }
