@@ -34,7 +34,7 @@ void binding_held_put(struct binding_held *held)
 }
 
 /* Sets the exception for an error of lodic_hold(). Always returns -1. */
-static int hold_error(const struct binding_file *file, int err)
+static int buffer_error(const struct binding_file *file, int err)
 {
 	/* A file that is not cached has a reason. */
 	int why = err == -ESTALE ? lodic_file_cached(file->file) : 0;
@@ -45,8 +45,8 @@ static int hold_error(const struct binding_file *file, int err)
 
 /* Begins a hold. -EAGAIN is not the caller's business: the call waits for its turn. -1: a
  * signal's handler has raised an exception. */
-static int hold_begin(struct binding_file *file, off_t offset, uint64_t n,
-                      struct lodic_hold **ret_hold)
+static int buffer_begin(struct binding_file *file, off_t offset, uint64_t n,
+                        struct lodic_hold **ret_hold)
 {
 	const struct timespec pause = { .tv_nsec = HOLD_BUSY_NS };
 	int err;
@@ -59,14 +59,14 @@ static int hold_begin(struct binding_file *file, off_t offset, uint64_t n,
 			nanosleep(&pause, NULL);
 		BINDING_END_CALL
 		if (err != -EAGAIN)
-			return err ? hold_error(file, err) : 0;
+			return err ? buffer_error(file, err) : 0;
 		if (PyErr_CheckSignals())
 			return -1;
 	}
 }
 
 /* Waits until the bytes are there. -1: an exception is set. */
-static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
+static int buffer_wait(struct binding_file *file, struct lodic_hold *hold)
 {
 	int ready;
 
@@ -81,7 +81,7 @@ static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
 		}
 		BINDING_END_CALL
 		if (ready < 0)
-			return hold_error(file, ready);
+			return buffer_error(file, ready);
 		if (PyErr_CheckSignals())
 			return -1;
 		if (ready > 0)
@@ -90,8 +90,8 @@ static int hold_wait(struct binding_file *file, struct lodic_hold *hold)
 }
 
 /* -1: an exception is set. */
-static int hold_fill(struct binding_hold *self, struct binding_file *file, off_t offset,
-                     uint64_t n)
+static int buffer_fill(struct binding_hold *self, struct binding_file *file,
+                       off_t offset, uint64_t n)
 {
 	struct binding_held *held = calloc(1, sizeof(*held));
 
@@ -99,11 +99,11 @@ static int hold_fill(struct binding_hold *self, struct binding_file *file, off_t
 		PyErr_NoMemory();
 		return -1;
 	}
-	if (hold_begin(file, offset, n, &held->hold)) {
+	if (buffer_begin(file, offset, n, &held->hold)) {
 		free(held);
 		return -1;
 	}
-	if (hold_wait(file, held->hold)) {
+	if (buffer_wait(file, held->hold)) {
 		lodic_release(held->hold);
 		free(held);
 		return -1;
@@ -115,7 +115,7 @@ static int hold_fill(struct binding_hold *self, struct binding_file *file, off_t
 	return 0;
 }
 
-static PyObject *hold_new(PyTypeObject *type, PyObject *args, PyObject *words)
+static PyObject *buffer_new(PyTypeObject *type, PyObject *args, PyObject *words)
 {
 	static char *names[] = { "file", "offset", "length", NULL };
 	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -130,13 +130,14 @@ static PyObject *hold_new(PyTypeObject *type, PyObject *args, PyObject *words)
 	    !binding_has_cache((struct binding_file *)file))
 		return NULL;
 	self = (struct binding_hold *)alloc(type, 0);
-	if (self && hold_fill(self, (struct binding_file *)file, (off_t)offset, length))
+	if (self &&
+	    buffer_fill(self, (struct binding_file *)file, (off_t)offset, length))
 		Py_CLEAR(self);
 	return (PyObject *)self;
 }
 
 /* Nobody uses a buffer: each has a reference to this object. */
-static void hold_dealloc(PyObject *object)
+static void buffer_dealloc(PyObject *object)
 {
 	struct binding_hold *self = (struct binding_hold *)object;
 	PyTypeObject *type = Py_TYPE(object);
@@ -149,7 +150,7 @@ static void hold_dealloc(PyObject *object)
 }
 
 /* The memory; NULL with an exception if it was closed. */
-static struct binding_held *hold_open(PyObject *object, PyObject *exception)
+static struct binding_held *buffer_open(PyObject *object, PyObject *exception)
 {
 	struct binding_held *held = ((struct binding_hold *)object)->held;
 
@@ -158,9 +159,9 @@ static struct binding_held *hold_open(PyObject *object, PyObject *exception)
 	return held;
 }
 
-static int hold_get_buffer(PyObject *object, Py_buffer *view, int flags)
+static int buffer_get_buffer(PyObject *object, Py_buffer *view, int flags)
 {
-	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	struct binding_held *held = buffer_open(object, PyExc_ValueError);
 
 	view->obj = NULL;
 	if (!held || PyBuffer_FillInfo(view, object, (void *)held->data,
@@ -171,13 +172,13 @@ static int hold_get_buffer(PyObject *object, Py_buffer *view, int flags)
 	return 0;
 }
 
-static void hold_release_buffer(PyObject *object, Py_buffer *view)
+static void buffer_release_buffer(PyObject *object, Py_buffer *view)
 {
 	(void)object;
 	binding_held_put(view->internal);
 }
 
-static PyObject *hold_close(PyObject *object, PyObject *unused)
+static PyObject *buffer_close(PyObject *object, PyObject *unused)
 {
 	struct binding_hold *self = (struct binding_hold *)object;
 	uint64_t users;
@@ -197,9 +198,9 @@ static PyObject *hold_close(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-static PyObject *hold_descriptor(PyObject *object, PyObject *unused)
+static PyObject *buffer_descriptor(PyObject *object, PyObject *unused)
 {
-	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	struct binding_held *held = buffer_open(object, PyExc_ValueError);
 	off_t at;
 	int fd;
 
@@ -215,64 +216,64 @@ static PyObject *hold_descriptor(PyObject *object, PyObject *unused)
 	              : Py_BuildValue("iL", fd, (long long)at);
 }
 
-static PyObject *hold_private(PyObject *object, PyObject *unused)
+static PyObject *buffer_private(PyObject *object, PyObject *unused)
 {
-	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	struct binding_held *held = buffer_open(object, PyExc_ValueError);
 
 	(void)unused;
 	return held ? binding_private(held) : NULL;
 }
 
-static PyObject *hold_dlpack(PyObject *object, PyObject *unused)
+static PyObject *buffer_dlpack(PyObject *object, PyObject *unused)
 {
-	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	struct binding_held *held = buffer_open(object, PyExc_ValueError);
 
 	(void)unused;
 	return held ? binding_dlpack(held) : NULL;
 }
 
-static Py_ssize_t hold_length(PyObject *object)
+static Py_ssize_t buffer_length(PyObject *object)
 {
-	struct binding_held *held = hold_open(object, PyExc_ValueError);
+	struct binding_held *held = buffer_open(object, PyExc_ValueError);
 
 	return held ? (Py_ssize_t)held->bytes : -1;
 }
 
-static PyObject *hold_closed(PyObject *object, void *unused)
+static PyObject *buffer_closed(PyObject *object, void *unused)
 {
 	(void)unused;
 	return PyBool_FromLong(!((struct binding_hold *)object)->held);
 }
 
-static PyMethodDef hold_methods[] = {
-	{ "close", hold_close, METH_NOARGS,
+static PyMethodDef buffer_methods[] = {
+	{ "close", buffer_close, METH_NOARGS,
 	  "close($self)\n--\n\nEnds the hold. BufferError: a buffer uses it." },
-	{ "descriptor", hold_descriptor, METH_NOARGS,
+	{ "descriptor", buffer_descriptor, METH_NOARGS,
 	  "descriptor($self)\n--\n\n"
 	  "(fd, at): a new descriptor of the memory, and where the hold begins in it.\n\n"
 	  "It is the caller's, and can only be read." },
-	{ "private", hold_private, METH_NOARGS,
+	{ "private", buffer_private, METH_NOARGS,
 	  "private($self)\n--\n\n"
 	  "A writable buffer of the same bytes, which outlives the hold.\n\n"
 	  "Memory is shared with all holds until this process writes to it." },
-	{ "_dlpack", hold_dlpack, METH_NOARGS, "_dlpack($self)\n--\n\nA capsule." },
+	{ "_dlpack", buffer_dlpack, METH_NOARGS, "_dlpack($self)\n--\n\nA capsule." },
 	{ NULL, NULL, 0, NULL },
 };
 
-static PyGetSetDef hold_values[] = {
-	{ "closed", hold_closed, NULL, "Was the hold closed?", NULL },
+static PyGetSetDef buffer_values[] = {
+	{ "closed", buffer_closed, NULL, "Was the hold closed?", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-static PyType_Slot hold_slots[] = {
+static PyType_Slot buffer_slots[] = {
 	{ Py_tp_doc, "Hold(file, offset, length)\n--\n\nA range of a file in memory." },
-	{ Py_tp_new, (void *)hold_new },
-	{ Py_tp_dealloc, (void *)hold_dealloc },
-	{ Py_tp_methods, hold_methods },
-	{ Py_tp_getset, hold_values },
-	{ Py_bf_getbuffer, (void *)hold_get_buffer },
-	{ Py_bf_releasebuffer, (void *)hold_release_buffer },
-	{ Py_mp_length, (void *)hold_length },
+	{ Py_tp_new, (void *)buffer_new },
+	{ Py_tp_dealloc, (void *)buffer_dealloc },
+	{ Py_tp_methods, buffer_methods },
+	{ Py_tp_getset, buffer_values },
+	{ Py_bf_getbuffer, (void *)buffer_get_buffer },
+	{ Py_bf_releasebuffer, (void *)buffer_release_buffer },
+	{ Py_mp_length, (void *)buffer_length },
 	{ 0, NULL },
 };
 
@@ -280,7 +281,7 @@ static PyType_Spec hold_spec = {
 	.name = "lodic._lodic.Hold",
 	.basicsize = sizeof(struct binding_hold),
 	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-	.slots = hold_slots,
+	.slots = buffer_slots,
 };
 
 int binding_add_hold(PyObject *module)
