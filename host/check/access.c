@@ -5,7 +5,7 @@
  * A store goes into its CPU's buffer (buffer.c), and loads of that CPU see it there first. An
  * atomic operation that writes, a full fence, and a change of the CPU's task empty the buffer. It
  * belongs to the CPU, not to the task. In one point TSO is weaker here than in x86: a cas that
- * fails leaves the buffer as it is. Under weak memory a load may return an older value (view.c).
+ * fails leaves the buffer as it is. Under weak memory a load may return an older value (history.c).
  *
  * Under SC stores go to memory at once. So do a fault's stores under any model. A fault is the
  * kernel's doing, and a CPU that enters or leaves the kernel orders what it did.
@@ -31,15 +31,15 @@ static void touch(const void *p, size_t n, bool writes)
 }
 
 /* Alone there is one task, and nothing older than memory. */
-static bool has_views(void)
+static bool has_history(void)
 {
 	return engine.memory == CHECK_WEAK && engine.running;
 }
 
 void access_commit(const struct store *s)
 {
-	if (has_views())
-		view_stored(s->p, &s->mark);
+	if (has_history())
+		history_stored(s->p, &s->mark);
 	touch(s->p, 8, true);
 	*s->p = (*s->p & ~s->mask) | s->v;
 	if (engine.stepped)
@@ -49,11 +49,11 @@ void access_commit(const struct store *s)
 void access_switch(u32 cpu, u32 from, u32 to)
 {
 	buffer_drain_all(cpu);
-	if (!has_views())
+	if (!has_history())
 		return;
 	if (from < engine.nr_tasks)
-		view_fence_full(from);
-	view_fence_full(to);
+		history_fence_full(from);
+	history_fence_full(to);
 }
 
 static u64 load_newest(u32 cpu, const u64 *p)
@@ -66,9 +66,9 @@ static u64 load(u32 cpu, const u64 *p, enum step_order order, u32 *ret_newer)
 {
 	*ret_newer = 0;
 	/* A CPU's own stores are the newest for it. */
-	if (!has_views() || buffer_has_word(cpu, p))
+	if (!has_history() || buffer_has_word(cpu, p))
 		return load_newest(cpu, p);
-	return view_load(engine.current, p, order, ret_newer);
+	return history_load(engine.current, p, order, ret_newer);
 }
 
 static struct store store_of(u64 *p, u64 v, u64 mask, enum step_order order)
@@ -76,11 +76,11 @@ static struct store store_of(u64 *p, u64 v, u64 mask, enum step_order order)
 	struct store s = { .p = p, .v = v, .mask = mask };
 
 	s.is_release = order == ORDER_RELEASE;
-	if (!has_views())
+	if (!has_history())
 		return s;
-	if (!view_knows_held(engine.current, p))
+	if (!history_knows_held(engine.current, p))
 		engine_fail("a store that may come before a holder's load");
-	view_mark(engine.current, order, &s.mark);
+	history_mark(engine.current, order, &s.mark);
 	return s;
 }
 
@@ -97,8 +97,8 @@ static void store(u32 cpu, u64 *p, u64 v, u64 mask, enum step_order order)
 static void fence_full(u32 cpu)
 {
 	buffer_drain_all(cpu);
-	if (has_views())
-		view_fence_full(engine.current);
+	if (has_history())
+		history_fence_full(engine.current);
 }
 
 /* An RMW that writes is a full fence on both sides. */
@@ -107,12 +107,12 @@ static void write_newest(u32 cpu, u64 *p, u64 v)
 	struct store s;
 
 	fence_full(cpu);
-	if (has_views())
-		view_take_newest(engine.current, p);
+	if (has_history())
+		history_take_newest(engine.current, p);
 	s = store_of(p, v, WHOLE, ORDER_RELEASE);
 	access_commit(&s);
-	if (has_views())
-		view_fence_full(engine.current);
+	if (has_history())
+		history_fence_full(engine.current);
 }
 
 /* One that fails orders nothing (host/host.h): it is a load, which may be old. */
@@ -122,8 +122,8 @@ static bool compare_and_swap(u32 cpu, u64 *p, u64 old, u64 v, u64 *ret_before,
 	bool same;
 
 	*ret_newer = 0;
-	if (has_views() && !buffer_has_word(cpu, p)) {
-		same = view_cas(engine.current, p, old, ret_before, ret_newer);
+	if (has_history() && !buffer_has_word(cpu, p)) {
+		same = history_cas(engine.current, p, old, ret_before, ret_newer);
 	} else {
 		*ret_before = load_newest(cpu, p);
 		same = *ret_before == old;
@@ -139,8 +139,8 @@ static void fence_heavy(u32 cpu)
 	buffer_drain_all(cpu);
 	for (u32 i = 0; i < engine.nr_cpus; i++)
 		buffer_drain_heavy(i);
-	if (has_views())
-		view_fence_heavy(engine.current);
+	if (has_history())
+		history_fence_heavy(engine.current);
 }
 
 void check_fence(enum step_fence fence)
@@ -154,12 +154,12 @@ void check_fence(enum step_fence fence)
 		buffer_fence_release(cpu);
 	else if (fence == FENCE_LIGHT)
 		buffer_fence_light(cpu);
-	if (!has_views())
+	if (!has_history())
 		return;
 	switch (fence) {
-	case FENCE_ACQUIRE: view_fence_acquire(engine.current); break;
-	case FENCE_RELEASE: view_fence_release(engine.current); break;
-	default: view_fence_light(engine.current);
+	case FENCE_ACQUIRE: history_fence_acquire(engine.current); break;
+	case FENCE_RELEASE: history_fence_release(engine.current); break;
+	default: history_fence_light(engine.current);
 	}
 }
 
@@ -263,8 +263,8 @@ u64 check_load_held(const u64 *p)
 {
 	u64 v = host_load_relaxed(p);
 
-	if (has_views())
-		view_held(engine.current, p);
+	if (has_history())
+		history_held(engine.current, p);
 	return v;
 }
 
@@ -455,7 +455,7 @@ static void copy_piece(u8 *to, const u8 *from, size_t n)
 		memory_check(to, n, "copy");
 		touch(to, n, true);
 	}
-	if (has_views() && are_words(to, from, n))
+	if (has_history() && are_words(to, from, n))
 		copy_words(to, from, n);
 	else
 		memcpy(to, from, n);

@@ -323,7 +323,7 @@ void check_kill(u32 task)
 	if (engine.tasks[task].state != TASK_DONE)
 		check_note("kills %s", engine.tasks[task].name);
 	if (engine.memory == CHECK_WEAK)
-		view_fence_full(task); /* exit() */
+		history_fence_full(task); /* exit() */
 	engine.tasks[task].state = TASK_DONE;
 }
 
@@ -397,13 +397,13 @@ void check_tell(void)
 		return;
 	buffer_drain_all(engine.tasks[engine.current].cpu);
 	if (engine.memory == CHECK_WEAK)
-		view_fence_full(engine.current);
+		history_fence_full(engine.current);
 }
 
 void check_told(void)
 {
 	if (engine.memory == CHECK_WEAK && engine.running)
-		view_told(engine.current);
+		history_told(engine.current);
 }
 
 void check_wait(bool (*ready)(void *), void *arg)
@@ -473,7 +473,7 @@ static void reset(void)
 
 	memory_restore();
 	reset_cpus();
-	view_reset();
+	history_reset();
 	for (i = 0; i < engine.nr_tasks; i++) {
 		struct task *t = &engine.tasks[i];
 

@@ -5,7 +5,7 @@
 
 #include "host/check/check.h"
 #include "host/check/footprint.h"
-#include "host/check/view.h"
+#include "host/check/history.h"
 #include "host/fiber/fiber.h"
 
 #define BUFFER_MAX 32u /* stores that a CPU can hold back */

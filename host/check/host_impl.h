@@ -37,7 +37,7 @@ enum step_kind {
 	STEP_DRAIN
 };
 
-/* What the access orders, under the memories where that matters (host/check/view.h). */
+/* What the access orders, under the memories where that matters (host/check/history.h). */
 enum step_order { ORDER_RELAXED, ORDER_DEP, ORDER_ACQUIRE, ORDER_RELEASE };
 enum step_fence { FENCE_ACQUIRE, FENCE_RELEASE, FENCE_LIGHT };
 
