@@ -60,7 +60,7 @@ static void promise_make(u32 barrier)
 	control_bytes = arena_control_bytes(&shape);
 	control = promise_alloc(control_bytes);
 	arena_format(control, &shape, 1);
-	CHECK(arena_view(&a, control, control_bytes,
+	CHECK(arena_open(&a, control, control_bytes,
 	                 promise_alloc((u64)PROMISE_FRAMES << BLOCK_SHIFT),
 	                 (u64)PROMISE_FRAMES << BLOCK_SHIFT,
 	                 promise_alloc(arena_shared_bytes(&shape))),

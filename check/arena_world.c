@@ -194,7 +194,7 @@ static void world_make_arena(const struct arena_case *c)
 	void *shared = world_alloc(arena_shared_bytes(&shape));
 
 	arena_format(control, &shape, WORLD_GENERATION);
-	CHECK_ASSERT(arena_view(&world->arena, control, control_bytes, data, data_bytes,
+	CHECK_ASSERT(arena_open(&world->arena, control, control_bytes, data, data_bytes,
 	                        shared),
 	             "an arena as it was made");
 	world->arena.contexts = world->walk;

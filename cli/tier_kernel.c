@@ -41,7 +41,7 @@ struct named {
 	bool is_found;
 };
 
-struct view {
+struct listing {
 	struct named *named; /* files that the user asks for; none: all of them */
 	size_t nr_named;
 	struct row *rows;
@@ -125,7 +125,7 @@ static size_t pages_of(const char *text, uint64_t *ret_pages)
 }
 
 /* Has the user asked for this file? */
-static bool is_wanted(struct view *v, struct row *row)
+static bool is_wanted(struct listing *v, struct row *row)
 {
 	if (!v->nr_named)
 		return true;
@@ -139,7 +139,7 @@ static bool is_wanted(struct view *v, struct row *row)
 	return false;
 }
 
-static int keep_line(struct view *v, const char *line)
+static int keep_line(struct listing *v, const char *line)
 {
 	uint64_t pages[MAX_NODES];
 	struct row row = { .path = NULL };
@@ -184,7 +184,7 @@ static int compare_rows(const void *a, const void *b)
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
-static int knodes_read(struct view *v)
+static int knodes_read(struct listing *v)
 {
 	FILE *f = fopen(KNODES, "re");
 	char *line = NULL;
@@ -263,7 +263,7 @@ static void print_limit(void *ctx, const char *node, bool is_max, uint64_t bytes
 		       text_bytes(bytes).s);
 }
 
-static void print_rows(const struct view *v)
+static void print_rows(const struct listing *v)
 {
 	size_t columns = text_columns(), end = v->nr > SHORT_ROWS ? SHORT_ROWS : v->nr;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -295,7 +295,7 @@ static void print_rows(const struct view *v)
 		printf("and %zu more; --json prints them\n", v->nr - end);
 }
 
-static void print_table(const struct view *v, bool is_on)
+static void print_table(const struct listing *v, bool is_on)
 {
 	struct counters c = { 0 };
 	char text[LINE_BYTES], promote[LINE_BYTES] = "0", age[LINE_BYTES] = "0";
@@ -332,7 +332,7 @@ static void keep_pair(void *ctx, const char *name, bool is_max, uint64_t n)
 	json_object_set_new(ctx, name, is_max ? json_null() : number(n));
 }
 
-static json_t *json_of_row(const struct view *v, const struct row *row)
+static json_t *json_of_row(const struct listing *v, const struct row *row)
 {
 	json_t *o = json_object(), *pages = json_array();
 	char device[24];
@@ -352,7 +352,7 @@ static json_t *json_of_row(const struct view *v, const struct row *row)
 	return o;
 }
 
-static void print_json(const struct view *v, bool is_on)
+static void print_json(const struct listing *v, bool is_on)
 {
 	static const char *const numbers[] = { "promote", "age_limit", "ping_pong",
 		                               "forgive", "tick_ms",   "rate_mb" };
@@ -383,7 +383,7 @@ static void print_json(const struct view *v, bool is_on)
 }
 
 /* Looks the paths up. 0, or the exit status, and it has said what is wrong. */
-static int name_files(struct view *v, char *const *paths)
+static int name_files(struct listing *v, char *const *paths)
 {
 	size_t nr = 0;
 
@@ -406,7 +406,7 @@ static int name_files(struct view *v, char *const *paths)
 	return 0;
 }
 
-static int view_print(struct view *v, bool json, bool is_on)
+static int listing_print(struct listing *v, bool json, bool is_on)
 {
 	int status = CLI_OK;
 
@@ -433,7 +433,7 @@ static int view_print(struct view *v, bool json, bool is_on)
 
 int tier_kernel(bool json, char *const *paths)
 {
-	struct view v = { .nr = 0 };
+	struct listing v = { .nr = 0 };
 	char on[LINE_BYTES];
 	int status;
 
@@ -445,7 +445,7 @@ int tier_kernel(bool json, char *const *paths)
 	}
 	status = name_files(&v, paths);
 	if (!status)
-		status = view_print(&v, json, strcmp(on, "1") == 0);
+		status = listing_print(&v, json, strcmp(on, "1") == 0);
 	while (v.nr > 0)
 		free(v.rows[--v.nr].pages);
 	free(v.rows);

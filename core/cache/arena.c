@@ -146,7 +146,7 @@ static bool arena_header_fits(const struct arena_header *h, u64 control_bytes,
 	       h->words_at == arena_words_at(&shape);
 }
 
-bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
+bool arena_open(struct arena *a, void *control, u64 control_bytes, void *data,
                 u64 data_bytes, void *shared)
 {
 	struct arena_header h;

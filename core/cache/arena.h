@@ -169,7 +169,7 @@ struct context_table {
 	u64 *entries;                  /* NULL: its reader may not pin (K4) */
 };
 
-/* A process's view of an arena: addresses that hold in that process alone. */
+/* An arena as one process has it: addresses that hold in that process alone. */
 struct arena {
 	struct arena_header *header;
 	struct file_proof *files;
@@ -212,12 +212,12 @@ u64 arena_context_bytes(u32 nr_entries, u32 quota);
  * The service sets header->alive afterwards, and lets readers in after that. */
 void arena_format(void *control, const struct arena_shape *shape, u64 generation);
 
-/* arena_view() makes a view; shared has arena_shared_bytes(). It believes nothing of the header
- * that it has not looked at.
+/* arena_open() gives an arena in mapped memory its addresses; shared has arena_shared_bytes().
+ * It believes nothing of the header that it has not looked at.
  * false: this is not an arena, or not one of control_bytes and data_bytes. */
-bool arena_view(struct arena *a, void *control, u64 control_bytes, void *data,
+bool arena_open(struct arena *a, void *control, u64 control_bytes, void *data,
                 u64 data_bytes, void *shared);
-/* Does the shared segment of such a view have so many bytes? A process that has not made the
+/* Does the shared segment of such an arena have so many bytes? A process that has not made the
  * segment must ask. */
 bool arena_shared_fits(const struct arena *a, u64 shared_bytes);
 /* The bytes of the shared counters, which are a part of the shared segment. */

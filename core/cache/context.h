@@ -70,7 +70,7 @@
 
 #define CONTEXT_PIN_TRIES 4u
 
-/* The owner's private view. */
+/* What the owner alone has. */
 struct context {
 	const struct frame *frames;
 	const u8 *data;

@@ -39,7 +39,7 @@ static int segment_map_parts(struct segment *s, const struct channel_reply *hell
 		err = segment_spare(s, fds[0]);
 	if (err)
 		return err;
-	if (!arena_view(&s->arena, s->control, s->control_bytes, s->data, s->data_bytes,
+	if (!arena_open(&s->arena, s->control, s->control_bytes, s->data, s->data_bytes,
 	                s->shared) ||
 	    !arena_shared_fits(&s->arena, s->shared_bytes))
 		return -EPROTO;

@@ -64,7 +64,7 @@ static int world_make_arena(struct cache_world *w)
 	if (!control || !data || !shared)
 		return -ENOMEM;
 	arena_format(control, &shape, GENERATION);
-	if (!arena_view(&w->arena, control, control_bytes, data, data_bytes, shared))
+	if (!arena_open(&w->arena, control, control_bytes, data, data_bytes, shared))
 		host_fail("an arena as it was made", __FILE__, __LINE__);
 	w->arena.contexts = w->walk;
 	host_store_release(&w->arena.header->alive, ALIVE);

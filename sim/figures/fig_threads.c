@@ -119,7 +119,7 @@ static int pinning_make(struct pinning *g)
 	if (!control || !data || !shared)
 		return -ENOMEM;
 	arena_format(control, &shape, 1);
-	if (!arena_view(&g->arena, control, arena_control_bytes(&shape), data,
+	if (!arena_open(&g->arena, control, arena_control_bytes(&shape), data,
 	                data_bytes, shared))
 		return -EINVAL;
 	g->arena.contexts = g->tables;

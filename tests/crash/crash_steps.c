@@ -266,7 +266,7 @@ static void lane_format(struct lane *lane, u64 *used)
 	lane->shared = memory_take(used, arena_shared_bytes(&shape));
 	lane->data = memory_take(used, DATA_BYTES);
 	arena_format(lane->control, &shape, GENERATION);
-	CHECK(arena_view(a, lane->control, lane->control_bytes, lane->data, DATA_BYTES,
+	CHECK(arena_open(a, lane->control, lane->control_bytes, lane->data, DATA_BYTES,
 	                 lane->shared),
 	      "a new arena can be viewed");
 	lane->memory = memory_take(used, arena_context_bytes(a->nr_entries, 1));

@@ -70,7 +70,7 @@ static void arenas_fill(struct arenas *all, u32 scheme, u32 barrier, u32 file)
 	struct arena a;
 
 	arena_format(control, &shape, ARENAS_GENERATION);
-	REQUIRE(arena_view(&a, control, arena_control_bytes(&shape), data,
+	REQUIRE(arena_open(&a, control, arena_control_bytes(&shape), data,
 	                   (u64)NR_FRAMES << BLOCK_SHIFT, shared),
 	        "no arena");
 	host_store_relaxed(&a.header->alive, ARENAS_ALIVE);

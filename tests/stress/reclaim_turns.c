@@ -113,7 +113,7 @@ static void bench_make(struct bench *b)
 
 	REQUIRE(data != MAP_FAILED, "%llu GiB", (unsigned long long)nr_gib);
 	arena_format(control, &shape, 1);
-	REQUIRE(arena_view(&b->arena, control, control_bytes, data, data_bytes,
+	REQUIRE(arena_open(&b->arena, control, control_bytes, data, data_bytes,
 	                   memory(arena_shared_bytes(&shape))),
 	        "an arena");
 	memset(b->arena.visits, FRAME_VISITS_MAX, shape.nr_frames);

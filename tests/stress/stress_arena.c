@@ -90,7 +90,7 @@ static void make_arena(void)
 	bytes = arena_control_bytes(&shape);
 	control = shared(bytes);
 	arena_format(control, &shape, 1);
-	CHECK(arena_view(&arena, control, bytes,
+	CHECK(arena_open(&arena, control, bytes,
 	                 shared((u64)shape.nr_frames << BLOCK_SHIFT),
 	                 (u64)shape.nr_frames << BLOCK_SHIFT,
 	                 shared(arena_shared_bytes(&shape))),

@@ -29,7 +29,7 @@ struct arena_bed *bed_make_fenced(u32 scheme, u32 barrier)
 	arena_shape_default(&shape);
 	control = bed_memory(bed, 0, arena_control_bytes(&shape));
 	arena_format(control, &shape, 1);
-	assert_true(arena_view(a, control, arena_control_bytes(&shape),
+	assert_true(arena_open(a, control, arena_control_bytes(&shape),
 	                       bed_memory(bed, 2, (u64)BED_FRAMES << BLOCK_SHIFT),
 	                       (u64)BED_FRAMES << BLOCK_SHIFT,
 	                       bed_memory(bed, 1, arena_shared_bytes(&shape))));

@@ -310,17 +310,17 @@ static void arena_view_foreign_memory_refuses(void **state)
 	u64 bytes = h->bytes, data = h->data_bytes;
 
 	(void)state;
-	assert_true(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
-	assert_false(arena_view(&other, h, bytes - 64, bed->arena.data, data, NULL));
-	assert_false(arena_view(&other, h, bytes, bed->arena.data, data + BLOCK_BYTES,
+	assert_true(arena_open(&other, h, bytes, bed->arena.data, data, NULL));
+	assert_false(arena_open(&other, h, bytes - 64, bed->arena.data, data, NULL));
+	assert_false(arena_open(&other, h, bytes, bed->arena.data, data + BLOCK_BYTES,
 	                        NULL));
 	h->frames_at += 64;
-	assert_false(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	assert_false(arena_open(&other, h, bytes, bed->arena.data, data, NULL));
 	h->frames_at -= 64;
 	h->magic++;
-	assert_false(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	assert_false(arena_open(&other, h, bytes, bed->arena.data, data, NULL));
 	h->magic--;
-	assert_true(arena_view(&other, h, bytes, bed->arena.data, data, NULL));
+	assert_true(arena_open(&other, h, bytes, bed->arena.data, data, NULL));
 	shape = (struct arena_shape){ .nr_frames = other.nr_frames };
 	assert_true(arena_shared_fits(&other, arena_shared_bytes(&shape)));
 	assert_false(arena_shared_fits(&other, arena_shared_bytes(&shape) - 64));

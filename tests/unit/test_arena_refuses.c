@@ -188,19 +188,19 @@ static void arena_view_forged_header_refused(void **state)
 	(void)state;
 	arena_format(h, &none, 1);
 	h->nr_entries = (u64)1 << 32; /* 0 where it is cut to 32 bits */
-	assert_false(arena_view(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
+	assert_false(arena_open(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
 	free(h);
 	bytes = arena_control_bytes(&few);
 	h = calloc(1, bytes + 64);
 	arena_format(h, &few, 1);
-	assert_false(arena_view(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
+	assert_false(arena_open(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
 	h->scheme = ARENA_SCANNED; /* which needs no more entries, nor files */
-	assert_true(arena_view(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
+	assert_true(arena_open(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
 	free(h);
 	h = bed->memory[0];
 	bytes = h->bytes;
 	h->data_bytes = data + BLOCK_BYTES;
-	assert_false(arena_view(&a, h, h->bytes, bed->memory[2], data + BLOCK_BYTES,
+	assert_false(arena_open(&a, h, h->bytes, bed->memory[2], data + BLOCK_BYTES,
 	                        bed->memory[1]));
 	h->data_bytes = data;
 	for (u32 i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -208,10 +208,10 @@ static void arena_view_forged_header_refused(void **state)
 
 		*field = fields[i].value;
 		assert_false(
-			arena_view(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
+			arena_open(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
 		*field = was;
 	}
-	assert_true(arena_view(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
+	assert_true(arena_open(&a, h, bytes, bed->memory[2], data, bed->memory[1]));
 	bed_free(bed);
 }
 

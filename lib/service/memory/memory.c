@@ -252,7 +252,7 @@ int memory_make(struct memory *s, const char **ret_why)
 	generation = ((u64)now.tv_sec * 1000000000u + (u64)now.tv_nsec) ^ (u64)getpid()
 	                                                                          << 48;
 	arena_format(s->control.at, &s->shape, generation);
-	CHECK(arena_view(&s->arena, s->control.at, s->control.bytes, s->data.at,
+	CHECK(arena_open(&s->arena, s->control.at, s->control.bytes, s->data.at,
 	                 (u64)s->shape.nr_frames << BLOCK_SHIFT, s->shared.at),
 	      "a new arena can be viewed");
 	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));

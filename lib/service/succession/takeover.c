@@ -96,7 +96,7 @@ static int takeover_greet(struct takeover *t)
 		err = takeover_map(a->fds[2], hello->hello.shared_bytes, PROT_READ,
 		                   &t->shared);
 	succession_close_fds(a);
-	if (!err && !arena_view(&t->old, t->control.at, t->control.bytes, t->data.at,
+	if (!err && !arena_open(&t->old, t->control.at, t->control.bytes, t->data.at,
 	                        t->data.bytes, t->shared.at))
 		err = -EPROTO;
 	if (err)
