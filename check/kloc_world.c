@@ -445,6 +445,26 @@ static void check_place(const struct kloc_thing *t)
 		CHECK_ASSERT(t->tier == KLOC_SLOW, "a closed file's objects are slow");
 }
 
+/* Does its knode lead to each thing that it groups, once, now that nothing waits for a move? */
+static void check_things(const struct kloc_file *f)
+{
+	const struct kloc *k = kloc_world->k;
+	u32 class_, i, object = KLOC_NONE, nr = 0, grouped = 0;
+
+	for (i = 0; f->inode && i < KLOC_WORLD_THINGS; i++)
+		grouped += kloc_world->things[i].there &&
+		           file_of(&kloc_world->things[i]) == f &&
+		           kloc_is_grouped(k, &k->objects[i]);
+	for (class_ = 0; f->inode && class_ < KLOC_NR_CLASSES; class_++)
+		while ((object = kloc_next_object(k, f->knode, class_, object)) !=
+		       KLOC_NONE) {
+			CHECK_ASSERT(file_of(&kloc_world->things[object]) == f,
+			             "a knode leads to its own file's objects");
+			nr++;
+		}
+	CHECK_ASSERT(nr == grouped, "a knode leads to each object");
+}
+
 void kloc_world_finish(const void *arg)
 {
 	struct kloc_tier_stat tier;
@@ -480,8 +500,10 @@ void kloc_world_finish(const void *arg)
 	}
 	CHECK_ASSERT(used_slots(0) <= kloc_world->limit,
 	             "KL2: a lowered limit is kept in the end");
-	for (i = 0; i < KLOC_WORLD_FILES; i++)
+	for (i = 0; i < KLOC_WORLD_FILES; i++) {
+		check_things(&kloc_world->files[i]);
 		files += kloc_world->files[i].inode != 0;
+	}
 	kloc_stat(kloc_world->k, &stat);
 	CHECK_ASSERT(stat.nr_knodes == files, "a file that is gone has no knode");
 	CHECK_ASSERT(stat.in_flight == 0, "KL3: each move has ended");

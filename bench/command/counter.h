@@ -51,8 +51,6 @@ struct bench_way {
 };
 
 extern const struct bench_way bench_ways[BENCH_COUNTER_WAYS];
-/* Ratios are to this way. */
-#define BENCH_COUNTER_YARDSTICK "fetch_add"
 
 /* Places in bench_ways, which goals name. */
 enum {

@@ -60,11 +60,6 @@ const struct own_cache_kind *method_cache_kind(enum method_cache cache)
 	return &caches[cache];
 }
 
-bool method_pins(enum method method)
-{
-	return method >= METHOD_LODIC_PIN && method <= METHOD_PIN_HAZARD_LIGHT;
-}
-
 /* Stands for what a program does with the bytes, the same in every method. It is the C
  * library's memcpy, with a size that the compiler does not know. */
 static inline void method_copy(void *to, const void *from, size_t n)

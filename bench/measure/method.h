@@ -96,7 +96,6 @@ int method_cache(enum method method);
 /* "lodic", "atomic", ..., "hazard-light". */
 const char *method_cache_name(enum method_cache cache);
 const struct own_cache_kind *method_cache_kind(enum method_cache cache);
-bool method_pins(enum method method);
 const char *method_name(enum method method);
 
 #endif

@@ -30,7 +30,6 @@
 #define DOCTOR_FOLDER_BYTES 64u
 #define DOCTOR_MAPPED 8u  /* mapped files that are named */
 #define DOCTOR_ASKED 256u /* files that the service is asked about */
-#define DOCTOR_UNKNOWN (~(uint64_t)0)
 #define DOCTOR_WHY_BYTES 512u
 #define DOCTOR_GLOBS 16u /* that an advice has */
 #define DOCTOR_USERS 8u  /* that are named */

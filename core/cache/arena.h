@@ -228,11 +228,6 @@ static inline void *arena_frame_bytes(const struct arena *a, u32 frame)
 	return a->data + ((u64)frame << BLOCK_SHIFT);
 }
 
-static inline u32 arena_frame_of(const struct arena *a, const struct frame *f)
-{
-	return (u32)(f - a->frames);
-}
-
 /* Where the parts of a context's memory are. */
 void arena_context_table(struct context_table *t, void *memory);
 

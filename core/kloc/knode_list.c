@@ -127,12 +127,6 @@ struct knode_token knode_list_token(const struct knode_lists *l, u32 knode)
 	return (struct knode_token){ knode, generation_of(l, knode) };
 }
 
-bool knode_list_is(const struct knode_lists *l, struct knode_token token)
-{
-	return token.knode < l->nr_knodes &&
-	       generation_of(l, token.knode) == token.generation;
-}
-
 u32 knode_list_collect(const struct knode_lists *l, u32 cpu, u32 i, u32 *ret_age)
 {
 	u64 entry = host_load_relaxed(&list_of(l, cpu)[i]);

@@ -97,8 +97,6 @@ void knode_list_name(struct knode_lists *l, u32 knode, u64 inode);
 /* The knode ends (KL21). */
 void knode_list_forget(struct knode_lists *l, u32 knode);
 struct knode_token knode_list_token(const struct knode_lists *l, u32 knode);
-/* Is it still what it was? */
-bool knode_list_is(const struct knode_lists *l, struct knode_token token);
 /* The knode of the i-th entry of cpu's list; KNODE_NONE: it is empty or stale (KL23). ret_age: how
  * many ticks ago the CPU used it. */
 u32 knode_list_collect(const struct knode_lists *l, u32 cpu, u32 i, u32 *ret_age);

@@ -172,11 +172,6 @@ static inline void kloc_ring_take(struct kloc_ring r, u32 *first, u32 i)
 		*first = link->next == i ? KLOC_NONE : link->next;
 }
 
-static inline u32 kloc_ring_last(struct kloc_ring r, u32 first)
-{
-	return first == KLOC_NONE ? KLOC_NONE : kloc_link_of(r, first)->prev;
-}
-
 /* The element after i, KLOC_NONE after the last one; of KLOC_NONE the first. */
 static inline u32 kloc_ring_next(struct kloc_ring r, u32 first, u32 i)
 {

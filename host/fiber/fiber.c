@@ -75,14 +75,6 @@ struct fiber *fiber_new(size_t stack_bytes)
 	return f;
 }
 
-void fiber_free(struct fiber *f)
-{
-	if (!f || !f->map)
-		return;
-	munmap(f->map, f->map_bytes);
-	free(f);
-}
-
 /* After each switch, on the new stack. */
 static void fiber_arrived(struct fiber *self)
 {

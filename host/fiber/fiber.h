@@ -28,7 +28,4 @@ struct fiber *fiber_main(void);
  * handful of moves; no system call. */
 void fiber_switch(struct fiber *from, struct fiber *to);
 
-/* f does not run. NULL is allowed. */
-void fiber_free(struct fiber *f);
-
 #endif

@@ -44,7 +44,6 @@ struct engine {
 	u32 hand;     /* engine_reclaim()'s clock, over objects */
 	double tick_ns;
 	double work_ns; /* that the kernel's threads may still use */
-	bool moves_by_batch;
 	bool is_measured;
 	u32 task_cpus; /* added to each event's CPU: where the tasks are now */
 	const struct tier_event *adding; /* inside kloc_add() */

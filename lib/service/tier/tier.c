@@ -129,11 +129,6 @@ enum tier tier_of(const struct tiers *s, u32 frame)
 	return frame < s->slow_from ? TIER_FAST : TIER_SLOW;
 }
 
-const char *tier_name(enum tier tier)
-{
-	return tier == TIER_FAST ? "fast" : "slow";
-}
-
 u32 tier_nr_free(const struct tiers *s)
 {
 	return s->nr_free;

@@ -34,8 +34,6 @@ void tier_fini(struct tiers *s);
 
 enum tier tier_of(const struct tiers *s, u32 frame);
 
-const char *tier_name(enum tier tier);
-
 /* How many frames are free, in both tiers; and set aside by moves. */
 u32 tier_nr_free(const struct tiers *s);
 u32 tier_nr_aside(const struct tiers *s);
