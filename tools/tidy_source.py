@@ -6,6 +6,7 @@ a tree and yields (path, line, what is wrong). Its decorator holds the samples: 
 break it, and a tree that does not.
 """
 
+import functools
 import re
 
 C_SUFFIXES = (".c", ".h")
@@ -39,6 +40,7 @@ def blank(found):
     return re.sub(r"[^\n]", " ", found[0])
 
 
+@functools.cache
 def code_of(text):
     """C without comments and literals, at the same places."""
     return C_TOKEN.sub(blank, text)
@@ -48,6 +50,7 @@ def without_comments(text):
     return C_TOKEN.sub(lambda m: blank(m) if m[0][0] == "/" else m[0], text)
 
 
+@functools.cache
 def comments_of(text):
     """The comments alone, at the same places."""
     pieces, last = [], 0
