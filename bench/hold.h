@@ -119,7 +119,6 @@ int hold_bench_run(struct hold_bench *b, const struct hold_plan *plan,
 void hold_bench_drop(struct hold_bench *b);
 
 const char *hold_way_name(enum hold_way way);
-const char *hold_start_name(enum hold_start start);
 u32 hold_crowd(u32 i); /* 1, 2, 4 */
 
 void hold_print(const struct hold_bench *b, FILE *to);

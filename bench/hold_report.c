@@ -33,11 +33,6 @@ const char *hold_way_name(enum hold_way way)
 	return way_names[way];
 }
 
-const char *hold_start_name(enum hold_start start)
-{
-	return start_names[start];
-}
-
 static double median(const struct series *s)
 {
 	struct series_spread spread = series_spread(s);

@@ -39,7 +39,6 @@ enum {
 struct options {
 	struct kv_plan plan;
 	const char *csv, *lodic, *workdir;
-	u64 warm_ms;
 	bool json, goals, chosen;
 };
 

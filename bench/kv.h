@@ -129,11 +129,7 @@ struct kv {
 int kv_run(struct kv *kv, const struct kv_plan *plan, const char *folder);
 void kv_drop(struct kv *kv);
 
-const char *kv_method_name(enum kv_method method);
-const char *kv_draw_name(enum kv_draw draw);
 const char *kv_setting_name(enum kv_setting setting);
-/* NULL: no such name. */
-const char *kv_copy_name(enum kv_copy why);
 
 /* Prints tables. */
 void kv_print(const struct kv *kv, FILE *to);

@@ -26,24 +26,9 @@ static const char *const draw_names[] = { "zipf", "random" };
 static const char *const setting_names[] = { "roomy", "tight", "cold" };
 static const char *const copy_names[] = { "border", "uncached", "refused" };
 
-const char *kv_method_name(enum kv_method method)
-{
-	return method_names[method];
-}
-
-const char *kv_draw_name(enum kv_draw draw)
-{
-	return draw_names[draw];
-}
-
 const char *kv_setting_name(enum kv_setting setting)
 {
 	return setting_names[setting];
-}
-
-const char *kv_copy_name(enum kv_copy why)
-{
-	return copy_names[why];
 }
 
 static struct series_spread over(const struct kv *kv, enum kv_setting s, enum kv_draw d,

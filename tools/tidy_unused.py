@@ -12,7 +12,7 @@ from collections import defaultdict
 
 from tidy_source import C_SUFFIXES, c_files, code_of, line_of, rule, signatures_of
 
-ROOMS = ("core/", "host/", "lib/", "preload/", "cli/", "measure/", "sim/", "check/")
+ROOMS = ("core/", "host/", "lib/", "preload/", "cli/", "measure/", "sim/", "check/", "bench/")
 TESTS = "tests/"
 # Text that uses names of C and is not C, or makes C.
 OTHERS = re.compile(r".*\.(cc|hpp|rs|def|map|patch|mutants)$|check/.*\.py$")
@@ -23,6 +23,8 @@ NEEDED = {
     "KLOC_RMAP": "one of the paper's kinds of objects; no program here makes such events",
     "SERVICE_BARRIER_LIGHT": "read from settings as a place in a list of names",
     "CACHE_PIN": "chosen by name: lodic-sim cache pin",
+    "WAY_READ": "a place in a table of ways: bench/peers.c",
+    "WAY_CLOCK": "the same",
     "name_bytes": "a field of linux/fs.h's struct procmap_query",
     "build_id_bytes": "the same",
     "build_id": "the same",
