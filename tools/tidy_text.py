@@ -267,11 +267,13 @@ def terms_of(page):
 
 
 @rule(bad=[{"doc/words.md": "| word | x |\n| flub | a thing |\n", "core/a.c": "/* flubber */\n"},
-           {"doc/words.md": "| word | x |\n", "core/a.c": "/* a seat */\n"}],
+           {"doc/words.md": "| word | x |\n", "core/a.c": "/* a seat */\n"},
+           {"doc/words.md": "| gap | a |\n| seat, gap | b |\n", "core/a.c": "/* gap seat */\n"}],
       good={"doc/words.md": "| word | x |\n| gap, seat | a thing |\n",
             "core/a.c": "/* Its seats have a gap. */\n"})
 def words(tree):
-    """Each word of doc/words.md is in use, and each term in use (TERMS) is in doc/words.md."""
+    """Each word of doc/words.md is in use and stands there once; each term in use (TERMS) is
+    there."""
     page = tree.get("doc/words.md")
     if page is None:
         return
@@ -284,6 +286,8 @@ def words(tree):
 
     listed = set()
     for at, word in terms_of(page):
+        if word in listed:
+            yield "doc/words.md", at, f"the word {word} stands here twice"
         listed.add(word)
         if not is_used(word):
             yield "doc/words.md", at, f"nothing uses the word {word}"

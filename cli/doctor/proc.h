@@ -15,7 +15,7 @@ void doctor_proc_maps(int pid, const char *ours, struct doctor_maps *ret);
 /* The offsets of a process's descriptors. */
 #define DOCTOR_FDS 4096u
 struct doctor_fds {
-	uint64_t offset[DOCTOR_FDS]; /* UINT64_MAX: it is no regular file */
+	uint64_t offset[DOCTOR_FDS]; /* of regular files */
 	uint64_t ino[DOCTOR_FDS];
 };
 /* Looks at the descriptors. What moved forward since the last look is added to d->moved_bytes. */
