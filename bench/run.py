@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Runs the measurements of `make bench` and keeps what they say.
 
-bench/results/ keeps pin, memory, huge, count, kv, hold and peers, each as .json and .csv, and
+bench/results/ keeps pin, memory, huge, count, kv, whole and peers, each as .json and .csv, and
 count_user.json, counter.json and micro.json. The numbers in README and doc/measured.md come from
 them, and from scale-16.csv, which bench/scale.py made on a larger machine. The pictures are
 build/figures/pin.png, count.png and counter.png.
@@ -285,9 +285,9 @@ def doc_kv(kv):
     yield from ["", *doc_goals(kv["goals"])]
 
 
-def doc_hold(hold):
+def doc_whole(hold):
     """One table for each size."""
-    yield f"`bench_hold`, {machine_of(hold)}:"
+    yield f"`bench_whole`, {machine_of(hold)}:"
     yield from textwrap.wrap(f"{hold['parameters']}. The service read {hold['holds_read']} "
                              f"ranges; {hold['huge_percent']} % of the largest hold lay in "
                              "huge pages.", 95)
@@ -376,7 +376,7 @@ def write_doc(pin, memory, huge, kv, hold, peers, count, user, micro):
              "## A key-value reader", "",
              *doc_kv(kv), "", *notes["A key-value reader"], "",
              "## Whole files as one range", "",
-             *doc_hold(hold), "", *notes["Holds"], "",
+             *doc_whole(hold), "", *notes["Holds"], "",
              "## Beside RocksDB's caches", "",
              *doc_peers(peers), "", *notes["RocksDB"], "",
              "## What each promise costs", "",
@@ -481,7 +481,7 @@ MEASUREMENTS = {
     "micro": lambda o: measure_program("micro", o, "--rounds", o.count_rounds),
     "counter": measure_counter,
     "kv": lambda o: measure_program("kv", o, "--rounds", o.kv_rounds, *csv_of("kv")),
-    "hold": lambda o: measure_program("hold", o, *csv_of("hold")),
+    "whole": lambda o: measure_program("whole", o, *csv_of("whole")),
     "peers": lambda o: measure_program("peers", o, "--rounds", o.count_rounds,
                                        *csv_of("peers")),
 }
@@ -493,7 +493,7 @@ def say_all(results):
     print("\na key-value reader, gets in a second of CPU time:")
     say_goals(results["kv"])
     print("\nwhole files as one range:")
-    say_goals(results["hold"])
+    say_goals(results["whole"])
     print("\na hot entry beside RocksDB's caches:")
     say_peers(results["peers"])
     print("\nmemory:")
@@ -512,7 +512,7 @@ def main():
     for name, run in MEASUREMENTS.items():
         results[name] = (run(options) if name in wanted
                          else json.loads((RESULTS / f"{name}.json").read_text()))
-    write_doc(*(results[name] for name in ("pin", "memory", "huge", "kv", "hold", "peers",
+    write_doc(*(results[name] for name in ("pin", "memory", "huge", "kv", "whole", "peers",
                                            "count", "count_user", "micro")))
     if options.document:
         return

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* bench_hold's file, rounds and figures. Contract: bench/hold.h. */
+/* bench_whole's file, rounds and figures. Contract: bench/whole.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/hold.h"
+#include "bench/whole.h"
 #include "bench/measure/shared.h"
 #include "cli/cli.h"
 #include "cli/leftover.h"
@@ -22,7 +22,7 @@
 #define CACHE_BYTES (16 * MIB)
 #define PIECE_BYTES MIB
 
-__attribute__((format(printf, 3, 4))) static int fail(struct hold_bench *b, int error,
+__attribute__((format(printf, 3, 4))) static int fail(struct whole_bench *b, int error,
                                                       const char *format, ...)
 {
 	va_list args;
@@ -33,7 +33,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct hold_bench *b, int 
 	return error;
 }
 
-u32 hold_crowd(u32 i)
+u32 whole_crowd(u32 i)
 {
 	return 1u << i;
 }
@@ -50,7 +50,7 @@ static int file_write(int fd, u64 bytes)
 		ssize_t done;
 
 		for (u64 i = 0; i < n / 8; i++)
-			piece[i] = hold_word(at / 8 + i);
+			piece[i] = whole_word(at / 8 + i);
 		done = pwrite(fd, piece, n, (off_t)at);
 		if (cli_stopped || done < 0)
 			error = cli_stopped ? -EINTR : -errno;
@@ -61,7 +61,7 @@ static int file_write(int fd, u64 bytes)
 	return error || fsync(fd) == 0 ? error : -errno;
 }
 
-static int file_make(struct hold_bench *b, const char *folder, u64 bytes)
+static int file_make(struct whole_bench *b, const char *folder, u64 bytes)
 {
 	int error, fd;
 
@@ -81,7 +81,7 @@ static int file_make(struct hold_bench *b, const char *folder, u64 bytes)
 }
 
 /* The bytes of the file that the page cache has. */
-static u64 file_cached(const struct hold_bench *b, u64 bytes)
+static u64 file_cached(const struct whole_bench *b, u64 bytes)
 {
 	u64 pages = (bytes + 4095) / 4096, nr = 0;
 	int fd = open(b->path, O_RDONLY | O_CLOEXEC);
@@ -98,7 +98,7 @@ static u64 file_cached(const struct hold_bench *b, u64 bytes)
 	return nr * 4096;
 }
 
-static int file_cool(const struct hold_bench *b)
+static int file_cool(const struct whole_bench *b)
 {
 	int fd = open(b->path, O_RDONLY | O_CLOEXEC);
 	int error = fd < 0 ? -errno : -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -107,7 +107,7 @@ static int file_cool(const struct hold_bench *b)
 	return error;
 }
 
-static int file_warm(const struct hold_bench *b)
+static int file_warm(const struct whole_bench *b)
 {
 	int fd = open(b->path, O_RDONLY | O_CLOEXEC);
 	u8 *buffer = malloc(PIECE_BYTES);
@@ -122,9 +122,9 @@ static int file_warm(const struct hold_bench *b)
 
 /* ---- the processes and the service ---- */
 
-static int order_all(struct hold_bench *b, enum hold_op op, u32 nr, u64 position)
+static int order_all(struct whole_bench *b, enum whole_op op, u32 nr, u64 position)
 {
-	struct slots_work work = { .run = hold_process_run,
+	struct slots_work work = { .run = whole_process_run,
 		                   .arg = b->order,
 		                   .position = position };
 	u64 nr_failed;
@@ -137,14 +137,14 @@ static int order_all(struct hold_bench *b, enum hold_op op, u32 nr, u64 position
 	for (u32 i = 0; i < nr && nr_failed > 0; i++) {
 		error = b->order->figures[i].error;
 		if (error)
-			return fail(b, error, "%s: %s", hold_way_name(b->order->way),
+			return fail(b, error, "%s: %s", whole_way_name(b->order->way),
 			            lodic_strerror(error));
 	}
 	return 0;
 }
 
 /* The service forgets the file, and its hold. */
-static int service_forget(struct hold_bench *b)
+static int service_forget(struct whole_bench *b)
 {
 	char *arguments[] = { "lodic",    "drop",          "--all",
 		              "--socket", b->cache.socket, NULL };
@@ -164,43 +164,43 @@ static int service_forget(struct hold_bench *b)
 }
 
 /* One hold, taken and released: it stays warm. */
-static int service_warm(struct hold_bench *b)
+static int service_warm(struct whole_bench *b)
 {
-	enum hold_way way = b->order->way;
+	enum whole_way way = b->order->way;
 	int error;
 
-	b->order->way = HOLD_HOLD;
-	error = order_all(b, HOLD_ATTACH, 1, 0);
+	b->order->way = WHOLE_HOLD;
+	error = order_all(b, WHOLE_ATTACH, 1, 0);
 	if (!error)
-		error = order_all(b, HOLD_USE, 1, 0);
-	order_all(b, HOLD_LEAVE, 1, 0);
+		error = order_all(b, WHOLE_USE, 1, 0);
+	order_all(b, WHOLE_LEAVE, 1, 0);
 	b->order->way = way;
 	return error;
 }
 
-static int prepare(struct hold_bench *b, enum hold_start start, enum hold_way way)
+static int prepare(struct whole_bench *b, enum whole_start start, enum whole_way way)
 {
 	int error;
 
 	/* A hold that stays warm is no other way's business, but its memory is the machine's. */
 	error = service_forget(b);
-	if (!error && start == HOLD_WARM && way == HOLD_HOLD)
+	if (!error && start == WHOLE_WARM && way == WHOLE_HOLD)
 		error = service_warm(b);
-	if (!error && start == HOLD_WARM && way != HOLD_HOLD)
+	if (!error && start == WHOLE_WARM && way != WHOLE_HOLD)
 		error = file_warm(b);
-	if (!error && start == HOLD_COLD)
+	if (!error && start == WHOLE_COLD)
 		error = file_cool(b);
 	return error;
 }
 
-static void keep(struct hold_bench *b, struct hold_cell *c, u32 round, u32 nr,
+static void keep(struct whole_bench *b, struct whole_cell *c, u32 round, u32 nr,
                  u64 service_pss)
 {
-	u64 now = hold_pss((long)b->cache.service_pid);
+	u64 now = whole_pss((long)b->cache.service_pid);
 	u64 memory = now > service_pss ? now - service_pss : 0;
 
 	for (u32 i = 0; i < nr; i++) {
-		const struct hold_figures *f = &b->order->figures[i];
+		const struct whole_figures *f = &b->order->figures[i];
 		double first = (double)f->first_ns / 1e3,
 		       last = (double)f->last_ns / 1e3;
 
@@ -219,8 +219,8 @@ static void keep(struct hold_bench *b, struct hold_cell *c, u32 round, u32 nr,
 	c->page_cache.at[round] = (double)(file_cached(b, b->order->bytes) + 1);
 }
 
-static int run_way(struct hold_bench *b, struct hold_cell *c, enum hold_start start,
-                   enum hold_way way, u32 round, u32 nr)
+static int run_way(struct whole_bench *b, struct whole_cell *c, enum whole_start start,
+                   enum whole_way way, u32 round, u32 nr)
 {
 	u64 service_pss;
 	int error;
@@ -228,24 +228,24 @@ static int run_way(struct hold_bench *b, struct hold_cell *c, enum hold_start st
 	b->order->way = way;
 	error = prepare(b, start, way);
 	/* Before a hold is warm the service has its memory already. */
-	service_pss = hold_pss((long)b->cache.service_pid);
+	service_pss = whole_pss((long)b->cache.service_pid);
 	if (!error)
-		error = order_all(b, HOLD_ATTACH, nr, 0);
+		error = order_all(b, WHOLE_ATTACH, nr, 0);
 	if (!error)
-		error = order_all(b, HOLD_USE, nr, round * HOLD_MAX_PROCESSES);
+		error = order_all(b, WHOLE_USE, nr, round * WHOLE_MAX_PROCESSES);
 	if (!error)
-		error = order_all(b, HOLD_WEIGH, nr, 0);
+		error = order_all(b, WHOLE_WEIGH, nr, 0);
 	if (!error)
 		keep(b, c, round, nr, service_pss);
 	if (b->processes.nr_workers > 0 && (!error || error != -EPIPE))
-		order_all(b, HOLD_LEAVE, nr, 0);
+		order_all(b, WHOLE_LEAVE, nr, 0);
 	return cli_stopped ? fail(b, -EINTR, "stopped") : error;
 }
 
-static int run_round(struct hold_bench *b, u32 size, u32 round, u64 *random)
+static int run_round(struct whole_bench *b, u32 size, u32 round, u64 *random)
 {
-	u32 nr = HOLD_NR_CROWDS * HOLD_NR_STARTS * HOLD_NR_WAYS;
-	u32 order[HOLD_NR_CROWDS * HOLD_NR_STARTS * HOLD_NR_WAYS];
+	u32 nr = WHOLE_NR_CROWDS * WHOLE_NR_STARTS * WHOLE_NR_WAYS;
+	u32 order[WHOLE_NR_CROWDS * WHOLE_NR_STARTS * WHOLE_NR_WAYS];
 	int error = 0;
 
 	for (u32 i = 0; i < nr; i++) {
@@ -255,18 +255,18 @@ static int run_round(struct hold_bench *b, u32 size, u32 round, u64 *random)
 		order[j] = i;
 	}
 	for (u32 i = 0; i < nr && !error; i++) {
-		u32 way = order[i] % HOLD_NR_WAYS;
-		u32 start = order[i] / HOLD_NR_WAYS % HOLD_NR_STARTS;
-		u32 crowd = order[i] / HOLD_NR_WAYS / HOLD_NR_STARTS;
+		u32 way = order[i] % WHOLE_NR_WAYS;
+		u32 start = order[i] / WHOLE_NR_WAYS % WHOLE_NR_STARTS;
+		u32 crowd = order[i] / WHOLE_NR_WAYS / WHOLE_NR_STARTS;
 
-		if (start == HOLD_WARM || round < b->plan.cold_rounds)
+		if (start == WHOLE_WARM || round < b->plan.cold_rounds)
 			error = run_way(b, &b->cells[size][crowd][start][way], start,
-			                way, round, hold_crowd(crowd));
+			                way, round, whole_crowd(crowd));
 	}
 	return error;
 }
 
-static int service_open(struct hold_bench *b, u64 bytes)
+static int service_open(struct whole_bench *b, u64 bytes)
 {
 	int error, fd = open(b->path, O_RDONLY | O_CLOEXEC);
 
@@ -274,7 +274,7 @@ static int service_open(struct hold_bench *b, u64 bytes)
 		return fail(b, -errno, "cannot open the file");
 	b->cache.hold_bytes = bytes + PIECE_BYTES;
 	error = own_cache_start(&b->cache, b->folder, NULL, CACHE_BYTES,
-	                        HOLD_MAX_PROCESSES, b->plan.huge_pages, fd);
+	                        WHOLE_MAX_PROCESSES, b->plan.huge_pages, fd);
 	close(fd);
 	strcpy(b->order->socket, b->cache.socket);
 	return error ? fail(b, error, "cannot use a cache: %s", lodic_strerror(error))
@@ -282,7 +282,7 @@ static int service_open(struct hold_bench *b, u64 bytes)
 }
 
 /* What the service says of the hold that is left. */
-static void ask_huge(struct hold_bench *b)
+static void ask_huge(struct whole_bench *b)
 {
 	struct lodic_stat stat = { 0 };
 
@@ -293,7 +293,7 @@ static void ask_huge(struct hold_bench *b)
 		b->huge_percent = 100 * stat.hold_huge_bytes / stat.hold_bytes;
 }
 
-static int run_size(struct hold_bench *b, const char *folder, u32 size, u64 *random)
+static int run_size(struct whole_bench *b, const char *folder, u32 size, u64 *random)
 {
 	u64 bytes = b->plan.sizes[size];
 	int error = file_make(b, folder, bytes);
@@ -319,14 +319,14 @@ static int run_size(struct hold_bench *b, const char *folder, u32 size, u64 *ran
 	return error;
 }
 
-static int cells_open(struct hold_bench *b)
+static int cells_open(struct whole_bench *b)
 {
-	struct hold_cell *cells = &b->cells[0][0][0][0];
+	struct whole_cell *cells = &b->cells[0][0][0][0];
 	u32 nr = sizeof(b->cells) / sizeof(*cells), rounds = b->plan.rounds;
 	int error = 0;
 
 	for (u32 i = 0; i < nr && !error; i++) {
-		struct hold_cell *c = &cells[i];
+		struct whole_cell *c = &cells[i];
 
 		error = series_open(&c->first_us, rounds);
 		if (!error)
@@ -343,10 +343,10 @@ static int cells_open(struct hold_bench *b)
 	return error;
 }
 
-int hold_bench_run(struct hold_bench *b, const struct hold_plan *plan,
-                   const char *folder)
+int whole_bench_run(struct whole_bench *b, const struct whole_plan *plan,
+                    const char *folder)
 {
-	int anywhere[HOLD_MAX_PROCESSES];
+	int anywhere[WHOLE_MAX_PROCESSES];
 	u64 began = host_now_ns(), random = plan->seed;
 	int error;
 
@@ -364,9 +364,9 @@ int hold_bench_run(struct hold_bench *b, const struct hold_plan *plan,
 	error = own_cache_folder_make(b->folder, sizeof(b->folder));
 	if (error)
 		return fail(b, error, "cannot make a folder for the socket");
-	for (u32 i = 0; i < HOLD_MAX_PROCESSES; i++)
+	for (u32 i = 0; i < WHOLE_MAX_PROCESSES; i++)
 		anywhere[i] = -1;
-	error = slots_open(&b->processes, anywhere, HOLD_MAX_PROCESSES, true);
+	error = slots_open(&b->processes, anywhere, WHOLE_MAX_PROCESSES, true);
 	if (error)
 		return fail(b, error, "cannot start processes");
 	for (u32 size = 0; size < plan->nr_sizes && !error; size++)
@@ -376,9 +376,9 @@ int hold_bench_run(struct hold_bench *b, const struct hold_plan *plan,
 	return error;
 }
 
-void hold_bench_drop(struct hold_bench *b)
+void whole_bench_drop(struct whole_bench *b)
 {
-	struct hold_cell *cells = &b->cells[0][0][0][0];
+	struct whole_cell *cells = &b->cells[0][0][0][0];
 
 	own_cache_stop(&b->cache);
 	slots_close(&b->processes);

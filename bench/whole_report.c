@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* bench_hold's results for people and for machines. Contract: bench/hold.h. */
+/* bench_whole's results for people and for machines. Contract: bench/whole.h. */
 #include <errno.h>
 #include <string.h>
 
-#include "bench/hold.h"
+#include "bench/whole.h"
 #include "bench/measure/report.h"
 #include "bench/measure/table.h"
 
@@ -28,7 +28,7 @@
 static const char *const way_names[] = { "pread", "mmap", "populate", "own", "hold" };
 static const char *const start_names[] = { "cold", "warm" };
 
-const char *hold_way_name(enum hold_way way)
+const char *whole_way_name(enum whole_way way)
 {
 	return way_names[way];
 }
@@ -51,15 +51,16 @@ static void put(struct table *t, const char *format, const struct series *s,
 		table_cell(t, "-");
 }
 
-static const struct hold_cell *cell_of(const struct hold_bench *b, u32 size, u32 crowd,
-                                       enum hold_start start, enum hold_way way)
+static const struct whole_cell *cell_of(const struct whole_bench *b, u32 size,
+                                        u32 crowd, enum whole_start start,
+                                        enum whole_way way)
 {
 	return &b->cells[size][crowd][start][way];
 }
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-static void put_row(const struct hold_cell *c, const char *name, struct table *t)
+static void put_row(const struct whole_cell *c, const char *name, struct table *t)
 {
 	table_row(t);
 	table_cell(t, "%s", name);
@@ -72,13 +73,13 @@ static void put_row(const struct hold_cell *c, const char *name, struct table *t
 }
 #pragma GCC diagnostic pop
 
-static void print_size(const struct hold_bench *b, u32 size, u32 crowd, FILE *to)
+static void print_size(const struct whole_bench *b, u32 size, u32 crowd, FILE *to)
 {
 	struct table t = { 0 };
 	char name[32];
 
 	fprintf(to, "\n%.2f MiB, %u process%s\n", (double)b->plan.sizes[size] / MIB,
-	        hold_crowd(crowd), crowd ? "es" : "");
+	        whole_crowd(crowd), crowd ? "es" : "");
 	table_row(&t);
 	table_cell(&t, " ");
 	table_cell(&t, "first us");
@@ -87,8 +88,8 @@ static void print_size(const struct hold_bench *b, u32 size, u32 crowd, FILE *to
 	table_cell(&t, "again us");
 	table_cell(&t, "memory MiB");
 	table_cell(&t, "page cache MiB");
-	for (u32 start = 0; start < HOLD_NR_STARTS; start++) {
-		for (u32 way = 0; way < HOLD_NR_WAYS; way++) {
+	for (u32 start = 0; start < WHOLE_NR_STARTS; start++) {
+		for (u32 way = 0; way < WHOLE_NR_WAYS; way++) {
 			snprintf(name, sizeof(name), "%s, %s", start_names[start],
 			         way_names[way]);
 			put_row(cell_of(b, size, crowd, start, way), name, &t);
@@ -97,7 +98,7 @@ static void print_size(const struct hold_bench *b, u32 size, u32 crowd, FILE *to
 	table_print(&t, to);
 }
 
-void hold_print(const struct hold_bench *b, FILE *to)
+void whole_print(const struct whole_bench *b, FILE *to)
 {
 	struct machine machine;
 
@@ -110,7 +111,7 @@ void hold_print(const struct hold_bench *b, FILE *to)
 	        (double)b->duration_ns / 1e9, (unsigned long long)b->plan.seed,
 	        (unsigned long long)b->holds_read, (unsigned long long)b->huge_percent);
 	for (u32 size = 0; size < b->plan.nr_sizes; size++)
-		for (u32 crowd = 0; crowd < HOLD_NR_CROWDS; crowd++)
+		for (u32 crowd = 0; crowd < WHOLE_NR_CROWDS; crowd++)
 			print_size(b, size, crowd, to);
 	fputs("\nfirst: until the first byte was there; last: until a byte of each page was "
 	      "read; random: a copy\nof 64 bytes afterwards; again: the first byte of the same "
@@ -125,7 +126,7 @@ struct goal {
 	double value, bound;
 	bool at_least, known, met;
 };
-#define MAX_GOALS (3u * HOLD_MAX_SIZES)
+#define MAX_GOALS (3u * WHOLE_MAX_SIZES)
 
 static void add_goal(struct goal *g, const char *what, u64 bytes,
                      struct series_spread value, double bound, bool at_least)
@@ -140,17 +141,19 @@ static void add_goal(struct goal *g, const char *what, u64 bytes,
 		g->met = at_least ? g->value >= bound : g->value <= bound;
 }
 
-static u32 find_goals(const struct hold_bench *b, struct goal *goals)
+static u32 find_goals(const struct whole_bench *b, struct goal *goals)
 {
 	bool huge = b->huge_percent >= HUGE_PERCENT;
-	u32 nr = 0, four = HOLD_NR_CROWDS - 1;
+	u32 nr = 0, four = WHOLE_NR_CROWDS - 1;
 
 	for (u32 size = 0; size < b->plan.nr_sizes; size++) {
 		u64 bytes = b->plan.sizes[size];
-		const struct hold_cell *many =
-			cell_of(b, size, four, HOLD_WARM, HOLD_HOLD);
-		const struct hold_cell *one = cell_of(b, size, 0, HOLD_WARM, HOLD_HOLD);
-		const struct hold_cell *map = cell_of(b, size, 0, HOLD_WARM, HOLD_MMAP);
+		const struct whole_cell *many =
+			cell_of(b, size, four, WHOLE_WARM, WHOLE_HOLD);
+		const struct whole_cell *one =
+			cell_of(b, size, 0, WHOLE_WARM, WHOLE_HOLD);
+		const struct whole_cell *map =
+			cell_of(b, size, 0, WHOLE_WARM, WHOLE_MMAP);
 		struct series_spread memory = series_spread(&many->memory);
 		bool last = size + 1 == b->plan.nr_sizes;
 
@@ -171,7 +174,7 @@ static u32 find_goals(const struct hold_bench *b, struct goal *goals)
 	return nr;
 }
 
-u32 hold_goals(const struct hold_bench *b, FILE *to)
+u32 whole_goals(const struct whole_bench *b, FILE *to)
 {
 	struct goal goals[MAX_GOALS];
 	u32 nr = find_goals(b, goals), nr_missed = 0;
@@ -188,20 +191,20 @@ u32 hold_goals(const struct hold_bench *b, FILE *to)
 	return nr_missed;
 }
 
-static json_t *cell_json(const struct hold_bench *b, u32 size, u32 crowd, u32 start,
+static json_t *cell_json(const struct whole_bench *b, u32 size, u32 crowd, u32 start,
                          u32 way)
 {
-	const struct hold_cell *c = cell_of(b, size, crowd, start, way);
+	const struct whole_cell *c = cell_of(b, size, crowd, start, way);
 	json_t *o = json_object();
 
 	json_object_set_new(o, "bytes", json_integer((json_int_t)b->plan.sizes[size]));
-	json_object_set_new(o, "processes", json_integer(hold_crowd(crowd)));
+	json_object_set_new(o, "processes", json_integer(whole_crowd(crowd)));
 	json_object_set_new(o, "start", json_string(start_names[start]));
 	json_object_set_new(o, "way", json_string(way_names[way]));
 	json_object_set_new(o, "first_us", json_real(median(&c->first_us)));
 	json_object_set_new(o, "last_us", json_real(median(&c->last_us)));
 	json_object_set_new(o, "random_ns", json_real(median(&c->random_ns)));
-	if (way == HOLD_HOLD && crowd == 0)
+	if (way == WHOLE_HOLD && crowd == 0)
 		json_object_set_new(o, "again_us", json_real(median(&c->again_us)));
 	json_object_set_new(o, "memory_bytes",
 	                    json_integer((json_int_t)median(&c->memory)));
@@ -210,7 +213,7 @@ static json_t *cell_json(const struct hold_bench *b, u32 size, u32 crowd, u32 st
 	return o;
 }
 
-static json_t *goals_json(const struct hold_bench *b)
+static json_t *goals_json(const struct whole_bench *b)
 {
 	struct goal goals[MAX_GOALS];
 	u32 nr = find_goals(b, goals);
@@ -232,7 +235,7 @@ static json_t *goals_json(const struct hold_bench *b)
 	return list;
 }
 
-static void describe(const struct hold_bench *b, char *ret)
+static void describe(const struct whole_bench *b, char *ret)
 {
 	snprintf(ret, REPORT_PARAMETERS_BYTES,
 	         "rounds=%u cold_rounds=%u window_ms=%llu huge_pages=%s",
@@ -241,7 +244,7 @@ static void describe(const struct hold_bench *b, char *ret)
 	         b->plan.huge_pages ? b->plan.huge_pages : "auto");
 }
 
-void hold_print_json(const struct hold_bench *b, FILE *to)
+void whole_print_json(const struct whole_bench *b, FILE *to)
 {
 	json_t *o = json_object(), *results = json_array();
 	char parameters[REPORT_PARAMETERS_BYTES];
@@ -251,9 +254,9 @@ void hold_print_json(const struct hold_bench *b, FILE *to)
 	machine_find(&machine);
 	describe(b, parameters);
 	for (u32 size = 0; size < b->plan.nr_sizes; size++)
-		for (u32 crowd = 0; crowd < HOLD_NR_CROWDS; crowd++)
-			for (u32 start = 0; start < HOLD_NR_STARTS; start++)
-				for (u32 way = 0; way < HOLD_NR_WAYS; way++)
+		for (u32 crowd = 0; crowd < WHOLE_NR_CROWDS; crowd++)
+			for (u32 start = 0; start < WHOLE_NR_STARTS; start++)
+				for (u32 way = 0; way < WHOLE_NR_WAYS; way++)
 					json_array_append_new(results,
 					                      cell_json(b, size, crowd,
 					                                start, way));
@@ -279,13 +282,13 @@ static void csv_spread(const struct series *s, FILE *f)
 		fputs(",,,", f);
 }
 
-int hold_write_csv(const struct hold_bench *b, const char *path)
+int whole_write_csv(const struct whole_bench *b, const char *path)
 {
 	FILE *f = fopen(path, "we");
 	char parameters[REPORT_PARAMETERS_BYTES];
 	struct machine machine;
 	struct report_run run = { &machine, parameters, b->plan.seed };
-	u32 nr = b->plan.nr_sizes * HOLD_NR_CROWDS * HOLD_NR_STARTS * HOLD_NR_WAYS;
+	u32 nr = b->plan.nr_sizes * WHOLE_NR_CROWDS * WHOLE_NR_STARTS * WHOLE_NR_WAYS;
 	int error;
 
 	if (!f)
@@ -300,13 +303,14 @@ int hold_write_csv(const struct hold_bench *b, const char *path)
 	      "," REPORT_RUN_COLUMNS "\n",
 	      f);
 	for (u32 i = 0; i < nr; i++) {
-		u32 way = i % HOLD_NR_WAYS, start = i / HOLD_NR_WAYS % HOLD_NR_STARTS;
-		u32 crowd = i / HOLD_NR_WAYS / HOLD_NR_STARTS % HOLD_NR_CROWDS;
-		u32 size = i / HOLD_NR_WAYS / HOLD_NR_STARTS / HOLD_NR_CROWDS;
-		const struct hold_cell *c = cell_of(b, size, crowd, start, way);
+		u32 way = i % WHOLE_NR_WAYS,
+		    start = i / WHOLE_NR_WAYS % WHOLE_NR_STARTS;
+		u32 crowd = i / WHOLE_NR_WAYS / WHOLE_NR_STARTS % WHOLE_NR_CROWDS;
+		u32 size = i / WHOLE_NR_WAYS / WHOLE_NR_STARTS / WHOLE_NR_CROWDS;
+		const struct whole_cell *c = cell_of(b, size, crowd, start, way);
 
 		fprintf(f, "%llu,%u,%s,%s", (unsigned long long)b->plan.sizes[size],
-		        hold_crowd(crowd), start_names[start], way_names[way]);
+		        whole_crowd(crowd), start_names[start], way_names[way]);
 		csv_spread(&c->first_us, f);
 		csv_spread(&c->last_us, f);
 		csv_spread(&c->random_ns, f);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* bench_hold: whole files as one range of memory. What is measured: bench/hold.h. */
+/* bench_whole: whole files as one range of memory. What is measured: bench/whole.h. */
 #include <argp.h>
 #include <errno.h>
 #include <string.h>
 
-#include "bench/hold.h"
+#include "bench/whole.h"
 #include "bench/measure/report.h"
 #include "bench/measure/workload.h"
 #include "cli/cli.h"
@@ -30,7 +30,7 @@ enum {
 };
 
 struct options {
-	struct hold_plan plan;
+	struct whole_plan plan;
 	const char *csv, *lodic, *workdir;
 	bool json, goals;
 };
@@ -43,8 +43,8 @@ static const char doc[] =
 	"The file lies in --workdir, which should be on a disk: on tmpfs no cold start shows.\n"
 	"\n"
 	"Examples:\n"
-	"  bench_hold --goals\n"
-	"  bench_hold --size 1M --size 1G --json > hold.json\n";
+	"  bench_whole --goals\n"
+	"  bench_whole --size 1M --size 1G --json > whole.json\n";
 
 static const struct argp_option option_list[] = {
 	{ "json", 'j', NULL, 0, "Print JSON", 0 },
@@ -82,7 +82,7 @@ static u64 take_number(const char *text, u64 least, u64 most, struct argp_state 
 	return n;
 }
 
-static void take_size(struct hold_plan *p, const char *text, struct argp_state *state)
+static void take_size(struct whole_plan *p, const char *text, struct argp_state *state)
 {
 	uint64_t n;
 
@@ -90,8 +90,8 @@ static void take_size(struct hold_plan *p, const char *text, struct argp_state *
 	    n % LODIC_BLOCK_BYTES != 0)
 		argp_error(state, "'%s' is not a size from 64K to 16G, in blocks of 4K",
 		           text);
-	else if (p->nr_sizes == HOLD_MAX_SIZES)
-		argp_error(state, "there are at most %u sizes", HOLD_MAX_SIZES);
+	else if (p->nr_sizes == WHOLE_MAX_SIZES)
+		argp_error(state, "there are at most %u sizes", WHOLE_MAX_SIZES);
 	else
 		p->sizes[p->nr_sizes++] = n;
 }
@@ -129,7 +129,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void choose_sizes(struct hold_plan *p)
+static void choose_sizes(struct whole_plan *p)
 {
 	static const u64 sizes[] = { (u64)64 << 10, (u64)1 << 20, (u64)16 << 20,
 		                     (u64)256 << 20, (u64)2 << 30 };
@@ -140,7 +140,7 @@ static void choose_sizes(struct hold_plan *p)
 	memcpy(p->sizes, sizes, sizeof(sizes));
 }
 
-static int publish(const struct options *o, const struct hold_bench *b)
+static int publish(const struct options *o, const struct whole_bench *b)
 {
 	int status = CLI_OK, error;
 
@@ -150,16 +150,16 @@ static int publish(const struct options *o, const struct hold_bench *b)
 		status = CLI_FAILED;
 	}
 	if (o->json)
-		hold_print_json(b, stdout);
+		whole_print_json(b, stdout);
 	else
-		hold_print(b, stdout);
+		whole_print(b, stdout);
 	if (o->goals) {
 		if (!o->json)
 			putchar('\n');
-		if (hold_goals(b, o->json ? NULL : stdout) > 0)
+		if (whole_goals(b, o->json ? NULL : stdout) > 0)
 			status = CLI_FAILED;
 	}
-	error = o->csv ? hold_write_csv(b, o->csv) : 0;
+	error = o->csv ? whole_write_csv(b, o->csv) : 0;
 	if (error) {
 		cli_error("cannot write %s: %s", o->csv, strerror(-error));
 		status = CLI_FAILED;
@@ -177,23 +177,23 @@ int main(int argc, char **argv)
 		          .window_ns = (u64)DEFAULT_WINDOW_MS * NS_PER_MS,
 		          .seed = WORKLOAD_SEED },
 	};
-	static struct hold_bench b;
+	static struct whole_bench b;
 	int status = CLI_FAILED, error;
 
 	argp_err_exit_status = CLI_USAGE;
 	cli_check_output();
-	cli_offer_version("bench_hold");
+	cli_offer_version("bench_whole");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return CLI_USAGE;
 	choose_sizes(&o.plan);
 	cli_catch_signals();
 	rig_serve_by(o.lodic, "..");
-	error = hold_bench_run(&b, &o.plan, o.workdir ? o.workdir : leftover_folder());
+	error = whole_bench_run(&b, &o.plan, o.workdir ? o.workdir : leftover_folder());
 	if (!error)
 		status = publish(&o, &b);
 	else if (!cli_stopped)
 		cli_error("%s", b.why);
-	hold_bench_drop(&b);
+	whole_bench_drop(&b);
 	leftover_sweep();
 	return cli_stopped ? CLI_STOPPED : status;
 }

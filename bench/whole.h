@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * bench_hold: how a program gets a whole file as one range of memory, and what that costs. Five
+ * bench_whole: how a program gets a whole file as one range of memory, and what that costs. Five
  * ways alternate, in an order drawn anew:
  *
  *   pread      the file is read through a buffer, and each later look is a pread()
@@ -18,8 +18,8 @@
  * Then all processes wait, and their memory is weighed: the growth of their PSS and the service's.
  * The page cache is weighed beside it, because it is nobody's PSS unless it is mapped.
  */
-#ifndef LODIC_BENCH_HOLD_H
-#define LODIC_BENCH_HOLD_H
+#ifndef LODIC_BENCH_WHOLE_H
+#define LODIC_BENCH_WHOLE_H
 
 #include <limits.h>
 #include <stdio.h>
@@ -28,25 +28,25 @@
 #include "bench/measure/slots.h"
 #include "cli/series.h"
 
-#define HOLD_MAX_PROCESSES 4u
-#define HOLD_MAX_SIZES 8u
+#define WHOLE_MAX_PROCESSES 4u
+#define WHOLE_MAX_SIZES 8u
 
-enum hold_way {
-	HOLD_PREAD,
-	HOLD_MMAP,
-	HOLD_POPULATE,
-	HOLD_OWN,
-	HOLD_HOLD,
-	HOLD_NR_WAYS
+enum whole_way {
+	WHOLE_PREAD,
+	WHOLE_MMAP,
+	WHOLE_POPULATE,
+	WHOLE_OWN,
+	WHOLE_HOLD,
+	WHOLE_NR_WAYS
 };
-enum hold_start { HOLD_COLD, HOLD_WARM, HOLD_NR_STARTS };
+enum whole_start { WHOLE_COLD, WHOLE_WARM, WHOLE_NR_STARTS };
 /* 1, 2 and 4 processes. */
-#define HOLD_NR_CROWDS 3u
+#define WHOLE_NR_CROWDS 3u
 
-enum hold_op { HOLD_ATTACH, HOLD_USE, HOLD_WEIGH, HOLD_LEAVE };
+enum whole_op { WHOLE_ATTACH, WHOLE_USE, WHOLE_WEIGH, WHOLE_LEAVE };
 
 /* What one process has measured. */
-struct hold_figures {
+struct whole_figures {
 	u64 first_ns, last_ns; /* since it began */
 	double random_ns;      /* for each copy */
 	u64 again_ns;          /* hold: one more hold and its first byte, median */
@@ -57,29 +57,29 @@ struct hold_figures {
 };
 
 /* What the processes are told, in shared memory. */
-struct hold_order {
-	enum hold_op op;
-	enum hold_way way;
+struct whole_order {
+	enum whole_op op;
+	enum whole_way way;
 	char path[PATH_MAX];
 	char socket[OWN_CACHE_SOCKET_BYTES];
 	u64 bytes;     /* the file's */
 	u64 window_ns; /* of random copies */
-	struct hold_figures figures[HOLD_MAX_PROCESSES];
+	struct whole_figures figures[WHOLE_MAX_PROCESSES];
 };
 
 /* Word i of the file. */
-static inline u64 hold_word(u64 i)
+static inline u64 whole_word(u64 i)
 {
 	return (i + 1) * 0x9e3779b97f4a7c15u;
 }
 
 /* Does what order says; slots_call() runs it in each process. Returns 1 if that failed. */
-u64 hold_process_run(void *order, u32 process, u64 position, u64 nr);
+u64 whole_process_run(void *order, u32 process, u64 position, u64 nr);
 /* The proportional set size of a process; 0: unknown. */
-u64 hold_pss(long pid);
+u64 whole_pss(long pid);
 
-struct hold_plan {
-	u64 sizes[HOLD_MAX_SIZES];
+struct whole_plan {
+	u64 sizes[WHOLE_MAX_SIZES];
 	u32 nr_sizes;
 	u32 rounds;
 	u32 cold_rounds; /* of rounds: those in which the way also begins cold */
@@ -89,17 +89,17 @@ struct hold_plan {
 };
 
 /* One way, from one start, with so many processes. Times are of the slowest process. */
-struct hold_cell {
+struct whole_cell {
 	struct series first_us, last_us, random_ns;
 	struct series again_us;   /* of one process, for hold alone */
 	struct series memory;     /* bytes: of all processes and the service together */
 	struct series page_cache; /* bytes of the file in it afterwards */
 };
 
-struct hold_bench {
-	struct hold_plan plan;
+struct whole_bench {
+	struct whole_plan plan;
 	struct slots processes;
-	struct hold_order *order;
+	struct whole_order *order;
 	char folder[OWN_CACHE_FOLDER_BYTES];
 	char path[PATH_MAX];
 	struct own_cache cache;
@@ -107,25 +107,25 @@ struct hold_bench {
 	u64 nr_wrong;
 	u64 huge_percent; /* of the largest hold that was seen */
 	u64 duration_ns;
-	struct hold_cell cells[HOLD_MAX_SIZES][HOLD_NR_CROWDS][HOLD_NR_STARTS]
-			      [HOLD_NR_WAYS];
+	struct whole_cell cells[WHOLE_MAX_SIZES][WHOLE_NR_CROWDS][WHOLE_NR_STARTS]
+			       [WHOLE_NR_WAYS];
 	char why[RIG_WHY_BYTES];
 };
 
 /* Sets everything up and measures. -errno with b->why; -EINTR: cli_stopped. The caller must call
- * hold_bench_drop() in any case. */
-int hold_bench_run(struct hold_bench *b, const struct hold_plan *plan,
-                   const char *folder);
-void hold_bench_drop(struct hold_bench *b);
+ * whole_bench_drop() in any case. */
+int whole_bench_run(struct whole_bench *b, const struct whole_plan *plan,
+                    const char *folder);
+void whole_bench_drop(struct whole_bench *b);
 
-const char *hold_way_name(enum hold_way way);
-u32 hold_crowd(u32 i); /* 1, 2, 4 */
+const char *whole_way_name(enum whole_way way);
+u32 whole_crowd(u32 i); /* 1, 2, 4 */
 
-void hold_print(const struct hold_bench *b, FILE *to);
+void whole_print(const struct whole_bench *b, FILE *to);
 /* Prints what is promised with its figure; NULL: prints nothing. Returns how many were missed. */
-u32 hold_goals(const struct hold_bench *b, FILE *to);
-void hold_print_json(const struct hold_bench *b, FILE *to);
+u32 whole_goals(const struct whole_bench *b, FILE *to);
+void whole_print_json(const struct whole_bench *b, FILE *to);
 /* -errno. */
-int hold_write_csv(const struct hold_bench *b, const char *path);
+int whole_write_csv(const struct whole_bench *b, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* One process of bench_hold, and the five ways. Contract: bench/hold.h. */
+/* One process of bench_whole, and the five ways. Contract: bench/whole.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench/hold.h"
+#include "bench/whole.h"
 #include "host/random.h"
 #include "lodic/lodic.h"
 
@@ -30,7 +30,7 @@ static struct {
 	struct lodic_hold *hold;
 } mine = { .fd = -1 };
 
-u64 hold_pss(long pid)
+u64 whole_pss(long pid)
 {
 	char path[64], line[LINE_BYTES];
 	unsigned long kib = 0;
@@ -46,7 +46,7 @@ u64 hold_pss(long pid)
 	return (u64)kib << 10;
 }
 
-static int attach(const struct hold_order *o)
+static int attach(const struct whole_order *o)
 {
 	struct lodic_options options = { .bytes = sizeof(options),
 		                         .socket = o->socket,
@@ -59,19 +59,19 @@ static int attach(const struct hold_order *o)
 	mine.buffer = malloc(BUFFER_BYTES);
 	if (!mine.buffer)
 		return -ENOMEM;
-	if (o->way == HOLD_HOLD)
+	if (o->way == WHOLE_HOLD)
 		error = lodic_attach(&options, &mine.lodic);
-	if (o->way == HOLD_HOLD && !error)
+	if (o->way == WHOLE_HOLD && !error)
 		error = lodic_open(mine.lodic, mine.fd, &mine.file);
-	if (o->way == HOLD_HOLD && !error)
+	if (o->way == WHOLE_HOLD && !error)
 		error = lodic_file_cached(mine.file);
 	return error;
 }
 
-static void leave(const struct hold_order *o)
+static void leave(const struct whole_order *o)
 {
 	lodic_release(mine.hold);
-	if (o->way != HOLD_HOLD && mine.at)
+	if (o->way != WHOLE_HOLD && mine.at)
 		munmap((void *)mine.at, o->bytes);
 	if (mine.file)
 		lodic_close(mine.file);
@@ -117,15 +117,15 @@ static int read_own(u64 bytes)
 	return mine.at ? read_at(at, bytes, 0) : -errno;
 }
 
-static int begin(const struct hold_order *o)
+static int begin(const struct whole_order *o)
 {
 	int error;
 
 	switch (o->way) {
-	case HOLD_PREAD: return read_at(mine.buffer, COPY_BYTES, 0);
-	case HOLD_MMAP: return map(o->bytes, 0);
-	case HOLD_POPULATE: return map(o->bytes, MAP_POPULATE);
-	case HOLD_OWN: return read_own(o->bytes);
+	case WHOLE_PREAD: return read_at(mine.buffer, COPY_BYTES, 0);
+	case WHOLE_MMAP: return map(o->bytes, 0);
+	case WHOLE_POPULATE: return map(o->bytes, MAP_POPULATE);
+	case WHOLE_OWN: return read_own(o->bytes);
 	default: break;
 	}
 	error = lodic_hold(mine.lodic, mine.file, 0, 0, LODIC_WAIT, &mine.hold);
@@ -145,7 +145,7 @@ static u64 word_at(const u8 *bytes)
 }
 
 /* Looks at the first word of each page. */
-static int read_all(const struct hold_order *o, u64 *nr_wrong)
+static int read_all(const struct whole_order *o, u64 *nr_wrong)
 {
 	for (u64 at = 0; at < o->bytes; at += BUFFER_BYTES) {
 		u64 n = o->bytes - at < BUFFER_BYTES ? o->bytes - at : BUFFER_BYTES;
@@ -155,12 +155,13 @@ static int read_all(const struct hold_order *o, u64 *nr_wrong)
 		if (error)
 			return error;
 		for (u64 i = 0; i < n; i += PAGE_BYTES)
-			*nr_wrong += word_at(bytes + i) != hold_word((at + i) / 8);
+			*nr_wrong += word_at(bytes + i) != whole_word((at + i) / 8);
 	}
 	return 0;
 }
 
-static int copy_random(const struct hold_order *o, struct hold_figures *f, u64 *random)
+static int copy_random(const struct whole_order *o, struct whole_figures *f,
+                       u64 *random)
 {
 	u64 places = o->bytes / COPY_BYTES, began = host_now_ns(), nr = 0, now;
 	u8 to[COPY_BYTES];
@@ -175,7 +176,7 @@ static int copy_random(const struct hold_order *o, struct hold_figures *f, u64 *
 				memcpy(to, mine.at + at, COPY_BYTES);
 			else
 				error = read_at(to, COPY_BYTES, at);
-			f->nr_wrong += word_at(to) != hold_word(at / 8);
+			f->nr_wrong += word_at(to) != whole_word(at / 8);
 		}
 		nr += COPIES_A_LOOK;
 		now = host_now_ns();
@@ -192,7 +193,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* What the first byte costs a process that comes back to a hold. */
-static int hold_again(const struct hold_order *o, struct hold_figures *f)
+static int whole_again(const struct whole_order *o, struct whole_figures *f)
 {
 	struct lodic_hold *again;
 	u64 times[AGAIN];
@@ -204,7 +205,7 @@ static int hold_again(const struct hold_order *o, struct hold_figures *f)
 		error = lodic_hold(mine.lodic, mine.file, 0, 0, LODIC_WAIT, &again);
 		if (error)
 			return error;
-		f->nr_wrong += word_at(lodic_hold_data(again)) != hold_word(0);
+		f->nr_wrong += word_at(lodic_hold_data(again)) != whole_word(0);
 		times[i] = host_now_ns() - began;
 		if (lodic_hold_bytes(again) != o->bytes)
 			error = -EPROTO;
@@ -215,39 +216,39 @@ static int hold_again(const struct hold_order *o, struct hold_figures *f)
 	return error;
 }
 
-static int use(const struct hold_order *o, struct hold_figures *f, u64 random)
+static int use(const struct whole_order *o, struct whole_figures *f, u64 random)
 {
 	u64 began = host_now_ns();
 	int error = begin(o);
 
 	if (!error && mine.at)
-		f->nr_wrong += word_at(mine.at) != hold_word(0);
+		f->nr_wrong += word_at(mine.at) != whole_word(0);
 	f->first_ns = host_now_ns() - began;
 	if (!error)
 		error = read_all(o, &f->nr_wrong);
 	f->last_ns = host_now_ns() - began;
 	if (!error)
 		error = copy_random(o, f, &random);
-	if (!error && o->way == HOLD_HOLD)
-		error = hold_again(o, f);
+	if (!error && o->way == WHOLE_HOLD)
+		error = whole_again(o, f);
 	return error;
 }
 
-u64 hold_process_run(void *order, u32 process, u64 position, u64 nr)
+u64 whole_process_run(void *order, u32 process, u64 position, u64 nr)
 {
-	struct hold_order *o = order;
-	struct hold_figures *f = &o->figures[process];
+	struct whole_order *o = order;
+	struct whole_figures *f = &o->figures[process];
 
 	(void)nr;
 	switch (o->op) {
-	case HOLD_ATTACH:
-		*f = (struct hold_figures){ 0 };
+	case WHOLE_ATTACH:
+		*f = (struct whole_figures){ 0 };
 		f->error = attach(o);
-		f->pss_before = hold_pss(getpid());
+		f->pss_before = whole_pss(getpid());
 		break;
-	case HOLD_USE: f->error = use(o, f, position + process + 1); break;
-	case HOLD_WEIGH: f->pss_after = hold_pss(getpid()); break;
-	case HOLD_LEAVE: leave(o); break;
+	case WHOLE_USE: f->error = use(o, f, position + process + 1); break;
+	case WHOLE_WEIGH: f->pss_after = whole_pss(getpid()); break;
+	case WHOLE_LEAVE: leave(o); break;
 	}
 	return f->error != 0;
 }
