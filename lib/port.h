@@ -199,8 +199,8 @@ int port_receive(int socket, struct port_message *message);
 
 /* ---- files: of clients, of the user, of the system ---- */
 
-/* What a file system can say, of its own: */
-#define PORT_FILE_ERRNOS EIO, ESTALE, ETIMEDOUT, ENOTCONN, EOVERFLOW, ENOMEM, EINTR
+/* Below, PORT_FILE_ERRNOS stands for what a file system can say of its own: -EIO -ESTALE
+ * -ETIMEDOUT -ENOTCONN -EOVERFLOW -ENOMEM -EINTR. */
 
 enum port_file_kind { PORT_FILE_OTHER, PORT_FILE_REGULAR, PORT_FILE_FOLDER };
 struct port_file {
