@@ -16,11 +16,13 @@ struct lines {
 	int fd;
 	uint64_t offset; /* of what comes into the buffer next */
 	size_t next, filled;
-	bool ended; /* there is nothing more, or it cannot be read */
+	bool ended;  /* there is nothing more, or it cannot be read */
+	bool failed; /* it cannot be read */
 	char buffer[LINES_BUFFER_BYTES];
 };
 
-/* The next line with its newline, or the first room - 1 bytes of it. false: there is none. */
+/* The next line with its newline, or the first room - 1 bytes of it. false: there is none, or an
+ * error has cut it off. */
 PORT_HANGS bool lines_next(struct lines *l, char *line, size_t room);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * lib/ says here what it wants of the system: memory, sockets, files, processes. On Linux
  * lib/port_posix_*.c do it. They decide nothing, so that a simulated machine can stand in their
- * place. What is not here lib/ does not ask of the system. The clock is host_now_ns().
+ * place. The clock is host_now_ns(). lib/service/ does not come by here yet (ADR-0041).
  *
  * Errors. A function that can fail returns a negative errno, and its comment lists all of them.
  * The list is the contract: a caller handles each, and a simulated machine draws from it. No
@@ -13,7 +13,8 @@
  * Waiting. A mark before the declaration says what the caller may have to wait for:
  *
  *    PORT_HANGS   a file system, a disk or a directory of users, without a bound. The main loop of
- *                 the service must call no such function during a turn.
+ *                 the service must call no such function during a turn, but for files of /proc
+ *                 and of control groups.
  *    PORT_WAITS   those that the caller wants to wait for, as long as it says. A thread may be
  *                 cancelled in port_sleep() and port_wait().
  *    no mark      nobody.
@@ -23,7 +24,8 @@
  *
  * Children and handlers. A forked child without other threads may call all functions. A signal
  * handler, or a child of a program with threads, may call each one that has no mark. It must not
- * call port_alloc() and port_free(), unless these are the shim's.
+ * call port_alloc(), port_free(), port_text() and port_word_set(), which may allocate. In the shim
+ * it may.
  */
 #ifndef LODIC_LIB_PORT_H
 #define LODIC_LIB_PORT_H

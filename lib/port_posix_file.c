@@ -55,14 +55,15 @@ bool port_is_read_only(const char *folder)
 
 int port_open(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = os_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 
 	return fd < 0 ? -errno : fd;
 }
 
 int port_create(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = os_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	                 0600);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -73,7 +74,7 @@ int port_reopen(int fd)
 	int own;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = open(path, O_RDONLY | O_CLOEXEC);
+	own = os_open(path, O_RDONLY | O_CLOEXEC, 0);
 	return own < 0 ? -errno : own;
 }
 
@@ -84,7 +85,7 @@ void port_shut(int fd)
 
 int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 {
-	ssize_t n = pread(fd, to, bytes, (off_t)offset);
+	ssize_t n = os_pread(fd, to, bytes, (off_t)offset);
 
 	return n < 0 ? -errno : n;
 }

@@ -49,6 +49,11 @@ static inline int os_madvise(void *at, size_t bytes, int advice)
 	return madvise(at, bytes, advice);
 }
 
+static inline int os_open(const char *path, int flags, mode_t rights)
+{
+	return open(path, flags, rights);
+}
+
 static inline int os_close(int fd)
 {
 	return close(fd);
@@ -73,6 +78,11 @@ static inline int os_dup3(int fd, int number, int flags)
 static inline ssize_t os_read(int fd, void *to, size_t bytes)
 {
 	return read(fd, to, bytes);
+}
+
+static inline ssize_t os_pread(int fd, void *to, size_t bytes, off_t offset)
+{
+	return pread(fd, to, bytes, offset);
 }
 
 static inline ssize_t os_write(int fd, const void *from, size_t bytes)
@@ -110,12 +120,14 @@ extern __typeof__(clone) __clone;
 #define OS_CLONE_NAME clone
 #endif
 
-static inline NOT_FOR_TSAN pid_t os_clone(int (*run)(void *), void *stack, int flags, void *arg)
+static inline NOT_FOR_TSAN pid_t os_clone(int (*run)(void *), void *stack, int flags,
+                                          void *arg)
 {
 	return OS_CLONE_NAME(run, stack, flags, arg);
 }
 
-static inline NOT_FOR_TSAN int os_execve(const char *path, char **arguments, char **environment)
+static inline NOT_FOR_TSAN int os_execve(const char *path, char **arguments,
+                                         char **environment)
 {
 	return execve(path, arguments, environment);
 }

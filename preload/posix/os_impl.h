@@ -43,6 +43,11 @@ static inline int os_madvise(void *at, size_t bytes, int advice)
 	return own_madvise(at, bytes, advice);
 }
 
+static inline int os_open(const char *path, int flags, mode_t rights)
+{
+	return (int)own_call(SYS_openat, AT_FDCWD, path, flags, rights);
+}
+
 static inline int os_close(int fd)
 {
 	return own_close(fd);
@@ -66,6 +71,11 @@ static inline int os_dup3(int fd, int number, int flags)
 static inline ssize_t os_read(int fd, void *to, size_t bytes)
 {
 	return own_call(SYS_read, fd, to, bytes);
+}
+
+static inline ssize_t os_pread(int fd, void *to, size_t bytes, off_t offset)
+{
+	return own_call(SYS_pread64, fd, to, bytes, offset);
 }
 
 static inline ssize_t os_write(int fd, const void *from, size_t bytes)
