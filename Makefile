@@ -6,8 +6,10 @@ FILE ?=
 ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
-# What users run: -O2 with debug information. A verb that needs more than the product adds it.
-RELEASE = -Dbuildtype=debugoptimized
+# What users run and `make install` installs: -O2 with debug information, and the programs that
+# study schemes. A verb that needs more adds it. build, wheel and install have the same options: an
+# install by root must not make a user's build folder anew.
+RELEASE = -Dbuildtype=debugoptimized -Dstudy=true
 PYTHON = /usr/bin/python3
 # For tools/wheels.sh, and what uses them.
 export LODIC_WHEELS = $(abspath $(BUILD))/wheels
@@ -41,7 +43,7 @@ help:
 	@echo 'make bench-recordings   db_bench, nginx, fio, python: what two tiers make of them'
 	@echo 'make bench-scale        the same over 1 to all of its CPUs: for big machines'
 	@echo 'make build              build/lodic and build/liblodic.so'
-	@echo 'make study              the same, lodic-check, lodic-sim and the programs of bench/'
+	@echo 'make study              the same, and the programs of bench/'
 	@echo 'make install            into /usr/local, or PREFIX=DIR; DESTDIR=DIR: for a package'
 	@echo 'make uninstall          remove exactly that, with the same PREFIX and DESTDIR'
 	@echo 'make wheel              build/python/lodic-*.whl, the package for Python'
@@ -65,7 +67,7 @@ build: deps-build
 	@sh tools/setup.sh $(BUILD) $(RELEASE)
 	@ninja -C $(BUILD)
 
-study: RELEASE += -Dstudy=true -Dbench=true
+study: RELEASE += -Dbench=true
 study: build
 
 demo: build
@@ -151,8 +153,6 @@ try-torch: RELEASE += -Dpython=enabled
 try-torch: deps-python build
 	@$(PYTHON) tools/try_torch.py --build $(BUILD) $(ARGS)
 
-# The module for Python is the wheel's.
-install: RELEASE += -Dstudy=true -Dpython=disabled
 install: build
 	@$(PYTHON) tools/install.py install --build $(BUILD) --prefix '$(PREFIX)' \
 		--destdir '$(DESTDIR)'
