@@ -28,7 +28,7 @@ static int bench_become(char *name, int argc, char **argv)
 	free(words);
 	if (error == -ENOENT)
 		cli_error("`lodic %s' needs the program lodic-bench, which is not installed; "
-		          "`make install' and the Debian package lodic have it",
+		          "`make install' and the Debian package lodic install it",
 		          name);
 	else
 		cli_error("cannot run %s: %s", path, strerror(-error));

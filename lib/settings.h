@@ -74,7 +74,8 @@ void settings_free(struct settings *s);
 
 /* Copies all of from to the zeroed s. -ENOMEM. */
 int settings_copy(struct settings *s, const struct settings *from);
-/* Do both say the same about it? To say the default is the same as to say nothing. */
+/* Do both say the same about it? To say the default is the same as to
+ * say nothing, where the default is a value. */
 bool settings_equal(const struct settings *a, const struct settings *b,
                     enum setting setting);
 

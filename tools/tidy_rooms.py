@@ -21,12 +21,12 @@ HOST = ("host/host.h", "host/random.h")
 SERVICE = (*CORE, "host/random.h", "core/cache/", "core/kloc/", "include/", "lib/*",
            "lib/service/service.h")
 # The rooms of the service, the lowest first.
-FLOORS = ("base", "memory", "tier", "file", "frame", "hold", "client", "succession", "loop")
+SERVICE_FLOORS = ("base", "memory", "tier", "file", "frame", "hold", "client", "succession", "loop")
 
 
 def below(floor):
     """The rooms of the service below this one; all of them without one."""
-    floors = FLOORS[:FLOORS.index(floor)] if floor else FLOORS
+    floors = SERVICE_FLOORS[:SERVICE_FLOORS.index(floor)] if floor else SERVICE_FLOORS
     return [f"lib/service/{name}/" for name in floors]
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 
 from tidy_source import C_SUFFIXES, c_files, code_of, line_of, rule, signatures_of
 
-ROOMS = ("core/", "host/", "lib/", "preload/", "cli/", "measure/", "sim/", "check/", "bench/")
+ROOMS = ("core/", "host/", "lib/", "preload/", "cli/", "sim/", "check/", "bench/")
 TESTS = "tests/"
 # Text that uses names of C and is not C, or makes C.
 OTHERS = re.compile(r".*\.(cc|hpp|rs|def|map|patch|mutants)$|check/.*\.py$")

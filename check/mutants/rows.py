@@ -22,13 +22,12 @@ The rows of core/frame.c have that path below this folder, and .mutants behind i
     +text after
      both
 
-search: lodic-check finds it in that scenario and scheme. The memory is the weakest-assuming one in
-which it shows, sc or tso. The number is of schedules after which it has survived. `movers` stands
-behind it if tasks must move between CPUs. test: a native program that finds it. source: a file that
-the test needs compiled with the changed headers. The text before occurs once in the file. `@@`
-begins another hunk of the same file, `@@ PATH` one of another file. The text after may keep a wrong
-window open by mutant_window(); broken.h has it.
-"""
+search: lodic-check finds it in that scenario and scheme. The memory is the strongest one in which
+the mutant still shows: sc before tso. The number is of schedules after which it has survived.
+`movers` stands behind it if tasks must move between CPUs. test: a native program that finds it.
+source: a file that the test needs compiled with the changed headers. The text before occurs once in
+the file. `@@` begins another hunk of the same file, `@@ PATH` one of another file. The text after
+may keep a wrong window open by mutant_window(); broken.h has it."""
 
 import argparse
 import collections

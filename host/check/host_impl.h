@@ -15,7 +15,7 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-extern u32 check_mutant_now; /* enum mutant: which wrong order this run has */
+extern u32 check_mutant_now; /* the mutant of this run; 0: none (check/mutants/weave.py) */
 /* How often core's loops try in this schedule: once or twice. So both what a loop does again and
  * what comes after it run. */
 extern u32 check_tries_now;

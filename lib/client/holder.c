@@ -343,7 +343,7 @@ static void holder_free(struct lodic_hold *h)
 	attach_put(lodic);
 }
 
-static void hold_sleep(void *arg)
+static void holder_sleep(void *arg)
 {
 	const struct lodic_hold *h = arg;
 
@@ -362,7 +362,7 @@ static int holder_wait(struct lodic_hold *h, int cancel_state)
 	int err;
 
 	while ((err = holder_go_on(h)) == -EINPROGRESS)
-		port_cancellable(cancel_state, hold_sleep, holder_cancelled, h);
+		port_cancellable(cancel_state, holder_sleep, holder_cancelled, h);
 	return err;
 }
 

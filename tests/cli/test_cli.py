@@ -206,7 +206,7 @@ class Apart(unittest.TestCase):
                                       capture_output=True, check=False, timeout=SECONDS)
                 self.assertEqual((done.returncode, done.stdout), (1, ""), words)
                 self.assertRegex(done.stderr, r"\Alodic: .* lodic-bench, which is not installed; "
-                                              r".* the Debian package lodic have it\n\Z")
+                                              r".* the Debian package lodic install it\n\Z")
 
 
 class Bench(unittest.TestCase):

@@ -2,7 +2,7 @@
 /*
  * What the library maps lies alone, between pages that nobody may read. So a look outside of it is
  * a crash, and not a look at what happens to lie there. For that the program is linked with
- * --wrap=huge_map and --wrap=huge_map_part (tests/meson.build).
+ * --wrap=huge_map and --wrap=huge_map_part (tests/fuzz/meson.build).
  */
 #ifndef LODIC_TESTS_FUZZ_GUARD_H
 #define LODIC_TESTS_FUZZ_GUARD_H

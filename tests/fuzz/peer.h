@@ -2,7 +2,7 @@
 /*
  * A service that is none, in the same thread as the program that asks it. It answers each request
  * as soon as that is sent, so that the same seed makes the same run. For that the program is linked
- * with --wrap=wire_send (tests/meson.build).
+ * with --wrap=wire_send (tests/fuzz/meson.build).
  */
 #ifndef LODIC_TESTS_FUZZ_PEER_H
 #define LODIC_TESTS_FUZZ_PEER_H

@@ -10,7 +10,7 @@
 
 #include "tests/support/arena_bed.h"
 
-/* The linker puts it before the host's own (tests/meson.build). */
+/* The linker puts it before the host's own (tests/unit/meson.build). */
 static bool fence_fails;
 bool __wrap_host_fence_global(void);
 bool __real_host_fence_global(void);

@@ -2,7 +2,7 @@
 /*
  * The calls of lodic/inline.h. Some go the short way, the others to the library. A struct
  * lodic_inline that was right may be so no more. The cases of lodic.h's calls that apply
- * here run once more with these (tests/meson.build).
+ * here run once more with these (tests/unit/meson.build).
  */
 #define _GNU_SOURCE
 #include <errno.h>

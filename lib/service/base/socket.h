@@ -20,14 +20,14 @@ void socket_unlock(struct base *s);
  * path. */
 int socket_listen(struct base *s, const char **ret_why);
 void socket_unlisten(struct base *s);
-/* The socket where programs connect; -1: none. */
-int socket_listening(const struct base *s);
-/* The main loop hears of those events there. 0 or -errno. */
-int socket_listen_for(struct base *s, u32 events);
 /* The same by a socket that another process has made. It listens once more, for its side effect:
  * from now on the kernel tells programs that this process is at the other end. An error leaves
  * the socket to the caller. */
 int socket_adopt(struct base *s, int listening, const char **ret_why);
+/* The socket where programs connect; -1: none. */
+int socket_listening(const struct base *s);
+/* The main loop hears of those events there. 0 or -errno. */
+int socket_listen_for(struct base *s, u32 events);
 /* Lets the user connect, or the group, unless another process has made the path. The umask does not
  * count. 0 or -errno. */
 int socket_give(const struct base *s);

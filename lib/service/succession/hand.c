@@ -141,11 +141,10 @@ static int hand_file_fd(const struct held_file *f, struct exchange *x)
 {
 	int fd = memory_open_again(f->fd, O_PATH);
 
-	if (fd >= 0)
-		x->close_after = fd;
-	if (fd >= 0)
-		x->out[x->nr_out++] = fd;
-	return fd < 0 ? fd : 0;
+	if (fd < 0)
+		return fd;
+	x->close_after = x->out[x->nr_out++] = fd;
+	return 0;
 }
 
 static int hand_file(struct service *s, struct exchange *x)

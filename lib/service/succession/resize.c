@@ -6,7 +6,7 @@
  *   FILES    the files come along (carry.h)
  *   BLOCKS   the blocks do
  *            -- FILES and BLOCKS once more, for what came meanwhile. Fills wait. --
- *   READY    the old arena is marked dead, and the new service has the socket (move.h)
+ *   READY    the old arena is marked dead, and the new service has the socket (pass.h)
  *   ENDS     reads into the old frames come back
  *   FREES    a worker ends the old service
  *
