@@ -301,7 +301,8 @@ def ours():
     """What the repository holds now, of what refresh writes."""
     paths = [p for p in files_below(PATCHES) if p.suffix == ".patch"]
     paths += [extra_patch(name) for name in extras()]
-    paths += [p for p in files_below(FILES) if p.suffix != ".generated" or p.parent != FILES]
+    paths += [p for p in files_below(FILES)
+              if p.parent != FILES or p.suffix not in (".generated", ".mutants")]
     return {str(p.relative_to(KERNEL)): (p.read_bytes(), bool(p.stat().st_mode & 0o100))
             for p in paths}
 
