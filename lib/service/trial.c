@@ -79,8 +79,7 @@ void service_trial_close(struct service_trial *t)
 int service_trial_wake(struct service_trial *t, int fd)
 {
 	/* The loop does nothing for this source. */
-	return service_watch(&t->s->base, fd, EPOLLIN,
-	                     &t->s->base.sources[SOURCE_WAKE]);
+	return service_watch_as(&t->s->base, fd, EPOLLIN, SOURCE_WAKE);
 }
 
 u64 service_trial_turn(struct service_trial *t)

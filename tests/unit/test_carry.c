@@ -79,7 +79,7 @@ static void bed_make(struct bed *b, u64 cache_blocks)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	b->to->base.workers = b->s->base.workers;
 	fd = fixture_open(b->path, O_RDONLY);
-	proof_look(&b->s->base.options, &fd, &p);
+	proof_look(&b->s->options, &fd, &p);
 	service_close(&fd);
 	if (files_open(&b->s->files, &p, 0, &b->slot) != 0)
 		fixture_skip("no leases where temporary files are: set TMPDIR");

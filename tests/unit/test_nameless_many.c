@@ -40,7 +40,7 @@ static void hold(struct service *s, u32 i)
 	snprintf(name, sizeof(name), "many%u", i);
 	pattern_file_make(paths[i], name, 1, 1, LODIC_BLOCK_BYTES);
 	fd = fixture_open(paths[i], O_RDONLY);
-	proof_look(&s->base.options, &fd, &p);
+	proof_look(&s->options, &fd, &p);
 	service_close(&fd);
 	assert_int_equal(files_open(&s->files, &p, 0, &slot), 0);
 	files_close(&s->files, slot, s->files.slots[slot].id, 1);

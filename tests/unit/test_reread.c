@@ -73,9 +73,9 @@ static void end(struct service *s)
 
 static void reread(struct service *s)
 {
-	reread_begin(s);
-	assert_true(s->change.rereads);
-	while (s->change.rereads)
+	reread_begin(&s->reread);
+	assert_true(s->reread.runs);
+	while (s->reread.runs)
 		service_turn(s);
 }
 
@@ -93,8 +93,8 @@ static void waiting_size_outlives_a_reading_that_says_nothing_new(void **state)
 	do {
 		service_turn(s);
 		s = resize_next(s);
-	} while (s->change.resize || s->change.reread_bytes > 0);
-	assert_int_equal(s->base.options.cache_bytes, 3 * MIB);
+	} while (s->change.resize || s->reread.bytes > 0);
+	assert_int_equal(s->options.cache_bytes, 3 * MIB);
 	end(s);
 }
 
@@ -111,8 +111,8 @@ static void newer_size_takes_the_place_of_one_that_waits(void **state)
 	do {
 		service_turn(s);
 		s = resize_next(s);
-	} while (s->change.resize || s->change.reread_bytes > 0);
-	assert_int_equal(s->base.options.cache_bytes, 4 * MIB);
+	} while (s->change.resize || s->reread.bytes > 0);
+	assert_int_equal(s->options.cache_bytes, 4 * MIB);
 	end(s);
 }
 
@@ -135,12 +135,12 @@ static void size_comes_when_a_successor_is_silent(void **state)
 	s->clients.first = s->clients.successor = c;
 	says[0] = 3 * MIB;
 	reread(s);
-	assert_int_equal(s->change.reread_bytes, 3 * MIB);
-	while (s->change.reread_bytes > 0 || s->change.resize) {
+	assert_int_equal(s->reread.bytes, 3 * MIB);
+	while (s->reread.bytes > 0 || s->change.resize) {
 		service_turn(s);
 		s = resize_next(s);
 	}
-	assert_int_equal(s->base.options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->options.cache_bytes, 3 * MIB);
 	close(ends[1]);
 	end(s);
 }
@@ -153,7 +153,7 @@ static void service_that_ends_takes_no_size(void **state)
 
 	(void)state;
 	says[0] = 3 * MIB;
-	reread_begin(s);
+	reread_begin(&s->reread);
 	assert_int_equal(poll(&read, 1, -1), 1);
 	end(s);
 	assert_int_equal(nr_read, 1);
@@ -167,8 +167,8 @@ static void service_that_ends_reads_nothing_again(void **state)
 
 	(void)state;
 	says[0] = 0;
-	reread_begin(s);
-	reread_begin(s);
+	reread_begin(&s->reread);
+	reread_begin(&s->reread);
 	assert_int_equal(poll(&read, 1, -1), 1);
 	end(s);
 	assert_int_equal(nr_read, 1);
@@ -181,13 +181,13 @@ static void second_signal_reads_again(void **state)
 	(void)state;
 	says[0] = 0;
 	says[1] = 3 * MIB;
-	reread_begin(s);
-	reread_begin(s);
-	while (s->change.rereads || s->change.reread_bytes > 0 || s->change.resize) {
+	reread_begin(&s->reread);
+	reread_begin(&s->reread);
+	while (s->reread.runs || s->reread.bytes > 0 || s->change.resize) {
 		service_turn(s);
 		s = resize_next(s);
 	}
-	assert_int_equal(s->base.options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->options.cache_bytes, 3 * MIB);
 	end(s);
 }
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,12 +26,12 @@ void service_say(const struct base *s, enum service_level level, const char *eve
 	char line[SENTENCE_BYTES];
 	va_list args;
 
-	if (!s->options.say)
+	if (!s->options->say)
 		return;
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	s->options.say(s->options.say_arg, level, event, line);
+	s->options->say(s->options->say_arg, level, event, line);
 }
 
 const char *service_why(const char *format, ...)
@@ -42,6 +43,25 @@ const char *service_why(const char *format, ...)
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
 	return why;
+}
+
+int service_open_events(struct base *s)
+{
+	for (u32 kind = 0; kind < NR_SOURCES; kind++)
+		s->sources[kind].kind = kind;
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->epoll < 0 || s->wake < 0)
+		return -errno;
+	/* Edge-triggered, and never read: all readers share the description, and one of
+	 * them could make a read wait. */
+	return service_watch_as(s, s->wake, EPOLLIN | EPOLLET, SOURCE_WAKE);
+}
+
+void service_close_events(struct base *s)
+{
+	service_close(&s->wake);
+	service_close(&s->epoll);
 }
 
 int service_watch(struct base *s, int fd, u32 events, struct source *source)

@@ -38,6 +38,7 @@ enum worker_owner {
 	OWNER_BASE,    /* struct base */
 	OWNER_HOLDING, /* struct holding */
 	OWNER_CLIENTS, /* struct clients */
+	OWNER_REREAD,  /* struct reread */
 	OWNER_SERVICE, /* struct service */
 	NR_WORKER_OWNERS
 };
@@ -49,6 +50,9 @@ __attribute__((format(printf, 4, 5))) void service_say(const struct base *s,
                                                        const char *format, ...);
 /* A sentence for ret_why; it stays until the thread's next one. */
 __attribute__((format(printf, 1, 2))) const char *service_why(const char *format, ...);
+/* The main loop can hear of events, and readers can wake it. 0 or -errno. */
+int service_open_events(struct base *s);
+void service_close_events(struct base *s);
 /* From now on the main loop handles events of fd as source says. */
 int service_watch(struct base *s, int fd, u32 events, struct source *source);
 /* The same as the service's own source of that kind. */

@@ -199,7 +199,7 @@ int socket_adopt(struct base *s, int listening, const char **ret_why)
 static int socket_listen_passed(struct base *s, const char **ret_why)
 {
 	s->lent = true;
-	return socket_adopt(s, s->options.listening, ret_why);
+	return socket_adopt(s, s->options->listening, ret_why);
 }
 
 int socket_give(const struct base *s)
@@ -208,9 +208,9 @@ int socket_give(const struct base *s)
 
 	if (s->lent)
 		return 0;
-	if (s->options.for_group && lchown(path, (uid_t)-1, s->options.group) != 0)
+	if (s->options->for_group && lchown(path, (uid_t)-1, s->options->group) != 0)
 		return -errno;
-	return chmod(path, s->options.for_group ? 0660 : 0600) != 0 ? -errno : 0;
+	return chmod(path, s->options->for_group ? 0660 : 0600) != 0 ? -errno : 0;
 }
 
 int socket_listen(struct base *s, const char **ret_why)
@@ -218,7 +218,7 @@ int socket_listen(struct base *s, const char **ret_why)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int err;
 
-	if (s->options.listening > 0)
+	if (s->options->listening > 0)
 		return socket_listen_passed(s, ret_why);
 	strcpy(address.sun_path, s->socket_path);
 	err = socket_clear(&address, ret_why);

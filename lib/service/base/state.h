@@ -14,7 +14,7 @@
 #include "lib/service/base/source.h"
 
 struct base {
-	struct service_options options; /* but for cache_bytes, which is this arena's */
+	const struct service_options *options;
 	struct workers *workers; /* the service that is being made has them, too */
 	void *owners[NR_WORKER_OWNERS]; /* who hears of jobs */
 	u64 started_ns;

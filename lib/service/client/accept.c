@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Programs that connect, and those that do so and never ask. Only the main thread comes here.
+ * Programs that connect, those that do so and never ask, and those that the service before this one
+ * had. Only the main thread comes here.
  *
  * accept4(2) takes a descriptor before it looks whether anybody waits. So when descriptors are
  * short its error says nothing about that, and only a try with the spare one does. While nothing
@@ -22,7 +23,12 @@
 #include "lib/service/base/worker.h"
 #include "lib/service/client/accept.h"
 #include "lib/service/client/client.h"
+#include "lib/service/client/opening.h"
+#include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
+#include "lib/service/frame/fill.h"
+#include "lib/service/hold/hold_move.h"
+#include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/holds.h"
 #include "lib/service/client/state.h"
 #include "lib/wire.h"
@@ -58,23 +64,32 @@ static void accept_turn_away(struct clients *s, int socket)
 	s->nr_turned_away++;
 }
 
+static struct client *accept_make(int socket)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->socket = socket;
+	c->process = c->wake = -1;
+	c->newest = c->reap_at = FRAME_NONE;
+	c->socket_source = (struct source){ SOURCE_CLIENT, c };
+	c->process_source = (struct source){ SOURCE_PROCESS, c };
+	return c;
+}
+
 static void accept_add(struct clients *s, int socket)
 {
 	struct ucred peer;
 	bool foreign;
 	struct client *c = domain_takes_peer(s, socket, &peer, &foreign)
-	                           ? calloc(1, sizeof(*c))
+	                           ? accept_make(socket)
 	                           : NULL;
 
 	if (!c) {
 		close(socket);
 		return;
 	}
-	c->socket = socket;
-	c->process = c->wake = -1;
-	c->newest = c->reap_at = FRAME_NONE;
-	c->socket_source = (struct source){ SOURCE_CLIENT, c };
-	c->process_source = (struct source){ SOURCE_PROCESS, c };
 	c->pid = peer.pid;
 	c->uid = peer.uid;
 	c->foreign = foreign;
@@ -97,7 +112,31 @@ static void accept_add(struct clients *s, int socket)
 	s->nr_unasked++;
 }
 
-int accept_open_spare(void)
+int accept_successor(struct clients *s, int socket, const struct client *like)
+{
+	struct client *c = accept_make(socket);
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	c->kind = CLIENT_SUCCESSOR;
+	c->asked = true; /* it was announced */
+	err = service_watch(s->base, socket, EPOLLIN, &c->socket_source);
+	if (err) {
+		free(c);
+		return err;
+	}
+	c->pid = like->pid;
+	c->uid = like->uid;
+	c->since_ns = c->heard_ns = host_now_ns();
+	c->serial = ++s->last_serial;
+	c->next = s->first;
+	s->first = c;
+	s->successor = c;
+	return 0;
+}
+
+static int accept_open_spare(void)
 {
 	return eventfd(0, EFD_CLOEXEC); /* there may be no /dev/null */
 }
@@ -204,8 +243,109 @@ void accept_tick(struct clients *s)
 	accept_drop_unasked(s);
 }
 
+void accept_begin(struct clients *s)
+{
+	s->spare = accept_open_spare();
+}
+
+void accept_end(struct clients *s)
+{
+	service_close(&s->spare);
+}
+
+bool accept_is_paused(const struct clients *s)
+{
+	return s->accept_paused;
+}
+
 bool accept_wants_ticks(const struct clients *s)
 {
 	return s->accept_paused || s->nr_unasked > 0 || s->nr_turned_away > 0 ||
 	       s->spare < 0;
+}
+
+/* ---- those of the service before ----
+ *
+ * Connections stay open. One that only asks notices nothing. A reader's belongs to an arena that
+ * is dead now, so nothing can be opened by it any more. It still tells the service that the
+ * program is there, until that program looks at its mark, hangs up and attaches anew. So a service
+ * that ends without programs does not end because they have nothing to read just then.
+ */
+
+/* What waits for the old service's work waits for this one's. */
+static void accept_waiting(struct clients *s, struct client *c, struct client *from)
+{
+	if (from->waits) {
+		fill_sync_begin(s->frames, &c->sync);
+		c->waits = true;
+	}
+	hold_move_asker(&from->holds, &c->holds, c);
+	if (from->stat_wanted > 0)
+		c->stat_wanted = stat_ask(s);
+	s->nr_waiting += c->waits + (c->stat_wanted > 0);
+}
+
+/* The connection of a client of old; its contexts stay there. Without it the program finds that
+ * the service has hung up. NULL: it stays in old, and ends with that. */
+static struct client *accept_again(struct clients *old, struct clients *s,
+                                   struct client *from)
+{
+	struct client *c = accept_make(from->socket);
+
+	if (!c)
+		return NULL;
+	c->process = from->process;
+	c->uid = from->uid;
+	if (domain_count(s, c) != 0) {
+		free(c);
+		return NULL;
+	}
+	if (service_watch(s->base, c->socket, EPOLLIN, &c->socket_source) != 0 ||
+	    (c->process >= 0 &&
+	     service_watch(s->base, c->process, EPOLLIN, &c->process_source) != 0)) {
+		domain_leave(s, c);
+		free(c);
+		return NULL;
+	}
+	from->socket = from->process = -1;
+	old->nr_silent++;
+	c->pid = from->pid;
+	c->foreign = from->foreign;
+	c->since_ns = from->since_ns;
+	c->serial = from->serial;
+	c->asked = from->asked;
+	s->nr_unasked += !c->asked;
+	c->kind = from->kind;
+	c->moved = client_is_reader(c);
+	s->nr_clients += c->moved;
+	accept_waiting(s, c, from);
+	return c;
+}
+
+/* In their order: a list of readers goes by it. */
+void accept_take_over(struct clients *s, struct clients *old)
+{
+	struct client **end = &s->first;
+
+	s->spare = old->spare;
+	old->spare = -1;
+	s->last_serial = old->last_serial;
+	client_idle_begin(s);
+	for (struct client *from = old->first; from; from = from->next) {
+		if (from->socket < 0 || from->gone)
+			continue;
+		if (from->opening) {
+			/* What a worker looks at was for old. The program asks again. */
+			opening_forget(from);
+			hold_table_forget(&from->holds);
+			service_close(&from->socket);
+			old->nr_silent++;
+			continue;
+		}
+		*end = accept_again(old, s, from);
+		if (*end)
+			end = &(*end)->next;
+		else
+			hold_table_forget(&from->holds);
+	}
 }

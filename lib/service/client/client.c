@@ -85,6 +85,26 @@ bool client_close_hung_up(struct clients *s)
 	return left == 0;
 }
 
+bool client_any(const struct clients *s)
+{
+	return s->nr_clients > 0;
+}
+
+u64 client_idle_since(const struct clients *s)
+{
+	return s->idle_since_ns;
+}
+
+void client_idle_begin(struct clients *s)
+{
+	s->idle_since_ns = host_now_ns();
+}
+
+struct client *client_successor(const struct clients *s)
+{
+	return s->successor;
+}
+
 static void client_bury(struct clients *s, struct client *c)
 {
 	service_close(&c->process);
@@ -92,12 +112,12 @@ static void client_bury(struct clients *s, struct client *c)
 	s->nr_unasked -= !c->asked;
 	domain_leave(s, c);
 	if (c->kind == CLIENT_SUCCESSOR)
-		s->idle_since_ns = host_now_ns();
+		client_idle_begin(s);
 	if (!client_is_reader(c))
 		return;
 	service_say(s->base, SERVICE_DEBUG, "detached", "process %d has left", c->pid);
 	if (--s->nr_clients == 0)
-		s->idle_since_ns = host_now_ns();
+		client_idle_begin(s);
 }
 
 /* Asks about all contexts of a silent client, from now on. */
@@ -343,16 +363,24 @@ static int client_op_stat(struct clients *s, struct client *c, struct exchange *
 	return 0;
 }
 
-int client_answer_page(struct clients *s, struct exchange *x,
-                       void (*list)(const struct clients *s, u64 cursor,
-                                    struct wire_page *page))
+int client_make_page(struct exchange *x)
 {
 	x->page = malloc(sizeof(*x->page));
 	if (!x->page)
 		return -ENOMEM;
 	memset(&x->page->reply, 0, sizeof(x->page->reply));
-	list(s, x->request.a, x->page);
 	return 0;
+}
+
+static int client_answer_page(struct clients *s, struct exchange *x,
+                              void (*list)(const struct clients *s, u64 cursor,
+                                           struct wire_page *page))
+{
+	int err = client_make_page(x);
+
+	if (!err)
+		list(s, x->request.a, x->page);
+	return err;
 }
 
 static int client_op_drop(struct clients *s, struct exchange *x)

@@ -10,10 +10,15 @@ struct clients;
 
 /* What a reader or a successor must know of the arena. */
 void client_tell_arena(const struct clients *s, struct wire_reply *reply);
-/* Answers with the page that list() makes. -ENOMEM. */
-int client_answer_page(struct clients *s, struct exchange *x,
-                       void (*list)(const struct clients *s, u64 cursor,
-                                    struct wire_page *page));
+/* A page to answer with, of zeros. -ENOMEM. */
+int client_make_page(struct exchange *x);
+/* Is any program attached? Those who only ask do not count. */
+bool client_any(const struct clients *s);
+/* Since when the service has been without one; from now on. */
+u64 client_idle_since(const struct clients *s);
+void client_idle_begin(struct clients *s);
+/* The client that may take this service's place; NULL: there is none. */
+struct client *client_successor(const struct clients *s);
 /* The client's socket is readable. */
 void client_ready(struct clients *s, struct client *c);
 /* The other side of the socket is closed, or speaks nonsense. */

@@ -140,6 +140,12 @@ u64 stat_counter(const struct clients *s, enum context_counter counter)
 	return n;
 }
 
+void stat_take_over(struct clients *s, const struct clients *old)
+{
+	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
+		s->past_counters[i] = stat_counter(old, (enum context_counter)i);
+}
+
 void stat_collect(const struct clients *s, struct lodic_stat *ret_stat)
 {
 	const struct arena_header *h = s->arena->header;

@@ -19,6 +19,8 @@ bool stat_is_done(const struct clients *s, u64 number);
 
 /* What all contexts have counted, those that are gone too. */
 u64 stat_counter(const struct clients *s, enum context_counter counter);
+/* Those of old count as gone here. */
+void stat_take_over(struct clients *s, const struct clients *old);
 /* `pinned` is what the last count found. */
 void stat_collect(const struct clients *s, struct lodic_stat *ret_stat);
 

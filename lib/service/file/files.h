@@ -70,6 +70,12 @@ bool files_any_orphan(const struct files *s);
 /* How many blocks of held files are not cached. */
 u64 files_nr_uncached(const struct files *s);
 void files_stat(const struct files *s, struct lodic_stat *stat);
+/* Is there anything that files_tick() must look at? */
+bool files_any(const struct files *s);
+/* Is a file held that a user has loaded? */
+bool files_any_kept(const struct files *s);
+/* Takes over what old knows of files that are not held. */
+void files_take_over(struct files *s, struct files *old);
 /* The sweep of visits has come round. */
 void files_swept(struct files *s);
 /* The main loop calls it now and then: it looks after pinned orphans and warm files. */

@@ -72,3 +72,25 @@ void files_stat(const struct files *s, struct lodic_stat *stat)
 	stat->files = s->nr_held;
 	stat->direct_io = s->nr_direct;
 }
+
+bool files_any(const struct files *s)
+{
+	return s->nr_held > 0 || s->nr_orphans > 0;
+}
+
+bool files_any_kept(const struct files *s)
+{
+	return s->nr_kept > 0;
+}
+
+/* The two lists are the process's. What s has made for itself ends with old. */
+void files_take_over(struct files *s, struct files *old)
+{
+	struct refused_list *refused = s->refused;
+	struct pauses *pauses = s->pauses;
+
+	s->refused = old->refused;
+	old->refused = refused;
+	s->pauses = old->pauses;
+	old->pauses = pauses;
+}

@@ -166,6 +166,19 @@ static bool evict_has(const struct frames *s, u32 frame)
 
 /* Half of the victims must go, even if readers ask for all. Readers ask for all frames of a small
  * cache before one fence is over. Then nothing new would ever come in. */
+enum reclaim_queue evict_queue(const struct frames *s, u32 frame)
+{
+	return (enum reclaim_queue)s->reclaim.nodes[frame].queue;
+}
+
+u32 evict_visits(const struct frames *s, u32 frame)
+{
+	u32 visits =
+		s->reclaim.nodes[frame].freq + host_load_byte(&s->arena->visits[frame]);
+
+	return visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
+}
+
 void evict_rescue(struct frames *s, u32 frame)
 {
 	struct evict *e = &s->evict;

@@ -6,6 +6,7 @@
 #ifndef LODIC_LIB_SERVICE_FRAME_EVICT_H
 #define LODIC_LIB_SERVICE_FRAME_EVICT_H
 
+#include "core/cache/reclaim.h"
 #include "lib/service/base/base.h"
 
 struct frames;
@@ -38,6 +39,10 @@ enum evict_next evict_get(struct frames *s, u32 nr);
  * pushes something out. */
 u32 evict_nr_spare(const struct frames *s);
 
+/* What eviction thinks of the frame: its queue, and how often readers came by, up to
+ * FRAME_VISITS_MAX. */
+enum reclaim_queue evict_queue(const struct frames *s, u32 frame);
+u32 evict_visits(const struct frames *s, u32 frame);
 /* Somebody asks for the block in frame: it stays, if it is still there. */
 void evict_rescue(struct frames *s, u32 frame);
 

@@ -364,9 +364,16 @@ bool fill_has_ring(const struct frames *s)
 	return s->fill.has_ring;
 }
 
+bool fill_is_busy(const struct frames *s)
+{
+	return s->fill.nr_busy > 0;
+}
+
 void fill_check(struct frames *s)
 {
-	CHECK(s->fill.nr_busy == 0, "checked at rest");
+	if (!s->reclaim.nodes) /* it was begun half-way */
+		return;
+	CHECK(!fill_is_busy(s), "checked at rest");
 	CHECK(tier_nr_free(s->tiers) + host_load_relaxed(&s->arena->header->nr_cached) +
 	                      tier_nr_aside(s->tiers) + FRAME_FIRST ==
 	              s->arena->nr_frames,

@@ -30,7 +30,8 @@ bool fill_adopt(struct frames *s, u32 slot, u32 frame, u64 block,
                 enum reclaim_queue queue, u32 visits);
 /* Is the block cached? */
 bool fill_has(const struct frames *s, u64 block);
-/* Takes over what waits in old's queue. new_id(): a file's id here; FILE_NONE: it has none. */
+/* Takes over what waits in old's queue, and how long its reads took. new_id(): a file's id here;
+ * FILE_NONE: it has none. */
 void fill_take_over(struct frames *s, const struct frames *old,
                     u32 (*new_id)(const void *arg, u32 id), const void *arg);
 /* Begins reads. true: there is more to do at once. */
@@ -45,6 +46,10 @@ u64 fill_oldest(const struct frames *s);
 const struct look_times *fill_times(const struct frames *s, u32 kind);
 /* Are files read by io_uring? */
 bool fill_has_ring(const struct frames *s);
+/* Is a read under way? */
+bool fill_is_busy(const struct frames *s);
+/* Have readers posted a hint in the last so many ns, before this turn took them? */
+bool fill_heard_within(const struct frames *s, u64 ns);
 /* Asserts what must hold while no read is under way. */
 void fill_check(struct frames *s);
 

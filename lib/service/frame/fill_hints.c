@@ -287,9 +287,15 @@ void fill_take_hints(struct frames *s)
 		fill->hinted_ns = fill->now_ns;
 }
 
+bool fill_heard_within(const struct frames *s, u64 ns)
+{
+	return s->fill.now_ns - s->fill.hinted_ns < ns;
+}
+
 void fill_take_over(struct frames *s, const struct frames *old,
                     u32 (*new_id)(const void *arg, u32 id), const void *arg)
 {
+	memcpy(s->times, old->times, sizeof(s->times));
 	for (u32 i = 0; i < old->fill.nr_queued; i++) {
 		struct fill_range range =
 			old->fill.queue[(old->fill.head + i) % FILL_QUEUE];

@@ -440,6 +440,16 @@ bool holds_any(const struct holding *s)
 	return s->holds && s->holds->nr_places > s->holds->nr_free;
 }
 
+bool holds_any_wanting(const struct holding *s)
+{
+	return s->holds && s->holds->queues.lists[HOLDS_WANTING].nr > 0;
+}
+
+u64 holds_used(const struct holding *s)
+{
+	return s->holds ? s->holds->room.used : 0;
+}
+
 /* ---- start and end ---- */
 
 int holds_init(struct holding *s)

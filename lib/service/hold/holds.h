@@ -46,6 +46,10 @@ void holds_spare_descriptors(struct holding *s);
 bool holds_give_back(struct holding *s);
 /* Is there anything that holds_tick() must look at? */
 bool holds_any(const struct holding *s);
+/* Does a range want room that it has not got yet? */
+bool holds_any_wanting(const struct holding *s);
+/* What all of them have, in bytes. */
+u64 holds_used(const struct holding *s);
 
 /* ---- for hold_load.c ---- */
 

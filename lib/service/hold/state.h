@@ -10,17 +10,17 @@
 #include "lodic/lodic.h"
 
 struct base;
+struct budget;
 struct files;
 struct holds;
-struct service;
 struct tiers;
 
 /* Calls upwards: how much memory holds may have (succession/budget.h). */
 struct hold_budget {
-	struct service *of;
-	u64 (*now)(const struct service *of);
-	u64 (*at_most)(const struct service *of);
-	bool (*make_room)(struct service *of, u64 hold_bytes);
+	struct budget *of;
+	u64 (*now)(const struct budget *of);
+	u64 (*at_most)(const struct budget *of);
+	bool (*make_room)(struct budget *of, u64 hold_bytes);
 };
 
 struct holding {

@@ -49,6 +49,7 @@
 #include "lib/service/succession/make.h"
 #include "lib/service/succession/pass.h"
 #include "lib/service/succession/whole.h"
+#include "lib/service/succession/wire.h"
 #include "lib/service/service.h"
 #include "lib/service/succession/budget.h"
 #include "lib/service/base/source.h"
@@ -72,23 +73,23 @@ static int service_take_path(struct service *s, const char **ret_why)
 	size_t room = sizeof(s->base.socket_path);
 	int err;
 
-	if (!s->base.options.socket) {
+	if (!s->options.socket) {
 		err = path_default_socket(s->base.socket_path, room, true);
 		if (err)
 			*ret_why = "the default folder for the socket cannot be used; "
 				   "name a socket";
 		return err;
 	}
-	if (strlen(s->base.options.socket) >= room) {
+	if (strlen(s->options.socket) >= room) {
 		*ret_why =
 			service_why("a socket's path has at most %zu bytes", room - 1);
 		return -ENAMETOOLONG;
 	}
-	if (!*s->base.options.socket) {
+	if (!*s->options.socket) {
 		*ret_why = "the socket's path is empty";
 		return -EINVAL;
 	}
-	strcpy(s->base.socket_path, s->base.options.socket);
+	strcpy(s->base.socket_path, s->options.socket);
 	return 0;
 }
 
@@ -120,7 +121,7 @@ static int service_open_process(struct service *s)
 
 	service_signals(&set);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->clients.spare = accept_open_spare();
+	accept_begin(&s->clients);
 	return s->signals < 0 ? -errno : worker_start(&s->base);
 }
 
@@ -142,7 +143,7 @@ static int service_begin_at(struct service *s, struct takeover *t, const char **
 	int err = 0;
 
 	if (!t) /* HO6 */
-		err = socket_lock_soon(&s->base, s->base.options.takeover, ret_why);
+		err = socket_lock_soon(&s->base, s->options.takeover, ret_why);
 	if (!err)
 		err = service_fill_arena(s, ret_why);
 	if (!err)
@@ -159,7 +160,7 @@ static int service_begin(struct service *s, const char **ret_why)
 	struct takeover *t = NULL;
 	int err;
 
-	budget_begin(s);
+	budget_begin(&s->budget);
 	err = service_shape(s, ret_why);
 
 	if (!err)
@@ -169,10 +170,10 @@ static int service_begin(struct service *s, const char **ret_why)
 	service_raise_limit();
 	snprintf(s->base.lock_path, sizeof(s->base.lock_path), "%s.lock",
 	         s->base.socket_path);
-	if (s->base.options.takeover)
+	if (s->options.takeover)
 		err = takeover_begin(s, &t, ret_why);
 	if (!err && t) {
-		budget_follow(s, takeover_cache_bytes(t));
+		budget_follow(&s->budget, takeover_cache_bytes(t));
 		err = service_shape(s, ret_why);
 	}
 	if (!err)
@@ -197,7 +198,7 @@ static void service_read_signal(struct service *s)
 		return;
 	/* The kernel itself sends SIGHUP when the terminal goes. */
 	if (info.ssi_signo == SIGHUP && info.ssi_code != SI_KERNEL)
-		reread_begin(s);
+		reread_begin(&s->reread);
 	else
 		s->base.stopping = true;
 }
@@ -233,17 +234,17 @@ static int service_patience(struct service *s)
 {
 	u64 now = host_now_ns();
 	u64 idle_ms =
-		s->files.nr_kept > 0 && s->base.options.idle_exit_ms < KEPT_IDLE_MS
+		files_any_kept(&s->files) && s->options.idle_exit_ms < KEPT_IDLE_MS
 			? KEPT_IDLE_MS
-			: s->base.options.idle_exit_ms;
-	u64 idle_end = s->clients.idle_since_ns + idle_ms * NS_PER_MS;
-	u64 alone = s->clients.accept_paused ? TICK_MS : TICK_ALONE_MS;
+			: s->options.idle_exit_ms;
+	u64 idle_end = client_idle_since(&s->clients) + idle_ms * NS_PER_MS;
+	u64 alone = accept_is_paused(&s->clients) ? TICK_MS : TICK_ALONE_MS;
 	u64 left;
 
-	if (s->clients.nr_clients > 0 || s->change.resize ||
-	    s->change.reread_bytes > 0 || hand_is_wanted(s))
+	if (client_any(&s->clients) || resize_is_under_way(s) ||
+	    reread_is_due(&s->reread) || hand_is_wanted(s))
 		return TICK_MS;
-	if (s->base.options.idle_exit_ms > 0) {
+	if (s->options.idle_exit_ms > 0) {
 		if (now >= idle_end) {
 			s->base.stopping = true;
 			return 0;
@@ -251,8 +252,7 @@ static int service_patience(struct service *s)
 		left = (idle_end - now) / NS_PER_MS + 1;
 		return (int)(left < alone ? left : alone);
 	}
-	return s->files.nr_held > 0 || s->files.nr_orphans > 0 ||
-	                       holds_any(&s->holding) || s->base.options.alive ||
+	return files_any(&s->files) || holds_any(&s->holding) || s->options.alive ||
 	                       accept_wants_ticks(&s->clients)
 	               ? (int)alone
 	               : -1;
@@ -267,8 +267,7 @@ static void service_wait(struct service *s, bool busy)
 	int n;
 
 	/* While hints come, readers need not wake the service: it looks by itself. */
-	if (!busy &&
-	    s->frames.fill.now_ns - s->frames.fill.hinted_ns < NAP_MS * NS_PER_MS)
+	if (!busy && fill_heard_within(&s->frames, NAP_MS * NS_PER_MS))
 		patience = NAP_MS;
 	else if (busy || !arena_sleep(&s->memory.arena))
 		patience = 0;
@@ -315,11 +314,11 @@ void service_turn(struct service *s)
 	evict_tick(&s->frames);
 	policy_tick(&s->tiers);
 	resize_tick(s);
-	reread_tick(s);
-	pressure_tick(s);
-	budget_tick(s);
-	if (s->base.options.alive)
-		s->base.options.alive(s->base.options.say_arg);
+	reread_tick(&s->reread);
+	pressure_tick(&s->pressure);
+	budget_tick(&s->budget);
+	if (s->options.alive)
+		s->options.alive(s->options.say_arg);
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
@@ -335,8 +334,8 @@ static void service_block_signals(sigset_t *ret_old)
 
 static u64 service_frame_bytes(const struct service *s)
 {
-	return s->base.options.cache_bytes ? s->base.options.cache_bytes
-	                                   : SERVICE_DEFAULT_CACHE_BYTES;
+	return s->options.cache_bytes ? s->options.cache_bytes
+	                              : SERVICE_DEFAULT_CACHE_BYTES;
 }
 
 int service_open(const struct service_options *options, struct service **ret_service,
@@ -358,8 +357,9 @@ int service_open(const struct service_options *options, struct service **ret_ser
 	hold_tier_say(&s->holding);
 	policy_serves(&s->tiers);
 	/* From now on: making a large cache takes longer than some are idle. */
-	s->clients.idle_since_ns = s->next_tick_ns = host_now_ns();
-	pressure_configure(s, service_frame_bytes(s));
+	client_idle_begin(&s->clients);
+	s->next_tick_ns = host_now_ns();
+	pressure_configure(&s->pressure, service_frame_bytes(s));
 	*ret_service = s;
 	return 0;
 }
@@ -381,8 +381,8 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 			service_turn(s);
 			s = resize_next(s);
 		}
-		if (s->base.options.stopping && !s->base.succeeded)
-			s->base.options.stopping(s->base.options.say_arg);
+		if (s->options.stopping && !s->base.succeeded)
+			s->options.stopping(s->options.say_arg);
 		service_shut(s);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

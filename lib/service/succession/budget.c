@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See budget.h. */
 #include "core/block.h"
+#include "core/cache/arena.h"
 #include "lib/cgroup.h"
-#include "lib/service/hold/hold_table.h"
+#include "lib/look.h"
+#include "lib/service/base/base.h"
 #include "lib/service/succession/budget.h"
 #include "lib/service/succession/pressure.h"
 #include "lib/service/succession/hand.h"
 #include "lib/service/succession/resize.h"
-#include "lib/service/succession/whole.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/hold/holds.h"
-#include "lib/service/hold/range.h"
 
 /* Our choice: a start leaves three quarters of what is free now to programs. */
 #define START_ROOM_PART 4u
@@ -78,89 +78,93 @@ u64 budget_larger(u64 bytes, u64 cache_bytes, u64 hold_bytes)
 	return next > cache_bytes / 3 * 4 ? next : 0;
 }
 
-void budget_begin(struct service *s)
+void budget_begin(struct budget *b)
 {
-	struct service_options *o = &s->base.options;
+	struct service_options *o = b->options;
 	struct cgroup room;
 
-	s->budget.bytes = o->fast_bytes ? 0 : o->budget_bytes;
-	if (s->budget.bytes == 0 || o->cache_bytes)
+	b->bytes = o->fast_bytes ? 0 : o->budget_bytes;
+	if (b->bytes == 0 || o->cache_bytes)
 		return;
 	cgroup_look_all(&room);
-	o->cache_bytes = budget_start(s->budget.bytes, o->hold_bytes, &room);
+	o->cache_bytes = budget_start(b->bytes, o->hold_bytes, &room);
 }
 
 /* ---- what holds may have ---- */
 
-static u64 budget_holds_used(const struct service *s)
+u64 budget_limit(const struct budget *b)
 {
-	return s->holding.holds ? s->holding.holds->room.used : 0;
+	return b->bytes;
 }
 
-u64 budget_limit(const struct service *s)
+void budget_set(struct budget *b, u64 bytes)
 {
-	return s->budget.bytes;
+	b->bytes = bytes;
 }
 
-u64 budget_for_holds(const struct service *s)
+u64 budget_for_holds(const struct budget *b)
 {
-	u64 cache_bytes = resize_larger(s);
+	u64 cache_bytes = resize_larger(b->of);
 
-	if (s->budget.bytes == 0)
-		return s->base.options.hold_bytes;
-	return budget_min(s->base.options.hold_bytes,
-	                  s->budget.bytes > cache_bytes ? s->budget.bytes - cache_bytes
-	                                                : 0);
+	if (b->bytes == 0)
+		return b->options->hold_bytes;
+	return budget_min(b->options->hold_bytes,
+	                  b->bytes > cache_bytes ? b->bytes - cache_bytes : 0);
 }
 
-u64 budget_for_holds_at_most(const struct service *s)
+u64 budget_for_holds_at_most(const struct budget *b)
 {
-	if (s->budget.bytes == 0)
-		return s->base.options.hold_bytes;
-	return budget_min(s->base.options.hold_bytes,
-	                  s->budget.bytes - budget_least(s->budget.bytes));
+	if (b->bytes == 0)
+		return b->options->hold_bytes;
+	return budget_min(b->options->hold_bytes, b->bytes - budget_least(b->bytes));
 }
 
-u64 budget_used(const struct service *s)
+u64 budget_used(const struct budget *b)
 {
-	return s->base.options.cache_bytes + budget_holds_used(s);
+	return b->options->cache_bytes + holds_used(b->holding);
 }
 
-bool budget_make_room(struct service *s, u64 hold_bytes)
+/* The last resize, which began for it. */
+static bool budget_has_failed(const struct budget *b)
 {
-	struct budget *b = &s->budget;
+	const struct look_resize *last = resize_last(b->of);
+
+	return b->asked > 0 && b->asked == last->number &&
+	       last->state == LOOK_RESIZE_FAILED;
+}
+
+bool budget_make_room(struct budget *b, u64 hold_bytes)
+{
 	u64 next;
 
-	if (b->bytes == 0 || hold_bytes > budget_for_holds_at_most(s))
+	if (b->bytes == 0 || hold_bytes > budget_for_holds_at_most(b))
 		return false;
-	if (s->change.resize && s->change.resized.state == LOOK_RESIZE_RUNS)
+	if (resize_is_under_way(b->of) && resize_last(b->of)->state == LOOK_RESIZE_RUNS)
 		return true;
-	/* Each try that has failed refuses one hold. */
-	if (b->asked > 0 && b->asked == s->change.resized.number &&
-	    s->change.resized.state == LOOK_RESIZE_FAILED) {
+	if (budget_has_failed(b)) { /* each try that has failed refuses one hold */
 		b->asked = 0;
 		return false;
 	}
-	next = budget_smaller(b->bytes, s->base.options.cache_bytes, hold_bytes);
-	if (next == 0 || resize_begin(s, next, 0) != 0)
+	next = budget_smaller(b->bytes, b->options->cache_bytes, hold_bytes);
+	if (next == 0 || resize_begin(b->of, next, 0) != 0)
 		return false;
-	b->asked = s->change.resized.number;
+	b->asked = resize_last(b->of)->number;
 	b->next_ns = host_now_ns() + PAUSE_HOLD_NS;
 	return true;
 }
 
 /* ---- what the arena may have ---- */
 
-u64 budget_arena(const struct service *s, u64 bytes)
+u64 budget_arena(const struct budget *b, u64 bytes)
 {
-	u64 used = budget_holds_used(s), least = budget_least(bytes), most, want;
+	u64 used = holds_used(b->holding), least = budget_least(bytes), most, want;
 	struct cgroup room;
 
 	cgroup_look_all(&room);
 	most = bytes > used + least ? bytes - used : least;
-	want = budget_start(bytes, s->base.options.hold_bytes, &room);
-	if (want < s->base.options.cache_bytes)
-		want = s->base.options.cache_bytes;
+	want = budget_start(bytes, b->options->hold_bytes, &room);
+	if (want < b->options->cache_bytes)
+		want = b->options->cache_bytes;
 	return budget_whole_blocks(budget_min(want, most));
 }
 
@@ -175,99 +179,92 @@ static u64 budget_fits(const struct cgroup *room, u64 had, u64 next)
 	return budget_min(next, room->left + had > kept ? room->left + had - kept : 0);
 }
 
-int budget_ask(struct service *s, u64 block_bytes)
+int budget_ask(struct budget *b, u64 block_bytes)
 {
-	u64 had = s->base.options.cache_bytes, used = budget_used(s), next;
-	struct budget *b = &s->budget;
+	u64 had = b->options->cache_bytes, used = budget_used(b), next;
 	struct cgroup room;
 	int err;
 
-	if (block_bytes <= had || b->bytes <= used || s->pressure.tight)
+	if (block_bytes <= had || b->bytes <= used || pressure_is_tight(b->pressure))
 		return 0;
 	cgroup_look_all(&room);
 	next = budget_min(block_bytes, b->bytes - used + had);
 	next = budget_whole_blocks(budget_fits(&room, had, next));
 	if (next <= had)
 		return 0;
-	err = resize_begin(s, next, 0);
+	err = resize_begin(b->of, next, 0);
 	if (!err)
-		b->asked = s->change.resized.number;
+		b->asked = resize_last(b->of)->number;
 	return err;
 }
 
-void budget_follow(struct service *s, u64 cache_bytes)
+void budget_follow(struct budget *b, u64 cache_bytes)
 {
-	struct service_options *o = &s->base.options;
+	struct service_options *o = b->options;
 	struct cgroup room;
 
-	if (s->budget.bytes == 0 || cache_bytes <= o->cache_bytes)
+	if (b->bytes == 0 || cache_bytes <= o->cache_bytes)
 		return;
 	cgroup_look_all(&room);
-	cache_bytes = budget_min(budget_min(cache_bytes, s->budget.bytes),
+	cache_bytes = budget_min(budget_min(cache_bytes, b->bytes),
 	                         room.left / FOLLOW_ROOM_PART);
 	if (cache_bytes > o->cache_bytes)
 		o->cache_bytes = budget_whole_blocks(cache_bytes);
 }
 
-void budget_resized(struct service *s)
+void budget_resized(struct budget *b)
 {
-	if (s->budget.asked == s->change.resized.number)
-		pressure_configure(s, s->base.options.cache_bytes);
+	if (b->asked == resize_last(b->of)->number)
+		pressure_configure(b->pressure, b->options->cache_bytes);
 }
 
-/* Memory is short, or was a moment ago: then the arena grows back to what it had (pressure.h). */
-static bool budget_must_wait(const struct service *s)
+static void budget_grow(struct budget *b, u64 now)
 {
-	const struct pressure *p = &s->pressure;
-
-	return p->tight || s->base.options.cache_bytes < p->configured ||
-	       ((s->base.options.pressure || s->base.options.watch_groups) &&
-	        p->calm_ns == 0);
-}
-
-static void budget_grow(struct service *s, u64 now)
-{
-	struct budget *b = &s->budget;
-	u64 had = s->base.options.cache_bytes;
-	u64 next = budget_larger(b->bytes, had, budget_holds_used(s));
+	u64 had = b->options->cache_bytes;
+	u64 next = budget_larger(b->bytes, had, holds_used(b->holding));
 	struct cgroup room;
 
 	b->next_ns = now + PAUSE_NS;
 	if (next == 0) {
 		if (had < b->bytes / BUDGET_BLOCKS_PART)
-			holds_give_back(&s->holding);
+			holds_give_back(b->holding);
 		return;
 	}
-	if (b->asked == s->change.resized.number &&
-	    s->change.resized.state == LOOK_RESIZE_FAILED) {
+	if (budget_has_failed(b)) {
 		b->asked = 0;
 		b->next_ns = now + PAUSE_FAILED_NS;
 		return;
 	}
 	cgroup_look_all(&room);
-	if (!pressure_fits(&room, had, &next) || resize_begin(s, next, 0) != 0)
+	if (!pressure_fits(&room, had, &next) || resize_begin(b->of, next, 0) != 0)
 		return;
-	b->asked = s->change.resized.number;
+	b->asked = resize_last(b->of)->number;
 	b->next_ns = 0;
 }
 
-void budget_tick(struct service *s)
+void budget_tick(struct budget *b)
 {
-	struct budget *b = &s->budget;
 	u64 evicted, now = host_now_ns();
 
 	/* A successor is told to come again while a resize runs. */
-	if (b->bytes == 0 || s->change.resize || hand_is_wanted(s))
+	if (b->bytes == 0 || resize_is_under_way(b->of) || hand_is_wanted(b->of))
 		return;
-	if (budget_used(s) > b->bytes) /* a user has made it smaller */
-		holds_give_back(&s->holding);
+	if (budget_used(b) > b->bytes) /* a user has made it smaller */
+		holds_give_back(b->holding);
 	if (now < b->next_ns)
 		return;
-	evicted = host_load_relaxed(&s->memory.arena.header->nr_evicted);
-	if (evicted == b->evicted ||
-	    (s->holding.holds && s->holding.holds->queues.lists[HOLDS_WANTING].nr > 0))
+	evicted = host_load_relaxed(&b->arena->header->nr_evicted);
+	if (evicted == b->evicted || holds_any_wanting(b->holding))
 		return;
 	b->evicted = evicted;
-	if (!budget_must_wait(s))
-		budget_grow(s, now);
+	if (!pressure_lasts(b->pressure))
+		budget_grow(b, now);
+}
+
+void budget_take_over(struct budget *b, const struct budget *old)
+{
+	b->bytes = old->bytes;
+	b->evicted = old->evicted;
+	b->next_ns = old->next_ns;
+	b->asked = old->asked;
 }

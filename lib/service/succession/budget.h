@@ -19,8 +19,12 @@
 
 #include "host/host.h"
 
-struct service;
+struct arena;
 struct cgroup;
+struct holding;
+struct pressure;
+struct service;
+struct service_options;
 
 /* Our choice. The arena begins with as much at most: from there on pins are light. */
 #define BUDGET_START_BYTES ((u64)64 << 20)
@@ -30,6 +34,12 @@ struct cgroup;
 #define BUDGET_BLOCKS_PART 4u
 
 struct budget {
+	struct service_options *options; /* of which it chooses cache_bytes */
+	const struct arena *arena;
+	struct holding *holding;
+	struct pressure *pressure;
+	struct service *of; /* to be handed over smaller, or larger */
+
 	u64 bytes;   /* 0: there is none, and the arena keeps its size */
 	u64 evicted; /* blocks, up to the last look */
 	u64 next_ns; /* when a larger arena may be tried again */
@@ -49,28 +59,32 @@ u64 budget_smaller(u64 bytes, u64 cache_bytes, u64 hold_bytes);
 u64 budget_larger(u64 bytes, u64 cache_bytes, u64 hold_bytes);
 
 /* At the start: the arena's size. */
-void budget_begin(struct service *s);
+void budget_begin(struct budget *b);
 /* What blocks and holds may have together; 0: there is no budget. */
-u64 budget_limit(const struct service *s);
+u64 budget_limit(const struct budget *b);
+/* A user wants it to be so many bytes. */
+void budget_set(struct budget *b, u64 bytes);
 /* What holds may have now, beside the arena, or the larger of two while a resize runs. */
-u64 budget_for_holds(const struct service *s);
+u64 budget_for_holds(const struct budget *b);
 /* The most that they may have, once the arena has made room. */
-u64 budget_for_holds_at_most(const struct service *s);
+u64 budget_for_holds_at_most(const struct budget *b);
 /* Holds need so many bytes in all. true: there will be more room when a resize is over. */
-bool budget_make_room(struct service *s, u64 hold_bytes);
+bool budget_make_room(struct budget *b, u64 hold_bytes);
 /* What the arena and holds have now. */
-u64 budget_used(const struct service *s);
+u64 budget_used(const struct budget *b);
 /* A user is about to load files: blocks need so many bytes in all. The arena is handed over larger,
  * as far as the budget and free memory allow it. 0: also if it stays as it is. The errors are those
  * of resize_begin(). */
-int budget_ask(struct service *s, u64 block_bytes);
+int budget_ask(struct budget *b, u64 block_bytes);
 /* The arena's size, if the budget was bytes. */
-u64 budget_arena(const struct service *s, u64 bytes);
+u64 budget_arena(const struct budget *b, u64 bytes);
 /* Before the arena is made: the service that this one takes over from has so large an arena. */
-void budget_follow(struct service *s, u64 cache_bytes);
-/* A resize is over, and s has this arena now. */
-void budget_resized(struct service *s);
+void budget_follow(struct budget *b, u64 cache_bytes);
+/* A resize is over, and this arena is the larger or smaller one. */
+void budget_resized(struct budget *b);
+/* Takes over all that old, of another arena, knows. */
+void budget_take_over(struct budget *b, const struct budget *old);
 /* The main loop calls it now and then. */
-void budget_tick(struct service *s);
+void budget_tick(struct budget *b);
 
 #endif

@@ -163,7 +163,7 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 		.owner = OWNER_SERVICE,
 	};
 	o->c = c;
-	o->options = s->base.options;
+	o->options = s->options;
 	o->slot = slot;
 	o->id = f->id;
 	o->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
@@ -201,21 +201,13 @@ enum carry_next carry_files(struct service *s, struct carry *c)
 	if (c->slot < s->memory.shape.nr_files)
 		return nr < CARRY_OPENS ? CARRY_ON : CARRY_WAITS;
 	/* The second time no read may come back after its blocks were looked for. */
-	if (nr > 0 || (c->again && s->frames.fill.nr_busy > 0 && !late))
+	if (nr > 0 || (c->again && fill_is_busy(&s->frames) && !late))
 		return CARRY_WAITS;
 	c->slot = 0;
 	return CARRY_DONE;
 }
 
 /* ---- blocks ---- */
-
-static u32 carry_visits(const struct service *s, u32 frame)
-{
-	u32 visits = s->frames.reclaim.nodes[frame].freq +
-	             host_load_byte(&s->memory.arena.visits[frame]);
-
-	return visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
-}
 
 /* nr frames of the queue stay behind: those that eviction would take first. */
 static void carry_leave(struct carry_queue *q, u32 nr)
@@ -260,9 +252,9 @@ static bool carry_count(const struct service *s, struct carry *c)
 	for (u32 left = TURN_LINES; c->frame < s->memory.shape.nr_frames; left--) {
 		if (left == 0)
 			return false;
-		queue = s->frames.reclaim.nodes[c->frame].queue;
+		queue = evict_queue(&s->frames, c->frame);
 		if (queue == RECLAIM_SMALL || queue == RECLAIM_MAIN)
-			c->queues[queue].counts[carry_visits(s, c->frame)]++;
+			c->queues[queue].counts[evict_visits(&s->frames, c->frame)]++;
 		c->frame++;
 	}
 	c->had = (u64)carry_nr(&c->queues[RECLAIM_SMALL]) +
@@ -293,7 +285,7 @@ static void carry_copy(struct service *s, struct carry *c, u32 frame,
 	/* Both services have two tiers, or neither has. */
 	u32 copy = policy_frame_again(&to->tiers, &n->where, block_index(block),
 	                              tier_of(&s->tiers, frame));
-	u32 visits = carry_visits(s, frame);
+	u32 visits = evict_visits(&s->frames, frame);
 
 	cache_fill_begin(&to->memory.arena, copy);
 	memcpy(arena_frame_bytes(&to->memory.arena, copy),
@@ -312,8 +304,8 @@ static u32 carry_block(struct service *s, struct carry *c, u32 frame)
 	const struct held_file *f = files_find(&s->files, block_file(block));
 	const struct held_file *n;
 
-	if (!f ||
-	    (!c->again && carry_leaves(&c->queues[c->queue], carry_visits(s, frame))))
+	if (!f || (!c->again &&
+	           carry_leaves(&c->queues[c->queue], evict_visits(&s->frames, frame))))
 		return LOOK_LINES;
 	n = files_find(&c->to->files, carry_new_id(c, s, f->id));
 	if (!n || n->size != f->size)

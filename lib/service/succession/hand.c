@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 
 #include "lib/service/base/socket.h"
+#include "lib/service/client/accept.h"
 #include "lib/service/file/files.h"
 #include "lib/service/memory/memory.h"
+#include "lib/service/frame/evict.h"
 #include "lib/service/succession/hand.h"
 #include "lib/service/tier/tier.h"
 #include "lib/service/succession/whole.h"
@@ -25,8 +27,8 @@
  * may be there. */
 static bool hand_is_silent(const struct service *s, const struct client *c)
 {
-	u64 ms = s->base.options.successor_ms ? s->base.options.successor_ms
-	                                      : SERVICE_SUCCESSOR_MS;
+	u64 ms = s->options.successor_ms ? s->options.successor_ms
+	                                 : SERVICE_SUCCESSOR_MS;
 	struct pollfd look = { .fd = c->socket, .events = POLLIN };
 
 	return host_now_ns() - c->heard_ns > ms * NS_PER_MS && poll(&look, 1, 0) == 0;
@@ -37,43 +39,12 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 static void hand_dismiss(struct service *s)
 {
 	const struct wire_reply farewell = { .error = -ECANCELED };
-	struct client *c = s->clients.successor;
+	struct client *c = client_successor(&s->clients);
 
 	service_say(&s->base, SERVICE_WARNING, "successor_lost",
 	            "process %d wanted to take over, and says nothing more", c->pid);
 	(void)wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
 	client_hang_up(&s->clients, c);
-	s->clients.successor = NULL;
-}
-
-/* A client for this end of the channel, of the same program as like. */
-static int hand_add(struct service *s, int socket, const struct client *like)
-{
-	struct client *c = calloc(1, sizeof(*c));
-	int err;
-
-	if (!c)
-		return -ENOMEM;
-	c->kind = CLIENT_SUCCESSOR;
-	c->asked = true; /* it was announced */
-	c->socket = socket;
-	c->process = c->wake = -1;
-	c->newest = c->reap_at = FRAME_NONE;
-	c->socket_source = (struct source){ SOURCE_CLIENT, c };
-	c->process_source = (struct source){ SOURCE_PROCESS, c };
-	err = service_watch(&s->base, socket, EPOLLIN, &c->socket_source);
-	if (err) {
-		free(c);
-		return err;
-	}
-	c->pid = like->pid;
-	c->uid = like->uid;
-	c->since_ns = c->heard_ns = host_now_ns();
-	c->serial = ++s->clients.last_serial;
-	c->next = s->clients.first;
-	s->clients.first = c;
-	s->clients.successor = c;
-	return 0;
 }
 
 static int hand_make_channel(struct service *s, const struct client *c, int *ret_theirs)
@@ -85,7 +56,7 @@ static int hand_make_channel(struct service *s, const struct client *c, int *ret
 		return -errno;
 	err = socket_ask_senders(ends[0]);
 	if (!err)
-		err = hand_add(s, ends[0], c);
+		err = accept_successor(&s->clients, ends[0], c);
 	if (err) {
 		service_close(&ends[0]);
 		service_close(&ends[1]);
@@ -101,9 +72,9 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 
 	if (x->nr_fds != 1 || !socket_is_lock(&s->base, x->fds[0])) /* AU4 */
 		return -EACCES;
-	if (s->clients.successor && hand_is_silent(s, s->clients.successor))
+	if (client_successor(&s->clients) && !hand_is_wanted(s))
 		hand_dismiss(s);
-	if (s->change.resize || s->clients.successor)
+	if (s->change.resize || client_successor(&s->clients))
 		return -EBUSY;
 	err = hand_make_channel(s, c, &theirs);
 	if (!err)
@@ -113,16 +84,19 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 
 bool hand_is_wanted(const struct service *s)
 {
-	return s->clients.successor && !hand_is_silent(s, s->clients.successor);
+	const struct client *c = client_successor(&s->clients);
+
+	return c && !hand_is_silent(s, c);
 }
 
 bool hand_gives_way(struct service *s)
 {
-	const struct client *c = s->clients.successor;
+	const struct client *c = client_successor(&s->clients);
 
 	if (c && c->had_place && hand_is_silent(s, c))
 		hand_dismiss(s);
-	return !s->clients.successor || !s->clients.successor->had_place;
+	c = client_successor(&s->clients);
+	return !c || !c->had_place;
 }
 
 /* ---- what it asks ---- */
@@ -184,26 +158,28 @@ static u32 hand_tier(const struct service *s, u32 frame)
 }
 
 /* The page's part of the nodes is 6144 cache lines: less than TURN_LINES. */
-static void hand_frames(const struct clients *clients, u64 cursor,
-                        struct wire_page *page)
+static int hand_frames(struct service *s, struct exchange *x)
 {
-	const struct service *s = clients->above.of;
-	u64 end = s->memory.shape.nr_frames;
+	struct wire_page *page;
+	u64 cursor = x->request.a, end = s->memory.shape.nr_frames;
 	u64 nr = 0;
+	int err = client_make_page(x);
 
+	if (err)
+		return err;
+	page = x->page;
 	for (; cursor < end && nr < sizeof(page->records); cursor++, nr++) {
-		u32 queue = s->frames.reclaim.nodes[cursor].queue;
-		u32 visits = s->frames.reclaim.nodes[cursor].freq +
-		             host_load_byte(&s->memory.arena.visits[cursor]);
+		enum reclaim_queue queue = evict_queue(&s->frames, (u32)cursor);
+		u32 visits = evict_visits(&s->frames, (u32)cursor) |
+		             hand_tier(s, (u32)cursor);
 
-		visits = visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
-		visits |= hand_tier(s, (u32)cursor);
 		page->records[nr] = queue == RECLAIM_MAIN    ? WIRE_FRAME_MAIN | visits
 		                    : queue == RECLAIM_SMALL ? WIRE_FRAME_SMALL | visits
 		                                             : 0;
 	}
 	page->reply.page.bytes = page->reply.page.nr = nr;
 	page->reply.page.next = cursor < end ? cursor : LOOK_END;
+	return 0;
 }
 
 static int hand_end(struct service *s, struct client *c)
@@ -232,13 +208,13 @@ static int hand_over(struct service *s, struct client *c, struct exchange *x)
 int hand_carry_out(struct service *s, struct client *c, struct exchange *x)
 {
 	/* Another one has its place, or a resize has come between: it knows of another arena. */
-	if (s->clients.successor != c)
+	if (client_successor(&s->clients) != c)
 		return -EBUSY;
 	c->heard_ns = host_now_ns();
 	switch (x->request.op) {
 	case WIRE_HAND_ARENA: return hand_arena(s, x);
 	case WIRE_HAND_FILE: return hand_file(s, x);
-	case WIRE_HAND_FRAMES: return client_answer_page(&s->clients, x, hand_frames);
+	case WIRE_HAND_FRAMES: return hand_frames(s, x);
 	case WIRE_HAND_STAY: return 0;
 	case WIRE_HAND_OVER: return hand_over(s, c, x);
 	default: return hand_end(s, c);

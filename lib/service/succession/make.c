@@ -2,19 +2,12 @@
 /* See make.h. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
+#include "lib/service/client/accept.h"
 #include "lib/service/client/client.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
@@ -46,7 +39,7 @@
 /* The arena's shape from the options. */
 int service_shape(struct service *s, const char **ret_why)
 {
-	const struct service_options *o = &s->base.options;
+	const struct service_options *o = &s->options;
 	u64 bytes = o->cache_bytes ? o->cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
 	u64 nr_frames = (bytes >> BLOCK_SHIFT) + FRAME_FIRST;
 	u32 nr_files = o->nr_files ? o->nr_files : DEFAULT_NR_FILES;
@@ -94,23 +87,9 @@ int service_shape(struct service *s, const char **ret_why)
 	return err ? err : policy_check(&s->tiers, ret_why);
 }
 
-static int service_open_events(struct service *s)
-{
-	for (u32 kind = 0; kind < NR_SOURCES; kind++)
-		s->base.sources[kind].kind = kind;
-	s->base.epoll = epoll_create1(EPOLL_CLOEXEC);
-	s->base.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->base.epoll < 0 || s->base.wake < 0)
-		return -errno;
-	/* Edge-triggered, and never read: all readers share the description, and one of
-	 * them could make a read wait. */
-	return service_watch(&s->base, s->base.wake, EPOLLIN | EPOLLET,
-	                     &s->base.sources[SOURCE_WAKE]);
-}
-
 int service_fill_arena(struct service *s, const char **ret_why)
 {
-	int err = service_open_events(s);
+	int err = service_open_events(&s->base);
 
 	if (!err)
 		err = fence_start(&s->frames, ret_why);
@@ -125,8 +104,8 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	if (!err)
 		err = mover_init(&s->frames);
 	if (!err && fence_event(&s->frames) >= 0)
-		err = service_watch(&s->base, fence_event(&s->frames), EPOLLIN,
-		                    &s->base.sources[SOURCE_FENCE]);
+		err = service_watch_as(&s->base, fence_event(&s->frames), EPOLLIN,
+		                       SOURCE_FENCE);
 	if (!err)
 		err = files_init(&s->files);
 	if (!err)
@@ -136,42 +115,22 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	if (!err)
 		err = holds_init(&s->holding);
 	if (!err)
-		err = service_watch(&s->base, lease_broken_event(&s->files), EPOLLIN,
-		                    &s->base.sources[SOURCE_BROKEN]);
+		err = service_watch_as(&s->base, lease_broken_event(&s->files), EPOLLIN,
+		                       SOURCE_BROKEN);
 	return err;
-}
-
-struct service *service_alloc(const struct service_options *options)
-{
-	struct service *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	s->base.options = *options;
-	service_wire(s);
-	nodes_look(&s->memory.nodes, options->nodes);
-	s->base.lock = s->base.listening = s->clients.spare = s->base.epoll =
-		s->base.wake = s->signals = -1;
-	s->memory.control.fd = s->memory.control.reader_fd = s->memory.data.fd =
-		s->memory.data.reader_fd = -1;
-	s->memory.shared.fd = s->memory.shared.reader_fd = -1;
-	s->frames.fence.ask = s->frames.fence.done = -1;
-	s->base.started_ns = host_now_ns();
-	s->files.sweep_round = 1;
-	return s;
 }
 
 int service_make(const struct service *like, u64 cache_bytes,
                  struct service **ret_service, const char **ret_why)
 {
-	struct service *s = service_alloc(&like->base.options);
+	struct service *s = service_alloc(&like->options);
 	int err;
 
 	if (!s)
 		return -ENOMEM;
-	s->base.options.cache_bytes = cache_bytes;
-	s->base.options.policy_record = NULL; /* it is of one arena */
-	s->base.options.fast_bytes = tier_fast_of(&like->base.options, cache_bytes);
+	s->options.cache_bytes = cache_bytes;
+	s->options.policy_record = NULL; /* it is of one arena */
+	s->options.fast_bytes = tier_fast_of(&like->options, cache_bytes);
 	err = service_shape(s, ret_why);
 	if (err) {
 		free(s);
@@ -192,7 +151,7 @@ static void service_end(struct service *s)
 	resize_fini(s);
 	reads_wait(&s->frames);
 #ifdef LODIC_DEBUG
-	if (s->frames.reclaim.nodes && s->frames.fill.nr_busy == 0)
+	if (!fill_is_busy(&s->frames))
 		fill_check(&s->frames);
 #endif
 	client_free_all(&s->clients);
@@ -207,13 +166,12 @@ static void service_end(struct service *s)
 	tier_fini(&s->tiers);
 	holds_fini(&s->holding);
 	files_fini(&s->files);
-	if (s->frames.fill.nr_busy ==
-	    0) /* else a worker is stuck, and may still read into it */
+	if (!fill_is_busy(
+		    &s->frames)) /* else a worker is stuck, and may still read into it */
 		memory_free(&s->memory);
-	service_close(&s->clients.spare);
+	accept_end(&s->clients);
 	service_close(&s->signals);
-	service_close(&s->base.wake);
-	service_close(&s->base.epoll);
+	service_close_events(&s->base);
 	socket_unlock(&s->base);
 }
 

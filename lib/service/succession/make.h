@@ -8,8 +8,6 @@
 
 struct service;
 
-/* A service of which only the options are there. service_shut() frees it. NULL: no memory. */
-struct service *service_alloc(const struct service_options *options);
 /* The arena's shape from the options. -EINVAL: there is none; *ret_why says why. */
 int service_shape(struct service *s, const char **ret_why);
 /* Describes a service like another one, but for its cache's size. It takes no time. The errors are

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "lib/cgroup.h"
+#include "lib/service/base/base.h"
 #include "lib/service/hold/holds.h"
 #include "lib/service/succession/pressure.h"
 #include "lib/service/succession/resize.h"
-#include "lib/service/succession/whole.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/succession/budget.h"
 
@@ -73,11 +73,11 @@ enum pressure_step pressure_decide(struct pressure *p, u64 now_ns, u32 some, u64
 }
 
 /* false: there is no number. */
-static bool pressure_look(const struct service *s, u32 *ret_some)
+static bool pressure_look(const struct pressure *p, u32 *ret_some)
 {
 	char text[TEXT_BYTES];
 	/* Not to wait for a FIFO. */
-	int fd = open(s->base.options.pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(p->options->pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n;
 
 	if (fd < 0)
@@ -88,9 +88,22 @@ static bool pressure_look(const struct service *s, u32 *ret_some)
 	return pressure_parse(text, ret_some);
 }
 
-void pressure_configure(struct service *s, u64 bytes)
+void pressure_configure(struct pressure *p, u64 bytes)
 {
-	s->pressure.configured = bytes;
+	p->configured = bytes;
+}
+
+bool pressure_is_tight(const struct pressure *p)
+{
+	return p->tight;
+}
+
+bool pressure_lasts(const struct pressure *p)
+{
+	bool looks = p->options->pressure || p->options->watch_groups;
+
+	return p->tight || p->options->cache_bytes < p->configured ||
+	       (looks && p->calm_ns == 0);
 }
 
 bool pressure_fits(const struct cgroup *room, u64 bytes, u64 *next)
@@ -107,84 +120,93 @@ bool pressure_fits(const struct cgroup *room, u64 bytes, u64 *next)
 	return *next >= SERVICE_MIN_CACHE_BYTES;
 }
 
-static void pressure_resize(struct service *s, const struct cgroup *room, u32 some,
+static void pressure_resize(struct pressure *p, const struct cgroup *room, u32 some,
                             u64 bytes)
 {
-	bool smaller = bytes < s->base.options.cache_bytes;
+	bool smaller = bytes < p->options->cache_bytes;
 
 	/* Holds may have taken meanwhile what the arena has given back. */
-	if (!smaller && s->budget.bytes &&
-	    bytes > s->budget.bytes - budget_used(s) + s->base.options.cache_bytes)
+	if (!smaller && budget_limit(p->budget) > 0 &&
+	    bytes > budget_limit(p->budget) - budget_used(p->budget) +
+	                    p->options->cache_bytes)
 		return;
-	if (!pressure_fits(room, s->base.options.cache_bytes, &bytes)) {
-		if (smaller && !s->pressure.said_room)
+	if (!pressure_fits(room, p->options->cache_bytes, &bytes)) {
+		if (smaller && !p->said_room)
 			service_say(
-				&s->base, SERVICE_WARNING, "no_room",
+				p->base, SERVICE_WARNING, "no_room",
 				"the control group has %llu of %llu MiB left: too little "
 				"to make a smaller cache",
 				(unsigned long long)(room->left >> MIB_SHIFT),
 				(unsigned long long)(room->limit >> MIB_SHIFT));
-		s->pressure.said_room |= smaller;
+		p->said_room |= smaller;
 		return;
 	}
-	if (resize_begin(s, bytes, 0) != 0)
+	if (resize_begin(p->of, bytes, 0) != 0)
 		return;
-	if (s->pressure.tight)
+	if (p->tight)
 		service_say(
-			&s->base, SERVICE_WARNING, "pressure",
+			p->base, SERVICE_WARNING, "pressure",
 			"the control group has %llu of %llu MiB left: the cache gets "
 			"%llu MiB",
 			(unsigned long long)(room->left >> MIB_SHIFT),
 			(unsigned long long)(room->limit >> MIB_SHIFT),
 			(unsigned long long)(bytes >> MIB_SHIFT));
 	else
-		service_say(&s->base, SERVICE_WARNING, "pressure",
+		service_say(p->base, SERVICE_WARNING, "pressure",
 		            "memory pressure is %u.%02u %%: the cache gets %llu MiB",
 		            some / 100, some % 100,
 		            (unsigned long long)(bytes >> MIB_SHIFT));
 }
 
 /* What PSI says. A group that is tight is at least as bad. false: nobody says anything. */
-static bool pressure_ask(struct service *s, u32 *ret_some)
+static bool pressure_ask(struct pressure *p, u32 *ret_some)
 {
-	struct pressure *p = &s->pressure;
-	bool known = s->base.options.pressure && pressure_look(s, ret_some);
+	bool known = p->options->pressure && pressure_look(p, ret_some);
 
-	if (!known && s->base.options.pressure && !p->said) {
-		service_say(&s->base, SERVICE_WARNING, "no_pressure",
-		            "%s says nothing of memory pressure",
-		            s->base.options.pressure);
+	if (!known && p->options->pressure && !p->said) {
+		service_say(p->base, SERVICE_WARNING, "no_pressure",
+		            "%s says nothing of memory pressure", p->options->pressure);
 		p->said = true;
 	}
 	if (!known)
 		*ret_some = 0;
 	if (p->tight && *ret_some < PRESSURE_HIGH)
 		*ret_some = PRESSURE_HIGH;
-	return known || s->base.options.watch_groups;
+	return known || p->options->watch_groups;
 }
 
-void pressure_tick(struct service *s)
+void pressure_tick(struct pressure *p)
 {
 	struct cgroup room = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
-	struct pressure *p = &s->pressure;
 	u64 now = host_now_ns(), bytes;
 	enum pressure_step step;
 	u32 some;
 
-	if (now < p->next_ns || s->change.resize)
+	if (now < p->next_ns || resize_is_under_way(p->of))
 		return;
 	p->next_ns = now + LOOK_NS;
-	if (s->base.options.watch_groups)
+	if (p->options->watch_groups)
 		cgroup_look(CGROUP_LIST, CGROUP_MOUNT, &room);
 	p->tight = memory_is_tight(&room);
 	p->said_room &= p->tight;
-	if (!pressure_ask(s, &some))
+	if (!pressure_ask(p, &some))
 		return;
-	step = pressure_decide(p, now, some, s->base.options.cache_bytes,
-	                       holds_any(&s->holding), &bytes);
-	if (step == PRESSURE_HOLDS && !holds_give_back(&s->holding))
-		step = pressure_decide(p, now, some, s->base.options.cache_bytes, false,
+	step = pressure_decide(p, now, some, p->options->cache_bytes,
+	                       holds_any(p->holding), &bytes);
+	if (step == PRESSURE_HOLDS && !holds_give_back(p->holding))
+		step = pressure_decide(p, now, some, p->options->cache_bytes, false,
 		                       &bytes);
 	if (step == PRESSURE_CACHE)
-		pressure_resize(s, &room, some, bytes);
+		pressure_resize(p, &room, some, bytes);
+}
+
+void pressure_take_over(struct pressure *p, const struct pressure *old)
+{
+	p->configured = old->configured;
+	p->next_ns = old->next_ns;
+	p->resized_ns = old->resized_ns;
+	p->calm_ns = old->calm_ns;
+	p->tight = old->tight;
+	p->said = old->said;
+	p->said_room = old->said_room;
 }

@@ -14,8 +14,12 @@
 
 #include "host/host.h"
 
-struct service;
+struct base;
+struct budget;
 struct cgroup;
+struct holding;
+struct service;
+struct service_options;
 
 /* The share of the last 10 s in which some task waited for memory, in hundredths of a percent.
  * Our choice: a machine whose page cache works reads 0, and one that pages its programs reads
@@ -33,6 +37,12 @@ struct cgroup;
 #define PRESSURE_TIGHT_PAUSE_NS ((u64)5 * 1000000000)
 
 struct pressure {
+	const struct base *base;
+	const struct service_options *options;
+	struct holding *holding;
+	const struct budget *budget;
+	struct service *of; /* to be handed over smaller, or larger */
+
 	u64 configured; /* bytes of the cache, as the user wants it */
 	u64 next_ns;    /* when to look again */
 	u64 resized_ns; /* the last one because of pressure; 0: none yet */
@@ -59,8 +69,15 @@ bool pressure_fits(const struct cgroup *room, u64 bytes, u64 *next);
 bool pressure_parse(const char *text, u32 *ret_some);
 
 /* The user wants the cache to have so many bytes. */
-void pressure_configure(struct service *s, u64 bytes);
+void pressure_configure(struct pressure *p, u64 bytes);
+/* Is memory short, or was it a moment ago? Then the arena grows back to what it had, and no
+ * further. */
+bool pressure_lasts(const struct pressure *p);
+/* Is a control group tight, as of the last look? */
+bool pressure_is_tight(const struct pressure *p);
+/* Takes over all that old, of another arena, knows. */
+void pressure_take_over(struct pressure *p, const struct pressure *old);
 /* The main loop calls it now and then: it looks once a second. */
-void pressure_tick(struct service *s);
+void pressure_tick(struct pressure *p);
 
 #endif

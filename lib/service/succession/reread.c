@@ -17,7 +17,6 @@
 #include "lib/service/succession/hand.h"
 #include "lib/service/succession/reread.h"
 #include "lib/service/succession/resize.h"
-#include "lib/service/succession/whole.h"
 
 struct reread_job {
 	struct worker_job job;
@@ -25,76 +24,87 @@ struct reread_job {
 	void *arg;
 };
 
-static void reread_say(const struct service *s, const char *why)
+static void reread_say(const struct reread *r, const char *why)
 {
-	service_say(&s->base, SERVICE_WARNING, "resize_failed",
+	service_say(r->base, SERVICE_WARNING, "resize_failed",
 	            "the cache keeps its size: %s", why);
 }
 
 static void reread_work(struct worker_job *job)
 {
-	struct reread_job *r = (struct reread_job *)job;
+	struct reread_job *j = (struct reread_job *)job;
 
-	r->read(r->arg);
+	j->read(j->arg);
 }
 
 static void reread_done(void *owner, struct worker_job *job)
 {
-	struct service *s = owner;
-	u64 bytes = s->base.options.reread_done(s->base.options.say_arg);
+	struct reread *r = owner;
+	u64 bytes = r->options->reread_done(r->options->say_arg);
 
-	s->change.rereads = false;
+	r->runs = false;
 	if (bytes > 0) /* else the one that waits, if there is one, is still wanted */
-		s->change.reread_bytes = bytes;
+		r->bytes = bytes;
 	free(job);
-	if (s->change.rereads_again &&
-	    worker_any(&s->base)) /* without workers the service ends */
-		reread_begin(s);
-	reread_tick(s);
+	if (r->runs_again && worker_any(r->base)) /* without workers the service ends */
+		reread_begin(r);
+	reread_tick(r);
 }
 
-void reread_begin(struct service *s)
+void reread_begin(struct reread *r)
 {
-	struct reread_job *r;
+	struct reread_job *j;
 	int err;
 
-	if (!s->base.options.reread)
+	if (!r->options->reread)
 		return;
-	if (s->change.rereads) {
+	if (r->runs) {
 		service_say(
-			&s->base, SERVICE_INFO, "settings",
+			r->base, SERVICE_INFO, "settings",
 			"the configuration is still being read, and will be read again");
-		s->change.rereads_again = true;
+		r->runs_again = true;
 		return;
 	}
-	r = malloc(sizeof(*r));
-	if (!r) {
-		reread_say(s, strerror(ENOMEM));
+	j = malloc(sizeof(*j));
+	if (!j) {
+		reread_say(r, strerror(ENOMEM));
 		return;
 	}
-	*r = (struct reread_job){ .job = { .work = reread_work,
+	*j = (struct reread_job){ .job = { .work = reread_work,
 		                           .done = reread_done,
-		                           .owner = OWNER_SERVICE },
-		                  .read = s->base.options.reread,
-		                  .arg = s->base.options.say_arg };
-	err = worker_do(&s->base, &r->job);
-	s->change.rereads = err == 0;
-	s->change.rereads_again = false;
+		                           .owner = OWNER_REREAD },
+		                  .read = r->options->reread,
+		                  .arg = r->options->say_arg };
+	err = worker_do(r->base, &j->job);
+	r->runs = err == 0;
+	r->runs_again = false;
 	if (err) {
-		free(r);
-		reread_say(s, strerror(-err));
+		free(j);
+		reread_say(r, strerror(-err));
 	}
 }
 
-void reread_tick(struct service *s)
+bool reread_is_due(const struct reread *r)
+{
+	return r->bytes > 0;
+}
+
+void reread_tick(struct reread *r)
 {
 	int err;
 
-	if (s->change.reread_bytes == 0 || s->change.resize || !worker_any(&s->base) ||
-	    !hand_gives_way(s))
+	if (r->bytes == 0 || resize_is_under_way(r->of) || !worker_any(r->base) ||
+	    !hand_gives_way(r->of))
 		return;
-	err = resize_ask(s, s->change.reread_bytes);
-	s->change.reread_bytes = 0;
+	err = resize_ask(r->of, r->bytes);
+	r->bytes = 0;
 	if (err)
-		reread_say(s, strerror(-err));
+		reread_say(r, strerror(-err));
+}
+
+void reread_take_over(struct reread *r, const struct reread *old)
+{
+	r->runs = old->runs;
+	r->runs_again = old->runs_again;
+	r->bytes = old->bytes;
 }

@@ -143,11 +143,11 @@ static void resize_end_other(struct service *s)
 /* That is the size for good. */
 static void resize_settle(struct service *s, u64 asked)
 {
-	if (s->budget.bytes)
-		s->budget.bytes = asked;
-	pressure_configure(s, s->base.options.cache_bytes);
-	if (s->base.options.resized)
-		s->base.options.resized(s->base.options.say_arg, asked);
+	if (budget_limit(&s->budget) > 0)
+		budget_set(&s->budget, asked);
+	pressure_configure(&s->pressure, s->options.cache_bytes);
+	if (s->options.resized)
+		s->options.resized(s->options.say_arg, asked);
 }
 
 /* ---- another service ---- */
@@ -176,7 +176,7 @@ static void resize_make_done(void *owner, struct worker_job *job)
 	}
 	carry_begin(&r->carry, r->other);
 	r->other->base.workers = s->base.workers;
-	r->other->base.options.say = NULL; /* that a file is held was said before */
+	r->other->options.say = NULL; /* that a file is held was said before */
 	resize_step(r, RESIZE_FILES);
 }
 
@@ -192,9 +192,8 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 	if (!r)
 		return -ENOMEM;
 	r->asked = asked;
-	r->larger = cache_bytes > s->base.options.cache_bytes
-	                    ? cache_bytes
-	                    : s->base.options.cache_bytes;
+	r->larger = cache_bytes > s->options.cache_bytes ? cache_bytes
+	                                                 : s->options.cache_bytes;
 	r->since_ns = host_now_ns();
 	err = carry_init(&r->carry, s);
 	if (!err)
@@ -216,17 +215,26 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 	s->change.resized =
 		(struct look_resize){ .number = s->change.resized.number + 1,
 		                      .state = LOOK_RESIZE_RUNS,
-		                      .from = asked && s->budget.bytes
-		                                      ? s->budget.bytes
-		                                      : s->base.options.cache_bytes,
+		                      .from = asked && budget_limit(&s->budget) > 0
+		                                      ? budget_limit(&s->budget)
+		                                      : s->options.cache_bytes,
 		                      .to = asked ? asked : cache_bytes };
 	return 0;
 }
 
+bool resize_is_under_way(const struct service *s)
+{
+	return s->change.resize != NULL;
+}
+
+const struct look_resize *resize_last(const struct service *s)
+{
+	return &s->change.resized;
+}
+
 u64 resize_larger(const struct service *s)
 {
-	return s->change.resize ? s->change.resize->larger
-	                        : s->base.options.cache_bytes;
+	return s->change.resize ? s->change.resize->larger : s->options.cache_bytes;
 }
 
 /* ---- turns ---- */
@@ -237,8 +245,7 @@ static void resize_ends(struct service *s)
 
 	reads_turn(&old->frames);
 	reads_reap(&old->frames);
-	if (old->frames.fill.nr_busy == 0 &&
-	    !hold_move_needs(&s->holding, &old->holding))
+	if (!fill_is_busy(&old->frames) && !hold_move_needs(&s->holding, &old->holding))
 		resize_end_other(s);
 }
 
@@ -360,7 +367,7 @@ struct service *resize_next(struct service *s)
 		(unsigned long long)next->change.resized.taken,
 		(unsigned long long)next->change.resized.had,
 		(unsigned long long)((host_now_ns() - r->since_ns) / NS_PER_MS));
-	budget_resized(next);
+	budget_resized(&next->budget);
 	if (r->asked)
 		resize_settle(next, r->asked);
 	return next;
@@ -393,22 +400,22 @@ void resize_fini(struct service *s)
 /* The memory is taken as it is used. That it is there is looked at now. */
 int resize_ask(struct service *s, u64 bytes)
 {
-	u64 had = budget_used(s), next;
+	u64 had = budget_used(&s->budget), next;
 	const char *why = "";
 	int err;
 
-	if (s->budget.bytes == 0)
+	if (budget_limit(&s->budget) == 0)
 		return resize_begin(s, bytes, bytes);
 	if (s->change.resize || !hand_gives_way(s))
 		return -EBUSY;
-	next = budget_arena(s, bytes);
+	next = budget_arena(&s->budget, bytes);
 	err = bytes > had ? memory_check_room(bytes - had, &why) : 0;
-	if (!err && next != s->base.options.cache_bytes)
+	if (!err && next != s->options.cache_bytes)
 		return resize_begin(s, next, bytes);
 	s->change.resized =
 		(struct look_resize){ .number = s->change.resized.number + 1,
 		                      .state = LOOK_RESIZE_RUNS,
-		                      .from = s->budget.bytes,
+		                      .from = budget_limit(&s->budget),
 		                      .to = bytes };
 	if (!err)
 		resize_settle(s, bytes);
@@ -427,7 +434,7 @@ int resize_request(struct service *s, u64 cache_bytes, u64 block_bytes,
 		              ? -EINVAL
 		              : resize_ask(s, cache_bytes);
 	else if (block_bytes > 0)
-		err = budget_ask(s, block_bytes);
+		err = budget_ask(&s->budget, block_bytes);
 	*ret = s->change.resized;
 	if (s->change.resize && ret->state == LOOK_RESIZE_RUNS)
 		ret->ns = host_now_ns() - s->change.resize->since_ns;

@@ -23,6 +23,9 @@ struct service;
 int resize_begin(struct service *s, u64 cache_bytes, u64 asked);
 /* What somebody has asked for. The errors are the same. */
 int resize_ask(struct service *s, u64 bytes);
+bool resize_is_under_way(const struct service *s);
+/* What is, or was the last one. Its number is 0: there was none. */
+const struct look_resize *resize_last(const struct service *s);
 /* Bytes of the arena, or of the larger one while there are two. */
 u64 resize_larger(const struct service *s);
 /* WIRE_RESIZE. block_bytes: see budget_ask(). */

@@ -11,9 +11,6 @@ struct resize;
 struct change {
 	struct resize *resize;      /* under way; NULL: none is */
 	struct look_resize resized; /* the last one, or that one */
-	bool rereads;               /* a worker reads the configuration */
-	bool rereads_again;         /* and must do so once more after that */
-	u64 reread_bytes;           /* the size that it asks for; 0: none */
 	/* Files that programs had open in the arena before, open here for a while. */
 	struct opens handed;
 	u64 handed_until_ns;

@@ -6,12 +6,12 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "lib/reason.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/succession/succession.h"
-#include "lib/service/succession/whole.h"
 #include "lib/service/base/base.h"
 
 /* One answer takes the old service a turn. If it takes so long it hangs. */
@@ -118,11 +118,12 @@ static int succession_announce(struct succession *a, const char *lock_path)
 	return 0;
 }
 
-int succession_begin(const struct service *s, struct succession *a)
+int succession_begin(struct succession *a, const char *socket_path,
+                     const char *lock_path)
 {
 	int err;
 
 	a->nr_fds = 0;
-	err = succession_connect(a, s->base.socket_path);
-	return err ? err : succession_announce(a, s->base.lock_path);
+	err = succession_connect(a, socket_path);
+	return err ? err : succession_announce(a, lock_path);
 }

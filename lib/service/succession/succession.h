@@ -9,8 +9,6 @@
 #include "lib/service/base/base.h"
 #include "lib/wire.h"
 
-struct service;
-
 struct succession {
 	int socket; /* -1: none */
 	u64 asked_ns;
@@ -19,11 +17,12 @@ struct succession {
 	u32 nr_fds;
 };
 
-/* Announces this process at the path of s. -ENOENT, -ECONNREFUSED, -ECONNRESET: nobody serves
+/* Announces this process at that path. -ENOENT, -ECONNREFUSED, -ECONNRESET: nobody serves
  * there. -EACCES: the service, or its lock file, is another user's. -EBUSY: it has another
  * successor, or a resize. -EPROTO: it is of another version. -ETIMEDOUT: it does not answer. The
  * caller ends it in each case. */
-int succession_begin(const struct service *s, struct succession *a);
+int succession_begin(struct succession *a, const char *socket_path,
+                     const char *lock_path);
 void succession_end(struct succession *a);
 /* The answer is in a->page, with nr_fds descriptors. bytes: of records behind it. -EBUSY: another
  * successor has the place, or the arena has gone. -ECONNRESET: the service has died. */

@@ -134,7 +134,7 @@ int takeover_begin(struct service *s, struct takeover **ret_takeover,
 		return -ENOMEM;
 	t->since_ns = host_now_ns();
 	t->old_service.socket = -1;
-	err = succession_begin(s, &t->old_service);
+	err = succession_begin(&t->old_service, s->base.socket_path, s->base.lock_path);
 	if (!err)
 		err = takeover_greet(t);
 	if (err) {
@@ -249,7 +249,7 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 		                      .work = takeover_job_work,
 		                      .done = takeover_job_done,
 		                      .owner = OWNER_SERVICE };
-	j->options = s->base.options;
+	j->options = s->options;
 	j->fd = fd;
 	j->file.fd = -1;
 	j->waited_for = true;
@@ -524,8 +524,8 @@ static int takeover_take_socket(struct service *s, struct takeover *t,
 		return err;
 	s->base.lock = a->fds[1];
 	a->nr_fds = 0;
-	if (s->base.options.taking)
-		s->base.options.taking(s->base.options.say_arg);
+	if (s->options.taking)
+		s->options.taking(s->options.say_arg);
 	err = takeover_settle(s, t);
 	if (err)
 		*ret_why = takeover_why(err);

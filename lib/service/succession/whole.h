@@ -17,11 +17,13 @@
 #include "lib/service/hold/state.h"
 #include "lib/service/succession/budget.h"
 #include "lib/service/succession/pressure.h"
+#include "lib/service/succession/reread.h"
 #include "lib/service/memory/state.h"
 #include "lib/service/succession/state.h"
 #include "lib/service/tier/state.h"
 
 struct service {
+	struct service_options options; /* but for cache_bytes, which is this arena's */
 	struct base base;
 	struct memory memory;
 	struct tiers tiers;
@@ -32,6 +34,7 @@ struct service {
 	struct change change;
 	struct pressure pressure;
 	struct budget budget;
+	struct reread reread;
 	int signals;
 	u64 next_tick_ns;
 };
