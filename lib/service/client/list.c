@@ -27,7 +27,6 @@
 #include "lib/service/file/held.h"
 #include "lib/service/frame/fill.h"
 #include "lib/service/tier/tier.h"
-#include "lib/service/hold/range.h"
 
 /* What one page may look at. Ours: each bound keeps a page below a millisecond or so. */
 #define LIST_SLOTS 4096u /* of files; the records limit the paths */
@@ -228,51 +227,22 @@ void list_contexts(const struct clients *s, u64 cursor, struct wire_page *page)
 	page->reply.page.next = cursor < end ? cursor : LOOK_END;
 }
 
-static enum look_hold_state list_hold_state(const struct held_range *h)
-{
-	switch (h->queue) {
-	case HOLDS_READING: return LOOK_HOLD_LOADING;
-	case HOLDS_SMALL:
-	case HOLDS_MAIN: return LOOK_HOLD_SHARED;
-	default: return LOOK_HOLD_PAST;
-	}
-}
-
-static bool list_hold(struct wire_page *page, const struct held_range *h, u64 now)
-{
-	struct look_hold *r = list_add(page, sizeof(*r));
-
-	if (!r)
-		return false;
-	r->state = list_hold_state(h);
-	r->number = h->number;
-	r->dev = h->dev;
-	r->ino = h->ino;
-	r->offset = h->offset;
-	r->length = h->length;
-	r->memory = h->bytes;
-	r->huge_bytes = h->huge_bytes;
-	r->age_ns = now - h->since_ns;
-	r->had = h->had;
-	r->nr_pids = h->nr_pids;
-	r->more = h->more;
-	memcpy(r->pids, h->pids, sizeof(r->pids));
-	return true;
-}
-
 /* Only those that have memory. */
 void list_holds(const struct clients *s, u64 cursor, struct wire_page *page)
 {
 	u64 nr = hold_table_nr_places(s->holding);
 	u64 end = cursor < nr && nr - cursor > LIST_HOLDS ? cursor + LIST_HOLDS : nr;
-	u64 now = host_now_ns();
-	bool room = true;
 
-	for (; cursor < end && room; cursor += room) {
-		const struct held_range *h = hold_table_at(s->holding, cursor);
+	for (; cursor < end; cursor++) {
+		struct look_hold hold, *r;
 
-		if (h && h->queue != HOLDS_WANTING && h->queue != HOLDS_FAILED)
-			room = list_hold(page, h, now);
+		if (!hold_table_look(s->holding, cursor, &hold))
+			continue;
+		r = list_add(page, sizeof(*r));
+		if (!r)
+			break;
+		hold.bytes = r->bytes;
+		*r = hold;
 	}
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }

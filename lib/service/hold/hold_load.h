@@ -4,13 +4,15 @@
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLD_LOAD_H
 #define LODIC_LIB_SERVICE_HOLD_HOLD_LOAD_H
 
-#include "lib/service/hold/range.h"
+#include "host/host.h"
 
 struct held_file;
+struct held_range;
 
 struct holding;
 
 struct hold_load;
+struct hold_loads;
 
 /* For hold_begin(). */
 u32 hold_load_nr_pieces(u64 bytes);

@@ -4,7 +4,7 @@
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLD_MOVE_H
 #define LODIC_LIB_SERVICE_HOLD_HOLD_MOVE_H
 
-#include "lib/service/hold/range.h"
+#include "lib/service/hold/asker.h"
 
 struct holding;
 

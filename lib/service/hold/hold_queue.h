@@ -10,7 +10,9 @@
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLD_QUEUE_H
 #define LODIC_LIB_SERVICE_HOLD_HOLD_QUEUE_H
 
-#include "lib/service/hold/range.h"
+#include "lib/service/hold/lists.h"
+
+struct held_range;
 
 #define HOLD_VISITS_MAX 3u
 #define HOLD_NAMES 256u

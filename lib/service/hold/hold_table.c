@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/block.h"
 #include "lib/service/hold/hold_table.h"
@@ -301,9 +302,36 @@ u64 hold_table_nr_places(const struct holding *s)
 	return s->holds ? s->holds->nr_places : 0;
 }
 
-const struct held_range *hold_table_at(const struct holding *s, u64 place)
+static enum look_hold_state hold_table_look_state(const struct held_range *r)
 {
-	return s->holds->table[place];
+	switch (r->queue) {
+	case HOLDS_READING: return LOOK_HOLD_LOADING;
+	case HOLDS_SMALL:
+	case HOLDS_MAIN: return LOOK_HOLD_SHARED;
+	default: return LOOK_HOLD_PAST;
+	}
+}
+
+bool hold_table_look(const struct holding *s, u64 place, struct look_hold *ret)
+{
+	const struct held_range *r = s->holds->table[place];
+
+	if (!r || r->queue == HOLDS_WANTING || r->queue == HOLDS_FAILED)
+		return false;
+	*ret = (struct look_hold){ .state = hold_table_look_state(r),
+		                   .number = r->number,
+		                   .dev = r->dev,
+		                   .ino = r->ino,
+		                   .offset = r->offset,
+		                   .length = r->length,
+		                   .memory = r->bytes,
+		                   .huge_bytes = r->huge_bytes,
+		                   .age_ns = host_now_ns() - r->since_ns,
+		                   .had = r->had,
+		                   .nr_pids = r->nr_pids,
+		                   .more = r->more };
+	memcpy(ret->pids, r->pids, sizeof(ret->pids));
+	return true;
 }
 
 u64 hold_table_bytes_of(const struct holding *s, const struct held_file *f)

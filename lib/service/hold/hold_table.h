@@ -4,11 +4,16 @@
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLD_TABLE_H
 #define LODIC_LIB_SERVICE_HOLD_HOLD_TABLE_H
 
+#include "core/cache/hold.h"
+#include "lib/service/hold/asker.h"
 #include "lib/service/hold/hold_queue.h"
-#include "lib/service/hold/range.h"
+#include "lib/service/hold/lists.h"
 #include "lib/service/tier/tier.h"
 
 struct held_file;
+struct held_range;
+struct lodic_stat;
+struct look_hold;
 
 struct holding;
 
@@ -105,9 +110,11 @@ struct hold_waiter *hold_table_settled(struct holding *s);
 /* The client has hung up. */
 void hold_table_forget(struct hold_asker *asker);
 
-/* For list.c: the range at place of the table, NULL: none; and how many places there are. */
+/* How many places the table has; 0: there are no holds. */
 u64 hold_table_nr_places(const struct holding *s);
-const struct held_range *hold_table_at(const struct holding *s, u64 place);
+/* What a look is told of the range at place of the table, but for ret->bytes. false: none is there
+ * that has memory. s has a table. */
+bool hold_table_look(const struct holding *s, u64 place, struct look_hold *ret);
 /* The memory of the ranges of the held file f that requests find. */
 u64 hold_table_bytes_of(const struct holding *s, const struct held_file *f);
 void hold_table_stat(const struct holding *s, struct lodic_stat *stat);

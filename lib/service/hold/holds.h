@@ -15,7 +15,9 @@
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLDS_H
 #define LODIC_LIB_SERVICE_HOLD_HOLDS_H
 
-#include "lib/service/hold/range.h"
+#include "host/host.h"
+
+struct held_range;
 
 struct holding;
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* A range of a file in memory of its own, and the programs that wait for it. */
+/* A range of a file in memory of its own. Only the files of this room, and those that carry out
+ * requests for ranges, look into it. */
 #ifndef LODIC_LIB_SERVICE_HOLD_RANGE_H
 #define LODIC_LIB_SERVICE_HOLD_RANGE_H
 
 #include "core/cache/hold.h"
 #include "lib/look.h"
 #include "lib/service/hold/asker.h"
+#include "lib/service/hold/lists.h"
 
 struct client;
 struct hold_load;
@@ -14,17 +16,6 @@ struct hold_load;
 #define HOLDS_PROBES 64u
 /* Ranges that one program may have read for it at once. */
 #define HOLDS_EACH 64u
-
-enum holds_queue {
-	HOLDS_WANTING, /* waits for room */
-	HOLDS_READING,
-	HOLDS_SMALL,   /* S3-FIFO: asked for once */
-	HOLDS_MAIN,    /* asked for again */
-	HOLDS_PAST,    /* its file has changed, or has gone */
-	HOLDS_CLOSING, /* nobody has it; a worker closes it */
-	HOLDS_FAILED,  /* no memory; those who wait shall hear of it */
-	HOLDS_NR_QUEUES
-};
 
 struct held_range {
 	struct hold core;                 /* the first member; linked by core.next */
@@ -73,20 +64,5 @@ static inline bool hold_is_wanted(const struct held_range *r)
 {
 	return r->asker || r->waiters;
 }
-
-/* Loads that have pieces to read; each gets its turn. */
-struct hold_turns {
-	struct hold_load *first, *last;
-};
-
-struct hold_loads {
-	struct hold_turns near;    /* of local files */
-	struct hold_turns far;     /* others, of which no piece is under way */
-	struct hold_turns waiting; /* for a description to be read by (direct.h) */
-	u32 nr_pieces, nr_far;     /* under way */
-	u64 to_come;   /* bytes of memory that no piece has brought in yet */
-	bool stopping; /* no piece is begun any more */
-	bool said;     /* the log knows why there are no huge pages */
-};
 
 #endif

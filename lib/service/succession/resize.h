@@ -12,6 +12,7 @@
 #ifndef LODIC_LIB_SERVICE_SUCCESSION_RESIZE_H
 #define LODIC_LIB_SERVICE_SUCCESSION_RESIZE_H
 
+#include "lib/look.h"
 #include "lib/service/base/base.h"
 
 struct service;
