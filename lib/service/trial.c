@@ -100,12 +100,12 @@ int service_trial_use(struct service_trial *t, uint64_t ino)
 	struct service *s = t->s;
 
 	for (u32 slot = 0; slot < s->memory.shape.nr_files; slot++) {
-		const struct held_file *f = files_at(&s->files, slot);
+		const struct held_file *f = held_at(&s->files, slot);
 
-		if (f->state != FILE_HELD || f->ino != ino)
+		if (!f || held_facts(f).ino != ino)
 			continue;
 		t->slot = slot;
-		t->id = f->id;
+		t->id = held_id(f);
 		t->next = 0;
 		return 0;
 	}

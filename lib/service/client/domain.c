@@ -12,7 +12,6 @@
 #include "lib/service/base/socket.h"
 #include "lib/service/client/connection.h"
 #include "lib/service/client/state.h"
-#include "lib/service/file/held.h"
 
 /* No user of a group has more than this part of what all can have. Our choice: two users can never
  * keep a third one out of more than that, and one alone has enough. */

@@ -60,15 +60,14 @@ static int hold_request_give_shared(struct clients *s, struct held_range *r, int
 	return 0;
 }
 
-/* A range that waits for room, around these bytes of f. */
-static struct held_range *hold_request_wanted(const struct holds *h,
-                                              const struct held_file *f, u32 node,
+/* A range that waits for room, around these bytes of the file. */
+static struct held_range *hold_request_wanted(const struct holds *h, u32 id, u32 node,
                                               u64 first, u64 bytes)
 {
 	struct held_range *r = h->queues.lists[HOLDS_WANTING].oldest;
 
 	for (u32 left = WANTED_LOOKS; r && left > 0; r = r->newer, left--)
-		if (r->file == f->id && r->node == node && r->offset <= first &&
+		if (r->file == id && r->node == node && r->offset <= first &&
 		    first + bytes <= r->offset + r->bytes)
 			return r;
 	return NULL;
@@ -80,6 +79,7 @@ static int hold_request_begin(struct clients *s, struct hold_asker *asker,
                               const struct held_file *f, u32 node, u64 first, u64 bytes,
                               struct held_range **ret_range)
 {
+	const struct file_facts facts = held_facts(f);
 	struct holds *h = hold_table(s->holding);
 	struct held_range *r;
 
@@ -89,14 +89,14 @@ static int hold_request_begin(struct clients *s, struct hold_asker *asker,
 	if (!r)
 		return h->nr_free == 0 && h->nr_places == HOLD_PLACES ? -ENFILE
 		                                                      : -ENOMEM;
-	r->file = f->id;
+	r->file = facts.id;
 	r->slot = files_slot(s->files, f);
 	r->node = node;
-	r->dev = f->dev;
-	r->ino = f->ino;
+	r->dev = facts.dev;
+	r->ino = facts.ino;
 	r->offset = first;
 	r->bytes = bytes;
-	r->length = bytes < f->size - first ? bytes : f->size - first;
+	r->length = bytes < facts.size - first ? bytes : facts.size - first;
 	hold_table_join_asker(r, asker);
 	holds_want(s->holding, r);
 	*ret_range = r;
@@ -108,8 +108,8 @@ static int hold_request_later(struct clients *s, struct hold_asker *asker,
                               const struct held_file *f, u32 node, u64 first, u64 bytes,
                               struct held_range **ret_range)
 {
-	struct held_range *r =
-		hold_request_wanted(hold_table(s->holding), f, node, first, bytes);
+	struct held_range *r = hold_request_wanted(hold_table(s->holding), held_id(f),
+	                                           node, first, bytes);
 	int err;
 
 	if (!r) {
@@ -126,15 +126,15 @@ static int hold_request_later(struct clients *s, struct hold_asker *asker,
 	return -EINPROGRESS;
 }
 
-/* The whole pages around n bytes from offset on; n = 0: to the file's end. */
-static int hold_request_pages(const struct held_file *f, u64 page_bytes, u64 offset,
-                              u64 n, u64 *ret_first, u64 *ret_bytes)
+/* The whole pages around n bytes from offset on, of a file of this size; n = 0: to its end. */
+static int hold_request_pages(u64 size, u64 page_bytes, u64 offset, u64 n,
+                              u64 *ret_first, u64 *ret_bytes)
 {
 	u64 end;
 
-	if (offset >= f->size)
+	if (offset >= size)
 		return reason_join(LODIC_REASON_PAST_END, -ENODATA);
-	end = n == 0 || n > f->size - offset ? f->size : offset + n;
+	end = n == 0 || n > size - offset ? size : offset + n;
 	*ret_first = offset - offset % page_bytes;
 	*ret_bytes = end - *ret_first + page_bytes - 1;
 	*ret_bytes -= *ret_bytes % page_bytes;
@@ -156,8 +156,8 @@ static int hold_request_for(struct clients *s, struct client *c,
 
 	if (!h)
 		return reason_encode(LODIC_REASON_NO_HOLDS);
-	err = hold_request_pages(f, h->page_bytes, request->b, request->c, &first,
-	                         &bytes);
+	err = hold_request_pages(held_size(f), h->page_bytes, request->b, request->c,
+	                         &first, &bytes);
 	if (err)
 		return err;
 	if (bytes > hold_table_most(s->holding))

@@ -70,24 +70,13 @@ static bool list_held(const struct clients *s, struct wire_page *page,
 	char path[PROOF_PATH_BYTES];
 	struct look_file *r;
 
-	if (proof_path(f->fd, path) != 0)
+	if (proof_path(held_fd(f), path) != 0)
 		path[0] = '\0';
 	r = list_add_file(page, path, "");
 	if (!r)
 		return false;
-	r->state = LOOK_HELD;
-	r->dev = f->dev;
-	r->ino = f->ino;
-	r->size = f->size;
-	r->cached = f->nr_frames;
+	held_look(s->files, f, r);
 	r->held = hold_table_bytes_of(s->holding, f);
-	r->opens = f->nr_opens;
-	r->hits = f->hits;
-	r->direct = f->direct;
-	r->fast = f->nr_fast;
-	r->tier = f->where.tier;
-	r->knode = policy_knode(s->tiers, &f->where);
-	snprintf(r->proof, sizeof(r->proof), "%s", proof_name(f->proof));
 	return true;
 }
 
@@ -133,13 +122,17 @@ void list_files(const struct clients *s, u64 cursor, struct wire_page *page)
 	u64 now = host_now_ns();
 	bool room = true;
 
-	for (; cursor < end && room; cursor += room)
+	for (; cursor < end && room; cursor += room) {
+		const struct held_file *f =
+			cursor < slots ? held_at(s->files, (u32)cursor) : NULL;
+
 		if (cursor >= slots)
 			room = list_refused(s, page,
 			                    refused_at(s->files, (u32)(cursor - slots)),
 			                    now);
-		else if (files_at(s->files, cursor)->state == FILE_HELD)
-			room = list_held(s, page, files_at(s->files, cursor));
+		else if (f)
+			room = list_held(s, page, f);
+	}
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;
 }
 

@@ -49,23 +49,23 @@ static void opening_work(struct worker_job *job)
 static int opening_admit(struct clients *s, struct client *c, struct passed_file *p,
                          u64 cpu, struct wire_reply *reply)
 {
-	const struct held_file *f;
+	struct file_facts facts;
 	u32 slot;
 	int err = files_open(s->files, p, cpu, &slot);
 
 	if (err)
 		return err;
-	f = files_at(s->files, slot);
-	err = c ? opens_add(&c->opens, s->shape->nr_files, slot, f->id) : -ECANCELED;
+	facts = held_facts(files_at(s->files, slot));
+	err = c ? opens_add(&c->opens, s->shape->nr_files, slot, facts.id) : -ECANCELED;
 	if (err) {
-		files_close(s->files, slot, f->id, 1);
+		files_close(s->files, slot, facts.id, 1);
 		return err;
 	}
 	reply->file.slot = slot;
-	reply->file.id = f->id;
-	reply->file.size = f->size;
-	reply->file.dev = f->dev;
-	reply->file.ino = f->ino;
+	reply->file.id = facts.id;
+	reply->file.size = facts.size;
+	reply->file.dev = facts.dev;
+	reply->file.ino = facts.ino;
 	return 0;
 }
 

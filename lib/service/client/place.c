@@ -13,7 +13,6 @@
 #include "lib/service/client/state.h"
 #include "lib/service/base/base.h"
 #include "lib/service/client/connection.h"
-#include "lib/service/file/held.h"
 
 /* How many frames the next context may pin. No context may pin the last quarter of the
  * frames, so that the cache goes on serving. A context that comes late can only read. The

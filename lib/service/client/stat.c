@@ -17,7 +17,6 @@
 #include "lib/service/frame/fill.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/base/base.h"
-#include "lib/service/file/held.h"
 
 /* Counts the frame that entry word v pins, unless another entry pins it too. */
 static bool stat_see_pin(struct clients *s, u64 v)

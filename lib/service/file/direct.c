@@ -106,6 +106,16 @@ static void opening_begin(struct files *s, struct held_file *f)
 	f->opening = o;
 }
 
+bool direct_works(const struct held_file *f)
+{
+	return f->direct;
+}
+
+int direct_fd(const struct held_file *f)
+{
+	return f->direct_fd;
+}
+
 enum direct_state direct_look(const struct held_file *f)
 {
 	if (f->direct_fd >= 0)

@@ -15,11 +15,15 @@ struct files;
 enum direct_state {
 	DIRECT_NONE,  /* read by the other description */
 	DIRECT_COMES, /* ask again in the next turn */
-	DIRECT_READY  /* f->direct_fd */
+	DIRECT_READY  /* direct_fd() */
 };
 
+/* Do reads with O_DIRECT work, as far as we know? */
+bool direct_works(const struct held_file *f);
+/* -1: there is no such description. */
+int direct_fd(const struct held_file *f);
 /* Wants the description; a worker begins to open it if need be. A read of f is under way, and
- * f->direct_fd stays open as long as one is. It waits for nobody. */
+ * direct_fd() stays open as long as one is. It waits for nobody. */
 enum direct_state direct_want(struct files *s, struct held_file *f);
 /* The same for one who has asked before: nothing is begun. */
 enum direct_state direct_look(const struct held_file *f);

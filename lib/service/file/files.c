@@ -58,7 +58,8 @@ struct held_file *files_find(struct files *s, u32 id)
 
 bool files_is_live(const struct files *s, const struct held_file *f)
 {
-	return file_proof_holds(&s->arena->files[files_slot(s, f)], f->id);
+	return f->state == FILE_HELD &&
+	       file_proof_holds(&s->arena->files[files_slot(s, f)], f->id);
 }
 
 static u32 files_list_of_slot(const struct files *s, u32 slot)
@@ -149,6 +150,8 @@ u32 files_next_frame(struct files *s, u32 slot)
 	u32 list = files_list_of_slot(s, slot);
 	u32 frame = s->links[list].newer;
 
+	if (frame == list)
+		return FRAME_NONE;
 	files_list_remove(s, frame);
 	files_list_push(s, list, frame);
 	return frame;
@@ -161,12 +164,14 @@ void files_not_direct(struct files *s, struct held_file *f)
 	f->direct = false;
 }
 
-void files_hit(struct files *s, u64 block, u32 visits)
+u32 files_hit(struct files *s, u64 block, u32 visits)
 {
 	struct held_file *f = files_find(s, block_file(block));
 
-	if (f)
-		f->hits += visits;
+	if (!f)
+		return 0;
+	f->hits += visits;
+	return f->where.cpu;
 }
 
 /* Appends all frames of a file to the orphans, in one step. */
@@ -281,7 +286,7 @@ static void files_retire(struct files *s, struct held_file *f)
 	f->state = FILE_RETIRING;
 	s->nr_kept -= f->kept;
 	s->nr_held--;
-	s->held_blocks -= files_nr_blocks(f);
+	s->held_blocks -= held_nr_blocks(f);
 	s->nr_direct -= f->direct;
 	files_finish(s, f);
 }
@@ -421,7 +426,7 @@ static int files_admit(struct files *s, struct held_file *f, struct passed_file 
 	files_list_remove(s, files_entry_of_slot(s, files_slot(s, f)));
 	files_chain_add(s, f);
 	s->nr_held++;
-	s->held_blocks += files_nr_blocks(f);
+	s->held_blocks += held_nr_blocks(f);
 	s->nr_direct += f->direct;
 	files_idle_begin(s, f);
 	service_say(s->base, SERVICE_DEBUG, "cached", "%s is cached: %s", p->path,

@@ -22,14 +22,14 @@ void files_fini(struct files *s);
 int files_open(struct files *s, struct passed_file *p, u64 cpu, u32 *ret_slot);
 /* Undoes nr such opens, if the slot still holds the file with this id. */
 void files_close(struct files *s, u32 slot, u32 id, u32 nr);
-/* The slot, whatever it holds. */
+/* The slot, whatever it holds; held_at() is for those that want a held file. */
 struct held_file *files_at(const struct files *s, u32 slot);
 u32 files_slot(const struct files *s, const struct held_file *f);
 /* The held file with this id; NULL when it has gone. */
 struct held_file *files_find(struct files *s, u32 id);
 /* The held file with these numbers; NULL: there is none. */
 struct held_file *files_find_held(struct files *s, u64 dev, u64 ino);
-/* Does the service vouch for the file now? */
+/* Does the service hold the file, and vouch for it now? */
 bool files_is_live(const struct files *s, const struct held_file *f);
 /* Lets go the files held under slots from, from + 1, ... that are (dev, ino), or all of them
  * if ino is LOOK_ALL; a bounded number of them in one call. Returns the slot to go on with, or
@@ -53,13 +53,14 @@ void files_link_frame(struct files *s, u32 slot, u32 frame);
 void files_unlink_frame(struct files *s, u32 frame, u64 block);
 /* A block of f has moved to frame `to`, at the same place of the list. */
 void files_move_frame(struct files *s, struct held_file *f, u32 frame, u32 to);
-/* The frame of the file that was looked at longest ago; it goes to the end of the list. The file
- * has one at least. */
+/* The frame of the file that was looked at longest ago; it goes to the end of the list.
+ * FRAME_NONE: the file has none. */
 u32 files_next_frame(struct files *s, u32 slot);
 /* From now on the file is read without O_DIRECT. */
 void files_not_direct(struct files *s, struct held_file *f);
-/* Readers came by a frame that holds block, so many times. */
-void files_hit(struct files *s, u64 block, u32 visits);
+/* Readers came by a frame that holds block, so many times. Returns the CPU for which that counts:
+ * there a program has opened the file last. */
+u32 files_hit(struct files *s, u64 block, u32 visits);
 /* Retires the files that the lease thread has revoked. */
 void files_hear(struct files *s);
 /* The orphan that was looked at longest ago, if this pass has not come to its end; it goes to

@@ -6,8 +6,10 @@
 #include "core/cache/arena.h"
 #include "lib/service/file/direct.h"
 #include "lib/service/file/files.h"
+#include "lib/service/file/held.h"
 #include "lib/service/file/nameless.h"
 #include "lib/service/service.h"
+#include "lib/service/tier/where.h"
 #include "lodic/lodic.h"
 
 /* Second descriptions of files (direct.c): those that workers open, and those that rest. */
@@ -35,6 +37,40 @@ struct nameless {
 
 struct base;
 struct tiers;
+
+enum file_state { FILE_FREE, FILE_HELD, FILE_RETIRING };
+
+/* What the service knows about file slot i; the readers' part is arena.files[i].
+ *
+ *          admit            retire                     last read comes back
+ *   FREE ---------> HELD ------------> RETIRING or FREE -----------------> FREE
+ */
+struct held_file {
+	u32 state; /* enum file_state */
+	u32 proof; /* enum proof */
+	u32 id;
+	u32 next_id;   /* of the file that comes here next; FILE_NONE: none any more */
+	int fd;        /* our own description; carries the lease */
+	int direct_fd; /* another one, O_DIRECT, while reads need it; -1: none */
+	struct direct_opening *opening; /* of that one; NULL: it is not under way */
+	bool local;                     /* its file system asks nobody else */
+	bool direct; /* reads with O_DIRECT work, as far as we know */
+	bool away;   /* on a mount that may go while the service lives */
+	bool kept;   /* a user has loaded it: it stays, though no program has it open */
+	u32 nr_opens;     /* by clients */
+	u32 nr_in_flight; /* reads */
+	u32 nr_frames;    /* that hold its blocks */
+	u32 nr_fast;      /* of these, in the fast tier */
+	struct tier_file where;
+	u32 chain; /* the next slot in files.chains; shape.nr_files: none */
+	u64 dev, ino, size;
+	u64 idle_since_ns; /* while no client has it open */
+	u64 gone_round; /* of the sweep, when it was seen to have no name; 0: it has one */
+	u64 gone_hits; /* its hits then */
+	u64 gone_since_ns;
+	u64 hits; /* visits that were collected for its frames: fewer than reads */
+	struct file_order order;
+};
 
 /* A frame's neighbours in the list of its file, or in that of the orphans. An orphan is a
  * frame whose file has gone and that has not been taken back yet. */

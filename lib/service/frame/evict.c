@@ -27,7 +27,6 @@
 #include "lib/service/frame/state.h"
 #include "lib/service/base/base.h"
 #include "lib/service/tier/tier.h"
-#include "lib/service/file/held.h"
 
 /* What a frame touches besides the arena when it goes: the lists of its file. */
 #define UNLINK_LINES 8u

@@ -13,7 +13,6 @@
 #include "lib/service/frame/fence.h"
 #include "lib/service/frame/state.h"
 #include "lib/service/base/base.h"
-#include "lib/service/file/held.h"
 
 /* In a smaller cache the stock would cost more than light pins bring. Our choice. */
 #define LIGHT_MIN_FRAMES 16384u

@@ -110,12 +110,12 @@ static bool fill_is_stuck(const struct frames *s)
 	return nr == s->fill.nr_busy;
 }
 
-/* The bytes of the op's i-th block that the file has. */
-static u64 op_valid(const struct fill_op *op, const struct held_file *f, u32 i)
+/* The bytes of the op's i-th block that a file of this size has. */
+static u64 op_valid(const struct fill_op *op, u64 size, u32 i)
 {
 	u64 at = (op->first + i) << BLOCK_SHIFT;
 
-	return f->size - at < BLOCK_BYTES ? f->size - at : BLOCK_BYTES;
+	return size - at < BLOCK_BYTES ? size - at : BLOCK_BYTES;
 }
 
 static u64 op_block(const struct fill_op *op, u32 i)
@@ -190,6 +190,7 @@ static void fill_note_time(struct look_times *times, u64 ns)
 static void op_end(struct frames *s, struct fill_op *op, int result)
 {
 	struct held_file *f = files_at(s->files, op->slot);
+	u64 size = held_size(f);
 	bool live, failed = false;
 	u64 valid, now;
 	u32 i;
@@ -197,9 +198,9 @@ static void op_end(struct frames *s, struct fill_op *op, int result)
 	if (reads_again(s, op, result))
 		return;
 	/* A retired file's frames are nobody's to link, and its short reads no errors. */
-	live = f->state == FILE_HELD && files_is_live(s->files, f);
+	live = files_is_live(s->files, f);
 	for (i = 0; i < op->nr; i++) {
-		valid = op_valid(op, f, i);
+		valid = op_valid(op, size, i);
 		if (result < 0 || (u64)result < ((u64)i << BLOCK_SHIFT) + valid)
 			failed = true;
 		op_publish(s, op, i, valid, live && !failed);
@@ -303,7 +304,8 @@ static enum fill_next fill_step(struct frames *s)
 	if (nr > 0)
 		next = evict_get(s, nr);
 	for (; next == EVICT_GOT && got < nr && tier_nr_free(s->tiers) > 0; got++)
-		op->frames[got] = policy_frame(s->tiers, &f->where, range.next + got);
+		op->frames[got] =
+			policy_frame(s->tiers, held_where(f), range.next + got);
 	if (next == EVICT_NONE)
 		return fill_starve(s, &range);
 	if (next != EVICT_GOT) {

@@ -141,9 +141,10 @@ static void range_widen(struct fill_range *range, u64 nr)
 static void fill_look_ahead(struct frames *s, struct held_file *f,
                             const struct fill_range *missed)
 {
-	struct file_order *o = &f->order;
+	struct file_order *o = held_order(f);
 	struct fill_range range = *missed;
 	u64 nr = evict_nr_spare(s) / AHEAD_PART;
+	u64 end = held_nr_blocks(f);
 
 	if (missed->next < o->at || missed->next > o->ahead + FILL_RUN || o->at == 0)
 		*o = (struct file_order){ .at = missed->next };
@@ -160,8 +161,8 @@ static void fill_look_ahead(struct frames *s, struct held_file *f,
 	range.next = o->ahead;
 	/* Whole runs: a miss brings what is missing of one, and a hit would bring nothing. */
 	range.end = o->at + nr - (o->at + nr) % FILL_RUN;
-	if (o->at + nr >= files_nr_blocks(f))
-		range.end = files_nr_blocks(f);
+	if (o->at + nr >= end)
+		range.end = end;
 	if (range.next >= range.end)
 		return;
 	o->ahead = range.end;
@@ -199,12 +200,12 @@ static void fill_take_hint(struct frames *s, u64 block, u64 blocks, bool kept)
 		                    .spare = kept && !asked,
 		                    .ahead = kept && blocks & HINT_GAPS };
 	struct fill_range missed;
-	u64 nr = blocks & ~HINT_BITS;
+	u64 nr = blocks & ~HINT_BITS, end = f ? held_nr_blocks(f) : 0;
 	u64 room;
 
-	if (!f || range.next >= files_nr_blocks(f) || nr == 0)
+	if (range.next >= end || nr == 0)
 		return;
-	room = files_nr_blocks(f) - range.next;
+	room = end - range.next;
 	if (room > s->arena->nr_frames)
 		room = s->arena->nr_frames; /* more would only push itself out */
 	range.end = range.next + (nr < room ? nr : room);
@@ -212,7 +213,7 @@ static void fill_take_hint(struct frames *s, u64 block, u64 blocks, bool kept)
 		return;
 	missed = range;
 	if (!asked && !kept && fill_has_room(s))
-		range_widen(&range, files_nr_blocks(f));
+		range_widen(&range, end);
 	queue_add(&s->fill, &range);
 	if (!asked && !range.ahead)
 		fill_look_ahead(s, f, &missed);

@@ -28,6 +28,7 @@
 #include "lib/service/frame/sweep.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/tier/where.h"
 #include "lib/service/frame/state.h"
 #include "lib/service/file/held.h"
 
@@ -198,12 +199,11 @@ int mover_file(struct frames *s, u32 slot, enum tier to)
 		return -ENOTSUP;
 	if (tier_has_policy(s->tiers))
 		return -EPERM;
-	f->where.tier = to;
-	f->where.tier_said = TIER_SAID_BY_USER;
+	held_set_tier(f, to);
 	if (m->nr_files == MOVER_FILES)
 		return -EAGAIN;
 	m->files[(m->head + m->nr_files++) % MOVER_FILES] =
-		(struct mover_file){ slot, f->id, f->nr_frames, to };
+		(struct mover_file){ slot, held_id(f), held_nr_frames(f), to };
 	return 0;
 }
 
@@ -222,15 +222,18 @@ static void mover_next_of_file(struct frames *s)
 	struct mover *m = s->mover;
 	struct mover_file *j = &m->files[m->head];
 	enum mover_answer answer = MOVER_NO_ROOM;
+	const struct held_file *f = NULL;
+	u32 frame = FRAME_NONE;
 
 	mover_spend(m, NEXT_LINES);
+	if (j->left > 0)
+		f = files_find(s->files, j->id);
 	/* A later request has another opinion, or the file has gone. */
-	if (j->left > 0 && files_find(s->files, j->id) &&
-	    files_at(s->files, j->slot)->nr_frames > 0 &&
-	    files_at(s->files, j->slot)->where.tier == j->to) {
+	if (f && held_where(f)->tier == j->to)
+		frame = files_next_frame(s->files, j->slot);
+	if (frame != FRAME_NONE) {
 		j->left--;
-		answer = mover_frame(s, files_next_frame(s->files, j->slot),
-		                     (enum tier)j->to, NO_OBJECT);
+		answer = mover_frame(s, frame, (enum tier)j->to, NO_OBJECT);
 	}
 	if (answer == MOVER_NO_ROOM) {
 		m->head = (m->head + 1) % MOVER_FILES;

@@ -50,7 +50,7 @@ struct read_job {
 
 static int reads_fd(const struct held_file *f, bool direct)
 {
-	return direct ? f->direct_fd : f->fd;
+	return direct ? direct_fd(f) : held_fd(f);
 }
 
 static int reads_now(int fd, const struct iovec *pieces, u32 nr, u64 first)
@@ -119,9 +119,9 @@ bool reads_is_cached(int fd, u64 offset, u64 bytes)
 static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
 {
 	u64 offset = op->first << BLOCK_SHIFT, bytes = (u64)op->nr << BLOCK_SHIFT;
+	u64 left = held_size(f) - offset;
 
-	return reads_is_cached(f->fd, offset,
-	                       bytes < f->size - offset ? bytes : f->size - offset);
+	return reads_is_cached(held_fd(f), offset, bytes < left ? bytes : left);
 }
 
 /* It is known by which description op reads. */
@@ -162,7 +162,7 @@ u32 reads_begin(struct frames *s, struct fill_op *op)
 
 	/* Mostly a reader has just read the block from the kernel. Then a copy takes 1.6 us,
 	 * and a read from the disk 87 us. */
-	if (f->direct && !reads_is_warm(f, op))
+	if (direct_works(f) && !reads_is_warm(f, op))
 		state = direct_want(s->files, f);
 	op->direct = state == DIRECT_READY;
 	op->waits = state == DIRECT_COMES;

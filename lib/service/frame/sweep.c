@@ -13,7 +13,6 @@
 #include "lib/service/frame/sweep.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/frame/state.h"
-#include "lib/service/file/held.h"
 
 /* Ticks that the sweep takes to come round, 10 s. With millions of frames it takes longer,
  * because a tick touches no more than TURN_LINES. Our choice: the hits of a file then lag by
@@ -27,15 +26,13 @@ void sweep_collect(struct frames *s, u32 first, u32 nr, u8 *ret_visits)
 {
 	arena_visits(s->arena, first, nr, ret_visits);
 	for (u32 i = 0; i < nr; i++) {
-		const struct held_file *f;
 		u64 block;
 
 		if (!ret_visits[i])
 			continue;
 		block = host_load_relaxed(&s->arena->frames[first + i].block);
-		f = files_find(s->files, block_file(block));
-		files_hit(s->files, block, ret_visits[i]);
-		policy_visit(s->tiers, first + i, f ? f->where.cpu : 0);
+		policy_visit(s->tiers, first + i,
+		             files_hit(s->files, block, ret_visits[i]));
 	}
 }
 

@@ -298,8 +298,8 @@ static int load_begin_piece(struct holding *s, struct hold_load *load)
 		                      .done = piece_done,
 		                      .owner = OWNER_HOLDING };
 	p->load = load;
-	p->fd = load->file->fd;
-	p->direct_fd = load->direct ? load->file->direct_fd : -1;
+	p->fd = held_fd(load->file);
+	p->direct_fd = load->direct ? direct_fd(load->file) : -1;
 	p->at = load->at + load->next;
 	p->offset = load->offset + load->next;
 	p->bytes = n;
@@ -447,8 +447,8 @@ int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range
 	load->range = r;
 	load->owner = s;
 	load->file = f;
-	load->file_fd = f->fd;
-	load->far = !f->local;
+	load->file_fd = held_fd(f);
+	load->far = !held_is_local(f);
 	load->kept_fd = -1;
 	load->offset = r->offset;
 	load->bytes = r->bytes;
@@ -464,7 +464,7 @@ int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range
 		return err;
 	}
 	files_fill_begun(f);
-	state = f->direct ? direct_want(s->files, f) : DIRECT_NONE;
+	state = direct_works(f) ? direct_want(s->files, f) : DIRECT_NONE;
 	load->direct = state == DIRECT_READY;
 	load->waits = state == DIRECT_COMES;
 	all->to_come += load->bytes;

@@ -17,9 +17,9 @@ static bool hold_move_file(const struct holding *old, struct holding *s,
 	const struct held_file *f = files_find(old->files, r->file);
 	const struct held_file *n = files_find(s->files, id);
 
-	if (!f || !n || n->size != f->size || !files_is_live(old->files, f))
+	if (!f || !n || held_size(n) != held_size(f) || !files_is_live(old->files, f))
 		return false;
-	r->file = n->id;
+	r->file = id;
 	r->slot = files_slot(s->files, n);
 	r->core.file = hold_table_file(s, n, r->node);
 	return true;

@@ -45,7 +45,7 @@ struct hold_file hold_table_file(const struct holding *s, const struct held_file
 	return (struct hold_file){ .proof = &s->arena->files[files_slot(s->files, f)],
 		                   .alive = alive,
 		                   .alive_value = s->holds->alive,
-		                   .id = f->id,
+		                   .id = held_id(f),
 		                   .node = node };
 }
 
@@ -341,7 +341,7 @@ u64 hold_table_bytes_of(const struct holding *s, const struct held_file *f)
 	if (!s->holds)
 		return 0;
 	sum = &s->holds->sums[files_slot(s->files, f)];
-	return sum->id == f->id ? sum->bytes : 0;
+	return sum->id == held_id(f) ? sum->bytes : 0;
 }
 
 void hold_table_stat(const struct holding *s, struct lodic_stat *stat)

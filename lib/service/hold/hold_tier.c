@@ -21,6 +21,7 @@
 #include "lib/service/memory/nodes.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/tier/where.h"
 #include "lib/service/hold/state.h"
 #include "lib/service/file/files.h"
 #include "lib/service/file/held.h"
@@ -59,7 +60,7 @@ void hold_tier_say(const struct holding *s)
 
 u32 hold_tier_node(const struct holding *s, const struct held_file *f, u64 cpu)
 {
-	return f->where.replicates ? nodes_of_cpu(s->nodes, cpu) : 0;
+	return held_where(f)->replicates ? nodes_of_cpu(s->nodes, cpu) : 0;
 }
 
 /* Where ranges of f belong. *ret_moves: those that lie elsewhere shall move. */
@@ -68,8 +69,8 @@ static enum tier hold_tier_wanted(const struct holding *s, const struct held_fil
 {
 	*ret_moves = true;
 	return tier_has_policy(s->tiers)
-	               ? policy_hold_tier(s->tiers, &f->where, ret_moves)
-	               : (enum tier)f->where.tier;
+	               ? policy_hold_tier(s->tiers, held_where(f), ret_moves)
+	               : (enum tier)held_where(f)->tier;
 }
 
 static enum tier hold_tier_of_node(const struct holding *s, u32 node)
@@ -85,7 +86,7 @@ void hold_tier_bind(const struct holding *s, struct held_range *r,
 	int node = (int)r->node;
 	bool moves;
 
-	if (f->where.replicates) {
+	if (held_where(f)->replicates) {
 		r->tier = hold_tier_of_node(s, r->node);
 	} else {
 		r->tier = tier_are_two(s->tiers) ? hold_tier_wanted(s, f, &moves)
@@ -217,7 +218,7 @@ static bool hold_tier_misplaces(const struct holding *s, const struct held_range
 	if (!hold_is_ready(r) || host_now_ns() < r->rests_until_ns)
 		return false;
 	f = files_find(s->files, r->file);
-	if (!f || f->where.replicates)
+	if (!f || held_where(f)->replicates)
 		return false;
 	*ret_to = hold_tier_wanted(s, f, &moves);
 	return moves && *ret_to != r->tier;

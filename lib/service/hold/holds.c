@@ -18,7 +18,6 @@
 #include "lib/service/hold/state.h"
 #include "lib/service/base/base.h"
 #include "lib/service/file/files.h"
-#include "lib/service/file/held.h"
 #include "lib/service/hold/hold_load.h"
 #include "lib/service/hold/hold_queue.h"
 #include "lib/service/hold/range.h"

@@ -17,11 +17,13 @@
 #include "lib/service/succession/carry.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
+#include "lib/service/tier/where.h"
 #include "lib/service/succession/whole.h"
 #include "lib/service/base/base.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/held.h"
 #include "lib/service/file/opens.h"
+#include "lib/service/file/past.h"
 #include "lib/service/file/proof.h"
 
 /* Stuck workers count by program. These two are none: for local files, and for others. */
@@ -83,29 +85,30 @@ static void carry_open_work(struct worker_job *job)
 	proof_look(&o->options, &o->fd, &o->file);
 }
 
+void carry_past(struct service *to, u32 slot, const struct file_past *past)
+{
+	u32 id = held_id(files_at(&to->files, slot));
+
+	past_go_on(&to->files, slot, past,
+	           past->nr_opens > 0 &&
+	                   opens_add(&to->change.handed, to->memory.shape.nr_files,
+	                             slot, id) == 0);
+}
+
 /* The new service proves the file that a worker has opened. */
 static void carry_admit(struct service *s, struct carry_opening *o)
 {
 	struct service *to = o->c->to;
 	const struct held_file *f = files_find(&s->files, o->id);
-	struct held_file *n;
+	struct file_past past;
 	u32 slot;
 
-	if (!f || files_open(&to->files, &o->file, f->where.cpu, &slot) != 0)
+	if (!f || files_open(&to->files, &o->file, held_where(f)->cpu, &slot) != 0)
 		return;
-	n = files_at(&to->files, slot);
-	n->hits = f->hits;
-	if (f->kept)
-		files_keep(&to->files, f->dev, f->ino);
-	policy_stays(&to->tiers, &n->where, (enum tier_sayer)f->where.tier_said,
-	             (enum tier)f->where.tier);
-	o->c->files[o->slot] = (struct carry_file){ o->id, n->id };
-	/* Its program comes back when it next reads. Until then a file without a name stays. */
-	if (f->nr_opens > 0 &&
-	    opens_add(&to->change.handed, to->memory.shape.nr_files, slot, n->id) == 0)
-		return;
-	files_close(&to->files, slot, n->id, 1);
-	n->idle_since_ns = f->idle_since_ns;
+	o->c->files[o->slot] =
+		(struct carry_file){ o->id, held_id(files_at(&to->files, slot)) };
+	past = past_of(f);
+	carry_past(to, slot, &past);
 }
 
 static void carry_came_back(struct carry *c, const struct carry_opening *o)
@@ -147,17 +150,16 @@ void carry_forget(struct carry *c)
 static void carry_open(struct service *s, struct carry *c, u32 slot,
                        struct carry_opening **ret)
 {
-	const struct held_file *f = files_at(&s->files, slot);
+	const struct held_file *f = held_at(&s->files, slot);
 	struct carry_opening *o;
 
-	if (f->state != FILE_HELD ||
-	    files_find(&c->to->files, carry_new_id(c, s, f->id)))
+	if (!f || files_find(&c->to->files, carry_new_id(c, s, held_id(f))))
 		return;
 	o = malloc(sizeof(*o));
 	if (!o)
 		return;
 	o->job = (struct worker_job){
-		.process = f->local ? PROCESS_LOCAL : PROCESS_OTHER,
+		.process = held_is_local(f) ? PROCESS_LOCAL : PROCESS_OTHER,
 		.work = carry_open_work,
 		.done = carry_open_done,
 		.owner = OWNER_SERVICE,
@@ -165,13 +167,13 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 	o->c = c;
 	o->options = s->options;
 	o->slot = slot;
-	o->id = f->id;
-	o->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+	o->id = held_id(f);
+	o->fd = fcntl(held_fd(f), F_DUPFD_CLOEXEC, 0);
 	if (o->fd >= 0 && worker_do(&s->base, &o->job) == 0) {
 		*ret = o;
 		return;
 	}
-	service_close(&o->fd); /* f->fd is another one of the same description */
+	service_close(&o->fd); /* held_fd() is another one of the same description */
 	free(o);
 }
 
@@ -283,7 +285,7 @@ static void carry_copy(struct service *s, struct carry *c, u32 frame,
 	struct service *to = c->to;
 	u32 slot = files_slot(&to->files, n);
 	/* Both services have two tiers, or neither has. */
-	u32 copy = policy_frame_again(&to->tiers, &n->where, block_index(block),
+	u32 copy = policy_frame_again(&to->tiers, held_where(n), block_index(block),
 	                              tier_of(&s->tiers, frame));
 	u32 visits = evict_visits(&s->frames, frame);
 
@@ -307,10 +309,10 @@ static u32 carry_block(struct service *s, struct carry *c, u32 frame)
 	if (!f || (!c->again &&
 	           carry_leaves(&c->queues[c->queue], evict_visits(&s->frames, frame))))
 		return LOOK_LINES;
-	n = files_find(&c->to->files, carry_new_id(c, s, f->id));
-	if (!n || n->size != f->size)
+	n = files_find(&c->to->files, carry_new_id(c, s, held_id(f)));
+	if (!n || held_size(n) != held_size(f))
 		return LOOK_LINES;
-	block = block_id(n->id, block_index(block));
+	block = block_id(held_id(n), block_index(block));
 	if (fill_has(&c->to->frames, block))
 		return LOOK_LINES;
 	carry_copy(s, c, frame, f, n, block);

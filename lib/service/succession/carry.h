@@ -24,6 +24,7 @@
 #include "core/cache/reclaim.h"
 #include "core/frame.h"
 
+struct file_past;
 struct service;
 
 /* Files that workers open at once: half of the workers. */
@@ -39,6 +40,9 @@ struct carry_queue {
 	u32 least, more;
 };
 
+/* The file in slot of `to' has just been opened there, and goes on from its past. Its program comes
+ * back when it next reads. Until then a file without a name stays. */
+void carry_past(struct service *to, u32 slot, const struct file_past *past);
 /* Decides which frames stay behind where `to' has not room for all: those that eviction would take
  * first. The counts stand in queues[RECLAIM_SMALL] and [RECLAIM_MAIN]; queues are filled. */
 void carry_plan(struct service *to, struct carry_queue *queues, bool filled);

@@ -20,6 +20,7 @@
 #include "lib/service/client/client.h"
 #include "lib/service/client/connection.h"
 #include "lib/service/file/held.h"
+#include "lib/service/file/past.h"
 
 /* ---- the channel ---- */
 
@@ -113,7 +114,7 @@ static int hand_arena(struct service *s, struct exchange *x)
 /* AU5. The path leads to what the descriptor has, also where a name has gone. */
 static int hand_file_fd(const struct held_file *f, struct exchange *x)
 {
-	int fd = memory_open_again(f->fd, O_PATH);
+	int fd = memory_open_again(held_fd(f), O_PATH);
 
 	if (fd < 0)
 		return fd;
@@ -125,27 +126,30 @@ static int hand_file(struct service *s, struct exchange *x)
 {
 	struct wire_reply *reply = &x->reply;
 	u64 slot = x->request.a;
-	const struct held_file *f;
+	const struct held_file *f =
+		slot < s->memory.shape.nr_files ? held_at(&s->files, (u32)slot) : NULL;
+	struct file_facts facts;
+	struct file_past past;
 	int err;
 
 	if (s->change.resize)
 		return -EBUSY;
-	if (slot >= s->memory.shape.nr_files ||
-	    files_at(&s->files, slot)->state != FILE_HELD)
+	if (!f)
 		return -ENOENT;
-	f = files_at(&s->files, slot);
 	err = hand_file_fd(f, x);
 	if (err)
 		return err;
-	reply->hand_file.id = f->id;
-	reply->hand_file.size = f->size;
-	reply->hand_file.hits = f->hits;
-	reply->hand_file.kept = f->kept;
-	reply->hand_file.opens = f->nr_opens;
-	reply->hand_file.idle_since_ns = f->idle_since_ns;
-	reply->hand_file.local = f->local;
-	reply->hand_file.tier = f->where.tier;
-	reply->hand_file.tier_said = f->where.tier_said;
+	facts = held_facts(f);
+	past = past_of(f);
+	reply->hand_file.id = facts.id;
+	reply->hand_file.size = facts.size;
+	reply->hand_file.hits = past.hits;
+	reply->hand_file.kept = past.kept;
+	reply->hand_file.opens = past.nr_opens;
+	reply->hand_file.idle_since_ns = past.idle_since_ns;
+	reply->hand_file.local = facts.local;
+	reply->hand_file.tier = past.tier;
+	reply->hand_file.tier_said = past.tier_said;
 	return 0;
 }
 

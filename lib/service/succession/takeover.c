@@ -28,7 +28,7 @@
 #include "lib/service/succession/whole.h"
 #include "lib/service/base/base.h"
 #include "lib/service/file/held.h"
-#include "lib/service/file/opens.h"
+#include "lib/service/file/past.h"
 #include "lib/service/tier/tier.h"
 
 /* Stuck workers count by program. These two are none: for local files, and for others. So a file
@@ -282,26 +282,25 @@ static void takeover_admit(struct service *s, struct takeover *t, u32 old_slot,
                            struct passed_file *p)
 {
 	const struct wire_reply *r = &t->old_service.page.reply;
-	struct held_file *n;
+	struct file_past past = {
+		.hits = r->hand_file.hits,
+		.idle_since_ns = r->hand_file.idle_since_ns,
+		.nr_opens = r->hand_file.opens > 0,
+		.kept = r->hand_file.kept,
+		.tier = r->hand_file.tier < NR_TIERS ? (u32)r->hand_file.tier : 0,
+		.tier_said = (u32)r->hand_file.tier_said,
+	};
+	const struct held_file *n;
 	u32 slot;
 
 	if (files_open(&s->files, p, 0, &slot) != 0)
 		return;
 	n = files_at(&s->files, slot);
-	n->hits = r->hand_file.hits;
-	if (r->hand_file.kept)
-		files_keep(&s->files, n->dev, n->ino);
-	policy_stays(&s->tiers, &n->where, (enum tier_sayer)r->hand_file.tier_said,
-	             (enum tier)(r->hand_file.tier < NR_TIERS ? r->hand_file.tier : 0));
-	if (n->size == r->hand_file.size)
-		t->files[old_slot] = (struct taken_file){ (u32)r->hand_file.id, n->id };
+	if (held_size(n) == r->hand_file.size)
+		t->files[old_slot] =
+			(struct taken_file){ (u32)r->hand_file.id, held_id(n) };
 	t->nr_files++;
-	/* Its program comes back when it next reads. Until then a file without a name stays. */
-	if (r->hand_file.opens > 0 &&
-	    opens_add(&s->change.handed, s->memory.shape.nr_files, slot, n->id) == 0)
-		return;
-	files_close(&s->files, slot, n->id, 1);
-	n->idle_since_ns = r->hand_file.idle_since_ns;
+	carry_past(s, slot, &past);
 }
 
 /* A file that cannot be opened now stays behind: programs pass it again. */
@@ -381,8 +380,8 @@ static u32 takeover_frame(struct service *s, const struct held_file *n, u64 bloc
                           u8 frame)
 {
 	if (!(frame & (WIRE_FRAME_FAST | WIRE_FRAME_SLOW)))
-		return policy_frame(&s->tiers, &n->where, block_index(block));
-	return policy_frame_again(&s->tiers, &n->where, block_index(block),
+		return policy_frame(&s->tiers, held_where(n), block_index(block));
+	return policy_frame_again(&s->tiers, held_where(n), block_index(block),
 	                          frame & WIRE_FRAME_SLOW ? TIER_SLOW : TIER_FAST);
 }
 
@@ -424,9 +423,9 @@ static void takeover_block(struct service *s, struct takeover *t, u32 frame)
 		return;
 	file = &t->files[(id - 1) % t->old.nr_files];
 	n = file->id == id ? files_find(&s->files, file->new_id) : NULL;
-	if (!n || (u64)block_index(block) << BLOCK_SHIFT >= n->size)
+	if (!n || (u64)block_index(block) << BLOCK_SHIFT >= held_size(n))
 		return;
-	block = block_id(n->id, block_index(block));
+	block = block_id(file->new_id, block_index(block));
 	if (!fill_has(&s->frames, block))
 		takeover_copy(s, t, frame, n, seq, id, block);
 }
