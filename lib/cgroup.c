@@ -20,7 +20,7 @@ static const struct cgroup cgroup_without_limit = { UINT64_MAX, UINT64_MAX,
 bool cgroup_read_number(const char *path, const char *key, uint64_t *ret)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
-	struct lines file = { .fd = port_open(path) };
+	struct lines file = { .fd = port_system_open(path), .read = port_system_read };
 	bool found = false;
 	char line[256];
 
@@ -38,7 +38,7 @@ bool cgroup_read_number(const char *path, const char *key, uint64_t *ret)
 		*ret = strtoull(p, NULL, 10);
 		found = true;
 	}
-	port_shut(file.fd);
+	port_close(file.fd);
 	return found;
 }
 
@@ -114,7 +114,7 @@ static struct cgroup cgroup_least(const char *mount, const char *group, bool sec
 
 void cgroup_look(const char *list, const char *mount, struct cgroup *ret)
 {
-	struct lines file = { .fd = port_open(list) };
+	struct lines file = { .fd = port_system_open(list), .read = port_system_read };
 	char line[PATH_BYTES / 2], first[PATH_BYTES / 2];
 	struct cgroup found;
 
@@ -134,7 +134,7 @@ void cgroup_look(const char *list, const char *mount, struct cgroup *ret)
 			continue;
 		*ret = cgroup_less(&found, ret);
 	}
-	port_shut(file.fd);
+	port_close(file.fd);
 }
 
 void cgroup_look_all(struct cgroup *ret)

@@ -4,7 +4,7 @@
 
 static bool lines_fill(struct lines *l)
 {
-	int64_t n = port_read(l->fd, l->buffer, sizeof(l->buffer), l->offset);
+	int64_t n = l->read(l->fd, l->buffer, sizeof(l->buffer), l->offset);
 
 	l->ended = n <= 0;
 	l->failed = n < 0;

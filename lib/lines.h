@@ -11,9 +11,11 @@
 
 #define LINES_BUFFER_BYTES 4096u
 
-/* { .fd = fd }: the beginning of a file. */
+/* { .fd = fd, .read = port_read }: the beginning of a file; port_system_read: of one of the
+ * kernel's own. */
 struct lines {
 	int fd;
+	int64_t (*read)(int fd, void *to, size_t bytes, uint64_t offset);
 	uint64_t offset; /* of what comes into the buffer next */
 	size_t next, filled;
 	bool ended;  /* there is nothing more, or it cannot be read */
@@ -22,7 +24,7 @@ struct lines {
 };
 
 /* The next line with its newline, or the first room - 1 bytes of it. false: there is none, or an
- * error has cut it off. */
-PORT_HANGS bool lines_next(struct lines *l, char *line, size_t room);
+ * error has cut it off. It waits as read() does. */
+bool lines_next(struct lines *l, char *line, size_t room);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * lib/ says here what it wants of the system: memory, sockets, files, processes. On Linux
  * lib/port_posix_*.c do it. They decide nothing, so that a simulated machine can stand in their
- * place. The clock is host_now_ns(). lib/service/ does not come by here yet (ADR-0041).
+ * place. The clock is host_now_ns(). What the service alone wants has headers of its own beside
+ * this one, lib/port_*.h, under the same rules.
  *
  * Errors. A function that can fail returns a negative errno, and its comment lists all of them.
  * The list is the contract: a caller handles each, and a simulated machine draws from it. No
@@ -13,8 +14,7 @@
  * Waiting. A mark before the declaration says what the caller may have to wait for:
  *
  *    PORT_HANGS   a file system, a disk or a directory of users, without a bound. The main loop of
- *                 the service must call no such function during a turn, but for files of /proc
- *                 and of control groups.
+ *                 the service must call no such function during a turn.
  *    PORT_WAITS   those that the caller wants to wait for, as long as it says. A thread may be
  *                 cancelled in port_sleep() and port_wait().
  *    no mark      nobody.
@@ -136,6 +136,8 @@ int port_event(void);
 /* false: nobody is told. It was told so often that those that wait are awake, or it is no event
  * any more. */
 bool port_event_tell(int event);
+/* Nobody is told any more what was told until now. false: nothing was. */
+bool port_event_take(int event);
 /* Is fd, which another program has sent, an event that can be told without waiting? That program
  * is believed: fd must not lead to a file system that hangs. */
 bool port_is_event(int fd);
@@ -151,10 +153,13 @@ enum port_waiting { PORT_INPUT = 1, PORT_HANG_UP = 0 };
  * is. 0: ms milliseconds have gone by. -EINTR: a signal. -EINVAL: the process may have no
  * descriptors. -ENOMEM. */
 PORT_WAITS int port_wait(int fd, enum port_waiting what, int ms);
+/* Is it so now? As port_wait() says, but nobody waits, and no signal is heard. */
+int port_ready(int fd, enum port_waiting what);
 
 /* ---- sockets, which carry whole messages ---- */
 
 #define PORT_MOST_FDS 4u
+#define PORT_SOCKET_PATH_BYTES 108u /* of a socket's path, with its zero */
 
 /* A socket. Its descriptor. -EMFILE -ENFILE -ENOMEM -ENOBUFS. -EACCES -EPERM -EAFNOSUPPORT
  * -EPROTONOSUPPORT: this process gets no such sockets. */
@@ -204,7 +209,12 @@ int port_receive(int socket, struct port_message *message);
 /* Below, PORT_FILE_ERRNOS stands for what a file system can say of its own: -EIO -ESTALE
  * -ETIMEDOUT -ENOTCONN -EOVERFLOW -ENOMEM -EINTR. */
 
-enum port_file_kind { PORT_FILE_OTHER, PORT_FILE_REGULAR, PORT_FILE_FOLDER };
+enum port_file_kind {
+	PORT_FILE_OTHER,
+	PORT_FILE_REGULAR,
+	PORT_FILE_FOLDER,
+	PORT_FILE_SOCKET,
+};
 struct port_file {
 	enum port_file_kind kind;
 	uint32_t uid;
@@ -243,6 +253,20 @@ PORT_HANGS int port_remove(const char *path);
 PORT_HANGS int port_rename(const char *from, const char *to);
 /* Makes a folder of this user's alone. -EEXIST: there is something. As port_create(). */
 PORT_HANGS int port_make_folder(const char *path);
+
+/* Files that the kernel makes as they are read, below /proc and /sys: of this machine, of
+ * processes, of control groups. They answer at once. */
+
+/* Opens one. -ENOENT: there is none, or no such process. -EMFILE -ENFILE -ENOMEM -ESRCH -ENOTDIR
+ * -EACCES -EPERM -ELOOP -ENAMETOOLONG -ENODEV -ENXIO -EOPNOTSUPP. For port_close(). */
+int port_system_open(const char *path);
+/* How many bytes came, bytes at most; 0: its end. Reads of one file that follow each other may not
+ * be of one moment. -ESRCH: of a process that has gone. -ENODEV: of a group that has gone.
+ * -EOPNOTSUPP -EINVAL -EPERM -EACCES -EIO -ENOMEM -EBADF. */
+int64_t port_system_read(int fd, void *to, size_t bytes, uint64_t offset);
+/* Reads one from its beginning: room - 1 bytes at most, and a zero behind them. Returns how many
+ * bytes. The errors are those of both. */
+int64_t port_system_text(const char *path, char *to, size_t room);
 
 /* ---- this process ---- */
 

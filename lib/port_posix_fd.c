@@ -65,6 +65,13 @@ bool port_event_tell(int event)
 	return os_write(event, &one, sizeof(one)) == sizeof(one);
 }
 
+bool port_event_take(int event)
+{
+	uint64_t told;
+
+	return os_read(event, &told, sizeof(told)) == sizeof(told);
+}
+
 /* An eventfd has no type. */
 bool port_is_event(int fd)
 {
@@ -103,4 +110,14 @@ int port_wait(int fd, enum port_waiting what, int ms)
 	int ready = poll(&wait, 1, ms);
 
 	return ready < 0 ? -errno : ready;
+}
+
+int port_ready(int fd, enum port_waiting what)
+{
+	int ready;
+
+	do
+		ready = port_wait(fd, what, 0);
+	while (ready == -EINTR); /* one that has come already */
+	return ready;
 }

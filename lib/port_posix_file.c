@@ -15,9 +15,10 @@ static int file_fill(int failed, const struct stat *st, struct port_file *ret)
 {
 	if (failed)
 		return -errno;
-	ret->kind = S_ISREG(st->st_mode)   ? PORT_FILE_REGULAR
-	            : S_ISDIR(st->st_mode) ? PORT_FILE_FOLDER
-	                                   : PORT_FILE_OTHER;
+	ret->kind = S_ISREG(st->st_mode)    ? PORT_FILE_REGULAR
+	            : S_ISDIR(st->st_mode)  ? PORT_FILE_FOLDER
+	            : S_ISSOCK(st->st_mode) ? PORT_FILE_SOCKET
+	                                    : PORT_FILE_OTHER;
 	ret->uid = st->st_uid;
 	ret->rights = st->st_mode & 07777;
 	ret->bytes = (uint64_t)st->st_size;
@@ -88,6 +89,38 @@ int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 	ssize_t n = os_pread(fd, to, bytes, (off_t)offset);
 
 	return n < 0 ? -errno : n;
+}
+
+int port_system_open(const char *path)
+{
+	int fd = os_open(path, O_RDONLY | O_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int64_t port_system_read(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	ssize_t n = os_pread(fd, to, bytes, (off_t)offset);
+
+	return n < 0 ? -errno : n;
+}
+
+int64_t port_system_text(const char *path, char *to, size_t room)
+{
+	int fd = port_system_open(path);
+	int64_t n = fd;
+	size_t got = 0;
+
+	if (fd < 0)
+		return fd;
+	while (got < room - 1 &&
+	       (n = port_system_read(fd, to + got, room - 1 - got, got)) > 0)
+		got += (size_t)n;
+	port_close(fd);
+	if (n < 0)
+		return n;
+	to[got] = '\0';
+	return (int64_t)got;
 }
 
 int64_t port_write(int fd, const void *from, size_t bytes, uint64_t offset)

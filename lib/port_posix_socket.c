@@ -12,6 +12,9 @@
 #define WHO_BYTES CMSG_SPACE(sizeof(struct ucred))
 #define FDS_BYTES CMSG_SPACE(PORT_MOST_FDS * sizeof(int))
 
+_Static_assert(sizeof(((struct sockaddr_un *)NULL)->sun_path) == PORT_SOCKET_PATH_BYTES,
+               "a socket's path");
+
 /* Room for PORT_MOST_FDS descriptors. If more come the kernel drops them and says so. Credentials
  * come before them, on a socket that asks for those. */
 union socket_ancillary {

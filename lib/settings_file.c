@@ -61,7 +61,7 @@ static int settings_file_take_line(struct settings *s, char *line,
 static int settings_file_take_lines(struct settings *s, int fd, const char *path,
                                     enum settings_source source)
 {
-	struct lines file = { .fd = fd };
+	struct lines file = { .fd = fd, .read = port_read };
 	char line[LINE_BYTES], why[SETTINGS_WHY_BYTES];
 	unsigned int number, before[NR_SETTINGS + 1] = { 0 };
 	enum setting setting = NR_SETTINGS;

@@ -67,7 +67,7 @@ static void lines_next_any_file_reads_as_fgets(void **state)
 		for (size_t at = 0; at < n; at++)
 			bytes[at] = chosen[below(&random, kinds)];
 		file = file_of(bytes, n);
-		lines = (struct lines){ .fd = fileno(file) };
+		lines = (struct lines){ .fd = fileno(file), .read = port_read };
 		for (;;) {
 			bool more = lines_next(&lines, line, room);
 
