@@ -3,8 +3,8 @@
  * The door to the system (port.h): the set of descriptors that a loop waits for.
  *
  * What a descriptor leads to is in the set, and not its number. So it leaves the set with the last
- * descriptor that leads there, which another process may have. A caller that closes one which others
- * may have, too, takes it out before (port_set_remove()).
+ * descriptor that leads there, which another process may have. Where that may be, the caller takes
+ * it out before it closes its own (port_set_remove()).
  */
 #ifndef LODIC_LIB_PORT_SET_H
 #define LODIC_LIB_PORT_SET_H

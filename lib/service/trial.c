@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See trial.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <time.h>
 
 #include "core/cache/cache.h"
 #include "host/random.h"
+#include "lib/port_signal.h"
+#include "lib/port_thread.h"
 #include "lib/service/loop/run.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
@@ -40,30 +34,21 @@ struct service_trial {
 	u32 frames[TAKE_STEPS * FILL_RUN];
 };
 
-static u64 trial_cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
-}
-
 int service_trial_open(const struct service_options *options,
                        struct service_trial **ret_trial, const char **ret_why)
 {
-	struct service_trial *t = calloc(1, sizeof(*t));
-	sigset_t all, old;
+	struct service_trial *t = port_alloc(sizeof(*t));
+	struct port_signals_before signals;
 	int err;
 
 	if (!t)
 		return -ENOMEM;
 	t->random = 1;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	port_signals_block(&signals);
 	err = service_open(options, &t->s, ret_why);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	port_signals_as(&signals);
 	if (err) {
-		free(t);
+		port_free(t);
 		return err;
 	}
 	*ret_trial = t;
@@ -73,21 +58,21 @@ int service_trial_open(const struct service_options *options,
 void service_trial_close(struct service_trial *t)
 {
 	service_shut(t->s);
-	free(t);
+	port_free(t);
 }
 
 int service_trial_wake(struct service_trial *t, int fd)
 {
 	/* The loop does nothing for this source. */
-	return service_watch_as(&t->s->base, fd, EPOLLIN, SOURCE_WAKE);
+	return service_watch_as(&t->s->base, fd, PORT_INPUT, SOURCE_WAKE);
 }
 
 u64 service_trial_turn(struct service_trial *t)
 {
-	u64 began = trial_cpu_ns();
+	u64 began = port_thread_cpu_ns();
 
 	service_turn(t->s);
-	return trial_cpu_ns() - began;
+	return port_thread_cpu_ns() - began;
 }
 
 void service_trial_stat(const struct service_trial *t, struct lodic_stat *ret_stat)
@@ -143,16 +128,14 @@ static void trial_visit(struct service_trial *t, u32 frame)
 /* true: a fence is over. */
 static bool trial_wait(const struct service *s, int patience_ms)
 {
-	struct pollfd wait = { .fd = fence_event(&s->frames), .events = POLLIN };
-
-	return poll(&wait, 1, patience_ms) == 1;
+	return port_wait(fence_event(&s->frames), PORT_INPUT, patience_ms) == 1;
 }
 
 void service_trial_evict(struct service_trial *t, struct service_trial_evicted *ret)
 {
 	struct service *s = t->s;
 	enum evict_next next = EVICT_GOT;
-	u64 began = trial_cpu_ns();
+	u64 began = port_thread_cpu_ns();
 	bool busy = evict_run(&s->frames);
 	u32 nr = 0;
 
@@ -163,7 +146,7 @@ void service_trial_evict(struct service_trial *t, struct service_trial_evicted *
 		for (u32 i = 0; i < FILL_RUN && s->tiers.nr_free > 0; i++)
 			t->frames[nr++] = tier_pop(&s->tiers, TIER_FAST);
 	}
-	ret->ns = trial_cpu_ns() - began;
+	ret->ns = port_thread_cpu_ns() - began;
 	ret->frames = nr;
 	for (u32 i = 0; i < nr; i++) {
 		trial_publish(t, t->frames[i]);
@@ -172,10 +155,10 @@ void service_trial_evict(struct service_trial *t, struct service_trial_evicted *
 	if (fence_event(&s->frames) < 0 ||
 	    !trial_wait(s, busy || next != EVICT_FENCE ? 0 : FENCE_WAIT_MS))
 		return;
-	began = trial_cpu_ns();
+	began = port_thread_cpu_ns();
 	fence_reap(&s->frames);
 	evict_fenced(&s->frames);
-	ret->ns += trial_cpu_ns() - began;
+	ret->ns += port_thread_cpu_ns() - began;
 }
 
 u64 service_trial_newest(const struct service_trial *t, u64 nr, u64 *ret_end)

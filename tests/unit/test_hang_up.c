@@ -16,6 +16,7 @@
 
 #include "lib/service/loop/run.h"
 #include "lib/service/succession/make.h"
+#include "lib/port_listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/client.h"
 #include "lib/service/succession/whole.h"
@@ -68,7 +69,7 @@ static void unread_descriptor_is_a_workers(void **state)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends),
 	                 0);
-	assert_int_equal(socket_ask_senders(ends[0]), 0);
+	assert_int_equal(port_ask_senders(ends[0]), 0);
 	c->asked = true;
 	c->socket = ends[0];
 	c->process = c->wake = -1;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See base.h. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "core/cache/arena.h"
+#include "lib/port_limit.h"
+#include "lib/port_set.h"
 #include "lib/service/base/state.h"
 
 /* What files leave of the limit on descriptors to programs and contexts: a part, between these
@@ -49,13 +46,12 @@ int service_open_events(struct base *s)
 {
 	for (u32 kind = 0; kind < NR_SOURCES; kind++)
 		s->sources[kind].kind = kind;
-	s->epoll = epoll_create1(EPOLL_CLOEXEC);
-	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->epoll = port_set();
+	s->wake = port_event();
 	if (s->epoll < 0 || s->wake < 0)
-		return -errno;
-	/* Edge-triggered, and never read: all readers share the description, and one of
-	 * them could make a read wait. */
-	return service_watch_as(s, s->wake, EPOLLIN | EPOLLET, SOURCE_WAKE);
+		return s->epoll < 0 ? s->epoll : s->wake;
+	/* Never taken: all readers share the description, and one of them could make a read wait. */
+	return service_watch_as(s, s->wake, PORT_NEW_INPUT, SOURCE_WAKE);
 }
 
 void service_close_events(struct base *s)
@@ -64,23 +60,19 @@ void service_close_events(struct base *s)
 	service_close(&s->epoll);
 }
 
-int service_watch(struct base *s, int fd, u32 events, struct source *source)
+int service_watch(struct base *s, int fd, u32 what, struct source *source)
 {
-	struct epoll_event event = { .events = events, .data.ptr = source };
-
-	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+	return port_set_add(s->epoll, fd, what, source);
 }
 
-int service_watch_as(struct base *s, int fd, u32 events, enum source_kind kind)
+int service_watch_as(struct base *s, int fd, u32 what, enum source_kind kind)
 {
-	return service_watch(s, fd, events, &s->sources[kind]);
+	return service_watch(s, fd, what, &s->sources[kind]);
 }
 
-int service_watch_again(struct base *s, int fd, u32 events, struct source *source)
+int service_watch_again(struct base *s, int fd, u32 what, struct source *source)
 {
-	struct epoll_event event = { .events = events, .data.ptr = source };
-
-	return epoll_ctl(s->epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno;
+	return port_set_change(s->epoll, fd, what, source);
 }
 
 bool service_is_replaced(const struct base *s)
@@ -90,7 +82,7 @@ bool service_is_replaced(const struct base *s)
 
 void service_watch_no_more(struct base *s, int fd)
 {
-	epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
+	port_set_remove(s->epoll, fd);
 }
 
 int service_wake_fd(const struct base *s)
@@ -111,18 +103,15 @@ u64 service_started_ns(const struct base *s)
 void service_close(int *fd)
 {
 	if (*fd >= 0)
-		close(*fd);
+		port_close(*fd);
 	*fd = -1;
 }
 
 bool service_is_crowded(int fd)
 {
-	struct rlimit limit;
-	u64 left;
+	u64 limit = port_limit(PORT_LIMIT_DESCRIPTORS);
+	u64 left = limit / LEFT_PART;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return false;
-	left = limit.rlim_cur / LEFT_PART;
 	left = left < LEFT_LEAST ? LEFT_LEAST : left < LEFT_MOST ? left : LEFT_MOST;
-	return fd >= 0 && (u64)fd + left >= limit.rlim_cur;
+	return fd >= 0 && (u64)fd + left >= limit;
 }

@@ -4,6 +4,7 @@
 #define LODIC_LIB_SERVICE_BASE_BASE_H
 
 #include "host/host.h"
+#include "lib/port.h"
 #include "lib/service/service.h"
 
 struct source;
@@ -18,7 +19,7 @@ struct base;
  * 0.4 ms, a fifth of the 2 ms that a client may have to wait. */
 #define TURN_LINES 16384u
 
-/* What an epoll event is about. A client's sources lie inside the client. */
+/* What a watched descriptor is about. A client's sources lie inside the client. */
 enum source_kind {
 	SOURCE_LISTEN,
 	SOURCE_SIGNAL,
@@ -28,7 +29,7 @@ enum source_kind {
 	SOURCE_FENCE,  /* the heavy fence is over */
 	SOURCE_RING,
 	SOURCE_CLIENT,
-	SOURCE_PROCESS, /* a client's pidfd */
+	SOURCE_PROCESS, /* a client's process is dead */
 	NR_SOURCES
 };
 
@@ -50,15 +51,17 @@ __attribute__((format(printf, 4, 5))) void service_say(const struct base *s,
                                                        const char *format, ...);
 /* A sentence for ret_why; it stays until the thread's next one. */
 __attribute__((format(printf, 1, 2))) const char *service_why(const char *format, ...);
-/* The main loop can hear of events, and readers can wake it. 0 or -errno. */
+/* The main loop can hear of events, and readers can wake it. 0, or what port_set() and
+ * port_event() say. */
 int service_open_events(struct base *s);
 void service_close_events(struct base *s);
-/* From now on the main loop handles events of fd as source says. */
-int service_watch(struct base *s, int fd, u32 events, struct source *source);
+/* From now on the main loop handles what it hears of fd as source says: of what, PORT_INPUT or
+ * PORT_NEW_INPUT (port_set.h). 0, or what port_set_add() says. */
+int service_watch(struct base *s, int fd, u32 what, struct source *source);
 /* The same as the service's own source of that kind. */
-int service_watch_as(struct base *s, int fd, u32 events, enum source_kind kind);
-/* The same for fd, which it handles already. Without events it still hears of a hang-up. */
-int service_watch_again(struct base *s, int fd, u32 events, struct source *source);
+int service_watch_as(struct base *s, int fd, u32 what, enum source_kind kind);
+/* The same for fd, which it handles already. PORT_HANG_UP: it still hears of that. */
+int service_watch_again(struct base *s, int fd, u32 what, struct source *source);
 /* Have files taken nearly all descriptors, of which fd is the newest? The kernel gives the lowest
  * number that is free, so a high one says that all below it are in use. The limit may change
  * while the service runs. */
@@ -67,12 +70,12 @@ bool service_is_crowded(int fd);
 bool service_is_replaced(const struct base *s);
 /* The main loop hears of fd no more, though somebody else may have it open. */
 void service_watch_no_more(struct base *s, int fd);
-/* An eventfd: readers post hints. */
+/* An event: readers post hints. */
 int service_wake_fd(const struct base *s);
 /* The service ends after this turn. */
 void service_stop(struct base *s);
 u64 service_started_ns(const struct base *s);
-/* Closes *fd if it is open, and makes it -1. */
+/* Closes *fd if it is open, and makes it -1. It leads to no file of a client (worker_close()). */
 void service_close(int *fd);
 static inline void service_count(u64 *statistic, u64 delta)
 {

@@ -7,7 +7,6 @@
 #define LODIC_LIB_SERVICE_BASE_SLOT_SET_H
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "lib/service/base/base.h"
 
@@ -20,13 +19,13 @@ struct slot_set {
 static inline int slot_set_make(struct slot_set *set, u32 nr_slots)
 {
 	set->nr_words = (nr_slots + 63) / 64;
-	set->words = calloc(set->nr_words, sizeof(*set->words));
+	set->words = port_alloc(set->nr_words * sizeof(*set->words));
 	return set->words ? 0 : -ENOMEM;
 }
 
 static inline void slot_set_free(struct slot_set *set)
 {
-	free(set->words);
+	port_free(set->words);
 }
 
 /* Only the thread that takes can make it try again, and does so once in each walk. */

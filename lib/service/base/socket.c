@@ -3,31 +3,14 @@
  * One service for one socket. The process that holds the lock file's lock is the service. If
  * it finds a socket at which nothing answers, a dead service has left that socket.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "lib/port_listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/state.h"
 #include "lib/service/base/base.h"
-
-#ifndef SO_PASSPIDFD
-#define SO_PASSPIDFD 76
-#endif
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
 
 /* A service that ends just now replaces the lock file while this one opens it. That this
  * happens more than a few times in a row is a fault. */
@@ -39,18 +22,20 @@
 #define STALE_TRIES 20
 #define ENDING_TRIES 400
 #define STALE_PAUSE_NS 5000000
-#define BACKLOG 128
+#define BACKLOG 128u
+#define RIGHTS_OF_USER 0600u
+#define RIGHTS_OF_GROUP 0660u
+#define NUMBERS_BYTES 64
 #define OVERFLOW_UID 65534 /* where /proc does not tell */
 
 static int socket_take_lock(struct base *s, const char **ret_why)
 {
+	int err = port_lock_file(s->lock);
 	char holder[32] = "";
 
-	if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	if (errno != EWOULDBLOCK)
-		return -errno;
-	if (read(s->lock, holder, sizeof(holder) - 1) <= 0)
+	if (err != -EAGAIN)
+		return err;
+	if (port_read(s->lock, holder, sizeof(holder) - 1, 0) <= 0)
 		strcpy(holder, "unknown");
 	holder[strcspn(holder, "\n")] = '\0';
 	*ret_why = service_why("process %s serves there already", holder);
@@ -61,20 +46,20 @@ static int socket_take_lock(struct base *s, const char **ret_why)
  * holder removes the file, and then its lock keeps nobody out. */
 static bool socket_lock_is_current(const struct base *s)
 {
-	struct stat ours, there;
-
-	return fstat(s->lock, &ours) == 0 && lstat(s->lock_path, &there) == 0 &&
-	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+	return port_leads_to(s->lock_path, s->lock);
 }
 
 int socket_sign_lock(const struct base *s)
 {
 	char holder[32];
-	int n = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
+	int n = snprintf(holder, sizeof(holder), "%d\n", port_process());
+	int err = port_truncate(s->lock);
+	int64_t written;
 
-	if (ftruncate(s->lock, 0) != 0 || pwrite(s->lock, holder, (size_t)n, 0) != n)
-		return -errno;
-	return 0;
+	if (err)
+		return err;
+	written = port_write(s->lock, holder, (size_t)n, 0);
+	return written == n ? 0 : written < 0 ? (int)written : -EIO;
 }
 
 static int socket_lock(struct base *s, const char **ret_why)
@@ -82,10 +67,9 @@ static int socket_lock(struct base *s, const char **ret_why)
 	int err, tries;
 
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
-		s->lock = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-		               0600);
+		s->lock = port_open_or_create(s->lock_path);
 		if (s->lock < 0) {
-			err = -errno;
+			err = s->lock;
 			*ret_why = service_why("%s cannot be opened: %s", s->lock_path,
 			                       strerror(-err));
 			return err == -ELOOP || err == -EISDIR ? -EEXIST : err;
@@ -107,38 +91,31 @@ static int socket_lock(struct base *s, const char **ret_why)
 }
 
 /* Does any program answer there? */
-static bool socket_answers(const struct sockaddr_un *address)
+static bool socket_answers(const char *path)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool answers;
+	int fd = port_socket(), err;
 
 	if (fd < 0)
 		return true;
-	answers =
-		connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
-		(errno != ECONNREFUSED && errno != ENOENT);
-	close(fd);
-	return answers;
+	err = port_connect(fd, path);
+	port_close(fd);
+	return err != -ECONNREFUSED && err != -ENOENT;
 }
 
 /* Has the holder of the lock given the socket up already, or does it not listen yet? */
 static bool socket_is_quiet(const struct base *s)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	strcpy(address.sun_path, s->socket_path);
-	return !socket_answers(&address);
+	return !socket_answers(s->socket_path);
 }
 
 int socket_lock_soon(struct base *s, bool died, const char **ret_why)
 {
-	const struct timespec pause = { .tv_nsec = STALE_PAUSE_NS };
 	int err = socket_lock(s, ret_why);
 
 	for (int tries = 0; err == -EADDRINUSE && tries < ENDING_TRIES &&
 	                    ((died && tries < STALE_TRIES) || socket_is_quiet(s));
 	     tries++) {
-		nanosleep(&pause, NULL);
+		port_sleep(STALE_PAUSE_NS);
 		err = socket_lock(s, ret_why);
 	}
 	return err;
@@ -149,48 +126,50 @@ void socket_unlock(struct base *s)
 	if (s->lock < 0)
 		return;
 	if (!s->succeeded) /* HO4 */
-		unlink(s->lock_path);
+		port_remove(s->lock_path);
 	service_close(&s->lock);
 }
 
 /* Makes the path free, if what stands there is a dead socket of this user's. */
-static int socket_clear(const struct sockaddr_un *address, const char **ret_why)
+static int socket_clear(const char *path, const char **ret_why)
 {
-	const struct timespec pause = { .tv_nsec = STALE_PAUSE_NS };
-	const char *path = address->sun_path;
-	struct stat st;
-	int tries;
+	struct port_file file;
+	int err = port_look_at(path, false, &file);
 
-	if (lstat(path, &st) != 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid()) {
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	if (file.kind != PORT_FILE_SOCKET || file.uid != port_user()) {
 		*ret_why =
 			service_why("%s is %s; remove it or choose another path", path,
-		                    S_ISSOCK(st.st_mode) ? "another user's socket"
-		                                         : "not a socket");
+		                    file.kind == PORT_FILE_SOCKET
+		                            ? "another user's socket"
+		                            : "not a socket");
 		return -EEXIST;
 	}
-	for (tries = 0; socket_answers(address); tries++) {
+	for (int tries = 0; socket_answers(path); tries++) {
 		if (tries == STALE_TRIES) {
 			*ret_why = service_why(
 				"%s belongs to some other running program", path);
 			return -EEXIST;
 		}
-		nanosleep(&pause, NULL);
+		port_sleep(STALE_PAUSE_NS);
 	}
-	return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
+	err = port_remove(path);
+	return err == -ENOENT ? 0 : err;
 }
 
 int socket_adopt(struct base *s, int listening, const char **ret_why)
 {
-	int err;
-
 	/* First: what was sent before says nothing of its sender. */
-	if (socket_ask_senders(listening) != 0 || listen(listening, BACKLOG) != 0) {
+	int err = port_ask_senders(listening);
+
+	if (!err)
+		err = port_listen(listening, BACKLOG);
+	if (err) {
 		*ret_why = service_why("the socket that was passed in does not listen");
-		return -errno;
+		return err;
 	}
-	err = service_watch(s, listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
+	err = service_watch(s, listening, PORT_INPUT, &s->sources[SOURCE_LISTEN]);
 	if (!err)
 		s->listening = listening;
 	return err;
@@ -205,41 +184,45 @@ static int socket_listen_passed(struct base *s, const char **ret_why)
 int socket_give(const struct base *s)
 {
 	const char *path = s->socket_path;
+	int err = 0;
 
 	if (s->lent)
 		return 0;
-	if (s->options->for_group && lchown(path, (uid_t)-1, s->options->group) != 0)
-		return -errno;
-	return chmod(path, s->options->for_group ? 0660 : 0600) != 0 ? -errno : 0;
+	if (s->options->for_group)
+		err = port_set_group(path, s->options->group);
+	if (err)
+		return err;
+	return port_set_rights(path,
+	                       s->options->for_group ? RIGHTS_OF_GROUP : RIGHTS_OF_USER);
 }
 
 int socket_listen(struct base *s, const char **ret_why)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int err;
 
 	if (s->options->listening > 0)
 		return socket_listen_passed(s, ret_why);
-	strcpy(address.sun_path, s->socket_path);
-	err = socket_clear(&address, ret_why);
+	err = socket_clear(s->socket_path, ret_why);
 	if (err)
 		return err;
-	s->listening =
-		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* bind() gives the unbound socket's mode to the file, so that there is no moment
-	 * at which others could connect. */
-	if (s->listening < 0 || fchmod(s->listening, 0600) != 0 ||
-	    bind(s->listening, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    socket_give(s) != 0) {
-		err = -errno;
+	s->listening = err = port_socket();
+	if (err >= 0)
+		err = port_bind(s->listening, s->socket_path);
+	if (!err)
+		err = socket_give(s);
+	if (err) {
 		service_close(&s->listening);
 		*ret_why = service_why("%s cannot be made: %s", s->socket_path,
 		                       strerror(-err));
 		return err;
 	}
-	if (socket_ask_senders(s->listening) != 0 || listen(s->listening, BACKLOG) != 0)
-		return -errno;
-	return service_watch(s, s->listening, EPOLLIN, &s->sources[SOURCE_LISTEN]);
+	err = port_ask_senders(s->listening);
+	if (!err)
+		err = port_listen(s->listening, BACKLOG);
+	if (!err)
+		err = service_watch(s, s->listening, PORT_INPUT,
+		                    &s->sources[SOURCE_LISTEN]);
+	return err;
 }
 
 void socket_unlisten(struct base *s)
@@ -247,7 +230,7 @@ void socket_unlisten(struct base *s)
 	if (s->listening < 0)
 		return;
 	if (!s->lent && !s->succeeded)
-		unlink(s->socket_path);
+		port_remove(s->socket_path);
 	service_close(&s->listening);
 }
 
@@ -256,36 +239,21 @@ int socket_listening(const struct base *s)
 	return s->listening;
 }
 
-int socket_listen_for(struct base *s, u32 events)
+int socket_listen_for(struct base *s, u32 what)
 {
-	return service_watch_again(s, s->listening, events, &s->sources[SOURCE_LISTEN]);
+	return service_watch_again(s, s->listening, what, &s->sources[SOURCE_LISTEN]);
 }
 
 /* ---- who is at the other end ---- */
 
-int socket_ask_senders(int socket)
-{
-	const int on = 1, off = 0;
-
-	/* A socket that was passed in may ask for more. A descriptor of each sender, or its label,
-	 * would take the place of what a message brings. Old kernels have no such options. */
-	setsockopt(socket, SOL_SOCKET, SO_PASSPIDFD, &off, sizeof(off));
-	setsockopt(socket, SOL_SOCKET, SO_PASSSEC, &off, sizeof(off));
-	return setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ? -errno
-	                                                                    : 0;
-}
-
 /* The first line of a file of numbers, as many as it has. */
 static int socket_read_numbers(const char *path, u32 numbers[3])
 {
-	FILE *file = fopen(path, "re");
-	int nr = 0;
+	char text[NUMBERS_BYTES];
 
-	if (!file)
+	if (port_system_text(path, text, sizeof(text)) < 0)
 		return 0;
-	nr = fscanf(file, "%u %u %u", &numbers[0], &numbers[1], &numbers[2]);
-	fclose(file);
-	return nr;
+	return sscanf(text, "%u %u %u", &numbers[0], &numbers[1], &numbers[2]);
 }
 
 /* The number that stands for all users that have none here. */
@@ -325,7 +293,7 @@ bool socket_says_who(const struct wire_sender *sender)
 
 bool socket_is_own(u32 uid)
 {
-	return uid == geteuid() && !socket_is_nobody(uid);
+	return uid == port_user() && !socket_is_nobody(uid);
 }
 
 bool socket_is_ours(u32 uid)
@@ -335,49 +303,24 @@ bool socket_is_ours(u32 uid)
 
 bool socket_is_lock(const struct base *s, int fd)
 {
-	int flags = fcntl(fd, F_GETFL);
-	struct statx ours, theirs;
+	const unsigned int both = PORT_MAY_READ | PORT_MAY_WRITE;
+	unsigned int mode;
 
-	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
+	if (port_mode(fd, &mode) != 0)
 		return false;
-	return statx(s->lock, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
-	             &ours) == 0 &&
-	       statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &theirs) ==
-	               0 &&
-	       ours.stx_dev_major == theirs.stx_dev_major &&
-	       ours.stx_dev_minor == theirs.stx_dev_minor &&
-	       ours.stx_ino == theirs.stx_ino;
+	if ((mode & both) != both)
+		return false;
+	return port_is_same_file(s->lock, fd);
 }
 
-bool socket_peer_is_ours(int socket, struct ucred *ret_peer)
+bool socket_peer_is_ours(int socket, struct port_peer *ret_peer)
 {
-	socklen_t bytes = sizeof(*ret_peer);
-
-	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, ret_peer, &bytes) == 0 &&
-	       socket_is_ours(ret_peer->uid);
+	return port_peer(socket, ret_peer) == 0 && socket_is_ours(ret_peer->uid);
 }
 
 bool socket_peer_is_own(int socket)
 {
-	struct ucred peer;
+	struct port_peer peer;
 
 	return socket_peer_is_ours(socket, &peer) && socket_is_own(peer.uid);
-}
-
-int socket_peer_process(int socket)
-{
-	struct pollfd look = { .fd = socket, .events = POLLRDHUP };
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-	int fd = -1;
-	socklen_t fd_bytes = sizeof(fd);
-
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &fd_bytes) == 0)
-		return fd;
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-		return -1;
-	fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
-	if (fd >= 0 && poll(&look, 1, 0) != 0)
-		service_close(&fd);
-	return fd;
 }

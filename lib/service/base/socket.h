@@ -3,8 +3,6 @@
 #ifndef LODIC_LIB_SERVICE_BASE_SOCKET_H
 #define LODIC_LIB_SERVICE_BASE_SOCKET_H
 
-#include <sys/socket.h>
-
 #include "lib/service/base/base.h"
 #include "lib/wire.h"
 
@@ -26,17 +24,14 @@ void socket_unlisten(struct base *s);
 int socket_adopt(struct base *s, int listening, const char **ret_why);
 /* The socket where programs connect; -1: none. */
 int socket_listening(const struct base *s);
-/* The main loop hears of those events there. 0 or -errno. */
-int socket_listen_for(struct base *s, u32 events);
+/* The main loop hears of that there (service_watch_again()). */
+int socket_listen_for(struct base *s, u32 what);
 /* Lets the user connect, or the group, unless another process has made the path. The umask does not
  * count. 0 or -errno. */
 int socket_give(const struct base *s);
 /* Writes into the lock file whose the lock is now. */
 int socket_sign_lock(const struct base *s);
 
-/* From now on each message at socket says who has sent it (wire.h), and brings nothing else that
- * was not sent. Sockets that are accepted there do the same. 0 or -errno. */
-int socket_ask_senders(int socket);
 /* false: nobody says who has sent the message. */
 bool socket_says_who(const struct wire_sender *sender);
 /* Is it this user, and not another one who happens to be root? Is it this user, or root? Those whom
@@ -44,13 +39,9 @@ bool socket_says_who(const struct wire_sender *sender);
 bool socket_is_own(u32 uid);
 bool socket_is_ours(u32 uid);
 /* The same of the program at the other end of socket, when it connected. */
-bool socket_peer_is_ours(int socket, struct ucred *ret_peer);
+bool socket_peer_is_ours(int socket, struct port_peer *ret_peer);
 bool socket_peer_is_own(int socket);
 /* Is fd the lock file, opened for reading and writing? It asks no file system. */
 bool socket_is_lock(const struct base *s, int fd);
-/* A descriptor of the process that has connected. Linux 6.5 gives it with the socket, which
- * cannot be mistaken about a process whose number is used again. Before that, the number is
- * still the client's if its socket has not hung up afterwards. -1: there is none. */
-int socket_peer_process(int socket);
 
 #endif

@@ -6,8 +6,6 @@
 #ifndef LODIC_LIB_SERVICE_BASE_STATE_H
 #define LODIC_LIB_SERVICE_BASE_STATE_H
 
-#include <sys/un.h>
-
 #include "lib/service/base/base.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
@@ -24,8 +22,8 @@ struct base {
 	struct lodic_stat stat;
 
 	/* The socket. */
-	char lock_path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
-	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char lock_path[PORT_SOCKET_PATH_BYTES + 8];
+	char socket_path[PORT_SOCKET_PATH_BYTES];
 	int lock;
 	int listening;
 	bool lent; /* the listening socket: its path is another's, who removes it */

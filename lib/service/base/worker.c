@@ -7,15 +7,9 @@
  * struct workers frees it: the main thread, or a thread. Where it has jobs left, it stays
  * (worker_keep()).
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "lib/port_thread.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/base/state.h"
 #include "lib/service/base/base.h"
@@ -31,8 +25,8 @@ struct worker {
 };
 
 struct workers {
-	pthread_mutex_t lock;
-	pthread_cond_t wanted, ended;
+	struct port_lock lock;
+	struct port_condition wanted, ended;
 	struct worker_job *queue; /* the oldest comes first */
 	struct worker_job *finished;
 	struct worker each[WORKERS_MOST];
@@ -59,11 +53,11 @@ struct worker_closing {
 
 static void worker_free(struct workers *w)
 {
-	pthread_mutex_destroy(&w->lock);
-	pthread_cond_destroy(&w->wanted);
-	pthread_cond_destroy(&w->ended);
+	port_lock_end(&w->lock);
+	port_condition_end(&w->wanted);
+	port_condition_end(&w->ended);
 	service_close(&w->event);
-	free(w);
+	port_free(w);
 }
 
 /* ---- the threads ---- */
@@ -92,7 +86,7 @@ static struct worker_job *worker_wait(struct workers *w)
 
 	w->nr_idle++;
 	while (!(job = worker_pick(w)) && !w->stopping)
-		pthread_cond_wait(&w->wanted, &w->lock);
+		port_condition_wait(&w->wanted, &w->lock);
 	w->nr_idle--;
 	return job;
 }
@@ -108,10 +102,7 @@ static void worker_finish(struct workers *w, struct worker *self)
 /* Without the lock: the main thread may take this one's CPU at once, and then wants it. */
 static void worker_tell(const struct workers *w)
 {
-	const u64 one = 1;
-
-	if (write(w->event, &one, sizeof(one)) != sizeof(one))
-		return; /* full: the main thread will look all the same */
+	port_event_tell(w->event);
 }
 
 /* Jobs have ended for which the main thread did not wait, so nobody calls their done(). What they
@@ -124,51 +115,40 @@ static void worker_keep(struct workers *w)
 	w->kept = host_xchg(&kept, (u64)(uintptr_t)w);
 }
 
-static void *worker_run(void *arg)
+static void worker_run(void *arg)
 {
 	struct worker *self = arg;
 	struct workers *w = self->all;
 	bool last;
 
-	pthread_mutex_lock(&w->lock);
+	port_lock_take(&w->lock);
 	while ((self->job = worker_wait(w)) != NULL) {
 		self->since_ns = host_now_ns();
-		pthread_mutex_unlock(&w->lock);
+		port_lock_give(&w->lock);
 		self->job->work(self->job);
-		pthread_mutex_lock(&w->lock);
+		port_lock_take(&w->lock);
 		worker_finish(w, self);
-		pthread_mutex_unlock(&w->lock);
+		port_lock_give(&w->lock);
 		worker_tell(w); /* it is there while this thread counts in nr */
-		pthread_mutex_lock(&w->lock);
+		port_lock_take(&w->lock);
 	}
 	last = --w->nr == 0 && w->orphaned;
-	pthread_cond_signal(&w->ended);
-	pthread_mutex_unlock(&w->lock);
+	port_condition_tell(&w->ended);
+	port_lock_give(&w->lock);
 	if (last && w->finished)
 		worker_keep(w);
 	else if (last)
 		worker_free(w);
-	return NULL;
 }
 
-/* One more thread, with all signals blocked. false: there is none. The lock is held. */
+/* One more thread. false: there is none. The lock is held. */
 static bool worker_spawn(struct workers *w)
 {
 	struct worker *self = &w->each[w->nr];
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, old;
 	int err;
 
 	self->all = w;
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, &attributes, worker_run, self);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attributes);
+	err = port_thread_start_alone(worker_run, self, STACK_BYTES);
 	w->nr += !err;
 	return !err;
 }
@@ -196,7 +176,7 @@ bool worker_is_stuck(const struct base *s, enum worker_kind kind, u64 stuck_ns)
 	u64 now = host_now_ns();
 	u32 nr = 0, nr_all = 0;
 
-	pthread_mutex_lock(&w->lock);
+	port_lock_take(&w->lock);
 	for (u32 i = 0; i < WORKERS_MOST; i++) {
 		const struct worker *one = &w->each[i];
 		bool stuck = one->job && now - one->since_ns >= stuck_ns;
@@ -204,7 +184,7 @@ bool worker_is_stuck(const struct base *s, enum worker_kind kind, u64 stuck_ns)
 		nr_all += stuck;
 		nr += stuck && one->job->kind == kind;
 	}
-	pthread_mutex_unlock(&w->lock);
+	port_lock_give(&w->lock);
 	return nr >= most_of[kind] || nr_all == WORKERS_MOST;
 }
 
@@ -225,7 +205,7 @@ int worker_do(struct base *s, struct worker_job *job)
 	struct workers *w = s->workers;
 	int err = 0;
 
-	pthread_mutex_lock(&w->lock);
+	port_lock_take(&w->lock);
 	if (job->process != 0 && (worker_nr_stuck(w, 0) == WORKERS_MOST ||
 	                          worker_nr_stuck(w, job->process) >= WORKERS_EACH))
 		err = -EBUSY;
@@ -235,15 +215,15 @@ int worker_do(struct base *s, struct worker_job *job)
 	if (!err) {
 		job->refused = false;
 		worker_queue(w, job);
-		pthread_cond_signal(&w->wanted);
+		port_condition_tell(&w->wanted);
 	}
-	pthread_mutex_unlock(&w->lock);
+	port_lock_give(&w->lock);
 	return err;
 }
 
 static void closing_work(struct worker_job *job)
 {
-	service_close(&((struct worker_closing *)job)->fd);
+	port_shut(((struct worker_closing *)job)->fd);
 }
 
 static void closing_done(void *owner, struct worker_job *job)
@@ -252,7 +232,7 @@ static void closing_done(void *owner, struct worker_job *job)
 
 	if (s->workers) /* else they end */
 		s->workers->nr_closing--;
-	free(job);
+	port_free(job);
 }
 
 static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
@@ -263,10 +243,10 @@ static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 	 * closes the descriptor with the process. One that is replaced ends in a worker. */
 	if (!s->workers) {
 		if (s->replaced)
-			close(fd);
+			port_shut(fd);
 		return;
 	}
-	closing = malloc(sizeof(*closing));
+	closing = port_alloc(sizeof(*closing));
 	if (closing) {
 		closing->job = (struct worker_job){ .kind = kind,
 			                            .work = closing_work,
@@ -276,9 +256,9 @@ static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 			s->workers->nr_closing++;
 			return;
 		}
-		free(closing);
+		port_free(closing);
 	}
-	close(fd); /* no memory, or no thread */
+	port_shut(fd); /* no memory, or no thread */
 }
 
 void worker_close(struct base *s, int fd)
@@ -321,10 +301,10 @@ void worker_done(struct base *s)
 	struct workers *w = s->workers;
 	struct worker_job *finished;
 
-	pthread_mutex_lock(&w->lock);
+	port_lock_take(&w->lock);
 	finished = w->finished;
 	w->finished = NULL;
-	pthread_mutex_unlock(&w->lock);
+	port_lock_give(&w->lock);
 	worker_call_done(s, finished);
 }
 
@@ -358,31 +338,29 @@ void worker_tick(struct base *s)
 	struct workers *w = s->workers;
 	struct worker_job *refused = NULL;
 
-	pthread_mutex_lock(&w->lock);
+	port_lock_take(&w->lock);
 	if (worker_nr_stuck(w, 0) == WORKERS_MOST)
 		refused = worker_refuse(w, false);
-	pthread_mutex_unlock(&w->lock);
+	port_lock_give(&w->lock);
 	worker_call_done(s, refused);
 }
 
 int worker_start(struct base *s)
 {
-	struct workers *w = calloc(1, sizeof(*w));
-	pthread_condattr_t monotonic;
+	struct workers *w = port_alloc(sizeof(*w));
+	int event;
 
 	if (!w)
 		return -ENOMEM;
-	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->event < 0) {
-		free(w);
-		return -errno;
+	event = port_event();
+	if (event < 0) {
+		port_free(w);
+		return event;
 	}
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->wanted, NULL);
-	pthread_cond_init(&w->ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	w->event = event;
+	port_lock_init(&w->lock);
+	port_condition_init(&w->wanted);
+	port_condition_init(&w->ended);
 	s->workers = w;
 	return 0;
 }
@@ -391,26 +369,22 @@ void worker_stop(struct base *s)
 {
 	struct workers *w = s->workers;
 	struct worker_job *refused, *finished;
-	struct timespec end;
+	u64 end = host_now_ns() + STOP_NS;
 	bool last;
 
 	if (!w)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_nsec += (long)STOP_NS;
-	end.tv_sec += end.tv_nsec / 1000000000;
-	end.tv_nsec %= 1000000000;
-	pthread_mutex_lock(&w->lock);
+	port_lock_take(&w->lock);
 	refused = worker_refuse(w, true); /* the end of the process closes the rest */
 	w->stopping = true;
-	pthread_cond_broadcast(&w->wanted);
-	while (w->nr > 0 && pthread_cond_timedwait(&w->ended, &w->lock, &end) == 0)
+	port_condition_tell_all(&w->wanted);
+	while (w->nr > 0 && port_condition_wait_until(&w->ended, &w->lock, end))
 		;
 	finished = w->finished;
 	w->finished = NULL;
 	w->orphaned = true;
 	last = w->nr == 0;
-	pthread_mutex_unlock(&w->lock);
+	port_lock_give(&w->lock);
 	s->workers = NULL;
 	worker_call_done(s, refused);
 	worker_call_done(s, finished);

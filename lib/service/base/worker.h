@@ -61,7 +61,7 @@ void worker_close(struct base *s, int fd);
 void worker_close_local(struct base *s, int fd);
 /* How many such descriptors are not closed yet. */
 u32 worker_nr_closing(const struct base *s);
-/* An eventfd: readable when worker_done() has something to do. */
+/* An event: it has input when worker_done() has something to do. */
 int worker_event(const struct base *s);
 /* Calls done() of the jobs that have ended. */
 void worker_done(struct base *s);

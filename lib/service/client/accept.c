@@ -3,20 +3,14 @@
  * Programs that connect, those that do so and never ask, and those that the service before this one
  * had. Only the main thread comes here.
  *
- * accept4(2) takes a descriptor before it looks whether anybody waits. So when descriptors are
+ * port_accept() takes a descriptor before it looks whether anybody waits. So when descriptors are
  * short its error says nothing about that, and only a try with the spare one does. While nothing
  * helps, the listening socket is not watched, because it would wake the loop without end. The
  * next tick watches it again: what was short may be there then, and nobody would tell.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "lib/port_listen.h"
 #include "lib/reason.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"
@@ -60,13 +54,13 @@ static void accept_turn_away(struct clients *s, int socket)
 		wire_send(socket, &reply, sizeof(reply), NULL, 0);
 	while (nr_fds > 0)
 		worker_close(s->base, fds[--nr_fds]);
-	close(socket);
+	port_close(socket);
 	s->nr_turned_away++;
 }
 
 static struct client *accept_make(int socket)
 {
-	struct client *c = calloc(1, sizeof(*c));
+	struct client *c = port_alloc(sizeof(*c));
 
 	if (!c)
 		return NULL;
@@ -80,14 +74,14 @@ static struct client *accept_make(int socket)
 
 static void accept_add(struct clients *s, int socket)
 {
-	struct ucred peer;
+	struct port_peer peer;
 	bool foreign;
 	struct client *c = domain_takes_peer(s, socket, &peer, &foreign)
 	                           ? accept_make(socket)
 	                           : NULL;
 
 	if (!c) {
-		close(socket);
+		port_close(socket);
 		return;
 	}
 	c->pid = peer.pid;
@@ -95,14 +89,14 @@ static void accept_add(struct clients *s, int socket)
 	c->foreign = foreign;
 	if (domain_enter(s, c) != 0) {
 		accept_turn_away(s, socket);
-		free(c);
+		port_free(c);
 		return;
 	}
-	if (socket_ask_senders(socket) != 0 ||
-	    service_watch(s->base, socket, EPOLLIN, &c->socket_source) != 0) {
+	if (port_ask_senders(socket) != 0 ||
+	    service_watch(s->base, socket, PORT_INPUT, &c->socket_source) != 0) {
 		domain_leave(s, c);
-		close(socket);
-		free(c);
+		port_close(socket);
+		port_free(c);
 		return;
 	}
 	c->since_ns = host_now_ns();
@@ -121,9 +115,9 @@ int accept_successor(struct clients *s, int socket, const struct client *like)
 		return -ENOMEM;
 	c->kind = CLIENT_SUCCESSOR;
 	c->asked = true; /* it was announced */
-	err = service_watch(s->base, socket, EPOLLIN, &c->socket_source);
+	err = service_watch(s->base, socket, PORT_INPUT, &c->socket_source);
 	if (err) {
-		free(c);
+		port_free(c);
 		return err;
 	}
 	c->pid = like->pid;
@@ -138,7 +132,7 @@ int accept_successor(struct clients *s, int socket, const struct client *like)
 
 static int accept_open_spare(void)
 {
-	return eventfd(0, EFD_CLOEXEC); /* there may be no /dev/null */
+	return port_event(); /* there may be no /dev/null */
 }
 
 /* No descriptor is left: hangs up on the next program by the spare one. So nobody waits for
@@ -153,9 +147,8 @@ static int accept_hang_up(struct clients *s)
 	if (s->spare < 0)
 		return -EMFILE;
 	service_close(&s->spare);
-	socket = accept4(socket_listening(s->base), NULL, NULL,
-	                 SOCK_CLOEXEC | SOCK_NONBLOCK);
-	err = socket < 0 ? -errno : 0;
+	socket = port_accept(socket_listening(s->base));
+	err = socket < 0 ? socket : 0;
 	service_close(&socket);
 	s->spare = accept_open_spare();
 	return err;
@@ -164,7 +157,7 @@ static int accept_hang_up(struct clients *s)
 /* Nobody is let in until the next tick. */
 static void accept_pause(struct clients *s)
 {
-	s->accept_paused = socket_listen_for(s->base, 0) == 0;
+	s->accept_paused = socket_listen_for(s->base, PORT_HANG_UP) == 0;
 }
 
 /* Might somebody be turned away in vain, because others have hung up? The loop hears of a few in
@@ -183,9 +176,8 @@ void accept_clients(struct clients *s, bool heard_all)
 	if (domain_is_crowded(s, ACCEPTS_PER_TURN) && accept_waits(s, heard_all))
 		return;
 	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
-		int socket = accept4(socket_listening(s->base), NULL, NULL,
-		                     SOCK_CLOEXEC | SOCK_NONBLOCK);
-		int err = socket < 0 ? -errno : 0;
+		int socket = port_accept(socket_listening(s->base));
+		int err = socket < 0 ? socket : 0;
 
 		if (!err)
 			accept_add(s, socket);
@@ -207,10 +199,7 @@ void accept_clients(struct clients *s, bool heard_all)
 /* What the program has sent may wait behind other work of the service's. */
 static bool accept_has_asked(const struct client *c)
 {
-	char byte;
-
-	return recv(c->socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) >= 0 ||
-	       errno != EAGAIN;
+	return port_ready(c->socket, PORT_INPUT) != 0;
 }
 
 static void accept_drop_unasked(struct clients *s)
@@ -239,7 +228,7 @@ void accept_tick(struct clients *s)
 	if (s->spare < 0)
 		s->spare = accept_open_spare();
 	if (s->accept_paused)
-		s->accept_paused = socket_listen_for(s->base, EPOLLIN) != 0;
+		s->accept_paused = socket_listen_for(s->base, PORT_INPUT) != 0;
 	accept_drop_unasked(s);
 }
 
@@ -297,14 +286,14 @@ static struct client *accept_again(struct clients *old, struct clients *s,
 	c->process = from->process;
 	c->uid = from->uid;
 	if (domain_count(s, c) != 0) {
-		free(c);
+		port_free(c);
 		return NULL;
 	}
-	if (service_watch(s->base, c->socket, EPOLLIN, &c->socket_source) != 0 ||
+	if (service_watch(s->base, c->socket, PORT_INPUT, &c->socket_source) != 0 ||
 	    (c->process >= 0 &&
-	     service_watch(s->base, c->process, EPOLLIN, &c->process_source) != 0)) {
+	     service_watch(s->base, c->process, PORT_INPUT, &c->process_source) != 0)) {
 		domain_leave(s, c);
-		free(c);
+		port_free(c);
 		return NULL;
 	}
 	from->socket = from->process = -1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See authority.h. Only the main thread comes here. */
-#define _GNU_SOURCE
 #include <errno.h>
 
 #include "lib/service/base/socket.h"

@@ -15,16 +15,11 @@
  *
  * The service checks what a client sends. A client can harm its own reads, no others.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "lib/port_listen.h"
+#include "lib/port_set.h"
 #include "lib/reason.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"
@@ -171,7 +166,7 @@ static void client_reap_at_once(struct clients *s)
 static void client_drain(struct clients *s, int socket)
 {
 	struct wire_request request;
-	struct wire_sender sender = { .said = shutdown(socket, SHUT_RD) == 0 };
+	struct wire_sender sender = { .said = port_stop_receiving(socket) == 0 };
 	int fds[WIRE_MAX_FDS];
 	u32 nr_fds;
 
@@ -240,7 +235,7 @@ void client_free_gone(struct clients *s)
 		if (c->wake >= 0)
 			service_watch_no_more(s->base, c->wake);
 		service_close(&c->wake);
-		free(c);
+		port_free(c);
 	}
 }
 
@@ -259,16 +254,18 @@ void client_free_all(struct clients *s)
 
 static int client_make_wake(struct clients *s, struct client *c)
 {
-	int err;
+	int wake, err;
 
 	if (!s->options->for_group)
 		return 0;
-	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->wake < 0)
-		return -errno;
-	err = service_watch_as(s->base, c->wake, EPOLLIN | EPOLLET, SOURCE_WAKE);
+	wake = port_event();
+	if (wake < 0)
+		return wake;
+	err = service_watch_as(s->base, wake, PORT_NEW_INPUT, SOURCE_WAKE);
 	if (err)
-		service_close(&c->wake);
+		port_close(wake);
+	else
+		c->wake = wake;
 	return err;
 }
 
@@ -290,9 +287,9 @@ static int client_op_hello(struct clients *s, struct client *c, struct exchange 
 	err = client_make_wake(s, c);
 	if (err)
 		return err;
-	c->process = socket_peer_process(c->socket);
+	c->process = port_peer_process(c->socket);
 	if (c->process >= 0 &&
-	    service_watch(s->base, c->process, EPOLLIN, &c->process_source) != 0)
+	    service_watch(s->base, c->process, PORT_INPUT, &c->process_source) != 0)
 		service_close(&c->process);
 	c->kind = CLIENT_READER;
 	s->nr_clients++;
@@ -365,10 +362,9 @@ static int client_op_stat(struct clients *s, struct client *c, struct exchange *
 
 int client_make_page(struct exchange *x)
 {
-	x->page = malloc(sizeof(*x->page));
+	x->page = port_alloc(sizeof(*x->page));
 	if (!x->page)
 		return -ENOMEM;
-	memset(&x->page->reply, 0, sizeof(x->page->reply));
 	return 0;
 }
 
@@ -474,7 +470,7 @@ static int client_reply(const struct client *c, struct exchange *x)
 	else
 		err = wire_send(c->socket, &x->reply, sizeof(x->reply), x->out,
 		                x->nr_out);
-	free(x->page);
+	port_free(x->page);
 	return err;
 }
 

@@ -23,7 +23,7 @@ struct client *client_successor(const struct clients *s);
 void client_ready(struct clients *s, struct client *c);
 /* The other side of the socket is closed, or speaks nonsense. */
 void client_hang_up(struct clients *s, struct client *c);
-/* The client's pidfd is readable. */
+/* The client's process is dead: its descriptor has input. */
 void client_process_died(struct clients *s, struct client *c);
 /* The main loop calls it now and then: contexts of silent clients are asked about again. */
 void client_tick(struct clients *s);

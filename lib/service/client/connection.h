@@ -31,7 +31,7 @@ struct client {
 	 * that which all share. */
 	int wake;
 	int socket;  /* -1: silent; its contexts stay while anybody has their memory */
-	int process; /* pidfd, -1: none */
+	int process; /* port_peer_process(); -1: none */
 	u32 kind;    /* enum client_kind */
 	bool moved; /* greeted by the service before: what it opens would be for that one */
 	bool gone;  /* to be freed once its files are closed and no event can name it */

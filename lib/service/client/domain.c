@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See domain.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/xattr.h>
 
+#include "lib/port_limit.h"
+#include "lib/port_listen.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/connection.h"
@@ -26,33 +22,14 @@
 
 /* ---- programs ---- */
 
-static bool domain_has_member(int socket, const struct ucred *peer, u32 group)
-{
-	socklen_t bytes = 0;
-	bool found = peer->gid == group;
-	gid_t *groups;
-
-	/* The kernel says how much room they need. */
-	if (found || getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &bytes) == 0 ||
-	    errno != ERANGE)
-		return found;
-	groups = malloc(bytes);
-	if (groups &&
-	    getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
-		for (u32 i = 0; i < bytes / sizeof(*groups); i++)
-			found |= groups[i] == group;
-	free(groups);
-	return found;
-}
-
-bool domain_takes_peer(const struct clients *s, int socket, struct ucred *ret_peer,
+bool domain_takes_peer(const struct clients *s, int socket, struct port_peer *ret_peer,
                        bool *ret_foreign)
 {
 	*ret_foreign = !socket_peer_is_ours(socket, ret_peer);
 	if (!*ret_foreign)
 		return true;
 	return s->options->for_group && ret_peer->pid != 0 &&
-	       domain_has_member(socket, ret_peer, s->options->group);
+	       port_peer_has_group(socket, s->options->group);
 }
 
 /* ---- shares ---- */
@@ -102,12 +79,9 @@ struct domain_user {
 static u64 domain_most_connections(const struct clients *s)
 {
 	u32 each = s->options->for_group ? CONNECTION_FDS_OF_GROUP : CONNECTION_FDS;
-	struct rlimit limit;
 
 	/* The limit may change while the service runs. */
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return UINT64_MAX;
-	return limit.rlim_cur / CONNECTIONS_PART / each;
+	return port_limit(PORT_LIMIT_DESCRIPTORS) / CONNECTIONS_PART / each;
 }
 
 static struct domain_user *domain_find_user(const struct clients *s, u32 uid)
@@ -145,7 +119,7 @@ int domain_count(struct clients *s, struct client *c)
 	struct domain_user *u = domain_find_user(s, c->uid);
 
 	if (!u) {
-		u = calloc(1, sizeof(*u));
+		u = port_alloc(sizeof(*u));
 		if (!u)
 			return -ENOMEM;
 		u->uid = c->uid;
@@ -171,7 +145,7 @@ void domain_leave(struct clients *s, struct client *c)
 	while (*at != u) /* a user that is counted is in the list */
 		at = &(*at)->next;
 	*at = u->next;
-	free(u);
+	port_free(u);
 }
 
 u64 domain_pins_left(const struct clients *s, const struct client *c)

@@ -11,18 +11,15 @@
 #ifndef LODIC_LIB_SERVICE_CLIENT_DOMAIN_H
 #define LODIC_LIB_SERVICE_CLIENT_DOMAIN_H
 
-#include <sys/stat.h>
-
 #include "lib/service/base/base.h"
 
-struct ucred;
 struct clients;
 
 struct client;
 
 /* May this program attach? *ret_foreign: it is neither this user's nor root's, so that it may read,
  * and neither look at others nor change anything (authority.h). */
-bool domain_takes_peer(const struct clients *s, int socket, struct ucred *ret_peer,
+bool domain_takes_peer(const struct clients *s, int socket, struct port_peer *ret_peer,
                        bool *ret_foreign);
 /* In whose name workers do something for this program (worker.h). */
 int domain_account(const struct clients *s, const struct client *c);

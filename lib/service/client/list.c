@@ -6,11 +6,8 @@
  * Nothing here waits: the service asks the kernel for the names of descriptors that it has
  * open itself, and /proc for the names of programs.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/pte.h"
 #include "lib/service/client/connection.h"
@@ -140,16 +137,10 @@ void list_files(const struct clients *s, u64 cursor, struct wire_page *page)
 static void list_name(u32 pid, char *name, size_t room)
 {
 	char path[32];
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	n = read(fd, name, room - 1);
-	close(fd);
-	name[n > 0 ? n : 0] = '\0';
+	if (port_system_text(path, name, room) < 0)
+		name[0] = '\0';
 	name[strcspn(name, "\n")] = '\0';
 }
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* A file that a client opens: a worker looks at it, and the main thread admits it. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include "lib/reason.h"
 #include "lib/service/client/domain.h"
@@ -83,11 +79,12 @@ static void opening_done(void *owner, struct worker_job *job)
 	reply.error = answer_error(s, opening_admit(s, c, &o->file, o->cpu, &reply));
 	if (!reply.error)
 		fill_want(s->frames, (u32)reply.file.id, o->missed, o->nr_missed);
-	free(o);
+	port_free(o);
 	if (!c)
 		return;
 	c->opening = NULL;
-	if (service_watch_again(s->base, c->socket, EPOLLIN, &c->socket_source) != 0 ||
+	if (service_watch_again(s->base, c->socket, PORT_INPUT, &c->socket_source) !=
+	            0 ||
 	    wire_send(c->socket, &reply, sizeof(reply), NULL, 0) != 0)
 		client_hang_up(s, c);
 }
@@ -101,7 +98,7 @@ int opening_begin(struct clients *s, struct client *c, struct exchange *x)
 		return -EINVAL;
 	if (domain_has_files(s, c))
 		return reason_encode(LODIC_REASON_SHARE);
-	o = malloc(sizeof(*o));
+	o = port_alloc(sizeof(*o));
 	if (!o)
 		return -ENOMEM;
 	o->job = (struct worker_job){ .process = domain_account(s, c),
@@ -114,7 +111,7 @@ int opening_begin(struct clients *s, struct client *c, struct exchange *x)
 	o->cpu = x->request.cpu;
 	o->missed = x->request.a;
 	o->nr_missed = x->request.b;
-	err = service_watch_again(s->base, c->socket, 0, &c->socket_source);
+	err = service_watch_again(s->base, c->socket, PORT_HANG_UP, &c->socket_source);
 	if (!err)
 		err = worker_do(s->base, &o->job);
 	if (err == -EBUSY) {
@@ -122,8 +119,8 @@ int opening_begin(struct clients *s, struct client *c, struct exchange *x)
 		opening_admit(s, NULL, &o->file, 0, &x->reply);
 	}
 	if (err) {
-		service_watch_again(s->base, c->socket, EPOLLIN, &c->socket_source);
-		free(o);
+		service_watch_again(s->base, c->socket, PORT_INPUT, &c->socket_source);
+		port_free(o);
 		return err;
 	}
 	c->opening = o;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See place.h. Only the main thread comes here. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/cache/cache.h"
 #include "lib/service/client/domain.h"
@@ -66,7 +63,7 @@ static void place_unlink(struct clients *s, u32 place)
 
 static void place_free(struct seat_owner *seat)
 {
-	munmap(seat->memory, seat->bytes);
+	port_unmap(seat->memory, seat->bytes);
 	service_close(&seat->fd);
 	*seat = (struct seat_owner){ .fd = -1 };
 }
@@ -90,7 +87,7 @@ int place_open(struct clients *s, struct client *client, bool reads_only,
 	/* If nothing can say when a context is over its pins would be taken back too early. */
 	if (!err && seat.quota > 0 && seat.fd < 0 && client->process < 0) {
 		place_free(&seat);
-		close(offer.fd);
+		port_close(offer.fd);
 		seat.quota = 0;
 		seat.bytes = arena_context_bytes(s->shape->nr_entries, 0);
 		err = memory_make_context(s->memory, seat.bytes, &seat.memory, &seat.fd,
@@ -104,7 +101,7 @@ int place_open(struct clients *s, struct client *client, bool reads_only,
 	/* K2: before the reply. */
 	if (cache_join(s->arena, &table, place_tell, &offer) == FRAME_NONE) {
 		place_free(&seat);
-		close(offer.fd);
+		port_close(offer.fd);
 		return -EUSERS;
 	}
 	offer.quota = seat.quota;

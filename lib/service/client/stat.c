@@ -4,10 +4,6 @@
  * the service counts as it goes lies in base.stat, under its public name, and
  * needs no line here.
  */
-#define _GNU_SOURCE
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "core/pte.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
@@ -94,7 +90,7 @@ static void stat_begin(struct clients *s)
 	count->found = 0;
 	count->place = count->at = 0;
 	if (!s->arena->counts)
-		count->seen = calloc(s->shape->nr_frames / 8 + 1, 1);
+		count->seen = port_alloc(s->shape->nr_frames / 8 + 1);
 }
 
 bool stat_run(struct clients *s)
@@ -122,7 +118,7 @@ bool stat_is_done(const struct clients *s, u64 number)
 
 void stat_fini(struct clients *s)
 {
-	free(s->count.seen);
+	port_free(s->count.seen);
 	s->count.seen = NULL;
 }
 
@@ -171,7 +167,7 @@ void stat_collect(const struct clients *s, struct lodic_stat *ret_stat)
 	stat.count_bytes = arena_count_bytes(s->shape);
 	stat.context_bytes =
 		arena_context_bytes(s->shape->nr_entries, memory_quota(s->memory));
-	stat.service_pid = (u64)getpid();
+	stat.service_pid = (u64)port_process();
 	stat.uptime_ns = host_now_ns() - service_started_ns(s->base);
 	stat.scheme = h->scheme;
 	stat.light_pins = h->barrier == ARENA_BARRIER_LIGHT;

@@ -67,6 +67,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

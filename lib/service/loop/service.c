@@ -8,19 +8,13 @@
  *         way, 4 clients, 5 memory, 6 lock. Readers need nothing from the service to go
  *         on: they see the mark and read from the kernel.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
+#include "lib/port_limit.h"
+#include "lib/port_set.h"
+#include "lib/port_signal.h"
 #include "lib/service/base/limits.h"
 #include "lib/service/loop/run.h"
 #include "lib/service/base/socket.h"
@@ -93,36 +87,12 @@ static int service_take_path(struct service *s, const char **ret_why)
 	return 0;
 }
 
-/* Each file and each context takes one descriptor, and each client two: more than the usual soft
- * limit allows. */
-static void service_raise_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
-/* Signals that the service takes by a descriptor. */
-static void service_signals(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGHUP);
-}
-
 /* What the process has once, however often the cache is resized. */
 static int service_open_process(struct service *s)
 {
-	sigset_t set;
-
-	service_signals(&set);
-	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->signals = port_signals();
 	accept_begin(&s->clients);
-	return s->signals < 0 ? -errno : worker_start(&s->base);
+	return s->signals < 0 ? s->signals : worker_start(&s->base);
 }
 
 /* Takes the place of the service that t knows, if that still lives; else of none. */
@@ -167,7 +137,8 @@ static int service_begin(struct service *s, const char **ret_why)
 		err = service_take_path(s, ret_why);
 	if (err)
 		return err;
-	service_raise_limit();
+	/* Each file and each context takes one, and each client two: more than the usual limit. */
+	port_limit_raise_descriptors();
 	snprintf(s->base.lock_path, sizeof(s->base.lock_path), "%s.lock",
 	         s->base.socket_path);
 	if (s->options.takeover)
@@ -182,22 +153,14 @@ static int service_begin(struct service *s, const char **ret_why)
 	return err;
 }
 
-static void service_drain(int fd)
-{
-	u64 n;
-
-	if (read(fd, &n, sizeof(n)) < 0)
-		return; /* an earlier turn has read it */
-}
-
 static void service_read_signal(struct service *s)
 {
-	struct signalfd_siginfo info;
+	struct port_signal signal;
 
-	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
+	if (port_signals_take(s->signals, &signal) != 0)
 		return;
-	/* The kernel itself sends SIGHUP when the terminal goes. */
-	if (info.ssi_signo == SIGHUP && info.ssi_code != SI_KERNEL)
+	/* The kernel itself says so when the terminal goes. */
+	if (signal.hang_up && !signal.by_kernel)
 		reread_begin(&s->reread);
 	else
 		s->base.stopping = true;
@@ -210,12 +173,12 @@ static void service_handle(struct service *s, const struct source *source)
 	case SOURCE_SIGNAL: service_read_signal(s); break;
 	case SOURCE_WAKE: break; /* the loop takes the hints */
 	case SOURCE_BROKEN:
-		service_drain(lease_broken_event(&s->files));
+		port_event_take(lease_broken_event(&s->files));
 		files_hear(&s->files);
 		nameless_hear(&s->files);
 		break;
 	case SOURCE_WORKER:
-		service_drain(worker_event(&s->base));
+		port_event_take(worker_event(&s->base));
 		worker_done(&s->base);
 		break;
 	case SOURCE_FENCE:
@@ -261,7 +224,7 @@ static int service_patience(struct service *s)
 /* Waits, unless there is work, and handles what has happened. */
 static void service_wait(struct service *s, bool busy)
 {
-	struct epoll_event events[EVENTS_PER_TURN];
+	void *heard[EVENTS_PER_TURN];
 	int patience = service_patience(s);
 	bool comes = false;
 	int n;
@@ -271,11 +234,11 @@ static void service_wait(struct service *s, bool busy)
 		patience = NAP_MS;
 	else if (busy || !arena_sleep(&s->memory.arena))
 		patience = 0;
-	n = epoll_wait(s->base.epoll, events, EVENTS_PER_TURN, patience);
+	n = port_set_wait(s->base.epoll, heard, EVENTS_PER_TURN, patience);
 	arena_wake(&s->memory.arena);
 	/* Programs that have hung up make room for those that come. */
 	for (int i = 0; i < n; i++) {
-		const struct source *source = events[i].data.ptr;
+		const struct source *source = heard[i];
 
 		comes |= source->kind == SOURCE_LISTEN;
 		service_handle(s, source);
@@ -322,16 +285,6 @@ void service_turn(struct service *s)
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
-/* Signals that end the service come through a descriptor, and those about leases go to the
- * lease thread. None may interrupt anything. */
-static void service_block_signals(sigset_t *ret_old)
-{
-	sigset_t set;
-
-	service_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, ret_old);
-}
-
 static u64 service_frame_bytes(const struct service *s)
 {
 	return s->options.cache_bytes ? s->options.cache_bytes
@@ -369,10 +322,12 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 {
 	struct service *s;
 	const char *why = NULL;
-	sigset_t old;
+	struct port_signals_before signals;
 	int err;
 
-	service_block_signals(&old);
+	/* Those that end the service come through a descriptor, and those about leases go to the
+	 * lease thread. None may interrupt anything. */
+	port_signals_block(&signals);
 	err = service_open(options, &s, &why);
 	if (!err) {
 		if (ready)
@@ -385,7 +340,7 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 			s->options.stopping(s->options.say_arg);
 		service_shut(s);
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	port_signals_as(&signals);
 	if (err && ret_why)
 		*ret_why = why;
 	return err;

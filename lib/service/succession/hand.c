@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "lib/port_listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/accept.h"
 #include "lib/service/file/files.h"
@@ -55,7 +56,7 @@ static int hand_make_channel(struct service *s, const struct client *c, int *ret
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
 	               ends) != 0)
 		return -errno;
-	err = socket_ask_senders(ends[0]);
+	err = port_ask_senders(ends[0]);
 	if (!err)
 		err = accept_successor(&s->clients, ends[0], c);
 	if (err) {

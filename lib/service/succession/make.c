@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "lib/port_set.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/accept.h"
