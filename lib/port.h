@@ -76,6 +76,7 @@ int port_unmap(void *at, uint64_t bytes);
 enum port_advice {
 	PORT_WIPE_IN_CHILD, /* a forked child finds zeros there */
 	PORT_NOT_IN_CHILD,  /* a forked child does not have it */
+	PORT_NOT_IN_DUMP,   /* a core dump does not have it */
 	PORT_HUGE_PAGES,
 	PORT_SMALL_PAGES,
 	PORT_DROP, /* the pages go; they read as zeros again, or as the file */
@@ -94,9 +95,11 @@ enum port_seal {
 	PORT_SEAL_SHRINK = 2,
 	PORT_SEAL_GROW = 4,
 	PORT_SEAL_WRITE = 8,
+	PORT_SEAL_NEW_WRITERS = 16, /* there is no new way to write; mappings stand */
 };
-/* Nobody can do from now on what is sealed. -EBUSY: somebody has it mapped to be written. -EPERM:
- * its seals are sealed, or fd cannot write. -EINVAL: it is no memory file. -EBADF. */
+/* Nobody can do from now on what is sealed. -EBUSY: somebody has it mapped to be written, or a
+ * device has just written to it: try again. -EPERM: its seals are sealed, or fd cannot write.
+ * -EINVAL: it is no memory file, or this kernel does not know such a seal. -EBADF. */
 int port_seal(int fd, unsigned int seals);
 
 struct port_memory {

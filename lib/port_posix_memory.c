@@ -13,6 +13,9 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -26,7 +29,8 @@ _Static_assert(PORT_NONE == PROT_NONE && PORT_READ == PROT_READ &&
 _Static_assert((int)PORT_SEAL_SEALS == F_SEAL_SEAL &&
                        (int)PORT_SEAL_SHRINK == F_SEAL_SHRINK &&
                        (int)PORT_SEAL_GROW == F_SEAL_GROW &&
-                       (int)PORT_SEAL_WRITE == F_SEAL_WRITE,
+                       (int)PORT_SEAL_WRITE == F_SEAL_WRITE &&
+                       (int)PORT_SEAL_NEW_WRITERS == F_SEAL_FUTURE_WRITE,
                "seals");
 
 void *port_alloc(size_t bytes)
@@ -73,6 +77,7 @@ int port_advise(void *at, uint64_t bytes, enum port_advice advice)
 	static const int advices[] = {
 		[PORT_WIPE_IN_CHILD] = MADV_WIPEONFORK,
 		[PORT_NOT_IN_CHILD] = MADV_DONTFORK,
+		[PORT_NOT_IN_DUMP] = MADV_DONTDUMP,
 		[PORT_HUGE_PAGES] = MADV_HUGEPAGE,
 		[PORT_SMALL_PAGES] = MADV_NOHUGEPAGE,
 		[PORT_DROP] = MADV_DONTNEED,
