@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See hold_request.h. */
 #include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
 
+#include "lib/port_pages.h"
 #include "lib/reason.h"
 #include "lib/service/client/hold_request.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/hold_tier.h"
-#include "lib/service/memory/memory.h"
 #include "lib/service/client/state.h"
 #include "lib/service/client/connection.h"
 #include "lib/service/file/files.h"
@@ -29,7 +27,7 @@ struct hold_offer {
 static int hold_request_give(struct clients *s, struct held_range *r, int pid,
                              struct hold_offer *ret_offer)
 {
-	int fd = memory_open_again(r->fd, O_RDONLY);
+	int fd = port_memory_again(r->fd, false);
 
 	if (fd < 0)
 		return fd == -EMFILE   ? reason_encode(LODIC_REASON_DESCRIPTORS)
