@@ -19,6 +19,7 @@ import tidy_paper  # noqa: F401
 import tidy_port  # noqa: F401
 import tidy_prose  # noqa: F401
 import tidy_rooms
+import tidy_structs  # noqa: F401
 import tidy_text  # noqa: F401
 import tidy_unused  # noqa: F401
 from tidy_source import RULES

@@ -50,7 +50,8 @@ int service_open_events(struct base *s)
 	s->wake = port_event();
 	if (s->epoll < 0 || s->wake < 0)
 		return s->epoll < 0 ? s->epoll : s->wake;
-	/* Never taken: all readers share the description, and one of them could make a read wait. */
+	/* Never taken: all readers share the description, and one of them could make a read
+	 * wait. */
 	return service_watch_as(s, s->wake, PORT_NEW_INPUT, SOURCE_WAKE);
 }
 

@@ -15,14 +15,15 @@ struct file_past past_of(const struct held_file *f)
 		                   .tier_said = f->where.tier_said };
 }
 
-void past_go_on(struct files *s, u32 slot, const struct file_past *past, bool keep_open)
+void past_go_on(struct files *s, struct tiers *tiers, u32 slot,
+                const struct file_past *past, bool keep_open)
 {
-	struct held_file *f = &s->slots[slot];
+	struct held_file *f = files_at(s, slot);
 
 	f->hits = past->hits;
 	if (past->kept)
 		files_keep(s, f->dev, f->ino);
-	policy_stays(s->tiers, &f->where, (enum tier_sayer)past->tier_said,
+	policy_stays(tiers, &f->where, (enum tier_sayer)past->tier_said,
 	             (enum tier)past->tier);
 	if (keep_open)
 		return;

@@ -8,6 +8,7 @@
 
 struct files;
 struct held_file;
+struct tiers;
 
 struct file_past {
 	u64 hits, idle_since_ns;
@@ -19,7 +20,7 @@ struct file_past {
 struct file_past past_of(const struct held_file *f);
 /* The file in slot, which has one open, goes on from its past. keep_open: a program is to come back
  * for it. Otherwise it is closed, and counts as closed since its past says. */
-void past_go_on(struct files *s, u32 slot, const struct file_past *past,
-                bool keep_open);
+void past_go_on(struct files *s, struct tiers *tiers, u32 slot,
+                const struct file_past *past, bool keep_open);
 
 #endif

@@ -89,7 +89,7 @@ void carry_past(struct service *to, u32 slot, const struct file_past *past)
 {
 	u32 id = held_id(files_at(&to->files, slot));
 
-	past_go_on(&to->files, slot, past,
+	past_go_on(&to->files, &to->tiers, slot, past,
 	           past->nr_opens > 0 &&
 	                   opens_add(&to->change.handed, to->memory.shape.nr_files,
 	                             slot, id) == 0);

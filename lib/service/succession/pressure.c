@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/block.h"
 #include "lib/cgroup.h"
 #include "lib/service/base/base.h"
 #include "lib/service/hold/holds.h"
