@@ -3,7 +3,7 @@
 
 import re
 
-from tidy_source import c_files, code_of, functions_of, includes_of, line_of, rule
+from tidy_source import c_files, code_of, includes_of, line_of, rule, signatures_of
 
 DOOR = ("lib/port_posix", "lib/posix/")
 # Folders that still have their own system calls. The list must get shorter, never longer.
@@ -28,7 +28,9 @@ IO_CALLS = re.compile(r"\b(f?d?open|freopen|popen|tmpfile|getenv|setenv|system|r
 HEAP = re.compile(r"\b(malloc|calloc|realloc|free|strdup|strndup|v?asprintf)\b")
 NO_HEAP = ("lib/client/", "lib/counter/", "lib/service/")
 MAY_WAIT = re.compile(r"^PORT_(?:HANGS|WAITS)\b[^;(]*?(\w+)\s*\(", re.MULTILINE)
-# A reading thread calls these, and must not wait for anything but the file that it reads.
+# A reading thread calls these, and must not wait for anything but the file that it reads. The
+# service calls the others in each turn of its main loop, and between two, while all programs wait.
+# It calls by pointers what service_wire() names.
 NEVER_WAITS = {
     "lib/client/attach.c": ("attach_step",),
     "lib/client/channel.c": ("channel_poll",),
@@ -37,7 +39,49 @@ NEVER_WAITS = {
     "lib/client/lent.c": ("lent_connect", "lent_read", "lent_step"),
     "lib/client/seat.c": ("seat_hint",),
     "lib/client/view.c": ("lodic_view_begin", "lodic_view_valid"),
+    "lib/service/loop/service.c": ("service_turn",),
+    "lib/service/succession/resize.c": ("resize_next",),
+    "lib/service/succession/wire.c": ("service_wire",),
 }
+# What a function of that file calls all the same: a wait, or a function that leads to one. Why does
+# it end soon, or never happen in a turn? The list must get shorter, never longer.
+WAITS = {
+    "lib/service/loop/service.c": {
+        "port_set_wait": "the main loop has nothing to do",
+    },
+    "lib/service/base/worker.c": {
+        "port_lock_take": "nobody holds the lock for longer than a few steps",
+        "port_shut": "a fault: there is no memory, or no thread, for a worker that closes it",
+    },
+    "lib/service/file/lease.c": {
+        "port_lock_take": "nobody holds it who waits, or looks at more than LOOKS_AT_ONCE leases",
+    },
+    "lib/service/frame/fence.c": {
+        "port_lock_take": "nobody holds it for longer than a few steps",
+    },
+    "lib/service/frame/reads.c": {
+        "reads_now": "a fault: there is no ring, and no memory or no thread for a worker",
+    },
+    "lib/service/hold/hold_load.c": {
+        "load_end_work": "a fault: there is no thread for a worker",
+    },
+    "lib/service/succession/hand.c": {
+        "socket_unlisten": "a successor has the path, so that it stays",
+    },
+    "lib/service/succession/resize.c": {
+        "service_shut": "a fault: there is no thread for a worker; or nothing of it was begun",
+    },
+    "lib/service/tier/policy_record.c": {
+        "port_condition_wait_until": "no turn does: it leaves the record to its thread",
+        "port_lock_take": "nobody holds it who writes",
+    },
+}
+# Other threads call these: a job's work(), and what a thread begins with.
+JOB = re.compile(r"(?:\.|->)work\s*=\s*(\w+)")
+JOB_CALL = re.compile(r"(?:\.|->)work\s*\(")
+THREAD = re.compile(r"\bport_thread_start(?:_alone)?\s*\([^;]*")
+NOT_CALLED = re.compile(r"\b\w+\b(?!\s*\()")
+TYPE = re.compile(r"\b(?:struct|union|enum)\s+\w+")
 
 
 @rule(bad=[{"lib/a.c": "#include <unistd.h>\n"},
@@ -79,19 +123,66 @@ def port_door(tree):
             yield path, line_of(text, found.start()), f"{found[1]}(): lib/port.h has it"
 
 
-def calls_of(tree):
-    """function -> (path, line, each word of its text that may be another function)."""
-    calls = {}
-    for path, text in c_files(tree, "lib/"):
-        if not path.startswith(DOOR + NOT_YET):
-            for name, line, _, body in functions_of(text):
-                calls[name] = path, line, set(re.findall(r"\w+", code_of(body)))
-    return calls
+def words_of(body):
+    """Each word of a function's text that may be another one, which it calls or hands on."""
+    body = THREAD.sub(lambda m: NOT_CALLED.sub("", m[0]), JOB.sub("", TYPE.sub("", body)))
+    return set(re.findall(r"\w+", body)) | ({"work()"} if JOB_CALL.search(body) else set())
+
+
+class Calls:
+    """The functions of lib/, and which may call which."""
+
+    def __init__(self, tree):
+        self.functions = {}  # (path, name) -> its line, its words
+        self.seen = {}       # name -> the paths whose function every file sees
+        self.jobs = set()
+        for path, text in c_files(tree, "lib/"):
+            if path.startswith(DOOR + NOT_YET) and path not in NEVER_WAITS:
+                continue
+            self.jobs |= {(path, name) for name in JOB.findall(code_of(text))}
+            for name, signature, line, _, body in signatures_of(text):
+                self.functions[path, name] = line, words_of(body)
+                if path.endswith(".h") or not re.search(r"\bstatic\b", signature):
+                    self.seen.setdefault(name, []).append(path)
+
+    def of(self, function):
+        """The functions that this one may call, in order."""
+        path, words = function[0], self.functions[function][1]
+        found = self.jobs & self.functions.keys() if "work()" in words else set()
+        for word in words:
+            found |= ({(path, word)} if (path, word) in self.functions else
+                      {(at, word) for at in self.seen.get(word, ())})
+        return sorted(found)
+
+
+def ways_to_wait(calls, roots, marked, waits):
+    """Each way to a function that may wait: [(path, name), ..., (None, name)]. Adds to waits what
+    is allowed and met."""
+    by, todo, found = dict.fromkeys(roots), list(roots), []
+    while todo:
+        function = todo.pop()
+        path, words = function[0], calls.functions[function][1]
+        allowed = words & WAITS.get(path, {}).keys()
+        waits |= {(path, name) for name in allowed}
+        found += [(function, name) for name in sorted(words & marked - allowed)]
+        for other in calls.of(function):
+            if other not in by and other[1] not in marked | allowed:
+                by[other] = function
+                todo.append(other)
+    for function, name in found:
+        way = [(None, name)]
+        while function:
+            way.append(function)
+            function = by[function]
+        yield way[::-1]
 
 
 DOOR_SAMPLE = "PORT_HANGS int64_t port_read(int fd);\nPORT_WAITS void\nport_sleep(u64 ns);\n" \
-              "int port_dup(int fd);\n"
+              "int port_dup(int fd);\nPORT_WAITS int port_set_wait(int set);\n"
 STEP = "int attach_step(void)\n{\n\treturn attach_ask();\n}\n"
+TURN = "static void service_wait(void)\n{\n\tport_set_wait(1);\n}\n" \
+       "void service_turn(void)\n{\n\tservice_wait();\n\topening_begin();\n}\n"
+WORK = "static void opening_work(void)\n{\n\tport_read(1);\n}\n"
 
 
 @rule(bad=[{"lib/port.h": DOOR_SAMPLE,
@@ -101,27 +192,48 @@ STEP = "int attach_step(void)\n{\n\treturn attach_ask();\n}\n"
                                     "static void done(void)\n{\n\tport_read(fd);\n}\n"},
            {"lib/port.h": DOOR_SAMPLE, "lib/lines.h": "PORT_HANGS bool lines_next(void);\n",
             "lib/client/attach.c": "int attach_step(void)\n{\n\treturn lines_next();\n}\n"},
-           {"lib/client/attach.c": "int attach_go(void)\n{\n}\n"}],
+           {"lib/client/attach.c": "int attach_go(void)\n{\n}\n"},
+           {"lib/port.h": DOOR_SAMPLE, "lib/service/loop/service.c": TURN,
+            "lib/service/client/opening.c": "int opening_begin(void)\n{\n\tport_read(1);\n}\n"},
+           {"lib/port.h": DOOR_SAMPLE, "lib/service/loop/service.c": TURN,
+            "lib/service/client/opening.c": "static void done(void)\n{\n\tport_read(1);\n}\n"
+                                            "int opening_begin(void)\n{\n\tj.done = done;\n}\n"},
+           {"lib/port.h": DOOR_SAMPLE, "lib/service/loop/service.c": TURN,  # nobody's worker
+            "lib/service/client/opening.c": WORK + "int opening_begin(void)\n{\n"
+                                            "\tj.work = opening_work;\n\tj->work(j);\n}\n"},
+           {"lib/port.h": DOOR_SAMPLE, "lib/service/loop/service.c": TURN,
+            "lib/service/base/worker.c": WORK + "int opening_begin(void)\n{\n"
+                                         "\tport_thread_start(opening_work(), 1);\n}\n"},
+           {"lib/port.h": DOOR_SAMPLE,
+            "lib/service/client/opening.c": "int ask(void)\n{\n\tport_read(1);\n}\n",
+            "lib/service/succession/wire.c": "void service_wire(void)\n{\n\tx = ask;\n}\n"},
+           {"lib/port.h": DOOR_SAMPLE,  # it waits no more
+            "lib/service/loop/service.c": "void service_turn(void)\n{\n}\n"}],
       good={"lib/port.h": DOOR_SAMPLE,
             "lib/client/attach.c": STEP + "int attach_ask(void)\n{\n\tport_dup(1);\n}\n"
-                                   "int attach_wait(void)\n{\n\tport_sleep(1);\n}\n"})
+                                   "int attach_wait(void)\n{\n\tport_sleep(1);\n}\n",
+            "lib/service/loop/service.c": TURN,
+            "lib/client/read.c": "int job(void)\n{\n\treturn port_read(1);\n}\n",
+            "lib/service/client/opening.c": WORK + "int opening_begin(void)\n{\n"
+                                            "\tj = (struct job){ .work = opening_work };\n"
+                                            "\tport_thread_start(&t, opening_work, x);\n}\n",
+            # of the same name
+            "lib/service/hold/a.c": WORK, "lib/service/client/a.c": WORK + "int ask(void)\n{\n}\n"})
 def port_waits(tree):
-    """What must never wait calls nothing that lib/port.h marks."""
-    calls = calls_of(tree)
+    """What must never wait calls nothing that a header of lib/ marks."""
+    calls, roots, met = Calls(tree), [], set()
     marked = {name for _, text in c_files(tree, "lib/") for name in MAY_WAIT.findall(text)}
-    for path, root in ((path, root) for path in NEVER_WAITS for root in NEVER_WAITS[path]):
-        if root not in calls:
-            if path in tree:
-                yield path, 1, f"there is no {root}(), which tools/tidy_port.py follows"
-            continue
-        by, todo = {root: None}, [root]
-        while todo:
-            name = todo.pop()
-            for other in sorted((calls[name][2] & (marked | calls.keys())) - by.keys()):
-                by[other] = name
-                todo += [other] * (other not in marked)
-        for wait in sorted(marked & by.keys()):
-            way = [wait]
-            while by[way[-1]]:
-                way.append(by[way[-1]])
-            yield *calls[root][:2], f"{' -> '.join(reversed(way))}() may wait"
+    for path, name in ((path, name) for path in NEVER_WAITS for name in NEVER_WAITS[path]):
+        if (path, name) in calls.functions:
+            roots.append((path, name))
+        elif path in tree:
+            yield path, 1, f"there is no {name}(), which tools/tidy_port.py follows"
+    for way in ways_to_wait(calls, roots, marked, met):
+        yield (way[0][0], calls.functions[way[0]][0],
+               " -> ".join(name for _, name in way) + "() may wait")
+    for path, name in ((path, name) for path in WAITS for name in WAITS[path]):
+        leads = name in marked or any(any(ways_to_wait(calls, [f], marked, set()))
+                                      for f in calls.functions if f[1] == name)
+        if (path in tree and not path.startswith(NOT_YET) and
+                not ((path, name) in met and leads)):
+            yield path, 1, f"{name}() is not waited for: take it out of tools/tidy_port.py"
