@@ -13,16 +13,11 @@
  * A job has copies of what it needs, and what it writes is its own until it is done. So a worker
  * that is stuck when the service ends touches only its job and its piece of the memory.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/huge.h"
+#include "lib/port_pages.h"
+#include "lib/port_reads.h"
 #include "lib/reason.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"
@@ -51,8 +46,8 @@
 /* A device that has just read into the memory may hold pages for a moment. The kernel waits for
  * them itself, for 0.2 s or so. Our choice: as long again, and more. */
 #define SEAL_TRIES 100u
-#define SEAL_PAUSE_NS 5000000
-#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEAL_PAUSE_NS (5 * NS_PER_MS)
+#define SEALS (PORT_SEAL_WRITE | PORT_SEAL_SHRINK | PORT_SEAL_GROW | PORT_SEAL_SEALS)
 
 struct hold_load {
 	struct worker_job job; /* the last one */
@@ -103,24 +98,22 @@ u32 hold_load_nr_pieces(u64 bytes)
 
 /* ---- in a worker ---- */
 
-/* One read(2). Returns how many bytes came, 0: no more there; or -errno. */
-static ssize_t piece_read_some(struct hold_piece *p, u64 at)
+/* One read. Returns how many bytes came, 0: no more there; or -errno. */
+static int64_t piece_read_some(struct hold_piece *p, u64 at)
 {
 	u64 whole = p->length - p->length % BLOCK_BYTES;
 	bool direct = p->direct_fd >= 0 && !p->cached && !p->not_direct && at < whole &&
 	              at % BLOCK_BYTES == 0;
 	u64 n = direct ? whole - at : p->length - at;
-	ssize_t got = pread(direct ? p->direct_fd : p->fd, p->at + at, n,
-	                    (off_t)(p->offset + at));
+	int64_t got =
+		port_read(direct ? p->direct_fd : p->fd, p->at + at, n, p->offset + at);
 
-	if (got >= 0)
-		return got;
-	if (errno == EINVAL && direct) {
+	if (got == -EINVAL && direct) {
 		p->not_direct = true; /* or not in pieces of 4 KiB */
 		return -EAGAIN;
 	}
 	/* The kernel had no page for the memory. */
-	return errno == EFAULT ? -ENOMEM : -errno;
+	return got == -EFAULT ? -ENOMEM : got;
 }
 
 static int piece_read(struct hold_piece *p)
@@ -129,9 +122,9 @@ static int piece_read(struct hold_piece *p)
 	u64 at = 0;
 
 	/* What the page cache has is copied, as for frames (reads.c). */
-	p->cached = p->direct_fd >= 0 && reads_is_cached(p->fd, p->offset, p->length);
+	p->cached = p->direct_fd >= 0 && port_is_cached(p->fd, p->offset, p->length);
 	while (at < p->length) {
-		ssize_t n = piece_read_some(p, at);
+		int64_t n = piece_read_some(p, at);
 
 		/* To the program -EAGAIN would say that it has asked for too much. */
 		if (n == -EAGAIN || n == -EINTR) {
@@ -144,13 +137,6 @@ static int piece_read(struct hold_piece *p)
 		at += (u64)n;
 	}
 	return 0;
-}
-
-/* The range is in memory once more now. The kernel keeps pages that somebody has mapped or has
- * written to, and folios that are only partly in the range. */
-static void load_drop_copy(int fd, u64 offset, u64 bytes)
-{
-	posix_fadvise(fd, (off_t)offset, (off_t)bytes, POSIX_FADV_DONTNEED);
 }
 
 static void piece_work(struct worker_job *job)
@@ -167,23 +153,21 @@ static void piece_work(struct worker_job *job)
 	p->huge_ns = host_now_ns() - began;
 	if (!p->error)
 		p->error = piece_read(p);
-	if (!p->error)
-		load_drop_copy(p->fd, p->offset, p->length);
+	if (!p->error) /* the range is in memory once more now */
+		port_drop_cached(p->fd, p->offset, p->length);
 	/* Here, so that the last job has no mapping of the whole range to take away. */
-	if (munmap(p->at, p->bytes) != 0 && !p->error)
+	if (port_unmap(p->at, p->bytes) != 0 && !p->error)
 		p->error = -ENOMEM;
 }
 
 static int load_seal(int fd)
 {
-	const struct timespec pause = { .tv_nsec = SEAL_PAUSE_NS };
+	u32 tries = 0;
+	int err;
 
-	for (u32 tries = 0; fcntl(fd, F_ADD_SEALS, SEALS) != 0; tries++) {
-		if (errno != EBUSY || tries == SEAL_TRIES)
-			return -errno;
-		nanosleep(&pause, NULL);
-	}
-	return 0;
+	while ((err = port_seal(fd, SEALS)) == -EBUSY && tries++ < SEAL_TRIES)
+		port_sleep(SEAL_PAUSE_NS);
+	return err;
 }
 
 static void load_end_work(struct worker_job *job)
@@ -191,14 +175,14 @@ static void load_end_work(struct worker_job *job)
 	struct hold_load *load = (struct hold_load *)job;
 
 	if (load->next < load->bytes)
-		munmap(load->at + load->next, load->bytes - load->next);
+		port_unmap(load->at + load->next, load->bytes - load->next);
 	if (!load->error)
 		load->error = load_seal(load->fd); /* HD3 */
 	/* Without leases nothing tells when nobody has it: it would count for ever (HD4). */
 	if (!load->error && memory_ask_own(load->kept_fd) == MEMORY_UNKNOWN)
 		load->error = reason_encode(LODIC_REASON_LEASES_OFF);
 	if (!load->error) /* what lay across two pieces, or was read ahead */
-		load_drop_copy(load->file_fd, load->offset, load->length);
+		port_drop_cached(load->file_fd, load->offset, load->length);
 	/* If there was an error this gives the memory back. */
 	if (load->error)
 		service_close(&load->kept_fd);
@@ -256,7 +240,7 @@ static void load_end_done(void *owner, struct worker_job *job)
 	r->fd = load->kept_fd;
 	r->huge_bytes = load->huge_bytes;
 	files_fill_ended(load->owner->files, load->file);
-	free(load);
+	port_free(load);
 	holds_loaded(s, r, error);
 }
 
@@ -283,7 +267,7 @@ static void piece_done(void *owner, struct worker_job *job);
 /* Lets a worker read the next piece. */
 static int load_begin_piece(struct holding *s, struct hold_load *load)
 {
-	struct hold_piece *p = calloc(1, sizeof(*p));
+	struct hold_piece *p = port_alloc(sizeof(*p));
 	u64 left = load->bytes - load->next;
 	u64 n = left < PIECE_BYTES ? left : PIECE_BYTES;
 	u64 length = load->length - load->next;
@@ -291,7 +275,7 @@ static int load_begin_piece(struct holding *s, struct hold_load *load)
 	if (!p)
 		return -ENOMEM;
 	if (!hold_piece_begin(&load->range->core)) {
-		free(p);
+		port_free(p);
 		return -ESTALE;
 	}
 	p->job = (struct worker_job){ .work = piece_work,
@@ -307,7 +291,7 @@ static int load_begin_piece(struct holding *s, struct hold_load *load)
 	p->length = length < n ? length : n;
 	p->huge = load->huge && n >= HUGE_PAGE_BYTES;
 	if (worker_do(s->base, &p->job) != 0) {
-		free(p);
+		port_free(p);
 		hold_piece_end(&load->range->core, false);
 		return -ENOMEM; /* there is no thread */
 	}
@@ -381,7 +365,7 @@ static void piece_done(void *owner, struct worker_job *job)
 	load->nr_pieces--;
 	load_note_piece(load, p);
 	hold_piece_end(&load->range->core, !p->error);
-	free(p);
+	port_free(p);
 	if (load->error)
 		load_remove(load);
 	else if (load->far && load->next < load->bytes)
@@ -406,38 +390,38 @@ static int load_make(struct hold_load *load)
 	void *at;
 	int err;
 
-	load->fd = memory_make_fd("lodic-hold", 0);
+	load->fd = port_memory_file("lodic-hold");
 	if (load->fd < 0)
 		return load->fd == -EMFILE ? -ENFILE : load->fd;
-	if (ftruncate(load->fd, (off_t)load->bytes) != 0)
+	if (port_set_bytes(load->fd, load->bytes) != 0)
 		return -ENOMEM;
 	/* Early: without /proc, or a descriptor, all the reading would be for nothing. This one
 	 * stays while the lower ones of the load go, so it tells how many there are. */
-	load->kept_fd = memory_open_again(load->fd, O_RDONLY);
+	load->kept_fd = port_memory_again(load->fd, false);
 	if (load->kept_fd == -ENOENT)
 		return reason_encode(LODIC_REASON_NO_PROC);
 	if (load->kept_fd == -EMFILE || service_is_crowded(load->kept_fd))
 		return -ENFILE;
 	if (load->kept_fd < 0)
 		return load->kept_fd;
-	err = huge_map(load->fd, load->bytes, PROT_READ | PROT_WRITE, &at);
+	err = huge_map(load->fd, load->bytes, PORT_READ | PORT_WRITE, &at);
 	if (err)
 		return err;
 	load->at = at;
 	hold_tier_bind(load->owner, load->range, load->file, at);
-	madvise(at, load->bytes, MADV_DONTDUMP);
+	port_advise(at, load->bytes, PORT_NOT_IN_DUMP);
 	if (load->huge)
-		madvise(at, whole, MADV_HUGEPAGE);
+		port_advise(at, whole, PORT_HUGE_PAGES);
 	/* A huge page at the range's end would have memory that does not count (HD5). */
 	if (whole < load->bytes)
-		madvise(load->at + whole, load->bytes - whole, MADV_NOHUGEPAGE);
+		port_advise(load->at + whole, load->bytes - whole, PORT_SMALL_PAGES);
 	return 0;
 }
 
 int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range *r,
                     struct held_file *f)
 {
-	struct hold_load *load = calloc(1, sizeof(*load));
+	struct hold_load *load = port_alloc(sizeof(*load));
 	enum direct_state state;
 	int err;
 
@@ -460,7 +444,7 @@ int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range
 	if (err) {
 		service_close(&load->fd);
 		service_close(&load->kept_fd);
-		free(load);
+		port_free(load);
 		return err;
 	}
 	files_fill_begun(f);
@@ -501,8 +485,8 @@ void hold_load_abandon(struct hold_load *load)
 {
 	if (load->nr_pieces > 0 || load->ending)
 		return; /* a worker is stuck, and may still read into it */
-	munmap(load->at + load->next, load->bytes - load->next);
+	port_unmap(load->at + load->next, load->bytes - load->next);
 	service_close(&load->fd);
 	service_close(&load->kept_fd);
-	free(load);
+	port_free(load);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See hold_move.h. */
-#define _GNU_SOURCE
 #include "lib/service/hold/hold_move.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/state.h"

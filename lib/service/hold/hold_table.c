@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See hold_table.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/block.h"
+#include "lib/port.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/hold/state.h"
@@ -66,7 +65,7 @@ struct held_range *hold_table_new(struct holds *h)
 
 	if (h->nr_free == 0 && h->nr_places == HOLD_PLACES)
 		return NULL;
-	r = calloc(1, sizeof(*r));
+	r = port_alloc(sizeof(*r));
 	if (!r)
 		return NULL;
 	place = h->nr_free > 0 ? h->free_places[--h->nr_free] : h->nr_places++;
@@ -85,7 +84,7 @@ void hold_table_free(struct holds *h, struct held_range *r)
 	hold_queue_remove(&h->queues, r);
 	h->table[place] = NULL;
 	h->free_places[h->nr_free++] = place;
-	free(r);
+	port_free(r);
 }
 
 struct held_range *hold_table_find(const struct holding *s, u64 number)

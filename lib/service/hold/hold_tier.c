@@ -6,16 +6,14 @@
  * changes its state, or a CPU of another node opens the file. None of them tells of it: a look
  * goes over the table now and then, and compares. One range moves at a time.
  *
- * The main thread maps the memory, and the worker unmaps it. mbind(2) moves the pages that this
- * process alone has mapped, so the worker touches each page first. It goes by pieces, because the
- * kernel may keep this process's mappings locked for a whole call.
+ * The main thread maps the memory, and the worker unmaps it. port_node_move() moves the pages that
+ * this process alone has mapped, so the worker touches each page first. It goes by pieces, because
+ * the kernel may keep this process's mappings locked for a whole call.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
 #include "lib/huge.h"
+#include "lib/port_pages.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/hold/hold_tier.h"
 #include "lib/service/memory/nodes.h"
@@ -142,11 +140,11 @@ static void moving_work(struct worker_job *job)
 
 		moving_touch(m->at + at, n);
 		if (m->node >= 0)
-			err = nodes_move(m->at + at, n, (u32)m->node);
+			err = port_node_move(m->at + at, n, (u32)m->node);
 		if (err && !m->stands_in)
 			m->error = err;
 	}
-	munmap(m->at, m->bytes);
+	port_unmap(m->at, m->bytes);
 }
 
 static void moving_done(void *owner, struct worker_job *job)
@@ -168,26 +166,26 @@ static void moving_done(void *owner, struct worker_job *job)
 		hold_tier_count(h, r, true);
 		h->tiers[m->to].came++;
 	}
-	free(m);
+	port_free(m);
 }
 
 /* ---- the main thread ---- */
 
 static int hold_tier_begin(struct holding *s, struct held_range *r, enum tier to)
 {
-	struct hold_moving *m = calloc(1, sizeof(*m));
+	struct hold_moving *m = port_alloc(sizeof(*m));
 	void *at;
 	int err;
 
 	if (!m)
 		return -ENOMEM;
-	err = huge_map_part(r->fd, 0, r->bytes, PROT_READ, MAP_SHARED, &at);
+	err = huge_map_part(r->fd, 0, r->bytes, PORT_READ, PORT_SHARED, &at);
 	if (err) {
-		free(m);
+		port_free(m);
 		return err;
 	}
 	/* As of all that is shared: a core dump would take long. */
-	madvise(at, r->bytes, MADV_DONTDUMP);
+	port_advise(at, r->bytes, PORT_NOT_IN_DUMP);
 	m->job = (struct worker_job){ .work = moving_work,
 		                      .done = moving_done,
 		                      .owner = OWNER_HOLDING };
@@ -200,8 +198,8 @@ static int hold_tier_begin(struct holding *s, struct held_range *r, enum tier to
 	m->stands_in = s->nodes->stands_in;
 	m->rests = tier_has_policy(s->tiers);
 	if (worker_do(s->base, &m->job) != 0) {
-		munmap(at, r->bytes);
-		free(m);
+		port_unmap(at, r->bytes);
+		port_free(m);
 		return -EAGAIN; /* there is no thread */
 	}
 	s->holds->moving = m;

@@ -5,12 +5,9 @@
  * Nothing tells this file that the file of a range has gone. Each giving looks at the file's proof
  * (HD2), and so does each piece that is read. The tick finds the other ranges.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
+#include "lib/port.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/hold/hold_table.h"
 #include "lib/service/hold/holds.h"
@@ -89,7 +86,7 @@ static void closing_done(void *owner, struct worker_job *job)
 	struct holding *s = owner;
 	struct held_range *r = ((struct hold_closing *)job)->range;
 
-	free(job);
+	port_free(job);
 	holds_closed(s, r);
 }
 
@@ -104,7 +101,7 @@ static void holds_close(struct holding *s, struct held_range *r)
 	hold_queue_move(&h->queues, r, HOLDS_CLOSING);
 	holds_set_leaving(h, r, true);
 	if (r->bytes > CLOSE_HERE_BYTES && worker_any(s->base))
-		closing = malloc(sizeof(*closing));
+		closing = port_alloc(sizeof(*closing));
 	if (closing) {
 		closing->job = (struct worker_job){ .work = closing_work,
 			                            .done = closing_done,
@@ -113,7 +110,7 @@ static void holds_close(struct holding *s, struct held_range *r)
 		closing->fd = r->fd;
 		if (worker_do(s->base, &closing->job) == 0)
 			return;
-		free(closing);
+		port_free(closing);
 	}
 	service_close(&r->fd);
 	holds_closed(s, r);
@@ -457,21 +454,21 @@ int holds_init(struct holding *s)
 
 	if (s->options->hold_bytes == 0)
 		return 0;
-	h = calloc(1, sizeof(*h));
+	h = port_alloc(sizeof(*h));
 	if (!h)
 		return -ENOMEM;
 	s->holds = h;
-	h->page_bytes = (u64)sysconf(_SC_PAGESIZE);
+	h->page_bytes = port_page_bytes();
 	h->room.most = h->queues.most = s->budget.now(s->budget.of);
 	h->queues.search = 1;
 	h->alive = host_load_acquire(&s->arena->header->alive);
 	/* A time in ns: no two services of a socket have a number in common, because each range
 	 * takes longer than that. */
 	h->last_serial = s->arena->header->generation;
-	h->table = calloc(HOLD_PLACES, sizeof(*h->table));
-	h->free_places = calloc(HOLD_PLACES, sizeof(*h->free_places));
-	h->chains = calloc(HOLD_PLACES, sizeof(*h->chains));
-	h->sums = calloc(s->shape->nr_files, sizeof(*h->sums));
+	h->table = port_alloc(HOLD_PLACES * sizeof(*h->table));
+	h->free_places = port_alloc(HOLD_PLACES * sizeof(*h->free_places));
+	h->chains = port_alloc(HOLD_PLACES * sizeof(*h->chains));
+	h->sums = port_alloc(s->shape->nr_files * sizeof(*h->sums));
 	return h->table && h->free_places && h->chains && h->sums ? 0 : -ENOMEM;
 }
 
@@ -498,12 +495,12 @@ void holds_fini(struct holding *s)
 			hold_load_abandon(r->load);
 		if (r->queue != HOLDS_CLOSING)
 			service_close(&r->fd);
-		free(r);
+		port_free(r);
 	}
-	free(h->table);
-	free(h->free_places);
-	free(h->chains);
-	free(h->sums);
-	free(h);
+	port_free(h->table);
+	port_free(h->free_places);
+	port_free(h->chains);
+	port_free(h->sums);
+	port_free(h);
 	s->holds = NULL;
 }

@@ -4,36 +4,21 @@
  * process meets a SIGBUS later. Its size cannot change. Readers get descriptors through
  * which control and data cannot be written, whatever a reader does with them.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/memfd.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/huge.h"
 #include "lib/cgroup.h"
+#include "lib/port_pages.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/memory/pages.h"
 #include "lib/service/memory/state.h"
 #include "lib/service/base/base.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
-
 /* Our choice: then what is added to make huge pages whole is an eighth at most. */
 #define HUGE_MIN_FRAMES 4096u
 #define MIB_SHIFT 20
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define SEALS (PORT_SEAL_SHRINK | PORT_SEAL_GROW)
 
 int memory_check_room(u64 bytes, const char **ret_why)
 {
@@ -70,58 +55,44 @@ int memory_check_hold(u64 bytes, const char **ret_why)
 	return -ENOMEM;
 }
 
-int memory_make_fd(const char *name, unsigned int flags)
-{
-	int fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING |
-	                                    MFD_NOEXEC_SEAL);
-
-	/* Linux before 6.3 does not know that flag. */
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	return fd < 0 ? -errno : fd;
-}
+/* What the pages of shared memory are. */
+enum memory_pages {
+	MEMORY_SMALL,
+	MEMORY_HUGE, /* as far as the kernel makes such */
+	MEMORY_RESERVED,
+};
 
 static int memory_make_shared(struct memory *s, struct shared_memory *m,
-                              const char *name, u64 bytes, unsigned int flags,
-                              bool huge)
+                              const char *name, u64 bytes, enum memory_pages pages)
 {
 	int err;
 
 	m->bytes = bytes;
-	m->fd = memory_make_fd(name, flags);
+	m->fd = pages == MEMORY_RESERVED ? port_memory_file_reserved(name)
+	                                 : port_memory_file(name);
 	if (m->fd < 0)
 		return m->fd;
-	if (ftruncate(m->fd, (off_t)bytes) != 0)
-		return -errno;
-	err = huge_map(m->fd, bytes, PROT_READ | PROT_WRITE, &m->at);
+	err = port_set_bytes(m->fd, bytes);
+	if (!err)
+		err = huge_map(m->fd, bytes, PORT_READ | PORT_WRITE, &m->at);
 	if (err)
 		return err;
 	/* A core dump of gigabytes would keep dead leases alive while it is written. */
-	madvise(m->at, bytes, MADV_DONTDUMP);
+	port_advise(m->at, bytes, PORT_NOT_IN_DUMP);
 	if (m == &s->data)
 		s->bind(s->tiers, m->at);
-	return pages_fill(s->base, m, huge);
+	return pages_fill(s->base, m, pages == MEMORY_HUGE);
 }
 
 static void memory_free_shared(struct shared_memory *m)
 {
 	if (m->at)
-		munmap(m->at, m->bytes);
+		port_unmap(m->at, m->bytes);
 	if (m->reader_fd >= 0 && m->reader_fd != m->fd)
-		close(m->reader_fd);
+		port_close(m->reader_fd);
 	if (m->fd >= 0)
-		close(m->fd);
+		port_close(m->fd);
 	*m = (struct shared_memory){ .fd = -1, .reader_fd = -1 };
-}
-
-int memory_open_again(int fd, int flags)
-{
-	char path[64];
-	int other;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	other = open(path, flags | O_CLOEXEC);
-	return other < 0 ? -errno : other;
 }
 
 /* From now on there is no new way to write to it; the service's own mapping stands. The
@@ -129,16 +100,17 @@ int memory_open_again(int fd, int flags)
  * /proc the seal must do. */
 static int memory_close_to_writers(struct shared_memory *m, bool for_group)
 {
-	/* Linux before 5.1 lacks the seal against future writers. There the read-only
-	 * description is the only wall. */
-	if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
-		/* Another user could open the description again, for writing. */
-		if (for_group)
-			return -ENOTSUP;
-		if (fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
-			return -errno;
-	}
-	m->reader_fd = memory_open_again(m->fd, O_RDONLY);
+	int err = port_seal(m->fd, SEALS | PORT_SEAL_NEW_WRITERS | PORT_SEAL_SEALS);
+
+	/* Linux before 5.1 lacks the seal against new writers. There the read-only description is
+	 * the only wall, and another user could open the memory again, for writing. */
+	if (err && for_group)
+		return -ENOTSUP;
+	if (err)
+		err = port_seal(m->fd, SEALS | PORT_SEAL_SEALS);
+	if (err)
+		return err;
+	m->reader_fd = port_memory_again(m->fd, false);
 	if (m->reader_fd < 0)
 		m->reader_fd = m->fd;
 	return 0;
@@ -147,7 +119,7 @@ static int memory_close_to_writers(struct shared_memory *m, bool for_group)
 static int memory_share(struct shared_memory *m)
 {
 	m->reader_fd = m->fd;
-	return fcntl(m->fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0 ? 0 : -errno;
+	return port_seal(m->fd, SEALS | PORT_SEAL_SEALS);
 }
 
 /* Has the administrator set aside enough huge pages? */
@@ -162,21 +134,25 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 	       (nr_free - nr_reserved) * HUGE_PAGE_BYTES >= bytes;
 }
 
+static enum memory_pages memory_pages(const struct memory *s)
+{
+	return s->options->small_pages ? MEMORY_SMALL : MEMORY_HUGE;
+}
+
 /* Takes reserved huge pages, else what the kernel makes of ordinary memory. */
 static int memory_make_data(struct memory *s, u64 bytes, bool reserved)
 {
-	bool huge = !s->options->small_pages;
 	int err;
 
 	if (reserved) {
-		err = memory_make_shared(s, &s->data, "lodic-data", bytes, MFD_HUGETLB,
-		                         false);
+		err = memory_make_shared(s, &s->data, "lodic-data", bytes,
+		                         MEMORY_RESERVED);
 		s->stat->huge_bytes = err ? 0 : bytes;
 		if (!err)
 			return 0;
 		memory_free_shared(&s->data); /* another process was faster */
 	}
-	err = memory_make_shared(s, &s->data, "lodic-data", bytes, 0, huge);
+	err = memory_make_shared(s, &s->data, "lodic-data", bytes, memory_pages(s));
 	if (!err)
 		s->stat->huge_bytes = pages_huge_bytes(&s->data);
 	return err;
@@ -211,18 +187,17 @@ static int memory_make_all(struct memory *s, const char **ret_why)
 	u64 control = arena_control_bytes(&s->shape);
 	u64 data = (u64)s->shape.nr_frames << BLOCK_SHIFT;
 	u64 shared = arena_shared_bytes(&s->shape);
-	bool huge = !s->options->small_pages;
+	enum memory_pages pages = memory_pages(s);
 	int err =
 		memory_check_room(control + data + shared + memory_tables(s), ret_why);
 
 	if (err)
 		return err;
-	err = memory_make_shared(s, &s->control, "lodic-control", control, 0, huge);
+	err = memory_make_shared(s, &s->control, "lodic-control", control, pages);
 	if (!err)
 		err = memory_make_data(s, data, reserved);
 	if (!err)
-		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, 0,
-		                         huge);
+		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, pages);
 	if (!err)
 		err = memory_close_to_writers(&s->control, s->options->for_group);
 	if (!err)
@@ -234,28 +209,23 @@ static int memory_make_all(struct memory *s, const char **ret_why)
 		                       strerror(-err));
 	else
 		s->say(s->tiers);
-	if (!err && huge)
+	if (!err && pages == MEMORY_HUGE)
 		pages_say(s->base, &s->data, s->stat->huge_bytes);
 	return err;
 }
 
 int memory_make(struct memory *s, const char **ret_why)
 {
-	struct timespec now;
-	u64 generation;
-	int err;
+	int err = memory_make_all(s, ret_why);
 
-	err = memory_make_all(s, ret_why);
 	if (err)
 		return err;
-	clock_gettime(CLOCK_REALTIME, &now);
-	generation = ((u64)now.tv_sec * 1000000000u + (u64)now.tv_nsec) ^ (u64)getpid()
-	                                                                          << 48;
-	arena_format(s->control.at, &s->shape, generation);
+	arena_format(s->control.at, &s->shape,
+	             host_now_ns() ^ (u64)port_process() << 48);
 	CHECK(arena_open(&s->arena, s->control.at, s->control.bytes, s->data.at,
 	                 (u64)s->shape.nr_frames << BLOCK_SHIFT, s->shared.at),
 	      "a new arena can be viewed");
-	s->arena.contexts = calloc(ARENA_MAX_CONTEXTS, sizeof(*s->arena.contexts));
+	s->arena.contexts = port_alloc(ARENA_MAX_CONTEXTS * sizeof(*s->arena.contexts));
 	return s->arena.contexts ? 0 : -ENOMEM;
 }
 
@@ -266,47 +236,39 @@ u32 memory_quota(const struct memory *s)
 
 void memory_free(struct memory *s)
 {
-	free(s->arena.contexts);
+	port_free(s->arena.contexts);
 	memory_free_shared(&s->control);
 	memory_free_shared(&s->data);
 	memory_free_shared(&s->shared);
 }
 
-/* The kernel grants a write lease only while no other description is open, and a mapping
- * keeps its description open. The kernel counts what open() made. It does not count the
- * description that memfd_create() made, which is the service's. */
-static enum memory_use memory_lease(int own)
+static enum memory_use memory_claim(int own)
 {
-	enum memory_use use;
-
-	/* If a process opens the memory just now the kernel tells the lease's owner: by a
-	 * signal that nobody minds. */
-	fcntl(own, F_SETSIG, SIGURG);
-	if (fcntl(own, F_SETLEASE, F_WRLCK) == 0)
-		use = MEMORY_UNUSED;
-	else
-		use = errno == EAGAIN ? MEMORY_USED : MEMORY_UNKNOWN;
-	return use;
+	switch (port_memory_claim(own)) {
+	case 0: return MEMORY_UNUSED;
+	case -EAGAIN: return MEMORY_USED;
+	default: return MEMORY_UNKNOWN;
+	}
 }
 
 enum memory_use memory_ask(int fd)
 {
-	int own = memory_open_again(fd, O_RDONLY);
+	int own = port_memory_again(fd, false);
 	enum memory_use use;
 
 	if (own < 0)
 		return MEMORY_UNKNOWN;
-	use = memory_lease(own);
-	close(own); /* and the lease goes */
+	use = memory_claim(own);
+	port_close(own); /* and the claim ends */
 	return use;
 }
 
 enum memory_use memory_ask_own(int fd)
 {
-	enum memory_use use = memory_lease(fd);
+	enum memory_use use = memory_claim(fd);
 
 	if (use == MEMORY_UNUSED)
-		fcntl(fd, F_SETLEASE, F_UNLCK);
+		port_memory_unclaim(fd);
 	return use;
 }
 
@@ -315,21 +277,21 @@ int memory_make_context(struct memory *s, u64 bytes, void **ret_memory, int *ret
 {
 	struct shared_memory m = { .fd = -1, .reader_fd = -1 };
 	/* A context is made while others wait, and few are as large as a huge page. */
-	int err = memory_make_shared(s, &m, "lodic-context", bytes, 0, false);
+	int err = memory_make_shared(s, &m, "lodic-context", bytes, MEMORY_SMALL);
 	bool answers = false;
 	int reader = -1;
 
 	/* Before a turn walks through the table: else that turn would have a fault for each page
 	 * of each context, 2 us. Without it (before Linux 5.14) the walk has them. */
 	if (!err)
-		madvise(m.at, bytes, MADV_POPULATE_WRITE);
+		port_populate(m.at, bytes);
 	if (!err)
 		err = memory_share(&m);
-	/* Linux before 5.3 refuses such a lease in any case. */
+	/* Linux before 5.3 refuses in any case. */
 	if (!err)
 		answers = memory_ask(m.fd) == MEMORY_UNUSED;
 	if (!err)
-		reader = memory_open_again(m.fd, O_RDWR);
+		reader = port_memory_again(m.fd, true);
 	if (!err && (reader == -EMFILE || reader == -ENFILE))
 		err = reader;
 	if (err) {

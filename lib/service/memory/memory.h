@@ -8,7 +8,7 @@
 struct memory;
 struct cgroup;
 
-/* Makes the arena. -ENOMEM and what memfd_create(2) and mmap(2) say; ret_why then says what
+/* Makes the arena. -ENOMEM and what port_memory_file() and port_map() say; ret_why then says what
  * the user can do. */
 int memory_make(struct memory *s, const char **ret_why);
 void memory_free(struct memory *s);
@@ -23,7 +23,7 @@ int memory_make_context(struct memory *s, u64 bytes, void **ret_memory, int *ret
  * MEMORY_UNKNOWN: no answer now; ask again. */
 enum memory_use { MEMORY_UNUSED, MEMORY_USED, MEMORY_UNKNOWN };
 enum memory_use memory_ask(int fd);
-/* The same where fd is a description of the service's own that memory_open_again() has opened
+/* The same where fd is a description of the service's own that port_memory_again() has opened
  * read-only, and the service has no other one. */
 enum memory_use memory_ask_own(int fd);
 
@@ -39,12 +39,5 @@ bool memory_is_tight(const struct cgroup *group);
 /* The same for holds, which do not go while a program has them: they must not make a control group
  * tight. Its programs would be killed where the kernel's own copies give way. */
 int memory_check_hold(u64 bytes, const char **ret_why);
-
-/* A new memfd that can be sealed and never executed. flags are more of memfd_create(2)'s. Returns
- * the descriptor or -errno. */
-int memory_make_fd(const char *name, unsigned int flags);
-/* Opens another description of the memory behind fd: one that the kernel counts. Returns the
- * descriptor or -errno. -ENOENT: there is no /proc. */
-int memory_open_again(int fd, int flags);
 
 #endif

@@ -1,52 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * See nodes.h. The policy that mbind(2) sets belongs to the shared memory, and not to a mapping.
- * So all processes have the same pages. MPOL_PREFERRED: a cache that starts is worth more than
- * one that lies as asked.
- */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <linux/mempolicy.h>
+/* See nodes.h. A node that is full refuses nothing: a cache that starts is worth more than one that
+ * lies as asked. */
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "lib/port_pages.h"
 #include "lib/service/memory/nodes.h"
 
 #define FOLDER "/sys/devices/system/node"
 #define PATH_BYTES 512
-#define MOST_NODES 1024u
 /* Nodes, or CPUs. */
 #define MOST_NUMBERS NODES_MOST_CPUS
 #define NUMBER_WORDS (MOST_NUMBERS / (8 * sizeof(unsigned long)))
+/* All of them one by one: four digits and a comma. */
+#define LIST_BYTES (5 * MOST_NUMBERS + 1)
 
 /* Sets the bit of each number that a list like "0-3,8" names. false: there is no such list. */
 static bool nodes_read_list(const char *folder, const char *name,
                             unsigned long *ret_bits)
 {
-	unsigned int from, to, nr = 0;
-	char path[PATH_BYTES];
-	int more = ',';
-	FILE *file;
+	char path[PATH_BYTES], text[LIST_BYTES], *at = text;
+	unsigned long from, to;
+	u32 nr = 0;
 
 	memset(ret_bits, 0, NUMBER_WORDS * sizeof(*ret_bits));
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "re");
-	if (!file)
+	if (port_system_text(path, text, sizeof(text)) < 0)
 		return false;
-	while (more == ',' && nr < MOST_NUMBERS && fscanf(file, "%u", &from) == 1) {
-		to = from;
-		more = fgetc(file);
-		if (more == '-') {
-			if (fscanf(file, "%u", &to) != 1)
-				break;
-			more = fgetc(file);
-		}
+	while (nr < MOST_NUMBERS && isdigit((unsigned char)*at)) {
+		from = to = strtoul(at, &at, 10);
+		if (*at == '-' && isdigit((unsigned char)at[1]))
+			to = strtoul(at + 1, &at, 10);
 		for (; from <= to && from < MOST_NUMBERS; from++, nr++)
 			ret_bits[from / 64] |= 1ul << from % 64;
+		if (*at == ',')
+			at++;
 	}
-	fclose(file);
 	return nr > 0;
 }
 
@@ -86,7 +77,7 @@ void nodes_look(struct nodes *n, const char *folder)
 	if (!nodes_read_list(folder, "has_memory", memory) ||
 	    !nodes_read_list(folder, "has_cpu", cpus))
 		return;
-	for (u32 node = 0; node < MOST_NODES; node++) {
+	for (u32 node = 0; node < PORT_MOST_NODES; node++) {
 		if (!nodes_has(memory, node))
 			continue;
 		if (!nodes_has(cpus, node)) {
@@ -98,7 +89,7 @@ void nodes_look(struct nodes *n, const char *folder)
 		else
 			other = other < 0 ? (int)node : other;
 	}
-	for (u32 node = 0; n->fast >= 0 && node < MOST_NODES; node++)
+	for (u32 node = 0; n->fast >= 0 && node < PORT_MOST_NODES; node++)
 		if (nodes_has(cpus, node))
 			nodes_take_cpus(n, folder, node,
 			                nodes_has(memory, node) ? node : (u32)n->fast);
@@ -111,25 +102,9 @@ u32 nodes_of_cpu(const struct nodes *n, u64 cpu)
 	return n->of_cpu[cpu < NODES_MOST_CPUS ? cpu : 0];
 }
 
-static int nodes_call(void *at, u64 bytes, u32 node, unsigned int flags)
-{
-	unsigned long bits[MOST_NODES / (8 * sizeof(unsigned long))] = { 0 };
-
-	bits[node / 64] = 1ul << node % 64;
-	return syscall(SYS_mbind, at, bytes, MPOL_PREFERRED, bits, MOST_NODES + 1,
-	               flags) == 0
-	               ? 0
-	               : -errno;
-}
-
 int nodes_bind(const struct nodes *n, void *at, u64 bytes, u32 node)
 {
-	int err = nodes_call(at, bytes, node, 0);
+	int err = port_node_prefer(at, bytes, node);
 
 	return n->stands_in ? 0 : err;
-}
-
-int nodes_move(void *at, u64 bytes, u32 node)
-{
-	return nodes_call(at, bytes, node, MPOL_MF_MOVE | MPOL_MF_STRICT);
 }

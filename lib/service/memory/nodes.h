@@ -26,8 +26,5 @@ u32 nodes_of_cpu(const struct nodes *n, u64 cpu);
 
 /* Asks for memory at a node, or another one where that is full. 0 or -errno. */
 int nodes_bind(const struct nodes *n, void *at, u64 bytes, u32 node);
-/* The same of memory that is there, and that no other process has mapped: its pages move. Any
- * thread may call it. Readers of the mapping may wait for a page. -EIO: some pages stay. */
-int nodes_move(void *at, u64 bytes, u32 node);
 
 #endif

@@ -9,23 +9,15 @@
  * in use costs a copy as well. Meanwhile readers wait for its page lock, and reads under way
  * into it make the kernel refuse.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "lib/huge.h"
+#include "lib/lines.h"
+#include "lib/port_pages.h"
 #include "core/block.h"
 #include "lib/service/memory/pages.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 #define MIB_SHIFT 20
 #define LINE_BYTES 4096
@@ -40,14 +32,14 @@
 #define PATIENCE_PAGE_NS ((u64)600000)
 
 /* The kernel takes a piece without a page for one that was truncated, so each gets its first
- * page. Where faults do bring huge pages (MADV_HUGEPAGE), that is all that is needed. */
+ * page. Where faults do bring huge pages (PORT_HUGE_PAGES), that is all that is needed. */
 int pages_ask(u8 *at, u64 bytes)
 {
 	u64 whole = bytes - bytes % HUGE_PAGE_BYTES;
 
 	for (u64 i = 0; i < whole; i += HUGE_PAGE_BYTES)
-		madvise(at + i, BLOCK_BYTES, MADV_POPULATE_WRITE);
-	return whole == 0 || madvise(at, whole, MADV_COLLAPSE) == 0 ? 0 : errno;
+		port_populate(at + i, BLOCK_BYTES);
+	return whole == 0 ? 0 : -port_collapse(at, whole);
 }
 
 int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
@@ -55,10 +47,10 @@ int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 	u64 now = host_now_ns(), said = now, n;
 	u64 deadline =
 		now + PATIENCE_NS + m->bytes / HUGE_PAGE_BYTES * PATIENCE_PAGE_NS;
-	int refused = 0;
+	int refused = 0, err;
 
 	if (huge)
-		madvise(m->at, m->bytes, MADV_HUGEPAGE);
+		port_advise(m->at, m->bytes, PORT_HUGE_PAGES);
 	for (u64 at = 0; at < m->bytes; at += n) {
 		n = m->bytes - at < STEP_BYTES ? m->bytes - at : STEP_BYTES;
 		if (huge && now > deadline) {
@@ -68,8 +60,9 @@ int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 		if (huge)
 			refused = pages_ask((u8 *)m->at + at, n);
 		m->refused = refused ? refused : m->refused;
-		if (fallocate(m->fd, 0, (off_t)at, (off_t)n) != 0)
-			return errno == ENOSPC ? -ENOMEM : -errno;
+		err = port_commit(m->fd, at, n);
+		if (err)
+			return err == -ENOSPC ? -ENOMEM : err;
 		now = host_now_ns();
 		if (now - said < PROGRESS_NS)
 			continue;
@@ -84,21 +77,22 @@ int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 
 u64 pages_huge_bytes(const struct shared_memory *m)
 {
-	FILE *file = fopen("/proc/self/smaps", "re");
+	struct lines file = { .fd = port_system_open("/proc/self/smaps"),
+		              .read = port_system_read };
 	unsigned long from, to, kib, found = 0;
 	bool inside = false;
 	char line[LINE_BYTES];
 
-	if (!file)
+	if (file.fd < 0)
 		return 0;
-	while (fgets(line, sizeof(line), file)) {
+	while (lines_next(&file, line, sizeof(line))) {
 		/* Tiers on two nodes are two mappings (tier_bind()). */
 		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
 			inside = from - (unsigned long)m->at < m->bytes;
 		else if (inside && sscanf(line, "ShmemPmdMapped: %lu", &kib) == 1)
 			found += kib;
 	}
-	fclose(file);
+	port_close(file.fd);
 	return (u64)found << 10;
 }
 

@@ -5,7 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -199,8 +201,12 @@ struct takeover_job {
 static void takeover_look_at(const struct service_options *options, int *fd,
                              struct passed_file *ret_file)
 {
-	int own = memory_open_again(*fd, O_RDONLY | O_NONBLOCK);
+	char path[64];
+	int own;
 
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd);
+	own = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	own = own < 0 ? -errno : own;
 	proof_refuse(ret_file, *fd, own == -EWOULDBLOCK ? -ETXTBSY : own);
 	if (own < 0)
 		return;
