@@ -15,9 +15,7 @@
  * With locked pins the fence is there at once. Then there is no stock: a fill's frames are
  * evicted when it asks, all with one fence. Under atomic and frozen a frame is taken alone.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 
 #include "lib/service/file/files.h"
 #include "lib/service/frame/evict.h"

@@ -4,11 +4,7 @@
  * to 16 ms. Then its thread tells the main loop by an event, and the next fence begins if
  * somebody has wanted one meanwhile.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "lib/service/frame/fence.h"
 #include "lib/service/frame/state.h"
@@ -17,26 +13,37 @@
 /* In a smaller cache the stock would cost more than light pins bring. Our choice. */
 #define LIGHT_MIN_FRAMES 16384u
 
-static void *fence_thread(void *arg)
+/* false: there will be no more. */
+static bool fence_is_asked(struct fence *f)
 {
-	struct fence *f = arg;
-	u64 n;
+	bool stop;
 
-	while (read(f->ask, &n, sizeof(n)) == sizeof(n) &&
-	       !host_load_acquire(&f->stop)) {
-		host_store_release(&f->ok, host_fence_global());
-		n = 1;
-		if (write(f->done, &n, sizeof(n)) != sizeof(n))
-			break;
-	}
-	return NULL;
+	port_lock_take(&f->lock);
+	while (!f->asked && !f->stop)
+		port_condition_wait(&f->told, &f->lock);
+	f->asked = false;
+	stop = f->stop;
+	port_lock_give(&f->lock);
+	return !stop;
 }
 
-static bool fence_ask(struct fence *f)
+static void fence_thread(void *arg)
 {
-	u64 one = 1;
+	struct fence *f = arg;
 
-	return write(f->ask, &one, sizeof(one)) == sizeof(one);
+	while (fence_is_asked(f)) {
+		host_store_release(&f->ok, host_fence_global());
+		port_event_tell(f->done);
+	}
+}
+
+static void fence_ask(struct fence *f, bool stop)
+{
+	port_lock_take(&f->lock);
+	f->asked = true;
+	f->stop = stop;
+	port_condition_tell(&f->told);
+	port_lock_give(&f->lock);
 }
 
 void fence_fini(struct frames *s)
@@ -44,12 +51,12 @@ void fence_fini(struct frames *s)
 	struct fence *f = &s->fence;
 
 	if (f->running) {
-		host_store_release(&f->stop, 1);
-		fence_ask(f);
-		pthread_join(f->thread, NULL);
+		fence_ask(f, true);
+		port_thread_join(&f->thread);
+		port_condition_end(&f->told);
+		port_lock_end(&f->lock);
 		f->running = false;
 	}
-	service_close(&f->ask);
 	service_close(&f->done);
 }
 
@@ -57,15 +64,23 @@ void fence_fini(struct frames *s)
 static bool fence_try_light(struct frames *s)
 {
 	struct fence *f = &s->fence;
-	u64 n;
 
-	f->ask = eventfd(0, EFD_CLOEXEC);
-	f->done = eventfd(0, EFD_CLOEXEC);
-	if (f->ask >= 0 && f->done >= 0)
-		f->running = pthread_create(&f->thread, NULL, fence_thread, f) == 0;
-	if (f->running && fence_ask(f) && read(f->done, &n, sizeof(n)) == sizeof(n) &&
-	    host_load_acquire(&f->ok))
-		return true;
+	f->done = port_event();
+	if (f->done < 0)
+		return false;
+	port_lock_init(&f->lock);
+	port_condition_init(&f->told);
+	f->running = port_thread_start(&f->thread, fence_thread, f) == 0;
+	if (f->running) {
+		fence_ask(f, false);
+		while (!port_event_take(f->done))
+			port_wait(f->done, PORT_INPUT, -1);
+		if (host_load_acquire(&f->ok))
+			return true;
+	} else {
+		port_condition_end(&f->told);
+		port_lock_end(&f->lock);
+	}
 	fence_fini(s);
 	return false;
 }
@@ -74,7 +89,7 @@ int fence_start(struct frames *s, const char **ret_why)
 {
 	enum service_barrier wanted = s->options->barrier;
 
-	s->fence.ask = s->fence.done = -1;
+	s->fence.done = -1;
 	s->shape->barrier = ARENA_BARRIER_LOCK;
 	if (wanted == SERVICE_BARRIER_LOCK || s->shape->scheme == ARENA_ATOMIC ||
 	    s->shape->scheme == ARENA_FROZEN)
@@ -118,7 +133,9 @@ static void fence_begin(struct frames *s)
 	f->begun++;
 	if (f->wanted < f->begun)
 		f->wanted = f->begun;
-	if (!fence_is_light(s) || !fence_ask(f))
+	if (fence_is_light(s))
+		fence_ask(f, false);
+	else
 		fence_end(f, batch_fence(s->arena));
 }
 
@@ -146,9 +163,8 @@ enum fence_state fence_state(const struct frames *s, u64 number)
 void fence_reap(struct frames *s)
 {
 	struct fence *f = &s->fence;
-	u64 n;
 
-	if (read(f->done, &n, sizeof(n)) != sizeof(n) || f->begun == f->over)
+	if (!port_event_take(f->done) || f->begun == f->over)
 		return;
 	fence_end(f, host_load_acquire(&f->ok));
 	if (f->wanted > f->begun)

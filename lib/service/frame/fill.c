@@ -16,12 +16,7 @@
  * the lease thread had revoked the file before (L1 in lease.c). The service never publishes
  * an error. A reader of such a block gets the kernel's answer from its own pread().
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <time.h>
 
 #include "core/cache/cache.h"
 #include "lib/service/file/files.h"
@@ -225,8 +220,9 @@ static void op_begin(struct frames *s, struct fill_op *op)
 {
 	for (u32 i = 0; i < op->nr; i++) {
 		cache_fill_begin(s->arena, op->frames[i]);
-		op->pieces[i].iov_base = arena_frame_bytes(s->arena, op->frames[i]);
-		op->pieces[i].iov_len = BLOCK_BYTES;
+		op->pieces[i] =
+			(struct port_piece){ arena_frame_bytes(s->arena, op->frames[i]),
+			                     BLOCK_BYTES };
 	}
 	op->busy = true;
 	op->since_ns = host_now_ns();
@@ -363,7 +359,7 @@ const struct look_times *fill_times(const struct frames *s, u32 kind)
 
 bool fill_has_ring(const struct frames *s)
 {
-	return s->fill.has_ring;
+	return s->fill.reads != NULL;
 }
 
 bool fill_is_busy(const struct frames *s)

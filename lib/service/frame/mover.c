@@ -17,9 +17,7 @@
  * and the move passes it by (B1 in core/cache/batch.h). The mover in turn leaves alone what
  * eviction has hidden.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/cache/move.h"
 #include "lib/service/file/files.h"
@@ -82,7 +80,7 @@ int mover_init(struct frames *s)
 
 	if (!tier_are_two(s->tiers))
 		return 0;
-	m = calloc(1, sizeof(*m));
+	m = port_alloc(sizeof(*m));
 	if (!m)
 		return -ENOMEM;
 	for (u32 i = 0; i < 2; i++)
@@ -94,7 +92,7 @@ int mover_init(struct frames *s)
 
 void mover_fini(struct frames *s)
 {
-	free(s->mover);
+	port_free(s->mover);
 	s->mover = NULL;
 }
 

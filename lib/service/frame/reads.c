@@ -9,13 +9,8 @@
  * A worker's job has copies of all that it needs. So a worker that is stuck when the service
  * ends touches nothing but its job, and the frames that it reads into.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"
@@ -32,9 +27,6 @@
 /* How long the end of the service waits for reads under way. Our choice: a disk answers sooner, and
  * what does not answer may never. The frames of such reads stay until the process has ended. */
 #define WAIT_NS (2000 * NS_PER_MS)
-#ifndef SYS_cachestat
-#define SYS_cachestat 451
-#endif
 
 struct read_job {
 	struct worker_job job;
@@ -45,7 +37,7 @@ struct read_job {
 	u32 nr;
 	u64 first;
 	int result;
-	struct iovec pieces[FILL_RUN];
+	struct port_piece pieces[FILL_RUN];
 };
 
 static int reads_fd(const struct held_file *f, bool direct)
@@ -53,15 +45,15 @@ static int reads_fd(const struct held_file *f, bool direct)
 	return direct ? direct_fd(f) : held_fd(f);
 }
 
-static int reads_now(int fd, const struct iovec *pieces, u32 nr, u64 first)
+static int reads_now(int fd, const struct port_piece *pieces, u32 nr, u64 first)
 {
 	u32 tries = READ_TRIES;
-	ssize_t n;
+	int64_t n;
 
 	do
-		n = preadv(fd, pieces, (int)nr, (off_t)(first << BLOCK_SHIFT));
-	while (n < 0 && errno == EINTR && --tries > 0);
-	return n < 0 ? -errno : (int)n;
+		n = port_read_pieces(fd, pieces, nr, first << BLOCK_SHIFT);
+	while (n == -EINTR && --tries > 0);
+	return (int)n;
 }
 
 static void reads_work(struct worker_job *job)
@@ -77,13 +69,13 @@ static void reads_done(void *base, struct worker_job *job)
 
 	(void)base;
 	r->s->fill.ended(r->s, r->op, r->result);
-	free(r);
+	port_free(r);
 }
 
 static void reads_by_worker(struct frames *s, struct fill_op *op)
 {
 	int fd = reads_fd(files_at(s->files, op->slot), op->direct);
-	struct read_job *r = worker_any(s->base) ? malloc(sizeof(*r)) : NULL;
+	struct read_job *r = worker_any(s->base) ? port_alloc(sizeof(*r)) : NULL;
 
 	op->in_ring = false;
 	if (r) {
@@ -96,24 +88,10 @@ static void reads_by_worker(struct frames *s, struct fill_op *op)
 		memcpy(r->pieces, op->pieces, op->nr * sizeof(op->pieces[0]));
 		if (worker_do(s->base, &r->job) == 0)
 			return;
-		free(r);
+		port_free(r);
 	}
 	/* No memory or no thread; or the service ends. */
 	s->fill.ended(s, op, reads_now(fd, op->pieces, op->nr, op->first));
-}
-
-bool reads_is_cached(int fd, u64 offset, u64 bytes)
-{
-	struct {
-		u64 offset, bytes;
-	} range = { offset, bytes };
-	struct {
-		u64 cached, dirty, writeback, evicted, recently_evicted;
-	} pages;
-	u64 page_bytes = (u64)sysconf(_SC_PAGESIZE);
-
-	return syscall(SYS_cachestat, fd, &range, &pages, 0) == 0 &&
-	       pages.cached >= (bytes + page_bytes - 1) / page_bytes;
 }
 
 static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
@@ -121,38 +99,35 @@ static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)
 	u64 offset = op->first << BLOCK_SHIFT, bytes = (u64)op->nr << BLOCK_SHIFT;
 	u64 left = held_size(f) - offset;
 
-	return reads_is_cached(held_fd(f), offset, bytes < left ? bytes : left);
+	return port_is_cached(held_fd(f), offset, bytes < left ? bytes : left);
 }
 
 /* It is known by which description op reads. */
 static u32 reads_go(struct frames *s, struct fill_op *op)
 {
 	const struct held_file *f = files_at(s->files, op->slot);
-	struct io_uring_sqe *sqe;
+	struct port_read read = { .fd = reads_fd(f, op->direct),
+		                  .elsewhere = !op->direct && op->nr > COPY_HERE,
+		                  .pieces = op->pieces,
+		                  .nr_pieces = op->nr,
+		                  .offset = op->first << BLOCK_SHIFT,
+		                  .of = op };
+	bool added;
 
-	op->in_ring = s->fill.has_ring;
+	op->in_ring = s->fill.reads != NULL;
 	if (!op->in_ring) {
 		reads_by_worker(s, op);
 		return 0;
 	}
-	sqe = io_uring_get_sqe(&s->fill.ring);
-	CHECK(sqe, "the ring has a place for every op");
-	io_uring_prep_readv(sqe, reads_fd(f, op->direct), op->pieces, op->nr,
-	                    op->first << BLOCK_SHIFT);
-	io_uring_sqe_set_data(sqe, op);
-	if (op->direct)
-		return 0;
-	if (op->nr <= COPY_HERE)
-		return op->nr;
-	sqe->flags |= IOSQE_ASYNC;
-	return 0;
+	added = port_reads_add(s->fill.reads, &read);
+	CHECK(added, "the ring has a place for every op");
+	return op->direct || read.elsewhere ? 0 : op->nr;
 }
 
 void reads_send(struct frames *s)
 {
-	/* What cannot be sent now (EAGAIN, EBUSY) is sent the next time. */
-	if (s->fill.has_ring && io_uring_sq_ready(&s->fill.ring) > 0)
-		io_uring_submit(&s->fill.ring);
+	if (s->fill.reads)
+		port_reads_send(s->fill.reads);
 }
 
 u32 reads_begin(struct frames *s, struct fill_op *op)
@@ -221,15 +196,11 @@ bool reads_again(struct frames *s, struct fill_op *op, int result)
 
 void reads_reap(struct frames *s)
 {
-	struct io_uring_cqe *cqe;
+	void *op;
+	int result;
 
-	while (s->fill.has_ring && io_uring_peek_cqe(&s->fill.ring, &cqe) == 0) {
-		struct fill_op *op = io_uring_cqe_get_data(cqe);
-		int result = cqe->res;
-
-		io_uring_cqe_seen(&s->fill.ring, cqe);
+	while (s->fill.reads && port_reads_next(s->fill.reads, &op, &result))
 		s->fill.ended(s, op, result);
-	}
 }
 
 static bool reads_any_in_ring(const struct frames *s)
@@ -242,15 +213,13 @@ static bool reads_any_in_ring(const struct frames *s)
 
 void reads_wait(struct frames *s)
 {
-	struct __kernel_timespec piece = { .tv_nsec = (long long)(WAIT_NS / 20) };
 	u64 end_ns = host_now_ns() + WAIT_NS;
-	struct io_uring_cqe *cqe;
 
 	reads_end_waiting(s);
 	/* Each turn takes a twentieth of the time, or brings a read back. */
 	while (reads_any_in_ring(s) && host_now_ns() < end_ns) {
-		io_uring_submit(&s->fill.ring);
-		io_uring_wait_cqe_timeout(&s->fill.ring, &cqe, &piece);
+		port_reads_send(s->fill.reads);
+		port_reads_wait(s->fill.reads, WAIT_NS / 20);
 		reads_reap(s);
 	}
 }
@@ -259,7 +228,7 @@ int reads_init(struct frames *s,
                void (*ended)(struct frames *s, struct fill_op *op, int result))
 {
 	struct fill *fill = &s->fill;
-	int err = io_uring_queue_init(FILL_OPS, &fill->ring, 0);
+	int err = port_reads_make(FILL_OPS, &fill->reads);
 
 	fill->ended = ended;
 	fill->most_busy = err ? READS_BY_WORKERS : FILL_OPS;
@@ -269,13 +238,13 @@ int reads_init(struct frames *s,
 		            strerror(-err));
 		return 0;
 	}
-	fill->has_ring = true;
-	return service_watch_as(s->base, fill->ring.ring_fd, EPOLLIN, SOURCE_RING);
+	return service_watch_as(s->base, port_reads_event(fill->reads), PORT_INPUT,
+	                        SOURCE_RING);
 }
 
 void reads_fini(struct frames *s)
 {
-	if (s->fill.has_ring)
-		io_uring_queue_exit(&s->fill.ring);
-	s->fill.has_ring = false;
+	if (s->fill.reads)
+		port_reads_end(s->fill.reads);
+	s->fill.reads = NULL;
 }

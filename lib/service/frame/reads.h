@@ -22,10 +22,6 @@ void reads_fini(struct frames *s);
 u32 reads_begin(struct frames *s, struct fill_op *op);
 /* Begins those that have waited for a description to read by. Once a turn. */
 void reads_turn(struct frames *s);
-/* Does the kernel's page cache hold all of these bytes, which begin with a page? The answer may be
- * old at once. false also where the kernel cannot tell (cachestat(2) came with 6.5). Any thread may
- * call it. */
-bool reads_is_cached(int fd, u64 offset, u64 bytes);
 /* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
  * it in the ring. false: there is no other way. */
 bool reads_again(struct frames *s, struct fill_op *op, int result);

@@ -3,13 +3,11 @@
 #ifndef LODIC_LIB_SERVICE_FRAME_STATE_H
 #define LODIC_LIB_SERVICE_FRAME_STATE_H
 
-#include <liburing.h>
-#include <pthread.h>
-#include <sys/uio.h>
-
 #include "core/cache/batch.h"
 #include "core/cache/reclaim.h"
 #include "lib/look.h"
+#include "lib/port_reads.h"
+#include "lib/port_thread.h"
 #include "lib/service/frame/admission.h"
 #include "lib/service/service.h"
 #include "lodic/lodic.h"
@@ -42,14 +40,13 @@ struct fill_op {
 	u64 first, ticket;
 	u64 since_ns, hinted_ns;
 	u32 frames[FILL_RUN];
-	struct iovec pieces[FILL_RUN];
+	struct port_piece pieces[FILL_RUN];
 };
 
 struct frames;
 
 struct fill {
-	struct io_uring ring;
-	bool has_ring;
+	struct port_reads *reads; /* NULL: workers read */
 	void (*ended)(struct frames *s, struct fill_op *op, int result);
 	u32 nr_busy, most_busy;
 	u32 nr_waiting;      /* of the busy ones: for a description */
@@ -86,16 +83,19 @@ struct evict {
 	bool said;
 };
 
-/* The heavy fence, one after the other, by number. Where it takes milliseconds a thread makes it:
- * asked by one event, and it answers by another. */
+/* The heavy fence, one after the other, by number. Where it takes milliseconds a thread makes it,
+ * and answers by an event. */
 struct fence {
 	u64 begun, over;
 	u64 good;   /* the newest that has ordered anything */
 	u64 wanted; /* begun, or the next */
-	pthread_t thread;
+	struct port_thread thread;
 	bool running;
-	int ask, done;
-	u64 stop, ok;
+	struct port_lock lock; /* of the next three */
+	struct port_condition told;
+	bool asked, stop;
+	int done;
+	u64 ok; /* of the last one; the thread writes it before it tells `done' */
 };
 
 struct base;

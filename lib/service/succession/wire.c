@@ -114,7 +114,7 @@ struct service *service_alloc(const struct service_options *options)
 	s->memory.control.fd = s->memory.control.reader_fd = s->memory.data.fd =
 		s->memory.data.reader_fd = -1;
 	s->memory.shared.fd = s->memory.shared.reader_fd = -1;
-	s->frames.fence.ask = s->frames.fence.done = -1;
+	s->frames.fence.done = -1;
 	s->base.started_ns = host_now_ns();
 	s->files.sweep_round = 1;
 	return s;
