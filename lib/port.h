@@ -243,8 +243,9 @@ PORT_HANGS int port_create(const char *path);
 /* Opens what fd leads to once more, to read it: a description of its own. -ENOENT: there is no
  * /proc. -EMFILE -ENFILE -EACCES -EPERM -ENXIO, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_reopen(int fd);
-/* Closes a file, which may write to it. */
-PORT_HANGS void port_shut(int fd);
+/* Closes a file, which may write to it. The descriptor is gone in any case. -EIO -ENOSPC -EDQUOT
+ * -EINTR: what was written may be lost. -EBADF. */
+PORT_HANGS int port_shut(int fd);
 /* How many bytes came, bytes at most; 0: its end. -EBADF -EINVAL -EISDIR -EAGAIN -EFAULT,
  * PORT_FILE_ERRNOS. */
 PORT_HANGS int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset);

@@ -79,9 +79,9 @@ int port_reopen(int fd)
 	return own < 0 ? -errno : own;
 }
 
-void port_shut(int fd)
+int port_shut(int fd)
 {
-	os_close(fd);
+	return os_close(fd) == 0 ? 0 : -errno;
 }
 
 int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)

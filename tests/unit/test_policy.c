@@ -23,6 +23,7 @@
 
 #include "core/kloc/kloc.h"
 #include "lib/look.h"
+#include "lib/port.h"
 #include "lib/service/tier/policy_record.h"
 #include "tests/support/wire_caller.h"
 
@@ -334,25 +335,43 @@ static void successor_has_a_record_of_its_own(void **state)
 	replay(100);
 }
 
-/* The descriptor of what record_begin() made becomes that of the file at path. */
-static void record_leads_to(const char *path, int fd)
-{
-	char link[64], target[2 * FIXTURE_PATH_BYTES];
-	ssize_t n;
+/* What the record's disk does: the test stands between the record and the door. */
+enum disk { DISK_WORKS, DISK_FULL, DISK_STUCK, DISK_PARTS };
+#define PART_BYTES 100u
+static u64 disk;        /* enum disk; atomic */
+static u64 nr_in_write; /* threads; atomic */
+__typeof__(port_write) __real_port_write, __wrap_port_write;
 
-	if (fd < 0)
-		fd = fixture_open(path, O_WRONLY);
-	for (int i = 3; i < 1024; i++) {
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", i);
-		n = readlink(link, target, sizeof(target) - 1);
-		if (n < (ssize_t)strlen(record) ||
-		    memcmp(target, record, strlen(record)) != 0)
-			continue;
-		assert_int_equal(dup2(fd, i), i);
-		close(fd);
-		return;
-	}
-	fail();
+int64_t __wrap_port_write(int fd, const void *from, size_t bytes, uint64_t offset)
+{
+	static u64 nr_calls; /* atomic */
+	int64_t n = -ENOSPC;
+
+	host_fetch_add(&nr_in_write, 1);
+	while (host_load_acquire(&disk) == DISK_STUCK)
+		port_sleep(1000000);
+	if (host_load_acquire(&disk) == DISK_PARTS && bytes > PART_BYTES)
+		bytes = PART_BYTES;
+	if (host_load_acquire(&disk) == DISK_PARTS &&
+	    host_fetch_add(&nr_calls, 1) % 16 == 0)
+		n = -EINTR;
+	else if (host_load_acquire(&disk) != DISK_FULL)
+		n = __real_port_write(fd, from, bytes, offset);
+	host_fetch_add(&nr_in_write, -(u64)1);
+	return n;
+}
+
+static u64 record_nr_of(int byte)
+{
+	FILE *file = fopen(record, "r");
+	u64 nr = 0;
+	int c;
+
+	assert_non_null(file);
+	while ((c = getc(file)) != EOF)
+		nr += c == byte;
+	fclose(file);
+	return nr;
 }
 
 static void record_put(struct policy_record *r, u64 bytes)
@@ -373,28 +392,46 @@ static void record_write_fails_says_so_at_next_tick(void **state)
 	fixture_path(record, "full");
 	assert_int_equal(policy_record_begin(record, &r, &why), 0);
 	policy_record_serve(r);
-	record_leads_to("/dev/full", -1);
+	host_store_release(&disk, DISK_FULL);
 	record_put(r, 4096);
 	assert_true(WAIT_UNTIL((why = policy_record_tick(r)) != NULL));
 	assert_non_null(strstr(why, strerror(ENOSPC)));
 	assert_non_null(policy_record_end(r, false));
+	host_store_release(&disk, DISK_WORKS);
 }
 
-/* Nobody reads the pipe. Puts go on, and the end comes in time. */
+/* A write that is cut off or interrupted goes on where it was, and the file has every byte once. */
+static void record_write_in_parts_is_whole(void **state)
+{
+	struct policy_record *r;
+	const char *why;
+
+	(void)state;
+	fixture_path(record, "parts");
+	assert_int_equal(policy_record_begin(record, &r, &why), 0);
+	policy_record_serve(r);
+	host_store_release(&disk, DISK_PARTS);
+	record_put(r, 3 * 4096);
+	assert_null(policy_record_end(r, true));
+	host_store_release(&disk, DISK_WORKS);
+	assert_int_equal(stat(record, &st), 0);
+	assert_int_equal(st.st_size, 3 * 4096);
+	assert_int_equal(record_nr_of('x'), 3 * 4096);
+}
+
+/* No write comes back. Puts go on, and the end comes in time. */
 static void record_disk_does_not_answer_nobody_waits(void **state)
 {
 	struct policy_record *r;
 	const char *why;
 	u64 start;
-	int ends[2];
 
 	(void)state;
 	fixture_path(record, "stuck");
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	host_store_release(&disk, DISK_STUCK);
 	for (u32 round = 0; round < 2; round++) {
 		assert_int_equal(policy_record_begin(record, &r, &why), 0);
 		policy_record_serve(r);
-		record_leads_to(NULL, fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
 		record_put(r, (u64)1 << 20);
 		assert_null(policy_record_tick(r));
 		if (round)
@@ -404,8 +441,9 @@ static void record_disk_does_not_answer_nobody_waits(void **state)
 		assert_non_null(policy_record_end(r, round == 0));
 		assert_true(host_now_ns() - start < (u64)20000 * 1000000);
 	}
-	close(ends[0]); /* both threads end by EPIPE */
-	close(ends[1]);
+	host_store_release(&disk, DISK_FULL); /* both threads end */
+	assert_true(WAIT_UNTIL(host_load_acquire(&nr_in_write) == 0));
+	host_store_release(&disk, DISK_WORKS);
 }
 
 /* ---- each policy ---- */
@@ -469,6 +507,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(each_policy_same_calls_same_decisions),
 		/* These make threads here: under TSan nothing may fork after them. */
 		cmocka_unit_test(record_write_fails_says_so_at_next_tick),
+		cmocka_unit_test(record_write_in_parts_is_whole),
 		cmocka_unit_test(record_disk_does_not_answer_nobody_waits),
 	};
 

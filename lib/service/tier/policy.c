@@ -12,16 +12,15 @@
  *     add OBJECT KNODE KEY CPU   touch OBJECT CPU   remove OBJECT
  *     tick   next   moved OBJECT RESULT
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/kloc/kloc.h"
 #include "core/kloc/knode_list.h"
 #include "core/cache/batch.h"
+#include "lib/port.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/policy_record.h"
 #include "lib/service/tier/tier.h"
@@ -136,8 +135,8 @@ static int policy_make(struct tiers *s, struct policy *p,
 
 	if (err)
 		return err;
-	p->objects = malloc(s->shape->nr_frames * sizeof(*p->objects));
-	p->frames = malloc(shape->nr_objects * sizeof(*p->frames));
+	p->objects = port_alloc(s->shape->nr_frames * sizeof(*p->objects));
+	p->frames = port_alloc(shape->nr_objects * sizeof(*p->frames));
 	if (!p->objects || !p->frames)
 		return -ENOMEM;
 	for (u32 i = 0; i < s->shape->nr_frames; i++)
@@ -176,7 +175,7 @@ int policy_init(struct tiers *s, const char **ret_why)
 
 	if (policy_is_none(s))
 		return 0;
-	s->policy = calloc(1, sizeof(*s->policy));
+	s->policy = port_alloc(sizeof(*s->policy));
 	if (!s->policy)
 		return -ENOMEM;
 	policy_find_cpus(s, s->policy);
@@ -222,9 +221,9 @@ void policy_fini(struct tiers *s)
 	policy_end_record(s, true);
 	if (p->kloc)
 		kloc_fini(p->kloc);
-	free(p->objects);
-	free(p->frames);
-	free(p);
+	port_free(p->objects);
+	port_free(p->frames);
+	port_free(p);
 	s->policy = NULL;
 }
 

@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See policy_record.h. The lock guards all that is not constant; nobody writes or waits with it.
  * The thread ends by itself, also where nobody waits for it any more. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "lib/port_thread.h"
 #include "lib/service/tier/policy_record.h"
 #include "lib/service/tier/state.h"
 
 /* What waits to be written: a million blocks' ways into the cache. */
 #define BUFFER_BYTES ((u64)64 << 20)
 #define WAKE_BYTES (BUFFER_BYTES / 64)
-#define END_S 2
+#define END_NS (2000 * NS_PER_MS)
 /* How often it writes a piece again that the file system has interrupted: no signal comes here. */
 #define WRITE_TRIES 16u
+/* What is added to the file's name before it serves. Another file may have that name. */
+#define FRESH_FORMAT "%s.%06x"
+#define FRESH_BYTES 8u
+#define FRESH_TRIES 100u
 
 struct policy_record {
-	pthread_mutex_t lock;
-	pthread_cond_t wanted, over;
+	struct port_lock lock;
+	struct port_condition wanted, over;
 	char *path, *fresh; /* its name, and that before it serves */
 	int fd;
+	u64 written;    /* bytes of the file, the thread's */
 	u64 put, taken; /* bytes since the beginning; those between are in buffer */
 	bool full;
 	bool serves, ends, left, is_over;
@@ -37,24 +35,28 @@ struct policy_record {
 
 static void record_free(struct policy_record *r)
 {
-	free(r->path);
-	free(r->fresh);
-	free(r);
+	port_condition_end(&r->wanted);
+	port_condition_end(&r->over);
+	port_lock_end(&r->lock);
+	port_free(r->path);
+	port_free(r->fresh);
+	port_free(r);
 }
 
-static int record_write(int fd, const char *at, u64 bytes)
+static int record_write(struct policy_record *r, const char *at, u64 bytes)
 {
 	u32 tries = WRITE_TRIES;
 
 	while (bytes > 0) {
-		ssize_t n = write(fd, at, bytes);
+		int64_t n = port_write(r->fd, at, bytes, r->written);
 
-		if (n < 0 && errno == EINTR && --tries > 0)
+		if (n == -EINTR && --tries > 0)
 			continue;
 		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
+			return n < 0 ? (int)n : -EIO;
 		at += n;
 		bytes -= (u64)n;
+		r->written += (u64)n;
 	}
 	return 0;
 }
@@ -66,10 +68,10 @@ static void record_drain(struct policy_record *r)
 	int err = r->error;
 
 	n = n < BUFFER_BYTES - at ? n : BUFFER_BYTES - at;
-	pthread_mutex_unlock(&r->lock);
+	port_lock_give(&r->lock);
 	if (!err)
-		err = record_write(r->fd, r->buffer + at, n);
-	pthread_mutex_lock(&r->lock);
+		err = record_write(r, r->buffer + at, n);
+	port_lock_take(&r->lock);
 	r->taken += n;
 	r->error = err;
 }
@@ -79,20 +81,21 @@ static void record_name(struct policy_record *r)
 {
 	int err;
 
-	pthread_mutex_unlock(&r->lock);
-	err = rename(r->fresh, r->path) != 0 ? -errno : 0;
+	port_lock_give(&r->lock);
+	err = port_rename(r->fresh, r->path);
 	if (err)
-		unlink(r->fresh);
-	pthread_mutex_lock(&r->lock);
+		port_remove(r->fresh);
+	port_lock_take(&r->lock);
 	r->error = r->error ? r->error : err;
 }
 
-static void *record_run(void *arg)
+static void record_run(void *arg)
 {
 	struct policy_record *r = arg;
 	bool named = false, left;
+	int err;
 
-	pthread_mutex_lock(&r->lock);
+	port_lock_take(&r->lock);
 	for (;;) {
 		if (r->serves && !named) {
 			named = true;
@@ -102,70 +105,59 @@ static void *record_run(void *arg)
 		} else if (r->taken != r->put) {
 			record_drain(r);
 		} else {
-			pthread_cond_wait(&r->wanted, &r->lock);
+			port_condition_wait(&r->wanted, &r->lock);
 		}
 	}
-	pthread_mutex_unlock(&r->lock);
+	port_lock_give(&r->lock);
 	if (!named)
-		unlink(r->fresh);
-	named = close(r->fd) == 0;
-	pthread_mutex_lock(&r->lock);
-	r->error = r->error || named ? r->error : -EIO;
+		port_remove(r->fresh);
+	err = port_shut(r->fd);
+	port_lock_take(&r->lock);
+	r->error = r->error || !err ? r->error : -EIO;
 	r->is_over = true;
 	left = r->left;
-	pthread_cond_signal(&r->over);
-	pthread_mutex_unlock(&r->lock);
+	port_condition_tell(&r->over);
+	port_lock_give(&r->lock);
 	if (left)
 		record_free(r);
-	return NULL;
-}
-
-static int record_start(struct policy_record *r)
-{
-	sigset_t all, old;
-	pthread_t thread;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, record_run, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!err)
-		pthread_detach(thread);
-	return -err;
 }
 
 static int record_open(struct policy_record *r, const char *path)
 {
-	struct stat st;
+	size_t room = strlen(path) + FRESH_BYTES;
+	struct port_file there;
+	u32 tries = FRESH_TRIES;
 
-	r->path = strdup(path);
-	if (!r->path || asprintf(&r->fresh, "%s.XXXXXX", path) < 0) {
-		r->fresh = NULL;
+	r->path = port_text(path);
+	r->fresh = port_alloc(room);
+	if (!r->path || !r->fresh)
 		return -ENOMEM;
-	}
 	/* A FIFO or a device would be lost, and a link would not lead there any more. */
-	if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
+	if (port_look_at(path, false, &there) == 0 && there.kind != PORT_FILE_REGULAR)
 		return -EINVAL;
-	r->fd = mkostemp(r->fresh, O_CLOEXEC);
-	return r->fd < 0 ? -errno : 0;
+	do {
+		snprintf(r->fresh, room, FRESH_FORMAT, path,
+		         (u32)(host_now_ns() + tries) & 0xffffff);
+		r->fd = port_create(r->fresh);
+	} while (r->fd == -EEXIST && --tries > 0);
+	return r->fd < 0 ? r->fd : 0;
 }
 
 int policy_record_begin(const char *path, struct policy_record **ret_record,
                         const char **ret_why)
 {
-	struct policy_record *r = calloc(1, sizeof(*r));
+	struct policy_record *r = port_alloc(sizeof(*r));
 	int err;
 
 	if (!r)
 		return -ENOMEM;
 	r->fd = -1;
-	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->wanted, NULL);
-	pthread_cond_init(&r->over, NULL);
+	port_lock_init(&r->lock);
+	port_condition_init(&r->wanted);
+	port_condition_init(&r->over);
 	err = record_open(r, path);
 	if (!err)
-		err = record_start(r);
+		err = port_thread_start_alone(record_run, r, 0);
 	if (!err) {
 		*ret_record = r;
 		return 0;
@@ -176,8 +168,8 @@ int policy_record_begin(const char *path, struct policy_record **ret_record,
 	                               : "cannot write the policy's record, %s",
 	                       path);
 	if (r->fd >= 0) {
-		unlink(r->fresh);
-		close(r->fd);
+		port_remove(r->fresh);
+		port_shut(r->fd);
 	}
 	record_free(r);
 	return err;
@@ -187,7 +179,7 @@ void policy_record_put(struct policy_record *r, const char *text, u32 bytes)
 {
 	u64 at, n;
 
-	pthread_mutex_lock(&r->lock);
+	port_lock_take(&r->lock);
 	r->full |= r->put + bytes - r->taken > BUFFER_BYTES;
 	if (!r->full && !r->error) {
 		at = r->put % BUFFER_BYTES;
@@ -197,16 +189,16 @@ void policy_record_put(struct policy_record *r, const char *text, u32 bytes)
 		r->put += bytes;
 	}
 	if (r->put - r->taken > WAKE_BYTES)
-		pthread_cond_signal(&r->wanted);
-	pthread_mutex_unlock(&r->lock);
+		port_condition_tell(&r->wanted);
+	port_lock_give(&r->lock);
 }
 
 void policy_record_serve(struct policy_record *r)
 {
-	pthread_mutex_lock(&r->lock);
+	port_lock_take(&r->lock);
 	r->serves = true;
-	pthread_cond_signal(&r->wanted);
-	pthread_mutex_unlock(&r->lock);
+	port_condition_tell(&r->wanted);
+	port_lock_give(&r->lock);
 }
 
 /* The lock is held. */
@@ -221,32 +213,29 @@ const char *policy_record_tick(struct policy_record *r)
 {
 	const char *why;
 
-	pthread_mutex_lock(&r->lock);
-	pthread_cond_signal(&r->wanted);
+	port_lock_take(&r->lock);
+	port_condition_tell(&r->wanted);
 	why = record_why(r);
-	pthread_mutex_unlock(&r->lock);
+	port_lock_give(&r->lock);
 	return why;
 }
 
 const char *policy_record_end(struct policy_record *r, bool waits)
 {
+	u64 until_ns = host_now_ns() + END_NS;
+	bool is_over, in_time = waits;
 	const char *why;
-	struct timespec until;
-	bool is_over;
-	int err = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += END_S;
-	pthread_mutex_lock(&r->lock);
+	port_lock_take(&r->lock);
 	r->ends = true;
-	pthread_cond_signal(&r->wanted);
-	while (waits && !r->is_over && err == 0)
-		err = pthread_cond_timedwait(&r->over, &r->lock, &until);
+	port_condition_tell(&r->wanted);
+	while (in_time && !r->is_over)
+		in_time = port_condition_wait_until(&r->over, &r->lock, until_ns);
 	is_over = r->is_over;
 	why = is_over || r->error || r->full ? record_why(r)
 	                                     : "its file system does not answer";
 	r->left = true;
-	pthread_mutex_unlock(&r->lock);
+	port_lock_give(&r->lock);
 	if (is_over)
 		record_free(r);
 	return why;

@@ -22,7 +22,7 @@ struct tiers {
 	/* Free ones that moves have set aside. As many are free again when the moves end. */
 	u32 nr_aside;
 	struct {
-		u32 *free; /* a stack */
+		u32 *free_frames; /* a stack */
 		u32 nr_free;
 		u32 nr_frames;
 		int node; /* its memory is asked for there; -1: anywhere */

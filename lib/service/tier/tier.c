@@ -6,13 +6,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/huge.h"
 #include "core/block.h"
 #include "core/frame.h"
 #include "lib/look.h"
+#include "lib/port.h"
 #include "lib/service/memory/nodes.h"
 #include "lib/service/tier/tier.h"
 #include "lib/service/tier/state.h"
@@ -109,8 +109,9 @@ int tier_init(struct tiers *s)
 	t->of[TIER_FAST].nr_frames = t->slow_from - FRAME_FIRST;
 	t->of[TIER_SLOW].nr_frames = nr - t->slow_from;
 	for (u32 i = 0; i < NR_TIERS; i++) {
-		t->of[i].free = calloc((u64)t->of[i].nr_frames + 1, sizeof(u32));
-		if (!t->of[i].free)
+		t->of[i].free_frames =
+			port_alloc(((u64)t->of[i].nr_frames + 1) * sizeof(u32));
+		if (!t->of[i].free_frames)
 			return -ENOMEM;
 	}
 	while (nr-- > FRAME_FIRST) /* low ones first out */
@@ -121,7 +122,7 @@ int tier_init(struct tiers *s)
 void tier_fini(struct tiers *s)
 {
 	for (u32 i = 0; i < NR_TIERS; i++)
-		free(s->of[i].free);
+		port_free(s->of[i].free_frames);
 }
 
 enum tier tier_of(const struct tiers *s, u32 frame)
@@ -172,7 +173,7 @@ void tier_push(struct tiers *s, u32 frame)
 	struct tiers *t = s;
 	u32 tier = tier_of(s, frame);
 
-	t->of[tier].free[t->of[tier].nr_free++] = frame;
+	t->of[tier].free_frames[t->of[tier].nr_free++] = frame;
 	t->nr_free++;
 }
 
@@ -183,7 +184,7 @@ u32 tier_pop_exact(struct tiers *s, enum tier tier)
 	if (t->of[tier].nr_free == 0)
 		return FRAME_NONE;
 	t->nr_free--;
-	return t->of[tier].free[--t->of[tier].nr_free];
+	return t->of[tier].free_frames[--t->of[tier].nr_free];
 }
 
 u32 tier_pop(struct tiers *s, enum tier wanted)
@@ -201,7 +202,7 @@ u32 tier_pop_nth(struct tiers *s, u32 i)
 {
 	struct tiers *t = s;
 	enum tier tier = i < t->of[TIER_FAST].nr_free ? TIER_FAST : TIER_SLOW;
-	u32 *free_frames = t->of[tier].free;
+	u32 *free_frames = t->of[tier].free_frames;
 	u32 last = t->of[tier].nr_free - 1, frame;
 
 	i -= tier == TIER_SLOW ? t->of[TIER_FAST].nr_free : 0;
