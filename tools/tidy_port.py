@@ -9,11 +9,7 @@ DOOR = ("lib/port_posix", "lib/posix/")
 # Folders that still have their own system calls. The list must get shorter, never longer.
 NOT_YET = (
     "lib/service/file/",
-    "lib/service/frame/",
-    "lib/service/hold/",
-    "lib/service/memory/",
     "lib/service/succession/",
-    "lib/service/tier/",
 )
 # Headers by which a program reaches files, sockets, memory, time, users and processes.
 IO_HEADERS = re.compile(
