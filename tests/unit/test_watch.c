@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -161,6 +163,44 @@ static void attributes_changed_stays_cached(void **state)
 	let_hear(&b);
 	assert_int_equal(lodic_file_cached(b.file), 0);
 	assert_true(test_bed_reads_hit(&b, 0));
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* Cuts the file as a program does that may not keep the bits of set-user-id. */
+static void cut_without_rights(const char *path)
+{
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3];
+	pid_t pid = fixture_fork();
+	int status;
+
+	if (pid == 0) {
+		REQUIRE(syscall(SYS_capget, &head, rights) == 0, "%s", strerror(errno));
+		rights[0].effective &= ~(1u << CAP_FSETID);
+		REQUIRE(syscall(SYS_capset, &head, rights) == 0, "%s", strerror(errno));
+		cut(path);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* The kernel takes the bits away as it cuts the file, and tells of both changes at once. */
+static void cut_with_bits_of_set_user_id_revoked(void **state)
+{
+	struct opened o;
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	opened_make(&b, &o, 0);
+	assert_int_equal(chmod(o.path, 06755), 0);
+	let_hear(&b);
+	assert_true(is_cached(&o));
+	cut_without_rights(o.path);
+	assert_true(WAIT_UNTIL(!is_cached(&o)));
+	opened_free(&o);
 	test_bed_free(&b);
 	(void)state;
 }
@@ -428,7 +468,8 @@ static bool open_until_cached(struct test_bed *b, struct opened *o)
 }
 
 /* A promised file is cached without a watch. It has none to give to a file that needs one. */
-static void promised_stays_while_others_are_refused(struct test_bed *b, const char *path)
+static void promised_stays_while_others_are_refused(struct test_bed *b,
+                                                    const char *path)
 {
 	struct opened o = { .fd = fixture_open(path, O_RDONLY) };
 
@@ -505,6 +546,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cut_by_readonly_open_soon_revoked),
 		cmocka_unit_test(attributes_changed_stays_cached),
+		cmocka_unit_test(cut_with_bits_of_set_user_id_revoked),
 		cmocka_unit_test(last_name_gone_given_up),
 		cmocka_unit_test(group_may_not_open_any_more_revoked),
 		cmocka_unit_test(queue_overflows_all_revoked),

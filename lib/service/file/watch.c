@@ -39,13 +39,16 @@ bool watch_remove(int watches, int watch)
 }
 
 /* A file that the service has open is neither deleted nor unmounted. If the kernel says so all the
- * same, or has removed the watch, the file must go. */
+ * same, or has removed the watch, the file must go. One event may tell of bytes and of rights: a
+ * file is cut by a program that may not keep its bits of set-user-id. Then the bytes count. */
 static enum watch_heard watch_kind(u32 mask)
 {
 	if (mask & IN_Q_OVERFLOW)
 		return WATCH_LOST;
 	if (mask & IN_IGNORED)
 		return WATCH_GONE;
+	if (mask & IN_MODIFY)
+		return WATCH_BYTES;
 	return mask & (IN_ATTRIB | IN_MOVE_SELF) ? WATCH_RIGHTS : WATCH_BYTES;
 }
 
