@@ -115,7 +115,8 @@ uint64_t port_machine_bytes(void);
 
 /* ---- descriptors ---- */
 
-/* For what does not lead to a file of a client: that may wait (port_shut()). */
+/* For all but files that may not be local (port_inode.h): their close may wait (port_shut()). The
+ * last close of a deleted file frees its pages, at some 40 us for each MiB. */
 void port_close(int fd);
 /* Another descriptor of what fd leads to. -EMFILE -EBADF. -EINVAL: none is allowed at all. */
 int port_dup(int fd);
@@ -219,13 +220,18 @@ enum port_file_kind {
 	PORT_FILE_SOCKET,
 };
 struct port_file {
+	uint64_t dev, ino; /* of no other file while this one is open */
 	enum port_file_kind kind;
-	uint32_t uid;
+	uint32_t uid, gid;
 	uint32_t rights; /* as chmod(2) takes them */
+	uint32_t nr_names;
 	uint64_t bytes;
 };
 /* What fd leads to. -EBADF, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_look(int fd, struct port_file *ret);
+/* The same for a file of a local file system (port_inode.h), which knows it by heart. -EBADF -EIO
+ * -ENOMEM. */
+int port_look_local(int fd, struct port_file *ret);
 /* What path leads to; follow: behind symbolic links. -ENOENT -ENOTDIR -EACCES -ELOOP
  * -ENAMETOOLONG, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_look_at(const char *path, bool follow, struct port_file *ret);

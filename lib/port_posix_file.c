@@ -15,12 +15,16 @@ static int file_fill(int failed, const struct stat *st, struct port_file *ret)
 {
 	if (failed)
 		return -errno;
+	ret->dev = st->st_dev;
+	ret->ino = st->st_ino;
 	ret->kind = S_ISREG(st->st_mode)    ? PORT_FILE_REGULAR
 	            : S_ISDIR(st->st_mode)  ? PORT_FILE_FOLDER
 	            : S_ISSOCK(st->st_mode) ? PORT_FILE_SOCKET
 	                                    : PORT_FILE_OTHER;
 	ret->uid = st->st_uid;
+	ret->gid = st->st_gid;
 	ret->rights = st->st_mode & 07777;
+	ret->nr_names = (uint32_t)st->st_nlink;
 	ret->bytes = (uint64_t)st->st_size;
 	return 0;
 }
@@ -30,6 +34,11 @@ int port_look(int fd, struct port_file *ret)
 	struct stat st;
 
 	return file_fill(fstat(fd, &st), &st, ret);
+}
+
+int port_look_local(int fd, struct port_file *ret)
+{
+	return port_look(fd, ret);
 }
 
 int port_look_at(const char *path, bool follow, struct port_file *ret)

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -81,6 +83,11 @@ int port_thread_start_alone(void (*run)(void *arg), void *arg, size_t stack_byte
 	err = threads_start(&thread, &attributes, run, arg);
 	pthread_attr_destroy(&attributes);
 	return err;
+}
+
+int port_thread_number(void)
+{
+	return (int)syscall(SYS_gettid);
 }
 
 uint64_t port_thread_cpu_ns(void)

@@ -22,6 +22,8 @@ PORT_WAITS void port_thread_join(struct port_thread *thread);
  * stack_bytes; 0: as much as the system gives. -EAGAIN. */
 int port_thread_start_alone(void (*run)(void *arg), void *arg, size_t stack_bytes);
 
+/* The calling thread's number, above 0. No other thread or process has it while it lives. */
+int port_thread_number(void);
 /* How long the calling thread has had a CPU. */
 uint64_t port_thread_cpu_ns(void);
 
