@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See admit.h. Only the main thread comes here. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "lib/port.h"
 #include "lib/reason.h"
 #include "lib/service/file/group.h"
 #include "lib/service/file/admit.h"
@@ -21,12 +17,11 @@
 /* Does the kernel grant none to anybody? */
 static bool admit_leases_are_off(void)
 {
-	int fd = open("/proc/sys/fs/leases-enable", O_RDONLY | O_CLOEXEC);
-	char said = '1';
-	bool off = fd >= 0 && read(fd, &said, 1) == 1 && said == '0';
+	char said[2];
 
-	service_close(&fd);
-	return off;
+	return port_system_text("/proc/sys/fs/leases-enable", said, sizeof(said)) ==
+	               1 &&
+	       said[0] == '0';
 }
 
 /* A lease first, where one is possible: it alone is told of every writer. A writer may have come
@@ -88,9 +83,10 @@ int admit_prove(struct files *s, struct held_file *f, const struct passed_file *
 static bool admit_is_open_to_group(const struct files *s, const struct passed_file *p)
 {
 	char path[PROOF_PATH_BYTES];
-	struct stat st;
+	struct port_file file;
 
-	return fstat(p->fd, &st) == 0 && group_lets_read(s->options->group, &st) &&
+	return port_look_local(p->fd, &file) == 0 &&
+	       group_lets_read(s->options->group, &file) &&
 	       proof_path(p->fd, path) == 0 && strcmp(path, p->path) == 0;
 }
 

@@ -12,11 +12,7 @@
  * The worker has a descriptor of its own for the file. So the file may go while the worker is
  * stuck.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-
+#include "lib/port.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"
 #include "lib/service/file/proof.h"
@@ -73,7 +69,7 @@ static void opening_done(void *base, struct worker_job *job)
 	}
 	if (o->own >= 0)
 		worker_close_local(base, o->own);
-	free(o);
+	port_free(o);
 }
 
 static void opening_begin(struct files *s, struct held_file *f)
@@ -82,7 +78,7 @@ static void opening_begin(struct files *s, struct held_file *f)
 
 	if (!worker_any(s->base) || worker_is_stuck(s->base, WORKER_OPENS, LATE_NS))
 		return;
-	o = malloc(sizeof(*o));
+	o = port_alloc(sizeof(*o));
 	if (!o)
 		return;
 	*o = (struct direct_opening){
@@ -92,14 +88,14 @@ static void opening_begin(struct files *s, struct held_file *f)
 		.next = s->direct.openings,
 		.owner = s,
 		.file = f,
-		.fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0),
+		.fd = port_dup(f->fd),
 		.own = -1,
 		.since_ns = host_now_ns(),
 	};
 	if (o->fd < 0 || worker_do(s->base, &o->job) != 0) {
 		service_close(
 			&o->fd); /* f->fd is another one of the same description */
-		free(o);
+		port_free(o);
 		return;
 	}
 	s->direct.openings = o;

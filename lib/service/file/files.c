@@ -8,12 +8,9 @@
  * become orphans, which the main loop takes back as fast as it has time. Pinned orphans stay as
  * they are, snapshots; each tick looks at them again.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
+#include "lib/port.h"
 #include "lib/reason.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/admit.h"
@@ -388,7 +385,7 @@ static struct held_file *files_find_room(struct files *s, struct passed_file *p)
 	if (service_is_crowded(p->fd)) {
 		if (!files_make_room(s))
 			return NULL;
-		low = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+		low = port_dup(p->fd);
 		if (low >= 0) {
 			files_close_fd(s, p->local, 0, &p->fd);
 			p->fd = low;
@@ -552,9 +549,9 @@ int files_init(struct files *s)
 
 	if (refused_init(s) != 0 || pause_init(s) != 0)
 		return -ENOMEM;
-	s->slots = calloc(nr_files, sizeof(*s->slots));
-	s->chains = calloc(nr_files, sizeof(*s->chains));
-	s->links = calloc(nr_links, sizeof(*s->links));
+	s->slots = port_alloc(nr_files * sizeof(*s->slots));
+	s->chains = port_alloc(nr_files * sizeof(*s->chains));
+	s->links = port_alloc(nr_links * sizeof(*s->links));
 	if (!s->slots || !s->chains || !s->links)
 		return -ENOMEM;
 	for (i = 0; i < nr_links; i++)
@@ -583,9 +580,9 @@ void files_fini(struct files *s)
 		service_close(&f->direct_fd);
 		service_close(&f->fd);
 	}
-	free(s->slots);
-	free(s->chains);
-	free(s->links);
+	port_free(s->slots);
+	port_free(s->chains);
+	port_free(s->links);
 	refused_fini(s);
 	pause_fini(s);
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See group.h. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
 
+#include "lib/port_inode.h"
 #include "lib/service/file/group.h"
 
 #define READ_BIT 4u
@@ -15,25 +13,26 @@
 
 /* Does each member of the group have this right, whatever its other groups are? The owner may take
  * it from itself, and give it back. */
-static bool group_may(u32 group, const struct stat *st, u32 bits)
+static bool group_may(u32 group, const struct port_file *f, u32 bits)
 {
-	u32 of_group = st->st_mode >> GROUP_SHIFT & bits;
+	u32 of_group = f->rights >> GROUP_SHIFT & bits;
 
-	return (st->st_gid == group ? of_group : of_group & st->st_mode) == bits;
+	return (f->gid == group ? of_group : of_group & f->rights) == bits;
 }
 
 /* An access list may refuse what the mode allows. */
 static bool group_is_plain(const char *path)
 {
-	return getxattr(path, "system.posix_acl_access", NULL, 0) < 0 &&
-	       (errno == ENODATA || errno == EOPNOTSUPP);
+	int bytes = port_access_list(path);
+
+	return bytes == -ENODATA || bytes == -EOPNOTSUPP;
 }
 
 /* All folders on the way must let the group pass. */
 static bool group_reaches(u32 group, const char *path)
 {
 	char folder[PATH_MAX];
-	struct stat st;
+	struct port_file f;
 
 	if (*path != '/' || strlen(path) >= sizeof(folder))
 		return false;
@@ -42,23 +41,24 @@ static bool group_reaches(u32 group, const char *path)
 
 		memcpy(folder, path, n);
 		folder[n] = '\0';
-		if (lstat(folder, &st) != 0 || !S_ISDIR(st.st_mode) ||
-		    !group_may(group, &st, SEARCH_BIT) || !group_is_plain(folder))
+		if (port_look_at(folder, false, &f) != 0 ||
+		    f.kind != PORT_FILE_FOLDER || !group_may(group, &f, SEARCH_BIT) ||
+		    !group_is_plain(folder))
 			return false;
 	}
 	return true;
 }
 
-bool group_lets_read(u32 group, const struct stat *file)
+bool group_lets_read(u32 group, const struct port_file *file)
 {
 	return group_may(group, file, READ_BIT);
 }
 
-bool group_admits(u32 group, const char *path, const struct stat *file)
+bool group_admits(u32 group, const char *path, const struct port_file *file)
 {
-	struct stat st;
+	struct port_file f;
 
 	return group_may(group, file, READ_BIT) && group_reaches(group, path) &&
-	       lstat(path, &st) == 0 && st.st_dev == file->st_dev &&
-	       st.st_ino == file->st_ino && group_is_plain(path);
+	       port_look_at(path, false, &f) == 0 && f.dev == file->dev &&
+	       f.ino == file->ino && group_is_plain(path);
 }

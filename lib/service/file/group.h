@@ -3,14 +3,12 @@
 #ifndef LODIC_LIB_SERVICE_FILE_GROUP_H
 #define LODIC_LIB_SERVICE_FILE_GROUP_H
 
-#include <sys/stat.h>
-
 #include "host/host.h"
+#include "lib/port.h"
 
-/* May each member of the group open the file, which is fd's, by this path? The call may wait as
- * long as its file system. */
-bool group_admits(u32 group, const char *path, const struct stat *file);
+/* May each member of the group open the file by this path? It must be open. */
+PORT_HANGS bool group_admits(u32 group, const char *path, const struct port_file *file);
 /* May each member of the group read a file of that mode, owner and group? */
-bool group_lets_read(u32 group, const struct stat *file);
+bool group_lets_read(u32 group, const struct port_file *file);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Leases, and watches beside them: why no reader believes an old byte.
  *
- * A process opens a file for writing, or truncates it. If the file has a read lease, the
+ * A process opens a file for writing, or truncates it. If the file has a lease (port_lease.h), the
  * kernel makes that process wait and sends the lease thread a signal. The process goes on when
  * the service gives the lease back. The lease thread does nothing else. So it gives the lease
  * back at once, whatever the main thread is busy with.
@@ -12,9 +12,9 @@
  * thread would cost two changes of thread for each open.
  *
  * Order
- * L1 a break: file_proof_end() stores, fences, and calls F_UNLCK last. The writer's open
- *    returns after F_UNLCK, so a reader that begins after it finds the file revoked.
- * L2 an admission: file_proof_begin() calls F_SETLEASE, asks for the size, admits, and enters
+ * L1 a break: file_proof_end() stores, fences, and gives the lease back last. The writer's
+ *    open returns after that, so a reader that begins after it finds the file revoked.
+ * L2 an admission: file_proof_begin() takes the lease, asks for the size, admits, and enters
  *    the lease in the table. All four are under the lock, so no answer to a break can fall in
  *    between (S5). The size shows a writer that came and went before the lease; a later one
  *    meets L1.
@@ -34,15 +34,15 @@
  * arena they change nothing, and only leased files are watched. The main thread hears of it, as
  * the last name may have gone. A file that is not local has no watch: the call could wait for it.
  *
- * No break is missed. The kernel sends its signal after F_SETLEASE. The lease thread takes a
- * signal off the queue first and the lock then. At that moment the lease stands in the table, or
+ * No break is missed. The kernel sends its signal after the lease was taken. The lease thread takes
+ * a signal off the queue first and the lock then. At that moment the lease stands in the table, or
  * it has been given back and no writer waits. These cases look dangerous:
  * - The break comes before the entry. The lease thread waits for the lock, and finds the entry.
  * - The number is another file's by now. While a number is in the table, it means that file:
  *   the main thread closes a descriptor with a lease after lease_drop(). So the lease thread asks
- *   the right file, and F_GETLEASE tells whether it is breaking (lease_is_breaking()).
- * - The kernel's queue was full, and it sent one plain SIGIO. The lease thread then looks at all
- *   leases that are in the table. One that comes later sends a signal of its own.
+ *   the right file, and the kernel tells whether it is breaking (lease_is_breaking()).
+ * - The kernel's queue was full, and the signal names no descriptor. The lease thread then looks at
+ *   all leases that are in the table. One that comes later sends a signal of its own.
  * - The service ends. The lease thread gives all leases back, whether they are breaking or not.
  *
  * The lock. Nothing under it waits for a client, or for a file system that asks others:
@@ -62,19 +62,11 @@
  *
  * What is not here: a service that is stopped for longer than lease-break-time (lodic.h).
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "lib/port_lease.h"
+#include "lib/port_set.h"
+#include "lib/port_thread.h"
 #include "lib/service/base/slot_set.h"
 #include "lib/service/file/lease.h"
 #include "lib/service/file/mark.h"
@@ -82,14 +74,10 @@
 #include "lib/service/file/state.h"
 #include "lib/service/base/base.h"
 
-#define SIGNALS_AT_ONCE 64
 /* Each is a system call. The lock is free between two pieces of so many. */
 #define LOOKS_AT_ONCE 256u
-/* Any real-time signal will do: the thread that gets it blocks it. */
-#define LEASE_SIGNAL (SIGRTMIN + 4)
-
-/* What the lease thread listens to. */
-enum ear { EAR_SIGNALS, EAR_STOP, EAR_WATCHES, NR_EARS };
+/* What the lease thread listens to: breaks, stop, watches. */
+#define NR_EARS 3u
 
 struct lease {
 	int fd, watch;
@@ -98,24 +86,25 @@ struct lease {
 };
 
 struct lease_thread {
-	pthread_t thread;
-	pthread_barrier_t started; /* the thread, and the one that starts it */
-	int broken, stop; /* eventfds; the main thread reads one, and writes one */
-	int signals;
-	/* The watches' instance, and the epoll that the lease thread waits for, with all of
-	 * enum ear. The main thread makes the first when the kernel lets it, and puts it into
-	 * the other. -1: there is none yet. */
+	struct port_thread thread;
+	int broken, stop; /* events; the main thread takes one, and tells one */
+	int breaks;
+	/* The watches' instance, and the set that the lease thread waits for: all that it listens
+	 * to. The main thread makes the first when the kernel lets it, and puts it into the other.
+	 * -1: there is none yet. */
 	int watches, ears;
 	bool for_group;
 	struct arena_header *header;
 	struct file_proof *files;
-	struct mark *mark; /* the thread's own */
-	pid_t tid;         /* the thread's; stands still once it has started */
+	struct port_mark *mark; /* the thread's own */
+	int tid;                /* the thread's; stands still once it has started */
 	/* Slots that the lease thread has revoked, and those whose file's attributes have changed.
 	 * The main thread takes them. */
 	struct slot_set revoked, touched;
 	/* Guards what follows, and the proofs of files that are in the table. */
-	pthread_mutex_t lock;
+	struct port_lock lock;
+	struct port_condition started;
+	bool has_started;
 	u64 nr_removed; /* watches, with their leases; WATCH_GONE comes for each */
 	u8 *whys;       /* enum lease_end of each slot's last revoked file */
 	struct lease *leases; /* held ones, in no order */
@@ -132,7 +121,7 @@ static void lease_enter(struct lease_thread *t, struct lease lease)
 /* The last lease takes its place. */
 static void lease_forget(struct lease_thread *t, u32 i)
 {
-	t->nr_removed += watch_remove(t->watches, t->leases[i].watch);
+	t->nr_removed += port_watch_remove(t->watches, t->leases[i].watch);
 	t->places[t->leases[i].slot] = 0;
 	t->leases[i] = t->leases[--t->nr_leases];
 	if (i < t->nr_leases)
@@ -144,7 +133,7 @@ static void lease_unlock(void *ctx)
 	const struct lease *lease = ctx;
 
 	if (lease->granted)
-		fcntl(lease->fd, F_SETLEASE, F_UNLCK);
+		port_lease_give(lease->fd);
 }
 
 /* L1. */
@@ -154,19 +143,15 @@ static void lease_revoke(struct lease_thread *t, u32 i)
 	lease_forget(t, i);
 }
 
-/* Is there a break? F_GETLEASE tells what the lease will be: none, from before the kernel
- * sends the signal. A signal can be late and mean an earlier use of the number. */
+/* Is there a break? A signal can be late and mean an earlier use of the number. */
 static bool lease_is_breaking(const struct lease *lease)
 {
-	return lease->granted && fcntl(lease->fd, F_GETLEASE) != F_RDLCK;
+	return lease->granted && !port_lease_holds(lease->fd);
 }
 
 static void leases_tell_main(const struct lease_thread *t)
 {
-	const u64 one = 1;
-
-	if (write(t->broken, &one, sizeof(one)) != sizeof(one))
-		return; /* full: it has not looked since 2^64 others */
+	port_event_tell(t->broken);
 }
 
 /* The lock is held. */
@@ -194,12 +179,12 @@ static void lease_check(struct lease_thread *t, int fd)
 	bool any = false;
 	u32 i = 0;
 
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	while (i < t->nr_leases && t->leases[i].fd != fd)
 		i++;
 	if (i < t->nr_leases)
 		any = lease_answer(t, i);
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 	if (any)
 		leases_tell_main(t);
 }
@@ -220,29 +205,27 @@ static void leases_check_all(struct lease_thread *t,
 	u32 i = UINT32_MAX;
 
 	while (i > 0) {
-		pthread_mutex_lock(&t->lock);
+		port_lock_take(&t->lock);
 		if (i > t->nr_leases)
 			i = t->nr_leases;
 		for (u32 looks = LOOKS_AT_ONCE; i > 0 && looks > 0; looks--)
 			any |= check(t, --i);
-		pthread_mutex_unlock(&t->lock);
+		port_lock_give(&t->lock);
 	}
 	if (any)
 		leases_tell_main(t);
 }
 
-static void signals_read(struct lease_thread *t)
+static void breaks_read(struct lease_thread *t)
 {
-	struct signalfd_siginfo infos[SIGNALS_AT_ONCE];
-	ssize_t n = read(t->signals, infos, sizeof(infos));
+	int fds[PORT_BREAKS_AT_ONCE];
+	unsigned int nr = port_breaks_next(t->breaks, fds);
 
-	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*infos); i++) {
-		/* The queue of real-time signals was full. The kernel sends one plain SIGIO
-		 * instead, which names no descriptor. */
-		if (infos[i].ssi_signo == SIGIO)
+	for (unsigned int i = 0; i < nr; i++) {
+		if (fds[i] == PORT_BREAK_ANY)
 			leases_check_all(t, lease_answer);
 		else
-			lease_check(t, infos[i].ssi_fd);
+			lease_check(t, fds[i]);
 	}
 }
 
@@ -253,13 +236,13 @@ static void lease_heard(void *ctx, int watch, enum watch_heard heard)
 	u32 i = 0;
 
 	if (heard == WATCH_LOST) {
-		pthread_mutex_lock(&t->lock);
+		port_lock_take(&t->lock);
 		t->nr_removed = 0; /* what told of them may be lost as well */
-		pthread_mutex_unlock(&t->lock);
+		port_lock_give(&t->lock);
 		leases_check_all(t, lease_lose);
 		return;
 	}
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	if (heard == WATCH_GONE && t->nr_removed > 0) {
 		t->nr_removed--; /* no search: each file that goes comes by here */
 		i = t->nr_leases;
@@ -275,51 +258,51 @@ static void lease_heard(void *ctx, int watch, enum watch_heard heard)
 			slot_set_add(&t->touched, t->leases[i].slot);
 		leases_tell_main(t);
 	}
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 }
 
 static void watches_read(struct lease_thread *t)
 {
 	int watches;
 
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	watches = t->watches;
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 	watch_read(watches, lease_heard, t);
 }
 
 static int lease_error(int error)
 {
 	switch (error) {
-	case EACCES:
-	case EPERM: return -EACCES;
-	case EAGAIN: return -ETXTBSY;
-	case ENOMEM: return -ENOMEM;
+	case 0: return 0;
+	case -EACCES:
+	case -EPERM: return -EACCES;
+	case -EAGAIN: return -ETXTBSY;
+	case -ENOMEM: return -ENOMEM;
 	default: return -EOPNOTSUPP;
 	}
 }
 
-static int lease_lend_ear(struct lease_thread *t, int fd, enum ear ear)
+/* of: the place in *t that has fd, or will have it. */
+static int lease_lend_ear(struct lease_thread *t, int fd, int *of)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = ear };
-
-	return epoll_ctl(t->ears, EPOLL_CTL_ADD, fd, &event);
+	return port_set_add(t->ears, fd, PORT_INPUT, of);
 }
 
 /* The kernel may refuse an instance now, and have one later. */
 static int lease_open_watches(struct lease_thread *t)
 {
-	int watches = watch_open();
+	int watches = port_watches();
 
 	if (watches < 0)
 		return watches == -ENOMEM ? -ENOMEM : -ENOLCK;
-	if (lease_lend_ear(t, watches, EAR_WATCHES) != 0) {
-		close(watches);
+	if (lease_lend_ear(t, watches, &t->watches) != 0) {
+		port_close(watches);
 		return -ENOLCK;
 	}
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	t->watches = watches;
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 	return 0;
 }
 
@@ -341,25 +324,24 @@ static void lease_lock(void *ctx)
 {
 	struct lease_asked *asked = ctx;
 
-	pthread_mutex_lock(&asked->t->lock);
+	port_lock_take(&asked->t->lock);
 }
 
 static int lease_grant(void *ctx)
 {
 	const struct lease_asked *asked = ctx;
 
-	return fcntl(asked->lease.fd, F_SETLEASE, F_RDLCK) == 0 ? 0
-	                                                        : lease_error(errno);
+	return lease_error(port_lease_take(asked->lease.fd));
 }
 
 static int lease_size(void *ctx, u64 *ret_size)
 {
 	const struct lease_asked *asked = ctx;
-	struct stat st;
+	struct port_file file;
 
-	if (fstat(asked->lease.fd, &st) != 0 || st.st_size == 0)
+	if (port_look_local(asked->lease.fd, &file) != 0 || file.bytes == 0)
 		return -ENODATA;
-	*ret_size = (u64)st.st_size;
+	*ret_size = file.bytes;
 	return 0;
 }
 
@@ -381,7 +363,7 @@ static void lease_let_in(void *ctx)
 {
 	struct lease_asked *asked = ctx;
 
-	pthread_mutex_unlock(&asked->t->lock);
+	port_lock_give(&asked->t->lock);
 }
 
 /* L2, L5. */
@@ -391,19 +373,17 @@ int lease_take(struct files *s, int fd, u32 slot, u32 id, u64 *ret_size)
 		                                   lease_size, lease_granted,
 		                                   lease_back, lease_let_in };
 	struct lease_thread *t = s->lease;
-	const struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = t->tid };
 	struct lease_asked asked = { t, { .fd = fd, .slot = slot, .granted = 1 } };
-	int err;
+	int err = lease_error(port_lease_aim(fd, t->tid));
 
-	if (fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
-	    fcntl(fd, F_SETSIG, LEASE_SIGNAL) != 0)
-		return lease_error(errno);
+	if (err)
+		return err;
 	err = lease_listen(t, &asked.lease);
 	if (err)
 		return err;
 	err = file_proof_begin(&t->files[slot], id, &ops, &asked, ret_size);
 	if (err)
-		watch_remove(t->watches, asked.lease.watch);
+		port_watch_remove(t->watches, asked.lease.watch);
 	return err;
 }
 
@@ -415,10 +395,10 @@ int lease_watch(struct files *s, int fd, u32 slot, u32 id, u64 size)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	file_proof_admit(&t->files[slot], id, size);
 	lease_enter(t, lease);
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 	return 0;
 }
 
@@ -428,45 +408,52 @@ void lease_drop(struct files *s, u32 slot)
 
 	if (!t)
 		return; /* lease_stop() has dropped them all */
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	if (t->places[slot] > 0) /* else a writer was faster */
 		lease_revoke(t, t->places[slot] - 1);
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 }
 
 /* The main thread waits for the end of it. */
 static void leases_end(struct lease_thread *t)
 {
-	pthread_mutex_lock(&t->lock);
+	port_lock_take(&t->lock);
 	mark_clear(t->mark, t->header); /* L3 */
 	while (t->nr_leases > 0)
 		lease_revoke(t, t->nr_leases - 1);
-	pthread_mutex_unlock(&t->lock);
+	port_lock_give(&t->lock);
 }
 
-static void *lease_run(void *arg)
+static void lease_begin(struct lease_thread *t)
+{
+	t->tid = port_thread_number();
+	mark_set(t->mark, t->header, t->tid);
+	port_lock_take(&t->lock);
+	t->has_started = true;
+	port_condition_tell(&t->started);
+	port_lock_give(&t->lock);
+}
+
+static void lease_run(void *arg)
 {
 	struct lease_thread *t = arg;
-	struct epoll_event heard[NR_EARS];
+	void *heard[NR_EARS];
 	bool stop = false;
 
-	t->tid = (pid_t)syscall(SYS_gettid);
-	mark_set(t->mark, t->header, t->tid);
-	pthread_barrier_wait(&t->started);
-	/* poll() would fail each time if somebody lowered the limit of descriptors to 0. */
+	lease_begin(t);
+	/* port_wait() would fail each time if somebody lowered the limit of descriptors to 0. */
 	while (!stop) {
-		int nr = epoll_wait(t->ears, heard, NR_EARS, -1);
+		int nr = port_set_wait(t->ears, heard, NR_EARS, -1);
 
 		for (int i = 0; i < nr; i++) {
-			stop |= heard[i].data.u32 == EAR_STOP;
-			if (heard[i].data.u32 == EAR_SIGNALS)
-				signals_read(t);
-			else if (heard[i].data.u32 == EAR_WATCHES)
+			stop |= heard[i] == &t->stop;
+			if (heard[i] == &t->breaks)
+				breaks_read(t);
+			else if (heard[i] == &t->watches)
 				watches_read(t);
 		}
 	}
 	leases_end(t);
-	return NULL;
 }
 
 u32 lease_each_broken(struct files *s, u32 most, void (*each)(void *ctx, u32 slot))
@@ -488,9 +475,9 @@ enum lease_end lease_why(const struct files *s, u32 slot)
 {
 	enum lease_end why;
 
-	pthread_mutex_lock(&s->lease->lock);
+	port_lock_take(&s->lease->lock);
 	why = (enum lease_end)s->lease->whys[slot];
-	pthread_mutex_unlock(&s->lease->lock);
+	port_lock_give(&s->lease->lock);
 	return why;
 }
 
@@ -503,69 +490,63 @@ static void lease_free(struct lease_thread *t)
 {
 	service_close(&t->broken);
 	service_close(&t->stop);
-	service_close(&t->signals);
+	service_close(&t->breaks);
 	service_close(&t->ears);
 	service_close(&t->watches);
-	pthread_barrier_destroy(&t->started);
-	pthread_mutex_destroy(&t->lock);
+	port_condition_end(&t->started);
+	port_lock_end(&t->lock);
 	mark_free(t->mark);
-	free(t->leases);
-	free(t->places);
+	port_free(t->leases);
+	port_free(t->places);
 	slot_set_free(&t->revoked);
 	slot_set_free(&t->touched);
-	free(t->whys);
-	free(t);
+	port_free(t->whys);
+	port_free(t);
 }
 
 static int lease_make(struct lease_thread *t, u32 nr_files)
 {
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, LEASE_SIGNAL);
-	sigaddset(&set, SIGIO);
-	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	t->broken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	t->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	t->ears = epoll_create1(EPOLL_CLOEXEC);
-	t->leases = calloc(nr_files, sizeof(*t->leases));
-	t->places = calloc(nr_files, sizeof(*t->places));
-	t->whys = calloc(nr_files, sizeof(*t->whys));
+	t->breaks = port_breaks();
+	t->broken = port_event();
+	t->stop = port_event();
+	t->ears = port_set();
+	t->leases = port_alloc(nr_files * sizeof(*t->leases));
+	t->places = port_alloc(nr_files * sizeof(*t->places));
+	t->whys = port_alloc(nr_files * sizeof(*t->whys));
 	t->mark = mark_make(t->header);
-	if (t->signals < 0 || t->broken < 0 || t->stop < 0 || t->ears < 0 ||
+	if (t->breaks < 0 || t->broken < 0 || t->stop < 0 || t->ears < 0 ||
 	    !t->leases || !t->places || !t->whys ||
 	    slot_set_make(&t->revoked, nr_files) ||
 	    slot_set_make(&t->touched, nr_files) || !t->mark ||
-	    lease_lend_ear(t, t->signals, EAR_SIGNALS) != 0 ||
-	    lease_lend_ear(t, t->stop, EAR_STOP) != 0)
+	    lease_lend_ear(t, t->breaks, &t->breaks) != 0 ||
+	    lease_lend_ear(t, t->stop, &t->stop) != 0)
 		return -ENOMEM;
 	return 0;
 }
 
-/* Creates the thread with all signals blocked: it reads them from a descriptor. */
+/* Returns when the thread listens, and is known by its number. */
 static int lease_spawn(struct lease_thread *t)
 {
-	sigset_t all, old;
-	int err;
+	int err = port_thread_start(&t->thread, lease_run, t);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t->thread, NULL, lease_run, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return -err;
+	port_lock_take(&t->lock);
+	while (!err && !t->has_started)
+		port_condition_wait(&t->started, &t->lock);
+	port_lock_give(&t->lock);
+	return err;
 }
 
 int lease_start(struct files *s)
 {
-	struct lease_thread *t = calloc(1, sizeof(*t));
+	struct lease_thread *t = port_alloc(sizeof(*t));
 	int err;
 
 	if (!t)
 		return -ENOMEM;
-	t->broken = t->stop = t->signals = t->watches = t->ears = -1;
+	t->broken = t->stop = t->breaks = t->watches = t->ears = -1;
 	t->for_group = s->options->for_group;
-	pthread_barrier_init(&t->started, NULL, 2);
-	pthread_mutex_init(&t->lock, NULL);
+	port_condition_init(&t->started);
+	port_lock_init(&t->lock);
 	t->header = s->arena->header;
 	t->files = s->arena->files;
 	err = lease_make(t, s->shape->nr_files);
@@ -577,20 +558,17 @@ int lease_start(struct files *s)
 		lease_free(t);
 		return err;
 	}
-	pthread_barrier_wait(&t->started);
 	s->lease = t;
 	return 0;
 }
 
 void lease_stop(struct files *s)
 {
-	const u64 one = 1;
-
 	if (!s->lease)
 		return;
-	CHECK(write(s->lease->stop, &one, sizeof(one)) == sizeof(one),
-	      "an eventfd that is 0 takes a 1");
-	pthread_join(s->lease->thread, NULL);
+	CHECK(port_event_tell(s->lease->stop),
+	      "an event that nobody has told takes one");
+	port_thread_join(&s->lease->thread);
 	lease_free(s->lease);
 	s->lease = NULL;
 }

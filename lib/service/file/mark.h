@@ -12,25 +12,22 @@
  *    The main thread may still admit a file when the mark is there. No reader believes it.
  *    The kernel reads the list, which is plain memory, at that moment. The list lies in a
  *    shared mapping, because the OOM killer's reaper takes private memory away beforehand.
- *    mlock() keeps the list and the marked word in memory, so that no disk has to answer.
+ *    The list and the marked word are locked in memory, so that no disk has to answer.
  */
 #ifndef LODIC_LIB_SERVICE_FILE_MARK_H
 #define LODIC_LIB_SERVICE_FILE_MARK_H
 
-#include <sys/types.h>
-
+#include "lib/port_mark.h"
 #include "lib/service/base/base.h"
 
 struct arena_header;
 
-struct mark;
-
 /* Room for the mark of one thread, in an arena with that header. NULL: there is no memory. */
-struct mark *mark_make(struct arena_header *header);
-void mark_free(struct mark *mark);
+struct port_mark *mark_make(struct arena_header *header);
+void mark_free(struct port_mark *mark);
 /* The calling thread, tid, lives from now on, and the service with it. */
-void mark_set(struct mark *mark, struct arena_header *header, pid_t tid);
+void mark_set(struct port_mark *mark, struct arena_header *header, int tid);
 /* The same thread: the service ends in order. */
-void mark_clear(struct mark *mark, struct arena_header *header);
+void mark_clear(struct port_mark *mark, struct arena_header *header);
 
 #endif

@@ -9,18 +9,13 @@
  *   on another mount than / or the program's own,  it goes
  *   and closed for SERVICE_DEFAULT_KEEP_AWAY_MS
  *
- * A worker looks at the names, with AT_STATX_DONT_SYNC: that asks no server, but for 9p. So there
- * are two lanes. Files that may not answer never keep local ones waiting.
+ * A worker looks at the names (port_names()): that asks no server, but for 9p. So there are two
+ * lanes. Files that may not answer never keep local ones waiting.
  *
  * The worker has numbers of descriptors. The main thread may close one meanwhile, and another
  * file may get it. So the worker also says which file it has seen there.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-
+#include "lib/port_inode.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/files.h"
 #include "lib/service/file/lease.h"
@@ -60,16 +55,15 @@ struct nameless_job {
 static void looks_work(struct worker_job *job)
 {
 	struct nameless_job *l = (struct nameless_job *)job;
-	struct statx st;
 
 	for (u32 i = 0; i < l->nr; i++) {
 		struct name_look *look = &l->looks[i];
+		struct port_names names = { 0 };
 
-		look->gone = statx(look->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-		                   STATX_NLINK | STATX_INO, &st) == 0 &&
-		             st.stx_mask & STATX_NLINK && st.stx_nlink == 0;
-		look->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
-		look->ino = st.stx_ino;
+		look->gone = port_names(look->fd, &names) == 0 && names.known &&
+		             names.nr == 0;
+		look->dev = names.dev;
+		look->ino = names.ino;
 	}
 }
 
@@ -97,7 +91,7 @@ static struct nameless_job *looks_make(struct files *s, u32 lane)
 {
 	struct nameless_job *l = s->nameless.jobs[lane] || !worker_any(s->base)
 	                                 ? NULL
-	                                 : malloc(sizeof(*l));
+	                                 : port_alloc(sizeof(*l));
 
 	if (!l)
 		return NULL;
@@ -124,7 +118,7 @@ static void looks_send(struct files *s, struct nameless_job *l)
 	if (l->nr > 0 && worker_any(s->base) && worker_do(s->base, &l->job) == 0)
 		s->nameless.jobs[l->lane] = l;
 	else
-		free(l);
+		port_free(l);
 }
 
 /* Lets a worker look at the next files of a lane. */
@@ -194,7 +188,7 @@ static void looks_done(void *base, struct worker_job *job)
 
 	(void)base;
 	if (!s) {
-		free(l);
+		port_free(l);
 		return;
 	}
 	for (; at < nr && left > 0; at++)

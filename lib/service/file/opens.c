@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See opens.h. */
 #include <errno.h>
-#include <stdlib.h>
 
+#include "lib/port.h"
 #include "lib/service/file/opens.h"
 
 struct opens_entry {
@@ -23,14 +23,14 @@ static struct opens_page *opens_page(struct opens *o, u32 nr_slots, u32 slot)
 	if (!o->pages) {
 		u32 nr_pages = (nr_slots - 1) / OPENS_PAGE_SLOTS + 1;
 
-		o->pages = calloc(nr_pages, sizeof(*o->pages));
+		o->pages = port_alloc(nr_pages * sizeof(*o->pages));
 		if (!o->pages)
 			return NULL;
 		o->nr_pages = nr_pages;
 	}
 	page = &o->pages[slot / OPENS_PAGE_SLOTS];
 	if (!*page)
-		*page = calloc(1, sizeof(**page));
+		*page = port_alloc(sizeof(**page));
 	return *page;
 }
 
@@ -43,7 +43,7 @@ static void opens_forget(struct opens *o, u32 slot)
 	o->nr--;
 	if (--(*page)->nr > 0)
 		return;
-	free(*page);
+	port_free(*page);
 	*page = NULL;
 }
 
@@ -122,7 +122,7 @@ u32 opens_take(struct opens *o, u32 *ret_slot, u32 *ret_id)
 void opens_fini(struct opens *o)
 {
 	for (u32 i = 0; i < o->nr_pages; i++)
-		free(o->pages[i]);
-	free(o->pages);
+		port_free(o->pages[i]);
+	port_free(o->pages);
 	*o = (struct opens){ 0 };
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See pause.h. */
 #include <errno.h>
-#include <stdlib.h>
 
+#include "lib/port.h"
 #include "lib/service/file/pause.h"
 #include "lib/service/file/state.h"
 
@@ -85,7 +85,7 @@ u64 pause_left_ns(const struct files *s, u64 dev, u64 ino)
 
 struct pauses *pause_make(void)
 {
-	return calloc(1, sizeof(struct pauses));
+	return port_alloc(sizeof(struct pauses));
 }
 
 int pause_init(struct files *s)
@@ -96,6 +96,6 @@ int pause_init(struct files *s)
 
 void pause_fini(struct files *s)
 {
-	free(s->pauses);
+	port_free(s->pauses);
 	s->pauses = NULL;
 }

@@ -3,6 +3,7 @@
 #ifndef LODIC_LIB_SERVICE_FILE_PROOF_H
 #define LODIC_LIB_SERVICE_FILE_PROOF_H
 
+#include "lib/port.h"
 #include "lib/service/base/base.h"
 
 /* Why a file is believed not to change. */
@@ -39,12 +40,13 @@ struct passed_file {
 /* Looks at *fd, and closes it (-1) if it is of a local file. Otherwise that may wait, and is for
  * worker_close(). This may wait for ever, too: only a worker may call it. p->fd is then the
  * caller's to close. */
-void proof_look(const struct service_options *o, int *fd, struct passed_file *p);
+PORT_HANGS void proof_look(const struct service_options *o, int *fd,
+                           struct passed_file *p);
 /* The same for a descriptor that no worker can look at. It waits for nobody. */
 void proof_refuse(struct passed_file *p, int fd, int error);
 /* Another description of our own fd, of a local file, for reads with O_DIRECT. -errno. It may wait
  * for a program that looks at what is opened: only a worker may call it. */
-int proof_open_direct(int fd);
+PORT_HANGS int proof_open_direct(int fd);
 /* 0, -ENODATA or -EFBIG. */
 int proof_check_size(u64 size);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See refused.h. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/port.h"
 #include "lib/reason.h"
 #include "lib/service/file/refused.h"
 #include "lib/service/file/state.h"
@@ -96,14 +96,14 @@ static struct refused *refused_place(struct refused_list *list)
 	for (u32 i = 1; i < list->nr; i++)
 		if (list->entries[i].when_ns < oldest->when_ns)
 			oldest = &list->entries[i];
-	free(oldest->path);
+	port_free(oldest->path);
 	return oldest;
 }
 
 static struct refused *refused_add(struct refused_list *list, const char *path, u64 dev,
                                    u64 ino)
 {
-	char *copy = strdup(path);
+	char *copy = port_text(path);
 	struct refused *r;
 
 	if (!copy)
@@ -116,11 +116,11 @@ static struct refused *refused_add(struct refused_list *list, const char *path, 
 /* Another file may have got the inode's number since. */
 static void refused_rename(struct refused *r, const char *path)
 {
-	char *copy = strdup(path);
+	char *copy = port_text(path);
 
 	if (!copy)
 		return;
-	free(r->path);
+	port_free(r->path);
 	r->path = copy;
 	r->said = 0;
 }
@@ -169,14 +169,14 @@ const struct refused *refused_at(const struct files *s, u32 i)
 
 int refused_init(struct files *s)
 {
-	s->refused = calloc(1, sizeof(*s->refused));
+	s->refused = port_alloc(sizeof(*s->refused));
 	return s->refused ? 0 : -ENOMEM;
 }
 
 void refused_fini(struct files *s)
 {
 	for (u32 i = 0; s->refused && i < s->refused->nr; i++)
-		free(s->refused->entries[i].path);
-	free(s->refused);
+		port_free(s->refused->entries[i].path);
+	port_free(s->refused);
 	s->refused = NULL;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "core/block.h"
+#include "lib/port_inode.h"
 
 /* How long somebody waits for another one's answer from the same system. Our choice: a local one
  * takes 1 us, and a worker on a loaded machine some milliseconds. */
@@ -18,16 +19,16 @@
 struct systems_kind {
 	u64 dev;
 	u64 mount; /* never used again; 0: the kernel has no such number (before Linux 6.8) */
-	u64 type;  /* statfs.f_type */
+	enum port_system system;
 	bool away; /* another mount than that of / and of this program */
 };
 
 /* What kind of file system has fd? Only a system that is not known yet is asked itself.
  * -EBUSY: somebody has asked it, and it does not answer. */
-int systems_find(int fd, struct systems_kind *ret_kind);
+PORT_HANGS int systems_find(int fd, struct systems_kind *ret_kind);
 /* Before the system is asked anything else, if it may not answer; and afterwards.
  * -EBUSY: others wait for it already, as many as may. */
-int systems_enter(const struct systems_kind *kind);
+PORT_WAITS int systems_enter(const struct systems_kind *kind);
 void systems_leave(const struct systems_kind *kind);
 
 #endif
