@@ -26,7 +26,7 @@ NO_HEAP = ("lib/client/", "lib/counter/", "lib/service/")
 MAY_WAIT = re.compile(r"^PORT_(?:HANGS|WAITS)\b[^;(]*?(\w+)\s*\(", re.MULTILINE)
 # A reading thread calls these, and must not wait for anything but the file that it reads. The
 # service calls the others in each turn of its main loop, and between two, while all programs wait.
-# It calls by pointers what service_wire() names.
+# It may also call in a turn what it has handed on as a pointer at any time.
 NEVER_WAITS = {
     "lib/client/attach.c": ("attach_step",),
     "lib/client/channel.c": ("channel_poll",),
@@ -37,7 +37,6 @@ NEVER_WAITS = {
     "lib/client/view.c": ("lodic_view_begin", "lodic_view_valid"),
     "lib/service/loop/service.c": ("service_turn",),
     "lib/service/succession/resize.c": ("resize_next",),
-    "lib/service/succession/wire.c": ("service_wire",),
 }
 # What a function of that file calls all the same: a wait, or a function that leads to one. Why does
 # it end soon, or never happen in a turn? The list must get shorter, never longer.
@@ -72,11 +71,14 @@ WAITS = {
         "port_lock_take": "nobody holds it who writes",
     },
 }
-# Other threads call these: a job's work(), and what a thread begins with.
+HANDS_ON = "lib/service/"
+# But not these, which other threads call: a job's work(), and what a thread begins with.
 JOB = re.compile(r"(?:\.|->)work\s*=\s*(\w+)")
 JOB_CALL = re.compile(r"(?:\.|->)work\s*\(")
 THREAD = re.compile(r"\bport_thread_start(?:_alone)?\s*\([^;]*")
+ONCE = re.compile(r"\bport_once\s*\([^;]*")  # calls it there and then
 NOT_CALLED = re.compile(r"\b\w+\b(?!\s*\()")
+POINTER = re.compile(r"(?<!\.)(?<!->)\b\w+\b(?!\s*\()")
 TYPE = re.compile(r"\b(?:struct|union|enum)\s+\w+")
 
 
@@ -119,9 +121,14 @@ def port_door(tree):
             yield path, line_of(text, found.start()), f"{found[1]}(): lib/port.h has it"
 
 
+def of_this_thread(code):
+    """C without types, and without the functions that other threads call."""
+    return THREAD.sub(lambda m: NOT_CALLED.sub("", m[0]), JOB.sub("", TYPE.sub("", code)))
+
+
 def words_of(body):
     """Each word of a function's text that may be another one, which it calls or hands on."""
-    body = THREAD.sub(lambda m: NOT_CALLED.sub("", m[0]), JOB.sub("", TYPE.sub("", body)))
+    body = of_this_thread(body)
     return set(re.findall(r"\w+", body)) | ({"work()"} if JOB_CALL.search(body) else set())
 
 
@@ -132,23 +139,31 @@ class Calls:
         self.functions = {}  # (path, name) -> its line, its words
         self.seen = {}       # name -> the paths whose function every file sees
         self.jobs = set()
+        handed = []          # (path, name)
         for path, text in c_files(tree, "lib/"):
             if path.startswith(DOOR + NOT_YET) and path not in NEVER_WAITS:
                 continue
             self.jobs |= {(path, name) for name in JOB.findall(code_of(text))}
+            if path.startswith(HANDS_ON):
+                code = ONCE.sub("", of_this_thread(code_of(text)))
+                handed += [(path, name) for name in sorted(set(POINTER.findall(code)))]
             for name, signature, line, _, body in signatures_of(text):
                 self.functions[path, name] = line, words_of(body)
                 if path.endswith(".h") or not re.search(r"\bstatic\b", signature):
                     self.seen.setdefault(name, []).append(path)
+        self.handed = [f for path, name in handed for f in self.named(path, name)]
+
+    def named(self, path, name):
+        """The functions that a file may mean by this name."""
+        if (path, name) in self.functions:
+            return [(path, name)]
+        return [(at, name) for at in self.seen.get(name, ())]
 
     def of(self, function):
         """The functions that this one may call, in order."""
         path, words = function[0], self.functions[function][1]
         found = self.jobs & self.functions.keys() if "work()" in words else set()
-        for word in words:
-            found |= ({(path, word)} if (path, word) in self.functions else
-                      {(at, word) for at in self.seen.get(word, ())})
-        return sorted(found)
+        return sorted(found.union(*(self.named(path, word) for word in words)))
 
 
 def ways_to_wait(calls, roots, marked, waits):
@@ -202,13 +217,15 @@ WORK = "static void opening_work(void)\n{\n\tport_read(1);\n}\n"
                                          "\tport_thread_start(opening_work(), 1);\n}\n"},
            {"lib/port.h": DOOR_SAMPLE,
             "lib/service/client/opening.c": "int ask(void)\n{\n\tport_read(1);\n}\n",
-            "lib/service/succession/wire.c": "void service_wire(void)\n{\n\tx = ask;\n}\n"},
+            "lib/service/loop/wire.c": "void service_wire(void)\n{\n\tx = (t){ ask, };\n}\n"},
            {"lib/port.h": DOOR_SAMPLE,  # it waits no more
             "lib/service/loop/service.c": "void service_turn(void)\n{\n}\n"}],
       good={"lib/port.h": DOOR_SAMPLE,
             "lib/client/attach.c": STEP + "int attach_ask(void)\n{\n\tport_dup(1);\n}\n"
                                    "int attach_wait(void)\n{\n\tport_sleep(1);\n}\n",
             "lib/service/loop/service.c": TURN,
+            "lib/service/loop/a.c": "void service_begin(void)\n{\n\tport_once(&o, begin);\n}\n"
+                                    "static void begin(void)\n{\n\tport_read(1);\n}\n",
             "lib/client/read.c": "int job(void)\n{\n\treturn port_read(1);\n}\n",
             "lib/service/client/opening.c": WORK + "int opening_begin(void)\n{\n"
                                             "\tj = (struct job){ .work = opening_work };\n"
@@ -224,7 +241,7 @@ def port_waits(tree):
             roots.append((path, name))
         elif path in tree:
             yield path, 1, f"there is no {name}(), which tools/tidy_port.py follows"
-    for way in ways_to_wait(calls, roots, marked, met):
+    for way in ways_to_wait(calls, roots + calls.handed, marked, met):
         yield (way[0][0], calls.functions[way[0]][0],
                " -> ".join(name for _, name in way) + "() may wait")
     for path, name in ((path, name) for path in WAITS for name in WAITS[path]):
