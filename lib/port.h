@@ -267,8 +267,9 @@ PORT_HANGS int port_make_folder(const char *path);
 /* Files that the kernel makes as they are read, below /proc and /sys: of this machine, of
  * processes, of control groups. They answer at once. */
 
-/* Opens one. -ENOENT: there is none, or no such process. -EMFILE -ENFILE -ENOMEM -ESRCH -ENOTDIR
- * -EACCES -EPERM -ELOOP -ENAMETOOLONG -ENODEV -ENXIO -EOPNOTSUPP. For port_close(). */
+/* Opens one. If a user has named a FIFO instead, nobody waits. -ENOENT: there is none, or no such
+ * process. -EMFILE -ENFILE -ENOMEM -ESRCH -ENOTDIR -EACCES -EPERM -ELOOP -ENAMETOOLONG -ENODEV
+ * -ENXIO -EOPNOTSUPP. For port_close(). */
 int port_system_open(const char *path);
 /* How many bytes came, bytes at most; 0: its end. Reads of one file that follow each other may not
  * be of one moment. -ESRCH: of a process that has gone. -ENODEV: of a group that has gone.

@@ -73,6 +73,10 @@ enum port_reopening {
  * only the file's owner may leave its time alone; or as port_reopen(). -EINVAL: the file system
  * does not read past the cache. And what port_reopen() says. */
 PORT_HANGS int port_reopen_at_once(int fd, unsigned int how);
+/* Another descriptor of what fd leads to. It names that, and gives no right to it
+ * (PORT_NAMES_ONLY). No server of a file system is asked, but for 9p's. -ENOENT: there is no /proc,
+ * or fd is none. -EMFILE -ENFILE -EACCES, PORT_FILE_ERRNOS. */
+PORT_HANGS int port_reopen_name(int fd);
 /* May a description of the same file read past the kernel's cache? */
 PORT_HANGS bool port_reads_past_cache(int fd);
 

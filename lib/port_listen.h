@@ -31,6 +31,10 @@ PORT_HANGS int port_set_rights(const char *path, uint32_t rights);
  * that group. -EDQUOT -EROFS, and what port_look_at() says. */
 PORT_HANGS int port_set_group(const char *path, uint32_t group);
 
+/* Two sockets, each at the other end of the other one. Neither waits. -EMFILE -ENFILE -ENOMEM
+ * -ENOBUFS. -EACCES -EPERM -EAFNOSUPPORT -EPROTONOSUPPORT: this process gets no such sockets. */
+int port_channel(int ret_sockets[2]);
+
 /* ---- who is at the other end ---- */
 
 /* From now on each message at socket says who has sent it (struct port_message), and brings nothing
@@ -54,6 +58,9 @@ int port_stop_receiving(int socket);
 /* Opens a file to read and to write it, and makes one of this user's alone if there is none.
  * -ELOOP: path is a symbolic link. -ENXIO -ENODEV, and what port_create() says. */
 PORT_HANGS int port_open_or_create(const char *path);
+/* Opens the file to read and to write it. -ENOENT: there is none. And what port_open_or_create()
+ * says. */
+PORT_HANGS int port_open_to_write(const char *path);
 /* Locks the file, until the last descriptor of this description closes: in the kernel's time, if
  * the process is killed. -EAGAIN: another description has the lock. -ENOLCK -EINTR -EBADF,
  * PORT_FILE_ERRNOS. */

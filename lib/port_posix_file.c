@@ -102,7 +102,7 @@ int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 
 int port_system_open(const char *path)
 {
-	int fd = os_open(path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = os_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 
 	return fd < 0 ? -errno : fd;
 }

@@ -135,6 +135,16 @@ int port_reopen_at_once(int fd, unsigned int how)
 }
 
 /* Asks the kernel without a second descriptor. */
+int port_reopen_name(int fd)
+{
+	char path[FD_PATH_BYTES];
+	int name;
+
+	inode_path(fd, path);
+	name = open(path, O_PATH | O_CLOEXEC);
+	return name < 0 ? -errno : name;
+}
+
 bool port_reads_past_cache(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -63,6 +63,13 @@ int port_set_group(const char *path, uint32_t group)
 
 /* A socket that was passed in may ask for more. A descriptor of each sender, or its label, would
  * take the place of what a message brings. Old kernels have no such options. */
+int port_channel(int ret_sockets[2])
+{
+	int type = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+	return socketpair(AF_UNIX, type, 0, ret_sockets) == 0 ? 0 : -errno;
+}
+
 int port_ask_senders(int socket)
 {
 	const int on = 1, off = 0;
@@ -129,6 +136,13 @@ int port_stop_receiving(int socket)
 int port_open_or_create(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, OWN_RIGHTS);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int port_open_to_write(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	return fd < 0 ? -errno : fd;
 }

@@ -6,11 +6,6 @@ import re
 from tidy_source import c_files, code_of, includes_of, line_of, rule, signatures_of
 
 DOOR = ("lib/port_posix", "lib/posix/")
-# Folders that still have their own system calls. The list must get shorter, never longer.
-NOT_YET = (
-    "lib/service/file/",
-    "lib/service/succession/",
-)
 # Headers by which a program reaches files, sockets, memory, time, users and processes.
 IO_HEADERS = re.compile(
     r"(?:sys|linux|asm|net|netinet|arpa)/.*|(?:aio|dirent|fcntl|ftw|glob|grp|ifaddrs|liburing|"
@@ -61,6 +56,7 @@ WAITS = {
         "load_end_work": "a fault: there is no thread for a worker",
     },
     "lib/service/succession/hand.c": {
+        "port_reopen_name": "9p's server alone is asked, once for each file that goes along",
         "socket_unlisten": "a successor has the path, so that it stays",
     },
     "lib/service/succession/resize.c": {
@@ -99,8 +95,6 @@ TYPE = re.compile(r"\b(?:struct|union|enum)\s+\w+")
            {"preload/a.c": "#include <os_impl.h>\n"}],
       good={"lib/port_posix_fd.c": "#include <unistd.h>\n#include <os_impl.h>\n",
             "lib/posix/os_impl.h": "#include <fcntl.h>\n\treturn calloc(nr, bytes);\n",
-            "lib/service/hold/a.c": "#include <sys/mman.h>\n\tfile = fopen(path, \"re\");\n"
-                                  "\tfree(p);\n",
             "lib/client/a.c": "#include <errno.h>\n#include <string.h>\n"
                               "/* #include <unistd.h>, and free() it */\n\tport_free(p);\n",
             "lib/a.c": "#include <stdio.h>\n\tfile = open_memstream(&text, &n);\n\tfree(text);\n",
@@ -110,7 +104,7 @@ def port_door(tree):
     for path, text in c_files(tree):
         if path.startswith(DOOR):
             continue
-        within = path.startswith("lib/") and not path.startswith(NOT_YET)
+        within = path.startswith("lib/")
         for at, kind, name in includes_of(text):
             if name == "os_impl.h":
                 yield path, at, "os_impl.h is for lib/port_posix_*.c only"
@@ -141,7 +135,7 @@ class Calls:
         self.jobs = set()
         handed = []          # (path, name)
         for path, text in c_files(tree, "lib/"):
-            if path.startswith(DOOR + NOT_YET) and path not in NEVER_WAITS:
+            if path.startswith(DOOR):
                 continue
             self.jobs |= {(path, name) for name in JOB.findall(code_of(text))}
             if path.startswith(HANDS_ON):
@@ -247,6 +241,5 @@ def port_waits(tree):
     for path, name in ((path, name) for path in WAITS for name in WAITS[path]):
         leads = name in marked or any(any(ways_to_wait(calls, [f], marked, set()))
                                       for f in calls.functions if f[1] == name)
-        if (path in tree and not path.startswith(NOT_YET) and
-                not ((path, name) in met and leads)):
+        if path in tree and not ((path, name) in met and leads):
             yield path, 1, f"{name}() is not waited for: take it out of tools/tidy_port.py"

@@ -4,13 +4,11 @@
  * Frames are counted by their visits first. Then each queue is gone over from its old end, and
  * those that eviction would take first stay behind. GHOST's names stay behind, too.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/cache/cache.h"
+#include "lib/port.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/evict.h"
 #include "lib/service/frame/fill.h"
@@ -53,7 +51,7 @@ struct carry_opening {
 
 int carry_init(struct carry *c, const struct service *s)
 {
-	c->files = calloc(s->memory.shape.nr_files, sizeof(*c->files));
+	c->files = port_alloc(s->memory.shape.nr_files * sizeof(*c->files));
 	return c->files ? 0 : -ENOMEM;
 }
 
@@ -66,7 +64,7 @@ void carry_begin(struct carry *c, struct service *to)
 void carry_fini(struct carry *c)
 {
 	carry_forget(c);
-	free(c->files);
+	port_free(c->files);
 }
 
 u32 carry_new_id(const struct carry *c, const struct service *s, u32 id)
@@ -134,7 +132,7 @@ static void carry_open_done(void *owner, struct worker_job *job)
 		worker_close(&s->base, o->file.fd);
 	if (o->c)
 		carry_came_back(o->c, o);
-	free(o);
+	port_free(o);
 }
 
 void carry_forget(struct carry *c)
@@ -155,7 +153,7 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 
 	if (!f || files_find(&c->to->files, carry_new_id(c, s, held_id(f))))
 		return;
-	o = malloc(sizeof(*o));
+	o = port_alloc(sizeof(*o));
 	if (!o)
 		return;
 	o->job = (struct worker_job){
@@ -168,13 +166,13 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 	o->options = s->options;
 	o->slot = slot;
 	o->id = held_id(f);
-	o->fd = fcntl(held_fd(f), F_DUPFD_CLOEXEC, 0);
+	o->fd = port_dup(held_fd(f));
 	if (o->fd >= 0 && worker_do(&s->base, &o->job) == 0) {
 		*ret = o;
 		return;
 	}
 	service_close(&o->fd); /* held_fd() is another one of the same description */
-	free(o);
+	port_free(o);
 }
 
 static u64 carry_patience(const struct carry *c)

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See hand.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 
+#include "lib/port_inode.h"
 #include "lib/port_listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/accept.h"
@@ -32,9 +26,9 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 {
 	u64 ms = s->options.successor_ms ? s->options.successor_ms
 	                                 : SERVICE_SUCCESSOR_MS;
-	struct pollfd look = { .fd = c->socket, .events = POLLIN };
 
-	return host_now_ns() - c->heard_ns > ms * NS_PER_MS && poll(&look, 1, 0) == 0;
+	return host_now_ns() - c->heard_ns > ms * NS_PER_MS &&
+	       port_ready(c->socket, PORT_INPUT) == 0;
 }
 
 /* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
@@ -52,11 +46,10 @@ static void hand_dismiss(struct service *s)
 
 static int hand_make_channel(struct service *s, const struct client *c, int *ret_theirs)
 {
-	int ends[2], err;
+	int ends[2], err = port_channel(ends);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-	               ends) != 0)
-		return -errno;
+	if (err)
+		return err;
 	err = port_ask_senders(ends[0]);
 	if (!err)
 		err = accept_successor(&s->clients, ends[0], c);
@@ -116,13 +109,10 @@ static int hand_arena(struct service *s, struct exchange *x)
 /* AU5. The path leads to what the descriptor has, also where a name has gone. */
 static int hand_file_fd(const struct held_file *f, struct exchange *x)
 {
-	char path[64];
-	int fd;
+	int fd = port_reopen_name(held_fd(f));
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", held_fd(f));
-	fd = open(path, O_PATH | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	x->close_after = x->out[x->nr_out++] = fd;
 	return 0;
 }

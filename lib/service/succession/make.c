@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See make.h. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
 
 #include "lib/port_set.h"
 #include "lib/service/base/socket.h"
@@ -105,7 +102,7 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	if (!err)
 		err = mover_init(&s->frames);
 	if (!err && fence_event(&s->frames) >= 0)
-		err = service_watch_as(&s->base, fence_event(&s->frames), EPOLLIN,
+		err = service_watch_as(&s->base, fence_event(&s->frames), PORT_INPUT,
 		                       SOURCE_FENCE);
 	if (!err)
 		err = files_init(&s->files);
@@ -116,8 +113,8 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	if (!err)
 		err = holds_init(&s->holding);
 	if (!err)
-		err = service_watch_as(&s->base, lease_broken_event(&s->files), EPOLLIN,
-		                       SOURCE_BROKEN);
+		err = service_watch_as(&s->base, lease_broken_event(&s->files),
+		                       PORT_INPUT, SOURCE_BROKEN);
 	return err;
 }
 
@@ -134,7 +131,7 @@ int service_make(const struct service *like, u64 cache_bytes,
 	s->options.fast_bytes = tier_fast_of(&like->options, cache_bytes);
 	err = service_shape(s, ret_why);
 	if (err) {
-		free(s);
+		port_free(s);
 		return err;
 	}
 	*ret_service = s;
@@ -179,5 +176,5 @@ static void service_end(struct service *s)
 void service_shut(struct service *s)
 {
 	service_end(s);
-	free(s);
+	port_free(s);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See pass.h. */
-#define _GNU_SOURCE
 #include <string.h>
-#include <sys/epoll.h>
 
+#include "lib/port.h"
 #include "lib/service/client/accept.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/stat.h"
@@ -65,10 +64,10 @@ static void pass_process(struct service *old, struct service *s)
 
 int pass_watch(struct service *s, const struct service *owner)
 {
-	int err = service_watch_as(&s->base, owner->signals, EPOLLIN, SOURCE_SIGNAL);
+	int err = service_watch_as(&s->base, owner->signals, PORT_INPUT, SOURCE_SIGNAL);
 
 	if (!err)
-		err = service_watch_as(&s->base, worker_event(&owner->base), EPOLLIN,
+		err = service_watch_as(&s->base, worker_event(&owner->base), PORT_INPUT,
 		                       SOURCE_WORKER);
 	return err;
 }
@@ -76,8 +75,8 @@ int pass_watch(struct service *s, const struct service *owner)
 int pass_prepare(const struct service *old, struct service *s)
 {
 	/* Both loops hear of them from here on, but only one has turns. */
-	int err =
-		service_watch_as(&s->base, old->base.listening, EPOLLIN, SOURCE_LISTEN);
+	int err = service_watch_as(&s->base, old->base.listening, PORT_INPUT,
+	                           SOURCE_LISTEN);
 
 	return err ? err : pass_watch(s, old);
 }

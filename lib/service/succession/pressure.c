@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See pressure.h. Only the main thread comes here. It does not wake up for this: a service that
  * sleeps holds nothing, or looks after it once a second anyway. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/block.h"
 #include "lib/cgroup.h"
+#include "lib/port.h"
 #include "lib/service/base/base.h"
 #include "lib/service/hold/holds.h"
 #include "lib/service/succession/pressure.h"
@@ -77,16 +75,9 @@ enum pressure_step pressure_decide(struct pressure *p, u64 now_ns, u32 some, u64
 static bool pressure_look(const struct pressure *p, u32 *ret_some)
 {
 	char text[TEXT_BYTES];
-	/* Not to wait for a FIFO. */
-	int fd = open(p->options->pressure, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n;
 
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return pressure_parse(text, ret_some);
+	return port_system_text(p->options->pressure, text, sizeof(text)) > 0 &&
+	       pressure_parse(text, ret_some);
 }
 
 void pressure_configure(struct pressure *p, u64 bytes)

@@ -8,11 +8,10 @@
  * read counts as told, so another SIGHUP finds nothing new. So the new size waits for the end of
  * that, or for a newer one.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/port.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/succession/hand.h"
 #include "lib/service/succession/reread.h"
@@ -45,7 +44,7 @@ static void reread_done(void *owner, struct worker_job *job)
 	r->runs = false;
 	if (bytes > 0) /* else the one that waits, if there is one, is still wanted */
 		r->bytes = bytes;
-	free(job);
+	port_free(job);
 	if (r->runs_again && worker_any(r->base)) /* without workers the service ends */
 		reread_begin(r);
 	reread_tick(r);
@@ -65,7 +64,7 @@ void reread_begin(struct reread *r)
 		r->runs_again = true;
 		return;
 	}
-	j = malloc(sizeof(*j));
+	j = port_alloc(sizeof(*j));
 	if (!j) {
 		reread_say(r, strerror(ENOMEM));
 		return;
@@ -79,7 +78,7 @@ void reread_begin(struct reread *r)
 	r->runs = err == 0;
 	r->runs_again = false;
 	if (err) {
-		free(j);
+		port_free(j);
 		reread_say(r, strerror(-err));
 	}
 }

@@ -17,12 +17,11 @@
  *     it has given its leases back (L3). If the process is killed, the kernel marks both arenas
  *     (L4).
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/port.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"
 #include "lib/service/file/files.h"
@@ -87,7 +86,7 @@ static bool resize_is_late(const struct resize *r, u64 patience_ns)
 static void resize_free(struct service *s)
 {
 	carry_fini(&s->change.resize->carry);
-	free(s->change.resize);
+	port_free(s->change.resize);
 	s->change.resize = NULL;
 }
 
@@ -188,7 +187,7 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 
 	if (s->change.resize || !hand_gives_way(s))
 		return -EBUSY;
-	r = calloc(1, sizeof(*r));
+	r = port_alloc(sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	r->asked = asked;
@@ -208,7 +207,7 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 	}
 	if (err) {
 		carry_fini(&r->carry);
-		free(r);
+		port_free(r);
 		return err;
 	}
 	s->change.resize = r;

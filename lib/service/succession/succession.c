@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See succession.h. It waits no longer than SUCCESSION_WAIT_MS for each answer. */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
+#include "lib/port_listen.h"
 #include "lib/reason.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/succession/succession.h"
@@ -23,7 +18,7 @@
 void succession_close_fds(struct succession *a)
 {
 	while (a->nr_fds > 0)
-		close(a->fds[--a->nr_fds]);
+		port_close(a->fds[--a->nr_fds]);
 }
 
 void succession_end(struct succession *a)
@@ -60,13 +55,12 @@ static int succession_tell(struct succession *a, u32 op, u64 arg, int fd, u64 by
                            u32 nr_fds)
 {
 	struct wire_request request = { .version = WIRE_VERSION, .op = op, .a = arg };
-	struct pollfd wait = { .fd = a->socket, .events = POLLIN };
 	int err = wire_send(a->socket, &request, sizeof(request), &fd, fd >= 0);
 
 	a->asked_ns = host_now_ns();
 	if (err)
 		return err == -EAGAIN ? -ETIMEDOUT : succession_verdict(a, err);
-	if (poll(&wait, 1, SUCCESSION_WAIT_MS) != 1)
+	if (port_wait(a->socket, PORT_INPUT, SUCCESSION_WAIT_MS) != 1)
 		return -ETIMEDOUT;
 	err = succession_verdict(a, succession_take(a, bytes));
 	if (!err && a->nr_fds != nr_fds)
@@ -90,13 +84,13 @@ int succession_stay(struct succession *a)
 
 static int succession_connect(struct succession *a, const char *path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int err;
 
-	strcpy(address.sun_path, path);
-	a->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (a->socket < 0 ||
-	    connect(a->socket, (struct sockaddr *)&address, sizeof(address)) != 0)
-		return -errno;
+	a->socket = err = port_socket();
+	if (err >= 0)
+		err = port_connect(a->socket, path);
+	if (err)
+		return err;
 	return socket_peer_is_own(a->socket) ? 0 : -EACCES;
 }
 
@@ -104,10 +98,10 @@ static int succession_connect(struct succession *a, const char *path)
  * version, or at its end: it says so itself. */
 static int succession_announce(struct succession *a, const char *lock_path)
 {
-	int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int lock = port_open_to_write(lock_path);
 	int err;
 
-	if (lock < 0 && errno != ENOENT)
+	if (lock < 0 && lock != -ENOENT)
 		return -EACCES;
 	err = succession_tell(a, WIRE_SUCCEED, 0, lock, 0, 1);
 	service_close(&lock);

@@ -3,19 +3,13 @@
  * See takeover.h. All of it runs before the main loop. So it may wait for the old service
  * (succession.h). Its own lease thread answers writers meanwhile.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/cache/cache.h"
 #include "lib/huge.h"
+#include "lib/port_inode.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/files.h"
@@ -67,14 +61,14 @@ struct takeover {
 
 static int takeover_map(int fd, u64 bytes, int protection, struct shared_memory *m)
 {
-	struct stat st;
+	struct port_memory memory;
 	int err;
 
-	if (fstat(fd, &st) != 0 || (u64)st.st_size < bytes || bytes == 0)
+	if (port_memory_look(fd, &memory) != 0 || memory.bytes < bytes || bytes == 0)
 		return -EPROTO;
 	err = huge_map(fd, bytes, protection, &m->at);
 	if (!err)
-		madvise(m->at, bytes, MADV_DONTDUMP);
+		port_advise(m->at, bytes, PORT_NOT_IN_DUMP);
 	m->bytes = err ? 0 : bytes;
 	return err;
 }
@@ -89,13 +83,13 @@ static int takeover_greet(struct takeover *t)
 	if (err)
 		return err;
 	t->alive = hello->hello.alive;
-	err = takeover_map(a->fds[0], hello->hello.control_bytes, PROT_READ,
+	err = takeover_map(a->fds[0], hello->hello.control_bytes, PORT_READ,
 	                   &t->control);
 	if (!err)
-		err = takeover_map(a->fds[1], hello->hello.data_bytes, PROT_READ,
+		err = takeover_map(a->fds[1], hello->hello.data_bytes, PORT_READ,
 		                   &t->data);
 	if (!err)
-		err = takeover_map(a->fds[2], hello->hello.shared_bytes, PROT_READ,
+		err = takeover_map(a->fds[2], hello->hello.shared_bytes, PORT_READ,
 		                   &t->shared);
 	succession_close_fds(a);
 	if (!err && !arena_open(&t->old, t->control.at, t->control.bytes, t->data.at,
@@ -103,8 +97,8 @@ static int takeover_greet(struct takeover *t)
 		err = -EPROTO;
 	if (err)
 		return err;
-	t->files = calloc(t->old.nr_files, sizeof(*t->files));
-	t->frames = calloc(t->old.nr_frames, 1);
+	t->files = port_alloc(t->old.nr_files * sizeof(*t->files));
+	t->frames = port_alloc(t->old.nr_frames);
 	return t->files && t->frames ? 0 : -ENOMEM;
 }
 
@@ -128,7 +122,7 @@ static const char *takeover_why(int err)
 int takeover_begin(struct service *s, struct takeover **ret_takeover,
                    const char **ret_why)
 {
-	struct takeover *t = calloc(1, sizeof(*t));
+	struct takeover *t = port_alloc(sizeof(*t));
 	int err;
 
 	*ret_takeover = NULL;
@@ -158,7 +152,7 @@ u64 takeover_cache_bytes(const struct takeover *t)
 static void takeover_unmap(struct shared_memory *m)
 {
 	if (m->at)
-		munmap(m->at, m->bytes);
+		port_unmap(m->at, m->bytes);
 }
 
 void takeover_end(struct takeover *t)
@@ -169,9 +163,9 @@ void takeover_end(struct takeover *t)
 	takeover_unmap(&t->control);
 	takeover_unmap(&t->data);
 	takeover_unmap(&t->shared);
-	free(t->files);
-	free(t->frames);
-	free(t);
+	port_free(t->files);
+	port_free(t->frames);
+	port_free(t);
 }
 
 /* ---- files ---- */
@@ -179,12 +173,12 @@ void takeover_end(struct takeover *t)
 /* Does what the main loop does between its turns. -EINTR: the service shall end. */
 static int takeover_look(struct service *s, struct takeover *t)
 {
-	struct pollfd signals = { .fd = s->signals, .events = POLLIN };
-
 	if (++t->looks % LOOK_EACH != 0)
 		return 0;
 	files_hear(&s->files);
-	return poll(&signals, 1, 0) == 1 ? -EINTR : succession_stay(&t->old_service);
+	return port_ready(s->signals, PORT_INPUT) == 1
+	               ? -EINTR
+	               : succession_stay(&t->old_service);
 }
 
 /* A worker looks at a file. */
@@ -201,12 +195,8 @@ struct takeover_job {
 static void takeover_look_at(const struct service_options *options, int *fd,
                              struct passed_file *ret_file)
 {
-	char path[64];
-	int own;
+	int own = port_reopen_at_once(*fd, 0);
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd);
-	own = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	own = own < 0 ? -errno : own;
 	proof_refuse(ret_file, *fd, own == -EWOULDBLOCK ? -ETXTBSY : own);
 	if (own < 0)
 		return;
@@ -234,7 +224,7 @@ static void takeover_job_done(void *owner, struct worker_job *job)
 		worker_close(&s->base, j->file.fd);
 	if (j->fd >= 0)
 		worker_close(&s->base, j->fd);
-	free(j);
+	port_free(j);
 }
 
 /* false: it does not answer in time. */
@@ -242,8 +232,7 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
                               struct passed_file *p)
 {
 	int wait_ms = local ? FILE_WAIT_LOCAL_MS : FILE_WAIT_MS;
-	struct pollfd wait = { .fd = worker_event(&s->base), .events = POLLIN };
-	struct takeover_job *j = calloc(1, sizeof(*j));
+	struct takeover_job *j = port_alloc(sizeof(*j));
 	u64 end_ns = host_now_ns() + (u64)wait_ms * NS_PER_MS;
 	bool done;
 
@@ -261,24 +250,20 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 	j->waited_for = true;
 	if (worker_do(&s->base, &j->job) != 0) {
 		worker_close(&s->base, fd);
-		free(j);
+		port_free(j);
 		return false;
 	}
-	while (!j->done && host_now_ns() < end_ns) {
-		if (poll(&wait, 1, wait_ms) == 1) {
-			u64 n;
-
-			if (read(wait.fd, &n, sizeof(n)) == sizeof(n))
-				worker_done(&s->base);
-		}
-	}
+	while (!j->done && host_now_ns() < end_ns)
+		if (port_wait(worker_event(&s->base), PORT_INPUT, wait_ms) == 1 &&
+		    port_event_take(worker_event(&s->base)))
+			worker_done(&s->base);
 	done = j->done;
 	j->waited_for = false;
 	if (done) {
 		*p = j->file;
 		if (j->fd >= 0)
 			worker_close(&s->base, j->fd);
-		free(j);
+		port_free(j);
 	}
 	return done;
 }
@@ -499,10 +484,11 @@ int takeover_cache(struct service *s, struct takeover *t, const char **ret_why)
 static int takeover_settle(struct service *s, struct takeover *t)
 {
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
+	struct port_file path;
 
 	/* It has ended in order, by a signal or because it was idle: nobody finds its socket. */
 	if (err == -ECONNRESET && !s->base.lent &&
-	    access(s->base.socket_path, F_OK) != 0) {
+	    port_look_at(s->base.socket_path, true, &path) != 0) {
 		service_close(&s->base.listening);
 		service_close(&s->base.lock);
 		return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See wire.h. */
-#include <stdlib.h>
 
+#include "lib/port.h"
 #include "lib/service/succession/budget.h"
 #include "lib/service/succession/whole.h"
 #include "lib/service/succession/wire.h"
@@ -102,7 +102,7 @@ void service_wire(struct service *s)
 
 struct service *service_alloc(const struct service_options *options)
 {
-	struct service *s = calloc(1, sizeof(*s));
+	struct service *s = port_alloc(sizeof(*s));
 
 	if (!s)
 		return NULL;
