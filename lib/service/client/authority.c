@@ -89,3 +89,8 @@ out_allowed:
 		c->kind = CLIENT_VISITOR;
 	return 0;
 }
+
+bool client_is_reader(const struct client *c)
+{
+	return c->kind == CLIENT_READER;
+}
