@@ -95,6 +95,11 @@ class Packages(unittest.TestCase):
         kept = (SOURCE / "packaging" / "debian" / "liblodic0.symbols").read_text(encoding="ascii")
         self.assertEqual(set(re.findall(r"(?m)^ (\S+)@", kept)), exported)
 
+    def test_shim_asks_nobody_for_thread_local_words(self):
+        """A release's shim has objects of the library's, which were not compiled for it."""
+        shim = self.lib / "lodic" / "liblodic-preload.so"
+        self.assertNotIn("__tls_get_addr", run("nm", "-D", "--undefined-only", shim).stdout)
+
     def test_nothing_is_enabled_or_started(self):
         for package, path in self.packages.items():
             if package == "python3-lodic":  # Debian's tool compiles its modules
