@@ -42,12 +42,12 @@ void map_count_read(bool mapped)
 	host_fetch_add(mapped ? &mine->reads_mapped : &mine->reads_other, 1);
 }
 
-static void begin(void)
+static void report_begin(void)
 {
 	line_begin("lodic map", shim.map.options.json);
 }
 
-static void end(void)
+static void report_end(void)
 {
 	line_end(shim.map.options.report, -1);
 }
@@ -68,7 +68,7 @@ void map_report_file(const char *what, int fd, const struct map_file *f)
 {
 	if (!shim.map.options.verbose)
 		return;
-	begin();
+	report_begin();
 	if (shim.map.options.json) {
 		line_put(",\"event\":\"");
 		line_put(what);
@@ -86,7 +86,7 @@ void map_report_file(const char *what, int fd, const struct map_file *f)
 		line_put_bytes(f->bytes);
 		line_put(")");
 	}
-	end();
+	report_end();
 }
 
 /* Sums over all threads. */
@@ -206,10 +206,10 @@ void map_report_end(void)
 	if (!has_news() &&
 	    (!shim.map.options.report[0] || sums.reads_mapped + sums.reads_other == 0))
 		return;
-	begin();
+	report_begin();
 	if (shim.map.options.json)
 		put_json(&sums);
 	else
 		put_text(&sums);
-	end();
+	report_end();
 }

@@ -27,7 +27,7 @@
 #include "preload/run_calls.h"
 
 #define RUN_FULL_MS 1000u
-#define NS_PER_MS 1000000u
+#define NS_PER_MS UINT64_C(1000000)
 
 /* Both hold a number: a time in ms, or one that is never used again. */
 #define SLOT_SEEN FDS_OTHER

@@ -118,7 +118,7 @@ void doctor_add_times(uint64_t (*to)[SEEN_TIMES], const struct seen_process *p)
 }
 
 /* How much of the beginning of a file the process comes to. */
-static double take_file(struct doctor *d, const struct seen *seen)
+static double take_reads(struct doctor *d, const struct seen *seen)
 {
 	struct doctor_file *f = doctor_file_of(d, seen->dev, seen->ino, seen->path);
 	struct doctor_counts here = { 0 };
@@ -159,7 +159,7 @@ static void take_process(struct doctor *d, const struct seen_process *p)
 	for (unsigned int i = 0; i < SEEN_FILES; i++)
 		if (p->files[i].owner == 2) {
 			add_counts(&d->counts, &p->files[i]);
-			new += take_file(d, &p->files[i]);
+			new += take_reads(d, &p->files[i]);
 		}
 	add_counts(&d->counts, &p->files[SEEN_FILES]);
 	doctor_add_times(d->times, p);

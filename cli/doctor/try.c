@@ -455,7 +455,7 @@ static void choose_file(struct trial *t)
 	snprintf(t->d->price.path, sizeof(t->d->price.path), "%s", path);
 }
 
-static int prepare(struct trial *t)
+static int prepare_trial(struct trial *t)
 {
 	int error = own_file(t, leftover_folder());
 
@@ -512,7 +512,7 @@ void doctor_try(struct doctor *d)
 	if (d->nr_files)
 		qsort(d->files, d->nr_files, sizeof(*d->files), compare_files);
 	d->price.span_bytes = t.span = choose_span(d);
-	error = prepare(&t);
+	error = prepare_trial(&t);
 	if (!error) {
 		measure_fstat(&t);
 		error = measure_start(&t);

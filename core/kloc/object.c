@@ -28,7 +28,7 @@ void kloc_log(struct kloc *k, u32 object, enum kloc_what what, enum kloc_why why
 }
 
 /* The list that the object's fields name (KL11). */
-static u32 *list_of(struct kloc *k, const struct kloc_object *o)
+static u32 *list_head(struct kloc *k, const struct kloc_object *o)
 {
 	u32 wanted = (u32)o->list - LIST_WANTED;
 
@@ -47,7 +47,7 @@ static u32 *list_of(struct kloc *k, const struct kloc_object *o)
 void kloc_object_unlist(struct kloc *k, u32 object)
 {
 	struct kloc_object *o = &k->objects[object];
-	u32 *first = list_of(k, o);
+	u32 *first = list_head(k, o);
 	struct kloc_ring r = first ? RING(k->objects, link) : no_ring;
 
 	if (first)
@@ -71,7 +71,7 @@ void kloc_object_settle(struct kloc *k, u32 object)
 		                  : LIST_KNODE;
 	else
 		o->list = k->lru_kinds & KLOC_BIT(o->kind) ? LIST_LRU : LIST_NONE;
-	first = list_of(k, o);
+	first = list_head(k, o);
 	if (first)
 		kloc_ring_add(RING(k->objects, link), first, object);
 	if (o->list != LIST_LRU)

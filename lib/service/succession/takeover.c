@@ -29,8 +29,8 @@
 
 /* Stuck workers count by program. These two are none: for local files, and for others. So a file
  * is not waited for after WORKERS_EACH others of its kind were late. */
-#define PROCESS_LOCAL (-1)
-#define PROCESS_OTHER (-4)
+#define TAKEN_LOCAL (-1)
+#define TAKEN_OTHER (-4)
 /* How long a file may take. Our choice. A local one answers soon, but its worker may have to wait
  * for a CPU, or for a program that looks at each file. */
 #define FILE_WAIT_MS 500
@@ -240,7 +240,7 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 		worker_close(&s->base, fd);
 		return false;
 	}
-	j->job = (struct worker_job){ .process = local ? PROCESS_LOCAL : PROCESS_OTHER,
+	j->job = (struct worker_job){ .process = local ? TAKEN_LOCAL : TAKEN_OTHER,
 		                      .work = takeover_job_work,
 		                      .done = takeover_job_done,
 		                      .owner = OWNER_SERVICE };
