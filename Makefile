@@ -7,9 +7,9 @@ ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 # What users run and `make install` installs: -O2 with debug information, and the programs that
-# study schemes. A verb that needs more adds it. build, wheel and install have the same options: an
-# install by root must not make a user's build folder anew.
-RELEASE = -Dbuildtype=debugoptimized -Dstudy=true
+# study schemes; with fewer things to compile. A verb that needs more adds it. build, wheel and
+# install have the same options: an install by root must not make a user's build folder anew.
+RELEASE = -Dbuildtype=debugoptimized -Dstudy=true -Dunits=true
 PYTHON = /usr/bin/python3
 # For tools/wheels.sh, and what uses them.
 export LODIC_WHEELS = $(abspath $(BUILD))/wheels

@@ -42,7 +42,7 @@ chmod +x "$folder/cc.new"
 mv "$folder/cc.new" "$folder/cc"
 # In a folder of its own: other objects of this tree are for the glibc of this machine.
 CC="'$folder/cc'" sh tools/setup.sh "$folder/build" -Dbuildtype=debugoptimized \
-	-Drocksdb=disabled -Dpython=enabled -Dprefer_static=true
+	-Dunits=true -Drocksdb=disabled -Dpython=enabled -Dprefer_static=true
 ninja -C "$folder/build" wheel-parts
 
 # The linker lets an extension have names that only Python has, and auditwheel believes it. One of
