@@ -49,8 +49,9 @@ bool port_peer_has_group(int socket, uint32_t group);
  * it is dead, or this process cannot name it. -EMFILE -ENFILE -ENOMEM -ENODEV -ENOSYS -EPERM -EBADF
  * -ENOTSOCK. */
 int port_peer_process(int socket);
-/* Nothing more comes in at socket. What is there can still be received, and then the end: got and
- * nr_fds are 0, and nobody has sent it (said). -ENOTCONN -EBADF -ENOTSOCK. */
+/* Nothing more comes in at socket, and the other side can send nothing more. What is there can
+ * still be received, and then the end: got and nr_fds are 0, and nobody has sent it (said).
+ * -ENOTCONN -EBADF -ENOTSOCK. */
 int port_stop_receiving(int socket);
 
 /* ---- the lock file ---- */

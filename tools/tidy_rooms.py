@@ -67,7 +67,8 @@ ROOMS = [
          ("include/",)),
     Room("lib/value.h", "how people write numbers, sizes and times", ()),
     Room("lib/escape.h", "how every command writes a name that a stranger has chosen", ()),
-    Room("lib/*", "what client and service agree on: the wire, the settings, the socket's path",
+    Room("lib/*", "what client and service agree on: the wire, the settings, the socket's path; "
+         "`port_*.h`, the service's part of the door",
          ("include/", "lib/port.h", "host/host.h", "lib/service/service.h", "lib/value.h")),
     Room("lib/service/trial.h", "how a program measures a service, piece by piece",
          ("include/", "lib/service/service.h")),
