@@ -17,11 +17,13 @@
 PORT_HANGS int port_bind(int socket, const char *path);
 /* Programs can connect from now on, waiting of them at most before they are taken. They see the
  * calling process as the one at the other end, if another one has made the socket, too. -EINVAL: it
- * has no path, or is connected. -EOPNOTSUPP: such sockets do not listen. -ENOTSOCK -EBADF. */
+ * has no path, or is connected. -EOPNOTSUPP: such sockets do not listen. -ENOMEM -EACCES -ENOTSOCK
+ * -EBADF. */
 int port_listen(int socket, unsigned int waiting);
 /* Takes the program that has waited longest; its socket never waits. A descriptor is taken before
  * anybody looks whether one waits. So -EMFILE -ENFILE -ENOMEM say nothing of that. -EAGAIN: nobody
- * waits. -ECONNABORTED -EPERM -EINTR. -EINVAL: it does not listen. -EBADF -ENOTSOCK -EOPNOTSUPP. */
+ * waits. -ECONNABORTED -EPERM -EACCES -EINTR. -EINVAL: it does not listen. -EBADF -ENOTSOCK
+ * -EOPNOTSUPP. */
 int port_accept(int listening);
 
 /* Rights of what path leads to, as chmod(2) takes them. -EPERM: it is another user's. -EROFS, and
