@@ -11,12 +11,15 @@
 
 #include <cmocka.h>
 
+#include "host/host.h"
 #include "lib/huge.h"
 #include "lib/port_pages.h"
 #include "lib/port_reads.h"
+#include "lib/service/memory/pages.h"
 
 #define TEST_SECONDS 60
 #define BYTES (2 * HUGE_PAGE_BYTES)
+#define CLAIM_NS UINT64_C(20000000000)  /* /proc/sys/fs/lease-break-time is 45 s */
 #define FREE_NODE (PORT_MOST_NODES - 1) /* no machine of ours has it */
 
 /* Memory of so many bytes, mapped to be written. */
@@ -106,11 +109,14 @@ static void claim_while_somebody_has_it_is_eagain(void **state)
 {
 	void *at, *other;
 	int fd = make(4096, &at), own = port_memory_again(fd, false), reader;
+	u64 began_ns;
 
 	assert_int_equal(port_memory_claim(own), 0); /* at and fd do not count */
 	port_memory_unclaim(own);
+	began_ns = host_now_ns();
 	reader = port_memory_again(fd, false);
 	assert_true(reader >= 0);
+	assert_true(host_now_ns() - began_ns < CLAIM_NS); /* it has not waited */
 	assert_int_equal(port_memory_claim(own), -EAGAIN);
 	assert_int_equal(
 		port_map(NULL, 4096, PORT_READ, PORT_SHARED, reader, 0, &other), 0);
@@ -149,9 +155,10 @@ static void populate_and_commit_bring_all_pages(void **state)
 	(void)state;
 }
 
-/* Whether there are huge pages is the machine's, but bytes stay what they were. */
+/* Whether there are huge pages is the machine's to say, but bytes stay what they were. */
 static void collapse_keeps_the_bytes(void **state)
 {
+	struct shared_memory memory;
 	void *at;
 	int err, fd = make(BYTES, &at);
 
@@ -160,6 +167,9 @@ static void collapse_keeps_the_bytes(void **state)
 	err = port_collapse(at, HUGE_PAGE_BYTES);
 	assert_true(err == 0 || err == -EINVAL || err == -ENOMEM || err == -EBUSY ||
 	            err == -EAGAIN);
+	memory = (struct shared_memory){ .at = at, .bytes = BYTES };
+	if (err == 0)
+		assert_int_equal(pages_huge_bytes(&memory), HUGE_PAGE_BYTES);
 	for (size_t i = 0; i < HUGE_PAGE_BYTES; i++)
 		assert_int_equal(((char *)at)[i], 7);
 	port_unmap(at, BYTES);
