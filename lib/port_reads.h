@@ -54,7 +54,8 @@ struct port_read {
 /* The next port_reads_send() begins it. Of those that were added and have not ended there may be
  * `most'. false: so many have not begun. */
 bool port_reads_add(struct port_reads *reads, const struct port_read *read);
-/* Begins what was added. What the system does not take now begins with the next call. */
+/* Begins what was added. What the system does not take now begins with the next call. It waits for
+ * no disk and no server. But a scanner that has to permit each read (fanotify) holds it up. */
 void port_reads_send(struct port_reads *reads);
 /* A read that has ended: each one ends once, in any order. false: there is none. *ret_result is
  * what port_read_pieces() would say. Also -EAGAIN, -EINTR: it could not be done in this way.

@@ -49,12 +49,6 @@ WAITS = {
     "lib/service/frame/fence.c": {
         "port_lock_take": "nobody holds it for longer than a few steps",
     },
-    "lib/service/frame/reads.c": {
-        "reads_now": "a fault: there is no ring, and no memory or no thread for a worker",
-    },
-    "lib/service/hold/hold_load.c": {
-        "load_end_work": "a fault: there is no thread for a worker",
-    },
     "lib/service/succession/hand.c": {
         "port_reopen_name": "9p's server alone is asked, once for each file that goes along",
         "socket_unlisten": "a successor has the path, so that it stays",

@@ -5,8 +5,10 @@
  * tests/unit/test_reclaim_carry.c and tests/stress/reclaim_turns.c.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +24,7 @@
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/fill.h"
+#include "lib/service/frame/reads.h"
 #include "lib/service/frame/sweep.h"
 #include "lib/service/succession/whole.h"
 #include "lib/service/succession/wire.h"
@@ -412,11 +415,48 @@ static void place_leave_takes_what_the_reader_has_left(void **state)
 	free(s->files.slots);
 }
 
+static int end_result; /* of the read that has ended */
+
+static void note_end(struct frames *s, struct fill_op *op, int result)
+{
+	assert_ptr_equal(op, &s->fill.ops[0]);
+	end_result = result;
+}
+
+/* No ring, and no worker: the main thread does not read, because no file has to answer. */
+static void reads_begin_without_a_worker_ends_and_nobody_reads(void **state)
+{
+	static u8 block[BLOCK_BYTES];
+	struct service *s = service_make(1, 64);
+	struct fill_op *op = &s->frames.fill.ops[0];
+	FILE *file = tmpfile();
+
+	(void)state;
+	assert_non_null(file);
+	memset(block, 'x', sizeof(block));
+	assert_int_equal(fwrite(block, sizeof(block), 1, file), 1);
+	assert_int_equal(fflush(file), 0);
+	memset(block, 0, sizeof(block));
+	s->files.slots[1] = (struct held_file){ .state = FILE_HELD,
+		                                .fd = fileno(file),
+		                                .direct_fd = -1,
+		                                .size = BLOCK_BYTES };
+	s->frames.fill.ended = note_end;
+	op->slot = op->nr = 1;
+	op->pieces[0] = (struct port_piece){ block, sizeof(block) };
+	assert_int_equal(reads_begin(&s->frames, op), 0);
+	assert_int_equal(end_result, -EAGAIN);
+	assert_int_equal(block[0], 0);
+	fclose(file);
+	service_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(client_hang_up_with_many_contexts_reaps_them_in_turns),
 		cmocka_unit_test(place_leave_takes_what_the_reader_has_left),
+		cmocka_unit_test(reads_begin_without_a_worker_ends_and_nobody_reads),
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
 		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),

@@ -90,8 +90,9 @@ static void reads_by_worker(struct frames *s, struct fill_op *op)
 			return;
 		port_free(r);
 	}
-	/* No memory or no thread; or the service ends. */
-	s->fill.ended(s, op, reads_now(fd, op->pieces, op->nr, op->first));
+	/* No memory or no thread; or the service ends. The main thread must not read: the file's
+	 * readers have the kernel, and this file may never answer. */
+	s->fill.ended(s, op, -EAGAIN);
 }
 
 static bool reads_is_warm(const struct held_file *f, const struct fill_op *op)

@@ -170,12 +170,26 @@ static int load_seal(int fd)
 	return err;
 }
 
+/* What no piece has unmapped. */
+static void load_unmap_rest(struct hold_load *load)
+{
+	if (load->next < load->bytes)
+		port_unmap(load->at + load->next, load->bytes - load->next);
+}
+
+/* If there was an error this gives the memory back. */
+static void load_close(struct hold_load *load)
+{
+	if (load->error)
+		service_close(&load->kept_fd);
+	service_close(&load->fd);
+}
+
 static void load_end_work(struct worker_job *job)
 {
 	struct hold_load *load = (struct hold_load *)job;
 
-	if (load->next < load->bytes)
-		port_unmap(load->at + load->next, load->bytes - load->next);
+	load_unmap_rest(load);
 	if (!load->error)
 		load->error = load_seal(load->fd); /* HD3 */
 	/* Without leases nothing tells when nobody has it: it would count for ever (HD4). */
@@ -183,10 +197,7 @@ static void load_end_work(struct worker_job *job)
 		load->error = reason_encode(LODIC_REASON_LEASES_OFF);
 	if (!load->error) /* what lay across two pieces, or was read ahead */
 		port_drop_cached(load->file_fd, load->offset, load->length);
-	/* If there was an error this gives the memory back. */
-	if (load->error)
-		service_close(&load->kept_fd);
-	service_close(&load->fd);
+	load_close(load);
 }
 
 /* ---- the main thread ---- */
@@ -257,7 +268,9 @@ static void load_end(struct holding *s, struct hold_load *load)
 		return;
 	load->ending = false; /* holds_fini() ends it; or there is no thread */
 	if (worker_any(s->base)) {
-		load_end_work(&load->job);
+		load->error = load->error ? load->error : -ENOMEM;
+		load_unmap_rest(load);
+		load_close(load);
 		load_end_done(s, &load->job);
 	}
 }
@@ -485,7 +498,7 @@ void hold_load_abandon(struct hold_load *load)
 {
 	if (load->nr_pieces > 0 || load->ending)
 		return; /* a worker is stuck, and may still read into it */
-	port_unmap(load->at + load->next, load->bytes - load->next);
+	load_unmap_rest(load);
 	service_close(&load->fd);
 	service_close(&load->kept_fd);
 	port_free(load);
