@@ -273,7 +273,7 @@ PORT_HANGS int port_make_folder(const char *path);
 int port_system_open(const char *path);
 /* How many bytes came, bytes at most; 0: its end. Reads of one file that follow each other may not
  * be of one moment. -ESRCH: of a process that has gone. -ENODEV: of a group that has gone.
- * -EOPNOTSUPP -EINVAL -EPERM -EACCES -EIO -ENOMEM -EBADF. */
+ * -EOPNOTSUPP -EINVAL -EPERM -EACCES -EIO -ENOMEM -EBADF. -ESPIPE: it is a FIFO. */
 int64_t port_system_read(int fd, void *to, size_t bytes, uint64_t offset);
 /* Reads one from its beginning: room - 1 bytes at most, and a zero behind them. Returns how many
  * bytes. The errors are those of both. */

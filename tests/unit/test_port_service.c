@@ -20,6 +20,7 @@
 
 #include "host/host.h"
 #include "lib/port.h"
+#include "lib/port_inode.h"
 #include "lib/port_limit.h"
 #include "lib/port_listen.h"
 #include "lib/port_set.h"
@@ -410,7 +411,88 @@ static void lock_file_has_one_holder(void **state)
 	(void)state;
 }
 
+static void open_to_write_makes_no_file(void **state)
+{
+	struct place p;
+	int made, again;
+
+	place_begin(&p);
+	assert_int_equal(port_open_to_write(p.path), -ENOENT);
+	made = port_open_or_create(p.path);
+	again = port_open_to_write(p.path);
+	assert_true(port_is_same_file(made, again));
+	assert_int_equal(port_write(again, "abc", 3, 0), 3);
+	port_shut(again);
+	port_shut(made);
+	assert_int_equal(port_remove(p.path), 0);
+	assert_int_equal(symlink("/dev/null", p.path), 0);
+	assert_int_equal(port_open_to_write(p.path), -ELOOP);
+	place_end(&p);
+	(void)state;
+}
+
+static void channel_has_two_ends_that_never_wait(void **state)
+{
+	int ends[2];
+	char byte = 0;
+	struct port_message m = { .bytes = &byte, .room = sizeof(byte) };
+
+	assert_int_equal(port_channel(ends), 0);
+	for (u32 i = 0; i < 2; i++) {
+		assert_int_equal(port_receive(ends[i], &m), -EAGAIN);
+		assert_int_equal(port_send(ends[i], "x", 1, NULL, 0), 0);
+		assert_int_equal(port_receive(ends[1 - i], &m), 0);
+		assert_int_equal(byte, 'x');
+		byte = 0;
+	}
+	port_close(ends[0]);
+	assert_int_equal(port_receive(ends[1], &m), 0);
+	assert_int_equal(m.got, 0);
+	port_close(ends[1]);
+	(void)state;
+}
+
+static void reopened_name_gives_no_right(void **state)
+{
+	unsigned int mode;
+	struct place p;
+	int fd, name, again;
+	char byte;
+
+	place_begin(&p);
+	fd = port_open_or_create(p.path);
+	assert_int_equal(port_write(fd, "a", 1, 0), 1);
+	assert_int_equal(port_remove(p.path), 0); /* it needs no name */
+	name = port_reopen_name(fd);
+	assert_true(name >= 0);
+	assert_true(port_is_same_file(fd, name));
+	assert_int_equal(port_mode(name, &mode), 0);
+	assert_true(mode & PORT_NAMES_ONLY);
+	assert_int_equal(port_read(name, &byte, 1, 0), -EBADF);
+	again = port_reopen_at_once(name, 0);
+	assert_true(again >= 0);
+	assert_int_equal(port_read(again, &byte, 1, 0), 1);
+	port_shut(again);
+	port_close(name);
+	port_shut(fd);
+	assert_int_equal(port_reopen_name(fd), -ENOENT);
+	place_end(&p);
+	(void)state;
+}
+
 /* ---- files of the kernel ---- */
+
+static void system_text_of_a_fifo_waits_for_nobody(void **state)
+{
+	struct place p;
+	char text[4];
+
+	place_begin(&p);
+	assert_int_equal(mkfifo(p.path, 0600), 0);
+	assert_int_equal(port_system_text(p.path, text, sizeof(text)), -ESPIPE);
+	place_end(&p);
+	(void)state;
+}
 
 static void system_text_ends_with_zero(void **state)
 {
@@ -445,6 +527,10 @@ int main(void)
 		cmocka_unit_test(accept_nobody_waits_is_eagain),
 		cmocka_unit_test(peer_process_dead_is_input),
 		cmocka_unit_test(lock_file_has_one_holder),
+		cmocka_unit_test(open_to_write_makes_no_file),
+		cmocka_unit_test(channel_has_two_ends_that_never_wait),
+		cmocka_unit_test(reopened_name_gives_no_right),
+		cmocka_unit_test(system_text_of_a_fifo_waits_for_nobody),
 		cmocka_unit_test(system_text_ends_with_zero),
 	};
 
