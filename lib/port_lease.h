@@ -19,12 +19,13 @@
  * - A file that is open for writing gets no lease, so it cannot break one either. doc/proofs.md
  *   names what the kernel does not count as that.
  *
- * Signals. A break's signal goes to one thread of this process, with the descriptor's number. It is
- * sent after the lease has become breaking. It may be read late: when the lease has been given
- * back, the descriptor closed, and its number used again. The queue of signals is bounded
- * (RLIMIT_SIGPENDING), and all processes of the user share the bound. When it is full, the kernel
- * sends a plain signal instead, which names no descriptor. At most one of these waits at a time,
- * for all breaks that came while it waited. So a signal comes after every break.
+ * Signals. A break's signal goes to one thread of this process. It has the number of the descriptor
+ * by which the lease was taken. It is sent after the lease has become breaking. It may be read
+ * late: when the lease has been given back, the descriptor closed, and its number used again. The
+ * queue of signals is bounded (RLIMIT_SIGPENDING), and all processes of the user share the bound.
+ * When it is full, the kernel sends a plain signal instead, which names no descriptor. At most one
+ * of these waits at a time, for all breaks that came while it waited. So a signal comes after every
+ * break.
  *
  * A lease is safe to take, ask for and give back during a turn if its file is of a local file
  * system (port_inode.h). Others may ask a server.
