@@ -6,12 +6,16 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,8 +33,8 @@
 
 static struct service service;
 
-/* The leases of a service; nothing else of it is there. */
-static struct service *leases_make(u32 nr_files)
+/* The leases of a service that are not begun; nothing else of it is there. */
+static struct service *leases_shape(u32 nr_files)
 {
 	struct service *s = &service;
 
@@ -42,7 +46,15 @@ static struct service *leases_make(u32 nr_files)
 	assert_non_null(s->memory.arena.files);
 	assert_non_null(s->memory.arena.header);
 	s->memory.arena.header->generation = 7;
-	assert_int_equal(lease_start(&s->files), 0);
+	return s;
+}
+
+static struct service *leases_make(u32 nr_files)
+{
+	struct service *s = leases_shape(nr_files);
+	const char *why;
+
+	assert_int_equal(lease_start(&s->files, &why), 0);
 	assert_int_not_equal(host_load_acquire(&s->memory.arena.header->alive),
 	                     ARENA_DEAD);
 	return s;
@@ -270,12 +282,49 @@ static void cut_beside_an_admission_is_seen_or_heard(void **state)
 	leases_free(s);
 }
 
+static void forbid_marks(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_set_robust_list, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+
+	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "%s", strerror(errno));
+	REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "%s",
+	        strerror(errno));
+}
+
+/* Nobody would hear of the death of such a service, so it does not live. */
+static void service_whose_death_is_not_marked_does_not_start(void **state)
+{
+	pid_t pid = fixture_fork();
+	const char *why = NULL;
+	struct service *s;
+	int err;
+
+	(void)state;
+	if (pid == 0) {
+		s = leases_shape(1);
+		forbid_marks();
+		err = lease_start(&s->files, &why);
+		REQUIRE(err == -EPERM && why, "%d", err);
+		REQUIRE(!s->files.lease, "it has a thread");
+		REQUIRE(s->memory.arena.header->alive == ARENA_DEAD, "it lives");
+		_exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(breaks_while_leases_come_and_go_are_all_answered),
 		cmocka_unit_test(break_without_a_descriptor_in_its_signal_is_answered),
 		cmocka_unit_test(cut_beside_an_admission_is_seen_or_heard),
+		cmocka_unit_test(service_whose_death_is_not_marked_does_not_start),
 	};
 
 	fixture_begin(argc, argv, NULL);

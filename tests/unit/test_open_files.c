@@ -236,12 +236,13 @@ static void files_that_go_together_are_all_revoked(void **state)
 	struct service *s = service_make(NR_FILES);
 	static struct passed_file p;
 	u32 slots[NR_FILES] = { 0 }, ids[NR_FILES];
+	const char *why;
 	int err = 0;
 
 	(void)state;
 	s->memory.arena.header = calloc(1, sizeof(*s->memory.arena.header));
 	assert_non_null(s->memory.arena.header);
-	assert_int_equal(lease_start(&s->files), 0);
+	assert_int_equal(lease_start(&s->files, &why), 0);
 	for (u32 i = 0; i < NR_FILES && !err; i++) {
 		char path[FIXTURE_PATH_BYTES];
 

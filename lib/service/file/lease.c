@@ -105,6 +105,7 @@ struct lease_thread {
 	struct port_lock lock;
 	struct port_condition started;
 	bool has_started;
+	int error;      /* why it ended at once; stands still then */
 	u64 nr_removed; /* watches, with their leases; WATCH_GONE comes for each */
 	u8 *whys;       /* enum lease_end of each slot's last revoked file */
 	struct lease *leases; /* held ones, in no order */
@@ -424,14 +425,18 @@ static void leases_end(struct lease_thread *t)
 	port_lock_give(&t->lock);
 }
 
-static void lease_begin(struct lease_thread *t)
+static int lease_begin(struct lease_thread *t)
 {
+	int err;
+
 	t->tid = port_thread_number();
-	mark_set(t->mark, t->header, t->tid);
+	err = mark_set(t->mark, t->header, t->tid);
 	port_lock_take(&t->lock);
+	t->error = err;
 	t->has_started = true;
 	port_condition_tell(&t->started);
 	port_lock_give(&t->lock);
+	return err;
 }
 
 static void lease_run(void *arg)
@@ -440,7 +445,8 @@ static void lease_run(void *arg)
 	void *heard[NR_EARS];
 	bool stop = false;
 
-	lease_begin(t);
+	if (lease_begin(t) != 0)
+		return;
 	/* port_wait() would fail each time if somebody lowered the limit of descriptors to 0. */
 	while (!stop) {
 		int nr = port_set_wait(t->ears, heard, NR_EARS, -1);
@@ -524,19 +530,26 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	return 0;
 }
 
-/* Returns when the thread listens, and is known by its number. */
-static int lease_spawn(struct lease_thread *t)
+/* Returns when the thread listens, and is known by its number; or when it has ended. */
+static int lease_spawn(struct lease_thread *t, const char **ret_why)
 {
 	int err = port_thread_start(&t->thread, lease_run, t);
 
+	if (err)
+		return err;
 	port_lock_take(&t->lock);
-	while (!err && !t->has_started)
+	while (!t->has_started)
 		port_condition_wait(&t->started, &t->lock);
 	port_lock_give(&t->lock);
-	return err;
+	if (t->error) {
+		port_thread_join(&t->thread);
+		*ret_why = "the kernel would not tell programs of the service's death: "
+			   "it refuses set_robust_list(2)";
+	}
+	return t->error;
 }
 
-int lease_start(struct files *s)
+int lease_start(struct files *s, const char **ret_why)
 {
 	struct lease_thread *t = port_alloc(sizeof(*t));
 	int err;
@@ -552,7 +565,7 @@ int lease_start(struct files *s)
 	err = lease_make(t, s->shape->nr_files);
 	if (!err) {
 		lease_open_watches(t); /* else lease_listen() tries it again */
-		err = lease_spawn(t);
+		err = lease_spawn(t, ret_why);
 	}
 	if (err) {
 		lease_free(t);

@@ -8,8 +8,9 @@
 
 struct files;
 
-/* Starts the thread, which marks the service alive. 0 or -errno. */
-int lease_start(struct files *s);
+/* Starts the thread, which marks the service alive. -ENOMEM. -EAGAIN: no more threads are allowed.
+ * -ENOSYS, -EPERM: its death would not be marked (mark.h); ret_why says so. */
+int lease_start(struct files *s, const char **ret_why);
 /* The thread marks the service dead, gives all leases back and ends. Each of the two
  * functions returns when that is done. */
 void lease_stop(struct files *s);
@@ -47,7 +48,7 @@ enum lease_end lease_why(const struct files *s, u32 slot);
  * as before: a name may have gone. It calls it for most of them at most; the others wait.
  * Returns for how many. */
 u32 lease_each_touched(struct files *s, u32 most, void (*each)(void *ctx, u32 slot));
-/* An eventfd: readable when there is something for one of these two since it was last read. */
+/* An event: readable when there is something for one of these two since it was last read. */
 int lease_broken_event(const struct files *s);
 
 #endif

@@ -23,12 +23,16 @@ void mark_free(struct port_mark *mark)
 		port_unmap(mark, sizeof(*mark));
 }
 
-void mark_set(struct port_mark *mark, struct arena_header *header, int tid)
+int mark_set(struct port_mark *mark, struct arena_header *header, int tid)
 {
-	port_mark_set(mark, (u32 *)&header->alive);
+	int err = port_mark_set(mark, (u32 *)&header->alive);
+
+	if (err)
+		return err;
 	/* The kernel marks the word only if this thread's id stands in its low half. It
 	 * leaves the upper half alone, which tells two services with one id apart. */
 	host_store_release(&header->alive, header->generation << 32 | (u32)tid);
+	return 0;
 }
 
 void mark_clear(struct port_mark *mark, struct arena_header *header)

@@ -25,8 +25,9 @@ struct arena_header;
 /* Room for the mark of one thread, in an arena with that header. NULL: there is no memory. */
 struct port_mark *mark_make(struct arena_header *header);
 void mark_free(struct port_mark *mark);
-/* The calling thread, tid, lives from now on, and the service with it. */
-void mark_set(struct port_mark *mark, struct arena_header *header, int tid);
+/* The calling thread, tid, lives from now on, and the service with it. -ENOSYS, -EPERM: the kernel
+ * would not mark its death, so the service must not live. */
+int mark_set(struct port_mark *mark, struct arena_header *header, int tid);
 /* The same thread: the service ends in order. */
 void mark_clear(struct port_mark *mark, struct arena_header *header);
 

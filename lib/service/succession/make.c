@@ -109,7 +109,7 @@ int service_fill_arena(struct service *s, const char **ret_why)
 	if (!err)
 		err = fill_init(&s->frames);
 	if (!err)
-		err = lease_start(&s->files);
+		err = lease_start(&s->files, ret_why);
 	if (!err)
 		err = holds_init(&s->holding);
 	if (!err)
