@@ -25,14 +25,15 @@ int port_set_bytes(int fd, uint64_t bytes);
 int port_commit(int fd, uint64_t offset, uint64_t bytes);
 
 /* Opens the memory file behind fd once more: a description of its own, to read it, and to write it
- * too if it shall. Returns a descriptor. -ENOENT: there is no /proc. -EACCES: its seals or the
- * rights of fd's file do not allow it. -EMFILE -ENFILE -EPERM -ENOMEM -EBADF. */
+ * too if it shall. Returns a descriptor. -ENOENT: there is no /proc, or no fd. -EWOULDBLOCK: some
+ * other description has claimed it, or has a lease of it. -EACCES: its rights do not allow it.
+ * -EMFILE -ENFILE -EPERM -ENOMEM. */
 int port_memory_again(int fd, bool writes);
 /* Has nobody else a memory file? fd is from port_memory_again(). Those descriptions count, and
  * each mapping counts as its description. The one that port_memory_file() has made does not count,
- * and neither do its mappings. 0: nobody has it. A process that opens it then waits
- * until port_memory_unclaim(fd), or until fd is closed. -EAGAIN: somebody has it. -EINVAL -EACCES
- * -ENOMEM -EBADF: nobody can say. */
+ * and neither do its mappings. 0: nobody has it, and nobody can open it until
+ * port_memory_unclaim(fd), or until fd is closed. A process that tries may wait for that. -EAGAIN:
+ * somebody has it. -EINVAL -EACCES -ENOMEM -EBADF: nobody can say. */
 int port_memory_claim(int fd);
 void port_memory_unclaim(int fd);
 
@@ -56,8 +57,8 @@ int port_lock_pages(void *at, uint64_t bytes);
 
 /* Pages of a shared mapping that are still to come shall lie at node, below PORT_MOST_NODES. Where
  * that is full they come at another one. All processes that map the memory have the same pages.
- * -EINVAL: there is no such node. -ENOSYS -EPERM: this system has no nodes, or
- * does not let this process choose. -EFAULT -ENOMEM. */
+ * -EINVAL: there is no such node. -ENOSYS -EPERM: this system has no nodes, or does not let this
+ * process choose. -EFAULT -ENOMEM. */
 int port_node_prefer(void *at, uint64_t bytes, unsigned int node);
 /* The same, and what this process alone has mapped and touched moves there. A thread that
  * touches a page meanwhile waits for it. Also -EIO: some pages stay where they are. */

@@ -52,7 +52,8 @@ int port_memory_again(int fd, bool writes)
 	int other;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	other = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	/* O_NONBLOCK is about leases; reads and writes of memory do not know it. */
+	other = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 	return other < 0 ? -errno : other;
 }
 

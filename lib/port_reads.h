@@ -38,7 +38,8 @@ int port_reads_make(unsigned int most, struct port_reads **ret_reads);
 /* Reads under way are called off. One whose file does not answer may write to its pieces until
  * this process has ended. */
 void port_reads_end(struct port_reads *reads);
-/* The descriptor that has input while port_reads_next() has something to return. */
+/* The descriptor that has input while port_reads_next() has something to return. It ends with
+ * reads. */
 int port_reads_event(const struct port_reads *reads);
 
 struct port_read {

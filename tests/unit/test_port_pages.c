@@ -90,12 +90,12 @@ static void memory_again_reads_and_writes_as_asked(void **state)
 	int fd = make(4096, &at), again = port_memory_again(fd, false);
 
 	assert_int_equal(port_mode(again, &mode), 0);
-	assert_int_equal(mode, PORT_MAY_READ);
+	assert_int_equal(mode, PORT_MAY_READ | PORT_NEVER_WAITS);
 	assert_int_equal(port_write(again, "y", 1, 0), -EBADF);
 	port_close(again);
 	again = port_memory_again(fd, true);
 	assert_int_equal(port_mode(again, &mode), 0);
-	assert_int_equal(mode, PORT_MAY_READ | PORT_MAY_WRITE);
+	assert_int_equal(mode, PORT_MAY_READ | PORT_MAY_WRITE | PORT_NEVER_WAITS);
 	assert_int_equal(port_write(again, "y", 1, 0), 1);
 	assert_int_equal(*(char *)at, 'y');
 	port_close(again);
@@ -112,11 +112,12 @@ static void claim_while_somebody_has_it_is_eagain(void **state)
 	u64 began_ns;
 
 	assert_int_equal(port_memory_claim(own), 0); /* at and fd do not count */
-	port_memory_unclaim(own);
 	began_ns = host_now_ns();
+	assert_int_equal(port_memory_again(fd, true), -EWOULDBLOCK);
+	assert_true(host_now_ns() - began_ns < CLAIM_NS); /* it does not wait */
+	port_memory_unclaim(own);
 	reader = port_memory_again(fd, false);
 	assert_true(reader >= 0);
-	assert_true(host_now_ns() - began_ns < CLAIM_NS); /* it has not waited */
 	assert_int_equal(port_memory_claim(own), -EAGAIN);
 	assert_int_equal(
 		port_map(NULL, 4096, PORT_READ, PORT_SHARED, reader, 0, &other), 0);
