@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * port_pages.h: the part of the door by which the service makes memory that others map. Are all its
- * pages there, how large are they, at which node do they lie, and has anybody else the memory?
- * What port.h says of errors, marks and descriptors is true here, too. Memory files do not hang, so
- * that no function here has a mark. The system may take long to find pages: 18 ms for a huge one.
+ * The door to the system (port.h): memory that the service makes and others map. Are all its pages
+ * there, how large are they, at which node do they lie, and has anybody else the memory? Only the
+ * service has this.
+ *
+ * Memory files do not hang, so that no function here has a mark. But the system may take long to
+ * find pages: up to 18 ms for a huge one.
  */
 #ifndef LODIC_LIB_PORT_PAGES_H
 #define LODIC_LIB_PORT_PAGES_H

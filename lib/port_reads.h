@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * port_reads.h: the part of the door by which the service reads files: one read at a time, or many
- * under way. What port.h says of errors, marks and descriptors is true here, too.
+ * The door to the system (port.h): reads of files, one that the caller waits for, or many under
+ * way. Only the service has this.
  */
 #ifndef LODIC_LIB_PORT_READS_H
 #define LODIC_LIB_PORT_READS_H
