@@ -2,9 +2,12 @@
 /* lib/service/base/worker.h: the end of a service while a job is under way. */
 #define _GNU_SOURCE
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -50,7 +53,9 @@ static void __attribute__((noinline)) service_begins_and_ends(u64 *go_on, u64 *n
 		struct late *late = calloc(1, sizeof(*late));
 
 		REQUIRE(late, "no memory");
-		late->job = (struct worker_job){ .work = late_work, .done = late_done };
+		late->job = (struct worker_job){ .work = late_work,
+			                         .done = late_done,
+			                         .owner = OWNER_BASE };
 		late->go_on = go_on;
 		late->nr_made = nr_made;
 		REQUIRE(worker_do(s, &late->job) == 0, "not begun");
@@ -77,10 +82,43 @@ static void end_with_jobs_under_way_does_not_wait_nothing_leaks(void **state)
 	assert_int_equal(fixture_wait(pid), 0);
 }
 
+/* A job that names no owner would end at some other struct. */
+static void job_without_an_owner_fails_at_once(void **state)
+{
+	static const u32 wrong[] = { OWNER_NONE, NR_WORKER_OWNERS };
+	const struct rlimit no_core = { 0, 0 };
+
+	(void)state;
+#ifndef LODIC_DEBUG
+	skip();
+#endif
+	for (u32 i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		pid_t pid = fixture_fork();
+		int status;
+
+		if (pid == 0) {
+			struct base s = { 0 };
+			struct worker_job job = { .work = late_work,
+				                  .done = late_done,
+				                  .owner = wrong[i] };
+
+			setrlimit(RLIMIT_CORE, &no_core);
+			signal(SIGABRT, SIG_DFL); /* cmocka looks after it */
+			close(STDERR_FILENO);
+			REQUIRE(worker_start(&s) == 0, "no workers");
+			worker_do(&s, &job);
+			_exit(0);
+		}
+		status = fixture_wait(pid);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(end_with_jobs_under_way_does_not_wait_nothing_leaks),
+		cmocka_unit_test(job_without_an_owner_fails_at_once),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -36,6 +36,7 @@ enum source_kind {
 /* Whose a job is. A resize may come before its end, so the pointer that done() gets is of the
  * service whose loop hears of it. */
 enum worker_owner {
+	OWNER_NONE,    /* of no job: one that names no owner has forgotten it */
 	OWNER_BASE,    /* struct base */
 	OWNER_HOLDING, /* struct holding */
 	OWNER_CLIENTS, /* struct clients */

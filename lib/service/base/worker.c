@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 
+#include "core/check.h"
 #include "lib/port_thread.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/base/state.h"
@@ -205,6 +206,8 @@ int worker_do(struct base *s, struct worker_job *job)
 	struct workers *w = s->workers;
 	int err = 0;
 
+	DCHECK(job->owner > OWNER_NONE && job->owner < NR_WORKER_OWNERS,
+	       "a job has an owner");
 	port_lock_take(&w->lock);
 	if (job->process != 0 && (worker_nr_stuck(w, 0) == WORKERS_MOST ||
 	                          worker_nr_stuck(w, job->process) >= WORKERS_EACH))
@@ -250,7 +253,8 @@ static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 	if (closing) {
 		closing->job = (struct worker_job){ .kind = kind,
 			                            .work = closing_work,
-			                            .done = closing_done };
+			                            .done = closing_done,
+			                            .owner = OWNER_BASE };
 		closing->fd = fd;
 		if (worker_do(s, &closing->job) == 0) {
 			s->workers->nr_closing++;

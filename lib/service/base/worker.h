@@ -37,7 +37,7 @@ struct worker_job {
 	struct worker_job *next;
 	int process;  /* for which program; 0: for none */
 	u32 kind;     /* enum worker_kind */
-	u32 owner;    /* enum worker_owner */
+	u32 owner;    /* enum worker_owner, not OWNER_NONE */
 	bool refused; /* it was never begun: all workers are stuck */
 	/* A worker calls it. It touches nothing but the job and what stands still. */
 	void (*work)(struct worker_job *job);

@@ -2,8 +2,8 @@
 /*
  * An arena is for one user, or for one group (ADR-0029). Every program that is attached has the
  * whole arena mapped, and can read each block in it. The service of a group holds a file only if
- * each member of the group may open it by its path. What a single program has opened proves nothing
- * for the others.
+ * each member of the group may open it by its path (file/group.h). What a single program has opened
+ * proves nothing for the others.
  *
  * The service itself decides, in its own mount namespace, when a program passes the file. A right
  * that goes later does not take blocks back; `lodic drop` does.

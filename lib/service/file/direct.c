@@ -84,7 +84,8 @@ static void opening_begin(struct files *s, struct held_file *f)
 	*o = (struct direct_opening){
 		.job = { .kind = WORKER_OPENS,
 		         .work = opening_work,
-		         .done = opening_done },
+		         .done = opening_done,
+		         .owner = OWNER_BASE },
 		.next = s->direct.openings,
 		.owner = s,
 		.file = f,

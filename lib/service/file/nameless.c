@@ -97,7 +97,8 @@ static struct nameless_job *looks_make(struct files *s, u32 lane)
 		return NULL;
 	l->job = (struct worker_job){ .kind = WORKER_LOOKS,
 		                      .work = looks_work,
-		                      .done = looks_done };
+		                      .done = looks_done,
+		                      .owner = OWNER_BASE };
 	l->owner = s;
 	l->lane = lane;
 	l->nr = 0;

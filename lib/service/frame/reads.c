@@ -79,7 +79,9 @@ static void reads_by_worker(struct frames *s, struct fill_op *op)
 
 	op->in_ring = false;
 	if (r) {
-		r->job = (struct worker_job){ .work = reads_work, .done = reads_done };
+		r->job = (struct worker_job){ .work = reads_work,
+			                      .done = reads_done,
+			                      .owner = OWNER_BASE };
 		r->s = s;
 		r->op = op;
 		r->fd = fd;
