@@ -34,7 +34,8 @@ def parse_options():
 def pages(options):
     for program in options.programs:
         top = help_text.read(options.runner, program.resolve(), [program.name])
-        yield from man_programs.pages_of(top, options.version)
+        yield from man_programs.pages_of(top, options.version,
+                                         [other.name for other in options.programs])
     yield from man_headers.pages(options.source / "include" / "lodic", options.version)
     settings = options.source / "doc" / "settings.md"
     yield man_settings.page(settings.read_text(encoding="utf-8"), options.version)

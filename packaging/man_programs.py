@@ -48,8 +48,8 @@ def write_commands(out, title, page):
         out.tagged(f"{roff.bold(name_of(child))}(1)", roff.prose(child.brief))
 
 
-def pages_of(top, version):
-    """(file name, text) for a program and all its commands."""
+def pages_of(top, version, programs):
+    """(file name, text) for a program and all its commands. programs: which have pages at all."""
     pages = list(help_text.all_of(top))
     for page in pages:
         out = roff.Page(name_of(page), 1, version, brief_of(page))
@@ -75,12 +75,14 @@ def pages_of(top, version):
             out.heading("Notes")
             out.paragraph(roff.prose(NOTE))
         out.see_also([*((name_of(other), 1) for other in pages if other in page.children or
-                        page in other.children), *relatives(page)])
+                        page in other.children), *relatives(page, programs)])
         yield f"man1/{name_of(page)}.1", out.text()
 
 
-def relatives(page):
+def relatives(page, programs):
     if page.words[0] != "lodic":
         return [("lodic", 1)]
-    return [("lodic-check", 1), ("lodic-sim", 1), ("liblodic", 3), ("lodic.conf", 5)] \
-        if len(page.words) == 1 else [("lodic.conf", 5)]
+    if len(page.words) > 1:
+        return [("lodic.conf", 5)]
+    return [*((name, 1) for name in sorted(programs) if name != "lodic"), ("liblodic", 3),
+            ("lodic.conf", 5)]
