@@ -15,8 +15,9 @@
  *   own-ask      a task holds a reference and asks, while readers come and go
  *   own-idle     a task of another CPU asks until nobody holds one
  *
- * In scheme paygo all threads have sequences, in packed none has, and in mixed every second one.
- * In inline they call the functions of lodic/counter.h. In atomic the word alone counts.
+ * In scheme paygo all threads have sequences, and in packed none has. In mixed each schedule draws
+ * which ones have. In inline they call the functions of lodic/counter.h. In atomic the word alone
+ * counts.
  */
 #include "check/own_world.h"
 

@@ -15,7 +15,7 @@ struct own_world *own;
 
 static bool sequences(void)
 {
-	return !own->c->packed && !(own->c->mixed && check_self() % 2);
+	return !own->c->packed && !(own->packed >> check_self() & 1);
 }
 
 /* What holders did with the object happens before its release. */
@@ -352,6 +352,8 @@ void own_setup(const void *arg)
 	name_entries();
 	check_on_abort(aborted);
 	c->tasks(c);
+	if (c->mixed)
+		check_draw(&own->packed, 1u << OWN_TASKS);
 }
 
 void own_finish(const void *arg)

@@ -13,13 +13,14 @@
 
 #define OWN_OBJECTS 3u
 #define OWN_TOKENS 4u
+#define OWN_TASKS 4u /* at most, in a scenario */
 
 /* A scenario's arg. */
 struct own_case {
 	void (*tasks)(const struct own_case *c);
 	enum counter_scheme scheme;
 	bool packed;       /* all threads lack sequences */
-	bool mixed;        /* every second one does */
+	bool mixed;        /* which ones do is drawn */
 	bool inline_calls; /* threads call the functions of lodic/counter.h */
 	u32 nr_readers;
 };
@@ -60,6 +61,7 @@ struct own_world {
 	u32 nr_aborts;
 	u64 late;
 	bool takers_done;
+	u64 packed; /* mixed: a bit for each task that lacks sequences */
 };
 
 extern struct own_world *own;

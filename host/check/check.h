@@ -86,6 +86,11 @@ u32 check_fault(const char *name, void (*body)(void *), void *arg);
  * of the scenario, and the scenario must say which. */
 void check_pin_task(u32 task);
 
+/* For what a scenario need not decide, as which task counts by atomics. *to, in memory of
+ * host_alloc(), is a number below n at the beginning of each schedule. It is drawn from the seed
+ * and the schedule's number alone. An exhaustive search tries all. */
+void check_draw(u64 *to, u32 n);
+
 /* setup() and finish() run on this CPU from now on; first on CPU 0. */
 void check_alone_on(u32 cpu);
 

@@ -349,6 +349,14 @@ u32 check_cpu_of(u32 task)
 	return engine.tasks[task].cpu;
 }
 
+void check_draw(u64 *to, u32 n)
+{
+	if (engine.nr_draws == DRAWS_MAX || !memory_is_shared(to))
+		engine_fail("a draw too many, or outside the checker's memory");
+	engine.draws[engine.nr_draws].to = to;
+	engine.draws[engine.nr_draws++].n = n;
+}
+
 void check_alone_on(u32 cpu)
 {
 	engine.alone_on = cpu;
@@ -459,6 +467,7 @@ void engine_setup(const struct check_scenario *s)
 	engine.running = engine.failed = false;
 	engine.alone_on = 0;
 	engine.aborted = NULL;
+	engine.nr_draws = 0;
 	memset(engine.refuse_most, 0, sizeof(engine.refuse_most));
 	engine.stepped = NULL;
 	s->setup(s->arg);
@@ -467,11 +476,26 @@ void engine_setup(const struct check_scenario *s)
 	memory_snapshot();
 }
 
+static void draw_all(void)
+{
+	u32 i;
+
+	for (i = 0; i < engine.nr_draws; i++) {
+		u32 *drawn = &engine.draws[i].drawn;
+
+		*drawn = engine.choose_draw(*drawn, engine.draws[i].n);
+		*engine.draws[i].to = *drawn;
+		if (engine.stepped)
+			memory_accept(engine.draws[i].to);
+	}
+}
+
 static void reset(void)
 {
 	u32 i;
 
 	memory_restore();
+	draw_all();
 	reset_cpus();
 	history_reset();
 	for (i = 0; i < engine.nr_tasks; i++) {

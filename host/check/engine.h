@@ -15,6 +15,7 @@
 #define NOBODY ENTITY_MAX /* choose(): this schedule need not be finished */
 #define CHOICES_MAX 8192u
 #define NUMBERS_MAX 4096u
+#define DRAWS_MAX 8u /* check_draw() */
 
 struct step {
 	u8 kind; /* enum step_kind */
@@ -81,6 +82,8 @@ struct engine {
 	u32 (*choose)(const u32 *entities, u32 nr);
 	/* For host_choose(), and for which store of a buffer is next: a number below n. */
 	u32 (*choose_number)(u32 entity, u32 n);
+	/* For check_draw(), before the first step: a number below n; drawn is the last one. */
+	u32 (*choose_draw)(u32 drawn, u32 n);
 	/* Under weak memory: how many newer values there are than the one that a load returns. */
 	u32 (*choose_old)(u32 entity, u32 n);
 	/* What was chosen, for replays. */
@@ -91,6 +94,12 @@ struct engine {
 		u32 number;
 	} numbers[NUMBERS_MAX];
 	u32 nr_numbers;
+	/* check_draw(): where to, below what, and this schedule's number. */
+	struct {
+		u64 *to;
+		u32 n, drawn;
+	} draws[DRAWS_MAX];
+	u32 nr_draws;
 	void (*aborted)(void); /* check_on_abort(); NULL: nobody asks */
 	/* check_refuse(), and how many of these were in this schedule. */
 	u32 refuse_most[CHECK_REFUSALS], nr_refused[CHECK_REFUSALS];

@@ -155,6 +155,12 @@ static u32 choose_number(u32 entity, u32 n)
 	return node->taken;
 }
 
+static u32 choose_draw(u32 drawn, u32 n)
+{
+	(void)drawn;
+	return choose_number(NOBODY, n);
+}
+
 void exhaustive_begin(u32 preemption_bound, bool sleep_sets)
 {
 	search.known = 0;
@@ -169,6 +175,7 @@ void exhaustive_prepare(void)
 	search.last = NO_NODE;
 	engine.choose = choose;
 	engine.choose_number = choose_number;
+	engine.choose_draw = choose_draw;
 	engine.stepped = search.sleep_sets ? stepped : NULL;
 	memory_watch(search.sleep_sets);
 }

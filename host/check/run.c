@@ -29,8 +29,8 @@
 #define MAX_POINTS 8u
 
 static struct {
-	u64 random, numbers; /* host_choose() has its own */
-	u32 length;          /* steps that a schedule may be expected to have */
+	u64 random, numbers, draws; /* host_choose() and check_draw() have their own */
+	u32 length;                 /* steps that a schedule may be expected to have */
 	u64 priority[ENTITY_MAX];
 	u32 points[MAX_POINTS];
 	u32 nr_points;
@@ -48,6 +48,12 @@ static u32 number_random(u32 entity, u32 n)
 {
 	(void)entity;
 	return (u32)((random_next(&run.numbers) >> 32) * n >> 32);
+}
+
+static u32 draw_random(u32 drawn, u32 n)
+{
+	(void)drawn;
+	return (u32)((random_next(&run.draws) >> 32) * n >> 32);
 }
 
 /* A few old values, well placed, show some bugs; many at once show others. */
@@ -123,11 +129,13 @@ static void prepare(enum check_strategy strategy, u64 seed, u64 schedule)
 {
 	run.random = mix(seed, schedule);
 	run.numbers = ~run.random;
+	run.draws = mix(~seed, schedule);
 	/* Not drawn, so that a schedule's other numbers stay as they are. */
 	check_tries_now =
 		strategy == CHECK_EXHAUSTIVE ? 1 : 1 + (u32)(run.random >> 40 & 1);
 	engine.choose = choose_random;
 	engine.choose_number = number_random;
+	engine.choose_draw = draw_random;
 	engine.choose_old = old_random;
 	if (engine.memory == CHECK_WEAK)
 		run.old_in = 2u << number_random(0, 4);

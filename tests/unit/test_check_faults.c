@@ -437,6 +437,74 @@ static void run_after_violation_setup_finds_zeroes(void **state)
 	assert_int_equal(run(&s, CHECK_RANDOM, CHECK_TSO, 1).violations, 1);
 }
 
+/* ---- what each schedule draws ---- */
+
+#define DRAW_BELOW 3u
+#define DRAW_WRONG 2u /* with x unchanged, which one order in two has */
+
+static void draw_left(void *arg)
+{
+	(void)arg;
+	world->seen[0] = world->y;
+	host_store_relaxed(&world->x, 1);
+}
+
+static void draw_right(void *arg)
+{
+	(void)arg;
+	CHECK_ASSERT(world->seen[3] || host_load_relaxed(&world->x) ||
+	                     world->y != DRAW_WRONG,
+	             "the wrong number");
+}
+
+static void draw_setup(const void *arg)
+{
+	world_make();
+	world->seen[3] = arg != NULL;
+	check_draw(&world->y, DRAW_BELOW);
+	check_task("left", 0, draw_left, NULL);
+	check_task("right", 1, draw_right, NULL);
+}
+
+static void draw_finish(const void *arg)
+{
+	(void)arg;
+	CHECK_ASSERT(world->seen[0] == world->y, "one number for the whole schedule");
+	outcomes |= (u64)1 << world->y;
+}
+
+static void draw_all_are_met_and_a_replay_has_the_same(void **state)
+{
+	static const struct check_scenario good = { "draw", 2, "", draw_setup,
+		                                    draw_finish };
+	static const struct check_scenario bad = { "draw", 2, NULL, draw_setup,
+		                                   draw_finish };
+	struct check_options o = { .seed = 1,
+		                   .nr_schedules = 200,
+		                   .preemption_bound = 9 };
+	struct check_result r, again;
+	FILE *out = tmpfile();
+	u32 i;
+
+	(void)state;
+	assert_non_null(out);
+	for (i = 0; i < NR_ALL; i++) {
+		assert_int_equal(run(&good, all[i], CHECK_SC, 200).violations, 0);
+		assert_int_equal(outcomes, (1u << DRAW_BELOW) - 1);
+		o.strategy = all[i];
+		o.only = 0;
+		o.out = out;
+		check_run(&bad, &o, false, &r);
+		assert_int_equal(r.violations, 1);
+		o.only = r.schedule + 1;
+		check_run(&bad, &o, false, &again);
+		assert_int_equal(again.violations, 1);
+		assert_string_equal(again.what, r.what);
+		assert_int_equal(again.schedule, r.schedule);
+	}
+	fclose(out);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -451,6 +519,7 @@ int main(void)
 		cmocka_unit_test(mover_any_task_goes_to_any_cpu_but_a_pinned_one),
 		cmocka_unit_test(mover_one_cpu_stays_there),
 		cmocka_unit_test(refuse_any_call_but_at_most_so_many),
+		cmocka_unit_test(draw_all_are_met_and_a_replay_has_the_same),
 		cmocka_unit_test(run_after_violation_setup_finds_zeroes),
 	};
 
