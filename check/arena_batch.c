@@ -187,14 +187,15 @@ static void read_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	for (u32 i = 0; i < 3; i++)
-		CHECK_ASSERT(world_read(r, world->a, i == 1),
+	for (u32 i = 0; i < WORLD_LOOKS; i++)
+		CHECK_ASSERT(world_read_drawn(r, world->a, i),
 		             "F4: reads of a hidden frame go on");
 }
 
 static void read_setup(const void *arg)
 {
 	batch_setup(read_service, read_reader, arg);
+	world_draw_ways();
 }
 
 /* ---- stale-count ---- */

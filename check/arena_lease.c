@@ -285,7 +285,7 @@ static void break_reader(void *arg)
 	struct world_hold *h = world_pin(r, world->a);
 
 	break_read_both(r);
-	world_read(r, world->c, false);
+	world_read_drawn(r, world->c, 0);
 	if (h) {
 		world_look(h); /* a snapshot, whatever the writer does */
 		world_unpin(r, h);
@@ -296,6 +296,7 @@ static void break_reader(void *arg)
 static void break_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	check_task("lease", 0, break_lease_thread, NULL);
 	check_task("service", 1, break_service, NULL);
 	check_task("writer", 2, break_writer, NULL);
@@ -381,8 +382,8 @@ static void dies_reader(void *arg)
 	struct world_reader *r = arg;
 	struct world_hold *h = world_pin(r, world->a);
 
-	world_read(r, world->b, false);
-	world_read(r, world->c, true);
+	world_read_drawn(r, world->b, 0);
+	world_read_drawn(r, world->c, 1);
 	if (h) {
 		world_look(h);
 		world_unpin(r, h);
@@ -393,6 +394,7 @@ static void dies_reader(void *arg)
 static void dies_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	world->first_task = check_task("service", 0, dies_service, NULL);
 	check_task("reader", 1, dies_reader, &world->readers[0]);
 	check_fault("kernel", dies_kernel, NULL);
@@ -420,6 +422,7 @@ static void ends_lease_thread(void *arg)
 static void ends_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	check_task("lease", 0, ends_lease_thread, NULL);
 	check_task("reader", 1, dies_reader, &world->readers[0]);
 }
@@ -439,13 +442,14 @@ static void ends_fill_reader(void *arg)
 	struct world_reader *r = arg;
 
 	world_visit(r, world->c);
-	world_read(r, world->c, false);
+	world_read_drawn(r, world->c, 0);
 	world_visit(r, world->c);
 }
 
 static void ends_fill_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	check_task("lease", 0, ends_lease_thread, NULL);
 	check_task("service", 1, break_service, NULL);
 	check_task("reader", 2, ends_fill_reader, &world->readers[0]);

@@ -174,14 +174,14 @@ static void read_setup(const void *arg)
 
 /* ---- move-view ---- */
 
-static void view_look(struct world_reader *r, u64 block, bool home)
+static void view_look(struct world_reader *r, u64 block, u32 look)
 {
 	struct cache_file file = { world->space, block_file(block) };
 	u64 got[WORLD_WORDS];
 	struct view v;
 
-	if (!(home ? arena_short_view(&r->context, block, &v)
-	           : view_begin(&r->context, block, &v)))
+	if (!(world_is_short(r, look) ? arena_short_view(&r->context, block, &v)
+	                              : view_begin(&r->context, block, &v)))
 		return;
 	for (u32 again = 0; again < 2; again++) {
 		for (u32 i = 0; i < WORLD_WORDS; i++)
@@ -208,14 +208,15 @@ static void view_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	view_look(r, world->a, true);
-	view_look(r, world->c, false);
-	view_look(r, world->a, false);
+	view_look(r, world->a, 0);
+	view_look(r, world->c, 1);
+	view_look(r, world->a, 2);
 }
 
 static void view_setup(const void *arg)
 {
 	move_setup_readers(arg, view_service, view_reader);
+	world_draw_ways();
 }
 
 /* ---- move-evict ---- */
@@ -271,14 +272,15 @@ static void revoke_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	world_read(r, world->a, true);
+	world_read_drawn(r, world->a, 0);
 	world_visit(r, world->a);
-	world_read(r, world->a, false);
+	world_read_drawn(r, world->a, 1);
 }
 
 static void revoke_setup(const void *arg)
 {
 	move_setup_readers(arg, revoke_service, revoke_reader);
+	world_draw_ways();
 	check_task("lease", 2, revoke_lease, NULL);
 }
 
@@ -328,7 +330,8 @@ static void alias_reader(void *arg)
 
 	world_visit(r, world->alias);
 	world_visit(r, world->aliased);
-	world_read(r, world->alias, false);
+	world_read_drawn(r, world->alias, 0);
+	world_read_drawn(r, world->aliased, 1);
 }
 
 static void alias_setup(const void *arg)
@@ -338,6 +341,7 @@ static void alias_setup(const void *arg)
 	             "nobody has them");
 	world_fill(WORLD_FIRST, world->aliased);
 	world_fill(WORLD_SECOND, world->alias);
+	world_draw_ways();
 	check_task("service", 0, alias_service, NULL);
 	check_task("reader", 1, alias_reader, &world->readers[0]);
 }

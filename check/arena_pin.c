@@ -160,12 +160,13 @@ static void alias_reader(void *arg)
 
 	world_visit(r, world->alias);
 	world_visit(r, world->aliased);
-	world_read(r, world->alias, false);
+	world_read_drawn(r, world->alias, 0);
 }
 
 static void alias_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	check_task("service", 0, alias_service, NULL);
 	check_task("reader", 1, alias_reader, &world->readers[0]);
 }

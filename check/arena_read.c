@@ -25,9 +25,9 @@ static void refill_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	world_read(r, world->a, false);
-	world_read(r, world->a, true);
-	world_read(r, world->c, false);
+	world_read_drawn(r, world->a, 0);
+	world_read_drawn(r, world->a, 1);
+	world_read_drawn(r, world->c, 2);
 }
 
 static void refill_setup(const void *arg)
@@ -36,6 +36,7 @@ static void refill_setup(const void *arg)
 	u32 i;
 
 	world_setup(arg);
+	world_draw_ways();
 	check_task("service", 0, refill_service, NULL);
 	for (i = 0; i < c->nr_readers; i++)
 		check_task("reader", 1 + i, refill_reader, &world->readers[i]);
@@ -96,6 +97,7 @@ static void dma_service(void *arg)
 static void dma_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	check_task("service", 0, dma_service, NULL);
 	check_task("reader", 1, refill_reader, &world->readers[0]);
 	check_task("device", 2, dma_device, NULL);

@@ -28,13 +28,13 @@ static bool view_look(const struct world_reader *r, const struct view *v, u64 bl
 }
 
 /* Begins a view, and looks through it twice. */
-static void view_twice(struct world_reader *r, u64 block, bool home)
+static void view_twice(struct world_reader *r, u64 block, u32 look)
 {
 	bool late = world_writer_came();
 	struct view v;
 
-	if (!(home ? arena_short_view(&r->context, block, &v)
-	           : view_begin(&r->context, block, &v)) ||
+	if (!(world_is_short(r, look) ? arena_short_view(&r->context, block, &v)
+	                              : view_begin(&r->context, block, &v)) ||
 	    !view_look(r, &v, block))
 		return;
 	CHECK_ASSERT(!late, "S1: a view begun after the writer came holds");
@@ -54,9 +54,9 @@ static void refill_reader(void *arg)
 {
 	struct world_reader *r = arg;
 
-	view_twice(r, world->a, true);
-	view_twice(r, world->c, false);
-	view_twice(r, world->a, false);
+	view_twice(r, world->a, 0);
+	view_twice(r, world->c, 1);
+	view_twice(r, world->a, 2);
 }
 
 static void refill_setup(const void *arg)
@@ -65,6 +65,7 @@ static void refill_setup(const void *arg)
 	u32 i;
 
 	world_setup(arg);
+	world_draw_ways();
 	check_task("service", 0, refill_service, NULL);
 	for (i = 0; i < c->nr_readers; i++)
 		check_task("reader", 1 + i, refill_reader, &world->readers[i]);
@@ -89,13 +90,14 @@ static void revoke_service(void *arg)
 
 static void revoke_reader(void *arg)
 {
-	view_twice(arg, world->a, true);
-	view_twice(arg, world->b, false);
+	view_twice(arg, world->a, 0);
+	view_twice(arg, world->b, 1);
 }
 
 static void revoke_setup(const void *arg)
 {
 	world_setup(arg);
+	world_draw_ways();
 	check_task("service", 0, revoke_service, NULL);
 	check_task("reader", 1, revoke_reader, &world->readers[0]);
 }

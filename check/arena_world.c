@@ -387,6 +387,22 @@ bool world_writer_came(void)
 	return world->writer_open;
 }
 
+void world_draw_ways(void)
+{
+	check_draw(&world->short_looks, 1u << WORLD_LOOKS);
+}
+
+/* One reader goes the other way round, so that both ways meet in each schedule. */
+bool world_is_short(const struct world_reader *r, u32 look)
+{
+	return (world->short_looks >> look ^ r->number) & 1;
+}
+
+bool world_read_drawn(struct world_reader *r, u64 block, u32 look)
+{
+	return world_read(r, block, world_is_short(r, look));
+}
+
 /* cache_read() asks for what is not cached; these reads want nothing from the file. */
 static bool world_read_gap(void *ctx, u8 *to, u64 n, u64 offset)
 {

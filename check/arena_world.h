@@ -25,6 +25,7 @@
 #define WORLD_FILES 2u
 #define WORLD_READERS 3u
 #define WORLD_HOLDS 3u
+#define WORLD_LOOKS 3u /* whose way is drawn */
 /* Words of a block that are written and read: enough to be torn. */
 #define WORLD_WORDS 2u
 #define WORLD_BYTES (WORLD_WORDS * 8)
@@ -105,6 +106,7 @@ struct world {
 	/* Messages. */
 	bool hung_up;
 	bool finished;
+	u64 short_looks; /* drawn: a bit for each look, by the short way */
 };
 
 /* The world of the case that runs. Made by world_setup(), kept by the checker. */
@@ -153,12 +155,19 @@ void world_leave(struct world_reader *r, bool closed);
 
 /* ---- a reader's side: r's task calls them ---- */
 
+/* In setup: each schedule draws which looks of a reader go the short way. */
+void world_draw_ways(void);
+/* Does r's look with this number, from 0 on, go so? */
+bool world_is_short(const struct world_reader *r, u32 look);
+
 /* Has a writer the file open? If so, the caller knows what happened before. */
 bool world_writer_came(void);
 
 /* lodic_read() of one block: true if the bytes came from the cache; then they were right.
  * home: by the short way. */
 bool world_read(struct world_reader *r, u64 block, bool home);
+/* The same by the way that was drawn for this look. */
+bool world_read_drawn(struct world_reader *r, u64 block, u32 look);
 /* lodic_pin(): the hold, or NULL. It goes the short way first, as lib/client/pin.c does. */
 struct world_hold *world_pin(struct world_reader *r, u64 block);
 /* The same where there must be no room for it: why. */

@@ -56,6 +56,7 @@ struct count_world {
 	bool gone[WORLD_USERS][WORLD_FRAMES]; /* unmapped, and not mapped since */
 	bool left[WORLD_USERS];               /* no mapping at all since */
 	bool freezing, owned_once;            /* `epochs`: a clock tries to; one did */
+	u64 late_first; /* `truncate`, drawn: readers begin with the block that comes late */
 };
 
 extern struct count_world *counted;

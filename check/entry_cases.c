@@ -302,7 +302,8 @@ static void page_reader(void *arg)
 	u32 turn;
 
 	for (turn = 0; turn < 2 * TURNS; turn++)
-		look_up(turn % 2 ? WORLD_FRAMES : 0, (u32)(uintptr_t)arg);
+		look_up((turn + counted->late_first) % 2 ? WORLD_FRAMES : 0,
+		        (u32)(uintptr_t)arg);
 }
 
 static void truncater(void *arg)
@@ -321,6 +322,7 @@ static void truncate_setup(const void *arg)
 	CHECK_ASSERT(slots, "memory for the page cache");
 	check_name(slots, (WORLD_FRAMES + 1) * sizeof(*slots), "slots");
 	host_store_relaxed(&slots[0], 1);
+	check_draw(&counted->late_first, 2);
 	task("reader", 0, page_reader, 0);
 	task("reader", 0, page_reader, 1);
 	task("folder", 0, folder_twice, 0);

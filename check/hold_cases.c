@@ -169,10 +169,10 @@ static void share_keeper(void *arg)
 	hold_release(p, m);
 }
 
-static void kill_second(void *arg)
+static void kill_either(void *arg)
 {
 	(void)arg;
-	hold_kill(process(1));
+	hold_kill(process(host_choose(2)));
 }
 
 static void share_tasks(void)
@@ -181,7 +181,7 @@ static void share_tasks(void)
 	check_task("writer", 3, writer, NULL);
 	hold_process(0, "asker", 4, share_asker, true);
 	hold_process(1, "keeper", 5, share_keeper, true);
-	check_fault("kernel", kill_second, NULL);
+	check_fault("kernel", kill_either, NULL);
 }
 
 /* ---- hold-ends ---- */

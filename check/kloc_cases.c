@@ -246,20 +246,24 @@ static void noter(void *arg)
 	kloc_world_note(1 - cpu, cpu);
 }
 
+/* Object 0 is of file 0, and object 1 of file 1. */
 static void tick_and_unlink(void *arg)
 {
+	u32 file = (u32)kloc_world->ends;
+
 	(void)arg;
 	kloc_world_tick();
-	kloc_world_close(0, 2);
-	kloc_world_unlink(0);
-	kloc_world_remove(0);
-	kloc_world_map(0, 0);
-	kloc_world_open(0, 2);
+	kloc_world_close(file, 2);
+	kloc_world_unlink(file);
+	kloc_world_remove(file);
+	kloc_world_map(file, 0);
+	kloc_world_open(file, 2);
 	kloc_world_tick();
 }
 
 static void note_tasks(void)
 {
+	check_draw(&kloc_world->ends, KLOC_WORLD_FILES);
 	check_task("noter", 0, noter, (void *)0);
 	check_task("noter", 1, noter, (void *)1);
 	check_task("manager", 2, tick_and_unlink, NULL);

@@ -11,7 +11,7 @@
 #include "check/case.h"
 #include "core/kloc/knode_list.h"
 
-#define FILES 3u /* 0 and 1 are there at first; 2 gets the knode of 0 */
+#define FILES 3u /* 0 and 1 are there at first; 2 gets the knode of the one that ends */
 #define KNODES 2u
 #define CPUS 2u
 #define USES 2u
@@ -31,6 +31,7 @@ static struct list_world {
 	u64 lock; /* of the kmap */
 	struct knode_lists lists;
 	struct list_file files[FILES];
+	u64 ends; /* drawn: file 0 or 1 */
 } * w;
 
 static u32 file_of_knode(u32 knode)
@@ -109,7 +110,7 @@ static void user(void *arg)
 	u32 cpu = (u32)(uintptr_t)arg, turn;
 
 	for (turn = 0; turn < USES; turn++)
-		use(cpu, 0);
+		use(cpu, (u32)w->ends);
 	use(cpu, 2);
 }
 
@@ -127,10 +128,10 @@ static void end_file(u32 file)
 
 static void manager(void *arg)
 {
-	u32 knode = w->files[0].knode;
+	u32 knode = w->files[w->ends].knode;
 
 	(void)arg;
-	end_file(0);
+	end_file((u32)w->ends);
 	collect();
 	host_lock(&w->lock);
 	w->files[2].generation = knode_list_token(&w->lists, knode).generation;
@@ -190,6 +191,7 @@ static void list_setup(const void *arg)
 	check_name(w->lists.entries, 8 * 2 * w->lists.stride, "entries");
 	check_name(&w->lists.tick, 8, "tick");
 	check_name(&w->lock, 8, "lock");
+	check_draw(&w->ends, 2);
 	for (i = 0; i < CPUS; i++)
 		check_task("user", i, c->user, (void *)(uintptr_t)i);
 	check_task("manager", CPUS, c->manager, NULL);

@@ -67,6 +67,7 @@ struct kloc_world {
 	struct kloc_file files[KLOC_WORLD_FILES];
 	u64 next_serial, next_inode;
 	u64 limit; /* of tier 0 */
+	u64 ends;  /* kloc-note, drawn: the file that does */
 };
 
 extern struct kloc_world *kloc_world;
