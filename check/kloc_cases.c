@@ -9,6 +9,8 @@
  *   kloc-doomed  it is unlinked while it is open
  *   kloc-full    both tiers are full
  *   kloc-limit   fast memory gets smaller
+ *   kloc-app     the same for memory of programs, which is pinned meanwhile
+ *   kloc-order   the same for two open files, of which one is closed. That one gives room first
  *   kloc-often   a file is opened and closed again and again
  *   kloc-age     an open file is not used, and then it is
  *   kloc-note    CPUs note uses in their lists, while files age and end
@@ -189,6 +191,65 @@ static void limit_tasks(void)
 	add_movers(2, 2);
 }
 
+/* ---- kloc-app ---- */
+
+static void app_begin(void)
+{
+	kloc_world_add(NO_FILE, KLOC_APP, 0);
+	kloc_world_add(NO_FILE, KLOC_APP, 0);
+}
+
+static void tick_once(void *arg)
+{
+	(void)arg;
+	kloc_world_tick();
+}
+
+static void app_tasks(void)
+{
+	check_task("limiter", 0, limiter, NULL);
+	check_task("reader", 1, reader, (void *)0);
+	check_task("reader", 2, reader, (void *)1);
+	check_task("ticker", 0, tick_once, NULL);
+	add_movers(2, 2);
+}
+
+/* ---- kloc-order ---- */
+
+static void order_begin(void)
+{
+	open_file(0, 1);
+	open_file(1, 1);
+	kloc_world_add(NO_FILE, KLOC_APP, 0);
+}
+
+static void order_closer(void *arg)
+{
+	(void)arg;
+	kloc_world_close((u32)kloc_world->ends, 0);
+}
+
+/* Long enough that need may take what is open as well. */
+static void tick_and_limit(void *arg)
+{
+	u32 turn;
+
+	for (turn = 0; turn < 2; turn++)
+		kloc_world_tick();
+	kloc_world_limit(2);
+	kloc_world_tick();
+	limiter(arg);
+}
+
+static void order_tasks(void)
+{
+	check_draw(&kloc_world->ends, KLOC_WORLD_FILES);
+	check_task("closer", 0, order_closer, NULL);
+	check_task("limiter", 1, tick_and_limit, NULL);
+	check_task("reader", 2, reader, (void *)0);
+	add_movers(2, 2);
+}
+
 /* ---- kloc-often ---- */
 
 static void often(void *arg)
@@ -319,9 +380,23 @@ static const struct {
 	struct kloc_case c;
 } scenarios[] = {
 	{ "kloc-close",
-	  { close_begin, close_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 0, true } },
+	  { close_begin,
+	    close_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 4, 4 },
+	    255,
+	    0,
+	    true,
+	    false } },
 	{ "kloc-pin",
-	  { two_frames_begin, pin_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 0, true } },
+	  { two_frames_begin,
+	    pin_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 4, 4 },
+	    255,
+	    0,
+	    true,
+	    false } },
 	{ "kloc-unlink",
 	  { two_frames_begin,
 	    unlink_tasks,
@@ -329,7 +404,8 @@ static const struct {
 	    { 4, 4 },
 	    255,
 	    0,
-	    true } },
+	    true,
+	    false } },
 	{ "kloc-doomed",
 	  { two_frames_begin,
 	    doomed_tasks,
@@ -337,11 +413,26 @@ static const struct {
 	    { 4, 4 },
 	    255,
 	    0,
-	    true } },
+	    true,
+	    false } },
 	{ "kloc-full",
-	  { full_begin, full_tasks, KLOC_POLICY_KLOC, { 3, 3 }, 255, 0, false } },
+	  { full_begin,
+	    full_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 3, 3 },
+	    255,
+	    0,
+	    false,
+	    false } },
 	{ "kloc-full",
-	  { full_begin, full_tasks, KLOC_POLICY_NIMBLE_PP, { 3, 3 }, 255, 0, false } },
+	  { full_begin,
+	    full_tasks,
+	    KLOC_POLICY_NIMBLE_PP,
+	    { 3, 3 },
+	    255,
+	    0,
+	    false,
+	    false } },
 	{ "kloc-limit",
 	  { two_frames_begin,
 	    limit_tasks,
@@ -349,15 +440,55 @@ static const struct {
 	    { 4, 4 },
 	    255,
 	    0,
+	    false,
 	    false } },
+	{ "kloc-app",
+	  { app_begin, app_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 0, false, false } },
+	{ "kloc-order",
+	  { order_begin,
+	    order_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 4, 4 },
+	    255,
+	    0,
+	    false,
+	    true } },
 	{ "kloc-often",
-	  { two_frames_begin, often_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 2, 0, true } },
+	  { two_frames_begin,
+	    often_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 4, 4 },
+	    2,
+	    0,
+	    true,
+	    false } },
 	{ "kloc-age",
-	  { two_frames_begin, age_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 1, true } },
+	  { two_frames_begin,
+	    age_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 4, 4 },
+	    255,
+	    1,
+	    true,
+	    false } },
 	{ "kloc-note",
-	  { note_begin, note_tasks, KLOC_POLICY_KLOC, { 4, 4 }, 255, 1, false } },
+	  { note_begin,
+	    note_tasks,
+	    KLOC_POLICY_KLOC,
+	    { 4, 4 },
+	    255,
+	    1,
+	    false,
+	    false } },
 	{ "kloc-copy",
-	  { copy_begin, copy_tasks, KLOC_POLICY_REPLICATE, { 4, 4 }, 255, 0, false } },
+	  { copy_begin,
+	    copy_tasks,
+	    KLOC_POLICY_REPLICATE,
+	    { 4, 4 },
+	    255,
+	    0,
+	    false,
+	    false } },
 	{ "kloc-follow",
 	  { two_frames_begin,
 	    follow_tasks,
@@ -365,7 +496,8 @@ static const struct {
 	    { 4, 4 },
 	    255,
 	    0,
-	    true } },
+	    true,
+	    false } },
 };
 #define NR_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 

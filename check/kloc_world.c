@@ -62,6 +62,29 @@ static void end_thing(struct kloc_thing *t)
 	end_file(f);
 }
 
+/* Another move may be wanted from now on. */
+static void change(struct kloc_file *f)
+{
+	if (f)
+		f->nr_changes++;
+}
+
+static void change_all(void)
+{
+	for (u32 i = 0; i < KLOC_WORLD_FILES; i++)
+		change(&kloc_world->files[i]);
+	kloc_world->nr_changes++;
+}
+
+/* Need may take a file once a tick besides. That is a change as well. */
+static u64 changes_of(const struct kloc_thing *t)
+{
+	const struct kloc_file *f = file_of(t);
+
+	return f ? f->nr_changes + kloc_world->k->knodes[f->knode].life.tried
+	         : kloc_world->nr_changes;
+}
+
 static void look(const struct kloc_thing *t, u32 tier)
 {
 	u64 word = host_load_relaxed(&kloc_world->slots[tier][t->at[tier]].word);
@@ -108,6 +131,7 @@ void kloc_world_open(u32 file, u32 cpu)
 	lock();
 	if (f->inode && (f->opens > 0 || !f->is_unlinked)) {
 		f->opens++;
+		change(f);
 		f->used = kloc_world->k->now;
 		kloc_open(kloc_world->k, f->knode, cpu);
 		CHECK_ASSERT(state_of(f->knode) == KLOC_ACTIVE,
@@ -123,6 +147,8 @@ void kloc_world_close(u32 file, u32 cpu)
 	lock();
 	if (f->opens > 0) {
 		f->opens--;
+		f->may_be_noted = true; /* in the CPU's list: a tick counts it */
+		change(f);
 		kloc_close(kloc_world->k, f->knode, cpu);
 		end_file(f);
 	}
@@ -136,6 +162,7 @@ void kloc_world_unlink(u32 file)
 	lock();
 	if (f->inode && !f->is_unlinked) {
 		f->is_unlinked = true;
+		change(f);
 		kloc_unlink(kloc_world->k, f->knode, 0);
 		CHECK_ASSERT(!f->opens || state_of(f->knode) != KLOC_UNLINKED,
 		             "an unlinked file lives while it is open");
@@ -160,6 +187,7 @@ u32 kloc_world_add(u32 file, enum kloc_kind kind, u32 cpu)
 		goto out;
 	if (f)
 		n.knode = f->knode;
+	change(f);
 	if (kloc_add(kloc_world->k, &n, &object, &tier) != 0) {
 		object = KLOC_NONE;
 		goto out;
@@ -218,6 +246,7 @@ void kloc_world_use(u32 object, u32 cpu)
 	}
 	if (f && !is_dead(f))
 		f->used = kloc_world->k->now;
+	change(f);
 	tier = kloc_touch(kloc_world->k, object, cpu);
 	CHECK_ASSERT(!is_dead(f) ||
 	                     kloc_find(kloc_world->k, f->inode, cpu) == KLOC_NONE,
@@ -269,6 +298,7 @@ void kloc_world_limit(u64 slots)
 {
 	lock();
 	kloc_world->limit = slots;
+	change_all();
 	CHECK_ASSERT(kloc_memsize(kloc_world->k, KLOC_FAST, slots) == 0, "a limit");
 	unlock();
 }
@@ -276,6 +306,7 @@ void kloc_world_limit(u64 slots)
 void kloc_world_task_moved(u32 from_cpu, u32 to_cpu)
 {
 	lock();
+	change_all();
 	kloc_task_moved(kloc_world->k, from_cpu, to_cpu);
 	unlock();
 }
@@ -291,6 +322,10 @@ static void judge(const struct kloc_move *m)
 	CHECK_ASSERT(t->there && !t->gone && !t->moving, "KL3: one move at a time");
 	CHECK_ASSERT(m->what == KLOC_DROP || m->from == t->tier, "a move begins there");
 	CHECK_ASSERT(!is_dead(f), "KL1: what is unlinked does not move");
+	CHECK_ASSERT(!t->was_busy || t->busy_tick != kloc_world->k->now ||
+	                     t->busy_what != m->what || t->busy_why != m->why ||
+	                     t->busy_changes != changes_of(t),
+	             "what was busy is asked once a tick");
 	CHECK_ASSERT(m->what != KLOC_DEMOTE || m->why == KLOC_BY_LIMIT ||
 	                     t->nr_moves < kloc_world->c->ping_pong,
 	             "KL5: the counter");
@@ -299,6 +334,54 @@ static void judge(const struct kloc_move *m)
 	CHECK_ASSERT(m->what != KLOC_PROMOTE || f->opens > 0, "KL1: promoted, so open");
 	CHECK_ASSERT(m->what != KLOC_DEMOTE || m->why != KLOC_BY_STATE || !f->opens,
 	             "KL1: demoted for its state, so closed");
+}
+
+/* A closed file that has something in fast memory, which could leave it now. */
+static bool can_give(u32 file)
+{
+	const struct kloc_file *f = &kloc_world->files[file];
+	u32 i;
+
+	for (i = 0; i < KLOC_WORLD_THINGS && f->inode && !f->opens; i++) {
+		const struct kloc_thing *t = &kloc_world->things[i];
+
+		if (t->there && file_of(t) == f && !t->gone && !t->moving &&
+		    t->tier == KLOC_FAST && t->nr_moves < kloc_world->c->ping_pong &&
+		    !(t->was_busy && t->busy_tick == kloc_world->k->now))
+			return !f->is_unlinked;
+	}
+	return false;
+}
+
+static bool is_active(u32 file)
+{
+	return state_of(kloc_world->files[file].knode) == KLOC_ACTIVE;
+}
+
+/* Was the file's knode asked for room in this tick? */
+static bool was_asked(u32 file)
+{
+	return kloc_world->k->knodes[kloc_world->files[file].knode].life.tried ==
+	       kloc_world->k->now + 1;
+}
+
+/* kloc_next(), and the oracle's word on the files that give room for it. */
+static bool next(struct kloc_move *ret_move)
+{
+	bool was[KLOC_WORLD_FILES], could[KLOC_WORLD_FILES], is_there, gave = false;
+	u32 i;
+
+	for (i = 0; i < KLOC_WORLD_FILES; i++) {
+		was[i] = is_active(i);
+		could[i] = can_give(i);
+	}
+	is_there = kloc_next(kloc_world->k, ret_move);
+	for (i = 0; i < KLOC_WORLD_FILES; i++)
+		gave = gave || (was[i] && !is_active(i));
+	for (i = 0; i < KLOC_WORLD_FILES; i++)
+		CHECK_ASSERT(!gave || !could[i] || was_asked(i),
+		             "inactive first: an open file gives room last");
+	return is_there;
 }
 
 /* After the lock was free: the object may have been removed. */
@@ -312,7 +395,12 @@ static void end_move(const struct kloc_move *m, bool is_busy)
 		end_thing(t);
 		return;
 	}
+	t->was_busy = is_busy;
 	if (is_busy) {
+		t->busy_tick = kloc_world->k->now;
+		t->busy_what = m->what;
+		t->busy_why = m->why;
+		t->busy_changes = changes_of(t);
 		if (m->what != KLOC_DROP)
 			give_slot(t, m->to);
 		return;
@@ -333,7 +421,7 @@ bool kloc_world_move(void)
 	bool is_busy;
 
 	lock();
-	if (!kloc_next(kloc_world->k, &m)) {
+	if (!next(&m)) {
 		unlock();
 		return false;
 	}
@@ -380,6 +468,7 @@ void kloc_world_setup(const void *arg)
 	s.parameters.knode_tier = KLOC_NO_TIER;
 	s.parameters.low_permille = s.parameters.high_permille = 0;
 	s.parameters.promote_small = true;
+	s.parameters.eager = !c->is_lazy;
 	CHECK_ASSERT(kloc_init(&s, &kloc_world->k) == 0, "memory for the room");
 	for (tier = 0; tier < KLOC_WORLD_TIERS; tier++)
 		for (slot = 0; slot < KLOC_WORLD_SLOTS; slot++)

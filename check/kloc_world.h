@@ -8,7 +8,9 @@
  * The oracle. A slot holds the serial number of what is in it, and each slot has one owner. So a
  * mover that writes to a slot that another one has got shows as wrong bytes. What the room gives
  * away must be there: a placement or a move that finds no free slot breaks KL2. Each move must be
- * one that the files' opens allow. At the end all is where the files' states want it.
+ * one that the files' opens allow. What was busy must not be asked again in the same tick, unless
+ * its file has changed. An open file gives room only if no closed one can. At the end all is where
+ * the files' states want it.
  */
 #ifndef LODIC_CHECK_KLOC_WORLD_H
 #define LODIC_CHECK_KLOC_WORLD_H
@@ -31,6 +33,7 @@ struct kloc_case {
 	u64 slots[KLOC_WORLD_TIERS];
 	u32 ping_pong, age_limit;
 	bool is_roomy; /* at the end everything can be where it should be */
+	bool is_lazy;  /* what is closed leaves fast memory for need alone */
 };
 
 struct kloc_slot {
@@ -46,6 +49,10 @@ struct kloc_thing {
 	u32 kind, tier, nr_moves;
 	u32 at[KLOC_WORLD_TIERS]; /* its slots; KLOC_NONE: none there */
 	u64 serial;
+	/* The last move that came back, and its tick. */
+	bool was_busy;
+	u32 busy_tick, busy_what, busy_why;
+	u64 busy_changes; /* of the file, by then */
 };
 
 struct kloc_file {
@@ -56,6 +63,7 @@ struct kloc_file {
 	u32 noted; /* the tick in which its last noted use began */
 	bool is_noted;
 	bool may_be_noted; /* such a use has begun */
+	u64 nr_changes;    /* calls that may ask for other moves */
 };
 
 struct kloc_world {
@@ -65,7 +73,7 @@ struct kloc_world {
 	struct kloc_slot slots[KLOC_WORLD_TIERS][KLOC_WORLD_SLOTS];
 	struct kloc_thing things[KLOC_WORLD_THINGS];
 	struct kloc_file files[KLOC_WORLD_FILES];
-	u64 next_serial, next_inode;
+	u64 next_serial, next_inode, nr_changes;
 	u64 limit; /* of tier 0 */
 	u64 ends;  /* kloc-note, drawn: the file that does */
 };
