@@ -21,6 +21,9 @@
  *              is moved away with what it has counted there
  *   ask-flush  the same, after the clock has brought in two references. One of them goes back on
  *              another CPU, and that CPU's tick brings in the return
+ *   ask-two    a reference is held to the end, and another one went back where it did not come
+ *              from. Two CPUs tick while a task asks
+ *   ask-epochs  the same, after a first freeze, while two epochs pass
  *   query      readers, and a task that asks whether the frame is used
  *   keep       three readers of one CPU take two frames each and keep one to the end: then
  *              each reference must be counted where its token says
@@ -389,6 +392,42 @@ static void ask_flush_setup(const void *arg)
 	check_task("asker", 0, far_asker, NULL);
 }
 
+static void tick_once(void *arg)
+{
+	count_tick(&counted->count, (u32)(uintptr_t)arg);
+}
+
+/* One reference stays. The other one came on CPU 1, and went back on CPU 2. A query looks twice
+ * where nobody is seen, so both CPUs' ticks must disturb it. */
+static void ask_two_setup(const void *arg)
+{
+	u32 cpu, i;
+
+	count_world_setup(arg);
+	count_world_hoard(0, 0, 1, 1);
+	check_alone_on(1);
+	CHECK_ASSERT(count_world_ref(0, 1, &i), "a reference");
+	check_alone_on(2);
+	count_world_unref(i);
+	check_alone_on(0);
+	for (cpu = 0; cpu < 2; cpu++)
+		check_task("ticks", cpu, tick_once, (void *)(uintptr_t)cpu);
+	check_task("asker", 2, asker, NULL);
+}
+
+/* The reference is in a slot, and global is 0, when the watch is set. */
+static void ask_epochs_setup(const void *arg)
+{
+	u32 cpu;
+
+	count_world_setup(arg);
+	count_world_hoard(0, 0, 1, 1);
+	CHECK_ASSERT(!count_freeze(&counted->count, 0), "what is held is not frozen");
+	for (cpu = 0; cpu < 2; cpu++)
+		check_task("ticks", cpu, ticks_of, (void *)(uintptr_t)cpu);
+	check_task("asker", 1, asker, NULL);
+}
+
 static void query_setup(const void *arg)
 {
 	const struct count_case *c = arg;
@@ -432,6 +471,8 @@ void check_cases_count(struct check_list *list)
 		if (!s->tick)
 			continue;
 		count_world_add(list, "ask-flush", s, &one, 2, ask_flush_setup);
+		count_world_add(list, "ask-two", s, &one, 3, ask_two_setup);
+		count_world_add(list, "ask-epochs", s, &one, 2, ask_epochs_setup);
 		count_world_add(list, "epochs", s, &two, 2, epochs_setup);
 		count_world_add(list, "epochs-two", s, &two, 2, epochs_two_setup);
 		if (s->table)
