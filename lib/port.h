@@ -4,8 +4,8 @@
  *
  * lib/ says here what it wants of the system: memory, sockets, files, processes. On Linux
  * lib/port_posix_*.c do it. They decide nothing, so that a simulated machine can stand in their
- * place. The clock is host_now_ns(). What the service alone wants has headers of its own beside
- * this one, lib/port_*.h, under the same rules.
+ * place. The clock is host_now_ns(). What the service alone wants, or the shim, has headers of its
+ * own beside this one, lib/port_*.h, under the same rules.
  *
  * Errors. A function that can fail returns a negative errno, and its comment lists all of them.
  * The list is the contract: a caller handles each, and a simulated machine draws from it. No
@@ -152,10 +152,10 @@ int port_pipe(int ret_fds[2]);
  * now. -EBADF -EIO. */
 int64_t port_take(int fd, void *to, size_t bytes);
 
-enum port_waiting { PORT_INPUT = 1, PORT_HANG_UP = 0 };
-/* Waits until there is input, or until the other side has hung up: that ends any wait. 1: so it
- * is. 0: ms milliseconds have gone by. -EINTR: a signal. -EINVAL: the process may have no
- * descriptors. -ENOMEM. */
+enum port_waiting { PORT_INPUT = 1, PORT_OUTPUT = 4, PORT_HANG_UP = 0 };
+/* Waits until there is input, or room for output, or until the other side has hung up: that ends
+ * any wait. 1: so it is. 0: ms milliseconds have gone by. -EINTR: a signal. -EINVAL: the process
+ * may have no descriptors. -ENOMEM. */
 PORT_WAITS int port_wait(int fd, enum port_waiting what, int ms);
 /* Is it so now? As port_wait() says, but nobody waits, and no signal is heard. */
 int port_ready(int fd, enum port_waiting what);
@@ -226,6 +226,8 @@ struct port_file {
 	uint32_t rights; /* as chmod(2) takes them */
 	uint32_t nr_names;
 	uint64_t bytes;
+	uint64_t device; /* which one, if it is a device's */
+	uint64_t mtime_ns;
 };
 /* What fd leads to. -EBADF, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_look(int fd, struct port_file *ret);
@@ -235,6 +237,11 @@ int port_look_local(int fd, struct port_file *ret);
 /* What path leads to; follow: behind symbolic links. -ENOENT -ENOTDIR -EACCES -ELOOP
  * -ENAMETOOLONG, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_look_at(const char *path, bool follow, struct port_file *ret);
+/* The path of the file to which fd leads, as the kernel names it, ended by a zero; no file system
+ * is asked. Where its name has gone, " (deleted)" stands behind it. bytes - 1 of it at most; the
+ * rest is cut off. -ENOENT: there is no /proc, or fd is none. -ENAMETOOLONG: it is longer than a
+ * page. -EACCES -ENOMEM. */
+int port_path_of(int fd, char *to, size_t bytes);
 /* Is it a file that this process may execute? */
 PORT_HANGS bool port_may_run(const char *path);
 /* Can nobody make a file there, because the file system is read-only? */
@@ -297,6 +304,7 @@ PORT_HANGS int port_home(uint32_t user, char *to, size_t bytes);
 
 /* ---- threads ---- */
 
+/* A lock of zeros is one, too, that nobody has: the kernel may wipe it in a child. */
 struct port_lock {
 	uint64_t words[6];
 };
@@ -324,9 +332,14 @@ struct port_word {
 	uint64_t made;            /* atomic */
 	void (*end)(void *value); /* runs when a thread ends whose word is not NULL */
 };
+/* Makes it now, so that the first port_word_set() need not. false: as there. */
+bool port_word_make(struct port_word *word);
 void *port_word_get(struct port_word *word);
 /* false: there is no memory, or the process has too many such words. */
 bool port_word_set(struct port_word *word, void *value);
+
+/* How long the calling thread has had a CPU. 0: nobody knows. */
+uint64_t port_thread_cpu_ns(void);
 
 /* The calling thread's restartable sequence, if Linux looks at it; NULL: it has none. */
 void *port_sequences(void);

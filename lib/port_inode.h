@@ -16,12 +16,6 @@
 
 #include "lib/port.h"
 
-/* The path of the file to which fd leads, as the kernel names it, ended by a zero; no file system
- * is asked. Where its name has gone, " (deleted)" stands behind it. bytes - 1 of it at most; the
- * rest is cut off. -ENOENT: there is no /proc, or fd is none. -ENAMETOOLONG: it is longer than a
- * page. -EACCES -ENOMEM. */
-int port_path_of(int fd, char *to, size_t bytes);
-
 /* On which file system and which mount a file is. */
 struct port_place {
 	uint64_t dev;   /* of the file system; another one may have it after the last unmount */

@@ -4,7 +4,6 @@
 #include "lib/port.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <os_impl.h>
@@ -12,12 +11,15 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
+_Static_assert((int)PORT_INPUT == POLLIN && (int)PORT_OUTPUT == POLLOUT,
+               "what a wait is for");
+
 void port_sleep(uint64_t ns)
 {
 	const struct timespec pause = { .tv_sec = (time_t)(ns / NS_PER_S),
 		                        .tv_nsec = (long)(ns % NS_PER_S) };
 
-	nanosleep(&pause, NULL);
+	os_nanosleep(&pause, NULL);
 }
 
 void port_close(int fd)
@@ -106,8 +108,8 @@ int64_t port_take(int fd, void *to, size_t bytes)
 
 int port_wait(int fd, enum port_waiting what, int ms)
 {
-	struct pollfd wait = { .fd = fd, .events = what == PORT_INPUT ? POLLIN : 0 };
-	int ready = poll(&wait, 1, ms);
+	struct pollfd wait = { .fd = fd, .events = (short)what };
+	int ready = os_poll(&wait, 1, ms);
 
 	return ready < 0 ? -errno : ready;
 }

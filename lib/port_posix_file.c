@@ -10,6 +10,7 @@
 #include <os_impl.h>
 
 #define FD_PATH_BYTES 32
+#define NS_PER_S UINT64_C(1000000000)
 
 static int file_fill(int failed, const struct stat *st, struct port_file *ret)
 {
@@ -26,6 +27,9 @@ static int file_fill(int failed, const struct stat *st, struct port_file *ret)
 	ret->rights = st->st_mode & 07777;
 	ret->nr_names = (uint32_t)st->st_nlink;
 	ret->bytes = (uint64_t)st->st_size;
+	ret->device = st->st_rdev;
+	ret->mtime_ns =
+		(uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec;
 	return 0;
 }
 
@@ -46,6 +50,19 @@ int port_look_at(const char *path, bool follow, struct port_file *ret)
 	struct stat st;
 
 	return file_fill(follow ? stat(path, &st) : lstat(path, &st), &st, ret);
+}
+
+int port_path_of(int fd, char *to, size_t bytes)
+{
+	char path[FD_PATH_BYTES];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, to, bytes - 1);
+	if (n < 0)
+		return -errno;
+	to[n] = '\0';
+	return 0;
 }
 
 /* A folder passes access(2), too. */
@@ -90,7 +107,7 @@ int port_reopen(int fd)
 
 int port_shut(int fd)
 {
-	return os_close(fd) == 0 ? 0 : -errno;
+	return os_shut(fd) == 0 ? 0 : -errno;
 }
 
 int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
@@ -151,5 +168,5 @@ int port_rename(const char *from, const char *to)
 
 int port_make_folder(const char *path)
 {
-	return mkdir(path, 0700) == 0 ? 0 : -errno;
+	return os_mkdir(path, 0700) == 0 ? 0 : -errno;
 }

@@ -32,19 +32,6 @@ static void inode_path(int fd, char path[FD_PATH_BYTES])
 	snprintf(path, FD_PATH_BYTES, "/proc/self/fd/%d", fd);
 }
 
-int port_path_of(int fd, char *to, size_t bytes)
-{
-	char path[FD_PATH_BYTES];
-	ssize_t n;
-
-	inode_path(fd, path);
-	n = readlink(path, to, bytes - 1);
-	if (n < 0)
-		return -errno;
-	to[n] = '\0';
-	return 0;
-}
-
 /* With AT_STATX_DONT_SYNC, and for no field but the mount's, FUSE sends no request
  * (tests/outside/opens.c). NFS does not either, by its source; 9p does. The answer has the device's
  * number as well. */

@@ -5,8 +5,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "host/host.h"
+
+#define NS_PER_S UINT64_C(1000000000)
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(struct port_lock) &&
                        _Alignof(pthread_mutex_t) <= _Alignof(struct port_lock),
@@ -87,10 +90,24 @@ void *port_word_get(struct port_word *word)
 	return made ? pthread_getspecific((pthread_key_t)(made - 1)) : NULL;
 }
 
+bool port_word_make(struct port_word *word)
+{
+	return host_load_acquire(&word->made) || thread_key_make(word);
+}
+
 bool port_word_set(struct port_word *word, void *value)
 {
-	if (!host_load_acquire(&word->made) && !thread_key_make(word))
+	if (!port_word_make(word))
 		return false;
 	return pthread_setspecific((pthread_key_t)(host_load_acquire(&word->made) - 1),
 	                           value) == 0;
+}
+
+uint64_t port_thread_cpu_ns(void)
+{
+	struct timespec t;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
+		return 0;
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }

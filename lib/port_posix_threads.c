@@ -90,14 +90,6 @@ int port_thread_number(void)
 	return (int)syscall(SYS_gettid);
 }
 
-uint64_t port_thread_cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 void port_once(struct port_once *once, void (*init)(void))
 {
 	pthread_once((pthread_once_t *)once, init);

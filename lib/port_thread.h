@@ -24,8 +24,6 @@ int port_thread_start_alone(void (*run)(void *arg), void *arg, size_t stack_byte
 
 /* The calling thread's number, above 0. No other thread or process has it while it lives. */
 int port_thread_number(void);
-/* How long the calling thread has had a CPU. */
-uint64_t port_thread_cpu_ns(void);
 
 struct port_once {
 	uint64_t words[1]; /* zero: not yet */

@@ -8,12 +8,16 @@
 #define LODIC_LIB_POSIX_OS_IMPL_H
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Of what runs in a process that shares this one's memory (port_spawn()). */
@@ -62,6 +66,27 @@ static inline int os_close(int fd)
 static inline NOT_FOR_TSAN int os_fcntl(int fd, int command, int value)
 {
 	return fcntl(fd, command, value);
+}
+
+/* Of what os_open() has opened. */
+static inline int os_shut(int fd)
+{
+	return close(fd);
+}
+
+static inline int os_mkdir(const char *path, mode_t rights)
+{
+	return mkdir(path, rights);
+}
+
+static inline int os_poll(struct pollfd *fds, nfds_t nr, int ms)
+{
+	return poll(fds, nr, ms);
+}
+
+static inline int os_nanosleep(const struct timespec *time, struct timespec *ret_left)
+{
+	return nanosleep(time, ret_left);
 }
 
 /* Closes on exec. */
@@ -130,6 +155,43 @@ static inline NOT_FOR_TSAN int os_execve(const char *path, char **arguments,
                                          char **environment)
 {
 	return execve(path, arguments, environment);
+}
+
+/* ---- lib/port_posix_guest.c; of libc's own only in a test ---- */
+
+static inline int os_socket_for_now(int domain, int type)
+{
+	return socket(domain, type, 0);
+}
+
+static inline int os_connect(int socket, const void *address, socklen_t bytes)
+{
+	return connect(socket, address, bytes);
+}
+
+static inline ssize_t os_put(int fd, const void *from, size_t bytes)
+{
+	return write(fd, from, bytes);
+}
+
+static inline int os_ftruncate(int fd, off_t bytes)
+{
+	return ftruncate(fd, bytes);
+}
+
+static inline int os_ioctl(int fd, unsigned long command, void *arg)
+{
+	return ioctl(fd, command, arg);
+}
+
+static inline int os_lchown(const char *path, uid_t user, gid_t group)
+{
+	return lchown(path, user, group);
+}
+
+static inline int os_rmdir(const char *path)
+{
+	return rmdir(path);
 }
 
 #endif

@@ -8,9 +8,13 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "preload/own.h"
@@ -51,6 +55,28 @@ static inline int os_open(const char *path, int flags, mode_t rights)
 static inline int os_close(int fd)
 {
 	return own_close(fd);
+}
+
+/* What os_open() has opened is on no list of the shim's. */
+static inline int os_shut(int fd)
+{
+	return (int)own_call(SYS_close, fd);
+}
+
+static inline int os_mkdir(const char *path, mode_t rights)
+{
+	return (int)own_call(SYS_mkdirat, AT_FDCWD, path, rights);
+}
+
+static inline int os_poll(struct pollfd *fds, nfds_t nr, int ms)
+{
+	(void)nr;
+	return own_poll(fds, ms);
+}
+
+static inline int os_nanosleep(const struct timespec *time, struct timespec *ret_left)
+{
+	return (int)own_call(SYS_nanosleep, time, ret_left);
 }
 
 static inline int os_fcntl(int fd, int command, int value)
@@ -113,4 +139,43 @@ static inline int os_execve(const char *path, char **arguments, char **environme
 	return (int)own_call(SYS_execve, path, arguments, environment);
 }
 
+/* ---- lib/port_posix_guest.c ---- */
+
+/* For os_shut(). The program does not see it long enough to close it. */
+static inline int os_socket_for_now(int domain, int type)
+{
+	return (int)own_call(SYS_socket, domain, type, 0);
+}
+
+static inline int os_connect(int socket, const void *address, socklen_t bytes)
+{
+	return (int)own_call(SYS_connect, socket, address, bytes);
+}
+
+/* To what the program has opened, or os_open(). */
+static inline ssize_t os_put(int fd, const void *from, size_t bytes)
+{
+	return own_call(SYS_write, fd, from, bytes);
+}
+
+static inline int os_ftruncate(int fd, off_t bytes)
+{
+	return (int)own_call(SYS_ftruncate, fd, bytes);
+}
+
+static inline int os_ioctl(int fd, unsigned long command, void *arg)
+{
+	return (int)own_call(SYS_ioctl, fd, command, arg);
+}
+
+static inline int os_lchown(const char *path, uid_t user, gid_t group)
+{
+	return (int)own_call(SYS_fchownat, AT_FDCWD, path, user, group,
+	                     AT_SYMLINK_NOFOLLOW);
+}
+
+static inline int os_rmdir(const char *path)
+{
+	return (int)own_call(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
 #endif
