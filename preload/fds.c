@@ -4,44 +4,40 @@
 #include "preload/fds.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include "preload/own.h"
+#include "lib/port_limit.h"
+#include "preload/memory.h"
 #include "preload/shim.h"
 
 /* The kernel has wiped the state. A child of a bare clone() does not come here. */
 static void fds_after_fork(void)
 {
 	if (!shim.fds.forked || shim.fds.forked())
-		shim.fds.table->pid = (u64)getpid();
+		shim.fds.table->pid = (u64)port_process();
 }
 
 void *fds_state(size_t bytes, bool (*forked)(void))
 {
-	struct fds *fds = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct fds *fds = memory_zeros(bytes);
 
-	if (fds == MAP_FAILED)
+	if (!fds)
 		return NULL;
 	shim.fds.table = fds;
 	shim.fds.forked = forked;
-	if (own_madvise(fds, bytes, MADV_WIPEONFORK) != 0 ||
-	    pthread_atfork(NULL, NULL, fds_after_fork) != 0) {
+	if (port_advise(fds, bytes, PORT_WIPE_IN_CHILD) != 0 ||
+	    port_run_in_child(fds_after_fork) != 0) {
 		shim.fds.table = NULL;
-		own_munmap(fds, bytes);
+		port_unmap(fds, bytes);
 		return NULL;
 	}
-	fds->pid = (u64)getpid();
+	fds->pid = (u64)port_process();
 	return fds;
 }
 
 bool fds_is_ours(void)
 {
 	return shim.fds.table &&
-	       host_load_relaxed(&shim.fds.table->pid) == (u64)getpid();
+	       host_load_relaxed(&shim.fds.table->pid) == (u64)port_process();
 }
 
 void fds_note_lock(void)
@@ -57,33 +53,32 @@ bool fds_may_lock(void)
 	if (!shim.fds.table || !host_load_relaxed(&shim.fds.table->locked))
 		return false;
 	pid = host_load_relaxed(&shim.fds.table->pid);
-	return pid == 0 || pid == (u64)getpid();
+	return pid == 0 || pid == (u64)port_process();
 }
 
 bool fds_lock(struct fds *fds, struct fds_hold *hold, bool wait)
 {
-	sigset_t all;
+	bool has = true;
 
 	hold->error = errno;
-	if (!fds || host_load_relaxed(&fds->pid) != (u64)getpid())
+	if (!fds || host_load_relaxed(&fds->pid) != (u64)port_process())
 		return false;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &hold->cancel);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &hold->signals);
-	if ((wait ? pthread_mutex_lock(&fds->lock)
-	          : pthread_mutex_trylock(&fds->lock)) == 0)
+	port_quiet_begin(&hold->quiet);
+	if (wait)
+		port_lock_take(&fds->lock);
+	else
+		has = port_lock_try(&fds->lock);
+	if (has)
 		return true;
-	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
-	pthread_setcancelstate(hold->cancel, NULL);
+	port_quiet_end(&hold->quiet);
 	errno = hold->error;
 	return false;
 }
 
 void fds_unlock(struct fds *fds, const struct fds_hold *hold)
 {
-	pthread_mutex_unlock(&fds->lock);
-	pthread_sigmask(SIG_SETMASK, &hold->signals, NULL);
-	pthread_setcancelstate(hold->cancel, NULL);
+	port_lock_give(&fds->lock);
+	port_quiet_end(&hold->quiet);
 	errno = hold->error;
 }
 
@@ -93,21 +88,7 @@ void fds_saw(struct fds *fds, int fd)
 		host_store_relaxed(&fds->top, (u64)fd + 1);
 }
 
-bool fds_path(int fd, char *path, size_t size)
-{
-	char name[32];
-	ssize_t n;
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, path, size - 1);
-	if (n >= 0)
-		path[n] = '\0';
-	return n >= 0;
-}
-
 bool fds_address_space_limited(void)
 {
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+	return port_limit(PORT_LIMIT_ADDRESS_BYTES) != UINT64_MAX;
 }

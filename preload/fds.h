@@ -17,13 +17,11 @@
 #ifndef LODIC_PRELOAD_FDS_H
 #define LODIC_PRELOAD_FDS_H
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 #include "host/host.h"
+#include "lib/port_guest.h"
 
 /* The shim does not look at descriptors from this number on. Each lower one takes 8 bytes,
  * in memory that the kernel gives only once it is touched. */
@@ -40,7 +38,7 @@
 /* First in the state of its user. */
 struct fds {
 	u64 pid; /* 0: a child that did not come by fork() */
-	pthread_mutex_t lock;
+	struct port_lock lock;
 	u64 locked; /* this process has taken a lock by fcntl(): U32; atomic */
 	u64 top;    /* no descriptor from here on was seen */
 	u64 slots[FDS_NR];
@@ -77,8 +75,7 @@ bool fds_may_lock(void);
 
 /* A thread that holds the lock has its signals blocked and cannot be cancelled. */
 struct fds_hold {
-	sigset_t signals;
-	int cancel;
+	struct port_quiet quiet;
 	int error;
 };
 
@@ -88,9 +85,6 @@ void fds_unlock(struct fds *fds, const struct fds_hold *hold); /* errno as it wa
 
 /* Under the lock. */
 void fds_saw(struct fds *fds, int fd);
-
-/* The path of what is open there, with its end. false: it is not known (no /proc). */
-bool fds_path(int fd, char *path, size_t size);
 
 /* Does the process have a limit on its address space? Then what the shim maps would take from
  * what the program may have. */

@@ -23,7 +23,7 @@
 
 #include "preload/loader.h"
 #include "preload/map.h"
-#include "preload/own.h"
+#include "preload/own_calls.h"
 #include "preload/run_calls.h"
 #include "preload/shim.h"
 

@@ -33,6 +33,24 @@ typedef int (*mlock2_fn)(const void *address, size_t n, unsigned int flags);
 EXPORT void *hooks_mremap(void *old, size_t old_n, size_t n, int flags, void *address)
 	HOOKS_AS("mremap");
 
+/* What changes nothing for a mapping that can only be read; and MAP_POPULATE, which the kernel
+ * does there as well. */
+#define USUAL_FLAGS \
+	(MAP_TYPE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_POPULATE | MAP_NONBLOCK | \
+	 MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE | MAP_STACK)
+
+/* What the flags say. */
+static void take_apart(struct run_mapping *m)
+{
+	int type = m->flags & MAP_TYPE;
+
+	m->kind = type == MAP_SHARED    ? PORT_SHARED
+	          : type == MAP_PRIVATE ? PORT_PRIVATE
+	                                : 0;
+	m->placed = m->flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+	m->usual = !(m->flags & ~USUAL_FLAGS);
+}
+
 static void *mmap_by(enum next which, struct run_mapping *m)
 {
 	enum run_why why;
@@ -44,6 +62,7 @@ static void *mmap_by(enum next which, struct run_mapping *m)
 	if (m->flags & MAP_ANONYMOUS || m->fd < 0 || !run_maps())
 		return ((mmap_fn)next_of(which))(m->address, m->bytes, m->protection,
 		                                 m->flags, m->fd, m->offset);
+	take_apart(m);
 	why = run_map(m, &at);
 	if (why != RUN_SERVED)
 		at = ((mmap_fn)next_of(which))(m->address, m->bytes, m->protection,
@@ -58,7 +77,12 @@ static void *mmap_by(enum next which, struct run_mapping *m)
 EXPORT void *mmap(void *address, size_t n, int protection, int flags, int fd,
                   off_t offset)
 {
-	struct run_mapping m = { address, n, protection, flags, fd, offset, 0 };
+	struct run_mapping m = { .address = address,
+		                 .bytes = n,
+		                 .protection = protection,
+		                 .flags = flags,
+		                 .fd = fd,
+		                 .offset = offset };
 
 	return mmap_by(NEXT_MMAP, &m);
 }
@@ -66,7 +90,12 @@ EXPORT void *mmap(void *address, size_t n, int protection, int flags, int fd,
 EXPORT void *mmap64(void *address, size_t n, int protection, int flags, int fd,
                     off_t offset)
 {
-	struct run_mapping m = { address, n, protection, flags, fd, offset, 0 };
+	struct run_mapping m = { .address = address,
+		                 .bytes = n,
+		                 .protection = protection,
+		                 .flags = flags,
+		                 .fd = fd,
+		                 .offset = offset };
 
 	return mmap_by(NEXT_MMAP64, &m);
 }

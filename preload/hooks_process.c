@@ -15,6 +15,7 @@
 
 #include "preload/map.h"
 #include "preload/own.h"
+#include "preload/own_calls.h"
 #include "preload/run.h"
 #include "preload/run_calls.h"
 

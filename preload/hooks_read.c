@@ -88,7 +88,7 @@ static ssize_t pread_by(enum next which, int fd, void *to, size_t n, off_t offse
 {
 	const struct iovec all = { to, n };
 	enum run_why why = RUN_UNUSUAL;
-	ssize_t got;
+	int64_t got;
 
 	if (hooks_can_be(to))
 		why = run_read(fd, &all, 1, offset, &got);
@@ -103,7 +103,7 @@ static ssize_t pread_checked_by(enum next which, int fd, void *to, size_t n,
 	pread_checked_fn next = (pread_checked_fn)next_of(which);
 	const struct iovec all = { to, n };
 	enum run_why why = RUN_UNUSUAL;
-	ssize_t got;
+	int64_t got;
 
 	if (n <= room && hooks_can_be(to)) /* otherwise libc ends the program */
 		why = run_read(fd, &all, 1, offset, &got);
@@ -141,7 +141,7 @@ static ssize_t preadv_by(enum next which, int fd, const struct iovec *to, int nr
                          off_t offset)
 {
 	enum run_why why = RUN_UNUSUAL;
-	ssize_t got;
+	int64_t got;
 
 	if (all_can_be(to, nr))
 		why = run_read(fd, to, nr, offset, &got);
@@ -166,7 +166,7 @@ static ssize_t preadv2_by(enum next which, int fd, const struct iovec *to, int n
 {
 	preadv2_fn next = (preadv2_fn)next_of(which);
 	enum run_why why = offset == -1 ? RUN_KEEPS_OFFSET : RUN_UNUSUAL;
-	ssize_t got;
+	int64_t got;
 
 	if (flags == 0 && offset != -1 && all_can_be(to, nr))
 		why = run_read(fd, to, nr, offset, &got);

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/own.h"
+#include "preload/own_calls.h"
 #include "preload/run.h"
 
 #ifndef SYS_landlock_restrict_self

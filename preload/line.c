@@ -4,16 +4,10 @@
 #include "preload/line.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/escape.h"
+#include "lib/port_guest.h"
 #include "preload/own.h"
 #include "preload/shim.h"
 
@@ -21,9 +15,9 @@
 
 void line_start(void)
 {
-	if (fstat(STDERR_FILENO, &shim.line.first_stderr) != 0)
-		shim.line.first_stderr.st_nlink = 0;
-	strncpy(shim.line.program, program_invocation_short_name, LINE_NAME_BYTES - 1);
+	if (port_look(LINE_STDERR, &shim.line.first_stderr) != 0)
+		shim.line.first_stderr.nr_names = 0;
+	strncpy(shim.line.program, port_program_name(), LINE_NAME_BYTES - 1);
 }
 
 void line_put(const char *more)
@@ -97,13 +91,13 @@ void line_begin(const char *command, bool json)
 		line_put("{\"program\":\"");
 		line_put_name(shim.line.program, true);
 		line_put("\"");
-		line_put_member("pid", (u64)getpid());
+		line_put_member("pid", (u64)port_process());
 	} else {
 		line_put(command);
 		line_put(": ");
 		line_put_name(shim.line.program, false);
 		line_put("[");
-		line_put_number((u64)getpid());
+		line_put_number((u64)port_process());
 		line_put("]: ");
 	}
 }
@@ -111,58 +105,58 @@ void line_begin(const char *command, bool json)
 /* Is descriptor 2 what it was? */
 bool line_stderr_is_ours(void)
 {
-	struct stat st;
+	const struct port_file *first = &shim.line.first_stderr;
+	struct port_file is;
 
-	return shim.line.first_stderr.st_nlink && fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == shim.line.first_stderr.st_dev &&
-	       st.st_ino == shim.line.first_stderr.st_ino &&
-	       st.st_rdev == shim.line.first_stderr.st_rdev;
+	return first->nr_names && port_look(LINE_STDERR, &is) == 0 &&
+	       is.dev == first->dev && is.ino == first->ino &&
+	       is.device == first->device;
 }
 
 /* May a write begin? It waits once for a reader that is slow; after that for none. A line is
  * shorter than what a pipe that is ready takes at once. */
 static bool line_may_go(int fd)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+	int ms = shim.line.nobody_reads ? 0 : READER_MS;
 
-	if (own_poll(&ready, shim.line.nobody_reads ? 0 : READER_MS) != 0)
+	if (port_wait(fd, PORT_OUTPUT, ms) != 0)
 		return true; /* also if it failed: then the write says why */
 	shim.line.nobody_reads = true;
 	return false;
 }
 
-/* The user has asked for a file, and does not get it all: stderr says so, once. */
+/* The user has asked for a file, and does not get it all: stderr says so, once. error is a
+ * negative errno. */
 static void line_failed(const char *path, int error)
 {
 	if (shim.line.said || !path[0] || !line_stderr_is_ours() ||
-	    !line_may_go(STDERR_FILENO))
+	    !line_may_go(LINE_STDERR))
 		return;
 	shim.line.said = true;
 	shim.line.text_n = 0;
 	line_put("lodic: ");
 	line_put_name(shim.line.program, false);
 	line_put("[");
-	line_put_number((u64)getpid());
+	line_put_number((u64)port_process());
 	line_put("]: the report in ");
 	line_put_name(path, false);
 	line_put(" is not complete: ");
-	line_put(strerrordesc_np(error));
+	line_put(strerrordesc_np(-error));
 	line_put("\n");
-	own_call(SYS_write, STDERR_FILENO, shim.line.text, shim.line.text_n);
+	port_put(LINE_STDERR, shim.line.text, shim.line.text_n);
 }
 
-/* Writes the line. 0 or a positive errno. */
+/* Writes the line. 0, or as port_put(). */
 static int line_write(int fd)
 {
 	size_t done = 0;
-	long n = 1;
+	int64_t n = 1;
 
 	while (done < shim.line.text_n && n > 0) {
-		n = own_call(SYS_write, fd, shim.line.text + done,
-		             shim.line.text_n - done);
+		n = port_put(fd, shim.line.text + done, shim.line.text_n - done);
 		done += n > 0 ? (size_t)n : 0;
 	}
-	return n < 0 ? errno : 0;
+	return n < 0 ? (int)n : 0;
 }
 
 /* Ends the line and writes it. All signals are blocked. The function takes away those that
@@ -170,52 +164,44 @@ static int line_write(int fd)
  * program. */
 bool line_end(const char *path, int kept)
 {
-	const struct timespec at_once = { 0 };
-	sigset_t ours, before;
-	int fd = STDERR_FILENO, error;
+	unsigned int before, ours = 0;
+	int fd = LINE_STDERR, error;
 	bool goes;
 
 	shim.line.text[shim.line.text_n++] = '\n';
-	sigpending(&before);
+	before = port_quiet_signals();
 	if (own_is(kept))
 		fd = kept;
 	else if (path[0])
-		fd = (int)own_call(SYS_openat, AT_FDCWD, path, LINE_OPEN_FLAGS, 0666);
+		fd = port_append(path);
 	else if (!line_stderr_is_ours())
 		return true;
 	if (fd < 0) {
-		line_failed(path, errno);
+		line_failed(path, fd);
 		return true;
 	}
-	sigemptyset(&ours);
 	goes = line_may_go(fd);
 	error = goes ? line_write(fd) : 0;
-	if (error == EPIPE && !sigismember(&before, SIGPIPE))
-		sigaddset(&ours, SIGPIPE);
-	if (error == EFBIG && !sigismember(&before, SIGXFSZ))
-		sigaddset(&ours, SIGXFSZ);
+	if (error == -EPIPE)
+		ours = PORT_BROKEN_PIPE & ~before;
+	if (error == -EFBIG)
+		ours = PORT_FILE_LIMIT & ~before;
 	if (error) {
-		sigtimedwait(&ours, NULL, &at_once);
+		port_quiet_drop(ours);
 		line_failed(path, error);
 	}
 	if (path[0] && fd != kept)
-		own_call(SYS_close, fd);
+		port_shut(fd);
 	return goes;
 }
 
 u64 line_of_status(const char *name)
 {
+	int64_t n = port_process_text("status", shim.line.status,
+	                              sizeof(shim.line.status) - 1);
 	u64 number = 0;
 	const char *p;
-	long n;
-	int fd;
 
-	fd = (int)own_call(SYS_openat, AT_FDCWD, "/proc/self/status",
-	                   O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return LINE_UNKNOWN;
-	n = own_call(SYS_read, fd, shim.line.status, sizeof(shim.line.status) - 1);
-	own_call(SYS_close, fd);
 	shim.line.status[n > 0 ? n : 0] = '\0';
 	p = strstr(shim.line.status, name);
 	if (!p)

@@ -14,6 +14,8 @@
 
 #include "host/host.h"
 
+#define LINE_STDERR 2
+
 /* Notes what stderr is, and what the program is called. */
 void line_start(void);
 /* Is descriptor 2 what it was? */
@@ -27,9 +29,6 @@ void line_put_bytes(u64 bytes); /* "12.3 MiB" */
 /* A name, as lib/escape.h says; as JSON, for the inside of a string. */
 void line_put_name(const char *name, bool json);
 void line_put_member(const char *name, u64 n); /* ,"name":n */
-/* How the file of a report is opened. */
-#define LINE_OPEN_FLAGS \
-	(O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 /* Ends the line and writes it: to the file at path, else ("") to stderr, if that is ours. If kept
  * is one of the shim's descriptors, it leads to that file. false: nobody reads there (a pipe that
  * is full). A program must not hang at its end for that, so the line is lost. */

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "preload/own.h"
+#include "preload/own_calls.h"
 #include "preload/shim.h"
 
 #if defined(__x86_64__)

@@ -24,27 +24,31 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include "preload/go.h"
 #include "preload/line.h"
 #include "preload/map_options.h"
 #include "preload/map_pages.h"
 #include "preload/map_report.h"
-#include "preload/own.h"
 
 /* How often a thread looks again at what it believes: once in so many reads, which takes 3
  * system calls. */
 #define MAP_TICK_READS 1024u
 
-#define XFS_MAGIC 0x58465342
-#define JFS_MAGIC 0x3153464a
-#define BCACHEFS_MAGIC 0xca451a4e
+/* statfs(2) */
+#define EXT4_MAGIC 0xef53u
+#define XFS_MAGIC 0x58465342u
+#define BTRFS_MAGIC 0x9123683eu
+#define TMPFS_MAGIC 0x01021994u
+#define OVERLAY_MAGIC 0x794c7630u
+#define F2FS_MAGIC 0xf2f52010u
+#define RAMFS_MAGIC 0x858458f6u
+#define SQUASHFS_MAGIC 0x73717368u
+#define EROFS_MAGIC 0xe0f5e1e2u
+#define ISOFS_MAGIC 0x9660u
+#define MSDOS_MAGIC 0x4d44u
+#define JFS_MAGIC 0x3153464au
+#define BCACHEFS_MAGIC 0xca451a4eu
 
 static_assert(MAP_FILES <= FDS_MAX_FILES, "an index has its bits in a slot");
 static_assert(sizeof(u64) == sizeof(void *), "pointers are kept in words");
@@ -79,37 +83,34 @@ static void map_unlock(const struct fds_hold *hold)
  * Elsewhere a mapping may have effects: ask a server, take huge pages, reach a device. */
 static bool file_system_fits(int fd)
 {
-	static const u32 fit[] = {
-		EXT4_SUPER_MAGIC,      XFS_MAGIC,
-		BTRFS_SUPER_MAGIC,     TMPFS_MAGIC,
-		OVERLAYFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-		RAMFS_MAGIC,           SQUASHFS_MAGIC,
-		EROFS_SUPER_MAGIC_V1,  ISOFS_SUPER_MAGIC,
-		MSDOS_SUPER_MAGIC,     JFS_MAGIC,
-		BCACHEFS_MAGIC,
+	static const u64 fit[] = {
+		EXT4_MAGIC,  XFS_MAGIC,   BTRFS_MAGIC,    TMPFS_MAGIC, OVERLAY_MAGIC,
+		F2FS_MAGIC,  RAMFS_MAGIC, SQUASHFS_MAGIC, EROFS_MAGIC, ISOFS_MAGIC,
+		MSDOS_MAGIC, JFS_MAGIC,   BCACHEFS_MAGIC,
 	};
-	struct statfs fs;
+	u64 kind;
 
-	if (fstatfs(fd, &fs) != 0)
+	if (port_file_system(fd, &kind) != 0)
 		return false;
 	for (size_t i = 0; i < sizeof(fit) / sizeof(fit[0]); i++)
-		if ((u32)fs.f_type == fit[i])
+		if (kind == fit[i])
 			return true;
 	return false;
 }
 
 /* Judges what the open descriptor shows. true: its file may be mapped one day. */
-static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_skip)
+static bool descriptor_fits(int fd, const struct port_file *is, enum map_skip *ret_skip)
 {
-	int flags = (int)own_call(SYS_fcntl, fd, F_GETFL, 0);
+	unsigned int mode = PORT_MAY_WRITE;
 
-	if (!S_ISREG(st->st_mode))
+	port_mode(fd, &mode);
+	if (is->kind != PORT_FILE_REGULAR)
 		*ret_skip = MAP_NOT_REGULAR;
-	else if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY)
+	else if (mode & PORT_MAY_WRITE)
 		*ret_skip = MAP_WRITABLE;
-	else if (flags & O_DIRECT)
+	else if (mode & PORT_DIRECT)
 		*ret_skip = MAP_DIRECT;
-	else if (st->st_size == 0)
+	else if (is->bytes == 0)
 		*ret_skip = MAP_TOO_SMALL;
 	else if (!file_system_fits(fd))
 		*ret_skip = MAP_FILE_SYSTEM;
@@ -122,25 +123,24 @@ static bool descriptor_fits(int fd, const struct stat *st, enum map_skip *ret_sk
 	return false;
 }
 
-static void file_start(struct map_file *f, const struct stat *st)
+static void file_start(struct map_file *f, const struct port_file *is)
 {
 	if (f->address)
 		map_pages_unmap(f);
 	host_store_relaxed(&f->generation, ++shim.map.state->last_generation);
-	f->dev = st->st_dev;
-	f->ino = st->st_ino;
+	f->dev = is->dev;
+	f->ino = is->ino;
 	f->seen_mapped = 0;
-	host_store_relaxed(&f->bytes, (u64)st->st_size);
+	host_store_relaxed(&f->bytes, is->bytes);
 	map_pages_prove(f);
 }
 
 /* The entry of this file: its own, else one that it takes over. It takes a free one
  * first, then that of the file read least. Last comes a mapping that no read has visited
  * since the last search. NULL: its set is full of files in use. */
-static struct map_file *file_find(const struct stat *st)
+static struct map_file *file_find(const struct port_file *is)
 {
-	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
-	           UINT64_C(0x9e3779b97f4a7c15);
+	u64 hash = (is->ino ^ is->dev << 32) * UINT64_C(0x9e3779b97f4a7c15);
 	struct map_file *set =
 		&shim.map.state->files[(hash >> 32) % MAP_SETS * MAP_SET_FILES];
 	struct map_file *least = NULL;
@@ -149,7 +149,7 @@ static struct map_file *file_find(const struct stat *st)
 		struct map_file *f = &set[i];
 		u64 reads = f->generation ? host_load_relaxed(&f->reads) : 0;
 
-		if (f->generation && f->dev == st->st_dev && f->ino == st->st_ino)
+		if (f->generation && f->dev == is->dev && f->ino == is->ino)
 			return f;
 		if (f->address) {
 			if (host_load_relaxed(&f->visited))
@@ -161,7 +161,7 @@ static struct map_file *file_find(const struct stat *st)
 			least = f;
 	}
 	if (least)
-		file_start(least, st);
+		file_start(least, is);
 	else
 		for (u32 i = 0; i < MAP_SET_FILES; i++)
 			host_store_relaxed(&set[i].visited, 0);
@@ -181,16 +181,16 @@ static struct map_file *descriptor_look(int fd)
 	u64 before = host_load_relaxed(&s->fds.slots[fd]);
 	enum map_skip why = MAP_TABLE_FULL;
 	struct map_file *f = NULL;
+	struct port_file is;
 	struct fds_hold hold;
-	struct stat st;
 
 	if (!map_lock(&hold, false))
 		return NULL;
 	fds_saw(&s->fds, fd);
-	if (s->off || fstat(fd, &st) != 0)
+	if (s->off || port_look(fd, &is) != 0)
 		goto out;
-	if (descriptor_fits(fd, &st, &why))
-		f = file_find(&st);
+	if (descriptor_fits(fd, &is, &why))
+		f = file_find(&is);
 	if (!f) {
 		/* Counted once, not at each look. */
 		if ((before & FDS_KIND) != FDS_SKIP)
@@ -199,9 +199,9 @@ static struct map_file *descriptor_look(int fd)
 	}
 	/* The file has grown beyond its mapping: begin again. A file that has shrunk
 	 * costs nothing. */
-	if (f->address && (u64)st.st_size > f->nr_pages << MAP_PAGE_SHIFT)
+	if (f->address && is.bytes > f->nr_pages << MAP_PAGE_SHIFT)
 		map_pages_unmap(f);
-	host_store_relaxed(&f->bytes, (u64)st.st_size);
+	host_store_relaxed(&f->bytes, is.bytes);
 	host_store_relaxed(&s->fds.slots[fd], slot_of(f));
 out:
 	map_unlock(&hold);
@@ -213,10 +213,10 @@ out:
 static u64 read_began(int fd, u64 n)
 {
 	int error = errno;
-	off_t at = lseek(fd, 0, SEEK_CUR);
+	int64_t at = port_position(fd);
 
 	errno = error;
-	return at < (off_t)n ? 0 : (u64)at - n;
+	return at < (int64_t)n ? 0 : (u64)at - n;
 }
 
 static bool read_jumped(struct map_file *f, int fd, u64 read_bytes)
@@ -229,7 +229,7 @@ static bool read_jumped(struct map_file *f, int fd, u64 read_bytes)
 }
 
 /* Counts a read of a file that is not mapped. true: the file should be mapped now. */
-static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
+static bool file_is_due(struct map_file *f, int fd, u64 n, int64_t offset)
 {
 	u64 reads = host_fetch_add(&f->reads, 1) + 1;
 	u64 bytes = host_fetch_add(&f->read_bytes, n) + n;
@@ -257,20 +257,19 @@ static bool file_is_due(struct map_file *f, int fd, u64 n, off_t offset)
 static void file_map(struct map_file *f, int fd)
 {
 	struct map_state *s = shim.map.state;
+	struct port_file is;
 	struct fds_hold hold;
 	enum map_skip why;
-	struct stat st;
 
 	if (!map_lock(&hold, false))
 		return;
-	if (s->off || f->address || fstat(fd, &st) != 0)
+	if (s->off || f->address || port_look(fd, &is) != 0)
 		goto out;
-	if (f->dev != st.st_dev || f->ino != st.st_ino ||
-	    !descriptor_fits(fd, &st, &why)) {
+	if (f->dev != is.dev || f->ino != is.ino || !descriptor_fits(fd, &is, &why)) {
 		host_store_relaxed(&s->fds.slots[fd], 0);
 		goto out;
 	}
-	host_store_relaxed(&f->bytes, (u64)st.st_size);
+	host_store_relaxed(&f->bytes, is.bytes);
 	if (map_pages_map(f, fd, &why)) {
 		map_report_file("maps", fd, f);
 	} else if (why == MAP_BUDGET_FULL) {
@@ -297,7 +296,7 @@ static void file_ask(struct map_file *f, u64 offset, u64 n)
 
 /* After a read of a mapped file: marks it visited, and has ptes set for what was read,
  * unless they are there. again: the function believes no bit. */
-static void file_visit(struct map_file *f, int fd, u64 n, off_t offset, bool again)
+static void file_visit(struct map_file *f, int fd, u64 n, int64_t offset, bool again)
 {
 	u64 at;
 
@@ -310,7 +309,7 @@ static void file_visit(struct map_file *f, int fd, u64 n, off_t offset, bool aga
 		file_ask(f, at, n);
 }
 
-void map_note(int fd, ssize_t n, off_t offset)
+void map_note(int fd, int64_t n, int64_t offset)
 {
 	struct map_state *s = shim.map.state;
 	struct map_file *f;
@@ -420,7 +419,7 @@ void map_stderr_closing(void)
 	end(true);
 }
 
-__attribute__((constructor)) static void map_start(void)
+void map_start(void)
 {
 	struct map_state *s;
 
@@ -431,9 +430,4 @@ __attribute__((constructor)) static void map_start(void)
 		return;
 	line_start();
 	shim.map.state = s;
-}
-
-__attribute__((destructor)) static void map_finish(void)
-{
-	map_end();
 }

@@ -7,7 +7,8 @@
  * ever touches the mapping.
  *
  *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic run`
- *   fds.c          what is known of descriptors, line.c how lines are written: shared as well
+ *   fds.c          what is known of descriptors, line.c how lines are written, memory.c tables of
+ *                  the shim's own: shared as well
  *   map.c          which descriptor is which file; when a file is mapped and unmapped
  *   map_pages.c    a mapping's pages, what they may cost, which file goes first
  *   map_options.c  what `lodic map` says, through the environment
@@ -38,10 +39,10 @@
 #define LODIC_PRELOAD_MAP_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include <stdint.h>
 
 /* n > 0 bytes were read from fd at offset, or where it stood (-1). Keeps errno. */
-void map_note(int fd, ssize_t n, off_t offset);
+void map_note(int fd, int64_t n, int64_t offset);
 /* The program is about to close fd, or to put another file in its place. Keeps errno. */
 void map_closing(int fd);
 void map_closing_from(unsigned int first, unsigned int last);
@@ -54,5 +55,8 @@ void map_stop(void);
 void map_end(void);
 /* The program is about to close stderr. Keeps errno. */
 void map_stderr_closing(void);
+
+/* Only a constructor may call it. */
+void map_start(void);
 
 #endif

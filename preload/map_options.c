@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "preload/map_options.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@
 /* false: not set, or not a number. */
 static bool read_number(const char *name, u64 *ret)
 {
-	const char *text = getenv(name);
+	const char *text = port_variable(name);
 	char *end;
 
 	if (!text)
@@ -25,7 +24,7 @@ static bool read_number(const char *name, u64 *ret)
 /* Copies the text, because the program may write over its environment. */
 static bool read_text(const char *name, char *ret, size_t size)
 {
-	const char *text = getenv(name);
+	const char *text = port_variable(name);
 	size_t n = text ? strlen(text) : 0;
 
 	if (n >= size)
@@ -40,9 +39,9 @@ bool map_options_read(void)
 {
 	struct shim_map_options *o = &shim.map.options;
 
-	o->json = getenv(MAP_JSON) != NULL;
-	o->verbose = getenv(MAP_VERBOSE) != NULL;
-	o->kernel_has_lodic = getenv(MAP_KERNEL) != NULL;
+	o->json = port_variable(MAP_JSON) != NULL;
+	o->verbose = port_variable(MAP_VERBOSE) != NULL;
+	o->kernel_has_lodic = port_variable(MAP_KERNEL) != NULL;
 	return read_number(MAP_BUDGET, &o->budget_bytes) &&
 	       read_number(MAP_MIN_READS, &o->min_reads) && o->min_reads > 0 &&
 	       read_text(MAP_INCLUDE, o->include, sizeof(o->include)) &&
@@ -54,7 +53,7 @@ const char *map_path(int fd)
 {
 	char *path = shim.map.state->path;
 
-	if (!fds_path(fd, path, sizeof(shim.map.state->path)))
+	if (port_path_of(fd, path, sizeof(shim.map.state->path)) != 0)
 		path[0] = '\0';
 	return path;
 }

@@ -4,7 +4,7 @@
  * first.
  *
  * The shim maps the whole file, which costs one vma. It asks for ptes page by page
- * (MADV_POPULATE_READ), each just after the program has read the page. The page is then
+ * (port_fault_in()), each just after the program has read the page. The page is then
  * in memory, and no I/O follows (M6). The kernel also fills in ptes of neighbours that
  * are in memory. When the kernel takes a page away its pte goes; map.c asks again now
  * and then.
@@ -22,15 +22,8 @@
 #define _GNU_SOURCE
 #include "preload/map_pages.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-
 #include "preload/map_report.h"
-#include "preload/own.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14 */
-#endif
+#include "preload/memory.h"
 
 static u64 round_up(u64 n, u64 to)
 {
@@ -75,13 +68,11 @@ static bool bits_make(struct map_file *f, u64 nr_pages)
 		if (f->many_bytes < bytes) {
 			/* The old piece stays where it is, empty. */
 			bytes = round_up(2 * bytes, MAP_PAGE_BYTES);
-			p = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-			             0);
-			if (p == MAP_FAILED)
+			p = memory_zeros(bytes);
+			if (!p)
 				return false;
 			/* A child does not get the pointer either. */
-			own_madvise(p, bytes, MADV_DONTFORK);
+			port_advise(p, bytes, PORT_NOT_IN_CHILD);
 			f->many_bits = p;
 			f->many_bytes = bytes;
 		}
@@ -98,29 +89,31 @@ static u64 *span_words(const struct map_file *f, u64 span)
 	return (u64 *)f->bits + 1 + span * MAP_SPAN_WORDS;
 }
 
-/* Maps bytes of fd; at a multiple of a span if they are more than one. */
-static void *span_map(int fd, u64 bytes)
+/* Maps bytes of fd; at a multiple of a span if they are more than one. 0, or as port_map(). */
+static int span_map(int fd, u64 bytes, void **ret_at)
 {
 	u64 slack = MAP_SPAN_BYTES - MAP_PAGE_BYTES;
+	void *found;
 	u64 p, at;
+	int err;
 
 	if (bytes <= MAP_SPAN_BYTES)
-		return own_mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-	p = (u64)own_mmap(NULL, bytes + slack, PROT_NONE,
-	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == (u64)MAP_FAILED)
-		return MAP_FAILED;
+		return port_map(NULL, bytes, PORT_READ, PORT_SHARED, fd, 0, ret_at);
+	err = port_map(NULL, bytes + slack, PORT_NONE,
+	               PORT_PRIVATE | PORT_ANONYMOUS | PORT_UNRESERVED, -1, 0, &found);
+	if (err)
+		return err;
+	p = (u64)found;
 	at = round_up(p, MAP_SPAN_BYTES);
 	if (at > p)
-		own_munmap((void *)p, at - p);
+		port_unmap((void *)p, at - p);
 	if (p + slack > at)
-		own_munmap((void *)(at + bytes), p + slack - at);
-	if (own_mmap((void *)at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
-	    MAP_FAILED) {
-		own_munmap((void *)at, bytes);
-		return MAP_FAILED;
-	}
-	return (void *)at;
+		port_unmap((void *)(at + bytes), p + slack - at);
+	err = port_map((void *)at, bytes, PORT_READ, PORT_SHARED | PORT_FIXED, fd, 0,
+	               ret_at);
+	if (err)
+		port_unmap((void *)at, bytes);
+	return err;
 }
 
 static void bits_drop(struct map_file *f)
@@ -129,7 +122,7 @@ static void bits_drop(struct map_file *f)
 
 	host_store_release(&f->bits, 0);
 	if (many)
-		own_madvise(f->many_bits, f->many_bytes, MADV_DONTNEED);
+		port_advise(f->many_bits, f->many_bytes, PORT_DROP);
 }
 
 void map_pages_prove(struct map_file *f)
@@ -150,7 +143,7 @@ void map_pages_unmap(struct map_file *f)
 	u64 before = measure ? map_report_tables() : 0;
 
 	host_store_relaxed(&f->address, 0);
-	own_munmap((void *)address, f->nr_pages << MAP_PAGE_SHIFT);
+	port_unmap((void *)address, f->nr_pages << MAP_PAGE_SHIFT);
 	if (before) {
 		u64 after = map_report_tables();
 
@@ -216,19 +209,18 @@ bool map_pages_map(struct map_file *f, int fd, enum map_skip *ret_skip)
 	if (!room_make(f, bytes < MAP_SPAN_BYTES ? bytes : MAP_SPAN_BYTES))
 		return false;
 	*ret_skip = MAP_FAILED_MMAP;
-	p = span_map(fd, bytes);
-	if (p == MAP_FAILED)
+	if (span_map(fd, bytes, &p) != 0)
 		return false;
 	/* In a child the mapping would hold the file open (M2). It would have no ptes
 	 * there either: the kernel does not copy those that a fault can bring back. */
-	if (own_madvise(p, bytes, MADV_DONTFORK) != 0 ||
+	if (port_advise(p, bytes, PORT_NOT_IN_CHILD) != 0 ||
 	    !bits_make(f, bytes >> MAP_PAGE_SHIFT)) {
-		own_munmap(p, bytes);
+		port_unmap(p, bytes);
 		return false;
 	}
 	/* A huge page has no ptes to count in. A kernel without huge pages refuses, which
 	 * does no harm. */
-	own_madvise(p, bytes, MADV_NOHUGEPAGE);
+	port_advise(p, bytes, PORT_SMALL_PAGES);
 	f->nr_pages = bytes >> MAP_PAGE_SHIFT;
 	host_store_relaxed(&f->pages_stand, 0);
 	host_store_relaxed(&f->visited, 1);
@@ -290,8 +282,8 @@ static void span_ask(struct map_file *f, u64 from, u64 to)
 	u64 *words = span_words(f, from / MAP_SPAN_PAGES);
 
 	/* A file that became shorter meanwhile gives an error here, and no signal. */
-	if (own_madvise((void *)(f->address + (from << MAP_PAGE_SHIFT)),
-	                (to - from) << MAP_PAGE_SHIFT, MADV_POPULATE_READ) != 0)
+	if (port_fault_in((void *)(f->address + (from << MAP_PAGE_SHIFT)),
+	                  (to - from) << MAP_PAGE_SHIFT, false) != 0)
 		s->ask_failed++;
 	else
 		s->asked++;

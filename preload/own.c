@@ -5,23 +5,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/own_calls.h"
 #include "preload/shim.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #define OWN_BELOW 8u
 /* The shim's descriptors lie just below this number, or below the program's limit. Higher ones
  * would make the kernel's table larger, which a fork() copies. */
 #define OWN_TOP 1024u
-#define OWN_HEAD_BYTES 64u
 #define OWN_LOST (~(u64)0) /* in place of the device */
 
 static void own_add(int fd, bool kept)
@@ -142,12 +138,12 @@ int own_close(int fd)
 	return ours ? (int)own_call(SYS_close, fd) : 0;
 }
 
-ssize_t own_write(int fd, const void *bytes, size_t n)
+long own_write(int fd, const void *bytes, size_t n)
 {
 	return own_usable(fd) ? own_call(SYS_write, fd, bytes, n) : -1;
 }
 
-ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags)
+long own_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return own_usable(fd) ? own_call(SYS_sendmsg, fd, message, flags) : -1;
 }
@@ -172,9 +168,9 @@ static void own_rise(struct msghdr *message)
 	}
 }
 
-ssize_t own_recvmsg(int fd, struct msghdr *message, int flags)
+long own_recvmsg(int fd, struct msghdr *message, int flags)
 {
-	ssize_t n = own_usable(fd) ? own_call(SYS_recvmsg, fd, message, flags) : -1;
+	long n = own_usable(fd) ? own_call(SYS_recvmsg, fd, message, flags) : -1;
 
 	if (n >= 0)
 		own_rise(message);
@@ -230,69 +226,7 @@ void own_hang_up(void)
 			         SHUT_RDWR); /* an event is no socket */
 }
 
-int own_poll(struct pollfd *ready, int ms)
-{
-	return ((int (*)(struct pollfd *, nfds_t, int))next_of(NEXT_POLL))(ready, 1,
-	                                                                   ms);
-}
-
 int own_dup3(int from, int to, int flags)
 {
 	return own_usable(to) ? (int)own_call(SYS_dup3, from, to, flags) : -1;
-}
-
-int own_clone(int (*fn)(void *), void *stack, int flags, void *arg)
-{
-	typedef int (*clone_fn)(int (*fn)(void *), void *stack, int flags, void *arg,
-	                        ...);
-
-	return ((clone_fn)next_of(NEXT_CLONE))(fn, stack, flags, arg);
-}
-
-void *own_mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
-{
-	typedef void *(*mmap_fn)(void *, size_t, int, int, int, off_t);
-
-	return ((mmap_fn)next_of(NEXT_MMAP))(address, n, protection, flags, fd, offset);
-}
-
-int own_munmap(void *at, size_t n)
-{
-	return ((int (*)(void *, size_t))next_of(NEXT_MUNMAP))(at, n);
-}
-
-int own_madvise(void *at, size_t n, int advice)
-{
-	return ((int (*)(void *, size_t, int))next_of(NEXT_MADVISE))(at, n, advice);
-}
-
-bool own_has_memory(void *at, size_t bytes)
-{
-	u64 page = (u64)sysconf(_SC_PAGESIZE);
-	u64 from = (u64)at / page * page, to = (u64)at + bytes;
-
-	return own_madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
-	       errno == EINVAL;
-}
-
-void *own_calloc(size_t nr, size_t bytes)
-{
-	size_t all = nr * bytes + OWN_HEAD_BYTES;
-	size_t *p = own_mmap(NULL, all, PROT_READ | PROT_WRITE,
-	                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	*p = all;
-	return (char *)p + OWN_HEAD_BYTES;
-}
-
-void own_free(void *p)
-{
-	size_t *head = p ? (size_t *)((char *)p - OWN_HEAD_BYTES) : NULL;
-
-	if (head)
-		own_munmap(head, *head);
 }

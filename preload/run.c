@@ -4,20 +4,15 @@
 #include "preload/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/client/error.h"
+#include "lib/port_guest.h"
+#include "lib/port_limit.h"
 #include "preload/go.h"
 #include "preload/line.h"
-#include "preload/own.h"
 #include "preload/run_await.h"
 #include "preload/run_calls.h"
 #include "preload/run_environment.h"
@@ -80,10 +75,10 @@ static enum run_why descriptor_skipped(int fd)
 {
 	enum run_why why = RUN_WRITABLE;
 	int error = errno;
-	struct stat st;
+	struct port_file is;
 
 	if (shim.run.reports && calls_begin(shim.run.state)) {
-		why = run_fits(fd, &st);
+		why = run_fits(fd, &is);
 		calls_end(shim.run.state);
 	}
 	errno = error;
@@ -108,7 +103,7 @@ static void descriptor_ask(struct run_state *s, int fd, const struct run_missed 
 
 /* What the kernel must read brings the shim further. got: why the reader has not read it. */
 static enum run_why read_unserved(struct run_state *s, struct run_reader *r, int fd,
-                                  u64 slot, ssize_t got, const struct run_missed *m)
+                                  u64 slot, int64_t got, const struct run_missed *m)
 {
 	enum run_why why = RUN_NOT_CACHED;
 
@@ -128,7 +123,7 @@ static enum run_why read_unserved(struct run_state *s, struct run_reader *r, int
 }
 
 /* *ret_bytes: what it reads. */
-static bool is_usual(const struct iovec *to, int nr, off_t offset, u64 *ret_bytes)
+static bool is_usual(const struct iovec *to, int nr, int64_t offset, u64 *ret_bytes)
 {
 	size_t bytes = 0;
 
@@ -144,10 +139,10 @@ static bool is_usual(const struct iovec *to, int nr, off_t offset, u64 *ret_byte
 }
 
 /* A read by the thread's reader, whose file it has. *ret_off: the shim has stepped aside. */
-static ssize_t read_lent(struct run_state *s, struct run_reader *r, u64 slot,
-                         const struct iovec *to, int nr, off_t offset, bool *ret_off)
+static int64_t read_lent(struct run_state *s, struct run_reader *r, u64 slot,
+                         const struct iovec *to, int nr, int64_t offset, bool *ret_off)
 {
-	ssize_t got = -ESTALE;
+	int64_t got = -ESTALE;
 
 	host_store_relaxed(&r->busy, 1);
 	host_fence_light();
@@ -163,31 +158,31 @@ static ssize_t read_lent(struct run_state *s, struct run_reader *r, u64 slot,
 /* The answer of the service may have come just now: then the read is served after all. */
 static enum run_why read_again(struct run_state *s, struct run_reader *r, int fd,
                                u64 slot, const struct iovec *to, int nr,
-                               const struct run_missed *m, ssize_t *ret_n)
+                               const struct run_missed *m, int64_t *ret_n)
 {
 	enum run_why why = read_unserved(s, r, fd, slot, -ESTALE, m);
 	const struct run_file *f = run_file_of(slot);
-	ssize_t got;
+	int64_t got;
 	bool off;
 
 	if ((why != RUN_AWAY && why != RUN_ASKED) ||
 	    host_load_relaxed(&f->lent.generation) == GENERATION_NONE)
 		return why;
-	got = read_lent(s, r, slot, to, nr, (off_t)m->offset, &off);
+	got = read_lent(s, r, slot, to, nr, (int64_t)m->offset, &off);
 	if (got < 0)
 		return got == -EAGAIN ? RUN_NOT_CACHED : why;
 	*ret_n = got;
 	return RUN_SERVED;
 }
 
-enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
-                      ssize_t *ret_n)
+enum run_why run_read(int fd, const struct iovec *to, int nr, int64_t offset,
+                      int64_t *ret_n)
 {
 	struct run_missed missed = { .offset = (u64)offset };
 	struct run_state *s = shim.run.state;
 	struct run_reader *r;
 	bool off, usual;
-	ssize_t got;
+	int64_t got;
 	u64 slot;
 
 	run_reads();
@@ -212,7 +207,7 @@ enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
 	r = reader_mine(s);
 	if (!r || host_load_relaxed(&r->busy)) /* U16 */
 		return RUN_BUSY;
-	pthread_testcancel(); /* as pread() does */
+	port_cancel_point(); /* as pread() does */
 	got = read_lent(s, r, slot, to, nr, offset, &off);
 	if (likely(got >= 0)) {
 		*ret_n = got;
@@ -244,7 +239,7 @@ static void note(struct run_noted *noted)
 	run_report_note(noted);
 }
 
-void run_note(int fd, ssize_t n, off_t offset, enum run_why why)
+void run_note(int fd, int64_t n, int64_t offset, enum run_why why)
 {
 	struct run_noted noted = {
 		.fd = fd, .offset = offset, .bytes = (u64)n, .why = why
@@ -289,10 +284,10 @@ void run_note_map(const struct run_mapping *m, enum run_why why)
  * and close(), which the loader has just done, too. */
 static bool is_filtered(void)
 {
-	const char *allowed = getenv(RUN_FILTERS);
+	const char *allowed = port_variable(RUN_FILTERS);
 	u64 nr = line_of_status("\nSeccomp_filters:");
 
-	if (nr == LINE_UNKNOWN && own_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
+	if (nr == LINE_UNKNOWN && !port_is_filtered())
 		nr = 0; /* no /proc */
 	return !allowed || nr != strtoull(allowed, NULL, 10);
 }
@@ -300,19 +295,19 @@ static bool is_filtered(void)
 /* The service stays while somebody is connected. So the first program is, from its start. */
 static void connect_first(struct run_state *s)
 {
-	const char *first = getenv(RUN_FIRST);
+	const char *first = port_variable(RUN_FIRST);
 
 	if (first && strtoull(first, NULL, 10) == s->fds.pid && !s->off &&
 	    run_attach(s))
 		lent_connect(s->lodic);
 }
 
-__attribute__((constructor)) static void run_start(void)
+void run_start(void)
 {
-	char *path = getenv(RUN_SOCKET);
+	const char *path = port_variable(RUN_SOCKET);
 	struct run_state *s;
 
-	shim.run.watches = getenv(RUN_DOCTOR) != NULL;
+	shim.run.watches = port_variable(RUN_DOCTOR) != NULL;
 	if ((!shim.run.watches &&
 	     (!path || !*path || strlen(path) >= RUN_TEXT_BYTES)) ||
 	    is_filtered() || !run_threads_start())
@@ -343,9 +338,4 @@ __attribute__((constructor)) static void run_start(void)
 		run_record_start();
 	}
 	shim.run.state = s;
-}
-
-__attribute__((destructor)) static void run_finish(void)
-{
-	run_end(false);
 }

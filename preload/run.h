@@ -5,7 +5,7 @@
  * every other case the program's own system call does the work, as if there were no shim.
  *
  *   hooks*.c       the functions of libc that the shim stands in for; shared with `lodic map`
- *   shim.h, next.c, fds.c, line.c  shared as well
+ *   shim.h, fds.c, line.c, memory.c  shared as well
  *   run.c          the reads
  *   run_files.c    which descriptor is which file
  *   run_calls.c    which threads are in the shim, and the lock
@@ -13,7 +13,7 @@
  *   run_map.c      mmap(), if the user wants that
  *   run_place.c    mappings that get another memory later
  *   run_threads.c  what a thread reads by; how the shim steps aside
- *   own.c          the shim's own descriptors and memory
+ *   own.c          the shim's own descriptors
  *   run_leave.c    how the program gives up rights, and how a service is started
  *   run_report.c   what was served, and what not; run_watched.c the files of that for the doctor
  *   run_print.c    the same, as lines for the user
@@ -74,8 +74,6 @@
 #define LODIC_PRELOAD_RUN_H
 
 #include <stdbool.h>
-#include <sys/types.h>
-#include <sys/uio.h>
 
 #include "preload/run_files.h"
 #include "preload/run_leave.h"
@@ -87,11 +85,11 @@
 #include "preload/run_threads.h"
 
 /* Serves the read, or says why the kernel must. Keeps errno. *ret_n is set for RUN_SERVED. */
-enum run_why run_read(int fd, const struct iovec *to, int nr, off_t offset,
-                      ssize_t *ret_n);
+enum run_why run_read(int fd, const struct iovec *to, int nr, int64_t offset,
+                      int64_t *ret_n);
 /* The kernel has done it at offset (-1: where the descriptor stood), and n bytes came (-1: an
  * error); or the shim has. For the report. */
-void run_note(int fd, ssize_t n, off_t offset, enum run_why why);
+void run_note(int fd, int64_t n, int64_t offset, enum run_why why);
 
 /* It is mapped, by the shim or by the kernel. For the report. */
 void run_note_map(const struct run_mapping *m, enum run_why why);
@@ -99,6 +97,9 @@ void run_note_map(const struct run_mapping *m, enum run_why why);
 /* fd is, or has been, closed or replaced, or is new (U11). Keeps errno. */
 void run_changes(int fd);
 void run_changes_from(unsigned int first, unsigned int last);
+
+/* Only a constructor may call it. */
+void run_start(void);
 
 /* A read begins. */
 static inline void run_reads(void)

@@ -17,11 +17,8 @@
 #include "preload/run_await.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
 
 #include "lib/client/error.h"
-#include "preload/own.h"
 #include "preload/run_calls.h"
 #include "preload/run_files.h"
 #include "preload/run_threads.h"
@@ -32,8 +29,8 @@
  * 5 to 20 ms. */
 #define AWAIT_NS UINT64_C(50000000)
 #define AWAIT_ALL_NS UINT64_C(1000000000)
-#define AWAIT_FIRST_PAUSE_NS 50000
-#define AWAIT_LAST_PAUSE_NS 1000000
+#define AWAIT_FIRST_PAUSE_NS UINT64_C(50000)
+#define AWAIT_LAST_PAUSE_NS UINT64_C(1000000)
 
 /* Why the file is not cached, as far as the last answers say. */
 static enum run_why file_why(const struct run_state *s, const struct run_file *f)
@@ -103,8 +100,8 @@ static bool await_is_over(const struct run_reader *r, const struct run_file *f,
 static void await_answer(struct run_state *s, struct run_reader *r, int fd, u64 slot,
                          const struct run_missed *m, u64 end_ns)
 {
-	struct timespec pause = { .tv_nsec = AWAIT_FIRST_PAUSE_NS };
 	struct run_file *f = run_file_of(slot);
+	u64 pause_ns = AWAIT_FIRST_PAUSE_NS;
 	int error = errno;
 
 	while (!await_is_over(r, f, slot) && !host_load_relaxed(&s->off)) {
@@ -114,12 +111,12 @@ static void await_answer(struct run_state *s, struct run_reader *r, int fd, u64 
 		}
 		if (!calls_begin(s))
 			return;
-		own_call(SYS_nanosleep, &pause, NULL);
+		port_sleep(pause_ns);
 		errno = error; /* a signal may have ended it */
 		run_step(s, r, fd, slot, m);
 		calls_end(s);
-		if (pause.tv_nsec < AWAIT_LAST_PAUSE_NS)
-			pause.tv_nsec *= 2;
+		if (pause_ns < AWAIT_LAST_PAUSE_NS)
+			pause_ns *= 2;
 	}
 }
 

@@ -18,12 +18,6 @@
 #define _GNU_SOURCE
 #include "preload/run_files.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-
-#include "preload/own.h"
 #include "preload/run_calls.h"
 
 #define RUN_FULL_MS 1000u
@@ -66,18 +60,16 @@ bool files_sweep(struct run_state *s, u64 now)
 
 /* The file's place: its own, or one that it takes over from a file that has gone. NULL: its
  * set is full. The lock is held. */
-static struct run_file *file_find(struct run_state *s, const struct stat *st)
+static struct run_file *file_find(struct run_state *s, const struct port_file *is)
 {
-	u64 hash = ((u64)st->st_ino ^ (u64)st->st_dev << 32) *
-	           UINT64_C(0x9e3779b97f4a7c15);
+	u64 hash = (is->ino ^ is->dev << 32) * UINT64_C(0x9e3779b97f4a7c15);
 	struct run_file *set = &s->files[(hash >> 32) % RUN_SETS * RUN_SET_FILES];
 	struct run_file *oldest = NULL;
 
 	for (u32 i = 0; i < RUN_SET_FILES; i++) {
 		struct run_file *f = &set[i];
 
-		if (f->lent.name && f->lent.dev == st->st_dev &&
-		    f->lent.ino == st->st_ino)
+		if (f->lent.name && f->lent.dev == is->dev && f->lent.ino == is->ino)
 			return f;
 		if (host_load_relaxed(&f->nr_fds) == 0 &&
 		    (!oldest || f->idle_since_ns < oldest->idle_since_ns))
@@ -88,19 +80,20 @@ static struct run_file *file_find(struct run_state *s, const struct stat *st)
 	oldest->lent.lodic = NULL;
 	host_store_relaxed(&oldest->locked, 0);
 	host_store_relaxed(&oldest->nr_unanswered, 0);
-	lent_begin(&oldest->lent, ++s->last_name, st->st_dev, st->st_ino);
+	lent_begin(&oldest->lent, ++s->last_name, is->dev, is->ino);
 	return oldest;
 }
 
-enum run_why run_fits(int fd, struct stat *ret_st)
+enum run_why run_fits(int fd, struct port_file *ret)
 {
-	int flags = (int)own_call(SYS_fcntl, fd, F_GETFL, 0);
+	unsigned int mode;
 
-	if (flags < 0 || fstat(fd, ret_st) != 0 || !S_ISREG(ret_st->st_mode))
+	if (port_mode(fd, &mode) != 0 || port_look(fd, ret) != 0 ||
+	    ret->kind != PORT_FILE_REGULAR)
 		return RUN_NOT_REGULAR;
-	if ((flags & O_ACCMODE) != O_RDONLY || flags & O_PATH)
+	if (mode & (PORT_MAY_WRITE | PORT_NAMES_ONLY))
 		return RUN_WRITABLE;
-	return flags & O_DIRECT ? RUN_DIRECT : RUN_SERVED;
+	return mode & PORT_DIRECT ? RUN_DIRECT : RUN_SERVED;
 }
 
 /* May a look begin where this stands? Another thread may be at it, or there was no room lately. */
@@ -119,16 +112,16 @@ static enum run_why descriptor_look(struct run_state *s, int fd, u64 found)
 	u64 *slot = &s->fds.slots[fd];
 	struct run_file *f;
 	enum run_why why;
-	struct stat st;
+	struct port_file is;
 
 	if (!host_cas(slot, found, looking))
 		return RUN_BUSY;
-	why = run_fits(fd, &st);
+	why = run_fits(fd, &is);
 	if (why != RUN_SERVED) {
 		host_cas(slot, looking, FDS_SKIP);
 		return why;
 	}
-	f = file_find(s, &st);
+	f = file_find(s, &is);
 	if (!f) {
 		host_cas(slot, looking, SLOT_FULL(host_now_ns() / NS_PER_MS));
 		return RUN_TABLE_FULL;

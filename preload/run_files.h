@@ -6,7 +6,7 @@
 #include "preload/run_state.h"
 
 /* Judges what the open descriptor shows. RUN_SERVED: it may be served. Without the lock, too. */
-enum run_why run_fits(int fd, struct stat *ret_st);
+enum run_why run_fits(int fd, struct port_file *ret);
 /* Finds out what is behind fd, if nobody knows. Returns its slot. */
 u64 run_look(struct run_state *s, int fd);
 /* A read of a descriptor whose slot names no file yet. Takes the lock, if that is free. Returns

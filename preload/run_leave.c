@@ -14,15 +14,11 @@
 #include "preload/run_leave.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "lib/client/start.h"
+#include "lib/port_guest.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
 #include "preload/run_calls.h"
@@ -49,7 +45,7 @@ _Static_assert(LEAVE_SOCKET_BYTES == LENT_SOCKET_BYTES,
 
 static u64 number_of(const char *name, u64 otherwise)
 {
-	const char *text = getenv(name);
+	const char *text = port_variable(name);
 
 	return text ? strtoull(text, NULL, 10) : otherwise;
 }
@@ -59,9 +55,9 @@ static void socket_choose(void)
 {
 	char path[LENT_SOCKET_BYTES];
 
-	if (geteuid() == shim.leave.first_user)
+	if (port_user() == shim.leave.first_user)
 		strcpy(shim.leave.socket, shim.leave.first_socket);
-	else if (shim.leave.by_default && lent_socket_of(geteuid(), path))
+	else if (shim.leave.by_default && lent_socket_of(port_user(), path))
 		strcpy(shim.leave.socket, path);
 }
 
@@ -69,23 +65,23 @@ static void socket_choose(void)
  * the old place for something else. So this looks where the text is now. */
 static void socket_hide(void)
 {
-	char *told = getenv(RUN_SOCKET);
+	const char *told = port_variable(RUN_SOCKET);
 
 	if (told && strcmp(told, shim.leave.first_socket) == 0)
-		*told = '\0';
+		port_variable_empty(RUN_SOCKET);
 }
 
 void run_leave_start(const char *socket)
 {
-	const char *found = getenv(RUN_PROGRAM);
+	const char *found = port_variable(RUN_PROGRAM);
 
 	if (strlen(socket) < sizeof(shim.leave.first_socket))
 		strcpy(shim.leave.first_socket, socket);
 	if (found && strlen(found) < sizeof(shim.leave.program))
 		strcpy(shim.leave.program, found);
 	shim.leave.memory_bytes = number_of(RUN_MEMORY, 0);
-	shim.leave.first_user = (u32)number_of(RUN_USER, geteuid());
-	shim.leave.by_default = getenv(RUN_DEFAULT) != NULL;
+	shim.leave.first_user = (u32)number_of(RUN_USER, port_user());
+	shim.leave.by_default = port_variable(RUN_DEFAULT) != NULL;
 	if (*shim.leave.first_socket)
 		socket_choose();
 }
@@ -214,18 +210,9 @@ void run_left(enum run_leave how)
 /* Does somebody listen there? */
 static bool start_answers(const char *path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = (int)own_call(SYS_socket, AF_UNIX,
-	                       SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool answers;
+	int err = port_listens(path);
 
-	if (fd < 0)
-		return true;
-	strcpy(address.sun_path, path);
-	answers = own_call(SYS_connect, fd, &address, sizeof(address)) == 0 ||
-	          (errno != ENOENT && errno != ECONNREFUSED);
-	own_call(SYS_close, fd);
-	return answers;
+	return err != -ENOENT && err != -ECONNREFUSED;
 }
 
 /* One try. */
@@ -239,12 +226,12 @@ static void start(struct start *wanted, const char *socket)
 	wanted->program = shim.leave.program;
 	wanted->cache_bytes = shim.leave.memory_bytes;
 	wanted->idle_exit_ms = IDLE_EXIT_MS;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	cancel = port_cancel_off();
 	start_service(wanted, &nobody_asks);
-	pthread_setcancelstate(cancel, NULL);
+	port_cancel_as(cancel);
 }
 
-void run_becomes(uid_t user)
+void run_becomes(u32 user)
 {
 	struct run_state *s = shim.run.state;
 	struct start wanted = { .wait_ms = START_WAIT_MS,
@@ -253,10 +240,10 @@ void run_becomes(uid_t user)
 	char path[LENT_SOCKET_BYTES];
 	int error = errno;
 
-	if (user == 0 || user == (uid_t)-1 || !run_rights_begin())
+	if (user == 0 || user == UINT32_MAX || !run_rights_begin())
 		return;
 	run_report_becomes(user);
-	if (shim.leave.by_default && !host_load_relaxed(&s->off) && geteuid() == 0 &&
+	if (shim.leave.by_default && !host_load_relaxed(&s->off) && port_user() == 0 &&
 	    fds_is_ours() && lent_socket_of(user, path))
 		start(&wanted, path);
 	run_rights_end();
@@ -291,7 +278,7 @@ void run_may_start_now(void)
 		return;
 	now = host_now_ns();
 	if (now >= host_load_relaxed(&s->start_at_ns) &&
-	    (shim.leave.by_default || geteuid() == shim.leave.first_user) &&
+	    (shim.leave.by_default || port_user() == shim.leave.first_user) &&
 	    run_lock(s, &hold, false)) {
 		start_if_alone(s, now);
 		run_unlock(s, &hold);

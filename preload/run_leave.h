@@ -20,7 +20,7 @@ void run_rights_end(void);
 void run_leaves(void);
 void run_left(enum run_leave how);
 /* A process with all rights is about to become this user for good: U27. Keeps errno. */
-void run_becomes(uid_t user);
+void run_becomes(u32 user);
 /* run_may_start(), where it is likely. */
 void run_may_start_now(void);
 /* The program has opened a file: U26. Keeps errno. */

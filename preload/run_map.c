@@ -36,15 +36,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "lib/client/copy.h"
 #include "lib/client/error.h"
 #include "preload/glob.h"
-#include "preload/own.h"
 #include "preload/run_calls.h"
 #include "preload/run_environment.h"
 #include "preload/run_files.h"
@@ -56,14 +51,8 @@
 #define RUN_ANSWER_NS UINT64_C(1000000000)
 #define RUN_READ_MS UINT64_C(250) /* unless the user says otherwise */
 #define RUN_HASTY_NS UINT64_C(2000000)
-#define RUN_FIRST_PAUSE_NS 50000
-#define RUN_LAST_PAUSE_NS 2000000
-
-/* What changes nothing for a mapping that can only be read; and MAP_POPULATE, which the kernel
- * does there as well. */
-#define USUAL_FLAGS \
-	(MAP_TYPE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_POPULATE | MAP_NONBLOCK | \
-	 MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE | MAP_STACK)
+#define RUN_FIRST_PAUSE_NS UINT64_C(50000)
+#define RUN_LAST_PAUSE_NS UINT64_C(2000000)
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -73,8 +62,9 @@ struct run_map_try {
 	u64 answer_ns, read_ns; /* until then it waits */
 	u64 again_ns; /* the try has come to nothing, but until then another may */
 	u64 turn;     /* lent_hold()'s */
-	void *at;     /* MAP_FAILED: the hold could not be mapped */
-	struct stat memory; /* the hold's */
+	void *at;
+	bool mapped;             /* the hold is, at at */
+	struct port_file memory; /* the hold's */
 };
 
 bool run_maps(void)
@@ -84,7 +74,8 @@ bool run_maps(void)
 
 void run_map_start(void)
 {
-	const char *globs = getenv(RUN_MMAP), *wait = getenv(RUN_MMAP_WAIT);
+	const char *globs = port_variable(RUN_MMAP);
+	const char *wait = port_variable(RUN_MMAP_WAIT);
 
 	shim.mapping.read_ns =
 		(wait ? strtoull(wait, NULL, 10) : RUN_READ_MS) * NS_PER_MS;
@@ -96,13 +87,12 @@ void run_map_start(void)
 /* Other mappings are the kernel's: it also knows what is wrong with them. */
 static bool map_is_usual(const struct run_mapping *m)
 {
-	int type = m->flags & MAP_TYPE;
-	u64 page = (u64)sysconf(_SC_PAGESIZE);
+	u64 page = port_page_bytes();
 
-	return (m->protection == PROT_READ ||
-	        (m->protection == (PROT_READ | PROT_WRITE) && type == MAP_PRIVATE)) &&
-	       (type == MAP_PRIVATE || type == MAP_SHARED) &&
-	       !(m->flags & ~USUAL_FLAGS) && m->bytes > 0 && m->offset >= 0 &&
+	return (m->protection == PORT_READ ||
+	        (m->protection == (PORT_READ | PORT_WRITE) &&
+	         m->kind == PORT_PRIVATE)) &&
+	       m->kind && m->usual && m->bytes > 0 && m->offset >= 0 &&
 	       (u64)m->offset % page == 0 &&
 	       m->bytes <= (u64)INT64_MAX - (u64)m->offset;
 }
@@ -113,24 +103,24 @@ static bool map_is_promised(int fd)
 {
 	char *path = shim.mapping.path;
 
-	return fds_path(fd, path, sizeof(shim.mapping.path)) &&
+	return port_path_of(fd, path, sizeof(shim.mapping.path)) == 0 &&
 	       glob_lists(shim.mapping.promised, path);
 }
 
 /* May this mapping of what is open there be served? */
-static enum run_why map_fits(const struct run_mapping *m, struct stat *ret_st)
+static enum run_why map_fits(const struct run_mapping *m, struct port_file *ret)
 {
-	u64 page = (u64)sysconf(_SC_PAGESIZE), size, end = (u64)m->offset + m->bytes;
-	enum run_why why = run_fits(m->fd, ret_st);
+	u64 page = port_page_bytes(), size, end = (u64)m->offset + m->bytes;
+	enum run_why why = run_fits(m->fd, ret);
 
 	if (why != RUN_SERVED)
 		return why;
-	size = (u64)ret_st->st_size;
+	size = ret->bytes;
 	if (size < COPY_LIMIT_BYTES)
 		return RUN_SMALL; /* the library makes no holds of these either */
 	if (end > (size + page - 1) / page * page)
 		return RUN_BEYOND_END; /* it would see the file grow */
-	if ((m->flags & MAP_TYPE) == MAP_PRIVATE)
+	if (m->kind == PORT_PRIVATE)
 		return RUN_SERVED;
 	if (!map_is_promised(m->fd))
 		return RUN_SHARED;
@@ -143,14 +133,14 @@ static void map_take(void *ctx, int fd)
 	struct run_map_try *t = ctx;
 	const struct run_mapping *m = t->mapping;
 
-	if (fstat(fd, &t->memory) != 0)
+	if (port_look(fd, &t->memory) != 0)
 		return;
-	if (m->address || m->flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
-		t->at = own_mmap(m->address, m->bytes, m->protection, m->flags, fd,
-		                 m->offset);
-	else if (lent_map(fd, (u64)m->offset, m->bytes, m->protection, m->flags,
-	                  &t->at) != 0)
-		t->at = MAP_FAILED;
+	if (m->address || m->placed)
+		t->mapped = port_map(m->address, m->bytes, m->protection, m->flags, fd,
+		                     (u64)m->offset, &t->at) == 0;
+	else
+		t->mapped = lent_map(fd, (u64)m->offset, m->bytes, m->protection,
+		                     m->flags, &t->at) == 0;
 }
 
 static enum run_why map_answered(struct run_state *s, struct run_map_try *t, int err)
@@ -159,7 +149,7 @@ static enum run_why map_answered(struct run_state *s, struct run_map_try *t, int
 	if (err != -EINPROGRESS)
 		host_store_relaxed(&s->unanswered, err == -ENOTCONN);
 	switch (reason_error(err)) {
-	case 0: return t->at == MAP_FAILED ? RUN_OTHER_KIND : RUN_SERVED;
+	case 0: return t->mapped ? RUN_SERVED : RUN_OTHER_KIND;
 	case -EINPROGRESS: t->again_ns = t->answer_ns; return RUN_ASKED;
 	case -ENOTCONN: return host_load_relaxed(&s->alone) ? RUN_AWAY : RUN_ASKED;
 	case -EALREADY: t->again_ns = t->read_ns; return RUN_NOT_CACHED;
@@ -176,30 +166,30 @@ static enum run_why map_step(struct run_state *s, struct run_map_try *t)
 	struct lent_take take = { .take = map_take, .ctx = t, .turn = &t->turn };
 	struct lodic *lodic = run_attach(s);
 	struct run_file *f;
+	struct port_file is;
 	enum run_why why;
-	struct stat st;
 	u64 slot;
 
 	if (fds_address_space_limited()) {
 		run_step_aside(s);
 		return RUN_STOPPED;
 	}
-	why = map_fits(m, &st);
+	why = map_fits(m, &is);
 	if (why != RUN_SERVED)
 		return why;
 	slot = run_look(s, m->fd);
 	if ((slot & FDS_KIND) != FDS_FILE)
 		return RUN_TABLE_FULL;
 	f = run_file_of(slot);
-	if (f->lent.dev != st.st_dev || f->lent.ino != st.st_ino)
+	if (f->lent.dev != is.dev || f->lent.ino != is.ino)
 		return RUN_BUSY; /* it is being closed, or was closed unseen */
 	if (host_load_relaxed(&f->locked))
 		return RUN_LOCKED;
 	if (!lodic)
 		return RUN_AWAY;
-	take.bytes = (u64)st.st_size;
+	take.bytes = is.bytes;
 	why = map_answered(s, t, lent_hold(lodic, &f->lent, m->fd, &take));
-	if (why == RUN_SERVED && (m->flags & MAP_TYPE) == MAP_SHARED)
+	if (why == RUN_SERVED && m->kind == PORT_SHARED)
 		run_place_lent(m, t->at, f, &t->memory);
 	return why;
 }
@@ -226,8 +216,7 @@ static enum run_why map_try(struct run_state *s, struct run_map_try *t)
 }
 
 /* Waits for a moment, without the lock. false: it has waited long enough. */
-static bool map_waits(struct run_state *s, const struct run_map_try *t,
-                      struct timespec *pause)
+static bool map_waits(struct run_state *s, const struct run_map_try *t, u64 *pause_ns)
 {
 	bool waits;
 
@@ -235,19 +224,19 @@ static bool map_waits(struct run_state *s, const struct run_map_try *t,
 		return false;
 	waits = host_now_ns() < t->again_ns;
 	if (waits)
-		own_call(SYS_nanosleep, pause, NULL);
+		port_sleep(*pause_ns);
 	else if (t->again_ns == t->answer_ns)
 		host_store_relaxed(&s->unanswered, 1);
 	calls_end(s);
-	if (pause->tv_nsec < RUN_LAST_PAUSE_NS)
-		pause->tv_nsec *= 2;
+	if (*pause_ns < RUN_LAST_PAUSE_NS)
+		*pause_ns *= 2;
 	return waits;
 }
 
 enum run_why run_map(struct run_mapping *m, void **ret_at)
 {
-	struct timespec pause = { .tv_nsec = RUN_FIRST_PAUSE_NS };
-	struct run_map_try t = { .mapping = m, .at = MAP_FAILED };
+	struct run_map_try t = { .mapping = m };
+	u64 pause_ns = RUN_FIRST_PAUSE_NS;
 	struct run_state *s = shim.run.state;
 	int error = errno;
 	enum run_why why;
@@ -259,7 +248,7 @@ enum run_why run_map(struct run_mapping *m, void **ret_at)
 		return RUN_OTHER_KIND;
 	do {
 		why = map_try(s, &t);
-	} while (map_waits(s, &t, &pause));
+	} while (map_waits(s, &t, &pause_ns));
 	*ret_at = t.at;
 	errno = error;
 	return why;

@@ -44,15 +44,12 @@
 #include "preload/run_place.h"
 
 #include <errno.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/client/error.h"
-#include "preload/own.h"
+#include "lib/port_guest.h"
 #include "preload/run_calls.h"
 #include "preload/run_files.h"
 #include "preload/run_report.h"
-#include "preload/shown.h"
 
 /* How often those that have their hold are looked at: so that the looks take a thousandth of the
  * time, or so. */
@@ -75,18 +72,27 @@
 
 /* ---- what is there ---- */
 
+/* The mapping at this address. -ENOENT: there is none, or the kernel does not say. -EMFILE: no
+ * descriptor is free to ask by, or no memory. The lock is held. */
+static int shown_find(u64 at, struct port_mapped *ret)
+{
+	int err = port_mapped_at(at, shim.places.shown, sizeof(shim.places.shown), ret);
+
+	return err == -ENFILE || err == -ENOMEM ? -EMFILE : err;
+}
+
 /* Is all of the place this mapping? Its file is not looked at. */
-static bool shown_fits(const struct shown *v, const struct place *p)
+static bool shown_fits(const struct port_mapped *v, const struct place *p)
 {
 	return v->end - p->at >= p->bytes && v->reads_only &&
-	       v->shared == (p->type == MAP_SHARED) &&
+	       v->shared == (p->kind == PORT_SHARED) &&
 	       v->offset + (p->at - v->begin) == p->offset;
 }
 
 /* 0: it is as it was. -ENOENT: it is not. -EMFILE: nobody can tell now. */
 static int place_look(const struct place *p)
 {
-	struct shown v;
+	struct port_mapped v;
 	int err = shown_find(p->at, &v);
 
 	if (!err &&
@@ -99,7 +105,7 @@ static int place_look(const struct place *p)
 
 static u64 pages_up(u64 n)
 {
-	u64 page = (u64)sysconf(_SC_PAGESIZE);
+	u64 page = port_page_bytes();
 
 	return (n + page - 1) / page * page;
 }
@@ -171,10 +177,10 @@ static void place_cut(struct run_state *s, struct place *p, u64 begin, u64 end)
 /* ---- steps ---- */
 
 /* The descriptor that was mapped, if it still leads to the file; else -1. */
-static int place_fd(const struct place *p, struct stat *ret_st)
+static int place_fd(const struct place *p, struct port_file *ret)
 {
-	return run_fits(p->fd, ret_st) == RUN_SERVED && ret_st->st_dev == p->dev &&
-	                       ret_st->st_ino == p->ino
+	return run_fits(p->fd, ret) == RUN_SERVED && ret->dev == p->dev &&
+	                       ret->ino == p->ino
 	               ? p->fd
 	               : -1;
 }
@@ -197,16 +203,18 @@ static void place_counts(struct place *p, enum run_why why)
 /* Puts what fd leads to in the place. */
 static bool place_put(const struct place *p, int fd)
 {
-	return own_mmap((void *)p->at, p->bytes, PROT_READ, p->type | MAP_FIXED, fd,
-	                (off_t)p->offset) != MAP_FAILED;
+	void *at;
+
+	return port_map((void *)p->at, p->bytes, PORT_READ, p->kind | PORT_FIXED, fd,
+	                p->offset, &at) == 0;
 }
 
 /* false: it is no place any more, or does not go back yet. */
 static bool place_goes_back(struct run_state *s, struct place *p)
 {
-	struct shown v;
-	struct stat st;
-	int fd = place_fd(p, &st);
+	struct port_mapped v;
+	struct port_file is;
+	int fd = place_fd(p, &is);
 	int err = fd < 0 ? -ENOENT : place_look(p);
 
 	if (err == -EMFILE)
@@ -241,12 +249,12 @@ static bool place_is_vouched(struct run_state *s, const struct place *p)
 /* Finds the file of a place that a child has inherited. */
 static bool place_join(struct run_state *s, struct place *p)
 {
-	struct stat st;
+	struct port_file is;
 	u64 slot;
 
 	if (p->name)
 		return s->files[p->file].lent.name == p->name;
-	if (place_fd(p, &st) < 0)
+	if (place_fd(p, &is) < 0)
 		return false;
 	slot = run_look(s, p->fd);
 	if ((slot & FDS_KIND) != FDS_FILE)
@@ -260,7 +268,7 @@ static bool place_join(struct run_state *s, struct place *p)
 
 /* The hold has come, which is that of the file now: PLACE_VOUCHED. */
 static void place_takes(struct run_state *s, struct place *p, int fd,
-                        const struct stat *memory)
+                        const struct port_file *memory)
 {
 	int err = place_look(p);
 
@@ -272,8 +280,8 @@ static void place_takes(struct run_state *s, struct place *p, int fd,
 		place_forget(s, p);
 		return;
 	}
-	p->shown_dev = shown_dev(memory->st_dev);
-	p->shown_ino = memory->st_ino;
+	p->shown_dev = memory->dev;
+	p->shown_ino = memory->ino;
 	p->lent = true;
 	host_fence_acquire(); /* partner: file_proof_end() */
 	if (!place_is_vouched(s, p)) {
@@ -281,7 +289,7 @@ static void place_takes(struct run_state *s, struct place *p, int fd,
 		return;
 	}
 	place_counts(p, RUN_SERVED);
-	if (p->type == MAP_PRIVATE)
+	if (p->kind == PORT_PRIVATE)
 		place_forget(s, p);
 }
 
@@ -295,10 +303,10 @@ static void places_take(void *ctx, int fd)
 {
 	const struct place_try *t = ctx;
 	u64 name = t->place->name;
-	struct stat memory;
+	struct port_file memory;
 	u32 steps = 0;
 
-	if (fstat(fd, &memory) != 0)
+	if (port_look(fd, &memory) != 0)
 		return;
 	for (u32 i = 0; i < shim.places.top && steps < PLACE_STEPS; i++)
 		if (shim.places.list[i].bytes && !shim.places.list[i].lent &&
@@ -316,8 +324,8 @@ static bool place_asks(struct run_state *s, struct place *p, u64 now)
 		.take = places_take, .ctx = &t, .turn = &p->turn, .yields = true
 	};
 	struct lodic *lodic = run_attach(s);
+	struct port_file is;
 	struct run_file *f;
-	struct stat st;
 	int fd, err;
 
 	if (!lodic || !place_join(s, p) ||
@@ -326,8 +334,8 @@ static bool place_asks(struct run_state *s, struct place *p, u64 now)
 		return false;
 	}
 	f = &s->files[p->file];
-	fd = place_fd(p, &st);
-	take.bytes = fd < 0 ? f->lent.size : (u64)st.st_size;
+	fd = place_fd(p, &is);
+	take.bytes = fd < 0 ? f->lent.size : is.bytes;
 	/* Without a descriptor nobody could claim the file anew. */
 	if (p->offset + p->bytes > pages_up(take.bytes) ||
 	    (fd < 0 && !lent_vouches(lodic, &f->lent, f->lent.id))) {
@@ -361,11 +369,11 @@ static bool place_is_of(const struct place *p, u64 slot)
 /* Of a place that has its hold. */
 static void place_watch(struct run_state *s, struct place *p)
 {
-	struct stat st;
+	struct port_file is;
 
 	/* fcntl(F_SETFL) empties the slot as well. */
 	if (!place_is_of(p, host_load_relaxed(&s->fds.slots[p->fd])) &&
-	    (place_fd(p, &st) < 0 || !place_is_of(p, run_look(s, p->fd))))
+	    (place_fd(p, &is) < 0 || !place_is_of(p, run_look(s, p->fd))))
 		place_forget(s, p); /* its descriptor is closed */
 	else if (!place_is_vouched(s, p))
 		place_goes_back(s, p);
@@ -499,17 +507,17 @@ static void place_begin(struct place *p, const struct run_mapping *m, void *at,
 		             .file = (u64)(f - shim.run.state->files),
 		             .counted = true,
 		             .fd = m->fd,
-		             .type = m->flags & MAP_TYPE };
+		             .kind = m->kind };
 }
 
 void run_place_lent(const struct run_mapping *m, void *at, struct run_file *f,
-                    const struct stat *memory)
+                    const struct port_file *memory)
 {
 	struct place p;
 
 	place_begin(&p, m, at, f);
-	p.shown_dev = shown_dev(memory->st_dev);
-	p.shown_ino = memory->st_ino;
+	p.shown_dev = memory->dev;
+	p.shown_ino = memory->ino;
 	p.id = f->lent.id;
 	p.lent = true;
 	p.why = RUN_SERVED;
@@ -521,7 +529,7 @@ static void place_waits(struct run_state *s, const struct run_mapping *m, void *
                         enum run_why why)
 {
 	u64 slot = run_look(s, m->fd);
-	struct shown v;
+	struct port_mapped v;
 	struct place p;
 
 	if ((slot & FDS_KIND) != FDS_FILE || run_places_full() ||
@@ -544,7 +552,7 @@ void run_place_waits(const struct run_mapping *m, void *at, enum run_why why)
 	/* Other reasons last. */
 	if ((why != RUN_NOT_CACHED && why != RUN_AWAY && why != RUN_ASKED &&
 	     why != RUN_NO_ROOM) ||
-	    m->protection != PROT_READ || !s || !run_lock(s, &hold, true))
+	    m->protection != PORT_READ || !s || !run_lock(s, &hold, true))
 		return;
 	place_waits(s, m, at, why);
 	run_unlock(s, &hold);

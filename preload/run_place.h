@@ -35,7 +35,7 @@ static inline void run_places_change(const void *at, u64 bytes, bool stays)
 void run_place_waits(const struct run_mapping *m, void *at, enum run_why why);
 /* The program has got the hold of a file that somebody may write to. The lock is held. */
 void run_place_lent(const struct run_mapping *m, void *at, struct run_file *f,
-                    const struct stat *memory);
+                    const struct port_file *memory);
 /* Is there no room for another one? */
 bool run_places_full(void);
 /* The shim leaves its service: what that vouched for goes back. The lock is held. */

@@ -15,32 +15,16 @@
 #include "preload/run_record.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "lib/port_guest.h"
 #include "preload/line.h"
-#include "preload/own.h"
+#include "preload/memory.h"
 #include "preload/run_calls.h"
 #include "preload/run_environment.h"
 #include "preload/run_recorded.h"
 
 #define CHUNK_EVENTS 2048u
-#define NS_PER_S UINT64_C(1000000000)
-
-static u64 cpu_ns(void)
-{
-	struct timespec t;
-
-	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
-		return 0;
-	return (u64)t.tv_sec * NS_PER_S + (u64)t.tv_nsec;
-}
 
 static void record_ends(u64 why)
 {
@@ -66,8 +50,8 @@ static struct recorded *record_take(void)
 
 		if (nr > CHUNK_EVENTS)
 			nr = CHUNK_EVENTS;
-		if (!own_has_memory(&shim.record.events[first],
-		                    nr * sizeof(*shim.record.events))) {
+		if (!memory_is_there(&shim.record.events[first],
+		                     nr * sizeof(*shim.record.events))) {
 			record_ends(RECORDED_NO_DISK);
 			return NULL;
 		}
@@ -78,7 +62,7 @@ static struct recorded *record_take(void)
 
 static void record_put(enum recorded_op op, u64 file, u64 offset, u64 bytes)
 {
-	u64 now = shim_thread.read_ns ? shim_thread.read_ns : cpu_ns();
+	u64 now = shim_thread.read_ns ? shim_thread.read_ns : port_thread_cpu_ns();
 	u64 ns = now > shim_thread.last_ns ? now - shim_thread.last_ns : 0;
 	struct recorded *r = record_take();
 	u16 *thread = &shim_thread.recorded_as;
@@ -97,25 +81,21 @@ static void record_put(enum recorded_op op, u64 file, u64 offset, u64 bytes)
 		                   recorded_who((u32)shim.record.pid, *thread, op));
 	}
 	shim_thread.read_ns = 0;
-	shim_thread.last_ns = cpu_ns(); /* the record's own time is not the program's */
+	/* The record's own time is not the program's. */
+	shim_thread.last_ns = port_thread_cpu_ns();
 }
 
 /* A number for what is open there. An inode that is used again has another time of birth. 0: it is
  * no regular file. */
 static u64 file_number(int fd)
 {
-	struct statx st;
+	struct port_birth birth;
 	u64 h;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO | STATX_BTIME, &st) !=
-	            0 ||
-	    !S_ISREG(st.stx_mode))
+	if (port_birth(fd, &birth) != 0 || !birth.regular)
 		return 0;
-	h = st.stx_ino ^ ((u64)st.stx_dev_major << 32 | st.stx_dev_minor) *
-	                         UINT64_C(0xc2b2ae3d27d4eb4f);
-	if (st.stx_mask & STATX_BTIME)
-		h ^= ((u64)st.stx_btime.tv_sec * NS_PER_S + st.stx_btime.tv_nsec) *
-		     UINT64_C(0x9e3779b97f4a7c15);
+	h = birth.ino ^ birth.dev * UINT64_C(0xc2b2ae3d27d4eb4f);
+	h ^= birth.ns * UINT64_C(0x9e3779b97f4a7c15);
 	h = (h ^ h >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 	h ^= h >> 32;
 	return h ? h : 1;
@@ -187,11 +167,11 @@ void run_record_reads(void)
 	int error = errno;
 
 	if (record_is_on(false))
-		shim_thread.read_ns = cpu_ns();
+		shim_thread.read_ns = port_thread_cpu_ns();
 	errno = error;
 }
 
-void run_record_read(int fd, u64 bytes, off_t offset)
+void run_record_read(int fd, u64 bytes, int64_t offset)
 {
 	if (!record_is_on(false) || (u32)fd >= FDS_NR || bytes == 0)
 		return;
@@ -200,7 +180,7 @@ void run_record_read(int fd, u64 bytes, off_t offset)
 	if (!host_load_relaxed(&shim.record.open_files[fd]))
 		return;
 	if (offset < 0)
-		offset = lseek(fd, 0, SEEK_CUR) - (off_t)bytes;
+		offset = port_position(fd) - (int64_t)bytes;
 	if (offset >= 0)
 		record_put(RECORDED_READ,
 		           host_load_relaxed(&shim.record.open_files[fd]), (u64)offset,
@@ -213,7 +193,7 @@ void run_record_forked(void)
 
 	if (!shim.run.records || host_load_relaxed(&shim.run.filtered))
 		return;
-	shim.record.pid = (u64)getpid();
+	shim.record.pid = (u64)port_process();
 	shim.record.says_end = false;
 	shim_thread.recorded_as = 0;
 	shim_thread.last_ns = shim_thread.read_ns = 0;
@@ -239,41 +219,34 @@ void run_record_end(bool stderr_closing)
 		record_put(RECORDED_END, 0, 0, 0);
 }
 
-static void *zeroed(u64 bytes)
-{
-	void *p = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 /* The record at path, mapped. NULL: it cannot be had, or is another file by now. */
 static struct recorded_head *record_map(const char *path)
 {
-	int fd = (int)own_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
-	struct recorded_head *h = MAP_FAILED;
-	struct stat st;
+	struct recorded_head *h;
+	int fd = port_open_both(path);
+	struct port_file is;
+	void *p = NULL;
 
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) == 0 && st.st_size >= (off_t)RECORDED_HEAD_BYTES)
-		h = own_mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE,
-		             MAP_SHARED, fd, 0);
-	own_call(SYS_close, fd);
-	if (h == MAP_FAILED)
+	if (port_look(fd, &is) == 0 && is.bytes >= RECORDED_HEAD_BYTES)
+		port_map(NULL, is.bytes, PORT_READ | PORT_WRITE, PORT_SHARED, fd, 0,
+		         &p);
+	port_shut(fd);
+	h = p;
+	if (!h)
 		return NULL;
 	if (memcmp(h->magic, RECORDED_MAGIC, sizeof(h->magic)) == 0 &&
 	    h->event_bytes == sizeof(*shim.record.events) &&
-	    h->room <= ((u64)st.st_size - RECORDED_HEAD_BYTES) /
-	                       sizeof(*shim.record.events))
+	    h->room <= (is.bytes - RECORDED_HEAD_BYTES) / sizeof(*shim.record.events))
 		return h;
-	own_munmap(h, (size_t)st.st_size);
+	port_unmap(h, is.bytes);
 	return NULL;
 }
 
 void run_record_start(void)
 {
-	const char *path = getenv(RUN_RECORD);
+	const char *path = port_variable(RUN_RECORD);
 
 	if (!path || !*path)
 		return;
@@ -282,12 +255,14 @@ void run_record_start(void)
 		return;
 	shim.record.events =
 		(struct recorded *)((char *)shim.record.head + RECORDED_HEAD_BYTES);
-	shim.record.has_memory = zeroed(shim.record.head->room / CHUNK_EVENTS + 1);
-	shim.record.open_files = zeroed(FDS_NR * sizeof(*shim.record.open_files));
+	shim.record.has_memory =
+		memory_zeros(shim.record.head->room / CHUNK_EVENTS + 1);
+	shim.record.open_files = memory_zeros(FDS_NR * sizeof(*shim.record.open_files));
 	if (!shim.record.has_memory || !shim.record.open_files)
 		return;
-	shim.record.pid = (u64)getpid();
+	shim.record.pid = (u64)port_process();
 	shim.run.records = true;
-	shim_thread.last_ns = cpu_ns(); /* before an exec() this was another program */
+	/* Before an exec() this was another program. */
+	shim_thread.last_ns = port_thread_cpu_ns();
 	record_put(RECORDED_PROCESS, 0, 0, 0);
 }

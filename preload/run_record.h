@@ -11,7 +11,7 @@ void run_closes(unsigned int first, unsigned int last);
 /* A read begins. */
 void run_record_reads(void);
 /* It has read bytes at offset (-1: where the descriptor stood). Within calls_begin(). */
-void run_record_read(int fd, uint64_t bytes, off_t offset);
+void run_record_read(int fd, uint64_t bytes, int64_t offset);
 /* Only a constructor may call the first; the last one needs the lock. */
 void run_record_start(void);
 void run_record_forked(void);

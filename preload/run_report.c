@@ -13,18 +13,14 @@
 #include "preload/run_report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/shm.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "lib/port_guest.h"
 #include "preload/line.h"
+#include "preload/memory.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
 #include "preload/run_print.h"
@@ -37,15 +33,15 @@
 
 static struct seen_process *process_map_fd(void *at, int fd)
 {
-	int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) |
-	            MAP_NORESERVE | (at ? MAP_FIXED : 0);
-	struct seen_process *p =
-		own_mmap(at, sizeof(*p), PROT_READ | PROT_WRITE, flags, fd, 0);
+	int flags = (fd < 0 ? PORT_PRIVATE | PORT_ANONYMOUS : PORT_SHARED) |
+	            PORT_UNRESERVED | (at ? PORT_FIXED : 0);
+	void *p;
 
-	if (p == MAP_FAILED)
+	if (port_map(at, sizeof(struct seen_process), PORT_READ | PORT_WRITE, flags, fd,
+	             0, &p) != 0)
 		return NULL;
 	if (fd < 0)
-		own_madvise(p, sizeof(*p), MADV_WIPEONFORK);
+		port_advise(p, sizeof(struct seen_process), PORT_WIPE_IN_CHILD);
 	return p;
 }
 
@@ -58,18 +54,18 @@ static struct seen_process *process_map(void *at)
 	struct seen_process *p = process_map_fd(at, fd);
 
 	if (p && fd >= 0 &&
-	    (!own_has_memory(p, offsetof(struct seen_process, files)) ||
-	     !own_has_memory(&p->files[SEEN_FILES], sizeof(struct seen)))) {
+	    (!memory_is_there(p, offsetof(struct seen_process, files)) ||
+	     !memory_is_there(&p->files[SEEN_FILES], sizeof(struct seen)))) {
 		p = process_map_fd(p, -1);
-		own_call(SYS_ftruncate, fd, 0);
+		port_resize(fd, 0);
 	}
 	if (fd >= 0)
-		own_call(SYS_close, fd);
+		port_shut(fd);
 	if (!p)
 		return NULL;
-	p->pid = (u64)getpid();
-	p->user = geteuid();
-	strncpy(p->name, program_invocation_short_name, sizeof(p->name) - 1);
+	p->pid = (u64)port_process();
+	p->user = port_user();
+	strncpy(p->name, port_program_name(), sizeof(p->name) - 1);
 	return p;
 }
 
@@ -79,10 +75,8 @@ void run_report_keep(void)
 
 	if (!shim.report.path[0] || own_is(shim.report.fd - 1))
 		return;
-	fd = (int)own_call(SYS_openat, AT_FDCWD, shim.report.path, LINE_OPEN_FLAGS,
-	                   0666);
-	if (fd >= 0)
-		fd = own_keep(fd);
+	fd = port_append(shim.report.path);
+	fd = fd < 0 ? -1 : own_keep(fd);
 	shim.report.fd = fd + 1;
 }
 
@@ -103,16 +97,16 @@ void run_report_forked(void)
 	errno = error;
 }
 
-void run_report_becomes(uid_t user)
+void run_report_becomes(u32 user)
 {
-	if (shim.report.process && shim.report.folder[0] && geteuid() == 0)
+	if (shim.report.process && shim.report.folder[0] && port_user() == 0)
 		run_watched_becomes(shim.report.folder, user);
 }
 
 void run_report_left(void)
 {
 	if (shim.report.process)
-		host_store_relaxed(&shim.report.process->user, geteuid());
+		host_store_relaxed(&shim.report.process->user, port_user());
 }
 
 void run_report_mark(u64 mark)
@@ -126,66 +120,63 @@ void run_report_mark(u64 mark)
 /* The segment that `lodic run` has made. */
 static void totals_find(void)
 {
-	const char *id = getenv(RUN_TOTALS);
+	const char *id = port_variable(RUN_TOTALS);
 	struct run_totals *totals;
-	struct shmid_ds is;
+	u64 bytes;
+	void *at;
 
 	if (!id || shim.report.folder[0])
 		return;
 	shim.report.totals_id = (int)strtol(id, NULL, 10);
-	if (shmctl(shim.report.totals_id, IPC_STAT, &is) != 0 ||
-	    is.shm_segsz != sizeof(*totals))
+	if (port_segment_bytes(shim.report.totals_id, &bytes) != 0 ||
+	    bytes != sizeof(*totals) ||
+	    port_segment_map(shim.report.totals_id, &at) != 0)
 		return;
-	totals = shmat(shim.report.totals_id, NULL, 0);
-	if (totals == (void *)-1)
-		return;
+	totals = at;
 	if (totals->magic == RUN_TOTALS_MAGIC)
 		shim.report.totals = totals;
 	else
-		shmdt(totals);
+		port_segment_unmap(totals);
 }
 
 bool run_report_start(void)
 {
-	const char *path = getenv(RUN_REPORT), *watched = getenv(RUN_DOCTOR);
-	const char *first = getenv(RUN_FIRST);
+	const char *path = port_variable(RUN_REPORT);
+	const char *watched = port_variable(RUN_DOCTOR);
+	const char *first = port_variable(RUN_FIRST);
 	struct seen_process *p;
-	void *ends = NULL;
 
-	shim.report.is_first = first && strtoull(first, NULL, 10) == (u64)getpid();
+	shim.report.is_first =
+		first && strtoull(first, NULL, 10) == (u64)port_process();
 	if (watched && strlen(watched) < sizeof(shim.report.folder))
 		strcpy(shim.report.folder, watched);
 	else if (!path || !*path || strlen(path) >= sizeof(shim.report.path))
 		return false;
 	else if (strcmp(path, RUN_REPORT_STDERR) != 0)
 		strcpy(shim.report.path, path);
-	shim.report.json = getenv(RUN_JSON) != NULL;
-	shim.report.every_file = getenv(RUN_ALL) != NULL;
+	shim.report.json = port_variable(RUN_JSON) != NULL;
+	shim.report.every_file = port_variable(RUN_ALL) != NULL;
 	totals_find();
 	p = process_map(NULL);
 	shim.report.process = p;
 	if (p)
 		shim.report.seen = p->files;
 	if (shim.report.folder[0])
-		ends = own_mmap(NULL, FDS_NR * sizeof(u64), PROT_READ | PROT_WRITE,
-		                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (ends != MAP_FAILED)
-		shim.report.ends = ends;
+		shim.report.ends = memory_zeros(FDS_NR * sizeof(u64));
 	return p;
 }
 
 static void seen_fill(struct seen *f, const struct run_noted *noted)
 {
-	struct stat st;
+	struct port_file is;
 
 	f->dev = noted->dev;
 	f->ino = noted->ino;
-	if (fstat(noted->fd, &st) == 0 && st.st_dev == f->dev && st.st_ino == f->ino) {
-		f->size = (u64)st.st_size;
-		f->mtime_ns =
-			(u64)st.st_mtim.tv_sec * 1000000000u + (u64)st.st_mtim.tv_nsec;
+	if (port_look(noted->fd, &is) == 0 && is.dev == f->dev && is.ino == f->ino) {
+		f->size = is.bytes;
+		f->mtime_ns = is.mtime_ns;
 	}
-	if (!fds_path(noted->fd, f->path, sizeof(f->path)))
+	if (port_path_of(noted->fd, f->path, sizeof(f->path)) != 0)
 		snprintf(f->path, sizeof(f->path), "inode %llu of device %llu",
 		         (unsigned long long)f->ino, (unsigned long long)f->dev);
 	host_store_release(&f->owner, 2);
@@ -201,7 +192,7 @@ static struct seen *seen_find(const struct run_noted *noted)
 		struct seen *f = &shim.report.seen[place];
 
 		if (!host_load_byte(&shim.report.there[place])) {
-			if (shim.report.folder[0] && !own_has_memory(f, sizeof(*f)))
+			if (shim.report.folder[0] && !memory_is_there(f, sizeof(*f)))
 				break;
 			host_store_byte(&shim.report.there[place], 1);
 		}
@@ -223,7 +214,7 @@ static struct seen *seen_find(const struct run_noted *noted)
 static u64 *bits_of(const struct seen *f)
 {
 	const size_t bytes = f->size / SEEN_BLOCK_BYTES / 8 + sizeof(u64);
-	u64 *place = (u64 *)&shim.report.bits[f - shim.report.seen], *made;
+	u64 *place = (u64 *)&shim.report.bits[f - shim.report.seen];
 	u64 pid = shim.report.process->pid;
 
 	if (host_load_relaxed(&shim.report.bits_pid) != pid) { /* a child's */
@@ -231,10 +222,10 @@ static u64 *bits_of(const struct seen *f)
 		host_store_relaxed(&shim.report.bits_pid, pid);
 	}
 	if (!host_load_acquire(place) && f->size < BITS_MOST_FILE) {
-		made = own_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (made != MAP_FAILED && !host_cas(place, 0, (u64)made))
-			own_munmap(made, bytes);
+		void *made = memory_zeros(bytes);
+
+		if (made && !host_cas(place, 0, (u64)made))
+			port_unmap(made, bytes);
 	}
 	return (u64 *)host_load_acquire(place);
 }
@@ -300,15 +291,15 @@ void run_report_note(struct run_noted *noted)
 	bool in_order = goes_on(noted);
 	struct seen *f = &shim.report.seen[SEEN_FILES];
 	struct seen_counts *mine;
+	struct port_file is;
 	u32 size = 0;
-	struct stat st;
 
 	if (!noted->known) {
-		if (fstat(noted->fd, &st) != 0)
+		if (port_look(noted->fd, &is) != 0)
 			return;
-		noted->known = S_ISREG(st.st_mode);
-		noted->dev = st.st_dev;
-		noted->ino = st.st_ino;
+		noted->known = is.kind == PORT_FILE_REGULAR;
+		noted->dev = is.dev;
+		noted->ino = is.ino;
 	}
 	if (noted->known)
 		f = seen_find(noted);
@@ -397,7 +388,7 @@ static bool totals_end(const struct print_to *to, bool own)
 	if (shim.report.is_first && totals) {
 		if (processes > own && !shim.report.json)
 			print_total(to, processes, &totals->counts);
-		shmctl(shim.report.totals_id, IPC_RMID, NULL);
+		port_segment_end(shim.report.totals_id);
 	}
 	return processes > 0;
 }
@@ -412,7 +403,7 @@ void run_report_end(bool stderr_closing)
 		run_watched_end(shim.report.process);
 	if (shim.report.folder[0])
 		return;
-	if (shim.report.reported_pid == (u64)getpid() ||
+	if (shim.report.reported_pid == (u64)port_process() ||
 	    (stderr_closing && shim.report.path[0]))
 		return;
 	if (!shim.report.path[0] && !line_stderr_is_ours())
@@ -423,7 +414,7 @@ void run_report_end(bool stderr_closing)
 			print_add(all, &shim.report.seen[i]);
 	any = print_has_any(all);
 	if (any) {
-		shim.report.reported_pid = (u64)getpid();
+		shim.report.reported_pid = (u64)port_process();
 		print_files(&to, shim.report.seen, all);
 		if (shim.report.totals)
 			totals_add(all);

@@ -15,7 +15,7 @@ void run_report_keep(void);
 void run_report_forked(void);
 /* For `lodic doctor`: the process is about to become this user, or has changed its user. Only one
  * thread at a time may say so. */
-void run_report_becomes(uid_t user);
+void run_report_becomes(u32 user);
 void run_report_left(void);
 /* The same: the process has what no count shows (run_seen.h). */
 void run_report_mark(uint64_t mark);

@@ -4,8 +4,6 @@
 #define LODIC_PRELOAD_RUN_STATE_H
 
 #include <stdbool.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 
 #include "lib/client/lent.h"
 #include "preload/fds.h"
@@ -75,7 +73,7 @@ struct run_noted {
 	int fd;
 	bool known;        /* dev and ino are: it is a regular file */
 	uint64_t dev, ino; /* the function finds them if not */
-	off_t offset;
+	int64_t offset;
 	uint64_t bytes;
 	enum run_why why;
 	int error;
@@ -89,8 +87,12 @@ struct run_noted {
 struct run_mapping {
 	void *address;
 	size_t bytes;
-	int protection, flags, fd;
-	off_t offset;
+	int protection, flags; /* for port_map(), as the program has them */
+	int fd;
+	int64_t offset;
+	int kind;    /* PORT_SHARED, PORT_PRIVATE, or 0: another one */
+	bool placed; /* address is where it must lie */
+	bool usual; /* no other flag changes anything for a mapping that can only be read */
 	int error; /* for RUN_REFUSED: an errno */
 };
 

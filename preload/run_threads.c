@@ -5,8 +5,6 @@
 #include "preload/run_threads.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
 
 #include "preload/own.h"
 #include "preload/run_calls.h"
@@ -19,7 +17,7 @@
 /* How long a thread that confines the process waits for the others, at most. A handler may have
  * jumped out of a read, which then never ends. Our choice. */
 #define RUN_CONFINE_LOOKS 100u
-#define RUN_CONFINE_PAUSE_NS 1000000
+#define RUN_CONFINE_PAUSE_NS UINT64_C(1000000)
 /* How soon a sweep goes on that has found the service busy. */
 #define RUN_SOON_NS 2000000u
 
@@ -78,7 +76,6 @@ static bool others_call(struct run_state *s)
  * busy and looks at off without a fence between; that is what the first pause is for. */
 void run_confined(void)
 {
-	const struct timespec pause = { .tv_nsec = RUN_CONFINE_PAUSE_NS };
 	struct run_state *s = shim.run.state;
 	int error = errno;
 
@@ -91,7 +88,7 @@ void run_confined(void)
 	host_fence_full();
 	for (u32 i = 0; i < RUN_CONFINE_LOOKS && (i == 0 || others_call(s));
 	     i++) /* U19 */
-		own_call(SYS_nanosleep, &pause, NULL);
+		port_sleep(RUN_CONFINE_PAUSE_NS);
 	errno = error;
 }
 
@@ -183,9 +180,9 @@ static struct run_reader *reader_make(struct run_state *s)
 	}
 	if (!run_attach(s))
 		return NULL;
-	r = own_calloc(1, sizeof(*r));
+	r = port_alloc(sizeof(*r));
 	if (r && lent_context(s->lodic, &r->context) != 0) {
-		own_free(r);
+		port_free(r);
 		r = NULL;
 	}
 	if (r) {
@@ -207,7 +204,7 @@ struct run_reader *reader_mine(struct run_state *s)
 	shim_thread.reader = reader_make(s);
 	shim_thread.reader_pid = pid;
 	if (shim_thread.reader &&
-	    pthread_setspecific(shim.reader_key, shim_thread.reader) != 0) {
+	    !port_word_set(&shim.reader_word, shim_thread.reader)) {
 		shim_thread.reader->next = s->free_readers;
 		s->free_readers = shim_thread.reader;
 		shim_thread.reader = NULL;
@@ -218,5 +215,6 @@ struct run_reader *reader_mine(struct run_state *s)
 
 bool run_threads_start(void)
 {
-	return pthread_key_create(&shim.reader_key, reader_leave) == 0;
+	shim.reader_word.end = reader_leave;
+	return port_word_make(&shim.reader_word);
 }

@@ -8,14 +8,12 @@
 #include "preload/run_watched.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "preload/own.h"
+#include "host/host.h"
+#include "lib/port_guest.h"
 #include "preload/run_environment.h"
 
 /* Programs that one process may run in its own place. */
@@ -23,18 +21,15 @@
 #define PATH_ROOM (RUN_TEXT_BYTES + 32)
 #define IO_BYTES 512u /* of /proc/self/io; seven numbers */
 
-/* A new file there; -1 and errno: it cannot be had. */
+/* A new file there; or as port_create_both(): it cannot be had. */
 static int watched_open(const char *folder)
 {
 	char path[PATH_ROOM + 32];
-	int fd = -1;
+	int fd = -EEXIST;
 
-	for (int i = 0; i < PROGRAMS_MOST && fd < 0; i++) {
-		snprintf(path, sizeof(path), "%s/%d-%d", folder, (int)getpid(), i);
-		fd = (int)own_call(SYS_openat, AT_FDCWD, path,
-		                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd < 0 && errno != EEXIST)
-			break;
+	for (int i = 0; i < PROGRAMS_MOST && fd == -EEXIST; i++) {
+		snprintf(path, sizeof(path), "%s/%d-%d", folder, port_process(), i);
+		fd = port_create_both(path);
 	}
 	return fd;
 }
@@ -44,16 +39,16 @@ int run_watched_file(const char *folder, size_t bytes)
 	char of_user[PATH_ROOM];
 	int fd = watched_open(folder);
 
-	if (fd < 0 && errno == EACCES) {
+	if (fd == -EACCES) {
 		snprintf(of_user, sizeof(of_user), "%s/" RUN_DOCTOR_USER "%u", folder,
-		         (unsigned int)geteuid());
+		         port_user());
 		fd = watched_open(of_user);
 	}
-	if (fd >= 0 && own_call(SYS_ftruncate, fd, bytes) != 0) {
-		own_call(SYS_close, fd);
+	if (fd >= 0 && port_resize(fd, bytes) != 0) {
+		port_shut(fd);
 		fd = -1;
 	}
-	return fd;
+	return fd < 0 ? -1 : fd;
 }
 
 static u64 number_behind(const char *text, const char *name)
@@ -66,12 +61,8 @@ static u64 number_behind(const char *text, const char *name)
 void run_watched_end(struct seen_process *process)
 {
 	char text[IO_BYTES];
-	int fd = (int)own_call(SYS_openat, AT_FDCWD, "/proc/self/io",
-	                       O_RDONLY | O_CLOEXEC, 0);
-	long n = fd < 0 ? -1 : own_call(SYS_read, fd, text, sizeof(text) - 1);
+	int64_t n = port_process_text("io", text, sizeof(text) - 1);
 
-	if (fd >= 0)
-		own_call(SYS_close, fd);
 	text[n > 0 ? n : 0] = '\0';
 	process->io_bytes = number_behind(text, "rchar: ");
 	process->io_reads = number_behind(text, "syscr: ");
@@ -79,17 +70,14 @@ void run_watched_end(struct seen_process *process)
 	process->io_known = n > 0;
 }
 
-void run_watched_becomes(const char *folder, uid_t user)
+void run_watched_becomes(const char *folder, uint32_t user)
 {
 	char path[PATH_ROOM];
 	int error = errno;
 
-	snprintf(path, sizeof(path), "%s/" RUN_DOCTOR_USER "%u", folder,
-	         (unsigned int)user);
+	snprintf(path, sizeof(path), "%s/" RUN_DOCTOR_USER "%u", folder, user);
 	/* It is that user's before anybody else may enter it. */
-	if (own_call(SYS_mkdirat, AT_FDCWD, path, 0700) == 0 &&
-	    own_call(SYS_fchownat, AT_FDCWD, path, user, (gid_t)-1,
-	             AT_SYMLINK_NOFOLLOW) != 0)
-		own_call(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+	if (port_make_folder(path) == 0 && port_give(path, user) != 0)
+		port_remove_folder(path);
 	errno = error;
 }

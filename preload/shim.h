@@ -22,12 +22,11 @@
 #ifndef LODIC_PRELOAD_SHIM_H
 #define LODIC_PRELOAD_SHIM_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/stat.h>
 
 #include "host/host.h"
+#include "lib/port.h"
 #include "preload/map_environment.h"
 #include "preload/next_names.h"
 #include "preload/run_environment.h"
@@ -90,7 +89,7 @@ struct shim_own {
 #define LINE_STATUS_BYTES 4096u
 struct shim_line {
 	char program[LINE_NAME_BYTES]; /* once: the program's name */
-	struct stat first_stderr;      /* once: what descriptor 2 is at the start */
+	struct port_file first_stderr; /* once: what descriptor 2 is at the start */
 	char text[LINE_BYTES];
 	size_t text_n;
 	bool nobody_reads; /* a write has waited for its reader in vain */
@@ -126,18 +125,19 @@ struct shim_mapping {
 
 /* run_place.c. A forked child keeps them: PLACE_AS_IT_WAS finds what was half written. */
 #define PLACES 4096u /* each takes 136 bytes of memory once it is used. Our choice. */
+#define PLACE_SHOWN_BYTES 4096u
 struct place {
 	u64 at, bytes; /* whole pages; 0: free */
 	u64 offset;
-	u64 dev, ino; /* of the file */
-	u64 shown_dev,
-		shown_ino; /* of what is mapped there, as /proc/self/maps has it */
-	u64 name;          /* of its file in the shim's table; 0: not looked for yet */
+	u64 dev, ino;             /* of the file */
+	u64 shown_dev, shown_ino; /* of what is mapped there */
+	u64 name; /* of its file in the shim's table; 0: not looked for yet */
 	u64 file;
 	u64 id;   /* LENT: the file's at the service when the hold was read */
 	u64 turn; /* lent_hold()'s */
 	u64 again_ns, pause_ns, back_ns;
-	int fd, type;
+	int fd;
+	int kind; /* as in struct run_mapping */
 	bool lent;
 	bool counted; /* in this process's report, as why */
 	enum run_why why;
@@ -147,14 +147,9 @@ struct shim_places {
 	struct place list[PLACES]; /* locked */
 	u32 top;                   /* locked: no place from here on was ever used */
 	u32 first; /* locked: it is asked about first, as an answer may be on its way */
+	char shown[PLACE_SHOWN_BYTES]; /* locked: what the system says of mappings */
 	u64 lowest, highest; /* all lie between; atomic, written under the lock */
 	u64 look_at_ns;      /* the same */
-};
-
-/* shown.c; locked. */
-#define SHOWN_READ_BYTES 4096u
-struct shim_shown {
-	char text[SHOWN_READ_BYTES];
 };
 
 /* run_record.c */
@@ -191,7 +186,7 @@ struct shim_report {
 	/* For `lodic doctor`: a bit for each block that was read. Atomic, as the next three. */
 	u64 *bits[SEEN_FILES];
 	u64 bits_pid;         /* the process that they are of */
-	u8 there[SEEN_FILES]; /* of seen: own_has_memory() has said so */
+	u8 there[SEEN_FILES]; /* of seen: memory_is_there() has said so */
 	u64 *ends; /* of each descriptor: where its last read by offset has ended */
 };
 
@@ -202,12 +197,11 @@ struct shim {
 	struct shim_own own;
 	struct shim_exec exec;
 	u64 has_ring; /* hooks_uring.c: the process may have one of io_uring; atomic */
-	pthread_key_t reader_key; /* run_threads.c; once */
+	struct port_word reader_word; /* run_threads.c; once */
 	struct shim_map map;
 	struct shim_line line;
 	struct shim_leave leave;
 	struct shim_mapping mapping;
-	struct shim_shown shown;
 	struct shim_record record;
 	struct shim_report report;
 	struct shim_places places;

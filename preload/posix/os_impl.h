@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "preload/own.h"
+#include "preload/own_calls.h"
 
 #define NOT_FOR_TSAN /* programs have none, so the shim has none */
 
@@ -70,8 +71,7 @@ static inline int os_mkdir(const char *path, mode_t rights)
 
 static inline int os_poll(struct pollfd *fds, nfds_t nr, int ms)
 {
-	(void)nr;
-	return own_poll(fds, ms);
+	return own_poll(fds, nr, ms);
 }
 
 static inline int os_nanosleep(const struct timespec *time, struct timespec *ret_left)
