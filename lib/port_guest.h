@@ -66,6 +66,15 @@ struct port_birth {
  * PORT_FILE_ERRNOS. */
 PORT_HANGS int port_birth(int fd, struct port_birth *ret);
 
+/* ---- descriptors of the guest's own ---- */
+
+/* Another descriptor of what fd leads to, with the lowest number that is free from lowest on.
+ * -EMFILE: none is. -EINVAL: the process may have none so high. -EBADF. */
+int port_dup_above(int fd, int lowest);
+/* Both sides of a connection find its end, and threads that wait for one wake up. Other files stay
+ * as they are. */
+void port_hang_up(int socket);
+
 /* ---- files of the guest's own; those of port_shut() ---- */
 
 /* Opens a file to write behind its end, and makes it if need be, with the rights that the program's

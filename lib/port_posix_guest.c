@@ -160,6 +160,20 @@ int port_birth(int fd, struct port_birth *ret)
 	return 0;
 }
 
+/* ---- descriptors of the guest's own ---- */
+
+int port_dup_above(int fd, int lowest)
+{
+	int other = os_dup_above(fd, lowest);
+
+	return other < 0 ? -errno : other;
+}
+
+void port_hang_up(int socket)
+{
+	os_shutdown(socket, SHUT_RDWR);
+}
+
 /* ---- files of the guest's own ---- */
 
 int port_append(const char *path)

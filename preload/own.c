@@ -3,34 +3,29 @@
 #define _GNU_SOURCE
 #include "preload/own.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "preload/own_calls.h"
+#include "lib/port_guest.h"
+#include "lib/port_limit.h"
 #include "preload/shim.h"
 
 #define OWN_BELOW 8u
 /* The shim's descriptors lie just below this number, or below the program's limit. Higher ones
  * would make the kernel's table larger, which a fork() copies. */
 #define OWN_TOP 1024u
+#define OWN_STANDARD \
+	2 /* numbers up to this one are the program's for its standard files */
 #define OWN_LOST (~(u64)0) /* in place of the device */
 
 static void own_add(int fd, bool kept)
 {
-	struct stat st;
+	struct port_file is;
 
-	if (fstat(fd, &st) != 0)
+	if (port_look(fd, &is) != 0)
 		return;
 	for (u32 i = 0; i < OWN_NR; i++) {
 		if (host_load_relaxed(&shim.own.list[i].fd))
 			continue;
-		shim.own.list[i].dev = st.st_dev;
-		shim.own.list[i].ino = st.st_ino;
+		shim.own.list[i].dev = is.dev;
+		shim.own.list[i].ino = is.ino;
 		shim.own.list[i].kept = kept;
 		host_store_relaxed(&shim.own.list[i].fd, (u64)fd + 1);
 		if (i >= host_load_relaxed(&shim.own.nr))
@@ -39,23 +34,17 @@ static void own_add(int fd, bool kept)
 	}
 }
 
-/* A duplicate of fd, as high as it should lie; fd itself stays. */
+/* A duplicate of fd, as high as it should lie; fd itself stays. Or as port_dup_above(). */
 static int own_high(int fd)
 {
-	struct rlimit limit;
-	u64 top = OWN_TOP;
-	int high;
+	u64 limit = port_limit(PORT_LIMIT_DESCRIPTORS);
+	u64 top = limit < OWN_TOP ? limit : OWN_TOP;
+	int high = port_dup_above(fd, top > 2 * OWN_BELOW ? (int)(top - OWN_BELOW) : 0);
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < top)
-		top = limit.rlim_cur;
-	high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
-	                     top > 2 * OWN_BELOW ? (int)(top - OWN_BELOW) : 0);
-	if (high < 0)
-		high = (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
-	return high;
+	return high < 0 ? port_dup_above(fd, 0) : high;
 }
 
-int own_dup(int fd)
+int own_copy(int fd)
 {
 	int high = own_high(fd);
 
@@ -68,21 +57,19 @@ int own_keep(int fd)
 {
 	int high = own_high(fd);
 
-	own_call(SYS_close, fd);
+	port_shut(fd);
 	if (high >= 0)
 		own_add(high, true);
-	return high;
+	return high < 0 ? -1 : high;
 }
 
-int own_socket(int domain, int type, int protocol)
+int own_rise(int fd)
 {
-	int fd = (int)own_call(SYS_socket, domain, type, protocol);
-	int high = fd < 0 ? -1 : own_dup(fd);
-	int error = errno;
+	int high = fd > OWN_STANDARD ? -1 : own_high(fd);
 
-	if (fd >= 0)
-		own_call(SYS_close, fd);
-	errno = error;
+	if (high < 0)
+		return fd;
+	port_shut(fd);
 	return high;
 }
 
@@ -90,10 +77,10 @@ int own_socket(int domain, int type, int protocol)
 static bool own_same(u32 i)
 {
 	u64 fd = host_load_relaxed(&shim.own.list[i].fd);
-	struct stat st;
+	struct port_file is;
 
-	return fd && fstat((int)fd - 1, &st) == 0 &&
-	       st.st_dev == shim.own.list[i].dev && st.st_ino == shim.own.list[i].ino;
+	return fd && port_look((int)fd - 1, &is) == 0 &&
+	       is.dev == shim.own.list[i].dev && is.ino == shim.own.list[i].ino;
 }
 
 static bool own_is_lost(u32 i)
@@ -113,18 +100,14 @@ static u32 own_find(int fd, bool lost)
 	return i < nr ? i : OWN_NR;
 }
 
-/* May the shim use it? If not, errno says that the other side has gone. */
-static bool own_usable(int fd)
+bool own_usable(int fd)
 {
 	u32 i = own_find(fd, false);
 
-	if (i < OWN_NR && own_same(i))
-		return true;
-	errno = EPIPE;
-	return false;
+	return i < OWN_NR && own_same(i);
 }
 
-int own_close(int fd)
+bool own_ends(int fd)
 {
 	u32 i = own_find(fd, true);
 	bool ours;
@@ -135,46 +118,7 @@ int own_close(int fd)
 	if (i < OWN_NR)
 		host_store_relaxed(&shim.own.list[i].fd, 0);
 	/* If it is another file by now, it is the program's. */
-	return ours ? (int)own_call(SYS_close, fd) : 0;
-}
-
-long own_write(int fd, const void *bytes, size_t n)
-{
-	return own_usable(fd) ? own_call(SYS_write, fd, bytes, n) : -1;
-}
-
-long own_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	return own_usable(fd) ? own_call(SYS_sendmsg, fd, message, flags) : -1;
-}
-
-/* Moves what has come away from the numbers of the standard descriptors. */
-static void own_rise(struct msghdr *message)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c;
-	     c = CMSG_NXTHDR(message, c)) {
-		int *fds = (int *)CMSG_DATA(c);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-			int high = fds[i] > STDERR_FILENO ? -1 : own_high(fds[i]);
-
-			if (high < 0)
-				continue;
-			own_call(SYS_close, fds[i]);
-			fds[i] = high;
-		}
-	}
-}
-
-long own_recvmsg(int fd, struct msghdr *message, int flags)
-{
-	long n = own_usable(fd) ? own_call(SYS_recvmsg, fd, message, flags) : -1;
-
-	if (n >= 0)
-		own_rise(message);
-	return n;
+	return ours;
 }
 
 bool own_is(int fd)
@@ -213,7 +157,7 @@ void own_forked(void)
 			continue;
 		fd = host_xchg(&shim.own.list[i].fd, 0);
 		if (ours)
-			own_call(SYS_close, (int)fd - 1);
+			port_shut((int)fd - 1);
 	}
 }
 
@@ -221,12 +165,5 @@ void own_hang_up(void)
 {
 	for (u32 i = 0; i < OWN_NR; i++)
 		if (!shim.own.list[i].kept && own_same(i))
-			own_call(SYS_shutdown,
-			         (int)host_load_relaxed(&shim.own.list[i].fd) - 1,
-			         SHUT_RDWR); /* an event is no socket */
-}
-
-int own_dup3(int from, int to, int flags)
-{
-	return own_usable(to) ? (int)own_call(SYS_dup3, from, to, flags) : -1;
+			port_hang_up((int)host_load_relaxed(&shim.own.list[i].fd) - 1);
 }

@@ -2,7 +2,7 @@
 /*
  * The descriptors that the shim of `lodic run` itself has in the program: the socket to the service
  * and the event that wakes it. The client half of liblodic is compiled once more for the shim, and
- * calls these functions by preload/posix/os_impl.h.
+ * asks here before it uses one (own_calls.c).
  *
  * - The descriptors lie high, because a program counts on getting low numbers. The program cannot
  *   close them: it has not opened them. Its close() of such a number gives EBADF.
@@ -14,20 +14,18 @@
 #define LODIC_PRELOAD_OWN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "host/host.h"
 
-struct msghdr;
-
-/* As the system's functions of these names, for preload/posix/os_impl.h. */
-int own_socket(int domain, int type, int protocol);
-int own_dup(int fd);
-int own_close(int fd);
-long own_write(int fd, const void *bytes, size_t n);
-int own_dup3(int from, int to, int flags);
-long own_sendmsg(int fd, const struct msghdr *message, int flags);
-long own_recvmsg(int fd, struct msghdr *message, int flags);
+/* A duplicate of fd, high up, which is the shim's from now on. Or as port_dup_above(). */
+int own_copy(int fd);
+/* May the shim use it? false: it is not the shim's, or leads to another file by now. */
+bool own_usable(int fd);
+/* The shim closes it. false: it is the program's by now, and stays open. */
+bool own_ends(int fd);
+/* Moves what the shim has received away from the numbers of the standard files. Returns its
+ * number. */
+int own_rise(int fd);
 
 /* Is fd the shim's? */
 bool own_is(int fd);
@@ -38,7 +36,7 @@ void own_lost(int fd);
 /* In a forked child. */
 void own_forked(void);
 /* Keeps a descriptor that is not the service's: a forked child has it, too. Returns its new number,
- * high up; fd itself goes. */
+ * high up; -1: it has none. fd itself goes. */
 int own_keep(int fd);
 /* A thread that waits for an answer of the service waits no longer: nobody will answer. */
 void own_hang_up(void);

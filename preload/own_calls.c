@@ -5,8 +5,85 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/own.h"
 
 #define OWN_HEAD_BYTES 64u
+
+int own_dup(int fd)
+{
+	int high = own_copy(fd);
+
+	if (high >= 0)
+		return high;
+	errno = -high;
+	return -1;
+}
+
+int own_socket(int domain, int type, int protocol)
+{
+	int fd = (int)own_call(SYS_socket, domain, type, protocol);
+	int high = fd < 0 ? -1 : own_dup(fd);
+	int error = errno;
+
+	if (fd >= 0)
+		own_call(SYS_close, fd);
+	errno = error;
+	return high;
+}
+
+int own_close(int fd)
+{
+	return own_ends(fd) ? (int)own_call(SYS_close, fd) : 0;
+}
+
+/* If not, the other side has gone. */
+static bool may_use(int fd)
+{
+	if (own_usable(fd))
+		return true;
+	errno = EPIPE;
+	return false;
+}
+
+ssize_t own_write(int fd, const void *bytes, size_t n)
+{
+	return may_use(fd) ? own_call(SYS_write, fd, bytes, n) : -1;
+}
+
+int own_dup3(int from, int to, int flags)
+{
+	return may_use(to) ? (int)own_call(SYS_dup3, from, to, flags) : -1;
+}
+
+ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return may_use(fd) ? own_call(SYS_sendmsg, fd, message, flags) : -1;
+}
+
+static void rise(struct msghdr *message)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c;
+	     c = CMSG_NXTHDR(message, c)) {
+		int *fds = (int *)CMSG_DATA(c);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+			fds[i] = own_rise(fds[i]);
+	}
+}
+
+ssize_t own_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	ssize_t n = may_use(fd) ? own_call(SYS_recvmsg, fd, message, flags) : -1;
+
+	if (n >= 0)
+		rise(message);
+	return n;
+}
 
 int own_poll(struct pollfd *fds, nfds_t nr, int ms)
 {

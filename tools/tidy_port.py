@@ -12,7 +12,6 @@ EDGE = {
     "preload/hooks": "stands in for functions of libc, by their own types",
     "preload/next.": "finds libc's functions by the loader",
     "preload/own_calls.": "calls the system past the hooks",
-    "preload/own.": "keeps the library's descriptors where the program cannot close them",
     "preload/posix/": "is how lib/port_posix_*.c call the system inside the shim",
     "preload/loader.": "reads files as the loader does",
     "preload/go.": "looks at what the loader has put in memory",
@@ -154,7 +153,7 @@ def is_inside(path):
                            "\tint error = errno;\n\n"
                            "\terrno = error;\n}\nstatic bool d(void);\n",
             "preload/start.c": "__attribute__((constructor)) static void start(void)\n{\n}\n",
-            "preload/own.c": "static int nr;\n\treturn errno;\n"})
+            "preload/own_calls.c": "static int nr;\n\treturn errno;\n"})
 def shim_inside(tree):
     """The shim's inside has its state in struct shim, and no errno for a reason."""
     for path, text in c_files(tree, "preload/"):

@@ -139,9 +139,8 @@ FLOORS = {
     "preload/": (
         "glob go map_environment next_names run_environment run_recorded run_seen",
         "memory run_totals shim",
-        "next",
+        "next own",
         "own_calls",
-        "own",
         "fds line loader",
         "map_state run_print run_state run_watched",
         "map_options run_calls run_report",

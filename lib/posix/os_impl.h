@@ -159,6 +159,16 @@ static inline NOT_FOR_TSAN int os_execve(const char *path, char **arguments,
 
 /* ---- lib/port_posix_guest.c; of libc's own only in a test ---- */
 
+static inline int os_dup_above(int fd, int lowest)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+}
+
+static inline int os_shutdown(int socket, int how)
+{
+	return shutdown(socket, how);
+}
+
 static inline int os_socket_for_now(int domain, int type)
 {
 	return socket(domain, type, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How lib/port_posix_*.c call the system inside the shim: past its hooks. own.h looks at
+ * How lib/port_posix_*.c call the system inside the shim: past its hooks. own_calls.h looks at
  * what the program has done to the library's descriptors. See lib/posix/os_impl.h.
  */
 #ifndef LODIC_PRELOAD_POSIX_OS_IMPL_H
@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/own.h"
 #include "preload/own_calls.h"
 
 #define NOT_FOR_TSAN /* programs have none, so the shim has none */
@@ -140,6 +139,16 @@ static inline int os_execve(const char *path, char **arguments, char **environme
 }
 
 /* ---- lib/port_posix_guest.c ---- */
+
+static inline int os_dup_above(int fd, int lowest)
+{
+	return (int)own_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, lowest);
+}
+
+static inline int os_shutdown(int socket, int how)
+{
+	return (int)own_call(SYS_shutdown, socket, how);
+}
 
 /* For os_shut(). The program does not see it long enough to close it. */
 static inline int os_socket_for_now(int domain, int type)

@@ -301,6 +301,38 @@ static void position_of_a_pipe_is_espipe(void **state)
 	(void)state;
 }
 
+static void dup_above_is_the_lowest_free(void **state)
+{
+	int a = port_dup_above(STDERR_FILENO, 100), b = port_dup_above(a, 100);
+
+	assert_int_equal(a, 100);
+	assert_int_equal(b, 101);
+	assert_int_equal(fcntl(b, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	port_shut(a);
+	assert_int_equal(port_dup_above(b, 0) < 100, true);
+	assert_int_equal(port_dup_above(b, 1 << 30), -EINVAL);
+	assert_int_equal(port_dup_above(a, 0), -EBADF);
+	port_shut(b);
+	(void)state;
+}
+
+static void hang_up_is_an_end_for_both(void **state)
+{
+	int fds[2], event = port_event();
+	char byte;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+	port_hang_up(fds[0]);
+	assert_int_equal(read(fds[0], &byte, 1), 0);
+	assert_int_equal(read(fds[1], &byte, 1), 0);
+	close(fds[0]);
+	close(fds[1]);
+	port_hang_up(event);
+	assert_true(port_event_tell(event));
+	port_close(event);
+	(void)state;
+}
+
 static void path_is_cut(void **state)
 {
 	const char *path = in_folder("path");
@@ -424,6 +456,8 @@ int main(void)
 		cmocka_unit_test(variable_is_emptied_in_place),
 		cmocka_unit_test(listens_only_who_listens),
 		cmocka_unit_test(position_of_a_pipe_is_espipe),
+		cmocka_unit_test(dup_above_is_the_lowest_free),
+		cmocka_unit_test(hang_up_is_an_end_for_both),
 		cmocka_unit_test(path_is_cut),
 		cmocka_unit_test(birth_stays),
 		cmocka_unit_test(append_waits_for_no_reader),
