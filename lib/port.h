@@ -3,9 +3,9 @@
  * port.h: the only door between lib/ and the operating system, as host/host.h is core's.
  *
  * lib/ says here what it wants of the system: memory, sockets, files, processes. On Linux
- * lib/port_posix_*.c do it. They decide nothing, so that a simulated machine can stand in their
+ * lib/posix/ do it. They decide nothing, so that a simulated machine can stand in their
  * place. The clock is host_now_ns(). What the service alone wants, or the shim, has headers of its
- * own beside this one, lib/port_*.h, under the same rules.
+ * own beside this one, lib/port/, under the same rules.
  *
  * Errors. A function that can fail returns a negative errno, and its comment lists all of them.
  * The list is the contract: a caller handles each, and a simulated machine draws from it. No
@@ -115,7 +115,7 @@ uint64_t port_machine_bytes(void);
 
 /* ---- descriptors ---- */
 
-/* For all but files that may not be local (port_inode.h): their close may wait (port_shut()). The
+/* For all but files that may not be local (port/inode.h): their close may wait (port_shut()). The
  * last close of a deleted file frees its pages, at some 40 us for each MiB. */
 void port_close(int fd);
 /* Another descriptor of what fd leads to. -EMFILE -EBADF. -EINVAL: none is allowed at all. */
@@ -231,7 +231,7 @@ struct port_file {
 };
 /* What fd leads to. -EBADF, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_look(int fd, struct port_file *ret);
-/* The same for a file of a local file system (port_inode.h), which knows it by heart. -EBADF -EIO
+/* The same for a file of a local file system (port/inode.h), which knows it by heart. -EBADF -EIO
  * -ENOMEM. */
 int port_look_local(int fd, struct port_file *ret);
 /* What path leads to; follow: behind symbolic links. -ENOENT -ENOTDIR -EACCES -ELOOP

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "lib/port_limit.h"
+#include "lib/port/limit.h"
 #include "preload/memory.h"
 #include "preload/shim.h"
 

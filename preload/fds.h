@@ -21,7 +21,7 @@
 #include <stddef.h>
 
 #include "host/host.h"
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 
 /* The shim does not look at descriptors from this number on. Each lower one takes 8 bytes,
  * in memory that the kernel gives only once it is touched. */

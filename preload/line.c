@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/escape.h"
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 #include "preload/own.h"
 #include "preload/shim.h"
 

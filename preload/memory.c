@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 
 void *memory_zeros(u64 bytes)
 {

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "preload/own.h"
 
-#include "lib/port_guest.h"
-#include "lib/port_limit.h"
+#include "lib/port/guest.h"
+#include "lib/port/limit.h"
 #include "preload/shim.h"
 
 #define OWN_BELOW 8u

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "lib/client/error.h"
-#include "lib/port_guest.h"
-#include "lib/port_limit.h"
+#include "lib/port/guest.h"
+#include "lib/port/limit.h"
 #include "preload/go.h"
 #include "preload/line.h"
 #include "preload/run_await.h"

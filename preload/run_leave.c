@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "lib/client/start.h"
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 #include "preload/own.h"
 #include "preload/run_environment.h"
 #include "preload/run_calls.h"

@@ -46,7 +46,7 @@
 #include <errno.h>
 
 #include "lib/client/error.h"
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 #include "preload/run_calls.h"
 #include "preload/run_files.h"
 #include "preload/run_report.h"

@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 #include "preload/line.h"
 #include "preload/memory.h"
 #include "preload/run_calls.h"

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 #include "preload/line.h"
 #include "preload/memory.h"
 #include "preload/own.h"

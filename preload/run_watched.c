@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "host/host.h"
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 #include "preload/run_environment.h"
 
 /* Programs that one process may run in its own place. */

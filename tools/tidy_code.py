@@ -43,6 +43,8 @@ MODULES = {
     "check/arena_world": ("world",),
     "check/own_world": ("lodic",),  # what lodic/counter.h calls
     "cli/": ("command",),
+    "host/whole/": ("port",),  # the door once more
+    "lib/posix/": ("port",),
     "core/owned/process_space": ("vma", "rmap"),
     "host/posix/older": ("gettid", "strerrordesc", "strerrorname"),  # names of glibc
     "lib/client/": ("lodic",),

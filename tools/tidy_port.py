@@ -5,14 +5,14 @@ import re
 
 from tidy_source import blank, c_files, code_of, includes_of, line_of, rule, signatures_of
 
-DOOR = ("lib/port_posix", "lib/posix/")
+DOOR = ("lib/posix/",)
 # The shim's edge: what libc is to the program, and how the door goes past that. It decides as
 # little as it can, and takes types of the system apart. All else in preload/ is the shim's inside.
 EDGE = {
     "preload/hooks": "stands in for functions of libc, by their own types",
     "preload/next.": "finds libc's functions by the loader",
     "preload/own_calls.": "calls the system past the hooks",
-    "preload/posix/": "is how lib/port_posix_*.c call the system inside the shim",
+    "preload/posix/": "is how lib/posix/*.c call the system inside the shim",
     "preload/loader.": "reads files as the loader does",
     "preload/go.": "looks at what the loader has put in memory",
     "preload/start.c": "is what the loader calls",
@@ -112,14 +112,14 @@ TYPE = re.compile(r"\b(?:struct|union|enum)\s+\w+")
            {"preload/a.c": '#include "preload/next.h"\n'},
            {"preload/a.c": "\ttext = getenv(name);\n"},
            {"preload/a.c": "\tp = malloc(n);\n"}],
-      good={"lib/port_posix_fd.c": "#include <unistd.h>\n#include <os_impl.h>\n",
+      good={"lib/posix/fd.c": "#include <unistd.h>\n#include <os_impl.h>\n",
             "lib/posix/os_impl.h": "#include <fcntl.h>\n\treturn calloc(nr, bytes);\n",
             "lib/client/a.c": "#include <errno.h>\n#include <string.h>\n"
                               "/* #include <unistd.h>, and free() it */\n\tport_free(p);\n",
             "lib/a.c": "#include <stdio.h>\n\tfile = open_memstream(&text, &n);\n\tfree(text);\n",
             "preload/hooks_a.c": "#include <sys/stat.h>\n#include \"preload/own_calls.h\"\n",
             "preload/posix/os_impl.h": "#include <fcntl.h>\n",
-            "preload/a.c": '#include "lib/port_guest.h"\n#include "preload/own.h"\n',
+            "preload/a.c": '#include "lib/port/guest.h"\n#include "preload/own.h"\n',
             "cli/a.c": "#include <unistd.h>\n"})
 def port_door(tree):
     """lib/, and the inside of preload/, reach the system by lib/port.h alone."""
@@ -130,7 +130,7 @@ def port_door(tree):
         within = inside or path.startswith("lib/")
         for at, kind, name in includes_of(text):
             if name == "os_impl.h":
-                yield path, at, "os_impl.h is for lib/port_posix_*.c only"
+                yield path, at, "os_impl.h is for lib/posix/*.c only"
             elif within and kind == "<" and IO_HEADERS.fullmatch(name) or \
                     inside and name in EDGE_ONLY:
                 yield path, at, f"{name}: lib/port.h is the way to the system"

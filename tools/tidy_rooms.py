@@ -18,8 +18,8 @@ Room = collections.namedtuple("Room", "name what may imports", defaults=((),))
 
 CORE = ("core/*", "host/host.h")
 HOST = ("host/host.h", "host/random.h")
-SERVICE = (*CORE, "host/random.h", "core/cache/", "core/kloc/", "include/", "lib/*",
-           "lib/service/service.h")
+SERVICE = (*CORE, "host/random.h", "core/cache/", "core/kloc/", "include/", "lib/*", "lib/port/",
+           "lib/port/limit.h", "lib/service/service.h")
 # The rooms of the service, the lowest first.
 SERVICE_FLOORS = ("base", "memory", "tier", "file", "frame", "hold", "client", "succession", "loop")
 
@@ -60,15 +60,18 @@ ROOMS = [
          "`tier/`, two tiers of memory; the papers' `figures/`",
          ("core/", *HOST, "host/sim/", "preload/run_recorded.h"), ("matplotlib",)),
     Room("lib/port.h", "the only door between lib/ and the operating system", ()),
-    Room("lib/posix/", "how the door calls what a shim may stand in for", ()),
+    Room("lib/port/guest.h", "its part that the shim alone wants", ("lib/port.h",)),
+    Room("lib/port/limit.h", "its part for the limits of a process", ("lib/port.h",)),
+    Room("lib/port/", "its parts that the service alone wants, a subject each", ("lib/port.h",)),
+    Room("lib/posix/", "the door on Linux", ("host/host.h", "lib/port.h", "lib/port/guest.h",
+                                             "lib/port/limit.h", "lib/port/")),
     Room("lib/service/service.h", "how a program runs the service, and finds it", ()),
     Room("lib/cgroup.h", "how much memory control groups allow a process", ()),
     Room("lib/look.h", "how a program looks at a service: its files and readers",
          ("include/",)),
     Room("lib/value.h", "how people write numbers, sizes and times", ()),
     Room("lib/escape.h", "how every command writes a name that a stranger has chosen", ()),
-    Room("lib/*", "what client and service agree on: the wire, the settings, the socket's path; "
-         "`port_*.h`, the service's part of the door",
+    Room("lib/*", "what client and service agree on: the wire, the settings, the socket's path",
          ("include/", "lib/port.h", "host/host.h", "lib/service/service.h", "lib/value.h")),
     Room("lib/service/trial.h", "how a program measures a service, piece by piece",
          ("include/", "lib/service/service.h")),
@@ -98,7 +101,7 @@ ROOMS = [
          (*CORE, "core/counter/", "include/", "lib/huge.h", "lib/port.h")),
     Room("preload/", "the shim that `lodic map` and `lodic run` put into other programs",
          ("host/host.h", "core/cache/", "include/", "lib/client/", "lib/escape.h",
-          "lib/port.h", "lib/port_guest.h", "lib/port_limit.h", "preload/run_recorded.h")),
+          "lib/port.h", "lib/port/guest.h", "lib/port/limit.h", "preload/run_recorded.h")),
     Room("python/", "the package for Python: an extension over `lodic.h`, and `python/lodic`",
          ("include/", "host/host.h", "lib/stat_list.h"),
          ("_lodic_auto", "fsspec", "numpy", "safetensors", "torch")),

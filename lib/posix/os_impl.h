@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How lib/port_posix_*.c call what a shim may stand in for: here libc's functions, without more
+ * How lib/posix/ call what a shim may stand in for: here libc's functions, without more
  * ado. The shim of `lodic run` has another os_impl.h, which the include path chooses
  * (preload/posix). The names and arguments are libc's.
  */
@@ -157,7 +157,7 @@ static inline NOT_FOR_TSAN int os_execve(const char *path, char **arguments,
 	return execve(path, arguments, environment);
 }
 
-/* ---- lib/port_posix_guest.c; of libc's own only in a test ---- */
+/* ---- lib/posix/guest.c; of libc's own only in a test ---- */
 
 static inline int os_dup_above(int fd, int lowest)
 {

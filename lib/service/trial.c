@@ -4,8 +4,8 @@
 
 #include "core/cache/cache.h"
 #include "host/random.h"
-#include "lib/port_signal.h"
-#include "lib/port_thread.h"
+#include "lib/port/signal.h"
+#include "lib/port/thread.h"
 #include "lib/service/loop/run.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How lib/port_posix_*.c call the system inside the shim: past its hooks. own_calls.h looks at
+ * How lib/posix/ call the system inside the shim: past its hooks. own_calls.h looks at
  * what the program has done to the library's descriptors. See lib/posix/os_impl.h.
  */
 #ifndef LODIC_PRELOAD_POSIX_OS_IMPL_H
@@ -138,7 +138,7 @@ static inline int os_execve(const char *path, char **arguments, char **environme
 	return (int)own_call(SYS_execve, path, arguments, environment);
 }
 
-/* ---- lib/port_posix_guest.c ---- */
+/* ---- lib/posix/guest.c ---- */
 
 static inline int os_dup_above(int fd, int lowest)
 {

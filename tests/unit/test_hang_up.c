@@ -16,7 +16,7 @@
 
 #include "lib/service/loop/run.h"
 #include "lib/service/succession/make.h"
-#include "lib/port_listen.h"
+#include "lib/port/listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/client.h"
 #include "lib/service/succession/whole.h"

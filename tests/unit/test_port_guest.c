@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The door of the shim keeps what lib/port_guest.h promises, where the kernel alone does not. Here
+ * The door of the shim keeps what lib/port/guest.h promises, where the kernel alone does not. Here
  * the calls are libc's own; in the shim they go past its hooks.
  */
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 
 #define TEST_SECONDS 60
 #define PATH_BYTES 256

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The kernel tells of a file, and of its changes, what port_inode.h and port_watch.h say. */
+/* The kernel tells of a file, and of its changes, what port/inode.h and port/watch.h say. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "lib/port_inode.h"
-#include "lib/port_watch.h"
+#include "lib/port/inode.h"
+#include "lib/port/watch.h"
 #include "tests/support/cache_fixture.h"
 
 #define BYTES 4096u

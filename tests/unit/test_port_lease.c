@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The kernel does with leases, and at a thread's death, what port_lease.h and port_mark.h say. */
+/* The kernel does with leases, and at a thread's death, what port/lease.h and port/mark.h say. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "lib/port_lease.h"
-#include "lib/port_mark.h"
-#include "lib/port_thread.h"
+#include "lib/port/lease.h"
+#include "lib/port/mark.h"
+#include "lib/port/thread.h"
 #include "tests/support/cache_fixture.h"
 
 #define BYTES 4096u

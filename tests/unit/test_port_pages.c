@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Memory that others map, by the door to the system and against the real kernel: port_pages.h. */
+/* Memory that others map, by the door to the system and against the real kernel: port/pages.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -13,8 +13,8 @@
 
 #include "host/host.h"
 #include "lib/huge.h"
-#include "lib/port_pages.h"
-#include "lib/port_reads.h"
+#include "lib/port/pages.h"
+#include "lib/port/reads.h"
 #include "lib/service/memory/pages.h"
 
 #define TEST_SECONDS 60

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Reads by the door to the system, against the real kernel: lib/port_reads.h. */
+/* Reads by the door to the system, against the real kernel: lib/port/reads.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "lib/port_reads.h"
+#include "lib/port/reads.h"
 
 #define TEST_SECONDS 60
 #define READS_MOST 8u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The door to the system keeps what the service's headers promise: lib/port_*.h. */
+/* The door to the system keeps what the service's headers promise: lib/port/. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +20,12 @@
 
 #include "host/host.h"
 #include "lib/port.h"
-#include "lib/port_inode.h"
-#include "lib/port_limit.h"
-#include "lib/port_listen.h"
-#include "lib/port_set.h"
-#include "lib/port_signal.h"
-#include "lib/port_thread.h"
+#include "lib/port/inode.h"
+#include "lib/port/limit.h"
+#include "lib/port/listen.h"
+#include "lib/port/set.h"
+#include "lib/port/signal.h"
+#include "lib/port/thread.h"
 
 #define TEST_SECONDS 60
 #define WAIT_MS 30000

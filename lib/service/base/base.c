@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "core/cache/arena.h"
-#include "lib/port_limit.h"
-#include "lib/port_set.h"
+#include "lib/port/limit.h"
+#include "lib/port/set.h"
 #include "lib/service/base/state.h"
 
 /* What files leave of the limit on descriptors to programs and contexts: a part, between these

@@ -57,7 +57,7 @@ __attribute__((format(printf, 1, 2))) const char *service_why(const char *format
 int service_open_events(struct base *s);
 void service_close_events(struct base *s);
 /* From now on the main loop handles what it hears of fd as source says: of what, PORT_INPUT or
- * PORT_NEW_INPUT (port_set.h). 0, or what port_set_add() says. */
+ * PORT_NEW_INPUT (port/set.h). 0, or what port_set_add() says. */
 int service_watch(struct base *s, int fd, u32 what, struct source *source);
 /* The same as the service's own source of that kind. */
 int service_watch_as(struct base *s, int fd, u32 what, enum source_kind kind);

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "lib/port_limit.h"
+#include "lib/port/limit.h"
 #include "lib/service/base/limits.h"
 #include "lib/service/base/base.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/port_listen.h"
+#include "lib/port/listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/state.h"
 #include "lib/service/base/base.h"

@@ -10,7 +10,7 @@
 #include <errno.h>
 
 #include "core/check.h"
-#include "lib/port_thread.h"
+#include "lib/port/thread.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/base/state.h"
 #include "lib/service/base/base.h"

@@ -10,7 +10,7 @@
  */
 #include <errno.h>
 
-#include "lib/port_listen.h"
+#include "lib/port/listen.h"
 #include "lib/reason.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"

@@ -18,8 +18,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/port_listen.h"
-#include "lib/port_set.h"
+#include "lib/port/listen.h"
+#include "lib/port/set.h"
 #include "lib/reason.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"

@@ -2,8 +2,8 @@
 /* See domain.h. */
 #include <errno.h>
 
-#include "lib/port_limit.h"
-#include "lib/port_listen.h"
+#include "lib/port/limit.h"
+#include "lib/port/listen.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/connection.h"

@@ -2,7 +2,7 @@
 /* See hold_request.h. */
 #include <errno.h>
 
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 #include "lib/reason.h"
 #include "lib/service/client/hold_request.h"
 #include "lib/service/hold/hold_table.h"

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "lib/port_inode.h"
+#include "lib/port/inode.h"
 #include "lib/service/file/group.h"
 
 #define READ_BIT 4u

@@ -2,7 +2,7 @@
 /*
  * Leases, and watches beside them: why no reader believes an old byte.
  *
- * A process opens a file for writing, or truncates it. If the file has a lease (port_lease.h), the
+ * A process opens a file for writing, or truncates it. If the file has a lease (port/lease.h), the
  * kernel makes that process wait and sends the lease thread a signal. The process goes on when
  * the service gives the lease back. The lease thread does nothing else. So it gives the lease
  * back at once, whatever the main thread is busy with.
@@ -64,9 +64,9 @@
  */
 #include <errno.h>
 
-#include "lib/port_lease.h"
-#include "lib/port_set.h"
-#include "lib/port_thread.h"
+#include "lib/port/lease.h"
+#include "lib/port/set.h"
+#include "lib/port/thread.h"
 #include "lib/service/base/slot_set.h"
 #include "lib/service/file/lease.h"
 #include "lib/service/file/mark.h"

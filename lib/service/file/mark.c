@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See mark.h. */
 #include "core/cache/arena.h"
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 #include "lib/service/file/mark.h"
 
 struct port_mark *mark_make(struct arena_header *header)

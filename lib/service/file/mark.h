@@ -17,7 +17,7 @@
 #ifndef LODIC_LIB_SERVICE_FILE_MARK_H
 #define LODIC_LIB_SERVICE_FILE_MARK_H
 
-#include "lib/port_mark.h"
+#include "lib/port/mark.h"
 #include "lib/service/base/base.h"
 
 struct arena_header;

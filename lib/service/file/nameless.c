@@ -15,7 +15,7 @@
  * The worker has numbers of descriptors. The main thread may close one meanwhile, and another
  * file may get it. So the worker also says which file it has seen there.
  */
-#include "lib/port_inode.h"
+#include "lib/port/inode.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/files.h"
 #include "lib/service/file/lease.h"

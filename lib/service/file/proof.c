@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 
-#include "lib/port_inode.h"
+#include "lib/port/inode.h"
 #include "lib/reason.h"
 #include "lib/service/file/group.h"
 #include "lib/service/file/proof.h"

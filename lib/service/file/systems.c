@@ -20,7 +20,7 @@
 
 #include "core/check.h"
 #include "host/host.h"
-#include "lib/port_thread.h"
+#include "lib/port/thread.h"
 #include "lib/service/file/systems.h"
 
 /* More than workers, so that one is always free. Our choice: as many mounts have files that

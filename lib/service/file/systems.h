@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "core/block.h"
-#include "lib/port_inode.h"
+#include "lib/port/inode.h"
 
 /* How long somebody waits for another one's answer from the same system. Our choice: a local one
  * takes 1 us, and a worker on a loaded machine some milliseconds. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What a watch on a file (port_watch.h) tells the service. lease.c says what the service makes of
+ * What a watch on a file (port/watch.h) tells the service. lease.c says what the service makes of
  * it.
  *
  * A number of a watch is used again after 2^31 others. By then the service has long read what it
@@ -10,7 +10,7 @@
 #ifndef LODIC_LIB_SERVICE_FILE_WATCH_H
 #define LODIC_LIB_SERVICE_FILE_WATCH_H
 
-#include "lib/port_watch.h"
+#include "lib/port/watch.h"
 #include "lib/service/base/base.h"
 
 /* What has been heard. */

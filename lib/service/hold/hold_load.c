@@ -16,8 +16,8 @@
 #include <errno.h>
 
 #include "lib/huge.h"
-#include "lib/port_pages.h"
-#include "lib/port_reads.h"
+#include "lib/port/pages.h"
+#include "lib/port/reads.h"
 #include "lib/reason.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/direct.h"

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "lib/huge.h"
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/hold/hold_tier.h"
 #include "lib/service/memory/nodes.h"

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/port_limit.h"
-#include "lib/port_set.h"
-#include "lib/port_signal.h"
+#include "lib/port/limit.h"
+#include "lib/port/set.h"
+#include "lib/port/signal.h"
 #include "lib/service/base/limits.h"
 #include "lib/service/loop/run.h"
 #include "lib/service/base/socket.h"

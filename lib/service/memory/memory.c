@@ -9,7 +9,7 @@
 
 #include "lib/huge.h"
 #include "lib/cgroup.h"
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/memory/pages.h"
 #include "lib/service/memory/state.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 #include "lib/service/memory/nodes.h"
 
 #define FOLDER "/sys/devices/system/node"

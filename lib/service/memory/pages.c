@@ -15,7 +15,7 @@
 
 #include "lib/huge.h"
 #include "lib/lines.h"
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 #include "core/block.h"
 #include "lib/service/memory/pages.h"
 

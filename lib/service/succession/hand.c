@@ -2,8 +2,8 @@
 /* See hand.h. */
 #include <errno.h>
 
-#include "lib/port_inode.h"
-#include "lib/port_listen.h"
+#include "lib/port/inode.h"
+#include "lib/port/listen.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/client/accept.h"
 #include "lib/service/file/files.h"

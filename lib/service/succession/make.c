@@ -2,7 +2,7 @@
 /* See make.h. */
 #include <errno.h>
 
-#include "lib/port_set.h"
+#include "lib/port/set.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/accept.h"

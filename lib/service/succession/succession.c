@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/port_listen.h"
+#include "lib/port/listen.h"
 #include "lib/reason.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/succession/succession.h"

@@ -9,7 +9,7 @@
 
 #include "core/cache/cache.h"
 #include "lib/huge.h"
-#include "lib/port_inode.h"
+#include "lib/port/inode.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/file/files.h"

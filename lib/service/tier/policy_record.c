@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/port_thread.h"
+#include "lib/port/thread.h"
 #include "lib/service/tier/policy_record.h"
 #include "lib/service/tier/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_pages.h. Memory that others map, and where it lies. */
+/* Contract: port/pages.h. Memory that others map, and where it lies. */
 #define _GNU_SOURCE
-#include "lib/port_pages.h"
+#include "lib/port/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_listen.h. */
+/* Contract: port/listen.h. */
 #define _GNU_SOURCE
-#include "lib/port_listen.h"
+#include "lib/port/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_lease.h. */
+/* Contract: port/lease.h. */
 #define _GNU_SOURCE
-#include "lib/port_lease.h"
+#include "lib/port/lease.h"
 
 #include <errno.h>
 #include <fcntl.h>

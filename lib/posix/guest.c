@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_guest.h. Only the shim is linked with this, and a test. */
+/* Contract: port/guest.h. Only the shim is linked with this, and a test. */
 #define _GNU_SOURCE
-#include "lib/port_guest.h"
+#include "lib/port/guest.h"
 
 #include <errno.h>
 #include <pthread.h>

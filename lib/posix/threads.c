@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_thread.h. */
+/* Contract: port/thread.h. */
 #define _GNU_SOURCE
-#include "lib/port_thread.h"
+#include "lib/port/thread.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_inode.h. */
+/* Contract: port/inode.h. */
 #define _GNU_SOURCE
-#include "lib/port_inode.h"
+#include "lib/port/inode.h"
 
 #include <errno.h>
 #include <fcntl.h>

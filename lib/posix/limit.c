@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_limit.h. */
+/* Contract: port/limit.h. */
 #define _GNU_SOURCE
-#include "lib/port_limit.h"
+#include "lib/port/limit.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

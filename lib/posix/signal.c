@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_signal.h. */
+/* Contract: port/signal.h. */
 #define _GNU_SOURCE
-#include "lib/port_signal.h"
+#include "lib/port/signal.h"
 
 #include <errno.h>
 #include <signal.h>

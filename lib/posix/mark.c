@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_mark.h. A robust list of futexes with one entry (set_robust_list(2)). */
+/* Contract: port/mark.h. A robust list of futexes with one entry (set_robust_list(2)). */
 #define _GNU_SOURCE
-#include "lib/port_mark.h"
+#include "lib/port/mark.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_watch.h. */
+/* Contract: port/watch.h. */
 #define _GNU_SOURCE
-#include "lib/port_watch.h"
+#include "lib/port/watch.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_set.h. */
+/* Contract: port/set.h. */
 #define _GNU_SOURCE
-#include "lib/port_set.h"
+#include "lib/port/set.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

@@ -13,7 +13,7 @@
  *   writers may come and wait. They cause no further signal.
  * - The writers go on when the lease is none. Either it was given back, or the last descriptor of
  *   its description was closed, or fs.lease-break-time is over, 45 s as a rule. A process that ends
- *   closes its descriptors after the marks of its threads (port_mark.h).
+ *   closes its descriptors after the marks of its threads (port/mark.h).
  * - A writer that waits counts as one that has the file open. So nobody gets a lease meanwhile.
  * - A read-only open breaks no lease, not even one with O_TRUNC, which cuts the file.
  * - A file that is open for writing gets no lease, so it cannot break one either. doc/proofs.md
@@ -28,7 +28,7 @@
  * break.
  *
  * A lease is safe to take, ask for and give back during a turn if its file is of a local file
- * system (port_inode.h). Others may ask a server.
+ * system (port/inode.h). Others may ask a server.
  */
 #ifndef LODIC_LIB_PORT_LEASE_H
 #define LODIC_LIB_PORT_LEASE_H

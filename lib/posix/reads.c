@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port_reads.h. Reads, plain and by io_uring. */
+/* Contract: port/reads.h. Reads, plain and by io_uring. */
 #define _GNU_SOURCE
-#include "lib/port_reads.h"
+#include "lib/port/reads.h"
 
 #include <errno.h>
 #include <fcntl.h>
