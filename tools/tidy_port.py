@@ -59,7 +59,7 @@ WAITS = {
     },
     "lib/service/base/worker.c": {
         "port_lock_take": "nobody holds the lock for longer than a few steps",
-        "port_shut": "a fault: there is no memory, or no thread, for a worker that closes it",
+        "port_shut": "of a service that is replaced, and ends in a worker",
     },
     "lib/service/file/lease.c": {
         "port_lock_take": "nobody holds it who waits, or looks at more than LOOKS_AT_ONCE leases",

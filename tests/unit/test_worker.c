@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* lib/service/base/worker.h: the end of a service while a job is under way. */
+/* lib/service/base/worker.h: the end of a service while a job is under way, and no thread. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -114,11 +115,57 @@ static void job_without_an_owner_fails_at_once(void **state)
 	}
 }
 
+static bool no_threads;
+
+int __real_port_thread_start_alone(void (*run)(void *arg), void *arg, size_t bytes);
+int __wrap_port_thread_start_alone(void (*run)(void *arg), void *arg, size_t bytes);
+
+int __wrap_port_thread_start_alone(void (*run)(void *arg), void *arg, size_t bytes)
+{
+	return no_threads ? -EAGAIN : __real_port_thread_start_alone(run, arg, bytes);
+}
+
+static void close_without_a_thread(void)
+{
+	struct base *s = calloc(1, sizeof(*s));
+	int fds[2];
+
+	REQUIRE(s && worker_start(s) == 0 && port_pipe(fds) == 0, "no workers");
+	s->owners[OWNER_BASE] = s;
+	no_threads = true;
+	worker_close(s, fds[1]);
+	worker_tick(s);
+	no_threads = false;
+	REQUIRE(port_ready(fds[0], PORT_HANG_UP) == 0, "the main thread has closed it");
+	REQUIRE(worker_nr_closing(s) == 1 && worker_wants_ticks(s), "it is lost");
+	worker_tick(s);
+	REQUIRE(port_wait(fds[0], PORT_HANG_UP, 30000) == 1, "nobody has closed it");
+	REQUIRE(WAIT_UNTIL(port_event_take(worker_event(s))), "nobody says so");
+	worker_done(s);
+	REQUIRE(worker_nr_closing(s) == 0 && !worker_wants_ticks(s), "for ever");
+	worker_stop(s);
+	port_close(fds[0]);
+	free(s);
+}
+
+static void close_without_a_thread_waits_for_one(void **state)
+{
+	pid_t pid = fixture_fork();
+
+	(void)state;
+	if (pid == 0) {
+		close_without_a_thread();
+		exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(end_with_jobs_under_way_does_not_wait_nothing_leaks),
 		cmocka_unit_test(job_without_an_owner_fails_at_once),
+		cmocka_unit_test(close_without_a_thread_waits_for_one),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -18,11 +18,19 @@
 /* How long the end of the service waits for jobs under way. */
 #define STOP_NS (200 * NS_PER_MS)
 #define STACK_BYTES ((size_t)256 << 10)
+/* Ours: memory that comes back does so before as many programs have passed a file. */
+#define LATE_MOST 256u
 
 struct worker {
 	struct workers *all;
 	struct worker_job *job; /* NULL: it has none */
 	u64 since_ns;
+};
+
+/* A descriptor that no worker could get. */
+struct worker_late {
+	int fd;
+	enum worker_kind kind;
 };
 
 struct workers {
@@ -35,6 +43,8 @@ struct workers {
 	u32 nr_idle;
 	u32 nr_queued;
 	u32 nr_closing; /* descriptors to close, or being closed; the main thread's */
+	u32 nr_late; /* not among these: they wait for the next tick; the main thread's */
+	struct worker_late late[LATE_MOST];
 	int event;
 	u32 nr_of[NR_WORKER_KINDS]; /* workers that have a job of that kind */
 	bool stopping;
@@ -238,6 +248,14 @@ static void closing_done(void *owner, struct worker_job *job)
 	port_free(job);
 }
 
+/* There is no memory, or no thread. The main thread must not close it: that may never end. */
+static void worker_close_later(struct workers *w, int fd, enum worker_kind kind)
+{
+	if (w->nr_late < LATE_MOST)
+		w->late[w->nr_late++] = (struct worker_late){ fd, kind };
+	/* else the end of the process closes it */
+}
+
 static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 {
 	struct worker_closing *closing;
@@ -262,7 +280,18 @@ static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 		}
 		port_free(closing);
 	}
-	port_shut(fd); /* no memory, or no thread */
+	worker_close_later(s->workers, fd, kind);
+}
+
+/* Takes each out before it may come back to a place that this has passed. */
+static void worker_close_late(struct base *s)
+{
+	struct workers *w = s->workers;
+	u32 nr = w->nr_late;
+
+	w->nr_late = 0;
+	for (u32 i = 0; i < nr; i++)
+		worker_close_as(s, w->late[i].fd, w->late[i].kind);
 }
 
 void worker_close(struct base *s, int fd)
@@ -277,7 +306,7 @@ void worker_close_local(struct base *s, int fd)
 
 u32 worker_nr_closing(const struct base *s)
 {
-	return s->workers ? s->workers->nr_closing : 0;
+	return s->workers ? s->workers->nr_closing + s->workers->nr_late : 0;
 }
 
 bool worker_any(const struct base *s)
@@ -347,6 +376,12 @@ void worker_tick(struct base *s)
 		refused = worker_refuse(w, false);
 	port_lock_give(&w->lock);
 	worker_call_done(s, refused);
+	worker_close_late(s);
+}
+
+bool worker_wants_ticks(const struct base *s)
+{
+	return s->workers->nr_late > 0;
 }
 
 int worker_start(struct base *s)

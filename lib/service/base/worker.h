@@ -55,7 +55,8 @@ bool worker_any(const struct base *s);
 int worker_do(struct base *s, struct worker_job *job);
 /* Is a job of this kind sure to wait? Workers that stick hold its bound, or all of them stick. */
 bool worker_is_stuck(const struct base *s, enum worker_kind kind, u64 stuck_ns);
-/* Lets a worker close fd, of which nothing is known. */
+/* Lets a worker close fd, of which nothing is known. Where there is no memory or no thread for that
+ * now, worker_tick() tries again; the end of the process closes what are too many. */
 void worker_close(struct base *s, int fd);
 /* The same for a local file. It does not wait for files that do not answer. */
 void worker_close_local(struct base *s, int fd);
@@ -65,7 +66,10 @@ u32 worker_nr_closing(const struct base *s);
 int worker_event(const struct base *s);
 /* Calls done() of the jobs that have ended. */
 void worker_done(struct base *s);
-/* The main loop calls it now and then: when all workers are stuck it refuses what waits. */
+/* The main loop calls it now and then: when all workers are stuck it refuses what waits. It lets
+ * workers close what they could not before. */
 void worker_tick(struct base *s);
+/* Does something wait for the next tick? */
+bool worker_wants_ticks(const struct base *s);
 
 #endif

@@ -216,7 +216,8 @@ static int service_patience(struct service *s)
 		return (int)(left < alone ? left : alone);
 	}
 	return files_any(&s->files) || holds_any(&s->holding) || s->options.alive ||
-	                       accept_wants_ticks(&s->clients)
+	                       accept_wants_ticks(&s->clients) ||
+	                       worker_wants_ticks(&s->base)
 	               ? (int)alone
 	               : -1;
 }
