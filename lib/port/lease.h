@@ -35,8 +35,8 @@
 
 #include "lib/port.h"
 
-/* Signals of the lease that fd will have go to this thread of the process. -ESRCH: there is no such
- * thread. -EBADF -ENOMEM. */
+/* Signals of the lease that fd will have go to this thread of the process. Without it they go to
+ * any thread, as the plain signal. -ESRCH: there is no such thread. -EBADF -ENOMEM. */
 int port_lease_aim(int fd, int thread);
 /* Takes a lease; fd only reads. -EACCES: the file is another user's, and this process has no
  * CAP_LEASE; or a security module refuses it. -EPERM: the latter. -EAGAIN: the file is open for

@@ -199,7 +199,7 @@ static void cut_with_bits_of_set_user_id_revoked(void **state)
 	let_hear(&b);
 	assert_true(is_cached(&o));
 	cut_without_rights(o.path);
-	assert_true(WAIT_UNTIL(!is_cached(&o)));
+	assert_true(WAIT_UNTIL_MS(!is_cached(&o), HEARD_MS));
 	opened_free(&o);
 	test_bed_free(&b);
 	(void)state;
