@@ -210,7 +210,10 @@ static void lock_pages_unmapped_is_enomem(void **state)
 	assert_true(err == 0 || err == -ENOMEM || err == -EPERM);
 	port_unmap(at, 4096);
 	err = port_lock_pages(at, 4096);
+#if !defined(__SANITIZE_ADDRESS__) && \
+	!defined(HOST_TSAN) /* their mlock() does nothing */
 	assert_true(err == -ENOMEM || err == -EPERM);
+#endif
 	port_close(fd);
 	(void)state;
 }
