@@ -148,6 +148,7 @@ static void check_knode(const struct kloc *k, u32 knode)
 	CHECK(n->work != WORK_PROMOTE || state == KLOC_ACTIVE, "KL13: active");
 	CHECK(n->work != WORK_FOLLOW || n->life.state == KLOC_ACTIVE, "KL13: follows");
 	CHECK(n->life.state != KLOC_UNLINKED || n->work == WORK_NONE, "KL13: unlinked");
+	CHECK(n->life.state != KLOC_UNLINKED || !n->life.nr_opens, "KL13: ended");
 	CHECK(n->life.state != KLOC_ACTIVE || master->life.nr_opens > 0, "KL13: open");
 	CHECK(master->master == n->master && master->life.state != KLOC_FREE,
 	      "KL16: a master is none's segment");

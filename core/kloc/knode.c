@@ -278,7 +278,7 @@ static void free_if_empty(struct kloc *k, u32 knode)
 	struct knode *n = &k->knodes[knode];
 	u32 next;
 
-	if (n->life.state != KLOC_UNLINKED || n->nr_objects > 0 || n->life.nr_opens > 0)
+	if (n->life.state != KLOC_UNLINKED || n->nr_objects > 0)
 		return;
 	for (; knode != KLOC_NONE; knode = next) {
 		next = k->knodes[knode].next_segment;

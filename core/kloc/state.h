@@ -24,7 +24,8 @@
  * KL12 A knode's nr_objects is how many objects name it, those gone but moving included; a master
  *      has its segments' besides. Its bytes are those of its objects in each tier; a gone one has
  *      none.
- * KL13 A knode in a work list has the state that this work needs. An unlinked one has no work.
+ * KL13 A knode in a work list has the state that this work needs. An unlinked one has no work,
+ *      and nobody has it open.
  * KL14 A tier's leaving is the bytes of objects that wait to leave it or are under way from it.
  * KL15 An inode has one knode for each segment, found by its hash; a free knode has none.
  * KL16 A segment names its master, and is in its master's chain; the master is not a segment.
