@@ -11,7 +11,7 @@
  *   hold-ends     the arena ends while a second one is there, as in a resize. Nothing touches
  *                 the live word of the first. Another file has the same id in the second
  *   hold-charge   ranges that do not fit at one time. Programs map, fork, send what they have
- *                 to each other, and close, in any order
+ *                 to each other, and close, in any order. One asks for what no hold has whole
  *   hold-killed   the same, and one of the programs is killed
  */
 #include "check/hold_world.h"
@@ -30,6 +30,8 @@ static bool visit(struct hold_process *p, u32 version, u64 from, u64 to)
 		return false;
 	CHECK_ASSERT(m->version == version,
 	             "HD8: a hold of the file that was asked for");
+	CHECK_ASSERT(m->range * HOLD_WORDS <= from && to <= (m->range + 1) * HOLD_WORDS,
+	             "HD7: a hold has all that was asked for");
 	hold_look_at(p, m, from, to);
 	hold_look_at(p, m, from, to);
 	hold_release(p, m);
@@ -223,7 +225,8 @@ static void charge_other(void *arg)
 	struct hold_process *p = arg;
 	struct hold_memory *m;
 
-	visit(p, HOLD_BEFORE, HOLD_WORDS, 2 * HOLD_WORDS); /* if there is room */
+	visit(p, HOLD_BEFORE, HOLD_WORDS, 2 * HOLD_WORDS);     /* if there is room */
+	visit(p, HOLD_BEFORE, HOLD_WORDS - 1, HOLD_WORDS + 1); /* partly outside each */
 	m = hold_receive(p, process(2));
 	if (m) {
 		hold_look_at(p, m, 0, HOLD_WORDS);

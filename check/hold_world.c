@@ -180,16 +180,13 @@ static void service_close(struct hold_memory *m)
 /* Is nothing left to read? Then it is sealed and published. */
 static void service_settle(struct hold_memory *m)
 {
-	bool sealed;
-
 	hold_check(&m->hold);
 	if (!hold_is_read(&m->hold))
 		return;
 	hold_call(); /* fcntl(F_ADD_SEALS) */
-	sealed = !hold_world->mapping_left;
-	m->sealed = sealed;
-	m->good = m->good && sealed;
-	if (!hold_publish(&m->hold, sealed)) {
+	m->sealed = !hold_world->mapping_left;
+	m->good = m->good && m->sealed;
+	if (!hold_publish(&m->hold, m->sealed)) {
 		service_close(m);
 		return;
 	}
@@ -311,7 +308,10 @@ static void service_request(struct hold_process *p)
 	case HOLD_WAIT: service_answer(p, HOLD_WAIT, memory_of(h)->number); return;
 	case HOLD_NONE: break;
 	}
-	m = hold_vouch(&r->file) ? service_begin(r) : NULL;
+	/* This service makes no hold of two ranges. */
+	m = r->to <= (r->from / HOLD_WORDS + 1) * HOLD_WORDS && hold_vouch(&r->file)
+	            ? service_begin(r)
+	            : NULL;
 	service_answer(p, m ? HOLD_WAIT : HOLD_NONE, m ? m->number : 0);
 	if (m)
 		service_read(m);
