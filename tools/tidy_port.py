@@ -72,7 +72,7 @@ WAITS = {
         "socket_unlisten": "a successor has the path, so that it stays",
     },
     "lib/service/succession/resize.c": {
-        "service_shut": "a fault: there is no thread for a worker; or nothing of it was begun",
+        "service_shut": "of a service of which nothing was begun",
     },
     "lib/service/tier/policy_record.c": {
         "port_condition_wait_until": "no turn does: it leaves the record to its thread",

@@ -50,7 +50,8 @@ int worker_start(struct base *s);
 void worker_stop(struct base *s);
 /* Are there workers? A service that ends has none. */
 bool worker_any(const struct base *s);
-/* Lets a worker do the job, soon. -EBUSY: too many are stuck; -EAGAIN: there is no thread.
+/* Lets a worker do the job, soon. -EBUSY: too many are stuck, and it is for a program. -EAGAIN:
+ * there is no thread; never after a job that has begun, because workers stay.
  * In both cases neither work() nor done() will be called. */
 int worker_do(struct base *s, struct worker_job *job);
 /* Is a job of this kind sure to wait? Workers that stick hold its bound, or all of them stick. */

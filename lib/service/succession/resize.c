@@ -124,6 +124,7 @@ static void resize_free_done(void *owner, struct worker_job *job)
 static void resize_end_other(struct service *s)
 {
 	struct resize *r = s->change.resize;
+	bool begun;
 
 	resize_step(r, RESIZE_FREES);
 	direct_forget(&r->other->files);
@@ -133,10 +134,8 @@ static void resize_end_other(struct service *s)
 	r->job = (struct worker_job){ .work = resize_free_work,
 		                      .done = resize_free_done,
 		                      .owner = OWNER_SERVICE };
-	if (worker_do(&s->base, &r->job) != 0) {
-		resize_free_work(&r->job);
-		resize_free_done(s, &r->job);
-	}
+	begun = worker_do(&s->base, &r->job) == 0;
+	CHECK(begun, "the worker that has made a service is there");
 }
 
 /* That is the size for good. */
