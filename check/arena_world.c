@@ -229,7 +229,11 @@ void world_setup(const struct arena_case *c)
 	world->inlined = c->inlined;
 	world->nr_readers = c->nr_readers;
 	for (i = 0; i < c->nr_readers; i++)
-		world_make_reader(i, c);
+		world_make_reader(check_is_flipped(CHECK_FLIP_ORDER) &&
+		                                  c->nr_readers == c->nr_joined
+		                          ? c->nr_readers - 1 - i
+		                          : i,
+		                  c);
 	world->owned[WORLD_FIRST] = world->owned[WORLD_SECOND] = true;
 	world->owned[WORLD_THIRD] = true;
 	world_fill(WORLD_FIRST, world->a);

@@ -226,7 +226,7 @@ static void clock_and_freezer(void *arg)
 	u32 i;
 
 	for (i = 0; i < EPOCH_TICKS && !counted->owned_once; i++) {
-		count_tick(&counted->count, cpu);
+		count_tick(&counted->count, check_cpu(cpu));
 		if (counted->freezing)
 			continue;
 		counted->freezing = true;
@@ -290,8 +290,8 @@ static void ticks_of(void *arg)
 	u32 cpu = (u32)(uintptr_t)arg;
 
 	/* Of CPU 1, which has counted nothing, from CPU 0. */
-	count_tick(&counted->count, cpu);
-	count_tick(&counted->count, cpu);
+	count_tick(&counted->count, check_cpu(cpu));
+	count_tick(&counted->count, check_cpu(cpu));
 }
 
 static void freezer_alone(void *arg)
@@ -308,7 +308,7 @@ static void epochs_far_setup(const void *arg)
 	u32 cpu;
 
 	count_world_setup(arg);
-	count_tick(&counted->count, 0);
+	count_tick(&counted->count, check_cpu(0));
 	count_world_hoard(0, 0, 1, 1);
 	for (cpu = 0; cpu < 2; cpu++)
 		check_task("ticks", 0, ticks_of, (void *)(uintptr_t)cpu);
@@ -336,7 +336,7 @@ static void epochs_late_setup(const void *arg)
 	for (i = 0; i < LATE_EPOCHS; i++)
 		for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
 			check_alone_on(cpu);
-			count_tick(&counted->count, cpu);
+			count_tick(&counted->count, check_cpu(cpu));
 		}
 	check_alone_on(0);
 	add_readers(arg);
@@ -380,21 +380,21 @@ static void ask_far_setup(const void *arg)
 static void flusher(void *arg)
 {
 	giver(arg);
-	count_tick(&counted->count, 1);
+	count_tick(&counted->count, check_cpu(1));
 }
 
 static void ask_flush_setup(const void *arg)
 {
 	count_world_setup(arg);
 	count_world_hoard(0, 0, 2, 2);
-	count_tick(&counted->count, 0);
+	count_tick(&counted->count, check_cpu(0));
 	check_task("giver", 1, flusher, NULL);
 	check_task("asker", 0, far_asker, NULL);
 }
 
 static void tick_once(void *arg)
 {
-	count_tick(&counted->count, (u32)(uintptr_t)arg);
+	count_tick(&counted->count, check_cpu((u32)(uintptr_t)arg));
 }
 
 /* One reference stays. The other one came on CPU 1, and went back on CPU 2. A query looks twice

@@ -364,7 +364,7 @@ static void tick(void *arg)
 	u32 i;
 
 	for (i = 0; i < TICKS; i++)
-		count_tick(&counted->count, cpu);
+		count_tick(&counted->count, check_cpu(cpu));
 }
 
 void count_world_ticks(void)
@@ -386,7 +386,7 @@ static bool freeze_at_last(u32 frame)
 			return true;
 		for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
 			check_alone_on(cpu);
-			count_tick(&counted->count, cpu);
+			count_tick(&counted->count, check_cpu(cpu));
 		}
 		check_alone_on(0);
 	}

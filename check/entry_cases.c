@@ -74,7 +74,7 @@ static void giver(void *arg)
 
 static void folder(void *arg)
 {
-	paygo_table_fold(count_world_table(), (u32)(uintptr_t)arg);
+	paygo_table_fold(count_world_table(), check_cpu((u32)(uintptr_t)arg));
 }
 
 static void folder_twice(void *arg)
@@ -167,7 +167,7 @@ static void refill_setup(const void *arg)
 static void tombstone_setup(const void *arg)
 {
 	begin(arg, 0, 1);
-	paygo_table_fold(count_world_table(), 0);
+	paygo_table_fold(count_world_table(), check_cpu(0));
 	task("giver", 1, giver, 0);
 	task("reader", 0, reader, 1);
 	task("reader", 0, other_reader, 2);
@@ -197,7 +197,7 @@ static void disabler(void *arg)
 	paygo_table_disable(t, true);
 	for (cpu = 0; cpu < host_nr_cpus(); cpu++) {
 		check_migrate(check_self(), cpu);
-		paygo_table_fold(t, cpu);
+		paygo_table_fold(t, check_cpu(cpu));
 	}
 	for (i = 0; i < 2; i++)
 		for (f = 0; f < WORLD_FRAMES; f++)
@@ -224,7 +224,7 @@ static bool is_empty(void *arg)
 
 	(void)arg;
 	for (i = 1; i <= 2; i++)
-		if (!check_is_done(i) && check_cpu_of(i) == 0)
+		if (!check_is_done(i) && check_cpu_of(i) == check_cpu(0))
 			return false;
 	return true;
 }
@@ -238,7 +238,7 @@ static void undertaker(void *arg)
 	check_migrate(2, 2);
 	check_wait(is_empty, NULL);
 	host_fence_heavy();
-	paygo_table_fold_dead(count_world_table(), 0);
+	paygo_table_fold_dead(count_world_table(), check_cpu(0));
 }
 
 static bool is_buried(void *arg)
@@ -267,8 +267,8 @@ static void dead_setup(const void *arg)
 static void ticks_elsewhere(void *arg)
 {
 	(void)arg;
-	count_tick(&counted->count, 0);
-	paygo_table_fold(count_world_table(), 0);
+	count_tick(&counted->count, check_cpu(0));
+	paygo_table_fold(count_world_table(), check_cpu(0));
 }
 
 static void elsewhere_setup(const void *arg)

@@ -66,6 +66,7 @@ static void add(struct search *searches, u32 *nr, const struct options *o,
 				                 nr_strategies - 1) / nr_strategies,
 				.preemption_bound = o->bound,
 				.movers = movers,
+				.flip = o->flip,
 				.only = o->only,
 				.trace = o->trace,
 				.out = options_out(o),
@@ -208,6 +209,7 @@ static int run_mutants(const struct options *o)
 				.options = { .strategy = k,
 				             .memory = m->memory,
 				             .movers = m->is_moved,
+				             .flip = o->flip,
 				             .seed = o->seed,
 				             .nr_schedules = budget(o, m, k) }
 			};
@@ -256,6 +258,7 @@ static int show_mutant(const struct options *o)
 			s.options = (struct check_options){ .strategy = k,
 				                            .memory = m->memory,
 				                            .movers = m->is_moved,
+				                            .flip = o->flip,
 				                            .seed = o->seed,
 				                            .nr_schedules = n,
 				                            .out = options_out(o) };

@@ -23,6 +23,7 @@ enum key {
 	KEY_MEMORY,
 	KEY_MOVERS,
 	KEY_NO_MOVERS,
+	KEY_FLIP,
 	KEY_STRATEGY,
 	KEY_BOUND,
 	KEY_SCHEDULES,
@@ -51,6 +52,11 @@ static const struct argp_option table[] = {
 	  "and without; exhaustive: without)",
 	  2 },
 	{ "no-movers", KEY_NO_MOVERS, NULL, 0, "Only without movers", 2 },
+	{ "flip", KEY_FLIP, "NAME", 0,
+	  "Change what scenarios chose where any choice would do: cpu (CPUs are numbered from "
+	  "the last one), order (tasks are, too, and contexts join so), draws (what each "
+	  "schedule draws); all: these three. May be given several times",
+	  2 },
 	{ "strategy", KEY_STRATEGY, "NAME", 0,
 	  "random, pct3, pct4, exhaustive; all: the first three (default)", 2 },
 	{ "schedules", KEY_SCHEDULES, "N", 0,
@@ -136,6 +142,15 @@ static void parse_memory(struct options *o, const char *arg, struct argp_state *
 		argp_error(state, "there is no memory model '%s'", arg);
 }
 
+static void parse_flip(struct options *o, const char *arg, struct argp_state *state)
+{
+	u32 flip = search_flip_named(arg);
+
+	if (!flip)
+		argp_error(state, "there is nothing to flip named '%s'", arg);
+	o->flip |= flip;
+}
+
 /* What no option alone shows. */
 static void check_together(const struct options *o, struct argp_state *state)
 {
@@ -168,6 +183,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MEMORY: parse_memory(o, arg, state); break;
 	case KEY_MOVERS: o->no_movers = false; break;
 	case KEY_NO_MOVERS: o->movers = false; break;
+	case KEY_FLIP: parse_flip(o, arg, state); break;
 	case KEY_STRATEGY: parse_strategy(o, arg, state); break;
 	case KEY_BOUND: o->bound = (u32)number(arg, "bound", U32_MAX, state); break;
 	case KEY_SCHEDULES:

@@ -17,6 +17,7 @@ struct options {
 	const struct check_mutant *mutant;
 	u64 schedules, seed, only; /* only: number + 1 */
 	u32 bound, seeds, jobs;
+	u32 flip; /* enum check_flip */
 };
 
 /* Where interleavings go: stdout, but with --json only JSON is there. */

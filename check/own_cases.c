@@ -11,7 +11,8 @@
  *   own-collide  three readers of one CPU. Each has an object of its own, and their bucket has two
  *                entries. All three objects are killed
  *   own-late     tasks of two CPUs bring the object's key while it is killed. When the kill gates
- *                one of the two entries, another object takes the other one. A fence may be refused
+ *                one of the two entries, another object takes the other one. Either may come first.
+ *                A fence may be refused
  *   own-ask      a task holds a reference and asks, while readers come and go
  *   own-idle     a task of another CPU asks until nobody holds one
  *
@@ -172,40 +173,39 @@ static void collide_tasks(const struct own_case *c)
 static void bring(u32 cpu, u32 object, const u64 *after)
 {
 	u64 *word = own->objects[object].word, key = (u64)(size_t)word;
-	struct counter_entry *e =
-		counter_entry(&own->domain, cpu, counter_bucket(&own->domain, key));
+	struct counter_entry *e = counter_entry(&own->domain, check_cpu(cpu),
+	                                        counter_bucket(&own->domain, key));
 
-	host_percpu_step(word, &e->local, 0, &e->key, cpu, (u64)(size_t)after, key);
-}
-
-static void late(void *arg)
-{
-	(void)arg;
-	bring(0, 0, NULL);
+	host_percpu_step(word, &e->local, 0, &e->key, check_cpu(cpu),
+	                 (u64)(size_t)after, key);
 }
 
 static bool is_gated(void *arg)
 {
+	u32 cpu = (u32)(uintptr_t)arg;
 	u64 key = (u64)(size_t)own->objects[0].word;
 	u32 bucket = counter_bucket(&own->domain, key);
 
-	(void)arg;
 	return own->objects[0].kill_done ||
-	       counter_entry(&own->domain, 0, bucket)->key == (key | COUNTER_GATED);
+	       counter_entry(&own->domain, check_cpu(cpu), bucket)->key ==
+	               (key | COUNTER_GATED);
 }
 
-static void late_other(void *arg)
+/* Both do so: at one of their CPUs a kill looks first. */
+static void late(void *arg)
 {
-	bring(1, 0, NULL);
-	check_wait(is_gated, arg);
-	bring(1, 1, own->objects[0].word);
+	u32 cpu = (u32)(uintptr_t)arg;
+
+	bring(cpu, 0, NULL);
+	check_wait(is_gated, (void *)(uintptr_t)(1 - cpu));
+	bring(cpu, 1, own->objects[0].word);
 }
 
 static void late_tasks(const struct own_case *c)
 {
 	(void)c;
-	check_task("late", 0, late, NULL);
-	check_task("late", 1, late_other, NULL);
+	check_task("late", 0, late, (void *)0);
+	check_task("late", 1, late, (void *)1);
 	check_task("killer", 2, killer, NULL);
 	check_refuse(CHECK_NO_FENCE, 1);
 }

@@ -44,6 +44,17 @@ const char *search_strategy_word(enum check_strategy strategy)
 	return words[strategy];
 }
 
+static const char *const flips[] = { "cpu", "order", "draws" };
+#define NR_FLIPS (sizeof(flips) / sizeof(flips[0]))
+
+u32 search_flip_named(const char *name)
+{
+	for (u32 i = 0; i < NR_FLIPS; i++)
+		if (strcmp(name, flips[i]) == 0)
+			return 1u << i;
+	return strcmp(name, "all") == 0 ? CHECK_FLIP_ALL : 0;
+}
+
 struct search *search_alloc(u32 nr)
 {
 	void *p = mmap(NULL, (nr + 1) * sizeof(struct search), PROT_READ | PROT_WRITE,
@@ -258,6 +269,9 @@ void search_show(const struct search *s)
 		fprintf(o.out, " --bound %u", o.preemption_bound);
 	fprintf(o.out, " --%smovers --seed %llu --only %llu", o.movers ? "" : "no-",
 	        (unsigned long long)o.seed, (unsigned long long)s->result.schedule);
+	for (u32 i = 0; i < NR_FLIPS; i++)
+		if (o.flip >> i & 1)
+			fprintf(o.out, " --flip %s", flips[i]);
 	for (const struct check_mutant *m = check_mutant_find(s->mutant); m; m = NULL)
 		fprintf(o.out, " --mutant %s", m->name);
 	fputs("\n\n", o.out);

@@ -43,6 +43,8 @@ void search_show(const struct search *s);
 const char *search_memory_word(enum check_memory memory);
 /* What follows the memory's word: ", movers", or nothing. */
 const char *search_movers_word(bool movers);
+/* Bits of enum check_flip; 0: there is none with that name. */
+u32 search_flip_named(const char *name);
 const char *search_strategy_word(enum check_strategy strategy);
 
 #endif

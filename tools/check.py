@@ -59,6 +59,7 @@ STEPS = ["rules", "headers", "guest", *BUILDS, "checker", "recipes"]
 # What `make check` asks of the checker; `make soak` asks for more.
 SCHEDULES = 2000
 SCHEDULES_WEAK = 10000  # weak memory, with movers
+SCHEDULES_FLIPPED = 30  # random ones
 MUTANT_SEEDS = 3
 
 HEADERS = ["lodic/counter.h", "lodic/counter.hpp", "lodic/inline.h", "lodic/lodic.h",
@@ -305,6 +306,8 @@ def check_checker(check):
     check_searches(check, program, "each", SCHEDULES)
     check_searches(check, program, "each, weak, with movers", SCHEDULES_WEAK,
                    "--memory", "weak", "--movers")
+    check_searches(check, program, "each, flipped", SCHEDULES_FLIPPED,
+                   "--flip", "all", "--strategy", "random")
     check.run("checker: every mutant is found",
               [str(program), "--mutants", "--seeds", str(MUTANT_SEEDS)], "checker.log")
 

@@ -28,6 +28,16 @@ enum check_memory { CHECK_SC, CHECK_TSO, CHECK_PSO, CHECK_WEAK };
 #define CHECK_MEMORIES 4u
 enum check_strategy { CHECK_RANDOM, CHECK_PCT3, CHECK_PCT4, CHECK_EXHAUSTIVE };
 
+/* Another scenario with the same rules: what its author chose where any choice would do. Bits. */
+enum check_flip {
+	CHECK_FLIP_CPU = 1, /* CPUs are numbered from the last one */
+	CHECK_FLIP_ORDER =
+		2, /* so are the entities that can be next, and contexts join so */
+	CHECK_FLIP_DRAWS =
+		4, /* check_draw() gives what is left to the highest number */
+	CHECK_FLIP_ALL = 7
+};
+
 struct check_scenario {
 	const char *name;
 	u32 nr_cpus;
@@ -47,6 +57,7 @@ struct check_options {
 	u32 preemption_bound; /* exhaustive only */
 	/* Faults move tasks to other CPUs (host/check/mover.c); not in an exhaustive search. */
 	bool movers;
+	u32 flip;      /* enum check_flip: bits */
 	u32 max_steps; /* per schedule; more is reported as a livelock. 0: a default */
 	u64 only;      /* 0, or: run the one schedule with this number + 1 (replay) */
 	bool trace;    /* print what happens in it; only with only */
@@ -125,7 +136,12 @@ void check_kill(u32 task);
  * switched preemption off, it moves when it switches it on again. */
 void check_migrate(u32 task, u32 cpu);
 
-/* The CPU that a task is on; for plain looks, as those of check_wait(). */
+/* What CPU number cpu of the scenario is for core. check_task(), check_alone_on() and
+ * check_migrate() take the scenario's own numbers. */
+u32 check_cpu(u32 cpu);
+bool check_is_flipped(enum check_flip flip);
+
+/* The CPU that a task is on, as core knows it; for plain looks, as those of check_wait(). */
 u32 check_cpu_of(u32 task);
 
 /* Has the task ended, by itself or by a kill? */

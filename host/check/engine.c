@@ -143,9 +143,16 @@ static _Noreturn void nobody_left(void)
 	schedule_end();
 }
 
-static u32 ask(const u32 *entities, u32 nr)
+static u32 ask(u32 *entities, u32 nr)
 {
-	u32 e = engine.choose(entities, nr);
+	u32 e, i;
+
+	for (i = 0; check_is_flipped(CHECK_FLIP_ORDER) && i < nr / 2; i++) {
+		e = entities[i];
+		entities[i] = entities[nr - 1 - i];
+		entities[nr - 1 - i] = e;
+	}
+	e = engine.choose(entities, nr);
 
 	if (engine.nr_chosen < CHOICES_MAX)
 		engine.chosen[engine.nr_chosen++] = (u8)e;
@@ -281,7 +288,7 @@ static u32 task_add(const char *name, u32 cpu, void (*body)(void *), void *arg,
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	t->body = body;
 	t->arg = arg;
-	t->first_cpu = cpu;
+	t->first_cpu = fault ? cpu : check_cpu(cpu);
 	t->is_fault = fault;
 	t->is_pinned = false;
 	return engine.nr_tasks++;
@@ -327,7 +334,22 @@ void check_kill(u32 task)
 	engine.tasks[task].state = TASK_DONE;
 }
 
+bool check_is_flipped(enum check_flip flip)
+{
+	return engine.flip & flip;
+}
+
+u32 check_cpu(u32 cpu)
+{
+	return check_is_flipped(CHECK_FLIP_CPU) ? engine.nr_cpus - 1 - cpu : cpu;
+}
+
 void check_migrate(u32 task, u32 cpu)
+{
+	engine_migrate(task, check_cpu(cpu));
+}
+
+void engine_migrate(u32 task, u32 cpu)
 {
 	struct task *t = &engine.tasks[task];
 
@@ -359,7 +381,7 @@ void check_draw(u64 *to, u32 n)
 
 void check_alone_on(u32 cpu)
 {
-	engine.alone_on = cpu;
+	engine.alone_on = check_cpu(cpu);
 }
 
 u32 host_preempt_off(void)
@@ -396,7 +418,7 @@ void host_preempt_on(void)
 	t->stays = false;
 	engine.cpus[t->cpu].kept_by = CHECK_MAX_TASKS;
 	if (t->moves_to != t->cpu)
-		check_migrate(engine.current, t->moves_to);
+		engine_migrate(engine.current, t->moves_to);
 }
 
 void check_tell(void)
@@ -465,7 +487,7 @@ void engine_setup(const struct check_scenario *s)
 	engine.nr_tasks = 0;
 	engine.nr_cpus = s->nr_cpus;
 	engine.running = engine.failed = false;
-	engine.alone_on = 0;
+	check_alone_on(0);
 	engine.aborted = NULL;
 	engine.nr_draws = 0;
 	memset(engine.refuse_most, 0, sizeof(engine.refuse_most));
@@ -484,7 +506,9 @@ static void draw_all(void)
 		u32 *drawn = &engine.draws[i].drawn;
 
 		*drawn = engine.choose_draw(*drawn, engine.draws[i].n);
-		*engine.draws[i].to = *drawn;
+		*engine.draws[i].to = check_is_flipped(CHECK_FLIP_DRAWS)
+		                              ? engine.draws[i].n - 1 - *drawn
+		                              : *drawn;
 		if (engine.stepped)
 			memory_accept(engine.draws[i].to);
 	}
@@ -522,7 +546,7 @@ static void finish(const struct check_scenario *s)
 	void (*stepped)(const struct footprint *) = engine.stepped;
 
 	engine.stepped = NULL;
-	engine.alone_on = 0;
+	check_alone_on(0);
 	in_finish = true;
 	if (setjmp(finish_failed) == 0) {
 		for (u32 i = 0; i < engine.nr_cpus; i++)

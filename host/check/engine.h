@@ -74,6 +74,7 @@ struct engine {
 	enum check_memory memory;
 	bool running, failed;
 	bool movers;  /* of the search: engine_setup() adds them */
+	u32 flip;     /* of the search: enum check_flip */
 	bool cut;     /* choose() said NOBODY */
 	u64 executed; /* steps in this schedule */
 	u32 max_steps;
@@ -123,6 +124,8 @@ bool access_refused(enum check_refusal what);
 _Noreturn void engine_fail(const char *what);
 /* A scheduling point of the running task; on return it is its turn. */
 void engine_point(void);
+/* check_migrate(), by core's number of the CPU. */
+void engine_migrate(u32 task, u32 cpu);
 void engine_spin(void); /* before the point of a host_relax() */
 
 /* access.c. A number below n, drawn and noted for a replay. */

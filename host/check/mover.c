@@ -31,7 +31,7 @@ static void move(void *arg)
 	if (nr == 0)
 		return;
 	task = tasks[host_choose(nr)];
-	check_migrate(task,
+	engine_migrate(task,
 	              (engine.tasks[task].cpu + 1 + host_choose(engine.nr_cpus - 1)) %
 	                      engine.nr_cpus);
 }

@@ -191,6 +191,7 @@ static void begin(const struct check_scenario *s, const struct check_options *o)
 {
 	engine.memory = o->memory;
 	engine.max_steps = o->max_steps;
+	engine.flip = o->flip;
 	engine.movers = o->movers && o->strategy != CHECK_EXHAUSTIVE;
 	engine_setup(s);
 	if (o->strategy == CHECK_EXHAUSTIVE)

@@ -300,6 +300,17 @@ class Search(unittest.TestCase):
             done = run(CHECK, *words, *more)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
 
+    def test_flipped_scenarios_hold_and_are_replayed_so(self):
+        words = ["--scheme", "paygo", "--scenario", "reclaim", "--schedules", "6"]
+        self.assertEqual(run(CHECK, *words, "--flip", "all").returncode, 0)
+        self.assertEqual(run(CHECK, *words, "--flip", "nothing").returncode, 2)
+        shown = run(CHECK, "--mutant", "fold-after-clear", "--flip", "cpu", "--flip", "order")
+        again = re.search(r"^  lodic-check (.* --flip cpu --flip order .*)$", shown.stdout,
+                          re.MULTILINE)
+        self.assertEqual(run(CHECK, *again[1].split()).returncode, 1)
+        other = again[1].replace(" --flip cpu", "")
+        self.assertNotEqual(run(CHECK, *other.split()).stdout, run(CHECK, *again[1].split()).stdout)
+
     def test_stopped_search_counts_what_it_left_out(self):
         with subprocess.Popen([CHECK, "--mutants", "--jobs", "1"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as check:

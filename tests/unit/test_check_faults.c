@@ -505,6 +505,52 @@ static void draw_all_are_met_and_a_replay_has_the_same(void **state)
 	fclose(out);
 }
 
+/* ---- flips ---- */
+
+static void flip_task(void *arg)
+{
+	world->seen[check_self()] = host_cpu() + 1;
+	(void)arg;
+}
+
+static void flip_setup(const void *arg)
+{
+	(void)arg;
+	world_make();
+	check_task("first", 0, flip_task, NULL);
+	check_task("last", 2, flip_task, NULL);
+}
+
+/* CPU 0 of the scenario is CPU 0 of core, or its last one. */
+static void flip_finish(const void *arg)
+{
+	u64 first = arg ? 2 : 0;
+
+	CHECK_ASSERT(host_cpu() == first && check_cpu(0) == first, "alone on CPU 0");
+	CHECK_ASSERT(world->seen[0] == first + 1 && world->seen[1] == 2 - first + 1,
+	             "tasks are where the scenario put them");
+}
+
+static void flip_cpus_are_numbered_from_the_last_one(void **state)
+{
+	static const struct check_scenario s[] = {
+		{ "flip", 3, NULL, flip_setup, flip_finish },
+		{ "flip", 3, "", flip_setup, flip_finish },
+	};
+	struct check_options o = { .seed = 1, .nr_schedules = 20 };
+	struct check_result r;
+
+	(void)state;
+	for (u32 i = 0; i < 2; i++) {
+		o.flip = i ? CHECK_FLIP_CPU : 0;
+		check_run(&s[i], &o, true, &r);
+		assert_int_equal(r.violations, 0);
+		o.flip = i ? 0 : CHECK_FLIP_CPU;
+		check_run(&s[i], &o, true, &r);
+		assert_int_equal(r.violations, 1);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -520,6 +566,7 @@ int main(void)
 		cmocka_unit_test(mover_one_cpu_stays_there),
 		cmocka_unit_test(refuse_any_call_but_at_most_so_many),
 		cmocka_unit_test(draw_all_are_met_and_a_replay_has_the_same),
+		cmocka_unit_test(flip_cpus_are_numbered_from_the_last_one),
 		cmocka_unit_test(run_after_violation_setup_finds_zeroes),
 	};
 
