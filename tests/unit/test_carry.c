@@ -4,6 +4,7 @@
  * have no main loop. So a file can change at any chosen moment between the steps.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -382,6 +383,35 @@ static void carry_worker_is_late_file_comes(void **state)
 	bed_free(&b);
 }
 
+static bool all_refused;
+
+int __real_worker_do(struct base *s, struct worker_job *job);
+int __wrap_worker_do(struct base *s, struct worker_job *job);
+
+int __wrap_worker_do(struct base *s, struct worker_job *job)
+{
+	return all_refused ? -EBUSY : __real_worker_do(s, job);
+}
+
+/* Workers are stuck with files of other servers. This thread must not get stuck, too. */
+static void carry_open_refused_a_worker_closes(void **state)
+{
+	struct bed b;
+
+	(void)state;
+	for (u32 local = 0; local < 2; local++) {
+		bed_make(&b, 400);
+		bed_file(&b)->local = local;
+		all_refused = true;
+		assert_int_equal(carry_files(b.s, &b.carry), CARRY_DONE);
+		all_refused = false;
+		assert_int_equal(worker_nr_closing(&b.s->base), 1);
+		assert_int_equal(b.to->files.nr_held, 0);
+		bed_file(&b)->local = true;
+		bed_free(&b);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +424,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(carry_frames_move_meanwhile_walk_goes_on),
 		cmocka_unit_test(carry_file_does_not_answer_stays_behind),
 		cmocka_unit_test(carry_worker_is_late_file_comes),
+		cmocka_unit_test(carry_open_refused_a_worker_closes),
 	};
 
 	fixture_begin(argc, argv, NULL);

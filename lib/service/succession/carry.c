@@ -144,6 +144,17 @@ void carry_forget(struct carry *c)
 	}
 }
 
+/* Not here: every close of a descriptor flushes its file, also where others of the same description
+ * stay open. The file's server may be dead. */
+static void carry_open_refused(struct service *s, struct carry_opening *o)
+{
+	if (o->fd >= 0 && o->job.process == PROCESS_LOCAL)
+		worker_close_local(&s->base, o->fd);
+	else if (o->fd >= 0)
+		worker_close(&s->base, o->fd);
+	port_free(o);
+}
+
 /* A file that cannot be opened now stays behind: programs pass it again. */
 static void carry_open(struct service *s, struct carry *c, u32 slot,
                        struct carry_opening **ret)
@@ -171,8 +182,7 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 		*ret = o;
 		return;
 	}
-	service_close(&o->fd); /* held_fd() is another one of the same description */
-	port_free(o);
+	carry_open_refused(s, o);
 }
 
 static u64 carry_patience(const struct carry *c)
