@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A client hangs up, and what it has sent is unread: a descriptor whose close waits for WAIT_S. The
+ * A connection ends, and what came by it is unread: a descriptor whose close waits for WAIT_S. The
  * main thread does not close it. The service is this process's.
  */
 #define _GNU_SOURCE
@@ -18,7 +18,9 @@
 #include "lib/service/succession/make.h"
 #include "lib/port/listen.h"
 #include "lib/service/base/socket.h"
+#include "lib/service/client/accept.h"
 #include "lib/service/client/client.h"
+#include "lib/service/client/domain.h"
 #include "lib/service/succession/whole.h"
 #include "tests/support/cache_fixture.h"
 
@@ -46,27 +48,41 @@ static int lingering(void)
 	return client;
 }
 
-static void unread_descriptor_is_a_workers(void **state)
+static struct service *begin(void)
 {
 	static char path[FIXTURE_PATH_BYTES];
 	struct service_options options = { .socket = path,
 		                           .cache_bytes = 1 << 20,
 		                           .barrier = SERVICE_BARRIER_LOCK,
 		                           .nr_files = 64 };
-	const struct wire_request request = { .version = WIRE_VERSION };
-	struct client *c = calloc(1, sizeof(*c));
 	const char *why = NULL;
-	int ends[2], fd = lingering();
 	struct service *s;
 	sigset_t all, old;
-	u64 since_ns;
 
-	(void)state;
 	fixture_path(path, "hang_up");
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	assert_int_equal(service_open(&options, &s, &why), 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return s;
+}
+
+/* Sends what the service will not read. Its descriptor is nobody else's then. */
+static void send_lingering(int socket)
+{
+	const struct wire_request request = { .version = WIRE_VERSION };
+	int fd = lingering();
+
+	assert_int_equal(wire_send(socket, &request, sizeof(request), &fd, 1), 0);
+	close(fd);
+}
+
+static struct client *client_with_unread(struct service *s)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	int ends[2];
+
+	assert_non_null(c);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends),
 	                 0);
 	assert_int_equal(port_ask_senders(ends[0]), 0);
@@ -77,12 +93,82 @@ static void unread_descriptor_is_a_workers(void **state)
 	s->clients.first = c;
 	/* An empty message looks like the end, but has a sender. */
 	assert_int_equal(send(ends[1], "", 0, 0), 0);
-	assert_int_equal(wire_send(ends[1], &request, sizeof(request), &fd, 1), 0);
-	close(fd);
+	send_lingering(ends[1]);
 	close(ends[1]);
-	since_ns = host_now_ns();
-	client_hang_up(&s->clients, c);
+	return c;
+}
+
+/* The main thread has not waited for the close. */
+static void assert_soon(u64 since_ns)
+{
 	assert_true(host_now_ns() - since_ns < (u64)WAIT_S * 1000000000 / 2);
+}
+
+static void unread_descriptor_is_a_workers(void **state)
+{
+	struct service *s = begin();
+	struct client *c = client_with_unread(s);
+	u64 since_ns = host_now_ns();
+
+	(void)state;
+	client_hang_up(&s->clients, c);
+	assert_soon(since_ns);
+	service_shut(s);
+}
+
+/* A worker still looks at a file for this client when a resize ends. */
+static void unread_descriptor_at_a_resize_is_a_workers(void **state)
+{
+	struct service *s = begin(), *to;
+	struct client *c = client_with_unread(s);
+	void *opening = calloc(1, 1 << 16); /* as large as a struct opening, and more */
+	const char *why = NULL;
+	u64 since_ns;
+
+	(void)state;
+	assert_int_equal(service_make(s, 1 << 20, &to, &why), 0);
+	assert_int_equal(service_fill_arena(to, &why), 0);
+	to->base.workers = s->base.workers;
+	c->opening = opening;
+	since_ns = host_now_ns();
+	accept_take_over(&to->clients, &s->clients);
+	assert_soon(since_ns);
+	assert_int_equal(c->socket, -1);
+	to->base.workers = NULL;
+	service_shut(to);
+	service_shut(s);
+	free(opening);
+}
+
+bool __wrap_domain_takes_peer(const struct clients *s, int socket,
+                              struct port_peer *ret_peer, bool *ret_foreign);
+
+/* Nobody may look at this service. */
+bool __wrap_domain_takes_peer(const struct clients *s, int socket,
+                              struct port_peer *ret_peer, bool *ret_foreign)
+{
+	(void)s;
+	(void)socket;
+	(void)ret_peer;
+	(void)ret_foreign;
+	return false;
+}
+
+static void descriptor_of_a_stranger_is_a_workers(void **state)
+{
+	struct service *s = begin();
+	int socket = port_socket();
+	u64 since_ns;
+
+	(void)state;
+	assert_true(socket >= 0);
+	assert_int_equal(port_connect(socket, s->base.socket_path), 0);
+	send_lingering(socket);
+	since_ns = host_now_ns();
+	accept_clients(&s->clients, true);
+	assert_soon(since_ns);
+	assert_null(s->clients.first);
+	close(socket);
 	service_shut(s);
 }
 
@@ -90,6 +176,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unread_descriptor_is_a_workers),
+		cmocka_unit_test(unread_descriptor_at_a_resize_is_a_workers),
+		cmocka_unit_test(descriptor_of_a_stranger_is_a_workers),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -38,6 +38,13 @@
 /* How many such a tick hangs up on: 40 us each. */
 #define DROPS_PER_TICK 64u
 
+/* A program may have sent descriptors already, even one that is turned away. */
+static void accept_close(struct clients *s, int *socket)
+{
+	client_drain(s, *socket);
+	service_close(socket);
+}
+
 /* There is no room. A program that has asked already is told so, as nearly all have. The log hears
  * of it at the next tick. */
 static void accept_turn_away(struct clients *s, int socket)
@@ -54,7 +61,7 @@ static void accept_turn_away(struct clients *s, int socket)
 		wire_send(socket, &reply, sizeof(reply), NULL, 0);
 	while (nr_fds > 0)
 		worker_close(s->base, fds[--nr_fds]);
-	port_close(socket);
+	accept_close(s, &socket);
 	s->nr_turned_away++;
 }
 
@@ -81,7 +88,7 @@ static void accept_add(struct clients *s, int socket)
 	                           : NULL;
 
 	if (!c) {
-		port_close(socket);
+		accept_close(s, &socket);
 		return;
 	}
 	c->pid = peer.pid;
@@ -95,7 +102,7 @@ static void accept_add(struct clients *s, int socket)
 	if (port_ask_senders(socket) != 0 ||
 	    service_watch(s->base, socket, PORT_INPUT, &c->socket_source) != 0) {
 		domain_leave(s, c);
-		port_close(socket);
+		accept_close(s, &socket);
 		port_free(c);
 		return;
 	}
@@ -149,7 +156,8 @@ static int accept_hang_up(struct clients *s)
 	service_close(&s->spare);
 	socket = port_accept(socket_listening(s->base));
 	err = socket < 0 ? socket : 0;
-	service_close(&socket);
+	if (!err)
+		accept_close(s, &socket);
 	s->spare = accept_open_spare();
 	return err;
 }
@@ -327,7 +335,7 @@ void accept_take_over(struct clients *s, struct clients *old)
 			/* What a worker looks at was for old. The program asks again. */
 			opening_forget(from);
 			hold_table_forget(&from->holds);
-			service_close(&from->socket);
+			accept_close(s, &from->socket);
 			old->nr_silent++;
 			continue;
 		}

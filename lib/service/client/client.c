@@ -161,9 +161,7 @@ static void client_reap_at_once(struct clients *s)
 			client_reap_next(s, c);
 }
 
-/* Takes what is unread out of the socket. The kernel would close the descriptors of it in this
- * thread, and that may wait: for a server, or for what SO_LINGER says. */
-static void client_drain(struct clients *s, int socket)
+void client_drain(struct clients *s, int socket)
 {
 	struct wire_request request;
 	struct wire_sender sender = { .said = port_stop_receiving(socket) == 0 };

@@ -21,6 +21,10 @@ void client_idle_begin(struct clients *s);
 struct client *client_successor(const struct clients *s);
 /* The client's socket is readable. */
 void client_ready(struct clients *s, struct client *c);
+/* Takes what is unread out of the socket, and workers close its descriptors; to be called before
+ * socket closes. The kernel would close them in this thread, and that may wait: for a server, or
+ * for what SO_LINGER says. Nothing more comes in afterwards. */
+void client_drain(struct clients *s, int socket);
 /* The other side of the socket is closed, or speaks nonsense. */
 void client_hang_up(struct clients *s, struct client *c);
 /* The client's process is dead: its descriptor has input. */
