@@ -156,6 +156,40 @@ static void populate_and_commit_bring_all_pages(void **state)
 	(void)state;
 }
 
+static u32 nr_stops, nr_commits;
+
+int __real_port_commit(int fd, uint64_t offset, uint64_t bytes);
+int __wrap_port_commit(int fd, uint64_t offset, uint64_t bytes);
+
+/* The process is stopped in so many calls, and goes on. */
+int __wrap_port_commit(int fd, uint64_t offset, uint64_t bytes)
+{
+	nr_commits++;
+	if (nr_stops == 0)
+		return __real_port_commit(fd, offset, bytes);
+	nr_stops--;
+	return -EINTR;
+}
+
+static void fill_is_stopped_and_goes_on_all_pages_come(void **state)
+{
+	const struct base *nobody_hears = NULL;
+	struct shared_memory m = { .bytes = BYTES };
+
+	m.fd = make(BYTES, &m.at);
+	nr_stops = 3;
+	assert_int_equal(pages_fill(nobody_hears, &m, false), 0);
+	assert_int_equal(nr_stops, 0);
+	nr_stops = UINT32_MAX;
+	nr_commits = 0;
+	assert_int_equal(pages_fill(nobody_hears, &m, false), -EINTR);
+	assert_true(nr_commits < 1000);
+	nr_stops = 0;
+	port_unmap(m.at, BYTES);
+	port_close(m.fd);
+	(void)state;
+}
+
 /* Whether there are huge pages is the machine's to say, but bytes stay what they were. */
 static void collapse_keeps_the_bytes(void **state)
 {
@@ -246,6 +280,7 @@ int main(void)
 		cmocka_unit_test(memory_again_reads_and_writes_as_asked),
 		cmocka_unit_test(claim_while_somebody_has_it_is_eagain),
 		cmocka_unit_test(populate_and_commit_bring_all_pages),
+		cmocka_unit_test(fill_is_stopped_and_goes_on_all_pages_come),
 		cmocka_unit_test(collapse_keeps_the_bytes),
 		cmocka_unit_test(node_that_is_there_is_granted),
 		cmocka_unit_test(lock_pages_unmapped_is_enomem),

@@ -30,6 +30,8 @@
  * a service waits 10 s for it. */
 #define PATIENCE_NS ((u64)4000000000)
 #define PATIENCE_PAGE_NS ((u64)600000)
+/* How often a user may stop the service during one step, which takes some ms. Our choice. */
+#define COMMITS_MOST 100u
 
 /* The kernel takes a piece without a page for one that was truncated, so each gets its first
  * page. Where faults do bring huge pages (PORT_HUGE_PAGES), that is all that is needed. */
@@ -40,6 +42,16 @@ int pages_ask(u8 *at, u64 bytes)
 	for (u64 i = 0; i < whole; i += HUGE_PAGE_BYTES)
 		port_populate(at + i, BLOCK_BYTES);
 	return whole == 0 ? 0 : -port_collapse(at, whole);
+}
+
+/* A process that is stopped meanwhile, and goes on, hears -EINTR. The kernel has undone that. */
+static int pages_commit(int fd, u64 at, u64 bytes)
+{
+	int err = -EINTR;
+
+	for (u32 i = 0; i < COMMITS_MOST && err == -EINTR; i++)
+		err = port_commit(fd, at, bytes);
+	return err;
 }
 
 int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
@@ -60,7 +72,7 @@ int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 		if (huge)
 			refused = pages_ask((u8 *)m->at + at, n);
 		m->refused = refused ? refused : m->refused;
-		err = port_commit(m->fd, at, n);
+		err = pages_commit(m->fd, at, n);
 		if (err)
 			return err == -ENOSPC ? -ENOMEM : err;
 		now = host_now_ns();
