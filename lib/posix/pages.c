@@ -52,9 +52,13 @@ int port_memory_again(int fd, bool writes)
 	int other;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* O_NONBLOCK is about leases; reads and writes of memory do not know it. */
 	other = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
-	return other < 0 ? -errno : other;
+	if (other < 0)
+		return -errno;
+	/* The flag is about leases. Programs get such descriptors, and io_uring would take it for
+	 * "do not wait". */
+	fcntl(other, F_SETFL, fcntl(other, F_GETFL) & ~O_NONBLOCK);
+	return other;
 }
 
 /* The kernel grants a write lease only while no other description is open, and a mapping keeps its
