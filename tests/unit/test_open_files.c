@@ -306,6 +306,31 @@ static void large_file_is_closed_by_a_worker(void **state)
 	service_free(s);
 }
 
+/* Its server may be dead, and the service has to end: the process's end closes it. */
+static void end_of_the_service_closes_local_files_alone(void **state)
+{
+	struct service *s = service_make(2);
+	static struct passed_file p;
+	unsigned int mode;
+	int fds[2];
+	u32 slot;
+
+	(void)state;
+	for (u32 local = 0; local < 2; local++) {
+		p = (struct passed_file){ .fd = fixture_open("/dev/null", O_RDONLY),
+			                  .ino = local,
+			                  .size = BLOCK,
+			                  .other = PROOF_PROMISE };
+		assert_int_equal(files_open(&s->files, &p, 0, &slot), 0);
+		s->files.slots[slot].local = local;
+		fds[local] = s->files.slots[slot].fd;
+	}
+	service_free(s);
+	assert_int_equal(port_mode(fds[0], &mode), 0);
+	assert_int_equal(port_mode(fds[1], &mode), -EBADF);
+	port_close(fds[0]);
+}
+
 static void slot_with_no_id_left_is_used_no_more(void **state)
 {
 	struct service *s = service_make(2);
@@ -496,6 +521,7 @@ int main(int argc, char **argv)
 			files_open_in_a_full_table_lets_the_oldest_warm_file_go),
 		cmocka_unit_test(files_that_go_together_are_all_revoked),
 		cmocka_unit_test(large_file_is_closed_by_a_worker),
+		cmocka_unit_test(end_of_the_service_closes_local_files_alone),
 		cmocka_unit_test(slot_with_no_id_left_is_used_no_more),
 		cmocka_unit_test(client_hang_up_with_many_opens_closes_them_in_turns),
 		cmocka_unit_test(

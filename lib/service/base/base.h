@@ -76,7 +76,8 @@ int service_wake_fd(const struct base *s);
 /* The service ends after this turn. */
 void service_stop(struct base *s);
 u64 service_started_ns(const struct base *s);
-/* Closes *fd if it is open, and makes it -1. It leads to no file of a client (worker_close()). */
+/* Closes *fd if it is open, and makes it -1. In the main thread it must not lead to a file of a
+ * client, unless that is local: others are worker_close()'s. */
 void service_close(int *fd);
 static inline void service_count(u64 *statistic, u64 delta)
 {

@@ -574,11 +574,12 @@ void files_fini(struct files *s)
 	for (slot = 0; s->slots && slot < s->shape->nr_files; slot++) {
 		struct held_file *f = &s->slots[slot];
 
-		/* A worker that is stuck may still read it: the process's end closes it. */
+		/* A worker that is stuck may still read it: the process's end closes it. It also
+		 * closes what is not local, as no worker is left for that. */
 		if (f->nr_in_flight > 0)
 			continue;
-		service_close(&f->direct_fd);
-		service_close(&f->fd);
+		files_close_fd(s, f->local, 0, &f->direct_fd);
+		files_close_fd(s, f->local, 0, &f->fd);
 	}
 	port_free(s->slots);
 	port_free(s->chains);
