@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* lib/service/base/worker.h: the end of a service while a job is under way, and no thread. */
+/* lib/service/base/worker.h: its end while a job is under way; no thread, no memory. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -19,6 +19,7 @@
 
 #define NR_JOBS 2u
 #define MADE_BYTES 100u
+#define MANY 600u
 
 /* Each goes on when it may, and makes something that done() would free. */
 struct late {
@@ -125,18 +126,67 @@ int __wrap_port_thread_start_alone(void (*run)(void *arg), void *arg, size_t byt
 	return no_threads ? -EAGAIN : __real_port_thread_start_alone(run, arg, bytes);
 }
 
-static void close_without_a_thread(void)
+static void start_without_a_thread_fails(void **state)
+{
+	struct base s = { 0 };
+
+	(void)state;
+	no_threads = true;
+	assert_int_equal(worker_start(&s), -EAGAIN);
+	no_threads = false;
+	assert_false(worker_any(&s));
+}
+
+static bool no_memory;
+
+void *__real_port_alloc(size_t bytes);
+void *__wrap_port_alloc(size_t bytes);
+
+void *__wrap_port_alloc(size_t bytes)
+{
+	return no_memory ? NULL : __real_port_alloc(bytes);
+}
+
+static struct base *workers_begin(void)
 {
 	struct base *s = calloc(1, sizeof(*s));
+
+	REQUIRE(s && worker_start(s) == 0, "no workers");
+	s->owners[OWNER_BASE] = s;
+	return s;
+}
+
+/* The user's limit of threads is reached once the service has begun. */
+static void close_many_without_further_threads(void)
+{
+	struct base *s = workers_begin();
 	int fds[2];
 
-	REQUIRE(s && worker_start(s) == 0 && port_pipe(fds) == 0, "no workers");
-	s->owners[OWNER_BASE] = s;
+	REQUIRE(port_pipe(fds) == 0, "no pipe");
 	no_threads = true;
+	for (u32 i = 0; i < MANY; i++)
+		worker_close(s, port_dup(fds[1]));
+	port_close(fds[1]);
+	REQUIRE(port_wait(fds[0], PORT_HANG_UP, 30000) == 1, "some stay open");
+	REQUIRE(WAIT_UNTIL((worker_done(s), worker_nr_closing(s) == 0)), "for ever");
+	worker_stop(s);
+	port_close(fds[0]);
+	free(s);
+}
+
+static void close_without_memory(void)
+{
+	struct base *s = workers_begin();
+	int fds[2], local[2];
+
+	REQUIRE(port_pipe(fds) == 0 && port_pipe(local) == 0, "no pipes");
+	no_memory = true;
 	worker_close(s, fds[1]);
 	worker_tick(s);
-	no_threads = false;
+	worker_close_local(s, local[1]);
+	no_memory = false;
 	REQUIRE(port_ready(fds[0], PORT_HANG_UP) == 0, "the main thread has closed it");
+	REQUIRE(port_ready(local[0], PORT_HANG_UP) == 1, "nobody has closed it");
 	REQUIRE(worker_nr_closing(s) == 1 && worker_wants_ticks(s), "it is lost");
 	worker_tick(s);
 	REQUIRE(port_wait(fds[0], PORT_HANG_UP, 30000) == 1, "nobody has closed it");
@@ -145,16 +195,29 @@ static void close_without_a_thread(void)
 	REQUIRE(worker_nr_closing(s) == 0 && !worker_wants_ticks(s), "for ever");
 	worker_stop(s);
 	port_close(fds[0]);
+	port_close(local[0]);
 	free(s);
 }
 
-static void close_without_a_thread_waits_for_one(void **state)
+static void close_many_without_further_threads_all_close(void **state)
 {
 	pid_t pid = fixture_fork();
 
 	(void)state;
 	if (pid == 0) {
-		close_without_a_thread();
+		close_many_without_further_threads();
+		exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+}
+
+static void close_without_memory_waits_for_some(void **state)
+{
+	pid_t pid = fixture_fork();
+
+	(void)state;
+	if (pid == 0) {
+		close_without_memory();
 		exit(0);
 	}
 	assert_int_equal(fixture_wait(pid), 0);
@@ -165,7 +228,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(end_with_jobs_under_way_does_not_wait_nothing_leaks),
 		cmocka_unit_test(job_without_an_owner_fails_at_once),
-		cmocka_unit_test(close_without_a_thread_waits_for_one),
+		cmocka_unit_test(start_without_a_thread_fails),
+		cmocka_unit_test(close_many_without_further_threads_all_close),
+		cmocka_unit_test(close_without_memory_waits_for_some),
 	};
 
 	fixture_begin(argc, argv, NULL);

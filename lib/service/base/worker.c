@@ -27,12 +27,6 @@ struct worker {
 	u64 since_ns;
 };
 
-/* A descriptor that no worker could get. */
-struct worker_late {
-	int fd;
-	enum worker_kind kind;
-};
-
 struct workers {
 	struct port_lock lock;
 	struct port_condition wanted, ended;
@@ -44,7 +38,7 @@ struct workers {
 	u32 nr_queued;
 	u32 nr_closing; /* descriptors to close, or being closed; the main thread's */
 	u32 nr_late; /* not among these: they wait for the next tick; the main thread's */
-	struct worker_late late[LATE_MOST];
+	int late[LATE_MOST]; /* descriptors that no worker could get */
 	int event;
 	u32 nr_of[NR_WORKER_KINDS]; /* workers that have a job of that kind */
 	bool stopping;
@@ -152,8 +146,8 @@ static void worker_run(void *arg)
 		worker_free(w);
 }
 
-/* One more thread. false: there is none. The lock is held. */
-static bool worker_spawn(struct workers *w)
+/* One more thread. 0, or what port_thread_start_alone() says. The lock is held. */
+static int worker_spawn(struct workers *w)
 {
 	struct worker *self = &w->each[w->nr];
 	int err;
@@ -161,7 +155,7 @@ static bool worker_spawn(struct workers *w)
 	self->all = w;
 	err = port_thread_start_alone(worker_run, self, STACK_BYTES);
 	w->nr += !err;
-	return !err;
+	return err;
 }
 
 /* ---- the main thread ---- */
@@ -222,9 +216,8 @@ int worker_do(struct base *s, struct worker_job *job)
 	if (job->process != 0 && (worker_nr_stuck(w, 0) == WORKERS_MOST ||
 	                          worker_nr_stuck(w, job->process) >= WORKERS_EACH))
 		err = -EBUSY;
-	else if (w->nr_queued >= w->nr_idle && w->nr < WORKERS_MOST &&
-	         !worker_spawn(w) && w->nr == 0)
-		err = -EAGAIN;
+	else if (w->nr_queued >= w->nr_idle && w->nr < WORKERS_MOST)
+		worker_spawn(w); /* without another thread the first one does it in time */
 	if (!err) {
 		job->refused = false;
 		worker_queue(w, job);
@@ -248,11 +241,14 @@ static void closing_done(void *owner, struct worker_job *job)
 	port_free(job);
 }
 
-/* There is no memory, or no thread. The main thread must not close it: that may never end. */
-static void worker_close_later(struct workers *w, int fd, enum worker_kind kind)
+/* There is no memory for a job. The main thread may close a local file, though others wait while
+ * its pages go. It must not close another one: that may never end. */
+static void worker_close_without_job(struct workers *w, int fd, enum worker_kind kind)
 {
-	if (w->nr_late < LATE_MOST)
-		w->late[w->nr_late++] = (struct worker_late){ fd, kind };
+	if (kind == WORKER_FREES)
+		port_close(fd);
+	else if (w->nr_late < LATE_MOST)
+		w->late[w->nr_late++] = fd;
 	/* else the end of the process closes it */
 }
 
@@ -274,13 +270,11 @@ static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 			                            .done = closing_done,
 			                            .owner = OWNER_BASE };
 		closing->fd = fd;
-		if (worker_do(s, &closing->job) == 0) {
-			s->workers->nr_closing++;
-			return;
-		}
-		port_free(closing);
+		worker_do(s, &closing->job); /* it is for no program, so it is accepted */
+		s->workers->nr_closing++;
+	} else {
+		worker_close_without_job(s->workers, fd, kind);
 	}
-	worker_close_later(s->workers, fd, kind);
 }
 
 /* Takes each out before it may come back to a place that this has passed. */
@@ -291,7 +285,7 @@ static void worker_close_late(struct base *s)
 
 	w->nr_late = 0;
 	for (u32 i = 0; i < nr; i++)
-		worker_close_as(s, w->late[i].fd, w->late[i].kind);
+		worker_close_as(s, w->late[i], WORKER_CLOSES);
 }
 
 void worker_close(struct base *s, int fd)
@@ -384,24 +378,32 @@ bool worker_wants_ticks(const struct base *s)
 	return s->workers->nr_late > 0;
 }
 
+/* The first thread is there from the beginning. So closes always have one. A client
+ * that sends descriptors cannot use the service's up while the system gives no thread. */
 int worker_start(struct base *s)
 {
 	struct workers *w = port_alloc(sizeof(*w));
-	int event;
+	int err;
 
 	if (!w)
 		return -ENOMEM;
-	event = port_event();
-	if (event < 0) {
+	w->event = port_event();
+	if (w->event < 0) {
+		err = w->event;
 		port_free(w);
-		return event;
+		return err;
 	}
-	w->event = event;
 	port_lock_init(&w->lock);
 	port_condition_init(&w->wanted);
 	port_condition_init(&w->ended);
-	s->workers = w;
-	return 0;
+	port_lock_take(&w->lock);
+	err = worker_spawn(w);
+	port_lock_give(&w->lock);
+	if (err)
+		worker_free(w);
+	else
+		s->workers = w;
+	return err;
 }
 
 void worker_stop(struct base *s)

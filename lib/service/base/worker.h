@@ -45,21 +45,23 @@ struct worker_job {
 	void (*done)(void *owner, struct worker_job *job);
 };
 
+/* Workers are there, and so is their first thread. -ENOMEM, and what port_event() and
+ * port_thread_start_alone() say. */
 int worker_start(struct base *s);
 /* Ends the threads that are not stuck, after their jobs. */
 void worker_stop(struct base *s);
 /* Are there workers? A service that ends has none. */
 bool worker_any(const struct base *s);
-/* Lets a worker do the job, soon. -EBUSY: too many are stuck, and it is for a program. -EAGAIN:
- * there is no thread; never after a job that has begun, because workers stay.
- * In both cases neither work() nor done() will be called. */
+/* Lets a worker do the job, soon. -EBUSY: too many are stuck, and it is for a program. Then neither
+ * work() nor done() will be called. */
 int worker_do(struct base *s, struct worker_job *job);
 /* Is a job of this kind sure to wait? Workers that stick hold its bound, or all of them stick. */
 bool worker_is_stuck(const struct base *s, enum worker_kind kind, u64 stuck_ns);
-/* Lets a worker close fd, of which nothing is known. Where there is no memory or no thread for that
- * now, worker_tick() tries again; the end of the process closes what are too many. */
+/* Lets a worker close fd, of which nothing is known. Where there is no memory for that now,
+ * worker_tick() tries again; the end of the process closes what are too many. */
 void worker_close(struct base *s, int fd);
-/* The same for a local file. It does not wait for files that do not answer. */
+/* The same for a local file. It does not wait for files that do not answer. Where there is no
+ * memory for that, it closes fd itself. */
 void worker_close_local(struct base *s, int fd);
 /* How many such descriptors are not closed yet. */
 u32 worker_nr_closing(const struct base *s);

@@ -19,8 +19,7 @@ struct service;
 
 /* Begins to give the arena another size; change.resized says how that goes on. asked: what somebody
  * wants the budget to be for good, or the arena where there is no budget; 0: nobody has asked.
- * -EBUSY: a resize is under way. -EINVAL: no cache has that size. -ENOMEM, -EAGAIN: there is no
- * memory, or no thread. */
+ * -EBUSY: a resize is under way. -EINVAL: no cache has that size. -ENOMEM: there is no memory. */
 int resize_begin(struct service *s, u64 cache_bytes, u64 asked);
 /* What somebody has asked for. The errors are the same. */
 int resize_ask(struct service *s, u64 bytes);
