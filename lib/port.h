@@ -118,7 +118,8 @@ uint64_t port_machine_bytes(void);
 /* For all but files that may not be local (port/inode.h): their close may wait (port_shut()). The
  * last close of a deleted file frees its pages, at some 40 us for each MiB. */
 void port_close(int fd);
-/* Another descriptor of what fd leads to. -EMFILE -EBADF. -EINVAL: none is allowed at all. */
+/* Another descriptor of what fd leads to. What that is says whether port_close() or port_shut() is
+ * for it. -EMFILE -EBADF. -EINVAL: none is allowed at all. */
 int port_dup(int fd);
 /* number leads to where fd does, in one step. -EBADF -EBUSY -EINTR, -EPIPE: number is as it was. In
  * the shim -EPIPE says that the program has put another file there. */

@@ -39,6 +39,11 @@ int own_close(int fd)
 	return own_ends(fd) ? (int)own_call(SYS_close, fd) : 0;
 }
 
+int own_shut(int fd)
+{
+	return own_is(fd) ? own_close(fd) : (int)own_call(SYS_close, fd);
+}
+
 /* If not, the other side has gone. */
 static bool may_use(int fd)
 {

@@ -21,6 +21,8 @@
 int own_socket(int domain, int type, int protocol);
 int own_dup(int fd);
 int own_close(int fd);
+/* For what os_open() has opened, which own.h does not know, and for what own_dup() has made. */
+int own_shut(int fd);
 ssize_t own_write(int fd, const void *bytes, size_t n);
 int own_dup3(int from, int to, int flags);
 ssize_t own_sendmsg(int fd, const struct msghdr *message, int flags);

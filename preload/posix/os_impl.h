@@ -57,10 +57,9 @@ static inline int os_close(int fd)
 	return own_close(fd);
 }
 
-/* What os_open() has opened is on no list of the shim's. */
 static inline int os_shut(int fd)
 {
-	return (int)own_call(SYS_close, fd);
+	return own_shut(fd);
 }
 
 static inline int os_mkdir(const char *path, mode_t rights)
