@@ -302,7 +302,7 @@ def floor_of(floors, path):
     return stem, next((i for i, stems in enumerate(floors) if stem in stems.split()), None)
 
 
-SAMPLE = {"preload/own.c": '#include "preload/next.h"\n', "preload/next.h": "",
+SAMPLE = {"preload/own_calls.c": '#include "preload/next.h"\n', "preload/next.h": "",
           "preload/fds.c": "bool fds_may(void)\n{\n\town_look();\n}\n",
           "preload/fds.h": "bool fds_may(void);\n"}
 
