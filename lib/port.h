@@ -115,8 +115,10 @@ uint64_t port_machine_bytes(void);
 
 /* ---- descriptors ---- */
 
-/* For all but files that may not be local (port/inode.h): their close may wait (port_shut()). The
- * last close of a deleted file frees its pages, at some 40 us for each MiB. */
+/* For what this process has made itself, and what no file system answers for: sockets, events,
+ * pipes, sets, memory, files of the kernel's own. All that leads to another file goes by
+ * port_shut(), also if another program has opened it. The last close of memory frees it, at some
+ * 40 us for each MiB. */
 void port_close(int fd);
 /* Another descriptor of what fd leads to. What that is says whether port_close() or port_shut() is
  * for it. -EMFILE -EBADF. -EINVAL: none is allowed at all. */
@@ -257,8 +259,9 @@ PORT_HANGS int port_create(const char *path);
 /* Opens what fd leads to once more, to read it: a description of its own. -ENOENT: there is no
  * /proc. -EMFILE -ENFILE -EACCES -EPERM -ENXIO, PORT_FILE_ERRNOS. */
 PORT_HANGS int port_reopen(int fd);
-/* Closes a file, which may write to it. The descriptor is gone in any case. -EIO -ENOSPC -EDQUOT
- * -EINTR: what was written may be lost. -EBADF. */
+/* Closes a file, which may write to it. The kernel may ask a file's server at each close, not only
+ * at the last one. The descriptor is gone in any case. -EIO -ENOSPC -EDQUOT -EINTR: what was
+ * written may be lost. -EBADF. */
 PORT_HANGS int port_shut(int fd);
 /* How many bytes came, bytes at most; 0: its end. -EBADF -EINVAL -EISDIR -EAGAIN -EFAULT,
  * PORT_FILE_ERRNOS. */

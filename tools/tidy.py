@@ -22,6 +22,7 @@ import tidy_rooms
 import tidy_structs  # noqa: F401
 import tidy_text  # noqa: F401
 import tidy_unused  # noqa: F401
+import tidy_waits  # noqa: F401
 from tidy_source import RULES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -108,6 +108,13 @@ void service_close(int *fd)
 	*fd = -1;
 }
 
+void service_close_file(int *fd)
+{
+	if (*fd >= 0)
+		port_shut(*fd);
+	*fd = -1;
+}
+
 bool service_is_crowded(int fd)
 {
 	u64 limit = port_limit(PORT_LIMIT_DESCRIPTORS);

@@ -52,7 +52,7 @@ static void opening_work(struct worker_job *job)
 	struct direct_opening *o = (struct direct_opening *)job;
 
 	o->own = proof_open_direct(o->fd);
-	service_close(&o->fd);
+	service_close_file(&o->fd);
 }
 
 static void opening_done(void *base, struct worker_job *job)
@@ -94,8 +94,7 @@ static void opening_begin(struct files *s, struct held_file *f)
 		.since_ns = host_now_ns(),
 	};
 	if (o->fd < 0 || worker_do(s->base, &o->job) != 0) {
-		service_close(
-			&o->fd); /* f->fd is another one of the same description */
+		service_close_file(&o->fd); /* a local file's, as f->fd is */
 		port_free(o);
 		return;
 	}
@@ -140,7 +139,7 @@ void direct_rest(struct files *s, struct held_file *f)
 		i++;
 	if (i == NR_DIRECT_RESTING || f->state != FILE_HELD ||
 	    service_is_crowded(f->direct_fd)) {
-		service_close(&f->direct_fd); /* a local file's, and not the last one */
+		service_close_file(&f->direct_fd); /* a local file's, as f->fd is */
 		return;
 	}
 	d->resting[i].slot = slot;
@@ -163,7 +162,7 @@ static void direct_close_resting(struct files *s, u64 rest_ns)
 		if (now - d->resting[i].since_ns < rest_ns)
 			d->resting[kept++] = d->resting[i];
 		else
-			service_close(&f->direct_fd);
+			service_close_file(&f->direct_fd);
 	}
 	d->nr_resting = kept;
 }

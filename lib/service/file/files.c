@@ -212,7 +212,7 @@ static void files_close_fd(struct files *s, bool local, u64 bytes, int *fd)
 	else if (*fd >= 0 && bytes >= CLOSE_HERE_BYTES)
 		worker_close_local(s->base, *fd);
 	else
-		service_close(fd);
+		service_close_file(fd);
 	*fd = -1;
 }
 

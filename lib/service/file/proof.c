@@ -179,5 +179,5 @@ void proof_look(const struct service_options *o, int *fd_at, struct passed_file 
 		p->error = proof_look_at(o, fd, p);
 	/* Another file system may wait in close() as well. */
 	if (p->local)
-		service_close(fd_at);
+		service_close_file(fd_at);
 }
