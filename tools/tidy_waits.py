@@ -251,15 +251,11 @@ OURS_HERE = {
     "lib/service/base/socket.c": {"fd": "a socket"},
     "lib/service/base/base.c": {"fd": "what its callers name"},
     "lib/service/client/place.c": {"fd": "memory"},
-    "lib/service/file/files.c": {
-        "direct_fd": "as the service ends",
-        "fd": "as the service ends",
-    },
+    "lib/service/base/worker.c": {"fd": "of a local file, without memory for a job"},
     "lib/service/hold/hold_load.c": {"fd": "memory"},
     "lib/service/hold/holds.c": {"fd": "memory"},
     "lib/service/memory/memory.c": {"fd": "memory", "own": "memory"},
     "lib/service/memory/pages.c": {"fd": "the kernel's own file"},
-    "lib/service/succession/carry.c": {"fd": "no worker takes it; there is another descriptor"},
     "lib/service/succession/succession.c": {"fds": "memory, a lock, and names (O_PATH)"},
     "lib/service/succession/takeover.c": {"fd": "a name (O_PATH), in a worker"},
 }
