@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The simulated file system: one local one (ext4's kind), whose root folder is "/".
+ *
+ * The first half is for the rest of the machine. The second half is what programs other than
+ * lodic do to files: system calls of the running task.
+ */
+#ifndef LODIC_HOST_WHOLE_FILES_H
+#define LODIC_HOST_WHOLE_FILES_H
+
+#include "host/whole/machine.h"
+#include "lib/port.h"
+#include "lib/port/watch.h"
+
+struct socket;
+struct watch;
+
+enum lease_state { LEASE_NONE, LEASE_HELD, LEASE_BREAKING };
+
+/* An open description of a file. */
+struct fd_file {
+	struct description d;
+	struct inode *inode;
+	struct fd_file *next; /* of the inode */
+	enum lease_state lease;
+	u32 aim; /* the task that hears of a break */
+	bool locks; /* port_lock_file() */
+};
+
+struct inode {
+	u32 nr; /* names and descriptions */
+	u32 ino;
+	enum port_file_kind kind;
+	u32 uid, gid, rights, nr_names;
+	u64 bytes;
+	u8 *data;
+	struct fd_file *open;
+	u32 nr_writing;         /* descriptions that can write, and writers that wait for a lease */
+	struct waiters writers; /* that wait for leases */
+	bool forced; /* a lease on it was taken away; true until somebody has one again */
+	struct watch *watches;
+	struct socket *socket;
+};
+
+/* What path leads to. NULL: nothing. */
+struct inode *files_find(const char *path);
+/* A new name. -EEXIST: there is one; -ENOENT: there is no such folder; -ENAMETOOLONG. */
+int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
+               struct inode **ret_inode);
+/* A path that leads there. NULL: it has none any more. */
+const char *files_name(const struct inode *inode);
+void inode_keep(struct inode *inode);
+void inode_put(struct inode *inode);
+/* May this user read it, or write to it (PORT_MAY_READ, PORT_MAY_WRITE)? */
+bool inode_allows(const struct inode *inode, u32 uid, u32 mode);
+/* How many bytes of it came; 0: its end. */
+u64 inode_read(const struct inode *inode, void *to, u64 bytes, u64 offset);
+/* A description of it for the running task's process. A number, or -EMFILE. */
+int files_open(struct inode *inode, u32 mode);
+struct fd_file *fd_file_of(int fd);
+/* All files, names and descriptions are forgotten. */
+void files_begin(void);
+
+/* lease.c. The running task is about to write: it waits until no other description has a lease. */
+void leases_break(struct inode *inode);
+/* The description closes. */
+void lease_end(struct fd_file *file);
+
+/* watch.c. What has happened to a file (enum port_news_what). */
+void watches_tell(struct inode *inode, unsigned int what);
+void watches_end(struct inode *inode);
+
+/* ---- what other programs do ---- */
+
+/* open(path, O_WRONLY): waits for leases. A descriptor. -ENOENT -EACCES -EMFILE. */
+int program_open_to_write(const char *path);
+void program_write(int fd, u64 offset, const void *from, u64 bytes);
+void program_cut(int fd, u64 bytes);
+int program_remove(const char *path);
+int program_rename(const char *from, const char *to);
+int program_set_rights(const char *path, u32 rights);
+/* A file of that many bytes, of zeros, before anybody runs. */
+struct inode *program_make_file(const char *path, u32 uid, u32 rights, u64 bytes);
+struct inode *program_make_folder(const char *path, u32 uid, u32 rights);
+
+#endif

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See machine.h: turns, time, faults. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS_TABLES
+#include "host/whole/machine.h"
+
+#include "host/random.h"
+
+#define STACK_BYTES ((size_t)256 << 10)
+/* A call takes so long at most, if nothing delays it. */
+#define CALL_NS 4000u
+#define HASH_PRIME 0x100000001b3u
+
+struct machine machine;
+
+u32 machine_draw(u32 n)
+{
+	return n > 1 ? (u32)(random_next(&machine.random) % n) : 0;
+}
+
+bool machine_draws(enum fault fault)
+{
+	u32 rate = machine.rate[fault];
+
+	return rate > 0 && !machine.faults_end && machine_draw(rate) == 0;
+}
+
+static void machine_hash(u64 value)
+{
+	machine.hash = (machine.hash ^ value) * HASH_PRIME;
+}
+
+void machine_note(const char *format, ...)
+{
+	char line[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	for (const char *at = line; *at; at++)
+		machine_hash((u8)*at);
+	if (machine.tracing)
+		fprintf(stderr, "%12.6f ms  %-12s %-10s %s\n",
+		        (double)machine.now_ns / 1e6,
+		        machine.running ? machine.running->process->name : "-",
+		        machine.running ? machine.running->name : "-", line);
+}
+
+/* ---- events ---- */
+
+void event_drop(struct event *event)
+{
+	struct event **at = &machine.events;
+
+	if (!event->pending)
+		return;
+	while (*at != event)
+		at = &(*at)->next;
+	*at = event->next;
+	event->pending = false;
+}
+
+void event_at(struct event *event, u64 at_ns, void (*happens)(void *of), void *of)
+{
+	struct event **at = &machine.events;
+
+	event_drop(event);
+	*event = (struct event){ at_ns, happens, of, NULL, true };
+	while (*at && (*at)->at_ns <= at_ns)
+		at = &(*at)->next;
+	event->next = *at;
+	*at = event;
+}
+
+static void events_due(void)
+{
+	while (machine.events && machine.events->at_ns <= machine.now_ns) {
+		struct event *event = machine.events;
+
+		event_drop(event);
+		event->happens(event->of);
+	}
+}
+
+/* ---- turns ---- */
+
+static void task_off(struct task *t)
+{
+	struct task **at;
+
+	if (!t->on)
+		return;
+	for (at = &t->on->first; *at != t; at = &(*at)->next_on)
+		;
+	*at = t->next_on;
+	t->on = NULL;
+}
+
+static void task_ready(struct task *t)
+{
+	task_off(t);
+	t->state = TASK_READY;
+	t->until_ns = NS_NEVER;
+}
+
+void waiters_wake_one(struct waiters *on)
+{
+	struct task *last = on->first;
+
+	while (last && last->next_on) /* who has waited longest */
+		last = last->next_on;
+	if (last)
+		task_ready(last);
+}
+
+void waiters_wake(struct waiters *on)
+{
+	while (on->first)
+		task_ready(on->first);
+}
+
+static bool task_can_run(struct task *t)
+{
+	if (t->state == TASK_WAITS && t->until_ns <= machine.now_ns) {
+		t->timed_out = true;
+		task_ready(t);
+	}
+	return t->state == TASK_READY && !t->process->stopped;
+}
+
+static struct task *machine_choose(void)
+{
+	struct task *ready[MACHINE_MOST_TASKS];
+	u32 nr = 0;
+
+	for (u32 i = 0; i < machine.nr_tasks; i++)
+		if (task_can_run(&machine.tasks[i]))
+			ready[nr++] = &machine.tasks[i];
+	return nr > 0 ? ready[machine_draw(nr)] : NULL;
+}
+
+/* When nobody can run: the next moment at which somebody may. false: there is none. */
+static bool machine_advance(void)
+{
+	u64 next = machine.events ? machine.events->at_ns : NS_NEVER;
+
+	for (u32 i = 0; i < machine.nr_tasks; i++) {
+		const struct task *t = &machine.tasks[i];
+
+		if (t->state == TASK_WAITS && !t->process->stopped &&
+		    t->until_ns < next)
+			next = t->until_ns;
+	}
+	if (next == NS_NEVER)
+		return false;
+	if (next > machine.now_ns)
+		machine.now_ns = next;
+	events_due();
+	return true;
+}
+
+static void machine_switch(struct task *to)
+{
+	struct task *from = machine.running;
+
+	if (to == from)
+		return;
+	machine.running = to;
+	if (to)
+		image_switch(to->process);
+	fiber_switch(from ? from->fiber : machine.main, to ? to->fiber : machine.main);
+}
+
+void machine_yield(void)
+{
+	struct task *next;
+
+	machine.turn = 1 + machine_draw(machine.turn_most);
+	events_due();
+	next = machine_choose();
+	while (!next && machine_advance())
+		next = machine_choose();
+	machine_switch(next);
+}
+
+void machine_step(void)
+{
+	if (!machine.running)
+		return; /* before the first turn, and after the last */
+	if (++machine.steps > machine.most_steps)
+		machine_fail("it does not end: %llu steps",
+		             (unsigned long long)machine.steps);
+	if (machine.running->preempt_off == 0 && --machine.turn == 0)
+		machine_yield();
+}
+
+bool task_wait(struct waiters *on, u64 until_ns)
+{
+	struct task *t = machine.running;
+
+	t->state = TASK_WAITS;
+	t->until_ns = until_ns;
+	t->timed_out = false;
+	t->on = on;
+	if (on) {
+		t->next_on = on->first;
+		on->first = t;
+	}
+	machine_yield();
+	return !t->timed_out;
+}
+
+/* ---- calls ---- */
+
+static void machine_resume(void *of)
+{
+	struct process *process = of;
+
+	process_stop(process, false);
+	free(process->resume);
+	process->resume = NULL;
+}
+
+/* Somebody whom the scenario lets die, or stop. */
+static struct process *machine_victim(void)
+{
+	struct process *mortal[MACHINE_MOST_PROCESSES];
+	u32 nr = 0;
+
+	for (u32 i = 0; i < machine.nr_processes; i++)
+		if (machine.processes[i].mortal && !machine.processes[i].dead)
+			mortal[nr++] = &machine.processes[i];
+	return nr > 0 ? mortal[machine_draw(nr)] : NULL;
+}
+
+u64 machine_long(void)
+{
+	u64 ns = NS_PER_US;
+
+	for (u32 i = machine_draw(9); i > 0; i--)
+		ns *= 10;
+	return ns + ns * machine_draw(9);
+}
+
+static void machine_disturb(void)
+{
+	struct process *victim;
+
+	if (machine_draws(FAULT_DEATH)) {
+		victim = machine_victim();
+		if (victim)
+			process_kill(victim);
+	}
+	if (machine_draws(FAULT_STOP)) {
+		victim = machine_victim();
+		if (victim && !victim->resume) {
+			process_stop(victim, true);
+			victim->resume = calloc(1, sizeof(*victim->resume));
+			event_at(victim->resume, machine.now_ns + machine_long(),
+			         machine_resume, victim);
+		}
+	}
+	if (machine_draws(FAULT_DELAY))
+		task_wait(NULL, machine.now_ns + machine_long());
+}
+
+void machine_pass(enum call call)
+{
+	machine.now_ns += 1 + machine_draw(CALL_NS);
+	machine.nr_called[call]++;
+	if (machine.running->preempt_off == 0) {
+		machine_disturb();
+		machine_yield();
+	}
+	machine.running->call = call;
+}
+
+bool machine_fails(enum call call)
+{
+	return (machine.fault_call == NR_CALLS || machine.fault_call == (u32)call) &&
+	       machine_draws(FAULT_ERRNO);
+}
+
+int machine_call(enum call call)
+{
+	machine_pass(call);
+	return machine_fault(call);
+}
+
+int machine_fault(enum call call)
+{
+	const struct call_errnos *can = &call_errnos[call];
+	u32 which;
+
+	if (can->nr == 0 || !machine_fails(call))
+		return 0;
+	which = machine_draw(can->nr);
+	machine.nr_failed[call]++;
+	machine.nr_failed_by[call][which]++;
+	machine_note("%s: fault %d", call_names[call], can->errnos[which]);
+	return -can->errnos[which];
+}
+
+long machine_result(long result)
+{
+	machine_note("%s = %ld", call_names[machine.running->call], result);
+	return result;
+}
+
+/* ---- tasks and processes ---- */
+
+static void task_ends(struct task *t)
+{
+	task_off(t);
+	mark_end(t);
+	t->state = TASK_OVER;
+	t->process->nr_tasks--;
+	waiters_wake(&t->over);
+}
+
+static void task_body(void *arg)
+{
+	struct task *t = arg;
+
+	t->run(t->arg);
+	words_end(t);
+	if (t->process->tasks == t && !t->next)
+		process_exit(0);
+	task_ends(t);
+	machine_yield();
+	abort(); /* nobody goes on here */
+}
+
+struct task *task_start(struct process *process, const char *name,
+                        void (*run)(void *arg), void *arg)
+{
+	struct task *t = NULL;
+
+	if (machine.nr_tasks == MACHINE_MOST_TASKS)
+		machine_fail("too many tasks for the machine");
+	t = &machine.tasks[machine.nr_tasks];
+	*t = (struct task){ .fiber = t->fiber, .process = process, .run = run,
+		            .arg = arg, .until_ns = NS_NEVER,
+		            .number = ++machine.nr_tasks,
+		            .cpu = machine_draw(machine.nr_cpus) };
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	if (!t->fiber)
+		t->fiber = fiber_new(STACK_BYTES);
+	if (!t->fiber)
+		machine_fail("there is no memory for a stack");
+	fiber_reset(t->fiber, task_body, t);
+	t->next = process->tasks;
+	process->tasks = t;
+	process->nr_tasks++;
+	return t;
+}
+
+struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
+                              void *arg)
+{
+	struct process *p;
+
+	if (machine.nr_processes == MACHINE_MOST_PROCESSES)
+		machine_fail("too many processes for the machine");
+	p = &machine.processes[machine.nr_processes++];
+	*p = (struct process){ .number = machine.nr_processes, .uid = uid,
+		               .image = image_new(), .fd_limit = MACHINE_MOST_FDS };
+	snprintf(p->name, sizeof(p->name), "%s-%u", name, p->number);
+	machine_note("process %s starts", p->name);
+	task_start(p, "main", run, arg);
+	return p;
+}
+
+void process_stop(struct process *process, bool stopped)
+{
+	if (process->dead)
+		return;
+	process->stopped = stopped;
+	machine_note("process %s %s", process->name, stopped ? "stops" : "goes on");
+}
+
+/* The kernel marks what a thread held, then it closes the descriptors one after the other. */
+static void process_closes(void *of)
+{
+	struct process *p = of;
+
+	while (p->closing < MACHINE_MOST_FDS && !p->fds[p->closing])
+		p->closing++;
+	if (p->closing < MACHINE_MOST_FDS) {
+		fd_close(p, (int)p->closing);
+		event_at(&p->closes, machine.now_ns + machine_draw(CALL_NS),
+		         process_closes, p);
+		return;
+	}
+	process_watched(p);
+	waiters_wake(&p->ended);
+}
+
+static void process_ends(struct process *p, int status)
+{
+	p->dead = true;
+	p->status = status;
+	for (struct task *t = p->tasks; t; t = t->next)
+		if (t->state != TASK_OVER)
+			task_ends(t);
+	heap_end(p);
+	mappings_end(p);
+	event_at(&p->closes, machine.now_ns + machine_draw(CALL_NS), process_closes, p);
+}
+
+void process_exit(int status)
+{
+	machine_note("process ends with %d", status);
+	process_ends(process_now(), status);
+	machine_yield();
+	abort();
+}
+
+void process_kill(struct process *process)
+{
+	machine_note("process %s is killed", process->name);
+	process_ends(process, -1);
+	if (process == process_now())
+		machine_yield();
+}
+
+/* ---- a run ---- */
+
+/* What the run before has left. */
+static void machine_end(void)
+{
+	machine.running = NULL;
+	machine.tracing = false;
+	while (machine.events)
+		event_drop(machine.events);
+	for (u32 i = 0; i < machine.nr_processes; i++) {
+		struct process *p = &machine.processes[i];
+
+		heap_end(p);
+		mappings_end(p);
+		for (int fd = 0; fd < (int)MACHINE_MOST_FDS; fd++)
+			if (p->fds[fd])
+				fd_close(p, fd);
+		free(p->resume);
+		image_free(p->image);
+	}
+}
+
+void machine_begin(u64 seed)
+{
+	struct fiber *fibers[MACHINE_MOST_TASKS];
+
+	machine_end();
+	for (u32 i = 0; i < MACHINE_MOST_TASKS; i++)
+		fibers[i] = machine.tasks[i].fiber;
+	memset(&machine, 0, sizeof(machine));
+	for (u32 i = 0; i < MACHINE_MOST_TASKS; i++)
+		machine.tasks[i].fiber = fibers[i];
+	machine.seed = seed;
+	machine.random = random_mix(seed + 1);
+	machine.main = fiber_main();
+	machine.now_ns = 1000000000;
+	machine.most_steps = (u64)1 << 24;
+	machine.nr_cpus = 1 + machine_draw(4);
+	machine.turn_most = (u32)1 << machine_draw(12);
+	machine.turn = 1;
+	machine.fault_call = NR_CALLS;
+}
+
+void machine_run(void)
+{
+	machine_yield();
+}
+
+void machine_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(machine.what, sizeof(machine.what), format, args);
+	va_end(args);
+	machine.failed = true;
+	machine_note("FAILS: %s", machine.what);
+	machine_switch(NULL);
+	abort(); /* main does not come back here */
+}

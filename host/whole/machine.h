@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The simulated machine: processes and threads behind lib/port.h, in virtual time.
+ *
+ * lib/ runs here unchanged. Each thread of a simulated process is a fiber (a task). One task runs
+ * at a time. It may lose its turn at each call of the door and at each access of host.h, as the
+ * seed says. Time passes at calls of the door only. One seed gives one run.
+ *
+ * The product is a shared object of its own (lodic-whole's). Its static variables are what differs
+ * between two processes that run the same text: image.c keeps a copy for each process, and puts it
+ * in place when a task of that process gets its turn.
+ *
+ * A call of the door, in each file here:
+ *
+ *    int err = machine_call(CALL_CONNECT);   time passes, others run, a fault is drawn
+ *    if (err)
+ *            return err;
+ *    ...                                     what the kernel would do, in one step
+ *    return machine_result(fd);              the trace has it
+ */
+#ifndef LODIC_HOST_WHOLE_MACHINE_H
+#define LODIC_HOST_WHOLE_MACHINE_H
+
+#include "host/fiber/fiber.h"
+#include "host/whole/calls.h"
+#include "host/host.h"
+
+#define NS_NEVER UINT64_MAX
+#define NS_PER_US ((u64)1000)
+#define MACHINE_MOST_PROCESSES 64u
+#define MACHINE_MOST_TASKS 256u
+#define MACHINE_MOST_FDS 256u
+#define MACHINE_MOST_WORDS 8u
+#define MACHINE_MOST_BREAKS 4u
+
+struct description;
+struct mapping;
+struct fd_process;
+struct heap_block;
+struct member;
+struct process;
+struct task;
+
+/* Tasks that wait for one thing. */
+struct waiters {
+	struct task *first;
+};
+
+enum task_state { TASK_READY, TASK_WAITS, TASK_OVER };
+
+struct task {
+	struct fiber *fiber;
+	struct process *process;
+	struct task *next; /* of its process */
+	char name[24];
+	u32 number;
+	u8 state; /* enum task_state */
+	bool timed_out;
+	bool joined; /* somebody waits for its end, or will */
+	bool no_cancel;
+	void (*run)(void *arg);
+	void *arg;
+	/* TASK_WAITS. */
+	u64 until_ns;
+	struct waiters *on;
+	struct task *next_on;
+	struct waiters over; /* who joins it */
+	enum call call; /* until machine_result() */
+	u32 cpu;
+	u32 preempt_off;
+	void *mark; /* port_mark_set() */
+	/* Signals of leases that break. The queue is small, so that it is soon full. */
+	int breaks[MACHINE_MOST_BREAKS];
+	u32 nr_breaks;
+	bool break_any;
+	void *words[MACHINE_MOST_WORDS]; /* port_word_set() */
+};
+
+/* What comes to pass at a time, by nobody's call: a delay ends, a lease is broken by force. */
+struct event {
+	u64 at_ns;
+	void (*happens)(void *of);
+	void *of;
+	struct event *next; /* in the order of time */
+	bool pending;
+};
+
+struct process {
+	u32 number; /* counted from 1, and its pid */
+	u32 uid;
+	char name[24];
+	struct task *tasks;
+	u32 nr_tasks; /* that are not over */
+	bool stopped; /* SIGSTOP, or its group is frozen */
+	bool dead;
+	bool mortal; /* faults may stop it, or kill it */
+	struct event *resume; /* a fault has stopped it until then; NULL: none has */
+	u32 closing; /* once it is dead: the next descriptor that closes */
+	struct event closes;
+	u8 *image;
+	struct description *fds[MACHINE_MOST_FDS];
+	u32 fd_limit;
+	struct heap_block *heap; /* what it has allocated (heap.c) */
+	u64 heap_bytes;
+	struct mapping *mappings;
+	void (*word_ends[MACHINE_MOST_WORDS])(void *value);
+	u32 nr_words;
+	u32 signals; /* enum process_signal that wait, a bit each */
+	struct description *signals_fd;
+	const char *const *environment;
+	int status;
+	struct waiters ended; /* who waits for its death */
+	struct description *breaks; /* port_breaks() */
+	struct fd_process *watched; /* by descriptors (socket.c) */
+};
+
+enum fault {
+	FAULT_ERRNO, /* a call fails, as its comment allows */
+	FAULT_SHORT, /* fewer bytes */
+	FAULT_DELAY, /* from nothing to minutes */
+	FAULT_DEATH, /* of any process, between any two calls */
+	FAULT_STOP,  /* SIGSTOP, and SIGCONT later */
+	FAULT_LIMIT, /* descriptors and memory run out, and come back */
+	FAULT_HANG,  /* a file system does not answer for a while */
+	NR_FAULTS
+};
+
+struct machine {
+	u64 seed, random;
+	u64 now_ns;
+	struct fiber *main;
+	struct task *running;
+	struct task tasks[MACHINE_MOST_TASKS];
+	u32 nr_tasks;
+	struct process processes[MACHINE_MOST_PROCESSES];
+	u32 nr_processes;
+	struct event *events;
+	u32 nr_descriptions; /* that somebody has */
+	u64 steps; /* accesses and calls so far */
+	u64 most_steps;
+	u32 turn;      /* accesses left until others may run */
+	u32 turn_most; /* drawn for a run */
+	u32 nr_cpus;
+	u32 rate[NR_FAULTS]; /* one in so many draws; 0: never */
+	u32 fault_call; /* enum call: the one that fails; NR_CALLS: each may */
+	bool faults_end;     /* from now on nothing fails: what remains must get well */
+	u64 nr_called[NR_CALLS];
+	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
+	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];
+	u64 hash; /* of all that has happened */
+	bool failed;
+	char what[200];
+	bool tracing;
+};
+
+extern struct machine machine;
+
+/* ---- a run ---- */
+
+/* A new machine. Everything that a run before has left is forgotten. */
+void machine_begin(u64 seed);
+/* Runs until each task waits for ever or is over, or something has failed. */
+void machine_run(void);
+/* A rule is broken: the run ends here. */
+_Noreturn void machine_fail(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+/* A number below n, from the seed. */
+u32 machine_draw(u32 n);
+/* Is it so, once in so many times as the run has drawn for that fault? */
+bool machine_draws(enum fault fault);
+
+/* ---- turns ---- */
+
+/* Before each access of shared memory. */
+void machine_step(void);
+/* Others may run now. */
+void machine_yield(void);
+/* A call of the door begins: time passes, others run, somebody may die. Returns 0, or an errno of
+ * the call's list that a fault has drawn. */
+int machine_call(enum call call);
+/* Does the call fail now? For one that has no errnos. */
+bool machine_fails(enum call call);
+/* For what ends by itself: an errno that a fault has drawn, or 0. */
+int machine_fault(enum call call);
+/* From a microsecond to minutes, each magnitude as often. */
+u64 machine_long(void);
+/* The same for a call that cannot fail. */
+void machine_pass(enum call call);
+/* The result of the call, for the trace. */
+long machine_result(long result);
+/* Has it to do with the trace? printf(3)'s arguments, without addresses. */
+void machine_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The running task waits until somebody wakes it, or until then. false: it is that late. */
+bool task_wait(struct waiters *on, u64 until_ns);
+void waiters_wake_one(struct waiters *on);
+void waiters_wake(struct waiters *on);
+
+/* ---- events ---- */
+
+void event_at(struct event *event, u64 at_ns, void (*happens)(void *of), void *of);
+void event_drop(struct event *event);
+
+/* ---- processes ---- */
+
+/* A process whose first task runs run(arg), and then ends it. */
+struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
+                              void *arg);
+/* The running task's process ends: its other tasks stop where they are. */
+_Noreturn void process_exit(int status);
+/* As SIGKILL: at once. If it is the running task's, this does not return. */
+void process_kill(struct process *process);
+void process_stop(struct process *process, bool stopped);
+enum process_signal { SIGNAL_END, SIGNAL_HANG_UP };
+void process_signal(struct process *process, enum process_signal signal);
+struct task *task_start(struct process *process, const char *name,
+                        void (*run)(void *arg), void *arg);
+static inline struct process *process_now(void)
+{
+	return machine.running->process;
+}
+
+/* image.c: the product's static variables. */
+void image_find(void);
+u8 *image_new(void);
+void image_free(u8 *image);
+void image_switch(struct process *to);
+
+/* heap.c, memory.c, thread.c, lease.c: what ends with a process, or with a task. */
+void heap_end(struct process *process);
+void mappings_end(struct process *process);
+void words_end(struct task *task);
+void mark_end(struct task *task);
+/* socket.c: it is dead, for those that have a descriptor of it. */
+void process_watched(struct process *process);
+
+/* ---- descriptors (fd.c) ---- */
+
+/* What struct kind.ready says, besides PORT_INPUT: the other side has hung up. */
+#define READY_HANG_UP 16u
+
+struct kind {
+	const char *name;
+	/* PORT_INPUT and READY_HANG_UP, as they are now; NULL: nobody ever waits for it. */
+	unsigned int (*ready)(const struct description *d);
+	void (*end)(struct description *d); /* the last descriptor has gone */
+};
+
+/* What descriptors lead to. It lies first in a struct of its kind. */
+struct description {
+	const struct kind *kind;
+	u32 nr;   /* descriptors, and messages under way, that lead here */
+	u32 mode; /* enum port_mode */
+	struct waiters waiters;  /* until it is ready */
+	struct member *members;  /* of the sets that watch it (set.c) */
+	u64 inputs;              /* how often input has come */
+};
+
+/* A new one; the caller fills in the rest. bytes: of the struct that it lies in. */
+void *description_new(const struct kind *kind, size_t bytes);
+void description_keep(struct description *d);
+void description_put(struct description *d);
+/* Input has come, or the other side has hung up: those that wait look again. */
+void description_changed(struct description *d);
+/* The lowest free number. -EMFILE: the caller still has d. */
+int fd_new(struct process *process, struct description *d);
+/* NULL: there is none. */
+struct description *fd_get(int fd);
+bool fd_file_is(const struct description *d); /* it is of a file (files.c) */
+/* The same, if it is of that kind. */
+void *fd_of(int fd, const struct kind *kind);
+void fd_close(struct process *process, int fd);
+/* Into a pipe, if it has room for all of it. */
+void pipe_write(int fd, const void *from, size_t bytes);
+/* set.c: the sets that watch it are told. */
+void members_changed(struct description *d);
+void members_end(struct description *d);
+
+#endif

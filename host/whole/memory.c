@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Contract: port.h and port/pages.h. Memory files and mappings. Both are real ones, so that
+ * who writes where it may only read dies of it.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "host/whole/machine.h"
+#include "lib/port.h"
+#include "lib/port/pages.h"
+
+#define PAGE_BYTES ((u64)4096)
+
+struct memory_file {
+	u32 nr; /* descriptions and mappings that have it */
+	int real;
+	u64 bytes;
+	unsigned int seals;
+	u32 nr_again;  /* descriptions of port_memory_again(), with their mappings */
+	u32 nr_writes; /* mappings that can be written */
+	bool claimed;
+	struct waiters waiters; /* for the end of the claim */
+};
+
+struct fd_memory {
+	struct description d;
+	struct memory_file *file;
+	bool again, claims;
+};
+
+struct mapping {
+	struct mapping *next;
+	u8 *at;
+	u64 bytes;
+	struct fd_memory *of; /* NULL: zeros */
+	bool writes;
+};
+
+static void memory_put(struct memory_file *file)
+{
+	if (--file->nr > 0)
+		return;
+	close(file->real);
+	free(file);
+}
+
+static void memory_unclaim(struct fd_memory *m)
+{
+	if (!m->claims)
+		return;
+	m->claims = m->file->claimed = false;
+	waiters_wake(&m->file->waiters);
+}
+
+static void fd_memory_end(struct description *d)
+{
+	struct fd_memory *m = (struct fd_memory *)d;
+
+	memory_unclaim(m);
+	m->file->nr_again -= m->again;
+	memory_put(m->file);
+}
+
+static const struct kind memory_kind = { "memory", NULL, fd_memory_end };
+
+static int memory_fd(struct memory_file *file, bool again, u32 mode)
+{
+	struct fd_memory *m = description_new(&memory_kind, sizeof(*m));
+	int fd;
+
+	m->file = file;
+	m->again = again;
+	m->d.mode = mode;
+	file->nr++;
+	file->nr_again += again;
+	fd = fd_new(process_now(), &m->d);
+	if (fd < 0)
+		description_put(&m->d);
+	return (int)machine_result(fd);
+}
+
+static int memory_new(const char *name)
+{
+	struct memory_file *file = calloc(1, sizeof(*file));
+	int fd;
+
+	file->real = memfd_create(name, MFD_CLOEXEC);
+	if (file->real < 0)
+		machine_fail("this machine has no more memory files");
+	file->nr = 1;
+	fd = memory_fd(file, false, PORT_MAY_READ | PORT_MAY_WRITE);
+	memory_put(file);
+	return fd;
+}
+
+int port_memory_file(const char *name)
+{
+	int err = machine_call(CALL_MEMORY_FILE);
+
+	return err ? err : memory_new(name);
+}
+
+int port_memory_file_reserved(const char *name)
+{
+	int err = machine_call(CALL_MEMORY_FILE_RESERVED);
+
+	return err ? err : memory_new(name);
+}
+
+int port_set_bytes(int fd, uint64_t bytes)
+{
+	int err = machine_call(CALL_SET_BYTES);
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+	unsigned int sealed;
+
+	if (err || !m)
+		return err ? err : -EBADF;
+	sealed = bytes < m->file->bytes ? PORT_SEAL_SHRINK : PORT_SEAL_GROW;
+	if (bytes != m->file->bytes && (m->file->seals & sealed))
+		return (int)machine_result(-EPERM);
+	if (ftruncate(m->file->real, (off_t)bytes) != 0)
+		machine_fail("this machine has no memory file of %llu bytes",
+		             (unsigned long long)bytes);
+	m->file->bytes = bytes;
+	return (int)machine_result(0);
+}
+
+int port_commit(int fd, uint64_t offset, uint64_t bytes)
+{
+	int err = machine_call(CALL_COMMIT);
+
+	(void)offset;
+	(void)bytes;
+	if (!err && !fd_of(fd, &memory_kind))
+		err = -EBADF;
+	return (int)machine_result(err);
+}
+
+int port_seal(int fd, unsigned int seals)
+{
+	int err = machine_call(CALL_SEAL);
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+
+	if (err)
+		return err;
+	if (!m)
+		return fd_get(fd) ? -EINVAL : -EBADF;
+	if ((m->file->seals & PORT_SEAL_SEALS) || !(m->d.mode & PORT_MAY_WRITE))
+		return (int)machine_result(-EPERM);
+	if ((seals & PORT_SEAL_WRITE) && m->file->nr_writes > 0)
+		return (int)machine_result(-EBUSY);
+	m->file->seals |= seals;
+	return (int)machine_result(0);
+}
+
+int port_memory_look(int fd, struct port_memory *ret)
+{
+	int err = machine_call(CALL_MEMORY_LOOK);
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+
+	if (err)
+		return err;
+	if (!m)
+		return fd_get(fd) ? -EINVAL : -EBADF;
+	ret->bytes = m->file->bytes;
+	ret->seals = m->file->seals;
+	return (int)machine_result(0);
+}
+
+int port_memory_again(int fd, bool writes)
+{
+	int err = machine_call(CALL_MEMORY_AGAIN);
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+
+	if (err || !m)
+		return err ? err : -EBADF;
+	description_keep(&m->d);
+	while (m->file->claimed)
+		task_wait(&m->file->waiters, NS_NEVER);
+	err = memory_fd(m->file, true, PORT_MAY_READ | (writes ? PORT_MAY_WRITE : 0));
+	description_put(&m->d);
+	return err;
+}
+
+int port_memory_claim(int fd)
+{
+	int err = machine_call(CALL_MEMORY_CLAIM);
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+
+	if (err || !m)
+		return err ? err : -EBADF;
+	if (m->file->claimed || m->file->nr_again > 1 || m->d.nr > 1)
+		return (int)machine_result(-EAGAIN);
+	m->file->claimed = m->claims = true;
+	return (int)machine_result(0);
+}
+
+void port_memory_unclaim(int fd)
+{
+	struct fd_memory *m;
+
+	machine_pass(CALL_MEMORY_UNCLAIM);
+	m = fd_of(fd, &memory_kind);
+	if (m)
+		memory_unclaim(m);
+}
+
+/* ---- mappings ---- */
+
+static void mapping_end(struct mapping *m)
+{
+	if (m->of) {
+		m->of->file->nr_writes -= m->writes;
+		description_put(&m->of->d);
+	}
+	free(m);
+}
+
+static void mapping_new(struct process *p, u8 *at, u64 bytes, struct fd_memory *of,
+                        bool writes)
+{
+	struct mapping *m = calloc(1, sizeof(*m));
+
+	*m = (struct mapping){ p->mappings, at, bytes, of, writes };
+	if (of) {
+		description_keep(&of->d);
+		of->file->nr_writes += writes;
+	}
+	p->mappings = m;
+}
+
+/* What lay there is no longer mapped. Of a mapping that is cut both ends stay. */
+static void mappings_forget(struct process *p, u8 *at, u64 bytes)
+{
+	struct mapping **link = &p->mappings, *m;
+	u8 *end = at + bytes;
+
+	while ((m = *link)) {
+		if (m->at + m->bytes <= at || m->at >= end) {
+			link = &m->next;
+			continue;
+		}
+		*link = m->next;
+		if (m->at < at)
+			mapping_new(p, m->at, (u64)(at - m->at), m->of, m->writes);
+		if (m->at + m->bytes > end)
+			mapping_new(p, end, (u64)(m->at + m->bytes - end), m->of,
+			            m->writes);
+		mapping_end(m);
+	}
+}
+
+int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
+             uint64_t offset, void **ret_at)
+{
+	int err = machine_call(CALL_MAP);
+	struct fd_memory *of = fd_of(fd, &memory_kind);
+	void *there;
+
+	if (err)
+		return err;
+	if (!(flags & PORT_ANONYMOUS) && !of)
+		return fd_get(fd) ? -ENODEV : -EBADF;
+	if (of && ((protection & PORT_WRITE) && (flags & PORT_SHARED)) &&
+	    (!(of->d.mode & PORT_MAY_WRITE) || (of->file->seals & (PORT_SEAL_WRITE | PORT_SEAL_NEW_WRITERS))))
+		return (int)machine_result(of->d.mode & PORT_MAY_WRITE ? -EPERM
+		                                                       : -EACCES);
+	there = mmap(at, bytes, protection, flags, of ? of->file->real : -1,
+	             (off_t)offset);
+	if (there == MAP_FAILED)
+		return -EINVAL;
+	if (flags & PORT_FIXED)
+		mappings_forget(process_now(), there, bytes);
+	mapping_new(process_now(), there, bytes, of,
+	            of && (protection & PORT_WRITE) && (flags & PORT_SHARED));
+	*ret_at = there;
+	return (int)machine_result(0);
+}
+
+int port_unmap(void *at, uint64_t bytes)
+{
+	int err = machine_call(CALL_UNMAP);
+
+	if (err)
+		return err;
+	mappings_forget(process_now(), at, bytes);
+	munmap(at, bytes);
+	return (int)machine_result(0);
+}
+
+void mappings_end(struct process *process)
+{
+	while (process->mappings) {
+		struct mapping *m = process->mappings;
+
+		process->mappings = m->next;
+		munmap(m->at, m->bytes);
+		mapping_end(m);
+	}
+}
+
+int port_advise(void *at, uint64_t bytes, enum port_advice advice)
+{
+	int err = machine_call(CALL_ADVISE);
+
+	if (err)
+		return err;
+	if (advice == PORT_DROP || advice == PORT_DROP_LOCKED)
+		madvise(at, bytes, MADV_DONTNEED);
+	return (int)machine_result(0);
+}
+
+int port_populate(void *at, uint64_t bytes)
+{
+	(void)at;
+	(void)bytes;
+	return (int)machine_result(machine_call(CALL_POPULATE));
+}
+
+int port_collapse(void *at, uint64_t bytes)
+{
+	int err = machine_call(CALL_COLLAPSE);
+
+	(void)at;
+	(void)bytes;
+	return (int)machine_result(err ? err : -EINVAL);
+}
+
+int port_lock_pages(void *at, uint64_t bytes)
+{
+	(void)at;
+	(void)bytes;
+	return (int)machine_result(machine_call(CALL_LOCK_PAGES));
+}
+
+int port_node_prefer(void *at, uint64_t bytes, unsigned int node)
+{
+	(void)at;
+	(void)bytes;
+	(void)node;
+	return (int)machine_result(machine_call(CALL_NODE_PREFER));
+}
+
+int port_node_move(void *at, uint64_t bytes, unsigned int node)
+{
+	(void)at;
+	(void)bytes;
+	(void)node;
+	return (int)machine_result(machine_call(CALL_NODE_MOVE));
+}
+
+uint64_t port_page_bytes(void)
+{
+	return PAGE_BYTES;
+}
+
+uint64_t port_machine_bytes(void)
+{
+	machine_pass(CALL_MACHINE_BYTES);
+	return (u64)1 << 30;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Contract: port.h and port/listen.h. Sockets that carry whole messages and descriptors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/whole/files.h"
+#include "host/whole/machine.h"
+#include "lib/port/listen.h"
+
+/* How many messages wait at one side: few, so that they are soon too many. */
+#define MOST_MESSAGES 16u
+
+struct message {
+	struct message *next;
+	size_t bytes;
+	struct description *fds[PORT_MOST_FDS];
+	u32 nr_fds;
+	bool said;
+	struct port_peer sender;
+	u8 data[];
+};
+
+struct socket {
+	struct description d;
+	struct socket *other; /* NULL: it is not connected, or the other side has gone */
+	bool connected, deaf; /* it was once; port_stop_receiving() */
+	bool asks_senders;
+	bool reset; /* the other side has gone and left messages unread */
+	struct message *first;
+	u32 nr_messages;
+	struct port_peer owner, peer; /* by whom the two sides were connected */
+	struct process *peer_process;
+	/* Listening. */
+	bool listening;
+	u32 most_waiting, nr_waiting;
+	struct socket *waiting; /* accepted next, and those behind it */
+	struct socket *next_waiting;
+	struct inode *at; /* NULL: it has no path */
+};
+
+static struct port_peer peer_of(const struct process *p)
+{
+	return (struct port_peer){ .pid = (int)p->number, .uid = p->uid };
+}
+
+static unsigned int socket_ready(const struct description *d)
+{
+	const struct socket *s = (const struct socket *)d;
+
+	if (s->listening)
+		return s->waiting ? PORT_INPUT : 0;
+	if (!s->connected)
+		return READY_HANG_UP;
+	return (s->first || !s->other || s->deaf ? PORT_INPUT : 0) |
+	       (!s->other ? READY_HANG_UP : 0);
+}
+
+static void message_end(struct message *m)
+{
+	for (u32 i = 0; i < m->nr_fds; i++)
+		if (m->fds[i])
+			description_put(m->fds[i]);
+	free(m);
+}
+
+static void socket_leaves(struct socket *s)
+{
+	struct socket *other = s->other;
+
+	if (!other)
+		return;
+	other->reset = s->first != NULL;
+	other->other = NULL;
+	s->other = NULL;
+	description_changed(&other->d);
+}
+
+static void socket_end(struct description *d)
+{
+	struct socket *s = (struct socket *)d;
+
+	socket_leaves(s);
+	while (s->first) {
+		struct message *m = s->first;
+
+		s->first = m->next;
+		message_end(m);
+	}
+	while (s->waiting) {
+		struct socket *next = s->waiting;
+
+		s->waiting = next->next_waiting;
+		description_put(&next->d);
+	}
+	if (s->at) {
+		s->at->socket = NULL;
+		inode_put(s->at);
+	}
+}
+
+static const struct kind socket_kind = { "socket", socket_ready, socket_end };
+
+static struct socket *socket_of(int fd)
+{
+	return fd_of(fd, &socket_kind);
+}
+
+int port_socket(void)
+{
+	int err = machine_call(CALL_SOCKET), fd;
+	struct socket *s;
+
+	if (err)
+		return err;
+	s = description_new(&socket_kind, sizeof(*s));
+	s->owner = peer_of(process_now());
+	fd = fd_new(process_now(), &s->d);
+	if (fd < 0)
+		description_put(&s->d);
+	return (int)machine_result(fd);
+}
+
+int port_channel(int ret_sockets[2])
+{
+	int err = machine_call(CALL_CHANNEL);
+	struct socket *s[2];
+
+	if (err)
+		return err;
+	for (u32 i = 0; i < 2; i++) {
+		s[i] = description_new(&socket_kind, sizeof(*s[i]));
+		s[i]->owner = s[i]->peer = peer_of(process_now());
+		s[i]->peer_process = process_now();
+		s[i]->connected = true;
+	}
+	s[0]->other = s[1];
+	s[1]->other = s[0];
+	ret_sockets[0] = fd_new(process_now(), &s[0]->d);
+	ret_sockets[1] = ret_sockets[0] < 0 ? -EMFILE : fd_new(process_now(), &s[1]->d);
+	if (ret_sockets[1] >= 0)
+		return (int)machine_result(0);
+	if (ret_sockets[0] >= 0)
+		fd_close(process_now(), ret_sockets[0]);
+	else
+		description_put(&s[0]->d);
+	description_put(&s[1]->d);
+	return (int)machine_result(-EMFILE);
+}
+
+/* ---- connections ---- */
+
+static int socket_find(const char *path, struct socket **ret_listening)
+{
+	struct inode *at = files_find(path);
+
+	if (strlen(path) >= PORT_SOCKET_PATH_BYTES)
+		return -ENAMETOOLONG;
+	if (!at)
+		return -ENOENT;
+	if (at->kind != PORT_FILE_SOCKET)
+		return -ECONNREFUSED;
+	if (!inode_allows(at, process_now()->uid, PORT_MAY_WRITE))
+		return -EACCES;
+	*ret_listening = at->socket;
+	if (!*ret_listening || !(*ret_listening)->listening)
+		return -ECONNREFUSED;
+	return (*ret_listening)->nr_waiting >= (*ret_listening)->most_waiting ? -EAGAIN
+	                                                                      : 0;
+}
+
+static void socket_connect(struct socket *s, struct socket *listening)
+{
+	struct socket *there = description_new(&socket_kind, sizeof(*there)), **end;
+
+	there->owner = listening->owner;
+	there->peer = peer_of(process_now());
+	there->peer_process = process_now();
+	there->asks_senders = listening->asks_senders;
+	there->connected = s->connected = true;
+	there->other = s;
+	s->other = there;
+	s->peer = listening->owner;
+	s->peer_process = &machine.processes[listening->owner.pid - 1];
+	for (end = &listening->waiting; *end; end = &(*end)->next_waiting)
+		;
+	*end = there;
+	listening->nr_waiting++;
+	description_changed(&listening->d);
+}
+
+static int socket_try(int fd, const char *path)
+{
+	struct socket *s = socket_of(fd), *listening;
+	int err;
+
+	if (!s)
+		return -EBADF;
+	err = socket_find(path, &listening);
+	if (!err)
+		socket_connect(s, listening);
+	return err;
+}
+
+int port_connect(int fd, const char *path)
+{
+	int err = machine_call(CALL_CONNECT);
+
+	return err ? err : (int)machine_result(socket_try(fd, path));
+}
+
+int port_connect_within(int fd, const char *path, unsigned int ms)
+{
+	u64 until = machine.now_ns + (u64)ms * 1000000;
+	int err = machine_call(CALL_CONNECT_WITHIN);
+
+	if (err)
+		return err;
+	do {
+		err = socket_try(fd, path);
+	} while (err == -EAGAIN && machine.now_ns < until &&
+	         (task_wait(NULL, machine.now_ns + 1000000), true));
+	return (int)machine_result(err);
+}
+
+int port_bind(int fd, const char *path)
+{
+	int err = machine_call(CALL_BIND);
+	struct socket *s = socket_of(fd);
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	if (s->at)
+		return -EINVAL;
+	err = files_make(path, PORT_FILE_SOCKET, process_now()->uid, 0600, &s->at);
+	if (err)
+		return (int)machine_result(err == -EEXIST ? -EADDRINUSE : err);
+	inode_keep(s->at);
+	s->at->socket = s;
+	return (int)machine_result(0);
+}
+
+int port_listen(int fd, unsigned int waiting)
+{
+	int err = machine_call(CALL_LISTEN);
+	struct socket *s = socket_of(fd);
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	if (!s->at || s->connected)
+		return -EINVAL;
+	s->listening = true;
+	s->most_waiting = waiting;
+	s->owner = peer_of(process_now());
+	return (int)machine_result(0);
+}
+
+int port_accept(int fd)
+{
+	int err = machine_call(CALL_ACCEPT), number;
+	struct socket *s = socket_of(fd), *next;
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	/* accept4(2) takes a number before it looks whether anybody waits. */
+	number = fd_new(process_now(), &s->d);
+	if (number < 0)
+		return (int)machine_result(number);
+	process_now()->fds[number] = NULL;
+	if (!s->listening)
+		return -EINVAL;
+	next = s->waiting;
+	if (!next)
+		return (int)machine_result(-EAGAIN);
+	s->waiting = next->next_waiting;
+	next->next_waiting = NULL;
+	s->nr_waiting--;
+	process_now()->fds[number] = &next->d;
+	return (int)machine_result(number);
+}
+
+/* ---- messages ---- */
+
+static struct message *message_new(const void *from, size_t bytes)
+{
+	struct message *m = calloc(1, sizeof(*m) + bytes);
+
+	memcpy(m->data, from, bytes);
+	m->bytes = bytes;
+	return m;
+}
+
+int port_send(int fd, const void *message, size_t bytes, const int *fds,
+              unsigned int nr_fds)
+{
+	int err = machine_call(CALL_SEND);
+	struct socket *s = socket_of(fd), *to;
+	struct message *m, **end;
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	to = s->other;
+	if (!s->connected)
+		return (int)machine_result(-ENOTCONN);
+	if (!to || to->deaf)
+		return (int)machine_result(-ECONNRESET);
+	if (to->nr_messages >= MOST_MESSAGES)
+		return (int)machine_result(-EAGAIN);
+	for (unsigned int i = 0; i < nr_fds; i++)
+		if (!fd_get(fds[i]))
+			return -EBADF;
+	m = message_new(message, bytes);
+	for (unsigned int i = 0; i < nr_fds; i++) {
+		m->fds[m->nr_fds++] = fd_get(fds[i]);
+		description_keep(fd_get(fds[i]));
+	}
+	m->said = to->asks_senders;
+	m->sender = peer_of(process_now());
+	for (end = &to->first; *end; end = &(*end)->next)
+		;
+	*end = m;
+	to->nr_messages++;
+	description_changed(&to->d);
+	return (int)machine_result(0);
+}
+
+/* Descriptors are the receiver's, as far as it can have more. */
+static void message_take_fds(struct message *m, struct port_message *ret)
+{
+	for (u32 i = 0; i < m->nr_fds; i++) {
+		int fd = i < ret->most_fds ? fd_new(process_now(), m->fds[i]) : -1;
+
+		if (fd < 0) {
+			ret->fds_cut = true;
+			continue;
+		}
+		m->fds[i] = NULL;
+		ret->fds[ret->nr_fds++] = fd;
+	}
+}
+
+static void socket_wake_sender(struct socket *s)
+{
+	if (s->other)
+		description_changed(&s->other->d);
+}
+
+int port_receive(int fd, struct port_message *ret)
+{
+	int err = machine_call(CALL_RECEIVE);
+	struct socket *s = socket_of(fd);
+	struct message *m;
+
+	ret->got = 0;
+	ret->nr_fds = 0;
+	ret->cut = ret->fds_cut = ret->said = false;
+	if (err || !s)
+		return err ? err : -EBADF;
+	if (!s->connected)
+		return (int)machine_result(-ENOTCONN);
+	m = s->first;
+	if (!m && s->reset) {
+		s->reset = false;
+		return (int)machine_result(-ECONNRESET);
+	}
+	if (!m)
+		return (int)machine_result(s->other && !s->deaf ? -EAGAIN : 0);
+	s->first = m->next;
+	s->nr_messages--;
+	ret->got = m->bytes < ret->room ? m->bytes : ret->room;
+	ret->cut = m->bytes > ret->room;
+	memcpy(ret->bytes, m->data, ret->got);
+	message_take_fds(m, ret);
+	ret->said = ret->ask_who && m->said;
+	ret->sender = m->sender;
+	message_end(m);
+	socket_wake_sender(s);
+	return (int)machine_result(0);
+}
+
+int port_stop_receiving(int fd)
+{
+	int err = machine_call(CALL_STOP_RECEIVING);
+	struct socket *s = socket_of(fd);
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	if (!s->connected)
+		return -ENOTCONN;
+	s->deaf = true;
+	description_changed(&s->d);
+	return (int)machine_result(0);
+}
+
+/* ---- who is at the other end ---- */
+
+int port_ask_senders(int fd)
+{
+	int err = machine_call(CALL_ASK_SENDERS);
+	struct socket *s = socket_of(fd);
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	s->asks_senders = true;
+	return (int)machine_result(0);
+}
+
+int port_peer(int fd, struct port_peer *ret)
+{
+	struct socket *s;
+
+	machine_pass(CALL_PEER);
+	s = socket_of(fd);
+	if (!s)
+		return -EBADF;
+	*ret = s->connected ? s->peer : s->owner;
+	return (int)machine_result(0);
+}
+
+bool port_peer_has_group(int fd, uint32_t group)
+{
+	machine_pass(CALL_PEER_HAS_GROUP);
+	(void)fd;
+	(void)group;
+	return machine_result(true);
+}
+
+/* Input, once the process is dead. */
+struct fd_process {
+	struct description d;
+	struct process *process;
+	struct fd_process *next; /* of the same process */
+};
+
+static unsigned int fd_process_ready(const struct description *d)
+{
+	return ((const struct fd_process *)d)->process->dead ? PORT_INPUT : 0;
+}
+
+static void fd_process_end(struct description *d)
+{
+	struct fd_process **at = &((struct fd_process *)d)->process->watched;
+
+	while (*at != (struct fd_process *)d)
+		at = &(*at)->next;
+	*at = (*at)->next;
+}
+
+static const struct kind process_kind = { "process", fd_process_ready, fd_process_end };
+
+void process_watched(struct process *process)
+{
+	for (struct fd_process *p = process->watched; p; p = p->next)
+		description_changed(&p->d);
+}
+
+int port_peer_process(int fd)
+{
+	int err = machine_call(CALL_PEER_PROCESS), number;
+	struct socket *s = socket_of(fd);
+	struct fd_process *p;
+
+	if (err || !s)
+		return err ? err : -EBADF;
+	if (!s->connected || s->peer_process->dead)
+		return (int)machine_result(-ESRCH);
+	p = description_new(&process_kind, sizeof(*p));
+	p->process = s->peer_process;
+	p->next = p->process->watched;
+	p->process->watched = p;
+	number = fd_new(process_now(), &p->d);
+	if (number < 0)
+		description_put(&p->d);
+	return (int)machine_result(number);
+}

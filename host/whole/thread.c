@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Contract: port.h and port/thread.h. Threads, locks, conditions, a word of each thread. */
+#include "host/whole/machine.h"
+#include "lib/port.h"
+#include "lib/port/thread.h"
+
+/* What lies in a struct port_lock, port_condition, port_thread. */
+struct lock {
+	struct task *holder;
+	struct waiters waiters;
+};
+struct condition {
+	struct waiters waiters;
+};
+struct thread {
+	struct task *task;
+};
+_Static_assert(sizeof(struct lock) <= sizeof(struct port_lock), "a lock has room");
+_Static_assert(sizeof(struct condition) <= sizeof(struct port_condition), "so has a condition");
+_Static_assert(sizeof(struct thread) <= sizeof(struct port_thread), "so has a thread");
+
+/* ---- locks ---- */
+
+void port_lock_init(struct port_lock *lock)
+{
+	*(struct lock *)lock = (struct lock){ 0 };
+}
+
+void port_lock_end(struct port_lock *lock)
+{
+	const struct lock *l = (struct lock *)lock;
+
+	if (l->holder || l->waiters.first)
+		machine_fail("a lock ends that somebody has or wants");
+}
+
+bool port_lock_try(struct port_lock *lock)
+{
+	struct lock *l = (struct lock *)lock;
+
+	machine_pass(CALL_LOCK_TRY);
+	if (l->holder)
+		return false;
+	l->holder = machine.running;
+	return true;
+}
+
+void port_lock_take(struct port_lock *lock)
+{
+	struct lock *l = (struct lock *)lock;
+
+	machine_pass(CALL_LOCK_TAKE);
+	if (l->holder == machine.running)
+		machine_fail("a thread takes a lock that it has");
+	while (l->holder)
+		task_wait(&l->waiters, NS_NEVER);
+	l->holder = machine.running;
+}
+
+void port_lock_give(struct port_lock *lock)
+{
+	struct lock *l = (struct lock *)lock;
+
+	machine_pass(CALL_LOCK_GIVE);
+	if (l->holder != machine.running)
+		machine_fail("a thread gives a lock that it does not have");
+	l->holder = NULL;
+	waiters_wake_one(&l->waiters);
+}
+
+/* ---- conditions ---- */
+
+void port_condition_init(struct port_condition *condition)
+{
+	*(struct condition *)condition = (struct condition){ 0 };
+}
+
+void port_condition_end(struct port_condition *condition)
+{
+	if (((struct condition *)condition)->waiters.first)
+		machine_fail("a condition ends that somebody waits for");
+}
+
+bool port_condition_wait_until(struct port_condition *condition, struct port_lock *lock,
+                               uint64_t until_ns)
+{
+	struct condition *c = (struct condition *)condition;
+	struct lock *l = (struct lock *)lock;
+	bool in_time;
+
+	machine_pass(CALL_CONDITION_WAIT_UNTIL);
+	if (l->holder != machine.running)
+		machine_fail("a thread waits under a lock that it does not have");
+	l->holder = NULL;
+	waiters_wake_one(&l->waiters);
+	in_time = task_wait(&c->waiters, until_ns);
+	while (l->holder)
+		task_wait(&l->waiters, NS_NEVER);
+	l->holder = machine.running;
+	return in_time;
+}
+
+void port_condition_wait(struct port_condition *condition, struct port_lock *lock)
+{
+	port_condition_wait_until(condition, lock, NS_NEVER);
+}
+
+void port_condition_tell(struct port_condition *condition)
+{
+	machine_pass(CALL_CONDITION_TELL);
+	waiters_wake_one(&((struct condition *)condition)->waiters);
+}
+
+void port_condition_tell_all(struct port_condition *condition)
+{
+	machine_pass(CALL_CONDITION_TELL_ALL);
+	waiters_wake(&((struct condition *)condition)->waiters);
+}
+
+/* ---- threads ---- */
+
+int port_thread_start(struct port_thread *ret_thread, void (*run)(void *arg), void *arg)
+{
+	int err = machine_call(CALL_THREAD_START);
+	struct task *t;
+
+	if (err)
+		return err;
+	t = task_start(process_now(), "thread", run, arg);
+	t->no_cancel = true;
+	((struct thread *)ret_thread)->task = t;
+	return (int)machine_result(0);
+}
+
+void port_thread_join(struct port_thread *thread)
+{
+	struct task *t = ((struct thread *)thread)->task;
+
+	machine_pass(CALL_THREAD_JOIN);
+	while (t->state != TASK_OVER)
+		task_wait(&t->over, NS_NEVER);
+}
+
+int port_thread_start_alone(void (*run)(void *arg), void *arg, size_t stack_bytes)
+{
+	struct port_thread thread;
+	int err = machine_call(CALL_THREAD_START_ALONE);
+
+	(void)stack_bytes;
+	return err ? err : port_thread_start(&thread, run, arg);
+}
+
+uint64_t port_thread_cpu_ns(void)
+{
+	machine_pass(CALL_THREAD_CPU_NS);
+	return machine.now_ns;
+}
+
+void port_once(struct port_once *once, void (*init)(void))
+{
+	enum { NOT_YET, BEGUN, DONE };
+
+	machine_pass(CALL_ONCE);
+	if (once->words[0] == NOT_YET) {
+		once->words[0] = BEGUN;
+		init();
+		once->words[0] = DONE;
+	}
+	while (once->words[0] != DONE)
+		task_wait(NULL, machine.now_ns + NS_PER_US);
+}
+
+/* ---- cancellation: the scenarios cancel nobody yet ---- */
+
+int port_cancel_off(void)
+{
+	int before = !machine.running->no_cancel;
+
+	machine.running->no_cancel = true;
+	return before;
+}
+
+void port_cancel_as(int before)
+{
+	machine.running->no_cancel = !before;
+}
+
+void port_cancellable(int as, void (*work)(void *arg), void (*cancelled)(void *arg),
+                      void *arg)
+{
+	(void)cancelled;
+	port_cancel_as(as);
+	work(arg);
+	port_cancel_off();
+}
+
+/* ---- a word of each thread ---- */
+
+static u32 word_number(struct port_word *word)
+{
+	struct process *p = process_now();
+
+	if (word->made == 0) {
+		if (p->nr_words == MACHINE_MOST_WORDS)
+			machine_fail("too many words for the machine");
+		p->word_ends[p->nr_words] = word->end;
+		word->made = ++p->nr_words;
+	}
+	return (u32)word->made - 1;
+}
+
+void *port_word_get(struct port_word *word)
+{
+	return machine.running->words[word_number(word)];
+}
+
+bool port_word_set(struct port_word *word, void *value)
+{
+	machine_pass(CALL_WORD_SET);
+	if (machine_draws(FAULT_ERRNO))
+		return false;
+	machine.running->words[word_number(word)] = value;
+	return true;
+}
+
+void words_end(struct task *task)
+{
+	for (u32 i = 0; i < task->process->nr_words; i++)
+		if (task->words[i] && task->process->word_ends[i])
+			task->process->word_ends[i](task->words[i]);
+}
+
+void *port_sequences(void)
+{
+	return NULL;
+}
+
+void port_sleep(uint64_t ns)
+{
+	machine_pass(CALL_SLEEP);
+	task_wait(NULL, machine.now_ns + ns);
+}
