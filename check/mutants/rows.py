@@ -13,9 +13,10 @@ The rows of core/frame.c have that path below this folder, and .mutants behind i
 
     # a comment
     mutant look-first
-    rule C1: counted, then looked
+    rule C1: counted first
     search softmiss-reclaim lodic sc 100000
-    test unit/test_reclaim_carry ARGUMENTS
+    test unit/test_reclaim_carry
+    whole 20000
     source lib/client/seat.c
     @@ core/cache/context.h
     -text before
@@ -25,6 +26,7 @@ The rows of core/frame.c have that path below this folder, and .mutants behind i
 search: lodic-check finds it in that scenario and scheme. The memory is the strongest one in which
 the mutant still shows: sc before tso. The number is of schedules after which it has survived.
 `movers` stands behind it if tasks must move between CPUs. test: a native program that finds it.
+whole: the search over the whole product finds it, in so many schedules from seed 1 on (whole.py).
 source: a file that the test needs compiled with the changed headers. The text before occurs once in
 the file. `@@` begins another hunk of the same file, `@@ PATH` one of another file. The text after
 may keep a wrong window open by mutant_window(); broken.h has it."""
@@ -49,8 +51,8 @@ MEMORIES = ("sc", "tso")
 Search = collections.namedtuple("Search", "scenario scheme memory budget movers")
 # Lines of a file, before and after.
 Hunk = collections.namedtuple("Hunk", "path before after line")
-# where: its file and line. tests: a list of words each. notes: its comments.
-Row = collections.namedtuple("Row", "name rule searches tests sources hunks where notes")
+# where: its file and line. tests: a list of words each. whole: schedules. notes: its comments.
+Row = collections.namedtuple("Row", "name rule searches tests whole sources hunks where notes")
 
 
 class Problem(Exception):
@@ -119,7 +121,8 @@ class Reader:
         self.end_hunk()
         if self.row:
             row = Row(**self.row)
-            if not row.rule or not row.hunks or not row.searches + row.tests:
+            found = row.searches or row.tests or row.whole
+            if not row.rule or not row.hunks or not found:
                 raise Problem(row.where, f"{row.name}: needs a rule, a search or test, and a hunk")
             self.rows.append(row)
         self.row = None
@@ -142,8 +145,8 @@ class Reader:
         elif word == "mutant":
             self.end_row()
             self.path = None
-            self.row = {"name": rest, "rule": "", "searches": [], "tests": [], "sources": [],
-                        "hunks": [], "where": where, "notes": self.notes}
+            self.row = {"name": rest, "rule": "", "searches": [], "tests": [], "whole": 0,
+                        "sources": [], "hunks": [], "where": where, "notes": self.notes}
             self.notes = []
         elif self.row is None:
             if text:
@@ -160,6 +163,8 @@ class Reader:
             self.row["searches"].append(search_of(rest.split(), where))
         elif word == "test" and rest:
             self.row["tests"].append(rest.split())
+        elif word == "whole" and rest.isdigit():
+            self.row["whole"] = int(rest)
         elif word == "source" and rest:
             self.row["sources"].append(rest)
         elif text:
@@ -252,7 +257,7 @@ def named(rows, name):
 def as_json(row):
     return {"name": row.name, "rule": row.rule, "files": paths_of(row), "notes": row.notes,
             "searches": [s._asdict() for s in row.searches], "tests": row.tests,
-            "sources": row.sources}
+            "whole": row.whole, "sources": row.sources}
 
 
 def tell(rows, json_wanted):

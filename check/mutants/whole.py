@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Does the search over the whole product find the mutants that it should?
+
+    check/mutants/whole.py --build DIR --run COMMAND [NAME...]
+
+It takes each row with `whole N`, or those named. It compiles the changed files as
+compile_commands.json of DIR says, and links them with the other objects of the product. Then the
+search runs N schedules from seed 1 with that product. A row is found if the search fails. Exit
+status: 1 if one was not found, or if the search fails without a mutant.
+
+COMMAND is the search, from that seed on. It runs in DIR; {schedules} in it becomes their number.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import rows
+
+PRODUCT = "lodic-whole"
+MANY = 2000 # schedules that find nothing in the product as it is
+
+
+def product(build):
+    """{source below the root: (its command, its object)}"""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if PRODUCT not in entry["output"]:
+            continue
+        file = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
+        words = entry.get("arguments") or shlex.split(entry["command"])
+        found[str(file.relative_to(rows.ROOT))] = (words, entry["output"])
+    if not found:
+        sys.exit(f"whole: no file of {build} is part of {PRODUCT}")
+    return found
+
+
+
+def sources_of(row, files):
+    """What must be compiled: changed sources, and those that include a changed header."""
+    wanted = [path for path in rows.paths_of(row) if path.endswith(".c")] + row.sources
+    missing = [path for path in wanted if path not in files]
+    if missing:
+        sys.exit(f"whole: {row.name}: {missing[0]} is no part of the product")
+    return wanted
+
+
+def link(row, files, build, out):
+    """The product with the row's change, in out."""
+    rows.write(row, out)
+    objects = {path: build / output for path, (_, output) in files.items()}
+    for path in sources_of(row, files):
+        words, output = files[path]
+        there = out / path if (out / path).exists() else rows.ROOT / path
+        changed = out / (pathlib.Path(output).name + ".o")
+        command = [word for word in words if not word.endswith(path)]
+        command = [str(changed) if word == output else word for word in command]
+        first = next(i for i, word in enumerate(command) if word.startswith("-"))
+        command[first:first] = ["-I" + str(out), "-I" + str(rows.ROOT)]
+        subprocess.run([*command, str(there)], cwd=build, check=True)
+        objects[path] = changed
+    library = next(name for name in (f"{PRODUCT}.so", f"lib{PRODUCT}.so")
+                   if list(build.rglob(name)))
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-Wl,-Bsymbolic", "-o", out / library,
+                    *objects.values()], check=True)
+
+
+def fails(command, schedules, build, folder=None):
+    """What the search says if it fails; None: it does not."""
+    environment = dict(os.environ)
+    if folder:
+        environment["LD_LIBRARY_PATH"] = str(folder)
+    words = shlex.split(command.format(schedules=schedules))
+    run = subprocess.run(words, cwd=build, env=environment, capture_output=True, text=True)
+    if run.returncode == 0:
+        return None
+    return (run.stdout.splitlines() or [f"it ends by signal {-run.returncode}"])[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, metavar="DIR")
+    parser.add_argument("--run", required=True, metavar="COMMAND")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    wanted = [row for row in rows.parse() if row.whole and
+              (not options.names or row.name in options.names)]
+    files = product(build)
+    bad = 0
+    said = fails(options.run, MANY, build)
+    if said:
+        sys.exit(f"whole: without a mutant: {said}")
+    for row in wanted:
+        with tempfile.TemporaryDirectory(prefix="lodic-whole-") as out:
+            link(row, files, build, pathlib.Path(out))
+            said = fails(options.run, row.whole, build, pathlib.Path(out))
+        bad += said is None
+        print(f"{row.name:28} {said or 'NOT FOUND'}", flush=True)
+    print(f"{len(wanted)} mutants, {bad} not found")
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()
